@@ -24,7 +24,7 @@ typedef struct item {
     const gy_kernel *kernel;
     gy_kernel_call call;
     gy_attributes attributes;
-    gy_view inputs[GY_MAX_INPUTS], outputs[GY_MAX_OUTPUTS];
+    gy_view inputs[GY_OP_INPUTS_MAX], outputs[GY_OP_OUTPUTS_MAX];
     gy_fused program;
     double flops, bytes;
     double seconds[MOST_ROUNDS];
@@ -83,7 +83,7 @@ static void add(item *it)
     to->call.attributes = &to->attributes;
     to->call.inputs = to->inputs;
     to->call.outputs = to->outputs;
-    if (to->call.op == &gy_op_fused) {
+    if (to->call.op == &gy_ops_row_fused) {
         to->attributes.fused.program = &to->program;
     }
     for (int i = 0; i < to->call.input_count; i++) {
@@ -143,7 +143,7 @@ static void begin_program(item *it, const gy_view *common)
 
 static gy_view dense(gy_view x, gy_view w, gy_view bias, bool relu)
 {
-    item it = new_item(relu ? "x W + b, relu" : "x W + b", &gy_op_matmul, 3, 1);
+    item it = new_item(relu ? "x W + b, relu" : "x W + b", &gy_ops_row_matmul, 3, 1);
     it.attributes.matmul.has_bias = true;
     it.attributes.matmul.activation = relu ? GY_ACTIVATION_RELU : GY_ACTIVATION_NONE;
     it.inputs[0] = x;
@@ -157,7 +157,7 @@ static gy_view dense(gy_view x, gy_view w, gy_view bias, bool relu)
 
 static gy_view dense_filter_gradient(gy_view x, gy_view dy)
 {
-    item it = new_item("t(x) dy", &gy_op_matmul, 2, 1);
+    item it = new_item("t(x) dy", &gy_ops_row_matmul, 2, 1);
     it.attributes.matmul.transpose_a = true;
     it.inputs[0] = x;
     it.inputs[1] = dy;
@@ -169,7 +169,7 @@ static gy_view dense_filter_gradient(gy_view x, gy_view dy)
 
 static gy_view dense_input_gradient(gy_view dy, gy_view w)
 {
-    item it = new_item("dy t(W)", &gy_op_matmul, 2, 1);
+    item it = new_item("dy t(W)", &gy_ops_row_matmul, 2, 1);
     it.attributes.matmul.transpose_b = true;
     it.inputs[0] = dy;
     it.inputs[1] = w;
@@ -182,18 +182,18 @@ static gy_view dense_input_gradient(gy_view dy, gy_view w)
 /* select(y <= 0, 0, dy) in place of dy, and its sums down to the bias. */
 static gy_view relu_gradient(gy_view y, gy_view dy, gy_view *bias)
 {
-    item it = new_item("relu gradient, bias gradient", &gy_op_fused, 3, 2);
+    item it = new_item("relu gradient, bias gradient", &gy_ops_row_fused, 3, 2);
     bool is_image = y.rank == 4;
     it.inputs[0] = y;
     it.inputs[1] = dy;
     it.inputs[2] = value(NULL, 0);
     *(float *)it.inputs[2].data = 0;
     begin_program(&it, &y);
-    step(&it, &gy_op_less_equal, 0, 2, 0);
-    step(&it, &gy_op_select, 3, 2, 1);
+    step(&it, &gy_ops_row_less_equal, 0, 2, 0);
+    step(&it, &gy_ops_row_select, 3, 2, 1);
     it.program.outputs[0].register_index = 4;
     it.program.outputs[1] = (gy_fused_output){
-        .register_index = 4, .reduction = &gy_op_sum, .axes = is_image ? 13u : 1u};
+        .register_index = 4, .reduction = &gy_ops_row_sum, .axes = is_image ? 13u : 1u};
     it.outputs[0] = dy;
     *bias = it.outputs[1] = value(SIZES(y.sizes[1]));
     add(&it);
@@ -202,7 +202,7 @@ static gy_view relu_gradient(gy_view y, gy_view dy, gy_view *bias)
 
 static gy_view column_sums(gy_view dy)
 {
-    item it = new_item("bias gradient", &gy_op_sum, 1, 1);
+    item it = new_item("bias gradient", &gy_ops_row_sum, 1, 1);
     it.attributes.reduce.axes = 1;
     it.inputs[0] = dy;
     it.outputs[0] = value(SIZES(dy.sizes[1]));
@@ -213,14 +213,14 @@ static gy_view column_sums(gy_view dy)
 /* parameter -= rate * gradient */
 static void update(gy_view parameter, gy_view gradient)
 {
-    item it = new_item("parameter - rate gradient", &gy_op_fused, 3, 1);
+    item it = new_item("parameter - rate gradient", &gy_ops_row_fused, 3, 1);
     it.inputs[0] = parameter;
     it.inputs[1] = gradient;
     it.inputs[2] = value(NULL, 0);
     *(float *)it.inputs[2].data = 1e-9f;
     begin_program(&it, &parameter);
-    step(&it, &gy_op_mul, 1, 2, 0);
-    step(&it, &gy_op_sub, 0, 3, 0);
+    step(&it, &gy_ops_row_mul, 1, 2, 0);
+    step(&it, &gy_ops_row_sub, 0, 3, 0);
     it.program.outputs[0].register_index = 4;
     it.outputs[0] = parameter;
     add(&it);
@@ -239,31 +239,31 @@ static gy_view loss_gradient(const int64_t *sizes)
     for (int64_t i = 0; i < rows; i++) {
         ((int32_t *)labels.data)[i] = (int32_t)(i % classes);
     }
-    item loss = new_item("cross entropy", &gy_op_cross_entropy, 2, 1);
+    item loss = new_item("cross entropy", &gy_ops_row_cross_entropy, 2, 1);
     loss.inputs[0] = logits;
     loss.inputs[1] = labels;
     loss.outputs[0] = value(NULL, 0);
     add(&loss);
-    item softmax = new_item("softmax", &gy_op_softmax, 1, 1);
+    item softmax = new_item("softmax", &gy_ops_row_softmax, 1, 1);
     softmax.attributes.axis.dim = 1;
     softmax.inputs[0] = logits;
     softmax.outputs[0] = value(logits.sizes, 2);
     add(&softmax);
-    item hot = new_item("one-hot", &gy_op_one_hot, 1, 1);
+    item hot = new_item("one-hot", &gy_ops_row_one_hot, 1, 1);
     hot.attributes.axis.dim = 1;
     hot.attributes.axis.depth = classes;
     hot.attributes.axis.dtype = GY_F32;
     hot.inputs[0] = labels;
     hot.outputs[0] = value(logits.sizes, 2);
     add(&hot);
-    item it = new_item("(softmax - one-hot) / rows", &gy_op_fused, 3, 1);
+    item it = new_item("(softmax - one-hot) / rows", &gy_ops_row_fused, 3, 1);
     it.inputs[0] = softmax.outputs[0];
     it.inputs[1] = hot.outputs[0];
     it.inputs[2] = value(NULL, 0);
     *(float *)it.inputs[2].data = 1.0f / (float)rows;
     begin_program(&it, &logits);
-    step(&it, &gy_op_sub, 0, 1, 0);
-    step(&it, &gy_op_mul, 3, 2, 0);
+    step(&it, &gy_ops_row_sub, 0, 1, 0);
+    step(&it, &gy_ops_row_mul, 3, 2, 0);
     it.program.outputs[0].register_index = 4;
     it.outputs[0] = value(logits.sizes, 2);
     add(&it);
@@ -291,7 +291,7 @@ static double conv_flops(const gy_view *y, const gy_view *w)
 
 static gy_view conv(gy_view x, gy_view w, gy_view bias)
 {
-    item it = conv_item("convolution, bias, relu", &gy_op_conv2d, x, w, 3);
+    item it = conv_item("convolution, bias, relu", &gy_ops_row_conv2d, x, w, 3);
     it.attributes.conv.has_bias = true;
     it.attributes.conv.activation = GY_ACTIVATION_RELU;
     it.inputs[2] = bias;
@@ -303,7 +303,7 @@ static gy_view conv(gy_view x, gy_view w, gy_view bias)
 
 static gy_view pool(gy_view x)
 {
-    item it = new_item("max pool", &gy_op_max_pool, 1, 1);
+    item it = new_item("max pool", &gy_ops_row_max_pool, 1, 1);
     for (int d = 0; d < 2; d++) {
         it.attributes.pool.window[d] = it.attributes.pool.stride[d] = 2;
     }
@@ -315,7 +315,7 @@ static gy_view pool(gy_view x)
 
 static gy_view pool_gradient(gy_view x, gy_view dy)
 {
-    item it = new_item("max pool gradient", &gy_op_max_pool_gradient, 2, 1);
+    item it = new_item("max pool gradient", &gy_ops_row_max_pool_gradient, 2, 1);
     for (int d = 0; d < 2; d++) {
         it.attributes.pool.window[d] = it.attributes.pool.stride[d] = 2;
     }
@@ -328,7 +328,7 @@ static gy_view pool_gradient(gy_view x, gy_view dy)
 
 static gy_view reorder(gy_view x, gy_format format)
 {
-    item it = new_item("reorder", &gy_op_reorder, 1, 1);
+    item it = new_item("reorder", &gy_ops_row_reorder, 1, 1);
     it.attributes.reorder.format = format;
     it.inputs[0] = x;
     it.outputs[0] = value(x.sizes, 4);
@@ -340,7 +340,7 @@ static gy_view reorder(gy_view x, gy_format format)
 static gy_view dropout(gy_view x)
 {
     static int64_t seed[2] = {1, 2};
-    item it = new_item("dropout", &gy_op_dropout, 2, 1);
+    item it = new_item("dropout", &gy_ops_row_dropout, 2, 1);
     it.attributes.dropout.rate = 0.5;
     it.inputs[0] = x;
     it.inputs[1] = gy_view_of(seed, GY_I64, SIZES(2));
@@ -395,16 +395,16 @@ static void make_lenet(int64_t batch)
     df = gy_view_of(df.data, GY_F32, p2.sizes, 4);
     gy_view dp2 = reorder(df, GY_FORMAT_BLOCKED);
     gy_view dy2 = relu_gradient(y2, pool_gradient(y2, dp2), &db[1]);
-    item it = conv_item("filter gradient", &gy_op_conv2d_filter_gradient, p1, dy2, 2);
+    item it = conv_item("filter gradient", &gy_ops_row_conv2d_filter_gradient, p1, dy2, 2);
     dw[1] = it.outputs[0] = value(w2.sizes, 4);
     it.flops = conv_flops(&dy2, &w2);
     add(&it);
-    it = conv_item("input gradient", &gy_op_conv2d_input_gradient, dy2, w2, 2);
+    it = conv_item("input gradient", &gy_ops_row_conv2d_input_gradient, dy2, w2, 2);
     gy_view dp1 = it.outputs[0] = blocked(p1.sizes, 4);
     it.flops = conv_flops(&dy2, &w2);
     add(&it);
     gy_view dy1 = relu_gradient(y1, pool_gradient(y1, dp1), &db[0]);
-    it = conv_item("filter gradient", &gy_op_conv2d_filter_gradient, x, dy1, 2);
+    it = conv_item("filter gradient", &gy_ops_row_conv2d_filter_gradient, x, dy1, 2);
     dw[0] = it.outputs[0] = value(w1.sizes, 4);
     it.flops = conv_flops(&dy1, &w1);
     add(&it);
@@ -418,7 +418,7 @@ static void make_lenet(int64_t batch)
 /* m, v and the parameter in place; the scalars stand for rates and their corrections. */
 static void make_adam(int64_t count)
 {
-    item it = new_item("adam", &gy_op_fused, 10, 3);
+    item it = new_item("adam", &gy_ops_row_fused, 10, 3);
     static const float scalars[6] = {0.9f, 0.1f, 0.999f, 0.001f, 1e-8f, 1e-9f};
     for (int i = 0; i < 4; i++) {
         it.inputs[i] = value(&count, 1);
@@ -429,18 +429,18 @@ static void make_adam(int64_t count)
         *(float *)it.inputs[4 + i].data = scalars[i];
     }
     begin_program(&it, &it.inputs[0]);
-    step(&it, &gy_op_mul, 1, 4, 0);   /* 10 */
-    step(&it, &gy_op_mul, 3, 5, 0);   /* 11 */
-    step(&it, &gy_op_add, 10, 11, 0); /* 12: m */
-    step(&it, &gy_op_mul, 2, 6, 0);   /* 13 */
-    step(&it, &gy_op_square, 3, 0, 0);
-    step(&it, &gy_op_mul, 14, 7, 0);
-    step(&it, &gy_op_add, 13, 15, 0); /* 16: v */
-    step(&it, &gy_op_sqrt, 16, 0, 0);
-    step(&it, &gy_op_add, 17, 8, 0);
-    step(&it, &gy_op_mul, 12, 9, 0);
-    step(&it, &gy_op_div, 19, 18, 0);
-    step(&it, &gy_op_sub, 0, 20, 0); /* 21 */
+    step(&it, &gy_ops_row_mul, 1, 4, 0);   /* 10 */
+    step(&it, &gy_ops_row_mul, 3, 5, 0);   /* 11 */
+    step(&it, &gy_ops_row_add, 10, 11, 0); /* 12: m */
+    step(&it, &gy_ops_row_mul, 2, 6, 0);   /* 13 */
+    step(&it, &gy_ops_row_square, 3, 0, 0);
+    step(&it, &gy_ops_row_mul, 14, 7, 0);
+    step(&it, &gy_ops_row_add, 13, 15, 0); /* 16: v */
+    step(&it, &gy_ops_row_sqrt, 16, 0, 0);
+    step(&it, &gy_ops_row_add, 17, 8, 0);
+    step(&it, &gy_ops_row_mul, 12, 9, 0);
+    step(&it, &gy_ops_row_div, 19, 18, 0);
+    step(&it, &gy_ops_row_sub, 0, 20, 0); /* 21 */
     const int16_t registers[3] = {21, 12, 16};
     for (int o = 0; o < 3; o++) {
         it.program.outputs[o].register_index = registers[o];

@@ -31,7 +31,7 @@ static gy_status predict(gy_model *model, gy_tensor *rows, int64_t n, float *out
     for (int64_t i = 0; !status && i < SAMPLES; i += n) {
         gy_tensor *x = NULL, *y = NULL;
         status = gy_tensor_slice(rows, 0, i, i + n, 1, &x);
-        status = status ? status : gy_predict(model, x, &y);
+        status = status ? status : gy_model_predict(model, x, &y);
         for (int64_t k = 0; !status && k < n * CLASSES; k++) {
             out[i * CLASSES + k] = (float)gy_tensor_get(y, k);
         }
@@ -45,15 +45,16 @@ int main(int argc, char **argv)
     static const gy_dataset_ops ops = {.name = "curve", .fill = fill};
     static float one[SAMPLES * CLASSES], all[SAMPLES * CLASSES];
     gy_dataset set = {&ops, SAMPLES, CLASSES, NULL, 1, {WIDTH}};
-    gy_layer layers[] = {gy_batch_norm_layer(), gy_dense(24), gy_batch_norm_layer(),
-                         gy_relu_layer(), gy_dense(CLASSES)};
+    gy_layer layers[] = {gy_layer_batch_norm(), gy_layer_dense(24), gy_layer_batch_norm(),
+                         gy_layer_relu(), gy_layer_dense(CLASSES)};
     gy_model_options options = {.layers = layers,
                                 .layer_count = 5,
                                 .dtype = GY_F32,
                                 .input_rank = 1,
                                 .input_sizes = {WIDTH},
                                 .comm = gy_comm_world()};
-    gy_train_options plan = {.epochs = 20, .batch = 50, .optimizer = GY_ADAM, .rate = 0.01};
+    gy_train_options plan = {
+        .epochs = 20, .batch = 50, .optimizer = GY_OPTIMIZER_ADAM, .rate = 0.01};
     gy_train_result result = {0};
     gy_model *model = NULL, *loaded = NULL;
     gy_tensor *rows = NULL;
@@ -61,7 +62,7 @@ int main(int argc, char **argv)
     int first = gy_comm_rank(options.comm) == 0;
     int status = argc != 2 || gy_model_new(&options, &model) ||
                  gy_train(model, &set, NULL, &plan, &result) ||
-                 gy_evaluate(model, &set, 64, &loss, &accuracy, NULL) ||
+                 gy_model_evaluate(model, &set, 64, &loss, &accuracy, NULL) ||
                  (first && gy_model_save(model, argv[1], NULL));
     if (!status && first) { /* what others would do with the file, on one rank */
         status = gy_model_load(argv[1], NULL, &loaded) ||

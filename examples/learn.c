@@ -120,13 +120,13 @@ static gy_status write_parameters(gy_tensor *w)
 static gy_status learn(const float *rows, int64_t count)
 {
     gy_graph *g = gy_graph_new();
-    gy_node x = gy_input(g, "x", GY_F32, (int64_t[]){GY_BATCH, FEATURES}, 2);
-    gy_node y = gy_input(g, "y", GY_U8, (int64_t[]){GY_BATCH}, 1);
+    gy_node x = gy_graph_input(g, "x", GY_F32, (int64_t[]){GY_BATCH, FEATURES}, 2);
+    gy_node y = gy_graph_input(g, "y", GY_U8, (int64_t[]){GY_BATCH}, 1);
     gy_node w =
-        gy_parameter(g, "w", GY_F32, (int64_t[]){FEATURES, CLASSES}, 2, gy_init_zeros());
-    gy_node loss = gy_cross_entropy(gy_matmul(x, w), y);
-    gy_node move = gy_mul(gy_scalar(g, GY_F32, 0.1), gy_gradient(loss, w));
-    gy_node fetch[] = {loss, gy_assign(w, gy_sub(w, move)), w};
+        gy_graph_parameter(g, "w", GY_F32, (int64_t[]){FEATURES, CLASSES}, 2, gy_init_zeros());
+    gy_node loss = gy_op_cross_entropy(gy_op_matmul(x, w), y);
+    gy_node move = gy_op_mul(gy_graph_scalar(g, GY_F32, 0.1), gy_op_gradient(loss, w));
+    gy_node fetch[] = {loss, gy_op_assign(w, gy_op_sub(w, move)), w};
     gy_session_options options = {.comm = gy_comm_world()}; /* allreduce comes by itself */
     const int r = gy_comm_rank(options.comm), p = gy_comm_size(options.comm);
     gy_session *s = NULL;

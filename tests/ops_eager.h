@@ -5,7 +5,7 @@
  *     ops_eager eager;
  *     ops_eager_open(&eager);
  *     gy_value x = ops_eager_input(&eager, sample, 0, GY_F64, &random);
- *     gy_value y = gy_build1(&eager.builder, &gy_op_relu, x);
+ *     gy_value y = gy_build1(&eager.builder, &gy_ops_row_relu, x);
  *     double first = ops_eager_get(&eager, y, 0);
  *     ops_eager_close(&eager);
  *
@@ -26,7 +26,7 @@ enum { OPS_EAGER_NODES = 1024 };
 typedef struct ops_eager_node {
     const gy_op *op; /* NULL: a leaf */
     gy_attributes attributes;
-    gy_value inputs[GY_MAX_INPUTS];
+    gy_value inputs[GY_OP_INPUTS_MAX];
     int input_count;
     gy_type type;
     gy_view view; /* row-major, owned */
@@ -78,8 +78,8 @@ static inline gy_value ops_eager_apply(gy_builder *builder, const gy_op *op,
     ops_eager *eager = (ops_eager *)builder;
     GY_ASSERT(eager->count < OPS_EAGER_NODES);
     ops_eager_node *node = &eager->nodes[eager->count];
-    gy_view views[GY_MAX_INPUTS];
-    gy_type types[GY_MAX_INPUTS];
+    gy_view views[GY_OP_INPUTS_MAX];
+    gy_type types[GY_OP_INPUTS_MAX];
     memset(node, 0, sizeof(*node));
     for (int i = 0; i < input_count; i++) {
         GY_ASSERT(inputs[i].node >= 0 && inputs[i].node < eager->count);
@@ -241,15 +241,15 @@ static inline gy_status ops_eager_gradients(ops_eager *eager, gy_value y, gy_val
                              node->op->no_gradient);
             break;
         }
-        gy_value to[GY_MAX_INPUTS], output = {i, 0};
+        gy_value to[GY_OP_INPUTS_MAX], output = {i, 0};
         const gy_applied applied = {&node->attributes, node->inputs, node->input_count,
                                     &output};
         status = node->op->gradient(&eager->builder, &applied, &slopes[i], to);
         for (int k = 0; k < node->input_count && status == GY_OK; k++) {
             gy_value *sum = &slopes[node->inputs[k].node];
             if (to[k].node >= 0 && depends[node->inputs[k].node]) {
-                *sum =
-                    sum->node < 0 ? to[k] : gy_build2(&eager->builder, &gy_op_add, *sum, to[k]);
+                *sum = sum->node < 0 ? to[k]
+                                     : gy_build2(&eager->builder, &gy_ops_row_add, *sum, to[k]);
             }
         }
     }

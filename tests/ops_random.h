@@ -3,7 +3,7 @@
  * those of the row's first sample.
  *
  *     gy_sample sample;
- *     if (ops_random_sample(&gy_op_matmul, &random, &sample)) { … }
+ *     if (ops_random_sample(&gy_ops_row_matmul, &random, &sample)) { … }
  */
 #ifndef GY_TESTS_OPS_RANDOM_H
 #define GY_TESTS_OPS_RANDOM_H
@@ -117,8 +117,8 @@ static inline void ops_random_conv(const gy_op *op, gy_sample *sample, gy_random
         sample->attributes.conv.pad[axis] = pad;
         y[2 + axis] = (x[2 + axis] + 2 * pad - w[2 + axis]) / stride + 1;
     }
-    const bool is_input = op == &gy_op_conv2d_input_gradient;
-    const bool is_filter = op == &gy_op_conv2d_filter_gradient;
+    const bool is_input = op == &gy_ops_row_conv2d_input_gradient;
+    const bool is_filter = op == &gy_ops_row_conv2d_filter_gradient;
     ops_random_copy_sizes(sample, 0, is_input ? y : x, 4);
     ops_random_copy_sizes(sample, 1, is_filter ? y : w, 4);
     if (is_input || is_filter) {
@@ -143,14 +143,14 @@ static inline void ops_random_pool(const gy_op *op, gy_sample *sample, gy_random
         y[2 + axis] = (x[2 + axis] + 2 * pad - window) / stride + 1;
     }
     sample->attributes.pool.count_pad = ops_random_chance(random, 2);
-    if (op == &gy_op_average_pool_gradient) {
+    if (op == &gy_ops_row_average_pool_gradient) {
         memcpy(sample->attributes.pool.input_sizes, x, sizeof(x));
         ops_random_copy_sizes(sample, 0, y, 4);
         return;
     }
     ops_random_copy_sizes(sample, 0, x, 4);
     if (sample->input_count == 2) {
-        ops_random_copy_sizes(sample, 1, op == &gy_op_max_pool_gradient ? y : x, 4);
+        ops_random_copy_sizes(sample, 1, op == &gy_ops_row_max_pool_gradient ? y : x, 4);
     }
 }
 
@@ -187,8 +187,9 @@ static inline void ops_random_slice(const gy_op *op, gy_sample *sample, gy_rando
     sample->attributes.slice.begin = begin;
     sample->attributes.slice.end = end;
     sample->attributes.slice.step = step;
-    sample->attributes.slice.size = op == &gy_op_pad ? size : 0;
-    sample->inputs[0].sizes[dim] = op == &gy_op_pad ? (end - begin + step - 1) / step : size;
+    sample->attributes.slice.size = op == &gy_ops_row_pad ? size : 0;
+    sample->inputs[0].sizes[dim] =
+        op == &gy_ops_row_pad ? (end - begin + step - 1) / step : size;
 }
 
 static inline void ops_random_index(const gy_op *op, gy_sample *sample, gy_random *random)
@@ -202,7 +203,7 @@ static inline void ops_random_index(const gy_op *op, gy_sample *sample, gy_rando
     sample->inputs[1].high = (double)rows;
     sample->attributes.axis.dim = dim;
     int64_t *sizes = sample->inputs[0].sizes;
-    if (op == &gy_op_gather) {
+    if (op == &gy_ops_row_gather) {
         sizes[dim] = rows;
         return;
     }
@@ -216,7 +217,7 @@ static inline void ops_random_norm(const gy_op *op, gy_sample *sample, gy_random
 {
     ops_random_sizes(sample, 0, (int)ops_random_in(random, 2, 4), 4, random);
     const int rank = sample->inputs[0].rank;
-    const bool is_batch = op == &gy_op_batch_norm;
+    const bool is_batch = op == &gy_ops_row_batch_norm;
     const int count = is_batch ? 1 : (int)ops_random_in(random, 1, rank);
     sample->attributes.norm.epsilon = 0.1; /* lines of one element have no variance */
     sample->attributes.norm.axis_count = is_batch ? 0 : count;
@@ -279,33 +280,35 @@ static inline bool ops_random_sample(const gy_op *op, gy_random *random, gy_samp
     *sample = op->samples[0];
     if ((op->flags & GY_OP_ELEMENTWISE) != 0) {
         ops_random_elementwise(sample, random);
-    } else if ((op->flags & GY_OP_REDUCTION) != 0 || op == &gy_op_mean || op == &gy_op_count) {
+    } else if ((op->flags & GY_OP_REDUCTION) != 0 || op == &gy_ops_row_mean ||
+               op == &gy_ops_row_count) {
         ops_random_reduce(sample, random);
-    } else if (op == &gy_op_softmax || op == &gy_op_log_softmax || op == &gy_op_argmax) {
+    } else if (op == &gy_ops_row_softmax || op == &gy_ops_row_log_softmax ||
+               op == &gy_ops_row_argmax) {
         ops_random_along(sample, random);
-    } else if (op == &gy_op_matmul) {
+    } else if (op == &gy_ops_row_matmul) {
         ops_random_matmul(sample, random);
     } else if (strncmp(op->name, "conv2d", 6) == 0) {
         ops_random_conv(op, sample, random);
     } else if (strstr(op->name, "_pool") != NULL) {
         ops_random_pool(op, sample, random);
-    } else if (op == &gy_op_reshape) {
+    } else if (op == &gy_ops_row_reshape) {
         ops_random_reshape(sample, random);
-    } else if (op == &gy_op_broadcast_to) {
+    } else if (op == &gy_ops_row_broadcast_to) {
         ops_random_broadcast(sample, random);
-    } else if (op == &gy_op_transpose) {
+    } else if (op == &gy_ops_row_transpose) {
         ops_random_transpose(sample, random);
-    } else if (op == &gy_op_slice || op == &gy_op_pad) {
+    } else if (op == &gy_ops_row_slice || op == &gy_ops_row_pad) {
         ops_random_slice(op, sample, random);
-    } else if (op == &gy_op_concat) {
+    } else if (op == &gy_ops_row_concat) {
         ops_random_concat(sample, random);
-    } else if (op == &gy_op_gather || op == &gy_op_scatter_add) {
+    } else if (op == &gy_ops_row_gather || op == &gy_ops_row_scatter_add) {
         ops_random_index(op, sample, random);
-    } else if (op == &gy_op_layer_norm || op == &gy_op_batch_norm) {
+    } else if (op == &gy_ops_row_layer_norm || op == &gy_ops_row_batch_norm) {
         ops_random_norm(op, sample, random);
-    } else if (op == &gy_op_dropout || op == &gy_op_identity) {
+    } else if (op == &gy_ops_row_dropout || op == &gy_ops_row_identity) {
         ops_random_sizes(sample, 0, (int)ops_random_in(random, 0, 4), 5, random);
-    } else if (op == &gy_op_cross_entropy) {
+    } else if (op == &gy_ops_row_cross_entropy) {
         ops_random_cross_entropy(sample, random);
     } else {
         return false;

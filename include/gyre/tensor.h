@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-enum { GY_MAX_RANK = 8 };
+enum { GY_TENSOR_RANK_MAX = 8 };
 
 /** Element types: name, bytes, C type (bf16 and f16 are stored as their bits). */
 #define GY_DTYPE_LIST(X)                                                                       \
@@ -56,15 +56,15 @@ typedef struct gy_view {
     gy_dtype dtype;
     gy_format format;
     int rank; /* 0: a scalar, one element */
-    int64_t sizes[GY_MAX_RANK];
-    int64_t strides[GY_MAX_RANK];
+    int64_t sizes[GY_TENSOR_RANK_MAX];
+    int64_t strides[GY_TENSOR_RANK_MAX];
 } gy_view;
 
 /** Elements of a view (1 for a scalar). */
 GY_API int64_t gy_view_count(const gy_view *view);
 /** True when the elements stand row-major without gaps. */
 GY_API bool gy_view_is_contiguous(const gy_view *view);
-/** A row-major view of `data`. rank in [0, GY_MAX_RANK], sizes >= 0, product below 2^62
+/** A row-major view of `data`. rank in [0, GY_TENSOR_RANK_MAX], sizes >= 0, product below 2^62
  * (asserted). */
 GY_API gy_view gy_view_of(void *data, gy_dtype dtype, const int64_t *sizes, int rank);
 

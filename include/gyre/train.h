@@ -30,7 +30,7 @@ struct gy_dataset {
     int classes;                    /* labels are in [0, classes) */
     const char *const *class_names; /* or NULL */
     int input_rank;                 /* of one sample */
-    int64_t input_sizes[GY_MAX_RANK];
+    int64_t input_sizes[GY_TENSOR_RANK_MAX];
 };
 
 /** Images and labels of an IDX pair (plain or .gz), pixels scaled to [0, 1]. Names file, offset
@@ -68,23 +68,24 @@ typedef struct gy_layer {
     double epsilon;          /* batch norm: added to the variance; 0: 1e-5 */
 } gy_layer;
 
-GY_API gy_layer gy_dense(int64_t units);
-GY_API gy_layer gy_conv2d_layer(int64_t filters, int window, int pad);
-GY_API gy_layer gy_max_pool_layer(int window);
-/** As gy_average_pool: padding counts neither in the sum nor in what it is divided by. */
-GY_API gy_layer gy_average_pool_layer(int window);
-GY_API gy_layer gy_relu_layer(void);
-GY_API gy_layer gy_dropout_layer(double rate);
-GY_API gy_layer gy_flatten_layer(void);
+GY_API gy_layer gy_layer_dense(int64_t units);
+GY_API gy_layer gy_layer_conv2d(int64_t filters, int window, int pad);
+GY_API gy_layer gy_layer_max_pool(int window);
+/** As gy_op_average_pool: padding counts neither in the sum nor in what it is divided by. */
+GY_API gy_layer gy_layer_average_pool(int window);
+GY_API gy_layer gy_layer_relu(void);
+GY_API gy_layer gy_layer_dropout(double rate);
+GY_API gy_layer gy_layer_flatten(void);
 /**
  * Normalise each channel (dimension 1 of the batch: a feature behind dense, a filter behind
  * conv2d), then scale and shift it by what is learned. gy_train normalises by the mean and
  * variance of the global batch and moves running ones, kept beside the parameters, towards
- * them; gy_evaluate and gy_predict normalise by the running ones, so that a row's result
- * depends neither on the other rows nor on their number. Before any training these are mean 0
- * and variance 1. A batch that would have one value a channel is refused before the training.
+ * them; gy_model_evaluate and gy_model_predict normalise by the running ones, so that a row's
+ * result depends neither on the other rows nor on their number. Before any training these are
+ * mean 0 and variance 1. A batch that would have one value a channel is refused before the
+ * training.
  */
-GY_API gy_layer gy_batch_norm_layer(void);
+GY_API gy_layer gy_layer_batch_norm(void);
 
 /** Layers, their parameters, and the session that holds them. @threads owner */
 typedef struct gy_model gy_model;
@@ -94,7 +95,7 @@ typedef struct gy_model_options {
     int layer_count;
     gy_dtype dtype; /* GY_F64 is 0: say GY_F32 */
     int input_rank; /* of one sample, without the batch */
-    int64_t input_sizes[GY_MAX_RANK];
+    int64_t input_sizes[GY_TENSOR_RANK_MAX];
     uint64_t seed;
     gy_comm *comm;                  /* NULL: this process alone */
     int workers;                    /* 0: cores / ranks on this host */
@@ -117,11 +118,11 @@ GY_API GY_MUST_CHECK gy_status gy_model_named(const char *name, const gy_model_o
                                               int classes, gy_model **model);
 
 typedef enum gy_optimizer_kind {
-    GY_SGD,
-    GY_MOMENTUM,
-    GY_NESTEROV,
-    GY_ADAM,
-    GY_ADAMW,
+    GY_OPTIMIZER_SGD,
+    GY_OPTIMIZER_MOMENTUM,
+    GY_OPTIMIZER_NESTEROV,
+    GY_OPTIMIZER_ADAM,
+    GY_OPTIMIZER_ADAMW,
 } gy_optimizer_kind;
 /**
  * The learning rate of step s = 0 … S-1 of the S steps of all epochs, of which the first W are
@@ -211,7 +212,7 @@ GY_API void gy_train_result_free(gy_train_result *result);
 /**
  * The text of every stage of compiling one update with `options`, with sizes, placements and
  * costs. Builds the model's graph anew, parameters keep their values. Caller frees it with
- * gy_text_release.
+ * gy_string_free.
  */
 GY_API GY_MUST_CHECK gy_status gy_train_explain(gy_model *model,
                                                 const gy_train_options *options, char **text);
@@ -221,11 +222,12 @@ GY_API GY_MUST_CHECK gy_status gy_train_explain(gy_model *model,
  * @return GY_OK; GY_SHAPE samples of other sizes than the model takes, or none; GY_ARG; what
  * data, ranks failed with
  */
-GY_API GY_MUST_CHECK gy_status gy_evaluate(gy_model *model, gy_dataset *dataset, int64_t batch,
-                                           double *loss, double *accuracy, int32_t *predicted);
+GY_API GY_MUST_CHECK gy_status gy_model_evaluate(gy_model *model, gy_dataset *dataset,
+                                                 int64_t batch, double *loss, double *accuracy,
+                                                 int32_t *predicted);
 /** Class log-probabilities of x (rows, input sizes…) -> out (rows, classes) f32, on this rank
  * alone. */
-GY_API GY_MUST_CHECK gy_status gy_predict(gy_model *model, gy_tensor *x, gy_tensor **out);
+GY_API GY_MUST_CHECK gy_status gy_model_predict(gy_model *model, gy_tensor *x, gy_tensor **out);
 
 /** Save as safetensors, whole or not at all; `extra` are further metadata pairs, NULL-ended, or
  * NULL. */

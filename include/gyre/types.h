@@ -17,7 +17,7 @@ extern "C" {
  */
 #define GY_BATCH ((int64_t)-1)
 
-enum { GY_MAX_MESH = 4 };
+enum { GY_MESH_MAX = 4 };
 
 typedef enum gy_placement_kind {
     GY_REPLICATE, /* every rank of the axis has all of it */

@@ -151,9 +151,9 @@ static gy_status bench_matmul(gy_comm *comm, bool is_first, gy_dtype dtype)
     if (graph == NULL) {
         return GY_NOMEM;
     }
-    gy_node a = gy_parameter(graph, "a", dtype, sizes, 2, gy_init_glorot());
-    gy_node b = gy_parameter(graph, "b", dtype, sizes, 2, gy_init_glorot());
-    bench.fetch = gy_max_over(gy_matmul(a, b), 0, false);
+    gy_node a = gy_graph_parameter(graph, "a", dtype, sizes, 2, gy_init_glorot());
+    gy_node b = gy_graph_parameter(graph, "b", dtype, sizes, 2, gy_init_glorot());
+    bench.fetch = gy_op_max(gy_op_matmul(a, b), 0, false);
     gy_status status =
         gy_session_new(graph, &(gy_session_options){.workers = 1}, &bench.session);
     double seconds = 0;

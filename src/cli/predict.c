@@ -177,7 +177,7 @@ static void print_images(gallery *g, int64_t from, int64_t count, gy_tensor *cha
 static gy_status label_some(gallery *g, int64_t from, int64_t count)
 {
     const char *dtype = gy_model_metadata(g->model, "gyre.dtype");
-    int64_t sizes[GY_MAX_RANK] = {count}, indices[IMAGES];
+    int64_t sizes[GY_TENSOR_RANK_MAX] = {count}, indices[IMAGES];
     int32_t labels[IMAGES];
     gy_tensor *x = NULL, *chances = NULL;
     for (int i = 0; i < g->set->input_rank; i++) {
@@ -196,7 +196,7 @@ static gy_status label_some(gallery *g, int64_t from, int64_t count)
     status = g->set->ops->fill(g->set, indices, count, &pixels, &known);
     gy_tensor_unpin(x);
     if (status == GY_OK) {
-        status = gy_predict(g->model, x, &chances);
+        status = gy_model_predict(g->model, x, &chances);
     }
     if (status == GY_OK) {
         print_images(g, from, count, chances, labels);
@@ -227,7 +227,7 @@ static void report_labels(const gallery *g)
 /* Images of the sizes that the model takes, labels that it knows. */
 static bool is_fit(const gallery *g)
 {
-    char sizes[GY_MAX_RANK * 24] = "";
+    char sizes[GY_TENSOR_RANK_MAX * 24] = "";
     size_t used = 0;
     for (int i = 0; i < g->set->input_rank; i++) {
         int size = snprintf(sizes + used, sizeof(sizes) - used, "%s%lld", i == 0 ? "" : " ",

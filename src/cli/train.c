@@ -102,8 +102,9 @@ typedef struct train_job {
 
 static gy_train_options train_options(train_job *job)
 {
-    static const gy_optimizer_kind optimizers[] = {GY_SGD, GY_MOMENTUM, GY_NESTEROV, GY_ADAM,
-                                                   GY_ADAMW};
+    static const gy_optimizer_kind optimizers[] = {GY_OPTIMIZER_SGD, GY_OPTIMIZER_MOMENTUM,
+                                                   GY_OPTIMIZER_NESTEROV, GY_OPTIMIZER_ADAM,
+                                                   GY_OPTIMIZER_ADAMW};
     static const gy_schedule_kind schedules[] = {GY_SCHEDULE_CONSTANT, GY_SCHEDULE_STEP,
                                                  GY_SCHEDULE_COSINE, GY_SCHEDULE_LINEAR};
     gy_train_options chosen = {
@@ -267,8 +268,8 @@ static gy_status test_at_end(train_job *job)
         (job->epoch_count > 0 && job->epoch_steps[job->epoch_count - 1] >= steps)) {
         return GY_OK;
     }
-    GY_TRY(gy_evaluate(job->model, job->test, 256, &result->test_loss, &result->test_accuracy,
-                       NULL));
+    GY_TRY(gy_model_evaluate(job->model, job->test, 256, &result->test_loss,
+                             &result->test_accuracy, NULL));
     if (job->epoch_count < MAX_EPOCHS) {
         job->epoch_steps[job->epoch_count] = steps;
         job->epoch_losses[job->epoch_count++] = result->test_loss;
@@ -309,7 +310,7 @@ static gy_status explain(const train_job *job, const gy_train_options *chosen)
     if (job->is_first) {
         printf("%s", text);
     }
-    gy_text_release(text);
+    gy_string_free(text);
     return GY_OK;
 }
 

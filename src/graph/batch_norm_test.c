@@ -25,18 +25,18 @@ static network network_new(int side, double momentum)
     network n = {
         .graph = gy_graph_new(), .side = side, .positions = side > 0 ? side * side : 1};
     const int64_t channels[] = {CHANNELS};
-    n.x = gy_input(n.graph, "x", GY_F64, (int64_t[]){GY_BATCH, CHANNELS, side, side},
-                   side > 0 ? 4 : 2);
-    n.gain = gy_parameter(n.graph, "gain", GY_F64, channels, 1,
-                          (gy_init){.kind = GY_INIT_UNIFORM, .scale = 1});
-    n.bias = gy_parameter(n.graph, "bias", GY_F64, channels, 1,
-                          (gy_init){.kind = GY_INIT_UNIFORM, .scale = 1});
-    n.mean = gy_parameter(n.graph, "mean", GY_F64, channels, 1, gy_init_zeros());
-    n.variance = gy_parameter(n.graph, "variance", GY_F64, channels, 1,
-                              (gy_init){.kind = GY_INIT_CONSTANT, .scale = 1});
-    n.trained = gy_batch_norm(n.x, n.gain, n.bias, epsilon);
-    n.evaluated = gy_batch_norm_inference(n.x, n.gain, n.bias, n.mean, n.variance, epsilon);
-    gy_batch_norm_updates(n.x, n.mean, n.variance, momentum, n.updates);
+    n.x = gy_graph_input(n.graph, "x", GY_F64, (int64_t[]){GY_BATCH, CHANNELS, side, side},
+                         side > 0 ? 4 : 2);
+    n.gain = gy_graph_parameter(n.graph, "gain", GY_F64, channels, 1,
+                                (gy_init){.kind = GY_INIT_UNIFORM, .scale = 1});
+    n.bias = gy_graph_parameter(n.graph, "bias", GY_F64, channels, 1,
+                                (gy_init){.kind = GY_INIT_UNIFORM, .scale = 1});
+    n.mean = gy_graph_parameter(n.graph, "mean", GY_F64, channels, 1, gy_init_zeros());
+    n.variance = gy_graph_parameter(n.graph, "variance", GY_F64, channels, 1,
+                                    (gy_init){.kind = GY_INIT_CONSTANT, .scale = 1});
+    n.trained = gy_op_batch_norm(n.x, n.gain, n.bias, epsilon);
+    n.evaluated = gy_op_batch_norm_inference(n.x, n.gain, n.bias, n.mean, n.variance, epsilon);
+    gy_op_batch_norm_updates(n.x, n.mean, n.variance, momentum, n.updates);
     assert_ok(
         gy_session_new(n.graph, &(gy_session_options){.workers = 1, .seed = 7}, &n.session));
     return n;
@@ -184,13 +184,15 @@ static void gradients_are_slopes_in_both_forms(void **state)
         assert_ok(gy_session_run(n.session, &(gy_feed){n.x, x}, 1, 0, n.updates, 2,
                                  (gy_tensor *[2]){NULL, NULL}));
         gy_node y = is_training ? n.trained : n.evaluated;
-        gy_node loss = gy_sum_over(
-            gy_mul(gy_tanh(y), gy_exp(gy_mul(n.x, gy_scalar(n.graph, GY_F64, 0.1)))), 0, false);
+        gy_node loss = gy_op_sum(
+            gy_op_mul(gy_op_tanh(y),
+                      gy_op_exp(gy_op_mul(n.x, gy_graph_scalar(n.graph, GY_F64, 0.1)))),
+            0, false);
         const gy_node wrt[] = {n.x, n.gain, n.bias, n.mean, n.variance};
         static const char *const names[] = {NULL, "gain", "bias", "mean", "variance"};
         gy_node slopes[5];
         gy_tensor *results[5] = {NULL};
-        assert_ok(gy_gradients(loss, wrt, 5, slopes));
+        assert_ok(gy_op_gradients(loss, wrt, 5, slopes));
         assert_ok(gy_session_run(n.session, &(gy_feed){n.x, x}, 1, 0, slopes, 5, results));
         for (int k = 0; k < 5; k++) {
             gy_tensor *value = k == 0 ? x : gy_session_parameter(n.session, names[k]);
@@ -262,15 +264,16 @@ static void what_does_not_fit_is_named(void **state)
     for (size_t i = 0; i < GY_COUNT(cases); i++) {
         for (int form = 0; form < 2; form++) {
             gy_graph *g = gy_graph_new();
-            gy_node x = gy_input(g, "x", GY_F64, (int64_t[]){GY_BATCH, 3}, 2), updates[2];
-            gy_node one = gy_parameter(g, "one", GY_F64, (int64_t[]){3}, 1, gy_init_zeros());
-            gy_node mean =
-                gy_parameter(g, "mean", GY_F64, cases[i].sizes, cases[i].rank, gy_init_zeros());
+            gy_node x = gy_graph_input(g, "x", GY_F64, (int64_t[]){GY_BATCH, 3}, 2), updates[2];
+            gy_node one =
+                gy_graph_parameter(g, "one", GY_F64, (int64_t[]){3}, 1, gy_init_zeros());
+            gy_node mean = gy_graph_parameter(g, "mean", GY_F64, cases[i].sizes, cases[i].rank,
+                                              gy_init_zeros());
             const char *words = cases[i].words;
             if (form == 0) {
-                gy_batch_norm_updates(x, mean, one, cases[i].momentum, updates);
+                gy_op_batch_norm_updates(x, mean, one, cases[i].momentum, updates);
             } else {
-                gy_batch_norm_inference(x, one, one, mean, one, cases[i].epsilon);
+                gy_op_batch_norm_inference(x, one, one, mean, one, cases[i].epsilon);
             }
             const bool is_here = strstr(words, form == 0 ? "epsilon" : "momentum") == NULL;
             assert_int_equal(gy_graph_status(g) < 0, is_here);
@@ -281,9 +284,9 @@ static void what_does_not_fit_is_named(void **state)
         }
     }
     gy_graph *g = gy_graph_new();
-    gy_node x = gy_input(g, "x", GY_F64, (int64_t[]){GY_BATCH}, 1);
-    gy_node one = gy_parameter(g, "one", GY_F64, (int64_t[]){1}, 1, gy_init_zeros());
-    assert_int_equal(gy_batch_norm_inference(x, one, one, one, one, 1e-5).index, -1);
+    gy_node x = gy_graph_input(g, "x", GY_F64, (int64_t[]){GY_BATCH}, 1);
+    gy_node one = gy_graph_parameter(g, "one", GY_F64, (int64_t[]){1}, 1, gy_init_zeros());
+    assert_int_equal(gy_op_batch_norm_inference(x, one, one, one, one, 1e-5).index, -1);
     assert_status(gy_graph_status(g), GY_SHAPE);
     assert_non_null(strstr(gy_error_text(), "expected channels in dimension 1"));
     gy_graph_free(g);

@@ -57,7 +57,7 @@ static gy_status accumulate(reverse *state, gy_value input, gy_value gradient)
     gy_value *sum = &state->gradients[gy_graph_value(state->graph, input)];
     *sum = gy_value_is_none(*sum)
                ? gradient
-               : gy_build2(&state->graph->builder, &gy_op_add, *sum, gradient);
+               : gy_build2(&state->graph->builder, &gy_ops_row_add, *sum, gradient);
     return gy_graph_status(state->graph);
 }
 
@@ -65,7 +65,7 @@ static gy_status step_back(reverse *state, int32_t index)
 {
     gy_graph *graph = state->graph;
     const gy_graph_node node = graph->nodes[index]; /* a copy: the array may move */
-    gy_value outputs[GY_MAX_OUTPUTS], above[GY_MAX_OUTPUTS], below[GY_MAX_INPUTS];
+    gy_value outputs[GY_OP_OUTPUTS_MAX], above[GY_OP_OUTPUTS_MAX], below[GY_OP_INPUTS_MAX];
     bool is_reached = false, is_wanted = false;
     for (int32_t k = 0; k < node.output_count; k++) {
         outputs[k] = (gy_value){index, k};
@@ -109,7 +109,7 @@ static gy_value filled_like(gy_graph *graph, gy_value like, double value)
     attributes.shape.dtype = type->dtype;
     memcpy(attributes.shape.sizes, type->sizes, sizeof(type->sizes));
     attributes.shape.value = value;
-    return gy_graph_apply(graph, &gy_op_fill, &attributes, NULL, 0, NULL);
+    return gy_graph_apply(graph, &gy_ops_row_fill, &attributes, NULL, 0, NULL);
 }
 
 static gy_status run_reverse(reverse *state, gy_node loss, const gy_node *wrt, int count,
@@ -162,7 +162,7 @@ static gy_status check_request(gy_node loss, const gy_node *wrt, int count)
     return GY_OK;
 }
 
-gy_status gy_gradients(gy_node loss, const gy_node *wrt, int count, gy_node *gradients)
+gy_status gy_op_gradients(gy_node loss, const gy_node *wrt, int count, gy_node *gradients)
 {
     for (int i = 0; i < count; i++) {
         gradients[i] = gy_node_failed(loss.graph);
@@ -187,10 +187,10 @@ gy_status gy_gradients(gy_node loss, const gy_node *wrt, int count, gy_node *gra
     return status;
 }
 
-gy_node gy_gradient(gy_node loss, gy_node wrt)
+gy_node gy_op_gradient(gy_node loss, gy_node wrt)
 {
     gy_node gradient = gy_node_failed(loss.graph);
-    if (gy_gradients(loss, &wrt, 1, &gradient) < 0) {
+    if (gy_op_gradients(loss, &wrt, 1, &gradient) < 0) {
         return gy_node_failed(loss.graph); /* the graph keeps the failure */
     }
     return gradient;

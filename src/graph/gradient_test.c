@@ -58,7 +58,7 @@ static void random_graphs_agree_with_finite_differences(void **state)
         random_graph_make(&r, seed + trial, true, 14);
         gy_node gradients[RANDOM_PARAMETERS];
         assert_ok(gy_graph_status(r.graph));
-        assert_ok(gy_gradients(r.loss, r.parameters, RANDOM_PARAMETERS, gradients));
+        assert_ok(gy_op_gradients(r.loss, r.parameters, RANDOM_PARAMETERS, gradients));
         gy_session *session;
         assert_ok(gy_session_new(r.graph, &(gy_session_options){.workers = 1}, &session));
         gy_tensor *x = random_tensor(&r.random, 3, RANDOM_FEATURES);
@@ -80,15 +80,15 @@ static void gradients_of_gradients_agree(void **state)
     (void)state;
     gy_random random = {.key = 11};
     gy_graph *g = gy_graph_new();
-    gy_node x = gy_input(g, "x", GY_F64, (int64_t[]){GY_BATCH, 3}, 2);
-    gy_node y = gy_input(g, "y", GY_F64, (int64_t[]){GY_BATCH, 2}, 2);
-    gy_node w =
-        gy_parameter(g, "w", GY_F64, (int64_t[]){3, 2}, 2, (gy_init){GY_INIT_UNIFORM, 1, NULL});
-    gy_node error = gy_sub(gy_softmax(gy_matmul(x, w), 1), y);
-    gy_node loss = gy_mean_over(gy_mul(error, gy_tanh(error)), 0, false);
-    gy_node first = gy_gradient(loss, w);
-    gy_node penalty = gy_sum_over(gy_mul(first, first), 0, false);
-    gy_node second = gy_gradient(penalty, w);
+    gy_node x = gy_graph_input(g, "x", GY_F64, (int64_t[]){GY_BATCH, 3}, 2);
+    gy_node y = gy_graph_input(g, "y", GY_F64, (int64_t[]){GY_BATCH, 2}, 2);
+    gy_node w = gy_graph_parameter(g, "w", GY_F64, (int64_t[]){3, 2}, 2,
+                                   (gy_init){GY_INIT_UNIFORM, 1, NULL});
+    gy_node error = gy_op_sub(gy_op_softmax(gy_op_matmul(x, w), 1), y);
+    gy_node loss = gy_op_mean(gy_op_mul(error, gy_op_tanh(error)), 0, false);
+    gy_node first = gy_op_gradient(loss, w);
+    gy_node penalty = gy_op_sum(gy_op_mul(first, first), 0, false);
+    gy_node second = gy_op_gradient(penalty, w);
     assert_ok(gy_graph_status(g));
     gy_session *session;
     assert_ok(gy_session_new(g, NULL, &session));
@@ -106,11 +106,11 @@ static void what_the_loss_does_not_reach_gets_zeros(void **state)
 {
     (void)state;
     gy_graph *g = gy_graph_new();
-    gy_node a = gy_parameter(g, "a", GY_F64, (int64_t[]){2}, 1, gy_init_zeros());
-    gy_node b = gy_parameter(g, "b", GY_F64, (int64_t[]){2, 3}, 2, gy_init_zeros());
-    gy_node loss = gy_sum_over(gy_exp(a), 0, false);
+    gy_node a = gy_graph_parameter(g, "a", GY_F64, (int64_t[]){2}, 1, gy_init_zeros());
+    gy_node b = gy_graph_parameter(g, "b", GY_F64, (int64_t[]){2, 3}, 2, gy_init_zeros());
+    gy_node loss = gy_op_sum(gy_op_exp(a), 0, false);
     gy_node wrt[] = {a, b}, gradients[2];
-    assert_ok(gy_gradients(loss, wrt, 2, gradients));
+    assert_ok(gy_op_gradients(loss, wrt, 2, gradients));
     gy_session *session;
     assert_ok(gy_session_new(g, NULL, &session));
     gy_tensor *results[2];
@@ -130,13 +130,13 @@ static void a_loss_that_is_no_scalar_is_named(void **state)
 {
     (void)state;
     gy_graph *g = gy_graph_new();
-    gy_node a = gy_parameter(g, "a", GY_F64, (int64_t[]){2, 3}, 2, gy_init_zeros());
-    gy_node loss = gy_named(gy_exp(a), "energy"), gradient;
-    assert_status(gy_gradients(loss, &a, 1, &gradient), GY_SHAPE);
+    gy_node a = gy_graph_parameter(g, "a", GY_F64, (int64_t[]){2, 3}, 2, gy_init_zeros());
+    gy_node loss = gy_node_named(gy_op_exp(a), "energy"), gradient;
+    assert_status(gy_op_gradients(loss, &a, 1, &gradient), GY_SHAPE);
     assert_int_equal(gradient.index, -1);
     assert_non_null(strstr(gy_error_text(), "energy is f64[2,3]"));
     /* The graph keeps it; what is built on it stays harmless. */
-    gy_node later = gy_add(gradient, a);
+    gy_node later = gy_op_add(gradient, a);
     assert_int_equal(later.index, -1);
     assert_status(gy_graph_status(g), GY_SHAPE);
     gy_session *session;

@@ -46,7 +46,7 @@ void gy_graph_free(gy_graph *graph)
     }
     for (int32_t i = 0; i < graph->node_count; i++) {
         const gy_graph_node *node = &graph->nodes[i];
-        if (node->op == &gy_op_literal) {
+        if (node->op == &gy_ops_row_literal) {
             gy_tensor_drop(node->attributes.literal.tensor);
         }
         if (node->init != NULL && node->init->kind == GY_INIT_TENSOR) {
@@ -157,7 +157,7 @@ static gy_graph_node *prepare(gy_graph *graph, const gy_op *op, const gy_attribu
 /* The program of a fused node belongs to its graph. */
 static bool own_program(gy_graph *graph, gy_graph_node *node)
 {
-    if (node->op != &gy_op_fused) {
+    if (node->op != &gy_ops_row_fused) {
         return true;
     }
     gy_fused *program = gy_arena_alloc(&graph->arena, sizeof(*program));
@@ -170,7 +170,7 @@ static bool own_program(gy_graph *graph, gy_graph_node *node)
 
 static gy_value append(gy_graph *graph, gy_graph_node *node)
 {
-    if (node->op == &gy_op_literal) {
+    if (node->op == &gy_ops_row_literal) {
         gy_tensor_hold(node->attributes.literal.tensor);
     }
     graph->value_count += node->output_count;
@@ -211,27 +211,27 @@ gy_value gy_graph_apply(gy_graph *graph, const gy_op *op, const gy_attributes *a
                         const gy_value *inputs, int input_count, const char *name)
 {
     GY_ASSERT(op != NULL && op->infer != NULL);
-    gy_type types[GY_MAX_OUTPUTS];
+    gy_type types[GY_OP_OUTPUTS_MAX];
     const gy_attributes none = {.bytes = {0}};
     if (attributes == NULL) {
         attributes = &none;
     }
-    gy_type in[GY_MAX_INPUTS];
+    gy_type in[GY_OP_INPUTS_MAX];
     for (int i = 0; i < input_count; i++) {
         if (gy_value_is_none(inputs[i])) {
             return GY_NO_VALUE;
         }
     }
-    if (input_count > GY_MAX_INPUTS) {
-        gy_fail(GY_LIMIT, "%d inputs, at most %d", input_count, GY_MAX_INPUTS);
-        return fail_apply(graph, GY_LIMIT, op, inputs, GY_MAX_INPUTS, name);
+    if (input_count > GY_OP_INPUTS_MAX) {
+        gy_fail(GY_LIMIT, "%d inputs, at most %d", input_count, GY_OP_INPUTS_MAX);
+        return fail_apply(graph, GY_LIMIT, op, inputs, GY_OP_INPUTS_MAX, name);
     }
     for (int i = 0; i < input_count; i++) {
         in[i] = *gy_graph_type(graph, inputs[i]);
         memset(in[i].placement, 0, sizeof(in[i].placement));
     }
     memset(types, 0, sizeof(types));
-    gy_status status = gy_op_infer(op, attributes, in, input_count, types);
+    gy_status status = gy_ops_infer(op, attributes, in, input_count, types);
     if (status < 0) {
         return fail_apply(graph, status, op, inputs, input_count, name);
     }

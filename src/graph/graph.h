@@ -32,16 +32,16 @@ typedef struct gy_graph_node {
 /** The grid of ranks. Placements are decided from sizes alone, so that all ranks agree. */
 typedef struct gy_mesh {
     int axes; /* `data`, then `model`; the leftmost is the outer one */
-    int sizes[GY_MAX_MESH];
-    int coordinates[GY_MAX_MESH]; /* of this rank */
-    gy_links links[GY_MAX_MESH];  /* what placement reckons with; zero: one host's. On all
+    int sizes[GY_MESH_MAX];
+    int coordinates[GY_MESH_MAX]; /* of this rank */
+    gy_links links[GY_MESH_MAX];  /* what placement reckons with; zero: one host's. On all
                                      ranks alike */
 } gy_mesh;
 
 /** What a program is for: a value that is fetched, or an effect, and where it shall live. */
 typedef struct gy_root {
     gy_value value;
-    gy_placement placement[GY_MAX_MESH];
+    gy_placement placement[GY_MESH_MAX];
 } gy_root;
 
 struct gy_graph {
@@ -170,15 +170,16 @@ gy_status gy_compile(const gy_graph *bound, uint32_t skip, gy_text *text, gy_gra
 /* ---- Parts ---- */
 
 /** This rank's part of a value: sizes and where it begins in the whole. */
-void gy_local_part(const gy_mesh *mesh, const gy_type *type, int64_t sizes[GY_MAX_RANK],
-                   int64_t offsets[GY_MAX_RANK]);
+void gy_local_part(const gy_mesh *mesh, const gy_type *type, int64_t sizes[GY_TENSOR_RANK_MAX],
+                   int64_t offsets[GY_TENSOR_RANK_MAX]);
 /** `type` as the ranks along `axis` share it: local sizes in all other axes, whole in this. */
 gy_type gy_axis_type(const gy_mesh *mesh, const gy_type *type, int axis);
 /** A row-major (or blocked) view of this rank's part. */
 gy_view gy_local_view(const gy_mesh *mesh, const gy_type *type, void *data);
 /** Bytes of this rank's part, blocked padding included. */
 size_t gy_local_bytes(const gy_mesh *mesh, const gy_type *type);
-/** What a kernel is asked for node `index`; views: GY_MAX_INPUTS + GY_MAX_OUTPUTS of them. */
+/** What a kernel is asked for node `index`; views: GY_OP_INPUTS_MAX + GY_OP_OUTPUTS_MAX of
+ * them. */
 gy_kernel_query gy_graph_query(const gy_graph *graph, int32_t index, int workers,
                                gy_view *views);
 

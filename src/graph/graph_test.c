@@ -21,12 +21,13 @@ static void shapes_that_do_not_fit_are_named(void **state)
 {
     (void)state;
     gy_graph *g = gy_graph_new();
-    gy_node x = gy_input(g, "pixels", GY_F32, (int64_t[]){GY_BATCH, 784}, 2);
-    gy_node w = gy_parameter(g, "weights", GY_F32, (int64_t[]){785, 10}, 2, gy_init_zeros());
-    gy_node y = gy_matmul(x, w);
+    gy_node x = gy_graph_input(g, "pixels", GY_F32, (int64_t[]){GY_BATCH, 784}, 2);
+    gy_node w =
+        gy_graph_parameter(g, "weights", GY_F32, (int64_t[]){785, 10}, 2, gy_init_zeros());
+    gy_node y = gy_op_matmul(x, w);
     assert_int_equal(y.index, -1);
     /* What is built on it is harmless, and the first failure stays. */
-    gy_node z = gy_add(gy_relu(y), gy_matmul(w, x));
+    gy_node z = gy_op_add(gy_op_relu(y), gy_op_matmul(w, x));
     assert_int_equal(z.index, -1);
     assert_status(gy_graph_status(g), GY_SHAPE);
     assert_says(
@@ -40,10 +41,10 @@ static void names_are_unique(void **state)
     (void)state;
     const int64_t sizes[] = {3};
     gy_graph *g = gy_graph_new();
-    gy_parameter(g, "w", GY_F32, sizes, 1, gy_init_zeros());
-    gy_input(g, "w", GY_F32, sizes, 1); /* an input may have a parameter's */
+    gy_graph_parameter(g, "w", GY_F32, sizes, 1, gy_init_zeros());
+    gy_graph_input(g, "w", GY_F32, sizes, 1); /* an input may have a parameter's */
     assert_ok(gy_graph_status(g));
-    assert_int_equal(gy_parameter(g, "w", GY_F32, sizes, 1, gy_init_zeros()).index, -1);
+    assert_int_equal(gy_graph_parameter(g, "w", GY_F32, sizes, 1, gy_init_zeros()).index, -1);
     assert_says(g, (const char *[]){"w", "parameter of that name"}, 2);
     gy_graph_free(g);
 }
@@ -54,40 +55,40 @@ static void bad_arguments_are_named(void **state)
     const int64_t sizes[] = {2, 3}, symbolic[] = {2, GY_BATCH};
     for (int i = 0; i < 8; i++) {
         gy_graph *g = gy_graph_new(), *other = gy_graph_new();
-        gy_node a = gy_input(g, "a", GY_F32, sizes, 2);
-        gy_node b = gy_input(other, "b", GY_F32, sizes, 2);
+        gy_node a = gy_graph_input(g, "a", GY_F32, sizes, 2);
+        gy_node b = gy_graph_input(other, "b", GY_F32, sizes, 2);
         const char *word = "";
         switch (i) {
         case 0:
-            gy_add(a, b);
+            gy_op_add(a, b);
             word = "another graph";
             break;
         case 1:
-            gy_reshape(a, (int64_t[]){4, GY_ANY}, 2);
+            gy_op_reshape(a, (int64_t[]){4, GY_ANY}, 2);
             word = "f32[2,3]";
             break;
         case 2:
-            gy_dropout(a, 1.5);
+            gy_op_dropout(a, 1.5);
             word = "1.5";
             break;
         case 3:
-            gy_input(g, "c", GY_F32, symbolic, 2);
+            gy_graph_input(g, "c", GY_F32, symbolic, 2);
             word = "first size";
             break;
         case 4:
-            gy_parameter(g, "c", GY_F32, symbolic, 2, gy_init_zeros());
+            gy_graph_parameter(g, "c", GY_F32, symbolic, 2, gy_init_zeros());
             word = "expected a number";
             break;
         case 5:
-            gy_assign(a, a);
+            gy_op_assign(a, a);
             word = "needs a parameter";
             break;
         case 6:
-            gy_input(g, "c", GY_F32, sizes, 9);
+            gy_graph_input(g, "c", GY_F32, sizes, 9);
             word = "rank 9";
             break;
         default:
-            gy_softmax(a, 2);
+            gy_op_softmax(a, 2);
             word = "softmax";
             break;
         }
@@ -103,10 +104,10 @@ static void many_parts_are_joined(void **state)
     gy_graph *g = gy_graph_new();
     gy_node parts[40];
     for (int i = 0; i < 40; i++) {
-        gy_node value = gy_scalar(g, GY_F64, i);
-        parts[i] = gy_broadcast_to(value, (int64_t[]){2}, 1);
+        gy_node value = gy_graph_scalar(g, GY_F64, i);
+        parts[i] = gy_op_broadcast_to(value, (int64_t[]){2}, 1);
     }
-    gy_node all = gy_concat(parts, 40, 0);
+    gy_node all = gy_op_concat(parts, 40, 0);
     gy_session *session;
     assert_ok(gy_session_new(g, NULL, &session));
     gy_tensor *result;
@@ -126,11 +127,11 @@ enum { CHAIN = 300 };
 static gy_graph *chain_of(char letter)
 {
     gy_graph *g = gy_graph_new();
-    gy_node x = gy_input(g, "x", GY_F64, (int64_t[]){GY_BATCH, 3}, 2);
+    gy_node x = gy_graph_input(g, "x", GY_F64, (int64_t[]){GY_BATCH, 3}, 2);
     for (int i = 0; i < CHAIN; i++) {
         char name[16];
         snprintf(name, sizeof(name), "%c%d", letter, i);
-        x = gy_named(gy_exp(x), name);
+        x = gy_node_named(gy_op_exp(x), name);
     }
     assert_ok(gy_graph_status(g));
     return g;
@@ -172,11 +173,11 @@ static void stages_show_what_changed(void **state)
 static gy_status build_and_run(void)
 {
     gy_graph *g = gy_graph_new();
-    gy_node x = gy_input(g, "x", GY_F64, (int64_t[]){GY_BATCH, 3}, 2);
-    gy_node w = gy_parameter(g, "w", GY_F64, (int64_t[]){3, 2}, 2, gy_init_glorot());
-    gy_node y = gy_dropout(gy_softmax(gy_matmul(x, w), 1), 0.25);
-    gy_node loss = gy_mean_over(gy_mul(y, y), 0, false);
-    gy_node fetches[] = {loss, gy_assign(w, gy_sub(w, gy_gradient(loss, w)))};
+    gy_node x = gy_graph_input(g, "x", GY_F64, (int64_t[]){GY_BATCH, 3}, 2);
+    gy_node w = gy_graph_parameter(g, "w", GY_F64, (int64_t[]){3, 2}, 2, gy_init_glorot());
+    gy_node y = gy_op_dropout(gy_op_softmax(gy_op_matmul(x, w), 1), 0.25);
+    gy_node loss = gy_op_mean(gy_op_mul(y, y), 0, false);
+    gy_node fetches[] = {loss, gy_op_assign(w, gy_op_sub(w, gy_op_gradient(loss, w)))};
     gy_tensor *rows = NULL, *results[2] = {NULL};
     gy_session *session = NULL;
     gy_status status = gy_graph_status(g);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { NODES_MAX = GY_MAX_INPUTS };
+enum { NODES_MAX = GY_OP_INPUTS_MAX };
 
 static gy_node apply_named(gy_graph *graph, const gy_op *op, const gy_attributes *attributes,
                            const gy_node *inputs, int count, const char *name)
@@ -54,10 +54,10 @@ static bool fill_shape(gy_graph *graph, const char *name, gy_dtype dtype, const 
                        int rank, gy_attributes *attributes)
 {
     *attributes = no_attributes();
-    if (rank < 0 || rank > GY_MAX_RANK || (rank > 0 && sizes == NULL) ||
+    if (rank < 0 || rank > GY_TENSOR_RANK_MAX || (rank > 0 && sizes == NULL) ||
         (unsigned)dtype >= GY_DTYPE_COUNT) {
         gy_fail(GY_ARG, "rank %d (0 to %d) or element type %d is out of range", rank,
-                GY_MAX_RANK, (int)dtype);
+                GY_TENSOR_RANK_MAX, (int)dtype);
         gy_graph_fail(graph, GY_ARG, name);
         return false;
     }
@@ -86,11 +86,11 @@ static bool is_free_name(gy_graph *graph, const gy_op *op, const char *name)
     return true;
 }
 
-gy_node gy_input(gy_graph *graph, const char *name, gy_dtype dtype, const int64_t *sizes,
-                 int rank)
+gy_node gy_graph_input(gy_graph *graph, const char *name, gy_dtype dtype, const int64_t *sizes,
+                       int rank)
 {
     gy_attributes attributes;
-    if (graph == NULL || !is_free_name(graph, &gy_op_input, name) ||
+    if (graph == NULL || !is_free_name(graph, &gy_ops_row_input, name) ||
         !fill_shape(graph, name, dtype, sizes, rank, &attributes)) {
         return gy_node_failed(graph);
     }
@@ -102,7 +102,7 @@ gy_node gy_input(gy_graph *graph, const char *name, gy_dtype dtype, const int64_
             return gy_node_failed(graph);
         }
     }
-    return apply_named(graph, &gy_op_input, &attributes, NULL, 0, name);
+    return apply_named(graph, &gy_ops_row_input, &attributes, NULL, 0, name);
 }
 
 static bool keep_init(gy_graph *graph, gy_graph_node *node, gy_init init)
@@ -120,11 +120,11 @@ static bool keep_init(gy_graph *graph, gy_graph_node *node, gy_init init)
     return true;
 }
 
-gy_node gy_parameter(gy_graph *graph, const char *name, gy_dtype dtype, const int64_t *sizes,
-                     int rank, gy_init init)
+gy_node gy_graph_parameter(gy_graph *graph, const char *name, gy_dtype dtype,
+                           const int64_t *sizes, int rank, gy_init init)
 {
     gy_attributes attributes;
-    if (graph == NULL || !is_free_name(graph, &gy_op_parameter, name) ||
+    if (graph == NULL || !is_free_name(graph, &gy_ops_row_parameter, name) ||
         !fill_shape(graph, name, dtype, sizes, rank, &attributes)) {
         return gy_node_failed(graph);
     }
@@ -145,20 +145,20 @@ gy_node gy_parameter(gy_graph *graph, const char *name, gy_dtype dtype, const in
         gy_graph_fail(graph, GY_SHAPE, name);
         return gy_node_failed(graph);
     }
-    gy_node node = apply_named(graph, &gy_op_parameter, &attributes, NULL, 0, name);
+    gy_node node = apply_named(graph, &gy_ops_row_parameter, &attributes, NULL, 0, name);
     if (node.index >= 0 && !keep_init(graph, &graph->nodes[node.index], init)) {
         return gy_node_failed(graph);
     }
     return node;
 }
 
-gy_node gy_named(gy_node node, const char *name)
+gy_node gy_node_named(gy_node node, const char *name)
 {
     if (node.index < 0 || name == NULL) {
         return node;
     }
     gy_graph_node *target = &node.graph->nodes[node.index];
-    if ((target->op->flags & GY_OP_LEAF) != 0 && target->op != &gy_op_literal) {
+    if ((target->op->flags & GY_OP_LEAF) != 0 && target->op != &gy_ops_row_literal) {
         gy_fail(GY_ARG, "inputs and parameters keep the name they were made with");
         gy_graph_fail(node.graph, GY_ARG, target->name);
         return gy_node_failed(node.graph);
@@ -174,14 +174,14 @@ gy_node gy_named(gy_node node, const char *name)
     return node;
 }
 
-gy_node gy_literal(gy_graph *graph, gy_tensor *tensor)
+gy_node gy_graph_literal(gy_graph *graph, gy_tensor *tensor)
 {
     if (graph == NULL) {
         return gy_node_failed(NULL);
     }
     gy_attributes attributes = no_attributes();
     gy_tensor *copy = NULL;
-    int64_t sizes[GY_MAX_RANK];
+    int64_t sizes[GY_TENSOR_RANK_MAX];
     int rank = tensor == NULL ? 0 : gy_tensor_rank(tensor);
     for (int i = 0; i < rank; i++) {
         sizes[i] = gy_tensor_size(tensor, i);
@@ -198,23 +198,23 @@ gy_node gy_literal(gy_graph *graph, gy_tensor *tensor)
         return gy_node_failed(graph);
     }
     attributes.literal.tensor = copy;
-    gy_node node = apply_named(graph, &gy_op_literal, &attributes, NULL, 0, NULL);
+    gy_node node = apply_named(graph, &gy_ops_row_literal, &attributes, NULL, 0, NULL);
     gy_tensor_drop(copy); /* the graph holds it */
     return node;
 }
 
-gy_node gy_scalar(gy_graph *graph, gy_dtype dtype, double value)
+gy_node gy_graph_scalar(gy_graph *graph, gy_dtype dtype, double value)
 {
     gy_attributes attributes;
     if (graph == NULL || !fill_shape(graph, "scalar", dtype, NULL, 0, &attributes)) {
         return gy_node_failed(graph);
     }
     attributes.shape.value = value;
-    return apply_named(graph, &gy_op_fill, &attributes, NULL, 0, NULL);
+    return apply_named(graph, &gy_ops_row_fill, &attributes, NULL, 0, NULL);
 }
 
 /* A fill where a double holds the element, for a fill's value is one; else a literal. */
-gy_node gy_scalar_int64(gy_graph *graph, gy_dtype dtype, int64_t value)
+gy_node gy_graph_scalar_int64(gy_graph *graph, gy_dtype dtype, int64_t value)
 {
     gy_attributes attributes;
     gy_tensor *tensor = NULL;
@@ -229,28 +229,29 @@ gy_node gy_scalar_int64(gy_graph *graph, gy_dtype dtype, int64_t value)
     gy_tensor_set_int64(tensor, 0, value);
     double element = gy_tensor_get(tensor, 0);
     bool is_exact = element > -0x1p53 && element < 0x1p53;
-    gy_node node = is_exact ? gy_scalar(graph, dtype, element) : gy_literal(graph, tensor);
+    gy_node node =
+        is_exact ? gy_graph_scalar(graph, dtype, element) : gy_graph_literal(graph, tensor);
     gy_tensor_drop(tensor);
     return node;
 }
 
-gy_node gy_matmul_transposed(gy_node a, bool transpose_a, gy_node b, bool transpose_b)
+gy_node gy_op_matmul_transposed(gy_node a, bool transpose_a, gy_node b, bool transpose_b)
 {
     gy_attributes attributes = no_attributes();
     attributes.matmul.transpose_a = transpose_a;
     attributes.matmul.transpose_b = transpose_b;
-    return gy_node_apply(&gy_op_matmul, &attributes, (gy_node[]){a, b}, 2);
+    return gy_node_apply(&gy_ops_row_matmul, &attributes, (gy_node[]){a, b}, 2);
 }
 
-gy_node gy_matmul(gy_node a, gy_node b)
+gy_node gy_op_matmul(gy_node a, gy_node b)
 {
-    return gy_matmul_transposed(a, false, b, false);
+    return gy_op_matmul_transposed(a, false, b, false);
 }
 
 #define BINARY(name, row)                                                                      \
-    gy_node gy_##name(gy_node a, gy_node b)                                                    \
+    gy_node gy_op_##name(gy_node a, gy_node b)                                                 \
     {                                                                                          \
-        return binary(&gy_op_##row, a, b);                                                     \
+        return binary(&gy_ops_row_##row, a, b);                                                \
     }
 BINARY(add, add)
 BINARY(sub, sub)
@@ -265,14 +266,14 @@ BINARY(greater, greater)
 #undef BINARY
 
 #define UNARY(name, row)                                                                       \
-    gy_node gy_##name(gy_node a)                                                               \
+    gy_node gy_op_##name(gy_node a)                                                            \
     {                                                                                          \
-        return unary(&gy_op_##row, a);                                                         \
+        return unary(&gy_ops_row_##row, a);                                                    \
     }
 UNARY(neg, neg)
 UNARY(abs, abs)
 UNARY(exp, exp)
-UNARY(log_of, log)
+UNARY(log, log)
 UNARY(sqrt, sqrt)
 UNARY(tanh, tanh)
 UNARY(sigmoid, sigmoid)
@@ -280,16 +281,16 @@ UNARY(relu, relu)
 UNARY(gelu, gelu)
 #undef UNARY
 
-gy_node gy_select(gy_node condition, gy_node a, gy_node b)
+gy_node gy_op_select(gy_node condition, gy_node a, gy_node b)
 {
-    return gy_node_apply(&gy_op_select, NULL, (gy_node[]){condition, a, b}, 3);
+    return gy_node_apply(&gy_ops_row_select, NULL, (gy_node[]){condition, a, b}, 3);
 }
 
-gy_node gy_cast(gy_node a, gy_dtype dtype)
+gy_node gy_op_cast(gy_node a, gy_dtype dtype)
 {
     gy_attributes attributes = no_attributes();
     attributes.cast.dtype = dtype;
-    return gy_node_apply(&gy_op_cast, &attributes, &a, 1);
+    return gy_node_apply(&gy_ops_row_cast, &attributes, &a, 1);
 }
 
 static const gy_type *type_of(gy_node node)
@@ -308,24 +309,24 @@ static gy_node reduce(const gy_op *op, gy_node a, uint32_t axes, bool keep)
     return gy_node_apply(op, &attributes, &a, 1);
 }
 
-gy_node gy_sum_over(gy_node a, uint32_t axes, bool keep)
+gy_node gy_op_sum(gy_node a, uint32_t axes, bool keep)
 {
-    return reduce(&gy_op_sum, a, axes, keep);
+    return reduce(&gy_ops_row_sum, a, axes, keep);
 }
 
-gy_node gy_mean_over(gy_node a, uint32_t axes, bool keep)
+gy_node gy_op_mean(gy_node a, uint32_t axes, bool keep)
 {
-    return reduce(&gy_op_mean, a, axes, keep);
+    return reduce(&gy_ops_row_mean, a, axes, keep);
 }
 
-gy_node gy_max_over(gy_node a, uint32_t axes, bool keep)
+gy_node gy_op_max(gy_node a, uint32_t axes, bool keep)
 {
-    return reduce(&gy_op_max, a, axes, keep);
+    return reduce(&gy_ops_row_max, a, axes, keep);
 }
 
-gy_node gy_min_over(gy_node a, uint32_t axes, bool keep)
+gy_node gy_op_min(gy_node a, uint32_t axes, bool keep)
 {
-    return reduce(&gy_op_min, a, axes, keep);
+    return reduce(&gy_ops_row_min, a, axes, keep);
 }
 
 static gy_node along(const gy_op *op, const gy_node *inputs, int count, int dim, int64_t depth)
@@ -339,34 +340,34 @@ static gy_node along(const gy_op *op, const gy_node *inputs, int count, int dim,
     return gy_node_apply(op, &attributes, inputs, count);
 }
 
-gy_node gy_argmax(gy_node a, int dim)
+gy_node gy_op_argmax(gy_node a, int dim)
 {
-    return along(&gy_op_argmax, &a, 1, dim, 0);
+    return along(&gy_ops_row_argmax, &a, 1, dim, 0);
 }
 
-gy_node gy_softmax(gy_node a, int dim)
+gy_node gy_op_softmax(gy_node a, int dim)
 {
-    return along(&gy_op_softmax, &a, 1, dim, 0);
+    return along(&gy_ops_row_softmax, &a, 1, dim, 0);
 }
 
-gy_node gy_log_softmax(gy_node a, int dim)
+gy_node gy_op_log_softmax(gy_node a, int dim)
 {
-    return along(&gy_op_log_softmax, &a, 1, dim, 0);
+    return along(&gy_ops_row_log_softmax, &a, 1, dim, 0);
 }
 
-gy_node gy_cross_entropy(gy_node logits, gy_node labels)
+gy_node gy_op_cross_entropy(gy_node logits, gy_node labels)
 {
-    return binary(&gy_op_cross_entropy, logits, labels);
+    return binary(&gy_ops_row_cross_entropy, logits, labels);
 }
 
-gy_node gy_conv2d(gy_node x, gy_node filters, int stride, int pad)
+gy_node gy_op_conv2d(gy_node x, gy_node filters, int stride, int pad)
 {
     gy_attributes attributes = no_attributes();
     for (int i = 0; i < 2; i++) {
         attributes.conv.stride[i] = stride;
         attributes.conv.pad[i] = pad;
     }
-    return gy_node_apply(&gy_op_conv2d, &attributes, (gy_node[]){x, filters}, 2);
+    return gy_node_apply(&gy_ops_row_conv2d, &attributes, (gy_node[]){x, filters}, 2);
 }
 
 static gy_attributes pool_attributes(int window, int stride, int pad)
@@ -380,21 +381,21 @@ static gy_attributes pool_attributes(int window, int stride, int pad)
     return attributes;
 }
 
-gy_node gy_max_pool(gy_node x, int window, int stride, int pad)
+gy_node gy_op_max_pool(gy_node x, int window, int stride, int pad)
 {
     const gy_attributes attributes = pool_attributes(window, stride, pad);
-    return gy_node_apply(&gy_op_max_pool, &attributes, &x, 1);
+    return gy_node_apply(&gy_ops_row_max_pool, &attributes, &x, 1);
 }
 
-gy_node gy_average_pool(gy_node x, int window, int stride, int pad)
+gy_node gy_op_average_pool(gy_node x, int window, int stride, int pad)
 {
     const gy_attributes attributes = pool_attributes(window, stride, pad);
-    return gy_node_apply(&gy_op_average_pool, &attributes, &x, 1);
+    return gy_node_apply(&gy_ops_row_average_pool, &attributes, &x, 1);
 }
 
-gy_node gy_average_pool_padded(gy_node x, int window, int stride, int pad)
+gy_node gy_op_average_pool_padded(gy_node x, int window, int stride, int pad)
 {
     gy_attributes attributes = pool_attributes(window, stride, pad);
     attributes.pool.count_pad = true;
-    return gy_node_apply(&gy_op_average_pool, &attributes, &x, 1);
+    return gy_node_apply(&gy_ops_row_average_pool, &attributes, &x, 1);
 }

@@ -25,15 +25,15 @@ static const gy_type *type_of(gy_node node)
 static gy_node seed_node(gy_graph *graph)
 {
     for (int32_t i = 0; i < graph->node_count; i++) {
-        if (graph->nodes[i].op == &gy_op_input &&
+        if (graph->nodes[i].op == &gy_ops_row_input &&
             strcmp(graph->nodes[i].name, GY_SEED_NAME) == 0) {
             return (gy_node){graph, i, 0};
         }
     }
-    return gy_input(graph, GY_SEED_NAME, GY_I64, (int64_t[]){2}, 1);
+    return gy_graph_input(graph, GY_SEED_NAME, GY_I64, (int64_t[]){2}, 1);
 }
 
-gy_node gy_dropout(gy_node x, double rate)
+gy_node gy_op_dropout(gy_node x, double rate)
 {
     if (x.index < 0) {
         return x;
@@ -45,27 +45,28 @@ gy_node gy_dropout(gy_node x, double rate)
     gy_attributes attributes = no_attributes();
     attributes.dropout.rate = rate;
     attributes.dropout.stream = (uint64_t)x.graph->node_count;
-    return gy_node_apply(&gy_op_dropout, &attributes, (gy_node[]){x, seed_node(x.graph)}, 2);
+    return gy_node_apply(&gy_ops_row_dropout, &attributes, (gy_node[]){x, seed_node(x.graph)},
+                         2);
 }
 
-gy_node gy_embedding(gy_node table, gy_node indices)
+gy_node gy_op_embedding(gy_node table, gy_node indices)
 {
-    return gy_gather(table, indices, 0);
+    return gy_op_gather(table, indices, 0);
 }
 
-gy_node gy_layer_norm(gy_node x, gy_node gain, gy_node bias, int axis_count, double epsilon)
+gy_node gy_op_layer_norm(gy_node x, gy_node gain, gy_node bias, int axis_count, double epsilon)
 {
     gy_attributes attributes = no_attributes();
     attributes.norm.epsilon = epsilon;
     attributes.norm.axis_count = axis_count;
-    return gy_node_apply(&gy_op_layer_norm, &attributes, (gy_node[]){x, gain, bias}, 3);
+    return gy_node_apply(&gy_ops_row_layer_norm, &attributes, (gy_node[]){x, gain, bias}, 3);
 }
 
-gy_node gy_batch_norm(gy_node x, gy_node gain, gy_node bias, double epsilon)
+gy_node gy_op_batch_norm(gy_node x, gy_node gain, gy_node bias, double epsilon)
 {
     gy_attributes attributes = no_attributes();
     attributes.norm.epsilon = epsilon;
-    return gy_node_apply(&gy_op_batch_norm, &attributes, (gy_node[]){x, gain, bias}, 3);
+    return gy_node_apply(&gy_ops_row_batch_norm, &attributes, (gy_node[]){x, gain, bias}, 3);
 }
 
 /* One value for each channel of x, in a shape that broadcasts against it. */
@@ -75,11 +76,11 @@ static gy_node against_channels(gy_node x, gy_node value)
     if (value.index < 0 || type->rank == 2) {
         return value;
     }
-    int64_t sizes[GY_MAX_RANK];
+    int64_t sizes[GY_TENSOR_RANK_MAX];
     for (int dim = 0; dim < type->rank; dim++) {
         sizes[dim] = dim == 1 ? type->sizes[1] : 1;
     }
-    return gy_reshape(value, sizes + 1, type->rank - 1);
+    return gy_op_reshape(value, sizes + 1, type->rank - 1);
 }
 
 /* Channels in dimension 1 of x, and each of the values one number a channel. */
@@ -120,8 +121,8 @@ static bool are_channels(gy_node x, const char *what, const gy_node *values,
     return true;
 }
 
-gy_node gy_batch_norm_inference(gy_node x, gy_node gain, gy_node bias, gy_node mean,
-                                gy_node variance, double epsilon)
+gy_node gy_op_batch_norm_inference(gy_node x, gy_node gain, gy_node bias, gy_node mean,
+                                   gy_node variance, double epsilon)
 {
     static const char what[] = "batch_norm_inference";
     static const char *const names[] = {"gain", "bias", "mean", "variance"};
@@ -133,15 +134,16 @@ gy_node gy_batch_norm_inference(gy_node x, gy_node gain, gy_node bias, gy_node m
         return fail_node(x, GY_ARG, what);
     }
     const gy_dtype dtype = type_of(x)->dtype;
-    gy_node deviation = gy_sqrt(gy_add(variance, gy_scalar(x.graph, dtype, epsilon)));
-    gy_node inverse = gy_div(gy_scalar(x.graph, dtype, 1), deviation);
-    gy_node centred = gy_sub(x, against_channels(x, mean));
-    gy_node value = gy_mul(centred, against_channels(x, inverse));
-    return gy_add(gy_mul(value, against_channels(x, gain)), against_channels(x, bias));
+    gy_node deviation =
+        gy_op_sqrt(gy_op_add(variance, gy_graph_scalar(x.graph, dtype, epsilon)));
+    gy_node inverse = gy_op_div(gy_graph_scalar(x.graph, dtype, 1), deviation);
+    gy_node centred = gy_op_sub(x, against_channels(x, mean));
+    gy_node value = gy_op_mul(centred, against_channels(x, inverse));
+    return gy_op_add(gy_op_mul(value, against_channels(x, gain)), against_channels(x, bias));
 }
 
-void gy_batch_norm_updates(gy_node x, gy_node mean, gy_node variance, double momentum,
-                           gy_node updates[2])
+void gy_op_batch_norm_updates(gy_node x, gy_node mean, gy_node variance, double momentum,
+                              gy_node updates[2])
 {
     static const char what[] = "batch_norm_updates";
     static const char *const names[] = {"mean", "variance"};
@@ -158,13 +160,14 @@ void gy_batch_norm_updates(gy_node x, gy_node mean, gy_node variance, double mom
     gy_attributes attributes = no_attributes();
     attributes.reduce.axes = ((1u << type_of(x)->rank) - 1u) & ~2u;
     const gy_dtype dtype = type_of(x)->dtype;
-    const gy_node of_batch[] = {gy_node_apply(&gy_op_mean, &attributes, &x, 1),
-                                gy_named(gy_node_apply(&gy_op_variance, &attributes, &x, 1),
-                                         "batch_norm's running variance")};
+    const gy_node of_batch[] = {
+        gy_node_apply(&gy_ops_row_mean, &attributes, &x, 1),
+        gy_node_named(gy_node_apply(&gy_ops_row_variance, &attributes, &x, 1),
+                      "batch_norm's running variance")};
     for (int i = 0; i < 2; i++) {
-        gy_node kept = gy_mul(running[i], gy_scalar(x.graph, dtype, 1 - momentum));
-        gy_node added = gy_mul(of_batch[i], gy_scalar(x.graph, dtype, momentum));
-        updates[i] = gy_assign(running[i], gy_add(kept, added));
+        gy_node kept = gy_op_mul(running[i], gy_graph_scalar(x.graph, dtype, 1 - momentum));
+        gy_node added = gy_op_mul(of_batch[i], gy_graph_scalar(x.graph, dtype, momentum));
+        updates[i] = gy_op_assign(running[i], gy_op_add(kept, added));
     }
 }
 
@@ -218,8 +221,8 @@ static bool fill_sizes(gy_node a, const char *what, const int64_t *sizes, int ra
                        gy_attributes *attributes)
 {
     *attributes = no_attributes();
-    if (rank < 0 || rank > GY_MAX_RANK || (rank > 0 && sizes == NULL)) {
-        gy_fail(GY_ARG, "rank is %d, expected 0 to %d", rank, GY_MAX_RANK);
+    if (rank < 0 || rank > GY_TENSOR_RANK_MAX || (rank > 0 && sizes == NULL)) {
+        gy_fail(GY_ARG, "rank is %d, expected 0 to %d", rank, GY_TENSOR_RANK_MAX);
         gy_graph_fail(a.graph, GY_ARG, what);
         return false;
     }
@@ -230,7 +233,7 @@ static bool fill_sizes(gy_node a, const char *what, const int64_t *sizes, int ra
     return true;
 }
 
-gy_node gy_reshape(gy_node a, const int64_t *sizes, int rank)
+gy_node gy_op_reshape(gy_node a, const int64_t *sizes, int rank)
 {
     gy_attributes attributes;
     if (a.index < 0 || !fill_sizes(a, "reshape", sizes, rank, &attributes)) {
@@ -247,19 +250,19 @@ gy_node gy_reshape(gy_node a, const int64_t *sizes, int rank)
                 gy_type_text(type_of(a), from), gy_type_text(&wanted, to));
         return fail_node(a, GY_SHAPE, "reshape");
     }
-    return gy_node_apply(&gy_op_reshape, &attributes, &a, 1);
+    return gy_node_apply(&gy_ops_row_reshape, &attributes, &a, 1);
 }
 
-gy_node gy_broadcast_to(gy_node a, const int64_t *sizes, int rank)
+gy_node gy_op_broadcast_to(gy_node a, const int64_t *sizes, int rank)
 {
     gy_attributes attributes;
     if (a.index < 0 || !fill_sizes(a, "broadcast_to", sizes, rank, &attributes)) {
         return gy_node_failed(a.graph);
     }
-    return gy_node_apply(&gy_op_broadcast_to, &attributes, &a, 1);
+    return gy_node_apply(&gy_ops_row_broadcast_to, &attributes, &a, 1);
 }
 
-gy_node gy_transpose(gy_node a, const int *dims)
+gy_node gy_op_transpose(gy_node a, const int *dims)
 {
     if (a.index < 0) {
         return a;
@@ -268,55 +271,55 @@ gy_node gy_transpose(gy_node a, const int *dims)
     for (int i = 0; i < type_of(a)->rank; i++) {
         attributes.permute.dims[i] = dims[i];
     }
-    return gy_node_apply(&gy_op_transpose, &attributes, &a, 1);
+    return gy_node_apply(&gy_ops_row_transpose, &attributes, &a, 1);
 }
 
-gy_node gy_slice(gy_node a, int dim, int64_t begin, int64_t end, int64_t step)
+gy_node gy_op_slice(gy_node a, int dim, int64_t begin, int64_t end, int64_t step)
 {
     gy_attributes attributes = no_attributes();
     attributes.slice.dim = dim;
     attributes.slice.begin = begin;
     attributes.slice.end = end;
     attributes.slice.step = step;
-    return gy_node_apply(&gy_op_slice, &attributes, &a, 1);
+    return gy_node_apply(&gy_ops_row_slice, &attributes, &a, 1);
 }
 
-gy_node gy_concat(const gy_node *parts, int count, int dim)
+gy_node gy_op_concat(const gy_node *parts, int count, int dim)
 {
     GY_ASSERT(parts != NULL && count >= 1);
     gy_attributes attributes = no_attributes();
     attributes.axis.dim = dim;
-    if (count <= GY_MAX_INPUTS) {
-        return gy_node_apply(&gy_op_concat, &attributes, parts, count);
+    if (count <= GY_OP_INPUTS_MAX) {
+        return gy_node_apply(&gy_ops_row_concat, &attributes, parts, count);
     }
     /* More than one node takes: halves of halves. */
-    gy_node halves[2] = {gy_concat(parts, count / 2, dim),
-                         gy_concat(parts + count / 2, count - count / 2, dim)};
-    return gy_node_apply(&gy_op_concat, &attributes, halves, 2);
+    gy_node halves[2] = {gy_op_concat(parts, count / 2, dim),
+                         gy_op_concat(parts + count / 2, count - count / 2, dim)};
+    return gy_node_apply(&gy_ops_row_concat, &attributes, halves, 2);
 }
 
-gy_node gy_gather(gy_node a, gy_node indices, int dim)
+gy_node gy_op_gather(gy_node a, gy_node indices, int dim)
 {
     gy_attributes attributes = no_attributes();
     attributes.axis.dim = dim;
-    return gy_node_apply(&gy_op_gather, &attributes, (gy_node[]){a, indices}, 2);
+    return gy_node_apply(&gy_ops_row_gather, &attributes, (gy_node[]){a, indices}, 2);
 }
 
-gy_node gy_scatter_add(gy_node a, gy_node indices, int dim, int64_t size)
+gy_node gy_op_scatter_add(gy_node a, gy_node indices, int dim, int64_t size)
 {
     gy_attributes attributes = no_attributes();
     attributes.axis.dim = dim;
     attributes.axis.depth = size;
-    return gy_node_apply(&gy_op_scatter_add, &attributes, (gy_node[]){a, indices}, 2);
+    return gy_node_apply(&gy_ops_row_scatter_add, &attributes, (gy_node[]){a, indices}, 2);
 }
 
-gy_node gy_assign(gy_node parameter, gy_node value)
+gy_node gy_op_assign(gy_node parameter, gy_node value)
 {
     if (parameter.index >= 0 &&
-        parameter.graph->nodes[parameter.index].op != &gy_op_parameter) {
+        parameter.graph->nodes[parameter.index].op != &gy_ops_row_parameter) {
         gy_fail(GY_ARG, "assign needs a parameter, %s is not one",
                 parameter.graph->nodes[parameter.index].name);
         return fail_node(parameter, GY_ARG, "assign");
     }
-    return gy_node_apply(&gy_op_assign, NULL, (gy_node[]){parameter, value}, 2);
+    return gy_node_apply(&gy_ops_row_assign, NULL, (gy_node[]){parameter, value}, 2);
 }

@@ -3,11 +3,12 @@
 
 #include <string.h>
 
-void gy_local_part(const gy_mesh *mesh, const gy_type *type, int64_t sizes[GY_MAX_RANK],
-                   int64_t offsets[GY_MAX_RANK])
+void gy_local_part(const gy_mesh *mesh, const gy_type *type, int64_t sizes[GY_TENSOR_RANK_MAX],
+                   int64_t offsets[GY_TENSOR_RANK_MAX])
 {
-    memset(offsets, 0, GY_MAX_RANK * sizeof(*offsets));
-    memmove(sizes, type->sizes, GY_MAX_RANK * sizeof(*sizes)); /* may be the type's own */
+    memset(offsets, 0, GY_TENSOR_RANK_MAX * sizeof(*offsets));
+    memmove(sizes, type->sizes,
+            GY_TENSOR_RANK_MAX * sizeof(*sizes));   /* may be the type's own */
     for (int axis = 0; axis < mesh->axes; axis++) { /* the leftmost axis is the outer one */
         const gy_placement *placement = &type->placement[axis];
         if (placement->kind != GY_SHARD) {
@@ -25,7 +26,7 @@ void gy_local_part(const gy_mesh *mesh, const gy_type *type, int64_t sizes[GY_MA
 gy_type gy_axis_type(const gy_mesh *mesh, const gy_type *type, int axis)
 {
     gy_type whole = *type;
-    int64_t offsets[GY_MAX_RANK];
+    int64_t offsets[GY_TENSOR_RANK_MAX];
     whole.placement[axis] = (gy_placement){.kind = GY_REPLICATE};
     gy_local_part(mesh, &whole, whole.sizes, offsets);
     return whole;
@@ -33,7 +34,7 @@ gy_type gy_axis_type(const gy_mesh *mesh, const gy_type *type, int axis)
 
 gy_view gy_local_view(const gy_mesh *mesh, const gy_type *type, void *data)
 {
-    int64_t sizes[GY_MAX_RANK], offsets[GY_MAX_RANK];
+    int64_t sizes[GY_TENSOR_RANK_MAX], offsets[GY_TENSOR_RANK_MAX];
     gy_local_part(mesh, type, sizes, offsets);
     gy_view view = gy_view_of(data, type->dtype, sizes, type->rank);
     view.format = type->format;

@@ -14,8 +14,8 @@ static void common_subexpressions_are_one(void **state)
     (void)state;
     gy_graph *g = gy_graph_new();
     gy_node x = matrix(g, "x"), y = matrix(g, "y");
-    gy_node left = gy_mul(x, y), right = gy_mul(y, x);
-    gy_node sum = gy_add(left, right);
+    gy_node left = gy_op_mul(x, y), right = gy_op_mul(y, x);
+    gy_node sum = gy_op_add(left, right);
     check(gy_rewrite_common, g, &sum, 1,
           "   0 x: f64[4,3] R = input()\n"
           "   1 y: f64[4,3] R = input()\n"
@@ -35,7 +35,7 @@ static void two_dropouts_stay_two(void **state)
     (void)state;
     gy_graph *g = gy_graph_new();
     gy_node x = matrix(g, "x");
-    gy_node both[] = {gy_dropout(x, 0.5), gy_dropout(x, 0.5)};
+    gy_node both[] = {gy_op_dropout(x, 0.5), gy_op_dropout(x, 0.5)};
     gy_graph *bound = bind(g, 1, 4, both, 2), *out;
     assert_ok(gy_rewrite_common(bound, &out));
     assert_int_not_equal(out->roots[0].value.node, out->roots[1].value.node);
@@ -49,10 +49,10 @@ static void constants_are_computed(void **state)
     (void)state;
     gy_graph *g = gy_graph_new();
     gy_node x = matrix(g, "x");
-    gy_node three = gy_scalar(g, GY_F64, 3), also = gy_scalar(g, GY_F64, 3);
-    gy_node one = gy_exp(gy_sub(three, also));
-    gy_node wide = gy_broadcast_to(one, (int64_t[]){1000, 1000}, 2);
-    gy_node fetches[] = {gy_mul(x, one), gy_sqrt(wide)};
+    gy_node three = gy_graph_scalar(g, GY_F64, 3), also = gy_graph_scalar(g, GY_F64, 3);
+    gy_node one = gy_op_exp(gy_op_sub(three, also));
+    gy_node wide = gy_op_broadcast_to(one, (int64_t[]){1000, 1000}, 2);
+    gy_node fetches[] = {gy_op_mul(x, one), gy_op_sqrt(wide)};
     check(gy_rewrite_constants, g, fetches, 2,
           "   0 x: f64[4,3] R = input()\n"
           "   1 fill_1: f64[] R = fill() 3\n"
@@ -78,7 +78,7 @@ static void what_nobody_needs_goes(void **state)
 {
     (void)state;
     gy_graph *g = gy_graph_new();
-    gy_node x = matrix(g, "x"), fetches[] = {gy_exp(x), gy_tanh(x)};
+    gy_node x = matrix(g, "x"), fetches[] = {gy_op_exp(x), gy_op_tanh(x)};
     gy_graph *bound = bind(g, 1, 4, fetches, 2), *out;
     bound->root_count = 1;
     assert_ok(gy_rewrite_dead(bound, &out));
@@ -94,10 +94,11 @@ static void algebra_removes_neutral_elements(void **state)
 {
     (void)state;
     gy_graph *g = gy_graph_new();
-    gy_node x = matrix(g, "x"), one = gy_scalar(g, GY_F64, 1), zero = gy_scalar(g, GY_F64, 0);
-    gy_node plain = gy_neg(gy_neg(gy_add(gy_mul(one, x), zero)));
-    gy_node eight = gy_scalar(g, GY_F64, 8), two = gy_scalar(g, GY_F64, 2);
-    gy_node fetches[] = {plain, gy_pow(gy_div(x, eight), two)};
+    gy_node x = matrix(g, "x"), one = gy_graph_scalar(g, GY_F64, 1),
+            zero = gy_graph_scalar(g, GY_F64, 0);
+    gy_node plain = gy_op_neg(gy_op_neg(gy_op_add(gy_op_mul(one, x), zero)));
+    gy_node eight = gy_graph_scalar(g, GY_F64, 8), two = gy_graph_scalar(g, GY_F64, 2);
+    gy_node fetches[] = {plain, gy_op_pow(gy_op_div(x, eight), two)};
     check(gy_rewrite_algebra, g, fetches, 2,
           "   0 x: f64[4,3] R = input()\n"
           "   1 fill_1: f64[] R = fill() 1\n"
@@ -130,12 +131,12 @@ static void algebra_moves_shapes_out_of_the_way(void **state)
     gy_node x = matrix(g, "x"), y = matrix(g, "y");
     const int swap[] = {1, 0};
     gy_node fetches[] = {
-        gy_matmul(gy_transpose(x, swap), y),
-        gy_transpose(gy_transpose(x, swap), swap),
-        gy_log_of(gy_softmax(x, 1)),
-        gy_sum_over(gy_reshape(gy_reshape(y, (int64_t[]){3, GY_BATCH}, 2),
-                               (int64_t[]){GY_BATCH, 1, 3}, 3),
-                    2, false),
+        gy_op_matmul(gy_op_transpose(x, swap), y),
+        gy_op_transpose(gy_op_transpose(x, swap), swap),
+        gy_op_log(gy_op_softmax(x, 1)),
+        gy_op_sum(gy_op_reshape(gy_op_reshape(y, (int64_t[]){3, GY_BATCH}, 2),
+                                (int64_t[]){GY_BATCH, 1, 3}, 3),
+                  2, false),
     };
     check(gy_rewrite_algebra, g, fetches, 4,
           "   0 x: f64[4,3] R = input()\n"
@@ -167,8 +168,8 @@ static void a_sum_of_what_was_broadcast_is_a_product(void **state)
 {
     (void)state;
     gy_graph *g = gy_graph_new();
-    gy_node row = gy_parameter(g, "row", GY_F64, (int64_t[]){3}, 1, gy_init_zeros());
-    gy_node sum = gy_sum_over(gy_broadcast_to(row, (int64_t[]){5, 3}, 2), 1, false);
+    gy_node row = gy_graph_parameter(g, "row", GY_F64, (int64_t[]){3}, 1, gy_init_zeros());
+    gy_node sum = gy_op_sum(gy_op_broadcast_to(row, (int64_t[]){5, 3}, 2), 1, false);
     check(gy_rewrite_algebra, g, &sum, 1,
           "   0 row: f64[3] R = parameter()\n"
           "   1 broadcast_to_1: f64[5,3] R = broadcast_to(0)\n"
@@ -187,13 +188,13 @@ static void placement_inserts_the_gradients_allreduce(void **state)
 {
     (void)state;
     gy_graph *g = gy_graph_new();
-    gy_node x = gy_input(g, "x", GY_F32, (int64_t[]){GY_BATCH, 784}, 2);
-    gy_node labels = gy_input(g, "labels", GY_I32, (int64_t[]){GY_BATCH}, 1);
-    gy_node w = gy_parameter(g, "w", GY_F32, (int64_t[]){784, 10}, 2, gy_init_zeros());
-    gy_node loss = gy_cross_entropy(gy_matmul(x, w), labels);
-    gy_node gradient = gy_gradient(loss, w), rate = gy_scalar(g, GY_F32, 0.5);
-    gy_node step = gy_mul(rate, gradient);
-    gy_node fetches[] = {loss, gy_assign(w, gy_sub(w, step))};
+    gy_node x = gy_graph_input(g, "x", GY_F32, (int64_t[]){GY_BATCH, 784}, 2);
+    gy_node labels = gy_graph_input(g, "labels", GY_I32, (int64_t[]){GY_BATCH}, 1);
+    gy_node w = gy_graph_parameter(g, "w", GY_F32, (int64_t[]){784, 10}, 2, gy_init_zeros());
+    gy_node loss = gy_op_cross_entropy(gy_op_matmul(x, w), labels);
+    gy_node gradient = gy_op_gradient(loss, w), rate = gy_graph_scalar(g, GY_F32, 0.5);
+    gy_node step = gy_op_mul(rate, gradient);
+    gy_node fetches[] = {loss, gy_op_assign(w, gy_op_sub(w, step))};
     gy_graph *bound = bind(g, 4, 64, fetches, 2), *out;
     assert_ok(gy_compile(bound, 0, NULL, &out));
     assert_prints(out, "   0 x: f32[64,784] S0 = input()\n"
@@ -225,13 +226,14 @@ static void layers_are_cut_along_the_model_axis(void **state)
 {
     (void)state;
     gy_graph *g = gy_graph_new();
-    gy_node x = gy_input(g, "x", GY_F32, (int64_t[]){GY_BATCH, 4096}, 2);
-    gy_node w1 = gy_parameter(g, "w1", GY_F32, (int64_t[]){4096, 4096}, 2, gy_init_zeros());
-    gy_node w2 = gy_parameter(g, "w2", GY_F32, (int64_t[]){4096, 16}, 2, gy_init_zeros());
-    gy_node hidden = gy_relu(gy_matmul(x, w1));
-    gy_node second = gy_matmul(hidden, w2);
-    gy_node total = gy_sum_over(second, 0, false);
-    gy_node fetches[] = {total, gy_gradient(total, w2)};
+    gy_node x = gy_graph_input(g, "x", GY_F32, (int64_t[]){GY_BATCH, 4096}, 2);
+    gy_node w1 =
+        gy_graph_parameter(g, "w1", GY_F32, (int64_t[]){4096, 4096}, 2, gy_init_zeros());
+    gy_node w2 = gy_graph_parameter(g, "w2", GY_F32, (int64_t[]){4096, 16}, 2, gy_init_zeros());
+    gy_node hidden = gy_op_relu(gy_op_matmul(x, w1));
+    gy_node second = gy_op_matmul(hidden, w2);
+    gy_node total = gy_op_sum(second, 0, false);
+    gy_node fetches[] = {total, gy_op_gradient(total, w2)};
     const gy_mesh mesh = {.axes = 2,
                           .sizes = {2, 2},
                           .links = {{0}, {.alpha = 1e-7, .beta = 1e-12, .gamma = 1e-12}}};
@@ -307,8 +309,8 @@ static void a_node_that_reads_twice_is_one_user(void **state)
     (void)state;
     enum { COUNT = 1 << 20 };
     gy_graph *g = gy_graph_new();
-    gy_node w = gy_parameter(g, "w", GY_F32, (int64_t[]){COUNT}, 1, gy_init_zeros());
-    gy_node y = gy_exp(w), square = gy_mul(y, y);
+    gy_node w = gy_graph_parameter(g, "w", GY_F32, (int64_t[]){COUNT}, 1, gy_init_zeros());
+    gy_node y = gy_op_exp(w), square = gy_op_mul(y, y);
     gy_mesh mesh = {.axes = 2, .sizes = {1, 2}};
     for (int i = 0; i < 2; i++) {
         gy_graph *bound = bind_mesh(g, &mesh, 1, &square, 1), *out;
@@ -321,7 +323,7 @@ static void a_node_that_reads_twice_is_one_user(void **state)
         assert_ok(gy_place(bound, &out));
         bool is_cut = false;
         for (int32_t k = 0; k < out->node_count; k++) {
-            is_cut = is_cut || out->nodes[k].op == &gy_op_take_shard;
+            is_cut = is_cut || out->nodes[k].op == &gy_ops_row_take_shard;
         }
         assert_true(is_cut == (i == 0));
         gy_graph_free(out);
@@ -336,16 +338,16 @@ static void batch_norm_is_expanded_on_any_number_of_ranks(void **state)
 {
     (void)state;
     gy_graph *g = gy_graph_new();
-    gy_node x = gy_input(g, "x", GY_F64, (int64_t[]){GY_BATCH, 2, 3, 3}, 4);
-    gy_node gain = gy_parameter(g, "gain", GY_F64, (int64_t[]){2}, 1, gy_init_zeros());
-    gy_node bias = gy_parameter(g, "bias", GY_F64, (int64_t[]){2}, 1, gy_init_zeros());
-    gy_node y = gy_batch_norm(x, gain, bias, 1e-5);
+    gy_node x = gy_graph_input(g, "x", GY_F64, (int64_t[]){GY_BATCH, 2, 3, 3}, 4);
+    gy_node gain = gy_graph_parameter(g, "gain", GY_F64, (int64_t[]){2}, 1, gy_init_zeros());
+    gy_node bias = gy_graph_parameter(g, "bias", GY_F64, (int64_t[]){2}, 1, gy_init_zeros());
+    gy_node y = gy_op_batch_norm(x, gain, bias, 1e-5);
     for (int ranks = 1; ranks <= 2; ranks++) {
         gy_graph *bound = bind(g, ranks, 6, &y, 1), *out;
         assert_ok(gy_expand(bound, &out));
         int found = 0;
         for (int32_t i = 0; i < out->node_count; i++) {
-            found += out->nodes[i].op == &gy_op_batch_norm;
+            found += out->nodes[i].op == &gy_ops_row_batch_norm;
         }
         assert_int_equal(found, 0);
         gy_graph_free(out);
@@ -360,10 +362,10 @@ static void schedule_hoists_collectives(void **state)
     (void)state;
     gy_graph *g = gy_graph_new();
     gy_node x = matrix(g, "x");
-    gy_node w = gy_parameter(g, "w", GY_F64, (int64_t[]){3, 3}, 2, gy_init_zeros());
-    gy_node square = gy_named(gy_matmul_transposed(x, true, x, false), "square");
-    gy_node other = gy_named(gy_tanh(gy_exp(x)), "other");
-    gy_node fetches[] = {gy_assign(w, square), other, w};
+    gy_node w = gy_graph_parameter(g, "w", GY_F64, (int64_t[]){3, 3}, 2, gy_init_zeros());
+    gy_node square = gy_node_named(gy_op_matmul_transposed(x, true, x, false), "square");
+    gy_node other = gy_node_named(gy_op_tanh(gy_op_exp(x)), "other");
+    gy_node fetches[] = {gy_op_assign(w, square), other, w};
     gy_graph *bound = bind(g, 2, 4, fetches, 3), *placed, *out;
     assert_ok(gy_place(bound, &placed));
     assert_ok(gy_schedule(placed, &out));
@@ -388,9 +390,9 @@ static void schedule_keeps_the_order_of_collectives(void **state)
     (void)state;
     gy_graph *g = gy_graph_new();
     gy_node x = matrix(g, "x"), y = matrix(g, "y");
-    gy_node first = gy_matmul_transposed(x, true, x, false);
-    gy_node second = gy_matmul_transposed(y, true, y, false);
-    gy_node fetches[] = {gy_named(first, "first"), gy_named(second, "second")};
+    gy_node first = gy_op_matmul_transposed(x, true, x, false);
+    gy_node second = gy_op_matmul_transposed(y, true, y, false);
+    gy_node fetches[] = {gy_node_named(first, "first"), gy_node_named(second, "second")};
     gy_graph *bound = bind(g, 2, 4, fetches, 2), *placed, *numbered, *turned, *out;
     assert_ok(gy_place(bound, &placed));
     assert_ok(gy_schedule(placed, &numbered));
@@ -406,7 +408,7 @@ static void schedule_keeps_the_order_of_collectives(void **state)
     const char *seen[2];
     int count = 0;
     for (int32_t i = 0; i < out->node_count; i++) {
-        if (out->nodes[i].op == &gy_op_allreduce) {
+        if (out->nodes[i].op == &gy_ops_row_allreduce) {
             seen[count++] = out->nodes[i].name;
         }
     }
@@ -427,14 +429,14 @@ static void schedule_refuses_what_waits_for_itself(void **state)
     (void)state;
     gy_graph *g = gy_graph_new();
     gy_node x = matrix(g, "x");
-    gy_node first = gy_matmul_transposed(x, true, x, false);
-    gy_node second = gy_sum_over(gy_matmul(x, gy_tanh(first)), 0, false);
+    gy_node first = gy_op_matmul_transposed(x, true, x, false);
+    gy_node second = gy_op_sum(gy_op_matmul(x, gy_op_tanh(first)), 0, false);
     gy_graph *bound = bind(g, 2, 4, &second, 1), *placed, *out;
     assert_ok(gy_place(bound, &placed));
     gy_graph_node *exchanges[2];
     int count = 0;
     for (int32_t i = 0; i < placed->node_count; i++) {
-        if (placed->nodes[i].op == &gy_op_allreduce) {
+        if (placed->nodes[i].op == &gy_ops_row_allreduce) {
             exchanges[count++] = &placed->nodes[i];
         }
     }
@@ -461,9 +463,9 @@ static void every_allocation_of_the_passes_may_fail(void **state)
     (void)state;
     gy_graph *g = gy_graph_new();
     gy_node x = matrix(g, "x");
-    gy_node w = gy_parameter(g, "w", GY_F64, (int64_t[]){3, 3}, 2, gy_init_zeros());
-    gy_node loss = gy_sum_over(gy_relu(gy_matmul(x, w)), 0, false);
-    gy_node fetches[] = {loss, gy_assign(w, gy_sub(w, gy_gradient(loss, w)))};
+    gy_node w = gy_graph_parameter(g, "w", GY_F64, (int64_t[]){3, 3}, 2, gy_init_zeros());
+    gy_node loss = gy_op_sum(gy_op_relu(gy_op_matmul(x, w)), 0, false);
+    gy_node fetches[] = {loss, gy_op_assign(w, gy_op_sub(w, gy_op_gradient(loss, w)))};
     const gy_mesh mesh = {.axes = 2,
                           .sizes = {2, 2},
                           .links = {{0}, {.alpha = 1e-15, .beta = 1e-18, .gamma = 1e-18}}};
@@ -522,7 +524,7 @@ static void results_do_not_depend_on_any_pass(void **state)
         random_graph_make(&r, seed + trial, false, 24);
         gy_node fetches[FETCHES];
         fetches[0] = r.loss;
-        assert_ok(gy_gradients(r.loss, r.parameters, RANDOM_PARAMETERS, fetches + 1));
+        assert_ok(gy_op_gradients(r.loss, r.parameters, RANDOM_PARAMETERS, fetches + 1));
         for (int i = 0; i < 4; i++) {
             fetches[1 + RANDOM_PARAMETERS + i] = r.values[r.count - 1 - i];
         }

@@ -54,11 +54,11 @@ static double window_mean(const pool_case *c, int64_t plane, int64_t i, int64_t 
 static void check(const pool_case *c)
 {
     const int64_t sizes[] = {2, c->channels, HEIGHT, WIDTH};
-    const pool_of pool = c->is_padded ? gy_average_pool_padded : gy_average_pool;
+    const pool_of pool = c->is_padded ? gy_op_average_pool_padded : gy_op_average_pool;
     gy_graph *g = gy_graph_new();
-    gy_node x = gy_input(g, "x", c->dtype, sizes, 4);
+    gy_node x = gy_graph_input(g, "x", c->dtype, sizes, 4);
     gy_node y = pool(x, c->window, c->stride, c->pad);
-    gy_node fetches[] = {y, gy_gradient(gy_sum_over(y, 0, false), x)};
+    gy_node fetches[] = {y, gy_op_gradient(gy_op_sum(y, 0, false), x)};
     gy_session *session = NULL;
     gy_tensor *data = NULL, *results[2];
     assert_ok(gy_graph_status(g));
@@ -113,8 +113,8 @@ static void a_maximum_keeps_nan(void **state)
         const gy_dtype dtype = kind & 1 ? GY_F32 : GY_F64;
         const int64_t sizes[] = {1, kind & 2 ? 16 : 1, 4, 4};
         gy_graph *g = gy_graph_new();
-        gy_node x = gy_input(g, "x", dtype, sizes, 4);
-        gy_node fetches[] = {gy_max_pool(gy_relu(x), 2, 2, 0), gy_softmax(x, 3)};
+        gy_node x = gy_graph_input(g, "x", dtype, sizes, 4);
+        gy_node fetches[] = {gy_op_max_pool(gy_op_relu(x), 2, 2, 0), gy_op_softmax(x, 3)};
         gy_session *session = NULL;
         gy_tensor *data = NULL, *results[2];
         assert_ok(gy_session_new(g, &(gy_session_options){.workers = 1}, &session));

@@ -73,28 +73,28 @@ static void print_product(const gy_attributes *attributes, gy_text *text)
 static void print_attributes(const gy_graph_node *node, gy_text *text)
 {
     const gy_attributes *attributes = &node->attributes;
-    if (node->op == &gy_op_matmul || node->op == &gy_op_matmul_update) {
+    if (node->op == &gy_ops_row_matmul || node->op == &gy_ops_row_matmul_update) {
         print_product(attributes, text);
-    } else if ((node->op->flags & GY_OP_REDUCTION) != 0 || node->op == &gy_op_mean ||
-               node->op == &gy_op_count || node->op == &gy_op_variance) {
+    } else if ((node->op->flags & GY_OP_REDUCTION) != 0 || node->op == &gy_ops_row_mean ||
+               node->op == &gy_ops_row_count || node->op == &gy_ops_row_variance) {
         gy_text_add(text, " over ");
         print_bits(attributes->reduce.axes, text);
         gy_text_add(text, "%s", attributes->reduce.keep ? " keep" : "");
-    } else if (node->op == &gy_op_fill) {
+    } else if (node->op == &gy_ops_row_fill) {
         bool is_whole = node->types[0].dtype > GY_BF16; /* the integers stand behind */
         gy_text_add(text, is_whole ? " %.0f" : " %g", attributes->shape.value);
-    } else if (node->op == &gy_op_transpose) {
+    } else if (node->op == &gy_ops_row_transpose) {
         print_order(attributes->permute.dims, node->types[0].rank, text);
-    } else if (node->op == &gy_op_conv2d) {
+    } else if (node->op == &gy_ops_row_conv2d) {
         gy_text_add(text, " stride %d pad %d%s%s", (int)attributes->conv.stride[0],
                     (int)attributes->conv.pad[0], attributes->conv.has_bias ? " bias" : "",
                     attributes->conv.activation != 0 ? " relu" : "");
-    } else if (node->op == &gy_op_fused) {
+    } else if (node->op == &gy_ops_row_fused) {
         print_program(attributes->fused.program, text);
-    } else if (node->op == &gy_op_reorder) {
+    } else if (node->op == &gy_ops_row_reorder) {
         gy_text_add(text, " %s",
                     attributes->reorder.format == GY_FORMAT_BLOCKED ? "blocked" : "dense");
-    } else if (node->op == &gy_op_slice) {
+    } else if (node->op == &gy_ops_row_slice) {
         gy_text_add(text, " dim %d [%lld,%lld)", (int)attributes->slice.dim,
                     (long long)attributes->slice.begin, (long long)attributes->slice.end);
     }
@@ -105,7 +105,7 @@ static void print_cost(const gy_graph *graph, const gy_graph_node *node, gy_text
     if (graph->batch == 0 || node->op->cost == NULL || (node->op->flags & GY_OP_LEAF) != 0) {
         return;
     }
-    gy_type inputs[GY_MAX_INPUTS];
+    gy_type inputs[GY_OP_INPUTS_MAX];
     for (int i = 0; i < node->input_count; i++) {
         inputs[i] = *gy_graph_type(graph, node->inputs[i]);
     }

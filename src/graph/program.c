@@ -10,8 +10,8 @@
 /* A kernel whose wanted formats are those that the values have. */
 static bool fits_formats(const gy_kernel *kernel, const gy_kernel_query *query)
 {
-    gy_format inputs[GY_MAX_INPUTS] = {GY_FORMAT_DENSE},
-              outputs[GY_MAX_OUTPUTS] = {GY_FORMAT_DENSE};
+    gy_format inputs[GY_OP_INPUTS_MAX] = {GY_FORMAT_DENSE},
+              outputs[GY_OP_OUTPUTS_MAX] = {GY_FORMAT_DENSE};
     if (kernel->formats != NULL) {
         kernel->formats(query, inputs, outputs);
     }
@@ -34,7 +34,8 @@ static const gy_kernel *choose(const gy_kernel_query *query)
     if (best == NULL || fits_formats(best, query)) {
         return best;
     }
-    for (const gy_kernel *const *kernel = gy_op_kernels(query->op); *kernel != NULL; kernel++) {
+    for (const gy_kernel *const *kernel = gy_ops_kernels(query->op); *kernel != NULL;
+         kernel++) {
         if (fits_formats(*kernel, query) && (*kernel)->accepts(query)) {
             return *kernel;
         }
@@ -44,7 +45,8 @@ static const gy_kernel *choose(const gy_kernel_query *query)
 
 static bool is_exchange(const gy_op *op)
 {
-    return op == &gy_op_allreduce || op == &gy_op_reduce_scatter || op == &gy_op_allgather;
+    return op == &gy_ops_row_allreduce || op == &gy_ops_row_reduce_scatter ||
+           op == &gy_ops_row_allgather;
 }
 
 void gy_choose_kernels(const gy_graph *graph, int workers, gy_choice *choices)
@@ -58,7 +60,7 @@ void gy_choose_kernels(const gy_graph *graph, int workers, gy_choice *choices)
             choices[i].workspace_bytes = gy_collective_workspace_bytes(
                 node->op, &node->attributes, &shared, graph->mesh.sizes[axis]);
         } else if ((node->op->flags & (GY_OP_LEAF | GY_OP_VIEW)) == 0) {
-            gy_view views[GY_MAX_INPUTS + GY_MAX_OUTPUTS];
+            gy_view views[GY_OP_INPUTS_MAX + GY_OP_OUTPUTS_MAX];
             gy_kernel_query query = gy_graph_query(graph, i, workers, views);
             choices[i].kernel = choose(&query);
             if (choices[i].kernel != NULL && choices[i].kernel->workspace_bytes != NULL) {
@@ -153,14 +155,14 @@ static gy_status fill_call(gy_program *program, gy_program_step *step, int32_t i
     const size_t count = (size_t)inputs + (size_t)outputs;
     gy_view *views = gy_arena_alloc(&program->arena, (count + 1) * sizeof(*views));
     gy_type *types = gy_arena_alloc(&program->arena, (count + 1) * sizeof(*types));
-    int64_t(*offsets)[GY_MAX_RANK] =
+    int64_t(*offsets)[GY_TENSOR_RANK_MAX] =
         gy_arena_alloc(&program->arena, (count + 1) * sizeof(*offsets));
     if (views == NULL || types == NULL || offsets == NULL) {
         return GY_NOMEM;
     }
     for (int i = 0; i < inputs + outputs; i++) {
         gy_value value = i < inputs ? node->inputs[i] : (gy_value){index, i - inputs};
-        int64_t sizes[GY_MAX_RANK];
+        int64_t sizes[GY_TENSOR_RANK_MAX];
         views[i] = bound_view(program, value);
         types[i] = *gy_graph_type(graph, value);
         gy_local_part(&graph->mesh, &types[i], sizes, offsets[i]);
@@ -169,7 +171,7 @@ static gy_status fill_call(gy_program *program, gy_program_step *step, int32_t i
             program->patches[program->patch_count++] = (gy_patch){&views[i], storage};
         }
     }
-    typedef const int64_t(*known)[GY_MAX_RANK];
+    typedef const int64_t(*known)[GY_TENSOR_RANK_MAX];
     const bool is_alone = graph->mesh.axes == 1 && graph->mesh.sizes[0] == 1;
     int32_t workspace = program->memory.of_workspace[index];
     step->call = (gy_kernel_call){.op = node->op,
@@ -251,7 +253,7 @@ static const char *trace_name(const gy_graph_node *node)
 static bool is_nothing(const gy_program *program, const gy_graph_node *node)
 {
     return (node->op->flags & (GY_OP_LEAF | GY_OP_VIEW)) != 0 ||
-           (node->op == &gy_op_assign &&
+           (node->op == &gy_ops_row_assign &&
             storage_of(program, node->inputs[0]) == storage_of(program, node->inputs[1]));
 }
 
@@ -268,13 +270,13 @@ static gy_status add_step(gy_program *program, int32_t index, const gy_choice *c
                               .kernel = choice->kernel};
     GY_TRY(fill_call(program, step, index));
     GY_TRY(fill_vars(program, step, index));
-    if (node->op == &gy_op_fill) { /* its memory is its own: filled once */
+    if (node->op == &gy_ops_row_fill) { /* its memory is its own: filled once */
         return node->op->reference(&step->call);
     }
     if (is_exchange(node->op)) {
         GY_TRY(add_exchange(program, step));
     } else if (choice->kernel != NULL && choice->kernel->prepare != NULL) {
-        gy_view views[GY_MAX_INPUTS + GY_MAX_OUTPUTS];
+        gy_view views[GY_OP_INPUTS_MAX + GY_OP_OUTPUTS_MAX];
         gy_kernel_query query = gy_graph_query(
             program->graph, index, gy_engine_workers(program->session->engine), views);
         GY_TRY(choice->kernel->prepare(&query, &step->state));

@@ -53,23 +53,23 @@ static inline gy_node random_unary(random_graph *r)
     gy_node a = random_pick(r);
     switch (random_below(r, r->is_smooth ? 6 : 9)) {
     case 0:
-        return gy_tanh(a);
+        return gy_op_tanh(a);
     case 1:
-        return gy_sigmoid(a);
+        return gy_op_sigmoid(a);
     case 2:
-        return gy_exp(gy_tanh(a));
+        return gy_op_exp(gy_op_tanh(a));
     case 3:
-        return gy_neg(a);
+        return gy_op_neg(a);
     case 4:
-        return gy_gelu(a);
+        return gy_op_gelu(a);
     case 5:
-        return gy_mul(a, gy_scalar(r->graph, GY_F64, 0.5 * random_below(r, 4)));
+        return gy_op_mul(a, gy_graph_scalar(r->graph, GY_F64, 0.5 * random_below(r, 4)));
     case 6:
-        return gy_relu(a);
+        return gy_op_relu(a);
     case 7:
-        return gy_abs(a);
+        return gy_op_abs(a);
     default:
-        return gy_neg(gy_neg(a));
+        return gy_op_neg(gy_op_neg(a));
     }
 }
 
@@ -78,17 +78,18 @@ static inline gy_node random_binary(random_graph *r)
     gy_node a = random_pick(r), b = random_twin(r, a);
     switch (random_below(r, r->is_smooth ? 4 : 6)) {
     case 0:
-        return gy_add(a, b);
+        return gy_op_add(a, b);
     case 1:
-        return gy_sub(a, gy_neg(b));
+        return gy_op_sub(a, gy_op_neg(b));
     case 2:
-        return gy_tanh(gy_mul(a, b));
+        return gy_op_tanh(gy_op_mul(a, b));
     case 3:
-        return gy_div(a, gy_add(gy_scalar(r->graph, GY_F64, 1), gy_exp(gy_tanh(b))));
+        return gy_op_div(
+            a, gy_op_add(gy_graph_scalar(r->graph, GY_F64, 1), gy_op_exp(gy_op_tanh(b))));
     case 4:
-        return gy_maximum(a, b);
+        return gy_op_maximum(a, b);
     default:
-        return gy_select(gy_less(a, b), a, gy_scalar(r->graph, GY_F64, 0.25));
+        return gy_op_select(gy_op_less(a, b), a, gy_graph_scalar(r->graph, GY_F64, 0.25));
     }
 }
 
@@ -108,7 +109,8 @@ static inline gy_node random_product(random_graph *r)
             int64_t rows = s->sizes[(flags & 1) != 0 ? 1 : 0];
             int64_t columns = t->sizes[(flags & 2) != 0 ? 0 : 1];
             if (inner == t->sizes[(flags & 2) != 0 ? 1 : 0] && (rows > 0 || columns > 0)) {
-                return gy_tanh(gy_matmul_transposed(a, (flags & 1) != 0, b, (flags & 2) != 0));
+                return gy_op_tanh(
+                    gy_op_matmul_transposed(a, (flags & 1) != 0, b, (flags & 2) != 0));
             }
         }
     }
@@ -120,25 +122,25 @@ static inline gy_node random_shape(random_graph *r)
     gy_node a = random_pick(r);
     const gy_type *type = random_type(a);
     if (type->rank != 2) {
-        return gy_broadcast_to(a, (int64_t[]){3, type->rank == 1 ? type->sizes[0] : 2}, 2);
+        return gy_op_broadcast_to(a, (int64_t[]){3, type->rank == 1 ? type->sizes[0] : 2}, 2);
     }
     switch (random_below(r, 6)) {
     case 0:
-        return gy_transpose(a, (int[]){1, 0});
+        return gy_op_transpose(a, (int[]){1, 0});
     case 1:
-        return gy_softmax(a, 1);
+        return gy_op_softmax(a, 1);
     case 2:
-        return gy_log_softmax(a, 1);
+        return gy_op_log_softmax(a, 1);
     case 3:
-        return type->sizes[1] > 1 ? gy_slice(a, 1, 0, type->sizes[1] - 1, 1) : a;
+        return type->sizes[1] > 1 ? gy_op_slice(a, 1, 0, type->sizes[1] - 1, 1) : a;
     case 4:
         return type->sizes[1] > 0 && type->sizes[1] < 6
-                   ? gy_concat((gy_node[]){a, random_twin(r, a)}, 2, 1)
+                   ? gy_op_concat((gy_node[]){a, random_twin(r, a)}, 2, 1)
                    : a;
     default:
         return type->sizes[1] > 0
-                   ? gy_reshape(gy_reshape(a, (int64_t[]){GY_ANY, type->sizes[1], 1}, 3),
-                                type->sizes, 2)
+                   ? gy_op_reshape(gy_op_reshape(a, (int64_t[]){GY_ANY, type->sizes[1], 1}, 3),
+                                   type->sizes, 2)
                    : a;
     }
 }
@@ -148,19 +150,19 @@ static inline gy_node random_reduction(random_graph *r)
     gy_node a = random_pick(r);
     const gy_type *type = random_type(a);
     if (type->rank == 0) {
-        return gy_tanh(a);
+        return gy_op_tanh(a);
     }
     uint32_t axes = 1 + (uint32_t)random_below(r, (1 << type->rank) - 1);
     bool keep = random_below(r, 2) == 0;
     switch (random_below(r, r->is_smooth ? 2 : 4)) {
     case 0:
-        return gy_tanh(gy_sum_over(a, axes, keep));
+        return gy_op_tanh(gy_op_sum(a, axes, keep));
     case 1:
-        return gy_mean_over(a, axes, keep);
+        return gy_op_mean(a, axes, keep);
     case 2:
-        return gy_max_over(a, axes, keep);
+        return gy_op_max(a, axes, keep);
     default:
-        return gy_min_over(a, axes, keep);
+        return gy_op_min(a, axes, keep);
     }
 }
 
@@ -170,9 +172,9 @@ static inline gy_node random_broadcast(random_graph *r)
     gy_node a = random_pick(r), row = r->parameters[3];
     const gy_type *type = random_type(a);
     if (type->rank == 0 || type->sizes[type->rank - 1] != RANDOM_FEATURES) {
-        return gy_mul(a, gy_sum_over(row, 0, false));
+        return gy_op_mul(a, gy_op_sum(row, 0, false));
     }
-    return random_below(r, 2) == 0 ? gy_add(a, row) : gy_mul(a, row);
+    return random_below(r, 2) == 0 ? gy_op_add(a, row) : gy_op_mul(a, row);
 }
 
 static inline void random_graph_make(random_graph *r, uint64_t seed, bool is_smooth, int steps)
@@ -186,11 +188,11 @@ static inline void random_graph_make(random_graph *r, uint64_t seed, bool is_smo
         .graph = gy_graph_new(), .random = {.key = seed}, .is_smooth = is_smooth};
     const int64_t batch[] = {GY_BATCH, RANDOM_FEATURES};
     const gy_init init = {GY_INIT_UNIFORM, 1, NULL};
-    r->x = r->values[r->count++] = gy_input(r->graph, "x", GY_F64, batch, 2);
-    r->y = r->values[r->count++] = gy_input(r->graph, "y", GY_F64, batch, 2);
+    r->x = r->values[r->count++] = gy_graph_input(r->graph, "x", GY_F64, batch, 2);
+    r->y = r->values[r->count++] = gy_graph_input(r->graph, "y", GY_F64, batch, 2);
     for (int i = 0; i < RANDOM_PARAMETERS; i++) {
         r->parameters[i] = r->values[r->count++] =
-            gy_parameter(r->graph, names[i], GY_F64, sizes[i], i == 3 ? 1 : 2, init);
+            gy_graph_parameter(r->graph, names[i], GY_F64, sizes[i], i == 3 ? 1 : 2, init);
     }
     gy_node (*const makers[])(random_graph *) = {
         random_unary, random_binary,    random_product,   random_product,
@@ -199,10 +201,10 @@ static inline void random_graph_make(random_graph *r, uint64_t seed, bool is_smo
         gy_node made = makers[random_below(r, (int)GY_COUNT(makers))](r);
         r->values[r->count++] = made;
     }
-    r->loss = gy_scalar(r->graph, GY_F64, 0);
+    r->loss = gy_graph_scalar(r->graph, GY_F64, 0);
     for (int i = 0; i < r->count; i++) {
-        gy_node part = gy_tanh(r->values[i]);
-        r->loss = gy_add(r->loss, gy_mean_over(gy_mul(part, part), 0, false));
+        gy_node part = gy_op_tanh(r->values[i]);
+        r->loss = gy_op_add(r->loss, gy_op_mean(gy_op_mul(part, part), 0, false));
     }
 }
 

@@ -78,13 +78,13 @@ static gy_status train(member *me, random_graph *r, gy_session *session)
 {
     gy_node fetches[1 + 2 * RANDOM_PARAMETERS];
     gy_node gradients[RANDOM_PARAMETERS];
-    GY_TRY(gy_gradients(r->loss, r->parameters, RANDOM_PARAMETERS, gradients));
+    GY_TRY(gy_op_gradients(r->loss, r->parameters, RANDOM_PARAMETERS, gradients));
     fetches[0] = r->loss;
     for (int i = 0; i < RANDOM_PARAMETERS; i++) {
-        gy_node step = gy_mul(gradients[i], gy_scalar(r->graph, GY_F64, 0.1));
+        gy_node step = gy_op_mul(gradients[i], gy_graph_scalar(r->graph, GY_F64, 0.1));
         fetches[1 + i] = gradients[i];
         fetches[1 + RANDOM_PARAMETERS + i] =
-            gy_assign(r->parameters[i], gy_sub(r->parameters[i], step));
+            gy_op_assign(r->parameters[i], gy_op_sub(r->parameters[i], step));
     }
     GY_TRY(gy_graph_status(r->graph));
     gy_tensor *x = NULL, *y = NULL;
@@ -237,9 +237,9 @@ static void random_graphs_agree_on_any_number_of_ranks(void **state)
 static gy_status run_rows(member *me)
 {
     gy_graph *g = gy_graph_new();
-    gy_node x = gy_input(g, "x", GY_F64, (int64_t[]){GY_BATCH, RANDOM_FEATURES}, 2);
-    gy_node joined = gy_concat((gy_node[]){x, gy_exp(x)}, 2, 0);
-    gy_node fetches[] = {joined, gy_transpose(x, (int[]){1, 0})};
+    gy_node x = gy_graph_input(g, "x", GY_F64, (int64_t[]){GY_BATCH, RANDOM_FEATURES}, 2);
+    gy_node joined = gy_op_concat((gy_node[]){x, gy_op_exp(x)}, 2, 0);
+    gy_node fetches[] = {joined, gy_op_transpose(x, (int[]){1, 0})};
     gy_session *session = NULL;
     gy_tensor *rows = NULL, *results[2] = {NULL};
     gy_status status = open_session(me, g, 0, &session);
@@ -295,9 +295,9 @@ static gy_status run_bad_label(member *me)
 {
     const int number = me->number, seed = (int)me->seed;
     gy_graph *g = gy_graph_new();
-    gy_node x = gy_input(g, "x", GY_F64, (int64_t[]){GY_BATCH, RANDOM_FEATURES}, 2);
-    gy_node labels = gy_input(g, "labels", GY_I32, (int64_t[]){GY_BATCH}, 1);
-    gy_node loss = gy_named(gy_cross_entropy(x, labels), "the loss");
+    gy_node x = gy_graph_input(g, "x", GY_F64, (int64_t[]){GY_BATCH, RANDOM_FEATURES}, 2);
+    gy_node labels = gy_graph_input(g, "labels", GY_I32, (int64_t[]){GY_BATCH}, 1);
+    gy_node loss = gy_node_named(gy_op_cross_entropy(x, labels), "the loss");
     gy_session *session = NULL;
     gy_tensor *rows = NULL, *truth = NULL, *result = NULL;
     gy_status status = open_session(me, g, 0, &session);
@@ -390,32 +390,34 @@ static gy_status run_network(member *me)
     gy_graph *g = gy_graph_new();
     const int64_t channels[] = {RANDOM_FEATURES}, filter_sizes[] = {RANDOM_FEATURES, 1, 2, 2};
     const gy_init draw = {GY_INIT_UNIFORM, 1, NULL};
-    gy_node x = gy_input(g, "x", GY_F64, (int64_t[]){GY_BATCH, RANDOM_FEATURES}, 2);
-    gy_node filters = gy_parameter(g, "filters", GY_F64, filter_sizes, 4, draw);
-    gy_node gain = gy_parameter(g, "gain", GY_F64, channels, 1, draw);
-    gy_node bias = gy_parameter(g, "bias", GY_F64, channels, 1, draw);
-    gy_node w = gy_parameter(g, "w", GY_F64, (int64_t[]){2 * RANDOM_FEATURES, 3}, 2, draw);
-    gy_node image = gy_reshape(x, (int64_t[]){GY_BATCH, 1, 2, 2}, 4);
-    gy_node maps = gy_conv2d(image, filters, 1, 1);
-    gy_node normal = gy_batch_norm(maps, gain, bias, 1e-5), running[2];
-    gy_batch_norm_updates(maps, gain, bias, 0.25, running);
-    gy_node pooled = gy_max_pool(gy_relu(normal), 2, 1, 0);
+    gy_node x = gy_graph_input(g, "x", GY_F64, (int64_t[]){GY_BATCH, RANDOM_FEATURES}, 2);
+    gy_node filters = gy_graph_parameter(g, "filters", GY_F64, filter_sizes, 4, draw);
+    gy_node gain = gy_graph_parameter(g, "gain", GY_F64, channels, 1, draw);
+    gy_node bias = gy_graph_parameter(g, "bias", GY_F64, channels, 1, draw);
+    gy_node w =
+        gy_graph_parameter(g, "w", GY_F64, (int64_t[]){2 * RANDOM_FEATURES, 3}, 2, draw);
+    gy_node image = gy_op_reshape(x, (int64_t[]){GY_BATCH, 1, 2, 2}, 4);
+    gy_node maps = gy_op_conv2d(image, filters, 1, 1);
+    gy_node normal = gy_op_batch_norm(maps, gain, bias, 1e-5), running[2];
+    gy_op_batch_norm_updates(maps, gain, bias, 0.25, running);
+    gy_node pooled = gy_op_max_pool(gy_op_relu(normal), 2, 1, 0);
     gy_node flat =
-        gy_reshape(gy_average_pool(pooled, 2, 1, 0), (int64_t[]){GY_BATCH, GY_ANY}, 2);
-    gy_node normed = gy_layer_norm(gy_mul(x, flat), gain, bias, 1, 1e-5);
-    gy_node both = gy_concat((gy_node[]){normed, gy_dropout(flat, 0.25)}, 2, 1);
-    gy_node best = gy_argmax(x, 1);
-    gy_node loss = gy_cross_entropy(gy_matmul(both, w),
-                                    gy_minimum(gy_cast(best, GY_I32), gy_scalar(g, GY_I32, 2)));
+        gy_op_reshape(gy_op_average_pool(pooled, 2, 1, 0), (int64_t[]){GY_BATCH, GY_ANY}, 2);
+    gy_node normed = gy_op_layer_norm(gy_op_mul(x, flat), gain, bias, 1, 1e-5);
+    gy_node both = gy_op_concat((gy_node[]){normed, gy_op_dropout(flat, 0.25)}, 2, 1);
+    gy_node best = gy_op_argmax(x, 1);
+    gy_node loss = gy_op_cross_entropy(
+        gy_op_matmul(both, w),
+        gy_op_minimum(gy_op_cast(best, GY_I32), gy_graph_scalar(g, GY_I32, 2)));
     gy_node parameters[] = {filters, gain, bias, w}, gradients[4], fetches[8] = {loss, best};
     gy_session *session = NULL;
     gy_tensor *rows = NULL, *results[8] = {NULL};
-    gy_status status = gy_gradients(loss, parameters, 4, gradients);
+    gy_status status = gy_op_gradients(loss, parameters, 4, gradients);
     for (int i = 0; i < 4; i++) {
         fetches[2 + i] = gradients[i];
     }
     for (int i = 0; i < 2; i++) { /* what would be assigned */
-        fetches[6 + i] = gy_exp(running[i]);
+        fetches[6 + i] = gy_op_exp(running[i]);
     }
     if (status >= 0) {
         status = open_session(me, g, 4, &session);
@@ -458,24 +460,25 @@ static gy_status run_layers(member *me)
 {
     gy_graph *g = gy_graph_new();
     const gy_init draw = {GY_INIT_UNIFORM, 1, NULL};
-    gy_node x = gy_input(g, "x", GY_F64, (int64_t[]){GY_BATCH, RANDOM_FEATURES}, 2);
-    gy_node w1 = gy_parameter(g, "w1", GY_F64, (int64_t[]){RANDOM_FEATURES, 6}, 2, draw);
-    gy_node b1 = gy_parameter(g, "b1", GY_F64, (int64_t[]){6}, 1, draw);
-    gy_node w2 = gy_parameter(g, "w2", GY_F64, (int64_t[]){6, 3}, 2, draw);
-    gy_node table = gy_parameter(g, "table", GY_F64, (int64_t[]){5, 3}, 2, draw);
-    gy_node best = gy_named(gy_argmax(x, 1), "best");
-    gy_node hidden = gy_named(gy_relu(gy_add(gy_matmul(x, w1), b1)), "hidden");
-    gy_node y = gy_add(gy_named(gy_matmul(hidden, w2), "second"), gy_gather(table, best, 0));
-    gy_node labels = gy_minimum(gy_cast(best, GY_I32), gy_scalar(g, GY_I32, 2));
-    gy_node loss = gy_cross_entropy(y, labels), gradients[4], fetches[5] = {loss};
+    gy_node x = gy_graph_input(g, "x", GY_F64, (int64_t[]){GY_BATCH, RANDOM_FEATURES}, 2);
+    gy_node w1 = gy_graph_parameter(g, "w1", GY_F64, (int64_t[]){RANDOM_FEATURES, 6}, 2, draw);
+    gy_node b1 = gy_graph_parameter(g, "b1", GY_F64, (int64_t[]){6}, 1, draw);
+    gy_node w2 = gy_graph_parameter(g, "w2", GY_F64, (int64_t[]){6, 3}, 2, draw);
+    gy_node table = gy_graph_parameter(g, "table", GY_F64, (int64_t[]){5, 3}, 2, draw);
+    gy_node best = gy_node_named(gy_op_argmax(x, 1), "best");
+    gy_node hidden = gy_node_named(gy_op_relu(gy_op_add(gy_op_matmul(x, w1), b1)), "hidden");
+    gy_node y = gy_op_add(gy_node_named(gy_op_matmul(hidden, w2), "second"),
+                          gy_op_gather(table, best, 0));
+    gy_node labels = gy_op_minimum(gy_op_cast(best, GY_I32), gy_graph_scalar(g, GY_I32, 2));
+    gy_node loss = gy_op_cross_entropy(y, labels), gradients[4], fetches[5] = {loss};
     gy_node parameters[] = {w1, b1, w2, table};
     gy_session *session = NULL;
     gy_tensor *rows = NULL, *results[5] = {NULL};
-    gy_status status = gy_gradients(loss, parameters, 4, gradients);
+    gy_status status = gy_op_gradients(loss, parameters, 4, gradients);
     for (int i = 0; i < 4; i++) {
-        fetches[1 + i] =
-            gy_assign(parameters[i],
-                      gy_sub(parameters[i], gy_mul(gradients[i], gy_scalar(g, GY_F64, 0.3))));
+        fetches[1 + i] = gy_op_assign(
+            parameters[i],
+            gy_op_sub(parameters[i], gy_op_mul(gradients[i], gy_graph_scalar(g, GY_F64, 0.3))));
     }
     status = status < 0 ? status : open_session(me, g, 5, &session);
     status = status < 0 ? status : rows_of(me, 1, &rows);
@@ -534,9 +537,9 @@ static void random_graphs_agree_on_any_mesh(void **state)
 static gy_status run_extremes(member *me)
 {
     gy_graph *g = gy_graph_new();
-    gy_node x = gy_input(g, "x", GY_F64, (int64_t[]){GY_BATCH, RANDOM_FEATURES}, 2);
-    gy_node fetches[] = {gy_max_over(x, 1, false), gy_min_over(x, 1, false),
-                         gy_max_over(x, 0, false), gy_min_over(gy_neg(x), 1, true)};
+    gy_node x = gy_graph_input(g, "x", GY_F64, (int64_t[]){GY_BATCH, RANDOM_FEATURES}, 2);
+    gy_node fetches[] = {gy_op_max(x, 1, false), gy_op_min(x, 1, false), gy_op_max(x, 0, false),
+                         gy_op_min(gy_op_neg(x), 1, true)};
     gy_session *session = NULL;
     gy_tensor *rows = NULL, *results[4] = {NULL};
     gy_status status = open_session(me, g, 0, &session);

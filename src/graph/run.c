@@ -26,8 +26,8 @@ static gy_status compute(const gy_program_step *step)
     if (step->kernel != NULL) {
         return step->kernel->run(&step->call);
     }
-    return step->node->op == &gy_op_take_shard ? take_shard(&step->call)
-                                               : step->node->op->reference(&step->call);
+    return step->node->op == &gy_ops_row_take_shard ? take_shard(&step->call)
+                                                    : step->node->op->reference(&step->call);
 }
 
 static void run_step(void *arg, gy_done *done)
@@ -68,7 +68,7 @@ gy_status gy_session_refuse(gy_session *session, gy_status status)
 {
     gy_error cause;
     gy_error_take(&cause, status);
-    for (int axis = 0; axis < GY_MAX_MESH; axis++) {
+    for (int axis = 0; axis < GY_MESH_MAX; axis++) {
         if (session->comms[axis] != NULL) {
             gy_comm_refuse(session->comms[axis], &cause);
         }
@@ -166,7 +166,7 @@ static gy_status check_feed(const gy_program *program, const gy_graph_node *node
 {
     const gy_type *whole = &node->types[0];
     gy_type wanted = *whole, fed = fed_type(tensor);
-    int64_t offsets[GY_MAX_RANK];
+    int64_t offsets[GY_TENSOR_RANK_MAX];
     gy_local_part(&program->graph->mesh, whole, wanted.sizes, offsets);
     if (gy_type_is_same_shape(&fed, &wanted)) {
         return GY_OK;
@@ -246,7 +246,7 @@ static gy_status copy_result(gy_program *program, int index, gy_tensor **result)
     const gy_graph *graph = program->graph;
     gy_value value = graph->roots[index].value;
     *result = NULL;
-    if (gy_graph_at(graph, value)->op == &gy_op_assign) {
+    if (gy_graph_at(graph, value)->op == &gy_ops_row_assign) {
         return GY_OK;
     }
     int32_t storage = program->memory.of_value[gy_graph_value(graph, value)];

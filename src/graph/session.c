@@ -71,7 +71,7 @@ void gy_session_free(gy_session *session)
     for (size_t i = 0; i < session->program_count; i++) {
         gy_program_free(session->programs[i]);
     }
-    for (int axis = 0; axis < GY_MAX_MESH; axis++) {
+    for (int axis = 0; axis < GY_MESH_MAX; axis++) {
         if (session->comms[axis] != NULL) {
             gy_collective_detach(session->engine, session->comms[axis]);
         }
@@ -100,7 +100,7 @@ gy_status gy_session_slot(gy_session *session, int32_t index, const gy_parameter
         }
     }
     const gy_graph_node *node = &session->graph->nodes[index];
-    GY_ASSERT(node->op == &gy_op_parameter && node->init != NULL);
+    GY_ASSERT(node->op == &gy_ops_row_parameter && node->init != NULL);
     void *list = session->parameters;
     GY_TRY(gy_reserve("graph.parameters", &list, &session->parameter_capacity,
                       session->parameter_count + 1, sizeof(*session->parameters)));
@@ -135,7 +135,7 @@ gy_tensor *gy_session_parameter(gy_session *session, const char *name)
 {
     for (int32_t i = 0; i < session->graph->node_count; i++) {
         const gy_graph_node *node = &session->graph->nodes[i];
-        if (node->op == &gy_op_parameter && strcmp(node->name, name) == 0) {
+        if (node->op == &gy_ops_row_parameter && strcmp(node->name, name) == 0) {
             const gy_parameter_slot *slot;
             return gy_session_slot(session, i, &slot) < 0 ? NULL : slot->tensor;
         }
@@ -283,7 +283,7 @@ gy_session_stats gy_session_statistics(const gy_session *session)
                               .hidden_communication_s = (double)meter->hidden_ns * 1e-9,
                               .other_s = (double)meter->other_ns * 1e-9,
                               .runs = session->runs};
-    for (int axis = 0; axis < GY_MAX_MESH; axis++) {
+    for (int axis = 0; axis < GY_MESH_MAX; axis++) {
         if (session->comms[axis] != NULL) {
             stats.bytes_sent += (uint64_t)gy_comm_statistics(session->comms[axis]).bytes;
         }
@@ -332,7 +332,7 @@ gy_status gy_session_explain(gy_session *session, int64_t batch, const gy_node *
     return GY_OK;
 }
 
-void gy_text_release(char *text)
+void gy_string_free(char *text)
 {
     gy_free(text);
 }

@@ -80,7 +80,7 @@ struct gy_session {
     gy_graph *graph;
     gy_engine *engine;
     bool owns_engine, has_no_overlap;
-    gy_comm *comms[GY_MAX_MESH]; /* by mesh axis; NULL: it has one rank */
+    gy_comm *comms[GY_MESH_MAX]; /* by mesh axis; NULL: it has one rank */
     gy_pool *pool;
     gy_mesh mesh;
     uint64_t seed, step, runs;

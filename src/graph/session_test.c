@@ -38,15 +38,15 @@ static void softmax_regression_converges(void **state)
     make_data(x_data, label_data);
 
     gy_graph *g = gy_graph_new();
-    gy_node x = gy_input(g, "x", GY_F32, (int64_t[]){GY_BATCH, FEATURES}, 2);
-    gy_node labels = gy_input(g, "labels", GY_I32, (int64_t[]){GY_BATCH}, 1);
+    gy_node x = gy_graph_input(g, "x", GY_F32, (int64_t[]){GY_BATCH, FEATURES}, 2);
+    gy_node labels = gy_graph_input(g, "labels", GY_I32, (int64_t[]){GY_BATCH}, 1);
     gy_node w =
-        gy_parameter(g, "w", GY_F32, (int64_t[]){FEATURES, CLASSES}, 2, gy_init_zeros());
-    gy_node logits = gy_matmul(x, w);
-    gy_node loss = gy_cross_entropy(logits, labels);
-    gy_node rate = gy_scalar(g, GY_F32, 0.5);
-    gy_node step = gy_assign(w, gy_sub(w, gy_mul(rate, gy_gradient(loss, w))));
-    gy_node best = gy_argmax(gy_softmax(logits, 1), 1);
+        gy_graph_parameter(g, "w", GY_F32, (int64_t[]){FEATURES, CLASSES}, 2, gy_init_zeros());
+    gy_node logits = gy_op_matmul(x, w);
+    gy_node loss = gy_op_cross_entropy(logits, labels);
+    gy_node rate = gy_graph_scalar(g, GY_F32, 0.5);
+    gy_node step = gy_op_assign(w, gy_op_sub(w, gy_op_mul(rate, gy_op_gradient(loss, w))));
+    gy_node best = gy_op_argmax(gy_op_softmax(logits, 1), 1);
 
     gy_session *session;
     assert_ok(gy_session_new(g, NULL, &session));
@@ -92,9 +92,10 @@ static void assignments_come_after_all_reads(void **state)
     gy_tensor *one = vector(2, (double[]){1, 2}), *two = vector(2, (double[]){3, 4});
     gy_graph *g = gy_graph_new();
     const int64_t sizes[] = {2};
-    gy_node v = gy_parameter(g, "v", GY_F64, sizes, 1, (gy_init){GY_INIT_TENSOR, 0, one});
-    gy_node w = gy_parameter(g, "w", GY_F64, sizes, 1, (gy_init){GY_INIT_TENSOR, 0, two});
-    gy_node swap[] = {gy_assign(v, w), gy_assign(w, v), w, gy_reshape(v, (int64_t[]){1, 2}, 2)};
+    gy_node v = gy_graph_parameter(g, "v", GY_F64, sizes, 1, (gy_init){GY_INIT_TENSOR, 0, one});
+    gy_node w = gy_graph_parameter(g, "w", GY_F64, sizes, 1, (gy_init){GY_INIT_TENSOR, 0, two});
+    gy_node swap[] = {gy_op_assign(v, w), gy_op_assign(w, v), w,
+                      gy_op_reshape(v, (int64_t[]){1, 2}, 2)};
     gy_session *session;
     assert_ok(gy_session_new(g, NULL, &session));
     gy_tensor *results[4];
@@ -121,9 +122,9 @@ static void initial_values_depend_on_seed_and_name_alone(void **state)
     for (int i = 0; i < 3; i++) {
         gy_graph *g = gy_graph_new();
         if (i == 1) {
-            gy_parameter(g, "other", GY_F32, sizes, 2, gy_init_he());
+            gy_graph_parameter(g, "other", GY_F32, sizes, 2, gy_init_he());
         }
-        gy_parameter(g, "w", GY_F32, sizes, 2, gy_init_glorot());
+        gy_graph_parameter(g, "w", GY_F32, sizes, 2, gy_init_glorot());
         gy_session *session;
         const gy_session_options options = {.seed = i == 2 ? 6 : 5};
         assert_ok(gy_session_new(g, &options, &session));
@@ -153,9 +154,9 @@ static void wrong_feeds_are_named_with_both_shapes(void **state)
 {
     (void)state;
     gy_graph *g = gy_graph_new();
-    gy_node x = gy_input(g, "pixels", GY_F64, (int64_t[]){GY_BATCH, 3}, 2);
-    gy_node y = gy_input(g, "offset", GY_F64, (int64_t[]){3}, 1);
-    gy_node sum = gy_sum_over(gy_add(x, y), 0, false);
+    gy_node x = gy_graph_input(g, "pixels", GY_F64, (int64_t[]){GY_BATCH, 3}, 2);
+    gy_node y = gy_graph_input(g, "offset", GY_F64, (int64_t[]){3}, 1);
+    gy_node sum = gy_op_sum(gy_op_add(x, y), 0, false);
     gy_session *session;
     assert_ok(gy_session_new(g, NULL, &session));
     gy_tensor *good = tensor_of(GY_F64, 2, 3, (double[]){1, 2, 3, 4, 5, 6});
@@ -192,10 +193,10 @@ static void dropout_is_drawn_anew_and_repeats_from_seed_and_step(void **state)
     double sums[2][3];
     for (int i = 0; i < 2; i++) {
         gy_graph *g = gy_graph_new();
-        gy_node ones = gy_broadcast_to(gy_scalar(g, GY_F32, 1), (int64_t[]){1000}, 1);
-        gy_node weights = gy_parameter(g, "w", GY_F32, (int64_t[]){1000}, 1,
-                                       (gy_init){GY_INIT_UNIFORM, 1, NULL});
-        gy_node dropped = gy_sum_over(gy_mul(weights, gy_dropout(ones, 0.5)), 0, false);
+        gy_node ones = gy_op_broadcast_to(gy_graph_scalar(g, GY_F32, 1), (int64_t[]){1000}, 1);
+        gy_node weights = gy_graph_parameter(g, "w", GY_F32, (int64_t[]){1000}, 1,
+                                             (gy_init){GY_INIT_UNIFORM, 1, NULL});
+        gy_node dropped = gy_op_sum(gy_op_mul(weights, gy_op_dropout(ones, 0.5)), 0, false);
         gy_session *session;
         const gy_session_options options = {.seed = 3};
         assert_ok(gy_session_new(g, &options, &session));
@@ -223,10 +224,10 @@ static void dropout_is_part_of_a_fused_group(void **state)
     double values[2][HEIGHT * WIDTH];
     for (int turn = 0; turn < 2; turn++) {
         gy_graph *g = gy_graph_new();
-        gy_node x = gy_input(g, "x", GY_F32, (int64_t[]){GY_BATCH, WIDTH}, 2);
-        gy_node y = gy_tanh(gy_dropout(gy_exp(x), 0.5));
-        gy_node loss = gy_sum_over(gy_named(y, "two\nlines\n:"), 0, false);
-        gy_node fetches[] = {loss, gy_gradient(loss, x)};
+        gy_node x = gy_graph_input(g, "x", GY_F32, (int64_t[]){GY_BATCH, WIDTH}, 2);
+        gy_node y = gy_op_tanh(gy_op_dropout(gy_op_exp(x), 0.5));
+        gy_node loss = gy_op_sum(gy_node_named(y, "two\nlines\n:"), 0, false);
+        gy_node fetches[] = {loss, gy_op_gradient(loss, x)};
         gy_session *session;
         assert_ok(gy_session_new(g, &(gy_session_options){.seed = 3}, &session));
         for (int i = 0; turn == 1 && i < gy_compile_pass_count; i++) {
@@ -247,13 +248,13 @@ static void dropout_is_part_of_a_fused_group(void **state)
         int dropouts = 0;
         const gy_program *program = session->programs[0];
         for (int32_t i = 0; i < program->step_count; i++) {
-            dropouts += program->steps[i].node->op == &gy_op_dropout;
+            dropouts += program->steps[i].node->op == &gy_ops_row_dropout;
         }
         assert_true(turn == 0 ? dropouts == 0 : dropouts > 0);
         char *text;
         assert_ok(gy_session_explain(session, HEIGHT, fetches, 2, &text));
         assert_non_null(strstr(text, "two?lines?:"));
-        gy_text_release(text);
+        gy_string_free(text);
         gy_tensor_drop(results[0]);
         gy_tensor_drop(results[1]);
         gy_tensor_drop(fed);
@@ -269,8 +270,8 @@ static void a_parameter_is_assigned_once(void **state)
 {
     (void)state;
     gy_graph *g = gy_graph_new();
-    gy_node w = gy_parameter(g, "w", GY_F32, (int64_t[]){2}, 1, gy_init_zeros());
-    gy_node fetches[] = {gy_assign(w, gy_exp(w)), gy_assign(w, gy_neg(w))};
+    gy_node w = gy_graph_parameter(g, "w", GY_F32, (int64_t[]){2}, 1, gy_init_zeros());
+    gy_node fetches[] = {gy_op_assign(w, gy_op_exp(w)), gy_op_assign(w, gy_op_neg(w))};
     gy_session *session;
     gy_tensor *results[2];
     char *text;
@@ -287,11 +288,11 @@ static void steady_state_allocates_nothing(void **state)
 {
     (void)state;
     gy_graph *g = gy_graph_new();
-    gy_node x = gy_input(g, "x", GY_F32, (int64_t[]){GY_BATCH, 4}, 2);
-    gy_node w = gy_parameter(g, "w", GY_F32, (int64_t[]){4, 2}, 2, gy_init_glorot());
-    gy_node y = gy_dropout(gy_softmax(gy_matmul(x, w), 1), 0.5);
-    gy_node loss = gy_mean_over(gy_mul(y, y), 0, false);
-    gy_node step = gy_assign(w, gy_sub(w, gy_gradient(loss, w)));
+    gy_node x = gy_graph_input(g, "x", GY_F32, (int64_t[]){GY_BATCH, 4}, 2);
+    gy_node w = gy_graph_parameter(g, "w", GY_F32, (int64_t[]){4, 2}, 2, gy_init_glorot());
+    gy_node y = gy_op_dropout(gy_op_softmax(gy_op_matmul(x, w), 1), 0.5);
+    gy_node loss = gy_op_mean(gy_op_mul(y, y), 0, false);
+    gy_node step = gy_op_assign(w, gy_op_sub(w, gy_op_gradient(loss, w)));
     gy_session *session;
     assert_ok(gy_session_new(g, &(gy_session_options){.workers = 1}, &session));
     float rows[6 * 4] = {1, 2, 3};
@@ -313,8 +314,8 @@ static void traces_name_the_nodes(void **state)
     (void)state;
     gy_trace_start(256);
     gy_graph *g = gy_graph_new();
-    gy_node w = gy_parameter(g, "w", GY_F32, (int64_t[]){4, 2}, 2, gy_init_glorot());
-    gy_node y = gy_named(gy_exp(w), "energy of w"), loss = gy_sum_over(y, 0, false);
+    gy_node w = gy_graph_parameter(g, "w", GY_F32, (int64_t[]){4, 2}, 2, gy_init_glorot());
+    gy_node y = gy_node_named(gy_op_exp(w), "energy of w"), loss = gy_op_sum(y, 0, false);
     gy_session *session;
     gy_tensor *result;
     assert_ok(gy_session_new(g, &(gy_session_options){.workers = 1}, &session));
@@ -334,9 +335,9 @@ static void explanation_shows_every_stage(void **state)
 {
     (void)state;
     gy_graph *g = gy_graph_new();
-    gy_node x = gy_input(g, "x", GY_F32, (int64_t[]){GY_BATCH, 4}, 2);
-    gy_node w = gy_parameter(g, "w", GY_F32, (int64_t[]){4, 2}, 2, gy_init_zeros());
-    gy_node y = gy_named(gy_matmul(x, w), "logits");
+    gy_node x = gy_graph_input(g, "x", GY_F32, (int64_t[]){GY_BATCH, 4}, 2);
+    gy_node w = gy_graph_parameter(g, "w", GY_F32, (int64_t[]){4, 2}, 2, gy_init_zeros());
+    gy_node y = gy_node_named(gy_op_matmul(x, w), "logits");
     gy_session *session;
     assert_ok(gy_session_new(g, NULL, &session));
     char *text;
@@ -356,7 +357,7 @@ static void explanation_shows_every_stage(void **state)
          later = strstr(later + 1, "logits: ")) {
         assert_int_not_equal(strncmp(line, later, size), 0);
     }
-    gy_text_release(text);
+    gy_string_free(text);
     gy_session_free(session);
     gy_graph_free(g);
 }

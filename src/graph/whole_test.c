@@ -72,12 +72,13 @@ static void constants_keep_every_bit(void **state)
                               -BEYOND - 1, INT64_MAX, INT64_MIN,  INT64_MAX - 1};
     for (size_t k = 0; k < GY_COUNT(values); k++) {
         gy_graph *g = gy_graph_new();
-        gy_node a = gy_scalar_int64(g, GY_I64, values[k]), one = gy_scalar_int64(g, GY_I64, 1);
+        gy_node a = gy_graph_scalar_int64(g, GY_I64, values[k]),
+                one = gy_graph_scalar_int64(g, GY_I64, 1);
         int64_t next = (int64_t)((uint64_t)values[k] + 1);
         assert_true(value_of(a) == values[k]);
-        assert_true(value_of(gy_add(a, one)) == next); /* folded before it runs */
-        assert_true(value_of(gy_sub(gy_add(a, one), one)) == values[k]);
-        assert_true(value_of(gy_scalar_int64(g, GY_U64, values[k])) == values[k]);
+        assert_true(value_of(gy_op_add(a, one)) == next); /* folded before it runs */
+        assert_true(value_of(gy_op_sub(gy_op_add(a, one), one)) == values[k]);
+        assert_true(value_of(gy_graph_scalar_int64(g, GY_U64, values[k])) == values[k]);
         gy_graph_free(g);
     }
 }
@@ -87,14 +88,14 @@ static void constants_of_other_types(void **state)
 {
     (void)state;
     gy_graph *g = gy_graph_new();
-    assert_true(value_of(gy_scalar_int64(g, GY_I32, BEYOND + 7)) == 7);
-    assert_true(value_of(gy_scalar_int64(g, GY_U8, 300)) == 44);
-    assert_true(value_of(gy_scalar_int64(g, GY_F64, BEYOND + 1)) == BEYOND);
-    assert_true(value_of(gy_scalar_int64(g, GY_F32, -5)) == -5);
-    (void)gy_scalar_int64(g, (gy_dtype)99, 1);
+    assert_true(value_of(gy_graph_scalar_int64(g, GY_I32, BEYOND + 7)) == 7);
+    assert_true(value_of(gy_graph_scalar_int64(g, GY_U8, 300)) == 44);
+    assert_true(value_of(gy_graph_scalar_int64(g, GY_F64, BEYOND + 1)) == BEYOND);
+    assert_true(value_of(gy_graph_scalar_int64(g, GY_F32, -5)) == -5);
+    (void)gy_graph_scalar_int64(g, (gy_dtype)99, 1);
     assert_status(gy_graph_status(g), GY_ARG);
     gy_graph_free(g);
-    (void)gy_scalar_int64(NULL, GY_I64, 1);
+    (void)gy_graph_scalar_int64(NULL, GY_I64, 1);
 }
 
 /* Neighbours that are one double: kernels tell them apart. */
@@ -107,11 +108,12 @@ static void neighbours_are_told_apart(void **state)
         data[i] = BEYOND + (i == 23 ? 1 : 0);
     }
     gy_graph *g = gy_graph_new();
-    gy_node x = gy_input(g, "x", GY_I64, (int64_t[]){COUNT}, 1);
+    gy_node x = gy_graph_input(g, "x", GY_I64, (int64_t[]){COUNT}, 1);
     gy_node fetches[] = {
-        gy_max_over(x, 0, false), gy_argmax(x, 0), gy_sum_over(x, 0, false),
-        gy_sum_over(gy_cast(gy_equal(x, gy_scalar_int64(g, GY_I64, BEYOND + 1)), GY_I32), 0,
-                    false)};
+        gy_op_max(x, 0, false), gy_op_argmax(x, 0), gy_op_sum(x, 0, false),
+        gy_op_sum(
+            gy_op_cast(gy_op_equal(x, gy_graph_scalar_int64(g, GY_I64, BEYOND + 1)), GY_I32), 0,
+            false)};
     gy_session *session = NULL;
     gy_tensor *rows = NULL, *results[4];
     assert_ok(gy_graph_status(g));
@@ -133,14 +135,14 @@ static void constants_are_printed_whole(void **state)
 {
     (void)state;
     gy_graph *g = gy_graph_new();
-    gy_node x = gy_input(g, "x", GY_I64, (int64_t[]){GY_BATCH}, 1);
-    gy_node y = gy_add(x, gy_scalar_int64(g, GY_I64, 123456789012));
+    gy_node x = gy_graph_input(g, "x", GY_I64, (int64_t[]){GY_BATCH}, 1);
+    gy_node y = gy_op_add(x, gy_graph_scalar_int64(g, GY_I64, 123456789012));
     gy_session *session = NULL;
     char *text = NULL;
     assert_ok(gy_session_new(g, &(gy_session_options){.workers = 1}, &session));
     assert_ok(gy_session_explain(session, 4, &y, 1, &text));
     assert_non_null(strstr(text, "123456789012"));
-    gy_text_release(text);
+    gy_string_free(text);
     gy_session_free(session);
     gy_graph_free(g);
 }

@@ -81,7 +81,8 @@ static gy_status sub_gradient(gy_builder *builder, const gy_applied *node, const
                               gy_value *dx)
 {
     dx[0] = gy_build_sum_to(builder, dy[0], node->inputs[0]);
-    dx[1] = gy_build1(builder, &gy_op_neg, gy_build_sum_to(builder, dy[0], node->inputs[1]));
+    dx[1] =
+        gy_build1(builder, &gy_ops_row_neg, gy_build_sum_to(builder, dy[0], node->inputs[1]));
     return GY_OK;
 }
 
@@ -89,8 +90,8 @@ static gy_status mul_gradient(gy_builder *builder, const gy_applied *node, const
                               gy_value *dx)
 {
     const gy_value a = node->inputs[0], b = node->inputs[1];
-    dx[0] = gy_build_sum_to(builder, gy_build2(builder, &gy_op_mul, dy[0], b), a);
-    dx[1] = gy_build_sum_to(builder, gy_build2(builder, &gy_op_mul, dy[0], a), b);
+    dx[0] = gy_build_sum_to(builder, gy_build2(builder, &gy_ops_row_mul, dy[0], b), a);
+    dx[1] = gy_build_sum_to(builder, gy_build2(builder, &gy_ops_row_mul, dy[0], a), b);
     return GY_OK;
 }
 
@@ -99,10 +100,10 @@ static gy_status div_gradient(gy_builder *builder, const gy_applied *node, const
                               gy_value *dx)
 {
     const gy_value a = node->inputs[0], b = node->inputs[1];
-    gy_value quotient = gy_build2(builder, &gy_op_div, dy[0], b);
-    gy_value product = gy_build2(builder, &gy_op_mul, quotient, node->outputs[0]);
+    gy_value quotient = gy_build2(builder, &gy_ops_row_div, dy[0], b);
+    gy_value product = gy_build2(builder, &gy_ops_row_mul, quotient, node->outputs[0]);
     dx[0] = gy_build_sum_to(builder, quotient, a);
-    dx[1] = gy_build1(builder, &gy_op_neg, gy_build_sum_to(builder, product, b));
+    dx[1] = gy_build1(builder, &gy_ops_row_neg, gy_build_sum_to(builder, product, b));
     return GY_OK;
 }
 
@@ -114,16 +115,17 @@ static gy_status pow_gradient(gy_builder *builder, const gy_applied *node, const
     const gy_value a = node->inputs[0], b = node->inputs[1];
     gy_value one = gy_build_scalar_like(builder, a, 1);
     gy_value zero = gy_build_scalar_like(builder, a, 0);
-    gy_value lower = gy_build2(builder, &gy_op_pow, a, gy_build2(builder, &gy_op_sub, b, one));
-    gy_value is_constant = gy_build2(builder, &gy_op_equal, b, zero);
-    gy_value slope = gy_build3(builder, &gy_op_select, is_constant, zero,
-                               gy_build2(builder, &gy_op_mul, b, lower));
-    dx[0] = gy_build_sum_to(builder, gy_build2(builder, &gy_op_mul, dy[0], slope), a);
-    gy_value is_positive = gy_build2(builder, &gy_op_greater, a, zero);
-    gy_value safe = gy_build3(builder, &gy_op_select, is_positive, a, one);
-    gy_value growth =
-        gy_build2(builder, &gy_op_mul, node->outputs[0], gy_build1(builder, &gy_op_log, safe));
-    dx[1] = gy_build_sum_to(builder, gy_build2(builder, &gy_op_mul, dy[0], growth), b);
+    gy_value lower =
+        gy_build2(builder, &gy_ops_row_pow, a, gy_build2(builder, &gy_ops_row_sub, b, one));
+    gy_value is_constant = gy_build2(builder, &gy_ops_row_equal, b, zero);
+    gy_value slope = gy_build3(builder, &gy_ops_row_select, is_constant, zero,
+                               gy_build2(builder, &gy_ops_row_mul, b, lower));
+    dx[0] = gy_build_sum_to(builder, gy_build2(builder, &gy_ops_row_mul, dy[0], slope), a);
+    gy_value is_positive = gy_build2(builder, &gy_ops_row_greater, a, zero);
+    gy_value safe = gy_build3(builder, &gy_ops_row_select, is_positive, a, one);
+    gy_value growth = gy_build2(builder, &gy_ops_row_mul, node->outputs[0],
+                                gy_build1(builder, &gy_ops_row_log, safe));
+    dx[1] = gy_build_sum_to(builder, gy_build2(builder, &gy_ops_row_mul, dy[0], growth), b);
     return GY_OK;
 }
 
@@ -134,8 +136,8 @@ static gy_status choice_gradient(gy_builder *builder, const gy_applied *node, co
     const gy_value a = node->inputs[0], b = node->inputs[1];
     gy_value is_first = gy_build2(builder, wins, a, b);
     gy_value zero = gy_build_scalar_like(builder, dy, 0);
-    gy_value first = gy_build3(builder, &gy_op_select, is_first, dy, zero);
-    gy_value second = gy_build3(builder, &gy_op_select, is_first, zero, dy);
+    gy_value first = gy_build3(builder, &gy_ops_row_select, is_first, dy, zero);
+    gy_value second = gy_build3(builder, &gy_ops_row_select, is_first, zero, dy);
     dx[0] = gy_build_sum_to(builder, first, a);
     dx[1] = gy_build_sum_to(builder, second, b);
     return GY_OK;
@@ -144,13 +146,13 @@ static gy_status choice_gradient(gy_builder *builder, const gy_applied *node, co
 static gy_status minimum_gradient(gy_builder *builder, const gy_applied *node,
                                   const gy_value *dy, gy_value *dx)
 {
-    return choice_gradient(builder, node, &gy_op_less_equal, dy[0], dx);
+    return choice_gradient(builder, node, &gy_ops_row_less_equal, dy[0], dx);
 }
 
 static gy_status maximum_gradient(gy_builder *builder, const gy_applied *node,
                                   const gy_value *dy, gy_value *dx)
 {
-    return choice_gradient(builder, node, &gy_op_greater_equal, dy[0], dx);
+    return choice_gradient(builder, node, &gy_ops_row_greater_equal, dy[0], dx);
 }
 
 /* ---- placements ---- */
@@ -329,8 +331,8 @@ static gy_status select_gradient(gy_builder *builder, const gy_applied *node,
 {
     const gy_value condition = node->inputs[0];
     gy_value zero = gy_build_scalar_like(builder, dy[0], 0);
-    gy_value first = gy_build3(builder, &gy_op_select, condition, dy[0], zero);
-    gy_value second = gy_build3(builder, &gy_op_select, condition, zero, dy[0]);
+    gy_value first = gy_build3(builder, &gy_ops_row_select, condition, dy[0], zero);
+    gy_value second = gy_build3(builder, &gy_ops_row_select, condition, zero, dy[0]);
     dx[0] = GY_NO_VALUE;
     dx[1] = gy_build_sum_to(builder, first, node->inputs[1]);
     dx[2] = gy_build_sum_to(builder, second, node->inputs[2]);

@@ -41,7 +41,7 @@ gy_value gy_build_scalar_like(gy_builder *builder, gy_value like, double value)
     memset(&attributes, 0, sizeof(attributes));
     attributes.shape.dtype = builder->ops->type(builder, like)->dtype;
     attributes.shape.value = value;
-    return gy_build(builder, &gy_op_fill, &attributes, NULL, 0);
+    return gy_build(builder, &gy_ops_row_fill, &attributes, NULL, 0);
 }
 
 gy_value gy_build_reduce(gy_builder *builder, const gy_op *op, gy_value value, uint32_t axes,
@@ -60,7 +60,7 @@ gy_value gy_build_reshape(gy_builder *builder, gy_value value, const int64_t *si
     memset(&attributes, 0, sizeof(attributes));
     attributes.shape.rank = rank;
     memcpy(attributes.shape.sizes, sizes, (size_t)rank * sizeof(sizes[0]));
-    return gy_build(builder, &gy_op_reshape, &attributes, &value, 1);
+    return gy_build(builder, &gy_ops_row_reshape, &attributes, &value, 1);
 }
 
 gy_value gy_build_cast_like(gy_builder *builder, gy_value value, gy_value like)
@@ -71,7 +71,7 @@ gy_value gy_build_cast_like(gy_builder *builder, gy_value value, gy_value like)
     gy_attributes attributes;
     memset(&attributes, 0, sizeof(attributes));
     attributes.cast.dtype = builder->ops->type(builder, like)->dtype;
-    return gy_build(builder, &gy_op_cast, &attributes, &value, 1);
+    return gy_build(builder, &gy_ops_row_cast, &attributes, &value, 1);
 }
 
 gy_value gy_build_sum_to(gy_builder *builder, gy_value value, gy_value like)
@@ -92,7 +92,7 @@ gy_value gy_build_sum_to(gy_builder *builder, gy_value value, gy_value like)
     if (axes != 0) {
         /* Leading dimensions alone go without `keep`, so that no reshape is needed. */
         bool is_leading = axes == (1u << shift) - 1u;
-        value = gy_build_reduce(builder, &gy_op_sum, value, axes, !is_leading);
+        value = gy_build_reduce(builder, &gy_ops_row_sum, value, axes, !is_leading);
         if (shift > 0 && !is_leading) {
             value = gy_build_reshape(builder, value, to.sizes, to.rank);
         }
@@ -115,7 +115,7 @@ gy_value gy_build_broadcast_like(gy_builder *builder, gy_value value, gy_value l
     memset(&attributes, 0, sizeof(attributes));
     attributes.shape.rank = to.rank;
     memcpy(attributes.shape.sizes, to.sizes, (size_t)to.rank * sizeof(to.sizes[0]));
-    return gy_build(builder, &gy_op_broadcast_to, &attributes, &value, 1);
+    return gy_build(builder, &gy_ops_row_broadcast_to, &attributes, &value, 1);
 }
 
 gy_value gy_build_total(gy_builder *builder, gy_value a, gy_value b)
@@ -123,7 +123,7 @@ gy_value gy_build_total(gy_builder *builder, gy_value a, gy_value b)
     if (a.node < 0 || b.node < 0) {
         return a.node < 0 ? b : a;
     }
-    return gy_build2(builder, &gy_op_add, a, b);
+    return gy_build2(builder, &gy_ops_row_add, a, b);
 }
 
 gy_status gy_gradient_zero(gy_builder *builder, const gy_applied *node, const gy_value *dy,

@@ -54,7 +54,7 @@ size_t gy_collective_workspace_bytes(const gy_op *op, const gy_attributes *attri
     }
     int64_t count = 1;
     for (int i = 0; i < type->rank; i++) {
-        bool is_padded = op == &gy_op_allgather && i == cut_dim(attributes);
+        bool is_padded = op == &gy_ops_row_allgather && i == cut_dim(attributes);
         count *= is_padded ? part_max(type->sizes[i], ranks) * ranks : type->sizes[i];
     }
     return (size_t)count * gy_dtype_bytes(type->dtype);
@@ -100,7 +100,7 @@ static gy_status prepare(const gy_collective *collective, gy_coll_call *call)
                            .priority = collective->priority,
                            .count = (size_t)gy_view_count(&collective->input)};
     bool direct = is_direct(attributes, collective->sizes, ranks);
-    if (collective->op == &gy_op_allgather) {
+    if (collective->op == &gy_ops_row_allgather) {
         call->operation = GY_OPERATION_ALLGATHER;
         if (!direct) {
             int64_t slot = slot_count(collective);
@@ -113,7 +113,7 @@ static gy_status prepare(const gy_collective *collective, gy_coll_call *call)
         return GY_OK;
     }
     call->operation = GY_OPERATION_ALLREDUCE;
-    if (collective->op == &gy_op_reduce_scatter) {
+    if (collective->op == &gy_ops_row_reduce_scatter) {
         if (direct) {
             call->operation = GY_OPERATION_REDUCE_SCATTER;
             call->count = (size_t)gy_view_count(&collective->output);
@@ -133,7 +133,7 @@ static gy_status unpack(const gy_collective *collective)
         return GY_OK;
     }
     int dim = cut_dim(attributes);
-    if (collective->op == &gy_op_reduce_scatter) {
+    if (collective->op == &gy_ops_row_reduce_scatter) {
         const gy_view *input = &collective->input;
         gy_view whole =
             gy_view_of(collective->workspace, input->dtype, input->sizes, input->rank);

@@ -260,7 +260,7 @@ static gy_value conv_build(gy_builder *builder, const gy_op *op, const gy_applie
     memcpy(attributes.conv.stride, node->attributes->conv.stride,
            sizeof(attributes.conv.stride));
     memcpy(attributes.conv.pad, node->attributes->conv.pad, sizeof(attributes.conv.pad));
-    if (op != &gy_op_conv2d && like.node >= 0) {
+    if (op != &gy_ops_row_conv2d && like.node >= 0) {
         memcpy(attributes.conv.input_sizes, builder->ops->type(builder, like)->sizes,
                sizeof(attributes.conv.input_sizes));
     }
@@ -275,8 +275,8 @@ static gy_status conv2d_gradient(gy_builder *builder, const gy_applied *node,
         return gy_fail(GY_UNSUPPORTED, "conv2d: the gradient is taken before bias and "
                                        "activation are fused in");
     }
-    dx[0] = conv_build(builder, &gy_op_conv2d_input_gradient, node, dy[0], w, x);
-    dx[1] = conv_build(builder, &gy_op_conv2d_filter_gradient, node, x, dy[0], w);
+    dx[0] = conv_build(builder, &gy_ops_row_conv2d_input_gradient, node, dy[0], w, x);
+    dx[1] = conv_build(builder, &gy_ops_row_conv2d_filter_gradient, node, x, dy[0], w);
     return GY_OK;
 }
 
@@ -285,8 +285,8 @@ static gy_status input_gradient_gradient(gy_builder *builder, const gy_applied *
                                          const gy_value *v, gy_value *dx)
 {
     const gy_value dy = node->inputs[0], w = node->inputs[1];
-    dx[0] = conv_build(builder, &gy_op_conv2d, node, v[0], w, GY_NO_VALUE);
-    dx[1] = conv_build(builder, &gy_op_conv2d_filter_gradient, node, v[0], dy, w);
+    dx[0] = conv_build(builder, &gy_ops_row_conv2d, node, v[0], w, GY_NO_VALUE);
+    dx[1] = conv_build(builder, &gy_ops_row_conv2d_filter_gradient, node, v[0], dy, w);
     return GY_OK;
 }
 
@@ -295,8 +295,8 @@ static gy_status filter_gradient_gradient(gy_builder *builder, const gy_applied 
                                           const gy_value *v, gy_value *dx)
 {
     const gy_value x = node->inputs[0], dy = node->inputs[1];
-    dx[0] = conv_build(builder, &gy_op_conv2d_input_gradient, node, dy, v[0], x);
-    dx[1] = conv_build(builder, &gy_op_conv2d, node, x, v[0], GY_NO_VALUE);
+    dx[0] = conv_build(builder, &gy_ops_row_conv2d_input_gradient, node, dy, v[0], x);
+    dx[1] = conv_build(builder, &gy_ops_row_conv2d, node, x, v[0], GY_NO_VALUE);
     return GY_OK;
 }
 
@@ -405,7 +405,7 @@ static const gy_sample filter_gradient_samples[] = {
      .differentiable = 3},
 };
 
-const gy_op gy_op_conv2d = {
+const gy_op gy_ops_row_conv2d = {
     .name = "conv2d",
     .input_count = -1,
     .output_count = 1,
@@ -418,7 +418,7 @@ const gy_op gy_op_conv2d = {
     GY_SAMPLES(conv2d_samples),
 };
 
-const gy_op gy_op_conv2d_input_gradient = {
+const gy_op gy_ops_row_conv2d_input_gradient = {
     .name = "conv2d_input_gradient",
     .input_count = 2,
     .output_count = 1,
@@ -431,7 +431,7 @@ const gy_op gy_op_conv2d_input_gradient = {
     GY_SAMPLES(input_gradient_samples),
 };
 
-const gy_op gy_op_conv2d_filter_gradient = {
+const gy_op gy_ops_row_conv2d_filter_gradient = {
     .name = "conv2d_filter_gradient",
     .input_count = 2,
     .output_count = 1,

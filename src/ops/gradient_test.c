@@ -39,9 +39,9 @@ static gy_value weighted(ops_eager *eager, gy_value a, uint64_t seed, gy_value t
     }
     gy_value weights = ops_eager_leaf(eager, &view, view.dtype);
     gy_free(view.data);
-    gy_value product = gy_build2(&eager->builder, &gy_op_mul, a, weights);
-    gy_value sum = gy_build1(&eager->builder, &gy_op_sum, product);
-    return total.node < 0 ? sum : gy_build2(&eager->builder, &gy_op_add, total, sum);
+    gy_value product = gy_build2(&eager->builder, &gy_ops_row_mul, a, weights);
+    gy_value sum = gy_build1(&eager->builder, &gy_ops_row_sum, product);
+    return total.node < 0 ? sum : gy_build2(&eager->builder, &gy_ops_row_add, total, sum);
 }
 
 /*
@@ -192,7 +192,7 @@ static void so_over_random_shapes(void **state)
     for (int i = 0; i < gy_ops_all_count; i++) {
         const gy_op *op = gy_ops_all[i];
         for (int round = 0;
-             round < gy_test_cases(4) && op != &gy_op_minimum && op != &gy_op_maximum;
+             round < gy_test_cases(4) && op != &gy_ops_row_minimum && op != &gy_ops_row_maximum;
              round++) {
             gy_sample sample;
             if (ops_random_sample(op, &random, &sample)) {
@@ -237,7 +237,7 @@ static void gradients_at_ties_are_as_documented(void **state)
     double values[4] = {2, 5, 5, 1};
     gy_view view = gy_view_of(values, GY_F64, (int64_t[]){4}, 1);
     gy_value x = ops_eager_leaf(&eager, &view, GY_F64), slope;
-    gy_value y = gy_build1(&eager.builder, &gy_op_max, x);
+    gy_value y = gy_build1(&eager.builder, &gy_ops_row_max, x);
     gy_value one = gy_build_scalar_like(&eager.builder, y, 1);
     assert_ok(ops_eager_gradients(&eager, y, one, &x, 1, &slope));
     static const double shared[4] = {0, 0.5, 0.5, 0};
@@ -246,18 +246,18 @@ static void gradients_at_ties_are_as_documented(void **state)
     }
     values[0] = 0;
     x = ops_eager_leaf(&eager, &view, GY_F64);
-    y = gy_build1(&eager.builder, &gy_op_prod, x);
+    y = gy_build1(&eager.builder, &gy_ops_row_prod, x);
     assert_ok(ops_eager_gradients(&eager, y, one, &x, 1, &slope));
     static const double single[4] = {25, 0, 0, 0};
     for (int i = 0; i < 4; i++) {
         assert_near(ops_eager_get(&eager, slope, i), single[i], 0);
     }
-    y = gy_build1(&eager.builder, &gy_op_relu, x);
+    y = gy_build1(&eager.builder, &gy_ops_row_relu, x);
     gy_value ones = gy_build_broadcast_like(&eager.builder, one, y);
     assert_ok(ops_eager_gradients(&eager, y, ones, &x, 1, &slope));
     assert_near(ops_eager_get(&eager, slope, 0), 0, 0); /* relu at 0 */
     gy_value power = gy_build_scalar_like(&eager.builder, x, 0);
-    y = gy_build2(&eager.builder, &gy_op_pow, x, power);
+    y = gy_build2(&eager.builder, &gy_ops_row_pow, x, power);
     assert_ok(ops_eager_gradients(&eager, y, ones, &x, 1, &slope));
     assert_near(ops_eager_get(&eager, slope, 0), 0, 0); /* of 0^0: 0^-1 is infinite */
     assert_near(ops_eager_get(&eager, slope, 1), 0, 0);
@@ -279,7 +279,7 @@ static void fused_products_refuse_a_gradient(void **state)
     gy_value a = ops_eager_leaf(&eager, &square, GY_F64);
     gy_value bias = ops_eager_leaf(&eager, &line, GY_F64), slope;
     gy_value y =
-        gy_build(&eager.builder, &gy_op_matmul, &attributes, (gy_value[]){a, a, bias}, 3);
+        gy_build(&eager.builder, &gy_ops_row_matmul, &attributes, (gy_value[]){a, a, bias}, 3);
     assert_status(ops_eager_gradients(&eager, y, y, &a, 1, &slope), GY_UNSUPPORTED);
     assert_non_null(strstr(gy_error_text(), "before bias and activation"));
     ops_eager_close(&eager);

@@ -20,7 +20,7 @@ static gy_status index_check(const char *name, int dim, const gy_type *inputs, i
     if (!gy_dtype_is_whole(inputs[0].dtype)) {
         GY_TRY(gy_need_real(name, inputs, 0));
     }
-    if (dim < 0 || dim >= room || rank > GY_MAX_RANK) {
+    if (dim < 0 || dim >= room || rank > GY_TENSOR_RANK_MAX) {
         return gy_fail(GY_SHAPE, "%s: dimension %d of %s by %s", name, dim,
                        gy_type_text(&inputs[0], texts[0]), gy_type_text(&inputs[1], texts[1]));
     }
@@ -96,10 +96,10 @@ static void scatter_cost(const gy_attributes *attributes, const gy_type *inputs,
 gy_rows gy_call_rows(const gy_kernel_call *call)
 {
     const int dim = call->attributes->axis.dim;
-    const bool is_gather = call->op == &gy_op_gather;
+    const bool is_gather = call->op == &gy_ops_row_gather;
     const gy_view *table = is_gather ? &call->inputs[0] : &call->outputs[0];
     const gy_type *type = is_gather ? call->input_types : call->output_types;
-    const int64_t(*offsets)[GY_MAX_RANK] =
+    const int64_t(*offsets)[GY_TENSOR_RANK_MAX] =
         is_gather ? call->input_offsets : call->output_offsets;
     return (gy_rows){.all = type != NULL ? type[0].sizes[dim] : table->sizes[dim],
                      .begin = offsets != NULL ? offsets[0][dim] : 0,
@@ -178,7 +178,7 @@ static gy_status gather_gradient(gy_builder *builder, const gy_applied *node,
     attributes.axis.dim = node->attributes->axis.dim;
     attributes.axis.depth =
         builder->ops->type(builder, node->inputs[0])->sizes[attributes.axis.dim];
-    dx[0] = gy_build(builder, &gy_op_scatter_add, &attributes,
+    dx[0] = gy_build(builder, &gy_ops_row_scatter_add, &attributes,
                      (gy_value[]){dy[0], node->inputs[1]}, 2);
     dx[1] = GY_NO_VALUE;
     return GY_OK;
@@ -190,8 +190,8 @@ static gy_status scatter_gradient(gy_builder *builder, const gy_applied *node,
     gy_attributes attributes;
     memset(&attributes, 0, sizeof(attributes));
     attributes.axis.dim = node->attributes->axis.dim;
-    dx[0] =
-        gy_build(builder, &gy_op_gather, &attributes, (gy_value[]){dy[0], node->inputs[1]}, 2);
+    dx[0] = gy_build(builder, &gy_ops_row_gather, &attributes,
+                     (gy_value[]){dy[0], node->inputs[1]}, 2);
     dx[1] = GY_NO_VALUE;
     return GY_OK;
 }
@@ -276,7 +276,7 @@ static const gy_sample scatter_samples[] = {
      .inputs = {GY_IN_OF(GY_I32, -9, 9, 5), GY_IN_OF(GY_I32, 0, 3, 5)}},
 };
 
-const gy_op gy_op_gather = {
+const gy_op gy_ops_row_gather = {
     .name = "gather",
     .input_count = 2,
     .output_count = 1,
@@ -288,7 +288,7 @@ const gy_op gy_op_gather = {
     GY_SAMPLES(gather_samples),
 };
 
-const gy_op gy_op_scatter_add = {
+const gy_op gy_ops_row_scatter_add = {
     .name = "scatter_add",
     .input_count = 2,
     .output_count = 1,

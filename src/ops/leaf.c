@@ -7,8 +7,8 @@ static gy_status shape_infer(const gy_attributes *attributes, const gy_type *inp
     (void)inputs;
     (void)input_count;
     const int rank = attributes->shape.rank;
-    if (rank < 0 || rank > GY_MAX_RANK) {
-        return gy_fail(GY_SHAPE, "rank %d, expected 0 to %d", rank, GY_MAX_RANK);
+    if (rank < 0 || rank > GY_TENSOR_RANK_MAX) {
+        return gy_fail(GY_SHAPE, "rank %d, expected 0 to %d", rank, GY_TENSOR_RANK_MAX);
     }
     if ((unsigned)attributes->shape.dtype >= GY_DTYPE_COUNT) {
         return gy_fail(GY_TYPE, "element type %d, expected one below %d",
@@ -28,7 +28,7 @@ static gy_status shape_infer(const gy_attributes *attributes, const gy_type *inp
 static const char fed_reason[] = "a leaf: its value is fed, not computed";
 static const char leaf_placed[] = "a leaf: the placement pass decides where its parts live";
 
-const gy_op gy_op_input = {
+const gy_op gy_ops_row_input = {
     .name = "input",
     .input_count = 0,
     .output_count = 1,
@@ -41,7 +41,7 @@ const gy_op gy_op_input = {
     .no_reference = fed_reason,
 };
 
-const gy_op gy_op_parameter = {
+const gy_op gy_ops_row_parameter = {
     .name = "parameter",
     .input_count = 0,
     .output_count = 1,
@@ -70,7 +70,7 @@ static gy_status literal_infer(const gy_attributes *attributes, const gy_type *i
     return GY_OK;
 }
 
-const gy_op gy_op_literal = {
+const gy_op gy_ops_row_literal = {
     .name = "literal",
     .input_count = 0,
     .output_count = 1,
@@ -102,7 +102,7 @@ static const gy_sample fill_samples[] = {
     {.attributes.shape = {.rank = 2, .dtype = GY_F32, .sizes = {0, 2}, .value = 1}},
 };
 
-const gy_op gy_op_fill = {
+const gy_op gy_ops_row_fill = {
     .name = "fill",
     .input_count = 0,
     .output_count = 1,
@@ -135,7 +135,7 @@ static const gy_sample assign_samples[] = {
     {.input_count = 2, .inputs = {GY_IN_SCALAR(-1, 1), GY_IN_SCALAR(-1, 1)}},
 };
 
-const gy_op gy_op_assign = {
+const gy_op gy_ops_row_assign = {
     .name = "assign",
     .input_count = 2,
     .output_count = 1,
@@ -171,7 +171,7 @@ static const gy_sample identity_samples[] = {
     {.input_count = 1, .inputs = {GY_IN_OF(GY_I16, -5, 5, 7)}},
 };
 
-const gy_op gy_op_identity = {
+const gy_op gy_ops_row_identity = {
     .name = "identity",
     .input_count = 1,
     .output_count = 1,

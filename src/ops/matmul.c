@@ -133,7 +133,7 @@ static gy_value product(gy_builder *builder, gy_value a, bool transpose_a, gy_va
     memset(&attributes, 0, sizeof(attributes));
     attributes.matmul.transpose_a = transpose_a;
     attributes.matmul.transpose_b = transpose_b;
-    return gy_build(builder, &gy_op_matmul, &attributes, (gy_value[]){a, b}, 2);
+    return gy_build(builder, &gy_ops_row_matmul, &attributes, (gy_value[]){a, b}, 2);
 }
 
 /* da = dc op(b)' and db = op(a)' dc, in the layout in which a and b are stored. */
@@ -236,7 +236,7 @@ static const gy_sample matmul_samples[] = {
      .inputs = {GY_IN(-1, 1, 2, 2, 3), GY_IN(-1, 1, 4, 3), GY_IN(-1, 1, 4)}},
 };
 
-const gy_op gy_op_matmul = {
+const gy_op gy_ops_row_matmul = {
     .name = "matmul",
     .input_count = -1,
     .output_count = 1,
@@ -304,7 +304,7 @@ static const gy_sample update_samples[] = {
                 GY_IN_SCALAR(-1, 1)}},
 };
 
-const gy_op gy_op_matmul_update = {
+const gy_op gy_ops_row_matmul_update = {
     .name = "matmul_update",
     .input_count = 4,
     .output_count = 1,

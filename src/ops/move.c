@@ -36,7 +36,7 @@ static const gy_sample reorder_samples[] = {
      .inputs = {GY_IN(-1, 1, 2, 19, 2, 3)}},
 };
 
-const gy_op gy_op_reorder = {
+const gy_op gy_ops_row_reorder = {
     .name = "reorder",
     .input_count = 1,
     .output_count = 1,
@@ -54,9 +54,9 @@ static gy_status move_infer(const gy_attributes *attributes, const gy_type *inpu
                             int input_count, gy_type *outputs)
 {
     (void)input_count;
-    if (attributes->move.mesh_axis >= GY_MAX_MESH) {
+    if (attributes->move.mesh_axis >= GY_MESH_MAX) {
         return gy_fail(GY_ARG, "mesh axis %d, expected 0 to %d", attributes->move.mesh_axis,
-                       GY_MAX_MESH - 1);
+                       GY_MESH_MAX - 1);
     }
     *outputs = inputs[0];
     outputs->placement[attributes->move.mesh_axis] = attributes->move.to;
@@ -116,7 +116,7 @@ static const gy_sample move_samples[] = {
 };
 
 #define MOVE(row_name, row_flags, row_reference)                                               \
-    const gy_op gy_op_##row_name = {                                                           \
+    const gy_op gy_ops_row_##row_name = {                                                      \
         .name = #row_name,                                                                     \
         .input_count = 1,                                                                      \
         .output_count = 1,                                                                     \
@@ -136,18 +136,19 @@ MOVE(take_shard, 0, take_shard_reference);
 
 /* ---- fused ---- */
 
-enum { REGISTERS = GY_MAX_INPUTS + 32 };
+enum { REGISTERS = GY_OP_INPUTS_MAX + 32 };
 
 static gy_status fused_check(const gy_fused *program, int input_count)
 {
     if (program == NULL || program->input_count != input_count || program->step_count < 0 ||
         program->step_count > 32 || program->output_count < 1 ||
-        program->output_count > GY_MAX_OUTPUTS || input_count > GY_MAX_INPUTS) {
+        program->output_count > GY_OP_OUTPUTS_MAX || input_count > GY_OP_INPUTS_MAX) {
         return gy_fail(GY_ARG, "fused: %d inputs do not fit the program", input_count);
     }
     for (int i = 0; i < program->step_count; i++) {
         const gy_fused_step *step = &program->steps[i];
-        bool fits = (step->op->flags & GY_OP_ELEMENTWISE) != 0 || step->op == &gy_op_dropout;
+        bool fits =
+            (step->op->flags & GY_OP_ELEMENTWISE) != 0 || step->op == &gy_ops_row_dropout;
         fits = fits && step->op->input_count <= 3;
         for (int k = 0; fits && k < step->op->input_count; k++) {
             fits = step->inputs[k] >= 0 && step->inputs[k] < input_count + i;
@@ -202,7 +203,7 @@ static gy_status fused_infer(const gy_attributes *attributes, const gy_type *inp
                              int input_count, gy_type *outputs)
 {
     const gy_fused *program = attributes->fused.program;
-    gy_type registers[REGISTERS], made[GY_MAX_OUTPUTS];
+    gy_type registers[REGISTERS], made[GY_OP_OUTPUTS_MAX];
     GY_TRY(fused_check(program, input_count));
     GY_TRY(fused_types(program, inputs, input_count, registers));
     for (int i = 0; i < program->output_count; i++) {
@@ -294,7 +295,7 @@ static gy_status fused_run(const gy_kernel_call *call, gy_view *registers, void 
 static gy_status fused_reference(const gy_kernel_call *call)
 {
     const gy_fused *program = call->attributes->fused.program;
-    gy_type inputs[GY_MAX_INPUTS], types[REGISTERS];
+    gy_type inputs[GY_OP_INPUTS_MAX], types[REGISTERS];
     gy_view registers[REGISTERS];
     void *memory[32] = {NULL};
     GY_TRY(fused_check(program, call->input_count));
@@ -320,11 +321,11 @@ static const gy_fused sample_program = {
     .output_count = 2,
     .rank = 2,
     .sizes = {3, 4},
-    .steps = {{.op = &gy_op_mul, .inputs = {0, 1}},
-              {.op = &gy_op_add, .inputs = {3, 2}},
-              {.op = &gy_op_relu, .inputs = {4}}},
+    .steps = {{.op = &gy_ops_row_mul, .inputs = {0, 1}},
+              {.op = &gy_ops_row_add, .inputs = {3, 2}},
+              {.op = &gy_ops_row_relu, .inputs = {4}}},
     .outputs = {{.register_index = 5},
-                {.register_index = 5, .reduction = &gy_op_sum, .axes = 1}},
+                {.register_index = 5, .reduction = &gy_ops_row_sum, .axes = 1}},
 };
 
 static const gy_sample fused_samples[] = {
@@ -333,7 +334,7 @@ static const gy_sample fused_samples[] = {
      .inputs = {GY_IN(-1, 1, 3, 4), GY_IN(-1, 1, 4), GY_IN_SCALAR(-1, 1)}},
 };
 
-const gy_op gy_op_fused = {
+const gy_op gy_ops_row_fused = {
     .name = "fused",
     .input_count = -1,
     .output_count = -1,

@@ -21,7 +21,7 @@
 static uint32_t norm_axes(const gy_op *op, const gy_attributes *attributes, int rank)
 {
     const uint32_t all = (1u << rank) - 1u;
-    if (op == &gy_op_batch_norm) {
+    if (op == &gy_ops_row_batch_norm) {
         return all & ~2u;
     }
     return all & ~((1u << (rank - attributes->norm.axis_count)) - 1u);
@@ -115,7 +115,7 @@ static gy_status norm_reference(const gy_kernel_call *call)
     const gy_view *x = &call->inputs[0];
     const uint32_t axes = norm_axes(call->op, call->attributes, x->rank);
     gy_place at = {{0}};
-    int64_t reduced[GY_MAX_RANK];
+    int64_t reduced[GY_TENSOR_RANK_MAX];
     if (gy_view_count(x) == 0) {
         return GY_OK;
     }
@@ -130,7 +130,7 @@ static gy_status norm_reference(const gy_kernel_call *call)
         double m[2];
         moments(x, &base, reduced, m);
         int rank = x->rank;
-        if (call->op == &gy_op_batch_norm) {
+        if (call->op == &gy_ops_row_batch_norm) {
             position = (gy_place){{at.at[1]}};
             rank = 1;
         }
@@ -154,12 +154,12 @@ typedef struct normal {
 
 static gy_value mean_of(const normal *n, gy_value value)
 {
-    return gy_build_reduce(n->builder, &gy_op_mean, value, n->axes, true);
+    return gy_build_reduce(n->builder, &gy_ops_row_mean, value, n->axes, true);
 }
 
 static gy_value times(const normal *n, gy_value a, gy_value b)
 {
-    return gy_build2(n->builder, &gy_op_mul, a, b);
+    return gy_build2(n->builder, &gy_ops_row_mul, a, b);
 }
 
 static normal normal_of(gy_builder *builder, const gy_op *op, const gy_applied *node)
@@ -168,13 +168,13 @@ static normal normal_of(gy_builder *builder, const gy_op *op, const gy_applied *
     const gy_value x = node->inputs[0];
     n.x_type = *builder->ops->type(builder, x);
     n.axes = norm_axes(op, node->attributes, n.x_type.rank);
-    gy_value centred = gy_build2(builder, &gy_op_sub, x, mean_of(&n, x));
-    gy_value variance = mean_of(&n, gy_build1(builder, &gy_op_square, centred));
+    gy_value centred = gy_build2(builder, &gy_ops_row_sub, x, mean_of(&n, x));
+    gy_value variance = mean_of(&n, gy_build1(builder, &gy_ops_row_square, centred));
     gy_value shifted =
-        gy_build2(builder, &gy_op_add, variance,
+        gy_build2(builder, &gy_ops_row_add, variance,
                   gy_build_scalar_like(builder, variance, node->attributes->norm.epsilon));
-    n.inverse = gy_build2(builder, &gy_op_div, gy_build_scalar_like(builder, x, 1),
-                          gy_build1(builder, &gy_op_sqrt, shifted));
+    n.inverse = gy_build2(builder, &gy_ops_row_div, gy_build_scalar_like(builder, x, 1),
+                          gy_build1(builder, &gy_ops_row_sqrt, shifted));
     n.value = times(&n, centred, n.inverse);
     return n;
 }
@@ -182,10 +182,10 @@ static normal normal_of(gy_builder *builder, const gy_op *op, const gy_applied *
 /* Gain or bias in a shape that broadcasts against x. */
 static gy_value against_x(const normal *n, const gy_op *op, gy_value position)
 {
-    if (op != &gy_op_batch_norm || n->x_type.rank == 2) {
+    if (op != &gy_ops_row_batch_norm || n->x_type.rank == 2) {
         return position;
     }
-    int64_t sizes[GY_MAX_RANK];
+    int64_t sizes[GY_TENSOR_RANK_MAX];
     for (int dim = 0; dim < n->x_type.rank; dim++) {
         sizes[dim] = dim == 1 ? n->x_type.sizes[1] : 1;
     }
@@ -196,8 +196,8 @@ static gy_value against_x(const normal *n, const gy_op *op, gy_value position)
 static gy_value to_position(const normal *n, const gy_op *op, gy_value value)
 {
     const uint32_t all = (1u << n->x_type.rank) - 1u;
-    const uint32_t axes = op == &gy_op_batch_norm ? n->axes : all & ~n->axes;
-    return axes == 0 ? value : gy_build_reduce(n->builder, &gy_op_sum, value, axes, false);
+    const uint32_t axes = op == &gy_ops_row_batch_norm ? n->axes : all & ~n->axes;
+    return axes == 0 ? value : gy_build_reduce(n->builder, &gy_ops_row_sum, value, axes, false);
 }
 
 /*
@@ -209,8 +209,8 @@ static void gradient_of(const normal *n, const gy_op *op, gy_value dy, gy_value 
     gy_builder *builder = n->builder;
     gy_value h = times(n, dy, against_x(n, op, n->node->inputs[1]));
     gy_value along = times(n, n->value, mean_of(n, times(n, h, n->value)));
-    gy_value rest = gy_build2(builder, &gy_op_sub, h, mean_of(n, h));
-    dx[0] = times(n, gy_build2(builder, &gy_op_sub, rest, along), n->inverse);
+    gy_value rest = gy_build2(builder, &gy_ops_row_sub, h, mean_of(n, h));
+    dx[0] = times(n, gy_build2(builder, &gy_ops_row_sub, rest, along), n->inverse);
     dx[1] = to_position(n, op, times(n, dy, n->value));
     dx[2] = to_position(n, op, dy);
 }
@@ -219,38 +219,38 @@ static void expansion_of(const normal *n, const gy_op *op, gy_value *outputs)
 {
     gy_value scaled = times(n, n->value, against_x(n, op, n->node->inputs[1]));
     gy_value bias = against_x(n, op, n->node->inputs[2]);
-    outputs[0] = gy_build2(n->builder, &gy_op_add, scaled, bias);
+    outputs[0] = gy_build2(n->builder, &gy_ops_row_add, scaled, bias);
 }
 
 static gy_status layer_norm_gradient(gy_builder *builder, const gy_applied *node,
                                      const gy_value *dy, gy_value *dx)
 {
-    const normal n = normal_of(builder, &gy_op_layer_norm, node);
-    gradient_of(&n, &gy_op_layer_norm, dy[0], dx);
+    const normal n = normal_of(builder, &gy_ops_row_layer_norm, node);
+    gradient_of(&n, &gy_ops_row_layer_norm, dy[0], dx);
     return GY_OK;
 }
 
 static gy_status batch_norm_gradient(gy_builder *builder, const gy_applied *node,
                                      const gy_value *dy, gy_value *dx)
 {
-    const normal n = normal_of(builder, &gy_op_batch_norm, node);
-    gradient_of(&n, &gy_op_batch_norm, dy[0], dx);
+    const normal n = normal_of(builder, &gy_ops_row_batch_norm, node);
+    gradient_of(&n, &gy_ops_row_batch_norm, dy[0], dx);
     return GY_OK;
 }
 
 static gy_status layer_norm_expand(gy_builder *builder, const gy_applied *node,
                                    gy_value *outputs)
 {
-    const normal n = normal_of(builder, &gy_op_layer_norm, node);
-    expansion_of(&n, &gy_op_layer_norm, outputs);
+    const normal n = normal_of(builder, &gy_ops_row_layer_norm, node);
+    expansion_of(&n, &gy_ops_row_layer_norm, outputs);
     return GY_OK;
 }
 
 static gy_status batch_norm_expand(gy_builder *builder, const gy_applied *node,
                                    gy_value *outputs)
 {
-    const normal n = normal_of(builder, &gy_op_batch_norm, node);
-    expansion_of(&n, &gy_op_batch_norm, outputs);
+    const normal n = normal_of(builder, &gy_ops_row_batch_norm, node);
+    expansion_of(&n, &gy_ops_row_batch_norm, outputs);
     return GY_OK;
 }
 
@@ -309,7 +309,7 @@ static const gy_sample batch_norm_samples[] = {
      .differentiable = 7},
 };
 
-const gy_op gy_op_layer_norm = {
+const gy_op gy_ops_row_layer_norm = {
     .name = "layer_norm",
     .input_count = 3,
     .output_count = 1,
@@ -322,7 +322,7 @@ const gy_op gy_op_layer_norm = {
     GY_SAMPLES(layer_norm_samples),
 };
 
-const gy_op gy_op_batch_norm = {
+const gy_op gy_ops_row_batch_norm = {
     .name = "batch_norm",
     .input_count = 3,
     .output_count = 1,
@@ -343,7 +343,7 @@ static gy_status variance_infer(const gy_attributes *attributes, const gy_type *
     char text[GY_TYPE_TEXT_BYTES];
     gy_type reduced;
     GY_TRY(gy_need_real("variance", inputs, 0));
-    GY_TRY(gy_op_mean.infer(attributes, inputs, input_count, &reduced));
+    GY_TRY(gy_ops_row_mean.infer(attributes, inputs, input_count, &reduced));
     const uint32_t axes = gy_reduce_axes(attributes->reduce.axes, inputs[0].rank);
     int64_t count = 1;
     for (int dim = 0; dim < inputs[0].rank; dim++) {
@@ -366,7 +366,7 @@ static gy_status variance_reference(const gy_kernel_call *call)
 {
     const gy_view *x = &call->inputs[0];
     const uint32_t axes = gy_reduce_axes(call->attributes->reduce.axes, x->rank);
-    int64_t kept[GY_MAX_RANK], reduced[GY_MAX_RANK];
+    int64_t kept[GY_TENSOR_RANK_MAX], reduced[GY_TENSOR_RANK_MAX];
     for (int dim = 0; dim < x->rank; dim++) {
         const bool is_reduced = (axes >> dim & 1) != 0;
         kept[dim] = is_reduced ? 1 : x->sizes[dim];
@@ -395,7 +395,7 @@ static gy_value with_reduced(gy_builder *builder, const gy_applied *node, gy_val
 {
     const gy_type x = *builder->ops->type(builder, node->inputs[0]);
     const uint32_t axes = gy_reduce_axes(node->attributes->reduce.axes, x.rank);
-    int64_t sizes[GY_MAX_RANK];
+    int64_t sizes[GY_TENSOR_RANK_MAX];
     for (int dim = 0; dim < x.rank; dim++) {
         sizes[dim] = (axes >> dim & 1) != 0 ? 1 : x.sizes[dim];
     }
@@ -409,10 +409,10 @@ static gy_value centred_of(gy_builder *builder, const gy_applied *node, gy_value
     const gy_value x = node->inputs[0];
     const uint32_t axes =
         gy_reduce_axes(node->attributes->reduce.axes, builder->ops->type(builder, x)->rank);
-    gy_value count = gy_build_reduce(builder, &gy_op_count, x, axes, false);
-    *freedom = gy_build2(builder, &gy_op_sub, count, gy_build_scalar_like(builder, x, 1));
-    return gy_build2(builder, &gy_op_sub, x,
-                     gy_build_reduce(builder, &gy_op_mean, x, axes, true));
+    gy_value count = gy_build_reduce(builder, &gy_ops_row_count, x, axes, false);
+    *freedom = gy_build2(builder, &gy_ops_row_sub, count, gy_build_scalar_like(builder, x, 1));
+    return gy_build2(builder, &gy_ops_row_sub, x,
+                     gy_build_reduce(builder, &gy_ops_row_mean, x, axes, true));
 }
 
 /* dx = 2 (x - mean) dy / (n - 1): the mean's own share is 0, as deviations add up to 0. */
@@ -422,10 +422,10 @@ static gy_status variance_gradient(gy_builder *builder, const gy_applied *node,
     gy_value freedom;
     gy_value centred = centred_of(builder, node, &freedom);
     gy_value twice =
-        gy_build2(builder, &gy_op_mul, centred, gy_build_scalar_like(builder, centred, 2));
+        gy_build2(builder, &gy_ops_row_mul, centred, gy_build_scalar_like(builder, centred, 2));
     gy_value share =
-        gy_build2(builder, &gy_op_div, with_reduced(builder, node, dy[0]), freedom);
-    dx[0] = gy_build2(builder, &gy_op_mul, twice, share);
+        gy_build2(builder, &gy_ops_row_div, with_reduced(builder, node, dy[0]), freedom);
+    dx[0] = gy_build2(builder, &gy_ops_row_mul, twice, share);
     return GY_OK;
 }
 
@@ -437,13 +437,14 @@ static gy_status variance_expand(gy_builder *builder, const gy_applied *node, gy
     const uint32_t axes = gy_reduce_axes(node->attributes->reduce.axes, type.rank);
     gy_value freedom;
     gy_value centred = centred_of(builder, node, &freedom);
-    gy_value biased = gy_build_reduce(builder, &gy_op_mean,
-                                      gy_build1(builder, &gy_op_square, centred), axes, true);
-    gy_value factor = gy_build2(
-        builder, &gy_op_div, gy_build_reduce(builder, &gy_op_count, x, axes, false), freedom);
-    gy_value variance = gy_build2(builder, &gy_op_mul, biased, factor);
+    gy_value biased = gy_build_reduce(
+        builder, &gy_ops_row_mean, gy_build1(builder, &gy_ops_row_square, centred), axes, true);
+    gy_value factor =
+        gy_build2(builder, &gy_ops_row_div,
+                  gy_build_reduce(builder, &gy_ops_row_count, x, axes, false), freedom);
+    gy_value variance = gy_build2(builder, &gy_ops_row_mul, biased, factor);
     gy_type reduced;
-    GY_TRY(gy_op_mean.infer(node->attributes, &type, 1, &reduced));
+    GY_TRY(gy_ops_row_mean.infer(node->attributes, &type, 1, &reduced));
     outputs[0] = node->attributes->reduce.keep
                      ? variance
                      : gy_build_reshape(builder, variance, reduced.sizes, reduced.rank);
@@ -465,7 +466,7 @@ static const gy_sample variance_samples[] = {
      .differentiable = 1},
 };
 
-const gy_op gy_op_variance = {
+const gy_op gy_ops_row_variance = {
     .name = "variance",
     .input_count = 1,
     .output_count = 1,
@@ -528,7 +529,7 @@ static gy_status dropout_gradient(gy_builder *builder, const gy_applied *node,
                                   const gy_value *dy, gy_value *dx)
 {
     const gy_value inputs[2] = {dy[0], node->inputs[1]};
-    dx[0] = gy_build(builder, &gy_op_dropout, node->attributes, inputs, 2);
+    dx[0] = gy_build(builder, &gy_ops_row_dropout, node->attributes, inputs, 2);
     dx[1] = GY_NO_VALUE;
     return GY_OK;
 }
@@ -548,7 +549,7 @@ static const gy_sample dropout_samples[] = {
      .differentiable = 1},
 };
 
-const gy_op gy_op_dropout = {
+const gy_op gy_ops_row_dropout = {
     .name = "dropout",
     .input_count = 2,
     .output_count = 1,

@@ -15,7 +15,7 @@
 #include <gyre/tensor.h>
 #include <gyre/types.h>
 
-enum { GY_MAX_INPUTS = 16, GY_MAX_OUTPUTS = 8, GY_MAX_SIGNATURES = 16 };
+enum { GY_OP_INPUTS_MAX = 16, GY_OP_OUTPUTS_MAX = 8, GY_OP_SIGNATURES_MAX = 16 };
 
 typedef struct gy_op gy_op;
 typedef struct gy_fused gy_fused;
@@ -62,11 +62,11 @@ typedef union gy_attributes {
     struct {
         int32_t rank; /* reshape, broadcast_to, fill, input, parameter */
         gy_dtype dtype;
-        int64_t sizes[GY_MAX_RANK];
+        int64_t sizes[GY_TENSOR_RANK_MAX];
         double value;
     } shape;
     struct {
-        int32_t dims[GY_MAX_RANK];
+        int32_t dims[GY_TENSOR_RANK_MAX];
     } permute;
     struct {
         /* slice takes [begin, end) by step; pad is its adjoint: `size` zeros along dim, its
@@ -104,8 +104,8 @@ typedef struct gy_type {
     gy_dtype dtype;
     gy_format format;
     int32_t rank;
-    int64_t sizes[GY_MAX_RANK]; /* global; number or symbol */
-    gy_placement placement[GY_MAX_MESH];
+    int64_t sizes[GY_TENSOR_RANK_MAX]; /* global; number or symbol */
+    gy_placement placement[GY_MESH_MAX];
 } gy_type;
 
 /** "f32[batch,784]". Returns `out`. */
@@ -164,7 +164,7 @@ typedef struct gy_cost {
 
 /** Placements of inputs and outputs along one mesh axis that need no communication. */
 typedef struct gy_signature {
-    gy_placement inputs[GY_MAX_INPUTS], outputs[GY_MAX_OUTPUTS];
+    gy_placement inputs[GY_OP_INPUTS_MAX], outputs[GY_OP_OUTPUTS_MAX];
 } gy_signature;
 
 /** What a kernel is asked to prepare for: concrete local sizes and formats. */
@@ -188,7 +188,7 @@ typedef struct gy_kernel_call {
     int output_count;
     /* Where this rank's part begins in the global value, and the global sizes, per input and
        output; NULL: the whole value is here. */
-    const int64_t (*input_offsets)[GY_MAX_RANK], (*output_offsets)[GY_MAX_RANK];
+    const int64_t (*input_offsets)[GY_TENSOR_RANK_MAX], (*output_offsets)[GY_TENSOR_RANK_MAX];
     const gy_type *input_types, *output_types; /* global; NULL: as the views */
     void *workspace;                           /* 64-byte aligned, as large as asked */
     void *state;                               /* from prepare */
@@ -236,7 +236,7 @@ typedef struct gy_sample {
     struct {
         gy_dtype dtype; /* F64 stands for "the tested float type" */
         int rank;
-        int64_t sizes[GY_MAX_RANK];
+        int64_t sizes[GY_TENSOR_RANK_MAX];
         double low, high; /* uniform values; integers are drawn from [low, high) */
         bool is_distinct; /* values differ by at least 1e-2, for max and the like */
     } inputs[6];
@@ -262,7 +262,7 @@ struct gy_op {
     /* Optional: the same result from other operators, used when no signature or kernel fits. */
     gy_status (*expand)(gy_builder *builder, const gy_applied *node, gy_value *outputs);
     /* Signatures for one mesh axis beyond (R,…)->R, which always holds; returns how many (<=
-     * GY_MAX_SIGNATURES). */
+     * GY_OP_SIGNATURES_MAX). */
     int (*placements)(const gy_attributes *attributes, const gy_type *inputs, int input_count,
                       const gy_type *outputs, gy_signature *signatures);
     const char *no_placements; /* why `placements` is NULL */
@@ -306,8 +306,8 @@ gy_rows gy_call_rows(const gy_kernel_call *call);
  * op->infer, and no output may exceed 2^62 bytes (with batch as one): every type of a graph is
  * made here. Outputs are untouched on failure.
  */
-gy_status gy_op_infer(const gy_op *op, const gy_attributes *attributes, const gy_type *inputs,
-                      int input_count, gy_type *outputs);
+gy_status gy_ops_infer(const gy_op *op, const gy_attributes *attributes, const gy_type *inputs,
+                       int input_count, gy_type *outputs);
 
 /**
  * Element `local` (row-major) of this rank's part of an input, an integer below `size`.
@@ -320,19 +320,19 @@ gy_status gy_call_index(const gy_kernel_call *call, int input, int64_t local, co
 /** f64 or f32: what floating arithmetic runs on. */
 bool gy_dtype_is_real(gy_dtype dtype);
 
-/** Every operator: one X(name) line each in ops.def; gy_op_<name> is the row. */
-#define GY_X(name) extern const gy_op gy_op_##name;
+/** Every operator: one X(name) line each in ops.def; gy_ops_row_<name> is the row. */
+#define GY_X(name) extern const gy_op gy_ops_row_##name;
 #include "ops/ops.def"
 #undef GY_X
 
 extern const gy_op *const gy_ops_all[];
 extern const int gy_ops_all_count;
 /** NULL when there is no such operator. */
-const gy_op *gy_op_find(const char *name);
+const gy_op *gy_ops_find(const char *name);
 
 /** The kernels of an operator, best first, NULL-ended (an empty list when only the reference
  * runs it). */
-const gy_kernel *const *gy_op_kernels(const gy_op *op);
+const gy_kernel *const *gy_ops_kernels(const gy_op *op);
 
 /** The best kernel that accepts the query; NULL: run the reference. GYRE_KERNEL=reference
  * forces NULL. */
@@ -360,9 +360,9 @@ typedef struct gy_fused_output {
 struct gy_fused {
     int input_count, step_count, output_count;
     int rank;
-    int64_t sizes[GY_MAX_RANK]; /* the common shape, concrete, this rank's part */
+    int64_t sizes[GY_TENSOR_RANK_MAX]; /* the common shape, concrete, this rank's part */
     gy_fused_step steps[32];
-    gy_fused_output outputs[GY_MAX_OUTPUTS];
+    gy_fused_output outputs[GY_OP_OUTPUTS_MAX];
 };
 
 #endif

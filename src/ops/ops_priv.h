@@ -12,7 +12,7 @@ enum { GY_TYPE_TEXT_BYTES = 160 };
 
 /* Rank-many sizes or places. */
 typedef struct gy_place {
-    int64_t at[GY_MAX_RANK];
+    int64_t at[GY_TENSOR_RANK_MAX];
 } gy_place;
 
 /* ---- types ---- */
@@ -104,7 +104,8 @@ static inline gy_placement gy_partial(gy_reduction reduction)
     return (gy_placement){.kind = GY_PARTIAL, .reduction = (uint8_t)reduction};
 }
 
-/** A list of signatures that is being filled; what goes past GY_MAX_SIGNATURES is left out. */
+/** A list of signatures that is being filled; what goes past GY_OP_SIGNATURES_MAX is left out.
+ */
 typedef struct gy_signatures {
     gy_signature *list;
     int count;
@@ -135,7 +136,7 @@ void gy_signatures_partial(gy_signatures *signatures, int input);
 /** The row of an element-wise operator that has <name>_infer, <name>_reference. */
 #define GY_ELEMENTWISE_ROW(row_name, inputs, row_flags, row_gradient, row_placements,          \
                            row_samples)                                                        \
-    const gy_op gy_op_##row_name = {                                                           \
+    const gy_op gy_ops_row_##row_name = {                                                      \
         .name = #row_name,                                                                     \
         .input_count = (inputs),                                                               \
         .output_count = 1,                                                                     \

@@ -16,7 +16,7 @@ enum { MAX_SAMPLE_INPUTS = 6, MAX_RANKS = 4 };
 /* One value on all ranks: its parts, where they begin, and what memory to free. */
 typedef struct parts {
     gy_view views[MAX_RANKS];
-    int64_t offsets[MAX_RANKS][GY_MAX_RANK];
+    int64_t offsets[MAX_RANKS][GY_TENSOR_RANK_MAX];
     void *owned[MAX_RANKS];
 } parts;
 
@@ -230,8 +230,8 @@ static bool fits_ranks(const example *e, int ranks)
 /* All formats dense: no blocks are made here. */
 static bool is_dense(const gy_kernel *kernel, const gy_kernel_query *query)
 {
-    gy_format inputs[GY_MAX_INPUTS] = {GY_FORMAT_DENSE},
-              outputs[GY_MAX_OUTPUTS] = {GY_FORMAT_DENSE};
+    gy_format inputs[GY_OP_INPUTS_MAX] = {GY_FORMAT_DENSE},
+              outputs[GY_OP_OUTPUTS_MAX] = {GY_FORMAT_DENSE};
     if (kernel->formats != NULL) {
         kernel->formats(query, inputs, outputs);
     }
@@ -304,7 +304,7 @@ static void run_signature(const example *e, int ranks, bool by_kernel, gy_random
     make_outputs(&e->output_type, e->signature->outputs[0], ranks, &outputs);
     for (int r = 0; r < ranks; r++) {
         gy_view views[MAX_SAMPLE_INPUTS];
-        int64_t offsets[MAX_SAMPLE_INPUTS][GY_MAX_RANK];
+        int64_t offsets[MAX_SAMPLE_INPUTS][GY_TENSOR_RANK_MAX];
         for (int i = 0; i < count; i++) {
             views[i] = inputs[i].views[r];
             memcpy(offsets[i], inputs[i].offsets[r], sizeof(offsets[i]));
@@ -316,8 +316,8 @@ static void run_signature(const example *e, int ranks, bool by_kernel, gy_random
             .input_count = count,
             .outputs = &outputs.views[r],
             .output_count = 1,
-            .input_offsets = (const int64_t(*)[GY_MAX_RANK])offsets,
-            .output_offsets = (const int64_t(*)[GY_MAX_RANK]) & outputs.offsets[r],
+            .input_offsets = (const int64_t(*)[GY_TENSOR_RANK_MAX])offsets,
+            .output_offsets = (const int64_t(*)[GY_TENSOR_RANK_MAX]) & outputs.offsets[r],
             .input_types = e->types,
             .output_types = &e->output_type,
         };
@@ -350,7 +350,7 @@ static int run_sample(const gy_op *op, const gy_sample *sample, int s, gy_dtype 
     example e = {.op = op, .sample = sample};
     gy_view inputs[MAX_SAMPLE_INPUTS];
     gy_type types[MAX_SAMPLE_INPUTS];
-    gy_signature signatures[GY_MAX_SIGNATURES];
+    gy_signature signatures[GY_OP_SIGNATURES_MAX];
     for (int i = 0; i < sample->input_count; i++) {
         inputs[i] = ops_eager_draw(sample, i, real, random);
         types[i] = ops_eager_type_of(&inputs[i]);
@@ -360,7 +360,7 @@ static int run_sample(const gy_op *op, const gy_sample *sample, int s, gy_dtype 
     assert_ok(op->infer(&sample->attributes, types, sample->input_count, &e.output_type));
     int count = op->placements(&sample->attributes, types, sample->input_count, &e.output_type,
                                signatures);
-    assert_in_range(count, 0, GY_MAX_SIGNATURES);
+    assert_in_range(count, 0, GY_OP_SIGNATURES_MAX);
     run_one_rank(&e);
     for (int k = 0; k < count; k++) {
         e.signature = &signatures[k];
@@ -420,7 +420,7 @@ static bool has_signature(const gy_op *op, const gy_sample *sample, const gy_typ
                           gy_signature wanted)
 {
     gy_type output;
-    gy_signature signatures[GY_MAX_SIGNATURES];
+    gy_signature signatures[GY_OP_SIGNATURES_MAX];
     assert_ok(op->infer(&sample->attributes, types, sample->input_count, &output));
     int count =
         op->placements(&sample->attributes, types, sample->input_count, &output, signatures);
@@ -470,30 +470,38 @@ static void rows_of_the_design_are_there(void **state)
         gy_signature wanted;
         bool is_there;
     } cases[] = {
-        {&gy_op_matmul, &two, {x, w}, {{S(0), R}, {S(0)}}, true},
-        {&gy_op_matmul, &two, {x, w}, {{R, S(1)}, {S(1)}}, true},
-        {&gy_op_matmul, &two, {x, w}, {{S(1), S(0)}, {P}}, true},
-        {&gy_op_matmul, &two, {x, w}, {{P, R}, {P}}, true},
-        {&gy_op_matmul, &two, {x, w}, {{P, P}, {P}}, false},
-        {&gy_op_matmul, &turned, {x, dy}, {{S(0), S(0)}, {P}}, true}, /* dW = t(X) dY */
-        {&gy_op_add, &two, {dy, bias}, {{S(0), R}, {S(0)}}, true},
-        {&gy_op_add, &two, {dy, bias}, {{P, P}, {P}}, true},
-        {&gy_op_add, &two, {dy, bias}, {{R, P}, {P}}, false},
-        {&gy_op_mul, &two, {dy, scalar}, {{P, R}, {P}}, true},
-        {&gy_op_mul, &two, {dy, scalar}, {{P, P}, {P}}, false},
-        {&gy_op_div, &two, {dy, dy}, {{R, P}, {P}}, false},
-        {&gy_op_relu, &one, {dy}, {{P}, {P}}, false},
-        {&gy_op_sum, &rows, {dy}, {{S(0)}, {P}}, true},
-        {&gy_op_sum, &rows, {dy}, {{S(1)}, {S(0)}}, true},
-        {&gy_op_broadcast_to, &spread, {scalar}, {{R}, {S(0)}}, true},
-        {&gy_op_cross_entropy, &two, {dy, labels}, {{S(0), S(0)}, {P}}, true},
-        {&gy_op_count, &rows, {dy}, {{S(0)}, {R}}, true},
-        {&gy_op_gather, &two, {w, labels}, {{S(0), R}, {P}}, true}, /* a table cut by rows */
-        {&gy_op_gather, &two, {w, labels}, {{R, S(0)}, {S(0)}}, true},
-        {&gy_op_scatter_add, &depth, {dy, labels}, {{R, R}, {S(0)}}, true},
-        {&gy_op_reshape, &flat, {image}, {{S(0)}, {S(0)}}, true}, /* (batch,16) to (16 batch) */
-        {&gy_op_reshape, &flat, {image}, {{S(1)}, {S(0)}}, false},
-        {&gy_op_reshape, &split, {w}, {{S(1)}, {S(1)}}, true}, /* (8,3) to (8,3,1) */
+        {&gy_ops_row_matmul, &two, {x, w}, {{S(0), R}, {S(0)}}, true},
+        {&gy_ops_row_matmul, &two, {x, w}, {{R, S(1)}, {S(1)}}, true},
+        {&gy_ops_row_matmul, &two, {x, w}, {{S(1), S(0)}, {P}}, true},
+        {&gy_ops_row_matmul, &two, {x, w}, {{P, R}, {P}}, true},
+        {&gy_ops_row_matmul, &two, {x, w}, {{P, P}, {P}}, false},
+        {&gy_ops_row_matmul, &turned, {x, dy}, {{S(0), S(0)}, {P}}, true}, /* dW = t(X) dY */
+        {&gy_ops_row_add, &two, {dy, bias}, {{S(0), R}, {S(0)}}, true},
+        {&gy_ops_row_add, &two, {dy, bias}, {{P, P}, {P}}, true},
+        {&gy_ops_row_add, &two, {dy, bias}, {{R, P}, {P}}, false},
+        {&gy_ops_row_mul, &two, {dy, scalar}, {{P, R}, {P}}, true},
+        {&gy_ops_row_mul, &two, {dy, scalar}, {{P, P}, {P}}, false},
+        {&gy_ops_row_div, &two, {dy, dy}, {{R, P}, {P}}, false},
+        {&gy_ops_row_relu, &one, {dy}, {{P}, {P}}, false},
+        {&gy_ops_row_sum, &rows, {dy}, {{S(0)}, {P}}, true},
+        {&gy_ops_row_sum, &rows, {dy}, {{S(1)}, {S(0)}}, true},
+        {&gy_ops_row_broadcast_to, &spread, {scalar}, {{R}, {S(0)}}, true},
+        {&gy_ops_row_cross_entropy, &two, {dy, labels}, {{S(0), S(0)}, {P}}, true},
+        {&gy_ops_row_count, &rows, {dy}, {{S(0)}, {R}}, true},
+        {&gy_ops_row_gather,
+         &two,
+         {w, labels},
+         {{S(0), R}, {P}},
+         true}, /* a table cut by rows */
+        {&gy_ops_row_gather, &two, {w, labels}, {{R, S(0)}, {S(0)}}, true},
+        {&gy_ops_row_scatter_add, &depth, {dy, labels}, {{R, R}, {S(0)}}, true},
+        {&gy_ops_row_reshape,
+         &flat,
+         {image},
+         {{S(0)}, {S(0)}},
+         true}, /* (batch,16) to (16 batch) */
+        {&gy_ops_row_reshape, &flat, {image}, {{S(1)}, {S(0)}}, false},
+        {&gy_ops_row_reshape, &split, {w}, {{S(1)}, {S(1)}}, true}, /* (8,3) to (8,3,1) */
     };
     for (size_t i = 0; i < GY_COUNT(cases); i++) {
         bool is_there =

@@ -255,7 +255,7 @@ static gy_status pull_max_pool(gy_builder *builder, const gy_applied *node, cons
                                gy_value *dx)
 {
     const gy_value inputs[2] = {node->inputs[0], dy[0]};
-    dx[0] = pool_build(builder, &gy_op_max_pool_gradient, node, inputs, GY_NO_VALUE);
+    dx[0] = pool_build(builder, &gy_ops_row_max_pool_gradient, node, inputs, GY_NO_VALUE);
     return GY_OK;
 }
 
@@ -265,7 +265,7 @@ static gy_status max_gradient_gradient(gy_builder *builder, const gy_applied *no
 {
     const gy_value inputs[2] = {node->inputs[0], v[0]};
     dx[0] = GY_NO_VALUE;
-    dx[1] = pool_build(builder, &gy_op_max_pool_pick, node, inputs, GY_NO_VALUE);
+    dx[1] = pool_build(builder, &gy_ops_row_max_pool_pick, node, inputs, GY_NO_VALUE);
     return GY_OK;
 }
 
@@ -274,21 +274,21 @@ static gy_status pick_gradient(gy_builder *builder, const gy_applied *node, cons
 {
     const gy_value inputs[2] = {node->inputs[0], v[0]};
     dx[0] = GY_NO_VALUE;
-    dx[1] = pool_build(builder, &gy_op_max_pool_gradient, node, inputs, GY_NO_VALUE);
+    dx[1] = pool_build(builder, &gy_ops_row_max_pool_gradient, node, inputs, GY_NO_VALUE);
     return GY_OK;
 }
 
 static gy_status pull_average_pool(gy_builder *builder, const gy_applied *node,
                                    const gy_value *dy, gy_value *dx)
 {
-    dx[0] = pool_build(builder, &gy_op_average_pool_gradient, node, dy, node->inputs[0]);
+    dx[0] = pool_build(builder, &gy_ops_row_average_pool_gradient, node, dy, node->inputs[0]);
     return GY_OK;
 }
 
 static gy_status average_gradient_gradient(gy_builder *builder, const gy_applied *node,
                                            const gy_value *v, gy_value *dx)
 {
-    dx[0] = pool_build(builder, &gy_op_average_pool, node, v, GY_NO_VALUE);
+    dx[0] = pool_build(builder, &gy_ops_row_average_pool, node, v, GY_NO_VALUE);
     return GY_OK;
 }
 
@@ -390,7 +390,7 @@ static const gy_sample average_gradient_samples[] = {
 };
 
 #define ROW(row_name, row_inputs, stem, row_cost, row_gradient, row_placements)                \
-    const gy_op gy_op_##row_name = {                                                           \
+    const gy_op gy_ops_row_##row_name = {                                                      \
         .name = #row_name,                                                                     \
         .input_count = (row_inputs),                                                           \
         .output_count = 1,                                                                     \

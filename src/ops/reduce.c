@@ -104,7 +104,7 @@ static gy_place output_place(const gy_place *kept, uint32_t axes, int rank, bool
 static gy_place places_sum(const gy_place *a, const gy_place *b)
 {
     gy_place sum;
-    for (int dim = 0; dim < GY_MAX_RANK; dim++) {
+    for (int dim = 0; dim < GY_TENSOR_RANK_MAX; dim++) {
         sum.at[dim] = a->at[dim] + b->at[dim];
     }
     return sum;
@@ -270,7 +270,7 @@ static gy_value kept_value(gy_builder *builder, const gy_applied *node, gy_value
     }
     const gy_type x = *builder->ops->type(builder, node->inputs[0]);
     const uint32_t axes = gy_reduce_axes(node->attributes->reduce.axes, x.rank);
-    int64_t sizes[GY_MAX_RANK];
+    int64_t sizes[GY_TENSOR_RANK_MAX];
     for (int dim = 0; dim < x.rank; dim++) {
         sizes[dim] = (axes >> dim & 1) != 0 ? 1 : x.sizes[dim];
     }
@@ -289,8 +289,9 @@ static gy_status mean_gradient(gy_builder *builder, const gy_applied *node, cons
 {
     const gy_value x = node->inputs[0];
     gy_value count =
-        gy_build_reduce(builder, &gy_op_count, x, node->attributes->reduce.axes, false);
-    gy_value share = gy_build2(builder, &gy_op_div, kept_value(builder, node, dy[0]), count);
+        gy_build_reduce(builder, &gy_ops_row_count, x, node->attributes->reduce.axes, false);
+    gy_value share =
+        gy_build2(builder, &gy_ops_row_div, kept_value(builder, node, dy[0]), count);
     dx[0] = gy_build_broadcast_like(builder, share, x);
     return GY_OK;
 }
@@ -301,13 +302,14 @@ static gy_status extreme_gradient(gy_builder *builder, const gy_applied *node,
 {
     const gy_value x = node->inputs[0];
     gy_value y = kept_value(builder, node, node->outputs[0]);
-    gy_value is_extreme = gy_build2(builder, &gy_op_equal, x, y);
+    gy_value is_extreme = gy_build2(builder, &gy_ops_row_equal, x, y);
     gy_value mask = gy_build_cast_like(builder, is_extreme, x);
     const int rank = builder->ops->type(builder, x)->rank;
-    gy_value ties = gy_build_reduce(builder, &gy_op_sum, mask,
+    gy_value ties = gy_build_reduce(builder, &gy_ops_row_sum, mask,
                                     gy_reduce_axes(node->attributes->reduce.axes, rank), true);
-    gy_value share = gy_build2(builder, &gy_op_div, kept_value(builder, node, dy[0]), ties);
-    dx[0] = gy_build2(builder, &gy_op_mul, mask, share);
+    gy_value share =
+        gy_build2(builder, &gy_ops_row_div, kept_value(builder, node, dy[0]), ties);
+    dx[0] = gy_build2(builder, &gy_ops_row_mul, mask, share);
     return GY_OK;
 }
 
@@ -317,18 +319,18 @@ static gy_value others_divided(gy_builder *builder, gy_value x, uint32_t axes)
 {
     gy_value zero = gy_build_scalar_like(builder, x, 0);
     gy_value one = gy_build_scalar_like(builder, x, 1);
-    gy_value is_zero = gy_build2(builder, &gy_op_equal, x, zero);
-    gy_value safe = gy_build3(builder, &gy_op_select, is_zero, one, x);
-    gy_value product = gy_build_reduce(builder, &gy_op_prod, safe, axes, true);
-    gy_value zeros = gy_build_reduce(builder, &gy_op_sum,
+    gy_value is_zero = gy_build2(builder, &gy_ops_row_equal, x, zero);
+    gy_value safe = gy_build3(builder, &gy_ops_row_select, is_zero, one, x);
+    gy_value product = gy_build_reduce(builder, &gy_ops_row_prod, safe, axes, true);
+    gy_value zeros = gy_build_reduce(builder, &gy_ops_row_sum,
                                      gy_build_cast_like(builder, is_zero, x), axes, true);
     gy_value is_none =
-        gy_build_cast_like(builder, gy_build2(builder, &gy_op_equal, zeros, zero), x);
+        gy_build_cast_like(builder, gy_build2(builder, &gy_ops_row_equal, zeros, zero), x);
     gy_value is_single =
-        gy_build_cast_like(builder, gy_build2(builder, &gy_op_equal, zeros, one), x);
-    gy_value weight = gy_build3(builder, &gy_op_select, is_zero, is_single, is_none);
-    gy_value others = gy_build2(builder, &gy_op_div, product, safe);
-    return gy_build2(builder, &gy_op_mul, others, weight);
+        gy_build_cast_like(builder, gy_build2(builder, &gy_ops_row_equal, zeros, one), x);
+    gy_value weight = gy_build3(builder, &gy_ops_row_select, is_zero, is_single, is_none);
+    gy_value others = gy_build2(builder, &gy_ops_row_div, product, safe);
+    return gy_build2(builder, &gy_ops_row_mul, others, weight);
 }
 
 static gy_value cut_last(gy_builder *builder, gy_value x, int dim, int64_t begin, int64_t end)
@@ -339,7 +341,7 @@ static gy_value cut_last(gy_builder *builder, gy_value x, int dim, int64_t begin
     attributes.slice.begin = begin;
     attributes.slice.end = end;
     attributes.slice.step = 1;
-    return gy_build(builder, &gy_op_slice, &attributes, &x, 1);
+    return gy_build(builder, &gy_ops_row_slice, &attributes, &x, 1);
 }
 
 static gy_value join_last(gy_builder *builder, int dim, const gy_value *parts, int count)
@@ -347,7 +349,8 @@ static gy_value join_last(gy_builder *builder, int dim, const gy_value *parts, i
     gy_attributes attributes;
     memset(&attributes, 0, sizeof(attributes));
     attributes.axis.dim = dim;
-    return count == 1 ? parts[0] : gy_build(builder, &gy_op_concat, &attributes, parts, count);
+    return count == 1 ? parts[0]
+                      : gy_build(builder, &gy_ops_row_concat, &attributes, parts, count);
 }
 
 enum { HALVINGS_MAX = 62 };
@@ -367,7 +370,7 @@ static gy_value others_halved(gy_builder *builder, gy_value x, int dim, int64_t 
         const int64_t half = n / 2;
         gy_value a = cut_last(builder, x, dim, 0, half);
         gy_value b = cut_last(builder, x, dim, half, 2 * half);
-        gy_value both[2] = {gy_build2(builder, &gy_op_mul, a, b), GY_NO_VALUE};
+        gy_value both[2] = {gy_build2(builder, &gy_ops_row_mul, a, b), GY_NO_VALUE};
         if (n % 2 != 0) {
             both[1] = cut_last(builder, x, dim, n - 1, n);
         }
@@ -380,8 +383,8 @@ static gy_value others_halved(gy_builder *builder, gy_value x, int dim, int64_t 
     while (levels-- > 0) {
         const int64_t half = sizes[levels] / 2;
         gy_value of_both = cut_last(builder, others, dim, 0, half);
-        gy_value parts[3] = {gy_build2(builder, &gy_op_mul, of_both, halves[levels][1]),
-                             gy_build2(builder, &gy_op_mul, of_both, halves[levels][0]),
+        gy_value parts[3] = {gy_build2(builder, &gy_ops_row_mul, of_both, halves[levels][1]),
+                             gy_build2(builder, &gy_ops_row_mul, of_both, halves[levels][0]),
                              GY_NO_VALUE};
         if (sizes[levels] % 2 != 0) {
             parts[2] = cut_last(builder, others, dim, half, half + 1);
@@ -395,7 +398,7 @@ static gy_value others_halved(gy_builder *builder, gy_value x, int dim, int64_t 
 static gy_value others_of(gy_builder *builder, gy_value x, uint32_t axes)
 {
     const gy_type type = *builder->ops->type(builder, x);
-    int64_t sizes[GY_MAX_RANK], n = 1;
+    int64_t sizes[GY_TENSOR_RANK_MAX], n = 1;
     gy_attributes there, back;
     memset(&there, 0, sizeof(there));
     memset(&back, 0, sizeof(back));
@@ -409,17 +412,17 @@ static gy_value others_of(gy_builder *builder, gy_value x, uint32_t axes)
             }
         }
     }
-    int64_t turned_sizes[GY_MAX_RANK];
+    int64_t turned_sizes[GY_TENSOR_RANK_MAX];
     for (int i = 0; i < type.rank; i++) {
         turned_sizes[i] = sizes[i] = type.sizes[there.permute.dims[i]];
         n *= i < kept ? 1 : sizes[i];
     }
     sizes[kept] = n;
-    gy_value turned = gy_build(builder, &gy_op_transpose, &there, &x, 1);
+    gy_value turned = gy_build(builder, &gy_ops_row_transpose, &there, &x, 1);
     gy_value flat = gy_build_reshape(builder, turned, sizes, kept + 1);
     gy_value others = others_halved(builder, flat, kept, n);
     others = gy_build_reshape(builder, others, turned_sizes, type.rank);
-    return gy_build(builder, &gy_op_transpose, &back, &others, 1);
+    return gy_build(builder, &gy_ops_row_transpose, &back, &others, 1);
 }
 
 /*
@@ -438,7 +441,7 @@ static gy_status prod_gradient(gy_builder *builder, const gy_applied *node, cons
         is_known = is_known && ((axes >> dim & 1) == 0 || type.sizes[dim] > 0);
     }
     gy_value slope = is_known ? others_of(builder, x, axes) : others_divided(builder, x, axes);
-    dx[0] = gy_build2(builder, &gy_op_mul, kept_value(builder, node, dy[0]), slope);
+    dx[0] = gy_build2(builder, &gy_ops_row_mul, kept_value(builder, node, dy[0]), slope);
     return GY_OK;
 }
 
@@ -666,7 +669,7 @@ static const gy_sample argmax_samples[] = {
 };
 
 #define ROW(row_name, row_flags, row_cost, row_gradient, row_samples)                          \
-    const gy_op gy_op_##row_name = {                                                           \
+    const gy_op gy_ops_row_##row_name = {                                                      \
         .name = #row_name,                                                                     \
         .input_count = 1,                                                                      \
         .output_count = 1,                                                                     \

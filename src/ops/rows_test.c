@@ -21,7 +21,7 @@ enum { MAX_SAMPLE_INPUTS = 6 };
 static void check_sample(const gy_op *op, int s)
 {
     const gy_sample *sample = &op->samples[s];
-    gy_type types[MAX_SAMPLE_INPUTS], outputs[GY_MAX_OUTPUTS];
+    gy_type types[MAX_SAMPLE_INPUTS], outputs[GY_OP_OUTPUTS_MAX];
     EXPECT(sample->input_count <= MAX_SAMPLE_INPUTS, op);
     EXPECT(op->input_count < 0 || sample->input_count == op->input_count, op);
     EXPECT(sample->differentiable >> sample->input_count == 0, op);
@@ -46,9 +46,9 @@ static void every_row_is_full_or_says_why_not(void **state)
     for (int i = 0; i < gy_ops_all_count; i++) {
         const gy_op *op = gy_ops_all[i];
         assert_non_null(op->name);
-        assert_ptr_equal(gy_op_find(op->name), op);
-        EXPECT(op->input_count >= -1 && op->input_count <= GY_MAX_INPUTS, op);
-        EXPECT(op->output_count >= 1 || op == &gy_op_fused, op);
+        assert_ptr_equal(gy_ops_find(op->name), op);
+        EXPECT(op->input_count >= -1 && op->input_count <= GY_OP_INPUTS_MAX, op);
+        EXPECT(op->output_count >= 1 || op == &gy_ops_row_fused, op);
         EXPECT(op->infer != NULL && op->cost != NULL, op);
         EXPECT((op->gradient == NULL) == (op->no_gradient != NULL), op);
         EXPECT((op->placements == NULL) == (op->no_placements != NULL), op);
@@ -60,7 +60,7 @@ static void every_row_is_full_or_says_why_not(void **state)
             check_sample(op, s);
         }
     }
-    assert_null(gy_op_find("no such operator"));
+    assert_null(gy_ops_find("no such operator"));
     assert_in_range(gy_ops_all_count, 60, 1000);
 }
 
@@ -106,156 +106,160 @@ typedef struct type_case {
 } type_case;
 
 static const type_case good_cases[] = {
-    {&gy_op_matmul,
+    {&gy_ops_row_matmul,
      {.matmul = {0}},
      2,
      {T(GY_F32, B, 784), T(GY_F32, 784, 10)},
      "f32[batch,10]"},
-    {&gy_op_matmul,
+    {&gy_ops_row_matmul,
      {.matmul = {.transpose_a = true}},
      2,
      {T(GY_F32, B, 784), T(GY_F32, B, 10)},
      "f32[784,10]"},
-    {&gy_op_matmul,
+    {&gy_ops_row_matmul,
      {.matmul = {.transpose_b = true, .has_bias = true}},
      3,
      {T(GY_F64, B, 2, 3), T(GY_F64, 5, 3), T(GY_F64, 5)},
      "f64[batch,2,5]"},
-    {&gy_op_add, {.matmul = {0}}, 2, {T(GY_F32, B, 10), T(GY_F32, 10)}, "f32[batch,10]"},
-    {&gy_op_add, {.matmul = {0}}, 2, {T(GY_F32, -3, 1), T(GY_F32, 1, 4)}, "f32[3batch,4]"},
-    {&gy_op_less, {.matmul = {0}}, 2, {T(GY_I64, B), T(GY_I64, 1)}, "u8[batch]"},
-    {&gy_op_sum, {.reduce = {.axes = 1}}, 1, {T(GY_F32, B, 10)}, "f32[10]"},
-    {&gy_op_sum, {.reduce = {.axes = 0}}, 1, {T(GY_F32, B, 10)}, "f32[]"},
-    {&gy_op_max, {.reduce = {.axes = 2, .keep = true}}, 1, {T(GY_F32, B, 9)}, "f32[batch,1]"},
-    {&gy_op_argmax, {.axis = {.dim = 1}}, 1, {T(GY_F32, B, 9)}, "i64[batch]"},
-    {&gy_op_count, {.reduce = {.axes = 1}}, 1, {T(GY_F32, B, 9)}, "f32[]"},
-    {&gy_op_cross_entropy, {.axis = {0}}, 2, {T(GY_F32, B, 9), T(GY_I32, B)}, "f32[]"},
-    {&gy_op_one_hot,
+    {&gy_ops_row_add, {.matmul = {0}}, 2, {T(GY_F32, B, 10), T(GY_F32, 10)}, "f32[batch,10]"},
+    {&gy_ops_row_add, {.matmul = {0}}, 2, {T(GY_F32, -3, 1), T(GY_F32, 1, 4)}, "f32[3batch,4]"},
+    {&gy_ops_row_less, {.matmul = {0}}, 2, {T(GY_I64, B), T(GY_I64, 1)}, "u8[batch]"},
+    {&gy_ops_row_sum, {.reduce = {.axes = 1}}, 1, {T(GY_F32, B, 10)}, "f32[10]"},
+    {&gy_ops_row_sum, {.reduce = {.axes = 0}}, 1, {T(GY_F32, B, 10)}, "f32[]"},
+    {&gy_ops_row_max,
+     {.reduce = {.axes = 2, .keep = true}},
+     1,
+     {T(GY_F32, B, 9)},
+     "f32[batch,1]"},
+    {&gy_ops_row_argmax, {.axis = {.dim = 1}}, 1, {T(GY_F32, B, 9)}, "i64[batch]"},
+    {&gy_ops_row_count, {.reduce = {.axes = 1}}, 1, {T(GY_F32, B, 9)}, "f32[]"},
+    {&gy_ops_row_cross_entropy, {.axis = {0}}, 2, {T(GY_F32, B, 9), T(GY_I32, B)}, "f32[]"},
+    {&gy_ops_row_one_hot,
      {.axis = {.dim = 1, .depth = 9, .dtype = GY_F32}},
      1,
      {T(GY_U8, B)},
      "f32[batch,9]"},
-    {&gy_op_reshape,
+    {&gy_ops_row_reshape,
      {.shape = {.rank = 2, .sizes = {B, 3136}}},
      1,
      {T(GY_F32, B, 64, 7, 7)},
      "f32[batch,3136]"},
-    {&gy_op_reshape,
+    {&gy_ops_row_reshape,
      {.shape = {.rank = 1, .sizes = {-16}}},
      1,
      {T(GY_F32, B, 16)},
      "f32[16batch]"},
-    {&gy_op_reshape,
+    {&gy_ops_row_reshape,
      {.shape = {.rank = 2, .sizes = {INT64_MAX, 8}}},
      1,
      {T(GY_F32, B, 16)},
      "f32[2batch,8]"},
-    {&gy_op_reshape,
+    {&gy_ops_row_reshape,
      {.shape = {.rank = 2, .sizes = {B, INT64_MAX}}},
      1,
      {T(GY_F32, B, 4, 4)},
      "f32[batch,16]"},
-    {&gy_op_broadcast_to,
+    {&gy_ops_row_broadcast_to,
      {.shape = {.rank = 2, .sizes = {B, 4}}},
      1,
      {T(GY_F32, 4)},
      "f32[batch,4]"},
-    {&gy_op_transpose, {.permute = {{1, 0}}}, 1, {T(GY_F32, B, 4)}, "f32[4,batch]"},
-    {&gy_op_slice,
+    {&gy_ops_row_transpose, {.permute = {{1, 0}}}, 1, {T(GY_F32, B, 4)}, "f32[4,batch]"},
+    {&gy_ops_row_slice,
      {.slice = {.dim = 1, .begin = 1, .end = 8, .step = 3}},
      1,
      {T(GY_F32, B, 9)},
      "f32[batch,3]"},
-    {&gy_op_slice,
+    {&gy_ops_row_slice,
      {.slice = {.dim = 0, .begin = -1, .end = -3, .step = 1}},
      1,
      {T(GY_F32, -3, 9)},
      "f32[2batch,9]"},
-    {&gy_op_pad,
+    {&gy_ops_row_pad,
      {.slice = {.dim = 0, .begin = -1, .end = -3, .step = 1, .size = -3}},
      1,
      {T(GY_F32, -2, 9)},
      "f32[3batch,9]"},
-    {&gy_op_concat,
+    {&gy_ops_row_concat,
      {.axis = {.dim = 0}},
      2,
      {T(GY_F32, B, 9), T(GY_F32, -2, 9)},
      "f32[3batch,9]"},
-    {&gy_op_gather,
+    {&gy_ops_row_gather,
      {.axis = {.dim = 0}},
      2,
      {T(GY_F32, 99, 8), T(GY_I32, B, 5)},
      "f32[batch,5,8]"},
-    {&gy_op_scatter_add,
+    {&gy_ops_row_scatter_add,
      {.axis = {.dim = 0, .depth = 99}},
      2,
      {T(GY_F32, B, 5, 8), T(GY_I32, B, 5)},
      "f32[99,8]"},
-    {&gy_op_gather, /* its adjoint has more dimensions than it may have */
+    {&gy_ops_row_gather, /* its adjoint has more dimensions than it may have */
      {.axis = {.dim = 0}},
      2,
      {T(GY_F32, 99, 8, 2), T(GY_I32, B, 5, 2, 3)},
      "f32[batch,5,2,3,8,2]"},
-    {&gy_op_slice,
+    {&gy_ops_row_slice,
      {.slice = {.dim = 1, .begin = 1, .end = 8, .step = INT64_MAX}},
      1,
      {T(GY_F32, B, 9)},
      "f32[batch,1]"},
-    {&gy_op_conv2d,
+    {&gy_ops_row_conv2d,
      {.conv = {.stride = {1, 1}, .pad = {2, 2}}},
      2,
      {T(GY_F32, B, 1, 28, 28), T(GY_F32, 32, 1, 5, 5)},
      "f32[batch,32,28,28]"},
-    {&gy_op_conv2d_input_gradient,
+    {&gy_ops_row_conv2d_input_gradient,
      {.conv = {.stride = {2, 1}, .pad = {0, 1}, .input_sizes = {B, 3, 8, 8}}},
      2,
      {T(GY_F32, B, 4, 3, 8), T(GY_F32, 4, 3, 3, 3)},
      "f32[batch,3,8,8]"},
-    {&gy_op_conv2d_filter_gradient,
+    {&gy_ops_row_conv2d_filter_gradient,
      {.conv = {.stride = {2, 1}, .pad = {0, 1}, .input_sizes = {4, 3, 3, 3}}},
      2,
      {T(GY_F32, B, 3, 8, 8), T(GY_F32, B, 4, 3, 8)},
      "f32[4,3,3,3]"},
-    {&gy_op_max_pool,
+    {&gy_ops_row_max_pool,
      {.pool = {.window = {2, 2}, .stride = {2, 2}}},
      1,
      {T(GY_F32, B, 32, 28, 28)},
      "f32[batch,32,14,14]"},
-    {&gy_op_layer_norm,
+    {&gy_ops_row_layer_norm,
      {.norm = {.epsilon = 1e-5, .axis_count = 1}},
      3,
      {T(GY_F32, B, 7), T(GY_F32, 7), T(GY_F32, 7)},
      "f32[batch,7]"},
-    {&gy_op_mean, {.reduce = {.axes = 5}}, 1, {T(GY_F64, B, 7, 3)}, "f64[7]"},
-    {&gy_op_prod, {.reduce = {.axes = 1}}, 1, {T(GY_F64, B, 7)}, "f64[7]"},
-    {&gy_op_div, {.axis = {0}}, 2, {T(GY_F64, B, 7), T(GY_F64, B, 1)}, "f64[batch,7]"},
-    {&gy_op_mul, {.axis = {0}}, 2, {T(GY_F64, 7), T(GY_F64, B, 3, 1)}, "f64[batch,3,7]"},
-    {&gy_op_pow, {.axis = {0}}, 2, {T(GY_F64, B, 7), {.dtype = GY_F64}}, "f64[batch,7]"},
-    {&gy_op_maximum, {.axis = {0}}, 2, {T(GY_F64, B, 7), T(GY_F64, 7)}, "f64[batch,7]"},
-    {&gy_op_select,
+    {&gy_ops_row_mean, {.reduce = {.axes = 5}}, 1, {T(GY_F64, B, 7, 3)}, "f64[7]"},
+    {&gy_ops_row_prod, {.reduce = {.axes = 1}}, 1, {T(GY_F64, B, 7)}, "f64[7]"},
+    {&gy_ops_row_div, {.axis = {0}}, 2, {T(GY_F64, B, 7), T(GY_F64, B, 1)}, "f64[batch,7]"},
+    {&gy_ops_row_mul, {.axis = {0}}, 2, {T(GY_F64, 7), T(GY_F64, B, 3, 1)}, "f64[batch,3,7]"},
+    {&gy_ops_row_pow, {.axis = {0}}, 2, {T(GY_F64, B, 7), {.dtype = GY_F64}}, "f64[batch,7]"},
+    {&gy_ops_row_maximum, {.axis = {0}}, 2, {T(GY_F64, B, 7), T(GY_F64, 7)}, "f64[batch,7]"},
+    {&gy_ops_row_select,
      {.axis = {0}},
      3,
      {T(GY_U8, B, 1), T(GY_F64, B, 7), T(GY_F64, 7)},
      "f64[batch,7]"},
-    {&gy_op_gelu, {.axis = {0}}, 1, {T(GY_F64, B, 7)}, "f64[batch,7]"},
-    {&gy_op_softmax, {.axis = {.dim = 1}}, 1, {T(GY_F64, B, 7)}, "f64[batch,7]"},
-    {&gy_op_log_softmax, {.axis = {.dim = 0}}, 1, {T(GY_F64, B, 7)}, "f64[batch,7]"},
-    {&gy_op_average_pool,
+    {&gy_ops_row_gelu, {.axis = {0}}, 1, {T(GY_F64, B, 7)}, "f64[batch,7]"},
+    {&gy_ops_row_softmax, {.axis = {.dim = 1}}, 1, {T(GY_F64, B, 7)}, "f64[batch,7]"},
+    {&gy_ops_row_log_softmax, {.axis = {.dim = 0}}, 1, {T(GY_F64, B, 7)}, "f64[batch,7]"},
+    {&gy_ops_row_average_pool,
      {.pool = {.window = {3, 3}, .stride = {2, 2}, .pad = {1, 1}}},
      1,
      {T(GY_F32, B, 32, 9, 9)},
      "f32[batch,32,5,5]"},
-    {&gy_op_batch_norm,
+    {&gy_ops_row_batch_norm,
      {.norm = {.epsilon = 1e-5}},
      3,
      {T(GY_F32, B, 6, 8, 8), T(GY_F32, 6), T(GY_F32, 6)},
      "f32[batch,6,8,8]"},
-    {&gy_op_batch_norm,
+    {&gy_ops_row_batch_norm,
      {.norm = {.epsilon = 1e-5}},
      3,
      {T(GY_F32, B, 6), T(GY_F32, 6), T(GY_F32, 6)},
      "f32[batch,6]"},
-    {&gy_op_dropout,
+    {&gy_ops_row_dropout,
      {.dropout = {.rate = 0.5}},
      2,
      {T(GY_F32, B, 7), T(GY_I64, 2)},
@@ -263,203 +267,207 @@ static const type_case good_cases[] = {
 };
 
 static const type_case bad_cases[] = {
-    {&gy_op_matmul,
+    {&gy_ops_row_matmul,
      {.matmul = {0}},
      2,
      {T(GY_F32, B, 784), T(GY_F32, 512, 10)},
      "matmul: inner sizes differ: f32[batch,784] times f32[512,10] (784 against 512)"},
-    {&gy_op_matmul,
+    {&gy_ops_row_matmul,
      {.matmul = {0}},
      2,
      {T(GY_F32, 4, 5), T(GY_F64, 5, 4)},
      "matmul: element types differ: f32[4,5] and f64[5,4] (cast one)"},
-    {&gy_op_matmul,
+    {&gy_ops_row_matmul,
      {.matmul = {0}},
      2,
      {T(GY_F32, 2, 4, 5), T(GY_F32, 3, 5, 4)},
      "matmul: leading sizes differ: f32[2,4,5] times f32[3,5,4]"},
-    {&gy_op_matmul,
+    {&gy_ops_row_matmul,
      {.matmul = {.has_bias = true}},
      3,
      {T(GY_F32, 4, 5), T(GY_F32, 5, 3), T(GY_F32, 4)},
      "matmul: bias f32[4] does not fit result f32[4,3]"},
-    {&gy_op_add,
+    {&gy_ops_row_add,
      {.matmul = {0}},
      2,
      {T(GY_F32, B, 10), T(GY_F32, 64, 10)},
      "add: sizes differ: f32[batch,10] and f32[64,10] (batch against 64)"},
-    {&gy_op_mul,
+    {&gy_ops_row_mul,
      {.matmul = {0}},
      2,
      {T(GY_F32, 3), T(GY_I32, 3)},
      "mul: element types differ: f32[3] and i32[3] (cast one)"},
-    {&gy_op_add,
+    {&gy_ops_row_add,
      {.matmul = {0}},
      2,
      {T(GY_F16, 3), T(GY_F16, 3)},
      "add: f16[3] and f16[3] are storage types, cast them first"},
-    {&gy_op_exp,
+    {&gy_ops_row_exp,
      {.matmul = {0}},
      1,
      {T(GY_I32, 3)},
      "exp: input 0 is i32[3], expected f64 or f32"},
-    {&gy_op_select,
+    {&gy_ops_row_select,
      {.matmul = {0}},
      3,
      {T(GY_I32, 3), T(GY_F32, 3), T(GY_F32, 3)},
      "select: condition is i32[3], expected u8"},
-    {&gy_op_sum, {.reduce = {.axes = 4}}, 1, {T(GY_F32, 3, 4)}, "sum: axes 0x4 of f32[3,4]"},
-    {&gy_op_max,
+    {&gy_ops_row_sum,
+     {.reduce = {.axes = 4}},
+     1,
+     {T(GY_F32, 3, 4)},
+     "sum: axes 0x4 of f32[3,4]"},
+    {&gy_ops_row_max,
      {.reduce = {.axes = 1}},
      1,
      {T(GY_F32, 0, 4)},
      "max: no elements along dimension 0 of f32[0,4]"},
-    {&gy_op_softmax,
+    {&gy_ops_row_softmax,
      {.axis = {.dim = 2}},
      1,
      {T(GY_F32, 3, 4)},
      "softmax: dimension 2 of f32[3,4]"},
-    {&gy_op_cross_entropy,
+    {&gy_ops_row_cross_entropy,
      {.axis = {0}},
      2,
      {T(GY_F32, B, 9), T(GY_I32, 7)},
      "cross_entropy: logits f32[batch,9] and labels i32[7]"},
-    {&gy_op_cross_entropy,
+    {&gy_ops_row_cross_entropy,
      {.axis = {0}},
      2,
      {T(GY_F32, B, 9), T(GY_F32, B)},
      "cross_entropy: input 1 is f32[batch], expected integers"},
-    {&gy_op_reshape,
+    {&gy_ops_row_reshape,
      {.shape = {.rank = 2, .sizes = {B, 3135}}},
      1,
      {T(GY_F32, B, 64, 7, 7)},
      "reshape: f32[batch,64,7,7] to f32[batch,3135]: 3136batch elements against 3135batch"},
-    {&gy_op_reshape,
+    {&gy_ops_row_reshape,
      {.shape = {.rank = 2, .sizes = {INT64_MAX, 7}}},
      1,
      {T(GY_F32, 3, 4)},
      "reshape: f32[3,4] to f32[1,7]: 12 elements against 7"},
-    {&gy_op_broadcast_to,
+    {&gy_ops_row_broadcast_to,
      {.shape = {.rank = 2, .sizes = {B, 4}}},
      1,
      {T(GY_F32, 5)},
      "broadcast_to: f32[5] does not broadcast to f32[batch,4]"},
-    {&gy_op_transpose,
+    {&gy_ops_row_transpose,
      {.permute = {{1, 1}}},
      1,
      {T(GY_F32, 3, 4)},
      "transpose: f32[3,4] by a list"},
-    {&gy_op_slice,
+    {&gy_ops_row_slice,
      {.slice = {.dim = 0, .begin = 0, .end = 10, .step = 1}},
      1,
      {T(GY_F32, B, 4)},
      "slice: [0, 10) by 1 of dimension 0 of f32[batch,4]"},
-    {&gy_op_slice,
+    {&gy_ops_row_slice,
      {.slice = {.dim = 0, .begin = -1, .end = -4, .step = 1}},
      1,
      {T(GY_F32, -3, 4)},
      "slice: [batch, 4batch) by 1 of dimension 0 of f32[3batch,4]"},
-    {&gy_op_slice,
+    {&gy_ops_row_slice,
      {.slice = {.dim = 0, .begin = 0, .end = 4, .step = 1}},
      1,
      {T(GY_F32, 3)},
      "slice: [0, 4) by 1 of dimension 0 of f32[3]"},
-    {&gy_op_pad,
+    {&gy_ops_row_pad,
      {.slice = {.dim = 0, .begin = 0, .end = 2, .step = 1, .size = 5}},
      1,
      {T(GY_F32, 3)},
      "pad: f32[3] to f32[5]: 2 places along dimension 0"},
-    {&gy_op_concat,
+    {&gy_ops_row_concat,
      {.axis = {.dim = 1}},
      2,
      {T(GY_F32, 3, 4), T(GY_F32, 2, 4)},
      "concat: f32[3,4] and f32[2,4] along dimension 1"},
-    {&gy_op_gather,
+    {&gy_ops_row_gather,
      {.axis = {.dim = 0}},
      2,
      {T(GY_F32, 9, 4), T(GY_F32, 3)},
      "gather: input 1 is f32[3], expected integers"},
-    {&gy_op_scatter_add,
+    {&gy_ops_row_scatter_add,
      {.axis = {.dim = 0, .depth = 9}},
      2,
      {T(GY_F32, 3, 4), T(GY_I32, 2)},
      "scatter_add: values f32[3,4] and indices i32[2]"},
-    {&gy_op_conv2d,
+    {&gy_ops_row_conv2d,
      {.conv = {.stride = {1, 1}}},
      2,
      {T(GY_F32, B, 3, 28, 28), T(GY_F32, 32, 1, 5, 5)},
      "conv2d: images f32[batch,3,28,28] and filters f32[32,1,5,5]"},
-    {&gy_op_conv2d,
+    {&gy_ops_row_conv2d,
      {.conv = {.stride = {1, 1}}},
      2,
      {T(GY_F32, B, 1, 4, 4), T(GY_F32, 32, 1, 5, 5)},
      "conv2d: filters f32[32,1,5,5] do not fit images f32[batch,1,4,4] with pad 0"},
-    {&gy_op_conv2d,
+    {&gy_ops_row_conv2d,
      {.conv = {.stride = {0, 1}}},
      2,
      {T(GY_F32, B, 1, 8, 8), T(GY_F32, 32, 1, 5, 5)},
      "conv2d: stride 0 and pad 0"},
-    {&gy_op_conv2d_input_gradient,
+    {&gy_ops_row_conv2d_input_gradient,
      {.conv = {.stride = {1, 1}, .input_sizes = {B, 3, 8, 8}}},
      2,
      {T(GY_F32, B, 4, 5, 8), T(GY_F32, 4, 3, 3, 3)},
      "shapes differ: f32[batch,4,5,8], expected f32[batch,4,6,6]"},
-    {&gy_op_max_pool,
+    {&gy_ops_row_max_pool,
      {.pool = {.window = {2, 2}, .stride = {2, 2}, .pad = {2, 0}}},
      1,
      {T(GY_F32, B, 1, 8, 8)},
      "max_pool: window 2, stride 2, pad 2"},
-    {&gy_op_max_pool,
+    {&gy_ops_row_max_pool,
      {.pool = {.window = {9, 2}, .stride = {2, 2}}},
      1,
      {T(GY_F32, B, 1, 8, 8)},
      "max_pool: window 9 does not fit f32[batch,1,8,8]"},
-    {&gy_op_layer_norm,
+    {&gy_ops_row_layer_norm,
      {.norm = {.epsilon = 1e-5, .axis_count = 1}},
      3,
      {T(GY_F32, B, 7), T(GY_F32, 6), T(GY_F32, 7)},
      "layer_norm: gain is f32[6] for x f32[batch,7]"},
-    {&gy_op_batch_norm,
+    {&gy_ops_row_batch_norm,
      {.norm = {.epsilon = -1}},
      3,
      {T(GY_F32, B, 7), T(GY_F32, 7), T(GY_F32, 7)},
      "batch_norm: epsilon -1"},
-    {&gy_op_dropout,
+    {&gy_ops_row_dropout,
      {.dropout = {.rate = 1}},
      2,
      {T(GY_F32, B, 7), T(GY_I64, 2)},
      "dropout: rate 1, expected 0 to below 1"},
-    {&gy_op_assign,
+    {&gy_ops_row_assign,
      {.matmul = {0}},
      2,
      {T(GY_F32, 3, 4), T(GY_F32, 4)},
      "assign: shapes differ: f32[4], expected f32[3,4]"},
-    {&gy_op_max_pool,
+    {&gy_ops_row_max_pool,
      {.pool = {.window = {2, 2}, .stride = {1, 1}, .pad = {1, 1}}},
      1,
      {T(GY_F32, B, 1, 0, 8)},
      "max_pool: window 2 does not fit f32[batch,1,0,8] with pad 1"},
-    {&gy_op_add,
+    {&gy_ops_row_add,
      {.matmul = {0}},
      2,
      {T(GY_F32, INT64_C(1) << 31, 1), T(GY_F32, 1, INT64_C(1) << 31)},
      "add: a result f32[2147483648,2147483648] has more than 2^62 bytes"},
-    {&gy_op_broadcast_to,
+    {&gy_ops_row_broadcast_to,
      {.shape = {.rank = 2, .sizes = {INT64_MAX, 4}}},
      1,
      {T(GY_F32, 4)},
      "broadcast_to: a result f32[9223372036854775807,4] has more than 2^62 bytes"},
-    {&gy_op_concat,
+    {&gy_ops_row_concat,
      {.axis = {.dim = 0}},
      2,
      {T(GY_U8, INT64_C(1) << 62), T(GY_U8, INT64_C(1) << 62)},
      "concat: u8[4611686018427387904] and u8[4611686018427387904] along dimension 0"},
-    {&gy_op_scatter_add,
+    {&gy_ops_row_scatter_add,
      {.axis = {.dim = 0, .depth = 9}},
      2,
      {T(GY_F32, 3), T(GY_I32, 3, 2, 2)},
      "scatter_add: dimension 0 of f32[3] by i32[3,2,2]"},
-    {&gy_op_fill, {.shape = {.rank = 9}}, 0, {T(GY_F32, 1)}, "rank 9, expected 0 to 8"},
+    {&gy_ops_row_fill, {.shape = {.rank = 9}}, 0, {T(GY_F32, 1)}, "rank 9, expected 0 to 8"},
 };
 
 static void types_follow_with_symbolic_batches(void **state)
@@ -469,7 +477,7 @@ static void types_follow_with_symbolic_batches(void **state)
     for (size_t i = 0; i < GY_COUNT(good_cases); i++) {
         const type_case *c = &good_cases[i];
         gy_type output;
-        if (gy_op_infer(c->op, &c->attributes, c->inputs, c->input_count, &output) != GY_OK) {
+        if (gy_ops_infer(c->op, &c->attributes, c->inputs, c->input_count, &output) != GY_OK) {
             fail_msg("case %zu: %s", i, gy_error_text());
         }
         assert_string_equal(gy_type_text(&output, text), c->expected);
@@ -488,12 +496,12 @@ static gy_value typer_apply(gy_builder *builder, const gy_op *op,
                             int input_count)
 {
     typer *t = (typer *)builder;
-    gy_type types[GY_MAX_INPUTS];
+    gy_type types[GY_OP_INPUTS_MAX];
     for (int i = 0; i < input_count; i++) {
         types[i] = t->types[inputs[i].node];
     }
     assert_in_range(t->count, 0, GY_COUNT(t->types) - 1);
-    gy_status status = gy_op_infer(op, attributes, types, input_count, &t->types[t->count]);
+    gy_status status = gy_ops_infer(op, attributes, types, input_count, &t->types[t->count]);
     if (status != GY_OK) {
         fail_msg("%s: %s", op->name, gy_error_text());
     }
@@ -515,7 +523,7 @@ static void gradients_and_expansions_have_the_types(void **state)
     for (size_t i = 0; i < GY_COUNT(good_cases); i++) {
         const type_case *c = &good_cases[i];
         gy_value inputs[3], slopes[3], expanded;
-        const bool is_fused = c->op == &gy_op_matmul && c->attributes.matmul.has_bias;
+        const bool is_fused = c->op == &gy_ops_row_matmul && c->attributes.matmul.has_bias;
         t = (typer){.builder = {&ops}};
         for (int k = 0; k < c->input_count; k++) {
             t.types[t.count] = c->inputs[k];
@@ -550,7 +558,7 @@ static void failures_show_what_does_not_fit(void **state)
         memset(&output, 0x5a, sizeof(output));
         before = output;
         gy_status status =
-            gy_op_infer(c->op, &c->attributes, c->inputs, c->input_count, &output);
+            gy_ops_infer(c->op, &c->attributes, c->inputs, c->input_count, &output);
         if (status >= 0 || strstr(gy_error_text(), c->expected) == NULL) {
             fail_msg("case %zu: %s: '%s', expected '%s'", i, gy_status_text(status),
                      gy_error_text(), c->expected);
@@ -596,9 +604,9 @@ static void too_large_a_batch_is_refused(void **state)
     gy_attributes attributes = {
         .shape = {.rank = 1, .dtype = GY_U8, .sizes = {-(INT64_C(1) << 61)}}};
     gy_type output;
-    assert_ok(gy_op_infer(&gy_op_fill, &attributes, NULL, 0, &output));
-    gy_op_fill.bind(&attributes, INT64_C(1) << 61);
-    assert_status(gy_op_infer(&gy_op_fill, &attributes, NULL, 0, &output), GY_SHAPE);
+    assert_ok(gy_ops_infer(&gy_ops_row_fill, &attributes, NULL, 0, &output));
+    gy_ops_row_fill.bind(&attributes, INT64_C(1) << 61);
+    assert_status(gy_ops_infer(&gy_ops_row_fill, &attributes, NULL, 0, &output), GY_SHAPE);
 }
 
 static void counts_of_symbolic_sizes(void **state)
@@ -633,15 +641,15 @@ static void a_product_costs_its_flops(void **state)
     const gy_type inputs[2] = {T(GY_F32, 64, 784), T(GY_F32, 784, 512)};
     gy_type output;
     gy_cost cost;
-    assert_ok(gy_op_matmul.infer(&attributes, inputs, 2, &output));
-    gy_op_matmul.cost(&attributes, inputs, 2, &output, &cost);
+    assert_ok(gy_ops_row_matmul.infer(&attributes, inputs, 2, &output));
+    gy_ops_row_matmul.cost(&attributes, inputs, 2, &output, &cost);
     assert_true(cost.flops == 2.0 * 64 * 784 * 512);
     assert_true(cost.bytes_read == 4.0 * (64 * 784 + 784 * 512));
     assert_true(cost.bytes_written == 4.0 * 64 * 512);
     const gy_type conv[2] = {T(GY_F64, 2, 3, 8, 8), T(GY_F64, 4, 3, 3, 3)};
     attributes.conv.stride[0] = attributes.conv.stride[1] = 1;
-    assert_ok(gy_op_conv2d.infer(&attributes, conv, 2, &output));
-    gy_op_conv2d.cost(&attributes, conv, 2, &output, &cost);
+    assert_ok(gy_ops_row_conv2d.infer(&attributes, conv, 2, &output));
+    gy_ops_row_conv2d.cost(&attributes, conv, 2, &output, &cost);
     assert_true(cost.flops == 2.0 * 2 * 4 * 6 * 6 * 3 * 3 * 3);
 }
 
@@ -650,7 +658,7 @@ static gy_cost cost_of(const gy_op *op, const gy_attributes *attributes, const g
 {
     gy_type output;
     gy_cost cost;
-    assert_ok(gy_op_infer(op, attributes, inputs, input_count, &output));
+    assert_ok(gy_ops_infer(op, attributes, inputs, input_count, &output));
     op->cost(attributes, inputs, input_count, &output, &cost);
     return cost;
 }
@@ -663,16 +671,16 @@ static void a_part_of_a_value_costs_a_part(void **state)
     const gy_attributes part = {.slice = {.dim = 0, .begin = 5, .end = 15, .step = 5}};
     const gy_attributes window = {.pool = {.window = {2, 2}, .stride = {1, 1}, .pad = {1, 1}}};
     const gy_type table[2] = {T(GY_F32, 1000000, 64), T(GY_I32, 10)};
-    gy_cost cost = cost_of(&gy_op_gather, &none, table, 2);
+    gy_cost cost = cost_of(&gy_ops_row_gather, &none, table, 2);
     assert_true(cost.bytes_read == 4.0 * (10 * 64 + 10) && cost.bytes_written == 4.0 * 10 * 64);
-    cost = cost_of(&gy_op_slice, &part, table, 1);
+    cost = cost_of(&gy_ops_row_slice, &part, table, 1);
     assert_true(cost.bytes_read == 4.0 * 2 * 64 && cost.bytes_written == 4.0 * 2 * 64);
-    cost = cost_of(&gy_op_count, &none, table, 1);
+    cost = cost_of(&gy_ops_row_count, &none, table, 1);
     assert_true(cost.bytes_read == 0 && cost.flops == 0);
     const gy_type image[2] = {T(GY_F32, 1, 1, 3, 3), T(GY_F32, 1, 1, 4, 4)};
-    cost = cost_of(&gy_op_max_pool, &window, image, 1);
+    cost = cost_of(&gy_ops_row_max_pool, &window, image, 1);
     assert_true(cost.flops == 4 * 16 && cost.bytes_written == 4.0 * 16);
-    cost = cost_of(&gy_op_max_pool_gradient, &window, image, 2);
+    cost = cost_of(&gy_ops_row_max_pool_gradient, &window, image, 2);
     assert_true(cost.flops == 4 * 16 && cost.bytes_written == 4.0 * 9);
 }
 

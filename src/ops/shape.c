@@ -12,9 +12,9 @@ static gy_status target_type(const char *name, const gy_attributes *attributes,
 {
     char text[GY_TYPE_TEXT_BYTES];
     const int rank = attributes->shape.rank;
-    if (rank < 0 || rank > GY_MAX_RANK) {
+    if (rank < 0 || rank > GY_TENSOR_RANK_MAX) {
         return gy_fail(GY_SHAPE, "%s: %s to %d dimensions, expected 0 to %d", name,
-                       gy_type_text(input, text), rank, GY_MAX_RANK);
+                       gy_type_text(input, text), rank, GY_TENSOR_RANK_MAX);
     }
     *type = gy_type_plain(input->dtype, rank);
     memcpy(type->sizes, attributes->shape.sizes, (size_t)rank * sizeof(type->sizes[0]));
@@ -158,7 +158,7 @@ static const gy_sample reshape_samples[] = {
      .inputs = {GY_IN_OF(GY_I64, -9, 9, 12)}},
 };
 
-const gy_op gy_op_reshape = {
+const gy_op gy_ops_row_reshape = {
     .name = "reshape",
     .input_count = 1,
     .output_count = 1,
@@ -227,7 +227,7 @@ static const gy_sample broadcast_samples[] = {
      .differentiable = 1},
 };
 
-const gy_op gy_op_broadcast_to = {
+const gy_op gy_ops_row_broadcast_to = {
     .name = "broadcast_to",
     .input_count = 1,
     .output_count = 1,
@@ -280,7 +280,7 @@ static gy_status transpose_gradient(gy_builder *builder, const gy_applied *node,
     for (int dim = 0; dim < rank; dim++) {
         attributes.permute.dims[node->attributes->permute.dims[dim]] = dim;
     }
-    dx[0] = gy_build(builder, &gy_op_transpose, &attributes, dy, 1);
+    dx[0] = gy_build(builder, &gy_ops_row_transpose, &attributes, dy, 1);
     return GY_OK;
 }
 
@@ -312,7 +312,7 @@ static const gy_sample transpose_samples[] = {
      .inputs = {GY_IN_OF(GY_I32, -9, 9, 2, 3, 1, 2)}},
 };
 
-const gy_op gy_op_transpose = {
+const gy_op gy_ops_row_transpose = {
     .name = "transpose",
     .input_count = 1,
     .output_count = 1,
@@ -427,7 +427,7 @@ static gy_status slice_gradient(gy_builder *builder, const gy_applied *node, con
     gy_attributes attributes = *node->attributes;
     attributes.slice.size =
         builder->ops->type(builder, node->inputs[0])->sizes[attributes.slice.dim];
-    dx[0] = gy_build(builder, &gy_op_pad, &attributes, dy, 1);
+    dx[0] = gy_build(builder, &gy_ops_row_pad, &attributes, dy, 1);
     return GY_OK;
 }
 
@@ -436,7 +436,7 @@ static gy_status pad_gradient(gy_builder *builder, const gy_applied *node, const
 {
     gy_attributes attributes = *node->attributes;
     attributes.slice.size = 0;
-    dx[0] = gy_build(builder, &gy_op_slice, &attributes, dy, 1);
+    dx[0] = gy_build(builder, &gy_ops_row_slice, &attributes, dy, 1);
     return GY_OK;
 }
 
@@ -485,7 +485,7 @@ static const gy_sample pad_samples[] = {
      .differentiable = 1},
 };
 
-const gy_op gy_op_slice = {
+const gy_op gy_ops_row_slice = {
     .name = "slice",
     .input_count = 1,
     .output_count = 1,
@@ -498,7 +498,7 @@ const gy_op gy_op_slice = {
     GY_SAMPLES(slice_samples),
 };
 
-const gy_op gy_op_pad = {
+const gy_op gy_ops_row_pad = {
     .name = "pad",
     .input_count = 1,
     .output_count = 1,
@@ -571,7 +571,7 @@ static gy_status concat_gradient(gy_builder *builder, const gy_applied *node,
     for (int i = 0; i < node->input_count; i++) {
         attributes.slice.end +=
             builder->ops->type(builder, node->inputs[i])->sizes[attributes.slice.dim];
-        dx[i] = gy_build(builder, &gy_op_slice, &attributes, dy, 1);
+        dx[i] = gy_build(builder, &gy_ops_row_slice, &attributes, dy, 1);
         attributes.slice.begin = attributes.slice.end;
     }
     return GY_OK;
@@ -614,7 +614,7 @@ static const gy_sample concat_samples[] = {
      .inputs = {GY_IN_OF(GY_I16, -9, 9, 3, 2)}},
 };
 
-const gy_op gy_op_concat = {
+const gy_op gy_ops_row_concat = {
     .name = "concat",
     .input_count = -1,
     .output_count = 1,

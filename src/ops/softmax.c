@@ -93,7 +93,7 @@ static gy_status log_softmax_reference(const gy_kernel_call *call)
 
 static gy_value sum_along(gy_builder *builder, gy_value value, int dim)
 {
-    return gy_build_reduce(builder, &gy_op_sum, value, 1u << dim, true);
+    return gy_build_reduce(builder, &gy_ops_row_sum, value, 1u << dim, true);
 }
 
 /* dx = y (dy - sum(dy y)) */
@@ -101,10 +101,10 @@ static gy_status softmax_gradient(gy_builder *builder, const gy_applied *node,
                                   const gy_value *dy, gy_value *dx)
 {
     const gy_value y = node->outputs[0];
-    gy_value product = gy_build2(builder, &gy_op_mul, dy[0], y);
+    gy_value product = gy_build2(builder, &gy_ops_row_mul, dy[0], y);
     gy_value total = sum_along(builder, product, node->attributes->axis.dim);
-    gy_value shifted = gy_build2(builder, &gy_op_sub, dy[0], total);
-    dx[0] = gy_build2(builder, &gy_op_mul, y, shifted);
+    gy_value shifted = gy_build2(builder, &gy_ops_row_sub, dy[0], total);
+    dx[0] = gy_build2(builder, &gy_ops_row_mul, y, shifted);
     return GY_OK;
 }
 
@@ -113,9 +113,9 @@ static gy_status log_softmax_gradient(gy_builder *builder, const gy_applied *nod
                                       const gy_value *dy, gy_value *dx)
 {
     gy_value total = sum_along(builder, dy[0], node->attributes->axis.dim);
-    gy_value chance = gy_build1(builder, &gy_op_exp, node->outputs[0]);
-    gy_value back = gy_build2(builder, &gy_op_mul, chance, total);
-    dx[0] = gy_build2(builder, &gy_op_sub, dy[0], back);
+    gy_value chance = gy_build1(builder, &gy_ops_row_exp, node->outputs[0]);
+    gy_value back = gy_build2(builder, &gy_ops_row_mul, chance, total);
+    dx[0] = gy_build2(builder, &gy_ops_row_sub, dy[0], back);
     return GY_OK;
 }
 
@@ -124,17 +124,17 @@ static void expand_line(gy_builder *builder, const gy_applied *node, gy_value *c
                         gy_value *powers, gy_value *sum)
 {
     const uint32_t axes = 1u << node->attributes->axis.dim;
-    gy_value maximum = gy_build_reduce(builder, &gy_op_max, node->inputs[0], axes, true);
-    *centred = gy_build2(builder, &gy_op_sub, node->inputs[0], maximum);
-    *powers = gy_build1(builder, &gy_op_exp, *centred);
-    *sum = gy_build_reduce(builder, &gy_op_sum, *powers, axes, true);
+    gy_value maximum = gy_build_reduce(builder, &gy_ops_row_max, node->inputs[0], axes, true);
+    *centred = gy_build2(builder, &gy_ops_row_sub, node->inputs[0], maximum);
+    *powers = gy_build1(builder, &gy_ops_row_exp, *centred);
+    *sum = gy_build_reduce(builder, &gy_ops_row_sum, *powers, axes, true);
 }
 
 static gy_status softmax_expand(gy_builder *builder, const gy_applied *node, gy_value *outputs)
 {
     gy_value centred, powers, sum;
     expand_line(builder, node, &centred, &powers, &sum);
-    outputs[0] = gy_build2(builder, &gy_op_div, powers, sum);
+    outputs[0] = gy_build2(builder, &gy_ops_row_div, powers, sum);
     return GY_OK;
 }
 
@@ -143,7 +143,8 @@ static gy_status log_softmax_expand(gy_builder *builder, const gy_applied *node,
 {
     gy_value centred, powers, sum;
     expand_line(builder, node, &centred, &powers, &sum);
-    outputs[0] = gy_build2(builder, &gy_op_sub, centred, gy_build1(builder, &gy_op_log, sum));
+    outputs[0] =
+        gy_build2(builder, &gy_ops_row_sub, centred, gy_build1(builder, &gy_ops_row_log, sum));
     return GY_OK;
 }
 
@@ -180,7 +181,7 @@ static const gy_sample along_samples[] = {
      .differentiable = 1},
 };
 
-const gy_op gy_op_softmax = {
+const gy_op gy_ops_row_softmax = {
     .name = "softmax",
     .input_count = 1,
     .output_count = 1,
@@ -193,7 +194,7 @@ const gy_op gy_op_softmax = {
     GY_SAMPLES(along_samples),
 };
 
-const gy_op gy_op_log_softmax = {
+const gy_op gy_ops_row_log_softmax = {
     .name = "log_softmax",
     .input_count = 1,
     .output_count = 1,
@@ -215,10 +216,10 @@ static gy_status one_hot_infer(const gy_attributes *attributes, const gy_type *i
     const int dim = attributes->axis.dim;
     char text[GY_TYPE_TEXT_BYTES];
     GY_TRY(gy_need_whole("one_hot", inputs, 0));
-    if (dim < 0 || dim > inputs[0].rank || inputs[0].rank == GY_MAX_RANK) {
+    if (dim < 0 || dim > inputs[0].rank || inputs[0].rank == GY_TENSOR_RANK_MAX) {
         return gy_fail(GY_SHAPE,
                        "one_hot: new dimension %d of %s, expected 0 to %d (at most %d)", dim,
-                       gy_type_text(&inputs[0], text), inputs[0].rank, GY_MAX_RANK);
+                       gy_type_text(&inputs[0], text), inputs[0].rank, GY_TENSOR_RANK_MAX);
     }
     if (attributes->axis.depth < 0 || (unsigned)attributes->axis.dtype >= GY_DTYPE_COUNT) {
         return gy_fail(GY_ARG, "one_hot: %" PRId64 " classes of element type %d",
@@ -277,7 +278,7 @@ static const gy_sample one_hot_samples[] = {
      .inputs = {GY_IN_OF(GY_U8, 0, 3, 0)}},
 };
 
-const gy_op gy_op_one_hot = {
+const gy_op gy_ops_row_one_hot = {
     .name = "one_hot",
     .input_count = 1,
     .output_count = 1,
@@ -335,7 +336,7 @@ static gy_value one_hot_like(gy_builder *builder, gy_value labels, gy_value logi
     attributes.axis.dim = 1;
     attributes.axis.depth = type->sizes[1];
     attributes.axis.dtype = type->dtype;
-    return gy_build(builder, &gy_op_one_hot, &attributes, &labels, 1);
+    return gy_build(builder, &gy_ops_row_one_hot, &attributes, &labels, 1);
 }
 
 static gy_value along_classes(gy_builder *builder, const gy_op *op, gy_value logits)
@@ -351,12 +352,12 @@ static gy_status cross_entropy_gradient(gy_builder *builder, const gy_applied *n
                                         const gy_value *dy, gy_value *dx)
 {
     const gy_value logits = node->inputs[0], labels = node->inputs[1];
-    gy_value chance = along_classes(builder, &gy_op_softmax, logits);
+    gy_value chance = along_classes(builder, &gy_ops_row_softmax, logits);
     gy_value truth = one_hot_like(builder, labels, logits);
-    gy_value rows = gy_build_reduce(builder, &gy_op_count, logits, 1, false);
-    gy_value share = gy_build2(builder, &gy_op_div, dy[0], rows);
-    gy_value error = gy_build2(builder, &gy_op_sub, chance, truth);
-    dx[0] = gy_build2(builder, &gy_op_mul, error, share);
+    gy_value rows = gy_build_reduce(builder, &gy_ops_row_count, logits, 1, false);
+    gy_value share = gy_build2(builder, &gy_ops_row_div, dy[0], rows);
+    gy_value error = gy_build2(builder, &gy_ops_row_sub, chance, truth);
+    dx[0] = gy_build2(builder, &gy_ops_row_mul, error, share);
     dx[1] = GY_NO_VALUE;
     return GY_OK;
 }
@@ -365,12 +366,13 @@ static gy_status cross_entropy_expand(gy_builder *builder, const gy_applied *nod
                                       gy_value *outputs)
 {
     const gy_value logits = node->inputs[0];
-    gy_value chance = along_classes(builder, &gy_op_log_softmax, logits);
+    gy_value chance = along_classes(builder, &gy_ops_row_log_softmax, logits);
     gy_value truth = one_hot_like(builder, node->inputs[1], logits);
-    gy_value product = gy_build2(builder, &gy_op_mul, chance, truth);
-    gy_value total = gy_build_reduce(builder, &gy_op_sum, product, 3, false);
-    gy_value rows = gy_build_reduce(builder, &gy_op_count, logits, 1, false);
-    outputs[0] = gy_build1(builder, &gy_op_neg, gy_build2(builder, &gy_op_div, total, rows));
+    gy_value product = gy_build2(builder, &gy_ops_row_mul, chance, truth);
+    gy_value total = gy_build_reduce(builder, &gy_ops_row_sum, product, 3, false);
+    gy_value rows = gy_build_reduce(builder, &gy_ops_row_count, logits, 1, false);
+    outputs[0] =
+        gy_build1(builder, &gy_ops_row_neg, gy_build2(builder, &gy_ops_row_div, total, rows));
     return GY_OK;
 }
 
@@ -402,7 +404,7 @@ static const gy_sample cross_entropy_samples[] = {
      .differentiable = 1},
 };
 
-const gy_op gy_op_cross_entropy = {
+const gy_op gy_ops_row_cross_entropy = {
     .name = "cross_entropy",
     .input_count = 2,
     .output_count = 1,

@@ -7,13 +7,13 @@
 #include <string.h>
 
 const gy_op *const gy_ops_all[] = {
-#define GY_X(name) &gy_op_##name,
+#define GY_X(name) &gy_ops_row_##name,
 #include "ops/ops.def"
 #undef GY_X
 };
 const int gy_ops_all_count = (int)GY_COUNT(gy_ops_all);
 
-const gy_op *gy_op_find(const char *name)
+const gy_op *gy_ops_find(const char *name)
 {
     for (int i = 0; i < gy_ops_all_count; i++) {
         if (strcmp(gy_ops_all[i]->name, name) == 0) {
@@ -214,13 +214,13 @@ static gy_status check_bytes(const gy_op *op, const gy_type *type)
                           gy_type_text(type, text));
 }
 
-gy_status gy_op_infer(const gy_op *op, const gy_attributes *attributes, const gy_type *inputs,
-                      int input_count, gy_type *outputs)
+gy_status gy_ops_infer(const gy_op *op, const gy_attributes *attributes, const gy_type *inputs,
+                       int input_count, gy_type *outputs)
 {
-    gy_type made[GY_MAX_OUTPUTS];
+    gy_type made[GY_OP_OUTPUTS_MAX];
     GY_TRY(op->infer(attributes, inputs, input_count, made));
     const int count =
-        op == &gy_op_fused ? attributes->fused.program->output_count : op->output_count;
+        op == &gy_ops_row_fused ? attributes->fused.program->output_count : op->output_count;
     for (int i = 0; i < count; i++) {
         GY_TRY(check_bytes(op, &made[i]));
     }

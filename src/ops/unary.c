@@ -92,7 +92,7 @@ typedef struct slopes {
 
 static gy_value mul(const slopes *s, gy_value a, gy_value b)
 {
-    return gy_build2(s->builder, &gy_op_mul, a, b);
+    return gy_build2(s->builder, &gy_ops_row_mul, a, b);
 }
 
 static gy_value scaled(const slopes *s, gy_value a, double factor)
@@ -103,7 +103,8 @@ static gy_value scaled(const slopes *s, gy_value a, double factor)
 /* number - a */
 static gy_value rest(const slopes *s, double number, gy_value a)
 {
-    return gy_build2(s->builder, &gy_op_sub, gy_build_scalar_like(s->builder, a, number), a);
+    return gy_build2(s->builder, &gy_ops_row_sub, gy_build_scalar_like(s->builder, a, number),
+                     a);
 }
 
 /* Defines <name>_gradient from an expression over `s`. */
@@ -119,42 +120,42 @@ static gy_value rest(const slopes *s, double number, gy_value a)
 
 static gy_value sign_of(const slopes *s)
 {
-    return gy_build1(s->builder, &gy_op_sign, s->x);
+    return gy_build1(s->builder, &gy_ops_row_sign, s->x);
 }
 
 /* dy where y > 0 or is not a number. */
 static gy_value where_open(const slopes *s)
 {
     gy_value zero = gy_build_scalar_like(s->builder, s->y, 0);
-    gy_value is_closed = gy_build2(s->builder, &gy_op_less_equal, s->y, zero);
-    return gy_build3(s->builder, &gy_op_select, is_closed,
+    gy_value is_closed = gy_build2(s->builder, &gy_ops_row_less_equal, s->y, zero);
+    return gy_build3(s->builder, &gy_ops_row_select, is_closed,
                      gy_build_scalar_like(s->builder, s->dy, 0), s->dy);
 }
 
 /* exp(-factor x^2) */
 static gy_value bell(const slopes *s, double factor)
 {
-    gy_value square = gy_build1(s->builder, &gy_op_square, s->x);
-    return gy_build1(s->builder, &gy_op_exp, scaled(s, square, -factor));
+    gy_value square = gy_build1(s->builder, &gy_ops_row_square, s->x);
+    return gy_build1(s->builder, &gy_ops_row_exp, scaled(s, square, -factor));
 }
 
 /* Phi(x) + x phi(x) */
 static gy_value gelu_slope(const slopes *s)
 {
     gy_value half = gy_build_scalar_like(s->builder, s->x, 0.5);
-    gy_value erf_value = gy_build1(s->builder, &gy_op_erf, scaled(s, s->x, sqrt_half));
-    gy_value below = gy_build2(s->builder, &gy_op_add, scaled(s, erf_value, 0.5), half);
+    gy_value erf_value = gy_build1(s->builder, &gy_ops_row_erf, scaled(s, s->x, sqrt_half));
+    gy_value below = gy_build2(s->builder, &gy_ops_row_add, scaled(s, erf_value, 0.5), half);
     gy_value density = scaled(s, bell(s, 0.5), one_over_sqrt_2pi);
-    return gy_build2(s->builder, &gy_op_add, below, mul(s, s->x, density));
+    return gy_build2(s->builder, &gy_ops_row_add, below, mul(s, s->x, density));
 }
 
-GRADIENT(neg, gy_build1(s->builder, &gy_op_neg, s->dy))
+GRADIENT(neg, gy_build1(s->builder, &gy_ops_row_neg, s->dy))
 GRADIENT(abs, mul(s, s->dy, sign_of(s)))
 GRADIENT(square, mul(s, s->dy, scaled(s, s->x, 2)))
 GRADIENT(exp, mul(s, s->dy, s->y))
-GRADIENT(log, gy_build2(builder, &gy_op_div, s->dy, s->x))
-GRADIENT(sqrt, gy_build2(builder, &gy_op_div, scaled(s, s->dy, 0.5), s->y))
-GRADIENT(tanh, mul(s, s->dy, rest(s, 1, gy_build1(builder, &gy_op_square, s->y))))
+GRADIENT(log, gy_build2(builder, &gy_ops_row_div, s->dy, s->x))
+GRADIENT(sqrt, gy_build2(builder, &gy_ops_row_div, scaled(s, s->dy, 0.5), s->y))
+GRADIENT(tanh, mul(s, s->dy, rest(s, 1, gy_build1(builder, &gy_ops_row_square, s->y))))
 GRADIENT(sigmoid, mul(s, s->dy, mul(s, s->y, rest(s, 1, s->y))))
 GRADIENT(relu, where_open(s)) /* 0 at 0; x > 0 exactly where y > 0 */
 GRADIENT(gelu, mul(s, s->dy, gelu_slope(s)))

@@ -79,10 +79,10 @@ static void matmul_by_hand(void **state)
     gy_attributes attributes = zero();
     gy_value a = leaf(GY_F64, SIZES(2, 3), NUMBERS(1, 2, 3, 4, 5, 6));
     gy_value b = leaf(GY_F64, SIZES(3, 2), NUMBERS(7, 8, 9, 10, 11, 12));
-    expect_values(apply(&gy_op_matmul, &attributes, a, b), 4, NUMBERS(58, 64, 139, 154));
+    expect_values(apply(&gy_ops_row_matmul, &attributes, a, b), 4, NUMBERS(58, 64, 139, 154));
     attributes.matmul.transpose_a = true;
     attributes.matmul.transpose_b = true; /* t(a) t(b): (3,2) (2,3) */
-    expect_values(apply(&gy_op_matmul, &attributes, a, b), 9,
+    expect_values(apply(&gy_ops_row_matmul, &attributes, a, b), 9,
                   NUMBERS(39, 49, 59, 54, 68, 82, 69, 87, 105));
 }
 
@@ -96,7 +96,7 @@ static void matmul_with_bias_and_relu_by_hand(void **state)
     gy_value b = leaf(GY_F64, SIZES(2, 2), NUMBERS(2, 3, 5, 1));
     gy_value bias = leaf(GY_F64, SIZES(2), NUMBERS(1, 10));
     gy_value inputs[3] = {a, b, bias};
-    expect_values(gy_build(&eager.builder, &gy_op_matmul, &attributes, inputs, 3), 2,
+    expect_values(gy_build(&eager.builder, &gy_ops_row_matmul, &attributes, inputs, 3), 2,
                   NUMBERS(0, 12));
 }
 
@@ -108,21 +108,21 @@ static void conv2d_by_hand(void **state)
     attributes.conv.stride[0] = attributes.conv.stride[1] = 1;
     gy_value x = leaf(GY_F64, SIZES(1, 1, 3, 3), NUMBERS(1, 2, 3, 4, 5, 6, 7, 8, 9));
     gy_value w = leaf(GY_F64, SIZES(1, 1, 2, 2), NUMBERS(1, 2, 0, -1));
-    expect_values(apply(&gy_op_conv2d, &attributes, x, w), 4, NUMBERS(0, 2, 6, 8));
+    expect_values(apply(&gy_ops_row_conv2d, &attributes, x, w), 4, NUMBERS(0, 2, 6, 8));
     attributes.conv.stride[0] = attributes.conv.stride[1] = 2;
     attributes.conv.pad[0] = attributes.conv.pad[1] = 1;
     /* windows at (-1,-1), (-1,1), (1,-1), (1,1) */
-    expect_values(apply(&gy_op_conv2d, &attributes, x, w), 4, NUMBERS(-1, -3, 8 - 7, 8));
+    expect_values(apply(&gy_ops_row_conv2d, &attributes, x, w), 4, NUMBERS(-1, -3, 8 - 7, 8));
     attributes.conv.pad[0] = attributes.conv.pad[1] = 0;
     attributes.conv.stride[0] = attributes.conv.stride[1] = 1;
     memcpy(attributes.conv.input_sizes, (int64_t[]){1, 1, 3, 3},
            sizeof(attributes.conv.input_sizes));
     gy_value dy = leaf(GY_F64, SIZES(1, 1, 2, 2), NUMBERS(1, 0, 0, 1));
-    expect_values(apply(&gy_op_conv2d_input_gradient, &attributes, dy, w), 9,
+    expect_values(apply(&gy_ops_row_conv2d_input_gradient, &attributes, dy, w), 9,
                   NUMBERS(1, 2, 0, 0, 0, 2, 0, 0, -1));
     memcpy(attributes.conv.input_sizes, (int64_t[]){1, 1, 2, 2},
            sizeof(attributes.conv.input_sizes));
-    expect_values(apply(&gy_op_conv2d_filter_gradient, &attributes, x, dy), 4,
+    expect_values(apply(&gy_ops_row_conv2d_filter_gradient, &attributes, x, dy), 4,
                   NUMBERS(6, 8, 12, 14));
 }
 
@@ -135,19 +135,19 @@ static void pools_by_hand(void **state)
     }
     gy_value x = leaf(GY_F64, SIZES(1, 1, 2, 4), NUMBERS(1, 5, -2, -3, 5, 2, -1, -4));
     gy_value dy = leaf(GY_F64, SIZES(1, 1, 1, 2), NUMBERS(10, 20));
-    expect_values(apply(&gy_op_max_pool, &attributes, x, GY_NO_VALUE), 2, NUMBERS(5, -1));
+    expect_values(apply(&gy_ops_row_max_pool, &attributes, x, GY_NO_VALUE), 2, NUMBERS(5, -1));
     /* 5 stands twice in the first window: the first one, in row 0, gets all. */
-    expect_values(apply(&gy_op_max_pool_gradient, &attributes, x, dy), 8,
+    expect_values(apply(&gy_ops_row_max_pool_gradient, &attributes, x, dy), 8,
                   NUMBERS(0, 10, 0, 0, 0, 0, 20, 0));
     gy_value v = leaf(GY_F64, SIZES(1, 1, 2, 4), NUMBERS(1, 2, 3, 4, 5, 6, 7, 8));
-    expect_values(apply(&gy_op_max_pool_pick, &attributes, x, v), 2, NUMBERS(2, 7));
-    expect_values(apply(&gy_op_average_pool, &attributes, x, GY_NO_VALUE), 2,
+    expect_values(apply(&gy_ops_row_max_pool_pick, &attributes, x, v), 2, NUMBERS(2, 7));
+    expect_values(apply(&gy_ops_row_average_pool, &attributes, x, GY_NO_VALUE), 2,
                   NUMBERS(13 / 4.0, -2.5));
     attributes.pool.pad[1] = 1; /* windows of columns (-1,0), (1,2), (3,4) */
-    expect_values(apply(&gy_op_average_pool, &attributes, x, GY_NO_VALUE), 3,
+    expect_values(apply(&gy_ops_row_average_pool, &attributes, x, GY_NO_VALUE), 3,
                   NUMBERS(3, 1, -3.5));
     attributes.pool.count_pad = true;
-    expect_values(apply(&gy_op_average_pool, &attributes, x, GY_NO_VALUE), 3,
+    expect_values(apply(&gy_ops_row_average_pool, &attributes, x, GY_NO_VALUE), 3,
                   NUMBERS(1.5, 1, -1.75));
 }
 
@@ -158,13 +158,13 @@ static void softmax_and_cross_entropy_by_hand(void **state)
     attributes.axis.dim = 1;
     const double ln2 = 0.69314718055994530942;
     gy_value x = leaf(GY_F64, SIZES(2, 2), NUMBERS(0, ln2, 1000, 1000));
-    expect_values(apply(&gy_op_softmax, &attributes, x, GY_NO_VALUE), 4,
+    expect_values(apply(&gy_ops_row_softmax, &attributes, x, GY_NO_VALUE), 4,
                   NUMBERS(1 / 3.0, 2 / 3.0, 0.5, 0.5));
-    expect_values(apply(&gy_op_log_softmax, &attributes, x, GY_NO_VALUE), 4,
+    expect_values(apply(&gy_ops_row_log_softmax, &attributes, x, GY_NO_VALUE), 4,
                   NUMBERS(-log(3), ln2 - log(3), -ln2, -ln2));
     gy_value labels = leaf(GY_I32, SIZES(2), NUMBERS(0, 1));
     attributes = zero();
-    expect_values(apply(&gy_op_cross_entropy, &attributes, x, labels), 1,
+    expect_values(apply(&gy_ops_row_cross_entropy, &attributes, x, labels), 1,
                   NUMBERS((log(3) + ln2) / 2));
 }
 
@@ -178,16 +178,16 @@ static void norms_by_hand(void **state)
     gy_value bias = leaf(GY_F64, SIZES(2), NUMBERS(10, 20));
     gy_value inputs[3] = {x, gain, bias};
     /* rows have mean 2 and 20, deviation 1 and 10 */
-    expect_values(gy_build(&eager.builder, &gy_op_layer_norm, &attributes, inputs, 3), 4,
+    expect_values(gy_build(&eager.builder, &gy_ops_row_layer_norm, &attributes, inputs, 3), 4,
                   NUMBERS(8, 23, 8, 23));
     attributes.norm.epsilon = 3; /* sqrt(1 + 3) = 2 */
     gy_value row = leaf(GY_F64, SIZES(1, 2), NUMBERS(1, 3));
     inputs[0] = row;
-    expect_values(gy_build(&eager.builder, &gy_op_layer_norm, &attributes, inputs, 3), 2,
+    expect_values(gy_build(&eager.builder, &gy_ops_row_layer_norm, &attributes, inputs, 3), 2,
                   NUMBERS(9, 21.5));
     attributes.norm.epsilon = 0;
     inputs[0] = x; /* columns: mean 5.5 and 16.5, deviation 4.5 and 13.5 */
-    expect_values(gy_build(&eager.builder, &gy_op_batch_norm, &attributes, inputs, 3), 4,
+    expect_values(gy_build(&eager.builder, &gy_ops_row_batch_norm, &attributes, inputs, 3), 4,
                   NUMBERS(8, 17, 12, 23));
 }
 
@@ -197,23 +197,24 @@ static void reductions_by_hand(void **state)
     gy_attributes attributes = zero();
     gy_value x = leaf(GY_F64, SIZES(2, 3), NUMBERS(1, 5, 3, 4, 2, 6));
     attributes.reduce.axes = 1;
-    expect_values(apply(&gy_op_sum, &attributes, x, GY_NO_VALUE), 3, NUMBERS(5, 7, 9));
-    expect_values(apply(&gy_op_mean, &attributes, x, GY_NO_VALUE), 3, NUMBERS(2.5, 3.5, 4.5));
-    expect_values(apply(&gy_op_count, &attributes, x, GY_NO_VALUE), 1, NUMBERS(2));
+    expect_values(apply(&gy_ops_row_sum, &attributes, x, GY_NO_VALUE), 3, NUMBERS(5, 7, 9));
+    expect_values(apply(&gy_ops_row_mean, &attributes, x, GY_NO_VALUE), 3,
+                  NUMBERS(2.5, 3.5, 4.5));
+    expect_values(apply(&gy_ops_row_count, &attributes, x, GY_NO_VALUE), 1, NUMBERS(2));
     attributes.reduce.axes = 2;
-    expect_values(apply(&gy_op_prod, &attributes, x, GY_NO_VALUE), 2, NUMBERS(15, 48));
-    expect_values(apply(&gy_op_max, &attributes, x, GY_NO_VALUE), 2, NUMBERS(5, 6));
-    expect_values(apply(&gy_op_min, &attributes, x, GY_NO_VALUE), 2, NUMBERS(1, 2));
+    expect_values(apply(&gy_ops_row_prod, &attributes, x, GY_NO_VALUE), 2, NUMBERS(15, 48));
+    expect_values(apply(&gy_ops_row_max, &attributes, x, GY_NO_VALUE), 2, NUMBERS(5, 6));
+    expect_values(apply(&gy_ops_row_min, &attributes, x, GY_NO_VALUE), 2, NUMBERS(1, 2));
     attributes = zero();
     attributes.axis.dim = 1;
-    expect_values(apply(&gy_op_argmax, &attributes, x, GY_NO_VALUE), 2, NUMBERS(1, 2));
+    expect_values(apply(&gy_ops_row_argmax, &attributes, x, GY_NO_VALUE), 2, NUMBERS(1, 2));
     gy_attributes all = zero();
     gy_value below = leaf(GY_I16, SIZES(3), NUMBERS(-5, -3, -4));
-    expect_values(apply(&gy_op_max, &all, below, GY_NO_VALUE), 1, NUMBERS(-3));
+    expect_values(apply(&gy_ops_row_max, &all, below, GY_NO_VALUE), 1, NUMBERS(-3));
     gy_value above = leaf(GY_U32, SIZES(2), NUMBERS(4294967295.0, 4294967294.0));
-    expect_values(apply(&gy_op_min, &all, above, GY_NO_VALUE), 1, NUMBERS(4294967294.0));
+    expect_values(apply(&gy_ops_row_min, &all, above, GY_NO_VALUE), 1, NUMBERS(4294967294.0));
     gy_value tied = leaf(GY_U8, SIZES(1, 4), NUMBERS(3, 9, 9, 1));
-    expect_values(apply(&gy_op_argmax, &attributes, tied, GY_NO_VALUE), 1, NUMBERS(1));
+    expect_values(apply(&gy_ops_row_argmax, &attributes, tied, GY_NO_VALUE), 1, NUMBERS(1));
 }
 
 static void integers_wrap_and_division_cuts(void **state)
@@ -222,13 +223,14 @@ static void integers_wrap_and_division_cuts(void **state)
     gy_attributes none = zero();
     gy_value a = leaf(GY_U8, SIZES(3), NUMBERS(200, 7, 255));
     gy_value b = leaf(GY_U8, SIZES(3), NUMBERS(100, 9, 2));
-    expect_values(apply(&gy_op_add, &none, a, b), 3, NUMBERS(44, 16, 1));
-    expect_values(apply(&gy_op_sub, &none, a, b), 3, NUMBERS(100, 254, 253));
-    expect_values(apply(&gy_op_mul, &none, a, b), 3, NUMBERS(32, 63, 254));
+    expect_values(apply(&gy_ops_row_add, &none, a, b), 3, NUMBERS(44, 16, 1));
+    expect_values(apply(&gy_ops_row_sub, &none, a, b), 3, NUMBERS(100, 254, 253));
+    expect_values(apply(&gy_ops_row_mul, &none, a, b), 3, NUMBERS(32, 63, 254));
     gy_value c = leaf(GY_I32, SIZES(4), NUMBERS(7, -7, 5, -2147483648.0));
     gy_value d = leaf(GY_I32, SIZES(4), NUMBERS(2, 2, 0, -1));
-    expect_values(apply(&gy_op_div, &none, c, d), 4, NUMBERS(3, -3, 0, -2147483648.0));
-    expect_values(apply(&gy_op_abs, &none, c, GY_NO_VALUE), 4, NUMBERS(7, 7, 5, -2147483648.0));
+    expect_values(apply(&gy_ops_row_div, &none, c, d), 4, NUMBERS(3, -3, 0, -2147483648.0));
+    expect_values(apply(&gy_ops_row_abs, &none, c, GY_NO_VALUE), 4,
+                  NUMBERS(7, 7, 5, -2147483648.0));
 }
 
 static void rows_are_gathered_and_scattered(void **state)
@@ -237,10 +239,10 @@ static void rows_are_gathered_and_scattered(void **state)
     gy_attributes attributes = zero();
     gy_value table = leaf(GY_F64, SIZES(3, 2), NUMBERS(1, 2, 3, 4, 5, 6));
     gy_value indices = leaf(GY_I64, SIZES(3), NUMBERS(2, 0, 2));
-    expect_values(apply(&gy_op_gather, &attributes, table, indices), 6,
+    expect_values(apply(&gy_ops_row_gather, &attributes, table, indices), 6,
                   NUMBERS(5, 6, 1, 2, 5, 6));
     attributes.axis.depth = 4;
-    expect_values(apply(&gy_op_scatter_add, &attributes, table, indices), 8,
+    expect_values(apply(&gy_ops_row_scatter_add, &attributes, table, indices), 8,
                   NUMBERS(3, 4, 0, 0, 1 + 5, 2 + 6, 0, 0));
 }
 
@@ -256,13 +258,13 @@ static void what_is_out_of_range_is_named(void **state)
         gy_value a, b;
         const char *text;
     } cases[] = {
-        {&gy_op_cross_entropy, logits, labels,
+        {&gy_ops_row_cross_entropy, logits, labels,
          "cross_entropy: label 2 at place 1, expected 0 to 1"},
-        {&gy_op_gather, logits, indices, "gather: index -1 at place 1, expected 0 to 1"},
-        {&gy_op_scatter_add, logits, indices, "scatter_add: index -1 at place 1"},
+        {&gy_ops_row_gather, logits, indices, "gather: index -1 at place 1, expected 0 to 1"},
+        {&gy_ops_row_scatter_add, logits, indices, "scatter_add: index -1 at place 1"},
     };
     for (size_t i = 0; i < GY_COUNT(cases); i++) {
-        attributes.axis.depth = cases[i].op == &gy_op_scatter_add ? 2 : 0;
+        attributes.axis.depth = cases[i].op == &gy_ops_row_scatter_add ? 2 : 0;
         eager.status = GY_OK;
         gy_value y = apply(cases[i].op, &attributes, cases[i].a, cases[i].b);
         assert_int_equal(y.node, -1);
@@ -272,7 +274,7 @@ static void what_is_out_of_range_is_named(void **state)
     eager.status = GY_OK;
     attributes.axis.depth = 2;
     attributes.axis.dtype = GY_F32;
-    assert_int_equal(apply(&gy_op_one_hot, &attributes, labels, GY_NO_VALUE).node, -1);
+    assert_int_equal(apply(&gy_ops_row_one_hot, &attributes, labels, GY_NO_VALUE).node, -1);
     assert_non_null(strstr(eager.text, "one_hot: label 2 at place 1, expected 0 to 1"));
 }
 
@@ -280,7 +282,7 @@ static void what_is_out_of_range_is_named(void **state)
 static void a_wrong_label_of_a_part_has_its_global_place(void **state)
 {
     (void)state;
-    const int64_t begin[1][GY_MAX_RANK] = {{10, 0}};
+    const int64_t begin[1][GY_TENSOR_RANK_MAX] = {{10, 0}};
     const gy_type whole = {.dtype = GY_I64, .rank = 2, .sizes = {100, 2}};
     int64_t labels[4] = {0, 1, 2, INT64_MAX};
     double out[12];
@@ -290,7 +292,7 @@ static void a_wrong_label_of_a_part_has_its_global_place(void **state)
     attributes.axis.dtype = GY_F64;
     const gy_view x = gy_view_of(labels, GY_I64, (int64_t[]){2, 2}, 2);
     gy_view y = gy_view_of(out, GY_F64, (int64_t[]){2, 2, 3}, 3);
-    const gy_kernel_call call = {.op = &gy_op_one_hot,
+    const gy_kernel_call call = {.op = &gy_ops_row_one_hot,
                                  .attributes = &attributes,
                                  .inputs = &x,
                                  .input_count = 1,
@@ -299,7 +301,7 @@ static void a_wrong_label_of_a_part_has_its_global_place(void **state)
                                  .input_offsets = begin,
                                  .input_types = &whole};
     gy_status (*const runs[2])(const gy_kernel_call *) = {
-        gy_op_one_hot.reference, gy_op_kernels(&gy_op_one_hot)[0]->run};
+        gy_ops_row_one_hot.reference, gy_ops_kernels(&gy_ops_row_one_hot)[0]->run};
     for (int i = 0; i < 2; i++) {
         assert_status(runs[i](&call), GY_ARG);
         assert_non_null(
@@ -315,10 +317,10 @@ static void nan_is_the_maximum(void **state)
     gy_attributes attributes = zero();
     attributes.axis.dim = 1;
     gy_value x = leaf(GY_F64, SIZES(3, 3), NUMBERS(1, NAN, 3, NAN, 5, NAN, 7, 9, 8));
-    expect_values(apply(&gy_op_argmax, &attributes, x, GY_NO_VALUE), 3, NUMBERS(1, 0, 1));
+    expect_values(apply(&gy_ops_row_argmax, &attributes, x, GY_NO_VALUE), 3, NUMBERS(1, 0, 1));
     attributes = zero();
     attributes.reduce.axes = 2;
-    gy_value y = apply(&gy_op_max, &attributes, x, GY_NO_VALUE);
+    gy_value y = apply(&gy_ops_row_max, &attributes, x, GY_NO_VALUE);
     assert_true(isnan(ops_eager_get(&eager, y, 0)) && isnan(ops_eager_get(&eager, y, 1)));
     assert_true(ops_eager_get(&eager, y, 2) == 9);
 }
@@ -336,16 +338,16 @@ static void dropout_draws_by_seed_and_stream(void **state)
     fill.shape.dtype = GY_F32;
     fill.shape.sizes[0] = 4000;
     fill.shape.value = 1;
-    gy_value x = gy_build(&eager.builder, &gy_op_fill, &fill, NULL, 0);
+    gy_value x = gy_build(&eager.builder, &gy_ops_row_fill, &fill, NULL, 0);
     attributes = zero();
     attributes.dropout.rate = 0.3;
     gy_value first = leaf(GY_I64, SIZES(2), NUMBERS(11, 5));
     gy_value later = leaf(GY_I64, SIZES(2), NUMBERS(11, 6));
-    gy_value y = apply(&gy_op_dropout, &attributes, x, first);
-    gy_value again = apply(&gy_op_dropout, &attributes, x, first);
-    gy_value next = apply(&gy_op_dropout, &attributes, x, later);
+    gy_value y = apply(&gy_ops_row_dropout, &attributes, x, first);
+    gy_value again = apply(&gy_ops_row_dropout, &attributes, x, first);
+    gy_value next = apply(&gy_ops_row_dropout, &attributes, x, later);
     attributes.dropout.stream = 1;
-    gy_value other = apply(&gy_op_dropout, &attributes, x, first);
+    gy_value other = apply(&gy_ops_row_dropout, &attributes, x, first);
     int dropped = 0, unlike_next = 0, unlike_other = 0;
     for (int64_t i = 0; i < 4000; i++) {
         double value = ops_eager_get(&eager, y, i);
@@ -383,12 +385,13 @@ static gy_view with_gaps(const gy_view *dense)
 static void run_row(const gy_op *op, const gy_sample *sample, const gy_view *inputs,
                     gy_view *outputs, int *output_count)
 {
-    gy_type types[MAX_SAMPLE_INPUTS], made[GY_MAX_OUTPUTS];
+    gy_type types[MAX_SAMPLE_INPUTS], made[GY_OP_OUTPUTS_MAX];
     for (int i = 0; i < sample->input_count; i++) {
         types[i] = ops_eager_type_of(&inputs[i]);
     }
     assert_ok(op->infer(&sample->attributes, types, sample->input_count, made));
-    *output_count = op == &gy_op_fused ? sample->attributes.fused.program->output_count : 1;
+    *output_count =
+        op == &gy_ops_row_fused ? sample->attributes.fused.program->output_count : 1;
     for (int i = 0; i < *output_count; i++) {
         outputs[i] = ops_eager_view(&made[i]);
     }
@@ -428,7 +431,7 @@ static void compare_sample(const gy_op *op, int s, gy_random *random)
 {
     const gy_sample *sample = &op->samples[s];
     gy_view single[MAX_SAMPLE_INPUTS], exact[MAX_SAMPLE_INPUTS], gapped[MAX_SAMPLE_INPUTS];
-    gy_view y[GY_MAX_OUTPUTS], z[GY_MAX_OUTPUTS], w[GY_MAX_OUTPUTS];
+    gy_view y[GY_OP_OUTPUTS_MAX], z[GY_OP_OUTPUTS_MAX], w[GY_OP_OUTPUTS_MAX];
     int count = 0;
     for (int i = 0; i < sample->input_count; i++) {
         single[i] = ops_eager_draw(sample, i, GY_F32, random);
@@ -474,14 +477,14 @@ static void strides_and_float32_change_nothing(void **state)
 static void fused_runs_its_steps(void **state)
 {
     (void)state;
-    const gy_sample *sample = &gy_op_fused.samples[0];
+    const gy_sample *sample = &gy_ops_row_fused.samples[0];
     gy_random random = {.key = 1};
-    gy_view inputs[3], outputs[GY_MAX_OUTPUTS];
+    gy_view inputs[3], outputs[GY_OP_OUTPUTS_MAX];
     int count = 0;
     for (int i = 0; i < 3; i++) {
         inputs[i] = ops_eager_draw(sample, i, GY_F64, &random);
     }
-    run_row(&gy_op_fused, sample, inputs, outputs, &count);
+    run_row(&gy_ops_row_fused, sample, inputs, outputs, &count);
     assert_int_equal(count, 2);
     const double *a = inputs[0].data, *b = inputs[1].data, *c = inputs[2].data;
     const double *y = outputs[0].data, *sums = outputs[1].data;
@@ -511,25 +514,25 @@ static void take_shard_takes_its_part(void **state)
     const gy_attributes attributes = zero();
     const gy_view x = gy_view_of(whole, GY_F64, (int64_t[]){4, 3}, 2);
     gy_view y = gy_view_of(part, GY_F64, (int64_t[]){2, 3}, 2);
-    const int64_t offsets[1][GY_MAX_RANK] = {{2, 0}};
-    const gy_kernel_call call = {.op = &gy_op_take_shard,
+    const int64_t offsets[1][GY_TENSOR_RANK_MAX] = {{2, 0}};
+    const gy_kernel_call call = {.op = &gy_ops_row_take_shard,
                                  .attributes = &attributes,
                                  .inputs = &x,
                                  .input_count = 1,
                                  .outputs = &y,
                                  .output_count = 1,
                                  .output_offsets = offsets};
-    assert_ok(gy_op_take_shard.reference(&call));
+    assert_ok(gy_ops_row_take_shard.reference(&call));
     for (int i = 0; i < 6; i++) {
         assert_true(part[i] == i + 6);
     }
-    const gy_kernel_call alone = {.op = &gy_op_allgather,
+    const gy_kernel_call alone = {.op = &gy_ops_row_allgather,
                                   .attributes = &attributes,
                                   .inputs = &y,
                                   .input_count = 1,
                                   .outputs = (gy_view[]){x},
                                   .output_count = 1};
-    assert_status(gy_op_allgather.reference(&alone), GY_STATE);
+    assert_status(gy_ops_row_allgather.reference(&alone), GY_STATE);
     assert_non_null(strstr(gy_error_text(), "needs the other ranks"));
 }
 

@@ -124,7 +124,7 @@ gy_status gy_reference_copy(const gy_kernel_call *call)
 
 gy_signature *gy_signatures_add(gy_signatures *signatures)
 {
-    if (signatures->count == GY_MAX_SIGNATURES) {
+    if (signatures->count == GY_OP_SIGNATURES_MAX) {
         return &signatures->spare;
     }
     gy_signature *signature = &signatures->list[signatures->count++];

@@ -232,7 +232,7 @@ static gy_status hash_item(const gy_bundle_item *item, uint64_t *out)
     const char *type = gy_dtype_name(gy_tensor_dtype(item->tensor));
     uint64_t hash = gy_hash(item->name, strlen(item->name), 0);
     hash = gy_hash(type, strlen(type), hash);
-    int64_t sizes[1 + GY_MAX_RANK] = {gy_tensor_rank(item->tensor)};
+    int64_t sizes[1 + GY_TENSOR_RANK_MAX] = {gy_tensor_rank(item->tensor)};
     for (int dim = 0; dim < sizes[0]; dim++) {
         sizes[1 + dim] = gy_tensor_size(item->tensor, dim);
     }

@@ -44,7 +44,7 @@ static gy_status read_header_part(gy_source *source, void *data, size_t wanted)
 }
 
 static gy_status read_header(gy_source *source, gy_dtype *dtype, int *rank,
-                             int64_t sizes[GY_MAX_RANK])
+                             int64_t sizes[GY_TENSOR_RANK_MAX])
 {
     const char *name = gy_source_name(source);
     unsigned char magic[MAGIC_BYTES];
@@ -54,9 +54,9 @@ static gy_status read_header(gy_source *source, gy_dtype *dtype, int *rank,
                        magic[0], magic[1]);
     }
     GY_TRY(parse_type(magic[2], name, dtype));
-    if (magic[3] < 1 || magic[3] > GY_MAX_RANK) {
+    if (magic[3] < 1 || magic[3] > GY_TENSOR_RANK_MAX) {
         return gy_fail(GY_FORMAT, "%s: %d sizes at byte 3, expected 1 to %d", name, magic[3],
-                       GY_MAX_RANK);
+                       GY_TENSOR_RANK_MAX);
     }
     *rank = magic[3];
     for (int dim = 0; dim < *rank; dim++) {
@@ -128,7 +128,7 @@ gy_status gy_idx_read(gy_source *source, gy_pool *pool, uint64_t limit_bytes,
 {
     gy_dtype dtype = GY_U8;
     int rank = 0;
-    int64_t sizes[GY_MAX_RANK] = {0};
+    int64_t sizes[GY_TENSOR_RANK_MAX] = {0};
     int64_t count = 0;
     GY_TRY(read_header(source, &dtype, &rank, sizes));
     gy_status status = gy_shape_count(sizes, rank, gy_dtype_bytes(dtype), &count);

@@ -21,7 +21,7 @@ typedef struct entry {
     uint64_t begin, end;
     gy_dtype dtype;
     int rank;
-    int64_t sizes[GY_MAX_RANK];
+    int64_t sizes[GY_TENSOR_RANK_MAX];
 } entry;
 
 typedef struct parse {
@@ -118,8 +118,8 @@ static gy_status read_notes(const parse *in, json_t *notes, gy_bundle *bundle)
 
 static gy_status parse_shape(const json_t *shape, entry *out)
 {
-    if (!json_is_array(shape) || json_array_size(shape) > GY_MAX_RANK) {
-        return gy_fail(GY_FORMAT, "shape is not a list of 0 to %d sizes", GY_MAX_RANK);
+    if (!json_is_array(shape) || json_array_size(shape) > GY_TENSOR_RANK_MAX) {
+        return gy_fail(GY_FORMAT, "shape is not a list of 0 to %d sizes", GY_TENSOR_RANK_MAX);
     }
     out->rank = (int)json_array_size(shape);
     for (int dim = 0; dim < out->rank; dim++) {

@@ -17,8 +17,8 @@
 
 typedef struct loop {
     int rank;
-    int64_t sizes[GY_MAX_RANK];
-    int64_t to[GY_MAX_RANK], from[GY_MAX_RANK]; /* strides in elements */
+    int64_t sizes[GY_TENSOR_RANK_MAX];
+    int64_t to[GY_TENSOR_RANK_MAX], from[GY_TENSOR_RANK_MAX]; /* strides in elements */
 } loop;
 
 /* The dimensions of the copy, outermost first. */
@@ -128,7 +128,7 @@ static void copy_dense(const gy_view *to, const gy_view *from)
     const int64_t from_item = (int64_t)gy_dtype_bytes(from->dtype);
     gy_run target = {to->data, to->dtype, plan.rank == 0 ? 1 : plan.to[inner]};
     gy_const_run source = {from->data, from->dtype, plan.rank == 0 ? 1 : plan.from[inner]};
-    int64_t place[GY_MAX_RANK] = {0};
+    int64_t place[GY_TENSOR_RANK_MAX] = {0};
     int64_t to_at = 0, from_at = 0;
     for (;;) {
         target.data = (char *)to->data + to_at * to_item;

@@ -58,14 +58,14 @@ gy_status gy_tensor_permute(gy_tensor *tensor, const int *dims, gy_tensor **out)
 
 /* `sizes` with its -1 replaced, checked to hold `count` elements. */
 static gy_status resolve_sizes(const gy_view *from, const int64_t *sizes, int rank,
-                               int64_t resolved[GY_MAX_RANK])
+                               int64_t resolved[GY_TENSOR_RANK_MAX])
 {
     char a[GY_SHAPE_TEXT_BYTES], b[GY_SHAPE_TEXT_BYTES];
     const int64_t count = gy_view_count(from);
     int open = -1;
-    if (rank < 0 || rank > GY_MAX_RANK) {
+    if (rank < 0 || rank > GY_TENSOR_RANK_MAX) {
         return gy_fail(GY_ARG, "reshape of %s to rank %d, expected 0 to %d",
-                       gy_view_text(from, a), rank, GY_MAX_RANK);
+                       gy_view_text(from, a), rank, GY_TENSOR_RANK_MAX);
     }
     for (int dim = 0; dim < rank; dim++) {
         resolved[dim] = sizes[dim];
@@ -98,7 +98,7 @@ static gy_status resolve_sizes(const gy_view *from, const int64_t *sizes, int ra
  */
 static bool find_strides(const gy_view *from, gy_view *to)
 {
-    int64_t run_size[GY_MAX_RANK], run_stride[GY_MAX_RANK];
+    int64_t run_size[GY_TENSOR_RANK_MAX], run_stride[GY_TENSOR_RANK_MAX];
     int runs = 0; /* innermost first */
     for (int dim = from->rank - 1; dim >= 0; dim--) {
         if (from->sizes[dim] == 1) {
@@ -146,7 +146,7 @@ static gy_status reshape_by_copy(gy_tensor *from, const gy_view *shape, gy_tenso
 
 gy_status gy_tensor_reshape(gy_tensor *tensor, const int64_t *sizes, int rank, gy_tensor **out)
 {
-    int64_t resolved[GY_MAX_RANK];
+    int64_t resolved[GY_TENSOR_RANK_MAX];
     GY_TRY(resolve_sizes(&tensor->view, sizes, rank, resolved));
     gy_view view = gy_view_of(tensor->view.data, tensor->view.dtype, resolved, rank);
     if (tensor->view.format != GY_FORMAT_DENSE) {

@@ -16,8 +16,8 @@ enum { GY_BLOCK_CHANNELS = 16, GY_SHAPE_TEXT_BYTES = 128 };
  * @param sizes       (rank); rank 0 is a scalar
  * @param item_bytes  bytes an element, >= 1
  * @param count       takes the product; 0 when a size is 0
- * @return GY_OK; GY_ARG rank outside [0, GY_MAX_RANK], a negative size, or a product of the
- * sizes (those of 0 left out, so that strides stay in range too) over 2^62 bytes
+ * @return GY_OK; GY_ARG rank outside [0, GY_TENSOR_RANK_MAX], a negative size, or a product of
+ * the sizes (those of 0 left out, so that strides stay in range too) over 2^62 bytes
  */
 GY_MUST_CHECK gy_status gy_shape_count(const int64_t *sizes, int rank, size_t item_bytes,
                                        int64_t *count);

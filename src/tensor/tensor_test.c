@@ -12,12 +12,12 @@ enum { MOST = 4096 };
 /* What a tensor should hold: sizes and row-major values. */
 typedef struct oracle {
     int rank;
-    int64_t sizes[GY_MAX_RANK];
+    int64_t sizes[GY_TENSOR_RANK_MAX];
     int64_t count;
     double values[MOST];
 } oracle;
 
-static void unravel(const oracle *from, int64_t index, int64_t place[GY_MAX_RANK])
+static void unravel(const oracle *from, int64_t index, int64_t place[GY_TENSOR_RANK_MAX])
 {
     for (int dim = from->rank - 1; dim >= 0; dim--) {
         place[dim] = index % from->sizes[dim];
@@ -25,7 +25,7 @@ static void unravel(const oracle *from, int64_t index, int64_t place[GY_MAX_RANK
     }
 }
 
-static int64_t ravel(const oracle *in, const int64_t place[GY_MAX_RANK])
+static int64_t ravel(const oracle *in, const int64_t place[GY_TENSOR_RANK_MAX])
 {
     int64_t index = 0;
     for (int dim = 0; dim < in->rank; dim++) {
@@ -49,7 +49,7 @@ static void oracle_slice(oracle *of, int dim, int64_t begin, int64_t end, int64_
     of->sizes[dim] = (end - begin + step - 1) / step;
     recount(of);
     for (int64_t i = 0; i < of->count; i++) {
-        int64_t place[GY_MAX_RANK];
+        int64_t place[GY_TENSOR_RANK_MAX];
         unravel(of, i, place);
         place[dim] = begin + place[dim] * step;
         of->values[i] = old.values[ravel(&old, place)];
@@ -64,7 +64,7 @@ static void oracle_permute(oracle *of, const int *dims)
         of->sizes[dim] = old.sizes[dims[dim]];
     }
     for (int64_t i = 0; i < of->count; i++) {
-        int64_t place[GY_MAX_RANK], from[GY_MAX_RANK];
+        int64_t place[GY_TENSOR_RANK_MAX], from[GY_TENSOR_RANK_MAX];
         unravel(of, i, place);
         for (int dim = 0; dim < of->rank; dim++) {
             from[dims[dim]] = place[dim];
@@ -126,7 +126,7 @@ static void random_step(gy_random *random, gy_tensor **tensor, oracle *expected)
         assert_ok(gy_tensor_slice(*tensor, dim, begin, end, step, &next));
         oracle_slice(expected, dim, begin, end, step);
     } else if (kind == 1) {
-        int dims[GY_MAX_RANK];
+        int dims[GY_TENSOR_RANK_MAX];
         for (int i = 0; i < expected->rank; i++) {
             int at = (int)gy_random_below(random, (uint64_t)i + 1);
             dims[i] = dims[at];
@@ -144,7 +144,7 @@ static void random_step(gy_random *random, gy_tensor **tensor, oracle *expected)
             }
         }
         expected->sizes[expected->rank++] = rest;
-        int64_t sizes[GY_MAX_RANK];
+        int64_t sizes[GY_TENSOR_RANK_MAX];
         memcpy(sizes, expected->sizes, sizeof(sizes));
         if (rest > 0 && gy_random_below(random, 2) == 0) {
             sizes[gy_random_below(random, (uint64_t)expected->rank)] = -1;

@@ -12,8 +12,8 @@ static const int64_t max_bytes = INT64_C(1) << 62;
 gy_status gy_shape_count(const int64_t *sizes, int rank, size_t item_bytes, int64_t *count)
 {
     GY_ASSERT(item_bytes >= 1 && item_bytes <= 64);
-    if (rank < 0 || rank > GY_MAX_RANK) {
-        return gy_fail(GY_ARG, "rank %d, expected 0 to %d", rank, GY_MAX_RANK);
+    if (rank < 0 || rank > GY_TENSOR_RANK_MAX) {
+        return gy_fail(GY_ARG, "rank %d, expected 0 to %d", rank, GY_TENSOR_RANK_MAX);
     }
     int64_t product =
         (int64_t)item_bytes; /* without the sizes that are 0: bounds strides too */
@@ -142,7 +142,8 @@ gy_view gy_view_permute(const gy_view *view, const int *dims)
 
 gy_view gy_view_spread(const gy_view *view, const int64_t *sizes, int rank)
 {
-    GY_ASSERT(view->format == GY_FORMAT_DENSE && rank >= view->rank && rank <= GY_MAX_RANK);
+    GY_ASSERT(view->format == GY_FORMAT_DENSE && rank >= view->rank &&
+              rank <= GY_TENSOR_RANK_MAX);
     gy_view spread = *view;
     spread.rank = rank;
     for (int dim = 0; dim < rank; dim++) {
@@ -182,7 +183,7 @@ size_t gy_view_bytes(const gy_view *view)
 
 int64_t gy_view_offset(const gy_view *view, int64_t index)
 {
-    int64_t place[GY_MAX_RANK];
+    int64_t place[GY_TENSOR_RANK_MAX];
     for (int dim = view->rank - 1; dim >= 0; dim--) {
         place[dim] = index % view->sizes[dim];
         index /= view->sizes[dim];

@@ -48,8 +48,8 @@ static gy_dataset points(void)
 /* batch norm 0, dense 1, batch norm 2, relu 3, dropout 4, dense 5 */
 static gy_model *new_model(const char *const *class_names)
 {
-    gy_layer layers[] = {gy_batch_norm_layer(), gy_dense(6),           gy_batch_norm_layer(),
-                         gy_relu_layer(),       gy_dropout_layer(0.2), gy_dense(CLASSES)};
+    gy_layer layers[] = {gy_layer_batch_norm(), gy_layer_dense(6),     gy_layer_batch_norm(),
+                         gy_layer_relu(),       gy_layer_dropout(0.2), gy_layer_dense(CLASSES)};
     layers[0].momentum = 0.25;
     gy_model *model = NULL;
     assert_ok(gy_model_new(&(gy_model_options){.name = "normal",
@@ -69,7 +69,7 @@ static gy_model *new_model(const char *const *class_names)
 static gy_train_options usual(void)
 {
     return (gy_train_options){
-        .epochs = 4, .batch = BATCH, .optimizer = GY_ADAM, .rate = 0.02, .seed = 9};
+        .epochs = 4, .batch = BATCH, .optimizer = GY_OPTIMIZER_ADAM, .rate = 0.02, .seed = 9};
 }
 
 static void train(gy_model *model, const gy_train_options *options)
@@ -136,7 +136,7 @@ static void predict(gy_model *model, int64_t rows, double out[SAMPLES * CLASSES]
         for (int64_t i = 0; i < count * WIDTH; i++) {
             gy_tensor_set(x, i, value_at(from + i / WIDTH, (int)(i % WIDTH)));
         }
-        assert_ok(gy_predict(model, x, &y));
+        assert_ok(gy_model_predict(model, x, &y));
         for (int64_t i = 0; i < count * CLASSES; i++) {
             out[from * CLASSES + i] = gy_tensor_get(y, i);
         }
@@ -178,9 +178,9 @@ static void a_trained_model_predicts_alike_in_any_batch_and_when_loaded(void **s
     assert_ok(gy_model_load(path, NULL, &loaded));
     predict(loaded, 1, some);
     expect_alike(all, some);
-    assert_ok(gy_evaluate(model, &set, 1, &loss[0], &accuracy[0], NULL));
-    assert_ok(gy_evaluate(model, &set, 7, &loss[1], &accuracy[1], NULL));
-    assert_ok(gy_evaluate(loaded, &set, SAMPLES, &loss[2], &accuracy[2], NULL));
+    assert_ok(gy_model_evaluate(model, &set, 1, &loss[0], &accuracy[0], NULL));
+    assert_ok(gy_model_evaluate(model, &set, 7, &loss[1], &accuracy[1], NULL));
+    assert_ok(gy_model_evaluate(loaded, &set, SAMPLES, &loss[2], &accuracy[2], NULL));
     assert_true(accuracy[0] > 0.9);
     for (int i = 1; i < 3; i++) {
         assert_true(fabs(loss[0] - loss[i]) < 1e-9 && accuracy[0] == accuracy[i]);

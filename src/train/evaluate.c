@@ -7,7 +7,7 @@
 
 gy_status gy_batch_new(const gy_model *model, int64_t rows, gy_batch *batch)
 {
-    int64_t sizes[GY_MAX_RANK] = {rows};
+    int64_t sizes[GY_TENSOR_RANK_MAX] = {rows};
     memcpy(&sizes[1], model->input_sizes, (size_t)model->input_rank * sizeof(*sizes));
     *batch = (gy_batch){.rows = rows, .classes = model->classes};
     GY_TRY(gy_tensor_new(NULL, model->dtype, sizes, model->input_rank + 1, &batch->x));
@@ -130,8 +130,8 @@ static gy_status share(gy_model *model, int64_t count, tally *sum)
     return GY_OK;
 }
 
-gy_status gy_evaluate(gy_model *model, gy_dataset *dataset, int64_t batch, double *loss,
-                      double *accuracy, int32_t *predicted)
+gy_status gy_model_evaluate(gy_model *model, gy_dataset *dataset, int64_t batch, double *loss,
+                            double *accuracy, int32_t *predicted)
 {
     if (batch < 1) {
         return gy_fail(GY_ARG, "batch %lld, expected at least 1", (long long)batch);
@@ -157,7 +157,7 @@ gy_status gy_evaluate(gy_model *model, gy_dataset *dataset, int64_t batch, doubl
     return GY_OK;
 }
 
-gy_status gy_predict(gy_model *model, gy_tensor *x, gy_tensor **out)
+gy_status gy_model_predict(gy_model *model, gy_tensor *x, gy_tensor **out)
 {
     if (model->comm != NULL && gy_comm_size(model->comm) > 1) {
         return gy_fail(GY_STATE, "predict runs on one rank, the model is spread over %d",

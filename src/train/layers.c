@@ -29,42 +29,42 @@ static const struct {
     [GY_LAYER_BATCH_NORM] = {"batch_norm", HAS_NORM},
 };
 
-gy_layer gy_dense(int64_t units)
+gy_layer gy_layer_dense(int64_t units)
 {
     return (gy_layer){.kind = GY_LAYER_DENSE, .units = units};
 }
 
-gy_layer gy_conv2d_layer(int64_t filters, int window, int pad)
+gy_layer gy_layer_conv2d(int64_t filters, int window, int pad)
 {
     return (gy_layer){.kind = GY_LAYER_CONV2D, .units = filters, .window = window, .pad = pad};
 }
 
-gy_layer gy_max_pool_layer(int window)
+gy_layer gy_layer_max_pool(int window)
 {
     return (gy_layer){.kind = GY_LAYER_MAX_POOL, .window = window, .stride = window};
 }
 
-gy_layer gy_average_pool_layer(int window)
+gy_layer gy_layer_average_pool(int window)
 {
     return (gy_layer){.kind = GY_LAYER_AVERAGE_POOL, .window = window, .stride = window};
 }
 
-gy_layer gy_relu_layer(void)
+gy_layer gy_layer_relu(void)
 {
     return (gy_layer){.kind = GY_LAYER_RELU};
 }
 
-gy_layer gy_dropout_layer(double rate)
+gy_layer gy_layer_dropout(double rate)
 {
     return (gy_layer){.kind = GY_LAYER_DROPOUT, .rate = rate};
 }
 
-gy_layer gy_flatten_layer(void)
+gy_layer gy_layer_flatten(void)
 {
     return (gy_layer){.kind = GY_LAYER_FLATTEN};
 }
 
-gy_layer gy_batch_norm_layer(void)
+gy_layer gy_layer_batch_norm(void)
 {
     return (gy_layer){.kind = GY_LAYER_BATCH_NORM};
 }
@@ -249,7 +249,7 @@ static gy_node apply_dense(gy_model *model, int index, gy_node x)
         layer_parameter(model, index, "weight", (int64_t[]){inputs, units}, 2, he_of(inputs));
     gy_node bias =
         layer_parameter(model, index, "bias", (int64_t[]){units}, 1, gy_init_zeros());
-    return gy_add(gy_matmul(x, weight), bias);
+    return gy_op_add(gy_op_matmul(x, weight), bias);
 }
 
 static gy_node apply_conv2d(gy_model *model, int index, gy_node x)
@@ -265,8 +265,8 @@ static gy_node apply_conv2d(gy_model *model, int index, gy_node x)
                                       he_of(channels * layer->window * layer->window));
     gy_node bias =
         layer_parameter(model, index, "bias", (int64_t[]){layer->units}, 1, gy_init_zeros());
-    gy_node y = gy_conv2d(x, filters, GY_MAX(layer->stride, 1), layer->pad);
-    return gy_add(y, gy_reshape(bias, (int64_t[]){layer->units, 1, 1}, 3));
+    gy_node y = gy_op_conv2d(x, filters, GY_MAX(layer->stride, 1), layer->pad);
+    return gy_op_add(y, gy_op_reshape(bias, (int64_t[]){layer->units, 1, 1}, 3));
 }
 
 static gy_node apply_flatten(gy_node x)
@@ -275,7 +275,7 @@ static gy_node apply_flatten(gy_node x)
     if (type == NULL) {
         return x;
     }
-    return gy_reshape(x, (int64_t[]){type->rank > 0 ? type->sizes[0] : 1, GY_ANY}, 2);
+    return gy_op_reshape(x, (int64_t[]){type->rank > 0 ? type->sizes[0] : 1, GY_ANY}, 2);
 }
 
 /* One value for each channel. */
@@ -306,15 +306,15 @@ static gy_node apply_batch_norm(gy_model *model, int index, gy_node x, bool is_t
     gy_node variance =
         channel_slot(model, index, channels, "running_variance", 1, GY_SLOT_STATISTIC);
     if (!is_training || model->is_frozen[index]) {
-        return gy_batch_norm_inference(x, gain, bias, mean, variance, epsilon_of(layer));
+        return gy_op_batch_norm_inference(x, gain, bias, mean, variance, epsilon_of(layer));
     }
     if (positions == 1 && model->pair_layer < 0) {
         model->pair_layer = index;
     }
-    gy_batch_norm_updates(x, mean, variance, momentum_of(layer),
-                          &model->statistics[model->statistic_count]);
+    gy_op_batch_norm_updates(x, mean, variance, momentum_of(layer),
+                             &model->statistics[model->statistic_count]);
     model->statistic_count += 2;
-    return gy_batch_norm(x, gain, bias, epsilon_of(layer));
+    return gy_op_batch_norm(x, gain, bias, epsilon_of(layer));
 }
 
 gy_node gy_layers_apply(gy_model *model, gy_node x, bool is_training)
@@ -329,25 +329,25 @@ gy_node gy_layers_apply(gy_model *model, gy_node x, bool is_training)
             x = apply_conv2d(model, i, x);
             break;
         case GY_LAYER_MAX_POOL:
-            x = gy_max_pool(x, layer->window, GY_MAX(layer->stride, 1), layer->pad);
+            x = gy_op_max_pool(x, layer->window, GY_MAX(layer->stride, 1), layer->pad);
             break;
         case GY_LAYER_AVERAGE_POOL:
-            x = gy_average_pool(x, layer->window, GY_MAX(layer->stride, 1), layer->pad);
+            x = gy_op_average_pool(x, layer->window, GY_MAX(layer->stride, 1), layer->pad);
             break;
         case GY_LAYER_RELU:
-            x = gy_relu(x);
+            x = gy_op_relu(x);
             break;
         case GY_LAYER_TANH:
-            x = gy_tanh(x);
+            x = gy_op_tanh(x);
             break;
         case GY_LAYER_SIGMOID:
-            x = gy_sigmoid(x);
+            x = gy_op_sigmoid(x);
             break;
         case GY_LAYER_GELU:
-            x = gy_gelu(x);
+            x = gy_op_gelu(x);
             break;
         case GY_LAYER_DROPOUT:
-            x = is_training && layer->rate > 0 ? gy_dropout(x, layer->rate) : x;
+            x = is_training && layer->rate > 0 ? gy_op_dropout(x, layer->rate) : x;
             break;
         case GY_LAYER_FLATTEN:
             x = apply_flatten(x);

@@ -64,7 +64,7 @@ static void what_no_file_could_hold_is_refused(void **state)
         assert_non_null(strstr(gy_error_text(), "model: "));
     }
     static const char *const names[] = {"a", "b\nc", "d"};
-    const gy_layer dense = gy_dense(CLASSES);
+    const gy_layer dense = gy_layer_dense(CLASSES);
     options.layers = &dense;
     options.class_names = names;
     options.class_count = CLASSES;

@@ -67,7 +67,8 @@ gy_status gy_train_check(const gy_model *model, const gy_dataset *train, const g
         {"epochs", o->epochs, 1, 1e9, "at least 1"},
         {"batch", (double)o->batch, 1, 1e12, "at least 1"},
         {"accumulate", o->accumulate, 1, 1e6, "1 to 1000000"},
-        {"optimizer", (double)o->optimizer, GY_SGD, GY_ADAMW, "a gy_optimizer_kind"},
+        {"optimizer", (double)o->optimizer, GY_OPTIMIZER_SGD, GY_OPTIMIZER_ADAMW,
+         "a gy_optimizer_kind"},
         {"schedule", (double)o->schedule, GY_SCHEDULE_CONSTANT, GY_SCHEDULE_LINEAR,
          "a gy_schedule_kind"},
         {"rate", o->rate, 1e-300, 1e300, "above 0"},
@@ -186,7 +187,7 @@ static void set_scalars(loop *l, int64_t step)
     double rate = gy_schedule_rate(o, step, l->steps, l->steps_per_epoch);
     double updates = (double)(step + 1);
     gy_tensor_set(l->scalars[2], 0, rate);
-    if (o->optimizer == GY_ADAM || o->optimizer == GY_ADAMW) {
+    if (o->optimizer == GY_OPTIMIZER_ADAM || o->optimizer == GY_OPTIMIZER_ADAMW) {
         gy_tensor_set(l->scalars[1], 0, 1 / sqrt(1 - pow(o->beta2, updates)));
         rate /= 1 - pow(o->beta1, updates);
     }
@@ -299,8 +300,8 @@ static gy_status run_step(loop *l)
 /* Test at an epoch's end; decides about stopping early. */
 static gy_status test_model(loop *l)
 {
-    GY_TRY(gy_evaluate(l->model, l->test, GY_MAX(l->options.batch, 256), &l->result.test_loss,
-                       &l->result.test_accuracy, NULL));
+    GY_TRY(gy_model_evaluate(l->model, l->test, GY_MAX(l->options.batch, 256),
+                             &l->result.test_loss, &l->result.test_accuracy, NULL));
     if (l->result.test_loss < l->state.best_loss) {
         l->state.best_loss = l->result.test_loss;
         l->state.epochs_worse = 0;

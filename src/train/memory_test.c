@@ -183,7 +183,7 @@ static gy_status predict(void *arg)
         gy_view view = gy_tensor_pin(x);
         memcpy(view.data, pixels, sizeof(pixels));
         gy_tensor_unpin(x);
-        status = gy_predict(arg, x, &out);
+        status = gy_model_predict(arg, x, &out);
     }
     gy_tensor_drop(x);
     gy_tensor_drop(out);

@@ -21,7 +21,7 @@ gy_node gy_model_slot(gy_model *model, const char *name, const int64_t *sizes, i
     gy_slot *slot = &model->slots[model->slot_count];
     *slot = (gy_slot){.kind = kind};
     snprintf(slot->name, sizeof(slot->name), "%s", name);
-    slot->node = gy_parameter(model->graph, slot->name, model->dtype, sizes, rank, init);
+    slot->node = gy_graph_parameter(model->graph, slot->name, model->dtype, sizes, rank, init);
     if (slot->node.index >= 0) {
         model->slot_count++;
     }
@@ -31,16 +31,16 @@ gy_node gy_model_slot(gy_model *model, const char *name, const int64_t *sizes, i
 /* Forward pass for training and for use, losses, predictions. */
 static gy_status build_forward(gy_model *model)
 {
-    int64_t sizes[GY_MAX_RANK] = {GY_BATCH};
+    int64_t sizes[GY_TENSOR_RANK_MAX] = {GY_BATCH};
     memcpy(&sizes[1], model->input_sizes, (size_t)model->input_rank * sizeof(*sizes));
-    model->x = gy_input(model->graph, "x", model->dtype, sizes, model->input_rank + 1);
-    model->labels = gy_input(model->graph, "labels", GY_I32, (int64_t[]){GY_BATCH}, 1);
+    model->x = gy_graph_input(model->graph, "x", model->dtype, sizes, model->input_rank + 1);
+    model->labels = gy_graph_input(model->graph, "labels", GY_I32, (int64_t[]){GY_BATCH}, 1);
     gy_node training = gy_layers_apply(model, model->x, true);
-    model->train_loss = gy_cross_entropy(training, model->labels);
+    model->train_loss = gy_op_cross_entropy(training, model->labels);
     gy_node logits = gy_layers_apply(model, model->x, false);
-    model->loss = gy_cross_entropy(logits, model->labels);
-    model->log_probabilities = gy_log_softmax(logits, 1);
-    model->predicted = gy_argmax(logits, 1);
+    model->loss = gy_op_cross_entropy(logits, model->labels);
+    model->log_probabilities = gy_op_log_softmax(logits, 1);
+    model->predicted = gy_op_argmax(logits, 1);
     GY_TRY(model->slot_status);
     GY_TRY(gy_graph_status(model->graph));
     const gy_type *type = gy_graph_type(model->graph, (gy_value){logits.index, logits.output});
@@ -185,9 +185,9 @@ static gy_status check_options(const gy_model_options *options)
         return gy_fail(GY_TYPE, "model: element type %s, expected f32 or f64",
                        gy_dtype_name(options->dtype));
     }
-    if (options->input_rank < 1 || options->input_rank >= GY_MAX_RANK) {
+    if (options->input_rank < 1 || options->input_rank >= GY_TENSOR_RANK_MAX) {
         return gy_fail(GY_ARG, "model: input of %d dimensions, expected 1 to %d",
-                       options->input_rank, GY_MAX_RANK - 1);
+                       options->input_rank, GY_TENSOR_RANK_MAX - 1);
     }
     int64_t count = 1;
     for (int i = 0; i < options->input_rank; i++) {
@@ -337,14 +337,14 @@ gy_status gy_model_freeze(gy_model *model, int index, bool is_frozen)
 gy_status gy_model_named(const char *name, const gy_model_options *options, int classes,
                          gy_model **model)
 {
-    const gy_layer softmax[] = {gy_flatten_layer(), gy_dense(classes)};
-    const gy_layer mlp[] = {gy_flatten_layer(), gy_dense(512),   gy_relu_layer(),
-                            gy_dense(512),      gy_relu_layer(), gy_dense(classes)};
+    const gy_layer softmax[] = {gy_layer_flatten(), gy_layer_dense(classes)};
+    const gy_layer mlp[] = {gy_layer_flatten(),  gy_layer_dense(512), gy_layer_relu(),
+                            gy_layer_dense(512), gy_layer_relu(),     gy_layer_dense(classes)};
     const gy_layer lenet[] = {
-        gy_conv2d_layer(32, 5, 2), gy_relu_layer(),   gy_max_pool_layer(2),
-        gy_conv2d_layer(64, 5, 2), gy_relu_layer(),   gy_max_pool_layer(2),
-        gy_flatten_layer(),        gy_dense(512),     gy_relu_layer(),
-        gy_dropout_layer(0.5),     gy_dense(classes),
+        gy_layer_conv2d(32, 5, 2), gy_layer_relu(),         gy_layer_max_pool(2),
+        gy_layer_conv2d(64, 5, 2), gy_layer_relu(),         gy_layer_max_pool(2),
+        gy_layer_flatten(),        gy_layer_dense(512),     gy_layer_relu(),
+        gy_layer_dropout(0.5),     gy_layer_dense(classes),
     };
     const struct {
         const char *name;

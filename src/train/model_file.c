@@ -100,9 +100,9 @@ static gy_status parse_sizes(const char *text, gy_model_options *options)
         char *end = NULL;
         long long size = strtoll(at, &end, 10);
         if (end == at || size < 1 || size > (1LL << 40) ||
-            options->input_rank == GY_MAX_RANK - 1) {
+            options->input_rank == GY_TENSOR_RANK_MAX - 1) {
             return gy_fail(GY_FORMAT, "input sizes '%.40s': expected up to %d numbers", text,
-                           GY_MAX_RANK - 1);
+                           GY_TENSOR_RANK_MAX - 1);
         }
         options->input_sizes[options->input_rank++] = size;
         at = end + strspn(end, " ");

@@ -23,7 +23,7 @@
 gy_train_options gy_train_defaults(const gy_train_options *options)
 {
     gy_train_options o = *options;
-    bool is_adam = o.optimizer == GY_ADAM || o.optimizer == GY_ADAMW;
+    bool is_adam = o.optimizer == GY_OPTIMIZER_ADAM || o.optimizer == GY_OPTIMIZER_ADAMW;
     o.rate = o.rate == 0 ? (is_adam ? 1e-3 : 1e-2) : o.rate;
     o.momentum = o.momentum == 0 ? 0.9 : o.momentum;
     o.beta1 = o.beta1 == 0 ? 0.9 : o.beta1;
@@ -37,7 +37,7 @@ gy_train_options gy_train_defaults(const gy_train_options *options)
 
 static gy_node scaled(gy_model *model, gy_node value, double by)
 {
-    return gy_mul(value, gy_scalar(model->graph, model->dtype, by));
+    return gy_op_mul(value, gy_graph_scalar(model->graph, model->dtype, by));
 }
 
 /* State of a parameter, zero at first. */
@@ -56,53 +56,56 @@ static int update_one(gy_model *model, const gy_train_options *o, gy_slot slot,
 {
     gy_node w = slot.node;
     gy_node rate = model->update.rate;
-    if (o->weight_decay > 0 && o->optimizer != GY_ADAMW) {
-        gradient = gy_add(gradient, scaled(model, w, o->weight_decay));
+    if (o->weight_decay > 0 && o->optimizer != GY_OPTIMIZER_ADAMW) {
+        gradient = gy_op_add(gradient, scaled(model, w, o->weight_decay));
     }
-    if (o->optimizer == GY_SGD) {
-        fetches[0] = gy_assign(w, gy_sub(w, gy_mul(gradient, rate)));
+    if (o->optimizer == GY_OPTIMIZER_SGD) {
+        fetches[0] = gy_op_assign(w, gy_op_sub(w, gy_op_mul(gradient, rate)));
         return 1;
     }
-    if (o->optimizer == GY_MOMENTUM || o->optimizer == GY_NESTEROV) {
+    if (o->optimizer == GY_OPTIMIZER_MOMENTUM || o->optimizer == GY_OPTIMIZER_NESTEROV) {
         gy_node velocity = state_of(model, &slot, "velocity");
-        gy_node next = gy_add(scaled(model, velocity, o->momentum), gradient);
-        gy_node step = o->optimizer == GY_MOMENTUM
+        gy_node next = gy_op_add(scaled(model, velocity, o->momentum), gradient);
+        gy_node step = o->optimizer == GY_OPTIMIZER_MOMENTUM
                            ? next
-                           : gy_add(gradient, scaled(model, next, o->momentum));
-        fetches[0] = gy_assign(w, gy_sub(w, gy_mul(step, rate)));
-        fetches[1] = gy_assign(velocity, next);
+                           : gy_op_add(gradient, scaled(model, next, o->momentum));
+        fetches[0] = gy_op_assign(w, gy_op_sub(w, gy_op_mul(step, rate)));
+        fetches[1] = gy_op_assign(velocity, next);
         return 2;
     }
     gy_node mean = state_of(model, &slot, "mean");
     gy_node square = state_of(model, &slot, "square");
     gy_node next_mean =
-        gy_add(scaled(model, mean, o->beta1), scaled(model, gradient, 1 - o->beta1));
-    gy_node next_square = gy_add(scaled(model, square, o->beta2),
-                                 scaled(model, gy_mul(gradient, gradient), 1 - o->beta2));
-    gy_node below = gy_add(gy_mul(gy_sqrt(next_square), model->update.correction),
-                           gy_scalar(model->graph, model->dtype, o->epsilon));
+        gy_op_add(scaled(model, mean, o->beta1), scaled(model, gradient, 1 - o->beta1));
+    gy_node next_square = gy_op_add(scaled(model, square, o->beta2),
+                                    scaled(model, gy_op_mul(gradient, gradient), 1 - o->beta2));
+    gy_node below = gy_op_add(gy_op_mul(gy_op_sqrt(next_square), model->update.correction),
+                              gy_graph_scalar(model->graph, model->dtype, o->epsilon));
     gy_node from = w;
-    if (o->optimizer == GY_ADAMW && o->weight_decay > 0) {
-        from = gy_sub(w, gy_mul(scaled(model, w, o->weight_decay), model->update.plain_rate));
+    if (o->optimizer == GY_OPTIMIZER_ADAMW && o->weight_decay > 0) {
+        from = gy_op_sub(
+            w, gy_op_mul(scaled(model, w, o->weight_decay), model->update.plain_rate));
     }
-    fetches[0] = gy_assign(w, gy_sub(from, gy_div(gy_mul(next_mean, rate), below)));
-    fetches[1] = gy_assign(mean, next_mean);
-    fetches[2] = gy_assign(square, next_square);
+    fetches[0] = gy_op_assign(w, gy_op_sub(from, gy_op_div(gy_op_mul(next_mean, rate), below)));
+    fetches[1] = gy_op_assign(mean, next_mean);
+    fetches[2] = gy_op_assign(square, next_square);
     return 3;
 }
 
 /* Scale all gradients so that their common norm is at most `limit`. */
 static void clip(gy_model *model, double limit, gy_node *gradients, size_t count)
 {
-    gy_node total = gy_scalar(model->graph, model->dtype, 0);
+    gy_node total = gy_graph_scalar(model->graph, model->dtype, 0);
     for (size_t i = 0; i < count; i++) {
-        total = gy_add(total, gy_sum_over(gy_mul(gradients[i], gradients[i]), 0, false));
+        total = gy_op_add(total, gy_op_sum(gy_op_mul(gradients[i], gradients[i]), 0, false));
     }
-    gy_node one = gy_scalar(model->graph, model->dtype, 1);
-    gy_node norm = gy_add(gy_sqrt(total), gy_scalar(model->graph, model->dtype, 1e-6));
-    gy_node scale = gy_minimum(one, gy_div(gy_scalar(model->graph, model->dtype, limit), norm));
+    gy_node one = gy_graph_scalar(model->graph, model->dtype, 1);
+    gy_node norm =
+        gy_op_add(gy_op_sqrt(total), gy_graph_scalar(model->graph, model->dtype, 1e-6));
+    gy_node scale =
+        gy_op_minimum(one, gy_op_div(gy_graph_scalar(model->graph, model->dtype, limit), norm));
     for (size_t i = 0; i < count; i++) {
-        gradients[i] = gy_mul(gradients[i], scale);
+        gradients[i] = gy_op_mul(gradients[i], scale);
     }
 }
 
@@ -111,14 +114,14 @@ static void clip(gy_model *model, double limit, gy_node *gradients, size_t count
 static void accumulate(gy_model *model, const gy_slot *slots, size_t count, gy_node *gradients)
 {
     gy_update *update = &model->update;
-    update->share = gy_input(model->graph, "share", model->dtype, NULL, 0);
+    update->share = gy_graph_input(model->graph, "share", model->dtype, NULL, 0);
     update->gather_fetches[update->gather_count++] = model->train_loss;
     for (size_t i = 0; i < count; i++) {
         gy_node sum = state_of(model, &slots[i], "sum");
-        gradients[i] = gy_add(sum, gy_mul(gradients[i], update->share));
-        update->gather_fetches[update->gather_count++] = gy_assign(sum, gradients[i]);
-        gy_node zero = gy_mul(sum, gy_scalar(model->graph, model->dtype, 0));
-        update->fetches[update->fetch_count++] = gy_assign(sum, zero);
+        gradients[i] = gy_op_add(sum, gy_op_mul(gradients[i], update->share));
+        update->gather_fetches[update->gather_count++] = gy_op_assign(sum, gradients[i]);
+        gy_node zero = gy_op_mul(sum, gy_graph_scalar(model->graph, model->dtype, 0));
+        update->fetches[update->fetch_count++] = gy_op_assign(sum, zero);
     }
 }
 
@@ -133,18 +136,18 @@ static gy_status build(gy_model *model, const gy_train_options *o, const gy_slot
     for (size_t i = 0; i < count; i++) {
         wrt[i] = slots[i].node;
     }
-    gy_status status = gy_gradients(model->train_loss, wrt, (int)count, gradients);
+    gy_status status = gy_op_gradients(model->train_loss, wrt, (int)count, gradients);
     gy_free(wrt);
     GY_TRY(status);
-    update->rate = gy_input(model->graph, "rate", model->dtype, NULL, 0);
+    update->rate = gy_graph_input(model->graph, "rate", model->dtype, NULL, 0);
     update->correction = update->rate;
     update->plain_rate = update->rate;
     update->share = update->rate;
-    if (o->optimizer == GY_ADAM || o->optimizer == GY_ADAMW) {
-        update->correction = gy_input(model->graph, "correction", model->dtype, NULL, 0);
+    if (o->optimizer == GY_OPTIMIZER_ADAM || o->optimizer == GY_OPTIMIZER_ADAMW) {
+        update->correction = gy_graph_input(model->graph, "correction", model->dtype, NULL, 0);
     }
-    if (o->optimizer == GY_ADAMW && o->weight_decay > 0) {
-        update->plain_rate = gy_input(model->graph, "plain_rate", model->dtype, NULL, 0);
+    if (o->optimizer == GY_OPTIMIZER_ADAMW && o->weight_decay > 0) {
+        update->plain_rate = gy_graph_input(model->graph, "plain_rate", model->dtype, NULL, 0);
     }
     update->fetches[update->fetch_count++] = model->train_loss;
     if (o->accumulate > 1) {

@@ -21,7 +21,7 @@ gy_train_options gy_train_recipe(const char *model)
     gy_train_options options = {
         .epochs = 10,
         .batch = 128,
-        .optimizer = GY_ADAM,
+        .optimizer = GY_OPTIMIZER_ADAM,
         .rate = 1e-3,
         .schedule = GY_SCHEDULE_COSINE,
         .seed = 1,

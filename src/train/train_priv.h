@@ -42,7 +42,7 @@ struct gy_model {
     char name[GY_TRAIN_NAME_BYTES];
     gy_layer *layers;
     int layer_count, input_rank, classes;
-    int64_t input_sizes[GY_MAX_RANK];
+    int64_t input_sizes[GY_TENSOR_RANK_MAX];
     gy_dtype dtype;
     uint64_t seed;
     gy_comm *comm;

@@ -69,8 +69,8 @@ static gy_dataset points(void)
 
 static gy_model *new_model(double dropout)
 {
-    gy_layer layers[] = {gy_dense(8), gy_relu_layer(), gy_dropout_layer(dropout),
-                         gy_dense(CLASSES)};
+    gy_layer layers[] = {gy_layer_dense(8), gy_layer_relu(), gy_layer_dropout(dropout),
+                         gy_layer_dense(CLASSES)};
     gy_model *model = NULL;
     assert_ok(gy_model_new(&(gy_model_options){.name = "points",
                                                .layers = layers,
@@ -88,14 +88,14 @@ static void every_optimizer_learns(void **state)
 {
     (void)state;
     gy_dataset set = points();
-    for (int kind = GY_SGD; kind <= GY_ADAMW; kind++) {
+    for (int kind = GY_OPTIMIZER_SGD; kind <= GY_OPTIMIZER_ADAMW; kind++) {
         gy_model *model = new_model(0);
         gy_train_options options = {.epochs = 40,
                                     .batch = 10,
                                     .optimizer = (gy_optimizer_kind)kind,
-                                    .rate = kind >= GY_ADAM ? 0.02 : 0.1,
-                                    .weight_decay = kind == GY_ADAMW ? 0.01 : 0,
-                                    .clip_norm = kind == GY_MOMENTUM ? 1 : 0,
+                                    .rate = kind >= GY_OPTIMIZER_ADAM ? 0.02 : 0.1,
+                                    .weight_decay = kind == GY_OPTIMIZER_ADAMW ? 0.01 : 0,
+                                    .clip_norm = kind == GY_OPTIMIZER_MOMENTUM ? 1 : 0,
                                     .seed = 1};
         gy_train_result result;
         assert_ok(gy_train(model, &set, &set, &options, &result));
@@ -126,8 +126,8 @@ static void updates_match_their_formulas(void **state)
     (void)state;
     gy_dataset set = points();
     enum { COUNT = WIDTH * CLASSES };
-    for (int kind = GY_SGD; kind <= GY_ADAMW; kind++) {
-        gy_layer layer = gy_dense(CLASSES);
+    for (int kind = GY_OPTIMIZER_SGD; kind <= GY_OPTIMIZER_ADAMW; kind++) {
+        gy_layer layer = gy_layer_dense(CLASSES);
         gy_model *model = NULL;
         assert_ok(gy_model_new(&(gy_model_options){.layers = &layer,
                                                    .layer_count = 1,
@@ -152,12 +152,13 @@ static void updates_match_their_formulas(void **state)
         for (int i = 0; i < COUNT; i++) {
             double moved = (before[i] - first[i]) / 0.1;
             /* The first Adam step has length rate whatever the gradient. */
-            if (kind >= GY_ADAM) {
+            if (kind >= GY_OPTIMIZER_ADAM) {
                 assert_true(fabs(fabs(moved) - 1) < 1e-4);
             }
             after[i] = moved;
         }
-        if (kind == GY_SGD || kind == GY_MOMENTUM || kind == GY_NESTEROV) {
+        if (kind == GY_OPTIMIZER_SGD || kind == GY_OPTIMIZER_MOMENTUM ||
+            kind == GY_OPTIMIZER_NESTEROV) {
             /* dL/dW = X^T (softmax - onehot) / n, by hand. */
             double gradient[COUNT] = {0};
             for (int64_t n = 0; n < SAMPLES; n++) {
@@ -181,7 +182,7 @@ static void updates_match_their_formulas(void **state)
                     }
                 }
             }
-            double factor = kind == GY_NESTEROV ? 1.9 : 1;
+            double factor = kind == GY_OPTIMIZER_NESTEROV ? 1.9 : 1;
             for (int i = 0; i < COUNT; i++) {
                 assert_true(fabs(after[i] - factor * gradient[i]) < 1e-12);
             }
@@ -216,7 +217,7 @@ static void resumed_run_has_the_bits_of_the_whole(void **state)
         gy_train_options options = {.epochs = 3,
                                     .batch = 8,
                                     .accumulate = accumulate,
-                                    .optimizer = GY_ADAM,
+                                    .optimizer = GY_OPTIMIZER_ADAM,
                                     .rate = 0.01,
                                     .seed = 3,
                                     .schedule = GY_SCHEDULE_COSINE,
@@ -335,8 +336,8 @@ static void saved_models_load_and_predict_alike(void **state)
     int32_t second[SAMPLES];
     double loss[2];
     double accuracy[2];
-    assert_ok(gy_evaluate(model, &set, 7, &loss[0], &accuracy[0], first));
-    assert_ok(gy_evaluate(loaded, &set, SAMPLES, &loss[1], &accuracy[1], second));
+    assert_ok(gy_model_evaluate(model, &set, 7, &loss[0], &accuracy[0], first));
+    assert_ok(gy_model_evaluate(loaded, &set, SAMPLES, &loss[1], &accuracy[1], second));
     assert_memory_equal(first, second, sizeof(first));
     assert_true(fabs(loss[0] - loss[1]) < 1e-12);
     gy_model_free(loaded);
@@ -354,10 +355,10 @@ static void sets_that_do_not_fit_are_not_evaluated(void **state)
     wide.input_sizes[0] = WIDTH + 1;
     none.count = 0;
     rich.classes = CLASSES + 1;
-    assert_status(gy_evaluate(model, &wide, 10, &loss, &accuracy, NULL), GY_SHAPE);
+    assert_status(gy_model_evaluate(model, &wide, 10, &loss, &accuracy, NULL), GY_SHAPE);
     assert_non_null(strstr(gy_error_text(), "has samples [7], model points takes [6]"));
-    assert_status(gy_evaluate(model, &none, 10, &loss, &accuracy, NULL), GY_SHAPE);
-    assert_status(gy_evaluate(model, &rich, 10, &loss, &accuracy, NULL), GY_ARG);
+    assert_status(gy_model_evaluate(model, &none, 10, &loss, &accuracy, NULL), GY_SHAPE);
+    assert_status(gy_model_evaluate(model, &rich, 10, &loss, &accuracy, NULL), GY_ARG);
     gy_model_free(model);
 }
 
@@ -445,7 +446,7 @@ static void a_label_out_of_range_is_named_with_its_sample(void **state)
         gy_train_options options = {.epochs = 1, .batch = 8, .seed = 4};
         assert_status(gy_train(model, &set, NULL, &options, &result), GY_ARG);
         assert_non_null(strstr(gy_error_text(), expected));
-        assert_status(gy_evaluate(model, &set, 7, &loss, &accuracy, NULL), GY_ARG);
+        assert_status(gy_model_evaluate(model, &set, 7, &loss, &accuracy, NULL), GY_ARG);
         assert_non_null(strstr(gy_error_text(), expected));
         gy_model_free(model);
     }
@@ -465,7 +466,7 @@ static void means_are_over_rows(void **state)
     static const int64_t batches[] = {SAMPLES, 1, 7, 49, 51, 100000};
     double loss[GY_COUNT(batches)], accuracy[GY_COUNT(batches)];
     for (size_t i = 0; i < GY_COUNT(batches); i++) {
-        assert_ok(gy_evaluate(model, &wrong, batches[i], &loss[i], &accuracy[i], NULL));
+        assert_ok(gy_model_evaluate(model, &wrong, batches[i], &loss[i], &accuracy[i], NULL));
         assert_true(fabs(loss[i] - loss[0]) < 1e-12 * loss[0] && accuracy[i] == accuracy[0]);
     }
     gy_model_free(model);
@@ -533,11 +534,11 @@ static void nan_in_one_image_stops_with_its_step(void **state)
     (void)state;
     static const gy_dataset_ops ops = {
         .name = "one nan", .fill = one_nan_fill, .free = points_free};
-    const gy_layer wide[] = {gy_dense(64), gy_relu_layer(), gy_dense(32), gy_relu_layer(),
-                             gy_dense(CLASSES)};
-    const gy_layer image[] = {gy_conv2d_layer(16, 5, 2), gy_relu_layer(), gy_max_pool_layer(1),
-                              gy_conv2d_layer(16, 5, 2), gy_relu_layer(), gy_flatten_layer(),
-                              gy_dense(CLASSES)};
+    const gy_layer wide[] = {gy_layer_dense(64), gy_layer_relu(), gy_layer_dense(32),
+                             gy_layer_relu(), gy_layer_dense(CLASSES)};
+    const gy_layer image[] = {gy_layer_conv2d(16, 5, 2), gy_layer_relu(), gy_layer_max_pool(1),
+                              gy_layer_conv2d(16, 5, 2), gy_layer_relu(), gy_layer_flatten(),
+                              gy_layer_dense(CLASSES)};
     for (int kind = 0; kind < 2; kind++) {
         gy_dataset set = points();
         gy_model_options options = {.name = "points",
@@ -664,7 +665,7 @@ static void resuming_another_training_names_what_differs(void **state)
     gy_train_options options = kept;
     assert_status(gy_train(model, &wrong, NULL, &options, &result), GY_MISMATCH);
     assert_non_null(strstr(gy_error_text(), "the 50 samples of data set wrong are others now"));
-    options.optimizer = GY_ADAMW;
+    options.optimizer = GY_OPTIMIZER_ADAMW;
     assert_status(gy_train(model, &set, NULL, &options, &result), GY_MISMATCH);
     assert_non_null(strstr(gy_error_text(), "'optimizer sgd', this run 'optimizer adamw'"));
     options = kept;

@@ -151,7 +151,7 @@ static void mlp_curves_agree_in_f64(void **state)
                            .test = &test,
                            .options = {.epochs = epochs,
                                        .batch = 32,
-                                       .optimizer = GY_ADAM,
+                                       .optimizer = GY_OPTIMIZER_ADAM,
                                        .rate = 1e-3,
                                        .clip_norm = 1,
                                        .seed = 2}},
@@ -170,7 +170,7 @@ static void lenet_curves_agree_in_f64(void **state)
                            .test = &test,
                            .options = {.epochs = epochs,
                                        .batch = 8,
-                                       .optimizer = GY_MOMENTUM,
+                                       .optimizer = GY_OPTIMIZER_MOMENTUM,
                                        .rate = 0.01,
                                        .seed = 2}},
                   1e-9, "lenet f64");
@@ -238,7 +238,7 @@ static void uneven_batches_and_dropout_know_no_ranks(void **state)
                    .test = &test,
                    .options = {.epochs = 1,
                                .batch = batches[i],
-                               .optimizer = GY_NESTEROV,
+                               .optimizer = GY_OPTIMIZER_NESTEROV,
                                .rate = 0.02,
                                .seed = 4}};
         trial alone = trained(t, 1);
@@ -263,7 +263,7 @@ static void accumulated_batches_are_one_large_batch(void **state)
         {.kind = GY_LAYER_DENSE, .units = KIT_CLASSES},
     };
     gy_dataset train = kit_digits(47, 6);
-    for (int kind = GY_SGD; kind <= GY_ADAMW; kind++) {
+    for (int kind = GY_OPTIMIZER_SGD; kind <= GY_OPTIMIZER_ADAMW; kind++) {
         trial t = {.layers = plain,
                    .layer_count = GY_COUNT(plain),
                    .dtype = GY_F64,
@@ -312,7 +312,7 @@ static void batch_norm_knows_no_ranks(void **state)
                    .test = &test,
                    .options = {.epochs = 1,
                                .batch = batches[i],
-                               .optimizer = GY_MOMENTUM,
+                               .optimizer = GY_OPTIMIZER_MOMENTUM,
                                .rate = 0.02,
                                .seed = 4}};
         trial alone = trained(t, 1);

@@ -95,9 +95,7 @@ static int part_train(const char *folder)
     if (status == GY_OK) {
         status = gy_train(
             model, &digits, &digits,
-            &(gy_train_options){
-                .epochs = 2, .batch = 24, .optimizer = GY_SGD, .rate = 0.05, .seed = 5},
-            &result);
+            &(gy_train_options){.epochs = 2, .batch = 24, .rate = 0.05, .seed = 5}, &result);
     }
     if (status == GY_OK) {
         gy_train_result_free(&result);

@@ -188,7 +188,7 @@ static gy_status train_small(gy_comm *comm, small_job *job)
     gy_train_options options = job->options;
     options.epochs = 2;
     options.batch = options.batch == 0 ? 10 : options.batch;
-    options.optimizer = GY_ADAM;
+    options.optimizer = GY_OPTIMIZER_ADAM;
     options.checkpoint_every = 1;
     gy_train_result result;
     GY_TRY(new_model(comm, job->seed, &model));

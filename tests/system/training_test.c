@@ -77,7 +77,7 @@ static gy_status train(job *own, const char *folder)
     gy_train_options options = {.epochs = EPOCHS,
                                 .batch = BATCH,
                                 .accumulate = ACCUMULATE,
-                                .optimizer = is_nan ? GY_SGD : GY_ADAM,
+                                .optimizer = is_nan ? GY_OPTIMIZER_SGD : GY_OPTIMIZER_ADAM,
                                 .rate = is_nan ? 1e38 : 0.01,
                                 .schedule = GY_SCHEDULE_COSINE,
                                 .seed = 5,

@@ -12,7 +12,7 @@
 typedef struct site {
     gy_graph *out;
     const gy_graph_node *node;
-    gy_value inputs[GY_MAX_INPUTS];
+    gy_value inputs[GY_OP_INPUTS_MAX];
 } site;
 
 typedef gy_value (*rule)(const site *at);
@@ -37,7 +37,7 @@ static gy_value apply(const site *at, const gy_op *op, const gy_attributes *attr
 static bool is_fill_of(const site *at, int k, double wanted)
 {
     const gy_graph_node *node = input_node(at, k);
-    return node->op == &gy_op_fill && node->attributes.shape.value == wanted;
+    return node->op == &gy_ops_row_fill && node->attributes.shape.value == wanted;
 }
 
 /* Input k as the result, when it has the result's sizes. */
@@ -63,9 +63,9 @@ static gy_value simplify_add(const site *at)
         if (is_fill_of(at, 1 - k, 0)) {
             return input_if_same(at, k);
         }
-        if (input_node(at, 1 - k)->op == &gy_op_neg) {
+        if (input_node(at, 1 - k)->op == &gy_ops_row_neg) {
             const gy_value pair[2] = {at->inputs[k], input_node(at, 1 - k)->inputs[0]};
-            return apply(at, &gy_op_sub, NULL, pair, 2);
+            return apply(at, &gy_ops_row_sub, NULL, pair, 2);
         }
     }
     return GY_NO_VALUE;
@@ -76,9 +76,9 @@ static gy_value simplify_sub(const site *at)
     if (is_fill_of(at, 1, 0)) {
         return input_if_same(at, 0);
     }
-    if (input_node(at, 1)->op == &gy_op_neg) {
+    if (input_node(at, 1)->op == &gy_ops_row_neg) {
         const gy_value pair[2] = {at->inputs[0], input_node(at, 1)->inputs[0]};
-        return apply(at, &gy_op_add, NULL, pair, 2);
+        return apply(at, &gy_ops_row_add, NULL, pair, 2);
     }
     return GY_NO_VALUE;
 }
@@ -91,11 +91,11 @@ static gy_value simplify_mul(const site *at)
         }
         if (is_fill_of(at, 1 - k, -1) && is_float(&at->node->types[0]) &&
             !gy_value_is_none(input_if_same(at, k))) {
-            return apply(at, &gy_op_neg, NULL, &at->inputs[k], 1);
+            return apply(at, &gy_ops_row_neg, NULL, &at->inputs[k], 1);
         }
     }
     if (gy_value_is(at->inputs[0], at->inputs[1])) {
-        return apply(at, &gy_op_square, NULL, at->inputs, 1);
+        return apply(at, &gy_ops_row_square, NULL, at->inputs, 1);
     }
     return GY_NO_VALUE;
 }
@@ -107,7 +107,7 @@ static gy_value simplify_div(const site *at)
         return input_if_same(at, 0);
     }
     const gy_graph_node *below = input_node(at, 1);
-    if (below->op != &gy_op_fill || !is_float(&at->node->types[0])) {
+    if (below->op != &gy_ops_row_fill || !is_float(&at->node->types[0])) {
         return GY_NO_VALUE;
     }
     int exponent;
@@ -117,8 +117,8 @@ static gy_value simplify_div(const site *at)
     }
     gy_attributes attributes = below->attributes;
     attributes.shape.value = 1 / value;
-    const gy_value pair[2] = {at->inputs[0], apply(at, &gy_op_fill, &attributes, NULL, 0)};
-    return apply(at, &gy_op_mul, NULL, pair, 2);
+    const gy_value pair[2] = {at->inputs[0], apply(at, &gy_ops_row_fill, &attributes, NULL, 0)};
+    return apply(at, &gy_ops_row_mul, NULL, pair, 2);
 }
 
 static gy_value simplify_pow(const site *at)
@@ -127,26 +127,27 @@ static gy_value simplify_pow(const site *at)
         return input_if_same(at, 0);
     }
     if (is_fill_of(at, 1, 2) && !gy_value_is_none(input_if_same(at, 0))) {
-        return apply(at, &gy_op_square, NULL, at->inputs, 1);
+        return apply(at, &gy_ops_row_square, NULL, at->inputs, 1);
     }
     return GY_NO_VALUE;
 }
 
 static gy_value simplify_neg(const site *at)
 {
-    return input_node(at, 0)->op == &gy_op_neg ? input_node(at, 0)->inputs[0] : GY_NO_VALUE;
+    return input_node(at, 0)->op == &gy_ops_row_neg ? input_node(at, 0)->inputs[0]
+                                                    : GY_NO_VALUE;
 }
 
 static gy_value simplify_relu(const site *at)
 {
-    return input_node(at, 0)->op == &gy_op_relu ? at->inputs[0] : GY_NO_VALUE;
+    return input_node(at, 0)->op == &gy_ops_row_relu ? at->inputs[0] : GY_NO_VALUE;
 }
 
 static gy_value simplify_log(const site *at)
 {
     const gy_graph_node *below = input_node(at, 0);
-    return below->op == &gy_op_softmax
-               ? apply(at, &gy_op_log_softmax, &below->attributes, below->inputs, 1)
+    return below->op == &gy_ops_row_softmax
+               ? apply(at, &gy_ops_row_log_softmax, &below->attributes, below->inputs, 1)
                : GY_NO_VALUE;
 }
 
@@ -163,22 +164,22 @@ static gy_value simplify_cast(const site *at)
 static gy_value simplify_masked_pool(const site *at)
 {
     const gy_graph_node mask = *input_node(at, 0), spread = *input_node(at, 2);
-    if (mask.op != &gy_op_less_equal || spread.op != &gy_op_max_pool_gradient ||
+    if (mask.op != &gy_ops_row_less_equal || spread.op != &gy_ops_row_max_pool_gradient ||
         !is_fill_of(at, 1, 0) || !gy_value_is(mask.inputs[0], spread.inputs[0])) {
         return GY_NO_VALUE;
     }
     const gy_graph_node *zero = gy_graph_at(at->out, mask.inputs[1]);
-    if (zero->op != &gy_op_fill || zero->attributes.shape.value != 0 ||
+    if (zero->op != &gy_ops_row_fill || zero->attributes.shape.value != 0 ||
         zero->types[0].rank != 0 || input_type(at, 1)->rank != 0) {
         return GY_NO_VALUE;
     }
     gy_builder *builder = &at->out->builder;
-    gy_value pooled = apply(at, &gy_op_max_pool, &spread.attributes, mask.inputs, 1);
-    gy_value is_closed = gy_build2(builder, &gy_op_less_equal, pooled, mask.inputs[1]);
+    gy_value pooled = apply(at, &gy_ops_row_max_pool, &spread.attributes, mask.inputs, 1);
+    gy_value is_closed = gy_build2(builder, &gy_ops_row_less_equal, pooled, mask.inputs[1]);
     const gy_value choice[3] = {is_closed, at->inputs[1], spread.inputs[1]};
-    gy_value masked = gy_build(builder, &gy_op_select, NULL, choice, 3);
+    gy_value masked = gy_build(builder, &gy_ops_row_select, NULL, choice, 3);
     const gy_value pair[2] = {spread.inputs[0], masked};
-    return apply(at, &gy_op_max_pool_gradient, &spread.attributes, pair, 2);
+    return apply(at, &gy_ops_row_max_pool_gradient, &spread.attributes, pair, 2);
 }
 
 static gy_value simplify_select(const site *at)
@@ -190,8 +191,9 @@ static gy_value simplify_select(const site *at)
 static gy_value simplify_reshape(const site *at)
 {
     gy_value same = input_if_same(at, 0);
-    if (gy_value_is_none(same) && input_node(at, 0)->op == &gy_op_reshape) {
-        return apply(at, &gy_op_reshape, &at->node->attributes, input_node(at, 0)->inputs, 1);
+    if (gy_value_is_none(same) && input_node(at, 0)->op == &gy_ops_row_reshape) {
+        return apply(at, &gy_ops_row_reshape, &at->node->attributes, input_node(at, 0)->inputs,
+                     1);
     }
     return same;
 }
@@ -207,7 +209,7 @@ static gy_value simplify_transpose(const site *at)
     int rank = at->node->types[0].rank;
     gy_attributes attributes = at->node->attributes;
     gy_value source = at->inputs[0];
-    if (below->op == &gy_op_transpose) {
+    if (below->op == &gy_ops_row_transpose) {
         for (int i = 0; i < rank; i++) {
             attributes.permute.dims[i] =
                 below->attributes.permute.dims[at->node->attributes.permute.dims[i]];
@@ -223,13 +225,13 @@ static gy_value simplify_transpose(const site *at)
     }
     return gy_value_is(source, at->inputs[0])
                ? GY_NO_VALUE
-               : apply(at, &gy_op_transpose, &attributes, &source, 1);
+               : apply(at, &gy_ops_row_transpose, &attributes, &source, 1);
 }
 
 /* Swaps the last two dimensions and nothing else. */
 static bool is_matrix_transpose(const gy_graph_node *node)
 {
-    int rank = node->op == &gy_op_transpose ? node->types[0].rank : 0;
+    int rank = node->op == &gy_ops_row_transpose ? node->types[0].rank : 0;
     if (rank < 2) {
         return false;
     }
@@ -257,7 +259,7 @@ static gy_value simplify_matmul(const site *at)
             any = true;
         }
     }
-    return any ? apply(at, &gy_op_matmul, &attributes, inputs, at->node->input_count)
+    return any ? apply(at, &gy_ops_row_matmul, &attributes, inputs, at->node->input_count)
                : GY_NO_VALUE;
 }
 
@@ -267,13 +269,13 @@ static gy_value reshape_to(const site *at, gy_value value, const gy_type *type)
     memset(&attributes, 0, sizeof(attributes));
     attributes.shape.rank = type->rank;
     memcpy(attributes.shape.sizes, type->sizes, (size_t)type->rank * sizeof(type->sizes[0]));
-    return apply(at, &gy_op_reshape, &attributes, &value, 1);
+    return apply(at, &gy_ops_row_reshape, &attributes, &value, 1);
 }
 
 /* Max pooling's gradient puts each element of dy into one place of its image. */
 static bool is_spread_over(const gy_graph_node *node, uint32_t axes)
 {
-    return node->op == &gy_op_max_pool_gradient && (axes & 12) == 12 &&
+    return node->op == &gy_ops_row_max_pool_gradient && (axes & 12) == 12 &&
            node->attributes.pool.pad[0] < node->attributes.pool.window[0] &&
            node->attributes.pool.pad[1] < node->attributes.pool.window[1];
 }
@@ -285,10 +287,10 @@ static gy_value simplify_sum(const site *at)
     uint32_t axes = gy_reduce_axes(at->node->attributes.reduce.axes, type->rank);
     const gy_graph_node *below = input_node(at, 0);
     if (is_spread_over(below, axes)) {
-        return apply(at, &gy_op_sum, &at->node->attributes, &below->inputs[1], 1);
+        return apply(at, &gy_ops_row_sum, &at->node->attributes, &below->inputs[1], 1);
     }
     const gy_type *source =
-        below->op == &gy_op_broadcast_to ? gy_graph_type(at->out, below->inputs[0]) : type;
+        below->op == &gy_ops_row_broadcast_to ? gy_graph_type(at->out, below->inputs[0]) : type;
     int missing = type->rank - source->rank;
     double times = 1;
     for (int i = 0; i < type->rank; i++) {
@@ -302,7 +304,7 @@ static gy_value simplify_sum(const site *at)
     const gy_type *result = &at->node->types[0];
     gy_value value = reshape_to(at, source == type ? at->inputs[0] : below->inputs[0], result);
     return times == 1 ? value
-                      : gy_build2(&at->out->builder, &gy_op_mul, value,
+                      : gy_build2(&at->out->builder, &gy_ops_row_mul, value,
                                   gy_build_scalar_like(&at->out->builder, value, times));
 }
 
@@ -310,22 +312,22 @@ static const struct {
     const gy_op *op;
     rule simplify;
 } rules[] = {
-    {&gy_op_identity, simplify_identity},
-    {&gy_op_add, simplify_add},
-    {&gy_op_sub, simplify_sub},
-    {&gy_op_mul, simplify_mul},
-    {&gy_op_div, simplify_div},
-    {&gy_op_pow, simplify_pow},
-    {&gy_op_neg, simplify_neg},
-    {&gy_op_relu, simplify_relu},
-    {&gy_op_log, simplify_log},
-    {&gy_op_cast, simplify_cast},
-    {&gy_op_select, simplify_select},
-    {&gy_op_reshape, simplify_reshape},
-    {&gy_op_broadcast_to, simplify_broadcast},
-    {&gy_op_transpose, simplify_transpose},
-    {&gy_op_matmul, simplify_matmul},
-    {&gy_op_sum, simplify_sum},
+    {&gy_ops_row_identity, simplify_identity},
+    {&gy_ops_row_add, simplify_add},
+    {&gy_ops_row_sub, simplify_sub},
+    {&gy_ops_row_mul, simplify_mul},
+    {&gy_ops_row_div, simplify_div},
+    {&gy_ops_row_pow, simplify_pow},
+    {&gy_ops_row_neg, simplify_neg},
+    {&gy_ops_row_relu, simplify_relu},
+    {&gy_ops_row_log, simplify_log},
+    {&gy_ops_row_cast, simplify_cast},
+    {&gy_ops_row_select, simplify_select},
+    {&gy_ops_row_reshape, simplify_reshape},
+    {&gy_ops_row_broadcast_to, simplify_broadcast},
+    {&gy_ops_row_transpose, simplify_transpose},
+    {&gy_ops_row_matmul, simplify_matmul},
+    {&gy_ops_row_sum, simplify_sum},
 };
 
 static gy_value simplify(gy_pass *pass, int32_t index)

@@ -42,7 +42,8 @@ gy_status gy_rewrite_dead(const gy_graph *in, gy_graph **out)
 static gy_value used(const gy_pass *pass, gy_value in)
 {
     gy_value value = gy_pass_get(pass, in);
-    while (!gy_value_is_none(value) && gy_graph_at(pass->out, value)->op == &gy_op_assign) {
+    while (!gy_value_is_none(value) &&
+           gy_graph_at(pass->out, value)->op == &gy_ops_row_assign) {
         value = gy_graph_at(pass->out, value)->inputs[1];
     }
     return value;
@@ -61,7 +62,7 @@ static void bind_node(gy_pass *pass, int32_t index, int64_t batch)
     if (node->op->bind != NULL) {
         node->op->bind(&attributes, batch);
     }
-    gy_value inputs[GY_MAX_INPUTS];
+    gy_value inputs[GY_OP_INPUTS_MAX];
     for (int k = 0; k < node->input_count; k++) {
         inputs[k] = used(pass, node->inputs[k]);
     }
@@ -75,7 +76,7 @@ static void bind_node(gy_pass *pass, int32_t index, int64_t batch)
     for (int32_t k = 0; k < node->output_count; k++) {
         gy_pass_set(pass, (gy_value){index, k}, (gy_value){value.node, k});
     }
-    if (node->op == &gy_op_input && is_batched(pass->out, &node->types[0])) {
+    if (node->op == &gy_ops_row_input && is_batched(pass->out, &node->types[0])) {
         made->types[0].placement[0] = (gy_placement){.kind = GY_SHARD, .dim = 0};
     }
 }
@@ -99,7 +100,7 @@ static gy_status bind_roots(gy_pass *pass, const gy_value *fetches, int fetch_co
 gy_status gy_bind(const gy_graph *in, const gy_mesh *mesh, int64_t batch,
                   const gy_value *fetches, int fetch_count, gy_graph **out)
 {
-    GY_ASSERT(batch > 0 && in->batch == 0 && mesh->axes >= 1 && mesh->axes <= GY_MAX_MESH);
+    GY_ASSERT(batch > 0 && in->batch == 0 && mesh->axes >= 1 && mesh->axes <= GY_MESH_MAX);
     gy_pass pass;
     GY_TRY(gy_pass_begin(&pass, in));
     pass.out->batch = batch;

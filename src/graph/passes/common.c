@@ -14,7 +14,7 @@ typedef struct table {
 static bool may_merge(const gy_graph_node *node)
 {
     return (node->op->flags & (GY_OP_RANDOM | GY_OP_EFFECT | GY_OP_COLLECTIVE)) == 0 &&
-           node->op != &gy_op_input && node->op != &gy_op_parameter;
+           node->op != &gy_ops_row_input && node->op != &gy_ops_row_parameter;
 }
 
 static bool same_literal(gy_tensor *a, gy_tensor *b)
@@ -64,7 +64,7 @@ static bool is_equal(const gy_graph_node *made, const gy_graph_node *node,
     if (made->op != node->op || made->input_count != node->input_count) {
         return false;
     }
-    gy_value theirs[GY_MAX_INPUTS];
+    gy_value theirs[GY_OP_INPUTS_MAX];
     memcpy(theirs, made->inputs, (size_t)made->input_count * sizeof(*theirs));
     const bool may_swap = (made->op->flags & GY_OP_COMMUTES) != 0;
     GY_ASSERT(!may_swap || made->input_count == 2);
@@ -77,7 +77,7 @@ static bool is_equal(const gy_graph_node *made, const gy_graph_node *node,
             return false;
         }
     }
-    if (node->op == &gy_op_literal) {
+    if (node->op == &gy_ops_row_literal) {
         return same_literal(made->attributes.literal.tensor, node->attributes.literal.tensor);
     }
     return memcmp(made->attributes.bytes, node->attributes.bytes,
@@ -90,7 +90,7 @@ static uint64_t hash_of(const gy_graph_node *node, const gy_value *inputs)
     if (node->input_count > 0) {
         hash = gy_hash(inputs, (size_t)node->input_count * sizeof(*inputs), hash);
     }
-    return node->op == &gy_op_literal
+    return node->op == &gy_ops_row_literal
                ? hash
                : gy_hash(&node->attributes, sizeof(node->attributes), hash);
 }
@@ -98,7 +98,7 @@ static uint64_t hash_of(const gy_graph_node *node, const gy_value *inputs)
 static void merge_or_copy(gy_pass *pass, const table *seen, int32_t index)
 {
     const gy_graph_node *node = &pass->in->nodes[index];
-    gy_value inputs[GY_MAX_INPUTS];
+    gy_value inputs[GY_OP_INPUTS_MAX];
     canonical_inputs(pass, node, inputs);
     size_t slot = hash_of(node, inputs) & seen->mask;
     for (; seen->slots[slot] != 0; slot = (slot + 1) & seen->mask) {

@@ -12,13 +12,13 @@ enum { FOLD_ELEMENTS_MAX = 4096 };
 static bool is_constant(const gy_graph *graph, gy_value value)
 {
     const gy_op *op = gy_graph_at(graph, value)->op;
-    return op == &gy_op_literal || op == &gy_op_fill;
+    return op == &gy_ops_row_literal || op == &gy_ops_row_fill;
 }
 
 static bool is_uniform_rule(const gy_op *op)
 {
-    return (op->flags & GY_OP_ELEMENTWISE) != 0 || op == &gy_op_broadcast_to ||
-           op == &gy_op_reshape || op == &gy_op_transpose;
+    return (op->flags & GY_OP_ELEMENTWISE) != 0 || op == &gy_ops_row_broadcast_to ||
+           op == &gy_ops_row_reshape || op == &gy_ops_row_transpose;
 }
 
 static gy_value add_fill(gy_pass *pass, const gy_type *type, double value, const char *name)
@@ -29,7 +29,7 @@ static gy_value add_fill(gy_pass *pass, const gy_type *type, double value, const
     attributes.shape.dtype = type->dtype;
     memcpy(attributes.shape.sizes, type->sizes, (size_t)type->rank * sizeof(type->sizes[0]));
     attributes.shape.value = value;
-    return gy_graph_apply(pass->out, &gy_op_fill, &attributes, NULL, 0, name);
+    return gy_graph_apply(pass->out, &gy_ops_row_fill, &attributes, NULL, 0, name);
 }
 
 /* A constant as a tensor of `type`'s sizes, or of one element. */
@@ -37,7 +37,7 @@ static gy_status materialise(const gy_graph *graph, gy_value value, bool is_scal
                              gy_tensor **tensor)
 {
     const gy_graph_node *node = gy_graph_at(graph, value);
-    if (node->op == &gy_op_literal) {
+    if (node->op == &gy_ops_row_literal) {
         *tensor = gy_tensor_hold(node->attributes.literal.tensor);
         return GY_OK;
     }
@@ -65,7 +65,7 @@ static bool is_uniform(gy_tensor *tensor)
 
 static gy_status compute(const gy_graph_node *node, gy_tensor *const *inputs, gy_tensor *result)
 {
-    gy_view views[GY_MAX_INPUTS], output = gy_tensor_pin(result);
+    gy_view views[GY_OP_INPUTS_MAX], output = gy_tensor_pin(result);
     for (int i = 0; i < node->input_count; i++) {
         views[i] = gy_tensor_pin(inputs[i]);
     }
@@ -91,14 +91,14 @@ static gy_value keep(gy_pass *pass, const gy_graph_node *node, gy_tensor *result
     gy_attributes attributes;
     memset(&attributes, 0, sizeof(attributes));
     attributes.literal.tensor = result;
-    return gy_graph_apply(pass->out, &gy_op_literal, &attributes, NULL, 0, node->name);
+    return gy_graph_apply(pass->out, &gy_ops_row_literal, &attributes, NULL, 0, node->name);
 }
 
 /* Compute the node, on single elements when all inputs are fills and the row is uniform. */
 static gy_status fold(gy_pass *pass, const gy_graph_node *node, bool as_scalars,
                       gy_value *value)
 {
-    gy_tensor *inputs[GY_MAX_INPUTS] = {NULL}, *result = NULL;
+    gy_tensor *inputs[GY_OP_INPUTS_MAX] = {NULL}, *result = NULL;
     const gy_type *type = &node->types[0];
     gy_status status = GY_OK;
     for (int i = 0; status >= 0 && i < node->input_count; i++) {
@@ -139,12 +139,12 @@ static gy_status try_fold(gy_pass *pass, int32_t index, gy_value *value)
 {
     const gy_graph_node *node = &pass->in->nodes[index];
     const uint32_t kept = GY_OP_RANDOM | GY_OP_EFFECT | GY_OP_LEAF | GY_OP_COLLECTIVE;
-    if (node->op == &gy_op_count) {
+    if (node->op == &gy_ops_row_count) {
         *value = fold_count(pass, node);
         return GY_OK;
     }
-    if ((node->op->flags & kept) != 0 || node->op == &gy_op_fill || node->input_count == 0 ||
-        node->output_count != 1) {
+    if ((node->op->flags & kept) != 0 || node->op == &gy_ops_row_fill ||
+        node->input_count == 0 || node->output_count != 1) {
         return GY_OK;
     }
     bool fills = true, small = gy_type_count(&node->types[0]) <= FOLD_ELEMENTS_MAX;
@@ -153,7 +153,7 @@ static gy_status try_fold(gy_pass *pass, int32_t index, gy_value *value)
         if (!is_constant(pass->out, input)) {
             return GY_OK;
         }
-        fills = fills && gy_graph_at(pass->out, input)->op == &gy_op_fill;
+        fills = fills && gy_graph_at(pass->out, input)->op == &gy_ops_row_fill;
         small = small && gy_type_count(gy_graph_type(pass->out, input)) <= FOLD_ELEMENTS_MAX;
     }
     if (fills && node->input_count == 1 && is_uniform_rule(node->op) &&

@@ -14,21 +14,22 @@ typedef struct epilogue {
 /* Where a row keeps what follows its result; false: it has none. */
 static bool has_bias(const gy_graph_node *node)
 {
-    return node->op == &gy_op_matmul ? node->attributes.matmul.has_bias
-                                     : node->attributes.conv.has_bias;
+    return node->op == &gy_ops_row_matmul ? node->attributes.matmul.has_bias
+                                          : node->attributes.conv.has_bias;
 }
 
 static bool has_activation(const gy_graph_node *node)
 {
-    return (node->op == &gy_op_matmul ? node->attributes.matmul.activation
-                                      : node->attributes.conv.activation) != GY_ACTIVATION_NONE;
+    return (node->op == &gy_ops_row_matmul
+                ? node->attributes.matmul.activation
+                : node->attributes.conv.activation) != GY_ACTIVATION_NONE;
 }
 
 /* The product that made `in` (a node of the new graph), if only one node reads it. */
 static const gy_graph_node *product_of(const epilogue *state, gy_value in)
 {
     const gy_graph_node *node = gy_graph_at(state->pass.out, gy_pass_get(&state->pass, in));
-    bool is_product = node->op == &gy_op_matmul || node->op == &gy_op_conv2d;
+    bool is_product = node->op == &gy_ops_row_matmul || node->op == &gy_ops_row_conv2d;
     bool is_alone = state->uses[gy_graph_value(state->pass.in, in)] == 1;
     return is_product && is_alone && !has_activation(node) ? node : NULL;
 }
@@ -38,7 +39,7 @@ static gy_value bias_of(epilogue *state, const gy_graph_node *product, gy_value 
 {
     gy_graph *out = state->pass.out;
     const gy_type *result = &product->types[0];
-    const bool is_matmul = product->op == &gy_op_matmul;
+    const bool is_matmul = product->op == &gy_ops_row_matmul;
     const int64_t size = result->sizes[is_matmul ? result->rank - 1 : 1];
     gy_type type = *gy_graph_type(out, bias);
     if (type.dtype != result->dtype) {
@@ -51,7 +52,7 @@ static gy_value bias_of(epilogue *state, const gy_graph_node *product, gy_value 
     if (type.rank != 3 || type.sizes[0] != size || type.sizes[1] != 1 || type.sizes[2] != 1) {
         return GY_NO_VALUE;
     }
-    if (view->op == &gy_op_reshape && gy_graph_type(out, view->inputs[0])->rank == 1) {
+    if (view->op == &gy_ops_row_reshape && gy_graph_type(out, view->inputs[0])->rank == 1) {
         return view->inputs[0];
     }
     gy_attributes attributes;
@@ -59,7 +60,8 @@ static gy_value bias_of(epilogue *state, const gy_graph_node *product, gy_value 
     attributes.shape.rank = 1;
     attributes.shape.sizes[0] = size;
     type.rank = 1;
-    return gy_graph_apply_typed(out, &gy_op_reshape, &attributes, &bias, 1, &type, 1, NULL);
+    return gy_graph_apply_typed(out, &gy_ops_row_reshape, &attributes, &bias, 1, &type, 1,
+                                NULL);
 }
 
 /* add(product, bias) as the product itself. */
@@ -79,7 +81,7 @@ static gy_value take_bias(epilogue *state, const gy_graph_node *node)
         }
         const gy_value inputs[3] = {product.inputs[0], product.inputs[1], bias};
         gy_attributes attributes = product.attributes;
-        if (product.op == &gy_op_matmul) {
+        if (product.op == &gy_ops_row_matmul) {
             attributes.matmul.has_bias = true;
         } else {
             attributes.conv.has_bias = true;
@@ -98,7 +100,7 @@ static gy_value take_relu(epilogue *state, const gy_graph_node *node)
     }
     const gy_graph_node product = *found;
     gy_attributes attributes = product.attributes;
-    if (product.op == &gy_op_matmul) {
+    if (product.op == &gy_ops_row_matmul) {
         attributes.matmul.activation = GY_ACTIVATION_RELU;
     } else {
         attributes.conv.activation = GY_ACTIVATION_RELU;
@@ -125,14 +127,14 @@ static gy_value take_update(epilogue *state, const gy_graph_node *node)
 {
     const gy_graph *in = state->pass.in;
     const gy_graph_node *step = gy_graph_at(in, node->inputs[1]);
-    if (step->op != &gy_op_mul || state->uses[step->first_value] != 1 ||
-        gy_graph_at(in, node->inputs[0])->op != &gy_op_parameter) {
+    if (step->op != &gy_ops_row_mul || state->uses[step->first_value] != 1 ||
+        gy_graph_at(in, node->inputs[0])->op != &gy_ops_row_parameter) {
         return GY_NO_VALUE;
     }
     for (int k = 0; k < 2; k++) {
         const gy_graph_node *found = product_of(state, step->inputs[k]);
         gy_value rate = gy_pass_get(&state->pass, step->inputs[1 - k]);
-        if (found == NULL || found->op != &gy_op_matmul || has_bias(found) ||
+        if (found == NULL || found->op != &gy_ops_row_matmul || has_bias(found) ||
             found->types[0].rank != 2 || gy_graph_type(state->pass.out, rate)->rank != 0 ||
             !gy_type_is_same_shape(&found->types[0], &node->types[0]) ||
             !is_whole(in, &found->types[0])) {
@@ -141,8 +143,8 @@ static gy_value take_update(epilogue *state, const gy_graph_node *node)
         const gy_attributes attributes = found->attributes;
         const gy_value inputs[4] = {gy_pass_get(&state->pass, node->inputs[0]),
                                     found->inputs[0], found->inputs[1], rate};
-        return gy_graph_apply_typed(state->pass.out, &gy_op_matmul_update, &attributes, inputs,
-                                    4, node->types, 1, node->name);
+        return gy_graph_apply_typed(state->pass.out, &gy_ops_row_matmul_update, &attributes,
+                                    inputs, 4, node->types, 1, node->name);
     }
     return GY_NO_VALUE;
 }
@@ -153,11 +155,11 @@ static gy_status rewrite(epilogue *state)
     for (int32_t i = 0; i < in->node_count; i++) {
         const gy_graph_node *node = &in->nodes[i];
         gy_value value = GY_NO_VALUE;
-        if (node->op == &gy_op_add) {
+        if (node->op == &gy_ops_row_add) {
             value = take_bias(state, node);
-        } else if (node->op == &gy_op_sub) {
+        } else if (node->op == &gy_ops_row_sub) {
             value = take_update(state, node);
-        } else if (node->op == &gy_op_relu) {
+        } else if (node->op == &gy_ops_row_relu) {
             value = take_relu(state, node);
         }
         if (gy_value_is_none(value)) {

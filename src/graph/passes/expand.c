@@ -41,7 +41,7 @@ static bool needs_expansion(const gy_graph *in, const gy_graph_node *node, const
     if (node->op->expand == NULL) {
         return false;
     }
-    if (gy_op_kernels(node->op)[0] == NULL) {
+    if (gy_ops_kernels(node->op)[0] == NULL) {
         return true;
     }
     for (int k = 0; k < node->input_count; k++) {
@@ -50,8 +50,8 @@ static bool needs_expansion(const gy_graph *in, const gy_graph_node *node, const
     if (!any || in->mesh.sizes[0] == 1) {
         return false;
     }
-    gy_signature signatures[GY_MAX_SIGNATURES];
-    gy_type inputs[GY_MAX_INPUTS];
+    gy_signature signatures[GY_OP_SIGNATURES_MAX];
+    gy_type inputs[GY_OP_INPUTS_MAX];
     memset(signatures, 0, sizeof(signatures));
     for (int k = 0; k < node->input_count; k++) {
         inputs[k] = *gy_graph_type(in, node->inputs[k]);
@@ -77,7 +77,7 @@ static bool needs_expansion(const gy_graph *in, const gy_graph_node *node, const
 static gy_status expand_node(gy_pass *pass, int32_t index)
 {
     const gy_graph_node *node = &pass->in->nodes[index];
-    gy_value inputs[GY_MAX_INPUTS], outputs[GY_MAX_OUTPUTS], made[GY_MAX_OUTPUTS];
+    gy_value inputs[GY_OP_INPUTS_MAX], outputs[GY_OP_OUTPUTS_MAX], made[GY_OP_OUTPUTS_MAX];
     for (int k = 0; k < node->input_count; k++) {
         inputs[k] = gy_pass_get(pass, node->inputs[k]);
     }

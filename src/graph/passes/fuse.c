@@ -14,7 +14,7 @@
 
 #include <string.h>
 
-enum { MEMBERS_MAX = 32 + GY_MAX_OUTPUTS, NEAR_READERS = 32 };
+enum { MEMBERS_MAX = 32 + GY_OP_OUTPUTS_MAX, NEAR_READERS = 32 };
 
 /* Nodes that shall be one, in order. */
 typedef struct group {
@@ -41,14 +41,14 @@ typedef struct fusion {
 /* A group as the row sees it. */
 typedef struct candidate {
     gy_fused program;
-    gy_value inputs[GY_MAX_INPUTS]; /* of `in` */
-    gy_value outputs[GY_MAX_OUTPUTS];
+    gy_value inputs[GY_OP_INPUTS_MAX]; /* of `in` */
+    gy_value outputs[GY_OP_OUTPUTS_MAX];
 } candidate;
 
 /* Dropout draws by the place of an element in the whole value: here where all of it is. */
 static bool is_step(const gy_graph *graph, const gy_graph_node *node)
 {
-    if (node->op == &gy_op_dropout) {
+    if (node->op == &gy_ops_row_dropout) {
         bool is_alone = true;
         for (int axis = 0; axis < graph->mesh.axes; axis++) {
             is_alone = is_alone && graph->mesh.sizes[axis] == 1;
@@ -61,7 +61,7 @@ static bool is_step(const gy_graph *graph, const gy_graph_node *node)
 
 static bool is_reduction(const gy_graph_node *node)
 {
-    return ((node->op->flags & GY_OP_REDUCTION) != 0 || node->op == &gy_op_mean) &&
+    return ((node->op->flags & GY_OP_REDUCTION) != 0 || node->op == &gy_ops_row_mean) &&
            node->input_count == 1;
 }
 
@@ -91,7 +91,7 @@ static bool is_same_part(const gy_graph *graph, const gy_type *a, const gy_type 
 /* Programs repeat their inputs by themselves. */
 static gy_value before_broadcast(const gy_graph *graph, gy_value value)
 {
-    while (gy_graph_at(graph, value)->op == &gy_op_broadcast_to) {
+    while (gy_graph_at(graph, value)->op == &gy_ops_row_broadcast_to) {
         value = gy_graph_at(graph, value)->inputs[0];
     }
     return value;
@@ -133,7 +133,7 @@ static bool collect_inputs(const gy_graph *in, const group *g, candidate *c)
             } else if (member_index(g, value.node) >= 0) {
                 return false; /* repeated before it is read: not element by element */
             } else if (input_register(c, value) < 0) {
-                if (c->program.input_count == GY_MAX_INPUTS) {
+                if (c->program.input_count == GY_OP_INPUTS_MAX) {
                     return false;
                 }
                 c->inputs[c->program.input_count++] = value;
@@ -145,7 +145,7 @@ static bool collect_inputs(const gy_graph *in, const group *g, candidate *c)
 
 static bool add_output(candidate *c, gy_value value, gy_fused_output output)
 {
-    if (c->program.output_count == GY_MAX_OUTPUTS) {
+    if (c->program.output_count == GY_OP_OUTPUTS_MAX) {
         return false;
     }
     c->outputs[c->program.output_count] = value;
@@ -177,7 +177,7 @@ static double mean_count(const gy_graph *in, const gy_graph_node *node)
     for (int dim = 0; dim < type->rank; dim++) {
         count *= (axes >> dim & 1) != 0 ? (double)type->sizes[dim] : 1;
     }
-    return node->op == &gy_op_mean ? count : 0;
+    return node->op == &gy_ops_row_mean ? count : 0;
 }
 
 static bool add_members(const fusion *f, const group *g, candidate *c)
@@ -225,7 +225,7 @@ static bool make_program(const fusion *f, const group *g, candidate *c)
     GY_ASSERT(g->count > 0);
     const gy_graph *in = f->pass.in;
     const gy_type *common = common_type(in, &in->nodes[g->members[0]]);
-    int64_t sizes[GY_MAX_RANK], offsets[GY_MAX_RANK];
+    int64_t sizes[GY_TENSOR_RANK_MAX], offsets[GY_TENSOR_RANK_MAX];
     memset(c, 0, sizeof(*c));
     gy_local_part(&in->mesh, common, sizes, offsets);
     c->program.rank = common->rank;
@@ -235,7 +235,7 @@ static bool make_program(const fusion *f, const group *g, candidate *c)
 
 static bool has_kernel(const gy_graph *in, const candidate *c)
 {
-    gy_view inputs[GY_MAX_INPUTS], outputs[GY_MAX_OUTPUTS];
+    gy_view inputs[GY_OP_INPUTS_MAX], outputs[GY_OP_OUTPUTS_MAX];
     gy_attributes attributes;
     memset(&attributes, 0, sizeof(attributes));
     attributes.fused.program = &c->program;
@@ -245,7 +245,7 @@ static bool has_kernel(const gy_graph *in, const candidate *c)
     for (int o = 0; o < c->program.output_count; o++) {
         outputs[o] = gy_local_view(&in->mesh, gy_graph_type(in, c->outputs[o]), NULL);
     }
-    const gy_kernel_query query = {.op = &gy_op_fused,
+    const gy_kernel_query query = {.op = &gy_ops_row_fused,
                                    .attributes = &attributes,
                                    .inputs = inputs,
                                    .input_count = c->program.input_count,
@@ -434,7 +434,7 @@ static gy_value get_input(fusion *f, gy_value in)
     gy_graph *out = f->pass.out;
     gy_value value = gy_pass_get(&f->pass, in);
     const gy_graph_node *node = gy_graph_at(out, value);
-    if (node->op != &gy_op_fill || node->types[0].rank == 0) {
+    if (node->op != &gy_ops_row_fill || node->types[0].rank == 0) {
         return value;
     }
     gy_attributes attributes = node->attributes; /* one element is enough */
@@ -444,7 +444,7 @@ static gy_value get_input(fusion *f, gy_value in)
     memset(type.placement, 0, sizeof(type.placement));
     memset(type.sizes, 0, sizeof(type.sizes));
     type.rank = 0;
-    return gy_graph_apply_typed(out, &gy_op_fill, &attributes, NULL, 0, &type, 1, NULL);
+    return gy_graph_apply_typed(out, &gy_ops_row_fill, &attributes, NULL, 0, &type, 1, NULL);
 }
 
 static gy_status emit_group(fusion *f, const group *g)
@@ -453,8 +453,8 @@ static gy_status emit_group(fusion *f, const group *g)
     candidate c;
     bool is_sound = make_program(f, g, &c);
     GY_ASSERT(is_sound);
-    gy_value inputs[GY_MAX_INPUTS];
-    gy_type types[GY_MAX_OUTPUTS];
+    gy_value inputs[GY_OP_INPUTS_MAX];
+    gy_type types[GY_OP_OUTPUTS_MAX];
     gy_attributes attributes;
     memset(&attributes, 0, sizeof(attributes));
     attributes.fused.program = &c.program;
@@ -464,7 +464,7 @@ static gy_status emit_group(fusion *f, const group *g)
     for (int o = 0; o < c.program.output_count; o++) {
         types[o] = *gy_graph_type(in, c.outputs[o]);
     }
-    gy_value value = gy_graph_apply_typed(f->pass.out, &gy_op_fused, &attributes, inputs,
+    gy_value value = gy_graph_apply_typed(f->pass.out, &gy_ops_row_fused, &attributes, inputs,
                                           c.program.input_count, types, c.program.output_count,
                                           in->nodes[g->members[g->count - 1]].name);
     GY_TRY(gy_graph_status(f->pass.out));

@@ -13,7 +13,7 @@ static void means_end_groups(void **state)
     (void)state;
     gy_graph *g = gy_graph_new();
     gy_node x = matrix(g, "x"), y = matrix(g, "y");
-    gy_node loss = gy_mean_over(gy_exp(gy_sub(x, y)), 0, false);
+    gy_node loss = gy_op_mean(gy_op_exp(gy_op_sub(x, y)), 0, false);
     gy_graph *bound = bind(g, 2, 4, &loss, 1), *placed, *out;
     assert_ok(gy_place(bound, &placed));
     assert_ok(gy_fuse(placed, &out));
@@ -28,13 +28,13 @@ static void means_end_groups(void **state)
     gy_view views[3] = {gy_view_of(rows[0], GY_F64, (int64_t[]){2, 3}, 2),
                         gy_view_of(rows[1], GY_F64, (int64_t[]){2, 3}, 2),
                         gy_view_of(&result, GY_F64, NULL, 0)};
-    const gy_kernel_call call = {.op = &gy_op_fused,
+    const gy_kernel_call call = {.op = &gy_ops_row_fused,
                                  .attributes = &out->nodes[2].attributes,
                                  .inputs = views,
                                  .input_count = 2,
                                  .outputs = &views[2],
                                  .output_count = 1};
-    assert_ok(gy_op_fused.reference(&call)); /* 6 ones of 12: this rank has two rows */
+    assert_ok(gy_ops_row_fused.reference(&call)); /* 6 ones of 12: this rank has two rows */
     assert_true(result == 0.5);
     gy_graph_free(out);
     gy_graph_free(placed);
@@ -46,11 +46,12 @@ static void bias_and_relu_move_into_products(void **state)
 {
     (void)state;
     gy_graph *g = gy_graph_new();
-    gy_node x = gy_input(g, "x", GY_F32, (int64_t[]){GY_BATCH, 3}, 2);
-    gy_node w = gy_parameter(g, "w", GY_F32, (int64_t[]){3, 5}, 2, gy_init_zeros());
-    gy_node b = gy_parameter(g, "b", GY_F32, (int64_t[]){5}, 1, gy_init_zeros());
-    gy_node plain = gy_matmul_transposed(w, true, x, true);
-    gy_node fetches[] = {gy_relu(gy_add(gy_matmul(x, w), b)), gy_relu(plain), plain};
+    gy_node x = gy_graph_input(g, "x", GY_F32, (int64_t[]){GY_BATCH, 3}, 2);
+    gy_node w = gy_graph_parameter(g, "w", GY_F32, (int64_t[]){3, 5}, 2, gy_init_zeros());
+    gy_node b = gy_graph_parameter(g, "b", GY_F32, (int64_t[]){5}, 1, gy_init_zeros());
+    gy_node plain = gy_op_matmul_transposed(w, true, x, true);
+    gy_node fetches[] = {gy_op_relu(gy_op_add(gy_op_matmul(x, w), b)), gy_op_relu(plain),
+                         plain};
     check(gy_fuse_epilogues, g, fetches, 3,
           "   0 x: f32[4,3] R = input()\n"
           "   1 w: f32[3,5] R = parameter()\n"
@@ -75,12 +76,12 @@ static void bias_of_channels_moves_into_convolutions(void **state)
 {
     (void)state;
     gy_graph *g = gy_graph_new();
-    gy_node x = gy_input(g, "x", GY_F32, (int64_t[]){GY_BATCH, 2, 5, 5}, 4);
-    gy_node w = gy_parameter(g, "w", GY_F32, (int64_t[]){3, 2, 3, 3}, 4, gy_init_zeros());
-    gy_node b = gy_parameter(g, "b", GY_F32, (int64_t[]){3}, 1, gy_init_zeros());
-    gy_node row = gy_parameter(g, "row", GY_F32, (int64_t[]){3}, 1, gy_init_zeros());
-    gy_node y = gy_add(gy_conv2d(x, w, 1, 0), gy_reshape(b, (int64_t[]){3, 1, 1}, 3));
-    gy_node fetches[] = {y, gy_add(gy_conv2d(x, w, 1, 0), row)};
+    gy_node x = gy_graph_input(g, "x", GY_F32, (int64_t[]){GY_BATCH, 2, 5, 5}, 4);
+    gy_node w = gy_graph_parameter(g, "w", GY_F32, (int64_t[]){3, 2, 3, 3}, 4, gy_init_zeros());
+    gy_node b = gy_graph_parameter(g, "b", GY_F32, (int64_t[]){3}, 1, gy_init_zeros());
+    gy_node row = gy_graph_parameter(g, "row", GY_F32, (int64_t[]){3}, 1, gy_init_zeros());
+    gy_node y = gy_op_add(gy_op_conv2d(x, w, 1, 0), gy_op_reshape(b, (int64_t[]){3, 1, 1}, 3));
+    gy_node fetches[] = {y, gy_op_add(gy_op_conv2d(x, w, 1, 0), row)};
     gy_graph *bound = bind(g, 1, 4, fetches, 2), *out;
     assert_ok(gy_fuse_epilogues(bound, &out));
     assert_prints(out, "   0 x: f32[4,2,5,5] R = input()\n"
@@ -102,11 +103,12 @@ static void the_gradient_is_subtracted_where_it_is_made(void **state)
     (void)state;
     gy_graph *g = gy_graph_new();
     gy_node x = matrix(g, "x"), dy = matrix(g, "dy");
-    gy_node w = gy_parameter(g, "w", GY_F64, (int64_t[]){3, 3}, 2, gy_init_zeros());
-    gy_node rate = gy_input(g, "rate", GY_F64, NULL, 0);
-    gy_node once = gy_matmul_transposed(x, true, dy, false);
-    gy_node twice = gy_matmul_transposed(dy, true, x, false);
-    gy_node fetches[] = {gy_sub(w, gy_mul(once, rate)), gy_sub(w, gy_mul(rate, twice)), twice};
+    gy_node w = gy_graph_parameter(g, "w", GY_F64, (int64_t[]){3, 3}, 2, gy_init_zeros());
+    gy_node rate = gy_graph_input(g, "rate", GY_F64, NULL, 0);
+    gy_node once = gy_op_matmul_transposed(x, true, dy, false);
+    gy_node twice = gy_op_matmul_transposed(dy, true, x, false);
+    gy_node fetches[] = {gy_op_sub(w, gy_op_mul(once, rate)),
+                         gy_op_sub(w, gy_op_mul(rate, twice)), twice};
     gy_graph *bound = bind(g, 1, 4, fetches, 3), *out;
     assert_ok(gy_fuse_epilogues(bound, &out));
     assert_prints(out, "   0 x: f64[4,3] R = input()\n"
@@ -137,10 +139,11 @@ static void chains_and_their_sums_are_one_node(void **state)
 {
     (void)state;
     gy_graph *g = gy_graph_new();
-    gy_node y = matrix(g, "y"), dy = matrix(g, "dy"), zero = gy_scalar(g, GY_F64, 0);
-    gy_node masked = gy_select(gy_greater(y, zero), dy, zero);
-    gy_node wide = gy_broadcast_to(gy_scalar(g, GY_F64, 2), (int64_t[]){GY_BATCH, 3}, 2);
-    gy_node fetches[] = {masked, gy_sum_over(masked, 1, false), gy_mul(wide, masked)};
+    gy_node y = matrix(g, "y"), dy = matrix(g, "dy"), zero = gy_graph_scalar(g, GY_F64, 0);
+    gy_node masked = gy_op_select(gy_op_greater(y, zero), dy, zero);
+    gy_node wide =
+        gy_op_broadcast_to(gy_graph_scalar(g, GY_F64, 2), (int64_t[]){GY_BATCH, 3}, 2);
+    gy_node fetches[] = {masked, gy_op_sum(masked, 1, false), gy_op_mul(wide, masked)};
     check(
         gy_fuse, g, fetches, 3,
         "   0 y: f64[4,3] R = input()\n"
@@ -169,7 +172,8 @@ static void a_long_chain_is_fused_in_time(void **state)
     gy_graph *g = gy_graph_new();
     gy_node x = matrix(g, "x"), y = x;
     for (int i = 0; i < gy_test_cases(4000); i++) {
-        y = i % 7 != 0 ? gy_tanh(gy_add(y, x)) : gy_sub(y, gy_mean_over(gy_exp(y), 0, false));
+        y = i % 7 != 0 ? gy_op_tanh(gy_op_add(y, x))
+                       : gy_op_sub(y, gy_op_mean(gy_op_exp(y), 0, false));
     }
     gy_graph *bound = bind(g, 1, 4, &y, 1), *out;
     assert_ok(gy_fuse(bound, &out));
@@ -185,9 +189,9 @@ static void what_comes_back_is_not_fused(void **state)
     (void)state;
     gy_graph *g = gy_graph_new();
     gy_node x = matrix(g, "x");
-    gy_node w = gy_parameter(g, "w", GY_F64, (int64_t[]){3, 3}, 2, gy_init_zeros());
-    gy_node a = gy_exp(x), sum = gy_add(a, gy_matmul(a, w));
-    gy_node fetches[] = {gy_tanh(sum), gy_sub(a, gy_sum_over(a, 0, false))};
+    gy_node w = gy_graph_parameter(g, "w", GY_F64, (int64_t[]){3, 3}, 2, gy_init_zeros());
+    gy_node a = gy_op_exp(x), sum = gy_op_add(a, gy_op_matmul(a, w));
+    gy_node fetches[] = {gy_op_tanh(sum), gy_op_sub(a, gy_op_sum(a, 0, false))};
     gy_graph *bound = bind(g, 1, 4, fetches, 2), *out;
     assert_ok(gy_fuse(bound, &out));
     assert_prints(out, "   0 x: f64[4,3] R = input()\n"
@@ -209,15 +213,15 @@ static void nothing_is_fused_across_a_collective(void **state)
     (void)state;
     gy_graph *g = gy_graph_new();
     gy_node x = matrix(g, "x"), y = matrix(g, "y");
-    gy_node total = gy_sum_over(gy_mul(x, x), 0, false);
-    gy_node ready = gy_exp(y), late = gy_tanh(gy_mul(ready, total));
+    gy_node total = gy_op_sum(gy_op_mul(x, x), 0, false);
+    gy_node ready = gy_op_exp(y), late = gy_op_tanh(gy_op_mul(ready, total));
     gy_node fetches[] = {late};
     gy_graph *bound = bind(g, 2, 4, fetches, 1), *placed, *out;
     assert_ok(gy_place(bound, &placed));
     assert_ok(gy_fuse(placed, &out));
-    assert_int_equal(count_of(out, &gy_op_allreduce), 1);
-    assert_int_equal(count_of(out, &gy_op_exp), 1);
-    assert_int_equal(count_of(out, &gy_op_fused), 2);
+    assert_int_equal(count_of(out, &gy_ops_row_allreduce), 1);
+    assert_int_equal(count_of(out, &gy_ops_row_exp), 1);
+    assert_int_equal(count_of(out, &gy_ops_row_fused), 2);
     gy_graph_free(out);
     gy_graph_free(placed);
     gy_graph_free(bound);
@@ -236,17 +240,20 @@ static images make_images(void)
 {
     images n = {.graph = gy_graph_new()};
     const gy_init init = {GY_INIT_UNIFORM, 0.2, NULL};
-    n.x = gy_input(n.graph, "x", GY_F32, (int64_t[]){GY_BATCH, 1, 8, 8}, 4);
-    n.parameters[0] = gy_parameter(n.graph, "a", GY_F32, (int64_t[]){16, 1, 3, 3}, 4, init);
-    n.parameters[1] = gy_parameter(n.graph, "b", GY_F32, (int64_t[]){16}, 1, init);
-    n.parameters[2] = gy_parameter(n.graph, "c", GY_F32, (int64_t[]){16, 16, 3, 3}, 4, init);
-    n.parameters[3] = gy_parameter(n.graph, "d", GY_F32, (int64_t[]){64, 4}, 2, init);
-    gy_node bias = gy_reshape(n.parameters[1], (int64_t[]){16, 1, 1}, 3);
-    gy_node y = gy_relu(gy_add(gy_conv2d(n.x, n.parameters[0], 1, 1), bias));
-    y = n.pooled = gy_max_pool(y, 2, 2, 0);
-    y = gy_max_pool(gy_relu(gy_conv2d(y, n.parameters[2], 1, 1)), 2, 2, 0);
-    y = gy_tanh(gy_matmul(gy_reshape(y, (int64_t[]){GY_BATCH, 64}, 2), n.parameters[3]));
-    n.loss = gy_mean_over(gy_mul(y, y), 0, false);
+    n.x = gy_graph_input(n.graph, "x", GY_F32, (int64_t[]){GY_BATCH, 1, 8, 8}, 4);
+    n.parameters[0] =
+        gy_graph_parameter(n.graph, "a", GY_F32, (int64_t[]){16, 1, 3, 3}, 4, init);
+    n.parameters[1] = gy_graph_parameter(n.graph, "b", GY_F32, (int64_t[]){16}, 1, init);
+    n.parameters[2] =
+        gy_graph_parameter(n.graph, "c", GY_F32, (int64_t[]){16, 16, 3, 3}, 4, init);
+    n.parameters[3] = gy_graph_parameter(n.graph, "d", GY_F32, (int64_t[]){64, 4}, 2, init);
+    gy_node bias = gy_op_reshape(n.parameters[1], (int64_t[]){16, 1, 1}, 3);
+    gy_node y = gy_op_relu(gy_op_add(gy_op_conv2d(n.x, n.parameters[0], 1, 1), bias));
+    y = n.pooled = gy_op_max_pool(y, 2, 2, 0);
+    y = gy_op_max_pool(gy_op_relu(gy_op_conv2d(y, n.parameters[2], 1, 1)), 2, 2, 0);
+    y = gy_op_tanh(
+        gy_op_matmul(gy_op_reshape(y, (int64_t[]){GY_BATCH, 64}, 2), n.parameters[3]));
+    n.loss = gy_op_mean(gy_op_mul(y, y), 0, false);
     return n;
 }
 
@@ -257,16 +264,16 @@ static void values_stay_blocked_between_convolutions(void **state)
     (void)state;
     images n = make_images();
     gy_node fetches[6] = {n.loss, n.pooled};
-    assert_ok(gy_gradients(n.loss, n.parameters, 4, fetches + 2));
+    assert_ok(gy_op_gradients(n.loss, n.parameters, 4, fetches + 2));
     gy_graph *bound = bind(n.graph, 1, 3, fetches, 6), *out;
     assert_ok(gy_compile(bound, 0, NULL, &out));
     const bool is_blocked = gy_tile_isa_level() == GY_TILE_ISA_AVX512; /* faster there alone */
-    assert_int_equal(count_of(out, &gy_op_reorder), is_blocked ? 3 : 0);
+    assert_int_equal(count_of(out, &gy_ops_row_reorder), is_blocked ? 3 : 0);
     for (int32_t i = 0; i < out->node_count; i++) {
         const gy_graph_node *node = &out->nodes[i];
         bool is_images = node->types[0].rank == 4 && node->types[0].sizes[0] == 3 &&
                          node->types[0].sizes[1] == 16;
-        if (is_images && node->op != &gy_op_reorder && node->op != &gy_op_reshape) {
+        if (is_images && node->op != &gy_ops_row_reorder && node->op != &gy_ops_row_reshape) {
             assert_int_equal(node->types[0].format,
                              is_blocked ? GY_FORMAT_BLOCKED : GY_FORMAT_DENSE);
         }
@@ -284,16 +291,16 @@ static void the_mask_is_taken_where_it_is_small(void **state)
 {
     (void)state;
     images n = make_images();
-    gy_node gradient = gy_gradient(n.loss, n.parameters[1]);
+    gy_node gradient = gy_op_gradient(n.loss, n.parameters[1]);
     gy_graph *bound = bind(n.graph, 1, 3, &gradient, 1), *out;
     assert_ok(gy_compile(bound, 0, NULL, &out));
     for (int32_t i = 0; i < out->node_count; i++) {
         const gy_graph_node *node = &out->nodes[i];
-        if (node->op == &gy_op_fused && node->types[0].rank == 4) {
+        if (node->op == &gy_ops_row_fused && node->types[0].rank == 4) {
             assert_true(node->types[0].sizes[2] <= 4);
         }
     }
-    assert_int_equal(count_of(out, &gy_op_max_pool), 2);
+    assert_int_equal(count_of(out, &gy_ops_row_max_pool), 2);
     gy_graph_free(out);
     gy_graph_free(bound);
     gy_graph_free(n.graph);
@@ -313,12 +320,12 @@ static int train_images(uint32_t skip, double *values)
 {
     images n = make_images();
     gy_node fetches[5] = {n.loss}, gradients[4];
-    gy_node rate = gy_scalar(n.graph, GY_F32, 0.5);
+    gy_node rate = gy_graph_scalar(n.graph, GY_F32, 0.5);
     int count = 0;
-    assert_ok(gy_gradients(n.loss, n.parameters, 4, gradients));
+    assert_ok(gy_op_gradients(n.loss, n.parameters, 4, gradients));
     for (int i = 0; i < 4; i++) {
-        fetches[1 + i] =
-            gy_assign(n.parameters[i], gy_sub(n.parameters[i], gy_mul(rate, gradients[i])));
+        fetches[1 + i] = gy_op_assign(
+            n.parameters[i], gy_op_sub(n.parameters[i], gy_op_mul(rate, gradients[i])));
     }
     gy_session *session;
     assert_ok(gy_session_new(n.graph, &(gy_session_options){.workers = 1}, &session));
@@ -371,7 +378,7 @@ static void training_on_images_does_not_depend_on_passes(void **state)
 static int32_t base_of(const gy_graph *graph, gy_value value)
 {
     const gy_graph_node *node = gy_graph_at(graph, value);
-    while ((node->op->flags & GY_OP_VIEW) != 0 || node->op == &gy_op_assign) {
+    while ((node->op->flags & GY_OP_VIEW) != 0 || node->op == &gy_ops_row_assign) {
         value = node->inputs[0];
         node = gy_graph_at(graph, value);
     }
@@ -387,13 +394,13 @@ static void find_last(const gy_graph *graph, int32_t *made, int32_t *last)
             made[node->first_value + k] = last[node->first_value + k] = i;
         }
         for (int k = 0; k < node->input_count; k++) {
-            if (node->op != &gy_op_assign || k == 1) {
+            if (node->op != &gy_ops_row_assign || k == 1) {
                 last[base_of(graph, node->inputs[k])] = i;
             }
         }
     }
     for (int32_t i = 0; i < graph->root_count; i++) {
-        if (gy_graph_at(graph, graph->roots[i].value)->op != &gy_op_assign) {
+        if (gy_graph_at(graph, graph->roots[i].value)->op != &gy_ops_row_assign) {
             last[base_of(graph, graph->roots[i].value)] = INT32_MAX;
         }
     }
@@ -403,8 +410,9 @@ static void find_last(const gy_graph *graph, int32_t *made, int32_t *last)
 static bool is_in_place(const gy_graph *graph, const gy_choice *choice, int32_t index)
 {
     const gy_kernel *kernel = choice->kernel;
-    return kernel != NULL && (graph->nodes[index].op == &gy_op_fused ? kernel->in_place_any
-                                                                     : kernel->in_place != 0);
+    return kernel != NULL &&
+           (graph->nodes[index].op == &gy_ops_row_fused ? kernel->in_place_any
+                                                        : kernel->in_place != 0);
 }
 
 /* No value is written over before its last reader has it. Returns how many share a buffer. */
@@ -488,10 +496,10 @@ static void no_two_live_values_share_memory(void **state)
         random_graph_make(&r, seed + trial, false, 30);
         gy_node fetches[1 + RANDOM_PARAMETERS + 2], gradients[RANDOM_PARAMETERS];
         fetches[0] = r.loss;
-        assert_ok(gy_gradients(r.loss, r.parameters, RANDOM_PARAMETERS, gradients));
+        assert_ok(gy_op_gradients(r.loss, r.parameters, RANDOM_PARAMETERS, gradients));
         for (int i = 0; i < RANDOM_PARAMETERS; i++) {
-            gy_node step = gy_mul(gradients[i], gy_scalar(r.graph, GY_F64, 0.1));
-            fetches[1 + i] = gy_assign(r.parameters[i], gy_sub(r.parameters[i], step));
+            gy_node step = gy_op_mul(gradients[i], gy_graph_scalar(r.graph, GY_F64, 0.1));
+            fetches[1 + i] = gy_op_assign(r.parameters[i], gy_op_sub(r.parameters[i], step));
         }
         fetches[1 + RANDOM_PARAMETERS] = r.values[r.count - 1];
         fetches[2 + RANDOM_PARAMETERS] = r.parameters[trial % RANDOM_PARAMETERS];
@@ -500,7 +508,7 @@ static void no_two_live_values_share_memory(void **state)
     }
     images n = make_images();
     gy_node fetches[5] = {n.loss};
-    assert_ok(gy_gradients(n.loss, n.parameters, 4, fetches + 1));
+    assert_ok(gy_op_gradients(n.loss, n.parameters, 4, fetches + 1));
     shared += check_plan(n.graph, 2, fetches, 5);
     gy_graph_free(n.graph);
     assert_true(shared > 500);
@@ -513,11 +521,11 @@ static void updates_are_made_in_place(void **state)
     gy_graph *g = gy_graph_new();
     const int64_t sizes[] = {64, 8};
     const gy_init init = {GY_INIT_UNIFORM, 1, NULL};
-    gy_node w = gy_parameter(g, "w", GY_F64, sizes, 2, init);
-    gy_node v = gy_parameter(g, "v", GY_F64, sizes, 2, init);
-    gy_node next = gy_add(gy_mul(v, gy_scalar(g, GY_F64, 0.9)), gy_tanh(w));
-    gy_node loss = gy_sum_over(gy_mul(w, v), 0, false);
-    gy_node fetches[] = {loss, gy_assign(w, gy_sub(w, next)), gy_assign(v, next)};
+    gy_node w = gy_graph_parameter(g, "w", GY_F64, sizes, 2, init);
+    gy_node v = gy_graph_parameter(g, "v", GY_F64, sizes, 2, init);
+    gy_node next = gy_op_add(gy_op_mul(v, gy_graph_scalar(g, GY_F64, 0.9)), gy_op_tanh(w));
+    gy_node loss = gy_op_sum(gy_op_mul(w, v), 0, false);
+    gy_node fetches[] = {loss, gy_op_assign(w, gy_op_sub(w, next)), gy_op_assign(v, next)};
     gy_session *session;
     assert_ok(gy_session_new(g, &(gy_session_options){.workers = 1}, &session));
     gy_tensor *results[3];
@@ -534,8 +542,8 @@ static void updates_are_made_in_place(void **state)
     }
     const gy_program *program = session->programs[0];
     for (int32_t i = 0; i < program->step_count; i++) {
-        assert_ptr_not_equal(program->steps[i].node->op, &gy_op_assign);
-        assert_ptr_not_equal(program->steps[i].node->op, &gy_op_fill);
+        assert_ptr_not_equal(program->steps[i].node->op, &gy_ops_row_assign);
+        assert_ptr_not_equal(program->steps[i].node->op, &gy_ops_row_fill);
     }
     gy_session_free(session);
     gy_graph_free(g);

@@ -8,7 +8,7 @@
 
 /* What the kernel that will run a node wants. */
 typedef struct wish {
-    gy_format inputs[GY_MAX_INPUTS], outputs[GY_MAX_OUTPUTS];
+    gy_format inputs[GY_OP_INPUTS_MAX], outputs[GY_OP_OUTPUTS_MAX];
 } wish;
 
 typedef struct layout {
@@ -19,7 +19,7 @@ typedef struct layout {
 /* The formats that `kernel` asks for, if it then is the one that is chosen. */
 static bool ask(const gy_kernel *kernel, const gy_kernel_query *query, wish *wanted)
 {
-    gy_view inputs[GY_MAX_INPUTS], outputs[GY_MAX_OUTPUTS];
+    gy_view inputs[GY_OP_INPUTS_MAX], outputs[GY_OP_OUTPUTS_MAX];
     memset(wanted, 0, sizeof(*wanted));
     kernel->formats(query, wanted->inputs, wanted->outputs);
     gy_kernel_query asked = *query;
@@ -48,7 +48,7 @@ static void find_wish(const gy_graph_node *node, gy_kernel_query *query, gy_view
         gy_value input = gy_pass_get(&state->pass, node->inputs[i]);
         views[i].format = gy_graph_type(state->pass.out, input)->format;
     }
-    for (const gy_kernel *const *kernel = gy_op_kernels(node->op); *kernel != NULL; kernel++) {
+    for (const gy_kernel *const *kernel = gy_ops_kernels(node->op); *kernel != NULL; kernel++) {
         if ((*kernel)->formats != NULL && ask(*kernel, query, wanted)) {
             return;
         }
@@ -71,8 +71,8 @@ static gy_value in_format(layout *state, gy_value in, gy_format format)
         memset(&attributes, 0, sizeof(attributes));
         attributes.reorder.format = format;
         type.format = format;
-        *other =
-            gy_graph_apply_typed(out, &gy_op_reorder, &attributes, &value, 1, &type, 1, NULL);
+        *other = gy_graph_apply_typed(out, &gy_ops_row_reorder, &attributes, &value, 1, &type,
+                                      1, NULL);
     }
     return *other;
 }
@@ -81,10 +81,10 @@ static gy_status lay_node(layout *state, int32_t index)
 {
     const gy_graph *in = state->pass.in;
     const gy_graph_node *node = &in->nodes[index];
-    gy_view views[GY_MAX_INPUTS + GY_MAX_OUTPUTS];
+    gy_view views[GY_OP_INPUTS_MAX + GY_OP_OUTPUTS_MAX];
     gy_kernel_query query = gy_graph_query(in, index, 1, views);
-    gy_value inputs[GY_MAX_INPUTS];
-    gy_type types[GY_MAX_OUTPUTS];
+    gy_value inputs[GY_OP_INPUTS_MAX];
+    gy_type types[GY_OP_OUTPUTS_MAX];
     wish wanted;
     find_wish(node, &query, views, state, &wanted);
     for (int i = 0; i < node->input_count; i++) {

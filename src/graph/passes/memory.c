@@ -37,15 +37,15 @@ typedef struct planner {
 
 static bool is_fed(const gy_graph_node *node)
 {
-    return (node->op->flags & GY_OP_LEAF) != 0 && node->op != &gy_op_fill;
+    return (node->op->flags & GY_OP_LEAF) != 0 && node->op != &gy_ops_row_fill;
 }
 
 static gy_storage_kind leaf_kind(const gy_graph_node *node)
 {
-    if (node->op == &gy_op_input) {
+    if (node->op == &gy_ops_row_input) {
         return GY_STORAGE_INPUT;
     }
-    return node->op == &gy_op_parameter ? GY_STORAGE_PARAMETER : GY_STORAGE_LITERAL;
+    return node->op == &gy_ops_row_parameter ? GY_STORAGE_PARAMETER : GY_STORAGE_LITERAL;
 }
 
 /* ---- who reads what, and when ---- */
@@ -60,17 +60,17 @@ static void note_node(planner *p, int32_t index)
     const gy_graph *graph = p->graph;
     const gy_graph_node *node = &graph->nodes[index];
     const bool is_collective = (node->op->flags & GY_OP_COLLECTIVE) != 0;
-    const bool is_view = (node->op->flags & GY_OP_VIEW) != 0 || node->op == &gy_op_assign;
+    const bool is_view = (node->op->flags & GY_OP_VIEW) != 0 || node->op == &gy_ops_row_assign;
     for (int32_t k = 0; k < node->output_count; k++) {
         int32_t value = node->first_value + k;
         p->base[value] = is_view ? base_of(p, node->inputs[0]) : value;
-        p->last[value] = node->op == &gy_op_fill ? INT32_MAX : index;
+        p->last[value] = node->op == &gy_ops_row_fill ? INT32_MAX : index;
         p->assigned[value] = -1;
         p->is_moved[value] = is_collective;
     }
     for (int k = 0; k < node->input_count; k++) {
         p->stage[index] = GY_MAX(p->stage[index], p->stage[node->inputs[k].node]);
-        if (node->op == &gy_op_assign && k == 0) {
+        if (node->op == &gy_ops_row_assign && k == 0) {
             continue; /* the parameter is written, not read */
         }
         int32_t base = base_of(p, node->inputs[k]);
@@ -78,7 +78,7 @@ static void note_node(planner *p, int32_t index)
         p->is_moved[base] = p->is_moved[base] || is_collective;
     }
     p->stage[index] += is_collective ? 1 : 0;
-    if (node->op == &gy_op_assign) {
+    if (node->op == &gy_ops_row_assign) {
         p->assigned[base_of(p, node->inputs[1])] = index;
     }
 }
@@ -90,7 +90,7 @@ static void note_all(planner *p)
     }
     for (int32_t i = 0; i < p->graph->root_count; i++) {
         gy_value value = p->graph->roots[i].value;
-        if (gy_graph_at(p->graph, value)->op != &gy_op_assign) {
+        if (gy_graph_at(p->graph, value)->op != &gy_ops_row_assign) {
             p->last[base_of(p, value)] = INT32_MAX;
         }
     }
@@ -117,7 +117,7 @@ static bool may_overwrite(const planner *p, int32_t index, int32_t k, int i)
         gy_dtype_bytes(from->dtype) != gy_dtype_bytes(to->dtype) || from->rank != to->rank) {
         return false;
     }
-    if (node->op == &gy_op_fused) {
+    if (node->op == &gy_ops_row_fused) {
         if (!kernel->in_place_any ||
             node->attributes.fused.program->outputs[k].reduction != NULL) {
             return false;
@@ -224,7 +224,7 @@ static int32_t place_value(planner *p, int32_t index, int32_t k)
     if (p->is_moved[value]) {
         return add_buffer(p, GY_STORAGE_SHARED, -1, size_bytes);
     }
-    if (p->plan->is_plain || node->op == &gy_op_fill) {
+    if (p->plan->is_plain || node->op == &gy_ops_row_fill) {
         return add_buffer(p, GY_STORAGE_OWN, -1, size_bytes);
     }
     int32_t buffer = parameter_buffer(p, index, k);

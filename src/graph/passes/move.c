@@ -54,7 +54,7 @@ double gy_move_cost(const gy_placer *placer, const gy_type *type, gy_placement f
 
 static bool is_fill(const gy_placer *placer, gy_value in)
 {
-    return gy_graph_at(placer->pass.in, in)->op == &gy_op_fill;
+    return gy_graph_at(placer->pass.in, in)->op == &gy_ops_row_fill;
 }
 
 double gy_move_cost_of(const gy_placer *placer, gy_value in, gy_placement to)
@@ -86,13 +86,13 @@ gy_status gy_move_note(gy_placer *placer, gy_value in, gy_placement to, gy_value
 static const gy_op *operation(gy_placement from, gy_placement to)
 {
     if (from.kind == GY_PARTIAL) {
-        return to.kind == GY_REPLICATE ? &gy_op_allreduce : &gy_op_reduce_scatter;
+        return to.kind == GY_REPLICATE ? &gy_ops_row_allreduce : &gy_ops_row_reduce_scatter;
     }
     if (from.kind == GY_SHARD) {
         GY_ASSERT(to.kind == GY_REPLICATE);
-        return &gy_op_allgather;
+        return &gy_ops_row_allgather;
     }
-    return &gy_op_take_shard;
+    return &gy_ops_row_take_shard;
 }
 
 /* One node; a fill is simply made again where it is wanted. */

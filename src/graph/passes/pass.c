@@ -32,8 +32,8 @@ void gy_pass_set(gy_pass *pass, gy_value in, gy_value out)
 gy_value gy_pass_copy(gy_pass *pass, int32_t index)
 {
     const gy_graph_node *node = &pass->in->nodes[index];
-    gy_value inputs[GY_MAX_INPUTS];
-    GY_ASSERT(node->input_count <= GY_MAX_INPUTS);
+    gy_value inputs[GY_OP_INPUTS_MAX];
+    GY_ASSERT(node->input_count <= GY_OP_INPUTS_MAX);
     for (int i = 0; i < node->input_count; i++) {
         inputs[i] = gy_pass_get(pass, node->inputs[i]);
     }

@@ -67,7 +67,7 @@ static inline void check(pass_function pass, gy_graph *graph, const gy_node *fet
 
 static inline gy_node matrix(gy_graph *g, const char *name)
 {
-    return gy_input(g, name, GY_F64, (int64_t[]){GY_BATCH, 3}, 2);
+    return gy_graph_input(g, name, GY_F64, (int64_t[]){GY_BATCH, 3}, 2);
 }
 
 #endif

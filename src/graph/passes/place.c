@@ -108,18 +108,18 @@ static gy_status list_candidates(gy_placer *placer, int32_t index)
     const gy_graph *in = placer->pass.in;
     const gy_graph_node *node = &in->nodes[index];
     gy_candidates *out = &placer->candidates[index];
-    gy_signature more[GY_MAX_SIGNATURES];
-    gy_type inputs[GY_MAX_INPUTS];
+    gy_signature more[GY_OP_SIGNATURES_MAX];
+    gy_type inputs[GY_OP_INPUTS_MAX];
     memset(more, 0, sizeof(more));
     for (int k = 0; k < node->input_count; k++) {
         inputs[k] = *gy_graph_type(in, node->inputs[k]);
     }
     /* A parameter is whole on every rank, so what is assigned to it is too. */
-    int count = node->op->placements == NULL || node->op == &gy_op_assign
+    int count = node->op->placements == NULL || node->op == &gy_ops_row_assign
                     ? 0
                     : node->op->placements(&node->attributes, inputs, node->input_count,
                                            node->types, more);
-    GY_ASSERT(count <= GY_MAX_SIGNATURES);
+    GY_ASSERT(count <= GY_OP_SIGNATURES_MAX);
     out->list = gy_arena_alloc(&placer->arena, ((size_t)count + 1) * sizeof(*out->list));
     out->work_s = gy_arena_alloc(&placer->arena, ((size_t)count + 1) * sizeof(double));
     if (out->list == NULL || out->work_s == NULL) {
@@ -250,8 +250,8 @@ static gy_status place_inner(gy_placer *placer, const users *of, int32_t index)
 {
     const gy_graph_node *node = &placer->pass.in->nodes[index];
     const gy_signature *signature = &placer->candidates[index].list[choose(placer, of, index)];
-    gy_value inputs[GY_MAX_INPUTS];
-    gy_type types[GY_MAX_OUTPUTS];
+    gy_value inputs[GY_OP_INPUTS_MAX];
+    gy_type types[GY_OP_OUTPUTS_MAX];
     for (int k = 0; k < node->input_count; k++) {
         GY_TRY(gy_move(placer, node->inputs[k], signature->inputs[k], &inputs[k]));
     }
@@ -341,7 +341,7 @@ static gy_status place_nodes(gy_placer *placer)
     GY_TRY(list_users(in, &placer->arena, &of));
     for (int32_t i = 0; i < in->node_count; i++) {
         const gy_op *op = in->nodes[i].op;
-        bool is_leaf = (op->flags & GY_OP_LEAF) != 0 || op == &gy_op_fill;
+        bool is_leaf = (op->flags & GY_OP_LEAF) != 0 || op == &gy_ops_row_fill;
         GY_TRY(is_leaf ? place_leaf(placer, i) : place_inner(placer, &of, i));
     }
     for (int32_t i = 0; i < in->root_count; i++) {

@@ -115,7 +115,7 @@ static gy_status settle(order *state, gy_value in, gy_value *out)
     char name[160];
     snprintf(name, sizeof(name), "%s.before", gy_graph_at(graph, *out)->name);
     const gy_type type = *gy_graph_type(graph, *out);
-    *out = gy_graph_apply_typed(graph, &gy_op_identity, NULL, out, 1, &type, 1, name);
+    *out = gy_graph_apply_typed(graph, &gy_ops_row_identity, NULL, out, 1, &type, 1, name);
     return gy_graph_status(graph);
 }
 
@@ -127,14 +127,14 @@ static gy_status emit_assignments(order *state)
         gy_root root = in->roots[i];
         const gy_graph_node *node = gy_graph_at(in, root.value);
         gy_value value;
-        bool is_assign = node->op == &gy_op_assign;
+        bool is_assign = node->op == &gy_ops_row_assign;
         GY_TRY(settle(state, is_assign ? node->inputs[1] : root.value, &value));
         root.value = value;
         GY_TRY(gy_graph_add_root(out, &root));
     }
     for (int32_t i = 0; i < in->root_count; i++) {
         const gy_graph_node *node = gy_graph_at(in, in->roots[i].value);
-        if (node->op != &gy_op_assign) {
+        if (node->op != &gy_ops_row_assign) {
             continue;
         }
         gy_value *root = &out->roots[i].value;
@@ -171,7 +171,7 @@ static gy_status emit_all(order *state)
         }
     }
     for (int32_t i = 0; i < in->node_count; i++) {
-        if (in->nodes[i].op == &gy_op_assign) {
+        if (in->nodes[i].op == &gy_ops_row_assign) {
             const int32_t parameter = memory_of(in, in->nodes[i].inputs[0]);
             if (state->assigned[parameter]) {
                 return gy_fail(GY_ARG, "parameter %s is assigned twice in one run",

@@ -41,8 +41,8 @@ static bool conv_accepts(const gy_kernel_query *query)
 
 static void describe(conv *c, const gy_op *op, const gy_view *inputs, const gy_view *outputs)
 {
-    bool is_input = op == &gy_op_conv2d_input_gradient;
-    bool is_filter = op == &gy_op_conv2d_filter_gradient;
+    bool is_input = op == &gy_ops_row_conv2d_input_gradient;
+    bool is_filter = op == &gy_ops_row_conv2d_filter_gradient;
     const gy_view *x = is_input ? &outputs[0] : &inputs[0];
     const gy_view *y = is_input ? &inputs[0] : is_filter ? &inputs[1] : &outputs[0];
     const gy_view *filter = is_filter ? &outputs[0] : &inputs[1];
@@ -157,14 +157,14 @@ static void run_pieces(void *arg, int64_t begin, int64_t end)
         double *columns = c->columns + piece * c->window_size * c->area;
         double *sum = piece == 0 ? (double *)c->call->outputs[0].data
                                  : c->parts + (piece - 1) * filter_size;
-        if (op == &gy_op_conv2d_filter_gradient && filter_size > 0) {
+        if (op == &gy_ops_row_conv2d_filter_gradient && filter_size > 0) {
             memset(sum, 0, (size_t)filter_size * sizeof(double));
         }
         int64_t last = GY_MIN((piece + 1) * c->piece_images, c->images);
         for (int64_t image = piece * c->piece_images; image < last; image++) {
-            if (op == &gy_op_conv2d) {
+            if (op == &gy_ops_row_conv2d) {
                 forward(c, image, columns);
-            } else if (op == &gy_op_conv2d_input_gradient) {
+            } else if (op == &gy_ops_row_conv2d_input_gradient) {
                 input_gradient(c, image, columns);
             } else {
                 filter_gradient(c, image, columns, sum);
@@ -177,8 +177,9 @@ static void run_pieces(void *arg, int64_t begin, int64_t end)
 static bool meets_padding(const gy_kernel_call *call)
 {
     const gy_view *other = &call->inputs[1]; /* filters, or the result's gradient */
-    bool has_padding = call->attributes->conv.pad[0] + call->attributes->conv.pad[1] > 0 &&
-                       call->op != &gy_op_conv2d_input_gradient; /* its columns are results */
+    bool has_padding =
+        call->attributes->conv.pad[0] + call->attributes->conv.pad[1] > 0 &&
+        call->op != &gy_ops_row_conv2d_input_gradient; /* its columns are results */
     int64_t count = has_padding ? gy_view_count(other) : 0;
     for (int64_t i = 0; i < count; i++) {
         if (!isfinite(((const double *)other->data)[i])) {
@@ -205,7 +206,7 @@ static gy_status conv_run(const gy_kernel_call *call)
     }
     gy_parallel_for(call->engine, c.pieces, 1, run_pieces, &c);
     int64_t filter_size = c.filters * c.window_size;
-    for (int64_t piece = 1; piece < c.pieces && call->op == &gy_op_conv2d_filter_gradient;
+    for (int64_t piece = 1; piece < c.pieces && call->op == &gy_ops_row_conv2d_filter_gradient;
          piece++) {
         double *sum = call->outputs[0].data;
         for (int64_t i = 0; i < filter_size; i++) {

@@ -14,9 +14,9 @@ typedef enum gy_conv_kind {
 
 static inline gy_conv_kind gy_conv_kind_of(const gy_op *op)
 {
-    return op == &gy_op_conv2d                  ? GY_CONV_FORWARD
-           : op == &gy_op_conv2d_input_gradient ? GY_CONV_INPUT_GRADIENT
-                                                : GY_CONV_FILTER_GRADIENT;
+    return op == &gy_ops_row_conv2d                  ? GY_CONV_FORWARD
+           : op == &gy_ops_row_conv2d_input_gradient ? GY_CONV_INPUT_GRADIENT
+                                                     : GY_CONV_FILTER_GRADIENT;
 }
 
 /** The image side, the result side and the filters, whichever of them is the output. */

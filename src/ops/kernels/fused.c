@@ -15,7 +15,7 @@ typedef struct pass {
     const gy_fused_plan *plan;
     const gy_kernel_call *call;
     const gy_fused *program;
-    bool is_deferred[GY_MAX_OUTPUTS]; /* stored after the last step */
+    bool is_deferred[GY_OP_OUTPUTS_MAX]; /* stored after the last step */
     /* Dropout: the global sizes; NULL when the part is all, or a run of whole rows. */
     const int64_t *global_sizes, *global_offsets;
     int64_t global_shift;
@@ -29,8 +29,8 @@ typedef struct tile_spot {
 
 typedef struct registers {
     const void *at[GY_PLAN_REGISTERS];
-    const void *copied[GY_MAX_INPUTS]; /* what a slot holds a copy of */
-    int64_t copied_count[GY_MAX_INPUTS];
+    const void *copied[GY_OP_INPUTS_MAX]; /* what a slot holds a copy of */
+    int64_t copied_count[GY_OP_INPUTS_MAX];
     _Alignas(64) unsigned char slots[GY_PLAN_SLOTS][GY_TILE_BYTES];
     _Alignas(64) unsigned char filled[GY_TILE_BYTES];
 } registers;
@@ -263,7 +263,7 @@ static void run_tile(const pass *run, registers *regs, int64_t index, char *accu
 
 /* ---- accumulators ---- */
 
-static double real_start(gy_op_code reduction)
+static double real_start(gy_ops_code reduction)
 {
     return reduction == GY_CODE_sum    ? 0
            : reduction == GY_CODE_prod ? 1
@@ -272,7 +272,7 @@ static double real_start(gy_op_code reduction)
 }
 
 /* Of no elements the extreme is the type's own, as in the plain definition. */
-static int64_t whole_start(gy_op_code reduction, gy_dtype dtype)
+static int64_t whole_start(gy_ops_code reduction, gy_dtype dtype)
 {
     const bool is_max = reduction == GY_CODE_max;
     if (reduction == GY_CODE_sum || reduction == GY_CODE_prod) {
@@ -461,7 +461,7 @@ static gy_status run_program(const gy_kernel_call *call, const gy_fused *program
 
 static bool plan_query(const gy_kernel_query *query, gy_fused_plan *plan)
 {
-    if (query->op == &gy_op_fused) {
+    if (query->op == &gy_ops_row_fused) {
         return gy_fused_plan_make(query->attributes->fused.program, query, plan);
     }
     gy_fused program;
@@ -526,8 +526,9 @@ static bool is_common(const gy_view *view, int rank, const int64_t *sizes)
 /* Blocked when an input of the common shape already is: then all of that shape are. */
 static void fused_formats(const gy_kernel_query *query, gy_format *inputs, gy_format *outputs)
 {
-    bool is_program = query->op == &gy_op_fused;
-    bool is_step = (query->op->flags & GY_OP_ELEMENTWISE) != 0 || query->op == &gy_op_dropout;
+    bool is_program = query->op == &gy_ops_row_fused;
+    bool is_step =
+        (query->op->flags & GY_OP_ELEMENTWISE) != 0 || query->op == &gy_ops_row_dropout;
     const gy_view *shape = is_step ? &query->outputs[0] : &query->inputs[0];
     int rank = is_program ? query->attributes->fused.program->rank : shape->rank;
     const int64_t *sizes = is_program ? query->attributes->fused.program->sizes : shape->sizes;
@@ -548,7 +549,7 @@ static void fused_formats(const gy_kernel_query *query, gy_format *inputs, gy_fo
         outputs[o] = any && stored ? GY_FORMAT_BLOCKED : GY_FORMAT_DENSE;
     }
     /* What cannot run blocked is asked for dense. */
-    gy_view views[GY_MAX_INPUTS], results[GY_MAX_OUTPUTS];
+    gy_view views[GY_OP_INPUTS_MAX], results[GY_OP_OUTPUTS_MAX];
     gy_kernel_query asked = *query;
     for (int i = 0; i < query->input_count; i++) {
         views[i] = query->inputs[i];

@@ -2,16 +2,16 @@
 
 #include <string.h>
 
-gy_op_code gy_op_code_of(const gy_op *op)
+gy_ops_code gy_ops_code_of(const gy_op *op)
 {
     static const gy_op *const rows[] = {
-#define GY_X(name) &gy_op_##name,
+#define GY_X(name) &gy_ops_row_##name,
 #include "ops/ops.def"
 #undef GY_X
     };
     for (int code = 0; code < GY_CODE_COUNT; code++) {
         if (rows[code] == op) {
-            return (gy_op_code)code;
+            return (gy_ops_code)code;
         }
     }
     return GY_CODE_COUNT;
@@ -97,7 +97,8 @@ static bool is_full(const gy_view *view, const gy_fused *program)
 static bool is_seed(const gy_fused *program, int index)
 {
     for (int s = 0; s < program->step_count; s++) {
-        if (program->steps[s].op == &gy_op_dropout && program->steps[s].inputs[1] == index) {
+        if (program->steps[s].op == &gy_ops_row_dropout &&
+            program->steps[s].inputs[1] == index) {
             return true;
         }
     }
@@ -172,7 +173,7 @@ static bool place_outputs(walk *w)
             continue;
         }
         uint32_t axes = gy_reduce_axes(from->axes, w->program->rank);
-        out->reduction = gy_op_code_of(from->reduction);
+        out->reduction = gy_ops_code_of(from->reduction);
         out->axes = axes;
         if (out->reduction == GY_CODE_mean) {
             out->is_mean = true;
@@ -339,7 +340,7 @@ static void cut_pieces(gy_fused_plan *plan)
 /* ---- registers ---- */
 
 static gy_dtype step_dtype(const gy_plan_register *registers, const gy_plan_step *step,
-                           gy_op_code code)
+                           gy_ops_code code)
 {
     if (code == GY_CODE_cast) {
         return step->attributes.cast.dtype;
@@ -356,7 +357,7 @@ static bool plan_steps(walk *w)
     for (int s = 0; s < plan->step_count; s++) {
         const gy_fused_step *from = &w->program->steps[s];
         gy_plan_step *step = &plan->steps[s];
-        gy_op_code code = gy_op_code_of(from->op);
+        gy_ops_code code = gy_ops_code_of(from->op);
         *step = (gy_plan_step){.attributes = from->attributes,
                                .input_count = from->op->input_count,
                                .is_dropout = code == GY_CODE_dropout};
@@ -511,8 +512,8 @@ static void absorb_mask(gy_fused_plan *plan, const gy_fused *program, int s)
 {
     gy_plan_step *step = &plan->steps[s];
     int mask = step->inputs[0] - plan->input_count;
-    if (program->steps[s].op != &gy_op_select || step->scalars != 2 || mask < 0 ||
-        program->steps[mask].op != &gy_op_less_equal) {
+    if (program->steps[s].op != &gy_ops_row_select || step->scalars != 2 || mask < 0 ||
+        program->steps[mask].op != &gy_ops_row_less_equal) {
         return;
     }
     gy_plan_step *compare = &plan->steps[mask];
@@ -568,7 +569,7 @@ bool gy_fused_plan_make(const gy_fused *program, const gy_kernel_query *query,
 {
     walk w = {.program = program, .query = query, .plan = plan};
     memset(plan, 0, sizeof(*plan));
-    if (program->input_count > GY_MAX_INPUTS || program->input_count != query->input_count ||
+    if (program->input_count > GY_OP_INPUTS_MAX || program->input_count != query->input_count ||
         program->output_count != query->output_count || !check_layout(&w)) {
         return false;
     }
@@ -617,8 +618,10 @@ static void one_reduction(const gy_kernel_query *query, gy_fused *program)
 
 bool gy_fused_from_query(const gy_kernel_query *query, gy_fused *program)
 {
-    bool is_step = (query->op->flags & GY_OP_ELEMENTWISE) != 0 || query->op == &gy_op_dropout;
-    bool is_reduction = (query->op->flags & GY_OP_REDUCTION) != 0 || query->op == &gy_op_mean;
+    bool is_step =
+        (query->op->flags & GY_OP_ELEMENTWISE) != 0 || query->op == &gy_ops_row_dropout;
+    bool is_reduction =
+        (query->op->flags & GY_OP_REDUCTION) != 0 || query->op == &gy_ops_row_mean;
     if ((!is_step && !is_reduction) || query->input_count < 1 || query->input_count > 3 ||
         query->output_count != 1) {
         return false;

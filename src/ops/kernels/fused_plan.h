@@ -11,8 +11,8 @@
 #include "ops/kernels/tiles.h"
 
 enum {
-    GY_PLAN_RANK = GY_MAX_RANK + 2, /* a blocked dimension counts twice; at least two */
-    GY_PLAN_REGISTERS = GY_MAX_INPUTS + 32,
+    GY_PLAN_RANK = GY_TENSOR_RANK_MAX + 2, /* a blocked dimension counts twice; at least two */
+    GY_PLAN_REGISTERS = GY_OP_INPUTS_MAX + 32,
     GY_PLAN_SLOTS = 24,
     GY_PLAN_PIECES = 16, /* of a program that reduces */
 };
@@ -55,7 +55,7 @@ typedef struct gy_plan_output {
     bool is_reduced, is_mean;
     double mean_count; /* given; 0: to be found */
     uint32_t axes;     /* of the program */
-    gy_op_code reduction;
+    gy_ops_code reduction;
     gy_tile_fold fold;
     bool rows_reduced, columns_reduced;
     int64_t strides[GY_PLAN_RANK]; /* of the accumulator */
@@ -71,13 +71,13 @@ typedef struct gy_fused_plan {
     int input_count, step_count, output_count;
     gy_plan_register registers[GY_PLAN_REGISTERS];
     gy_plan_step steps[32];
-    gy_plan_output outputs[GY_MAX_OUTPUTS];
+    gy_plan_output outputs[GY_OP_OUTPUTS_MAX];
     int64_t piece_tiles, pieces;
     int64_t accumulators;     /* 8-byte elements of one piece */
     bool shares_accumulators; /* pieces reduce into different elements */
     bool has_reduction;
     int program_rank; /* for dropout: the common shape as the graph sees it */
-    int64_t program_sizes[GY_MAX_RANK];
+    int64_t program_sizes[GY_TENSOR_RANK_MAX];
 } gy_fused_plan;
 
 /**

@@ -15,14 +15,15 @@ enum { MOST_INPUTS = 5, MOST_STEPS = 8 };
 
 typedef struct trial {
     gy_fused program;
-    gy_type inputs[GY_MAX_INPUTS];
-    gy_type outputs[GY_MAX_OUTPUTS];
-    gy_view values[GY_MAX_INPUTS + 32]; /* float64, of every register, of its own shape */
+    gy_type inputs[GY_OP_INPUTS_MAX];
+    gy_type outputs[GY_OP_OUTPUTS_MAX];
+    gy_view values[GY_OP_INPUTS_MAX + 32]; /* float64, of every register, of its own shape */
 } trial;
 
-static const gy_op *const unary[] = {&gy_op_neg,  &gy_op_square, &gy_op_tanh,
-                                     &gy_op_relu, &gy_op_abs,    &gy_op_sigmoid};
-static const gy_op *const binary[] = {&gy_op_add, &gy_op_sub, &gy_op_mul, &gy_op_maximum};
+static const gy_op *const unary[] = {&gy_ops_row_neg,  &gy_ops_row_square, &gy_ops_row_tanh,
+                                     &gy_ops_row_relu, &gy_ops_row_abs,    &gy_ops_row_sigmoid};
+static const gy_op *const binary[] = {&gy_ops_row_add, &gy_ops_row_sub, &gy_ops_row_mul,
+                                      &gy_ops_row_maximum};
 
 static gy_engine *workers;
 
@@ -98,7 +99,7 @@ static void draw_outputs(trial *t, gy_random *random)
         *type = (gy_type){.dtype = GY_F32, .rank = p->rank};
         memcpy(type->sizes, p->sizes, sizeof(p->sizes));
         if (gy_random_below(random, 2) == 0) {
-            const gy_op *const ops[] = {&gy_op_sum, &gy_op_max, &gy_op_min};
+            const gy_op *const ops[] = {&gy_ops_row_sum, &gy_ops_row_max, &gy_ops_row_min};
             out->reduction = ops[gy_random_below(random, 3)];
             out->axes = (uint32_t)gy_random_below(random, 1u << p->rank);
             out->keep = gy_random_below(random, 2) == 0;
@@ -141,7 +142,7 @@ static void free_trial(trial *t)
 }
 
 typedef struct ran {
-    gy_view inputs[GY_MAX_INPUTS], outputs[GY_MAX_OUTPUTS];
+    gy_view inputs[GY_OP_INPUTS_MAX], outputs[GY_OP_OUTPUTS_MAX];
 } ran;
 
 /* Run with inputs from `values`; blocked: 4-D values of the common shape. */
@@ -169,7 +170,7 @@ static void run_program(const trial *t, gy_engine *engine, bool in_place, bool i
         gy_free(r->outputs[0].data);
         r->outputs[0].data = r->inputs[0].data;
     }
-    gy_kernel_query query = {.op = &gy_op_fused,
+    gy_kernel_query query = {.op = &gy_ops_row_fused,
                              .attributes = &attributes,
                              .inputs = r->inputs,
                              .input_count = p->input_count,
@@ -180,7 +181,7 @@ static void run_program(const trial *t, gy_engine *engine, bool in_place, bool i
     assert_non_null(kernel);
     void *state = NULL, *workspace = gy_alloc("test", kernel->workspace_bytes(&query) + 64);
     assert_ok(kernel->prepare(&query, &state));
-    gy_kernel_call call = {.op = &gy_op_fused,
+    gy_kernel_call call = {.op = &gy_ops_row_fused,
                            .attributes = &attributes,
                            .inputs = r->inputs,
                            .input_count = p->input_count,
@@ -306,9 +307,9 @@ static void blocked_values(void **state)
                     (double)(float)(gy_random_unit(&random) - 0.5);
             }
         }
-        p->steps[0] = (gy_fused_step){.op = &gy_op_mul, .inputs = {0, 1}};
-        p->steps[1] = (gy_fused_step){.op = &gy_op_add, .inputs = {3, 2}};
-        p->steps[2] = (gy_fused_step){.op = &gy_op_relu, .inputs = {4}};
+        p->steps[0] = (gy_fused_step){.op = &gy_ops_row_mul, .inputs = {0, 1}};
+        p->steps[1] = (gy_fused_step){.op = &gy_ops_row_add, .inputs = {3, 2}};
+        p->steps[2] = (gy_fused_step){.op = &gy_ops_row_relu, .inputs = {4}};
         for (int s = 0; s < 3; s++) {
             gy_view inputs[2] = {t.values[p->steps[s].inputs[0]],
                                  t.values[p->steps[s].inputs[1]]};
@@ -324,9 +325,9 @@ static void blocked_values(void **state)
         p->output_count = 3;
         p->outputs[0] = (gy_fused_output){.register_index = 5};
         p->outputs[1] =
-            (gy_fused_output){.register_index = 5, .reduction = &gy_op_sum, .axes = 13};
+            (gy_fused_output){.register_index = 5, .reduction = &gy_ops_row_sum, .axes = 13};
         p->outputs[2] =
-            (gy_fused_output){.register_index = 4, .reduction = &gy_op_max, .axes = 15};
+            (gy_fused_output){.register_index = 4, .reduction = &gy_ops_row_max, .axes = 15};
         t.outputs[0] = t.inputs[0];
         t.outputs[1] = (gy_type){.dtype = GY_F32, .rank = 1, .sizes = {sizes[1]}};
         t.outputs[2] = (gy_type){.dtype = GY_F32, .rank = 0};
@@ -353,7 +354,7 @@ static void dropout_of_a_shard(void **state)
         memset(&attributes, 0, sizeof(attributes));
         attributes.dropout.rate = 0.25;
         attributes.dropout.stream = 3;
-        int64_t offsets[1][GY_MAX_RANK] = {{0}}, own[2] = {sizes[0], sizes[1]};
+        int64_t offsets[1][GY_TENSOR_RANK_MAX] = {{0}}, own[2] = {sizes[0], sizes[1]};
         gy_type type = {.dtype = GY_F32, .rank = 2, .sizes = {sizes[0], sizes[1]}};
         if (dim >= 0) {
             offsets[0][dim] = 10;
@@ -367,7 +368,7 @@ static void dropout_of_a_shard(void **state)
         gy_view inputs[2] = {gy_view_of(part, GY_F32, own, 2),
                              gy_view_of(seed, GY_I64, (int64_t[]){2}, 1)};
         gy_view output = gy_view_of(result, GY_F32, own, 2);
-        gy_kernel_query query = {.op = &gy_op_dropout,
+        gy_kernel_query query = {.op = &gy_ops_row_dropout,
                                  .attributes = &attributes,
                                  .inputs = inputs,
                                  .input_count = 2,
@@ -378,9 +379,9 @@ static void dropout_of_a_shard(void **state)
         void *prepared = NULL;
         assert_ok(kernel->prepare(&query, &prepared));
         gy_type types[2] = {type, type};
-        int64_t in_offsets[2][GY_MAX_RANK] = {{0}};
+        int64_t in_offsets[2][GY_TENSOR_RANK_MAX] = {{0}};
         memcpy(in_offsets[0], offsets[0], sizeof(offsets[0]));
-        gy_kernel_call call = {.op = &gy_op_dropout,
+        gy_kernel_call call = {.op = &gy_ops_row_dropout,
                                .attributes = &attributes,
                                .inputs = inputs,
                                .input_count = 2,
@@ -390,8 +391,8 @@ static void dropout_of_a_shard(void **state)
         if (dim >= 0) {
             call.input_types = types;
             call.output_types = &type;
-            call.input_offsets = (const int64_t(*)[GY_MAX_RANK])in_offsets;
-            call.output_offsets = (const int64_t(*)[GY_MAX_RANK])offsets;
+            call.input_offsets = (const int64_t(*)[GY_TENSOR_RANK_MAX])in_offsets;
+            call.output_offsets = (const int64_t(*)[GY_TENSOR_RANK_MAX])offsets;
         }
         assert_ok(kernel->run(&call));
         kernel->release(prepared);
@@ -428,20 +429,20 @@ static void the_gradient_of_relu_passes_nan(void **state)
         gy_element_set(dtype, memory[2], 0, 0);
         gy_fused program = {.input_count = 3, .step_count = 2, .output_count = 1, .rank = 1};
         program.sizes[0] = COUNT;
-        program.steps[0] = (gy_fused_step){.op = &gy_op_less_equal, .inputs = {0, 2}};
-        program.steps[1] = (gy_fused_step){.op = &gy_op_select, .inputs = {3, 2, 1}};
+        program.steps[0] = (gy_fused_step){.op = &gy_ops_row_less_equal, .inputs = {0, 2}};
+        program.steps[1] = (gy_fused_step){.op = &gy_ops_row_select, .inputs = {3, 2, 1}};
         program.outputs[0].register_index = 4;
         gy_attributes attributes;
         memset(&attributes, 0, sizeof(attributes));
         attributes.fused.program = &program;
-        gy_kernel_query query = {.op = &gy_op_fused,
+        gy_kernel_query query = {.op = &gy_ops_row_fused,
                                  .attributes = &attributes,
                                  .inputs = inputs,
                                  .input_count = 3,
                                  .outputs = &output,
                                  .output_count = 1,
                                  .workers = 1};
-        gy_kernel_call call = {.op = &gy_op_fused,
+        gy_kernel_call call = {.op = &gy_ops_row_fused,
                                .attributes = &attributes,
                                .inputs = inputs,
                                .input_count = 3,

@@ -21,7 +21,7 @@ typedef struct example {
     bool only_blocked; /* of the ways to run it: the reference takes long */
     bool is_winograd;  /* may be: a gradient, 5 by 5, stride 1, whole blocks */
     bool spreads_nan;  /* in float32: where the definition is a number, NaN may stand */
-    gy_type input_types[MOST_INPUTS], output_types[GY_MAX_OUTPUTS];
+    gy_type input_types[MOST_INPUTS], output_types[GY_OP_OUTPUTS_MAX];
     double *values[MOST_INPUTS]; /* row-major, of every input */
 } example;
 
@@ -80,7 +80,7 @@ static gy_dtype tested(gy_dtype dtype, gy_dtype real)
 }
 
 typedef struct result {
-    gy_view outputs[GY_MAX_OUTPUTS];
+    gy_view outputs[GY_OP_OUTPUTS_MAX];
     int count;
     gy_status status;
 } result;
@@ -114,8 +114,8 @@ static void large_matmul(const example *e, double *c)
 /* Every product of a convolution, added to the one of the three that is wanted. */
 static void large_conv(const example *e, double *out)
 {
-    bool is_input = e->op == &gy_op_conv2d_input_gradient;
-    bool is_filter = e->op == &gy_op_conv2d_filter_gradient;
+    bool is_input = e->op == &gy_ops_row_conv2d_input_gradient;
+    bool is_filter = e->op == &gy_ops_row_conv2d_filter_gradient;
     const int64_t *x = is_input ? e->output_types[0].sizes : e->input_types[0].sizes;
     const int64_t *y = is_input    ? e->input_types[0].sizes
                        : is_filter ? e->input_types[1].sizes
@@ -151,10 +151,10 @@ static void large_conv(const example *e, double *out)
 /* true: computed here. */
 static bool run_large(const example *e, gy_view *out)
 {
-    bool is_matmul = e->op == &gy_op_matmul && e->output_types[0].rank == 2;
-    bool is_conv = e->op == &gy_op_conv2d_input_gradient ||
-                   e->op == &gy_op_conv2d_filter_gradient ||
-                   (e->op == &gy_op_conv2d && !e->attributes.conv.has_bias);
+    bool is_matmul = e->op == &gy_ops_row_matmul && e->output_types[0].rank == 2;
+    bool is_conv = e->op == &gy_ops_row_conv2d_input_gradient ||
+                   e->op == &gy_ops_row_conv2d_filter_gradient ||
+                   (e->op == &gy_ops_row_conv2d && !e->attributes.conv.has_bias);
     double work = (double)count_of(&e->output_types[0]) * (double)count_of(&e->input_types[1]);
     if ((!is_matmul && !is_conv) || work < 5e5) {
         return false;
@@ -200,11 +200,11 @@ typedef struct manner {
 static void ask_formats(const gy_kernel_query *query, bool blocked, gy_format *inputs,
                         gy_format *outputs)
 {
-    const gy_kernel *kernel = gy_op_kernels(query->op)[0];
+    const gy_kernel *kernel = gy_ops_kernels(query->op)[0];
     gy_view views[MOST_INPUTS];
     gy_kernel_query asked = *query;
     memset(inputs, 0, MOST_INPUTS * sizeof(*inputs));
-    memset(outputs, 0, GY_MAX_OUTPUTS * sizeof(*outputs));
+    memset(outputs, 0, GY_OP_OUTPUTS_MAX * sizeof(*outputs));
     if (kernel == NULL || kernel->formats == NULL || query->input_count == 0) {
         return;
     }
@@ -223,8 +223,8 @@ static void ask_formats(const gy_kernel_query *query, bool blocked, gy_format *i
 /* false: no kernel takes it. */
 static bool run_kernel(const example *e, const manner *how, result *r)
 {
-    gy_view inputs[MOST_INPUTS], outputs[GY_MAX_OUTPUTS];
-    gy_format in_formats[MOST_INPUTS], out_formats[GY_MAX_OUTPUTS];
+    gy_view inputs[MOST_INPUTS], outputs[GY_OP_OUTPUTS_MAX];
+    gy_format in_formats[MOST_INPUTS], out_formats[GY_OP_OUTPUTS_MAX];
     *r = (result){.count = e->output_count};
     for (int i = 0; i < e->input_count; i++) {
         inputs[i] = gy_view_of(NULL, tested(e->input_types[i].dtype, how->real),
@@ -296,7 +296,7 @@ static void compare(const example *e, const manner *how, const result *got,
         const gy_view *x = &got->outputs[o], *y = &expected->outputs[o];
         int64_t count = gy_view_count(y);
         double largest = 1;
-        if (e->op == &gy_op_sum && count > 0) {
+        if (e->op == &gy_ops_row_sum && count > 0) {
             largest = GY_MAX(sqrt((double)count_of(&e->input_types[0]) / (double)count), 1);
         }
         for (int64_t i = 0; i < count; i++) {
@@ -438,8 +438,8 @@ static void samples_of_every_row(void **state)
 
 static bool is_conv(const gy_op *op)
 {
-    return op == &gy_op_conv2d || op == &gy_op_conv2d_input_gradient ||
-           op == &gy_op_conv2d_filter_gradient;
+    return op == &gy_ops_row_conv2d || op == &gy_ops_row_conv2d_input_gradient ||
+           op == &gy_ops_row_conv2d_filter_gradient;
 }
 
 /* A NaN in places of every real input, as far apart as a prime says; check() then demands that
@@ -465,7 +465,7 @@ static void special_numbers_of_every_row(void **state)
     for (int k = 0; k < gy_ops_all_count; k++) {
         const gy_op *op = gy_ops_all[k];
         for (int s = 0; s < op->sample_count; s++) {
-            if (op == &gy_op_matmul_update) {
+            if (op == &gy_ops_row_matmul_update) {
                 continue; /* libraries do not scale an empty product */
             }
             example e = drawn_example(op, &op->samples[s], &random);
@@ -490,7 +490,7 @@ static void gelu_of_large_numbers(void **state)
 {
     (void)state;
     double values[6] = {-1e30, -1e6, -100, -6, 100, 1e6};
-    example e = {.op = &gy_op_gelu, .input_count = 1, .values = {values}};
+    example e = {.op = &gy_ops_row_gelu, .input_count = 1, .values = {values}};
     set_type(&e, 0, 1, (int64_t[]){6});
     make_types(&e);
     const manner how = {.real = GY_F32};
@@ -518,7 +518,7 @@ static void matmuls(void **state)
         for (int variant = 0; variant < 8; variant++) {
             int64_t m = shapes[s][0], n = shapes[s][1], k = shapes[s][2];
             bool ta = (variant & 1) != 0, tb = (variant & 2) != 0, bias = (variant & 4) != 0;
-            example e = {.op = &gy_op_matmul, .input_count = bias ? 3 : 2};
+            example e = {.op = &gy_ops_row_matmul, .input_count = bias ? 3 : 2};
             e.attributes.matmul.transpose_a = ta;
             e.attributes.matmul.transpose_b = tb;
             e.attributes.matmul.has_bias = bias;
@@ -569,9 +569,9 @@ static void convolutions(void **state)
                 if (gy_test_cases(8) == 1 && (s + (size_t)kind) % 2 != 0) {
                     continue; /* every shape and every kind under a sanitizer, not every pair */
                 }
-                example e = {.op = kind <= 1   ? &gy_op_conv2d
-                                   : kind == 2 ? &gy_op_conv2d_input_gradient
-                                               : &gy_op_conv2d_filter_gradient,
+                example e = {.op = kind <= 1   ? &gy_ops_row_conv2d
+                                   : kind == 2 ? &gy_ops_row_conv2d_input_gradient
+                                               : &gy_ops_row_conv2d_filter_gradient,
                              .input_count = kind == 1 ? 3 : 2,
                              .is_winograd =
                                  kind != 1 && p[4] == 5 && stride == 1 && p[1] % 16 == 0,
@@ -609,8 +609,9 @@ static void poolings(void **state)
 {
     (void)state;
     gy_random random = {.key = gy_test_seed()};
-    const gy_op *const ops[] = {&gy_op_max_pool, &gy_op_max_pool_gradient, &gy_op_max_pool_pick,
-                                &gy_op_average_pool, &gy_op_average_pool_gradient};
+    const gy_op *const ops[] = {&gy_ops_row_max_pool, &gy_ops_row_max_pool_gradient,
+                                &gy_ops_row_max_pool_pick, &gy_ops_row_average_pool,
+                                &gy_ops_row_average_pool_gradient};
     for (int round = 0; round < gy_test_cases(40); round++) {
         int window = 2 + (int)gy_random_below(&random, 2);
         int stride = 1 + (int)gy_random_below(&random, 2);
@@ -654,8 +655,8 @@ static void random_elementwise_and_reductions(void **state)
     for (int round = 0; round < gy_test_cases(300); round++) {
         const gy_op *op = gy_ops_all[gy_random_below(&random, (uint64_t)gy_ops_all_count)];
         bool is_step = (op->flags & GY_OP_ELEMENTWISE) != 0;
-        bool is_reduction = (op->flags & GY_OP_REDUCTION) != 0 || op == &gy_op_mean;
-        if (op == &gy_op_dropout || op == &gy_op_cast || op == &gy_op_select ||
+        bool is_reduction = (op->flags & GY_OP_REDUCTION) != 0 || op == &gy_ops_row_mean;
+        if (op == &gy_ops_row_dropout || op == &gy_ops_row_cast || op == &gy_ops_row_select ||
             (!is_step && !is_reduction)) {
             continue;
         }
@@ -674,13 +675,16 @@ static void random_elementwise_and_reductions(void **state)
                 own[d - skip] = i > 0 && gy_random_below(&random, 3) == 0 ? 1 : sizes[d];
             }
             set_type(&e, i, rank - skip, own);
-            draw(&e, i, op == &gy_op_log || op == &gy_op_pow || op == &gy_op_sqrt ? 0.1 : -4,
-                 op == &gy_op_prod ? -3.9 : 4, &random);
+            draw(&e, i,
+                 op == &gy_ops_row_log || op == &gy_ops_row_pow || op == &gy_ops_row_sqrt ? 0.1
+                                                                                          : -4,
+                 op == &gy_ops_row_prod ? -3.9 : 4, &random);
         }
         if (is_reduction) {
             e.attributes.reduce.axes = (uint32_t)gy_random_below(&random, 1u << rank);
             e.attributes.reduce.keep = round % 2 == 0;
-            for (int64_t i = 0; op == &gy_op_prod && i < count_of(&e.input_types[0]); i++) {
+            for (int64_t i = 0; op == &gy_ops_row_prod && i < count_of(&e.input_types[0]);
+                 i++) {
                 e.values[0][i] = 1 + (e.values[0][i] + 4) * 0.01;
             }
         }
@@ -696,8 +700,9 @@ static void rows_along_the_last_dimension(void **state)
 {
     (void)state;
     gy_random random = {.key = gy_test_seed()};
-    const gy_op *const ops[] = {&gy_op_softmax, &gy_op_log_softmax, &gy_op_argmax,
-                                &gy_op_layer_norm, &gy_op_cross_entropy};
+    const gy_op *const ops[] = {&gy_ops_row_softmax, &gy_ops_row_log_softmax,
+                                &gy_ops_row_argmax, &gy_ops_row_layer_norm,
+                                &gy_ops_row_cross_entropy};
     for (int round = 0; round < gy_test_cases(16); round++) {
         for (size_t k = 0; k < GY_COUNT(ops); k++) {
             int64_t sizes[2] = {stretch(&random), stretch(&random)};
@@ -733,7 +738,7 @@ static void wrong_labels_are_named(void **state)
     (void)state;
     const int64_t sizes[2] = {3, 4};
     double logits[12] = {0}, labels[3] = {0, 4, 1};
-    example e = {.op = &gy_op_cross_entropy, .input_count = 2, .values = {logits, labels}};
+    example e = {.op = &gy_ops_row_cross_entropy, .input_count = 2, .values = {logits, labels}};
     set_type(&e, 0, 2, sizes);
     set_type(&e, 1, 1, sizes);
     e.input_types[1].dtype = GY_I64;

@@ -21,13 +21,13 @@ typedef struct pool_call {
 
 static const gy_view *large_view(const gy_kernel_call *call)
 {
-    return call->op == &gy_op_average_pool_gradient ? &call->outputs[0] : &call->inputs[0];
+    return call->op == &gy_ops_row_average_pool_gradient ? &call->outputs[0] : &call->inputs[0];
 }
 
 static const gy_view *small_view(const gy_kernel_call *call)
 {
-    bool is_first = call->op == &gy_op_average_pool_gradient;
-    bool is_second = call->op == &gy_op_max_pool_gradient;
+    bool is_first = call->op == &gy_ops_row_average_pool_gradient;
+    bool is_second = call->op == &gy_ops_row_max_pool_gradient;
     return is_first ? &call->inputs[0] : is_second ? &call->inputs[1] : &call->outputs[0];
 }
 
@@ -72,12 +72,12 @@ static double share_of(const gy_attributes *a, span rows, span columns)
         const type *x = (const type *)p->call->inputs[0].data + plane * p->large;              \
         const type *second = NULL;                                                             \
         type *y = (type *)p->call->outputs[0].data;                                            \
-        if (op == &gy_op_max_pool_gradient) {                                                  \
+        if (op == &gy_ops_row_max_pool_gradient) {                                             \
             second = (const type *)p->call->inputs[1].data + plane * p->small;                 \
             y += plane * p->large;                                                             \
             memset(y, 0, (size_t)p->large * sizeof(type));                                     \
         } else {                                                                               \
-            second = op == &gy_op_max_pool                                                     \
+            second = op == &gy_ops_row_max_pool                                                \
                          ? x                                                                   \
                          : (const type *)p->call->inputs[1].data + plane * p->large;           \
             y += plane * p->small;                                                             \
@@ -86,7 +86,7 @@ static double share_of(const gy_attributes *a, span rows, span columns)
             span rows = span_of(a, 0, i / p->sizes[3], p->sizes[0]);                           \
             span columns = span_of(a, 1, i % p->sizes[3], p->sizes[1]);                        \
             int64_t best = first_maximum_##suffix(x, rows, columns, p->sizes[1]);              \
-            if (op == &gy_op_max_pool_gradient) {                                              \
+            if (op == &gy_ops_row_max_pool_gradient) {                                         \
                 y[best] += second[i];                                                          \
             } else {                                                                           \
                 y[i] = second[best];                                                           \
@@ -96,7 +96,7 @@ static double share_of(const gy_attributes *a, span rows, span columns)
     static void average_plane_##suffix(const pool_call *p, int64_t plane)                      \
     {                                                                                          \
         const gy_attributes *a = p->call->attributes;                                          \
-        bool is_gradient = p->call->op == &gy_op_average_pool_gradient;                        \
+        bool is_gradient = p->call->op == &gy_ops_row_average_pool_gradient;                   \
         type *in =                                                                             \
             (type *)p->call->inputs[0].data + plane * (is_gradient ? p->small : p->large);     \
         type *out =                                                                            \
@@ -129,7 +129,7 @@ PLAIN(f64, double)
 
 static bool is_average(const gy_op *op)
 {
-    return op == &gy_op_average_pool || op == &gy_op_average_pool_gradient;
+    return op == &gy_ops_row_average_pool || op == &gy_ops_row_average_pool_gradient;
 }
 
 static void run_plain(const pool_call *p, int64_t begin, int64_t end)
@@ -151,14 +151,14 @@ static void run_blocked(const pool_call *p, int64_t begin, int64_t end)
     float *out = call->outputs[0].data;
     int64_t large = p->large * 16, small = p->small * 16, planes = end - begin;
     const gy_attributes *a = call->attributes;
-    if (call->op == &gy_op_max_pool) {
+    if (call->op == &gy_ops_row_max_pool) {
         gy_tiles()->max_pool_blocked(first + begin * large, p->sizes, a, out + begin * small,
                                      planes);
-    } else if (call->op == &gy_op_max_pool_gradient) {
+    } else if (call->op == &gy_ops_row_max_pool_gradient) {
         const float *dy = (const float *)call->inputs[1].data + begin * small;
         gy_tiles()->max_pool_gradient_blocked(first + begin * large, dy, p->sizes, a,
                                               out + begin * large, planes);
-    } else if (call->op == &gy_op_average_pool) {
+    } else if (call->op == &gy_ops_row_average_pool) {
         gy_tiles()->average_pool_blocked(first + begin * large, p->sizes, a,
                                          out + begin * small, planes);
     } else {
@@ -199,7 +199,7 @@ static void pool_formats(const gy_kernel_query *query, gy_format *inputs, gy_for
     for (int i = 0; i < query->input_count; i++) {
         any = any || query->inputs[i].format == GY_FORMAT_BLOCKED;
     }
-    any = any && query->op != &gy_op_max_pool_pick && query->inputs[0].dtype == GY_F32 &&
+    any = any && query->op != &gy_ops_row_max_pool_pick && query->inputs[0].dtype == GY_F32 &&
           query->inputs[0].sizes[1] % 16 == 0;
     for (int i = 0; i < query->input_count; i++) {
         inputs[i] = any ? GY_FORMAT_BLOCKED : GY_FORMAT_DENSE;
@@ -209,7 +209,7 @@ static void pool_formats(const gy_kernel_query *query, gy_format *inputs, gy_for
 
 static bool pool_accepts(const gy_kernel_query *query)
 {
-    gy_format inputs[GY_MAX_INPUTS] = {0}, outputs[GY_MAX_OUTPUTS] = {0};
+    gy_format inputs[GY_OP_INPUTS_MAX] = {0}, outputs[GY_OP_OUTPUTS_MAX] = {0};
     if (query->inputs[0].dtype != GY_F32 && query->inputs[0].dtype != GY_F64) {
         return false;
     }

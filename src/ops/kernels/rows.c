@@ -79,7 +79,7 @@ static void softmax_rows(void *arg, int64_t begin, int64_t end)
     const row_call *r = arg;
     const gy_view *x = &r->call->inputs[0];
     void *y = r->call->outputs[0].data;
-    bool is_log = r->call->op == &gy_op_log_softmax;
+    bool is_log = r->call->op == &gy_ops_row_log_softmax;
     for (int64_t row = begin; row < end; row++) {
         int64_t at = row * r->columns;
         if (x->dtype == GY_F32) {

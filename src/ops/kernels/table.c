@@ -30,7 +30,7 @@ LIST(fills, &gy_kernel_fill)
 LIST(reorders, &gy_kernel_reorder)
 LIST(updates, &gy_kernel_matmul_update)
 
-const gy_kernel *const *gy_op_kernels(const gy_op *op)
+const gy_kernel *const *gy_ops_kernels(const gy_op *op)
 {
     static const gy_kernel *const *const table[GY_CODE_COUNT + 1] = {
         [GY_CODE_fused] = fused,
@@ -62,7 +62,7 @@ const gy_kernel *const *gy_op_kernels(const gy_op *op)
         [GY_CODE_reorder] = reorders,
         [GY_CODE_matmul_update] = updates,
     };
-    const gy_kernel *const *list = table[gy_op_code_of(op)];
+    const gy_kernel *const *list = table[gy_ops_code_of(op)];
     if (list != NULL) {
         return list;
     }
@@ -88,7 +88,8 @@ const gy_kernel *gy_kernel_choose(const gy_kernel_query *query)
     if (only_reference() && query->op->reference != NULL) {
         return NULL;
     }
-    for (const gy_kernel *const *kernel = gy_op_kernels(query->op); *kernel != NULL; kernel++) {
+    for (const gy_kernel *const *kernel = gy_ops_kernels(query->op); *kernel != NULL;
+         kernel++) {
         if ((*kernel)->accepts(query)) {
             return *kernel;
         }

@@ -10,15 +10,15 @@
 #include "ops/ops.h"
 
 /** Operators by number, in the order of ops.def. */
-typedef enum gy_op_code {
+typedef enum gy_ops_code {
 #define GY_X(name) GY_CODE_##name,
 #include "ops/ops.def"
 #undef GY_X
     GY_CODE_COUNT
-} gy_op_code;
+} gy_ops_code;
 
 /** GY_CODE_COUNT when the row is none of the table. */
-gy_op_code gy_op_code_of(const gy_op *op);
+gy_ops_code gy_ops_code_of(const gy_op *op);
 
 enum { GY_TILE_BYTES = 4096 }; /* of one tile register */
 
@@ -41,11 +41,11 @@ typedef void (*gy_tile_fold)(const void *x, int64_t rows, int64_t columns, void 
 
 typedef struct gy_tile_table {
     /* NULL when there is none. Types of the first value operand and of the result. */
-    gy_tile_function (*find)(gy_op_code code, gy_dtype input, gy_dtype output);
+    gy_tile_function (*find)(gy_ops_code code, gy_dtype input, gy_dtype output);
     /* a <= z ? z : b of tiles a and b and one element z; NULL: not for this type. */
     gy_tile_function (*find_gate)(gy_dtype type);
     /* reduction: GY_CODE_sum, prod, max or min. */
-    gy_tile_fold (*find_fold)(gy_op_code reduction, gy_dtype type, bool by_rows);
+    gy_tile_fold (*find_fold)(gy_ops_code reduction, gy_dtype type, bool by_rows);
     /* y = exp(x - shift) and the sum of y; along one row. */
     double (*exp_sum)(const float *x, float shift, float *y, int64_t count);
     void (*softmax)(const float *x, float *y, int64_t count);

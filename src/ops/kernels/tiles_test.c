@@ -47,7 +47,7 @@ typedef union values {
 static values in[3], out[3], cut;
 
 /* One function at a scalar mask: all tables, and in two parts. */
-static void check_function(gy_op_code code, gy_dtype from, gy_dtype to, uint32_t scalars,
+static void check_function(gy_ops_code code, gy_dtype from, gy_dtype to, uint32_t scalars,
                            gy_random *random)
 {
     gy_attributes attributes = {.dropout = {.rate = 0.3, .stream = 9}};
@@ -99,14 +99,14 @@ static void every_level_gives_the_same_bits(void **state)
                 bool is_flag = code >= GY_CODE_equal && code <= GY_CODE_greater_equal;
                 bool fits = code == GY_CODE_cast || to == (is_flag ? GY_U8 : from);
                 if (!fits ||
-                    gy_tiles()->find((gy_op_code)code, (gy_dtype)from, (gy_dtype)to) == NULL) {
+                    gy_tiles()->find((gy_ops_code)code, (gy_dtype)from, (gy_dtype)to) == NULL) {
                     continue;
                 }
                 functions++;
                 bool is_binary = (code >= GY_CODE_add && code <= GY_CODE_greater_equal);
                 uint32_t masks = code == GY_CODE_select ? 8 : is_binary ? 4 : 1;
                 for (uint32_t scalars = 0; scalars < masks; scalars++) {
-                    check_function((gy_op_code)code, (gy_dtype)from, (gy_dtype)to, scalars,
+                    check_function((gy_ops_code)code, (gy_dtype)from, (gy_dtype)to, scalars,
                                    &random);
                 }
             }
@@ -120,10 +120,10 @@ static void folds_give_the_same_bits(void **state)
 {
     (void)state;
     gy_random random = {.key = gy_test_seed()};
-    const gy_op_code codes[] = {GY_CODE_sum, GY_CODE_prod, GY_CODE_max, GY_CODE_min};
+    const gy_ops_code codes[] = {GY_CODE_sum, GY_CODE_prod, GY_CODE_max, GY_CODE_min};
     const gy_dtype dtypes[] = {GY_F32, GY_F64, GY_I64, GY_I32, GY_U8};
     for (int round = 0; round < 200; round++) {
-        gy_op_code code = codes[round % 4];
+        gy_ops_code code = codes[round % 4];
         gy_dtype dtype = dtypes[round % 5];
         int64_t columns = 1 + (int64_t)gy_random_below(&random, 200), rows = MOST / columns;
         fill(in[0].bytes, dtype, &random);
@@ -173,7 +173,7 @@ static void functions_are_accurate(void **state)
     (void)state;
     static const struct {
         const char *name;
-        gy_op_code code;
+        gy_ops_code code;
         double (*truth)(double);
         double low, high, most;
     } cases[] = {
@@ -217,7 +217,7 @@ static void edges_of_functions(void **state)
 {
     (void)state;
     static const struct {
-        gy_op_code code;
+        gy_ops_code code;
         float x, y;
     } cases[] = {
         {GY_CODE_exp, -INFINITY, 0},
@@ -283,7 +283,7 @@ static void exponentials_of_a_row(void **state)
 
 /* An extreme of `rows` rows of `columns` elements by one fold, of a value at each place. */
 typedef struct fold_case {
-    gy_op_code code;
+    gy_ops_code code;
     gy_dtype dtype;
     bool by_rows;
     int64_t rows, columns;
@@ -367,7 +367,7 @@ static void the_smaller_of_two_zeros_is_minus_zero(void **state)
     for (int t = 0; t < table_count(); t++) {
         for (int kind = 0; kind < 8; kind++) {
             gy_dtype dtype = kind & 1 ? GY_F32 : GY_F64;
-            gy_op_code code = kind & 2 ? GY_CODE_minimum : GY_CODE_maximum;
+            gy_ops_code code = kind & 2 ? GY_CODE_minimum : GY_CODE_maximum;
             bool is_min = code == GY_CODE_minimum;
             for (int64_t i = 0; i < COUNT; i++) {
                 bool is_first = (kind & 4) != 0;

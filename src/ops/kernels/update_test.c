@@ -38,7 +38,7 @@ static void check(gy_random *random, gy_dtype dtype, const int64_t *mnk, int fla
         gy_view_of(scale, dtype, NULL, 0),
     };
     gy_view plain = matrix(random, dtype, m, n), beside = matrix(random, dtype, m, n);
-    gy_kernel_query query = {.op = &gy_op_matmul_update,
+    gy_kernel_query query = {.op = &gy_ops_row_matmul_update,
                              .attributes = &attributes,
                              .inputs = inputs,
                              .input_count = 4,
@@ -47,13 +47,13 @@ static void check(gy_random *random, gy_dtype dtype, const int64_t *mnk, int fla
                              .workers = 1};
     const gy_kernel *kernel = gy_kernel_choose(&query);
     assert_non_null(kernel);
-    gy_kernel_call call = {.op = &gy_op_matmul_update,
+    gy_kernel_call call = {.op = &gy_ops_row_matmul_update,
                            .attributes = &attributes,
                            .inputs = inputs,
                            .input_count = 4,
                            .outputs = &plain,
                            .output_count = 1};
-    assert_ok(gy_op_matmul_update.reference(&call));
+    assert_ok(gy_ops_row_matmul_update.reference(&call));
     call.outputs = &beside;
     assert_ok(kernel->run(&call));
     call.outputs = &inputs[0];
@@ -106,13 +106,13 @@ static void pieces_are_put_together(void **state)
         matrix(&random, GY_F32, DEPTH, COLUMNS), gy_view_of(&scale, GY_F32, NULL, 0)};
     gy_view whole = matrix(&random, GY_F32, ROWS, COLUMNS);
     gy_view bands = matrix(&random, GY_F32, ROWS, COLUMNS), bands_at = bands;
-    gy_kernel_call call = {.op = &gy_op_matmul_update,
+    gy_kernel_call call = {.op = &gy_ops_row_matmul_update,
                            .attributes = &attributes,
                            .inputs = inputs,
                            .input_count = 4,
                            .outputs = &whole,
                            .output_count = 1};
-    const gy_kernel *kernel = gy_op_kernels(&gy_op_matmul_update)[0];
+    const gy_kernel *kernel = gy_ops_kernels(&gy_ops_row_matmul_update)[0];
     assert_ok(kernel->run(&call));
     gy_view band[4] = {inputs[0], inputs[1], inputs[2], inputs[3]};
     band[0].sizes[0] = band[1].sizes[0] = bands_at.sizes[0] = BAND;

@@ -17,7 +17,7 @@ gy_status gy_language_predict(gy_model *model, const gy_sample *samples, int64_t
     gy_view rows = gy_tensor_pin(x);
     gy_language_rows(samples, count, &rows);
     gy_tensor_unpin(x);
-    gy_status status = gy_predict(model, x, &out);
+    gy_status status = gy_model_predict(model, x, &out);
     if (status >= 0) {
         GY_ASSERT(gy_tensor_count(out) == count * GY_LANGUAGE_COUNT);
         gy_view view = gy_tensor_pin(out);

@@ -92,8 +92,8 @@ gy_status gy_language_dataset(const gy_corpus *corpus, bool is_test, gy_dataset 
 
 gy_status gy_language_model(const gy_model_options *base, gy_model **model)
 {
-    const gy_layer layers[] = {gy_dense(HIDDEN_UNITS), gy_relu_layer(),
-                               gy_dense(GY_LANGUAGE_COUNT)};
+    const gy_layer layers[] = {gy_layer_dense(HIDDEN_UNITS), gy_layer_relu(),
+                               gy_layer_dense(GY_LANGUAGE_COUNT)};
     gy_model_options options = *base;
     options.name = GY_LANGUAGE_MODEL;
     options.layers = layers;
@@ -110,7 +110,8 @@ void gy_language_recipe(gy_train_options *options)
 {
     options->epochs = options->epochs > 0 ? options->epochs : 5;
     options->batch = options->batch > 0 ? options->batch : 256;
-    bool is_adam = options->optimizer == GY_ADAM || options->optimizer == GY_ADAMW;
+    bool is_adam =
+        options->optimizer == GY_OPTIMIZER_ADAM || options->optimizer == GY_OPTIMIZER_ADAMW;
     if (options->rate <= 0 && is_adam) {
         options->rate = 0.002;
     }

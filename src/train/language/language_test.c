@@ -148,10 +148,10 @@ static void odd_files_are_labelled_or_refused(void **state)
 static void the_recipe_fills_only_what_is_open(void **state)
 {
     (void)state;
-    gy_train_options options = {.optimizer = GY_ADAM};
+    gy_train_options options = {.optimizer = GY_OPTIMIZER_ADAM};
     gy_language_recipe(&options);
     assert_true(options.epochs > 0 && options.batch > 0 && options.rate > 0);
-    gy_train_options given = {.optimizer = GY_SGD, .epochs = 1, .batch = 3};
+    gy_train_options given = {.optimizer = GY_OPTIMIZER_SGD, .epochs = 1, .batch = 3};
     gy_language_recipe(&given);
     assert_int_equal(given.epochs, 1);
     assert_int_equal(given.batch, 3);
