@@ -329,11 +329,12 @@ static void measure_triad(bench_run *bench)
     double times[TIMES];
     uint8_t *targets[1] = {(uint8_t *)bench->out};
     const gy_targets to = {.to = targets, .count = 1, .is_streamed = true};
-    const gy_fold sum = gy_fold_of(GY_F32, GY_SUM, NULL, 2);
+    const gy_coll_fold sum = gy_coll_fold_of(GY_F32, GY_SUM, NULL, 2);
     for (int i = 0; i < TIMES; i++) {
         meet(bench, 1);
         double start = now();
-        gy_combine_into(&to, &sum, bench->in, bench->shared_in, TRIAD_BYTES / sizeof(float));
+        gy_coll_combine_into(&to, &sum, bench->in, bench->shared_in,
+                             TRIAD_BYTES / sizeof(float));
         gy_stream_end();
         double end = now();
         times[i] = slowest(end) - earliest(start);
@@ -345,10 +346,10 @@ static void open_comm(bench_run *bench)
 {
     int place[2] = {(int)getpid(), -1};
     /* mpirun binds each rank to a core; all ranks together have the machine's. */
-    gy_segment_options options = {.ranks = bench->size,
-                                  .pool_bytes = 256u << 20,
-                                  .host_cores = (int)sysconf(_SC_NPROCESSORS_ONLN)};
-    if (bench->rank == 0 && gy_segment_make(&options, &place[1]) != GY_OK) {
+    gy_transport_segment_options options = {.ranks = bench->size,
+                                            .pool_bytes = 256u << 20,
+                                            .host_cores = (int)sysconf(_SC_NPROCESSORS_ONLN)};
+    if (bench->rank == 0 && gy_transport_segment_make(&options, &place[1]) != GY_OK) {
         die("segment");
     }
     PMPI_Bcast(place, 2, MPI_INT, 0, MPI_COMM_WORLD);

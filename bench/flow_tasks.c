@@ -63,11 +63,11 @@ static double rss_mb(void)
 static gy_manager *make_manager(uint32_t count, uint32_t processes)
 {
     static const gy_stage stage = {.name = "empty"};
-    gy_task *tasks = calloc(count, sizeof(*tasks));
+    gy_sched_task *tasks = calloc(count, sizeof(*tasks));
     gy_edge *edges = calloc((size_t)count * 2, sizeof(*edges));
     size_t edge_count = 0;
     for (uint32_t i = 0; i < count; i++) {
-        tasks[i] = (gy_task){.key = {.high = i, .low = 1}, .width = 1, .output_count = 1};
+        tasks[i] = (gy_sched_task){.key = {.high = i, .low = 1}, .width = 1, .output_count = 1};
         for (uint32_t back = 1000; back <= 2000 && back <= i; back += 1000) {
             edges[edge_count++] = (gy_edge){.from = i - back};
             tasks[i].input_count++;

@@ -17,7 +17,7 @@ enum { ROW = 1000, REPORT_BYTES = 24 };
 static uint32_t processes, hosts;
 
 typedef struct job {
-    gy_task *tasks;
+    gy_sched_task *tasks;
     gy_edge *edges;
     gy_growth growth;
 } job;
@@ -48,7 +48,7 @@ static void stop(const char *what)
 /* Rows of a thousand; each task reads two of the row above. */
 static void make_job(job *made, uint32_t count)
 {
-    made->tasks = calloc(count, sizeof(gy_task));
+    made->tasks = calloc(count, sizeof(gy_sched_task));
     made->edges = calloc((size_t)count * 2, sizeof(gy_edge));
     if (made->tasks == NULL || made->edges == NULL) {
         stop("no memory");
@@ -56,7 +56,7 @@ static void make_job(job *made, uint32_t count)
     size_t edge = 0;
     for (uint32_t task = 0; task < count; task++) {
         bool is_first = task < ROW;
-        made->tasks[task] = (gy_task){
+        made->tasks[task] = (gy_sched_task){
             .key = {1, task}, .width = 1, .input_count = is_first ? 0 : 2, .output_count = 1};
         if (!is_first) {
             made->edges[edge++] = (gy_edge){.from = task - ROW};
@@ -78,7 +78,8 @@ static void keep(bytes *journal, const gy_effect *append)
 }
 
 /* One event, and whatever follows from it at once. */
-static bool tell(gy_manager *manager, const gy_event *event, pending *ring, bytes *journal)
+static bool tell(gy_manager *manager, const gy_sched_event *event, pending *ring,
+                 bytes *journal)
 {
     static gy_effects said;
     uint64_t position = 0;
@@ -99,45 +100,45 @@ static bool tell(gy_manager *manager, const gy_event *event, pending *ring, byte
         }
     }
     if (position > 0) {
-        const gy_event synced = {.kind = GY_EVENT_SYNCED, .position = position};
+        const gy_sched_event synced = {.kind = GY_EVENT_SYNCED, .position = position};
         return tell(manager, &synced, ring, journal) || is_over;
     }
     return is_over;
 }
 
-static void answer(const gy_effect *start, gy_event *done)
+static void answer(const gy_effect *start, gy_sched_event *done)
 {
     static const char report[REPORT_BYTES] = "sizes and hashes";
     if (start->kind == GY_EFFECT_SPAWN) {
-        *done = (gy_event){.kind = GY_EVENT_PROCESS_UP,
-                           .process = start->process,
-                           .generation = start->generation};
+        *done = (gy_sched_event){.kind = GY_EVENT_PROCESS_UP,
+                                 .process = start->process,
+                                 .generation = start->generation};
         return;
     }
-    *done = (gy_event){.kind = GY_EVENT_DONE,
-                       .id = start->id,
-                       .process = start->process,
-                       .generation = start->generation,
-                       .content = {start->key.low, start->key.high},
-                       .run_ns = 1000,
-                       .is_held = true, /* which at home says nothing */
-                       .held_bytes = 1000,
-                       .report = report,
-                       .report_bytes = REPORT_BYTES};
+    *done = (gy_sched_event){.kind = GY_EVENT_DONE,
+                             .id = start->id,
+                             .process = start->process,
+                             .generation = start->generation,
+                             .content = {start->key.low, start->key.high},
+                             .run_ns = 1000,
+                             .is_held = true, /* which at home says nothing */
+                             .held_bytes = 1000,
+                             .report = report,
+                             .report_bytes = REPORT_BYTES};
 }
 
 /* Hosts, and a slot of one for each process. */
 static void open_slots(gy_manager *manager, pending *ring, bytes *journal)
 {
     for (uint32_t host = 0; host < hosts; host++) {
-        const gy_event up = {.kind = GY_EVENT_HOST_UP,
-                             .host = host,
-                             .host_id = {.high = host + 1},
-                             .address = "host:1"};
+        const gy_sched_event up = {.kind = GY_EVENT_HOST_UP,
+                                   .host = host,
+                                   .host_id = {.high = host + 1},
+                                   .address = "host:1"};
         (void)tell(manager, &up, ring, journal);
     }
     for (uint32_t process = 0; process < processes && hosts > 0; process++) {
-        const gy_event slot = {
+        const gy_sched_event slot = {
             .kind = GY_EVENT_SLOT_OPEN, .process = process, .host = process % hosts};
         (void)tell(manager, &slot, ring, journal);
     }
@@ -151,7 +152,7 @@ static double run(gy_manager *manager, bytes *journal)
         stop("no memory");
     }
     double begun = seconds();
-    gy_event event = {.kind = GY_EVENT_BEGIN};
+    gy_sched_event event = {.kind = GY_EVENT_BEGIN};
     bool is_over = tell(manager, &event, &ring, journal);
     open_slots(manager, &ring, journal);
     while (!is_over && ring.count > 0) {

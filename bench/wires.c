@@ -356,12 +356,12 @@ static void stay_on_a_core(const bench_run *bench)
 static gy_transport *open_host(bench_run *bench)
 {
     int place[2] = {(int)getpid(), -1};
-    gy_segment_options options = {.ranks = bench->size,
-                                  .pool_bytes = 1u << 20,
-                                  .host_cores = (int)sysconf(_SC_NPROCESSORS_ONLN)};
+    gy_transport_segment_options options = {.ranks = bench->size,
+                                            .pool_bytes = 1u << 20,
+                                            .host_cores = (int)sysconf(_SC_NPROCESSORS_ONLN)};
     gy_transport *host = NULL;
     if (bench->rank == 0) {
-        need(gy_segment_make(&options, &place[1]), "segment");
+        need(gy_transport_segment_make(&options, &place[1]), "segment");
     }
     PMPI_Bcast(place, 2, MPI_INT, 0, MPI_COMM_WORLD);
     need(gy_shm_open_process(place[0], place[1], bench->rank, gy_env_real(), &host),
@@ -376,7 +376,7 @@ static gy_transport *open_host(bench_run *bench)
 
 static void open_wires(bench_run *bench, bool is_secret)
 {
-    static const gy_key key = {.bytes = {7, 7, 7}};
+    static const gy_transport_key key = {.bytes = {7, 7, 7}};
     gy_address mine, *all = gy_alloc_zero("bench", (size_t)bench->size, sizeof(*all));
     int listener = -1;
     need(gy_address_find("127.0.0.1:1", &mine), "address");

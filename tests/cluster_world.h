@@ -126,7 +126,7 @@ typedef struct letter {
             gy_submit submit;
         } ask;
         gy_manager_wishes wishes;
-        gy_order order;
+        gy_control_order order;
         struct {
             gy_daemon_event event;
             gy_wanted_section section;

@@ -58,7 +58,7 @@ static inline void damage(world *at, const fault *what)
     output->has_file = output->has_file && what->kind == FAULT_OUTPUT_FLIPPED;
     output->is_bad = output->is_bad || what->kind == FAULT_OUTPUT_FLIPPED;
     if (what->kind == FAULT_OUTPUT_TOLD) {
-        mail_send(at, (gy_event){.kind = GY_EVENT_LOST, .id = at->stands[task]},
+        mail_send(at, (gy_sched_event){.kind = GY_EVENT_LOST, .id = at->stands[task]},
                   1 + (int64_t)world_below(at, 1000000));
     }
 }
@@ -158,7 +158,7 @@ static inline void on_start(world *at, const gy_effect *effect)
     uint32_t task = effect->id.task;
     process *to = &at->processes[effect->process];
     attempt *known = world_attempt(at, &effect->id);
-    gy_task_state state;
+    gy_sched_task_state state;
     if (to->generation != effect->generation || !to->is_there) {
         world_wrong(at, "started in a process that is not there", task);
     }
@@ -234,7 +234,7 @@ static inline void on_committed(world *at, const gy_effect *effect)
     const attempt *run = world_attempt(at, &effect->id);
     run = run != NULL ? run : recall(at, &effect->id, &effect->key);
     const gy_attempt *before = &at->stands[task];
-    gy_task_state state;
+    gy_sched_task_state state;
     gy_manager_task(at->manager, task, &state);
     const char *wrong = checks_commit(
         &effect->id, before, run != NULL && run->done == (1u << at->job.tasks[task].width) - 1,
@@ -268,7 +268,7 @@ static inline void on_committed(world *at, const gy_effect *effect)
 static inline void on_discard(world *at, const gy_effect *effect)
 {
     attempt *run = world_attempt(at, &effect->id);
-    gy_task_state state;
+    gy_sched_task_state state;
     gy_manager_task(at->manager, effect->id.task, &state);
     if (state.committed.attempt != 0 && state.committed.attempt == effect->id.attempt &&
         state.committed.epoch == effect->id.epoch) {
@@ -296,7 +296,7 @@ static inline void journal_syncs(void *arg)
     sync_order *what = arg;
     world *at = what->at;
     if (what->life == at->life && !at->is_over && at->manager != NULL) {
-        gy_event said = {.kind = GY_EVENT_SYNCED, .position = what->position};
+        gy_sched_event said = {.kind = GY_EVENT_SYNCED, .position = what->position};
         if (at->fails_journal || at->has_journal_error ||
             gy_env_disk(at->env)->sync(at->env, at->journal) < 0) {
             at->fails_journal = false;
@@ -334,7 +334,7 @@ static inline void on_append(world *at, const gy_effect *effect)
             (int64_t)effect->size_bytes) {
         at->fails_journal = false;
         at->has_journal_error = true;
-        mail_send(at, (gy_event){.kind = GY_EVENT_JOURNAL_FAILED, .reason = "EIO"}, 0);
+        mail_send(at, (gy_sched_event){.kind = GY_EVENT_JOURNAL_FAILED, .reason = "EIO"}, 0);
     }
 }
 
@@ -349,7 +349,7 @@ static inline void on_grow(world *at, const gy_effect *effect)
     }
     at->is_asking[effect->stage] = true;
     at->asked[effect->stage] = state.tasks;
-    mail_send(at, (gy_event){.kind = GY_EVENT_GROWN, .stage = effect->stage},
+    mail_send(at, (gy_sched_event){.kind = GY_EVENT_GROWN, .stage = effect->stage},
               100000 + (int64_t)world_below(at, 5000000));
 }
 
@@ -376,7 +376,7 @@ static inline void on_save(world *at);
 static inline bool is_final_unknown(const world *at)
 {
     for (uint32_t task = 0; task < at->job.count; task++) {
-        gy_task_state state;
+        gy_sched_task_state state;
         gy_manager_task(at->manager, task, &state);
         if ((at->job.tasks[task].flags & GY_TASK_FINAL) != 0 && state.host != GY_NONE &&
             at->numbers[state.host].told == TOLD_NOTHING) {
@@ -406,7 +406,7 @@ static inline void on_save(world *at)
     if (is_final_unknown(at)) {
         world_wrong(at, "saved before it is known whether its host lives", 0);
     }
-    gy_event said = {.kind = GY_EVENT_OUTPUT_SAFE};
+    gy_sched_event said = {.kind = GY_EVENT_OUTPUT_SAFE};
     if (at->fails_save) {
         at->fails_save = false;
         const fault lost = {.kind = FAULT_SAVE_FAILS};
@@ -446,7 +446,7 @@ static inline void on_publish(world *at)
         }
     }
     at->is_published = true;
-    mail_send(at, (gy_event){.kind = GY_EVENT_PUBLISHED}, 1000000);
+    mail_send(at, (gy_sched_event){.kind = GY_EVENT_PUBLISHED}, 1000000);
 }
 
 static inline void on_end(world *at, const gy_effect *effect)
@@ -511,7 +511,7 @@ static inline void carry_out(world *at, const gy_effect *effect)
         on_grow(at, effect);
         break;
     case GY_EFFECT_TIMER:
-        mail_send(at, (gy_event){.kind = GY_EVENT_TIMER},
+        mail_send(at, (gy_sched_event){.kind = GY_EVENT_TIMER},
                   GY_MAX(effect->at_ns - gy_sim_now_ns(at->sim), 0));
         break;
     case GY_EFFECT_SAVE:
@@ -565,7 +565,7 @@ static inline void keep_learnt(world *at)
 }
 
 /* What the driver itself knows of an event before the manager does. */
-static inline void before_step(world *at, gy_event *event, gy_growth *growth)
+static inline void before_step(world *at, gy_sched_event *event, gy_growth *growth)
 {
     if (event->kind == GY_EVENT_PROCESS_DOWN || event->kind == GY_EVENT_DONE ||
         event->kind == GY_EVENT_FAILED) {
@@ -595,9 +595,9 @@ static inline void before_step(world *at, gy_event *event, gy_growth *growth)
     }
 }
 
-static void world_tell(world *at, const gy_event *told)
+static void world_tell(world *at, const gy_sched_event *told)
 {
-    gy_event event = *told;
+    gy_sched_event event = *told;
     gy_growth growth;
     before_step(at, &event, &growth);
     event.now_ns = gy_sim_now_ns(at->sim);
@@ -705,7 +705,7 @@ static inline void take_replayed(world *at)
     }
     memset(at->stands, 0, sizeof(at->stands));
     for (uint32_t task = 0; task < at->job.count; task++) {
-        gy_task_state state;
+        gy_sched_task_state state;
         gy_manager_task(at->manager, task, &state);
         if (state.committed.attempt != 0) {
             at->stands[task] = state.committed;
@@ -755,7 +755,7 @@ static void world_restart(void *arg)
         if (world_has_hosts(at)) {
             hosts_replayed(at);
         }
-        world_tell(at, &(gy_event){.kind = GY_EVENT_BEGIN});
+        world_tell(at, &(gy_sched_event){.kind = GY_EVENT_BEGIN});
         if (world_has_hosts(at)) {
             hosts_begin(at);
         }

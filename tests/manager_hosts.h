@@ -33,7 +33,7 @@ static inline void host_order_send(world *at, host_order what, int64_t wait_ns,
 /* ---- What the driver says ---- */
 
 /* false: its manager is no more. */
-static inline bool host_say(world *at, gy_event event)
+static inline bool host_say(world *at, gy_sched_event event)
 {
     uint32_t life = at->life;
     if (!at->is_over && at->manager != NULL) {
@@ -76,7 +76,7 @@ static inline bool host_say_lost(world *at, uint32_t number)
             slot_forget(at, slot, zombies_until(at, host->machine));
         }
     }
-    return host_say(at, (gy_event){.kind = GY_EVENT_HOST_LOST, .host = number});
+    return host_say(at, (gy_sched_event){.kind = GY_EVENT_HOST_LOST, .host = number});
 }
 
 static inline bool slot_say_open(world *at, uint32_t slot, uint32_t number)
@@ -89,8 +89,8 @@ static inline bool slot_say_open(world *at, uint32_t slot, uint32_t number)
     if (!at->numbers[number].is_avoided) {
         at->slot_number[slot] = number;
     }
-    return host_say(at,
-                    (gy_event){.kind = GY_EVENT_SLOT_OPEN, .process = slot, .host = number});
+    return host_say(
+        at, (gy_sched_event){.kind = GY_EVENT_SLOT_OPEN, .process = slot, .host = number});
 }
 
 static inline uint32_t slot_machine(const world *at, uint32_t slot)
@@ -122,10 +122,10 @@ static inline bool host_say_up(world *at, uint32_t machine)
     at->numbers[number].told = TOLD_UP;
     end_zombies(at, machine);
     snprintf(address, sizeof(address), "m%u:%u", machine, 7000 + incarnation);
-    const gy_event up = {.kind = GY_EVENT_HOST_UP,
-                         .host = number,
-                         .host_id = {machine + 1, incarnation},
-                         .address = address};
+    const gy_sched_event up = {.kind = GY_EVENT_HOST_UP,
+                               .host = number,
+                               .host_id = {machine + 1, incarnation},
+                               .address = address};
     bool goes_on = host_say(at, up);
     for (uint32_t slot = 0; slot < at->job.options.process_max && goes_on; slot++) {
         if (slot_machine(at, slot) == machine) {
@@ -156,8 +156,9 @@ static inline void say_dead(world *at, uint32_t machine)
         const process *dead = &at->processes[slot];
         if (at->slot_number[slot] != GY_NONE && dead->machine == machine && dead->is_there &&
             !dead->is_up) {
-            mail_from(at, slot,
-                      (gy_event){.kind = GY_EVENT_PROCESS_DOWN, .cause = GY_CAUSE_CANCELLED});
+            mail_from(
+                at, slot,
+                (gy_sched_event){.kind = GY_EVENT_PROCESS_DOWN, .cause = GY_CAUSE_CANCELLED});
         }
     }
 }
@@ -270,7 +271,7 @@ static inline void lease_ends(void *arg)
         at->is_leased_away[what->slot] = true;
         slot_forget(at, what->slot, gy_sim_now_ns(at->sim) + 10000000);
         bool goes_on =
-            host_say(at, (gy_event){.kind = GY_EVENT_SLOT_CLOSE, .process = what->slot});
+            host_say(at, (gy_sched_event){.kind = GY_EVENT_SLOT_CLOSE, .process = what->slot});
         if (goes_on && what->span_ns > 0) {
             host_order_send(at, *what, what->span_ns, lease_returns);
         }
@@ -371,8 +372,8 @@ static inline bool runs_there(world *at, const gy_attempt *id, uint32_t number)
 }
 
 /* An input as the manager knows it is where the world knows it to be, on a host that is up. */
-static inline void check_input(world *at, const gy_task_state *state, const attempt *input,
-                               uint32_t task)
+static inline void check_input(world *at, const gy_sched_task_state *state,
+                               const attempt *input, uint32_t task)
 {
     const host_number *host = state->host < at->number_count ? &at->numbers[state->host] : NULL;
     const checked_place known = host != NULL ? (checked_place){host->machine, host->incarnation}
@@ -444,7 +445,7 @@ static inline bool is_wanted(const world *at, uint32_t task)
 {
     bool is_wanted = (at->job.tasks[task].flags & GY_TASK_FINAL) != 0;
     for (uint32_t reader = 0; reader < at->job.count && !is_wanted; reader++) {
-        gy_task_state state;
+        gy_sched_task_state state;
         gy_manager_task(at->manager, reader, &state);
         for (uint32_t i = 0; i < plan_inputs(&at->job, reader); i++) {
             is_wanted |= state.committed.attempt == 0 &&
@@ -468,7 +469,7 @@ static inline void take_raised(void *arg, uint32_t task)
 }
 
 /* Before a step: what a failure, or a commit, says of its host. */
-static inline void count_failures(world *at, const gy_event *event)
+static inline void count_failures(world *at, const gy_sched_event *event)
 {
     uint32_t failed = 0, copies = 0;
     uint32_t number =

@@ -31,7 +31,7 @@ typedef struct plan_value {
 typedef struct plan {
     uint64_t seed;
     uint32_t count, edge_count, first_count, limit, drawn;
-    gy_task tasks[PLAN_TASKS];
+    gy_sched_task tasks[PLAN_TASKS];
     gy_edge edges[PLAN_TASKS * PLAN_INPUTS];
     uint32_t first_edge[PLAN_TASKS + 1];
     bool
@@ -80,14 +80,14 @@ static inline void plan_task(plan *job, uint32_t stage, uint64_t nonce)
 {
     uint32_t at = job->count++;
     gy_random random = {.key = plan_mix(plan_mix(job->seed, at), nonce)};
-    gy_task *task = &job->tasks[at];
+    gy_sched_task *task = &job->tasks[at];
     uint32_t inputs = at == 0 ? 0 : (uint32_t)gy_random_below(&random, PLAN_INPUTS);
     uint32_t percent = (uint32_t)gy_random_below(&random, 100);
-    *task = (gy_task){.key = {nonce, at + 1},
-                      .stage = stage,
-                      .width = 1,
-                      .input_count = inputs,
-                      .output_count = 1 + (uint32_t)gy_random_below(&random, 3)};
+    *task = (gy_sched_task){.key = {nonce, at + 1},
+                            .stage = stage,
+                            .width = 1,
+                            .input_count = inputs,
+                            .output_count = 1 + (uint32_t)gy_random_below(&random, 3)};
     if (percent < job->unordered) {
         task->promise = GY_PROMISE_UNORDERED;
     } else if (percent < job->unordered + job->indeterminate) {

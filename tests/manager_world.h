@@ -74,7 +74,7 @@ typedef struct attempts {
 
 /* What an earlier, undisturbed run of the same job left. */
 typedef struct legacy {
-    gy_memo memos[PLAN_TASKS];
+    gy_sched_memo memos[PLAN_TASKS];
     uint64_t reports[PLAN_TASKS][2 * PLAN_PROCESSES];
     uint32_t tasks[PLAN_TASKS];
     attempt runs[PLAN_TASKS];
@@ -174,12 +174,12 @@ typedef struct world {
 typedef struct mail {
     world *to;
     uint32_t life;
-    gy_event event;
+    gy_sched_event event;
     uint64_t report[2 * PLAN_PROCESSES];
 } mail;
 
 static void world_restart(void *arg);
-static void world_tell(world *at, const gy_event *event);
+static void world_tell(world *at, const gy_sched_event *event);
 
 static inline void world_wrong(world *at, const char *what, uint32_t task)
 {
@@ -274,7 +274,7 @@ static inline void mail_arrives(void *arg)
     gy_free(letter);
 }
 
-static inline mail *mail_new(world *at, gy_event event)
+static inline mail *mail_new(world *at, gy_sched_event event)
 {
     mail *letter = gy_alloc("world.mail", sizeof(*letter));
     if (letter == NULL) {
@@ -284,13 +284,13 @@ static inline mail *mail_new(world *at, gy_event event)
     return letter;
 }
 
-static inline void mail_send(world *at, gy_event event, int64_t wait_ns)
+static inline void mail_send(world *at, gy_sched_event event, int64_t wait_ns)
 {
     world_at(at, wait_ns, mail_arrives, mail_new(at, event));
 }
 
 /* From a process: in order, unless this seed mixes it up; some twice. */
-static inline void mail_from(world *at, uint32_t number, gy_event event)
+static inline void mail_from(world *at, uint32_t number, gy_sched_event event)
 {
     process *from = &at->processes[number];
     int64_t now_ns = gy_sim_now_ns(at->sim);
@@ -398,7 +398,7 @@ static inline uint32_t read_inputs(world *at, const gy_attempt *id, uint32_t mac
 }
 
 static inline void write_outputs(world *at, const gy_attempt *id, uint32_t member,
-                                 gy_event *said)
+                                 gy_sched_event *said)
 {
     attempt *run = world_attempt(at, id);
     run->done |= 1u << member;
@@ -426,11 +426,11 @@ static inline void item_ends(void *arg)
     }
     world *at = what->at;
     job_item *item = process_item(where, what), **link = &where->items;
-    gy_event said = {.kind = GY_EVENT_FAILED,
-                     .id = what->id,
-                     .member = what->member,
-                     .run_ns = item->work_ns,
-                     .reason = "as the seed wants it"};
+    gy_sched_event said = {.kind = GY_EVENT_FAILED,
+                           .id = what->id,
+                           .member = what->member,
+                           .run_ns = item->work_ns,
+                           .reason = "as the seed wants it"};
     bool waits = false;
     uint32_t machine = world_has_hosts(at) ? where->machine : GY_NONE;
     uint32_t lost = read_inputs(at, &what->id, machine, &waits);
@@ -529,7 +529,7 @@ static inline void process_speaks(void *arg)
     order *what = arg;
     process *where = order_process(what, process_speaks);
     if (where != NULL) {
-        mail_from(what->at, what->process, (gy_event){.kind = GY_EVENT_HEARD});
+        mail_from(what->at, what->process, (gy_sched_event){.kind = GY_EVENT_HEARD});
         world_at(what->at, what->at->job.options.silence_ns / 3, process_speaks, what);
     }
 }
@@ -540,7 +540,7 @@ static inline void process_comes(void *arg)
     world *at = what->at;
     process *where = order_process(what, process_comes);
     if (where != NULL) {
-        mail_from(at, what->process, (gy_event){.kind = GY_EVENT_PROCESS_UP});
+        mail_from(at, what->process, (gy_sched_event){.kind = GY_EVENT_PROCESS_UP});
         process_speaks(what);
     }
 }
@@ -562,8 +562,9 @@ static inline void process_dies(world *at, uint32_t number, gy_cause cause)
     process *where = &at->processes[number];
     if (where->is_up) {
         process_clear(where);
-        mail_from(at, number,
-                  (gy_event){.kind = GY_EVENT_PROCESS_DOWN, .cause = cause, .reason = "died"});
+        mail_from(
+            at, number,
+            (gy_sched_event){.kind = GY_EVENT_PROCESS_DOWN, .cause = cause, .reason = "died"});
     }
 }
 

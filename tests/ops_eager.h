@@ -170,7 +170,7 @@ static inline double ops_eager_get(const ops_eager *eager, gy_value value, int64
 }
 
 /* Random elements as sample input `index` says, F64 standing for `real`. */
-static inline gy_view ops_eager_draw(const gy_sample *sample, int index, gy_dtype real,
+static inline gy_view ops_eager_draw(const gy_ops_sample *sample, int index, gy_dtype real,
                                      gy_random *random)
 {
     const gy_dtype kind = sample->inputs[index].dtype;
@@ -201,7 +201,7 @@ static inline gy_view ops_eager_draw(const gy_sample *sample, int index, gy_dtyp
 }
 
 /* The same as a leaf. */
-static inline gy_value ops_eager_input(ops_eager *eager, const gy_sample *sample, int index,
+static inline gy_value ops_eager_input(ops_eager *eager, const gy_ops_sample *sample, int index,
                                        gy_dtype real, gy_random *random)
 {
     gy_view view = ops_eager_draw(sample, index, real, random);

@@ -2,7 +2,7 @@
  * Random samples of rows: attributes and sizes that fit, drawn from a seed. Value ranges are
  * those of the row's first sample.
  *
- *     gy_sample sample;
+ *     gy_ops_sample sample;
  *     if (ops_random_sample(&gy_ops_row_matmul, &random, &sample)) { … }
  */
 #ifndef GY_TESTS_OPS_RANDOM_H
@@ -23,7 +23,7 @@ static inline bool ops_random_chance(gy_random *random, int one_in)
 }
 
 /* Sizes of input `index`: rank of them, each in [1, limit]. */
-static inline void ops_random_sizes(gy_sample *sample, int index, int rank, int64_t limit,
+static inline void ops_random_sizes(gy_ops_sample *sample, int index, int rank, int64_t limit,
                                     gy_random *random)
 {
     sample->inputs[index].rank = rank;
@@ -32,7 +32,7 @@ static inline void ops_random_sizes(gy_sample *sample, int index, int rank, int6
     }
 }
 
-static inline void ops_random_copy_sizes(gy_sample *sample, int to, const int64_t *sizes,
+static inline void ops_random_copy_sizes(gy_ops_sample *sample, int to, const int64_t *sizes,
                                          int rank)
 {
     sample->inputs[to].rank = rank;
@@ -41,7 +41,7 @@ static inline void ops_random_copy_sizes(gy_sample *sample, int to, const int64_
 }
 
 /* A shape that broadcasts to the given one: fewer dimensions, some of size 1. */
-static inline void ops_random_narrow(gy_sample *sample, int index, const int64_t *sizes,
+static inline void ops_random_narrow(gy_ops_sample *sample, int index, const int64_t *sizes,
                                      int rank, gy_random *random)
 {
     int cut = ops_random_chance(random, 3) ? (int)ops_random_in(random, 0, rank) : 0;
@@ -53,7 +53,7 @@ static inline void ops_random_narrow(gy_sample *sample, int index, const int64_t
     }
 }
 
-static inline void ops_random_elementwise(gy_sample *sample, gy_random *random)
+static inline void ops_random_elementwise(gy_ops_sample *sample, gy_random *random)
 {
     int64_t sizes[4];
     int rank = (int)ops_random_in(random, 0, 4);
@@ -65,7 +65,7 @@ static inline void ops_random_elementwise(gy_sample *sample, gy_random *random)
     }
 }
 
-static inline void ops_random_reduce(gy_sample *sample, gy_random *random)
+static inline void ops_random_reduce(gy_ops_sample *sample, gy_random *random)
 {
     ops_random_sizes(sample, 0, (int)ops_random_in(random, 1, 4), 5, random);
     sample->attributes.reduce.axes =
@@ -73,13 +73,13 @@ static inline void ops_random_reduce(gy_sample *sample, gy_random *random)
     sample->attributes.reduce.keep = ops_random_chance(random, 2);
 }
 
-static inline void ops_random_along(gy_sample *sample, gy_random *random)
+static inline void ops_random_along(gy_ops_sample *sample, gy_random *random)
 {
     ops_random_sizes(sample, 0, (int)ops_random_in(random, 1, 4), 5, random);
     sample->attributes.axis.dim = (int32_t)ops_random_in(random, 0, sample->inputs[0].rank - 1);
 }
 
-static inline void ops_random_matmul(gy_sample *sample, gy_random *random)
+static inline void ops_random_matmul(gy_ops_sample *sample, gy_random *random)
 {
     int64_t batch[2], m = ops_random_in(random, 1, 6), k = ops_random_in(random, 1, 6);
     int64_t n = ops_random_in(random, 1, 6);
@@ -100,7 +100,7 @@ static inline void ops_random_matmul(gy_sample *sample, gy_random *random)
     }
 }
 
-static inline void ops_random_conv(const gy_op *op, gy_sample *sample, gy_random *random)
+static inline void ops_random_conv(const gy_op *op, gy_ops_sample *sample, gy_random *random)
 {
     int64_t x[4], w[4], y[4];
     for (int dim = 0; dim < 4; dim++) {
@@ -126,7 +126,7 @@ static inline void ops_random_conv(const gy_op *op, gy_sample *sample, gy_random
     }
 }
 
-static inline void ops_random_pool(const gy_op *op, gy_sample *sample, gy_random *random)
+static inline void ops_random_pool(const gy_op *op, gy_ops_sample *sample, gy_random *random)
 {
     int64_t x[4], y[4];
     for (int dim = 0; dim < 2; dim++) {
@@ -155,7 +155,7 @@ static inline void ops_random_pool(const gy_op *op, gy_sample *sample, gy_random
 }
 
 /* Merge two neighbours, or put a dimension of size 1 in. */
-static inline void ops_random_reshape(gy_sample *sample, gy_random *random)
+static inline void ops_random_reshape(gy_ops_sample *sample, gy_random *random)
 {
     ops_random_sizes(sample, 0, (int)ops_random_in(random, 1, 4), 5, random);
     const int64_t *from = sample->inputs[0].sizes;
@@ -177,7 +177,7 @@ static inline void ops_random_reshape(gy_sample *sample, gy_random *random)
     sample->attributes.shape.rank = to;
 }
 
-static inline void ops_random_slice(const gy_op *op, gy_sample *sample, gy_random *random)
+static inline void ops_random_slice(const gy_op *op, gy_ops_sample *sample, gy_random *random)
 {
     ops_random_sizes(sample, 0, (int)ops_random_in(random, 1, 4), 6, random);
     const int dim = (int)ops_random_in(random, 0, sample->inputs[0].rank - 1);
@@ -192,7 +192,7 @@ static inline void ops_random_slice(const gy_op *op, gy_sample *sample, gy_rando
         op == &gy_ops_row_pad ? (end - begin + step - 1) / step : size;
 }
 
-static inline void ops_random_index(const gy_op *op, gy_sample *sample, gy_random *random)
+static inline void ops_random_index(const gy_op *op, gy_ops_sample *sample, gy_random *random)
 {
     const int rank = (int)ops_random_in(random, 1, 3), some = (int)ops_random_in(random, 0, 2);
     const int dim = (int)ops_random_in(random, 0, rank - 1);
@@ -213,7 +213,7 @@ static inline void ops_random_index(const gy_op *op, gy_sample *sample, gy_rando
     sample->inputs[0].rank = rank - 1 + some;
 }
 
-static inline void ops_random_norm(const gy_op *op, gy_sample *sample, gy_random *random)
+static inline void ops_random_norm(const gy_op *op, gy_ops_sample *sample, gy_random *random)
 {
     ops_random_sizes(sample, 0, (int)ops_random_in(random, 2, 4), 4, random);
     const int rank = sample->inputs[0].rank;
@@ -226,7 +226,7 @@ static inline void ops_random_norm(const gy_op *op, gy_sample *sample, gy_random
     ops_random_copy_sizes(sample, 2, from, count);
 }
 
-static inline void ops_random_concat(gy_sample *sample, gy_random *random)
+static inline void ops_random_concat(gy_ops_sample *sample, gy_random *random)
 {
     ops_random_along(sample, random);
     sample->input_count = (int)ops_random_in(random, 1, 3);
@@ -237,7 +237,7 @@ static inline void ops_random_concat(gy_sample *sample, gy_random *random)
     sample->differentiable = (1u << sample->input_count) - 1u;
 }
 
-static inline void ops_random_transpose(gy_sample *sample, gy_random *random)
+static inline void ops_random_transpose(gy_ops_sample *sample, gy_random *random)
 {
     ops_random_sizes(sample, 0, (int)ops_random_in(random, 1, 4), 5, random);
     int32_t *dims = sample->attributes.permute.dims;
@@ -249,9 +249,9 @@ static inline void ops_random_transpose(gy_sample *sample, gy_random *random)
     }
 }
 
-static inline void ops_random_broadcast(gy_sample *sample, gy_random *random)
+static inline void ops_random_broadcast(gy_ops_sample *sample, gy_random *random)
 {
-    gy_sample wide = *sample;
+    gy_ops_sample wide = *sample;
     ops_random_sizes(&wide, 0, (int)ops_random_in(random, 0, 4), 4, random);
     ops_random_narrow(sample, 0, wide.inputs[0].sizes, wide.inputs[0].rank, random);
     sample->attributes.shape.rank = wide.inputs[0].rank;
@@ -260,7 +260,7 @@ static inline void ops_random_broadcast(gy_sample *sample, gy_random *random)
            (size_t)wide.inputs[0].rank * sizeof(int64_t));
 }
 
-static inline void ops_random_cross_entropy(gy_sample *sample, gy_random *random)
+static inline void ops_random_cross_entropy(gy_ops_sample *sample, gy_random *random)
 {
     ops_random_sizes(sample, 0, 2, 6, random);
     ops_random_copy_sizes(sample, 1, sample->inputs[0].sizes, 1);
@@ -272,7 +272,7 @@ static inline void ops_random_cross_entropy(gy_sample *sample, gy_random *random
  *
  * @return false: this row has none (leaves, integer casts, what the compiler makes)
  */
-static inline bool ops_random_sample(const gy_op *op, gy_random *random, gy_sample *sample)
+static inline bool ops_random_sample(const gy_op *op, gy_random *random, gy_ops_sample *sample)
 {
     if (op->sample_count == 0 || op->placements == NULL || op->gradient == NULL) {
         return false;

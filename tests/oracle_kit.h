@@ -229,8 +229,8 @@ static inline void fold_one(const case_spec *spec, const uint8_t *given, int ran
     if (rank > 0 && spec->is_users) {
         compose(total, total, next, count, NULL);
     } else if (rank > 0) {
-        gy_combine_of(is_wide ? GY_F32 : spec->dtype, spec->reduction)(total, total, next,
-                                                                       count);
+        gy_coll_combine_of(is_wide ? GY_F32 : spec->dtype, spec->reduction)(total, total, next,
+                                                                            count);
     }
 }
 
@@ -557,7 +557,7 @@ static inline void draw_case(gy_random *random, int size, const gy_algorithm *ro
         gy_random_below(random, 4) > 0) {
         spec->operation = row->operation;
     }
-    if (gy_combine_of(spec->dtype, spec->reduction) == NULL ||
+    if (gy_coll_combine_of(spec->dtype, spec->reduction) == NULL ||
         (is_scan(spec) && spec->reduction == GY_AVG)) {
         spec->reduction = is_scan(spec) ? GY_SUM : GY_AVG;
     }

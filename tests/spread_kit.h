@@ -66,12 +66,12 @@ static inline gy_status spread_open(const spread *over, gy_transport **transport
     GY_ASSERT(size <= SPREAD_RANKS && over->hosts <= SPREAD_HOSTS);
     GY_TRY(spread_listen(size, addresses, listeners));
     for (int host = 0; host < over->hosts; host++) {
-        const gy_segment_options segment = {.ranks = over->counts[host],
-                                            .first_rank = first,
-                                            .run_size = size,
-                                            .pool_bytes = over->pool_bytes,
-                                            .ring_bytes = over->ring_bytes,
-                                            .host_cores = 1};
+        const gy_transport_segment_options segment = {.ranks = over->counts[host],
+                                                      .first_rank = first,
+                                                      .run_size = size,
+                                                      .pool_bytes = over->pool_bytes,
+                                                      .ring_bytes = over->ring_bytes,
+                                                      .host_cores = 1};
         for (int i = 0; i < over->counts[host]; i++) {
             hosts[first + i] = host;
         }

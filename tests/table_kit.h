@@ -20,8 +20,8 @@ typedef struct kit_outcome {
 } kit_outcome;
 
 typedef struct kit_table {
-    gy_table *table;
-    gy_table_options options;
+    gy_persist_table *table;
+    gy_persist_table_options options;
     kit_outcome outcomes[KIT_OUTCOMES]; /* in the order told */
     size_t told, begun;
     bool is_elected;
@@ -48,31 +48,31 @@ static inline void kit_on_elected(void *arg, bool is_it, uint64_t number)
     kit->changes++;
 }
 
-static inline gy_status kit_try_open(kit_table *kit, const gy_table_options *options)
+static inline gy_status kit_try_open(kit_table *kit, const gy_persist_table_options *options)
 {
     memset(kit, 0, sizeof(*kit));
     kit->options = *options;
     kit->options.stored = kit_on_stored;
     kit->options.elected = kit_on_elected;
     kit->options.arg = kit;
-    return gy_table_open(gy_env_real(), &kit->options, &kit->table);
+    return gy_persist_table_open(gy_env_real(), &kit->options, &kit->table);
 }
 
-static inline void kit_open(kit_table *kit, const gy_table_options *options)
+static inline void kit_open(kit_table *kit, const gy_persist_table_options *options)
 {
     assert_ok(kit_try_open(kit, options));
 }
 
 static inline void kit_close(kit_table *kit)
 {
-    gy_table_close(kit->table);
+    gy_persist_table_close(kit->table);
     kit->table = NULL;
 }
 
 static inline void kit_begin(kit_table *kit, gy_key key, uint64_t version, const void *data,
                              size_t size)
 {
-    assert_ok(gy_table_store(kit->table, key, version, data, size));
+    assert_ok(gy_persist_table_store(kit->table, key, version, data, size));
     kit->begun++;
 }
 
@@ -82,7 +82,7 @@ static inline void kit_settle(kit_table *kit)
     const gy_deadline deadline = gy_deadline_after(60);
     while (kit->told < kit->begun) {
         assert_true(gy_now_ns(gy_env_real()) < deadline.at_ns);
-        (void)gy_table_turn(kit->table, deadline);
+        (void)gy_persist_table_turn(kit->table, deadline);
     }
 }
 
@@ -96,7 +96,7 @@ static inline gy_status kit_store(kit_table *kit, gy_key key, uint64_t version,
     return kit->outcomes[0].status;
 }
 
-/** What gy_table_load told, by key. */
+/** What gy_persist_table_load told, by key. */
 typedef struct kit_record {
     gy_key key;
     uint64_t version;
@@ -123,7 +123,7 @@ static inline gy_status kit_keep(void *arg, gy_key key, uint64_t version, const 
 static inline void kit_load(kit_table *kit, kit_loaded *loaded)
 {
     loaded->count = 0;
-    assert_ok(gy_table_load(kit->table, kit_keep, loaded));
+    assert_ok(gy_persist_table_load(kit->table, kit_keep, loaded));
 }
 
 /** NULL: it is not there. */
@@ -147,9 +147,9 @@ static inline const kit_record *kit_find(const kit_loaded *loaded, gy_key key)
         kit_table *kit_other_ = (other);                                                       \
         while (!(fact)) {                                                                      \
             assert_true(gy_now_ns(gy_env_real()) < kit_end_.at_ns);                            \
-            (void)gy_table_turn((kit)->table, gy_deadline_after(0.002));                       \
+            (void)gy_persist_table_turn((kit)->table, gy_deadline_after(0.002));               \
             if (kit_other_ != NULL) {                                                          \
-                (void)gy_table_turn(kit_other_->table, (gy_deadline){0});                      \
+                (void)gy_persist_table_turn(kit_other_->table, (gy_deadline){0});              \
             }                                                                                  \
         }                                                                                      \
     } while (0)

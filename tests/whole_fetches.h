@@ -30,7 +30,7 @@ static inline void real_fetches(real *own, const start *waiting)
     }
 }
 
-static inline void start_fails(real *own, start *one, gy_event *event)
+static inline void start_fails(real *own, start *one, gy_sched_event *event)
 {
     const gy_attempt id = books[own->who->job].runs[one->said.run].id;
     one->is_there = false;
@@ -67,8 +67,8 @@ static inline void need_is_lost(real *own, start *one, need *what, gy_status sta
     if (is_lost) {
         excuse(own, &books[own->who->job].runs[one->said.run], what->input);
     }
-    gy_event event = {.cause = is_lost ? GY_CAUSE_LOST_INPUT : GY_CAUSE_CANCELLED,
-                      .input = what->input};
+    gy_sched_event event = {.cause = is_lost ? GY_CAUSE_LOST_INPUT : GY_CAUSE_CANCELLED,
+                            .input = what->input};
     start_fails(own, one, &event);
     if (status == GY_LIMIT && !own->has_ended) {
         gy_tenant_seats_close(&own->tenant, place, "disk full", TENANT_BACK);
@@ -106,12 +106,12 @@ static inline void cancelled(void *arg)
     real *own = later_real(what, cancelled);
     if (own != NULL) {
         const run *one = &books[own->who->job].runs[what->job];
-        real_step(own, &(gy_event){.kind = GY_EVENT_FAILED,
-                                   .cause = GY_CAUSE_CANCELLED,
-                                   .process = what->place,
-                                   .generation = what->generation,
-                                   .id = one->id,
-                                   .member = what->epoch});
+        real_step(own, &(gy_sched_event){.kind = GY_EVENT_FAILED,
+                                         .cause = GY_CAUSE_CANCELLED,
+                                         .process = what->place,
+                                         .generation = what->generation,
+                                         .id = one->id,
+                                         .member = what->epoch});
         gy_free(what);
     }
 }
@@ -147,7 +147,7 @@ static inline void on_cancel(real *own, const gy_effect *effect)
 static inline void journal_fails(real *own)
 {
     own->is_over = own->is_over || gy_journal_is_over(own->journal);
-    real_step(own, &(gy_event){.kind = GY_EVENT_JOURNAL_FAILED, .reason = "journal"});
+    real_step(own, &(gy_sched_event){.kind = GY_EVENT_JOURNAL_FAILED, .reason = "journal"});
 }
 
 static inline void real_settles(real *own);
@@ -211,7 +211,7 @@ static inline void synced(void *arg)
         journal_fails(own);
     } else {
         take_synced(own);
-        real_step(own, &(gy_event){.kind = GY_EVENT_SYNCED, .position = own->position});
+        real_step(own, &(gy_sched_event){.kind = GY_EVENT_SYNCED, .position = own->position});
     }
     real_settles(own);
     gy_free(what);
@@ -236,8 +236,8 @@ static inline void grown(void *arg)
     if (own != NULL) {
         const gy_growth growth =
             plan_grow(&own->job, what->place, 1 + world_below(own->at, 1u << 30));
-        real_step(own,
-                  &(gy_event){.kind = GY_EVENT_GROWN, .stage = what->place, .growth = &growth});
+        real_step(own, &(gy_sched_event){
+                           .kind = GY_EVENT_GROWN, .stage = what->place, .growth = &growth});
         real_settles(own);
         gy_free(what);
     }
@@ -255,7 +255,7 @@ static inline uint32_t bad_final(const real *own, bool *must_wait)
     for (uint32_t task = 0; task < own->job.count; task++) {
         const run *one =
             is_final(own, task) ? run_find(own->who->job, &own->stands[task]) : NULL;
-        gy_task_state state;
+        gy_sched_task_state state;
         gy_manager_task(own->manager, task, &state);
         if (one == NULL ||
             (is_standing(own->at, own->who->job, one) &&
@@ -282,7 +282,7 @@ static inline void saves(void *arg)
     if (own == NULL) {
         return;
     }
-    gy_event said = {.kind = GY_EVENT_OUTPUT_SAFE};
+    gy_sched_event said = {.kind = GY_EVENT_OUTPUT_SAFE};
     book *story = &books[own->who->job];
     const bool may_go_on = gy_journal_check(own->journal) == GY_OK;
     const uint32_t bad = may_go_on && !own->has_ended ? bad_final(own, &must_wait) : GY_NONE;
@@ -343,7 +343,7 @@ static inline void publishes(void *arg)
         journal_fails(own);
     } else if (!own->has_ended) {
         check_published(own);
-        real_step(own, &(gy_event){.kind = GY_EVENT_PUBLISHED});
+        real_step(own, &(gy_sched_event){.kind = GY_EVENT_PUBLISHED});
     }
     real_settles(own);
     gy_free(what);
@@ -356,7 +356,7 @@ static inline void on_committed(real *own, const gy_effect *effect)
     const uint32_t task = effect->id.task;
     run *one = run_find(own->who->job, &effect->id);
     gy_attempt *before = &own->stands[task];
-    gy_task_state state;
+    gy_sched_task_state state;
     gy_manager_task(own->manager, task, &state);
     const char *wrong =
         checks_commit(&effect->id, before, one != NULL && one->done == (1u << one->width) - 1,
@@ -444,7 +444,7 @@ static inline void time_comes(void *arg)
     if (own != NULL) {
         if (own->timer_ns <= world_now(own->at)) {
             own->timer_ns = INT64_MAX;
-            real_step(own, &(gy_event){.kind = GY_EVENT_TIMER});
+            real_step(own, &(gy_sched_event){.kind = GY_EVENT_TIMER});
             real_settles(own);
         }
         gy_free(what);

@@ -186,7 +186,7 @@ static inline void check_lost(const real *own, uint32_t number)
     }
 }
 
-static inline void real_step(void *arg, gy_event *event)
+static inline void real_step(void *arg, gy_sched_event *event)
 {
     real *own = arg;
     if (own->has_ended || own->at->is_over) {
@@ -234,10 +234,10 @@ static inline void spawn_fails(void *arg)
     later *what = arg;
     real *own = later_real(what, spawn_fails);
     if (own != NULL) {
-        real_step(own, &(gy_event){.kind = GY_EVENT_PROCESS_DOWN,
-                                   .cause = GY_CAUSE_CANCELLED,
-                                   .process = what->place,
-                                   .generation = what->generation});
+        real_step(own, &(gy_sched_event){.kind = GY_EVENT_PROCESS_DOWN,
+                                         .cause = GY_CAUSE_CANCELLED,
+                                         .process = what->place,
+                                         .generation = what->generation});
         gy_free(what);
     }
 }
@@ -263,7 +263,8 @@ static inline void on_spawn(real *own, const gy_effect *effect)
 }
 
 /* An input as the machine knows it is where it lies, on a host that is up. */
-static inline void check_input(const real *own, const gy_task_state *state, const run *input)
+static inline void check_input(const real *own, const gy_sched_task_state *state,
+                               const run *input)
 {
     if (input == NULL) {
         return;
@@ -349,7 +350,7 @@ static inline run *new_run(real *own, const gy_effect *effect)
     whole_reruns += made->next != 0;
     whole_cohorts += made->width > 1;
     for (uint32_t i = 0; i < made->input_count; i++) {
-        gy_task_state state;
+        gy_sched_task_state state;
         gy_manager_task(own->manager, own->job.edges[own->job.first_edge[task] + i].from,
                         &state);
         const run *input =
@@ -389,7 +390,7 @@ static inline void on_start(real *own, const gy_effect *effect)
     seat->running++;
     for (uint32_t i = 0; i < known->input_count; i++) {
         const run *input = run_find(own->who->job, &known->bound[i]);
-        gy_task_state state;
+        gy_sched_task_state state;
         gy_manager_task(own->manager, known->bound[i].task, &state);
         if (state.host != GY_NONE && state.host != seat->host) {
             made.needs[made.left++] = (need){.from = state.host,

@@ -229,7 +229,7 @@ static inline void take_replayed(real *own)
         }
     }
     for (uint32_t task = 0; task < PLAN_TASKS; task++) {
-        gy_task_state state = {.stage = 0};
+        gy_sched_task_state state = {.stage = 0};
         if (task < own->job.count) {
             gy_manager_task(own->manager, task, &state);
         }
@@ -291,7 +291,7 @@ static inline void real_begins(world *at, model *who)
                               .dead_ns = dead_ns};
     assert_ok(gy_tenant_open(&own->tenant));
     assert_ok(gy_tenant_begin(&own->tenant));
-    real_step(own, &(gy_event){.kind = GY_EVENT_BEGIN});
+    real_step(own, &(gy_sched_event){.kind = GY_EVENT_BEGIN});
     real_settles(own);
 }
 
@@ -362,30 +362,30 @@ static inline void model_ticks(void *arg)
 static inline void process_ended(real *own, uint32_t place, uint32_t number)
 {
     slot *gone = &own->slots[number];
-    const gy_event down = {.kind = GY_EVENT_PROCESS_DOWN,
-                           .cause = gone->is_killed ? GY_CAUSE_CANCELLED : GY_CAUSE_OWN,
-                           .process = number,
-                           .generation = gone->generation,
-                           .reason = "died"};
+    const gy_sched_event down = {.kind = GY_EVENT_PROCESS_DOWN,
+                                 .cause = gone->is_killed ? GY_CAUSE_CANCELLED : GY_CAUSE_OWN,
+                                 .process = number,
+                                 .generation = gone->generation,
+                                 .reason = "died"};
     gy_tenant_process_ended(&own->tenant, place, gone->state != AT_STARTING || gone->is_killed,
                             "died");
     real_forgets(own, number);
-    gy_event event = down;
+    gy_sched_event event = down;
     real_step(own, &event);
 }
 
 static inline void real_hears_end(real *own, uint32_t number, const word *said)
 {
     const run *one = &books[own->who->job].runs[said->run];
-    gy_event event = {.kind = GY_EVENT_FAILED,
-                      .cause = (gy_cause)said->cause,
-                      .process = number,
-                      .generation = own->slots[number].generation,
-                      .id = one->id,
-                      .member = said->member,
-                      .input = said->input,
-                      .run_ns = 5 * ms,
-                      .reason = "as the seed wants it"};
+    gy_sched_event event = {.kind = GY_EVENT_FAILED,
+                            .cause = (gy_cause)said->cause,
+                            .process = number,
+                            .generation = own->slots[number].generation,
+                            .id = one->id,
+                            .member = said->member,
+                            .input = said->input,
+                            .run_ns = 5 * ms,
+                            .reason = "as the seed wants it"};
     const uint64_t records = one->value.records;
     own->tenant.seats[number].running -= own->tenant.seats[number].running > 0;
     if (said->kind == WORD_DONE) {
@@ -410,7 +410,7 @@ static inline void real_hears_words(real *own, uint32_t number, const letter *wh
     for (uint64_t i = 0; i < count && !real_has_ended(own); i++) {
         slot *from = &own->slots[number];
         const word *said = &what->words[i];
-        gy_event event = {.process = number, .generation = generation};
+        gy_sched_event event = {.process = number, .generation = generation};
         if (own->tenant.seats[number].lease != lease || from->generation != generation ||
             from->state == AT_NONE) {
             return;
@@ -546,7 +546,7 @@ static inline void real_hears_names(real *own, letter *what)
     if (said->is_on) {
         if (!own->is_killed) {
             own->is_killed = true;
-            real_step(own, &(gy_event){.kind = GY_EVENT_KILL});
+            real_step(own, &(gy_sched_event){.kind = GY_EVENT_KILL});
         }
         return;
     }
@@ -706,7 +706,7 @@ static inline void say_view(const world *at)
                    there->is_expected, there->is_avoided, there->why);
         }
         for (uint32_t task = 0; task < own->job.count; task++) {
-            gy_task_state state;
+            gy_sched_task_state state;
             gy_manager_task(own->manager, task, &state);
             if (state.committed.attempt == 0) {
                 printf("    task %u (width %u) is not done\n", task,

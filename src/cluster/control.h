@@ -68,18 +68,18 @@ typedef struct gy_daemon_state {
     size_t manager_count;
 } gy_daemon_state;
 
-typedef enum gy_order_kind {
+typedef enum gy_control_order_kind {
     /* lease, count, job, epoch, gang, length_ns: lend so many slots, all or none; their numbers
      * follow each other */
     GY_ORDER_LEASE,
     GY_ORDER_END_LEASE, /* lease: take it back, its process too */
     GY_ORDER_MANAGER,   /* job, epoch: start the job's manager */
     GY_ORDER_FORGET,    /* job, epoch: keep nothing of it any more */
-} gy_order_kind;
+} gy_control_order_kind;
 
 /** From the name server to a daemon; one for another incarnation is ignored. */
-typedef struct gy_order {
-    gy_order_kind kind;
+typedef struct gy_control_order {
+    gy_control_order_kind kind;
     uint32_t epoch, gang;
     uint32_t count;     /* LEASE: slots */
     uint32_t slots_max; /* MANAGER: the most that one host can lend its job; 0: not known */
@@ -90,7 +90,7 @@ typedef struct gy_order {
     int64_t length_ns; /* ends when the daemon did not hear the manager for so long */
     bool is_resumed;   /* MANAGER: its user has a job go on that had ended, */
     bool is_forgotten; /* MANAGER: or what is kept of one removed */
-} gy_order;
+} gy_control_order;
 
 /**
  * Slots wanted together, all or none. Told until they were granted; a lease of a gang that was

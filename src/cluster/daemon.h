@@ -92,7 +92,7 @@ typedef struct gy_daemon_event {
     uint64_t lease, number, ticket, bytes;
     bool is_more, is_kept;
     uint32_t signal; /* 0: not known, or not by one */
-    const gy_order *order;
+    const gy_control_order *order;
     const gy_wanted_section *section;
     const char *reason;
 } gy_daemon_event;

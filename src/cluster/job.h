@@ -23,7 +23,7 @@ typedef struct gy_key {
 enum { GY_TASKS_MAX = 1 << 28 };
 
 /** A task as room flow hands it to the manager. */
-typedef struct gy_task {
+typedef struct gy_sched_task {
     gy_key key;      /* its fixed part: build, functions, parameters, rewrites, external inputs'
                         content */
     uint32_t stage;  /* index into the job's stages */
@@ -36,7 +36,7 @@ typedef struct gy_task {
                        width / hosts of them on one, then as many on the next; else on one */
     uint32_t zero;
     int64_t input_bytes; /* external bytes it reads, for the straggler rule; 0: unknown */
-} gy_task;
+} gy_sched_task;
 
 enum {
     GY_TASK_FINAL = 1,   /* has an output of the job: kept, synced, published */
@@ -58,7 +58,7 @@ typedef struct gy_attempt {
 
 /** Tasks added at once: the whole job at its beginning, or what a rewrite made. */
 typedef struct gy_growth {
-    const gy_task *tasks;
+    const gy_sched_task *tasks;
     uint32_t task_count;
     const gy_edge *edges; /* task by task, in order of inputs; `from` may be any earlier or
                              same-growth task, no cycles */

@@ -18,7 +18,7 @@ static gy_manager *make(uint32_t host_max)
 {
     gy_manager_options own = options;
     own.host_max = host_max;
-    static const gy_task tasks[TASKS] = {
+    static const gy_sched_task tasks[TASKS] = {
         {.width = 1, .output_count = 1},
         {.stage = 1, .width = 2, .input_count = 1, .output_count = 2},
         {.stage = 1, .width = 1, .input_count = 1, .promise = GY_PROMISE_INDETERMINATE},
@@ -37,7 +37,7 @@ static size_t write_begin(uint8_t *journal)
     gy_effects said = {0};
     size_t size = 0;
     if (first != NULL &&
-        gy_manager_step(first, &(gy_event){.kind = GY_EVENT_BEGIN}, &said) == GY_OK) {
+        gy_manager_step(first, &(gy_sched_event){.kind = GY_EVENT_BEGIN}, &said) == GY_OK) {
         GY_ASSERT(said.items[0].kind == GY_EFFECT_APPEND);
         size = said.items[0].size_bytes;
         memcpy(journal, said.items[0].data, size);
@@ -70,18 +70,18 @@ static size_t write_records(uint8_t *journal, size_t at, const uint8_t *data, si
 }
 
 /* The answer to an effect; false: it has none. */
-static bool answer(const gy_effect *effect, gy_event *event)
+static bool answer(const gy_effect *effect, gy_sched_event *event)
 {
-    static const gy_event_kind kinds[] = {
+    static const gy_sched_event_kind kinds[] = {
         [GY_EFFECT_SPAWN] = GY_EVENT_PROCESS_UP, [GY_EFFECT_START] = GY_EVENT_DONE,
         [GY_EFFECT_SYNC] = GY_EVENT_SYNCED,      [GY_EFFECT_GROW] = GY_EVENT_GROWN,
         [GY_EFFECT_SAVE] = GY_EVENT_OUTPUT_SAFE, [GY_EFFECT_PUBLISH] = GY_EVENT_PUBLISHED};
-    *event = (gy_event){.process = effect->process,
-                        .generation = effect->generation,
-                        .id = effect->id,
-                        .member = effect->member,
-                        .stage = effect->stage,
-                        .position = effect->position};
+    *event = (gy_sched_event){.process = effect->process,
+                              .generation = effect->generation,
+                              .id = effect->id,
+                              .member = effect->member,
+                              .stage = effect->stage,
+                              .position = effect->position};
     if ((size_t)effect->kind >= GY_COUNT(kinds) || kinds[effect->kind] == GY_EVENT_BEGIN) {
         return false;
     }
@@ -92,22 +92,23 @@ static bool answer(const gy_effect *effect, gy_event *event)
 static void run_on(gy_manager *manager)
 {
     enum { WAITING = 256 };
-    gy_event waiting[WAITING] = {{.kind = GY_EVENT_BEGIN}};
+    gy_sched_event waiting[WAITING] = {{.kind = GY_EVENT_BEGIN}};
     gy_effects said = {0};
     gy_host_state host;
     size_t first = 0, count = 1;
     for (uint32_t i = 0; i < HOSTS;
          i++) { /* what the journal has of hosts: every other lives */
         bool is_known = gy_manager_host(manager, i, &host);
+        waiting[count++] = (gy_sched_event){
+            .kind = i % 2 == 0 || !is_known ? GY_EVENT_HOST_UP : GY_EVENT_HOST_LOST,
+            .host = i,
+            .host_id = is_known ? host.id : (gy_key){.high = 1000 + i},
+            .address = "a:1"};
         waiting[count++] =
-            (gy_event){.kind = i % 2 == 0 || !is_known ? GY_EVENT_HOST_UP : GY_EVENT_HOST_LOST,
-                       .host = i,
-                       .host_id = is_known ? host.id : (gy_key){.high = 1000 + i},
-                       .address = "a:1"};
-        waiting[count++] = (gy_event){.kind = GY_EVENT_SLOT_OPEN, .process = i % 2, .host = i};
+            (gy_sched_event){.kind = GY_EVENT_SLOT_OPEN, .process = i % 2, .host = i};
     }
     for (int step = 0; step < STEPS && count > 0; step++) {
-        const gy_event event = waiting[first++ % WAITING];
+        const gy_sched_event event = waiting[first++ % WAITING];
         count--;
         if (gy_manager_step(manager, &event, &said) < 0) {
             break;
@@ -130,7 +131,7 @@ static void look(const gy_manager *manager)
         }
     }
     for (uint32_t task = 0; task < manager->task_count; task++) {
-        gy_task_state state;
+        gy_sched_task_state state;
         gy_manager_task(manager, task, &state);
         for (size_t i = 0; i < state.report_bytes; i++) {
             sum += ((const uint8_t *)state.report)[i];

@@ -31,8 +31,8 @@ typedef struct gy_manager_options {
                                journal's, 1 for a new job */
 } gy_manager_options;
 
-/** What happened, and the members of gy_event that say it (kind and now_ns always). */
-typedef enum gy_event_kind {
+/** What happened, and the members of gy_sched_event that say it (kind and now_ns always). */
+typedef enum gy_sched_event_kind {
     /* Once, after replay: start or go on. */
     GY_EVENT_BEGIN,
     /* process, generation (of the process): ready to serve. */
@@ -88,7 +88,7 @@ typedef enum gy_event_kind {
     /* process, reason: its lease is over; what runs there is lost without being counted. Say
      * PROCESS_DOWN before when it is known to be gone: else exact tasks of it wait. */
     GY_EVENT_SLOT_CLOSE,
-} gy_event_kind;
+} gy_sched_event_kind;
 
 /** Why a run ended without a commit. OWN alone counts against the task. */
 typedef enum gy_cause {
@@ -101,8 +101,8 @@ typedef enum gy_cause {
     GY_CAUSE_FATAL,          /* wrong for good (bad input, disk full): ends the job at once */
 } gy_cause;
 
-typedef struct gy_event {
-    gy_event_kind kind;
+typedef struct gy_sched_event {
+    gy_sched_event_kind kind;
     gy_cause cause;
     int64_t now_ns;
     uint32_t process, generation;
@@ -139,7 +139,7 @@ typedef struct gy_event {
         int64_t lease_ns; /* with SLOT_OPEN, as in gy_manager_options; 0: as there */
     };
     const char *reason; /* one line; NULL: not known */
-} gy_event;
+} gy_sched_event;
 
 /** What is to be done, and the members of gy_effect that say it. */
 typedef enum gy_effect_kind {
@@ -254,7 +254,7 @@ uint32_t gy_manager_wanted_at_once(const gy_manager *manager);
 /** They are for a copy of what is late at this daemon, which is none of theirs; 0: they are
  * not. @cost O(1) */
 uint64_t gy_manager_wanted_not_at(const gy_manager *manager);
-/** On how many hosts, as many on each: 1, or what gy_task.hosts says. @cost O(1) */
+/** On how many hosts, as many on each: 1, or what gy_sched_task.hosts says. @cost O(1) */
 uint32_t gy_manager_wanted_hosts(const gy_manager *manager);
 
 enum { GY_WANTED_HOSTS = 16 };
@@ -284,15 +284,15 @@ uint32_t gy_manager_stranded(const gy_manager *manager, const char *const *hosts
                              uint32_t count);
 
 /** What an earlier job left in the store: outputs by key. */
-typedef struct gy_memo {
+typedef struct gy_sched_memo {
     gy_key key, content;
     uint32_t epoch, attempt;
     const void *report; /* copied */
     size_t report_bytes;
-} gy_memo;
+} gy_sched_memo;
 
 /** Before BEGIN: a ready task whose key is there is committed without running. GY_NOMEM */
-GY_MUST_CHECK gy_status gy_manager_remember(gy_manager *manager, const gy_memo *memos,
+GY_MUST_CHECK gy_status gy_manager_remember(gy_manager *manager, const gy_sched_memo *memos,
                                             size_t count);
 
 /**
@@ -302,19 +302,19 @@ GY_MUST_CHECK gy_status gy_manager_remember(gy_manager *manager, const gy_memo *
  * @cost O(1) a task that starts, is committed or lost, and its edges; a timer looks at all that
  * is in flight
  */
-GY_MUST_CHECK gy_status gy_manager_step(gy_manager *manager, const gy_event *event,
+GY_MUST_CHECK gy_status gy_manager_step(gy_manager *manager, const gy_sched_event *event,
                                         gy_effects *effects);
 
 /** What room flow reads to write a START message. */
-typedef struct gy_task_state {
+typedef struct gy_sched_task_state {
     gy_attempt committed; /* attempt 0: none stands */
     gy_key key, content;  /* of the last commit; key names its files */
     const void *report;   /* of the last commit; lives as long as the manager */
     size_t report_bytes;
     uint32_t stage;
     uint32_t host; /* that holds outputs of the last commit; GY_NONE: none does */
-} gy_task_state;
-void gy_manager_task(const gy_manager *manager, uint32_t task, gy_task_state *state);
+} gy_sched_task_state;
+void gy_manager_task(const gy_manager *manager, uint32_t task, gy_sched_task_state *state);
 /** Valid until a growth. */
 void gy_manager_inputs(const gy_manager *manager, uint32_t task, const gy_edge **edges,
                        uint32_t *count);

@@ -117,7 +117,7 @@ typedef struct gy_names_effect {
     uint32_t missing;
     const void *data;
     size_t size_bytes;
-    gy_order order;
+    gy_control_order order;
     const gy_grant *grants;
     size_t grant_count;
     uint32_t never, most;

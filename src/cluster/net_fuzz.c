@@ -44,7 +44,7 @@ static uint64_t use_state(const Gy__Cluster__DaemonState *message, gy_arena *are
 
 static uint64_t use_order(const Gy__Cluster__Order *message)
 {
-    gy_order order;
+    gy_control_order order;
     if (gy_net_read_order(message, &order) != GY_OK) {
         return 0;
     }

@@ -198,7 +198,7 @@ typedef struct gy_driver_ops {
                     gy_text *names);
     /* Of jobs on a cluster: how many bytes of what is reported lie in a file of the process's
      * host; -1: none, whatever is in it. */
-    int64_t (*held)(void *arg, const gy_manager *manager, const gy_event *done);
+    int64_t (*held)(void *arg, const gy_manager *manager, const gy_sched_event *done);
     /* Optional, of jobs on a cluster: how far it is, one line for people. */
     void (*say)(void *arg, const gy_manager *manager, gy_text *line);
     /* Optional, likewise: its counters and last notes, into an empty view. */
@@ -206,7 +206,7 @@ typedef struct gy_driver_ops {
     /* Optional: before FAILED is stepped; `board` (GY_BOARD_BYTES) as the task left it. Returns
      * the cause to use. May set failed->report to what the next manager shall know of it,
      * borrowed until the next call. */
-    gy_cause (*failed)(void *arg, const gy_manager *manager, gy_event *failed,
+    gy_cause (*failed)(void *arg, const gy_manager *manager, gy_sched_event *failed,
                        const void *board);
     /* Optional: does the board say that its task ended the process? Then the others that ran
      * there were lost with it, and fail with GY_CAUSE_PEER; when no board says so, with

@@ -62,7 +62,7 @@ bool gy_call_reduces(const gy_coll_call *call)
     return is_reduction(call->operation);
 }
 
-gy_order gy_call_order(const gy_coll_call *call)
+gy_plan_order gy_call_order(const gy_coll_call *call)
 {
     return has_user(call) && !call->user->is_commutative ? GY_ORDER_RANK : GY_ORDER_ANY;
 }
@@ -78,9 +78,9 @@ size_t gy_count_limit(const gy_coll_call *call)
     return ((size_t)1 << 62) / GY_MAX(gy_call_element_bytes(call), (size_t)8) / GY_PLAN_RANKS;
 }
 
-gy_fold gy_call_fold(const gy_comm *comm, const gy_coll_call *call)
+gy_coll_fold gy_call_fold(const gy_comm *comm, const gy_coll_call *call)
 {
-    return gy_fold_of(call->dtype, call->reduction, call->user, comm->size);
+    return gy_coll_fold_of(call->dtype, call->reduction, call->user, comm->size);
 }
 
 static size_t bytes_of(const gy_comm *comm, const gy_coll_call *call, unsigned split)
@@ -126,7 +126,7 @@ static gy_status check_reduction(const gy_coll_call *call)
     if (call->reduction == GY_AVG && is_one_of(call->operation, SCANS)) {
         return gy_fail(GY_ARG, "%s: avg of a part of the ranks is not defined", name);
     }
-    if (gy_combine_of(call->dtype, call->reduction) == NULL) {
+    if (gy_coll_combine_of(call->dtype, call->reduction) == NULL) {
         return gy_fail(GY_ARG, "%s: %s of %s, expected integers", name,
                        gy_reduction_name(call->reduction), gy_dtype_name(call->dtype));
     }

@@ -90,7 +90,7 @@ static gy_status cut_varied(gy_comm *comm, const gy_coll_call *call, const gy_al
 }
 
 /* One algorithm, and its pieces. */
-static gy_status choose(gy_coll *coll, int64_t longest, gy_choice *choice)
+static gy_status choose(gy_coll *coll, int64_t longest, gy_coll_method *choice)
 {
     gy_comm *comm = coll->comm;
     const gy_coll_call *call = &coll->call;
@@ -123,7 +123,7 @@ static gy_status choose(gy_coll *coll, int64_t longest, gy_choice *choice)
 
 /* A card says all that a choice depends on, but for counts of their own, a user's reduction and
  * what of the call it leaves out. */
-static bool is_like(const gy_memo *memo, const gy_coll *coll)
+static bool is_like(const gy_coll_memo *memo, const gy_coll *coll)
 {
     const gy_coll_call *call = &coll->call;
     return memo->is_set && gy_cards_agree(&memo->card, &coll->card) &&
@@ -131,23 +131,23 @@ static bool is_like(const gy_memo *memo, const gy_coll *coll)
            memo->all_registered == coll->all_registered;
 }
 
-static gy_status choose_usual(gy_coll *coll, gy_choice *choice)
+static gy_status choose_usual(gy_coll *coll, gy_coll_method *choice)
 {
-    gy_memo *memo = &coll->comm->memo;
+    gy_coll_memo *memo = &coll->comm->memo;
     if (is_like(memo, coll)) {
         *choice = memo->choice;
         return GY_OK;
     }
     GY_TRY(choose(coll, -1, choice));
-    *memo = (gy_memo){.card = coll->card,
-                      .is_set = true,
-                      .is_in_place = coll->call.in == coll->call.out,
-                      .all_registered = coll->all_registered,
-                      .choice = *choice};
+    *memo = (gy_coll_memo){.card = coll->card,
+                           .is_set = true,
+                           .is_in_place = coll->call.in == coll->call.out,
+                           .all_registered = coll->all_registered,
+                           .choice = *choice};
     return GY_OK;
 }
 
-gy_status gy_choose(gy_coll *coll, gy_choice *choice)
+gy_status gy_choose(gy_coll *coll, gy_coll_method *choice)
 {
     const gy_coll_call *call = &coll->call;
     if (!call->is_varied && call->user == NULL) {

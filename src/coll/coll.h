@@ -105,6 +105,6 @@ bool gy_coll_is_usual(const gy_algorithm *row);
 /** "collective 12 of group 1 led by rank 0, allreduce of 3 f32 by sum", "receive of 3 f32 from
  * rank 1, tag 5"; of a record that may hold anything. */
 enum { GY_RECORD_TEXT = 224 };
-const char *gy_record_text(const gy_record *record, char out[GY_RECORD_TEXT]);
+const char *gy_record_text(const gy_flight_record *record, char out[GY_RECORD_TEXT]);
 
 #endif

@@ -44,15 +44,16 @@ typedef struct gy_card {
 _Static_assert(sizeof(gy_card) == 24, "cards travel between ranks");
 
 /** A channel's slot; an element or three ride in its first cache line. */
-typedef struct gy_slot {
+typedef struct gy_coll_slot {
     alignas(GY_CACHE_LINE) _Atomic uint64_t
         entered;    /* number + 1 of the collective it belongs to */
     uint64_t ended; /* the rank's word 0 when it entered */
     gy_card card;
     uint8_t few[GY_FEW_BYTES]; /* data of so few bytes rides here */
     alignas(GY_CACHE_LINE) uint8_t data[GY_TINY_BYTES];
-} gy_slot;
-_Static_assert(sizeof(gy_slot) == GY_CACHE_LINE + GY_TINY_BYTES, "one line before the data");
+} gy_coll_slot;
+_Static_assert(sizeof(gy_coll_slot) == GY_CACHE_LINE + GY_TINY_BYTES,
+               "one line before the data");
 
 /** What the runner must know of a step beside the step. */
 typedef struct gy_step_note {
@@ -79,19 +80,19 @@ typedef struct gy_kept_plan {
 enum { GY_KEPT_PLANS = 32 };
 
 /** How a call is carried out. */
-typedef struct gy_choice {
+typedef struct gy_coll_method {
     const gy_algorithm *algorithm; /* NULL: the slots */
     char parameter[GY_PLAN_PARAMETER];
     gy_pieces pieces; /* a long vector goes in legs, as equal as can be */
     bool is_streamed; /* results are written past the cache */
-} gy_choice;
+} gy_coll_method;
 
 /** The choice of the last call, for the next one like it. */
-typedef struct gy_memo {
+typedef struct gy_coll_memo {
     gy_card card;
     bool is_set, is_in_place, all_registered;
-    gy_choice choice;
-} gy_memo;
+    gy_coll_method choice;
+} gy_coll_memo;
 
 /** Where a rank's registered buffers lie in its pool, and which staging region it took. */
 typedef struct gy_far {
@@ -116,8 +117,8 @@ typedef enum gy_coll_stage {
 /** The runner's place in a plan. */
 typedef struct gy_runner {
     gy_kept_plan *plan;
-    gy_choice choice;
-    gy_fold fold;
+    gy_coll_method choice;
+    gy_coll_fold fold;
     gy_layout layout; /* of the leg */
     int64_t leg;      /* the one that runs */
     int64_t first;    /* its first element (in each part) */
@@ -172,7 +173,7 @@ struct gy_coll {
     gy_transfer cards[4];
     gy_runner runner;
     gy_error error; /* status GY_OK or why it failed */
-    gy_record record;
+    gy_flight_record record;
 };
 
 /** What the communicators of a run stand on, one epoch after another. */
@@ -218,7 +219,7 @@ struct gy_comm {
     gy_request *spare_requests; /* root */
     gy_kept_plan kept[GY_KEPT_PLANS];
     uint64_t uses;
-    gy_memo memo;
+    gy_coll_memo memo;
     size_t region_bytes;               /* of staging: GY_CHANNELS regions, */
     uint64_t region_next[GY_CHANNELS]; /* each one's last number + 1 */
     uint8_t *mapped;                   /* (size) a bit for each region that this process has all
@@ -231,7 +232,7 @@ struct gy_comm {
     gy_error failure;                  /* root */
     int64_t look_ns;                   /* root: when peers are to be looked at */
     uint64_t idle_rounds;
-    gy_record_area *records; /* this rank's; NULL: none are kept */
+    gy_flight_record_area *records; /* this rank's; NULL: none are kept */
     gy_comm_stats stats;
 };
 
@@ -322,8 +323,8 @@ const char *gy_card_text(const gy_card *card, char out[128]);
 const char *gy_coll_text(const gy_coll *coll, char out[192]);
 bool gy_call_reduces(const gy_coll_call *call);
 /** The order of contributions that the call needs. */
-gy_order gy_call_order(const gy_coll_call *call);
-gy_fold gy_call_fold(const gy_comm *comm, const gy_coll_call *call);
+gy_plan_order gy_call_order(const gy_coll_call *call);
+gy_coll_fold gy_call_fold(const gy_comm *comm, const gy_coll_call *call);
 /** Both calls in words; GY_MISMATCH. */
 gy_status gy_card_mismatch(const gy_coll *coll, const gy_card *other, int rank);
 /** One rank alone: the answer is the input. */
@@ -364,26 +365,27 @@ GY_MUST_CHECK gy_status gy_parts_layout(gy_coll *coll, gy_layout *layout);
 /** Must ranks tell each other of their counts? Alike on all. */
 bool gy_told_asks(const gy_comm *comm, const gy_coll_call *call);
 /** Lay out counts, and parts that fit; how many bytes. Of a call that asks or is tiny. */
-size_t gy_told_enter(gy_coll *coll, struct gy_slot *slot);
+size_t gy_told_enter(gy_coll *coll, struct gy_coll_slot *slot);
 /** Note what a rank tells. GY_MISMATCH: of a part one gives more or less than the other
  * expects.
  */
-GY_MUST_CHECK gy_status gy_told_compare(gy_coll *coll, int rank, const struct gy_slot *slot);
+GY_MUST_CHECK gy_status gy_told_compare(gy_coll *coll, int rank,
+                                        const struct gy_coll_slot *slot);
 /** Where this rank's part begins in what a rank gives, in elements, without gaps. */
 int64_t gy_told_start(const gy_coll *coll, int rank);
 /** Take the parts that rode; not of reductions. */
 void gy_told_finish(const gy_coll *coll);
 
 /* slots.c */
-static inline gy_slot *gy_slot_of(const gy_comm *comm, int rank, uint64_t number)
+static inline gy_coll_slot *gy_coll_slot_of(const gy_comm *comm, int rank, uint64_t number)
 {
-    return (gy_slot *)(void *)gy_seat_of(comm, rank) + number % GY_CHANNELS;
+    return (gy_coll_slot *)(void *)gy_seat_of(comm, rank) + number % GY_CHANNELS;
 }
 static inline uint8_t *gy_region_of(const gy_coll *coll, int rank)
 {
     const gy_comm *comm = coll->comm;
     uint64_t region = rank == comm->rank ? coll->region : coll->far[rank].region;
-    return gy_seat_of(comm, rank) + GY_CHANNELS * sizeof(gy_slot) +
+    return gy_seat_of(comm, rank) + GY_CHANNELS * sizeof(gy_coll_slot) +
            region % GY_CHANNELS * comm->region_bytes;
 }
 /** Take a staging region that no peer reads any more, the last one used if it can be: it is
@@ -394,22 +396,22 @@ bool gy_call_is_tiny(const gy_comm *comm, const gy_coll_call *call);
  */
 bool gy_channel_is_free(gy_comm *comm, uint64_t number, int *peer);
 /** Publish the card, and the data of a tiny call or where the buffers lie. */
-void gy_slot_enter(gy_coll *coll, bool is_tiny);
+void gy_coll_slot_enter(gy_coll *coll, bool is_tiny);
 /** Compare cards: GY_OK all are there and agree; GY_AGAIN (coll->peer is missing); GY_MISMATCH.
  */
-gy_status gy_slot_compare(gy_coll *coll);
+gy_status gy_coll_slot_compare(gy_coll *coll);
 /** The same, looking again for some 100 ns: for a rank that has a core for itself, or shares it
  * with one other: switching to that one takes several times as long. */
-gy_status gy_slot_compare_spinning(gy_coll *coll);
+gy_status gy_coll_slot_compare_spinning(gy_coll *coll);
 /** GY_MISMATCH: a rank that is not compared yet, behind one that is missing, has entered with
  * another call. */
-GY_MUST_CHECK gy_status gy_slot_look_ahead(const gy_coll *coll);
+GY_MUST_CHECK gy_status gy_coll_slot_look_ahead(const gy_coll *coll);
 /** All cards are there: the result of a tiny call. */
-void gy_slot_finish(const gy_coll *coll);
+void gy_coll_slot_finish(const gy_coll *coll);
 
 /* choose.c */
 /** GY_UNSUPPORTED: nothing here keeps the order that the reduction needs. */
-GY_MUST_CHECK gy_status gy_choose(gy_coll *coll, gy_choice *choice);
+GY_MUST_CHECK gy_status gy_choose(gy_coll *coll, gy_coll_method *choice);
 
 /* plans.c */
 GY_MUST_CHECK gy_status gy_plan_keep(gy_comm *comm, const gy_algorithm *algorithm,
@@ -430,14 +432,14 @@ bool gy_library_is_here(const gy_comm *comm);
 GY_MUST_CHECK gy_status gy_library_check(const gy_comm *comm, const gy_coll_call *call);
 void gy_library_cut(const gy_comm *comm, const gy_coll_call *call, gy_pieces *pieces);
 /** As gy_run_start, gy_run_step, gy_run_end, which call them. */
-GY_MUST_CHECK gy_status gy_library_start(gy_coll *coll, const gy_choice *choice);
+GY_MUST_CHECK gy_status gy_library_start(gy_coll *coll, const gy_coll_method *choice);
 gy_status gy_library_step(gy_coll *coll, bool *has_moved);
 void gy_library_end(gy_coll *coll);
 
 /* run.c */
 /** Scratch of so many bytes; what was in it is gone. GY_NOMEM */
 GY_MUST_CHECK gy_status gy_run_reserve(gy_runner *runner, size_t size_bytes);
-GY_MUST_CHECK gy_status gy_run_start(gy_coll *coll, const gy_choice *choice);
+GY_MUST_CHECK gy_status gy_run_start(gy_coll *coll, const gy_coll_method *choice);
 /** Before the rank enters: lay its input out, where the plan begins with that. */
 GY_MUST_CHECK gy_status gy_run_open(gy_coll *coll);
 
@@ -463,7 +465,7 @@ static inline bool gy_sums_travel(const gy_algorithm *row)
 /** Are the messages wider than the elements that they stand for? */
 static inline bool gy_run_widens(const gy_runner *runner)
 {
-    return gy_sums_travel(runner->choice.algorithm) && gy_fold_is_wide(&runner->fold);
+    return gy_sums_travel(runner->choice.algorithm) && gy_coll_fold_is_wide(&runner->fold);
 }
 /** Do running sums stand in scratch, to be finished where they leave it? Where one rank folds
  * all contributions (of message plans those that reduce in the order FOLD do so), and in scans,

@@ -66,7 +66,7 @@ static gy_status init_seat(gy_comm *comm)
     if (comm->shared == NULL) {
         return GY_OK;
     }
-    size_t slots = GY_CHANNELS * sizeof(gy_slot), all = seat_bytes(comm);
+    size_t slots = GY_CHANNELS * sizeof(gy_coll_slot), all = seat_bytes(comm);
     size_t least = slots + (size_t)GY_CHANNELS * (size_t)comm->size * 2 * GY_CACHE_LINE;
     if (all < least) {
         return gy_fail(GY_ARG, "%zu bytes of staging a rank, at least %zu are needed", all,
@@ -533,7 +533,7 @@ static inline gy_status look_tiny(gy_coll *coll, bool is_first, bool *has_entere
 {
     gy_comm *comm = coll->comm;
     if (!*has_entered && gy_channel_is_free(comm, coll->number, &coll->peer)) {
-        gy_slot_enter(coll, true);
+        gy_coll_slot_enter(coll, true);
         *has_entered = true;
         if (!is_first) {
             gy_record_entered(coll);
@@ -545,7 +545,8 @@ static inline gy_status look_tiny(gy_coll *coll, bool is_first, bool *has_entere
     if (!*has_entered) {
         return GY_AGAIN;
     }
-    return gy_comm_has_pairs(comm) ? gy_slot_compare_spinning(coll) : gy_slot_compare(coll);
+    return gy_comm_has_pairs(comm) ? gy_coll_slot_compare_spinning(coll)
+                                   : gy_coll_slot_compare(coll);
 }
 
 /* Nothing else is in flight: slot out, slots in, done; no list, no callback. */
@@ -576,7 +577,7 @@ static gy_status run_tiny(gy_comm *comm, const gy_coll_call *call) GY_REQUIRES(c
         }
         status = gy_wait_round(&wait);
         if (status >= 0 && round % ROUNDS_UNDER_LOCK == 0) {
-            status = has_entered ? gy_slot_look_ahead(&coll) : GY_OK;
+            status = has_entered ? gy_coll_slot_look_ahead(&coll) : GY_OK;
             give_way(comm);
         }
         if (status < 0 || comm->root->is_failed) {
@@ -586,7 +587,7 @@ static gy_status run_tiny(gy_comm *comm, const gy_coll_call *call) GY_REQUIRES(c
     if (status != GY_OK || comm->root->is_failed) {
         return fail_tiny(comm, &coll, status);
     }
-    gy_slot_finish(&coll);
+    gy_coll_slot_finish(&coll);
     coll.peer = -1;
     gy_record_tiny_over(&coll);
     gy_comm_end_number(comm, coll.number);

@@ -66,10 +66,10 @@ static inline int crew_run(int ranks, const gy_comm_options *options,
                            void (*run)(crew_member *me), void *arg)
 {
     gy_transport *transports[CREW_MAX];
-    const gy_segment_options segment = {.ranks = ranks,
-                                        .pool_bytes = 16 << 20,
-                                        .ring_bytes = crew_ring_bytes,
-                                        .host_cores = crew_cores};
+    const gy_transport_segment_options segment = {.ranks = ranks,
+                                                  .pool_bytes = 16 << 20,
+                                                  .ring_bytes = crew_ring_bytes,
+                                                  .host_cores = crew_cores};
     if (gy_shm_open_all(&segment, gy_env_real(), transports) != GY_OK) {
         return -1;
     }

@@ -8,21 +8,22 @@
 #include <gyre/coll.h>
 
 /** to = a op b over `count` elements; `to` may be a or b, or apart from both. */
-typedef void (*gy_combine)(void *to, const void *a, const void *b, size_t count);
+typedef void (*gy_coll_combine)(void *to, const void *a, const void *b, size_t count);
 
 /**
  * The loop of a type and a reduction (avg: the sum); NULL: there is none. Integers wrap; f16
  * and bf16 are combined in float32 and rounded to nearest even; min and max of floating types
  * are those of tensor/extreme.h: NaN where either is, -0 below +0. @threads any
  */
-gy_combine gy_combine_of(gy_dtype dtype, gy_reduction reduction);
+gy_coll_combine gy_coll_combine_of(gy_dtype dtype, gy_reduction reduction);
 /** to = terms[0] + terms[1] + ... over `count` elements, from left to right; `to` may be one of
  * the terms, or apart from all. */
-typedef void (*gy_combine_many)(void *to, const void *const *terms, int term_count,
-                                size_t count);
-/** The loop that sums several contributions at once, with the bits of gy_combine_of's one after
- * another; NULL: there is none (f16, bf16, other reductions than sum and avg). @threads any */
-gy_combine_many gy_combine_many_of(gy_dtype dtype, gy_reduction reduction);
+typedef void (*gy_coll_combine_many)(void *to, const void *const *terms, int term_count,
+                                     size_t count);
+/** The loop that sums several contributions at once, with the bits of gy_coll_combine_of's one
+ * after another; NULL: there is none (f16, bf16, other reductions than sum and avg). @threads
+ * any */
+gy_coll_combine_many gy_coll_combine_many_of(gy_dtype dtype, gy_reduction reduction);
 /** data = data / divisor, of integers towards 0. */
 void gy_divide(gy_dtype dtype, void *data, size_t count, int divisor);
 /** f16 or bf16 to float32 and back, to nearest even. */
@@ -59,32 +60,32 @@ typedef struct gy_targets {
  * How a call combines. Where all contributions are folded by one rank, and in scans, running
  * sums of f16 and bf16 are float32 ("wide") and rounded once.
  */
-typedef struct gy_fold {
-    gy_combine loop;      /* NULL: the user's reduction */
-    gy_combine_many many; /* NULL: there is none, contributions are combined one by one */
+typedef struct gy_coll_fold {
+    gy_coll_combine loop;      /* NULL: the user's reduction */
+    gy_coll_combine_many many; /* NULL: there is none, contributions are combined one by one */
     const gy_user_reduction *user;
     size_t element_bytes;
     gy_dtype dtype;
     gy_reduction reduction;
     int divisor; /* of a finished sum; 0: none */
-} gy_fold;
+} gy_coll_fold;
 
 /** The fold of a reduction over `ranks` contributions; a user's where not NULL. */
-gy_fold gy_fold_of(gy_dtype dtype, gy_reduction reduction, const gy_user_reduction *user,
-                   int ranks);
+gy_coll_fold gy_coll_fold_of(gy_dtype dtype, gy_reduction reduction,
+                             const gy_user_reduction *user, int ranks);
 /** Are sums kept in float32? */
-static inline bool gy_fold_is_wide(const gy_fold *fold)
+static inline bool gy_coll_fold_is_wide(const gy_coll_fold *fold)
 {
     return fold->user == NULL && (fold->dtype == GY_F16 || fold->dtype == GY_BF16);
 }
 /** Bytes of an element of a running sum. */
-static inline size_t gy_fold_sum_bytes(const gy_fold *fold)
+static inline size_t gy_coll_fold_sum_bytes(const gy_coll_fold *fold)
 {
-    return gy_fold_is_wide(fold) ? sizeof(float) : fold->element_bytes;
+    return gy_coll_fold_is_wide(fold) ? sizeof(float) : fold->element_bytes;
 }
 /** to = a op b as the elements are, not finished. */
-static inline void gy_fold_combine(const gy_fold *fold, void *to, const void *a, const void *b,
-                                   size_t count)
+static inline void gy_coll_fold_combine(const gy_coll_fold *fold, void *to, const void *a,
+                                        const void *b, size_t count)
 {
     if (fold->loop != NULL) {
         fold->loop(to, a, b, count);
@@ -93,7 +94,7 @@ static inline void gy_fold_combine(const gy_fold *fold, void *to, const void *a,
     }
 }
 /** What an avg is short of its end. */
-static inline void gy_fold_finish(const gy_fold *fold, void *data, size_t count)
+static inline void gy_coll_fold_finish(const gy_coll_fold *fold, void *data, size_t count)
 {
     if (fold->divisor != 0) {
         gy_divide(fold->dtype, data, count, fold->divisor);
@@ -112,18 +113,18 @@ typedef struct gy_term {
 
 /** All targets = a op b, a tile that fits the first cache at a time; finished unless they are
  * running sums. */
-void gy_fold_into(const gy_targets *targets, bool is_sum, const gy_fold *fold, gy_term a,
-                  gy_term b, size_t count);
-/** All targets = terms[0] op terms[1] op ..., finished: as gy_fold_into would have it term by
- * term. The fold has `many`. */
-void gy_fold_many_into(const gy_targets *targets, const gy_fold *fold, const void *const *terms,
-                       int term_count, size_t count);
+void gy_coll_fold_into(const gy_targets *targets, bool is_sum, const gy_coll_fold *fold,
+                       gy_term a, gy_term b, size_t count);
+/** All targets = terms[0] op terms[1] op ..., finished: as gy_coll_fold_into would have it term
+ * by term. The fold has `many`. */
+void gy_coll_fold_many_into(const gy_targets *targets, const gy_coll_fold *fold,
+                            const void *const *terms, int term_count, size_t count);
 /** All targets = the elements of a running sum of f16 or bf16, finished. */
-void gy_finish_into(const gy_targets *targets, const gy_fold *fold, const void *sum,
+void gy_finish_into(const gy_targets *targets, const gy_coll_fold *fold, const void *sum,
                     size_t count);
 /** All targets = a op b of plain elements, not finished. */
-void gy_combine_into(const gy_targets *targets, const gy_fold *fold, const void *a,
-                     const void *b, size_t count);
+void gy_coll_combine_into(const gy_targets *targets, const gy_coll_fold *fold, const void *a,
+                          const void *b, size_t count);
 /** Bytes `at` and on of all targets = from; nothing where that is its own place. */
 void gy_stream_put(const gy_targets *targets, size_t at, const void *from, size_t size_bytes);
 /** All targets = from. */

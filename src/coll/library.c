@@ -179,15 +179,15 @@ static void copy_out(const gy_coll *coll)
     bool is_givers = is_broadcast(call) && coll->comm->rank == call->root;
     bool gets = gy_call_gets(coll->comm, call) && !is_givers && at.length > 0;
     if (gets && gy_call_reduces(call)) {
-        gy_fold_finish(&coll->runner.fold, out_of(coll),
-                       at.length / gy_run_element_bytes(coll));
+        gy_coll_fold_finish(&coll->runner.fold, out_of(coll),
+                            at.length / gy_run_element_bytes(coll));
     }
     for (size_t i = 0; i < at.parts && gets; i++) {
         memcpy(to + i * at.part + at.first, from + i * at.length, at.length);
     }
 }
 
-gy_status gy_library_start(gy_coll *coll, const gy_choice *choice)
+gy_status gy_library_start(gy_coll *coll, const gy_coll_method *choice)
 {
     gy_runner *runner = &coll->runner;
     const gy_coll_call *call = &coll->call;

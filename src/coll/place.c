@@ -29,10 +29,11 @@ size_t gy_run_bytes_of(const gy_coll *coll, const gy_blocks *at)
 
 size_t gy_run_message_bytes(const gy_coll *coll, const gy_blocks *at)
 {
-    const gy_fold *fold = &coll->runner.fold;
+    const gy_coll_fold *fold = &coll->runner.fold;
     size_t bytes = gy_run_bytes_of(coll, at);
-    return gy_run_widens(&coll->runner) ? bytes / fold->element_bytes * gy_fold_sum_bytes(fold)
-                                        : bytes;
+    return gy_run_widens(&coll->runner)
+               ? bytes / fold->element_bytes * gy_coll_fold_sum_bytes(fold)
+               : bytes;
 }
 
 static uint8_t *user_block(const gy_coll *coll, const gy_blocks *at, int rank)
@@ -113,20 +114,21 @@ static void combine_piece(const gy_coll *coll, const piece *now, const gy_target
     gy_term b = {.data = operand(coll, now, &step->b), .is_sum = note->b_is_sum};
     size_t count = now->bytes / gy_run_element_bytes(coll);
     if (gy_run_folds(runner)) {
-        gy_fold_into(targets, step->to.buffer == GY_BUFFER_SCRATCH, &runner->fold, a, b, count);
+        gy_coll_fold_into(targets, step->to.buffer == GY_BUFFER_SCRATCH, &runner->fold, a, b,
+                          count);
     } else {
-        gy_combine_into(targets, &runner->fold, a.data, b.data, count);
+        gy_coll_combine_into(targets, &runner->fold, a.data, b.data, count);
     }
 }
 
 /* A copy of a sum that is wider than an element: to scratch as it is, elsewhere finished. */
 static void copy_sum(const gy_coll *coll, const piece *now, const gy_targets *targets)
 {
-    const gy_fold *fold = &coll->runner.fold;
+    const gy_coll_fold *fold = &coll->runner.fold;
     const void *sum = operand(coll, now, &now->step->a);
     size_t count = now->bytes / fold->element_bytes;
     if (now->step->to.buffer == GY_BUFFER_SCRATCH) {
-        gy_copy_into(targets, sum, count * gy_fold_sum_bytes(fold));
+        gy_copy_into(targets, sum, count * gy_coll_fold_sum_bytes(fold));
     } else {
         gy_finish_into(targets, fold, sum, count);
     }
@@ -205,7 +207,7 @@ void gy_run_write(const gy_coll *coll, const gy_step *step)
 static bool fold_chain(const gy_coll *coll, const gy_step *first, uint32_t length)
 {
     const gy_comm *comm = coll->comm;
-    const gy_fold *fold = &coll->runner.fold;
+    const gy_coll_fold *fold = &coll->runner.fold;
     const gy_step *last = first + length - 1;
     const void *terms[GY_FOLD_TERMS];
     uint8_t *to[TARGETS_AT_ONCE];
@@ -227,7 +229,7 @@ static bool fold_chain(const gy_coll *coll, const gy_step *first, uint32_t lengt
     for (int rank = begin; rank < end; rank++) {
         to[targets.count++] = gy_run_place(coll, &last->to, rank);
     }
-    gy_fold_many_into(&targets, fold, terms, (int)length + 1, bytes / fold->element_bytes);
+    gy_coll_fold_many_into(&targets, fold, terms, (int)length + 1, bytes / fold->element_bytes);
     return true;
 }
 

@@ -85,14 +85,14 @@ static gy_status enter_shared(gy_coll *coll)
         gy_region_take(coll);
     }
     if (!is_tiny && !coll->card.is_registered && !coll->call.is_varied) {
-        gy_choice choice;
+        gy_coll_method choice;
         GY_TRY(gy_choose(coll, &choice));
         if (!gy_row_is_library(choice.algorithm)) {
             GY_TRY(gy_run_start(coll, &choice));
             GY_TRY(gy_run_open(coll));
         }
     }
-    gy_slot_enter(coll, is_tiny);
+    gy_coll_slot_enter(coll, is_tiny);
     return GY_OK;
 }
 
@@ -125,7 +125,7 @@ static gy_status enter(gy_coll *coll)
  * does when calls differ is not known. */
 static gy_status choose_and_start(gy_coll *coll)
 {
-    gy_choice choice;
+    gy_coll_method choice;
     GY_TRY(gy_choose(coll, &choice));
     if (gy_row_is_library(choice.algorithm) && !coll->is_agreed) {
         gy_status status = compare_neighbours(coll);
@@ -141,7 +141,7 @@ static gy_status begin_work(gy_coll *coll)
 {
     gy_comm *comm = coll->comm;
     if (coll->all_ride || gy_call_is_tiny(comm, &coll->call)) {
-        gy_slot_finish(coll);
+        gy_coll_slot_finish(coll);
         coll->stage = GY_COLL_ENDED;
         return GY_OK;
     }
@@ -192,9 +192,9 @@ static gy_status step(gy_coll *coll, bool *has_moved)
         *has_moved = *has_moved || status == GY_OK;
     }
     if (status == GY_OK && coll->stage == GY_COLL_ENTERED) {
-        status = coll->comm->shared != NULL ? gy_slot_compare(coll) : GY_OK;
+        status = coll->comm->shared != NULL ? gy_coll_slot_compare(coll) : GY_OK;
         if (status == GY_AGAIN && coll->comm->root->options.outlives_mismatch) {
-            gy_status other = gy_slot_look_ahead(coll); /* who waits may sleep long */
+            gy_status other = gy_coll_slot_look_ahead(coll); /* who waits may sleep long */
             status = other < 0 ? other : status;
         }
         coll->is_agreed = coll->comm->shared != NULL;
@@ -285,7 +285,7 @@ static void fail_step(gy_comm *comm, const gy_coll *coll, gy_status status)
     gy_comm_fail(comm, status);
 }
 
-static void end_coll(gy_comm *comm, gy_coll *coll, gy_record_state how)
+static void end_coll(gy_comm *comm, gy_coll *coll, gy_flight_record_state how)
 {
     end_transfers(coll);
     coll->peer = -1;
@@ -330,7 +330,7 @@ static bool look_at_flying(gy_comm *comm, int64_t now)
             status = gy_transport_check(comm->transport, coll->peer);
         }
         if (status >= 0 && coll->stage == GY_COLL_ENTERED && comm->shared != NULL) {
-            status = gy_slot_look_ahead(coll);
+            status = gy_coll_slot_look_ahead(coll);
         }
         if (status >= 0 && coll->deadline_ns <= now) {
             status = fail_late(coll);

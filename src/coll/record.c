@@ -11,20 +11,21 @@ _Static_assert(GY_RANKS_MAX <= INT16_MAX, "records hold ranks in 16 bits");
 
 void gy_record_sit(gy_comm *comm)
 {
-    const gy_record_seat seat = {.base = comm->ended,
-                                 .leader = (int16_t)gy_comm_peer(comm, 0),
-                                 .size = (int16_t)comm->size,
-                                 .rank = (int16_t)comm->rank};
+    const gy_flight_record_seat seat = {.base = comm->ended,
+                                        .leader = (int16_t)gy_comm_peer(comm, 0),
+                                        .size = (int16_t)comm->size,
+                                        .rank = (int16_t)comm->rank};
     comm->records = gy_transport_records(comm->transport, gy_transport_rank(comm->transport));
     if (comm->records != NULL) {
-        gy_record_seat_put(comm->records, comm->seat, &seat);
+        gy_flight_record_seat_put(comm->records, comm->seat, &seat);
     }
 }
 
 void gy_record_rise(gy_comm *comm)
 {
     if (comm->records != NULL) {
-        gy_record_seat_put(comm->records, comm->seat, &(gy_record_seat){.size = 0});
+        gy_flight_record_seat_put(comm->records, comm->seat,
+                                  &(gy_flight_record_seat){.size = 0});
         comm->records = NULL;
     }
 }
@@ -34,22 +35,23 @@ void gy_record_message(gy_coll *coll)
     const gy_comm *comm = coll->comm;
     if (comm->records != NULL) {
         bool is_send = coll->kind == GY_COLL_SEND;
-        coll->record = (gy_record){.number = (uint64_t)coll->message.tag,
-                                   .count = coll->message.count,
-                                   .operation = is_send ? GY_RECORD_SEND : GY_RECORD_RECV,
-                                   .dtype = (uint8_t)coll->message.dtype,
-                                   .seat = (uint8_t)comm->seat,
-                                   .leader = (int16_t)gy_comm_peer(comm, 0),
-                                   .root = (int16_t)gy_comm_peer(comm, coll->message.peer),
-                                   .state = GY_RECORD_RUNNING,
-                                   .waits_for = (int16_t)coll->peer,
-                                   .started = gy_ticks()};
+        coll->record =
+            (gy_flight_record){.number = (uint64_t)coll->message.tag,
+                               .count = coll->message.count,
+                               .operation = is_send ? GY_RECORD_SEND : GY_RECORD_RECV,
+                               .dtype = (uint8_t)coll->message.dtype,
+                               .seat = (uint8_t)comm->seat,
+                               .leader = (int16_t)gy_comm_peer(comm, 0),
+                               .root = (int16_t)gy_comm_peer(comm, coll->message.peer),
+                               .state = GY_RECORD_RUNNING,
+                               .waits_for = (int16_t)coll->peer,
+                               .started = gy_ticks()};
         coll->record.entered = coll->record.started;
-        gy_record_begin(comm->records, &coll->record);
+        gy_flight_record_begin(comm->records, &coll->record);
     }
 }
 
-const char *gy_record_text(const gy_record *record, char out[GY_RECORD_TEXT])
+const char *gy_record_text(const gy_flight_record *record, char out[GY_RECORD_TEXT])
 {
     char group[40] = "", call[128];
     bool is_send = record->operation == GY_RECORD_SEND;
@@ -80,13 +82,14 @@ const char *gy_record_text(const gy_record *record, char out[GY_RECORD_TEXT])
 gy_status gy_record_blame(const gy_coll *coll, gy_status status)
 {
     const gy_transport *transport = coll->comm->transport;
-    gy_record_area *area = coll->peer >= 0 ? gy_transport_records(transport, coll->peer) : NULL;
-    gy_record record;
+    gy_flight_record_area *area =
+        coll->peer >= 0 ? gy_transport_records(transport, coll->peer) : NULL;
+    gy_flight_record record;
     char what[GY_RECORD_TEXT];
     if (status != GY_TIMEOUT || area == NULL) {
         return status;
     }
-    if (!gy_record_latest(area, &record)) {
+    if (!gy_flight_record_latest(area, &record)) {
         return gy_fail_within(status, "rank %d is in no call", coll->peer);
     }
     (void)gy_record_text(&record, what);

@@ -15,14 +15,14 @@ static inline void gy_record_reserve(gy_coll *coll)
 {
     const gy_comm *comm = coll->comm;
     if (comm->records != NULL) {
-        coll->record = (gy_record){.number = coll->number,
-                                   .operation = GY_RECORD_OPEN,
-                                   .seat = (uint8_t)comm->seat,
-                                   .leader = (int16_t)gy_comm_peer(comm, 0),
-                                   .root = -1,
-                                   .state = GY_RECORD_RESERVED,
-                                   .waits_for = -1};
-        gy_record_begin(comm->records, &coll->record);
+        coll->record = (gy_flight_record){.number = coll->number,
+                                          .operation = GY_RECORD_OPEN,
+                                          .seat = (uint8_t)comm->seat,
+                                          .leader = (int16_t)gy_comm_peer(comm, 0),
+                                          .root = -1,
+                                          .state = GY_RECORD_RESERVED,
+                                          .waits_for = -1};
+        gy_flight_record_begin(comm->records, &coll->record);
     }
 }
 
@@ -39,19 +39,19 @@ static inline void gy_record_describe(gy_coll *coll)
     coll->record.detail = card->detail ^ card->forced;
 }
 
-static inline void gy_record_move(gy_coll *coll, gy_record_state state)
+static inline void gy_record_move(gy_coll *coll, gy_flight_record_state state)
 {
     coll->record.state = (uint8_t)state;
     coll->record.waits_for = (int16_t)coll->peer;
-    gy_record_put(coll->comm->records, &coll->record);
+    gy_flight_record_put(coll->comm->records, &coll->record);
 }
 
 /** The same, where nothing else has changed. */
-static inline void gy_record_move_only(gy_coll *coll, gy_record_state state)
+static inline void gy_record_move_only(gy_coll *coll, gy_flight_record_state state)
 {
     coll->record.state = (uint8_t)state;
     coll->record.waits_for = (int16_t)coll->peer;
-    gy_record_put_state(coll->comm->records, &coll->record);
+    gy_flight_record_put_state(coll->comm->records, &coll->record);
 }
 
 /** The reserved call is known and starts. */
@@ -82,7 +82,7 @@ static inline void gy_record_tiny(gy_coll *coll, bool has_entered)
         coll->record.ended = 0;
         coll->record.state = has_entered ? GY_RECORD_MEETING : GY_RECORD_STARTED;
         coll->record.waits_for = (int16_t)coll->peer;
-        gy_record_begin(comm->records, &coll->record);
+        gy_flight_record_begin(comm->records, &coll->record);
     }
 }
 
@@ -108,12 +108,12 @@ static inline void gy_record_runs(gy_coll *coll, const gy_algorithm *algorithm)
 static inline void gy_record_waits(gy_coll *coll)
 {
     if (coll->comm->records != NULL && coll->record.waits_for != (int16_t)coll->peer) {
-        gy_record_move_only(coll, (gy_record_state)coll->record.state);
+        gy_record_move_only(coll, (gy_flight_record_state)coll->record.state);
     }
 }
 
 /** ENDED or FAILED; a failed one keeps whom it waited for. */
-static inline void gy_record_over(gy_coll *coll, gy_record_state state)
+static inline void gy_record_over(gy_coll *coll, gy_flight_record_state state)
 {
     if (coll->comm->records != NULL) {
         coll->record.ended = gy_ticks();

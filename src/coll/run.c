@@ -271,7 +271,7 @@ static gy_status reserve_scratch(gy_coll *coll, bool copies_input)
     gy_runner *runner = &coll->runner;
     const gy_kept_plan *plan = runner->plan;
     size_t longest = longest_block(coll), element = gy_run_element_bytes(coll);
-    size_t sum = gy_run_folds(runner) ? gy_fold_sum_bytes(&runner->fold) : element;
+    size_t sum = gy_run_folds(runner) ? gy_coll_fold_sum_bytes(&runner->fold) : element;
     size_t slot = gy_round_up(longest * sum, GY_CACHE_LINE);
     runner->scratch_slot_bytes = slot;
     runner->stage_slot_bytes = gy_round_up(longest * element, GY_CACHE_LINE);
@@ -299,7 +299,7 @@ static gy_status reserve_scratch(gy_coll *coll, bool copies_input)
     return status;
 }
 
-gy_status gy_run_start(gy_coll *coll, const gy_choice *choice)
+gy_status gy_run_start(gy_coll *coll, const gy_coll_method *choice)
 {
     gy_runner *runner = &coll->runner;
     const gy_coll_call *call = &coll->call;
@@ -394,8 +394,8 @@ static void finish_result(const gy_coll *coll)
     const gy_coll_call *call = &coll->call;
     if (!gy_run_folds(&coll->runner) && gy_call_gets(coll->comm, call) &&
         gy_call_reduces(call)) {
-        gy_fold_finish(&coll->runner.fold, call->out,
-                       gy_call_out_bytes(coll->comm, call) / gy_run_element_bytes(coll));
+        gy_coll_fold_finish(&coll->runner.fold, call->out,
+                            gy_call_out_bytes(coll->comm, call) / gy_run_element_bytes(coll));
     }
 }
 

@@ -32,7 +32,7 @@ static size_t given_bytes(const gy_comm *comm, const gy_coll_call *call)
 
 /* A few bytes share the line that says that they are there: one transfer between caches instead
  * of two. */
-static uint8_t *data_of(gy_slot *slot, size_t bytes)
+static uint8_t *data_of(gy_coll_slot *slot, size_t bytes)
 {
     return bytes <= GY_FEW_BYTES ? slot->few : slot->data;
 }
@@ -109,19 +109,19 @@ void gy_region_take(gy_coll *coll)
 static void own_next_slot(const gy_coll *coll, size_t bytes)
 {
     const gy_comm *comm = coll->comm;
-    const gy_slot *next = gy_slot_of(comm, comm->rank, coll->number + 1);
+    const gy_coll_slot *next = gy_coll_slot_of(comm, comm->rank, coll->number + 1);
     size_t end = bytes <= GY_FEW_BYTES ? GY_CACHE_LINE : GY_CACHE_LINE + bytes;
     for (size_t at = 0; at < end; at += GY_CACHE_LINE) {
         gy_fetch_to_write((const uint8_t *)next + at);
     }
-    gy_fetch_to_write(gy_slot_of(comm, comm->rank, coll->number + 2));
+    gy_fetch_to_write(gy_coll_slot_of(comm, comm->rank, coll->number + 2));
 }
 
-void gy_slot_enter(gy_coll *coll, bool is_tiny)
+void gy_coll_slot_enter(gy_coll *coll, bool is_tiny)
 {
     const gy_comm *comm = coll->comm;
     const gy_coll_call *call = &coll->call;
-    gy_slot *slot = gy_slot_of(comm, comm->rank, coll->number);
+    gy_coll_slot *slot = gy_coll_slot_of(comm, comm->rank, coll->number);
     size_t bytes = is_tiny && gy_call_gives(comm, call) ? given_bytes(comm, call) : 0;
     slot->ended = comm->ended;
     slot->card = coll->card;
@@ -142,7 +142,7 @@ void gy_slot_enter(gy_coll *coll, bool is_tiny)
         }
         memcpy(slot->few, &far, sizeof(far));
     }
-    /* release: the slot's contents; with the acquire in gy_slot_compare */
+    /* release: the slot's contents; with the acquire in gy_coll_slot_compare */
     atomic_store_explicit(&slot->entered, coll->number + 1, memory_order_release);
     gy_wake_peers(comm);
     own_next_slot(coll, bytes);
@@ -151,7 +151,7 @@ void gy_slot_enter(gy_coll *coll, bool is_tiny)
     }
 }
 
-gy_status gy_slot_compare(gy_coll *coll)
+gy_status gy_coll_slot_compare(gy_coll *coll)
 {
     gy_comm *comm = coll->comm;
     for (; coll->checked < comm->size; coll->checked++) {
@@ -159,8 +159,8 @@ gy_status gy_slot_compare(gy_coll *coll)
         if (rank == comm->rank) {
             continue;
         }
-        const gy_slot *slot = gy_slot_of(comm, rank, coll->number);
-        /* acquire: with the release in gy_slot_enter */
+        const gy_coll_slot *slot = gy_coll_slot_of(comm, rank, coll->number);
+        /* acquire: with the release in gy_coll_slot_enter */
         uint64_t entered = atomic_load_explicit(&slot->entered, memory_order_acquire);
         if (entered < coll->number + 1) {
             coll->peer = gy_comm_peer(comm, rank);
@@ -184,15 +184,15 @@ gy_status gy_slot_compare(gy_coll *coll)
     return GY_OK;
 }
 
-gy_status gy_slot_look_ahead(const gy_coll *coll)
+gy_status gy_coll_slot_look_ahead(const gy_coll *coll)
 {
     const gy_comm *comm = coll->comm;
     bool may_skip = comm->root->options.outlives_mismatch;
     for (int rank = coll->checked; rank < comm->size; rank++) {
-        const gy_slot *slot = gy_slot_of(comm, rank, coll->number);
+        const gy_coll_slot *slot = gy_coll_slot_of(comm, rank, coll->number);
         /* First: who has ended the number has entered it before, or never will. */
         bool has_ended = may_skip && gy_comm_ended_by(comm, rank) > coll->number;
-        /* acquire: with the release in gy_slot_enter */
+        /* acquire: with the release in gy_coll_slot_enter */
         uint64_t entered = atomic_load_explicit(&slot->entered, memory_order_acquire);
         if (rank != comm->rank && entered == coll->number + 1 &&
             !gy_cards_agree(&coll->card, &slot->card)) {
@@ -206,15 +206,15 @@ gy_status gy_slot_look_ahead(const gy_coll *coll)
     return GY_OK;
 }
 
-gy_status gy_slot_compare_spinning(gy_coll *coll)
+gy_status gy_coll_slot_compare_spinning(gy_coll *coll)
 {
     enum { LOOKS = 64 };
-    gy_status status = gy_slot_compare(coll);
+    gy_status status = gy_coll_slot_compare(coll);
     for (int look = 0; look < LOOKS && status == GY_AGAIN; look++) {
-        const gy_slot *slot = gy_slot_of(coll->comm, coll->checked, coll->number);
-        /* relaxed: only a hint, gy_slot_compare looks again with acquire */
+        const gy_coll_slot *slot = gy_coll_slot_of(coll->comm, coll->checked, coll->number);
+        /* relaxed: only a hint, gy_coll_slot_compare looks again with acquire */
         if (atomic_load_explicit(&slot->entered, memory_order_relaxed) > coll->number) {
-            status = gy_slot_compare(coll);
+            status = gy_coll_slot_compare(coll);
         }
     }
     return status;
@@ -222,7 +222,7 @@ gy_status gy_slot_compare_spinning(gy_coll *coll)
 
 static const uint8_t *given_by(const gy_coll *coll, int rank)
 {
-    gy_slot *slot = gy_slot_of(coll->comm, rank, coll->number);
+    gy_coll_slot *slot = gy_coll_slot_of(coll->comm, rank, coll->number);
     return coll->call.is_varied ? slot->data
                                 : data_of(slot, given_bytes(coll->comm, &coll->call));
 }
@@ -247,7 +247,7 @@ static const uint8_t *term_of(const gy_coll *coll, const slot_fold *fold, int ra
     if (rank == coll->comm->rank && fold->takes_own) {
         return (const uint8_t *)coll->call.in + fold->at;
     }
-    gy_slot *slot = gy_slot_of(coll->comm, rank, coll->number);
+    gy_coll_slot *slot = gy_coll_slot_of(coll->comm, rank, coll->number);
     return (coll->call.is_varied ? slot->data : data_of(slot, fold->given)) + fold->at;
 }
 
@@ -259,8 +259,8 @@ static void fold_wide(const gy_coll *coll, const slot_fold *slots, int ranks, si
     for (int rank = 1; rank < ranks; rank++) {
         bool is_last = rank == ranks - 1;
         uint8_t *to = is_last ? coll->call.out : (void *)sum;
-        gy_fold_into(&(gy_targets){.to = &to, .count = 1}, !is_last, &coll->runner.fold, left,
-                     (gy_term){.data = term_of(coll, slots, rank)}, count);
+        gy_coll_fold_into(&(gy_targets){.to = &to, .count = 1}, !is_last, &coll->runner.fold,
+                          left, (gy_term){.data = term_of(coll, slots, rank)}, count);
         left = (gy_term){.data = sum, .is_sum = true};
     }
 }
@@ -269,7 +269,7 @@ static void fold_wide(const gy_coll *coll, const slot_fold *slots, int ranks, si
 static void fold_slots(const gy_coll *coll, size_t at, int ranks, size_t count)
 {
     const gy_coll_call *call = &coll->call;
-    const gy_fold *fold = &coll->runner.fold;
+    const gy_coll_fold *fold = &coll->runner.fold;
     size_t bytes = count * fold->element_bytes;
     const slot_fold slots = {.given = given_bytes(coll->comm, call),
                              .at = at,
@@ -279,15 +279,15 @@ static void fold_slots(const gy_coll *coll, size_t at, int ranks, size_t count)
         memmove(call->out, sum, bytes);
         return;
     }
-    if (gy_fold_is_wide(fold)) {
+    if (gy_coll_fold_is_wide(fold)) {
         fold_wide(coll, &slots, ranks, count);
         return;
     }
     for (int rank = 1; rank < ranks; rank++) {
-        gy_fold_combine(fold, call->out, sum, term_of(coll, &slots, rank), count);
+        gy_coll_fold_combine(fold, call->out, sum, term_of(coll, &slots, rank), count);
         sum = call->out;
     }
-    gy_fold_finish(fold, call->out, count);
+    gy_coll_fold_finish(fold, call->out, count);
 }
 
 /* out = a part of `bytes` from byte `at` on of each slot. */
@@ -312,7 +312,7 @@ static void fold_own_part(const gy_coll *coll)
     }
 }
 
-void gy_slot_finish(const gy_coll *coll)
+void gy_coll_slot_finish(const gy_coll *coll)
 {
     const gy_comm *comm = coll->comm;
     const gy_coll_call *call = &coll->call;

@@ -213,7 +213,7 @@ static void choices_are_not_taken_for_other_calls(void **state)
 {
     (void)state;
     member members[RANKS];
-    gy_choice choice;
+    gy_coll_method choice;
     open_members(members, 2, NULL);
     (void)run_all(members, 2, true);
     gy_comm *comm = members[0].comm;

@@ -16,18 +16,18 @@ bool gy_waits(const gy_diagnosis *diagnosis, int from, int to)
                ->waits[(size_t)from * (size_t)diagnosis->flight->head.ranks + (size_t)to] != 0;
 }
 
-static bool is_message(const gy_record *record)
+static bool is_message(const gy_flight_record *record)
 {
     return record->operation == GY_RECORD_SEND || record->operation == GY_RECORD_RECV;
 }
 
-static bool is_open(const gy_record *record)
+static bool is_open(const gy_flight_record *record)
 {
     return record->state == GY_RECORD_STARTED || record->state == GY_RECORD_MEETING ||
            record->state == GY_RECORD_RUNNING;
 }
 
-static bool is_same_call(const gy_record *a, const gy_record *b)
+static bool is_same_call(const gy_flight_record *a, const gy_flight_record *b)
 {
     return a->number == b->number && a->seat == b->seat && a->leader == b->leader &&
            !is_message(a) && !is_message(b);
@@ -45,7 +45,7 @@ static void examine(const gy_flight *flight, int rank, gy_patient *patient)
         facts->stage == GY_FLIGHT_DEAD || (facts->stage == GY_FLIGHT_JOINED && is_over);
     /* Of those that go on the oldest, else the latest that failed after all others ended. */
     for (uint32_t at = 0; at < facts->record_count; at++) {
-        const gy_record *record = &flight->records[rank][at];
+        const gy_flight_record *record = &flight->records[rank][at];
         if (is_open(record)) {
             patient->in_flight++;
             patient->call =
@@ -61,10 +61,11 @@ static void examine(const gy_flight *flight, int rank, gy_patient *patient)
 }
 
 /* The same call in another rank's records. */
-static const gy_record *find_call(const gy_flight *flight, int rank, const gy_record *call)
+static const gy_flight_record *find_call(const gy_flight *flight, int rank,
+                                         const gy_flight_record *call)
 {
     for (uint32_t at = flight->ranks[rank].record_count; at > 0; at--) {
-        const gy_record *record = &flight->records[rank][at - 1];
+        const gy_flight_record *record = &flight->records[rank][at - 1];
         if (is_same_call(record, call)) {
             return record;
         }
@@ -74,10 +75,11 @@ static const gy_record *find_call(const gy_flight *flight, int rank, const gy_re
 
 /* Is the rank `other` a member of the group in which `rank` called? Both know it by seat, first
  * rank and first number. */
-static bool is_member(const gy_flight *flight, int rank, int other, const gy_record *call)
+static bool is_member(const gy_flight *flight, int rank, int other,
+                      const gy_flight_record *call)
 {
-    const gy_record_seat *mine = &flight->ranks[rank].seats[call->seat];
-    const gy_record_seat *theirs = &flight->ranks[other].seats[call->seat];
+    const gy_flight_record_seat *mine = &flight->ranks[rank].seats[call->seat];
+    const gy_flight_record_seat *theirs = &flight->ranks[other].seats[call->seat];
     if (call->seat == 0) {
         return true;
     }
@@ -110,16 +112,16 @@ static void add_wait_for(gy_diagnosis *diagnosis, int from, int world_rank)
 static void add_waits_of(gy_diagnosis *diagnosis, int rank)
 {
     const gy_flight *flight = diagnosis->flight;
-    const gy_record *call = diagnosis->patients[rank].call;
+    const gy_flight_record *call = diagnosis->patients[rank].call;
     if (call == NULL || is_message(call) || call->state == GY_RECORD_STARTED) {
         add_wait_for(diagnosis, rank, call == NULL ? -1 : call->waits_for);
         return;
     }
     bool is_anybody_missing = false;
     for (int other = 0; other < flight->head.ranks; other++) {
-        const gy_record *theirs = other != rank && is_member(flight, rank, other, call)
-                                      ? find_call(flight, other, call)
-                                      : call;
+        const gy_flight_record *theirs = other != rank && is_member(flight, rank, other, call)
+                                             ? find_call(flight, other, call)
+                                             : call;
         if (theirs == NULL || theirs->entered == 0) {
             is_anybody_missing = true;
             add_wait(diagnosis, rank, other);

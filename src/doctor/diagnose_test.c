@@ -25,23 +25,24 @@ static gy_flight *new_flight(int ranks)
         flight->ranks[rank].process = 100 + rank;
         flight->ranks[rank].stage = GY_FLIGHT_JOINED;
         flight->ranks[rank].process_state = 'S';
-        flight->records[rank] = gy_alloc_zero("test", GY_RECORDS, sizeof(gy_record));
+        flight->records[rank] = gy_alloc_zero("test", GY_RECORDS, sizeof(gy_flight_record));
         assert_non_null(flight->records[rank]);
     }
     return flight;
 }
 
 /* A barrier of the world that the rank entered `ago` seconds before the flight was read. */
-static gy_record *add(gy_flight *flight, int rank, uint64_t number, gy_record_state state,
-                      double ago)
+static gy_flight_record *add(gy_flight *flight, int rank, uint64_t number,
+                             gy_flight_record_state state, double ago)
 {
-    gy_record *record = &flight->records[rank][flight->ranks[rank].record_count++];
-    *record = (gy_record){.number = number,
-                          .operation = GY_OPERATION_BARRIER,
-                          .root = -1,
-                          .state = (uint8_t)state,
-                          .waits_for = -1,
-                          .started = flight->head.now - (uint64_t)(ago * (double)second)};
+    gy_flight_record *record = &flight->records[rank][flight->ranks[rank].record_count++];
+    *record =
+        (gy_flight_record){.number = number,
+                           .operation = GY_OPERATION_BARRIER,
+                           .root = -1,
+                           .state = (uint8_t)state,
+                           .waits_for = -1,
+                           .started = flight->head.now - (uint64_t)(ago * (double)second)};
     record->entered = state == GY_RECORD_STARTED ? 0 : record->started;
     flight->ranks[rank].begun++;
     return record;
@@ -106,16 +107,16 @@ static void the_end_of_a_chain_is_named(void **state)
     add(flight, 0, 7, GY_RECORD_MEETING, 2);
     add(flight, 2, 7, GY_RECORD_MEETING, 2)->state = GY_RECORD_ENDED;
     add(flight, 3, 7, GY_RECORD_MEETING, 2);
-    gy_record *receive = add(flight, 1, 5, GY_RECORD_RUNNING, 4);
-    *receive = (gy_record){.number = 5,
-                           .started = receive->started,
-                           .entered = receive->started,
-                           .count = 3,
-                           .operation = GY_RECORD_RECV,
-                           .dtype = GY_F32,
-                           .root = 2,
-                           .state = GY_RECORD_RUNNING,
-                           .waits_for = 2};
+    gy_flight_record *receive = add(flight, 1, 5, GY_RECORD_RUNNING, 4);
+    *receive = (gy_flight_record){.number = 5,
+                                  .started = receive->started,
+                                  .entered = receive->started,
+                                  .count = 3,
+                                  .operation = GY_RECORD_RECV,
+                                  .dtype = GY_F32,
+                                  .root = 2,
+                                  .state = GY_RECORD_RUNNING,
+                                  .waits_for = 2};
     expect(flight, "missing: rank 2 is in no call; its last was collective 7, barrier, entered "
                    "2 s ago; rank 1 waits for it\n");
 }
@@ -125,7 +126,7 @@ static void calls_that_differ_are_told_once(void **state)
     (void)state;
     gy_flight *flight = new_flight(2);
     for (int rank = 0; rank < 2; rank++) {
-        gy_record *record = add(flight, rank, 3, GY_RECORD_FAILED, 2);
+        gy_flight_record *record = add(flight, rank, 3, GY_RECORD_FAILED, 2);
         record->operation = GY_OPERATION_ALLREDUCE;
         record->dtype = GY_I64;
         record->reduction = GY_SUM;
@@ -136,7 +137,7 @@ static void calls_that_differ_are_told_once(void **state)
            "sum, rank 1 called collective 3, allreduce of 4 i64 by sum\n");
 }
 
-static void sit(gy_flight *flight, int rank, gy_record_seat seat)
+static void sit(gy_flight *flight, int rank, gy_flight_record_seat seat)
 {
     flight->ranks[rank].seats[1] = seat;
 }
@@ -149,7 +150,7 @@ static void circles_are_named(void **state)
     gy_flight *flight = new_flight(RANKS);
     for (int rank = 0; rank < RANKS; rank++) {
         sit(flight, rank,
-            (gy_record_seat){.base = 8, .leader = (int16_t)(rank / 2 * 2), .size = 2});
+            (gy_flight_record_seat){.base = 8, .leader = (int16_t)(rank / 2 * 2), .size = 2});
         if (rank != 1) {
             add(flight, rank, 4, GY_RECORD_MEETING, 2);
         }
@@ -215,7 +216,7 @@ static gy_flight *any_flight(gy_random *random)
         facts->record_count = (uint32_t)gy_random_below(random, 9);
         facts->begun = facts->record_count;
         for (uint32_t at = 0; at < facts->record_count; at++) {
-            gy_record *record = &flight->records[rank][at];
+            gy_flight_record *record = &flight->records[rank][at];
             for (size_t byte = 0; byte < sizeof(*record); byte++) {
                 ((uint8_t *)record)[byte] = (uint8_t)gy_random_below(random, 256);
             }

@@ -34,9 +34,9 @@ bool gy_run_has(const gy_found_run *run, pid_t process);
 /** A rank as the doctor sees it; records are the flight's. */
 typedef struct gy_patient {
     const gy_flight_rank *rank;
-    const gy_record *call; /* which it is in, or in which it failed; NULL none */
-    const gy_record *last; /* the latest that it entered */
-    int in_flight;         /* calls begun and not ended */
+    const gy_flight_record *call; /* which it is in, or in which it failed; NULL none */
+    const gy_flight_record *last; /* the latest that it entered */
+    int in_flight;                /* calls begun and not ended */
     bool is_stopped, is_gone;
     int waiters;    /* ranks that wait for it */
     int elsewhere;  /* a rank of another host that it waits for, -1 none */

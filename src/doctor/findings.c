@@ -39,7 +39,7 @@ static void name_too(gy_finding *finding, int rank)
 /* How long a rank has been in its call; of one that has failed: long enough. */
 static double patience_of(const gy_diagnosis *diagnosis, int rank)
 {
-    const gy_record *call = diagnosis->patients[rank].call;
+    const gy_flight_record *call = diagnosis->patients[rank].call;
     if (call == NULL) {
         return 0;
     }
@@ -104,30 +104,30 @@ static void find_stopped_and_gone(gy_diagnosis *diagnosis)
     }
 }
 
-static bool is_described(const gy_record *record)
+static bool is_described(const gy_flight_record *record)
 {
     return record->operation < GY_OPERATION_COUNT && record->started != 0;
 }
 
-static bool agree(const gy_record *a, const gy_record *b)
+static bool agree(const gy_flight_record *a, const gy_flight_record *b)
 {
     return a->operation == b->operation && a->dtype == b->dtype &&
            a->reduction == b->reduction && a->count == b->count && a->root == b->root &&
            a->detail == b->detail;
 }
 
-static bool is_other_call(const gy_record *a, const gy_record *b)
+static bool is_other_call(const gy_flight_record *a, const gy_flight_record *b)
 {
     return a->seat == b->seat && a->leader == b->leader && a->number == b->number &&
            is_described(a) && is_described(b) && !agree(a, b);
 }
 
 /* A record of `rank` that differs from this one at the same number. */
-static const gy_record *find_other_call(const gy_flight *flight, int rank,
-                                        const gy_record *call)
+static const gy_flight_record *find_other_call(const gy_flight *flight, int rank,
+                                               const gy_flight_record *call)
 {
     for (uint32_t at = flight->ranks[rank].record_count; at > 0; at--) {
-        const gy_record *record = &flight->records[rank][at - 1];
+        const gy_flight_record *record = &flight->records[rank][at - 1];
         if (is_other_call(record, call)) {
             return record;
         }
@@ -139,9 +139,9 @@ static void find_mismatches(gy_diagnosis *diagnosis)
 {
     const gy_flight *flight = diagnosis->flight;
     for (int rank = 0; rank < flight->head.ranks; rank++) {
-        const gy_record *mine = diagnosis->patients[rank].call;
+        const gy_flight_record *mine = diagnosis->patients[rank].call;
         for (int other = 0; mine != NULL && other < flight->head.ranks; other++) {
-            const gy_record *theirs = find_other_call(flight, other, mine);
+            const gy_flight_record *theirs = find_other_call(flight, other, mine);
             bool is_told =
                 theirs != NULL && other < rank && diagnosis->patients[other].call == theirs;
             if (theirs == NULL || is_told || other == rank) {

@@ -57,15 +57,16 @@ static size_t write_sound(int file, int ranks, uint32_t records)
                                  .process_state = 'S',
                                  .record_count = records,
                                  .begun = records};
-        flight->records[i] = gy_alloc_zero("fuzz", GY_MAX(records, 1U), sizeof(gy_record));
+        flight->records[i] =
+            gy_alloc_zero("fuzz", GY_MAX(records, 1U), sizeof(gy_flight_record));
         GY_ASSERT(flight->records[i] != NULL);
         for (uint32_t at = 0; at < records; at++) {
-            flight->records[i][at] = (gy_record){.number = at,
-                                                 .root = -1,
-                                                 .state = GY_RECORD_ENDED,
-                                                 .waits_for = -1,
-                                                 .started = 1000 + at,
-                                                 .entered = 2000 + at};
+            flight->records[i][at] = (gy_flight_record){.number = at,
+                                                        .root = -1,
+                                                        .state = GY_RECORD_ENDED,
+                                                        .waits_for = -1,
+                                                        .started = 1000 + at,
+                                                        .entered = 2000 + at};
         }
     }
     GY_ASSERT(gy_flight_write(flight, file) == GY_OK);
@@ -91,9 +92,9 @@ static void patch(int file, size_t file_bytes, const uint8_t *data, size_t size)
 static int open_segment(const uint8_t *data, size_t size)
 {
     int segment = -1;
-    const gy_segment_options options = {
+    const gy_transport_segment_options options = {
         .ranks = 2, .staging_bytes = 4096, .ring_bytes = 64, .pool_bytes = 4096};
-    GY_ASSERT(gy_segment_make(&options, &segment) == GY_OK);
+    GY_ASSERT(gy_transport_segment_make(&options, &segment) == GY_OK);
     patch(segment, (size_t)lseek(segment, 0, SEEK_END), data, size);
     return segment;
 }

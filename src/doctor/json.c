@@ -26,7 +26,7 @@ static void add_named(gy_text *out, const char *name, const char *text)
     gy_text_add(out, ", ");
 }
 
-static void add_call(const gy_flight *flight, const gy_record *call, gy_text *out)
+static void add_call(const gy_flight *flight, const gy_flight_record *call, gy_text *out)
 {
     static const char *const states[] = {"none",    "reserved", "started", "meeting",
                                          "running", "ended",    "failed"};

@@ -4,13 +4,14 @@
 #include <stdlib.h>
 
 typedef struct entry {
-    const gy_record *record;
+    const gy_flight_record *record;
     int rank;
 } entry;
 
 static int compare(const void *a, const void *b)
 {
-    const gy_record *left = ((const entry *)a)->record, *right = ((const entry *)b)->record;
+    const gy_flight_record *left = ((const entry *)a)->record,
+                           *right = ((const entry *)b)->record;
     const uint64_t keys[][2] = {{left->seat, right->seat},
                                 {(uint64_t)left->leader, (uint64_t)right->leader},
                                 {left->number, right->number},
@@ -43,7 +44,7 @@ static void add_collective(gy_diagnosis *diagnosis, const entry *entries, size_t
     }
 }
 
-static bool is_entry(const gy_record *record)
+static bool is_entry(const gy_flight_record *record)
 {
     return record->entered != 0 && record->operation != GY_RECORD_SEND &&
            record->operation != GY_RECORD_RECV;
@@ -62,7 +63,7 @@ bool gy_diagnose_lateness(gy_diagnosis *diagnosis)
     }
     for (int rank = 0; rank < flight->head.ranks; rank++) {
         for (uint32_t at = 0; at < flight->ranks[rank].record_count; at++) {
-            const gy_record *record = &flight->records[rank][at];
+            const gy_flight_record *record = &flight->records[rank][at];
             if (is_entry(record)) {
                 entries[count++] = (entry){.record = record, .rank = rank};
             }

@@ -16,7 +16,7 @@ static const char *state_name(const gy_patient *patient)
 }
 
 /* How the record's algorithm is called; "" not known here. */
-static const char *algorithm_of(const gy_flight *flight, const gy_record *record)
+static const char *algorithm_of(const gy_flight *flight, const gy_flight_record *record)
 {
     if (record->algorithm == GY_RECORD_LIBRARY) {
         return "mpi";
@@ -26,9 +26,9 @@ static const char *algorithm_of(const gy_flight *flight, const gy_record *record
     return is_known ? gy_algorithms[record->algorithm - 1].name : "";
 }
 
-static const char *verb_of(const gy_record *call)
+static const char *verb_of(const gy_flight_record *call)
 {
-    switch ((gy_record_state)call->state) {
+    switch ((gy_flight_record_state)call->state) {
     case GY_RECORD_STARTED:
         return "waits to enter";
     case GY_RECORD_MEETING:
@@ -50,7 +50,7 @@ const char *gy_patient_text(const gy_diagnosis *diagnosis, int rank, char out[51
 {
     const gy_flight *flight = diagnosis->flight;
     const gy_patient *patient = &diagnosis->patients[rank];
-    const gy_record *call = patient->call;
+    const gy_flight_record *call = patient->call;
     char what[GY_RECORD_TEXT];
     if (call != NULL) {
         const char *algorithm = algorithm_of(flight, call);

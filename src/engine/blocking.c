@@ -15,7 +15,7 @@ static void *blocking_main(void *arg)
     gy_blocking *blocking = &engine->blocking;
     gy_mutex_lock(&blocking->lock);
     for (;;) {
-        gy_done *task = gy_heap_pop(&blocking->ready, KEY_NONE);
+        gy_done *task = gy_engine_heap_pop(&blocking->ready, KEY_NONE);
         if (task != NULL) {
             blocking->queued_count--;
             gy_mutex_unlock(&blocking->lock);
@@ -60,7 +60,7 @@ void gy_blocking_push(gy_engine *engine, gy_done *task)
 {
     gy_blocking *blocking = &engine->blocking;
     gy_mutex_lock(&blocking->lock);
-    gy_heap_push(&blocking->ready, task);
+    gy_engine_heap_push(&blocking->ready, task);
     blocking->queued_count++;
     if (blocking->queued_count > blocking->idle_count &&
         blocking->thread_count < BLOCKING_THREADS) {

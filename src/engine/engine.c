@@ -25,7 +25,7 @@ static int64_t judge(gy_engine *engine, gy_worker *self, int64_t start_ns)
     int64_t now = gy_clock_ns();
     self->is_reluctant = now - start_ns < SHORT_TASK_NS;
     if (self->is_reluctant && self->in_hand != NULL) {
-        gy_heap_push(&engine->heap, self->in_hand);
+        gy_engine_heap_push(&engine->heap, self->in_hand);
         self->in_hand = NULL;
         gy_call_one(engine);
     }
@@ -84,7 +84,7 @@ static void take_down(gy_engine *engine)
         gy_free(engine->workers[i]);
     }
     gy_free(engine->workers);
-    gy_pool_fini(engine);
+    gy_engine_pool_fini(engine);
     gy_free(engine);
 }
 

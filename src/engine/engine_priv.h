@@ -143,15 +143,15 @@ struct gy_done {
 /* ---- ready tasks ---- */
 
 /* One producer, many consumers, first in first out; positions only grow. */
-typedef struct gy_ring {
+typedef struct gy_engine_ring {
     _Alignas(GY_CACHE_LINE) _Atomic uint64_t head; /* next to take, moved by compare-and-swap */
     _Alignas(GY_CACHE_LINE) _Atomic uint64_t tail; /* next to fill, the owner's */
     _Atomic(gy_done *) slots[RING_SLOTS];
-} gy_ring;
+} gy_engine_ring;
 
-bool gy_ring_push(gy_ring *ring, gy_done *task);
-gy_done *gy_ring_pop(gy_ring *ring);
-bool gy_ring_is_empty(gy_ring *ring);
+bool gy_engine_ring_push(gy_engine_ring *ring, gy_done *task);
+gy_done *gy_engine_ring_pop(gy_engine_ring *ring);
+bool gy_engine_ring_is_empty(gy_engine_ring *ring);
 
 /* Keys order the heap: lane network above every priority. */
 #define KEY_NONE    INT64_MIN
@@ -159,16 +159,16 @@ bool gy_ring_is_empty(gy_ring *ring);
 
 /* A pairing heap by (key, order): Fredman, Sedgewick, Sleator, Tarjan 1986. No memory of its
  * own. */
-typedef struct gy_heap {
+typedef struct gy_engine_heap {
     _Alignas(GY_CACHE_LINE) gy_spinlock lock;
     gy_done *root;
     uint64_t order;
     _Atomic int64_t top; /* key of the root, KEY_NONE when empty; read without the lock */
-} gy_heap;
+} gy_engine_heap;
 
-void gy_heap_push(gy_heap *heap, gy_done *task);
+void gy_engine_heap_push(gy_engine_heap *heap, gy_done *task);
 /* The first task if its key is at least `key`, else NULL. */
-gy_done *gy_heap_pop(gy_heap *heap, int64_t key);
+gy_done *gy_engine_heap_pop(gy_engine_heap *heap, int64_t key);
 
 /* ---- engine ---- */
 
@@ -190,23 +190,23 @@ typedef struct gy_worker {
     _Alignas(GY_CACHE_LINE) _Atomic uint64_t pushed; /* written by the owner alone */
     _Atomic uint64_t ended;
     _Atomic int64_t idle_ns;
-    gy_ring ring;
+    gy_engine_ring ring;
 } gy_worker;
 
 /* A loop that is being split: on the caller's stack, listed while pieces are left. */
-typedef struct gy_job {
-    struct gy_job *next;
+typedef struct gy_engine_loop {
+    struct gy_engine_loop *next;
     void (*fn)(void *arg, int64_t begin, int64_t end);
     void *arg;
     int64_t count, grain, pieces;
     _Atomic int64_t taken;
     _Atomic int helpers; /* GUARDED(jobs_lock) for going up */
-} gy_job;
+} gy_engine_loop;
 
-typedef struct gy_progress {
+typedef struct gy_engine_poll {
     bool (*call)(void *arg);
     void *arg;
-} gy_progress;
+} gy_engine_poll;
 
 /* Threads that sleep in the kernel. */
 typedef struct gy_dormitory {
@@ -220,20 +220,20 @@ typedef struct gy_dormitory {
 typedef struct gy_blocking {
     gy_mutex lock;
     gy_cond cond;
-    gy_heap ready; /* GUARDED(lock) */
+    gy_engine_heap ready; /* GUARDED(lock) */
     gy_thread threads[BLOCKING_THREADS];
     int thread_count, idle_count, queued_count; /* GUARDED(lock) */
     bool is_stopping;
 } gy_blocking;
 
-typedef struct gy_pool {
+typedef struct gy_engine_pool {
     gy_spinlock lock;
     gy_done *tasks;
     gy_access *accesses[ACCESS_CLASSES]; /* arrays, linked through their first access */
     gy_var *vars;
     void **slabs; /* linked through their first word */
     struct gy_var_slab *var_slabs;
-} gy_pool;
+} gy_engine_pool;
 
 /* Padding keeps what different threads write on lines of its own. */
 /* NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding) */
@@ -248,11 +248,11 @@ struct gy_engine {
     gy_worker **workers;
     _Atomic bool is_stopping;
     _Atomic int progress_count;
-    _Atomic(gy_job *) jobs; /* list GUARDED(jobs_lock), head read without */
+    _Atomic(gy_engine_loop *) jobs; /* list GUARDED(jobs_lock), head read without */
     gy_spinlock jobs_lock;
     cpu_set_t home_cpus; /* worker 0's before it was bound */
 
-    gy_heap heap;
+    gy_engine_heap heap;
     _Alignas(GY_CACHE_LINE) gy_mutex sleep_lock;
     gy_dormitory workers_asleep, waiters_asleep;
 
@@ -262,9 +262,9 @@ struct gy_engine {
     _Atomic int64_t bytes_used;
 
     _Alignas(GY_CACHE_LINE) gy_spinlock progress_lock; /* held while callbacks run */
-    gy_progress progress[PROGRESS_SLOTS];
+    gy_engine_poll progress[PROGRESS_SLOTS];
 
-    gy_pool pool;
+    gy_engine_pool pool;
     gy_blocking blocking;
 };
 
@@ -277,18 +277,18 @@ struct gy_scope {
 };
 
 /* What this thread is doing; the frame of the innermost body. */
-typedef struct gy_frame {
-    struct gy_frame *outer;
+typedef struct gy_engine_frame {
+    struct gy_engine_frame *outer;
     gy_done *task;
     bool is_ended; /* the body ended its task itself */
     gy_failure *failure;
-} gy_frame;
+} gy_engine_frame;
 
 typedef struct gy_self {
     gy_engine *engine; /* only compared: it may be gone */
     uint64_t id;
     gy_worker *worker;
-    gy_frame *frame;
+    gy_engine_frame *frame;
     int depth;        /* bodies, pieces and progress calls below us */
     bool in_progress; /* below a progress call */
     bool is_home;     /* worker 0, not a thread of the engine's own */
@@ -310,9 +310,9 @@ static inline int64_t gy_clock_ns(void)
 /* pool.c */
 gy_done *gy_task_new(gy_engine *engine, gy_worker *self, size_t access_count);
 void gy_task_free(gy_engine *engine, gy_worker *self, gy_done *task);
-gy_var *gy_pool_var(gy_engine *engine);
-void gy_pool_return_var(gy_engine *engine, gy_var *var);
-void gy_pool_fini(gy_engine *engine);
+gy_var *gy_engine_pool_var(gy_engine *engine);
+void gy_engine_pool_return_var(gy_engine *engine, gy_var *var);
+void gy_engine_pool_fini(gy_engine *engine);
 
 /* var.c */
 
@@ -375,7 +375,7 @@ gy_status gy_help_until(gy_engine *engine, bool (*is_done)(void *arg), void *arg
                         gy_deadline deadline, int64_t nap_ns);
 
 /* parallel.c */
-bool gy_job_help(gy_engine *engine);
+bool gy_engine_loop_help(gy_engine *engine);
 
 /* progress.c */
 bool gy_progress_poll(gy_engine *engine);

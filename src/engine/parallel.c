@@ -2,14 +2,14 @@
  * them. */
 #include "engine/engine_priv.h"
 
-static void run_piece(const gy_job *job, int64_t piece)
+static void run_piece(const gy_engine_loop *job, int64_t piece)
 {
     int64_t begin = piece * job->grain;
     int64_t left = job->count - begin;
     job->fn(job->arg, begin, begin + GY_MIN(left, job->grain));
 }
 
-static bool run_pieces(gy_job *job)
+static bool run_pieces(gy_engine_loop *job)
 {
     bool has_run = false;
     gy_own.depth++;
@@ -26,10 +26,10 @@ static bool run_pieces(gy_job *job)
 }
 
 /* The first job that has pieces left, joined; NULL if none. */
-static gy_job *join_job(gy_engine *engine)
+static gy_engine_loop *join_job(gy_engine *engine)
 {
     gy_spin_lock(&engine->jobs_lock);
-    gy_job *job = atomic_load_explicit(&engine->jobs, memory_order_relaxed);
+    gy_engine_loop *job = atomic_load_explicit(&engine->jobs, memory_order_relaxed);
     while (job != NULL &&
            atomic_load_explicit(&job->taken, memory_order_relaxed) >= job->pieces) {
         job = job->next;
@@ -41,12 +41,12 @@ static gy_job *join_job(gy_engine *engine)
     return job;
 }
 
-bool gy_job_help(gy_engine *engine)
+bool gy_engine_loop_help(gy_engine *engine)
 {
     if (atomic_load_explicit(&engine->jobs, memory_order_acquire) == NULL) {
         return false;
     }
-    gy_job *job = join_job(engine);
+    gy_engine_loop *job = join_job(engine);
     if (job == NULL) {
         return false;
     }
@@ -58,7 +58,7 @@ bool gy_job_help(gy_engine *engine)
     return has_run;
 }
 
-static void list_job(gy_engine *engine, gy_job *job)
+static void list_job(gy_engine *engine, gy_engine_loop *job)
 {
     gy_spin_lock(&engine->jobs_lock);
     job->next = atomic_load_explicit(&engine->jobs, memory_order_relaxed);
@@ -66,10 +66,10 @@ static void list_job(gy_engine *engine, gy_job *job)
     gy_spin_unlock(&engine->jobs_lock);
 }
 
-static void unlist_job(gy_engine *engine, gy_job *job)
+static void unlist_job(gy_engine *engine, gy_engine_loop *job)
 {
     gy_spin_lock(&engine->jobs_lock);
-    gy_job *at = atomic_load_explicit(&engine->jobs, memory_order_relaxed);
+    gy_engine_loop *at = atomic_load_explicit(&engine->jobs, memory_order_relaxed);
     if (at == job) {
         atomic_store_explicit(&engine->jobs, job->next, memory_order_release);
     } else {
@@ -83,7 +83,7 @@ static void unlist_job(gy_engine *engine, gy_job *job)
 
 static bool has_no_helpers(void *arg)
 {
-    gy_job *job = arg;
+    gy_engine_loop *job = arg;
     return atomic_load_explicit(&job->helpers, memory_order_seq_cst) == 0;
 }
 
@@ -94,7 +94,7 @@ void gy_parallel_for(gy_engine *engine, int64_t count, int64_t grain,
     if (count <= 0) {
         return;
     }
-    gy_job job = {.fn = fn, .arg = arg, .count = count, .grain = grain};
+    gy_engine_loop job = {.fn = fn, .arg = arg, .count = count, .grain = grain};
     job.pieces = count / grain + (count % grain != 0);
     if (engine == NULL || engine->worker_count == 1 || job.pieces == 1) {
         gy_own.depth++;

@@ -17,7 +17,7 @@ struct gy_var_slab {
     } vars[SLAB_VARS];
 };
 
-static bool add_task_slab(gy_pool *pool)
+static bool add_task_slab(gy_engine_pool *pool)
 {
     struct task_slab *slab = gy_alloc_zero("engine.tasks", 1, sizeof(*slab));
     if (slab == NULL) {
@@ -33,7 +33,7 @@ static bool add_task_slab(gy_pool *pool)
 }
 
 /* Up to `count` tasks of the shared pool as a list; NULL when out of memory. */
-static gy_done *take_tasks(gy_pool *pool, int count, int *taken)
+static gy_done *take_tasks(gy_engine_pool *pool, int count, int *taken)
 {
     gy_spin_lock(&pool->lock);
     gy_done *first = NULL;
@@ -55,7 +55,7 @@ static gy_done *take_tasks(gy_pool *pool, int count, int *taken)
 
 static gy_access *take_accesses(gy_engine *engine, int class)
 {
-    gy_pool *pool = &engine->pool;
+    gy_engine_pool *pool = &engine->pool;
     gy_spin_lock(&pool->lock);
     gy_access *array = pool->accesses[class];
     if (array != NULL) {
@@ -103,7 +103,7 @@ gy_done *gy_task_new(gy_engine *engine, gy_worker *self, size_t access_count)
 
 void gy_task_free(gy_engine *engine, gy_worker *self, gy_done *task)
 {
-    gy_pool *pool = &engine->pool;
+    gy_engine_pool *pool = &engine->pool;
     if (task->access_class != 0) {
         gy_spin_lock(&pool->lock);
         task->accesses->next = pool->accesses[task->access_class];
@@ -136,9 +136,9 @@ void gy_task_free(gy_engine *engine, gy_worker *self, gy_done *task)
     gy_spin_unlock(&pool->lock);
 }
 
-gy_var *gy_pool_var(gy_engine *engine)
+gy_var *gy_engine_pool_var(gy_engine *engine)
 {
-    gy_pool *pool = &engine->pool;
+    gy_engine_pool *pool = &engine->pool;
     gy_spin_lock(&pool->lock);
     if (pool->vars == NULL) {
         struct gy_var_slab *slab = gy_alloc_zero("engine.vars", 1, sizeof(*slab));
@@ -159,21 +159,21 @@ gy_var *gy_pool_var(gy_engine *engine)
     return var;
 }
 
-void gy_pool_return_var(gy_engine *engine, gy_var *var)
+void gy_engine_pool_return_var(gy_engine *engine, gy_var *var)
 {
     GY_ASSERT(var->head == NULL && var->active == 0);
     gy_failure_drop(var->failure);
     var->failure = NULL;
-    gy_pool *pool = &engine->pool;
+    gy_engine_pool *pool = &engine->pool;
     gy_spin_lock(&pool->lock);
     var->next = pool->vars;
     pool->vars = var;
     gy_spin_unlock(&pool->lock);
 }
 
-void gy_pool_fini(gy_engine *engine)
+void gy_engine_pool_fini(gy_engine *engine)
 {
-    gy_pool *pool = &engine->pool;
+    gy_engine_pool *pool = &engine->pool;
     while (pool->slabs != NULL) {
         struct task_slab *slab = (struct task_slab *)(void *)pool->slabs;
         pool->slabs = slab->next;

@@ -31,7 +31,7 @@ gy_status gy_engine_add_progress(gy_engine *engine, bool (*progress)(void *arg),
         status = gy_fail(GY_LIMIT, "the engine drives %d progress functions, no more",
                          PROGRESS_SLOTS);
     } else {
-        engine->progress[count] = (gy_progress){.call = progress, .arg = arg};
+        engine->progress[count] = (gy_engine_poll){.call = progress, .arg = arg};
         atomic_store_explicit(&engine->progress_count, count + 1, memory_order_release);
     }
     gy_spin_unlock(&engine->progress_lock);

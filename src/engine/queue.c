@@ -2,10 +2,11 @@
  * others. */
 #include "engine/engine_priv.h"
 
-bool gy_ring_push(gy_ring *ring, gy_done *task)
+bool gy_engine_ring_push(gy_engine_ring *ring, gy_done *task)
 {
     uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
-    /* Pairs with the swap in gy_ring_pop: a slot is filled again only after it was read. */
+    /* Pairs with the swap in gy_engine_ring_pop: a slot is filled again only after it was read.
+     */
     uint64_t head = atomic_load_explicit(&ring->head, memory_order_acquire);
     GY_ASSERT(head <= tail);
     if (tail - head >= RING_SLOTS) {
@@ -13,12 +14,12 @@ bool gy_ring_push(gy_ring *ring, gy_done *task)
     }
     atomic_store_explicit(&ring->slots[tail % RING_SLOTS], task, memory_order_relaxed);
     /* An exchange, not a store: the look at `sleepers` that follows must not overtake it. It
-     * pairs with the load of tail in gy_ring_pop and, in one order, with gy_park. */
+     * pairs with the load of tail in gy_engine_ring_pop and, in one order, with gy_park. */
     (void)atomic_exchange_explicit(&ring->tail, tail + 1, memory_order_seq_cst);
     return true;
 }
 
-gy_done *gy_ring_pop(gy_ring *ring)
+gy_done *gy_engine_ring_pop(gy_engine_ring *ring)
 {
     uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
     for (;;) {
@@ -35,7 +36,7 @@ gy_done *gy_ring_pop(gy_ring *ring)
     }
 }
 
-bool gy_ring_is_empty(gy_ring *ring)
+bool gy_engine_ring_is_empty(gy_engine_ring *ring)
 {
     return atomic_load_explicit(&ring->head, memory_order_seq_cst) >=
            atomic_load_explicit(&ring->tail, memory_order_seq_cst);
@@ -96,8 +97,8 @@ static gy_done *meld_siblings(gy_done *first)
     return root;
 }
 
-/* Seq_cst, as in gy_ring_push: the pusher looks at `sleepers` next. */
-static void publish_top(gy_heap *heap)
+/* Seq_cst, as in gy_engine_ring_push: the pusher looks at `sleepers` next. */
+static void publish_top(gy_engine_heap *heap)
 {
     int64_t top = heap->root != NULL ? key_of(heap->root) : KEY_NONE;
     if (atomic_load_explicit(&heap->top, memory_order_relaxed) != top) {
@@ -105,7 +106,7 @@ static void publish_top(gy_heap *heap)
     }
 }
 
-void gy_heap_push(gy_heap *heap, gy_done *task)
+void gy_engine_heap_push(gy_engine_heap *heap, gy_done *task)
 {
     gy_spin_lock(&heap->lock);
     task->order = heap->order++;
@@ -116,7 +117,7 @@ void gy_heap_push(gy_heap *heap, gy_done *task)
     gy_spin_unlock(&heap->lock);
 }
 
-gy_done *gy_heap_pop(gy_heap *heap, int64_t key)
+gy_done *gy_engine_heap_pop(gy_engine_heap *heap, int64_t key)
 {
     /* Read without the lock: wrong at most for a moment, and then looked at again. */
     int64_t top = atomic_load_explicit(&heap->top, memory_order_relaxed);

@@ -12,8 +12,8 @@ void gy_ready(gy_engine *engine, gy_worker *self, gy_done *task)
         return;
     }
     bool is_plain = task->lane == GY_LANE_COMPUTE && task->priority == 0 && self != NULL;
-    if (!is_plain || !gy_ring_push(&self->ring, task)) {
-        gy_heap_push(&engine->heap, task);
+    if (!is_plain || !gy_engine_ring_push(&self->ring, task)) {
+        gy_engine_heap_push(&engine->heap, task);
     }
     gy_call_one(engine);
 }
@@ -34,7 +34,7 @@ bool gy_has_work(gy_engine *engine)
         return true;
     }
     for (int i = 0; i < engine->worker_count; i++) {
-        if (!gy_ring_is_empty(&engine->workers[i]->ring)) {
+        if (!gy_engine_ring_is_empty(&engine->workers[i]->ring)) {
             return true;
         }
     }
@@ -105,7 +105,7 @@ static gy_done *steal(gy_engine *engine, const gy_worker *self)
     for (int i = 0; i < engine->worker_count; i++) {
         gy_worker *victim = engine->workers[(first + i) % engine->worker_count];
         if (victim != self) {
-            gy_done *task = gy_ring_pop(&victim->ring);
+            gy_done *task = gy_engine_ring_pop(&victim->ring);
             if (task != NULL) {
                 return task;
             }
@@ -120,7 +120,7 @@ static gy_done *find_near(gy_engine *engine, gy_worker *self)
     gy_done *task = NULL;
     int64_t top = atomic_load_explicit(&engine->heap.top, memory_order_relaxed);
     if (top > 0 && (top == KEY_NETWORK || may_take(engine, self))) {
-        task = gy_heap_pop(&engine->heap, 1);
+        task = gy_engine_heap_pop(&engine->heap, 1);
         if (task != NULL) {
             return task;
         }
@@ -129,11 +129,11 @@ static gy_done *find_near(gy_engine *engine, gy_worker *self)
         task = self->in_hand;
         self->in_hand = NULL;
         if (task == NULL) {
-            task = gy_ring_pop(&self->ring);
+            task = gy_engine_ring_pop(&self->ring);
         }
     }
     if (task == NULL && top >= 0 && may_take(engine, self)) {
-        task = gy_heap_pop(&engine->heap, 0);
+        task = gy_engine_heap_pop(&engine->heap, 0);
     }
     return task;
 }
@@ -144,7 +144,7 @@ static gy_done *find_far(gy_engine *engine, gy_worker *self)
         return NULL;
     }
     gy_done *task = steal(engine, self);
-    return task != NULL ? task : gy_heap_pop(&engine->heap, KEY_NONE);
+    return task != NULL ? task : gy_engine_heap_pop(&engine->heap, KEY_NONE);
 }
 
 bool gy_run_near(gy_engine *engine, gy_worker *self)
@@ -159,7 +159,7 @@ bool gy_run_near(gy_engine *engine, gy_worker *self)
 
 bool gy_run_one(gy_engine *engine, gy_worker *self)
 {
-    if (gy_run_near(engine, self) || gy_job_help(engine)) {
+    if (gy_run_near(engine, self) || gy_engine_loop_help(engine)) {
         return true;
     }
     gy_done *task = find_far(engine, self);
@@ -279,7 +279,7 @@ static gy_failure *find_cause(const gy_done *task)
 /* True when the task has ended, with `failure` as its result. */
 static bool call_body(gy_done *task, gy_failure **failure)
 {
-    gy_frame frame = {.outer = gy_own.frame, .task = task};
+    gy_engine_frame frame = {.outer = gy_own.frame, .task = task};
     atomic_store_explicit(&task->state, TASK_RUNNING, memory_order_relaxed);
     gy_own.frame = &frame;
     gy_own.depth++;
@@ -338,7 +338,7 @@ static void end_elsewhere(gy_done *task, gy_failure *failure)
 
 static void end(gy_done *task, gy_failure *failure)
 {
-    for (gy_frame *frame = gy_own.frame; frame != NULL; frame = frame->outer) {
+    for (gy_engine_frame *frame = gy_own.frame; frame != NULL; frame = frame->outer) {
         if (frame->task == task) {
             GY_ASSERT(!frame->is_ended);
             frame->is_ended = true;

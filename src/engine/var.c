@@ -139,7 +139,7 @@ gy_done *gy_access_release(gy_access *access, gy_failure *failure, gy_done *read
     }
     gy_spin_unlock(&var->lock);
     if (is_over) {
-        gy_pool_return_var(var->engine, var);
+        gy_engine_pool_return_var(var->engine, var);
     }
     return granted != NULL ? grant(granted, ready) : ready;
 }
@@ -193,7 +193,7 @@ bool gy_waiter_unlink(gy_waiter *waiter)
 
 gy_var *gy_var_new(gy_engine *engine)
 {
-    gy_var *var = gy_pool_var(engine);
+    gy_var *var = gy_engine_pool_var(engine);
     if (var != NULL) {
         *var = (gy_var){.engine = engine};
     }
@@ -211,7 +211,7 @@ void gy_var_free(gy_var *var)
     bool is_idle = var->head == NULL && var->active == 0;
     gy_spin_unlock(&var->lock);
     if (is_idle) {
-        gy_pool_return_var(var->engine, var);
+        gy_engine_pool_return_var(var->engine, var);
     }
 }
 

@@ -46,7 +46,7 @@ typedef struct gy_lower_work {
     const gy_lowering *lowering;
     const gy_dag *dag;
     const gy_lower_source *source;
-    gy_task *tasks;
+    gy_sched_task *tasks;
     gy_edge *edges;
     size_t task_count, edge_count;
     gy_text words;  /* of one task's key */
@@ -65,7 +65,7 @@ static void add_word(gy_lower_work *work, uint32_t word)
 }
 
 /* Of a cohort the places of its first member that has some count. */
-static void add_places(gy_lower_work *work, uint32_t vertex, gy_task *task)
+static void add_places(gy_lower_work *work, uint32_t vertex, gy_sched_task *task)
 {
     char name[GY_DAG_NAME_BYTES];
     const char **places = &work->places[work->task_count - 1];
@@ -80,7 +80,7 @@ static void add_places(gy_lower_work *work, uint32_t vertex, gy_task *task)
 }
 
 /* What a member is: into the key and the task. */
-static void add_member(gy_lower_work *work, uint32_t vertex, gy_task *task)
+static void add_member(gy_lower_work *work, uint32_t vertex, gy_sched_task *task)
 {
     const gy_dag *dag = work->dag;
     const gy_proto *proto = &dag->protos[dag->proto[vertex]];
@@ -121,7 +121,7 @@ static void add_member(gy_lower_work *work, uint32_t vertex, gy_task *task)
     }
 }
 
-static void add_inputs(gy_lower_work *work, uint32_t vertex, gy_task *task)
+static void add_inputs(gy_lower_work *work, uint32_t vertex, gy_sched_task *task)
 {
     const gy_lowering *l = work->lowering;
     for (uint32_t e = l->edge_first[vertex]; e < l->edge_first[vertex + 1]; e++) {
@@ -142,9 +142,10 @@ static void add_task(gy_lower_work *work, uint32_t number)
 {
     const gy_lowering *l = work->lowering;
     const uint32_t first = l->member_first[number], end = l->member_first[number + 1];
-    gy_task *task = &work->tasks[work->task_count++];
-    *task = (gy_task){.stage = work->dag->protos[work->dag->proto[l->members[first]]].stage,
-                      .width = (uint16_t)(end - first)};
+    gy_sched_task *task = &work->tasks[work->task_count++];
+    *task =
+        (gy_sched_task){.stage = work->dag->protos[work->dag->proto[l->members[first]]].stage,
+                        .width = (uint16_t)(end - first)};
     work->words.size_bytes = 0;
     const uint32_t ranks = gy_lower_ranks(l, work->dag, l->members[first]);
     task->hosts =
@@ -172,7 +173,8 @@ gy_status gy_lower_growth(gy_lowering *lowering, const gy_dag *dag,
     gy_lower_work work = {.lowering = lowering,
                           .dag = dag,
                           .source = source,
-                          .tasks = gy_alloc("flow.tasks", (size_t)tasks * sizeof(gy_task)),
+                          .tasks =
+                              gy_alloc("flow.tasks", (size_t)tasks * sizeof(gy_sched_task)),
                           .edges = gy_alloc("flow.edges", edges * sizeof(gy_edge)),
                           .places = gy_alloc_zero("flow.places", tasks, sizeof(char *)),
                           .proto = UINT32_MAX};

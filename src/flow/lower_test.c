@@ -84,7 +84,7 @@ static void vertices_on_files_are_tasks_of_one(void **state)
     assert_int_equal(f.growth.task_count, 5);
     assert_int_equal(f.growth.edge_count, 6);
     for (uint32_t t = 0; t < 5; t++) {
-        const gy_task *task = &f.growth.tasks[t];
+        const gy_sched_task *task = &f.growth.tasks[t];
         assert_int_equal(task->width, 1);
         assert_int_equal(task->stage, t < 3 ? 0 : 1);
         assert_int_equal(task->input_count, t < 3 ? 0 : 3);
@@ -417,7 +417,7 @@ static void gangs_over_hosts_have_a_member_a_rank(void **state)
         const gy_lower_source source = {stage_key, NULL, NULL};
         assert_ok(gy_lower_growth(&f.lowering, f.dag, &source, &f.growth));
         assert_int_equal(f.growth.task_count, 4);
-        const gy_task *task = &f.growth.tasks[2];
+        const gy_sched_task *task = &f.growth.tasks[2];
         assert_int_equal(task->width, round == 1 ? 6 : 1);
         assert_int_equal(task->hosts, round == 1 ? hosts : 0);
         assert_int_equal(task->flags, GY_TASK_EXACT);

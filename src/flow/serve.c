@@ -77,40 +77,40 @@ static const char *path_in(gy_arena *arena, const char *folder, const char *name
 }
 
 /* One START on its way. */
-typedef struct gy_serving {
+typedef struct gy_flow_serving {
     const gy_served *served;
     const gy_worker_task *task;
     gy_arena arena;
-    gy_start start;
-    gy_order order;
-} gy_serving;
+    gy_vertex_start start;
+    gy_flow_task order;
+} gy_flow_serving;
 
-static gy_status fill_inputs(gy_serving *serving)
+static gy_status fill_inputs(gy_flow_serving *serving)
 {
-    const gy_start *start = &serving->start;
-    gy_order_input *inputs =
+    const gy_vertex_start *start = &serving->start;
+    gy_flow_task_input *inputs =
         gy_arena_alloc(&serving->arena, ((size_t)start->input_count + 1) * sizeof(*inputs));
     if (inputs == NULL) {
         return GY_NOMEM;
     }
     char name[GY_NAME_BYTES];
     for (uint32_t i = 0; i < start->input_count; i++) {
-        const gy_start_input *from = &start->inputs[i];
-        inputs[i] = (gy_order_input){.kind = from->kind,
-                                     .section = from->section,
-                                     .epoch = from->from.epoch,
-                                     .attempt = from->from.attempt,
-                                     .member = from->member,
-                                     .channel = from->channel,
-                                     .key = from->key,
-                                     .content = from->content,
-                                     .path = from->path,
-                                     .version = from->version,
-                                     .data = from->data,
-                                     .offset = from->offset,
-                                     .size_bytes = from->size_bytes,
-                                     .total_bytes = from->total_bytes,
-                                     .stamp = from->stamp};
+        const gy_vertex_start_input *from = &start->inputs[i];
+        inputs[i] = (gy_flow_task_input){.kind = from->kind,
+                                         .section = from->section,
+                                         .epoch = from->from.epoch,
+                                         .attempt = from->from.attempt,
+                                         .member = from->member,
+                                         .channel = from->channel,
+                                         .key = from->key,
+                                         .content = from->content,
+                                         .path = from->path,
+                                         .version = from->version,
+                                         .data = from->data,
+                                         .offset = from->offset,
+                                         .size_bytes = from->size_bytes,
+                                         .total_bytes = from->total_bytes,
+                                         .stamp = from->stamp};
         if (from->kind == GY_INPUT_FETCHED) {
             (void)snprintf(name, sizeof(name), "fetched/");
             const gy_section_wanted wanted = {
@@ -137,18 +137,18 @@ static gy_status fill_inputs(gy_serving *serving)
     return GY_OK;
 }
 
-static gy_status fill_outputs(gy_serving *serving)
+static gy_status fill_outputs(gy_flow_serving *serving)
 {
-    const gy_start *start = &serving->start;
-    gy_order_output *outputs =
+    const gy_vertex_start *start = &serving->start;
+    gy_flow_task_output *outputs =
         gy_arena_alloc(&serving->arena, ((size_t)start->output_count + 1) * sizeof(*outputs));
     if (outputs == NULL) {
         return GY_NOMEM;
     }
     char name[GY_NAME_BYTES];
     for (uint32_t i = 0; i < start->output_count; i++) {
-        outputs[i] = (gy_order_output){.kind = start->outputs[i].kind,
-                                       .channel = start->outputs[i].channel};
+        outputs[i] = (gy_flow_task_output){.kind = start->outputs[i].kind,
+                                           .channel = start->outputs[i].channel};
         if (outputs[i].kind == GY_OUTPUT_FINAL) {
             (void)gy_name_final(serving->task->id, serving->task->member, i, name);
             outputs[i].path = path_in(&serving->arena, serving->served->welcome.output, name);
@@ -162,11 +162,11 @@ static gy_status fill_outputs(gy_serving *serving)
     return GY_OK;
 }
 
-static gy_status fill_paths(gy_serving *serving)
+static gy_status fill_paths(gy_flow_serving *serving)
 {
     const gy_welcome *welcome = &serving->served->welcome;
-    const gy_start *start = &serving->start;
-    gy_order *order = &serving->order;
+    const gy_vertex_start *start = &serving->start;
+    gy_flow_task *order = &serving->order;
     char name[GY_NAME_BYTES];
     (void)gy_name_file(welcome->round, serving->task->id, serving->task->member, start->width,
                        name);
@@ -186,12 +186,12 @@ static gy_status fill_paths(gy_serving *serving)
     return start->width > 1 && order->cohort == NULL ? GY_NOMEM : GY_OK;
 }
 
-static gy_status fill_order(gy_serving *serving)
+static gy_status fill_order(gy_flow_serving *serving)
 {
     const gy_served *served = serving->served;
     const gy_worker_task *task = serving->task;
-    gy_start *start = &serving->start;
-    GY_TRY(gy_start_read(task->message, task->message_bytes, &serving->arena, start));
+    gy_vertex_start *start = &serving->start;
+    GY_TRY(gy_vertex_start_read(task->message, task->message_bytes, &serving->arena, start));
     const bool is_command = start->function == GY_FUNCTION_NONE;
     if (start->stage >= served->welcome.stage_count ||
         (!is_command && start->function >= served->flow->count)) {
@@ -205,37 +205,37 @@ static gy_status fill_order(gy_serving *serving)
                        start->width, start->hosts);
     }
     const gy_function *function = is_command ? NULL : &served->flow->functions[start->function];
-    serving->order = (gy_order){.id = task->id,
-                                .key = task->key,
-                                .member = task->member,
-                                .stage = served->welcome.stages[start->stage],
-                                .run = is_command ? NULL : function->run,
-                                .user = is_command ? NULL : function->user,
-                                .functions = served->flow->functions,
-                                .function_count = served->flow->count,
-                                .parameter = start->parameter,
-                                .parameter_bytes = start->parameter_bytes,
-                                .index = start->index,
-                                .copies = start->copies,
-                                .memory_bytes = (size_t)start->memory_bytes,
-                                .folder = served->welcome.folder,
-                                .bad = start->bad,
-                                .bad_count = start->bad_count,
-                                .record_timeout_ns = served->welcome.record_timeout_ns,
-                                .width = start->width,
-                                .channel_count = start->channel_count,
-                                .channels = start->channels,
-                                .token = {start->token[0], start->token[1]},
-                                .command = start->command,
-                                .files = start->files,
-                                .stamps = start->stamps,
-                                .ranks = (int)start->ranks,
-                                .hosts = (int)start->hosts,
-                                .address = start->address,
-                                .is_plain = start->is_plain,
-                                .is_said = start->is_said,
-                                .task = task,
-                                .deadline = served->welcome.deadline};
+    serving->order = (gy_flow_task){.id = task->id,
+                                    .key = task->key,
+                                    .member = task->member,
+                                    .stage = served->welcome.stages[start->stage],
+                                    .run = is_command ? NULL : function->run,
+                                    .user = is_command ? NULL : function->user,
+                                    .functions = served->flow->functions,
+                                    .function_count = served->flow->count,
+                                    .parameter = start->parameter,
+                                    .parameter_bytes = start->parameter_bytes,
+                                    .index = start->index,
+                                    .copies = start->copies,
+                                    .memory_bytes = (size_t)start->memory_bytes,
+                                    .folder = served->welcome.folder,
+                                    .bad = start->bad,
+                                    .bad_count = start->bad_count,
+                                    .record_timeout_ns = served->welcome.record_timeout_ns,
+                                    .width = start->width,
+                                    .channel_count = start->channel_count,
+                                    .channels = start->channels,
+                                    .token = {start->token[0], start->token[1]},
+                                    .command = start->command,
+                                    .files = start->files,
+                                    .stamps = start->stamps,
+                                    .ranks = (int)start->ranks,
+                                    .hosts = (int)start->hosts,
+                                    .address = start->address,
+                                    .is_plain = start->is_plain,
+                                    .is_said = start->is_said,
+                                    .task = task,
+                                    .deadline = served->welcome.deadline};
     GY_TRY(fill_paths(serving));
     GY_TRY(fill_inputs(serving));
     return fill_outputs(serving);
@@ -258,7 +258,7 @@ static void serve_task(void *arg, const gy_worker_task *task, const _Atomic bool
                        gy_worker_answer *answer)
 {
     gy_served *served = arg;
-    gy_serving serving = {.served = served, .task = task};
+    gy_flow_serving serving = {.served = served, .task = task};
     const gy_status status = fill_order(&serving);
     serving.order.keep = &served->keep;
     if (status < 0) {

@@ -14,11 +14,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static bool start_again(const void *message, size_t size, gy_text *text)
 {
     gy_arena arena = {NULL};
-    gy_start start;
-    const gy_status status = gy_start_read(message, size, &arena, &start);
+    gy_vertex_start start;
+    const gy_status status = gy_vertex_start_read(message, size, &arena, &start);
     GY_ASSERT(status == GY_OK || status == GY_FORMAT || status == GY_NOMEM);
     if (status == GY_OK) {
-        gy_start_write(&start, text);
+        gy_vertex_start_write(&start, text);
 #ifdef GYRE_PLANTED_BUG
         char *small = gy_alloc("fuzz", 8); /* too small for longer parameters */
         const char *parameter = start.parameter;

@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-static void explain_kernels(const gy_graph *graph, const gy_choice *choices, gy_text *text)
+static void explain_kernels(const gy_graph *graph, const gy_graph_choice *choices,
+                            gy_text *text)
 {
     gy_text_add(text, "== kernels\n");
     for (int32_t i = 0; i < graph->node_count; i++) {
@@ -40,7 +41,7 @@ static void explain_memory(const gy_memory_plan *plan, gy_text *text)
 
 void gy_explain_program(const gy_graph *graph, int workers, gy_text *text)
 {
-    gy_choice *choices =
+    gy_graph_choice *choices =
         gy_alloc_zero("graph.explain", (size_t)graph->node_count + 1, sizeof(*choices));
     gy_memory_plan plan;
     if (choices == NULL) {

@@ -201,10 +201,10 @@ typedef struct gy_storage {
 } gy_storage;
 
 /** What runs a node. */
-typedef struct gy_choice {
+typedef struct gy_graph_choice {
     const gy_kernel *kernel; /* NULL: the reference */
     size_t workspace_bytes;
-} gy_choice;
+} gy_graph_choice;
 
 /** Which values live where. */
 typedef struct gy_memory_plan {
@@ -227,8 +227,8 @@ enum { GY_SCRATCH_MAX = 4 };
  * @param scratch_count  workspaces that kernels take in turn; 0: one buffer for each value and
  *                       workspace, nothing in place (for tests)
  */
-gy_status gy_plan_memory(const gy_graph *graph, const gy_choice *choices, int scratch_count,
-                         gy_memory_plan *plan);
+gy_status gy_plan_memory(const gy_graph *graph, const gy_graph_choice *choices,
+                         int scratch_count, gy_memory_plan *plan);
 void gy_memory_plan_free(gy_memory_plan *plan);
 
 /**

@@ -49,11 +49,11 @@ static bool is_exchange(const gy_op *op)
            op == &gy_ops_row_allgather;
 }
 
-void gy_choose_kernels(const gy_graph *graph, int workers, gy_choice *choices)
+void gy_choose_kernels(const gy_graph *graph, int workers, gy_graph_choice *choices)
 {
     for (int32_t i = 0; i < graph->node_count; i++) {
         const gy_graph_node *node = &graph->nodes[i];
-        choices[i] = (gy_choice){.kernel = NULL};
+        choices[i] = (gy_graph_choice){.kernel = NULL};
         if (is_exchange(node->op)) {
             const int axis = node->attributes.move.mesh_axis;
             const gy_type shared = gy_axis_type(&graph->mesh, &node->types[0], axis);
@@ -257,7 +257,7 @@ static bool is_nothing(const gy_program *program, const gy_graph_node *node)
             storage_of(program, node->inputs[0]) == storage_of(program, node->inputs[1]));
 }
 
-static gy_status add_step(gy_program *program, int32_t index, const gy_choice *choice)
+static gy_status add_step(gy_program *program, int32_t index, const gy_graph_choice *choice)
 {
     const gy_graph_node *node = &program->graph->nodes[index];
     if (is_nothing(program, node)) {
@@ -318,7 +318,7 @@ static gy_status add_steps(gy_program *program)
 {
     const gy_graph *graph = program->graph;
     const size_t nodes = (size_t)graph->node_count;
-    gy_choice *choices = gy_arena_alloc(&program->arena, (nodes + 1) * sizeof(*choices));
+    gy_graph_choice *choices = gy_arena_alloc(&program->arena, (nodes + 1) * sizeof(*choices));
     if (choices == NULL) {
         return GY_NOMEM;
     }

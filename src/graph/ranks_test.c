@@ -135,7 +135,7 @@ static void open_comms(int data, int model, member *members)
 {
     for (int axis = 0; axis < 2; axis++) {
         const int size = axis == 0 ? data : model, groups = axis == 0 ? model : data;
-        const gy_segment_options segment = {.ranks = size, .pool_bytes = 16 << 20};
+        const gy_transport_segment_options segment = {.ranks = size, .pool_bytes = 16 << 20};
         for (int group = 0; size > 1 && group < groups; group++) {
             gy_transport *transports[RANKS_MAX];
             assert_ok(gy_shm_open_all(&segment, gy_env_real(), transports));

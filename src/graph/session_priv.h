@@ -118,6 +118,6 @@ gy_status gy_session_refuse(gy_session *session, gy_status status);
 /** Append kernels and memory of a scheduled graph. */
 void gy_explain_program(const gy_graph *graph, int workers, gy_text *text);
 /** The kernel and workspace of every node of a placed graph. */
-void gy_choose_kernels(const gy_graph *graph, int workers, gy_choice *choices);
+void gy_choose_kernels(const gy_graph *graph, int workers, gy_graph_choice *choices);
 
 #endif

@@ -99,10 +99,10 @@ void gy_keeper_end(run_keeper *keeper, int status, int number, const char *forma
 
 static void read_outputs(run_rank *rank)
 {
-    gy_lines *const lines[] = {rank->out, rank->err};
+    gy_launch_lines *const lines[] = {rank->out, rank->err};
     for (size_t i = 0; i < GY_COUNT(lines); i++) {
         if (lines[i] != NULL) {
-            gy_lines_pass(lines[i]);
+            gy_launch_lines_pass(lines[i]);
         }
     }
     gy_error report;

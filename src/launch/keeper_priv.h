@@ -18,7 +18,7 @@ typedef struct run_rank {
     uint32_t lost_in;    /* generation */
     gy_run_end loss;
     gy_error report;
-    gy_lines *out, *err; /* NULL without prefixes */
+    gy_launch_lines *out, *err; /* NULL without prefixes */
     nfds_t first_look, end_look;
 } run_rank;
 

@@ -182,7 +182,7 @@ int gy_run_make_key(const char *path)
         status = gy_run_key_path(kept, sizeof(kept));
         path = kept;
     }
-    if (status < 0 || gy_key_make(path) < 0) {
+    if (status < 0 || gy_transport_key_make(path) < 0) {
         fprintf(stderr, "gyre: %s\n", gy_error_text());
         return 1;
     }

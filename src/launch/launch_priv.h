@@ -27,7 +27,7 @@
 
 enum { GY_LINE_BYTES = 8192 }; /* longer lines are passed on in pieces of this size */
 
-typedef struct gy_lines {
+typedef struct gy_launch_lines {
     int from; /* the pipe; -1: closed */
     int to;
     int rank;
@@ -35,11 +35,11 @@ typedef struct gy_lines {
     size_t size_bytes;
     char line[GY_LINE_BYTES]; /* begun, no newline yet */
     char last[GY_LINE_BYTES]; /* the last whole line that was not blank; "" none */
-} gy_lines;
+} gy_launch_lines;
 
 /** Pass on what is in the pipe; closes it (from = -1) at its end, with a newline if one is
  * missing. */
-void gy_lines_pass(gy_lines *lines);
+void gy_launch_lines_pass(gy_launch_lines *lines);
 
 /* ---- share.c: cores of a rank ---- */
 
@@ -104,7 +104,7 @@ void gy_nodes_tell_end(gy_nodes *nodes, const gy_run_end *end);
 /** All ranks here have ended well: true once those of all hosts have. */
 bool gy_nodes_end_well(gy_nodes *nodes);
 /** As gy_renewal_ops.tell: NODE with the places here, TABLE with all. GY_NOMEM */
-GY_MUST_CHECK gy_status gy_nodes_tell(gy_nodes *nodes, int to, gy_frame_type type,
+GY_MUST_CHECK gy_status gy_nodes_tell(gy_nodes *nodes, int to, gy_transport_frame_type type,
                                       uint32_t generation, const gy_run_end *cause);
 /** New doors for the ranks here, as gy_nodes_meet fills them in; node 0: and a new number of
  * the run. GY_NOMEM; GY_IO */

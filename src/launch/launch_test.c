@@ -40,14 +40,14 @@ static void lines_are_whole(void **state)
     static char longer[GY_LINE_BYTES + 5];
     assert_int_equal(pipe(in), 0);
     assert_int_equal(pipe(out), 0);
-    static gy_lines lines;
-    lines = (gy_lines){.from = in[0], .to = out[1], .rank = 12};
+    static gy_launch_lines lines;
+    lines = (gy_launch_lines){.from = in[0], .to = out[1], .rank = 12};
     assert_int_equal(write(in[1], "one\n\nbeg", 8), 8);
     memset(longer, 'x', sizeof(longer));
     assert_int_equal(write(in[1], "un\n", 3), 3);
     assert_int_equal(write(in[1], longer, sizeof(longer)), sizeof(longer));
     close(in[1]);
-    gy_lines_pass(&lines);
+    gy_launch_lines_pass(&lines);
     assert_int_equal(lines.from, -1);
     close(out[1]);
     size_t size = 0;

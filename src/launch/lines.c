@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 /* A whole line with its prefix in one write, so that lines of two ranks never mix. */
-static void write_line(gy_lines *lines, const char *text, size_t size_bytes)
+static void write_line(gy_launch_lines *lines, const char *text, size_t size_bytes)
 {
     char out[GY_LINE_BYTES + 32];
     size_t used = gy_print(out, sizeof(out), "[%d] ", lines->rank);
@@ -25,7 +25,7 @@ static void write_line(gy_lines *lines, const char *text, size_t size_bytes)
 
 enum { PIECES_AT_ONCE = 17 }; /* more than a pipe holds: one call empties that of a dead rank */
 
-static void end_line(gy_lines *lines)
+static void end_line(gy_launch_lines *lines)
 {
     write_line(lines, lines->line, lines->size_bytes);
     if (lines->size_bytes > 0) {
@@ -35,7 +35,7 @@ static void end_line(gy_lines *lines)
     lines->size_bytes = 0;
 }
 
-void gy_lines_pass(gy_lines *lines)
+void gy_launch_lines_pass(gy_launch_lines *lines)
 {
     char bytes[4096];
     /* A few pieces at a time: a rank that floods must not keep the others and the signals

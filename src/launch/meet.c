@@ -44,26 +44,26 @@ static gy_status open_door(gy_nodes *nodes, int *listeners)
     if (listener <= 0) {
         GY_TRY(gy_address_listen(&nodes->rendezvous, &listener));
     }
-    gy_door_options door = {.listener = listener,
-                            .tls = nodes->tls,
-                            .hello = {.count = (uint32_t)nodes->options->nodes},
-                            .judge = judge_node,
-                            .arg = nodes};
-    GY_TRY(gy_door_new(&door, nodes->env, &nodes->door));
+    gy_tcp_acceptor_options door = {.listener = listener,
+                                    .tls = nodes->tls,
+                                    .hello = {.count = (uint32_t)nodes->options->nodes},
+                                    .judge = judge_node,
+                                    .arg = nodes};
+    GY_TRY(gy_tcp_acceptor_new(&door, nodes->env, &nodes->door));
     return gy_nodes_seat_at(nodes, &nodes->rendezvous, listeners);
 }
 
 /* GY_OK all nodes are here and everybody has the table. */
 static gy_status receive_nodes(gy_nodes *nodes)
 {
-    gy_wire *wire = NULL;
+    gy_tcp_wire *wire = NULL;
     gy_hello theirs;
-    while (gy_door_step(nodes->door, &wire, &theirs) == GY_OK) {
+    while (gy_tcp_acceptor_step(nodes->door, &wire, &theirs) == GY_OK) {
         if (nodes->tls != NULL) { /* it may not have the newest one yet */
-            uint64_t epoch = gy_tls_epoch(nodes->tls, gy_wire_key_name(wire));
+            uint64_t epoch = gy_tls_epoch(nodes->tls, gy_tcp_wire_key_name(wire));
             nodes->epoch = GY_MIN(nodes->epoch, epoch);
         }
-        GY_TRY(gy_link_new(wire, &nodes->nodes[theirs.index].link));
+        GY_TRY(gy_tcp_link_new(wire, &nodes->nodes[theirs.index].link));
         nodes->linked++;
     }
     gy_nodes_step_links(nodes);
@@ -74,14 +74,14 @@ static gy_status receive_nodes(gy_nodes *nodes)
     }
     gy_status status = gy_nodes_tell(nodes, -1, GY_FRAME_TABLE, 0, NULL);
     gy_nodes_step_links(nodes);
-    gy_door_free(nodes->door);
+    gy_tcp_acceptor_free(nodes->door);
     nodes->door = NULL;
     return status < 0 ? status : GY_OK;
 }
 
 static gy_status greet_first(gy_nodes *nodes, int *listeners)
 {
-    gy_wire *wire = NULL;
+    gy_tcp_wire *wire = NULL;
     gy_hello theirs;
     gy_address own;
     gy_status status = gy_greeting_step(nodes->greeting, judge_first, nodes, &wire, &theirs);
@@ -90,12 +90,12 @@ static gy_status greet_first(gy_nodes *nodes, int *listeners)
     }
     gy_greeting_free(nodes->greeting);
     nodes->greeting = NULL;
-    status = gy_address_own(gy_wire_socket(wire), &own);
+    status = gy_address_own(gy_tcp_wire_socket(wire), &own);
     if (status < 0) {
-        gy_wire_close(wire);
+        gy_tcp_wire_close(wire);
         return status;
     }
-    GY_TRY(gy_link_new(wire, &nodes->nodes[0].link));
+    GY_TRY(gy_tcp_link_new(wire, &nodes->nodes[0].link));
     GY_TRY(gy_nodes_seat_at(nodes, &own, listeners));
     return gy_nodes_tell(nodes, 0, GY_FRAME_NODE, 0, NULL);
 }
@@ -115,10 +115,10 @@ static gy_status call_first(gy_nodes *nodes, int *listeners)
 
 static gy_status begin_call(gy_nodes *nodes)
 {
-    gy_wire *wire = NULL;
+    gy_tcp_wire *wire = NULL;
     gy_hello hello = {.index = (uint32_t)nodes->options->node,
                       .count = (uint32_t)nodes->options->nodes};
-    GY_TRY(gy_wire_call(&nodes->rendezvous, nodes->tls, &wire));
+    GY_TRY(gy_tcp_wire_call(&nodes->rendezvous, nodes->tls, &wire));
     return gy_greeting_new(wire, true, &hello, &nodes->greeting);
 }
 
@@ -134,16 +134,17 @@ static gy_status wait_for_news(const gy_nodes *nodes, const int *stops, size_t s
     if (nodes->door != NULL) {
         int sockets[GY_STRANGERS + 1];
         bool wants_room[GY_STRANGERS + 1];
-        int strangers = gy_door_sockets(nodes->door, sockets, wants_room);
+        int strangers = gy_tcp_acceptor_sockets(nodes->door, sockets, wants_room);
         for (int i = 0; i < strangers; i++) {
             looks[count++] = (struct pollfd){
                 .fd = sockets[i], .events = wants_room[i] ? POLLIN | POLLOUT : POLLIN};
         }
     }
     if (nodes->greeting != NULL) {
-        const gy_wire *wire = gy_greeting_wire(nodes->greeting);
-        looks[count++] = (struct pollfd){.fd = gy_wire_socket(wire),
-                                         .events = gy_wire_wants_room(wire) ? POLLOUT : POLLIN};
+        const gy_tcp_wire *wire = gy_greeting_wire(nodes->greeting);
+        looks[count++] =
+            (struct pollfd){.fd = gy_tcp_wire_socket(wire),
+                            .events = gy_tcp_wire_wants_room(wire) ? POLLOUT : POLLIN};
     }
     count += gy_nodes_look(nodes, looks + count);
     if (poll(looks, count, wait_ms) > 0) {

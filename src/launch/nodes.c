@@ -74,8 +74,8 @@ static gy_status take_seat(const uint8_t *bytes, size_t size, node *seat, size_t
     return GY_OK;
 }
 
-static gy_status pass_on(gy_nodes *nodes, int from, gy_frame_type type, uint32_t generation,
-                         const gy_run_end *cause)
+static gy_status pass_on(gy_nodes *nodes, int from, gy_transport_frame_type type,
+                         uint32_t generation, const gy_run_end *cause)
 {
     if (nodes->renewal != NULL) {
         return gy_renewal_hear(nodes->renewal, from, type, generation, cause);
@@ -94,8 +94,8 @@ static gy_status pass_on(gy_nodes *nodes, int from, gy_frame_type type, uint32_t
 }
 
 /* The generation, and where the rest of the body is. */
-static gy_status take_generation(const gy_frame *frame, const uint8_t **body, size_t *size,
-                                 uint32_t *generation)
+static gy_status take_generation(const gy_transport_frame *frame, const uint8_t **body,
+                                 size_t *size, uint32_t *generation)
 {
     if (frame->size_bytes < GENERATION_BYTES) {
         return gy_fail(GY_FORMAT, "a frame of %llu bytes between keepers",
@@ -120,7 +120,7 @@ static gy_status take_seat_again(gy_nodes *nodes, int which, const uint8_t *byte
                          before);
 }
 
-static gy_status hear_node(gy_nodes *nodes, int from, const gy_frame *frame,
+static gy_status hear_node(gy_nodes *nodes, int from, const gy_transport_frame *frame,
                            const uint8_t *body)
 {
     size_t used = 0, size = 0;
@@ -135,7 +135,8 @@ static gy_status hear_node(gy_nodes *nodes, int from, const gy_frame *frame,
                     : gy_renewal_hear(nodes->renewal, from, GY_FRAME_NODE, generation, NULL);
 }
 
-static gy_status hear_table(gy_nodes *nodes, const gy_frame *frame, const uint8_t *body)
+static gy_status hear_table(gy_nodes *nodes, const gy_transport_frame *frame,
+                            const uint8_t *body)
 {
     size_t size = 0, at = GY_RUN_ID_BYTES + sizeof(nodes->epoch);
     uint32_t generation = 0;
@@ -190,15 +191,15 @@ static gy_status take_end(const uint8_t *body, size_t size, gy_run_end *end)
 
 /* To one node, or (-1) to all that are reached but `but`. A broken link is told to nobody: it
  * is noticed when it is read. GY_NOMEM */
-static gy_status pass_frame(gy_nodes *nodes, int to, int but, gy_frame_type type,
+static gy_status pass_frame(gy_nodes *nodes, int to, int but, gy_transport_frame_type type,
                             const gy_text *body)
 {
     GY_TRY(body->status);
     for (int i = 0; i < nodes->options->nodes; i++) {
-        gy_link *link = nodes->nodes[i].link;
+        gy_tcp_link *link = nodes->nodes[i].link;
         if (link != NULL && i != but && (to < 0 || i == to)) {
-            GY_TRY(gy_link_note(link, type, body->data, body->size_bytes));
-            (void)gy_link_push(link);
+            GY_TRY(gy_tcp_link_note(link, type, body->data, body->size_bytes));
+            (void)gy_tcp_link_push(link);
         }
     }
     return GY_OK;
@@ -214,7 +215,8 @@ static void send_end(gy_nodes *nodes, const gy_run_end *end, int but)
     gy_text_free(&body);
 }
 
-static gy_status hear_end(gy_nodes *nodes, int from, const gy_frame *frame, const uint8_t *body)
+static gy_status hear_end(gy_nodes *nodes, int from, const gy_transport_frame *frame,
+                          const uint8_t *body)
 {
     gy_run_end end = {.status = 1};
     GY_TRY(take_end(body, (size_t)frame->size_bytes, &end));
@@ -229,7 +231,7 @@ static gy_status hear_end(gy_nodes *nodes, int from, const gy_frame *frame, cons
 }
 
 /* A word about generations that brings no seats. */
-static gy_status hear_word(gy_nodes *nodes, int from, const gy_frame *frame,
+static gy_status hear_word(gy_nodes *nodes, int from, const gy_transport_frame *frame,
                            const uint8_t *body)
 {
     size_t size = 0;
@@ -242,7 +244,7 @@ static gy_status hear_word(gy_nodes *nodes, int from, const gy_frame *frame,
     return pass_on(nodes, from, frame->type, generation, &cause);
 }
 
-static gy_status hear(void *arg, const gy_frame *frame, const uint8_t *body)
+static gy_status hear(void *arg, const gy_transport_frame *frame, const uint8_t *body)
 {
     const ear *at = arg;
     switch (frame->type) {
@@ -279,7 +281,7 @@ static gy_status hear(void *arg, const gy_frame *frame, const uint8_t *body)
 static void lose(gy_nodes *nodes, int from)
 {
     node *gone = &nodes->nodes[from];
-    gy_link_free(gone->link);
+    gy_tcp_link_free(gone->link);
     gone->link = NULL;
     if (!gone->is_done) {
         gy_run_end end = {.status = 1, .number = SIGTERM, .is_lost = true};
@@ -307,11 +309,11 @@ void gy_nodes_step_links(gy_nodes *nodes)
 {
     for (int i = 0; i < nodes->options->nodes; i++) {
         node *at = &nodes->nodes[i];
-        if (at->link != NULL && gy_link_push(at->link) < 0) {
+        if (at->link != NULL && gy_tcp_link_push(at->link) < 0) {
             lose(nodes, i);
         }
         if (at->link != NULL &&
-            gy_link_pull(at->link, hear, &(ear){.nodes = nodes, .from = i}) < 0) {
+            gy_tcp_link_pull(at->link, hear, &(ear){.nodes = nodes, .from = i}) < 0) {
             lose(nodes, i);
         }
     }
@@ -321,11 +323,11 @@ nfds_t gy_nodes_look(const gy_nodes *nodes, struct pollfd *looks)
 {
     nfds_t count = 0;
     for (int i = 0; i < nodes->options->nodes; i++) {
-        gy_link *link = nodes->nodes[i].link;
+        gy_tcp_link *link = nodes->nodes[i].link;
         if (link != NULL) {
-            short events = (short)(POLLIN | (gy_link_is_full(link) ? POLLOUT : 0));
-            looks[count++] =
-                (struct pollfd){.fd = gy_wire_socket(gy_link_wire(link)), .events = events};
+            short events = (short)(POLLIN | (gy_tcp_link_is_full(link) ? POLLOUT : 0));
+            looks[count++] = (struct pollfd){.fd = gy_tcp_wire_socket(gy_tcp_link_wire(link)),
+                                             .events = events};
         }
     }
     return count;
@@ -402,8 +404,8 @@ gy_status gy_nodes_seat_at(gy_nodes *nodes, const gy_address *own, int *listener
     return GY_OK;
 }
 
-gy_status gy_nodes_tell(gy_nodes *nodes, int to, gy_frame_type type, uint32_t generation,
-                        const gy_run_end *cause)
+gy_status gy_nodes_tell(gy_nodes *nodes, int to, gy_transport_frame_type type,
+                        uint32_t generation, const gy_run_end *cause)
 {
     gy_text body = {.data = NULL};
     gy_text_add_bytes(&body, &generation, GENERATION_BYTES);
@@ -456,15 +458,15 @@ gy_status gy_nodes_keys(const gy_nodes *nodes, const char *path, const char *rol
     }
     *keys = (gy_keys){.count = 1};
     keys->items[0].epoch = 1;
-    return gy_key_derive((const uint8_t *)key, strlen(key), run != NULL ? run : no_run, role,
-                         &keys->items[0].key);
+    return gy_transport_key_derive((const uint8_t *)key, strlen(key),
+                                   run != NULL ? run : no_run, role, &keys->items[0].key);
 }
 
-static gy_status read_rank_key(const gy_nodes *nodes, gy_key *key)
+static gy_status read_rank_key(const gy_nodes *nodes, gy_transport_key *key)
 {
     gy_keys keys;
     GY_TRY(gy_nodes_keys(nodes, nodes->key_path, GY_ROLE_RANK, nodes->run, &keys));
-    const gy_key *found = gy_keys_find(&keys, nodes->epoch);
+    const gy_transport_key *found = gy_keys_find(&keys, nodes->epoch);
     if (found != NULL) {
         *key = *found;
     }
@@ -525,21 +527,22 @@ void gy_nodes_free(gy_nodes *nodes)
         gy_free(word);
     }
     for (int i = 0; i < nodes->options->nodes; i++) {
-        gy_link *link = nodes->nodes[i].link;
-        while (link != NULL && gy_link_is_full(link) &&
+        gy_tcp_link *link = nodes->nodes[i].link;
+        while (link != NULL && gy_tcp_link_is_full(link) &&
                gy_now_ns(nodes->env) < deadline.at_ns) {
-            struct pollfd look = {.fd = gy_wire_socket(gy_link_wire(link)), .events = POLLOUT};
+            struct pollfd look = {.fd = gy_tcp_wire_socket(gy_tcp_link_wire(link)),
+                                  .events = POLLOUT};
             (void)poll(&look, 1, LOOK_MS);
-            if (gy_link_push(link) < 0) {
+            if (gy_tcp_link_push(link) < 0) {
                 break;
             }
         }
-        gy_link_free(link);
+        gy_tcp_link_free(link);
     }
     for (int i = 0; i < GY_MAX(nodes->options->nodes, 1); i++) {
         gy_free(nodes->nodes[i].ports);
     }
-    gy_door_free(nodes->door);
+    gy_tcp_acceptor_free(nodes->door);
     gy_greeting_free(nodes->greeting);
     gy_tls_free(nodes->tls);
     gy_free(nodes->key_path);

@@ -8,7 +8,7 @@
 
 /* A host of the run. On node 0 all have links, elsewhere node 0 alone. */
 typedef struct node {
-    gy_link *link;
+    gy_tcp_link *link;
     bool is_known, is_done;
     int ranks;
     gy_address address; /* port 0 */
@@ -19,7 +19,7 @@ typedef struct node {
 typedef struct early_word {
     struct early_word *next;
     int from;
-    gy_frame_type type;
+    gy_transport_frame_type type;
     uint32_t generation;
     gy_run_end cause;
 } early_word;
@@ -29,7 +29,7 @@ struct gy_nodes {
     gy_env *env;
     gy_address rendezvous;
     gy_tls *tls;
-    gy_door *door;         /* node 0, until all are here */
+    gy_tcp_acceptor *door; /* node 0, until all are here */
     gy_greeting *greeting; /* others, while they call */
     char *key_path;        /* NULL: plain */
     uint64_t epoch; /* of its keys, by which ranks meet: the oldest that a node offered */

@@ -109,8 +109,8 @@ void gy_renewal_done(gy_renewal *renewal)
 }
 
 /* What node 0 says: its words come in order, so each generation is offered, then begins. */
-static gy_status hear_first(gy_renewal *renewal, gy_frame_type type, uint32_t generation,
-                            const gy_run_end *cause)
+static gy_status hear_first(gy_renewal *renewal, gy_transport_frame_type type,
+                            uint32_t generation, const gy_run_end *cause)
 {
     uint32_t offered = renewal->offered, now = renewal->generation;
     if (type == GY_FRAME_RENEW && (generation == offered || generation == now + 1)) {
@@ -130,7 +130,7 @@ static gy_status hear_first(gy_renewal *renewal, gy_frame_type type, uint32_t ge
                    generation, now);
 }
 
-gy_status gy_renewal_hear(gy_renewal *renewal, int from, gy_frame_type type,
+gy_status gy_renewal_hear(gy_renewal *renewal, int from, gy_transport_frame_type type,
                           uint32_t generation, const gy_run_end *cause)
 {
     if (renewal->node != 0) {

@@ -19,7 +19,7 @@ static void expect_generation(run_keeper *keeper)
     }
 }
 
-static void tell(void *arg, int to, gy_frame_type type, uint32_t generation,
+static void tell(void *arg, int to, gy_transport_frame_type type, uint32_t generation,
                  const gy_run_end *cause)
 {
     run_keeper *keeper = arg;

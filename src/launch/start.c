@@ -11,11 +11,11 @@
 
 gy_status gy_keeper_make_segment(run_keeper *keeper)
 {
-    gy_segment_options segment = {.ranks = keeper->options->ranks,
-                                  .first_rank = keeper->first_rank,
-                                  .run_size = keeper->size,
-                                  .pool_bytes = keeper->options->pool_bytes};
-    return gy_segment_make(&segment, &keeper->segment);
+    gy_transport_segment_options segment = {.ranks = keeper->options->ranks,
+                                            .first_rank = keeper->first_rank,
+                                            .run_size = keeper->size,
+                                            .pool_bytes = keeper->options->pool_bytes};
+    return gy_transport_segment_make(&segment, &keeper->segment);
 }
 
 gy_status gy_keeper_take_net(run_keeper *keeper)
@@ -31,10 +31,10 @@ gy_status gy_keeper_take_net(run_keeper *keeper)
 }
 
 /* A pipe for one of a rank's outputs: [0] read here without blocking, [1] the rank's. */
-static gy_status open_output(gy_lines **lines, int rank, int to, int *write_end)
+static gy_status open_output(gy_launch_lines **lines, int rank, int to, int *write_end)
 {
     int pair[2];
-    gy_lines *made = gy_alloc_zero("launch.lines", 1, sizeof(*made));
+    gy_launch_lines *made = gy_alloc_zero("launch.lines", 1, sizeof(*made));
     if (made == NULL) {
         return GY_NOMEM;
     }
@@ -143,7 +143,7 @@ gy_status gy_keeper_tell_place(const run_keeper *keeper, int rank)
 
 void gy_keeper_forget(run_rank *who)
 {
-    gy_lines *const lines[] = {who->out, who->err};
+    gy_launch_lines *const lines[] = {who->out, who->err};
     for (size_t i = 0; i < GY_COUNT(lines); i++) {
         if (lines[i] != NULL && lines[i]->from >= 0) {
             close(lines[i]->from);

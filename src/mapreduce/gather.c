@@ -21,7 +21,7 @@ enum {
 
 struct gy_gather {
     gy_gather_options options;
-    gy_table *table;
+    gy_mapreduce_table *table;
     uint64_t levels[LEVELS][GY_GATHER_FAN_IN]; /* numbers of spills */
     size_t counts[LEVELS];
     uint64_t made;
@@ -84,7 +84,7 @@ void gy_gather_free(gy_gather *gather)
             remove_spill(gather, gather->levels[level][i]);
         }
     }
-    gy_table_free(gather->table);
+    gy_mapreduce_table_free(gather->table);
     gy_free(gather->edges);
     gy_free(gather);
 }
@@ -171,12 +171,12 @@ static gy_status spill_table(gy_gather *gather)
 {
     spill_file file;
     GY_TRY(open_spill(gather, &file));
-    gather->report.passes += gy_table_is_passing(gather->table);
+    gather->report.passes += gy_mapreduce_table_is_passing(gather->table);
     gy_outlet outlet = {.sink = {write_spill, &file}, .capacity = outlet_bytes(gather, 1)};
-    row_outlet to = {&outlet, gy_fold_is_list(gather->options.fold)};
-    gy_status status = gy_table_visit(gather->table, put_row, &to);
+    row_outlet to = {&outlet, gy_mapreduce_fold_is_list(gather->options.fold)};
+    gy_status status = gy_mapreduce_table_visit(gather->table, put_row, &to);
     GY_TRY(close_spill(gather, &file, &outlet, 0, status));
-    gy_table_clear(gather->table);
+    gy_mapreduce_table_clear(gather->table);
     for (size_t level = 0; gather->counts[level] == GY_GATHER_FAN_IN; level++) {
         GY_TRY(merge_level(gather, level));
     }
@@ -221,7 +221,8 @@ static gy_status open_groups(const gy_gather *gather, const uint64_t *spills, si
                              spill_source **sources, gy_groups **groups)
 {
     *sources = gy_alloc_zero("mapreduce.spill", count, sizeof(**sources));
-    gy_rows **rows = gy_alloc_zero("mapreduce.spill", count, sizeof(gy_rows *));
+    gy_mapreduce_rows **rows =
+        gy_alloc_zero("mapreduce.spill", count, sizeof(gy_mapreduce_rows *));
     gy_status status = *sources == NULL || rows == NULL ? GY_NOMEM : GY_OK;
     size_t opened = 0;
     for (; status == GY_OK && opened < count; opened++) {
@@ -230,14 +231,15 @@ static gy_status open_groups(const gy_gather *gather, const uint64_t *spills, si
         status = open_source(gather, spills[opened], from);
         if (status == GY_OK) {
             const gy_spring spring = {more_of_spill, from, gy_source_name(from->source)};
-            status = gy_rows_new(spring, gy_fold_is_list(gather->options.fold), &rows[opened]);
+            status = gy_mapreduce_rows_new(
+                spring, gy_mapreduce_fold_is_list(gather->options.fold), &rows[opened]);
         }
     }
     if (status == GY_OK) {
         status = gy_groups_new(rows, count, gather->options.fold, gather->options.join, groups);
     } else {
         for (size_t i = 0; rows != NULL && i < opened; i++) {
-            gy_rows_free(rows[i]);
+            gy_mapreduce_rows_free(rows[i]);
         }
     }
     gy_free(rows);
@@ -279,7 +281,8 @@ static gy_status visit_spills(const gy_gather *gather, const uint64_t *spills, s
     spill_source *sources = NULL;
     gy_groups *groups = NULL;
     GY_TRY(open_groups(gather, spills, count, &sources, &groups));
-    gy_status status = visit_groups(groups, gy_fold_is_list(gather->options.fold), visit, arg);
+    gy_status status =
+        visit_groups(groups, gy_mapreduce_fold_is_list(gather->options.fold), visit, arg);
     gy_groups_free(groups);
     close_sources(sources, count);
     return status;
@@ -291,7 +294,7 @@ static gy_status merge_level(gy_gather *gather, size_t level)
     spill_file file;
     GY_TRY(open_spill(gather, &file));
     gy_outlet outlet = {.sink = {write_spill, &file}, .capacity = outlet_bytes(gather, 1)};
-    row_outlet to = {&outlet, gy_fold_is_list(gather->options.fold)};
+    row_outlet to = {&outlet, gy_mapreduce_fold_is_list(gather->options.fold)};
     gy_status status =
         visit_spills(gather, gather->levels[level], gather->counts[level], put_row, &to);
     GY_TRY(close_spill(gather, &file, &outlet, level + 1, status));
@@ -310,22 +313,23 @@ static gy_status need_table(gy_gather *gather)
     if (gather->table != NULL) {
         return GY_OK;
     }
-    const gy_table_options options = {.fold = gather->options.fold,
-                                      .join = gather->options.join,
-                                      .memory_bytes = gather->options.memory_bytes / 4 * 3,
-                                      .sample_items = gather->options.sample_items,
-                                      .progress = gather->options.progress,
-                                      .full = when_full,
-                                      .arg = gather,
-                                      .space = gather->options.space};
-    return gy_table_new(&options, &gather->table);
+    const gy_mapreduce_table_options options = {.fold = gather->options.fold,
+                                                .join = gather->options.join,
+                                                .memory_bytes =
+                                                    gather->options.memory_bytes / 4 * 3,
+                                                .sample_items = gather->options.sample_items,
+                                                .progress = gather->options.progress,
+                                                .full = when_full,
+                                                .arg = gather,
+                                                .space = gather->options.space};
+    return gy_mapreduce_table_new(&options, &gather->table);
 }
 
 gy_status gy_gather_add(gy_gather *gather, const gy_item *items, size_t count)
 {
     GY_TRY(need_table(gather));
     gather->report.items += count;
-    return gy_table_add(gather->table, items, count);
+    return gy_mapreduce_table_add(gather->table, items, count);
 }
 
 /* Where to cut a text of more than one call's worth: behind a blank. 0: there is none. */
@@ -357,7 +361,7 @@ static gy_status add_long_word(gy_gather *gather, const char *text, size_t size,
     item.key = text + begin;
     item.key_size = (uint32_t)(end - begin);
     gather->report.items += begin < end;
-    return gy_table_add(gather->table, &item, begin < end);
+    return gy_mapreduce_table_add(gather->table, &item, begin < end);
 }
 
 static gy_status need_edges(gy_gather *gather)
@@ -386,7 +390,8 @@ gy_status gy_gather_add_words(gy_gather *gather, const char *text, size_t size, 
         } else {
             const size_t count = gy_words_find(text, part, gather->edges);
             gather->report.items += count;
-            GY_TRY(gy_table_add_words(gather->table, text, gather->edges, count, like));
+            GY_TRY(
+                gy_mapreduce_table_add_words(gather->table, text, gather->edges, count, like));
         }
         text += part;
         size -= part;
@@ -411,7 +416,7 @@ gy_status gy_gather_add_fields(gy_gather *gather, const char *text, size_t size,
         const size_t count = gy_fields_find(text, part, field, gather->edges, &lines);
         *without += lines - count;
         gather->report.items += count;
-        GY_TRY(gy_table_add_words(gather->table, text, gather->edges, count, NULL));
+        GY_TRY(gy_mapreduce_table_add_words(gather->table, text, gather->edges, count, NULL));
         text += part;
         size -= part;
     }
@@ -443,16 +448,16 @@ static gy_status part_row(void *arg, const gy_row *row)
 static gy_status visit_all(gy_gather *gather, gy_row_visit visit, void *arg)
 {
     if (gather->made == 0) {
-        gather->report.passes += gy_table_is_passing(gather->table);
-        return gy_table_visit(gather->table, visit, arg);
+        gather->report.passes += gy_mapreduce_table_is_passing(gather->table);
+        return gy_mapreduce_table_visit(gather->table, visit, arg);
     }
-    if (gy_table_size(gather->table) > 0) {
+    if (gy_mapreduce_table_size(gather->table) > 0) {
         GY_TRY(spill_table(gather));
     }
-    gy_table_free(gather->table); /* its memory is for reading now */
+    gy_mapreduce_table_free(gather->table); /* its memory is for reading now */
     gather->table = NULL;
     if (gather->options.space != NULL) {
-        gy_table_space_empty(gather->options.space);
+        gy_mapreduce_table_space_empty(gather->options.space);
     }
     /* Older spills stand at higher levels: their values come first. */
     uint64_t all[LEVELS * GY_GATHER_FAN_IN];
@@ -480,7 +485,7 @@ gy_status gy_gather_end(gy_gather *gather, const gy_sink *sinks)
         outlets[i].capacity =
             outlet_bytes(gather, gather->options.partition == NULL ? 1 : partitions);
     }
-    parting to = {&gather->options, outlets, gy_fold_is_list(gather->options.fold)};
+    parting to = {&gather->options, outlets, gy_mapreduce_fold_is_list(gather->options.fold)};
     gy_status status = visit_all(gather, part_row, &to);
     for (uint32_t i = 0; i < partitions; i++) {
         if (status >= 0) {

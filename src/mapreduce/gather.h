@@ -16,17 +16,17 @@ enum {
 };
 
 typedef struct gy_gather_options {
-    gy_fold fold;
-    gy_join_numbers join;        /* GY_FOLD_USER */
-    uint32_t partitions;         /* at least 1 */
-    gy_partition_work partition; /* NULL: ranges of the hash */
-    size_t memory_bytes;         /* at least GY_GATHER_BYTES_MIN */
-    size_t sample_items;         /* as of gy_table_options */
-    const gy_progress *progress; /* as of gy_table_options */
-    gy_env *env;                 /* whose disk takes spills */
-    const char *scratch;         /* folder for them, borrowed */
-    gy_table_space *space;       /* as of gy_table_options */
-    struct gy_heavy *heavy;      /* of lists: sees each row that goes to a sink; NULL: nobody */
+    gy_mapreduce_fold fold;
+    gy_join_numbers join;                  /* GY_FOLD_USER */
+    uint32_t partitions;                   /* at least 1 */
+    gy_partition_work partition;           /* NULL: ranges of the hash */
+    size_t memory_bytes;                   /* at least GY_GATHER_BYTES_MIN */
+    size_t sample_items;                   /* as of gy_mapreduce_table_options */
+    const gy_mapreduce_progress *progress; /* as of gy_mapreduce_table_options */
+    gy_env *env;                           /* whose disk takes spills */
+    const char *scratch;                   /* folder for them, borrowed */
+    gy_mapreduce_table_space *space;       /* as of gy_mapreduce_table_options */
+    struct gy_heavy *heavy; /* of lists: sees each row that goes to a sink; NULL: nobody */
 } gy_gather_options;
 
 typedef struct gy_gather gy_gather;
@@ -42,7 +42,7 @@ GY_MUST_CHECK gy_status gy_gather_new(const gy_gather_options *options, gy_gathe
 /** Removes its spill files. */
 void gy_gather_free(gy_gather *gather);
 
-/** As gy_table_add; GY_IO a spill failed. */
+/** As gy_mapreduce_table_add; GY_IO a spill failed. */
 GY_MUST_CHECK gy_status gy_gather_add(gy_gather *gather, const gy_item *items, size_t count);
 /** All words of a text of any size, each with the number. The text must not begin or end within
  * a word. */

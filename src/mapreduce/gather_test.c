@@ -97,7 +97,7 @@ static int64_t join_shifted(int64_t left, int64_t right)
 }
 
 /* Keys: `kinds` of them, one with a third of all entries; lengths around the head's. */
-static entry *draw(gy_random *random, size_t count, uint64_t kinds, gy_fold fold)
+static entry *draw(gy_random *random, size_t count, uint64_t kinds, gy_mapreduce_fold fold)
 {
     entry *entries = gy_alloc_zero("test", count, sizeof(*entries));
     for (size_t i = 0; i < count; i++) {
@@ -122,7 +122,7 @@ static entry *draw(gy_random *random, size_t count, uint64_t kinds, gy_fold fold
 }
 
 typedef struct trial_case {
-    gy_fold fold;
+    gy_mapreduce_fold fold;
     size_t memory_bytes;
     uint32_t partitions;
     size_t tasks;   /* the entries are cut among so many gathers */
@@ -222,11 +222,11 @@ static void check_part(const trial_case *trial, gy_text **tables, uint32_t part,
                        const entry *entries, size_t count, gy_random *random)
 {
     reading *readings = gy_alloc_zero("test", trial->tasks, sizeof(*readings));
-    gy_rows **rows = gy_alloc_zero("test", trial->tasks, sizeof(gy_rows *));
+    gy_mapreduce_rows **rows = gy_alloc_zero("test", trial->tasks, sizeof(gy_mapreduce_rows *));
     for (size_t t = 0; t < trial->tasks; t++) {
         readings[t] = (reading){&tables[t][part], 0, t % 2 == 0 ? random : NULL};
-        assert_ok(gy_rows_new((gy_spring){more_text, &readings[t], "text"},
-                              gy_fold_is_list(trial->fold), &rows[t]));
+        assert_ok(gy_mapreduce_rows_new((gy_spring){more_text, &readings[t], "text"},
+                                        gy_mapreduce_fold_is_list(trial->fold), &rows[t]));
     }
     gy_groups *groups = NULL;
     assert_ok(gy_groups_new(rows, trial->tasks, trial->fold,
@@ -235,9 +235,9 @@ static void check_part(const trial_case *trial, gy_text **tables, uint32_t part,
         const entry *e = &entries[low];
         int64_t number = e->number;
         for (high = low + 1; high < count && is_same(e, &entries[high]); high++) {
-            if (!gy_fold_is_list(trial->fold)) {
-                number =
-                    gy_fold_numbers(trial->fold, join_shifted, number, entries[high].number);
+            if (!gy_mapreduce_fold_is_list(trial->fold)) {
+                number = gy_mapreduce_fold_numbers(trial->fold, join_shifted, number,
+                                                   entries[high].number);
             }
         }
         const uint32_t owner = trial->partition != NULL
@@ -251,7 +251,7 @@ static void check_part(const trial_case *trial, gy_text **tables, uint32_t part,
         assert_non_null(row);
         assert_int_equal(row->key_size, e->key_size);
         assert_memory_equal(row->key, e->key, e->key_size);
-        if (!gy_fold_is_list(trial->fold)) {
+        if (!gy_mapreduce_fold_is_list(trial->fold)) {
             assert_int_equal(row->number, number);
         } else if (gy_random_below(random, 4) != 0) { /* else it is skipped */
             check_list(groups, trial, entries, low, high);
@@ -304,8 +304,9 @@ static void every_fold_under_every_budget(void **state)
 {
     (void)state;
     gy_random random = {.key = gy_test_seed()};
-    static const gy_fold folds[] = {GY_FOLD_LIST, GY_FOLD_NUMBERS, GY_FOLD_SET, GY_FOLD_SUM,
-                                    GY_FOLD_MIN,  GY_FOLD_MAX,     GY_FOLD_USER};
+    static const gy_mapreduce_fold folds[] = {GY_FOLD_LIST, GY_FOLD_NUMBERS, GY_FOLD_SET,
+                                              GY_FOLD_SUM,  GY_FOLD_MIN,     GY_FOLD_MAX,
+                                              GY_FOLD_USER};
     uint64_t spills = 0;
     for (size_t i = 0; i < (size_t)gy_test_cases(8) * GY_COUNT(folds); i++) {
         const size_t count = 1 + gy_random_below(&random, i % 4 == 0 ? 60000 : 3000);
@@ -382,7 +383,7 @@ static void keys_in_canonical_order_cost_no_more(void **state)
 {
     (void)state;
     gy_random random = {.key = gy_test_seed()};
-    static const gy_fold folds[] = {GY_FOLD_SUM, GY_FOLD_LIST, GY_FOLD_SET};
+    static const gy_mapreduce_fold folds[] = {GY_FOLD_SUM, GY_FOLD_LIST, GY_FOLD_SET};
     for (size_t i = 0; i < GY_COUNT(folds); i++) {
         const size_t count = 60000;
         entry *entries = draw(&random, count, 40000, folds[i]);
@@ -488,13 +489,13 @@ static void spoiled_rows_are_refused(void **state)
                 (char)(1 << gy_random_below(&random, 8));
         }
         reading from = {&spoiled, 0, i % 3 == 0 ? &random : NULL};
-        gy_rows *rows = NULL;
-        assert_ok(gy_rows_new((gy_spring){more_text, &from, "spoiled"}, true, &rows));
+        gy_mapreduce_rows *rows = NULL;
+        assert_ok(gy_mapreduce_rows_new((gy_spring){more_text, &from, "spoiled"}, true, &rows));
         gy_status status = GY_OK;
         bool has_row = true;
         while (status == GY_OK && has_row) { /* ends, and reads nothing outside */
             gy_row row;
-            status = gy_rows_next(rows, &row, &has_row);
+            status = gy_mapreduce_rows_next(rows, &row, &has_row);
             gy_piece piece = {0};
             if (status == GY_OK && has_row) {
                 piece = (gy_piece){.at = row.list, .end = row.list + row.list_size};
@@ -506,7 +507,7 @@ static void spoiled_rows_are_refused(void **state)
             }
         }
         assert_true(status == GY_OK || status == GY_FORMAT);
-        gy_rows_free(rows);
+        gy_mapreduce_rows_free(rows);
         gy_text_free(&spoiled);
     }
     gy_text_free(&table);

@@ -6,12 +6,12 @@
 
 typedef struct head {
     gy_row row;
-    gy_rows *rows;
+    gy_mapreduce_rows *rows;
     bool is_ended;
 } head;
 
 struct gy_groups {
-    gy_fold fold;
+    gy_mapreduce_fold fold;
     gy_join_numbers join;
     head *heads;    /* (tree.count) */
     gy_losers tree; /* of their rows' hashes */
@@ -47,7 +47,7 @@ static gy_status read_row(gy_groups *groups, size_t index)
 {
     head *of = &groups->heads[index];
     bool has_row = false;
-    GY_TRY(gy_rows_step(of->rows, &of->row, &has_row));
+    GY_TRY(gy_mapreduce_rows_step(of->rows, &of->row, &has_row));
     of->is_ended = !has_row;
     groups->tree.words[index] = has_row ? of->row.hash : UINT64_MAX;
     return GY_OK;
@@ -66,14 +66,14 @@ static gy_status advance(gy_groups *groups)
     return GY_OK;
 }
 
-gy_status gy_groups_new(gy_rows **rows, size_t count, gy_fold fold, gy_join_numbers join,
-                        gy_groups **groups)
+gy_status gy_groups_new(gy_mapreduce_rows **rows, size_t count, gy_mapreduce_fold fold,
+                        gy_join_numbers join, gy_groups **groups)
 {
     gy_groups *made = gy_alloc_zero("mapreduce.groups", 1, sizeof(*made));
     head *heads = gy_alloc_zero("mapreduce.groups", GY_MAX(count, (size_t)1), sizeof(*heads));
     if (made == NULL || heads == NULL) {
         for (size_t i = 0; i < count; i++) {
-            gy_rows_free(rows[i]);
+            gy_mapreduce_rows_free(rows[i]);
         }
         gy_free(made);
         gy_free(heads);
@@ -101,7 +101,7 @@ void gy_groups_free(gy_groups *groups)
 {
     if (groups != NULL) {
         for (size_t i = 0; i < groups->tree.count; i++) {
-            gy_rows_free(groups->heads[i].rows);
+            gy_mapreduce_rows_free(groups->heads[i].rows);
         }
         gy_losers_fini(&groups->tree);
         gy_free(groups->heads);
@@ -133,7 +133,7 @@ static gy_status keep_key(gy_groups *groups)
 
 gy_status gy_groups_list(gy_groups *groups, const char **list, size_t *size)
 {
-    GY_ASSERT(gy_fold_is_list(groups->fold));
+    GY_ASSERT(gy_mapreduce_fold_is_list(groups->fold));
     *list = NULL;
     *size = 0;
     if (groups->is_waiting) {
@@ -188,8 +188,8 @@ static gy_status next_number(gy_groups *groups, const gy_row **row)
     int64_t number = top->row.number;
     GY_TRY(advance(groups));
     while (is_top_of_key(groups)) {
-        number =
-            gy_fold_numbers(groups->fold, groups->join, number, top_of(groups)->row.number);
+        number = gy_mapreduce_fold_numbers(groups->fold, groups->join, number,
+                                           top_of(groups)->row.number);
         GY_TRY(advance(groups));
     }
     groups->row = (gy_row){.hash = groups->hash,
@@ -203,5 +203,6 @@ static gy_status next_number(gy_groups *groups, const gy_row **row)
 gy_status gy_groups_next(gy_groups *groups, const gy_row **row)
 {
     *row = NULL;
-    return gy_fold_is_list(groups->fold) ? next_list(groups, row) : next_number(groups, row);
+    return gy_mapreduce_fold_is_list(groups->fold) ? next_list(groups, row)
+                                                   : next_number(groups, row);
 }

@@ -545,7 +545,7 @@ static void failures_end_the_job_and_bad_records_are_skipped(void **state)
     outcome out = run_dag(gy_map_reduce(NULL, &options));
     assert_int_equal(out.cause, GY_CAUSE_FATAL);
     assert_non_null(strstr(out.reason, "input0: a z"));
-    const gy_place place = {.source = 0, .offset = 4};
+    const gy_flow_record_id place = {.source = 0, .offset = 4};
     bad_places = &place;
     bad_count = 1;
     out = run_job(&options);

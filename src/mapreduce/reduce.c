@@ -236,7 +236,7 @@ static gy_status more_of_groups(void *arg, const char **list, size_t *size)
 /* The values of a key of sorted records. */
 typedef struct grouped {
     gy_sort_groups groups;
-    gy_fold fold;
+    gy_mapreduce_fold fold;
 } grouped;
 
 static gy_status next_grouped(void *arg, gy_item *item)
@@ -330,7 +330,7 @@ gy_status gy_reduce_key(gy_reducer *reduce, const char *key, size_t key_size, gy
 /* `hot`: keys whose shares come from elsewhere. */
 static gy_status reduce_tables(gy_reducer *reduce, gy_groups *groups, gy_hot_cursor *hot)
 {
-    const gy_fold fold = reduce->stage->options.fold;
+    const gy_mapreduce_fold fold = reduce->stage->options.fold;
     for (;;) {
         const gy_row *row;
         GY_TRY(gy_groups_next(groups, &row));
@@ -341,13 +341,13 @@ static gy_status reduce_tables(gy_reducer *reduce, gy_groups *groups, gy_hot_cur
             GY_TRY(gy_hot_reduce(hot, reduce));
             continue;
         }
-        if (!gy_fold_is_list(fold) && !reduce->stage->options.has_reduce) {
+        if (!gy_mapreduce_fold_is_list(fold) && !reduce->stage->options.has_reduce) {
             GY_TRY(put_line(&reduce->output, row->key, row->key_size, row->number, true));
             continue;
         }
         single one = {row->number, false};
         gy_listed list = {.more = more_of_groups, .arg = groups, .fold = fold};
-        gy_values values = gy_fold_is_list(fold)
+        gy_values values = gy_mapreduce_fold_is_list(fold)
                                ? gy_listed_values(&list)
                                : (gy_values){.fold = fold, .arg = &one, .next = next_single};
         GY_TRY(gy_reduce_key(reduce, row->key, row->key_size, &values));
@@ -381,21 +381,22 @@ static gy_status fill_from_input(void *arg, const void **data, size_t *size_byte
     return gy_vertex_read(from->vertex, from->number, data, size_bytes);
 }
 
-gy_status gy_task_tables(gy_input_of *inputs, size_t count, gy_fold fold, gy_join_numbers join,
-                         gy_groups **groups)
+gy_status gy_task_tables(gy_input_of *inputs, size_t count, gy_mapreduce_fold fold,
+                         gy_join_numbers join, gy_groups **groups)
 {
-    gy_rows **rows = gy_alloc_zero("mapreduce.tables", count, sizeof(gy_rows *));
+    gy_mapreduce_rows **rows =
+        gy_alloc_zero("mapreduce.tables", count, sizeof(gy_mapreduce_rows *));
     gy_status status = rows == NULL ? GY_NOMEM : GY_OK;
     size_t made = 0;
     for (; status >= 0 && made < count; made += status >= 0) {
-        status = gy_rows_new(gy_spring_of(&inputs[made], "an input of tables"),
-                             gy_fold_is_list(fold), &rows[made]);
+        status = gy_mapreduce_rows_new(gy_spring_of(&inputs[made], "an input of tables"),
+                                       gy_mapreduce_fold_is_list(fold), &rows[made]);
     }
     if (status >= 0) {
         status = gy_groups_new(rows, count, fold, join, groups);
     } else {
         for (size_t i = 0; i < made; i++) {
-            gy_rows_free(rows[i]);
+            gy_mapreduce_rows_free(rows[i]);
         }
     }
     gy_free(rows);
@@ -461,7 +462,8 @@ static gy_status reduce_all(gy_reducer *reduce, gy_input_of *ports, size_t count
                             gy_join_numbers join)
 {
     const gy_task_stage *stage = reduce->stage;
-    if (stage->options.order != GY_ORDER_HASH && gy_fold_is_list(stage->options.fold)) {
+    if (stage->options.order != GY_ORDER_HASH &&
+        gy_mapreduce_fold_is_list(stage->options.fold)) {
         return reduce_runs(reduce, ports, count);
     }
     gy_groups *groups = NULL;

@@ -84,9 +84,9 @@ gy_status gy_row_put(gy_outlet *outlet, const gy_row *row, bool is_list)
     return GY_OK;
 }
 
-gy_status gy_rows_new(gy_spring spring, bool is_list, gy_rows **rows)
+gy_status gy_mapreduce_rows_new(gy_spring spring, bool is_list, gy_mapreduce_rows **rows)
 {
-    gy_rows *made = gy_alloc_zero("mapreduce.rows", 1, sizeof(*made));
+    gy_mapreduce_rows *made = gy_alloc_zero("mapreduce.rows", 1, sizeof(*made));
     if (made == NULL) {
         return GY_NOMEM;
     }
@@ -96,7 +96,7 @@ gy_status gy_rows_new(gy_spring spring, bool is_list, gy_rows **rows)
     return GY_OK;
 }
 
-void gy_rows_free(gy_rows *rows)
+void gy_mapreduce_rows_free(gy_mapreduce_rows *rows)
 {
     if (rows != NULL) {
         gy_free(rows->joined);
@@ -107,8 +107,8 @@ void gy_rows_free(gy_rows *rows)
 enum { ROW_WRONG = -1, ROW_CUT = 0, ROW_WHOLE = 1 };
 
 /* The row at `from`. `*size`: its bytes, or, of one that is cut, how many to have at least. */
-static inline int parse(const gy_rows *rows, const char *from, const char *end, gy_row *row,
-                        size_t *size)
+static inline int parse(const gy_mapreduce_rows *rows, const char *from, const char *end,
+                        gy_row *row, size_t *size)
 {
     *size = GY_ROW_HEAD_BYTES;
     if (end - from < (ptrdiff_t)sizeof(uint64_t)) {
@@ -142,14 +142,14 @@ static inline int parse(const gy_rows *rows, const char *from, const char *end, 
     return ROW_WHOLE;
 }
 
-static gy_status fail_rows(const gy_rows *rows, const char *what)
+static gy_status fail_rows(const gy_mapreduce_rows *rows, const char *what)
 {
     return gy_fail(GY_FORMAT, "%s: %s before byte %llu of a table", rows->spring.name, what,
                    (unsigned long long)(rows->passed - (size_t)(rows->end - rows->at)));
 }
 
 /* The next bytes of the spring, when none are at hand. */
-static gy_status fetch(gy_rows *rows)
+static gy_status fetch(gy_mapreduce_rows *rows)
 {
     if (rows->at == rows->end && !rows->is_ended) {
         size_t size = 0;
@@ -162,7 +162,7 @@ static gy_status fetch(gy_rows *rows)
 }
 
 /* A row whose bytes at hand end within it: put it together. */
-static gy_status join_row(gy_rows *rows, gy_row *row)
+static gy_status join_row(gy_mapreduce_rows *rows, gy_row *row)
 {
     size_t have = 0, needed = GY_ROW_HEAD_BYTES;
     int found = ROW_CUT;
@@ -189,7 +189,7 @@ static gy_status join_row(gy_rows *rows, gy_row *row)
     return GY_OK;
 }
 
-gy_status gy_rows_next(gy_rows *rows, gy_row *row, bool *has_row)
+gy_status gy_mapreduce_rows_next(gy_mapreduce_rows *rows, gy_row *row, bool *has_row)
 {
     GY_TRY(fetch(rows));
     *has_row = !rows->is_ended;
@@ -213,7 +213,7 @@ gy_status gy_rows_next(gy_rows *rows, gy_row *row, bool *has_row)
     return GY_OK;
 }
 
-gy_status gy_piece_next(gy_piece *piece, gy_fold fold, gy_item *value)
+gy_status gy_piece_next(gy_piece *piece, gy_mapreduce_fold fold, gy_item *value)
 {
     if (piece->at == piece->end) {
         return GY_AGAIN;

@@ -86,22 +86,25 @@ typedef struct gy_spring {
     const char *name; /* for messages; borrowed */
 } gy_spring;
 
-typedef struct gy_rows gy_rows;
+typedef struct gy_mapreduce_rows gy_mapreduce_rows;
 
 /** GY_NOMEM */
-GY_MUST_CHECK gy_status gy_rows_new(gy_spring spring, bool is_list, gy_rows **rows);
-void gy_rows_free(gy_rows *rows);
+GY_MUST_CHECK gy_status gy_mapreduce_rows_new(gy_spring spring, bool is_list,
+                                              gy_mapreduce_rows **rows);
+void gy_mapreduce_rows_free(gy_mapreduce_rows *rows);
 /** The next row, valid until the next call, with GY_COPY_SLACK bytes behind its key. GY_FORMAT:
  * what no table wrote; the spring's. */
-GY_MUST_CHECK gy_status gy_rows_next(gy_rows *rows, gy_row *row, bool *has_row);
+GY_MUST_CHECK gy_status gy_mapreduce_rows_next(gy_mapreduce_rows *rows, gy_row *row,
+                                               bool *has_row);
 
 /* ---- several tables as one ---- */
 
 typedef struct gy_groups gy_groups;
 
-/** Takes the `count` rows, also on a failure. GY_NOMEM; as gy_rows_next. */
-GY_MUST_CHECK gy_status gy_groups_new(gy_rows **rows, size_t count, gy_fold fold,
-                                      gy_join_numbers join, gy_groups **groups);
+/** Takes the `count` rows, also on a failure. GY_NOMEM; as gy_mapreduce_rows_next. */
+GY_MUST_CHECK gy_status gy_groups_new(gy_mapreduce_rows **rows, size_t count,
+                                      gy_mapreduce_fold fold, gy_join_numbers join,
+                                      gy_groups **groups);
 void gy_groups_free(gy_groups *groups);
 /**
  * The next key, by (hash, key), valid until the next call; of numbers with the number of all
@@ -119,6 +122,6 @@ typedef struct gy_piece {
 } gy_piece;
 
 /** The next value of a piece, bytes or number by fold. GY_AGAIN: none is left; GY_FORMAT */
-GY_MUST_CHECK gy_status gy_piece_next(gy_piece *piece, gy_fold fold, gy_item *value);
+GY_MUST_CHECK gy_status gy_piece_next(gy_piece *piece, gy_mapreduce_fold fold, gy_item *value);
 
 #endif

@@ -44,7 +44,8 @@ static gy_status next_filled(void *arg, const void **data, size_t *size_bytes)
     return GY_OK;
 }
 
-static uint64_t digest_list(const char *list, size_t size, gy_fold fold, uint64_t digest)
+static uint64_t digest_list(const char *list, size_t size, gy_mapreduce_fold fold,
+                            uint64_t digest)
 {
     gy_piece piece = {.at = list, .end = list + size};
     gy_item item;
@@ -55,16 +56,16 @@ static uint64_t digest_list(const char *list, size_t size, gy_fold fold, uint64_
     return digest;
 }
 
-static gy_status read_rows(pieces from, gy_fold fold, uint64_t *digest)
+static gy_status read_rows(pieces from, gy_mapreduce_fold fold, uint64_t *digest)
 {
-    gy_rows *rows = NULL;
+    gy_mapreduce_rows *rows = NULL;
     const gy_spring spring = {.more = next_piece, .arg = &from, .name = "fuzz"};
-    GY_TRY(gy_rows_new(spring, gy_fold_is_list(fold), &rows));
+    GY_TRY(gy_mapreduce_rows_new(spring, gy_mapreduce_fold_is_list(fold), &rows));
     gy_row row;
     bool has_row = true;
     gy_status status = GY_OK;
     uint64_t last = 0;
-    while ((status = gy_rows_next(rows, &row, &has_row)) == GY_OK && has_row) {
+    while ((status = gy_mapreduce_rows_next(rows, &row, &has_row)) == GY_OK && has_row) {
         GY_ASSERT(row.hash >= last);
         last = row.hash;
         *digest = gy_hash(row.key, row.key_size, *digest ^ row.hash ^ (uint64_t)row.number);
@@ -77,25 +78,26 @@ static gy_status read_rows(pieces from, gy_fold fold, uint64_t *digest)
         gy_free(small);
 #endif
     }
-    gy_rows_free(rows);
+    gy_mapreduce_rows_free(rows);
     gy_free(from.piece);
     return status;
 }
 
 /* Both as one, to the end or a failure. */
-static void read_groups(pieces one, pieces two, gy_fold fold)
+static void read_groups(pieces one, pieces two, gy_mapreduce_fold fold)
 {
-    gy_rows *rows[2] = {NULL, NULL};
+    gy_mapreduce_rows *rows[2] = {NULL, NULL};
     gy_groups *groups = NULL;
     const gy_spring springs[] = {{next_piece, &one, "one"}, {next_piece, &two, "two"}};
-    gy_status status = gy_rows_new(springs[0], gy_fold_is_list(fold), &rows[0]);
+    gy_status status =
+        gy_mapreduce_rows_new(springs[0], gy_mapreduce_fold_is_list(fold), &rows[0]);
     if (status == GY_OK) {
-        status = gy_rows_new(springs[1], gy_fold_is_list(fold), &rows[1]);
+        status = gy_mapreduce_rows_new(springs[1], gy_mapreduce_fold_is_list(fold), &rows[1]);
     }
     if (status == GY_OK) {
         status = gy_groups_new(rows, 2, fold, NULL, &groups);
     } else {
-        gy_rows_free(rows[0]);
+        gy_mapreduce_rows_free(rows[0]);
     }
     const gy_row *row;
     uint64_t sum = 0;
@@ -103,7 +105,7 @@ static void read_groups(pieces one, pieces two, gy_fold fold)
         has = gy_groups_next(groups, &row) == GY_OK && row != NULL;
         sum += has ? gy_hash(row->key, row->key_size, row->hash) : 0;
         const char *list = has ? row->key : NULL;
-        for (size_t size = 0; has && gy_fold_is_list(fold) && list != NULL;) {
+        for (size_t size = 0; has && gy_mapreduce_fold_is_list(fold) && list != NULL;) {
             has = gy_groups_list(groups, &list, &size) == GY_OK;
             sum += has && list != NULL ? digest_list(list, size, fold, sum) : 0;
         }
@@ -138,7 +140,8 @@ static gy_status read_merge(const pieces *both, size_t count, gy_key_kind key, u
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const gy_fold folds[] = {GY_FOLD_LIST, GY_FOLD_NUMBERS, GY_FOLD_SET, GY_FOLD_SUM};
+    static const gy_mapreduce_fold folds[] = {GY_FOLD_LIST, GY_FOLD_NUMBERS, GY_FOLD_SET,
+                                              GY_FOLD_SUM};
     if (size < HEAD_BYTES) {
         return 0;
     }

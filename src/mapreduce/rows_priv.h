@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-struct gy_rows {
+struct gy_mapreduce_rows {
     gy_spring spring;
     bool is_list, is_ended;
     const char *at, *end; /* what is left of the bytes at hand */
@@ -19,10 +19,11 @@ struct gy_rows {
 };
 
 /**
- * gy_rows_next, at once where the row has two sizes of one byte, all of it and slack are at
- * hand, and it is in order.
+ * gy_mapreduce_rows_next, at once where the row has two sizes of one byte, all of it and slack
+ * are at hand, and it is in order.
  */
-GY_MUST_CHECK static inline gy_status gy_rows_step(gy_rows *rows, gy_row *row, bool *has_row)
+GY_MUST_CHECK static inline gy_status gy_mapreduce_rows_step(gy_mapreduce_rows *rows,
+                                                             gy_row *row, bool *has_row)
 {
     enum { SIZES = 2, SHORT = 127 };
     enum { MOST = sizeof(uint64_t) + SIZES + SHORT + SHORT + GY_COPY_SLACK };
@@ -46,7 +47,7 @@ GY_MUST_CHECK static inline gy_status gy_rows_step(gy_rows *rows, gy_row *row, b
             return GY_OK;
         }
     }
-    return gy_rows_next(rows, row, has_row);
+    return gy_mapreduce_rows_next(rows, row, has_row);
 }
 
 #endif

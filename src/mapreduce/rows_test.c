@@ -90,9 +90,9 @@ static void put_entries(const entry *entries, bool is_list, gy_text *bytes, size
     assert_int_equal(bytes->size_bytes, starts[ROWS]);
 }
 
-typedef gy_status (*row_reader)(gy_rows *rows, gy_row *row, bool *has_row);
+typedef gy_status (*row_reader)(gy_mapreduce_rows *rows, gy_row *row, bool *has_row);
 
-static const row_reader readers[] = {gy_rows_next, gy_rows_step};
+static const row_reader readers[] = {gy_mapreduce_rows_next, gy_mapreduce_rows_step};
 
 static void check_row(const gy_row *row, const entry *expected, bool is_list)
 {
@@ -112,8 +112,8 @@ static gy_status read_all(row_reader reader, const char *bytes, size_t size,
                           const entry *entries, bool is_list, gy_random *random, size_t *count)
 {
     pieces from = {.at = bytes, .left = size, .random = random};
-    gy_rows *rows;
-    assert_ok(gy_rows_new((gy_spring){next_piece, &from, "a test"}, is_list, &rows));
+    gy_mapreduce_rows *rows;
+    assert_ok(gy_mapreduce_rows_new((gy_spring){next_piece, &from, "a test"}, is_list, &rows));
     gy_status status = GY_OK;
     *count = 0;
     for (bool has_row = true; status >= 0 && has_row;) {
@@ -124,7 +124,7 @@ static gy_status read_all(row_reader reader, const char *bytes, size_t size,
             check_row(&row, &entries[(*count)++], is_list);
         }
     }
-    gy_rows_free(rows);
+    gy_mapreduce_rows_free(rows);
     gy_free(from.piece);
     return status;
 }

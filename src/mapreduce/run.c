@@ -88,7 +88,8 @@ static void begin_part(mapping *at, int input, size_t size)
     const uint64_t before = at->ended, left = at->map->stage->part_count - (uint32_t)input;
     at->passed = before - begin;
     at->ended = before + (end - begin);
-    at->map->progress = (gy_progress){.done = before, .total = before + (end - begin) * left};
+    at->map->progress =
+        (gy_mapreduce_progress){.done = before, .total = before + (end - begin) * left};
 }
 
 /* Bytes of an object as a stream. */
@@ -282,7 +283,7 @@ gy_join_numbers gy_task_join(const gy_vertex *vertex, const gy_task_options *opt
 
 static void drop_space(void *space)
 {
-    gy_table_space_free(space);
+    gy_mapreduce_table_space_free(space);
 }
 
 /* For the growth function. */
@@ -324,7 +325,7 @@ static gy_status map_to_tables(gy_map *map, gy_output_of *outputs)
     gy_alloc_budget(gathering.memory_bytes);
     gathering.space = gy_vertex_kept(map->vertex);
     if (gathering.space == NULL) {
-        gathering.space = gy_table_space_new();
+        gathering.space = gy_mapreduce_table_space_new();
     }
     gy_sink *sinks = gy_alloc("mapreduce.map", options->partitions * sizeof(*sinks));
     gy_status status = sinks == NULL || gathering.space == NULL ? GY_NOMEM
@@ -430,7 +431,8 @@ gy_status gy_map_run(gy_vertex *vertex, const gy_task_stage *stage)
         }
         if (options->is_map_only) {
             status = map_to_output(map, outputs);
-        } else if (options->order != GY_ORDER_HASH && gy_fold_is_list(options->fold)) {
+        } else if (options->order != GY_ORDER_HASH &&
+                   gy_mapreduce_fold_is_list(options->fold)) {
             status = map_to_runs(map, outputs);
         } else {
             status = map_to_tables(map, outputs);

@@ -288,11 +288,11 @@ typedef struct gy_sort_bound {
 } gy_sort_bound;
 
 /** Records drawn from the input, in order. */
-typedef struct gy_sample {
+typedef struct gy_mapreduce_sample {
     gy_sort_bound *bounds;
     size_t count;
     uint64_t records; /* of the input: exact for FIXED, else estimated from the sample */
-} gy_sample;
+} gy_mapreduce_sample;
 
 enum { GY_SAMPLE_MOST = 16384 };
 
@@ -304,9 +304,9 @@ enum { GY_SAMPLE_MOST = 16384 };
  * @return GY_OK; what gy_sort_records_check returns; GY_NOMEM
  * @threads any
  */
-GY_MUST_CHECK gy_status gy_sample_take(const gy_sort_records *records, uint64_t seed,
-                                       gy_sample *sample);
-void gy_sample_free(gy_sample *sample);
+GY_MUST_CHECK gy_status gy_mapreduce_sample_take(const gy_sort_records *records, uint64_t seed,
+                                                 gy_mapreduce_sample *sample);
+void gy_mapreduce_sample_free(gy_mapreduce_sample *sample);
 
 /**
  * Cut the order into `parts` of about equally many records: a pure function of the sample.
@@ -315,14 +315,15 @@ void gy_sample_free(gy_sample *sample);
  * frequent key is cut where its records lie
  * @param bounds      takes parts - 1 bounds, rising; equal ones make empty parts
  */
-void gy_sample_split(const gy_sample *sample, gy_key_kind kind, size_t parts, bool keeps_keys,
-                     gy_sort_bound *bounds);
+void gy_mapreduce_sample_split(const gy_mapreduce_sample *sample, gy_key_kind kind,
+                               size_t parts, bool keeps_keys, gy_sort_bound *bounds);
 
 /** Order of two bounds: by key, then by position. */
 int gy_sort_bound_compare(gy_key_kind kind, const gy_sort_bound *a, const gy_sort_bound *b);
 
 /** The index of the first bound of the sample that is not below `bound`. */
-size_t gy_sample_find(const gy_sample *sample, gy_key_kind kind, const gy_sort_bound *bound);
+size_t gy_mapreduce_sample_find(const gy_mapreduce_sample *sample, gy_key_kind kind,
+                                const gy_sort_bound *bound);
 
 /* ---- where sorted bytes go ---- */
 
@@ -343,7 +344,7 @@ typedef struct gy_sort_range_of {
 
 typedef struct gy_range_options {
     size_t memory_bytes; /* of everything that this call allocates; 0: as for all records */
-    const gy_sample *sample;
+    const gy_mapreduce_sample *sample;
 } gy_range_options;
 
 enum { GY_RANGE_MEMORY_LEAST = 4 << 20 };

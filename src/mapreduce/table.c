@@ -24,7 +24,8 @@ typedef struct pending {
     uint32_t found; /* the place of a record with half the hash; 0: none had */
 } pending;
 
-int64_t gy_fold_numbers(gy_fold fold, gy_join_numbers join, int64_t left, int64_t right)
+int64_t gy_mapreduce_fold_numbers(gy_mapreduce_fold fold, gy_join_numbers join, int64_t left,
+                                  int64_t right)
 {
     switch (fold) {
     case GY_FOLD_SUM:
@@ -43,11 +44,12 @@ int64_t gy_fold_numbers(gy_fold fold, gy_join_numbers join, int64_t left, int64_
     gy_panic("fold %d does not fold numbers", (int)fold);
 }
 
-gy_status gy_table_new(const gy_table_options *options, gy_table **table)
+gy_status gy_mapreduce_table_new(const gy_mapreduce_table_options *options,
+                                 gy_mapreduce_table **table)
 {
     GY_ASSERT(options->memory_bytes >= GY_TABLE_BYTES_MIN && options->full != NULL);
     GY_ASSERT((options->fold == GY_FOLD_USER) == (options->join != NULL));
-    gy_table *made = gy_alloc_zero("mapreduce.table", 1, sizeof(*made));
+    gy_mapreduce_table *made = gy_alloc_zero("mapreduce.table", 1, sizeof(*made));
     if (made == NULL) {
         return GY_NOMEM;
     }
@@ -59,42 +61,42 @@ gy_status gy_table_new(const gy_table_options *options, gy_table **table)
            made->block_bytes * 2 <= options->memory_bytes / 16) {
         made->block_bytes *= 2;
     }
-    gy_status status = gy_table_reserve(made);
+    gy_status status = gy_mapreduce_table_reserve(made);
     if (status >= 0) {
-        status = gy_table_begin_slots(made);
+        status = gy_mapreduce_table_begin_slots(made);
     }
     if (status < 0) {
-        gy_table_free(made);
+        gy_mapreduce_table_free(made);
         return status;
     }
     *table = made;
     return GY_OK;
 }
 
-void gy_table_free(gy_table *table)
+void gy_mapreduce_table_free(gy_mapreduce_table *table)
 {
     if (table != NULL) {
-        gy_table_unreserve(table);
+        gy_mapreduce_table_unreserve(table);
         gy_free(table);
     }
 }
 
-void gy_table_clear(gy_table *table)
+void gy_mapreduce_table_clear(gy_mapreduce_table *table)
 {
     table->arena_used = GY_PLACE_BYTES;
-    memset(table->slots, 0, gy_table_slots_bytes(table->capacity));
+    memset(table->slots, 0, gy_mapreduce_table_slots_bytes(table->capacity));
     table->used = 0;
     table->items = 0;
     table->is_passing = false;
     table->clears++;
 }
 
-size_t gy_table_size(const gy_table *table)
+size_t gy_mapreduce_table_size(const gy_mapreduce_table *table)
 {
     return table->used;
 }
 
-bool gy_table_is_passing(const gy_table *table)
+bool gy_mapreduce_table_is_passing(const gy_mapreduce_table *table)
 {
     return table->is_passing;
 }
@@ -112,29 +114,31 @@ static inline bool is_same_key(const gy_record_head *record, const pending *item
 }
 
 /* GY_AGAIN: no room for the value, nothing was changed. */
-static inline gy_status combine(gy_table *table, gy_record_head *record, const pending *item)
+static inline gy_status combine(gy_mapreduce_table *table, gy_record_head *record,
+                                const pending *item)
 {
     if (item->item == NULL) {
         record->number++;
         return GY_OK;
     }
-    if (gy_fold_is_list(table->options.fold)) {
+    if (gy_mapreduce_fold_is_list(table->options.fold)) {
         bool is_full = false;
         return gy_list_add(table, record->list, item->item, &is_full);
     }
-    record->number = gy_fold_numbers(table->options.fold, table->options.join, record->number,
-                                     item->item->number);
+    record->number = gy_mapreduce_fold_numbers(table->options.fold, table->options.join,
+                                               record->number, item->item->number);
     return GY_OK;
 }
 
 /* A record with its first value. GY_AGAIN: no room. What is taken in vain goes with the clear.
  */
-static gy_status make_record(gy_table *table, const pending *item, gy_record_head **made)
+static gy_status make_record(gy_mapreduce_table *table, const pending *item,
+                             gy_record_head **made)
 {
     bool is_full = false;
     const size_t key_room = GY_MAX((size_t)item->key_size, (size_t)GY_KEY_HEAD);
     gy_record_head *record =
-        gy_table_take(table, offsetof(gy_record_head, key) + key_room, &is_full);
+        gy_mapreduce_table_take(table, offsetof(gy_record_head, key) + key_room, &is_full);
     if (record == NULL) {
         return is_full ? GY_AGAIN : GY_NOMEM;
     }
@@ -145,8 +149,8 @@ static gy_status make_record(gy_table *table, const pending *item, gy_record_hea
                item->key_size - GY_KEY_HEAD);
     }
     record->number = item->item == NULL ? 1 : item->item->number;
-    if (gy_fold_is_list(table->options.fold)) {
-        record->list = gy_table_take(table, sizeof(gy_list), &is_full);
+    if (gy_mapreduce_fold_is_list(table->options.fold)) {
+        record->list = gy_mapreduce_table_take(table, sizeof(gy_list), &is_full);
         if (record->list == NULL) {
             return is_full ? GY_AGAIN : GY_NOMEM;
         }
@@ -161,7 +165,7 @@ static gy_status make_record(gy_table *table, const pending *item, gy_record_hea
 }
 
 /* From here on items are only kept, in the order of arrival. */
-static void give_up_combining(gy_table *table)
+static void give_up_combining(gy_mapreduce_table *table)
 {
     const size_t kept =
         gy_slots_squeeze(table->slots, table->slots, table->capacity + GY_SLOTS_BEHIND - 1);
@@ -169,27 +173,28 @@ static void give_up_combining(gy_table *table)
     table->is_passing = true;
 }
 
-static gy_status append(gy_table *table, const pending *item)
+static gy_status append(gy_mapreduce_table *table, const pending *item)
 {
-    gy_status status = gy_table_room(table);
+    gy_status status = gy_mapreduce_table_room(table);
     if (status != GY_OK) {
         return status;
     }
     gy_record_head *record = NULL;
     status = make_record(table, item, &record);
     if (status == GY_OK) {
-        table->slots[table->used++] = gy_slot_of(item->hash, gy_place_of(table, record));
+        table->slots[table->used++] =
+            gy_mapreduce_slot_of(item->hash, gy_place_of(table, record));
     }
     return status;
 }
 
 /* Find or make the record. GY_AGAIN: no room, nothing was changed. */
-static gy_status insert(gy_table *table, const pending *item)
+static gy_status insert(gy_mapreduce_table *table, const pending *item)
 {
     if (table->is_passing) {
         return append(table, item);
     }
-    const size_t home = gy_slot_index(table, item->hash);
+    const size_t home = gy_mapreduce_slot_index(table, item->hash);
     size_t at = home;
     for (; table->slots[at] != 0; at++) {
         if (table->slots[at] >> 32 == item->hash >> 32) {
@@ -208,9 +213,9 @@ static gy_status insert(gy_table *table, const pending *item)
     if (status != GY_OK) {
         return status;
     }
-    table->slots[at] = gy_slot_of(item->hash, gy_place_of(table, record));
+    table->slots[at] = gy_mapreduce_slot_of(item->hash, gy_place_of(table, record));
     table->used++;
-    status = gy_table_room(table);
+    status = gy_mapreduce_table_room(table);
     if (status == GY_AGAIN) { /* the item is in; probing slows down but stays right */
         status = table->used < table->capacity / 4 * 3 ? GY_OK : GY_AGAIN;
         if (status == GY_AGAIN) { /* leave one slot free for ever: take the item out again */
@@ -222,14 +227,14 @@ static gy_status insert(gy_table *table, const pending *item)
 }
 
 /* No room: the owner writes what there is and clears; then once more. */
-static gy_status insert_after_full(gy_table *table, const pending *item)
+static gy_status insert_after_full(gy_mapreduce_table *table, const pending *item)
 {
     const uint64_t clears = table->clears;
     GY_TRY(table->options.full(table->options.arg));
     GY_ASSERT(table->clears != clears && table->used == 0);
     gy_status status = insert(table, item);
     if (status == GY_AGAIN) {
-        GY_TRY(gy_table_begin_slots(table)); /* more room for a large key */
+        GY_TRY(gy_mapreduce_table_begin_slots(table)); /* more room for a large key */
         status = insert(table, item);
     }
     if (status != GY_AGAIN) {
@@ -245,17 +250,18 @@ static gy_status insert_after_full(gy_table *table, const pending *item)
 
 /* Two slots, by masks since compilers make branches of choices, which would be guessed wrong:
  * nine of ten keys that are there are in one of them, and `insert` finds the others. */
-static inline void look(const gy_table *table, pending *item)
+static inline void look(const gy_mapreduce_table *table, pending *item)
 {
-    const size_t at = gy_slot_index(table, item->hash);
-    const gy_slot first = table->slots[at], second = table->slots[at + 1];
+    const size_t at = gy_mapreduce_slot_index(table, item->hash);
+    const gy_mapreduce_slot first = table->slots[at], second = table->slots[at + 1];
     const uint64_t is_first = 0 - (uint64_t)(first >> 32 == item->hash >> 32);
     const uint64_t is_second = 0 - (uint64_t)(second >> 32 == item->hash >> 32);
     item->found = (uint32_t)((first & is_first) | (second & is_second & ~is_first));
     __builtin_prefetch(gy_record_at(table, item->found));
 }
 
-static gy_status settle_slowly(gy_table *table, pending *wave, size_t i, pending *looked)
+static gy_status settle_slowly(gy_mapreduce_table *table, pending *wave, size_t i,
+                               pending *looked)
 {
     gy_status status = insert(table, &wave[i]);
     if (status == GY_AGAIN) {
@@ -270,7 +276,8 @@ static gy_status settle_slowly(gy_table *table, pending *wave, size_t i, pending
     return status;
 }
 
-static inline gy_status settle(gy_table *table, pending *wave, size_t count, pending *looked)
+static inline gy_status settle(gy_mapreduce_table *table, pending *wave, size_t count,
+                               pending *looked)
 {
     for (size_t i = 0; i < count; i++) {
         gy_record_head *record = gy_record_at(table, wave[i].found);
@@ -283,18 +290,18 @@ static inline gy_status settle(gy_table *table, pending *wave, size_t count, pen
     return GY_OK;
 }
 
-static inline void begin(const gy_table *table, pending *item)
+static inline void begin(const gy_mapreduce_table *table, pending *item)
 {
     item->head = gy_key_head_of(item->key, item->key_size);
     item->hash = gy_key_hash(item->key, item->key_size, item->head);
-    __builtin_prefetch(&table->slots[gy_slot_index(table, item->hash)]);
+    __builtin_prefetch(&table->slots[gy_mapreduce_slot_index(table, item->hash)]);
 }
 
 /* Does combining pay? Not when more than a third are new. */
-static void judge(gy_table *table)
+static void judge(gy_mapreduce_table *table)
 {
     if (!table->is_passing && table->items >= table->options.sample_items &&
-        table->used > table->items / 3 && !gy_fold_is_list(table->options.fold)) {
+        table->used > table->items / 3 && !gy_mapreduce_fold_is_list(table->options.fold)) {
         give_up_combining(table);
     }
 }
@@ -308,7 +315,7 @@ typedef struct gy_words_of {
 
 /* What both sources share; `items` NULL: words. */
 static inline __attribute__((always_inline)) gy_status
-add_all(gy_table *table, const gy_item *items, const gy_words_of *words, size_t count)
+add_all(gy_mapreduce_table *table, const gy_item *items, const gy_words_of *words, size_t count)
 {
     const size_t behind = (size_t)(WAVES - 1) * WAVE;
     pending waves[WAVES][WAVE];
@@ -349,13 +356,13 @@ add_all(gy_table *table, const gy_item *items, const gy_words_of *words, size_t 
     return GY_OK;
 }
 
-gy_status gy_table_add(gy_table *table, const gy_item *items, size_t count)
+gy_status gy_mapreduce_table_add(gy_mapreduce_table *table, const gy_item *items, size_t count)
 {
     return count == 0 ? GY_OK : add_all(table, items, NULL, count);
 }
 
-gy_status gy_table_add_words(gy_table *table, const char *text, const uint32_t *edges,
-                             size_t count, const gy_item *like)
+gy_status gy_mapreduce_table_add_words(gy_mapreduce_table *table, const char *text,
+                                       const uint32_t *edges, size_t count, const gy_item *like)
 {
     GY_ASSERT(like != NULL || table->options.fold == GY_FOLD_SUM);
     GY_ASSERT(table->options.fold != GY_FOLD_LIST);

@@ -14,69 +14,69 @@ enum {
 
 static const size_t arena_most = (size_t)GY_PLACE_BYTES << 32, slots_most = (size_t)1 << 32;
 
-size_t gy_table_slots_bytes(size_t capacity)
+size_t gy_mapreduce_table_slots_bytes(size_t capacity)
 {
-    return (capacity + GY_SLOTS_BEHIND) * sizeof(gy_slot);
+    return (capacity + GY_SLOTS_BEHIND) * sizeof(gy_mapreduce_slot);
 }
 
-size_t gy_table_bytes(const gy_table *table)
+size_t gy_mapreduce_table_bytes(const gy_mapreduce_table *table)
 {
     return table->space.arena.bytes + table->space.slots.bytes;
 }
 
-gy_table_space *gy_table_space_new(void)
+gy_mapreduce_table_space *gy_mapreduce_table_space_new(void)
 {
-    return gy_alloc_zero("mapreduce.space", 1, sizeof(gy_table_space));
+    return gy_alloc_zero("mapreduce.space", 1, sizeof(gy_mapreduce_table_space));
 }
 
-void gy_table_space_empty(gy_table_space *space)
+void gy_mapreduce_table_space_empty(gy_mapreduce_table_space *space)
 {
     gy_region_release(&space->arena);
     gy_region_release(&space->slots);
 }
 
-void gy_table_space_free(gy_table_space *space)
+void gy_mapreduce_table_space_free(gy_mapreduce_table_space *space)
 {
     if (space != NULL) {
-        gy_table_space_empty(space);
+        gy_mapreduce_table_space_empty(space);
         gy_free(space);
     }
 }
 
-gy_status gy_table_reserve(gy_table *table)
+gy_status gy_mapreduce_table_reserve(gy_mapreduce_table *table)
 {
-    gy_table_space *left = table->options.space;
+    gy_mapreduce_table_space *left = table->options.space;
     const size_t memory = table->options.memory_bytes;
     if (left != NULL && left->slots.at != NULL && left->memory_bytes == memory) {
         table->space = *left;
-        *left = (gy_table_space){0};
+        *left = (gy_mapreduce_table_space){0};
     } else {
         if (left != NULL) {
-            gy_table_space_empty(left);
+            gy_mapreduce_table_space_empty(left);
         }
         table->space.memory_bytes = memory;
         GY_TRY(gy_region_reserve(&table->space.arena, GY_MIN(memory, arena_most),
                                  GY_TABLE_BYTES_MIN));
         GY_TRY(gy_region_reserve(&table->space.slots,
-                                 GY_MIN(memory, gy_table_slots_bytes(slots_most)),
+                                 GY_MIN(memory, gy_mapreduce_table_slots_bytes(slots_most)),
                                  GY_TABLE_BYTES_MIN));
     }
-    table->slots = (gy_slot *)(void *)table->space.slots.at;
+    table->slots = (gy_mapreduce_slot *)(void *)table->space.slots.at;
     return GY_OK;
 }
 
-void gy_table_unreserve(gy_table *table)
+void gy_mapreduce_table_unreserve(gy_mapreduce_table *table)
 {
     if (table->options.space != NULL) {
         *table->options.space = table->space;
     } else {
-        gy_table_space_empty(&table->space);
+        gy_mapreduce_table_space_empty(&table->space);
     }
 }
 
 /* Memory up to `bytes` of the arena or the slots; what the other one keeps in vain must give
  * way. `wanted`: what is taken where there is so much. */
-static gy_status need(gy_table *table, gy_region *region, size_t bytes, size_t wanted)
+static gy_status need(gy_mapreduce_table *table, gy_region *region, size_t bytes, size_t wanted)
 {
     const size_t memory = table->options.memory_bytes;
     gy_region *arena = &table->space.arena, *slots = &table->space.slots,
@@ -86,7 +86,7 @@ static gy_status need(gy_table *table, gy_region *region, size_t bytes, size_t w
     }
     if (bytes + other->bytes > memory) {
         gy_region_trim(other, other == arena ? table->arena_used + GY_COPY_SLACK
-                                             : gy_table_slots_bytes(table->capacity));
+                                             : gy_mapreduce_table_slots_bytes(table->capacity));
     }
     const size_t others = GY_MIN(other->bytes, memory),
                  most = GY_MIN(memory - others, region->reserved) / GY_REGION_PAGE *
@@ -94,7 +94,7 @@ static gy_status need(gy_table *table, gy_region *region, size_t bytes, size_t w
     return bytes > most ? GY_AGAIN : gy_region_grow(region, GY_MIN(wanted, most));
 }
 
-gy_status gy_table_need(gy_table *table, size_t end)
+gy_status gy_mapreduce_table_need(gy_mapreduce_table *table, size_t end)
 {
     const size_t bytes = end + GY_COPY_SLACK;
     return need(table, &table->space.arena, bytes, gy_round_up(bytes, table->block_bytes));
@@ -105,21 +105,21 @@ gy_status gy_table_need(gy_table *table, size_t end)
  * hashes but for neighbours. None is to lie beyond where it is read from: those behind it fit,
  * all but GY_SLOTS_BEHIND of which no more than GY_PROBES_MAX and one a growth are needed.
  */
-static void spread_slots(gy_table *table, size_t old_count)
+static void spread_slots(gy_mapreduce_table *table, size_t old_count)
 {
-    gy_slot *slots = table->slots;
+    gy_mapreduce_slot *slots = table->slots;
     const size_t count = table->capacity + GY_SLOTS_BEHIND;
     size_t from = count;
     for (size_t i = old_count; i-- > 0;) { /* which are taken cannot be guessed */
-        const gy_slot slot = slots[i];
+        const gy_mapreduce_slot slot = slots[i];
         slots[from - 1] = slot;
         from -= slot != 0;
     }
     memset(slots, 0, GY_MIN(from, old_count) * sizeof(*slots));
     for (; from < count; from++) {
-        const gy_slot slot = slots[from];
+        const gy_mapreduce_slot slot = slots[from];
         slots[from] = 0;
-        size_t at = gy_slot_index(table, slot);
+        size_t at = gy_mapreduce_slot_index(table, slot);
         GY_ASSERT(at <= from);
         while (slots[at] != 0) {
             at++;
@@ -129,9 +129,9 @@ static void spread_slots(gy_table *table, size_t old_count)
 }
 
 /* How many keys there will be: of text, twice as much has 15/8 times as many. */
-static size_t foresee(const gy_table *table)
+static size_t foresee(const gy_mapreduce_table *table)
 {
-    const gy_progress *progress = table->options.progress;
+    const gy_mapreduce_progress *progress = table->options.progress;
     size_t keys = table->used;
     uint64_t done = progress->done;
     for (; done <= progress->total / 2 && keys < SIZE_MAX / 4; done *= 2) {
@@ -149,27 +149,30 @@ static size_t foresee(const gy_table *table)
  * they move once, and lookups find them where they look first. Not for more than a quarter of
  * the memory, which keys need too.
  */
-static size_t larger_capacity(const gy_table *table)
+static size_t larger_capacity(const gy_mapreduce_table *table)
 {
-    const gy_progress *progress = table->options.progress;
+    const gy_mapreduce_progress *progress = table->options.progress;
     if (progress == NULL || progress->done == 0 || progress->done > progress->total ||
         table->used < SURE_KEYS || table->is_passing) {
         return table->capacity * 2;
     }
     const size_t least = table->capacity + table->capacity / 4, keys = foresee(table),
                  most = GY_MIN(table->capacity * FORESEEN_TIMES,
-                               table->options.memory_bytes / 4 / sizeof(gy_slot));
+                               table->options.memory_bytes / 4 / sizeof(gy_mapreduce_slot));
     const size_t wanted = GY_MAX(GY_MIN(2 * keys + keys / 16, most), least);
-    return gy_table_bytes(table) + gy_table_slots_bytes(wanted) <= table->options.memory_bytes
+    return gy_mapreduce_table_bytes(table) + gy_mapreduce_table_slots_bytes(wanted) <=
+                   table->options.memory_bytes
                ? wanted
                : least;
 }
 
-gy_status gy_table_grow(gy_table *table)
+gy_status gy_mapreduce_table_grow(gy_mapreduce_table *table)
 {
-    const size_t larger = larger_capacity(table), bytes = gy_table_slots_bytes(larger);
+    const size_t larger = larger_capacity(table),
+                 bytes = gy_mapreduce_table_slots_bytes(larger);
     gy_region *slots = &table->space.slots;
-    const size_t old_bytes = gy_table_slots_bytes(table->capacity), left = slots->bytes;
+    const size_t old_bytes = gy_mapreduce_table_slots_bytes(table->capacity),
+                 left = slots->bytes;
     if (larger > slots_most) {
         return GY_AGAIN;
     }
@@ -183,29 +186,29 @@ gy_status gy_table_grow(gy_table *table)
     }
     table->capacity = larger;
     if (!table->is_passing) {
-        spread_slots(table, old_bytes / sizeof(gy_slot));
+        spread_slots(table, old_bytes / sizeof(gy_mapreduce_slot));
     }
     return GY_OK;
 }
 
-gy_status gy_table_begin_slots(gy_table *table)
+gy_status gy_mapreduce_table_begin_slots(gy_mapreduce_table *table)
 {
     table->capacity = SLOTS_MIN;
-    const size_t bytes = gy_table_slots_bytes(SLOTS_MIN);
+    const size_t bytes = gy_mapreduce_table_slots_bytes(SLOTS_MIN);
     GY_TRY(gy_region_grow(&table->space.slots, bytes));
     memset(table->slots, 0, bytes);
     return GY_OK;
 }
 
 /* A piece with room for `size` bytes; larger each time, so that long lists are few pieces. */
-static gy_chunk *add_chunk(gy_table *table, gy_list *list, size_t size, bool *is_full)
+static gy_chunk *add_chunk(gy_mapreduce_table *table, gy_list *list, size_t size, bool *is_full)
 {
     size_t capacity = FIRST_CHUNK_BYTES;
     if (list->last != NULL) {
         capacity = GY_MIN((size_t)list->last->capacity * 2, (size_t)LAST_CHUNK_BYTES);
     }
     capacity = gy_round_up(GY_MAX(capacity, size), 8);
-    gy_chunk *chunk = gy_table_take(table, sizeof(*chunk) + capacity, is_full);
+    gy_chunk *chunk = gy_mapreduce_table_take(table, sizeof(*chunk) + capacity, is_full);
     if (chunk == NULL) {
         return NULL;
     }
@@ -219,9 +222,10 @@ static gy_chunk *add_chunk(gy_table *table, gy_list *list, size_t size, bool *is
     return chunk;
 }
 
-gy_status gy_list_add(gy_table *table, gy_list *list, const gy_item *item, bool *is_full)
+gy_status gy_list_add(gy_mapreduce_table *table, gy_list *list, const gy_item *item,
+                      bool *is_full)
 {
-    const gy_fold fold = table->options.fold;
+    const gy_mapreduce_fold fold = table->options.fold;
     const bool is_first = list->last == NULL;
     char head[GY_VARINT_BYTES];
     size_t head_size = 0, body_size = 0;

@@ -8,13 +8,14 @@
 enum { RADIX_BITS = 11, RADIX = 1 << RADIX_BITS, PREFETCH = 24, INSERTION_MOVES = 48 };
 
 /* Slots have half a hash: those that share it are ordered when they are visited. */
-static uint32_t half_of(gy_slot slot)
+static uint32_t half_of(gy_mapreduce_slot slot)
 {
     return (uint32_t)(slot >> 32);
 }
 
 /* One stable pass by RADIX_BITS bits of the hash. */
-static void radix_pass(const gy_slot *from, gy_slot *to, size_t count, int shift)
+static void radix_pass(const gy_mapreduce_slot *from, gy_mapreduce_slot *to, size_t count,
+                       int shift)
 {
     size_t starts[RADIX] = {0};
     for (size_t i = 0; i < count; i++) {
@@ -32,7 +33,8 @@ static void radix_pass(const gy_slot *from, gy_slot *to, size_t count, int shift
 }
 
 /* By half the hash, or, of slots that share it, by hash and key. */
-static bool is_before(const gy_table *table, gy_slot a, gy_slot b, bool by_key)
+static bool is_before(const gy_mapreduce_table *table, gy_mapreduce_slot a, gy_mapreduce_slot b,
+                      bool by_key)
 {
     if (!by_key) {
         return half_of(a) < half_of(b);
@@ -47,10 +49,10 @@ static bool is_before(const gy_table *table, gy_slot a, gy_slot b, bool by_key)
 }
 
 /* Stable; from short runs to long ones. `other` is as large. */
-static void merge_sort(const gy_table *table, gy_slot *slots, gy_slot *other, size_t count,
-                       bool by_key)
+static void merge_sort(const gy_mapreduce_table *table, gy_mapreduce_slot *slots,
+                       gy_mapreduce_slot *other, size_t count, bool by_key)
 {
-    gy_slot *from = slots, *to = other;
+    gy_mapreduce_slot *from = slots, *to = other;
     for (size_t width = 1; width < count; width *= 2) {
         for (size_t low = 0; low < count; low += 2 * width) {
             const size_t middle = GY_MIN(low + width, count),
@@ -63,7 +65,7 @@ static void merge_sort(const gy_table *table, gy_slot *slots, gy_slot *other, si
                 to[i] = takes_right ? from[right++] : from[left++];
             }
         }
-        gy_slot *last = from;
+        gy_mapreduce_slot *last = from;
         from = to;
         to = last;
     }
@@ -74,11 +76,11 @@ static void merge_sort(const gy_table *table, gy_slot *slots, gy_slot *other, si
 
 /* Slots are in order but for places nearby; false: some are not so near (then nothing is
  * lost, the caller sorts). */
-static bool insertion_sort(gy_slot *slots, size_t count)
+static bool insertion_sort(gy_mapreduce_slot *slots, size_t count)
 {
     for (size_t i = 1; i < count; i++) {
         if (half_of(slots[i]) < half_of(slots[i - 1])) {
-            const gy_slot slot = slots[i];
+            const gy_mapreduce_slot slot = slots[i];
             size_t j = i;
             for (; j > 0 && half_of(slot) < half_of(slots[j - 1]); j--) {
                 slots[j] = slots[j - 1];
@@ -93,7 +95,7 @@ static bool insertion_sort(gy_slot *slots, size_t count)
 }
 
 /* Sort by half the hash, stable. */
-static gy_status sort_slots(gy_table *table)
+static gy_status sort_slots(gy_mapreduce_table *table)
 {
     if (!table->is_passing) {
         const size_t kept =
@@ -103,7 +105,7 @@ static gy_status sort_slots(gy_table *table)
             return GY_OK;
         }
     }
-    const size_t bytes = gy_table_slots_bytes(table->used);
+    const size_t bytes = gy_mapreduce_table_slots_bytes(table->used);
     gy_region space;
     GY_TRY(gy_region_reserve(&space, bytes, bytes));
     const gy_status status = gy_region_grow(&space, bytes);
@@ -111,7 +113,7 @@ static gy_status sort_slots(gy_table *table)
         gy_region_release(&space);
         return status;
     }
-    gy_slot *other = (gy_slot *)(void *)space.at;
+    gy_mapreduce_slot *other = (gy_mapreduce_slot *)(void *)space.at;
     radix_pass(table->slots, other, table->used, 64 - 2 * RADIX_BITS);
     radix_pass(other, table->slots, table->used, 64 - RADIX_BITS);
     /* What shares 22 bits is few, but for a key that comes very often. */
@@ -136,7 +138,8 @@ static bool is_equal_key(const gy_record_head *a, const gy_record_head *b)
 }
 
 /* Slots that share half a hash: by hash and key, should there be several keys. */
-static gy_status sort_equal_halves(const gy_table *table, gy_slot *slots, size_t count)
+static gy_status sort_equal_halves(const gy_mapreduce_table *table, gy_mapreduce_slot *slots,
+                                   size_t count)
 {
     const gy_record_head *first = gy_record_at(table, slots[0]);
     size_t same = 1;
@@ -146,7 +149,7 @@ static gy_status sort_equal_halves(const gy_table *table, gy_slot *slots, size_t
     if (same == count) {
         return GY_OK;
     }
-    gy_slot *other = gy_alloc("mapreduce.order", count * sizeof(*other));
+    gy_mapreduce_slot *other = gy_alloc("mapreduce.order", count * sizeof(*other));
     if (other == NULL) {
         return GY_NOMEM;
     }
@@ -167,12 +170,12 @@ static gy_status visit_list(const gy_list *list, gy_row *row, gy_row_visit visit
 
 /* The slots from `low` that have its key: of numbers one row, of lists one each piece. Where
  * the next key begins. */
-static gy_status visit_key(const gy_table *table, size_t *low, size_t high, gy_row_visit visit,
-                           void *arg)
+static gy_status visit_key(const gy_mapreduce_table *table, size_t *low, size_t high,
+                           gy_row_visit visit, void *arg)
 {
-    const gy_slot *slots = table->slots;
+    const gy_mapreduce_slot *slots = table->slots;
     const gy_record_head *record = gy_record_at(table, slots[*low]);
-    const bool is_list = gy_fold_is_list(table->options.fold);
+    const bool is_list = gy_mapreduce_fold_is_list(table->options.fold);
     gy_row row = {
         .hash = gy_record_hash(record), .key = record->key, .key_size = record->key_size};
     if (!is_list) {
@@ -186,18 +189,18 @@ static gy_status visit_key(const gy_table *table, size_t *low, size_t high, gy_r
         if (is_list) {
             GY_TRY(visit_list(same->list, &row, visit, arg));
         } else {
-            row.number = gy_fold_numbers(table->options.fold, table->options.join, row.number,
-                                         same->number);
+            row.number = gy_mapreduce_fold_numbers(table->options.fold, table->options.join,
+                                                   row.number, same->number);
         }
     }
     *low = next;
     return is_list ? GY_OK : visit(arg, &row);
 }
 
-gy_status gy_table_visit(gy_table *table, gy_row_visit visit, void *arg)
+gy_status gy_mapreduce_table_visit(gy_mapreduce_table *table, gy_row_visit visit, void *arg)
 {
     GY_TRY(sort_slots(table));
-    const gy_slot *slots = table->slots;
+    const gy_mapreduce_slot *slots = table->slots;
     const size_t used = table->used;
     for (size_t low = 0, ahead = 0; low < used;) {
         size_t high = low + 1;

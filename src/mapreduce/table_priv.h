@@ -33,7 +33,7 @@ typedef struct gy_record_head {
 } gy_record_head;
 
 /* The upper half of a key's hash, above the place of its record in the arena; 0: free. */
-typedef uint64_t gy_slot;
+typedef uint64_t gy_mapreduce_slot;
 
 enum {
     GY_PLACE_BYTES = 8,     /* what places count; of the first no record is made */
@@ -41,41 +41,43 @@ enum {
     GY_SLOTS_BEHIND = 2048, /* ... but for one more each time the slots grow: none wraps */
 };
 
-struct gy_table_space {
+struct gy_mapreduce_table_space {
     gy_region arena, slots;
     size_t memory_bytes; /* of the table that it was made for */
 };
 
-struct gy_table {
-    gy_table_options options;
-    gy_slot *slots;  /* (capacity + GY_SLOTS_BEHIND), at space.slots */
-    size_t capacity; /* at most 2^32 */
+struct gy_mapreduce_table {
+    gy_mapreduce_table_options options;
+    gy_mapreduce_slot *slots; /* (capacity + GY_SLOTS_BEHIND), at space.slots */
+    size_t capacity;          /* at most 2^32 */
     size_t used;
     size_t items;    /* since it was empty */
     bool is_passing; /* slots are a list in the order of arrival */
-    gy_table_space space;
+    gy_mapreduce_table_space space;
     size_t arena_used;
     size_t block_bytes; /* taken of the arena at once */
     uint64_t clears;
 };
 
 /** Slots are in the order of hashes. */
-static inline size_t gy_slot_index(const gy_table *table, uint64_t hash)
+static inline size_t gy_mapreduce_slot_index(const gy_mapreduce_table *table, uint64_t hash)
 {
     return (hash >> 32) * table->capacity >> 32;
 }
 
-static inline gy_slot gy_slot_of(uint64_t hash, uint32_t place)
+static inline gy_mapreduce_slot gy_mapreduce_slot_of(uint64_t hash, uint32_t place)
 {
     return (hash >> 32 << 32) | place;
 }
 
-static inline gy_record_head *gy_record_at(const gy_table *table, gy_slot slot)
+static inline gy_record_head *gy_record_at(const gy_mapreduce_table *table,
+                                           gy_mapreduce_slot slot)
 {
     return (void *)(table->space.arena.at + (size_t)(uint32_t)slot * GY_PLACE_BYTES);
 }
 
-static inline uint32_t gy_place_of(const gy_table *table, const gy_record_head *record)
+static inline uint32_t gy_place_of(const gy_mapreduce_table *table,
+                                   const gy_record_head *record)
 {
     return (uint32_t)((size_t)((const char *)record - table->space.arena.at) / GY_PLACE_BYTES);
 }
@@ -89,23 +91,23 @@ static inline uint64_t gy_record_hash(const gy_record_head *record)
 }
 
 /** Addresses for arena and slots, and what memory another table left there. GY_NOMEM */
-GY_MUST_CHECK gy_status gy_table_reserve(gy_table *table);
+GY_MUST_CHECK gy_status gy_mapreduce_table_reserve(gy_mapreduce_table *table);
 /** Give it back. */
-void gy_table_unreserve(gy_table *table);
+void gy_mapreduce_table_unreserve(gy_mapreduce_table *table);
 /** The first few slots, all free. GY_NOMEM */
-GY_MUST_CHECK gy_status gy_table_begin_slots(gy_table *table);
+GY_MUST_CHECK gy_status gy_mapreduce_table_begin_slots(gy_mapreduce_table *table);
 
 /** Arena up to `end` and GY_COPY_SLACK behind it. GY_AGAIN: not within the budget; GY_NOMEM */
-GY_MUST_CHECK gy_status gy_table_need(gy_table *table, size_t end);
+GY_MUST_CHECK gy_status gy_mapreduce_table_need(gy_mapreduce_table *table, size_t end);
 
 /** 8-byte aligned; NULL: the budget (`*is_full`) or the memory is spent. */
-GY_MUST_CHECK static inline void *gy_table_take(gy_table *table, size_t size_bytes,
-                                                bool *is_full)
+GY_MUST_CHECK static inline void *gy_mapreduce_table_take(gy_mapreduce_table *table,
+                                                          size_t size_bytes, bool *is_full)
 {
     const size_t begin = table->arena_used, end = begin + (size_bytes + GY_PLACE_BYTES - 1) /
                                                               GY_PLACE_BYTES * GY_PLACE_BYTES;
     if (end + GY_COPY_SLACK > table->space.arena.bytes) {
-        const gy_status status = gy_table_need(table, end);
+        const gy_status status = gy_mapreduce_table_need(table, end);
         if (status != GY_OK) {
             *is_full = status == GY_AGAIN;
             return NULL;
@@ -117,28 +119,29 @@ GY_MUST_CHECK static inline void *gy_table_take(gy_table *table, size_t size_byt
 
 /** Slots for twice as many keys, or for as many as can be foreseen. GY_AGAIN: not within the
  * budget; GY_NOMEM */
-GY_MUST_CHECK gy_status gy_table_grow(gy_table *table);
+GY_MUST_CHECK gy_status gy_mapreduce_table_grow(gy_mapreduce_table *table);
 
-/** Room for one slot more. As gy_table_grow. */
-GY_MUST_CHECK static inline gy_status gy_table_room(gy_table *table)
+/** Room for one slot more. As gy_mapreduce_table_grow. */
+GY_MUST_CHECK static inline gy_status gy_mapreduce_table_room(gy_mapreduce_table *table)
 {
     return table->used < (table->is_passing ? table->capacity : table->capacity / 2)
                ? GY_OK
-               : gy_table_grow(table);
+               : gy_mapreduce_table_grow(table);
 }
 
-size_t gy_table_slots_bytes(size_t capacity);
+size_t gy_mapreduce_table_slots_bytes(size_t capacity);
 
 /**
  * Copy the slots that are taken, in their order, to `to`, which may begin at or before `from`;
  * one slot behind them is written too, within the first `count`. How many. Without a branch:
  * whether a slot is taken cannot be guessed.
  */
-static inline size_t gy_slots_squeeze(gy_slot *to, const gy_slot *from, size_t count)
+static inline size_t gy_slots_squeeze(gy_mapreduce_slot *to, const gy_mapreduce_slot *from,
+                                      size_t count)
 {
     size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
-        const gy_slot slot = from[i];
+        const gy_mapreduce_slot slot = from[i];
         to[kept] = slot;
         kept += slot != 0;
     }
@@ -146,7 +149,7 @@ static inline size_t gy_slots_squeeze(gy_slot *to, const gy_slot *from, size_t c
 }
 
 /** Append a value to a list. `*is_full` and GY_AGAIN: not within the budget, unchanged. */
-GY_MUST_CHECK gy_status gy_list_add(gy_table *table, gy_list *list, const gy_item *item,
-                                    bool *is_full);
+GY_MUST_CHECK gy_status gy_list_add(gy_mapreduce_table *table, gy_list *list,
+                                    const gy_item *item, bool *is_full);
 
 #endif

@@ -18,7 +18,7 @@ typedef struct head {
 } head;
 static_assert(sizeof(head) % 8 == 0, "parts are aligned to 8");
 
-gy_fold gy_combine_fold(gy_combine combine, bool has_bytes)
+gy_mapreduce_fold gy_combine_fold(gy_combine combine, bool has_bytes)
 {
     switch (combine) {
     case GY_COMBINE_NONE:
@@ -132,7 +132,7 @@ gy_status gy_task_read(const void *data, size_t size_bytes, gy_task_stage *stage
                                          .format = (gy_record_format)seen->format,
                                          .encoding = (gy_encoding)seen->encoding,
                                          .line_end = (gy_line_end)seen->line_end,
-                                         .fold = (gy_fold)seen->fold,
+                                         .fold = (gy_mapreduce_fold)seen->fold,
                                          .order = (gy_reduce_order)seen->order,
                                          .is_counting = seen->is_counting,
                                          .has_reduce = seen->has_reduce,

@@ -31,7 +31,7 @@ typedef struct gy_task_options {
     gy_record_format format;
     gy_encoding encoding; /* of the inputs' files */
     gy_line_end line_end;
-    gy_fold fold;
+    gy_mapreduce_fold fold;
     gy_reduce_order order;
     bool is_counting; /* each emission counts 1 */
     bool has_reduce, is_map_only;
@@ -63,7 +63,7 @@ void gy_task_write(gy_text *out, const gy_task_options *options, const gy_task_p
 GY_MUST_CHECK gy_status gy_task_read(const void *data, size_t size_bytes, gy_task_stage *stage);
 
 /** The fold of options; has_bytes: the map emits bytes. */
-gy_fold gy_combine_fold(gy_combine combine, bool has_bytes);
+gy_mapreduce_fold gy_combine_fold(gy_combine combine, bool has_bytes);
 
 /* ---- at work ---- */
 
@@ -78,14 +78,14 @@ struct gy_sorter;
 struct gy_map {
     gy_vertex *vertex;
     const gy_task_stage *stage;
-    gy_gather *gather;           /* GY_ORDER_HASH; NULL: map only */
-    struct gy_sorter **sorters;  /* (partitions) else */
-    gy_partition_work partition; /* NULL: by hash */
-    gy_outlet output;            /* map only */
-    int64_t number;              /* of the file at hand among the job's inputs */
-    gy_progress progress;        /* of the task, by offsets of records */
-    uint64_t sorted;             /* items that went to sorters */
-    void *state;                 /* gy_map_state */
+    gy_gather *gather;              /* GY_ORDER_HASH; NULL: map only */
+    struct gy_sorter **sorters;     /* (partitions) else */
+    gy_partition_work partition;    /* NULL: by hash */
+    gy_outlet output;               /* map only */
+    int64_t number;                 /* of the file at hand among the job's inputs */
+    gy_mapreduce_progress progress; /* of the task, by offsets of records */
+    uint64_t sorted;                /* items that went to sorters */
+    void *state;                    /* gy_map_state */
     void (*drop_state)(void *state);
     gy_status status;    /* of the first failure */
     char text[256];      /* of it */
@@ -104,7 +104,7 @@ GY_MUST_CHECK gy_status gy_map_flush(gy_map *map);
 void gy_map_keep(gy_map *map, gy_status status);
 
 struct gy_values {
-    gy_fold fold;
+    gy_mapreduce_fold fold;
     gy_status status;
     void *arg;
     /* The next value into item; GY_AGAIN: none is left. */
@@ -117,7 +117,7 @@ typedef struct gy_listed {
     /* The next piece; `list` NULL: none is left. */
     gy_status (*more)(void *arg, const char **list, size_t *size);
     void *arg;
-    gy_fold fold;
+    gy_mapreduce_fold fold;
     gy_piece piece;
     int64_t last;
     bool has_last;
@@ -171,8 +171,9 @@ typedef struct gy_input_of {
 gy_spring gy_spring_of(gy_input_of *from, const char *name);
 
 /** The tables that all inputs of a vertex are, as one. `inputs` (count)
- * outlive the groups. GY_NOMEM; as gy_vertex_read and gy_rows_next */
-GY_MUST_CHECK gy_status gy_task_tables(gy_input_of *inputs, size_t count, gy_fold fold,
-                                       gy_join_numbers join, gy_groups **groups);
+ * outlive the groups. GY_NOMEM; as gy_vertex_read and gy_mapreduce_rows_next */
+GY_MUST_CHECK gy_status gy_task_tables(gy_input_of *inputs, size_t count,
+                                       gy_mapreduce_fold fold, gy_join_numbers join,
+                                       gy_groups **groups);
 
 #endif

@@ -13,15 +13,15 @@
 
 enum { SMALL_BYTES = 8192 }; /* what Gyre's communicator does in one meeting */
 
-static int run_coll(gy_door *door, gy_pull_kind kind, const gy_coll_call *call)
+static int run_coll(gy_mpi_context *door, gy_pull_kind kind, const gy_coll_call *call)
 {
     uint64_t number = gy_comm_next(door->coll);
     gy_status status = gy_coll_run(door->coll, call);
     gy_mpi_count(true);
     if (status != GY_OK && gy_comm_next(door->coll) == number) {
-        gy_door_skip(door, GY_WHY_WRONG, kind); /* refused before it began */
+        gy_mpi_context_skip(door, GY_WHY_WRONG, kind); /* refused before it began */
     }
-    return status == GY_OK ? MPI_SUCCESS : gy_door_fail(door, status);
+    return status == GY_OK ? MPI_SUCCESS : gy_mpi_context_fail(door, status);
 }
 
 static int run_pull(gy_pull *pull)
@@ -30,12 +30,12 @@ static int run_pull(gy_pull *pull)
     return gy_pull_run(pull);
 }
 
-static void *take_memory(const gy_door *door, size_t bytes)
+static void *take_memory(const gy_mpi_context *door, size_t bytes)
 {
     return gy_pool_take(gy_comm_pool(door->coll), bytes);
 }
 
-static void give_memory(const gy_door *door, void *memory)
+static void give_memory(const gy_mpi_context *door, void *memory)
 {
     if (memory != NULL) {
         gy_pool_give(gy_comm_pool(door->coll), memory);
@@ -56,7 +56,7 @@ static bool are_apart(const void *a, size_t a_bytes, const void *b, size_t b_byt
 /* allreduce, reduce: in place, or apart from the result; else the input is copied. */
 static int reduce(gy_pull *pull, gy_operation operation)
 {
-    gy_door *door = pull->door;
+    gy_mpi_context *door = pull->door;
     size_t bytes = pull->give.bytes;
     bool gets = operation == GY_OPERATION_ALLREDUCE || door->rank == pull->root;
     const void *in = pull->give.data;
@@ -64,7 +64,7 @@ static int reduce(gy_pull *pull, gy_operation operation)
     if (gets && in != pull->take.data && !are_apart(in, bytes, pull->take.data, bytes)) {
         copy = take_memory(door, bytes);
         if (copy == NULL) {
-            return gy_door_refuse(door, pull->kind, MPI_ERR_NO_MEM);
+            return gy_mpi_context_refuse(door, pull->kind, MPI_ERR_NO_MEM);
         }
         memcpy(copy, in, bytes);
     }
@@ -84,12 +84,12 @@ static int reduce(gy_pull *pull, gy_operation operation)
  * taken beside it first. */
 static int scatter_evenly(gy_pull *pull)
 {
-    gy_door *door = pull->door;
+    gy_mpi_context *door = pull->door;
     bool is_beside =
         !are_apart(pull->give.data, pull->give.bytes, pull->take.data, pull->take.bytes);
     void *out = is_beside ? take_memory(door, pull->take.bytes) : pull->take.data;
     if (out == NULL) {
-        return gy_door_refuse(door, pull->kind, MPI_ERR_NO_MEM);
+        return gy_mpi_context_refuse(door, pull->kind, MPI_ERR_NO_MEM);
     }
     int code = run_coll(door, pull->kind,
                         &(gy_coll_call){.operation = GY_OPERATION_REDUCE_SCATTER,
@@ -110,14 +110,14 @@ static int scatter_evenly(gy_pull *pull)
 /* Types with gaps go through memory without. */
 static int broadcast(gy_pull *pull)
 {
-    gy_door *door = pull->door;
+    gy_mpi_context *door = pull->door;
     const gy_mpi_span *span = &pull->take;
     bool is_root = door->rank == pull->root;
     void *data = span->is_plain ? span->data : take_memory(door, span->bytes);
     int code = data == NULL                 ? MPI_ERR_NO_MEM
                : is_root && !span->is_plain ? gy_mpi_pack(span, data)
                                             : MPI_SUCCESS;
-    code = code != MPI_SUCCESS ? gy_door_refuse(door, pull->kind, code)
+    code = code != MPI_SUCCESS ? gy_mpi_context_refuse(door, pull->kind, code)
                                : run_coll(door, pull->kind,
                                           &(gy_coll_call){.operation = GY_OPERATION_BROADCAST,
                                                           .dtype = GY_U8,
@@ -138,7 +138,7 @@ static int broadcast(gy_pull *pull)
  * it: the own part is where it belongs. NULL: no memory, or *code. */
 static void *lay_out(const gy_pull *pull, void **copy, int *code)
 {
-    const gy_door *door = pull->door;
+    const gy_mpi_context *door = pull->door;
     const gy_mpi_span *give = &pull->give, *take = &pull->take;
     const uint8_t *own = (const uint8_t *)take->data + (size_t)door->rank * take->bytes;
     bool is_clear =
@@ -156,14 +156,14 @@ static void *lay_out(const gy_pull *pull, void **copy, int *code)
 
 static int gather_evenly(gy_pull *pull)
 {
-    gy_door *door = pull->door;
+    gy_mpi_context *door = pull->door;
     const gy_mpi_span *take = &pull->take;
     size_t ranks = (size_t)door->size;
     int code = MPI_SUCCESS;
     void *copy = NULL, *in = lay_out(pull, &copy, &code);
     void *out = take->is_plain ? take->data : take_memory(door, take->bytes * ranks);
     code = in == NULL || out == NULL ? MPI_ERR_NO_MEM : code;
-    code = code != MPI_SUCCESS ? gy_door_refuse(door, pull->kind, code)
+    code = code != MPI_SUCCESS ? gy_mpi_context_refuse(door, pull->kind, code)
                                : run_coll(door, pull->kind,
                                           &(gy_coll_call){.operation = GY_OPERATION_ALLGATHER,
                                                           .dtype = GY_U8,
@@ -182,7 +182,7 @@ static int gather_evenly(gy_pull *pull)
 int gy_mpi_run(gy_pull *pull, int code)
 {
     if (code != MPI_SUCCESS) {
-        return gy_door_refuse(pull->door, pull->kind, code);
+        return gy_mpi_context_refuse(pull->door, pull->kind, code);
     }
     switch (pull->kind) {
     case GY_PULL_ALLREDUCE:
@@ -215,7 +215,7 @@ GY_MPI_API int MPI_Allreduce(const void *sendbuf, void *recvbuf, int count,
 {
     gy_mpi_fold fold;
     gy_pull pull;
-    gy_door *door = GY_DOOR_OF(comm, true);
+    gy_mpi_context *door = GY_DOOR_OF(comm, true);
     const void *in = sendbuf == MPI_IN_PLACE ? recvbuf : sendbuf;
     bool is_simple = door != NULL && count > 0 && in != NULL && recvbuf != NULL &&
                      recvbuf != MPI_IN_PLACE && sendbuf != recvbuf &&
@@ -234,7 +234,7 @@ GY_MPI_API int MPI_Allreduce(const void *sendbuf, void *recvbuf, int count,
         .send = sendbuf, .recv = recvbuf, .recv_count = count, .recv_type = datatype, .op = op};
     int code = gy_mpi_prepare(door, GY_PULL_ALLREDUCE, &call, &pull);
     if (code == GY_MPI_LEFT) {
-        gy_door_leave(door, GY_PULL_ALLREDUCE);
+        gy_mpi_context_leave(door, GY_PULL_ALLREDUCE);
         return gy_pmpi.Allreduce(sendbuf, recvbuf, count, datatype, op, comm);
     }
     return gy_mpi_run(&pull, code);
@@ -251,10 +251,10 @@ GY_MPI_API int MPI_Reduce(const void *sendbuf, void *recvbuf, int count, MPI_Dat
                         .recv_type = datatype,
                         .op = op,
                         .root = root};
-    gy_door *door = GY_DOOR_OF(comm, true);
+    gy_mpi_context *door = GY_DOOR_OF(comm, true);
     int code = gy_mpi_prepare(door, GY_PULL_REDUCE, &call, &pull);
     if (code == GY_MPI_LEFT) {
-        gy_door_leave(door, GY_PULL_REDUCE);
+        gy_mpi_context_leave(door, GY_PULL_REDUCE);
         return gy_pmpi.Reduce(sendbuf, recvbuf, count, datatype, op, root, comm);
     }
     return gy_mpi_run(&pull, code);
@@ -270,10 +270,10 @@ GY_MPI_API int MPI_Reduce_scatter_block(const void *sendbuf, void *recvbuf, int 
                         .recv_count = recvcount,
                         .recv_type = datatype,
                         .op = op};
-    gy_door *door = GY_DOOR_OF(comm, true);
+    gy_mpi_context *door = GY_DOOR_OF(comm, true);
     int code = gy_mpi_prepare(door, GY_PULL_REDUCE_SCATTER, &call, &pull);
     if (code == GY_MPI_LEFT) {
-        gy_door_leave(door, GY_PULL_REDUCE_SCATTER);
+        gy_mpi_context_leave(door, GY_PULL_REDUCE_SCATTER);
         return gy_pmpi.Reduce_scatter_block(sendbuf, recvbuf, recvcount, datatype, op, comm);
     }
     return gy_mpi_run(&pull, code);
@@ -290,10 +290,10 @@ GY_MPI_API int MPI_Reduce_scatter(const void *sendbuf, void *recvbuf, const int 
                         .lacks_counts = recvcounts == NULL,
                         .recv_type = datatype,
                         .op = op};
-    gy_door *door = GY_DOOR_OF(comm, true);
+    gy_mpi_context *door = GY_DOOR_OF(comm, true);
     int code = gy_mpi_prepare(door, GY_PULL_REDUCE_SCATTER, &call, &pull);
     if (code == GY_MPI_LEFT) {
-        gy_door_leave(door, GY_PULL_REDUCE_SCATTER);
+        gy_mpi_context_leave(door, GY_PULL_REDUCE_SCATTER);
         return gy_pmpi.Reduce_scatter(sendbuf, recvbuf, recvcounts, datatype, op, comm);
     }
     return gy_mpi_run(&pull, code);
@@ -306,10 +306,10 @@ GY_MPI_API int MPI_Bcast(void *buffer, int count, MPI_Datatype datatype, int roo
     gy_pull pull;
     gy_mpi_call call = {
         .recv = buffer, .recv_count = count, .recv_type = datatype, .root = root};
-    gy_door *door = GY_DOOR_OF(comm, true);
+    gy_mpi_context *door = GY_DOOR_OF(comm, true);
     int code = gy_mpi_prepare(door, GY_PULL_BROADCAST, &call, &pull);
     if (code == GY_MPI_LEFT) {
-        gy_door_leave(door, GY_PULL_BROADCAST);
+        gy_mpi_context_leave(door, GY_PULL_BROADCAST);
         return gy_pmpi.Bcast(buffer, count, datatype, root, comm);
     }
     return gy_mpi_run(&pull, code);
@@ -326,10 +326,10 @@ GY_MPI_API int MPI_Allgather(const void *sendbuf, int sendcount, MPI_Datatype se
                         .recv_count = recvcount,
                         .send_type = sendtype,
                         .recv_type = recvtype};
-    gy_door *door = GY_DOOR_OF(comm, true);
+    gy_mpi_context *door = GY_DOOR_OF(comm, true);
     int code = gy_mpi_prepare(door, GY_PULL_ALLGATHER, &call, &pull);
     if (code == GY_MPI_LEFT) {
-        gy_door_leave(door, GY_PULL_ALLGATHER);
+        gy_mpi_context_leave(door, GY_PULL_ALLGATHER);
         return gy_pmpi.Allgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
                                  comm);
     }
@@ -350,10 +350,10 @@ GY_MPI_API int MPI_Allgatherv(const void *sendbuf, int sendcount, MPI_Datatype s
                         .lacks_counts = recvcounts == NULL,
                         .send_type = sendtype,
                         .recv_type = recvtype};
-    gy_door *door = GY_DOOR_OF(comm, true);
+    gy_mpi_context *door = GY_DOOR_OF(comm, true);
     int code = gy_mpi_prepare(door, GY_PULL_ALLGATHER, &call, &pull);
     if (code == GY_MPI_LEFT) {
-        gy_door_leave(door, GY_PULL_ALLGATHER);
+        gy_mpi_context_leave(door, GY_PULL_ALLGATHER);
         return gy_pmpi.Allgatherv(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs,
                                   recvtype, comm);
     }
@@ -371,10 +371,10 @@ GY_MPI_API int MPI_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype sen
                         .recv_count = recvcount,
                         .send_type = sendtype,
                         .recv_type = recvtype};
-    gy_door *door = GY_DOOR_OF(comm, true);
+    gy_mpi_context *door = GY_DOOR_OF(comm, true);
     int code = gy_mpi_prepare(door, GY_PULL_ALLTOALL, &call, &pull);
     if (code == GY_MPI_LEFT) {
-        gy_door_leave(door, GY_PULL_ALLTOALL);
+        gy_mpi_context_leave(door, GY_PULL_ALLTOALL);
         return gy_pmpi.Alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
                                 comm);
     }
@@ -386,10 +386,10 @@ GY_MPI_API int MPI_Barrier(MPI_Comm comm)
 {
     gy_pull pull;
     gy_mpi_call call = {.root = 0};
-    gy_door *door = GY_DOOR_OF(comm, true);
+    gy_mpi_context *door = GY_DOOR_OF(comm, true);
     int code = gy_mpi_prepare(door, GY_PULL_BARRIER, &call, &pull);
     if (code == GY_MPI_LEFT) {
-        gy_door_leave(door, GY_PULL_BARRIER);
+        gy_mpi_context_leave(door, GY_PULL_BARRIER);
         return gy_pmpi.Barrier(comm);
     }
     return gy_mpi_run(&pull, code);

@@ -55,7 +55,7 @@ static int find_fold(const gy_mpi_call *call, gy_pull *pull)
 }
 
 /* allreduce, reduce: all give `recv_count` elements. */
-static int prepare_reduction(const gy_door *door, const gy_mpi_call *call, gy_pull *pull)
+static int prepare_reduction(const gy_mpi_context *door, const gy_mpi_call *call, gy_pull *pull)
 {
     bool gets = pull->kind == GY_PULL_ALLREDUCE || door->rank == call->root;
     bool is_in_place = call->send == MPI_IN_PLACE;
@@ -79,7 +79,8 @@ static int prepare_reduction(const gy_door *door, const gy_mpi_call *call, gy_pu
 }
 
 /* no counts: recv_count for each rank. */
-static int prepare_reduce_scatter(const gy_door *door, const gy_mpi_call *call, gy_pull *pull)
+static int prepare_reduce_scatter(const gy_mpi_context *door, const gy_mpi_call *call,
+                                  gy_pull *pull)
 {
     bool is_in_place = call->send == MPI_IN_PLACE, has_counts = gy_mpi_has(&call->counts);
     bool is_even = true;
@@ -106,7 +107,7 @@ static int prepare_reduce_scatter(const gy_door *door, const gy_mpi_call *call, 
     return MPI_SUCCESS;
 }
 
-static int prepare_broadcast(const gy_door *door, const gy_mpi_call *call, gy_pull *pull)
+static int prepare_broadcast(const gy_mpi_context *door, const gy_mpi_call *call, gy_pull *pull)
 {
     GY_MPI_TRY(span_into(call->recv, call->recv_count, call->recv_type, &pull->take));
     if (pull->take.bytes == 0) {
@@ -121,7 +122,7 @@ static int prepare_broadcast(const gy_door *door, const gy_mpi_call *call, gy_pu
 }
 
 /* What an in-place allgather gives: the own part of the result. */
-static int span_own_part(const gy_door *door, const gy_mpi_call *call, gy_pull *pull)
+static int span_own_part(const gy_mpi_context *door, const gy_mpi_call *call, gy_pull *pull)
 {
     bool has_counts = gy_mpi_has(&call->counts);
     int64_t count = has_counts ? gy_mpi_at(&call->counts, door->rank) : call->recv_count;
@@ -138,7 +139,7 @@ static bool is_own_part(const gy_mpi_call *call, const gy_pull *pull, const gy_m
            call->send_type == call->recv_type && refuses_aliases(pull->kind);
 }
 
-static int prepare_allgather(const gy_door *door, const gy_mpi_call *call, gy_pull *pull)
+static int prepare_allgather(const gy_mpi_context *door, const gy_mpi_call *call, gy_pull *pull)
 {
     int64_t all = 0;
     bool has_counts = gy_mpi_has(&call->counts);
@@ -165,7 +166,7 @@ static int prepare_allgather(const gy_door *door, const gy_mpi_call *call, gy_pu
     return all == 0 || pull->take.bytes == 0 ? GY_MPI_LEFT : MPI_SUCCESS;
 }
 
-static int prepare_alltoall(const gy_door *door, const gy_mpi_call *call, gy_pull *pull)
+static int prepare_alltoall(const gy_mpi_context *door, const gy_mpi_call *call, gy_pull *pull)
 {
     bool is_in_place = call->send == MPI_IN_PLACE;
     const void *from = is_in_place ? call->recv : call->send;
@@ -182,7 +183,8 @@ static int prepare_alltoall(const gy_door *door, const gy_mpi_call *call, gy_pul
     return pull->take.is_plain && is_aliased(pull, call) ? MPI_ERR_BUFFER : MPI_SUCCESS;
 }
 
-int gy_mpi_prepare(gy_door *door, gy_pull_kind kind, const gy_mpi_call *call, gy_pull *pull)
+int gy_mpi_prepare(gy_mpi_context *door, gy_pull_kind kind, const gy_mpi_call *call,
+                   gy_pull *pull)
 {
     bool has_root = kind == GY_PULL_REDUCE || kind == GY_PULL_BROADCAST;
     *pull = (gy_pull){.kind = kind, .root = call->root, .request = MPI_REQUEST_NULL};

@@ -48,7 +48,7 @@ static void keep_for_a_while(MPI_Comm comm)
     static MPI_Request kept[KEPT];
     static size_t next;
     MPI_Request request = MPI_REQUEST_NULL, old = MPI_REQUEST_NULL;
-    if (!gy_door_has_left(comm) ||
+    if (!gy_mpi_context_has_left(comm) ||
         PMPI_Recv_init(NULL, 0, MPI_BYTE, MPI_ANY_SOURCE, 0, comm, &request) != MPI_SUCCESS) {
         return;
     }

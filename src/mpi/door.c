@@ -11,7 +11,7 @@
 enum { DOORS_LOCK_RANK = 40, DOOR_LOCK_RANK = 30 };
 
 static gy_mutex doors_lock;
-static gy_door *doors GY_GUARDED(doors_lock);
+static gy_mpi_context *doors GY_GUARDED(doors_lock);
 static int keyval = MPI_KEYVAL_INVALID; /* INVALID: everything passes through */
 static bool has_warned;
 static _Atomic uint64_t taken, passed;
@@ -49,12 +49,12 @@ void gy_mpi_count(bool is_taken)
     atomic_store_explicit(counter, before + 1, memory_order_relaxed);
 }
 
-gy_door *gy_doors_hold(void)
+gy_mpi_context *gy_doors_hold(void)
 {
     if (keyval == MPI_KEYVAL_INVALID || !gy_mutex_try(&doors_lock)) {
         return NULL;
     }
-    gy_door *first = doors;
+    gy_mpi_context *first = doors;
     if (first == NULL) {
         gy_mutex_unlock(&doors_lock);
     }
@@ -66,7 +66,7 @@ void gy_doors_release(void)
     gy_mutex_unlock(&doors_lock);
 }
 
-static void free_door(gy_door *door)
+static void free_door(gy_mpi_context *door)
 {
     gy_pulls_forget(door);
     gy_comm_free(door->coll);
@@ -82,8 +82,8 @@ void gy_doors_sweep(void)
         return;
     }
     gy_mutex_lock(&doors_lock);
-    for (gy_door **at = &doors; *at != NULL;) {
-        gy_door *door = *at;
+    for (gy_mpi_context **at = &doors; *at != NULL;) {
+        gy_mpi_context *door = *at;
         /* acquire: with the release in forget_comm */
         bool is_idle = atomic_load_explicit(&door->is_freed, memory_order_acquire);
         if (is_idle) {
@@ -110,7 +110,7 @@ static int forget_comm(MPI_Comm comm, int key, void *value, void *extra)
     (void)extra;
     atomic_fetch_add_explicit(&generation, 1, memory_order_release);
     if (is_door(value)) {
-        gy_door *door = value;
+        gy_mpi_context *door = value;
         atomic_store_explicit(&door->is_freed, true, memory_order_release);
         atomic_fetch_add_explicit(&freed, 1, memory_order_release);
     }
@@ -136,10 +136,10 @@ static size_t pool_bytes_for(int ranks)
 static invitation invite(int ranks)
 {
     invitation made = {.host = gy_mpi_host_identity(), .process = (int)getpid(), .segment = -1};
-    gy_segment_options options = {.ranks = ranks,
-                                  .pool_bytes = pool_bytes_for(ranks),
-                                  .host_cores = gy_mpi_is_crowded() ? 1 : ranks};
-    if (gy_segment_make(&options, &made.segment) != GY_OK) {
+    gy_transport_segment_options options = {.ranks = ranks,
+                                            .pool_bytes = pool_bytes_for(ranks),
+                                            .host_cores = gy_mpi_is_crowded() ? 1 : ranks};
+    if (gy_transport_segment_make(&options, &made.segment) != GY_OK) {
         made.segment = -1;
     }
     return made;
@@ -172,30 +172,30 @@ static const char *skip_text(uint8_t why)
     return text;
 }
 
-void gy_door_skip(gy_door *door, gy_mpi_why why, gy_pull_kind kind)
+void gy_mpi_context_skip(gy_mpi_context *door, gy_mpi_why why, gy_pull_kind kind)
 {
     gy_comm_skip(door->coll, (uint8_t)((unsigned)why << WHY_SHIFT | (unsigned)kind));
 }
 
-void gy_door_leave(gy_door *door, gy_pull_kind kind)
+void gy_mpi_context_leave(gy_mpi_context *door, gy_pull_kind kind)
 {
     gy_mpi_count(false);
     if (door != NULL) {
-        gy_door_skip(door, GY_WHY_LEFT, kind);
+        gy_mpi_context_skip(door, GY_WHY_LEFT, kind);
     }
 }
 
-int gy_door_refuse(gy_door *door, gy_pull_kind kind, int code)
+int gy_mpi_context_refuse(gy_mpi_context *door, gy_pull_kind kind, int code)
 {
     gy_mpi_count(false);
-    gy_door_skip(door, GY_WHY_WRONG, kind);
+    gy_mpi_context_skip(door, GY_WHY_WRONG, kind);
     (void)PMPI_Comm_call_errhandler(door->comm, code);
     return code;
 }
 
 /* ---- Making: the ranks meet ---- */
 
-static gy_status open_coll(gy_door *door, const invitation *where)
+static gy_status open_coll(gy_mpi_context *door, const invitation *where)
 {
     GY_TRY(gy_shm_open_process(where->process, where->segment, door->rank, gy_env_real(),
                                &door->transport));
@@ -208,9 +208,9 @@ static gy_status open_coll(gy_door *door, const invitation *where)
 }
 
 /* NULL: this rank cannot, the error text says why. */
-static gy_door *make_door(MPI_Comm comm, int rank, int size, const invitation *where)
+static gy_mpi_context *make_door(MPI_Comm comm, int rank, int size, const invitation *where)
 {
-    gy_door *door = gy_alloc_zero("mpi.door", 1, sizeof(*door));
+    gy_mpi_context *door = gy_alloc_zero("mpi.door", 1, sizeof(*door));
     uint64_t *seen = gy_alloc_zero("mpi.door", (size_t)size, sizeof(*seen));
     if (door == NULL || seen == NULL) {
         gy_free(seen);
@@ -240,7 +240,7 @@ static void warn_once(bool is_same_host)
 }
 
 /* All ranks of `comm` are here. NULL on all of them when one cannot. */
-static gy_door *meet(MPI_Comm comm, int rank, int size)
+static gy_mpi_context *meet(MPI_Comm comm, int rank, int size)
 {
     invitation where = {.segment = -1};
     if (rank == 0) {
@@ -250,7 +250,7 @@ static gy_door *meet(MPI_Comm comm, int rank, int size)
         return NULL;
     }
     bool is_same_host = where.host == gy_mpi_host_identity();
-    gy_door *door = NULL;
+    gy_mpi_context *door = NULL;
     if (is_same_host && where.segment >= 0) {
         door = make_door(comm, rank, size, &where);
     }
@@ -273,7 +273,7 @@ static void attach(MPI_Comm comm)
 {
     int is_inter = 0, size = 0, rank = 0;
     gy_doors_sweep();
-    gy_door *door = NULL;
+    gy_mpi_context *door = NULL;
     if (PMPI_Comm_test_inter(comm, &is_inter) == MPI_SUCCESS && !is_inter &&
         PMPI_Comm_size(comm, &size) == MPI_SUCCESS && size > 1 && size <= GY_RANKS_MAX &&
         PMPI_Comm_rank(comm, &rank) == MPI_SUCCESS && gy_roster_covers(comm)) {
@@ -294,7 +294,7 @@ static void attach(MPI_Comm comm)
 typedef struct memory {
     MPI_Comm comm;
     uint64_t generation; /* + 1; 0: nothing is remembered */
-    gy_door *door;
+    gy_mpi_context *door;
 } memory;
 
 /* One collective more has come without a door: alike on all ranks. What stands there now. */
@@ -317,12 +317,12 @@ static void *count_call(MPI_Comm comm, const char *before, bool is_blocking)
     attach(comm);
     (void)PMPI_Comm_get_attr(comm, keyval, (void *)&value, &is_set);
     if (is_set && is_door(value)) {
-        ((gy_door *)value)->has_left = has_posted;
+        ((gy_mpi_context *)value)->has_left = has_posted;
     }
     return is_set ? value : NULL;
 }
 
-static gy_door *look_up(MPI_Comm comm, bool may_attach)
+static gy_mpi_context *look_up(MPI_Comm comm, bool may_attach)
 {
     void *value = NULL;
     int is_set = 0;
@@ -336,7 +336,7 @@ static gy_door *look_up(MPI_Comm comm, bool may_attach)
     return is_door(value) ? value : NULL;
 }
 
-gy_door *gy_door_of(MPI_Comm comm, bool may_attach, const void *caller)
+gy_mpi_context *gy_mpi_context_of(MPI_Comm comm, bool may_attach, const void *caller)
 {
     static _Thread_local memory last;
     uint64_t now = atomic_load_explicit(&generation, memory_order_acquire) + 1;
@@ -346,13 +346,13 @@ gy_door *gy_door_of(MPI_Comm comm, bool may_attach, const void *caller)
     if (last.comm == comm && last.generation == now && last.door != NULL) {
         return last.door;
     }
-    gy_door *door = look_up(comm, may_attach);
+    gy_mpi_context *door = look_up(comm, may_attach);
     now = atomic_load_explicit(&generation, memory_order_acquire) + 1;
     last = (memory){.comm = comm, .generation = now, .door = door};
     return door;
 }
 
-bool gy_door_has_left(MPI_Comm comm)
+bool gy_mpi_context_has_left(MPI_Comm comm)
 {
     void *value = NULL;
     int is_set = 0;
@@ -360,10 +360,10 @@ bool gy_door_has_left(MPI_Comm comm)
         PMPI_Comm_get_attr(comm, keyval, (void *)&value, &is_set) != MPI_SUCCESS || !is_set) {
         return false;
     }
-    return is_posted(value) || (is_door(value) && ((const gy_door *)value)->has_left);
+    return is_posted(value) || (is_door(value) && ((const gy_mpi_context *)value)->has_left);
 }
 
-int gy_door_fail(const gy_door *door, gy_status status)
+int gy_mpi_context_fail(const gy_mpi_context *door, gy_status status)
 {
     int code = status == GY_NOMEM      ? MPI_ERR_NO_MEM
                : status == GY_MISMATCH ? MPI_ERR_TRUNCATE

@@ -26,7 +26,7 @@
 
 /** How elements are combined. */
 typedef struct gy_mpi_fold {
-    gy_combine combine;
+    gy_coll_combine combine;
     size_t item_bytes; /* of what `combine` counts */
     size_t items;      /* of those in an MPI element: 2 for a sum of complex numbers */
     gy_dtype dtype;
@@ -102,12 +102,12 @@ typedef enum gy_pull_kind {
     GY_PULL_BARRIER,
 } gy_pull_kind;
 
-typedef struct gy_door gy_door;
+typedef struct gy_mpi_context gy_mpi_context;
 
 /** A collective in the pull form. */
 typedef struct gy_pull {
     struct gy_pull *next;
-    gy_door *door;
+    gy_mpi_context *door;
     gy_pull_kind kind;
     int root;
     uint64_t number;
@@ -137,7 +137,7 @@ void gy_pulls_progress(void);
 /** Requests posted and not over, of this process. */
 bool gy_pulls_are_flying(void);
 /** A door is about to go: give its memory back, forget pulls that are not over. */
-void gy_pulls_forget(gy_door *door);
+void gy_pulls_forget(gy_mpi_context *door);
 /** Look whether the peers of doors with pulls in flight are alive; call it now and then. */
 void gy_pulls_check(void);
 
@@ -171,7 +171,8 @@ enum { GY_MPI_LEFT = -1 }; /* no code of MPI's */
  * @return MPI_SUCCESS taken over; GY_MPI_LEFT it stays with the library, on all ranks alike (or
  * there is no door); else this rank's arguments are wrong: the class of the error
  */
-int gy_mpi_prepare(gy_door *door, gy_pull_kind kind, const gy_mpi_call *call, gy_pull *pull);
+int gy_mpi_prepare(gy_mpi_context *door, gy_pull_kind kind, const gy_mpi_call *call,
+                   gy_pull *pull);
 
 /* ---- blocking.c, nonblocking.c ---- */
 
@@ -183,8 +184,8 @@ int gy_mpi_post(const gy_pull *pull, int code, MPI_Request *request);
 /* ---- door.c ---- */
 
 /** A communicator's, kept with it as an attribute. */
-struct gy_door {
-    gy_door *next; /* of all */
+struct gy_mpi_context {
+    gy_mpi_context *next; /* of all */
     MPI_Comm comm;
     int rank, size;
     gy_comm *coll;
@@ -208,13 +209,13 @@ void gy_doors_close(void);
  * to make one if there is none, which they do once they have called often enough. `caller`: the
  * library itself has no doors.
  */
-gy_door *gy_door_of(MPI_Comm comm, bool may_attach, const void *caller);
+gy_mpi_context *gy_mpi_context_of(MPI_Comm comm, bool may_attach, const void *caller);
 /** In an entry that programs call. */
 #define GY_DOOR_OF(comm, may_attach)                                                           \
-    gy_door_of((comm), (may_attach), __builtin_return_address(0))
+    gy_mpi_context_of((comm), (may_attach), __builtin_return_address(0))
 
 /** Has the library nonblocking collectives of a communicator that came too early for a door? */
-bool gy_door_has_left(MPI_Comm comm);
+bool gy_mpi_context_has_left(MPI_Comm comm);
 
 /** Why this rank takes no part in a collective of Gyre's. */
 typedef enum gy_mpi_why {
@@ -224,19 +225,19 @@ typedef enum gy_mpi_why {
 } gy_mpi_why;
 
 /** The next number of the door is none of Gyre's communicator's here. */
-void gy_door_skip(gy_door *door, gy_mpi_why why, gy_pull_kind kind);
+void gy_mpi_context_skip(gy_mpi_context *door, gy_mpi_why why, gy_pull_kind kind);
 /** A call that goes to the library; door NULL: that has none. */
-void gy_door_leave(gy_door *door, gy_pull_kind kind);
+void gy_mpi_context_leave(gy_mpi_context *door, gy_pull_kind kind);
 /** A call whose arguments are wrong: `code` to the communicator's handler, and back. */
-int gy_door_refuse(gy_door *door, gy_pull_kind kind, int code);
+int gy_mpi_context_refuse(gy_mpi_context *door, gy_pull_kind kind, int code);
 /** Tell a failure (this thread's error text) to the communicator's handler; an MPI code. */
-int gy_door_fail(const gy_door *door, gy_status status);
+int gy_mpi_context_fail(const gy_mpi_context *door, gy_status status);
 /** Free the doors whose communicators are gone and that have no pulls left. */
 void gy_doors_sweep(void);
 
 /** All doors, for whoever drives them, then release; NULL (nothing held) when there are none or
  * another thread is at it. */
-gy_door *gy_doors_hold(void);
+gy_mpi_context *gy_doors_hold(void);
 void gy_doors_release(void);
 
 /* ---- roster.c: ranks that have Gyre in front ---- */

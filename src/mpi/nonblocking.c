@@ -6,7 +6,7 @@ int gy_mpi_post(const gy_pull *pull, int code, MPI_Request *request)
 {
     code = code == MPI_SUCCESS && request == NULL ? MPI_ERR_ARG : code;
     if (code != MPI_SUCCESS) {
-        return gy_door_refuse(pull->door, pull->kind, code);
+        return gy_mpi_context_refuse(pull->door, pull->kind, code);
     }
     gy_mpi_count(true);
     return gy_pull_post(pull, request);
@@ -19,10 +19,10 @@ GY_MPI_API int MPI_Iallreduce(const void *sendbuf, void *recvbuf, int count,
     gy_pull pull;
     gy_mpi_call call = {
         .send = sendbuf, .recv = recvbuf, .recv_count = count, .recv_type = datatype, .op = op};
-    gy_door *door = GY_DOOR_OF(comm, false);
+    gy_mpi_context *door = GY_DOOR_OF(comm, false);
     int code = gy_mpi_prepare(door, GY_PULL_ALLREDUCE, &call, &pull);
     if (code == GY_MPI_LEFT) {
-        gy_door_leave(door, GY_PULL_ALLREDUCE);
+        gy_mpi_context_leave(door, GY_PULL_ALLREDUCE);
         return gy_pmpi.Iallreduce(sendbuf, recvbuf, count, datatype, op, comm, request);
     }
     return gy_mpi_post(&pull, code, request);
@@ -39,10 +39,10 @@ GY_MPI_API int MPI_Ireduce(const void *sendbuf, void *recvbuf, int count, MPI_Da
                         .recv_type = datatype,
                         .op = op,
                         .root = root};
-    gy_door *door = GY_DOOR_OF(comm, false);
+    gy_mpi_context *door = GY_DOOR_OF(comm, false);
     int code = gy_mpi_prepare(door, GY_PULL_REDUCE, &call, &pull);
     if (code == GY_MPI_LEFT) {
-        gy_door_leave(door, GY_PULL_REDUCE);
+        gy_mpi_context_leave(door, GY_PULL_REDUCE);
         return gy_pmpi.Ireduce(sendbuf, recvbuf, count, datatype, op, root, comm, request);
     }
     return gy_mpi_post(&pull, code, request);
@@ -59,10 +59,10 @@ GY_MPI_API int MPI_Ireduce_scatter_block(const void *sendbuf, void *recvbuf, int
                         .recv_count = recvcount,
                         .recv_type = datatype,
                         .op = op};
-    gy_door *door = GY_DOOR_OF(comm, false);
+    gy_mpi_context *door = GY_DOOR_OF(comm, false);
     int code = gy_mpi_prepare(door, GY_PULL_REDUCE_SCATTER, &call, &pull);
     if (code == GY_MPI_LEFT) {
-        gy_door_leave(door, GY_PULL_REDUCE_SCATTER);
+        gy_mpi_context_leave(door, GY_PULL_REDUCE_SCATTER);
         return gy_pmpi.Ireduce_scatter_block(sendbuf, recvbuf, recvcount, datatype, op, comm,
                                              request);
     }
@@ -81,10 +81,10 @@ GY_MPI_API int MPI_Ireduce_scatter(const void *sendbuf, void *recvbuf, const int
                         .lacks_counts = recvcounts == NULL,
                         .recv_type = datatype,
                         .op = op};
-    gy_door *door = GY_DOOR_OF(comm, false);
+    gy_mpi_context *door = GY_DOOR_OF(comm, false);
     int code = gy_mpi_prepare(door, GY_PULL_REDUCE_SCATTER, &call, &pull);
     if (code == GY_MPI_LEFT) {
-        gy_door_leave(door, GY_PULL_REDUCE_SCATTER);
+        gy_mpi_context_leave(door, GY_PULL_REDUCE_SCATTER);
         return gy_pmpi.Ireduce_scatter(sendbuf, recvbuf, recvcounts, datatype, op, comm,
                                        request);
     }
@@ -98,10 +98,10 @@ GY_MPI_API int MPI_Ibcast(void *buffer, int count, MPI_Datatype datatype, int ro
     gy_pull pull;
     gy_mpi_call call = {
         .recv = buffer, .recv_count = count, .recv_type = datatype, .root = root};
-    gy_door *door = GY_DOOR_OF(comm, false);
+    gy_mpi_context *door = GY_DOOR_OF(comm, false);
     int code = gy_mpi_prepare(door, GY_PULL_BROADCAST, &call, &pull);
     if (code == GY_MPI_LEFT) {
-        gy_door_leave(door, GY_PULL_BROADCAST);
+        gy_mpi_context_leave(door, GY_PULL_BROADCAST);
         return gy_pmpi.Ibcast(buffer, count, datatype, root, comm, request);
     }
     return gy_mpi_post(&pull, code, request);
@@ -119,10 +119,10 @@ GY_MPI_API int MPI_Iallgather(const void *sendbuf, int sendcount, MPI_Datatype s
                         .recv_count = recvcount,
                         .send_type = sendtype,
                         .recv_type = recvtype};
-    gy_door *door = GY_DOOR_OF(comm, false);
+    gy_mpi_context *door = GY_DOOR_OF(comm, false);
     int code = gy_mpi_prepare(door, GY_PULL_ALLGATHER, &call, &pull);
     if (code == GY_MPI_LEFT) {
-        gy_door_leave(door, GY_PULL_ALLGATHER);
+        gy_mpi_context_leave(door, GY_PULL_ALLGATHER);
         return gy_pmpi.Iallgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
                                   comm, request);
     }
@@ -143,10 +143,10 @@ GY_MPI_API int MPI_Iallgatherv(const void *sendbuf, int sendcount, MPI_Datatype 
                         .lacks_counts = recvcounts == NULL,
                         .send_type = sendtype,
                         .recv_type = recvtype};
-    gy_door *door = GY_DOOR_OF(comm, false);
+    gy_mpi_context *door = GY_DOOR_OF(comm, false);
     int code = gy_mpi_prepare(door, GY_PULL_ALLGATHER, &call, &pull);
     if (code == GY_MPI_LEFT) {
-        gy_door_leave(door, GY_PULL_ALLGATHER);
+        gy_mpi_context_leave(door, GY_PULL_ALLGATHER);
         return gy_pmpi.Iallgatherv(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs,
                                    recvtype, comm, request);
     }
@@ -165,10 +165,10 @@ GY_MPI_API int MPI_Ialltoall(const void *sendbuf, int sendcount, MPI_Datatype se
                         .recv_count = recvcount,
                         .send_type = sendtype,
                         .recv_type = recvtype};
-    gy_door *door = GY_DOOR_OF(comm, false);
+    gy_mpi_context *door = GY_DOOR_OF(comm, false);
     int code = gy_mpi_prepare(door, GY_PULL_ALLTOALL, &call, &pull);
     if (code == GY_MPI_LEFT) {
-        gy_door_leave(door, GY_PULL_ALLTOALL);
+        gy_mpi_context_leave(door, GY_PULL_ALLTOALL);
         return gy_pmpi.Ialltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
                                  comm, request);
     }
@@ -180,10 +180,10 @@ GY_MPI_API int MPI_Ibarrier(MPI_Comm comm, MPI_Request *request)
 {
     gy_pull pull;
     gy_mpi_call call = {.root = 0};
-    gy_door *door = GY_DOOR_OF(comm, false);
+    gy_mpi_context *door = GY_DOOR_OF(comm, false);
     int code = gy_mpi_prepare(door, GY_PULL_BARRIER, &call, &pull);
     if (code == GY_MPI_LEFT) {
-        gy_door_leave(door, GY_PULL_BARRIER);
+        gy_mpi_context_leave(door, GY_PULL_BARRIER);
         return gy_pmpi.Ibarrier(comm, request);
     }
     return gy_mpi_post(&pull, code, request);

@@ -38,13 +38,13 @@ bool gy_pulls_are_flying(void)
     return atomic_load_explicit(&flying, memory_order_acquire) > 0;
 }
 
-static _Atomic uint64_t *word_of(const gy_door *door, int rank, int index)
+static _Atomic uint64_t *word_of(const gy_mpi_context *door, int rank, int index)
 {
     return &gy_shared_words(door->shared, rank)[index].value;
 }
 
 /* `place` is an offset + 1. */
-static card *card_at(const gy_door *door, int rank, uint64_t place)
+static card *card_at(const gy_mpi_context *door, int rank, uint64_t place)
 {
     GY_ASSERT(place > 0 && place <= door->shared->pool_bytes);
     return (card *)(void *)(gy_shared_pool(door->shared, rank) + place - 1);
@@ -58,7 +58,7 @@ static const uint8_t *data_of(const gy_pull *pull, int rank)
 /* ---- Publishing ---- */
 
 /* Give back own cards that no peer needs any more; all of them when the door goes. */
-static void reclaim(gy_door *door, uint64_t below)
+static void reclaim(gy_mpi_context *door, uint64_t below)
 {
     while (door->own_first != 0) {
         card *oldest = card_at(door, door->rank, door->own_first);
@@ -70,7 +70,7 @@ static void reclaim(gy_door *door, uint64_t below)
     }
 }
 
-static uint64_t seen_by_all(const gy_door *door)
+static uint64_t seen_by_all(const gy_mpi_context *door)
 {
     uint64_t least = UINT64_MAX;
     for (int rank = 0; rank < door->size; rank++) {
@@ -93,7 +93,7 @@ static uint32_t combine_of(const gy_pull *pull)
 
 gy_status gy_pull_start(gy_pull *pull)
 {
-    gy_door *door = pull->door;
+    gy_mpi_context *door = pull->door;
     uint8_t *pool = gy_shared_pool(door->shared, door->rank);
     gy_mutex_lock(&door->lock);
     reclaim(door, seen_by_all(door));
@@ -132,7 +132,7 @@ gy_status gy_pull_start(gy_pull *pull)
     }
     door->last = pull;
     gy_mutex_unlock(&door->lock);
-    gy_door_skip(door, GY_WHY_POSTED, pull->kind);
+    gy_mpi_context_skip(door, GY_WHY_POSTED, pull->kind);
     return GY_OK;
 }
 
@@ -141,7 +141,7 @@ gy_status gy_pull_start(gy_pull *pull)
 typedef enum presence { ABSENT, PRESENT, ASTRAY } presence;
 
 /* Go on along the cards of `rank` to that of the pull. ASTRAY: it has none for this number. */
-static presence find_card(gy_door *door, const gy_pull *pull, int rank)
+static presence find_card(gy_mpi_context *door, const gy_pull *pull, int rank)
 {
     /* First: who is past the number has published its card before, or never will. */
     bool is_past = gy_comm_ended_by(door->coll, rank) >= pull->number;
@@ -257,7 +257,7 @@ static int take_all(const gy_pull *pull)
 }
 
 /* Cards below it are read no more: where a rank went astray its last one still is. */
-static uint64_t seen_here(const gy_door *door, const gy_pull *pull)
+static uint64_t seen_here(const gy_mpi_context *door, const gy_pull *pull)
 {
     uint64_t least = pull->number;
     for (int rank = 0; rank < door->size; rank++) {
@@ -268,7 +268,7 @@ static uint64_t seen_here(const gy_door *door, const gy_pull *pull)
 }
 
 /* False: not all ranks have started it. */
-static bool finish(gy_door *door, gy_pull *pull)
+static bool finish(gy_mpi_context *door, gy_pull *pull)
 {
     for (; pull->present < door->size; pull->present++) {
         presence found = find_card(door, pull, pull->present);
@@ -293,7 +293,7 @@ static bool finish(gy_door *door, gy_pull *pull)
 }
 
 /* What has ended, in order; `code` not MPI_SUCCESS: what has not, ends with it. */
-static gy_pull *end_pulls(gy_door *door, int code) GY_REQUIRES(door->lock)
+static gy_pull *end_pulls(gy_mpi_context *door, int code) GY_REQUIRES(door->lock)
 {
     gy_pull *ended = NULL, **last = &ended;
     while (door->first != NULL) {
@@ -377,8 +377,8 @@ static void complete(gy_pull *ended)
 static void walk_doors(bool is_check)
 {
     gy_pull *ended = NULL, **last = &ended;
-    gy_door *first = gy_doors_hold();
-    for (gy_door *door = first; door != NULL; door = door->next) {
+    gy_mpi_context *first = gy_doors_hold();
+    for (gy_mpi_context *door = first; door != NULL; door = door->next) {
         if (!gy_mutex_try(&door->lock)) {
             continue;
         }
@@ -435,22 +435,22 @@ static gy_status keep_arguments(gy_pull *pull)
 
 int gy_pull_post(const gy_pull *pull, MPI_Request *request)
 {
-    gy_door *door = pull->door;
+    gy_mpi_context *door = pull->door;
     gy_pull *kept = gy_alloc("mpi.pull", sizeof(*kept));
     if (kept == NULL) {
-        return gy_door_refuse(door, pull->kind, MPI_ERR_NO_MEM);
+        return gy_mpi_context_refuse(door, pull->kind, MPI_ERR_NO_MEM);
     }
     *kept = *pull;
     gy_status status = keep_arguments(kept);
     if (status != GY_OK) {
         gy_free(kept);
-        return gy_door_refuse(door, pull->kind, MPI_ERR_NO_MEM);
+        return gy_mpi_context_refuse(door, pull->kind, MPI_ERR_NO_MEM);
     }
     int code =
         PMPI_Grequest_start(query_request, free_request, cancel_request, kept, &kept->request);
     if (code != MPI_SUCCESS) {
         free_pull(kept);
-        return gy_door_refuse(door, pull->kind, code);
+        return gy_mpi_context_refuse(door, pull->kind, code);
     }
     MPI_Request made = kept->request;
     atomic_fetch_add_explicit(&flying, 1, memory_order_acq_rel);
@@ -458,8 +458,8 @@ int gy_pull_post(const gy_pull *pull, MPI_Request *request)
     if (status != GY_OK) {
         complete(kept);
         (void)gy_pmpi.Request_free(&made);
-        gy_door_skip(door, GY_WHY_WRONG, pull->kind);
-        return gy_door_fail(door, status);
+        gy_mpi_context_skip(door, GY_WHY_WRONG, pull->kind);
+        return gy_mpi_context_fail(door, status);
     }
     *request = made;
     gy_pulls_progress();
@@ -469,7 +469,7 @@ int gy_pull_post(const gy_pull *pull, MPI_Request *request)
 /* ---- Blocking ---- */
 
 /* True when it is over. Requests posted before end on the way. */
-static bool step(gy_door *door, const gy_pull *pull, int code)
+static bool step(gy_mpi_context *door, const gy_pull *pull, int code)
 {
     gy_mutex_lock(&door->lock);
     gy_pull *ended = end_pulls(door, code);
@@ -481,12 +481,12 @@ static bool step(gy_door *door, const gy_pull *pull, int code)
 
 int gy_pull_run(gy_pull *pull)
 {
-    gy_door *door = pull->door;
+    gy_mpi_context *door = pull->door;
     int64_t check_ns = 0;
     gy_status status = gy_pull_start(pull);
     if (status != GY_OK) {
-        gy_door_skip(door, GY_WHY_WRONG, pull->kind);
-        return gy_door_fail(door, status);
+        gy_mpi_context_skip(door, GY_WHY_WRONG, pull->kind);
+        return gy_mpi_context_fail(door, status);
     }
     for (unsigned round = 1; !step(door, pull, MPI_SUCCESS); round++) {
         if (gy_mpi_is_crowded() || round > PATIENT_ROUNDS) {
@@ -500,7 +500,7 @@ int gy_pull_run(gy_pull *pull)
         }
         check_ns = gy_now_ns(gy_env_real()) + CHECK_EVERY_NS;
         if (gy_transport_check(door->transport, -1) < 0 && step(door, pull, MPI_ERR_OTHER)) {
-            return gy_door_fail(door, GY_PEER);
+            return gy_mpi_context_fail(door, GY_PEER);
         }
     }
     if (pull->code != MPI_SUCCESS) {
@@ -509,7 +509,7 @@ int gy_pull_run(gy_pull *pull)
     return pull->code;
 }
 
-void gy_pulls_forget(gy_door *door)
+void gy_pulls_forget(gy_mpi_context *door)
 {
     while (door->first != NULL) {
         gy_pull *pull = door->first;

@@ -130,11 +130,12 @@ static bool are_hosts_whole(const gy_foreign_place *place)
 static bool share_memory(gy_foreign_place *place, MPI_Comm host)
 {
     int where[2] = {(int)getpid(), -1};
-    gy_segment_options options = {.ranks = place->host_ranks,
-                                  .first_rank = place->first_rank,
-                                  .run_size = place->size,
-                                  .host_cores = place->host_cores};
-    if (place->rank == place->first_rank && gy_segment_make(&options, &segment) == GY_OK) {
+    gy_transport_segment_options options = {.ranks = place->host_ranks,
+                                            .first_rank = place->first_rank,
+                                            .run_size = place->size,
+                                            .host_cores = place->host_cores};
+    if (place->rank == place->first_rank &&
+        gy_transport_segment_make(&options, &segment) == GY_OK) {
         where[1] = segment;
     }
     (void)gy_pmpi.Bcast(where, 2, MPI_INT, 0, host);

@@ -141,11 +141,11 @@ LOGIC_OF(uint32_t, 32)
 LOGIC_OF(uint64_t, 64)
 
 /* `bytes` is the width of a number. */
-static gy_combine logic_of(MPI_Op op, size_t bytes)
+static gy_coll_combine logic_of(MPI_Op op, size_t bytes)
 {
-    static const gy_combine loops[3][4] = {{and_8, and_16, and_32, and_64},
-                                           {or_8, or_16, or_32, or_64},
-                                           {xor_8, xor_16, xor_32, xor_64}};
+    static const gy_coll_combine loops[3][4] = {{and_8, and_16, and_32, and_64},
+                                                {or_8, or_16, or_32, or_64},
+                                                {xor_8, xor_16, xor_32, xor_64}};
     size_t width = bytes == 1 ? 0 : bytes == 2 ? 1 : bytes == 4 ? 2 : 3;
     if (op == MPI_LAND) {
         return loops[0][width];
@@ -202,7 +202,7 @@ bool gy_mpi_fold_of(MPI_Datatype type, MPI_Op op, gy_mpi_fold *fold)
         .item_bytes = bytes, .items = known->group == COMPLEX ? 2 : 1, .dtype = known->dtype};
     if ((has_numbers && arithmetic_of(op, &reduction)) ||
         (has_bits && bits_of(op, &reduction))) {
-        fold->combine = gy_combine_of(known->dtype, reduction);
+        fold->combine = gy_coll_combine_of(known->dtype, reduction);
         fold->reduction = reduction;
         fold->is_plain = true;
     } else if (has_logic) {

@@ -10,10 +10,10 @@ GY_MPI_API int MPI_Allreduce_c(const void *sendbuf, void *recvbuf, MPI_Count cou
     gy_pull pull;
     gy_mpi_call call = {
         .send = sendbuf, .recv = recvbuf, .recv_count = count, .recv_type = datatype, .op = op};
-    gy_door *door = GY_DOOR_OF(comm, true);
+    gy_mpi_context *door = GY_DOOR_OF(comm, true);
     int code = gy_mpi_prepare(door, GY_PULL_ALLREDUCE, &call, &pull);
     if (code == GY_MPI_LEFT) {
-        gy_door_leave(door, GY_PULL_ALLREDUCE);
+        gy_mpi_context_leave(door, GY_PULL_ALLREDUCE);
         return gy_pmpi.Allreduce_c(sendbuf, recvbuf, count, datatype, op, comm);
     }
     return gy_mpi_run(&pull, code);
@@ -30,10 +30,10 @@ GY_MPI_API int MPI_Reduce_c(const void *sendbuf, void *recvbuf, MPI_Count count,
                         .recv_type = datatype,
                         .op = op,
                         .root = root};
-    gy_door *door = GY_DOOR_OF(comm, true);
+    gy_mpi_context *door = GY_DOOR_OF(comm, true);
     int code = gy_mpi_prepare(door, GY_PULL_REDUCE, &call, &pull);
     if (code == GY_MPI_LEFT) {
-        gy_door_leave(door, GY_PULL_REDUCE);
+        gy_mpi_context_leave(door, GY_PULL_REDUCE);
         return gy_pmpi.Reduce_c(sendbuf, recvbuf, count, datatype, op, root, comm);
     }
     return gy_mpi_run(&pull, code);
@@ -50,10 +50,10 @@ GY_MPI_API int MPI_Reduce_scatter_block_c(const void *sendbuf, void *recvbuf,
                         .recv_count = recvcount,
                         .recv_type = datatype,
                         .op = op};
-    gy_door *door = GY_DOOR_OF(comm, true);
+    gy_mpi_context *door = GY_DOOR_OF(comm, true);
     int code = gy_mpi_prepare(door, GY_PULL_REDUCE_SCATTER, &call, &pull);
     if (code == GY_MPI_LEFT) {
-        gy_door_leave(door, GY_PULL_REDUCE_SCATTER);
+        gy_mpi_context_leave(door, GY_PULL_REDUCE_SCATTER);
         return gy_pmpi.Reduce_scatter_block_c(sendbuf, recvbuf, recvcount, datatype, op, comm);
     }
     return gy_mpi_run(&pull, code);
@@ -71,10 +71,10 @@ GY_MPI_API int MPI_Reduce_scatter_c(const void *sendbuf, void *recvbuf,
                         .lacks_counts = recvcounts == NULL,
                         .recv_type = datatype,
                         .op = op};
-    gy_door *door = GY_DOOR_OF(comm, true);
+    gy_mpi_context *door = GY_DOOR_OF(comm, true);
     int code = gy_mpi_prepare(door, GY_PULL_REDUCE_SCATTER, &call, &pull);
     if (code == GY_MPI_LEFT) {
-        gy_door_leave(door, GY_PULL_REDUCE_SCATTER);
+        gy_mpi_context_leave(door, GY_PULL_REDUCE_SCATTER);
         return gy_pmpi.Reduce_scatter_c(sendbuf, recvbuf, recvcounts, datatype, op, comm);
     }
     return gy_mpi_run(&pull, code);
@@ -87,10 +87,10 @@ GY_MPI_API int MPI_Bcast_c(void *buffer, MPI_Count count, MPI_Datatype datatype,
     gy_pull pull;
     gy_mpi_call call = {
         .recv = buffer, .recv_count = count, .recv_type = datatype, .root = root};
-    gy_door *door = GY_DOOR_OF(comm, true);
+    gy_mpi_context *door = GY_DOOR_OF(comm, true);
     int code = gy_mpi_prepare(door, GY_PULL_BROADCAST, &call, &pull);
     if (code == GY_MPI_LEFT) {
-        gy_door_leave(door, GY_PULL_BROADCAST);
+        gy_mpi_context_leave(door, GY_PULL_BROADCAST);
         return gy_pmpi.Bcast_c(buffer, count, datatype, root, comm);
     }
     return gy_mpi_run(&pull, code);
@@ -108,10 +108,10 @@ GY_MPI_API int MPI_Allgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Dat
                         .recv_count = recvcount,
                         .send_type = sendtype,
                         .recv_type = recvtype};
-    gy_door *door = GY_DOOR_OF(comm, true);
+    gy_mpi_context *door = GY_DOOR_OF(comm, true);
     int code = gy_mpi_prepare(door, GY_PULL_ALLGATHER, &call, &pull);
     if (code == GY_MPI_LEFT) {
-        gy_door_leave(door, GY_PULL_ALLGATHER);
+        gy_mpi_context_leave(door, GY_PULL_ALLGATHER);
         return gy_pmpi.Allgather_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
                                    comm);
     }
@@ -132,10 +132,10 @@ GY_MPI_API int MPI_Allgatherv_c(const void *sendbuf, MPI_Count sendcount, MPI_Da
                         .lacks_counts = recvcounts == NULL,
                         .send_type = sendtype,
                         .recv_type = recvtype};
-    gy_door *door = GY_DOOR_OF(comm, true);
+    gy_mpi_context *door = GY_DOOR_OF(comm, true);
     int code = gy_mpi_prepare(door, GY_PULL_ALLGATHER, &call, &pull);
     if (code == GY_MPI_LEFT) {
-        gy_door_leave(door, GY_PULL_ALLGATHER);
+        gy_mpi_context_leave(door, GY_PULL_ALLGATHER);
         return gy_pmpi.Allgatherv_c(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs,
                                     recvtype, comm);
     }
@@ -154,10 +154,10 @@ GY_MPI_API int MPI_Alltoall_c(const void *sendbuf, MPI_Count sendcount, MPI_Data
                         .recv_count = recvcount,
                         .send_type = sendtype,
                         .recv_type = recvtype};
-    gy_door *door = GY_DOOR_OF(comm, true);
+    gy_mpi_context *door = GY_DOOR_OF(comm, true);
     int code = gy_mpi_prepare(door, GY_PULL_ALLTOALL, &call, &pull);
     if (code == GY_MPI_LEFT) {
-        gy_door_leave(door, GY_PULL_ALLTOALL);
+        gy_mpi_context_leave(door, GY_PULL_ALLTOALL);
         return gy_pmpi.Alltoall_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
                                   comm);
     }
@@ -172,10 +172,10 @@ GY_MPI_API int MPI_Iallreduce_c(const void *sendbuf, void *recvbuf, MPI_Count co
     gy_pull pull;
     gy_mpi_call call = {
         .send = sendbuf, .recv = recvbuf, .recv_count = count, .recv_type = datatype, .op = op};
-    gy_door *door = GY_DOOR_OF(comm, false);
+    gy_mpi_context *door = GY_DOOR_OF(comm, false);
     int code = gy_mpi_prepare(door, GY_PULL_ALLREDUCE, &call, &pull);
     if (code == GY_MPI_LEFT) {
-        gy_door_leave(door, GY_PULL_ALLREDUCE);
+        gy_mpi_context_leave(door, GY_PULL_ALLREDUCE);
         return gy_pmpi.Iallreduce_c(sendbuf, recvbuf, count, datatype, op, comm, request);
     }
     return gy_mpi_post(&pull, code, request);
@@ -193,10 +193,10 @@ GY_MPI_API int MPI_Ireduce_c(const void *sendbuf, void *recvbuf, MPI_Count count
                         .recv_type = datatype,
                         .op = op,
                         .root = root};
-    gy_door *door = GY_DOOR_OF(comm, false);
+    gy_mpi_context *door = GY_DOOR_OF(comm, false);
     int code = gy_mpi_prepare(door, GY_PULL_REDUCE, &call, &pull);
     if (code == GY_MPI_LEFT) {
-        gy_door_leave(door, GY_PULL_REDUCE);
+        gy_mpi_context_leave(door, GY_PULL_REDUCE);
         return gy_pmpi.Ireduce_c(sendbuf, recvbuf, count, datatype, op, root, comm, request);
     }
     return gy_mpi_post(&pull, code, request);
@@ -213,10 +213,10 @@ GY_MPI_API int MPI_Ireduce_scatter_block_c(const void *sendbuf, void *recvbuf,
                         .recv_count = recvcount,
                         .recv_type = datatype,
                         .op = op};
-    gy_door *door = GY_DOOR_OF(comm, false);
+    gy_mpi_context *door = GY_DOOR_OF(comm, false);
     int code = gy_mpi_prepare(door, GY_PULL_REDUCE_SCATTER, &call, &pull);
     if (code == GY_MPI_LEFT) {
-        gy_door_leave(door, GY_PULL_REDUCE_SCATTER);
+        gy_mpi_context_leave(door, GY_PULL_REDUCE_SCATTER);
         return gy_pmpi.Ireduce_scatter_block_c(sendbuf, recvbuf, recvcount, datatype, op, comm,
                                                request);
     }
@@ -235,10 +235,10 @@ GY_MPI_API int MPI_Ireduce_scatter_c(const void *sendbuf, void *recvbuf,
                         .lacks_counts = recvcounts == NULL,
                         .recv_type = datatype,
                         .op = op};
-    gy_door *door = GY_DOOR_OF(comm, false);
+    gy_mpi_context *door = GY_DOOR_OF(comm, false);
     int code = gy_mpi_prepare(door, GY_PULL_REDUCE_SCATTER, &call, &pull);
     if (code == GY_MPI_LEFT) {
-        gy_door_leave(door, GY_PULL_REDUCE_SCATTER);
+        gy_mpi_context_leave(door, GY_PULL_REDUCE_SCATTER);
         return gy_pmpi.Ireduce_scatter_c(sendbuf, recvbuf, recvcounts, datatype, op, comm,
                                          request);
     }
@@ -252,10 +252,10 @@ GY_MPI_API int MPI_Ibcast_c(void *buffer, MPI_Count count, MPI_Datatype datatype
     gy_pull pull;
     gy_mpi_call call = {
         .recv = buffer, .recv_count = count, .recv_type = datatype, .root = root};
-    gy_door *door = GY_DOOR_OF(comm, false);
+    gy_mpi_context *door = GY_DOOR_OF(comm, false);
     int code = gy_mpi_prepare(door, GY_PULL_BROADCAST, &call, &pull);
     if (code == GY_MPI_LEFT) {
-        gy_door_leave(door, GY_PULL_BROADCAST);
+        gy_mpi_context_leave(door, GY_PULL_BROADCAST);
         return gy_pmpi.Ibcast_c(buffer, count, datatype, root, comm, request);
     }
     return gy_mpi_post(&pull, code, request);
@@ -273,10 +273,10 @@ GY_MPI_API int MPI_Iallgather_c(const void *sendbuf, MPI_Count sendcount, MPI_Da
                         .recv_count = recvcount,
                         .send_type = sendtype,
                         .recv_type = recvtype};
-    gy_door *door = GY_DOOR_OF(comm, false);
+    gy_mpi_context *door = GY_DOOR_OF(comm, false);
     int code = gy_mpi_prepare(door, GY_PULL_ALLGATHER, &call, &pull);
     if (code == GY_MPI_LEFT) {
-        gy_door_leave(door, GY_PULL_ALLGATHER);
+        gy_mpi_context_leave(door, GY_PULL_ALLGATHER);
         return gy_pmpi.Iallgather_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
                                     comm, request);
     }
@@ -298,10 +298,10 @@ GY_MPI_API int MPI_Iallgatherv_c(const void *sendbuf, MPI_Count sendcount,
                         .lacks_counts = recvcounts == NULL,
                         .send_type = sendtype,
                         .recv_type = recvtype};
-    gy_door *door = GY_DOOR_OF(comm, false);
+    gy_mpi_context *door = GY_DOOR_OF(comm, false);
     int code = gy_mpi_prepare(door, GY_PULL_ALLGATHER, &call, &pull);
     if (code == GY_MPI_LEFT) {
-        gy_door_leave(door, GY_PULL_ALLGATHER);
+        gy_mpi_context_leave(door, GY_PULL_ALLGATHER);
         return gy_pmpi.Iallgatherv_c(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs,
                                      recvtype, comm, request);
     }
@@ -320,10 +320,10 @@ GY_MPI_API int MPI_Ialltoall_c(const void *sendbuf, MPI_Count sendcount, MPI_Dat
                         .recv_count = recvcount,
                         .send_type = sendtype,
                         .recv_type = recvtype};
-    gy_door *door = GY_DOOR_OF(comm, false);
+    gy_mpi_context *door = GY_DOOR_OF(comm, false);
     int code = gy_mpi_prepare(door, GY_PULL_ALLTOALL, &call, &pull);
     if (code == GY_MPI_LEFT) {
-        gy_door_leave(door, GY_PULL_ALLTOALL);
+        gy_mpi_context_leave(door, GY_PULL_ALLTOALL);
         return gy_pmpi.Ialltoall_c(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype,
                                    comm, request);
     }

@@ -208,7 +208,7 @@ static int div_placements(const gy_attributes *attributes, const gy_type *inputs
 /* ---- rows ---- */
 
 /* Same, broadcast from both sides, a scalar, an empty batch, integers. */
-static const gy_sample smooth_samples[] = {
+static const gy_ops_sample smooth_samples[] = {
     {.input_count = 2, .inputs = {GY_IN(-1, 1, 3, 4), GY_IN(-1, 1, 3, 4)}, .differentiable = 3},
     {.input_count = 2,
      .inputs = {GY_IN(-1, 1, 3, 1, 4), GY_IN(-1, 1, 2, 1)},
@@ -219,7 +219,7 @@ static const gy_sample smooth_samples[] = {
     {.input_count = 2, .inputs = {GY_IN_OF(GY_U8, 0, 200, 5), GY_IN_OF(GY_U8, 0, 200, 5)}},
 };
 
-static const gy_sample div_samples[] = {
+static const gy_ops_sample div_samples[] = {
     {.input_count = 2,
      .inputs = {GY_IN(-1, 1, 3, 4), GY_IN(0.5, 2, 3, 4)},
      .differentiable = 3},
@@ -230,7 +230,7 @@ static const gy_sample div_samples[] = {
     {.input_count = 2, .inputs = {GY_IN_OF(GY_I64, -50, 50, 3, 4), GY_IN_OF(GY_I64, -3, 3, 4)}},
 };
 
-static const gy_sample pow_samples[] = {
+static const gy_ops_sample pow_samples[] = {
     {.input_count = 2,
      .inputs = {GY_IN(0.5, 2, 3, 4), GY_IN(-2, 2, 3, 4)},
      .differentiable = 3},
@@ -238,7 +238,7 @@ static const gy_sample pow_samples[] = {
 };
 
 /* Values in disjoint grids, so that no difference is near 0. */
-static const gy_sample ordered_samples[] = {
+static const gy_ops_sample ordered_samples[] = {
     {.input_count = 2,
      .inputs = {GY_IN_DISTINCT(-1, 1, 3, 4), GY_IN_DISTINCT(-0.97, 1.03, 3, 4)},
      .differentiable = 3},
@@ -280,7 +280,7 @@ static gy_status pow_reference(const gy_kernel_call *call)
 ROW(pow, 0, pow_gradient, gy_placements_elementwise, pow_samples);
 
 /* Derivative 0 almost everywhere; the results are u8, so none is asked for in general. */
-static const gy_sample compare_samples[] = {
+static const gy_ops_sample compare_samples[] = {
     {.input_count = 2, .inputs = {GY_IN(-1, 1, 3, 4), GY_IN(-1, 1, 3, 4)}},
     {.input_count = 2, .inputs = {GY_IN(-1, 1, 3, 1, 4), GY_IN(-1, 1, 2, 1)}},
     {.input_count = 2, .inputs = {GY_IN_OF(GY_I32, -3, 3, 6, 4), GY_IN_OF(GY_I32, -3, 3, 4)}},
@@ -350,7 +350,7 @@ static int select_placements(const gy_attributes *attributes, const gy_type *inp
     return made.count;
 }
 
-static const gy_sample select_samples[] = {
+static const gy_ops_sample select_samples[] = {
     {.input_count = 3,
      .inputs = {GY_IN_OF(GY_U8, 0, 2, 3, 4), GY_IN(-1, 1, 3, 4), GY_IN(-1, 1, 3, 4)},
      .differentiable = 6},

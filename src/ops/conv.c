@@ -148,10 +148,10 @@ static void filter_gradient_cost(const gy_attributes *attributes, const gy_type 
 /* ---- plain definitions ---- */
 
 /* The image place under filter place (c, r, s) at result place (n, k, h, w); false: padding. */
-static bool image_place(const gy_attributes *attributes, const gy_view *x, const gy_place *y,
-                        const gy_place *w, gy_place *at)
+static bool image_place(const gy_attributes *attributes, const gy_view *x,
+                        const gy_ops_index *y, const gy_ops_index *w, gy_ops_index *at)
 {
-    *at = (gy_place){{y->at[0], w->at[1], 0, 0}};
+    *at = (gy_ops_index){{y->at[0], w->at[1], 0, 0}};
     for (int axis = 0; axis < 2; axis++) {
         int64_t place = y->at[2 + axis] * attributes->conv.stride[axis] -
                         attributes->conv.pad[axis] + w->at[2 + axis];
@@ -166,19 +166,19 @@ static bool image_place(const gy_attributes *attributes, const gy_view *x, const
 static gy_status conv2d_reference(const gy_kernel_call *call)
 {
     const gy_view *x = &call->inputs[0], *w = &call->inputs[1], *y = &call->outputs[0];
-    gy_place to = {{0}};
+    gy_ops_index to = {{0}};
     if (gy_view_count(y) == 0) {
         return GY_OK;
     }
     do {
         double sum = call->attributes->conv.has_bias
-                         ? gy_real_at(&call->inputs[2], &(gy_place){{to.at[1]}}, 1)
+                         ? gy_real_at(&call->inputs[2], &(gy_ops_index){{to.at[1]}}, 1)
                          : 0;
         const int64_t sizes[4] = {1, w->sizes[1], w->sizes[2], w->sizes[3]};
-        gy_place tap = {{0}}, from;
+        gy_ops_index tap = {{0}}, from;
         bool is_more = gy_place_count(sizes, 4) > 0;
-        for (; is_more; is_more = gy_place_next(&tap, sizes, 4)) {
-            gy_place filter = tap;
+        for (; is_more; is_more = gy_ops_index_next(&tap, sizes, 4)) {
+            gy_ops_index filter = tap;
             filter.at[0] = to.at[1];
             if (image_place(call->attributes, x, &to, &tap, &from)) {
                 sum += gy_real_at(x, &from, 4) * gy_real_at(w, &filter, 4);
@@ -186,21 +186,21 @@ static gy_status conv2d_reference(const gy_kernel_call *call)
         }
         bool is_cut = call->attributes->conv.activation == GY_ACTIVATION_RELU && sum < 0;
         gy_real_put(y, &to, is_cut ? 0 : sum);
-    } while (gy_place_next(&to, y->sizes, 4));
+    } while (gy_ops_index_next(&to, y->sizes, 4));
     return GY_OK;
 }
 
 /* Sum of dy w over everything that reads the image place `at`. */
-static double image_slope(const gy_kernel_call *call, const gy_view *x, const gy_place *at)
+static double image_slope(const gy_kernel_call *call, const gy_view *x, const gy_ops_index *at)
 {
     const gy_view *dy = &call->inputs[0], *w = &call->inputs[1];
     const int64_t sizes[4] = {dy->sizes[1], 1, w->sizes[2], w->sizes[3]};
-    gy_place tap = {{0}};
+    gy_ops_index tap = {{0}};
     double sum = 0;
     bool is_more = gy_place_count(sizes, 4) > 0;
-    for (; is_more; is_more = gy_place_next(&tap, sizes, 4)) {
-        gy_place filter = {{tap.at[0], at->at[1], tap.at[2], tap.at[3]}};
-        gy_place result = {{at->at[0], tap.at[0], 0, 0}};
+    for (; is_more; is_more = gy_ops_index_next(&tap, sizes, 4)) {
+        gy_ops_index filter = {{tap.at[0], at->at[1], tap.at[2], tap.at[3]}};
+        gy_ops_index result = {{at->at[0], tap.at[0], 0, 0}};
         bool is_read = true;
         for (int axis = 0; axis < 2; axis++) {
             int64_t stride = call->attributes->conv.stride[axis];
@@ -219,9 +219,9 @@ static double image_slope(const gy_kernel_call *call, const gy_view *x, const gy
 static gy_status input_gradient_reference(const gy_kernel_call *call)
 {
     const gy_view *x = &call->outputs[0];
-    gy_place at = {{0}};
+    gy_ops_index at = {{0}};
     bool is_more = gy_view_count(x) > 0;
-    for (; is_more; is_more = gy_place_next(&at, x->sizes, 4)) {
+    for (; is_more; is_more = gy_ops_index_next(&at, x->sizes, 4)) {
         gy_real_put(x, &at, image_slope(call, x, &at));
     }
     return GY_OK;
@@ -231,14 +231,14 @@ static gy_status filter_gradient_reference(const gy_kernel_call *call)
 {
     const gy_view *x = &call->inputs[0], *dy = &call->inputs[1], *w = &call->outputs[0];
     const int64_t sizes[4] = {dy->sizes[0], 1, dy->sizes[2], dy->sizes[3]};
-    gy_place filter = {{0}};
+    gy_ops_index filter = {{0}};
     bool is_more = gy_view_count(w) > 0;
-    for (; is_more; is_more = gy_place_next(&filter, w->sizes, 4)) {
+    for (; is_more; is_more = gy_ops_index_next(&filter, w->sizes, 4)) {
         double sum = 0;
-        gy_place result = {{0}}, from;
+        gy_ops_index result = {{0}}, from;
         bool is_next = gy_place_count(sizes, 4) > 0;
-        for (; is_next; is_next = gy_place_next(&result, sizes, 4)) {
-            gy_place slope = result;
+        for (; is_next; is_next = gy_ops_index_next(&result, sizes, 4)) {
+            gy_ops_index slope = result;
             slope.at[1] = filter.at[0];
             if (image_place(call->attributes, x, &result, &filter, &from)) {
                 sum += gy_real_at(x, &from, 4) * gy_real_at(dy, &slope, 4);
@@ -361,7 +361,7 @@ GRADIENT_PLACEMENTS(filter_gradient, {gy_shard(0), gy_shard(0), gy_partial(GY_SU
 #define PLAIN   .stride = {1, 1}, .pad = {0, 0}
 #define STRIDED .stride = {2, 1}, .pad = {1, 2}
 
-static const gy_sample conv2d_samples[] = {
+static const gy_ops_sample conv2d_samples[] = {
     {.attributes.conv = {PLAIN},
      .input_count = 2,
      .inputs = {GY_IN(-1, 1, 3, 2, 4, 5), GY_IN(-1, 1, 4, 2, 3, 2)},
@@ -383,7 +383,7 @@ static const gy_sample conv2d_samples[] = {
      .inputs = {GY_IN(-1, 1, 2, 2, 5, 3), GY_IN(-1, 1, 3, 2, 2, 3), GY_IN(-1, 1, 3)}},
 };
 
-static const gy_sample input_gradient_samples[] = {
+static const gy_ops_sample input_gradient_samples[] = {
     {.attributes.conv = {PLAIN, .input_sizes = {3, 2, 4, 5}},
      .input_count = 2,
      .inputs = {GY_IN(-1, 1, 3, 4, 2, 4), GY_IN(-1, 1, 4, 2, 3, 2)},
@@ -394,7 +394,7 @@ static const gy_sample input_gradient_samples[] = {
      .differentiable = 3},
 };
 
-static const gy_sample filter_gradient_samples[] = {
+static const gy_ops_sample filter_gradient_samples[] = {
     {.attributes.conv = {PLAIN, .input_sizes = {4, 2, 3, 2}},
      .input_count = 2,
      .inputs = {GY_IN(-1, 1, 3, 2, 4, 5), GY_IN(-1, 1, 3, 4, 2, 4)},

@@ -22,7 +22,7 @@ static void assert_near(double got, double expected, double tolerance)
 
 typedef struct example {
     const gy_op *op;
-    const gy_sample *sample;
+    const gy_ops_sample *sample;
     int number; /* of the sample */
     gy_view inputs[MAX_SAMPLE_INPUTS];
     uint64_t weights; /* seed of the random weights */
@@ -149,7 +149,7 @@ static int check_order(const example *e, int order)
     return compared;
 }
 
-static void check_sample(const gy_op *op, const gy_sample *sample, int number,
+static void check_sample(const gy_op *op, const gy_ops_sample *sample, int number,
                          gy_random *random, int compared[3])
 {
     example e = {.op = op, .sample = sample, .number = number};
@@ -194,7 +194,7 @@ static void so_over_random_shapes(void **state)
         for (int round = 0;
              round < gy_test_cases(4) && op != &gy_ops_row_minimum && op != &gy_ops_row_maximum;
              round++) {
-            gy_sample sample;
+            gy_ops_sample sample;
             if (ops_random_sample(op, &random, &sample)) {
                 check_sample(op, &sample, 1000 + round, &random, total);
             }
@@ -289,7 +289,7 @@ static void check_expansion(const gy_op *op, int s, gy_random *random)
 {
     ops_eager eager;
     gy_value inputs[MAX_SAMPLE_INPUTS], expanded = GY_NO_VALUE;
-    const gy_sample *sample = &op->samples[s];
+    const gy_ops_sample *sample = &op->samples[s];
     ops_eager_open(&eager);
     for (int i = 0; i < sample->input_count; i++) {
         inputs[i] = ops_eager_input(&eager, sample, i, GY_F64, random);

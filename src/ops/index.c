@@ -93,7 +93,7 @@ static void scatter_cost(const gy_attributes *attributes, const gy_type *inputs,
     gy_cost_of(inputs, input_count, outputs, gy_type_elements(&inputs[0]), cost);
 }
 
-gy_rows gy_call_rows(const gy_kernel_call *call)
+gy_ops_rows gy_call_rows(const gy_kernel_call *call)
 {
     const int dim = call->attributes->axis.dim;
     const bool is_gather = call->op == &gy_ops_row_gather;
@@ -101,19 +101,19 @@ gy_rows gy_call_rows(const gy_kernel_call *call)
     const gy_type *type = is_gather ? call->input_types : call->output_types;
     const int64_t(*offsets)[GY_TENSOR_RANK_MAX] =
         is_gather ? call->input_offsets : call->output_offsets;
-    return (gy_rows){.all = type != NULL ? type[0].sizes[dim] : table->sizes[dim],
-                     .begin = offsets != NULL ? offsets[0][dim] : 0,
-                     .count = table->sizes[dim]};
+    return (gy_ops_rows){.all = type != NULL ? type[0].sizes[dim] : table->sizes[dim],
+                         .begin = offsets != NULL ? offsets[0][dim] : 0,
+                         .count = table->sizes[dim]};
 }
 
 /*
  * From a place among the long sizes (left…, some…, right…) to the place among the short ones
  * (left…, rows, right…), through the index that stands there; *is_here: this rank has that row.
  */
-static gy_status short_place(const gy_kernel_call *call, const gy_place *at, int long_rank,
-                             gy_place *place, bool *is_here)
+static gy_status short_place(const gy_kernel_call *call, const gy_ops_index *at, int long_rank,
+                             gy_ops_index *place, bool *is_here)
 {
-    const gy_rows table = gy_call_rows(call);
+    const gy_ops_rows table = gy_call_rows(call);
     const gy_view *indices = &call->inputs[1];
     const int dim = call->attributes->axis.dim, some = indices->rank;
     int64_t local = 0, index = 0;
@@ -123,7 +123,7 @@ static gy_status short_place(const gy_kernel_call *call, const gy_place *at, int
     GY_TRY(gy_call_index(call, 1, local, "index", table.all, &index));
     index -= table.begin;
     *is_here = index >= 0 && index < table.count;
-    *place = (gy_place){{0}};
+    *place = (gy_ops_index){{0}};
     for (int to = 0; to < long_rank - some + 1; to++) {
         place->at[to] = to == dim ? index : to < dim ? at->at[to] : at->at[to + some - 1];
     }
@@ -133,9 +133,9 @@ static gy_status short_place(const gy_kernel_call *call, const gy_place *at, int
 static gy_status gather_reference(const gy_kernel_call *call)
 {
     const gy_view *a = &call->inputs[0], *y = &call->outputs[0];
-    gy_place at = {{0}}, from;
+    gy_ops_index at = {{0}}, from;
     bool is_here = false, is_more = gy_view_count(y) > 0;
-    for (; is_more; is_more = gy_place_next(&at, y->sizes, y->rank)) {
+    for (; is_more; is_more = gy_ops_index_next(&at, y->sizes, y->rank)) {
         GY_TRY(short_place(call, &at, y->rank, &from, &is_here));
         if (gy_dtype_is_real(a->dtype)) {
             gy_real_put(y, &at, is_here ? gy_real_at(a, &from, a->rank) : 0);
@@ -151,10 +151,10 @@ static gy_status scatter_reference(const gy_kernel_call *call)
 {
     const gy_view *a = &call->inputs[0];
     gy_view *y = &call->outputs[0];
-    gy_place at = {{0}}, to;
+    gy_ops_index at = {{0}}, to;
     gy_view_zero(y);
     bool is_here = false, is_more = gy_view_count(a) > 0;
-    for (; is_more; is_more = gy_place_next(&at, a->sizes, a->rank)) {
+    for (; is_more; is_more = gy_ops_index_next(&at, a->sizes, a->rank)) {
         GY_TRY(short_place(call, &at, a->rank, &to, &is_here));
         if (!is_here) {
             continue;
@@ -244,7 +244,7 @@ static int scatter_placements(const gy_attributes *attributes, const gy_type *in
     return made.count;
 }
 
-static const gy_sample gather_samples[] = {
+static const gy_ops_sample gather_samples[] = {
     {.attributes.axis = {.dim = 0},
      .input_count = 2,
      .inputs = {GY_IN(-1, 1, 5, 3), GY_IN_OF(GY_I32, 0, 5, 7)},
@@ -262,7 +262,7 @@ static const gy_sample gather_samples[] = {
      .inputs = {GY_IN_OF(GY_I32, -9, 9, 5), GY_IN_OF(GY_I32, 0, 5, 3)}},
 };
 
-static const gy_sample scatter_samples[] = {
+static const gy_ops_sample scatter_samples[] = {
     {.attributes.axis = {.dim = 0, .depth = 4},
      .input_count = 2,
      .inputs = {GY_IN(-1, 1, 7, 3), GY_IN_OF(GY_I32, 0, 4, 7)},

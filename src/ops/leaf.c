@@ -85,17 +85,17 @@ const gy_op gy_ops_row_literal = {
 static gy_status fill_reference(const gy_kernel_call *call)
 {
     const gy_view *out = &call->outputs[0];
-    gy_place place = {{0}};
+    gy_ops_index place = {{0}};
     if (gy_view_count(out) == 0) {
         return GY_OK;
     }
     do {
         gy_real_put(out, &place, call->attributes->shape.value);
-    } while (gy_place_next(&place, out->sizes, out->rank));
+    } while (gy_ops_index_next(&place, out->sizes, out->rank));
     return GY_OK;
 }
 
-static const gy_sample fill_samples[] = {
+static const gy_ops_sample fill_samples[] = {
     {.attributes.shape = {.rank = 2, .dtype = GY_F64, .sizes = {3, 5}, .value = -2.5}},
     {.attributes.shape = {.rank = 0, .dtype = GY_F64, .value = 7}},
     {.attributes.shape = {.rank = 1, .dtype = GY_I32, .sizes = {4}, .value = -3}},
@@ -130,7 +130,7 @@ static gy_status assign_reference(const gy_kernel_call *call)
     return gy_view_copy(&call->outputs[0], &call->inputs[1]);
 }
 
-static const gy_sample assign_samples[] = {
+static const gy_ops_sample assign_samples[] = {
     {.input_count = 2, .inputs = {GY_IN(-1, 1, 3, 4), GY_IN(-1, 1, 3, 4)}},
     {.input_count = 2, .inputs = {GY_IN_SCALAR(-1, 1), GY_IN_SCALAR(-1, 1)}},
 };
@@ -166,7 +166,7 @@ static gy_status identity_gradient(gy_builder *builder, const gy_applied *node,
     return GY_OK;
 }
 
-static const gy_sample identity_samples[] = {
+static const gy_ops_sample identity_samples[] = {
     {.input_count = 1, .inputs = {GY_IN(-1, 1, 3, 4)}, .differentiable = 1},
     {.input_count = 1, .inputs = {GY_IN_OF(GY_I16, -5, 5, 7)}},
 };

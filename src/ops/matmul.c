@@ -92,9 +92,9 @@ static void matmul_cost(const gy_attributes *attributes, const gy_type *inputs, 
 
 /* One element of the product, accumulated in double, in order of k. */
 static double inner_product(const gy_view *a, const gy_view *b, const layout *dims,
-                            const gy_place *at, int rank)
+                            const gy_ops_index *at, int rank)
 {
-    gy_place left = *at, right = *at;
+    gy_ops_index left = *at, right = *at;
     const int a_shift = rank - a->rank, b_shift = rank - b->rank;
     left.at[a_shift + dims->a_m] = at->at[rank - 2];
     right.at[b_shift + dims->b_n] = at->at[rank - 1];
@@ -111,7 +111,7 @@ static gy_status matmul_reference(const gy_kernel_call *call)
 {
     const gy_view *a = &call->inputs[0], *b = &call->inputs[1], *c = &call->outputs[0];
     const layout dims = layout_of(call->attributes, a->rank, b->rank);
-    gy_place at = {{0}};
+    gy_ops_index at = {{0}};
     if (gy_view_count(c) == 0) {
         return GY_OK;
     }
@@ -122,7 +122,7 @@ static gy_status matmul_reference(const gy_kernel_call *call)
         }
         bool is_cut = call->attributes->matmul.activation == GY_ACTIVATION_RELU && sum < 0;
         gy_real_put(c, &at, is_cut ? 0 : sum);
-    } while (gy_place_next(&at, c->sizes, c->rank));
+    } while (gy_ops_index_next(&at, c->sizes, c->rank));
     return GY_OK;
 }
 
@@ -201,7 +201,7 @@ static int matmul_placements(const gy_attributes *attributes, const gy_type *inp
     return made.count;
 }
 
-static const gy_sample matmul_samples[] = {
+static const gy_ops_sample matmul_samples[] = {
     {.input_count = 2, .inputs = {GY_IN(-1, 1, 5, 3), GY_IN(-1, 1, 3, 4)}, .differentiable = 3},
     {.attributes.matmul = {.transpose_a = true},
      .input_count = 2,
@@ -278,19 +278,19 @@ static gy_status update_reference(const gy_kernel_call *call)
 {
     const gy_view *a = &call->inputs[1], *b = &call->inputs[2], *c = &call->outputs[0];
     const layout dims = layout_of(call->attributes, 2, 2);
-    const double scale = gy_real_at(&call->inputs[3], &(gy_place){{0}}, 0);
-    gy_place at = {{0}};
+    const double scale = gy_real_at(&call->inputs[3], &(gy_ops_index){{0}}, 0);
+    gy_ops_index at = {{0}};
     if (gy_view_count(c) == 0) {
         return GY_OK;
     }
     do {
         double sum = inner_product(a, b, &dims, &at, 2);
         gy_real_put(c, &at, gy_real_at(&call->inputs[0], &at, 2) - scale * sum);
-    } while (gy_place_next(&at, c->sizes, 2));
+    } while (gy_ops_index_next(&at, c->sizes, 2));
     return GY_OK;
 }
 
-static const gy_sample update_samples[] = {
+static const gy_ops_sample update_samples[] = {
     {.input_count = 4,
      .inputs = {GY_IN(-1, 1, 5, 4), GY_IN(-1, 1, 5, 3), GY_IN(-1, 1, 3, 4),
                 GY_IN_SCALAR(-1, 1)}},

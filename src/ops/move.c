@@ -27,7 +27,7 @@ static gy_status reorder_infer(const gy_attributes *attributes, const gy_type *i
     return GY_OK;
 }
 
-static const gy_sample reorder_samples[] = {
+static const gy_ops_sample reorder_samples[] = {
     {.attributes.reorder = {GY_FORMAT_DENSE},
      .input_count = 1,
      .inputs = {GY_IN(-1, 1, 2, 3, 4, 5)}},
@@ -109,7 +109,7 @@ static gy_status take_shard_reference(const gy_kernel_call *call)
     return gy_view_copy(&call->outputs[0], &part);
 }
 
-static const gy_sample move_samples[] = {
+static const gy_ops_sample move_samples[] = {
     {.attributes.move = {.mesh_axis = 0, .from = {.kind = GY_PARTIAL}},
      .input_count = 1,
      .inputs = {GY_IN(-1, 1, 4, 3)}},
@@ -328,7 +328,7 @@ static const gy_fused sample_program = {
                 {.register_index = 5, .reduction = &gy_ops_row_sum, .axes = 1}},
 };
 
-static const gy_sample fused_samples[] = {
+static const gy_ops_sample fused_samples[] = {
     {.attributes.fused = {&sample_program},
      .input_count = 3,
      .inputs = {GY_IN(-1, 1, 3, 4), GY_IN(-1, 1, 4), GY_IN_SCALAR(-1, 1)}},

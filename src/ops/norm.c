@@ -90,22 +90,22 @@ static void norm_cost(const gy_attributes *attributes, const gy_type *inputs, in
 }
 
 /* Mean and variance over the places base + [0, reduced). */
-static void moments(const gy_view *x, const gy_place *base, const int64_t *reduced,
+static void moments(const gy_view *x, const gy_ops_index *base, const int64_t *reduced,
                     double result[2])
 {
     const double count = (double)gy_place_count(reduced, x->rank);
     result[0] = result[1] = 0;
     for (int pass = 0; pass < 2; pass++) {
-        gy_place step = {{0}};
+        gy_ops_index step = {{0}};
         double sum = 0;
         do {
-            gy_place at = *base;
+            gy_ops_index at = *base;
             for (int dim = 0; dim < x->rank; dim++) {
                 at.at[dim] += step.at[dim];
             }
             double value = gy_real_at(x, &at, x->rank) - result[0];
             sum += pass == 0 ? value : value * value;
-        } while (gy_place_next(&step, reduced, x->rank));
+        } while (gy_ops_index_next(&step, reduced, x->rank));
         result[pass] = sum / count;
     }
 }
@@ -114,7 +114,7 @@ static gy_status norm_reference(const gy_kernel_call *call)
 {
     const gy_view *x = &call->inputs[0];
     const uint32_t axes = norm_axes(call->op, call->attributes, x->rank);
-    gy_place at = {{0}};
+    gy_ops_index at = {{0}};
     int64_t reduced[GY_TENSOR_RANK_MAX];
     if (gy_view_count(x) == 0) {
         return GY_OK;
@@ -123,7 +123,7 @@ static gy_status norm_reference(const gy_kernel_call *call)
         reduced[dim] = (axes >> dim & 1) != 0 ? x->sizes[dim] : 1;
     }
     do {
-        gy_place base = at, position = at;
+        gy_ops_index base = at, position = at;
         for (int dim = 0; dim < x->rank; dim++) {
             base.at[dim] = (axes >> dim & 1) != 0 ? 0 : at.at[dim];
         }
@@ -131,7 +131,7 @@ static gy_status norm_reference(const gy_kernel_call *call)
         moments(x, &base, reduced, m);
         int rank = x->rank;
         if (call->op == &gy_ops_row_batch_norm) {
-            position = (gy_place){{at.at[1]}};
+            position = (gy_ops_index){{at.at[1]}};
             rank = 1;
         }
         double centred = gy_real_at(x, &at, x->rank) - m[0];
@@ -139,7 +139,7 @@ static gy_status norm_reference(const gy_kernel_call *call)
         gy_real_put(&call->outputs[0], &at,
                     y * gy_real_at(&call->inputs[1], &position, rank) +
                         gy_real_at(&call->inputs[2], &position, rank));
-    } while (gy_place_next(&at, x->sizes, x->rank));
+    } while (gy_ops_index_next(&at, x->sizes, x->rank));
     return GY_OK;
 }
 
@@ -283,7 +283,7 @@ static int batch_norm_placements(const gy_attributes *attributes, const gy_type 
     return made.count;
 }
 
-static const gy_sample layer_norm_samples[] = {
+static const gy_ops_sample layer_norm_samples[] = {
     {.attributes.norm = {.epsilon = 1e-5, .axis_count = 1},
      .input_count = 3,
      .inputs = {GY_IN(-1, 1, 3, 5), GY_IN(0.5, 1.5, 5), GY_IN(-1, 1, 5)},
@@ -298,7 +298,7 @@ static const gy_sample layer_norm_samples[] = {
      .differentiable = 7},
 };
 
-static const gy_sample batch_norm_samples[] = {
+static const gy_ops_sample batch_norm_samples[] = {
     {.attributes.norm = {.epsilon = 1e-5},
      .input_count = 3,
      .inputs = {GY_IN(-1, 1, 5, 3), GY_IN(0.5, 1.5, 3), GY_IN(-1, 1, 3)},
@@ -373,10 +373,10 @@ static gy_status variance_reference(const gy_kernel_call *call)
         reduced[dim] = is_reduced ? x->sizes[dim] : 1;
     }
     const double count = (double)gy_place_count(reduced, x->rank);
-    gy_place at = {{0}};
+    gy_ops_index at = {{0}};
     bool is_more = gy_place_count(kept, x->rank) > 0;
-    for (; is_more; is_more = gy_place_next(&at, kept, x->rank)) {
-        gy_place to = {{0}};
+    for (; is_more; is_more = gy_ops_index_next(&at, kept, x->rank)) {
+        gy_ops_index to = {{0}};
         int rank = 0;
         for (int dim = 0; dim < x->rank; dim++) {
             if ((axes >> dim & 1) == 0 || call->attributes->reduce.keep) {
@@ -451,7 +451,7 @@ static gy_status variance_expand(gy_builder *builder, const gy_applied *node, gy
     return GY_OK;
 }
 
-static const gy_sample variance_samples[] = {
+static const gy_ops_sample variance_samples[] = {
     {.attributes.reduce = {.axes = 1},
      .input_count = 1,
      .inputs = {GY_IN(-1, 1, 5, 3)},
@@ -502,13 +502,13 @@ static gy_status dropout_infer(const gy_attributes *attributes, const gy_type *i
 static gy_status dropout_reference(const gy_kernel_call *call)
 {
     const gy_view *x = &call->inputs[0], *seeds = &call->inputs[1];
-    const int64_t seed[2] = {gy_whole_at(seeds, &(gy_place){{0}}, 1),
-                             gy_whole_at(seeds, &(gy_place){{1}}, 1)};
+    const int64_t seed[2] = {gy_whole_at(seeds, &(gy_ops_index){{0}}, 1),
+                             gy_whole_at(seeds, &(gy_ops_index){{1}}, 1)};
     const uint64_t threshold = gy_dropout_threshold(call->attributes->dropout.rate);
     const double scale = 1 / (1 - call->attributes->dropout.rate);
-    gy_place at = {{0}};
+    gy_ops_index at = {{0}};
     bool is_more = gy_view_count(x) > 0;
-    for (; is_more; is_more = gy_place_next(&at, x->sizes, x->rank)) {
+    for (; is_more; is_more = gy_ops_index_next(&at, x->sizes, x->rank)) {
         uint64_t index = 0; /* row-major in the global tensor: every shard draws its own part */
         for (int dim = 0; dim < x->rank; dim++) {
             int64_t begin = call->input_offsets != NULL ? call->input_offsets[0][dim] : 0;
@@ -534,7 +534,7 @@ static gy_status dropout_gradient(gy_builder *builder, const gy_applied *node,
     return GY_OK;
 }
 
-static const gy_sample dropout_samples[] = {
+static const gy_ops_sample dropout_samples[] = {
     {.attributes.dropout = {.rate = 0.5, .stream = 3},
      .input_count = 2,
      .inputs = {GY_IN(-1, 1, 5, 7), GY_IN_OF(GY_I64, 0, 1000, 2)},

@@ -230,7 +230,7 @@ enum {
 };
 
 /** Inputs of an operator for the tests: sizes (concrete), element kind and value range. */
-typedef struct gy_sample {
+typedef struct gy_ops_sample {
     gy_attributes attributes;
     int input_count;
     struct {
@@ -241,7 +241,7 @@ typedef struct gy_sample {
         bool is_distinct; /* values differ by at least 1e-2, for max and the like */
     } inputs[6];
     uint32_t differentiable; /* bit i: the gradient with respect to input i is tested */
-} gy_sample;
+} gy_ops_sample;
 
 struct gy_op {
     const char *name;
@@ -271,8 +271,8 @@ struct gy_op {
     /* The plain definition, any element type that infer allows, strided views, clarity before
      * speed. */
     gy_status (*reference)(const gy_kernel_call *call);
-    const char *no_reference; /* why `reference` is NULL */
-    const gy_sample *samples; /* none without a reference */
+    const char *no_reference;     /* why `reference` is NULL */
+    const gy_ops_sample *samples; /* none without a reference */
     int sample_count;
 };
 
@@ -296,11 +296,11 @@ static inline uint64_t gy_dropout_threshold(double rate)
 
 /** Of a table along the dimension that gather and scatter_add index: rows in all, and those of
  * this rank. */
-typedef struct gy_rows {
+typedef struct gy_ops_rows {
     int64_t all, begin, count;
-} gy_rows;
+} gy_ops_rows;
 /** The table of a gather (input 0) or scatter_add (output 0). */
-gy_rows gy_call_rows(const gy_kernel_call *call);
+gy_ops_rows gy_call_rows(const gy_kernel_call *call);
 
 /**
  * op->infer, and no output may exceed 2^62 bytes (with batch as one): every type of a graph is

@@ -11,9 +11,9 @@
 enum { GY_TYPE_TEXT_BYTES = 160 };
 
 /* Rank-many sizes or places. */
-typedef struct gy_place {
+typedef struct gy_ops_index {
     int64_t at[GY_TENSOR_RANK_MAX];
-} gy_place;
+} gy_ops_index;
 
 /* ---- types ---- */
 
@@ -54,17 +54,17 @@ void gy_cost_of(const gy_type *inputs, int input_count, const gy_type *output, d
 /* ---- walks of the plain definitions: by index, in row-major order, slow and clear ---- */
 
 /** Step to the next index; false after the last. */
-bool gy_place_next(gy_place *place, const int64_t *sizes, int rank);
+bool gy_ops_index_next(gy_ops_index *place, const int64_t *sizes, int rank);
 /** Elements of sizes. */
 int64_t gy_place_count(const int64_t *sizes, int rank);
 /** Where an element stands in memory, in elements; dimensions of size 1 repeat (broadcasting),
  * `place` has `rank` >= view->rank dimensions and is aligned at the right. */
-int64_t gy_place_offset(const gy_view *view, const gy_place *place, int rank);
-double gy_real_at(const gy_view *view, const gy_place *place, int rank);
-int64_t gy_whole_at(const gy_view *view, const gy_place *place, int rank);
-void gy_real_put(const gy_view *view, const gy_place *place, double value);
+int64_t gy_ops_index_offset(const gy_view *view, const gy_ops_index *place, int rank);
+double gy_real_at(const gy_view *view, const gy_ops_index *place, int rank);
+int64_t gy_whole_at(const gy_view *view, const gy_ops_index *place, int rank);
+void gy_real_put(const gy_view *view, const gy_ops_index *place, double value);
 /** Keeps the low bits in an integer view. */
-void gy_whole_put(const gy_view *view, const gy_place *place, int64_t value);
+void gy_whole_put(const gy_view *view, const gy_ops_index *place, int64_t value);
 
 typedef double (*gy_real_formula)(const double *x);
 typedef int64_t (*gy_whole_formula)(const int64_t *x);

@@ -159,7 +159,7 @@ static int kernel_runs; /* parts that a kernel took */
 
 typedef struct example {
     const gy_op *op;
-    const gy_sample *sample;
+    const gy_ops_sample *sample;
     const gy_signature *signature;
     const gy_view *inputs;
     const gy_type *types;
@@ -344,7 +344,7 @@ static void run_one_rank(example *e)
     assert_ok(e->op->reference(&call));
 }
 
-static int run_sample(const gy_op *op, const gy_sample *sample, int s, gy_dtype real,
+static int run_sample(const gy_op *op, const gy_ops_sample *sample, int s, gy_dtype real,
                       gy_random *random)
 {
     example e = {.op = op, .sample = sample};
@@ -406,7 +406,7 @@ static void so_over_random_shapes(void **state)
     int total = 0;
     for (int i = 0; i < gy_ops_all_count; i++) {
         for (int round = 0; round < gy_test_cases(40); round++) {
-            gy_sample sample;
+            gy_ops_sample sample;
             if (ops_random_sample(gy_ops_all[i], &random, &sample)) {
                 total += run_sample(gy_ops_all[i], &sample, 1000 + round, GY_F64, &random);
             }
@@ -416,7 +416,7 @@ static void so_over_random_shapes(void **state)
     assert_in_range(total, 70 * gy_test_cases(40), 3000 * gy_test_cases(40));
 }
 
-static bool has_signature(const gy_op *op, const gy_sample *sample, const gy_type *types,
+static bool has_signature(const gy_op *op, const gy_ops_sample *sample, const gy_type *types,
                           gy_signature wanted)
 {
     gy_type output;
@@ -452,20 +452,20 @@ static void rows_of_the_design_are_there(void **state)
     const gy_type bias = {.dtype = GY_F32, .rank = 1, .sizes = {3}};
     const gy_type scalar = {.dtype = GY_F32, .rank = 0};
     const gy_type labels = {.dtype = GY_I32, .rank = 1, .sizes = {GY_BATCH}};
-    const gy_sample two = {.input_count = 2}, one = {.input_count = 1};
-    const gy_sample turned = {.attributes.matmul = {.transpose_a = true}, .input_count = 2};
-    const gy_sample rows = {.attributes.reduce = {.axes = 1}, .input_count = 1};
-    const gy_sample spread = {.attributes.shape = {.rank = 2, .sizes = {GY_BATCH, 3}},
-                              .input_count = 1};
+    const gy_ops_sample two = {.input_count = 2}, one = {.input_count = 1};
+    const gy_ops_sample turned = {.attributes.matmul = {.transpose_a = true}, .input_count = 2};
+    const gy_ops_sample rows = {.attributes.reduce = {.axes = 1}, .input_count = 1};
+    const gy_ops_sample spread = {.attributes.shape = {.rank = 2, .sizes = {GY_BATCH, 3}},
+                                  .input_count = 1};
     const gy_type image = {.dtype = GY_F32, .rank = 2, .sizes = {GY_BATCH, 16}};
-    const gy_sample flat = {.attributes.shape = {.rank = 1, .sizes = {16 * GY_BATCH}},
-                            .input_count = 1};
-    const gy_sample split = {.attributes.shape = {.rank = 3, .sizes = {8, 3, 1}},
-                             .input_count = 1};
-    const gy_sample depth = {.attributes.axis = {.depth = 8}, .input_count = 2};
+    const gy_ops_sample flat = {.attributes.shape = {.rank = 1, .sizes = {16 * GY_BATCH}},
+                                .input_count = 1};
+    const gy_ops_sample split = {.attributes.shape = {.rank = 3, .sizes = {8, 3, 1}},
+                                 .input_count = 1};
+    const gy_ops_sample depth = {.attributes.axis = {.depth = 8}, .input_count = 2};
     const struct {
         const gy_op *op;
-        const gy_sample *sample;
+        const gy_ops_sample *sample;
         gy_type types[2];
         gy_signature wanted;
         bool is_there;

@@ -121,7 +121,7 @@ typedef struct window {
 } window;
 
 static window window_at(const gy_attributes *attributes, const int64_t *x_sizes,
-                        const gy_place *to)
+                        const gy_ops_index *to)
 {
     window seen;
     for (int axis = 0; axis < 2; axis++) {
@@ -134,12 +134,12 @@ static window window_at(const gy_attributes *attributes, const int64_t *x_sizes,
 }
 
 /* The first maximum in the window of `to`; a NaN counts as the maximum. */
-static gy_place first_maximum(const gy_attributes *attributes, const gy_view *x,
-                              const gy_place *to)
+static gy_ops_index first_maximum(const gy_attributes *attributes, const gy_view *x,
+                                  const gy_ops_index *to)
 {
     const window seen = window_at(attributes, x->sizes, to);
-    gy_place best = {{to->at[0], to->at[1], seen.begin[0], seen.begin[1]}};
-    gy_place at = best;
+    gy_ops_index best = {{to->at[0], to->at[1], seen.begin[0], seen.begin[1]}};
+    gy_ops_index at = best;
     for (at.at[2] = seen.begin[0]; at.at[2] < seen.end[0]; at.at[2]++) {
         for (at.at[3] = seen.begin[1]; at.at[3] < seen.end[1]; at.at[3]++) {
             double old = gy_real_at(x, &best, 4), next = gy_real_at(x, &at, 4);
@@ -155,10 +155,10 @@ static gy_place first_maximum(const gy_attributes *attributes, const gy_view *x,
 static gy_status pick_from(const gy_kernel_call *call, const gy_view *values)
 {
     const gy_view *y = &call->outputs[0];
-    gy_place to = {{0}};
+    gy_ops_index to = {{0}};
     bool is_more = gy_view_count(y) > 0;
-    for (; is_more; is_more = gy_place_next(&to, y->sizes, 4)) {
-        gy_place from = first_maximum(call->attributes, &call->inputs[0], &to);
+    for (; is_more; is_more = gy_ops_index_next(&to, y->sizes, 4)) {
+        gy_ops_index from = first_maximum(call->attributes, &call->inputs[0], &to);
         gy_real_put(y, &to, gy_real_at(values, &from, 4));
     }
     return GY_OK;
@@ -178,11 +178,11 @@ static gy_status max_gradient_reference(const gy_kernel_call *call)
 {
     gy_view *dx = &call->outputs[0];
     const gy_view *dy = &call->inputs[1];
-    gy_place to = {{0}};
+    gy_ops_index to = {{0}};
     gy_view_zero(dx);
     bool is_more = gy_view_count(dy) > 0;
-    for (; is_more; is_more = gy_place_next(&to, dy->sizes, 4)) {
-        gy_place from = first_maximum(call->attributes, &call->inputs[0], &to);
+    for (; is_more; is_more = gy_ops_index_next(&to, dy->sizes, 4)) {
+        gy_ops_index from = first_maximum(call->attributes, &call->inputs[0], &to);
         gy_real_put(dx, &from, gy_real_at(dx, &from, 4) + gy_real_at(dy, &to, 4));
     }
     return GY_OK;
@@ -200,11 +200,11 @@ static double divisor(const gy_attributes *attributes, const window *seen)
 static gy_status average_pool_reference(const gy_kernel_call *call)
 {
     const gy_view *x = &call->inputs[0], *y = &call->outputs[0];
-    gy_place to = {{0}};
+    gy_ops_index to = {{0}};
     bool is_more = gy_view_count(y) > 0;
-    for (; is_more; is_more = gy_place_next(&to, y->sizes, 4)) {
+    for (; is_more; is_more = gy_ops_index_next(&to, y->sizes, 4)) {
         const window seen = window_at(call->attributes, x->sizes, &to);
-        gy_place at = to;
+        gy_ops_index at = to;
         double sum = 0;
         for (at.at[2] = seen.begin[0]; at.at[2] < seen.end[0]; at.at[2]++) {
             for (at.at[3] = seen.begin[1]; at.at[3] < seen.end[1]; at.at[3]++) {
@@ -220,13 +220,13 @@ static gy_status average_gradient_reference(const gy_kernel_call *call)
 {
     gy_view *dx = &call->outputs[0];
     const gy_view *dy = &call->inputs[0];
-    gy_place to = {{0}};
+    gy_ops_index to = {{0}};
     gy_view_zero(dx);
     bool is_more = gy_view_count(dy) > 0;
-    for (; is_more; is_more = gy_place_next(&to, dy->sizes, 4)) {
+    for (; is_more; is_more = gy_ops_index_next(&to, dy->sizes, 4)) {
         const window seen = window_at(call->attributes, dx->sizes, &to);
         double share = gy_real_at(dy, &to, 4) / divisor(call->attributes, &seen);
-        gy_place at = to;
+        gy_ops_index at = to;
         for (at.at[2] = seen.begin[0]; at.at[2] < seen.end[0]; at.at[2]++) {
             for (at.at[3] = seen.begin[1]; at.at[3] < seen.end[1]; at.at[3]++) {
                 gy_real_put(dx, &at, gy_real_at(dx, &at, 4) + share);
@@ -326,7 +326,7 @@ static int linear_placements(const gy_attributes *attributes, const gy_type *inp
 #define TWO   .window = {2, 2}, .stride = {2, 2}, .pad = {0, 0}
 #define THREE .window = {3, 2}, .stride = {2, 1}, .pad = {1, 1}
 
-static const gy_sample max_pool_samples[] = {
+static const gy_ops_sample max_pool_samples[] = {
     {.attributes.pool = {TWO},
      .input_count = 1,
      .inputs = {GY_IN_DISTINCT(-1, 1, 3, 2, 4, 5)},
@@ -341,7 +341,7 @@ static const gy_sample max_pool_samples[] = {
      .differentiable = 1},
 };
 
-static const gy_sample max_gradient_samples[] = {
+static const gy_ops_sample max_gradient_samples[] = {
     {.attributes.pool = {TWO},
      .input_count = 2,
      .inputs = {GY_IN_DISTINCT(-1, 1, 3, 2, 4, 5), GY_IN(-1, 1, 3, 2, 2, 2)},
@@ -352,7 +352,7 @@ static const gy_sample max_gradient_samples[] = {
      .differentiable = 3},
 };
 
-static const gy_sample pick_samples[] = {
+static const gy_ops_sample pick_samples[] = {
     {.attributes.pool = {TWO},
      .input_count = 2,
      .inputs = {GY_IN_DISTINCT(-1, 1, 3, 2, 4, 5), GY_IN(-1, 1, 3, 2, 4, 5)},
@@ -363,7 +363,7 @@ static const gy_sample pick_samples[] = {
      .differentiable = 3},
 };
 
-static const gy_sample average_pool_samples[] = {
+static const gy_ops_sample average_pool_samples[] = {
     {.attributes.pool = {TWO},
      .input_count = 1,
      .inputs = {GY_IN(-1, 1, 3, 2, 4, 5)},
@@ -378,7 +378,7 @@ static const gy_sample average_pool_samples[] = {
      .differentiable = 1},
 };
 
-static const gy_sample average_gradient_samples[] = {
+static const gy_ops_sample average_gradient_samples[] = {
     {.attributes.pool = {TWO, .input_sizes = {3, 2, 4, 5}},
      .input_count = 1,
      .inputs = {GY_IN(-1, 1, 3, 2, 2, 2)},

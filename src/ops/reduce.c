@@ -79,7 +79,8 @@ typedef struct fold {
 } fold;
 
 /* Split the sizes of x into those that are kept and those that are reduced (1 elsewhere). */
-static void split_sizes(const gy_view *x, uint32_t axes, gy_place *kept, gy_place *reduced)
+static void split_sizes(const gy_view *x, uint32_t axes, gy_ops_index *kept,
+                        gy_ops_index *reduced)
 {
     for (int dim = 0; dim < x->rank; dim++) {
         bool is_reduced = (axes >> dim & 1) != 0;
@@ -89,9 +90,9 @@ static void split_sizes(const gy_view *x, uint32_t axes, gy_place *kept, gy_plac
 }
 
 /* The place in the output of a place with reduced dimensions 0. */
-static gy_place output_place(const gy_place *kept, uint32_t axes, int rank, bool keep)
+static gy_ops_index output_place(const gy_ops_index *kept, uint32_t axes, int rank, bool keep)
 {
-    gy_place place = {{0}};
+    gy_ops_index place = {{0}};
     int to = 0;
     for (int dim = 0; dim < rank; dim++) {
         if ((axes >> dim & 1) == 0 || keep) {
@@ -101,41 +102,41 @@ static gy_place output_place(const gy_place *kept, uint32_t axes, int rank, bool
     return place;
 }
 
-static gy_place places_sum(const gy_place *a, const gy_place *b)
+static gy_ops_index places_sum(const gy_ops_index *a, const gy_ops_index *b)
 {
-    gy_place sum;
+    gy_ops_index sum;
     for (int dim = 0; dim < GY_TENSOR_RANK_MAX; dim++) {
         sum.at[dim] = a->at[dim] + b->at[dim];
     }
     return sum;
 }
 
-static void fold_real(const gy_view *x, const gy_place *base, const gy_place *reduced,
+static void fold_real(const gy_view *x, const gy_ops_index *base, const gy_ops_index *reduced,
                       const fold *how, double *result)
 {
     double pair[2] = {how->real_start, 0};
-    gy_place place = {{0}};
+    gy_ops_index place = {{0}};
     if (gy_place_count(reduced->at, x->rank) > 0) {
         do {
-            gy_place at = places_sum(base, &place);
+            gy_ops_index at = places_sum(base, &place);
             pair[1] = gy_real_at(x, &at, x->rank);
             pair[0] = how->real(pair);
-        } while (gy_place_next(&place, reduced->at, x->rank));
+        } while (gy_ops_index_next(&place, reduced->at, x->rank));
     }
     *result = pair[0];
 }
 
-static void fold_whole(const gy_view *x, const gy_place *base, const gy_place *reduced,
+static void fold_whole(const gy_view *x, const gy_ops_index *base, const gy_ops_index *reduced,
                        const fold *how, int64_t *result)
 {
     int64_t pair[2] = {how->whole_start, 0};
-    gy_place place = {{0}};
+    gy_ops_index place = {{0}};
     if (gy_place_count(reduced->at, x->rank) > 0) {
         do {
-            gy_place at = places_sum(base, &place);
+            gy_ops_index at = places_sum(base, &place);
             pair[1] = gy_whole_at(x, &at, x->rank);
             pair[0] = how->whole(pair);
-        } while (gy_place_next(&place, reduced->at, x->rank));
+        } while (gy_ops_index_next(&place, reduced->at, x->rank));
     }
     *result = pair[0];
 }
@@ -146,13 +147,13 @@ static gy_status reduce(const gy_kernel_call *call, const fold *how, double divi
     const gy_view *x = &call->inputs[0];
     const bool keep = call->attributes->reduce.keep;
     const uint32_t axes = gy_reduce_axes(call->attributes->reduce.axes, x->rank);
-    gy_place kept = {{0}}, reduced = {{0}}, base = {{0}};
+    gy_ops_index kept = {{0}}, reduced = {{0}}, base = {{0}};
     split_sizes(x, axes, &kept, &reduced);
     if (gy_place_count(kept.at, x->rank) == 0) {
         return GY_OK;
     }
     do {
-        gy_place to = output_place(&base, axes, x->rank, keep);
+        gy_ops_index to = output_place(&base, axes, x->rank, keep);
         if (gy_dtype_is_real(x->dtype)) {
             double value = 0;
             fold_real(x, &base, &reduced, how, &value);
@@ -162,7 +163,7 @@ static gy_status reduce(const gy_kernel_call *call, const fold *how, double divi
             fold_whole(x, &base, &reduced, how, &value);
             gy_whole_put(&call->outputs[0], &to, value);
         }
-    } while (gy_place_next(&base, kept.at, x->rank));
+    } while (gy_ops_index_next(&base, kept.at, x->rank));
     return GY_OK;
 }
 
@@ -256,7 +257,7 @@ static gy_status mean_reference(const gy_kernel_call *call)
 
 static gy_status count_reference(const gy_kernel_call *call)
 {
-    gy_real_put(&call->outputs[0], &(gy_place){{0}}, global_count(call));
+    gy_real_put(&call->outputs[0], &(gy_ops_index){{0}}, global_count(call));
     return GY_OK;
 }
 
@@ -541,7 +542,7 @@ static gy_status argmax_infer(const gy_attributes *attributes, const gy_type *in
 }
 
 /* NaN is more than any number, as in max. */
-static bool is_more(const gy_view *x, const gy_place *next, const gy_place *best)
+static bool is_more(const gy_view *x, const gy_ops_index *next, const gy_ops_index *best)
 {
     if (!gy_dtype_is_real(x->dtype)) {
         return gy_whole_at(x, next, x->rank) > gy_whole_at(x, best, x->rank);
@@ -554,19 +555,19 @@ static gy_status argmax_reference(const gy_kernel_call *call)
 {
     const gy_view *x = &call->inputs[0];
     const int dim = call->attributes->axis.dim;
-    gy_place kept = {{0}}, reduced = {{0}}, at = {{0}};
+    gy_ops_index kept = {{0}}, reduced = {{0}}, at = {{0}};
     split_sizes(x, 1u << dim, &kept, &reduced);
     if (gy_place_count(kept.at, x->rank) == 0) {
         return GY_OK;
     }
     do {
-        gy_place best = at, next = at;
+        gy_ops_index best = at, next = at;
         for (next.at[dim] = 1; next.at[dim] < x->sizes[dim]; next.at[dim]++) {
             best = is_more(x, &next, &best) ? next : best;
         }
-        gy_place to = output_place(&at, 1u << dim, x->rank, false);
+        gy_ops_index to = output_place(&at, 1u << dim, x->rank, false);
         gy_whole_put(&call->outputs[0], &to, best.at[dim]);
-    } while (gy_place_next(&at, kept.at, x->rank));
+    } while (gy_ops_index_next(&at, kept.at, x->rank));
     return GY_OK;
 }
 
@@ -587,7 +588,7 @@ static int argmax_placements(const gy_attributes *attributes, const gy_type *inp
 
 /* ---- rows ---- */
 
-static const gy_sample sum_samples[] = {
+static const gy_ops_sample sum_samples[] = {
     {.input_count = 1, .inputs = {GY_IN(-1, 1, 3, 4, 5)}, .differentiable = 1},
     {.attributes.reduce = {.axes = 2},
      .input_count = 1,
@@ -611,7 +612,7 @@ static const gy_sample sum_samples[] = {
      .inputs = {GY_IN_OF(GY_I32, -9, 9, 5, 3)}},
 };
 
-static const gy_sample prod_samples[] = {
+static const gy_ops_sample prod_samples[] = {
     {.input_count = 1, .inputs = {GY_IN(0.5, 1.5, 2, 3)}, .differentiable = 1},
     {.attributes.reduce = {.axes = 2},
      .input_count = 1,
@@ -630,7 +631,7 @@ static const gy_sample prod_samples[] = {
      .inputs = {GY_IN_OF(GY_I64, -4, 4, 5, 3)}},
 };
 
-static const gy_sample extreme_samples[] = {
+static const gy_ops_sample extreme_samples[] = {
     {.input_count = 1, .inputs = {GY_IN_DISTINCT(-1, 1, 3, 4)}, .differentiable = 1},
     {.attributes.reduce = {.axes = 2, .keep = true},
      .input_count = 1,
@@ -648,7 +649,7 @@ static const gy_sample extreme_samples[] = {
      .inputs = {GY_IN_OF(GY_U8, 1, 9, 2, 3)}},
 };
 
-static const gy_sample mean_samples[] = {
+static const gy_ops_sample mean_samples[] = {
     {.input_count = 1, .inputs = {GY_IN(-1, 1, 3, 4, 5)}, .differentiable = 1},
     {.attributes.reduce = {.axes = 1},
      .input_count = 1,
@@ -660,7 +661,7 @@ static const gy_sample mean_samples[] = {
      .differentiable = 1},
 };
 
-static const gy_sample argmax_samples[] = {
+static const gy_ops_sample argmax_samples[] = {
     {.attributes.axis = {.dim = 1}, .input_count = 1, .inputs = {GY_IN(-1, 1, 5, 4)}},
     {.attributes.axis = {.dim = 0}, .input_count = 1, .inputs = {GY_IN(-1, 1, 5, 4, 3)}},
     {.attributes.axis = {.dim = 1},

@@ -20,7 +20,7 @@ enum { MAX_SAMPLE_INPUTS = 6 };
 
 static void check_sample(const gy_op *op, int s)
 {
-    const gy_sample *sample = &op->samples[s];
+    const gy_ops_sample *sample = &op->samples[s];
     gy_type types[MAX_SAMPLE_INPUTS], outputs[GY_OP_OUTPUTS_MAX];
     EXPECT(sample->input_count <= MAX_SAMPLE_INPUTS, op);
     EXPECT(op->input_count < 0 || sample->input_count == op->input_count, op);

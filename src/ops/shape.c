@@ -82,7 +82,7 @@ static gy_status reshape_infer(const gy_attributes *attributes, const gy_type *i
 static gy_status reshape_reference(const gy_kernel_call *call)
 {
     const gy_view *x = &call->inputs[0], *y = &call->outputs[0];
-    gy_place from = {{0}}, to = {{0}};
+    gy_ops_index from = {{0}}, to = {{0}};
     bool is_more = gy_view_count(y) > 0;
     GY_ASSERT(gy_view_count(x) == gy_view_count(y));
     while (is_more) {
@@ -91,8 +91,8 @@ static gy_status reshape_reference(const gy_kernel_call *call)
         } else {
             gy_real_put(y, &to, gy_real_at(x, &from, x->rank));
         }
-        (void)gy_place_next(&from, x->sizes, x->rank);
-        is_more = gy_place_next(&to, y->sizes, y->rank);
+        (void)gy_ops_index_next(&from, x->sizes, x->rank);
+        is_more = gy_ops_index_next(&to, y->sizes, y->rank);
     }
     return GY_OK;
 }
@@ -132,7 +132,7 @@ static int reshape_placements(const gy_attributes *attributes, const gy_type *in
     return made.count;
 }
 
-static const gy_sample reshape_samples[] = {
+static const gy_ops_sample reshape_samples[] = {
     {.attributes.shape = {.rank = 2, .sizes = {5, 12}},
      .input_count = 1,
      .inputs = {GY_IN(-1, 1, 5, 3, 4)},
@@ -209,7 +209,7 @@ static gy_status broadcast_gradient(gy_builder *builder, const gy_applied *node,
     return GY_OK;
 }
 
-static const gy_sample broadcast_samples[] = {
+static const gy_ops_sample broadcast_samples[] = {
     {.attributes.shape = {.rank = 3, .sizes = {2, 3, 4}},
      .input_count = 1,
      .inputs = {GY_IN(-1, 1, 3, 1)},
@@ -298,7 +298,7 @@ static int transpose_placements(const gy_attributes *attributes, const gy_type *
     return made.count;
 }
 
-static const gy_sample transpose_samples[] = {
+static const gy_ops_sample transpose_samples[] = {
     {.attributes.permute = {{1, 0}},
      .input_count = 1,
      .inputs = {GY_IN(-1, 1, 3, 5)},
@@ -459,7 +459,7 @@ static void slice_cost(const gy_attributes *attributes, const gy_type *inputs, i
     gy_cost_move(attributes, outputs, input_count, outputs, cost);
 }
 
-static const gy_sample slice_samples[] = {
+static const gy_ops_sample slice_samples[] = {
     {.attributes.slice = {.dim = 0, .begin = 1, .end = 4, .step = 1},
      .input_count = 1,
      .inputs = {GY_IN(-1, 1, 5, 3)},
@@ -474,7 +474,7 @@ static const gy_sample slice_samples[] = {
      .differentiable = 1},
 };
 
-static const gy_sample pad_samples[] = {
+static const gy_ops_sample pad_samples[] = {
     {.attributes.slice = {.dim = 0, .begin = 1, .end = 4, .step = 1, .size = 6},
      .input_count = 1,
      .inputs = {GY_IN(-1, 1, 3, 2)},
@@ -600,7 +600,7 @@ static int concat_placements(const gy_attributes *attributes, const gy_type *inp
     return made.count;
 }
 
-static const gy_sample concat_samples[] = {
+static const gy_ops_sample concat_samples[] = {
     {.attributes.axis = {.dim = 0},
      .input_count = 3,
      .inputs = {GY_IN(-1, 1, 2, 3), GY_IN(-1, 1, 1, 3), GY_IN(-1, 1, 3, 3)},

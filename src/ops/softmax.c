@@ -45,7 +45,7 @@ static void softmax_cost(const gy_attributes *attributes, const gy_type *inputs,
 }
 
 /* The maximum along `dim` through `at`, and the sum of exp(x - maximum). */
-static double line_sum(const gy_view *x, gy_place at, int dim, double *maximum)
+static double line_sum(const gy_view *x, gy_ops_index at, int dim, double *maximum)
 {
     *maximum = -INFINITY;
     for (at.at[dim] = 0; at.at[dim] < x->sizes[dim]; at.at[dim]++) {
@@ -62,7 +62,7 @@ static gy_status along(const gy_kernel_call *call, bool is_log)
 {
     const gy_view *x = &call->inputs[0];
     const int dim = call->attributes->axis.dim;
-    gy_place at = {{0}};
+    gy_ops_index at = {{0}};
     if (gy_view_count(x) == 0) {
         return GY_OK;
     }
@@ -72,12 +72,12 @@ static gy_status along(const gy_kernel_call *call, bool is_log)
         }
         double maximum = 0;
         double sum = line_sum(x, at, dim, &maximum);
-        for (gy_place on = at; on.at[dim] < x->sizes[dim]; on.at[dim]++) {
+        for (gy_ops_index on = at; on.at[dim] < x->sizes[dim]; on.at[dim]++) {
             double centred = gy_real_at(x, &on, x->rank) - maximum;
             gy_real_put(&call->outputs[0], &on,
                         is_log ? centred - log(sum) : exp(centred) / sum);
         }
-    } while (gy_place_next(&at, x->sizes, x->rank));
+    } while (gy_ops_index_next(&at, x->sizes, x->rank));
     return GY_OK;
 }
 
@@ -158,7 +158,7 @@ static int along_placements(const gy_attributes *attributes, const gy_type *inpu
     return made.count;
 }
 
-static const gy_sample along_samples[] = {
+static const gy_ops_sample along_samples[] = {
     {.attributes.axis = {.dim = 1},
      .input_count = 1,
      .inputs = {GY_IN(-2, 2, 3, 5)},
@@ -238,18 +238,18 @@ static gy_status one_hot_reference(const gy_kernel_call *call)
     const gy_view *labels = &call->inputs[0], *out = &call->outputs[0];
     const int dim = call->attributes->axis.dim;
     const int64_t count = gy_view_count(labels);
-    gy_place at = {{0}};
+    gy_ops_index at = {{0}};
     for (int64_t i = 0; i < count; i++) {
         int64_t label = 0;
         GY_TRY(gy_call_index(call, 0, i, "label", out->sizes[dim], &label));
-        gy_place to = {{0}};
+        gy_ops_index to = {{0}};
         for (int d = 0, from = 0; d < out->rank; d++) {
             to.at[d] = d == dim ? 0 : at.at[from++];
         }
         for (; to.at[dim] < out->sizes[dim]; to.at[dim]++) {
             gy_real_put(out, &to, to.at[dim] == label);
         }
-        (void)gy_place_next(&at, labels->sizes, labels->rank);
+        (void)gy_ops_index_next(&at, labels->sizes, labels->rank);
     }
     return GY_OK;
 }
@@ -266,7 +266,7 @@ static int one_hot_placements(const gy_attributes *attributes, const gy_type *in
     return made.count;
 }
 
-static const gy_sample one_hot_samples[] = {
+static const gy_ops_sample one_hot_samples[] = {
     {.attributes.axis = {.dim = 1, .depth = 4, .dtype = GY_F64},
      .input_count = 1,
      .inputs = {GY_IN_OF(GY_I32, 0, 4, 7)}},
@@ -316,7 +316,7 @@ static gy_status cross_entropy_reference(const gy_kernel_call *call)
     const gy_view *logits = &call->inputs[0];
     double total = 0;
     for (int64_t row = 0; row < logits->sizes[0]; row++) {
-        gy_place at = {{row, 0}};
+        gy_ops_index at = {{row, 0}};
         int64_t label = 0;
         GY_TRY(gy_call_index(call, 1, row, "label", logits->sizes[1], &label));
         double maximum = 0;
@@ -324,7 +324,8 @@ static gy_status cross_entropy_reference(const gy_kernel_call *call)
         at.at[1] = label;
         total += log(sum) + maximum - gy_real_at(logits, &at, 2);
     }
-    gy_real_put(&call->outputs[0], &(gy_place){{0}}, total / (double)gy_call_size(call, 0, 0));
+    gy_real_put(&call->outputs[0], &(gy_ops_index){{0}},
+                total / (double)gy_call_size(call, 0, 0));
     return GY_OK;
 }
 
@@ -392,7 +393,7 @@ static int cross_entropy_placements(const gy_attributes *attributes, const gy_ty
     return made.count;
 }
 
-static const gy_sample cross_entropy_samples[] = {
+static const gy_ops_sample cross_entropy_samples[] = {
     {.input_count = 2,
      .inputs = {GY_IN(-2, 2, 5, 4), GY_IN_OF(GY_I32, 0, 4, 5)},
      .differentiable = 1},

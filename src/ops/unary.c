@@ -163,7 +163,7 @@ GRADIENT(erf, mul(s, s->dy, scaled(s, bell(s, 1), two_over_sqrt_pi)))
 
 /* ---- rows ---- */
 
-static const gy_sample any_samples[] = {
+static const gy_ops_sample any_samples[] = {
     {.input_count = 1, .inputs = {GY_IN(-3, 3, 4, 5)}, .differentiable = 1},
     {.input_count = 1, .inputs = {GY_IN(-30, 30, 2, 1, 7)}, .differentiable = 1},
     {.input_count = 1, .inputs = {GY_IN_SCALAR(-1, 1)}, .differentiable = 1},
@@ -171,25 +171,25 @@ static const gy_sample any_samples[] = {
 };
 
 /* Not at 0, where abs, sign and relu bend. */
-static const gy_sample bent_samples[] = {
+static const gy_ops_sample bent_samples[] = {
     {.input_count = 1, .inputs = {GY_IN_DISTINCT(-1.01, 1, 4, 5)}, .differentiable = 1},
     {.input_count = 1, .inputs = {GY_IN(-2, -0.1, 3)}, .differentiable = 1},
     {.input_count = 1, .inputs = {GY_IN_OF(GY_I32, -9, 9, 3, 4)}},
 };
 
-static const gy_sample whole_samples[] = {
+static const gy_ops_sample whole_samples[] = {
     {.input_count = 1, .inputs = {GY_IN(-3, 3, 4, 5)}, .differentiable = 1},
     {.input_count = 1, .inputs = {GY_IN_SCALAR(-1, 1)}, .differentiable = 1},
     {.input_count = 1, .inputs = {GY_IN_OF(GY_I64, -99, 99, 3, 4)}},
 };
 
-static const gy_sample positive_samples[] = {
+static const gy_ops_sample positive_samples[] = {
     {.input_count = 1, .inputs = {GY_IN(0.2, 4, 4, 5)}, .differentiable = 1},
     {.input_count = 1, .inputs = {GY_IN(0.5, 1, 2, 1, 7)}, .differentiable = 1},
     {.input_count = 1, .inputs = {GY_IN(0.5, 1, 0)}, .differentiable = 1},
 };
 
-static const gy_sample exp_samples[] = {
+static const gy_ops_sample exp_samples[] = {
     {.input_count = 1, .inputs = {GY_IN(-3, 3, 4, 5)}, .differentiable = 1},
     {.input_count = 1, .inputs = {GY_IN(-20, -5, 2, 1, 7)}, .differentiable = 1},
 };
@@ -250,7 +250,7 @@ static gy_status cast_gradient(gy_builder *builder, const gy_applied *node, cons
     return GY_OK;
 }
 
-static const gy_sample cast_samples[] = {
+static const gy_ops_sample cast_samples[] = {
     {.attributes.cast = {GY_F64},
      .input_count = 1,
      .inputs = {GY_IN(-1, 1, 3, 4)},

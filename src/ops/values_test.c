@@ -382,7 +382,7 @@ static gy_view with_gaps(const gy_view *dense)
     return view;
 }
 
-static void run_row(const gy_op *op, const gy_sample *sample, const gy_view *inputs,
+static void run_row(const gy_op *op, const gy_ops_sample *sample, const gy_view *inputs,
                     gy_view *outputs, int *output_count)
 {
     gy_type types[MAX_SAMPLE_INPUTS], made[GY_OP_OUTPUTS_MAX];
@@ -429,7 +429,7 @@ static void expect_same(const gy_op *op, int s, const gy_view *a, const gy_view 
 /* Float32 inputs are what the float64 run gets too, so that only the arithmetic differs. */
 static void compare_sample(const gy_op *op, int s, gy_random *random)
 {
-    const gy_sample *sample = &op->samples[s];
+    const gy_ops_sample *sample = &op->samples[s];
     gy_view single[MAX_SAMPLE_INPUTS], exact[MAX_SAMPLE_INPUTS], gapped[MAX_SAMPLE_INPUTS];
     gy_view y[GY_OP_OUTPUTS_MAX], z[GY_OP_OUTPUTS_MAX], w[GY_OP_OUTPUTS_MAX];
     int count = 0;
@@ -477,7 +477,7 @@ static void strides_and_float32_change_nothing(void **state)
 static void fused_runs_its_steps(void **state)
 {
     (void)state;
-    const gy_sample *sample = &gy_ops_row_fused.samples[0];
+    const gy_ops_sample *sample = &gy_ops_row_fused.samples[0];
     gy_random random = {.key = 1};
     gy_view inputs[3], outputs[GY_OP_OUTPUTS_MAX];
     int count = 0;

@@ -6,7 +6,7 @@
 
 #include <inttypes.h>
 
-bool gy_place_next(gy_place *place, const int64_t *sizes, int rank)
+bool gy_ops_index_next(gy_ops_index *place, const int64_t *sizes, int rank)
 {
     for (int dim = rank - 1; dim >= 0; dim--) {
         if (++place->at[dim] < sizes[dim]) {
@@ -26,7 +26,7 @@ int64_t gy_place_count(const int64_t *sizes, int rank)
     return count;
 }
 
-int64_t gy_place_offset(const gy_view *view, const gy_place *place, int rank)
+int64_t gy_ops_index_offset(const gy_view *view, const gy_ops_index *place, int rank)
 {
     const int shift = rank - view->rank;
     if (view->format == GY_FORMAT_BLOCKED) {
@@ -44,24 +44,26 @@ int64_t gy_place_offset(const gy_view *view, const gy_place *place, int rank)
     return offset;
 }
 
-double gy_real_at(const gy_view *view, const gy_place *place, int rank)
+double gy_real_at(const gy_view *view, const gy_ops_index *place, int rank)
 {
-    return gy_element_get(view->dtype, view->data, gy_place_offset(view, place, rank));
+    return gy_element_get(view->dtype, view->data, gy_ops_index_offset(view, place, rank));
 }
 
-int64_t gy_whole_at(const gy_view *view, const gy_place *place, int rank)
+int64_t gy_whole_at(const gy_view *view, const gy_ops_index *place, int rank)
 {
-    return gy_element_get_whole(view->dtype, view->data, gy_place_offset(view, place, rank));
+    return gy_element_get_whole(view->dtype, view->data,
+                                gy_ops_index_offset(view, place, rank));
 }
 
-void gy_real_put(const gy_view *view, const gy_place *place, double value)
+void gy_real_put(const gy_view *view, const gy_ops_index *place, double value)
 {
-    gy_element_set(view->dtype, view->data, gy_place_offset(view, place, view->rank), value);
+    gy_element_set(view->dtype, view->data, gy_ops_index_offset(view, place, view->rank),
+                   value);
 }
 
-void gy_whole_put(const gy_view *view, const gy_place *place, int64_t value)
+void gy_whole_put(const gy_view *view, const gy_ops_index *place, int64_t value)
 {
-    gy_element_set_whole(view->dtype, view->data, gy_place_offset(view, place, view->rank),
+    gy_element_set_whole(view->dtype, view->data, gy_ops_index_offset(view, place, view->rank),
                          value);
 }
 
@@ -73,7 +75,7 @@ gy_status gy_walk(const gy_kernel_call *call, gy_real_formula real, gy_whole_for
     if (gy_view_count(out) == 0) {
         return GY_OK;
     }
-    gy_place place = {{0}};
+    gy_ops_index place = {{0}};
     do {
         if (is_real) {
             double x[3] = {0};
@@ -88,7 +90,7 @@ gy_status gy_walk(const gy_kernel_call *call, gy_real_formula real, gy_whole_for
             }
             gy_whole_put(out, &place, whole(x));
         }
-    } while (gy_place_next(&place, out->sizes, out->rank));
+    } while (gy_ops_index_next(&place, out->sizes, out->rank));
     return GY_OK;
 }
 

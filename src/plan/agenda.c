@@ -21,7 +21,7 @@ static int bucket_of(const gy_agenda *agenda, double at)
     return differs == 0 ? 0 : 64 - __builtin_clzll(differs);
 }
 
-static gy_status put(gy_agenda *agenda, const gy_event *event)
+static gy_status put(gy_agenda *agenda, const gy_plan_event *event)
 {
     int index = bucket_of(agenda, event->at);
     struct gy_agenda_bucket *bucket = &agenda->buckets[index];
@@ -46,7 +46,7 @@ void gy_agenda_fini(gy_agenda *agenda)
     *agenda = (gy_agenda){.last = 0};
 }
 
-gy_status gy_agenda_add(gy_agenda *agenda, const gy_event *event)
+gy_status gy_agenda_add(gy_agenda *agenda, const gy_plan_event *event)
 {
     GY_ASSERT(key_of(event->at) >= agenda->last);
     return put(agenda, event);
@@ -72,7 +72,7 @@ static gy_status spread(gy_agenda *agenda)
     return GY_OK;
 }
 
-gy_status gy_agenda_take(gy_agenda *agenda, gy_event *event)
+gy_status gy_agenda_take(gy_agenda *agenda, gy_plan_event *event)
 {
     if (agenda->taken == agenda->buckets[0].count) {
         if (agenda->used == 0) {
@@ -86,20 +86,21 @@ gy_status gy_agenda_take(gy_agenda *agenda, gy_event *event)
 
 /* ---- Messages that wait for their receives ---- */
 
-static gy_held *held_at(const gy_held_table *table, uint32_t index)
+static gy_plan_unexpected *held_at(const gy_plan_unexpected_table *table, uint32_t index)
 {
-    return (gy_held *)(void *)(table->items + index * (sizeof(gy_held) + table->bytes));
+    return (gy_plan_unexpected *)(void *)(table->items +
+                                          index * (sizeof(gy_plan_unexpected) + table->bytes));
 }
 
-static size_t circle_of(const gy_held_table *table, int from, int to)
+static size_t circle_of(const gy_plan_unexpected_table *table, int from, int to)
 {
     uint64_t key = (uint64_t)(uint32_t)from << 32 | (uint32_t)to;
     return (size_t)((key * UINT64_C(0x9E3779B97F4A7C15)) >> 32) & (table->size - 1);
 }
 
-static void link_last(gy_held_table *table, uint32_t index)
+static void link_last(gy_plan_unexpected_table *table, uint32_t index)
 {
-    gy_held *item = held_at(table, index);
+    gy_plan_unexpected *item = held_at(table, index);
     uint32_t *last = &table->lasts[circle_of(table, item->from, item->to)];
     if (*last == 0) {
         item->next = index;
@@ -110,7 +111,7 @@ static void link_last(gy_held_table *table, uint32_t index)
     *last = index + 1;
 }
 
-static gy_status grow(gy_held_table *table)
+static gy_status grow(gy_plan_unexpected_table *table)
 {
     size_t old_size = table->size, size = GY_MAX(2 * old_size, (size_t)1024);
     uint32_t *old = table->lasts;
@@ -134,14 +135,15 @@ static gy_status grow(gy_held_table *table)
     return GY_OK;
 }
 
-void gy_held_fini(gy_held_table *table)
+void gy_plan_unexpected_fini(gy_plan_unexpected_table *table)
 {
     gy_free(table->items);
     gy_free(table->lasts);
-    *table = (gy_held_table){.bytes = table->bytes};
+    *table = (gy_plan_unexpected_table){.bytes = table->bytes};
 }
 
-gy_status gy_held_add(gy_held_table *table, int from, int to, const void *message)
+gy_status gy_plan_unexpected_add(gy_plan_unexpected_table *table, int from, int to,
+                                 const void *message)
 {
     if (table->filled >= table->size) {
         GY_TRY(grow(table));
@@ -152,11 +154,11 @@ gy_status gy_held_add(gy_held_table *table, int from, int to, const void *messag
     } else {
         void *items = table->items;
         GY_TRY(gy_reserve("plan.held", &items, &table->capacity, table->count + 1,
-                          sizeof(gy_held) + table->bytes));
+                          sizeof(gy_plan_unexpected) + table->bytes));
         table->items = items;
         index = (uint32_t)table->count++;
     }
-    gy_held *item = held_at(table, index);
+    gy_plan_unexpected *item = held_at(table, index);
     item->from = from;
     item->to = to;
     memcpy(item->message, message, table->bytes);
@@ -166,7 +168,8 @@ gy_status gy_held_add(gy_held_table *table, int from, int to, const void *messag
 }
 
 /* The oldest from one rank to another, and the one before it in its circle; NULL: none. */
-static gy_held *find(const gy_held_table *table, int from, int to, uint32_t *before)
+static gy_plan_unexpected *find(const gy_plan_unexpected_table *table, int from, int to,
+                                uint32_t *before)
 {
     uint32_t last = table->filled == 0 ? 0 : table->lasts[circle_of(table, from, to)];
     if (last == 0) {
@@ -175,7 +178,7 @@ static gy_held *find(const gy_held_table *table, int from, int to, uint32_t *bef
     *before = last - 1;
     for (;;) {
         uint32_t at = held_at(table, *before)->next;
-        gy_held *item = held_at(table, at);
+        gy_plan_unexpected *item = held_at(table, at);
         if (item->from == from && item->to == to) {
             return item;
         }
@@ -186,17 +189,17 @@ static gy_held *find(const gy_held_table *table, int from, int to, uint32_t *bef
     }
 }
 
-const void *gy_held_find(const gy_held_table *table, int from, int to)
+const void *gy_plan_unexpected_find(const gy_plan_unexpected_table *table, int from, int to)
 {
     uint32_t before;
-    const gy_held *item = find(table, from, to, &before);
+    const gy_plan_unexpected *item = find(table, from, to, &before);
     return item == NULL ? NULL : item->message;
 }
 
-bool gy_held_take(gy_held_table *table, int from, int to, void *message)
+bool gy_plan_unexpected_take(gy_plan_unexpected_table *table, int from, int to, void *message)
 {
     uint32_t before;
-    gy_held *item = find(table, from, to, &before);
+    gy_plan_unexpected *item = find(table, from, to, &before);
     if (item == NULL) {
         return false;
     }
@@ -215,7 +218,7 @@ bool gy_held_take(gy_held_table *table, int from, int to, void *message)
     return true;
 }
 
-const gy_held *gy_held_any(const gy_held_table *table)
+const gy_plan_unexpected *gy_plan_unexpected_any(const gy_plan_unexpected_table *table)
 {
     for (size_t i = 0; i < table->size; i++) {
         if (table->lasts[i] != 0) {

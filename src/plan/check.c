@@ -49,7 +49,7 @@ typedef struct rank_state {
 typedef struct check_run {
     gy_visitor visitor;
     gy_plan *plan;
-    gy_values values;
+    gy_plan_values values;
     gy_arena arena;
     rank_state *ranks;
     int rank_count, blocks, chunks_of_part;
@@ -331,7 +331,7 @@ static gy_status join_values(check_run *checker, int rank, uint32_t index,
                              const uint32_t pair[2], uint32_t *value)
 {
     int doubled = -1;
-    *value = gy_value_join(&checker->values, pair[0], pair[1], &doubled);
+    *value = gy_plan_value_join(&checker->values, pair[0], pair[1], &doubled);
     if (doubled >= 0) {
         return gy_plan_wrong(checker->plan, rank, index, "combines the part of rank %d twice",
                              doubled);
@@ -417,7 +417,8 @@ static void do_wait(check_run *checker, int rank, const gy_step *step)
     }
 }
 
-static gy_status visit(gy_visitor *visitor, int rank, const gy_step *step, gy_message *message)
+static gy_status visit(gy_visitor *visitor, int rank, const gy_step *step,
+                       gy_plan_message *message)
 {
     check_run *checker = (struct check_run *)visitor; /* its first member */
     uint32_t index = visitor->index;
@@ -482,9 +483,9 @@ static int contributors(const check_run *checker, int rank)
 static gy_status check_sum(const check_run *checker, int rank, int block, uint32_t number,
                            uint32_t *first)
 {
-    const gy_value *value = &checker->values.items[number];
+    const gy_plan_value *value = &checker->values.items[number];
     int wanted = contributors(checker, rank);
-    int missing = gy_value_missing(&checker->values, number, wanted);
+    int missing = gy_plan_value_missing(&checker->values, number, wanted);
     if (value->block != block) {
         return wrong_end(checker, rank, "block %d holds block %d", block, value->block);
     }
@@ -495,7 +496,7 @@ static gy_status check_sum(const check_run *checker, int rank, int block, uint32
         return wrong_end(checker, rank, "block %d has parts of %d ranks, expected %d", block,
                          value->leaves, wanted);
     }
-    gy_order order = checker->plan->algorithm->order;
+    gy_plan_order order = checker->plan->algorithm->order;
     if ((order == GY_ORDER_RANK && !value->is_ordered) ||
         (order == GY_ORDER_FOLD && !value->is_fold)) {
         return wrong_end(checker, rank, "block %d is not combined in the promised order",
@@ -512,7 +513,7 @@ static gy_status check_sum(const check_run *checker, int rank, int block, uint32
 /* A block that is some rank's as it was. */
 static gy_status check_moved(const check_run *checker, int rank, int block, uint32_t number)
 {
-    const gy_value *value = &checker->values.items[number];
+    const gy_plan_value *value = &checker->values.items[number];
     const gy_plan_request *request = &checker->plan->request;
     int from = request->root, part = block / checker->chunks_of_part;
     if (request->operation == GY_OPERATION_ALLGATHER ||
@@ -539,7 +540,7 @@ static gy_status check_left_alone(const check_run *checker, int rank, int block,
                                   const cell_state *cell)
 {
     uint32_t value = cell->value;
-    const gy_value *was = &checker->values.items[value];
+    const gy_plan_value *was = &checker->values.items[value];
     bool is_own = value != GY_VALUE_NONE && was->leaves == 1 && was->first == rank;
     if (checker->in_place ? !is_own : value != GY_VALUE_NONE) {
         return wrong_end(checker, rank, "block %d was written, but nobody comes before", block);
@@ -640,7 +641,7 @@ static gy_status init_rank(check_run *checker, int rank)
         if (has_input(checker, rank, block)) {
             gy_blocks at = {.buffer = GY_BUFFER_IN, .first = block, .run = 1};
             cell_state *cell = cell_at(checker, rank, &at, 0);
-            cell->value = gy_value_leaf(&checker->values, rank, block);
+            cell->value = gy_plan_value_leaf(&checker->values, rank, block);
             if (cell->value == GY_VALUE_BAD) {
                 return GY_NOMEM;
             }
@@ -686,7 +687,7 @@ gy_status gy_plan_check(gy_plan *plan)
     checker.held = plan->request.operation == GY_OPERATION_ALLTOALL
                        ? checker.rank_count * checker.chunks_of_part
                        : checker.blocks;
-    GY_TRY(gy_values_init(&checker.values, checker.rank_count));
+    GY_TRY(gy_plan_values_init(&checker.values, checker.rank_count));
     gy_status status = check_with(&checker);
     for (int rank = 0; checker.ranks != NULL && rank < checker.rank_count; rank++) {
         gy_free(checker.ranks[rank].posts);
@@ -694,6 +695,6 @@ gy_status gy_plan_check(gy_plan *plan)
     }
     gy_free(checker.ranks);
     gy_arena_free(&checker.arena);
-    gy_values_fini(&checker.values);
+    gy_plan_values_fini(&checker.values);
     return status;
 }

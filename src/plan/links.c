@@ -67,7 +67,8 @@ double gy_open_sends_end(const gy_open_sends *open, uint32_t after)
     return 0;
 }
 
-gy_status gy_arrivals_add(gy_arrivals *arrivals, double head, double busy, gy_message *message)
+gy_status gy_arrivals_add(gy_arrivals *arrivals, double head, double busy,
+                          gy_plan_message *message)
 {
     void *items = arrivals->items;
     if (arrivals->first > arrivals->count) {
@@ -91,7 +92,7 @@ gy_status gy_arrivals_add(gy_arrivals *arrivals, double head, double busy, gy_me
 }
 
 /* Where the message stands in the list. */
-static size_t find_arrival(const gy_arrivals *arrivals, const gy_message *message)
+static size_t find_arrival(const gy_arrivals *arrivals, const gy_plan_message *message)
 {
     const struct gy_arrival *all = &arrivals->items[arrivals->first];
     size_t low = 0, high = arrivals->count;
@@ -111,7 +112,7 @@ static size_t find_arrival(const gy_arrivals *arrivals, const gy_message *messag
 }
 
 /* The message with its end. */
-static struct gy_arrival *end_of(gy_arrivals *arrivals, const gy_message *message)
+static struct gy_arrival *end_of(gy_arrivals *arrivals, const gy_plan_message *message)
 {
     struct gy_arrival *all = &arrivals->items[arrivals->first];
     size_t at = find_arrival(arrivals, message);
@@ -123,12 +124,12 @@ static struct gy_arrival *end_of(gy_arrivals *arrivals, const gy_message *messag
     return &all[at];
 }
 
-double gy_arrivals_end(gy_arrivals *arrivals, const gy_message *message)
+double gy_arrivals_end(gy_arrivals *arrivals, const gy_plan_message *message)
 {
     return end_of(arrivals, message)->end;
 }
 
-double gy_arrivals_take(gy_arrivals *arrivals, const gy_message *message)
+double gy_arrivals_take(gy_arrivals *arrivals, const gy_plan_message *message)
 {
     struct gy_arrival *taken = end_of(arrivals, message);
     double end = taken->end;

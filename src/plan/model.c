@@ -107,7 +107,7 @@ static gy_status note_giver(rank_price *here, int from)
 }
 
 static gy_status visit_send(price_run *pricing, int rank, const gy_step *step,
-                            gy_message *message)
+                            gy_plan_message *message)
 {
     const gy_topology *topology = pricing->plan->request.topology;
     rank_price *here = &pricing->ranks[rank];
@@ -124,7 +124,7 @@ static gy_status visit_send(price_run *pricing, int rank, const gy_step *step,
 }
 
 static gy_status visit_recv(price_run *pricing, int rank, const gy_step *step,
-                            const gy_message *came)
+                            const gy_plan_message *came)
 {
     rank_price *here = &pricing->ranks[rank];
     double bytes = (double)bytes_of(pricing, &step->to);
@@ -191,7 +191,8 @@ static void visit_wait(price_run *pricing, int rank, const gy_step *step)
     }
 }
 
-static gy_status visit(gy_visitor *visitor, int rank, const gy_step *step, gy_message *message)
+static gy_status visit(gy_visitor *visitor, int rank, const gy_step *step,
+                       gy_plan_message *message)
 {
     price_run *pricing = (struct price_run *)visitor; /* its first member */
     rank_price *here = &pricing->ranks[rank];
@@ -220,7 +221,7 @@ static gy_status visit(gy_visitor *visitor, int rank, const gy_step *step, gy_me
     }
 }
 
-static double when(const gy_visitor *visitor, int rank, const gy_message *message)
+static double when(const gy_visitor *visitor, int rank, const gy_plan_message *message)
 {
     const price_run *pricing = (const struct price_run *)visitor; /* its first member */
     return gy_arrivals_end(&pricing->ranks[rank].in, message);

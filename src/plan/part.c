@@ -10,7 +10,7 @@
 
 typedef struct part_sink {
     gy_plan_sink sink; /* of the inner plan */
-    const gy_part *part;
+    const gy_plan_group *part;
     gy_plan_sink *outer;
     int inner_rank;
     uint32_t base;  /* steps outside before the part */
@@ -23,12 +23,12 @@ static bool is_slots(int buffer)
     return buffer == GY_BUFFER_STAGE || buffer == GY_BUFFER_SCRATCH;
 }
 
-static int width_of(const gy_part *part)
+static int width_of(const gy_plan_group *part)
 {
     return GY_MAX(part->width, 1);
 }
 
-static int outer_rank(const gy_part *part, int rank)
+static int outer_rank(const gy_plan_group *part, int rank)
 {
     return rank == GY_EVERY ? GY_EVERY : part->ranks[rank];
 }
@@ -37,7 +37,7 @@ static int outer_rank(const gy_part *part, int rank)
 static gy_blocks rename_blocks(const part_sink *to, const gy_blocks *at, gy_block_run run,
                                int nth, int inner)
 {
-    const gy_part *part = to->part;
+    const gy_plan_group *part = to->part;
     gy_blocks out = *at;
     out.first = run.first;
     out.run = run.run;
@@ -59,7 +59,7 @@ static gy_blocks rename_blocks(const part_sink *to, const gy_blocks *at, gy_bloc
 /* A write to every rank of the group: to one, then copies of that. */
 static gy_status emit_everywhere(part_sink *to, gy_step *step)
 {
-    const gy_part *part = to->part;
+    const gy_plan_group *part = to->part;
     if (step->to.rank != GY_EVERY) {
         return gy_plan_emit(to->outer, step);
     }
@@ -76,7 +76,7 @@ static gy_status emit_everywhere(part_sink *to, gy_step *step)
     return GY_OK;
 }
 
-static void note_slots(const gy_part *part, const gy_blocks *at)
+static void note_slots(const gy_plan_group *part, const gy_blocks *at)
 {
     if (part->scratch_end != NULL && at->buffer == GY_BUFFER_SCRATCH) {
         *part->scratch_end = GY_MAX(*part->scratch_end, at->slot + at->run);
@@ -104,12 +104,12 @@ static bool is_message(const gy_step *step)
 }
 
 /* How many runs outside an inner block is. */
-static int run_count(const gy_part *part, int block)
+static int run_count(const gy_plan_group *part, int block)
 {
     return part->begins == NULL ? 1 : part->begins[block + 1] - part->begins[block];
 }
 
-static gy_block_run run_at(const gy_part *part, int block, int i)
+static gy_block_run run_at(const gy_plan_group *part, int block, int i)
 {
     int inner_chunks = GY_MAX(part->inner_chunks, 1), chunks = GY_MAX(part->outer_chunks, 1);
     if (part->runs == NULL) {
@@ -192,7 +192,7 @@ static gy_status emit_data(part_sink *to, const gy_step *inner, gy_step *outer)
 
 static gy_status emit_wait(part_sink *to, const gy_step *inner, gy_step *outer)
 {
-    const gy_part *part = to->part;
+    const gy_plan_group *part = to->part;
     for (int i = 0; i < part->request.ranks; i++) {
         if (i == inner->peer || (inner->peer == GY_EVERY && i != to->inner_rank)) {
             outer->peer = part->ranks[i];
@@ -226,7 +226,7 @@ static gy_status rename_after(part_sink *to, const gy_step *inner, gy_step *oute
 static gy_status take_inner(gy_plan_sink *sink, const gy_step *inner)
 {
     part_sink *to = (part_sink *)sink; /* its first member */
-    const gy_part *part = to->part;
+    const gy_plan_group *part = to->part;
     gy_step outer = *inner;
     GY_TRY(rename_after(to, inner, &outer));
     gy_status status = GY_OK;
@@ -261,7 +261,7 @@ static gy_status take_inner(gy_plan_sink *sink, const gy_step *inner)
     return status;
 }
 
-gy_status gy_plan_part(const gy_part *part, int rank, gy_plan_sink *sink)
+gy_status gy_plan_part(const gy_plan_group *part, int rank, gy_plan_sink *sink)
 {
     int inner = GY_MAX(part->at - 1, 0);
     while (inner < part->request.ranks && part->ranks[inner] != rank) {

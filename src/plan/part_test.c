@@ -22,23 +22,23 @@ static gy_status plan_groups(const gy_plan_request *request, int rank, gy_plan_s
     }
     pair[0] = rank % size;
     pair[1] = rank % size + size;
-    gy_part inside = {.algorithm = gy_algorithm_find(GY_OPERATION_ALLREDUCE, "direct"),
-                      .request = {.operation = GY_OPERATION_ALLREDUCE,
-                                  .ranks = size,
-                                  .in_place = request->in_place},
-                      .ranks = mates,
-                      .in = {.buffer = GY_BUFFER_IN},
-                      .out = {.buffer = GY_BUFFER_OUT}};
-    gy_part across = {.algorithm = gy_algorithm_find(GY_OPERATION_ALLREDUCE, "exchange"),
-                      .request = {.operation = GY_OPERATION_ALLREDUCE,
-                                  .ranks = 2,
-                                  .chunks = request->chunks,
-                                  .in_place = true},
-                      .ranks = pair,
-                      .in = {.buffer = GY_BUFFER_OUT},
-                      .out = {.buffer = GY_BUFFER_OUT},
-                      .stage_slot = 5,
-                      .mark = second_mark};
+    gy_plan_group inside = {.algorithm = gy_algorithm_find(GY_OPERATION_ALLREDUCE, "direct"),
+                            .request = {.operation = GY_OPERATION_ALLREDUCE,
+                                        .ranks = size,
+                                        .in_place = request->in_place},
+                            .ranks = mates,
+                            .in = {.buffer = GY_BUFFER_IN},
+                            .out = {.buffer = GY_BUFFER_OUT}};
+    gy_plan_group across = {.algorithm = gy_algorithm_find(GY_OPERATION_ALLREDUCE, "exchange"),
+                            .request = {.operation = GY_OPERATION_ALLREDUCE,
+                                        .ranks = 2,
+                                        .chunks = request->chunks,
+                                        .in_place = true},
+                            .ranks = pair,
+                            .in = {.buffer = GY_BUFFER_OUT},
+                            .out = {.buffer = GY_BUFFER_OUT},
+                            .stage_slot = 5,
+                            .mark = second_mark};
     GY_TRY(gy_plan_part(&inside, rank, sink));
     return gy_plan_part(&across, rank, sink);
 }
@@ -93,9 +93,9 @@ static void ranks_outside_have_no_steps(void **state)
 {
     (void)state;
     static const int32_t others[] = {3, 1};
-    gy_part part = {.algorithm = gy_algorithm_find(GY_OPERATION_BARRIER, "dissemination"),
-                    .request = {.operation = GY_OPERATION_BARRIER, .ranks = 2},
-                    .ranks = others};
+    gy_plan_group part = {.algorithm = gy_algorithm_find(GY_OPERATION_BARRIER, "dissemination"),
+                          .request = {.operation = GY_OPERATION_BARRIER, .ranks = 2},
+                          .ranks = others};
     gy_steps steps;
     gy_steps_init(&steps);
     assert_ok(gy_plan_part(&part, 2, &steps.sink));

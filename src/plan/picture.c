@@ -37,7 +37,7 @@ static gy_status add_mark(mark_taker *taker, const gy_mark *mark)
 }
 
 static gy_status add_message(mark_taker *taker, int rank, const gy_step *step,
-                             const gy_message *came)
+                             const gy_plan_message *came)
 {
     gy_depth_recv(&taker->depths[rank], came);
     return add_mark(taker, &(gy_mark){.kind = GY_MARK_MESSAGE,
@@ -89,7 +89,8 @@ static void note_wait(mark_taker *taker, int rank, const gy_step *step)
     }
 }
 
-static gy_status take(gy_visitor *visitor, int rank, const gy_step *step, gy_message *message)
+static gy_status take(gy_visitor *visitor, int rank, const gy_step *step,
+                      gy_plan_message *message)
 {
     mark_taker *taker = (mark_taker *)visitor; /* its first member */
     gy_depth *here = &taker->depths[rank];

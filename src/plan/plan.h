@@ -77,14 +77,14 @@ typedef struct gy_step {
 
 /** In which order a reduction combines the ranks' contributions; whatever it is, all ranks get
  * one result. */
-typedef enum gy_order {
+typedef enum gy_plan_order {
     GY_ORDER_ANY,  /* each exactly once, the same way on all ranks and in every run */
     GY_ORDER_RANK, /* from rank 0 to the last, bracketed in some fixed way: what operations that
                       do not commute need */
     GY_ORDER_FOLD, /* ((x0 op x1) op x2) op ...: the same bits from every algorithm that
                       promises it; also of f16 and bf16, but for scans: their sums travel, each
                       rank rounds them */
-} gy_order;
+} gy_plan_order;
 
 /** Where the ranks are. Borrowed by requests; a request without one means one host. */
 typedef struct gy_topology {
@@ -114,7 +114,7 @@ typedef struct gy_plan_request {
     int chunks;    /* pieces that follow each other through the algorithm; 0 is 1 */
     bool in_place; /* input and output are one (their common blocks); broadcast always is;
                       all-to-all: part s of the output lies where part s of the input lay */
-    gy_order order;
+    gy_plan_order order;
     int claims;                   /* GY_CLAIMS_FREE, GY_CLAIMS_USUAL, or drawn */
     const gy_topology *topology;  /* NULL: all on one host */
     const gy_plan_shared *shared; /* of this request; NULL: each rank finds out for itself */
@@ -195,7 +195,7 @@ typedef struct gy_algorithm {
     gy_planner plan;
     gy_cut cut;
     gy_need need;
-    gy_order order; /* promised */
+    gy_plan_order order; /* promised */
     unsigned limits;
     gy_parameter_kind parameter;
 } gy_algorithm;
@@ -397,7 +397,7 @@ typedef struct gy_block_run {
  * group from 0 and has blocks, slots and marks of its own; here stands what each of these
  * is outside.
  */
-typedef struct gy_part {
+typedef struct gy_plan_group {
     const gy_algorithm *algorithm;
     gy_plan_request request;  /* of the group */
     const int32_t *ranks;     /* (request.ranks) the group, each once */
@@ -418,14 +418,14 @@ typedef struct gy_part {
     uint32_t mark;        /* added to marks; what the group posted before lies below */
     bool is_single_step;  /* each inner step becomes one outside: those before the sink's window
                              are left out */
-} gy_part;
+} gy_plan_group;
 
 /**
  * Emit the steps of `rank` (as numbered outside) in the part; none where it is not in the
  * group. A step on an inner block that is several runs outside becomes several steps.
  * @return as gy_plan_rank; GY_NOMEM
  */
-GY_MUST_CHECK gy_status gy_plan_part(const gy_part *part, int rank, gy_plan_sink *sink);
+GY_MUST_CHECK gy_status gy_plan_part(const gy_plan_group *part, int rank, gy_plan_sink *sink);
 
 /** One step in words, "send block 3 to rank 1". */
 void gy_step_print(gy_text *out, const gy_step *step, int rank);

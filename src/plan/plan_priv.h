@@ -184,23 +184,23 @@ gy_core gy_core_of(int ranks, int rank);
 int gy_core_rank(const gy_core *core, int id);
 
 /** A message on its way: what its receive must name, and what the visitor notes. */
-typedef struct gy_message {
+typedef struct gy_plan_message {
     uint32_t index; /* of the send */
     int32_t first, run;
     uint16_t chunk;
     int round, chain; /* the visitor's: */
     uint32_t number;
     double at;
-} gy_message;
+} gy_plan_message;
 
 /** Called with each step in an order that a real run could have. `message`: of SEND, to be
  * noted in; of RECV and RECV_REDUCE, what the send noted. */
 typedef struct gy_visitor {
     gy_status (*visit)(struct gy_visitor *visitor, int rank, const gy_step *step,
-                       gy_message *message);
+                       gy_plan_message *message);
     /* When the receive of that message ends, as far as one knows: what happens earlier is then
      * visited earlier. NULL: in any order. */
-    double (*when)(const struct gy_visitor *visitor, int rank, const gy_message *message);
+    double (*when)(const struct gy_visitor *visitor, int rank, const gy_plan_message *message);
     uint32_t index; /* of the step visited, among its rank's */
 } gy_visitor;
 
@@ -218,14 +218,14 @@ typedef struct gy_depth {
     int out, in; /* rounds of its last send and its last receive */
 } gy_depth;
 
-static inline void gy_depth_send(gy_depth *here, gy_message *message)
+static inline void gy_depth_send(gy_depth *here, gy_plan_message *message)
 {
     here->out = (here->round > here->out ? here->round : here->out) + 1;
     message->round = here->out;
     message->chain = here->chain + 1;
 }
 
-static inline void gy_depth_recv(gy_depth *here, const gy_message *came)
+static inline void gy_depth_recv(gy_depth *here, const gy_plan_message *came)
 {
     here->in = came->round > here->in + 1 ? came->round : here->in + 1;
     here->round = here->in > here->round ? here->in : here->round;
@@ -274,12 +274,13 @@ typedef struct gy_arrivals {
 
 /** A message whose head comes at `head` needs the link for `busy` seconds; notes its number in
  * the message. GY_NOMEM */
-gy_status gy_arrivals_add(gy_arrivals *arrivals, double head, double busy, gy_message *message);
+gy_status gy_arrivals_add(gy_arrivals *arrivals, double head, double busy,
+                          gy_plan_message *message);
 /** When the message has passed, after all whose heads came before it, as far as they were
  * added. */
-double gy_arrivals_end(gy_arrivals *arrivals, const gy_message *message);
+double gy_arrivals_end(gy_arrivals *arrivals, const gy_plan_message *message);
 /** The same; it is taken out. */
-double gy_arrivals_take(gy_arrivals *arrivals, const gy_message *message);
+double gy_arrivals_take(gy_arrivals *arrivals, const gy_plan_message *message);
 
 /** What a rank has posted, by rising marks. Zero-initialise; free items. */
 typedef struct gy_posts {

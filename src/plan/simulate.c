@@ -34,7 +34,7 @@ typedef struct sim_run {
     gy_sim_step *steps;          /* (p, GY_SIM_WINDOW) */
     double *up_free, *down_free; /* (hosts) */
     gy_agenda agenda;
-    gy_held_table early;
+    gy_plan_unexpected_table early;
     gy_plan_shared *shared;
     gy_plan_request own; /* the request with what is shared */
     gy_outcome *outcome;
@@ -196,14 +196,14 @@ static gy_status send(sim_run *sim, int rank, const gy_sim_step *step)
     double alpha = gy_links_alpha(sim->links, topology, rank, step->peer);
     return gy_agenda_add(
         &sim->agenda,
-        &(gy_event){.at = start + alpha,
-                    .tail = end + alpha,
-                    .from = rank,
-                    .to = step->peer,
-                    .first = step->first,
-                    .run = step->run,
-                    .chunk = step->chunk,
-                    .link = passes_uplinks(sim, rank, step->peer) ? LINK_UP : LINK_IN});
+        &(gy_plan_event){.at = start + alpha,
+                         .tail = end + alpha,
+                         .from = rank,
+                         .to = step->peer,
+                         .first = step->first,
+                         .run = step->run,
+                         .chunk = step->chunk,
+                         .link = passes_uplinks(sim, rank, step->peer) ? LINK_UP : LINK_IN});
 }
 
 /* Something ended on a rank: into the digest. */
@@ -217,7 +217,7 @@ static void note(sim_run *sim, int rank)
 
 /* The message is there: the receive, which the rank is at, ends. */
 static gy_status end_receive(sim_run *sim, int rank, const gy_sim_step *step,
-                             const gy_event *came)
+                             const gy_plan_event *came)
 {
     gy_sim_rank *here = &sim->ranks[rank];
     if (came->first != step->first || came->run != step->run || came->chunk != step->chunk) {
@@ -241,8 +241,8 @@ static gy_status end_receive(sim_run *sim, int rank, const gy_sim_step *step,
 
 static gy_status receive(sim_run *sim, int rank, const gy_sim_step *step)
 {
-    gy_event came;
-    if (!gy_held_take(&sim->early, step->peer, rank, &came)) {
+    gy_plan_event came;
+    if (!gy_plan_unexpected_take(&sim->early, step->peer, rank, &came)) {
         sim->ranks[rank].awaits = step->peer;
         return GY_AGAIN;
     }
@@ -357,14 +357,14 @@ static gy_status run_with_waiters(sim_run *sim, int rank)
 /* ---- Links ---- */
 
 /* The head of a message reaches a link that is busy until *free. */
-static void pass(gy_event *event, double *free, double busy)
+static void pass(gy_plan_event *event, double *free, double busy)
 {
     event->at = GY_MAX(event->at, *free);
     event->tail = GY_MAX(event->tail, event->at + busy);
     *free = event->tail;
 }
 
-static gy_status arrive(sim_run *sim, gy_event *event)
+static gy_status arrive(sim_run *sim, gy_plan_event *event)
 {
     const gy_topology *topology = sim->request->topology;
     double bytes = bytes_of(sim, event->first, event->run);
@@ -385,7 +385,7 @@ static gy_status arrive(sim_run *sim, gy_event *event)
         return GY_OK;
     }
     if (to->awaits != event->from || to->is_lost || step->kind == GY_STEP_WAIT) {
-        return gy_held_add(&sim->early, event->from, event->to, event);
+        return gy_plan_unexpected_add(&sim->early, event->from, event->to, event);
     }
     gy_status status = end_receive(sim, event->to, step, event);
     if (status != GY_OK) {
@@ -458,7 +458,7 @@ static void sim_fini(sim_run *sim)
     gy_free(sim->starts);
     gy_free(sim->up_free);
     gy_agenda_fini(&sim->agenda);
-    gy_held_fini(&sim->early);
+    gy_plan_unexpected_fini(&sim->early);
     gy_plan_shared_free(sim->shared);
 }
 
@@ -504,7 +504,7 @@ static gy_status blame(const sim_run *sim)
 
 static gy_status sim_all(sim_run *sim)
 {
-    gy_event event;
+    gy_plan_event event;
     gy_status status = GY_OK;
     for (int rank = 0; rank < sim->request->ranks; rank++) {
         GY_TRY(run_with_waiters(sim, rank));
@@ -541,7 +541,7 @@ gy_status gy_plan_run_simulated(const gy_simulation *simulation, gy_outcome *out
                    .part_unit = 1,
                    .chunk_unit = 1,
                    .counts = simulation->volume->counts},
-        .early = {.bytes = sizeof(gy_event)},
+        .early = {.bytes = sizeof(gy_plan_event)},
         .outcome = outcome,
     };
     *outcome = (gy_outcome){.digest = 0};

@@ -18,7 +18,7 @@ static void agenda_is_sorted_and_fair(void **state)
     gy_random random = {.key = gy_test_seed()};
     for (int round = 0; round < 200; round++) {
         gy_agenda agenda = {.last = 0};
-        gy_event event = {.at = 0};
+        gy_plan_event event = {.at = 0};
         double last = 0;
         int32_t last_number = -1;
         int added = 0, taken = 0;
@@ -27,8 +27,8 @@ static void agenda_is_sorted_and_fair(void **state)
                 /* Few different times, so that many are equal; some far away. */
                 double later = (double)gy_random_below(&random, 4) *
                                (gy_random_below(&random, 9) == 0 ? 1e9 : 1e-7);
-                assert_ok(
-                    gy_agenda_add(&agenda, &(gy_event){.at = last + later, .first = added++}));
+                assert_ok(gy_agenda_add(
+                    &agenda, &(gy_plan_event){.at = last + later, .first = added++}));
                 continue;
             }
             assert_int_equal(gy_agenda_take(&agenda, &event), GY_OK);

@@ -4,14 +4,14 @@
 
 #include <string.h>
 
-gy_status gy_values_init(gy_values *values, int ranks)
+gy_status gy_plan_values_init(gy_plan_values *values, int ranks)
 {
-    *values = (gy_values){.words = ((size_t)ranks + 63) / 64, .table_size = 1024};
+    *values = (gy_plan_values){.words = ((size_t)ranks + 63) / 64, .table_size = 1024};
     values->table = gy_alloc_zero("plan.values", values->table_size, sizeof(uint32_t));
-    values->items = gy_alloc_zero("plan.values", 1, sizeof(gy_value));
+    values->items = gy_alloc_zero("plan.values", 1, sizeof(gy_plan_value));
     values->sets = gy_alloc_zero("plan.values", values->words, sizeof(uint64_t));
     if (values->table == NULL || values->items == NULL || values->sets == NULL) {
-        gy_values_fini(values);
+        gy_plan_values_fini(values);
         return GY_NOMEM;
     }
     values->count = values->capacity = 1;
@@ -19,21 +19,21 @@ gy_status gy_values_init(gy_values *values, int ranks)
     return GY_OK;
 }
 
-void gy_values_fini(gy_values *values)
+void gy_plan_values_fini(gy_plan_values *values)
 {
     gy_free(values->table);
     gy_free(values->items);
     gy_free(values->sets);
-    *values = (gy_values){.items = NULL};
+    *values = (gy_plan_values){.items = NULL};
 }
 
-static size_t place_of(const gy_values *values, const gy_value *value)
+static size_t place_of(const gy_plan_values *values, const gy_plan_value *value)
 {
     uint64_t key[2] = {(uint64_t)value->left << 32 | value->right,
                        (uint64_t)(uint32_t)value->first << 32 | (uint32_t)value->block};
     size_t at = gy_hash(key, sizeof(key), 0) & (values->table_size - 1);
     while (values->table[at] != 0) {
-        const gy_value *there = &values->items[values->table[at]];
+        const gy_plan_value *there = &values->items[values->table[at]];
         if (there->left == value->left && there->right == value->right &&
             there->first == value->first && there->block == value->block) {
             break;
@@ -43,7 +43,7 @@ static size_t place_of(const gy_values *values, const gy_value *value)
     return at;
 }
 
-static bool grow_table(gy_values *values)
+static bool grow_table(gy_plan_values *values)
 {
     size_t size = values->table_size * 2;
     uint32_t *table = gy_alloc_zero("plan.values", size, sizeof(uint32_t));
@@ -60,7 +60,7 @@ static bool grow_table(gy_values *values)
 }
 
 /* The number of a value: an old one if it is known. Its set is left to the caller when new. */
-static uint32_t intern(gy_values *values, const gy_value *value, bool *is_new)
+static uint32_t intern(gy_plan_values *values, const gy_plan_value *value, bool *is_new)
 {
     *is_new = false;
     if (values->count * 2 > values->table_size && !grow_table(values)) {
@@ -73,7 +73,7 @@ static uint32_t intern(gy_values *values, const gy_value *value, bool *is_new)
     void *items = values->items, *sets = values->sets;
     size_t words = (values->count + 1) * values->words;
     if (gy_reserve("plan.values", &items, &values->capacity, values->count + 1,
-                   sizeof(gy_value)) != GY_OK) {
+                   sizeof(gy_plan_value)) != GY_OK) {
         return GY_VALUE_BAD;
     }
     values->items = items;
@@ -90,16 +90,16 @@ static uint32_t intern(gy_values *values, const gy_value *value, bool *is_new)
     return number;
 }
 
-uint32_t gy_value_leaf(gy_values *values, int rank, int32_t block)
+uint32_t gy_plan_value_leaf(gy_plan_values *values, int rank, int32_t block)
 {
     bool is_new = false;
     uint32_t number = intern(values,
-                             &(gy_value){.block = block,
-                                         .first = rank,
-                                         .last = rank,
-                                         .leaves = 1,
-                                         .is_ordered = true,
-                                         .is_fold = true},
+                             &(gy_plan_value){.block = block,
+                                              .first = rank,
+                                              .last = rank,
+                                              .leaves = 1,
+                                              .is_ordered = true,
+                                              .is_fold = true},
                              &is_new);
     if (is_new) {
         values->sets[number * values->words + (size_t)rank / 64] |= UINT64_C(1) << (rank % 64);
@@ -107,9 +107,9 @@ uint32_t gy_value_leaf(gy_values *values, int rank, int32_t block)
     return number;
 }
 
-uint32_t gy_value_join(gy_values *values, uint32_t left, uint32_t right, int *doubled)
+uint32_t gy_plan_value_join(gy_plan_values *values, uint32_t left, uint32_t right, int *doubled)
 {
-    const gy_value *a = &values->items[left], *b = &values->items[right];
+    const gy_plan_value *a = &values->items[left], *b = &values->items[right];
     *doubled = -1;
     for (size_t word = 0; word < values->words; word++) {
         uint64_t common = values->sets[left * values->words + word] &
@@ -120,14 +120,14 @@ uint32_t gy_value_join(gy_values *values, uint32_t left, uint32_t right, int *do
         }
     }
     bool follows = a->last + 1 == b->first;
-    gy_value value = {.left = left,
-                      .right = right,
-                      .block = a->block,
-                      .first = a->first,
-                      .last = b->last,
-                      .leaves = a->leaves + b->leaves,
-                      .is_ordered = a->is_ordered && b->is_ordered && follows,
-                      .is_fold = a->is_fold && b->leaves == 1 && follows};
+    gy_plan_value value = {.left = left,
+                           .right = right,
+                           .block = a->block,
+                           .first = a->first,
+                           .last = b->last,
+                           .leaves = a->leaves + b->leaves,
+                           .is_ordered = a->is_ordered && b->is_ordered && follows,
+                           .is_fold = a->is_fold && b->leaves == 1 && follows};
     bool is_new = false;
     uint32_t number = intern(values, &value, &is_new);
     for (size_t word = 0; is_new && word < values->words; word++) {
@@ -138,7 +138,7 @@ uint32_t gy_value_join(gy_values *values, uint32_t left, uint32_t right, int *do
     return number;
 }
 
-int gy_value_missing(const gy_values *values, uint32_t value, int ranks)
+int gy_plan_value_missing(const gy_plan_values *values, uint32_t value, int ranks)
 {
     for (int rank = 0; rank < ranks; rank++) {
         uint64_t word = values->sets[value * values->words + (size_t)rank / 64];

@@ -11,32 +11,33 @@
 #define GY_VALUE_NONE UINT32_C(0) /* never written */
 #define GY_VALUE_BAD  UINT32_MAX  /* out of memory */
 
-typedef struct gy_value {
+typedef struct gy_plan_value {
     uint32_t left, right; /* 0, 0: the input of rank `first` */
     int32_t block;
     int32_t first, last, leaves; /* leftmost and rightmost rank, number of contributions */
     bool is_ordered;             /* ranks first..last in order */
     bool is_fold;                /* ((first op ..) op ..) op last */
-} gy_value;
+} gy_plan_value;
 
-typedef struct gy_values {
-    gy_value *items; /* [0] is no value */
+typedef struct gy_plan_values {
+    gy_plan_value *items; /* [0] is no value */
     size_t count, capacity;
     uint32_t *table; /* open addressing by content */
     size_t table_size;
     uint64_t *sets; /* (count, words) which ranks contribute */
     size_t sets_capacity, words;
-} gy_values;
+} gy_plan_values;
 
-GY_MUST_CHECK gy_status gy_values_init(gy_values *values, int ranks);
-void gy_values_fini(gy_values *values);
+GY_MUST_CHECK gy_status gy_plan_values_init(gy_plan_values *values, int ranks);
+void gy_plan_values_fini(gy_plan_values *values);
 /** The input of a rank. GY_VALUE_BAD when out of memory. */
-uint32_t gy_value_leaf(gy_values *values, int rank, int32_t block);
+uint32_t gy_plan_value_leaf(gy_plan_values *values, int rank, int32_t block);
 /**
  * left op right. `*doubled` becomes a rank that contributes to both, or -1.
  */
-uint32_t gy_value_join(gy_values *values, uint32_t left, uint32_t right, int *doubled);
+uint32_t gy_plan_value_join(gy_plan_values *values, uint32_t left, uint32_t right,
+                            int *doubled);
 /** The lowest of the first `ranks` ranks that does not contribute, -1 if all do. */
-int gy_value_missing(const gy_values *values, uint32_t value, int ranks);
+int gy_plan_value_missing(const gy_plan_values *values, uint32_t value, int ranks);
 
 #endif

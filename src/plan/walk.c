@@ -26,7 +26,7 @@ typedef struct rank_walk {
     size_t open_first, open_count, open_capacity;
     int32_t came_from; /* whose message lies here; -1: nobody's */
     uint32_t held;     /* others to this rank that are held in the table */
-    gy_message came;
+    gy_plan_message came;
 } rank_walk;
 
 enum { RECENT = 4 };
@@ -44,7 +44,8 @@ typedef struct walk_run {
     gy_visitor *visitor;
     int ranks;
     rank_walk *all;
-    gy_held_table under_way; /* gy_message: those for which a rank has no place itself */
+    gy_plan_unexpected_table
+        under_way; /* gy_plan_message: those for which a rank has no place itself */
     int32_t
         *woken; /* (p) a ring of ranks that may go on at once, before all that have a time */
     int woken_first, woken_count;
@@ -60,7 +61,7 @@ static void walk_fini(walk_run *walk)
     for (int rank = 0; walk->all != NULL && rank < walk->ranks; rank++) {
         gy_free(walk->all[rank].open);
     }
-    gy_held_fini(&walk->under_way);
+    gy_plan_unexpected_fini(&walk->under_way);
     gy_free(walk->all);
     gy_free(walk->woken);
     gy_free(walk->ready);
@@ -260,16 +261,16 @@ static void end_send(walk_run *walk, int rank, uint32_t send)
 
 /* Messages to a rank lie with it, one at a time, as most plans need no more; else in the table.
  * The oldest from `from`; NULL: there is none. */
-static const gy_message *find_message(const walk_run *walk, int from, int to)
+static const gy_plan_message *find_message(const walk_run *walk, int from, int to)
 {
     const rank_walk *here = &walk->all[to];
     if (here->came_from == from) {
         return &here->came;
     }
-    return here->held == 0 ? NULL : gy_held_find(&walk->under_way, from, to);
+    return here->held == 0 ? NULL : gy_plan_unexpected_find(&walk->under_way, from, to);
 }
 
-static bool remove_message(walk_run *walk, int from, int to, gy_message *message)
+static bool remove_message(walk_run *walk, int from, int to, gy_plan_message *message)
 {
     rank_walk *here = &walk->all[to];
     if (here->came_from == from) {
@@ -277,13 +278,14 @@ static bool remove_message(walk_run *walk, int from, int to, gy_message *message
         here->came_from = -1;
         return true;
     }
-    bool is_there = here->held > 0 && gy_held_take(&walk->under_way, from, to, message);
+    bool is_there =
+        here->held > 0 && gy_plan_unexpected_take(&walk->under_way, from, to, message);
     here->held -= is_there;
     return is_there;
 }
 
 /* Those in the table are older than what may come to lie with the rank. */
-static gy_status add_message(walk_run *walk, int from, int to, const gy_message *message)
+static gy_status add_message(walk_run *walk, int from, int to, const gy_plan_message *message)
 {
     rank_walk *there = &walk->all[to];
     if (there->held == 0 && there->came_from < 0) {
@@ -291,13 +293,13 @@ static gy_status add_message(walk_run *walk, int from, int to, const gy_message 
         there->came = *message;
         return GY_OK;
     }
-    GY_TRY(gy_held_add(&walk->under_way, from, to, message));
+    GY_TRY(gy_plan_unexpected_add(&walk->under_way, from, to, message));
     there->held++;
     return GY_OK;
 }
 
 static gy_status take_message(walk_run *walk, int rank, const gy_step *step,
-                              gy_message *message)
+                              gy_plan_message *message)
 {
     if (!remove_message(walk, step->peer, rank, message)) {
         walk->all[rank].awaited = step->peer;
@@ -317,7 +319,7 @@ static gy_status take_message(walk_run *walk, int rank, const gy_step *step,
 }
 
 /* After the visit, which noted something in the message. */
-static gy_status put_message(walk_run *walk, int rank, int peer, const gy_message *message)
+static gy_status put_message(walk_run *walk, int rank, int peer, const gy_plan_message *message)
 {
     rank_walk *here = &walk->all[rank];
     void *open = here->open;
@@ -385,7 +387,7 @@ static gy_status check_peer(const walk_run *walk, int rank, const gy_step *step)
 static gy_status try_step(walk_run *walk, int rank, const gy_step *step)
 {
     uint32_t index = walk->all[rank].next;
-    gy_message message = {.index = index};
+    gy_plan_message message = {.index = index};
     gy_status status = look_after(walk, rank, step);
     if (status != GY_OK) {
         return status;
@@ -447,11 +449,12 @@ static gy_status check_end(walk_run *walk)
                                  "nobody receives it");
         }
     }
-    const gy_held *left = gy_held_any(&walk->under_way);
+    const gy_plan_unexpected *left = gy_plan_unexpected_any(&walk->under_way);
     if (left == NULL) {
         return GY_OK;
     }
-    const gy_message *message = gy_held_find(&walk->under_way, left->from, left->to);
+    const gy_plan_message *message =
+        gy_plan_unexpected_find(&walk->under_way, left->from, left->to);
     return gy_plan_wrong(walk->plan, left->from, message->index, "nobody receives it");
 }
 
@@ -463,7 +466,7 @@ static bool is_too_early(walk_run *walk, int rank, const gy_step *step)
     if (walk->visitor->when == NULL || !is_receive) {
         return false;
     }
-    const gy_message *first =
+    const gy_plan_message *first =
         walk->all[rank].is_queued ? NULL : find_message(walk, step->peer, rank);
     if (first == NULL || (walk->woken_count == 0 && walk->ready_count == 0)) {
         return false;
@@ -504,7 +507,7 @@ gy_status gy_plan_walk(gy_plan *plan, gy_visitor *visitor)
     walk_run walk = {.plan = plan,
                      .visitor = visitor,
                      .ranks = plan->request.ranks,
-                     .under_way = {.bytes = sizeof(gy_message)}};
+                     .under_way = {.bytes = sizeof(gy_plan_message)}};
     gy_status status = walk_init(&walk);
     if (status == GY_OK) {
         status = walk_all(&walk);

@@ -21,7 +21,7 @@ typedef struct ring_key {
     uint64_t epoch;
     gy_rpc_role role;
     char subject[GY_RPC_SUBJECT_BYTES]; /* "": of the role itself */
-    gy_key key;
+    gy_transport_key key;
     char name[GY_KEY_NAME_BYTES];
 } ring_key;
 
@@ -119,17 +119,17 @@ bool gy_ring_has(const ring_line *line, gy_rpc_role role, const char *subject)
 
 /* The next key on the way from a secret to a subject: HKDF, with what it is for as info. */
 static gy_status derive(const uint8_t *secret, size_t size_bytes, uint64_t epoch,
-                        const char *info, gy_key *key)
+                        const char *info, gy_transport_key *key)
 {
     uint8_t salt[GY_RUN_ID_BYTES] = {0};
     for (size_t i = 0; i < sizeof(epoch); i++) {
         salt[i] = (uint8_t)(epoch >> (8 * i));
     }
-    return gy_key_derive(secret, size_bytes, salt, info, key);
+    return gy_transport_key_derive(secret, size_bytes, salt, info, key);
 }
 
-static gy_status derive_subject(const gy_key *from, uint64_t epoch, gy_rpc_role role,
-                                const char *subject, gy_key *key)
+static gy_status derive_subject(const gy_transport_key *from, uint64_t epoch, gy_rpc_role role,
+                                const char *subject, gy_transport_key *key)
 {
     char info[GY_SECRET_WHO_BYTES + 16];
     snprintf(info, sizeof(info), "gyre rpc %s %s", gy_keyring_roles[role], subject);
@@ -137,11 +137,11 @@ static gy_status derive_subject(const gy_key *from, uint64_t epoch, gy_rpc_role 
 }
 
 gy_status gy_ring_derive(const ring_line *line, gy_rpc_role role, const char *subject,
-                         gy_key *key)
+                         gy_transport_key *key)
 {
     const gy_secret *secret = &line->secret;
     char info[32];
-    gy_key of_role;
+    gy_transport_key of_role;
     gy_status status = GY_OK;
     GY_ASSERT(gy_ring_has(line, role, subject));
     if (line->role < 0) {
@@ -160,12 +160,12 @@ gy_status gy_ring_derive(const ring_line *line, gy_rpc_role role, const char *su
 }
 
 static gy_status name_key(uint64_t epoch, gy_rpc_role role, const char *subject,
-                          const gy_key *key, char name[GY_KEY_NAME_BYTES])
+                          const gy_transport_key *key, char name[GY_KEY_NAME_BYTES])
 {
     char who[GY_SECRET_WHO_BYTES], words[GY_KEY_NAME_BYTES];
     gy_ring_who_text(role, subject, who);
     snprintf(words, sizeof(words), "gyre rpc %s %llu", who, (unsigned long long)epoch);
-    return gy_key_name(key, words, name);
+    return gy_transport_key_name(key, words, name);
 }
 
 /* ---- The keys of a ring ---- */
@@ -293,7 +293,7 @@ static gy_status load(gy_keyring *ring)
     if (text == NULL) {
         return GY_NOMEM;
     }
-    gy_status status = gy_key_load(ring->path, text, GY_KEY_FILE_BYTES, &size);
+    gy_status status = gy_transport_key_load(ring->path, text, GY_KEY_FILE_BYTES, &size);
     if (status >= 0) {
         status = take(ring, (const char *)text, size);
     }
@@ -404,7 +404,7 @@ gy_status gy_keyring_offer(const gy_keyring *ring, gy_keyring_who *who, uint32_t
 {
     const ring_key *best = newest(ring, who->role, who->subject, UINT64_MAX);
     const char *only = only_subject(ring, who->role);
-    gy_key made;
+    gy_transport_key made;
     if (best == NULL && who->subject[0] == '\0' && only != NULL) {
         snprintf(who->subject, sizeof(who->subject), "%s", only);
         best = newest(ring, who->role, only, UINT64_MAX);
@@ -433,7 +433,7 @@ gy_status gy_keyring_offer(const gy_keyring *ring, gy_keyring_who *who, uint32_t
 /* "gyre rpc ROLE/SUBJECT EPOCH DIGITS" of a role and an epoch whose key is here: derive it.
  * What is no such name, or another key's, is found by the name of what was derived. */
 static bool find_subject(const gy_keyring *ring, const char *name, gy_keyring_who *who,
-                         gy_key *key)
+                         gy_transport_key *key)
 {
     static const char prefix[] = "gyre rpc ";
     const char *from = name + sizeof(prefix) - 1;
@@ -466,7 +466,7 @@ bool gy_keyring_find(const gy_keyring *ring, const char *name, gy_keyring_who *w
                      uint8_t key[GY_KEYRING_KEY_BYTES])
 {
     gy_keyring_who found = {.role = GY_RPC_NAMESERVER};
-    gy_key made;
+    gy_transport_key made;
     for (size_t i = 0; i < ring->keys.count; i++) {
         const ring_key *one = &ring->keys.items[i];
         if (strcmp(one->name, name) == 0) {

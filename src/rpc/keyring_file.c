@@ -75,7 +75,8 @@ static void text_free(ring_text *text)
 
 static gy_status read_text(const char *path, ring_text *text)
 {
-    GY_TRY(gy_key_load(path, (uint8_t *)text->data, GY_KEY_FILE_BYTES, &text->size_bytes));
+    GY_TRY(gy_transport_key_load(path, (uint8_t *)text->data, GY_KEY_FILE_BYTES,
+                                 &text->size_bytes));
     bool is_cut = text->size_bytes > 0 && text->data[text->size_bytes - 1] != '\n';
     return is_cut ? add(text, "\n", 1) : GY_OK;
 }
@@ -104,7 +105,7 @@ static gy_status replace(const char *path, const ring_text *text)
     if (snprintf(beside, sizeof(beside), "%s.new", path) >= (int)sizeof(beside)) {
         return gy_fail(GY_ARG, "the name of the key ring is too long");
     }
-    gy_status status = gy_key_save(beside, text->data, text->size_bytes);
+    gy_status status = gy_transport_key_save(beside, text->data, text->size_bytes);
     if (status == GY_EXISTS) {
         return gy_fail(GY_EXISTS,
                        "%s is there: another change of the ring is under way, or was cut off",
@@ -130,7 +131,7 @@ static void drop_beside(const char *path)
 
 gy_status gy_keyring_make(const char *path)
 {
-    GY_TRY(gy_key_make(path));
+    GY_TRY(gy_transport_key_make(path));
     return sync_folder(path);
 }
 
@@ -273,7 +274,7 @@ static gy_status derive_line(ring_text *to, const ring_line *line, const char *f
     derivation *what = arg;
     char who[GY_SECRET_WHO_BYTES];
     gy_status status = GY_OK;
-    gy_key key;
+    gy_transport_key key;
     for (int role = 0; role < GY_RPC_ROLES && status == GY_OK; role++) {
         if ((what->roles & GY_RPC_MAY(role)) == 0 ||
             !gy_ring_has(line, (gy_rpc_role)role, what->subject)) {
@@ -310,7 +311,7 @@ static gy_status save_derived(const ring_text *text, const derivation *what, con
     struct stat facts;
     derivation there = {.roles = what->roles, .subject = what->subject};
     if (lstat(to, &facts) != 0) {
-        GY_TRY(gy_key_save(to, text->data, text->size_bytes));
+        GY_TRY(gy_transport_key_save(to, text->data, text->size_bytes));
         return sync_folder(to);
     }
     ring_text *none = text_new();

@@ -26,7 +26,7 @@ void gy_ring_who_text(gy_rpc_role role, const char *subject, char out[GY_SECRET_
 bool gy_ring_has(const ring_line *line, gy_rpc_role role, const char *subject);
 /** The key of one of whom gy_ring_has is true. GY_IO */
 GY_MUST_CHECK gy_status gy_ring_derive(const ring_line *line, gy_rpc_role role,
-                                       const char *subject, gy_key *key);
+                                       const char *subject, gy_transport_key *key);
 /** A ring of a text that need not be a file's; `path` is its name in failures. */
 GY_MUST_CHECK gy_status gy_keyring_read(const char *path, const char *text, size_t size_bytes,
                                         gy_keyring **ring);

@@ -78,8 +78,8 @@ static void say(gy_rpc_link *link, uint64_t tag, uint64_t sequence, const uint8_
 {
     uint8_t *bytes = gy_alloc("fuzz", GY_FRAME_BYTES + size);
     GY_ASSERT(bytes != NULL);
-    gy_frame_write(
-        &(gy_frame){
+    gy_transport_frame_write(
+        &(gy_transport_frame){
             .type = GY_FRAME_MESSAGE, .size_bytes = size, .tag = tag, .sequence = sequence},
         bytes);
     memcpy(bytes + GY_FRAME_BYTES, body, size);

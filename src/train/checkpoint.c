@@ -137,7 +137,7 @@ static gy_status add_tensors(gy_bundle *bundle, gy_model *model, const gy_train_
     for (size_t i = 0; i < model->slot_count; i++) {
         const char *name = model->slots[i].name;
         gy_tensor *value = NULL;
-        GY_TRY(gy_slot_tensor(model, name, &value));
+        GY_TRY(gy_train_slot_tensor(model, name, &value));
         GY_TRY(gy_bundle_add(bundle, name, value));
     }
     gy_tensor *losses = NULL;
@@ -412,13 +412,13 @@ static gy_status restore(const gy_bundle *bundle, gy_model *model, gy_train_stat
     state->losses = kept;
     gy_tensor *from = NULL, *to = NULL;
     for (size_t i = 0; i < model->slot_count; i++) {
-        GY_TRY(gy_slot_find(model, &model->slots[i], bundle, &from));
-        GY_TRY(gy_slot_tensor(model, model->slots[i].name, &to));
+        GY_TRY(gy_train_slot_find(model, &model->slots[i], bundle, &from));
+        GY_TRY(gy_train_slot_tensor(model, model->slots[i].name, &to));
     }
     for (size_t i = 0; i < model->slot_count; i++) {
-        const gy_slot *slot = &model->slots[i];
-        GY_TRY(gy_slot_find(model, slot, bundle, &from));
-        GY_TRY(gy_slot_tensor(model, slot->name, &to));
+        const gy_train_slot *slot = &model->slots[i];
+        GY_TRY(gy_train_slot_find(model, slot, bundle, &from));
+        GY_TRY(gy_train_slot_tensor(model, slot->name, &to));
         GY_TRY(gy_tensor_copy(to, from));
     }
     gy_view view = gy_tensor_pin(losses);

@@ -204,7 +204,7 @@ static const gy_type *type_of(gy_node node)
 typedef struct wanted_slot {
     const char *what;
     gy_init init;
-    gy_slot_kind kind;
+    gy_train_slot_kind kind;
 } wanted_slot;
 
 /* That of layer `index`; the second application of the layers finds the first one's. */
@@ -280,7 +280,7 @@ static gy_node apply_flatten(gy_node x)
 
 /* One value for each channel. */
 static gy_node channel_slot(gy_model *model, int index, int64_t channels, const char *what,
-                            double value, gy_slot_kind kind)
+                            double value, gy_train_slot_kind kind)
 {
     const wanted_slot wanted = {
         .what = what, .init = {.kind = GY_INIT_CONSTANT, .scale = value}, .kind = kind};

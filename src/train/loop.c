@@ -350,12 +350,12 @@ static bool is_finite(gy_tensor *tensor)
 static gy_status check_parameters(const loop *l)
 {
     for (size_t i = 0; i < l->model->slot_count; i++) {
-        const gy_slot *slot = &l->model->slots[i];
+        const gy_train_slot *slot = &l->model->slots[i];
         gy_tensor *value = NULL;
         if (slot->kind == GY_SLOT_STATE) {
             continue;
         }
-        GY_TRY(gy_slot_tensor(l->model, slot->name, &value));
+        GY_TRY(gy_train_slot_tensor(l->model, slot->name, &value));
         if (!is_finite(value)) {
             return gy_fail(GY_NUMERIC,
                            "%s is not finite after step %lld of %lld (rate %g): try a lower "

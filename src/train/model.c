@@ -8,7 +8,7 @@
 #include <string.h>
 
 gy_node gy_model_slot(gy_model *model, const char *name, const int64_t *sizes, int rank,
-                      gy_init init, gy_slot_kind kind)
+                      gy_init init, gy_train_slot_kind kind)
 {
     gy_node failed = {.graph = model->graph, .index = -1, .output = 0};
     void *slots = model->slots;
@@ -18,8 +18,8 @@ gy_node gy_model_slot(gy_model *model, const char *name, const int64_t *sizes, i
         return failed;
     }
     model->slots = slots;
-    gy_slot *slot = &model->slots[model->slot_count];
-    *slot = (gy_slot){.kind = kind};
+    gy_train_slot *slot = &model->slots[model->slot_count];
+    *slot = (gy_train_slot){.kind = kind};
     snprintf(slot->name, sizeof(slot->name), "%s", name);
     slot->node = gy_graph_parameter(model->graph, slot->name, model->dtype, sizes, rank, init);
     if (slot->node.index >= 0) {
@@ -60,7 +60,7 @@ static void drop_update(gy_update *update)
     *update = (gy_update){.fetches = NULL};
 }
 
-gy_status gy_slot_tensor(gy_model *model, const char *name, gy_tensor **tensor)
+gy_status gy_train_slot_tensor(gy_model *model, const char *name, gy_tensor **tensor)
 {
     *tensor = gy_session_parameter(model->session, name);
     return *tensor != NULL ? GY_OK : GY_NOMEM;
@@ -69,7 +69,7 @@ gy_status gy_slot_tensor(gy_model *model, const char *name, gy_tensor **tensor)
 /* Values of the old session's parameters go to the new one's by name. One that nobody has asked
  * for yet begins alike in both: drawing it here, twice, would be a third of a small model's
  * start. */
-static gy_status carry_over(gy_model *model, gy_session *old, const gy_slot *slots,
+static gy_status carry_over(gy_model *model, gy_session *old, const gy_train_slot *slots,
                             size_t slot_count)
 {
     for (size_t i = 0; i < slot_count; i++) {
@@ -77,15 +77,15 @@ static gy_status carry_over(gy_model *model, gy_session *old, const gy_slot *slo
             slots[i].kind == GY_SLOT_STATE ? NULL : gy_session_made(old, slots[i].name);
         if (from != NULL) {
             gy_tensor *to = NULL;
-            GY_TRY(gy_slot_tensor(model, slots[i].name, &to));
+            GY_TRY(gy_train_slot_tensor(model, slots[i].name, &to));
             GY_TRY(gy_tensor_copy(to, from));
         }
     }
     return GY_OK;
 }
 
-gy_status gy_slot_find(const gy_model *model, const gy_slot *slot, const gy_bundle *bundle,
-                       gy_tensor **tensor)
+gy_status gy_train_slot_find(const gy_model *model, const gy_train_slot *slot,
+                             const gy_bundle *bundle, gy_tensor **tensor)
 {
     const gy_type *type =
         gy_graph_type(model->graph, (gy_value){slot->node.index, slot->node.output});
@@ -113,7 +113,7 @@ static gy_status check_expected(const gy_model *model)
     }
     for (size_t i = 0; i < model->slot_count; i++) {
         gy_tensor *tensor = NULL;
-        GY_TRY(gy_slot_find(model, &model->slots[i], model->expected, &tensor));
+        GY_TRY(gy_train_slot_find(model, &model->slots[i], model->expected, &tensor));
     }
     if (model->slot_count != gy_bundle_count(model->expected)) {
         return gy_fail(GY_FORMAT, "%zu tensors, model %s has %zu",
@@ -126,7 +126,7 @@ gy_status gy_model_build(gy_model *model, const gy_train_options *options)
 {
     gy_graph *old_graph = model->graph;
     gy_session *old_session = model->session;
-    gy_slot *old_slots = model->slots;
+    gy_train_slot *old_slots = model->slots;
     size_t old_count = model->slot_count;
     drop_update(&model->update);
     model->slots = NULL;

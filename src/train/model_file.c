@@ -56,10 +56,10 @@ static gy_status describe(gy_bundle *bundle, const gy_model *model)
 static gy_status add_parameters(gy_bundle *bundle, gy_model *model)
 {
     for (size_t i = 0; i < model->slot_count; i++) {
-        const gy_slot *slot = &model->slots[i];
+        const gy_train_slot *slot = &model->slots[i];
         if (slot->kind != GY_SLOT_STATE) {
             gy_tensor *value = NULL;
-            GY_TRY(gy_slot_tensor(model, slot->name, &value));
+            GY_TRY(gy_train_slot_tensor(model, slot->name, &value));
             GY_TRY(gy_bundle_add(bundle, slot->name, value));
         }
     }
@@ -135,8 +135,8 @@ static gy_status fill_parameters(gy_model *model, const gy_bundle *bundle)
 {
     for (size_t i = 0; i < model->slot_count; i++) {
         gy_tensor *from = NULL, *to = NULL;
-        GY_TRY(gy_slot_find(model, &model->slots[i], bundle, &from));
-        GY_TRY(gy_slot_tensor(model, model->slots[i].name, &to));
+        GY_TRY(gy_train_slot_find(model, &model->slots[i], bundle, &from));
+        GY_TRY(gy_train_slot_tensor(model, model->slots[i].name, &to));
         GY_TRY(gy_tensor_copy(to, from));
     }
     return GY_OK;

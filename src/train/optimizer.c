@@ -41,7 +41,7 @@ static gy_node scaled(gy_model *model, gy_node value, double by)
 }
 
 /* State of a parameter, zero at first. */
-static gy_node state_of(gy_model *model, const gy_slot *slot, const char *what)
+static gy_node state_of(gy_model *model, const gy_train_slot *slot, const char *what)
 {
     char name[GY_TRAIN_NAME_BYTES];
     snprintf(name, sizeof(name), "%.60s/%s", slot->name, what);
@@ -51,7 +51,7 @@ static gy_node state_of(gy_model *model, const gy_slot *slot, const char *what)
 }
 
 /* Assignments of one parameter's update, written to fetches; returns how many. */
-static int update_one(gy_model *model, const gy_train_options *o, gy_slot slot,
+static int update_one(gy_model *model, const gy_train_options *o, gy_train_slot slot,
                       gy_node gradient, gy_node *fetches)
 {
     gy_node w = slot.node;
@@ -111,7 +111,8 @@ static void clip(gy_model *model, double limit, gy_node *gradients, size_t count
 
 /* Sums over several batches, each weighed by its share of the update's rows, so that the
  * update is that of one large batch: what a batch adds, and what the last one makes of it. */
-static void accumulate(gy_model *model, const gy_slot *slots, size_t count, gy_node *gradients)
+static void accumulate(gy_model *model, const gy_train_slot *slots, size_t count,
+                       gy_node *gradients)
 {
     gy_update *update = &model->update;
     update->share = gy_graph_input(model->graph, "share", model->dtype, NULL, 0);
@@ -125,7 +126,7 @@ static void accumulate(gy_model *model, const gy_slot *slots, size_t count, gy_n
     }
 }
 
-static gy_status build(gy_model *model, const gy_train_options *o, const gy_slot *slots,
+static gy_status build(gy_model *model, const gy_train_options *o, const gy_train_slot *slots,
                        size_t count, gy_node *gradients)
 {
     gy_update *update = &model->update;
@@ -179,7 +180,7 @@ gy_status gy_update_build(gy_model *model, const gy_train_options *options)
     /* State is appended to the model's slots meanwhile, so the parameters are copied first. */
     const size_t all = model->slot_count;
     const size_t more = (size_t)model->statistic_count + 1;
-    gy_slot *slots = gy_alloc_zero("train.update", all, sizeof(*slots));
+    gy_train_slot *slots = gy_alloc_zero("train.update", all, sizeof(*slots));
     gy_node *gradients = gy_alloc_zero("train.update", all, sizeof(*gradients));
     model->update.fetches =
         gy_alloc_zero("train.update", 4 * all + more, sizeof(*model->update.fetches));

@@ -13,19 +13,19 @@
 enum { GY_LAYER_LIMIT = 256, GY_TRAIN_NAME_BYTES = 96 };
 
 /** What of the session's parameters belongs to the model, and who changes it. */
-typedef enum gy_slot_kind {
+typedef enum gy_train_slot_kind {
     GY_SLOT_PARAMETER, /* the optimizer, by its gradient */
     GY_SLOT_FROZEN,    /* nobody in this training */
     GY_SLOT_STATISTIC, /* each training batch: running mean and variance */
     GY_SLOT_STATE,     /* the optimizer's own: in checkpoints, not in saved models */
-} gy_slot_kind;
+} gy_train_slot_kind;
 
 /** A parameter of the model, a running statistic, or a piece of the optimizer's state. */
-typedef struct gy_slot {
+typedef struct gy_train_slot {
     char name[GY_TRAIN_NAME_BYTES];
     gy_node node;
-    gy_slot_kind kind;
-} gy_slot;
+    gy_train_slot_kind kind;
+} gy_train_slot;
 
 /** Nodes of one kind of run: what it feeds and fetches. */
 typedef struct gy_update {
@@ -55,7 +55,7 @@ struct gy_model {
     gy_graph *graph;
     gy_session *session;
     gy_node x, labels, train_loss, loss, log_probabilities, predicted;
-    gy_slot *slots;
+    gy_train_slot *slots;
     size_t slot_count, slot_capacity;
     gy_status slot_status; /* the first failure to make one, which the graph does not know */
     bool *is_frozen;       /* of each layer */
@@ -90,7 +90,7 @@ gy_status gy_layers_parse(const char *text, gy_layer **layers, int *count);
 
 /** A new slot of the model. */
 gy_node gy_model_slot(gy_model *model, const char *name, const int64_t *sizes, int rank,
-                      gy_init init, gy_slot_kind kind);
+                      gy_init init, gy_train_slot_kind kind);
 /** The nodes of `options->optimizer`; fills model->update. */
 gy_status gy_update_build(gy_model *model, const gy_train_options *options);
 
@@ -138,12 +138,12 @@ gy_status gy_model_make(const gy_model_options *options, const gy_bundle *bundle
                         gy_model **model);
 /** The bundle's tensor for a slot of the model; GY_FORMAT: there is none, or one of another
  * type or size. */
-gy_status gy_slot_find(const gy_model *model, const gy_slot *slot, const gy_bundle *bundle,
-                       gy_tensor **tensor);
+gy_status gy_train_slot_find(const gy_model *model, const gy_train_slot *slot,
+                             const gy_bundle *bundle, gy_tensor **tensor);
 
 /** The session's tensor of that name, borrowed; it is made when it is first asked for. GY_NOMEM
  */
-gy_status gy_slot_tensor(gy_model *model, const char *name, gy_tensor **tensor);
+gy_status gy_train_slot_tensor(gy_model *model, const char *name, gy_tensor **tensor);
 
 /** Tensors for one rank's rows of a batch, filled from a data set. */
 typedef struct gy_batch {

@@ -63,7 +63,7 @@ typedef struct carried_transport {
     gy_carrier carrier;
     size_t packet_bytes;
     note *notes; /* under way */
-    gy_run_failure failure;
+    gy_transport_failure failure;
     int near_first, near_count; /* ranks that others lead to; none: 0 of them */
     int busy_count;
     int *busy; /* peers with something under way */
@@ -95,7 +95,7 @@ static void fail_library(carried_transport *carried, int peer)
     gy_error error;
     gy_error_take(&error, gy_fail(GY_IO, "%s cannot carry a packet between rank %d and rank %d",
                                   carried->carrier.name, carried->base.rank, peer));
-    gy_run_failure_keep(&carried->failure, &error, carried->base.survival.epoch);
+    gy_transport_failure_keep(&carried->failure, &error, carried->base.survival.epoch);
 }
 
 /* ---- Notes ---- */
@@ -153,7 +153,7 @@ static void hear_note(carried_transport *carried, int from, const note *heard)
     if (heard->said.kind == NOTE_ABORT && heard->said.status < 0) {
         gy_error error = {.status = (gy_status)heard->said.status, .rank = heard->said.rank};
         snprintf(error.text, sizeof(error.text), "%s", heard->said.text);
-        gy_run_failure_keep(&carried->failure, &error, heard->said.epoch);
+        gy_transport_failure_keep(&carried->failure, &error, heard->said.epoch);
     } else if (heard->said.kind == NOTE_LEAVE) {
         carried->peers[from].has_left = true;
         carried->peers[from].left_packets = heard->said.packets;
@@ -434,7 +434,7 @@ static gy_status carried_aborted(gy_transport *transport)
 {
     carried_transport *carried = carried_of(transport);
     hear_notes(carried);
-    return gy_run_failure_raise(&carried->failure, transport->survival.epoch);
+    return gy_transport_failure_raise(&carried->failure, transport->survival.epoch);
 }
 
 /* Does the library say that a rank is gone that did not say that it leaves? */
@@ -471,10 +471,10 @@ static void carried_abort(gy_transport *transport, const gy_error *error)
     carried_transport *carried = carried_of(transport);
     const uint32_t epoch = transport->survival.epoch;
     const bool is_first = carried_aborted(transport) == GY_OK;
-    gy_run_failure_say(&carried->failure, error, transport->rank, epoch);
+    gy_transport_failure_say(&carried->failure, error, transport->rank, epoch);
     /* Where ends are seen, what was heard is told on: this rank may end now. */
     if ((is_first || carried->carrier.is_lost != NULL) &&
-        gy_run_failure_tell_once(&carried->failure, epoch)) {
+        gy_transport_failure_tell_once(&carried->failure, epoch)) {
         tell_all(carried, NOTE_ABORT, &carried->failure.error);
     }
 }

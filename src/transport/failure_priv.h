@@ -10,16 +10,16 @@
 
 /** Zero-initialise. An epoch is what survivors of a failure begin; a failure ends its own one.
  */
-typedef struct gy_run_failure {
+typedef struct gy_transport_failure {
     bool is_set;
     bool was_told; /* to all peers, in `told_epoch` */
     uint32_t epoch, told_epoch;
     gy_error error;
-} gy_run_failure;
+} gy_transport_failure;
 
 /** Keep the first one of an epoch, and of epochs the newest. */
-static inline void gy_run_failure_keep(gy_run_failure *failure, const gy_error *error,
-                                       uint32_t epoch)
+static inline void gy_transport_failure_keep(gy_transport_failure *failure,
+                                             const gy_error *error, uint32_t epoch)
 {
     if (!failure->is_set || failure->epoch < epoch) {
         failure->error = *error;
@@ -29,27 +29,29 @@ static inline void gy_run_failure_keep(gy_run_failure *failure, const gy_error *
 }
 
 /** `error` as rank `rank` of `epoch` says it: whose it was stands in it. */
-static inline void gy_run_failure_say(gy_run_failure *failure, const gy_error *error, int rank,
-                                      uint32_t epoch)
+static inline void gy_transport_failure_say(gy_transport_failure *failure,
+                                            const gy_error *error, int rank, uint32_t epoch)
 {
     gy_error said = {.status = error->status, .rank = error->rank >= 0 ? error->rank : rank};
     snprintf(said.text, sizeof(said.text), "rank %d: %.990s", said.rank, error->text);
-    gy_run_failure_keep(failure, &said, epoch);
+    gy_transport_failure_keep(failure, &said, epoch);
 }
 
-static inline bool gy_run_failure_is_of(const gy_run_failure *failure, uint32_t epoch)
+static inline bool gy_transport_failure_is_of(const gy_transport_failure *failure,
+                                              uint32_t epoch)
 {
     return failure->is_set && failure->epoch == epoch;
 }
 
 /** GY_OK; or the failure of `epoch`, raised. */
-static inline gy_status gy_run_failure_raise(const gy_run_failure *failure, uint32_t epoch)
+static inline gy_status gy_transport_failure_raise(const gy_transport_failure *failure,
+                                                   uint32_t epoch)
 {
-    return gy_run_failure_is_of(failure, epoch) ? gy_error_raise(&failure->error) : GY_OK;
+    return gy_transport_failure_is_of(failure, epoch) ? gy_error_raise(&failure->error) : GY_OK;
 }
 
 /** True once in an epoch: all peers are to be told. */
-static inline bool gy_run_failure_tell_once(gy_run_failure *failure, uint32_t epoch)
+static inline bool gy_transport_failure_tell_once(gy_transport_failure *failure, uint32_t epoch)
 {
     const bool is_untold = !failure->was_told || failure->told_epoch != epoch;
     failure->was_told = true;

@@ -59,7 +59,7 @@ gy_status gy_flight_write(const gy_flight *flight, int fd)
     for (int i = 0; i < flight->head.ranks; i++) {
         GY_TRY(write_all(fd, &flight->ranks[i], sizeof(flight->ranks[i])));
         GY_TRY(write_all(fd, flight->records[i],
-                         flight->ranks[i].record_count * sizeof(gy_record)));
+                         flight->ranks[i].record_count * sizeof(gy_flight_record)));
     }
     return GY_OK;
 }
@@ -111,16 +111,16 @@ static gy_status read_rank(int fd, gy_flight *flight, int i)
                        flight->head.first_rank + i, rank->record_count, rank->stage);
     }
     flight->records[i] =
-        gy_alloc_zero("flight", GY_MAX(rank->record_count, 1U), sizeof(gy_record));
+        gy_alloc_zero("flight", GY_MAX(rank->record_count, 1U), sizeof(gy_flight_record));
     if (flight->records[i] == NULL) {
         rank->record_count = 0;
         return GY_NOMEM;
     }
-    return read_all(fd, flight->records[i], rank->record_count * sizeof(gy_record));
+    return read_all(fd, flight->records[i], rank->record_count * sizeof(gy_flight_record));
 }
 
 /* A record that holds what no rank writes: from a ring of another make, or damaged. */
-static bool is_sound(const gy_flight_head *head, const gy_record *record)
+static bool is_sound(const gy_flight_head *head, const gy_flight_record *record)
 {
     return record->state < GY_RECORD_STATES && record->seat < GY_RECORD_SEATS &&
            record->waits_for >= -1 && record->waits_for < head->size && record->leader >= 0 &&
@@ -139,10 +139,10 @@ void gy_flight_clean(gy_flight *flight)
         }
         rank->record_count = kept;
         for (int seat = 0; seat < GY_RECORD_SEATS; seat++) {
-            gy_record_seat *entry = &rank->seats[seat];
+            gy_flight_record_seat *entry = &rank->seats[seat];
             if (entry->size < 0 || entry->size > flight->head.size || entry->leader < 0 ||
                 entry->leader >= flight->head.size) {
-                *entry = (gy_record_seat){.size = 0};
+                *entry = (gy_flight_record_seat){.size = 0};
             }
         }
     }

@@ -6,7 +6,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static gy_status hear(void *arg, const gy_frame *frame, const uint8_t *body)
+static gy_status hear(void *arg, const gy_transport_frame *frame, const uint8_t *body)
 {
     uint64_t *sum = arg;
     GY_ASSERT(frame->type != GY_FRAME_MESSAGE && frame->size_bytes <= GY_CONTROL_BYTES);

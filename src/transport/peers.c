@@ -15,9 +15,9 @@
 
 enum { WRITER_YIELDS = 1000 };
 
-gy_status gy_peers_join(gy_segment *segment, int rank)
+gy_status gy_peers_join(gy_transport_segment *segment, int rank)
 {
-    gy_rank_state *state = gy_segment_state(segment, rank);
+    gy_rank_state *state = gy_transport_segment_state(segment, rank);
     uint32_t stage = GY_RANK_ABSENT;
     if (!atomic_compare_exchange_strong_explicit(&state->stage, &stage, GY_RANK_JOINING,
                                                  memory_order_acq_rel, memory_order_relaxed)) {
@@ -30,23 +30,23 @@ gy_status gy_peers_join(gy_segment *segment, int rank)
     return GY_OK;
 }
 
-gy_rank_stage gy_peers_stage(gy_segment *segment, int rank)
+gy_rank_stage gy_peers_stage(gy_transport_segment *segment, int rank)
 {
-    return (gy_rank_stage)atomic_load_explicit(&gy_segment_state(segment, rank)->stage,
-                                               memory_order_acquire);
+    return (gy_rank_stage)atomic_load_explicit(
+        &gy_transport_segment_state(segment, rank)->stage, memory_order_acquire);
 }
 
-static void ring_all(gy_segment *segment)
+static void ring_all(gy_transport_segment *segment)
 {
     for (int rank = 0; rank < segment->header->ranks; rank++) {
         gy_peers_ring(segment, rank);
     }
 }
 
-void gy_peers_leave(gy_segment *segment, int rank)
+void gy_peers_leave(gy_transport_segment *segment, int rank)
 {
     /* release: all that the rank published before it left */
-    atomic_store_explicit(&gy_segment_state(segment, rank)->stage, GY_RANK_LEFT,
+    atomic_store_explicit(&gy_transport_segment_state(segment, rank)->stage, GY_RANK_LEFT,
                           memory_order_release);
     ring_all(segment);
 }
@@ -66,9 +66,9 @@ static bool is_process_gone(pid_t process)
     return is_gone;
 }
 
-gy_status gy_peers_check(gy_segment *segment, int rank, bool is_needed)
+gy_status gy_peers_check(gy_transport_segment *segment, int rank, bool is_needed)
 {
-    gy_rank_state *state = gy_segment_state(segment, rank);
+    gy_rank_state *state = gy_transport_segment_state(segment, rank);
     gy_rank_stage stage = gy_peers_stage(segment, rank);
     pid_t process = atomic_load_explicit(&state->process, memory_order_relaxed);
     if (stage == GY_RANK_JOINED && process != getpid() && is_process_gone(process)) {
@@ -88,19 +88,19 @@ gy_status gy_peers_check(gy_segment *segment, int rank, bool is_needed)
     return GY_OK;
 }
 
-bool gy_peers_is_stopped(gy_segment *segment, int rank)
+bool gy_peers_is_stopped(gy_transport_segment *segment, int rank)
 {
-    gy_rank_state *state = gy_segment_state(segment, rank);
+    gy_rank_state *state = gy_transport_segment_state(segment, rank);
     char letter = gy_process_state(atomic_load_explicit(&state->process, memory_order_relaxed));
     return letter == 'T' || letter == 't';
 }
 
-void gy_peers_record(gy_transport *transport, gy_segment *segment)
+void gy_peers_record(gy_transport *transport, gy_transport_segment *segment)
 {
-    transport->records = gy_segment_records(segment);
+    transport->records = gy_transport_segment_records(segment);
     transport->first_recorded = segment->header->first_rank;
     transport->recorded_ranks = segment->header->ranks;
-    gy_record_area *own = gy_transport_records(transport, transport->rank);
+    gy_flight_record_area *own = gy_transport_records(transport, transport->rank);
     for (size_t i = 0; i < GY_RECORDS; i++) {
         /* Faults now, not in a collective; nobody else writes here. */
         atomic_store_explicit(&own->rings[i][0], 0, memory_order_relaxed);
@@ -109,15 +109,15 @@ void gy_peers_record(gy_transport *transport, gy_segment *segment)
 
 gy_status gy_transport_record(gy_transport *transport, int fd)
 {
-    gy_segment *segment = NULL;
-    GY_TRY(gy_segment_map(fd, &segment));
+    gy_transport_segment *segment = NULL;
+    GY_TRY(gy_transport_segment_map(fd, &segment));
     int rank = transport->rank - segment->header->first_rank;
     gy_status status =
         rank >= 0 && rank < segment->header->ranks
             ? gy_peers_join(segment, rank)
             : gy_fail(GY_ARG, "rank %d is none of the segment's", transport->rank);
     if (status < 0) {
-        gy_segment_drop(segment);
+        gy_transport_segment_drop(segment);
         return status;
     }
     gy_peers_record(transport, segment);
@@ -130,16 +130,16 @@ void gy_transport_close(gy_transport *transport)
     if (transport == NULL) {
         return;
     }
-    gy_segment *recorder = transport->recorder;
+    gy_transport_segment *recorder = transport->recorder;
     int rank = transport->rank - transport->first_recorded;
     transport->ops->close(transport);
     if (recorder != NULL) {
         gy_peers_leave(recorder, rank);
-        gy_segment_drop(recorder);
+        gy_transport_segment_drop(recorder);
     }
 }
 
-gy_status gy_peers_aborted(gy_segment *segment, uint32_t epoch)
+gy_status gy_peers_aborted(gy_transport_segment *segment, uint32_t epoch)
 {
     /* acquire: with the release in gy_peers_abort, the error itself */
     if (atomic_load_explicit(&segment->header->abort, memory_order_acquire) !=
@@ -175,7 +175,8 @@ static void await_writer(const _Atomic uint32_t *abort, uint32_t epoch)
     }
 }
 
-void gy_peers_abort(gy_segment *segment, uint32_t epoch, int rank, const gy_error *error)
+void gy_peers_abort(gy_transport_segment *segment, uint32_t epoch, int rank,
+                    const gy_error *error)
 {
     if (!claim_abort(&segment->header->abort, epoch)) {
         await_writer(&segment->header->abort, epoch);
@@ -193,9 +194,9 @@ void gy_peers_abort(gy_segment *segment, uint32_t epoch, int rank, const gy_erro
 
 /* ---- Bells ---- */
 
-gy_status gy_peers_hang_bell(gy_segment *segment, int rank, int *pipe)
+gy_status gy_peers_hang_bell(gy_transport_segment *segment, int rank, int *pipe)
 {
-    gy_rank_state *state = gy_segment_state(segment, rank);
+    gy_rank_state *state = gy_transport_segment_state(segment, rank);
     struct stat facts;
     int ends[2];
     if (pipe2(ends, O_NONBLOCK | O_CLOEXEC) != 0) {
@@ -240,7 +241,7 @@ static int open_pipe(const gy_rank_state *state)
 }
 
 /* Threads of this process may ring at once: the first one's descriptor is kept. */
-static int pipe_to(gy_segment *segment, int rank)
+static int pipe_to(gy_transport_segment *segment, int rank)
 {
     /* acquire: with the exchange of whoever opened it */
     _Atomic int *end = &segment->pipes[rank].descriptor;
@@ -248,7 +249,7 @@ static int pipe_to(gy_segment *segment, int rank)
     if (kept != 0) {
         return kept;
     }
-    int opened = open_pipe(gy_segment_state(segment, rank));
+    int opened = open_pipe(gy_transport_segment_state(segment, rank));
     if (!atomic_compare_exchange_strong_explicit(end, &kept, opened, memory_order_acq_rel,
                                                  memory_order_acquire)) {
         if (opened >= 0) {
@@ -259,19 +260,19 @@ static int pipe_to(gy_segment *segment, int rank)
     return opened;
 }
 
-static void write_bell(gy_segment *segment, int rank)
+static void write_bell(gy_transport_segment *segment, int rank)
 {
     int pipe = pipe_to(segment, rank);
     /* A pipe that is full wakes as well as one more byte would. */
     if (pipe < 0 || (write(pipe, "", 1) != 1 && errno != EAGAIN)) {
-        atomic_store_explicit(&gy_segment_state(segment, rank)->is_muted, 1,
+        atomic_store_explicit(&gy_transport_segment_state(segment, rank)->is_muted, 1,
                               memory_order_relaxed);
     }
 }
 
-void gy_peers_ring(gy_segment *segment, int rank)
+void gy_peers_ring(gy_transport_segment *segment, int rank)
 {
-    gy_rank_state *state = gy_segment_state(segment, rank);
+    gy_rank_state *state = gy_transport_segment_state(segment, rank);
     /*
      * Whoever published a counter of a ring did so in seq_cst order, as this load is: a sleeper
      * that this load does not see has announced itself later and sees the counter. News in a

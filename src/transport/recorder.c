@@ -13,7 +13,8 @@
 
 enum { COPIES = 3, STAT_BYTES = 512 };
 
-void gy_record_seat_put(gy_record_area *area, int seat, const gy_record_seat *entry)
+void gy_flight_record_seat_put(gy_flight_record_area *area, int seat,
+                               const gy_flight_record_seat *entry)
 {
     uint64_t words[2];
     GY_ASSERT(seat >= 0 && seat < GY_RECORD_SEATS);
@@ -55,19 +56,19 @@ int gy_process_parent(int process)
 
 typedef struct ring_copy {
     uint64_t count;
-    gy_record_seat seats[GY_RECORD_SEATS];
-    gy_record rings[GY_RECORDS];
+    gy_flight_record_seat seats[GY_RECORD_SEATS];
+    gy_flight_record rings[GY_RECORDS];
 } ring_copy;
 
 /* Of the records in the second copy those that were not touched meanwhile, oldest first. */
-static uint32_t whole_records(const ring_copy *copies, gy_record *out)
+static uint32_t whole_records(const ring_copy *copies, gy_flight_record *out)
 {
     uint64_t end = copies[0].count;
     uint64_t first = end > GY_RECORDS ? end - GY_RECORDS : 0;
     uint32_t count = 0;
     for (uint64_t index = first; index < end; index++) {
         size_t at = index % GY_RECORDS;
-        const gy_record *record = &copies[1].rings[at];
+        const gy_flight_record *record = &copies[1].rings[at];
         bool is_whole = (record->stamp & 1) == 0 &&
                         record->stamp >> GY_RECORD_VERSION_BITS == index + 1 &&
                         copies[0].rings[at].stamp == record->stamp &&
@@ -95,11 +96,12 @@ static bool copy_ring(int fd, size_t at, ring_copy *copy)
 {
     return read_at(fd, &copy->count, sizeof(copy->count), at) &&
            read_at(fd, copy->seats, sizeof(copy->seats),
-                   at + offsetof(gy_record_area, seats)) &&
-           read_at(fd, copy->rings, sizeof(copy->rings), at + offsetof(gy_record_area, rings));
+                   at + offsetof(gy_flight_record_area, seats)) &&
+           read_at(fd, copy->rings, sizeof(copy->rings),
+                   at + offsetof(gy_flight_record_area, rings));
 }
 
-bool gy_record_latest(gy_record_area *area, gy_record *record)
+bool gy_flight_record_latest(gy_flight_record_area *area, gy_flight_record *record)
 {
     uint64_t count = atomic_load_explicit(&area->count, memory_order_acquire);
     uint64_t first = count > GY_RECORDS ? count - GY_RECORDS : 0;
@@ -135,12 +137,12 @@ static void name_program(int process, char *out, size_t size_bytes)
     out[strcspn(out, "\n")] = '\0';
 }
 
-static gy_status take_rank(int fd, const gy_segment_layout *layout, ring_copy *copies,
+static gy_status take_rank(int fd, const gy_transport_segment_layout *layout, ring_copy *copies,
                            gy_flight *flight, int rank)
 {
     gy_flight_rank *out = &flight->ranks[rank];
     gy_rank_state state;
-    size_t area = layout->records + (size_t)rank * sizeof(gy_record_area);
+    size_t area = layout->records + (size_t)rank * sizeof(gy_flight_record_area);
     bool is_read =
         read_at(fd, &state, sizeof(state), layout->states + (size_t)rank * sizeof(state));
     for (int i = 0; i < COPIES; i++) {
@@ -156,7 +158,7 @@ static gy_status take_rank(int fd, const gy_segment_layout *layout, ring_copy *c
     out->process_state = (uint8_t)gy_process_state(out->process);
     out->begun = copies[0].count;
     memcpy(out->seats, copies[1].seats, sizeof(out->seats));
-    flight->records[rank] = gy_alloc_zero("flight", GY_RECORDS, sizeof(gy_record));
+    flight->records[rank] = gy_alloc_zero("flight", GY_RECORDS, sizeof(gy_flight_record));
     if (flight->records[rank] == NULL) {
         return GY_NOMEM;
     }
@@ -167,7 +169,7 @@ static gy_status take_rank(int fd, const gy_segment_layout *layout, ring_copy *c
     return GY_OK;
 }
 
-static void fill_head(gy_flight *flight, const gy_segment_header *header)
+static void fill_head(gy_flight *flight, const gy_transport_segment_header *header)
 {
     gy_flight_head *head = &flight->head;
     gy_env *env = gy_env_real();
@@ -193,9 +195,9 @@ static void fill_head(gy_flight *flight, const gy_segment_header *header)
 
 gy_status gy_flight_take(int fd, gy_flight **flight)
 {
-    gy_segment_layout layout = {.total = 0};
-    gy_segment_header header;
-    GY_TRY(gy_segment_look(fd, &header, &layout));
+    gy_transport_segment_layout layout = {.total = 0};
+    gy_transport_segment_header header;
+    GY_TRY(gy_transport_segment_look(fd, &header, &layout));
     gy_flight *made = gy_flight_new(header.ranks);
     ring_copy *copies = gy_alloc("flight", COPIES * sizeof(*copies));
     gy_status status = made == NULL || copies == NULL ? GY_NOMEM : GY_OK;

@@ -27,7 +27,7 @@ enum {
     GY_RECORD_LIBRARY = 255, /* as an algorithm: a library's own */
 };
 
-typedef enum gy_record_state {
+typedef enum gy_flight_record_state {
     GY_RECORD_NONE,
     GY_RECORD_RESERVED, /* has its number */
     GY_RECORD_STARTED,  /* waits until its channel is free */
@@ -36,10 +36,10 @@ typedef enum gy_record_state {
     GY_RECORD_ENDED,
     GY_RECORD_FAILED,
     GY_RECORD_STATES
-} gy_record_state;
+} gy_flight_record_state;
 
 /** As it lies in the ring and in a file. Times are ticks (gy_ticks), 0: not known. */
-typedef struct gy_record {
+typedef struct gy_flight_record {
     uint64_t stamp;
     uint64_t number; /* of the collective; a message's tag */
     uint64_t started, entered, ended;
@@ -52,29 +52,30 @@ typedef struct gy_record {
                           GY_RECORD_LIBRARY */
     int16_t waits_for; /* rank in the world's numbers, -1 none */
     uint32_t detail;   /* hash of what else must agree */
-} gy_record;
-_Static_assert(sizeof(gy_record) == 64, "a record fills a cache line");
-_Static_assert(offsetof(gy_record, state) == 56, "what changes alone fills the last word");
+} gy_flight_record;
+_Static_assert(sizeof(gy_flight_record) == 64, "a record fills a cache line");
+_Static_assert(offsetof(gy_flight_record, state) == 56,
+               "what changes alone fills the last word");
 
 /** A communicator that the rank is in; size 0: the seat is free. */
-typedef struct gy_record_seat {
+typedef struct gy_flight_record_seat {
     uint64_t base; /* its numbers begin here */
     int16_t leader, size, rank, pad;
-} gy_record_seat;
-_Static_assert(sizeof(gy_record_seat) == 16, "seats stand in files");
+} gy_flight_record_seat;
+_Static_assert(sizeof(gy_flight_record_seat) == 16, "seats stand in files");
 
 enum {
-    GY_RECORD_WORDS = sizeof(gy_record) / sizeof(uint64_t),
+    GY_RECORD_WORDS = sizeof(gy_flight_record) / sizeof(uint64_t),
     GY_RECORD_VERSION_BITS = 16, /* of a stamp; the record's index + 1 above, odd: under way */
 };
 #define GY_RECORD_VERSIONS ((UINT64_C(1) << GY_RECORD_VERSION_BITS) - 1)
 
 /** One rank's part of the segment. */
-typedef struct gy_record_area {
+typedef struct gy_flight_record_area {
     alignas(GY_CACHE_LINE) _Atomic uint64_t count; /* records begun */
     alignas(GY_CACHE_LINE) _Atomic uint64_t seats[GY_RECORD_SEATS][2];
     alignas(GY_CACHE_LINE) _Atomic uint64_t rings[GY_RECORDS][GY_RECORD_WORDS];
-} gy_record_area;
+} gy_flight_record_area;
 
 /** The cheapest clock that all cores of a host share. */
 static inline uint64_t gy_ticks(void)
@@ -91,7 +92,7 @@ static inline uint64_t gy_ticks(void)
 }
 
 /** Write a record anew, unless a later one has taken its place. The stamp is odd meanwhile. */
-static inline void gy_record_put(gy_record_area *area, gy_record *record)
+static inline void gy_flight_record_put(gy_flight_record_area *area, gy_flight_record *record)
 {
     uint64_t index = (record->stamp >> GY_RECORD_VERSION_BITS) - 1;
     _Atomic uint64_t *words = area->rings[index % GY_RECORDS];
@@ -111,7 +112,8 @@ static inline void gy_record_put(gy_record_area *area, gy_record *record)
 
 /** Write the last word of a record anew, where nothing else has changed: its state, and whom it
  * waits for. */
-static inline void gy_record_put_state(gy_record_area *area, gy_record *record)
+static inline void gy_flight_record_put_state(gy_flight_record_area *area,
+                                              gy_flight_record *record)
 {
     uint64_t index = (record->stamp >> GY_RECORD_VERSION_BITS) - 1, last = 0;
     _Atomic uint64_t *words = area->rings[index % GY_RECORDS];
@@ -121,24 +123,25 @@ static inline void gy_record_put_state(gy_record_area *area, gy_record *record)
     }
     memcpy(&last, &record->state, sizeof(last));
     atomic_store_explicit(&words[0], record->stamp | 1, memory_order_relaxed);
-    /* release: as in gy_record_put */
+    /* release: as in gy_flight_record_put */
     atomic_store_explicit(&words[GY_RECORD_WORDS - 1], last, memory_order_release);
     record->stamp = (record->stamp & ~GY_RECORD_VERSIONS) | version;
     atomic_store_explicit(&words[0], record->stamp, memory_order_release);
 }
 
 /** Write the rank's next record. */
-static inline void gy_record_begin(gy_record_area *area, gy_record *record)
+static inline void gy_flight_record_begin(gy_flight_record_area *area, gy_flight_record *record)
 {
     uint64_t index = atomic_load_explicit(&area->count, memory_order_relaxed);
     record->stamp = (index + 1) << GY_RECORD_VERSION_BITS;
     /* release: a reader that counts it may find its stamp odd, never that of an older one */
     atomic_store_explicit(&area->count, index + 1, memory_order_release);
-    gy_record_put(area, record);
+    gy_flight_record_put(area, record);
 }
 
 /** The rank is in that communicator; size 0: has left it. */
-void gy_record_seat_put(gy_record_area *area, int seat, const gy_record_seat *entry);
+void gy_flight_record_seat_put(gy_flight_record_area *area, int seat,
+                               const gy_flight_record_seat *entry);
 
 /* ---- Reading ---- */
 
@@ -150,7 +153,7 @@ typedef struct gy_flight_rank {
     uint16_t pad;
     uint32_t record_count;
     uint64_t begun; /* records since the start, those that were overwritten too */
-    gy_record_seat seats[GY_RECORD_SEATS];
+    gy_flight_record_seat seats[GY_RECORD_SEATS];
 } gy_flight_rank;
 _Static_assert(sizeof(gy_flight_rank) == 24 + GY_RECORD_SEATS * 16, "ranks stand in files");
 
@@ -183,8 +186,8 @@ typedef struct gy_flight_head {
 /** A recorder as read: of a living run, or from a file. */
 typedef struct gy_flight {
     gy_flight_head head;
-    gy_flight_rank *ranks; /* (head.ranks) */
-    gy_record **records;   /* (head.ranks) of each (record_count), oldest first */
+    gy_flight_rank *ranks;      /* (head.ranks) */
+    gy_flight_record **records; /* (head.ranks) of each (record_count), oldest first */
 } gy_flight;
 
 /** Read the segment `fd` from outside. GY_FORMAT not a segment, or of another version; GY_IO;
@@ -202,7 +205,7 @@ void gy_flight_free(gy_flight *flight);
 void gy_flight_clean(gy_flight *flight);
 
 /** The latest whole record of a rank of this host that has not ended; false: there is none. */
-bool gy_record_latest(gy_record_area *area, gy_record *record);
+bool gy_flight_record_latest(gy_flight_record_area *area, gy_flight_record *record);
 
 /** The letter of /proc/PID/stat ('T' stopped, 'Z' ended and not reaped, ...); 0: no such
  * process, or not to be seen. */

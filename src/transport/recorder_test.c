@@ -11,42 +11,42 @@
 
 #include "gy_test.h"
 
-static const gy_segment_options two = {.ranks = 2,
-                                       .first_rank = 4,
-                                       .run_size = 9,
-                                       .staging_bytes = 4096,
-                                       .ring_bytes = 4096,
-                                       .pool_bytes = 4096};
+static const gy_transport_segment_options two = {.ranks = 2,
+                                                 .first_rank = 4,
+                                                 .run_size = 9,
+                                                 .staging_bytes = 4096,
+                                                 .ring_bytes = 4096,
+                                                 .pool_bytes = 4096};
 
 /* All fields follow from the number, so that a torn record shows. */
-static gy_record record_of(uint64_t number)
+static gy_flight_record record_of(uint64_t number)
 {
-    return (gy_record){.number = number,
-                       .started = number * 3,
-                       .entered = number * 5,
-                       .ended = number * 7,
-                       .count = number * 11,
-                       .operation = (uint8_t)(number % 7),
-                       .seat = (uint8_t)(number % GY_RECORD_SEATS),
-                       .root = (int16_t)(number % 1000),
-                       .leader = (int16_t)(number % 9),
-                       .state = GY_RECORD_ENDED,
-                       .waits_for = (int16_t)(number % 9),
-                       .detail = (uint32_t)(number * 13)};
+    return (gy_flight_record){.number = number,
+                              .started = number * 3,
+                              .entered = number * 5,
+                              .ended = number * 7,
+                              .count = number * 11,
+                              .operation = (uint8_t)(number % 7),
+                              .seat = (uint8_t)(number % GY_RECORD_SEATS),
+                              .root = (int16_t)(number % 1000),
+                              .leader = (int16_t)(number % 9),
+                              .state = GY_RECORD_ENDED,
+                              .waits_for = (int16_t)(number % 9),
+                              .detail = (uint32_t)(number * 13)};
 }
 
-static bool is_record_of(const gy_record *got, uint64_t number)
+static bool is_record_of(const gy_flight_record *got, uint64_t number)
 {
-    gy_record expected = record_of(number);
+    gy_flight_record expected = record_of(number);
     expected.stamp = got->stamp;
     return memcmp(got, &expected, sizeof(expected)) == 0;
 }
 
-static void write_records(gy_record_area *area, uint64_t first, uint64_t end)
+static void write_records(gy_flight_record_area *area, uint64_t first, uint64_t end)
 {
     for (uint64_t number = first; number < end; number++) {
-        gy_record record = record_of(number);
-        gy_record_begin(area, &record);
+        gy_flight_record record = record_of(number);
+        gy_flight_record_begin(area, &record);
     }
 }
 
@@ -54,7 +54,7 @@ static gy_transport *open_rank(int *fd, int rank)
 {
     gy_transport *transport = NULL;
     if (*fd < 0) {
-        assert_ok(gy_segment_make(&two, fd));
+        assert_ok(gy_transport_segment_make(&two, fd));
     }
     assert_ok(gy_shm_open(*fd, rank, gy_env_real(), &transport));
     return transport;
@@ -71,8 +71,9 @@ static void records_come_back_in_order(void **state)
     assert_ptr_not_equal(gy_transport_records(first, 4), gy_transport_records(first, 5));
     write_records(gy_transport_records(first, 4), 0, 3);
     write_records(gy_transport_records(second, 5), 0, GY_RECORDS + 100);
-    gy_record_seat_put(gy_transport_records(first, 4), 3,
-                       &(gy_record_seat){.base = 77, .leader = 1, .size = 2, .rank = 1});
+    gy_flight_record_seat_put(
+        gy_transport_records(first, 4), 3,
+        &(gy_flight_record_seat){.base = 77, .leader = 1, .size = 2, .rank = 1});
     assert_ok(gy_flight_take(fd, &flight));
     assert_int_equal(flight->head.ranks, 2);
     assert_int_equal(flight->head.first_rank, 4);
@@ -101,24 +102,24 @@ static void what_goes_on_is_the_latest(void **state)
     (void)state;
     int fd = -1;
     gy_transport *transport = open_rank(&fd, 0);
-    gy_record_area *area = gy_transport_records(transport, 4);
-    gy_record record, got;
+    gy_flight_record_area *area = gy_transport_records(transport, 4);
+    gy_flight_record record, got;
     write_records(area, 0, 3);
-    assert_false(gy_record_latest(area, &got));
+    assert_false(gy_flight_record_latest(area, &got));
     record = record_of(3);
     record.state = GY_RECORD_MEETING;
-    gy_record_begin(area, &record);
+    gy_flight_record_begin(area, &record);
     write_records(area, 4, 6);
-    assert_true(gy_record_latest(area, &got));
+    assert_true(gy_flight_record_latest(area, &got));
     assert_int_equal(got.number, 3);
     record.waits_for = 5;
-    gy_record_put(area, &record);
-    assert_true(gy_record_latest(area, &got));
+    gy_flight_record_put(area, &record);
+    assert_true(gy_flight_record_latest(area, &got));
     assert_int_equal(got.waits_for, 5);
     write_records(area, 6, GY_RECORDS + 4); /* it has lost its place */
     record.number = 999;
-    gy_record_put(area, &record);
-    assert_false(gy_record_latest(area, &got));
+    gy_flight_record_put(area, &record);
+    assert_false(gy_flight_record_latest(area, &got));
     gy_flight *flight = NULL;
     assert_ok(gy_flight_take(fd, &flight));
     assert_true(is_record_of(&flight->records[0][GY_RECORDS - 1], GY_RECORDS + 3));
@@ -129,7 +130,7 @@ static void what_goes_on_is_the_latest(void **state)
 }
 
 typedef struct writer {
-    gy_record_area *area;
+    gy_flight_record_area *area;
     _Atomic bool is_over;
     uint64_t written;
 } writer;
@@ -140,13 +141,13 @@ static void *keep_writing(void *arg)
     while (!atomic_load_explicit(&me->is_over, memory_order_acquire)) {
         write_records(me->area, me->written, me->written + 64);
         me->written += 64;
-        gy_record record = record_of(0);
-        gy_record_begin(me->area, &record);
+        gy_flight_record record = record_of(0);
+        gy_flight_record_begin(me->area, &record);
         for (uint64_t again = 1; again <= 1000; again++) {
             uint64_t stamp = record.stamp;
             record = record_of(again);
             record.stamp = stamp;
-            gy_record_put(me->area, &record);
+            gy_flight_record_put(me->area, &record);
         }
         me->written++;
     }
@@ -168,14 +169,14 @@ static void torn_records_are_dropped(void **state)
                      atomic_load_explicit(&other.area->count, memory_order_acquire) < ENOUGH;
          i++) {
         gy_flight *flight = NULL;
-        gy_record latest;
+        gy_flight_record latest;
         assert_ok(gy_flight_take(fd, &flight));
         for (uint32_t at = 0; at < flight->ranks[0].record_count; at++) {
-            const gy_record *record = &flight->records[0][at];
+            const gy_flight_record *record = &flight->records[0][at];
             assert_true(is_record_of(record, record->number));
         }
         gy_flight_free(flight);
-        assert_false(gy_record_latest(other.area, &latest));
+        assert_false(gy_flight_record_latest(other.area, &latest));
     }
     atomic_store_explicit(&other.is_over, true, memory_order_release);
     assert_int_equal(pthread_join(thread, NULL), 0);
@@ -238,7 +239,7 @@ static void walk(const gy_flight *flight)
     for (int i = 0; i < head->ranks; i++) {
         assert_true(flight->ranks[i].record_count <= GY_RECORDS);
         for (uint32_t at = 0; at < flight->ranks[i].record_count; at++) {
-            const gy_record *record = &flight->records[i][at];
+            const gy_flight_record *record = &flight->records[i][at];
             assert_true(record->seat < GY_RECORD_SEATS && record->waits_for < head->size &&
                         record->state < GY_RECORD_STATES && record->leader >= 0);
         }
@@ -288,7 +289,7 @@ static void other_memory_is_no_segment(void **state)
     }
     /* A segment that was cut, and one whose sizes say too much. */
     int fd = -1;
-    assert_ok(gy_segment_make(&two, &fd));
+    assert_ok(gy_transport_segment_make(&two, &fd));
     assert_int_equal(pwrite(fd, "\xff\xff\xff\x7f", 4, 12), 4);
     assert_status(gy_flight_take(fd, &flight), GY_FORMAT);
     assert_int_equal(pwrite(fd, "\x02\x00\x00\x00", 4, 12), 4);

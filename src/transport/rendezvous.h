@@ -31,7 +31,7 @@ typedef struct gy_run_net {
     int32_t size, first_rank, host_ranks, host_cores;
     bool is_shared; /* the ranks of a host reach each other through its segment */
     bool has_key;
-    gy_key key; /* of this run's ranks */
+    gy_transport_key key; /* of this run's ranks */
     uint8_t run[GY_RUN_ID_BYTES];
     gy_run_seat seats[]; /* (size) */
 } gy_run_net;

@@ -2,29 +2,31 @@
 
 #include <string.h>
 
-gy_ring_end gy_ring_writer(gy_ring *ring, size_t ring_bytes)
+gy_transport_ring_end gy_transport_ring_writer(gy_transport_ring *ring, size_t ring_bytes)
 {
     GY_ASSERT(ring_bytes > 0 && (ring_bytes & (ring_bytes - 1)) == 0);
-    return (gy_ring_end){.ring = ring,
-                         .ring_bytes = ring_bytes,
-                         .own = atomic_load_explicit(&ring->head, memory_order_acquire),
-                         .other = atomic_load_explicit(&ring->tail, memory_order_acquire)};
+    return (gy_transport_ring_end){
+        .ring = ring,
+        .ring_bytes = ring_bytes,
+        .own = atomic_load_explicit(&ring->head, memory_order_acquire),
+        .other = atomic_load_explicit(&ring->tail, memory_order_acquire)};
 }
 
-gy_ring_end gy_ring_reader(gy_ring *ring, size_t ring_bytes)
+gy_transport_ring_end gy_transport_ring_reader(gy_transport_ring *ring, size_t ring_bytes)
 {
-    gy_ring_end end = gy_ring_writer(ring, ring_bytes);
+    gy_transport_ring_end end = gy_transport_ring_writer(ring, ring_bytes);
     uint64_t head = end.own;
     end.own = end.other;
     end.other = head;
     return end;
 }
 
-size_t gy_ring_room(gy_ring_end *writer, size_t wanted)
+size_t gy_transport_ring_room(gy_transport_ring_end *writer, size_t wanted)
 {
     size_t room = writer->ring_bytes - (size_t)(writer->own - writer->other);
     if (room < wanted) {
-        /* seq_cst: with the store in gy_ring_get, what was read there may be overwritten */
+        /* seq_cst: with the store in gy_transport_ring_get, what was read there may be
+         * overwritten */
         writer->other = atomic_load_explicit(&writer->ring->tail, memory_order_seq_cst);
         room = writer->ring_bytes - (size_t)(writer->own - writer->other);
     }
@@ -32,7 +34,7 @@ size_t gy_ring_room(gy_ring_end *writer, size_t wanted)
     return room;
 }
 
-void gy_ring_put(gy_ring_end *writer, const void *data, size_t size_bytes)
+void gy_transport_ring_put(gy_transport_ring_end *writer, const void *data, size_t size_bytes)
 {
     GY_ASSERT(size_bytes <= writer->ring_bytes - (size_t)(writer->own - writer->other));
     if (size_bytes == 0) {
@@ -45,18 +47,18 @@ void gy_ring_put(gy_ring_end *writer, const void *data, size_t size_bytes)
     writer->own += size_bytes;
 }
 
-void gy_ring_publish(gy_ring_end *writer)
+void gy_transport_ring_publish(gy_transport_ring_end *writer)
 {
-    /* With the load in gy_ring_ready, the bytes before the counter. seq_cst, as that one is and
-     * what says and asks who sleeps: a reader that was not rung sees the counter. */
+    /* With the load in gy_transport_ring_ready, the bytes before the counter. seq_cst, as that
+     * one is and what says and asks who sleeps: a reader that was not rung sees the counter. */
     atomic_store_explicit(&writer->ring->head, writer->own, memory_order_seq_cst);
 }
 
-size_t gy_ring_ready(gy_ring_end *reader, size_t wanted)
+size_t gy_transport_ring_ready(gy_transport_ring_end *reader, size_t wanted)
 {
     size_t ready = (size_t)(reader->other - reader->own);
     if (ready < wanted) {
-        /* seq_cst: with the store in gy_ring_publish */
+        /* seq_cst: with the store in gy_transport_ring_publish */
         reader->other = atomic_load_explicit(&reader->ring->head, memory_order_seq_cst);
         ready = (size_t)(reader->other - reader->own);
     }
@@ -64,7 +66,7 @@ size_t gy_ring_ready(gy_ring_end *reader, size_t wanted)
     return ready;
 }
 
-void gy_ring_peek(const gy_ring_end *reader, void *to, size_t size_bytes)
+void gy_transport_ring_peek(const gy_transport_ring_end *reader, void *to, size_t size_bytes)
 {
     GY_ASSERT(size_bytes <= (size_t)(reader->other - reader->own));
     size_t at = (size_t)reader->own & (reader->ring_bytes - 1);
@@ -73,13 +75,13 @@ void gy_ring_peek(const gy_ring_end *reader, void *to, size_t size_bytes)
     memcpy((uint8_t *)to + first, reader->ring->data, size_bytes - first);
 }
 
-void gy_ring_get(gy_ring_end *reader, void *to, size_t size_bytes)
+void gy_transport_ring_get(gy_transport_ring_end *reader, void *to, size_t size_bytes)
 {
     GY_ASSERT(size_bytes <= (size_t)(reader->other - reader->own));
     if (to != NULL && size_bytes > 0) {
-        gy_ring_peek(reader, to, size_bytes);
+        gy_transport_ring_peek(reader, to, size_bytes);
     }
     reader->own += size_bytes;
-    /* seq_cst: with the load in gy_ring_room, and as in gy_ring_publish */
+    /* seq_cst: with the load in gy_transport_ring_room, and as in gy_transport_ring_publish */
     atomic_store_explicit(&reader->ring->tail, reader->own, memory_order_seq_cst);
 }

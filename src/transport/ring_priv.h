@@ -15,34 +15,34 @@
 #include <stdalign.h>
 #include <stdatomic.h>
 
-typedef struct gy_ring {
+typedef struct gy_transport_ring {
     alignas(GY_CACHE_LINE) _Atomic uint64_t head; /* the writer's */
     alignas(GY_CACHE_LINE) _Atomic uint64_t tail; /* the reader's */
     alignas(GY_CACHE_LINE) uint8_t data[];
-} gy_ring;
+} gy_transport_ring;
 
 /** One side's view. */
-typedef struct gy_ring_end {
-    gy_ring *ring;
+typedef struct gy_transport_ring_end {
+    gy_transport_ring *ring;
     size_t ring_bytes; /* a power of two */
     uint64_t own;      /* this side's counter */
     uint64_t other;    /* the other side's, as last seen */
-} gy_ring_end;
+} gy_transport_ring_end;
 
 /** Continue where the counters stand. */
-gy_ring_end gy_ring_writer(gy_ring *ring, size_t ring_bytes);
-gy_ring_end gy_ring_reader(gy_ring *ring, size_t ring_bytes);
+gy_transport_ring_end gy_transport_ring_writer(gy_transport_ring *ring, size_t ring_bytes);
+gy_transport_ring_end gy_transport_ring_reader(gy_transport_ring *ring, size_t ring_bytes);
 
 /** Bytes that can be written, looked up anew if fewer than `wanted` were known. */
-size_t gy_ring_room(gy_ring_end *writer, size_t wanted);
-/** Write size_bytes <= room, not visible before gy_ring_publish. */
-void gy_ring_put(gy_ring_end *writer, const void *data, size_t size_bytes);
-void gy_ring_publish(gy_ring_end *writer);
+size_t gy_transport_ring_room(gy_transport_ring_end *writer, size_t wanted);
+/** Write size_bytes <= room, not visible before gy_transport_ring_publish. */
+void gy_transport_ring_put(gy_transport_ring_end *writer, const void *data, size_t size_bytes);
+void gy_transport_ring_publish(gy_transport_ring_end *writer);
 
-size_t gy_ring_ready(gy_ring_end *reader, size_t wanted);
+size_t gy_transport_ring_ready(gy_transport_ring_end *reader, size_t wanted);
 /** Copy size_bytes <= ready and leave them in the ring. */
-void gy_ring_peek(const gy_ring_end *reader, void *to, size_t size_bytes);
+void gy_transport_ring_peek(const gy_transport_ring_end *reader, void *to, size_t size_bytes);
 /** Read size_bytes <= ready into `to` (NULL: skip them); the room is given back at once. */
-void gy_ring_get(gy_ring_end *reader, void *to, size_t size_bytes);
+void gy_transport_ring_get(gy_transport_ring_end *reader, void *to, size_t size_bytes);
 
 #endif

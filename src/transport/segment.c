@@ -34,13 +34,14 @@ static bool lay(size_t *end, size_t *area, size_t count, size_t stride)
     return true;
 }
 
-gy_status gy_segment_plan(int ranks, size_t staging_bytes, size_t ring_bytes, size_t pool_bytes,
-                          gy_segment_layout *layout)
+gy_status gy_transport_segment_plan(int ranks, size_t staging_bytes, size_t ring_bytes,
+                                    size_t pool_bytes, gy_transport_segment_layout *layout)
 {
-    size_t count = (size_t)ranks, end = gy_round_up(sizeof(gy_segment_header), PAGE_BYTES);
-    gy_segment_layout plan = {.ring_stride = sizeof(gy_ring) + ring_bytes};
+    size_t count = (size_t)ranks,
+           end = gy_round_up(sizeof(gy_transport_segment_header), PAGE_BYTES);
+    gy_transport_segment_layout plan = {.ring_stride = sizeof(gy_transport_ring) + ring_bytes};
     if (!lay(&end, &plan.states, count, sizeof(gy_rank_state)) ||
-        !lay(&end, &plan.records, count, sizeof(gy_record_area)) ||
+        !lay(&end, &plan.records, count, sizeof(gy_flight_record_area)) ||
         !lay(&end, &plan.words, count, GY_SHARED_WORDS * sizeof(gy_shared_word)) ||
         !lay(&end, &plan.slots, count, GY_SLOT_BYTES) ||
         !lay(&end, &plan.rings, count * count, plan.ring_stride) ||
@@ -54,7 +55,8 @@ gy_status gy_segment_plan(int ranks, size_t staging_bytes, size_t ring_bytes, si
     return GY_OK;
 }
 
-static gy_status fill_in(const gy_segment_options *options, gy_segment_options *out)
+static gy_status fill_in(const gy_transport_segment_options *options,
+                         gy_transport_segment_options *out)
 {
     *out = *options;
     if (options->ranks < 1 || options->ranks > GY_RANKS_MAX) {
@@ -94,27 +96,27 @@ static gy_status check_file_limit(size_t size_bytes)
     return GY_OK;
 }
 
-gy_status gy_segment_make(const gy_segment_options *options, int *fd)
+gy_status gy_transport_segment_make(const gy_transport_segment_options *options, int *fd)
 {
-    gy_segment_options wanted;
-    gy_segment_layout layout = {.total = 0};
+    gy_transport_segment_options wanted;
+    gy_transport_segment_layout layout = {.total = 0};
     GY_TRY(fill_in(options, &wanted));
-    GY_TRY(gy_segment_plan(wanted.ranks, wanted.staging_bytes, wanted.ring_bytes,
-                           wanted.pool_bytes, &layout));
-    gy_segment_header header = {.magic = segment_magic,
-                                .version = SEGMENT_VERSION,
-                                .ranks = wanted.ranks,
-                                .first_rank = wanted.first_rank,
-                                .run_size =
-                                    GY_MAX(wanted.run_size, wanted.first_rank + wanted.ranks),
-                                .maker = (int32_t)getpid(),
-                                .made_ns = gy_now_ns(gy_env_real()),
-                                .made_ticks = gy_ticks(),
-                                .host_cores = wanted.host_cores,
-                                .staging_bytes = wanted.staging_bytes,
-                                .ring_bytes = wanted.ring_bytes,
-                                .pool_bytes = wanted.pool_bytes,
-                                .total_bytes = layout.total};
+    GY_TRY(gy_transport_segment_plan(wanted.ranks, wanted.staging_bytes, wanted.ring_bytes,
+                                     wanted.pool_bytes, &layout));
+    gy_transport_segment_header header = {
+        .magic = segment_magic,
+        .version = SEGMENT_VERSION,
+        .ranks = wanted.ranks,
+        .first_rank = wanted.first_rank,
+        .run_size = GY_MAX(wanted.run_size, wanted.first_rank + wanted.ranks),
+        .maker = (int32_t)getpid(),
+        .made_ns = gy_now_ns(gy_env_real()),
+        .made_ticks = gy_ticks(),
+        .host_cores = wanted.host_cores,
+        .staging_bytes = wanted.staging_bytes,
+        .ring_bytes = wanted.ring_bytes,
+        .pool_bytes = wanted.pool_bytes,
+        .total_bytes = layout.total};
     GY_TRY(check_file_limit(layout.total));
     int made = memfd_create("gyre-segment", MFD_CLOEXEC);
     if (made < 0) {
@@ -131,7 +133,8 @@ gy_status gy_segment_make(const gy_segment_options *options, int *fd)
     return GY_OK;
 }
 
-gy_status gy_segment_look(int fd, gy_segment_header *header, gy_segment_layout *layout)
+gy_status gy_transport_segment_look(int fd, gy_transport_segment_header *header,
+                                    gy_transport_segment_layout *layout)
 {
     struct stat facts;
     if (fstat(fd, &facts) != 0) {
@@ -148,8 +151,8 @@ gy_status gy_segment_look(int fd, gy_segment_header *header, gy_segment_layout *
         return gy_fail(GY_FORMAT, "segment of version %u with %d ranks: expected version %d",
                        header->version, header->ranks, SEGMENT_VERSION);
     }
-    GY_TRY(gy_segment_plan(header->ranks, header->staging_bytes, header->ring_bytes,
-                           header->pool_bytes, layout));
+    GY_TRY(gy_transport_segment_plan(header->ranks, header->staging_bytes, header->ring_bytes,
+                                     header->pool_bytes, layout));
     if (layout->total != header->total_bytes ||
         (uint64_t)facts.st_size != header->total_bytes) {
         return gy_fail(GY_FORMAT, "segment of %lld bytes: expected %zu",
@@ -158,12 +161,12 @@ gy_status gy_segment_look(int fd, gy_segment_header *header, gy_segment_layout *
     return GY_OK;
 }
 
-gy_status gy_segment_map(int fd, gy_segment **segment)
+gy_status gy_transport_segment_map(int fd, gy_transport_segment **segment)
 {
-    gy_segment_layout layout = {.total = 0};
-    gy_segment_header header = {.magic = 0};
-    GY_TRY(gy_segment_look(fd, &header, &layout));
-    gy_segment *made = gy_alloc_zero("transport.segment", 1, sizeof(*made));
+    gy_transport_segment_layout layout = {.total = 0};
+    gy_transport_segment_header header = {.magic = 0};
+    GY_TRY(gy_transport_segment_look(fd, &header, &layout));
+    gy_transport_segment *made = gy_alloc_zero("transport.segment", 1, sizeof(*made));
     gy_pipe_end *pipes =
         gy_alloc_zero("transport.segment", (size_t)header.ranks, sizeof(*pipes));
     if (made == NULL || pipes == NULL) {
@@ -189,12 +192,12 @@ gy_status gy_segment_map(int fd, gy_segment **segment)
     return GY_OK;
 }
 
-void gy_segment_hold(gy_segment *segment)
+void gy_transport_segment_hold(gy_transport_segment *segment)
 {
     atomic_fetch_add_explicit(&segment->holders, 1, memory_order_relaxed);
 }
 
-void gy_segment_drop(gy_segment *segment)
+void gy_transport_segment_drop(gy_transport_segment *segment)
 {
     /* acq_rel: whoever unmaps comes after all that the others did */
     if (segment != NULL &&

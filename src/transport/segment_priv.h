@@ -39,7 +39,7 @@ typedef enum gy_sleep { GY_SLEEP_NONE, GY_SLEEP_ON_WORD, GY_SLEEP_ON_PIPE } gy_s
 
 enum { GY_ABORT_NONE, GY_ABORT_WRITING, GY_ABORT_SET, GY_ABORT_STATES = 4 };
 
-typedef struct gy_segment_header {
+typedef struct gy_transport_segment_header {
     uint64_t magic;
     uint32_t version;
     int32_t ranks, host_cores, first_rank, run_size;
@@ -49,17 +49,18 @@ typedef struct gy_segment_header {
     uint64_t staging_bytes, ring_bytes, pool_bytes, total_bytes;
     alignas(GY_CACHE_LINE) _Atomic uint32_t abort; /* epoch * GY_ABORT_STATES + state */
     gy_error error;                                /* published by abort */
-} gy_segment_header;
+} gy_transport_segment_header;
 
 /** Where the areas begin, in bytes; a pure function of the header's sizes. */
-typedef struct gy_segment_layout {
+typedef struct gy_transport_segment_layout {
     size_t states, records, words, slots, rings, staging, pools, total;
     size_t ring_stride;
-} gy_segment_layout;
+} gy_transport_segment_layout;
 
 /** GY_LIMIT when the sum does not fit. */
-GY_MUST_CHECK gy_status gy_segment_plan(int ranks, size_t staging_bytes, size_t ring_bytes,
-                                        size_t pool_bytes, gy_segment_layout *layout);
+GY_MUST_CHECK gy_status gy_transport_segment_plan(int ranks, size_t staging_bytes,
+                                                  size_t ring_bytes, size_t pool_bytes,
+                                                  gy_transport_segment_layout *layout);
 
 /** This process's end of a rank's pipe. */
 typedef struct gy_pipe_end {
@@ -67,40 +68,43 @@ typedef struct gy_pipe_end {
 } gy_pipe_end;
 
 /** A mapping, counted: the transports of one process may share it. */
-typedef struct gy_segment {
+typedef struct gy_transport_segment {
     uint8_t *base;
-    gy_segment_layout layout;
-    gy_segment_header *header;
+    gy_transport_segment_layout layout;
+    gy_transport_segment_header *header;
     int fd;             /* so that who may look at this process finds it under /proc/PID/fd */
     gy_pipe_end *pipes; /* (ranks) of this process */
     _Atomic int holders;
-} gy_segment;
+} gy_transport_segment;
 
 /** Read the header of fd's segment, which may hold anything. GY_FORMAT; GY_IO */
-GY_MUST_CHECK gy_status gy_segment_look(int fd, gy_segment_header *header,
-                                        gy_segment_layout *layout);
+GY_MUST_CHECK gy_status gy_transport_segment_look(int fd, gy_transport_segment_header *header,
+                                                  gy_transport_segment_layout *layout);
 /** Map fd's segment; the caller holds it once. GY_FORMAT; GY_IO; GY_NOMEM */
-GY_MUST_CHECK gy_status gy_segment_map(int fd, gy_segment **segment);
-void gy_segment_hold(gy_segment *segment);
-void gy_segment_drop(gy_segment *segment);
+GY_MUST_CHECK gy_status gy_transport_segment_map(int fd, gy_transport_segment **segment);
+void gy_transport_segment_hold(gy_transport_segment *segment);
+void gy_transport_segment_drop(gy_transport_segment *segment);
 
-static inline gy_rank_state *gy_segment_state(const gy_segment *segment, int rank)
+static inline gy_rank_state *gy_transport_segment_state(const gy_transport_segment *segment,
+                                                        int rank)
 {
     return (gy_rank_state *)(void *)(segment->base + segment->layout.states) + rank;
 }
 
 /** Rank 0's records; those of the others follow. */
-static inline gy_record_area *gy_segment_records(const gy_segment *segment)
+static inline gy_flight_record_area *
+gy_transport_segment_records(const gy_transport_segment *segment)
 {
-    return (gy_record_area *)(void *)(segment->base + segment->layout.records);
+    return (gy_flight_record_area *)(void *)(segment->base + segment->layout.records);
 }
 
 /** The ring that `from` writes and `to` reads. */
-static inline gy_ring *gy_segment_ring(const gy_segment *segment, int from, int to)
+static inline gy_transport_ring *gy_transport_segment_ring(const gy_transport_segment *segment,
+                                                           int from, int to)
 {
     size_t index = (size_t)from * (size_t)segment->header->ranks + (size_t)to;
-    return (gy_ring *)(void *)(segment->base + segment->layout.rings +
-                               index * segment->layout.ring_stride);
+    return (gy_transport_ring *)(void *)(segment->base + segment->layout.rings +
+                                         index * segment->layout.ring_stride);
 }
 
 #endif

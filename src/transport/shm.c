@@ -16,7 +16,7 @@ typedef struct frame {
 } frame;
 
 typedef struct shm_peer {
-    gy_ring_end out, in;
+    gy_transport_ring_end out, in;
     gy_transfer *sends; /* the first may be half written */
     bool is_frame_out;  /* the first one's frame stands in the ring */
     bool is_cut;        /* a half-written message was given up: nothing more can follow */
@@ -27,7 +27,7 @@ typedef struct shm_peer {
 typedef struct shm_transport {
     gy_transport base;
     gy_shared shared;
-    gy_segment *segment;
+    gy_transport_segment *segment;
     int first; /* the run's number of the first rank here; `peers` and the segment count from it
                 */
     uint32_t bell; /* as it stood when the nap was announced */
@@ -63,18 +63,19 @@ static bool push_sends(shm_transport *shm, int to)
         gy_transfer *send = peer->sends;
         if (!peer->is_frame_out) {
             frame head = {.tag = send->tag, .size_bytes = send->size_bytes};
-            if (gy_ring_room(&peer->out, sizeof(head)) < sizeof(head)) {
+            if (gy_transport_ring_room(&peer->out, sizeof(head)) < sizeof(head)) {
                 break;
             }
-            gy_ring_put(&peer->out, &head, sizeof(head));
+            gy_transport_ring_put(&peer->out, &head, sizeof(head));
             peer->is_frame_out = true;
             has_moved = true;
         }
         size_t left = send->size_bytes - send->done_bytes;
-        size_t room = gy_ring_room(&peer->out, GY_MIN(left, peer->out.ring_bytes / 4));
+        size_t room =
+            gy_transport_ring_room(&peer->out, GY_MIN(left, peer->out.ring_bytes / 4));
         size_t size = GY_MIN(left, room);
-        gy_ring_put(&peer->out, send->data + send->done_bytes, size);
-        gy_ring_publish(&peer->out);
+        gy_transport_ring_put(&peer->out, send->data + send->done_bytes, size);
+        gy_transport_ring_publish(&peer->out);
         send->done_bytes += size;
         has_moved = has_moved || size > 0;
         if (send->done_bytes < send->size_bytes) {
@@ -97,24 +98,25 @@ static bool pull_receives(shm_transport *shm, int from)
     while (gy_inbox_is_busy(&peer->inbox)) {
         if (!peer->inbox.is_arriving) {
             frame head;
-            if (gy_ring_ready(&peer->in, sizeof(head)) < sizeof(head)) {
+            if (gy_transport_ring_ready(&peer->in, sizeof(head)) < sizeof(head)) {
                 break;
             }
-            gy_ring_peek(&peer->in, &head, sizeof(head));
+            gy_transport_ring_peek(&peer->in, &head, sizeof(head));
             if (!gy_inbox_begin(&peer->inbox, head.tag, (size_t)head.size_bytes)) {
                 break;
             }
-            gy_ring_get(&peer->in, NULL, sizeof(head));
+            gy_transport_ring_get(&peer->in, NULL, sizeof(head));
             has_moved = true;
             continue;
         }
         uint8_t *to = NULL;
-        size_t missing = gy_inbox_space(&peer->inbox, &to), ready = gy_ring_ready(&peer->in, 1);
+        size_t missing = gy_inbox_space(&peer->inbox, &to),
+               ready = gy_transport_ring_ready(&peer->in, 1);
         size_t size = GY_MIN(missing, ready);
         if (size == 0) {
             break;
         }
-        gy_ring_get(&peer->in, to, size);
+        gy_transport_ring_get(&peer->in, to, size);
         gy_inbox_filled(&peer->inbox, size);
         has_moved = true;
     }
@@ -234,8 +236,8 @@ static bool shm_has_joined(gy_transport *transport, int peer)
 static void shm_nap(gy_transport *transport, int64_t nap_ns)
 {
     shm_transport *shm = shm_of(transport);
-    shm->bell =
-        gy_peers_nap(gy_segment_state(shm->segment, shm->shared.rank), shm->bell, nap_ns);
+    shm->bell = gy_peers_nap(gy_transport_segment_state(shm->segment, shm->shared.rank),
+                             shm->bell, nap_ns);
 }
 
 static gy_status shm_hang_bell(gy_transport *transport, int *descriptor)
@@ -251,7 +253,7 @@ static gy_status shm_hang_bell(gy_transport *transport, int *descriptor)
 static gy_status shm_announce(gy_transport *transport)
 {
     shm_transport *shm = shm_of(transport);
-    gy_rank_state *state = gy_segment_state(shm->segment, shm->shared.rank);
+    gy_rank_state *state = gy_transport_segment_state(shm->segment, shm->shared.rank);
     if (atomic_load_explicit(&state->is_muted, memory_order_relaxed) != 0) {
         return GY_UNSUPPORTED;
     }
@@ -269,7 +271,7 @@ static void shm_close(gy_transport *transport)
         gy_transfers_end(&shm->peers[peer].sends, GY_STATE);
         gy_inbox_fini(&shm->peers[peer].inbox);
     }
-    gy_segment_drop(shm->segment);
+    gy_transport_segment_drop(shm->segment);
     gy_free(shm->busy);
     gy_free(shm);
 }
@@ -292,7 +294,7 @@ static const gy_transport_ops shm_ops = {
     .announce = shm_announce,
 };
 
-static gy_shared see_areas(const gy_segment *segment, int rank)
+static gy_shared see_areas(const gy_transport_segment *segment, int rank)
 {
     return (gy_shared){
         .rank = rank,
@@ -311,7 +313,8 @@ static gy_shared see_areas(const gy_segment *segment, int rank)
 }
 
 /* Join a mapped segment; holds it once more on success. */
-static gy_status join(gy_segment *segment, int rank, gy_env *env, gy_transport **transport)
+static gy_status join(gy_transport_segment *segment, int rank, gy_env *env,
+                      gy_transport **transport)
 {
     int size = segment->header->ranks;
     if (rank < 0 || rank >= size) {
@@ -327,7 +330,7 @@ static gy_status join(gy_segment *segment, int rank, gy_env *env, gy_transport *
         gy_free(shm);
         return status;
     }
-    gy_segment_hold(segment);
+    gy_transport_segment_hold(segment);
     shm->segment = segment;
     shm->pipe = -1;
     shm->first = segment->header->first_rank;
@@ -344,8 +347,10 @@ static gy_status join(gy_segment *segment, int rank, gy_env *env, gy_transport *
     size_t ring_bytes = segment->header->ring_bytes;
     for (int peer = 0; peer < size; peer++) {
         shm->peers[peer].inbox.survival = &shm->base.survival;
-        shm->peers[peer].out = gy_ring_writer(gy_segment_ring(segment, rank, peer), ring_bytes);
-        shm->peers[peer].in = gy_ring_reader(gy_segment_ring(segment, peer, rank), ring_bytes);
+        shm->peers[peer].out = gy_transport_ring_writer(
+            gy_transport_segment_ring(segment, rank, peer), ring_bytes);
+        shm->peers[peer].in = gy_transport_ring_reader(
+            gy_transport_segment_ring(segment, peer, rank), ring_bytes);
     }
     *transport = &shm->base;
     return GY_OK;
@@ -353,10 +358,10 @@ static gy_status join(gy_segment *segment, int rank, gy_env *env, gy_transport *
 
 gy_status gy_shm_open(int fd, int rank, gy_env *env, gy_transport **transport)
 {
-    gy_segment *segment = NULL;
-    GY_TRY(gy_segment_map(fd, &segment));
+    gy_transport_segment *segment = NULL;
+    GY_TRY(gy_transport_segment_map(fd, &segment));
     gy_status status = join(segment, rank, env, transport);
-    gy_segment_drop(segment);
+    gy_transport_segment_drop(segment);
     return status;
 }
 
@@ -374,13 +379,13 @@ gy_status gy_shm_open_process(int process, int fd, int rank, gy_env *env,
     return status;
 }
 
-gy_status gy_shm_open_all(const gy_segment_options *options, gy_env *env,
+gy_status gy_shm_open_all(const gy_transport_segment_options *options, gy_env *env,
                           gy_transport **transports)
 {
     int fd = -1;
-    GY_TRY(gy_segment_make(options, &fd));
-    gy_segment *segment = NULL;
-    gy_status status = gy_segment_map(fd, &segment);
+    GY_TRY(gy_transport_segment_make(options, &fd));
+    gy_transport_segment *segment = NULL;
+    gy_status status = gy_transport_segment_map(fd, &segment);
     close(fd);
     GY_TRY(status);
     int joined = 0;
@@ -392,6 +397,6 @@ gy_status gy_shm_open_all(const gy_segment_options *options, gy_env *env,
         gy_transport_close(transports[--joined]);
         transports[joined] = NULL;
     }
-    gy_segment_drop(segment);
+    gy_transport_segment_drop(segment);
     return status;
 }

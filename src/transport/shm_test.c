@@ -12,10 +12,11 @@
 
 #include "transport_kit.h"
 
-static const gy_segment_options small = {
+static const gy_transport_segment_options small = {
     .ranks = RANKS, .pool_bytes = 1 << 20, .ring_bytes = 4096, .staging_bytes = 1 << 16};
 
-static void on_all_ranks(const gy_segment_options *options, void (*run)(gy_transport *, int *))
+static void on_all_ranks(const gy_transport_segment_options *options,
+                         void (*run)(gy_transport *, int *))
 {
     gy_transport *transports[RANKS];
     assert_ok(gy_shm_open_all(options, gy_env_real(), transports));
@@ -167,9 +168,9 @@ static void killed_process_is_named_soon(void **state)
 {
     (void)state;
     int fd = -1, status = 0;
-    gy_segment_options two = small;
+    gy_transport_segment_options two = small;
     two.ranks = 2;
-    assert_ok(gy_segment_make(&two, &fd));
+    assert_ok(gy_transport_segment_make(&two, &fd));
     pid_t launcher = getpid(), child = fork();
     assert_true(child >= 0);
     if (child == 0) {
@@ -244,7 +245,7 @@ static void pool_offsets_translate(void **state)
     (void)state;
     int fd = -1;
     gy_transport *a = NULL, *b = NULL;
-    assert_ok(gy_segment_make(&small, &fd));
+    assert_ok(gy_transport_segment_make(&small, &fd));
     assert_ok(gy_shm_open(fd, 0, gy_env_real(), &a));
     assert_ok(gy_shm_open(fd, 1, gy_env_real(), &b));
     close(fd);
@@ -270,20 +271,20 @@ static void bad_segments_are_refused(void **state)
     (void)state;
     int fd = -1;
     gy_transport *transport = NULL;
-    gy_segment_options bad = {.ranks = 0};
-    assert_status(gy_segment_make(&bad, &fd), GY_ARG);
+    gy_transport_segment_options bad = {.ranks = 0};
+    assert_status(gy_transport_segment_make(&bad, &fd), GY_ARG);
     bad.ranks = 1025;
-    assert_status(gy_segment_make(&bad, &fd), GY_ARG);
-    bad = (gy_segment_options){.ranks = 2, .ring_bytes = 3000};
-    assert_status(gy_segment_make(&bad, &fd), GY_ARG);
-    bad = (gy_segment_options){.ranks = 1024, .pool_bytes = SIZE_MAX / 512};
-    assert_status(gy_segment_make(&bad, &fd), GY_LIMIT);
+    assert_status(gy_transport_segment_make(&bad, &fd), GY_ARG);
+    bad = (gy_transport_segment_options){.ranks = 2, .ring_bytes = 3000};
+    assert_status(gy_transport_segment_make(&bad, &fd), GY_ARG);
+    bad = (gy_transport_segment_options){.ranks = 1024, .pool_bytes = SIZE_MAX / 512};
+    assert_status(gy_transport_segment_make(&bad, &fd), GY_LIMIT);
     struct rlimit before, low;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     low = before;
     low.rlim_cur = 1 << 20;
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &low), 0);
-    assert_status(gy_segment_make(&small, &fd), GY_LIMIT);
+    assert_status(gy_transport_segment_make(&small, &fd), GY_LIMIT);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     assert_int_equal(fd, -1);
     assert_status(gy_shm_open(-1, 0, gy_env_real(), &transport), GY_IO);
@@ -336,7 +337,7 @@ static void waits_spin_only_while_cores_suffice(void **state)
     for (int cores = 3; cores <= 4; cores++) {
         gy_transport *ranks[RANKS];
         counting_env env = {.env = {.ops = &ops}, .now_ns = 1};
-        gy_segment_options options = small;
+        gy_transport_segment_options options = small;
         options.host_cores = cores;
         assert_ok(gy_shm_open_all(&options, &env.env, ranks));
         gy_wait wait = gy_wait_start(ranks[0], 1, "nothing", (gy_deadline){90000});

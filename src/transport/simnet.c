@@ -16,7 +16,7 @@ typedef struct simnet {
     gy_sim *sim;
     uint64_t arrived, looked; /* messages: for progress to say whether something moved */
     bool is_starved;
-    gy_run_failure failure;
+    gy_transport_failure failure;
     gy_inbox inboxes[];
 } simnet;
 
@@ -37,7 +37,7 @@ static void receive(void *arg, int from, const void *data, size_t size_bytes)
         gy_error error;
         GY_ASSERT(size_bytes == sizeof(head) + sizeof(error));
         memcpy(&error, bytes + sizeof(head), sizeof(error));
-        gy_run_failure_keep(&net->failure, &error, (uint32_t)head.tag);
+        gy_transport_failure_keep(&net->failure, &error, (uint32_t)head.tag);
         return;
     }
     if (!gy_inbox_deliver(&net->inboxes[from], head.tag, bytes + sizeof(head),
@@ -103,7 +103,7 @@ static void simnet_cancel(gy_transport *transport, gy_transfer *transfer)
 static gy_status simnet_aborted(gy_transport *transport)
 {
     const simnet *net = simnet_of(transport);
-    return gy_run_failure_raise(&net->failure, transport->survival.epoch);
+    return gy_transport_failure_raise(&net->failure, transport->survival.epoch);
 }
 
 static gy_status simnet_check(gy_transport *transport, int peer)
@@ -124,7 +124,7 @@ static gy_status simnet_check(gy_transport *transport, int peer)
 static void simnet_abort(gy_transport *transport, const gy_error *error)
 {
     simnet *net = simnet_of(transport);
-    gy_run_failure_say(&net->failure, error, transport->rank, transport->survival.epoch);
+    gy_transport_failure_say(&net->failure, error, transport->rank, transport->survival.epoch);
     frame head = {.kind = FRAME_ABORT, .tag = transport->survival.epoch};
     for (int rank = 0; rank < transport->size; rank++) {
         if (rank != transport->rank && gy_sim_is_up(net->sim, rank)) {

@@ -12,7 +12,7 @@ typedef struct gy_tcp_options {
     const gy_address *addresses; /* (size) where each rank listens; copied */
     const int32_t *hosts; /* (size) ranks of this rank's host are not called; NULL: all are */
     int listener;         /* this rank's, taken also on failure */
-    const gy_key *key;    /* of this run; NULL: plain */
+    const gy_transport_key *key; /* of this run; NULL: plain */
     uint8_t run[GY_RUN_ID_BYTES];
     int host_ranks; /* ranks on this host, to decide whether a wait may spin; 0: 1 */
     int host_cores; /* alike on all ranks of the host; 0: those of the cpuset */

@@ -285,19 +285,22 @@ struct gy_transport {
     int host_cores;         /* as its launcher told all of them alike; 0: it did not */
     bool is_oversubscribed; /* more ranks on this host than cores: do not spin */
     const gy_shared *shared;
-    gy_record_area *records; /* (recorded_ranks) of this host; NULL: nothing is recorded */
+    gy_flight_record_area
+        *records; /* (recorded_ranks) of this host; NULL: nothing is recorded */
     int first_recorded, recorded_ranks;
     gy_survival survival;
     int awaited; /* 1 + the rank that its driver waits for: others are looked at less often; 0
                     all alike */
     gy_nap_count naps;
-    const gy_library *library;   /* collectives of whoever started the ranks; NULL: none */
-    struct gy_segment *recorder; /* held for the records alone; NULL: the backend holds it */
+    const gy_library *library; /* collectives of whoever started the ranks; NULL: none */
+    struct gy_transport_segment
+        *recorder; /* held for the records alone; NULL: the backend holds it */
 };
 
 /** A rank's records, which its own thread writes; NULL: a rank of another host, or none are
  * kept. */
-static inline gy_record_area *gy_transport_records(const gy_transport *transport, int rank)
+static inline gy_flight_record_area *gy_transport_records(const gy_transport *transport,
+                                                          int rank)
 {
     int at = rank - transport->first_recorded;
     bool is_here = transport->records != NULL && at >= 0 && at < transport->recorded_ranks;
@@ -316,7 +319,7 @@ static inline bool gy_transport_is_lost(const gy_transport *transport, int rank)
 /* ---- Opening ---- */
 
 /** What a host's segment holds; zero means the default. */
-typedef struct gy_segment_options {
+typedef struct gy_transport_segment_options {
     int ranks;            /* 1 .. GY_RANKS_MAX */
     int first_rank;       /* of a run over several hosts: the number of the first one here */
     int run_size;         /* ranks on all hosts; 0: those here */
@@ -325,7 +328,7 @@ typedef struct gy_segment_options {
     size_t
         pool_bytes; /* per rank, costs nothing until touched; default 1 GiB, 64 GiB over all */
     int host_cores; /* default: this process's cpuset */
-} gy_segment_options;
+} gy_transport_segment_options;
 
 enum { GY_RANKS_MAX = 1024 };
 
@@ -334,7 +337,8 @@ enum { GY_RANKS_MAX = 1024 };
  * caller owns *fd (close-on-exec) and passes it on by inheritance, SCM_RIGHTS or as
  * /proc/PID/fd/N. GY_ARG; GY_LIMIT; GY_IO
  */
-GY_MUST_CHECK gy_status gy_segment_make(const gy_segment_options *options, int *fd);
+GY_MUST_CHECK gy_status gy_transport_segment_make(const gy_transport_segment_options *options,
+                                                  int *fd);
 
 /** Join a segment as its rank `rank`, counted from 0 on this host. Borrows fd. GY_ARG;
  * GY_FORMAT not a segment; GY_EXISTS rank taken; GY_IO */
@@ -348,8 +352,8 @@ GY_MUST_CHECK gy_status gy_shm_open_process(int process, int fd, int rank, gy_en
  * All ranks of a segment in this process, one transport for each thread; they share one mapping
  * (so that a race detector sees all). `transports` gets options->ranks of them; close each.
  */
-GY_MUST_CHECK gy_status gy_shm_open_all(const gy_segment_options *options, gy_env *env,
-                                        gy_transport **transports);
+GY_MUST_CHECK gy_status gy_shm_open_all(const gy_transport_segment_options *options,
+                                        gy_env *env, gy_transport **transports);
 
 /** One rank alone: a message to itself is a copy. No shared memory. */
 GY_MUST_CHECK gy_status gy_self_open(gy_env *env, gy_transport **transport);

@@ -121,10 +121,10 @@ static void shared_memory_keeps_order(void **state)
     static const size_t rings[] = {64, 256, 65536};
     for (uint64_t i = 0; i < 12; i++) {
         gy_transport *ranks[RANKS];
-        gy_segment_options options = {.ranks = RANKS,
-                                      .ring_bytes = rings[i % GY_COUNT(rings)],
-                                      .pool_bytes = 4096,
-                                      .staging_bytes = 4096};
+        gy_transport_segment_options options = {.ranks = RANKS,
+                                                .ring_bytes = rings[i % GY_COUNT(rings)],
+                                                .pool_bytes = 4096,
+                                                .staging_bytes = 4096};
         assert_ok(gy_shm_open_all(&options, gy_env_real(), ranks));
         exchange(ranks, NULL, seed + i);
         close_all(ranks);

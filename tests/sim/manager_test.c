@@ -68,7 +68,7 @@ static void check_end(world *at)
 {
     for (uint32_t task = 0; task < at->job.count; task++) {
         const attempt *run = world_attempt(at, &at->stands[task]);
-        gy_task_state state;
+        gy_sched_task_state state;
         gy_manager_task(at->manager, task, &state);
         bool is_known = memcmp(&state.committed, &at->stands[task], sizeof(gy_attempt)) == 0;
         if (run == NULL || !is_known) {
@@ -128,8 +128,8 @@ static void bequeath(world *at, legacy *left)
     bool is_loose[PLAN_TASKS] = {false};
     left->count = 0;
     for (uint32_t task = 0; task < at->job.first_count && at->end == GY_OK; task++) {
-        gy_memo *memo = &left->memos[left->count];
-        gy_task_state state;
+        gy_sched_memo *memo = &left->memos[left->count];
+        gy_sched_task_state state;
         gy_manager_task(at->manager, task, &state);
         is_loose[task] = at->job.tasks[task].promise == GY_PROMISE_INDETERMINATE;
         for (uint32_t i = at->job.first_edge[task]; i < at->job.first_edge[task + 1]; i++) {
@@ -139,12 +139,12 @@ static void bequeath(world *at, legacy *left)
             continue;
         }
         memcpy(left->reports[left->count], state.report, state.report_bytes);
-        *memo = (gy_memo){.key = state.key,
-                          .content = state.content,
-                          .epoch = state.committed.epoch,
-                          .attempt = state.committed.attempt,
-                          .report = left->reports[left->count],
-                          .report_bytes = state.report_bytes};
+        *memo = (gy_sched_memo){.key = state.key,
+                                .content = state.content,
+                                .epoch = state.committed.epoch,
+                                .attempt = state.committed.attempt,
+                                .report = left->reports[left->count],
+                                .report_bytes = state.report_bytes};
         left->tasks[left->count] = task;
         left->runs[left->count++] = *world_attempt(at, &state.committed);
     }

@@ -15,7 +15,7 @@ enum { HOSTS = 9, RANKS = 3, DEATHS = 24 };
 static const int64_t step_ns = 700000, deaths_ns = 40000000, limit_ns = 2000000000;
 
 typedef struct word {
-    gy_frame_type type;
+    gy_transport_frame_type type;
     uint32_t generation;
     gy_run_end cause;
 } word;
@@ -65,7 +65,7 @@ static void look_at_done(host *at)
     }
 }
 
-static void tell(void *arg, int to, gy_frame_type type, uint32_t generation,
+static void tell(void *arg, int to, gy_transport_frame_type type, uint32_t generation,
                  const gy_run_end *cause)
 {
     host *at = arg;
@@ -270,7 +270,7 @@ static void nonsense_is_refused(void **state)
     const gy_run_end cause = {.status = 137, .text = "lost"};
     static const struct {
         int node;
-        gy_frame_type type;
+        gy_transport_frame_type type;
         uint32_t generation;
     } words[] = {
         {0, GY_FRAME_LOST, 1},  {0, GY_FRAME_NODE, 1},  {0, GY_FRAME_NODE, 0},

@@ -152,8 +152,8 @@ static bool survivors_are_late(const victim_spec *spec)
     bool is_late = false;
     int segment = -1;
     pid_t children[3];
-    assert_ok(
-        gy_segment_make(&(gy_segment_options){.ranks = 3, .pool_bytes = 1 << 20}, &segment));
+    assert_ok(gy_transport_segment_make(
+        &(gy_transport_segment_options){.ranks = 3, .pool_bytes = 1 << 20}, &segment));
     fflush(NULL);
     for (int rank = 0; rank < 3; rank++) {
         children[rank] = fork();

@@ -20,9 +20,9 @@ static char own_path[4096];
 
 static void wait_until_entered(gy_comm *comm, int rank)
 {
-    gy_record record;
-    gy_record_area *area = gy_transport_records(comm->transport, rank);
-    while (!gy_record_latest(area, &record) || record.number != comm->next_number ||
+    gy_flight_record record;
+    gy_flight_record_area *area = gy_transport_records(comm->transport, rank);
+    while (!gy_flight_record_latest(area, &record) || record.number != comm->next_number ||
            record.state != GY_RECORD_MEETING) {
         gy_env_real()->ops->pause(gy_env_real(), UINT64_MAX);
     }

@@ -3,11 +3,8 @@
  * unsplit, compressed and not, from npm's s3rver and from servers of ours that break off; what
  * changed or went away meanwhile ends the job in words, never in other bytes.
  */
-/* Two rooms that never meet call something a place. */
-#define gy_place gy_record_place
 #include "flow/objects/input.h"
 #include "flow/objects/near.h"
-#undef gy_place
 
 #include "command_kit.h"
 
@@ -309,13 +306,13 @@ static void prefixes_become_objects(void **state)
     gy_facts_forget();
 }
 
-static gy_order_input order_of(const char *uri, const char *version, uint64_t total)
+static gy_flow_task_input order_of(const char *uri, const char *version, uint64_t total)
 {
-    return (gy_order_input){.kind = GY_INPUT_OBJECT,
-                            .path = uri,
-                            .version = version,
-                            .size_bytes = UINT64_MAX,
-                            .total_bytes = total};
+    return (gy_flow_task_input){.kind = GY_INPUT_OBJECT,
+                                .path = uri,
+                                .version = version,
+                                .size_bytes = UINT64_MAX,
+                                .total_bytes = total};
 }
 
 static void ranges_are_read_and_what_follows(void **state)
@@ -327,7 +324,7 @@ static void ranges_are_read_and_what_follows(void **state)
     assert_ok(kit_put("s3://good/range", GY_PLACE_REPLACE, data, size));
     gy_place_facts facts;
     assert_ok(gy_facts_of(gy_env_real(), "s3://good/range", &facts));
-    gy_order_input from = order_of("s3://good/range", facts.version, size);
+    gy_flow_task_input from = order_of("s3://good/range", facts.version, size);
     from.offset = 1000;
     from.size_bytes = 100000;
     gy_object_input *input = NULL;
@@ -365,7 +362,7 @@ static void a_read_that_is_not_wanted_ends(void **state)
     (void)state;
     use_stub(&s3);
     static _Atomic bool is_cancelled = true;
-    const gy_order_input from = order_of("s3://silent/x", "v", 100);
+    const gy_flow_task_input from = order_of("s3://silent/x", "v", 100);
     gy_object_input *input = NULL;
     char out[10];
     size_t got = 0;
@@ -445,7 +442,7 @@ static gy_status list_and_read(void)
     gy_facts_forget();
     gy_file_list_free(list);
     GY_TRY(status);
-    const gy_order_input from = order_of("s3://good/version", "", 3);
+    const gy_flow_task_input from = order_of("s3://good/version", "", 3);
     gy_object_input *input = NULL;
     GY_TRY(gy_object_input_open(gy_env_real(), &from, 0, NULL, &input));
     const void *piece = NULL;

@@ -133,23 +133,23 @@ void gy_daemon_synced(gy_daemon *daemon, const gy_daemon_event *event);
 void gy_daemon_sync(gy_daemon *daemon, uint32_t job);
 /** May this manager give orders? It hears so if not. */
 bool gy_daemon_may_order(gy_daemon *daemon, const gy_daemon_event *event, uint32_t *job);
-void gy_daemon_start_manager(gy_daemon *daemon, const gy_order *order);
+void gy_daemon_start_manager(gy_daemon *daemon, const gy_control_order *order);
 /** Is the order of an older epoch than is known here? The name server is told, if so. */
-bool gy_daemon_is_behind(gy_daemon *daemon, uint32_t job, const gy_order *order);
+bool gy_daemon_is_behind(gy_daemon *daemon, uint32_t job, const gy_control_order *order);
 /** A process is gone: was it the last that a new manager had to wait for? */
 void gy_daemon_attach_look(gy_daemon *daemon, uint32_t job);
 void gy_daemon_manager_waits(gy_daemon *daemon, const gy_daemon_event *event);
 void gy_daemon_manager_down(gy_daemon *daemon, const gy_daemon_event *event);
 void gy_daemon_over(gy_daemon *daemon, uint32_t job, bool is_kept);
 /** As its user wants. */
-void gy_daemon_keep_nothing(gy_daemon *daemon, const gy_order *order);
+void gy_daemon_keep_nothing(gy_daemon *daemon, const gy_control_order *order);
 /** Its processes are gone, too: its files go, and its manager may attach for another job. */
 void gy_daemon_over_is_done(gy_daemon *daemon, uint32_t job);
 /** Files of jobs without a manager, and records that are too many. */
 void gy_daemon_look_at_jobs(gy_daemon *daemon);
 
 /* ---- leases.c ---- */
-void gy_daemon_take_order(gy_daemon *daemon, const gy_order *order);
+void gy_daemon_take_order(gy_daemon *daemon, const gy_control_order *order);
 /** Its process ends, then it is gone. */
 void gy_daemon_lease_end(gy_daemon *daemon, uint32_t lease, const char *reason);
 void gy_daemon_look_at_leases(gy_daemon *daemon);

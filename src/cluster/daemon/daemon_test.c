@@ -58,7 +58,7 @@ static void finish(bench *at)
     assert_int_equal(gy_alloc_live(), 0);
 }
 
-static void order(bench *at, gy_order what)
+static void order(bench *at, gy_control_order what)
 {
     what.daemon = 1;
     what.incarnation = what.incarnation == 0 ? 2 : what.incarnation;
@@ -89,7 +89,7 @@ static void attach(bench *at, uint32_t epoch)
 static void open_seat(bench *at)
 {
     tell(at, (gy_daemon_event){.kind = GY_DAEMON_BEGIN});
-    order(at, (gy_order){.kind = GY_ORDER_LEASE, .lease = 1, .count = 1, .epoch = 1});
+    order(at, (gy_control_order){.kind = GY_ORDER_LEASE, .lease = 1, .count = 1, .epoch = 1});
     attach(at, 1);
     tell(at, (gy_daemon_event){
                  .kind = GY_DAEMON_OPEN, .epoch = 1, .lease = 1, .generation = 1, .bytes = 8});
@@ -103,21 +103,21 @@ static void orders_are_taken_by_their_numbers(void **state)
 {
     (void)state;
     bench at = {.now_ns = ms};
-    const gy_order two = {.kind = GY_ORDER_LEASE, .lease = 1, .count = 2, .epoch = 1};
+    const gy_control_order two = {.kind = GY_ORDER_LEASE, .lease = 1, .count = 2, .epoch = 1};
     start(&at);
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_BEGIN});
     order(&at, two);
     assert_int_equal(leases(&at), 2);
-    order(&at, (gy_order){.kind = GY_ORDER_LEASE, .lease = 5, .count = 2, .epoch = 1});
+    order(&at, (gy_control_order){.kind = GY_ORDER_LEASE, .lease = 5, .count = 2, .epoch = 1});
     assert_int_equal(leases(&at), 2); /* all or none: one is free */
-    order(&at, (gy_order){.kind = GY_ORDER_END_LEASE, .lease = 1});
+    order(&at, (gy_control_order){.kind = GY_ORDER_END_LEASE, .lease = 1});
     assert_int_equal(leases(&at), 1);
-    gy_order again = two;
+    gy_control_order again = two;
     again.number = 1;
     order(&at, again);
     assert_int_equal(leases(&at), 1);
     assert_int_equal(said(&at, GY_DAEMON_STATE)->state.order, 3);
-    again = (gy_order){
+    again = (gy_control_order){
         .kind = GY_ORDER_LEASE, .lease = 7, .count = 1, .epoch = 1, .incarnation = 9};
     order(&at, again);
     assert_null(said(&at, GY_DAEMON_STATE)); /* it is not for this one */
@@ -164,7 +164,7 @@ static void a_new_manager_waits_for_the_older_ones_processes(void **state)
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_SYNCED});
     assert_non_null(said(&at, GY_DAEMON_SEAT_END));
     assert_null(said(&at, GY_DAEMON_TELL_ATTACHED));
-    order(&at, (gy_order){.kind = GY_ORDER_LEASE, .lease = 5, .count = 1, .epoch = 2});
+    order(&at, (gy_control_order){.kind = GY_ORDER_LEASE, .lease = 5, .count = 1, .epoch = 2});
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_ATTACH, .epoch = 2}); /* asked again */
     assert_null(said(&at, GY_DAEMON_TELL_ATTACHED));
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_BEAT, .epoch = 2});
@@ -188,10 +188,10 @@ static void who_orders_for_an_older_epoch_hears_the_one_that_is_known(void **sta
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_BEGIN});
     assert_int_equal(said(&at, GY_DAEMON_STATE)->state.manager_count, 0);
     for (int is_manager = 0; is_manager < 2; is_manager++) {
-        order(&at, (gy_order){.kind = is_manager ? GY_ORDER_MANAGER : GY_ORDER_LEASE,
-                              .lease = is_manager ? 0 : 1,
-                              .count = !is_manager,
-                              .epoch = 4});
+        order(&at, (gy_control_order){.kind = is_manager ? GY_ORDER_MANAGER : GY_ORDER_LEASE,
+                                      .lease = is_manager ? 0 : 1,
+                                      .count = !is_manager,
+                                      .epoch = 4});
         const gy_daemon_state *told = &said(&at, GY_DAEMON_STATE)->state;
         assert_int_equal(told->lease_count, 0);
         assert_int_equal(told->manager_count, 1);
@@ -200,7 +200,7 @@ static void who_orders_for_an_older_epoch_hears_the_one_that_is_known(void **sta
         tell(&at, (gy_daemon_event){.kind = GY_DAEMON_NAMES_UP});
         assert_int_equal(said(&at, GY_DAEMON_STATE)->state.manager_count, 0); /* said once */
     }
-    order(&at, (gy_order){.kind = GY_ORDER_LEASE, .lease = 2, .count = 1, .epoch = 5});
+    order(&at, (gy_control_order){.kind = GY_ORDER_LEASE, .lease = 2, .count = 1, .epoch = 5});
     assert_int_equal(leases(&at), 1);
     assert_int_equal(said(&at, GY_DAEMON_STATE)->state.manager_count, 0);
     finish(&at);
@@ -213,15 +213,16 @@ static void a_manager_is_started_once_an_epoch(void **state)
     start(&at);
     assert_ok(gy_daemon_load(at.daemon, job, 3, 3, false));
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_BEGIN});
-    order(&at, (gy_order){.kind = GY_ORDER_MANAGER, .epoch = 3}); /* of an earlier life */
+    order(&at,
+          (gy_control_order){.kind = GY_ORDER_MANAGER, .epoch = 3}); /* of an earlier life */
     assert_int_equal(said(&at, GY_DAEMON_STATE)->state.manager_count, 0);
-    order(&at, (gy_order){.kind = GY_ORDER_MANAGER, .epoch = 4});
+    order(&at, (gy_control_order){.kind = GY_ORDER_MANAGER, .epoch = 4});
     assert_int_equal(said(&at, GY_DAEMON_STATE)->state.manager_count, 1);
     assert_null(said(&at, GY_DAEMON_MANAGER_START));
     assert_int_equal(said(&at, GY_DAEMON_SYNC)->started, 4);
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_SYNCED});
     assert_int_equal(said(&at, GY_DAEMON_MANAGER_START)->epoch, 4);
-    order(&at, (gy_order){.kind = GY_ORDER_MANAGER, .epoch = 4});
+    order(&at, (gy_control_order){.kind = GY_ORDER_MANAGER, .epoch = 4});
     assert_null(said(&at, GY_DAEMON_MANAGER_START));
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_MANAGER_WAITS, .epoch = 4});
     assert_true(said(&at, GY_DAEMON_STATE)->state.managers[0].is_waiting);
@@ -243,7 +244,7 @@ static void a_manager_of_an_older_epoch_is_not_started(void **state)
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_ATTACH, .epoch = 3});
     assert_int_equal(said(&at, GY_DAEMON_SYNC)->epoch, 3);
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_ATTACH, .epoch = 5});
-    order(&at, (gy_order){.kind = GY_ORDER_MANAGER, .epoch = 4});
+    order(&at, (gy_control_order){.kind = GY_ORDER_MANAGER, .epoch = 4});
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_SYNCED});
     assert_int_equal(said(&at, GY_DAEMON_SYNC)->epoch, 5);
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_SYNCED});
@@ -261,7 +262,7 @@ static void a_manager_that_ended_is_told_until_another_is_known(void **state)
     bench at = {.now_ns = ms};
     start(&at);
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_BEGIN});
-    order(&at, (gy_order){.kind = GY_ORDER_MANAGER, .epoch = 4});
+    order(&at, (gy_control_order){.kind = GY_ORDER_MANAGER, .epoch = 4});
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_SYNCED});
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_MANAGER_DOWN, .epoch = 4, .signal = SIGSEGV});
     const gy_daemon_state *told = &said(&at, GY_DAEMON_STATE)->state;
@@ -476,14 +477,14 @@ static void a_full_disk_takes_no_new_work(void **state)
     open_seat(&at);
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_DISK, .reason = "disk full"});
     assert_string_equal(said(&at, GY_DAEMON_STATE)->state.trouble, "disk full");
-    order(&at, (gy_order){.kind = GY_ORDER_LEASE, .lease = 5, .count = 1, .epoch = 1});
+    order(&at, (gy_control_order){.kind = GY_ORDER_LEASE, .lease = 5, .count = 1, .epoch = 1});
     assert_int_equal(leases(&at), 1);
-    order(&at, (gy_order){.kind = GY_ORDER_MANAGER, .epoch = 2});
+    order(&at, (gy_control_order){.kind = GY_ORDER_MANAGER, .epoch = 2});
     assert_int_equal(said(&at, GY_DAEMON_STATE)->state.manager_count, 0);
     fetch(&at, 1, 100);
     assert_int_equal(told(&at, GY_LIMIT), 1);
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_DISK, .reason = ""});
-    order(&at, (gy_order){.kind = GY_ORDER_LEASE, .lease = 7, .count = 1, .epoch = 1});
+    order(&at, (gy_control_order){.kind = GY_ORDER_LEASE, .lease = 7, .count = 1, .epoch = 1});
     assert_int_equal(leases(&at), 2);
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_OVER, .epoch = 1}); /* of the whole job */
     assert_non_null(said(&at, GY_DAEMON_NURSERY_END));
@@ -507,12 +508,13 @@ static void what_failed_is_kept_a_while(void **state)
         assert_non_null(said(&at, GY_DAEMON_NURSERY_END));
         tell(&at, (gy_daemon_event){.kind = GY_DAEMON_NURSERY_DOWN, .epoch = 1});
         assert_null(said(&at, GY_DAEMON_DISCARD));
-        order(&at, (gy_order){.kind = GY_ORDER_END_LEASE, .lease = 1});
+        order(&at, (gy_control_order){.kind = GY_ORDER_END_LEASE, .lease = 1});
         at.now_ns += 9000 * ms;
         tell(&at, (gy_daemon_event){.kind = GY_DAEMON_TIMER});
         assert_null(said(&at, GY_DAEMON_DISCARD));
         if (is_resumed) {
-            order(&at, (gy_order){.kind = GY_ORDER_MANAGER, .epoch = 2, .is_resumed = true});
+            order(&at,
+                  (gy_control_order){.kind = GY_ORDER_MANAGER, .epoch = 2, .is_resumed = true});
             tell(&at, (gy_daemon_event){.kind = GY_DAEMON_SYNCED});
             assert_true(said(&at, GY_DAEMON_MANAGER_START)->is_resumed);
             attach(&at, 2);
@@ -534,13 +536,14 @@ static void what_is_forgotten_goes_at_once(void **state)
         open_seat(&at);
         tell(&at, (gy_daemon_event){.kind = GY_DAEMON_OVER, .epoch = 1, .is_kept = true});
         tell(&at, (gy_daemon_event){.kind = GY_DAEMON_NURSERY_DOWN, .epoch = 1});
-        order(&at, (gy_order){.kind = GY_ORDER_END_LEASE, .lease = 1});
-        order(&at, (gy_order){.kind = GY_ORDER_MANAGER, .epoch = 2, .is_forgotten = true});
+        order(&at, (gy_control_order){.kind = GY_ORDER_END_LEASE, .lease = 1});
+        order(&at,
+              (gy_control_order){.kind = GY_ORDER_MANAGER, .epoch = 2, .is_forgotten = true});
         tell(&at, (gy_daemon_event){.kind = GY_DAEMON_SYNCED});
         assert_true(said(&at, GY_DAEMON_MANAGER_START)->is_forgotten);
         tell(&at, (gy_daemon_event){.kind = GY_DAEMON_MANAGER_DOWN, .epoch = 2});
         assert_null(said(&at, GY_DAEMON_DISCARD));
-        order(&at, (gy_order){.kind = GY_ORDER_FORGET, .epoch = epoch});
+        order(&at, (gy_control_order){.kind = GY_ORDER_FORGET, .epoch = epoch});
         assert_int_equal(said(&at, GY_DAEMON_DISCARD) != NULL, epoch == 2);
         finish(&at);
     }
@@ -586,14 +589,14 @@ static void wrong_options_and_no_memory_are_said(void **state)
     options.slots = GY_CONTROL_SLOTS_MAX + 1;
     assert_status(gy_daemon_new(&options, &daemon), GY_ARG);
     options.slots = 2;
-    const gy_order lease = {.daemon = 1,
-                            .incarnation = 2,
-                            .term = 1,
-                            .number = 1,
-                            .lease = 1,
-                            .count = 1,
-                            .job = job,
-                            .epoch = 1};
+    const gy_control_order lease = {.daemon = 1,
+                                    .incarnation = 2,
+                                    .term = 1,
+                                    .number = 1,
+                                    .lease = 1,
+                                    .count = 1,
+                                    .job = job,
+                                    .epoch = 1};
     const gy_wanted_section section = {.content = {1, 1}};
     const gy_daemon_event events[] = {
         {.kind = GY_DAEMON_BEGIN},

@@ -216,7 +216,7 @@ bool gy_daemon_may_order(gy_daemon *daemon, const gy_daemon_event *event, uint32
 
 /* ---- The manager that runs here ---- */
 
-bool gy_daemon_is_behind(gy_daemon *daemon, uint32_t job, const gy_order *order)
+bool gy_daemon_is_behind(gy_daemon *daemon, uint32_t job, const gy_control_order *order)
 {
     const bool is_behind = job != GY_NONE && order->epoch < daemon->jobs[job].epoch;
     if (is_behind) {
@@ -225,7 +225,7 @@ bool gy_daemon_is_behind(gy_daemon *daemon, uint32_t job, const gy_order *order)
     return is_behind;
 }
 
-void gy_daemon_start_manager(gy_daemon *daemon, const gy_order *order)
+void gy_daemon_start_manager(gy_daemon *daemon, const gy_control_order *order)
 {
     uint32_t job = gy_daemon_job(daemon, order->job);
     if (daemon->trouble[0] != '\0' && !GY_PLANTED_HERE(FULL_TAKEN)) {
@@ -308,7 +308,7 @@ void gy_daemon_over(gy_daemon *daemon, uint32_t job, bool is_kept)
     }
 }
 
-void gy_daemon_keep_nothing(gy_daemon *daemon, const gy_order *order)
+void gy_daemon_keep_nothing(gy_daemon *daemon, const gy_control_order *order)
 {
     const uint32_t job = gy_daemon_job(daemon, order->job);
     if (job != GY_NONE && order->epoch >= daemon->jobs[job].epoch) {

@@ -13,7 +13,8 @@ static bool has_slots(const gy_daemon *daemon, uint32_t count)
            GY_PLANTED_HERE(SLOT_TWICE);
 }
 
-static void lend_one(gy_daemon *daemon, const gy_order *order, uint64_t id, uint32_t job)
+static void lend_one(gy_daemon *daemon, const gy_control_order *order, uint64_t id,
+                     uint32_t job)
 {
     uint32_t lease = 0;
     while (lease + 1 < daemon->options.slots && daemon->leases[lease].id != 0) {
@@ -34,7 +35,7 @@ static void lend_one(gy_daemon *daemon, const gy_order *order, uint64_t id, uint
     daemon->lease_count++;
 }
 
-static void lend(gy_daemon *daemon, const gy_order *order)
+static void lend(gy_daemon *daemon, const gy_control_order *order)
 {
     bool is_full = daemon->trouble[0] != '\0' && !GY_PLANTED_HERE(FULL_TAKEN);
     uint32_t job = gy_daemon_job(daemon, order->job);
@@ -53,7 +54,7 @@ static void lend(gy_daemon *daemon, const gy_order *order)
     }
 }
 
-void gy_daemon_take_order(gy_daemon *daemon, const gy_order *order)
+void gy_daemon_take_order(gy_daemon *daemon, const gy_control_order *order)
 {
     bool is_mine = order->daemon == daemon->options.id &&
                    (order->incarnation == daemon->options.incarnation ||

@@ -41,7 +41,8 @@ static void job_is_manager(kit_scene *at, const char *variable)
 
 static void order_manager(kit_scene *at, uint32_t epoch)
 {
-    kit_order(at, 0, (gy_order){.kind = GY_ORDER_MANAGER, .job = at->job, .epoch = epoch});
+    kit_order(at, 0,
+              (gy_control_order){.kind = GY_ORDER_MANAGER, .job = at->job, .epoch = epoch});
 }
 
 /* The name server has given it up. */

@@ -8,7 +8,8 @@
 
 static void order_manager(kit_scene *at, uint32_t epoch)
 {
-    kit_order(at, 0, (gy_order){.kind = GY_ORDER_MANAGER, .job = at->job, .epoch = epoch});
+    kit_order(at, 0,
+              (gy_control_order){.kind = GY_ORDER_MANAGER, .job = at->job, .epoch = epoch});
 }
 
 static void shell_job(kit_scene *at, const char *line)
@@ -157,7 +158,7 @@ static void a_manager_hears_what_one_host_lends(void **state)
         shell_job(&at, line);
         kit_order(
             &at, 0,
-            (gy_order){
+            (gy_control_order){
                 .kind = GY_ORDER_MANAGER, .job = at.job, .epoch = 1, .slots_max = told[i]});
         wait_for_file(&at, path, text, sizeof(text));
         assert_string_equal(text, lines[i]);

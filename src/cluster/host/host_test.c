@@ -222,7 +222,7 @@ static void ends_of_seats_are_told(void **state)
     process = kit_process_of(&at, own, 1, 6);
     assert_true(kit_parent_of(process) != nursery);
     /* The lease is taken back. */
-    kit_order(&at, 0, (gy_order){.kind = GY_ORDER_END_LEASE, .lease = 1});
+    kit_order(&at, 0, (gy_control_order){.kind = GY_ORDER_END_LEASE, .lease = 1});
     KIT_UNTIL(&at, own->lease_gone_count == 1 && own->gone_count == 6 &&
                        at.daemons[0].lease_count == 0);
     assert_true(kit_is_gone(process));
@@ -338,12 +338,12 @@ static void a_full_disk_takes_no_work(void **state)
     KIT_UNTIL(&at, strstr(at.daemons[0].trouble, "disk full") != NULL);
     uint64_t sequence = at.daemons[0].sequence;
     kit_order(&at, 0,
-              (gy_order){.kind = GY_ORDER_LEASE,
-                         .lease = 1,
-                         .count = 1,
-                         .job = at.job,
-                         .epoch = 1,
-                         .length_ns = 1000000000});
+              (gy_control_order){.kind = GY_ORDER_LEASE,
+                                 .lease = 1,
+                                 .count = 1,
+                                 .job = at.job,
+                                 .epoch = 1,
+                                 .length_ns = 1000000000});
     KIT_UNTIL(&at, at.daemons[0].sequence > sequence);
     assert_int_equal(at.daemons[0].lease_count, 0);
     kit_close(&at);

@@ -577,7 +577,7 @@ static inline void kit_close(kit_scene *at)
 
 /* ---- What the name server does ---- */
 
-static inline void kit_order(kit_scene *at, int which, gy_order order)
+static inline void kit_order(kit_scene *at, int which, gy_control_order order)
 {
     gy_arena arena = {NULL};
     Gy__Cluster__Order message = GY__CLUSTER__ORDER__INIT;
@@ -594,12 +594,12 @@ static inline void kit_lend(kit_scene *at, int which, uint64_t lease, uint32_t c
                             uint32_t epoch)
 {
     kit_order(at, which,
-              (gy_order){.kind = GY_ORDER_LEASE,
-                         .lease = lease,
-                         .count = count,
-                         .job = at->job,
-                         .epoch = epoch,
-                         .length_ns = 10000000000});
+              (gy_control_order){.kind = GY_ORDER_LEASE,
+                                 .lease = lease,
+                                 .count = count,
+                                 .job = at->job,
+                                 .epoch = epoch,
+                                 .length_ns = 10000000000});
     KIT_UNTIL(at, at->daemons[which].lease_count >= count);
 }
 

@@ -133,7 +133,7 @@ void gy_host_tell_state(gy_host *host, const gy_daemon_state *state)
 gy_status gy_host_order(void *arg, const gy_rpc_asked *asked, const ProtobufCMessage *request)
 {
     gy_host *host = arg;
-    gy_order order;
+    gy_control_order order;
     uint32_t which = 0;
     GY_TRY(gy_net_read_order((const Gy__Cluster__Order *)request, &order));
     if (gy_host_is_name(host, asked->peer, &which)) {

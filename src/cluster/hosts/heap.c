@@ -18,7 +18,8 @@ static inline void set(gy_manager *manager, uint32_t kind, uint32_t *items, uint
 }
 
 /* `kind` is known where this is inlined: at home there is one kind, and it costs nothing. */
-static inline void sift(gy_manager *manager, const gy_heap *heap, uint32_t kind, uint32_t at)
+static inline void sift(gy_manager *manager, const gy_sched_heap *heap, uint32_t kind,
+                        uint32_t at)
 {
     uint32_t *items = heap->items, count = heap->count;
     uint32_t process = items[at];
@@ -40,14 +41,14 @@ static inline void sift(gy_manager *manager, const gy_heap *heap, uint32_t kind,
     set(manager, kind, items, at, process);
 }
 
-static void put(gy_manager *manager, gy_heap *heap, uint32_t kind, uint32_t process)
+static void put(gy_manager *manager, gy_sched_heap *heap, uint32_t kind, uint32_t process)
 {
     GY_ASSERT(heap->count < heap->capacity);
     set(manager, kind, heap->items, heap->count++, process);
     sift(manager, heap, kind, heap->count - 1);
 }
 
-static void take_out(gy_manager *manager, gy_heap *heap, uint32_t kind, uint32_t process)
+static void take_out(gy_manager *manager, gy_sched_heap *heap, uint32_t kind, uint32_t process)
 {
     uint32_t at = manager->slots[process].heap[kind];
     GY_ASSERT(at < heap->count && heap->items[at] == process);

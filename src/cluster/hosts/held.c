@@ -29,15 +29,15 @@ void gy_manager_hold(gy_manager *manager, uint32_t task)
     host_row *host = &manager->hosts.rows[row->host];
     void *held = host->held;
     if (gy_reserve("manager.held", &held, &host->held_capacity, host->held_count + 1,
-                   sizeof(gy_held)) < 0) {
+                   sizeof(gy_sched_stored)) < 0) {
         manager->status = GY_NOMEM;
         return;
     }
     host->held = held;
-    host->held[host->held_count++] = (gy_held){task, row->epoch};
+    host->held[host->held_count++] = (gy_sched_stored){task, row->epoch};
 }
 
-bool gy_manager_holds(const gy_manager *manager, uint32_t host, const gy_held *held)
+bool gy_manager_holds(const gy_manager *manager, uint32_t host, const gy_sched_stored *held)
 {
     const task_row *row = &manager->rows[held->task];
     return row->state == TASK_COMMITTED && row->host == host && row->epoch == held->epoch;

@@ -153,7 +153,7 @@ void gy_manager_hosts_begin(gy_manager *manager)
 
 /* ---- Hosts ---- */
 
-static void misuse(gy_manager *manager, const gy_event *event, const char *what)
+static void misuse(gy_manager *manager, const gy_sched_event *event, const char *what)
 {
     gy_manager_end(manager, GY_ARG,
                    gy_manager_text(manager, "host %u of at most %u: %s", event->host,
@@ -161,7 +161,7 @@ static void misuse(gy_manager *manager, const gy_event *event, const char *what)
 }
 
 /* Is this the id that the number had, or has the new number an id that no other has? */
-static bool is_own_id(gy_manager *manager, const gy_event *event, const host_row *row)
+static bool is_own_id(gy_manager *manager, const gy_sched_event *event, const host_row *row)
 {
     if (row->state != HOST_UNKNOWN) {
         return memcmp(&row->id, &event->host_id, sizeof(gy_key)) == 0;
@@ -177,7 +177,7 @@ static bool is_own_id(gy_manager *manager, const gy_event *event, const host_row
 }
 
 /* false: a text is too long. *is_new: it is another than before. */
-static bool take_texts(host_row *row, const gy_event *event, bool *is_new)
+static bool take_texts(host_row *row, const gy_sched_event *event, bool *is_new)
 {
     char address[GY_HOST_TEXT], name[GY_HOST_TEXT];
     if (!gy_step_take_text(address, sizeof(address), event->address) ||
@@ -213,7 +213,7 @@ static void count_readers(gy_manager *manager, uint32_t host, bool may_start)
     }
 }
 
-void gy_manager_host_up(gy_manager *manager, const gy_event *event)
+void gy_manager_host_up(gy_manager *manager, const gy_sched_event *event)
 {
     if (manager->options.host_max == 0) {
         return;
@@ -256,7 +256,7 @@ void gy_manager_host_up(gy_manager *manager, const gy_event *event)
     }
 }
 
-void gy_manager_host_lost(gy_manager *manager, const gy_event *event)
+void gy_manager_host_lost(gy_manager *manager, const gy_sched_event *event)
 {
     if (event->host >= manager->hosts.count) {
         return;
@@ -290,7 +290,7 @@ void gy_manager_host_lost(gy_manager *manager, const gy_event *event)
 
 /* ---- Slots ---- */
 
-void gy_manager_slot_open(gy_manager *manager, const gy_event *event)
+void gy_manager_slot_open(gy_manager *manager, const gy_sched_event *event)
 {
     bool is_known = event->process < manager->options.process_max &&
                     event->host < manager->hosts.count &&
@@ -328,7 +328,7 @@ void gy_manager_slot_open(gy_manager *manager, const gy_event *event)
     }
 }
 
-void gy_manager_slot_close(gy_manager *manager, const gy_event *event)
+void gy_manager_slot_close(gy_manager *manager, const gy_sched_event *event)
 {
     if (manager->options.host_max == 0 || event->process >= manager->options.process_max) {
         return;

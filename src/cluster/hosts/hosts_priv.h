@@ -25,11 +25,11 @@ typedef struct gy_tasks {
 } gy_tasks;
 
 /** Slots that are up, the least loaded first. */
-typedef struct gy_heap {
+typedef struct gy_sched_heap {
     uint32_t *items;
     size_t capacity;
     uint32_t count;
-} gy_heap;
+} gy_sched_heap;
 
 /** What hosts are called; several may have one name. */
 typedef struct gy_host_name {
@@ -50,9 +50,9 @@ typedef struct suspect {
 } suspect;
 
 /** Was committed on a host: it is there still while it is committed in this epoch. */
-typedef struct gy_held {
+typedef struct gy_sched_stored {
     uint32_t task, epoch;
-} gy_held;
+} gy_sched_stored;
 
 typedef struct host_row {
     host_state state;
@@ -64,8 +64,8 @@ typedef struct host_row {
     uint32_t slots;     /* that are open */
     uint32_t name_next; /* another host of that name; GY_NONE */
     float near;         /* of the task that is looked at: bytes that lie here */
-    gy_heap heap;
-    gy_held *held;
+    gy_sched_heap heap;
+    gy_sched_stored *held;
     size_t held_count, held_capacity;
     suspect suspects[GY_SUSPECTS];
     uint32_t suspect_count;
@@ -115,10 +115,10 @@ typedef struct gy_hosts {
 } gy_hosts;
 
 /* ---- hosts.c: who is there ---- */
-void gy_manager_host_up(gy_manager *manager, const gy_event *event);
-void gy_manager_host_lost(gy_manager *manager, const gy_event *event);
-void gy_manager_slot_open(gy_manager *manager, const gy_event *event);
-void gy_manager_slot_close(gy_manager *manager, const gy_event *event);
+void gy_manager_host_up(gy_manager *manager, const gy_sched_event *event);
+void gy_manager_host_lost(gy_manager *manager, const gy_sched_event *event);
+void gy_manager_slot_open(gy_manager *manager, const gy_sched_event *event);
+void gy_manager_slot_close(gy_manager *manager, const gy_sched_event *event);
 /** The row of `host`, with all below it made; NULL: no memory. */
 host_row *gy_manager_host_row(gy_manager *manager, uint32_t host);
 /** BEGIN: what was committed where; exact tasks wait for hosts that are expected. */
@@ -140,7 +140,7 @@ float gy_manager_held_bytes(uint8_t code);
 /** A commit on the host that its row says. */
 void gy_manager_hold(gy_manager *manager, uint32_t task);
 /** Does it still lie there? */
-bool gy_manager_holds(const gy_manager *manager, uint32_t host, const gy_held *held);
+bool gy_manager_holds(const gy_manager *manager, uint32_t host, const gy_sched_stored *held);
 /** Keep a growth's places. GY_NOMEM */
 gy_status gy_manager_take_places(gy_manager *manager, const gy_growth *growth, uint32_t first);
 /** A host has a name from now on. */
@@ -159,7 +159,7 @@ uint32_t gy_manager_name_of(const gy_manager *manager, uint32_t host);
 void gy_manager_pin(gy_manager *manager, uint32_t task);
 /** One that may start now, and the heap whose first slot it takes; `kept` is a host that is
  * left alone. GY_NONE: none may. */
-uint32_t gy_manager_pinned_next(gy_manager *manager, uint32_t kept, gy_heap **from);
+uint32_t gy_manager_pinned_next(gy_manager *manager, uint32_t kept, gy_sched_heap **from);
 /** Do tasks wait for this host's slots that can have few others? */
 bool gy_manager_is_pinned_at(const gy_manager *manager, uint32_t host);
 /** Are there tasks that may run at no other host, or at few? */
@@ -175,7 +175,7 @@ uint32_t gy_manager_kept(gy_manager *manager, uint32_t head);
 
 /** The next ready task that may start now, and the heap whose first slots it takes; `head` is
  * the oldest. GY_NONE: none may. GY_NONE and *again: the oldest was set aside. */
-uint32_t gy_manager_pick(gy_manager *manager, uint32_t head, gy_heap **from, bool *again);
+uint32_t gy_manager_pick(gy_manager *manager, uint32_t head, gy_sched_heap **from, bool *again);
 /** There are more slots: cohorts that were set aside are ready again. */
 void gy_manager_aside_again(gy_manager *manager);
 
@@ -193,7 +193,7 @@ gy_status gy_manager_take_spreads(gy_manager *manager, const gy_growth *growth, 
 /** Over how many hosts its members go. @cost O(log spread tasks) */
 uint32_t gy_manager_spread(const gy_manager *manager, uint32_t task);
 /** gy_manager_pick for such a task: hosts.chosen gets its hosts, *from the first one's heap. */
-uint32_t gy_manager_pick_spread(gy_manager *manager, uint32_t head, gy_heap **from,
+uint32_t gy_manager_pick_spread(gy_manager *manager, uint32_t head, gy_sched_heap **from,
                                 bool *again);
 
 /* ---- avoid.c: who fails where ---- */

@@ -11,13 +11,13 @@ static void begin_chain(machine *at, gy_promise first)
 {
     static const uint32_t a[] = {0}, b[] = {1};
     machine_job job = {0};
-    machine_task(&job, (gy_task){.promise = (uint8_t)first}, NULL);
-    machine_task(&job, (gy_task){.stage = 1, .input_count = 1}, a);
-    machine_task(&job, (gy_task){.stage = 3, .input_count = 1}, b);
+    machine_task(&job, (gy_sched_task){.promise = (uint8_t)first}, NULL);
+    machine_task(&job, (gy_sched_task){.stage = 1, .input_count = 1}, a);
+    machine_task(&job, (gy_sched_task){.stage = 3, .input_count = 1}, b);
     hosts_new(at, &job, (gy_manager_options){.process_max = 2});
     hosts_open(at, 1, 1);
     hosts_done(at, 0, 10);
-    machine_tell(at, (gy_event){.kind = GY_EVENT_SLOT_CLOSE, .process = 1});
+    machine_tell(at, (gy_sched_event){.kind = GY_EVENT_SLOT_CLOSE, .process = 1});
     hosts_open(at, 0, 0);
     hosts_done(at, 1, 11);
     assert_int_equal(machine_state(at, 2), TASK_RUNNING);
@@ -25,7 +25,7 @@ static void begin_chain(machine *at, gy_promise first)
 
 static uint32_t host_of(const machine *at, uint32_t task)
 {
-    gy_task_state state;
+    gy_sched_task_state state;
     gy_manager_task(at->manager, task, &state);
     return state.host;
 }
@@ -74,7 +74,7 @@ static void what_runs_on_it_is_not_counted(void **state)
     hosts_open(&at, 0, 0);
     hosts_open(&at, 1, 0);
     hosts_open(&at, 2, 1);
-    const gy_event late = machine_done_event(&at, 0, 10);
+    const gy_sched_event late = machine_done_event(&at, 0, 10);
     hosts_lose(&at, 0);
     assert_int_equal(machine_count(&at, GY_EFFECT_END), 0);
     assert_int_equal(machine_count(&at, GY_EFFECT_DISCARD), 2);
@@ -83,7 +83,7 @@ static void what_runs_on_it_is_not_counted(void **state)
     assert_int_equal(at.manager->rows[0].failures, 0);
     machine_tell(&at, late); /* it was done, but nobody can have it */
     assert_int_equal(at.manager->committed_count, 0);
-    machine_tell(&at, (gy_event){.kind = GY_EVENT_SLOT_CLOSE, .process = 2});
+    machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_SLOT_CLOSE, .process = 2});
     assert_int_equal(machine_count(&at, GY_EFFECT_END), 0);
     assert_int_equal(machine_state(&at, 2), TASK_READY);
     hosts_open(&at, 2, 1);
@@ -141,12 +141,13 @@ static void growth_may_need_it(void **state)
     (void)state;
     static const uint32_t a[] = {0};
     static const gy_edge edges[] = {{.from = 0}};
-    const gy_task added[] = {{.stage = 3, .width = 1, .input_count = 1, .output_count = 1}};
+    const gy_sched_task added[] = {
+        {.stage = 3, .width = 1, .input_count = 1, .output_count = 1}};
     const gy_growth growth = {.tasks = added, .task_count = 1, .edges = edges, .edge_count = 1};
     machine_job job = {0};
     machine at;
-    machine_task(&job, (gy_task){.stage = 0}, NULL);
-    machine_task(&job, (gy_task){.stage = 2, .input_count = 1}, a);
+    machine_task(&job, (gy_sched_task){.stage = 0}, NULL);
+    machine_task(&job, (gy_sched_task){.stage = 2, .input_count = 1}, a);
     hosts_new(&at, &job, (gy_manager_options){.process_max = 2});
     hosts_open(&at, 0, 0);
     hosts_done(&at, 0, 10);
@@ -154,7 +155,7 @@ static void growth_may_need_it(void **state)
     hosts_done(&at, 1, 11);
     hosts_lose(&at, 0);
     assert_int_equal(at.manager->committed_count, 2);
-    machine_tell(&at, (gy_event){.kind = GY_EVENT_GROWN, .stage = 2, .growth = &growth});
+    machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_GROWN, .stage = 2, .growth = &growth});
     assert_int_equal(at.manager->committed_count, 1);
     machine_synced(&at);
     hosts_start(&at);
@@ -243,7 +244,7 @@ static void an_expected_output_may_be_lost_alone(void **state)
     hosts_done(&at, 1, 11);
     resume(&next, &job, &at);
     machine_begin(&next);
-    machine_tell(&next, (gy_event){.kind = GY_EVENT_LOST, .id = {.task = 0, .epoch = 0}});
+    machine_tell(&next, (gy_sched_event){.kind = GY_EVENT_LOST, .id = {.task = 0, .epoch = 0}});
     assert_int_equal(machine_state(&next, 0), TASK_READY);
     hosts_up(&next, 0);
     hosts_up(&next, 1);
@@ -261,7 +262,7 @@ static void final_data_wait_for_their_host(void **state)
     (void)state;
     machine_job job = {0};
     machine at, next, last;
-    machine_task(&job, (gy_task){.flags = GY_TASK_FINAL}, NULL);
+    machine_task(&job, (gy_sched_task){.flags = GY_TASK_FINAL}, NULL);
     hosts_new(&at, &job, (gy_manager_options){.process_max = 4});
     hosts_open(&at, 0, 0);
     hosts_done(&at, 0, 10);
@@ -273,11 +274,11 @@ static void final_data_wait_for_their_host(void **state)
     assert_int_equal(machine_count(&next, GY_EFFECT_SAVE), 0);
     hosts_up(&next, 0);
     assert_int_equal(machine_count(&next, GY_EFFECT_SAVE), 1);
-    machine_tell(&next, (gy_event){.kind = GY_EVENT_OUTPUT_SAFE});
+    machine_tell(&next, (gy_sched_event){.kind = GY_EVENT_OUTPUT_SAFE});
     hosts_lose(&next, 0);
     assert_int_equal(next.manager->committed_count, 1);
     resume(&last, &job, &next);
-    machine_tell(&last, (gy_event){.kind = GY_EVENT_BEGIN});
+    machine_tell(&last, (gy_sched_event){.kind = GY_EVENT_BEGIN});
     hosts_lose(&last, 0);
     assert_int_equal(last.manager->committed_count, 1);
     machine_synced(&last);
@@ -331,10 +332,10 @@ static void a_number_is_of_one_daemon(void **state)
         machine at;
         machine_fan(&job, 2, GY_PROMISE_DETERMINISTIC);
         hosts_new(&at, &job, (gy_manager_options){.process_max = 4});
-        machine_tell(&at, (gy_event){.kind = GY_EVENT_HOST_UP,
-                                     .host = wrong[i].host,
-                                     .host_id = wrong[i].id,
-                                     .address = "other:1"});
+        machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_HOST_UP,
+                                           .host = wrong[i].host,
+                                           .host_id = wrong[i].id,
+                                           .address = "other:1"});
         const gy_effect *over = machine_said(&at, GY_EFFECT_END, 0);
         assert_non_null(over);
         assert_int_equal(over->status, GY_ARG);
@@ -353,16 +354,16 @@ static void slots_without_a_host_stay_closed(void **state)
     hosts_lose(&at, 0);
     static const uint32_t nowhere[] = {0, 3};
     for (int i = 0; i < 2; i++) {
-        machine_tell(&at, (gy_event){.kind = GY_EVENT_SLOT_OPEN, .host = nowhere[i]});
+        machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_SLOT_OPEN, .host = nowhere[i]});
         assert_int_equal(machine_count(&at, GY_EFFECT_SPAWN), 0);
         assert_true(machine_noted(&at, "is not up"));
     }
     hosts_open(&at, 0, 1);
     assert_int_equal(machine_count(&at, GY_EFFECT_START), 1);
-    machine_tell(&at, (gy_event){.kind = GY_EVENT_SLOT_OPEN, .process = 0, .host = 1});
+    machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_SLOT_OPEN, .process = 0, .host = 1});
     assert_int_equal(at.said.count, 0); /* it is */
     hosts_up(&at, 2);
-    machine_tell(&at, (gy_event){.kind = GY_EVENT_SLOT_OPEN, .process = 0, .host = 2});
+    machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_SLOT_OPEN, .process = 0, .host = 2});
     assert_int_equal(at.manager->hosts.rows[1].slots, 0);
     assert_int_equal(at.manager->hosts.rows[2].slots, 1);
     machine_free(&at);
@@ -377,13 +378,13 @@ static void an_exact_task_waits_out_the_lease(void **state)
     for (int how = 0; how < 3; how++) {
         machine_job job = {0};
         machine at;
-        machine_task(&job, (gy_task){.flags = GY_TASK_EXACT}, NULL);
+        machine_task(&job, (gy_sched_task){.flags = GY_TASK_EXACT}, NULL);
         hosts_new(&at, &job, (gy_manager_options){.process_max = 2, .lease_ns = 5000});
         machine_synced(&at);
         hosts_open(&at, 0, 0);
         hosts_open(&at, 1, 1);
         assert_int_equal(hosts_where(&at, 0), 0);
-        gy_event gone = machine_event(&at, 0, 0);
+        gy_sched_event gone = machine_event(&at, 0, 0);
         gone.kind = GY_EVENT_PROCESS_DOWN;
         gone.cause = GY_CAUSE_CANCELLED;
         if (how == 0) {
@@ -392,15 +393,15 @@ static void an_exact_task_waits_out_the_lease(void **state)
             if (how == 2) {
                 machine_tell(&at, gone); /* it is known to be gone: nothing to wait for */
             }
-            machine_tell(&at, (gy_event){.kind = GY_EVENT_SLOT_CLOSE, .process = 0});
+            machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_SLOT_CLOSE, .process = 0});
         }
         hosts_start(&at);
         assert_int_equal(machine_state(&at, 0), how == 2 ? TASK_RUNNING : TASK_WAITING);
         at.now_ns += 4999;
-        machine_tell(&at, (gy_event){.kind = GY_EVENT_TIMER});
+        machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_TIMER});
         assert_int_equal(machine_state(&at, 0), how == 2 ? TASK_RUNNING : TASK_WAITING);
         at.now_ns += 1;
-        machine_tell(&at, (gy_event){.kind = GY_EVENT_TIMER});
+        machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_TIMER});
         hosts_start(&at);
         assert_int_equal(hosts_where(&at, 0), 1);
         machine_free(&at);
@@ -414,8 +415,8 @@ static void leases_are_as_long_as_slots_say(void **state)
     for (int is_late = 0; is_late < 2; is_late++) {
         machine_job job = {0};
         machine at;
-        gy_event opened = {.kind = GY_EVENT_SLOT_OPEN, .lease_ns = is_late ? 0 : 7000};
-        machine_task(&job, (gy_task){.flags = GY_TASK_EXACT}, NULL);
+        gy_sched_event opened = {.kind = GY_EVENT_SLOT_OPEN, .lease_ns = is_late ? 0 : 7000};
+        machine_task(&job, (gy_sched_task){.flags = GY_TASK_EXACT}, NULL);
         hosts_new(&at, &job, (gy_manager_options){.process_max = 3, .lease_ns = 5000});
         machine_synced(&at);
         machine_tell(&at, opened);
@@ -424,15 +425,15 @@ static void leases_are_as_long_as_slots_say(void **state)
         assert_int_equal(hosts_where(&at, 0), 0);
         hosts_lose(&at, 0);
         if (is_late) {
-            opened = (gy_event){
+            opened = (gy_sched_event){
                 .kind = GY_EVENT_SLOT_OPEN, .process = 2, .host = 1, .lease_ns = 7000};
             machine_tell(&at, opened);
         }
         at.now_ns += 6999;
-        machine_tell(&at, (gy_event){.kind = GY_EVENT_TIMER});
+        machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_TIMER});
         assert_int_equal(machine_state(&at, 0), TASK_WAITING);
         at.now_ns += 1;
-        machine_tell(&at, (gy_event){.kind = GY_EVENT_TIMER});
+        machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_TIMER});
         hosts_start(&at);
         assert_int_equal(hosts_where(&at, 0), 1);
         machine_free(&at);
@@ -446,9 +447,9 @@ static void a_resumed_exact_task_waits_for_all_hosts(void **state)
     (void)state;
     machine_job job = {0};
     machine at, next;
-    machine_task(&job, (gy_task){.flags = GY_TASK_EXACT}, NULL);
+    machine_task(&job, (gy_sched_task){.flags = GY_TASK_EXACT}, NULL);
     hosts_new(&at, &job, (gy_manager_options){.process_max = 4});
-    machine_tell(&at, (gy_event){.kind = GY_EVENT_SLOT_OPEN, .process = 0, .host = 0});
+    machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_SLOT_OPEN, .process = 0, .host = 0});
     assert_int_equal(machine_count(&at, GY_EFFECT_SPAWN), 0);
     machine_synced(&at);
     assert_int_equal(machine_count(&at, GY_EFFECT_SPAWN), 1);
@@ -462,7 +463,7 @@ static void a_resumed_exact_task_waits_for_all_hosts(void **state)
             hosts_lose(&next, 1);
             assert_int_equal(machine_state(&next, 0), TASK_WAITING);
             next.now_ns += 5000;
-            machine_tell(&next, (gy_event){.kind = GY_EVENT_TIMER});
+            machine_tell(&next, (gy_sched_event){.kind = GY_EVENT_TIMER});
         } else {
             hosts_up(&next, 1);
         }
@@ -481,8 +482,8 @@ static void a_lost_exact_task_waits_for_all_hosts_too(void **state)
     static const uint32_t first[] = {0};
     machine_job job = {0};
     machine at, next;
-    machine_task(&job, (gy_task){.flags = GY_TASK_EXACT}, NULL);
-    machine_task(&job, (gy_task){.stage = 3, .input_count = 1}, first);
+    machine_task(&job, (gy_sched_task){.flags = GY_TASK_EXACT}, NULL);
+    machine_task(&job, (gy_sched_task){.stage = 3, .input_count = 1}, first);
     hosts_new(&at, &job, (gy_manager_options){.process_max = 4});
     machine_synced(&at);
     hosts_open(&at, 0, 0);
@@ -510,10 +511,10 @@ static void a_lost_exact_task_waits_for_all_hosts_too(void **state)
         }
         hosts_open(&next, 0, 2);
         next.now_ns += 4999;
-        machine_tell(&next, (gy_event){.kind = GY_EVENT_TIMER});
+        machine_tell(&next, (gy_sched_event){.kind = GY_EVENT_TIMER});
         assert_int_equal(machine_state(&next, 0), how == 0 ? TASK_RUNNING : TASK_WAITING);
         next.now_ns += 1;
-        machine_tell(&next, (gy_event){.kind = GY_EVENT_TIMER});
+        machine_tell(&next, (gy_sched_event){.kind = GY_EVENT_TIMER});
         hosts_start(&next);
         assert_int_equal(machine_state(&next, 0), TASK_RUNNING);
         assert_int_equal(hosts_where(&next, 0), 2);
@@ -529,8 +530,8 @@ static void an_exact_task_of_unknown_managers_waits(void **state)
     (void)state;
     machine_job job = {0};
     machine at;
-    machine_task(&job, (gy_task){.flags = GY_TASK_EXACT}, NULL);
-    machine_task(&job, (gy_task){.stage = 1}, NULL);
+    machine_task(&job, (gy_sched_task){.flags = GY_TASK_EXACT}, NULL);
+    machine_task(&job, (gy_sched_task){.stage = 1}, NULL);
     machine_new(&at, &job,
                 (gy_manager_options){
                     .process_max = 4, .host_max = 4, .depth_max = 1, .lease_ns = 4000});
@@ -544,11 +545,11 @@ static void an_exact_task_of_unknown_managers_waits(void **state)
     hosts_start(&at);
     assert_int_equal(machine_state(&at, 1), TASK_RUNNING);
     at.now_ns += 3999;
-    machine_tell(&at, (gy_event){.kind = GY_EVENT_TIMER});
+    machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_TIMER});
     hosts_start(&at);
     assert_int_equal(machine_state(&at, 0), TASK_WAITING);
     at.now_ns += 1;
-    machine_tell(&at, (gy_event){.kind = GY_EVENT_TIMER});
+    machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_TIMER});
     hosts_start(&at);
     assert_int_equal(machine_state(&at, 0), TASK_RUNNING);
     machine_free(&at);
@@ -556,7 +557,7 @@ static void an_exact_task_of_unknown_managers_waits(void **state)
 
 /* ---- Memory ---- */
 
-static gy_status step(gy_manager *manager, gy_effects *said, gy_event event)
+static gy_status step(gy_manager *manager, gy_effects *said, gy_sched_event event)
 {
     return gy_manager_step(manager, &event, said);
 }
@@ -572,7 +573,7 @@ static gy_status try_job(const machine_job *job, int64_t fail_after)
     gy_effects said = {0};
     gy_alloc_fail_after(fail_after);
     gy_status status = gy_manager_new(&options, &job->growth, &manager);
-    const gy_event events[] = {
+    const gy_sched_event events[] = {
         {.kind = GY_EVENT_BEGIN},
         {.kind = GY_EVENT_HOST_UP, .host_id = {1, 0}, .address = "a:1"},
         {.kind = GY_EVENT_HOST_UP, .host = 1, .host_id = {2, 0}, .address = "b:1"},

@@ -10,16 +10,16 @@ static inline void hosts_up(machine *at, uint32_t host)
 {
     char address[32];
     snprintf(address, sizeof(address), "h%u:%u", host, 7000 + host);
-    machine_tell(at, (gy_event){.kind = GY_EVENT_HOST_UP,
-                                .host = host,
-                                .host_id = {host + 1, host},
-                                .address = address});
+    machine_tell(at, (gy_sched_event){.kind = GY_EVENT_HOST_UP,
+                                      .host = host,
+                                      .host_id = {host + 1, host},
+                                      .address = address});
 }
 
 static inline void hosts_lose(machine *at, uint32_t host)
 {
-    machine_tell(at,
-                 (gy_event){.kind = GY_EVENT_HOST_LOST, .host = host, .reason = "unplugged"});
+    machine_tell(
+        at, (gy_sched_event){.kind = GY_EVENT_HOST_LOST, .host = host, .reason = "unplugged"});
 }
 
 /* All processes that were asked for come up. */
@@ -35,7 +35,8 @@ static inline void hosts_start(machine *at)
 /* A slot of a host, whose process comes up if there is work. */
 static inline void hosts_open(machine *at, uint32_t process, uint32_t host)
 {
-    machine_tell(at, (gy_event){.kind = GY_EVENT_SLOT_OPEN, .process = process, .host = host});
+    machine_tell(
+        at, (gy_sched_event){.kind = GY_EVENT_SLOT_OPEN, .process = process, .host = host});
     hosts_start(at);
 }
 
@@ -61,7 +62,7 @@ static inline uint32_t hosts_where(const machine *at, uint32_t task)
 static inline void hosts_done_bytes(machine *at, uint32_t task, uint64_t content,
                                     uint64_t bytes)
 {
-    gy_event event = machine_done_event(at, task, content);
+    gy_sched_event event = machine_done_event(at, task, content);
     event.is_held = true;
     event.held_bytes = bytes;
     machine_tell(at, event);

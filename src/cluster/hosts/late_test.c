@@ -10,14 +10,14 @@ static const int64_t ms_ns = 1000000, task_ns = 2000000000, step_ns = 10000000;
 
 static void done_after(machine *at, uint32_t task, int64_t run_ns)
 {
-    gy_event event = machine_done_event(at, task, task);
+    gy_sched_event event = machine_done_event(at, task, task);
     event.run_ns = run_ns;
     machine_tell(at, event);
 }
 
 static void tick(machine *at)
 {
-    machine_tell(at, (gy_event){.kind = GY_EVENT_TIMER});
+    machine_tell(at, (gy_sched_event){.kind = GY_EVENT_TIMER});
 }
 
 /* Five tasks; the first is at host 0, slot 0, all others are done, slots 1 and 2 are closed. */
@@ -25,7 +25,7 @@ static void one_is_left(machine *at, uint32_t others)
 {
     machine_job job = {0};
     for (int i = 0; i < 5; i++) {
-        machine_task(&job, (gy_task){.stage = 0}, NULL);
+        machine_task(&job, (gy_sched_task){.stage = 0}, NULL);
     }
     hosts_new(at, &job, (gy_manager_options){.process_max = 3, .silence_ns = 1000000000000});
     hosts_open(at, 0, 0);
@@ -35,8 +35,8 @@ static void one_is_left(machine *at, uint32_t others)
     for (uint32_t task = 1; task < 5; task++) {
         done_after(at, task, 100 * ms_ns);
     }
-    machine_tell(at, (gy_event){.kind = GY_EVENT_SLOT_CLOSE, .process = 1});
-    machine_tell(at, (gy_event){.kind = GY_EVENT_SLOT_CLOSE, .process = 2});
+    machine_tell(at, (gy_sched_event){.kind = GY_EVENT_SLOT_CLOSE, .process = 1});
+    machine_tell(at, (gy_sched_event){.kind = GY_EVENT_SLOT_CLOSE, .process = 2});
     assert_int_equal(gy_manager_wanted(at->manager), 1);
 }
 
@@ -55,9 +55,9 @@ static void what_is_late_wants_a_slot_elsewhere(void **state)
     assert_int_equal(where.count, 1);
     assert_string_equal(where.hosts[0], "h1");
     assert_true(where.must == 0 && !where.is_limited);
-    machine_tell(&at, (gy_event){.kind = GY_EVENT_SLOT_OPEN, .process = 1, .host = 0});
+    machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_SLOT_OPEN, .process = 1, .host = 0});
     assert_null(machine_said(&at, GY_EFFECT_SPAWN, 0)); /* it would be as slow there */
-    machine_tell(&at, (gy_event){.kind = GY_EVENT_SLOT_OPEN, .process = 2, .host = 1});
+    machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_SLOT_OPEN, .process = 2, .host = 1});
     assert_int_equal(machine_count(&at, GY_EFFECT_SPAWN), 1);
     machine_up(&at, 2);
     const gy_effect *wake = machine_said(&at, GY_EFFECT_TIMER, 0);
@@ -100,7 +100,7 @@ static void a_late_cohort_wants_slots_together_elsewhere(void **state)
     machine_job job = {0};
     gy_wanted_where where;
     for (int i = 0; i < 5; i++) {
-        machine_task(&job, (gy_task){.stage = 0, .width = 2}, NULL);
+        machine_task(&job, (gy_sched_task){.stage = 0, .width = 2}, NULL);
     }
     hosts_new(&at, &job, (gy_manager_options){.process_max = 6, .silence_ns = 1000000000000});
     for (uint32_t process = 0; process < 4; process++) {
@@ -109,14 +109,14 @@ static void a_late_cohort_wants_slots_together_elsewhere(void **state)
     at.now_ns += 1000;
     for (uint32_t task = 1; task < 5; task++) {
         for (uint32_t member = 0; member < 2; member++) {
-            gy_event event = machine_event(&at, task, member);
+            gy_sched_event event = machine_event(&at, task, member);
             event.kind = GY_EVENT_DONE;
             event.run_ns = 100 * ms_ns;
             machine_tell(&at, event);
         }
     }
     for (uint32_t process = 2; process < 4; process++) {
-        machine_tell(&at, (gy_event){.kind = GY_EVENT_SLOT_CLOSE, .process = process});
+        machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_SLOT_CLOSE, .process = process});
     }
     assert_int_equal(gy_manager_wanted_at_once(at.manager), 0);
     at.now_ns += 1500 * ms_ns;
@@ -126,11 +126,11 @@ static void a_late_cohort_wants_slots_together_elsewhere(void **state)
     assert_int_equal(gy_manager_unwanted(at.manager), 0);
     gy_manager_wanted_where(at.manager, &where);
     assert_true(where.must == 0 && !where.is_limited);
-    machine_tell(&at, (gy_event){.kind = GY_EVENT_SLOT_OPEN, .process = 2, .host = 0});
+    machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_SLOT_OPEN, .process = 2, .host = 0});
     assert_null(machine_said(&at, GY_EFFECT_SPAWN, 0)); /* it would be as slow there */
     for (uint32_t process = 3; process < 5; process++) {
-        machine_tell(&at,
-                     (gy_event){.kind = GY_EVENT_SLOT_OPEN, .process = process, .host = 1});
+        machine_tell(
+            &at, (gy_sched_event){.kind = GY_EVENT_SLOT_OPEN, .process = process, .host = 1});
         assert_int_equal(machine_count(&at, GY_EFFECT_SPAWN), 1);
     }
     for (uint32_t process = 3; process < 5; process++) {
@@ -157,7 +157,7 @@ static void it_is_late_sooner_where_nothing_waits(void **state)
         machine_job job = {0};
         machine at;
         for (uint32_t i = 0; i < 12 + 2 * waiting; i++) {
-            machine_task(&job, (gy_task){.stage = i < 12 ? 0 : 1}, NULL);
+            machine_task(&job, (gy_sched_task){.stage = i < 12 ? 0 : 1}, NULL);
         }
         hosts_new(&at, &job,
                   (gy_manager_options){.process_max = 2, .silence_ns = 1000000000000});
@@ -227,7 +227,7 @@ static void take(model *all)
     }
 }
 
-static void say(model *all, gy_event event)
+static void say(model *all, gy_sched_event event)
 {
     machine_tell(&all->at, event);
     take(all);
@@ -243,20 +243,22 @@ static void look_at_seat(model *all, uint32_t process)
     }
     if (lent->up_ns > 0 && lent->up_ns <= now_ns) {
         lent->up_ns = 0;
-        say(all, (gy_event){.kind = GY_EVENT_PROCESS_UP,
-                            .process = process,
-                            .generation = generation});
+        say(all, (gy_sched_event){.kind = GY_EVENT_PROCESS_UP,
+                                  .process = process,
+                                  .generation = generation});
     }
-    say(all, (gy_event){.kind = GY_EVENT_HEARD, .process = process, .generation = generation});
+    say(all,
+        (gy_sched_event){.kind = GY_EVENT_HEARD, .process = process, .generation = generation});
     if (lent->done_ns > 0 && lent->done_ns <= now_ns) {
         lent->done_ns = 0;
-        say(all, (gy_event){.kind = lent->is_cancelled ? GY_EVENT_FAILED : GY_EVENT_DONE,
-                            .cause = lent->is_cancelled ? GY_CAUSE_CANCELLED : GY_CAUSE_NONE,
-                            .id = lent->start.id,
-                            .process = process,
-                            .generation = generation,
-                            .content = {.low = lent->start.id.task},
-                            .run_ns = all->task_ns});
+        say(all,
+            (gy_sched_event){.kind = lent->is_cancelled ? GY_EVENT_FAILED : GY_EVENT_DONE,
+                             .cause = lent->is_cancelled ? GY_CAUSE_CANCELLED : GY_CAUSE_NONE,
+                             .id = lent->start.id,
+                             .process = process,
+                             .generation = generation,
+                             .content = {.low = lent->start.id.task},
+                             .run_ns = all->task_ns});
     }
 }
 
@@ -276,14 +278,14 @@ static void rent(model *all)
             *lent = (lent_slot){.host = lent->host};
             open--;
             all->given++;
-            say(all, (gy_event){.kind = GY_EVENT_SLOT_CLOSE, .process = i});
+            say(all, (gy_sched_event){.kind = GY_EVENT_SLOT_CLOSE, .process = i});
         } else if (!lent->is_open && lent->host < 3 && open < wanted) {
             lent->grant_ns = lent->grant_ns == 0 ? all->at.now_ns : lent->grant_ns;
             open++;
             if (all->at.now_ns - lent->grant_ns >= 20 * ms_ns) {
                 lent->is_open = true;
-                say(all,
-                    (gy_event){.kind = GY_EVENT_SLOT_OPEN, .process = i, .host = lent->host});
+                say(all, (gy_sched_event){
+                             .kind = GY_EVENT_SLOT_OPEN, .process = i, .host = lent->host});
             }
         }
     }
@@ -295,14 +297,15 @@ static double run_job(model *all, const uint32_t *hosts, gy_stage_state *stage)
     machine_job job = {0};
     *all = (model){.slow = all->slow, .task_ns = all->task_ns};
     for (int i = 0; i < TASKS; i++) {
-        machine_task(&job, (gy_task){.stage = 0}, NULL);
+        machine_task(&job, (gy_sched_task){.stage = 0}, NULL);
     }
     hosts_new(&all->at, &job, (gy_manager_options){.process_max = SLOTS});
     hosts_up(&all->at, 2);
     for (uint32_t i = 0; i < SLOTS; i++) {
         all->seats[i] = (lent_slot){.host = hosts[i], .is_open = hosts[i] < 3};
         if (hosts[i] < 3) {
-            say(all, (gy_event){.kind = GY_EVENT_SLOT_OPEN, .process = i, .host = hosts[i]});
+            say(all,
+                (gy_sched_event){.kind = GY_EVENT_SLOT_OPEN, .process = i, .host = hosts[i]});
         }
     }
     const int64_t begun_ns = all->at.now_ns;
@@ -313,7 +316,7 @@ static double run_job(model *all, const uint32_t *hosts, gy_stage_state *stage)
             look_at_seat(all, i);
         }
         if (all->at.manager->timer_ns <= all->at.now_ns) {
-            say(all, (gy_event){.kind = GY_EVENT_TIMER});
+            say(all, (gy_sched_event){.kind = GY_EVENT_TIMER});
         }
         rent(all);
     }

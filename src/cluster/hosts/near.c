@@ -15,7 +15,7 @@ enum { WINDOW = 32 };
 static const float strong =
     2.0f / 3; /* this share of its bytes on one host is worth a change */
 
-static uint32_t top_weight(const gy_manager *manager, const gy_heap *heap)
+static uint32_t top_weight(const gy_manager *manager, const gy_sched_heap *heap)
 {
     return heap->count > 0 ? gy_manager_weight(manager, heap->items[0]) : GY_NONE;
 }
@@ -27,14 +27,14 @@ static bool has_other(const gy_manager *manager, uint32_t host)
 }
 
 /* The least loaded processes of all hosts but two. */
-static gy_heap *heap_without(gy_manager *manager, uint32_t first, uint32_t second)
+static gy_sched_heap *heap_without(gy_manager *manager, uint32_t first, uint32_t second)
 {
     if (first == GY_NONE && second == GY_NONE) {
         return &manager->heap;
     }
-    gy_heap *best = NULL;
+    gy_sched_heap *best = NULL;
     for (uint32_t host = 0; host < manager->hosts.count; host++) {
-        gy_heap *heap = &manager->hosts.rows[host].heap;
+        gy_sched_heap *heap = &manager->hosts.rows[host].heap;
         if (host != first && host != second && heap->count > 0 &&
             (best == NULL || top_weight(manager, heap) < top_weight(manager, best))) {
             best = heap;
@@ -45,7 +45,7 @@ static gy_heap *heap_without(gy_manager *manager, uint32_t first, uint32_t secon
 
 /* A heap whose first process has room for this task of one member; NULL: none has. `near` is
  * where it would like to be, `taken` a host that it must leave alone. */
-static gy_heap *choose(gy_manager *manager, uint32_t task, uint32_t near, uint32_t taken)
+static gy_sched_heap *choose(gy_manager *manager, uint32_t task, uint32_t near, uint32_t taken)
 {
     const task_row *row = &manager->rows[task];
     uint32_t failed = row->host == GY_HOST_NOWHERE || GY_PLANTED(FAILS_HERE_AGAIN)
@@ -54,14 +54,14 @@ static gy_heap *choose(gy_manager *manager, uint32_t task, uint32_t near, uint32
     if (failed != GY_NONE && !has_other(manager, failed)) {
         failed = GY_NONE;
     }
-    gy_heap *all = heap_without(manager, failed, taken);
+    gy_sched_heap *all = heap_without(manager, failed, taken);
     uint32_t limit = manager->options.threads * gy_manager_depth(manager, row);
     if (all == NULL) {
         return NULL;
     }
     uint32_t least = top_weight(manager, all);
     if (near != GY_NONE && near != failed && near != taken) {
-        gy_heap *own = &manager->hosts.rows[near].heap;
+        gy_sched_heap *own = &manager->hosts.rows[near].heap;
         uint32_t load = top_weight(manager, own);
         bool is_idle = load < manager->options.threads;
         if (load < limit && (is_idle || load - GY_MIN(least, load) <= limit / 4)) {
@@ -77,7 +77,8 @@ static bool is_single(const gy_manager *manager, uint32_t task)
 }
 
 /* One of the next few: near the host if one is given, anywhere but on `taken`. */
-static uint32_t look_ahead(gy_manager *manager, uint32_t host, uint32_t taken, gy_heap **from)
+static uint32_t look_ahead(gy_manager *manager, uint32_t host, uint32_t taken,
+                           gy_sched_heap **from)
 {
     uint32_t task = 0;
     for (size_t i = 1; i <= WINDOW && (task = gy_manager_ahead(manager, i)) != GY_NONE; i++) {
@@ -89,7 +90,7 @@ static uint32_t look_ahead(gy_manager *manager, uint32_t host, uint32_t taken, g
         if (host != GY_NONE && (near != host || share < strong)) {
             continue;
         }
-        gy_heap *heap = choose(manager, task, near, taken);
+        gy_sched_heap *heap = choose(manager, task, near, taken);
         if (heap != NULL && (host == GY_NONE || manager->slots[heap->items[0]].host == host)) {
             *from = heap;
             return task;
@@ -98,7 +99,7 @@ static uint32_t look_ahead(gy_manager *manager, uint32_t host, uint32_t taken, g
     return GY_NONE;
 }
 
-static uint32_t pick_single(gy_manager *manager, uint32_t head, gy_heap **from)
+static uint32_t pick_single(gy_manager *manager, uint32_t head, gy_sched_heap **from)
 {
     float share = 0;
     bool may_pass = manager->memo_count == 0; /* else only the oldest was looked up */
@@ -112,7 +113,7 @@ static uint32_t pick_single(gy_manager *manager, uint32_t head, gy_heap **from)
     if (host == near || near == GY_NONE || share < strong || !may_pass) {
         return head;
     }
-    gy_heap *other = NULL;
+    gy_sched_heap *other = NULL;
     uint32_t task = look_ahead(manager, host, GY_NONE, &other);
     *from = task != GY_NONE ? other : *from;
     return task != GY_NONE ? task : head;
@@ -204,7 +205,8 @@ void gy_manager_aside_again(gy_manager *manager)
     manager->hosts.aside.count = 0;
 }
 
-static uint32_t pick_for_cohort(gy_manager *manager, uint32_t head, gy_heap **from, bool *again)
+static uint32_t pick_for_cohort(gy_manager *manager, uint32_t head, gy_sched_heap **from,
+                                bool *again)
 {
     uint32_t host = cohort_host(manager, head);
     if (host == GY_NONE) {
@@ -224,7 +226,7 @@ static uint32_t pick_for_cohort(gy_manager *manager, uint32_t head, gy_heap **fr
     return may_pass ? look_ahead(manager, GY_NONE, host, from) : GY_NONE;
 }
 
-uint32_t gy_manager_pick(gy_manager *manager, uint32_t head, gy_heap **from, bool *again)
+uint32_t gy_manager_pick(gy_manager *manager, uint32_t head, gy_sched_heap **from, bool *again)
 {
     *again = false;
     if ((manager->rows[head].marks & MARK_SPREAD) != 0) {

@@ -50,12 +50,12 @@ static void names_are_places(void **state)
     machine_job job = {0};
     machine at;
     for (int i = 0; i < 5; i++) {
-        machine_task(&job, (gy_task){.input_bytes = 100}, NULL);
+        machine_task(&job, (gy_sched_task){.input_bytes = 100}, NULL);
     }
     job.growth.places = places;
     hosts_new(&at, &job, (gy_manager_options){.process_max = 2, .threads = 4});
-    machine_tell(&at, (gy_event){.kind = GY_EVENT_SLOT_OPEN, .process = 0, .host = 0});
-    machine_tell(&at, (gy_event){.kind = GY_EVENT_SLOT_OPEN, .process = 1, .host = 1});
+    machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_SLOT_OPEN, .process = 0, .host = 0});
+    machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_SLOT_OPEN, .process = 1, .host = 1});
     at.manager->phase = PHASE_SAVED; /* nothing is placed until both are up */
     machine_up(&at, 0);
     at.manager->phase = PHASE_RUNNING;
@@ -74,7 +74,7 @@ static void those_near_go_before(void **state)
     machine_job job = {0};
     machine at;
     for (int i = 0; i < 8; i++) {
-        machine_task(&job, (gy_task){.input_bytes = 100}, NULL);
+        machine_task(&job, (gy_sched_task){.input_bytes = 100}, NULL);
     }
     job.growth.places = places;
     hosts_new(&at, &job, (gy_manager_options){.process_max = 2});
@@ -100,7 +100,7 @@ static void nobody_is_passed_by_for_ever(void **state)
     machine at;
     for (int i = 0; i < MANY; i++) {
         places[i] = i < 2 ? "h0" : "h1";
-        machine_task(&job, (gy_task){.input_bytes = 100}, NULL);
+        machine_task(&job, (gy_sched_task){.input_bytes = 100}, NULL);
     }
     job.growth.places = places;
     hosts_new(&at, &job, (gy_manager_options){.process_max = 2});
@@ -124,11 +124,11 @@ static void a_cohort_is_on_one_host(void **state)
     (void)state;
     machine_job job = {0};
     machine at;
-    machine_task(&job, (gy_task){.stage = 1}, NULL);
-    machine_task(&job, (gy_task){.stage = 1}, NULL);
-    machine_task(&job, (gy_task){.stage = 0, .width = 2}, NULL);
+    machine_task(&job, (gy_sched_task){.stage = 1}, NULL);
+    machine_task(&job, (gy_sched_task){.stage = 1}, NULL);
+    machine_task(&job, (gy_sched_task){.stage = 0, .width = 2}, NULL);
     for (int i = 0; i < 4; i++) {
-        machine_task(&job, (gy_task){.stage = 1}, NULL);
+        machine_task(&job, (gy_sched_task){.stage = 1}, NULL);
     }
     hosts_new(&at, &job, (gy_manager_options){.process_max = 4});
     hosts_open(&at, 0, 0);
@@ -157,16 +157,16 @@ static void one_that_is_too_wide_says_so(void **state)
     (void)state;
     machine_job job = {0};
     machine at;
-    machine_task(&job, (gy_task){.width = 3}, NULL);
-    machine_task(&job, (gy_task){.stage = 1}, NULL);
+    machine_task(&job, (gy_sched_task){.width = 3}, NULL);
+    machine_task(&job, (gy_sched_task){.stage = 1}, NULL);
     hosts_new(&at, &job, (gy_manager_options){.process_max = 6});
-    machine_tell(&at, (gy_event){.kind = GY_EVENT_SLOT_OPEN, .process = 0, .host = 0});
+    machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_SLOT_OPEN, .process = 0, .host = 0});
     machine_up(&at, 0);
     assert_int_equal(machine_state(&at, 1), TASK_RUNNING);
-    machine_tell(&at, (gy_event){.kind = GY_EVENT_SLOT_OPEN, .process = 1, .host = 0});
-    machine_tell(&at, (gy_event){.kind = GY_EVENT_SLOT_OPEN, .process = 2, .host = 1});
+    machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_SLOT_OPEN, .process = 1, .host = 0});
+    machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_SLOT_OPEN, .process = 2, .host = 1});
     assert_int_equal(gy_manager_wanted_at_once(at.manager), 3);
-    machine_tell(&at, (gy_event){.kind = GY_EVENT_SLOT_OPEN, .process = 3, .host = 0});
+    machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_SLOT_OPEN, .process = 3, .host = 0});
     hosts_start(&at);
     assert_int_equal(gy_manager_wanted_at_once(at.manager), 0);
     hosts_done(&at, 1, 11);
@@ -190,7 +190,7 @@ static void what_failed_goes_elsewhere(void **state)
     machine_job job = {0};
     machine at;
     for (int i = 0; i < 3; i++) {
-        machine_task(&job, (gy_task){.input_bytes = 100}, NULL);
+        machine_task(&job, (gy_sched_task){.input_bytes = 100}, NULL);
     }
     job.growth.places = places;
     hosts_new(&at, &job, (gy_manager_options){.process_max = 2});
@@ -242,7 +242,7 @@ static void begin_many(machine *at, machine_job *job, uint32_t count)
 {
     *job = (machine_job){0};
     for (uint32_t i = 0; i < count; i++) {
-        machine_task(job, (gy_task){.stage = 0}, NULL);
+        machine_task(job, (gy_sched_task){.stage = 0}, NULL);
     }
     hosts_new(at, job, (gy_manager_options){.process_max = 8, .threads = 30});
     hosts_open(at, 0, 0);
@@ -265,13 +265,13 @@ static void a_bad_host_is_avoided(void **state)
     assert_int_equal(machine_state(&at, 3), TASK_COMMITTED);
     machine_fail(&at, 4, GY_CAUSE_NEW_BAD_RECORD, 0);
     assert_int_equal(hosts_where(&at, 4), 1);
-    machine_tell(&at, (gy_event){.kind = GY_EVENT_SLOT_OPEN, .process = 5, .host = 0});
+    machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_SLOT_OPEN, .process = 5, .host = 0});
     assert_int_equal(machine_count(&at, GY_EFFECT_AVOID), 1);
     assert_int_equal(machine_count(&at, GY_EFFECT_SPAWN), 0);
     gy_host_state host;
     assert_true(gy_manager_host(at.manager, 0, &host));
     assert_true(host.is_avoided && host.is_up);
-    machine_tell(&at, (gy_event){.kind = GY_EVENT_SLOT_CLOSE, .process = 0});
+    machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_SLOT_CLOSE, .process = 0});
     assert_int_equal(machine_count(&at, GY_EFFECT_END), 0);
     machine_free(&at);
 }
@@ -283,26 +283,26 @@ static void the_last_resort_is_pardoned(void **state)
     machine_job job = {0};
     machine at;
     for (uint32_t i = 0; i < 32; i++) {
-        machine_task(&job, (gy_task){.stage = 0, .width = i < 31 ? 1 : 2}, NULL);
+        machine_task(&job, (gy_sched_task){.stage = 0, .width = i < 31 ? 1 : 2}, NULL);
     }
     hosts_new(&at, &job, (gy_manager_options){.process_max = 8, .threads = 30});
     hosts_open(&at, 0, 0);
     hosts_open(&at, 1, 1);
     fail_three(&at, 0);
     assert_true(at.manager->hosts.rows[0].is_avoided);
-    machine_tell(&at, (gy_event){.kind = GY_EVENT_SLOT_CLOSE, .process = 0});
+    machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_SLOT_CLOSE, .process = 0});
     assert_int_equal(gy_manager_wanted_at_once(at.manager), 2); /* it is set aside */
     for (uint32_t process = 2; process < 4; process++) {
-        machine_tell(&at, (gy_event){.kind = GY_EVENT_SLOT_OPEN,
-                                     .process = process,
-                                     .host = 0,
-                                     .is_last = true});
+        machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_SLOT_OPEN,
+                                           .process = process,
+                                           .host = 0,
+                                           .is_last = true});
         assert_int_equal(machine_count(&at, GY_EFFECT_AVOID), 0);
         hosts_start(&at);
     }
     assert_int_equal(machine_state(&at, 31), TASK_RUNNING);
     assert_int_equal(hosts_where(&at, 31), 0);
-    machine_tell(&at, (gy_event){.kind = GY_EVENT_TIMER});
+    machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_TIMER});
     assert_int_equal(machine_count(&at, GY_EFFECT_AVOID), 0);
     machine_free(&at);
 }
@@ -356,14 +356,14 @@ static void running_elsewhere_counts(void **state)
             assert_int_equal(hosts_where(&at, task), 1);
         }
         at.now_ns += 900000000;
-        machine_tell(&at, (gy_event){.kind = GY_EVENT_TIMER});
+        machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_TIMER});
         assert_int_equal(machine_count(&at, GY_EFFECT_AVOID), 0);
         if (is_alone) { /* the other one is avoided by now, what runs there goes on */
             at.manager->hosts.rows[1].is_avoided = true;
             gy_manager_heap_remove(at.manager, 1);
         }
         at.now_ns += 200000000;
-        machine_tell(&at, (gy_event){.kind = GY_EVENT_TIMER});
+        machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_TIMER});
         assert_int_equal(machine_count(&at, GY_EFFECT_AVOID), is_alone ? 0 : 1);
         machine_free(&at);
     }
@@ -378,7 +378,7 @@ static void copies_go_to_another_host(void **state)
         machine_job job = {0};
         machine at;
         for (int i = 0; i < 5; i++) {
-            machine_task(&job, (gy_task){.stage = 0}, NULL);
+            machine_task(&job, (gy_sched_task){.stage = 0}, NULL);
         }
         hosts_new(&at, &job,
                   (gy_manager_options){.process_max = 3, .silence_ns = 100000000000});
@@ -389,12 +389,12 @@ static void copies_go_to_another_host(void **state)
         }
         at.now_ns += 1000;
         for (uint32_t task = 1; task < 5; task++) {
-            gy_event event = machine_done_event(&at, task, task);
+            gy_sched_event event = machine_done_event(&at, task, task);
             event.run_ns = 100000000;
             machine_tell(&at, event);
         }
         at.now_ns += 3000000000;
-        machine_tell(&at, (gy_event){.kind = GY_EVENT_TIMER});
+        machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_TIMER});
         const gy_effect *copy = machine_said(&at, GY_EFFECT_START, 0);
         assert_non_null(copy);
         assert_int_equal(copy->id.task, 0);

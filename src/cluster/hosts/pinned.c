@@ -90,7 +90,7 @@ static void trim(gy_manager *manager, gy_host_name *name)
 /* The oldest of the list that may start at the host's first process. */
 static uint32_t oldest_for(gy_manager *manager, const gy_host_name *name, uint32_t host)
 {
-    const gy_heap *heap = &manager->hosts.rows[host].heap;
+    const gy_sched_heap *heap = &manager->hosts.rows[host].heap;
     const size_t end = GY_MIN(name->pinned.count, name->pinned_head + WINDOW);
     const uint32_t load =
         heap->count > 0 ? gy_manager_weight(manager, heap->items[0]) : GY_NONE;
@@ -106,7 +106,7 @@ static uint32_t oldest_for(gy_manager *manager, const gy_host_name *name, uint32
     return GY_NONE;
 }
 
-uint32_t gy_manager_pinned_next(gy_manager *manager, uint32_t kept, gy_heap **from)
+uint32_t gy_manager_pinned_next(gy_manager *manager, uint32_t kept, gy_sched_heap **from)
 {
     gy_hosts *hosts = &manager->hosts;
     for (size_t i = 0; i < hosts->name_count && hosts->pinned_entries > 0; i++) {

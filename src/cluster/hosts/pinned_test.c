@@ -11,7 +11,8 @@ static void tasks_at(machine_job *job, const char *const *places, const bool *pi
     *job = (machine_job){0};
     for (int i = 0; i < count; i++) {
         machine_task(
-            job, (gy_task){.input_bytes = 100, .flags = pinned[i] ? GY_TASK_PINNED : 0}, NULL);
+            job, (gy_sched_task){.input_bytes = 100, .flags = pinned[i] ? GY_TASK_PINNED : 0},
+            NULL);
     }
     job->growth.places = places;
 }
@@ -109,7 +110,7 @@ static void their_host_is_not_avoided(void **state)
                 }
             }
         }
-        machine_tell(&at, (gy_event){.kind = GY_EVENT_TIMER});
+        machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_TIMER});
         gy_host_state said;
         assert_true(gy_manager_host(at.manager, 0, &said));
         assert_int_equal(said.is_avoided, has_pinned == 0);
@@ -140,8 +141,8 @@ static void wishes_say_where(void **state)
     assert_int_equal(gy_manager_stranded(at.manager, gone, 1), GY_NONE);
     assert_int_equal(gy_manager_stranded(at.manager, gone, 2), 3);
     machine_tell(
-        &at,
-        (gy_event){.kind = GY_EVENT_HOST_UP, .host = 3, .host_id = {9, 9}, .address = "h9:1"});
+        &at, (gy_sched_event){
+                 .kind = GY_EVENT_HOST_UP, .host = 3, .host_id = {9, 9}, .address = "h9:1"});
     hosts_open(&at, 0, 3);
     assert_int_equal(gy_manager_stranded(at.manager, gone, 2), GY_NONE);
     gy_manager_wanted_where(at.manager, &where);
@@ -164,9 +165,9 @@ static void processes_start_where_they_are_needed(void **state)
     machine at;
     tasks_at(&job, places, pinned, 1);
     hosts_new(&at, &job, (gy_manager_options){.process_max = 2});
-    machine_tell(&at, (gy_event){.kind = GY_EVENT_SLOT_OPEN, .process = 0, .host = 0});
+    machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_SLOT_OPEN, .process = 0, .host = 0});
     assert_null(machine_said(&at, GY_EFFECT_SPAWN, 0));
-    machine_tell(&at, (gy_event){.kind = GY_EVENT_SLOT_OPEN, .process = 1, .host = 1});
+    machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_SLOT_OPEN, .process = 1, .host = 1});
     assert_int_equal(machine_said(&at, GY_EFFECT_SPAWN, 0)->process, 1);
     machine_up(&at, 1);
     assert_int_equal(hosts_where(&at, 0), 1);
@@ -185,7 +186,8 @@ static void what_cannot_be_pinned_is_refused(void **state)
     for (size_t i = 0; i < GY_COUNT(rows); i++) {
         machine_job job = {0};
         gy_manager *manager = NULL;
-        machine_task(&job, (gy_task){.flags = GY_TASK_PINNED, .width = rows[i].width}, NULL);
+        machine_task(&job, (gy_sched_task){.flags = GY_TASK_PINNED, .width = rows[i].width},
+                     NULL);
         job.growth.places = rows[i].places;
         const gy_manager_options options = {.stages = machine_stages,
                                             .stage_count = MACHINE_STAGES,

@@ -68,7 +68,8 @@ static uint32_t choose_hosts(gy_manager *manager, uint32_t each, uint32_t wanted
     return count;
 }
 
-uint32_t gy_manager_pick_spread(gy_manager *manager, uint32_t head, gy_heap **from, bool *again)
+uint32_t gy_manager_pick_spread(gy_manager *manager, uint32_t head, gy_sched_heap **from,
+                                bool *again)
 {
     gy_hosts *hosts = &manager->hosts;
     const uint32_t wanted = gy_manager_spread(manager, head);

@@ -9,12 +9,12 @@ static uint32_t host_of(const machine *at, uint32_t task, uint32_t member)
     return at->manager->slots[machine_event(at, task, member).process].host;
 }
 
-static gy_task gang(uint16_t width, uint32_t hosts)
+static gy_sched_task gang(uint16_t width, uint32_t hosts)
 {
-    return (gy_task){.width = width,
-                     .hosts = hosts,
-                     .promise = GY_PROMISE_INDETERMINATE,
-                     .flags = GY_TASK_EXACT};
+    return (gy_sched_task){.width = width,
+                           .hosts = hosts,
+                           .promise = GY_PROMISE_INDETERMINATE,
+                           .flags = GY_TASK_EXACT};
 }
 
 /* Three hosts that the journal knows for sure: an exact task starts nowhere else. */
@@ -31,9 +31,9 @@ static void as_many_on_each(void **state)
     machine_job job = {0};
     machine at;
     machine_task(&job, gang(4, 2), NULL);
-    machine_task(&job, (gy_task){.stage = 1}, NULL);
+    machine_task(&job, (gy_sched_task){.stage = 1}, NULL);
     begin(&at, &job, (gy_manager_options){.process_max = 6});
-    machine_tell(&at, (gy_event){.kind = GY_EVENT_SLOT_OPEN, .process = 0, .host = 0});
+    machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_SLOT_OPEN, .process = 0, .host = 0});
     assert_int_equal(gy_manager_wanted_at_once(at.manager), 4);
     assert_int_equal(gy_manager_wanted_hosts(at.manager), 2);
     hosts_start(&at);
@@ -52,7 +52,7 @@ static void as_many_on_each(void **state)
     assert_int_equal(host_of(&at, 0, 1), first);
     assert_int_equal(host_of(&at, 0, 3), second);
     for (uint32_t member = 0; member < 4; member++) {
-        gy_event done = machine_event(&at, 0, member);
+        gy_sched_event done = machine_event(&at, 0, member);
         done.kind = GY_EVENT_DONE;
         machine_tell(&at, done);
     }
@@ -66,9 +66,9 @@ static void all_or_none(void **state)
     (void)state;
     machine_job job = {0};
     machine at;
-    machine_task(&job, (gy_task){.stage = 1}, NULL);
+    machine_task(&job, (gy_sched_task){.stage = 1}, NULL);
     machine_task(&job, gang(2, 2), NULL);
-    machine_task(&job, (gy_task){.stage = 1}, NULL);
+    machine_task(&job, (gy_sched_task){.stage = 1}, NULL);
     begin(&at, &job, (gy_manager_options){.process_max = 2});
     hosts_open(&at, 0, 0);
     assert_int_equal(machine_state(&at, 0), TASK_RUNNING);
@@ -93,19 +93,19 @@ static void goes_elsewhere_whole(void **state)
     hosts_open(&at, 0, 0);
     hosts_open(&at, 1, 1);
     assert_int_equal(machine_state(&at, 0), TASK_RUNNING);
-    const gy_event other = machine_event(&at, 0, 0);
+    const gy_sched_event other = machine_event(&at, 0, 0);
     hosts_lose(&at, 1);
     assert_non_null(machine_said(&at, GY_EFFECT_CANCEL, 0)); /* the other half is of no use */
     assert_int_equal(machine_said(&at, GY_EFFECT_CANCEL, 0)->member, 0);
     hosts_open(&at, 2, 2);
-    gy_event cancelled = other;
+    gy_sched_event cancelled = other;
     cancelled.kind = GY_EVENT_FAILED;
     cancelled.cause = GY_CAUSE_CANCELLED;
     machine_tell(&at, cancelled);
     hosts_start(&at);
     assert_int_equal(machine_state(&at, 0), TASK_WAITING); /* ranks of the lost one may go on */
     at.now_ns += LEASE + 1;
-    machine_tell(&at, (gy_event){.kind = GY_EVENT_TIMER});
+    machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_TIMER});
     hosts_start(&at);
     assert_int_equal(machine_count(&at, GY_EFFECT_START), 2);
     assert_true(host_of(&at, 0, 0) != 1 && host_of(&at, 0, 1) != 1);
@@ -117,7 +117,7 @@ static void goes_elsewhere_whole(void **state)
 static void what_cannot_be_is_refused(void **state)
 {
     (void)state;
-    gy_task wrong[3] = {gang(3, 2), gang(4, 2), gang(4, 2)};
+    gy_sched_task wrong[3] = {gang(3, 2), gang(4, 2), gang(4, 2)};
     wrong[1].flags = 0; /* could be copied */
     for (size_t i = 0; i < GY_COUNT(wrong); i++) {
         machine_job job = {0};

@@ -94,21 +94,21 @@ GY_MUST_CHECK gy_status gy_objects_remove(const gy_journal_store *store, const c
 /* ---- names.c: what lies in the folder ---- */
 
 /** One epoch's files. */
-typedef struct gy_segment {
+typedef struct gy_journal_segment {
     uint64_t epoch;
     bool has_records, has_seal;
-} gy_segment;
+} gy_journal_segment;
 
 typedef struct gy_segments {
-    gy_segment *items; /* by epoch, rising */
+    gy_journal_segment *items; /* by epoch, rising */
     size_t count, capacity;
     bool has_file; /* a journal without epochs */
 } gy_segments;
 
 /** The number that the whole text is, as it would be written; 0: it is none. */
-uint64_t gy_segment_number(const char *text);
+uint64_t gy_journal_segment_number(const char *text);
 /** "journal.7", "seal.7" */
-void gy_segment_name(char out[32], bool is_seal, uint64_t epoch);
+void gy_journal_segment_name(char out[32], bool is_seal, uint64_t epoch);
 /** What is in the folder now; `out` begins zeroed, its items are freed by the caller. GY_IO;
  * GY_NOMEM */
 GY_MUST_CHECK gy_status gy_segments_list(gy_env *env, const char *folder, gy_segments *out);
@@ -121,15 +121,17 @@ bool gy_segments_are_removed(const gy_segments *segments);
 
 /** A segment in the folder, as far as it is a manager's: of an epoch with a seal up to that,
  * else as far as it is read now, which is sealed. Its records are appended. */
-GY_MUST_CHECK gy_status gy_segment_settle(gy_journal *journal, const gy_segment *segment,
-                                          gy_journal_bytes *to);
+GY_MUST_CHECK gy_status gy_journal_segment_settle(gy_journal *journal,
+                                                  const gy_journal_segment *segment,
+                                                  gy_journal_bytes *to);
 /** Create our own segment, without records. GY_EXISTS */
-GY_MUST_CHECK gy_status gy_segment_create(gy_journal *journal, const char *owner);
+GY_MUST_CHECK gy_status gy_journal_segment_create(gy_journal *journal, const char *owner);
 /** Who began an epoch; "" it does not say. */
-void gy_segment_owner(gy_journal *journal, uint64_t epoch, char out[GY_JOURNAL_OWNER]);
+void gy_journal_segment_owner(gy_journal *journal, uint64_t epoch, char out[GY_JOURNAL_OWNER]);
 /** Seal what nobody will go on with: its size is not looked at. GY_IO */
-GY_MUST_CHECK gy_status gy_segment_close(gy_env *env, const char *folder, uint64_t epoch);
+GY_MUST_CHECK gy_status gy_journal_segment_close(gy_env *env, const char *folder,
+                                                 uint64_t epoch);
 /** It has been: the job has ended, and its journal is being removed. */
-bool gy_segment_is_closed(gy_env *env, const char *folder, uint64_t epoch);
+bool gy_journal_segment_is_closed(gy_env *env, const char *folder, uint64_t epoch);
 
 #endif

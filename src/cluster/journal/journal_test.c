@@ -159,7 +159,7 @@ static void test_half_removed_has_ended(void **state)
         char line[300], out[64];
         write_epochs(2);
         assert_false(gy_journal_is_ending(gy_env_real(), folder));
-        assert_ok(gy_segment_close(gy_env_real(), folder, 2));
+        assert_ok(gy_journal_segment_close(gy_env_real(), folder, 2));
         (void)snprintf(line, sizeof(line), "cd %s && %s", folder, steps[i]);
         assert_int_equal(gy_test_shell(line, out, sizeof(out)), 0);
         assert_true(gy_journal_is_ending(gy_env_real(), folder));
@@ -421,8 +421,8 @@ static void test_an_owner_has_an_end(void **state)
     char path[128], owner[GY_JOURNAL_OWNER];
     uint8_t head[CHECKSUM + sizeof(uint64_t)];
     gy_journal journal = {.env = gy_env_real(), .folder = folder, .epoch = 4};
-    assert_ok(gy_segment_create(&journal, "the test"));
-    gy_segment_owner(&journal, 4, owner);
+    assert_ok(gy_journal_segment_create(&journal, "the test"));
+    gy_journal_segment_owner(&journal, 4, owner);
     assert_string_equal(owner, "the test");
     path_to("journal.4", path);
     int file = open(path, O_RDWR | O_CLOEXEC);
@@ -433,7 +433,7 @@ static void test_an_owner_has_an_end(void **state)
     assert_int_equal(pwrite(file, head, sizeof(head), 0), sizeof(head));
     assert_int_equal(close(file), 0);
     memset(owner, 'y', sizeof(owner));
-    gy_segment_owner(&journal, 4, owner);
+    gy_journal_segment_owner(&journal, 4, owner);
     assert_int_equal(strnlen(owner, sizeof(owner)), sizeof(owner) - 1);
     assert_int_equal(owner[0], 'x');
 }

@@ -5,12 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
-void gy_segment_name(char out[32], bool is_seal, uint64_t epoch)
+void gy_journal_segment_name(char out[32], bool is_seal, uint64_t epoch)
 {
     snprintf(out, 32, "%s.%llu", is_seal ? "seal" : "journal", (unsigned long long)epoch);
 }
 
-uint64_t gy_segment_number(const char *text)
+uint64_t gy_journal_segment_number(const char *text)
 {
     uint64_t number = 0;
     const char *at = text;
@@ -30,11 +30,11 @@ static uint64_t parse_name(const char *name, bool *is_seal)
     if (!*is_seal && strncmp(name, "journal.", 8) != 0) {
         return 0;
     }
-    return gy_segment_number(strchr(name, '.') + 1);
+    return gy_journal_segment_number(strchr(name, '.') + 1);
 }
 
 /* The epoch's item, made at its place when there is none. NULL: out of memory. */
-static gy_segment *find_item(gy_segments *list, uint64_t epoch)
+static gy_journal_segment *find_item(gy_segments *list, uint64_t epoch)
 {
     size_t at = list->count;
     while (at > 0 && list->items[at - 1].epoch >= epoch && !GY_PLANTED_HERE(ORDER_AS_LISTED)) {
@@ -47,12 +47,13 @@ static gy_segment *find_item(gy_segments *list, uint64_t epoch)
     }
     void *items = list->items;
     if (gy_reserve("cluster.segments", &items, &list->capacity, list->count + 1,
-                   sizeof(gy_segment)) < 0) {
+                   sizeof(gy_journal_segment)) < 0) {
         return NULL;
     }
     list->items = items;
-    memmove(list->items + at + 1, list->items + at, (list->count - at) * sizeof(gy_segment));
-    list->items[at] = (gy_segment){.epoch = epoch};
+    memmove(list->items + at + 1, list->items + at,
+            (list->count - at) * sizeof(gy_journal_segment));
+    list->items[at] = (gy_journal_segment){.epoch = epoch};
     list->count++;
     return &list->items[at];
 }
@@ -66,7 +67,7 @@ static int add_name(void *arg, const char *name)
     if (epoch == 0) {
         return 0;
     }
-    gy_segment *item = find_item(list, epoch);
+    gy_journal_segment *item = find_item(list, epoch);
     if (item == NULL) {
         return -ENOMEM;
     }
@@ -121,7 +122,7 @@ bool gy_journal_is_ending(gy_env *env, const char *folder)
     if (!gy_journal_is_place(folder) && gy_segments_list(env, folder, &list) == GY_OK) {
         for (size_t i = 0; i < list.count && !is_ending; i++) {
             is_ending = list.items[i].has_seal &&
-                        gy_segment_is_closed(env, folder, list.items[i].epoch);
+                        gy_journal_segment_is_closed(env, folder, list.items[i].epoch);
         }
     }
     gy_free(list.items);
@@ -162,7 +163,7 @@ static gy_status remove_below(gy_env *env, const char *folder, const gy_segments
         if (list->items[i].epoch >= below) {
             continue;
         }
-        gy_segment_name(name, is_seal, list->items[i].epoch);
+        gy_journal_segment_name(name, is_seal, list->items[i].epoch);
         GY_TRY(remove_name(env, folder, name));
     }
     return GY_OK;
@@ -184,7 +185,8 @@ gy_status gy_journal_remove(gy_env *env, const char *folder)
     /* The seals outlive the segments: a seal without its segment says that the job has ended.
      * The last one stays, for managers that wake up later. */
     if (status == GY_OK && highest > 0) {
-        status = GY_PLANTED_HERE(NEVER_CLOSED) ? GY_OK : gy_segment_close(env, folder, highest);
+        status = GY_PLANTED_HERE(NEVER_CLOSED) ? GY_OK
+                                               : gy_journal_segment_close(env, folder, highest);
         status = status < 0 ? status : remove_below(env, folder, &list, false, highest + 1);
         uint64_t kept = highest + GY_PLANTED_HERE(SEALS_GONE);
         status = status < 0 ? status : remove_below(env, folder, &list, true, kept);

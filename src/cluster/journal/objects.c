@@ -61,7 +61,8 @@ static gy_status add_name(void *to, const char *name)
         return GY_OK;
     }
     memcpy(epoch, name + 8, (size_t)(dot - (name + 8)));
-    const object_name found = {gy_segment_number(epoch), gy_segment_number(dot + 1)};
+    const object_name found = {gy_journal_segment_number(epoch),
+                               gy_journal_segment_number(dot + 1)};
     if (found.epoch == 0 || (found.number == 0 && strcmp(dot, ".0") != 0)) {
         return GY_OK;
     }

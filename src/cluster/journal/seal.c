@@ -46,7 +46,7 @@ static gy_status path_of(const char *folder, bool is_seal, uint64_t epoch,
                          char out[GY_JOURNAL_PATH])
 {
     char name[32];
-    gy_segment_name(name, is_seal, epoch);
+    gy_journal_segment_name(name, is_seal, epoch);
     return gy_journal_path(folder, name, out);
 }
 
@@ -166,8 +166,8 @@ static gy_status make_seal(gy_journal *journal, uint64_t epoch, const uint8_t *r
     return status == GY_EXISTS ? read_seal(journal, epoch, seal) : status;
 }
 
-gy_status gy_segment_settle(gy_journal *journal, const gy_segment *segment,
-                            gy_journal_bytes *to)
+gy_status gy_journal_segment_settle(gy_journal *journal, const gy_journal_segment *segment,
+                                    gy_journal_bytes *to)
 {
     const uint64_t epoch = segment->epoch;
     const size_t before = to->size_bytes;
@@ -202,7 +202,7 @@ gy_status gy_segment_settle(gy_journal *journal, const gy_segment *segment,
 
 /* ---- beginning and end ---- */
 
-gy_status gy_segment_create(gy_journal *journal, const char *owner)
+gy_status gy_journal_segment_create(gy_journal *journal, const char *owner)
 {
     char path[GY_JOURNAL_PATH];
     segment_head head = {.magic = {'g', 'y', 'r', 'e', ' ', 's', 'e', 'g'},
@@ -214,7 +214,7 @@ gy_status gy_segment_create(gy_journal *journal, const char *owner)
     return gy_share_create(journal->env, path, &head, sizeof(head));
 }
 
-void gy_segment_owner(gy_journal *journal, uint64_t epoch, char out[GY_JOURNAL_OWNER])
+void gy_journal_segment_owner(gy_journal *journal, uint64_t epoch, char out[GY_JOURNAL_OWNER])
 {
     char path[GY_JOURNAL_PATH];
     gy_env *env = journal->env;
@@ -234,14 +234,14 @@ void gy_segment_owner(gy_journal *journal, uint64_t epoch, char out[GY_JOURNAL_O
     }
 }
 
-gy_status gy_segment_close(gy_env *env, const char *folder, uint64_t epoch)
+gy_status gy_journal_segment_close(gy_env *env, const char *folder, uint64_t epoch)
 {
     segment_seal seal = {.epoch = epoch, .by = epoch};
     gy_status status = create_seal(env, folder, &seal);
     return status == GY_EXISTS ? GY_OK : status;
 }
 
-bool gy_segment_is_closed(gy_env *env, const char *folder, uint64_t epoch)
+bool gy_journal_segment_is_closed(gy_env *env, const char *folder, uint64_t epoch)
 {
     segment_seal seal = {.by = 0};
     gy_journal at = {.env = env, .folder = folder};

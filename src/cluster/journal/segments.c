@@ -14,7 +14,7 @@ static gy_status fail_over(gy_journal *journal, uint64_t next)
 {
     char owner[GY_JOURNAL_OWNER] = "";
     if (next != journal->epoch) {
-        gy_segment_owner(journal, next, owner);
+        gy_journal_segment_owner(journal, next, owner);
     }
     return gy_journal_fail_over(journal, next, owner);
 }
@@ -57,13 +57,13 @@ static gy_status check_removed(const gy_journal *journal, const gy_segments *lis
 /* Make the epoch ours. From here on no older one passes a check. */
 static gy_status claim(gy_journal *journal, const gy_journal_options *options)
 {
-    gy_status status = gy_segment_create(journal, options->owner);
+    gy_status status = gy_journal_segment_create(journal, options->owner);
     if (status == GY_EXISTS && GY_PLANTED_HERE(EPOCH_AGAIN)) {
         return GY_OK;
     }
     if (status == GY_EXISTS) {
         char owner[GY_JOURNAL_OWNER];
-        gy_segment_owner(journal, journal->epoch, owner);
+        gy_journal_segment_owner(journal, journal->epoch, owner);
         status = gy_journal_fail_claimed(journal, owner);
     }
     return status;
@@ -74,9 +74,9 @@ static gy_status settle_older(gy_journal *journal, const gy_segments *list,
 {
     GY_TRY(check_removed(journal, list));
     for (size_t i = 0; i < list->count; i++) {
-        const gy_segment *segment = &list->items[i];
+        const gy_journal_segment *segment = &list->items[i];
         if (segment->epoch != journal->epoch) {
-            GY_TRY(gy_segment_settle(journal, segment, records));
+            GY_TRY(gy_journal_segment_settle(journal, segment, records));
         }
     }
     return GY_OK;
@@ -86,7 +86,7 @@ static gy_status open_own(gy_journal *journal)
 {
     char name[32], path[GY_JOURNAL_PATH];
     gy_env *env = journal->env;
-    gy_segment_name(name, false, journal->epoch);
+    gy_journal_segment_name(name, false, journal->epoch);
     GY_TRY(gy_journal_path(journal->folder, name, path));
     journal->file = gy_env_disk(env)->open(env, path, O_WRONLY | O_APPEND, 0);
     return journal->file >= 0 ? GY_OK : gy_journal_fail("open", path, journal->file);

@@ -21,7 +21,7 @@ void gy_driver_kill(gy_driver *driver, gy_status status)
     driver->killed_status = status;
     gy_error why;
     gy_error_take(&why, status);
-    gy_driver_step(driver, &(gy_event){.kind = GY_EVENT_KILL, .reason = why.text});
+    gy_driver_step(driver, &(gy_sched_event){.kind = GY_EVENT_KILL, .reason = why.text});
 }
 
 static void hear_signals(gy_driver *driver, int signals)
@@ -100,7 +100,7 @@ static void look_at_clock(gy_driver *driver)
     int64_t deadline_ns = driver->options->deadline.at_ns;
     if (now_ns >= driver->timer_ns) {
         driver->timer_ns = INT64_MAX;
-        gy_driver_step(driver, &(gy_event){.kind = GY_EVENT_TIMER, .now_ns = now_ns});
+        gy_driver_step(driver, &(gy_sched_event){.kind = GY_EVENT_TIMER, .now_ns = now_ns});
     }
     if (now_ns >= driver->tick_ns) {
         driver->tick_ns = now_ns + tick_every_ns;
@@ -146,14 +146,14 @@ static void flush_journal(gy_driver *driver)
     }
     if (gy_journal_flush(journal) < 0) {
         driver->is_journal_lost = true;
-        gy_driver_step(driver,
-                       &(gy_event){.kind = GY_EVENT_JOURNAL_FAILED, .reason = gy_error_text()});
+        gy_driver_step(driver, &(gy_sched_event){.kind = GY_EVENT_JOURNAL_FAILED,
+                                                 .reason = gy_error_text()});
     }
 }
 
 static void run(gy_driver *driver, int signals)
 {
-    gy_driver_step(driver, &(gy_event){.kind = GY_EVENT_BEGIN});
+    gy_driver_step(driver, &(gy_sched_event){.kind = GY_EVENT_BEGIN});
     do_all(driver);
     while (!driver->has_ended) {
         /* Nobody is found silent whose words lie here: a sync may have taken long. */

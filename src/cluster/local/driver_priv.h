@@ -165,7 +165,7 @@ void gy_hear_nursery(gy_driver *driver);
 /* ---- effects.c ---- */
 
 /** Step the machine and begin what it asks for. */
-void gy_driver_step(gy_driver *driver, gy_event *event);
+void gy_driver_step(gy_driver *driver, gy_sched_event *event);
 /** On a cluster, before words are heard and said: has another manager begun? */
 void gy_driver_watch(gy_driver *driver);
 /** PUBLISH, or whether it is done by now. */

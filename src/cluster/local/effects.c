@@ -211,7 +211,7 @@ static void begin(gy_driver *driver, const gy_effect *effect)
     }
 }
 
-void gy_driver_step(gy_driver *driver, gy_event *event)
+void gy_driver_step(gy_driver *driver, gy_sched_event *event)
 {
     if (driver->has_ended) {
         return;
@@ -237,7 +237,7 @@ static void grow(gy_driver *driver, const gy_errand *errand)
 {
     const gy_driver_ops *ops = driver->ops;
     const gy_growth *growth = NULL;
-    gy_event event = {.kind = GY_EVENT_GROWN, .stage = errand->stage};
+    gy_sched_event event = {.kind = GY_EVENT_GROWN, .stage = errand->stage};
     if (ops->grow != NULL && ops->grow(ops->arg, driver->manager, errand->stage, &growth) < 0) {
         event.cause = GY_CAUSE_FATAL;
         event.reason = gy_error_text();
@@ -254,8 +254,8 @@ static bool may_go_on(gy_driver *driver)
         return true;
     }
     driver->is_journal_lost = true;
-    gy_driver_step(driver,
-                   &(gy_event){.kind = GY_EVENT_JOURNAL_FAILED, .reason = gy_error_text()});
+    gy_driver_step(
+        driver, &(gy_sched_event){.kind = GY_EVENT_JOURNAL_FAILED, .reason = gy_error_text()});
     return false;
 }
 
@@ -276,7 +276,7 @@ void gy_driver_watch(gy_driver *driver)
 static void save(gy_driver *driver)
 {
     const gy_driver_ops *ops = driver->ops;
-    gy_event event = {.kind = GY_EVENT_OUTPUT_SAFE};
+    gy_sched_event event = {.kind = GY_EVENT_OUTPUT_SAFE};
     gy_attempt lost = {.task = GY_TASK_NONE};
     gy_status status = ops->save != NULL ? ops->save(ops->arg, driver->manager, &lost) : GY_OK;
     if (status == GY_NOTFOUND && lost.task != GY_TASK_NONE) {
@@ -293,7 +293,7 @@ static void save(gy_driver *driver)
 void gy_driver_publish(gy_driver *driver)
 {
     const gy_driver_ops *ops = driver->ops;
-    gy_event event = {.kind = GY_EVENT_PUBLISHED};
+    gy_sched_event event = {.kind = GY_EVENT_PUBLISHED};
     gy_status status = GY_OK;
     driver->publish_ns = INT64_MAX;
     if (driver->has_ended || driver->is_killed) {
@@ -328,12 +328,13 @@ static void save_or_publish(gy_driver *driver, gy_effect_kind kind)
 /* The machine hears that something it asked for did not come about. */
 static void tell_failure(gy_driver *driver, const gy_errand *errand)
 {
-    gy_event event = {.kind = GY_EVENT_JOURNAL_FAILED,
-                      .process = errand->process,
-                      .generation = errand->generation,
-                      .id = errand->id,
-                      .member = errand->member,
-                      .reason = errand->reason != NULL ? errand->reason : "out of memory"};
+    gy_sched_event event = {.kind = GY_EVENT_JOURNAL_FAILED,
+                            .process = errand->process,
+                            .generation = errand->generation,
+                            .id = errand->id,
+                            .member = errand->member,
+                            .reason =
+                                errand->reason != NULL ? errand->reason : "out of memory"};
     if (errand->kind == GY_EFFECT_CANCEL) { /* it had not begun */
         event.kind = GY_EVENT_FAILED;
         event.cause = GY_CAUSE_CANCELLED;
@@ -368,10 +369,10 @@ bool gy_errands_sync(gy_driver *driver)
         return false;
     }
     driver->is_sync_wanted = false;
-    gy_event event = {.kind = GY_EVENT_SYNCED, .position = driver->sync_position};
+    gy_sched_event event = {.kind = GY_EVENT_SYNCED, .position = driver->sync_position};
     if (gy_journal_sync(driver->folder.journal) < 0) {
         driver->is_journal_lost = true;
-        event = (gy_event){.kind = GY_EVENT_JOURNAL_FAILED, .reason = gy_error_text()};
+        event = (gy_sched_event){.kind = GY_EVENT_JOURNAL_FAILED, .reason = gy_error_text()};
     }
     gy_driver_step(driver, &event);
     return true;

@@ -69,7 +69,7 @@ static uint32_t count_committed(const gy_test_job *job, bool is_committed[TASKS]
     gy_stage_state state;
     gy_manager_stage(manager, 0, &state);
     for (uint32_t i = 0; i < TASKS; i++) {
-        gy_task_state task;
+        gy_sched_task_state task;
         gy_manager_task(manager, i, &task);
         is_committed[i] = task.committed.attempt != 0;
     }

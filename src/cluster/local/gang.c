@@ -415,7 +415,7 @@ static gy_status start(gang_run *run)
         return gy_fail(GY_LIMIT, "no pipe for what ranks print: %s", strerror(errno));
     }
     run->print = pipes[0];
-    gy_status status = gy_start_self(&(gy_start){0}, &run->socket, &run->process);
+    gy_status status = gy_worker_start_self(&(gy_worker_start){0}, &run->socket, &run->process);
     if (status == GY_OK) {
         status = send_role(run, pipes[1]);
     }

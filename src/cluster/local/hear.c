@@ -32,15 +32,15 @@ static void hear_failed(gy_driver *driver, const gy_process *process, const gy_w
     const char *words = (const char *)message->body + skipped;
     snprintf(reason, sizeof(reason), "%.*s",
              (int)GY_MIN(message->body_bytes - skipped, sizeof(reason) - 1), words);
-    gy_event event = {.kind = GY_EVENT_FAILED,
-                      .cause = message->cause,
-                      .now_ns = now_ns,
-                      .process = process->slot,
-                      .generation = process->generation,
-                      .id = message->id,
-                      .member = message->member,
-                      .input = message->input,
-                      .reason = reason};
+    gy_sched_event event = {.kind = GY_EVENT_FAILED,
+                            .cause = message->cause,
+                            .now_ns = now_ns,
+                            .process = process->slot,
+                            .generation = process->generation,
+                            .id = message->id,
+                            .member = message->member,
+                            .input = message->input,
+                            .reason = reason};
     if (ops->failed != NULL) {
         event.cause =
             ops->failed(ops->arg, driver->manager, &event, has_board ? message->body : none);
@@ -49,7 +49,7 @@ static void hear_failed(gy_driver *driver, const gy_process *process, const gy_w
 }
 
 /* Whether its host takes outputs along when it is lost. */
-static void look_at_held(const gy_driver *driver, gy_event *done)
+static void look_at_held(const gy_driver *driver, gy_sched_event *done)
 {
     const gy_driver_ops *ops = driver->ops;
     const int64_t bytes = ops->held != NULL ? ops->held(ops->arg, driver->manager, done) : -1;
@@ -78,7 +78,7 @@ static void hear_words(const gy_driver *driver, const gy_process *process,
 static gy_status hear(gy_driver *driver, gy_process *process, const gy_wire *message,
                       int64_t now_ns)
 {
-    gy_event event = {
+    gy_sched_event event = {
         .now_ns = now_ns, .process = process->slot, .generation = process->generation};
     bool is_ready = process->state == GY_PROCESS_READY;
     switch (message->kind) {
@@ -211,10 +211,10 @@ static void tell_heard(gy_driver *driver, gy_process *process, int64_t now_ns)
 {
     if (process->state == GY_PROCESS_READY && now_ns - process->heard_ns >= heard_every_ns) {
         process->heard_ns = now_ns;
-        gy_driver_step(driver, &(gy_event){.kind = GY_EVENT_HEARD,
-                                           .now_ns = now_ns,
-                                           .process = process->slot,
-                                           .generation = process->generation});
+        gy_driver_step(driver, &(gy_sched_event){.kind = GY_EVENT_HEARD,
+                                                 .now_ns = now_ns,
+                                                 .process = process->slot,
+                                                 .generation = process->generation});
     }
 }
 
@@ -355,7 +355,7 @@ static void count_silence(gy_driver *driver, const gy_process *process, const gy
         const gy_board *line = &gone->lines[i];
         gy_suspect *row = is_at_work(line) ? get_suspect(driver, line->id.task) : NULL;
         if (row != NULL && ++row->silences >= SILENCES_MAX && !driver->is_killed) {
-            gy_task_state state;
+            gy_sched_task_state state;
             gy_manager_task(driver->manager, row->task, &state);
             gy_driver_kill(driver,
                            gy_fail(GY_TIMEOUT,
@@ -382,14 +382,14 @@ static bool fail_running(gy_driver *driver, const gy_process *process, const gy_
             continue;
         }
         const bool is_innocent = is_bystander(ops, gone, line);
-        gy_event event = {.kind = GY_EVENT_FAILED,
-                          .cause = is_innocent ? GY_CAUSE_PEER : GY_CAUSE_OWN,
-                          .process = process->slot,
-                          .generation = process->generation,
-                          .id = line->id,
-                          .member = line->member,
-                          .is_gone = true,
-                          .reason = reason};
+        gy_sched_event event = {.kind = GY_EVENT_FAILED,
+                                .cause = is_innocent ? GY_CAUSE_PEER : GY_CAUSE_OWN,
+                                .process = process->slot,
+                                .generation = process->generation,
+                                .id = line->id,
+                                .member = line->member,
+                                .is_gone = true,
+                                .reason = reason};
         if (ops->failed != NULL) {
             event.cause = ops->failed(ops->arg, driver->manager, &event, line->text);
         }
@@ -405,7 +405,7 @@ static void fail_without_answer(gy_driver *driver, const gy_gone *gone, const ch
     char last[128] = "";
     const gy_board *line = gone->line_count > 0 ? &gone->lines[0] : NULL;
     if (line != NULL && line->id.attempt > 0 && line->id.task != GY_NONE) {
-        gy_task_state state;
+        gy_sched_task_state state;
         gy_manager_task(driver->manager, line->id.task, &state);
         (void)gy_print(last, sizeof(last), " of task %u of stage '%.60s'", line->id.task,
                        gy_manager_stage_name(driver->manager, state.stage));
@@ -444,11 +444,12 @@ void gy_process_end(gy_driver *driver, gy_process *process, const gy_gone *gone)
     }
     uint32_t generation = process->generation;
     gy_process_gone(driver, process);
-    gy_driver_step(driver, &(gy_event){.kind = GY_EVENT_PROCESS_DOWN,
-                                       .cause = GY_CAUSE_CANCELLED, /* what counts is told */
-                                       .process = process->slot,
-                                       .generation = generation,
-                                       .reason = words});
+    gy_driver_step(driver,
+                   &(gy_sched_event){.kind = GY_EVENT_PROCESS_DOWN,
+                                     .cause = GY_CAUSE_CANCELLED, /* what counts is told */
+                                     .process = process->slot,
+                                     .generation = generation,
+                                     .reason = words});
     gy_text_free(&reason);
 }
 

@@ -318,8 +318,8 @@ static inline void gy_test_committed(void *arg, const gy_effect *effect)
     }
 }
 
-static inline gy_cause gy_test_failed(void *arg, const gy_manager *manager, gy_event *failed,
-                                      const void *board)
+static inline gy_cause gy_test_failed(void *arg, const gy_manager *manager,
+                                      gy_sched_event *failed, const void *board)
 {
     gy_test_job *job = arg;
     (void)manager;
@@ -369,13 +369,13 @@ static inline void gy_test_job_remove(const gy_test_job *job)
 static inline gy_manager *gy_test_manager(const gy_test_job *job)
 {
     static const gy_stage stage = {.name = "work"};
-    gy_task *tasks = gy_alloc_zero("test", job->task_count, sizeof(*tasks));
+    gy_sched_task *tasks = gy_alloc_zero("test", job->task_count, sizeof(*tasks));
     gy_edge *edges =
         gy_alloc_zero("test", (size_t)job->task_count * job->chain + 1, sizeof(*edges));
     assert_true(tasks != NULL && edges != NULL);
     size_t edge_count = 0;
     for (uint32_t i = 0; i < job->task_count; i++) {
-        tasks[i] = (gy_task){.key = {.high = i, .low = 1}, .width = 1, .output_count = 1};
+        tasks[i] = (gy_sched_task){.key = {.high = i, .low = 1}, .width = 1, .output_count = 1};
         for (uint32_t back = 1; back <= job->chain && back <= i; back++) {
             edges[edge_count++] = (gy_edge){.from = i - back};
             tasks[i].input_count++;

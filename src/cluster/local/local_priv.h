@@ -42,15 +42,16 @@ typedef struct gy_packet {
 } gy_packet;
 
 /** How to start a program that serves; all borrowed, NULL: as this process. */
-typedef struct gy_start {
+typedef struct gy_worker_start {
     char *const *argv;        /* the first is its path; NULL: /proc/self/exe */
     char *const *environment; /* GYRE_VERTEX is added */
     const char *directory;
-} gy_start;
+} gy_worker_start;
 
 /** Start this program again, or another. `socket` is ours, blocking, packets of up to
  * GY_PACKET_BYTES. GY_LIMIT; GY_NOMEM */
-GY_MUST_CHECK gy_status gy_start_self(const gy_start *start, int *socket, pid_t *process);
+GY_MUST_CHECK gy_status gy_worker_start_self(const gy_worker_start *start, int *socket,
+                                             pid_t *process);
 /** GY_PEER; GY_TIMEOUT the other side has not read for 10 s */
 GY_MUST_CHECK gy_status gy_packet_send(int socket, const gy_packet *packet);
 /** GY_AGAIN none is there (when not to wait); GY_PEER the end; GY_FORMAT too long, cut */
@@ -141,16 +142,16 @@ void gy_boards_unmap(gy_board *boards, uint32_t lines);
 
 /* ---- serve.c: a vertex process ---- */
 
-typedef struct gy_serving {
+typedef struct gy_worker_serving {
     int socket; /* taken */
     uint32_t threads;
     gy_board *boards; /* (threads) */
     const gy_worker_ops *ops;
-} gy_serving;
+} gy_worker_serving;
 
 /** Serve until the other end closes; an exit status. Does not return while a task runs: the
  * process ends then. */
-int gy_serve(const gy_serving *serving);
+int gy_serve(const gy_worker_serving *serving);
 
 /* ---- gang.c ---- */
 

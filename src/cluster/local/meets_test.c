@@ -50,11 +50,12 @@ static int begin(void **state)
     static const gy_driver_ops ops = {.encode = encode};
     static const gy_driver_options options = {.ops = &ops};
     static const gy_stage stage = {.name = "gangs"};
-    gy_task tasks[TASKS];
+    gy_sched_task tasks[TASKS];
     gy_effects begun = {.items = NULL};
     (void)state;
     for (uint32_t i = 0; i < TASKS; i++) {
-        tasks[i] = (gy_task){.key = {.high = i, .low = 1}, .width = MEMBERS, .output_count = 1};
+        tasks[i] =
+            (gy_sched_task){.key = {.high = i, .low = 1}, .width = MEMBERS, .output_count = 1};
     }
     memset(heard, 0, sizeof(heard));
     driver = (gy_driver){.env = gy_env_real(),
@@ -76,9 +77,9 @@ static int begin(void **state)
     driver.dirty = gy_alloc("test", MEMBERS * sizeof(uint32_t));
     assert_true(driver.processes != NULL && driver.dirty != NULL);
     assert_ok(gy_manager_step(
-        driver.manager, &(gy_event){.kind = GY_EVENT_BEGIN, .now_ns = gy_now_ns(driver.env)},
-        &begun));
-    gy_event synced = {.kind = GY_EVENT_SYNCED};
+        driver.manager,
+        &(gy_sched_event){.kind = GY_EVENT_BEGIN, .now_ns = gy_now_ns(driver.env)}, &begun));
+    gy_sched_event synced = {.kind = GY_EVENT_SYNCED};
     for (size_t i = 0; i < begun.count; i++) {
         synced.position = GY_MAX(synced.position, begun.items[i].position);
         if (begun.items[i].kind == GY_EFFECT_SPAWN) {

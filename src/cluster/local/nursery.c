@@ -103,10 +103,10 @@ static int live(nursery *here, pid_t parent, const gy_nursery_order *order, cons
         return 1;
     }
     close(here->boards);
-    gy_serving serving = {.socket = files[0],
-                          .threads = role->threads,
-                          .boards = boards + (size_t)order->slot * role->threads,
-                          .ops = here->ops};
+    gy_worker_serving serving = {.socket = files[0],
+                                 .threads = role->threads,
+                                 .boards = boards + (size_t)order->slot * role->threads,
+                                 .ops = here->ops};
     int status = gy_serve(&serving);
     gy_boards_unmap(boards, lines);
     return status;

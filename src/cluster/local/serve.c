@@ -54,7 +54,7 @@ typedef struct runner {
 } runner;
 
 typedef struct server {
-    const gy_serving *serving;
+    const gy_worker_serving *serving;
     struct stat socket; /* as it was: code of users may put something else in its place */
     gy_env *env;
     gy_mutex lock;
@@ -597,7 +597,7 @@ static void free_server(server *here)
     close(here->serving->socket);
 }
 
-int gy_serve(const gy_serving *serving)
+int gy_serve(const gy_worker_serving *serving)
 {
     server here = {.serving = serving, .env = gy_env_real(), .in_room = READ_BYTES};
     gy_mutex_init(&here.lock, QUEUE_RANK);

@@ -11,7 +11,7 @@
 
 typedef struct fixture {
     gy_thread thread;
-    gy_serving serving;
+    gy_worker_serving serving;
     gy_board *boards;
     int boards_file, socket, status;
     _Atomic bool may_go; /* what tasks that wait wait for */
@@ -68,8 +68,8 @@ static void start(fixture *here, gy_worker_ops *ops, uint32_t threads)
     assert_ok(gy_boards_map(here->boards_file, threads, &here->boards));
     *ops = (gy_worker_ops){.run = run, .welcome = welcome, .arg = here};
     here->socket = pair[0];
-    here->serving =
-        (gy_serving){.socket = pair[1], .threads = threads, .boards = here->boards, .ops = ops};
+    here->serving = (gy_worker_serving){
+        .socket = pair[1], .threads = threads, .boards = here->boards, .ops = ops};
     assert_ok(gy_thread_start(&here->thread, "serve", serve, here));
 }
 

@@ -50,7 +50,8 @@ static char **list_environment(char *const *from, char setting[32], int socket)
 
 /* posix_spawn with the child's socket at one number in both, standard input empty, a group of
  * its own (a terminal's signals are for us) and no signal blocked. errno, 0 done. */
-static int spawn(const gy_start *start, int socket, char *const *environment, pid_t *process)
+static int spawn(const gy_worker_start *start, int socket, char *const *environment,
+                 pid_t *process)
 {
     char *const only_name[] = {program_invocation_name, NULL};
     const char *path = start->argv != NULL ? start->argv[0] : "/proc/self/exe";
@@ -87,7 +88,7 @@ static int spawn(const gy_start *start, int socket, char *const *environment, pi
     return error;
 }
 
-gy_status gy_start_self(const gy_start *start, int *socket, pid_t *process)
+gy_status gy_worker_start_self(const gy_worker_start *start, int *socket, pid_t *process)
 {
     char setting[32];
     int pair[2];

@@ -67,8 +67,8 @@ gy_status gy_warden_start(gy_warden *warden)
                                   warden->nursery_count + 1, sizeof(pid_t));
     warden->nurseries = list;
     GY_TRY(status);
-    GY_TRY(gy_start_self(&warden->start, &warden->socket,
-                         &warden->nurseries[warden->nursery_count]));
+    GY_TRY(gy_worker_start_self(&warden->start, &warden->socket,
+                                &warden->nurseries[warden->nursery_count]));
     warden->nursery_count++;
     return send_role(warden);
 }

@@ -11,7 +11,7 @@
 /** Zero, then filled in down to `folder`. @threads one at a time */
 typedef struct gy_warden {
     gy_env *env;
-    gy_start start;
+    gy_worker_start start;
     gy_role role;              /* processes, threads, limits; the warden fills in the rest */
     const gy_sandbox *sandbox; /* walls, as gy_sandbox_settle left them, with the job's folders
                                   in its paths; borrowed; NULL: none */

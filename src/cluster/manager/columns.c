@@ -10,8 +10,8 @@ enum { CHUNK_BYTES = 1 << 20 };
 
 /* ---- Checks ---- */
 
-static gy_status check_task(const gy_manager *manager, const gy_task *task, const char *places,
-                            size_t at)
+static gy_status check_task(const gy_manager *manager, const gy_sched_task *task,
+                            const char *places, size_t at)
 {
     if (task->stage >= manager->options.stage_count) {
         return gy_fail(GY_ARG, "task %zu is of stage %u of %u", at, task->stage,
@@ -123,7 +123,7 @@ static gy_status check(const gy_manager *manager, const gy_growth *growth)
                        manager->edge_count);
     }
     for (uint32_t task = 0; task < growth->task_count; task++) {
-        const gy_task *added = &growth->tasks[task];
+        const gy_sched_task *added = &growth->tasks[task];
         GY_TRY(check_task(manager, added, growth->places != NULL ? growth->places[task] : NULL,
                           (size_t)manager->task_count + task));
         if (added->input_count > growth->edge_count - edge) {
@@ -168,7 +168,7 @@ static gy_status reserve(gy_manager *manager, const gy_growth *growth)
     }
     if (status >= 0) {
         status = gy_reserve("manager.links", &links, &manager->link_capacity, edges,
-                            sizeof(gy_link));
+                            sizeof(gy_sched_edge));
         manager->links = links;
     }
     if (status >= 0) {
@@ -179,7 +179,7 @@ static gy_status reserve(gy_manager *manager, const gy_growth *growth)
     return status;
 }
 
-static void take_task(gy_manager *manager, const gy_task *added, uint32_t task)
+static void take_task(gy_manager *manager, const gy_sched_task *added, uint32_t task)
 {
     task_row *row = &manager->rows[task];
     uint32_t first_edge = row->first_edge;
@@ -224,7 +224,7 @@ gy_status gy_manager_add(gy_manager *manager, const gy_growth *growth)
         for (uint32_t edge = gy_manager_edges_end(manager, task);
              edge-- > manager->rows[task].first_edge;) {
             task_row *from = &manager->rows[manager->edges[edge].from];
-            manager->links[edge] = (gy_link){.reader = task, .next = from->first_reader};
+            manager->links[edge] = (gy_sched_edge){.reader = task, .next = from->first_reader};
             from->first_reader = edge;
             manager->rows[task].missing += !gy_manager_is_there(manager, from);
         }
@@ -253,7 +253,7 @@ gy_key gy_manager_key(const gy_manager *manager, uint32_t task)
 gy_key gy_manager_job_key(const gy_growth *growth)
 {
     uint64_t sums[4] = {0};
-    gy_hash_wide(growth->tasks, growth->task_count * sizeof(gy_task), sums);
+    gy_hash_wide(growth->tasks, growth->task_count * sizeof(gy_sched_task), sums);
     gy_hash_wide(growth->edges, growth->edge_count * sizeof(gy_edge), sums + 2);
     uint64_t sum[2];
     gy_hash_wide(sums, sizeof(sums), sum);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Files of an attempt that is not known any more, unless they are those that stand. */
-static void discard_late(gy_manager *manager, const gy_event *event)
+static void discard_late(gy_manager *manager, const gy_sched_event *event)
 {
     if (event->id.task >= manager->task_count) {
         return;
@@ -90,7 +90,8 @@ static void commit(gy_manager *manager, const gy_attempt *id, gy_key key, gy_key
     gy_manager_look_at_gate(manager, row->stage);
 }
 
-void gy_manager_memoise(gy_manager *manager, uint32_t task, gy_key key, const gy_memo *memo)
+void gy_manager_memoise(gy_manager *manager, uint32_t task, gy_key key,
+                        const gy_sched_memo *memo)
 {
     task_row *row = &manager->rows[task];
     const gy_attempt id = {.task = task, .epoch = memo->epoch, .attempt = memo->attempt};
@@ -143,7 +144,7 @@ static void settle_host(gy_manager *manager, uint32_t task, const run_place *pla
 }
 
 /* All members are done: the run stands. */
-static void finish_run(gy_manager *manager, uint32_t index, const gy_event *event)
+static void finish_run(gy_manager *manager, uint32_t index, const gy_sched_event *event)
 {
     const run over = manager->runs[index];
     const gy_attempt id = {over.task, over.epoch, over.attempt};
@@ -180,7 +181,7 @@ static void finish_run(gy_manager *manager, uint32_t index, const gy_event *even
 }
 
 /* A member of a cohort is done; its words are kept until all are. */
-static void keep_member(gy_manager *manager, run_member *part, const gy_event *event)
+static void keep_member(gy_manager *manager, run_member *part, const gy_sched_event *event)
 {
     part->is_done = true;
     part->content = event->content;
@@ -196,7 +197,7 @@ static void keep_member(gy_manager *manager, run_member *part, const gy_event *e
 }
 
 /* A dead run was done all the same. */
-static void done_late(gy_manager *manager, uint32_t index, const gy_event *event)
+static void done_late(gy_manager *manager, uint32_t index, const gy_sched_event *event)
 {
     const run *late = &manager->runs[index];
     const task_row *row = &manager->rows[late->task];
@@ -205,7 +206,7 @@ static void done_late(gy_manager *manager, uint32_t index, const gy_event *event
     }
 }
 
-void gy_manager_done(gy_manager *manager, const gy_event *event)
+void gy_manager_done(gy_manager *manager, const gy_sched_event *event)
 {
     bool is_heard = gy_manager_heard(manager, event);
     uint32_t index = gy_manager_run_find(manager, &event->id);
@@ -290,7 +291,7 @@ static void lose_input(gy_manager *manager, uint32_t task, uint32_t input, const
     }
 }
 
-static void fail_live(gy_manager *manager, uint32_t index, const gy_event *event)
+static void fail_live(gy_manager *manager, uint32_t index, const gy_sched_event *event)
 {
     uint32_t task = manager->runs[index].task;
     uint32_t inputs = gy_manager_edges_end(manager, task) - manager->rows[task].first_edge;
@@ -313,7 +314,7 @@ static void fail_live(gy_manager *manager, uint32_t index, const gy_event *event
     }
 }
 
-void gy_manager_failed(gy_manager *manager, const gy_event *event)
+void gy_manager_failed(gy_manager *manager, const gy_sched_event *event)
 {
     bool is_heard = gy_manager_heard(manager, event);
     uint32_t index = gy_manager_run_find(manager, &event->id);

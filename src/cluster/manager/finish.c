@@ -54,7 +54,7 @@ void gy_manager_synced(gy_manager *manager, uint64_t position)
     }
 }
 
-void gy_manager_saved(gy_manager *manager, const gy_event *event)
+void gy_manager_saved(gy_manager *manager, const gy_sched_event *event)
 {
     if (manager->phase != PHASE_SAVING) {
         return;
@@ -81,7 +81,7 @@ void gy_manager_saved(gy_manager *manager, const gy_event *event)
     manager->awaited = manager->position;
 }
 
-void gy_manager_published(gy_manager *manager, const gy_event *event)
+void gy_manager_published(gy_manager *manager, const gy_sched_event *event)
 {
     if (manager->phase != PHASE_PUBLISHING) {
         return;

@@ -71,7 +71,7 @@ void gy_manager_release(gy_manager *manager, uint64_t position)
     manager->hold_count = kept;
 }
 
-void gy_manager_grow(gy_manager *manager, const gy_event *event)
+void gy_manager_grow(gy_manager *manager, const gy_sched_event *event)
 {
     static const gy_growth nothing;
     const gy_growth *growth = event->growth != NULL ? event->growth : &nothing;

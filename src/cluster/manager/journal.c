@@ -113,11 +113,12 @@ void gy_manager_write_grown(gy_manager *manager, uint32_t stage, const gy_growth
                                .asked_tasks = manager->stages[stage].asked_tasks,
                                .edge_count = growth->edge_count,
                                .detail_bytes = growth->detail_bytes};
-    write_record(manager, RECORD_GROWN,
-                 (const part[PARTS]){{&body, sizeof(body)},
-                                     {growth->tasks, growth->task_count * sizeof(gy_task)},
-                                     {growth->edges, growth->edge_count * sizeof(gy_edge)},
-                                     {growth->detail, growth->detail_bytes}});
+    write_record(
+        manager, RECORD_GROWN,
+        (const part[PARTS]){{&body, sizeof(body)},
+                            {growth->tasks, growth->task_count * sizeof(gy_sched_task)},
+                            {growth->edges, growth->edge_count * sizeof(gy_edge)},
+                            {growth->detail, growth->detail_bytes}});
 }
 
 void gy_manager_write_host(gy_manager *manager, uint32_t host)

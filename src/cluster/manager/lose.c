@@ -46,7 +46,7 @@ static void raise(gy_manager *manager, uint32_t task, const char *reason)
         bool was_there = gy_manager_is_there(manager, row);
         for (uint32_t edge = row->first_reader; edge != GY_NONE;
              edge = manager->links[edge].next) {
-            gy_link *link = &manager->links[edge];
+            gy_sched_edge *link = &manager->links[edge];
             uint32_t reader = link->reader & ~(uint32_t)GY_STALE;
             manager->rows[reader].missing += was_there; /* else it is counted */
             if (manager->rows[reader].state == TASK_READY) {
@@ -185,7 +185,7 @@ static bool is_time(const gy_manager *manager)
 void gy_manager_lose_host(gy_manager *manager, uint32_t host, const char *reason)
 {
     for (size_t i = 0; i < manager->hosts.rows[host].held_count && is_time(manager); i++) {
-        const gy_held *held = &manager->hosts.rows[host].held[i];
+        const gy_sched_stored *held = &manager->hosts.rows[host].held[i];
         if (gy_manager_holds(manager, host, held) &&
             (gy_manager_is_needed(manager, held->task) || GY_PLANTED(ALL_LOST))) {
             lose_one(manager, held->task, reason);

@@ -10,10 +10,10 @@ static void chain(machine_job *job, gy_promise first)
 {
     static const uint32_t a[] = {0}, b[] = {1}, c[] = {2};
     *job = (machine_job){0};
-    machine_task(job, (gy_task){.promise = (uint8_t)first}, NULL);
-    machine_task(job, (gy_task){.stage = 1, .input_count = 1}, a);
-    machine_task(job, (gy_task){.stage = 1, .input_count = 1}, b);
-    machine_task(job, (gy_task){.stage = 3, .input_count = 1}, c);
+    machine_task(job, (gy_sched_task){.promise = (uint8_t)first}, NULL);
+    machine_task(job, (gy_sched_task){.stage = 1, .input_count = 1}, a);
+    machine_task(job, (gy_sched_task){.stage = 1, .input_count = 1}, b);
+    machine_task(job, (gy_sched_task){.stage = 3, .input_count = 1}, c);
 }
 
 /* The chain at one process, its first two tasks done. */
@@ -58,9 +58,9 @@ static void a_loss_counts_once(void **state)
     static const uint32_t a[] = {0};
     machine_job job = {0};
     machine at;
-    machine_task(&job, (gy_task){.stage = 0}, NULL);
-    machine_task(&job, (gy_task){.stage = 1, .input_count = 1}, a);
-    machine_task(&job, (gy_task){.stage = 1, .input_count = 1}, a);
+    machine_task(&job, (gy_sched_task){.stage = 0}, NULL);
+    machine_task(&job, (gy_sched_task){.stage = 1, .input_count = 1}, a);
+    machine_task(&job, (gy_sched_task){.stage = 1, .input_count = 1}, a);
     machine_new(&at, &job, (gy_manager_options){.process_max = 3});
     machine_begin(&at);
     machine_done(&at, 0, 10);
@@ -84,7 +84,8 @@ static void a_loss_counts_once(void **state)
 
 static void tell_lost(machine *at, uint32_t task, uint32_t epoch)
 {
-    machine_tell(at, (gy_event){.kind = GY_EVENT_LOST, .id = {.task = task, .epoch = epoch}});
+    machine_tell(at,
+                 (gy_sched_event){.kind = GY_EVENT_LOST, .id = {.task = task, .epoch = epoch}});
 }
 
 static void what_nobody_reads_stays_lost(void **state)
@@ -111,11 +112,11 @@ static void half_of_the_readers(gy_promise promise, machine *at)
     static const uint32_t first[] = {0};
     static const uint32_t second[] = {1};
     machine_job job = {0};
-    machine_task(&job, (gy_task){.promise = (uint8_t)promise}, NULL);
+    machine_task(&job, (gy_sched_task){.promise = (uint8_t)promise}, NULL);
     for (int i = 0; i < 4; i++) {
-        machine_task(&job, (gy_task){.stage = 1, .input_count = 1}, first);
+        machine_task(&job, (gy_sched_task){.stage = 1, .input_count = 1}, first);
     }
-    machine_task(&job, (gy_task){.stage = 3, .input_count = 1}, second);
+    machine_task(&job, (gy_sched_task){.stage = 3, .input_count = 1}, second);
     machine_new(at, &job, (gy_manager_options){.process_max = 1});
     machine_begin(at);
     machine_done(at, 0, 10);
@@ -174,7 +175,7 @@ static void a_loss_goes_through_who_waits(void **state)
     machine at;
     static const uint32_t b[] = {1};
     chain(&job, GY_PROMISE_INDETERMINATE);
-    machine_task(&job, (gy_task){.stage = 3, .input_count = 1}, b);
+    machine_task(&job, (gy_sched_task){.stage = 3, .input_count = 1}, b);
     machine_new(&at, &job, (gy_manager_options){.process_max = 1});
     machine_begin(&at);
     machine_done(&at, 0, 10);
@@ -201,13 +202,13 @@ static void a_loss_goes_through_who_waits(void **state)
 static void two_of_three(machine_job *job)
 {
     *job = (machine_job){0};
-    machine_task(job, (gy_task){.width = 2}, NULL);
-    machine_task(job, (gy_task){.stage = 1}, NULL);
+    machine_task(job, (gy_sched_task){.width = 2}, NULL);
+    machine_task(job, (gy_sched_task){.stage = 1}, NULL);
 }
 
-static gy_event member_done(const machine *at, uint32_t member, uint64_t content)
+static gy_sched_event member_done(const machine *at, uint32_t member, uint64_t content)
 {
-    gy_event event = machine_event(at, 0, member);
+    gy_sched_event event = machine_event(at, 0, member);
     event.kind = GY_EVENT_DONE;
     event.content = (gy_key){.low = content};
     event.report = member == 0 ? "zero" : "one";
@@ -223,7 +224,7 @@ static void a_cohort_stands_as_one(void **state)
     two_of_three(&job);
     machine_new(&at, &job, (gy_manager_options){.process_max = 2});
     machine_begin(&at);
-    gy_event first = member_done(&at, 0, 1);
+    gy_sched_event first = member_done(&at, 0, 1);
     machine_tell(&at, first);
     machine_tell(&at, first); /* twice is once */
     assert_int_equal(machine_state(&at, 0), TASK_RUNNING);
@@ -245,14 +246,14 @@ static void a_cohort_falls_as_one(void **state)
     two_of_three(&job);
     machine_new(&at, &job, (gy_manager_options){.process_max = 2});
     machine_begin(&at);
-    gy_event first = member_done(&at, 0, 1);
+    gy_sched_event first = member_done(&at, 0, 1);
     machine_tell(&at, first);
-    machine_tell(&at, (gy_event){.kind = GY_EVENT_PROCESS_DOWN,
-                                 .process = first.process,
-                                 .generation = first.generation});
+    machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_PROCESS_DOWN,
+                                       .process = first.process,
+                                       .generation = first.generation});
     machine_tell(&at, first);
     assert_int_equal(machine_count(&at, GY_EFFECT_DISCARD), 0);
-    gy_event second = machine_event(&at, 0, 1);
+    gy_sched_event second = machine_event(&at, 0, 1);
     second.kind = GY_EVENT_FAILED;
     second.cause = GY_CAUSE_OWN;
     machine_tell(&at, second);
@@ -272,7 +273,7 @@ static void a_member_takes_the_others_with_it(void **state)
     two_of_three(&job);
     machine_new(&at, &job, (gy_manager_options){.process_max = 2});
     machine_begin(&at);
-    gy_event other = machine_event(&at, 0, 1);
+    gy_sched_event other = machine_event(&at, 0, 1);
     machine_fail(&at, 0, GY_CAUSE_OWN, 0);
     assert_int_equal(machine_count(&at, GY_EFFECT_CANCEL), 1);
     assert_int_equal(machine_said(&at, GY_EFFECT_CANCEL, 0)->member, 1);
@@ -293,20 +294,20 @@ static void what_is_remembered_does_not_run(void **state)
     (void)state;
     machine_job job;
     machine first, next;
-    gy_memo memos[4];
+    gy_sched_memo memos[4];
     chain(&job, GY_PROMISE_UNORDERED);
     machine_new(&first, &job, (gy_manager_options){.process_max = 1});
     machine_begin(&first);
     for (uint32_t task = 0; task < 4; task++) {
-        gy_task_state left;
+        gy_sched_task_state left;
         machine_done(&first, task, 10 + task);
         gy_manager_task(first.manager, task, &left);
-        memos[task] = (gy_memo){.key = left.key,
-                                .content = left.content,
-                                .epoch = 3,
-                                .attempt = left.committed.attempt,
-                                .report = left.report,
-                                .report_bytes = left.report_bytes};
+        memos[task] = (gy_sched_memo){.key = left.key,
+                                      .content = left.content,
+                                      .epoch = 3,
+                                      .attempt = left.committed.attempt,
+                                      .report = left.report,
+                                      .report_bytes = left.report_bytes};
     }
     job.tasks[2].key.low = 1234; /* another parameter */
     machine_new(&next, &job, (gy_manager_options){.process_max = 1});
@@ -332,15 +333,15 @@ static void what_is_remembered_does_not_run(void **state)
 static void the_indeterminate_are_not_remembered(void **state)
 {
     (void)state;
-    static const gy_task kinds[] = {{.promise = GY_PROMISE_INDETERMINATE},
-                                    {.flags = GY_TASK_NO_MEMO},
-                                    {.promise = GY_PROMISE_UNORDERED}};
+    static const gy_sched_task kinds[] = {{.promise = GY_PROMISE_INDETERMINATE},
+                                          {.flags = GY_TASK_NO_MEMO},
+                                          {.promise = GY_PROMISE_UNORDERED}};
     for (size_t i = 0; i < GY_COUNT(kinds); i++) {
         machine_job job = {0};
         machine at;
         machine_task(&job, kinds[i], NULL);
         machine_new(&at, &job, (gy_manager_options){.process_max = 1});
-        const gy_memo memo = {.key = gy_manager_key(at.manager, 0), .attempt = 5};
+        const gy_sched_memo memo = {.key = gy_manager_key(at.manager, 0), .attempt = 5};
         assert_ok(gy_manager_remember(at.manager, &memo, 1));
         machine_begin(&at);
         assert_int_equal(machine_state(&at, 0), i == 2 ? TASK_COMMITTED : TASK_RUNNING);

@@ -14,7 +14,7 @@ enum { MACHINE_TASKS = 64, MACHINE_EDGES = 256, MACHINE_STAGES = 4 };
 
 /* A job that is put together task by task. */
 typedef struct machine_job {
-    gy_task tasks[MACHINE_TASKS];
+    gy_sched_task tasks[MACHINE_TASKS];
     gy_edge edges[MACHINE_EDGES];
     gy_growth growth;
 } machine_job;
@@ -31,7 +31,8 @@ static const gy_stage machine_stages[MACHINE_STAGES] = {
     {.name = "map"}, {.name = "reduce"}, {.name = "gate", .is_gate = true}, {.name = "last"}};
 
 /* One more task, which reads output 0 of `inputs` tasks; all that is not said is 1 or 0. */
-static inline uint32_t machine_task(machine_job *job, gy_task task, const uint32_t *inputs)
+static inline uint32_t machine_task(machine_job *job, gy_sched_task task,
+                                    const uint32_t *inputs)
 {
     uint32_t at = job->growth.task_count++;
     job->growth.tasks = job->tasks;
@@ -52,9 +53,9 @@ static inline void machine_fan(machine_job *job, uint32_t n, gy_promise promise)
     uint32_t all[MACHINE_TASKS];
     *job = (machine_job){0};
     for (uint32_t i = 0; i < n; i++) {
-        all[i] = machine_task(job, (gy_task){.promise = (uint8_t)promise}, NULL);
+        all[i] = machine_task(job, (gy_sched_task){.promise = (uint8_t)promise}, NULL);
     }
-    machine_task(job, (gy_task){.stage = 1, .input_count = n}, all);
+    machine_task(job, (gy_sched_task){.stage = 1, .input_count = n}, all);
 }
 
 static inline void machine_new(machine *at, const machine_job *job, gy_manager_options options)
@@ -73,7 +74,7 @@ static inline void machine_free(machine *at)
     assert_int_equal(gy_alloc_live(), 0);
 }
 
-static inline void machine_tell(machine *at, gy_event event)
+static inline void machine_tell(machine *at, gy_sched_event event)
 {
     event.now_ns = at->now_ns;
     assert_ok(gy_manager_step(at->manager, &event, &at->said));
@@ -121,20 +122,20 @@ static inline bool machine_noted(const machine *at, const char *words)
 
 static inline void machine_synced(machine *at)
 {
-    machine_tell(at, (gy_event){.kind = GY_EVENT_SYNCED, .position = at->journal_bytes});
+    machine_tell(at, (gy_sched_event){.kind = GY_EVENT_SYNCED, .position = at->journal_bytes});
 }
 
 static inline void machine_up(machine *at, uint32_t process)
 {
-    machine_tell(at, (gy_event){.kind = GY_EVENT_PROCESS_UP,
-                                .process = process,
-                                .generation = at->manager->slots[process].generation});
+    machine_tell(at, (gy_sched_event){.kind = GY_EVENT_PROCESS_UP,
+                                      .process = process,
+                                      .generation = at->manager->slots[process].generation});
 }
 
 /* BEGIN, synced, all processes that are asked for come up. */
 static inline void machine_begin(machine *at)
 {
-    machine_tell(at, (gy_event){.kind = GY_EVENT_BEGIN});
+    machine_tell(at, (gy_sched_event){.kind = GY_EVENT_BEGIN});
     machine_synced(at);
     for (uint32_t process = 0; process < at->manager->options.process_max; process++) {
         if (at->manager->slots[process].state == SLOT_STARTING) {
@@ -144,7 +145,7 @@ static inline void machine_begin(machine *at)
 }
 
 /* Where member `member` of a task's newest run sits. */
-static inline gy_event machine_event(const machine *at, uint32_t task, uint32_t member)
+static inline gy_sched_event machine_event(const machine *at, uint32_t task, uint32_t member)
 {
     uint32_t run_index = at->manager->rows[task].run;
     assert_true(run_index != GY_NONE);
@@ -152,15 +153,16 @@ static inline gy_event machine_event(const machine *at, uint32_t task, uint32_t 
     uint32_t seat_index = gy_manager_run_seat(at->manager, run_index, member);
     assert_true(seat_index != GY_NONE);
     uint32_t process = at->manager->seats[seat_index].process;
-    return (gy_event){.id = {task, newest->epoch, newest->attempt},
-                      .member = member,
-                      .process = process,
-                      .generation = at->manager->slots[process].generation};
+    return (gy_sched_event){.id = {task, newest->epoch, newest->attempt},
+                            .member = member,
+                            .process = process,
+                            .generation = at->manager->slots[process].generation};
 }
 
-static inline gy_event machine_done_event(const machine *at, uint32_t task, uint64_t content)
+static inline gy_sched_event machine_done_event(const machine *at, uint32_t task,
+                                                uint64_t content)
 {
-    gy_event event = machine_event(at, task, 0);
+    gy_sched_event event = machine_event(at, task, 0);
     event.kind = GY_EVENT_DONE;
     event.content = (gy_key){.low = content};
     event.run_ns = 1000;
@@ -176,7 +178,7 @@ static inline void machine_done(machine *at, uint32_t task, uint64_t content)
 
 static inline void machine_fail(machine *at, uint32_t task, gy_cause cause, uint32_t input)
 {
-    gy_event event = machine_event(at, task, 0);
+    gy_sched_event event = machine_event(at, task, 0);
     event.kind = GY_EVENT_FAILED;
     event.cause = cause;
     event.input = input;

@@ -172,7 +172,7 @@ static void tick(gy_manager *manager)
     }
 }
 
-static void handle(gy_manager *manager, const gy_event *event)
+static void handle(gy_manager *manager, const gy_sched_event *event)
 {
     switch (event->kind) {
     case GY_EVENT_BEGIN:
@@ -271,7 +271,7 @@ static void settle(gy_manager *manager)
     watch(manager);
 }
 
-gy_status gy_manager_step(gy_manager *manager, const gy_event *event, gy_effects *effects)
+gy_status gy_manager_step(gy_manager *manager, const gy_sched_event *event, gy_effects *effects)
 {
     effects->count = 0;
     manager->effects = effects;

@@ -17,7 +17,8 @@
 #include <assert.h>
 
 enum {
-    GY_STALE = 1u << 30,    /* in gy_link.reader: the input was lost under the running reader */
+    GY_STALE =
+        1u << 30, /* in gy_sched_edge.reader: the input was lost under the running reader */
     GY_ATTEMPT_BITS = 20,   /* of an attempt; above them the manager's generation */
     GY_RUNS_MAX = 10000,    /* of a task under one manager, whatever became of them */
     GY_LOSSES_MAX = 1000,   /* of a task's output */
@@ -58,9 +59,9 @@ typedef struct task_keys {
 } task_keys;
 
 /** Of an edge: the task that it leads to, and the next edge from the same task. */
-typedef struct gy_link {
+typedef struct gy_sched_edge {
     uint32_t reader, next;
-} gy_link;
+} gy_sched_edge;
 
 typedef struct run_member {
     uint32_t seat; /* GY_NONE: has ended */
@@ -177,7 +178,7 @@ struct gy_manager {
     task_row *rows; /* one more than tasks: where the edges end */
     task_keys *keys;
     gy_edge *edges;
-    gy_link *links;
+    gy_sched_edge *links;
     size_t row_capacity, key_capacity, edge_capacity, link_capacity;
     uint32_t task_count, edge_count;
     uint32_t committed_count, final_count;
@@ -197,7 +198,7 @@ struct gy_manager {
     size_t run_capacity, run_count, seat_capacity, seat_count, place_capacity;
     uint32_t free_run, free_seat;
     slot *slots;
-    gy_heap heap; /* slots that are up */
+    gy_sched_heap heap; /* slots that are up */
     uint32_t open_count, starting_count, empty_count, closed_count;
     gy_hosts hosts;
     int64_t spawn_ns; /* no empty slot may be used before */
@@ -236,7 +237,7 @@ struct gy_manager {
     int64_t lease_ns;                   /* the longest of a slot; 0: none was told */
 
     /* memo */
-    gy_memo *memos;
+    gy_sched_memo *memos;
     uint32_t *memo_index; /* open addressing: memo + 1 */
     size_t memo_count, memo_capacity, memo_mask;
     uint32_t memo_missed; /* the task at the head whose key is not there */
@@ -331,10 +332,10 @@ void gy_manager_heap_update(gy_manager *manager, uint32_t process);
 /* ---- process.c ---- */
 gy_status gy_manager_slots_new(gy_manager *manager);
 void gy_manager_spawn(gy_manager *manager);
-void gy_manager_up(gy_manager *manager, const gy_event *event);
-void gy_manager_down(gy_manager *manager, const gy_event *event);
+void gy_manager_up(gy_manager *manager, const gy_sched_event *event);
+void gy_manager_down(gy_manager *manager, const gy_sched_event *event);
 /** It lives. false: that process is not there (any more). */
-bool gy_manager_heard(gy_manager *manager, const gy_event *event);
+bool gy_manager_heard(gy_manager *manager, const gy_sched_event *event);
 void gy_manager_kill(gy_manager *manager, uint32_t process, const char *reason);
 /** Nothing starts at this process any more; its seats stay. Nothing when it is not up. */
 void gy_manager_close(gy_manager *manager, uint32_t process);
@@ -347,12 +348,13 @@ void gy_manager_slot_give(gy_manager *manager, uint32_t process, uint32_t host);
 void gy_manager_look_at_processes(gy_manager *manager, bool was_asleep);
 
 /* ---- commit.c ---- */
-void gy_manager_done(gy_manager *manager, const gy_event *event);
-void gy_manager_failed(gy_manager *manager, const gy_event *event);
+void gy_manager_done(gy_manager *manager, const gy_sched_event *event);
+void gy_manager_failed(gy_manager *manager, const gy_sched_event *event);
 /** The run is over without a commit; its task goes again. `is_counted`: its own failure. */
 void gy_manager_run_fail(gy_manager *manager, uint32_t index, bool is_counted,
                          const char *reason);
-void gy_manager_memoise(gy_manager *manager, uint32_t task, gy_key key, const gy_memo *memo);
+void gy_manager_memoise(gy_manager *manager, uint32_t task, gy_key key,
+                        const gy_sched_memo *memo);
 
 /* ---- lose.c ---- */
 /** A committed output is gone. */
@@ -398,19 +400,19 @@ void gy_manager_seal(gy_manager *manager);
 /* ---- grow.c ---- */
 /** Its last task may just have been committed. */
 void gy_manager_look_at_gate(gy_manager *manager, uint32_t stage);
-void gy_manager_grow(gy_manager *manager, const gy_event *event);
+void gy_manager_grow(gy_manager *manager, const gy_sched_event *event);
 /** Take a growth, live or from the journal; live tasks wait until its record is safe. */
 gy_status gy_manager_take_growth(gy_manager *manager, uint32_t stage, const gy_growth *growth);
 void gy_manager_release(gy_manager *manager, uint64_t position);
 
 /* ---- memo.c ---- */
-const gy_memo *gy_manager_recall(const gy_manager *manager, uint32_t task, gy_key key);
+const gy_sched_memo *gy_manager_recall(const gy_manager *manager, uint32_t task, gy_key key);
 void gy_manager_memo_free(gy_manager *manager);
 
 /* ---- finish.c ---- */
 void gy_manager_finish(gy_manager *manager);
 void gy_manager_synced(gy_manager *manager, uint64_t position);
-void gy_manager_saved(gy_manager *manager, const gy_event *event);
-void gy_manager_published(gy_manager *manager, const gy_event *event);
+void gy_manager_saved(gy_manager *manager, const gy_sched_event *event);
+void gy_manager_published(gy_manager *manager, const gy_sched_event *event);
 
 #endif

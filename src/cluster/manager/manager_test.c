@@ -24,13 +24,14 @@ static void a_job_runs_in_order(void **state)
     machine at;
     machine_fan(&job, 3, GY_PROMISE_DETERMINISTIC);
     machine_new(&at, &job, (gy_manager_options){.process_max = 2});
-    machine_tell(&at, (gy_event){.kind = GY_EVENT_BEGIN});
+    machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_BEGIN});
     assert_int_equal(machine_count(&at, GY_EFFECT_SPAWN), 2);
     assert_int_equal(machine_count(&at, GY_EFFECT_SYNC), 1);
     machine_up(&at, 0);
     machine_up(&at, 1);
     assert_int_equal(machine_count(&at, GY_EFFECT_START), 0); /* not before it is synced */
-    machine_tell(&at, (gy_event){.kind = GY_EVENT_SYNCED, .position = at.journal_bytes - 1});
+    machine_tell(&at,
+                 (gy_sched_event){.kind = GY_EVENT_SYNCED, .position = at.journal_bytes - 1});
     assert_int_equal(machine_count(&at, GY_EFFECT_START), 0);
     machine_synced(&at);
     assert_int_equal(machine_count(&at, GY_EFFECT_START), 2);
@@ -73,22 +74,23 @@ static void an_output_is_published_last(void **state)
     (void)state;
     machine_job job = {0};
     machine at;
-    machine_task(&job, (gy_task){.flags = GY_TASK_FINAL}, NULL);
+    machine_task(&job, (gy_sched_task){.flags = GY_TASK_FINAL}, NULL);
     machine_new(&at, &job, (gy_manager_options){0});
     machine_begin(&at);
     machine_done(&at, 0, 1);
     assert_int_equal(machine_count(&at, GY_EFFECT_SAVE), 1);
     assert_int_equal(machine_count(&at, GY_EFFECT_PUBLISH), 0);
-    machine_tell(&at, (gy_event){.kind = GY_EVENT_OUTPUT_SAFE, .cause = GY_CAUSE_LOST_INPUT});
+    machine_tell(&at,
+                 (gy_sched_event){.kind = GY_EVENT_OUTPUT_SAFE, .cause = GY_CAUSE_LOST_INPUT});
     assert_int_equal(machine_state(&at, 0), TASK_READY + 1); /* runs again, then SAVE again */
     machine_done(&at, 0, 1);
     assert_int_equal(machine_count(&at, GY_EFFECT_SAVE), 1);
-    machine_tell(&at, (gy_event){.kind = GY_EVENT_OUTPUT_SAFE});
+    machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_OUTPUT_SAFE});
     assert_int_equal(machine_count(&at, GY_EFFECT_SYNC), 1);
     assert_int_equal(machine_count(&at, GY_EFFECT_PUBLISH), 0);
     machine_synced(&at);
     assert_int_equal(machine_count(&at, GY_EFFECT_PUBLISH), 1);
-    machine_tell(&at, (gy_event){.kind = GY_EVENT_PUBLISHED});
+    machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_PUBLISHED});
     machine_synced(&at);
     assert_int_equal(machine_said(&at, GY_EFFECT_END, 0)->status, GY_OK);
     machine_free(&at);
@@ -102,11 +104,11 @@ static void what_was_saved_may_be_gone(void **state)
     machine_job job = {0};
     machine first, next;
     size_t used = 0;
-    machine_task(&job, (gy_task){.flags = GY_TASK_FINAL}, NULL);
+    machine_task(&job, (gy_sched_task){.flags = GY_TASK_FINAL}, NULL);
     machine_new(&first, &job, (gy_manager_options){0});
     machine_begin(&first);
     machine_done(&first, 0, 1);
-    machine_tell(&first, (gy_event){.kind = GY_EVENT_OUTPUT_SAFE});
+    machine_tell(&first, (gy_sched_event){.kind = GY_EVENT_OUTPUT_SAFE});
     machine_synced(&first);
     assert_int_equal(machine_count(&first, GY_EFFECT_PUBLISH), 1);
     machine_new(&next, &job, (gy_manager_options){0});
@@ -115,14 +117,15 @@ static void what_was_saved_may_be_gone(void **state)
     next.journal_bytes = used;
     machine_begin(&next);
     assert_int_equal(machine_count(&next, GY_EFFECT_PUBLISH), 1);
-    machine_tell(&next, (gy_event){.kind = GY_EVENT_PUBLISHED, .cause = GY_CAUSE_LOST_INPUT});
+    machine_tell(&next,
+                 (gy_sched_event){.kind = GY_EVENT_PUBLISHED, .cause = GY_CAUSE_LOST_INPUT});
     assert_int_equal(machine_count(&next, GY_EFFECT_SAVE), 1);
-    machine_tell(&next, (gy_event){.kind = GY_EVENT_OUTPUT_SAFE});
+    machine_tell(&next, (gy_sched_event){.kind = GY_EVENT_OUTPUT_SAFE});
     machine_synced(&next);
     assert_int_equal(machine_count(&next, GY_EFFECT_PUBLISH), 1);
-    machine_tell(&next, (gy_event){.kind = GY_EVENT_PUBLISHED,
-                                   .cause = GY_CAUSE_LOST_INPUT,
-                                   .reason = "gone again"}); /* not without end */
+    machine_tell(&next, (gy_sched_event){.kind = GY_EVENT_PUBLISHED,
+                                         .cause = GY_CAUSE_LOST_INPUT,
+                                         .reason = "gone again"}); /* not without end */
     assert_int_equal(machine_said(&next, GY_EFFECT_END, 0)->status, GY_IO);
     gy_manager_free(next.manager);
     gy_free(next.said.items);
@@ -137,11 +140,11 @@ static void a_second_answer_changes_nothing(void **state)
     machine_fan(&job, 2, GY_PROMISE_DETERMINISTIC);
     machine_new(&at, &job, (gy_manager_options){0});
     machine_begin(&at);
-    gy_event done = machine_done_event(&at, 0, 100);
+    gy_sched_event done = machine_done_event(&at, 0, 100);
     machine_tell(&at, done);
     machine_tell(&at, done); /* the files that stand stay */
     assert_int_equal(at.said.count, 0);
-    gy_event other = done;
+    gy_sched_event other = done;
     other.id.attempt++;
     machine_tell(&at, other); /* others go */
     assert_int_equal(at.said.count, 1);
@@ -174,17 +177,17 @@ static void six_failures_end_the_job(void **state)
     assert_int_equal(end->status, GY_STATE);
     assert_non_null(strstr(end->reason, "task 0 of stage 'map' failed 6 times"));
     assert_non_null(strstr(end->reason, "as the test wants it"));
-    machine_tell(&at, (gy_event){.kind = GY_EVENT_TIMER}); /* nothing follows */
+    machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_TIMER}); /* nothing follows */
     assert_int_equal(at.said.count, 0);
     machine_free(&at);
 }
 
 static void down(machine *at, uint32_t process, const char *reason)
 {
-    machine_tell(at, (gy_event){.kind = GY_EVENT_PROCESS_DOWN,
-                                .process = process,
-                                .generation = at->manager->slots[process].generation,
-                                .reason = reason});
+    machine_tell(at, (gy_sched_event){.kind = GY_EVENT_PROCESS_DOWN,
+                                      .process = process,
+                                      .generation = at->manager->slots[process].generation,
+                                      .reason = reason});
 }
 
 /* Ten in flight: the oldest is to blame, and each runs alone the next time. */
@@ -194,7 +197,7 @@ static void a_death_counts_for_what_ran(void **state)
     machine_job job = {0};
     machine at;
     for (int i = 0; i < 20; i++) {
-        machine_task(&job, (gy_task){.stage = 0}, NULL);
+        machine_task(&job, (gy_sched_task){.stage = 0}, NULL);
     }
     machine_new(&at, &job, (gy_manager_options){.process_max = 1, .depth_max = 10});
     machine_begin(&at);
@@ -225,13 +228,13 @@ static void silence_is_a_death_that_does_not_count(void **state)
     machine_fan(&job, 2, GY_PROMISE_DETERMINISTIC);
     machine_new(&at, &job, (gy_manager_options){.silence_ns = 1000000000});
     machine_begin(&at);
-    gy_event zombie = machine_done_event(&at, 0, 100);
+    gy_sched_event zombie = machine_done_event(&at, 0, 100);
     for (int i = 0; i < 10 && machine_count(&at, GY_EFFECT_KILL) == 0; i++) {
         at.now_ns += 250000000;
-        machine_tell(&at, (gy_event){.kind = GY_EVENT_HEARD,
-                                     .process = 1,
-                                     .generation = at.manager->slots[1].generation});
-        machine_tell(&at, (gy_event){.kind = GY_EVENT_TIMER});
+        machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_HEARD,
+                                           .process = 1,
+                                           .generation = at.manager->slots[1].generation});
+        machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_TIMER});
     }
     assert_int_equal(machine_count(&at, GY_EFFECT_KILL), 1);
     assert_int_equal(machine_said(&at, GY_EFFECT_KILL, 0)->process, 0);
@@ -252,7 +255,7 @@ static void processes_that_never_come_end_the_job(void **state)
     machine at;
     machine_fan(&job, 2, GY_PROMISE_DETERMINISTIC);
     machine_new(&at, &job, (gy_manager_options){0});
-    machine_tell(&at, (gy_event){.kind = GY_EVENT_BEGIN});
+    machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_BEGIN});
     machine_synced(&at);
     int deaths = 0;
     while (machine_count(&at, GY_EFFECT_END) == 0) {
@@ -266,7 +269,7 @@ static void processes_that_never_come_end_the_job(void **state)
         } else {
             assert_true(at.manager->timer_ns < INT64_MAX);
             at.now_ns = at.manager->timer_ns;
-            machine_tell(&at, (gy_event){.kind = GY_EVENT_TIMER});
+            machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_TIMER});
         }
     }
     assert_int_equal(deaths, 14);
@@ -366,7 +369,7 @@ static void a_journal_that_fails_ends_the_job(void **state)
     machine_fan(&job, 3, GY_PROMISE_DETERMINISTIC);
     machine_new(&at, &job, (gy_manager_options){0});
     machine_begin(&at);
-    machine_tell(&at, (gy_event){.kind = GY_EVENT_JOURNAL_FAILED, .reason = "disk full"});
+    machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_JOURNAL_FAILED, .reason = "disk full"});
     assert_int_equal(at.said.count, 1); /* and nothing is appended any more */
     assert_int_equal(machine_said(&at, GY_EFFECT_END, 0)->status, GY_IO);
     assert_string_equal(machine_said(&at, GY_EFFECT_END, 0)->reason,
@@ -379,7 +382,7 @@ static void wrong_graphs_are_refused(void **state)
     (void)state;
     static const uint32_t next[] = {1}, first[] = {0}, self[] = {2};
     static const struct {
-        gy_task a, b;
+        gy_sched_task a, b;
         const uint32_t *a_reads, *b_reads;
         const char *words;
     } wrong[] = {
@@ -404,8 +407,8 @@ static void wrong_graphs_are_refused(void **state)
     }
     machine_job job = {0};
     gy_manager *manager = NULL;
-    machine_task(&job, (gy_task){.stage = 0}, NULL);
-    machine_task(&job, (gy_task){.input_count = 1}, first);
+    machine_task(&job, (gy_sched_task){.stage = 0}, NULL);
+    machine_task(&job, (gy_sched_task){.input_count = 1}, first);
     job.edges[0].output = 1;
     const gy_manager_options options = {
         .stages = machine_stages, .stage_count = MACHINE_STAGES, .process_max = 2};
@@ -428,7 +431,7 @@ static void no_memory_is_an_answer(void **state)
     for (int64_t n = 1; n < 60; n++) {
         gy_manager *manager = NULL;
         gy_effects said = {0};
-        const gy_event events[] = {
+        const gy_sched_event events[] = {
             {.kind = GY_EVENT_BEGIN},
             {.kind = GY_EVENT_SYNCED, .position = UINT64_MAX},
             {.kind = GY_EVENT_PROCESS_UP, .generation = (1u << GY_ATTEMPT_BITS) + 1},
@@ -448,7 +451,7 @@ static void no_memory_is_an_answer(void **state)
             assert_int_equal(status, GY_NOMEM);
             refused++;
         } else {
-            gy_task_state task;
+            gy_sched_task_state task;
             gy_manager_task(manager, 0, &task);
             assert_int_not_equal(task.committed.attempt, 0);
         }

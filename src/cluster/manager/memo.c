@@ -28,15 +28,15 @@ static gy_status index_all(gy_manager *manager)
     return GY_OK;
 }
 
-gy_status gy_manager_remember(gy_manager *manager, const gy_memo *memos, size_t count)
+gy_status gy_manager_remember(gy_manager *manager, const gy_sched_memo *memos, size_t count)
 {
     GY_ASSERT(manager->phase == PHASE_NEW);
     void *all = manager->memos;
     GY_TRY(gy_reserve("manager.memo", &all, &manager->memo_capacity,
-                      manager->memo_count + count, sizeof(gy_memo)));
+                      manager->memo_count + count, sizeof(gy_sched_memo)));
     manager->memos = all;
     for (size_t i = 0; i < count; i++) {
-        gy_memo copy = memos[i];
+        gy_sched_memo copy = memos[i];
         const uint8_t *kept = gy_manager_keep(manager, copy.report, copy.report_bytes);
         if (manager->status < 0) {
             return manager->status;
@@ -47,7 +47,7 @@ gy_status gy_manager_remember(gy_manager *manager, const gy_memo *memos, size_t 
     return index_all(manager);
 }
 
-const gy_memo *gy_manager_recall(const gy_manager *manager, uint32_t task, gy_key key)
+const gy_sched_memo *gy_manager_recall(const gy_manager *manager, uint32_t task, gy_key key)
 {
     const task_row *row = &manager->rows[task];
     bool may_recall = row->promise != GY_PROMISE_INDETERMINATE &&
@@ -56,7 +56,7 @@ const gy_memo *gy_manager_recall(const gy_manager *manager, uint32_t task, gy_ke
                        GY_PLANTED(MEMO_AGAIN)); /* else it was lost: not again */
     for (size_t at = key.low & manager->memo_mask; may_recall && manager->memo_index[at] != 0;
          at = (at + 1) & manager->memo_mask) {
-        const gy_memo *memo = &manager->memos[manager->memo_index[at] - 1];
+        const gy_sched_memo *memo = &manager->memos[manager->memo_index[at] - 1];
         if (memcmp(&memo->key, &key, sizeof(key)) == 0) {
             return memo;
         }

@@ -83,8 +83,8 @@ static void note_place(gy_manager *manager, uint32_t run_index, uint32_t process
 }
 
 /* The heap that a member's process is taken from. */
-static const gy_heap *heap_for(const gy_manager *manager, uint32_t task, uint32_t member,
-                               const gy_heap *from)
+static const gy_sched_heap *heap_for(const gy_manager *manager, uint32_t task, uint32_t member,
+                                     const gy_sched_heap *from)
 {
     if ((manager->rows[task].marks & MARK_SPREAD) == 0) {
         return from;
@@ -96,7 +96,7 @@ static const gy_heap *heap_for(const gy_manager *manager, uint32_t task, uint32_
 
 /* All members on the least loaded processes of the heap, which have room; those of a spread
  * task on its hosts. */
-static void start(gy_manager *manager, uint32_t task, gy_key key, const gy_heap *from)
+static void start(gy_manager *manager, uint32_t task, gy_key key, const gy_sched_heap *from)
 {
     if (!may_run_again(manager, task)) {
         return;
@@ -154,7 +154,7 @@ void gy_manager_note_wait(gy_manager *manager, uint32_t task, const char *reason
 static bool start_next(gy_manager *manager, uint32_t head)
 {
     uint32_t task = head;
-    gy_heap *from = &manager->heap;
+    gy_sched_heap *from = &manager->heap;
     bool again = false;
     if (manager->options.host_max > 0) {
         task = gy_manager_pick(manager, head, &from, &again);
@@ -182,7 +182,7 @@ static bool start_next(gy_manager *manager, uint32_t head)
 /* Those that can be in few places only, before others take these. */
 static void start_pinned(gy_manager *manager)
 {
-    gy_heap *from = NULL;
+    gy_sched_heap *from = NULL;
     uint32_t task = GY_NONE;
     if (manager->hosts.pinned_entries == 0) {
         return;
@@ -205,7 +205,7 @@ void gy_manager_place(gy_manager *manager)
         }
         if (manager->memo_count > 0 && manager->memo_missed != task) {
             gy_key key = gy_manager_key(manager, task);
-            const gy_memo *memo = gy_manager_recall(manager, task, key);
+            const gy_sched_memo *memo = gy_manager_recall(manager, task, key);
             manager->memo_missed = memo == NULL ? task : GY_NONE;
             if (memo != NULL) {
                 gy_manager_pop(manager);
@@ -238,7 +238,7 @@ static bool is_at(const gy_manager *manager, uint32_t task, uint32_t process)
 }
 
 /* Members of a copy there: on one host, on processes with room where the task is not. */
-static bool find_places(const gy_manager *manager, uint32_t task, const gy_heap *heap,
+static bool find_places(const gy_manager *manager, uint32_t task, const gy_sched_heap *heap,
                         uint32_t *places)
 {
     uint32_t width = manager->rows[task].width, found = 0;

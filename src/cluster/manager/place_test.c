@@ -5,7 +5,7 @@
  */
 #include "cluster/manager/machine_test.h"
 
-static void many(machine_job *job, int count, gy_task task)
+static void many(machine_job *job, int count, gy_sched_task task)
 {
     *job = (machine_job){0};
     for (int i = 0; i < count; i++) {
@@ -15,7 +15,7 @@ static void many(machine_job *job, int count, gy_task task)
 
 static void finish(machine *at, uint32_t task, int64_t run_ns)
 {
-    gy_event event = machine_done_event(at, task, task);
+    gy_sched_event event = machine_done_event(at, task, task);
     event.run_ns = run_ns;
     at->now_ns += run_ns;
     machine_tell(at, event);
@@ -25,11 +25,12 @@ static void pass_ms(machine *at, int64_t ms)
 {
     at->now_ns += ms * 1000000;
     for (uint32_t process = 0; process < at->manager->options.process_max; process++) {
-        machine_tell(at, (gy_event){.kind = GY_EVENT_HEARD,
-                                    .process = process,
-                                    .generation = at->manager->slots[process].generation});
+        machine_tell(at,
+                     (gy_sched_event){.kind = GY_EVENT_HEARD,
+                                      .process = process,
+                                      .generation = at->manager->slots[process].generation});
     }
-    machine_tell(at, (gy_event){.kind = GY_EVENT_TIMER});
+    machine_tell(at, (gy_sched_event){.kind = GY_EVENT_TIMER});
 }
 
 static void short_tasks_are_sent_ahead(void **state)
@@ -37,7 +38,7 @@ static void short_tasks_are_sent_ahead(void **state)
     (void)state;
     machine_job job;
     machine at;
-    many(&job, 60, (gy_task){.stage = 0});
+    many(&job, 60, (gy_sched_task){.stage = 0});
     machine_new(&at, &job, (gy_manager_options){.process_max = 2, .depth_max = 8});
     machine_begin(&at);
     assert_int_equal(at.manager->slots[0].load + at.manager->slots[1].load, 2);
@@ -54,7 +55,7 @@ static void long_tasks_wait_for_nobody(void **state)
     (void)state;
     machine_job job;
     machine at;
-    many(&job, 20, (gy_task){.stage = 0});
+    many(&job, 20, (gy_sched_task){.stage = 0});
     machine_new(&at, &job, (gy_manager_options){.process_max = 2});
     machine_begin(&at);
     for (uint32_t task = 0; task < 15; task++) {
@@ -70,7 +71,7 @@ static void nothing_stays_behind_a_long_one(void **state)
     (void)state;
     machine_job job;
     machine at;
-    many(&job, 26, (gy_task){.stage = 0});
+    many(&job, 26, (gy_sched_task){.stage = 0});
     machine_new(&at, &job, (gy_manager_options){.process_max = 2, .depth_max = 5});
     machine_begin(&at);
     uint32_t task = 0;
@@ -101,9 +102,9 @@ static void nothing_stays_behind_while_a_slot_is_empty(void **state)
     machine_job job;
     machine at;
     const uint32_t first[] = {0};
-    many(&job, 1, (gy_task){.stage = 0});
-    machine_task(&job, (gy_task){.stage = 0, .input_count = 1}, first);
-    machine_task(&job, (gy_task){.stage = 0, .input_count = 1}, first);
+    many(&job, 1, (gy_sched_task){.stage = 0});
+    machine_task(&job, (gy_sched_task){.stage = 0, .input_count = 1}, first);
+    machine_task(&job, (gy_sched_task){.stage = 0, .input_count = 1}, first);
     machine_new(&at, &job, (gy_manager_options){.process_max = 2, .depth_max = 5});
     machine_begin(&at);
     finish(&at, 0, 1000);
@@ -127,10 +128,10 @@ static void a_cohort_is_not_starved(void **state)
     (void)state;
     machine_job job;
     machine at;
-    many(&job, 3, (gy_task){.stage = 0});
-    machine_task(&job, (gy_task){.stage = 1, .width = 3}, NULL);
+    many(&job, 3, (gy_sched_task){.stage = 0});
+    machine_task(&job, (gy_sched_task){.stage = 1, .width = 3}, NULL);
     for (int i = 0; i < 20; i++) {
-        machine_task(&job, (gy_task){.stage = 0}, NULL);
+        machine_task(&job, (gy_sched_task){.stage = 0}, NULL);
     }
     machine_new(&at, &job, (gy_manager_options){.process_max = 3});
     machine_begin(&at);
@@ -156,12 +157,12 @@ static void processes_come_as_there_is_work(void **state)
     static const uint32_t first[] = {0};
     machine_job job = {0};
     machine at;
-    machine_task(&job, (gy_task){.stage = 0}, NULL);
+    machine_task(&job, (gy_sched_task){.stage = 0}, NULL);
     for (int i = 0; i < 10; i++) {
-        machine_task(&job, (gy_task){.stage = 1, .input_count = 1}, first);
+        machine_task(&job, (gy_sched_task){.stage = 1, .input_count = 1}, first);
     }
     machine_new(&at, &job, (gy_manager_options){.process_max = 8});
-    machine_tell(&at, (gy_event){.kind = GY_EVENT_BEGIN});
+    machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_BEGIN});
     assert_int_equal(machine_count(&at, GY_EFFECT_SPAWN), 1);
     machine_synced(&at);
     machine_up(&at, 0);
@@ -181,7 +182,7 @@ static void begin_anew(const machine *at)
 /* Twenty tasks on three processes; the one that runs longest is on process 0. */
 static uint32_t leave_one(machine *at, machine_job *job, int count, int64_t run_ns)
 {
-    many(job, count, (gy_task){.stage = 0});
+    many(job, count, (gy_sched_task){.stage = 0});
     machine_new(at, job, (gy_manager_options){.process_max = 3});
     machine_begin(at);
     uint32_t slow = at->manager->runs[at->manager->seats[at->manager->slots[0].first].run].task;
@@ -189,7 +190,7 @@ static uint32_t leave_one(machine *at, machine_job *job, int count, int64_t run_
         has_more = false;
         for (uint32_t task = 0; task < (uint32_t)count; task++) {
             if (task != slow && machine_state(at, task) == TASK_RUNNING) {
-                machine_tell(at, (gy_event){.kind = GY_EVENT_HEARD});
+                machine_tell(at, (gy_sched_event){.kind = GY_EVENT_HEARD});
                 begin_anew(at); /* not late when half of the others are done */
                 finish(at, task, run_ns);
                 has_more = true;
@@ -216,7 +217,7 @@ static void a_late_run_is_copied_once(void **state)
         assert_int_not_equal(machine_said(&at, GY_EFFECT_START, 0)->process, 0);
         pass_ms(&at, 2000);
         assert_int_equal(machine_count(&at, GY_EFFECT_START), 0);
-        gy_event first = machine_event(&at, slow, 0); /* the copy, the newest */
+        gy_sched_event first = machine_event(&at, slow, 0); /* the copy, the newest */
         first.kind = GY_EVENT_DONE;
         machine_tell(&at, first);
         assert_int_equal(machine_count(&at, GY_EFFECT_CANCEL), 1);
@@ -253,8 +254,8 @@ static void bytes_excuse(void **state)
     machine_job job = {0};
     machine at;
     for (int i = 0; i < 20; i++) {
-        machine_task(&job, (gy_task){.input_bytes = i == 0 ? 100000000 : 1000000 * (i + 1)},
-                     NULL);
+        machine_task(
+            &job, (gy_sched_task){.input_bytes = i == 0 ? 100000000 : 1000000 * (i + 1)}, NULL);
     }
     machine_new(&at, &job, (gy_manager_options){.process_max = 2});
     machine_begin(&at);
@@ -281,7 +282,8 @@ static void a_line_below_nothing(void **state)
         gy_run_state slow = {.late_ns = 0};
         gy_stage_state counted;
         for (int64_t i = 0; i < 20; i++) {
-            machine_task(&job, (gy_task){.input_bytes = i == 0 ? 0 : 1000000 * (i + 10)}, NULL);
+            machine_task(&job, (gy_sched_task){.input_bytes = i == 0 ? 0 : 1000000 * (i + 10)},
+                         NULL);
         }
         machine_new(&at, &job,
                     (gy_manager_options){.process_max = 2,
@@ -308,8 +310,8 @@ static void a_gate_grows_once(void **state)
 {
     (void)state;
     static const gy_edge edges[] = {{.from = 0}, {.from = 2}};
-    const gy_task added[] = {{.key = {1, 1}, .stage = 3, .width = 1, .output_count = 1},
-                             {.key = {1, 2}, .stage = 3, .width = 1, .input_count = 2}};
+    const gy_sched_task added[] = {{.key = {1, 1}, .stage = 3, .width = 1, .output_count = 1},
+                                   {.key = {1, 2}, .stage = 3, .width = 1, .input_count = 2}};
     const gy_growth growth = {.tasks = added,
                               .task_count = 2,
                               .edges = edges,
@@ -318,8 +320,8 @@ static void a_gate_grows_once(void **state)
                               .detail_bytes = 4};
     machine_job job = {0};
     machine at, next;
-    machine_task(&job, (gy_task){.stage = 2}, NULL);
-    machine_task(&job, (gy_task){.stage = 2}, NULL);
+    machine_task(&job, (gy_sched_task){.stage = 2}, NULL);
+    machine_task(&job, (gy_sched_task){.stage = 2}, NULL);
     machine_new(&at, &job, (gy_manager_options){.process_max = 2});
     machine_begin(&at);
     machine_done(&at, 0, 10);
@@ -327,7 +329,7 @@ static void a_gate_grows_once(void **state)
     machine_done(&at, 1, 11);
     assert_int_equal(machine_said(&at, GY_EFFECT_GROW, 0)->stage, 2);
     assert_int_equal(at.manager->phase, PHASE_RUNNING); /* it does not end meanwhile */
-    machine_tell(&at, (gy_event){.kind = GY_EVENT_GROWN, .stage = 2, .growth = &growth});
+    machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_GROWN, .stage = 2, .growth = &growth});
     assert_int_equal(machine_count(&at, GY_EFFECT_SYNC), 1);
     assert_int_equal(machine_count(&at, GY_EFFECT_START), 0);
     machine_synced(&at);
@@ -359,21 +361,21 @@ static void wrong_growths_end_the_job(void **state)
 {
     (void)state;
     static const gy_edge edges[] = {{.from = 9}};
-    const gy_task added[] = {{.stage = 3, .width = 1, .input_count = 1}};
+    const gy_sched_task added[] = {{.stage = 3, .width = 1, .input_count = 1}};
     const gy_growth growth = {.tasks = added, .task_count = 1, .edges = edges, .edge_count = 1};
     static const char *const words[] = {"task 1 reads task 9 of 2", "keys are gone"};
     for (int i = 0; i < 2; i++) {
         machine_job job = {0};
         machine at;
-        machine_task(&job, (gy_task){.stage = 2}, NULL);
+        machine_task(&job, (gy_sched_task){.stage = 2}, NULL);
         machine_new(&at, &job, (gy_manager_options){.process_max = 1});
         machine_begin(&at);
         machine_done(&at, 0, 10);
-        machine_tell(&at, (gy_event){.kind = GY_EVENT_GROWN,
-                                     .stage = 2,
-                                     .growth = &growth,
-                                     .cause = i == 0 ? GY_CAUSE_NONE : GY_CAUSE_OWN,
-                                     .reason = "keys are gone"});
+        machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_GROWN,
+                                           .stage = 2,
+                                           .growth = &growth,
+                                           .cause = i == 0 ? GY_CAUSE_NONE : GY_CAUSE_OWN,
+                                           .reason = "keys are gone"});
         const gy_effect *end = machine_said(&at, GY_EFFECT_END, 0);
         assert_non_null(end);
         assert_non_null(strstr(end->reason, words[i]));
@@ -391,7 +393,7 @@ static void nothing_goes_to_a_process_that_is_gone(void **state)
     machine_fan(&job, 1, GY_PROMISE_DETERMINISTIC);
     machine_new(&at, &job, (gy_manager_options){.process_max = 1});
     machine_begin(&at);
-    gy_event event = machine_event(&at, 0, 0);
+    gy_sched_event event = machine_event(&at, 0, 0);
     event.kind = GY_EVENT_FAILED;
     event.cause = GY_CAUSE_OWN;
     event.is_gone = true;

@@ -111,7 +111,7 @@ void gy_manager_spawn(gy_manager *manager)
     }
 }
 
-bool gy_manager_heard(gy_manager *manager, const gy_event *event)
+bool gy_manager_heard(gy_manager *manager, const gy_sched_event *event)
 {
     if (event->process >= manager->options.process_max) {
         return false;
@@ -125,7 +125,7 @@ bool gy_manager_heard(gy_manager *manager, const gy_event *event)
     return is_there;
 }
 
-void gy_manager_up(gy_manager *manager, const gy_event *event)
+void gy_manager_up(gy_manager *manager, const gy_sched_event *event)
 {
     if (event->process >= manager->options.process_max) {
         return;
@@ -259,7 +259,7 @@ static void count_failed_start(gy_manager *manager, uint32_t process, const char
     }
 }
 
-void gy_manager_down(gy_manager *manager, const gy_event *event)
+void gy_manager_down(gy_manager *manager, const gy_sched_event *event)
 {
     if (event->process >= manager->options.process_max) {
         return;

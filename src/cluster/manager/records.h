@@ -74,7 +74,8 @@ typedef struct record_end {
 static_assert(sizeof(record_head) == 16 && sizeof(record_begin) == 32 &&
                   sizeof(record_commit) == 48 && sizeof(record_raise) == 8 &&
                   sizeof(record_grown) == 32 && sizeof(record_host) == 24 &&
-                  sizeof(record_end) == 8 && sizeof(gy_task) == 48 && sizeof(gy_edge) == 8,
+                  sizeof(record_end) == 8 && sizeof(gy_sched_task) == 48 &&
+                  sizeof(gy_edge) == 8,
               "records have no holes");
 
 #endif

@@ -101,11 +101,11 @@ static gy_status take_grown(gy_manager *manager, reader *from)
     record_grown body;
     if (!take(from, &body, sizeof(body)) || body.stage >= manager->options.stage_count ||
         body.edge_count > from->left || body.detail_bytes > from->left ||
-        from->left != body.task_count * sizeof(gy_task) + body.edge_count * sizeof(gy_edge) +
-                          body.detail_bytes) {
+        from->left != body.task_count * sizeof(gy_sched_task) +
+                          body.edge_count * sizeof(gy_edge) + body.detail_bytes) {
         return misfit("a growth of another size");
     }
-    size_t tasks = body.task_count * sizeof(gy_task);
+    size_t tasks = body.task_count * sizeof(gy_sched_task);
     size_t edges = body.edge_count * sizeof(gy_edge);
     uint8_t *copy = gy_alloc("manager.grown", tasks + edges + 1);
     if (copy == NULL) {

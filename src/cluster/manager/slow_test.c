@@ -48,13 +48,14 @@ static void take(machine *at, worker *workers, const speeds *of, int *cancelled)
 
 static void answer(machine *at, const worker *who, uint32_t process)
 {
-    machine_tell(at, (gy_event){.kind = who->is_cancelled ? GY_EVENT_FAILED : GY_EVENT_DONE,
-                                .cause = who->is_cancelled ? GY_CAUSE_CANCELLED : GY_CAUSE_NONE,
-                                .id = who->start.id,
-                                .process = process,
-                                .generation = who->start.generation,
-                                .content = {.low = who->start.id.task},
-                                .run_ns = task_ns});
+    machine_tell(
+        at, (gy_sched_event){.kind = who->is_cancelled ? GY_EVENT_FAILED : GY_EVENT_DONE,
+                             .cause = who->is_cancelled ? GY_CAUSE_CANCELLED : GY_CAUSE_NONE,
+                             .id = who->start.id,
+                             .process = process,
+                             .generation = who->start.generation,
+                             .content = {.low = who->start.id.task},
+                             .run_ns = task_ns});
 }
 
 /* Runs that take longer than all healthy ones are told, the longest first. */
@@ -80,14 +81,14 @@ static void run_job(const speeds *of, int64_t copy_floor_ns, result *out)
     uint32_t count = 0;
     *out = (result){0};
     for (int i = 0; i < TASKS; i++) {
-        machine_task(&job, (gy_task){.stage = 0}, NULL);
+        machine_task(&job, (gy_sched_task){.stage = 0}, NULL);
     }
     while (count < MOST && of->slowness[count] != 0) {
         count++;
     }
     machine_new(&at, &job,
                 (gy_manager_options){.process_max = count, .copy_floor_ns = copy_floor_ns});
-    machine_tell(&at, (gy_event){.kind = GY_EVENT_BEGIN});
+    machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_BEGIN});
     machine_synced(&at);
     take(&at, workers, of, &out->cancelled);
     for (uint32_t process = 0; process < count; process++) {
@@ -99,9 +100,10 @@ static void run_job(const speeds *of, int64_t copy_floor_ns, result *out)
         at.now_ns += step_ns;
         assert_true(at.now_ns - begun_ns < 100 * task_ns);
         for (uint32_t process = 0; process < count; process++) {
-            machine_tell(&at, (gy_event){.kind = GY_EVENT_HEARD,
-                                         .process = process,
-                                         .generation = at.manager->slots[process].generation});
+            machine_tell(&at,
+                         (gy_sched_event){.kind = GY_EVENT_HEARD,
+                                          .process = process,
+                                          .generation = at.manager->slots[process].generation});
             take(&at, workers, of, &out->cancelled);
             const worker over = workers[process];
             if (over.done_ns > 0 && over.done_ns <= at.now_ns) {
@@ -112,7 +114,7 @@ static void run_job(const speeds *of, int64_t copy_floor_ns, result *out)
         }
         look_for_slow(&at, out);
         if (at.manager->timer_ns <= at.now_ns) {
-            machine_tell(&at, (gy_event){.kind = GY_EVENT_TIMER});
+            machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_TIMER});
             take(&at, workers, of, &out->cancelled);
         }
     }
@@ -211,13 +213,13 @@ static void end_members(machine *at, members *all)
         }
         const gy_effect over = all->start[process];
         all->done_ns[process] = 0;
-        machine_tell(at, (gy_event){.kind = GY_EVENT_DONE,
-                                    .id = over.id,
-                                    .member = over.member,
-                                    .process = process,
-                                    .generation = over.generation,
-                                    .content = {.low = over.id.task},
-                                    .run_ns = task_ns});
+        machine_tell(at, (gy_sched_event){.kind = GY_EVENT_DONE,
+                                          .id = over.id,
+                                          .member = over.member,
+                                          .process = process,
+                                          .generation = over.generation,
+                                          .content = {.low = over.id.task},
+                                          .run_ns = task_ns});
         take_members(at, all);
     }
 }
@@ -234,10 +236,10 @@ static void a_slow_cohort_is_seen_and_copied(void **state)
     uint32_t seen = 0;
     all = (members){0};
     for (int i = 0; i < COHORTS; i++) {
-        machine_task(&job, (gy_task){.stage = 0, .width = 2}, NULL);
+        machine_task(&job, (gy_sched_task){.stage = 0, .width = 2}, NULL);
     }
     machine_new(&at, &job, (gy_manager_options){.process_max = WORKERS});
-    machine_tell(&at, (gy_event){.kind = GY_EVENT_BEGIN});
+    machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_BEGIN});
     machine_synced(&at);
     for (uint32_t process = 0; process < WORKERS; process++) {
         machine_up(&at, process);
@@ -246,14 +248,15 @@ static void a_slow_cohort_is_seen_and_copied(void **state)
     for (int i = 0; i < 4000 && at.manager->phase == PHASE_RUNNING; i++) {
         at.now_ns += step_ns;
         for (uint32_t process = 0; process < WORKERS; process++) {
-            machine_tell(&at, (gy_event){.kind = GY_EVENT_HEARD,
-                                         .process = process,
-                                         .generation = at.manager->slots[process].generation});
+            machine_tell(&at,
+                         (gy_sched_event){.kind = GY_EVENT_HEARD,
+                                          .process = process,
+                                          .generation = at.manager->slots[process].generation});
             take_members(&at, &all);
         }
         end_members(&at, &all);
         seen += gy_manager_slow(at.manager, at.now_ns, 2 * task_ns, &slow, 1);
-        machine_tell(&at, (gy_event){.kind = GY_EVENT_TIMER});
+        machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_TIMER});
         take_members(&at, &all);
         gy_manager_stage(at.manager, 0, &stage);
     }

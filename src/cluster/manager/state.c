@@ -5,15 +5,15 @@
 
 #include <string.h>
 
-void gy_manager_task(const gy_manager *manager, uint32_t task, gy_task_state *state)
+void gy_manager_task(const gy_manager *manager, uint32_t task, gy_sched_task_state *state)
 {
     GY_ASSERT(task < manager->task_count);
     const task_row *row = &manager->rows[task];
-    *state = (gy_task_state){.committed = {task, row->epoch, row->committed},
-                             .key = manager->keys[task].key,
-                             .content = manager->keys[task].content,
-                             .stage = row->stage,
-                             .host = GY_NONE};
+    *state = (gy_sched_task_state){.committed = {task, row->epoch, row->committed},
+                                   .key = manager->keys[task].key,
+                                   .content = manager->keys[task].content,
+                                   .stage = row->stage,
+                                   .host = GY_NONE};
     if (row->state == TASK_COMMITTED && row->host != GY_HOST_NOWHERE) {
         state->host = row->host;
     }
@@ -137,7 +137,7 @@ static size_t host_bytes(const gy_manager *manager)
                    (hosts->place_of.capacity + hosts->place_items.capacity) * sizeof(uint32_t) +
                    hosts->name_capacity * sizeof(gy_host_name);
     for (size_t i = 0; i < hosts->count; i++) {
-        bytes += hosts->rows[i].held_capacity * sizeof(gy_held);
+        bytes += hosts->rows[i].held_capacity * sizeof(gy_sched_stored);
     }
     return bytes;
 }
@@ -146,11 +146,12 @@ size_t gy_manager_bytes(const gy_manager *manager)
 {
     return sizeof(*manager) + host_bytes(manager) + manager->row_capacity * sizeof(task_row) +
            manager->key_capacity * sizeof(task_keys) +
-           manager->edge_capacity * sizeof(gy_edge) + manager->link_capacity * sizeof(gy_link) +
-           manager->chunk_bytes + manager->scratch_capacity + manager->journal_capacity +
+           manager->edge_capacity * sizeof(gy_edge) +
+           manager->link_capacity * sizeof(gy_sched_edge) + manager->chunk_bytes +
+           manager->scratch_capacity + manager->journal_capacity +
            (manager->urgent.capacity + manager->ready.capacity) * sizeof(uint32_t) +
            manager->run_capacity * sizeof(run) + manager->seat_capacity * sizeof(seat) +
-           manager->memo_capacity * sizeof(gy_memo) +
+           manager->memo_capacity * sizeof(gy_sched_memo) +
            (manager->memo_count > 0 ? (manager->memo_mask + 1) * sizeof(uint32_t) : 0) +
            manager->options.process_max * (sizeof(slot) + sizeof(uint32_t));
 }

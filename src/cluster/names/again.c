@@ -98,7 +98,7 @@ void gy_names_keep_nothing(gy_names *names, uint32_t job)
 {
     for (uint32_t i = 0; i < names->daemon_count; i++) {
         if (names->daemons[i].id != 0 && names->daemons[i].is_up) {
-            gy_order *order = gy_names_order(names, i, GY_ORDER_FORGET, ++names->order);
+            gy_control_order *order = gy_names_order(names, i, GY_ORDER_FORGET, ++names->order);
             order->job = names->jobs[job].key;
             order->epoch = names->jobs[job].facts.epoch;
         }

@@ -56,7 +56,7 @@ static void a_job_goes_on_after_its_end(void **state)
             daemon_says(&at, 1, 4, at.order_count);
             pass(&at, 600 * ms);
         }
-        const gy_order *last = &at.orders[at.order_count - 1];
+        const gy_control_order *last = &at.orders[at.order_count - 1];
         assert_int_equal(last->kind, GY_ORDER_MANAGER);
         assert_true(last->is_resumed);
         assert_int_equal(last->epoch, 2 + 2 * is_restarted);
@@ -242,7 +242,7 @@ static void forget_it(bench *at, gy_status status, bool is_killed)
     (void)forget(at, 1);
     assert_false(look(at).is_ended);
     assert_int_equal(look(at).epoch, 2);
-    const gy_order *last = &at->orders[at->order_count - 1];
+    const gy_control_order *last = &at->orders[at->order_count - 1];
     assert_int_equal(last->kind, GY_ORDER_MANAGER);
     assert_true(last->is_forgotten);
     assert_int_equal(forget(at, 1), GY_OK); /* who did not hear the answer */

@@ -148,14 +148,15 @@ uint32_t gy_names_missing(const gy_names *names, uint32_t job)
     return missing;
 }
 
-gy_order *gy_names_order(gy_names *names, uint32_t daemon, gy_order_kind kind, uint64_t number)
+gy_control_order *gy_names_order(gy_names *names, uint32_t daemon, gy_control_order_kind kind,
+                                 uint64_t number)
 {
     gy_names_effect *effect = gy_names_emit(names, GY_NAMES_ORDER);
-    effect->order = (gy_order){.kind = kind,
-                               .daemon = names->daemons[daemon].id,
-                               .incarnation = names->daemons[daemon].incarnation,
-                               .term = names->term,
-                               .number = number};
+    effect->order = (gy_control_order){.kind = kind,
+                                       .daemon = names->daemons[daemon].id,
+                                       .incarnation = names->daemons[daemon].incarnation,
+                                       .term = names->term,
+                                       .number = number};
     effect->address = names->daemons[daemon].address;
     return &effect->order;
 }

@@ -91,7 +91,7 @@ static void changed(gy_names *names, uint32_t lease)
 static void send_offer(gy_names *names, uint32_t lease)
 {
     lease_row *row = &names->leases[lease];
-    gy_order *order = gy_names_order(names, row->daemon, GY_ORDER_LEASE, row->offered);
+    gy_control_order *order = gy_names_order(names, row->daemon, GY_ORDER_LEASE, row->offered);
     order->lease = row->id;
     order->count = row->lot;
     order->job = names->jobs[row->job].key;

@@ -82,7 +82,7 @@ static void say_why_none(gy_names *names, uint32_t job)
 static void send_start(gy_names *names, uint32_t job)
 {
     job_row *row = &names->jobs[job];
-    gy_order *order = gy_names_order(names, row->host, GY_ORDER_MANAGER, row->order);
+    gy_control_order *order = gy_names_order(names, row->host, GY_ORDER_MANAGER, row->order);
     order->job = row->key;
     order->epoch = row->facts.epoch;
     order->is_resumed = row->facts.is_resumed;

@@ -252,7 +252,8 @@ bool gy_names_suits(const gy_names *names, uint32_t daemon, uint32_t job);
 /** Bits of its `must`: no daemon of that name could run things of this job, were it free. */
 uint32_t gy_names_missing(const gy_names *names, uint32_t job);
 /** A number for an order to it. */
-gy_order *gy_names_order(gy_names *names, uint32_t daemon, gy_order_kind kind, uint64_t number);
+gy_control_order *gy_names_order(gy_names *names, uint32_t daemon, gy_control_order_kind kind,
+                                 uint64_t number);
 
 /* ---- leases.c ---- */
 /** Slots of one daemon, lent by one order; it takes all or none. */

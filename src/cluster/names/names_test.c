@@ -54,7 +54,7 @@ static void each_manager_has_an_epoch_of_its_own(void **state)
         daemon_says(&at, 3 - first, 4, 0);
     }
     assert_int_equal(count_orders(&at, GY_ORDER_MANAGER), 2);
-    const gy_order *second = &at.orders[at.order_count - 1];
+    const gy_control_order *second = &at.orders[at.order_count - 1];
     assert_int_equal(second->kind, GY_ORDER_MANAGER);
     assert_int_equal(second->epoch, 2);
     assert_true(second->daemon != first);
@@ -464,7 +464,7 @@ static void managers_of_a_daemon_are_bounded(void **state)
     tell(&at, (gy_names_event){.kind = GY_NAMES_JOB_END,
                                .key = at.orders[0].job,
                                .epoch = at.orders[0].epoch});
-    at.orders[0] = (gy_order){0}; /* its daemon has it no more */
+    at.orders[0] = (gy_control_order){0}; /* its daemon has it no more */
     daemon_says(&at, 1, 4, 0);
     daemon_says(&at, 2, 4, 0);
     pass(&at, 1000 * ms);

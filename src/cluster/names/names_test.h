@@ -29,7 +29,7 @@ typedef struct bench {
     gy_status store_status; /* what the next stores give */
     bool is_held_back;      /* stores are not answered */
     uint64_t sequence;
-    gy_order orders[CELLS]; /* since the last clear */
+    gy_control_order orders[CELLS]; /* since the last clear */
     size_t order_count;
     bool are_gone;   /* the managers that daemons tell of, */
     uint32_t signal; /* by this one */
@@ -149,7 +149,7 @@ static inline void daemon_says(bench *at, uint64_t id, uint32_t slots, size_t mi
                              .leases = leases,
                              .managers = managers};
     for (size_t i = 0; i + missed < at->order_count; i++) {
-        const gy_order *order = &at->orders[i];
+        const gy_control_order *order = &at->orders[i];
         if (order->daemon != id) {
             continue;
         }
@@ -209,7 +209,7 @@ static inline uint32_t held_by(const bench *at, uint64_t key)
     return 0;
 }
 
-static inline size_t count_orders(const bench *at, gy_order_kind kind)
+static inline size_t count_orders(const bench *at, gy_control_order_kind kind)
 {
     size_t count = 0;
     for (size_t i = 0; i < at->order_count; i++) {

@@ -161,7 +161,7 @@ static void a_gang_for_a_copy_takes_what_is_free_elsewhere(void **state)
     }
     assert_int_equal(held_by(&at, 2), 6);
     for (size_t i = 0; i < at.order_count; i++) { /* it gives back what it has at the second */
-        const gy_order order = at.orders[i];
+        const gy_control_order order = at.orders[i];
         for (uint32_t k = 0;
              order.kind == GY_ORDER_LEASE && order.daemon == 2 && k < order.count; k++) {
             manager_says(&at, 2, 1, 0, no_gang);
@@ -173,7 +173,7 @@ static void a_gang_for_a_copy_takes_what_is_free_elsewhere(void **state)
     }
     daemon_says(&at, 1, 4, 0);
     daemon_says(&at, 2, 4, 0);
-    const gy_order *last = &at.orders[at.order_count - 1];
+    const gy_control_order *last = &at.orders[at.order_count - 1];
     assert_int_equal(last->kind, GY_ORDER_LEASE);
     assert_true(last->daemon == 2 && last->count == 3 && last->gang == 1);
     finish(&at);

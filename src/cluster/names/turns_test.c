@@ -22,7 +22,7 @@ typedef struct lender {
 static void obey(lender *all, bench *at)
 {
     for (size_t i = 0; i < at->order_count; i++) {
-        const gy_order *order = &at->orders[i];
+        const gy_control_order *order = &at->orders[i];
         if (order->number <= all->order && order->term == all->term) {
             continue;
         }

@@ -29,7 +29,7 @@ static size_t lent_by(const bench *at, uint64_t daemon)
 static void give_back(bench *at)
 {
     for (size_t i = 0; i < at->order_count; i++) {
-        const gy_order *order = &at->orders[i];
+        const gy_control_order *order = &at->orders[i];
         for (uint32_t k = 0; order->kind == GY_ORDER_LEASE && k < order->count; k++) {
             tell(at, (gy_names_event){.kind = GY_NAMES_GIVE_BACK,
                                       .key = {5, 1},

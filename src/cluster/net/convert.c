@@ -236,7 +236,7 @@ gy_status gy_net_read_state(const Gy__Cluster__DaemonState *message, gy_arena *a
 
 /* ---- Orders ---- */
 
-gy_status gy_net_write_order(const gy_order *order, gy_arena *arena,
+gy_status gy_net_write_order(const gy_control_order *order, gy_arena *arena,
                              Gy__Cluster__Order *message)
 {
     gy__cluster__order__init(message);
@@ -257,12 +257,12 @@ gy_status gy_net_write_order(const gy_order *order, gy_arena *arena,
     return message->job != NULL ? GY_OK : GY_NOMEM;
 }
 
-gy_status gy_net_read_order(const Gy__Cluster__Order *message, gy_order *order)
+gy_status gy_net_read_order(const Gy__Cluster__Order *message, gy_control_order *order)
 {
     if (message->kind > (uint32_t)GY_ORDER_FORGET) {
         return gy_fail(GY_FORMAT, "an order of kind %u", message->kind);
     }
-    const gy_order_kind kind = (gy_order_kind)message->kind;
+    const gy_control_order_kind kind = (gy_control_order_kind)message->kind;
     if (kind != GY_ORDER_END_LEASE) {
         GY_TRY(gy_net_check_job(message->job, message->epoch));
     }
@@ -275,20 +275,20 @@ gy_status gy_net_read_order(const Gy__Cluster__Order *message, gy_order *order)
         return gy_fail(GY_FORMAT, "an order to lend %u slots for %lld ns", message->count,
                        (long long)message->length_ns);
     }
-    *order = (gy_order){.kind = kind,
-                        .epoch = message->epoch,
-                        .gang = message->gang,
-                        .count = message->count,
-                        .daemon = message->daemon,
-                        .incarnation = message->incarnation,
-                        .term = message->term,
-                        .number = message->number,
-                        .lease = message->lease,
-                        .job = gy_net_key(message->job),
-                        .length_ns = message->length_ns,
-                        .is_resumed = message->is_resumed,
-                        .is_forgotten = message->is_forgotten,
-                        .slots_max = message->slots_max};
+    *order = (gy_control_order){.kind = kind,
+                                .epoch = message->epoch,
+                                .gang = message->gang,
+                                .count = message->count,
+                                .daemon = message->daemon,
+                                .incarnation = message->incarnation,
+                                .term = message->term,
+                                .number = message->number,
+                                .lease = message->lease,
+                                .job = gy_net_key(message->job),
+                                .length_ns = message->length_ns,
+                                .is_resumed = message->is_resumed,
+                                .is_forgotten = message->is_forgotten,
+                                .slots_max = message->slots_max};
     return GY_OK;
 }
 

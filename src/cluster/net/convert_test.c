@@ -117,19 +117,19 @@ static void state_once(void)
 static void order_once(void)
 {
     gy_arena arena = {0};
-    gy_order out, in = {.kind = (gy_order_kind)below(4),
-                        .epoch = number(),
-                        .gang = (uint32_t)below(9),
-                        .count = 1 + (uint32_t)below(GY_CONTROL_SLOTS_MAX),
-                        .daemon = key().low,
-                        .incarnation = key().low,
-                        .term = gy_random_u64(&chance),
-                        .number = gy_random_u64(&chance),
-                        .lease = 1 + below(UINT64_MAX - GY_CONTROL_SLOTS_MAX - 1),
-                        .job = key(),
-                        .length_ns = 1 + (int64_t)below(INT64_MAX),
-                        .is_resumed = below(2) != 0,
-                        .is_forgotten = below(2) != 0};
+    gy_control_order out, in = {.kind = (gy_control_order_kind)below(4),
+                                .epoch = number(),
+                                .gang = (uint32_t)below(9),
+                                .count = 1 + (uint32_t)below(GY_CONTROL_SLOTS_MAX),
+                                .daemon = key().low,
+                                .incarnation = key().low,
+                                .term = gy_random_u64(&chance),
+                                .number = gy_random_u64(&chance),
+                                .lease = 1 + below(UINT64_MAX - GY_CONTROL_SLOTS_MAX - 1),
+                                .job = key(),
+                                .length_ns = 1 + (int64_t)below(INT64_MAX),
+                                .is_resumed = below(2) != 0,
+                                .is_forgotten = below(2) != 0};
     Gy__Cluster__Order message;
     assert_ok(gy_net_write_order(&in, &arena, &message));
     ProtobufCMessage *came = carried(&message.base);
@@ -299,7 +299,7 @@ static void wrong_orders_wishes_and_grants_are_refused(void **state)
     gy_arena arena = {0};
     Gy__Cluster__Key job = {.base = PROTOBUF_C_MESSAGE_INIT(&gy__cluster__key__descriptor),
                             .low = 1};
-    gy_order order;
+    gy_control_order order;
     for (uint32_t wrong = 0; wrong < 8; wrong++) {
         Gy__Cluster__Order message = GY__CLUSTER__ORDER__INIT;
         message.kind = wrong == 1 ? 4 : 0;

@@ -91,7 +91,7 @@ uint64_t gy_net_platform(void);
 
 GY_MUST_CHECK gy_status gy_net_write_state(const gy_daemon_state *state, gy_arena *arena,
                                            Gy__Cluster__DaemonState *message);
-GY_MUST_CHECK gy_status gy_net_write_order(const gy_order *order, gy_arena *arena,
+GY_MUST_CHECK gy_status gy_net_write_order(const gy_control_order *order, gy_arena *arena,
                                            Gy__Cluster__Order *message);
 GY_MUST_CHECK gy_status gy_net_write_wishes(const gy_manager_wishes *wishes, gy_arena *arena,
                                             Gy__Cluster__Wishes *message);
@@ -103,7 +103,8 @@ GY_MUST_CHECK gy_status gy_net_write_grants(const gy_grant *grants, size_t count
 
 GY_MUST_CHECK gy_status gy_net_read_state(const Gy__Cluster__DaemonState *message,
                                           gy_arena *arena, gy_daemon_state *state);
-GY_MUST_CHECK gy_status gy_net_read_order(const Gy__Cluster__Order *message, gy_order *order);
+GY_MUST_CHECK gy_status gy_net_read_order(const Gy__Cluster__Order *message,
+                                          gy_control_order *order);
 GY_MUST_CHECK gy_status gy_net_read_wishes(const Gy__Cluster__Wishes *message,
                                            gy_manager_wishes *wishes);
 GY_MUST_CHECK gy_status gy_net_read_grants(const Gy__Cluster__Grants *message, gy_arena *arena,

@@ -325,7 +325,7 @@ static void deliver(gy_driver *driver, remote_start *start)
     free_start(start);
 }
 
-static void fail_start(gy_driver *driver, remote_start *start, gy_event *event)
+static void fail_start(gy_driver *driver, remote_start *start, gy_sched_event *event)
 {
     event->kind = GY_EVENT_FAILED;
     event->process = start->slot;
@@ -364,9 +364,9 @@ static void lose_need(gy_driver *driver, uint32_t row, gy_status status, const c
                          status != GY_TIMEOUT && status != GY_AGAIN;
     end_need(driver, row, false);
     start->left--;
-    gy_event event = {.cause = is_lost ? GY_CAUSE_LOST_INPUT : GY_CAUSE_CANCELLED,
-                      .input = input,
-                      .reason = why};
+    gy_sched_event event = {.cause = is_lost ? GY_CAUSE_LOST_INPUT : GY_CAUSE_CANCELLED,
+                            .input = input,
+                            .reason = why};
     fail_start(driver, start, &event);
     if (status == GY_LIMIT && !driver->has_ended) { /* its disk is full: work goes elsewhere */
         gy_tenant_seats_close(&remote->tenant, to, why, TENANT_BACK);

@@ -11,7 +11,7 @@ static void numbers_that_the_journal_lacks_stay_free(void **state)
     (void)state;
     machine_job job = {0};
     machine at;
-    (void)machine_task(&job, (gy_task){.stage = 0}, NULL);
+    (void)machine_task(&job, (gy_sched_task){.stage = 0}, NULL);
     machine_new(&at, &job, (gy_manager_options){.host_max = 4});
     machine_begin(&at);
     hosts_up(&at, 1);

@@ -138,7 +138,7 @@ static void dial_own(gy_remote *remote)
     }
 }
 
-static void step(void *arg, gy_event *event)
+static void step(void *arg, gy_sched_event *event)
 {
     gy_driver_step(arg, event);
 }

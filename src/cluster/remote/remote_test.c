@@ -29,7 +29,7 @@ static gy_status encode(void *arg, const gy_manager *manager, const gy_effect *s
     uint64_t names[PRODUCERS];
     assert_non_null(place);
     for (uint32_t i = 0; i < count; i++) {
-        gy_task_state state;
+        gy_sched_task_state state;
         gy_manager_task(manager, edges[i].from, &state);
         assert_int_not_equal(state.host, GY_NONE);
         if (state.host != place->host) {
@@ -59,7 +59,7 @@ static gy_status welcome(void *arg, const char *folder, gy_text *message)
     return message->status;
 }
 
-static int64_t held(void *arg, const gy_manager *manager, const gy_event *done)
+static int64_t held(void *arg, const gy_manager *manager, const gy_sched_event *done)
 {
     (void)arg;
     (void)manager;
@@ -72,7 +72,8 @@ static void committed(void *arg, const gy_effect *effect)
     job->committed[effect->id.task]++;
 }
 
-static gy_cause failed(void *arg, const gy_manager *manager, gy_event *event, const void *board)
+static gy_cause failed(void *arg, const gy_manager *manager, gy_sched_event *event,
+                       const void *board)
 {
     remote_job *job = arg;
     (void)manager;
@@ -120,17 +121,17 @@ static void over(void *arg)
 static gy_manager *make_manager(uint32_t width, bool is_exact)
 {
     static const gy_stage stages[] = {{.name = "work"}, {.name = "read"}};
-    gy_task tasks[TASKS];
+    gy_sched_task tasks[TASKS];
     gy_edge edges[READERS * PRODUCERS];
     for (uint32_t i = 0; i < TASKS; i++) {
-        tasks[i] = (gy_task){.key = {i, 1},
-                             .stage = i >= PRODUCERS,
-                             .width = (uint16_t)(i == 0 && width > 0 ? width : 1),
-                             .output_count = 1,
-                             .flags = i >= PRODUCERS ? GY_TASK_FINAL
-                                      : is_exact     ? GY_TASK_EXACT
-                                                     : 0,
-                             .input_count = i >= PRODUCERS ? PRODUCERS : 0};
+        tasks[i] = (gy_sched_task){.key = {i, 1},
+                                   .stage = i >= PRODUCERS,
+                                   .width = (uint16_t)(i == 0 && width > 0 ? width : 1),
+                                   .output_count = 1,
+                                   .flags = i >= PRODUCERS ? GY_TASK_FINAL
+                                            : is_exact     ? GY_TASK_EXACT
+                                                           : 0,
+                                   .input_count = i >= PRODUCERS ? PRODUCERS : 0};
         for (uint32_t k = 0; i >= PRODUCERS && k < PRODUCERS; k++) {
             edges[(i - PRODUCERS) * PRODUCERS + k] = (gy_edge){.from = k};
         }

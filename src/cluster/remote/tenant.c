@@ -160,7 +160,7 @@ void gy_tenant_host_lost(gy_tenant *tenant, uint32_t number, const char *reason)
     if (is_told && !GY_TENANT_PLANTED(LOST_UNTOLD)) {
         tenant->ops->step(
             tenant->arg,
-            &(gy_event){.kind = GY_EVENT_HOST_LOST, .host = number, .reason = why});
+            &(gy_sched_event){.kind = GY_EVENT_HOST_LOST, .host = number, .reason = why});
     }
     tenant->ops->begin_anew(tenant->arg, number);
 }
@@ -172,11 +172,12 @@ static void open_slot(gy_tenant *tenant, uint32_t slot)
     tenant_seat *seat = &tenant->seats[slot];
     seat->is_open = true;
     tenant->open_count++;
-    tenant->ops->step(tenant->arg, &(gy_event){.kind = GY_EVENT_SLOT_OPEN,
-                                               .process = slot,
-                                               .host = seat->host,
-                                               .lease_ns = tenant->lease_ns,
-                                               .is_last = tenant->hosts[seat->host].is_last});
+    tenant->ops->step(tenant->arg,
+                      &(gy_sched_event){.kind = GY_EVENT_SLOT_OPEN,
+                                        .process = slot,
+                                        .host = seat->host,
+                                        .lease_ns = tenant->lease_ns,
+                                        .is_last = tenant->hosts[seat->host].is_last});
 }
 
 static void host_is_here(gy_tenant *tenant, uint32_t number)
@@ -186,11 +187,12 @@ static void host_is_here(gy_tenant *tenant, uint32_t number)
     host->is_expected = false;
     if (!host->is_up) {
         host->is_up = true;
-        tenant->ops->step(tenant->arg, &(gy_event){.kind = GY_EVENT_HOST_UP,
-                                                   .host = number,
-                                                   .host_id = {host->daemon, host->incarnation},
-                                                   .address = host->address,
-                                                   .name = host->name});
+        tenant->ops->step(tenant->arg,
+                          &(gy_sched_event){.kind = GY_EVENT_HOST_UP,
+                                            .host = number,
+                                            .host_id = {host->daemon, host->incarnation},
+                                            .address = host->address,
+                                            .name = host->name});
     }
     for (uint32_t i = 0; i < tenant->slot_count && !tenant->ops->has_ended(tenant->arg); i++) {
         const tenant_seat *seat = &tenant->seats[i];
@@ -332,15 +334,15 @@ void gy_tenant_seat_close(gy_tenant *tenant, uint32_t slot, const char *reason, 
     }
     tenant->open_count--;
     if (generation != 0 && (flags & TENANT_IS_DOWN) != 0) {
-        tenant->ops->step(tenant->arg, &(gy_event){.kind = GY_EVENT_PROCESS_DOWN,
-                                                   .cause = GY_CAUSE_CANCELLED,
-                                                   .process = slot,
-                                                   .generation = generation,
-                                                   .reason = reason});
+        tenant->ops->step(tenant->arg, &(gy_sched_event){.kind = GY_EVENT_PROCESS_DOWN,
+                                                         .cause = GY_CAUSE_CANCELLED,
+                                                         .process = slot,
+                                                         .generation = generation,
+                                                         .reason = reason});
     }
     tenant->ops->step(
         tenant->arg,
-        &(gy_event){.kind = GY_EVENT_SLOT_CLOSE, .process = slot, .reason = reason});
+        &(gy_sched_event){.kind = GY_EVENT_SLOT_CLOSE, .process = slot, .reason = reason});
 }
 
 void gy_tenant_seats_close(gy_tenant *tenant, uint32_t host, const char *reason, int flags)

@@ -76,8 +76,8 @@ typedef struct tenant_avoid {
 } tenant_avoid;
 
 typedef struct gy_tenant_ops {
-    void (*step)(void *arg, gy_event *event);  /* the machine; now_ns is filled in there */
-    void (*fail)(void *arg, gy_status status); /* the job is over with this failure */
+    void (*step)(void *arg, gy_sched_event *event); /* the machine; now_ns is filled in there */
+    void (*fail)(void *arg, gy_status status);      /* the job is over with this failure */
     bool (*has_ended)(const void *arg);
     uint32_t (*process)(const void *arg, uint32_t slot); /* its generation; 0: none */
     void (*forget)(void *arg, uint32_t slot); /* the slot's process is gone, with its words */

@@ -22,7 +22,7 @@ typedef struct flat {
     gy_manager_wishes wishes;
 } flat;
 
-static void step(void *arg, gy_event *event)
+static void step(void *arg, gy_sched_event *event)
 {
     flat *at = arg;
     uint64_t position = 0;
@@ -47,7 +47,7 @@ static void step(void *arg, gy_event *event)
         }
     }
     if (position > 0) {
-        step(at, &(gy_event){.kind = GY_EVENT_SYNCED, .position = position});
+        step(at, &(gy_sched_event){.kind = GY_EVENT_SYNCED, .position = position});
     }
 }
 
@@ -137,7 +137,7 @@ static void flat_begin_with(flat *at, uint32_t slots, const flat *before, const 
                              .slot_count = slots};
     assert_ok(gy_tenant_open(&at->tenant));
     assert_ok(gy_tenant_begin(&at->tenant));
-    step(at, &(gy_event){.kind = GY_EVENT_BEGIN});
+    step(at, &(gy_sched_event){.kind = GY_EVENT_BEGIN});
 }
 
 /* With three slots. */
@@ -149,7 +149,7 @@ static void flat_begin(flat *at, const flat *before, const gy_growth *job)
 /* A job of one cohort. */
 static void flat_new(flat *at, const flat *before)
 {
-    static const gy_task task = {.key = {1, 1}, .width = 3, .output_count = 1};
+    static const gy_sched_task task = {.key = {1, 1}, .width = 3, .output_count = 1};
     flat_begin(at, before, &(gy_growth){.tasks = &task, .task_count = 1});
 }
 
@@ -169,9 +169,9 @@ static void answers(flat *at, uint32_t host)
 
 static void comes_up(flat *at, uint32_t slot)
 {
-    step(at, &(gy_event){.kind = GY_EVENT_PROCESS_UP,
-                         .process = slot,
-                         .generation = at->generations[slot]});
+    step(at, &(gy_sched_event){.kind = GY_EVENT_PROCESS_UP,
+                               .process = slot,
+                               .generation = at->generations[slot]});
 }
 
 static void a_number_that_no_journal_has_is_left_out(void **state)
@@ -266,10 +266,10 @@ static void idle_slots_where_copies_may_not_go_go_back(void **state)
     (void)state;
     static flat at;
     static const int64_t second_ns = 1000000000;
-    gy_task tasks[3];
+    gy_sched_task tasks[3];
     gy_grant grants[3];
     for (uint32_t i = 0; i < 3; i++) {
-        tasks[i] = (gy_task){.key = {1, i}, .width = 1, .output_count = 1};
+        tasks[i] = (gy_sched_task){.key = {1, i}, .width = 1, .output_count = 1};
         grants[i] = (gy_grant){.lease = i + 1,
                                .daemon = i < 2 ? 2 : 3,
                                .incarnation = 7,
@@ -285,16 +285,16 @@ static void idle_slots_where_copies_may_not_go_go_back(void **state)
     }
     for (uint32_t slot = 1; slot < 3; slot++) { /* all but the first task are done */
         at.tenant.seats[slot].running = 0;
-        step(&at, &(gy_event){.kind = GY_EVENT_DONE,
-                              .id = at.started[slot],
-                              .process = slot,
-                              .generation = at.generations[slot],
-                              .run_ns = second_ns / 2});
+        step(&at, &(gy_sched_event){.kind = GY_EVENT_DONE,
+                                    .id = at.started[slot],
+                                    .process = slot,
+                                    .generation = at.generations[slot],
+                                    .run_ns = second_ns / 2});
     }
     grants[2].state = GY_GRANT_GONE; /* another job's share */
     gy_tenant_take_grants(&at.tenant, 1, 2, grants + 2, 1);
     at.now_ns += 2 * second_ns; /* late after three halves of one */
-    step(&at, &(gy_event){.kind = GY_EVENT_TIMER});
+    step(&at, &(gy_sched_event){.kind = GY_EVENT_TIMER});
     assert_int_equal(gy_manager_wanted(at.manager), 2);
     assert_int_equal(at.tenant.open_count, 2); /* as many, but one of no use */
     gy_tenant_give_idle(&at.tenant, at.now_ns);
@@ -338,7 +338,7 @@ static void the_last_resort_is_taken(void **state)
 
 static uint32_t lost, last_lost;
 
-static void count_lost(void *arg, gy_event *event)
+static void count_lost(void *arg, gy_sched_event *event)
 {
     (void)arg;
     if (event->kind == GY_EVENT_HOST_LOST) {
@@ -396,12 +396,12 @@ static void cohort_done(flat *at, uint32_t first)
 {
     for (uint32_t member = 0; member < 2; member++) {
         at->tenant.seats[first + member].running = 0;
-        step(at, &(gy_event){.kind = GY_EVENT_DONE,
-                             .id = at->started[first],
-                             .member = member,
-                             .process = first + member,
-                             .generation = at->generations[first + member],
-                             .run_ns = 500000000});
+        step(at, &(gy_sched_event){.kind = GY_EVENT_DONE,
+                                   .id = at->started[first],
+                                   .member = member,
+                                   .process = first + member,
+                                   .generation = at->generations[first + member],
+                                   .run_ns = 500000000});
     }
 }
 
@@ -411,10 +411,10 @@ static void slots_together_for_a_copy_are_wished_elsewhere(void **state)
     (void)state;
     static flat at;
     static const int64_t second_ns = 1000000000;
-    gy_task tasks[3];
+    gy_sched_task tasks[3];
     gy_grant grants[4];
     for (uint32_t i = 0; i < 3; i++) {
-        tasks[i] = (gy_task){.key = {1, i}, .width = 2, .output_count = 1};
+        tasks[i] = (gy_sched_task){.key = {1, i}, .width = 2, .output_count = 1};
     }
     for (uint32_t i = 0; i < 4; i++) {
         grants[i] = (gy_grant){.lease = i + 1,
@@ -439,7 +439,7 @@ static void slots_together_for_a_copy_are_wished_elsewhere(void **state)
     }
     gy_tenant_take_grants(&at.tenant, 1, 2, grants + 2, 2);
     at.now_ns += 2 * second_ns;
-    step(&at, &(gy_event){.kind = GY_EVENT_TIMER});
+    step(&at, &(gy_sched_event){.kind = GY_EVENT_TIMER});
     gy_tenant_wish(&at.tenant, 2 * second_ns);
     assert_int_equal(at.wishes.gang_count, 1);
     assert_true(at.wishes.gangs[0].width == 2 && at.wishes.gangs[0].is_one_host);
@@ -456,7 +456,7 @@ static void slots_together_for_a_copy_are_wished_elsewhere(void **state)
     assert_int_equal(at.tenant.open_count, 4);
     comes_up(&at, 2);
     comes_up(&at, 3);
-    step(&at, &(gy_event){.kind = GY_EVENT_TIMER});
+    step(&at, &(gy_sched_event){.kind = GY_EVENT_TIMER});
     assert_true(at.started[2].task == at.started[0].task &&
                 at.started[2].attempt != at.started[0].attempt);
     gy_tenant_wish(&at.tenant, 6 * second_ns);

@@ -36,7 +36,7 @@ static gy_status look_at_edges(gy_driver *driver, uint32_t stages)
     for (uint32_t task = 0; task < tasks; task++) {
         const gy_edge *edges = NULL;
         uint32_t count = 0;
-        gy_task_state to, from;
+        gy_sched_task_state to, from;
         gy_manager_task(driver->manager, task, &to);
         gy_manager_inputs(driver->manager, task, &edges, &count);
         for (uint32_t i = 0; i < count && to.stage < stages; i++) {

@@ -41,7 +41,7 @@ void gy_tenant_where_hear(gy_tenant *tenant, uint64_t sequence, uint32_t missing
     } else if (tenant->missed_ns == 0) {
         tenant->missed_ns = now_ns;
     } else if (now_ns - tenant->missed_ns >= MISSED_TIMES * tenant->dead_ns) {
-        gy_task_state state;
+        gy_sched_task_state state;
         gy_manager_task(tenant->manager, task, &state);
         tenant->ops->fail(
             tenant->arg,

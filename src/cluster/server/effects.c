@@ -162,8 +162,8 @@ static void on_over(gy_server *server, const gy_names_effect *effect)
 
 static void on_store(gy_server *server, const gy_names_effect *effect)
 {
-    gy_status status = gy_table_store(server->table, effect->key, effect->version, effect->data,
-                                      effect->size_bytes);
+    gy_status status = gy_persist_table_store(server->table, effect->key, effect->version,
+                                              effect->data, effect->size_bytes);
     if (status == GY_OK) {
         server->storing++;
         return;

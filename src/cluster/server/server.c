@@ -149,7 +149,7 @@ static void elected(void *arg, bool is_it, uint64_t number)
 static void make_machine(gy_server *server)
 {
     gy_status status = gy_names_new(&server->names_options, &server->names);
-    status = status == GY_OK ? gy_table_load(server->table, load, server) : status;
+    status = status == GY_OK ? gy_persist_table_load(server->table, load, server) : status;
     if (status == GY_OK) {
         server->made_ns = gy_now_ns(server->env);
         gy_server_step(server, &(gy_names_event){.kind = GY_NAMES_BEGIN});
@@ -199,7 +199,7 @@ static void look_at_leader(gy_server *server)
         gy_server_unwatch(server);
         return;
     }
-    if (gy_table_leader(server->table, "nameserver", value, &number) != GY_OK ||
+    if (gy_persist_table_leader(server->table, "nameserver", value, &number) != GY_OK ||
         number == server->watch.number) {
         return;
     }
@@ -215,9 +215,9 @@ static void look_at_leader(gy_server *server)
 
 static void wait(gy_server *server, int signals)
 {
-    int64_t until_ns = GY_MIN(server->wake_ns, gy_table_next(server->table).at_ns);
+    int64_t until_ns = GY_MIN(server->wake_ns, gy_persist_table_next(server->table).at_ns);
     struct pollfd files[5] = {{.fd = signals, .events = POLLIN},
-                              {.fd = gy_table_fd(server->table), .events = POLLIN},
+                              {.fd = gy_persist_table_fd(server->table), .events = POLLIN},
                               {.fd = -1, .events = POLLIN},
                               {.fd = -1, .events = POLLIN},
                               {.fd = -1, .events = POLLIN}};
@@ -255,7 +255,7 @@ static void run(gy_server *server, int signals)
             return;
         }
         wait(server, signals);
-        (void)gy_table_turn(server->table, (gy_deadline){0});
+        (void)gy_persist_table_turn(server->table, (gy_deadline){0});
         if (server->rpc != NULL && server->is_elected) {
             (void)gy_rpc_turn(server->rpc, (gy_deadline){0});
         }
@@ -410,23 +410,24 @@ static void say_what_is_lost(const gy_nameserver_options *options)
 static gy_status open_table(gy_server *server)
 {
     const gy_nameserver_options *options = server->options;
-    GY_TRY(gy_table_open(server->env,
-                         &(gy_table_options){.where = options->table,
-                                             .user = options->table_user,
-                                             .password_file = options->table_password_file,
-                                             .authorities = options->table_authorities,
-                                             .certificate = options->table_certificate,
-                                             .certificate_key = options->table_certificate_key,
-                                             .is_plaintext = options->table_is_plaintext,
-                                             .lease_s = options->table_lease_s,
-                                             .stored = stored,
-                                             .elected = elected,
-                                             .arg = server},
-                         &server->table));
+    GY_TRY(gy_persist_table_open(
+        server->env,
+        &(gy_persist_table_options){.where = options->table,
+                                    .user = options->table_user,
+                                    .password_file = options->table_password_file,
+                                    .authorities = options->table_authorities,
+                                    .certificate = options->table_certificate,
+                                    .certificate_key = options->table_certificate_key,
+                                    .is_plaintext = options->table_is_plaintext,
+                                    .lease_s = options->table_lease_s,
+                                    .stored = stored,
+                                    .elected = elected,
+                                    .arg = server},
+        &server->table));
     char address[GY_TABLE_VALUE_BYTES];
     say_what_is_lost(options);
     name_address(server->listen, address);
-    return gy_table_campaign(server->table, "nameserver", address);
+    return gy_persist_table_campaign(server->table, "nameserver", address);
 }
 
 /* A descriptor for each daemon, manager and transfer. */
@@ -503,7 +504,7 @@ gy_status gy_nameserver_run(const gy_nameserver_options *options)
     leave_office(&server);
     gy_server_unwatch(&server);
     gy_page_close(server.page);
-    gy_table_close(server.table);
+    gy_persist_table_close(server.table);
     gy_blobs_close(server.blobs);
     gy_free(server.effects.items);
     gy_free(server.held);

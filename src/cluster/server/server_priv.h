@@ -138,7 +138,7 @@ typedef struct gy_server {
     gy_env *env;
     const gy_nameserver_options *options;
     gy_names_options names_options;
-    gy_table *table;
+    gy_persist_table *table;
     gy_blobs *blobs;
     gy_bulk_server bulk;
     gy_rpc_method methods[SERVER_METHODS];

@@ -201,7 +201,7 @@ static inline gy_status kit_order(void *arg, const gy_rpc_asked *asked,
                                   const ProtobufCMessage *request)
 {
     kit_agent *at = arg;
-    gy_order order;
+    gy_control_order order;
     (void)asked;
     assert_ok(gy_net_read_order((const Gy__Cluster__Order *)request, &order));
     assert_true(order.daemon == at->state.daemon);

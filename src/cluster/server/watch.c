@@ -69,7 +69,7 @@ void gy_server_watch_turn(gy_server *server)
         watch->down_ns = now_ns;
     } else if (watch->was_up && now_ns - watch->down_ns >= wait_ns(server)) {
         gy_warn("the name server at %s is dead: another one is elected", server->leader);
-        gy_table_depose(server->table, watch->number);
+        gy_persist_table_depose(server->table, watch->number);
         gy_server_unwatch(server);
     }
 }

@@ -28,7 +28,8 @@ static gy_status check_name(const char *name)
 
 /* ---- the owner's side ---- */
 
-gy_status gy_table_campaign(gy_table *table, const char *name, const char *value)
+gy_status gy_persist_table_campaign(gy_persist_table *table, const char *name,
+                                    const char *value)
 {
     GY_ASSERT(table->elected != NULL);
     GY_TRY(check_name(name));
@@ -52,7 +53,7 @@ gy_status gy_table_campaign(gy_table *table, const char *name, const char *value
                     : GY_OK;
 }
 
-void gy_table_resign(gy_table *table)
+void gy_persist_table_resign(gy_persist_table *table)
 {
     gy_mutex_lock(&table->lock);
     gy_campaign *campaign = &table->campaign;
@@ -64,7 +65,7 @@ void gy_table_resign(gy_table *table)
     gy_mutex_unlock(&table->lock);
 }
 
-void gy_table_depose(gy_table *table, uint64_t number)
+void gy_persist_table_depose(gy_persist_table *table, uint64_t number)
 {
     gy_mutex_lock(&table->lock);
     table->campaign.deposed = number;
@@ -73,8 +74,8 @@ void gy_table_depose(gy_table *table, uint64_t number)
     gy_mutex_unlock(&table->lock);
 }
 
-gy_status gy_table_leader(gy_table *table, const char *name, char value[GY_TABLE_VALUE_BYTES],
-                          uint64_t *number)
+gy_status gy_persist_table_leader(gy_persist_table *table, const char *name,
+                                  char value[GY_TABLE_VALUE_BYTES], uint64_t *number)
 {
     GY_TRY(check_name(name));
     gy_mutex_lock(&table->lock);
@@ -97,7 +98,7 @@ gy_status gy_table_leader(gy_table *table, const char *name, char value[GY_TABLE
     return GY_OK;
 }
 
-void gy_campaign_look(gy_table *table, gy_campaign_news *news)
+void gy_campaign_look(gy_persist_table *table, gy_campaign_news *news)
 {
     gy_campaign *campaign = &table->campaign;
     if (campaign->is_held && gy_now_ns(table->env) >= campaign->until_ns) {
@@ -123,7 +124,7 @@ void gy_campaign_look(gy_table *table, gy_campaign_news *news)
 /* ---- the thread ---- */
 
 /* One look at the seat, without the lock; until when to wait for the next. */
-static gy_deadline take_look(gy_table *table, gy_seat *seat, bool *was_failing)
+static gy_deadline take_look(gy_persist_table *table, gy_seat *seat, bool *was_failing)
 {
     const bool was_held = seat->is_held;
     const int64_t began = gy_now_ns(table->env);
@@ -148,7 +149,7 @@ static gy_deadline take_look(gy_table *table, gy_seat *seat, bool *was_failing)
 }
 
 /* What the owner may know of the seat. The lock is held. */
-static void publish(gy_table *table, const gy_seat *seat)
+static void publish(gy_persist_table *table, const gy_seat *seat)
 {
     gy_campaign *campaign = &table->campaign;
     const bool is_news = campaign->is_held != seat->is_held ||
@@ -164,7 +165,8 @@ static void publish(gy_table *table, const gy_seat *seat)
         memcpy(campaign->seen, seat->seen, sizeof(campaign->seen));
     }
     if (is_news) {
-        gy_table_ring(table); /* also when it was renewed: gy_table_next is another */
+        gy_persist_table_ring(
+            table); /* also when it was renewed: gy_persist_table_next is another */
     }
 }
 
@@ -178,7 +180,7 @@ static void adopt(const gy_campaign *campaign, gy_seat *seat)
 
 void *gy_campaign_run(void *arg)
 {
-    gy_table *table = arg;
+    gy_persist_table *table = arg;
     gy_campaign *campaign = &table->campaign;
     gy_seat seat = {.lock = -1};
     uint64_t round = 0;

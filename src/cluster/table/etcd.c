@@ -29,7 +29,7 @@ static gy_status keep_text(char **out, const char *text)
     return text != NULL && *out == NULL ? GY_NOMEM : GY_OK;
 }
 
-static gy_status keep_options(gy_table *table, const gy_table_options *options)
+static gy_status keep_options(gy_persist_table *table, const gy_persist_table_options *options)
 {
     gy_etcd *etcd = table->place;
     GY_TRY(gy_etcd_where_parse(options->where, &etcd->where));
@@ -129,7 +129,7 @@ static gy_status look_at_fence(gy_etcd *etcd, const char *key, const gy_etcd_rec
 
 /* The fence is there, made if it is not, and below it stands a table of this version. Making it
  * is asked for only then: where there is no room, even that a put might be is refused. */
-static gy_status check_fence(gy_table *table)
+static gy_status check_fence(gy_persist_table *table)
 {
     gy_etcd *etcd = table->place;
     char key[GY_ETCD_KEY_BYTES];
@@ -168,7 +168,7 @@ static gy_status check_fence(gy_table *table)
     return status;
 }
 
-static gy_status etcd_open(gy_table *table, const gy_table_options *options)
+static gy_status etcd_open(gy_persist_table *table, const gy_persist_table_options *options)
 {
     gy_etcd *etcd = gy_alloc_zero("cluster.table", 1, sizeof(*etcd));
     if (etcd == NULL) {
@@ -183,7 +183,7 @@ static gy_status etcd_open(gy_table *table, const gy_table_options *options)
     return check_fence(table);
 }
 
-static void etcd_close(gy_table *table)
+static void etcd_close(gy_persist_table *table)
 {
     gy_etcd *etcd = table->place;
     gy_etcd_lane_close(&etcd->owner);
@@ -197,7 +197,7 @@ static void etcd_close(gy_table *table)
     gy_free(etcd);
 }
 
-static void etcd_wake(gy_table *table)
+static void etcd_wake(gy_persist_table *table)
 {
     const gy_etcd *etcd = table->place;
     gy_http *const all[] = {etcd->owner.http, etcd->storing.http, etcd->campaigning.http};
@@ -302,7 +302,7 @@ static gy_status ask_page(loading *load, gy_deadline deadline, json_t **answer)
 }
 
 /* All pages of one revision. GY_MISMATCH: it was compacted meanwhile. */
-static gy_status load_once(gy_table *table, loading *load)
+static gy_status load_once(gy_persist_table *table, loading *load)
 {
     const gy_deadline deadline = gy_env_deadline(table->env, table->patience_s);
     load->first = NULL;
@@ -321,7 +321,7 @@ static gy_status load_once(gy_table *table, loading *load)
     return GY_OK;
 }
 
-static gy_status etcd_load(gy_table *table, gy_table_each each, void *arg)
+static gy_status etcd_load(gy_persist_table *table, gy_persist_table_each each, void *arg)
 {
     loading load = {.etcd = table->place};
     load.room = gy_alloc("cluster.table", TOKEN_BYTES + GY_TABLE_RECORD_BYTES);
@@ -345,15 +345,15 @@ static gy_status etcd_load(gy_table *table, gy_table_each each, void *arg)
 /* ---- storing ---- */
 
 typedef struct committing {
-    gy_table *table;
+    gy_persist_table *table;
     gy_etcd *etcd;
-    gy_table_write *const *batch;
+    gy_persist_table_write *const *batch;
     size_t count;
     gy_deadline deadline;
     bool is_unsure; /* something was sent and nothing came back */
 } committing;
 
-static bool has_token(const gy_table_write *write, const json_t *value)
+static bool has_token(const gy_persist_table_write *write, const json_t *value)
 {
     /* 16 bytes are 22 letters, of which the last is shared with what follows */
     gy_text text = {0};
@@ -366,20 +366,21 @@ static bool has_token(const gy_table_write *write, const json_t *value)
 }
 
 /* What a store's record, as it stands, says of the store. Stays open if it was not done. */
-static void look_at(const committing *commit, gy_table_write *write,
+static void look_at(const committing *commit, gy_persist_table_write *write,
                     const gy_etcd_record *found)
 {
     if (write->size_bytes > 0 && has_token(write, found->value)) {
-        gy_table_settle(write, GY_OK);
+        gy_persist_table_settle(write, GY_OK);
     } else if (found->version == write->version) {
         return;
     } else if (write->size_bytes == 0 && found->version == 0 && commit->is_unsure) {
-        gy_table_settle(write, gy_fail(GY_STATE, "it is not known who removed the record"));
+        gy_persist_table_settle(write,
+                                gy_fail(GY_STATE, "it is not known who removed the record"));
     } else {
-        gy_table_settle(write,
-                        gy_fail(GY_MISMATCH, "the record has version %llu, expected %llu",
-                                (unsigned long long)found->version,
-                                (unsigned long long)write->version));
+        gy_persist_table_settle(write, gy_fail(GY_MISMATCH,
+                                               "the record has version %llu, expected %llu",
+                                               (unsigned long long)found->version,
+                                               (unsigned long long)write->version));
     }
 }
 
@@ -451,7 +452,7 @@ static gy_status raise_fence(committing *commit)
     return status;
 }
 
-static void add_store(gy_text *body, const gy_etcd *etcd, const gy_table_write *write)
+static void add_store(gy_text *body, const gy_etcd *etcd, const gy_persist_table_write *write)
 {
     char key[GY_ETCD_KEY_BYTES];
     record_key(etcd, write->key, key);
@@ -490,7 +491,7 @@ static gy_status take_stored(const committing *commit, const json_t *answer)
         const json_t *one = NULL;
         GY_TRY(gy_etcd_response(answer, index++, "response_txn", &one));
         if (gy_etcd_has_succeeded(one)) {
-            gy_table_settle(commit->batch[i], GY_OK);
+            gy_persist_table_settle(commit->batch[i], GY_OK);
             continue;
         }
         GY_TRY(gy_etcd_found(one, 0, &found));
@@ -603,7 +604,8 @@ static gy_status find_refused(committing *commit)
 }
 
 /* Stores of one kind: puts, or removals, which leave no token and need no room. */
-static void commit_kind(gy_table *table, gy_table_write *const *batch, size_t count)
+static void commit_kind(gy_persist_table *table, gy_persist_table_write *const *batch,
+                        size_t count)
 {
     committing commit = {.table = table, .etcd = table->place, .batch = batch, .count = count};
     commit.deadline = (gy_deadline){batch[0]->due_ns};
@@ -618,10 +620,11 @@ static void commit_kind(gy_table *table, gy_table_write *const *batch, size_t co
     }
 }
 
-static void etcd_commit(gy_table *table, gy_table_write *const *batch, size_t count)
+static void etcd_commit(gy_persist_table *table, gy_persist_table_write *const *batch,
+                        size_t count)
 {
     gy_etcd *etcd = table->place;
-    gy_table_write *kinds[2][GY_TABLE_BATCH];
+    gy_persist_table_write *kinds[2][GY_TABLE_BATCH];
     size_t counts[2] = {0, 0};
     for (size_t i = 0; i < count; i++) {
         const uint64_t halves[2] = {etcd->writer, ++etcd->writes};
@@ -636,7 +639,7 @@ static void etcd_commit(gy_table *table, gy_table_write *const *batch, size_t co
     }
 }
 
-const gy_table_ops gy_table_etcd = {
+const gy_persist_table_ops gy_persist_table_etcd = {
     .name = "etcd",
     .open = etcd_open,
     .close = etcd_close,

@@ -96,7 +96,7 @@ static ask_verdict judge_refusal(asking *state)
 
 static gy_deadline try_deadline(const asking *state)
 {
-    const gy_table *table = state->lane->table;
+    const gy_persist_table *table = state->lane->table;
     const size_t longer = state->round < SHORT_ROUNDS ? 0 : state->round - SHORT_ROUNDS + 1;
     const int64_t patience_ns =
         __atomic_load_n(&state->lane->etcd->patience_ns, __ATOMIC_RELAXED);
@@ -220,7 +220,7 @@ static gy_status fail_asking(asking *state, gy_status status)
 static gy_status move_on(asking *state)
 {
     gy_etcd_lane *lane = state->lane;
-    gy_table *table = lane->table;
+    gy_persist_table *table = lane->table;
     const size_t count = lane->etcd->where.count;
     size_t silent = lane->endpoint;
     lane->endpoint = (lane->endpoint + 1) % count;
@@ -239,7 +239,7 @@ static gy_status move_on(asking *state)
         return gy_fail(GY_TIMEOUT, "etcd gave no answer in %zu tries, at last %s", state->tries,
                        state->words);
     }
-    if (pause > 0 && !state->question->is_last && !gy_table_pause(table, until)) {
+    if (pause > 0 && !state->question->is_last && !gy_persist_table_pause(table, until)) {
         return gy_fail(GY_CANCELLED, "the table is being closed");
     }
     return GY_OK;
@@ -318,7 +318,7 @@ gy_status gy_etcd_ask(gy_etcd_lane *lane, const gy_etcd_question *question, json
     return status;
 }
 
-gy_status gy_etcd_lane_open(gy_table *table, gy_etcd_lane *lane)
+gy_status gy_etcd_lane_open(gy_persist_table *table, gy_etcd_lane *lane)
 {
     lane->table = table;
     lane->etcd = table->place;

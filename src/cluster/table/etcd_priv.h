@@ -43,7 +43,7 @@ GY_MUST_CHECK gy_status gy_etcd_password_read(gy_env *env, const char *path, cha
 
 /** What one thread asks etcd with. */
 typedef struct gy_etcd_lane {
-    gy_table *table;
+    gy_persist_table *table;
     struct gy_etcd *etcd;
     gy_http *http;
     size_t endpoint; /* that is asked */
@@ -86,7 +86,7 @@ typedef struct gy_etcd_question {
  */
 GY_MUST_CHECK gy_status gy_etcd_ask(gy_etcd_lane *lane, const gy_etcd_question *question,
                                     json_t **answer);
-GY_MUST_CHECK gy_status gy_etcd_lane_open(gy_table *table, gy_etcd_lane *lane);
+GY_MUST_CHECK gy_status gy_etcd_lane_open(gy_persist_table *table, gy_etcd_lane *lane);
 void gy_etcd_lane_close(gy_etcd_lane *lane);
 
 /* ---- etcd_words.c ---- */
@@ -121,10 +121,10 @@ GY_MUST_CHECK gy_status gy_etcd_found(const json_t *answer, size_t index,
 bool gy_etcd_has_succeeded(const json_t *answer);
 
 /* ---- etcd_seat.c ---- */
-gy_status gy_etcd_leader(gy_table *table, const char *name, char value[GY_TABLE_VALUE_BYTES],
-                         uint64_t *number);
-gy_status gy_etcd_run(gy_table *table, gy_seat *seat);
-gy_status gy_etcd_renew(gy_table *table, gy_seat *seat);
-void gy_etcd_leave(gy_table *table, gy_seat *seat);
+gy_status gy_etcd_leader(gy_persist_table *table, const char *name,
+                         char value[GY_TABLE_VALUE_BYTES], uint64_t *number);
+gy_status gy_etcd_run(gy_persist_table *table, gy_seat *seat);
+gy_status gy_etcd_renew(gy_persist_table *table, gy_seat *seat);
+void gy_etcd_leave(gy_persist_table *table, gy_seat *seat);
 
 #endif

@@ -55,8 +55,8 @@ static gy_status look(gy_etcd_lane *lane, const char *name, gy_deadline deadline
     return status == GY_NOTFOUND ? GY_OK : status;
 }
 
-gy_status gy_etcd_leader(gy_table *table, const char *name, char value[GY_TABLE_VALUE_BYTES],
-                         uint64_t *number)
+gy_status gy_etcd_leader(gy_persist_table *table, const char *name,
+                         char value[GY_TABLE_VALUE_BYTES], uint64_t *number)
 {
     gy_etcd *etcd = table->place;
     gy_etcd_record found;
@@ -82,7 +82,7 @@ static gy_status trust_lease(gy_seat *seat, const json_t *told, int64_t sent)
     return GY_OK;
 }
 
-static gy_status grant(gy_table *table, gy_seat *seat, gy_deadline deadline)
+static gy_status grant(gy_persist_table *table, gy_seat *seat, gy_deadline deadline)
 {
     gy_etcd *etcd = table->place;
     uint64_t seconds = (uint64_t)table->lease_s;
@@ -99,7 +99,7 @@ static gy_status grant(gy_table *table, gy_seat *seat, gy_deadline deadline)
     return status;
 }
 
-static gy_status keep_alive(gy_table *table, gy_seat *seat, gy_deadline deadline)
+static gy_status keep_alive(gy_persist_table *table, gy_seat *seat, gy_deadline deadline)
 {
     gy_etcd *etcd = table->place;
     gy_text body = {0};
@@ -122,7 +122,7 @@ static gy_status keep_alive(gy_table *table, gy_seat *seat, gy_deadline deadline
     return status;
 }
 
-void gy_etcd_leave(gy_table *table, gy_seat *seat)
+void gy_etcd_leave(gy_persist_table *table, gy_seat *seat)
 {
     gy_etcd *etcd = table->place;
     if (seat->lease != 0) {
@@ -163,7 +163,8 @@ static void add_seat(gy_text *body, const gy_etcd *etcd, const gy_seat *seat, ui
 }
 
 /* Put ours onto the revision `onto` (0: there is none). GY_AGAIN: another was first. */
-static gy_status take(gy_table *table, gy_seat *seat, uint64_t onto, gy_deadline deadline)
+static gy_status take(gy_persist_table *table, gy_seat *seat, uint64_t onto,
+                      gy_deadline deadline)
 {
     gy_etcd *etcd = table->place;
     gy_text body = {0};
@@ -186,7 +187,7 @@ static gy_status take(gy_table *table, gy_seat *seat, uint64_t onto, gy_deadline
     return taken;
 }
 
-gy_status gy_etcd_run(gy_table *table, gy_seat *seat)
+gy_status gy_etcd_run(gy_persist_table *table, gy_seat *seat)
 {
     gy_etcd *etcd = table->place;
     const gy_deadline deadline = gy_env_deadline(table->env, run_s);
@@ -212,7 +213,7 @@ gy_status gy_etcd_run(gy_table *table, gy_seat *seat)
     return status;
 }
 
-gy_status gy_etcd_renew(gy_table *table, gy_seat *seat)
+gy_status gy_etcd_renew(gy_persist_table *table, gy_seat *seat)
 {
     gy_etcd *etcd = table->place;
     const gy_deadline late = gy_env_deadline(table->env, late_s);

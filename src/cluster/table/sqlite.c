@@ -180,7 +180,7 @@ static gy_status prepare_all(sqlite_place *place)
     return GY_OK;
 }
 
-static gy_status sqlite_open(gy_table *table, const gy_table_options *options)
+static gy_status sqlite_open(gy_persist_table *table, const gy_persist_table_options *options)
 {
     const bool is_named = strncmp(options->where, "sqlite:", 7) == 0;
     const char *path = options->where + (is_named ? 7 : 0);
@@ -217,7 +217,7 @@ static gy_status sqlite_open(gy_table *table, const gy_table_options *options)
     return prepare_all(place);
 }
 
-static void sqlite_close(gy_table *table)
+static void sqlite_close(gy_persist_table *table)
 {
     sqlite_place *place = table->place;
     sqlite3_finalize(place->look);
@@ -227,7 +227,7 @@ static void sqlite_close(gy_table *table)
     gy_free(place);
 }
 
-static void sqlite_wake(gy_table *table)
+static void sqlite_wake(gy_persist_table *table)
 {
     (void)table; /* nothing waits but for other processes' commits */
 }
@@ -252,7 +252,8 @@ static gy_key read_key(const uint8_t bytes[16])
     return key;
 }
 
-static gy_status visit_row(sqlite3_stmt *row, const char *path, gy_table_each each, void *arg)
+static gy_status visit_row(sqlite3_stmt *row, const char *path, gy_persist_table_each each,
+                           void *arg)
 {
     const void *key = sqlite3_column_blob(row, 0);
     const int64_t version = sqlite3_column_int64(row, 1);
@@ -284,7 +285,7 @@ static gy_status check_pages(sqlite3 *base, const char *path)
     return status;
 }
 
-static gy_status sqlite_load(gy_table *table, gy_table_each each, void *arg)
+static gy_status sqlite_load(gy_persist_table *table, gy_persist_table_each each, void *arg)
 {
     const sqlite_place *place = table->place;
     sqlite3 *base = NULL;
@@ -310,7 +311,7 @@ static gy_status sqlite_load(gy_table *table, gy_table_each each, void *arg)
 /* ---- storing ---- */
 
 /* Within a transaction: GY_OK written; GY_MISMATCH; a failure of the whole. */
-static gy_status write_one(sqlite_place *place, const gy_table_write *write)
+static gy_status write_one(sqlite_place *place, const gy_persist_table_write *write)
 {
     uint8_t key[16];
     write_key(write->key, key);
@@ -344,13 +345,14 @@ static gy_status write_one(sqlite_place *place, const gy_table_write *write)
     return status;
 }
 
-static gy_status write_all(sqlite_place *place, gy_table_write *const *batch, size_t count)
+static gy_status write_all(sqlite_place *place, gy_persist_table_write *const *batch,
+                           size_t count)
 {
     GY_TRY(execute(place->base, place->path, "write", "BEGIN IMMEDIATE"));
     for (size_t i = 0; i < count; i++) {
         const gy_status status = write_one(place, batch[i]);
         if (status == GY_MISMATCH) {
-            gy_table_settle(batch[i], status);
+            gy_persist_table_settle(batch[i], status);
         } else if (status < 0) {
             return status;
         }
@@ -362,7 +364,8 @@ static gy_status write_all(sqlite_place *place, gy_table_write *const *batch, si
  * All or nothing, but for what had another version. A full disk is met before the log has the
  * frame that commits, so what gives SQLITE_FULL is surely not written; others may fit alone.
  */
-static void sqlite_commit(gy_table *table, gy_table_write *const *batch, size_t count)
+static void sqlite_commit(gy_persist_table *table, gy_persist_table_write *const *batch,
+                          size_t count)
 {
     sqlite_place *place = table->place;
     const gy_status status = write_all(place, batch, count);
@@ -380,7 +383,7 @@ static void sqlite_commit(gy_table *table, gy_table_write *const *batch, size_t 
             batch[i]->is_open = true;
             sqlite_commit(table, batch + i, 1);
         } else {
-            gy_table_settle(batch[i], status);
+            gy_persist_table_settle(batch[i], status);
         }
     }
 }
@@ -416,7 +419,7 @@ static gy_status read_leader(sqlite3 *base, const char *path, const char *name,
     return status;
 }
 
-static gy_status read_leader_of(gy_table *table, const char *name,
+static gy_status read_leader_of(gy_persist_table *table, const char *name,
                                 char value[GY_TABLE_VALUE_BYTES], uint64_t *number)
 {
     const sqlite_place *place = table->place;
@@ -427,7 +430,7 @@ static gy_status read_leader_of(gy_table *table, const char *name,
     return status;
 }
 
-static gy_status sqlite_leader(gy_table *table, const char *name,
+static gy_status sqlite_leader(gy_persist_table *table, const char *name,
                                char value[GY_TABLE_VALUE_BYTES], uint64_t *number)
 {
     char path[PATH_BYTES];
@@ -472,7 +475,7 @@ static gy_status write_leader(sqlite3 *base, const char *path, gy_seat *seat)
     return status;
 }
 
-static void sqlite_leave(gy_table *table, gy_seat *seat)
+static void sqlite_leave(gy_persist_table *table, gy_seat *seat)
 {
     if (seat->lock >= 0) {
         (void)gy_env_disk(table->env)->close(table->env, seat->lock); /* Linux always does */
@@ -482,7 +485,7 @@ static void sqlite_leave(gy_table *table, gy_seat *seat)
     seat->number = 0;
 }
 
-static gy_status take_seat(gy_table *table, gy_seat *seat)
+static gy_status take_seat(gy_persist_table *table, gy_seat *seat)
 {
     const sqlite_place *place = table->place;
     sqlite3 *base = NULL;
@@ -499,7 +502,7 @@ static gy_status take_seat(gy_table *table, gy_seat *seat)
     return GY_OK;
 }
 
-static gy_status sqlite_run(gy_table *table, gy_seat *seat)
+static gy_status sqlite_run(gy_persist_table *table, gy_seat *seat)
 {
     char path[PATH_BYTES];
     lock_path(table->place, seat->name, path);
@@ -521,13 +524,13 @@ static gy_status sqlite_run(gy_table *table, gy_seat *seat)
     return GY_AGAIN;
 }
 
-static gy_status sqlite_renew(gy_table *table, gy_seat *seat)
+static gy_status sqlite_renew(gy_persist_table *table, gy_seat *seat)
 {
     (void)table;
     return seat->lock >= 0 ? GY_OK : GY_STATE; /* the kernel keeps it */
 }
 
-const gy_table_ops gy_table_sqlite = {
+const gy_persist_table_ops gy_persist_table_sqlite = {
     .name = "sqlite",
     .open = sqlite_open,
     .close = sqlite_close,

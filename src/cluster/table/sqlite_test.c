@@ -95,7 +95,7 @@ static void what_is_stored_is_there_again(void **state)
     kit_table kit;
     char where[128];
     snprintf(where, sizeof(where), "sqlite:%s", path);
-    kit_open(&kit, &(gy_table_options){.where = where});
+    kit_open(&kit, &(gy_persist_table_options){.where = where});
     assert_int_equal(kit_store(&kit, key_of(1), 0, "one", 3), GY_OK);
     assert_int_equal(kit_store(&kit, key_of(1), 0, "two", 3), GY_MISMATCH);
     assert_non_null(strstr(gy_error_text(), "version 1, expected 0"));
@@ -104,12 +104,13 @@ static void what_is_stored_is_there_again(void **state)
     assert_int_equal(kit_store(&kit, key_of(2), 1, NULL, 0), GY_OK);
     assert_int_equal(kit_store(&kit, key_of(3), 4, "never", 5), GY_MISMATCH);
     static const char large[GY_TABLE_RECORD_BYTES + 1];
-    assert_status(gy_table_store(kit.table, key_of(4), 0, large, sizeof(large)), GY_LIMIT);
+    assert_status(gy_persist_table_store(kit.table, key_of(4), 0, large, sizeof(large)),
+                  GY_LIMIT);
     assert_int_equal(kit_store(&kit, key_of(4), 0, large, sizeof(large) - 1), GY_OK);
     kit_begin(&kit, key_of(5), 0, "x", 1);
-    assert_status(gy_table_store(kit.table, key_of(5), 1, "y", 1), GY_STATE);
+    assert_status(gy_persist_table_store(kit.table, key_of(5), 1, "y", 1), GY_STATE);
     kit_close(&kit); /* with one under way */
-    kit_open(&kit, &(gy_table_options){.where = path});
+    kit_open(&kit, &(gy_persist_table_options){.where = path});
     static kit_loaded loaded;
     kit_load(&kit, &loaded);
     const kit_record *one = kit_find(&loaded, key_of(1));
@@ -128,7 +129,7 @@ static void run_sql(const char *file, const char *text)
     assert_int_equal(sqlite3_close(base), SQLITE_OK);
 }
 
-static void refuse(const gy_table_options *options, gy_status status, const char *words)
+static void refuse(const gy_persist_table_options *options, gy_status status, const char *words)
 {
     kit_table kit;
     assert_status(kit_try_open(&kit, options), status);
@@ -141,36 +142,41 @@ static void what_is_no_table_is_not_touched(void **state)
 {
     (void)state;
     char other[128];
-    refuse(&(gy_table_options){.where = "sqlite:"}, GY_ARG, "expected a path");
-    refuse(&(gy_table_options){.where = path, .user = "root"}, GY_ARG, "are of etcd");
+    refuse(&(gy_persist_table_options){.where = "sqlite:"}, GY_ARG, "expected a path");
+    refuse(&(gy_persist_table_options){.where = path, .user = "root"}, GY_ARG, "are of etcd");
     snprintf(other, sizeof(other), "%s/other.db", folder);
     run_sql(other, "CREATE TABLE t(x); INSERT INTO t VALUES(1)");
-    refuse(&(gy_table_options){.where = other}, GY_FORMAT, "other.db is a data base, but no");
+    refuse(&(gy_persist_table_options){.where = other}, GY_FORMAT,
+           "other.db is a data base, but no");
     snprintf(other, sizeof(other), "%s/newer.db", folder);
     kit_table kit;
-    kit_open(&kit, &(gy_table_options){.where = other});
+    kit_open(&kit, &(gy_persist_table_options){.where = other});
     kit_close(&kit);
     run_sql(other, "PRAGMA user_version = 2");
-    refuse(&(gy_table_options){.where = other}, GY_UNSUPPORTED, "newer.db is of version 2");
+    refuse(&(gy_persist_table_options){.where = other}, GY_UNSUPPORTED,
+           "newer.db is of version 2");
     snprintf(other, sizeof(other), "%s/text.db", folder);
     FILE *file = fopen(other, "w");
     for (int i = 0; i < 1000; i++) {
         fprintf(file, "this is no data base\n");
     }
     fclose(file);
-    refuse(&(gy_table_options){.where = other}, GY_FORMAT, "text.db is a file of something");
+    refuse(&(gy_persist_table_options){.where = other}, GY_FORMAT,
+           "text.db is a file of something");
     snprintf(other, sizeof(other), "%s/short.db", folder); /* SQLite would write over it */
     file = fopen(other, "w");
     assert_non_null(file);
     assert_int_equal(fputc('x', file), 'x');
     assert_int_equal(fclose(file), 0);
-    refuse(&(gy_table_options){.where = other}, GY_FORMAT, "short.db is a file of something");
+    refuse(&(gy_persist_table_options){.where = other}, GY_FORMAT,
+           "short.db is a file of something");
     file = fopen(other, "r");
     assert_int_equal(fgetc(file), 'x');
     assert_int_equal(fgetc(file), EOF);
     assert_int_equal(fclose(file), 0);
-    refuse(&(gy_table_options){.where = "etdc:https://h:1/x"}, GY_ARG, "expected sqlite:PATH");
-    refuse(&(gy_table_options){.where = folder}, GY_IO, folder);
+    refuse(&(gy_persist_table_options){.where = "etdc:https://h:1/x"}, GY_ARG,
+           "expected sqlite:PATH");
+    refuse(&(gy_persist_table_options){.where = folder}, GY_IO, folder);
 }
 
 /* Bytes of the records' pages are overwritten: the load says so and which file. */
@@ -180,7 +186,7 @@ static void a_spoilt_file_is_named(void **state)
     char spoilt[128];
     snprintf(spoilt, sizeof(spoilt), "%s/spoilt.db", folder);
     kit_table kit;
-    kit_open(&kit, &(gy_table_options){.where = spoilt});
+    kit_open(&kit, &(gy_persist_table_options){.where = spoilt});
     static const char data[2000] = "data";
     for (uint64_t i = 1; i <= 40; i++) {
         kit_begin(&kit, key_of(i), 0, data, sizeof(data));
@@ -193,10 +199,10 @@ static void a_spoilt_file_is_named(void **state)
         assert_int_equal(pwrite(file, noise, sizeof(noise), page * 4096), sizeof(noise));
     }
     close(file);
-    kit_open(&kit, &(gy_table_options){.where = spoilt});
+    kit_open(&kit, &(gy_persist_table_options){.where = spoilt});
     static kit_loaded loaded;
     loaded.count = 0;
-    assert_status(gy_table_load(kit.table, kit_keep, &loaded), GY_FORMAT);
+    assert_status(gy_persist_table_load(kit.table, kit_keep, &loaded), GY_FORMAT);
     assert_non_null(strstr(gy_error_text(), spoilt));
     assert_int_equal(loaded.count, 0);
     kit_close(&kit);
@@ -212,7 +218,7 @@ static void fail_everywhere(const char *file, int error)
     for (int at = 1, failed = 1; failed > 0; at++) {
         assert_true(at < 100);
         kit_table kit;
-        kit_open(&kit, &(gy_table_options){.where = file});
+        kit_open(&kit, &(gy_persist_table_options){.where = file});
         break_disk(at, error);
         static char data[9000];
         for (uint64_t i = 0; i < 3; i++) {
@@ -224,7 +230,7 @@ static void fail_everywhere(const char *file, int error)
         kit_close(&kit);
         kit_outcome told[3];
         memcpy(told, kit.outcomes, sizeof(told));
-        kit_open(&kit, &(gy_table_options){.where = file});
+        kit_open(&kit, &(gy_persist_table_options){.where = file});
         kit_load(&kit, &loaded);
         kit_close(&kit);
         failed = 0;
@@ -274,12 +280,12 @@ static pid_t start_leader(const char *file)
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         kit_table kit;
-        kit_open(&kit, &(gy_table_options){.where = file});
-        assert_ok(gy_table_campaign(kit.table, "names", "first:1"));
+        kit_open(&kit, &(gy_persist_table_options){.where = file});
+        assert_ok(gy_persist_table_campaign(kit.table, "names", "first:1"));
         KIT_UNTIL(&kit, NULL, kit.is_elected);
         (void)!write(ends[1], &kit.number, sizeof(kit.number));
         for (;;) {
-            (void)gy_table_turn(kit.table, GY_NEVER);
+            (void)gy_persist_table_turn(kit.table, GY_NEVER);
         }
     }
     close(ends[1]);
@@ -297,32 +303,33 @@ static void one_process_of_a_host_leads(void **state)
     snprintf(file, sizeof(file), "%s/led.db", folder);
     const pid_t first = start_leader(file);
     kit_table second, third;
-    kit_open(&second, &(gy_table_options){.where = file});
-    kit_open(&third, &(gy_table_options){.where = file});
+    kit_open(&second, &(gy_persist_table_options){.where = file});
+    kit_open(&third, &(gy_persist_table_options){.where = file});
     uint64_t number = 0;
-    assert_ok(gy_table_leader(third.table, "names", value, &number));
+    assert_ok(gy_persist_table_leader(third.table, "names", value, &number));
     assert_string_equal(value, "first:1");
-    assert_status(gy_table_leader(third.table, "others", value, NULL), GY_NOTFOUND);
-    assert_status(gy_table_campaign(second.table, "a/b", "x"), GY_ARG);
-    assert_ok(gy_table_campaign(second.table, "names", "second:2"));
-    assert_status(gy_table_campaign(second.table, "names", "x"), GY_STATE);
-    KIT_UNTIL(&second, NULL, gy_table_leader(second.table, "names", value, NULL) == GY_OK);
+    assert_status(gy_persist_table_leader(third.table, "others", value, NULL), GY_NOTFOUND);
+    assert_status(gy_persist_table_campaign(second.table, "a/b", "x"), GY_ARG);
+    assert_ok(gy_persist_table_campaign(second.table, "names", "second:2"));
+    assert_status(gy_persist_table_campaign(second.table, "names", "x"), GY_STATE);
+    KIT_UNTIL(&second, NULL,
+              gy_persist_table_leader(second.table, "names", value, NULL) == GY_OK);
     assert_string_equal(value, "first:1");
     assert_false(second.is_elected);
     kill(first, SIGKILL);
     assert_int_equal(waitpid(first, NULL, 0), first);
     KIT_UNTIL(&second, NULL, second.is_elected);
     assert_int_equal(second.number, 2);
-    assert_ok(gy_table_leader(third.table, "names", value, &number));
+    assert_ok(gy_persist_table_leader(third.table, "names", value, &number));
     assert_string_equal(value, "second:2");
     assert_int_equal(number, 2);
-    gy_table_resign(second.table);
+    gy_persist_table_resign(second.table);
     second.is_elected = false;
-    assert_ok(gy_table_campaign(third.table, "names", "third:3"));
+    assert_ok(gy_persist_table_campaign(third.table, "names", "third:3"));
     KIT_UNTIL(&third, &second, third.is_elected);
     assert_false(second.is_elected);
     kit_close(&third);
-    assert_status(gy_table_leader(second.table, "names", value, NULL), GY_NOTFOUND);
+    assert_status(gy_persist_table_leader(second.table, "names", value, NULL), GY_NOTFOUND);
     kit_close(&second);
 }
 

@@ -17,7 +17,7 @@ enum { LOCK_RANK = 20 };
 
 static const double patience_default_s = 10, lease_default_s = 5;
 
-void gy_table_ring(gy_table *table)
+void gy_persist_table_ring(gy_persist_table *table)
 {
     const uint64_t one = 1;
     /* It cannot fail but with EAGAIN, when it is readable already. */
@@ -25,7 +25,7 @@ void gy_table_ring(gy_table *table)
               errno == EAGAIN);
 }
 
-void gy_table_settle(gy_table_write *write, gy_status status)
+void gy_persist_table_settle(gy_persist_table_write *write, gy_status status)
 {
     write->is_open = false;
     if (status < 0) {
@@ -35,7 +35,7 @@ void gy_table_settle(gy_table_write *write, gy_status status)
     }
 }
 
-bool gy_table_pause(gy_table *table, gy_deadline until)
+bool gy_persist_table_pause(gy_persist_table *table, gy_deadline until)
 {
     gy_mutex_lock(&table->lock);
     while (!table->is_closing && gy_now_ns(table->env) < until.at_ns) {
@@ -49,12 +49,12 @@ bool gy_table_pause(gy_table *table, gy_deadline until)
 /* ---- the storing thread ---- */
 
 /* Move what is committed together from the queue to under_way. */
-static size_t take_batch(gy_table *table, gy_table_write *batch[GY_TABLE_BATCH])
+static size_t take_batch(gy_persist_table *table, gy_persist_table_write *batch[GY_TABLE_BATCH])
 {
     size_t count = 0, bytes = 0;
     while (table->first != NULL && count < GY_TABLE_BATCH &&
            (count == 0 || bytes + table->first->size_bytes <= GY_TABLE_BATCH_BYTES)) {
-        gy_table_write *taken = table->first;
+        gy_persist_table_write *taken = table->first;
         table->first = taken->next;
         bytes += taken->size_bytes;
         taken->next = table->under_way;
@@ -70,8 +70,8 @@ static size_t take_batch(gy_table *table, gy_table_write *batch[GY_TABLE_BATCH])
 
 static void *store_run(void *arg)
 {
-    gy_table *table = arg;
-    gy_table_write *batch[GY_TABLE_BATCH];
+    gy_persist_table *table = arg;
+    gy_persist_table_write *batch[GY_TABLE_BATCH];
     gy_mutex_lock(&table->lock);
     while (!table->is_closing) {
         const size_t count = take_batch(table, batch);
@@ -89,7 +89,7 @@ static void *store_run(void *arg)
             *table->done_last = batch[i];
             table->done_last = &batch[i]->next;
         }
-        gy_table_ring(table);
+        gy_persist_table_ring(table);
     }
     gy_mutex_unlock(&table->lock);
     return NULL;
@@ -97,16 +97,16 @@ static void *store_run(void *arg)
 
 /* ---- opening and closing ---- */
 
-static void free_writes(gy_table_write *first)
+static void free_writes(gy_persist_table_write *first)
 {
     while (first != NULL) {
-        gy_table_write *next = first->next;
+        gy_persist_table_write *next = first->next;
         gy_free(first);
         first = next;
     }
 }
 
-void gy_table_close(gy_table *table)
+void gy_persist_table_close(gy_persist_table *table)
 {
     if (table == NULL) {
         return;
@@ -137,7 +137,7 @@ void gy_table_close(gy_table *table)
     gy_free(table);
 }
 
-static gy_status begin(gy_table *table, const gy_table_options *options)
+static gy_status begin(gy_persist_table *table, const gy_persist_table_options *options)
 {
     table->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (table->event < 0) {
@@ -148,7 +148,8 @@ static gy_status begin(gy_table *table, const gy_table_options *options)
     return gy_thread_start(&table->campaigning, "gyre-campaign", gy_campaign_run, table);
 }
 
-gy_status gy_table_open(gy_env *env, const gy_table_options *options, gy_table **table)
+gy_status gy_persist_table_open(gy_env *env, const gy_persist_table_options *options,
+                                gy_persist_table **table)
 {
     if (options->where == NULL || options->where[0] == '\0') {
         return gy_fail(GY_ARG, "no table: expected sqlite:PATH or etcd:https://HOST:PORT");
@@ -158,12 +159,13 @@ gy_status gy_table_open(gy_env *env, const gy_table_options *options, gy_table *
                        "a table's lease of %g s and patience of %g s: expected 0 to 3600",
                        options->lease_s, options->patience_s);
     }
-    gy_table *made = gy_alloc_zero("cluster.table", 1, sizeof(*made));
+    gy_persist_table *made = gy_alloc_zero("cluster.table", 1, sizeof(*made));
     if (made == NULL) {
         return GY_NOMEM;
     }
     made->env = env;
-    made->ops = strncmp(options->where, "etcd:", 5) == 0 ? &gy_table_etcd : &gy_table_sqlite;
+    made->ops = strncmp(options->where, "etcd:", 5) == 0 ? &gy_persist_table_etcd
+                                                         : &gy_persist_table_sqlite;
     made->patience_s = options->patience_s > 0 ? options->patience_s : patience_default_s;
     made->lease_s = options->lease_s > 0 ? options->lease_s : lease_default_s;
     made->stored = options->stored;
@@ -177,23 +179,23 @@ gy_status gy_table_open(gy_env *env, const gy_table_options *options, gy_table *
     gy_cond_init(&made->ends);
     const gy_status status = begin(made, options);
     if (status < 0) {
-        gy_table_close(made);
+        gy_persist_table_close(made);
         return status;
     }
     *table = made;
     return GY_OK;
 }
 
-gy_status gy_table_load(gy_table *table, gy_table_each each, void *arg)
+gy_status gy_persist_table_load(gy_persist_table *table, gy_persist_table_each each, void *arg)
 {
     return table->ops->load(table, each, arg);
 }
 
 /* ---- storing ---- */
 
-static bool has_key(const gy_table_write *first, gy_key key)
+static bool has_key(const gy_persist_table_write *first, gy_key key)
 {
-    for (const gy_table_write *at = first; at != NULL; at = at->next) {
+    for (const gy_persist_table_write *at = first; at != NULL; at = at->next) {
         if (at->key.high == key.high && at->key.low == key.low) {
             return true;
         }
@@ -201,22 +203,23 @@ static bool has_key(const gy_table_write *first, gy_key key)
     return false;
 }
 
-gy_status gy_table_store(gy_table *table, gy_key key, uint64_t version, const void *data,
-                         size_t size_bytes)
+gy_status gy_persist_table_store(gy_persist_table *table, gy_key key, uint64_t version,
+                                 const void *data, size_t size_bytes)
 {
     GY_ASSERT(table->stored != NULL);
     if (size_bytes > GY_TABLE_RECORD_BYTES) {
         return gy_fail(GY_LIMIT, "a record of %zu bytes: at most %d", size_bytes,
                        GY_TABLE_RECORD_BYTES);
     }
-    gy_table_write *made = gy_alloc("cluster.table", sizeof(*made) + size_bytes);
+    gy_persist_table_write *made = gy_alloc("cluster.table", sizeof(*made) + size_bytes);
     if (made == NULL) {
         return GY_NOMEM;
     }
-    *made = (gy_table_write){.key = key,
-                             .version = version,
-                             .due_ns = gy_env_deadline(table->env, table->patience_s).at_ns,
-                             .size_bytes = size_bytes};
+    *made =
+        (gy_persist_table_write){.key = key,
+                                 .version = version,
+                                 .due_ns = gy_env_deadline(table->env, table->patience_s).at_ns,
+                                 .size_bytes = size_bytes};
     if (size_bytes > 0) {
         memcpy(made->data, data, size_bytes);
     }
@@ -239,12 +242,12 @@ gy_status gy_table_store(gy_table *table, gy_key key, uint64_t version, const vo
 
 /* ---- the loop ---- */
 
-int gy_table_fd(const gy_table *table)
+int gy_persist_table_fd(const gy_persist_table *table)
 {
     return table->event;
 }
 
-gy_deadline gy_table_next(const gy_table *table)
+gy_deadline gy_persist_table_next(const gy_persist_table *table)
 {
     const gy_campaign *campaign = &table->campaign; /* is_told is the owner's own */
     return campaign->is_told
@@ -252,14 +255,14 @@ gy_deadline gy_table_next(const gy_table *table)
                : GY_NEVER;
 }
 
-static bool take_turn(gy_table *table)
+static bool take_turn(gy_persist_table *table)
 {
     uint64_t count = 0;
     (void)!read(table->event, &count, sizeof(count)); /* EAGAIN: nothing was put out */
     gy_campaign_news news = {.is_lost = false};
     gy_mutex_lock(&table->lock);
     gy_campaign_look(table, &news);
-    gy_table_write *done = table->done_first;
+    gy_persist_table_write *done = table->done_first;
     table->done_first = NULL;
     table->done_last = &table->done_first;
     gy_mutex_unlock(&table->lock);
@@ -268,7 +271,7 @@ static bool take_turn(gy_table *table)
         table->elected(table->arg, false, news.lost_number);
     }
     while (done != NULL) {
-        gy_table_write *next = done->next;
+        gy_persist_table_write *next = done->next;
         const gy_status status =
             done->outcome.status < 0 ? gy_error_raise(&done->outcome) : GY_OK;
         table->stored(table->arg, done->key, done->version, status);
@@ -281,7 +284,7 @@ static bool take_turn(gy_table *table)
     return is_something;
 }
 
-gy_status gy_table_turn(gy_table *table, gy_deadline deadline)
+gy_status gy_persist_table_turn(gy_persist_table *table, gy_deadline deadline)
 {
     for (;;) {
         if (take_turn(table)) {
@@ -291,7 +294,7 @@ gy_status gy_table_turn(gy_table *table, gy_deadline deadline)
         if (now >= deadline.at_ns) {
             return GY_AGAIN;
         }
-        const int64_t until = GY_MIN(deadline.at_ns, gy_table_next(table).at_ns);
+        const int64_t until = GY_MIN(deadline.at_ns, gy_persist_table_next(table).at_ns);
         const int64_t wait_ms = until > now ? (until - now) / 1000000 + 1 : 0;
         struct pollfd wait = {.fd = table->event, .events = POLLIN};
         (void)poll(&wait, 1, (int)GY_MIN(wait_ms, (int64_t)10000)); /* a signal: look again */

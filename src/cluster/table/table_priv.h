@@ -14,8 +14,8 @@ enum {
 };
 
 /** A store that is under way. */
-typedef struct gy_table_write {
-    struct gy_table_write *next;
+typedef struct gy_persist_table_write {
+    struct gy_persist_table_write *next;
     gy_key key;
     uint64_t version;  /* expected */
     int64_t due_ns;    /* then it is given up */
@@ -24,7 +24,7 @@ typedef struct gy_table_write {
     uint8_t token[16]; /* of etcd: tells this store's record from others' */
     size_t size_bytes;
     uint8_t data[]; /* (size_bytes) */
-} gy_table_write;
+} gy_persist_table_write;
 
 /** A candidate, as its place sees it; only the campaigning thread has one. */
 typedef struct gy_seat {
@@ -39,27 +39,27 @@ typedef struct gy_seat {
     uint64_t lease;                  /* of etcd; 0: none */
 } gy_seat;
 
-typedef struct gy_table_ops {
+typedef struct gy_persist_table_ops {
     const char *name;
     /* Fills in table->place. After a failure `close` is called. */
-    gy_status (*open)(gy_table *table, const gy_table_options *options);
-    void (*close)(gy_table *table);
+    gy_status (*open)(gy_persist_table *table, const gy_persist_table_options *options);
+    void (*close)(gy_persist_table *table);
     /* Make requests that are under way see is_closing. @threads any */
-    void (*wake)(gy_table *table);
-    gy_status (*load)(gy_table *table, gy_table_each each, void *arg);
+    void (*wake)(gy_persist_table *table);
+    gy_status (*load)(gy_persist_table *table, gy_persist_table_each each, void *arg);
     /* (count) of 1 to GY_TABLE_BATCH, of different keys: fill in the outcomes. On the storing
      * thread. */
-    void (*commit)(gy_table *table, gy_table_write *const *batch, size_t count);
-    gy_status (*leader)(gy_table *table, const char *name, char value[GY_TABLE_VALUE_BYTES],
-                        uint64_t *number);
+    void (*commit)(gy_persist_table *table, gy_persist_table_write *const *batch, size_t count);
+    gy_status (*leader)(gy_persist_table *table, const char *name,
+                        char value[GY_TABLE_VALUE_BYTES], uint64_t *number);
     /* On the campaigning thread. `run`: GY_OK held; GY_AGAIN another has it. `renew`: GY_OK;
      * GY_STATE it is lost; another failure: try again. `leave`: waits half a second at most. */
-    gy_status (*run)(gy_table *table, gy_seat *seat);
-    gy_status (*renew)(gy_table *table, gy_seat *seat);
-    void (*leave)(gy_table *table, gy_seat *seat);
-} gy_table_ops;
+    gy_status (*run)(gy_persist_table *table, gy_seat *seat);
+    gy_status (*renew)(gy_persist_table *table, gy_seat *seat);
+    void (*leave)(gy_persist_table *table, gy_seat *seat);
+} gy_persist_table_ops;
 
-extern const gy_table_ops gy_table_sqlite, gy_table_etcd;
+extern const gy_persist_table_ops gy_persist_table_sqlite, gy_persist_table_etcd;
 
 /** What owner and campaigning thread tell each other; under the table's lock. */
 typedef struct gy_campaign {
@@ -70,7 +70,7 @@ typedef struct gy_campaign {
     /* from the thread */
     bool is_held;
     uint64_t number;
-    int64_t until_ns; /* atomic: gy_table_next looks at it without the lock */
+    int64_t until_ns; /* atomic: gy_persist_table_next looks at it without the lock */
     char seen[GY_TABLE_VALUE_BYTES];
     uint64_t seen_number;
     /* the owner's */
@@ -78,9 +78,9 @@ typedef struct gy_campaign {
     uint64_t told_number;
 } gy_campaign;
 
-struct gy_table {
+struct gy_persist_table {
     gy_env *env;
-    const gy_table_ops *ops;
+    const gy_persist_table_ops *ops;
     void *place; /* of the ops */
     double patience_s, lease_s;
     void (*stored)(void *arg, gy_key key, uint64_t version, gy_status status);
@@ -92,19 +92,19 @@ struct gy_table {
     gy_cond work, seat,
         ends;        /* for the storing thread; the campaigning one; both when pausing */
     bool is_closing; /* atomic: requests under way look at it without the lock */
-    gy_table_write *first, **last;           /* to be stored, oldest first */
-    gy_table_write *under_way;               /* taken by the storing thread */
-    gy_table_write *done_first, **done_last; /* outcomes, oldest first */
+    gy_persist_table_write *first, **last;           /* to be stored, oldest first */
+    gy_persist_table_write *under_way;               /* taken by the storing thread */
+    gy_persist_table_write *done_first, **done_last; /* outcomes, oldest first */
     gy_campaign campaign;
     gy_thread storing, campaigning;
 };
 
 /** Wait; false at once or in between when the table is being closed. @threads its own two */
-bool gy_table_pause(gy_table *table, gy_deadline until);
-/** Make gy_table_fd readable. @threads any */
-void gy_table_ring(gy_table *table);
+bool gy_persist_table_pause(gy_persist_table *table, gy_deadline until);
+/** Make gy_persist_table_fd readable. @threads any */
+void gy_persist_table_ring(gy_persist_table *table);
 /** Give a write its outcome; of a failure the text is this thread's last. */
-void gy_table_settle(gy_table_write *write, gy_status status);
+void gy_persist_table_settle(gy_persist_table_write *write, gy_status status);
 
 /* ---- campaign.c ---- */
 void *gy_campaign_run(void *arg);
@@ -113,6 +113,6 @@ typedef struct gy_campaign_news {
     bool is_lost, is_won;
     uint64_t lost_number, won_number;
 } gy_campaign_news;
-void gy_campaign_look(gy_table *table, gy_campaign_news *news);
+void gy_campaign_look(gy_persist_table *table, gy_campaign_news *news);
 
 #endif

@@ -39,23 +39,23 @@ static int set_up(void **state)
 }
 
 /* As t/NAME, for who may. Valid until the next. */
-static gy_table_options in_etcd(const char *name)
+static gy_persist_table_options in_etcd(const char *name)
 {
     static char where[512], prefix[64];
     snprintf(prefix, sizeof(prefix), "t/%s", name);
-    return (gy_table_options){.where = kit_etcd_where(&etcd, prefix, where),
-                              .user = "gyre",
-                              .password_file = password,
-                              .authorities = etcd.authorities,
-                              .certificate = etcd.certificate,
-                              .certificate_key = etcd.key};
+    return (gy_persist_table_options){.where = kit_etcd_where(&etcd, prefix, where),
+                                      .user = "gyre",
+                                      .password_file = password,
+                                      .authorities = etcd.authorities,
+                                      .certificate = etcd.certificate,
+                                      .certificate_key = etcd.key};
 }
 
-static gy_table_options in_file(const char *name)
+static gy_persist_table_options in_file(const char *name)
 {
     static char path[128];
     snprintf(path, sizeof(path), "%s/%s.db", folder, name);
-    return (gy_table_options){.where = path};
+    return (gy_persist_table_options){.where = path};
 }
 
 static int tear_down(void **state)
@@ -78,11 +78,11 @@ static int64_t steady_ns;
 static void a_candidate_is_elected(void **state)
 {
     (void)state;
-    gy_table_options options = in_etcd("steady");
+    gy_persist_table_options options = in_etcd("steady");
     options.lease_s = LEASE_S;
     kit_open(&steady, &options);
     assert_int_equal(kit_store(&steady, key_of(1), 0, "x", 1), GY_OK);
-    assert_ok(gy_table_campaign(steady.table, "names", "a:1"));
+    assert_ok(gy_persist_table_campaign(steady.table, "names", "a:1"));
     KIT_UNTIL(&steady, NULL, steady.is_elected);
     steady_ns = gy_now_ns(gy_env_real());
 }
@@ -98,12 +98,12 @@ static void it_leads_longer_than_its_lease(void **state)
         const gy_deadline later = {from_ns + LEASE_S * INT64_C(1000000000) + 50000000};
         const int changes = tries == 0 ? 1 : (int)steady.changes;
         do {
-            (void)gy_table_turn(steady.table, later);
+            (void)gy_persist_table_turn(steady.table, later);
         } while (gy_now_ns(gy_env_real()) < later.at_ns);
         is_kept = steady.is_elected && (int)steady.changes == changes;
     }
     assert_true(is_kept);
-    gy_table_resign(steady.table);
+    gy_persist_table_resign(steady.table);
 }
 
 /* Late in the program, so that there is not much to wait for. */
@@ -112,7 +112,7 @@ static void a_token_that_is_over_is_renewed(void **state)
     (void)state;
     const gy_deadline later = {steady_ns + TOKEN_S * INT64_C(1000000000) + 100000000};
     do {
-        (void)gy_table_turn(steady.table, later);
+        (void)gy_persist_table_turn(steady.table, later);
     } while (gy_now_ns(gy_env_real()) < later.at_ns);
     assert_int_equal(kit_store(&steady, key_of(1), 1, "y", 1), GY_OK);
     kit_close(&steady);
@@ -174,7 +174,7 @@ static void check_against(kit_table *kit, const oracle *serial)
     assert_int_equal(loaded.count, count);
 }
 
-static void compare_with_oracle(gy_table_options options)
+static void compare_with_oracle(gy_persist_table_options options)
 {
     gy_random random = {.key = gy_test_seed()};
     oracle serial = {.versions = {0}};
@@ -225,7 +225,7 @@ static void both_places_are_serial(void **state)
 }
 
 /* Two tables race for each version of one record: each version goes to one of them. */
-static void race_for_versions(gy_table_options options)
+static void race_for_versions(gy_persist_table_options options)
 {
     static kit_table kits[2];
     for (int i = 0; i < 2; i++) {
@@ -264,7 +264,7 @@ static void many_records_are_loaded(void **state)
     (void)state;
     enum { MANY = 200 };
     static kit_table kit;
-    const gy_table_options options = in_etcd("many");
+    const gy_persist_table_options options = in_etcd("many");
     kit_open(&kit, &options);
     static uint8_t data[GY_TABLE_RECORD_BYTES];
     for (uint64_t i = 0; i < MANY; i++) {
@@ -292,7 +292,7 @@ static void many_records_are_loaded(void **state)
 
 /* ---- what cannot be ---- */
 
-static void refuse(const gy_table_options *options, gy_status status, const char *words)
+static void refuse(const gy_persist_table_options *options, gy_status status, const char *words)
 {
     kit_table kit;
     assert_status(kit_try_open(&kit, options), status);
@@ -304,7 +304,7 @@ static void refuse(const gy_table_options *options, gy_status status, const char
 static void what_is_no_table_is_refused(void **state)
 {
     (void)state;
-    gy_table_options options = in_etcd("odd");
+    gy_persist_table_options options = in_etcd("odd");
     refuse(&options, GY_UNSUPPORTED, "t/odd/fence is of another version");
     options.password_file = NULL;
     refuse(&options, GY_ARG, "one alone");
@@ -314,11 +314,11 @@ static void what_is_no_table_is_refused(void **state)
     options.where = "etcd:http://127.0.0.1:1";
     options.certificate = NULL;
     refuse(&options, GY_ARG, "without TLS");
-    options = (gy_table_options){.where = "etcd:http://127.0.0.1:1,10.9.9.1:2379",
-                                 .user = "gyre",
-                                 .password_file = password,
-                                 .is_plaintext = true,
-                                 .patience_s = 0.1};
+    options = (gy_persist_table_options){.where = "etcd:http://127.0.0.1:1,10.9.9.1:2379",
+                                         .user = "gyre",
+                                         .password_file = password,
+                                         .is_plaintext = true,
+                                         .patience_s = 0.1};
     refuse(&options, GY_ARG, "user and password would cross the network in plain text");
     options.user = options.password_file = NULL;
     options.is_plaintext = false;
@@ -327,13 +327,14 @@ static void what_is_no_table_is_refused(void **state)
     char where[64];
     kit_find_ports(nobody, 1);
     snprintf(where, sizeof(where), "etcd:http://127.0.0.1:%d", nobody[0]);
-    refuse(&(gy_table_options){.where = where, .patience_s = 0.1}, GY_TIMEOUT, "no answer");
+    refuse(&(gy_persist_table_options){.where = where, .patience_s = 0.1}, GY_TIMEOUT,
+           "no answer");
     options = in_etcd("bad");
     static kit_table kit;
     static kit_loaded loaded;
     kit_open(&kit, &options);
     loaded.count = 0;
-    assert_status(gy_table_load(kit.table, kit_keep, &loaded), GY_FORMAT);
+    assert_status(gy_persist_table_load(kit.table, kit_keep, &loaded), GY_FORMAT);
     assert_non_null(strstr(gy_error_text(), "t/bad/record/0 is of no record"));
     kit_close(&kit);
 }
@@ -342,7 +343,7 @@ static void who_may_not_is_refused(void **state)
 {
     (void)state;
     char other[160], key[160];
-    gy_table_options options = in_etcd("x");
+    gy_persist_table_options options = in_etcd("x");
     options.user = NULL;
     options.password_file = NULL;
     refuse(&options, GY_STATE, "user name is empty");
@@ -377,11 +378,11 @@ static void who_may_not_is_refused(void **state)
 /* ---- members that die and stop ---- */
 
 /* As in_etcd, with this member asked first. */
-static gy_table_options first_asked(int first, const char *name)
+static gy_persist_table_options first_asked(int first, const char *name)
 {
     static char where[512];
     char prefix[64];
-    gy_table_options options = in_etcd(name);
+    gy_persist_table_options options = in_etcd(name);
     kit_etcd turned = etcd;
     for (int i = 0; i < etcd.count; i++) {
         turned.ports[i] = etcd.ports[(first + i) % etcd.count];
@@ -404,7 +405,7 @@ static void no_store_is_lost_when_the_leader_dies(void **state)
     }
     static kit_table kit;
     const int leader = kit_etcd_leader(&etcd, 0);
-    const gy_table_options options = first_asked(leader, "killed");
+    const gy_persist_table_options options = first_asked(leader, "killed");
     kit_open(&kit, &options);
     enum { STORES = 120, KILLED_AT = 40 };
     double longest = 0;
@@ -416,7 +417,7 @@ static void no_store_is_lost_when_the_leader_dies(void **state)
         kit_begin(&kit, key_of(i), 0, &i, sizeof(i));
         kit_begin(&kit, key_of(i + STORES), 0, &i, sizeof(i));
         while (kit.told + 6 < kit.begun) {
-            (void)gy_table_turn(kit.table, gy_deadline_after(20));
+            (void)gy_persist_table_turn(kit.table, gy_deadline_after(20));
         }
         longest = GY_MAX(longest, seconds_since(began));
     }
@@ -439,7 +440,7 @@ static void open_through(kit_table *kit, kit_way *way, const char *name)
 {
     char where[512], prefix[64];
     kit_etcd first = etcd;
-    gy_table_options options = in_etcd(name);
+    gy_persist_table_options options = in_etcd(name);
     kit_way_start(way, etcd.ports[0]);
     first.ports[0] = way->port;
     snprintf(prefix, sizeof(prefix), "t/%s", name);
@@ -504,7 +505,7 @@ static void a_slow_etcd_is_waited_for(void **state)
     static kit_way way;
     char where[512];
     kit_etcd only = etcd;
-    gy_table_options options = in_etcd("slow");
+    gy_persist_table_options options = in_etcd("slow");
     kit_way_start(&way, etcd.ports[0]);
     only.ports[0] = way.port;
     only.count = 1;
@@ -512,7 +513,7 @@ static void a_slow_etcd_is_waited_for(void **state)
     kit_open(&kit, &options);
     kit_way_set(&way, KIT_WAY_SLOW);
     const int64_t began = gy_now_ns(gy_env_real());
-    assert_ok(gy_table_campaign(kit.table, "names", "a:1"));
+    assert_ok(gy_persist_table_campaign(kit.table, "names", "a:1"));
     KIT_UNTIL(&kit, NULL, kit.is_elected);
     printf("soak: elected in a slow etcd after %.2f s\n", seconds_since(began));
     for (uint64_t i = 0; i < 3; i++) {
@@ -531,7 +532,7 @@ static void a_late_store_never_comes_back(void **state)
     static kit_table kit;
     static kit_loaded loaded;
     const int leader = kit_etcd_leader(&etcd, 0);
-    const gy_table_options options = first_asked(leader, "late");
+    const gy_persist_table_options options = first_asked(leader, "late");
     kit_open(&kit, &options);
     assert_int_equal(kit_store(&kit, key_of(0), 0, "x", 1), GY_OK);
     kit_etcd_freeze(&etcd, leader);
@@ -567,37 +568,38 @@ static void one_candidate_leads(void **state)
     (void)state;
     char value[GY_TABLE_VALUE_BYTES];
     static kit_table first, second, third;
-    gy_table_options options = in_etcd("led");
+    gy_persist_table_options options = in_etcd("led");
     options.lease_s = 1;
     kit_open(&first, &options);
     kit_open(&second, &options);
     kit_open(&third, &options);
-    assert_status(gy_table_leader(third.table, "names", value, NULL), GY_NOTFOUND);
-    assert_ok(gy_table_campaign(first.table, "names", "first:1"));
+    assert_status(gy_persist_table_leader(third.table, "names", value, NULL), GY_NOTFOUND);
+    assert_ok(gy_persist_table_campaign(first.table, "names", "first:1"));
     KIT_UNTIL(&first, NULL, first.is_elected);
-    assert_ok(gy_table_campaign(second.table, "names", "second:2"));
+    assert_ok(gy_persist_table_campaign(second.table, "names", "second:2"));
     uint64_t number = 0;
-    assert_ok(gy_table_leader(third.table, "names", value, &number));
+    assert_ok(gy_persist_table_leader(third.table, "names", value, &number));
     assert_string_equal(value, "first:1");
     assert_true(number == first.number);
-    KIT_UNTIL(&second, &first, gy_table_leader(second.table, "names", value, NULL) == GY_OK);
+    KIT_UNTIL(&second, &first,
+              gy_persist_table_leader(second.table, "names", value, NULL) == GY_OK);
     assert_string_equal(value, "first:1");
     /* who is known to be dead is replaced at once, and sees it when it is not dead */
-    gy_table_depose(second.table, first.number - 1);
+    gy_persist_table_depose(second.table, first.number - 1);
     const int64_t began = gy_now_ns(gy_env_real());
-    gy_table_depose(second.table, first.number);
+    gy_persist_table_depose(second.table, first.number);
     KIT_UNTIL(&second, NULL, second.is_elected);
     printf("deposed and replaced in %.0f ms\n", 1e3 * seconds_since(began));
     assert_true(second.number > first.number);
     KIT_UNTIL(&first, &second, !first.is_elected);
-    assert_ok(gy_table_leader(third.table, "names", value, &number));
+    assert_ok(gy_persist_table_leader(third.table, "names", value, &number));
     assert_string_equal(value, "second:2");
     /* who resigns is followed, and by a larger number */
-    gy_table_resign(second.table);
+    gy_persist_table_resign(second.table);
     second.is_elected = false;
     KIT_UNTIL(&first, &second, first.is_elected);
     assert_true(first.number > second.number);
-    assert_ok(gy_table_campaign(second.table, "names", "second:2"));
+    assert_ok(gy_persist_table_campaign(second.table, "names", "second:2"));
     kit_close(&first);
     KIT_UNTIL(&second, NULL, second.is_elected);
     kit_close(&second);
@@ -613,17 +615,18 @@ static void a_candidate_takes_over_without_the_leader_of_etcd(void **state)
     }
     static kit_table first, second;
     const int leader = kit_etcd_leader(&etcd, 0);
-    const gy_table_options options = first_asked(leader, "both");
+    const gy_persist_table_options options = first_asked(leader, "both");
     kit_open(&first, &options);
     kit_open(&second, &options);
-    assert_ok(gy_table_campaign(first.table, "names", "first:1"));
+    assert_ok(gy_persist_table_campaign(first.table, "names", "first:1"));
     KIT_UNTIL(&first, NULL, first.is_elected);
-    assert_ok(gy_table_campaign(second.table, "names", "second:2"));
+    assert_ok(gy_persist_table_campaign(second.table, "names", "second:2"));
     char value[GY_TABLE_VALUE_BYTES];
-    KIT_UNTIL(&second, NULL, gy_table_leader(second.table, "names", value, NULL) == GY_OK);
+    KIT_UNTIL(&second, NULL,
+              gy_persist_table_leader(second.table, "names", value, NULL) == GY_OK);
     kit_etcd_freeze(&etcd, leader);
     const int64_t began = gy_now_ns(gy_env_real());
-    gy_table_depose(second.table, first.number);
+    gy_persist_table_depose(second.table, first.number);
     KIT_UNTIL(&second, NULL, second.is_elected);
     printf("soak: elected while etcd's leader stands still: %.2f s\n", seconds_since(began));
     assert_true(second.number > first.number);
@@ -641,24 +644,24 @@ static void without_etcd_nothing_is_known_and_nobody_leads(void **state)
     (void)state;
     static kit_table kit;
     static kit_loaded loaded;
-    gy_table_options options = in_etcd("alone");
+    gy_persist_table_options options = in_etcd("alone");
     options.lease_s = 1;
     options.patience_s = 0.4;
     kit_open(&kit, &options);
     assert_int_equal(kit_store(&kit, key_of(1), 0, "x", 1), GY_OK);
-    assert_ok(gy_table_campaign(kit.table, "names", "a:1"));
+    assert_ok(gy_persist_table_campaign(kit.table, "names", "a:1"));
     KIT_UNTIL(&kit, NULL, kit.is_elected);
     const uint64_t number = kit.number;
     for (int i = 0; i < etcd.count; i++) {
         kit_etcd_freeze(&etcd, i);
     }
     const int64_t stopped = gy_now_ns(gy_env_real());
-    int64_t until_ns = gy_table_next(kit.table).at_ns;
+    int64_t until_ns = gy_persist_table_next(kit.table).at_ns;
     const gy_status status = kit_store(&kit, key_of(1), 1, "yy", 2);
     assert_true(status < 0 && status != GY_LIMIT && status != GY_MISMATCH);
     assert_non_null(strstr(gy_error_text(), "etcd gave no answer"));
     KIT_UNTIL(&kit, NULL,
-              (until_ns = kit.is_elected ? gy_table_next(kit.table).at_ns : until_ns,
+              (until_ns = kit.is_elected ? gy_persist_table_next(kit.table).at_ns : until_ns,
                !kit.is_elected));
     assert_true(until_ns > 0 && until_ns - stopped < 1000000000 && kit.lost_ns >= until_ns &&
                 kit.lost_ns - until_ns < 2000000000);
@@ -685,7 +688,7 @@ static void what_has_no_room_is_surely_not_stored(void **state)
     static kit_table kit;
     static kit_loaded loaded;
     static uint8_t data[GY_TABLE_RECORD_BYTES];
-    const gy_table_options options = in_etcd("full");
+    const gy_persist_table_options options = in_etcd("full");
     kit_open(&kit, &options);
     size_t stored = 0, refused = 0;
     for (uint64_t i = 0; i < 1000 && refused == 0; i++) {
@@ -720,7 +723,7 @@ static int by_size(const void *a, const void *b)
 }
 
 /* One store after another, and many at once. */
-static void time_stores(const char *place, gy_table_options options)
+static void time_stores(const char *place, gy_persist_table_options options)
 {
     enum { ALONE = 200, TOGETHER = 64, WAVES = 40 };
     static kit_table kit;

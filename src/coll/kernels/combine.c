@@ -169,9 +169,9 @@ SUM_MANY(U32, uint32_t)
 SUM_MANY(U16, uint16_t)
 SUM_MANY(U8, uint8_t)
 
-gy_combine_many gy_combine_many_of(gy_dtype dtype, gy_reduction reduction)
+gy_coll_combine_many gy_coll_combine_many_of(gy_dtype dtype, gy_reduction reduction)
 {
-    static const gy_combine_many loops[GY_DTYPE_COUNT] = {
+    static const gy_coll_combine_many loops[GY_DTYPE_COUNT] = {
         [GY_F64] = many_F64, [GY_F32] = many_F32, [GY_I64] = many_U64, [GY_I32] = many_U32,
         [GY_I16] = many_U16, [GY_I8] = many_U8,   [GY_U64] = many_U64, [GY_U32] = many_U32,
         [GY_U16] = many_U16, [GY_U8] = many_U8,
@@ -188,9 +188,9 @@ gy_combine_many gy_combine_many_of(gy_dtype dtype, gy_reduction reduction)
     [GY_##name] = {COMMON_ROW(name), [GY_BIT_AND] = and_##name, [GY_BIT_OR] = or_##name,       \
                    [GY_BIT_XOR] = xor_##name}
 
-gy_combine gy_combine_of(gy_dtype dtype, gy_reduction reduction)
+gy_coll_combine gy_coll_combine_of(gy_dtype dtype, gy_reduction reduction)
 {
-    static const gy_combine loops[GY_DTYPE_COUNT][GY_REDUCTION_COUNT] = {
+    static const gy_coll_combine loops[GY_DTYPE_COUNT][GY_REDUCTION_COUNT] = {
         FLOAT_ROW(F64),   FLOAT_ROW(F32),   FLOAT_ROW(F16),   FLOAT_ROW(BF16),
         INTEGER_ROW(I64), INTEGER_ROW(I32), INTEGER_ROW(I16), INTEGER_ROW(I8),
         INTEGER_ROW(U64), INTEGER_ROW(U32), INTEGER_ROW(U16), INTEGER_ROW(U8),

@@ -62,7 +62,7 @@ static void check(const extreme_case *one, double expected)
         put(one->dtype, at[1], i, i == one->odd ? one->right : number(i, 1));
     }
     uint8_t *out = at[one->alias];
-    gy_combine_of(one->dtype, one->reduction)(out, at[0], at[1], one->count);
+    gy_coll_combine_of(one->dtype, one->reduction)(out, at[0], at[1], one->count);
     for (size_t i = 0; i < one->count; i++) {
         double a = number(i, 0), b = number(i, 1);
         double plain = one->reduction == GY_MIN ? GY_MIN(a, b) : GY_MAX(a, b);

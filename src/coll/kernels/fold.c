@@ -15,26 +15,26 @@ enum {
     WIDE_TILE = TILE_BYTES / sizeof(float)
 };
 
-gy_fold gy_fold_of(gy_dtype dtype, gy_reduction reduction, const gy_user_reduction *user,
-                   int ranks)
+gy_coll_fold gy_coll_fold_of(gy_dtype dtype, gy_reduction reduction,
+                             const gy_user_reduction *user, int ranks)
 {
     size_t element = gy_dtype_bytes(dtype);
     if (user != NULL) {
-        return (gy_fold){.user = user,
-                         .element_bytes =
-                             user->element_bytes != 0 ? user->element_bytes : element,
-                         .dtype = dtype};
+        return (gy_coll_fold){.user = user,
+                              .element_bytes =
+                                  user->element_bytes != 0 ? user->element_bytes : element,
+                              .dtype = dtype};
     }
-    return (gy_fold){.loop = gy_combine_of(dtype, reduction),
-                     .many = gy_combine_many_of(dtype, reduction),
-                     .element_bytes = element,
-                     .dtype = dtype,
-                     .reduction = reduction,
-                     .divisor = reduction == GY_AVG ? ranks : 0};
+    return (gy_coll_fold){.loop = gy_coll_combine_of(dtype, reduction),
+                          .many = gy_coll_combine_many_of(dtype, reduction),
+                          .element_bytes = element,
+                          .dtype = dtype,
+                          .reduction = reduction,
+                          .divisor = reduction == GY_AVG ? ranks : 0};
 }
 
 /* Elements from `at` on as float32: where they lie if they are that, else in the tile. */
-static const float *as_floats(const gy_fold *fold, gy_term term, size_t at, size_t count,
+static const float *as_floats(const gy_coll_fold *fold, gy_term term, size_t at, size_t count,
                               float *tile)
 {
     if (term.is_sum) {
@@ -44,7 +44,7 @@ static const float *as_floats(const gy_fold *fold, gy_term term, size_t at, size
     return tile;
 }
 
-static void finish_wide(const gy_fold *fold, float *sum, uint16_t *to, size_t count)
+static void finish_wide(const gy_coll_fold *fold, float *sum, uint16_t *to, size_t count)
 {
     if (fold->divisor != 0) {
         gy_divide(GY_F32, sum, count, fold->divisor);
@@ -52,12 +52,12 @@ static void finish_wide(const gy_fold *fold, float *sum, uint16_t *to, size_t co
     gy_half_narrow(fold->dtype, to, sum, count);
 }
 
-static void fold_wide(const gy_targets *targets, bool is_sum, const gy_fold *fold, gy_term a,
-                      gy_term b, size_t count)
+static void fold_wide(const gy_targets *targets, bool is_sum, const gy_coll_fold *fold,
+                      gy_term a, gy_term b, size_t count)
 {
     alignas(64) float left[WIDE_TILE], right[WIDE_TILE];
     alignas(64) uint16_t halves[WIDE_TILE];
-    gy_combine combine = gy_combine_of(GY_F32, fold->reduction);
+    gy_coll_combine combine = gy_coll_combine_of(GY_F32, fold->reduction);
     for (size_t at = 0; at < count; at += WIDE_TILE) {
         size_t now = GY_MIN((size_t)WIDE_TILE, count - at);
         combine(left, as_floats(fold, a, at, now, left), as_floats(fold, b, at, now, right),
@@ -71,13 +71,13 @@ static void fold_wide(const gy_targets *targets, bool is_sum, const gy_fold *fol
     }
 }
 
-void gy_finish_into(const gy_targets *targets, const gy_fold *fold, const void *sum,
+void gy_finish_into(const gy_targets *targets, const gy_coll_fold *fold, const void *sum,
                     size_t count)
 {
     alignas(64) float tile[WIDE_TILE];
     alignas(64) uint16_t halves[WIDE_TILE];
     const float *from = sum;
-    GY_ASSERT(gy_fold_is_wide(fold));
+    GY_ASSERT(gy_coll_fold_is_wide(fold));
     for (size_t at = 0; at < count; at += WIDE_TILE) {
         size_t now = GY_MIN((size_t)WIDE_TILE, count - at);
         memcpy(tile, from + at, now * sizeof(*tile));
@@ -88,7 +88,7 @@ void gy_finish_into(const gy_targets *targets, const gy_fold *fold, const void *
 
 /* In place where there is one target, else through a tile; one element may be larger than it.
  */
-static void combine_tiles(const gy_targets *targets, const gy_fold *fold, const uint8_t *a,
+static void combine_tiles(const gy_targets *targets, const gy_coll_fold *fold, const uint8_t *a,
                           const uint8_t *b, size_t count, bool is_finished)
 {
     alignas(64) uint8_t tile[TILE_BYTES];
@@ -100,9 +100,9 @@ static void combine_tiles(const gy_targets *targets, const gy_fold *fold, const 
     for (size_t at = 0; at < count; at += step) {
         size_t now = GY_MIN(step, count - at), byte = at * element;
         uint8_t *to = in_place ? targets->to[0] + byte : tile;
-        gy_fold_combine(fold, to, a + byte, b + byte, now);
+        gy_coll_fold_combine(fold, to, a + byte, b + byte, now);
         if (is_finished) {
-            gy_fold_finish(fold, to, now);
+            gy_coll_fold_finish(fold, to, now);
         }
         if (!in_place || targets->count > 1) {
             gy_stream_put(targets, byte, to, now * element);
@@ -110,24 +110,24 @@ static void combine_tiles(const gy_targets *targets, const gy_fold *fold, const 
     }
 }
 
-void gy_combine_into(const gy_targets *targets, const gy_fold *fold, const void *a,
-                     const void *b, size_t count)
+void gy_coll_combine_into(const gy_targets *targets, const gy_coll_fold *fold, const void *a,
+                          const void *b, size_t count)
 {
     combine_tiles(targets, fold, a, b, count, false);
 }
 
-void gy_fold_into(const gy_targets *targets, bool is_sum, const gy_fold *fold, gy_term a,
-                  gy_term b, size_t count)
+void gy_coll_fold_into(const gy_targets *targets, bool is_sum, const gy_coll_fold *fold,
+                       gy_term a, gy_term b, size_t count)
 {
-    if (gy_fold_is_wide(fold)) {
+    if (gy_coll_fold_is_wide(fold)) {
         fold_wide(targets, is_sum, fold, a, b, count);
     } else {
         combine_tiles(targets, fold, a.data, b.data, count, !is_sum && fold->divisor != 0);
     }
 }
 
-void gy_fold_many_into(const gy_targets *targets, const gy_fold *fold, const void *const *terms,
-                       int term_count, size_t count)
+void gy_coll_fold_many_into(const gy_targets *targets, const gy_coll_fold *fold,
+                            const void *const *terms, int term_count, size_t count)
 {
     alignas(64) uint8_t tile[TILE_BYTES];
     const void *at_tile[GY_FOLD_TERMS];
@@ -144,7 +144,7 @@ void gy_fold_many_into(const gy_targets *targets, const gy_fold *fold, const voi
             at_tile[of] = (const uint8_t *)terms[of] + byte;
         }
         fold->many(to, at_tile, term_count, now);
-        gy_fold_finish(fold, to, now);
+        gy_coll_fold_finish(fold, to, now);
         if (!in_place) {
             gy_stream_put(targets, byte, to, now * element);
         }

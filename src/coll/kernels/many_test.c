@@ -41,19 +41,20 @@ static void fill(const many_case *one, uint8_t *to, gy_random *random)
     }
 }
 
-static void sum_one_by_one(const many_case *one, const gy_fold *fold, const many_room *room)
+static void sum_one_by_one(const many_case *one, const gy_coll_fold *fold,
+                           const many_room *room)
 {
     size_t bytes = one->count * fold->element_bytes;
     memcpy(room->expected, room->terms[0], bytes);
     for (int of = 1; of < one->terms; of++) {
         fold->loop(room->expected, room->expected, room->terms[of], one->count);
     }
-    gy_fold_finish(fold, room->expected, one->count);
+    gy_coll_fold_finish(fold, room->expected, one->count);
 }
 
 static void check(const many_case *one, const many_room *buffers, gy_random *random)
 {
-    const gy_fold fold = gy_fold_of(one->dtype, one->reduction, NULL, one->terms);
+    const gy_coll_fold fold = gy_coll_fold_of(one->dtype, one->reduction, NULL, one->terms);
     size_t bytes = one->count * fold.element_bytes, shift = one->shift * fold.element_bytes;
     many_room room = *buffers;
     const void *terms[GY_FOLD_TERMS];
@@ -72,7 +73,7 @@ static void check(const many_case *one, const many_room *buffers, gy_random *ran
                                 .count = one->targets,
                                 .is_streamed = gy_random_below(random, 2) == 1};
     assert_non_null(fold.many);
-    gy_fold_many_into(&targets, &fold, terms, one->terms, one->count);
+    gy_coll_fold_many_into(&targets, &fold, terms, one->terms, one->count);
     for (int i = 0; i < one->targets; i++) {
         assert_memory_equal(room.results[i], room.expected, bytes);
         for (size_t k = 0; k < GUARD; k++) {
@@ -108,12 +109,12 @@ static void sums_at_once_have_the_bits_of_one_after_another(void **state)
                          .shift = gy_random_below(&random, 5)};
         one.alias = (int)gy_random_below(&random, (uint64_t)one.terms + 1) - 1;
         if (one.dtype == GY_F16 || one.dtype == GY_BF16) {
-            assert_null(gy_combine_many_of(one.dtype, one.reduction));
+            assert_null(gy_coll_combine_many_of(one.dtype, one.reduction));
         } else {
             check(&one, &room, &random);
         }
     }
-    assert_null(gy_combine_many_of(GY_F32, GY_MIN));
+    assert_null(gy_coll_combine_many_of(GY_F32, GY_MIN));
     for (int i = 0; i < GY_FOLD_TERMS; i++) {
         gy_free(room.terms[i]);
     }

@@ -32,7 +32,7 @@ static void note(gy_tuner *tuner, gy_link_class link, double alpha, double beta)
 static gy_status measure_gamma(gy_tuner *tuner, gy_dtype dtype, gy_type_class type)
 {
     double samples[SAMPLES];
-    gy_combine loop = gy_combine_of(dtype, GY_SUM);
+    gy_coll_combine loop = gy_coll_combine_of(dtype, GY_SUM);
     size_t count = LARGE / gy_dtype_bytes(dtype);
     for (int i = 0; i < SAMPLES; i++) {
         double begin = gy_tune_now(tuner);

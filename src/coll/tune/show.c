@@ -106,7 +106,7 @@ static gy_status init_site(const gy_tune_query *query, const gy_tuning *tuning,
     gy_free(host_of);
     site->has_shared = hosts == 1 && !query->is_tcp;
     site->near = query->is_tcp ? GY_LINK_LOOPBACK : GY_LINK_RING;
-    site->region_bytes = (GY_WORLD_STAGING - GY_CHANNELS * sizeof(gy_slot)) / GY_CHANNELS /
+    site->region_bytes = (GY_WORLD_STAGING - GY_CHANNELS * sizeof(gy_coll_slot)) / GY_CHANNELS /
                          GY_CACHE_LINE * GY_CACHE_LINE;
     site->forced = forced;
     return status;

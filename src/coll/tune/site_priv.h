@@ -91,7 +91,7 @@ typedef struct gy_pick {
 /** What a pick depends on, beside the site. */
 typedef struct gy_need_of {
     gy_operation operation;
-    gy_order order; /* that a reduction needs */
+    gy_plan_order order; /* that a reduction needs */
     gy_type_class type;
     gy_memory memory;
     bool is_known;     /* all ranks know all counts */

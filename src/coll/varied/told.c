@@ -86,7 +86,7 @@ static size_t pack(const gy_comm *comm, const gy_parts *parts, size_t element, c
 }
 
 /* A tiny call whose counts all know. */
-static size_t enter_known(const gy_coll *coll, gy_slot *slot)
+static size_t enter_known(const gy_coll *coll, gy_coll_slot *slot)
 {
     const gy_coll_call *call = &coll->call;
     size_t bytes = gy_call_in_bytes(coll->comm, call);
@@ -111,7 +111,7 @@ static void lay_out_parts(const gy_coll *coll, size_t bytes, uint8_t *to)
     }
 }
 
-size_t gy_told_enter(gy_coll *coll, gy_slot *slot)
+size_t gy_told_enter(gy_coll *coll, gy_coll_slot *slot)
 {
     const gy_comm *comm = coll->comm;
     const gy_coll_call *call = &coll->call;
@@ -141,7 +141,7 @@ size_t gy_told_enter(gy_coll *coll, gy_slot *slot)
 }
 
 /* The counts in a rank's slot. */
-static const int64_t *counts_in(const gy_slot *slot)
+static const int64_t *counts_in(const gy_coll_slot *slot)
 {
     return (const int64_t *)(const void *)slot->data;
 }
@@ -158,7 +158,7 @@ static gy_status compare(const gy_coll *coll, int from, int to, const int64_t co
                          (long long)counts[0], gy_comm_peer(comm, to), (long long)counts[1]);
 }
 
-gy_status gy_told_compare(gy_coll *coll, int rank, const gy_slot *slot)
+gy_status gy_told_compare(gy_coll *coll, int rank, const gy_coll_slot *slot)
 {
     const gy_comm *comm = coll->comm;
     const gy_coll_call *call = &coll->call;
@@ -188,7 +188,7 @@ gy_status gy_told_compare(gy_coll *coll, int rank, const gy_slot *slot)
 /* Elements before part `part` of those that a rank told. */
 static int64_t told_before(const gy_coll *coll, int rank, int part)
 {
-    const int64_t *counts = counts_in(gy_slot_of(coll->comm, rank, coll->number));
+    const int64_t *counts = counts_in(gy_coll_slot_of(coll->comm, rank, coll->number));
     int64_t before = 0;
     for (int i = 0; i < part; i++) {
         before += counts[i];
@@ -221,7 +221,7 @@ void gy_told_finish(const gy_coll *coll)
     size_t element = gy_call_element_bytes(call), at = 0;
     uint8_t *out = call->out;
     if (call->operation == GY_OPERATION_SCATTER) {
-        const gy_slot *slot = gy_slot_of(comm, call->root, coll->number);
+        const gy_coll_slot *slot = gy_coll_slot_of(comm, call->root, coll->number);
         if (call->count > 0) {
             memcpy(out, slot->data + part_in(coll, call->root), call->count * element);
         }
@@ -229,7 +229,7 @@ void gy_told_finish(const gy_coll *coll)
     }
     const gy_parts *parts = &call->out_parts;
     for (int rank = 0; rank < comm->size; rank++) {
-        const gy_slot *slot = gy_slot_of(comm, rank, coll->number);
+        const gy_coll_slot *slot = gy_coll_slot_of(comm, rank, coll->number);
         size_t bytes = (size_t)parts->counts[rank] * element;
         size_t start = parts->starts != NULL ? (size_t)parts->starts[rank] * element : at;
         if (bytes > 0) {

@@ -9,7 +9,7 @@
 
 typedef struct named {
     uint32_t task, member;
-    gy_place place;
+    gy_flow_record_id place;
     int failures;     /* 1: a suspect; 2: bad */
     uint32_t attempt; /* that made it bad */
     int signal;
@@ -22,7 +22,8 @@ struct gy_bad {
     int64_t records_max, count;
     named *items; /* rising by (task, member, source, offset) */
     size_t item_count, item_capacity;
-    gy_place *places; /* answers gy_bad_of: of bad records alone, in the order of items */
+    gy_flow_record_id
+        *places; /* answers gy_bad_of: of bad records alone, in the order of items */
     size_t place_capacity;
     named last; /* of gy_bad_tell; failures 0: none */
     gy_bad_namer namer;
@@ -100,7 +101,7 @@ static named *record_of(gy_bad *bad, const named *key)
     if (status == GY_OK) {
         bad->items = items;
         status = gy_reserve("flow.bad", &places, &bad->place_capacity, bad->item_count + 1,
-                            sizeof(gy_place));
+                            sizeof(gy_flow_record_id));
     }
     if (status < 0) {
         return NULL;
@@ -112,7 +113,7 @@ static named *record_of(gy_bad *bad, const named *key)
     return &bad->items[at];
 }
 
-static named key_of(gy_attempt id, uint32_t member, gy_place place)
+static named key_of(gy_attempt id, uint32_t member, gy_flow_record_id place)
 {
     return (named){.task = id.task, .member = member, .place = place};
 }
@@ -270,8 +271,8 @@ gy_cause gy_bad_tell(gy_bad *bad, gy_attempt id, uint32_t member, const void *le
     if (atomic_load_explicit(&board->has_place, memory_order_relaxed) == 0) {
         return cause;
     }
-    gy_place place = {atomic_load_explicit(&board->source, memory_order_relaxed),
-                      atomic_load_explicit(&board->offset, memory_order_relaxed)};
+    gy_flow_record_id place = {atomic_load_explicit(&board->source, memory_order_relaxed),
+                               atomic_load_explicit(&board->offset, memory_order_relaxed)};
     named key = key_of(id, member, place);
     named *record = record_of(bad, &key);
     if (record == NULL) {
@@ -352,7 +353,8 @@ gy_status gy_bad_learn(gy_bad *bad, const void *data, size_t size_bytes)
     return GY_OK;
 }
 
-const gy_place *gy_bad_of(const gy_bad *bad, uint32_t task, uint32_t member, size_t *count)
+const gy_flow_record_id *gy_bad_of(const gy_bad *bad, uint32_t task, uint32_t member,
+                                   size_t *count)
 {
     named key = {.task = task, .member = member};
     *count = 0;

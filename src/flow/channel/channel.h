@@ -27,12 +27,12 @@ typedef enum gy_input_kind {
     GY_INPUT_OBJECT,  /* an object of S3 or HDFS, or a part of it */
 } gy_input_kind;
 
-typedef struct gy_order_input {
+typedef struct gy_flow_task_input {
     gy_input_kind kind;
     uint32_t section;                /* SECTION, FETCHED: which output of its producer */
     uint32_t epoch, attempt, member; /* SECTION: who wrote the file; with the key instead of
                                         (job, task), since later jobs may read it */
-    uint32_t channel;                /* FIFO, PIPE: row of gy_order.channels */
+    uint32_t channel;                /* FIFO, PIPE: row of gy_flow_task.channels */
     gy_key key;                      /* SECTION: the producer's */
     gy_key content;                  /* SECTION, FETCHED: as the producer's report says */
     const char *path;                /* SECTION, PLAIN, FETCHED; OBJECT: its URI */
@@ -41,7 +41,7 @@ typedef struct gy_order_input {
     uint64_t offset, size_bytes; /* PLAIN, OBJECT: UINT64_MAX: to its end; INLINE: the size */
     uint64_t total_bytes;        /* OBJECT: of the whole */
     gy_stamp stamp;              /* PLAIN: of the version that it shall have */
-} gy_order_input;
+} gy_flow_task_input;
 
 typedef enum gy_output_kind {
     GY_OUTPUT_SECTION, /* of the attempt's file, or in the report */
@@ -50,17 +50,17 @@ typedef enum gy_output_kind {
     GY_OUTPUT_PIPE,
 } gy_output_kind;
 
-typedef struct gy_order_output {
+typedef struct gy_flow_task_output {
     gy_output_kind kind;
-    uint32_t channel; /* FIFO, PIPE: row of gy_order.channels */
+    uint32_t channel; /* FIFO, PIPE: row of gy_flow_task.channels */
     const char *path; /* FINAL */
-} gy_order_output;
+} gy_flow_task_output;
 
 /** A channel within a cohort. The orders of all members hold the same rows. */
-typedef struct gy_order_channel {
+typedef struct gy_flow_task_channel {
     uint16_t from, to; /* members */
     bool is_pipe;
-} gy_order_channel;
+} gy_flow_task_channel;
 
 /**
  * What a vertex leaves in its process for the next of its stage: memory that has been used, for
@@ -83,7 +83,7 @@ void *gy_vertex_kept(gy_vertex *vertex);
 void gy_keep_drop(gy_keep *keep, const char *stage);
 
 /** A task as a process runs it. All is borrowed for the call. */
-typedef struct gy_order {
+typedef struct gy_flow_task {
     gy_attempt id;
     gy_key key;
     uint32_t member;
@@ -99,10 +99,10 @@ typedef struct gy_order {
     size_t memory_bytes; /* 0: none */
     const char *folder;  /* of the job: spills, scratch */
     const char *path; /* of the attempt's file: its last part names the scratch folder, too */
-    const gy_order_input *inputs;   /* (input_count) */
-    const gy_order_output *outputs; /* (output_count) */
+    const gy_flow_task_input *inputs;   /* (input_count) */
+    const gy_flow_task_output *outputs; /* (output_count) */
     uint32_t input_count, output_count;
-    const gy_place *bad; /* (bad_count) records to skip, rising by (source, offset) */
+    const gy_flow_record_id *bad; /* (bad_count) records to skip, rising by (source, offset) */
     size_t bad_count;
     int64_t record_timeout_ns; /* 0: none */
     int64_t still_ns; /* how long what a command left may keep its output open, writing nothing;
@@ -110,10 +110,10 @@ typedef struct gy_order {
 
     uint32_t width; /* members of the cohort; 0, 1: none */
     uint32_t channel_count;
-    const gy_order_channel *channels; /* (channel_count) */
-    const char *cohort;               /* path of its table, made by whoever comes first */
-    size_t ring_bytes;                /* of a FIFO; 0: 1 MiB */
-    uint64_t token[2];                /* proves who calls a pipe: drawn for this attempt */
+    const gy_flow_task_channel *channels; /* (channel_count) */
+    const char *cohort;                   /* path of its table, made by whoever comes first */
+    size_t ring_bytes;                    /* of a FIFO; 0: 1 MiB */
+    uint64_t token[2];                    /* proves who calls a pipe: drawn for this attempt */
 
     const char *const *command; /* argv, NULL-ended */
     const char *const *files;   /* linked into its working folder; NULL-ended, or NULL */
@@ -129,7 +129,7 @@ typedef struct gy_order {
     gy_keep *keep; /* of the process; NULL: nothing is kept */
 
     gy_deadline deadline; /* of the job: every wait ends by it */
-} gy_order;
+} gy_flow_task;
 
 /**
  * Run one task to its end; the answer says what came of it. Several may run at once, on threads
@@ -138,7 +138,7 @@ typedef struct gy_order {
  * @param fault  of this process; NULL: nothing is caught
  * @param board  (GY_BOARD_BYTES) shared memory that outlives the process, zeroed; NULL: none
  */
-void gy_vertex_execute(gy_env *env, const gy_order *order, gy_fault *fault, void *board,
+void gy_vertex_execute(gy_env *env, const gy_flow_task *order, gy_fault *fault, void *board,
                        const _Atomic bool *is_cancelled, gy_worker_answer *answer);
 
 /* ---- reports ---- */

@@ -43,7 +43,7 @@ static void wake_all(_Atomic uint32_t *word)
 
 void gy_cohort_ring(gy_cohort *cohort, uint32_t member, uint32_t wait)
 {
-    gy_shared_member *of = &cohort->members[member];
+    gy_flow_shared_member *of = &cohort->members[member];
     /* partner: the store of `waits` in gy_cohort_wait; one of the two sees the other's */
     uint32_t waits = (uint32_t)atomic_load_explicit(&of->waits, memory_order_seq_cst);
     if (waits != 0 && (wait == 0 || waits == wait)) {
@@ -97,7 +97,7 @@ static bool is_dead(int32_t pid)
 static void look_after_peers(gy_cohort *cohort)
 {
     for (uint32_t i = 0; i < cohort->options.width; i++) {
-        const gy_shared_member *of = &cohort->members[i];
+        const gy_flow_shared_member *of = &cohort->members[i];
         if (i != cohort->options.member &&
             atomic_load_explicit(&of->state, memory_order_acquire) == GY_MEMBER_IN &&
             is_dead(atomic_load_explicit(&of->pid, memory_order_relaxed)) &&
@@ -111,7 +111,7 @@ static void look_after_peers(gy_cohort *cohort)
 
 static uint32_t other_side(const gy_cohort *cohort, uint32_t wait)
 {
-    const gy_order_channel *channel = &cohort->options.channels[(wait - 1) / 2];
+    const gy_flow_task_channel *channel = &cohort->options.channels[(wait - 1) / 2];
     return wait == gy_wait_read((wait - 1) / 2) ? channel->from : channel->to;
 }
 
@@ -167,7 +167,7 @@ static void break_circle(gy_cohort *cohort)
 {
     circle first, again;
     if (walk(cohort, &first) && walk(cohort, &again) && first.print == again.print) {
-        gy_shared_channel *channel = &cohort->channels[(first.wait - 1) / 2];
+        gy_flow_shared_channel *channel = &cohort->channels[(first.wait - 1) / 2];
         atomic_store_explicit(&channel->must_spill, 1, memory_order_seq_cst);
         gy_cohort_ring(cohort, first.writer, first.wait);
     }
@@ -182,7 +182,7 @@ gy_status gy_spills_take(gy_cohort *cohort)
     }
     for (uint32_t i = 0; i < cohort->options.channel_count; i++) {
         gy_end *end = &cohort->ends[i];
-        gy_shared_channel *channel = &cohort->channels[i];
+        gy_flow_shared_channel *channel = &cohort->channels[i];
         int32_t file = atomic_load_explicit(&channel->file, memory_order_acquire);
         if (!end->is_reader || end->is_pipe || end->file >= 0 || file == 0) {
             continue;
@@ -234,7 +234,7 @@ static void set_waiting(gy_cohort *cohort, bool is_waiting)
 gy_status gy_cohort_wait(gy_cohort *cohort, uint32_t wait, gy_ready ready, int file,
                          short events)
 {
-    gy_shared_member *own = &cohort->members[cohort->options.member];
+    gy_flow_shared_member *own = &cohort->members[cohort->options.member];
     uint32_t channel = (wait - 1) / 2;
     GY_TRY(flush_pipes(cohort)); /* who waits for what is in our buffers would wait for ever */
     gy_status status = GY_OK;
@@ -284,10 +284,10 @@ static gy_status lay_out(gy_cohort *cohort)
     while (cohort->ring_bytes < wanted) {
         cohort->ring_bytes *= 2;
     }
-    size_t members = gy_round_up(sizeof(gy_shared), GY_CACHE_LINE);
-    size_t channels = members + cohort->options.width * sizeof(gy_shared_member);
+    size_t members = gy_round_up(sizeof(gy_flow_shared), GY_CACHE_LINE);
+    size_t channels = members + cohort->options.width * sizeof(gy_flow_shared_member);
     cohort->rings_offset = gy_round_up(
-        channels + cohort->options.channel_count * sizeof(gy_shared_channel), PAGE_BYTES);
+        channels + cohort->options.channel_count * sizeof(gy_flow_shared_channel), PAGE_BYTES);
     cohort->shared_bytes = cohort->rings_offset;
     cohort->ends = gy_alloc_zero("flow.cohort", cohort->options.channel_count, sizeof(gy_end));
     return cohort->ends != NULL ? GY_OK : GY_NOMEM;
@@ -373,7 +373,8 @@ static gy_status map_shared(gy_cohort *cohort)
         return gy_fail(GY_NOMEM, "cannot map the memory of a cohort");
     }
     cohort->shared = base;
-    cohort->members = (void *)((uint8_t *)base + gy_round_up(sizeof(gy_shared), GY_CACHE_LINE));
+    cohort->members =
+        (void *)((uint8_t *)base + gy_round_up(sizeof(gy_flow_shared), GY_CACHE_LINE));
     cohort->channels = (void *)(cohort->members + cohort->options.width);
     return GY_OK;
 }
@@ -381,7 +382,7 @@ static gy_status map_shared(gy_cohort *cohort)
 static gy_status open_ends(gy_cohort *cohort)
 {
     for (uint32_t i = 0; i < cohort->options.channel_count; i++) {
-        const gy_order_channel *row = &cohort->options.channels[i];
+        const gy_flow_task_channel *row = &cohort->options.channels[i];
         gy_end *end = &cohort->ends[i];
         GY_ASSERT(row->from < cohort->options.width && row->to < cohort->options.width);
         GY_ASSERT(row->from != row->to);
@@ -404,8 +405,8 @@ static gy_status open_ends(gy_cohort *cohort)
  * without. */
 static gy_status wait_for_all(gy_cohort *cohort)
 {
-    gy_shared *shared = cohort->shared;
-    gy_shared_member *own = &cohort->members[cohort->options.member];
+    gy_flow_shared *shared = cohort->shared;
+    gy_flow_shared_member *own = &cohort->members[cohort->options.member];
     atomic_store_explicit(&own->pid, getpid(), memory_order_relaxed);
     atomic_store_explicit(&own->state, GY_MEMBER_IN, memory_order_release);
     cohort->is_in = true;
@@ -540,7 +541,7 @@ static bool are_spills_taken(gy_cohort *cohort)
 {
     for (uint32_t i = 0; i < cohort->options.channel_count; i++) {
         const gy_end *end = &cohort->ends[i];
-        gy_shared_channel *channel = &cohort->channels[i];
+        gy_flow_shared_channel *channel = &cohort->channels[i];
         bool is_mine = !end->is_reader && !end->is_pipe && end->file >= 0;
         if (is_mine &&
             atomic_load_explicit(&channel->is_file_open, memory_order_seq_cst) == 0 &&
@@ -554,7 +555,7 @@ static bool are_spills_taken(gy_cohort *cohort)
 
 static void wait_for_spills(gy_cohort *cohort)
 {
-    gy_shared_member *own = &cohort->members[cohort->options.member];
+    gy_flow_shared_member *own = &cohort->members[cohort->options.member];
     while (gy_cohort_check(cohort) == GY_OK) {
         uint32_t bell = atomic_load_explicit(&own->bell, memory_order_seq_cst);
         /* no channel: a walk that comes here stops */
@@ -592,7 +593,7 @@ void gy_cohort_leave(gy_cohort *cohort, bool is_well)
         return;
     }
     if (cohort->is_in) {
-        gy_shared_member *own = &cohort->members[cohort->options.member];
+        gy_flow_shared_member *own = &cohort->members[cohort->options.member];
         is_well = is_well && cohort->is_closed;
         if (!is_well) {
             gy_cohort_break(cohort);

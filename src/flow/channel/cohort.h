@@ -17,13 +17,13 @@
 #include <stdatomic.h>
 
 typedef struct gy_cohort gy_cohort;
-struct gy_order_channel;
+struct gy_flow_task_channel;
 
 typedef struct gy_cohort_options {
     const char *path; /* of the file where members meet; made by need, removed by nobody here */
     const char *folder; /* for spills */
     uint32_t width, member;
-    const struct gy_order_channel *channels;
+    const struct gy_flow_task_channel *channels;
     uint32_t channel_count;
     size_t ring_bytes; /* rounded up to a power of two, at least a page; 0: 1 MiB */
     uint64_t token[2];

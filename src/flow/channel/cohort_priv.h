@@ -22,20 +22,20 @@ static inline uint32_t gy_wait_write(uint32_t channel)
 
 enum { GY_MEMBER_ABSENT, GY_MEMBER_IN, GY_MEMBER_WELL, GY_MEMBER_ILL };
 
-typedef struct gy_shared_member {
+typedef struct gy_flow_shared_member {
     /* gy_wait_* in the low half, 0: it runs; the high half tells one wait from the next */
     _Alignas(GY_CACHE_LINE) _Atomic uint64_t waits;
     _Atomic uint32_t bell;  /* the futex that it sleeps on */
     _Atomic uint32_t state; /* GY_MEMBER_* */
     _Atomic int32_t pid;
-} gy_shared_member;
+} gy_flow_shared_member;
 
 /**
  * A channel. Bytes are counted from its beginning. A FIFO has [head, tail) in its ring and
  * then, if its file is not empty, [file_head, file_tail) in the file, which begins at file_base
  * there. A pipe counts what was received and sent; what is spilled has still to be sent.
  */
-typedef struct gy_shared_channel {
+typedef struct gy_flow_shared_channel {
     _Alignas(GY_CACHE_LINE) _Atomic uint64_t tail; /* the writer's */
     _Atomic uint64_t file_tail, file_base;
     _Atomic uint32_t is_closed;
@@ -46,15 +46,15 @@ typedef struct gy_shared_channel {
     _Atomic uint32_t port;                               /* of a pipe's listener */
     _Alignas(GY_CACHE_LINE) _Atomic uint64_t file_limit; /* so much may lie in the file */
     _Atomic uint32_t must_spill;                         /* set by who saw a circle */
-} gy_shared_channel;
+} gy_flow_shared_channel;
 
-typedef struct gy_shared {
+typedef struct gy_flow_shared {
     _Atomic uint32_t is_broken; /* a member failed or died */
     _Atomic uint32_t joined;    /* members that came in */
     _Atomic uint32_t spills; /* files ever published: who sees it rise opens those it reads */
     uint32_t width, channel_count;
     uint64_t ring_bytes;
-} gy_shared;
+} gy_flow_shared;
 
 /* ---- a member's own ---- */
 
@@ -79,9 +79,9 @@ struct gy_cohort {
     gy_cohort_options options;
     int memory; /* the memfd */
     size_t shared_bytes, ring_bytes;
-    gy_shared *shared;
-    gy_shared_member *members;
-    gy_shared_channel *channels;
+    gy_flow_shared *shared;
+    gy_flow_shared_member *members;
+    gy_flow_shared_channel *channels;
     size_t rings_offset;
     gy_end *ends;         /* (channel_count), of channels not its own: zero */
     uint32_t spills_seen; /* of shared->spills */

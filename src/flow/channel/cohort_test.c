@@ -35,7 +35,7 @@ static int remove_folder(void **state)
 /* ---- a graph whose members do what a seed says ---- */
 
 typedef struct graph {
-    gy_order_channel channels[CHANNELS_MOST];
+    gy_flow_task_channel channels[CHANNELS_MOST];
     uint32_t width, count;
     size_t ring_bytes, bytes[CHANNELS_MOST];
     uint64_t seed;
@@ -211,8 +211,8 @@ static void random_graphs_end_with_the_right_bytes(void **state)
         for (uint32_t i = 0; i < of.count; i++) {
             uint32_t from = (uint32_t)gy_random_below(&random, of.width - 1);
             uint32_t to = from + 1 + (uint32_t)gy_random_below(&random, of.width - 1 - from);
-            of.channels[i] = (gy_order_channel){(uint16_t)from, (uint16_t)to,
-                                                gy_random_below(&random, 3) < pipes};
+            of.channels[i] = (gy_flow_task_channel){(uint16_t)from, (uint16_t)to,
+                                                    gy_random_below(&random, 3) < pipes};
             of.bytes[i] = (size_t)gy_random_below(&random, 120000);
         }
         run_threads(&of);

@@ -157,7 +157,7 @@ static const char *hint_at(const child *of, const char *said, char hint[HINT_BYT
 
 static gy_status start(child *of)
 {
-    const gy_order *order = of->vertex->order;
+    const gy_flow_task *order = of->vertex->order;
     const char *folder = gy_vertex_scratch(of->vertex);
     if (folder == NULL) {
         return of->vertex->status;
@@ -457,7 +457,7 @@ static void kill_child(child *of)
     }
 }
 
-static gy_status check_order(const gy_order *order)
+static gy_status check_order(const gy_flow_task *order)
 {
     if (order->command == NULL || order->command[0] == NULL) {
         return gy_fail(GY_ARG, "a vertex without function and command");
@@ -470,7 +470,7 @@ static gy_status check_order(const gy_order *order)
 }
 
 /* The parameter says that the output is lines (gy_vertex_options.command). */
-static bool is_text(const gy_order *order)
+static bool is_text(const gy_flow_task *order)
 {
     return order->output_count > 0 && order->parameter_bytes == 1 &&
            memcmp(order->parameter, "\n", 1) == 0;

@@ -50,9 +50,9 @@ static int remove_folder(void **state)
 static gy_worker_answer run(const char *const *command, bool has_input,
                             const char *const *files, gy_bytes *got)
 {
-    gy_order_input in = {.kind = GY_INPUT_INLINE, .data = input, .size_bytes = INPUT_BYTES};
-    gy_order_output to = {.kind = GY_OUTPUT_FINAL, .path = out};
-    gy_order order = {
+    gy_flow_task_input in = {.kind = GY_INPUT_INLINE, .data = input, .size_bytes = INPUT_BYTES};
+    gy_flow_task_output to = {.kind = GY_OUTPUT_FINAL, .path = out};
+    gy_flow_task order = {
         .key = {1, 2},
         .name = "command[0]",
         .stage = "command",

@@ -19,7 +19,7 @@ static void tell_failure(const gy_vertex *vertex, gy_worker_answer *answer)
 
 static gy_status join(gy_vertex *vertex)
 {
-    const gy_order *order = vertex->order;
+    const gy_flow_task *order = vertex->order;
     if (order->width <= 1 || order->hosts > 0) {
         return GY_OK; /* ranks meet by themselves */
     }
@@ -76,7 +76,7 @@ static gy_status work(gy_vertex *vertex, gy_section_sum *sums, bool *is_inline)
 
 static gy_status begin(gy_vertex *vertex, gy_fault *fault)
 {
-    const gy_order *order = vertex->order;
+    const gy_flow_task *order = vertex->order;
     vertex->task = (gy_fault_task){
         .fault = fault,
         .board = vertex->board,
@@ -134,7 +134,7 @@ static void run_vertex(gy_vertex *vertex, gy_fault *fault, gy_worker_answer *ans
     }
 }
 
-void gy_vertex_execute(gy_env *env, const gy_order *order, gy_fault *fault, void *board,
+void gy_vertex_execute(gy_env *env, const gy_flow_task *order, gy_fault *fault, void *board,
                        const _Atomic bool *is_cancelled, gy_worker_answer *answer)
 {
     static_assert(sizeof(gy_fault_board) <= GY_BOARD_BYTES, "the board fits");

@@ -15,10 +15,10 @@
 #include "cluster/manager.h"
 
 /** A record: its number means the same in every attempt of its vertex. */
-typedef struct gy_place {
+typedef struct gy_flow_record_id {
     uint32_t source; /* or GY_PLACE_KEY: offset is the hash of a key */
     uint64_t offset;
-} gy_place;
+} gy_flow_record_id;
 #define GY_PLACE_KEY UINT32_MAX
 
 /* ---- in the process ---- */
@@ -44,7 +44,7 @@ typedef struct gy_cry {
     gy_attempt id;
     uint32_t member;
     int32_t signal;
-    gy_place place;
+    gy_flow_record_id place;
     char backtrace[3072]; /* lines of "FILE+0xOFFSET", innermost first; of gy_fault_names: with
                              names */
 } gy_cry;
@@ -73,7 +73,7 @@ void gy_bad_free(gy_bad *bad);
 /** A record that was named. */
 typedef struct gy_bad_record {
     uint32_t task, member;
-    gy_place place;
+    gy_flow_record_id place;
     const char *key; /* the first bytes, when the place is a key */
     int signal;
     bool is_timeout;       /* instead of the signal: it took too long */
@@ -112,7 +112,8 @@ void gy_bad_write_last(const gy_bad *bad, gy_text *out);
 GY_MUST_CHECK gy_status gy_bad_learn(gy_bad *bad, const void *data, size_t size_bytes);
 /** (count) what attempts of a task's member skip, rising; borrowed until the next gy_bad_tell.
  */
-const gy_place *gy_bad_of(const gy_bad *bad, uint32_t task, uint32_t member, size_t *count);
+const gy_flow_record_id *gy_bad_of(const gy_bad *bad, uint32_t task, uint32_t member,
+                                   size_t *count);
 /** How many records are bad, of all tasks. */
 int64_t gy_bad_count(const gy_bad *bad);
 /** The index-th bad record, in the order of the list; false: there are not so many. */

@@ -131,9 +131,9 @@ static int attempt(const plan *does, const gy_bad *bad, void *board, bool is_map
         if (gy_fault_open(folder, &fault) < 0) {
             _exit(90);
         }
-        gy_order_input input = {
+        gy_flow_task_input input = {
             .kind = GY_INPUT_PLAIN, .path = plain, .size_bytes = UINT64_MAX};
-        gy_order order = {
+        gy_flow_task order = {
             .id = id,
             .name = "walk[0]",
             .stage = "walk",
@@ -205,7 +205,7 @@ static void every_kind_is_named_and_skipped(void **state)
                 assert_int_equal(gy_bad_count(bad), turn);
             }
             size_t count = 0;
-            const gy_place *places = gy_bad_of(bad, id.task, 0, &count);
+            const gy_flow_record_id *places = gy_bad_of(bad, id.task, 0, &count);
             assert_int_equal(count, 1);
             assert_true(does.is_key ? places[0].source == GY_PLACE_KEY
                                     : places[0].source == 7 && places[0].offset == 300);

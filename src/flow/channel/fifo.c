@@ -83,7 +83,7 @@ static void store(_Atomic uint64_t *word, uint64_t value)
 
 size_t gy_spill_room(gy_cohort *cohort, uint32_t index)
 {
-    gy_shared_channel *channel = &cohort->channels[index];
+    gy_flow_shared_channel *channel = &cohort->channels[index];
     uint64_t backlog = load(&channel->file_tail) - load(&channel->file_head);
     if (atomic_exchange_explicit(&channel->must_spill, 0, memory_order_seq_cst) != 0 &&
         load(&channel->file_limit) <= backlog) {
@@ -97,7 +97,7 @@ size_t gy_spill_room(gy_cohort *cohort, uint32_t index)
 
 /* ---- who may go on ---- */
 
-static size_t ring_room(gy_cohort *cohort, const gy_shared_channel *channel)
+static size_t ring_room(gy_cohort *cohort, const gy_flow_shared_channel *channel)
 {
     return cohort->ring_bytes - (size_t)(load(&channel->tail) - load(&channel->head));
 }
@@ -111,7 +111,7 @@ static bool is_reader_gone(gy_cohort *cohort, uint32_t index)
 
 static bool may_write(gy_cohort *cohort, uint32_t index)
 {
-    const gy_shared_channel *channel = &cohort->channels[index];
+    const gy_flow_shared_channel *channel = &cohort->channels[index];
     uint64_t backlog = load(&channel->file_tail) - load(&channel->file_head);
     return (backlog == 0 && ring_room(cohort, channel) > 0) ||
            load(&channel->file_limit) > backlog ||
@@ -121,7 +121,7 @@ static bool may_write(gy_cohort *cohort, uint32_t index)
 
 static bool may_read(gy_cohort *cohort, uint32_t index)
 {
-    const gy_shared_channel *channel = &cohort->channels[index];
+    const gy_flow_shared_channel *channel = &cohort->channels[index];
     return atomic_load_explicit(&channel->is_closed, memory_order_seq_cst) != 0 ||
            load(&channel->tail) != load(&channel->head) ||
            load(&channel->file_tail) != load(&channel->file_head);
@@ -133,7 +133,7 @@ bool gy_wait_is_true(gy_cohort *cohort, uint32_t wait)
     if (index >= cohort->options.channel_count) {
         return false;
     }
-    const gy_shared_channel *channel = &cohort->channels[index];
+    const gy_flow_shared_channel *channel = &cohort->channels[index];
     if (wait == gy_wait_read(index)) {
         if (cohort->options.channels[index].is_pipe) { /* spilled bytes are not yet sent */
             return atomic_load_explicit(&channel->is_closed, memory_order_seq_cst) == 0 &&
@@ -174,7 +174,7 @@ gy_status gy_fifo_map(gy_cohort *cohort, uint32_t index)
 static gy_status publish_file(gy_cohort *cohort, uint32_t index)
 {
     gy_end *end = &cohort->ends[index];
-    gy_shared_channel *channel = &cohort->channels[index];
+    gy_flow_shared_channel *channel = &cohort->channels[index];
     GY_TRY(gy_spill_open(cohort, &end->file));
     atomic_store_explicit(&channel->file, end->file + 1, memory_order_seq_cst);
     atomic_fetch_add_explicit(&cohort->shared->spills, 1, memory_order_seq_cst);
@@ -186,7 +186,7 @@ static gy_status spill(gy_cohort *cohort, uint32_t index, const uint8_t *data,
                        size_t size_bytes)
 {
     gy_end *end = &cohort->ends[index];
-    gy_shared_channel *channel = &cohort->channels[index];
+    gy_flow_shared_channel *channel = &cohort->channels[index];
     if (end->file < 0) {
         GY_TRY(publish_file(cohort, index));
     }
@@ -206,7 +206,7 @@ static gy_status spill(gy_cohort *cohort, uint32_t index, const uint8_t *data,
 
 static void advance(gy_cohort *cohort, uint32_t index, size_t size_bytes)
 {
-    gy_shared_channel *channel = &cohort->channels[index];
+    gy_flow_shared_channel *channel = &cohort->channels[index];
     store(&channel->tail, load(&channel->tail) + size_bytes);
     gy_cohort_ring(cohort, cohort->ends[index].to, gy_wait_read(index));
 }
@@ -215,7 +215,7 @@ gy_status gy_fifo_write(gy_cohort *cohort, uint32_t index, const uint8_t *data,
                         size_t size_bytes)
 {
     gy_end *end = &cohort->ends[index];
-    gy_shared_channel *channel = &cohort->channels[index];
+    gy_flow_shared_channel *channel = &cohort->channels[index];
     end->bytes += size_bytes;
     while (size_bytes > 0) {
         uint64_t backlog = load(&channel->file_tail) - load(&channel->file_head);
@@ -246,7 +246,7 @@ gy_status gy_fifo_write(gy_cohort *cohort, uint32_t index, const uint8_t *data,
 gy_status gy_fifo_room(gy_cohort *cohort, uint32_t index, size_t size_bytes, void **room)
 {
     gy_end *end = &cohort->ends[index];
-    gy_shared_channel *channel = &cohort->channels[index];
+    gy_flow_shared_channel *channel = &cohort->channels[index];
     bool is_filed = load(&channel->file_tail) != load(&channel->file_head);
     end->is_room_ring = !end->is_pipe && !is_filed && size_bytes > 0 &&
                         ring_room(cohort, channel) >= size_bytes;
@@ -305,7 +305,7 @@ void gy_fifo_settle(gy_cohort *cohort)
 static void release(gy_cohort *cohort, uint32_t index)
 {
     gy_end *end = &cohort->ends[index];
-    gy_shared_channel *channel = &cohort->channels[index];
+    gy_flow_shared_channel *channel = &cohort->channels[index];
     if (end->held_bytes == 0) {
         return;
     }
@@ -321,7 +321,7 @@ static gy_status read_file(gy_cohort *cohort, uint32_t index, size_t ready, cons
                            size_t *size_bytes)
 {
     gy_end *end = &cohort->ends[index];
-    gy_shared_channel *channel = &cohort->channels[index];
+    gy_flow_shared_channel *channel = &cohort->channels[index];
     if (end->file < 0) {
         GY_TRY(gy_spills_take(cohort));
     }
@@ -345,7 +345,7 @@ static gy_status read_file(gy_cohort *cohort, uint32_t index, size_t ready, cons
 gy_status gy_fifo_read(gy_cohort *cohort, uint32_t index, const void **data, size_t *size_bytes)
 {
     gy_end *end = &cohort->ends[index];
-    const gy_shared_channel *channel = &cohort->channels[index];
+    const gy_flow_shared_channel *channel = &cohort->channels[index];
     release(cohort, index);
     for (;;) {
         /* In this order. Nothing follows a close; and while the file is not empty its writer

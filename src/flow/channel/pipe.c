@@ -277,7 +277,7 @@ static bool is_reader_gone(gy_cohort *cohort, uint32_t index)
 
 static uint64_t backlog_of(gy_cohort *cohort, uint32_t index)
 {
-    const gy_shared_channel *channel = &cohort->channels[index];
+    const gy_flow_shared_channel *channel = &cohort->channels[index];
     return atomic_load_explicit(&channel->file_tail, memory_order_seq_cst) -
            atomic_load_explicit(&channel->file_head, memory_order_seq_cst);
 }
@@ -285,7 +285,7 @@ static uint64_t backlog_of(gy_cohort *cohort, uint32_t index)
 static bool may_send(gy_cohort *cohort, uint32_t index)
 {
     const gy_pipe *pipe = cohort->ends[index].pipe;
-    const gy_shared_channel *channel = &cohort->channels[index];
+    const gy_flow_shared_channel *channel = &cohort->channels[index];
     if (atomic_load_explicit(&channel->must_spill, memory_order_seq_cst) != 0 ||
         is_reader_gone(cohort, index)) {
         return true;
@@ -341,7 +341,7 @@ static ssize_t send_some(gy_cohort *cohort, uint32_t index, const void *data, si
 static gy_status pump_piece(gy_pipe *pipe, uint8_t *piece, size_t size_bytes)
 {
     gy_cohort *cohort = pipe->cohort;
-    gy_shared_channel *channel = &cohort->channels[pipe->channel];
+    gy_flow_shared_channel *channel = &cohort->channels[pipe->channel];
     uint64_t head = atomic_load_explicit(&channel->file_head, memory_order_seq_cst);
     uint64_t base = atomic_load_explicit(&channel->file_base, memory_order_seq_cst);
     GY_TRY(gy_spill_read(cohort->ends[pipe->channel].file, piece, size_bytes, head - base));
@@ -363,7 +363,7 @@ static gy_status pump_piece(gy_pipe *pipe, uint8_t *piece, size_t size_bytes)
 static gy_status pump_all(gy_pipe *pipe, uint8_t *piece)
 {
     gy_cohort *cohort = pipe->cohort;
-    gy_shared_channel *channel = &cohort->channels[pipe->channel];
+    gy_flow_shared_channel *channel = &cohort->channels[pipe->channel];
     for (;;) {
         gy_mutex_lock(&pipe->lock);
         uint64_t ready = backlog_of(cohort, pipe->channel);
@@ -400,7 +400,7 @@ static gy_status spill(gy_cohort *cohort, uint32_t index, const uint8_t *data,
 {
     gy_end *end = &cohort->ends[index];
     gy_pipe *pipe = end->pipe;
-    gy_shared_channel *channel = &cohort->channels[index];
+    gy_flow_shared_channel *channel = &cohort->channels[index];
     if (end->file < 0) {
         GY_TRY(gy_spill_open(cohort, &end->file));
     }
@@ -430,7 +430,7 @@ static gy_status put_all(gy_cohort *cohort, uint32_t index, const uint8_t *data,
                          size_t size_bytes)
 {
     const gy_pipe *pipe = cohort->ends[index].pipe;
-    gy_shared_channel *channel = &cohort->channels[index];
+    gy_flow_shared_channel *channel = &cohort->channels[index];
     while (size_bytes > 0 && !is_reader_gone(cohort, index)) {
         size_t piece = 0;
         bool must_spill = atomic_load_explicit(&channel->must_spill, memory_order_seq_cst) != 0;

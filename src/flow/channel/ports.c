@@ -107,7 +107,7 @@ gy_status gy_inputs_check(gy_vertex *vertex)
 
 gy_status gy_files_check(gy_vertex *vertex)
 {
-    const gy_order *order = vertex->order;
+    const gy_flow_task *order = vertex->order;
     for (size_t i = 0; order->stamps != NULL && order->files != NULL && order->files[i] != NULL;
          i++) {
         const int file = open_file(order->files[i]);
@@ -130,7 +130,7 @@ gy_status gy_files_check(gy_vertex *vertex)
 
 static gy_status open_section(gy_vertex *vertex, uint32_t input)
 {
-    const gy_order_input *from = &vertex->order->inputs[input];
+    const gy_flow_task_input *from = &vertex->order->inputs[input];
     gy_section *section = &vertex->inputs[input].section;
     gy_section_wanted wanted = {
         .path = from->path,
@@ -157,7 +157,7 @@ static gy_status open_section(gy_vertex *vertex, uint32_t input)
 }
 
 /* The part of an open file that the order names, as much of it as its version has. */
-static gy_status map_plain(const gy_order_input *from, int file, const gy_stamp *stamp,
+static gy_status map_plain(const gy_flow_task_input *from, int file, const gy_stamp *stamp,
                            gy_section *section)
 {
     struct stat status;
@@ -193,7 +193,7 @@ static gy_status map_plain(const gy_order_input *from, int file, const gy_stamp 
 
 /* Which version the open file shall have from now on: the one that the job was planned with; of
  * what nobody looked at before, or of another host's copy, the one that it has. */
-static gy_status settle_stamp(const gy_order_input *from, int file, gy_stamp *stamp)
+static gy_status settle_stamp(const gy_flow_task_input *from, int file, gy_stamp *stamp)
 {
     GY_TRY(gy_stamp_check(gy_env_real(), file, from->path, &from->stamp));
     if (from->stamp.machine == gy_stamp_machine()) {
@@ -205,7 +205,7 @@ static gy_status settle_stamp(const gy_order_input *from, int file, gy_stamp *st
 
 static gy_status open_plain(gy_vertex *vertex, uint32_t input)
 {
-    const gy_order_input *from = &vertex->order->inputs[input];
+    const gy_flow_task_input *from = &vertex->order->inputs[input];
     gy_in_port *port = &vertex->inputs[input];
     gy_section section = {.data = NULL};
     const int file = open_file(from->path);
@@ -247,7 +247,7 @@ static gy_status end_input(gy_vertex *vertex, uint32_t input)
 
 static gy_status open_input(gy_vertex *vertex, uint32_t input)
 {
-    const gy_order_input *from = &vertex->order->inputs[input];
+    const gy_flow_task_input *from = &vertex->order->inputs[input];
     if (from->kind == GY_INPUT_SECTION || from->kind == GY_INPUT_FETCHED) {
         return open_section(vertex, input);
     }
@@ -272,7 +272,7 @@ gy_status gy_vertex_read(gy_vertex *vertex, int input, const void **data, size_t
 {
     GY_ASSERT(input >= 0 && (uint32_t)input < vertex->order->input_count);
     uint32_t at = (uint32_t)input;
-    const gy_order_input *from = &vertex->order->inputs[at];
+    const gy_flow_task_input *from = &vertex->order->inputs[at];
     gy_in_port *port = &vertex->inputs[at];
     GY_TRY(gy_vertex_check(vertex));
     if (from->kind == GY_INPUT_FIFO || from->kind == GY_INPUT_PIPE) {
@@ -322,14 +322,14 @@ void gy_inputs_close(gy_vertex *vertex)
 
 /* ---- outputs ---- */
 
-static bool is_channel(const gy_order_output *output)
+static bool is_channel(const gy_flow_task_output *output)
 {
     return output->kind == GY_OUTPUT_FIFO || output->kind == GY_OUTPUT_PIPE;
 }
 
 static gy_status open_output(gy_vertex *vertex, uint32_t index)
 {
-    const gy_order_output *output = &vertex->order->outputs[index];
+    const gy_flow_task_output *output = &vertex->order->outputs[index];
     gy_out_port *port = &vertex->outputs[index];
     gy_section_writer_options options = {
         .path = vertex->order->path,
@@ -384,7 +384,7 @@ static gy_status blame(gy_vertex *vertex, uint32_t output, gy_status status)
 gy_status gy_vertex_write(gy_vertex *vertex, int output, const void *data, size_t size_bytes)
 {
     GY_ASSERT(output >= 0 && (uint32_t)output < vertex->order->output_count);
-    const gy_order_output *to = &vertex->order->outputs[output];
+    const gy_flow_task_output *to = &vertex->order->outputs[output];
     gy_out_port *port = &vertex->outputs[output];
     GY_TRY(gy_vertex_check(vertex));
     port->size_bytes += size_bytes;
@@ -397,7 +397,7 @@ gy_status gy_vertex_write(gy_vertex *vertex, int output, const void *data, size_
 gy_status gy_vertex_room(gy_vertex *vertex, int output, size_t size_bytes, void **room)
 {
     GY_ASSERT(output >= 0 && (uint32_t)output < vertex->order->output_count);
-    const gy_order_output *to = &vertex->order->outputs[output];
+    const gy_flow_task_output *to = &vertex->order->outputs[output];
     const gy_out_port *port = &vertex->outputs[output];
     GY_TRY(gy_vertex_check(vertex));
     gy_status status = is_channel(to)
@@ -409,7 +409,7 @@ gy_status gy_vertex_room(gy_vertex *vertex, int output, size_t size_bytes, void 
 gy_status gy_vertex_wrote(gy_vertex *vertex, int output, size_t size_bytes)
 {
     GY_ASSERT(output >= 0 && (uint32_t)output < vertex->order->output_count);
-    const gy_order_output *to = &vertex->order->outputs[output];
+    const gy_flow_task_output *to = &vertex->order->outputs[output];
     gy_out_port *port = &vertex->outputs[output];
     GY_TRY(gy_vertex_check(vertex));
     port->size_bytes += size_bytes;
@@ -420,7 +420,7 @@ gy_status gy_vertex_wrote(gy_vertex *vertex, int output, size_t size_bytes)
 
 gy_status gy_outputs_finish(gy_vertex *vertex, gy_section_sum *sums, bool *is_inline)
 {
-    const gy_order *order = vertex->order;
+    const gy_flow_task *order = vertex->order;
     *is_inline = false;
     for (uint32_t i = 0; i < order->output_count; i++) {
         if (order->outputs[i].kind == GY_OUTPUT_FINAL) {

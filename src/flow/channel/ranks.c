@@ -71,7 +71,7 @@ static gy_status write_inputs(gy_vertex *vertex, rank_files *files)
 
 static gy_status make_files(gy_vertex *vertex, rank_files *files)
 {
-    const gy_order *order = vertex->order;
+    const gy_flow_task *order = vertex->order;
     if (order->input_count == 0 && order->output_count == 0) {
         return GY_OK;
     }
@@ -144,7 +144,7 @@ static gy_status hold_slot(gy_vertex *vertex, uint32_t starter)
 static gy_status run_ranks(gy_vertex *vertex, uint32_t node, uint32_t each,
                            const rank_files *files)
 {
-    const gy_order *order = vertex->order;
+    const gy_flow_task *order = vertex->order;
     const int64_t left_ns = order->deadline.at_ns - gy_now_ns(vertex->env);
     const bool has_limit = order->deadline.at_ns != GY_NEVER.at_ns;
     gy_gang gang = {
@@ -171,7 +171,7 @@ static gy_status run_ranks(gy_vertex *vertex, uint32_t node, uint32_t each,
 
 gy_status gy_ranks_run(gy_vertex *vertex)
 {
-    const gy_order *order = vertex->order;
+    const gy_flow_task *order = vertex->order;
     const uint32_t hosts = (uint32_t)GY_MAX(order->hosts, 1);
     const uint32_t each = (uint32_t)order->ranks / hosts;
     const bool has_slots = order->hosts > 0; /* one a rank */

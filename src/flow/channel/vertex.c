@@ -64,7 +64,7 @@ gy_any_work gy_vertex_user(const gy_vertex *vertex)
 
 gy_any_work gy_vertex_function(const gy_vertex *vertex, const char *name)
 {
-    const gy_order *order = vertex->order;
+    const gy_flow_task *order = vertex->order;
     for (uint32_t low = 0, high = order->function_count; low < high;) {
         const uint32_t middle = low + (high - low) / 2;
         const int compared = strcmp(order->functions[middle].name, name);
@@ -168,7 +168,7 @@ gy_status gy_folder_remove(const char *path)
 
 static gy_status make_scratch(gy_vertex *vertex)
 {
-    const gy_order *order = vertex->order;
+    const gy_flow_task *order = vertex->order;
     const char *slash = strrchr(order->path, '/');
     gy_text path = {.data = NULL};
     gy_text_add(&path, "%s/scratch/%s", order->folder, slash != NULL ? slash + 1 : order->path);
@@ -285,7 +285,7 @@ bool gy_vertex_is_bad(gy_vertex *vertex, uint32_t source, uint64_t offset)
     size_t low = 0, high = vertex->order->bad_count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        const gy_place *place = &vertex->order->bad[middle];
+        const gy_flow_record_id *place = &vertex->order->bad[middle];
         if (place->source == source && place->offset == offset) {
             vertex->skipped++;
             return true;

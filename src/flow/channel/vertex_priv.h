@@ -36,7 +36,7 @@ typedef struct gy_tally {
 
 struct gy_vertex {
     gy_env *env;
-    const gy_order *order;
+    const gy_flow_task *order;
     const _Atomic bool *is_cancelled;
     gy_fault_board *board; /* never NULL */
     gy_fault_board own_board;

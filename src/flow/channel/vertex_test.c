@@ -35,9 +35,9 @@ static int remove_folder(void **state)
     return rmdir(folder);
 }
 
-static gy_order order_of(gy_vertex_work run)
+static gy_flow_task order_of(gy_vertex_work run)
 {
-    return (gy_order){
+    return (gy_flow_task){
         .id = {.task = 3, .epoch = 0, .attempt = 1},
         .key = {11, 12},
         .name = "stage[0]",
@@ -50,7 +50,7 @@ static gy_order order_of(gy_vertex_work run)
     };
 }
 
-static gy_worker_answer execute(const gy_order *order)
+static gy_worker_answer execute(const gy_flow_task *order)
 {
     gy_worker_answer answer = {.cause = GY_CAUSE_NONE};
     gy_vertex_execute(gy_env_real(), order, NULL, NULL, &never, &answer);
@@ -125,16 +125,16 @@ static gy_status copy_all(gy_vertex *vertex)
 
 /* ---- tests ---- */
 
-static const gy_order_output two_sections[] = {{.kind = GY_OUTPUT_SECTION},
-                                               {.kind = GY_OUTPUT_SECTION}};
-static gy_order_output final_output(const char *where)
+static const gy_flow_task_output two_sections[] = {{.kind = GY_OUTPUT_SECTION},
+                                                   {.kind = GY_OUTPUT_SECTION}};
+static gy_flow_task_output final_output(const char *where)
 {
-    return (gy_order_output){.kind = GY_OUTPUT_FINAL, .path = where};
+    return (gy_flow_task_output){.kind = GY_OUTPUT_FINAL, .path = where};
 }
 
 static gy_worker_answer run_write_two(int32_t times)
 {
-    gy_order order = order_of(write_two);
+    gy_flow_task order = order_of(write_two);
     order.parameter = &times;
     order.parameter_bytes = sizeof(times);
     order.outputs = two_sections;
@@ -171,9 +171,9 @@ static void small_outputs_travel_in_the_report(void **state)
 }
 
 /* Section `which` of what run_write_two left, for a reader. */
-static gy_order_input section_input(uint32_t which, gy_key content)
+static gy_flow_task_input section_input(uint32_t which, gy_key content)
 {
-    return (gy_order_input){
+    return (gy_flow_task_input){
         .kind = GY_INPUT_SECTION,
         .path = path,
         .section = which,
@@ -196,7 +196,7 @@ static void outputs_become_inputs(void **state)
     snprintf(plain, sizeof(plain), "%s/plain", folder);
     snprintf(out, sizeof(out), "%s/out-00000", folder);
     assert_ok(gy_save_file(plain, "0123456789", 10));
-    gy_order_input inputs[] = {
+    gy_flow_task_input inputs[] = {
         section_input(1, made.content),
         {.kind = GY_INPUT_INLINE, .data = "inline", .size_bytes = 6},
         section_input(0, made.content),
@@ -205,10 +205,10 @@ static void outputs_become_inputs(void **state)
         {.kind = GY_INPUT_PLAIN, .path = plain, .offset = 8, .size_bytes = UINT64_MAX},
         {.kind = GY_INPUT_PLAIN, .path = plain, .offset = 10, .size_bytes = UINT64_MAX},
     };
-    gy_order order = order_of(copy_all);
+    gy_flow_task order = order_of(copy_all);
     order.inputs = inputs;
     order.input_count = (uint32_t)GY_COUNT(inputs);
-    order.outputs = (gy_order_output[]){final_output(out)};
+    order.outputs = (gy_flow_task_output[]){final_output(out)};
     order.output_count = 1;
     gy_worker_answer answer = execute(&order);
     assert_done(&answer);
@@ -235,16 +235,16 @@ static void lost_inputs_are_named(void **state)
     (void)state;
     gy_worker_answer made = run_write_two(900);
     assert_done(&made);
-    gy_order_input inputs[] = {
+    gy_flow_task_input inputs[] = {
         {.kind = GY_INPUT_INLINE, .data = "x", .size_bytes = 1},
         section_input(0, made.content),
     };
-    gy_order order = order_of(copy_all);
+    gy_flow_task order = order_of(copy_all);
     char out[160];
     snprintf(out, sizeof(out), "%s/out-00000", folder);
     order.inputs = inputs;
     order.input_count = 2;
-    order.outputs = (gy_order_output[]){final_output(out)};
+    order.outputs = (gy_flow_task_output[]){final_output(out)};
     order.output_count = 1;
     for (int round = 0; round < 4; round++) {
         int file = open(path, O_RDWR | O_CLOEXEC);
@@ -278,9 +278,9 @@ static gy_status swallow(gy_vertex *vertex)
 static void a_users_file_that_is_gone_ends_the_job(void **state)
 {
     (void)state;
-    gy_order_input input = {
+    gy_flow_task_input input = {
         .kind = GY_INPUT_PLAIN, .path = "/nowhere/at/all", .size_bytes = UINT64_MAX};
-    gy_order order = order_of(swallow); /* whatever the function returns */
+    gy_flow_task order = order_of(swallow); /* whatever the function returns */
     order.inputs = &input;
     order.input_count = 1;
     order.outputs = two_sections;
@@ -292,8 +292,8 @@ static void a_users_file_that_is_gone_ends_the_job(void **state)
     char plain[160];
     snprintf(plain, sizeof(plain), "%s/plain", folder);
     assert_ok(gy_save_file(plain, "0123456789", 10));
-    input =
-        (gy_order_input){.kind = GY_INPUT_PLAIN, .path = plain, .offset = 5, .size_bytes = 6};
+    input = (gy_flow_task_input){
+        .kind = GY_INPUT_PLAIN, .path = plain, .offset = 5, .size_bytes = 6};
     answer = execute(&order);
     assert_int_equal(answer.cause, GY_CAUSE_FATAL);
     drop(&answer);
@@ -319,7 +319,7 @@ static void scratch_folders_are_swept(void **state)
     char scratch[160];
     snprintf(scratch, sizeof(scratch), "%s/scratch/key.0.1", folder);
     for (uint32_t index = 0; index < 2; index++) {
-        gy_order order = order_of(use_scratch);
+        gy_flow_task order = order_of(use_scratch);
         order.index = index;
         gy_worker_answer answer = execute(&order);
         assert_int_equal(answer.cause, index == 0 ? GY_CAUSE_NONE : GY_CAUSE_OWN);
@@ -355,9 +355,9 @@ static gy_status skip_some(gy_vertex *vertex)
 static void bad_records_are_skipped_and_counted(void **state)
 {
     (void)state;
-    const gy_place bad[] = {
+    const gy_flow_record_id bad[] = {
         {0, 3}, {0, 9}, {2, 0}, {7, 1}, {GY_PLACE_KEY, gy_hash("key", 3, 0)}};
-    gy_order order = order_of(skip_some);
+    gy_flow_task order = order_of(skip_some);
     order.bad = bad;
     order.bad_count = GY_COUNT(bad);
     gy_worker_answer answer = execute(&order);
@@ -379,7 +379,7 @@ static void mistakes_end_the_job_at_once(void **state)
     (void)state;
     static const gy_status statuses[] = {GY_FORMAT, GY_ARG, GY_LIMIT, GY_TYPE, GY_IO, GY_STATE};
     for (size_t i = 0; i < GY_COUNT(statuses); i++) {
-        gy_order order = order_of(fail_so);
+        gy_flow_task order = order_of(fail_so);
         order.parameter = &statuses[i];
         order.parameter_bytes = sizeof(statuses[i]);
         gy_worker_answer answer = execute(&order);
@@ -392,7 +392,7 @@ static void cancelled_work_says_so(void **state)
 {
     (void)state;
     static const _Atomic bool now = true;
-    gy_order order = order_of(copy_all);
+    gy_flow_task order = order_of(copy_all);
     gy_worker_answer answer = {.cause = GY_CAUSE_NONE};
     gy_vertex_execute(gy_env_real(), &order, NULL, NULL, &now, &answer);
     assert_int_equal(answer.cause, GY_CAUSE_CANCELLED);
@@ -417,7 +417,7 @@ static void a_full_disk_ends_the_job(void **state)
     ops.disk = &disk;
     gy_env env = {.ops = &ops};
     int32_t times = 900;
-    gy_order order = order_of(write_two);
+    gy_flow_task order = order_of(write_two);
     order.parameter = &times;
     order.parameter_bytes = sizeof(times);
     order.outputs = two_sections;
@@ -510,7 +510,7 @@ static gy_status take_one(gy_vertex *vertex)
 
 static void run_kept(gy_keep *keep, const char *stage, gy_vertex_work work)
 {
-    gy_order order = order_of(work);
+    gy_flow_task order = order_of(work);
     order.stage = stage;
     order.keep = keep;
     gy_worker_answer answer = execute(&order);

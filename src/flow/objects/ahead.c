@@ -40,7 +40,7 @@ typedef struct ahead_hand {
 
 struct gy_objects_ahead {
     gy_env *env;
-    const gy_order *order;
+    const gy_flow_task *order;
     const _Atomic bool *is_cancelled;
     size_t budget_bytes;
     gy_mutex lock; /* of what follows */
@@ -55,7 +55,7 @@ struct gy_objects_ahead {
 };
 
 /* Bytes of an input's range; SIZE_MAX: it is no object. */
-static size_t range_bytes(const gy_order_input *from)
+static size_t range_bytes(const gy_flow_task_input *from)
 {
     if (from->kind != GY_INPUT_OBJECT) {
         return SIZE_MAX;
@@ -101,7 +101,8 @@ static bool show_place(ahead_hand *hand, gy_place *place)
     return is_wanted;
 }
 
-static gy_status fetch(ahead_hand *hand, const gy_order_input *from, char *data, size_t size)
+static gy_status fetch(ahead_hand *hand, const gy_flow_task_input *from, char *data,
+                       size_t size)
 {
     size_t got = 0;
     gy_place *place = NULL;
@@ -175,7 +176,7 @@ static uint32_t mark_small(gy_objects_ahead *all, uint32_t first)
     return count;
 }
 
-gy_status gy_objects_ahead_begin(gy_env *env, const gy_order *order, uint32_t first,
+gy_status gy_objects_ahead_begin(gy_env *env, const gy_flow_task *order, uint32_t first,
                                  size_t budget_bytes, const _Atomic bool *is_cancelled,
                                  gy_objects_ahead **ahead)
 {

@@ -19,7 +19,7 @@ typedef struct gy_objects_ahead gy_objects_ahead;
  * @param ahead NULL when there is nothing that could overlap
  * @return GY_OK; GY_NOMEM
  */
-GY_MUST_CHECK gy_status gy_objects_ahead_begin(gy_env *env, const gy_order *order,
+GY_MUST_CHECK gy_status gy_objects_ahead_begin(gy_env *env, const gy_flow_task *order,
                                                uint32_t first, size_t budget_bytes,
                                                const _Atomic bool *is_cancelled,
                                                gy_objects_ahead **ahead);

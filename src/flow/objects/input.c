@@ -19,7 +19,7 @@ enum {
 
 struct gy_object_input {
     gy_env *env;
-    const gy_order_input *from;
+    const gy_flow_task_input *from;
     const _Atomic bool *is_cancelled;
     size_t ahead_bytes;
     uint64_t end;            /* of the range */
@@ -33,7 +33,7 @@ struct gy_object_input {
     char *whole;             /* the range as it was fetched before; NULL: it was not */
 };
 
-gy_status gy_object_input_open(gy_env *env, const gy_order_input *from, size_t memory_bytes,
+gy_status gy_object_input_open(gy_env *env, const gy_flow_task_input *from, size_t memory_bytes,
                                const _Atomic bool *is_cancelled, gy_object_input **input)
 {
     if ((gy_walls_parts() & GY_SANDBOX_NETWORK) != 0) {
@@ -172,7 +172,7 @@ uint64_t gy_vertex_object_bytes(const gy_vertex *vertex, int input)
 bool gy_vertex_has_object_end(const gy_vertex *vertex, int input)
 {
     GY_ASSERT(gy_vertex_is_object(vertex, input));
-    const gy_order_input *from = &vertex->order->inputs[input];
+    const gy_flow_task_input *from = &vertex->order->inputs[input];
     return from->size_bytes >= from->total_bytes - from->offset;
 }
 

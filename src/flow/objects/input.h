@@ -12,7 +12,7 @@ enum { GY_OBJECT_PIECE_BYTES = 256 << 10 };
 typedef struct gy_object_input gy_object_input;
 
 /** Nothing is asked before the first byte is wanted. `from` and the flag are borrowed. */
-GY_MUST_CHECK gy_status gy_object_input_open(gy_env *env, const gy_order_input *from,
+GY_MUST_CHECK gy_status gy_object_input_open(gy_env *env, const gy_flow_task_input *from,
                                              size_t memory_bytes,
                                              const _Atomic bool *is_cancelled,
                                              gy_object_input **input);

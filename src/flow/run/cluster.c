@@ -266,7 +266,7 @@ static bool is_in_file(const gy_flow_job *job, uint32_t task, uint32_t vertex, u
     return !is_channel(job, task, vertex, output);
 }
 
-int64_t gy_running_held(void *arg, const gy_manager *manager, const gy_event *done)
+int64_t gy_running_held(void *arg, const gy_manager *manager, const gy_sched_event *done)
 {
     gy_flow_job *job = arg;
     const gy_lowering *l = &job->lowering;

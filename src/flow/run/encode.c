@@ -71,7 +71,7 @@ gy_status gy_running_report(const gy_flow_job *job, uint32_t task, const void *d
 
 /* ---- channels of a cohort ---- */
 
-static gy_status fill_channels(gy_flow_job *job, uint32_t task, gy_start *start)
+static gy_status fill_channels(gy_flow_job *job, uint32_t task, gy_vertex_start *start)
 {
     const gy_lowering *l = &job->lowering;
     const uint32_t first = l->member_first[task];
@@ -89,9 +89,9 @@ static gy_status fill_channels(gy_flow_job *job, uint32_t task, gy_start *start)
                               &job->channel_output_capacity, count + 1, sizeof(uint32_t)));
             job->channel_outputs[count] = edge->output;
             job->channels[count++] =
-                (gy_order_channel){.from = (uint16_t)gy_lower_member(l, edge->from),
-                                   .to = (uint16_t)m,
-                                   .is_pipe = edge->channel == GY_CHANNEL_PIPE};
+                (gy_flow_task_channel){.from = (uint16_t)gy_lower_member(l, edge->from),
+                                       .to = (uint16_t)m,
+                                       .is_pipe = edge->channel == GY_CHANNEL_PIPE};
         }
     }
     start->channels = job->channels;
@@ -102,8 +102,8 @@ static gy_status fill_channels(gy_flow_job *job, uint32_t task, gy_start *start)
 /* ---- inputs ---- */
 
 /* What the reader's host has to fetch before. */
-static gy_status add_need(gy_flow_job *job, const gy_task_state *state,
-                          const gy_start_input *input, uint64_t size_bytes)
+static gy_status add_need(gy_flow_job *job, const gy_sched_task_state *state,
+                          const gy_vertex_start_input *input, uint64_t size_bytes)
 {
     static_assert(GY_SECTION_ASKED_BYTES <= sizeof((gy_driver_need){0}.wanted), "has room");
     static_assert(GY_NAME_BYTES <= sizeof((gy_driver_need){0}.name), "has room");
@@ -127,12 +127,12 @@ static gy_status add_need(gy_flow_job *job, const gy_task_state *state,
 
 /* Output of a committed task as an input. */
 static gy_status fill_edge(gy_flow_job *job, const gy_manager *manager, const gy_dag_edge *edge,
-                           gy_start_input *input)
+                           gy_vertex_start_input *input)
 {
     const gy_lowering *l = &job->lowering;
     const uint32_t task = l->task[edge->from];
     const uint32_t width = l->member_first[task + 1] - l->member_first[task];
-    gy_task_state state;
+    gy_sched_task_state state;
     gy_manager_task(manager, task, &state);
     const uint32_t member = width > 1 ? gy_lower_member(l, edge->from) : 0;
     gy_report report = {0};
@@ -190,11 +190,12 @@ static gy_status fill_files(gy_flow_job *job, uint32_t at, uint32_t *count)
         if (path == NULL) {
             return GY_NOMEM;
         }
-        gy_start_input *input = &job->inputs[(*count)++];
-        *input = (gy_start_input){.kind = GY_INPUT_PLAIN,
-                                  .path = memcpy(path, range.path, strlen(range.path) + 1),
-                                  .offset = range.offset,
-                                  .size_bytes = range.size_bytes};
+        gy_vertex_start_input *input = &job->inputs[(*count)++];
+        *input =
+            (gy_vertex_start_input){.kind = GY_INPUT_PLAIN,
+                                    .path = memcpy(path, range.path, strlen(range.path) + 1),
+                                    .offset = range.offset,
+                                    .size_bytes = range.size_bytes};
         if (range.is_object) {
             input->kind = GY_INPUT_OBJECT;
             input->version = objects[i].version;
@@ -224,7 +225,7 @@ static uint32_t edges_before(const gy_flow_job *job, uint32_t task, uint32_t mem
 }
 
 static gy_status fill_inputs(gy_flow_job *job, const gy_manager *manager, uint32_t vertex,
-                             uint32_t member, gy_start *start)
+                             uint32_t member, gy_vertex_start *start)
 {
     const gy_lowering *l = &job->lowering;
     uint32_t count = 0, channel = 0;
@@ -236,8 +237,8 @@ static gy_status fill_inputs(gy_flow_job *job, const gy_manager *manager, uint32
         const gy_dag_edge *edge = &job->dag->edges[e];
         GY_TRY(gy_reserve("flow.start", (void **)&job->inputs, &job->input_capacity, count + 1,
                           sizeof(*job->inputs)));
-        gy_start_input *input = &job->inputs[count++];
-        *input = (gy_start_input){.task_input = task_input};
+        gy_vertex_start_input *input = &job->inputs[count++];
+        *input = (gy_vertex_start_input){.task_input = task_input};
         if (edge->channel == GY_CHANNEL_FILE) {
             GY_TRY(fill_edge(job, manager, edge, input));
             task_input++;
@@ -255,17 +256,17 @@ static gy_status fill_inputs(gy_flow_job *job, const gy_manager *manager, uint32
 /* ---- outputs ---- */
 
 static gy_status fill_outputs(gy_flow_job *job, uint32_t vertex, uint32_t member,
-                              gy_start *start)
+                              gy_vertex_start *start)
 {
     const uint32_t count = job->dag->outputs[vertex];
     GY_TRY(gy_reserve("flow.start", (void **)&job->outputs, &job->output_capacity,
                       (size_t)count + 1, sizeof(*job->outputs)));
     for (uint32_t i = 0; i < count; i++) {
-        job->outputs[i] = (gy_start_output){.kind = GY_OUTPUT_SECTION};
+        job->outputs[i] = (gy_vertex_start_output){.kind = GY_OUTPUT_SECTION};
     }
     for (uint32_t c = 0; c < start->channel_count; c++) {
         if (start->channels[c].from == member) {
-            job->outputs[job->channel_outputs[c]] = (gy_start_output){
+            job->outputs[job->channel_outputs[c]] = (gy_vertex_start_output){
                 .kind = start->channels[c].is_pipe ? GY_OUTPUT_PIPE : GY_OUTPUT_FIFO,
                 .channel = c};
         }
@@ -285,7 +286,7 @@ static gy_status fill_outputs(gy_flow_job *job, uint32_t vertex, uint32_t member
 /* ---- all of it ---- */
 
 /* Files of a command; those that URIs name are called by their paths. */
-static gy_status name_files(gy_flow_job *job, const gy_proto *proto, gy_start *start)
+static gy_status name_files(gy_flow_job *job, const gy_proto *proto, gy_vertex_start *start)
 {
     size_t count = 0;
     while (proto->command != NULL && proto->files != NULL && proto->files[count] != NULL) {
@@ -316,7 +317,7 @@ static gy_status name_files(gy_flow_job *job, const gy_proto *proto, gy_start *s
 /* Ranks over hosts: each host's first member is sent what the vertex reads, the very first one
  * what it writes as well; the others only hold their slots. */
 static gy_status fill_gang(gy_flow_job *job, const gy_manager *manager, const gy_effect *effect,
-                           gy_start *start)
+                           gy_vertex_start *start)
 {
     const gy_lowering *l = &job->lowering;
     const uint32_t vertex = l->members[l->member_first[effect->id.task] + effect->member];
@@ -334,7 +335,7 @@ static gy_status fill_gang(gy_flow_job *job, const gy_manager *manager, const gy
 }
 
 static gy_status fill_start(gy_flow_job *job, const gy_manager *manager,
-                            const gy_effect *effect, gy_start *start)
+                            const gy_effect *effect, gy_vertex_start *start)
 {
     const gy_lowering *l = &job->lowering;
     const gy_dag *dag = job->dag;
@@ -342,21 +343,21 @@ static gy_status fill_start(gy_flow_job *job, const gy_manager *manager,
     GY_ASSERT(task < l->task_count);
     const uint32_t vertex = l->members[l->member_first[task] + effect->member];
     const gy_proto *proto = &dag->protos[dag->proto[vertex]];
-    *start = (gy_start){.function = proto->function != NULL
-                                        ? gy_flow_find(job->flow, proto->function)
-                                        : GY_FUNCTION_NONE,
-                        .stage = proto->stage,
-                        .number = proto->base + dag->index[vertex],
-                        .index = dag->index[vertex],
-                        .copies = proto->copies,
-                        .ranks = (uint32_t)proto->ranks,
-                        .width = l->member_first[task + 1] - l->member_first[task],
-                        .memory_bytes = proto->memory_bytes > 0 ? proto->memory_bytes
-                                                                : job->options.memory_bytes,
-                        .parameter = proto->parameter,
-                        .parameter_bytes = (uint32_t)proto->parameter_bytes,
-                        .command = proto->command,
-                        .is_said = job->options.said != NULL};
+    *start = (gy_vertex_start){
+        .function = proto->function != NULL ? gy_flow_find(job->flow, proto->function)
+                                            : GY_FUNCTION_NONE,
+        .stage = proto->stage,
+        .number = proto->base + dag->index[vertex],
+        .index = dag->index[vertex],
+        .copies = proto->copies,
+        .ranks = (uint32_t)proto->ranks,
+        .width = l->member_first[task + 1] - l->member_first[task],
+        .memory_bytes =
+            proto->memory_bytes > 0 ? proto->memory_bytes : job->options.memory_bytes,
+        .parameter = proto->parameter,
+        .parameter_bytes = (uint32_t)proto->parameter_bytes,
+        .command = proto->command,
+        .is_said = job->options.said != NULL};
     GY_TRY(name_files(job, proto, start));
     if (gy_lower_ranks(l, dag, vertex) > 1) {
         return fill_gang(job, manager, effect, start);
@@ -380,10 +381,10 @@ gy_status gy_running_encode(void *arg, const gy_manager *manager, const gy_effec
     gy_flow_job *job = arg;
     GY_TRY(gy_running_follow(job, manager));
     job->place = place;
-    gy_start written;
+    gy_vertex_start written;
     gy_status status = fill_start(job, manager, start, &written);
     if (status >= 0) {
-        gy_start_write(&written, message);
+        gy_vertex_start_write(&written, message);
         status = message->status;
     }
     gy_arena_free(&job->start_arena);

@@ -79,9 +79,9 @@ typedef struct gy_flow_job {
     /* STARTs: arrays kept from one to the next */
     gy_driver_place *place; /* where the one at hand goes; NULL: this machine */
     uint64_t secret[2];
-    gy_start_input *inputs;
-    gy_start_output *outputs;
-    gy_order_channel *channels;
+    gy_vertex_start_input *inputs;
+    gy_vertex_start_output *outputs;
+    gy_flow_task_channel *channels;
     uint32_t *channel_outputs; /* of which port each channel comes */
     size_t input_capacity, output_capacity, channel_capacity, channel_output_capacity;
 
@@ -244,7 +244,7 @@ GY_MUST_CHECK gy_status gy_running_agree_on_width(gy_flow_job *job);
  * have, and not at daemons. */
 bool gy_running_is_shared(const gy_flow_job *job);
 /** gy_driver_ops.held, .say */
-int64_t gy_running_held(void *arg, const gy_manager *manager, const gy_event *done);
+int64_t gy_running_held(void *arg, const gy_manager *manager, const gy_sched_event *done);
 void gy_running_say(void *arg, const gy_manager *manager, gy_text *line);
 /** gy_driver_ops.view */
 void gy_running_view(void *arg, gy_driver_view *view);

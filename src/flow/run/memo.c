@@ -406,7 +406,7 @@ static bool has_file(const gy_memo_entry *entry, uint32_t member)
 
 gy_status gy_memo_remember(gy_memo_store *store, gy_manager *manager)
 {
-    gy_memo *memos = gy_alloc("flow.memo", (store->entry_count + 1) * sizeof(*memos));
+    gy_sched_memo *memos = gy_alloc("flow.memo", (store->entry_count + 1) * sizeof(*memos));
     if (memos == NULL) {
         return GY_NOMEM;
     }
@@ -424,12 +424,12 @@ gy_status gy_memo_remember(gy_memo_store *store, gy_manager *manager)
             entry->is_gone = entry->is_gone || access(path, R_OK) != 0;
         }
         if (!entry->is_gone) {
-            memos[count++] = (gy_memo){.key = entry->key,
-                                       .content = entry->content,
-                                       .epoch = entry->epoch,
-                                       .attempt = entry->attempt,
-                                       .report = entry->report,
-                                       .report_bytes = entry->report_bytes};
+            memos[count++] = (gy_sched_memo){.key = entry->key,
+                                             .content = entry->content,
+                                             .epoch = entry->epoch,
+                                             .attempt = entry->attempt,
+                                             .report = entry->report,
+                                             .report_bytes = entry->report_bytes};
         }
     }
     if (status >= 0 && count > 0) {

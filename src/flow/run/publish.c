@@ -51,7 +51,7 @@ static gy_status find_final(const gy_flow_job *job, const gy_manager *manager,
 {
     const uint32_t task = job->lowering.task[final->vertex];
     const uint32_t member = gy_lower_member(&job->lowering, final->vertex);
-    gy_task_state state;
+    gy_sched_task_state state;
     gy_manager_task(manager, task, &state);
     gy_report report;
     GY_TRY(gy_running_report(job, task, state.report, state.report_bytes, member, &report));

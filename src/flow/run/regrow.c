@@ -170,7 +170,7 @@ static gy_status look_at_port(gy_flow_job *job, const gy_manager *manager, uint3
 {
     const uint32_t *at = &job->dag->gates[gate].ports[(size_t)port * 2];
     const uint32_t task = job->lowering.task[at[0]];
-    gy_task_state state;
+    gy_sched_task_state state;
     gy_manager_task(manager, task, &state);
     if (state.committed.attempt == 0) {
         return GY_OK; /* lost since; its stage is complete once more later */

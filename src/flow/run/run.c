@@ -16,7 +16,7 @@ enum { PROCESSES_MAX = 4096, THREADS_MAX = 1024, TRACE_EVENTS = 1 << 14 };
 
 /* ---- faults, and what is of no use any more ---- */
 
-static gy_cause judge_failure(void *arg, const gy_manager *manager, gy_event *failed,
+static gy_cause judge_failure(void *arg, const gy_manager *manager, gy_sched_event *failed,
                               const void *board)
 {
     gy_flow_job *job = arg;

@@ -57,7 +57,7 @@ static void put_stamp(gy_text *text, const gy_stamp *stamp)
     gy_text_add_bytes(text, stamp, sizeof(*stamp));
 }
 
-static void put_input(gy_text *text, const gy_start_input *input)
+static void put_input(gy_text *text, const gy_vertex_start_input *input)
 {
     put_u32(text, input->kind);
     switch (input->kind) {
@@ -97,7 +97,7 @@ static void put_input(gy_text *text, const gy_start_input *input)
     }
 }
 
-void gy_start_write(const gy_start *start, gy_text *message)
+void gy_vertex_start_write(const gy_vertex_start *start, gy_text *message)
 {
     const uint32_t head[] = {start->function,      start->stage,       start->number,
                              start->index,         start->copies,      start->ranks,
@@ -158,13 +158,13 @@ void gy_welcome_write(const gy_welcome *welcome, gy_text *message)
 
 /* ---- reading: the first failure is kept, what follows it is empty ---- */
 
-typedef struct gy_start_reader {
+typedef struct gy_vertex_start_reader {
     const char *at, *end;
     gy_arena *arena;
     gy_status status;
-} gy_start_reader;
+} gy_vertex_start_reader;
 
-static const void *take(gy_start_reader *reader, size_t size_bytes)
+static const void *take(gy_vertex_start_reader *reader, size_t size_bytes)
 {
     static const uint64_t nothing[2];
     if (reader->status >= 0 && (size_t)(reader->end - reader->at) < size_bytes) {
@@ -178,28 +178,29 @@ static const void *take(gy_start_reader *reader, size_t size_bytes)
     return found;
 }
 
-static uint32_t take_u32(gy_start_reader *reader)
+static uint32_t take_u32(gy_vertex_start_reader *reader)
 {
     uint32_t value = 0;
     memcpy(&value, take(reader, sizeof(value)), sizeof(value));
     return value;
 }
 
-static uint64_t take_u64(gy_start_reader *reader)
+static uint64_t take_u64(gy_vertex_start_reader *reader)
 {
     uint64_t value = 0;
     memcpy(&value, take(reader, sizeof(value)), sizeof(value));
     return value;
 }
 
-static gy_key take_key(gy_start_reader *reader)
+static gy_key take_key(gy_vertex_start_reader *reader)
 {
     const uint64_t high = take_u64(reader);
     return (gy_key){.high = high, .low = take_u64(reader)};
 }
 
 /* Zeroed; NULL after a failure. `least` bytes of each are still to come. */
-static void *take_array(gy_start_reader *reader, uint32_t count, size_t size, size_t least)
+static void *take_array(gy_vertex_start_reader *reader, uint32_t count, size_t size,
+                        size_t least)
 {
     if (reader->status >= 0 && (size_t)(reader->end - reader->at) / least < count) {
         reader->status = gy_fail(GY_FORMAT,
@@ -216,7 +217,7 @@ static void *take_array(gy_start_reader *reader, uint32_t count, size_t size, si
 }
 
 /* Copied, aligned, a NUL behind it. */
-static const void *take_copy(gy_start_reader *reader, uint32_t *size_bytes)
+static const void *take_copy(gy_vertex_start_reader *reader, uint32_t *size_bytes)
 {
     *size_bytes = take_u32(reader);
     const void *bytes = take(reader, *size_bytes);
@@ -232,13 +233,13 @@ static const void *take_copy(gy_start_reader *reader, uint32_t *size_bytes)
     return memcpy(copy, bytes, *size_bytes);
 }
 
-static const char *take_text(gy_start_reader *reader)
+static const char *take_text(gy_vertex_start_reader *reader)
 {
     uint32_t size = 0;
     return take_copy(reader, &size);
 }
 
-static gy_stamp take_stamp(gy_start_reader *reader)
+static gy_stamp take_stamp(gy_vertex_start_reader *reader)
 {
     gy_stamp stamp = {.machine = 0};
     const void *bytes = take(reader, sizeof(stamp));
@@ -248,7 +249,7 @@ static gy_stamp take_stamp(gy_start_reader *reader)
     return stamp;
 }
 
-static const gy_stamp *take_stamps(gy_start_reader *reader, const char *const *files)
+static const gy_stamp *take_stamps(gy_vertex_start_reader *reader, const char *const *files)
 {
     uint32_t count = 0;
     while (files != NULL && files[count] != NULL) {
@@ -261,7 +262,7 @@ static const gy_stamp *take_stamps(gy_start_reader *reader, const char *const *f
     return stamps;
 }
 
-static const char *const *take_list(gy_start_reader *reader)
+static const char *const *take_list(gy_vertex_start_reader *reader)
 {
     const uint32_t count = take_u32(reader);
     const char **list = take_array(reader, count, sizeof(*list), sizeof(uint32_t));
@@ -271,7 +272,7 @@ static const char *const *take_list(gy_start_reader *reader)
     return list;
 }
 
-static void take_object(gy_start_reader *reader, gy_start_input *input)
+static void take_object(gy_vertex_start_reader *reader, gy_vertex_start_input *input)
 {
     input->path = take_text(reader);
     input->version = take_text(reader);
@@ -286,7 +287,7 @@ static void take_object(gy_start_reader *reader, gy_start_input *input)
     }
 }
 
-static void take_input(gy_start_reader *reader, gy_start_input *input)
+static void take_input(gy_vertex_start_reader *reader, gy_vertex_start_input *input)
 {
     const uint32_t kind = take_u32(reader);
     input->kind = (gy_input_kind)kind;
@@ -327,21 +328,21 @@ static void take_input(gy_start_reader *reader, gy_start_input *input)
     }
 }
 
-static void take_rows(gy_start_reader *reader, gy_start *start)
+static void take_rows(gy_vertex_start_reader *reader, gy_vertex_start *start)
 {
-    gy_start_input *inputs =
+    gy_vertex_start_input *inputs =
         take_array(reader, start->input_count, sizeof(*inputs), 2 * sizeof(uint32_t));
     for (uint32_t i = 0; reader->status >= 0 && i < start->input_count; i++) {
         take_input(reader, &inputs[i]);
     }
-    gy_start_output *outputs =
+    gy_vertex_start_output *outputs =
         take_array(reader, start->output_count, sizeof(*outputs), 2 * sizeof(uint32_t));
     for (uint32_t i = 0; reader->status >= 0 && i < start->output_count; i++) {
         const uint32_t kind = take_u32(reader);
         if (kind > GY_OUTPUT_PIPE) {
             reader->status = gy_fail(GY_FORMAT, "an output of kind %u", kind);
         }
-        outputs[i] = (gy_start_output){(gy_output_kind)kind, take_u32(reader)};
+        outputs[i] = (gy_vertex_start_output){(gy_output_kind)kind, take_u32(reader)};
     }
     start->inputs = inputs;
     start->outputs = outputs;
@@ -351,7 +352,7 @@ static void take_rows(gy_start_reader *reader, gy_start *start)
     }
     start->token[0] = take_u64(reader);
     start->token[1] = take_u64(reader);
-    gy_order_channel *channels =
+    gy_flow_task_channel *channels =
         take_array(reader, start->channel_count, sizeof(*channels), 3 * sizeof(uint32_t));
     for (uint32_t i = 0; reader->status >= 0 && i < start->channel_count; i++) {
         channels[i].from = (uint16_t)take_u32(reader);
@@ -361,11 +362,11 @@ static void take_rows(gy_start_reader *reader, gy_start *start)
     start->channels = channels;
 }
 
-gy_status gy_start_read(const void *message, size_t size_bytes, gy_arena *arena,
-                        gy_start *start)
+gy_status gy_vertex_start_read(const void *message, size_t size_bytes, gy_arena *arena,
+                               gy_vertex_start *start)
 {
-    gy_start_reader reader = {message, (const char *)message + size_bytes, arena, GY_OK};
-    *start = (gy_start){0};
+    gy_vertex_start_reader reader = {message, (const char *)message + size_bytes, arena, GY_OK};
+    *start = (gy_vertex_start){0};
     uint32_t *head[] = {&start->function,      &start->stage,       &start->number,
                         &start->index,         &start->copies,      &start->ranks,
                         &start->width,         &start->input_count, &start->output_count,
@@ -376,7 +377,7 @@ gy_status gy_start_read(const void *message, size_t size_bytes, gy_arena *arena,
     start->memory_bytes = take_u64(&reader);
     start->parameter = take_copy(&reader, &start->parameter_bytes);
     take_rows(&reader, start);
-    gy_place *bad = take_array(&reader, start->bad_count, sizeof(*bad), 12);
+    gy_flow_record_id *bad = take_array(&reader, start->bad_count, sizeof(*bad), 12);
     for (uint32_t i = 0; reader.status >= 0 && i < start->bad_count; i++) {
         bad[i].source = take_u32(&reader);
         bad[i].offset = take_u64(&reader);
@@ -402,7 +403,7 @@ gy_status gy_start_read(const void *message, size_t size_bytes, gy_arena *arena,
 gy_status gy_welcome_read(const void *message, size_t size_bytes, gy_arena *arena,
                           gy_welcome *welcome)
 {
-    gy_start_reader reader = {message, (const char *)message + size_bytes, arena, GY_OK};
+    gy_vertex_start_reader reader = {message, (const char *)message + size_bytes, arena, GY_OK};
     *welcome = (gy_welcome){.functions = take_u64(&reader)};
     welcome->record_timeout_ns = (int64_t)take_u64(&reader);
     welcome->deadline.at_ns = (int64_t)take_u64(&reader);

@@ -31,7 +31,7 @@ void gy_welcome_write(const gy_welcome *welcome, gy_text *message);
 GY_MUST_CHECK gy_status gy_welcome_read(const void *message, size_t size_bytes, gy_arena *arena,
                                         gy_welcome *welcome);
 
-typedef struct gy_start_input {
+typedef struct gy_vertex_start_input {
     gy_input_kind kind;
     uint32_t task_input; /* SECTION, FETCHED, INLINE: which edge of the task */
     gy_attempt from;     /* SECTION, FETCHED */
@@ -44,17 +44,17 @@ typedef struct gy_start_input {
     uint64_t offset, size_bytes;
     uint64_t total_bytes; /* OBJECT */
     gy_stamp stamp;       /* PLAIN */
-} gy_start_input;
+} gy_vertex_start_input;
 
-typedef struct gy_start_output {
+typedef struct gy_vertex_start_output {
     gy_output_kind kind;
     uint32_t channel;
-} gy_start_output;
+} gy_vertex_start_output;
 
 #define GY_FUNCTION_NONE UINT32_MAX
 
 /** A member's work. */
-typedef struct gy_start {
+typedef struct gy_vertex_start {
     uint32_t function;      /* in the registry; GY_FUNCTION_NONE: command */
     uint32_t stage, number; /* "stage[number]" */
     uint32_t index, copies, ranks, width;
@@ -62,10 +62,10 @@ typedef struct gy_start {
     const void *parameter;
     uint32_t parameter_bytes;
     uint32_t input_count, output_count, channel_count, bad_count;
-    const gy_start_input *inputs;
-    const gy_start_output *outputs;
-    const gy_order_channel *channels;
-    const gy_place *bad;
+    const gy_vertex_start_input *inputs;
+    const gy_vertex_start_output *outputs;
+    const gy_flow_task_channel *channels;
+    const gy_flow_record_id *bad;
     const char *const *command; /* NULL at the end; NULL: none */
     const char *const *files;
     const gy_stamp *stamps; /* of files; NULL when written: none has one */
@@ -74,13 +74,13 @@ typedef struct gy_start {
     const char *address; /* "HOST:PORT" of its daemon */
     bool is_plain;       /* the cluster has no keys */
     bool is_said;        /* what ranks print is wanted */
-} gy_start;
+} gy_vertex_start;
 
 /** Appends; a failure is in message->status. */
-void gy_start_write(const gy_start *start, gy_text *message);
+void gy_vertex_start_write(const gy_vertex_start *start, gy_text *message);
 /** Inline data is borrowed from the message, all else in the arena. GY_FORMAT; GY_NOMEM */
-GY_MUST_CHECK gy_status gy_start_read(const void *message, size_t size_bytes, gy_arena *arena,
-                                      gy_start *start);
+GY_MUST_CHECK gy_status gy_vertex_start_read(const void *message, size_t size_bytes,
+                                             gy_arena *arena, gy_vertex_start *start);
 
 enum { GY_NAME_BYTES = 64 };
 /** Of an attempt's file: "TASK.EPOCH.ATTEMPT", of a cohort with ".MEMBER" behind it. */

@@ -5,7 +5,7 @@
 
 #include "gy_test.h"
 
-static const gy_start_input inputs[] = {
+static const gy_vertex_start_input inputs[] = {
     {.kind = GY_INPUT_SECTION,
      .task_input = 3,
      .from = {7, 1, 1 << 20},
@@ -38,49 +38,49 @@ static const gy_start_input inputs[] = {
      .total_bytes = 100},
 };
 
-static const gy_start_output outputs[] = {
+static const gy_vertex_start_output outputs[] = {
     {GY_OUTPUT_SECTION, 0}, {GY_OUTPUT_FINAL, 0}, {GY_OUTPUT_FIFO, 5}, {GY_OUTPUT_PIPE, 6}};
 
-static gy_start make_start(void)
+static gy_vertex_start make_start(void)
 {
-    static const gy_order_channel channels[] = {{0, 1, false}, {1, 2, true}};
-    static const gy_place bad[] = {{1, 100}, {2, 5}};
+    static const gy_flow_task_channel channels[] = {{0, 1, false}, {1, 2, true}};
+    static const gy_flow_record_id bad[] = {{1, 100}, {2, 5}};
     static const char *const command[] = {"sed", "-e", "s/a b/c/", NULL};
     static const char *const files[] = {"side", NULL};
     static const gy_stamp stamps[] = {{.disk = {11, 12, 13, 14, 15, 16, 17}, .machine = 18}};
-    return (gy_start){.function = GY_FUNCTION_NONE,
-                      .stage = 1,
-                      .number = 12,
-                      .index = 2,
-                      .copies = 40,
-                      .ranks = 3,
-                      .width = 3,
-                      .memory_bytes = UINT64_C(1) << 33,
-                      .token = {11, 12},
-                      .parameter = "parameter",
-                      .parameter_bytes = 9,
-                      .input_count = GY_COUNT(inputs),
-                      .output_count = GY_COUNT(outputs),
-                      .channel_count = 2,
-                      .bad_count = 2,
-                      .inputs = inputs,
-                      .outputs = outputs,
-                      .channels = channels,
-                      .bad = bad,
-                      .command = command,
-                      .files = files,
-                      .stamps = stamps,
-                      .hosts = 3,
-                      .address = "h1:7000",
-                      .is_plain = true,
-                      .is_said = true};
+    return (gy_vertex_start){.function = GY_FUNCTION_NONE,
+                             .stage = 1,
+                             .number = 12,
+                             .index = 2,
+                             .copies = 40,
+                             .ranks = 3,
+                             .width = 3,
+                             .memory_bytes = UINT64_C(1) << 33,
+                             .token = {11, 12},
+                             .parameter = "parameter",
+                             .parameter_bytes = 9,
+                             .input_count = GY_COUNT(inputs),
+                             .output_count = GY_COUNT(outputs),
+                             .channel_count = 2,
+                             .bad_count = 2,
+                             .inputs = inputs,
+                             .outputs = outputs,
+                             .channels = channels,
+                             .bad = bad,
+                             .command = command,
+                             .files = files,
+                             .stamps = stamps,
+                             .hosts = 3,
+                             .address = "h1:7000",
+                             .is_plain = true,
+                             .is_said = true};
 }
 
-static void expect_inputs(const gy_start *read)
+static void expect_inputs(const gy_vertex_start *read)
 {
     assert_int_equal(read->input_count, GY_COUNT(inputs));
     for (size_t i = 0; i < GY_COUNT(inputs); i++) {
-        const gy_start_input *a = &read->inputs[i], *b = &inputs[i];
+        const gy_vertex_start_input *a = &read->inputs[i], *b = &inputs[i];
         assert_int_equal(a->kind, b->kind);
         assert_int_equal(a->task_input, b->task_input);
         assert_memory_equal(&a->from, &b->from, sizeof(a->from));
@@ -103,13 +103,13 @@ static void expect_inputs(const gy_start *read)
 static void what_is_written_is_read(void **state)
 {
     (void)state;
-    const gy_start start = make_start();
+    const gy_vertex_start start = make_start();
     gy_text text = {0};
-    gy_start_write(&start, &text);
+    gy_vertex_start_write(&start, &text);
     assert_ok(text.status);
     gy_arena arena = {0};
-    gy_start read;
-    assert_ok(gy_start_read(text.data, text.size_bytes, &arena, &read));
+    gy_vertex_start read;
+    assert_ok(gy_vertex_start_read(text.data, text.size_bytes, &arena, &read));
     expect_inputs(&read);
     assert_memory_equal(read.outputs, outputs, sizeof(outputs));
     assert_int_equal(read.number, 12);
@@ -134,14 +134,14 @@ static void what_is_written_is_read(void **state)
 static void cut_and_changed_messages_are_refused_or_read(void **state)
 {
     (void)state;
-    const gy_start start = make_start();
+    const gy_vertex_start start = make_start();
     gy_text text = {0};
-    gy_start_write(&start, &text);
+    gy_vertex_start_write(&start, &text);
     gy_random random = {.key = gy_test_seed()};
-    gy_start read;
+    gy_vertex_start read;
     for (size_t size = 0; size < text.size_bytes; size++) {
         gy_arena arena = {0};
-        assert_status(gy_start_read(text.data, size, &arena, &read), GY_FORMAT);
+        assert_status(gy_vertex_start_read(text.data, size, &arena, &read), GY_FORMAT);
         gy_arena_free(&arena);
     }
     for (long i = 0; i < gy_test_cases(3000); i++) { /* any bytes: no crash, no wild memory */
@@ -151,14 +151,14 @@ static void cut_and_changed_messages_are_refused_or_read(void **state)
             changed[gy_random_below(&random, text.size_bytes)] = (char)gy_random_u64(&random);
         }
         gy_arena arena = {0};
-        const gy_status status = gy_start_read(changed, text.size_bytes, &arena, &read);
+        const gy_status status = gy_vertex_start_read(changed, text.size_bytes, &arena, &read);
         assert_true(status == GY_OK || status == GY_FORMAT);
         gy_arena_free(&arena);
         gy_free(changed);
     }
     gy_text_add_bytes(&text, "x", 1);
     gy_arena arena = {0};
-    assert_status(gy_start_read(text.data, text.size_bytes, &arena, &read), GY_FORMAT);
+    assert_status(gy_vertex_start_read(text.data, text.size_bytes, &arena, &read), GY_FORMAT);
     gy_arena_free(&arena);
     gy_text_free(&text);
 }

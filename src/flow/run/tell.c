@@ -64,7 +64,7 @@ static uint32_t stage_of(const gy_flow_job *job, uint32_t task, uint32_t member)
 }
 
 /* All reports of a task. */
-static gy_status count_task(gy_flow_job *job, uint32_t task, const gy_task_state *state)
+static gy_status count_task(gy_flow_job *job, uint32_t task, const gy_sched_task_state *state)
 {
     const gy_lowering *l = &job->lowering;
     const uint32_t width = l->member_first[task + 1] - l->member_first[task];
@@ -83,7 +83,7 @@ static int64_t final_bytes(const gy_flow_job *job, const gy_dag_final *final)
         return 0; /* of a growth that failed */
     }
     const uint32_t task = job->lowering.task[final->vertex];
-    gy_task_state state;
+    gy_sched_task_state state;
     gy_report report;
     gy_manager_task(job->manager, task, &state);
     if (state.committed.attempt == 0 ||
@@ -128,7 +128,7 @@ void gy_running_recount(gy_flow_job *job)
     memset(job->stage_bytes, 0, job->dag->stage_count * sizeof(*job->stage_bytes));
     gy_status status = GY_OK;
     for (uint32_t task = 0; status >= 0 && task < job->lowering.task_count; task++) {
-        gy_task_state state;
+        gy_sched_task_state state;
         gy_manager_task(job->manager, task, &state);
         if (state.committed.attempt != 0) {
             status = count_task(job, task, &state);
@@ -169,8 +169,8 @@ static gy_status place_of(const gy_flow_job *job, const gy_effect *effect, gy_me
     return GY_OK;
 }
 
-static void remember(gy_flow_job *job, const gy_effect *effect, const gy_task_state *state,
-                     int64_t skipped)
+static void remember(gy_flow_job *job, const gy_effect *effect,
+                     const gy_sched_task_state *state, int64_t skipped)
 {
     const gy_lowering *l = &job->lowering;
     const uint32_t task = effect->id.task;
@@ -210,7 +210,7 @@ void gy_running_committed(void *arg, const gy_effect *effect)
         gy_running_note_text(job, "a commit is not counted: %s", gy_error_text());
         return;
     }
-    gy_task_state state;
+    gy_sched_task_state state;
     gy_manager_task(job->manager, task, &state);
     const int64_t skipped = job->skipped;
     status = count_task(job, task, &state); /* until all are counted anew, at the end */
@@ -332,7 +332,7 @@ static void fill_cohorts(const gy_flow_job *job, gy_flow_stage *stages, uint32_t
     const gy_lowering *l = &job->lowering;
     for (size_t i = 0; job->manager != NULL && i < job->cohort_count; i++) {
         const uint32_t task = job->cohorts[i];
-        gy_task_state state;
+        gy_sched_task_state state;
         gy_manager_task(job->manager, task, &state);
         seen[state.stage] = task + 1;
         for (uint32_t m = 1; m < l->member_first[task + 1] - l->member_first[task]; m++) {

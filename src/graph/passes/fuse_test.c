@@ -407,7 +407,7 @@ static void find_last(const gy_graph *graph, int32_t *made, int32_t *last)
 }
 
 /* A node may write over what it reads last, where its kernel says so. */
-static bool is_in_place(const gy_graph *graph, const gy_choice *choice, int32_t index)
+static bool is_in_place(const gy_graph *graph, const gy_graph_choice *choice, int32_t index)
 {
     const gy_kernel *kernel = choice->kernel;
     return kernel != NULL &&
@@ -416,7 +416,7 @@ static bool is_in_place(const gy_graph *graph, const gy_choice *choice, int32_t 
 }
 
 /* No value is written over before its last reader has it. Returns how many share a buffer. */
-static int assert_sound(const gy_graph *graph, const gy_choice *choices,
+static int assert_sound(const gy_graph *graph, const gy_graph_choice *choices,
                         const gy_memory_plan *plan)
 {
     static int32_t made[4096], last[4096];
@@ -467,7 +467,8 @@ static int check_plan(gy_graph *user, int ranks, const gy_node *fetches, int cou
 {
     gy_graph *bound = bind(user, ranks, 6, fetches, count), *out;
     assert_ok(gy_compile(bound, 0, NULL, &out));
-    gy_choice *choices = gy_alloc_zero("test", (size_t)out->node_count + 1, sizeof(*choices));
+    gy_graph_choice *choices =
+        gy_alloc_zero("test", (size_t)out->node_count + 1, sizeof(*choices));
     assert_non_null(choices);
     gy_choose_kernels(out, 1, choices);
     int shared = 0;

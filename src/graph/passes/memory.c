@@ -23,7 +23,7 @@ typedef struct tenant {
 
 typedef struct planner {
     const gy_graph *graph;
-    const gy_choice *choices;
+    const gy_graph_choice *choices;
     gy_memory_plan *plan;
     int32_t *base;     /* value number -> that of the value whose memory it is */
     int32_t *last;     /* of a base: node that reads it last */
@@ -306,8 +306,8 @@ static void place_all(planner *p)
     }
 }
 
-gy_status gy_plan_memory(const gy_graph *graph, const gy_choice *choices, int scratch_count,
-                         gy_memory_plan *plan)
+gy_status gy_plan_memory(const gy_graph *graph, const gy_graph_choice *choices,
+                         int scratch_count, gy_memory_plan *plan)
 {
     const size_t nodes = (size_t)graph->node_count + 1, values = (size_t)graph->value_count + 1;
     gy_arena arena = {0};

@@ -306,9 +306,10 @@ static void grow_reduces(gy_gate *gate, gy_dag *dag, gy_part outputs)
 
 size_t gy_hot_bytes(const gy_map_reduce_options *o)
 {
-    const bool is_allowed = o->reduce != NULL
-                                ? o->has_bytes && o->combine == GY_COMBINE_USER
-                                : gy_fold_is_list(gy_combine_fold(o->combine, o->has_bytes));
+    const bool is_allowed =
+        o->reduce != NULL
+            ? o->has_bytes && o->combine == GY_COMBINE_USER
+            : gy_mapreduce_fold_is_list(gy_combine_fold(o->combine, o->has_bytes));
     if (!is_allowed || o->is_map_only || o->order != GY_ORDER_HASH ||
         o->hot_key_bytes == SIZE_MAX) {
         return 0;

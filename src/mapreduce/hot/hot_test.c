@@ -186,7 +186,8 @@ static void expect_key(gy_text *out, const listed_key *key, const gy_map_reduce_
             continue;
         }
         const bool is_set = o->combine == GY_COMBINE_SET;
-        if (o->reduce == NULL && gy_fold_is_list(gy_combine_fold(o->combine, o->has_bytes))) {
+        if (o->reduce == NULL &&
+            gy_mapreduce_fold_is_list(gy_combine_fold(o->combine, o->has_bytes))) {
             if (is_set && all.count > 0 && all.last == value) {
                 continue;
             }

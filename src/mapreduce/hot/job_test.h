@@ -93,7 +93,7 @@ typedef struct outcome {
     gy_text reports[600]; /* of the vertices; bounded by the tests' splits */
 } outcome;
 
-static const gy_place *bad_places;
+static const gy_flow_record_id *bad_places;
 static size_t bad_count;
 
 static inline void path_of(char out[PATH_BYTES], uint32_t vertex, uint32_t output)
@@ -105,15 +105,15 @@ static inline void path_of(char out[PATH_BYTES], uint32_t vertex, uint32_t outpu
 static inline void run_vertex(const gy_dag *dag, uint32_t vertex, outcome *out)
 {
     const gy_proto *proto = &dag->protos[dag->proto[vertex]];
-    static gy_order_input ports[400];
-    static gy_order_output outputs[64];
+    static gy_flow_task_input ports[400];
+    static gy_flow_task_output outputs[64];
     static char names[464][PATH_BYTES];
     uint32_t input_count = 0, output_count = 0, name = 0; /* bounded by the tests' splits */
     for (size_t i = 0; i < dag->edge_count; i++) {
         if (dag->edges[i].to == vertex) {
             path_of(names[name], dag->edges[i].from, dag->edges[i].output);
             assert_true(name < GY_COUNT(ports) && dag->edges[i].input < GY_COUNT(ports));
-            ports[dag->edges[i].input] = (gy_order_input){
+            ports[dag->edges[i].input] = (gy_flow_task_input){
                 .kind = GY_INPUT_PLAIN, .path = names[name++], .size_bytes = UINT64_MAX};
             input_count++;
         }
@@ -122,15 +122,15 @@ static inline void run_vertex(const gy_dag *dag, uint32_t vertex, outcome *out)
         static gy_file_range ranges[400];
         gy_file_range *range = &ranges[input_count];
         assert_ok(gy_file_range_read(proto->files[i], range));
-        ports[input_count++] = (gy_order_input){.kind = GY_INPUT_PLAIN,
-                                                .path = range->path,
-                                                .offset = range->offset,
-                                                .size_bytes = range->size_bytes};
+        ports[input_count++] = (gy_flow_task_input){.kind = GY_INPUT_PLAIN,
+                                                    .path = range->path,
+                                                    .offset = range->offset,
+                                                    .size_bytes = range->size_bytes};
     }
     for (; output_count < (uint32_t)proto->outputs; output_count++) {
         path_of(names[name], vertex, output_count);
         outputs[output_count] =
-            (gy_order_output){.kind = GY_OUTPUT_FINAL, .path = names[name++]};
+            (gy_flow_task_output){.kind = GY_OUTPUT_FINAL, .path = names[name++]};
     }
     const gy_function *function = test_functions;
     while (strcmp(function->name, proto->function) != 0) {
@@ -138,26 +138,26 @@ static inline void run_vertex(const gy_dag *dag, uint32_t vertex, outcome *out)
     }
     char path[PATH_BYTES];
     snprintf(path, sizeof(path), "%s/%u.0.1", folder, vertex);
-    const gy_order order = {.id = {.task = vertex, .attempt = 1},
-                            .key = {1, vertex},
-                            .name = "vertex",
-                            .stage = "stage",
-                            .run = function->run,
-                            .user = function->user,
-                            .functions = test_functions,
-                            .function_count = (uint32_t)test_function_count,
-                            .parameter = proto->parameter,
-                            .parameter_bytes = proto->parameter_bytes,
-                            .copies = 1,
-                            .folder = folder,
-                            .path = path,
-                            .inputs = ports,
-                            .input_count = input_count,
-                            .outputs = outputs,
-                            .output_count = output_count,
-                            .bad = bad_places,
-                            .bad_count = bad_count,
-                            .deadline = gy_deadline_after(60)};
+    const gy_flow_task order = {.id = {.task = vertex, .attempt = 1},
+                                .key = {1, vertex},
+                                .name = "vertex",
+                                .stage = "stage",
+                                .run = function->run,
+                                .user = function->user,
+                                .functions = test_functions,
+                                .function_count = (uint32_t)test_function_count,
+                                .parameter = proto->parameter,
+                                .parameter_bytes = proto->parameter_bytes,
+                                .copies = 1,
+                                .folder = folder,
+                                .path = path,
+                                .inputs = ports,
+                                .input_count = input_count,
+                                .outputs = outputs,
+                                .output_count = output_count,
+                                .bad = bad_places,
+                                .bad_count = bad_count,
+                                .deadline = gy_deadline_after(60)};
     static const _Atomic bool never;
     gy_worker_answer answer = {.cause = GY_CAUSE_NONE};
     gy_vertex_execute(gy_env_real(), &order, NULL, NULL, &never, &answer);

@@ -17,7 +17,7 @@ typedef struct searching {
     const gy_hot_entry *entry;
     gy_input_of *tables; /* (table_count) */
     size_t table_count, at;
-    gy_rows *rows; /* of tables[at]; NULL: not open so far */
+    gy_mapreduce_rows *rows; /* of tables[at]; NULL: not open so far */
 } searching;
 
 /* Where the row stands to the key: before < 0. */
@@ -33,7 +33,7 @@ static int place_of(const gy_row *row, const gy_hot_entry *entry)
 
 static void close_table(searching *from)
 {
-    gy_rows_free(from->rows);
+    gy_mapreduce_rows_free(from->rows);
     from->rows = NULL;
     from->at++;
 }
@@ -44,12 +44,13 @@ static gy_status more_of_tables(void *arg, const char **list, size_t *size)
     *list = NULL;
     while (from->at < from->table_count) {
         if (from->rows == NULL) {
-            GY_TRY(gy_rows_new(gy_spring_of(&from->tables[from->at], "an input of a share"),
-                               true, &from->rows));
+            GY_TRY(gy_mapreduce_rows_new(
+                gy_spring_of(&from->tables[from->at], "an input of a share"), true,
+                &from->rows));
         }
         gy_row row;
         bool has_row = false;
-        GY_TRY(gy_rows_next(from->rows, &row, &has_row));
+        GY_TRY(gy_mapreduce_rows_next(from->rows, &row, &has_row));
         const int place = has_row ? place_of(&row, from->entry) : 1;
         if (place == 0) {
             *list = row.list;
@@ -103,7 +104,7 @@ gy_status gy_hot_share_run(gy_vertex *vertex, const gy_task_stage *stage)
     } else if (reduce.status < 0) {
         status = gy_fail(reduce.status, "%s", reduce.text);
     }
-    gy_rows_free(from.rows);
+    gy_mapreduce_rows_free(from.rows);
     gy_outlet_free(&reduce.output);
     gy_free(tables);
     return status;

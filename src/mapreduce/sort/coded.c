@@ -195,8 +195,8 @@ static int compare_bounds(const void *a, const void *b)
 
 /* The sample's records by their codes, in order; the codes' bytes are in the arena. A long
  * record is in the sample many times, side by side: it is coded once. */
-static gy_status code_sample(coding_run *run, const gy_sample *sample, gy_arena *arena,
-                             gy_sort_bound *bounds)
+static gy_status code_sample(coding_run *run, const gy_mapreduce_sample *sample,
+                             gy_arena *arena, gy_sort_bound *bounds)
 {
     for (size_t i = 0; i < sample->count; i++) {
         if (i > 0 && sample->bounds[i].position == sample->bounds[i - 1].position) {
@@ -224,23 +224,23 @@ static gy_status code_sample(coding_run *run, const gy_sample *sample, gy_arena 
 /* Find where the part begins and ends: a function of the records alone. */
 static gy_status find_part(coding_run *run, gy_arena *arena, size_t part, size_t parts)
 {
-    gy_sample sample = {0};
+    gy_mapreduce_sample sample = {0};
     if (parts == 1) {
         return GY_OK;
     }
-    GY_TRY(gy_sample_take(run->records, SAMPLE_SEED, &sample));
+    GY_TRY(gy_mapreduce_sample_take(run->records, SAMPLE_SEED, &sample));
     gy_sort_bound *bounds = gy_arena_alloc(arena, (sample.count + 1) * sizeof(*bounds));
     gy_status status = bounds == NULL ? GY_NOMEM : code_sample(run, &sample, arena, bounds);
     if (status == GY_OK) {
         /* Without a sample there are no records. */
-        const gy_sample coded = {bounds, sample.count, sample.records};
+        const gy_mapreduce_sample coded = {bounds, sample.count, sample.records};
         run->low = part > 0 && coded.count > 0 ? bounds[coded.count * part / parts]
                                                : (gy_sort_bound){0};
         run->high = part + 1 < parts && coded.count > 0
                         ? bounds[coded.count * (part + 1) / parts]
                         : (gy_sort_bound){0};
     }
-    gy_sample_free(&sample);
+    gy_mapreduce_sample_free(&sample);
     return status;
 }
 

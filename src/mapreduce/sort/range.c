@@ -27,7 +27,7 @@ enum {
 
 typedef struct sorter {
     gy_sort_gather gather;
-    const gy_sample *sample;
+    const gy_mapreduce_sample *sample;
     gy_entry_list *lists;             /* BUCKETS_MOST */
     uint64_t splitters[BUCKETS_MOST]; /* bucket b: splitters[b - 1] <= word < splitters[b] */
     uint64_t tree[BUCKETS_MOST];      /* the splitters, breadth first from [1] */
@@ -74,11 +74,12 @@ static void fill_tree(sorter *sort, size_t node, size_t *next)
 static void plan_pass(sorter *sort, const gy_sort_range_of *range)
 {
     const gy_sort_layout *layout = sort->gather.records->layout;
-    const gy_sample *sample = sort->sample;
+    const gy_mapreduce_sample *sample = sort->sample;
     const size_t begin =
-        range->low == NULL ? 0 : gy_sample_find(sample, layout->key, range->low);
-    const size_t end =
-        range->high == NULL ? sample->count : gy_sample_find(sample, layout->key, range->high);
+        range->low == NULL ? 0 : gy_mapreduce_sample_find(sample, layout->key, range->low);
+    const size_t end = range->high == NULL
+                           ? sample->count
+                           : gy_mapreduce_sample_find(sample, layout->key, range->high);
     const size_t samples = end > begin ? end - begin : 0;
     const double each =
         sample->count == 0 ? 0 : (double)sample->records / (double)sample->count;

@@ -151,10 +151,10 @@ static void check_order(const input *in, const output *out)
 /* Sort in parts; the scans that it took. */
 static uint64_t check(const input *in, size_t parts, bool keeps_keys, size_t memory_bytes)
 {
-    gy_sample sample;
+    gy_mapreduce_sample sample;
     gy_sort_bound bounds[PARTS_MOST];
-    assert_int_equal(gy_sample_take(&in->records, 1, &sample), GY_OK);
-    gy_sample_split(&sample, in->layout.key, parts, keeps_keys, bounds);
+    assert_int_equal(gy_mapreduce_sample_take(&in->records, 1, &sample), GY_OK);
+    gy_mapreduce_sample_split(&sample, in->layout.key, parts, keeps_keys, bounds);
     output out = {gy_alloc("test", in->size_bytes + 1), 0, in->size_bytes, 0};
     assert_non_null(out.data);
     const gy_sort_sink sink = {room, wrote, &out};
@@ -173,7 +173,7 @@ static uint64_t check(const input *in, size_t parts, bool keeps_keys, size_t mem
     assert_int_equal(records, in->count);
     check_order(in, &out);
     gy_free(out.data);
-    gy_sample_free(&sample);
+    gy_mapreduce_sample_free(&sample);
     return scans;
 }
 
@@ -323,14 +323,14 @@ static void splitters_are_even(void **state)
     const input_shape shape = {.layout = fixed(20, 0, 10), .count = 50000, .alphabet = 20};
     input in;
     make(&random, &shape, &in);
-    gy_sample sample, again;
-    assert_int_equal(gy_sample_take(&in.records, 5, &sample), GY_OK);
-    assert_int_equal(gy_sample_take(&in.records, 5, &again), GY_OK);
+    gy_mapreduce_sample sample, again;
+    assert_int_equal(gy_mapreduce_sample_take(&in.records, 5, &sample), GY_OK);
+    assert_int_equal(gy_mapreduce_sample_take(&in.records, 5, &again), GY_OK);
     assert_int_equal(sample.count, GY_SAMPLE_MOST);
     assert_int_equal(sample.records, shape.count);
     gy_sort_bound bounds[PARTS_MOST], same[PARTS_MOST];
-    gy_sample_split(&sample, GY_KEY_BYTES, 4, false, bounds);
-    gy_sample_split(&again, GY_KEY_BYTES, 4, false, same);
+    gy_mapreduce_sample_split(&sample, GY_KEY_BYTES, 4, false, bounds);
+    gy_mapreduce_sample_split(&again, GY_KEY_BYTES, 4, false, same);
     size_t at = 0;
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(gy_sort_bound_compare(GY_KEY_BYTES, &bounds[i], &same[i]), 0);
@@ -345,25 +345,26 @@ static void splitters_are_even(void **state)
         const double share = (double)(at - before) / (double)in.count;
         assert_true(share > 0.23 && share < 0.27);
     }
-    gy_sample_free(&sample);
-    gy_sample_free(&again);
+    gy_mapreduce_sample_free(&sample);
+    gy_mapreduce_sample_free(&again);
     drop(&in);
 }
 
 static void bad_inputs_and_failures(void **state)
 {
     (void)state;
-    gy_sample sample;
+    gy_mapreduce_sample sample;
     const gy_sort_layout layout = fixed(10, 0, 4), framed = {.kind = GY_LAYOUT_FRAMED};
     const gy_sort_span cut = {"0123456789abc", 13};
-    assert_int_equal(gy_sample_take(&(gy_sort_records){&layout, &cut, 1}, 1, &sample),
+    assert_int_equal(gy_mapreduce_sample_take(&(gy_sort_records){&layout, &cut, 1}, 1, &sample),
                      GY_FORMAT);
-    assert_int_equal(gy_sample_take(&(gy_sort_records){&framed, &cut, 1}, 1, &sample), GY_ARG);
+    assert_int_equal(gy_mapreduce_sample_take(&(gy_sort_records){&framed, &cut, 1}, 1, &sample),
+                     GY_ARG);
     gy_random random = {gy_test_seed(), 5};
     const input_shape shape = {.layout = fixed(20, 0, 10), .count = 100000, .alphabet = 20};
     input in;
     make(&random, &shape, &in);
-    assert_int_equal(gy_sample_take(&in.records, 1, &sample), GY_OK);
+    assert_int_equal(gy_mapreduce_sample_take(&in.records, 1, &sample), GY_OK);
     const int64_t live = gy_alloc_live();
     const gy_sort_range_of all = {NULL, NULL};
     gy_range_report report;
@@ -387,7 +388,7 @@ static void bad_inputs_and_failures(void **state)
         assert_int_equal(gy_alloc_live(), live + 1);
     }
     gy_free(out.data);
-    gy_sample_free(&sample);
+    gy_mapreduce_sample_free(&sample);
     drop(&in);
 }
 

@@ -174,7 +174,8 @@ static gy_status order_drawn(const gy_sort_records *records, gy_entry *entries, 
     return is_ok ? GY_OK : GY_NOMEM;
 }
 
-gy_status gy_sample_take(const gy_sort_records *records, uint64_t seed, gy_sample *sample)
+gy_status gy_mapreduce_sample_take(const gy_sort_records *records, uint64_t seed,
+                                   gy_mapreduce_sample *sample)
 {
     GY_TRY(gy_sort_records_check(records));
     const uint64_t units = count_units(records);
@@ -194,15 +195,15 @@ gy_status gy_sample_take(const gy_sort_records *records, uint64_t seed, gy_sampl
         return status;
     }
     const bool is_fixed = records->layout->kind == GY_LAYOUT_FIXED;
-    *sample = (gy_sample){bounds, count,
-                          is_fixed || mean_bytes == 0 ? units : units / mean_bytes + 1};
+    *sample = (gy_mapreduce_sample){
+        bounds, count, is_fixed || mean_bytes == 0 ? units : units / mean_bytes + 1};
     return GY_OK;
 }
 
-void gy_sample_free(gy_sample *sample)
+void gy_mapreduce_sample_free(gy_mapreduce_sample *sample)
 {
     gy_free(sample->bounds);
-    *sample = (gy_sample){0};
+    *sample = (gy_mapreduce_sample){0};
 }
 
 int gy_sort_bound_compare(gy_key_kind kind, const gy_sort_bound *a, const gy_sort_bound *b)
@@ -213,8 +214,8 @@ int gy_sort_bound_compare(gy_key_kind kind, const gy_sort_bound *a, const gy_sor
     return order != 0 ? order : (a->position > b->position) - (a->position < b->position);
 }
 
-void gy_sample_split(const gy_sample *sample, gy_key_kind kind, size_t parts, bool keeps_keys,
-                     gy_sort_bound *bounds)
+void gy_mapreduce_sample_split(const gy_mapreduce_sample *sample, gy_key_kind kind,
+                               size_t parts, bool keeps_keys, gy_sort_bound *bounds)
 {
     static const char least[sizeof(uint64_t)];
     for (size_t i = 1; i < parts; i++) {
@@ -228,7 +229,8 @@ void gy_sample_split(const gy_sample *sample, gy_key_kind kind, size_t parts, bo
     }
 }
 
-size_t gy_sample_find(const gy_sample *sample, gy_key_kind kind, const gy_sort_bound *bound)
+size_t gy_mapreduce_sample_find(const gy_mapreduce_sample *sample, gy_key_kind kind,
+                                const gy_sort_bound *bound)
 {
     size_t low = 0, high = sample->count;
     while (low < high) {

@@ -94,7 +94,7 @@ static gy_status sort_by_runs(gy_vertex *vertex, const gy_sort_records *records,
 }
 
 static gy_status sort_by_scans(gy_vertex *vertex, const gy_sort_records *records,
-                               const gy_sort_range_of *range, const gy_sample *sample)
+                               const gy_sort_range_of *range, const gy_mapreduce_sample *sample)
 {
     const gy_range_options options = {gy_vertex_memory(vertex), sample};
     gy_range_report report;
@@ -114,17 +114,17 @@ static gy_status sort_spans(gy_vertex *vertex, const gy_sort_records *records, g
         way = gy_sort_is_kept(&facts) ? GY_SORT_SCANS : GY_SORT_RUNS;
     }
     gy_sort_bound *bounds = gy_alloc("mapreduce.bounds", parts * sizeof(*bounds));
-    gy_sample sample = {0};
+    gy_mapreduce_sample sample = {0};
     gy_status status =
-        bounds == NULL ? GY_NOMEM : gy_sample_take(records, SAMPLE_SEED, &sample);
+        bounds == NULL ? GY_NOMEM : gy_mapreduce_sample_take(records, SAMPLE_SEED, &sample);
     if (status == GY_OK) {
-        gy_sample_split(&sample, records->layout->key, parts, false, bounds);
+        gy_mapreduce_sample_split(&sample, records->layout->key, parts, false, bounds);
         const gy_sort_range_of range = {part == 0 ? NULL : &bounds[part - 1],
                                         part + 1 == parts ? NULL : &bounds[part]};
         status = way == GY_SORT_RUNS ? sort_by_runs(vertex, records, &range)
                                      : sort_by_scans(vertex, records, &range, &sample);
     }
-    gy_sample_free(&sample);
+    gy_mapreduce_sample_free(&sample);
     gy_free(bounds);
     return status;
 }

@@ -33,27 +33,27 @@ static gy_worker_answer run(const gy_dag *dag, char paths[2][160], uint32_t inde
     char part[160], own[160];
     snprintf(part, sizeof(part), "%s/part-%05u", folder, index);
     snprintf(own, sizeof(own), "%s/key.0.%u", folder, index);
-    const gy_order_input inputs[2] = {
+    const gy_flow_task_input inputs[2] = {
         {.kind = GY_INPUT_PLAIN, .path = paths[0], .size_bytes = UINT64_MAX},
         {.kind = GY_INPUT_PLAIN, .path = paths[1], .size_bytes = UINT64_MAX}};
-    const gy_order_output output = {.kind = GY_OUTPUT_FINAL, .path = part};
-    const gy_order order = {.id = {.task = index, .attempt = 1},
-                            .key = {1, index},
-                            .name = "sort",
-                            .stage = "sort",
-                            .run = gy_sort_vertex,
-                            .parameter = proto->parameter,
-                            .parameter_bytes = proto->parameter_bytes,
-                            .index = index,
-                            .copies = (uint32_t)dag->vertex_count,
-                            .memory_bytes = proto->memory_bytes,
-                            .folder = folder,
-                            .path = own,
-                            .inputs = inputs,
-                            .input_count = 2,
-                            .outputs = &output,
-                            .output_count = 1,
-                            .deadline = gy_deadline_after(60)};
+    const gy_flow_task_output output = {.kind = GY_OUTPUT_FINAL, .path = part};
+    const gy_flow_task order = {.id = {.task = index, .attempt = 1},
+                                .key = {1, index},
+                                .name = "sort",
+                                .stage = "sort",
+                                .run = gy_sort_vertex,
+                                .parameter = proto->parameter,
+                                .parameter_bytes = proto->parameter_bytes,
+                                .index = index,
+                                .copies = (uint32_t)dag->vertex_count,
+                                .memory_bytes = proto->memory_bytes,
+                                .folder = folder,
+                                .path = own,
+                                .inputs = inputs,
+                                .input_count = 2,
+                                .outputs = &output,
+                                .output_count = 1,
+                                .deadline = gy_deadline_after(60)};
     gy_worker_answer answer = {.cause = GY_CAUSE_NONE};
     gy_vertex_execute(gy_env_real(), &order, NULL, NULL, &never, &answer);
     FILE *file = fopen(part, "rb");

@@ -398,7 +398,7 @@ static void set_type(example *e, int input, int rank, const int64_t *sizes)
 }
 
 /* An example of a row's sample, its values drawn. */
-static example drawn_example(const gy_op *op, const gy_sample *sample, gy_random *random)
+static example drawn_example(const gy_op *op, const gy_ops_sample *sample, gy_random *random)
 {
     example e = {
         .op = op, .attributes = sample->attributes, .input_count = sample->input_count};

@@ -185,7 +185,7 @@ static gy_status gather_run(const gy_kernel_call *call)
     around w = around_of(a, call->attributes->axis.dim, indices);
     size_t row = (size_t)w.inner * gy_dtype_bytes(a->dtype);
     char *to = call->outputs[0].data;
-    const gy_rows table = gy_call_rows(call);
+    const gy_ops_rows table = gy_call_rows(call);
     GY_TRY(check_indices(call, 1, "index", table.all));
     for (int64_t o = 0; o < w.outer; o++) {
         const char *from = (const char *)a->data + (size_t)(o * w.size) * row;
@@ -214,7 +214,7 @@ static gy_status scatter_run(const gy_kernel_call *call)
     const gy_view *a = &call->inputs[0], *indices = &call->inputs[1];
     gy_view *y = &call->outputs[0];
     around w = around_of(y, call->attributes->axis.dim, indices);
-    const gy_rows table = gy_call_rows(call);
+    const gy_ops_rows table = gy_call_rows(call);
     GY_TRY(check_indices(call, 1, "index", table.all));
     gy_view_zero(y);
     for (int64_t o = 0; o < w.outer; o++) {

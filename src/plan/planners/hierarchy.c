@@ -39,7 +39,7 @@ typedef struct host_plan {
 } host_plan;
 
 /* Give a part memory that the parts before it did not use. */
-static void keep_apart(host_plan *plan, gy_part *part)
+static void keep_apart(host_plan *plan, gy_plan_group *part)
 {
     part->work_plane = INNER_PLANE;
     part->scratch_slot = plan->scratch_end;
@@ -47,7 +47,8 @@ static void keep_apart(host_plan *plan, gy_part *part)
 }
 
 /* A part inside this rank's host with its leader as the root, by the inner algorithm. */
-static gy_status inside(host_plan *plan, gy_operation operation, int chunks, gy_part *part)
+static gy_status inside(host_plan *plan, gy_operation operation, int chunks,
+                        gy_plan_group *part)
 {
     const gy_plan_shared *hosts = plan->hosts;
     int begin = hosts->begins[plan->host];
@@ -63,7 +64,7 @@ static gy_status inside(host_plan *plan, gy_operation operation, int chunks, gy_
 }
 
 /* A part among the leaders, by the outer algorithm. */
-static gy_status across(host_plan *plan, int chunks, gy_part *part)
+static gy_status across(host_plan *plan, int chunks, gy_plan_group *part)
 {
     gy_plan_request outer;
     part->algorithm = gy_request_outer(plan->request, &outer);
@@ -90,9 +91,9 @@ static int block_count(const gy_plan_request *request)
 static gy_status allreduce(host_plan *plan)
 {
     int blocks = block_count(plan->request);
-    gy_part up = {.in = in, .out = out, .request.in_place = plan->request->in_place};
-    gy_part over = {.in = out, .out = out, .request.in_place = true};
-    gy_part down = {.in = out, .out = out};
+    gy_plan_group up = {.in = in, .out = out, .request.in_place = plan->request->in_place};
+    gy_plan_group over = {.in = out, .out = out, .request.in_place = true};
+    gy_plan_group down = {.in = out, .out = out};
     GY_TRY(inside(plan, GY_OPERATION_REDUCE, blocks, &up));
     GY_TRY(across(plan, plan->chunks, &over));
     return inside(plan, GY_OPERATION_BROADCAST, blocks, &down);
@@ -100,20 +101,20 @@ static gy_status allreduce(host_plan *plan)
 
 static gy_status broadcast(host_plan *plan)
 {
-    gy_part over = {.in = out, .out = out}, down = {.in = out, .out = out};
+    gy_plan_group over = {.in = out, .out = out}, down = {.in = out, .out = out};
     GY_TRY(across(plan, plan->chunks, &over));
     return inside(plan, GY_OPERATION_BROADCAST, block_count(plan->request), &down);
 }
 
 static gy_status reduce(host_plan *plan)
 {
-    gy_part up = {.in = in, .out = work}, over = {.in = work, .out = out};
+    gy_plan_group up = {.in = in, .out = work}, over = {.in = work, .out = out};
     GY_TRY(inside(plan, GY_OPERATION_REDUCE, block_count(plan->request), &up));
     return across(plan, plan->chunks, &over);
 }
 
 /* Inner part i is that of the host's i-th rank. */
-static void part_by_mates(const host_plan *plan, gy_part *part)
+static void part_by_mates(const host_plan *plan, gy_plan_group *part)
 {
     part->runs = &plan->hosts->singles[plan->hosts->begins[plan->host]];
     part->outer_chunks = plan->chunks;
@@ -121,7 +122,7 @@ static void part_by_mates(const host_plan *plan, gy_part *part)
 }
 
 /* Inner part h is those of all ranks of host h. */
-static void part_by_hosts(const host_plan *plan, gy_part *part)
+static void part_by_hosts(const host_plan *plan, gy_plan_group *part)
 {
     part->runs = plan->hosts->runs;
     part->begins = plan->hosts->run_begins;
@@ -130,7 +131,7 @@ static void part_by_hosts(const host_plan *plan, gy_part *part)
 }
 
 /* Inner part 0 is the whole vector. */
-static void part_whole(const host_plan *plan, const gy_block_run *all, gy_part *part)
+static void part_whole(const host_plan *plan, const gy_block_run *all, gy_plan_group *part)
 {
     part->runs = all;
     part->outer_chunks = plan->chunks;
@@ -140,9 +141,9 @@ static void part_whole(const host_plan *plan, const gy_block_run *all, gy_part *
 static gy_status allgather(host_plan *plan)
 {
     const gy_block_run all = {0, plan->request->ranks};
-    gy_part up = {.in = in, .out = out, .request.in_place = plan->request->in_place};
-    gy_part over = {.in = out, .out = out, .request.in_place = true};
-    gy_part down = {.in = out, .out = out};
+    gy_plan_group up = {.in = in, .out = out, .request.in_place = plan->request->in_place};
+    gy_plan_group over = {.in = out, .out = out, .request.in_place = true};
+    gy_plan_group down = {.in = out, .out = out};
     part_by_mates(plan, &up);
     part_by_hosts(plan, &over);
     part_whole(plan, &all, &down);
@@ -154,9 +155,9 @@ static gy_status allgather(host_plan *plan)
 static gy_status reduce_scatter(host_plan *plan)
 {
     const gy_block_run all = {0, plan->request->ranks};
-    gy_part up = {.in = in, .out = work};
-    gy_part over = {.in = work, .out = work, .request.in_place = true};
-    gy_part down = {.in = work, .out = out};
+    gy_plan_group up = {.in = in, .out = work};
+    gy_plan_group over = {.in = work, .out = work, .request.in_place = true};
+    gy_plan_group down = {.in = work, .out = out};
     part_whole(plan, &all, &up);
     part_by_hosts(plan, &over);
     part_by_mates(plan, &down);
@@ -167,7 +168,7 @@ static gy_status reduce_scatter(host_plan *plan)
 
 static gy_status barrier(host_plan *plan)
 {
-    gy_part before = {.in = in, .out = out}, over = before, after = before;
+    gy_plan_group before = {.in = in, .out = out}, over = before, after = before;
     GY_TRY(inside(plan, GY_OPERATION_BARRIER, 1, &before));
     GY_TRY(across(plan, 1, &over));
     return inside(plan, GY_OPERATION_BARRIER, 1, &after);

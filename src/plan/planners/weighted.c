@@ -88,13 +88,13 @@ gy_status gy_find_tour(const gy_plan_request *request, gy_plan_shared *shared)
  */
 static gy_status ring(const gy_plan_request *request, int rank, gy_plan_sink *sink)
 {
-    gy_part part = {.algorithm = gy_algorithm_find(request->operation, "ring"),
-                    .request = *request,
-                    .ranks = request->shared->tour,
-                    .at = 1 + request->shared->tour_places[rank],
-                    .in = {.buffer = GY_BUFFER_IN},
-                    .out = {.buffer = GY_BUFFER_OUT},
-                    .is_single_step = true};
+    gy_plan_group part = {.algorithm = gy_algorithm_find(request->operation, "ring"),
+                          .request = *request,
+                          .ranks = request->shared->tour,
+                          .at = 1 + request->shared->tour_places[rank],
+                          .in = {.buffer = GY_BUFFER_IN},
+                          .out = {.buffer = GY_BUFFER_OUT},
+                          .is_single_step = true};
     part.request.topology = NULL;
     part.request.shared = NULL;
     if (request->operation != GY_OPERATION_ALLREDUCE) {

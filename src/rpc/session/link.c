@@ -202,7 +202,7 @@ static gy_status hear_envelope(gy_rpc_link *link, const Gy__Rpc__Envelope *envel
 
 static gy_status hear(gy_rpc_link *link, const uint8_t *body)
 {
-    const gy_frame *frame = &link->inbox.frame;
+    const gy_transport_frame *frame = &link->inbox.frame;
     size_t size = (size_t)frame->size_bytes;
     ProtobufCMessage *message = NULL;
     if ((frame->tag & 255) == KIND_HELLO) {

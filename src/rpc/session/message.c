@@ -62,14 +62,14 @@ void gy_rpc_unpacked_free(ProtobufCMessage *message)
 
 static gy_status read_head(gy_rpc_inbox *inbox, gy_rpc_limit limit, const void *arg)
 {
-    gy_frame *frame = &inbox->frame;
+    gy_transport_frame *frame = &inbox->frame;
     uint64_t expected = inbox->received;
 #ifdef GYRE_PLANTED
     if (GY_PLANTED(REPLAY_ACCEPTED)) {
         memcpy(&expected, inbox->head + GY_FRAME_BYTES - sizeof(expected), sizeof(expected));
     }
 #endif
-    GY_TRY(gy_frame_read(inbox->head, expected, GY_MESSAGE_BYTES, frame));
+    GY_TRY(gy_transport_frame_read(inbox->head, expected, GY_MESSAGE_BYTES, frame));
     size_t most = frame->type == GY_FRAME_MESSAGE ? limit(arg, frame->tag) : 0;
     if (most == 0) {
         if (frame->type != GY_FRAME_MESSAGE) {
@@ -159,8 +159,8 @@ gy_status gy_rpc_outbox_put(gy_rpc_outbox *outbox, uint64_t tag,
     GY_ASSERT(size > 0);
     GY_TRY(make_room(outbox, GY_FRAME_BYTES + size));
     uint8_t *to = outbox->data + outbox->size_bytes;
-    gy_frame_write(
-        &(gy_frame){
+    gy_transport_frame_write(
+        &(gy_transport_frame){
             .type = GY_FRAME_MESSAGE, .size_bytes = size, .tag = tag, .sequence = outbox->sent},
         to);
     size_t packed = protobuf_c_message_pack(message, to + GY_FRAME_BYTES);

@@ -93,8 +93,8 @@ void gy_rpc_unpacked_free(ProtobufCMessage *message);
 typedef struct gy_rpc_inbox {
     uint8_t head[GY_FRAME_BYTES];
     size_t head_bytes;
-    gy_frame frame; /* once the head is whole */
-    uint8_t *body;  /* that did not come in one piece */
+    gy_transport_frame frame; /* once the head is whole */
+    uint8_t *body;            /* that did not come in one piece */
     size_t body_bytes;
     uint64_t received; /* frames */
 } gy_rpc_inbox;

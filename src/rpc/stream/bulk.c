@@ -61,11 +61,11 @@ gy_status gy_bulk_room(stream_bulk *bulk, size_t body_bytes)
 
 void gy_bulk_seal(stream_bulk *bulk, int kind, size_t body_bytes)
 {
-    gy_frame_write(&(gy_frame){.type = GY_FRAME_MESSAGE,
-                               .size_bytes = body_bytes,
-                               .tag = (uint64_t)kind,
-                               .sequence = bulk->sent++},
-                   bulk->out);
+    gy_transport_frame_write(&(gy_transport_frame){.type = GY_FRAME_MESSAGE,
+                                                   .size_bytes = body_bytes,
+                                                   .tag = (uint64_t)kind,
+                                                   .sequence = bulk->sent++},
+                             bulk->out);
     bulk->out_bytes = GY_FRAME_BYTES + body_bytes;
 }
 
@@ -80,19 +80,19 @@ gy_status gy_bulk_say(stream_bulk *bulk, int kind, const ProtobufCMessage *messa
 
 gy_status gy_bulk_write(stream_bulk *bulk)
 {
-    gy_wire *wire = bulk->connection->wire;
+    gy_tcp_wire *wire = bulk->connection->wire;
     while (bulk->out_at < bulk->out_bytes) {
         struct iovec piece = {.iov_base = bulk->out + bulk->out_at,
                               .iov_len = bulk->out_bytes - bulk->out_at};
         size_t put = 0;
-        gy_status status = gy_wire_write(wire, &piece, 1, &put);
+        gy_status status = gy_tcp_wire_write(wire, &piece, 1, &put);
         if (status != GY_OK) {
             return status;
         }
         bulk->out_at += put;
         bulk->moved_ns = gy_now_ns(bulk->stream->env);
     }
-    return gy_wire_flush(wire);
+    return gy_tcp_wire_flush(wire);
 }
 
 static gy_status fill(stream_bulk *bulk, void *to, size_t wanted, size_t *have)
@@ -100,7 +100,7 @@ static gy_status fill(stream_bulk *bulk, void *to, size_t wanted, size_t *have)
     while (*have < wanted) {
         struct iovec piece = {.iov_base = (uint8_t *)to + *have, .iov_len = wanted - *have};
         size_t got = 0;
-        gy_status status = gy_wire_read(bulk->connection->wire, &piece, 1, &got);
+        gy_status status = gy_tcp_wire_read(bulk->connection->wire, &piece, 1, &got);
         if (status != GY_OK) {
             return status;
         }
@@ -113,7 +113,7 @@ static gy_status fill(stream_bulk *bulk, void *to, size_t wanted, size_t *have)
 
 gy_status gy_bulk_read(stream_bulk *bulk, size_t most)
 {
-    gy_frame *frame = &bulk->frame;
+    gy_transport_frame *frame = &bulk->frame;
     if (bulk->head_bytes < GY_FRAME_BYTES) {
         gy_status status = fill(bulk, bulk->head, GY_FRAME_BYTES, &bulk->head_bytes);
         if (status != GY_OK) {
@@ -121,7 +121,7 @@ gy_status gy_bulk_read(stream_bulk *bulk, size_t most)
         }
     }
     if (bulk->body_bytes == 0) {
-        GY_TRY(gy_frame_read(bulk->head, bulk->received, most, frame));
+        GY_TRY(gy_transport_frame_read(bulk->head, bulk->received, most, frame));
         if (frame->type != GY_FRAME_MESSAGE || frame->size_bytes == 0) {
             return gy_fail(GY_FORMAT, "a frame of type %d with %llu bytes in a transfer",
                            (int)frame->type, (unsigned long long)frame->size_bytes);
@@ -158,7 +158,7 @@ gy_status gy_bulk_accept(stream_connection *connection)
     bulk->connection = connection;
     connection->bulk = bulk;
     gy_stranger_remove(connection);
-    return gy_wire_widen(connection->wire);
+    return gy_tcp_wire_widen(connection->wire);
 }
 
 /* The receiver's connection is open. */
@@ -174,7 +174,7 @@ gy_status gy_bulk_greet(stream_connection *connection)
     asks.size_bytes = fetch->size_bytes;
     asks.window_bytes = fetch->window_bytes;
     asks.is_raw = fetch->is_raw;
-    GY_TRY(gy_wire_widen(connection->wire));
+    GY_TRY(gy_tcp_wire_widen(connection->wire));
     return gy_bulk_say(connection->bulk, KIND_FETCH, &asks.base);
 }
 

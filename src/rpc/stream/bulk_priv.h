@@ -32,7 +32,7 @@ struct stream_bulk {
     int64_t moved_ns; /* the last bytes */
     /* In: a frame at a time, no byte further. */
     uint8_t head[GY_FRAME_BYTES];
-    gy_frame frame;
+    gy_transport_frame frame;
     size_t head_bytes, body_bytes, body_room;
     uint8_t *body;
     uint64_t received, wire_bytes; /* frames; bytes of them */

@@ -39,13 +39,13 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     gy_connection_go_on(connection);
 }
 
-static gy_status set_wire(stream_connection *connection, gy_wire *wire)
+static gy_status set_wire(stream_connection *connection, gy_tcp_wire *wire)
 {
-    gy_wire_spare(wire);
+    gy_tcp_wire_spare(wire);
     int error =
-        uv_poll_init(&connection->stream->loop, &connection->poll, gy_wire_socket(wire));
+        uv_poll_init(&connection->stream->loop, &connection->poll, gy_tcp_wire_socket(wire));
     if (error != 0) {
-        gy_wire_close(wire);
+        gy_tcp_wire_close(wire);
         return gy_fail(GY_LIMIT, "cannot watch a connection: %s", uv_strerror(error));
     }
     connection->poll.data = connection;
@@ -67,12 +67,12 @@ static gy_status make(gy_stream *stream, bool is_caller, stream_connection **con
     return GY_OK;
 }
 
-gy_status gy_connection_new(gy_stream *stream, gy_wire *wire, bool is_caller,
+gy_status gy_connection_new(gy_stream *stream, gy_tcp_wire *wire, bool is_caller,
                             stream_connection **connection)
 {
     stream_connection *made = NULL;
     if (make(stream, is_caller, &made) < 0) {
-        gy_wire_close(wire);
+        gy_tcp_wire_close(wire);
         return GY_NOMEM;
     }
     gy_status status = set_wire(made, wire);
@@ -95,11 +95,11 @@ static gy_status fail_plain(const char *address)
 static gy_status call(stream_connection *connection, const gy_address *address)
 {
     gy_stream *stream = connection->stream;
-    gy_wire *wire = NULL;
+    gy_tcp_wire *wire = NULL;
     if (stream->tls == NULL && !gy_address_is_loopback(address)) {
         return fail_plain(connection->from);
     }
-    GY_TRY(gy_wire_call(address, stream->tls, &wire));
+    GY_TRY(gy_tcp_wire_call(address, stream->tls, &wire));
     GY_TRY(set_wire(connection, wire));
     gy_connection_watch(connection);
     return GY_OK;
@@ -269,7 +269,7 @@ void gy_connection_close(stream_connection *connection)
         return;
     }
     (void)uv_poll_stop(&connection->poll); /* always 0 */
-    gy_wire_close(connection->wire);
+    gy_tcp_wire_close(connection->wire);
     connection->wire = NULL;
     uv_close((uv_handle_t *)&connection->poll, on_closed);
 }
@@ -305,8 +305,8 @@ void gy_connection_close_link(void *carrier, gy_rpc_link *link)
     (void)carrier;
     if (connection->is_open && size > 0) { /* last words, if there is room for them */
         struct iovec piece = {.iov_base = (void *)(uintptr_t)data, .iov_len = size};
-        if (gy_wire_write(connection->wire, &piece, 1, &put) == GY_OK) {
-            (void)gy_wire_flush(connection->wire);
+        if (gy_tcp_wire_write(connection->wire, &piece, 1, &put) == GY_OK) {
+            (void)gy_tcp_wire_flush(connection->wire);
         }
     }
     gy_connection_close(connection);
@@ -335,7 +335,7 @@ void gy_connection_watch(stream_connection *connection)
         has_output = gy_bulk_wants_room(connection);
         events = gy_bulk_wants_input(connection) ? UV_READABLE : 0;
     }
-    if (has_output || gy_wire_wants_room(connection->wire)) {
+    if (has_output || gy_tcp_wire_wants_room(connection->wire)) {
         events |= UV_WRITABLE;
     }
     if (events == 0) {
@@ -356,13 +356,13 @@ static gy_status write_out(stream_connection *connection)
     while (status == GY_OK && !connection->is_closed &&
            (size = gy_rpc_link_output(connection->link, &data)) > 0) {
         struct iovec piece = {.iov_base = (void *)(uintptr_t)data, .iov_len = size};
-        status = gy_wire_write(connection->wire, &piece, 1, &put);
+        status = gy_tcp_wire_write(connection->wire, &piece, 1, &put);
         if (put > 0) {
             gy_rpc_link_sent(connection->stream->rpc, connection->link, put);
         }
     }
     if (status >= 0 && !connection->is_closed) {
-        status = gy_wire_flush(connection->wire);
+        status = gy_tcp_wire_flush(connection->wire);
     }
     return status;
 }
@@ -374,7 +374,7 @@ static gy_status read_in(stream_connection *connection)
     for (int round = 0; round < STREAM_ROUNDS; round++) {
         struct iovec piece = {.iov_base = stream->buffer, .iov_len = STREAM_BUFFER_BYTES};
         size_t got = 0;
-        gy_status status = gy_wire_read(connection->wire, &piece, 1, &got);
+        gy_status status = gy_tcp_wire_read(connection->wire, &piece, 1, &got);
         if (status != GY_OK) {
             return status;
         }
@@ -407,7 +407,7 @@ static gy_status go_up(stream_connection *connection)
     }
     bool is_known =
         stream->ring == NULL ||
-        gy_keyring_find(stream->ring, gy_wire_key_name(connection->wire), &who, key);
+        gy_keyring_find(stream->ring, gy_tcp_wire_key_name(connection->wire), &who, key);
     explicit_bzero(key, sizeof(key));
     connection->role = who.role;
     memcpy(connection->subject, who.subject, sizeof(connection->subject));
@@ -422,14 +422,14 @@ static gy_status identify(stream_connection *connection)
         struct iovec piece = {.iov_base = connection->head + connection->head_bytes,
                               .iov_len = GY_FRAME_BYTES - connection->head_bytes};
         size_t got = 0;
-        gy_status status = gy_wire_read(connection->wire, &piece, 1, &got);
+        gy_status status = gy_tcp_wire_read(connection->wire, &piece, 1, &got);
         if (status != GY_OK) {
             return status;
         }
         connection->head_bytes += got;
     }
-    gy_frame frame;
-    if (gy_frame_read(connection->head, 0, BULK_WORD_BYTES, &frame) == GY_OK &&
+    gy_transport_frame frame;
+    if (gy_transport_frame_read(connection->head, 0, BULK_WORD_BYTES, &frame) == GY_OK &&
         frame.type == GY_FRAME_MESSAGE && frame.tag == KIND_FETCH) {
         return gy_bulk_accept(connection);
     }
@@ -467,7 +467,7 @@ void gy_connection_go_on(stream_connection *connection)
     }
     if (!connection->is_open) {
         gy_stream_choose_key(connection->stream, connection->from);
-        status = gy_wire_open(connection->wire);
+        status = gy_tcp_wire_open(connection->wire);
         if (status == GY_STATE && connection->is_caller) {
             gy_stream_was_refused(connection->stream, connection->from);
         }

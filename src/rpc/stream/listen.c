@@ -65,7 +65,7 @@ static bool let_in(gy_stream *stream)
 {
     gy_address from = {.size_bytes = sizeof(from.at)};
     stream_connection *made = NULL;
-    gy_wire *wire = NULL;
+    gy_tcp_wire *wire = NULL;
     int socket =
         accept4(stream->listener, &from.at.any, &from.size_bytes, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (socket < 0) {
@@ -75,7 +75,7 @@ static bool let_in(gy_stream *stream)
         }
         return false;
     }
-    if (gy_wire_new(socket, stream->tls, false, &wire) < 0 ||
+    if (gy_tcp_wire_new(socket, stream->tls, false, &wire) < 0 ||
         gy_connection_new(stream, wire, false, &made) < 0) {
         gy_rpc_complain(stream->rpc, "a caller", "was not let in", gy_error_text());
         return true;

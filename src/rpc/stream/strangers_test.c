@@ -342,7 +342,7 @@ static void a_key_proves_one_subject(void **state)
 
 static const char *named; /* what it says that it has */
 
-static gy_status offer_lie(void *arg, char name[GY_KEY_NAME_BYTES], gy_key *key)
+static gy_status offer_lie(void *arg, char name[GY_KEY_NAME_BYTES], gy_transport_key *key)
 {
     const gy_keyring *job = arg;
     gy_keyring_who who = {.role = GY_RPC_MANAGER};
@@ -351,7 +351,7 @@ static gy_status offer_lie(void *arg, char name[GY_KEY_NAME_BYTES], gy_key *key)
     return GY_OK;
 }
 
-static bool find_nothing(void *arg, const char *name, gy_key *key)
+static bool find_nothing(void *arg, const char *name, gy_transport_key *key)
 {
     (void)arg;
     (void)name;
@@ -377,7 +377,7 @@ static void a_subject_cannot_be_claimed(void **state)
     for (size_t i = 0; i < GY_COUNT(others); i++) {
         gy_keyring_who who = others[i];
         gy_address to;
-        gy_wire *wire = NULL;
+        gy_tcp_wire *wire = NULL;
         gy_tls *tls = NULL;
         gy_status status = GY_AGAIN;
         char byte;
@@ -389,14 +389,14 @@ static void a_subject_cannot_be_claimed(void **state)
             .arg = one, .offer = offer_lie, .find = find_nothing, .here = "a lie"};
         assert_ok(gy_tls_new_from(&source, &tls));
         assert_ok(gy_address_find(at.pair.address, &to));
-        assert_ok(gy_wire_call(&to, tls, &wire));
-        KIT_TURN_UNTIL(&at.pair, (status = gy_wire_open(wire)) != GY_AGAIN);
+        assert_ok(gy_tcp_wire_call(&to, tls, &wire));
+        KIT_TURN_UNTIL(&at.pair, (status = gy_tcp_wire_open(wire)) != GY_AGAIN);
         if (status == GY_OK) {
             KIT_TURN_UNTIL(&at.pair,
-                           (status = gy_wire_read(wire, &piece, 1, &got)) != GY_AGAIN);
+                           (status = gy_tcp_wire_read(wire, &piece, 1, &got)) != GY_AGAIN);
         }
         assert_true(status < 0);
-        gy_wire_close(wire);
+        gy_tcp_wire_close(wire);
         gy_tls_free(tls);
         expect_line(&at, "the caller does not have the cluster key");
         clock_ns += 2000000000;
@@ -486,8 +486,8 @@ static void a_rotation_cuts_nobody_off(void **state)
 static size_t frame(uint8_t *out, uint64_t tag, uint64_t sequence, const ProtobufCMessage *body)
 {
     size_t size = protobuf_c_message_pack(body, out + GY_FRAME_BYTES);
-    gy_frame_write(
-        &(gy_frame){
+    gy_transport_frame_write(
+        &(gy_transport_frame){
             .type = GY_FRAME_MESSAGE, .size_bytes = size, .tag = tag, .sequence = sequence},
         out);
     return GY_FRAME_BYTES + size;

@@ -8,7 +8,7 @@ static const int64_t ring_every_ns = 2000000000;
 
 /* ---- Keys ---- */
 
-static gy_status offer_key(void *arg, char name[GY_KEY_NAME_BYTES], gy_key *key)
+static gy_status offer_key(void *arg, char name[GY_KEY_NAME_BYTES], gy_transport_key *key)
 {
     const gy_stream *stream = arg;
     gy_keyring_who who = stream->who; /* it stays what it was at first */
@@ -45,7 +45,7 @@ void gy_stream_was_refused(gy_stream *stream, const char *at)
     found->skipped = (found->skipped + 1) % GY_KEYS_MOST;
 }
 
-static bool find_key(void *arg, const char *name, gy_key *key)
+static bool find_key(void *arg, const char *name, gy_transport_key *key)
 {
     const gy_stream *stream = arg;
     gy_keyring_who who;
@@ -55,7 +55,7 @@ static bool find_key(void *arg, const char *name, gy_key *key)
 void gy_stream_look_at_ring(gy_stream *stream)
 {
     gy_keyring_who who;
-    gy_key key;
+    gy_transport_key key;
     if (stream->ring == NULL) {
         return;
     }
@@ -67,7 +67,7 @@ void gy_stream_look_at_ring(gy_stream *stream)
     for (stream_connection *at = stream->connections; at != NULL;) {
         stream_connection *next = at->next;
         if (at->is_open &&
-            !gy_keyring_find(stream->ring, gy_wire_key_name(at->wire), &who, key.bytes)) {
+            !gy_keyring_find(stream->ring, gy_tcp_wire_key_name(at->wire), &who, key.bytes)) {
             gy_connection_fail(at, gy_fail(GY_PEER, "the key of the connection was retired"));
             next = stream->connections; /* what was heard of it may have ended others */
         }
@@ -206,7 +206,7 @@ static const gy_rpc_carrier_ops stream_ops = {
 static gy_status open_keys(gy_stream *stream, const gy_rpc_options *options)
 {
     char name[GY_KEY_NAME_BYTES];
-    gy_key key;
+    gy_transport_key key;
     if (options->key_file == NULL && !options->is_plaintext) {
         return gy_fail(GY_ARG,
                        "no cluster key: nobody is served and nobody called without one");

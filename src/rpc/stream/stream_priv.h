@@ -26,7 +26,7 @@ typedef struct stream_connection {
     struct stream_connection *next_stranger, *previous_stranger;
     struct stream_connection *next_pushed, *next_hot;
     gy_stream *stream;
-    gy_wire *wire;     /* NULL: its address is looked up, or it is closed */
+    gy_tcp_wire *wire; /* NULL: its address is looked up, or it is closed */
     gy_rpc_link *link; /* both NULL: not known yet what it is */
     stream_bulk *bulk;
     gy_rpc_role role; /* proved by one who called; GY_RPC_ROLES: none */
@@ -76,7 +76,7 @@ struct gy_stream {
 /* ---- connect.c ---- */
 
 /** Takes `wire`, also on failure. */
-GY_MUST_CHECK gy_status gy_connection_new(gy_stream *stream, gy_wire *wire, bool is_caller,
+GY_MUST_CHECK gy_status gy_connection_new(gy_stream *stream, gy_tcp_wire *wire, bool is_caller,
                                           stream_connection **connection);
 /** Call `address` for a link. */
 gy_status gy_connection_dial(void *carrier, gy_rpc_link *link, const char *address);

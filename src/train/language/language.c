@@ -216,11 +216,11 @@ static gy_status copy_alone(gy_model *model, gy_model **copy)
     GY_TRY(gy_language_model(&base, &made));
     gy_status status = GY_OK;
     for (size_t i = 0; i < model->slot_count && status == GY_OK; i++) {
-        const gy_slot *slot = &model->slots[i];
+        const gy_train_slot *slot = &model->slots[i];
         if (slot->kind != GY_SLOT_STATE) {
             gy_tensor *from = NULL, *to = NULL;
-            status = gy_slot_tensor(model, slot->name, &from);
-            status = status < 0 ? status : gy_slot_tensor(made, slot->name, &to);
+            status = gy_train_slot_tensor(model, slot->name, &from);
+            status = status < 0 ? status : gy_train_slot_tensor(made, slot->name, &to);
             status = status < 0 ? status : gy_tensor_copy(to, from);
         }
     }

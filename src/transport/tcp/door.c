@@ -10,16 +10,17 @@ typedef struct stranger {
     gy_address from;
 } stranger;
 
-struct gy_door {
-    gy_door_options options;
+struct gy_tcp_acceptor {
+    gy_tcp_acceptor_options options;
     gy_env *env;
     int count;
     stranger strangers[GY_STRANGERS];
 };
 
-gy_status gy_door_new(const gy_door_options *options, gy_env *env, gy_door **door)
+gy_status gy_tcp_acceptor_new(const gy_tcp_acceptor_options *options, gy_env *env,
+                              gy_tcp_acceptor **door)
 {
-    gy_door *made = gy_alloc_zero("transport.door", 1, sizeof(*made));
+    gy_tcp_acceptor *made = gy_alloc_zero("transport.door", 1, sizeof(*made));
     if (made == NULL) {
         close(options->listener);
         return GY_NOMEM;
@@ -30,7 +31,7 @@ gy_status gy_door_new(const gy_door_options *options, gy_env *env, gy_door **doo
     return GY_OK;
 }
 
-static void send_away(gy_door *door, stranger *who, const char *why)
+static void send_away(gy_tcp_acceptor *door, stranger *who, const char *why)
 {
     char text[GY_ADDRESS_TEXT_BYTES];
     gy_warn("a caller from %s was sent away: %s", gy_address_text(&who->from, text), why);
@@ -40,16 +41,16 @@ static void send_away(gy_door *door, stranger *who, const char *why)
 }
 
 /* False: nobody is there. */
-static bool let_in(gy_door *door, stranger *place)
+static bool let_in(gy_tcp_acceptor *door, stranger *place)
 {
-    gy_wire *wire = NULL;
+    gy_tcp_wire *wire = NULL;
     place->from.size_bytes = sizeof(place->from.at);
     int socket = accept4(door->options.listener, &place->from.at.any, &place->from.size_bytes,
                          SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (socket < 0) {
         return false; /* or one who has gone again */
     }
-    if (gy_wire_new(socket, door->options.tls, false, &wire) < 0 ||
+    if (gy_tcp_wire_new(socket, door->options.tls, false, &wire) < 0 ||
         gy_greeting_new(wire, false, &door->options.hello, &place->greeting) < 0) {
         gy_warn("a caller could not be let in: %s", gy_error_text());
         return true;
@@ -59,7 +60,7 @@ static bool let_in(gy_door *door, stranger *place)
     return true;
 }
 
-gy_status gy_door_step(gy_door *door, gy_wire **wire, gy_hello *theirs)
+gy_status gy_tcp_acceptor_step(gy_tcp_acceptor *door, gy_tcp_wire **wire, gy_hello *theirs)
 {
     bool has_callers = true;
     /* All places taken: the next caller waits in the system's queue. */
@@ -88,7 +89,7 @@ gy_status gy_door_step(gy_door *door, gy_wire **wire, gy_hello *theirs)
     return GY_AGAIN;
 }
 
-int gy_door_sockets(const gy_door *door, int *sockets, bool *wants_room)
+int gy_tcp_acceptor_sockets(const gy_tcp_acceptor *door, int *sockets, bool *wants_room)
 {
     int count = 0;
     if (door->count < GY_STRANGERS) {
@@ -97,15 +98,15 @@ int gy_door_sockets(const gy_door *door, int *sockets, bool *wants_room)
     }
     for (int i = 0; i < GY_STRANGERS; i++) {
         if (door->strangers[i].greeting != NULL) {
-            const gy_wire *wire = gy_greeting_wire(door->strangers[i].greeting);
-            wants_room[count] = gy_wire_wants_room(wire);
-            sockets[count++] = gy_wire_socket(wire);
+            const gy_tcp_wire *wire = gy_greeting_wire(door->strangers[i].greeting);
+            wants_room[count] = gy_tcp_wire_wants_room(wire);
+            sockets[count++] = gy_tcp_wire_socket(wire);
         }
     }
     return count;
 }
 
-void gy_door_free(gy_door *door)
+void gy_tcp_acceptor_free(gy_tcp_acceptor *door)
 {
     if (door == NULL) {
         return;

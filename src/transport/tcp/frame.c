@@ -7,7 +7,7 @@ static const uint32_t frame_magic = 0x31727967;
 
 enum { MAGIC_AT = 0, TYPE_AT = 4, SIZE_AT = 8, TAG_AT = 16, SEQUENCE_AT = 24 };
 
-void gy_frame_write(const gy_frame *frame, uint8_t out[GY_FRAME_BYTES])
+void gy_transport_frame_write(const gy_transport_frame *frame, uint8_t out[GY_FRAME_BYTES])
 {
     GY_ASSERT(frame->type >= GY_FRAME_HELLO && frame->type < GY_FRAME_TYPES);
     gy_put_number(out + MAGIC_AT, frame_magic, 4);
@@ -28,8 +28,8 @@ static bool is_http(const uint8_t in[GY_FRAME_BYTES])
     return false;
 }
 
-gy_status gy_frame_read(const uint8_t in[GY_FRAME_BYTES], uint64_t sequence, uint64_t limit,
-                        gy_frame *frame)
+gy_status gy_transport_frame_read(const uint8_t in[GY_FRAME_BYTES], uint64_t sequence,
+                                  uint64_t limit, gy_transport_frame *frame)
 {
     uint64_t type = gy_get_number(in + TYPE_AT, 4);
     uint64_t size = gy_get_number(in + SIZE_AT, 8), tag = gy_get_number(in + TAG_AT, 8);
@@ -60,7 +60,9 @@ gy_status gy_frame_read(const uint8_t in[GY_FRAME_BYTES], uint64_t sequence, uin
         return gy_fail(GY_FORMAT, "a frame of type %llu with tag %llu",
                        (unsigned long long)type, (unsigned long long)tag);
     }
-    *frame = (gy_frame){
-        .type = (gy_frame_type)type, .size_bytes = size, .tag = tag, .sequence = number};
+    *frame = (gy_transport_frame){.type = (gy_transport_frame_type)type,
+                                  .size_bytes = size,
+                                  .tag = tag,
+                                  .sequence = number};
     return GY_OK;
 }

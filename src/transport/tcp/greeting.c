@@ -8,21 +8,21 @@ enum { HELLO_VERSION = 1, HELLO_BYTES = 4 + GY_RUN_ID_BYTES + 4 + 4, REFUSED_BYT
 typedef enum stage { STAGE_OPEN, STAGE_SPEAK, STAGE_HEAR, STAGE_ANSWER } stage;
 
 struct gy_greeting {
-    gy_wire *wire;
+    gy_tcp_wire *wire;
     gy_hello mine, theirs;
     bool is_caller;
     stage stage;
     size_t sent_bytes, heard_bytes;
-    gy_frame head;
+    gy_transport_frame head;
     uint8_t heard[GY_FRAME_BYTES + REFUSED_BYTES + 1];
 };
 
-gy_status gy_greeting_new(gy_wire *wire, bool is_caller, const gy_hello *mine,
+gy_status gy_greeting_new(gy_tcp_wire *wire, bool is_caller, const gy_hello *mine,
                           gy_greeting **greeting)
 {
     gy_greeting *made = gy_alloc_zero("transport.greeting", 1, sizeof(*made));
     if (made == NULL) {
-        gy_wire_close(wire);
+        gy_tcp_wire_close(wire);
         return GY_NOMEM;
     }
     made->wire = wire;
@@ -36,7 +36,8 @@ static gy_status speak(gy_greeting *greeting)
 {
     uint8_t words[GY_FRAME_BYTES + HELLO_BYTES];
     uint8_t *body = words + GY_FRAME_BYTES;
-    gy_frame_write(&(gy_frame){.type = GY_FRAME_HELLO, .size_bytes = HELLO_BYTES}, words);
+    gy_transport_frame_write(
+        &(gy_transport_frame){.type = GY_FRAME_HELLO, .size_bytes = HELLO_BYTES}, words);
     gy_put_number(body, HELLO_VERSION, 4);
     memcpy(body + 4, greeting->mine.run, GY_RUN_ID_BYTES);
     gy_put_number(body + 4 + GY_RUN_ID_BYTES, greeting->mine.index, 4);
@@ -45,13 +46,13 @@ static gy_status speak(gy_greeting *greeting)
         struct iovec piece = {.iov_base = words + greeting->sent_bytes,
                               .iov_len = sizeof(words) - greeting->sent_bytes};
         size_t put = 0;
-        gy_status status = gy_wire_write(greeting->wire, &piece, 1, &put);
+        gy_status status = gy_tcp_wire_write(greeting->wire, &piece, 1, &put);
         if (status != GY_OK) {
             return status;
         }
         greeting->sent_bytes += put;
     }
-    return gy_wire_flush(greeting->wire);
+    return gy_tcp_wire_flush(greeting->wire);
 }
 
 /* Exactly `wanted` bytes: what follows a greeting is for others to read. */
@@ -62,7 +63,7 @@ static gy_status hear(gy_greeting *greeting, size_t wanted)
         struct iovec piece = {.iov_base = greeting->heard + greeting->heard_bytes,
                               .iov_len = wanted - greeting->heard_bytes};
         size_t got = 0;
-        gy_status status = gy_wire_read(greeting->wire, &piece, 1, &got);
+        gy_status status = gy_tcp_wire_read(greeting->wire, &piece, 1, &got);
         if (status != GY_OK) {
             return status;
         }
@@ -96,7 +97,7 @@ static gy_status hear_hello(gy_greeting *greeting)
         return gy_fail(GY_STATE,
                        "the other end speaks TLS: it has a cluster key, this one not");
     }
-    GY_TRY(gy_frame_read(greeting->heard, 0, 0, &greeting->head));
+    GY_TRY(gy_transport_frame_read(greeting->heard, 0, 0, &greeting->head));
     bool is_hello =
         greeting->head.type == GY_FRAME_HELLO && greeting->head.size_bytes == HELLO_BYTES;
     bool is_refusal = greeting->is_caller && greeting->head.type == GY_FRAME_REFUSED &&
@@ -124,23 +125,24 @@ static gy_status refuse(gy_greeting *greeting, gy_status status)
     gy_error_take(&error, status);
     uint8_t head[GY_FRAME_BYTES];
     size_t size = GY_MIN(strlen(error.text), (size_t)REFUSED_BYTES), put = 0;
-    gy_frame_write(&(gy_frame){.type = GY_FRAME_REFUSED, .size_bytes = size}, head);
+    gy_transport_frame_write(
+        &(gy_transport_frame){.type = GY_FRAME_REFUSED, .size_bytes = size}, head);
     struct iovec pieces[] = {{.iov_base = head, .iov_len = sizeof(head)},
                              {.iov_base = error.text, .iov_len = size}};
     if (greeting->stage == STAGE_OPEN) {
-        gy_wire_write_plain(greeting->wire, pieces, 2);
-    } else if (gy_wire_write(greeting->wire, pieces, 2, &put) == GY_OK) {
-        (void)gy_wire_flush(greeting->wire);
+        gy_tcp_wire_write_plain(greeting->wire, pieces, 2);
+    } else if (gy_tcp_wire_write(greeting->wire, pieces, 2, &put) == GY_OK) {
+        (void)gy_tcp_wire_flush(greeting->wire);
     }
     return gy_error_raise(&error);
 }
 
-gy_status gy_greeting_step(gy_greeting *greeting, gy_judge judge, void *arg, gy_wire **wire,
+gy_status gy_greeting_step(gy_greeting *greeting, gy_judge judge, void *arg, gy_tcp_wire **wire,
                            gy_hello *theirs)
 {
     gy_status status = GY_OK;
     if (greeting->stage == STAGE_OPEN) {
-        status = gy_wire_open(greeting->wire);
+        status = gy_tcp_wire_open(greeting->wire);
         if (status == GY_STATE && !greeting->is_caller) {
             return refuse(greeting, status);
         }
@@ -173,7 +175,7 @@ gy_status gy_greeting_step(gy_greeting *greeting, gy_judge judge, void *arg, gy_
     return status;
 }
 
-const gy_wire *gy_greeting_wire(const gy_greeting *greeting)
+const gy_tcp_wire *gy_greeting_wire(const gy_greeting *greeting)
 {
     return greeting->wire;
 }
@@ -181,7 +183,7 @@ const gy_wire *gy_greeting_wire(const gy_greeting *greeting)
 void gy_greeting_free(gy_greeting *greeting)
 {
     if (greeting != NULL) {
-        gy_wire_close(greeting->wire);
+        gy_tcp_wire_close(greeting->wire);
         gy_free(greeting);
     }
 }

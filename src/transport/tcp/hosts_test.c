@@ -156,13 +156,13 @@ static void no_nap_ends_by_its_time(void **state)
 static int send_to_sleeper(int segment)
 {
     gy_transport *me = NULL;
-    gy_segment *seen = NULL;
+    gy_transport_segment *seen = NULL;
     gy_deadline deadline = gy_deadline_after(60);
     if (gy_shm_open(segment, 1, gy_env_real(), &me) != GY_OK ||
-        gy_segment_map(segment, &seen) != GY_OK) {
+        gy_transport_segment_map(segment, &seen) != GY_OK) {
         return 3;
     }
-    const gy_rank_state *sleeper = gy_segment_state(seen, 0);
+    const gy_rank_state *sleeper = gy_transport_segment_state(seen, 0);
     for (int pass = 0; pass < CHILD_PASSES; pass++) {
         gy_transfer send;
         while (atomic_load_explicit(&sleeper->sleep, memory_order_acquire) !=
@@ -178,7 +178,7 @@ static int send_to_sleeper(int segment)
             return 5;
         }
     }
-    gy_segment_drop(seen);
+    gy_transport_segment_drop(seen);
     gy_transport_close(me);
     return 0;
 }
@@ -187,13 +187,13 @@ static void another_process_ends_a_nap(void **state)
 {
     (void)state;
     static const int32_t hosts[] = {0, 0, 1};
-    const gy_segment_options options = {.ranks = 2, .run_size = 3, .host_cores = 1};
+    const gy_transport_segment_options options = {.ranks = 2, .run_size = 3, .host_cores = 1};
     gy_address addresses[3];
     int listeners[3], segment = -1, status = 0;
     gy_transport *near = NULL, *far = NULL, *ranks[2];
     gy_transfer receive, never;
     char byte = 0;
-    assert_ok(gy_segment_make(&options, &segment));
+    assert_ok(gy_transport_segment_make(&options, &segment));
     assert_ok(spread_listen(3, addresses, listeners));
     fflush(NULL);
     pid_t child = fork();

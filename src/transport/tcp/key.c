@@ -21,7 +21,7 @@ gy_status gy_run_id_make(uint8_t id[GY_RUN_ID_BYTES])
                : gy_fail(GY_IO, "the system gives no random numbers");
 }
 
-gy_status gy_key_save(const char *path, const void *text, size_t size_bytes)
+gy_status gy_transport_key_save(const char *path, const void *text, size_t size_bytes)
 {
     int made = gy_disk_make_folders(path);
     if (made != 0) {
@@ -42,7 +42,7 @@ gy_status gy_key_save(const char *path, const void *text, size_t size_bytes)
     return status;
 }
 
-gy_status gy_key_make(const char *path)
+gy_status gy_transport_key_make(const char *path)
 {
     static const char digits[] = "0123456789abcdef";
     uint8_t secret[SECRET_RANDOM_BYTES];
@@ -55,13 +55,14 @@ gy_status gy_key_make(const char *path)
         text[3 + 2 * i] = digits[secret[i] & 15];
     }
     text[sizeof(text) - 1] = '\n';
-    gy_status status = gy_key_save(path, text, sizeof(text));
+    gy_status status = gy_transport_key_save(path, text, sizeof(text));
     explicit_bzero(secret, sizeof(secret));
     explicit_bzero(text, sizeof(text));
     return status;
 }
 
-gy_status gy_key_load(const char *path, uint8_t *text, size_t most, size_t *size_bytes)
+gy_status gy_transport_key_load(const char *path, uint8_t *text, size_t most,
+                                size_t *size_bytes)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0) {
@@ -93,8 +94,9 @@ gy_status gy_key_load(const char *path, uint8_t *text, size_t most, size_t *size
 }
 
 /* HKDF with SHA-256 (RFC 5869): secret, the epoch as salt, the role as info. */
-gy_status gy_key_derive(const uint8_t *secret, size_t size_bytes,
-                        const uint8_t epoch[GY_RUN_ID_BYTES], const char *role, gy_key *key)
+gy_status gy_transport_key_derive(const uint8_t *secret, size_t size_bytes,
+                                  const uint8_t epoch[GY_RUN_ID_BYTES], const char *role,
+                                  gy_transport_key *key)
 {
     EVP_KDF *kdf = EVP_KDF_fetch(NULL, "HKDF", NULL);
     EVP_KDF_CTX *work = kdf != NULL ? EVP_KDF_CTX_new(kdf) : NULL;

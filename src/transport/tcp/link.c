@@ -4,12 +4,12 @@
 
 enum { PIECES = 32 };
 
-gy_status gy_link_new(gy_wire *wire, gy_link **link)
+gy_status gy_tcp_link_new(gy_tcp_wire *wire, gy_tcp_link **link)
 {
-    gy_link *made = gy_alloc_zero("transport.link", 1, sizeof(*made));
+    gy_tcp_link *made = gy_alloc_zero("transport.link", 1, sizeof(*made));
     uint8_t *ahead = gy_alloc("transport.link", GY_LINK_AHEAD_BYTES);
     if (made == NULL || ahead == NULL) {
-        gy_wire_close(wire);
+        gy_tcp_wire_close(wire);
         gy_free(made);
         gy_free(ahead);
         return GY_NOMEM;
@@ -22,7 +22,8 @@ gy_status gy_link_new(gy_wire *wire, gy_link **link)
     return GY_OK;
 }
 
-gy_status gy_link_note(gy_link *link, gy_frame_type type, const void *body, size_t size_bytes)
+gy_status gy_tcp_link_note(gy_tcp_link *link, gy_transport_frame_type type, const void *body,
+                           size_t size_bytes)
 {
     GY_ASSERT(type != GY_FRAME_MESSAGE && size_bytes <= GY_CONTROL_BYTES);
     gy_note *note = gy_alloc("transport.note", sizeof(gy_note) + GY_FRAME_BYTES + size_bytes);
@@ -41,25 +42,26 @@ gy_status gy_link_note(gy_link *link, gy_frame_type type, const void *body, size
     return GY_OK;
 }
 
-static bool is_between_messages(const gy_link *link)
+static bool is_between_messages(const gy_tcp_link *link)
 {
     return link->head_sent_bytes == 0;
 }
 
 /* The first note goes between two messages. */
-static gy_status push_note(gy_link *link)
+static gy_status push_note(gy_tcp_link *link)
 {
     gy_note *note = link->notes;
     if (note->sent_bytes == 0) {
-        gy_frame_write(&(gy_frame){.type = note->type,
-                                   .size_bytes = note->size_bytes - GY_FRAME_BYTES,
-                                   .sequence = link->sequence},
-                       note->bytes);
+        gy_transport_frame_write(
+            &(gy_transport_frame){.type = note->type,
+                                  .size_bytes = note->size_bytes - GY_FRAME_BYTES,
+                                  .sequence = link->sequence},
+            note->bytes);
     }
     struct iovec piece = {.iov_base = note->bytes + note->sent_bytes,
                           .iov_len = note->size_bytes - note->sent_bytes};
     size_t put = 0;
-    gy_status status = gy_wire_write(link->wire, &piece, 1, &put);
+    gy_status status = gy_tcp_wire_write(link->wire, &piece, 1, &put);
     if (status != GY_OK) {
         return status;
     }
@@ -73,7 +75,7 @@ static gy_status push_note(gy_link *link)
 }
 
 /* Pieces of the messages that wait, from where the first one stands. */
-static int gather(const gy_link *link, struct iovec pieces[PIECES],
+static int gather(const gy_tcp_link *link, struct iovec pieces[PIECES],
                   uint8_t heads[PIECES / 2][GY_FRAME_BYTES])
 {
     int count = 0;
@@ -82,11 +84,11 @@ static int gather(const gy_link *link, struct iovec pieces[PIECES],
          send = send->next) {
         uint8_t *head = heads[count / 2];
         size_t skip = send == link->sends ? link->head_sent_bytes : 0;
-        gy_frame_write(&(gy_frame){.type = GY_FRAME_MESSAGE,
-                                   .size_bytes = send->size_bytes,
-                                   .tag = send->tag,
-                                   .sequence = sequence++},
-                       head);
+        gy_transport_frame_write(&(gy_transport_frame){.type = GY_FRAME_MESSAGE,
+                                                       .size_bytes = send->size_bytes,
+                                                       .tag = send->tag,
+                                                       .sequence = sequence++},
+                                 head);
         pieces[count++] =
             (struct iovec){.iov_base = head + skip, .iov_len = GY_FRAME_BYTES - skip};
         pieces[count++] = (struct iovec){.iov_base = send->data + send->done_bytes,
@@ -96,7 +98,7 @@ static int gather(const gy_link *link, struct iovec pieces[PIECES],
 }
 
 /* `put` bytes of the messages have gone. */
-static void advance(gy_link *link, size_t put)
+static void advance(gy_tcp_link *link, size_t put)
 {
     while (link->sends != NULL) {
         gy_transfer *send = link->sends;
@@ -117,10 +119,10 @@ static void advance(gy_link *link, size_t put)
     GY_ASSERT(put == 0);
 }
 
-gy_status gy_link_push(gy_link *link)
+gy_status gy_tcp_link_push(gy_tcp_link *link)
 {
     bool has_moved = false;
-    gy_status status = gy_wire_flush(link->wire);
+    gy_status status = gy_tcp_wire_flush(link->wire);
     while (status == GY_OK && (link->notes != NULL || link->sends != NULL)) {
         if (link->is_cut) {
             break;
@@ -132,7 +134,7 @@ gy_status gy_link_push(gy_link *link)
             uint8_t heads[PIECES / 2][GY_FRAME_BYTES];
             int count = gather(link, pieces, heads);
             size_t put = 0;
-            status = gy_wire_write(link->wire, pieces, count, &put);
+            status = gy_tcp_wire_write(link->wire, pieces, count, &put);
             if (status == GY_OK) {
                 advance(link, put);
             }
@@ -140,13 +142,13 @@ gy_status gy_link_push(gy_link *link)
         has_moved = has_moved || status == GY_OK;
     }
     if (status >= 0) {
-        status = gy_wire_flush(link->wire);
+        status = gy_tcp_wire_flush(link->wire);
     }
     return status < 0 ? status : has_moved ? GY_OK : GY_AGAIN;
 }
 
 /* Use what was read before. GY_OK all of it. */
-static gy_status use_ahead(gy_link *link, gy_link_hear hear, void *arg)
+static gy_status use_ahead(gy_tcp_link *link, gy_tcp_link_hear hear, void *arg)
 {
     struct iovec bytes = {.iov_base = link->ahead + link->ahead_from,
                           .iov_len = link->ahead_to - link->ahead_from};
@@ -161,7 +163,7 @@ static gy_status use_ahead(gy_link *link, gy_link_hear hear, void *arg)
 
 /* One read: the rest of a message straight into its place, what follows it ahead. *is_all:
  * there was no more. */
-static gy_status read_once(gy_link *link, bool *is_all, gy_link_hear hear, void *arg)
+static gy_status read_once(gy_tcp_link *link, bool *is_all, gy_tcp_link_hear hear, void *arg)
 {
     struct iovec pieces[2] = {{.iov_len = 0}};
     int count = 0;
@@ -175,7 +177,7 @@ static gy_status read_once(gy_link *link, bool *is_all, gy_link_hear hear, void 
         pieces[count++] = (struct iovec){.iov_base = to, .iov_len = straight};
     }
     pieces[count++] = (struct iovec){.iov_base = link->ahead, .iov_len = GY_LINK_AHEAD_BYTES};
-    gy_status status = gy_wire_read(link->wire, pieces, count, &got);
+    gy_status status = gy_tcp_wire_read(link->wire, pieces, count, &got);
     if (status != GY_OK) {
         return status;
     }
@@ -190,7 +192,7 @@ static gy_status read_once(gy_link *link, bool *is_all, gy_link_hear hear, void 
     return GY_OK;
 }
 
-gy_status gy_link_pull(gy_link *link, gy_link_hear hear, void *arg)
+gy_status gy_tcp_link_pull(gy_tcp_link *link, gy_tcp_link_hear hear, void *arg)
 {
     bool has_moved = false, is_all = false;
     gy_status status = GY_OK;
@@ -210,22 +212,22 @@ gy_status gy_link_pull(gy_link *link, gy_link_hear hear, void *arg)
     return status < 0 ? status : has_moved ? GY_OK : GY_AGAIN;
 }
 
-bool gy_link_is_full(const gy_link *link)
+bool gy_tcp_link_is_full(const gy_tcp_link *link)
 {
-    return link->notes != NULL || link->sends != NULL || gy_wire_wants_room(link->wire);
+    return link->notes != NULL || link->sends != NULL || gy_tcp_wire_wants_room(link->wire);
 }
 
-const gy_wire *gy_link_wire(const gy_link *link)
+const gy_tcp_wire *gy_tcp_link_wire(const gy_tcp_link *link)
 {
     return link->wire;
 }
 
-void gy_link_free(gy_link *link)
+void gy_tcp_link_free(gy_tcp_link *link)
 {
     if (link == NULL) {
         return;
     }
-    gy_wire_close(link->wire);
+    gy_tcp_wire_close(link->wire);
     while (link->notes != NULL) {
         gy_note *next = link->notes->next;
         gy_free(link->notes);

@@ -22,7 +22,7 @@ typedef struct gy_reader {
     bool is_begun;  /* a message: the inbox has taken it on */
     bool is_eager;  /* keep large ones too, to see what comes behind them */
     size_t head_bytes, control_bytes;
-    gy_frame frame;
+    gy_transport_frame frame;
     uint8_t head[GY_FRAME_BYTES];
     uint8_t *control; /* body of a frame that is no message */
 } gy_reader;
@@ -33,19 +33,19 @@ typedef struct gy_reader {
  * GY_FORMAT; GY_NOMEM; what `hear` returns
  */
 GY_MUST_CHECK gy_status gy_reader_take(gy_reader *reader, const struct iovec *bytes,
-                                       size_t *taken, gy_link_hear hear, void *arg);
+                                       size_t *taken, gy_tcp_link_hear hear, void *arg);
 void gy_reader_fini(gy_reader *reader);
 
 /** A frame of ours that is no message. */
 typedef struct gy_note {
     struct gy_note *next;
     size_t size_bytes, sent_bytes;
-    gy_frame_type type;
+    gy_transport_frame_type type;
     uint8_t bytes[]; /* head, body */
 } gy_note;
 
-struct gy_link {
-    gy_wire *wire;
+struct gy_tcp_link {
+    gy_tcp_wire *wire;
     gy_reader reader;
     gy_note *notes;
     gy_transfer *sends;

@@ -4,11 +4,11 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-static void join(tcp_transport *tcp, int rank, gy_wire *wire)
+static void join(tcp_transport *tcp, int rank, gy_tcp_wire *wire)
 {
     tcp_peer *peer = &tcp->peers[rank];
-    gy_link *link = NULL;
-    if (gy_link_new(wire, &link) < 0) {
+    gy_tcp_link *link = NULL;
+    if (gy_tcp_link_new(wire, &link) < 0) {
         gy_tcp_lose(tcp, rank, GY_NOMEM);
         return;
     }
@@ -19,7 +19,7 @@ static void join(tcp_transport *tcp, int rank, gy_wire *wire)
     peer->link = link;
     peer->has_joined = true;
     tcp->missing--;
-    gy_tcp_watch(tcp, gy_wire_socket(wire), rank, peer->greeting == NULL, EPOLLIN);
+    gy_tcp_watch(tcp, gy_tcp_wire_socket(wire), rank, peer->greeting == NULL, EPOLLIN);
     (void)gy_tcp_push(tcp, rank);
     (void)gy_tcp_pull(tcp, rank); /* what TLS read ahead does not show in the socket */
 }
@@ -57,7 +57,7 @@ static gy_status judge_answer(void *arg, const gy_hello *theirs)
 static bool greet(tcp_transport *tcp, int rank)
 {
     tcp_peer *peer = &tcp->peers[rank];
-    gy_wire *wire = NULL;
+    gy_tcp_wire *wire = NULL;
     gy_hello theirs;
     gy_status status = gy_greeting_step(peer->greeting, judge_answer,
                                         &(tcp_ear){.tcp = tcp, .rank = rank}, &wire, &theirs);
@@ -76,13 +76,13 @@ static bool greet(tcp_transport *tcp, int rank)
 
 static bool open_door(tcp_transport *tcp)
 {
-    gy_wire *wire = NULL;
+    gy_tcp_wire *wire = NULL;
     gy_hello theirs;
     bool has_moved = false;
     if (tcp->missing == 0) {
         return false;
     }
-    while (gy_door_step(tcp->door, &wire, &theirs) == GY_OK) {
+    while (gy_tcp_acceptor_step(tcp->door, &wire, &theirs) == GY_OK) {
         join(tcp, (int)theirs.index, wire);
         has_moved = true;
     }
@@ -92,7 +92,7 @@ static bool open_door(tcp_transport *tcp)
 /* Nobody is awaited any more: the port is closed. */
 static void close_door(tcp_transport *tcp)
 {
-    gy_door_free(tcp->door);
+    gy_tcp_acceptor_free(tcp->door);
     tcp->door = NULL;
 }
 
@@ -112,10 +112,10 @@ bool gy_tcp_meet_on(tcp_transport *tcp)
 void gy_tcp_call(tcp_transport *tcp, int rank, const gy_address *address)
 {
     tcp_peer *peer = &tcp->peers[rank];
-    gy_wire *wire = NULL;
-    gy_status status = gy_wire_call(address, tcp->tls, &wire);
+    gy_tcp_wire *wire = NULL;
+    gy_status status = gy_tcp_wire_call(address, tcp->tls, &wire);
     if (status >= 0) {
-        gy_tcp_watch(tcp, gy_wire_socket(wire), rank, true, EPOLLIN);
+        gy_tcp_watch(tcp, gy_tcp_wire_socket(wire), rank, true, EPOLLIN);
         status = gy_greeting_new(wire, true, &tcp->hello, &peer->greeting);
     }
     if (status < 0) {

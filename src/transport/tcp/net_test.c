@@ -17,7 +17,7 @@
 
 #include "gy_test.h"
 
-static const gy_key one_key = {.bytes = {1}}, other_key = {.bytes = {2}};
+static const gy_transport_key one_key = {.bytes = {1}}, other_key = {.bytes = {2}};
 
 /* ---- Frames ---- */
 
@@ -38,16 +38,19 @@ static void each_field_of_a_frame_is_checked(void **state)
         {4, 4, GY_FRAME_LEAVE, "with tag 5"},
     };
     uint8_t bytes[GY_FRAME_BYTES];
-    gy_frame sent = {.type = GY_FRAME_MESSAGE, .size_bytes = 1000, .tag = 5, .sequence = 7},
-             got;
-    gy_frame_write(&sent, bytes);
-    assert_ok(gy_frame_read(bytes, 7, 1000, &got));
+    gy_transport_frame sent = {.type = GY_FRAME_MESSAGE,
+                               .size_bytes = 1000,
+                               .tag = 5,
+                               .sequence = 7},
+                       got;
+    gy_transport_frame_write(&sent, bytes);
+    assert_ok(gy_transport_frame_read(bytes, 7, 1000, &got));
     assert_true(got.type == sent.type && got.size_bytes == sent.size_bytes &&
                 got.tag == sent.tag && got.sequence == sent.sequence);
     for (size_t i = 0; i < GY_COUNT(wrong); i++) {
-        gy_frame_write(&sent, bytes);
+        gy_transport_frame_write(&sent, bytes);
         gy_put_number(bytes + wrong[i].at, wrong[i].value, wrong[i].size_bytes);
-        assert_status(gy_frame_read(bytes, 7, 1000, &got), GY_FORMAT);
+        assert_status(gy_transport_frame_read(bytes, 7, 1000, &got), GY_FORMAT);
         assert_non_null(strstr(gy_error_text(), wrong[i].said));
     }
 }
@@ -73,10 +76,10 @@ static void key_files_are_made_and_read_with_care(void **state)
     assert_non_null(mkdtemp(folder));
     snprintf(path, sizeof(path), "%s/a/key", folder);
     assert_status(gy_keys_read(path, GY_ROLE_NODE, NULL, &node), GY_NOTFOUND);
-    assert_ok(gy_key_make(path));
+    assert_ok(gy_transport_key_make(path));
     assert_int_equal(stat(path, &facts), 0);
     assert_int_equal(facts.st_mode & 07777, 0600);
-    assert_status(gy_key_make(path), GY_EXISTS);
+    assert_status(gy_transport_key_make(path), GY_EXISTS);
     assert_ok(gy_keys_read(path, GY_ROLE_NODE, NULL, &node));
     assert_ok(gy_keys_read(path, GY_ROLE_RANK, NULL, &rank));
     assert_ok(gy_keys_read(path, GY_ROLE_RANK, run, &later));
@@ -185,10 +188,11 @@ typedef struct ends {
 } ends;
 
 /* Both ends greet over a pair of sockets until both have an answer. */
-static ends greet(const gy_key *caller_key, const gy_key *called_key, uint32_t expected)
+static ends greet(const gy_transport_key *caller_key, const gy_transport_key *called_key,
+                  uint32_t expected)
 {
     int sockets[2];
-    const gy_key *keys[2] = {caller_key, called_key};
+    const gy_transport_key *keys[2] = {caller_key, called_key};
     gy_tls *tls[2] = {NULL, NULL};
     gy_greeting *greetings[2];
     ends result = {.status = {GY_AGAIN, GY_AGAIN}};
@@ -196,17 +200,17 @@ static ends greet(const gy_key *caller_key, const gy_key *called_key, uint32_t e
     assert_int_equal(
         socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, sockets), 0);
     for (int end = 0; end < 2; end++) {
-        gy_wire *wire = NULL;
+        gy_tcp_wire *wire = NULL;
         if (keys[end] != NULL) {
             assert_ok(gy_tls_new(keys[end], GY_ROLE_NODE, &tls[end]));
         }
-        assert_ok(gy_wire_new(sockets[end], tls[end], end == 0, &wire));
+        assert_ok(gy_tcp_wire_new(sockets[end], tls[end], end == 0, &wire));
         assert_ok(gy_greeting_new(wire, end == 0, &(gy_hello){.index = (uint32_t)end},
                                   &greetings[end]));
     }
     for (int round = 0; round < 1000; round++) {
         int end = round % 2;
-        gy_wire *wire = NULL;
+        gy_tcp_wire *wire = NULL;
         gy_hello theirs;
         if (result.status[end] != GY_AGAIN) {
             continue;
@@ -215,7 +219,7 @@ static ends greet(const gy_key *caller_key, const gy_key *called_key, uint32_t e
             gy_greeting_step(greetings[end], agree, &wanted[end], &wire, &theirs);
         if (result.status[end] != GY_AGAIN) {
             gy_error_take(&result.error[end], result.status[end]);
-            gy_wire_close(wire);
+            gy_tcp_wire_close(wire);
             gy_greeting_free(greetings[end]);
         }
     }
@@ -230,24 +234,24 @@ static void loopback_is_not_paced(void **state)
 {
     (void)state;
     gy_address at;
-    gy_wire *wires[2] = {NULL, NULL};
+    gy_tcp_wire *wires[2] = {NULL, NULL};
     int listener = -1;
     assert_ok(gy_address_find("127.0.0.1:1", &at));
     gy_address_set_port(&at, 0);
     assert_ok(gy_address_listen(&at, &listener));
-    assert_ok(gy_wire_call(&at, NULL, &wires[0]));
+    assert_ok(gy_tcp_wire_call(&at, NULL, &wires[0]));
     struct pollfd look = {.fd = listener, .events = POLLIN};
     assert_int_equal(poll(&look, 1, 10000), 1);
-    assert_ok(gy_wire_new(accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), NULL,
-                          false, &wires[1]));
+    assert_ok(gy_tcp_wire_new(accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK), NULL,
+                              false, &wires[1]));
     for (int end = 0; end < 2; end++) {
         char name[16] = "";
         socklen_t size = sizeof(name);
-        assert_int_equal(
-            getsockopt(gy_wire_socket(wires[end]), IPPROTO_TCP, TCP_CONGESTION, name, &size),
-            0);
+        assert_int_equal(getsockopt(gy_tcp_wire_socket(wires[end]), IPPROTO_TCP, TCP_CONGESTION,
+                                    name, &size),
+                         0);
         assert_string_equal(name, "reno");
-        gy_wire_close(wires[end]);
+        gy_tcp_wire_close(wires[end]);
     }
     close(listener);
 }
@@ -295,14 +299,14 @@ static int64_t test_now(gy_env *env)
 typedef struct door_scene {
     gy_address at;
     gy_tls *tls;
-    gy_door *door;
+    gy_tcp_acceptor *door;
     gy_env env;
     gy_env_ops ops;
     uint32_t wanted;
     int let_in;
 } door_scene;
 
-static void open_scene(door_scene *scene, const gy_key *key)
+static void open_scene(door_scene *scene, const gy_transport_key *key)
 {
     int listener = -1;
     *scene = (door_scene){.at = {.size_bytes = sizeof(scene->at.at.v4)}};
@@ -315,24 +319,24 @@ static void open_scene(door_scene *scene, const gy_key *key)
     scene->ops = *gy_env_real()->ops;
     scene->ops.now_ns = test_now;
     scene->env.ops = &scene->ops;
-    gy_door_options options = {
+    gy_tcp_acceptor_options options = {
         .listener = listener, .tls = scene->tls, .judge = agree, .arg = &scene->wanted};
-    assert_ok(gy_door_new(&options, &scene->env, &scene->door));
+    assert_ok(gy_tcp_acceptor_new(&options, &scene->env, &scene->door));
 }
 
 static void step_door(door_scene *scene)
 {
-    gy_wire *wire = NULL;
+    gy_tcp_wire *wire = NULL;
     gy_hello theirs;
-    if (gy_door_step(scene->door, &wire, &theirs) == GY_OK) {
+    if (gy_tcp_acceptor_step(scene->door, &wire, &theirs) == GY_OK) {
         scene->let_in++;
-        gy_wire_close(wire);
+        gy_tcp_wire_close(wire);
     }
 }
 
 static void close_scene(door_scene *scene)
 {
-    gy_door_free(scene->door);
+    gy_tcp_acceptor_free(scene->door);
     gy_tls_free(scene->tls);
 }
 
@@ -340,7 +344,7 @@ static int strangers(const door_scene *scene)
 {
     int sockets[GY_STRANGERS + 1];
     bool wants_room[GY_STRANGERS + 1];
-    int count = gy_door_sockets(scene->door, sockets, wants_room);
+    int count = gy_tcp_acceptor_sockets(scene->door, sockets, wants_room);
     int is_listening = 0;
     socklen_t size = sizeof(is_listening);
     assert_int_equal(getsockopt(sockets[0], SOL_SOCKET, SO_ACCEPTCONN, &is_listening, &size),
@@ -378,19 +382,19 @@ static void expect_sent_away(door_scene *scene, const void *bytes, size_t size)
 
 static void expect_good_caller(door_scene *scene, gy_tls *tls)
 {
-    gy_wire *wire = NULL;
+    gy_tcp_wire *wire = NULL;
     gy_greeting *greeting = NULL;
     gy_hello theirs;
     uint32_t wanted = 0;
     gy_status status = GY_AGAIN;
-    assert_ok(gy_wire_call(&scene->at, tls, &wire));
+    assert_ok(gy_tcp_wire_call(&scene->at, tls, &wire));
     assert_ok(gy_greeting_new(wire, true, &(gy_hello){.index = scene->wanted}, &greeting));
     for (int round = 0; round < 100000 && status == GY_AGAIN; round++) {
         step_door(scene);
         status = gy_greeting_step(greeting, agree, &wanted, &wire, &theirs);
     }
     assert_ok(status);
-    gy_wire_close(wire);
+    gy_tcp_wire_close(wire);
     gy_greeting_free(greeting);
     assert_int_equal(scene->let_in, 1);
     scene->let_in = 0;
@@ -402,7 +406,8 @@ static void garbage_is_sent_away(void **state)
     static const char http[] = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
     uint8_t noise[300], huge[GY_FRAME_BYTES];
     gy_random random = {.key = gy_test_seed()};
-    gy_frame_write(&(gy_frame){.type = GY_FRAME_HELLO, .size_bytes = 1}, huge);
+    gy_transport_frame_write(&(gy_transport_frame){.type = GY_FRAME_HELLO, .size_bytes = 1},
+                             huge);
     gy_put_number(huge + 8, (uint64_t)1 << 63, 8);
     for (int secret = 0; secret < 2; secret++) {
         door_scene scene;

@@ -26,7 +26,8 @@ static gy_status read_head(gy_reader *reader, const uint8_t *bytes, size_t size,
     if (reader->head_bytes < GY_FRAME_BYTES) {
         return GY_OK;
     }
-    GY_TRY(gy_frame_read(reader->head, reader->sequence, reader->limit, &reader->frame));
+    GY_TRY(
+        gy_transport_frame_read(reader->head, reader->sequence, reader->limit, &reader->frame));
     reader->is_inside = true;
     reader->is_begun = false;
     reader->control_bytes = 0;
@@ -85,7 +86,7 @@ static gy_status take_control(gy_reader *reader, const uint8_t *bytes, size_t si
 }
 
 gy_status gy_reader_take(gy_reader *reader, const struct iovec *bytes, size_t *taken,
-                         gy_link_hear hear, void *arg)
+                         gy_tcp_link_hear hear, void *arg)
 {
     const uint8_t *data = bytes->iov_base;
     *taken = 0;

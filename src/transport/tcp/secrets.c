@@ -106,7 +106,7 @@ static bool has_lines(const char *text, size_t size)
     return is_over && digits >= 2 * (size_t)GY_SECRET_BYTES_LEAST && digits % 2 == 0;
 }
 
-static gy_status add_key(gy_keys *keys, uint64_t epoch, const gy_key *key)
+static gy_status add_key(gy_keys *keys, uint64_t epoch, const gy_transport_key *key)
 {
     int at = keys->count;
     if (gy_keys_find(keys, epoch) != NULL) {
@@ -129,13 +129,13 @@ static gy_status add_secret(gy_keys *keys, const gy_secret *secret, const char *
 {
     static const char digits[] = "0123456789abcdef";
     char text[2 * GY_SECRET_BYTES];
-    gy_key key;
+    gy_transport_key key;
     for (size_t i = 0; i < secret->size_bytes; i++) {
         text[2 * i] = digits[secret->bytes[i] >> 4];
         text[2 * i + 1] = digits[secret->bytes[i] & 15];
     }
     gy_status status =
-        gy_key_derive((const uint8_t *)text, 2 * secret->size_bytes, run, role, &key);
+        gy_transport_key_derive((const uint8_t *)text, 2 * secret->size_bytes, run, role, &key);
     status = status == GY_OK ? add_key(keys, secret->epoch, &key) : status;
     explicit_bzero(text, sizeof(text));
     explicit_bzero(&key, sizeof(key));
@@ -178,7 +178,7 @@ static gy_status read_raw(const char *path, const uint8_t *text, size_t size, co
     }
     keys->count = 1;
     keys->items[0].epoch = 1;
-    return gy_key_derive(text, size, run, role, &keys->items[0].key);
+    return gy_transport_key_derive(text, size, run, role, &keys->items[0].key);
 }
 
 gy_status gy_keys_read(const char *path, const char *role, const uint8_t run[GY_RUN_ID_BYTES],
@@ -191,7 +191,7 @@ gy_status gy_keys_read(const char *path, const char *role, const uint8_t run[GY_
     if (text == NULL) {
         return GY_NOMEM;
     }
-    gy_status status = gy_key_load(path, text, GY_KEY_FILE_BYTES, &size);
+    gy_status status = gy_transport_key_load(path, text, GY_KEY_FILE_BYTES, &size);
     const uint8_t *salt = run != NULL ? run : no_run;
     if (status == GY_OK && has_lines((const char *)text, size)) {
         gy_lines lines = {.text = (const char *)text, .size_bytes = size};
@@ -208,7 +208,7 @@ gy_status gy_keys_read(const char *path, const char *role, const uint8_t run[GY_
     return status;
 }
 
-const gy_key *gy_keys_find(const gy_keys *keys, uint64_t epoch)
+const gy_transport_key *gy_keys_find(const gy_keys *keys, uint64_t epoch)
 {
     for (int i = 0; i < keys->count; i++) {
         if (keys->items[i].epoch == epoch) {

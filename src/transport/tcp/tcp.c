@@ -52,13 +52,14 @@ void gy_tcp_watch(tcp_transport *tcp, int socket, int who, bool is_new, uint32_t
 static void watch_peer(tcp_transport *tcp, int rank)
 {
     tcp_peer *peer = &tcp->peers[rank];
-    bool wants_room = gy_link_is_full(peer->link) && !peer->is_holding && !peer->link->is_cut;
+    bool wants_room =
+        gy_tcp_link_is_full(peer->link) && !peer->is_holding && !peer->link->is_cut;
     bool is_deaf = peer->link->reader.is_inside && !peer->link->reader.is_begun &&
                    peer->link->reader.frame.type == GY_FRAME_MESSAGE;
     if (wants_room != peer->is_waiting_room || is_deaf != peer->is_deaf) {
         peer->is_waiting_room = wants_room;
         peer->is_deaf = is_deaf;
-        gy_tcp_watch(tcp, gy_wire_socket(peer->link->wire), rank, false,
+        gy_tcp_watch(tcp, gy_tcp_wire_socket(peer->link->wire), rank, false,
                      (is_deaf ? 0u : (uint32_t)EPOLLIN) |
                          (wants_room ? (uint32_t)EPOLLOUT : 0u));
     }
@@ -77,7 +78,7 @@ void gy_tcp_lose(tcp_transport *tcp, int rank, gy_status status)
         gy_error_take(&peer->why, status);
     }
     if (peer->link != NULL) {
-        (void)epoll_ctl(tcp->epoll, EPOLL_CTL_DEL, gy_wire_socket(peer->link->wire), NULL);
+        (void)epoll_ctl(tcp->epoll, EPOLL_CTL_DEL, gy_tcp_wire_socket(peer->link->wire), NULL);
     }
     gy_transfers_end(sends_of(peer), GY_PEER);
 }
@@ -86,7 +87,8 @@ void gy_tcp_lose(tcp_transport *tcp, int rank, gy_status status)
 
 enum { ABORT_HEAD_BYTES = 12 };
 
-static gy_status hear_abort(tcp_transport *tcp, const gy_frame *frame, const uint8_t *body)
+static gy_status hear_abort(tcp_transport *tcp, const gy_transport_frame *frame,
+                            const uint8_t *body)
 {
     if (frame->size_bytes < ABORT_HEAD_BYTES) {
         return gy_fail(GY_FORMAT, "a failure of %llu bytes",
@@ -100,18 +102,18 @@ static gy_status hear_abort(tcp_transport *tcp, const gy_frame *frame, const uin
     }
     size_t size = GY_MIN((size_t)frame->size_bytes - ABORT_HEAD_BYTES, sizeof(error.text) - 1);
     memcpy(error.text, body + ABORT_HEAD_BYTES, size);
-    gy_run_failure_keep(&tcp->failure, &error, (uint32_t)words[2]);
+    gy_transport_failure_keep(&tcp->failure, &error, (uint32_t)words[2]);
     return GY_OK;
 }
 
-static gy_status hear(void *arg, const gy_frame *frame, const uint8_t *body)
+static gy_status hear(void *arg, const gy_transport_frame *frame, const uint8_t *body)
 {
     const tcp_ear *at = arg;
     if (frame->type == GY_FRAME_ABORT) {
         return hear_abort(at->tcp, frame, body);
     }
     if (frame->type == GY_FRAME_ASK) {
-        return gy_link_note(at->tcp->peers[at->rank].link, GY_FRAME_HERE, NULL, 0);
+        return gy_tcp_link_note(at->tcp->peers[at->rank].link, GY_FRAME_HERE, NULL, 0);
     }
     if (frame->type == GY_FRAME_HERE) {
         return GY_OK; /* that something came says it */
@@ -130,14 +132,15 @@ bool gy_tcp_pull(tcp_transport *tcp, int rank)
     if (peer->link == NULL || peer->is_closed) {
         return false;
     }
-    gy_status status = gy_link_pull(peer->link, hear, &(tcp_ear){.tcp = tcp, .rank = rank});
+    gy_status status = gy_tcp_link_pull(peer->link, hear, &(tcp_ear){.tcp = tcp, .rank = rank});
     if (status < 0) {
         gy_tcp_lose(tcp, rank, status);
         return true;
     }
     peer->is_heard = peer->is_heard || status == GY_OK;
     if (peer->link->notes != NULL) {
-        (void)gy_link_push(peer->link); /* the answer to one who asks; a failure shows later */
+        (void)gy_tcp_link_push(
+            peer->link); /* the answer to one who asks; a failure shows later */
     }
     watch_peer(tcp, rank);
     return status == GY_OK;
@@ -150,7 +153,7 @@ bool gy_tcp_push(tcp_transport *tcp, int rank)
         return false;
     }
     peer->is_holding = false;
-    gy_status status = gy_link_push(peer->link);
+    gy_status status = gy_tcp_link_push(peer->link);
     if (status < 0) {
         gy_error error;
         gy_error_take(&error, status);
@@ -366,7 +369,7 @@ static bool may_answer(const tcp_peer *peer)
 static void ask(tcp_transport *tcp, int rank, int64_t now_ns)
 {
     tcp_peer *peer = &tcp->peers[rank];
-    if (gy_link_note(peer->link, GY_FRAME_ASK, NULL, 0) == GY_OK) {
+    if (gy_tcp_link_note(peer->link, GY_FRAME_ASK, NULL, 0) == GY_OK) {
         peer->is_heard = false;
         peer->asked_ns = now_ns;
         (void)gy_tcp_push(tcp, rank);
@@ -448,7 +451,7 @@ static gy_status tcp_aborted(gy_transport *transport)
     (void)look_at_all(tcp, 0);
     look_behind(tcp);
     ask_the_quiet(tcp);
-    return gy_run_failure_raise(&tcp->failure, transport->survival.epoch);
+    return gy_transport_failure_raise(&tcp->failure, transport->survival.epoch);
 }
 
 static bool is_missed(const tcp_transport *tcp, int rank)
@@ -497,7 +500,8 @@ static void tell_all(tcp_transport *tcp, const gy_error *error)
     for (int rank = 0; rank < tcp->base.size; rank++) {
         tcp_peer *peer = &tcp->peers[rank];
         if (peer->link != NULL && !peer->is_closed &&
-            gy_link_note(peer->link, GY_FRAME_ABORT, body, ABORT_HEAD_BYTES + text) == GY_OK) {
+            gy_tcp_link_note(peer->link, GY_FRAME_ABORT, body, ABORT_HEAD_BYTES + text) ==
+                GY_OK) {
             (void)gy_tcp_push(tcp, rank); /* who cannot be told finds out by its deadline */
         }
     }
@@ -508,8 +512,8 @@ static void tcp_abort(gy_transport *transport, const gy_error *error)
 {
     tcp_transport *tcp = tcp_of(transport);
     const uint32_t epoch = transport->survival.epoch;
-    gy_run_failure_say(&tcp->failure, error, transport->rank, epoch);
-    if (gy_run_failure_tell_once(&tcp->failure, epoch)) {
+    gy_transport_failure_say(&tcp->failure, error, transport->rank, epoch);
+    if (gy_transport_failure_tell_once(&tcp->failure, epoch)) {
         tell_all(tcp, &tcp->failure.error);
     }
 }
@@ -538,15 +542,16 @@ static void say_goodbye(tcp_transport *tcp)
     for (int rank = 0; rank < tcp->base.size; rank++) {
         tcp_peer *peer = &tcp->peers[rank];
         if (peer->link != NULL && !peer->is_closed && !peer->link->is_cut &&
-            gy_link_note(peer->link, GY_FRAME_LEAVE, NULL, 0) == GY_OK) {
+            gy_tcp_link_note(peer->link, GY_FRAME_LEAVE, NULL, 0) == GY_OK) {
             (void)gy_tcp_push(tcp, rank);
         }
     }
     for (int rank = 0; rank < tcp->base.size; rank++) {
         tcp_peer *peer = &tcp->peers[rank];
         while (peer->link != NULL && !peer->is_closed && !peer->link->is_cut &&
-               gy_link_is_full(peer->link) && gy_now_ns(tcp->base.env) < deadline.at_ns) {
-            struct pollfd look = {.fd = gy_wire_socket(peer->link->wire), .events = POLLOUT};
+               gy_tcp_link_is_full(peer->link) && gy_now_ns(tcp->base.env) < deadline.at_ns) {
+            struct pollfd look = {.fd = gy_tcp_wire_socket(peer->link->wire),
+                                  .events = POLLOUT};
             (void)poll(&look, 1, CLOSE_MS / 10);
             (void)gy_tcp_push(tcp, rank);
         }
@@ -560,11 +565,11 @@ static void tcp_part(gy_transport *transport)
         tcp_peer *peer = &tcp->peers[rank];
         if (peer->link != NULL) {
             gy_tcp_lose(tcp, rank, gy_fail(GY_PEER, "the run goes on without this connection"));
-            gy_link_free(peer->link);
+            gy_tcp_link_free(peer->link);
             peer->link = NULL;
         }
     }
-    gy_door_free(tcp->door);
+    gy_tcp_acceptor_free(tcp->door);
     tcp->door = NULL;
 }
 
@@ -575,10 +580,10 @@ static void tcp_close(gy_transport *transport)
     for (int rank = 0; rank < transport->size; rank++) {
         gy_transfers_end(sends_of(&tcp->peers[rank]), GY_STATE);
         gy_greeting_free(tcp->peers[rank].greeting);
-        gy_link_free(tcp->peers[rank].link);
+        gy_tcp_link_free(tcp->peers[rank].link);
         gy_inbox_fini(&tcp->peers[rank].early_inbox);
     }
-    gy_door_free(tcp->door);
+    gy_tcp_acceptor_free(tcp->door);
     gy_tls_free(tcp->tls);
     if (tcp->epoll >= 0) {
         close(tcp->epoll);
@@ -628,9 +633,9 @@ gy_tcp_count gy_tcp_counts(const gy_transport *transport)
     gy_tcp_count sum = {.sent_bytes = 0};
     GY_ASSERT(transport->ops == &tcp_ops);
     for (int rank = 0; rank < transport->size; rank++) {
-        const gy_link *link = tcp->peers[rank].link;
+        const gy_tcp_link *link = tcp->peers[rank].link;
         if (link != NULL) {
-            gy_wire_count count = gy_wire_counts(link->wire);
+            gy_tcp_wire_count count = gy_tcp_wire_counts(link->wire);
             sum.sent_bytes += count.sent_bytes;
             sum.received_bytes += count.received_bytes;
             sum.sent_frames += link->sequence;
@@ -654,12 +659,12 @@ static gy_status set_up(tcp_transport *tcp, const gy_tcp_options *options)
         close(options->listener);
         return status;
     }
-    gy_door_options door = {.listener = options->listener,
-                            .tls = tcp->tls,
-                            .hello = tcp->hello,
-                            .judge = gy_tcp_judge,
-                            .arg = tcp};
-    GY_TRY(gy_door_new(&door, tcp->base.env, &tcp->door));
+    gy_tcp_acceptor_options door = {.listener = options->listener,
+                                    .tls = tcp->tls,
+                                    .hello = tcp->hello,
+                                    .judge = gy_tcp_judge,
+                                    .arg = tcp};
+    GY_TRY(gy_tcp_acceptor_new(&door, tcp->base.env, &tcp->door));
     gy_tcp_watch(tcp, options->listener, DOOR_EVENT, true, EPOLLIN);
     return GY_OK;
 }

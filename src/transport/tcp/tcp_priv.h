@@ -10,7 +10,7 @@
 
 typedef struct tcp_peer {
     gy_greeting *greeting; /* a call of ours under way */
-    gy_link *link;         /* NULL: not connected yet */
+    gy_tcp_link *link;     /* NULL: not connected yet */
     gy_transfer *early;    /* sends from before */
     gy_inbox early_inbox;  /* receives from before, and all of this rank itself */
     bool is_far;           /* reached by this transport */
@@ -30,14 +30,14 @@ typedef struct tcp_peer {
 typedef struct tcp_transport {
     gy_transport base;
     gy_tls *tls;
-    gy_door *door;
+    gy_tcp_acceptor *door;
     int epoll;
     int bell; /* of this rank's host; epoll looks at it. Who heeds none has no event of one */
     gy_hello hello;
     uint64_t rounds;
     bool is_holding;     /* a message may wait */
     uint64_t hold_until; /* round */
-    gy_run_failure failure;
+    gy_transport_failure failure;
     int gone_count;
     int missing; /* peers that have not joined */
     int busy_count;

@@ -12,9 +12,10 @@
 
 #include "transport_kit.h"
 
-static const gy_key test_key = {.bytes = {7, 1, 2, 3}};
+static const gy_transport_key test_key = {.bytes = {7, 1, 2, 3}};
 
-static void open_one(ports *place, int rank, const gy_key *key, gy_transport **transport)
+static void open_one(ports *place, int rank, const gy_transport_key *key,
+                     gy_transport **transport)
 {
     gy_tcp_options options = {.rank = rank,
                               .size = RANKS,
@@ -26,7 +27,7 @@ static void open_one(ports *place, int rank, const gy_key *key, gy_transport **t
     assert_ok(gy_tcp_open(&options, gy_env_real(), transport));
 }
 
-static void open_all(const gy_key *key, gy_transport **transports)
+static void open_all(const gy_transport_key *key, gy_transport **transports)
 {
     ports place;
     make_listeners(&place);

@@ -59,7 +59,7 @@ static const gy_tls *tls_of(const SSL *ssl)
     return SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
 }
 
-static SSL_SESSION *key_session(SSL *ssl, const gy_key *key)
+static SSL_SESSION *key_session(SSL *ssl, const gy_transport_key *key)
 {
     const SSL_CIPHER *suite = SSL_CIPHER_find(ssl, suite_id);
     SSL_SESSION *session = SSL_SESSION_new();
@@ -79,7 +79,7 @@ static int offer_key(SSL *ssl, const EVP_MD *hash, const unsigned char **name, s
 {
     const gy_tls_source *source = &tls_of(ssl)->source;
     tls_end *end = SSL_get_app_data(ssl);
-    gy_key key;
+    gy_transport_key key;
     *session = NULL;
     if (hash != NULL && EVP_MD_get_type(hash) != EVP_MD_get_type(EVP_sha256())) {
         return 1; /* the key is for one hash alone */
@@ -100,7 +100,7 @@ static int find_key(SSL *ssl, const unsigned char *name, size_t size, SSL_SESSIO
 {
     const gy_tls_source *source = &tls_of(ssl)->source;
     tls_end *end = SSL_get_app_data(ssl);
-    gy_key key;
+    gy_transport_key key;
     *session = NULL;
     snprintf(end->name, sizeof(end->name), "%.*s", (int)GY_MIN(size, sizeof(end->name) - 1),
              (const char *)name);
@@ -165,7 +165,8 @@ gy_status gy_tls_new_from(const gy_tls_source *source, gy_tls **tls)
     return GY_OK;
 }
 
-gy_status gy_key_name(const gy_key *key, const char *role, char name[GY_KEY_NAME_BYTES])
+gy_status gy_transport_key_name(const gy_transport_key *key, const char *role,
+                                char name[GY_KEY_NAME_BYTES])
 {
     uint8_t digest[EVP_MAX_MD_SIZE];
     unsigned digest_bytes = 0;
@@ -178,7 +179,7 @@ gy_status gy_key_name(const gy_key *key, const char *role, char name[GY_KEY_NAME
     return GY_OK;
 }
 
-static gy_status offer_own(void *arg, char name[GY_KEY_NAME_BYTES], gy_key *key)
+static gy_status offer_own(void *arg, char name[GY_KEY_NAME_BYTES], gy_transport_key *key)
 {
     const gy_tls *tls = arg;
     memcpy(name, tls->names[tls->offered], GY_KEY_NAME_BYTES);
@@ -186,10 +187,10 @@ static gy_status offer_own(void *arg, char name[GY_KEY_NAME_BYTES], gy_key *key)
     return GY_OK;
 }
 
-static bool find_own(void *arg, const char *name, gy_key *key)
+static bool find_own(void *arg, const char *name, gy_transport_key *key)
 {
     const gy_tls *tls = arg;
-    const gy_key *found = gy_keys_find(&tls->keys, gy_tls_epoch(tls, name));
+    const gy_transport_key *found = gy_keys_find(&tls->keys, gy_tls_epoch(tls, name));
     if (found != NULL) {
         *key = *found;
     }
@@ -219,7 +220,7 @@ gy_status gy_tls_new_of(const gy_keys *keys, const char *role, gy_tls **tls)
     GY_TRY(gy_tls_new_from(&(gy_tls_source){.offer = offer_own, .find = find_own}, &made));
     gy_status status = GY_OK;
     for (int i = 0; i < keys->count && status == GY_OK; i++) {
-        status = gy_key_name(&keys->items[i].key, role, made->names[i]);
+        status = gy_transport_key_name(&keys->items[i].key, role, made->names[i]);
     }
     if (status < 0) {
         gy_tls_free(made);
@@ -234,7 +235,7 @@ gy_status gy_tls_new_of(const gy_keys *keys, const char *role, gy_tls **tls)
     return GY_OK;
 }
 
-gy_status gy_tls_new(const gy_key *key, const char *role, gy_tls **tls)
+gy_status gy_tls_new(const gy_transport_key *key, const char *role, gy_tls **tls)
 {
     gy_keys one = {.count = 1, .items = {{.epoch = 1, .key = *key}}};
     gy_status status = gy_tls_new_of(&one, role, tls);

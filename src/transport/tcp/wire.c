@@ -19,12 +19,12 @@ enum {
     SHORT_BYTES = 512,
 };
 
-struct gy_wire {
+struct gy_tcp_wire {
     int socket;
     bool is_caller, is_connected, is_open, is_broken, is_spare;
     gy_tls *tls;
     SSL *ssl;
-    gy_wire_count counts;
+    gy_tcp_wire_count counts;
     /* Under TLS: records that the socket did not take yet, and what becomes one. */
     size_t waiting_room, waiting_bytes, sent_bytes;
     uint8_t *waiting, *record; /* of a spare wire: NULL while nothing waits; always NULL */
@@ -63,9 +63,9 @@ static void set_options(int socket)
     relieve_loopback(socket);
 }
 
-gy_status gy_wire_new(int socket, gy_tls *tls, bool is_caller, gy_wire **wire)
+gy_status gy_tcp_wire_new(int socket, gy_tls *tls, bool is_caller, gy_tcp_wire **wire)
 {
-    gy_wire *made = gy_alloc_zero("transport.wire", 1, sizeof(*made));
+    gy_tcp_wire *made = gy_alloc_zero("transport.wire", 1, sizeof(*made));
     gy_status status = made != NULL ? GY_OK : GY_NOMEM;
     if (status == GY_OK && tls != NULL) {
         made->waiting = gy_alloc("transport.wire", HANDSHAKE_BYTES);
@@ -90,18 +90,18 @@ gy_status gy_wire_new(int socket, gy_tls *tls, bool is_caller, gy_wire **wire)
     return GY_OK;
 }
 
-void gy_wire_spare(gy_wire *wire)
+void gy_tcp_wire_spare(gy_tcp_wire *wire)
 {
     GY_ASSERT(!wire->is_open);
     wire->is_spare = true;
 }
 
-const char *gy_wire_key_name(const gy_wire *wire)
+const char *gy_tcp_wire_key_name(const gy_tcp_wire *wire)
 {
     return wire->ssl != NULL ? gy_tls_key_name(wire->ssl) : "";
 }
 
-gy_status gy_wire_call(const gy_address *address, gy_tls *tls, gy_wire **wire)
+gy_status gy_tcp_wire_call(const gy_address *address, gy_tls *tls, gy_tcp_wire **wire)
 {
     char text[GY_ADDRESS_TEXT_BYTES];
     int made = socket(address->at.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -114,10 +114,10 @@ gy_status gy_wire_call(const gy_address *address, gy_tls *tls, gy_wire **wire)
         close(made);
         return status;
     }
-    return gy_wire_new(made, tls, true, wire);
+    return gy_tcp_wire_new(made, tls, true, wire);
 }
 
-static gy_status connect_on(gy_wire *wire)
+static gy_status connect_on(gy_tcp_wire *wire)
 {
     struct pollfd look = {.fd = wire->socket, .events = POLLOUT};
     int error = 0;
@@ -134,7 +134,7 @@ static gy_status connect_on(gy_wire *wire)
 
 int gy_tls_receive(void *arg, void *to, int size_bytes)
 {
-    gy_wire *wire = arg;
+    gy_tcp_wire *wire = arg;
     size_t most = (size_t)size_bytes;
     if (!wire->is_open) {
         uint64_t left = GY_STRANGER_BYTES -
@@ -154,7 +154,7 @@ int gy_tls_receive(void *arg, void *to, int size_bytes)
 
 int gy_tls_send(void *arg, const void *from, int size_bytes)
 {
-    gy_wire *wire = arg;
+    gy_tcp_wire *wire = arg;
     if ((size_t)size_bytes > wire->waiting_room - wire->waiting_bytes) {
         return -1;
     }
@@ -163,7 +163,7 @@ int gy_tls_send(void *arg, const void *from, int size_bytes)
     return size_bytes;
 }
 
-static gy_status broken(gy_wire *wire)
+static gy_status broken(gy_tcp_wire *wire)
 {
     int error = errno;
     wire->is_broken = true;
@@ -173,7 +173,7 @@ static gy_status broken(gy_wire *wire)
                    strerror(error));
 }
 
-gy_status gy_wire_flush(gy_wire *wire)
+gy_status gy_tcp_wire_flush(gy_tcp_wire *wire)
 {
     while (wire->sent_bytes < wire->waiting_bytes) {
         ssize_t put = send(wire->socket, wire->waiting + wire->sent_bytes,
@@ -197,7 +197,7 @@ gy_status gy_wire_flush(gy_wire *wire)
 }
 
 /* A spare wire has room for a record when there is one to send. */
-static gy_status get_room(gy_wire *wire)
+static gy_status get_room(gy_tcp_wire *wire)
 {
     if (wire->is_spare && wire->waiting_room < SPARE_BYTES) {
         uint8_t *waiting = gy_resize("transport.wire", wire->waiting, SPARE_BYTES);
@@ -211,7 +211,7 @@ static gy_status get_room(gy_wire *wire)
 }
 
 /* The other end is no stranger: now it gets buffers. */
-static gy_status get_buffers(gy_wire *wire)
+static gy_status get_buffers(gy_tcp_wire *wire)
 {
     gy_tls_read_ahead(wire->ssl, !wire->is_spare);
     if (wire->is_spare) {
@@ -226,20 +226,20 @@ static gy_status get_buffers(gy_wire *wire)
     return waiting != NULL && wire->record != NULL ? GY_OK : GY_NOMEM;
 }
 
-gy_status gy_wire_widen(gy_wire *wire)
+gy_status gy_tcp_wire_widen(gy_tcp_wire *wire)
 {
     GY_ASSERT(wire->is_open);
     wire->is_spare = false;
     return wire->ssl != NULL ? get_buffers(wire) : GY_OK;
 }
 
-static gy_status shake_hands(gy_wire *wire)
+static gy_status shake_hands(gy_tcp_wire *wire)
 {
     ERR_clear_error();
     int done = SSL_do_handshake(wire->ssl);
     int error = done == 1 ? SSL_ERROR_NONE : SSL_get_error(wire->ssl, done);
     if (done == 1 || error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) {
-        GY_TRY(gy_wire_flush(wire));
+        GY_TRY(gy_tcp_wire_flush(wire));
         if (done == 1 && !gy_tls_is_proved(wire->ssl)) {
             return gy_fail(GY_STATE, "the other end did not prove the cluster key");
         }
@@ -252,11 +252,11 @@ static gy_status shake_hands(gy_wire *wire)
     gy_status status = gy_tls_explain(wire->tls, wire->ssl, wire->is_caller);
     gy_error error_kept;
     gy_error_take(&error_kept, status);
-    (void)gy_wire_flush(wire); /* the alert that tells the other end */
+    (void)gy_tcp_wire_flush(wire); /* the alert that tells the other end */
     return gy_error_raise(&error_kept);
 }
 
-gy_status gy_wire_open(gy_wire *wire)
+gy_status gy_tcp_wire_open(gy_tcp_wire *wire)
 {
     gy_status status = wire->is_connected ? GY_OK : connect_on(wire);
     if (status == GY_OK && wire->ssl != NULL && !wire->is_open) {
@@ -266,13 +266,14 @@ gy_status gy_wire_open(gy_wire *wire)
     return status;
 }
 
-static gy_status ended(gy_wire *wire)
+static gy_status ended(gy_tcp_wire *wire)
 {
     wire->is_broken = true;
     return gy_fail(GY_PEER, "the other end closed the connection");
 }
 
-static gy_status read_record(gy_wire *wire, const struct iovec *pieces, int count, size_t *got)
+static gy_status read_record(gy_tcp_wire *wire, const struct iovec *pieces, int count,
+                             size_t *got)
 {
     for (int i = 0; i < count; i++) {
         size_t at = 0;
@@ -298,7 +299,8 @@ static gy_status read_record(gy_wire *wire, const struct iovec *pieces, int coun
     return *got > 0 ? GY_OK : GY_AGAIN;
 }
 
-gy_status gy_wire_read(gy_wire *wire, const struct iovec *pieces, int count, size_t *got)
+gy_status gy_tcp_wire_read(gy_tcp_wire *wire, const struct iovec *pieces, int count,
+                           size_t *got)
 {
     *got = 0;
     if (wire->ssl != NULL) {
@@ -319,7 +321,7 @@ gy_status gy_wire_read(gy_wire *wire, const struct iovec *pieces, int count, siz
 }
 
 /* Gather up to a record from the pieces, from `at` bytes on. */
-static size_t gather(gy_wire *wire, const struct iovec *pieces, int count, size_t at)
+static size_t gather(gy_tcp_wire *wire, const struct iovec *pieces, int count, size_t at)
 {
     size_t filled = 0;
     for (int i = 0; i < count && filled < RECORD_BYTES; i++) {
@@ -335,12 +337,12 @@ static size_t gather(gy_wire *wire, const struct iovec *pieces, int count, size_
     return filled;
 }
 
-static gy_status write_records(gy_wire *wire, const struct iovec *pieces, int count,
+static gy_status write_records(gy_tcp_wire *wire, const struct iovec *pieces, int count,
                                size_t *put)
 {
     GY_ASSERT(!wire->is_spare || count == 1);
     for (;;) {
-        gy_status status = gy_wire_flush(wire);
+        gy_status status = gy_tcp_wire_flush(wire);
         GY_TRY(status);
         GY_TRY(get_room(wire));
         bool has_sealed = false;
@@ -386,14 +388,15 @@ static ssize_t send_pieces(int socket, const struct iovec *pieces, int count)
     return sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-void gy_wire_write_plain(const gy_wire *wire, const struct iovec *pieces, int count)
+void gy_tcp_wire_write_plain(const gy_tcp_wire *wire, const struct iovec *pieces, int count)
 {
     if (wire->counts.sent_bytes == 0) {
         (void)!send_pieces(wire->socket, pieces, count); /* if it fails nobody is there */
     }
 }
 
-gy_status gy_wire_write(gy_wire *wire, const struct iovec *pieces, int count, size_t *put)
+gy_status gy_tcp_wire_write(gy_tcp_wire *wire, const struct iovec *pieces, int count,
+                            size_t *put)
 {
     *put = 0;
     GY_ASSERT(count <= PIECES_MAX);
@@ -409,22 +412,22 @@ gy_status gy_wire_write(gy_wire *wire, const struct iovec *pieces, int count, si
     return GY_OK;
 }
 
-int gy_wire_socket(const gy_wire *wire)
+int gy_tcp_wire_socket(const gy_tcp_wire *wire)
 {
     return wire->socket;
 }
 
-bool gy_wire_wants_room(const gy_wire *wire)
+bool gy_tcp_wire_wants_room(const gy_tcp_wire *wire)
 {
     return !wire->is_connected || wire->sent_bytes < wire->waiting_bytes;
 }
 
-gy_wire_count gy_wire_counts(const gy_wire *wire)
+gy_tcp_wire_count gy_tcp_wire_counts(const gy_tcp_wire *wire)
 {
     return wire->counts;
 }
 
-void gy_wire_close(gy_wire *wire)
+void gy_tcp_wire_close(gy_tcp_wire *wire)
 {
     if (wire == NULL) {
         return;
