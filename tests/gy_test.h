@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -122,6 +123,68 @@ static inline const char *gy_test_data(char out[1024], const char *name)
     fclose(file);
     return out;
 }
+
+/* ---- the tests of a file ---- */
+
+typedef struct gy_test_row {
+    struct CMUnitTest test;
+    const char *file;
+    int line;
+} gy_test_row;
+
+/*
+ * Define a test and list it: GY_TEST(test_it_works) { ... }. Its parameter is cmocka's `state`.
+ * GY_TEST_WITH takes more members of its row: GY_TEST_WITH(test_it_works, .setup_func = begin).
+ */
+#define GY_TEST(name_) GY_TEST_WITH(name_, .initial_state = NULL)
+#define GY_TEST_WITH(name_, ...)                                                               \
+    static void name_(void **state);                                                           \
+    static const gy_test_row name_##_row = {                                                   \
+        {.name = #name_, .test_func = name_, __VA_ARGS__}, __BASE_FILE__, __LINE__};           \
+    __attribute__((section("gy_tests"), used)) static const gy_test_row *const name_##_at =    \
+        &name_##_row;                                                                          \
+    static void name_(__attribute__((unused)) void **state)
+
+/* The linker's names for the begin and end of that section. */
+// NOLINTBEGIN(bugprone-reserved-identifier)
+extern const gy_test_row *const __start_gy_tests[], *const __stop_gy_tests[];
+// NOLINTEND(bugprone-reserved-identifier)
+
+/* Run the tests of that file in the order of their lines; the count of those that failed. */
+static inline int gy_tests_run(const char *file, CMFixtureFunction begin, CMFixtureFunction end)
+{
+    const size_t all = (size_t)(__stop_gy_tests - __start_gy_tests);
+    struct CMUnitTest tests[256];
+    size_t count = 0;
+    assert_true(all <= sizeof(tests) / sizeof(tests[0]));
+    for (int line = 0, next = 0; next != INT32_MAX; line = next) {
+        next = INT32_MAX;
+        const gy_test_row *found = NULL;
+        for (size_t i = 0; i < all; i++) {
+            const gy_test_row *row = __start_gy_tests[i];
+            if (row->line > line && row->line < next && strcmp(row->file, file) == 0) {
+                found = row;
+                next = row->line;
+            }
+        }
+        if (found != NULL) {
+            tests[count++] = found->test;
+        }
+    }
+    const char *name = strrchr(file, '/');
+    return _cmocka_run_group_tests(name != NULL ? name + 1 : file, tests, count, begin, end);
+}
+
+/* The tests of this file, between what is done before the first and after the last; either may
+ * be NULL. */
+#define GY_TESTS_RUN(begin, end) gy_tests_run(__BASE_FILE__, begin, end)
+
+/* A main that does nothing else. */
+#define GY_TEST_MAIN(begin, end)                                                               \
+    int main(void)                                                                             \
+    {                                                                                          \
+        return GY_TESTS_RUN(begin, end);                                                       \
+    }
 
 #define assert_ok(expr)                                                                        \
     do {                                                                                       \
