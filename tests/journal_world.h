@@ -457,6 +457,7 @@ static void live(void *arg)
                                         .epoch = at->epoch,
                                         .owner = "me",
                                         .take = take,
+                                        .measure = gy_manager_measure,
                                         .arg = at,
                                         .store = at->in->is_store ? &store : NULL};
     at->opened = at->ended = gy_journal_open(&at->env, &options, &journal);

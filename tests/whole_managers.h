@@ -249,8 +249,11 @@ static inline gy_status real_opens(real *own)
 {
     static const char *const folders[JOBS] = {"/job0", "/job1", "/job2", "/job3"};
     const model *who = own->who;
-    const gy_journal_options options = {
-        .folder = folders[who->job], .epoch = who->epoch, .take = real_takes, .arg = own};
+    const gy_journal_options options = {.folder = folders[who->job],
+                                        .epoch = who->epoch,
+                                        .take = real_takes,
+                                        .measure = gy_manager_measure,
+                                        .arg = own};
     return gy_journal_open(gy_sim_env(own->at->sim, SUBMITTER), &options, &own->journal);
 }
 

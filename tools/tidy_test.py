@@ -140,7 +140,8 @@ def main():
     expect_breach("an exception that shrank", [long, (entry, "src/low/low.c:gy_big 76\n")],
                   "src/low/low.c:4: gy_big has 75 lines, tools/tidy_ratchet.txt allows 76: lower it")
     crowd = [(f"src/low/part{i}.c", "int x;\n") for i in range(16)]
-    expect_breach("17 files in a room", crowd, "src/low:0: 17 .c files")
+    expect_breach("17 files in a room", crowd, "src/low:0: low has 17 .c files, at most 16")
+    expect_clean("a crowd that is known", [*crowd, (entry, "src/low 17\n")])
 
     for line in wrong:
         print(line)

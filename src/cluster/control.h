@@ -10,7 +10,7 @@
 #ifndef GY_CLUSTER_CONTROL_H
 #define GY_CLUSTER_CONTROL_H
 
-#include "cluster/job.h"
+#include "base/key.h"
 
 enum {
     GY_CONTROL_TEXT_BYTES = 64, /* of an address, host, name, label, with its end */
@@ -22,11 +22,6 @@ enum {
     GY_CONTROL_AVOID_MAX = 8,     /* daemons that a job avoids */
     GY_CONTROL_EXPECTED_MAX = 16, /* that it waits for */
 };
-
-static inline bool gy_key_is_same(gy_key a, gy_key b)
-{
-    return a.high == b.high && a.low == b.low;
-}
 
 /** A slot of a daemon, lent to a manager: the seat of one process. */
 typedef struct gy_leased {

@@ -9,16 +9,10 @@
 #ifndef GY_CLUSTER_JOB_H
 #define GY_CLUSTER_JOB_H
 
-#include "base/base.h"
+#include "base/key.h"
 
 #include <gyre/flow.h> /* gy_promise */
 
-/** 128 bits of xxh3 (gy_hash_wide). */
-typedef struct gy_key {
-    uint64_t high, low;
-} gy_key;
-
-#define GY_NONE      UINT32_MAX /* the index of nothing */
 #define GY_TASK_NONE GY_NONE
 enum { GY_TASKS_MAX = 1 << 28 };
 
@@ -55,6 +49,17 @@ typedef struct gy_edge {
 typedef struct gy_attempt {
     uint32_t task, epoch, attempt; /* attempt: unique for the task over epochs and managers */
 } gy_attempt;
+
+/** Why a run ended without a commit. OWN alone counts against the task. */
+typedef enum gy_cause {
+    GY_CAUSE_NONE,
+    GY_CAUSE_OWN,            /* the vertex failed, or its process died under it */
+    GY_CAUSE_LOST_INPUT,     /* input `input` cannot be read, or its checksum is wrong */
+    GY_CAUSE_NEW_BAD_RECORD, /* a record was named bad */
+    GY_CAUSE_PEER,           /* a pipe or FIFO broke as another member went */
+    GY_CAUSE_CANCELLED,      /* as asked */
+    GY_CAUSE_FATAL,          /* wrong for good (bad input, disk full): ends the job at once */
+} gy_cause;
 
 /** Tasks added at once: the whole job at its beginning, or what a rewrite made. */
 typedef struct gy_growth {

@@ -44,6 +44,9 @@ typedef struct gy_journal_options {
     const char *folder; /* is there, or a URI; borrowed while the journal is open */
     uint64_t epoch;     /* the manager's, used once; 0: it has none and holds the lock */
     const char *owner;  /* whom others name that find the epoch begun; NULL: nobody */
+    /* How many of these bytes are whole records, from the first on (gy_manager_measure): what a
+     * seal covers. */
+    size_t (*measure)(const void *records, size_t size_bytes);
     gy_journal_take take;
     void *arg;
     const gy_journal_store *store; /* NULL: as `folder` says */

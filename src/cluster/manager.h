@@ -90,17 +90,6 @@ typedef enum gy_sched_event_kind {
     GY_EVENT_SLOT_CLOSE,
 } gy_sched_event_kind;
 
-/** Why a run ended without a commit. OWN alone counts against the task. */
-typedef enum gy_cause {
-    GY_CAUSE_NONE,
-    GY_CAUSE_OWN,            /* the vertex failed, or its process died under it */
-    GY_CAUSE_LOST_INPUT,     /* input `input` cannot be read, or its checksum is wrong */
-    GY_CAUSE_NEW_BAD_RECORD, /* a record was named bad */
-    GY_CAUSE_PEER,           /* a pipe or FIFO broke as another member went */
-    GY_CAUSE_CANCELLED,      /* as asked */
-    GY_CAUSE_FATAL,          /* wrong for good (bad input, disk full): ends the job at once */
-} gy_cause;
-
 typedef struct gy_sched_event {
     gy_sched_event_kind kind;
     gy_cause cause;

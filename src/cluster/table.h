@@ -15,7 +15,7 @@
 #ifndef GY_CLUSTER_TABLE_H
 #define GY_CLUSTER_TABLE_H
 
-#include "cluster/job.h"
+#include "base/key.h"
 
 enum {
     GY_TABLE_RECORD_BYTES = 64 << 10, /* of a record, at most */

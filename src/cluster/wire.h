@@ -7,7 +7,7 @@
 #ifndef GY_CLUSTER_WIRE_H
 #define GY_CLUSTER_WIRE_H
 
-#include "cluster/manager.h"
+#include "cluster/job.h"
 
 enum { GY_WIRE_HEAD_BYTES = 56, GY_WIRE_BODY_BYTES = 256 << 20 };
 

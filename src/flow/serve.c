@@ -2,7 +2,7 @@
  * A vertex process: STARTs become orders, orders run (channel/execute.c), answers go back. All
  * that is made for a task lives in an arena as long as the task.
  */
-#include "cluster/worker.h"
+#include "cluster/gang.h"
 #include "flow/channel/channel.h"
 #include "flow/channel/section_fetch.h"
 #include "flow/flow_priv.h"
@@ -300,7 +300,8 @@ int gy_flow_serve(const gy_flow *flow, int socket)
 {
     gy_served served = {.flow = flow};
     gy_keep_init(&served.keep);
-    const gy_worker_ops ops = {.run = serve_task, .welcome = be_welcome, .arg = &served};
+    const gy_worker_ops ops = {
+        .run = serve_task, .welcome = be_welcome, .gang = gy_gang_serve, .arg = &served};
     const int status = gy_worker_serve(socket, &ops);
     if (served.is_welcome && served.welcome.is_traced && !served.welcome.is_remote) {
         write_trace(&served);

@@ -43,7 +43,12 @@ static gy_status take(void *arg, const void *records, size_t size_bytes, size_t 
 static gy_status open_as(const char *uri, uint64_t epoch, gy_journal **journal)
 {
     const gy_journal_options options = {
-        .folder = uri, .epoch = epoch, .owner = "the test", .take = take};
+        .folder = uri,
+        .epoch = epoch,
+        .owner = "the test",
+        .take = take,
+        .measure = gy_manager_measure,
+    };
     taken = 0;
     return gy_journal_open(gy_env_real(), &options, journal);
 }

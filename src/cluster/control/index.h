@@ -5,7 +5,7 @@
 #ifndef GY_CLUSTER_CONTROL_INDEX_H
 #define GY_CLUSTER_CONTROL_INDEX_H
 
-#include "cluster/job.h"
+#include "base/key.h"
 
 typedef struct gy_index_cell {
     gy_key key;

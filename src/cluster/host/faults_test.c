@@ -91,7 +91,7 @@ static void test_a_process_that_is_not_heard_keeps_its_slot(void **state)
     *warden = (gy_warden){.env = host.env,
                           .start = {.argv = argv},
                           .role = {.processes = host.slots, .threads = 1},
-                          .folder = &job->logs};
+                          .folder = job->path};
     job->warden = warden;
     assert_ok(gy_warden_open(job->warden));
     assert_ok(gy_warden_start(job->warden));

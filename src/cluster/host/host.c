@@ -1,6 +1,7 @@
 /* The loop: wait, step, do; and how a daemon begins and ends. */
 #include "base/text.h"
 #include "cluster/host/host_priv.h"
+#include "cluster/local/limits.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -9,7 +10,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "cluster/local/driver_priv.h" /* signals */
+#include "base/signals.h"
 
 enum { EVENTS = 64 };
 static const int64_t tick_every_ns = 1000000000;

@@ -139,7 +139,6 @@ struct host_job {
     gy_key key;
     char name[HOST_NAME];
     char path[HOST_PATH];
-    gy_folder logs;
     gy_rpc_peer peer; /* its manager; 0: none has attached */
     uint32_t peer_epoch;
     int64_t attach_ns;      /* when its manager asked to attach, last */

@@ -47,7 +47,6 @@ host_job *gy_host_job_new(gy_host *host, gy_key key)
     made->key = key;
     key_name(key, made->name);
     (void)gy_host_path(made->path, host->folder, "jobs", made->name);
-    made->logs = (gy_folder){.env = host->env, .path = made->path, .lock = -1};
     made->last_letter = &made->letters;
     made->nursery.file = made->ahead.watch.file = -1;
     made->manager.watch.file = made->manager.wish.file = made->manager.log = -1;

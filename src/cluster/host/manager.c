@@ -1,5 +1,6 @@
 /* Managers that run here: a ticket, a key for their job alone, a process, and how it ended. */
 #include "cluster/host/host_priv.h"
+#include "cluster/local/log.h"
 
 #include "rpc/keyring.h"
 
@@ -425,7 +426,7 @@ static void tell_end(gy_host *host, host_job *job)
             gy_text_add(&words, "exit status %d: ", status);
         }
         const size_t begin = words.size_bytes;
-        gy_folder_tail(&job->logs, "log/manager", &words);
+        gy_worker_log_tail(host->env, job->path, "log/manager", &words);
         if (words.size_bytes == begin) {
             gy_text_add(&words, "it has printed nothing");
         }

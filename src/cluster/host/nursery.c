@@ -154,7 +154,7 @@ static gy_status open_warden(gy_host *host, host_job *job, const gy_role *role,
                                   .directory = job->program.directory},
                         .role = *role,
                         .sandbox = &job->walls,
-                        .folder = &job->logs};
+                        .folder = job->path};
     gy_status status = gy_host_job_folder(host, job);
     status = status < 0 ? status : wall(host, job);
     status = status < 0 ? status : gy_warden_open(made);

@@ -1,5 +1,6 @@
 /* What a job's manager is told: calls over the connection that it made, in order. */
 #include "cluster/host/host_priv.h"
+#include "cluster/local/log.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -310,7 +311,7 @@ static void tell_seat_gone(gy_host *host, host_job *job, const gy_daemon_effect 
         message.wait_status = seat->news.status;
         message.is_over_memory = seat->news.is_over_memory;
         snprintf(name, sizeof(name), "log/%u-%u", seat->slot, seat->generation);
-        gy_folder_tail(&job->logs, name, &log);
+        gy_worker_log_tail(host->env, job->path, name, &log);
         add_boards(seat, &arena, &message);
     }
     message.last_words = words(log.status == GY_OK ? gy_text_get(&log) : "");

@@ -167,13 +167,16 @@ static gy_status choose_form(gy_journal *journal, const gy_journal_options *opti
 
 gy_status gy_journal_open(gy_env *env, const gy_journal_options *options, gy_journal **journal)
 {
-    GY_ASSERT(options->folder != NULL && options->take != NULL);
+    GY_ASSERT(options->folder != NULL && options->take != NULL && options->measure != NULL);
     gy_journal *opened = gy_alloc_zero("cluster.journal", 1, sizeof(*opened));
     if (opened == NULL) {
         return GY_NOMEM;
     }
-    *opened = (gy_journal){
-        .env = env, .folder = options->folder, .epoch = options->epoch, .file = -1};
+    *opened = (gy_journal){.env = env,
+                           .folder = options->folder,
+                           .measure = options->measure,
+                           .epoch = options->epoch,
+                           .file = -1};
     opened->waiting = gy_alloc("cluster.journal", WAITING_BYTES);
     gy_status status = opened->waiting != NULL ? choose_form(opened, options) : GY_NOMEM;
     status = status < 0 ? status : opened->ops->open(opened, options);

@@ -39,6 +39,7 @@ struct gy_journal {
     gy_env *env;
     const gy_journal_ops *ops;
     const char *folder;
+    size_t (*measure)(const void *records, size_t size_bytes); /* as in the options */
     uint64_t epoch;
     int file;         /* that is written; -1: none */
     uint8_t *waiting; /* (room) appended, not written */

@@ -33,8 +33,12 @@ static gy_status take(void *arg, const void *records, size_t size_bytes, size_t 
 
 static gy_status open_as(uint64_t epoch, gy_journal **journal)
 {
-    const gy_journal_options options = {
-        .folder = folder, .epoch = epoch, .owner = "the test", .take = take, .arg = &got};
+    const gy_journal_options options = {.folder = folder,
+                                        .epoch = epoch,
+                                        .owner = "the test",
+                                        .take = take,
+                                        .measure = gy_manager_measure,
+                                        .arg = &got};
     got.size_bytes = 0;
     return gy_journal_open(gy_env_real(), &options, journal);
 }
@@ -388,7 +392,7 @@ static void test_storage_must_create_exclusively(void **state)
     ops.disk = &disk;
     gy_journal *journal = NULL;
     const gy_journal_options options = {
-        .folder = folder, .epoch = 1, .take = take, .arg = &got};
+        .folder = folder, .epoch = 1, .take = take, .measure = gy_manager_measure, .arg = &got};
     assert_status(gy_journal_open(&env, &options, &journal), GY_UNSUPPORTED);
     assert_false(is_there("journal.1"));
 }

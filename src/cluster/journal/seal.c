@@ -3,7 +3,6 @@
  * records. A seal: how many bytes of records the segment has for everybody, from now on.
  */
 #include "cluster/journal/journal_priv.h"
-#include "cluster/manager.h"
 #include "store/remote/remote.h"
 
 #include <assert.h>
@@ -154,7 +153,7 @@ static gy_status make_seal(gy_journal *journal, uint64_t epoch, const uint8_t *r
                            size_t size_bytes, segment_seal *seal)
 {
     size_t whole =
-        GY_PLANTED_HERE(TORN_SEALED) ? size_bytes : gy_manager_measure(records, size_bytes);
+        GY_PLANTED_HERE(TORN_SEALED) ? size_bytes : journal->measure(records, size_bytes);
     *seal = (segment_seal){.epoch = epoch,
                            .by = journal->epoch,
                            .size_bytes = whole,

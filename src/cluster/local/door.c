@@ -40,8 +40,8 @@ int gy_worker_serve(int socket, const gy_worker_ops *ops)
     }
     if (is_nursery) {
         status = gy_nursery_run(socket, &role, &walls, packet.files[0], ops);
-    } else if (role.kind == GY_ROLE_GANG) {
-        status = gy_gang_keep(socket, &role, &packet, bytes + sizeof(role));
+    } else if (role.kind == GY_ROLE_GANG && ops->gang != NULL) {
+        status = ops->gang(socket, &role, &packet, bytes + sizeof(role));
     } else {
         fprintf(stderr, "gyre: cannot serve a job: GYRE_VERTEX is set by something else\n");
         close(socket);

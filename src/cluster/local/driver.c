@@ -1,4 +1,5 @@
 /* The loop. */
+#include "base/signals.h"
 #include "cluster/remote/remote.h"
 
 #include <errno.h>

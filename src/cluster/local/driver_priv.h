@@ -9,7 +9,10 @@
 #ifndef GY_CLUSTER_DRIVER_PRIV_H
 #define GY_CLUSTER_DRIVER_PRIV_H
 
+#include "cluster/driver.h"
+#include "cluster/local/folder.h"
 #include "cluster/local/warden.h"
+#include "cluster/wire.h"
 
 typedef enum gy_process_state {
     GY_PROCESS_NONE,
@@ -100,17 +103,6 @@ typedef struct gy_driver {
     bool is_over; /* the journal is another epoch's */
     gy_error end; /* how */
 } gy_driver;
-
-/* ---- signals.c: SIGINT, SIGTERM and SIGHUP ---- */
-
-/** Watch them; their descriptor. GY_STATE they are watched already: another job runs; GY_LIMIT
- */
-GY_MUST_CHECK gy_status gy_signals_open(int *file);
-/** How many came since the opening. */
-int gy_signals_count(int file);
-/** The number of the last one; 0: none came. */
-int gy_signals_last(void);
-void gy_signals_close(int file);
 
 /* ---- processes.c ---- */
 

@@ -62,8 +62,11 @@ static uint32_t count_committed(const gy_test_job *job, bool is_committed[TASKS]
     assert_int_equal(gy_test_shell(line, said, sizeof(said)), 0);
     gy_manager *manager = gy_test_manager(job);
     gy_journal *journal = NULL;
-    const gy_journal_options options = {
-        .folder = copy, .epoch = job->epoch + 1, .take = replay, .arg = manager};
+    const gy_journal_options options = {.folder = copy,
+                                        .epoch = job->epoch + 1,
+                                        .take = replay,
+                                        .measure = gy_manager_measure,
+                                        .arg = manager};
     assert_ok(gy_journal_open(gy_env_real(), &options, &journal));
     gy_journal_close(journal);
     gy_stage_state state;

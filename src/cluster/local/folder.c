@@ -1,6 +1,8 @@
-/* The folder of a job: who may run it, whose journal it has, what its processes print. */
+/* The folder of a job: who may run it, whose journal it has. */
+#include "cluster/local/folder.h"
+
+#include "base/disk.h"
 #include "base/text.h"
-#include "cluster/local/local_priv.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +12,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-enum { TAIL_BYTES = 1024, TAIL_SHOWN = 240, PATH_BYTES = 4096, LOCK_TRIES = 50 };
+enum { PATH_BYTES = 4096, LOCK_TRIES = 50 };
 
 static gy_status fail_file(const char *what, const char *path, int64_t error)
 {
@@ -118,6 +120,7 @@ gy_status gy_folder_replay(gy_folder *folder, const gy_driver_options *options,
                                         .owner =
                                             options->owner != NULL ? options->owner : owner,
                                         .take = take_records,
+                                        .measure = gy_manager_measure,
                                         .arg = &state};
     GY_TRY(gy_journal_open(folder->env, &journal, &folder->journal));
     if (options->epoch > 1 && !state.has_records) {
@@ -127,87 +130,6 @@ gy_status gy_folder_replay(gy_folder *folder, const gy_driver_options *options,
         gy_manager_begin_blind(manager);
     }
     return GY_OK;
-}
-
-static void log_name(uint32_t slot, uint32_t generation, char out[64])
-{
-    snprintf(out, 64, "log/%u-%u", slot, generation);
-}
-
-int gy_folder_log(const gy_folder *folder, uint32_t slot, uint32_t generation)
-{
-    char path[PATH_BYTES], name[64];
-    gy_env *env = folder->env;
-    log_name(slot, generation, name);
-    if (path_in(folder, name, path) < 0) {
-        return -1;
-    }
-    int file = gy_env_disk(env)->open(env, path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
-    if (file < 0) {
-        gy_warn("a process of the job has no log: %s: %s", path, strerror(-file));
-        return -1;
-    }
-    return file;
-}
-
-/* The last line of `text` that is not blank, cut to what is worth showing. */
-static void add_last_line(char *text, size_t size_bytes, gy_text *out)
-{
-    while (size_bytes > 0 && (uint8_t)text[size_bytes - 1] <= ' ') {
-        size_bytes--;
-    }
-    size_t begin = size_bytes;
-    while (begin > 0 && text[begin - 1] != '\n') {
-        begin--;
-    }
-    const bool is_cut = size_bytes - begin > TAIL_SHOWN;
-    size_t size = is_cut ? TAIL_SHOWN : size_bytes - begin;
-    while (is_cut && size > 0 && ((uint8_t)text[begin + size] & 0xC0) == 0x80) {
-        size--; /* not in the middle of a character */
-    }
-    for (size_t i = 0; i < size; i++) {
-        char *at = &text[begin + i];
-        if ((uint8_t)*at < ' ' || *at == 127) {
-            *at = '?';
-        }
-    }
-    if (size > 0) {
-        gy_text_add(out, "%.*s%s", (int)size, text + begin, is_cut ? "..." : "");
-    }
-}
-
-void gy_folder_tail(const gy_folder *folder, const char *name, gy_text *out)
-{
-    char path[PATH_BYTES], text[TAIL_BYTES];
-    if (path_in(folder, name, path) < 0) {
-        return;
-    }
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0) {
-        return;
-    }
-    off_t size = lseek(file, 0, SEEK_END);
-    ssize_t got = pread(file, text, sizeof(text),
-                        size > (off_t)sizeof(text) ? size - (off_t)sizeof(text) : 0);
-    close(file);
-    if (size == 0) {
-        (void)gy_env_disk(folder->env)->unlink(folder->env, path);
-    } else if (got > 0) {
-        add_last_line(text, (size_t)got, out);
-    }
-}
-
-void gy_folder_log_tail(const gy_folder *folder, uint32_t slot, uint32_t generation,
-                        gy_text *out)
-{
-    char name[64];
-    gy_text line = {.data = NULL};
-    log_name(slot, generation, name);
-    gy_folder_tail(folder, name, &line);
-    if (out != NULL && line.size_bytes > 0) {
-        gy_text_add(out, "; its log ends: %s", gy_text_get(&line));
-    }
-    gy_text_free(&line);
 }
 
 void gy_folder_close(gy_folder *folder)

@@ -2,7 +2,9 @@
  * the vertex process has threads, and what starts ranks forks. Of several hosts each has one
  * such vertex process; the first one's listens, and the others ask the manager's side where.
  */
-#include "cluster/local/local_priv.h"
+#include "cluster/gang.h"
+
+#include "cluster/local/start.h"
 #include "cluster/sandbox.h"
 
 #include <errno.h>
@@ -149,7 +151,7 @@ static int keep(int socket, const gy_role *role, const char *texts, const char *
     return code;
 }
 
-int gy_gang_keep(int socket, const gy_role *role, gy_packet *packet, const char *texts)
+int gy_gang_serve(int socket, const gy_role *role, gy_packet *packet, const char *texts)
 {
     const char *end = (const char *)packet->data + packet->size_bytes;
     int output = packet->file_count > 0 ? packet->files[0] : -1;

@@ -1,4 +1,5 @@
 /* What comes from the processes and from the nursery, as events of the machine. */
+#include "cluster/local/log.h"
 #include "cluster/remote/remote.h"
 
 #include <errno.h>
@@ -279,7 +280,8 @@ static size_t explain(const gy_driver *driver, const gy_process *process, const 
         }
         return brief;
     }
-    gy_folder_log_tail(&driver->folder, process->slot, process->generation, reason);
+    gy_worker_log_end(driver->env, driver->options->folder, process->slot, process->generation,
+                      reason);
     return brief;
 }
 

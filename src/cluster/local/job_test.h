@@ -5,8 +5,9 @@
 #ifndef GY_CLUSTER_JOB_TEST_H
 #define GY_CLUSTER_JOB_TEST_H
 
+#include "cluster/driver.h"
+#include "cluster/gang.h"
 #include "cluster/local/local_priv.h"
-#include "cluster/worker.h"
 
 #include "gy_test.h"
 
@@ -260,7 +261,7 @@ static inline void gy_job_run(void *arg, const gy_worker_task *task,
     }
 }
 
-static const gy_worker_ops gy_job_worker_ops = {.run = gy_job_run};
+static const gy_worker_ops gy_job_worker_ops = {.run = gy_job_run, .gang = gy_gang_serve};
 
 #define GY_JOB_TEST_SERVE()                                                                    \
     do {                                                                                       \

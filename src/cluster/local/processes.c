@@ -1,4 +1,5 @@
 /* The slots: processes that start, get messages, are killed, end. */
+#include "cluster/local/log.h"
 #include "cluster/remote/remote.h"
 
 #include <errno.h>
@@ -33,7 +34,7 @@ gy_status gy_processes_open(gy_driver *driver)
                                           .threads = driver->threads,
                                           .memory_bytes = options->memory_bytes},
                                  .sandbox = options->sandbox,
-                                 .folder = &driver->folder};
+                                 .folder = driver->options->folder};
     return gy_warden_open(&driver->warden);
 }
 
@@ -315,7 +316,8 @@ void gy_processes_close(gy_driver *driver, bool is_hard)
     for (uint32_t i = 0; driver->processes != NULL && i < driver->process_count; i++) {
         gy_process *process = &driver->processes[i];
         if (process->state != GY_PROCESS_NONE && !is_remote) {
-            gy_folder_log_tail(&driver->folder, i, process->generation, NULL);
+            gy_worker_log_end(driver->env, driver->options->folder, i, process->generation,
+                              NULL);
         }
         gy_text_free(&process->out);
         gy_free(process->in);

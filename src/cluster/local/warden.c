@@ -1,6 +1,9 @@
 /* Orders to a nursery, and what is left behind it. */
 #include "cluster/local/warden.h"
 
+#include "cluster/local/limits.h"
+#include "cluster/local/log.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -84,7 +87,7 @@ gy_status gy_warden_spawn(gy_warden *warden, uint32_t slot, uint32_t generation,
         (void)setsockopt(pair[i], SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
     }
     gy_nursery_order order = {.kind = GY_NURSERY_SPAWN, .slot = slot, .generation = generation};
-    int log = gy_folder_log(warden->folder, slot, generation);
+    int log = gy_worker_log_open(warden->env, warden->folder, slot, generation);
     gy_packet packet = {.data = &order,
                         .size_bytes = sizeof(order),
                         .files = {pair[1], log},

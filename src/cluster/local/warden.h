@@ -6,7 +6,9 @@
 #ifndef GY_CLUSTER_WARDEN_H
 #define GY_CLUSTER_WARDEN_H
 
-#include "cluster/local/local_priv.h"
+#include "cluster/local/board.h"
+#include "cluster/local/nursery.h"
+#include "cluster/sandbox.h"
 
 /** Zero, then filled in down to `folder`. @threads one at a time */
 typedef struct gy_warden {
@@ -15,7 +17,7 @@ typedef struct gy_warden {
     gy_role role;              /* processes, threads, limits; the warden fills in the rest */
     const gy_sandbox *sandbox; /* walls, as gy_sandbox_settle left them, with the job's folders
                                   in its paths; borrowed; NULL: none */
-    const gy_folder *folder;   /* whose log/ the processes have; it need not be open */
+    const char *folder;        /* whose log/ the processes have; borrowed */
     int socket;                /* to the nursery, to be watched; -1: there is none */
     gy_board *boards;          /* (processes, threads) */
     int boards_file;

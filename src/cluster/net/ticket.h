@@ -5,7 +5,7 @@
 #ifndef GY_CLUSTER_NET_TICKET_H
 #define GY_CLUSTER_NET_TICKET_H
 
-#include "cluster/job.h"
+#include "base/key.h"
 
 #define GY_TICKET_VARIABLE "GYRE_TICKET"
 

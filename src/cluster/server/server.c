@@ -1,7 +1,7 @@
 /* The loop: elected, the machine made from the table, served, and made anew when it ends. */
 #include "cluster/server/server_priv.h"
 
-#include "cluster/local/driver_priv.h"
+#include "base/signals.h"
 #include "cluster/names/records.h"
 
 #include <errno.h>

@@ -5,8 +5,8 @@
 #ifndef GY_FLOW_RUN_JOB_H
 #define GY_FLOW_RUN_JOB_H
 
+#include "cluster/driver.h"
 #include "cluster/history.h"
-#include "cluster/worker.h"
 #include "flow/channel/channel.h"
 #include "flow/flow_priv.h"
 #include "flow/grow.h"

@@ -1,5 +1,5 @@
 /* SIGINT, SIGTERM and SIGHUP, whichever thread they reach, as a descriptor to wait for. */
-#include "cluster/local/driver_priv.h"
+#include "base/signals.h"
 
 #include <errno.h>
 #include <signal.h>
