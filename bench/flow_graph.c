@@ -84,8 +84,8 @@ static double run_graph(gy_flow *flow, const shape *of, const char *folder, bool
     gy_dag *dag = make_graph(flow, of, gate);
     const gy_flow_options options = {.folder = folder,
                                      .processes = of->processes,
-                                     .max_failures = 1,
-                                     .copy_floor_seconds = -1,
+                                     .failures_max = 1,
+                                     .backup_floor_s = -1,
                                      .is_resume = is_resume};
     *status = gy_flow_run(flow, dag, &options, NULL);
     gy_dag_free(dag);

@@ -113,11 +113,8 @@ static int run(gy_flow *flow, char **arguments)
                   .reduce = is_combined ? "reduce" : NULL,
                   .partitions = (int)strtol(arguments[3], NULL, 10),
                   .hot_key_bytes = strcmp(arguments[2], "whole") == 0 ? SIZE_MAX : 0});
-    const gy_flow_options options = {.output = out,
-                                     .folder = own,
-                                     .trace = trace,
-                                     .processes = PROCESSES,
-                                     .timeout_seconds = 300};
+    const gy_flow_options options = {
+        .output = out, .folder = own, .trace = trace, .processes = PROCESSES, .timeout_s = 300};
     const gy_status status = dag == NULL ? GY_NOMEM : gy_flow_run(flow, dag, &options, NULL);
     if (status != GY_OK) {
         fprintf(stderr, "bench_hot: %s\n", gy_error_text());

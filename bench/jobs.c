@@ -70,13 +70,13 @@ static gy_dag *make_dag(gy_flow *flow, const char *verb, const char *const *inpu
     }
     const bool is_runs = strcmp(verb, "runs") == 0;
     return is_runs || strcmp(verb, "sort") == 0
-               ? gy_dag_sort(flow,
-                             &(gy_sort_options){.inputs = inputs,
-                                                .record_bytes = RECORD,
-                                                .key_bytes = KEY,
-                                                .partitions = PARTITIONS,
-                                                .way = is_runs ? GY_SORT_RUNS : GY_SORT_CHOSEN,
-                                                .memory_bytes = memory_bytes})
+               ? gy_dag_sort(flow, &(gy_sort_options){.inputs = inputs,
+                                                      .record_bytes = RECORD,
+                                                      .key_bytes = KEY,
+                                                      .partitions = PARTITIONS,
+                                                      .method = is_runs ? GY_SORT_METHOD_RUNS
+                                                                        : GY_SORT_METHOD_AUTO,
+                                                      .memory_bytes = memory_bytes})
                : NULL;
 }
 
@@ -86,7 +86,7 @@ static gy_status run(gy_flow *flow, gy_dag *dag, const char *folder, int process
     (void)snprintf(out, sizeof(out), "%s/out", folder);
     (void)snprintf(own, sizeof(own), "%s/job", folder);
     const gy_flow_options options = {
-        .output = out, .folder = own, .processes = processes, .timeout_seconds = 300};
+        .output = out, .folder = own, .processes = processes, .timeout_s = 300};
     const gy_status status = gy_flow_run(flow, dag, &options, NULL);
     if (status < 0) {
         (void)fprintf(stderr, "bench_jobs: %s\n", gy_error_text());

@@ -12,7 +12,7 @@ set(GYRE_ONE_THREAD
     cluster_slow_test cluster_spec_test cluster_spread_test cluster_tenant_test cluster_ticket_test
     cluster_view_test cluster_wire_test
     doctor_diagnose_test
-    flow_dag_test flow_fault_test flow_fetch_test flow_grow_test flow_lower_test flow_memo_test
+    flow_dag_test flow_fault_test flow_fetch_test flow_refine_test flow_lower_test flow_memo_test
     flow_override_test flow_progress_test flow_section_test flow_start_test flow_vertex_test
     graph_fuse_test graph_passes_test
     launch_launch_test

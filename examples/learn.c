@@ -184,13 +184,14 @@ static gy_status run(gy_flow *flow, char **argv, int texts)
     }
     /* A name without a slash is found beside this program, on whatever host. */
     const char *command[] = {basename(argv[0]), NULL};
-    gy_part gang = gy_dag_vertex(dag, &(gy_vertex_options){.command = command,
-                                                           .stage = "learn",
-                                                           .inputs = GY_PORTS_ANY,
-                                                           .outputs = 1,
-                                                           .promise = GY_PROMISE_INDETERMINATE,
-                                                           .ranks = atoi(argv[2]),
-                                                           .hosts = atoi(argv[3])});
+    gy_part gang =
+        gy_dag_vertex(dag, &(gy_vertex_options){.command = command,
+                                                .stage = "learn",
+                                                .inputs = GY_PORTS_ANY,
+                                                .outputs = 1,
+                                                .determinism = GY_OUTPUT_INDETERMINATE,
+                                                .ranks = atoi(argv[2]),
+                                                .hosts = atoi(argv[3])});
     gy_part_output(gy_part_bipartite(gy_dag_vertices(dag, maps, texts), gang, GY_CHANNEL_FILE),
                    "w");
     const gy_status status =

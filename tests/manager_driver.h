@@ -32,7 +32,7 @@ static inline bool is_undermined(world *at, uint32_t task, attempt *run)
     for (uint32_t i = 0; i < plan_inputs(&at->job, task) && !run->is_undermined; i++) {
         uint32_t from = run->bound[i].task;
         attempt *input = world_attempt(at, &run->bound[i]);
-        bool is_loose = at->job.tasks[from].promise == GY_PROMISE_INDETERMINATE ||
+        bool is_loose = at->job.tasks[from].determinism == GY_OUTPUT_INDETERMINATE ||
                         at->job.is_ordered[from] || at->job.is_liar[from];
         bool is_gone = !input->has_file || input->is_bad ||
                        memcmp(&run->bound[i], &at->stands[from], sizeof(gy_attempt)) != 0;
@@ -245,7 +245,7 @@ static inline void on_committed(world *at, const gy_effect *effect)
     }
     bool is_other = memcmp(&at->stood_content[task], &state.content, sizeof(gy_key)) != 0;
     if (before->attempt != 0 && is_other &&
-        at->job.tasks[task].promise == GY_PROMISE_DETERMINISTIC &&
+        at->job.tasks[task].determinism == GY_OUTPUT_DETERMINISTIC &&
         memcmp(&at->stood_key[task], &effect->key, sizeof(gy_key)) == 0) {
         world_wrong(at, "other bytes of a deterministic task were taken", task);
     }

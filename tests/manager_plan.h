@@ -89,12 +89,12 @@ static inline void plan_task(plan *job, uint32_t stage, uint64_t nonce)
                             .input_count = inputs,
                             .output_count = 1 + (uint32_t)gy_random_below(&random, 3)};
     if (percent < job->unordered) {
-        task->promise = GY_PROMISE_UNORDERED;
+        task->determinism = GY_OUTPUT_UNORDERED;
     } else if (percent < job->unordered + job->indeterminate) {
-        task->promise = GY_PROMISE_INDETERMINATE;
+        task->determinism = GY_OUTPUT_INDETERMINATE;
     }
     job->is_ordered[at] = gy_random_below(&random, 100) < job->ordered;
-    job->is_liar[at] = at == job->liar && task->promise == GY_PROMISE_DETERMINISTIC;
+    job->is_liar[at] = at == job->liar && task->determinism == GY_OUTPUT_DETERMINISTIC;
     if (gy_random_below(&random, 100) < job->wide) {
         uint32_t most = job->hosts > 0 ? job->seats : job->options.process_max;
         task->width = (uint16_t)(1 + gy_random_below(&random, most));
@@ -120,8 +120,8 @@ static inline void plan_task(plan *job, uint32_t stage, uint64_t nonce)
     }
     task->input_bytes = (int64_t)gy_random_below(&random, PLAN_BYTES);
     job->first_edge[at + 1] = job->edge_count;
-    job->is_exact = job->is_exact && task->promise != GY_PROMISE_INDETERMINATE &&
-                    !(job->is_ordered[at] && task->promise == GY_PROMISE_DETERMINISTIC);
+    job->is_exact = job->is_exact && task->determinism != GY_OUTPUT_INDETERMINATE &&
+                    !(job->is_ordered[at] && task->determinism == GY_OUTPUT_DETERMINISTIC);
 }
 
 static inline uint32_t plan_pick(gy_random *random, const uint32_t *choices, uint32_t count)
@@ -234,17 +234,17 @@ static inline void plan_forget(plan *job)
 static inline plan_value plan_run(const plan *job, uint32_t task, const plan_value *inputs,
                                   uint64_t salt)
 {
-    gy_promise promise = (gy_promise)job->tasks[task].promise;
-    bool is_ordered = job->is_ordered[task] && promise == GY_PROMISE_DETERMINISTIC;
+    gy_determinism determinism = (gy_determinism)job->tasks[task].determinism;
+    bool is_ordered = job->is_ordered[task] && determinism == GY_OUTPUT_DETERMINISTIC;
     uint64_t base = plan_mix(job->seed, task + 1);
     for (uint32_t i = 0; i < plan_inputs(job, task); i++) {
         uint64_t read = is_ordered ? inputs[i].content : inputs[i].records;
         base = plan_mix(base, plan_mix(read, job->edges[job->first_edge[task] + i].output));
     }
     plan_value out = {.records = base, .content = plan_mix(base, 0)};
-    if (promise == GY_PROMISE_UNORDERED || job->is_liar[task]) {
+    if (determinism == GY_OUTPUT_UNORDERED || job->is_liar[task]) {
         out.content = plan_mix(base, salt);
-    } else if (promise == GY_PROMISE_INDETERMINATE) {
+    } else if (determinism == GY_OUTPUT_INDETERMINATE) {
         out.records = plan_mix(base, salt);
         out.content = plan_mix(out.records, 0);
     }
@@ -255,7 +255,7 @@ static inline plan_value plan_run(const plan *job, uint32_t task, const plan_val
 static inline bool plan_is_same(const plan *job, uint32_t from, plan_value read,
                                 plan_value stands)
 {
-    bool is_loose = job->tasks[from].promise == GY_PROMISE_UNORDERED || job->is_liar[from];
+    bool is_loose = job->tasks[from].determinism == GY_OUTPUT_UNORDERED || job->is_liar[from];
     return read.records == stands.records && (is_loose || read.content == stands.content);
 }
 

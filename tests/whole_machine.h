@@ -345,8 +345,8 @@ static inline run *new_run(real *own, const gy_effect *effect)
     made->incarnation = there->incarnation;
     made->input_count = plan_inputs(&own->job, task);
     made->is_exact = (own->job.tasks[task].flags & GY_TASK_EXACT) != 0;
-    made->is_loose =
-        own->job.tasks[task].promise == GY_PROMISE_INDETERMINATE || own->job.is_ordered[task];
+    made->is_loose = own->job.tasks[task].determinism == GY_OUTPUT_INDETERMINATE ||
+                     own->job.is_ordered[task];
     whole_reruns += made->next != 0;
     whole_cohorts += made->width > 1;
     for (uint32_t i = 0; i < made->input_count; i++) {

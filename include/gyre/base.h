@@ -71,7 +71,7 @@ GY_API size_t gy_printable(char *out, size_t size_bytes, const char *text, size_
  * ends stay at its end, and inside where the format itself has some there.
  * @threads any
  */
-GY_API void gy_say(FILE *out, const char *format, ...) GY_PRINTF(2, 3);
+GY_API void gy_print_to(FILE *out, const char *format, ...) GY_PRINTF(2, 3);
 
 /** Pass a failure up. Not where something must be undone: use a named label there. */
 #define GY_TRY(expr)                                                                           \
@@ -97,7 +97,7 @@ GY_API gy_deadline gy_deadline_after(double seconds);
  * that nothing that is opened later gets them; to read, or to write, still fails there. The
  * command gyre and gy_flow_start begin with it. @threads the one that starts the others
  */
-GY_API void gy_hold_standard_files(void);
+GY_API void gy_reserve_standard_files(void);
 
 /** Library version, "major.minor.patch". */
 GY_API const char *gy_version(void);

@@ -30,16 +30,16 @@ typedef struct gy_nameserver_options {
      * servers of a table share, else only new jobs outlive the one that has them. */
     const char *files;
     uint64_t files_limit_bytes; /* 10 GiB */
-    double dead_s;              /* daemon or manager silent for so long: lost; 2 */
+    double heartbeat_timeout_s; /* daemon or manager silent for so long: lost; 2 */
     double lease_s;             /* of slots, at the daemon; 10 */
-    double patience_s;         /* slots are wanted so long before others are asked to give; 1 */
-    double grace_s;            /* from being asked to losing a slot; 10 */
+    double preempt_after_s;    /* slots are wanted so long before others are asked to give; 1 */
+    double preemption_grace_s; /* from being asked to losing a slot; 10 */
     double gang_hold_s;        /* a gang is not asked before it had its slots so long; 60 */
-    double start_s;            /* a manager that was started is heard within; 10 */
-    int attempts_max;          /* managers of a job in a row that end early; 5 */
-    int daemons_max, jobs_max; /* 4096 each */
-    int managers_max;          /* at a daemon, other jobs wait; 64 */
-    int ended_max;             /* jobs that ended and are still listed; 1000 */
+    double manager_start_timeout_s; /* a manager that was started is heard within; 10 */
+    int attempts_max;               /* managers of a job in a row that end early; 5 */
+    int daemons_max, jobs_max;      /* 4096 each */
+    int managers_max;               /* at a daemon, other jobs wait; 64 */
+    int finished_jobs_max;          /* jobs that ended and are still listed; 1000 */
     /* Serve a status page over HTTP at "HOST:PORT", without a HOST on the loopback, whether
      * elected or not; NULL: none. */
     const char *page;
@@ -48,9 +48,9 @@ typedef struct gy_nameserver_options {
     const char *page_token_file;
     /* Gets the page's address and the file in which its token lies, once: a browser opens
      * URL?token=TOKEN. NULL: nobody wants to know. */
-    void (*page_ready)(void *arg, const char *url, const char *token_file);
+    void (*on_page_ready)(void *arg, const char *url, const char *token_file);
     /* It serves at this address from now on; NULL: nobody wants to know. */
-    void (*listening)(void *arg, const char *address);
+    void (*on_listening)(void *arg, const char *address);
     void *arg;
 } gy_nameserver_options;
 
@@ -71,14 +71,14 @@ typedef struct gy_cluster gy_cluster;
 
 typedef struct gy_cluster_options {
     const char
-        *names; /* name servers: "HOST:PORT,HOST:PORT"; the one that is elected answers */
+        *nameservers; /* name servers: "HOST:PORT,HOST:PORT"; the one that is elected answers */
     const char *key_file; /* a key ring for the role submitter, or watcher: he may list alone;
                            * NULL: only with is_plaintext */
     bool is_operator;     /* of the role operator instead: lists and drains */
     bool is_plaintext;    /* no key, loopback addresses alone */
-    double patience_s;    /* a name server is looked for so long; 10 */
-    const char *ahead;    /* a program that will be submitted: what it needs is looked for at
-                             once, while connections come up; NULL: when it is submitted */
+    double connect_timeout_s; /* a name server is looked for so long; 10 */
+    const char *prewarm; /* a program that will be submitted: what it needs is looked for at
+                          once, while connections come up; NULL: when it is submitted */
 } gy_cluster_options;
 
 /**
@@ -92,12 +92,12 @@ GY_API GY_MUST_CHECK gy_status gy_cluster_open(const gy_cluster_options *options
 /**
  * Are these HOST:PORT,HOST:PORT? Nobody is asked.
  *
- * @param port_least 1, or 0 where one is chosen
+ * @param port_min 1, or 0 where one is chosen
  * @param most       so many may be
  * @return GY_OK; GY_ARG
  * @threads any
  */
-GY_API GY_MUST_CHECK gy_status gy_cluster_check_addresses(const char *addresses, int port_least,
+GY_API GY_MUST_CHECK gy_status gy_cluster_check_addresses(const char *addresses, int port_min,
                                                           int most);
 /** NULL is fine. */
 GY_API void gy_cluster_close(gy_cluster *cluster);
@@ -136,18 +136,18 @@ typedef struct gy_cluster_job {
     const char *name, *manager; /* where it is; "": none is known */
     const char *reason;         /* of its end, or what it waits for */
     const char *progress;       /* as its manager told last */
-    uint32_t epoch, weight, slots_wanted, slots_held, attempts;
-    bool is_ended, is_up; /* is_up: its manager is heard */
-    gy_status status;     /* of its end */
+    uint32_t epoch, weight, slots_requested, slots_leased, attempts;
+    bool is_finished, is_up; /* is_up: its manager is heard */
+    gy_status status;        /* of its end */
 } gy_cluster_job;
 
 typedef struct gy_cluster_daemon {
     char id[17];
     const char *address, *host, *labels;
-    const char *trouble; /* why it takes no new work; "": it does */
-    uint32_t slots, leased, managers;
+    const char *unavailable_reason; /* why it takes no new work; "": it does */
+    uint32_t slots, slots_leased, managers;
     bool is_up, is_drained;
-    double silent_s;
+    double heartbeat_age_s;
 } gy_cluster_daemon;
 
 typedef struct gy_cluster_visit {
@@ -162,21 +162,21 @@ GY_API GY_MUST_CHECK gy_status gy_cluster_list(gy_cluster *cluster,
                                                const gy_cluster_visit *visit);
 
 /** A run that takes long. */
-typedef struct gy_cluster_slow_run {
+typedef struct gy_cluster_straggler {
     const char *stage, *host;
     uint32_t task;
     double run_s, expected_s; /* expected_s 0: not known */
-} gy_cluster_slow_run;
+} gy_cluster_straggler;
 
 /** What a job is at, or was at when it ended, as its manager told last: at most once a second,
  * and at the end. Of a program that runs several jobs, of the last one. */
 typedef struct gy_cluster_report {
-    uint32_t epoch;                  /* of that manager; 0: nothing is known */
-    const gy_job_stage *stages;      /* 128 at most */
-    const gy_job_counter *counters;  /* 32 at most */
-    const gy_job_note *notes;        /* the last 32, in order */
-    const gy_cluster_slow_run *slow; /* of those that run, the slowest first */
-    size_t stage_count, counter_count, note_count, slow_count;
+    uint32_t epoch;                         /* of that manager; 0: nothing is known */
+    const gy_job_stage *stages;             /* 128 at most */
+    const gy_job_counter *counters;         /* 32 at most */
+    const gy_job_note *notes;               /* the last 32, in order */
+    const gy_cluster_straggler *stragglers; /* of those that run, the slowest first */
+    size_t stage_count, counter_count, note_count, straggler_count;
 } gy_cluster_report;
 
 typedef gy_status (*gy_cluster_report_visit)(void *arg, const gy_cluster_report *report);
@@ -188,8 +188,8 @@ typedef gy_status (*gy_cluster_report_visit)(void *arg, const gy_cluster_report 
  * @param visit gets it once, borrowed, and may ask nothing; what it returns is returned
  * @return GY_OK; GY_NOTFOUND; GY_ARG no whole id; GY_PEER; GY_NOMEM
  */
-GY_API GY_MUST_CHECK gy_status gy_cluster_look(gy_cluster *cluster, const char *id,
-                                               gy_cluster_report_visit visit, void *arg);
+GY_API GY_MUST_CHECK gy_status gy_cluster_read_report(gy_cluster *cluster, const char *id,
+                                                      gy_cluster_report_visit visit, void *arg);
 
 /** The job whose id begins so. GY_NOTFOUND none's does; GY_ARG several do; else as list */
 GY_API GY_MUST_CHECK gy_status gy_cluster_find_job(gy_cluster *cluster, const char *beginning,
@@ -204,7 +204,7 @@ GY_API GY_MUST_CHECK gy_status gy_cluster_kill(gy_cluster *cluster, const char *
  * begins where its journal ends; what its daemons still keep (`gyre daemon --keep`) is not made
  * again. It is stored that it shall, then this returns; gy_cluster_follow waits for its end.
  *
- * @param epoch  gets that of the manager that goes on, for gy_cluster_follow_on
+ * @param epoch  gets that of the manager that goes on, for gy_cluster_follow_from
  * @return GY_OK; GY_NOTFOUND; GY_ARG no whole id; GY_STATE it has not ended, or ended well, or
  * what it is made of is not kept any more; GY_LIMIT too many jobs are open; GY_PEER. That its
  * journal is gone finds its manager, which ends the job with that reason.
@@ -238,13 +238,13 @@ GY_API GY_MUST_CHECK gy_status gy_cluster_wait(gy_cluster *cluster, const char *
                                                char reason[GY_CLUSTER_REASON_BYTES]);
 
 /** What gy_cluster_follow learns of a job's end. */
-typedef struct gy_cluster_end {
+typedef struct gy_cluster_result {
     gy_status status;
     int code; /* exit status of its program; -1: not known, or it did not end by itself */
     char reason[GY_CLUSTER_REASON_BYTES]; /* "" when it ended well */
     uint32_t epoch;                       /* what was heard last: of this manager, */
     uint64_t offset;                      /* so many bytes */
-} gy_cluster_end;
+} gy_cluster_result;
 
 /**
  * gy_cluster_wait, with what the job's program prints (standard output and standard error, as
@@ -256,21 +256,22 @@ typedef struct gy_cluster_end {
  * gy_cluster_wait
  * @return as gy_cluster_wait
  */
-typedef void (*gy_cluster_said)(void *arg, uint32_t epoch, uint64_t lost, const char *text,
-                                size_t size_bytes);
+typedef void (*gy_cluster_output_handler)(void *arg, uint32_t epoch, uint64_t lost,
+                                          const char *text, size_t size_bytes);
 GY_API GY_MUST_CHECK gy_status gy_cluster_follow(gy_cluster *cluster, const char *id,
-                                                 double seconds, gy_cluster_said said,
-                                                 void *arg, gy_cluster_end *end);
+                                                 double seconds, gy_cluster_output_handler said,
+                                                 void *arg, gy_cluster_result *end);
 /** gy_cluster_follow for one who does other things meanwhile: goes on from end->epoch and
  * end->offset, zero at first, which also a call that ends with GY_TIMEOUT moves. */
-GY_API GY_MUST_CHECK gy_status gy_cluster_follow_on(gy_cluster *cluster, const char *id,
-                                                    double seconds, gy_cluster_said said,
-                                                    void *arg, gy_cluster_end *end);
+GY_API GY_MUST_CHECK gy_status gy_cluster_follow_from(gy_cluster *cluster, const char *id,
+                                                      double seconds,
+                                                      gy_cluster_output_handler said, void *arg,
+                                                      gy_cluster_result *end);
 
 /** The last of what it printed, now: `said` is called at most once. GY_NOTFOUND; GY_ARG;
  * GY_PEER */
-GY_API GY_MUST_CHECK gy_status gy_cluster_last_words(gy_cluster *cluster, const char *id,
-                                                     gy_cluster_said said, void *arg);
+GY_API GY_MUST_CHECK gy_status gy_cluster_log_tail(gy_cluster *cluster, const char *id,
+                                                   gy_cluster_output_handler said, void *arg);
 
 /** A daemon gets no new work, or gets some again. `id` may be the beginning of its id, or its
  * host. For an operator (is_operator). GY_NOTFOUND; GY_ARG several; GY_PEER; GY_STATE */

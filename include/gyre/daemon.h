@@ -12,10 +12,10 @@ extern "C" {
 #endif
 
 /** Zero: the default, where there is one. */
-typedef struct gy_daemon_setup {
-    const char *names;      /* name servers: "HOST:PORT,HOST:PORT" */
-    const char *listen;     /* "HOST:PORT"; port 0: one is chosen */
-    const char *folder;     /* its own, on a disk of this host; made when it is not there */
+typedef struct gy_daemon_run_options {
+    const char *nameservers; /* name servers: "HOST:PORT,HOST:PORT" */
+    const char *listen;      /* "HOST:PORT"; port 0: one is chosen */
+    const char *folder;      /* its own, on a disk of this host; made when it is not there */
     const char *key_file;   /* a key ring with the roles daemon and manager; NULL: the user's */
     bool is_plaintext;      /* no key, loopback addresses alone */
     const char *host;       /* what it is called; NULL: as the system */
@@ -23,16 +23,16 @@ typedef struct gy_daemon_setup {
     int slots;              /* processes at once; 0: one a core */
     uint64_t memory_bytes;  /* most of a process; 0: no limit */
     uint64_t reserve_bytes; /* of disk, below which it takes no work; 0: 1 GiB */
-    uint64_t files_bytes;   /* of jobs' files that none needs just now; 0: 4 GiB */
-    double keep_s;          /* a job's files stay so long after its manager was heard; 0: 10 */
+    uint64_t cache_bytes_max; /* of jobs' files that none needs just now; 0: 4 GiB */
+    double retention_s; /* a job's files stay so long after its manager was heard; 0: 10 */
     /* Walls around the processes of jobs, a list as of gy_flow_options.sandbox; NULL: rights,
      * processes and calls as far as this host has them. With files, a job's own and what the
      * list permits by read=PATH and write=PATH are all that its processes reach. */
     const char *sandbox;
     /* It serves at this address from now on; NULL: nobody wants to know. */
-    void (*listening)(void *arg, const char *address);
+    void (*on_listening)(void *arg, const char *address);
     void *arg;
-} gy_daemon_setup;
+} gy_daemon_run_options;
 
 /**
  * Serve until SIGTERM, SIGINT or SIGHUP. Whatever it started has ended then; so it has when
@@ -44,7 +44,7 @@ typedef struct gy_daemon_setup {
  * GY_LIMIT; GY_NOMEM
  * @threads one at a time in a process, which starts no others; signals are taken
  */
-GY_API GY_MUST_CHECK gy_status gy_daemon_run(const gy_daemon_setup *setup);
+GY_API GY_MUST_CHECK gy_status gy_daemon_run(const gy_daemon_run_options *setup);
 
 #ifdef __cplusplus
 }

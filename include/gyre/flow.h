@@ -6,7 +6,7 @@
  * Parts of a graph are values that compose as Dryad's do: clone, pointwise, bipartite, merge,
  * fork. A mistake in a graph is kept in it and told by gy_flow_run, so that no composition
  * needs a check of its own. What shall depend on sizes is decided at run time, by functions of
- * complete sizes alone (gy_part_grow).
+ * complete sizes alone (gy_part_refine).
  *
  * @source lecture A, "Dryad"; Isard, Budiu, Yu, Birrell, Fetterly, EuroSys 2007
  */
@@ -77,24 +77,24 @@ typedef enum gy_channel {
     GY_CHANNEL_FIFO, /* shared memory; as a pipe */
 } gy_channel;
 
-/** What is promised of a vertex's outputs when it runs again over the same inputs. */
-typedef enum gy_promise {
-    GY_PROMISE_DETERMINISTIC, /* the same bytes; others fail the job */
-    GY_PROMISE_UNORDERED,     /* the same records in another order */
-    GY_PROMISE_INDETERMINATE, /* anything: its loss runs all its consumers again; never kept */
-} gy_promise;
+/** What is guaranteed for a vertex's outputs when it runs again over the same inputs. */
+typedef enum gy_determinism {
+    GY_OUTPUT_DETERMINISTIC, /* the same bytes; others fail the job */
+    GY_OUTPUT_UNORDERED,     /* the same records in another order */
+    GY_OUTPUT_INDETERMINATE, /* anything: its loss runs all its consumers again; never kept */
+} gy_determinism;
 
 /** A number of ports that is as large as what composition joins to it. */
 enum { GY_PORTS_ANY = -1 };
 
 typedef struct gy_vertex_options {
-    const char *function;  /* a name of gy_flow_start; NULL with `command` */
-    const char *stage;     /* for reports, and what gy_part_grow waits for; NULL: the function's
-                              (or command's) name */
+    const char *function; /* a name of gy_flow_start; NULL with `command` */
+    const char *stage; /* for reports, and what gy_part_refine waits for; NULL: the function's
+                          (or command's) name */
     const void *parameter; /* (parameter_bytes) copied; gy_vertex_parameter */
     size_t parameter_bytes;
     int inputs, outputs; /* ports, each of which must be joined; GY_PORTS_ANY: what comes */
-    gy_promise promise;
+    gy_determinism determinism;
     size_t memory_bytes;  /* budget told to the vertex; 0: the process's */
     int64_t output_bytes; /* expected of each output; decides which pipes of a cohort that is
                              wider than the processes become files; 0: unknown */
@@ -112,7 +112,7 @@ typedef struct gy_vertex_options {
     const char *const *files;
     /* Names of hosts where it would best run, since what it reads is near; NULL at the end. On
      * a cluster it runs there while they have free slots, else anywhere. May be NULL. */
-    const char *const *near;
+    const char *const *preferred_hosts;
     /* Instead of a function: a program with its arguments, NULL at the end. Input 0 is its
      * standard input, its standard output is output 0. With the parameter "\n" (one byte) that
      * is lines, and a last one without an end gets it. Its result is kept for later jobs only
@@ -149,7 +149,7 @@ GY_API GY_MUST_CHECK gy_dag *gy_dag_new(gy_flow *flow, const char *name);
 GY_API void gy_dag_free(gy_dag *dag);
 /** The first mistake made in the graph, NULL when none was seen so far (gy_flow_run looks at
  * the whole). */
-GY_API const char *gy_dag_mistake(const gy_dag *dag);
+GY_API const char *gy_dag_error(const gy_dag *dag);
 
 /** A vertex. All its ports are free. @cost O(1) */
 GY_API gy_part gy_dag_vertex(gy_dag *dag, const gy_vertex_options *options);
@@ -198,61 +198,65 @@ GY_API void gy_part_output(gy_part part, const char *name);
 
 /** What a growth function sees of the vertices that it waited for. Lives as long as the call.
  */
-typedef struct gy_gate gy_gate;
+typedef struct gy_refinement gy_refinement;
 
 /**
  * Decides how the graph goes on once all vertices of a part are done, by their complete sizes.
- * Must be a pure function of what the gate shows: after a crash of the manager it is asked
- * again.
+ * Must be a pure function of what the refinement shows: after a crash of the manager it is
+ * asked again.
  *
  * @param outputs the part's free outputs: compose them with new vertices, gy_part_output or
- * gy_part_grow; parts made before the run are of no use here
+ * gy_part_refine; parts made before the run are of no use here
  */
-typedef void (*gy_grow_work)(gy_gate *gate, gy_dag *dag, gy_part outputs);
+typedef void (*gy_refine_work)(gy_refinement *refinement, gy_dag *dag, gy_part outputs);
 
-typedef struct gy_grow_options {
-    gy_grow_work work;
-    const void *parameter; /* (parameter_bytes) copied; gy_gate_parameter */
+typedef struct gy_refine_options {
+    gy_refine_work work;
+    const void *parameter; /* (parameter_bytes) copied; gy_refinement_parameter */
     size_t parameter_bytes;
     const char *const
         *stages; /* of the vertices it makes, NULL at the end; others are a mistake */
-} gy_grow_options;
+} gy_refine_options;
 
 /** The free outputs of `part` go where options->work says. */
-GY_API void gy_part_grow(gy_part part, const gy_grow_options *options);
+GY_API void gy_part_refine(gy_part part, const gy_refine_options *options);
 
-/** How many outputs the gate has; numbers below are in their order. @cost O(1) */
-GY_API int64_t gy_gate_outputs(const gy_gate *gate);
+/** How many outputs the refinement has; numbers below are in their order. @cost O(1) */
+GY_API int64_t gy_refinement_outputs(const gy_refinement *refinement);
 /** Bytes of one. */
-GY_API int64_t gy_gate_bytes(const gy_gate *gate, int64_t output);
-/** What the vertex of that output told (gy_vertex_tell); NULL and 0 bytes when nothing. */
-GY_API const void *gy_gate_sample(const gy_gate *gate, int64_t output, size_t *size_bytes);
-GY_API const void *gy_gate_parameter(const gy_gate *gate, size_t *size_bytes);
+GY_API int64_t gy_refinement_bytes(const gy_refinement *refinement, int64_t output);
+/** What the vertex of that output told (gy_vertex_set_sample); NULL and 0 bytes when nothing.
+ */
+GY_API const void *gy_refinement_sample(const gy_refinement *refinement, int64_t output,
+                                        size_t *size_bytes);
+GY_API const void *gy_refinement_parameter(const gy_refinement *refinement, size_t *size_bytes);
 /** Processes that the job runs on. */
-GY_API int gy_gate_processes(const gy_gate *gate);
+GY_API int gy_refinement_processes(const gy_refinement *refinement);
 
 /**
  * For growth functions: a tree of `combiner` vertices (any number of inputs, one output) over
- * the gate's outputs. Neighbours share a vertex as long as they have at most bytes_per_vertex
- * together (two at least); further levels have the fan-in of the first. A single output has
- * a vertex too.
+ * the refinement's outputs. Neighbours share a vertex as long as they have at most
+ * bytes_per_vertex together (two at least); further levels have the fan-in of the first. A
+ * single output has a vertex too.
  *
  * @return a part with one free output
  */
-GY_API gy_part gy_gate_tree(gy_gate *gate, gy_part outputs, const gy_vertex_options *combiner,
-                            int64_t bytes_per_vertex);
+GY_API gy_part gy_refinement_aggregate(gy_refinement *refinement, gy_part outputs,
+                                       const gy_vertex_options *combiner,
+                                       int64_t bytes_per_vertex);
 /**
  * For growth functions: as many vertices of `consumer` as the sizes ask for, each with a row of
  * neighbouring outputs of about bytes_per_vertex.
  *
  * @return the consumers, with free outputs
  */
-GY_API gy_part gy_gate_spread(gy_gate *gate, gy_part outputs, const gy_vertex_options *consumer,
-                              int64_t bytes_per_vertex);
+GY_API gy_part gy_refinement_repartition(gy_refinement *refinement, gy_part outputs,
+                                         const gy_vertex_options *consumer,
+                                         int64_t bytes_per_vertex);
 
-/** gy_part_grow by gy_gate_tree; what comes out of it is output `name`. */
-GY_API void gy_part_tree(gy_part part, const gy_vertex_options *combiner,
-                         int64_t bytes_per_vertex, const char *name);
+/** gy_part_refine by gy_refinement_aggregate; what comes out of it is output `name`. */
+GY_API void gy_part_aggregate(gy_part part, const gy_vertex_options *combiner,
+                              int64_t bytes_per_vertex, const char *name);
 
 /** A key of a sample, with the bytes or records that it stands for. */
 typedef struct gy_sample_key {
@@ -267,8 +271,8 @@ typedef struct gy_key_range {
     const void *first; /* (first_bytes) borrowed from the sample */
     size_t first_bytes;
     int64_t weight;
-    int ways; /* above 1: one key alone is so heavy that so many vertices shall share it, which
-                 a combiner permits */
+    int shares; /* above 1: one key alone is so heavy that so many vertices shall share it,
+                 which a combiner permits */
 } gy_key_range;
 
 /**
@@ -281,14 +285,15 @@ typedef struct gy_key_range {
  * @return how many ranges there are, >= 1; of no sample: 1
  * @cost O(count log count)
  */
-GY_API int gy_cut_ranges(gy_sample_key *keys, int64_t count, int ranges, gy_key_range *out);
+GY_API int gy_plan_key_ranges(gy_sample_key *keys, int64_t count, int ranges,
+                              gy_key_range *out);
 
 /* ---- running ---- */
 
 typedef struct gy_flow_report gy_flow_report;
 
 /** What a process of a job takes whatever it does leaves little of less memory. */
-#define GY_FLOW_MEMORY_LEAST (8 << 20)
+#define GY_FLOW_MEMORY_BYTES_MIN (8 << 20)
 
 typedef struct gy_flow_options {
     /* Folder that appears whole, by its MANIFEST.json; absent or empty before. Or a prefix in a
@@ -301,20 +306,20 @@ typedef struct gy_flow_options {
                            $XDG_STATE_HOME/gyre/jobs (~/.local/state/gyre/jobs) */
     const char *memo;   /* folder where results are kept for later jobs, final outputs too where
                            they are their vertex's only one; NULL: none */
-    int64_t
-        memo_bytes; /* at most so much stays there, the least recently used goes; 0: 10 GiB */
-    int processes;  /* 0: one a core */
-    int threads;    /* vertices at once in a process; 0: 1 */
-    size_t memory_bytes;       /* of a process, at least GY_FLOW_MEMORY_LEAST; 0: no limit */
-    int max_failures;          /* of its own, a vertex; 0: 6 */
-    double copy_floor_seconds; /* no second copy of a slow vertex before this; 0: 1; <0: never
-                                  one */
-    double silence_seconds;    /* a process that says nothing for so long is lost; 0: 10 */
-    double timeout_seconds;    /* of the job; 0: none */
-    double record_timeout_seconds; /* of a record (gy_vertex_at); 0: none */
-    int64_t max_bad_records;       /* skipped before the job fails; <0: any number */
-    bool is_resume;                /* go on with the job of `folder`, which must be this one */
-    const char *trace;             /* file for a Chrome trace of all processes; NULL: none */
+    int64_t memo_bytes_max; /* at most so much stays there, the least recently used goes; 0: 10
+                               GiB */
+    int processes;          /* 0: one a core */
+    int threads;            /* vertices at once in a process; 0: 1 */
+    size_t memory_bytes;    /* of a process, at least GY_FLOW_MEMORY_BYTES_MIN; 0: no limit */
+    int failures_max;       /* of its own, a vertex; 0: 6 */
+    double backup_floor_s;  /* no second copy of a slow vertex before this; 0: 1; <0: never
+                                   one */
+    double heartbeat_timeout_s; /* a process that says nothing for so long is lost; 0: 10 */
+    double timeout_s;           /* of the job; 0: none */
+    double record_timeout_s;    /* of a record (gy_vertex_at_record); 0: none */
+    int64_t bad_records_max;    /* skipped before the job fails; <0: any number */
+    bool is_resume;             /* go on with the job of `folder`, which must be this one */
+    const char *trace;          /* file for a Chrome trace of all processes; NULL: none */
     /* Walls around the processes of the job: "strict" (all parts, or the job does not start),
      * "available" (all that this machine has), or a list with commas between of rights,
      * processes, network, files, calls, read=PATH and write=PATH; docs: gyre(1), SANDBOX. What
@@ -327,8 +332,8 @@ typedef struct gy_flow_options {
     /* Of vertices of ranks: what they print, as it comes, whole lines; with text NULL the exit
      * status with which a run of them failed, as `gyre run` has it. Called from the thread of
      * gy_flow_run. NULL: what they print stands in the job's log. */
-    void (*said)(void *arg, const char *text, size_t size_bytes, int exit_status);
-    void *said_arg;
+    void (*on_output)(void *arg, const char *text, size_t size_bytes, int exit_status);
+    void *on_output_arg;
 } gy_flow_options;
 
 typedef struct gy_flow_stage {
@@ -336,11 +341,11 @@ typedef struct gy_flow_stage {
     /* Vertices; a cohort counts as one, in each of its stages. What follows `done` stands at
      * the first of them. */
     int64_t tasks, done, running;
-    int64_t runs; /* begun since gy_flow_run was called, whatever their ends */
-    int64_t failures, copies, copies_won;
-    int64_t memoised;   /* of done: taken from an earlier job */
-    int64_t bytes;      /* written by what is done */
-    double run_seconds; /* summed over its tasks */
+    int64_t attempts; /* begun since gy_flow_run was called, whatever their ends */
+    int64_t failures, backups, backups_won;
+    int64_t memoised; /* of done: taken from an earlier job */
+    int64_t bytes;    /* written by what is done */
+    double run_s;     /* summed over its tasks */
 } gy_flow_stage;
 
 typedef struct gy_flow_counter {
@@ -436,7 +441,7 @@ GY_API GY_MUST_CHECK gy_status gy_flow_options_override(gy_flow_options *options
  * @threads any
  * @cost some milliseconds: it is tried, in processes that end at once
  */
-GY_API const char *gy_flow_walls(char *out, size_t size_bytes);
+GY_API const char *gy_flow_describe_sandbox(char *out, size_t size_bytes);
 
 /** NULL is fine. */
 GY_API void gy_flow_report_free(gy_flow_report *report);

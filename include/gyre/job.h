@@ -24,8 +24,8 @@ typedef struct gy_job_stage {
     const char *name;
     int64_t tasks, committed, memoised;
     /* of all managers that the job had; of one that was killed, as it last told */
-    int64_t runs, failures, copies, copies_won;
-    double run_seconds; /* of runs that ended well */
+    int64_t attempts, failures, backups, backups_won;
+    double run_s; /* of runs that ended well */
 } gy_job_stage;
 
 typedef struct gy_job_counter {
@@ -98,20 +98,20 @@ GY_API GY_MUST_CHECK gy_status gy_job_kill(const char *id);
 GY_API GY_MUST_CHECK gy_status gy_job_resume(const char *id);
 
 /** What each job's end keeps of earlier ones without being asked, as gy_job_collect does. */
-#define GY_JOB_QUOTA_BYTES  (UINT64_C(1) << 30)
-#define GY_JOB_KEEP_SECONDS (7.0 * 86400)
+#define GY_JOB_QUOTA_BYTES (UINT64_C(1) << 30)
+#define GY_JOB_RETENTION_S (7.0 * 86400)
 
 /**
  * Forget ended jobs, oldest first, until their folders hold at most quota_bytes, with what they
  * left in their output when they were interrupted; jobs that run stay, and of those that can be
- * resumed within `keep_seconds` of their start the logs go alone. So do folders that no job of
+ * resumed within `retention_s` of their start the logs go alone. So do folders that no job of
  * the history has, once an hour old.
  *
  * @param removed how many jobs went; may be NULL
  * @param freed_bytes of their folders; may be NULL
  * @return GY_OK; GY_IO; GY_NOMEM
  */
-GY_API GY_MUST_CHECK gy_status gy_job_collect(uint64_t quota_bytes, double keep_seconds,
+GY_API GY_MUST_CHECK gy_status gy_job_collect(uint64_t quota_bytes, double retention_s,
                                               int *removed, uint64_t *freed_bytes);
 
 /**

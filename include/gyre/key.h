@@ -68,7 +68,7 @@ typedef void (*gy_keyring_visit)(void *arg, uint64_t epoch, const char *who);
  * @return GY_OK; the reader's failures, as gy_keyring_rotate
  * @threads any
  */
-GY_API GY_MUST_CHECK gy_status gy_keyring_look(const char *path, gy_keyring_visit visit,
+GY_API GY_MUST_CHECK gy_status gy_keyring_list(const char *path, gy_keyring_visit visit,
                                                void *arg);
 
 #ifdef __cplusplus

@@ -25,11 +25,11 @@ typedef enum gy_run_failure {
 } gy_run_failure;
 
 typedef struct gy_run_options {
-    int ranks;              /* on this host, 1 .. GY_RUN_RANKS_MAX */
-    bool has_prefix;        /* "[3] " before each line of output; else ranks write directly */
-    bool has_no_binding;    /* leave every rank the whole cpuset */
-    double timeout_seconds; /* end all after this; 0: no limit */
-    double grace_seconds;   /* from the polite signal to SIGKILL; 0: 2 s */
+    int ranks;           /* on this host, 1 .. GY_RUN_RANKS_MAX */
+    bool has_prefix;     /* "[3] " before each line of output; else ranks write directly */
+    bool has_no_binding; /* leave every rank the whole cpuset */
+    double timeout_s;    /* end all after this; 0: no limit */
+    double kill_grace_s; /* from the polite signal to SIGKILL; 0: 2 s */
     size_t pool_bytes; /* shared memory a rank can register; 0: the default of the transport */
     const char *const
         *environment; /* more variables, "NAME=value", NULL at the end; may be NULL */
@@ -39,11 +39,11 @@ typedef struct gy_run_options {
     int listener;         /* node 0: a socket that listens there already, taken; 0: none does */
     const char *key_file; /* cluster key; NULL: the user's, needed but on loopback */
     const char *key;      /* instead of a file: at least 32 characters that nobody can guess */
-    bool is_plain;        /* no encryption and no authentication between hosts */
+    bool is_plaintext;    /* no encryption and no authentication between hosts */
     bool is_tcp;          /* TCP between all ranks, those of one host too */
-    double meet_seconds;  /* for all nodes to be there; 0: 60 s */
-    int lost; /* a descriptor that gets a byte when the run ends because another node is gone;
-                 0: none */
+    double rendezvous_timeout_s; /* for all nodes to be there; 0: 60 s */
+    int lost_fd; /* a descriptor that gets a byte when the run ends because another node is
+                 gone; 0: none */
     gy_run_failure on_failure;
     int restarts; /* with GY_RUN_RESTART: so many of this host, then it ends; 0: 3 */
     /* What the ranks did goes to this file (with ".NODE" behind it on several hosts); NULL: to
@@ -94,13 +94,13 @@ GY_API bool gy_run_is_rank(void);
  * @return true: a launcher was told and will say it, so this rank need not
  * @threads any
  */
-GY_API bool gy_run_tell_failure(gy_status status);
+GY_API bool gy_run_report_failure(gy_status status);
 
 /**
  * The same for a rank that has not joined yet and has words of its own, one line: wrong usage,
  * for example, which the launcher then says once instead of every rank.
  */
-GY_API bool gy_run_tell(gy_status status, const char *text);
+GY_API bool gy_run_report_message(gy_status status, const char *text);
 
 #ifdef __cplusplus
 }

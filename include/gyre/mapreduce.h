@@ -23,7 +23,7 @@
  * Keys come in the order of (hash, key), which is the same on every machine and in every run;
  * GY_ORDER_KEY gives them in the order of keys. Errors of a map or reduce are told by
  * gy_map_fail and gy_reduce_fail; a record that kills its process twice is skipped and reported
- * (gy_flow_options.max_bad_records).
+ * (gy_flow_options.bad_records_max).
  *
  * @source lecture A, "MapReduce"; Dean, Ghemawat, OSDI 2004
  */
@@ -241,7 +241,7 @@ typedef enum gy_combine {
  * Numbers that are combined come as one number a map, so no key of them is hot. A reduce
  * without a combiner gets all values in one place, always. hot_key_bytes SIZE_MAX forbids it.
  * A map of such a job tells its heavy keys, in place of what its function told
- * (gy_vertex_tell).
+ * (gy_vertex_set_sample).
  */
 
 typedef enum gy_reduce_order {
@@ -289,7 +289,7 @@ typedef struct gy_map_reduce_options {
 /**
  * The graph of a MapReduce job: a stage "map" over splits of the inputs, a stage "reduce", and
  * "hot key" when there is one. The sizes of the inputs are looked up here; mistakes are in the
- * dag (gy_dag_mistake, gy_flow_run).
+ * dag (gy_dag_error, gy_flow_run).
  *
  * @return NULL: out of memory
  * @cost a system call a file; of objects a request each that no gy_file_list_make told of, and

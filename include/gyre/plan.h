@@ -23,7 +23,7 @@ typedef struct gy_links {
 } gy_links;
 
 /** What a plan costs. */
-typedef struct gy_price {
+typedef struct gy_plan_costs {
     int rounds;       /* a rank sends one message and takes one message a round */
     int depth;        /* messages or posts that must follow each other, however many at once */
     int64_t sent_max; /* bytes a rank sends (or others read from it), the most of any rank */
@@ -32,8 +32,8 @@ typedef struct gy_price {
     int64_t across_sum;   /* between hosts */
     int64_t across_max;   /* the most that leaves a host, or enters it */
     int fan_in_max;       /* ranks that one rank gets data from */
-    double seconds;
-} gy_price;
+    double time_s;
+} gy_plan_costs;
 
 /** A plan in words; zero fields are the defaults. */
 typedef struct gy_plan_query {
@@ -93,7 +93,7 @@ GY_API bool gy_plan_algorithm_at(const char *operation, int index,
  * @return GY_OK; GY_ARG bad names (the text lists those there are) or numbers */
 GY_API GY_MUST_CHECK gy_status gy_plan_length(const gy_plan_query *query, int64_t *steps);
 /** Price it. @return GY_OK; GY_ARG; GY_NOMEM; @cost O(ranks * steps) */
-GY_API GY_MUST_CHECK gy_status gy_plan_cost(const gy_plan_query *query, gy_price *price);
+GY_API GY_MUST_CHECK gy_status gy_plan_cost(const gy_plan_query *query, gy_plan_costs *price);
 /** Prove it: each contribution exactly once, no deadlock, no race. @return GY_OK; GY_ARG;
  * GY_STATE names rank, step and cause; GY_NOMEM */
 GY_API GY_MUST_CHECK gy_status gy_plan_prove(const gy_plan_query *query);
@@ -112,38 +112,40 @@ GY_API void gy_plan_text_free(char *text);
 /** A rank stops at a time. */
 typedef struct gy_rank_failure {
     int rank;
-    double at; /* s */
+    double at_s;
 } gy_rank_failure;
 
 /** What is shared, and what goes wrong; zero fields: nothing. */
-typedef struct gy_weather {
-    uint64_t seed;      /* of the losses */
-    double loss, retry; /* chance that a message is lost, in [0, 1]; s until it is sent again */
+typedef struct gy_fault_model {
+    uint64_t seed; /* of the losses */
+    double loss,
+        retry_s; /* chance that a message is lost, in [0, 1]; s until it is sent again */
     double
         uplink_beta; /* s per byte of the link that each host has up, and down; 0: not shared */
     const gy_rank_failure *failures; /* (failure_count) borrowed */
     size_t failure_count;
-} gy_weather;
+} gy_fault_model;
 
 /** What came of it. */
-typedef struct gy_outcome {
-    double seconds; /* virtual; until the last thing that happened */
+typedef struct gy_simulation_result {
+    double time_s; /* virtual; until the last thing that happened */
     int64_t messages, lost;
     double bytes;    /* sent */
     int ended;       /* ranks that came to their end */
     uint64_t digest; /* two runs share it only if the same happened at the same times */
-} gy_outcome;
+} gy_simulation_result;
 
 /**
  * Let all ranks run on a virtual clock: a function of its arguments. Links are used in the
- * order of time, and shared where the weather says so.
+ * order of time, and shared where the fault model says so.
  *
  * @return GY_OK; GY_ARG; GY_PEER ranks do not end, the text names the rank that failed and one
- * that waits for it; GY_STATE a deadlock; GY_NOMEM. *outcome is set in each of the last four.
+ * that waits for it; GY_STATE a deadlock; GY_NOMEM. *result is set in each of the last four.
  * @cost about 0.3 us a message on one core; memory some KB a rank
  */
 GY_API GY_MUST_CHECK gy_status gy_plan_simulate(const gy_plan_query *query,
-                                                const gy_weather *weather, gy_outcome *outcome);
+                                                const gy_fault_model *faults,
+                                                gy_simulation_result *result);
 
 #ifdef __cplusplus
 }

@@ -22,12 +22,12 @@ typedef enum gy_sort_order {
 } gy_sort_order;
 
 /** How a vertex takes its part out of the inputs. */
-typedef enum gy_sort_way {
-    GY_SORT_CHOSEN, /* scans when memory can keep the inputs mapped, else runs */
-    GY_SORT_SCANS,  /* read all keys as often as needed, records where they lie: nothing is
-                       written but the output */
-    GY_SORT_RUNS,   /* read once, sorted runs in the vertex's scratch folder, merged */
-} gy_sort_way;
+typedef enum gy_sort_method {
+    GY_SORT_METHOD_AUTO,  /* scans when memory can keep the inputs mapped, else runs */
+    GY_SORT_METHOD_SCANS, /* read all keys as often as needed, records where they lie: nothing
+                      is written but the output */
+    GY_SORT_METHOD_RUNS,  /* read once, sorted runs in the vertex's scratch folder, merged */
+} gy_sort_method;
 
 typedef struct gy_sort_options {
     const char *const *inputs; /* paths of files, URIs of objects; NULL at the end */
@@ -35,19 +35,19 @@ typedef struct gy_sort_options {
     size_t key_offset;         /* of the key in its record */
     size_t key_bytes;          /* of lines at most so many; 0: to the end of the record */
     gy_sort_order order;
-    bool is_descending;   /* the largest first, equal ones as they stand in the inputs */
-    int field;            /* of lines: the key is this one, from 1, of what key_offset and
-                             key_bytes leave; 0: all of that. A line without it: an empty key */
-    char separator;       /* of fields; 0: any spaces and tabs */
-    bool is_strict;       /* a line without the field, or without a number where it is sorted by
-                             one, fails the job; else it is sorted as an empty key or as 0, and
-                             counted (GY_COUNTER_NO_FIELD, GY_COUNTER_NO_NUMBER) */
-    gy_sort_way way;      /* GY_SORT_NUMBER, is_descending and field take runs */
-    int partitions;       /* parts of the order, and files of the output; 0: one a core */
-    size_t memory_bytes;  /* of a vertex, beside mapped inputs; at least 4 MiB; 0: 1 GiB */
-    const char *name;     /* of the output's files; NULL: "part" */
-    gy_encoding encoding; /* of all inputs */
-    gy_line_end line_end; /* the same */
+    bool is_descending; /* the largest first, equal ones as they stand in the inputs */
+    int field;          /* of lines: the key is this one, from 1, of what key_offset and
+                           key_bytes leave; 0: all of that. A line without it: an empty key */
+    char separator;     /* of fields; 0: any spaces and tabs */
+    bool is_strict;     /* a line without the field, or without a number where it is sorted by
+                           one, fails the job; else it is sorted as an empty key or as 0, and
+                           counted (GY_COUNTER_NO_FIELD, GY_COUNTER_NO_NUMBER) */
+    gy_sort_method method; /* GY_SORT_NUMBER, is_descending and field take runs */
+    int partitions;        /* parts of the order, and files of the output; 0: one a core */
+    size_t memory_bytes;   /* of a vertex, beside mapped inputs; at least 4 MiB; 0: 1 GiB */
+    const char *name;      /* of the output's files; NULL: "part" */
+    gy_encoding encoding;  /* of all inputs */
+    gy_line_end line_end;  /* the same */
 } gy_sort_options;
 
 /**
@@ -57,7 +57,7 @@ typedef struct gy_sort_options {
  * into one before, by a vertex each. Its function must be among those of gy_flow_start:
  * GY_SORT_FUNCTION.
  *
- * @return NULL: out of memory; mistakes are in the dag (gy_dag_mistake, gy_flow_run)
+ * @return NULL: out of memory; mistakes are in the dag (gy_dag_error, gy_flow_run)
  */
 GY_API GY_MUST_CHECK gy_dag *gy_dag_sort(gy_flow *flow, const gy_sort_options *options);
 

@@ -23,7 +23,7 @@ typedef struct gy_store_entry {
     const char *uri;  /* can be read or listed; a folder's ends with a slash */
     const char *name; /* the part of it behind the listed URI */
     uint64_t size_bytes;
-    int64_t changed_ms;  /* since 1970, by the server's clock; 0: not told */
+    int64_t modified_ms; /* since 1970, by the server's clock; 0: not told */
     const char *version; /* another whenever the bytes are; "" for folders */
     bool is_folder;
 } gy_store_entry;
@@ -40,7 +40,7 @@ typedef gy_status (*gy_store_visit)(void *arg, const gy_store_entry *entry);
 GY_API GY_MUST_CHECK gy_status gy_store_list(const char *uri, gy_store_visit visit, void *arg);
 
 /** Takes the next bytes; a failure ends the reading. */
-typedef gy_status (*gy_store_take)(void *arg, const void *data, size_t size_bytes);
+typedef gy_status (*gy_store_sink)(void *arg, const void *data, size_t size_bytes);
 
 /**
  * Give the bytes of one object in order to `take`; all are of one version.
@@ -51,7 +51,7 @@ typedef gy_status (*gy_store_take)(void *arg, const void *data, size_t size_byte
  * @cost remote: ranges of 8 MiB over two connections; 16 MiB of memory
  */
 GY_API GY_MUST_CHECK gy_status gy_store_read(const char *uri, bool is_expanded,
-                                             gy_store_take take, void *arg);
+                                             gy_store_sink take, void *arg);
 
 typedef enum gy_store_mode {
     GY_STORE_REPLACE, /* what has the name goes */
@@ -81,8 +81,8 @@ GY_API void gy_store_interrupt(void);
  * @return GY_OK; GY_LIMIT it does not fit; GY_NOMEM
  * @threads any
  */
-GY_API GY_MUST_CHECK gy_status gy_store_show_name(const char *name, char *shown,
-                                                  size_t size_bytes);
+GY_API GY_MUST_CHECK gy_status gy_store_escape_name(const char *name, char *shown,
+                                                    size_t size_bytes);
 
 /** Whether something can be called so: GY_ARG a scheme that is not known, no bucket, no host.
  * Nobody is asked. @threads any */

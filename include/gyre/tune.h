@@ -14,8 +14,8 @@ extern "C" {
 
 /** Zero fields are the defaults. */
 typedef struct gy_tune_options {
-    const char *path; /* of the table; NULL: where communicators look for it */
-    double seconds;   /* to measure for; 0: 20 */
+    const char *path;  /* of the table; NULL: where communicators look for it */
+    double duration_s; /* to measure for; 0: 20 */
 } gy_tune_options;
 
 /**

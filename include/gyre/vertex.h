@@ -31,7 +31,7 @@ GY_API int gy_vertex_inputs(const gy_vertex *vertex);
 GY_API int gy_vertex_outputs(const gy_vertex *vertex);
 /** Which copy of its stage this is, from 0, and how many there are. */
 GY_API int gy_vertex_index(const gy_vertex *vertex);
-GY_API int gy_vertex_copies(const gy_vertex *vertex);
+GY_API int gy_vertex_clones(const gy_vertex *vertex);
 /** The bytes given when the graph was built; aligned to 8. */
 GY_API const void *gy_vertex_parameter(const gy_vertex *vertex, size_t *size_bytes);
 /** `user` of its gy_function; NULL for a plain vertex. */
@@ -65,12 +65,12 @@ GY_API GY_MUST_CHECK gy_status gy_vertex_read(gy_vertex *vertex, int input, cons
 GY_API GY_MUST_CHECK gy_status gy_vertex_write(gy_vertex *vertex, int output, const void *data,
                                                size_t size_bytes);
 /** Room for at least size_bytes, to write them in place: valid until the next call for this
- * output, which is gy_vertex_wrote. Errors as gy_vertex_write. */
-GY_API GY_MUST_CHECK gy_status gy_vertex_room(gy_vertex *vertex, int output, size_t size_bytes,
-                                              void **room);
+ * output, which is gy_vertex_advance. Errors as gy_vertex_write. */
+GY_API GY_MUST_CHECK gy_status gy_vertex_reserve(gy_vertex *vertex, int output,
+                                                 size_t size_bytes, void **room);
 /** How much of that room was filled. */
-GY_API GY_MUST_CHECK gy_status gy_vertex_wrote(gy_vertex *vertex, int output,
-                                               size_t size_bytes);
+GY_API GY_MUST_CHECK gy_status gy_vertex_advance(gy_vertex *vertex, int output,
+                                                 size_t size_bytes);
 
 /* ---- what the job is told ---- */
 
@@ -79,26 +79,26 @@ GY_API GY_MUST_CHECK gy_status gy_vertex_wrote(gy_vertex *vertex, int output,
  * record.
  */
 GY_API void gy_vertex_count(gy_vertex *vertex, const char *counter, int64_t by);
-enum { GY_TELL_BYTES = 64 << 10 };
-/** Bytes (GY_TELL_BYTES at most, copied; the last call counts) for the function that decides
- * how the graph grows: a sample of keys, a size. GY_LIMIT too many; GY_NOMEM */
-GY_API GY_MUST_CHECK gy_status gy_vertex_tell(gy_vertex *vertex, const void *data,
-                                              size_t size_bytes);
+enum { GY_SAMPLE_BYTES_MAX = 64 << 10 };
+/** Bytes (GY_SAMPLE_BYTES_MAX at most, copied; the last call counts) for the function that
+ * decides how the graph grows: a sample of keys, a size. GY_LIMIT too many; GY_NOMEM */
+GY_API GY_MUST_CHECK gy_status gy_vertex_set_sample(gy_vertex *vertex, const void *data,
+                                                    size_t size_bytes);
 
 /* ---- bad records ---- */
 
 /** From now on the record at `offset` of input `source` (numbers that mean the same in every
  * attempt; that of one of its files makes reports name the file) is worked on: should the
  * process die, this record is named. Two stores. */
-GY_API void gy_vertex_at(gy_vertex *vertex, uint32_t source, uint64_t offset);
+GY_API void gy_vertex_at_record(gy_vertex *vertex, uint32_t source, uint64_t offset);
 /** The same for a key, as a reduce has it: known by its hash, listed by its first bytes. */
 GY_API void gy_vertex_at_key(gy_vertex *vertex, const void *key, size_t size_bytes);
 /** No record is worked on any more: what dies now is the vertex itself. */
 GY_API void gy_vertex_at_none(gy_vertex *vertex);
 /** Whether any record shall be skipped: when not, none need be asked for. */
-GY_API bool gy_vertex_has_bad(const gy_vertex *vertex);
+GY_API bool gy_vertex_has_bad_records(const gy_vertex *vertex);
 /** Whether this record killed earlier attempts and shall be skipped; counted in the report. */
-GY_API bool gy_vertex_is_bad(gy_vertex *vertex, uint32_t source, uint64_t offset);
+GY_API bool gy_vertex_is_bad_record(gy_vertex *vertex, uint32_t source, uint64_t offset);
 GY_API bool gy_vertex_is_bad_key(gy_vertex *vertex, const void *key, size_t size_bytes);
 
 #ifdef __cplusplus

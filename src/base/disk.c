@@ -192,7 +192,7 @@ const gy_disk_ops gy_disk_real = {
     .print = real_print,
 };
 
-void gy_hold_standard_files(void)
+void gy_reserve_standard_files(void)
 {
     for (int file = 0; file <= 2;
          file++) { /* from below: an open takes the lowest that is free */

@@ -229,7 +229,7 @@ size_t gy_printable(char *out, size_t size_bytes, const char *text, size_t text_
     return used;
 }
 
-void gy_say(FILE *out, const char *format, ...)
+void gy_print_to(FILE *out, const char *format, ...)
 {
     va_list args, again;
     va_start(args, format);

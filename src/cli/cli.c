@@ -35,8 +35,8 @@ int gy_cli_start_run(const char *name, const gy_run_options *options)
     static char program[4096];
     ssize_t size = readlink("/proc/self/exe", program, sizeof(program) - 1);
     if (size <= 0 || kept_arguments[0] == NULL) {
-        gy_say(stderr, "gyre %s: cannot start ranks: %s\n", name,
-               size <= 0 ? strerror(errno) : "too many arguments");
+        gy_print_to(stderr, "gyre %s: cannot start ranks: %s\n", name,
+                    size <= 0 ? strerror(errno) : "too many arguments");
         return GY_EXIT_FAILURE;
     }
     program[size] = '\0';
@@ -81,7 +81,7 @@ static int complain_command(const char *name)
 static int finish(int status)
 {
     if ((fflush(stdout) != 0 || ferror(stdout)) && status == GY_EXIT_OK) {
-        gy_say(stderr, "gyre: cannot write to standard output\n");
+        gy_print_to(stderr, "gyre: cannot write to standard output\n");
         return GY_EXIT_FAILURE;
     }
     return status;
@@ -128,7 +128,7 @@ static int run_command(const gy_command *command, char **arguments, int count)
     static char complaint[1 << 18]; /* an argument has at most half of it */
     FILE *complaints = fmemopen(complaint, sizeof(complaint), "w");
     if (complaints == NULL) {
-        gy_say(stderr, "gyre: out of memory\n");
+        gy_print_to(stderr, "gyre: out of memory\n");
         return GY_EXIT_FAILURE;
     }
     int status =

@@ -52,18 +52,18 @@ static void say_key(void)
     struct stat facts;
     ring found = {.first = UINT64_MAX};
     if (gy_run_key_path(path, sizeof(path)) < 0) {
-        gy_say(stdout, "key: %s\n", gy_error_text());
+        gy_print_to(stdout, "key: %s\n", gy_error_text());
         return;
     }
     if (lstat(path, &facts) != 0 && errno == ENOENT) {
-        gy_say(stdout, "key: none at %s (gyre key makes one)\n", path);
+        gy_print_to(stdout, "key: none at %s (gyre key makes one)\n", path);
         return;
     }
-    if (gy_keyring_look(path, note_line, &found) < 0) {
-        gy_say(stdout, "key: no good: %s\n", gy_error_text());
+    if (gy_keyring_list(path, note_line, &found) < 0) {
+        gy_print_to(stdout, "key: no good: %s\n", gy_error_text());
         return;
     }
-    gy_say(stdout, "key: %s, mode %04o, epoch", path, (unsigned)facts.st_mode & 07777);
+    gy_print_to(stdout, "key: %s, mode %04o, epoch", path, (unsigned)facts.st_mode & 07777);
     printf(found.first == found.last ? " %llu" : "s %llu to %llu",
            (unsigned long long)found.first, (unsigned long long)found.last);
     printf("%s%s\n", found.roles[0] != '\0' ? ", of roles alone: " : "", found.roles);
@@ -74,10 +74,11 @@ static int run(char **operands, int operand_count)
     if (settings.sandbox) {
         char text[2048];
         if (operand_count > 0 || settings.file != NULL || settings.json) {
-            gy_say(stderr, "gyre doctor: --sandbox is about this machine, it goes alone\n");
+            gy_print_to(stderr,
+                        "gyre doctor: --sandbox is about this machine, it goes alone\n");
             return GY_EXIT_USAGE;
         }
-        fputs(gy_flow_walls(text, sizeof(text)), stdout);
+        fputs(gy_flow_describe_sandbox(text, sizeof(text)), stdout);
         return GY_EXIT_OK;
     }
     gy_doctor_options chosen = {.file = settings.file, .is_json = settings.json};
@@ -85,14 +86,14 @@ static int run(char **operands, int operand_count)
         char *end = NULL;
         long process = strtol(operands[0], &end, 10);
         if (end == operands[0] || *end != '\0' || process < 1 || process > INT_MAX) {
-            gy_say(stderr, "gyre doctor: \"%s\": expected the number of a process\n",
-                   operands[0]);
+            gy_print_to(stderr, "gyre doctor: \"%s\": expected the number of a process\n",
+                        operands[0]);
             return GY_EXIT_USAGE;
         }
         chosen.process = (int)process;
     }
     if (operand_count > 0 && settings.file != NULL) {
-        gy_say(stderr, "gyre doctor: a process or a file, not both\n");
+        gy_print_to(stderr, "gyre doctor: a process or a file, not both\n");
         return GY_EXIT_USAGE;
     }
     if (settings.file == NULL && !settings.json) {

@@ -36,7 +36,7 @@ static int rotate(const char *path, char **operands)
     if (status < 0) {
         return gy_report_failure("key rotate", status);
     }
-    gy_say(stdout, "%s: epoch %llu is new\n", path, (unsigned long long)epoch);
+    gy_print_to(stdout, "%s: epoch %llu is new\n", path, (unsigned long long)epoch);
     return GY_EXIT_OK;
 }
 
@@ -64,8 +64,8 @@ static int derive(const char *path, char **operands)
 static void show_line(void *arg, uint64_t epoch, const char *who)
 {
     (void)arg;
-    gy_say(stdout, "epoch %llu: %s\n", (unsigned long long)epoch,
-           who[0] != '\0' ? who : "all roles");
+    gy_print_to(stdout, "epoch %llu: %s\n", (unsigned long long)epoch,
+                who[0] != '\0' ? who : "all roles");
 }
 
 static int show(const char *path, char **operands)
@@ -73,9 +73,9 @@ static int show(const char *path, char **operands)
     struct stat facts;
     (void)operands;
     if (stat(path, &facts) == 0) {
-        gy_say(stdout, "%s: mode %04o\n", path, (unsigned)facts.st_mode & 07777);
+        gy_print_to(stdout, "%s: mode %04o\n", path, (unsigned)facts.st_mode & 07777);
     }
-    gy_status status = gy_keyring_look(path, show_line, NULL);
+    gy_status status = gy_keyring_list(path, show_line, NULL);
     return status < 0 ? gy_report_failure("key show", status) : GY_EXIT_OK;
 }
 

@@ -5,6 +5,6 @@
 
 int main(int argc, char **argv)
 {
-    gy_hold_standard_files();
+    gy_reserve_standard_files();
     return gy_cli(argc, argv);
 }

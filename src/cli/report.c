@@ -66,9 +66,9 @@ int gy_report_failure(const char *what, gy_status status)
     const char *rank = getenv("GYRE_RANK");
     fflush(stdout);
     /* Of many ranks that fail alike or one after another the launcher tells the cause, once. */
-    if (!gy_run_tell_failure(status)) {
-        gy_say(stderr, "gyre %s: %s%s%s%s\n", what, rank == NULL ? "" : "rank ",
-               rank == NULL ? "" : rank, rank == NULL ? "" : ": ", gy_error_text());
+    if (!gy_run_report_failure(status)) {
+        gy_print_to(stderr, "gyre %s: %s%s%s%s\n", what, rank == NULL ? "" : "rank ",
+                    rank == NULL ? "" : rank, rank == NULL ? "" : ": ", gy_error_text());
     }
     return GY_EXIT_FAILURE;
 }
@@ -82,7 +82,7 @@ int gy_report_usage(const char *format, ...)
     vsnprintf(whole, sizeof(whole), format, args);
     va_end(args);
     gy_printable(text, sizeof(text), whole, strlen(whole), "");
-    if (getenv("GYRE_RANK") == NULL || !gy_run_tell(GY_ARG, text)) {
+    if (getenv("GYRE_RANK") == NULL || !gy_run_report_message(GY_ARG, text)) {
         fprintf(stderr, "%s\n", text);
     }
     return GY_EXIT_USAGE;

@@ -19,16 +19,16 @@ static gy_status print_entry(void *arg, const gy_store_entry *entry)
     (void)arg;
     if (settings.is_long) {
         char date[32] = "-";
-        const time_t seconds = (time_t)(entry->changed_ms / 1000);
+        const time_t seconds = (time_t)(entry->modified_ms / 1000);
         struct tm parts;
-        if (entry->changed_ms != 0 && localtime_r(&seconds, &parts) != NULL &&
+        if (entry->modified_ms != 0 && localtime_r(&seconds, &parts) != NULL &&
             strftime(date, sizeof(date), "%Y-%m-%d %H:%M:%S", &parts) == 0) {
             snprintf(date, sizeof(date), "-");
         }
         printf("%14llu  %-19s  ", (unsigned long long)entry->size_bytes, date);
     }
     char shown[4 * 4608]; /* no name moves the cursor, none is two */
-    GY_TRY(gy_store_show_name(entry->name, shown, sizeof(shown)));
+    GY_TRY(gy_store_escape_name(entry->name, shown, sizeof(shown)));
     puts(shown);
     return ferror(stdout) ? GY_CANCELLED : GY_OK; /* main says that it cannot be written */
 }

@@ -164,12 +164,12 @@ static bool make_folder(const train_job *job)
     }
     struct stat about;
     if ((mkdir(path, 0777) != 0 && errno != EEXIST) || stat(path, &about) != 0) {
-        gy_say(stderr, "gyre train: cannot make folder '%s': %s\n", path, strerror(errno));
+        gy_print_to(stderr, "gyre train: cannot make folder '%s': %s\n", path, strerror(errno));
         return false;
     }
     if (!S_ISDIR(about.st_mode) || access(path, W_OK) != 0) {
-        gy_say(stderr, "gyre train: cannot write to '%s': %s\n", path,
-               S_ISDIR(about.st_mode) ? strerror(errno) : "it is no folder");
+        gy_print_to(stderr, "gyre train: cannot write to '%s': %s\n", path,
+                    S_ISDIR(about.st_mode) ? strerror(errno) : "it is no folder");
         return false;
     }
     return true;

@@ -48,7 +48,7 @@ static int measure(void)
 {
     char *report = NULL;
     gy_comm *comm = gy_comm_world();
-    const gy_tune_options chosen = {.path = settings.output, .seconds = settings.seconds};
+    const gy_tune_options chosen = {.path = settings.output, .duration_s = settings.seconds};
     gy_status status = comm != NULL ? gy_tune(comm, &chosen, &report) : GY_PEER;
     if (status != GY_OK) {
         return gy_report_failure("tune", status);

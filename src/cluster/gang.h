@@ -10,12 +10,12 @@ enum { GY_GANG_HOSTS_MAX = 256 };
 
 /** Ranks of the tensor wing that are one vertex, or (nodes above 1) one host's part of them. */
 typedef struct gy_gang {
-    int ranks;              /* here, 1 .. GY_RUN_RANKS_MAX */
-    char *const *argv;      /* program (found beside this one, or through PATH) and arguments,
-                               NULL at the end */
-    double timeout_seconds; /* 0: no limit but the one in `run` */
-    const void *run;        /* (run_bytes) a gy_run_options, of which the plain numbers count;
-                               run_bytes 0: none */
+    int ranks;         /* here, 1 .. GY_RUN_RANKS_MAX */
+    char *const *argv; /* program (found beside this one, or through PATH) and arguments,
+                          NULL at the end */
+    double timeout_s;  /* 0: no limit but the one in `run` */
+    const void *run;   /* (run_bytes) a gy_run_options, of which the plain numbers count;
+                          run_bytes 0: none */
     size_t run_bytes;
     const char *const *environment; /* more variables; NULL at the end, or NULL */
     const gy_worker_task *task;     /* NULL: alone, and nothing is told */

@@ -11,19 +11,19 @@
 
 #include "base/key.h"
 
-#include <gyre/flow.h> /* gy_promise */
+#include <gyre/flow.h> /* gy_determinism */
 
 #define GY_TASK_NONE GY_NONE
 enum { GY_TASKS_MAX = 1 << 28 };
 
 /** A task as room flow hands it to the manager. */
 typedef struct gy_sched_task {
-    gy_key key;      /* its fixed part: build, functions, parameters, rewrites, external inputs'
-                        content */
-    uint32_t stage;  /* index into the job's stages */
-    uint16_t width;  /* members, 1 for a vertex alone */
-    uint8_t promise; /* gy_promise */
-    uint8_t flags;   /* GY_TASK_* */
+    gy_key key;     /* its fixed part: build, functions, parameters, rewrites, external inputs'
+                       content */
+    uint32_t stage; /* index into the job's stages */
+    uint16_t width; /* members, 1 for a vertex alone */
+    uint8_t determinism;  /* gy_determinism */
+    uint8_t flags;        /* GY_TASK_* */
     uint32_t input_count; /* its edges, which follow in the edges' array */
     uint32_t output_count;
     uint32_t hosts; /* above 1, of a job over hosts: the members are spread over so many, first

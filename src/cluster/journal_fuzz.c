@@ -21,7 +21,7 @@ static gy_manager *make(uint32_t host_max)
     static const gy_sched_task tasks[TASKS] = {
         {.width = 1, .output_count = 1},
         {.stage = 1, .width = 2, .input_count = 1, .output_count = 2},
-        {.stage = 1, .width = 1, .input_count = 1, .promise = GY_PROMISE_INDETERMINATE},
+        {.stage = 1, .width = 1, .input_count = 1, .determinism = GY_OUTPUT_INDETERMINATE},
         {.stage = 2, .width = 1, .input_count = 1, .flags = GY_TASK_FINAL}};
     static const gy_edge edges[] = {{.from = 0}, {.from = 0}, {.from = 1, .output = 1}};
     const gy_growth growth = {

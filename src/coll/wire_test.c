@@ -141,9 +141,10 @@ static plan_traffic count_plan(const char *name, int ranks)
             }
         }
     }
-    gy_price price;
-    assert_ok(gy_plan_price(plan, &(gy_volume){.count = COUNT, .element_bytes = sizeof(float)},
-                            &(gy_links){.alpha = 1e-6, .beta = 1e-9}, &price));
+    gy_plan_costs price;
+    assert_ok(gy_plan_cost_of(plan,
+                              &(gy_volume){.count = COUNT, .element_bytes = sizeof(float)},
+                              &(gy_links){.alpha = 1e-6, .beta = 1e-9}, &price));
     assert_int_equal(sum.bytes, price.sent_sum);
     gy_plan_free(plan);
     return sum;

@@ -197,9 +197,9 @@ static gy_status mark_finals(const gy_port_table *table)
 static gy_status mark_gates(const gy_port_table *table)
 {
     const gy_dag *dag = table->dag;
-    for (size_t i = table->lowering->gate_floor; i < dag->gate_count; i++) {
-        for (uint32_t k = 0; k < dag->gates[i].port_count; k++) {
-            const uint32_t *at = &dag->gates[i].ports[(size_t)k * 2];
+    for (size_t i = table->lowering->refinement_floor; i < dag->refinement_count; i++) {
+        for (uint32_t k = 0; k < dag->refinements[i].port_count; k++) {
+            const uint32_t *at = &dag->refinements[i].ports[(size_t)k * 2];
             if (at[0] < table->lowering->vertex_floor) {
                 return fail_port(dag, at[0], at[1], "waits for growth a second time");
             }

@@ -52,12 +52,13 @@ void gy_dag_free(gy_dag *dag)
     if (dag == NULL) {
         return;
     }
-    for (size_t i = 0; i < dag->gate_count; i++) {
-        gy_free(dag->gates[i].ports);
+    for (size_t i = 0; i < dag->refinement_count; i++) {
+        gy_free(dag->refinements[i].ports);
     }
-    void *columns[] = {dag->protos, dag->proto, dag->index, dag->inputs, dag->outputs,
-                       dag->edges,  dag->runs,  dag->parts, dag->finals, dag->output_names,
-                       dag->stages, dag->gates, dag->marks};
+    void *columns[] = {dag->protos,  dag->proto,        dag->index,  dag->inputs,
+                       dag->outputs, dag->edges,        dag->runs,   dag->parts,
+                       dag->finals,  dag->output_names, dag->stages, dag->refinements,
+                       dag->marks};
     for (size_t i = 0; i < GY_COUNT(columns); i++) {
         gy_free(columns[i]);
     }
@@ -66,7 +67,7 @@ void gy_dag_free(gy_dag *dag)
     gy_free(dag);
 }
 
-const char *gy_dag_mistake(const gy_dag *dag)
+const char *gy_dag_error(const gy_dag *dag)
 {
     return dag->status < 0 ? dag->mistake : NULL;
 }
@@ -97,7 +98,7 @@ bool gy_dag_stage_of(gy_dag *dag, const char *name, uint32_t *stage)
     if (dag->is_running) {
         gy_dag_fail(dag, GY_ARG,
                     "a growth function makes a vertex of stage \"%.100s\": expected one that "
-                    "gy_part_grow was told of",
+                    "gy_part_refine was told of",
                     name);
         return false;
     }
@@ -220,9 +221,9 @@ static bool check_options(gy_dag *dag, const gy_vertex_options *o)
                o->outputs < GY_PORTS_ANY || o->outputs > GY_DAG_PORTS_MAX) {
         gy_dag_fail(dag, GY_ARG, "%s has %d inputs and %d outputs: expected 0 to %d, or -1",
                     name, o->inputs, o->outputs, GY_DAG_PORTS_MAX);
-    } else if ((int)o->promise < 0 || o->promise > GY_PROMISE_INDETERMINATE) {
-        gy_dag_fail(dag, GY_ARG, "%s promises %d: expected a gy_promise", name,
-                    (int)o->promise);
+    } else if ((int)o->determinism < 0 || o->determinism > GY_OUTPUT_INDETERMINATE) {
+        gy_dag_fail(dag, GY_ARG, "%s promises %d: expected a gy_determinism", name,
+                    (int)o->determinism);
     } else if (!are_ranks_good(o, is_command)) {
         gy_dag_fail(dag, GY_ARG,
                     "%s has %d ranks on %d hosts: expected 0 to 1024 of a command, as many on "
@@ -257,9 +258,9 @@ static bool copy_options(gy_dag *dag, const gy_vertex_options *o, gy_proto *prot
         proto->files = copy_list(dag, o->files);
         is_ok = proto->files != NULL;
     }
-    if (is_ok && o->near != NULL && o->near[0] != NULL) {
-        proto->near = copy_list(dag, o->near);
-        is_ok = proto->near != NULL;
+    if (is_ok && o->preferred_hosts != NULL && o->preferred_hosts[0] != NULL) {
+        proto->preferred_hosts = copy_list(dag, o->preferred_hosts);
+        is_ok = proto->preferred_hosts != NULL;
     }
     if (is_ok && o->parameter_bytes > 0) {
         void *copy = gy_arena_alloc(&dag->arena, o->parameter_bytes);
@@ -287,7 +288,7 @@ bool gy_dag_add_proto(gy_dag *dag, const gy_vertex_options *o)
                       .outputs = o->outputs,
                       .ranks = o->ranks,
                       .hosts = o->hosts,
-                      .promise = (uint8_t)o->promise};
+                      .determinism = (uint8_t)o->determinism};
     const char *stage = o->stage != NULL      ? o->stage
                         : o->function != NULL ? o->function
                                               : o->command[0];

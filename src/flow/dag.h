@@ -22,17 +22,17 @@ enum {
 };
 
 typedef struct gy_proto {
-    const char *function;       /* NULL: a command */
-    const void *parameter;      /* (parameter_bytes) */
-    const char *const *files;   /* NULL at the end; NULL: none */
-    const char *const *command; /* the same */
-    const char *const *near;    /* the same */
+    const char *function;               /* NULL: a command */
+    const void *parameter;              /* (parameter_bytes) */
+    const char *const *files;           /* NULL at the end; NULL: none */
+    const char *const *command;         /* the same */
+    const char *const *preferred_hosts; /* the same */
     size_t parameter_bytes, memory_bytes;
     int64_t output_bytes;
     uint32_t stage, base; /* base: vertices of the stage when it was made */
     uint32_t copies;
     int32_t inputs, outputs, ranks, hosts;
-    uint8_t promise;
+    uint8_t determinism;
 } gy_proto;
 
 /** The program's function of that name; NULL: it lists none. */
@@ -74,8 +74,8 @@ typedef struct gy_dag_stage {
     bool is_gate, is_growth; /* is_growth: of vertices that a growth function makes */
 } gy_dag_stage;
 
-typedef struct gy_dag_gate {
-    gy_grow_work work;
+typedef struct gy_dag_refinement {
+    gy_refine_work work;
     const void *parameter;
     size_t parameter_bytes;
     int32_t part;
@@ -83,7 +83,7 @@ typedef struct gy_dag_gate {
     uint32_t port_count;
     uint32_t stages_left; /* of its part, that are not done; UINT32_MAX: not counted so far */
     bool is_done;
-} gy_dag_gate;
+} gy_dag_refinement;
 
 struct gy_dag {
     gy_flow *flow;
@@ -105,8 +105,8 @@ struct gy_dag {
     size_t name_count, name_capacity;
     gy_dag_stage *stages;
     size_t stage_count, stage_capacity;
-    gy_dag_gate *gates;
-    size_t gate_count, gate_capacity;
+    gy_dag_refinement *refinements;
+    size_t refinement_count, refinement_capacity;
     uint32_t *marks; /* (mark_capacity) scratch, all 0 between calls */
     size_t mark_capacity;
     size_t part_floor; /* parts below were made before the run: of no use in growth */

@@ -400,8 +400,8 @@ static void run_case(uint64_t seed, uint64_t number)
             break;
         }
         if (made != NULL) {
-            if (gy_dag_mistake(m->dag) != NULL) {
-                fail_msg("case %llu: %s", (unsigned long long)number, gy_dag_mistake(m->dag));
+            if (gy_dag_error(m->dag) != NULL) {
+                fail_msg("case %llu: %s", (unsigned long long)number, gy_dag_error(m->dag));
             }
             m->parts[m->part_count++] = made;
             compare_part(m, made);
@@ -550,7 +550,7 @@ static void a_million_vertices_build_and_lower_quickly(void **state)
     gy_part top = gy_part_clone(VERTEX(dag, 0, 2), wide);
     gy_part low = gy_part_clone(VERTEX(dag, 2, 0), wide);
     (void)gy_part_pointwise(top, low, GY_CHANNEL_FILE);
-    assert_null(gy_dag_mistake(dag));
+    assert_null(gy_dag_error(dag));
     assert_int_equal(dag->vertex_count, 2 * wide);
     assert_int_equal(dag->edge_count, 2 * wide);
     assert_true(dag->run_count < 100); /* copies are runs, not lists */
@@ -583,7 +583,7 @@ static void a_thousand_layers_do_not_cost_their_square(void **state)
         gy_part layer = gy_part_clone(VERTEX(dag, 2, i + 1 < LAYERS ? 2 : 0), wide);
         all = gy_part_pointwise(all, layer, GY_CHANNEL_FILE);
     }
-    assert_null(gy_dag_mistake(dag));
+    assert_null(gy_dag_error(dag));
     assert_int_equal(dag->vertex_count, LAYERS * wide);
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &to);
     const double seconds =

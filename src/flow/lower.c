@@ -105,7 +105,7 @@ static void add_member(gy_lower_work *work, uint32_t vertex, gy_sched_task *task
     if (dag->final_count > 0) {
         gy_lower_finals(dag, vertex, &final, &finals);
     }
-    task->promise = GY_MAX(task->promise, proto->promise);
+    task->determinism = GY_MAX(task->determinism, proto->determinism);
     task->input_bytes += work->bytes;
     task->output_count += dag->outputs[vertex];
     add_word(work, (uint32_t)finals); /* a result of the same bytes lies in another file */
@@ -113,7 +113,7 @@ static void add_member(gy_lower_work *work, uint32_t vertex, gy_sched_task *task
         task->flags |= GY_TASK_FINAL;
         task->flags |= dag->outputs[vertex] != 1 ? GY_TASK_NO_MEMO : 0;
     }
-    if (!work->is_kept || proto->promise == GY_PROMISE_INDETERMINATE) {
+    if (!work->is_kept || proto->determinism == GY_OUTPUT_INDETERMINATE) {
         task->flags |= GY_TASK_NO_MEMO;
     }
     if (proto->ranks > 0) {
@@ -206,6 +206,6 @@ gy_status gy_lower_growth(gy_lowering *lowering, const gy_dag *dag,
     lowering->vertex_floor = dag->vertex_count;
     lowering->edge_floor = dag->edge_count;
     lowering->final_floor = dag->final_count;
-    lowering->gate_floor = dag->gate_count;
+    lowering->refinement_floor = dag->refinement_count;
     return GY_OK;
 }

@@ -24,7 +24,7 @@ typedef struct gy_lowering {
     size_t member_first_capacity;
     uint32_t task_count;
     /* from here on it is new */
-    size_t vertex_floor, edge_floor, final_floor, gate_floor;
+    size_t vertex_floor, edge_floor, final_floor, refinement_floor;
 } gy_lowering;
 
 void gy_lowering_fini(gy_lowering *lowering);

@@ -304,9 +304,9 @@ static void keys_tell_tasks_apart_and_stay(void **state)
     }
 }
 
-static void no_growth(gy_gate *gate, gy_dag *dag, gy_part outputs)
+static void no_growth(gy_refinement *refinement, gy_dag *dag, gy_part outputs)
 {
-    (void)gate, (void)dag, (void)outputs;
+    (void)refinement, (void)dag, (void)outputs;
 }
 
 static void growth_is_lowered_alone(void **state)
@@ -314,8 +314,8 @@ static void growth_is_lowered_alone(void **state)
     (void)state;
     fixture f = begin();
     gy_part map = gy_part_clone(NAMED(f.dag, "map", 0, 1), 4);
-    gy_part_grow(
-        map, &(gy_grow_options){.work = no_growth, .stages = (const char *[]){"sum", NULL}});
+    gy_part_refine(
+        map, &(gy_refine_options){.work = no_growth, .stages = (const char *[]){"sum", NULL}});
     assert_ok(lower(&f, 2));
     assert_int_equal(f.growth.task_count, 4);
     gy_part sum = NAMED(f.dag, "sum", GY_PORTS_ANY, 1);
@@ -440,7 +440,7 @@ static void gangs_over_hosts_have_a_member_a_rank(void **state)
     for (size_t i = 0; i < GY_COUNT(wrong); i++) {
         fixture f = begin();
         (void)gy_dag_vertex(f.dag, &wrong[i]);
-        assert_non_null(strstr(gy_dag_mistake(f.dag), "as many on each of at most"));
+        assert_non_null(strstr(gy_dag_error(f.dag), "as many on each of at most"));
         end(&f);
     }
 }

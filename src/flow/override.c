@@ -54,19 +54,19 @@ static void take_text(const char *name, const char **value)
 gy_status gy_flow_options_override(gy_flow_options *options)
 {
     long long processes = options->processes, threads = options->threads;
-    long long memory = (long long)options->memory_bytes, kept = options->memo_bytes;
+    long long memory = (long long)options->memory_bytes, kept = options->memo_bytes_max;
     long long quota = 0; /* read at the job's end */
     GY_TRY(take_count("GYRE_JOB_PROCESSES", 1, 4096, &processes));
     GY_TRY(take_count("GYRE_JOB_THREADS", 1, 1024, &threads));
-    GY_TRY(take_count("GYRE_JOB_MEMORY", GY_FLOW_MEMORY_LEAST, INT64_C(1) << 50, &memory));
+    GY_TRY(take_count("GYRE_JOB_MEMORY", GY_FLOW_MEMORY_BYTES_MIN, INT64_C(1) << 50, &memory));
     GY_TRY(take_count("GYRE_JOB_MEMO_BYTES", 1, INT64_C(1) << 50, &kept));
     GY_TRY(take_count("GYRE_JOB_QUOTA", 0, INT64_MAX, &quota));
-    GY_TRY(take_seconds("GYRE_JOB_TIMEOUT", &options->timeout_seconds));
-    GY_TRY(take_seconds("GYRE_JOB_SILENCE", &options->silence_seconds));
+    GY_TRY(take_seconds("GYRE_JOB_TIMEOUT", &options->timeout_s));
+    GY_TRY(take_seconds("GYRE_JOB_SILENCE", &options->heartbeat_timeout_s));
     options->processes = (int)processes;
     options->threads = (int)threads;
     options->memory_bytes = (size_t)memory;
-    options->memo_bytes = kept;
+    options->memo_bytes_max = kept;
     take_text("GYRE_JOB_FOLDER", &options->folder);
     take_text("GYRE_JOB_MEMO", &options->memo);
     take_text("GYRE_JOB_TRACE", &options->trace);

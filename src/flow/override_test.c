@@ -17,7 +17,7 @@ static void variables_take_the_place_of_options(void **state)
         {"GYRE_JOB_FOLDER", "/f"},         {"GYRE_JOB_MEMO", "/m"},
         {"GYRE_JOB_TRACE", "/t"},          {"GYRE_JOB_SILENCE", "0.25"},
         {"GYRE_JOB_SANDBOX", "strict"},    {"GYRE_JOB_MEMO_BYTES", "4096"}};
-    gy_flow_options options = {.processes = 9, .folder = "/own", .max_failures = 4};
+    gy_flow_options options = {.processes = 9, .folder = "/own", .failures_max = 4};
     assert_int_equal(gy_flow_options_override(&options), GY_OK);
     assert_int_equal(options.processes, 9);
     assert_string_equal(options.folder, "/own");
@@ -29,14 +29,14 @@ static void variables_take_the_place_of_options(void **state)
     assert_int_equal(options.processes, 3);
     assert_int_equal(options.threads, 2);
     assert_int_equal(options.memory_bytes, 1 << 30);
-    assert_true(options.timeout_seconds == 1.5);
-    assert_true(options.silence_seconds == 0.25);
+    assert_true(options.timeout_s == 1.5);
+    assert_true(options.heartbeat_timeout_s == 0.25);
     assert_string_equal(options.folder, "/f");
     assert_string_equal(options.memo, "/m");
-    assert_int_equal(options.memo_bytes, 4096);
+    assert_int_equal(options.memo_bytes_max, 4096);
     assert_string_equal(options.trace, "/t");
     assert_string_equal(options.sandbox, "strict");
-    assert_int_equal(options.max_failures, 4);
+    assert_int_equal(options.failures_max, 4);
     for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
         assert_int_equal(unsetenv(values[i][0]), 0);
     }

@@ -31,7 +31,7 @@ static void add_stage(gy_text *out, const gy_flow_stage *stage, int columns)
         const char *name;
         int64_t count;
     } rare[] = {
-        {"kept", stage->memoised}, {"failed", stage->failures}, {"copies", stage->copies}};
+        {"kept", stage->memoised}, {"failed", stage->failures}, {"copies", stage->backups}};
     for (size_t i = 0; i < sizeof(rare) / sizeof(rare[0]); i++) {
         if (rare[i].count > 0) {
             gy_text_add(&line, ", %lld %s", (long long)rare[i].count, rare[i].name);

@@ -14,7 +14,7 @@ static void bars_say_how_far(void **state)
                                      .running = 1,
                                      .bytes = 2048,
                                      .memoised = 1,
-                                     .copies = 2},
+                                     .backups = 2},
                                     {.name = "a name that is longer than its place",
                                      .tasks = 1000000007,
                                      .done = 1000000007,

@@ -68,7 +68,7 @@ static void save_flight(run_keeper *keeper, const gy_run_end *end)
 
 static void signal_all(run_keeper *keeper, int status, int number)
 {
-    double grace = keeper->options->grace_seconds;
+    double grace = keeper->options->kill_grace_s;
     keeper->is_ending = true;
     keeper->status = status;
     keeper->kill_at_ns =
@@ -297,7 +297,7 @@ static void look_at_clock(run_keeper *keeper)
     if (now_ns >= keeper->stop_at_ns) {
         keeper->stop_at_ns = INT64_MAX;
         gy_keeper_end(keeper, GY_RUN_STATUS_TIMEOUT, SIGTERM, "time limit of %g s passed",
-                      keeper->options->timeout_seconds);
+                      keeper->options->timeout_s);
     }
     if (now_ns >= keeper->held_ns) {
         keeper->held_ns = INT64_MAX;
@@ -483,8 +483,8 @@ int gy_keep(const gy_run_options *options, char *const argv[], int life, const s
     gy_status status = prepare(&keeper);
     gy_renewal_init(&keeper.renewal, options->node, GY_MAX(options->nodes, 1),
                     &gy_keeper_renewal, &keeper);
-    if (status >= 0 && options->timeout_seconds > 0) {
-        keeper.stop_at_ns = gy_env_deadline(keeper.env, options->timeout_seconds).at_ns;
+    if (status >= 0 && options->timeout_s > 0) {
+        keeper.stop_at_ns = gy_env_deadline(keeper.env, options->timeout_s).at_ns;
     }
     status = status < 0 ? status : meet_nodes(&keeper);
     status = status < 0 ? status : gy_keeper_make_segment(&keeper);

@@ -21,7 +21,8 @@ static bool are_nodes_good(const gy_run_options *options)
         wrong = "a node from 0 to one less than there are";
     } else if (is_alone != (options->rendezvous == NULL)) {
         wrong = "several nodes and their rendezvous, or neither";
-    } else if (options->is_plain + (options->key_file != NULL) + (options->key != NULL) > 1) {
+    } else if (options->is_plaintext + (options->key_file != NULL) + (options->key != NULL) >
+               1) {
         wrong = "a key file, a key or plain text, one of them";
     } else if (options->key != NULL && strlen(options->key) < 32) {
         wrong = "a key of 32 characters or more";
@@ -29,7 +30,7 @@ static bool are_nodes_good(const gy_run_options *options)
         wrong = "a listener on node 0 alone";
     } else if (is_alone && !options->is_tcp && options->key_file != NULL) {
         wrong = "a key only where ranks speak over TCP";
-    } else if (!(options->meet_seconds >= 0)) {
+    } else if (!(options->rendezvous_timeout_s >= 0)) {
         wrong = "a time to meet of 0 or more";
     }
     if (wrong != NULL) {
@@ -50,9 +51,9 @@ static bool is_good(const gy_run_options *options, char *const argv[])
         fprintf(stderr, "gyre: no program to run was given\n");
         return false;
     }
-    if (!(options->timeout_seconds >= 0) || !(options->grace_seconds >= 0)) {
+    if (!(options->timeout_s >= 0) || !(options->kill_grace_s >= 0)) {
         fprintf(stderr, "gyre: time limits of %g s and %g s: expected 0 or more\n",
-                options->timeout_seconds, options->grace_seconds);
+                options->timeout_s, options->kill_grace_s);
         return false;
     }
     if (options->restarts < 0 ||
@@ -190,10 +191,10 @@ int gy_run_make_key(const char *path)
     return 0;
 }
 
-bool gy_run_tell(gy_status status, const char *text)
+bool gy_run_report_message(gy_status status, const char *text)
 {
     gy_run_find_launcher();
-    return gy_run_tell_failure(gy_fail(status, "%s", text));
+    return gy_run_report_failure(gy_fail(status, "%s", text));
 }
 
 bool gy_run_is_rank(void)
@@ -201,7 +202,7 @@ bool gy_run_is_rank(void)
     return gy_run_has_place();
 }
 
-bool gy_run_tell_failure(gy_status status)
+bool gy_run_report_failure(gy_status status)
 {
     gy_error error;
     GY_ASSERT(status < 0);

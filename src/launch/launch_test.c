@@ -73,7 +73,7 @@ static void bad_requests_are_refused(void **state)
     }
     gy_run_options options = {.ranks = 1};
     assert_int_equal(gy_run(&options, none), 2);
-    options.timeout_seconds = -1;
+    options.timeout_s = -1;
     assert_int_equal(gy_run(&options, argv), 2);
 }
 

@@ -240,7 +240,7 @@ static gy_status choose_key(gy_nodes *nodes)
     const gy_run_options *options = nodes->options;
     const char *path = options->key_file;
     bool is_open = path == NULL && options->key == NULL;
-    if (options->is_plain || (is_open && gy_address_is_loopback(&nodes->rendezvous))) {
+    if (options->is_plaintext || (is_open && gy_address_is_loopback(&nodes->rendezvous))) {
         return GY_OK;
     }
     char kept[4096];
@@ -276,7 +276,8 @@ gy_status gy_nodes_meet(const gy_run_options *options, gy_env *env, const gy_mee
     if (made == NULL) {
         return GY_NOMEM;
     }
-    double seconds = options->meet_seconds > 0 ? options->meet_seconds : meet_default_seconds;
+    double seconds = options->rendezvous_timeout_s > 0 ? options->rendezvous_timeout_s
+                                                       : meet_default_seconds;
     made->options = options;
     made->env = env;
     *nodes = made;

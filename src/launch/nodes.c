@@ -300,7 +300,7 @@ static void lose(gy_nodes *nodes, int from)
 
 void gy_nodes_tell_lost(const gy_run_options *options)
 {
-    if (options->lost > 0 && write(options->lost, "l", 1) != 1) {
+    if (options->lost_fd > 0 && write(options->lost_fd, "l", 1) != 1) {
         gy_warn("nobody hears that a node is lost: %s", strerror(errno));
     }
 }

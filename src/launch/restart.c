@@ -12,7 +12,7 @@ static const double renew_default_seconds = 60;
 
 static void expect_generation(run_keeper *keeper)
 {
-    double seconds = keeper->options->meet_seconds;
+    double seconds = keeper->options->rendezvous_timeout_s;
     if (keeper->renew_by_ns == INT64_MAX) {
         seconds = seconds > 0 ? seconds : renew_default_seconds;
         keeper->renew_by_ns = gy_env_deadline(keeper->env, seconds).at_ns;

@@ -126,10 +126,10 @@ static bool has_bytes(const gy_map *map)
 
 static gy_status check_size(size_t size)
 {
-    return size <= GY_VALUE_BYTES_MOST
+    return size <= GY_VALUE_BYTES_MAX
                ? GY_OK
                : gy_fail(GY_LIMIT, "a key or value of %zu bytes: at most %d", size,
-                         GY_VALUE_BYTES_MOST);
+                         GY_VALUE_BYTES_MAX);
 }
 
 /* An item that is too large for the batch: behind it, alone. */

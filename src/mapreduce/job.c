@@ -507,7 +507,7 @@ gy_dag *gy_map_reduce(gy_flow *flow, const gy_map_reduce_options *options)
     int maps = 0;
     const char *output = options->name != NULL ? options->name : "part";
     gy_part part = gy_job_maps(dag, options, "map", &maps);
-    if (gy_dag_mistake(dag) != NULL) {
+    if (gy_dag_error(dag) != NULL) {
         return dag;
     }
     const gy_task_options reduce = stage_options(options, GY_PHASE_REDUCE);
@@ -519,7 +519,7 @@ gy_dag *gy_map_reduce(gy_flow *flow, const gy_map_reduce_options *options)
     if (!options->is_map_only) {
         part = gy_part_bipartite(part, gy_job_reduces(dag, options, NULL), GY_CHANNEL_FILE);
     }
-    if (gy_dag_mistake(dag) == NULL) {
+    if (gy_dag_error(dag) == NULL) {
         gy_part_output(part, output);
     }
     return dag;

@@ -611,7 +611,7 @@ static void functions_are_of_their_kind(void **state)
         gy_map_reduce_options options = wrong[i].options;
         options.inputs = one;
         gy_dag *dag = gy_map_reduce(flow, &options);
-        const char *mistake = gy_dag_mistake(dag);
+        const char *mistake = gy_dag_error(dag);
         if (mistake == NULL || strstr(mistake, wrong[i].expected) == NULL) {
             fail_msg("'%s' lacks '%s'", mistake != NULL ? mistake : "", wrong[i].expected);
         }
@@ -624,9 +624,9 @@ static void check_mistake(gy_map_reduce_options options, const char *expected)
 {
     gy_dag *dag = gy_map_reduce(NULL, &options);
     assert_non_null(dag);
-    assert_non_null(gy_dag_mistake(dag));
-    if (strstr(gy_dag_mistake(dag), expected) == NULL) {
-        fail_msg("'%s' lacks '%s'", gy_dag_mistake(dag), expected);
+    assert_non_null(gy_dag_error(dag));
+    if (strstr(gy_dag_error(dag), expected) == NULL) {
+        fail_msg("'%s' lacks '%s'", gy_dag_error(dag), expected);
     }
     gy_dag_free(dag);
 }
@@ -666,7 +666,7 @@ static void mistakes_are_told(void **state)
     check_mistake(o, "only bytes can be ordered by value");
     gy_dag *dag = gy_dag_grep(
         NULL, &(gy_grep_options){.job = {.inputs = one}, .pattern = "a(", .is_fixed = false});
-    assert_non_null(strstr(gy_dag_mistake(dag), "pattern 'a(': "));
+    assert_non_null(strstr(gy_dag_error(dag), "pattern 'a(': "));
     gy_dag_free(dag);
 }
 

@@ -105,11 +105,11 @@ void gy_combine_put(gy_reducer *combiner, const void *value, size_t value_size)
     if (combiner->status < 0) {
         return;
     }
-    if (!combiner->is_combining || value_size > GY_VALUE_BYTES_MOST) {
+    if (!combiner->is_combining || value_size > GY_VALUE_BYTES_MAX) {
         gy_reduce_keep(combiner, !combiner->is_combining
                                      ? gy_fail(GY_ARG, "a reduce gave a value: a combiner may")
                                      : gy_fail(GY_LIMIT, "a value of %zu bytes: at most %d",
-                                               value_size, GY_VALUE_BYTES_MOST));
+                                               value_size, GY_VALUE_BYTES_MAX));
         return;
     }
     const size_t head = gy_sort_varint_put(size, value_size);
@@ -318,7 +318,7 @@ gy_status gy_reduce_key(gy_reducer *reduce, const char *key, size_t key_size, gy
         return write_values(reduce, &record, values);
     }
     gy_vertex_at_key(reduce->vertex, key, key_size);
-    if (gy_vertex_has_bad(reduce->vertex) &&
+    if (gy_vertex_has_bad_records(reduce->vertex) &&
         gy_vertex_is_bad_key(reduce->vertex, key, key_size)) {
         return GY_OK;
     }

@@ -58,8 +58,8 @@ static gy_status map_record(void *arg, const gy_record *record)
     gy_map *map = at->map;
     at->records++;
     map->progress.done = at->passed + record->offset;
-    gy_vertex_at(map->vertex, at->source, record->offset);
-    if (at->has_bad && gy_vertex_is_bad(map->vertex, at->source, record->offset)) {
+    gy_vertex_at_record(map->vertex, at->source, record->offset);
+    if (at->has_bad && gy_vertex_is_bad_record(map->vertex, at->source, record->offset)) {
         return GY_OK;
     }
     at->work(map, record);
@@ -250,7 +250,7 @@ static gy_status map_parts(gy_map *map)
     const gy_task_stage *stage = map->stage;
     mapping at = {.map = map,
                   .work = (gy_map_work)gy_vertex_user(map->vertex),
-                  .has_bad = gy_vertex_has_bad(map->vertex)};
+                  .has_bad = gy_vertex_has_bad_records(map->vertex)};
     if (at.work == NULL) {
         return gy_fail(GY_ARG, "the function of a map has no work of its own (GY_MAP)");
     }
@@ -293,7 +293,7 @@ static gy_status tell_heavy(gy_vertex *vertex, const gy_heavy *heavy)
     gy_heavy_write(heavy, &told);
     gy_status status = told.status;
     if (status >= 0 && told.size_bytes > 0) {
-        status = gy_vertex_tell(vertex, told.data, told.size_bytes);
+        status = gy_vertex_set_sample(vertex, told.data, told.size_bytes);
     }
     gy_text_free(&told);
     return status;
@@ -374,7 +374,7 @@ static gy_status map_to_runs(gy_map *map, gy_output_of *outputs)
     GY_ASSERT(options->partitions > 0);
     const size_t share = gy_task_memory(map->vertex, map->stage) / options->partitions;
     const gy_sorter_options sorting = {.memory_bytes =
-                                           GY_MAX(share, (size_t)GY_SORTER_MEMORY_LEAST),
+                                           GY_MAX(share, (size_t)GY_SORTER_MEMORY_BYTES_MIN),
                                        .scratch = gy_vertex_scratch(map->vertex),
                                        .has_values = options->order == GY_ORDER_VALUE};
     if (sorting.scratch == NULL) {

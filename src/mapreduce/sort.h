@@ -347,7 +347,7 @@ typedef struct gy_range_options {
     const gy_mapreduce_sample *sample;
 } gy_range_options;
 
-enum { GY_RANGE_MEMORY_LEAST = 4 << 20 };
+enum { GY_RANGE_MEMORY_BYTES_MIN = 4 << 20 };
 
 /** What a sort did. */
 typedef struct gy_range_report {
@@ -361,8 +361,8 @@ typedef struct gy_range_report {
  * key of more records than memory holds is written by a scan of its own.
  *
  * @param records  FIXED or LINES, in memory or mapped; a last line gets its '\n'
- * @return GY_OK; GY_ARG the layout, memory below GY_RANGE_MEMORY_LEAST; GY_NOMEM; what the sink
- * returns
+ * @return GY_OK; GY_ARG the layout, memory below GY_RANGE_MEMORY_BYTES_MIN; GY_NOMEM; what the
+ * sink returns
  * @threads any; several ranges of one input may be sorted at once
  * @cost 16 bytes of memory a record in the range; a scan reads every key of the input
  */
@@ -452,13 +452,13 @@ void gy_merge_free(gy_merge *merge);
 typedef struct gy_sorter gy_sorter;
 
 typedef struct gy_sorter_options {
-    size_t memory_bytes; /* of all that the sorter holds; at least GY_SORTER_MEMORY_LEAST */
+    size_t memory_bytes; /* of all that the sorter holds; at least GY_SORTER_MEMORY_BYTES_MIN */
     const char *scratch; /* folder for runs; copied */
     gy_key_kind key;
     bool has_values; /* equal keys are ordered by value; else as they were added */
 } gy_sorter_options;
 
-enum { GY_SORTER_MEMORY_LEAST = 64 << 10 };
+enum { GY_SORTER_MEMORY_BYTES_MIN = 64 << 10 };
 
 /** What a sorter did. */
 typedef struct gy_sorter_report {

@@ -70,7 +70,7 @@ gy_mapreduce_fold gy_combine_fold(gy_combine combine, bool has_bytes);
 enum {
     GY_EMIT_ITEMS = 256,
     GY_EMIT_BYTES = 8 << 10, /* of copied keys and values; larger ones go alone */
-    GY_VALUE_BYTES_MOST = 1 << 30,
+    GY_VALUE_BYTES_MAX = 1 << 30,
 };
 
 struct gy_sorter;

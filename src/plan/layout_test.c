@@ -111,17 +111,17 @@ static void lazy_plans_cost_the_same(void **state)
         gy_plan_request request = {
             .operation = gy_algorithms[i].operation, .ranks = 13, .root = 2, .chunks = 2};
         gy_plan *whole = NULL, *lazy = NULL;
-        gy_price expected, got;
+        gy_plan_costs expected, got;
         memset(&expected, 0, sizeof(expected));
         memset(&got, 0, sizeof(got));
         assert_ok(gy_plan_new(&gy_algorithms[i], &request, &whole));
         assert_ok(gy_plan_new_lazy(&gy_algorithms[i], &request, 3, &lazy));
-        assert_ok(gy_plan_price(whole, &volume, &links, &expected));
+        assert_ok(gy_plan_cost_of(whole, &volume, &links, &expected));
         for (int time = 0; time < 2; time++) {
-            assert_ok(gy_plan_price(lazy, &volume, &links, &got));
+            assert_ok(gy_plan_cost_of(lazy, &volume, &links, &got));
             assert_int_equal(got.rounds, expected.rounds);
             assert_int_equal(got.sent_sum, expected.sent_sum);
-            assert_true(got.seconds == expected.seconds);
+            assert_true(got.time_s == expected.time_s);
         }
         gy_plan_free(whole);
         gy_plan_free(lazy);

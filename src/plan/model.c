@@ -227,9 +227,9 @@ static double when(const gy_visitor *visitor, int rank, const gy_plan_message *m
     return gy_arrivals_end(&pricing->ranks[rank].in, message);
 }
 
-static gy_price sum_up(const price_run *pricing)
+static gy_plan_costs sum_up(const price_run *pricing)
 {
-    gy_price price = {.rounds = 0};
+    gy_plan_costs price = {.rounds = 0};
     for (int rank = 0; rank < pricing->plan->request.ranks; rank++) {
         const rank_price *here = &pricing->ranks[rank];
         price.rounds = GY_MAX(price.rounds, here->depth.round);
@@ -238,7 +238,7 @@ static gy_price sum_up(const price_run *pricing)
         price.received_max = GY_MAX(price.received_max, here->received);
         price.sent_sum += here->sent;
         price.fan_in_max = GY_MAX(price.fan_in_max, (int)here->giver_count);
-        price.seconds = GY_MAX(price.seconds, GY_MAX(here->now, here->out_free));
+        price.time_s = GY_MAX(price.time_s, GY_MAX(here->now, here->out_free));
     }
     const gy_topology *topology = pricing->plan->request.topology;
     for (int host = 0; topology != NULL && host < topology->hosts; host++) {
@@ -249,8 +249,8 @@ static gy_price sum_up(const price_run *pricing)
     return price;
 }
 
-gy_status gy_plan_price(gy_plan *plan, const gy_volume *volume, const gy_links *links,
-                        gy_price *price)
+gy_status gy_plan_cost_of(gy_plan *plan, const gy_volume *volume, const gy_links *links,
+                          gy_plan_costs *price)
 {
     gy_cut cut = plan->algorithm->cut;
     int ranks = plan->request.ranks;

@@ -9,16 +9,17 @@
 
 static const gy_links links = {.alpha = 1e-6, .beta = 1e-9, .gamma = 1e-10};
 
-static gy_price price_of(gy_operation operation, const char *name, int ranks, int64_t count)
+static gy_plan_costs price_of(gy_operation operation, const char *name, int ranks,
+                              int64_t count)
 {
     const gy_algorithm *row = gy_algorithm_find(operation, name);
     gy_plan_request request = {.operation = operation, .ranks = ranks, .in_place = true};
     gy_plan *plan = NULL;
     assert_non_null(row);
     assert_ok(gy_plan_new(row, &request, &plan));
-    gy_price price = {.rounds = 0};
-    assert_ok(
-        gy_plan_price(plan, &(gy_volume){.count = count, .element_bytes = 4}, &links, &price));
+    gy_plan_costs price = {.rounds = 0};
+    assert_ok(gy_plan_cost_of(plan, &(gy_volume){.count = count, .element_bytes = 4}, &links,
+                              &price));
     gy_plan_free(plan);
     return price;
 }
@@ -29,12 +30,12 @@ static void ring_costs_what_patarasuk_and_yuan_say(void **state)
     for (int p = 2; p <= 64; p++) {
         int64_t count = (int64_t)p * 1000, bytes = count * 4;
         double n = (double)bytes;
-        gy_price price = price_of(GY_OPERATION_ALLREDUCE, "ring", p, count);
+        gy_plan_costs price = price_of(GY_OPERATION_ALLREDUCE, "ring", p, count);
         assert_int_equal(price.rounds, 2 * (p - 1));
         assert_int_equal(price.sent_max, 2 * (p - 1) * (bytes / p));
         assert_int_equal(price.received_max, 2 * (p - 1) * (bytes / p));
         assert_int_equal(price.fan_in_max, 1);
-        assert_near(price.seconds,
+        assert_near(price.time_s,
                     2 * (p - 1) * links.alpha + 2 * (p - 1) * n / p * links.beta +
                         (p - 1) * n / p * links.gamma,
                     1e-9);
@@ -42,7 +43,7 @@ static void ring_costs_what_patarasuk_and_yuan_say(void **state)
         assert_int_equal(price.rounds, p - 1);
         price = price_of(GY_OPERATION_ALLGATHER, "ring", p, count);
         assert_int_equal(price.rounds, p - 1);
-        assert_near(price.seconds, (p - 1) * links.alpha + (p - 1) * n / p * links.beta, 1e-9);
+        assert_near(price.time_s, (p - 1) * links.alpha + (p - 1) * n / p * links.beta, 1e-9);
     }
 }
 
@@ -51,11 +52,11 @@ static void tree_takes_two_log_p_rounds_of_the_whole(void **state)
     (void)state;
     for (int p = 2; p <= 64; p++) {
         double n = 4000;
-        gy_price price = price_of(GY_OPERATION_ALLREDUCE, "tree", p, 1000);
+        gy_plan_costs price = price_of(GY_OPERATION_ALLREDUCE, "tree", p, 1000);
         assert_int_equal(price.rounds, 2 * log2_up(p));
         assert_true(price.fan_in_max <= log2_up(p));
         if ((p & (p - 1)) == 0) { /* the formula is for powers of two */
-            assert_near(price.seconds,
+            assert_near(price.time_s,
                         2 * log2_up(p) * (links.alpha + n * links.beta) +
                             log2_up(p) * n * links.gamma,
                         1e-9);
@@ -74,7 +75,7 @@ static void shared_memory_moves_the_least(void **state)
     (void)state;
     for (int p = 2; p <= 16; p++) {
         int64_t count = (int64_t)p * 512;
-        gy_price price = price_of(GY_OPERATION_ALLREDUCE, "direct", p, count);
+        gy_plan_costs price = price_of(GY_OPERATION_ALLREDUCE, "direct", p, count);
         assert_int_equal(price.rounds, 2);
         /* A rank reads p-1 parts of the others and writes its part to p-1 others. */
         assert_int_equal(price.sent_max, 2 * (p - 1) * (count * 4 / p));
@@ -89,7 +90,7 @@ static void thousand_ranks_and_huge_counts_are_priced(void **state)
 {
     (void)state;
     int64_t count = INT64_C(1) << 33;
-    gy_price price = price_of(GY_OPERATION_ALLREDUCE, "tree", 1024, count);
+    gy_plan_costs price = price_of(GY_OPERATION_ALLREDUCE, "tree", 1024, count);
     assert_int_equal(price.rounds, 20);
     assert_int_equal(price.received_max, 10 * count * 4);
     price = price_of(GY_OPERATION_ALLREDUCE, "ring", 257, count);

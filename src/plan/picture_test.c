@@ -150,7 +150,7 @@ static void wrong_names_say_what_there_is(void **state)
 {
     (void)state;
     gy_plan_query query = {.operation = "allreduse", .algorithm = "ring", .ranks = 2};
-    gy_price price;
+    gy_plan_costs price;
     int64_t steps = 0;
     assert_status(gy_plan_cost(&query, &price), GY_ARG);
     assert_non_null(strstr(gy_error_text(), "allreduce, reduce-scatter"));

@@ -342,7 +342,7 @@ typedef struct gy_plan {
 
 GY_MUST_CHECK gy_status gy_plan_new(const gy_algorithm *algorithm,
                                     const gy_plan_request *request, gy_plan **plan);
-/** A plan of many ranks that holds `window` steps of each at a time: for gy_plan_price alone.
+/** A plan of many ranks that holds `window` steps of each at a time: for gy_plan_cost_of alone.
  */
 GY_MUST_CHECK gy_status gy_plan_new_lazy(const gy_algorithm *algorithm,
                                          const gy_plan_request *request, size_t window,
@@ -371,8 +371,8 @@ typedef struct gy_volume {
  * Price a plan without running it. Each rank has one link in each direction.
  * @return GY_OK; GY_STATE the plan does not run to its end; GY_NOMEM
  */
-GY_MUST_CHECK gy_status gy_plan_price(gy_plan *plan, const gy_volume *volume,
-                                      const gy_links *links, gy_price *price);
+GY_MUST_CHECK gy_status gy_plan_cost_of(gy_plan *plan, const gy_volume *volume,
+                                        const gy_links *links, gy_plan_costs *price);
 
 /** A simulation of an algorithm's plans; all borrowed for the call. */
 typedef struct gy_simulation {
@@ -380,12 +380,12 @@ typedef struct gy_simulation {
     const gy_plan_request *request;
     const gy_volume *volume;
     const gy_links *links;
-    const gy_weather *weather;
+    const gy_fault_model *faults;
 } gy_simulation;
 
 /** As gy_plan_simulate, of a request. Steps are read through windows, never all stored. */
 GY_MUST_CHECK gy_status gy_plan_run_simulated(const gy_simulation *simulation,
-                                              gy_outcome *outcome);
+                                              gy_simulation_result *result);
 
 /** Consecutive blocks of the vector. */
 typedef struct gy_block_run {

@@ -26,7 +26,7 @@ typedef struct sim_run {
     const gy_algorithm *algorithm;
     const gy_plan_request *request;
     const gy_links *links;
-    const gy_weather *weather;
+    const gy_fault_model *faults;
     gy_layout layout;
     int64_t element_bytes, slot_bytes;
     double *starts;              /* (blocks + 1) bytes before each; NULL: too many */
@@ -37,7 +37,7 @@ typedef struct sim_run {
     gy_plan_unexpected_table early;
     gy_plan_shared *shared;
     gy_plan_request own; /* the request with what is shared */
-    gy_outcome *outcome;
+    gy_simulation_result *result;
 } sim_run;
 
 /* ---- Steps ---- */
@@ -153,10 +153,10 @@ static int count_losses(sim_run *sim, int rank)
     uint32_t draw[4];
     int losses = 0;
     uint32_t number = sim->ranks[rank].sends++;
-    while (sim->weather->loss > 0 && losses < TRIES) {
-        gy_philox(sim->weather->seed, (uint64_t)(uint32_t)rank << 32 | number, (uint64_t)losses,
+    while (sim->faults->loss > 0 && losses < TRIES) {
+        gy_philox(sim->faults->seed, (uint64_t)(uint32_t)rank << 32 | number, (uint64_t)losses,
                   draw);
-        if ((double)draw[0] * 0x1p-32 >= sim->weather->loss) {
+        if ((double)draw[0] * 0x1p-32 >= sim->faults->loss) {
             break;
         }
         losses++;
@@ -177,7 +177,7 @@ static gy_status send(sim_run *sim, int rank, const gy_sim_step *step)
     double busy = step->amount * gy_links_beta(sim->links, topology, rank, step->peer);
     double start = GY_MAX(here->now, here->out_free);
     int losses = count_losses(sim, rank);
-    start += losses * (busy + sim->weather->retry);
+    start += losses * (busy + sim->faults->retry_s);
     double end = start + busy;
     if (end > here->fails_at) {
         die(here);
@@ -189,9 +189,9 @@ static gy_status send(sim_run *sim, int rank, const gy_sim_step *step)
         return GY_AGAIN;
     }
     here->out_free = end;
-    sim->outcome->messages++;
-    sim->outcome->lost += losses;
-    sim->outcome->bytes += step->amount;
+    sim->result->messages++;
+    sim->result->lost += losses;
+    sim->result->bytes += step->amount;
     GY_TRY(gy_open_sends_add(&here->open, here->first + here->at, end, here->now));
     double alpha = gy_links_alpha(sim->links, topology, rank, step->peer);
     return gy_agenda_add(
@@ -211,8 +211,8 @@ static void note(sim_run *sim, int rank)
 {
     uint64_t bits;
     memcpy(&bits, &sim->ranks[rank].now, sizeof(bits));
-    sim->outcome->digest =
-        (sim->outcome->digest ^ bits ^ (uint32_t)rank) * UINT64_C(0x100000001B3);
+    sim->result->digest =
+        (sim->result->digest ^ bits ^ (uint32_t)rank) * UINT64_C(0x100000001B3);
 }
 
 /* The message is there: the receive, which the rank is at, ends. */
@@ -373,7 +373,7 @@ static gy_status arrive(sim_run *sim, gy_plan_event *event)
         bool is_up = event->link == LINK_UP;
         double *free = is_up ? &sim->up_free[topology->host_of[event->from]]
                              : &sim->down_free[topology->host_of[event->to]];
-        pass(event, free, bytes * sim->weather->uplink_beta);
+        pass(event, free, bytes * sim->faults->uplink_beta);
         event->link++;
         return gy_agenda_add(&sim->agenda, event);
     }
@@ -415,13 +415,13 @@ static gy_status sim_init(sim_run *sim)
         sim->ranks[rank].awaits = sim->ranks[rank].next_waiter = -1;
         sim->ranks[rank].waiters = -1;
     }
-    for (size_t i = 0; i < sim->weather->failure_count; i++) {
-        const gy_rank_failure *failure = &sim->weather->failures[i];
+    for (size_t i = 0; i < sim->faults->failure_count; i++) {
+        const gy_rank_failure *failure = &sim->faults->failures[i];
         if (failure->rank < 0 || (size_t)failure->rank >= ranks) {
             return gy_fail(GY_ARG, "rank %d cannot fail, expected 0 to %zu", failure->rank,
                            ranks - 1);
         }
-        sim->ranks[failure->rank].fails_at = failure->at;
+        sim->ranks[failure->rank].fails_at = failure->at_s;
     }
     if (blocks <= TABLE_BLOCKS) {
         sim->starts = gy_alloc("plan.simulate", (size_t)(blocks + 1) * sizeof(*sim->starts));
@@ -437,7 +437,7 @@ static gy_status sim_init(sim_run *sim)
                     : (double)(gy_layout_length(&sim->layout, block, 1) * sim->element_bytes);
         }
     }
-    if (sim->weather->uplink_beta > 0 && hosts > 0) {
+    if (sim->faults->uplink_beta > 0 && hosts > 0) {
         sim->up_free = gy_alloc_zero("plan.simulate", 2 * hosts, sizeof(*sim->up_free));
         if (sim->up_free == NULL) {
             return GY_NOMEM;
@@ -473,7 +473,7 @@ static gy_status blame(const sim_run *sim)
                            "rank %d lost a message to rank %d %d times in a row at %g s: %d of "
                            "%d ranks do not end",
                            rank, here->awaits, TRIES, GY_MAX(here->now, here->out_free),
-                           ranks - sim->outcome->ended, ranks);
+                           ranks - sim->result->ended, ranks);
         }
         if (here->state == GY_SIM_RUNS) {
             bool is_culprit = sim->ranks[here->awaits].state == GY_SIM_DEAD;
@@ -497,7 +497,7 @@ static gy_status blame(const sim_run *sim)
     }
     gy_status status = gy_fail(GY_PEER, "rank %d failed at %g s: %d of %d ranks do not end%s",
                                culprit, sim->ranks[culprit].fails_at,
-                               ranks - sim->outcome->ended, ranks, gy_text_get(&waits));
+                               ranks - sim->result->ended, ranks, gy_text_get(&waits));
     gy_text_free(&waits);
     return status;
 }
@@ -518,14 +518,13 @@ static gy_status sim_all(sim_run *sim)
         if (here->state == GY_SIM_RUNS && here->fails_at < INFINITY) {
             die(here); /* while it waited */
         }
-        sim->outcome->ended += here->state == GY_SIM_ENDED;
-        sim->outcome->seconds =
-            GY_MAX(sim->outcome->seconds, GY_MAX(here->now, here->out_free));
+        sim->result->ended += here->state == GY_SIM_ENDED;
+        sim->result->time_s = GY_MAX(sim->result->time_s, GY_MAX(here->now, here->out_free));
     }
-    return sim->outcome->ended == sim->request->ranks ? GY_OK : blame(sim);
+    return sim->result->ended == sim->request->ranks ? GY_OK : blame(sim);
 }
 
-gy_status gy_plan_run_simulated(const gy_simulation *simulation, gy_outcome *outcome)
+gy_status gy_plan_run_simulated(const gy_simulation *simulation, gy_simulation_result *result)
 {
     const gy_plan_request *request = simulation->request;
     gy_cut cut = simulation->algorithm->cut;
@@ -533,7 +532,7 @@ gy_status gy_plan_run_simulated(const gy_simulation *simulation, gy_outcome *out
         .algorithm = simulation->algorithm,
         .request = request,
         .links = simulation->links,
-        .weather = simulation->weather,
+        .faults = simulation->faults,
         .element_bytes = simulation->volume->element_bytes,
         .layout = {.count = simulation->volume->count,
                    .parts = gy_cut_parts(cut, request),
@@ -542,9 +541,9 @@ gy_status gy_plan_run_simulated(const gy_simulation *simulation, gy_outcome *out
                    .chunk_unit = 1,
                    .counts = simulation->volume->counts},
         .early = {.bytes = sizeof(gy_plan_event)},
-        .outcome = outcome,
+        .result = result,
     };
-    *outcome = (gy_outcome){.digest = 0};
+    *result = (gy_simulation_result){.digest = 0};
     sim.slot_bytes = gy_layout_longest(&sim.layout) * sim.element_bytes;
     gy_status status = sim_init(&sim);
     if (status == GY_OK) {

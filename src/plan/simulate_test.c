@@ -56,35 +56,35 @@ typedef struct both_spec {
 static double difference(const both_spec *spec)
 {
     const gy_volume volume = {.count = spec->count, .element_bytes = 4};
-    gy_weather calm = {.seed = 1};
+    gy_fault_model calm = {.seed = 1};
     gy_plan *plan = NULL;
-    gy_price price;
-    gy_outcome outcome;
+    gy_plan_costs price;
+    gy_simulation_result result;
     gy_status status = gy_plan_new(spec->algorithm, &spec->request, &plan);
     if (status == GY_ARG) {
         return -1;
     }
     assert_ok(status);
-    assert_ok(gy_plan_price(plan, &volume, &spec->links, &price));
+    assert_ok(gy_plan_cost_of(plan, &volume, &spec->links, &price));
     gy_plan_free(plan);
     assert_ok(gy_plan_run_simulated(&(gy_simulation){.algorithm = spec->algorithm,
                                                      .request = &spec->request,
                                                      .volume = &volume,
                                                      .links = &spec->links,
-                                                     .weather = &calm},
-                                    &outcome));
+                                                     .faults = &calm},
+                                    &result));
     if (spec->algorithm->need == GY_NEED_MESSAGES) {
-        assert_true(outcome.bytes == (double)price.sent_sum);
+        assert_true(result.bytes == (double)price.sent_sum);
     }
-    double apart = fabs(outcome.seconds - price.seconds);
-    if (apart > 0.01 * price.seconds) {
+    double apart = fabs(result.time_s - price.time_s);
+    if (apart > 0.01 * price.time_s) {
         printf("%s by %s, %d ranks on %d hosts, %d chunks, %lld elements: simulated %.9g s, "
                "the model says %.9g s\n",
                gy_operation_name(spec->request.operation), spec->algorithm->name,
                spec->request.ranks, spec->request.topology->hosts, spec->request.chunks,
-               (long long)spec->count, outcome.seconds, price.seconds);
+               (long long)spec->count, result.time_s, price.time_s);
     }
-    return apart > 0 ? apart / price.seconds : 0;
+    return apart > 0 ? apart / price.time_s : 0;
 }
 
 enum { RANKS_MOST = 24 };
@@ -142,16 +142,16 @@ static void even_links_cost_what_the_formulas_say(void **state)
     (void)state;
     for (int p = 2; p <= 64; p++) {
         double n = 4000.0 * p;
-        gy_outcome outcome;
+        gy_simulation_result result;
         gy_plan_query query = {.operation = "allreduce",
                                .algorithm = "ring",
                                .ranks = p,
                                .bytes = (int64_t)n,
                                .links = links};
-        assert_ok(gy_plan_simulate(&query, &(gy_weather){.seed = 1}, &outcome));
+        assert_ok(gy_plan_simulate(&query, &(gy_fault_model){.seed = 1}, &result));
         double expected = 2 * (p - 1) * links.alpha + 2 * (p - 1) * n / p * links.beta +
                           (p - 1) * n / p * links.gamma;
-        assert_true(fabs(outcome.seconds - expected) < 1e-9 * expected);
+        assert_true(fabs(result.time_s - expected) < 1e-9 * expected);
     }
 }
 
@@ -168,19 +168,19 @@ static void seeds_decide_what_is_lost(void **state)
 {
     (void)state;
     gy_plan_query query = ring_query(16);
-    gy_weather weather = {.seed = 7, .loss = 0.05, .retry = 1e-4};
-    gy_outcome calm, one, again, other;
-    assert_ok(gy_plan_simulate(&query, &(gy_weather){.seed = 7}, &calm));
-    assert_ok(gy_plan_simulate(&query, &weather, &one));
-    assert_ok(gy_plan_simulate(&query, &weather, &again));
-    weather.seed = 8;
-    assert_ok(gy_plan_simulate(&query, &weather, &other));
+    gy_fault_model faults = {.seed = 7, .loss = 0.05, .retry_s = 1e-4};
+    gy_simulation_result calm, one, again, other;
+    assert_ok(gy_plan_simulate(&query, &(gy_fault_model){.seed = 7}, &calm));
+    assert_ok(gy_plan_simulate(&query, &faults, &one));
+    assert_ok(gy_plan_simulate(&query, &faults, &again));
+    faults.seed = 8;
+    assert_ok(gy_plan_simulate(&query, &faults, &other));
     assert_memory_equal(&one, &again, sizeof(one));
     assert_true(one.digest != other.digest && one.digest != calm.digest);
     assert_true(one.lost > 5 && one.lost < 60 && calm.lost == 0);
-    assert_true(one.seconds > calm.seconds + 1e-4);
-    weather.loss = 1;
-    assert_status(gy_plan_simulate(&query, &weather, &one), GY_PEER);
+    assert_true(one.time_s > calm.time_s + 1e-4);
+    faults.loss = 1;
+    assert_status(gy_plan_simulate(&query, &faults, &one), GY_PEER);
     assert_non_null(strstr(gy_error_text(), "rank 0 lost a message to rank 1 16 times"));
 }
 
@@ -193,23 +193,23 @@ static void failed_rank_is_named(void **state)
     for (int round = 0; round < 300; round++) {
         int ranks = 2 + (int)gy_random_below(&random, 30);
         gy_plan_query query = ring_query(ranks);
-        gy_outcome outcome, calm;
+        gy_simulation_result result, calm;
         query.algorithm = round % 2 == 0 ? "ring" : "tree";
-        assert_ok(gy_plan_simulate(&query, &(gy_weather){.seed = 1}, &calm));
+        assert_ok(gy_plan_simulate(&query, &(gy_fault_model){.seed = 1}, &calm));
         const gy_rank_failure failure = {.rank = (int)gy_random_below(&random, (uint64_t)ranks),
-                                         .at = calm.seconds * 1.2 * gy_random_unit(&random)};
+                                         .at_s = calm.time_s * 1.2 * gy_random_unit(&random)};
         gy_status status = gy_plan_simulate(
-            &query, &(gy_weather){.failures = &failure, .failure_count = 1}, &outcome);
+            &query, &(gy_fault_model){.failures = &failure, .failure_count = 1}, &result);
         char name[64];
         snprintf(name, sizeof(name), "rank %d failed at", failure.rank);
         if (status == GY_OK) {
-            assert_int_equal(outcome.ended, ranks);
-            assert_true(outcome.seconds == calm.seconds);
+            assert_int_equal(result.ended, ranks);
+            assert_true(result.time_s == calm.time_s);
             fine++;
         } else if (status != GY_PEER || strstr(gy_error_text(), name) != gy_error_text()) {
             fail_msg("round %d: %s, expected %s", round, gy_error_text(), name);
         } else {
-            assert_true(outcome.ended < ranks);
+            assert_true(result.ended < ranks);
             failed++;
         }
     }
@@ -227,19 +227,19 @@ static void shared_uplinks_are_shared(void **state)
                            .hosts = 2,
                            .bytes = 8000000,
                            .links = links};
-    gy_outcome apart, shared;
-    assert_ok(gy_plan_simulate(&query, &(gy_weather){.seed = 1}, &apart));
-    assert_ok(gy_plan_simulate(&query, &(gy_weather){.uplink_beta = 4e-9}, &shared));
+    gy_simulation_result apart, shared;
+    assert_ok(gy_plan_simulate(&query, &(gy_fault_model){.seed = 1}, &apart));
+    assert_ok(gy_plan_simulate(&query, &(gy_fault_model){.uplink_beta = 4e-9}, &shared));
     /* The root's own link takes seven megabytes; the uplink four, at a quarter of the speed. */
-    assert_true(fabs(apart.seconds - (1e-6 + 7e-3 + 1e-4)) < 1e-5 ||
-                fabs(apart.seconds - (1e-6 + 7e-3)) < 1.1e-4);
-    assert_true(shared.seconds > 16e-3 && shared.seconds < 17.2e-3);
+    assert_true(fabs(apart.time_s - (1e-6 + 7e-3 + 1e-4)) < 1e-5 ||
+                fabs(apart.time_s - (1e-6 + 7e-3)) < 1.1e-4);
+    assert_true(shared.time_s > 16e-3 && shared.time_s < 17.2e-3);
     /* A ring crosses each uplink once a round: nothing to share. */
     query.operation = "allreduce";
     query.algorithm = "ring";
-    assert_ok(gy_plan_simulate(&query, &(gy_weather){.seed = 1}, &apart));
-    assert_ok(gy_plan_simulate(&query, &(gy_weather){.uplink_beta = 1e-9}, &shared));
-    assert_true(fabs(apart.seconds - shared.seconds) < 1e-9);
+    assert_ok(gy_plan_simulate(&query, &(gy_fault_model){.seed = 1}, &apart));
+    assert_ok(gy_plan_simulate(&query, &(gy_fault_model){.uplink_beta = 1e-9}, &shared));
+    assert_true(fabs(apart.time_s - shared.time_s) < 1e-9);
 }
 
 /* Logarithmic in rounds, and planned in as many steps. */
@@ -266,20 +266,20 @@ static void tens_of_thousands_of_ranks(void **state)
                                .ranks = many,
                                .bytes = 1 << 20,
                                .links = links};
-        gy_outcome outcome;
+        gy_simulation_result result;
         if (!is_logarithmic(algorithm->name)) {
             continue;
         }
-        assert_ok(gy_plan_simulate(&query, &(gy_weather){.seed = 1}, &outcome));
-        assert_int_equal(outcome.ended, many);
+        assert_ok(gy_plan_simulate(&query, &(gy_fault_model){.seed = 1}, &result));
+        assert_int_equal(result.ended, many);
         printf("%s by %s: %lld messages, %.6g s\n", query.operation, query.algorithm,
-               (long long)outcome.messages, outcome.seconds);
+               (long long)result.messages, result.time_s);
     }
     int ranks = getenv("GYRE_SOAK") != NULL ? 8192 : (int)gy_test_cases(1024);
     gy_plan_query ring = ring_query(ranks);
-    gy_outcome outcome;
-    assert_ok(gy_plan_simulate(&ring, &(gy_weather){.seed = 1}, &outcome));
-    assert_true(outcome.messages == 2 * (int64_t)ranks * (ranks - 1));
+    gy_simulation_result result;
+    assert_ok(gy_plan_simulate(&ring, &(gy_fault_model){.seed = 1}, &result));
+    assert_true(result.messages == 2 * (int64_t)ranks * (ranks - 1));
 }
 
 int main(void)

@@ -395,7 +395,7 @@ static gy_status note_line(ring_text *to, const ring_line *line, const char *fro
     return add(to, words, used + 1);
 }
 
-gy_status gy_keyring_look(const char *path, gy_keyring_visit visit, void *arg)
+gy_status gy_keyring_list(const char *path, gy_keyring_visit visit, void *arg)
 {
     gy_keyring *ring = NULL;
     ring_text *text = text_new();

@@ -425,11 +425,11 @@ static void lines_are_shown_without_keys(void **state)
     seen what = {0};
     open_scene(&at);
     write_ring(at.ring, "# 9\n4 " HEX32 "\n\n2 daemon " HEX32 "\n3 manager/j " HEX32 "\n# end");
-    assert_ok(gy_keyring_look(at.ring, note, &what));
+    assert_ok(gy_keyring_list(at.ring, note, &what));
     assert_string_equal(what.text, "4:;2:daemon;3:manager/j;");
     what = (seen){0};
     write_ring(at.ring, "4 " HEX32 "\n4 daemon " HEX32 "\n");
-    assert_status(gy_keyring_look(at.ring, note, &what), GY_FORMAT);
+    assert_status(gy_keyring_list(at.ring, note, &what), GY_FORMAT);
     assert_int_equal(what.count, 0);
     for (int epoch = 1; epoch < 16; epoch++) { /* 16 are the most */
         uint64_t newest = 0;

@@ -158,8 +158,8 @@ gy_deadline gy_rpc_next(const gy_rpc *rpc);
 
 /* ---- Peers ---- */
 
-/** GY_ARG: no "HOST:PORT" with a port of port_least to 65535. @threads any */
-GY_MUST_CHECK gy_status gy_rpc_check_address(const char *address, uint16_t port_least);
+/** GY_ARG: no "HOST:PORT" with a port of port_min to 65535. @threads any */
+GY_MUST_CHECK gy_status gy_rpc_check_address(const char *address, uint16_t port_min);
 /** GY_ARG: a number that is not of the loopback, where nobody is dialled without a key; of a
  * name, who calls finds out. @threads any */
 GY_MUST_CHECK gy_status gy_rpc_check_plaintext(const char *address);

@@ -131,7 +131,7 @@ static void bequeath(world *at, legacy *left)
         gy_sched_memo *memo = &left->memos[left->count];
         gy_sched_task_state state;
         gy_manager_task(at->manager, task, &state);
-        is_loose[task] = at->job.tasks[task].promise == GY_PROMISE_INDETERMINATE;
+        is_loose[task] = at->job.tasks[task].determinism == GY_OUTPUT_INDETERMINATE;
         for (uint32_t i = at->job.first_edge[task]; i < at->job.first_edge[task + 1]; i++) {
             is_loose[task] = is_loose[task] || is_loose[at->job.edges[i].from];
         }

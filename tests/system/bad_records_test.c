@@ -119,8 +119,8 @@ static gy_status read_lines(gy_vertex *vertex)
         const char *end = memchr(at, '\n', (size_t)(begin + size - at));
         size_t length = (size_t)(end - at) + 1;
         uint64_t offset = (uint64_t)(at - begin);
-        if (!gy_vertex_is_bad(vertex, 0, offset)) {
-            gy_vertex_at(vertex, 0, offset);
+        if (!gy_vertex_is_bad_record(vertex, 0, offset)) {
+            gy_vertex_at_record(vertex, 0, offset);
             if (strncmp(at, "fine", 4) != 0) {
                 die_of(at);
             }
@@ -344,10 +344,10 @@ static void run_job(int each, bool is_blocked, int threads)
         .folder = at.folder,
         .processes = threads > 1 ? 1 : 2,
         .threads = threads,
-        .timeout_seconds = 100,
-        .record_timeout_seconds = 0.05,
-        .max_bad_records = at.bad + 1,
-        .copy_floor_seconds = -1,
+        .timeout_s = 100,
+        .record_timeout_s = 0.05,
+        .bad_records_max = at.bad + 1,
+        .backup_floor_s = -1,
     };
     gy_dag *dag = make_dag(&at, is_blocked, threads > 1, false);
     gy_flow_report *report = NULL;
@@ -428,10 +428,10 @@ static uint64_t run_ready(const ready_job *job, const place *at, const char *con
                                      .folder = at->folder,
                                      .processes = job->threads > 0 ? 1 : 3,
                                      .threads = job->threads,
-                                     .timeout_seconds = 100,
-                                     .record_timeout_seconds = 0.05,
-                                     .max_bad_records = bad,
-                                     .copy_floor_seconds = -1};
+                                     .timeout_s = 100,
+                                     .record_timeout_s = 0.05,
+                                     .bad_records_max = bad,
+                                     .backup_floor_s = -1};
     char line[400], out[64];
     uint64_t hash = 0;
     snprintf(line, sizeof(line), "rm -rf %s %s", at->output, at->folder);
@@ -522,10 +522,10 @@ static void what_was_learnt_outlives_the_manager(void **state)
     gy_flow_options options = {.output = at.output,
                                .folder = at.folder,
                                .processes = 2,
-                               .timeout_seconds = 100,
-                               .record_timeout_seconds = 0.05,
-                               .max_bad_records = at.bad + 1,
-                               .copy_floor_seconds = -1};
+                               .timeout_s = 100,
+                               .record_timeout_s = 0.05,
+                               .bad_records_max = at.bad + 1,
+                               .backup_floor_s = -1};
     fflush(NULL);
     pid_t child = fork();
     assert_true(child >= 0);
@@ -600,13 +600,13 @@ static void one_too_many_ends_the_job(void **state)
         .output = at.output,
         .folder = at.folder,
         .processes = 2,
-        .timeout_seconds = 100,
-        .max_bad_records = 1,
+        .timeout_s = 100,
+        .bad_records_max = 1,
     };
     gy_dag *dag = make_dag(&at, false, false, false);
     gy_flow_report *report = NULL;
     assert_true(gy_flow_run(flow, dag, &options, &report) < 0);
-    assert_non_null(strstr(gy_error_text(), "more than 1 bad record (max_bad_records)"));
+    assert_non_null(strstr(gy_error_text(), "more than 1 bad record (bad_records_max)"));
     assert_true(access(at.output, F_OK) != 0 || rmdir(at.output) == 0);
     gy_flow_report_free(report);
     gy_dag_free(dag);

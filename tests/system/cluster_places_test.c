@@ -48,12 +48,13 @@ static int run_job(gy_flow *flow, int argc, char **argv)
     for (; count < 8 && count + 5 < argc; count++) {
         files[count][0] = argv[count + 5];
         files[count][1] = NULL;
-        options[count] = (gy_vertex_options){.function = "where",
-                                             .parameter = argv[3],
-                                             .parameter_bytes = strlen(argv[3]) + 1,
-                                             .outputs = 1,
-                                             .files = files[count],
-                                             .near = near[0][0] != '-' ? near : NULL};
+        options[count] =
+            (gy_vertex_options){.function = "where",
+                                .parameter = argv[3],
+                                .parameter_bytes = strlen(argv[3]) + 1,
+                                .outputs = 1,
+                                .files = files[count],
+                                .preferred_hosts = near[0][0] != '-' ? near : NULL};
     }
     gy_dag *dag = gy_dag_new(flow, "where");
     gy_part_output(gy_dag_vertices(dag, options, count), "part");

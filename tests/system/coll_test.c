@@ -53,8 +53,7 @@ static void the_world_sums_under_the_launcher(void **state)
     char part[] = "sum";
     char *const argv[] = {own_path, part, NULL};
     for (int ranks = 1; ranks <= 4; ranks++) {
-        assert_int_equal(gy_run(&(gy_run_options){.ranks = ranks, .timeout_seconds = 60}, argv),
-                         0);
+        assert_int_equal(gy_run(&(gy_run_options){.ranks = ranks, .timeout_s = 60}, argv), 0);
     }
 }
 

@@ -100,7 +100,7 @@ static pid_t start(const char *part, bool is_tcp, const char *record)
         int err = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
         dup2(err, STDERR_FILENO);
         _exit(gy_run(&(gy_run_options){.ranks = RANKS,
-                                       .timeout_seconds = 100,
+                                       .timeout_s = 100,
                                        .is_tcp = is_tcp,
                                        .record = record != NULL ? file : NULL},
                      argv));

@@ -307,8 +307,8 @@ static gy_flow_options options_of(const place *at)
         .output = at->output,
         .folder = at->folder,
         .processes = WORKERS,
-        .timeout_seconds = 30,
-        .copy_floor_seconds = -1,
+        .timeout_s = 30,
+        .backup_floor_s = -1,
     };
 }
 
@@ -393,8 +393,8 @@ static pace_result run_pieces(const pace *how)
     const int floor_ms = how->floor_ms > 0 ? how->floor_ms : GY_MIN(2 * how->piece_ms, 1000);
     gy_flow_options options = options_of(&at);
     options.processes = how->workers;
-    options.timeout_seconds = 120;
-    options.copy_floor_seconds = how->has_copies ? floor_ms * 1e-3 : -1;
+    options.timeout_s = 120;
+    options.backup_floor_s = how->has_copies ? floor_ms * 1e-3 : -1;
     gy_dag *dag = gy_dag_new(flow, "pieces");
     gy_part_output(vertices(dag, "work", &at.has, 0, PIECES), "piece");
     gy_flow_report *report = NULL;
@@ -402,7 +402,7 @@ static pace_result run_pieces(const pace *how)
     assert_ok(gy_flow_run(flow, dag, &options, &report));
     read_log(at.has.top, log);
     const gy_flow_stage *stage = &report->stages[0];
-    const pace_result result = {report->seconds, (int)stage->copies, (int)stage->copies_won,
+    const pace_result result = {report->seconds, (int)stage->backups, (int)stage->backups_won,
                                 count_of(log, "cancelled", -1)};
     printf("soak: %d vertices of %.2f s, %d workers, %s: %.2f s, %d copies, %d won, %d "
            "cancelled\n",
@@ -512,7 +512,7 @@ static void who_wakes_too_late_is_not_heard(void **state)
     place at = make_place();
     nap what = {.at = &at};
     gy_flow_options options = options_of(&at);
-    options.silence_seconds = 0.5;
+    options.heartbeat_timeout_s = 0.5;
     options.progress = lull_and_wake;
     options.progress_arg = &what;
     gy_dag *dag = gy_dag_new(flow, "nap");
@@ -597,11 +597,12 @@ static void readers_of_what_was_drawn_run_again(void **state)
     options.progress = lose_what_was_drawn;
     options.progress_arg = &at;
     gy_dag *dag = gy_dag_new(flow, "drawn");
-    gy_part from = gy_dag_vertex(dag, &(gy_vertex_options){.function = "draw",
-                                                           .outputs = CONSUMERS,
-                                                           .promise = GY_PROMISE_INDETERMINATE,
-                                                           .parameter = &at.has,
-                                                           .parameter_bytes = sizeof(at.has)});
+    gy_part from =
+        gy_dag_vertex(dag, &(gy_vertex_options){.function = "draw",
+                                                .outputs = CONSUMERS,
+                                                .determinism = GY_OUTPUT_INDETERMINATE,
+                                                .parameter = &at.has,
+                                                .parameter_bytes = sizeof(at.has)});
     gy_part to = vertices(dag, "consume", &at.has, 1, CONSUMERS);
     gy_part_output(gy_part_bipartite(from, to, GY_CHANNEL_FILE), "part");
     gy_flow_report *report = NULL;

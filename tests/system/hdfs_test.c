@@ -58,7 +58,7 @@ static void what_is_written_is_read(void **state)
     gy_place_facts facts;
     assert_ok(stat_of("/a/b c+%&\xc3\xbc", &facts));
     assert_int_equal(facts.size_bytes, 5);
-    assert_true(facts.changed_ms > 0);
+    assert_true(facts.modified_ms > 0);
     gy_place *place = kit_place(uri_of("/a/b c+%&\xc3\xbc"));
     char out[8];
     size_t got = 0;

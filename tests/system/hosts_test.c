@@ -220,7 +220,7 @@ static int part_lose(const char *folder, int number)
     char text[1200];
     snprintf(text, sizeof(text), "%.3f %s %s", took, gy_status_text(status), gy_error_text());
     note(folder, "lost", rank, text);
-    (void)gy_run_tell_failure(status);
+    (void)gy_run_report_failure(status);
     return 44;
 }
 
@@ -290,7 +290,7 @@ static void run_here(const char *part, bool is_tcp)
     snprintf(words[0], KIT_PATH, "%s", part);
     snprintf(words[1], KIT_PATH, "%s", kit_own.folder);
     char *const argv[] = {own_path, words[0], words[1], NULL};
-    gy_run_options options = {.ranks = 6, .timeout_seconds = 60, .is_tcp = is_tcp};
+    gy_run_options options = {.ranks = 6, .timeout_s = 60, .is_tcp = is_tcp};
     assert_int_equal(gy_run(&options, argv), 0);
 }
 
@@ -761,7 +761,7 @@ static void collectives_cross_a_bad_link(void **state)
         assert_int_equal(got[rank][0], '2');
     }
     char *const argv[] = {own_path, (char[]){"collect"}, kit_own.folder, NULL};
-    assert_int_equal(gy_run(&(gy_run_options){.ranks = 2, .timeout_seconds = 60}, argv), 0);
+    assert_int_equal(gy_run(&(gy_run_options){.ranks = 2, .timeout_s = 60}, argv), 0);
     for (int rank = 0; rank < 2; rank++) {
         char expected[64];
         snprintf(name, sizeof(name), "hash-%d", rank);

@@ -172,8 +172,8 @@ static outcome run(kind of, size_t hot_key_bytes, char dies, gy_flow_options flo
     flow_options.output = output;
     flow_options.folder = folder;
     flow_options.processes = WORKERS;
-    flow_options.timeout_seconds = 60;
-    flow_options.copy_floor_seconds = -1;
+    flow_options.timeout_s = 60;
+    flow_options.backup_floor_s = -1;
     gy_flow_report *report = NULL;
     assert_ok(gy_flow_run(flow, dag, &flow_options, &report));
     outcome out = {.text = read_output(output),

@@ -91,7 +91,7 @@ static int part_fail(const char *how)
             return 3;
         }
         if (strcmp(how, "report") == 0) {
-            gy_run_tell_failure(gy_fail(GY_MISMATCH, "collective 17 differs"));
+            gy_run_report_failure(gy_fail(GY_MISMATCH, "collective 17 differs"));
             return 1;
         }
         if (strcmp(how, "killed") == 0) {
@@ -106,7 +106,7 @@ static int part_fail(const char *how)
         return 98;
     }
     gy_status status = gy_transport_finish(transport, &never, GY_NEVER);
-    gy_run_tell_failure(status);
+    gy_run_report_failure(status);
     return 44;
 }
 
@@ -515,11 +515,11 @@ static void signals_end_the_run(void **state)
     kill(now.launcher, SIGHUP);
     assert_int_equal(finish(&now), 128 + SIGHUP);
     assert_says(&now, "gyre: ended by signal 1 (Hangup)\n");
-    start(&now, (gy_run_options){.ranks = 2, .grace_seconds = 0.05}, own_path, "stubborn", "");
+    start(&now, (gy_run_options){.ranks = 2, .kill_grace_s = 0.05}, own_path, "stubborn", "");
     assert_true(read_until(&now, "ready ", 2));
     kill(now.launcher, SIGTERM);
     assert_int_equal(finish(&now), 128 + SIGTERM);
-    start(&now, (gy_run_options){.ranks = 2, .grace_seconds = 1000}, own_path, "stubborn", "");
+    start(&now, (gy_run_options){.ranks = 2, .kill_grace_s = 1000}, own_path, "stubborn", "");
     assert_true(read_until(&now, "ready ", 2));
     kill(now.launcher, SIGTERM);
     assert_true(read_until(&now, "ended by signal", 1));
@@ -530,7 +530,7 @@ static void signals_end_the_run(void **state)
 static void time_limit_ends_the_run(void **state)
 {
     (void)state;
-    gy_run_options options = {.ranks = 2, .timeout_seconds = 0.2, .grace_seconds = 0.05};
+    gy_run_options options = {.ranks = 2, .timeout_s = 0.2, .kill_grace_s = 0.05};
     assert_int_equal(run_part(&now, options, "stubborn", ""), GY_RUN_STATUS_TIMEOUT);
     assert_says(&now, "gyre: time limit of 0.2 s passed\n");
 }

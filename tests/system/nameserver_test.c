@@ -258,7 +258,8 @@ static gy_key submit_job(void)
     unsigned long long high = 0, low = 0;
     const char *arguments[] = {"true", NULL};
     assert_ok(gy_cluster_open(
-        &(gy_cluster_options){.names = server.address, .key_file = server.ring}, &cluster));
+        &(gy_cluster_options){.nameservers = server.address, .key_file = server.ring},
+        &cluster));
     assert_ok(gy_cluster_submit(
         cluster, &(gy_cluster_program){.arguments = arguments, .label = "gpu"}, id));
     gy_cluster_close(cluster);
@@ -282,7 +283,7 @@ static gy_status look_at_daemon(void *arg, const gy_cluster_daemon *daemon)
 static gy_status look_at_job(void *arg, const gy_cluster_job *job)
 {
     shown *at = arg;
-    at->failed += job->is_ended;
+    at->failed += job->is_finished;
     snprintf(at->reason, sizeof(at->reason), "%s", job->reason);
     return GY_OK;
 }
@@ -293,7 +294,8 @@ static shown look(void)
     shown at = {0};
     const gy_cluster_visit visit = {.job = look_at_job, .daemon = look_at_daemon, .arg = &at};
     assert_ok(gy_cluster_open(
-        &(gy_cluster_options){.names = server.address, .key_file = server.ring}, &cluster));
+        &(gy_cluster_options){.nameservers = server.address, .key_file = server.ring},
+        &cluster));
     assert_ok(gy_cluster_list(cluster, &visit));
     gy_cluster_close(cluster);
     return at;

@@ -163,7 +163,7 @@ static void survivors_go_on_without_the_dead(void **state)
     uint64_t seed = gy_test_seed();
     for (int i = 0; i < (int)gy_test_cases(24); i++) {
         run_part(&(gy_run_options){.ranks = 2 + i % 4,
-                                   .timeout_seconds = 60,
+                                   .timeout_s = 60,
                                    .is_tcp = i % 3 == 2,
                                    .on_failure = GY_RUN_CONTINUE},
                  "shrink", seed + (uint64_t)i, 0);
@@ -178,7 +178,7 @@ static void run_restarts(int mode, int ranks, bool is_tcp, const char *folder)
     snprintf(words[2], sizeof(words[2]), "%s", folder);
     char *const argv[] = {own_path, words[0], words[1], words[2], NULL};
     const gy_run_options options = {.ranks = ranks,
-                                    .timeout_seconds = 100,
+                                    .timeout_s = 100,
                                     .on_failure = GY_RUN_RESTART,
                                     .restarts = 1000,
                                     .is_tcp = is_tcp};
@@ -286,7 +286,7 @@ static void revoked_ones_hear_who_did_it(void **state)
 {
     (void)state;
     for (int is_tcp = 0; is_tcp < 2; is_tcp++) {
-        run_part(&(gy_run_options){.ranks = 3, .timeout_seconds = 60, .is_tcp = is_tcp == 1},
+        run_part(&(gy_run_options){.ranks = 3, .timeout_s = 60, .is_tcp = is_tcp == 1},
                  "revoke", 0, 0);
     }
 }
@@ -294,10 +294,9 @@ static void revoked_ones_hear_who_did_it(void **state)
 static void abort_ends_the_run(void **state)
 {
     (void)state;
-    run_part(&(gy_run_options){.ranks = 3, .timeout_seconds = 60}, "abort", 0, 7);
-    run_part(
-        &(gy_run_options){.ranks = 3, .timeout_seconds = 60, .on_failure = GY_RUN_CONTINUE},
-        "abort", 0, 7);
+    run_part(&(gy_run_options){.ranks = 3, .timeout_s = 60}, "abort", 0, 7);
+    run_part(&(gy_run_options){.ranks = 3, .timeout_s = 60, .on_failure = GY_RUN_CONTINUE},
+             "abort", 0, 7);
 }
 
 int main(int argc, char **argv)

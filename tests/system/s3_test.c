@@ -55,7 +55,7 @@ static void what_is_written_is_read_under_any_name(void **state)
         assert_ok(gy_place_stat(place, &facts));
         assert_int_equal(facts.size_bytes, strlen(keys[i]));
         assert_false(facts.is_folder);
-        assert_int_equal(facts.changed_ms, INT64_C(1770033600000));
+        assert_int_equal(facts.modified_ms, INT64_C(1770033600000));
         assert_ok(gy_place_remove(place));
         assert_ok(gy_place_remove(place)); /* that there is none is no failure */
         assert_status(gy_place_stat(place, &facts), GY_NOTFOUND);

@@ -106,7 +106,7 @@ static int play(char **words)
     }
     gy_status status = train(&own, words[0]);
     if (status != GY_OK) {
-        gy_run_tell_failure(status);
+        gy_run_report_failure(status);
         return 1;
     }
     gy_comm_world_close();

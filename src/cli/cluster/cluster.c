@@ -23,14 +23,15 @@ static void print_head(bool *is_printed)
 static gy_status print_daemon(void *arg, const gy_cluster_daemon *daemon)
 {
     print_head(arg);
-    const char *state = !daemon->is_up               ? "lost"
-                        : daemon->is_drained         ? "drained"
-                        : daemon->trouble[0] != '\0' ? "trouble"
-                                                     : "up";
-    gy_say(stdout, "%-16s %-8s %6u/%-6u %8u  %-22s %-20s %s%s%s\n", daemon->id, state,
-           daemon->leased, daemon->slots, daemon->managers, daemon->address, daemon->host,
-           daemon->labels, daemon->labels[0] != '\0' && daemon->trouble[0] != '\0' ? "  " : "",
-           daemon->trouble);
+    const char *state = !daemon->is_up                          ? "lost"
+                        : daemon->is_drained                    ? "drained"
+                        : daemon->unavailable_reason[0] != '\0' ? "trouble"
+                                                                : "up";
+    gy_print_to(stdout, "%-16s %-8s %6u/%-6u %8u  %-22s %-20s %s%s%s\n", daemon->id, state,
+                daemon->slots_leased, daemon->slots, daemon->managers, daemon->address,
+                daemon->host, daemon->labels,
+                daemon->labels[0] != '\0' && daemon->unavailable_reason[0] != '\0' ? "  " : "",
+                daemon->unavailable_reason);
     return GY_OK;
 }
 

@@ -48,10 +48,10 @@ int gy_cli_find_key(const char *what, const char *given, bool is_plaintext, char
 
 /** Of GY_ARG usage, else a failure; says it. Exit status. */
 int gy_cli_failure(const char *what, gy_status status);
-/** Of an option: HOST:PORT where it listens (port_least 0) or HOST:PORT,... (1). NULL is well.
+/** Of an option: HOST:PORT where it listens (port_min 0) or HOST:PORT,... (1). NULL is well.
  * Exit status. */
 int gy_cli_check_addresses(const char *what, const char *option, const char *addresses,
-                           int port_least);
+                           int port_min);
 
 /** For scripts: HOST:PORT into a file that is there with all its bytes or not at all; a failure
  * is said and ends this process as SIGTERM does. NULL: nothing. False: it failed. */
@@ -71,11 +71,12 @@ typedef struct gy_cli_heard {
     size_t tail_bytes; /* of the end of it */
 } gy_cli_heard;
 
-/** A gy_cluster_said: to standard output; what is missing is said. `arg`: gy_cli_heard. */
+/** A gy_cluster_output_handler: to standard output; what is missing is said. `arg`:
+ * gy_cli_heard. */
 void gy_cli_print_said(void *arg, uint32_t epoch, uint64_t lost, const char *text,
                        size_t size_bytes);
 /** Tell that a job has ended badly, and why where it has not printed that itself. */
-void gy_cli_tell_end(const char *what, const char *id, const gy_cluster_end *end,
+void gy_cli_tell_end(const char *what, const char *id, const gy_cluster_result *end,
                      const gy_cli_heard *heard);
 
 /* ---- gyre run --hosts ---- */

@@ -29,7 +29,7 @@ static const gy_option options[] = {
     {"slots", 0, GY_OPTION_INTEGER, "N", "processes at once (default: one a core)",
      offsetof(__typeof__(settings), slots), 1, 1024, NULL},
     {"memory", 0, GY_OPTION_SIZE, "SIZE", "most of a process (default: no limit)",
-     offsetof(__typeof__(settings), memory), GY_FLOW_MEMORY_LEAST, 0, NULL},
+     offsetof(__typeof__(settings), memory), GY_FLOW_MEMORY_BYTES_MIN, 0, NULL},
     {"reserve", 0, GY_OPTION_SIZE, "SIZE", "of disk, below which it takes no work (1 GiB)",
      offsetof(__typeof__(settings), reserve), 1, 0, NULL},
     {"files", 0, GY_OPTION_SIZE, "SIZE", "of programs that no job needs just now (4 GiB)",
@@ -69,8 +69,8 @@ static int run(char **operands, int operand_count)
     if (checked != GY_EXIT_OK) {
         return checked;
     }
-    gy_status status = gy_daemon_run(&(gy_daemon_setup){
-        .names = settings.names,
+    gy_status status = gy_daemon_run(&(gy_daemon_run_options){
+        .nameservers = settings.names,
         .listen = settings.listen,
         .folder = settings.folder,
         .key_file = settings.key,
@@ -80,10 +80,10 @@ static int run(char **operands, int operand_count)
         .slots = (int)settings.slots,
         .memory_bytes = (uint64_t)settings.memory,
         .reserve_bytes = (uint64_t)settings.reserve,
-        .files_bytes = (uint64_t)settings.files,
-        .keep_s = settings.keep,
+        .cache_bytes_max = (uint64_t)settings.files,
+        .retention_s = settings.keep,
         .sandbox = settings.sandbox,
-        .listening = listening,
+        .on_listening = listening,
     });
     return status < 0            ? gy_cli_failure("daemon", status)
            : settings.has_failed ? GY_EXIT_FAILURE

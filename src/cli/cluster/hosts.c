@@ -34,7 +34,7 @@ static void hear(void *arg, const char *text, size_t size_bytes, int exit_status
         return;
     }
     if (fwrite(text, 1, size_bytes, stdout) != size_bytes || fflush(stdout) != 0) {
-        gy_say(stderr, "gyre run: what ranks print is lost: %s\n", strerror(errno));
+        gy_print_to(stderr, "gyre run: what ranks print is lost: %s\n", strerror(errno));
     }
 }
 
@@ -63,7 +63,7 @@ static int run_gang(const gy_hosts_settings *given, const gy_run_options *run, c
     }
     if (dag == NULL || (given->folder == NULL && !find_folder(folder))) {
         gy_flow_end(flow);
-        gy_say(stderr, "gyre run: this job has no manager's folder\n");
+        gy_print_to(stderr, "gyre run: this job has no manager's folder\n");
         return GY_EXIT_FAILURE;
     }
     const int count = ranks.ranks;
@@ -72,19 +72,19 @@ static int run_gang(const gy_hosts_settings *given, const gy_run_options *run, c
                                                   .stage = "ranks",
                                                   .parameter = &ranks,
                                                   .parameter_bytes = sizeof(ranks),
-                                                  .promise = GY_PROMISE_INDETERMINATE,
+                                                  .determinism = GY_OUTPUT_INDETERMINATE,
                                                   .ranks = count,
                                                   .hosts = (int)given->hosts});
-    gy_status status =
-        gy_flow_run(flow, dag,
-                    &(gy_flow_options){
-                        .folder = folder, .max_failures = 1, .said = hear, .said_arg = &heard},
-                    NULL);
+    gy_status status = gy_flow_run(
+        flow, dag,
+        &(gy_flow_options){
+            .folder = folder, .failures_max = 1, .on_output = hear, .on_output_arg = &heard},
+        NULL);
     int code = GY_EXIT_OK;
     if (status == GY_CANCELLED) {
         code = 128 + SIGTERM;
     } else if (status < 0) {
-        gy_say(stderr, "gyre run: %s\n", gy_error_text());
+        gy_print_to(stderr, "gyre run: %s\n", gy_error_text());
         code = heard.exit_status > 0 ? heard.exit_status : GY_EXIT_FAILURE;
     }
     gy_dag_free(dag);
@@ -130,7 +130,7 @@ static double now_seconds(void)
 static gy_status find_reason(void *arg, const gy_cluster_job *job)
 {
     waiting *waits = arg;
-    if (strcmp(job->id, waits->id) != 0 || job->is_ended || job->slots_held > 0) {
+    if (strcmp(job->id, waits->id) != 0 || job->is_finished || job->slots_leased > 0) {
         return GY_OK;
     }
     if (job->reason[0] != '\0') {
@@ -157,7 +157,7 @@ static void tell_waiting(gy_cluster *cluster, waiting *waits)
         return; /* who asks for the job's end is told why */
     }
     if (waits->reason[0] != '\0' && strcmp(waits->reason, waits->told) != 0) {
-        gy_say(stderr, "gyre run: job %s waits: %s\n", waits->id, waits->reason);
+        gy_print_to(stderr, "gyre run: job %s waits: %s\n", waits->id, waits->reason);
     }
     memcpy(waits->told, waits->reason, sizeof(waits->told));
 }
@@ -167,7 +167,7 @@ static int wait_for_end(gy_cluster *cluster, const char *id, long long hosts)
 {
     waiting waits = {
         .id = id, .hosts = hosts, .next_seconds = now_seconds() + wait_told_seconds};
-    gy_cluster_end end = {.epoch = 0};
+    gy_cluster_result end = {.epoch = 0};
     gy_status status = GY_TIMEOUT;
     gy_cli_heard heard = {0};
     int ending = 0;
@@ -175,7 +175,8 @@ static int wait_for_end(gy_cluster *cluster, const char *id, long long hosts)
     while (status == GY_TIMEOUT && left > 0) {
         if (last_signal != 0 && ending == 0) {
             ending = last_signal;
-            gy_say(stderr, "gyre run: ended by signal %d (%s)\n", ending, strsignal(ending));
+            gy_print_to(stderr, "gyre run: ended by signal %d (%s)\n", ending,
+                        strsignal(ending));
             status = gy_cluster_kill(cluster, id);
             if (status < 0) {
                 break;
@@ -186,7 +187,7 @@ static int wait_for_end(gy_cluster *cluster, const char *id, long long hosts)
             tell_waiting(cluster, &waits);
         }
         status =
-            gy_cluster_follow_on(cluster, id, look_seconds, gy_cli_print_said, &heard, &end);
+            gy_cluster_follow_from(cluster, id, look_seconds, gy_cli_print_said, &heard, &end);
     }
     if (status < 0) {
         return gy_report_failure("run", status);
@@ -248,9 +249,9 @@ static void make_line(line *made, const gy_hosts_settings *given, const gy_run_o
     const struct {
         const char *option;
         double value;
-    } numbers[] = {{"--timeout", run->timeout_seconds},
-                   {"--grace", run->grace_seconds},
-                   {"--meet", run->meet_seconds},
+    } numbers[] = {{"--timeout", run->timeout_s},
+                   {"--grace", run->kill_grace_s},
+                   {"--meet", run->rendezvous_timeout_s},
                    {"--restarts", run->restarts},
                    {"--pool", (double)(run->pool_bytes >> 20)}};
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
@@ -280,7 +281,7 @@ static int submit(const gy_hosts_settings *given, const gy_run_options *run, cha
     gy_cluster *cluster = NULL;
     const ssize_t size = readlink("/proc/self/exe", self, sizeof(self) - 1);
     if (size <= 0) {
-        gy_say(stderr, "gyre run: cannot find this program: %s\n", strerror(errno));
+        gy_print_to(stderr, "gyre run: cannot find this program: %s\n", strerror(errno));
         return GY_EXIT_FAILURE;
     }
     self[size] = '\0';

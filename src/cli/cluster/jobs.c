@@ -48,10 +48,10 @@ int gy_cli_failure(const char *what, gy_status status)
 }
 
 int gy_cli_check_addresses(const char *what, const char *option, const char *addresses,
-                           int port_least)
+                           int port_min)
 {
     if (addresses == NULL ||
-        gy_cluster_check_addresses(addresses, port_least, port_least == 0 ? 1 : 8) == GY_OK) {
+        gy_cluster_check_addresses(addresses, port_min, port_min == 0 ? 1 : 8) == GY_OK) {
         return GY_EXIT_OK;
     }
     return gy_report_usage("gyre %s: %s: %s", what, option, gy_error_text());
@@ -69,7 +69,7 @@ bool gy_cli_write_port_file(const char *what, const char *path, const char *addr
     bool is_written = file != NULL && fprintf(file, "%s\n", address) > 0;
     is_written = file != NULL && fclose(file) == 0 && is_written;
     if (!is_written || rename(beside, path) != 0) {
-        gy_say(stderr, "gyre %s: cannot write %s: %s\n", what, path, strerror(errno));
+        gy_print_to(stderr, "gyre %s: cannot write %s: %s\n", what, path, strerror(errno));
         return raise(SIGTERM) != 0; /* it ends as by that */
     }
     return true;
@@ -105,16 +105,16 @@ static int open_cluster_as(const char *what, const gy_names_settings *at,
     if (found != GY_EXIT_OK) {
         return found;
     }
-    options.names = at->names;
+    options.nameservers = at->names;
     options.is_plaintext = at->is_plaintext;
-    options.patience_s = at->patience;
+    options.connect_timeout_s = at->patience;
     gy_status status = gy_cluster_open(&options, cluster);
     return status == GY_OK ? GY_EXIT_OK : gy_cli_failure(what, status);
 }
 
 int gy_cli_open_cluster(const char *what, const gy_names_settings *at, gy_cluster **cluster)
 {
-    return open_cluster_as(what, at, (gy_cluster_options){.ahead = NULL}, cluster);
+    return open_cluster_as(what, at, (gy_cluster_options){.prewarm = NULL}, cluster);
 }
 
 int gy_cli_open_operator(const char *what, const gy_names_settings *at, gy_cluster **cluster)
@@ -126,7 +126,7 @@ int gy_cli_open_operator(const char *what, const gy_names_settings *at, gy_clust
 
 static const char *state_name(const gy_cluster_job *job)
 {
-    if (!job->is_ended) {
+    if (!job->is_finished) {
         return job->is_up ? "running" : "waiting";
     }
     return job->status == GY_OK ? "done" : job->status == GY_CANCELLED ? "killed" : "failed";
@@ -144,9 +144,9 @@ static void print_head(bool *is_printed)
 static gy_status print_row(void *arg, const gy_cluster_job *job)
 {
     print_head(arg);
-    gy_say(stdout, "%-32s %-8s %6u/%-6u %6u  %-24s %s\n", job->id, state_name(job),
-           job->slots_held, job->slots_wanted, job->epoch, job->name,
-           job->reason[0] != '\0' ? job->reason : job->progress);
+    gy_print_to(stdout, "%-32s %-8s %6u/%-6u %6u  %-24s %s\n", job->id, state_name(job),
+                job->slots_leased, job->slots_requested, job->epoch, job->name,
+                job->reason[0] != '\0' ? job->reason : job->progress);
     return GY_OK;
 }
 
@@ -171,16 +171,16 @@ static gy_status print_job(void *arg, const gy_cluster_job *job)
     if (strcmp(job->id, arg) != 0) {
         return GY_OK;
     }
-    gy_say(stdout, "job      %s  %s  %s\n", job->id, job->name, state_name(job));
-    printf("weight   %u\nslots    %u held, %u wanted\n", job->weight, job->slots_held,
-           job->slots_wanted);
-    gy_say(stdout, "manager  epoch %u, attempt %u, at %s\n", job->epoch, job->attempts,
-           job->manager[0] != '\0' ? job->manager : "-");
+    gy_print_to(stdout, "job      %s  %s  %s\n", job->id, job->name, state_name(job));
+    printf("weight   %u\nslots    %u held, %u wanted\n", job->weight, job->slots_leased,
+           job->slots_requested);
+    gy_print_to(stdout, "manager  epoch %u, attempt %u, at %s\n", job->epoch, job->attempts,
+                job->manager[0] != '\0' ? job->manager : "-");
     if (job->reason[0] != '\0') {
-        gy_say(stdout, "reason   %s\n", job->reason);
+        gy_print_to(stdout, "reason   %s\n", job->reason);
     }
     if (job->progress[0] != '\0') {
-        gy_say(stdout, "progress %s\n", job->progress);
+        gy_print_to(stdout, "progress %s\n", job->progress);
     }
     return GY_OK;
 }
@@ -189,13 +189,13 @@ static gy_status print_report(void *arg, const gy_cluster_report *report)
 {
     (void)arg;
     gy_cli_print_stages(report->stages, report->stage_count);
-    if (report->slow_count > 0) {
+    if (report->straggler_count > 0) {
         printf("\nslow runs\n");
     }
-    for (size_t i = 0; i < report->slow_count; i++) {
-        const gy_cluster_slow_run *run = &report->slow[i];
-        gy_say(stdout, "  %s %u at %s for %.3f s", run->stage, run->task, run->host,
-               run->run_s);
+    for (size_t i = 0; i < report->straggler_count; i++) {
+        const gy_cluster_straggler *run = &report->stragglers[i];
+        gy_print_to(stdout, "  %s %u at %s for %.3f s", run->stage, run->task, run->host,
+                    run->run_s);
         if (run->expected_s > 0) {
             printf(", %.3f s were expected", run->expected_s);
         }
@@ -241,8 +241,8 @@ int gy_cli_cluster_show(const gy_names_settings *at, const char *job)
     status = status == GY_OK
                  ? gy_cluster_list(cluster, &(gy_cluster_visit){.job = print_job, .arg = id})
                  : status;
-    status = status == GY_OK ? gy_cluster_look(cluster, id, print_report, NULL) : status;
-    status = status == GY_OK ? gy_cluster_last_words(cluster, id, print_tail, NULL) : status;
+    status = status == GY_OK ? gy_cluster_read_report(cluster, id, print_report, NULL) : status;
+    status = status == GY_OK ? gy_cluster_log_tail(cluster, id, print_tail, NULL) : status;
     return gy_cli_close_cluster("job show", cluster, status);
 }
 
@@ -272,7 +272,7 @@ int gy_cli_cluster_forget(const gy_names_settings *at, double timeout, char **jo
         status = gy_cluster_find_job(cluster, jobs[i], id);
         status = status == GY_OK ? gy_cluster_forget(cluster, id, timeout) : status;
         if (status == GY_OK) {
-            gy_say(stdout, "%s: nothing is kept\n", id);
+            gy_print_to(stdout, "%s: nothing is kept\n", id);
         }
     }
     const int ended = gy_cli_close_cluster("job gc", cluster, status);
@@ -305,13 +305,14 @@ static bool has_printed(const gy_cli_heard *heard, const char *reason)
     return size > 0 && memmem(heard->tail, heard->tail_bytes, words + 2, size) != NULL;
 }
 
-void gy_cli_tell_end(const char *what, const char *id, const gy_cluster_end *end,
+void gy_cli_tell_end(const char *what, const char *id, const gy_cluster_result *end,
                      const gy_cli_heard *heard)
 {
     const bool is_told = has_printed(heard, end->reason);
-    gy_say(stderr, "gyre %s: job %s %s: %.*s\n", what, id,
-           end->status == GY_CANCELLED ? "was ended" : "failed",
-           is_told ? (int)strcspn(end->reason, ":") : (int)strlen(end->reason), end->reason);
+    gy_print_to(stderr, "gyre %s: job %s %s: %.*s\n", what, id,
+                end->status == GY_CANCELLED ? "was ended" : "failed",
+                is_told ? (int)strcspn(end->reason, ":") : (int)strlen(end->reason),
+                end->reason);
 }
 
 /* What the job prints; what is missing of it is said. */
@@ -321,14 +322,14 @@ void gy_cli_print_said(void *arg, uint32_t epoch, uint64_t lost, const char *tex
     gy_cli_heard *heard = arg;
     if (heard->epoch != 0 && epoch > heard->epoch) {
         fflush(stdout);
-        gy_say(stderr, "gyre: another manager goes on, epoch %u\n", epoch);
+        gy_print_to(stderr, "gyre: another manager goes on, epoch %u\n", epoch);
     }
     heard->epoch = epoch;
     keep_tail(heard, text, size_bytes);
     if (lost > 0) {
         fflush(stdout);
-        gy_say(stderr, "gyre: %llu bytes of what the job printed are not known any more\n",
-               (unsigned long long)lost);
+        gy_print_to(stderr, "gyre: %llu bytes of what the job printed are not known any more\n",
+                    (unsigned long long)lost);
     }
     if (fwrite(text, 1, size_bytes, stdout) != size_bytes || fflush(stdout) != 0) {
         clearerr(stdout); /* nobody reads it; the job's end is still waited for */
@@ -339,12 +340,12 @@ void gy_cli_print_said(void *arg, uint32_t epoch, uint64_t lost, const char *tex
 static int wait_for(const char *what, gy_cluster *cluster, const char *id, uint32_t epoch,
                     gy_cli_heard *heard)
 {
-    gy_cluster_end end = {.epoch = epoch};
-    gy_status status = gy_cluster_follow_on(cluster, id, gy_submit_given.timeout,
-                                            gy_cli_print_said, heard, &end);
+    gy_cluster_result end = {.epoch = epoch};
+    gy_status status = gy_cluster_follow_from(cluster, id, gy_submit_given.timeout,
+                                              gy_cli_print_said, heard, &end);
     if (status == GY_TIMEOUT) {
-        gy_say(stderr, "gyre %s: job %s goes on after %g s\n", what, id,
-               gy_submit_given.timeout);
+        gy_print_to(stderr, "gyre %s: job %s goes on after %g s\n", what, id,
+                    gy_submit_given.timeout);
         return TIMED_OUT;
     }
     if (status < 0) {
@@ -433,7 +434,7 @@ static void tell_unbrought(char **operands, const gy_cli_heard *heard)
     for (char **at = operands + 1; *at != NULL; at++) {
         if (gy_cli_find_unbrought(*at, gy_submit_given.files.items, hint, sizeof(hint)) &&
             is_heard(heard, hint)) {
-            gy_say(stderr, "gyre job submit: %s (before the program)\n", hint);
+            gy_print_to(stderr, "gyre job submit: %s (before the program)\n", hint);
             return;
         }
     }
@@ -449,7 +450,7 @@ int gy_cli_job_submit(char **operands, int count)
         return checked;
     }
     int opened = open_cluster_as("job submit", &gy_submit_given.at,
-                                 (gy_cluster_options){.ahead = operands[0]}, &cluster);
+                                 (gy_cluster_options){.prewarm = operands[0]}, &cluster);
     if (opened != GY_EXIT_OK) {
         return opened;
     }
@@ -473,7 +474,7 @@ int gy_cli_job_submit(char **operands, int count)
     if (status < 0) {
         exit_status = gy_report_failure("job submit", status);
     } else {
-        gy_say(stdout, "%s\n", id);
+        gy_print_to(stdout, "%s\n", id);
         fflush(stdout);
         exit_status = gy_submit_given.is_detached
                           ? GY_EXIT_OK

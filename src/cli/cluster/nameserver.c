@@ -26,8 +26,8 @@ static void listening(void *arg, const char *address)
 static void page_ready(void *arg, const char *url, const char *token_file)
 {
     (void)arg;
-    gy_say(stderr, "status page: %s\nits token, as %s?token=TOKEN, is in %s\n", url, url,
-           token_file);
+    gy_print_to(stderr, "status page: %s\nits token, as %s?token=TOKEN, is in %s\n", url, url,
+                token_file);
 }
 
 /* Before anything is made. */
@@ -82,9 +82,9 @@ static int run(char **operands, int count)
     options.daemons_max = (int)settings.daemons;
     options.jobs_max = (int)settings.jobs;
     options.managers_max = (int)settings.managers;
-    options.ended_max = (int)settings.ended;
-    options.listening = listening;
-    options.page_ready = page_ready;
+    options.finished_jobs_max = (int)settings.ended;
+    options.on_listening = listening;
+    options.on_page_ready = page_ready;
     gy_status status = gy_nameserver_run(&options);
     return status < 0            ? gy_cli_failure("nameserver", status)
            : settings.has_failed ? GY_EXIT_FAILURE
@@ -131,22 +131,22 @@ static const gy_option options[] = {
     {"page-token", 0, GY_OPTION_PATH, "FILE", "gets the page's token (default: TABLE.token)",
      PLACE(of.page_token_file), 0, 0, NULL},
     {"dead", 0, GY_OPTION_REAL, "SECONDS",
-     "a daemon or manager silent for so long is lost (default: 2)", PLACE(of.dead_s), 0.1, 1e6,
-     NULL},
+     "a daemon or manager silent for so long is lost (default: 2)",
+     PLACE(of.heartbeat_timeout_s), 0.1, 1e6, NULL},
     {"lease", 0, GY_OPTION_REAL, "SECONDS",
      "a slot lasts so long without a word of its manager (default: 10)", PLACE(of.lease_s), 0.1,
      1e6, NULL},
     {"patience", 0, GY_OPTION_REAL, "SECONDS",
      "slots are wanted so long before others are asked for them (default: 1)",
-     PLACE(of.patience_s), 0.001, 1e6, NULL},
+     PLACE(of.preempt_after_s), 0.001, 1e6, NULL},
     {"grace", 0, GY_OPTION_REAL, "SECONDS", "from being asked to losing a slot (default: 10)",
-     PLACE(of.grace_s), 0.001, 1e6, NULL},
+     PLACE(of.preemption_grace_s), 0.001, 1e6, NULL},
     {"gang-hold", 0, GY_OPTION_REAL, "SECONDS",
      "a gang keeps its slots so long before it is asked (default: 60)", PLACE(of.gang_hold_s),
      0.001, 1e6, NULL},
     {"start", 0, GY_OPTION_REAL, "SECONDS",
-     "a manager that was started is heard within (default: 10)", PLACE(of.start_s), 0.1, 1e6,
-     NULL},
+     "a manager that was started is heard within (default: 10)",
+     PLACE(of.manager_start_timeout_s), 0.1, 1e6, NULL},
     {"attempts", 0, GY_OPTION_INTEGER, "N",
      "managers of a job in a row that end early, then it fails (default: 5)", PLACE(attempts),
      1, 1000, NULL},

@@ -61,8 +61,8 @@ static gy_status print_row(void *arg, const gy_job *job)
 {
     char date[32], took[32];
     print_header(arg);
-    gy_say(stdout, "%-22s %-11s %s %12s  %s\n", job->id, state_name(job->state),
-           gy_cli_date_text(job->started_ns, date), took_text(job, took), job->name);
+    gy_print_to(stdout, "%-22s %-11s %s %12s  %s\n", job->id, state_name(job->state),
+                gy_cli_date_text(job->started_ns, date), took_text(job, took), job->name);
     return GY_OK;
 }
 
@@ -92,8 +92,8 @@ static void print_bad_records(const gy_job *job)
     }
     for (size_t i = 0; i < job->bad_record_count; i++) {
         const gy_job_bad_record *bad = &job->bad_records[i];
-        gy_say(stdout, "  %s at %llu: %s\n", bad->source, (unsigned long long)bad->offset,
-               bad->what);
+        gy_print_to(stdout, "  %s at %llu: %s\n", bad->source, (unsigned long long)bad->offset,
+                    bad->what);
         for (const char *line = bad->backtrace; *line != '\0';) {
             size_t size = strcspn(line, "\n");
             printf("    %.*s\n", (int)size, line);
@@ -105,19 +105,19 @@ static void print_bad_records(const gy_job *job)
 static void print_job(const gy_job *job)
 {
     char date[32], took[32];
-    gy_say(stdout, "job      %s  %s  %s\n", job->id, job->name, state_name(job->state));
+    gy_print_to(stdout, "job      %s  %s  %s\n", job->id, job->name, state_name(job->state));
     printf("command ");
     for (int i = 0; job->arguments[i] != NULL; i++) {
-        gy_say(stdout, " %s", job->arguments[i]);
+        gy_print_to(stdout, " %s", job->arguments[i]);
     }
     printf("\n");
-    gy_say(stdout, "in       %s\n", job->directory);
-    gy_say(stdout, "folder   %s\n", job->folder);
-    gy_say(stdout, "output   %s\n", job->output[0] != '\0' ? job->output : "-");
+    gy_print_to(stdout, "in       %s\n", job->directory);
+    gy_print_to(stdout, "folder   %s\n", job->folder);
+    gy_print_to(stdout, "output   %s\n", job->output[0] != '\0' ? job->output : "-");
     printf("started  %s, took %s\n", gy_cli_date_text(job->started_ns, date),
            took_text(job, took));
     if (job->reason[0] != '\0') {
-        gy_say(stdout, "reason   %s\n", job->reason);
+        gy_print_to(stdout, "reason   %s\n", job->reason);
     }
     gy_cli_print_stages(job->stages, job->stage_count);
     gy_cli_print_counters(job->counters, job->counter_count);
@@ -181,11 +181,11 @@ static int run_run(char **operands, int count)
                   set_text("GYRE_JOB_TRACE", settings.job.trace) &&
                   set_text("GYRE_JOB_SANDBOX", settings.job.sandbox);
     if (!is_set) {
-        gy_say(stderr, "gyre job run: no memory for the environment\n");
+        gy_print_to(stderr, "gyre job run: no memory for the environment\n");
         return GY_EXIT_FAILURE;
     }
     execvp(operands[0], operands);
-    gy_say(stderr, "gyre job run: cannot start %s: %s\n", operands[0], strerror(errno));
+    gy_print_to(stderr, "gyre job run: cannot start %s: %s\n", operands[0], strerror(errno));
     return errno == ENOENT ? 127 : 126;
 }
 
@@ -224,8 +224,7 @@ static int run_gc(char **operands, int count)
     }
     const long long quota =
         settings.quota >= 0 ? settings.quota : (long long)GY_JOB_QUOTA_BYTES;
-    const double keep_seconds =
-        settings.keep >= 0 ? settings.keep * 86400 : GY_JOB_KEEP_SECONDS;
+    const double retention_s = settings.keep >= 0 ? settings.keep * 86400 : GY_JOB_RETENTION_S;
     if (settings.job.memo != NULL) {
         if (settings.keep >= 0) {
             return gy_report_usage(
@@ -236,12 +235,13 @@ static int run_gc(char **operands, int count)
         if (collected != GY_OK) {
             return gy_report_failure("job gc", collected);
         }
-        gy_say(stdout, "%lld bytes freed in %s\n", (long long)memo_freed, settings.job.memo);
+        gy_print_to(stdout, "%lld bytes freed in %s\n", (long long)memo_freed,
+                    settings.job.memo);
         return GY_EXIT_OK;
     }
     int removed = 0;
     uint64_t freed = 0;
-    gy_status status = gy_job_collect((uint64_t)quota, keep_seconds, &removed, &freed);
+    gy_status status = gy_job_collect((uint64_t)quota, retention_s, &removed, &freed);
     if (status != GY_OK) {
         return gy_report_failure("job gc", status);
     }
@@ -255,7 +255,7 @@ static int run_gc(char **operands, int count)
 static const gy_option run_options[] = {
     GY_JOB_OPTIONS(struct job_settings),
     {"memory", 'm', GY_OPTION_SIZE, "SIZE", "of each process (default: no limit)",
-     PLACE(memory), GY_FLOW_MEMORY_LEAST, 0, NULL},
+     PLACE(memory), GY_FLOW_MEMORY_BYTES_MIN, 0, NULL},
 };
 
 static const gy_option names_options[] = {GY_NAMES_OPTIONS(struct job_settings)};

@@ -51,7 +51,7 @@ static const gy_option options[] = {
      "of the inputs' lines (default: auto, LF and CR LF; CR where there is no LF)",
      PLACE(line_end), 0, 0, LINE_ENDS},
     {"memory", 'm', GY_OPTION_SIZE, "SIZE", "of a task (default: 1GiB)", PLACE(memory),
-     GY_FLOW_MEMORY_LEAST, 0, NULL},
+     GY_FLOW_MEMORY_BYTES_MIN, 0, NULL},
     {"split", 0, GY_OPTION_SIZE, "SIZE", "of input a map takes (default: 32 to 256 MiB)",
      PLACE(split), 0, 0, NULL},
     {"map", 0, GY_OPTION_TEXT, "COMMAND", "map by a shell command: lines in, key<tab>value out",
@@ -338,11 +338,11 @@ static void print_lacking(const gy_flow_report *report, const char *verb)
             snprintf(what, sizeof(what), "whole number below 2^63 in field %lld",
                      settings.weight);
         }
-        gy_say(stderr, "gyre mr %s: %lld line%s no %s: %s (--strict fails instead)\n", verb,
-               count, count == 1 ? " has" : "s have", what,
-               !is_sort                           ? "left out"
-               : is_number || settings.is_numeric ? "sorted as 0"
-                                                  : "sorted as an empty one");
+        gy_print_to(stderr, "gyre mr %s: %lld line%s no %s: %s (--strict fails instead)\n",
+                    verb, count, count == 1 ? " has" : "s have", what,
+                    !is_sort                           ? "left out"
+                    : is_number || settings.is_numeric ? "sorted as 0"
+                                                       : "sorted as an empty one");
     }
 }
 
@@ -355,7 +355,7 @@ static void print_report(const gy_flow_report *report)
                    "%lld failures, %lld copies, %lld bytes, %.3f s\n",
                    stage->name, (long long)stage->done, (long long)stage->tasks,
                    (long long)stage->memoised, (long long)stage->failures,
-                   (long long)stage->copies, (long long)stage->bytes, stage->run_seconds);
+                   (long long)stage->backups, (long long)stage->bytes, stage->run_s);
         }
         for (int i = 0; i < report->counter_count; i++) {
             printf("counter %s: %lld\n", report->counters[i].name,
@@ -363,13 +363,13 @@ static void print_report(const gy_flow_report *report)
         }
     }
     if (report->skipped_records > 0) {
-        gy_say(stderr, "gyre mr: %lld record%s skipped:\n%s",
-               (long long)report->skipped_records,
-               report->skipped_records == 1 ? " was" : "s were", report->bad_records);
+        gy_print_to(stderr, "gyre mr: %lld record%s skipped:\n%s",
+                    (long long)report->skipped_records,
+                    report->skipped_records == 1 ? " was" : "s were", report->bad_records);
     }
     if (!settings.is_quiet) {
-        gy_say(stderr, "%s: %lld bytes in %s, %.3f s\n", report->name,
-               (long long)report->output_bytes, settings.output, report->seconds);
+        gy_print_to(stderr, "%s: %lld bytes in %s, %.3f s\n", report->name,
+                    (long long)report->output_bytes, settings.output, report->seconds);
     }
 }
 
@@ -389,7 +389,7 @@ static int report_failure(gy_status status)
                      !gy_cli_find_unbrought(settings.reduce, files, hint, sizeof(hint)))) {
         return gy_report_failure("mr", status);
     }
-    gy_say(stderr, "gyre mr: %s (%s)\n", hint, gy_error_text());
+    gy_print_to(stderr, "gyre mr: %s (%s)\n", hint, gy_error_text());
     return GY_EXIT_FAILURE;
 }
 
@@ -403,18 +403,18 @@ static int run_job(gy_flow *flow, const mr_verb *verb, const gy_file_list *input
         .output = settings.output,
         .folder = settings.job.folder,
         .memo = settings.job.memo,
-        .memo_bytes = settings.job.memo_bytes,
+        .memo_bytes_max = settings.job.memo_bytes,
         .trace = settings.job.trace,
         .sandbox = settings.job.sandbox,
         .processes = (int)settings.job.processes,
         .threads = (int)settings.job.threads,
-        .timeout_seconds = settings.job.timeout,
-        .silence_seconds = settings.job.silence,
-        .record_timeout_seconds = settings.record_timeout,
-        .copy_floor_seconds = settings.copy_after > 0    ? settings.copy_after
-                              : settings.copy_after == 0 ? -1
-                                                         : 0,
-        .max_bad_records = settings.bad_records,
+        .timeout_s = settings.job.timeout,
+        .heartbeat_timeout_s = settings.job.silence,
+        .record_timeout_s = settings.record_timeout,
+        .backup_floor_s = settings.copy_after > 0    ? settings.copy_after
+                          : settings.copy_after == 0 ? -1
+                                                     : 0,
+        .bad_records_max = settings.bad_records,
         .progress = settings.is_quiet ? show_nothing : NULL,
     };
     gy_flow_report *report = NULL;

@@ -24,9 +24,9 @@ void gy_cli_print_stages(const gy_job_stage *stages, size_t count)
     for (size_t i = 0; i < count; i++) {
         const gy_job_stage *stage = &stages[i];
         printf("%-24s %9lld %9lld %9lld %8lld %8lld %8lld %9lld %10.3f\n", stage->name,
-               (long long)stage->tasks, (long long)stage->committed, (long long)stage->runs,
-               (long long)stage->failures, (long long)stage->copies,
-               (long long)stage->copies_won, (long long)stage->memoised, stage->run_seconds);
+               (long long)stage->tasks, (long long)stage->committed, (long long)stage->attempts,
+               (long long)stage->failures, (long long)stage->backups,
+               (long long)stage->backups_won, (long long)stage->memoised, stage->run_s);
     }
 }
 
@@ -48,11 +48,11 @@ void gy_cli_print_notes(const gy_job_note *notes, size_t count, int64_t begin_ns
     for (size_t i = 0; i < count; i++) {
         char date[32];
         if (begin_ns == 0) {
-            gy_say(stdout, "  %s  %s\n", gy_cli_date_text(notes[i].wall_ns, date),
-                   notes[i].text);
+            gy_print_to(stdout, "  %s  %s\n", gy_cli_date_text(notes[i].wall_ns, date),
+                        notes[i].text);
         } else {
-            gy_say(stdout, "  %+10.3f s  %s\n", (double)(notes[i].wall_ns - begin_ns) * 1e-9,
-                   notes[i].text);
+            gy_print_to(stdout, "  %+10.3f s  %s\n",
+                        (double)(notes[i].wall_ns - begin_ns) * 1e-9, notes[i].text);
         }
     }
 }

@@ -104,7 +104,8 @@ enum { OPTION_COUNT = sizeof(options) / sizeof(options[0]) };
 
 static int complain(const char *argument, const char *text, const char *expected)
 {
-    gy_say(stderr, "gyre plan: %s: '%s' is not valid: expected %s\n", argument, text, expected);
+    gy_print_to(stderr, "gyre plan: %s: '%s' is not valid: expected %s\n", argument, text,
+                expected);
     return GY_EXIT_USAGE;
 }
 
@@ -145,8 +146,8 @@ static int read_links(gy_plan_query *query)
         fclose(file);
     }
     if (error != 0) {
-        gy_say(stderr, "gyre plan: cannot read the file of links %s: %s\n", settings.links,
-               strerror(error));
+        gy_print_to(stderr, "gyre plan: cannot read the file of links %s: %s\n", settings.links,
+                    strerror(error));
         return GY_EXIT_FAILURE;
     }
     status = gy_plan_links_parse(text, size, settings.links, &links);
@@ -293,7 +294,7 @@ static bool read_failures(const char *text, gy_rank_failure *failures, size_t *c
         if (end == at || !(when >= 0) || (*end != ',' && *end != '\0')) {
             return false;
         }
-        failures[*count] = (gy_rank_failure){.rank = (int)rank, .at = when};
+        failures[*count] = (gy_rank_failure){.rank = (int)rank, .at_s = when};
         at = *end == ',' ? end + 1 : NULL;
         if (at == NULL) {
             ++*count;
@@ -313,36 +314,36 @@ static double seconds_now(void)
 static int run_simulate(const char *operation)
 {
     gy_plan_query query;
-    gy_outcome outcome;
+    gy_simulation_result result;
     gy_rank_failure failures[FAILURES_MOST];
-    gy_weather weather = {.seed = settings.seed >= 0 ? (uint64_t)settings.seed : 1,
-                          .loss = or_default(settings.loss, 0),
-                          .retry = or_default(settings.retry, 1e-3),
-                          .uplink_beta = or_default(settings.uplink, 0),
-                          .failures = failures};
+    gy_fault_model faults = {.seed = settings.seed >= 0 ? (uint64_t)settings.seed : 1,
+                             .loss = or_default(settings.loss, 0),
+                             .retry_s = or_default(settings.retry, 1e-3),
+                             .uplink_beta = or_default(settings.uplink, 0),
+                             .failures = failures};
     char bytes[32];
     int code = make_query(operation, &query);
     if (code != GY_EXIT_OK) {
         return code;
     }
     if (settings.fail != NULL &&
-        !read_failures(settings.fail, failures, &weather.failure_count)) {
+        !read_failures(settings.fail, failures, &faults.failure_count)) {
         return complain("--fail", settings.fail, "RANK@SECONDS, up to 16 of them with commas");
     }
     double begin = seconds_now();
-    gy_status status = gy_plan_simulate(&query, &weather, &outcome);
+    gy_status status = gy_plan_simulate(&query, &faults, &result);
     double took = seconds_now() - begin;
     if (status == GY_ARG) {
         return fail(status);
     }
     printf("%s by %s, %d ranks: %.9g s of virtual time, %lld messages, %s, %lld lost\n",
-           query.operation, query.algorithm, query.ranks, outcome.seconds,
-           (long long)outcome.messages, gy_bytes_text(outcome.bytes, bytes),
-           (long long)outcome.lost);
-    printf("%d of %d ranks ended, seed %llu, digest %016llx\n", outcome.ended, query.ranks,
-           (unsigned long long)weather.seed, (unsigned long long)outcome.digest);
+           query.operation, query.algorithm, query.ranks, result.time_s,
+           (long long)result.messages, gy_bytes_text(result.bytes, bytes),
+           (long long)result.lost);
+    printf("%d of %d ranks ended, seed %llu, digest %016llx\n", result.ended, query.ranks,
+           (unsigned long long)faults.seed, (unsigned long long)result.digest);
     printf("simulated in %.3g s, %.3g messages a second\n", took,
-           took > 0 ? (double)outcome.messages / took : 0);
+           took > 0 ? (double)result.messages / took : 0);
     return status == GY_OK ? GY_EXIT_OK : fail(status);
 }
 
@@ -385,47 +386,49 @@ static int check_verb(const plan_verb *verb, int operand_count, char **operands)
         char name[32];
         snprintf(name, sizeof(name), " %s ", options[i].name);
         if (is_given(&options[i]) && strstr(verb->takes, name) == NULL) {
-            gy_say(stderr, "gyre plan %s: --%s has no meaning here: expected%s%s\n", verb->name,
-                   options[i].name, verb->takes[1] == '\0' ? " no options" : " one of",
-                   verb->takes);
+            gy_print_to(stderr, "gyre plan %s: --%s has no meaning here: expected%s%s\n",
+                        verb->name, options[i].name,
+                        verb->takes[1] == '\0' ? " no options" : " one of", verb->takes);
             return GY_EXIT_USAGE;
         }
     }
     if (verb->has_operation && operand_count < 2) {
-        gy_say(stderr, "gyre plan %s: no OPERATION was given: expected one such as allreduce\n",
-               verb->name);
+        gy_print_to(stderr,
+                    "gyre plan %s: no OPERATION was given: expected one such as allreduce\n",
+                    verb->name);
         return GY_EXIT_USAGE;
     }
     bool has_figures = settings.alpha >= 0 || settings.beta >= 0 || settings.gamma >= 0 ||
                        settings.alpha_across >= 0 || settings.beta_across >= 0;
     if (settings.links != NULL && has_figures) {
-        gy_say(stderr,
-               "gyre plan %s: --links says what links cost: expected no --alpha, --beta, "
-               "--gamma, --alpha-across or --beta-across beside it\n",
-               verb->name);
+        gy_print_to(stderr,
+                    "gyre plan %s: --links says what links cost: expected no --alpha, --beta, "
+                    "--gamma, --alpha-across or --beta-across beside it\n",
+                    verb->name);
         return GY_EXIT_USAGE;
     }
     if (settings.hosts <= 1 && settings.links == NULL &&
         (settings.alpha_across >= 0 || settings.beta_across >= 0 || settings.uplink >= 0)) {
-        gy_say(stderr,
-               "gyre plan %s: --alpha-across, --beta-across and --uplink are for ranks "
-               "on several hosts: expected --hosts 2 or more\n",
-               verb->name);
+        gy_print_to(stderr,
+                    "gyre plan %s: --alpha-across, --beta-across and --uplink are for ranks "
+                    "on several hosts: expected --hosts 2 or more\n",
+                    verb->name);
         return GY_EXIT_USAGE;
     }
     if (settings.retry >= 0 && settings.loss < 0) {
-        gy_say(stderr, "gyre plan %s: --retry is for messages that are lost: expected --loss\n",
-               verb->name);
+        gy_print_to(stderr,
+                    "gyre plan %s: --retry is for messages that are lost: expected --loss\n",
+                    verb->name);
         return GY_EXIT_USAGE;
     }
     if (verb->run == run_table && operand_count > 1) {
         return complain("table", operands[1], "options only, --operation names one");
     }
     if (verb->has_algorithm && settings.algorithm == NULL) {
-        gy_say(stderr,
-               "gyre plan %s: --algo is missing: expected a NAME that 'gyre plan list "
-               "%s' shows\n",
-               verb->name, operands[1]);
+        gy_print_to(stderr,
+                    "gyre plan %s: --algo is missing: expected a NAME that 'gyre plan list "
+                    "%s' shows\n",
+                    verb->name, operands[1]);
         return GY_EXIT_USAGE;
     }
     return GY_EXIT_OK;

@@ -109,13 +109,13 @@ static void print_seconds(double seconds, char out[32])
     snprintf(out, 32, "%.4g ns", seconds * 1e9);
 }
 
-static void print_csv(const gy_plan_query *query, const gy_price *price,
+static void print_csv(const gy_plan_query *query, const gy_plan_costs *price,
                       const lecture_row *lecture, double by_formula)
 {
     printf("%s,%s,%d,%lld,%d,%d,%lld,%lld,%lld,%d,%.9g,", query->operation, query->algorithm,
            query->ranks, (long long)query->bytes, price->depth, price->rounds,
            (long long)price->sent_max, (long long)price->received_max,
-           (long long)price->sent_sum, price->fan_in_max, price->seconds);
+           (long long)price->sent_sum, price->fan_in_max, price->time_s);
     if (lecture == NULL) {
         printf(",,\n");
     } else {
@@ -123,11 +123,11 @@ static void print_csv(const gy_plan_query *query, const gy_price *price,
     }
 }
 
-static void print_line(const gy_plan_query *query, const gy_price *price,
+static void print_line(const gy_plan_query *query, const gy_plan_costs *price,
                        const lecture_row *lecture, double by_formula)
 {
     char sent[32], received[32], seconds[32], formula[32] = "";
-    print_seconds(price->seconds, seconds);
+    print_seconds(price->time_s, seconds);
     if (lecture != NULL) {
         print_seconds(by_formula, formula);
     }
@@ -160,7 +160,7 @@ static gy_status print_row(const gy_plan_query *asked, const gy_table_format *fo
 {
     char text[64];
     gy_plan_query query = *asked;
-    gy_price price;
+    gy_plan_costs price;
     int64_t steps = 0;
     snprintf(text, sizeof(text), k > 0 ? "%s:%d" : "%s", name, k);
     query.algorithm = text;

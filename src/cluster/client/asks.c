@@ -14,10 +14,10 @@ static gy_status show_job(const gy_cluster_visit *visit, const Gy__Cluster__JobR
                           .progress = row->progress,
                           .epoch = row->epoch,
                           .weight = row->weight,
-                          .slots_wanted = row->slots_wanted,
-                          .slots_held = row->slots_held,
+                          .slots_requested = row->slots_wanted,
+                          .slots_leased = row->slots_held,
                           .attempts = row->attempts,
-                          .is_ended = row->is_ended,
+                          .is_finished = row->is_ended,
                           .is_up = row->is_up,
                           .status = (gy_status)row->status};
     gy_net_key_text(gy_net_key(row->job), job.id);
@@ -29,13 +29,13 @@ static gy_status show_daemon(const gy_cluster_visit *visit, const Gy__Cluster__D
     gy_cluster_daemon daemon = {.address = row->address,
                                 .host = row->host,
                                 .labels = row->labels,
-                                .trouble = row->trouble,
+                                .unavailable_reason = row->trouble,
                                 .slots = row->slots,
-                                .leased = row->leased,
+                                .slots_leased = row->leased,
                                 .managers = row->managers,
                                 .is_up = row->is_up,
                                 .is_drained = row->is_drained,
-                                .silent_s = (double)row->silent_ns * 1e-9};
+                                .heartbeat_age_s = (double)row->silent_ns * 1e-9};
     snprintf(daemon.id, sizeof(daemon.id), "%016llx", (unsigned long long)row->daemon);
     return visit->daemon(visit->arg, &daemon);
 }
@@ -76,7 +76,7 @@ static gy_status fill_report(const Gy__Cluster__View *view, gy_arena *arena,
     gy_job_counter *counters =
         gy_arena_alloc(arena, (view->n_counters + 1) * sizeof(*counters));
     gy_job_note *notes = gy_arena_alloc(arena, (view->n_notes + 1) * sizeof(*notes));
-    gy_cluster_slow_run *slow = gy_arena_alloc(arena, (view->n_slow + 1) * sizeof(*slow));
+    gy_cluster_straggler *slow = gy_arena_alloc(arena, (view->n_slow + 1) * sizeof(*slow));
     if (stages == NULL || counters == NULL || notes == NULL || slow == NULL) {
         return GY_NOMEM;
     }
@@ -86,11 +86,11 @@ static gy_status fill_report(const Gy__Cluster__View *view, gy_arena *arena,
                                    .tasks = from->tasks,
                                    .committed = from->committed,
                                    .memoised = from->memoised,
-                                   .runs = from->runs,
+                                   .attempts = from->runs,
                                    .failures = from->failed,
-                                   .copies = from->copies,
-                                   .copies_won = from->copies_won,
-                                   .run_seconds = (double)from->run_ns * 1e-9};
+                                   .backups = from->copies,
+                                   .backups_won = from->copies_won,
+                                   .run_s = (double)from->run_ns * 1e-9};
     }
     for (size_t i = 0; i < view->n_counters; i++) {
         counters[i] = (gy_job_counter){view->counters[i]->name, view->counters[i]->value};
@@ -100,11 +100,11 @@ static gy_status fill_report(const Gy__Cluster__View *view, gy_arena *arena,
     }
     for (size_t i = 0; i < view->n_slow; i++) {
         const Gy__Cluster__ViewRun *from = view->slow[i];
-        slow[i] = (gy_cluster_slow_run){.stage = view->stages[from->stage]->name,
-                                        .host = from->host,
-                                        .task = from->task,
-                                        .run_s = (double)from->run_ns * 1e-9,
-                                        .expected_s = (double)from->expected_ns * 1e-9};
+        slow[i] = (gy_cluster_straggler){.stage = view->stages[from->stage]->name,
+                                         .host = from->host,
+                                         .task = from->task,
+                                         .run_s = (double)from->run_ns * 1e-9,
+                                         .expected_s = (double)from->expected_ns * 1e-9};
     }
     *report =
         (gy_cluster_report){view->epoch,    stages,           counters,      notes,       slow,
@@ -128,8 +128,8 @@ static gy_status show_view(void *arg, const ProtobufCMessage *answer)
     return status;
 }
 
-gy_status gy_cluster_look(gy_cluster *cluster, const char *id, gy_cluster_report_visit visit,
-                          void *arg)
+gy_status gy_cluster_read_report(gy_cluster *cluster, const char *id,
+                                 gy_cluster_report_visit visit, void *arg)
 {
     gy_key job;
     look at = {visit, arg};
@@ -202,14 +202,14 @@ gy_status gy_cluster_find_job(gy_cluster *cluster, const char *beginning,
 typedef struct seen_job {
     const char *id;
     uint32_t epoch;
-    bool is_there, is_ended;
+    bool is_there, is_finished;
 } seen_job;
 
 static gy_status see_job(void *arg, const gy_cluster_job *job)
 {
     seen_job *seen = arg;
     if (strcmp(job->id, seen->id) == 0) {
-        *seen = (seen_job){seen->id, job->epoch, true, job->is_ended};
+        *seen = (seen_job){seen->id, job->epoch, true, job->is_finished};
     }
     return GY_OK;
 }
@@ -223,7 +223,7 @@ gy_status gy_cluster_kill(gy_cluster *cluster, const char *id)
     Gy__Cluster__Kill kill = GY__CLUSTER__KILL__INIT;
     GY_TRY(gy_client_read_id(id, &job));
     GY_TRY(gy_cluster_list(cluster, &(gy_cluster_visit){.job = see_job, .arg = &seen}));
-    if (seen.is_ended) {
+    if (seen.is_finished) {
         return gy_fail(GY_STATE, "job %s has ended: there is nothing to kill", id);
     }
     key.high = job.high;
@@ -245,7 +245,7 @@ static gy_status ask_again(gy_cluster *cluster, const char *id, bool is_forgotte
     if (!seen.is_there) {
         return gy_fail(GY_NOTFOUND, "no job %s is known to the name server", id);
     }
-    if (!seen.is_ended) {
+    if (!seen.is_finished) {
         return gy_fail(GY_STATE, "job %s has not ended: %s", id,
                        is_forgotten ? "kill it first" : "it goes on by itself");
     }
@@ -333,9 +333,9 @@ gy_status gy_cluster_wait(gy_cluster *cluster, const char *id, double seconds,
 /* ---- What it prints ---- */
 
 typedef struct follow {
-    gy_cluster_said said;
+    gy_cluster_output_handler said;
     void *arg;
-    gy_cluster_end *end; /* NULL: nobody asks */
+    gy_cluster_result *end; /* NULL: nobody asks */
     uint32_t epoch;
     uint64_t offset;
     bool is_over;
@@ -386,14 +386,15 @@ static gy_status ask_said(gy_cluster *cluster, const char *id, gy_deadline deadl
 }
 
 gy_status gy_cluster_follow(gy_cluster *cluster, const char *id, double seconds,
-                            gy_cluster_said said, void *arg, gy_cluster_end *end)
+                            gy_cluster_output_handler said, void *arg, gy_cluster_result *end)
 {
-    *end = (gy_cluster_end){.epoch = 0};
-    return gy_cluster_follow_on(cluster, id, seconds, said, arg, end);
+    *end = (gy_cluster_result){.epoch = 0};
+    return gy_cluster_follow_from(cluster, id, seconds, said, arg, end);
 }
 
-gy_status gy_cluster_follow_on(gy_cluster *cluster, const char *id, double seconds,
-                               gy_cluster_said said, void *arg, gy_cluster_end *end)
+gy_status gy_cluster_follow_from(gy_cluster *cluster, const char *id, double seconds,
+                                 gy_cluster_output_handler said, void *arg,
+                                 gy_cluster_result *end)
 {
     follow at = {
         .said = said, .arg = arg, .end = end, .epoch = end->epoch, .offset = end->offset};
@@ -413,8 +414,8 @@ gy_status gy_cluster_follow_on(gy_cluster *cluster, const char *id, double secon
     return status;
 }
 
-gy_status gy_cluster_last_words(gy_cluster *cluster, const char *id, gy_cluster_said said,
-                                void *arg)
+gy_status gy_cluster_log_tail(gy_cluster *cluster, const char *id,
+                              gy_cluster_output_handler said, void *arg)
 {
     follow at = {.said = said, .arg = arg};
     return ask_said(cluster, id, gy_client_soon(cluster), true, &at);

@@ -27,7 +27,7 @@ gy_status gy_client_read_id(const char *id, gy_key *job)
 
 /* ---- Beginning and end ---- */
 
-gy_status gy_cluster_check_addresses(const char *addresses, int port_least, int most)
+gy_status gy_cluster_check_addresses(const char *addresses, int port_min, int most)
 {
     const char *at = addresses;
     for (int count = 1;; count++) {
@@ -41,7 +41,7 @@ gy_status gy_cluster_check_addresses(const char *addresses, int port_least, int 
             return gy_fail(GY_ARG, "'%.80s': 1 to %d addresses are expected", addresses, most);
         }
         snprintf(address, sizeof(address), "%.*s", (int)size, at);
-        GY_TRY(gy_rpc_check_address(address, (uint16_t)port_least));
+        GY_TRY(gy_rpc_check_address(address, (uint16_t)port_min));
         if (at[size] == '\0') {
             return GY_OK;
         }
@@ -101,8 +101,8 @@ gy_status gy_cluster_open(const gy_cluster_options *options, gy_cluster **cluste
                                         GY_NET_LIST,      GY_NET_ASK_SPEC, GY_NET_ASK_SAID,
                                         GY_NET_RESUME,    GY_NET_ASK_VIEW};
     static_assert(GY_COUNT(types) == CLIENT_METHODS, "all of them");
-    const double patience = options->patience_s > 0 ? options->patience_s : 10;
-    if (options->names == NULL || !(patience < 1e6)) {
+    const double patience = options->connect_timeout_s > 0 ? options->connect_timeout_s : 10;
+    if (options->nameservers == NULL || !(patience < 1e6)) {
         return gy_fail(GY_ARG, "no name server is named, or %g s are no patience", patience);
     }
     gy_cluster *made = gy_alloc_zero("client", 1, sizeof(*made));
@@ -114,11 +114,12 @@ gy_status gy_cluster_open(const gy_cluster_options *options, gy_cluster **cluste
     for (size_t i = 0; i < GY_COUNT(types); i++) {
         made->methods[i] = gy_net_method(types[i]);
     }
-    if (options->ahead != NULL) { /* first: it runs while keys are read */
-        gy_client_look_ahead(made, options->ahead);
+    if (options->prewarm != NULL) { /* first: it runs while keys are read */
+        gy_client_look_ahead(made, options->prewarm);
     }
     gy_status status = open_node(made, options);
-    status = status == GY_OK ? dial_all(made, options->names, options->is_plaintext) : status;
+    status =
+        status == GY_OK ? dial_all(made, options->nameservers, options->is_plaintext) : status;
     if (status < 0) {
         gy_cluster_close(made);
         return status;

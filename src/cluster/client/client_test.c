@@ -22,8 +22,8 @@ static int begin(void **state)
         return -1;
     }
     snprintf(before, sizeof(before), "127.0.0.1:1,%s", server.address);
-    return gy_cluster_open(&(gy_cluster_options){.names = before, .key_file = server.ring},
-                           &cluster);
+    return gy_cluster_open(
+        &(gy_cluster_options){.nameservers = before, .key_file = server.ring}, &cluster);
 }
 
 static int end(void **state)
@@ -271,8 +271,10 @@ static void a_program_is_looked_at_ahead(void **state)
     const char *const *programs[] = {own, foreign};
     (void)kit_server_end(&server, SIGKILL); /* no child of this process is left */
     for (int i = 0; i < 2; i++) {
-        const gy_cluster_options options = {
-            .names = before, .key_file = server.ring, .patience_s = 0.01, .ahead = self};
+        const gy_cluster_options options = {.nameservers = before,
+                                            .key_file = server.ring,
+                                            .connect_timeout_s = 0.01,
+                                            .prewarm = self};
         assert_ok(gy_cluster_open(&options, &other));
         assert_true(other->ahead.child > 0);
         assert_int_equal(
@@ -305,7 +307,8 @@ static void what_cannot_be_submitted_is_said(void **state)
     assert_int_equal(gy_cluster_submit(cluster, &program, id), GY_ARG);
     assert_non_null(strstr(gy_error_text(), "weight 1 to 1000"));
     assert_int_equal(
-        gy_cluster_open(&(gy_cluster_options){.names = before}, &(gy_cluster *){0}), GY_ARG);
+        gy_cluster_open(&(gy_cluster_options){.nameservers = before}, &(gy_cluster *){0}),
+        GY_ARG);
 }
 
 /* ---- What is asked ---- */
@@ -379,9 +382,10 @@ static void a_job_is_found_killed_and_waited_for(void **state)
     expect_no_resume();
     expect_several();
     gy_cluster *keeper = NULL;
-    assert_ok(gy_cluster_open(
-        &(gy_cluster_options){.names = before, .key_file = server.ring, .is_operator = true},
-        &keeper));
+    assert_ok(gy_cluster_open(&(gy_cluster_options){.nameservers = before,
+                                                    .key_file = server.ring,
+                                                    .is_operator = true},
+                              &keeper));
     assert_int_equal(gy_cluster_drain(keeper, "nobody", true), GY_NOTFOUND);
     gy_cluster_close(keeper);
 }
@@ -391,7 +395,7 @@ static void nobody_answers(void **state)
     (void)state;
     gy_cluster *other = NULL;
     const gy_cluster_options options = {
-        .names = "127.0.0.1:1", .key_file = server.ring, .patience_s = 0.1};
+        .nameservers = "127.0.0.1:1", .key_file = server.ring, .connect_timeout_s = 0.1};
     assert_ok(gy_cluster_open(&options, &other));
     assert_int_equal(gy_cluster_list(other, &(gy_cluster_visit){0}), GY_PEER);
     assert_non_null(strstr(gy_error_text(), "127.0.0.1:1"));
@@ -407,17 +411,17 @@ static void one_that_was_there_is_waited_for(void **state)
     char id[GY_CLUSTER_ID_BYTES];
     const char *arguments[] = {"true", NULL};
     gy_cluster *other = NULL;
-    gy_cluster_end end = {.epoch = 0};
+    gy_cluster_result end = {.epoch = 0};
     gy_status status = GY_TIMEOUT;
     const gy_cluster_options options = {
-        .names = before, .key_file = server.ring, .patience_s = 1};
+        .nameservers = before, .key_file = server.ring, .connect_timeout_s = 1};
     assert_ok(gy_cluster_open(&options, &other));
     assert_ok(gy_cluster_submit(other, &(gy_cluster_program){.arguments = arguments}, id));
-    assert_int_equal(gy_cluster_follow_on(other, id, 0.02, NULL, NULL, &end), GY_TIMEOUT);
+    assert_int_equal(gy_cluster_follow_from(other, id, 0.02, NULL, NULL, &end), GY_TIMEOUT);
     (void)kit_server_end(&server, SIGKILL);
     const int64_t gone_ns = gy_now_ns(gy_env_real());
     while (status == GY_TIMEOUT) {
-        status = gy_cluster_follow_on(other, id, 0.02, NULL, NULL, &end);
+        status = gy_cluster_follow_from(other, id, 0.02, NULL, NULL, &end);
     }
     assert_int_equal(status, GY_PEER);
     assert_true(gy_now_ns(gy_env_real()) - gone_ns >= 900000000);

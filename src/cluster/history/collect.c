@@ -233,12 +233,12 @@ static gy_status collect(const old_jobs *how, uint64_t quota_bytes, int *removed
     return status < 0 ? status : GY_OK;
 }
 
-gy_status gy_job_collect(uint64_t quota_bytes, double keep_seconds, int *removed,
+gy_status gy_job_collect(uint64_t quota_bytes, double retention_s, int *removed,
                          uint64_t *freed_bytes)
 {
     gy_env *env = gy_env_real();
     return collect(
-        &(old_jobs){.keep_from_ns = env->ops->wall_ns(env) - (int64_t)(keep_seconds * 1e9)},
+        &(old_jobs){.keep_from_ns = env->ops->wall_ns(env) - (int64_t)(retention_s * 1e9)},
         quota_bytes, removed, freed_bytes);
 }
 
@@ -308,7 +308,7 @@ void gy_history_tidy(const char *folder)
         gy_env *env = gy_env_real();
         const old_jobs jobs = {.is_tidying = true,
                                .keep_from_ns = env->ops->wall_ns(env) -
-                                               (int64_t)(GY_JOB_KEEP_SECONDS * 1e9)};
+                                               (int64_t)(GY_JOB_RETENTION_S * 1e9)};
         if (collect(&jobs, quota_bytes, NULL, NULL) < 0) {
             gy_warn("what old jobs left stays: %s", gy_error_text());
         }

@@ -85,12 +85,12 @@ static void what_was_told_is_read(void **state)
     const gy_job_stage stages[] = {{.name = "map",
                                     .tasks = 9,
                                     .committed = 8,
-                                    .runs = 10,
+                                    .attempts = 10,
                                     .failures = 1,
-                                    .copies = 2,
-                                    .copies_won = 1,
+                                    .backups = 2,
+                                    .backups_won = 1,
                                     .memoised = 3,
-                                    .run_seconds = 1.5},
+                                    .run_s = 1.5},
                                    {.name = "reduce", .tasks = 2}};
     const gy_job_counter counters[] = {{"words", INT64_MAX}};
     const gy_job_bad_record bad[] = {{"in.txt", UINT64_MAX, "SIGFPE", "f\ng"}};
@@ -139,7 +139,7 @@ static void managers_add_up(void **state)
 {
     (void)state;
     gy_job job = make("a2", 150);
-    const gy_job_stage stages[] = {{.name = "map", .tasks = 9, .runs = 5, .failures = 2},
+    const gy_job_stage stages[] = {{.name = "map", .tasks = 9, .attempts = 5, .failures = 2},
                                    {.name = "reduce", .tasks = 2}};
     const gy_job_bad_record bad[] = {{"in.txt", 7, "SIGFPE", ""}, {"in.txt", 9, "SIGILL", ""}};
     job.stages = stages;
@@ -158,7 +158,7 @@ static void managers_add_up(void **state)
     gy_job *read;
     assert_int_equal(gy_job_read("a2", &read), GY_OK);
     assert_int_equal(read->stage_count, 2);
-    assert_int_equal(read->stages[0].runs, 15);
+    assert_int_equal(read->stages[0].attempts, 15);
     assert_int_equal(read->stages[0].failures, 6);
     assert_int_equal(read->stages[0].tasks, 9);
     assert_int_equal(read->bad_record_count, 2);

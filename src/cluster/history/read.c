@@ -151,12 +151,12 @@ static gy_status take_stage(read_job *to, sqlite3_stmt *row, void *item)
     *stage = (gy_job_stage){.name = keep_column(&to->arena, row, 3),
                             .tasks = sqlite3_column_int64(row, 4),
                             .committed = sqlite3_column_int64(row, 5),
-                            .runs = sqlite3_column_int64(row, 6),
+                            .attempts = sqlite3_column_int64(row, 6),
                             .failures = sqlite3_column_int64(row, 7),
-                            .copies = sqlite3_column_int64(row, 8),
-                            .copies_won = sqlite3_column_int64(row, 9),
+                            .backups = sqlite3_column_int64(row, 8),
+                            .backups_won = sqlite3_column_int64(row, 9),
                             .memoised = sqlite3_column_int64(row, 10),
-                            .run_seconds = sqlite3_column_double(row, 11)};
+                            .run_s = sqlite3_column_double(row, 11)};
     return stage->name != NULL ? GY_OK : GY_NOMEM;
 }
 

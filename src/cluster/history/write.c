@@ -210,11 +210,11 @@ static gy_status recall_stages(gy_history *history)
                             history->stage_count + 1, sizeof(*history->stages));
         if (status == GY_OK) {
             history->stages[history->stage_count++] =
-                (gy_job_stage){.runs = sqlite3_column_int64(statement, 0),
+                (gy_job_stage){.attempts = sqlite3_column_int64(statement, 0),
                                .failures = sqlite3_column_int64(statement, 1),
-                               .copies = sqlite3_column_int64(statement, 2),
-                               .copies_won = sqlite3_column_int64(statement, 3),
-                               .run_seconds = sqlite3_column_double(statement, 4)};
+                               .backups = sqlite3_column_int64(statement, 2),
+                               .backups_won = sqlite3_column_int64(statement, 3),
+                               .run_s = sqlite3_column_double(statement, 4)};
         }
     }
     if (status == GY_OK && code != SQLITE_DONE) {
@@ -301,10 +301,10 @@ static gy_status save_stages(gy_history *history, const gy_job *job)
         }
         const int64_t numbers[] = {stage->tasks,
                                    stage->committed,
-                                   stage->runs + before.runs,
+                                   stage->attempts + before.attempts,
                                    stage->failures + before.failures,
-                                   stage->copies + before.copies,
-                                   stage->copies_won + before.copies_won,
+                                   stage->backups + before.backups,
+                                   stage->backups_won + before.backups_won,
                                    stage->memoised};
         bind_text(statement, 1, history->id);
         sqlite3_bind_int64(statement, 2, (int64_t)i);
@@ -312,7 +312,7 @@ static gy_status save_stages(gy_history *history, const gy_job *job)
         for (int n = 0; n < 7; n++) {
             sqlite3_bind_int64(statement, 4 + n, numbers[n]);
         }
-        sqlite3_bind_double(statement, 11, stage->run_seconds + before.run_seconds);
+        sqlite3_bind_double(statement, 11, stage->run_s + before.run_s);
         GY_TRY(gy_history_run(history, statement));
     }
     return GY_OK;

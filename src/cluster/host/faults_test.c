@@ -142,7 +142,7 @@ static void count_epoch(void *arg, uint64_t epoch, const char *who)
 static int count_epochs(const char *key)
 {
     int count = 0;
-    assert_ok(gy_keyring_look(key, count_epoch, &count));
+    assert_ok(gy_keyring_list(key, count_epoch, &count));
     return count;
 }
 

@@ -7,11 +7,11 @@
 #include "cluster/manager/records.h"
 
 /* a -> b -> c. a is done on host 1, which has no slot any more; b on host 0, where c runs. */
-static void begin_chain(machine *at, gy_promise first)
+static void begin_chain(machine *at, gy_determinism first)
 {
     static const uint32_t a[] = {0}, b[] = {1};
     machine_job job = {0};
-    machine_task(&job, (gy_sched_task){.promise = (uint8_t)first}, NULL);
+    machine_task(&job, (gy_sched_task){.determinism = (uint8_t)first}, NULL);
     machine_task(&job, (gy_sched_task){.stage = 1, .input_count = 1}, a);
     machine_task(&job, (gy_sched_task){.stage = 3, .input_count = 1}, b);
     hosts_new(at, &job, (gy_manager_options){.process_max = 2});
@@ -35,7 +35,7 @@ static void a_lost_host_takes_what_is_needed(void **state)
     (void)state;
     machine_job job;
     machine at;
-    machine_fan(&job, 4, GY_PROMISE_DETERMINISTIC);
+    machine_fan(&job, 4, GY_OUTPUT_DETERMINISTIC);
     hosts_new(&at, &job, (gy_manager_options){.process_max = 4});
     for (uint32_t i = 0; i < 4; i++) {
         hosts_open(&at, i, i / 2);
@@ -69,7 +69,7 @@ static void what_runs_on_it_is_not_counted(void **state)
     (void)state;
     machine_job job;
     machine at;
-    machine_fan(&job, 3, GY_PROMISE_DETERMINISTIC);
+    machine_fan(&job, 3, GY_OUTPUT_DETERMINISTIC);
     hosts_new(&at, &job, (gy_manager_options){.process_max = 3, .failures_max = 1});
     hosts_open(&at, 0, 0);
     hosts_open(&at, 1, 0);
@@ -95,7 +95,7 @@ static void what_runs_on_it_is_not_counted(void **state)
 static void what_nobody_needs_waits_for_its_reader(void **state)
 {
     (void)state;
-    static const gy_promise promises[] = {GY_PROMISE_DETERMINISTIC, GY_PROMISE_INDETERMINATE};
+    static const gy_determinism promises[] = {GY_OUTPUT_DETERMINISTIC, GY_OUTPUT_INDETERMINATE};
     for (size_t i = 0; i < GY_COUNT(promises); i++) {
         machine at;
         begin_chain(&at, promises[i]);
@@ -119,7 +119,7 @@ static void it_may_come_again(void **state)
 {
     (void)state;
     machine at;
-    begin_chain(&at, GY_PROMISE_DETERMINISTIC);
+    begin_chain(&at, GY_OUTPUT_DETERMINISTIC);
     hosts_lose(&at, 1);
     uint64_t before = at.journal_bytes;
     hosts_up(&at, 1);
@@ -195,7 +195,7 @@ static void a_journal_expects_its_hosts(void **state)
     (void)state;
     machine_job job;
     machine at, next;
-    machine_fan(&job, 2, GY_PROMISE_DETERMINISTIC);
+    machine_fan(&job, 2, GY_OUTPUT_DETERMINISTIC);
     hosts_new(&at, &job, (gy_manager_options){.process_max = 4});
     hosts_open(&at, 0, 0);
     hosts_open(&at, 1, 1);
@@ -237,7 +237,7 @@ static void an_expected_output_may_be_lost_alone(void **state)
     (void)state;
     machine_job job;
     machine at, next;
-    machine_fan(&job, 2, GY_PROMISE_DETERMINISTIC);
+    machine_fan(&job, 2, GY_OUTPUT_DETERMINISTIC);
     hosts_new(&at, &job, (gy_manager_options){.process_max = 4});
     hosts_open(&at, 0, 0);
     hosts_done(&at, 0, 10);
@@ -294,7 +294,7 @@ static void journals_of_another_kind_are_refused(void **state)
     machine_job job;
     machine at;
     size_t used = 0;
-    machine_fan(&job, 2, GY_PROMISE_DETERMINISTIC);
+    machine_fan(&job, 2, GY_OUTPUT_DETERMINISTIC);
     hosts_new(&at, &job, (gy_manager_options){.process_max = 4});
     const gy_manager_options home = {
         .stages = machine_stages, .stage_count = MACHINE_STAGES, .process_max = 2};
@@ -330,7 +330,7 @@ static void a_number_is_of_one_daemon(void **state)
     for (size_t i = 0; i < GY_COUNT(wrong); i++) {
         machine_job job;
         machine at;
-        machine_fan(&job, 2, GY_PROMISE_DETERMINISTIC);
+        machine_fan(&job, 2, GY_OUTPUT_DETERMINISTIC);
         hosts_new(&at, &job, (gy_manager_options){.process_max = 4});
         machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_HOST_UP,
                                            .host = wrong[i].host,
@@ -348,7 +348,7 @@ static void slots_without_a_host_stay_closed(void **state)
     (void)state;
     machine_job job;
     machine at;
-    machine_fan(&job, 2, GY_PROMISE_DETERMINISTIC);
+    machine_fan(&job, 2, GY_OUTPUT_DETERMINISTIC);
     hosts_new(&at, &job, (gy_manager_options){.process_max = 2});
     assert_int_equal(machine_count(&at, GY_EFFECT_SPAWN), 0);
     hosts_lose(&at, 0);
@@ -601,7 +601,7 @@ static void no_memory_is_an_answer(void **state)
     (void)state;
     static const char *const places[] = {"a b", NULL, "b", NULL};
     machine_job job;
-    machine_fan(&job, 3, GY_PROMISE_DETERMINISTIC);
+    machine_fan(&job, 3, GY_OUTPUT_DETERMINISTIC);
     job.growth.places = places;
     gy_status status = GY_NOMEM;
     int64_t failed = 0;

@@ -30,7 +30,7 @@ static void a_reader_goes_to_most_bytes(void **state)
     for (uint32_t most = 0; most < 2; most++) {
         machine_job job;
         machine at;
-        machine_fan(&job, 2, GY_PROMISE_DETERMINISTIC);
+        machine_fan(&job, 2, GY_OUTPUT_DETERMINISTIC);
         hosts_new(&at, &job, (gy_manager_options){.process_max = 2});
         hosts_open(&at, 0, 0);
         hosts_open(&at, 1, 1);
@@ -216,7 +216,7 @@ static void what_cannot_be_fetched_is_made_elsewhere(void **state)
     (void)state;
     machine_job job;
     machine at;
-    machine_fan(&job, 2, GY_PROMISE_DETERMINISTIC);
+    machine_fan(&job, 2, GY_OUTPUT_DETERMINISTIC);
     hosts_new(&at, &job, (gy_manager_options){.process_max = 2});
     hosts_open(&at, 0, 0);
     hosts_open(&at, 1, 1);
@@ -408,7 +408,7 @@ static void slots_are_wanted_for_all_that_could_run(void **state)
     (void)state;
     machine_job job;
     machine at;
-    machine_fan(&job, 9, GY_PROMISE_DETERMINISTIC);
+    machine_fan(&job, 9, GY_OUTPUT_DETERMINISTIC);
     hosts_new(&at, &job, (gy_manager_options){.process_max = 8, .threads = 2});
     assert_int_equal(gy_manager_wanted(at.manager), 5);
     hosts_open(&at, 0, 0);

@@ -13,7 +13,7 @@ static gy_sched_task gang(uint16_t width, uint32_t hosts)
 {
     return (gy_sched_task){.width = width,
                            .hosts = hosts,
-                           .promise = GY_PROMISE_INDETERMINATE,
+                           .determinism = GY_OUTPUT_INDETERMINATE,
                            .flags = GY_TASK_EXACT};
 }
 

@@ -109,7 +109,7 @@ static gy_status open_meeting(int socket, gy_run_options *run, const char *addre
         (void)snprintf(key + (size_t)i * 16, 17, "%016llx",
                        (unsigned long long)env->ops->random(env, GY_CHANCE_NETWORK));
     }
-    gy_text_add(&words, "%s %s", where, run->is_plain ? "-" : key);
+    gy_text_add(&words, "%s %s", where, run->is_plaintext ? "-" : key);
     gy_status status = words.status;
     if (status == GY_OK) {
         status = gy_packet_send(
@@ -129,13 +129,13 @@ static int keep(int socket, const gy_role *role, const char *texts, const char *
         texts += strlen(texts) + 1;
         run.key = texts < end ? texts : "";
         texts += strlen(texts) + 1;
-        run.lost = socket;
+        run.lost_fd = socket;
         if (run.node == 0) {
             status = open_meeting(socket, &run, run.rendezvous, where, key);
             run.rendezvous = where;
             run.key = key;
         }
-        run.key = run.is_plain ? NULL : run.key;
+        run.key = run.is_plaintext ? NULL : run.key;
     }
     const char **variables = status == GY_OK ? list_texts(&texts, end, role->variables) : NULL;
     const char **list = variables != NULL ? list_texts(&texts, end, -1) : NULL;
@@ -250,15 +250,14 @@ static gy_status set_options(const gy_gang *gang, gy_run_options *run)
     }
     run->environment = NULL;
     run->rendezvous = run->key_file = run->key = run->record = NULL;
-    run->listener = run->lost = 0;
+    run->listener = run->lost_fd = 0;
     run->ranks = gang->ranks;
     run->nodes = gang->nodes;
     run->node = gang->node;
-    run->is_plain = gang->nodes > 1 && gang->is_plain;
-    if (gang->timeout_seconds > 0) {
-        run->timeout_seconds = run->timeout_seconds > 0
-                                   ? GY_MIN(run->timeout_seconds, gang->timeout_seconds)
-                                   : gang->timeout_seconds;
+    run->is_plaintext = gang->nodes > 1 && gang->is_plain;
+    if (gang->timeout_s > 0) {
+        run->timeout_s =
+            run->timeout_s > 0 ? GY_MIN(run->timeout_s, gang->timeout_s) : gang->timeout_s;
     }
     return GY_OK;
 }
@@ -433,7 +432,7 @@ static gy_status start(gang_run *run)
 gy_status gy_gang_run(const gy_gang *gang, const _Atomic bool *is_cancelled)
 {
     if (gang->ranks < 1 || gang->ranks > GY_RUN_RANKS_MAX || gang->argv == NULL ||
-        gang->argv[0] == NULL || !(gang->timeout_seconds >= 0) ||
+        gang->argv[0] == NULL || !(gang->timeout_s >= 0) ||
         ((gang->nodes > 1 || gang->is_said) && gang->task == NULL) ||
         (gang->nodes > 1 && gang->address == NULL)) {
         return gy_fail(GY_ARG, "a gang of %d ranks: expected 1 to %d, a program, and a time",

@@ -21,8 +21,8 @@ typedef struct gy_role {
     pid_t starter;               /* its parent */
     /* A gang: the texts that follow are its variables, `variables` of them, then its program
      * and arguments; of several hosts (run.nodes above 1) node 0's address and, unless
-     * run.is_plain, the key before them. A descriptor comes along when what ranks print shall
-     * go there. */
+     * run.is_plaintext, the key before them. A descriptor comes along when what ranks print
+     * shall go there. */
     gy_run_options run;
     uint32_t variables;
 } gy_role;

@@ -31,9 +31,9 @@ static gy_status check_task(const gy_manager *manager, const gy_sched_task *task
                        at, stage, task->width, task->hosts);
     }
     const int known = GY_TASK_FINAL | GY_TASK_NO_MEMO | GY_TASK_EXACT | GY_TASK_PINNED;
-    if (task->promise > GY_PROMISE_INDETERMINATE || (task->flags & ~known) != 0) {
-        return gy_fail(GY_ARG, "task %zu of stage '%s' has promise %u and flags %#x", at, stage,
-                       task->promise, task->flags);
+    if (task->determinism > GY_OUTPUT_INDETERMINATE || (task->flags & ~known) != 0) {
+        return gy_fail(GY_ARG, "task %zu of stage '%s' has determinism %u and flags %#x", at,
+                       stage, task->determinism, task->flags);
     }
     const bool is_pinned = (task->flags & GY_TASK_PINNED) != 0;
     if (is_pinned && (task->width > 1 || places == NULL ||
@@ -193,7 +193,7 @@ static void take_task(gy_manager *manager, const gy_sched_task *added, uint32_t 
                       .width = added->width,
                       .state = TASK_WAITING,
                       .flags = added->flags,
-                      .promise = added->promise,
+                      .determinism = added->determinism,
                       .marks = added->hosts > 1 ? MARK_SPREAD : 0};
     row[1].first_edge = first_edge + added->input_count;
     manager->keys[task] = (task_keys){.fixed = added->key};

@@ -32,7 +32,7 @@ static bool is_same(gy_manager *manager, uint32_t task, gy_key key, gy_key conte
     const task_row *row = &manager->rows[task];
     const task_keys *keys = &manager->keys[task];
     bool is_told = (row->marks & MARK_CONTENT) != 0 &&
-                   row->promise == GY_PROMISE_DETERMINISTIC && !GY_PLANTED(BITS_IGNORED);
+                   row->determinism == GY_OUTPUT_DETERMINISTIC && !GY_PLANTED(BITS_IGNORED);
     if (!is_told || memcmp(&keys->key, &key, sizeof(key)) != 0 ||
         memcmp(&keys->content, &content, sizeof(content)) == 0) {
         return true;
@@ -53,7 +53,7 @@ static void commit(gy_manager *manager, const gy_attempt *id, gy_key key, gy_key
     task_keys *keys = &manager->keys[task];
     /* Only a deterministic task over inputs in another order can have other bytes here. */
     bool is_other = (row->marks & MARK_CONTENT) != 0 &&
-                    row->promise == GY_PROMISE_DETERMINISTIC &&
+                    row->determinism == GY_OUTPUT_DETERMINISTIC &&
                     memcmp(&keys->content, &content, sizeof(content)) != 0;
     if (is_other) {
         gy_manager_lose_readers(manager, task, "an input has other bytes than before");

@@ -115,7 +115,7 @@ static void lose_one(gy_manager *manager, uint32_t task, const char *reason)
     if (GY_PLANTED(RAISED_APART)) {
         write_raised(manager);
     }
-    if (manager->rows[task].promise == GY_PROMISE_INDETERMINATE &&
+    if (manager->rows[task].determinism == GY_OUTPUT_INDETERMINATE &&
         !GY_PLANTED(CONSUMERS_KEPT)) {
         raise_readers(manager, task,
                       gy_manager_text(

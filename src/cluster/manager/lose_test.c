@@ -6,18 +6,18 @@
 #include "cluster/manager/machine_test.h"
 
 /* a -> b -> c -> d, stages 0, 1, 1, 3. */
-static void chain(machine_job *job, gy_promise first)
+static void chain(machine_job *job, gy_determinism first)
 {
     static const uint32_t a[] = {0}, b[] = {1}, c[] = {2};
     *job = (machine_job){0};
-    machine_task(job, (gy_sched_task){.promise = (uint8_t)first}, NULL);
+    machine_task(job, (gy_sched_task){.determinism = (uint8_t)first}, NULL);
     machine_task(job, (gy_sched_task){.stage = 1, .input_count = 1}, a);
     machine_task(job, (gy_sched_task){.stage = 1, .input_count = 1}, b);
     machine_task(job, (gy_sched_task){.stage = 3, .input_count = 1}, c);
 }
 
 /* The chain at one process, its first two tasks done. */
-static void begin_chain(machine *at, gy_promise first)
+static void begin_chain(machine *at, gy_determinism first)
 {
     machine_job job;
     chain(&job, first);
@@ -31,7 +31,7 @@ static void three_stages_up(void **state)
 {
     (void)state;
     machine at;
-    begin_chain(&at, GY_PROMISE_DETERMINISTIC);
+    begin_chain(&at, GY_OUTPUT_DETERMINISTIC);
     machine_done(&at, 2, 12);
     /* All three outputs are gone; each run finds the next. */
     machine_fail(&at, 3, GY_CAUSE_LOST_INPUT, 0);
@@ -92,7 +92,7 @@ static void what_nobody_reads_stays_lost(void **state)
 {
     (void)state;
     machine at;
-    begin_chain(&at, GY_PROMISE_DETERMINISTIC);
+    begin_chain(&at, GY_OUTPUT_DETERMINISTIC);
     tell_lost(&at, 0, 0); /* 1 has read it */
     assert_int_equal(machine_state(&at, 0), TASK_COMMITTED);
     assert_true(machine_noted(&at, "nobody needs it"));
@@ -107,12 +107,12 @@ static void what_nobody_reads_stays_lost(void **state)
 }
 
 /* task 0 of a fan of three is lost when task 1 and 2 of its four readers are committed. */
-static void half_of_the_readers(gy_promise promise, machine *at)
+static void half_of_the_readers(gy_determinism determinism, machine *at)
 {
     static const uint32_t first[] = {0};
     static const uint32_t second[] = {1};
     machine_job job = {0};
-    machine_task(&job, (gy_sched_task){.promise = (uint8_t)promise}, NULL);
+    machine_task(&job, (gy_sched_task){.determinism = (uint8_t)determinism}, NULL);
     for (int i = 0; i < 4; i++) {
         machine_task(&job, (gy_sched_task){.stage = 1, .input_count = 1}, first);
     }
@@ -135,19 +135,19 @@ static void promises_say_who_runs_again(void **state)
 {
     (void)state;
     static const struct {
-        gy_promise promise;
+        gy_determinism determinism;
         uint64_t content; /* of the second run */
         task_state reader;
         gy_status end;
     } cases[] = {
-        {GY_PROMISE_DETERMINISTIC, 10, TASK_COMMITTED, GY_OK},
-        {GY_PROMISE_DETERMINISTIC, 99, TASK_COMMITTED, GY_MISMATCH},
-        {GY_PROMISE_UNORDERED, 99, TASK_COMMITTED, GY_OK},
-        {GY_PROMISE_INDETERMINATE, 99, TASK_WAITING, GY_OK},
+        {GY_OUTPUT_DETERMINISTIC, 10, TASK_COMMITTED, GY_OK},
+        {GY_OUTPUT_DETERMINISTIC, 99, TASK_COMMITTED, GY_MISMATCH},
+        {GY_OUTPUT_UNORDERED, 99, TASK_COMMITTED, GY_OK},
+        {GY_OUTPUT_INDETERMINATE, 99, TASK_WAITING, GY_OK},
     };
     for (size_t i = 0; i < GY_COUNT(cases); i++) {
         machine at;
-        half_of_the_readers(cases[i].promise, &at);
+        half_of_the_readers(cases[i].determinism, &at);
         assert_int_equal(machine_state(&at, 1), cases[i].reader);
         assert_int_equal(machine_state(&at, 2), cases[i].reader);
         for (uint32_t task = 3; machine_state(&at, 0) != TASK_RUNNING; task++) {
@@ -174,7 +174,7 @@ static void a_loss_goes_through_who_waits(void **state)
     machine_job job;
     machine at;
     static const uint32_t b[] = {1};
-    chain(&job, GY_PROMISE_INDETERMINATE);
+    chain(&job, GY_OUTPUT_INDETERMINATE);
     machine_task(&job, (gy_sched_task){.stage = 3, .input_count = 1}, b);
     machine_new(&at, &job, (gy_manager_options){.process_max = 1});
     machine_begin(&at);
@@ -295,7 +295,7 @@ static void what_is_remembered_does_not_run(void **state)
     machine_job job;
     machine first, next;
     gy_sched_memo memos[4];
-    chain(&job, GY_PROMISE_UNORDERED);
+    chain(&job, GY_OUTPUT_UNORDERED);
     machine_new(&first, &job, (gy_manager_options){.process_max = 1});
     machine_begin(&first);
     for (uint32_t task = 0; task < 4; task++) {
@@ -333,9 +333,9 @@ static void what_is_remembered_does_not_run(void **state)
 static void the_indeterminate_are_not_remembered(void **state)
 {
     (void)state;
-    static const gy_sched_task kinds[] = {{.promise = GY_PROMISE_INDETERMINATE},
+    static const gy_sched_task kinds[] = {{.determinism = GY_OUTPUT_INDETERMINATE},
                                           {.flags = GY_TASK_NO_MEMO},
-                                          {.promise = GY_PROMISE_UNORDERED}};
+                                          {.determinism = GY_OUTPUT_UNORDERED}};
     for (size_t i = 0; i < GY_COUNT(kinds); i++) {
         machine_job job = {0};
         machine at;

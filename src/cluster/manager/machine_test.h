@@ -48,12 +48,12 @@ static inline uint32_t machine_task(machine_job *job, gy_sched_task task,
 }
 
 /* n tasks of stage 0, each read by one task of stage 1. */
-static inline void machine_fan(machine_job *job, uint32_t n, gy_promise promise)
+static inline void machine_fan(machine_job *job, uint32_t n, gy_determinism determinism)
 {
     uint32_t all[MACHINE_TASKS];
     *job = (machine_job){0};
     for (uint32_t i = 0; i < n; i++) {
-        all[i] = machine_task(job, (gy_sched_task){.promise = (uint8_t)promise}, NULL);
+        all[i] = machine_task(job, (gy_sched_task){.determinism = (uint8_t)determinism}, NULL);
     }
     machine_task(job, (gy_sched_task){.stage = 1, .input_count = n}, all);
 }

@@ -48,7 +48,7 @@ typedef struct task_row {
     float input_bytes;
     uint16_t stage, width;
     uint16_t host; /* committed: holds its outputs; else: where it shall not run next */
-    uint8_t state, flags, promise, failures, marks;
+    uint8_t state, flags, determinism, failures, marks;
     uint8_t held; /* committed on a host: how many bytes, as a code */
 } task_row;
 static_assert(sizeof(task_row) == 56, "what a step touches of a task is 56 bytes");

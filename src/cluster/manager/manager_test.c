@@ -22,7 +22,7 @@ static void a_job_runs_in_order(void **state)
     (void)state;
     machine_job job;
     machine at;
-    machine_fan(&job, 3, GY_PROMISE_DETERMINISTIC);
+    machine_fan(&job, 3, GY_OUTPUT_DETERMINISTIC);
     machine_new(&at, &job, (gy_manager_options){.process_max = 2});
     machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_BEGIN});
     assert_int_equal(machine_count(&at, GY_EFFECT_SPAWN), 2);
@@ -137,7 +137,7 @@ static void a_second_answer_changes_nothing(void **state)
     (void)state;
     machine_job job;
     machine at;
-    machine_fan(&job, 2, GY_PROMISE_DETERMINISTIC);
+    machine_fan(&job, 2, GY_OUTPUT_DETERMINISTIC);
     machine_new(&at, &job, (gy_manager_options){0});
     machine_begin(&at);
     gy_sched_event done = machine_done_event(&at, 0, 100);
@@ -162,7 +162,7 @@ static void six_failures_end_the_job(void **state)
     (void)state;
     machine_job job;
     machine at;
-    machine_fan(&job, 1, GY_PROMISE_DETERMINISTIC);
+    machine_fan(&job, 1, GY_OUTPUT_DETERMINISTIC);
     machine_new(&at, &job, (gy_manager_options){0});
     machine_begin(&at);
     for (int i = 0; i < 20; i++) { /* these do not count */
@@ -225,7 +225,7 @@ static void silence_is_a_death_that_does_not_count(void **state)
     (void)state;
     machine_job job;
     machine at;
-    machine_fan(&job, 2, GY_PROMISE_DETERMINISTIC);
+    machine_fan(&job, 2, GY_OUTPUT_DETERMINISTIC);
     machine_new(&at, &job, (gy_manager_options){.silence_ns = 1000000000});
     machine_begin(&at);
     gy_sched_event zombie = machine_done_event(&at, 0, 100);
@@ -253,7 +253,7 @@ static void processes_that_never_come_end_the_job(void **state)
     (void)state;
     machine_job job;
     machine at;
-    machine_fan(&job, 2, GY_PROMISE_DETERMINISTIC);
+    machine_fan(&job, 2, GY_OUTPUT_DETERMINISTIC);
     machine_new(&at, &job, (gy_manager_options){0});
     machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_BEGIN});
     machine_synced(&at);
@@ -284,7 +284,7 @@ static void every_cut_journal_resumes(void **state)
     (void)state;
     machine_job job;
     machine first;
-    machine_fan(&job, 5, GY_PROMISE_DETERMINISTIC);
+    machine_fan(&job, 5, GY_OUTPUT_DETERMINISTIC);
     machine_new(&first, &job, (gy_manager_options){0});
     machine_begin(&first);
     run_all(&first);
@@ -327,7 +327,7 @@ static void a_flipped_bit_ends_the_journal(void **state)
     (void)state;
     machine_job job;
     machine first;
-    machine_fan(&job, 3, GY_PROMISE_DETERMINISTIC);
+    machine_fan(&job, 3, GY_OUTPUT_DETERMINISTIC);
     machine_new(&first, &job, (gy_manager_options){0});
     machine_begin(&first);
     run_all(&first);
@@ -350,8 +350,8 @@ static void a_journal_of_another_job_is_refused(void **state)
     machine_job job, other;
     machine first, next;
     size_t used = 0;
-    machine_fan(&job, 3, GY_PROMISE_DETERMINISTIC);
-    machine_fan(&other, 4, GY_PROMISE_DETERMINISTIC);
+    machine_fan(&job, 3, GY_OUTPUT_DETERMINISTIC);
+    machine_fan(&other, 4, GY_OUTPUT_DETERMINISTIC);
     machine_new(&first, &job, (gy_manager_options){0});
     machine_begin(&first);
     machine_new(&next, &other, (gy_manager_options){0});
@@ -366,7 +366,7 @@ static void a_journal_that_fails_ends_the_job(void **state)
     (void)state;
     machine_job job;
     machine at;
-    machine_fan(&job, 3, GY_PROMISE_DETERMINISTIC);
+    machine_fan(&job, 3, GY_OUTPUT_DETERMINISTIC);
     machine_new(&at, &job, (gy_manager_options){0});
     machine_begin(&at);
     machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_JOURNAL_FAILED, .reason = "disk full"});
@@ -391,7 +391,7 @@ static void wrong_graphs_are_refused(void **state)
         {{.input_count = 0}, {.input_count = 1}, NULL, self, "task 1 reads task 2 of 2"},
         {{.stage = 9}, {.stage = 0}, NULL, NULL, "stage 9 of 4"},
         {{.width = 3}, {.stage = 0}, NULL, NULL, "task 0 of stage 'map' needs 3 processes"},
-        {{.promise = 3}, {.stage = 0}, NULL, NULL, "promise 3"},
+        {{.determinism = 3}, {.stage = 0}, NULL, NULL, "determinism 3"},
     };
     for (size_t i = 0; i < GY_COUNT(wrong); i++) {
         machine_job job = {0};
@@ -424,7 +424,7 @@ static void no_memory_is_an_answer(void **state)
 {
     (void)state;
     machine_job job;
-    machine_fan(&job, 4, GY_PROMISE_DETERMINISTIC);
+    machine_fan(&job, 4, GY_OUTPUT_DETERMINISTIC);
     const gy_manager_options options = {
         .stages = machine_stages, .stage_count = MACHINE_STAGES, .process_max = 1};
     int refused = 0;

@@ -50,7 +50,7 @@ gy_status gy_manager_remember(gy_manager *manager, const gy_sched_memo *memos, s
 const gy_sched_memo *gy_manager_recall(const gy_manager *manager, uint32_t task, gy_key key)
 {
     const task_row *row = &manager->rows[task];
-    bool may_recall = row->promise != GY_PROMISE_INDETERMINATE &&
+    bool may_recall = row->determinism != GY_OUTPUT_INDETERMINATE &&
                       (row->flags & GY_TASK_NO_MEMO) == 0 &&
                       ((row->epoch == 0 && (row->marks & MARK_CONTENT) == 0) ||
                        GY_PLANTED(MEMO_AGAIN)); /* else it was lost: not again */

@@ -390,7 +390,7 @@ static void nothing_goes_to_a_process_that_is_gone(void **state)
     (void)state;
     machine_job job;
     machine at;
-    machine_fan(&job, 1, GY_PROMISE_DETERMINISTIC);
+    machine_fan(&job, 1, GY_OUTPUT_DETERMINISTIC);
     machine_new(&at, &job, (gy_manager_options){.process_max = 1});
     machine_begin(&at);
     gy_sched_event event = machine_event(&at, 0, 0);

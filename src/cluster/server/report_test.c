@@ -183,7 +183,8 @@ static gy_key submit_job(const char *name)
     unsigned long long high = 0, low = 0;
     const char *arguments[] = {"true", NULL};
     assert_ok(gy_cluster_open(
-        &(gy_cluster_options){.names = server.address, .key_file = server.ring}, &cluster));
+        &(gy_cluster_options){.nameservers = server.address, .key_file = server.ring},
+        &cluster));
     assert_ok(gy_cluster_submit(
         cluster, &(gy_cluster_program){.arguments = arguments, .name = name}, id));
     gy_cluster_close(cluster);
@@ -256,17 +257,17 @@ static gy_status see_report(void *arg, const gy_cluster_report *report)
     assert_string_equal(report->stages[0].name, "map <\"&\\>");
     assert_int_equal(report->stages[0].tasks, 40);
     assert_int_equal(report->stages[0].committed, *committed);
-    assert_int_equal(report->stages[0].runs, *committed + 1);
+    assert_int_equal(report->stages[0].attempts, *committed + 1);
     assert_int_equal(report->stages[0].failures, 1);
     assert_int_equal(report->counter_count, 1);
     assert_string_equal(report->counters[0].name, "words");
     assert_int_equal(report->counters[0].value, 7);
     assert_int_equal(report->note_count, 1);
     assert_string_equal(report->notes[0].text, "vertex 3 failed: </script>");
-    assert_int_equal(report->slow_count, 1);
-    assert_string_equal(report->slow[0].stage, "map <\"&\\>");
-    assert_string_equal(report->slow[0].host, "here");
-    assert_true(report->slow[0].run_s == 2.5);
+    assert_int_equal(report->straggler_count, 1);
+    assert_string_equal(report->stragglers[0].stage, "map <\"&\\>");
+    assert_string_equal(report->stragglers[0].host, "here");
+    assert_true(report->stragglers[0].run_s == 2.5);
     return GY_OK;
 }
 
@@ -277,9 +278,10 @@ static void look_at(const char *id, uint32_t committed)
     char other[GY_CLUSTER_ID_BYTES];
     gy_net_key_text(id == NULL ? submit_job("quiet") : (gy_key){1, 2}, other);
     assert_ok(gy_cluster_open(
-        &(gy_cluster_options){.names = server.address, .key_file = server.ring}, &cluster));
+        &(gy_cluster_options){.nameservers = server.address, .key_file = server.ring},
+        &cluster));
     looks = 0;
-    assert_ok(gy_cluster_look(cluster, id != NULL ? id : other, see_report, &committed));
+    assert_ok(gy_cluster_read_report(cluster, id != NULL ? id : other, see_report, &committed));
     assert_int_equal(looks, 1);
     gy_cluster_close(cluster);
 }
@@ -337,7 +339,7 @@ static void daemons_are_seen(void **state)
     kit_server_make(&server);
     snprintf(url_file, sizeof(url_file), "%s/url", server.folder);
     server.options.page = "127.0.0.1:0";
-    server.options.page_ready = page_ready;
+    server.options.on_page_ready = page_ready;
     server.options.arg = url_file;
     kit_server_start(&server);
     read_url();
@@ -355,7 +357,7 @@ static void a_lost_daemon_is_noted(void **state)
 {
     (void)state;
     (void)kit_server_end(&server, SIGTERM);
-    server.options.dead_s = 0.4;
+    server.options.heartbeat_timeout_s = 0.4;
     kit_server_start(&server);
     read_url();
     KIT_UNTIL(agents, 2, is("daemons.0.is_up", "true"));

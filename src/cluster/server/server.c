@@ -98,8 +98,8 @@ void gy_server_listen(gy_server *server)
         return;
     }
     server->is_listening = true;
-    if (server->options->listening != NULL) {
-        server->options->listening(server->options->arg, server->address);
+    if (server->options->on_listening != NULL) {
+        server->options->on_listening(server->options->arg, server->address);
     }
 }
 
@@ -276,11 +276,15 @@ static int64_t nanoseconds(double seconds)
 
 static gy_status take_options(gy_server *server, const gy_nameserver_options *options)
 {
-    const double lengths[] = {options->dead_s,       options->lease_s, options->patience_s,
-                              options->grace_s,      options->start_s, options->gang_hold_s,
+    const double lengths[] = {options->heartbeat_timeout_s,
+                              options->lease_s,
+                              options->preempt_after_s,
+                              options->preemption_grace_s,
+                              options->manager_start_timeout_s,
+                              options->gang_hold_s,
                               options->table_lease_s};
     const int counts[] = {options->attempts_max, options->daemons_max, options->jobs_max,
-                          options->managers_max, options->ended_max};
+                          options->managers_max, options->finished_jobs_max};
     for (size_t i = 0; i < GY_COUNT(lengths); i++) {
         if (!(lengths[i] >= 0 && lengths[i] < 1e9)) {
             return gy_fail(GY_ARG, "%g seconds are no length of time here", lengths[i]);
@@ -295,17 +299,17 @@ static gy_status take_options(gy_server *server, const gy_nameserver_options *op
         return gy_fail(GY_ARG, "a name server needs an address to listen at and a table");
     }
     server->names_options =
-        (gy_names_options){.dead_ns = nanoseconds(options->dead_s),
+        (gy_names_options){.dead_ns = nanoseconds(options->heartbeat_timeout_s),
                            .lease_ns = nanoseconds(options->lease_s),
-                           .patience_ns = nanoseconds(options->patience_s),
-                           .grace_ns = nanoseconds(options->grace_s),
+                           .patience_ns = nanoseconds(options->preempt_after_s),
+                           .grace_ns = nanoseconds(options->preemption_grace_s),
                            .gang_hold_ns = nanoseconds(options->gang_hold_s),
-                           .start_ns = nanoseconds(options->start_s),
+                           .start_ns = nanoseconds(options->manager_start_timeout_s),
                            .attempts_max = (uint32_t)options->attempts_max,
                            .daemon_max = (uint32_t)options->daemons_max,
                            .job_max = (uint32_t)options->jobs_max,
                            .manager_max = (uint32_t)options->managers_max,
-                           .ended_max = (uint32_t)options->ended_max};
+                           .ended_max = (uint32_t)options->finished_jobs_max};
     server->daemons.most = options->daemons_max > 0 ? (size_t)options->daemons_max : 4096;
     server->managers.most = options->jobs_max > 0 ? (size_t)options->jobs_max : 4096;
     server->saids.most = server->managers.most;
@@ -468,8 +472,8 @@ static gy_status open_page(gy_server *server)
                                              .arg = server};
     GY_TRY(gy_page_open(server->env, &server->page_options, &server->page));
     server->page_options.token_file = NULL; /* it is written */
-    if (options->page_ready != NULL) {
-        options->page_ready(options->arg, gy_page_url(server->page), token_file);
+    if (options->on_page_ready != NULL) {
+        options->on_page_ready(options->arg, gy_page_url(server->page), token_file);
     }
     return GY_OK;
 }

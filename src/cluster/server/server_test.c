@@ -238,7 +238,7 @@ static void live_through(int kill_at)
     at = (life){.kill_at = kill_at, .agents = {&at.user, &at.daemon, &at.manager}};
     kit_server_make(&at.server);
     /* An epoch that is stored may have been ordered: its manager is waited for. */
-    at.server.options.start_s = kill_at == ACCEPTED ? 0.2 : 20;
+    at.server.options.manager_start_timeout_s = kill_at == ACCEPTED ? 0.2 : 20;
     kit_server_start(&at.server);
     kit_agent_open(&at.user, &at.server, GY_RPC_SUBMITTER, NULL);
     kit_daemon_open(&at.daemon, &at.server, 7, 4);
@@ -254,7 +254,7 @@ static void live_through(int kill_at)
     wait_end(&at);
     KIT_UNTIL(at.agents, at.count, at.daemon.state.manager_count > 0);
     if (kill_at == ACCEPTED) { /* and now it has as long as it needs */
-        at.server.options.start_s = 20;
+        at.server.options.manager_start_timeout_s = 20;
         (void)kit_server_end(&at.server, SIGKILL);
         kit_server_start(&at.server);
     }
@@ -422,7 +422,7 @@ static void two_jobs_share_by_their_weights(void **state)
     const program made = make_program("prog", sizeof(script));
     const gy_key jobs[] = {{1, 1}, {2, 2}};
     kit_server_make(&server);
-    server.options.patience_s = 0.02;
+    server.options.preempt_after_s = 0.02;
     kit_server_start(&server);
     kit_agent_open(&user, &server, GY_RPC_SUBMITTER, NULL);
     kit_daemon_open(&daemon, &server, 9, 8);

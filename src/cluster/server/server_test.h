@@ -52,10 +52,10 @@ static inline void kit_server_make(kit_server *at)
     assert_ok(gy_keyring_make(at->ring));
     at->options = (gy_nameserver_options){.table = at->table,
                                           .key_file = at->ring,
-                                          .patience_s = 0.05,
+                                          .preempt_after_s = 0.05,
                                           /* however slow this machine is, nobody is lost */
-                                          .dead_s = KIT_WAIT_S,
-                                          .listening = kit_listening};
+                                          .heartbeat_timeout_s = KIT_WAIT_S,
+                                          .on_listening = kit_listening};
 }
 
 /* The command under test; its address comes on standard output. */

@@ -95,14 +95,15 @@ static gy_status is_too_long(const gy_algorithm *row, const gy_plan_request *req
 
 /* What a plan's price leaves out: messages that need not follow each other cost their rank some
  * time each, and ranks of a host share its link. */
-static double with_crowds(const gy_site *site, const gy_links *links, const gy_price *price)
+static double with_crowds(const gy_site *site, const gy_links *links,
+                          const gy_plan_costs *price)
 {
     bool is_across = site->hosts.hosts > 1;
     double alpha = is_across ? GY_MAX(links->alpha, links->alpha_across) : links->alpha;
     double crowd = GY_MAX(price->rounds - price->depth, 0) * alpha * OVERHEAD;
     double shared =
         is_across ? alpha + (double)price->across_max * links->beta * site->hosts.across : 0;
-    return fmax(price->seconds, shared) + crowd;
+    return fmax(price->time_s, shared) + crowd;
 }
 
 gy_status gy_site_price(gy_site *site, const gy_need_of *need, const gy_pick *pick,
@@ -115,7 +116,7 @@ gy_status gy_site_price(gy_site *site, const gy_need_of *need, const gy_pick *pi
     int64_t parts = has_parts ? site->ranks : 1;
     gy_pieces pieces;
     gy_plan *plan = NULL;
-    gy_price price;
+    gy_plan_costs price;
     *seconds = INFINITY;
     GY_TRY(gy_site_cut(site, pick, need->bytes / parts, 1, &pieces));
     memcpy(request.parameter, pick->parameter, sizeof(request.parameter));
@@ -128,7 +129,7 @@ gy_status gy_site_price(gy_site *site, const gy_need_of *need, const gy_pick *pi
     bool is_square = pick->row->cut == GY_CUT_PAIRS; /* a part for each pair */
     int64_t count = need->bytes / pieces.legs * (is_square ? site->ranks : 1);
     gy_status status =
-        gy_plan_price(plan, &(gy_volume){.count = count, .element_bytes = 1}, &links, &price);
+        gy_plan_cost_of(plan, &(gy_volume){.count = count, .element_bytes = 1}, &links, &price);
     gy_plan_free(plan);
     if (status == GY_OK) {
         *seconds = with_crowds(site, &links, &price) * (double)pieces.legs;

@@ -168,7 +168,7 @@ static gy_status tune(gy_tuner *tuner, const gy_tune_options *options, char **re
     gy_env *env = comm->transport->env;
     char path[4096];
     gy_tuning *old = NULL;
-    double seconds = options->seconds > 0 ? options->seconds : DEFAULT_SECONDS;
+    double seconds = options->duration_s > 0 ? options->duration_s : DEFAULT_SECONDS;
     tuner->end_ns = gy_now_ns(env) + (int64_t)(seconds * 1e9);
     gy_machine_text(tuner->tuning->machine);
     gy_status status = find_path(options, path, sizeof(path));

@@ -211,10 +211,10 @@ static gy_cause too_many(const gy_bad *bad, const named *record)
     describe(bad, record, &words);
     if (bad->records_max == 0) {
         (void)gy_fail(GY_LIMIT,
-                      "a bad record, met twice: %s; none may be skipped (max_bad_records)",
+                      "a bad record, met twice: %s; none may be skipped (bad_records_max)",
                       gy_text_move(&words, text, sizeof(text)));
     } else {
-        (void)gy_fail(GY_LIMIT, "more than %lld bad record%s (max_bad_records), the last: %s",
+        (void)gy_fail(GY_LIMIT, "more than %lld bad record%s (bad_records_max), the last: %s",
                       (long long)bad->records_max, bad->records_max == 1 ? "" : "s",
                       gy_text_move(&words, text, sizeof(text)));
     }

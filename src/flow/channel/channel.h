@@ -158,7 +158,7 @@ typedef struct gy_report {
     uint32_t output_count, counter_count;
     int64_t skipped; /* bad records */
     const void *sample;
-    size_t sample_bytes; /* of gy_vertex_tell */
+    size_t sample_bytes; /* of gy_vertex_set_sample */
     /* where the parts stand */
     const unsigned char *sizes, *ends, *inlined, *counters;
     uint32_t size_width, counter_bytes;

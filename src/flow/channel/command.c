@@ -225,12 +225,12 @@ static gy_status feed(child *of)
 static gy_status drain(child *of)
 {
     void *room = NULL;
-    GY_TRY(gy_vertex_room(of->vertex, 0, PIECE_BYTES, &room));
+    GY_TRY(gy_vertex_reserve(of->vertex, 0, PIECE_BYTES, &room));
     ssize_t got = read(of->out, room, PIECE_BYTES);
     if (got > 0) {
         of->last = ((const char *)room)[got - 1];
     }
-    GY_TRY(gy_vertex_wrote(of->vertex, 0, got > 0 ? (size_t)got : 0));
+    GY_TRY(gy_vertex_advance(of->vertex, 0, got > 0 ? (size_t)got : 0));
     of->moved_ns = gy_now_ns(of->vertex->env);
     if (got == 0) {
         close_file(&of->out);

@@ -91,13 +91,13 @@ static gy_status walk(gy_vertex *vertex)
     }
     for (uint64_t offset = 0; offset < 2000; offset += 100) {
         if (does->is_key ? gy_vertex_is_bad_key(vertex, &offset, sizeof(offset))
-                         : gy_vertex_is_bad(vertex, 7, offset)) {
+                         : gy_vertex_is_bad_record(vertex, 7, offset)) {
             continue;
         }
         if (does->is_key) {
             gy_vertex_at_key(vertex, &offset, sizeof(offset));
         } else {
-            gy_vertex_at(vertex, 7, offset);
+            gy_vertex_at_record(vertex, 7, offset);
         }
         for (int i = 0; i < does->count; i++) {
             if (does->fatal[i] != offset) {

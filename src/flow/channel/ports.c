@@ -394,7 +394,7 @@ gy_status gy_vertex_write(gy_vertex *vertex, int output, const void *data, size_
     return blame(vertex, (uint32_t)output, status);
 }
 
-gy_status gy_vertex_room(gy_vertex *vertex, int output, size_t size_bytes, void **room)
+gy_status gy_vertex_reserve(gy_vertex *vertex, int output, size_t size_bytes, void **room)
 {
     GY_ASSERT(output >= 0 && (uint32_t)output < vertex->order->output_count);
     const gy_flow_task_output *to = &vertex->order->outputs[output];
@@ -406,7 +406,7 @@ gy_status gy_vertex_room(gy_vertex *vertex, int output, size_t size_bytes, void 
     return blame(vertex, (uint32_t)output, status);
 }
 
-gy_status gy_vertex_wrote(gy_vertex *vertex, int output, size_t size_bytes)
+gy_status gy_vertex_advance(gy_vertex *vertex, int output, size_t size_bytes)
 {
     GY_ASSERT(output >= 0 && (uint32_t)output < vertex->order->output_count);
     const gy_flow_task_output *to = &vertex->order->outputs[output];

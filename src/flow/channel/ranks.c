@@ -115,12 +115,12 @@ static gy_status read_output(gy_vertex *vertex, const rank_files *files)
     ssize_t got = 1;
     while (status >= 0 && got != 0) {
         void *room = NULL;
-        status = gy_vertex_room(vertex, 0, COPY_BYTES, &room);
+        status = gy_vertex_reserve(vertex, 0, COPY_BYTES, &room);
         got = status >= 0 ? read(file, room, COPY_BYTES) : 0;
         if (status >= 0 && got < 0 && errno != EINTR) {
             status = gy_fail(GY_IO, "cannot read %s: %s", path, strerror(errno));
         }
-        status = status < 0 ? status : gy_vertex_wrote(vertex, 0, got > 0 ? (size_t)got : 0);
+        status = status < 0 ? status : gy_vertex_advance(vertex, 0, got > 0 ? (size_t)got : 0);
     }
     close(file);
     return status;
@@ -150,7 +150,7 @@ static gy_status run_ranks(gy_vertex *vertex, uint32_t node, uint32_t each,
     const bool has_limit = order->deadline.at_ns != GY_NEVER.at_ns;
     gy_gang gang = {
         .ranks = (int)each,
-        .timeout_seconds = has_limit ? GY_MAX((double)left_ns * 1e-9, 1e-3) : 0,
+        .timeout_s = has_limit ? GY_MAX((double)left_ns * 1e-9, 1e-3) : 0,
         .run = order->parameter,
         .run_bytes = order->parameter_bytes,
         .environment = files->variables,

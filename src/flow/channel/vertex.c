@@ -46,7 +46,7 @@ int gy_vertex_index(const gy_vertex *vertex)
     return (int)vertex->order->index;
 }
 
-int gy_vertex_copies(const gy_vertex *vertex)
+int gy_vertex_clones(const gy_vertex *vertex)
 {
     return (int)vertex->order->copies;
 }
@@ -236,11 +236,12 @@ void gy_vertex_count(gy_vertex *vertex, const char *counter, int64_t by)
     vertex->tally_last = at;
 }
 
-gy_status gy_vertex_tell(gy_vertex *vertex, const void *data, size_t size_bytes)
+gy_status gy_vertex_set_sample(gy_vertex *vertex, const void *data, size_t size_bytes)
 {
-    if (size_bytes > GY_TELL_BYTES) {
+    if (size_bytes > GY_SAMPLE_BYTES_MAX) {
         return gy_vertex_fail(
-            vertex, gy_fail(GY_LIMIT, "%zu bytes told, at most %d", size_bytes, GY_TELL_BYTES),
+            vertex,
+            gy_fail(GY_LIMIT, "%zu bytes told, at most %d", size_bytes, GY_SAMPLE_BYTES_MAX),
             GY_CAUSE_OWN);
     }
     gy_text_free(&vertex->sample);
@@ -251,7 +252,7 @@ gy_status gy_vertex_tell(gy_vertex *vertex, const void *data, size_t size_bytes)
 
 /* ---- records ---- */
 
-void gy_vertex_at(gy_vertex *vertex, uint32_t source, uint64_t offset)
+void gy_vertex_at_record(gy_vertex *vertex, uint32_t source, uint64_t offset)
 {
     gy_fault_board *board = vertex->board;
     uint64_t records = atomic_load_explicit(&board->records, memory_order_relaxed);
@@ -267,7 +268,7 @@ void gy_vertex_at_key(gy_vertex *vertex, const void *key, size_t size_bytes)
     size_t size = GY_MIN(size_bytes, (size_t)GY_FAULT_KEY_BYTES - 1);
     memcpy(text, key, size);
     text[size] = '\0';
-    gy_vertex_at(vertex, GY_PLACE_KEY, gy_hash(key, size_bytes, 0));
+    gy_vertex_at_record(vertex, GY_PLACE_KEY, gy_hash(key, size_bytes, 0));
 }
 
 void gy_vertex_at_none(gy_vertex *vertex)
@@ -275,12 +276,12 @@ void gy_vertex_at_none(gy_vertex *vertex)
     atomic_store_explicit(&vertex->board->has_place, 0, memory_order_relaxed);
 }
 
-bool gy_vertex_has_bad(const gy_vertex *vertex)
+bool gy_vertex_has_bad_records(const gy_vertex *vertex)
 {
     return vertex->order->bad_count > 0;
 }
 
-bool gy_vertex_is_bad(gy_vertex *vertex, uint32_t source, uint64_t offset)
+bool gy_vertex_is_bad_record(gy_vertex *vertex, uint32_t source, uint64_t offset)
 {
     size_t low = 0, high = vertex->order->bad_count;
     while (low < high) {
@@ -300,6 +301,6 @@ bool gy_vertex_is_bad(gy_vertex *vertex, uint32_t source, uint64_t offset)
 
 bool gy_vertex_is_bad_key(gy_vertex *vertex, const void *key, size_t size_bytes)
 {
-    return gy_vertex_has_bad(vertex) &&
-           gy_vertex_is_bad(vertex, GY_PLACE_KEY, gy_hash(key, size_bytes, 0));
+    return gy_vertex_has_bad_records(vertex) &&
+           gy_vertex_is_bad_record(vertex, GY_PLACE_KEY, gy_hash(key, size_bytes, 0));
 }

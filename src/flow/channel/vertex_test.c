@@ -93,13 +93,13 @@ static gy_status write_two(gy_vertex *vertex)
     for (int i = 0; i < *times; i++) {
         GY_TRY(gy_vertex_write(vertex, 0, a, sizeof(a)));
         void *room = NULL;
-        GY_TRY(gy_vertex_room(vertex, 1, sizeof(b) + 9, &room));
+        GY_TRY(gy_vertex_reserve(vertex, 1, sizeof(b) + 9, &room));
         memcpy(room, b, sizeof(b));
-        GY_TRY(gy_vertex_wrote(vertex, 1, sizeof(b)));
+        GY_TRY(gy_vertex_advance(vertex, 1, sizeof(b)));
         gy_vertex_count(vertex, "turns", 1);
         gy_vertex_count(vertex, i % 2 == 0 ? "even" : "odd", 1);
     }
-    return gy_vertex_tell(vertex, "sample", 6);
+    return gy_vertex_set_sample(vertex, "sample", 6);
 }
 
 /* All inputs, one behind the other, to output 0. */
@@ -340,11 +340,12 @@ static gy_status skip_some(gy_vertex *vertex)
     int64_t skipped = 0;
     for (uint32_t source = 0; source < 3; source++) {
         for (uint64_t offset = 0; offset < 10; offset++) {
-            if (gy_vertex_has_bad(vertex) && gy_vertex_is_bad(vertex, source, offset)) {
+            if (gy_vertex_has_bad_records(vertex) &&
+                gy_vertex_is_bad_record(vertex, source, offset)) {
                 skipped++;
                 continue;
             }
-            gy_vertex_at(vertex, source, offset);
+            gy_vertex_at_record(vertex, source, offset);
         }
     }
     assert_true(gy_vertex_is_bad_key(vertex, "key", 3));

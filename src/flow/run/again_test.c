@@ -50,7 +50,7 @@ static void run_over_files(const place *at, int count, const char *expected, int
     expect_file(at, "sum-00000", expected);
     assert_int_equal(report->stages[0].memoised, memoised);
     assert_int_equal(report->stages[1].memoised, is_same);
-    assert_int_equal(report->stages[1].runs, !is_same);
+    assert_int_equal(report->stages[1].attempts, !is_same);
     assert_int_equal(gy_flow_report_counter(report, "sums"), count + 1); /* as if all ran */
     gy_flow_report_free(report);
     gy_dag_free(dag);
@@ -101,7 +101,7 @@ static void outputs_that_their_user_changed_are_made_again(void **state)
     gy_flow_report *report = NULL;
     assert_ok(gy_flow_run(flow, dag, &options, &report));
     expect_file(&at, "sum-00000", "9\n");
-    assert_int_equal(report->stages[1].runs, 1);
+    assert_int_equal(report->stages[1].attempts, 1);
     bool is_said = false;
     for (int i = 0; i < report->note_count; i++) {
         is_said = is_said || strstr(report->notes[i], "was changed since it was kept") != NULL;
@@ -126,11 +126,12 @@ static void what_may_differ_is_not_remembered(void **state)
         options.folder = folder;
         options.output = output;
         options.memo = at.memo;
-        options.memo_bytes = 150000;
+        options.memo_bytes_max = 150000;
         gy_dag *dag = gy_dag_new(flow, "memo");
-        gy_part loose = gy_dag_vertex(
-            dag, &(gy_vertex_options){
-                     .function = "number", .promise = GY_PROMISE_INDETERMINATE, .outputs = 1});
+        gy_part loose =
+            gy_dag_vertex(dag, &(gy_vertex_options){.function = "number",
+                                                    .determinism = GY_OUTPUT_INDETERMINATE,
+                                                    .outputs = 1});
         const int64_t lines = 50000; /* 100,000 bytes each: one fits */
         gy_part large = gy_part_clone(
             gy_dag_vertex(dag, &(gy_vertex_options){.function = "flood",

@@ -21,7 +21,7 @@ gy_status gy_running_welcome(void *arg, const char *folder, gy_text *message)
     for (size_t i = 0; i < job->dag->stage_count; i++) {
         stages[i] = job->dag->stages[i].name;
     }
-    const double seconds = job->options.record_timeout_seconds;
+    const double seconds = job->options.record_timeout_s;
     gy_welcome_write(&(gy_welcome){.functions = job->flow->hash,
                                    .folder = folder != NULL ? folder : job->folder,
                                    .data = data,
@@ -357,7 +357,7 @@ static gy_status fill_start(gy_flow_job *job, const gy_manager *manager,
         .parameter = proto->parameter,
         .parameter_bytes = (uint32_t)proto->parameter_bytes,
         .command = proto->command,
-        .is_said = job->options.said != NULL};
+        .is_said = job->options.on_output != NULL};
     GY_TRY(name_files(job, proto, start));
     if (gy_lower_ranks(l, dag, vertex) > 1) {
         return fill_gang(job, manager, effect, start);

@@ -96,12 +96,12 @@ static bool fill_stages(const gy_flow_report *report, gy_arena *arena, gy_job *r
         stages[i] = (gy_job_stage){.name = from->name,
                                    .tasks = from->tasks,
                                    .committed = from->done,
-                                   .runs = from->runs,
+                                   .attempts = from->attempts,
                                    .failures = from->failures,
-                                   .copies = from->copies,
-                                   .copies_won = from->copies_won,
+                                   .backups = from->backups,
+                                   .backups_won = from->backups_won,
                                    .memoised = from->memoised,
-                                   .run_seconds = from->run_seconds};
+                                   .run_s = from->run_s};
     }
     row->stages = stages;
     row->stage_count = (size_t)report->stage_count;

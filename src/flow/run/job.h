@@ -9,9 +9,9 @@
 #include "cluster/history.h"
 #include "flow/channel/channel.h"
 #include "flow/flow_priv.h"
-#include "flow/grow.h"
 #include "flow/lower.h"
 #include "flow/objects/output.h"
+#include "flow/refine.h"
 #include "flow/run/key.h"
 #include "flow/run/memo.h"
 #include "flow/run/start.h"
@@ -23,13 +23,13 @@ enum { GY_JOB_HOSTS = 4096 /* that a job ever had, lost ones too */ };
 enum { GY_JOB_STORE_SECONDS = 5 /* that a manager of a cluster waits for a store, silent */ };
 enum { GY_JOB_PATH = 4096, GY_JOB_NOTES = 10000, GY_HIDDEN_NAME_BYTES = GY_JOB_ID_BYTES + 40 };
 
-/** Sizes and samples that a gate has seen so far. */
-typedef struct gy_gate_state {
-    int64_t *bytes;              /* (ports) -1: not done */
-    gy_gate_sample_row *samples; /* (ports) data in gy_flow_job.arena */
+/** Sizes and samples that a refinement has seen so far. */
+typedef struct gy_refinement_state {
+    int64_t *bytes;                    /* (ports) -1: not done */
+    gy_refinement_sample_row *samples; /* (ports) data in gy_flow_job.arena */
     uint32_t seen;
     bool is_done;
-} gy_gate_state;
+} gy_refinement_state;
 
 typedef struct gy_flow_job {
     gy_env *env;
@@ -70,8 +70,8 @@ typedef struct gy_flow_job {
     bool is_done;       /* an earlier manager of this job has published all of it */
 
     /* growth */
-    gy_gate_state *gates; /* (gate_count) */
-    size_t gate_count, gate_capacity;
+    gy_refinement_state *refinements; /* (refinement_count) */
+    size_t refinement_count, refinement_capacity;
     uint32_t grown_count; /* growths that the dag has */
     gy_growth growth;     /* the last one, lent to the driver */
     gy_text detail;
@@ -284,8 +284,8 @@ gy_status gy_running_grow(void *arg, const gy_manager *manager, uint32_t stage,
                           const gy_growth **growth);
 /** Make the growths that the manager found in its journal. */
 GY_MUST_CHECK gy_status gy_running_follow(gy_flow_job *job, const gy_manager *manager);
-/** GY_STATE a gate has never opened: then what should come of it is missing. */
-GY_MUST_CHECK gy_status gy_running_check_gates(const gy_flow_job *job);
+/** GY_STATE a refinement has never opened: then what should come of it is missing. */
+GY_MUST_CHECK gy_status gy_running_check_refinements(const gy_flow_job *job);
 /** Which stages the manager shall ask about. */
 GY_MUST_CHECK gy_status gy_running_mark_gates(gy_flow_job *job);
 

@@ -413,7 +413,7 @@ static gy_status describe(gy_proto_keys *keys, const gy_dag *dag, uint32_t at, g
                                proto->outputs,
                                proto->ranks,
                                proto->hosts,
-                               proto->promise,
+                               proto->determinism,
                                (int64_t)proto->memory_bytes,
                                (int64_t)proto->parameter_bytes};
     gy_text_add_bytes(words, &keys->build, sizeof(keys->build));

@@ -423,7 +423,7 @@ static gy_status key_of(const gy_vertex_options *options, gy_memo_store *memo, g
 {
     gy_dag *dag = gy_dag_new(NULL, "keys");
     (void)gy_dag_vertex(dag, options);
-    assert_null(gy_dag_mistake(dag));
+    assert_null(gy_dag_error(dag));
     gy_status status = make_keys(dag, memo, key, 1);
     gy_dag_free(dag);
     return status;
@@ -441,7 +441,7 @@ static void keys_change_with_what_they_stand_on(void **state)
         {.function = "a", .inputs = 1},
         {.function = "a", .outputs = 1},
         {.function = "a", .memory_bytes = 4096},
-        {.function = "a", .promise = GY_PROMISE_UNORDERED},
+        {.function = "a", .determinism = GY_OUTPUT_UNORDERED},
         {.command = (const char *[]){"a", NULL}},
         {.command = (const char *[]){"a", "b", NULL}},
     };
@@ -608,7 +608,7 @@ static void files_of_hosts_are_places(void **state)
         assert_non_null(dag);
         (void)gy_dag_vertex(dag, &(gy_vertex_options){.function = "f",
                                                       .files = rows[i].files,
-                                                      .near = rows[i].near});
+                                                      .preferred_hosts = rows[i].near});
         assert_status(gy_places_find(dag, 0, &arena, &places), rows[i].status);
         assert_int_equal(places.is_pinned && rows[i].status == GY_OK, rows[i].is_pinned);
         assert_true((places.hosts != NULL) == (rows[i].hosts != NULL));

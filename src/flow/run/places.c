@@ -64,13 +64,15 @@ static gy_status find_holders(const gy_proto *proto, char hosts[GY_HOST_FILE_HOS
 
 static gy_status add_near(const gy_proto *proto, gy_text *hosts)
 {
-    for (size_t i = 0; proto->near != NULL && proto->near[i] != NULL; i++) {
-        const size_t length = strlen(proto->near[i]);
-        if (length == 0 || length >= GY_HOST_FILE_NAME || strchr(proto->near[i], ' ') != NULL) {
+    for (size_t i = 0; proto->preferred_hosts != NULL && proto->preferred_hosts[i] != NULL;
+         i++) {
+        const size_t length = strlen(proto->preferred_hosts[i]);
+        if (length == 0 || length >= GY_HOST_FILE_NAME ||
+            strchr(proto->preferred_hosts[i], ' ') != NULL) {
             return gy_fail(GY_ARG, "\"%.80s\" is no name of a host: expected 1 to %d letters",
-                           proto->near[i], GY_HOST_FILE_NAME - 1);
+                           proto->preferred_hosts[i], GY_HOST_FILE_NAME - 1);
         }
-        gy_text_add(hosts, "%s%s", i > 0 ? " " : "", proto->near[i]);
+        gy_text_add(hosts, "%s%s", i > 0 ? " " : "", proto->preferred_hosts[i]);
     }
     return hosts->status;
 }

@@ -110,7 +110,7 @@ gy_status gy_running_save(void *arg, const gy_manager *manager, gy_attempt *lost
 {
     gy_flow_job *job = arg;
     GY_TRY(gy_running_follow(job, manager));
-    GY_TRY(gy_running_check_gates(job));
+    GY_TRY(gy_running_check_refinements(job));
     gy_running_recount(job);
     for (size_t i = 0; i < job->dag->final_count; i++) {
         const gy_dag_final *final = &job->dag->finals[i];

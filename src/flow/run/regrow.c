@@ -1,7 +1,7 @@
 /*
- * Growth while a job runs: gates gather sizes and samples stage by stage, then their functions
- * compose. What a gate saw goes into the journal beside the tasks that came of it, so that a
- * manager that goes on makes the same graph from the same numbers.
+ * Growth while a job runs: refinements gather sizes and samples stage by stage, then their
+ * functions compose. What a refinement saw goes into the journal beside the tasks that came of
+ * it, so that a manager that goes on makes the same graph from the same numbers.
  */
 #include "flow/run/job.h"
 
@@ -41,20 +41,20 @@ static gy_status check_functions(const gy_flow_job *job, size_t first)
 static gy_status make_gates(gy_flow_job *job)
 {
     const gy_dag *dag = job->dag;
-    GY_TRY(gy_reserve("flow.gates", (void **)&job->gates, &job->gate_capacity, dag->gate_count,
-                      sizeof(*job->gates)));
-    for (; job->gate_count < dag->gate_count; job->gate_count++) {
-        const size_t ports = dag->gates[job->gate_count].port_count;
-        gy_gate_state gate = {
+    GY_TRY(gy_reserve("flow.gates", (void **)&job->refinements, &job->refinement_capacity,
+                      dag->refinement_count, sizeof(*job->refinements)));
+    for (; job->refinement_count < dag->refinement_count; job->refinement_count++) {
+        const size_t ports = dag->refinements[job->refinement_count].port_count;
+        gy_refinement_state refinement = {
             .bytes = gy_alloc("flow.gate", ports * sizeof(int64_t)),
-            .samples = gy_alloc_zero("flow.gate", ports, sizeof(gy_gate_sample_row))};
-        if (gate.bytes == NULL || gate.samples == NULL) {
-            gy_free(gate.bytes);
-            gy_free(gate.samples);
+            .samples = gy_alloc_zero("flow.gate", ports, sizeof(gy_refinement_sample_row))};
+        if (refinement.bytes == NULL || refinement.samples == NULL) {
+            gy_free(refinement.bytes);
+            gy_free(refinement.samples);
             return GY_NOMEM;
         }
-        memset(gate.bytes, 0xff, ports * sizeof(int64_t));
-        job->gates[job->gate_count] = gate;
+        memset(refinement.bytes, 0xff, ports * sizeof(int64_t));
+        job->refinements[job->refinement_count] = refinement;
     }
     return GY_OK;
 }
@@ -98,10 +98,10 @@ static uint32_t stage_of(const gy_flow_job *job, uint32_t vertex)
 
 gy_status gy_running_mark_gates(gy_flow_job *job)
 {
-    for (size_t g = 0; g < job->dag->gate_count; g++) {
-        const gy_dag_gate *gate = &job->dag->gates[g];
-        for (uint32_t k = 0; k < gate->port_count; k++) {
-            job->dag->stages[stage_of(job, gate->ports[(size_t)k * 2])].is_gate = true;
+    for (size_t g = 0; g < job->dag->refinement_count; g++) {
+        const gy_dag_refinement *refinement = &job->dag->refinements[g];
+        for (uint32_t k = 0; k < refinement->port_count; k++) {
+            job->dag->stages[stage_of(job, refinement->ports[(size_t)k * 2])].is_gate = true;
         }
     }
     for (size_t s = 0; s < job->dag->stage_count; s++) {
@@ -112,32 +112,32 @@ gy_status gy_running_mark_gates(gy_flow_job *job)
     return GY_OK;
 }
 
-/* ---- what gates see ---- */
+/* ---- what refinements see ---- */
 
 /* In the journal: what one port showed; `sample_bytes` bytes follow, or it is the port before
  * whose sample this is too. */
-typedef struct gy_gate_seen {
-    uint32_t gate, port;
+typedef struct gy_refinement_seen {
+    uint32_t refinement, port;
     int64_t bytes;
     uint64_t sample_bytes;
-} gy_gate_seen;
+} gy_refinement_seen;
 #define SAMPLE_AS_BEFORE UINT64_MAX
 
-static gy_status see(gy_flow_job *job, const gy_gate_seen *seen, const void *sample)
+static gy_status see(gy_flow_job *job, const gy_refinement_seen *seen, const void *sample)
 {
-    gy_gate_state *gate = &job->gates[seen->gate];
-    GY_ASSERT(gate->is_done == (gate->bytes == NULL));
-    if (gate->is_done) {
+    gy_refinement_state *refinement = &job->refinements[seen->refinement];
+    GY_ASSERT(refinement->is_done == (refinement->bytes == NULL));
+    if (refinement->is_done) {
         return GY_OK;
     }
-    if (gate->bytes[seen->port] >= 0) {
+    if (refinement->bytes[seen->port] >= 0) {
         return GY_OK;
     }
     if (seen->sample_bytes == SAMPLE_AS_BEFORE) {
         GY_ASSERT(seen->port > 0);
-        gate->bytes[seen->port] = seen->bytes;
-        gate->samples[seen->port] = gate->samples[seen->port - 1];
-        gate->seen++;
+        refinement->bytes[seen->port] = seen->bytes;
+        refinement->samples[seen->port] = refinement->samples[seen->port - 1];
+        refinement->seen++;
         return GY_OK;
     }
     void *copy = NULL;
@@ -148,27 +148,29 @@ static gy_status see(gy_flow_job *job, const gy_gate_seen *seen, const void *sam
         }
         memcpy(copy, sample, (size_t)seen->sample_bytes);
     }
-    gate->bytes[seen->port] = seen->bytes;
-    gate->samples[seen->port] = (gy_gate_sample_row){copy, (size_t)seen->sample_bytes};
-    gate->seen++;
+    refinement->bytes[seen->port] = seen->bytes;
+    refinement->samples[seen->port] =
+        (gy_refinement_sample_row){copy, (size_t)seen->sample_bytes};
+    refinement->seen++;
     return GY_OK;
 }
 
 /* Did the port before show the same sample? A vertex has one for all its ports. */
-static bool is_as_before(const gy_gate_state *gate, uint32_t port, const gy_report *report)
+static bool is_as_before(const gy_refinement_state *refinement, uint32_t port,
+                         const gy_report *report)
 {
-    if (port == 0 || report->sample_bytes == 0 || gate->bytes[port - 1] < 0) {
+    if (port == 0 || report->sample_bytes == 0 || refinement->bytes[port - 1] < 0) {
         return false;
     }
-    const gy_gate_sample_row *before = &gate->samples[port - 1];
+    const gy_refinement_sample_row *before = &refinement->samples[port - 1];
     return before->size_bytes == report->sample_bytes &&
            memcmp(before->data, report->sample, report->sample_bytes) == 0;
 }
 
-static gy_status look_at_port(gy_flow_job *job, const gy_manager *manager, uint32_t gate,
+static gy_status look_at_port(gy_flow_job *job, const gy_manager *manager, uint32_t refinement,
                               uint32_t port)
 {
-    const uint32_t *at = &job->dag->gates[gate].ports[(size_t)port * 2];
+    const uint32_t *at = &job->dag->refinements[refinement].ports[(size_t)port * 2];
     const uint32_t task = job->lowering.task[at[0]];
     gy_sched_task_state state;
     gy_manager_task(manager, task, &state);
@@ -178,12 +180,12 @@ static gy_status look_at_port(gy_flow_job *job, const gy_manager *manager, uint3
     gy_report report;
     GY_TRY(gy_running_report(job, task, state.report, state.report_bytes,
                              gy_lower_member(&job->lowering, at[0]), &report));
-    const bool is_told = is_as_before(&job->gates[gate], port, &report);
-    const gy_gate_seen seen = {.gate = gate,
-                               .port = port,
-                               .bytes = (int64_t)gy_report_output(&report, at[1]).size_bytes,
-                               .sample_bytes =
-                                   is_told ? SAMPLE_AS_BEFORE : report.sample_bytes};
+    const bool is_told = is_as_before(&job->refinements[refinement], port, &report);
+    const gy_refinement_seen seen = {
+        .refinement = refinement,
+        .port = port,
+        .bytes = (int64_t)gy_report_output(&report, at[1]).size_bytes,
+        .sample_bytes = is_told ? SAMPLE_AS_BEFORE : report.sample_bytes};
     gy_text_add_bytes(&job->detail, &seen, sizeof(seen));
     if (report.sample_bytes > 0 && !is_told) {
         gy_text_add_bytes(&job->detail, report.sample, report.sample_bytes);
@@ -194,11 +196,11 @@ static gy_status look_at_port(gy_flow_job *job, const gy_manager *manager, uint3
 /* Of all ports of this stage, into job->detail too. */
 static gy_status look(gy_flow_job *job, const gy_manager *manager, uint32_t stage)
 {
-    for (uint32_t g = 0; g < job->gate_count; g++) {
-        const gy_dag_gate *gate = &job->dag->gates[g];
-        for (uint32_t k = 0; !job->gates[g].is_done && k < gate->port_count; k++) {
-            if (job->gates[g].bytes[k] < 0 &&
-                stage_of(job, gate->ports[(size_t)k * 2]) == stage) {
+    for (uint32_t g = 0; g < job->refinement_count; g++) {
+        const gy_dag_refinement *refinement = &job->dag->refinements[g];
+        for (uint32_t k = 0; !job->refinements[g].is_done && k < refinement->port_count; k++) {
+            if (job->refinements[g].bytes[k] < 0 &&
+                stage_of(job, refinement->ports[(size_t)k * 2]) == stage) {
                 GY_TRY(look_at_port(job, manager, g, k));
             }
         }
@@ -212,7 +214,7 @@ static gy_status recall(gy_flow_job *job, const gy_grown *grown)
     const char *at = grown->detail;
     size_t left = grown->detail_bytes;
     while (left > 0) {
-        gy_gate_seen seen;
+        gy_refinement_seen seen;
         if (left < sizeof(seen)) {
             return gy_fail(GY_FORMAT, "a growth in the journal is cut short");
         }
@@ -221,8 +223,8 @@ static gy_status recall(gy_flow_job *job, const gy_grown *grown)
         left -= sizeof(seen);
         const bool is_told = seen.sample_bytes == SAMPLE_AS_BEFORE && seen.port > 0;
         const size_t sample_bytes = is_told ? 0 : (size_t)seen.sample_bytes;
-        if (sample_bytes > left || seen.gate >= job->gate_count ||
-            seen.port >= job->dag->gates[seen.gate].port_count || seen.bytes < 0) {
+        if (sample_bytes > left || seen.refinement >= job->refinement_count ||
+            seen.port >= job->dag->refinements[seen.refinement].port_count || seen.bytes < 0) {
             return gy_fail(GY_FORMAT, "a growth in the journal is of another job");
         }
         GY_TRY(see(job, &seen, at));
@@ -234,22 +236,23 @@ static gy_status recall(gy_flow_job *job, const gy_grown *grown)
 
 /* ---- growing ---- */
 
-/* Call the functions of all gates that have seen everything. */
+/* Call the functions of all refinements that have seen everything. */
 static void open_gates(gy_flow_job *job)
 {
-    for (size_t g = 0; g < job->gate_count; g++) {
-        gy_gate_state *state = &job->gates[g];
-        if (state->is_done || state->seen < job->dag->gates[g].port_count) {
+    for (size_t g = 0; g < job->refinement_count; g++) {
+        gy_refinement_state *state = &job->refinements[g];
+        if (state->is_done || state->seen < job->dag->refinements[g].port_count) {
             continue;
         }
         state->is_done = true;
-        const gy_dag_gate row = job->dag->gates[g]; /* a copy: growth may add gates */
-        gy_gate gate = {.row = &row,
-                        .bytes = state->bytes,
-                        .samples = state->samples,
-                        .processes = job->processes};
+        const gy_dag_refinement row =
+            job->dag->refinements[g]; /* a copy: growth may add refinements */
+        gy_refinement refinement = {.row = &row,
+                                    .bytes = state->bytes,
+                                    .samples = state->samples,
+                                    .processes = job->processes};
         job->dag->part_floor = job->dag->part_count;
-        row.work(&gate, job->dag, gy_gate_part(job->dag, &row));
+        row.work(&refinement, job->dag, gy_refinement_part(job->dag, &row));
         gy_free(state->bytes);
         gy_free(state->samples);
         state->bytes = NULL;
@@ -317,14 +320,14 @@ gy_status gy_running_grow(void *arg, const gy_manager *manager, uint32_t stage,
     return GY_OK;
 }
 
-gy_status gy_running_check_gates(const gy_flow_job *job)
+gy_status gy_running_check_refinements(const gy_flow_job *job)
 {
-    for (size_t g = 0; g < job->gate_count; g++) {
-        if (!job->gates[g].is_done) {
+    for (size_t g = 0; g < job->refinement_count; g++) {
+        if (!job->refinements[g].is_done) {
             return gy_fail(GY_STATE,
                            "a growth has not come: %u of the %u outputs that it waits for "
                            "are there",
-                           job->gates[g].seen, job->dag->gates[g].port_count);
+                           job->refinements[g].seen, job->dag->refinements[g].port_count);
         }
     }
     return GY_OK;

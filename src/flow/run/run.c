@@ -163,15 +163,15 @@ static gy_status check_options(gy_flow_job *job)
         return gy_fail(GY_ARG, "%d processes of %d threads: expected up to %d of up to %d",
                        o->processes, o->threads, PROCESSES_MAX, THREADS_MAX);
     }
-    if (o->max_failures < 0 || o->memo_bytes < 0 || o->timeout_seconds < 0 ||
-        o->record_timeout_seconds < 0 ||
-        !(o->silence_seconds >= 0 && o->silence_seconds < 1e9)) {
-        return gy_fail(GY_ARG, "max_failures, memo_bytes, timeout_seconds, "
-                               "record_timeout_seconds and silence_seconds are 0 or more");
+    if (o->failures_max < 0 || o->memo_bytes_max < 0 || o->timeout_s < 0 ||
+        o->record_timeout_s < 0 ||
+        !(o->heartbeat_timeout_s >= 0 && o->heartbeat_timeout_s < 1e9)) {
+        return gy_fail(GY_ARG, "failures_max, memo_bytes_max, timeout_s, "
+                               "record_timeout_s and heartbeat_timeout_s are 0 or more");
     }
-    if (o->memory_bytes > 0 && o->memory_bytes < GY_FLOW_MEMORY_LEAST) {
+    if (o->memory_bytes > 0 && o->memory_bytes < GY_FLOW_MEMORY_BYTES_MIN) {
         return gy_fail(GY_ARG, "memory_bytes of %zu: expected at least %d, or 0 for no limit",
-                       o->memory_bytes, GY_FLOW_MEMORY_LEAST);
+                       o->memory_bytes, GY_FLOW_MEMORY_BYTES_MIN);
     }
     if (job->dag->is_running) {
         return gy_fail(GY_STATE, "job %s was run before: a graph runs once", job->dag->name);
@@ -179,8 +179,7 @@ static gy_status check_options(gy_flow_job *job)
     GY_TRY(gy_running_check_cluster(job));
     const int most = job->ticket != NULL ? PROCESSES_MAX : count_cores();
     job->processes = o->processes > 0 ? o->processes : GY_MIN(most, PROCESSES_MAX);
-    job->deadline =
-        o->timeout_seconds > 0 ? gy_env_deadline(job->env, o->timeout_seconds) : GY_NEVER;
+    job->deadline = o->timeout_s > 0 ? gy_env_deadline(job->env, o->timeout_s) : GY_NEVER;
     return GY_OK;
 }
 
@@ -206,9 +205,9 @@ static gy_status make_manager(gy_flow_job *job, const gy_growth *growth)
         .host_max = job->ticket != NULL ? GY_JOB_HOSTS : 0,
         .generation = gy_running_generation(job),
         .threads = (uint32_t)o->threads,
-        .failures_max = o->max_failures,
-        .copy_floor_ns = (int64_t)(o->copy_floor_seconds * 1e9),
-        .silence_ns = (int64_t)(o->silence_seconds * 1e9),
+        .failures_max = o->failures_max,
+        .copy_floor_ns = (int64_t)(o->backup_floor_s * 1e9),
+        .silence_ns = (int64_t)(o->heartbeat_timeout_s * 1e9),
     };
     return gy_manager_new(&options, growth, &job->manager);
 }
@@ -253,7 +252,7 @@ static gy_status prepare(gy_flow_job *job)
     if (job->memo != NULL) {
         GY_TRY(gy_memo_remember(job->memo, job->manager));
     }
-    job->bad = gy_bad_new(job->options.max_bad_records);
+    job->bad = gy_bad_new(job->options.bad_records_max);
     if (job->bad == NULL) {
         return GY_NOMEM;
     }
@@ -271,7 +270,7 @@ static gy_status prepare(gy_flow_job *job)
 static gy_status publish_nothing(gy_flow_job *job)
 {
     char path[GY_JOB_PATH];
-    GY_TRY(gy_running_check_gates(job));
+    GY_TRY(gy_running_check_refinements(job));
     GY_TRY(gy_running_path(path, job->output, "MANIFEST.json"));
     if (job->is_resumed && job->target[0] == '\0' && access(path, F_OK) == 0) {
         return GY_OK; /* the folder was empty when the job began: it is its own */
@@ -288,7 +287,7 @@ static gy_status publish_nothing(gy_flow_job *job)
 static void said(void *arg, const char *text, size_t size_bytes, int exit_status)
 {
     const gy_flow_job *job = arg;
-    job->options.said(job->options.said_arg, text, size_bytes, exit_status);
+    job->options.on_output(job->options.on_output_arg, text, size_bytes, exit_status);
 }
 
 static gy_status drive(gy_flow_job *job)
@@ -307,7 +306,7 @@ static gy_status drive(gy_flow_job *job)
                                .publish = publish,
                                .began = gy_running_began,
                                .over = gy_running_over,
-                               .said = job->options.said != NULL ? said : NULL,
+                               .said = job->options.on_output != NULL ? said : NULL,
                                .traced = job->options.trace != NULL ? gy_running_traced : NULL,
                                .note = gy_running_note,
                                .tick = gy_running_tick,
@@ -323,7 +322,7 @@ static gy_status drive(gy_flow_job *job)
         .sandbox = job->sandbox.parts != 0 ? &job->sandbox : NULL,
         .ticket = job->ticket,
         .traffic = &job->traffic,
-        .deadline = job->options.timeout_seconds > 0 ? job->deadline : (gy_deadline){0},
+        .deadline = job->options.timeout_s > 0 ? job->deadline : (gy_deadline){0},
     };
     gy_status status = gy_driver_run(job->env, job->manager, &options);
     if (status >= 0) { /* a job that had ended calls nothing of this room */
@@ -356,7 +355,8 @@ static void end_memo(gy_flow_job *job)
     if (job->memo == NULL) {
         return;
     }
-    const int64_t limit = job->options.memo_bytes > 0 ? job->options.memo_bytes : MEMO_BYTES;
+    const int64_t limit =
+        job->options.memo_bytes_max > 0 ? job->options.memo_bytes_max : MEMO_BYTES;
     const bool is_over = gy_memo_bytes(job->memo) > (uint64_t)limit;
     gy_memo_close(job->memo);
     job->memo = NULL;
@@ -376,11 +376,11 @@ static void free_job(gy_flow_job *job)
     gy_growth_free(&job->growth);
     gy_lowering_fini(&job->lowering);
     gy_proto_keys_fini(&job->keys);
-    for (size_t i = 0; i < job->gate_count; i++) {
-        gy_free(job->gates[i].bytes);
-        gy_free(job->gates[i].samples);
+    for (size_t i = 0; i < job->refinement_count; i++) {
+        gy_free(job->refinements[i].bytes);
+        gy_free(job->refinements[i].samples);
     }
-    void *arrays[] = {job->task_flags,      job->gates,           job->inputs,
+    void *arrays[] = {job->task_flags,      job->refinements,     job->inputs,
                       job->outputs,         job->channels,        job->counters,
                       job->cohorts,         job->channel_outputs, (void *)(uintptr_t)job->notes,
                       job->traced_processes};

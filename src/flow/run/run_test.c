@@ -58,7 +58,7 @@ static void a_failed_job_leaves_no_output_and_says_why(void **state)
     (void)state;
     place at = make_place();
     gy_flow_options options = options_of(&at);
-    options.max_failures = 2;
+    options.failures_max = 2;
     gy_dag *dag = gy_dag_new(flow, "refused");
     gy_part map = vertices(dag, "number", 0, 1, 3);
     gy_part_output(map, "number");
@@ -227,7 +227,7 @@ static void a_deadline_ends_a_job(void **state)
     (void)state;
     place at = make_place();
     gy_flow_options options = options_of(&at);
-    options.timeout_seconds = 0.3;
+    options.timeout_s = 0.3;
     char never[300];
     snprintf(never, sizeof(never), "%s/never", at.top);
     gy_dag *dag = gy_dag_new(flow, "late");
@@ -335,7 +335,7 @@ static void commands_are_vertices_too(void **state)
         assert_int_equal(report->stages[i].done, 1);
         assert_int_equal(report->stages[i].bytes, i < 2 ? 20000 : 6);
     }
-    assert_int_equal(report->stages[0].runs, 1);
+    assert_int_equal(report->stages[0].attempts, 1);
     gy_flow_report_free(report);
     gy_dag_free(dag);
     remove_place(&at);
@@ -353,7 +353,7 @@ static void notes_and_the_last_picture_are_whole(void **state)
     place at = make_place();
     gy_flow_options options = options_of(&at);
     gy_flow_stage last = {0};
-    options.max_failures = 2;
+    options.failures_max = 2;
     options.progress = keep_last;
     options.progress_arg = &last;
     gy_dag *dag = gy_dag_new(flow, "refused");
@@ -365,7 +365,7 @@ static void notes_and_the_last_picture_are_whole(void **state)
         assert_string_equal(report->notes[i], "refuse[0]: vertex 0 does not want");
     }
     assert_int_equal(last.failures, 2);
-    assert_int_equal(last.runs, 2);
+    assert_int_equal(last.attempts, 2);
     gy_flow_report_free(report);
     gy_dag_free(dag);
     remove_place(&at);
@@ -548,29 +548,30 @@ static void all_goes_on_behind_walls(void **state)
 
 /* ---- growth ---- */
 
-static void grow_nothing(gy_gate *gate, gy_dag *dag, gy_part outputs)
+static void grow_nothing(gy_refinement *refinement, gy_dag *dag, gy_part outputs)
 {
     (void)dag, (void)outputs;
-    GY_ASSERT(gy_gate_outputs(gate) == 4 && gy_gate_bytes(gate, 3) == 2);
+    GY_ASSERT(gy_refinement_outputs(refinement) == 4 &&
+              gy_refinement_bytes(refinement, 3) == 2);
 }
 
-static void grow_wrongly(gy_gate *gate, gy_dag *dag, gy_part outputs)
+static void grow_wrongly(gy_refinement *refinement, gy_dag *dag, gy_part outputs)
 {
-    (void)gate;
+    (void)refinement;
     (void)gy_part_pointwise(outputs, vertices(dag, "sum", 3, 1, 1), GY_CHANNEL_FILE);
 }
 
 static void growth_may_be_nothing_and_mistakes_of_it_are_named(void **state)
 {
     (void)state;
-    const gy_grow_work works[] = {grow_nothing, grow_wrongly};
+    const gy_refine_work works[] = {grow_nothing, grow_wrongly};
     for (int i = 0; i < 2; i++) {
         place at = make_place();
         gy_flow_options options = options_of(&at);
         gy_dag *dag = gy_dag_new(flow, "growth");
-        gy_part_grow(
+        gy_part_refine(
             vertices(dag, "number", 0, 1, 4),
-            &(gy_grow_options){.work = works[i], .stages = (const char *[]){"sum", NULL}});
+            &(gy_refine_options){.work = works[i], .stages = (const char *[]){"sum", NULL}});
         assert_status(gy_flow_run(flow, dag, &options, NULL), i == 0 ? GY_OK : GY_ARG);
         if (i == 1) {
             assert_non_null(strstr(gy_error_text(), "input 0 of sum[0] has two edges"));

@@ -34,7 +34,7 @@ static inline gy_status number(gy_vertex *vertex)
         GY_TRY(gy_vertex_write(vertex, i, text, size));
     }
     gy_vertex_count(vertex, "numbers", 1);
-    return gy_vertex_tell(vertex, text, size);
+    return gy_vertex_set_sample(vertex, text, size);
 }
 
 /* The sum of all numbers in its inputs, a line each. */
@@ -233,7 +233,7 @@ static inline void remove_place(const place *at)
 static inline gy_flow_options options_of(const place *at)
 {
     return (gy_flow_options){
-        .output = at->output, .folder = at->folder, .processes = 2, .timeout_seconds = 60};
+        .output = at->output, .folder = at->folder, .processes = 2, .timeout_s = 60};
 }
 
 /* How many entries a folder has, -1: there is none. */
@@ -283,32 +283,33 @@ static inline gy_dag *make_sums(int maps, int reducers)
     return dag;
 }
 
-static inline void grow_sums(gy_gate *gate, gy_dag *dag, gy_part outputs)
+static inline void grow_sums(gy_refinement *refinement, gy_dag *dag, gy_part outputs)
 {
-    for (int64_t i = 0; i < gy_gate_outputs(gate); i++) { /* two of a vertex */
+    for (int64_t i = 0; i < gy_refinement_outputs(refinement); i++) { /* two of a vertex */
         char text[32];
         size_t size = 0;
-        const void *sample = gy_gate_sample(gate, i, &size);
+        const void *sample = gy_refinement_sample(refinement, i, &size);
         if (gy_print(text, sizeof(text), "%lld\n", (long long)i / 2) != size ||
             memcmp(sample, text, size) != 0) {
             gy_dag_fail(dag, GY_ARG, "output %lld shows another sample", (long long)i);
         }
     }
-    gy_part made = gy_gate_spread(
-        gate, outputs,
+    gy_part made = gy_refinement_repartition(
+        refinement, outputs,
         &(gy_vertex_options){.function = "sum", .inputs = GY_PORTS_ANY, .outputs = 1}, 4);
-    gy_part_tree(made,
-                 &(gy_vertex_options){
-                     .function = "sum", .stage = "top", .inputs = GY_PORTS_ANY, .outputs = 1},
-                 8, "total");
+    gy_part_aggregate(
+        made,
+        &(gy_vertex_options){
+            .function = "sum", .stage = "top", .inputs = GY_PORTS_ANY, .outputs = 1},
+        8, "total");
 }
 
 static inline gy_dag *make_growing(int maps)
 {
     gy_dag *dag = gy_dag_new(flow, "growing");
-    gy_part_grow(
-        vertices(dag, "number", 0, 2, maps),
-        &(gy_grow_options){.work = grow_sums, .stages = (const char *[]){"sum", "top", NULL}});
+    gy_part_refine(vertices(dag, "number", 0, 2, maps),
+                   &(gy_refine_options){.work = grow_sums,
+                                        .stages = (const char *[]){"sum", "top", NULL}});
     return dag;
 }
 

@@ -315,13 +315,13 @@ static void fill_stages(const gy_flow_job *job, gy_flow_stage *stages)
         stages[i] = (gy_flow_stage){.tasks = state.tasks,
                                     .done = state.committed,
                                     .running = state.running,
-                                    .runs = state.runs,
+                                    .attempts = state.runs,
                                     .failures = state.failed,
-                                    .copies = state.copies,
-                                    .copies_won = state.copies_won,
+                                    .backups = state.copies,
+                                    .backups_won = state.copies_won,
                                     .memoised = state.memoised,
                                     .bytes = job->stage_bytes != NULL ? job->stage_bytes[i] : 0,
-                                    .run_seconds = (double)state.run_ns * 1e-9};
+                                    .run_s = (double)state.run_ns * 1e-9};
     }
 }
 

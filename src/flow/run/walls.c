@@ -116,7 +116,7 @@ gy_status gy_running_wall(gy_flow_job *job)
     return GY_OK;
 }
 
-const char *gy_flow_walls(char *out, size_t size_bytes)
+const char *gy_flow_describe_sandbox(char *out, size_t size_bytes)
 {
     gy_sandbox_features features;
     gy_text text = {.data = NULL};

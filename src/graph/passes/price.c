@@ -35,16 +35,16 @@ static gy_status price(gy_prices *prices, gy_operation operation, int64_t bytes,
     for (size_t i = 0; i < gy_algorithm_count; i++) {
         const gy_plan_request request = {.operation = operation, .ranks = prices->ranks};
         gy_plan *plan = NULL;
-        gy_price priced;
+        gy_plan_costs priced;
         if (gy_algorithms[i].operation != operation || !gy_coll_is_usual(&gy_algorithms[i])) {
             continue;
         }
         GY_TRY(gy_plan_new(&gy_algorithms[i], &request, &plan));
-        gy_status status = gy_plan_price(plan, &(gy_volume){.count = bytes, .element_bytes = 1},
-                                         &prices->links, &priced);
+        gy_status status = gy_plan_cost_of(
+            plan, &(gy_volume){.count = bytes, .element_bytes = 1}, &prices->links, &priced);
         gy_plan_free(plan);
         GY_TRY(status);
-        *best = fmin(*best, priced.seconds);
+        *best = fmin(*best, priced.time_s);
     }
     return GY_OK;
 }

@@ -12,7 +12,7 @@
 
 #include "base/base.h"
 #include "flow/dag.h"
-#include "flow/grow.h"
+#include "flow/refine.h"
 
 #include <assert.h>
 #include <string.h>
@@ -80,10 +80,10 @@ static const char *next_text(const char **at)
     return text;
 }
 
-static gy_status read_growth(const gy_gate *gate, growth *out)
+static gy_status read_growth(const gy_refinement *refinement, growth *out)
 {
     size_t size = 0;
-    const char *data = gy_gate_parameter(gate, &size);
+    const char *data = gy_refinement_parameter(refinement, &size);
     growth_head head;
     GY_ASSERT(size >= sizeof(head));
     memcpy(&head, data, sizeof(head));
@@ -108,7 +108,7 @@ static gy_status read_growth(const gy_gate *gate, growth *out)
 
 /* A growth at work. */
 typedef struct growing {
-    gy_gate *gate;
+    gy_refinement *refinement;
     gy_dag *dag;
     const growth *of;
     const gy_hot_plan *plan;
@@ -170,7 +170,8 @@ static gy_vertex_options vertex_of(const growing *g, const gy_text *parameter, b
 
 static void join_map(const growing *g, uint32_t map, uint32_t partition, uint32_t to)
 {
-    const uint32_t *port = &g->gate->row->ports[((size_t)map * g->partitions + partition) * 2];
+    const uint32_t *port =
+        &g->refinement->row->ports[((size_t)map * g->partitions + partition) * 2];
     gy_dag_join(g->dag, port, (uint32_t[]){to, UINT32_MAX}, GY_CHANNEL_FILE);
 }
 
@@ -273,23 +274,24 @@ static gy_status make_plan(const growing *g, gy_hot_plan *plan)
         return GY_NOMEM;
     }
     for (uint32_t map = 0; map < g->maps; map++) {
-        told[map].data =
-            gy_gate_sample(g->gate, (int64_t)map * g->partitions, &told[map].size_bytes);
+        told[map].data = gy_refinement_sample(g->refinement, (int64_t)map * g->partitions,
+                                              &told[map].size_bytes);
     }
-    const gy_status status = gy_hot_plan_make(told, g->gate->bytes, shape, g->of->least, plan);
+    const gy_status status =
+        gy_hot_plan_make(told, g->refinement->bytes, shape, g->of->least, plan);
     gy_free(told);
     return status;
 }
 
-static void grow_reduces(gy_gate *gate, gy_dag *dag, gy_part outputs)
+static void grow_reduces(gy_refinement *refinement, gy_dag *dag, gy_part outputs)
 {
     growth of = {.files = NULL};
     gy_hot_plan plan = {0};
-    growing g = {.gate = gate, .dag = dag, .of = &of, .plan = &plan};
-    gy_status status = read_growth(gate, &of);
+    growing g = {.refinement = refinement, .dag = dag, .of = &of, .plan = &plan};
+    gy_status status = read_growth(refinement, &of);
     if (status >= 0) {
         g.partitions = of.stage.options.partitions;
-        g.maps = (uint32_t)(gy_gate_outputs(gate) / g.partitions);
+        g.maps = (uint32_t)(gy_refinement_outputs(refinement) / g.partitions);
         status = make_plan(&g, &plan);
     }
     if (status >= 0) {
@@ -342,10 +344,10 @@ void gy_hot_grow(gy_dag *dag, gy_part maps, const gy_task_options *reduce,
         gy_dag_fail(dag, GY_NOMEM, "out of memory");
     } else {
         const char *const stages[] = {STAGE_HOT, STAGE_REDUCE, NULL};
-        gy_part_grow(maps, &(gy_grow_options){.work = grow_reduces,
-                                              .parameter = parameter.data,
-                                              .parameter_bytes = parameter.size_bytes,
-                                              .stages = stages});
+        gy_part_refine(maps, &(gy_refine_options){.work = grow_reduces,
+                                                  .parameter = parameter.data,
+                                                  .parameter_bytes = parameter.size_bytes,
+                                                  .stages = stages});
     }
     gy_text_free(&task);
     gy_text_free(&parameter);

@@ -12,7 +12,7 @@ enum { FLOOR_SHARE = 256 };
 
 static_assert(sizeof(gy_told_head) +
                       GY_HEAVY_KEYS * (sizeof(gy_told_row) + GY_HEAVY_KEY_BYTES) <=
-                  GY_TELL_BYTES,
+                  GY_SAMPLE_BYTES_MAX,
               "all that is kept can be told");
 
 gy_heavy *gy_heavy_new(uint32_t partitions, size_t least)

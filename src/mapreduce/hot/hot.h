@@ -53,7 +53,8 @@ static inline void gy_heavy_note(gy_heavy *heavy, const gy_row *row, uint32_t pa
     }
 }
 
-/** Append the keys that may be hot, nothing when there are none. At most GY_TELL_BYTES. */
+/** Append the keys that may be hot, nothing when there are none. At most GY_SAMPLE_BYTES_MAX.
+ */
 void gy_heavy_write(const gy_heavy *heavy, gy_text *out);
 
 /* ---- the plan ---- */

@@ -8,7 +8,7 @@
 #include "base/base.h"
 #include "flow/channel/channel.h"
 #include "flow/dag.h"
-#include "flow/grow.h"
+#include "flow/refine.h"
 #include "flow/run/key.h"
 #include "mapreduce/job.h"
 
@@ -174,31 +174,31 @@ static inline void run_vertex(const gy_dag *dag, uint32_t vertex, outcome *out)
     gy_text_free(&answer.reason);
 }
 
-/* What its vertices reported, to the gate's function. */
-static inline void open_gate(gy_dag *dag, size_t number, const outcome *out)
+/* What its vertices reported, to the refinement's function. */
+static inline void open_refinement(gy_dag *dag, size_t number, const outcome *out)
 {
-    const gy_dag_gate row = dag->gates[number];
-    gy_gate gate = {
+    const gy_dag_refinement row = dag->refinements[number];
+    gy_refinement refinement = {
         .row = &row,
         .bytes = gy_alloc("test", row.port_count * sizeof(int64_t)),
-        .samples = gy_alloc("test", row.port_count * sizeof(gy_gate_sample_row)),
+        .samples = gy_alloc("test", row.port_count * sizeof(gy_refinement_sample_row)),
         .processes = 2,
     };
     for (uint32_t k = 0; k < row.port_count; k++) {
         const gy_text *text = &out->reports[row.ports[(size_t)k * 2]];
         gy_report report;
         assert_ok(gy_report_read(text->data, text->size_bytes, &report));
-        gate.bytes[k] =
+        refinement.bytes[k] =
             (int64_t)gy_report_output(&report, row.ports[(size_t)k * 2 + 1]).size_bytes;
-        gate.samples[k] = (gy_gate_sample_row){report.sample, report.sample_bytes};
+        refinement.samples[k] = (gy_refinement_sample_row){report.sample, report.sample_bytes};
     }
     dag->is_running = true;
     dag->part_floor = dag->part_count;
-    row.work(&gate, dag, gy_gate_part(dag, &row));
-    gy_free(gate.bytes);
-    gy_free(gate.samples);
-    if (gy_dag_mistake(dag) != NULL) {
-        fail_msg("%s", gy_dag_mistake(dag));
+    row.work(&refinement, dag, gy_refinement_part(dag, &row));
+    gy_free(refinement.bytes);
+    gy_free(refinement.samples);
+    if (gy_dag_error(dag) != NULL) {
+        fail_msg("%s", gy_dag_error(dag));
     }
 }
 
@@ -207,18 +207,18 @@ static inline outcome run_dag(gy_dag *dag)
 {
     outcome out = {.cause = GY_CAUSE_NONE};
     assert_non_null(dag);
-    if (gy_dag_mistake(dag) != NULL) {
-        fail_msg("%s", gy_dag_mistake(dag));
+    if (gy_dag_error(dag) != NULL) {
+        fail_msg("%s", gy_dag_error(dag));
     }
-    size_t gates = 0;
+    size_t refinements = 0;
     for (uint32_t v = 0; v < dag->vertex_count && out.cause == GY_CAUSE_NONE; v++) {
         const gy_proto *proto = &dag->protos[dag->proto[v]];
         out.maps += proto->files != NULL;
         out.hot += strcmp(dag->stages[proto->stage].name, "hot key") == 0;
         run_vertex(dag, v, &out);
-        if (v + 1 == dag->vertex_count && gates < dag->gate_count &&
+        if (v + 1 == dag->vertex_count && refinements < dag->refinement_count &&
             out.cause == GY_CAUSE_NONE) {
-            open_gate(dag, gates++, &out);
+            open_refinement(dag, refinements++, &out);
         }
     }
     for (size_t i = 0; i < dag->final_count && out.cause == GY_CAUSE_NONE; i++) {

@@ -9,7 +9,7 @@
 #include "mapreduce/hot/hot.h"
 
 #include "base/base.h"
-#include "flow/grow.h"
+#include "flow/refine.h"
 #include "mapreduce/hot/told.h"
 
 #include <stdlib.h>

@@ -143,7 +143,7 @@ gy_dag *gy_dag_topk(gy_flow *flow, const gy_topk_options *options)
                                                                 .inputs = GY_PORTS_ANY,
                                                                 .outputs = 1});
     const gy_part whole = gy_part_bipartite(maps, top, GY_CHANNEL_FIFO);
-    if (gy_dag_mistake(dag) == NULL) {
+    if (gy_dag_error(dag) == NULL) {
         gy_part_output(whole, name_of(&options->job));
     }
     return dag;
@@ -201,7 +201,7 @@ gy_dag *gy_dag_commands(gy_flow *flow, const gy_commands_options *options)
     reading.is_map_only = true;
     int splits = 0;
     const gy_part readers = gy_job_maps(dag, &reading, "read", &splits);
-    if (gy_dag_mistake(dag) != NULL) {
+    if (gy_dag_error(dag) != NULL) {
         return dag;
     }
     gy_part part = gy_part_pointwise(
@@ -220,7 +220,7 @@ gy_dag *gy_dag_commands(gy_flow *flow, const gy_commands_options *options)
             add_commands(dag, options->reduce, "reduce command", options->files, partitions),
             GY_CHANNEL_FIFO);
     }
-    if (gy_dag_mistake(dag) == NULL) {
+    if (gy_dag_error(dag) == NULL) {
         gy_part_output(part, name_of(&options->job));
     }
     return dag;

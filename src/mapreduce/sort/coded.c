@@ -300,7 +300,7 @@ gy_status gy_sort_coded(gy_vertex *vertex, const gy_sort_records *records,
     gy_status status = gy_sort_records_check(records);
     if (status == GY_OK) {
         status = find_part(&run, &arena, (size_t)gy_vertex_index(vertex),
-                           (size_t)gy_vertex_copies(vertex));
+                           (size_t)gy_vertex_clones(vertex));
     }
     if (status == GY_OK) {
         status = gy_sort_sorter(vertex, GY_KEY_BYTES, &run.sorter);

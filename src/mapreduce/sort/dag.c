@@ -49,9 +49,9 @@ static void check_options(gy_dag *dag, const gy_sort_options *options,
     if (gy_sort_layout_check(layout) != GY_OK) {
         gy_dag_fail(dag, GY_ARG, "%s", gy_error_text());
     }
-    if (options->memory_bytes != 0 && options->memory_bytes < GY_RANGE_MEMORY_LEAST) {
+    if (options->memory_bytes != 0 && options->memory_bytes < GY_RANGE_MEMORY_BYTES_MIN) {
         gy_dag_fail(dag, GY_ARG, "%zu bytes of memory for sorting, expected at least %d",
-                    options->memory_bytes, GY_RANGE_MEMORY_LEAST);
+                    options->memory_bytes, GY_RANGE_MEMORY_BYTES_MIN);
     }
     if (options->field < 0 || (options->field != 0 && options->record_bytes != 0)) {
         gy_dag_fail(dag, GY_ARG, "field %d of a record: expected 1 or more, of lines",
@@ -247,9 +247,9 @@ gy_dag *gy_dag_sort(gy_flow *flow, const gy_sort_options *options)
     memset(&told, 0, sizeof(told));
     set_layout(&told.layout, options);
     set_coding(&told.coding, options);
-    told.way = options->way;
+    told.method = options->method;
     check_options(dag, options, &told.layout);
-    if (gy_dag_mistake(dag) == NULL) {
+    if (gy_dag_error(dag) == NULL) {
         gy_arena arena = {0};
         const gy_status status = make_sort(dag, &arena, options, &told);
         if (status < 0) {

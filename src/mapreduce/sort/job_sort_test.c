@@ -74,7 +74,7 @@ static void expect_parts(const char *output, const char *expected)
     gy_free(got);
 }
 
-static void run(gy_sort_way way, const char *const *inputs, const char *expected,
+static void run(gy_sort_method way, const char *const *inputs, const char *expected,
                 bool is_killed)
 {
     static int number;
@@ -84,18 +84,19 @@ static void run(gy_sort_way way, const char *const *inputs, const char *expected
     gy_dag *dag = gy_dag_sort(flow, &(gy_sort_options){.inputs = inputs,
                                                        .record_bytes = RECORD,
                                                        .key_bytes = KEY,
-                                                       .way = way,
+                                                       .method = way,
                                                        .partitions = PARTS,
                                                        .memory_bytes = 4 << 20});
     assert_non_null(dag);
     const gy_flow_options options = {
-        .output = output, .folder = folder, .processes = 3, .timeout_seconds = 60};
+        .output = output, .folder = folder, .processes = 3, .timeout_s = 60};
     gy_flow_report *report = NULL;
     assert_ok(gy_flow_run(flow, dag, &options, &report));
     assert_int_equal(gy_flow_report_counter(report, "records sorted"), COUNT);
-    assert_true(gy_flow_report_counter(report, way == GY_SORT_RUNS ? "runs written"
-                                                                   : "scans of all inputs") >=
-                (way == GY_SORT_RUNS ? 0 : PARTS));
+    assert_true(gy_flow_report_counter(report, way == GY_SORT_METHOD_RUNS
+                                                   ? "runs written"
+                                                   : "scans of all inputs") >=
+                (way == GY_SORT_METHOD_RUNS ? 0 : PARTS));
     if (is_killed) {
         char mark[100];
         snprintf(mark, sizeof(mark), "%s/begin", top);
@@ -130,11 +131,11 @@ static void jobs_sort(void **state)
         inputs[i] = paths[i];
     }
     qsort(data, COUNT, RECORD, compare);
-    run(GY_SORT_CHOSEN, inputs, data, false);
-    run(GY_SORT_RUNS, inputs, data, false);
+    run(GY_SORT_METHOD_AUTO, inputs, data, false);
+    run(GY_SORT_METHOD_RUNS, inputs, data, false);
     assert_int_equal(setenv("SORT_TEST_MARKS", top, 1), 0);
-    run(GY_SORT_SCANS, inputs, data, true);
-    run(GY_SORT_RUNS, inputs, data, true);
+    run(GY_SORT_METHOD_SCANS, inputs, data, true);
+    run(GY_SORT_METHOD_RUNS, inputs, data, true);
     assert_int_equal(unsetenv("SORT_TEST_MARKS"), 0);
     gy_free(data);
 }

@@ -360,9 +360,9 @@ gy_status gy_sort_range(const gy_sort_records *records, const gy_sort_range_of *
                          ((size_t)GY_CHUNK_ENTRIES * BUCKETS_MOST * sizeof(gy_entry)) + fixed;
     const size_t memory =
         options->memory_bytes == 0 ? whole : GY_MIN(options->memory_bytes, whole);
-    if (options->memory_bytes != 0 && options->memory_bytes < GY_RANGE_MEMORY_LEAST) {
+    if (options->memory_bytes != 0 && options->memory_bytes < GY_RANGE_MEMORY_BYTES_MIN) {
         return gy_fail(GY_ARG, "%zu bytes of memory for sorting, expected at least %d",
-                       options->memory_bytes, GY_RANGE_MEMORY_LEAST);
+                       options->memory_bytes, GY_RANGE_MEMORY_BYTES_MIN);
     }
     *report = (gy_range_report){0};
     sorter *sort = gy_alloc_zero("mapreduce.sorting", 1, sizeof(*sort));

@@ -242,7 +242,7 @@ static void small_budgets_take_passes(void **state)
     for (size_t i = 0; i < GY_COUNT(shapes); i++) {
         input in;
         make(&random, &shapes[i], &in);
-        const uint64_t scans = check(&in, 1 + i % 2, false, GY_RANGE_MEMORY_LEAST);
+        const uint64_t scans = check(&in, 1 + i % 2, false, GY_RANGE_MEMORY_BYTES_MIN);
         printf("shape %zu: %llu scans\n", i, (unsigned long long)scans);
         assert_true(scans >= 2 && scans < 60);
         drop(&in);
@@ -294,7 +294,7 @@ static void deep_keys_are_sorted_whole(void **state)
         }
     }
     sort_plainly(&in);
-    check(&in, 1, false, GY_RANGE_MEMORY_LEAST);
+    check(&in, 1, false, GY_RANGE_MEMORY_BYTES_MIN);
     drop(&in);
 }
 
@@ -311,7 +311,7 @@ static void typed_keys_take_passes(void **state)
         shape.key_most = 8;
         input in;
         make(&random, &shape, &in);
-        check(&in, 2, false, GY_RANGE_MEMORY_LEAST);
+        check(&in, 2, false, GY_RANGE_MEMORY_BYTES_MIN);
         drop(&in);
     }
 }

@@ -37,9 +37,9 @@ struct gy_sorter {
 
 gy_status gy_sorter_new(gy_env *env, const gy_sorter_options *options, gy_sorter **sorter)
 {
-    if (options->memory_bytes < GY_SORTER_MEMORY_LEAST) {
+    if (options->memory_bytes < GY_SORTER_MEMORY_BYTES_MIN) {
         return gy_fail(GY_ARG, "%zu bytes of memory for sorting, expected at least %d",
-                       options->memory_bytes, GY_SORTER_MEMORY_LEAST);
+                       options->memory_bytes, GY_SORTER_MEMORY_BYTES_MIN);
     }
     gy_sorter *made = gy_alloc_zero("mapreduce.sorter", 1, sizeof(*made));
     if (made == NULL) {

@@ -71,7 +71,7 @@ static void records_come_back_in_order(void **state)
                                   .has_values = round % 3 == 0,
                                   .key = (gy_key_kind)(round % 4 == 3 ? round / 4 % 3 : 0)};
         gy_sorter_report report;
-        check(&random, &shape, round % 2 == 0 ? GY_SORTER_MEMORY_LEAST : 1 << 20, &report);
+        check(&random, &shape, round % 2 == 0 ? GY_SORTER_MEMORY_BYTES_MIN : 1 << 20, &report);
         assert_int_equal(report.records, shape.count);
     }
 }
@@ -88,12 +88,12 @@ static void tiny_budgets_merge_many_times(void **state)
                               .heavy = 30,
                               .has_values = false};
     gy_sorter_report report;
-    check(&random, &shape, GY_SORTER_MEMORY_LEAST, &report);
+    check(&random, &shape, GY_SORTER_MEMORY_BYTES_MIN, &report);
     assert_true(report.merges >= 9);
     assert_true(report.run_bytes > 2 * report.bytes);
     const test_shape secondary = {
         .count = 20000, .key_most = 2, .value_most = 9, .alphabet = 3, .has_values = true};
-    check(&random, &secondary, GY_SORTER_MEMORY_LEAST, &report);
+    check(&random, &secondary, GY_SORTER_MEMORY_BYTES_MIN, &report);
     assert_true(report.runs > 2);
 }
 
@@ -113,15 +113,15 @@ static void failures_leave_nothing(void **state)
     int failures = 0, successes = 0;
     test_disk_state = (test_disk){0};
     assert_int_equal(
-        sort_records(test_env(), &records, GY_SORTER_MEMORY_LEAST, expected.items, &report),
+        sort_records(test_env(), &records, GY_SORTER_MEMORY_BYTES_MIN, expected.items, &report),
         GY_OK);
     const int calls = test_disk_state.calls;
     assert_true(report.merges > 0);
     const int step = (int)GY_MAX(1, calls / gy_test_cases(150));
     for (int call = 1; call <= calls; call += call < 40 ? 1 : step) {
         test_disk_state = (test_disk){.countdown = call, .error = -ENOSPC};
-        const gy_status status =
-            sort_records(test_env(), &records, GY_SORTER_MEMORY_LEAST, expected.items, &report);
+        const gy_status status = sort_records(test_env(), &records, GY_SORTER_MEMORY_BYTES_MIN,
+                                              expected.items, &report);
         failures += status == GY_IO;
         successes += status == GY_OK; /* the close of a descriptor that only read */
         assert_true(status == GY_OK || status == GY_IO);
@@ -133,8 +133,8 @@ static void failures_leave_nothing(void **state)
     const int64_t live = gy_alloc_live();
     for (int64_t n = 1; n < 60; n++) {
         gy_alloc_fail_after(n);
-        const gy_status status = sort_records(gy_env_real(), &records, GY_SORTER_MEMORY_LEAST,
-                                              expected.items, &report);
+        const gy_status status = sort_records(
+            gy_env_real(), &records, GY_SORTER_MEMORY_BYTES_MIN, expected.items, &report);
         gy_alloc_fail_after(0);
         assert_true(status == GY_NOMEM || status == GY_OK);
         assert_int_equal(gy_alloc_live(), live);
@@ -149,15 +149,15 @@ static void what_cannot_be_sorted_is_refused(void **state)
     gy_sorter *sorter = NULL;
     const gy_sorter_options small = {1000, folder, GY_KEY_BYTES, false};
     assert_int_equal(gy_sorter_new(gy_env_real(), &small, &sorter), GY_ARG);
-    const gy_sorter_options typed = {GY_SORTER_MEMORY_LEAST, folder, GY_KEY_INT64, false};
+    const gy_sorter_options typed = {GY_SORTER_MEMORY_BYTES_MIN, folder, GY_KEY_INT64, false};
     assert_int_equal(gy_sorter_new(gy_env_real(), &typed, &sorter), GY_OK);
     assert_int_equal(gy_sorter_add(sorter, &(gy_sort_item){.key = "abc", .key_bytes = 3}, 1),
                      GY_ARG);
     gy_sorter_free(sorter);
-    const gy_sorter_options nowhere = {GY_SORTER_MEMORY_LEAST, "/nonexistent", GY_KEY_BYTES,
+    const gy_sorter_options nowhere = {GY_SORTER_MEMORY_BYTES_MIN, "/nonexistent", GY_KEY_BYTES,
                                        false};
     assert_int_equal(gy_sorter_new(gy_env_real(), &nowhere, &sorter), GY_OK);
-    static const char large[2 * GY_SORTER_MEMORY_LEAST];
+    static const char large[2 * GY_SORTER_MEMORY_BYTES_MIN];
     assert_int_equal(
         gy_sorter_add(sorter, &(gy_sort_item){.key = large, .key_bytes = sizeof(large)}, 1),
         GY_LIMIT);

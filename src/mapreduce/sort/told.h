@@ -32,7 +32,7 @@ typedef struct gy_sort_coded_key {
  * with its NUL. */
 typedef struct gy_sort_told {
     gy_sort_layout layout;
-    gy_sort_way way;
+    gy_sort_method method;
     gy_sort_coding coding;
     uint32_t input_count;
     bool is_expander;     /* writes what a compressed file or an object holds */

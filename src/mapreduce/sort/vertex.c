@@ -12,12 +12,12 @@ enum { SAMPLE_SEED = 1, EXPAND_BYTES = 1 << 20 };
 
 static gy_status room(void *arg, size_t size_bytes, void **at)
 {
-    return gy_vertex_room(arg, 0, size_bytes, at);
+    return gy_vertex_reserve(arg, 0, size_bytes, at);
 }
 
 static gy_status wrote(void *arg, size_t size_bytes)
 {
-    return gy_vertex_wrote(arg, 0, size_bytes);
+    return gy_vertex_advance(arg, 0, size_bytes);
 }
 
 /* Records on their way into a sorter: the key, and all of it as the value. */
@@ -105,13 +105,14 @@ static gy_status sort_by_scans(gy_vertex *vertex, const gy_sort_records *records
     return status;
 }
 
-static gy_status sort_spans(gy_vertex *vertex, const gy_sort_records *records, gy_sort_way way)
+static gy_status sort_spans(gy_vertex *vertex, const gy_sort_records *records,
+                            gy_sort_method way)
 {
-    const size_t parts = (size_t)gy_vertex_copies(vertex);
+    const size_t parts = (size_t)gy_vertex_clones(vertex);
     const size_t part = (size_t)gy_vertex_index(vertex);
     const gy_sort_facts facts = gy_sort_facts_get(records);
-    if (way == GY_SORT_CHOSEN) {
-        way = gy_sort_is_kept(&facts) ? GY_SORT_SCANS : GY_SORT_RUNS;
+    if (way == GY_SORT_METHOD_AUTO) {
+        way = gy_sort_is_kept(&facts) ? GY_SORT_METHOD_SCANS : GY_SORT_METHOD_RUNS;
     }
     gy_sort_bound *bounds = gy_alloc("mapreduce.bounds", parts * sizeof(*bounds));
     gy_mapreduce_sample sample = {0};
@@ -121,8 +122,8 @@ static gy_status sort_spans(gy_vertex *vertex, const gy_sort_records *records, g
         gy_mapreduce_sample_split(&sample, records->layout->key, parts, false, bounds);
         const gy_sort_range_of range = {part == 0 ? NULL : &bounds[part - 1],
                                         part + 1 == parts ? NULL : &bounds[part]};
-        status = way == GY_SORT_RUNS ? sort_by_runs(vertex, records, &range)
-                                     : sort_by_scans(vertex, records, &range, &sample);
+        status = way == GY_SORT_METHOD_RUNS ? sort_by_runs(vertex, records, &range)
+                                            : sort_by_scans(vertex, records, &range, &sample);
     }
     gy_mapreduce_sample_free(&sample);
     gy_free(bounds);
@@ -179,7 +180,7 @@ static gy_status expand_all(gy_vertex *vertex, const gy_sort_told *told, gy_sour
     for (bool is_last = false; !is_last;) {
         void *room_at = NULL;
         size_t got = 0;
-        GY_TRY(gy_vertex_room(vertex, 0, EXPAND_BYTES, &room_at));
+        GY_TRY(gy_vertex_reserve(vertex, 0, EXPAND_BYTES, &room_at));
         char *to = room_at;
         to[0] = held;
         GY_TRY(gy_source_read(source, to + held_bytes, EXPAND_BYTES - held_bytes, &got));
@@ -192,7 +193,7 @@ static gy_status expand_all(gy_vertex *vertex, const gy_sort_told *told, gy_sour
         held_bytes = size - ready;
         held = to[held_bytes > 0 ? ready : 0];
         *size_bytes += got;
-        GY_TRY(gy_vertex_wrote(vertex, 0, ready));
+        GY_TRY(gy_vertex_advance(vertex, 0, ready));
     }
     return GY_OK;
 }
@@ -244,7 +245,7 @@ static gy_status sort_inputs(gy_vertex *vertex, const gy_sort_told *told, const 
     if (status == GY_OK) {
         const gy_sort_records records = {&told->layout, spans, told->input_count};
         status = told->coding.is_on ? gy_sort_coded(vertex, &records, &told->coding)
-                                    : sort_spans(vertex, &records, told->way);
+                                    : sort_spans(vertex, &records, told->method);
     }
     gy_free(spans);
     return status;

@@ -71,7 +71,7 @@ static int compare_lines(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static void parts_are_the_lines_in_order(gy_sort_way way)
+static void parts_are_the_lines_in_order(gy_sort_method way)
 {
     enum { LINES = 2000 };
     gy_random random = {gy_test_seed(), 0};
@@ -92,9 +92,9 @@ static void parts_are_the_lines_in_order(gy_sort_way way)
     gy_dag *dag = gy_dag_sort(
         NULL, &(gy_sort_options){.inputs = (const char *const[]){paths[0], paths[1], NULL},
                                  .partitions = PARTS,
-                                 .way = way});
+                                 .method = way});
     assert_non_null(dag);
-    assert_null(gy_dag_mistake(dag));
+    assert_null(gy_dag_error(dag));
     assert_int_equal(dag->vertex_count, PARTS);
     assert_int_equal(dag->final_count, PARTS);
     char *out = gy_alloc("test", 200000);
@@ -129,14 +129,14 @@ static void parts_are_the_lines_in_order(gy_sort_way way)
 static void scans_give_the_lines_in_order(void **state)
 {
     (void)state;
-    parts_are_the_lines_in_order(GY_SORT_SCANS);
-    parts_are_the_lines_in_order(GY_SORT_CHOSEN);
+    parts_are_the_lines_in_order(GY_SORT_METHOD_SCANS);
+    parts_are_the_lines_in_order(GY_SORT_METHOD_AUTO);
 }
 
 static void runs_give_the_lines_in_order(void **state)
 {
     (void)state;
-    parts_are_the_lines_in_order(GY_SORT_RUNS);
+    parts_are_the_lines_in_order(GY_SORT_METHOD_RUNS);
 }
 
 static void inputs_beyond_memory_are_read_once(void **state)
@@ -176,13 +176,13 @@ static void what_cannot_be_sorted_says_why(void **state)
     const char *const inputs[] = {paths[0], paths[1], NULL};
     gy_dag *cut = gy_dag_sort(NULL, &(gy_sort_options){.inputs = inputs, .record_bytes = 5});
     assert_non_null(cut);
-    assert_non_null(strstr(gy_dag_mistake(cut), paths[1])); /* before anything runs */
-    assert_non_null(strstr(gy_dag_mistake(cut), "6 bytes"));
+    assert_non_null(strstr(gy_dag_error(cut), paths[1])); /* before anything runs */
+    assert_non_null(strstr(gy_dag_error(cut), "6 bytes"));
     gy_dag_free(cut);
     assert_int_equal(unlink(paths[1]), 0);
     gy_dag *gone = gy_dag_sort(NULL, &(gy_sort_options){.inputs = inputs});
     assert_non_null(gone);
-    assert_non_null(strstr(gy_dag_mistake(gone), paths[1]));
+    assert_non_null(strstr(gy_dag_error(gone), paths[1]));
     gy_dag_free(gone);
     assert_int_equal(unlink(paths[0]), 0);
     const gy_sort_options mistakes[] = {
@@ -198,7 +198,7 @@ static void what_cannot_be_sorted_says_why(void **state)
     for (size_t i = 0; i < GY_COUNT(mistakes); i++) {
         gy_dag *dag = gy_dag_sort(NULL, &mistakes[i]);
         assert_non_null(dag);
-        assert_non_null(gy_dag_mistake(dag));
+        assert_non_null(gy_dag_error(dag));
         gy_dag_free(dag);
     }
 }

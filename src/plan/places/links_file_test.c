@@ -20,12 +20,12 @@ static gy_plan_links *parse(const char *text)
     return links;
 }
 
-static gy_price price_of(const gy_plan_links *links, const char *operation,
-                         const char *algorithm)
+static gy_plan_costs price_of(const gy_plan_links *links, const char *operation,
+                              const char *algorithm)
 {
     gy_plan_query query = {
         .operation = operation, .algorithm = algorithm, .bytes = 1000000, .ranks = 0};
-    gy_price price = {.rounds = 0};
+    gy_plan_costs price = {.rounds = 0};
     assert_ok(gy_plan_links_use(links, &query));
     assert_ok(gy_plan_cost(&query, &price));
     return price;
@@ -58,7 +58,7 @@ static void figures_are_those_of_the_file(void **state)
         char text[512];
         snprintf(text, sizeof(text), HEAD "%s", cases[i].lines);
         gy_plan_links *links = parse(text);
-        assert_near(price_of(links, "broadcast", "flat").seconds, cases[i].seconds);
+        assert_near(price_of(links, "broadcast", "flat").time_s, cases[i].seconds);
         gy_plan_links_free(links);
     }
     assert_int_equal(gy_alloc_live(), 0);
@@ -70,10 +70,10 @@ static void slow_links_are_gone_around(void **state)
     (void)state;
     gy_plan_links *links = parse(HEAD "link far 20 10\nhost a 0,4\nhost b 1,5\nhost c 2,6\n"
                                       "host d 3,7\nbetween a c 5 0.1\nbetween b d 5 0.1\n");
-    double ring = price_of(links, "allreduce", "ring").seconds;
-    double weighed = price_of(links, "allreduce", "weighted-ring").seconds;
-    double flat = price_of(links, "broadcast", "flat").seconds;
-    double weighed_tree = price_of(links, "broadcast", "weighted-tree").seconds;
+    double ring = price_of(links, "allreduce", "ring").time_s;
+    double weighed = price_of(links, "allreduce", "weighted-ring").time_s;
+    double flat = price_of(links, "broadcast", "flat").time_s;
+    double weighed_tree = price_of(links, "broadcast", "weighted-tree").time_s;
     assert_true(weighed < ring);
     assert_true(weighed_tree < flat);
     /* The slow links carry the vector to one of the two pairs, once. */

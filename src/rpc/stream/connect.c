@@ -155,10 +155,10 @@ static bool is_number(const char *host)
     return uv_inet_pton(AF_INET, host, &at) == 0 || uv_inet_pton(AF_INET6, host, &at) == 0;
 }
 
-gy_status gy_rpc_check_address(const char *address, uint16_t port_least)
+gy_status gy_rpc_check_address(const char *address, uint16_t port_min)
 {
     char host[256], port[8];
-    return gy_address_split(address, port_least, host, port);
+    return gy_address_split(address, port_min, host, port);
 }
 
 gy_status gy_rpc_check_plaintext(const char *address)

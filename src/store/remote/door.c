@@ -20,7 +20,7 @@ static gy_status show(void *arg, const gy_place_entry *entry)
     const gy_store_entry shown = {.uri = entry->uri,
                                   .name = entry->name,
                                   .size_bytes = entry->facts.size_bytes,
-                                  .changed_ms = entry->facts.changed_ms,
+                                  .modified_ms = entry->facts.modified_ms,
                                   .version = entry->facts.version,
                                   .is_folder = entry->facts.is_folder};
     return to->visit(to->arg, &shown);
@@ -36,7 +36,7 @@ gy_status gy_store_list(const char *uri, gy_store_visit visit, void *arg)
     return status;
 }
 
-gy_status gy_store_read(const char *uri, bool is_expanded, gy_store_take take, void *arg)
+gy_status gy_store_read(const char *uri, bool is_expanded, gy_store_sink take, void *arg)
 {
     gy_source *source = NULL;
     GY_TRY(gy_source_open_uri(
@@ -92,7 +92,7 @@ gy_status gy_store_copy(const char *from, const char *to, gy_store_mode mode)
     return status;
 }
 
-gy_status gy_store_show_name(const char *name, char *shown, size_t size_bytes)
+gy_status gy_store_escape_name(const char *name, char *shown, size_t size_bytes)
 {
     gy_text text = {0};
     gy_text_add_name(&text, name);

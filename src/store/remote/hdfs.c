@@ -188,11 +188,11 @@ static void fill_facts(const gy_hdfs_item *item, gy_place_facts *facts)
     *facts = (gy_place_facts){.size_bytes = item->size_bytes,
                               .is_folder = item->is_folder,
                               .is_link = item->is_link,
-                              .changed_ms = item->changed_ms};
+                              .modified_ms = item->modified_ms};
     if (!item->is_folder) {
         snprintf(facts->version, sizeof(facts->version), "%llu-%llu-%lld",
                  (unsigned long long)item->number, (unsigned long long)item->size_bytes,
-                 (long long)item->changed_ms);
+                 (long long)item->modified_ms);
     }
 }
 

@@ -67,7 +67,7 @@ static gy_status read_item(const json_t *from, gy_hdfs_item *item)
     }
     uint64_t changed = 0;
     GY_TRY(get_count(from, "modificationTime", &changed));
-    item->changed_ms = (int64_t)changed;
+    item->modified_ms = (int64_t)changed;
     if (json_object_get(from, "fileId") != NULL) { /* HttpFS tells none */
         GY_TRY(get_count(from, "fileId", &item->number));
     }

@@ -176,7 +176,7 @@ static void keep_header(http_exchange *exchange, const char *name, const char *v
         }
     } else if (strcasecmp(name, "last-modified") == 0) {
         const time_t at = exchange->http->curl->getdate(value, NULL);
-        answer->changed_ms = at > 0 ? (int64_t)at * 1000 : 0;
+        answer->modified_ms = at > 0 ? (int64_t)at * 1000 : 0;
     } else if (strcasecmp(name, "retry-after") == 0) {
         const double wait = strtod(value, NULL);
         answer->retry_after_s = wait > 0 && wait < 3600 ? wait : 0; /* a date: our own pause */

@@ -51,7 +51,7 @@ typedef struct gy_http_answer {
     uint64_t content_bytes; /* as announced; UINT64_MAX: not */
     uint64_t range_at;      /* of Content-Range; UINT64_MAX: none */
     uint64_t range_total;   /* of Content-Range; UINT64_MAX: not told */
-    int64_t changed_ms;     /* Last-Modified; 0: none */
+    int64_t modified_ms;    /* Last-Modified; 0: none */
     double retry_after_s;   /* 0: none */
     char etag[GY_VERSION_BYTES];
     char region[64];                       /* x-amz-bucket-region */

@@ -23,7 +23,7 @@ static void file_close(gy_place *place)
 static void fill_facts(const struct stat *found, gy_place_facts *facts)
 {
     memset(facts, 0, sizeof(*facts));
-    facts->changed_ms =
+    facts->modified_ms =
         (int64_t)found->st_mtim.tv_sec * 1000 + found->st_mtim.tv_nsec / 1000000;
     facts->is_folder = S_ISDIR(found->st_mode);
     if (!facts->is_folder) {

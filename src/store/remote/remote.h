@@ -83,9 +83,9 @@ void gy_place_cancel(gy_place *place);
 
 typedef struct gy_place_facts {
     uint64_t size_bytes;
-    bool is_folder;     /* of S3: a bucket, or a prefix that keys begin with and a slash ends */
-    bool is_link;       /* of HDFS; of a listed file: to nothing */
-    int64_t changed_ms; /* since 1970 by the server's clock; 0: not told */
+    bool is_folder; /* of S3: a bucket, or a prefix that keys begin with and a slash ends */
+    bool is_link;   /* of HDFS; of a listed file: to nothing */
+    int64_t modified_ms; /* since 1970 by the server's clock; 0: not told */
     /* Another whenever the bytes are: the ETag of S3; of HDFS and files made of number, length
      * and time. Empty for folders. */
     char version[GY_VERSION_BYTES];

@@ -144,7 +144,7 @@ GY_MUST_CHECK gy_status gy_login_value(const char *text, const char *profile, co
 typedef struct gy_s3_item {
     char *key;
     uint64_t size_bytes;
-    int64_t changed_ms;
+    int64_t modified_ms;
     char etag[GY_VERSION_BYTES];
     bool is_prefix;
 } gy_s3_item;
@@ -176,7 +176,7 @@ void gy_s3_answer_free(gy_s3_answer *answer);
 typedef struct gy_hdfs_item {
     const char *name; /* borrowed from the document */
     uint64_t size_bytes, number;
-    int64_t changed_ms;
+    int64_t modified_ms;
     bool is_folder, is_link;
 } gy_hdfs_item;
 

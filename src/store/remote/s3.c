@@ -280,7 +280,7 @@ static gy_status look_at_object(gy_place *place, gy_place_facts *facts)
         return gy_fail(GY_FORMAT, "%s: the server tells no size", place->uri.text);
     }
     *facts = (gy_place_facts){.size_bytes = call.answer.content_bytes,
-                              .changed_ms = call.answer.changed_ms};
+                              .modified_ms = call.answer.modified_ms};
     memcpy(facts->version, call.answer.etag, sizeof(facts->version));
     return GY_OK;
 }
@@ -353,7 +353,7 @@ static gy_status visit_item(listing *list, const gy_s3_item *item)
                                                               : last_name(item->key)};
     entry.facts = (gy_place_facts){.size_bytes = item->size_bytes,
                                    .is_folder = item->is_prefix,
-                                   .changed_ms = item->changed_ms};
+                                   .modified_ms = item->modified_ms};
     memcpy(entry.facts.version, item->etag, sizeof(entry.facts.version));
     const gy_status status = uri.status < 0 ? uri.status : list->visit(list->arg, &entry);
     gy_text_free(&uri);

@@ -204,7 +204,7 @@ static void keep_of_item(xml_reading *reading, const char *name)
     } else if (strcmp(name, "Size") == 0 && !parse_size(reading->text, &item->size_bytes)) {
         stop(reading, gy_fail(GY_FORMAT, "a size of \"%.40s\"", reading->text));
     } else if (strcmp(name, "LastModified") == 0) {
-        item->changed_ms = parse_time_ms(reading->text);
+        item->modified_ms = parse_time_ms(reading->text);
     } else if (strcmp(name, "ETag") == 0) {
         gy_version_keep(item->etag, reading->text, reading->text_bytes);
     }

@@ -172,7 +172,7 @@ gy_status gy_plan_length(const gy_plan_query *query, int64_t *steps)
     return status;
 }
 
-gy_status gy_plan_cost(const gy_plan_query *query, gy_price *price)
+gy_status gy_plan_cost(const gy_plan_query *query, gy_plan_costs *price)
 {
     named_plan named;
     gy_plan *plan = NULL;
@@ -181,7 +181,7 @@ gy_status gy_plan_cost(const gy_plan_query *query, gy_price *price)
         status = make_plan(&named, &plan);
     }
     if (status == GY_OK) {
-        status = gy_plan_price(plan, &named.volume, &named.links, price);
+        status = gy_plan_cost_of(plan, &named.volume, &named.links, price);
     }
     gy_plan_free(plan);
     gy_free(named.host_of);
@@ -239,23 +239,23 @@ gy_status gy_plan_picture(const gy_plan_query *query, int width, char **text)
     return GY_OK;
 }
 
-gy_status gy_plan_simulate(const gy_plan_query *query, const gy_weather *weather,
-                           gy_outcome *outcome)
+gy_status gy_plan_simulate(const gy_plan_query *query, const gy_fault_model *faults,
+                           gy_simulation_result *result)
 {
     named_plan named;
-    *outcome = (gy_outcome){.ended = 0};
+    *result = (gy_simulation_result){.ended = 0};
     gy_status status = read_query(query, &named);
-    if (status == GY_OK && (weather->loss < 0 || weather->loss > 1 || weather->retry < 0)) {
+    if (status == GY_OK && (faults->loss < 0 || faults->loss > 1 || faults->retry_s < 0)) {
         status = gy_fail(GY_ARG, "loss %g and retry %g, expected 0 to 1 and no less than 0",
-                         weather->loss, weather->retry);
+                         faults->loss, faults->retry_s);
     }
     if (status == GY_OK) {
         status = gy_plan_run_simulated(&(gy_simulation){.algorithm = named.algorithm,
                                                         .request = &named.request,
                                                         .volume = &named.volume,
                                                         .links = &named.links,
-                                                        .weather = weather},
-                                       outcome);
+                                                        .faults = faults},
+                                       result);
     }
     gy_free(named.host_of);
     return status;

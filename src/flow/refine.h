@@ -1,5 +1,5 @@
 /**
- * Rewriting at run time: gates, and the pure functions from sizes and samples to a shape.
+ * Rewriting at run time: refinements, and the pure functions from sizes and samples to a shape.
  */
 #ifndef GY_FLOW_GROW_H
 #define GY_FLOW_GROW_H
@@ -7,15 +7,15 @@
 #include "flow/dag.h"
 
 /** What a vertex told. */
-typedef struct gy_gate_sample_row {
+typedef struct gy_refinement_sample_row {
     const void *data;
     size_t size_bytes;
-} gy_gate_sample_row;
+} gy_refinement_sample_row;
 
-struct gy_gate {
-    const gy_dag_gate *row;
-    int64_t *bytes;              /* (row->port_count) */
-    gy_gate_sample_row *samples; /* (row->port_count) */
+struct gy_refinement {
+    const gy_dag_refinement *row;
+    int64_t *bytes;                    /* (row->port_count) */
+    gy_refinement_sample_row *samples; /* (row->port_count) */
     int processes;
 };
 
@@ -25,8 +25,8 @@ static inline int gy_key_ways(int64_t weight, int64_t fair)
     return weight > fair ? (int)((weight + fair - 1) / fair) : 1;
 }
 
-/** The part of a gate's free outputs, for its growth function. */
-gy_part gy_gate_part(gy_dag *dag, const gy_dag_gate *gate);
+/** The part of a refinement's free outputs, for its growth function. */
+gy_part gy_refinement_part(gy_dag *dag, const gy_dag_refinement *refinement);
 
 /**
  * Neighbours into groups of at most bytes_max together, `least` (>= 1) of them at least in all

@@ -73,7 +73,7 @@ gy_flow *gy_flow_start(const int *argc, char ***argv, const gy_function *functio
 {
     GY_ASSERT(argc != NULL && argv != NULL);
     gy_flow *flow = NULL;
-    gy_hold_standard_files();
+    gy_reserve_standard_files();
     if (gy_flow_new(functions, count, &flow) < 0) {
         fprintf(stderr, "gyre: gy_flow_start: %s\n", gy_error_text());
         return NULL;

@@ -1,6 +1,6 @@
 /* Shapes chosen from sizes and samples: groups, trees, fans, ranges of keys. */
-#include "flow/grow.h"
 #include "flow/lower.h"
+#include "flow/refine.h"
 
 #include <string.h>
 
@@ -80,14 +80,14 @@ static void ranges_are_fair_and_keep_equal_keys_together(void **state)
         }
         gy_key_range out[16];
         const int wanted = 1 + (int)gy_random_below(&random, 16);
-        const int got = gy_cut_ranges(keys, count, wanted, out);
+        const int got = gy_plan_key_ranges(keys, count, wanted, out);
         assert_in_range(got, 1, wanted);
         assert_null(out[0].first);
         int64_t sum = 0, heaviest = 0;
         for (int r = 0; r < got; r++) {
             sum += out[r].weight;
             heaviest = GY_MAX(heaviest, out[r].weight);
-            assert_true(out[r].ways >= 1 && out[r].weight >= 1);
+            assert_true(out[r].shares >= 1 && out[r].weight >= 1);
             if (r > 1) {
                 assert_true(memcmp(out[r - 1].first, out[r].first, 2) < 0);
             }
@@ -106,53 +106,53 @@ static void a_heavy_key_has_a_range_of_its_own(void **state)
                             {"ho", 2, 10}, {"z", 1, 10},    {"y", 1, 60}};
     assert_int_equal(weight_of("hot", keys, 7), 300);
     gy_key_range out[4];
-    assert_int_equal(gy_cut_ranges(keys, 7, 4, out), 4);
+    assert_int_equal(gy_plan_key_ranges(keys, 7, 4, out), 4);
     assert_int_equal(out[0].weight, 30);
-    assert_int_equal(out[0].ways, 1);
+    assert_int_equal(out[0].shares, 1);
     assert_int_equal(out[1].first_bytes, 3);
     assert_memory_equal(out[1].first, "hot", 3);
     assert_int_equal(out[1].weight, 300);
-    assert_int_equal(out[1].ways, 3); /* 400 / 4 = 100 each */
+    assert_int_equal(out[1].shares, 3); /* 400 / 4 = 100 each */
     assert_memory_equal(out[2].first, "y", 1);
     assert_int_equal(out[2].weight, 60);
     assert_memory_equal(out[3].first, "z", 1);
-    assert_int_equal(gy_cut_ranges(NULL, 0, 4, out), 1);
+    assert_int_equal(gy_plan_key_ranges(NULL, 0, 4, out), 1);
     gy_sample_key one[] = {{"k", 1, 5}};
-    assert_int_equal(gy_cut_ranges(one, 1, 3, out), 1);
-    assert_int_equal(out[0].ways, 3);
+    assert_int_equal(gy_plan_key_ranges(one, 1, 3, out), 1);
+    assert_int_equal(out[0].shares, 3);
     assert_null(out[0].first);
 }
 
-/* ---- gates ---- */
+/* ---- refinements ---- */
 
-static void spread_out(gy_gate *gate, gy_dag *dag, gy_part outputs)
+static void spread_out(gy_refinement *refinement, gy_dag *dag, gy_part outputs)
 {
     (void)dag;
     size_t size = 0;
-    const char *name = gy_gate_parameter(gate, &size);
+    const char *name = gy_refinement_parameter(refinement, &size);
     assert_int_equal(size, 4);
-    gy_part made = gy_gate_spread(
-        gate, outputs,
+    gy_part made = gy_refinement_repartition(
+        refinement, outputs,
         &(gy_vertex_options){.function = "late", .inputs = GY_PORTS_ANY, .outputs = 1}, 100);
     gy_part_output(made, name);
 }
 
-/* A dag with a gate of `count` outputs of `bytes` each, lowered once. */
+/* A dag with a refinement of `count` outputs of `bytes` each, lowered once. */
 static gy_dag *gated(int count, gy_lowering *lowering)
 {
     gy_dag *dag = gy_dag_new(NULL, "gated");
     gy_part map = gy_part_clone(
         gy_dag_vertex(dag, &(gy_vertex_options){.function = "map", .outputs = 1}), count);
-    gy_part_grow(map, &(gy_grow_options){.work = spread_out,
-                                         .parameter = "out",
-                                         .parameter_bytes = 4,
-                                         .stages = (const char *[]){"late", NULL}});
+    gy_part_refine(map, &(gy_refine_options){.work = spread_out,
+                                             .parameter = "out",
+                                             .parameter_bytes = 4,
+                                             .stages = (const char *[]){"late", NULL}});
     size_t cut = 0;
     assert_ok(gy_lower_check(lowering, dag));
     assert_ok(gy_lower_cohorts(lowering, dag, 2, &cut));
     lowering->vertex_floor = dag->vertex_count;
     lowering->edge_floor = dag->edge_count;
-    lowering->gate_floor = dag->gate_count;
+    lowering->refinement_floor = dag->refinement_count;
     dag->part_floor = dag->part_count;
     dag->is_running = true;
     return dag;
@@ -165,13 +165,14 @@ static void growth_makes_as_many_vertices_as_sizes_ask_for(void **state)
         gy_lowering lowering = {0};
         gy_dag *dag = gated(10, &lowering);
         int64_t sizes[10];
-        gy_gate_sample_row samples[10] = {{0}};
+        gy_refinement_sample_row samples[10] = {{0}};
         for (int i = 0; i < 10; i++) {
             sizes[i] = bytes;
         }
-        gy_gate gate = {
-            .row = &dag->gates[0], .bytes = sizes, .samples = samples, .processes = 2};
-        dag->gates[0].work(&gate, dag, gy_gate_part(dag, &dag->gates[0]));
+        gy_refinement refinement = {
+            .row = &dag->refinements[0], .bytes = sizes, .samples = samples, .processes = 2};
+        dag->refinements[0].work(&refinement, dag,
+                                 gy_refinement_part(dag, &dag->refinements[0]));
         assert_ok(gy_lower_check(&lowering, dag));
         assert_int_equal(dag->vertex_count, bytes == 10 ? 11 : 20);
         assert_int_equal(dag->final_count, bytes == 10 ? 1 : 10);
@@ -186,27 +187,27 @@ static void mistakes_of_growth_are_named(void **state)
     gy_lowering lowering = {0};
     gy_dag *dag = gated(4, &lowering);
     (void)gy_dag_vertex(dag, &(gy_vertex_options){.function = "other"});
-    assert_non_null(strstr(gy_dag_mistake(dag), "stage \"other\""));
+    assert_non_null(strstr(gy_dag_error(dag), "stage \"other\""));
     gy_lowering_fini(&lowering);
     gy_dag_free(dag);
     lowering = (gy_lowering){0};
     dag = gated(4, &lowering);
     (void)gy_part_clone((gy_part){dag, 0}, 2);
-    assert_non_null(strstr(gy_dag_mistake(dag), "part of before the run"));
+    assert_non_null(strstr(gy_dag_error(dag), "part of before the run"));
     gy_lowering_fini(&lowering);
     gy_dag_free(dag);
     lowering = (gy_lowering){0};
     dag = gated(4, &lowering);
-    gy_part_output(gy_gate_part(dag, &dag->gates[0]), "early");
+    gy_part_output(gy_refinement_part(dag, &dag->refinements[0]), "early");
     assert_status(gy_lower_check(&lowering, dag), GY_ARG);
     assert_non_null(strstr(gy_error_text(), "map[0], which is done"));
     gy_lowering_fini(&lowering);
     gy_dag_free(dag);
     dag = gy_dag_new(NULL, "any");
-    gy_part_grow(
+    gy_part_refine(
         gy_dag_vertex(dag, &(gy_vertex_options){.function = "map", .outputs = GY_PORTS_ANY}),
-        &(gy_grow_options){.work = spread_out});
-    assert_non_null(strstr(gy_dag_mistake(dag), "fixed number of outputs"));
+        &(gy_refine_options){.work = spread_out});
+    assert_non_null(strstr(gy_dag_error(dag), "fixed number of outputs"));
     gy_dag_free(dag);
 }
 

@@ -1,25 +1,25 @@
-/* Growth: gates, trees and fans chosen from sizes, ranges of keys from a sample. */
-#include "flow/grow.h"
+/* Growth: refinements, trees and fans chosen from sizes, ranges of keys from a sample. */
+#include "flow/refine.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- gates ---- */
+/* ---- refinements ---- */
 
-static bool copy_ports(gy_dag *dag, gy_dag_gate *gate)
+static bool copy_ports(gy_dag *dag, gy_dag_refinement *refinement)
 {
     uint32_t vertex = 0, port = 0;
     uint64_t count = 0;
-    gy_part_cursor cursor = gy_part_read(dag, &dag->parts[gate->part], GY_PART_OUTPUTS);
+    gy_part_cursor cursor = gy_part_read(dag, &dag->parts[refinement->part], GY_PART_OUTPUTS);
     while (gy_part_next_port(&cursor, &vertex, &port)) {
         count++;
     }
-    gate->ports = gy_alloc("flow.gate", (size_t)count * 2 * sizeof(*gate->ports));
-    if (gate->ports == NULL) {
+    refinement->ports = gy_alloc("flow.gate", (size_t)count * 2 * sizeof(*refinement->ports));
+    if (refinement->ports == NULL) {
         gy_dag_fail(dag, GY_NOMEM, "out of memory");
         return false;
     }
-    cursor = gy_part_read(dag, &dag->parts[gate->part], GY_PART_OUTPUTS);
+    cursor = gy_part_read(dag, &dag->parts[refinement->part], GY_PART_OUTPUTS);
     while (gy_part_next_port(&cursor, &vertex, &port)) {
         if (port == UINT32_MAX) {
             char name[GY_DAG_NAME_BYTES];
@@ -28,7 +28,7 @@ static bool copy_ports(gy_dag *dag, gy_dag_gate *gate)
                         gy_dag_vertex_name(dag, vertex, name));
             return false;
         }
-        uint32_t *at = &gate->ports[(size_t)gate->port_count++ * 2];
+        uint32_t *at = &refinement->ports[(size_t)refinement->port_count++ * 2];
         at[0] = vertex;
         at[1] = port;
     }
@@ -55,7 +55,7 @@ static bool name_stages(gy_dag *dag, const char *const *stages)
     return true;
 }
 
-void gy_part_grow(gy_part part, const gy_grow_options *options)
+void gy_part_refine(gy_part part, const gy_refine_options *options)
 {
     gy_dag *dag = part.dag;
     if (dag->status < 0) {
@@ -68,38 +68,38 @@ void gy_part_grow(gy_part part, const gy_grow_options *options)
                     "a size, a parameter");
         return;
     }
-    gy_dag_gate gate = {.work = options->work,
-                        .parameter_bytes = options->parameter_bytes,
-                        .part = part.index,
-                        .stages_left = UINT32_MAX};
+    gy_dag_refinement refinement = {.work = options->work,
+                                    .parameter_bytes = options->parameter_bytes,
+                                    .part = part.index,
+                                    .stages_left = UINT32_MAX};
     if (options->parameter_bytes > 0) {
         void *copy = gy_arena_alloc(&dag->arena, options->parameter_bytes);
         if (copy == NULL) {
             gy_dag_fail(dag, GY_NOMEM, "out of memory");
             return;
         }
-        gate.parameter = memcpy(copy, options->parameter, options->parameter_bytes);
+        refinement.parameter = memcpy(copy, options->parameter, options->parameter_bytes);
     }
-    if (gy_reserve("flow.gates", (void **)&dag->gates, &dag->gate_capacity, dag->gate_count + 1,
-                   sizeof(*dag->gates)) < 0) {
+    if (gy_reserve("flow.gates", (void **)&dag->refinements, &dag->refinement_capacity,
+                   dag->refinement_count + 1, sizeof(*dag->refinements)) < 0) {
         gy_dag_fail(dag, GY_NOMEM, "out of memory");
         return;
     }
-    if (copy_ports(dag, &gate) && name_stages(dag, options->stages)) {
-        dag->gates[dag->gate_count++] = gate;
+    if (copy_ports(dag, &refinement) && name_stages(dag, options->stages)) {
+        dag->refinements[dag->refinement_count++] = refinement;
     } else {
-        gy_free(gate.ports);
+        gy_free(refinement.ports);
     }
 }
 
-gy_part gy_gate_part(gy_dag *dag, const gy_dag_gate *gate)
+gy_part gy_refinement_part(gy_dag *dag, const gy_dag_refinement *refinement)
 {
     gy_part_maker maker = {.dag = dag};
     for (gy_part_list list = GY_PART_VERTICES; list < GY_PART_LISTS; list++) {
         gy_part_begin_list(&maker, list);
         uint32_t last = UINT32_MAX;
-        for (uint32_t i = 0; i < gate->port_count; i++) {
-            const uint32_t vertex = gate->ports[(size_t)i * 2];
+        for (uint32_t i = 0; i < refinement->port_count; i++) {
+            const uint32_t vertex = refinement->ports[(size_t)i * 2];
             if (vertex != last && (list == GY_PART_VERTICES || list == GY_PART_OUTPUTS)) {
                 gy_part_add(&maker, vertex);
             }
@@ -109,33 +109,34 @@ gy_part gy_gate_part(gy_dag *dag, const gy_dag_gate *gate)
     return gy_part_end(&maker);
 }
 
-int64_t gy_gate_outputs(const gy_gate *gate)
+int64_t gy_refinement_outputs(const gy_refinement *refinement)
 {
-    return gate->row->port_count;
+    return refinement->row->port_count;
 }
 
-int64_t gy_gate_bytes(const gy_gate *gate, int64_t output)
+int64_t gy_refinement_bytes(const gy_refinement *refinement, int64_t output)
 {
-    GY_ASSERT(output >= 0 && output < gate->row->port_count);
-    return gate->bytes[output];
+    GY_ASSERT(output >= 0 && output < refinement->row->port_count);
+    return refinement->bytes[output];
 }
 
-const void *gy_gate_sample(const gy_gate *gate, int64_t output, size_t *size_bytes)
+const void *gy_refinement_sample(const gy_refinement *refinement, int64_t output,
+                                 size_t *size_bytes)
 {
-    GY_ASSERT(output >= 0 && output < gate->row->port_count);
-    *size_bytes = gate->samples[output].size_bytes;
-    return gate->samples[output].data;
+    GY_ASSERT(output >= 0 && output < refinement->row->port_count);
+    *size_bytes = refinement->samples[output].size_bytes;
+    return refinement->samples[output].data;
 }
 
-const void *gy_gate_parameter(const gy_gate *gate, size_t *size_bytes)
+const void *gy_refinement_parameter(const gy_refinement *refinement, size_t *size_bytes)
 {
-    *size_bytes = gate->row->parameter_bytes;
-    return gate->row->parameter;
+    *size_bytes = refinement->row->parameter_bytes;
+    return refinement->row->parameter;
 }
 
-int gy_gate_processes(const gy_gate *gate)
+int gy_refinement_processes(const gy_refinement *refinement)
 {
-    return gate->processes;
+    return refinement->processes;
 }
 
 /* ---- shapes from sizes ---- */
@@ -195,42 +196,43 @@ static bool make_vertices(gy_dag *dag, const gy_vertex_options *options, uint32_
     return dag->status >= 0;
 }
 
-static bool check_shape(gy_gate *gate, gy_part outputs, const gy_vertex_options *options,
-                        int64_t bytes, bool is_tree)
+static bool check_shape(gy_refinement *refinement, gy_part outputs,
+                        const gy_vertex_options *options, int64_t bytes, bool is_tree)
 {
     gy_dag *dag = outputs.dag;
     if (dag->status >= 0 &&
         (options->inputs != GY_PORTS_ANY || (is_tree && options->outputs != 1) || bytes < 1 ||
-         gy_part_get(dag, outputs) == NULL || gate->row->port_count > INT32_MAX / 2)) {
+         gy_part_get(dag, outputs) == NULL || refinement->row->port_count > INT32_MAX / 2)) {
         gy_dag_fail(dag, GY_ARG,
                     "%s: expected the gate's part, inputs GY_PORTS_ANY%s and at least 1 byte a "
                     "vertex",
-                    is_tree ? "gy_gate_tree" : "gy_gate_spread", is_tree ? ", one output" : "");
+                    is_tree ? "gy_refinement_aggregate" : "gy_refinement_repartition",
+                    is_tree ? ", one output" : "");
     }
     return dag->status >= 0;
 }
 
-gy_part gy_gate_tree(gy_gate *gate, gy_part outputs, const gy_vertex_options *combiner,
-                     int64_t bytes_per_vertex)
+gy_part gy_refinement_aggregate(gy_refinement *refinement, gy_part outputs,
+                                const gy_vertex_options *combiner, int64_t bytes_per_vertex)
 {
     gy_dag *dag = outputs.dag;
     const gy_part none = {dag, -1};
-    if (!check_shape(gate, outputs, combiner, bytes_per_vertex, true)) {
+    if (!check_shape(refinement, outputs, combiner, bytes_per_vertex, true)) {
         return none;
     }
-    const uint32_t leaves = gate->row->port_count;
+    const uint32_t leaves = refinement->row->port_count;
     uint32_t *parent =
         gy_alloc("flow.tree", (2 * (size_t)leaves + GY_TREE_LEVELS) * sizeof(*parent));
     if (parent == NULL) {
         gy_dag_fail(dag, GY_NOMEM, "out of memory");
         return none;
     }
-    const uint32_t nodes = gy_shape_tree(gate->bytes, leaves, bytes_per_vertex, parent);
+    const uint32_t nodes = gy_shape_tree(refinement->bytes, leaves, bytes_per_vertex, parent);
     gy_part made = none;
     uint32_t first = 0;
     if (make_vertices(dag, combiner, nodes - leaves, &made, &first)) {
         for (uint32_t i = 0; i + 1 < nodes; i++) {
-            const uint32_t *port = &gate->row->ports[(size_t)GY_MIN(i, leaves - 1) * 2];
+            const uint32_t *port = &refinement->row->ports[(size_t)GY_MIN(i, leaves - 1) * 2];
             const uint32_t from[2] = {i < leaves ? port[0] : first + i - leaves,
                                       i < leaves ? port[1] : 0};
             gy_dag_join(dag, from, (uint32_t[]){first + parent[i] - leaves, UINT32_MAX},
@@ -248,25 +250,26 @@ gy_part gy_gate_tree(gy_gate *gate, gy_part outputs, const gy_vertex_options *co
     return gy_part_end(&maker);
 }
 
-gy_part gy_gate_spread(gy_gate *gate, gy_part outputs, const gy_vertex_options *consumer,
-                       int64_t bytes_per_vertex)
+gy_part gy_refinement_repartition(gy_refinement *refinement, gy_part outputs,
+                                  const gy_vertex_options *consumer, int64_t bytes_per_vertex)
 {
     gy_dag *dag = outputs.dag;
     gy_part made = {dag, -1};
-    if (!check_shape(gate, outputs, consumer, bytes_per_vertex, false)) {
+    if (!check_shape(refinement, outputs, consumer, bytes_per_vertex, false)) {
         return made;
     }
-    const uint32_t count = gate->row->port_count;
+    const uint32_t count = refinement->row->port_count;
     uint32_t *group = gy_alloc("flow.spread", count * sizeof(*group));
     if (group == NULL) {
         gy_dag_fail(dag, GY_NOMEM, "out of memory");
         return made;
     }
-    const uint32_t groups = gy_shape_groups(gate->bytes, count, bytes_per_vertex, 1, group);
+    const uint32_t groups =
+        gy_shape_groups(refinement->bytes, count, bytes_per_vertex, 1, group);
     uint32_t first = 0;
     if (make_vertices(dag, consumer, groups, &made, &first)) {
         for (uint32_t i = 0; i < count; i++) {
-            gy_dag_join(dag, &gate->row->ports[(size_t)i * 2],
+            gy_dag_join(dag, &refinement->row->ports[(size_t)i * 2],
                         (uint32_t[]){first + group[i], UINT32_MAX}, GY_CHANNEL_FILE);
         }
     }
@@ -282,10 +285,10 @@ typedef struct gy_tree_parameter {
     char name[64];
 } gy_tree_parameter;
 
-static void grow_tree(gy_gate *gate, gy_dag *dag, gy_part outputs)
+static void grow_tree(gy_refinement *refinement, gy_dag *dag, gy_part outputs)
 {
     gy_tree_parameter tree;
-    memcpy(&tree, gate->row->parameter, sizeof(tree));
+    memcpy(&tree, refinement->row->parameter, sizeof(tree));
     const gy_proto *proto = &dag->protos[tree.proto];
     const gy_vertex_options combiner = {.function = proto->function,
                                         .stage = dag->stages[proto->stage].name,
@@ -293,19 +296,20 @@ static void grow_tree(gy_gate *gate, gy_dag *dag, gy_part outputs)
                                         .parameter_bytes = proto->parameter_bytes,
                                         .inputs = proto->inputs,
                                         .outputs = proto->outputs,
-                                        .promise = (gy_promise)proto->promise,
+                                        .determinism = (gy_determinism)proto->determinism,
                                         .memory_bytes = proto->memory_bytes,
                                         .output_bytes = proto->output_bytes,
                                         .files = proto->files,
-                                        .near = proto->near,
+                                        .preferred_hosts = proto->preferred_hosts,
                                         .command = proto->command,
                                         .ranks = proto->ranks,
                                         .hosts = proto->hosts};
-    gy_part_output(gy_gate_tree(gate, outputs, &combiner, tree.bytes), tree.name);
+    gy_part_output(gy_refinement_aggregate(refinement, outputs, &combiner, tree.bytes),
+                   tree.name);
 }
 
-void gy_part_tree(gy_part part, const gy_vertex_options *combiner, int64_t bytes_per_vertex,
-                  const char *name)
+void gy_part_aggregate(gy_part part, const gy_vertex_options *combiner,
+                       int64_t bytes_per_vertex, const char *name)
 {
     gy_dag *dag = part.dag;
     if (dag->status < 0) {
@@ -322,10 +326,10 @@ void gy_part_tree(gy_part part, const gy_vertex_options *combiner, int64_t bytes
     }
     tree.proto = (uint32_t)dag->proto_count - 1;
     const char *stages[] = {dag->stages[dag->protos[tree.proto].stage].name, NULL};
-    gy_part_grow(part, &(gy_grow_options){.work = grow_tree,
-                                          .parameter = &tree,
-                                          .parameter_bytes = sizeof(tree),
-                                          .stages = stages});
+    gy_part_refine(part, &(gy_refine_options){.work = grow_tree,
+                                              .parameter = &tree,
+                                              .parameter_bytes = sizeof(tree),
+                                              .stages = stages});
 }
 
 /* ---- ranges of keys ---- */
@@ -359,7 +363,7 @@ static int64_t join_equal(gy_sample_key *keys, int64_t count)
     return last + 1;
 }
 
-int gy_cut_ranges(gy_sample_key *keys, int64_t count, int ranges, gy_key_range *out)
+int gy_plan_key_ranges(gy_sample_key *keys, int64_t count, int ranges, gy_key_range *out)
 {
     GY_ASSERT(ranges >= 1 && count >= 0);
     const int64_t distinct = join_equal(keys, count);
@@ -370,12 +374,12 @@ int gy_cut_ranges(gy_sample_key *keys, int64_t count, int ranges, gy_key_range *
     const int64_t fair = GY_MAX((total + ranges - 1) / ranges, 1);
     int at = 0;
     int64_t left = total, share = fair; /* share: of the range at hand */
-    out[0] = (gy_key_range){.ways = 1};
+    out[0] = (gy_key_range){.shares = 1};
     for (int64_t i = 0; i < distinct; i++) {
         const int64_t weight = keys[i].weight;
         const int ways = gy_key_ways(weight, fair);
         const bool is_heavy = ways > 1;
-        const bool was_heavy = out[at].ways > 1;
+        const bool was_heavy = out[at].shares > 1;
         gy_key_range *range = &out[at];
         /* closed before the key when with it the range is further off than without */
         const bool is_full =
@@ -385,9 +389,9 @@ int gy_cut_ranges(gy_sample_key *keys, int64_t count, int ranges, gy_key_range *
             range = &out[++at];
             share = GY_MAX(left / (ranges - at), 1);
             *range = (gy_key_range){
-                .first = keys[i].key, .first_bytes = keys[i].key_bytes, .ways = 1};
+                .first = keys[i].key, .first_bytes = keys[i].key_bytes, .shares = 1};
         }
-        range->ways = range->weight == 0 ? ways : 1;
+        range->shares = range->weight == 0 ? ways : 1;
         range->weight += weight;
     }
     return at + 1;
