@@ -36,8 +36,8 @@ class Cluster:
         port = os.path.join(folder, "port")
         self.start([gyre, "nameserver", "--listen", "127.0.0.1:0", "--table", f"sqlite:{folder}/table", "--port-file", port], folder)
         self.names = self.wait_for(port)
-        self.way = ["--names", self.names] + self.way
-        self.start([gyre, "daemon", "--names", self.names, "--listen", "127.0.0.1:0", "--folder", f"{folder}/daemon",
+        self.way = ["--nameservers", self.names] + self.way
+        self.start([gyre, "daemon", "--nameservers", self.names, "--listen", "127.0.0.1:0", "--work-folder", f"{folder}/daemon",
                     "--slots", str(slots)], folder)
         end = time.monotonic() + 20
         while b" up " not in subprocess.run([gyre, "cluster", "list"] + self.way, stdout=subprocess.PIPE).stdout:
@@ -46,7 +46,7 @@ class Cluster:
             time.sleep(0.05)
 
     def start(self, command, folder):
-        way = [word for word in self.way if word not in ("--names",)]
+        way = [word for word in self.way if word not in ("--nameservers",)]
         with open(f"{folder}/{command[1]}.log", "wb") as log:
             self.started.append(subprocess.Popen(command + way[-2:] if "--key" in way else command + ["--plaintext"], stdout=log,
                                                  stderr=log))

@@ -36,7 +36,7 @@ def once(options, model, batch, steps, overlap, folder):
     """Milliseconds a step: all, exposed communication, hidden communication."""
     child = subprocess.run(
         [options.binary, "train", model, "--data", os.path.join(folder, "digits"), "--epochs", "1000", "--ranks", "2", "--workers", "1", "--quiet",
-         "--batch", str(batch), "--steps", str(steps), "--overlap", overlap, "--output", os.path.join(folder, "out")],
+         "--batch", str(batch), "--steps-max", str(steps), "--overlap", overlap, "--output", os.path.join(folder, "out")],
         capture_output=True, text=True)
     found = REPORT.search(child.stdout)
     if child.returncode != 0 or found is None or int(found.group(1)) != steps:

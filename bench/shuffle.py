@@ -24,12 +24,12 @@ class Three(Cluster):
 
     def start(self, command, folder):
         if command[1] == "daemon":
-            command = command[:-1] + ["2", "--host", "h0"]
+            command = command[:-1] + ["2", "--hostname", "h0"]
         super().start(command, folder)
         while command[1] == "daemon" and self.more:
             gyre, folder, i = self.more.pop()
-            super().start([gyre, "daemon", "--names", self.names, "--listen", "127.0.0.1:0", "--folder", f"{folder}/daemon{i}",
-                           "--slots", "2", "--host", f"h{i}"], folder)
+            super().start([gyre, "daemon", "--nameservers", self.names, "--listen", "127.0.0.1:0", "--work-folder", f"{folder}/daemon{i}",
+                           "--slots", "2", "--hostname", f"h{i}"], folder)
 
 
 def write_inputs(folder, count, size):

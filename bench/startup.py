@@ -26,7 +26,7 @@ def once(binary, data, folder):
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.monotonic()
     child = subprocess.Popen(
-        [binary, "train", "mlp", "--data", data, "--steps", "1", "--quiet", "--output", folder],
+        [binary, "train", "mlp", "--data", data, "--steps-max", "1", "--quiet", "--output", folder],
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env={**os.environ, "GYRE_LOG": "info"})
     seconds, said = None, ""
     for line in child.stderr:

@@ -4,7 +4,7 @@
  *
  *     cc learn.c -lgyre -o learn
  *     ./learn FOLDER RANKS HOSTS TEXT...                               on this host
- *     gyre job submit --names ... -- ./learn FOLDER RANKS HOSTS TEXT...   on a cluster
+ *     gyre job submit --nameservers ... -- ./learn FOLDER RANKS HOSTS TEXT...   on a cluster
  *
  * A line of TEXT is a class (0 to 2) and 8 numbers. FOLDER/w-00000 gets 8 x 3 of them, a line
  * each. When a host is lost its ranks' work is: all begin again on others.

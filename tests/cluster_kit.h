@@ -56,8 +56,8 @@ static inline int cluster_shell(const cluster *at, char *said, size_t size, cons
 {
     char whole[4096];
     snprintf(whole, sizeof(whole),
-             "T=%s; GYRE=%s; N='--names %s --key %s'; cd $T; { %s; } 2>&1", kit_top, at->binary,
-             at->names, at->ring, line);
+             "T=%s; GYRE=%s; N='--nameservers %s --key %s'; cd $T; { %s; } 2>&1", kit_top,
+             at->binary, at->names, at->ring, line);
     return gy_test_shell(whole, said, size);
 }
 
@@ -71,21 +71,21 @@ static inline pid_t cluster_daemon(const cluster *at, int index)
     (void)cluster_path(log, name);
     char *const arguments[] = {(char *)(uintptr_t)at->binary,
                                "daemon",
-                               "--names",
+                               "--nameservers",
                                (char *)(uintptr_t)at->names,
                                "--listen",
                                (char *)(uintptr_t)cluster_listen(at, index, listen),
                                "--key",
                                (char *)(uintptr_t)at->ring,
-                               "--folder",
+                               "--work-folder",
                                folder,
-                               "--host",
+                               "--hostname",
                                host,
                                "--slots",
                                (char *)(uintptr_t)(at->slots[index] ? at->slots[index] : "3"),
-                               "--keep",
+                               "--orphan-retention",
                                (char *)(uintptr_t)(at->keep != NULL ? at->keep : "10"),
-                               at->reserve != NULL ? "--reserve" : NULL,
+                               at->reserve != NULL ? "--disk-free-min" : NULL,
                                (char *)(uintptr_t)at->reserve,
                                NULL};
     if (at->enter != NULL) {

@@ -50,7 +50,8 @@ static inline void work_open(const char *const slots[CLUSTER_DAEMONS])
                    .keep = "4", /* more than it takes until somebody is lost */
                    .network = is_real ? "10.7.7." : NULL,
                    .enter = work_enter,
-                   .options = {"--patience", "0.05", "--grace", "0.3", "--gang-hold", "0.01"}};
+                   .options = {"--preemption-delay", "0.05", "--preemption-grace", "0.3",
+                               "--gang-preemption-exempt", "0.01"}};
     for (int i = 0; slots != NULL && i < CLUSTER_DAEMONS; i++) {
         at.slots[i] = slots[i];
     }
@@ -214,15 +215,15 @@ static inline void remote_start_with(remote_job *out, int job, const char *const
     char line[320];
     snprintf(line, sizeof(line), "rm -rf %s %s %s", output, folder, trace);
     assert_int_equal(shell(line), 0);
-    const char *arguments[48] = {command(), "job",   "submit", "--names",
+    const char *arguments[48] = {command(), "job",   "submit", "--nameservers",
                                  at.names,  "--key", at.ring};
     int count = 7;
     while (*options != NULL) {
         arguments[count++] = *options++;
     }
-    const char *const words[] = {"--",   command(),      "mr", jobs[job].verb, "-r",
-                                 "6",    "-q",           "-o", output,         "--folder",
-                                 folder, "--copy-after", "0"};
+    const char *const words[] = {
+        "--",   command(),  "mr",   jobs[job].verb,   "-r", "6", "-q", "-o",
+        output, "--folder", folder, "--backup-after", "0"};
     for (size_t i = 0; i < GY_COUNT(words); i++) {
         arguments[count++] = words[i];
     }

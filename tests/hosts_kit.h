@@ -184,7 +184,7 @@ static inline void kit_start(kit_hosts *hosts, int nodes, int host, const char *
     snprintf(text[1], 16, "%d", host);
     const char *words[KIT_WORDS] = {getenv("GYRE_BIN"),
                                     "run",
-                                    "-t",
+                                    "--timeout",
                                     "60",
                                     "--nodes",
                                     text[0],

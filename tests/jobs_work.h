@@ -34,7 +34,7 @@ enum { WORDCOUNT, SORT, INDEX, HOT, JOBS }; /* HOT: an index with a hot key */
 static work jobs[JOBS] = {
     [WORDCOUNT] = {.verb = "wordcount", .options = {"--split", "16KiB"}},
     [SORT] = {.verb = "sort",
-              .options = {"--record", "100", "--key-offset", "0", "--key-bytes", "10"}},
+              .options = {"--record-bytes", "100", "--key-offset", "0", "--key-bytes", "10"}},
     [INDEX] = {.verb = "index", .options = {"--split", "16KiB"}},
     [HOT] = {.verb = "index", .options = {"--split", "1KiB", "--hot-key", "300"}},
 };
@@ -216,10 +216,10 @@ static inline running start(int job)
     char line[320], said[64];
     snprintf(line, sizeof(line), "rm -rf %s %s %s", output, folder, trace);
     assert_int_equal(gy_test_shell(line, said, sizeof(said)), 0);
-    const char *arguments[32] = {command(),      "mr",       jobs[job].verb, "-p",      "3",
-                                 "-r",           "6",        "-q",           "-s",      "-o",
-                                 output,         "--folder", folder,         "--trace", trace,
-                                 "--copy-after", "0"};
+    const char *arguments[32] = {
+        command(), "mr", jobs[job].verb, "-p",       "3",    "-r",      "6",   "-q",
+        "-s",      "-o", output,         "--folder", folder, "--trace", trace, "--backup-after",
+        "0"};
     int count = 17;
     for (int i = 0; jobs[job].options[i] != NULL; i++) {
         arguments[count++] = jobs[job].options[i];

@@ -84,7 +84,7 @@ static inline int train(const char *how, const char *top, const char *name)
     }
     snprintf(command, sizeof(command),
              "%s timeout -k 5 60 %s %s/gyre train softmax --data %s "
-             "--steps 20 --output %s/%s 2>&1",
+             "--steps-max 20 --output %s/%s 2>&1",
              sanitizers(), how, GYRE_BUILD, digits, top, name);
     run_command(command, &result);
     if (result.status != 0) {

@@ -201,8 +201,9 @@ GY_API GY_MUST_CHECK gy_status gy_cluster_kill(gy_cluster *cluster, const char *
 
 /**
  * Have a job go on that has ended, but not well: it failed, or was killed. Its next manager
- * begins where its journal ends; what its daemons still keep (`gyre daemon --keep`) is not made
- * again. It is stored that it shall, then this returns; gy_cluster_follow waits for its end.
+ * begins where its journal ends; what its daemons still keep (`gyre daemon --orphan-retention`)
+ * is not made again. It is stored that it shall, then this returns; gy_cluster_follow waits for
+ * its end.
  *
  * @param epoch  gets that of the manager that goes on, for gy_cluster_follow_from
  * @return GY_OK; GY_NOTFOUND; GY_ARG no whole id; GY_STATE it has not ended, or ended well, or

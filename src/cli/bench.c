@@ -15,10 +15,10 @@ static struct {
 #define PLACE(member) offsetof(__typeof__(settings), member)
 
 static const gy_option options[] = {
-    {"ranks", 'n', GY_OPTION_INTEGER, "N", "start so many ranks (default: 1)", PLACE(ranks), 1,
-     GY_RUN_RANKS_MAX, NULL},
-    {"time", 't', GY_OPTION_REAL, "SECONDS", "for each line of the table (default: 0.3)",
-     PLACE(time), 0.001, 60, NULL},
+    {&gy_option_ranks, GY_OPTION_INTEGER, "default: 1", PLACE(ranks), 1, GY_RUN_RANKS_MAX,
+     NULL},
+    {&gy_option_duration, GY_OPTION_REAL, "for each row; default: 0.3", PLACE(time), 0.001, 60,
+     NULL},
 };
 
 static double now_s(void)

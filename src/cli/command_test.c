@@ -100,7 +100,7 @@ static void wrong_usage_is_one_line_and_status_two(void **state)
         {"train mlp lenet", "'lenet'"},
         {"train language --ranks 0", "'0'"},
         {"train language --epochs -1", "'-1'"},
-        {"train language --rate nan", "'nan'"},
+        {"train language --learning-rate nan", "'nan'"},
         {"train language --optimizer best", "'best'"},
         {"train language --resume", "--checkpoints"},
         {"train language --checkpoint-every 5", "--checkpoints"},
@@ -109,20 +109,20 @@ static void wrong_usage_is_one_line_and_status_two(void **state)
         {"plan draw", "'draw'"},
         {"plan list allreduse", "all-to-all"},
         {"plan show", "OPERATION"},
-        {"plan show allreduce", "--algo"},
-        {"plan show allreduce --algo rign", "\"rign\"; there are ring"},
-        {"plan show allreduce --algo ring --csv", "--csv"},
+        {"plan show allreduce", "--algorithm"},
+        {"plan show allreduce --algorithm rign", "\"rign\"; there are ring"},
+        {"plan show allreduce --algorithm ring --csv", "--csv"},
         {"plan table allreduce", "--operation"},
         {"plan table --operation sum", "\"sum\"; there are allreduce"},
         {"plan table --bytes 12XB", "'12XB'"},
         {"plan table --alpha-across 1", "--hosts"},
-        {"plan table -p 65537", "'65537'"},
-        {"plan check allreduce --algo ring --hosts 9 -p 8", "9 hosts"},
-        {"plan simulate allreduce --algo ring --fail 3", "'3'"},
+        {"plan table -n 65537", "'65537'"},
+        {"plan check allreduce --algorithm ring --hosts 9 -n 8", "9 hosts"},
+        {"plan simulate allreduce --algorithm ring --fail 3", "'3'"},
         {"plan table --links x --alpha 1", "--links says"},
         {"plan list --links x", "--links has no meaning"},
-        {"plan simulate allreduce --algo ring --fail 9@1", "rank 9"},
-        {"plan simulate allreduce --algo ring --retry 1", "--loss"},
+        {"plan simulate allreduce --algorithm ring --fail 9@1", "rank 9"},
+        {"plan simulate allreduce --algorithm ring --retransmit-timeout 1", "--loss"},
         {"predict", "MODEL"},
         {"predict --all", "'--all'"},
         {"tune all", "'all'"},
@@ -132,9 +132,9 @@ static void wrong_usage_is_one_line_and_status_two(void **state)
         {"info everything", "'everything'"},
         {"info --all", "'--all'"},
         {"job resume --no-wait x", "of a cluster"},
-        {"job resume --timeout 5 x", "of a cluster"},
-        {"job resume --plaintext x", "--names"},
-        {"job gc --memo x --keep 3", "--keep"},
+        {"job resume --wait-timeout 5 x", "of a cluster"},
+        {"job resume --plaintext x", "--nameservers"},
+        {"job gc --memo x --keep-days 3", "--keep-days"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         if (!gy_test_takes(i)) {
@@ -356,12 +356,12 @@ static void plans_cost_what_a_file_of_links_says(void **state)
     gyre("", "plan table --links /tmp/gyre-links-test.txt --bytes 1000 --csv");
     assert_int_equal(result.status, 0);
     assert_non_null(strstr(result.output, line));
-    expect(0, "plan simulate broadcast --algo flat --links /tmp/gyre-links-test.txt -p 3",
+    expect(0, "plan simulate broadcast --algorithm flat --links /tmp/gyre-links-test.txt -n 3",
            "3 of 3 ranks ended");
     assert_non_null(strstr(result.output, "ranks: 1"));
-    gyre("", "plan show broadcast --algo weighted-tree --links /tmp/gyre-links-test.txt");
+    gyre("", "plan show broadcast --algorithm weighted-tree --links /tmp/gyre-links-test.txt");
     assert_int_equal(result.status, 0);
-    expect(2, "plan table --links /tmp/gyre-links-test.txt -p 4", "places 3");
+    expect(2, "plan table --links /tmp/gyre-links-test.txt -n 4", "places 3");
     gyre("", "plan table --links /tmp/gyre-links-test.txt --hosts 2");
     assert_int_equal(result.status, 2);
     write_links(path, "link ring 1 x\n");
@@ -387,28 +387,28 @@ static void plan_table_says_what_the_lectures_say(void **state)
         "256 x 3 x 97.5 MB/s = 74.88 GB/s, 1.5 times its link of 50 GB/s.\n",
         "(Lecture A's ResNet-50 on 256 V100s; its 73.1 GB/s is 74880 MB/s divided by 1024.)\n",
     };
-    gyre("", "plan table -p 256 --bytes 97.5MB");
+    gyre("", "plan table -n 256 --bytes 97.5MB");
     assert_int_equal(result.status, 0);
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
         if (strstr(result.output, lines[i]) == NULL) {
             fail_msg("%s in the output, expected the line %s", result.output, lines[i]);
         }
     }
-    gyre("", "plan table -p 4 --bytes 4000 --alpha 1 --beta 1e-3 --gamma 0 --csv");
+    gyre("", "plan table -n 4 --bytes 4000 --alpha 1 --beta 1e-3 --gamma 0 --csv");
     assert_non_null(strstr(result.output, "\nallreduce,ring,4,4000,6,6,6000,6000,24000,1,12,12,"
                                           "\"2(p-1) a + 2 (p-1)/p n b\",\"ring\"\n"));
     bool is_short = gy_test_cases(8) == 1;
-    gyre("", is_short ? "plan table -p 4096 --operation barrier"
-                      : "plan table -p 65536 --operation barrier");
+    gyre("", is_short ? "plan table -n 4096 --operation barrier"
+                      : "plan table -n 65536 --operation barrier");
     assert_non_null(
         strstr(result.output, is_short ? "\ndissemination            12     12       0 B"
                                        : "\ndissemination            16     16       0 B"));
-    gyre("", is_short ? "plan table -p 256 --steps 20000" : "plan table -p 65536");
+    gyre("", is_short ? "plan table -n 256 --plan-steps-max 20000" : "plan table -n 65536");
     assert_non_null(strstr(result.output, "\nring                 is too long to be priced: "));
     static const char left_out[] = "\nring                 is too long to be priced: "
-                                   "3.97e+03 steps (--steps); by its formula ";
-    expect(0, "plan table -p 32 --steps 3967", left_out);
-    gyre("", "plan table -p 32 --steps 3968");
+                                   "3.97e+03 steps (--plan-steps-max); by its formula ";
+    expect(0, "plan table -n 32 --plan-steps-max 3967", left_out);
+    gyre("", "plan table -n 32 --plan-steps-max 3968");
     assert_null(strstr(result.output, left_out));
     assert_non_null(strstr(result.output, "\nring                     62 "));
 }
@@ -416,20 +416,22 @@ static void plan_table_says_what_the_lectures_say(void **state)
 static void plans_are_drawn_checked_and_simulated(void **state)
 {
     (void)state;
-    expect(0, "plan show allreduce --algo ring -p 8",
+    expect(0, "plan show allreduce --algorithm ring -n 8",
            "\n    1  >1:0    >2:1    >3:2    >4:3    >5:4    "
            ">6:5    >7:6    >0:7\n       +7:7    +0:0");
-    gyre("", "plan show allreduce --algo ring -p 8 --svg /nowhere/x.svg");
+    gyre("", "plan show allreduce --algorithm ring -n 8 --svg /nowhere/x.svg");
     assert_int_equal(result.status, 1);
     assert_int_equal(lines(result.output), 1);
-    gyre("cd /tmp &&", "plan show allreduce --algo ring --svg gyre-plan.$$.svg && head -c 4 "
-                       "gyre-plan.$$.svg && rm gyre-plan.$$.svg");
+    gyre("cd /tmp &&",
+         "plan show allreduce --algorithm ring --svg gyre-plan.$$.svg && head -c 4 "
+         "gyre-plan.$$.svg && rm gyre-plan.$$.svg");
     assert_string_equal(result.output, "<svg");
-    gyre("", "plan check reduce-scatter --algo ring -p 9");
+    gyre("", "plan check reduce-scatter --algorithm ring -n 9");
     assert_string_equal(result.output, "reduce-scatter by ring is right for 9 ranks\n");
-    expect(0, "plan simulate allreduce --algo ring -p 64 --bytes 64KiB --loss 0.01 --seed 3",
+    expect(0,
+           "plan simulate allreduce --algorithm ring -n 64 --bytes 64KiB --loss 0.01 --seed 3",
            "64 of 64 ranks ended, seed 3, digest ");
-    expect(1, "plan simulate allreduce --algo ring -p 64 --fail 5@1e-5",
+    expect(1, "plan simulate allreduce --algorithm ring -n 64 --fail 5@1e-5",
            "rank 5 failed at 1e-05 s: 64 of 64 ranks");
 }
 

@@ -19,12 +19,11 @@ static struct {
 } settings = {.json = false};
 
 static const gy_option options[] = {
-    {"file", 0, GY_OPTION_PATH, "FILE", "read what a run left instead of a live one",
-     offsetof(__typeof__(settings), file), 0, 0, NULL},
-    {"json", 0, GY_OPTION_FLAG, NULL, "for programs instead of people",
-     offsetof(__typeof__(settings), json), 0, 0, NULL},
-    {"sandbox", 0, GY_OPTION_FLAG, NULL, "say what walls this machine can put around jobs",
-     offsetof(__typeof__(settings), sandbox), 0, 0, NULL},
+    {&gy_option_recording, GY_OPTION_PATH, NULL, offsetof(__typeof__(settings), file), 0, 0,
+     NULL},
+    {&gy_option_json, GY_OPTION_FLAG, NULL, offsetof(__typeof__(settings), json), 0, 0, NULL},
+    {&gy_option_check_sandbox, GY_OPTION_FLAG, NULL, offsetof(__typeof__(settings), sandbox), 0,
+     0, NULL},
 };
 
 typedef struct ring {
@@ -75,7 +74,7 @@ static int run(char **operands, int operand_count)
         char text[2048];
         if (operand_count > 0 || settings.file != NULL || settings.json) {
             gy_print_to(stderr,
-                        "gyre doctor: --sandbox is about this machine, it goes alone\n");
+                        "gyre doctor: --check-sandbox takes no other option and no PROCESS\n");
             return GY_EXIT_USAGE;
         }
         fputs(gy_flow_describe_sandbox(text, sizeof(text)), stdout);
@@ -112,7 +111,8 @@ const gy_command gy_command_doctor = {
         "PROCESS, by default of the only run of this user (several are listed), or of the\n"
         "FILE that a failed run has left. Says which ranks are stopped or gone, whose calls\n"
         "differ, who waits for whom, and who enters collectives late. Live and for people it\n"
-        "first says what this user's cluster key is like (gyre key). With --sandbox it says\n"
+        "first says what this user's cluster key is like (gyre key). With --check-sandbox it "
+        "says\n"
         "what 'gyre job run --sandbox' can do here.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),

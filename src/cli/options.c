@@ -9,7 +9,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_OPTIONS = 64, HELP_COLUMN = 28 };
+enum { MAX_OPTIONS = 64, HELP_COLUMN = 28, HELP_WIDTH = 80 };
+
+#define GY_X(id, name, letter, value, meaning)                                                 \
+    const gy_option_spec gy_option_##id = {name, letter, value, meaning};
+#include "cli/options.def"
+#undef GY_X
+
+const gy_option_spec *const gy_option_specs[] = {
+#define GY_X(id, ...) &gy_option_##id,
+#include "cli/options.def"
+#undef GY_X
+    NULL};
 
 typedef struct parse {
     const gy_command *command;
@@ -29,7 +40,7 @@ static int complain_value(const parse *state, const gy_option *option, const cha
                           const char *expected)
 {
     fprintf(state->complaints, "gyre %s: --%s: '%s' is not valid: expected %s\n",
-            state->command->name, option->name, text, expected);
+            state->command->name, option->spec->name, text, expected);
     return GY_EXIT_USAGE;
 }
 
@@ -37,7 +48,7 @@ static int take_integer(const parse *state, const gy_option *option, const char 
                         void *place)
 {
     char expected[96], *end = NULL;
-    snprintf(expected, sizeof(expected), "a whole number from %.0f to %.0f", option->low,
+    snprintf(expected, sizeof(expected), "an integer from %.0f to %.0f", option->low,
              option->high);
     errno = 0;
     long long value = strtoll(text, &end, 10);
@@ -100,7 +111,7 @@ static int add_to_list(const parse *state, const gy_option *option, const char *
             return GY_EXIT_OK;
         }
     }
-    return complain_value(state, option, text, "fewer of them");
+    return complain_value(state, option, text, "at most 64 values");
 }
 
 int gy_options_choice(const char *choices, const char *text)
@@ -127,8 +138,8 @@ static int take_path(const parse *state, const gy_option *option, const char *te
     char path[4096];
     const size_t size = strlen(text);
     if (gy_store_path(text, path, sizeof(path)) < 0) {
-        fprintf(state->complaints, "gyre %s: --%s: %s\n", state->command->name, option->name,
-                gy_error_text());
+        fprintf(state->complaints, "gyre %s: --%s: %s\n", state->command->name,
+                option->spec->name, gy_error_text());
         return GY_EXIT_USAGE;
     }
     if (strcmp(path, text) != 0 && strlen(path) <= size) {
@@ -143,7 +154,7 @@ static int take(parse *state, const gy_option *option, const char *text)
     size_t index = (size_t)(option - state->command->options);
     if (state->is_given[index] && !is_list(option)) {
         fprintf(state->complaints, "gyre %s: --%s is given twice: expected once\n",
-                state->command->name, option->name);
+                state->command->name, option->spec->name);
         return GY_EXIT_USAGE;
     }
     state->is_given[index] = true;
@@ -170,7 +181,7 @@ static int take(parse *state, const gy_option *option, const char *text)
     case GY_OPTION_PATH:
     case GY_OPTION_PATHS:
         if (text[0] == '\0') {
-            return complain_value(state, option, text, option->value);
+            return complain_value(state, option, text, option->spec->value);
         }
         if (option->kind == GY_OPTION_PATH || option->kind == GY_OPTION_PATHS) {
             const int status = take_path(state, option, text);
@@ -192,9 +203,9 @@ static const gy_option *find(const gy_command *command, const char *name, size_t
 {
     for (size_t i = 0; i < command->option_count; i++) {
         const gy_option *option = &command->options[i];
-        bool is_named = name != NULL && strlen(option->name) == size &&
-                        strncmp(option->name, name, size) == 0;
-        if (is_named || (letter != '\0' && option->letter == letter)) {
+        bool is_named = name != NULL && strlen(option->spec->name) == size &&
+                        strncmp(option->spec->name, name, size) == 0;
+        if (is_named || (letter != '\0' && option->spec->letter == letter)) {
             return option;
         }
     }
@@ -222,7 +233,7 @@ static int parse_option(parse *state, char **arguments, int count, int *index)
     if (option->kind == GY_OPTION_FLAG) {
         if (value != NULL) {
             fprintf(state->complaints, "gyre %s: '%s': --%s takes no value\n",
-                    state->command->name, argument, option->name);
+                    state->command->name, argument, option->spec->name);
             return GY_EXIT_USAGE;
         }
         return take(state, option, NULL);
@@ -230,7 +241,7 @@ static int parse_option(parse *state, char **arguments, int count, int *index)
     if (value == NULL) {
         if (*index == count) {
             fprintf(state->complaints, "gyre %s: '%s' has no value: expected %s\n",
-                    state->command->name, argument, option->value);
+                    state->command->name, argument, option->spec->value);
             return GY_EXIT_USAGE;
         }
         value = arguments[*index];
@@ -244,12 +255,13 @@ static int check_operands(const gy_command *command, char **operands, int count,
 {
     if (count < command->operands_least) {
         fprintf(complaints, "gyre %s: %s: expected %s\n", command->name,
-                count == 0 ? "nothing was given" : "too little was given", command->operands);
+                count == 0 ? "no operand was given" : "an operand is missing",
+                command->operands);
         return GY_EXIT_USAGE;
     }
     if (command->operands_most >= 0 && count > command->operands_most) {
-        fprintf(complaints, "gyre %s: '%s' is one too many: expected %s\n", command->name,
-                operands[command->operands_most],
+        fprintf(complaints, "gyre %s: '%s' is one operand too many: expected %s\n",
+                command->name, operands[command->operands_most],
                 command->operands_most == 0 ? "options only" : command->operands);
         return GY_EXIT_USAGE;
     }
@@ -287,6 +299,46 @@ int gy_options_parse(const gy_command *command, char **arguments, int count, int
     return check_operands(command, arguments, operands, complaints);
 }
 
+/* Print words in lines of HELP_WIDTH, all but the first indented by HELP_COLUMN; `used` is what
+ * the first line has. */
+static void print_wrapped(FILE *out, size_t used, const char *text)
+{
+    while (*text != '\0') {
+        const size_t size = strcspn(text, " ");
+        if (used > HELP_COLUMN && used + 1 + size > HELP_WIDTH) {
+            fprintf(out, "\n%*s", HELP_COLUMN, "");
+            used = HELP_COLUMN;
+        }
+        const char *between = used > HELP_COLUMN ? " " : "";
+        fprintf(out, "%s%.*s", between, (int)size, text);
+        used += strlen(between) + size;
+        text += size + (text[size] == ' ' ? 1 : 0);
+    }
+    fprintf(out, "\n");
+}
+
+static void print_option(FILE *out, const gy_option *option)
+{
+    char left[64], letter[8] = "", text[512];
+    if (option->spec->letter != '\0') {
+        snprintf(letter, sizeof(letter), "-%c, ", option->spec->letter);
+    }
+    snprintf(left, sizeof(left), "  %s--%s%s%s", letter, option->spec->name,
+             option->spec->value != NULL ? " " : "",
+             option->spec->value != NULL ? option->spec->value : "");
+    snprintf(text, sizeof(text), "%s%s%s%s", option->spec->meaning,
+             option->details != NULL ? " (" : "",
+             option->details != NULL ? option->details : "",
+             option->details != NULL ? ")" : "");
+    const bool is_long = strlen(left) + 2 > HELP_COLUMN;
+    fprintf(out, "%-*s%s", HELP_COLUMN, left, is_long ? "\n" : "");
+    fprintf(out, "%*s", is_long ? HELP_COLUMN : 0, "");
+    print_wrapped(out, HELP_COLUMN, text);
+    if (option->choices != NULL) {
+        fprintf(out, "%*sone of %s\n", HELP_COLUMN, "", option->choices);
+    }
+}
+
 void gy_options_help(const gy_command *command, FILE *out)
 {
     fprintf(out, "usage: gyre %s%s%s%s\n\n%s\n", command->name,
@@ -296,17 +348,6 @@ void gy_options_help(const gy_command *command, FILE *out)
         fprintf(out, "\nOptions:\n");
     }
     for (size_t i = 0; i < command->option_count; i++) {
-        const gy_option *option = &command->options[i];
-        char left[64];
-        char letter[8] = "";
-        if (option->letter != '\0') {
-            snprintf(letter, sizeof(letter), "-%c, ", option->letter);
-        }
-        snprintf(left, sizeof(left), "  %s--%s%s%s", letter, option->name,
-                 option->value != NULL ? " " : "", option->value != NULL ? option->value : "");
-        fprintf(out, "%-*s  %s\n", HELP_COLUMN - 2, left, option->help);
-        if (option->choices != NULL) {
-            fprintf(out, "%*sone of %s\n", HELP_COLUMN, "", option->choices);
-        }
+        print_option(out, &command->options[i]);
     }
 }

@@ -29,13 +29,27 @@ typedef struct gy_option_list {
     const char *items[GY_OPTION_LIST_MAX + 1];
 } gy_option_list;
 
-/** One option. Its value lands at `offset` in the settings of its command. */
+/** What an option is called and means, whichever commands take it. */
+typedef struct gy_option_spec {
+    const char *name;    /* "ranks" is given as --ranks N or --ranks=N */
+    char letter;         /* 'n' is given as -n N or -nN; 0: none */
+    const char *value;   /* what help calls the value: "N"; NULL for a flag */
+    const char *meaning; /* the words of help, the same in every command */
+} gy_option_spec;
+
+/* gy_option_ranks and so on, one for each row of options.def. */
+#define GY_X(id, ...) extern const gy_option_spec gy_option_##id;
+#include "cli/options.def"
+#undef GY_X
+
+/** All of them, sorted by id; NULL at the end. */
+extern const gy_option_spec *const gy_option_specs[];
+
+/** One option of a command. Its value lands at `offset` in the settings of the command. */
 typedef struct gy_option {
-    const char *name; /* "ranks" is given as --ranks N or --ranks=N */
-    char letter;      /* 'n' is given as -n N or -nN; 0: none */
+    const gy_option_spec *spec;
     gy_option_kind kind;
-    const char *value; /* what help calls the value: "N"; NULL for a flag */
-    const char *help;  /* one line */
+    const char *details; /* default, and what holds in this command alone; NULL: nothing */
     size_t offset;
     double low, high;    /* of numbers; low alone of sizes */
     const char *choices; /* "sgd|adam" */

@@ -1,6 +1,6 @@
 /* Goal: the parser takes what the table says in every spelling, and answers anything else with
  * one line and status 2. */
-#include "cli/options.h"
+#include "cli/cli.h"
 
 #include <string.h>
 
@@ -15,13 +15,20 @@ typedef struct values {
 
 static values settings;
 
+static const gy_option_spec ranks = {"ranks", 'n', "N", "meaning"},
+                            port = {"port", 0, "PORT", "meaning"},
+                            rate = {"rate", 'r', "RATE", "meaning"},
+                            file = {"file", 'f', "FILE", "meaning"},
+                            kind = {"kind", 0, "KIND", "meaning"},
+                            quiet = {"quiet", 'q', NULL, "meaning"};
+
 static const gy_option options[] = {
-    {"ranks", 'n', GY_OPTION_INTEGER, "N", "h", offsetof(values, ranks), 1, 1024, NULL},
-    {"port", 0, GY_OPTION_INTEGER, "PORT", "h", offsetof(values, port), 1, 65535, NULL},
-    {"rate", 'r', GY_OPTION_REAL, "RATE", "h", offsetof(values, rate), 0, 10, NULL},
-    {"file", 'f', GY_OPTION_TEXT, "FILE", "h", offsetof(values, file), 0, 0, NULL},
-    {"kind", 0, GY_OPTION_CHOICE, "KIND", "h", offsetof(values, kind), 0, 0, "sgd|adam|adamw"},
-    {"quiet", 'q', GY_OPTION_FLAG, NULL, "h", offsetof(values, quiet), 0, 0, NULL},
+    {&ranks, GY_OPTION_INTEGER, "default: 1", offsetof(values, ranks), 1, 1024, NULL},
+    {&port, GY_OPTION_INTEGER, NULL, offsetof(values, port), 1, 65535, NULL},
+    {&rate, GY_OPTION_REAL, NULL, offsetof(values, rate), 0, 10, NULL},
+    {&file, GY_OPTION_TEXT, NULL, offsetof(values, file), 0, 0, NULL},
+    {&kind, GY_OPTION_CHOICE, NULL, offsetof(values, kind), 0, 0, "sgd|adam|adamw"},
+    {&quiet, GY_OPTION_FLAG, NULL, offsetof(values, quiet), 0, 0, NULL},
 };
 
 static int nothing(char **operands, int operand_count)
@@ -131,11 +138,11 @@ static void bad_input_is_one_line_and_status_two(void **state)
         {"-n|1025", "'1025'", "from 1 to 1024"},
         {"-n|99999999999999999999999", "'999", "from 1 to 1024"},
         {"--port=99999", "--port: '99999'", "from 1 to 65535"},
-        {"-n|four", "'four'", "whole number"},
-        {"-n|4x", "'4x'", "whole number"},
-        {"-n| 4", "' 4'", "whole number"},
-        {"-n|", "''", "whole number"},
-        {"-n|1.5", "'1.5'", "whole number"},
+        {"-n|four", "'four'", "integer"},
+        {"-n|4x", "'4x'", "integer"},
+        {"-n| 4", "' 4'", "integer"},
+        {"-n|", "''", "integer"},
+        {"-n|1.5", "'1.5'", "integer"},
         {"--rate|nan", "'nan'", "from 0 to 10"},
         {"--rate|inf", "'inf'", "from 0 to 10"},
         {"--rate|1e999", "'1e999'", "from 0 to 10"},
@@ -143,7 +150,7 @@ static void bad_input_is_one_line_and_status_two(void **state)
         {"--kind|ada", "'ada'", "sgd|adam|adamw"},
         {"--kind|sgd|--kind|sgd", "--kind", "once"},
         {"--kind|", "''", "sgd|adam|adamw"},
-        {"--kind|sgd|x|adam|y|z", "'y'", "one too many"},
+        {"--kind|sgd|x|adam|y|z", "'y'", "one operand too many"},
         {"--file=", "''", "FILE"},
         {"--file", "'--file'", "FILE"},
         {"-n", "'-n'", "N"},
@@ -182,10 +189,63 @@ static void help_names_every_option(void **state)
     fclose(out);
     for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
         char name[64];
-        snprintf(name, sizeof(name), "--%s", options[i].name);
+        snprintf(name, sizeof(name), "--%s", options[i].spec->name);
         assert_non_null(strstr(text, name));
     }
     assert_non_null(strstr(text, "one of sgd|adam|adamw"));
+    assert_non_null(strstr(text, "meaning (default: 1)\n"));
+}
+
+enum { SPECS_MAX = 512 };
+
+/* Mark the options of a command and of its verbs, which must be rows of options.def. */
+static void mark_used(const gy_command *one, bool is_used[SPECS_MAX])
+{
+    for (size_t i = 0; i < one->option_count; i++) {
+        size_t at = 0;
+        while (gy_option_specs[at] != NULL && gy_option_specs[at] != one->options[i].spec) {
+            at++;
+        }
+        if (gy_option_specs[at] == NULL) {
+            fail_msg("gyre %s: --%s is no row of options.def", one->name,
+                     one->options[i].spec->name);
+        }
+        is_used[at] = true;
+    }
+    for (size_t i = 0; i < one->verb_count; i++) {
+        mark_used(&one->verbs[i], is_used);
+    }
+}
+
+static void an_option_has_one_meaning_in_the_whole_command(void **state)
+{
+    (void)state;
+    bool is_used[SPECS_MAX] = {false};
+    size_t count = 0;
+    for (; gy_option_specs[count] != NULL; count++) {
+        const gy_option_spec *spec = gy_option_specs[count];
+        for (size_t i = 0; i < count; i++) {
+            const gy_option_spec *other = gy_option_specs[i];
+            if (strcmp(spec->name, other->name) == 0) {
+                fail_msg("--%s means '%s' and '%s'", spec->name, other->meaning, spec->meaning);
+            }
+            if (spec->letter != 0 && spec->letter == other->letter) {
+                fail_msg("-%c means --%s and --%s", spec->letter, other->name, spec->name);
+            }
+            if (strcmp(spec->meaning, other->meaning) == 0) {
+                fail_msg("--%s and --%s mean the same", other->name, spec->name);
+            }
+        }
+    }
+    assert_in_range(count, 1, SPECS_MAX);
+    for (size_t i = 0; i < gy_command_count; i++) {
+        mark_used(gy_commands[i], is_used);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (!is_used[i]) {
+            fail_msg("no command takes --%s", gy_option_specs[i]->name);
+        }
+    }
 }
 
 int main(void)
@@ -195,6 +255,7 @@ int main(void)
         cmocka_unit_test(operands_stand_anywhere_and_after_two_dashes),
         cmocka_unit_test(bad_input_is_one_line_and_status_two),
         cmocka_unit_test(help_names_every_option),
+        cmocka_unit_test(an_option_has_one_meaning_in_the_whole_command),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

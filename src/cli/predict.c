@@ -16,10 +16,10 @@ static struct {
 } settings;
 
 static const gy_option options[] = {
-    {"probability", 'p', GY_OPTION_FLAG, NULL, "show how sure the model is, in percent",
-     offsetof(__typeof__(settings), probability), 0, 0, NULL},
-    {"labels", 'l', GY_OPTION_TEXT, "FILE", "of the images (IDX): print how many are right",
-     offsetof(__typeof__(settings), labels), 0, 0, NULL},
+    {&gy_option_probability, GY_OPTION_FLAG, NULL, offsetof(__typeof__(settings), probability),
+     0, 0, NULL},
+    {&gy_option_labels, GY_OPTION_TEXT, NULL, offsetof(__typeof__(settings), labels), 0, 0,
+     NULL},
 };
 
 /* Lines that wait for their labels. */

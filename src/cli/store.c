@@ -123,16 +123,15 @@ static int run_copy(char **operands, int count)
 #define COUNT(array)  (sizeof(array) / sizeof((array)[0]))
 
 static const gy_option list_options[] = {
-    {"long", 'l', GY_OPTION_FLAG, NULL, "sizes and times too", PLACE(is_long), 0, 0, NULL},
+    {&gy_option_long, GY_OPTION_FLAG, NULL, PLACE(is_long), 0, 0, NULL},
 };
 
 static const gy_option cat_options[] = {
-    {"expand", 'x', GY_OPTION_FLAG, NULL, "expand gzip, zstd, bzip2, xz and lz4",
-     PLACE(is_expanded), 0, 0, NULL},
+    {&gy_option_expand, GY_OPTION_FLAG, NULL, PLACE(is_expanded), 0, 0, NULL},
 };
 
 static const gy_option copy_options[] = {
-    {"new", 0, GY_OPTION_FLAG, NULL, "only when nothing has that name; one of many succeeds",
+    {&gy_option_no_clobber, GY_OPTION_FLAG, "of several concurrent copies one succeeds",
      PLACE(is_new), 0, 0, NULL},
 };
 

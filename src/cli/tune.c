@@ -15,18 +15,16 @@ static struct {
 #define PLACE(member) offsetof(__typeof__(settings), member)
 
 static const gy_option options[] = {
-    {"ranks", 'n', GY_OPTION_INTEGER, "N", "ranks to measure with (default: one a core)",
-     PLACE(ranks), 2, GY_RUN_RANKS_MAX, NULL},
-    {"output", 'o', GY_OPTION_PATH, "FILE",
-     "the table (default: GYRE_TUNE's, or the usual one)", PLACE(output), 0, 0, NULL},
-    {"seconds", 's', GY_OPTION_REAL, "SECONDS", "to measure for (default: 20)", PLACE(seconds),
-     0.01, 3600, NULL},
-    {"transport", 0, GY_OPTION_CHOICE, "NAME", "between ranks of a host: shm or tcp",
-     PLACE(transport), 0, 0, "shm|tcp"},
-    {"print", 0, GY_OPTION_FLAG, NULL, "show what is chosen, measure nothing", PLACE(print), 0,
-     0, NULL},
-    {"hosts", 0, GY_OPTION_INTEGER, "N", "with --print: hosts that the ranks are dealt to",
-     PLACE(hosts), 1, GY_RUN_NODES_MAX, NULL},
+    {&gy_option_ranks, GY_OPTION_INTEGER, "at least 2; default: one per core", PLACE(ranks), 2,
+     GY_RUN_RANKS_MAX, NULL},
+    {&gy_option_output, GY_OPTION_PATH,
+     "a file; default: GYRE_TUNE's, else ~/.config/gyre/tune", PLACE(output), 0, 0, NULL},
+    {&gy_option_duration, GY_OPTION_REAL, "in all; default: 20", PLACE(seconds), 0.01, 3600,
+     NULL},
+    {&gy_option_transport, GY_OPTION_CHOICE, "default: shm", PLACE(transport), 0, 0, "shm|tcp"},
+    {&gy_option_print, GY_OPTION_FLAG, NULL, PLACE(print), 0, 0, NULL},
+    {&gy_option_hosts, GY_OPTION_INTEGER, "with --print", PLACE(hosts), 1, GY_RUN_NODES_MAX,
+     NULL},
 };
 
 static int print(const gy_tune_query *query)

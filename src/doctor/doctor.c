@@ -101,7 +101,7 @@ static int look_at(const gy_found_run *runs, int count, const gy_doctor_options 
                 options->process);
     } else {
         fprintf(stderr, "gyre: no run of this user is alive here; one that failed has left a "
-                        "file (gyre doctor --file FILE)\n");
+                        "file (gyre doctor --recording FILE)\n");
     }
     return 1;
 }

@@ -62,7 +62,7 @@ gy_status gy_flow_options_override(gy_flow_options *options)
     GY_TRY(take_count("GYRE_JOB_MEMO_BYTES", 1, INT64_C(1) << 50, &kept));
     GY_TRY(take_count("GYRE_JOB_QUOTA", 0, INT64_MAX, &quota));
     GY_TRY(take_seconds("GYRE_JOB_TIMEOUT", &options->timeout_s));
-    GY_TRY(take_seconds("GYRE_JOB_SILENCE", &options->heartbeat_timeout_s));
+    GY_TRY(take_seconds("GYRE_JOB_HEARTBEAT_TIMEOUT", &options->heartbeat_timeout_s));
     options->processes = (int)processes;
     options->threads = (int)threads;
     options->memory_bytes = (size_t)memory;

@@ -15,7 +15,7 @@ static void variables_take_the_place_of_options(void **state)
         {"GYRE_JOB_PROCESSES", "3"},       {"GYRE_JOB_THREADS", "2"},
         {"GYRE_JOB_MEMORY", "1073741824"}, {"GYRE_JOB_TIMEOUT", "1.5"},
         {"GYRE_JOB_FOLDER", "/f"},         {"GYRE_JOB_MEMO", "/m"},
-        {"GYRE_JOB_TRACE", "/t"},          {"GYRE_JOB_SILENCE", "0.25"},
+        {"GYRE_JOB_TRACE", "/t"},          {"GYRE_JOB_HEARTBEAT_TIMEOUT", "0.25"},
         {"GYRE_JOB_SANDBOX", "strict"},    {"GYRE_JOB_MEMO_BYTES", "4096"}};
     gy_flow_options options = {.processes = 9, .folder = "/own", .failures_max = 4};
     assert_int_equal(gy_flow_options_override(&options), GY_OK);
@@ -53,10 +53,10 @@ static void wrong_values_are_named(void **state)
                                            {"GYRE_JOB_TIMEOUT", "-1"},
                                            {"GYRE_JOB_TIMEOUT", "inf"},
                                            {"GYRE_JOB_TIMEOUT", " 1"},
-                                           {"GYRE_JOB_SILENCE", "0"},
+                                           {"GYRE_JOB_HEARTBEAT_TIMEOUT", "0"},
                                            {"GYRE_JOB_MEMO_BYTES", "0"},
                                            {"GYRE_JOB_MEMO_BYTES", "10G"},
-                                           {"GYRE_JOB_SILENCE", "soon"},
+                                           {"GYRE_JOB_HEARTBEAT_TIMEOUT", "soon"},
                                            {"GYRE_JOB_QUOTA", "1GiB"},
                                            {"GYRE_JOB_QUOTA", "-1"},
                                            {"GYRE_JOB_PROCESSES", "99999999999999999999"}};

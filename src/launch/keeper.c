@@ -62,7 +62,7 @@ static void save_flight(run_keeper *keeper, const gy_run_end *end)
     if (status < 0 && options->record != NULL) {
         gy_keeper_say("%s", gy_error_text());
     } else if (status == GY_OK && options->record == NULL) {
-        gy_keeper_say("what the ranks did: gyre doctor --file %s", path);
+        gy_keeper_say("what the ranks did: gyre doctor --recording %s", path);
     }
 }
 

@@ -450,7 +450,7 @@ static void tables_take_it(void **state)
     assert_non_null(mkdtemp(name));
     snprintf(line, sizeof(line),
              "%s env GYRE_LOG=debug GYRE_TUNE=none GYRE_TRANSPORT=mpi timeout -k 5 60 %s -n 2 "
-             "%s/gyre tune --seconds 0.2 --output %s/t 2>&1 | grep -c ' by mpi: '",
+             "%s/gyre tune --duration 0.2 --output %s/t 2>&1 | grep -c ' by mpi: '",
              sanitizers(), with->command, GYRE_BUILD, name);
     run_command(line, &result);
     assert_true(strtol(result.said, NULL, 10) > 0);

@@ -75,7 +75,7 @@ static void add_ranks(const launcher *with, char *command, size_t bytes, int ran
 
 static void start(const launcher *with, char *command, size_t bytes)
 {
-    snprintf(command, bytes, "%s GYRE_MPI_PIECE=30000 timeout -k 5 60 %s", sanitizers(),
+    snprintf(command, bytes, "%s GYRE_MPI_CHUNK=30000 timeout -k 5 60 %s", sanitizers(),
              with->command);
 }
 

@@ -320,7 +320,7 @@ static size_t piece_bytes(void)
     static _Atomic size_t limit;
     size_t bytes = atomic_load_explicit(&limit, memory_order_relaxed);
     if (bytes == 0) {
-        const char *given = gy_setting_get("GYRE_MPI_PIECE");
+        const char *given = gy_setting_get("GYRE_MPI_CHUNK");
         long long number = given != NULL ? strtoll(given, NULL, 10) : 0;
         bytes = number > 0 ? (size_t)number : (size_t)1 << 30;
         atomic_store_explicit(&limit, bytes, memory_order_relaxed);

@@ -343,7 +343,7 @@ static void tell_left_out(const making *list)
         const char *one, *more, *taken;
     } words[LEFT_KINDS] = {
         [LEFT_HIDDEN] = {"hidden name", "hidden names", ", which --hidden takes"},
-        [LEFT_LINK] = {"link", "links", ", which --links takes"},
+        [LEFT_LINK] = {"link", "links", ", which --follow-links takes"},
         [LEFT_LOOP] = {"link back to a folder above it", "links back to folders above them",
                        ""},
         [LEFT_SPECIAL] = {"pipe, socket or device", "pipes, sockets and devices", ""},

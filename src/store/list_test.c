@@ -138,13 +138,14 @@ static void what_is_left_out_is_counted(void **state)
     snprintf(
         line, sizeof(line),
         "%s3 hidden names (more/.git, ...), which --hidden takes; 4 links (more/b/top, ...), "
-        "which --links takes; 1 pipe, socket or device (more/p)\n",
+        "which --follow-links takes; 1 pipe, socket or device (more/p)\n",
         begin);
     expect_with(NULL, "more/a more/b/y ", line);
-    snprintf(line, sizeof(line),
-             "%s4 links (more/b/top, ...), which --links takes; 1 pipe, socket or device "
-             "(more/p)\n",
-             begin);
+    snprintf(
+        line, sizeof(line),
+        "%s4 links (more/b/top, ...), which --follow-links takes; 1 pipe, socket or device "
+        "(more/p)\n",
+        begin);
     expect_with(&(gy_file_list_options){.takes_hidden = true},
                 "more/.git/z more/.h more/MANIFEST.json more/_SUCCESS more/a more/b/y ", line);
     snprintf(line, sizeof(line),

@@ -280,7 +280,7 @@ static void large_forms(void)
 /* ---- Types ---- */
 
 /* One signature, another form on each rank: an element above what the library packs at once
- * (GYRE_MPI_PIECE, 2^30 else), blocks, with gaps, at absolute addresses. */
+ * (GYRE_MPI_CHUNK, 2^30 else), blocks, with gaps, at absolute addresses. */
 static void forms_of_types(void)
 {
     enum { BLOCKS = 100, BLOCK = 2000, BYTES = BLOCKS * BLOCK };

@@ -73,7 +73,8 @@ static void bad_data_is_told_once_by_any_number_of_ranks(void **state)
                  ranks[i]);
         assert_fails(line, 1, "has samples [1,4,4], model mlp takes [1,8,8]");
         snprintf(line, sizeof(line),
-                 "gyre train mlp -q -o out -n %s -d digits -b 4 -e 3 -r 1e6 --optimizer sgd "
+                 "gyre train mlp -q -o out -n %s -d digits -b 4 --epochs 3 --learning-rate 1e6 "
+                 "--optimizer sgd "
                  "2>&1 >said",
                  ranks[i]);
         assert_fails(line, 1, "the loss is not a number at step ");
@@ -126,12 +127,12 @@ static void a_full_disk_is_told_once_and_leaves_nothing(void **state)
         printf("skipped: cannot mount a small disk: %s\n", output);
         skip();
     }
-    static const char *const places[] = {"-o disk/out", "-o out -c disk/kept"};
+    static const char *const places[] = {"-o disk/out", "-o out --checkpoints disk/kept"};
     for (size_t i = 0; i < 2; i++) {
         char line[512];
         snprintf(line, sizeof(line),
                  "unshare -m sh -c 'mount -t tmpfs -o size=64k tmpfs disk && timeout 60 "
-                 "\"$GYRE_BIN\" train mlp -e 1 -q -d digits -n 2 %s 2>&1 >said; s=$?; "
+                 "\"$GYRE_BIN\" train mlp --epochs 1 -q -d digits -n 2 %s 2>&1 >said; s=$?; "
                  "[ -z \"$(find disk -type f)\" ] || s=3; exit $s'",
                  places[i]);
         assert_fails(line, 1, "No space left on device");
@@ -141,13 +142,13 @@ static void a_full_disk_is_told_once_and_leaves_nothing(void **state)
 static void output_that_nobody_reads_ends_the_run(void **state)
 {
     (void)state;
-    assert_int_equal(shell("{ gyre run -n 2 -p yes; echo $? >status; } | head -n 1; "
+    assert_int_equal(shell("{ gyre run -n 2 --prefix yes; echo $? >status; } | head -n 1; "
                            "grep -x 141 status >/dev/null"),
                      0);
     assert_nothing_is_left();
-    assert_fails("gyre run -n 2 -p yes >/dev/full", 1, "cannot write the output of rank");
-    assert_fails("gyre run -n 1 -p echo hello >/dev/full", 1, "cannot write the output");
-    assert_fails("gyre train softmax -q -d digits -e 1 -o out >/dev/full", 1,
+    assert_fails("gyre run -n 2 --prefix yes >/dev/full", 1, "cannot write the output of rank");
+    assert_fails("gyre run -n 1 --prefix echo hello >/dev/full", 1, "cannot write the output");
+    assert_fails("gyre train softmax -q -d digits --epochs 1 -o out >/dev/full", 1,
                  "cannot write to standard output");
     assert_fails("gyre help train >/dev/full", 1, "cannot write to standard output");
     (void)shell("gyre info | head -n 0; gyre --help | head -n 1");
@@ -162,12 +163,14 @@ static void images_that_do_not_fit_are_not_predicted(void **state)
         {"digits/t10k-labels-idx1-ubyte", "holds u8 of rank 1, expected images"},
         {"nowhere", "nowhere"},
         {"wide/t10k-images-idx3-ubyte", "has images of sizes 1 9 9, model 'softmax' takes 1 "},
-        {"digits/t10k-images-idx3-ubyte -l most", "most: label 11 at index 3: expected 0 to 9"},
-        {"digits/t10k-images-idx3-ubyte -l few", "has 24 images, few has 4 labels"},
-        {"digits/t10k-images-idx3-ubyte wide/t10k-images-idx3-ubyte -l few",
+        {"digits/t10k-images-idx3-ubyte --labels most",
+         "most: label 11 at index 3: expected 0 to 9"},
+        {"digits/t10k-images-idx3-ubyte --labels few", "has 24 images, few has 4 labels"},
+        {"digits/t10k-images-idx3-ubyte wide/t10k-images-idx3-ubyte --labels few",
          "--labels are of one file of images, not of 2"},
     };
-    assert_int_equal(shell("mkdir wide && gyre train softmax -q -d digits -e 1 -o out"), 0);
+    assert_int_equal(shell("mkdir wide && gyre train softmax -q -d digits --epochs 1 -o out"),
+                     0);
     char path[128];
     snprintf(path, sizeof(path), "%s/wide/t10k-images-idx3-ubyte", folder);
     kit_write_idx(path, 3, 5, 9);
@@ -192,10 +195,12 @@ static void a_training_cut_short_is_tested_where_it_ends(void **state)
 {
     (void)state;
     static const char *const lines[] = {
-        "gyre train softmax -q -d digits -o out -e 5 -b 1 --steps 2",
-        "gyre train softmax -q -d digits -o out -e 1 -b 1048576 -c kept",
-        "gyre train softmax -q -d digits -o out -e 1 -b 1048576 -c kept --resume",
-        "gyre train softmax -q -d digits -o out -e 1 -b 5 --accumulate 3 --steps 1 -n 4",
+        "gyre train softmax -q -d digits -o out --epochs 5 -b 1 --steps-max 2",
+        "gyre train softmax -q -d digits -o out --epochs 1 -b 1048576 --checkpoints kept",
+        "gyre train softmax -q -d digits -o out --epochs 1 -b 1048576 --checkpoints kept "
+        "--resume",
+        "gyre train softmax -q -d digits -o out --epochs 1 -b 5 --accumulate 3 --steps-max 1 "
+        "-n 4",
     };
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
         int status = shell(lines[i]);

@@ -158,11 +158,11 @@ static void jobs_of_one_program(void **state)
     assert_true(manager > 0);
     assert_int_equal(kill(manager, SIGKILL), 0);
     KIT_UNTIL(cluster_manager(&at, &daemon) > 0 && cluster_manager(&at, &daemon) != manager);
-    snprintf(
-        line, sizeof(line),
-        "touch go; $GYRE job wait $N --timeout 50 %s && [ $(wc -l <out1/all-00000) = 12000 ] "
-        "&& [ $(wc -l <out2/all-00000) = 24000 ] && [ ! -e out0 ] && $GYRE job show $N %s",
-        id, id);
+    snprintf(line, sizeof(line),
+             "touch go; $GYRE job wait $N --wait-timeout 50 %s && [ $(wc -l <out1/all-00000) = "
+             "12000 ] "
+             "&& [ $(wc -l <out2/all-00000) = 24000 ] && [ ! -e out0 ] && $GYRE job show $N %s",
+             id, id);
     assert_int_equal(shell(line), 0);
     assert_non_null(strstr(said, "epoch 2,"));
     for (int i = 0; i < JOBS; i++) {

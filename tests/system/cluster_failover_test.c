@@ -61,7 +61,7 @@ static pid_t start_server(int index)
                                etcd.certificate,
                                "--table-cert-key",
                                etcd.key,
-                               "--files",
+                               "--files-folder",
                                files,
                                "--port-file",
                                port,
@@ -270,7 +270,7 @@ static void start_job(const char *name, char id[40], history *of)
 {
     char line[1024];
     snprintf(line, sizeof(line),
-             "rm -f go; $GYRE job submit $N --no-wait --name %s -- $GYRE mr --copy-after 0 "
+             "rm -f go; $GYRE job submit $N --no-wait --name %s -- $GYRE mr --backup-after 0 "
              "--map \"printf m "
              ">>$T/%s.runs; tr ' ' '\\n'\" --reduce \"printf r >>$T/%s.runs; until [ -e $T/go "
              "]; do sleep 0.02; done; uniq -c\" --split 8KiB in? -o %s",
@@ -289,10 +289,11 @@ static void start_job(const char *name, char id[40], history *of)
 static void finish_job(const char *name, const char *id)
 {
     char line[1024];
-    snprintf(line, sizeof(line),
-             "$GYRE job wait $N --timeout 50 %s && for f in home/*; do cmp $f %s/${f#home/} || "
-             "exit 1; done; [ $(ls -A %s | wc -l) = $(($(ls home | wc -l) + 1)) ]",
-             id, name, name);
+    snprintf(
+        line, sizeof(line),
+        "$GYRE job wait $N --wait-timeout 50 %s && for f in home/*; do cmp $f %s/${f#home/} || "
+        "exit 1; done; [ $(ls -A %s | wc -l) = $(($(ls home | wc -l) + 1)) ]",
+        id, name, name);
     assert_int_equal(shell(line), 0);
 }
 
@@ -455,7 +456,8 @@ static void a_password_that_others_may_read_is_refused(void **state)
     snprintf(line, sizeof(line),
              "! timeout 10 $GYRE nameserver --listen 127.0.0.1:0 --key ring --table %s "
              "--table-user gyre "
-             "--table-password open --table-ca %s --table-cert %s --table-cert-key %s --files "
+             "--table-password open --table-ca %s --table-cert %s --table-cert-key %s "
+             "--files-folder "
              "files 2>refused && grep -q 'open may be read by others (mode 0644): chmod 600' "
              "refused",
              kit_etcd_where(&etcd, "t/failover", where), etcd.authorities, etcd.certificate,
@@ -517,7 +519,7 @@ static void name_servers_outlive_a_wrong_password(void **state)
     }
     set_password("{\"name\":\"gyre\",\"password\":\"another\"}");
     assert_int_equal(
-        shell("! timeout 20 $GYRE job submit $N --no-wait --patience 4 -- $GYRE mr "
+        shell("! timeout 20 $GYRE job submit $N --no-wait --connect-timeout 4 -- $GYRE mr "
               "wordcount in0 -o wrong 2>refused"),
         0);
     KIT_UNTIL(is_true("grep -q 'authentication failed' names?.log"));
@@ -543,9 +545,10 @@ static void without_a_quorum_jobs_go_on(void **state)
     kit_etcd_freeze(&etcd, 0);
     kit_etcd_freeze(&etcd, 1);
     /* As long as nobody knows who is elected: a deadline, and words. */
-    assert_int_equal(shell("! timeout 20 $GYRE job submit $N --no-wait --patience 12 -- $GYRE "
-                           "mr wordcount in0 -o late >said 2>&1; cat said"),
-                     0);
+    assert_int_equal(
+        shell("! timeout 20 $GYRE job submit $N --no-wait --connect-timeout 12 -- $GYRE "
+              "mr wordcount in0 -o late >said 2>&1; cat said"),
+        0);
     printf("soak: a submit without a quorum, after %.1f s: %s", kit_now() - began, said);
     assert_int_equal(shell("touch go"), 0);
     scene_await("quorum/MANIFEST.json");

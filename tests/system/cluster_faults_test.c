@@ -64,27 +64,27 @@ static void start_daemon(int host)
     unlink(kit_path(&own.hosts, file, port));
     own.processes[host] = start(host, (const char *const[]){getenv("GYRE_BIN"),
                                                             "daemon",
-                                                            "--names",
+                                                            "--nameservers",
                                                             own.names,
                                                             "--listen",
                                                             listen,
-                                                            "--folder",
+                                                            "--work-folder",
                                                             kit_path(&own.hosts, below, folder),
                                                             "--key",
                                                             own.hosts.key,
                                                             "--slots",
                                                             "4",
-                                                            "--host",
+                                                            "--hostname",
                                                             name,
-                                                            "--keep",
+                                                            "--orphan-retention",
                                                             "1",
-                                                            "--reserve",
+                                                            "--disk-free-min",
                                                             "1MB",
-                                                            "--files",
+                                                            "--files-max",
                                                             "1GB",
-                                                            "--memory",
+                                                            "--memory-max",
                                                             "4GB",
-                                                            "--labels",
+                                                            "--host-labels",
                                                             "fast",
                                                             "--port-file",
                                                             port,
@@ -144,7 +144,7 @@ static pid_t start_job(bool is_home, const char *pause)
     char in[KIT_PATH], name[32], out[KIT_PATH], map[128];
     const char *words[KIT_WORDS] = {NULL};
     int count = 0;
-    const char *const submit[] = {getenv("GYRE_BIN"), "job",   "submit",     "--names",
+    const char *const submit[] = {getenv("GYRE_BIN"), "job",   "submit",     "--nameservers",
                                   own.names,          "--key", own.hosts.key};
     for (size_t i = 0; i < GY_COUNT(submit) && !is_home; i++) {
         words[count++] = submit[i];

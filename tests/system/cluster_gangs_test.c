@@ -63,7 +63,7 @@ static void ranks_are_on_so_many_hosts(void **state)
               "[ $(cut -d' ' -f 4 rank-[23] | sort -u | wc -l) = 1 ]"),
         0);
     /* They speak to each other, as the one program that was brought. */
-    assert_int_equal(shell("$GYRE run $N --hosts 3 $GYRE bench allreduce -t 0.001"), 0);
+    assert_int_equal(shell("$GYRE run $N --hosts 3 $GYRE bench allreduce --duration 0.001"), 0);
 }
 
 /* Lines come whole, and while the ranks go on. */
@@ -72,7 +72,8 @@ static void what_they_print_comes(void **state)
     (void)state;
     assert_int_equal(
         shell(
-            "rm -f go; $GYRE run $N --hosts 2 -n 2 -p sh -c 'echo begun $GYRE_RANK; until "
+            "rm -f go; $GYRE run $N --hosts 2 -n 2 --prefix sh -c 'echo begun $GYRE_RANK; "
+            "until "
             "[ -e '$T'/go ]; do sleep 0.02; done; seq 2000; echo over >&2' >said & p=$!; "
             "for i in $(seq 500); do [ $(grep -c begun said) = 2 ] && break; sleep 0.02; done; "
             "[ $i -lt 500 ] && touch go && wait $p && [ $(wc -l <said) = 4004 ] && "
@@ -89,14 +90,15 @@ static void ends_are_those_of_run(void **state)
         int status;
     } ends[] = {
         {"$GYRE run $N --hosts 2 -n 4 sh -c 'exit $((GYRE_RANK / 3 * 7))'", 7},
-        {"$GYRE run $N --hosts 2 -n 2 -t 0.3 sleep 100", 124},
+        {"$GYRE run $N --hosts 2 -n 2 --timeout 0.3 sleep 100", 124},
         {"$GYRE run $N --hosts 2 -n 3 true", 2},
         {"$GYRE run $N --hosts 2 -n 2 no-such-program", 127},
         {"$GYRE run $N --hosts 2 --record x true", 2},
         {"$GYRE run $N -n 2 true", 2},
         {"$GYRE run --hosts 2 true", 2},
         /* nobody is there, and it is looked for no longer than it says */
-        {"timeout -s KILL 5 $GYRE run --names 127.0.0.1:1 --key ring --patience 0.1 --hosts 2 "
+        {"timeout -s KILL 5 $GYRE run --nameservers 127.0.0.1:1 --key ring --connect-timeout "
+         "0.1 --hosts 2 "
          "true",
          1},
     };
@@ -174,7 +176,7 @@ static void what_options_say_is_so(void **state)
               "! ls notes/journal*"),
         0);
     assert_int_equal(
-        shell("! $GYRE run $N --hosts 2 --on-failure restart --restarts 2 sh -c "
+        shell("! $GYRE run $N --hosts 2 --on-failure restart --restarts-max 2 sh -c "
               "'[ $GYRE_RANK = 1 ] || { echo >>starts; exit 3; }; sleep 50' && "
               "[ $(wc -l <starts) = 3 ] && : >starts && "
               "$GYRE run $N --hosts 2 --on-failure restart sh -c 'if [ $GYRE_RANK = 0 ]; then "
@@ -258,7 +260,7 @@ static void a_lost_host_changes_no_byte(void **state)
     assert_int_equal(kill(at.daemons[victim], SIGKILL), 0);
     (void)kit_wait(at.daemons[victim]);
     at.daemons[victim] = 0;
-    assert_int_equal(shell("$GYRE job wait $N --timeout 50 $(cat id) && "
+    assert_int_equal(shell("$GYRE job wait $N --wait-timeout 50 $(cat id) && "
                            "cmp home2/w-00000 far2/w-00000"),
                      0);
     at.daemons[victim] = cluster_daemon(&at, victim);

@@ -25,7 +25,7 @@ static int begin(void **state)
         }
     }
     if (getenv("GYRE_SOAK") == NULL) { /* no daemon dies: none is lost on a slow machine */
-        at = (cluster){.options = {"--dead", "30"}};
+        at = (cluster){.options = {"--heartbeat-timeout", "30"}};
     }
     cluster_start(&at);
     return 0;
@@ -84,7 +84,7 @@ static void start_half(const char *name, char id[40])
         line, sizeof(line),
         "rm -rf go runs %s; [ -d homec ] || { $GYRE mr --map 'tr \" \" \"\\n\"' --reduce "
         "'uniq -c' in? -o homec && rm homec/MANIFEST.json; } >said 2>&1; $GYRE job submit $N "
-        "--no-wait -- $GYRE mr --copy-after 0 --map \"printf m >>$T/runs; tr ' ' '\\n'\" "
+        "--no-wait -- $GYRE mr --backup-after 0 --map \"printf m >>$T/runs; tr ' ' '\\n'\" "
         "--reduce "
         "\"printf r >>$T/runs; until [ -e $T/go ]; do sleep 0.02; done; uniq -c\" in? -o "
         "%s",
@@ -117,7 +117,7 @@ static void finish_half(const char *name, const char *id)
 {
     char line[1024];
     snprintf(line, sizeof(line),
-             "touch go; $GYRE job wait $N --timeout 50 %s && for f in homec/*; do cmp $f "
+             "touch go; $GYRE job wait $N --wait-timeout 50 %s && for f in homec/*; do cmp $f "
              "%s/${f#homec/} || exit 1; done; [ $(ls -A %s | wc -l) = $(($(ls homec | wc -l) + "
              "1)) ] && $GYRE job show $N %s",
              id, name, name, id);
@@ -203,7 +203,8 @@ static void what_rots_at_a_daemon_is_made_again(void **state)
         shell(
             "rm -rf go held runs rotten; [ -d homec ] || { $GYRE mr --map 'tr \" \" \"\\n\"' "
             "--reduce 'uniq -c' in? -o homec && rm homec/MANIFEST.json; } >said 2>&1; $GYRE "
-            "job submit $N --no-wait -- $GYRE mr --copy-after 0 --split 8KiB --map \"printf m "
+            "job submit $N --no-wait -- $GYRE mr --backup-after 0 --split 8KiB --map \"printf "
+            "m "
             ">>$T/runs; if "
             "mkdir $T/held 2>$T/said; then until [ -e $T/go ]; do sleep 0.02; done; fi; tr ' ' "
             "'\\n'\" --reduce 'uniq -c' in? -o rotten"),

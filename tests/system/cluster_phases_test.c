@@ -235,7 +235,7 @@ static void disturbed_jobs_end_as_at_home(void **state)
     (void)state;
     const bool is_soak = getenv("GYRE_SOAK") != NULL;
     const char *only = getenv("GYRE_TEST_FAULT");
-    assert_int_equal(setenv("GYRE_JOB_SILENCE", SILENCE, 1), 0);
+    assert_int_equal(setenv("GYRE_JOB_HEARTBEAT_TIMEOUT", SILENCE, 1), 0);
     for (size_t i = 0; i < GY_COUNT(faults); i++) {
         if ((!is_soak && !faults[i].is_quick) || (faults[i].what == PART && !hosts.is_real) ||
             (only != NULL && strstr(faults[i].name, only) == NULL)) {
@@ -248,7 +248,7 @@ static void disturbed_jobs_end_as_at_home(void **state)
 #endif
         disturb_jobs(&faults[i], (int)i, is_soak ? 2 * (INDEX + 1) : 1);
     }
-    assert_int_equal(unsetenv("GYRE_JOB_SILENCE"), 0);
+    assert_int_equal(unsetenv("GYRE_JOB_HEARTBEAT_TIMEOUT"), 0);
 }
 
 /* ---- intermediates ---- */

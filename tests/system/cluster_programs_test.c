@@ -13,11 +13,11 @@ static char *submit(const char *variable, const char *only, const char *more)
     const char *program = getenv(variable);
     assert_non_null(program);
     (void)unlink(cluster_path(path, "said"));
-    snprintf(
-        line, sizeof(line),
-        "$GYRE job submit $N --timeout 100 %s -e GYRE_TEST_ONLY=%s -e GYRE_TEST_SAID=%s -- "
-        "%s",
-        more, only, path, program);
+    snprintf(line, sizeof(line),
+             "$GYRE job submit $N --wait-timeout 100 %s -e GYRE_TEST_ONLY=%s -e "
+             "GYRE_TEST_SAID=%s -- "
+             "%s",
+             more, only, path, program);
     const int status = cluster_shell(&at, said, sizeof(said), line);
     char *text = kit_read(path, NULL);
     if (status != 0 || text == NULL || strstr(text, "[  PASSED  ] 1 test(s)") == NULL) {
@@ -66,7 +66,7 @@ static void what_is_lost_runs_again_and_nothing_else(void **state)
         gy_free(submit("GYRE_TEST_FLOW_FAULTS", "a_bit_turned_three_stages_up",
                        data_pattern(more, "")));
         gy_free(submit("GYRE_TEST_FLOW_FAULTS", "readers_of_what_was_drawn_run_again",
-                       data_pattern(more, "--slots 3")));
+                       data_pattern(more, "--slots-max 3")));
     }
 }
 

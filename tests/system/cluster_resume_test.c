@@ -12,8 +12,9 @@ static int begin(void **state)
         return 1;
     }
     /* One manager a job, whatever it dies of; nobody is lost on a slow machine. */
-    at =
-        (cluster){.options = {"--attempts", "1", "--dead", "30", "--ended", "5"}, .keep = "60"};
+    at = (cluster){.options = {"--manager-attempts-max", "1", "--heartbeat-timeout", "30",
+                               "--finished-jobs-max", "5"},
+                   .keep = "60"};
     cluster_start(&at);
     return shell(
         "for i in 0 1 2; do seq $((i * 3000)) $((i * 3000 + 4000)) >in$i; done; $GYRE mr "
@@ -32,7 +33,7 @@ static int start_half_with(const char *more, const char *name, const char *journ
         snprintf(options, sizeof(options), "%s --journal %s/%s", more, kit_top, journal_at);
     }
     snprintf(line, sizeof(line),
-             "rm -rf go runs %s; $GYRE job submit $N --no-wait %s -- $GYRE mr --copy-after 0 "
+             "rm -rf go runs %s; $GYRE job submit $N --no-wait %s -- $GYRE mr --backup-after 0 "
              "--split 8KiB --map "
              "\"printf m >>$T/runs; tr 7 '\\n'\" --reduce \"printf r >>$T/runs; until [ -e "
              "$T/go ]; do sleep 0.02; done; uniq -c\" in0 in1 in2 -o %s",
@@ -76,7 +77,8 @@ static void resume(const char *name, const char *id, const char *what)
         "between\\|tasks begun where' | tr -d ' ,}' | grep .; }";
     snprintf(
         line, sizeof(line),
-        "touch go; $GYRE job resume $N --timeout 50 %.12s && cd %s && for f in ../home/p*; "
+        "touch go; $GYRE job resume $N --wait-timeout 50 %.12s && cd %s && for f in "
+        "../home/p*; "
         "do cmp $f ${f#../home/} || exit 1; done && [ $(ls -A | wc -l) = $(ls ../home | wc "
         "-l) ] && cd .. && %s && counters home >c1 && counters %s >c2 && cmp c1 c2 && $GYRE "
         "job show $N %s | grep -q '  done$'",
@@ -106,11 +108,11 @@ static void a_killed_job_is_resumed(void **state)
     char id[40], line[512];
     const int maps = start_half("half", "", id);
     refused(id, "has not ended: it goes on by itself");
-    snprintf(
-        line, sizeof(line),
-        "$GYRE job kill $N %s && ! $GYRE job wait $N --timeout 50 %s >said 2>&1 && grep -q "
-        "'killed by its user' said && [ \"$(ls -A half)\" = .gyre-kept-%s ]",
-        id, id, id);
+    snprintf(line, sizeof(line),
+             "$GYRE job kill $N %s && ! $GYRE job wait $N --wait-timeout 50 %s >said 2>&1 && "
+             "grep -q "
+             "'killed by its user' said && [ \"$(ls -A half)\" = .gyre-kept-%s ]",
+             id, id, id);
     assert_int_equal(shell(line), 0);
     expect_quiet();
     resume("half", id, "killed");
@@ -131,10 +133,10 @@ static pid_t daemon_again(int which, const char *address)
     (void)cluster_path(folder, name);
     snprintf(name, sizeof(name), "d%d.log", which);
     (void)cluster_path(log, name);
-    const char *const arguments[] = {at.binary, "daemon", "--names", at.names,   "--listen",
-                                     address,   "--key",  at.ring,   "--folder", folder,
-                                     "--host",  host,     "--slots", "3",        "--keep",
-                                     at.keep,   NULL};
+    const char *const arguments[] = {
+        at.binary, "daemon", "--nameservers",      at.names, "--listen",   address,
+        "--key",   at.ring,  "--work-folder",      folder,   "--hostname", host,
+        "--slots", "3",      "--orphan-retention", at.keep,  NULL};
     return kit_start((char *const *)(uintptr_t)arguments, log);
 }
 
@@ -154,10 +156,10 @@ static void a_job_that_was_given_up_is_resumed(void **state)
     assert_int_equal(kill(at.daemons[daemon], SIGKILL), 0);
     (void)kit_wait(at.daemons[daemon]);
     at.daemons[daemon] = daemon_again(daemon, address);
-    snprintf(
-        line, sizeof(line),
-        "! $GYRE job wait $N --timeout 50 %s >said 2>&1 && grep -q 'managers in a row' said",
-        id);
+    snprintf(line, sizeof(line),
+             "! $GYRE job wait $N --wait-timeout 50 %s >said 2>&1 && grep -q 'managers in a "
+             "row' said",
+             id);
     assert_int_equal(shell(line), 0);
     KIT_UNTIL(cluster_up(&at) == CLUSTER_DAEMONS);
     resume("lost", id, "given up");
@@ -171,7 +173,7 @@ static void kill_half(const char *name, const char *journal_at, char id[40])
     char line[512];
     (void)start_half(name, journal_at, id);
     snprintf(line, sizeof(line),
-             "$GYRE job kill $N %s && ! $GYRE job wait $N --timeout 50 %s 2>said", id, id);
+             "$GYRE job kill $N %s && ! $GYRE job wait $N --wait-timeout 50 %s 2>said", id, id);
     assert_int_equal(shell(line), 0);
 }
 
@@ -202,7 +204,8 @@ static void forgotten(const char *id, const char *then)
     char line[900];
     const int maps = scene_runs('m'), reduces = scene_runs('r');
     snprintf(line, sizeof(line),
-             "$GYRE job gc $N --timeout 50 %.12s | grep -q 'nothing is kept' && %s", id, then);
+             "$GYRE job gc $N --wait-timeout 50 %.12s | grep -q 'nothing is kept' && %s", id,
+             then);
     if (shell(line) != 0) {
         (void)shell(
             "$GYRE job list $N; cat d?/jobs/*/log/manager; ls -laR left apart own; false");
@@ -273,10 +276,11 @@ static void what_a_killed_manager_left_is_forgotten(void **state)
     const pid_t manager = cluster_manager(&at, &daemon);
     assert_true(manager > 0);
     assert_int_equal(kill(manager, SIGKILL), 0);
-    snprintf(line, sizeof(line),
-             "! $GYRE job wait $N --timeout 50 %s >said 2>&1 && grep -q 'in a row' said && ls "
-             "-d left/.gyre-job-%s left/.gyre-%s-1",
-             id, id, id);
+    snprintf(
+        line, sizeof(line),
+        "! $GYRE job wait $N --wait-timeout 50 %s >said 2>&1 && grep -q 'in a row' said && ls "
+        "-d left/.gyre-job-%s left/.gyre-%s-1",
+        id, id, id);
     assert_int_equal(shell(line), 0);
     forgotten(id, "[ ! -e left ]");
 }
@@ -308,7 +312,7 @@ static void shared_outputs_outlive_their_hosts(void **state)
     snprintf(memo, sizeof(memo), "-e GYRE_JOB_MEMO=%s/shared", kit_top);
     const int maps = start_half_with(memo, "outlived", "", id);
     snprintf(line, sizeof(line),
-             "$GYRE job kill $N %s && ! $GYRE job wait $N --timeout 50 %s 2>said", id, id);
+             "$GYRE job kill $N %s && ! $GYRE job wait $N --wait-timeout 50 %s 2>said", id, id);
     assert_int_equal(shell(line), 0);
     for (int i = 0; i < CLUSTER_DAEMONS; i++) { /* others, with folders of their own */
         assert_int_equal(kill(at.daemons[i], SIGKILL), 0);

@@ -11,8 +11,9 @@ static int begin(void **state)
         return 1;
     }
     at = (cluster){.reserve = "4MiB",
-                   .options = {"--patience", "0.05", "--grace", "0.3", "--gang-hold", "0.01",
-                               "--dead", getenv("GYRE_SOAK") == NULL ? "30" : "2"}};
+                   .options = {"--preemption-delay", "0.05", "--preemption-grace", "0.3",
+                               "--gang-preemption-exempt", "0.01", "--heartbeat-timeout",
+                               getenv("GYRE_SOAK") == NULL ? "30" : "2"}};
     cluster_start(&at);
     return shell("for i in 0 1 2 3 4 5; do seq $i 7 4000 >in$i; done; "
                  " $GYRE mr --map 'tr \" \" \"\\n\"' --reduce 'uniq -c' in? -o home && "
@@ -37,11 +38,12 @@ static void start(const char *name, const char *more, char id[40])
 static void finish(const char *name, const char *id)
 {
     char line[1024];
-    snprintf(line, sizeof(line),
-             "$GYRE job wait $N --timeout 50 %s && for f in home/*; do cmp $f %s/${f#home/} || "
-             "exit 1; done; [ $(ls -A %s | wc -l) = $(($(ls home | wc -l) + 1)) ] && $GYRE job "
-             "show $N %s",
-             id, name, name, id);
+    snprintf(
+        line, sizeof(line),
+        "$GYRE job wait $N --wait-timeout 50 %s && for f in home/*; do cmp $f %s/${f#home/} || "
+        "exit 1; done; [ $(ls -A %s | wc -l) = $(($(ls home | wc -l) + 1)) ] && $GYRE job "
+        "show $N %s",
+        id, name, name, id);
     assert_int_equal(shell(line), 0);
 }
 
@@ -110,14 +112,16 @@ static bool is_at_work(const char *name)
 static void what_does_not_fit_is_joined_by_files(void **state)
 {
     (void)state;
-    static const char *const limits[][2] = {{"--slots 1", ""}, {"--slots 2", "--processes 9"}};
+    static const char *const limits[][2] = {{"--slots-max 1", ""},
+                                            {"--slots-max 2", "--processes 9"}};
     char line[512];
     for (size_t i = 0; i < GY_COUNT(limits); i++) {
-        snprintf(line, sizeof(line),
-                 "$GYRE job submit $N --timeout 50 %s -- $GYRE mr %s --map \"tr ' ' '\\n'\" "
-                 "--reduce 'uniq -c' in0 in1 in2 in3 in4 in5 -o narrow%zu && for f in home/*; "
-                 "do cmp $f narrow%zu/${f#home/} || exit 1; done",
-                 limits[i][0], limits[i][1], i, i);
+        snprintf(
+            line, sizeof(line),
+            "$GYRE job submit $N --wait-timeout 50 %s -- $GYRE mr %s --map \"tr ' ' '\\n'\" "
+            "--reduce 'uniq -c' in0 in1 in2 in3 in4 in5 -o narrow%zu && for f in home/*; "
+            "do cmp $f narrow%zu/${f#home/} || exit 1; done",
+            limits[i][0], limits[i][1], i, i);
         assert_int_equal(shell(line), 0);
     }
 }

@@ -23,7 +23,7 @@ static int line(const char *words)
     char whole[5000];
     snprintf(whole, sizeof(whole),
              "export GYRE=%s/gyre XDG_STATE_HOME=$PWD/home\n"
-             "at() { echo \"--names $(cat names) --key ring\"; }\n"
+             "at() { echo \"--nameservers $(cat names) --key ring\"; }\n"
              "daemons() { $GYRE cluster list $(at) | awk '$2 == \"up\"' | wc -l; }\n"
              "until_() { for i in $(seq 400); do eval \"$1\" && return; sleep 0.05; done; "
              "echo \"never: $1\"; $GYRE cluster list $(at); cat daemon.*; return 1; }\n%s",
@@ -37,9 +37,10 @@ static pid_t start_daemons(const char *name, int nodes)
     snprintf(
         command, sizeof(command),
         "env SLURM_CONF=$PWD/conf srun --job-name=%s --nodes=%d --ntasks-per-node=1 --mem=10 "
-        "--output=daemon.%s.%%n sh -c 'exec %s/gyre daemon --names $(cat names) --key ring "
-        "--listen 127.0.0.1:0 --folder %s.$SLURM_NODEID --host $SLURMD_NODENAME "
-        "--slots 2 --reserve 1MB'",
+        "--output=daemon.%s.%%n sh -c 'exec %s/gyre daemon --nameservers $(cat names) --key "
+        "ring "
+        "--listen 127.0.0.1:0 --work-folder %s.$SLURM_NODEID --hostname $SLURMD_NODENAME "
+        "--slots 2 --disk-free-min 1MB'",
         name, nodes, name, GYRE_BUILD, name);
     return slurm_start(command);
 }

@@ -108,7 +108,7 @@ static void goes_on_there(const char *place, const char *name, const char *input
     KIT_UNTIL(cluster_manager(&at, &daemon) > 0 && cluster_manager(&at, &daemon) != manager);
     snprintf(
         line, sizeof(line),
-        "touch go; $GYRE job wait $N --timeout 50 %s; for f in home/*; do cmp $f "
+        "touch go; $GYRE job wait $N --wait-timeout 50 %s; for f in home/*; do cmp $f "
         "%s/${f#home/} || exit 1; done; [ $(ls -A %s | wc -l) = $(($(ls home | wc -l) + 1)) "
         "] && $GYRE job show $N %s | grep 'epoch 2,'",
         id, name, name, id);
@@ -213,7 +213,7 @@ static void a_killed_job_is_resumed_from_s3(void **state)
     options(given, "s3://good/killed");
     snprintf(
         line, sizeof(line),
-        "rm -f go runs; $GYRE job submit $N %s --no-wait -- $GYRE mr --copy-after 0 --map "
+        "rm -f go runs; $GYRE job submit $N %s --no-wait -- $GYRE mr --backup-after 0 --map "
         "\"printf m "
         ">>$T/runs; tr 7 '\\n'\" --reduce \"printf r >>$T/runs; until [ -e $T/go ]; do sleep "
         "0.02; done; uniq -c\" in0 in1 in2 -o killed",
@@ -221,11 +221,12 @@ static void a_killed_job_is_resumed_from_s3(void **state)
     assert_int_equal(shell(line), 0);
     scene_id(id);
     KIT_UNTIL(cluster_shell(&at, said, sizeof(said), "grep -q r runs") == 0);
-    snprintf(line, sizeof(line),
-             "maps=$(tr -cd m <runs); $GYRE job kill $N %s && ! $GYRE job wait $N %s 2>said && "
-             "touch go && $GYRE job resume $N --timeout 50 %s && for f in home/*; do cmp $f "
-             "killed/${f#home/} || exit 1; done && [ $(tr -cd m <runs) = $maps ]",
-             id, id, id);
+    snprintf(
+        line, sizeof(line),
+        "maps=$(tr -cd m <runs); $GYRE job kill $N %s && ! $GYRE job wait $N %s 2>said && "
+        "touch go && $GYRE job resume $N --wait-timeout 50 %s && for f in home/*; do cmp $f "
+        "killed/${f#home/} || exit 1; done && [ $(tr -cd m <runs) = $maps ]",
+        id, id, id);
     assert_int_equal(shell(line), 0);
 }
 
@@ -257,10 +258,11 @@ static void outputs_go_to_a_store(void **state)
         "' ]",
         keys);
     KIT_UNTIL(cluster_shell(&at, said, sizeof(said), line) == 0);
-    snprintf(line, sizeof(line),
-             "$GYRE job kill $N %s && ! $GYRE job wait $N %s 2>no && [ -e "
-             "shared/output/part-00005 ] && { $GYRE job resume $N --timeout 50 %s >no 2>&1 & }",
-             id, id, id);
+    snprintf(
+        line, sizeof(line),
+        "$GYRE job kill $N %s && ! $GYRE job wait $N %s 2>no && [ -e "
+        "shared/output/part-00005 ] && { $GYRE job resume $N --wait-timeout 50 %s >no 2>&1 & }",
+        id, id, id);
     assert_int_equal(shell(line), 0);
     snprintf(line, sizeof(line), "$GYRE job show $N %s | grep 'epoch 2,'", id);
     KIT_UNTIL(cluster_shell(&at, said, sizeof(said), line) == 0 &&
@@ -271,8 +273,8 @@ static void outputs_go_to_a_store(void **state)
     snprintf(line, sizeof(line), "$GYRE job show $N %s | grep 'epoch 3,'", id);
     KIT_UNTIL(cluster_shell(&at, said, sizeof(said), line) == 0);
     snprintf(line, sizeof(line),
-             "%s $GYRE store cp in0 s3://gated/go && $GYRE job wait $N --timeout 50 %s", keys,
-             id);
+             "%s $GYRE store cp in0 s3://gated/go && $GYRE job wait $N --wait-timeout 50 %s",
+             keys, id);
     assert_int_equal(shell(line), 0);
     (void)kill(manager, SIGCONT); /* its daemon may have ended it */
     KIT_UNTIL(kill(manager, 0) != 0);

@@ -172,7 +172,7 @@ static void a_killed_rank_is_named_afterwards(void **state)
 {
     (void)state;
     assert_int_equal(end_of(start("kill", false, "killed")), 128 + SIGKILL);
-    assert_int_equal(shell("gyre doctor --file killed"), 0);
+    assert_int_equal(shell("gyre doctor --recording killed"), 0);
     expect_said("ended: rank 1 (process ");
     expect_said("is gone: it ended without leaving the run");
     expect_said("collective 0, barrier");
@@ -194,7 +194,7 @@ static void a_failure_leaves_a_file(void **state)
     assert_int_equal(setenv("XDG_STATE_HOME", state_path, 1), 0);
     assert_int_equal(end_of(start("differ", false, NULL)), FAILED);
     assert_int_equal(shell("cat err"), 0);
-    expect_said("gyre: what the ranks did: gyre doctor --file ");
+    expect_said("gyre: what the ranks did: gyre doctor --recording ");
     assert_int_equal(end_of(start("late", false, NULL)), 0);
     assert_int_equal(shell("ls state/gyre"), 0);
     assert_null(strstr(output, "0012-1"));
@@ -202,7 +202,7 @@ static void a_failure_leaves_a_file(void **state)
     expect_said("other");
     assert_int_equal(shell("ls state/gyre/flight-* | wc -l"), 0);
     expect_said("16\n");
-    assert_int_equal(shell("gyre doctor --file $(ls state/gyre/flight-* | tail -n 1)"), 0);
+    assert_int_equal(shell("gyre doctor --recording $(ls state/gyre/flight-* | tail -n 1)"), 0);
     expect_said("ranks disagree: rank ");
     expect_said("rank 2 called collective 0, allreduce of 4 i64 by sum");
     expect_said("allreduce of 3 i64 by sum");
@@ -213,10 +213,10 @@ static void a_late_rank_is_named(void **state)
 {
     (void)state;
     assert_int_equal(end_of(start("late", false, "late")), 0);
-    assert_int_equal(shell("gyre doctor --file late"), 0);
+    assert_int_equal(shell("gyre doctor --recording late"), 0);
     expect_said("* rank 2 was the last to enter 12 of 12 collectives");
     expect_said("has left");
-    assert_int_equal(shell("gyre doctor --file late --json"), 0);
+    assert_int_equal(shell("gyre doctor --recording late --json"), 0);
     expect_said("\"kind\": \"late\"");
 }
 
@@ -225,12 +225,12 @@ static void wrong_questions_are_answered(void **state)
     (void)state;
     assert_int_equal(shell("gyre doctor 1x"), 2);
     expect_said("expected the number of a process");
-    assert_int_equal(shell("gyre doctor 1 --file x"), 2);
+    assert_int_equal(shell("gyre doctor 1 --recording x"), 2);
     assert_int_equal(shell("gyre doctor $$"), 1);
     expect_said("belongs to no run");
-    assert_int_equal(shell("gyre doctor --file none"), 1);
+    assert_int_equal(shell("gyre doctor --recording none"), 1);
     expect_said("cannot open none");
-    assert_int_equal(shell("head -c 5000 /dev/zero >zeros; gyre doctor --file zeros"), 1);
+    assert_int_equal(shell("head -c 5000 /dev/zero >zeros; gyre doctor --recording zeros"), 1);
     expect_said("not a flight recorder");
     assert_int_equal(shell("gyre run -n 1 --record no/where true"), 0);
     expect_said("cannot write no/where");

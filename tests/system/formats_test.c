@@ -101,12 +101,13 @@ static void what_was_said_counts(void **state)
          "printf 'PK\\3\\4 a\\n' >pk && m wordcount pk --format text && "
          "printf 'PK\\3\\4\\t1\\na\\t1\\n' >expected && all | sort | same expected && "
          "m sort pk --format text && all | same pk");
-    must("printf '\\37\\213\\10\\0aaaa' >records && m sort records --record 4 && "
+    must("printf '\\37\\213\\10\\0aaaa' >records && m sort records --record-bytes 4 && "
          "printf 'aaaa\\37\\213\\10\\0' >expected && [ \"$(all | od -c | head -1 | tr -d ' "
          "')\" = "
          "\"$(printf '\\37\\213\\10\\0aaaa' | od -c | head -1 | tr -d ' ')\" ] && "
-         "printf 'bbbbaaaa' >plain && xz -k plain && m sort plain.xz --record 4 && "
-         "[ \"$(all)\" = aaaabbbb ] && cp plain.xz x && m sort x --record 4 --format xz && "
+         "printf 'bbbbaaaa' >plain && xz -k plain && m sort plain.xz --record-bytes 4 && "
+         "[ \"$(all)\" = aaaabbbb ] && cp plain.xz x && m sort x --record-bytes 4 --format xz "
+         "&& "
          "[ \"$(all)\" = aaaabbbb ]");
 }
 

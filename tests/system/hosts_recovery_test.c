@@ -206,8 +206,8 @@ static int play(char **words)
 static void start_one(int host, const char *part, const char *restarts)
 {
     const char *const options[] = {
-        "-n",      "2",          "--key",  kit_own.key, "--on-failure",
-        "restart", "--restarts", restarts, NULL};
+        "-n",     "2", "--key", kit_own.key, "--on-failure", "restart", "--restarts-max",
+        restarts, NULL};
     const char *const program[] = {own_path, part, kit_own.folder, NULL};
     kit_start(&kit_own, KIT_HOSTS, host, options, program);
 }

@@ -512,7 +512,8 @@ static void wrong_keys_are_told_on_both_sides(void **state)
     snprintf(line, sizeof(line), "%s key %s", getenv("GYRE_BIN"), other);
     assert_int_equal(kit_command(line), 0);
     const char *const program[] = {own_path, "stay", kit_own.folder, NULL};
-    const char *const first[] = {"-n", "1", "--key", kit_own.key, "--meet", "2", NULL};
+    const char *const first[] = {"-n", "1", "--key", kit_own.key, "--rendezvous-timeout",
+                                 "2",  NULL};
     const char *const wrong[] = {"-n", "1", "--key", other, NULL};
     const char *const none[] = {"-n", "1", "--plaintext", NULL};
     kit_next_run(&kit_own);
@@ -558,7 +559,7 @@ static void keys_of_hosts_may_have_epochs(void **state)
         kit_next_run(&kit_own);
         for (int host = 2; host >= 0 && runs[i].keys[host] != NULL; host--) {
             const char *const options[] = {
-                "-n", "1",     "--meet",
+                "-n", "1",     "--rendezvous-timeout",
                 "20", "--key", kit_path(&kit_own, runs[i].keys[host], path),
                 NULL};
             kit_start(&kit_own, 3, host, options, program);

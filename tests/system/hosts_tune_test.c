@@ -48,14 +48,14 @@ static void expect_text(const char *name, const char *expected)
 static void table_is_measured_between_hosts_and_chosen_by(void **state)
 {
     (void)state;
-    expect_all("$GYRE_BIN tune -s 0.2 -o table >said-$GYRE_RANK");
+    expect_all("$GYRE_BIN tune --duration 0.2 -o table >said-$GYRE_RANK");
     expect_text("said-0", "link far");
     expect_text("table", "\nlink far ");
     expect_text("table", "\nlink ring ");
     expect_text("table", "\ntake allreduce plain messages 6 3 ");
-    expect_all("$GYRE_BIN bench allreduce -t 0.001 >said-$GYRE_RANK");
+    expect_all("$GYRE_BIN bench allreduce --duration 0.001 >said-$GYRE_RANK");
     expect_text("said-0", "(model, ");
-    expect_all("GYRE_TUNE=table $GYRE_BIN bench allreduce -t 0.001 >said-$GYRE_RANK");
+    expect_all("GYRE_TUNE=table $GYRE_BIN bench allreduce --duration 0.001 >said-$GYRE_RANK");
     expect_text("said-0", "(measured, ");
 }
 
@@ -67,7 +67,7 @@ static void hosts_with_different_tables_are_told(void **state)
     expect_all("[ $GYRE_RANK -gt 0 ] || "
                "sed 's/^link far [^ ]*/link far 12.5/' table >other");
     run_on_all("[ $GYRE_RANK -lt 4 ] && export GYRE_TUNE=table || export GYRE_TUNE=other; "
-               "exec $GYRE_BIN bench allreduce -t 0.001 >said-$GYRE_RANK",
+               "exec $GYRE_BIN bench allreduce --duration 0.001 >said-$GYRE_RANK",
                ends);
     int told = 0;
     for (int host = 0; host < KIT_HOSTS; host++) {

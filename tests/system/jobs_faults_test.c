@@ -122,7 +122,7 @@ static void disturbed_jobs_end_the_same(void **state)
                                    {"killed in reduce", REDUCE, KILL},
                                    {"stopped", ANY, STOP},
                                    {"stopped and woken", ANY, STOP_ALL}};
-    assert_int_equal(setenv("GYRE_JOB_SILENCE", SILENCE, 1), 0);
+    assert_int_equal(setenv("GYRE_JOB_HEARTBEAT_TIMEOUT", SILENCE, 1), 0);
     const long times = gy_test_cases(8) / 8; /* 0: with a sanitizer */
     for (size_t i = 0; i < GY_COUNT(faults); i++) {
         const fault *what = &faults[i];
@@ -146,7 +146,7 @@ static void disturbed_jobs_end_the_same(void **state)
         assert_true(missed < 40);
         assert_true(what->what == KILL || silent > 0);
     }
-    assert_int_equal(unsetenv("GYRE_JOB_SILENCE"), 0);
+    assert_int_equal(unsetenv("GYRE_JOB_HEARTBEAT_TIMEOUT"), 0);
 }
 
 /* ---- files ---- */
@@ -205,12 +205,13 @@ static int pages_of(const char *job)
 static void a_full_disk_ends_a_job(void **state)
 {
     (void)state;
-    tight cases[] = {{"wordcount in-0 in-1 --split 16KiB", 0, false},
-                     {"index in-0 in-1 --split 16KiB", 40, false},
-                     {"sort records --record 100 --key-offset 0 --key-bytes 10", 2000, false},
-                     {"wordcount in-0 in-1 --split 16KiB", 300, true},
-                     {"wordcount in-0 in-1 --split 16KiB", 40, false},
-                     {"index in-0 in-1 --split 16KiB", 300, true}};
+    tight cases[] = {
+        {"wordcount in-0 in-1 --split 16KiB", 0, false},
+        {"index in-0 in-1 --split 16KiB", 40, false},
+        {"sort records --record-bytes 100 --key-offset 0 --key-bytes 10", 2000, false},
+        {"wordcount in-0 in-1 --split 16KiB", 300, true},
+        {"wordcount in-0 in-1 --split 16KiB", 40, false},
+        {"index in-0 in-1 --split 16KiB", 300, true}};
     static char text[8192];
     char line[2048], disk[128];
     snprintf(disk, sizeof(disk), "%s/disk", kit_top);

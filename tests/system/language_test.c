@@ -54,9 +54,9 @@ static void the_model_is_good_and_names_files(void **state)
 {
     (void)state;
 #ifdef GYRE_ASAN
-    const char *train = "gyre train language -n 2 --steps 50 -q -o lang";
+    const char *train = "gyre train language -n 2 --steps-max 50 -q -o lang";
 #else
-    const char *train = "gyre train language -n 4 --steps 200 -q -o lang";
+    const char *train = "gyre train language -n 4 --steps-max 200 -q -o lang";
 #endif
     train_or_skip(train);
     const char *found = strstr(output, "test accuracy: ");
@@ -82,7 +82,7 @@ static void the_model_is_good_and_names_files(void **state)
                      0);
     assert_string_equal(output, "unknown\nC\n");
     assert_int_equal(shell("echo 'static const char *const name = NULL;' | "
-                           "gyre predict -p lang/model.safetensors | "
+                           "gyre predict --probability lang/model.safetensors | "
                            "grep -Eq '^C\t[0-9]+\\.[0-9]\t'"),
                      0);
     assert_int_equal(shell("gyre predict lang/model.safetensors </tmp"), 1);
@@ -98,8 +98,8 @@ static void the_same_command_gives_the_same_bits(void **state)
     printf("skipped: the plain build compares them; property_training_test does so here\n");
     skip();
 #endif
-    train_or_skip("gyre train language -n 2 --steps 8 -q -o a && "
-                  "gyre train language -n 2 --steps 8 -q -o b");
+    train_or_skip("gyre train language -n 2 --steps-max 8 -q -o a && "
+                  "gyre train language -n 2 --steps-max 8 -q -o b");
     if (shell("cmp a/model.safetensors b/model.safetensors") != 0) {
         fail_msg("two runs of one command differ: %s", output);
     }

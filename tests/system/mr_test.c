@@ -92,7 +92,8 @@ static void lines_are_sorted(void **state)
          "head -c 60000 text | tr '\\n' ' ' >records && fold -b -w 10 records | sort -t @ -s "
          "-k1.3,1.5 "
          "| "
-         "tr -d '\\n' >expected && m sort records --record 10 --key-offset 2 --key-bytes 3 && "
+         "tr -d '\\n' >expected && m sort records --record-bytes 10 --key-offset 2 --key-bytes "
+         "3 && "
          "all | same expected");
 }
 
@@ -115,14 +116,14 @@ static void lines_are_sorted_by_numbers_and_fields(void **state)
     must("awk '{ print NR % 13 - 6 \".\" NR % 4 \",\" $2 \",\" $1, (NR * 7919) % 101 }' text "
          ">numbers && a() { sort -s $1 numbers >expected && for how in '-r 3 -p 2'; do "
          "m sort numbers $2 $how && all | same expected || exit 1; done; } && "
-         "a -n --numeric && a -nr '-n --descending' && a -r --descending && "
-         "a '-k2br,2' '--field 2 --descending' && a '-k2,2n' '-n --field 2' && "
+         "a -n --numeric && a -nr '--numeric --descending' && a -r --descending && "
+         "a '-k2br,2' '--field 2 --descending' && a '-k2,2n' '--numeric --field 2' && "
          "a '-t, -k2,2' '--field 2 --separator ,' && "
-         "a '-t, -k1,1nr' '-n --field 1 --separator , --descending'");
+         "a '-t, -k1,1nr' '--numeric --field 1 --separator , --descending'");
     must(
         "head -c 60000 text | tr '\\n' ' ' >records && fold -b -w 10 records | sort -t @ -s -r "
         "-k1.3,1.5 | tr -d '\\n' >expected && "
-        "m sort records --record 10 --key-offset 2 --key-bytes 3 --descending && "
+        "m sort records --record-bytes 10 --key-offset 2 --key-bytes 3 --descending && "
         "all | same expected");
 }
 
@@ -140,9 +141,9 @@ static void compressed_files_are_sorted(void **state)
          "head -c 20 z1.gz >cut.gz && ! m sort z2 cut.gz 2>said && "
          "grep -q 'cut.gz: gzip cut short at byte 20' said");
     must("head -c 60000 text >records && fold -b -w 10 records >/dev/null && "
-         "m sort records --record 10 && all >expected && gzip -k records && "
-         "m sort records.gz --record 10 && all | same expected && "
-         "head -c 59999 text | gzip >cut.gz && ! m sort cut.gz --record 10 2>said && "
+         "m sort records --record-bytes 10 && all >expected && gzip -k records && "
+         "m sort records.gz --record-bytes 10 && all | same expected && "
+         "head -c 59999 text | gzip >cut.gz && ! m sort cut.gz --record-bytes 10 2>said && "
          "grep -q '59999 bytes' said && grep -q 'cut.gz' said");
 }
 
@@ -192,17 +193,17 @@ static void bad_input_is_named(void **state)
         {"printf '\\377\\376a\\0' >wide; m wordcount wide", "wide"},
         {"m grep '(' text", "("},
         {"m grep $(printf %20000s | tr ' ' '(') text", "20000 groups one in the other"},
-        {"m sort text --record 7", "text"},
+        {"m sort text --record-bytes 7", "text"},
         {"mkdir full; touch full/x; gyre mr wordcount text -o full", "full"},
         {"m wordcount text -p 0", "processes"},
-        {"m wordcount text -k 3", "most"},
+        {"m wordcount text -k 3", "--top"},
         {"m words text", "words"},
         {"m topk text -r 3", "--partitions has no meaning here"},
         {"m grep a text -r 3", "--partitions has no meaning here"},
         {"m --map cat text -r 3", "gyre mr --map: --partitions has no meaning here"},
         {"m sort text --split 1KiB", "--split has no meaning here"},
         {"m --map cat text --record-timeout 1", "--record-timeout has no meaning here"},
-        {"m --map cat text --max-bad-records 1", "--max-bad-records has no meaning here"},
+        {"m --map cat text --bad-records-max 1", "--bad-records-max has no meaning here"},
         {"m --reduce cat text", "--reduce is of no use without --map"},
         {"mkdir -p d; touch d/f f; m --map cat --file f --file d/f text",
          "are called f: f and"},
@@ -249,7 +250,8 @@ static void jobs_are_remembered(void **state)
 {
     (void)state;
     leave_out(7);
-    must("m wordcount text --split 4KiB && id=$(gyre job list -n 1 | tail -n 1 | cut -d' ' -f "
+    must("m wordcount text --split 4KiB && id=$(gyre job list --last 1 | tail -n 1 | cut -d' ' "
+         "-f "
          "1) && "
          "gyre job show $id >said && grep -q '^job .*done$' said && grep -q 'mr wordcount "
          "text' said "
@@ -303,7 +305,8 @@ static void what_a_killed_job_leaves_has_ways_out(void **state)
          "! gyre mr wordcount text -o $1 2>said && grep \"gyre job resume $id\" said && grep "
          "\"gyre job gc $id\" said; }; "
          "killed kr && gyre job gc $id && [ ! -e kr ] && ! gyre job show $id 2>said && "
-         "killed kr && gyre job gc --quota 0 --keep 0 && [ ! -e kr ] && gyre job list >said && "
+         "killed kr && gyre job gc --quota 0 --keep-days 0 && [ ! -e kr ] && gyre job list "
+         ">said && "
          "! "
          "grep $id said && "
          "killed kr && touch go && gyre job resume $id && [ -e kr/MANIFEST.json ] && rm -r kr "

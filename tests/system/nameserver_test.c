@@ -17,15 +17,16 @@
 static const char words[] =
     "up() { rm -f port; [ $# -gt 0 ] && case \"$*\" in *--key*) K=\"--key ring\";; "
     "*) K=--plaintext; set -- \"$@\" --plaintext;; esac; "
-    "timeout --foreground -k 5 60 $GYRE_BIN nameserver -l 127.0.0.1:0 --port-file port \"$@\" "
+    "timeout --foreground -k 5 60 $GYRE_BIN nameserver --listen 127.0.0.1:0 --port-file port "
+    "\"$@\" "
     ">ns 2>&1 & "
     "ns=$!; "
     "i=0; until [ -s port ] || [ $i = 1000 ]; do i=$((i+1)); sleep 0.01; done; "
-    "N=\"--names 127.0.0.1:1,$(cat port) $K\"; [ -s port ]; }; "
+    "N=\"--nameservers 127.0.0.1:1,$(cat port) $K\"; [ -s port ]; }; "
     "down() { r=$?; kill $ns; wait $ns && return $r; }; "
     "sub() { gyre job submit $N --no-wait \"$@\"; }; "
     "host() { rm -f dport; timeout --foreground -k 5 60 $GYRE_BIN daemon $N --listen "
-    "127.0.0.1:0 --folder "
+    "127.0.0.1:0 --work-folder "
     "df "
     "--port-file dport \"$@\" >dd 2>&1 & d=$!; }; off() { r=$?; kill $d; wait $d && return $r; "
     "}; "
@@ -37,54 +38,62 @@ static const char *const lines[] = {
     /* nameserver: listen, port-file, plaintext, table */
     "up --table t && grep -qx \"$(cat port)\" ns && gyre job list $N | grep -q state && down "
     "&& "
-    "[ -s t ] && ! gyre job list $N --patience 0.1 2>said >out && grep -q 'no name server "
+    "[ -s t ] && ! gyre job list $N --connect-timeout 0.1 2>said >out && grep -q 'no name "
+    "server "
     "answers' "
-    "said && ! gyre cluster list $N --patience 0.1 2>said >>out && [ ! -s out ]",
-    "! gyre nameserver -l 0.0.0.0:0 --plaintext --table t 2>said && grep -q loopback said",
+    "said && ! gyre cluster list $N --connect-timeout 0.1 2>said >>out && [ ! -s out ]",
+    "! gyre nameserver --listen 0.0.0.0:0 --plaintext --table t 2>said && grep -q loopback "
+    "said",
     /* key */
     "gyre key new ring && up --table sqlite:t --key ring && gyre job list $N && "
-    "! gyre job list --names $(cat port) --plaintext --patience 0.1 2>said && "
-    "gyre key derive watcher seer ring && W=\"--names $(cat port) --key seer\" && "
+    "! gyre job list --nameservers $(cat port) --plaintext --connect-timeout 0.1 2>said && "
+    "gyre key derive watcher seer ring && W=\"--nameservers $(cat port) --key seer\" && "
     "gyre job list $W && gyre cluster list $W && ! gyre job submit $W ./prog 2>said && "
     "grep -q 'watcher' said && gyre key derive daemon none ring && "
-    "! gyre job list --names $(cat port) --key none 2>said && "
+    "! gyre job list --nameservers $(cat port) --key none 2>said && "
     "grep -q 'no key of a submitter' said && down",
     /* who may submit may not drain; an operator may, and nothing more */
     "up --table o --key ring && host && known ' up ' && "
     "gyre key derive submitter user ring && gyre key derive operator op ring && "
-    "A=\"--names $(cat port)\" && h=$(gyre cluster list $A --key user | sed -n '2s/ .*//p') && "
+    "A=\"--nameservers $(cat port)\" && h=$(gyre cluster list $A --key user | sed -n '2s/ "
+    ".*//p') && "
     "! gyre cluster drain $A --key user $h 2>said && grep -q 'no key of an operator' said && "
     "gyre cluster drain $A --key op $h && known drained && "
     "! gyre job submit $A --key op ./prog 2>said && grep -q 'no key of a submitter' said && "
     "gyre cluster drain $A --key ring --undo $h && known ' up '; off; down",
     /* names */
     "for n in x 127.0.0.1:0 127.0.0.1:65536 a:1,,b:2 $(printf %0255d:1 7); do "
-    "! gyre job list --plaintext --names $n 2>said && grep -q 'address' said && "
-    "! gyre daemon --plaintext --names $n --listen 127.0.0.1:0 --folder df 2>said && "
+    "! gyre job list --plaintext --nameservers $n 2>said && grep -q 'address' said && "
+    "! gyre daemon --plaintext --nameservers $n --listen 127.0.0.1:0 --work-folder df 2>said "
+    "&& "
     "grep -q 'address' said || exit 1; done",
     /* without a key nobody is called on another host: at once */
-    "gyre job list --plaintext --names 127.0.0.1:1,10.9.9.9:5 --patience 90 2>said; [ $? = 2 ] "
+    "gyre job list --plaintext --nameservers 127.0.0.1:1,10.9.9.9:5 --connect-timeout 90 "
+    "2>said; [ $? = 2 ] "
     "&& grep -q '10.9.9.9:5 is not on the loopback' said && "
-    "{ gyre daemon --plaintext --names 10.9.9.9:5 --listen 127.0.0.1:0 --folder df 2>said; "
+    "{ gyre daemon --plaintext --nameservers 10.9.9.9:5 --listen 127.0.0.1:0 --work-folder df "
+    "2>said; "
     "[ $? = 2 ]; } && grep -q 'not on the loopback' said",
     /* a daemon that nobody takes says why, without being asked to */
-    "timeout 60 $GYRE_BIN daemon --plaintext --names 127.0.0.1:1 --listen 127.0.0.1:0 --folder "
+    "timeout 60 $GYRE_BIN daemon --plaintext --nameservers 127.0.0.1:1 --listen 127.0.0.1:0 "
+    "--work-folder "
     "alone >dd 2>&1 & d=$!; i=0; until grep -q 'no name server takes this daemon: "
     "127.0.0.1:1: .*refused' dd || [ $i = 2000 ]; do i=$((i+1)); sleep 0.01; done; kill $d; "
     "[ $i != 2000 ]",
     /* wrong usage: 2, the option, and nothing is made */
     "bad() { w=$1; shift; timeout 10 $GYRE_BIN \"$@\" >said 2>&1; r=$?; [ $r = 2 ] && "
     "grep -q -e \"$w\" said && [ $(wc -l <said) = 1 ] || { echo \"$r $*\"; cat said; exit 1; "
-    "}; }; D=\"daemon --plaintext --folder no\"; S=\"nameserver --plaintext\"; "
-    "J='job submit --plaintext --names 127.0.0.1:1'; L=127.0.0.1:0; "
-    "bad listen $D --names a:1 --listen 127.0.0.1:99999; "
-    "for n in foo :1 127.0.0.1 h:99999; do bad names $D --names $n --listen $L; "
-    "bad names job list --plaintext --names $n; "
-    "bad names run --plaintext --hosts 2 --names $n ./prog; done; "
-    "bad loopback $D --names 192.0.2.1:7 --listen $L; "
-    "bad sandbox $D --names a:1 --listen $L --sandbox bogus; "
-    "for n in a,,b ,a a,; do bad labels $D --names a:1 --listen $L --labels $n; done; "
-    "bad '[-]-host' $D --names a:1 --listen $L --host bad/host; "
+    "}; }; D=\"daemon --plaintext --work-folder no\"; S=\"nameserver --plaintext\"; "
+    "J='job submit --plaintext --nameservers 127.0.0.1:1'; L=127.0.0.1:0; "
+    "bad listen $D --nameservers a:1 --listen 127.0.0.1:99999; "
+    "for n in foo :1 127.0.0.1 h:99999; do bad names $D --nameservers $n --listen $L; "
+    "bad names job list --plaintext --nameservers $n; "
+    "bad names run --plaintext --hosts 2 --nameservers $n ./prog; done; "
+    "bad loopback $D --nameservers 192.0.2.1:7 --listen $L; "
+    "bad sandbox $D --nameservers a:1 --listen $L --sandbox bogus; "
+    "for n in a,,b ,a a,; do bad labels $D --nameservers a:1 --listen $L --host-labels $n; "
+    "done; "
+    "bad '[-]-hostname' $D --nameservers a:1 --listen $L --hostname bad/host; "
     "bad listen $S --table no --listen 127.0.0.1:99999; "
     "bad table $S --listen $L --table foo:bar; "
     "bad page $S --listen $L --table no --page 0.0.0.0:99999; "
@@ -92,21 +101,22 @@ static const char *const lines[] = {
     "bad table-user $S --listen $L --table no --table-user u; "
     "bad label $J --label a,b ./prog; bad env $J -e =x ./prog; "
     "bad /nonexist $J -f /nonexist ./prog; [ ! -e foo:bar.files ] && [ ! -e no.files ] && "
-    "mkdir -p pre/trash && bad 'pre holds files of others' daemon --plaintext --names "
-    "127.0.0.1:1 --listen $L --folder pre && [ -e pre/trash ]",
+    "mkdir -p pre/trash && bad 'pre holds files of others' daemon --plaintext --nameservers "
+    "127.0.0.1:1 --listen $L --work-folder pre && [ -e pre/trash ]",
     /* port-file */
-    "for c in 'nameserver --table pf' 'daemon --names 127.0.0.1:1 --folder pfd'; do "
+    "for c in 'nameserver --table pf' 'daemon --nameservers 127.0.0.1:1 --work-folder pfd'; do "
     "timeout 20 $GYRE_BIN $c --plaintext --listen 127.0.0.1:0 --port-file /no/port 2>said; "
     "[ $? = 1 ] && grep -q '/no/port' said || exit 1; done",
     /* one that waits knows the port that was chosen, and takes over at its own */
-    "up --table two && { timeout 60 $GYRE_BIN nameserver -l 127.0.0.1:0 --plaintext --table "
+    "up --table two && { timeout 60 $GYRE_BIN nameserver --listen 127.0.0.1:0 --plaintext "
+    "--table "
     "two "
     ">ns2 2>&1 & s=$!; }; i=0; until grep -q 'is elected' ns2 || [ $i = 2000 ]; do "
     "i=$((i+1)); sleep 0.01; done; grep -q \"the name server at $(cat port) is elected\" ns2; "
     "r=$?; down; kill $s; wait $s; [ $r = 0 ]",
     /* files, files-limit */
-    "up --table t --files there && sub ./prog && [ $(ls there | wc -l) = 2 ] && down && "
-    "up --table t --files less --files-limit 10 && ! sub ./prog 2>said; down && "
+    "up --table t --files-folder there && sub ./prog && [ $(ls there | wc -l) = 2 ] && down && "
+    "up --table t --files-folder less --files-max 10 && ! sub ./prog 2>said; down && "
     "grep -q 'no room' said",
     /* page, page-token */
     "get() { python3 -c \"import urllib.request as r; print(r.urlopen(r.Request('$1/metrics', "
@@ -117,45 +127,50 @@ static const char *const lines[] = {
     "grep -q 'TOKEN, is in .*p.token$' ns && ! grep -qf p.token ns && down && "
     "up --table p --page 0 --page-token mine && get $(page) mine >said && "
     "! get $(page) p.token 2>said && grep -q 401 said; down && "
-    "! gyre nameserver -l 127.0.0.1:0 --plaintext --table p --page nowhere 2>said && "
+    "! gyre nameserver --listen 127.0.0.1:0 --plaintext --table p --page nowhere 2>said && "
     "grep -q 'no address' said && "
-    "! gyre nameserver -l 127.0.0.1:0 --plaintext --table p --page-token f 2>said && "
+    "! gyre nameserver --listen 127.0.0.1:0 --plaintext --table p --page-token f 2>said && "
     "grep -q 'status page alone' said",
     /* table-*: those of etcd */
-    "e() { ! gyre nameserver -l 127.0.0.1:0 --plaintext --table etcd:https://127.0.0.1:1/x "
+    "e() { ! gyre nameserver --listen 127.0.0.1:0 --plaintext --table "
+    "etcd:https://127.0.0.1:1/x "
     "\"$@\" 2>said && cat said; }; e | grep -q 'folder for the files' && "
     "printf pass >open && chmod 644 open && "
-    "e --files f --table-user u --table-password open | grep -q open && "
-    "e --files f --table-cert prog | grep -qi key",
+    "e --files-folder f --table-user u --table-password open | grep -q open && "
+    "e --files-folder f --table-cert prog | grep -qi key",
     /* table-plaintext: no user beyond the loopback, and nothing where it was not asked for */
-    "e() { gyre nameserver -l 127.0.0.1:0 --plaintext --files f --table "
+    "e() { gyre nameserver --listen 127.0.0.1:0 --plaintext --files-folder f --table "
     "etcd:http://10.9.9.1:2379/x \"$@\" 2>said; [ $? = 2 ]; }; printf pass >own && chmod 600 "
     "own && e && grep -q 'expected .etcd:https' said && "
     "e --table-plaintext --table-user u --table-password own && "
     "grep -q 'user and password would cross' said",
     /* table-lease */
-    "! gyre nameserver -l 127.0.0.1:0 --plaintext --table t --table-lease 0 2>said",
+    "! gyre nameserver --listen 127.0.0.1:0 --plaintext --table t --leader-lease 0 2>said",
     /* jobs, ended */
-    "up --table t2 --jobs 1 --ended 1 && a=$(sub ./prog) && ! sub ./prog 2>said && "
+    "up --table t2 --jobs-max 1 --finished-jobs-max 1 && a=$(sub ./prog) && ! sub ./prog "
+    "2>said && "
     "grep -q 'open already' said && gyre job kill $N $a && ! gyre job wait $N $a 2>said && "
     "grep -q 'killed by its user' said && b=$(sub ./prog) && gyre job kill $N $b && "
     "! gyre job wait $N $b 2>said && [ $(gyre job list $N | wc -l) = 2 ] && "
     "! gyre job kill $N $b 2>said && grep -q 'has ended' said && "
     "! sub -e GYRE_TICKET=x ./prog 2>said && grep -q GYRE_TICKET said; down",
     /* job: name, weight, slots, label, file, env, no-wait, timeout, show, list */
-    "up --table t3 --files f3 && echo >side && a=$(sub --name words --weight 7 --slots 3 "
+    "up --table t3 --files-folder f3 && echo >side && a=$(sub --name words --weight 7 "
+    "--slots-max 3 "
     "--label gpu -f side -e X=yes ./prog in) && gyre job show $N $a >said && "
     "grep -q 'words' said && grep -qx 'weight   7' said && grep -al X=yes f3/* >spec && "
     "grep -aq side $(cat spec) && [ $(ls f3 | wc -l) = 3 ] && "
-    "{ gyre job wait $N --timeout 0.05 $a 2>said; [ $? = 124 ]; } && "
-    "{ gyre job submit $N --timeout 0.05 ./prog >said 2>&1; [ $? = 124 ]; } && "
+    "{ gyre job wait $N --wait-timeout 0.05 $a 2>said; [ $? = 124 ]; } && "
+    "{ gyre job submit $N --wait-timeout 0.05 ./prog >said 2>&1; [ $? = 124 ]; } && "
     "[ $(gyre job list $N | wc -l) = 3 ] && ! gyre job show $N nobody 2>said; down",
-    "! gyre job list --plaintext 2>said && grep -q -- --names said && "
-    "! gyre job list --plaintext --names 127.0.0.1:1 -n 5 2>said && grep -q -- --last said && "
-    "! gyre job submit ./prog 2>said && grep -q -- --names said",
+    "! gyre job list --plaintext 2>said && grep -q -- --nameservers said && "
+    "! gyre job list --plaintext --nameservers 127.0.0.1:1 --last 5 2>said && grep -q -- "
+    "--last said && "
+    "! gyre job submit ./prog 2>said && grep -q -- --nameservers said",
     /* daemon, cluster drain and undo: a job of a program that ends, well and not */
     "printf '#!/bin/sh\necho it is bad >&2\nexit 3\n' >bad; chmod 755 bad; "
-    "up --table t5 && host --slots 3 --host alpha --labels gpu,fast && known 'alpha *gpu,fast' "
+    "up --table t5 && host --slots 3 --hostname alpha --host-labels gpu,fast && known 'alpha "
+    "*gpu,fast' "
     "&& "
     "[ -s dport ] && [ -d df/jobs ] && known \" 0/3 .* $(cat dport) \" && "
     "gyre job submit $N --label fast ./prog >said && a=$(sub --label slow ./prog) && "
@@ -172,17 +187,20 @@ static const char *const lines[] = {
     "! gyre job submit $N ./much 2>said >id && gyre job list $N | grep -q '000[.][.][.]$' && "
     "gyre cluster drain $N alpha && known drained && gyre cluster drain $N --undo alpha && "
     "known ' up '; off && known lost; down",
-    "! gyre daemon --plaintext --names a:1 --listen 127.0.0.1:0 --folder df --memory 1 2>said "
+    "! gyre daemon --plaintext --nameservers a:1 --listen 127.0.0.1:0 --work-folder df "
+    "--memory-max 1 2>said "
     "&& "
-    "! gyre daemon --plaintext --names a:1 --listen 127.0.0.1:0 --folder df --labels "
+    "! gyre daemon --plaintext --nameservers a:1 --listen 127.0.0.1:0 --work-folder df "
+    "--host-labels "
     "\"$(printf 'a\\nb')\" 2>said && grep -q 'the byte 10' said",
     /* another address for that of a name server */
     "up --table t8 && host && known ' up ' && D=$(cat dport) && P=--plaintext && "
-    "! gyre job list $P --names $D 2>said && "
+    "! gyre job list $P --nameservers $D 2>said && "
     "grep -q '^gyre job list: daemon .* at .* is no name server: expected the address' said && "
-    "! gyre cluster list $P --names 127.0.0.1:1,$D --patience 0.2 2>said && "
+    "! gyre cluster list $P --nameservers 127.0.0.1:1,$D --connect-timeout 0.2 2>said && "
     "grep -q 'is no name server' said && "
-    "{ timeout 60 $GYRE_BIN daemon $P --names $D --listen 127.0.0.1:0 --folder df2 >dd2 2>&1 & "
+    "{ timeout 60 $GYRE_BIN daemon $P --nameservers $D --listen 127.0.0.1:0 --work-folder df2 "
+    ">dd2 2>&1 & "
     "}; "
     "e=$!; i=0; until grep -q 'daemon .* is no name server' dd2 || [ $i = 2000 ]; do "
     "i=$((i+1)); sleep 0.01; done; kill $e; [ $i != 2000 ] && "
@@ -211,11 +229,12 @@ static const char *const lines[] = {
     "{ gyre job list $N; gyre job show $N $(head -n 1 id); cat said; } >all && "
     "! grep \"$(printf '\\033')\" all && grep -q 'w.*.2J' all; r=$?; off; [ $r = 0 ]; down",
     "up --table t6 --key ring && host "
-    "--reserve 1TiB && known trouble; off; down",
+    "--disk-free-min 1TiB && known trouble; off; down",
     /* managers: one of two jobs waits while the other one's runs */
     "printf '#!/bin/sh\nuntil [ -e go ]; do sleep 0.02; done\n' >long; chmod 755 long; "
     "waits() { { gyre job show $N $a; gyre job show $N $b; } | grep -q 'with managers enough'; "
-    "}; up --table t7 --managers 1 && host --slots 3 && a=$(sub ./long) && b=$(sub ./long) && "
+    "}; up --table t7 --managers-max 1 && host --slots 3 && a=$(sub ./long) && b=$(sub ./long) "
+    "&& "
     "{ i=0; until waits || [ $i = 500 ]; do i=$((i+1)); sleep 0.01; done; waits; } && "
     "touch go && gyre job wait $N $a && gyre job wait $N $b; off; down",
     /* cluster */
@@ -306,9 +325,16 @@ static shown look(void)
 static void dead_start_attempts_and_daemons(void **state)
 {
     (void)state;
-    static const char *const patient[] = {"--dead", "60",        "--start", "0.3", "--attempts",
-                                          "2",      "--daemons", "1",       NULL};
-    static const char *const hasty[] = {"--dead", "0.3", NULL};
+    static const char *const patient[] = {"--heartbeat-timeout",
+                                          "60",
+                                          "--manager-start-timeout",
+                                          "0.3",
+                                          "--manager-attempts-max",
+                                          "2",
+                                          "--daemons-max",
+                                          "1",
+                                          NULL};
+    static const char *const hasty[] = {"--heartbeat-timeout", "0.3", NULL};
     begin_server(patient);
     kit_daemon_open(&daemons[0], &server, 7, 2);
     KIT_UNTIL(agents, 2, daemons[0].state.sequence > 2);
@@ -337,9 +363,17 @@ static void dead_start_attempts_and_daemons(void **state)
 static void patience_grace_and_gang_hold(void **state)
 {
     (void)state;
-    static const char *const options[] = {"--dead",  "60",   "--patience",  "0.01",
-                                          "--grace", "0.05", "--gang-hold", "0.01",
-                                          "--lease", "77",   NULL};
+    static const char *const options[] = {"--heartbeat-timeout",
+                                          "60",
+                                          "--preemption-delay",
+                                          "0.01",
+                                          "--preemption-grace",
+                                          "0.05",
+                                          "--gang-preemption-exempt",
+                                          "0.01",
+                                          "--slot-lease",
+                                          "77",
+                                          NULL};
     begin_server(options);
     kit_daemon_open(&daemons[0], &server, 7, 4);
     kit_daemon_open(&daemons[1], &server, 8, 0);

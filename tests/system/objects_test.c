@@ -81,13 +81,14 @@ static void nothing_is_left_out_in_silence(void **state)
         "said && m wordcount s3://good/lo/both --hidden 2>said && test $(cat mo/part-* | wc "
         "-l) "
         "= 3 && ! test -s said");
-    must(
-        "gyre store cp o $HDFS/lo/a && gyre store cp below $HDFS/lo/link && m wordcount "
-        "$HDFS/lo 2>said && test $(cat mo/part-* | wc -l) = 1 && grep -q '1 link (hdfs:.*/lo/"
-        "link), which --links takes' said && m wordcount $HDFS/lo --links 2>said && test $(cat "
-        "mo/part-* | wc -l) = 2 && ! test -s said && gyre store cp o $HDFS/lo/loose && m "
-        "wordcount $HDFS/lo --links 2>said; test $? = 1 && grep -q 'does not follow links' "
-        "said");
+    must("gyre store cp o $HDFS/lo/a && gyre store cp below $HDFS/lo/link && m wordcount "
+         "$HDFS/lo 2>said && test $(cat mo/part-* | wc -l) = 1 && grep -q '1 link (hdfs:.*/lo/"
+         "link), which --follow-links takes' said && m wordcount $HDFS/lo --follow-links "
+         "2>said && test $(cat "
+         "mo/part-* | wc -l) = 2 && ! test -s said && gyre store cp o $HDFS/lo/loose && m "
+         "wordcount $HDFS/lo --follow-links 2>said; test $? = 1 && grep -q 'does not follow "
+         "links' "
+         "said");
 }
 
 /* What a job over one object asks for. */
@@ -168,14 +169,16 @@ static void objects_are_sorted(void **state)
         "in/b' \"$O\" && s '--field 3 --numeric --descending' 'in in/b' \"$O\" && s '' 'text "
         "in/b in/a' \"text s3://good/in/b in/a\" && m sort s3://good/in -r 2 --stats | grep -q "
         "'stage expand: 4 of 4'");
-    must(
-        "head -c 51200 text >fixed; gzip -c fixed >fixed.gz; for f in fixed fixed.gz in/b; do "
-        "gyre "
-        "store cp $f s3://good/sort/${f#in/} || exit 1; done; gyre mr sort fixed fixed.gz -o "
-        "expected8 -q -r 2 --record 100 && m sort s3://good/sort/fixed s3://good/sort/fixed.gz "
-        "-r 2 --record 100 && diff -r -x MANIFEST.json expected8 mo; ! m sort s3://good/in/a "
-        "--record 100 2>said && grep -q 'no whole number of records of 100' said && [ ! -e mo "
-        "]");
+    must("head -c 51200 text >fixed; gzip -c fixed >fixed.gz; for f in fixed fixed.gz in/b; do "
+         "gyre "
+         "store cp $f s3://good/sort/${f#in/} || exit 1; done; gyre mr sort fixed fixed.gz -o "
+         "expected8 -q -r 2 --record-bytes 100 && m sort s3://good/sort/fixed "
+         "s3://good/sort/fixed.gz "
+         "-r 2 --record-bytes 100 && diff -r -x MANIFEST.json expected8 mo; ! m sort "
+         "s3://good/in/a "
+         "--record-bytes 100 2>said && grep -q 'no whole number of records of 100' said && [ ! "
+         "-e mo "
+         "]");
     must("gyre store cp in/a s3://changing/s && ! m sort s3://changing/s 2>said && grep -q "
          "'s3://changing/s: .*changed meanwhile' said && ! m sort s3://good/none 2>said && "
          "grep -q "
@@ -219,7 +222,8 @@ static void what_cannot_be_read_ends_the_job(void **state)
          "said && ! grep -q user:word said");
     must("export AWS_SECRET_ACCESS_KEY=o7her; ! m wordcount s3://good/in 2>said && grep -q "
          "'access denied (403 SignatureDoesNotMatch' said && ! grep -q o7her said");
-    must("if gyre doctor --sandbox | grep -q '^network *yes'; then ! m wordcount s3://good/in "
+    must("if gyre doctor --check-sandbox | grep -q '^network *yes'; then ! m wordcount "
+         "s3://good/in "
          "--sandbox network 2>said && grep -q 's3://good/in/a: the sandbox.s part `network`' "
          "said; fi");
 }

@@ -79,7 +79,7 @@ static void all_jobs_read_one_version(void **state)
 {
     (void)state;
     must("new; between sort in -r 12");
-    must("new; between sort --record 12 --key-bytes 11 in -r 12");
+    must("new; between sort --record-bytes 12 --key-bytes 11 in -r 12");
     must("new; between sort --descending --field 2 in -r 12");
     must("new; between topk --field 1 in --split 4KiB");
     must("new; between wordcount in --split 4KiB");

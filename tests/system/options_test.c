@@ -18,7 +18,7 @@
  * the lines "b a" and "A b", `big` the numbers to 2000; count STAGE: its tasks
  */
 static const char words[] =
-    "P='-d digits -e 2 -b 8'; "
+    "P='-d digits --epochs 2 -b 8'; "
     "t() { rm -rf out; gyre train mlp -q \"$@\" >said 2>&1; }; "
     "is_plain() { cmp -s out/mlp/model.safetensors plain; }; "
     "same() { t \"$@\" && is_plain; }; "
@@ -38,7 +38,7 @@ static const struct {
     const char *line; /* ends well when the option does what it says */
 } cases[] = {
     {"run", "ranks", "[ $(gyre run -n 3 echo x | wc -l) = 3 ]"},
-    {"run", "prefix", "gyre run -n 2 -p echo x | grep -qx '\\[1\\] x'"},
+    {"run", "prefix", "gyre run -n 2 --prefix echo x | grep -qx '\\[1\\] x'"},
     {"run", "no-binding",
      "gyre run -n 1 env | grep -q GYRE_CORES && "
      "! gyre run -n 1 --no-binding env | grep -q GYRE_CORES"},
@@ -48,60 +48,64 @@ static const struct {
     {"run", "rendezvous", NULL},
     {"run", "key", NULL},
     {"run", "plaintext", NULL},
-    {"run", "meet", NULL},
+    {"run", "rendezvous-timeout", NULL},
     {"run", "transport",
-     "gyre run -n 2 --transport tcp $GYRE_BIN bench allreduce -t 0.001 | "
+     "gyre run -n 2 --transport tcp $GYRE_BIN bench allreduce --duration 0.001 | "
      "grep -q 'over 2 ranks'"},
     {"run", "on-failure",
      "gyre run -n 2 --on-failure continue sh -c 'exit $GYRE_RANK' 2>said && "
      "grep -q 'rank 1 ended with status 1; the run goes on' said && "
      "! gyre run -n 2 sh -c 'exit $GYRE_RANK' 2>said"},
-    {"run", "restarts",
-     "! gyre run -n 1 --on-failure restart --restarts 2 sh -c 'echo x; exit 1' >said 2>&1 && "
-     "[ $(grep -cx x said) = 3 ] && ! gyre run -n 1 --restarts 2 true 2>said"},
-    {"run", "timeout", "gyre run -n 1 -t 0.05 cat /dev/zero >/dev/null; [ $? = 124 ]"},
+    {"run", "restarts-max",
+     "! gyre run -n 1 --on-failure restart --restarts-max 2 sh -c 'echo x; exit 1' >said 2>&1 "
+     "&& "
+     "[ $(grep -cx x said) = 3 ] && ! gyre run -n 1 --restarts-max 2 true 2>said"},
+    {"run", "timeout", "gyre run -n 1 --timeout 0.05 cat /dev/zero >/dev/null; [ $? = 124 ]"},
     {"run", "grace", /* far less than the usual 2 s */
      "begun=$(date +%s%N); "
-     "gyre run -n 1 -t 0.05 --grace 0.05 sh -c 'trap \"\" TERM; while :; do :; done'; "
+     "gyre run -n 1 --timeout 0.05 --grace 0.05 sh -c 'trap \"\" TERM; while :; do :; done'; "
      "[ $? = 124 ] && [ $(($(date +%s%N) - begun)) -lt 1900000000 ]"},
     {"run", "pool", /* 16 MiB do not fit */
-     "gyre run -n 2 --pool 64 $GYRE_BIN bench allreduce -t 0.001 >said && "
-     "! gyre run -n 2 --pool 1 $GYRE_BIN bench allreduce -t 0.001 >said 2>&1 && "
+     "gyre run -n 2 --pool 64 $GYRE_BIN bench allreduce --duration 0.001 >said && "
+     "! gyre run -n 2 --pool 1 $GYRE_BIN bench allreduce --duration 0.001 >said 2>&1 && "
      "grep -q 'of 1048576 in use' said"},
     {"run", "record", "gyre run -n 2 --record kept-run true && [ -s kept-run ]"},
     /* A cluster: cluster_gangs_test.c. */
     {"run", "hosts", NULL},
-    {"run", "names", NULL},
-    {"run", "patience", NULL},
+    {"run", "nameservers", NULL},
+    {"run", "connect-timeout", NULL},
     {"run", "name", NULL},
     {"run", "weight", NULL},
     {"run", "label", NULL},
     {"run", "folder", NULL},
     {"run", "file", NULL},
     {"run", "env", NULL},
-    {"doctor", "file",
-     "gyre run -n 2 --record flight $GYRE_BIN bench allreduce -t 0.001 >said && "
-     "gyre doctor --file flight | grep -q 'rank 1 .*has left'"},
+    {"doctor", "recording",
+     "gyre run -n 2 --record flight $GYRE_BIN bench allreduce --duration 0.001 >said && "
+     "gyre doctor --recording flight | grep -q 'rank 1 .*has left'"},
     {"doctor", "json",
-     "gyre run -n 1 --record flight true; gyre doctor --file flight --json | grep -q "
+     "gyre run -n 1 --record flight true; gyre doctor --recording flight --json | grep -q "
      "'^{\"program\"'"},
-    {"doctor", "sandbox",
-     "gyre doctor --sandbox >walls && [ $(wc -l <walls) = 5 ] && grep -q '^rights *yes' walls "
+    {"doctor", "check-sandbox",
+     "gyre doctor --check-sandbox >parts && [ $(wc -l <parts) = 5 ] && grep -q '^rights *yes' "
+     "parts "
      "&& "
-     "! gyre doctor --sandbox --json 2>said"},
-    {"train", "data", "cp -r digits copy && same -d copy -e 2 -b 8 && ! t -d no -e 2 -b 8"},
+     "! gyre doctor --check-sandbox --json 2>said"},
+    {"train", "data",
+     "cp -r digits copy && same -d copy --epochs 2 -b 8 && ! t -d no --epochs 2 -b 8"},
     {"train", "output", "t $P -o deep/er && cmp deep/er/model.safetensors plain"},
     {"train", "ranks", "t $P -n 2 && grep -q '\"rank 1\"' out/mlp/trace.json"},
     {"train", "workers", /* the memory of a step depends on them */
      "same $P --explain -w 1 && cp said one && same $P --explain -w 4 && ! cmp -s said one"},
-    {"train", "epochs", "t -d digits -e 3 -b 8 && grep -q 'trained 9 steps' said"},
-    {"train", "batch", "t -d digits -e 2 -b 4 && grep -q 'trained 12 steps' said"},
+    {"train", "epochs", "t -d digits --epochs 3 -b 8 && grep -q 'trained 9 steps' said"},
+    {"train", "batch", "t -d digits --epochs 2 -b 4 && grep -q 'trained 12 steps' said"},
     {"train", "accumulate", "t $P --accumulate 3 && grep -q 'trained 2 steps' said"},
     {"train", "optimizer",
      "for o in sgd momentum nesterov adam adamw; do t $P --optimizer $o && "
      "cp out/mlp/model.safetensors $o; done; is_plain; cmp -s adam plain && "
      "[ $(sha256sum sgd momentum nesterov adam adamw | cut -c 1-64 | sort -u | wc -l) = 5 ]"},
-    {"train", "rate", "same $P -r 0.002 && differs $P -r 0.001"},
+    {"train", "learning-rate",
+     "same $P --learning-rate 0.002 && differs $P --learning-rate 0.001"},
     {"train", "momentum",
      "u() { t $P --optimizer momentum \"$@\"; }; u && cp out/mlp/model.safetensors usual && "
      "u --momentum 0.9 && cmp -s out/mlp/model.safetensors usual && "
@@ -120,18 +124,22 @@ static const struct {
      "grep -q 'the full rate is not reached' said"},
     {"train", "clip", "differs $P --clip 0.001 && same $P --clip 1e9"},
     {"train", "patience",
-     "t -d digits -e 30 -b 8 -r 1 --patience 1 && grep -q 'stopped early' said"},
-    {"train", "steps", "t $P --steps 4 && grep -q 'trained 4 steps' said"},
-    {"train", "seed", "same $P -s 1 && differs $P -s 2"},
+     "t -d digits --epochs 30 -b 8 --learning-rate 1 --patience 1 && grep -q 'stopped early' "
+     "said"},
+    {"train", "steps-max", "t $P --steps-max 4 && grep -q 'trained 4 steps' said"},
+    {"train", "seed", "same $P --seed 1 && differs $P --seed 2"},
     {"train", "dtype",
      "t $P --dtype f64 && head -c 4000 out/mlp/model.safetensors | grep -aq F64"},
-    {"train", "checkpoints", "same $P -c kept && [ -e kept/step-000000000006.safetensors ]"},
+    {"train", "checkpoints",
+     "same $P --checkpoints kept && [ -e kept/step-000000000006.safetensors ]"},
     {"train", "checkpoint-every",
-     "t $P -c often --checkpoint-every 1 && [ -e often/step-000000000005.safetensors ]"},
+     "t $P --checkpoints often --checkpoint-every 1 && [ -e "
+     "often/step-000000000005.safetensors ]"},
     {"train", "resume",
-     "t $P -c cut --steps 2 && [ -e cut/step-000000000002.safetensors ] && ! t $P -c cut && "
-     "same $P -c cut --resume && grep -q 'resumed after step 2' said && "
-     "same $P -c anew --resume && grep -q 'anew: no checkpoint to resume' said"},
+     "t $P --checkpoints cut --steps-max 2 && [ -e cut/step-000000000002.safetensors ] && ! t "
+     "$P --checkpoints cut && "
+     "same $P --checkpoints cut --resume && grep -q 'resumed after step 2' said && "
+     "same $P --checkpoints anew --resume && grep -q 'anew: no checkpoint to resume' said"},
     {"train", "overlap",
      "export GYRE_LOG=debug; same $P --overlap off && grep -q 'beside an exchange' said && "
      "same $P --overlap on && ! grep -q 'beside an exchange' said"},
@@ -140,31 +148,33 @@ static const struct {
      "gyre train mlp $P 2>loud >said && [ -s loud ] && gyre train mlp $P -q 2>loud >said && "
      "[ ! -s loud ]"},
     {"predict", "probability",
-     "i=digits/t10k-images-idx3-ubyte; t $P && gyre predict -p out/mlp/model.safetensors $i $i "
+     "i=digits/t10k-images-idx3-ubyte; t $P && gyre predict --probability "
+     "out/mlp/model.safetensors $i $i "
      ">p && grep -Eq '^digits/.*:0: [0-9]\t[0-9.]+$' p && "
      "cut -f 1 p >plainly && gyre predict out/mlp/model.safetensors $i $i | cmp - plainly"},
     {"predict", "labels", /* the accuracy and loss that the training reported */
-     "d=digits/t10k; t $P && gyre predict -l $d-labels-idx1-ubyte out/mlp/model.safetensors "
+     "d=digits/t10k; t $P && gyre predict --labels $d-labels-idx1-ubyte "
+     "out/mlp/model.safetensors "
      "$d-images-idx3-ubyte >got && "
      "[ \"$(sed -n 's/^test \\(accuracy: .* %\\),/\\1/p' said)\" = "
      "\"$(sed -n 's/^\\(accuracy: .* %\\) of [0-9]*,/\\1/p' got)\" ]"},
-    {"plan", "ranks", "tells 'table' 'table -p 16'"},
-    {"plan", "algo", "tells 'show allreduce -a ring' 'show allreduce -a tree'"},
-    {"plan", "operation", "tells 'table' 'table -o broadcast'"},
-    {"plan", "bytes", "tells 'table' 'table -b 2MB'"},
-    {"plan", "element", "tells 'table -b 4' 'table -b 4 --element 1'"},
+    {"plan", "ranks", "tells 'table' 'table -n 16'"},
+    {"plan", "algorithm", "tells 'show allreduce -a ring' 'show allreduce -a tree'"},
+    {"plan", "operation", "tells 'table' 'table --operation broadcast'"},
+    {"plan", "bytes", "tells 'table' 'table --bytes 2MB'"},
+    {"plan", "element-bytes", "tells 'table --bytes 4' 'table --bytes 4 --element-bytes 1'"},
     {"plan", "hosts", "tells 'table' 'table --hosts 4'"},
     {"plan", "root", "tells 'show broadcast -a tree' 'show broadcast -a tree --root 2'"},
     {"plan", "chunks", "tells 'show broadcast -a tree' 'show broadcast -a tree --chunks 2'"},
     {"plan", "in-place",
-     "tells 'show allgather -a ring -p 2' 'show allgather -a ring -p 2 --in-place'"},
+     "tells 'show allgather -a ring -n 2' 'show allgather -a ring -n 2 --in-place'"},
     {"plan", "alpha", "tells 'table' 'table --alpha 1e-3'"},
     {"plan", "beta", "tells 'table' 'table --beta 1e-9'"},
     {"plan", "gamma", "tells 'table' 'table --gamma 1e-9'"},
     {"plan", "alpha-across", "tells 'table --hosts 4' 'table --hosts 4 --alpha-across 1e-3'"},
     {"plan", "beta-across", "tells 'table --hosts 4' 'table --hosts 4 --beta-across 1e-9'"},
-    {"plan", "rate", "tells 'table' 'table --rate 5'"},
-    {"plan", "steps", "tells 'table' 'table --steps 100'"},
+    {"plan", "exchanges-per-second", "tells 'table' 'table --exchanges-per-second 5'"},
+    {"plan", "plan-steps-max", "tells 'table' 'table --plan-steps-max 100'"},
     {"plan", "links", /* prices of the file take the place of those of the line */
      "printf 'gyre links 1\\nlink ring 5 0.02\\n' >links && tells 'table' 'table --links "
      "links'"},
@@ -172,34 +182,37 @@ static const struct {
     {"plan", "csv", "gyre plan table --csv | grep -q '^allreduce,ring,8,'"},
     {"plan", "svg", "gyre plan show allreduce -a ring --svg drawn && grep -q '</svg>' drawn"},
     {"plan", "width",
-     "tells 'show allreduce -a ring -p 16' 'show allreduce -a ring -p 16 --width 200'"},
+     "tells 'show allreduce -a ring -n 16' 'show allreduce -a ring -n 16 --width 200'"},
     {"plan", "seed",
-     "tells 'simulate allreduce -a ring --loss 0.3' 'simulate allreduce -a ring --loss 0.3 -s "
+     "tells 'simulate allreduce -a ring --loss 0.3' 'simulate allreduce -a ring --loss 0.3 "
+     "--seed "
      "2'"},
     {"plan", "loss",
      "tells 'simulate allreduce -a ring' 'simulate allreduce -a ring --loss 0.3'"},
-    {"plan", "retry",
+    {"plan", "retransmit-timeout",
      "tells 'simulate allreduce -a ring --loss 0.3' 'simulate allreduce -a ring --loss 0.3 "
-     "--retry 1'"},
-    {"plan", "uplink",
+     "--retransmit-timeout 1'"},
+    {"plan", "uplink-beta",
      "tells 'simulate allreduce -a ring --hosts 2' 'simulate allreduce -a ring --hosts 2 "
-     "--uplink 1e-8'"},
+     "--uplink-beta 1e-8'"},
     {"plan", "fail",
      "! gyre plan simulate allreduce -a ring --fail 1@0 2>said >drawn && "
      "grep -q 'rank 1 failed at 0 s' said"},
     {"tune", "ranks", /* what was measured with other numbers of ranks stays */
-     "gyre tune -o table -s 0.05 && gyre tune -n 3 -o table -s 0.05 && "
+     "gyre tune -o table --duration 0.05 && gyre tune -n 3 -o table --duration 0.05 && "
      "grep -q '^take allreduce plain private 2 1 ' table && "
      "grep -q '^take allreduce plain private 3 1 ' table"},
     {"tune", "output",
-     "gyre tune -n 2 -o deep/table -s 0.05 >said && grep -q deep/table said && "
-     "! gyre tune -n 2 -o said -s 0.05 && [ $(grep -c '^table' said) = 1 ]"},
-    {"tune", "seconds", /* more time reaches more operations; how much more, the load says */
-     "gyre tune -n 2 -o short -s 0.01 && r=1 && for s in 0.3 1 4 16; do rm -f long && "
-     "gyre tune -n 2 -o long -s $s && [ $(grep -c ^take short) -lt $(grep -c ^take long) ] && "
+     "gyre tune -n 2 -o deep/table --duration 0.05 >said && grep -q deep/table said && "
+     "! gyre tune -n 2 -o said --duration 0.05 && [ $(grep -c '^table' said) = 1 ]"},
+    {"tune", "duration", /* more time reaches more operations; how much more, the load says */
+     "gyre tune -n 2 -o short --duration 0.01 && r=1 && for s in 0.3 1 4 16; do rm -f long && "
+     "gyre tune -n 2 -o long --duration $s && [ $(grep -c ^take short) -lt $(grep -c ^take "
+     "long) ] && "
      "r=0 && break; done; [ $r = 0 ]"},
     {"tune", "transport",
-     "gyre tune -n 2 -o wire -s 0.05 --transport tcp && grep -q '^link loopback' wire && "
+     "gyre tune -n 2 -o wire --duration 0.05 --transport tcp && grep -q '^link loopback' wire "
+     "&& "
      "grep -q '^take allreduce plain messages' wire && ! grep -q private wire"},
     {"tune", "print", "gyre tune --print -n 2 | grep -q '^allreduce .*exchange *built in'"},
     {"tune", "hosts", "gyre tune --print -n 6 --hosts 3 | grep -q 'hierarchy:.*model'"},
@@ -215,7 +228,7 @@ static const struct {
     {"mr", "threads",
      "m wordcount big --split 1KiB -r 1 -p 1 -t 3 --trace t && "
      "[ $(grep -o '\"tid\": *[0-9]*' t | sort -u | wc -l) -ge 2 ]"},
-    {"mr", "memory", /* a table that does not fit is written and merged */
+    {"mr", "task-memory", /* a table that does not fit is written and merged */
      "seq 200000 >numbers && m wordcount numbers -s -m 8MiB && "
      "! grep -qx 'counter spills: 0' said && m wordcount numbers -s && "
      "grep -qx 'counter spills: 0' said; r=$?; rm numbers; [ $r = 0 ] && "
@@ -233,8 +246,8 @@ static const struct {
     {"mr", "ignore-case", "m grep a in -i && [ $(cat mo/part-* | wc -l) = 2 ]"},
     {"mr", "invert", "m grep a in -v && [ \"$(cat mo/part-*)\" = 'A b' ]"},
     {"mr", "count", "m grep b in -c && [ \"$(cat mo/part-* | cut -f 2)\" = 2 ]"},
-    {"mr", "record",
-     "m sort in --record 2 -r 1 && [ \"$(cat mo/part-* | tr '\\n' .)\" = 'A a.b.b ' ]"},
+    {"mr", "record-bytes",
+     "m sort in --record-bytes 2 -r 1 && [ \"$(cat mo/part-* | tr '\\n' .)\" = 'A a.b.b ' ]"},
     {"mr", "key-offset",
      "m sort in --key-offset 2 -r 1 && "
      "[ \"$(cat mo/part-* | tr '\\n' .)\" = 'b a.A b.' ] && m sort in -r 1 && "
@@ -242,24 +255,25 @@ static const struct {
     {"mr", "key-bytes",
      "printf 'xb\\nxa\\n' >equal && m sort equal --key-bytes 1 -r 1 && "
      "cmp equal mo/part-00000"},
-    {"mr", "key", /* little-endian 256, then 1 */
+    {"mr", "key-type", /* little-endian 256, then 1 */
      "printf '\\000\\001\\0\\0\\0\\0\\0\\0\\001\\0\\0\\0\\0\\0\\0\\0' >eight && "
-     "m sort eight --record 8 --key int64 -r 1 && ! cmp -s eight mo/part-00000 && "
-     "m sort eight --record 8 -r 1 && cmp eight mo/part-00000"},
+     "m sort eight --record-bytes 8 --key-type int64 -r 1 && ! cmp -s eight mo/part-00000 && "
+     "m sort eight --record-bytes 8 -r 1 && cmp eight mo/part-00000"},
     {"mr", "field", "m topk in --field 2 && [ \"$(cut -f 1 mo/part-* | tr '\\n' .)\" = a.b. ]"},
     {"mr", "numeric",
-     "printf '10\\n9\\n' >tens && m sort tens -n && [ $(cat mo/part-* | head -n 1) = 9 ] && "
-     "! m sort tens -n --key bytes"},
+     "printf '10\\n9\\n' >tens && m sort tens --numeric && [ $(cat mo/part-* | head -n 1) = 9 "
+     "] && "
+     "! m sort tens --numeric --key-type bytes"},
     {"mr", "descending",
      "m sort in --descending && [ \"$(cat mo/part-* | tr '\\n' .)\" = 'b a.A b.' ]"},
     {"mr", "separator",
      "printf '1,b\\n2,a\\n' >csv && m sort csv --field 2 --separator , && "
      "[ $(cat mo/part-* | head -n 1) = 2,a ] && ! m sort csv --separator , && "
      "! m sort csv --field 1 --separator ab"},
-    {"mr", "weight",
-     "printf 'x 2\\ny 3\\nx 2\\n' >sums && m topk sums --field 1 --weight 2 && "
+    {"mr", "sum-field",
+     "printf 'x 2\\ny 3\\nx 2\\n' >sums && m topk sums --field 1 --sum-field 2 && "
      "[ \"$(head -n 1 mo/part-*)\" = \"$(printf 'x\\t4')\" ]"},
-    {"mr", "most", "m topk big -k 7 && [ $(cat mo/part-* | wc -l) = 7 ]"},
+    {"mr", "top", "m topk big -k 7 && [ $(cat mo/part-* | wc -l) = 7 ]"},
     {"mr", "hot-key", /* the same output, of more tasks */
      "mkdir hot && for i in $(seq 100 199); do echo hot r$((i % 3)) >hot/$i; done && "
      "m index hot -r 4 --split 400 -s --hot-key 20 && grep -q '^stage hot key: ' said && "
@@ -276,18 +290,18 @@ static const struct {
      "grep -q 'without --memo' said"},
     {"mr", "folder", "m wordcount in --folder here && [ -e here/id ]"},
     /* Records that crash: jobs_faults_test.c. */
-    {"mr", "max-bad-records", NULL},
+    {"mr", "bad-records-max", NULL},
     {"mr", "record-timeout", NULL},
-    {"mr", "copy-after", NULL},
+    {"mr", "backup-after", NULL},
     {"mr", "timeout",
      "! m --map 'sleep 60' in --timeout 0.2 && grep -q 'deadline\\|time' said"},
-    {"mr", "silence", /* its process is stopped once; the default would be 10 s */
+    {"mr", "heartbeat-timeout", /* its process is stopped once; the default would be 10 s */
      "export M=$PWD/stopped; timeout 8 $GYRE_BIN mr --map '[ -e $M ] || { : >$M; kill -STOP "
      "$PPID; }; cat' "
-     "in -o ms --silence 0.5 2>said && [ $(cat ms/part-* | wc -l) = 2 ]"},
+     "in -o ms --heartbeat-timeout 0.5 2>said && [ $(cat ms/part-* | wc -l) = 2 ]"},
     {"mr", "trace", "m wordcount in --trace t && grep -q traceEvents t"},
     {"mr", "sandbox", /* the same bytes; a file that nobody listed is not there */
-     "gyre doctor --sandbox >walls && m wordcount in && cat mo/part-* >counts && "
+     "gyre doctor --check-sandbox >walls && m wordcount in && cat mo/part-* >counts && "
      "m wordcount in --sandbox available && cat mo/part-* | cmp - counts && "
      "! m wordcount in --sandbox wall && grep -q 'expected none, strict' said && "
      "{ ! grep -q '^files *yes' walls || { cp in unlisted && H=$PWD/unlisted && "
@@ -303,18 +317,18 @@ static const struct {
      "mkdir -p shy && cp in shy/in && cp in shy/.in && m wordcount shy && cp said quietly && "
      "[ $(cat mo/part-* | grep -c '^b.2') = 1 ] && m wordcount shy --hidden && "
      "[ $(cat mo/part-* | grep -c '^b.4') = 1 ] && grep -q -e --hidden quietly"},
-    {"mr", "links",
+    {"mr", "follow-links",
      "mkdir -p tied && cp in tied/in && ln -sf ../in tied/link && m wordcount tied && "
      "cp said quietly && [ $(cat mo/part-* | grep -c '^b.2') = 1 ] && "
-     "m wordcount tied --links && [ $(cat mo/part-* | grep -c '^b.4') = 1 ] && "
-     "grep -q -e --links quietly"},
+     "m wordcount tied --follow-links && [ $(cat mo/part-* | grep -c '^b.4') = 1 ] && "
+     "grep -q -e --follow-links quietly"},
     {"mr", "line-end",
      "printf 'b a\\rA b' >mac && m sort mac --line-end any -r 1 && "
      "[ $(cat mo/part-* | wc -l) = 2 ] && m sort mac --line-end lf -r 1 && "
      "[ $(cat mo/part-* | wc -l) = 1 ]"},
     {"mr", "strict",
-     "printf 'x 1\\ny -\\n' >dash && m topk dash --field 1 --weight 2 && "
-     "grep -q 'left out' said && ! m topk dash --field 1 --weight 2 --strict"},
+     "printf 'x 1\\ny -\\n' >dash && m topk dash --field 1 --sum-field 2 && "
+     "grep -q 'left out' said && ! m topk dash --field 1 --sum-field 2 --strict"},
     {"mr", "stats",
      "m wordcount in -s && grep -q '^counter map records: ' said && "
      "grep -qx 'counter map emissions: 4' said && "
@@ -324,12 +338,14 @@ static const struct {
      "gyre job run -p 3 env | grep -qx GYRE_JOB_PROCESSES=3 && "
      "! gyre job run -p 0 env 2>said"},
     {"job", "threads", "gyre job run -t 3 env | grep -qx GYRE_JOB_THREADS=3"},
-    {"job", "memory",
-     "gyre job run -m 16MiB env | grep -qx GYRE_JOB_MEMORY=16777216 && "
-     "! gyre job run -m 7MiB env 2>said && grep -q 'at least 8MiB' said"},
+    {"job", "memory-max",
+     "gyre job run --memory-max 16MiB env | grep -qx GYRE_JOB_MEMORY=16777216 && "
+     "! gyre job run --memory-max 7MiB env 2>said && grep -q 'at least 8MiB' said"},
     {"job", "timeout",
      "! gyre job run --timeout 0.2 $GYRE_BIN mr --map 'sleep 60' in -o to 2>said"},
-    {"job", "silence", "gyre job run --silence 3 env | grep -qx GYRE_JOB_SILENCE=3"},
+    {"job", "heartbeat-timeout",
+     "gyre job run --heartbeat-timeout 3 env | grep -qx GYRE_JOB_HEARTBEAT_TIMEOUT=3"},
+    {"job", "wait-timeout", NULL},
     {"job", "sandbox", "gyre job run --sandbox strict env | grep -qx GYRE_JOB_SANDBOX=strict"},
     {"job", "folder",
      "gyre job run --folder there $GYRE_BIN mr wordcount in -o wf 2>said && "
@@ -345,22 +361,24 @@ static const struct {
      "gyre job run --trace jt $GYRE_BIN mr wordcount in -o wt 2>said && "
      "grep -q traceEvents jt"},
     {"job", "last",
-     "m wordcount in && m wordcount in && [ $(gyre job list -n 1 | wc -l) = 2 ]"},
+     "m wordcount in && m wordcount in && [ $(gyre job list --last 1 | wc -l) = 2 ]"},
     {"store", "long",
      "gyre store ls -l in | grep -q '^ *8  20.* in$' && [ $(gyre store ls in) = in ]"},
     {"store", "expand",
      "gzip -c in >in.gz && gyre store cat -x in.gz | cmp - in && ! gyre store cat in.gz | cmp "
      "-s - in"},
-    {"store", "new",
+    {"store", "no-clobber",
      "gyre store cp in copied && cmp in copied && gyre store cp big copied && "
-     "! gyre store cp --new in copied 2>said && grep -q 'there already' said && cmp big copied "
+     "! gyre store cp --no-clobber in copied 2>said && grep -q 'there already' said && cmp big "
+     "copied "
      "&& "
-     "gyre store cp --new in fresh && cmp in fresh"},
+     "gyre store cp --no-clobber in fresh && cmp in fresh"},
     {"job", "quota",
      "m wordcount in --folder old && gyre job gc --quota 0 >said && [ ! -e old ]"},
-    {"job", "keep",
+    {"job", "keep-days",
      "! m --map false in --folder bad && [ -e bad/journal ] && "
-     "gyre job gc --quota 0 --keep 1 && [ -e bad/journal ] && gyre job gc --quota 0 --keep 0 "
+     "gyre job gc --quota 0 --keep-days 1 && [ -e bad/journal ] && gyre job gc --quota 0 "
+     "--keep-days 0 "
      "&& "
      "[ ! -e bad ]"},
     /* A cluster: nameserver_test.c. */
@@ -374,57 +392,57 @@ static const struct {
     {"nameserver", "table-cert", NULL},
     {"nameserver", "table-cert-key", NULL},
     {"nameserver", "table-plaintext", NULL},
-    {"nameserver", "table-lease", NULL},
-    {"nameserver", "files", NULL},
-    {"nameserver", "files-limit", NULL},
+    {"nameserver", "leader-lease", NULL},
+    {"nameserver", "files-folder", NULL},
+    {"nameserver", "files-max", NULL},
     {"nameserver", "port-file", NULL},
     {"nameserver", "page", NULL},
     {"nameserver", "page-token", NULL},
-    {"nameserver", "dead", NULL},
-    {"nameserver", "lease", NULL},
-    {"nameserver", "patience", NULL},
-    {"nameserver", "grace", NULL},
-    {"nameserver", "gang-hold", NULL},
-    {"nameserver", "start", NULL},
-    {"nameserver", "attempts", NULL},
-    {"nameserver", "managers", NULL},
-    {"nameserver", "daemons", NULL},
-    {"nameserver", "jobs", NULL},
-    {"nameserver", "ended", NULL},
-    {"daemon", "names", NULL},
+    {"nameserver", "heartbeat-timeout", NULL},
+    {"nameserver", "slot-lease", NULL},
+    {"nameserver", "preemption-delay", NULL},
+    {"nameserver", "preemption-grace", NULL},
+    {"nameserver", "gang-preemption-exempt", NULL},
+    {"nameserver", "manager-start-timeout", NULL},
+    {"nameserver", "manager-attempts-max", NULL},
+    {"nameserver", "managers-max", NULL},
+    {"nameserver", "daemons-max", NULL},
+    {"nameserver", "jobs-max", NULL},
+    {"nameserver", "finished-jobs-max", NULL},
+    {"daemon", "nameservers", NULL},
     {"daemon", "listen", NULL},
-    {"daemon", "folder", NULL},
+    {"daemon", "work-folder", NULL},
     {"daemon", "key", NULL},
     {"daemon", "plaintext", NULL},
     {"daemon", "slots", NULL},
-    {"daemon", "memory", NULL},
-    {"daemon", "reserve", NULL},
-    {"daemon", "files", NULL},
-    {"daemon", "keep", NULL},
-    {"daemon", "host", NULL},
-    {"daemon", "labels", NULL},
+    {"daemon", "memory-max", NULL},
+    {"daemon", "disk-free-min", NULL},
+    {"daemon", "files-max", NULL},
+    {"daemon", "orphan-retention", NULL},
+    {"daemon", "hostname", NULL},
+    {"daemon", "host-labels", NULL},
     {"daemon", "port-file", NULL},
     {"daemon", "sandbox", NULL}, /* host_test.c */
-    {"cluster", "names", NULL},
+    {"cluster", "nameservers", NULL},
     {"cluster", "key", NULL},
     {"cluster", "plaintext", NULL},
-    {"cluster", "patience", NULL},
+    {"cluster", "connect-timeout", NULL},
     {"cluster", "undo", NULL},
-    {"job", "names", NULL},
+    {"job", "nameservers", NULL},
     {"job", "key", NULL},
     {"job", "plaintext", NULL},
-    {"job", "patience", NULL},
+    {"job", "connect-timeout", NULL},
     {"job", "name", NULL},
     {"job", "weight", NULL},
-    {"job", "slots", NULL},
+    {"job", "slots-max", NULL},
     {"job", "label", NULL},
     {"job", "file", NULL},
     {"job", "env", NULL},
     {"job", "journal", NULL}, /* cluster_storage_test.c */
     {"job", "no-wait", NULL},
-    {"bench", "ranks", "gyre bench allreduce -n 2 -t 0.001 | grep -q 'over 2 ranks'"},
-    {"bench", "time", /* the time of a line */
-     "begun=$(date +%s%N); gyre bench engine -t 0.6 >said; "
+    {"bench", "ranks", "gyre bench allreduce -n 2 --duration 0.001 | grep -q 'over 2 ranks'"},
+    {"bench", "duration", /* the time of a line */
+     "begun=$(date +%s%N); gyre bench engine --duration 0.6 >said; "
      "[ $(($(date +%s%N) - begun)) -ge 600000000 ]"},
 };
 

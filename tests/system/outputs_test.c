@@ -20,7 +20,8 @@ static int say(const char *line)
     char whole[3800];
     (void)snprintf(
         whole, sizeof(whole),
-        "export LC_ALL=C XDG_STATE_HOME=$PWD/state; id() { gyre job list -n 1 | awk 'NR == 2 { "
+        "export LC_ALL=C XDG_STATE_HOME=$PWD/state; id() { gyre job list --last 1 | awk 'NR == "
+        "2 { "
         "print $1 }'; }; none() { [ -z \"$(find state/gyre/jobs/$(id) -name 'part-*')\" ]; }; "
         "same() { rm -rf "
         "got; mkdir got; for f in $(ls home); do gyre store cat $1/$f >got/$f || return 1; "
@@ -69,9 +70,9 @@ static void outputs_are_as_at_home(void **state)
          "$HDFS/large; do gyre mr --map cat lines --split 64MiB -o $to -q && gyre store cat "
          "$to/part-00000 | cmp - lines || exit 1; done; none");
     assert_int_equal(kit_count(&s3, "good PUT partNumber,uploadId"), 3);
-    must(
-        "if gyre doctor --sandbox | grep -q '^network *yes'; then gyre mr wordcount in -r 7 -o "
-        "s3://good/walls --sandbox network -q && same s3://good/walls; fi");
+    must("if gyre doctor --check-sandbox | grep -q '^network *yes'; then gyre mr wordcount in "
+         "-r 7 -o "
+         "s3://good/walls --sandbox network -q && same s3://good/walls; fi");
 }
 
 /* Before anything runs. */

@@ -53,7 +53,7 @@ static void unknown_schemes_make_no_folder(void **state)
         "for what in 'ls gs://b/x' 'cat s3a://b/x' 'cp in.txt s3n://b/x'; do gyre store $what "
         "2>said; test $? = 2 && grep -q 'unknown scheme' said || exit 1; done; ! test -e s3n:");
     must("for what in 'nameserver --listen 127.0.0.1:0 --plaintext --table s3a://b/t' "
-         "'job submit --names 127.0.0.1:9 --plaintext --journal gs://b/j -- true' "
+         "'job submit --nameservers 127.0.0.1:9 --plaintext --journal gs://b/j -- true' "
          "'train digits --data s3://b/d' 'job gc --memo gs://b/m'; do gyre $what 2>said; test "
          "$? "
          "= 2 && grep -q expected said || { echo \"$what\"; cat said; exit 1; }; done");
@@ -115,10 +115,12 @@ static void what_is_left_out_is_said(void **state)
          "&& "
          "grep -q '2 hidden names (left/.h, ...), which --hidden takes; 2 links (left/link, "
          "...), "
-         "which --links takes; 1 pipe, socket or device (left/pipe)' said && test $(wc -l "
+         "which --follow-links takes; 1 pipe, socket or device (left/pipe)' said && test $(wc "
+         "-l "
          "<said) "
          "= 1 && test $(sum left1 | wc -l) = 2");
-    must("m wordcount left -o left2 --hidden --links 2>said && printf 'a\t2\nh\t1\nsub/b\t1\n' "
+    must("m wordcount left -o left2 --hidden --follow-links 2>said && printf "
+         "'a\t2\nh\t1\nsub/b\t1\n' "
          ">want; sum left2 | sed 's/^\\.//; s/_SUCCESS/S/' | grep -v ^S >got; test $(sum left2 "
          "| "
          "wc -l) -ge 4 && grep -q 'back to a folder above it' said");
@@ -131,7 +133,8 @@ static void a_dash_is_standard_input(void **state)
     (void)state;
     must("m wordcount - -o in1 <in.txt && m wordcount in.txt -o in2 && sum in2 >want && sum "
          "in1 | cmp "
-         "- want; seq 5000 | m sort -n - in.txt -o in3 2>said && { seq 5000; cat in.txt; } | "
+         "- want; seq 5000 | m sort --numeric - in.txt -o in3 2>said && { seq 5000; cat "
+         "in.txt; } | "
          "sort "
          "-n -s -k1,1 >want; cat in3/part-* | cmp - want");
     must("m grep -c b - in.txt -o in4 <in.txt && sum in4 >got && printf '%s\\t2\\n' - in.txt | "

@@ -16,11 +16,12 @@ static void expect(const char *line)
 static void table_is_measured_and_chosen_by(void **state)
 {
     (void)state;
-    expect("gyre tune -n 2 -s 0.4 -o table >said && grep -q '^link ring .* us .* GB/s' said");
-    expect("GYRE_TUNE=table gyre bench allreduce -n 2 -t 0.001 | tee said | "
+    expect("gyre tune -n 2 --duration 0.4 -o table >said && grep -q '^link ring .* us .* GB/s' "
+           "said");
+    expect("GYRE_TUNE=table gyre bench allreduce -n 2 --duration 0.001 | tee said | "
            "grep -q '64 KiB .*measured, .* us'");
-    expect("gyre bench allreduce -n 2 -t 0.001 | grep -q '64 KiB .*built in'");
-    expect("GYRE_TUNE=table GYRE_LOG=debug gyre bench allreduce -n 2 -t 0.001 2>&1 | "
+    expect("gyre bench allreduce -n 2 --duration 0.001 | grep -q '64 KiB .*built in'");
+    expect("GYRE_TUNE=table GYRE_LOG=debug gyre bench allreduce -n 2 --duration 0.001 2>&1 | "
            "grep -q 'allreduce of 64.0 KiB over 2 ranks takes .*measured'");
     expect("GYRE_TUNE=table gyre tune --print -n 2 | grep -q '^allreduce .*measured, '");
     /* Nothing like it was measured: the model, on its links. */
@@ -32,30 +33,33 @@ static void table_is_measured_and_chosen_by(void **state)
 static void more_ranks_than_cores_are_measured(void **state)
 {
     (void)state;
-    expect("gyre tune -n $(($(nproc) * 2 + 1)) -s 0.3 -o crowd && grep -q '^take' crowd");
+    expect(
+        "gyre tune -n $(($(nproc) * 2 + 1)) --duration 0.3 -o crowd && grep -q '^take' crowd");
 }
 
 static void usual_table_is_found(void **state)
 {
     (void)state;
-    expect("unset GYRE_TUNE; export XDG_CONFIG_HOME=$PWD/home; gyre tune -n 2 -s 0.1 && "
-           "gyre bench allreduce -n 2 -t 0.001 | grep -q measured && "
-           "sed -i 's/^machine .*/machine an abacus/' home/gyre/tune && "
-           "gyre bench allreduce -n 2 -t 0.001 >said 2>&1 && grep -q 'built in' said && "
-           "[ $(grep -c 'is not used: it was measured on an abacus' said) = 1 ] && "
-           "GYRE_TUNE=home/gyre/tune gyre bench allreduce -n 2 -t 0.001 | grep -q measured");
+    expect(
+        "unset GYRE_TUNE; export XDG_CONFIG_HOME=$PWD/home; gyre tune -n 2 --duration 0.1 && "
+        "gyre bench allreduce -n 2 --duration 0.001 | grep -q measured && "
+        "sed -i 's/^machine .*/machine an abacus/' home/gyre/tune && "
+        "gyre bench allreduce -n 2 --duration 0.001 >said 2>&1 && grep -q 'built in' said && "
+        "[ $(grep -c 'is not used: it was measured on an abacus' said) = 1 ] && "
+        "GYRE_TUNE=home/gyre/tune gyre bench allreduce -n 2 --duration 0.001 | grep -q "
+        "measured");
 }
 
 static void bad_table_stops_a_run(void **state)
 {
     (void)state;
-    expect("gyre tune -n 2 -s 0.05 -o table && head -n 5 table >cut && "
+    expect("gyre tune -n 2 --duration 0.05 -o table && head -n 5 table >cut && "
            "! GYRE_TUNE=cut gyre bench allreduce -n 2 2>said && "
            "grep -q 'GYRE_TUNE: cut:5: the file ends without a line \"end\"' said && "
            "[ $(wc -l <said) = 1 ]");
     /* Whoever names no table for a rank gets the other's choice told, not a hang. */
     expect("! gyre run -n 2 sh -c 'if [ $GYRE_RANK = 1 ]; then export GYRE_TUNE=table; fi; "
-           "exec '$GYRE_BIN' bench allreduce -t 0.001' 2>said && "
+           "exec '$GYRE_BIN' bench allreduce --duration 0.001' 2>said && "
            "grep -q 'another GYRE_COLL or table of gyre tune' said");
 }
 

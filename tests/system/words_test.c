@@ -64,7 +64,7 @@ static void messages_show_what_a_terminal_would_obey(void **state)
         "gyre store ls \"$(printf 'a\\033[31mb')\"",
         "gyre plan \"$(printf 'a\\033[31mb')\"",
         "gyre \"$(printf 'a\\033[31mb')\"",
-        "gyre job list --names \"$(printf 'a\\033[31mb')\"",
+        "gyre job list --nameservers \"$(printf 'a\\033[31mb')\"",
         "gyre doctor \"$(printf 'a\\033[31mb')\"",
         "gyre run -n 1 \"$(printf './a\\033[31mb')\"",
     };
@@ -105,14 +105,14 @@ static void lines_without_a_number_are_counted(void **state)
     must(
         "for i in 1 2; do for w in 10 - x 9999999999999999999 +5 -3 4.5; do "
         "echo \"ip$i - $w\"; done; echo ip$i; echo; done >log && "
-        "gyre mr topk log --field 1 --weight 3 -o O -q 2>said && "
+        "gyre mr topk log --field 1 --sum-field 3 -o O -q 2>said && "
         "printf 'ip1\\t12\\nip2\\t12\\n' | cmp - O/part-00000 && "
         "grep -q 'topk: 10 lines have no whole number below 2^63 in field 3: left out' said && "
         "grep -q 'topk: 2 lines have no field 1: left out' said && "
         "gyre job show $(gyre job list | awk 'NR == 2 { print $1 }') >shown && "
         "grep -q 'lines without a number  *10$' shown && "
         "grep -q 'lines without the field  *2$' shown");
-    must("gyre mr topk log --field 1 --weight 3 -o O2 -q --strict 2>said; [ $? = 1 ] && "
+    must("gyre mr topk log --field 1 --sum-field 3 -o O2 -q --strict 2>said; [ $? = 1 ] && "
          "grep -q 'log: the line at offset 9: field 3 is .-.: expected a whole' said && "
          "[ ! -e O2/part-00000 ]");
 }
@@ -138,7 +138,7 @@ static void fields_are_separated_by_a_letter(void **state)
 {
     (void)state;
     must("printf 'a b,1\\na b,2\\n,3\\nc\\n,\\n' >in.csv && "
-         "gyre mr topk in.csv --field 1 --weight 2 --separator , -o O -q 2>said && "
+         "gyre mr topk in.csv --field 1 --sum-field 2 --separator , -o O -q 2>said && "
          "printf '\\t3\\na b\\t3\\n' | cmp - O/part-00000 && "
          "grep -q '2 lines have no whole number' said && "
          "tr , '\\t' <in.csv >in.tsv && for s in '\\t' \"$(printf '\\t')\"; do rm -rf O; "
@@ -162,11 +162,12 @@ static void a_sort_counts_keys_that_are_none(void **state)
          "gyre mr sort in --field 2 --separator , -o O2 -q 2>said && "
          "grep -q 'sort: 1 line has no field 2: sorted as an empty one' said && "
          "[ $(wc -l <said) = 1 ]");
-    must("gyre mr sort in --field 2 -n --separator , -o O -q --strict 2>said; [ $? = 1 ] && "
+    must("gyre mr sort in --field 2 --numeric --separator , -o O -q --strict 2>said; [ $? = 1 "
+         "] && "
          "grep -q 'the key of the line at offset 4 begins with no number' said");
     must("gyre mr sort in --field 2 --separator , -o O -q --strict 2>said; [ $? = 1 ] && "
          "grep -q 'the line at offset 8 has no field 2' said");
-    must("seq 100 >in && gyre mr sort in -n -o O -q --strict 2>said && [ ! -s said ]");
+    must("seq 100 >in && gyre mr sort in --numeric -o O -q --strict 2>said && [ ! -s said ]");
 }
 
 /* ---- commands ---- */
@@ -193,7 +194,7 @@ static void a_file_that_was_not_brought_is_named(void **state)
 static void what_a_sandbox_hides_is_named(void **state)
 {
     (void)state;
-    if (say("gyre doctor --sandbox | grep -q '^files *yes'") != 0) {
+    if (say("gyre doctor --check-sandbox | grep -q '^files *yes'") != 0) {
         skip();
     }
     must(

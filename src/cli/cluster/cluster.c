@@ -69,8 +69,8 @@ static const gy_option list_options[] = {GY_NAMES_OPTIONS(struct cluster_setting
 
 static const gy_option drain_options[] = {
     GY_NAMES_OPTIONS(struct cluster_settings),
-    {"undo", 0, GY_OPTION_FLAG, NULL, "it gets new work again",
-     offsetof(struct cluster_settings, is_undone), 0, 0, NULL},
+    {&gy_option_undo, GY_OPTION_FLAG, NULL, offsetof(struct cluster_settings, is_undone), 0, 0,
+     NULL},
 };
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -102,10 +102,11 @@ const gy_command gy_command_cluster = {
     .operands_least = 1,
     .operands_most = -1,
     .stops_at_operand = true,
-    .description = "list          the daemons: slots, hosts, labels, what troubles them\n"
-                   "drain DAEMON  no new work for it\n\n"
-                   "DAEMON is an id that 'gyre cluster list' shows, its beginning, or a host.\n"
-                   "Jobs of a cluster: 'gyre job submit|list|show|wait|kill --names ...'.",
+    .description =
+        "list          the daemons: slots, hosts, labels, what troubles them\n"
+        "drain DAEMON  no new work for it\n\n"
+        "DAEMON is an id that 'gyre cluster list' shows, its beginning, or a host.\n"
+        "Jobs of a cluster: 'gyre job submit|list|show|wait|kill --nameservers ...'.",
     .verbs = verbs,
     .verb_count = COUNT(verbs),
 };

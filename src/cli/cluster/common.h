@@ -12,22 +12,19 @@
 typedef struct gy_names_settings {
     const char *names, *key;
     bool is_plaintext;
-    double patience;
+    double connect_timeout_s;
 } gy_names_settings;
 
 /* clang-format off */
 /** Rows of the table of a command whose settings, of `type`, have a gy_names_settings `at`. */
 #define GY_NAMES_OPTIONS(type)                                                                 \
-    {"names", 0, GY_OPTION_TEXT, "HOST:PORT,...",                                              \
-     "the cluster's name servers: the one that is elected answers",                            \
-     offsetof(type, at.names), 0, 0, NULL},                                                    \
-    {"key", 0, GY_OPTION_PATH, "FILE", "key file (default: the one `gyre key` makes)",         \
+    {&gy_option_nameservers, GY_OPTION_TEXT, NULL, offsetof(type, at.names), 0, 0, NULL},      \
+    {&gy_option_key, GY_OPTION_PATH, "default: the one that `gyre key` makes",                 \
      offsetof(type, at.key), 0, 0, NULL},                                                      \
-    {"plaintext", 0, GY_OPTION_FLAG, NULL, "no key and no encryption; on this host alone",     \
+    {&gy_option_plaintext, GY_OPTION_FLAG, "loopback addresses only",                          \
      offsetof(type, at.is_plaintext), 0, 0, NULL},                                             \
-    {"patience", 0, GY_OPTION_REAL, "SECONDS",                                                 \
-     "a name server is looked for so long (default: 10)", offsetof(type, at.patience), 0.001,  \
-     1e5, NULL}
+    {&gy_option_connect_timeout, GY_OPTION_REAL, "default: 10",                                \
+     offsetof(type, at.connect_timeout_s), 0.001, 1e5, NULL}
 /* clang-format on */
 
 /** What is said of the cluster's name servers makes a job one of a cluster, also when the rest
@@ -57,7 +54,7 @@ int gy_cli_check_addresses(const char *what, const char *option, const char *add
  * is said and ends this process as SIGTERM does. NULL: nothing. False: it failed. */
 bool gy_cli_write_port_file(const char *what, const char *path, const char *address);
 
-/** The verbs of `gyre job` with --names; each returns the exit status. */
+/** The verbs of `gyre job` with --nameservers; each returns the exit status. */
 int gy_cli_cluster_jobs(const gy_names_settings *at);
 int gy_cli_cluster_show(const gy_names_settings *at, const char *job);
 int gy_cli_cluster_kill(const gy_names_settings *at, const char *job);
@@ -102,7 +99,7 @@ extern const gy_option gy_wait_options[GY_WAIT_OPTIONS];
 extern const gy_option gy_resume_options[GY_RESUME_OPTIONS];
 int gy_cli_job_submit(char **operands, int count);
 int gy_cli_job_wait(char **operands, int count);
-/** With --names, and at home. */
+/** With --nameservers, and at home. */
 int gy_cli_job_resume(char **operands, int count);
 
 #endif

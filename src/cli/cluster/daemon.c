@@ -16,35 +16,35 @@ static struct {
 } settings = {.names = NULL};
 
 static const gy_option options[] = {
-    {"names", 0, GY_OPTION_TEXT, "ADDRESSES", "name servers, HOST:PORT with commas between",
-     offsetof(__typeof__(settings), names), 0, 0, NULL},
-    {"listen", 0, GY_OPTION_TEXT, "HOST:PORT", "where managers and other daemons call",
+    {&gy_option_nameservers, GY_OPTION_TEXT, NULL, offsetof(__typeof__(settings), names), 0, 0,
+     NULL},
+    {&gy_option_listen, GY_OPTION_TEXT, "for job managers and other daemons",
      offsetof(__typeof__(settings), listen), 0, 0, NULL},
-    {"folder", 0, GY_OPTION_PATH, "FOLDER", "its own, on a disk of this host",
-     offsetof(__typeof__(settings), folder), 0, 0, NULL},
-    {"key", 0, GY_OPTION_PATH, "FILE", "cluster key (default: the one `gyre key` makes)",
+    {&gy_option_work_folder, GY_OPTION_PATH, NULL, offsetof(__typeof__(settings), folder), 0, 0,
+     NULL},
+    {&gy_option_key, GY_OPTION_PATH, "default: the one that `gyre key` makes",
      offsetof(__typeof__(settings), key), 0, 0, NULL},
-    {"plaintext", 0, GY_OPTION_FLAG, NULL, "no key and no encryption, loopback alone",
+    {&gy_option_plaintext, GY_OPTION_FLAG, "loopback addresses only",
      offsetof(__typeof__(settings), plaintext), 0, 0, NULL},
-    {"slots", 0, GY_OPTION_INTEGER, "N", "processes at once (default: one a core)",
+    {&gy_option_slots, GY_OPTION_INTEGER, "default: one per core",
      offsetof(__typeof__(settings), slots), 1, 1024, NULL},
-    {"memory", 0, GY_OPTION_SIZE, "SIZE", "most of a process (default: no limit)",
+    {&gy_option_memory_max, GY_OPTION_SIZE, "default: no limit",
      offsetof(__typeof__(settings), memory), GY_FLOW_MEMORY_BYTES_MIN, 0, NULL},
-    {"reserve", 0, GY_OPTION_SIZE, "SIZE", "of disk, below which it takes no work (1 GiB)",
+    {&gy_option_disk_free_min, GY_OPTION_SIZE, "default: 1GiB",
      offsetof(__typeof__(settings), reserve), 1, 0, NULL},
-    {"files", 0, GY_OPTION_SIZE, "SIZE", "of programs that no job needs just now (4 GiB)",
+    {&gy_option_files_max, GY_OPTION_SIZE, "default: 4GiB",
      offsetof(__typeof__(settings), files), 1, 0, NULL},
-    {"keep", 0, GY_OPTION_REAL, "SECONDS", "a job's files outlive its manager so long (10)",
+    {&gy_option_orphan_retention, GY_OPTION_REAL, "default: 10",
      offsetof(__typeof__(settings), keep), 0.001, 1e6, NULL},
-    {"host", 0, GY_OPTION_TEXT, "NAME", "what this host is called (default: as the system)",
+    {&gy_option_hostname, GY_OPTION_TEXT, "default: the system's",
      offsetof(__typeof__(settings), host), 0, 0, NULL},
-    {"labels", 0, GY_OPTION_TEXT, "WORDS", "what jobs may ask for, with commas between",
-     offsetof(__typeof__(settings), labels), 0, 0, NULL},
-    {"sandbox", 0, GY_OPTION_TEXT, "LIST",
-     "walls around processes of jobs (default: rights, processes, calls if it can)",
+    {&gy_option_host_labels, GY_OPTION_TEXT, NULL, offsetof(__typeof__(settings), labels), 0, 0,
+     NULL},
+    {&gy_option_sandbox, GY_OPTION_TEXT,
+     "default: rights, processes and calls where the machine supports them",
      offsetof(__typeof__(settings), sandbox), 0, 0, NULL},
-    {"port-file", 0, GY_OPTION_PATH, "FILE", "write the address to this file once it serves",
-     offsetof(__typeof__(settings), port_file), 0, 0, NULL},
+    {&gy_option_port_file, GY_OPTION_PATH, NULL, offsetof(__typeof__(settings), port_file), 0,
+     0, NULL},
 };
 
 static void listening(void *arg, const char *address)
@@ -60,12 +60,13 @@ static int run(char **operands, int operand_count)
     (void)operands;
     (void)operand_count;
     if (settings.names == NULL || settings.listen == NULL || settings.folder == NULL) {
-        return gy_report_usage("gyre daemon: --names, --listen and --folder must be given");
+        return gy_report_usage(
+            "gyre daemon: --nameservers, --listen and --work-folder must be given");
     }
     int checked = gy_cli_check_addresses("daemon", "--listen", settings.listen, 0);
     checked = checked != GY_EXIT_OK
                   ? checked
-                  : gy_cli_check_addresses("daemon", "--names", settings.names, 1);
+                  : gy_cli_check_addresses("daemon", "--nameservers", settings.names, 1);
     if (checked != GY_EXIT_OK) {
         return checked;
     }

@@ -251,8 +251,8 @@ static void make_line(line *made, const gy_hosts_settings *given, const gy_run_o
         double value;
     } numbers[] = {{"--timeout", run->timeout_s},
                    {"--grace", run->kill_grace_s},
-                   {"--meet", run->rendezvous_timeout_s},
-                   {"--restarts", run->restarts},
+                   {"--rendezvous-timeout", run->rendezvous_timeout_s},
+                   {"--restarts-max", run->restarts},
                    {"--pool", (double)(run->pool_bytes >> 20)}};
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
         if (numbers[i].value > 0) {
@@ -330,5 +330,5 @@ int gy_cli_run_hosts(const gy_hosts_settings *given, const gy_run_options *run, 
     }
     return given->at.names != NULL
                ? submit(given, run, operands)
-               : gy_report_usage("gyre run: --hosts needs --names, or to be submitted");
+               : gy_report_usage("gyre run: --hosts needs --nameservers, or to be submitted");
 }

@@ -1,4 +1,5 @@
-/* `gyre job submit`, `wait`, `resume`, and what `list`, `show` and `kill` do with --names. */
+/* `gyre job submit`, `wait`, `resume`, and what `list`, `show` and `kill` do with
+ * --nameservers. */
 #include "cli/cli.h"
 #include "cli/cluster/common.h"
 #include "cli/jobs/common.h"
@@ -30,7 +31,7 @@ int gy_cli_find_key(const char *what, const char *given, bool is_plaintext, char
                     const char **key)
 {
     if (given != NULL && is_plaintext) {
-        return gy_report_usage("gyre %s: --key and --plaintext are one too many", what);
+        return gy_report_usage("gyre %s: --key and --plaintext exclude each other", what);
     }
     *key = given;
     if (given == NULL && !is_plaintext) {
@@ -93,10 +94,10 @@ static int open_cluster_as(const char *what, const gy_names_settings *at,
                            gy_cluster_options options, gy_cluster **cluster)
 {
     if (at->names == NULL) {
-        return gy_report_usage("gyre %s: --names is missing: HOST:PORT of the name server",
-                               what);
+        return gy_report_usage(
+            "gyre %s: --nameservers is missing: HOST:PORT of the name server", what);
     }
-    int checked = gy_cli_check_addresses(what, "--names", at->names, 1);
+    int checked = gy_cli_check_addresses(what, "--nameservers", at->names, 1);
     if (checked != GY_EXIT_OK) {
         return checked;
     }
@@ -107,7 +108,7 @@ static int open_cluster_as(const char *what, const gy_names_settings *at,
     }
     options.nameservers = at->names;
     options.is_plaintext = at->is_plaintext;
-    options.connect_timeout_s = at->patience;
+    options.connect_timeout_s = at->connect_timeout_s;
     gy_status status = gy_cluster_open(&options, cluster);
     return status == GY_OK ? GY_EXIT_OK : gy_cli_failure(what, status);
 }
@@ -531,8 +532,9 @@ int gy_cli_job_resume(char **operands, int count)
         return resume_there(operands[0]);
     }
     if (gy_submit_given.is_detached || gy_submit_given.timeout > 0) {
-        return gy_report_usage("gyre job resume: --no-wait and --timeout are for jobs of a "
-                               "cluster (--names)");
+        return gy_report_usage(
+            "gyre job resume: --no-wait and --wait-timeout are for jobs of a "
+            "cluster (--nameservers)");
     }
     return gy_report_failure("job resume", gy_job_resume(operands[0]));
 }
@@ -541,39 +543,27 @@ int gy_cli_job_resume(char **operands, int count)
 
 const gy_option gy_submit_options[GY_SUBMIT_OPTIONS] = {
     GY_NAMES_OPTIONS(struct gy_submit_settings),
-    {"name", 0, GY_OPTION_TEXT, "NAME", "of the job, for people (default: what runs)",
-     PLACE(name), 0, 0, NULL},
-    {"weight", 0, GY_OPTION_INTEGER, "N", "of its share of the slots (default: 100)",
-     PLACE(weight), 1, 1000, NULL},
-    {"slots", 0, GY_OPTION_INTEGER, "N", "at most so many at once (default: no limit)",
-     PLACE(slots), 1, 1 << 22, NULL},
-    {"label", 0, GY_OPTION_TEXT, "LABEL", "only at daemons that have it", PLACE(label), 0, 0,
+    {&gy_option_name, GY_OPTION_TEXT, "default: what runs", PLACE(name), 0, 0, NULL},
+    {&gy_option_weight, GY_OPTION_INTEGER, "1 to 1000, default: 100", PLACE(weight), 1, 1000,
      NULL},
-    {"file", 'f', GY_OPTION_PATHS, "FILE",
-     "lies beside the program wherever it runs; may be given again", PLACE(files), 0, 0, NULL},
-    {"env", 'e', GY_OPTION_LIST, "NAME[=VALUE]",
-     "a variable of the program; may be given again", PLACE(variables), 0, 0, NULL},
-    {"journal", 0, GY_OPTION_TEXT, "PLACE",
-     "its journal lies below this URI or folder (default: in its output's)", PLACE(journal), 0,
-     0, NULL},
-    {"no-wait", 0, GY_OPTION_FLAG, NULL, "end when the job is accepted", PLACE(is_detached), 0,
-     0, NULL},
-    {"timeout", 0, GY_OPTION_REAL, "SECONDS",
-     "wait at most so long for its end, then status 124; the job goes on", PLACE(timeout),
-     0.001, 1e9, NULL},
+    {&gy_option_slots_max, GY_OPTION_INTEGER, "default: no limit", PLACE(slots), 1, 1 << 22,
+     NULL},
+    {&gy_option_label, GY_OPTION_TEXT, NULL, PLACE(label), 0, 0, NULL},
+    {&gy_option_file, GY_OPTION_PATHS, NULL, PLACE(files), 0, 0, NULL},
+    {&gy_option_env, GY_OPTION_LIST, NULL, PLACE(variables), 0, 0, NULL},
+    {&gy_option_journal, GY_OPTION_TEXT, "default: in the folder of the output", PLACE(journal),
+     0, 0, NULL},
+    {&gy_option_no_wait, GY_OPTION_FLAG, NULL, PLACE(is_detached), 0, 0, NULL},
+    {&gy_option_wait_timeout, GY_OPTION_REAL, NULL, PLACE(timeout), 0.001, 1e9, NULL},
 };
 
 const gy_option gy_wait_options[GY_WAIT_OPTIONS] = {
     GY_NAMES_OPTIONS(struct gy_submit_settings),
-    {"timeout", 0, GY_OPTION_REAL, "SECONDS", "wait at most so long, then status 124",
-     PLACE(timeout), 0.001, 1e9, NULL},
+    {&gy_option_wait_timeout, GY_OPTION_REAL, NULL, PLACE(timeout), 0.001, 1e9, NULL},
 };
 
 const gy_option gy_resume_options[GY_RESUME_OPTIONS] = {
     GY_NAMES_OPTIONS(struct gy_submit_settings),
-    {"no-wait", 0, GY_OPTION_FLAG, NULL, "with --names: end when the job goes on",
-     PLACE(is_detached), 0, 0, NULL},
-    {"timeout", 0, GY_OPTION_REAL, "SECONDS",
-     "with --names: wait at most so long for its end, then status 124; the job goes on",
-     PLACE(timeout), 0.001, 1e9, NULL},
+    {&gy_option_no_wait, GY_OPTION_FLAG, NULL, PLACE(is_detached), 0, 0, NULL},
+    {&gy_option_wait_timeout, GY_OPTION_REAL, NULL, PLACE(timeout), 0.001, 1e9, NULL},
 };

@@ -18,33 +18,29 @@ bool gy_cli_find_unbrought(const char *command, const char *const *files, char *
 
 typedef struct gy_job_settings {
     long long processes, threads, memo_bytes;
-    double timeout, silence;
+    double timeout, heartbeat_timeout;
     const char *folder, *memo, *trace, *sandbox;
 } gy_job_settings;
 
 /* clang-format off */
 /** Rows of the table of a command whose settings, of `type`, have a gy_job_settings `job`. */
 #define GY_JOB_OPTIONS(type)                                                                   \
-    {"processes", 'p', GY_OPTION_INTEGER, "N", "processes at work (default: one a core)",      \
+    {&gy_option_processes, GY_OPTION_INTEGER, "default: one per core",                         \
      offsetof(type, job.processes), 1, 4096, NULL},                                            \
-    {"threads", 't', GY_OPTION_INTEGER, "N", "tasks at once in a process (default: 1)",        \
-     offsetof(type, job.threads), 1, 1024, NULL},                                              \
-    {"timeout", 0, GY_OPTION_REAL, "SECONDS", "end the job after this time (default: never)",  \
-     offsetof(type, job.timeout), 0.001, 1e9, NULL},                                           \
-    {"silence", 0, GY_OPTION_REAL, "SECONDS",                                                  \
-     "a process that is silent for so long is lost (default: 10)",                             \
-     offsetof(type, job.silence), 0.1, 1e6, NULL},                                             \
-    {"folder", 0, GY_OPTION_PATH, "DIR", "of the job: journal, intermediates, log",            \
+    {&gy_option_threads, GY_OPTION_INTEGER, "default: 1", offsetof(type, job.threads), 1,      \
+     1024, NULL},                                                                              \
+    {&gy_option_timeout, GY_OPTION_REAL, "default: none", offsetof(type, job.timeout), 0.001,  \
+     1e9, NULL},                                                                               \
+    {&gy_option_heartbeat_timeout, GY_OPTION_REAL, "default: 10",                              \
+     offsetof(type, job.heartbeat_timeout), 0.1, 1e6, NULL},                                   \
+    {&gy_option_folder, GY_OPTION_PATH, "default: below ~/.local/state/gyre/jobs",             \
      offsetof(type, job.folder), 0, 0, NULL},                                                  \
-    {"memo", 0, GY_OPTION_PATH, "DIR", "keep results there, and take what is there",           \
+    {&gy_option_memo, GY_OPTION_PATH, "reuse its results and add new ones",                    \
      offsetof(type, job.memo), 0, 0, NULL},                                                    \
-    {"memo-quota", 0, GY_OPTION_SIZE, "SIZE",                                                  \
-     "what stays in the memo, the least recently used goes (default: 10GiB)",                  \
-     offsetof(type, job.memo_bytes), 1, 0, NULL},                                              \
-    {"trace", 0, GY_OPTION_PATH, "FILE", "write a Chrome trace of all processes",              \
-     offsetof(type, job.trace), 0, 0, NULL},                                                   \
-    {"sandbox", 0, GY_OPTION_TEXT, "LIST",                                                     \
-     "walls around the processes: strict, available, or parts (default: none)",                \
+    {&gy_option_memo_quota, GY_OPTION_SIZE, "default: 10GiB", offsetof(type, job.memo_bytes),  \
+     1, 0, NULL},                                                                              \
+    {&gy_option_trace, GY_OPTION_PATH, NULL, offsetof(type, job.trace), 0, 0, NULL},           \
+    {&gy_option_sandbox, GY_OPTION_TEXT, "strict, available, or a list of parts; default: none",\
      offsetof(type, job.sandbox), 0, 0, NULL}
 /* clang-format on */
 

@@ -174,7 +174,7 @@ static int run_run(char **operands, int count)
                   set_number("GYRE_JOB_THREADS", (double)settings.job.threads) &&
                   set_number("GYRE_JOB_MEMORY", (double)settings.memory) &&
                   set_number("GYRE_JOB_TIMEOUT", settings.job.timeout) &&
-                  set_number("GYRE_JOB_SILENCE", settings.job.silence) &&
+                  set_number("GYRE_JOB_HEARTBEAT_TIMEOUT", settings.job.heartbeat_timeout) &&
                   set_text("GYRE_JOB_FOLDER", settings.job.folder) &&
                   set_text("GYRE_JOB_MEMO", settings.job.memo) &&
                   set_number("GYRE_JOB_MEMO_BYTES", (double)settings.job.memo_bytes) &&
@@ -194,7 +194,7 @@ static int forget_these(char **operands, int count)
 {
     if (settings.quota >= 0 || settings.keep >= 0 || settings.job.memo != NULL) {
         return gy_report_usage("gyre job gc: it forgets the jobs that are named, and has "
-                               "neither --quota, --keep nor --memo then");
+                               "neither --quota, --keep-days nor --memo then");
     }
     for (int i = 0; i < count; i++) {
         const gy_status status = gy_job_forget(operands[i]);
@@ -212,12 +212,13 @@ static int run_gc(char **operands, int count)
         const bool is_home =
             settings.quota >= 0 || settings.keep >= 0 || settings.job.memo != NULL;
         return is_home || count == 0
-                   ? gy_report_usage("gyre job gc: with --names it forgets the jobs that are "
-                                     "named, and has neither --quota, --keep nor --memo")
+                   ? gy_report_usage(
+                         "gyre job gc: with --nameservers it forgets the jobs that are "
+                         "named, and has neither --quota, --keep-days nor --memo")
                    : gy_cli_cluster_forget(&settings.at, settings.job.timeout, operands, count);
     }
     if (settings.job.timeout > 0) {
-        return gy_report_usage("gyre job gc: --timeout is for a cluster (--names)");
+        return gy_report_usage("gyre job gc: --wait-timeout is for a cluster (--nameservers)");
     }
     if (count > 0) {
         return forget_these(operands, count);
@@ -228,7 +229,7 @@ static int run_gc(char **operands, int count)
     if (settings.job.memo != NULL) {
         if (settings.keep >= 0) {
             return gy_report_usage(
-                "gyre job gc: --keep is for jobs, not for what --memo keeps");
+                "gyre job gc: --keep-days is for jobs, not for memoised results (--memo)");
         }
         int64_t memo_freed = 0;
         gy_status collected = gy_flow_collect(settings.job.memo, quota, &memo_freed);
@@ -254,29 +255,27 @@ static int run_gc(char **operands, int count)
 
 static const gy_option run_options[] = {
     GY_JOB_OPTIONS(struct job_settings),
-    {"memory", 'm', GY_OPTION_SIZE, "SIZE", "of each process (default: no limit)",
-     PLACE(memory), GY_FLOW_MEMORY_BYTES_MIN, 0, NULL},
+    {&gy_option_memory_max, GY_OPTION_SIZE, "default: no limit", PLACE(memory),
+     GY_FLOW_MEMORY_BYTES_MIN, 0, NULL},
 };
 
 static const gy_option names_options[] = {GY_NAMES_OPTIONS(struct job_settings)};
 
 static const gy_option list_options[] = {
     GY_NAMES_OPTIONS(struct job_settings),
-    {"last", 'n', GY_OPTION_INTEGER, "N", "the last N jobs (default: 20; 0: all)", PLACE(last),
-     0, 1e9, NULL},
+    {&gy_option_last, GY_OPTION_INTEGER, "default: 20; 0: all", PLACE(last), 0, 1e9, NULL},
 };
 
 static const gy_option gc_options[] = {
     GY_NAMES_OPTIONS(struct job_settings),
-    {"quota", 0, GY_OPTION_SIZE, "SIZE", "what folders of ended jobs may hold (default: 1GiB)",
+    {&gy_option_quota, GY_OPTION_SIZE,
+     "folders of finished jobs, or with --memo the memoised results; default: 1GiB",
      PLACE(quota), 0, 0, NULL},
-    {"memo", 0, GY_OPTION_PATH, "DIR",
-     "bring what a memo folder keeps below the quota instead, the least recently used first",
-     PLACE(job.memo), 0, 0, NULL},
-    {"keep", 0, GY_OPTION_REAL, "DAYS", "how long a job that can be resumed stays (default: 7)",
-     PLACE(keep), 0, 36500, NULL},
-    {"timeout", 0, GY_OPTION_REAL, "SECONDS",
-     "with --names: wait at most so long for each, then status 124; it goes on",
+    {&gy_option_memo, GY_OPTION_PATH,
+     "remove results from it instead, the least recently used first", PLACE(job.memo), 0, 0,
+     NULL},
+    {&gy_option_keep_days, GY_OPTION_REAL, "default: 7", PLACE(keep), 0, 36500, NULL},
+    {&gy_option_wait_timeout, GY_OPTION_REAL, "with --nameservers, for each job",
      PLACE(job.timeout), 0.001, 1e9, NULL},
 };
 
@@ -298,7 +297,7 @@ static const gy_command verbs[] = {
     {.name = "job list",
      .operands = "",
      .description =
-         "Lists jobs, newest first. With --names: all that the cluster's name server\n"
+         "Lists jobs, newest first. With --nameservers: all that the cluster's name server\n"
          "knows.",
      .options = list_options,
      .option_count = COUNT(list_options),
@@ -308,9 +307,10 @@ static const gy_command verbs[] = {
      .operands = "JOB",
      .operands_least = 1,
      .operands_most = 1,
-     .description = "Shows a job: stages, counters, records that were skipped, and the reason\n"
-                    "of every wait, failure, death, copy and repetition. With --names: what\n"
-                    "the cluster's name server knows of it.",
+     .description =
+         "Shows a job: stages, counters, records that were skipped, and the reason\n"
+         "of every wait, failure, death, copy and repetition. With --nameservers: what\n"
+         "the cluster's name server knows of it.",
      .options = names_options,
      .option_count = COUNT(names_options),
      .settings = &settings,
@@ -351,10 +351,11 @@ static const gy_command verbs[] = {
      .operands = "JOB",
      .operands_least = 1,
      .operands_most = 1,
-     .description = "Goes on with a job whose manager is gone: starts its program as it was\n"
-                    "started. What was committed does not run again. With --names: has a\n"
-                    "cluster go on with a job that failed or was killed there, and waits for\n"
-                    "its end (one that has not ended goes on by itself).",
+     .description =
+         "Goes on with a job whose manager is gone: starts its program as it was\n"
+         "started. What was committed does not run again. With --nameservers: has a\n"
+         "cluster go on with a job that failed or was killed there, and waits for\n"
+         "its end (one that has not ended goes on by itself).",
      .options = gy_resume_options,
      .option_count = GY_RESUME_OPTIONS,
      .settings = &gy_submit_given,
@@ -365,7 +366,7 @@ static const gy_command verbs[] = {
      .description =
          "Forgets the jobs that are named, or ended jobs, oldest first, until their\n"
          "folders hold no more than the quota (which each job's end keeps, too), with\n"
-         "what interrupted ones left in their output. With --names: removes what a\n"
+         "what interrupted ones left in their output. With --nameservers: removes what a\n"
          "cluster keeps of these jobs, which failed there or were killed. None of them\n"
          "can be resumed then.",
      .options = gc_options,

@@ -45,60 +45,51 @@ static const plan_settings unset = UNSET;
 static plan_settings settings = UNSET;
 
 static const gy_option options[] = {
-    {"ranks", 'p', GY_OPTION_INTEGER, "N", "ranks (default: 8)", offsetof(plan_settings, ranks),
-     1, RANKS_MOST, NULL},
-    {"algo", 'a', GY_OPTION_TEXT, "NAME", "the algorithm, as 'gyre plan list' shows them",
-     offsetof(plan_settings, algorithm), 0, 0, NULL},
-    {"operation", 'o', GY_OPTION_TEXT, "NAME", "of the table (default: allreduce)",
+    {&gy_option_ranks, GY_OPTION_INTEGER, "default: 8", offsetof(plan_settings, ranks), 1,
+     RANKS_MOST, NULL},
+    {&gy_option_algorithm, GY_OPTION_TEXT, NULL, offsetof(plan_settings, algorithm), 0, 0,
+     NULL},
+    {&gy_option_operation, GY_OPTION_TEXT, "of the table; default: allreduce",
      offsetof(plan_settings, operation), 0, 0, NULL},
-    {"bytes", 'b', GY_OPTION_SIZE, "SIZE", "of the vector: 97.5MB, 64KiB (default: 1MB)",
-     offsetof(plan_settings, bytes), 0, 0, NULL},
-    {"element", 0, GY_OPTION_INTEGER, "BYTES", "of an element (default: 4)",
+    {&gy_option_bytes, GY_OPTION_SIZE, "default: 1MB", offsetof(plan_settings, bytes), 0, 0,
+     NULL},
+    {&gy_option_element_bytes, GY_OPTION_INTEGER, "default: 4",
      offsetof(plan_settings, element), 1, 4096, NULL},
-    {"hosts", 0, GY_OPTION_INTEGER, "N", "hosts that the ranks are dealt to (default: 1)",
-     offsetof(plan_settings, hosts), 1, RANKS_MOST, NULL},
-    {"root", 0, GY_OPTION_INTEGER, "RANK", "of broadcast, reduce, gather, scatter (default: 0)",
-     offsetof(plan_settings, root), 0, RANKS_MOST - 1, NULL},
-    {"chunks", 0, GY_OPTION_INTEGER, "N", "pieces that follow each other (default: 1)",
-     offsetof(plan_settings, chunks), 1, 65535, NULL},
-    {"in-place", 0, GY_OPTION_FLAG, NULL, "input and output are one",
-     offsetof(plan_settings, in_place), 0, 0, NULL},
-    {"alpha", 0, GY_OPTION_REAL, "SECONDS", "of a message (default: 5e-6)",
-     offsetof(plan_settings, alpha), 0, 1e6, NULL},
-    {"beta", 0, GY_OPTION_REAL, "SECONDS", "of a byte (default: 2e-11, 50 GB/s)",
+    {&gy_option_hosts, GY_OPTION_INTEGER, "default: 1", offsetof(plan_settings, hosts), 1,
+     RANKS_MOST, NULL},
+    {&gy_option_root, GY_OPTION_INTEGER, "default: 0", offsetof(plan_settings, root), 0,
+     RANKS_MOST - 1, NULL},
+    {&gy_option_chunks, GY_OPTION_INTEGER, "default: 1", offsetof(plan_settings, chunks), 1,
+     65535, NULL},
+    {&gy_option_in_place, GY_OPTION_FLAG, NULL, offsetof(plan_settings, in_place), 0, 0, NULL},
+    {&gy_option_alpha, GY_OPTION_REAL, "default: 5e-6", offsetof(plan_settings, alpha), 0, 1e6,
+     NULL},
+    {&gy_option_beta, GY_OPTION_REAL, "default: 2e-11, which is 50 GB/s",
      offsetof(plan_settings, beta), 0, 1e6, NULL},
-    {"gamma", 0, GY_OPTION_REAL, "SECONDS", "of a byte combined or copied (default: 1e-11)",
-     offsetof(plan_settings, gamma), 0, 1e6, NULL},
-    {"alpha-across", 0, GY_OPTION_REAL, "SECONDS", "of a message between hosts",
+    {&gy_option_gamma, GY_OPTION_REAL, "default: 1e-11", offsetof(plan_settings, gamma), 0, 1e6,
+     NULL},
+    {&gy_option_alpha_across, GY_OPTION_REAL, "default: --alpha",
      offsetof(plan_settings, alpha_across), 1e-12, 1e6, NULL},
-    {"beta-across", 0, GY_OPTION_REAL, "SECONDS", "of a byte between hosts",
+    {&gy_option_beta_across, GY_OPTION_REAL, "default: --beta",
      offsetof(plan_settings, beta_across), 1e-18, 1e6, NULL},
-    {"links", 0, GY_OPTION_PATH, "FILE", "what links cost and where ranks are, as text",
-     offsetof(plan_settings, links), 0, 0, NULL},
-    {"rate", 0, GY_OPTION_REAL, "N", "exchanges a second, for the table (default: 3)",
+    {&gy_option_links, GY_OPTION_PATH, NULL, offsetof(plan_settings, links), 0, 0, NULL},
+    {&gy_option_exchanges_per_second, GY_OPTION_REAL, "default: 3",
      offsetof(plan_settings, rate), 0, 1e9, NULL},
-    {"steps", 0, GY_OPTION_REAL, "N",
-     "the longest plan that the table prices (default: 2e7, some seconds)",
+    {&gy_option_plan_steps_max, GY_OPTION_REAL, "in steps times ranks; default: 2e7",
      offsetof(plan_settings, steps), 0, 1e12, NULL},
-    {"all", 0, GY_OPTION_FLAG, NULL, "also algorithms over the memory of one host",
-     offsetof(plan_settings, all), 0, 0, NULL},
-    {"csv", 0, GY_OPTION_FLAG, NULL, "the table as comma-separated values",
-     offsetof(plan_settings, csv), 0, 0, NULL},
-    {"svg", 0, GY_OPTION_PATH, "FILE", "draw into this file instead",
-     offsetof(plan_settings, svg), 0, 0, NULL},
-    {"width", 0, GY_OPTION_INTEGER, "N",
-     "characters of a line (default: the terminal's, or 80)", offsetof(plan_settings, width),
-     WIDTH_LEAST, 100000, NULL},
-    {"seed", 's', GY_OPTION_INTEGER, "N", "of what goes wrong (default: 1)",
-     offsetof(plan_settings, seed), 0, 9e15, NULL},
-    {"loss", 0, GY_OPTION_REAL, "CHANCE", "that a message is lost and sent again",
-     offsetof(plan_settings, loss), 0, 1, NULL},
-    {"retry", 0, GY_OPTION_REAL, "SECONDS", "until a lost one is sent again (default: 0.001)",
+    {&gy_option_all, GY_OPTION_FLAG, NULL, offsetof(plan_settings, all), 0, 0, NULL},
+    {&gy_option_csv, GY_OPTION_FLAG, NULL, offsetof(plan_settings, csv), 0, 0, NULL},
+    {&gy_option_svg, GY_OPTION_PATH, NULL, offsetof(plan_settings, svg), 0, 0, NULL},
+    {&gy_option_width, GY_OPTION_INTEGER, "default: the terminal's, or 80",
+     offsetof(plan_settings, width), WIDTH_LEAST, 100000, NULL},
+    {&gy_option_seed, GY_OPTION_INTEGER, "of --loss; default: 1", offsetof(plan_settings, seed),
+     0, 9e15, NULL},
+    {&gy_option_loss, GY_OPTION_REAL, "default: 0", offsetof(plan_settings, loss), 0, 1, NULL},
+    {&gy_option_retransmit_timeout, GY_OPTION_REAL, "default: 0.001",
      offsetof(plan_settings, retry), 0, 1e6, NULL},
-    {"uplink", 0, GY_OPTION_REAL, "SECONDS", "of a byte on the link that a host's ranks share",
-     offsetof(plan_settings, uplink), 0, 1e6, NULL},
-    {"fail", 0, GY_OPTION_TEXT, "RANK@TIME[,...]", "ranks that stop after so many seconds",
-     offsetof(plan_settings, fail), 0, 0, NULL},
+    {&gy_option_uplink_beta, GY_OPTION_REAL, "default: none", offsetof(plan_settings, uplink),
+     0, 1e6, NULL},
+    {&gy_option_fail, GY_OPTION_TEXT, NULL, offsetof(plan_settings, fail), 0, 0, NULL},
 };
 enum { OPTION_COUNT = sizeof(options) / sizeof(options[0]) };
 
@@ -354,18 +345,19 @@ typedef struct plan_verb {
     int (*run)(const char *operation);
 } plan_verb;
 
-#define PLAN_OPTIONS " ranks algo hosts root chunks in-place links "
-#define COST_OPTIONS "bytes element alpha beta gamma alpha-across beta-across "
+#define PLAN_OPTIONS " ranks algorithm hosts root chunks in-place links "
+#define COST_OPTIONS "bytes element-bytes alpha beta gamma alpha-across beta-across "
 
 static const plan_verb verbs[] = {
     {"list", false, false, " ", run_list},
     {"table", false, false,
-     " ranks operation hosts root chunks in-place links csv all rate steps " COST_OPTIONS,
+     " ranks operation hosts root chunks in-place links csv all exchanges-per-second "
+     "plan-steps-max " COST_OPTIONS,
      run_table},
     {"show", true, true, PLAN_OPTIONS "svg width ", run_show},
     {"check", true, true, PLAN_OPTIONS, run_check},
-    {"simulate", true, true, PLAN_OPTIONS COST_OPTIONS "seed loss retry uplink fail ",
-     run_simulate},
+    {"simulate", true, true,
+     PLAN_OPTIONS COST_OPTIONS "seed loss retransmit-timeout uplink-beta fail ", run_simulate},
 };
 
 static bool is_given(const gy_option *option)
@@ -384,10 +376,10 @@ static int check_verb(const plan_verb *verb, int operand_count, char **operands)
 {
     for (int i = 0; i < OPTION_COUNT; i++) {
         char name[32];
-        snprintf(name, sizeof(name), " %s ", options[i].name);
+        snprintf(name, sizeof(name), " %s ", options[i].spec->name);
         if (is_given(&options[i]) && strstr(verb->takes, name) == NULL) {
             gy_print_to(stderr, "gyre plan %s: --%s has no meaning here: expected%s%s\n",
-                        verb->name, options[i].name,
+                        verb->name, options[i].spec->name,
                         verb->takes[1] == '\0' ? " no options" : " one of", verb->takes);
             return GY_EXIT_USAGE;
         }
@@ -409,26 +401,30 @@ static int check_verb(const plan_verb *verb, int operand_count, char **operands)
     }
     if (settings.hosts <= 1 && settings.links == NULL &&
         (settings.alpha_across >= 0 || settings.beta_across >= 0 || settings.uplink >= 0)) {
-        gy_print_to(stderr,
-                    "gyre plan %s: --alpha-across, --beta-across and --uplink are for ranks "
-                    "on several hosts: expected --hosts 2 or more\n",
-                    verb->name);
+        gy_print_to(
+            stderr,
+            "gyre plan %s: --alpha-across, --beta-across and --uplink-beta are for ranks "
+            "on several hosts: expected --hosts 2 or more\n",
+            verb->name);
         return GY_EXIT_USAGE;
     }
     if (settings.retry >= 0 && settings.loss < 0) {
-        gy_print_to(stderr,
-                    "gyre plan %s: --retry is for messages that are lost: expected --loss\n",
-                    verb->name);
+        gy_print_to(
+            stderr,
+            "gyre plan %s: --retransmit-timeout is for messages that are lost: expected "
+            "--loss\n",
+            verb->name);
         return GY_EXIT_USAGE;
     }
     if (verb->run == run_table && operand_count > 1) {
         return complain("table", operands[1], "options only, --operation names one");
     }
     if (verb->has_algorithm && settings.algorithm == NULL) {
-        gy_print_to(stderr,
-                    "gyre plan %s: --algo is missing: expected a NAME that 'gyre plan list "
-                    "%s' shows\n",
-                    verb->name, operands[1]);
+        gy_print_to(
+            stderr,
+            "gyre plan %s: --algorithm is missing: expected a NAME that 'gyre plan list "
+            "%s' shows\n",
+            verb->name, operands[1]);
         return GY_EXIT_USAGE;
     }
     return GY_EXIT_OK;

@@ -150,7 +150,7 @@ static void print_too_long(const char *name, double steps, const gy_table_format
         return;
     }
     print_seconds(seconds, formula);
-    printf("%-20s is too long to be priced: %.3g steps (--steps)%s%s\n", name, steps,
+    printf("%-20s is too long to be priced: %.3g steps (--plan-steps-max)%s%s\n", name, steps,
            seconds < 0 ? "" : "; by its formula ", seconds < 0 ? "" : formula);
 }
 

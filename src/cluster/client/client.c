@@ -181,7 +181,7 @@ static gy_status check_roles(const gy_cluster *cluster, bool is_patient)
     }
     return gy_fail(GY_ARG,
                    "%s is no name server: expected the address that gyre nameserver prints "
-                   "(--names)",
+                   "(--nameservers)",
                    facts.text);
 }
 

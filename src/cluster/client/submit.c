@@ -26,7 +26,7 @@ static const char *const usual[] = {"PATH",
                                     "GYRE_JOB_THREADS",
                                     "GYRE_JOB_MEMORY",
                                     "GYRE_JOB_TIMEOUT",
-                                    "GYRE_JOB_SILENCE",
+                                    "GYRE_JOB_HEARTBEAT_TIMEOUT",
                                     "GYRE_JOB_FOLDER",
                                     "GYRE_JOB_MEMO",
                                     "GYRE_JOB_MEMO_BYTES"};

@@ -418,12 +418,12 @@ static gy_status check_texts(const gy_host_options *options)
     }
     const char *host = options->host, *labels = options->labels;
     if (host != NULL && (host[0] == '\0' || strpbrk(host, "/,: ") != NULL)) {
-        return gy_fail(GY_ARG, "--host is '%.80s', expected the name of a host", host);
+        return gy_fail(GY_ARG, "--hostname is '%.80s', expected the name of a host", host);
     }
     if (labels != NULL && labels[0] != '\0' &&
         (labels[0] == ',' || labels[strlen(labels) - 1] == ',' ||
          strstr(labels, ",,") != NULL)) {
-        return gy_fail(GY_ARG, "--labels is '%.80s', expected words with commas between",
+        return gy_fail(GY_ARG, "--host-labels is '%.80s', expected words with commas between",
                        labels);
     }
     return GY_OK;

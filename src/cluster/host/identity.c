@@ -167,10 +167,11 @@ static gy_status check_is_own(gy_env *env, const char *folder)
     GY_TRY(gy_disk_each(env, folder, look_at_name, &of));
     return !of.is_strange || of.has_identity
                ? GY_OK
-               : gy_fail(GY_ARG,
-                         "--folder %s holds files of others: expected a new or empty folder, "
-                         "or one of a daemon",
-                         folder);
+               : gy_fail(
+                     GY_ARG,
+                     "--work-folder %s holds files of others: expected a new or empty folder, "
+                     "or one of a daemon",
+                     folder);
 }
 
 /* Its folder: made, or found as a daemon may have it. What is in it is for its user alone, so
@@ -197,10 +198,11 @@ static gy_status take_folder(gy_host *host)
     }
     GY_TRY(check_is_own(host->env, host->folder));
     if ((about.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-        return gy_fail(GY_ARG,
-                       "--folder %s is of mode %03o: expected one that this user alone may "
-                       "write",
-                       host->folder, (unsigned)about.st_mode & 0777);
+        return gy_fail(
+            GY_ARG,
+            "--work-folder %s is of mode %03o: expected one that this user alone may "
+            "write",
+            host->folder, (unsigned)about.st_mode & 0777);
     }
     return GY_OK;
 }
@@ -212,7 +214,7 @@ gy_status gy_host_identity(gy_host *host)
     char path[HOST_PATH];
     if (options->host != NULL) {
         if (!gy_print_whole(host->host_name, sizeof(host->host_name), "%s", options->host)) {
-            return gy_fail(GY_ARG, "--host: '%s' has more than %zu bytes", options->host,
+            return gy_fail(GY_ARG, "--hostname: '%s' has more than %zu bytes", options->host,
                            sizeof(host->host_name) - 1);
         }
     } else if (gethostname(host->host_name, sizeof(host->host_name) - 1) != 0) {

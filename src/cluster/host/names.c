@@ -50,7 +50,8 @@ bool gy_host_name_is_one(const gy_host *host, uint32_t which)
         facts.role == GY_RPC_NAMESERVER) {
         return true;
     }
-    gy_warn("%s is no name server: expected the address that gyre nameserver prints (--names)",
+    gy_warn("%s is no name server: expected the address that gyre nameserver prints "
+            "(--nameservers)",
             facts.text);
     return false;
 }

@@ -301,7 +301,7 @@ static void never(gy_names *names, uint32_t job, gang_row *gang)
     job_row *row = &names->jobs[job];
     gang->is_impossible = true;
     if (gang->wish.width > row->facts.slots_max) {
-        snprintf(row->waits, sizeof(row->waits), "for %u slots together: its --slots are %u",
+        snprintf(row->waits, sizeof(row->waits), "for %u slots together: its --slots-max is %u",
                  gang->wish.width, row->facts.slots_max);
     } else if (gang->wish.hosts > 1) {
         snprintf(row->waits, sizeof(row->waits),

@@ -315,9 +315,10 @@ static void fails_when_no_host_is_wide_enough(void **state)
     static remote_job job;
     job = (remote_job){.at = {.is_spread = true, .is_narrow = true}, .dead_ns = 500000000};
     assert_int_equal(run(&job), GY_LIMIT);
-    assert_string_equal(gy_error_text(),
-                        "2 vertices that run together need 2 slots of one host: "
-                        "the job may have 1 (no host lends more, or its --slots forbids it)");
+    assert_string_equal(
+        gy_error_text(),
+        "2 vertices that run together need 2 slots of one host: "
+        "the job may have 1 (no host lends more, or its --slots-max forbids it)");
 }
 
 static void loses_a_host(void **state)

@@ -114,7 +114,7 @@ static void look_at_never(gy_driver *driver, const Gy__Cluster__Grants *message)
         gy_driver_kill(driver, gy_fail(GY_LIMIT,
                                        "%u vertices that run together need %u slots of one "
                                        "host: the job may have %u (no host lends more, or "
-                                       "its --slots forbids it)",
+                                       "its --slots-max forbids it)",
                                        tenant->gang_width, tenant->gang_width, message->most));
     }
 }

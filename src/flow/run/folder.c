@@ -310,7 +310,7 @@ static gy_status fail_not_empty(const gy_flow_job *job, const char *other)
                        job->output, id, id);
     }
     if (is_known || !is_home) {
-        const char *names = is_home ? "" : " --names ADDRESS";
+        const char *names = is_home ? "" : " --nameservers ADDRESS";
         return gy_fail(GY_EXISTS,
                        "the output folder %s is not empty: it has what job %s %s; `gyre job "
                        "resume%s %s` goes on with it, `gyre job gc%s %s` removes it",

@@ -79,10 +79,11 @@ gy_status gy_running_place_journal(gy_flow_job *job)
 
 void gy_running_settings(gy_text *out)
 {
-    static const char *const names[] = {
-        "GYRE_JOB_JOURNAL", "GYRE_JOB_PROCESSES", "GYRE_JOB_THREADS", "GYRE_JOB_MEMORY",
-        "GYRE_JOB_TIMEOUT", "GYRE_JOB_SILENCE",   "GYRE_JOB_MEMO",    "GYRE_JOB_MEMO_BYTES",
-        "GYRE_JOB_TRACE",   "GYRE_JOB_SANDBOX"};
+    static const char *const names[] = {"GYRE_JOB_JOURNAL", "GYRE_JOB_PROCESSES",
+                                        "GYRE_JOB_THREADS", "GYRE_JOB_MEMORY",
+                                        "GYRE_JOB_TIMEOUT", "GYRE_JOB_HEARTBEAT_TIMEOUT",
+                                        "GYRE_JOB_MEMO",    "GYRE_JOB_MEMO_BYTES",
+                                        "GYRE_JOB_TRACE",   "GYRE_JOB_SANDBOX"};
     for (size_t i = 0; i < GY_COUNT(names); i++) {
         const char *value = gy_setting_get(names[i]);
         if (value != NULL && strchr(value, '\n') == NULL) {
