@@ -124,12 +124,9 @@ static inline void fault_fires(world *at, const fault *what)
 static inline attempt *add_attempt(world *at, const gy_attempt *id)
 {
     attempts *all = &at->tasks[id->task];
-    void *items = all->items;
-    if (gy_reserve("world.attempts", &items, &all->capacity, all->count + 1, sizeof(attempt)) <
-        0) {
+    if (GY_GROW("world.attempts", all->items, all->capacity, all->count + 1) < 0) {
         gy_panic("no memory for a simulated world");
     }
-    all->items = items;
     all->items[all->count] = (attempt){.epoch = id->epoch, .number = id->attempt};
     return &all->items[all->count++];
 }

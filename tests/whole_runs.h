@@ -66,11 +66,9 @@ static inline run *run_find(uint32_t job, const gy_attempt *id)
 static inline run *run_add(uint32_t job, const gy_attempt *id)
 {
     book *own = &books[job];
-    void *items = own->runs;
-    if (gy_reserve("world.runs", &items, &own->capacity, own->count + 1, sizeof(run)) < 0) {
+    if (GY_GROW("world.runs", own->runs, own->capacity, own->count + 1) < 0) {
         gy_panic("no memory for a simulated world");
     }
-    own->runs = items;
     own->runs[own->count] = (run){.id = *id, .next = own->last[id->task]};
     own->last[id->task] = (uint32_t)++own->count;
     return &own->runs[own->count - 1];

@@ -138,6 +138,19 @@ gy_status gy_reserve(const char *tag, void **items, size_t *capacity, size_t nee
     return GY_OK;
 }
 
+gy_status gy_grow(const char *tag, void *items, size_t *capacity, size_t needed,
+                  size_t item_bytes)
+{
+    if (needed <= *capacity) {
+        return GY_OK;
+    }
+    void *place = NULL;
+    memcpy(&place, items, sizeof(place));
+    const gy_status status = gy_reserve(tag, &place, capacity, needed, item_bytes);
+    memcpy(items, &place, sizeof(place));
+    return status;
+}
+
 struct gy_arena_block {
     struct gy_arena_block *next;
     size_t used, size;

@@ -35,6 +35,14 @@ GY_MUST_CHECK char *gy_copy_text(const char *tag, const char *text);
 GY_MUST_CHECK gy_status gy_reserve(const char *tag, void **items, size_t *capacity,
                                    size_t needed, size_t item_bytes);
 
+/** The same for a pointer to any type: GY_GROW("room.rows", rows, row_capacity, row_count + 1).
+ */
+#define GY_GROW(tag, items, capacity, needed)                                                  \
+    gy_grow((tag), &(items), &(capacity), (needed), sizeof(*(items)))
+/** `items`: the address of a pointer of whatever type. */
+GY_MUST_CHECK gy_status gy_grow(const char *tag, void *items, size_t *capacity, size_t needed,
+                                size_t item_bytes);
+
 /**
  * What this process does is held to so many bytes. Of little (up to 64 MiB) the allocator would
  * keep a tenth and more in holes between large blocks, so these (from 128 KiB on) go back to

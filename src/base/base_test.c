@@ -11,9 +11,8 @@
 
 #include "gy_test.h"
 
-static void failure_keeps_text_and_gains_context(void **state)
+GY_TEST(failure_keeps_text_and_gains_context)
 {
-    (void)state;
     assert_int_equal(gy_fail(GY_SHAPE, "%d by %d", 2, 3), GY_SHAPE);
     assert_string_equal(gy_error_text(), "2 by 3");
     assert_int_equal(gy_fail_within(GY_SHAPE, "node %s", "dense1"), GY_SHAPE);
@@ -27,9 +26,8 @@ static void failure_keeps_text_and_gains_context(void **state)
     assert_string_equal(gy_error_text(), "node dense1: 2 by 3");
 }
 
-static void a_failure_with_a_long_path_keeps_its_end(void **state)
+GY_TEST(a_failure_with_a_long_path_keeps_its_end)
 {
-    (void)state;
     char path[4096];
     memset(path, 'd', sizeof(path) - 1);
     path[sizeof(path) - 1] = '\0';
@@ -44,9 +42,8 @@ static void a_failure_with_a_long_path_keeps_its_end(void **state)
     assert_non_null(strstr(gy_error_text(), "ddd: no such file"));
 }
 
-static void failures_are_printable(void **state)
+GY_TEST(failures_are_printable)
 {
-    (void)state;
     (void)gy_fail(GY_IO, "cannot read %s: gone", "a\x1b[31mred\nb\tc\x7f\xff");
     static const char expected[] = "cannot read a\\x1b[31mred\\nb\\tc\\x7f\\xff: gone";
     assert_string_equal(gy_error_text(), expected);
@@ -56,9 +53,8 @@ static void failures_are_printable(void **state)
     assert_int_equal(strncmp(gy_error_text(), "of \\x9b: cannot", 15), 0);
 }
 
-static void texts_from_outside_are_made_printable(void **state)
+GY_TEST(texts_from_outside_are_made_printable)
 {
-    (void)state;
     static const struct {
         const char *text, *keeps, *expected;
     } rows[] = {
@@ -99,9 +95,8 @@ static void texts_from_outside_are_made_printable(void **state)
     }
 }
 
-static void a_print_is_never_longer_than_its_room(void **state)
+GY_TEST(a_print_is_never_longer_than_its_room)
 {
-    (void)state;
     char out[10] = "?????????";
     assert_int_equal(gy_print(out, 8, "%s", "0123456789"), 7);
     assert_string_equal(out, "0123456");
@@ -118,9 +113,8 @@ static void a_print_is_never_longer_than_its_room(void **state)
     assert_string_equal(out, "0123456");
 }
 
-static void nth_allocation_fails(void **state)
+GY_TEST(nth_allocation_fails)
 {
-    (void)state;
     int64_t before = gy_alloc_live();
     gy_alloc_fail_after(2);
     void *first = gy_alloc("test", 100);
@@ -135,15 +129,12 @@ static void nth_allocation_fails(void **state)
     assert_int_equal(gy_alloc_live(), before);
 }
 
-static void arrays_grow_and_keep_contents(void **state)
+GY_TEST(arrays_grow_and_keep_contents)
 {
-    (void)state;
     int *items = NULL;
     size_t capacity = 0;
     for (int i = 0; i < 1000; i++) {
-        void *place = items;
-        assert_ok(gy_reserve("test", &place, &capacity, (size_t)i + 1, sizeof(int)));
-        items = place;
+        assert_ok(GY_GROW("test", items, capacity, (size_t)i + 1));
         items[i] = i;
     }
     for (int i = 0; i < 1000; i++) {
@@ -152,9 +143,8 @@ static void arrays_grow_and_keep_contents(void **state)
     gy_free(items);
 }
 
-static void text_remembers_a_failed_append(void **state)
+GY_TEST(text_remembers_a_failed_append)
 {
-    (void)state;
     gy_text text = {.data = NULL};
     assert_string_equal(gy_text_get(&text), "");
     gy_text_add(&text, "%s-%d", "a", 7);
@@ -189,9 +179,8 @@ static gy_status count_name(void *arg, const char *name)
     return ++*seen == 11 ? GY_AGAIN : *seen == 22 ? gy_fail(GY_STATE, "as asked") : GY_OK;
 }
 
-static void a_folder_is_read_to_its_end_or_fails(void **state)
+GY_TEST(a_folder_is_read_to_its_end_or_fails)
 {
-    (void)state;
     gy_disk_ops disk = gy_disk_real;
     gy_env_ops ops = *gy_env_real()->ops;
     gy_env env = {&ops};
@@ -213,9 +202,8 @@ static void a_folder_is_read_to_its_end_or_fails(void **state)
                   GY_NOTFOUND);
 }
 
-static void a_hash_in_pieces_is_the_hash_at_once(void **state)
+GY_TEST(a_hash_in_pieces_is_the_hash_at_once)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     static unsigned char data[5000];
     for (size_t i = 0; i < sizeof(data); i++) {
@@ -236,9 +224,8 @@ static void a_hash_in_pieces_is_the_hash_at_once(void **state)
     assert_true(wide[0] == 0x99aa06d3014798d8u && wide[1] == 0x6001c324468d497fu);
 }
 
-static void philox_gives_the_published_values(void **state)
+GY_TEST(philox_gives_the_published_values)
 {
-    (void)state;
     /* Known answers of the authors' Random123 distribution, kat_vectors: philox4x32 10 rounds.
      */
     uint32_t out[4];
@@ -250,9 +237,8 @@ static void philox_gives_the_published_values(void **state)
     assert_memory_equal(out, ones, sizeof(ones));
 }
 
-static void bounded_numbers_stay_in_bounds_and_spread(void **state)
+GY_TEST(bounded_numbers_stay_in_bounds_and_spread)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     int seen[7] = {0};
     for (int i = 0; i < 7000; i++) {
@@ -263,9 +249,8 @@ static void bounded_numbers_stay_in_bounds_and_spread(void **state)
     }
 }
 
-static void arena_gives_zeroed_apart_pieces(void **state)
+GY_TEST(arena_gives_zeroed_apart_pieces)
 {
-    (void)state;
     gy_arena arena = {.blocks = NULL};
     unsigned char *a = gy_arena_alloc(&arena, 10);
     unsigned char *b = gy_arena_alloc(&arena, 100000);
@@ -283,9 +268,8 @@ unsigned long zlibCompileFlags(void);
 /* NOLINTNEXTLINE(readability-identifier-naming) */
 GY_LAZY("libz.so.1", unsigned long, zlibCompileFlags, (void), ())
 
-static void lazy_functions_are_those_of_the_library(void **state)
+GY_TEST(lazy_functions_are_those_of_the_library)
 {
-    (void)state;
     void *library = dlopen("libz.so.1", RTLD_NOW | RTLD_LOCAL);
     unsigned long (*own)(void) = NULL;
     assert_non_null(library);
@@ -296,9 +280,8 @@ static void lazy_functions_are_those_of_the_library(void **state)
     assert_int_equal(dlclose(library), 0);
 }
 
-static void lazy_functions_that_are_missing_are_named(void **state)
+GY_TEST(lazy_functions_that_are_missing_are_named)
 {
-    (void)state;
     static const char *const cases[][2] = {{"libgyre-none.so", "deflate"},
                                            {"libz.so.1", "no_such_function"}};
     for (size_t i = 0; i < GY_COUNT(cases); i++) {
@@ -323,24 +306,4 @@ static void lazy_functions_that_are_missing_are_named(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(failure_keeps_text_and_gains_context),
-        cmocka_unit_test(a_failure_with_a_long_path_keeps_its_end),
-        cmocka_unit_test(failures_are_printable),
-        cmocka_unit_test(texts_from_outside_are_made_printable),
-        cmocka_unit_test(a_print_is_never_longer_than_its_room),
-        cmocka_unit_test(nth_allocation_fails),
-        cmocka_unit_test(arrays_grow_and_keep_contents),
-        cmocka_unit_test(text_remembers_a_failed_append),
-        cmocka_unit_test(a_folder_is_read_to_its_end_or_fails),
-        cmocka_unit_test(a_hash_in_pieces_is_the_hash_at_once),
-        cmocka_unit_test(philox_gives_the_published_values),
-        cmocka_unit_test(bounded_numbers_stay_in_bounds_and_spread),
-        cmocka_unit_test(arena_gives_zeroed_apart_pieces),
-        cmocka_unit_test(lazy_functions_are_those_of_the_library),
-        cmocka_unit_test(lazy_functions_that_are_missing_are_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

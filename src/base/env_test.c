@@ -12,9 +12,8 @@ static void note(void *arg)
     order[fired++] = *(int *)arg;
 }
 
-static void timers_fire_in_order(void **state)
+GY_TEST(timers_fire_in_order)
 {
-    (void)state;
     gy_env *env = gy_env_real();
     int names[4] = {0, 1, 2, 3};
     int64_t now = gy_now_ns(env);
@@ -33,9 +32,8 @@ static void timers_fire_in_order(void **state)
     assert_int_equal(gy_alloc_live(), 0);
 }
 
-static void heap_sorts_any_order(void **state)
+GY_TEST(heap_sorts_any_order)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     gy_timers timers = {.items = NULL};
     gy_timer timer, before = {.at_ns = -1};
@@ -53,11 +51,4 @@ static void heap_sorts_any_order(void **state)
     assert_int_equal(gy_timers_next_ns(&timers), INT64_MAX);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(timers_fire_in_order),
-        cmocka_unit_test(heap_sorts_any_order),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

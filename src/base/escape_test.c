@@ -15,9 +15,8 @@ static void expect(void (*add)(gy_text *text, const char *value), const char *va
     gy_text_free(&text);
 }
 
-static void names_stay_on_their_lines(void **state)
+GY_TEST(names_stay_on_their_lines)
 {
-    (void)state;
     expect(gy_text_add_name, "", "");
     expect(gy_text_add_name, "a b/c.txt", "a b/c.txt");
     expect(gy_text_add_name, "a\nb\tc\rd", "a\\nb\\tc\\rd");
@@ -31,18 +30,10 @@ static void names_stay_on_their_lines(void **state)
            "\\xed\\xa0\\x80\\xc0\\xaf\\xf5\\x80");
 }
 
-static void strings_are_json(void **state)
+GY_TEST(strings_are_json)
 {
-    (void)state;
     expect(gy_text_add_json, "a\"b\\c\nd\x01", "\"a\\\"b\\\\c\\u000ad\\u0001\"");
     expect(gy_text_add_json, "n\xc3\xa4h\xff", "\"näh\\\\xff\"");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_stay_on_their_lines),
-        cmocka_unit_test(strings_are_json),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

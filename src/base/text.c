@@ -14,10 +14,8 @@ static bool make_room(gy_text *text, size_t more)
     if (text->status < 0) {
         return false;
     }
-    void *data = text->data;
     text->status =
-        gy_reserve("base.text", &data, &text->capacity, text->size_bytes + more + 1, 1);
-    text->data = data;
+        GY_GROW("base.text", text->data, text->capacity, text->size_bytes + more + 1);
     return text->status == GY_OK;
 }
 

@@ -11,10 +11,7 @@ static bool is_before(const gy_timer *a, const gy_timer *b)
 
 gy_status gy_timers_set(gy_timers *timers, int64_t at_ns, gy_env_fire fire, void *arg)
 {
-    void *items = timers->items;
-    GY_TRY(gy_reserve("base.timers", &items, &timers->capacity, timers->count + 1,
-                      sizeof(gy_timer)));
-    timers->items = items;
+    GY_TRY(GY_GROW("base.timers", timers->items, timers->capacity, timers->count + 1));
     gy_timer timer = {.at_ns = at_ns, .order = timers->set_count++, .fire = fire, .arg = arg};
     size_t at = timers->count++;
     while (at > 0 && is_before(&timer, &timers->items[(at - 1) / 2])) {

@@ -6,9 +6,8 @@
 
 #include "gy_test.h"
 
-static void rows_are_taken_once_and_shown(void **state)
+GY_TEST(rows_are_taken_once_and_shown)
 {
-    (void)state;
     gy_text rows = {.data = NULL}, shown = {.data = NULL};
     gy_trace_take(&rows); /* nothing was recorded */
     assert_int_equal(rows.size_bytes, 0);
@@ -34,9 +33,8 @@ static void rows_are_taken_once_and_shown(void **state)
     gy_text_free(&shown);
 }
 
-static void scribbled_rows_are_refused(void **state)
+GY_TEST(scribbled_rows_are_refused)
 {
-    (void)state;
     gy_text rows = {.data = NULL}, shown = {.data = NULL};
     gy_trace_start(4);
     gy_trace_span("one", 1, 2, 3);
@@ -67,11 +65,4 @@ static void scribbled_rows_are_refused(void **state)
     gy_text_free(&shown);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_are_taken_once_and_shown),
-        cmocka_unit_test(scribbled_rows_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

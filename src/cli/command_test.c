@@ -44,9 +44,8 @@ static void expect(int status, const char *arguments, const char *said)
     }
 }
 
-static void help_and_version_succeed(void **state)
+GY_TEST(help_and_version_succeed)
 {
-    (void)state;
     static const char *const good[] = {"--help",   "-h",         "help",      "--version",
                                        "help run", "run --help", "help info", "info -h"};
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
@@ -62,9 +61,8 @@ static void help_and_version_succeed(void **state)
 }
 
 /* Every process of a job starts as a gyre does: each of these would cost it up to 2 ms. */
-static void it_starts_without_libraries_that_few_commands_need(void **state)
+GY_TEST(it_starts_without_libraries_that_few_commands_need)
 {
-    (void)state;
     static const char *const later[] = {"libssl",  "libcrypto", "libsqlite3",
                                         "libcurl", "libhwloc",  "libmicrohttpd"};
     gyre("LD_TRACE_LOADED_OBJECTS=1", "");
@@ -77,9 +75,8 @@ static void it_starts_without_libraries_that_few_commands_need(void **state)
     }
 }
 
-static void wrong_usage_is_one_line_and_status_two(void **state)
+GY_TEST(wrong_usage_is_one_line_and_status_two)
 {
-    (void)state;
     static const struct {
         const char *arguments, *said;
     } cases[] = {
@@ -149,9 +146,8 @@ static void wrong_usage_is_one_line_and_status_two(void **state)
     }
 }
 
-static void wrong_environment_is_one_line_and_status_two(void **state)
+GY_TEST(wrong_environment_is_one_line_and_status_two)
 {
-    (void)state;
     static const char *const cases[][2] = {
         {"GYRE_LOG=loud", "error, warn, info, debug or trace"},
         {"GYRE_ISA=mmx", "baseline, avx2 or avx512"},
@@ -182,9 +178,8 @@ static void wrong_environment_is_one_line_and_status_two(void **state)
     assert_int_equal(result.status, 0);
 }
 
-static void ranks_say_wrong_usage_once(void **state)
+GY_TEST(ranks_say_wrong_usage_once)
 {
-    (void)state;
     static const char *const cases[][2] = {
         {"train bogus", "'bogus'"}, {"train mlp --epochs 0", "'0'"}, {"bench x", "'x'"}};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -199,9 +194,8 @@ static void ranks_say_wrong_usage_once(void **state)
 }
 
 /* As many ranks as `gyre info` counts cores, quota and all. */
-static void run_starts_one_rank_a_core(void **state)
+GY_TEST(run_starts_one_rank_a_core)
 {
-    (void)state;
     gyre("", "info");
     const char *found = strstr(result.output, "cores: ");
     assert_non_null(found);
@@ -211,9 +205,8 @@ static void run_starts_one_rank_a_core(void **state)
     assert_int_equal(lines(result.output), cores);
 }
 
-static void run_passes_on_status_and_output(void **state)
+GY_TEST(run_passes_on_status_and_output)
 {
-    (void)state;
     expect(0, "run -n 2 --prefix echo hello", "[0] hello\n");
     assert_non_null(strstr(result.output, "[1] hello\n"));
     gyre("", "run -n 2 sh -c 'exit 7'");
@@ -223,9 +216,8 @@ static void run_passes_on_status_and_output(void **state)
     assert_int_equal(result.status, 137);
 }
 
-static void info_names_cores_caches_and_libraries(void **state)
+GY_TEST(info_names_cores_caches_and_libraries)
 {
-    (void)state;
     expect(0, "info", "cpu: ");
     assert_non_null(strstr(result.output, "cores: "));
     assert_non_null(strstr(result.output, "instruction sets:"));
@@ -249,9 +241,8 @@ static void shell(const char *line)
 }
 
 /* Each ends with status 1, says what is wrong in one line, and leaves nothing behind. */
-static void failures_are_one_line_and_status_one(void **state)
+GY_TEST(failures_are_one_line_and_status_one)
 {
-    (void)state;
     static const struct {
         const char *arguments, *said;
     } cases[] = {
@@ -289,9 +280,8 @@ static void failures_are_one_line_and_status_one(void **state)
 }
 
 /* A table of nothing has its header, a failure has no table. */
-static void a_damaged_history_is_said_alone(void **state)
+GY_TEST(a_damaged_history_is_said_alone)
 {
-    (void)state;
     char folder[64], before[256];
     snprintf(before, sizeof(before), "export XDG_STATE_HOME=%s;", make_folder(folder));
     gyre(before, "job list");
@@ -309,16 +299,14 @@ static void a_damaged_history_is_said_alone(void **state)
     shell(before);
 }
 
-static void output_that_cannot_be_written_is_a_failure(void **state)
+GY_TEST(output_that_cannot_be_written_is_a_failure)
 {
-    (void)state;
     gyre("", "info 3>&1 1>/dev/full");
     assert_int_equal(result.status, 1);
 }
 
-static void closed_standard_files_are_nobody_elses(void **state)
+GY_TEST(closed_standard_files_are_nobody_elses)
 {
-    (void)state;
     static const char *const closed[] = {"<&- >&-", ">&-", "<&- >&- 2>&-"};
     char folder[64], before[128], arguments[160];
     snprintf(before, sizeof(before), "cd %s && echo a a b >in &&", make_folder(folder));
@@ -347,9 +335,8 @@ static void write_links(const char *path, const char *lines)
     assert_int_equal(fclose(file), 0);
 }
 
-static void plans_cost_what_a_file_of_links_says(void **state)
+GY_TEST(plans_cost_what_a_file_of_links_says)
 {
-    (void)state;
     static const char path[] = "/tmp/gyre-links-test.txt";
     static const char line[] = "allreduce,flat,3,1000,";
     write_links(path, "link ring 1 0\nlink far 1000000 0\nhost a 0-1\nhost b 2\n");
@@ -373,9 +360,8 @@ static void plans_cost_what_a_file_of_links_says(void **state)
     expect(1, "plan table --links /tmp/gyre-links-test.txt", "cannot read the file of links");
 }
 
-static void plan_table_says_what_the_lectures_say(void **state)
+GY_TEST(plan_table_says_what_the_lectures_say)
 {
-    (void)state;
     static const char *const lines[] = {
         "allreduce of 97.5 MB over 256 ranks: a message 5e-06 s, a byte 2e-11 s, combining it "
         "1e-11 s\n",
@@ -413,9 +399,8 @@ static void plan_table_says_what_the_lectures_say(void **state)
     assert_non_null(strstr(result.output, "\nring                     62 "));
 }
 
-static void plans_are_drawn_checked_and_simulated(void **state)
+GY_TEST(plans_are_drawn_checked_and_simulated)
 {
-    (void)state;
     expect(0, "plan show allreduce --algorithm ring -n 8",
            "\n    1  >1:0    >2:1    >3:2    >4:3    >5:4    "
            ">6:5    >7:6    >0:7\n       +7:7    +0:0");
@@ -435,24 +420,4 @@ static void plans_are_drawn_checked_and_simulated(void **state)
            "rank 5 failed at 1e-05 s: 64 of 64 ranks");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(help_and_version_succeed),
-        cmocka_unit_test(it_starts_without_libraries_that_few_commands_need),
-        cmocka_unit_test(wrong_usage_is_one_line_and_status_two),
-        cmocka_unit_test(wrong_environment_is_one_line_and_status_two),
-        cmocka_unit_test(ranks_say_wrong_usage_once),
-        cmocka_unit_test(run_starts_one_rank_a_core),
-        cmocka_unit_test(run_passes_on_status_and_output),
-        cmocka_unit_test(info_names_cores_caches_and_libraries),
-        cmocka_unit_test(failures_are_one_line_and_status_one),
-        cmocka_unit_test(a_damaged_history_is_said_alone),
-        cmocka_unit_test(output_that_cannot_be_written_is_a_failure),
-        cmocka_unit_test(closed_standard_files_are_nobody_elses),
-        cmocka_unit_test(plan_table_says_what_the_lectures_say),
-        cmocka_unit_test(plans_cost_what_a_file_of_links_says),
-        cmocka_unit_test(plans_are_drawn_checked_and_simulated),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -77,9 +77,8 @@ static void expect_options(const gy_command *command, const char *text)
     }
 }
 
-static void every_option_is_on_the_page(void **state)
+GY_TEST(every_option_is_on_the_page)
 {
-    (void)state;
     static char text[PAGE_BYTES];
     for (size_t c = 0; c < gy_command_count; c++) {
         const gy_command *command = gy_commands[c];
@@ -127,9 +126,8 @@ static const gy_command *command_before(const char *option, const gy_command *ow
     return named != NULL ? named : own;
 }
 
-static void every_option_on_the_page_exists(void **state)
+GY_TEST(every_option_on_the_page_exists)
 {
-    (void)state;
     static char text[PAGE_BYTES];
     for (size_t c = 0; c < gy_command_count; c++) {
         const gy_command *command = gy_commands[c];
@@ -154,9 +152,8 @@ static void every_option_on_the_page_exists(void **state)
     assert_int_equal(sections, gy_command_count);
 }
 
-static void every_variable_is_on_the_page(void **state)
+GY_TEST(every_variable_is_on_the_page)
 {
-    (void)state;
     const char *part = strstr(page, ".SH ENVIRONMENT");
     assert_non_null(part);
     for (size_t i = 0; gy_info_settings[i] != NULL; i++) {
@@ -166,12 +163,4 @@ static void every_variable_is_on_the_page(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_option_is_on_the_page),
-        cmocka_unit_test(every_option_on_the_page_exists),
-        cmocka_unit_test(every_variable_is_on_the_page),
-    };
-    return cmocka_run_group_tests(tests, read_page, NULL);
-}
+GY_TEST_MAIN(read_page, NULL)

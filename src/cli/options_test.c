@@ -82,9 +82,8 @@ static outcome parse_line(const char *line)
     return result;
 }
 
-static void every_spelling_is_taken(void **state)
+GY_TEST(every_spelling_is_taken)
 {
-    (void)state;
     static const char *const lines[] = {"--ranks|4|--rate|1e-3|--file|a b|--kind|adam|--quiet",
                                         "--ranks=4|--rate=0.001|--file=a b|--kind=adam|-q",
                                         "-n4|-r1e-3|-fa b|--kind|adam|-q",
@@ -102,9 +101,8 @@ static void every_spelling_is_taken(void **state)
     }
 }
 
-static void operands_stand_anywhere_and_after_two_dashes(void **state)
+GY_TEST(operands_stand_anywhere_and_after_two_dashes)
 {
-    (void)state;
     outcome got = parse_line("one|-n|2|-");
     assert_int_equal(got.status, GY_EXIT_OK);
     assert_int_equal(got.operand_count, 2);
@@ -127,9 +125,8 @@ static void operands_stand_anywhere_and_after_two_dashes(void **state)
     assert_true(got.is_help);
 }
 
-static void bad_input_is_one_line_and_status_two(void **state)
+GY_TEST(bad_input_is_one_line_and_status_two)
 {
-    (void)state;
     static const struct {
         const char *line, *seen, *expected;
     } cases[] = {
@@ -179,9 +176,8 @@ static void bad_input_is_one_line_and_status_two(void **state)
     assert_non_null(strstr(got.complaint, "FILE..."));
 }
 
-static void help_names_every_option(void **state)
+GY_TEST(help_names_every_option)
 {
-    (void)state;
     char text[4096];
     FILE *out = fmemopen(text, sizeof(text), "w");
     assert_non_null(out);
@@ -217,9 +213,8 @@ static void mark_used(const gy_command *one, bool is_used[SPECS_MAX])
     }
 }
 
-static void an_option_has_one_meaning_in_the_whole_command(void **state)
+GY_TEST(an_option_has_one_meaning_in_the_whole_command)
 {
-    (void)state;
     bool is_used[SPECS_MAX] = {false};
     size_t count = 0;
     for (; gy_option_specs[count] != NULL; count++) {
@@ -248,14 +243,4 @@ static void an_option_has_one_meaning_in_the_whole_command(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_spelling_is_taken),
-        cmocka_unit_test(operands_stand_anywhere_and_after_two_dashes),
-        cmocka_unit_test(bad_input_is_one_line_and_status_two),
-        cmocka_unit_test(help_names_every_option),
-        cmocka_unit_test(an_option_has_one_meaning_in_the_whole_command),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -164,9 +164,8 @@ static void check(const char *algorithm, gy_operation operation, int ranks, bool
     }
 }
 
-static void no_algorithm_wraps_an_average(void **state)
+GY_TEST(no_algorithm_wraps_an_average)
 {
-    (void)state;
     for (size_t i = 0; i < gy_algorithm_count; i++) {
         const gy_algorithm *row = &gy_algorithms[i];
         if (is_of_interest(row->operation) && gy_test_takes(i)) {
@@ -178,9 +177,8 @@ static void no_algorithm_wraps_an_average(void **state)
     }
 }
 
-static void any_number_of_ranks_has_the_average(void **state)
+GY_TEST(any_number_of_ranks_has_the_average)
 {
-    (void)state;
     const gy_operation operations[] = {GY_OPERATION_ALLREDUCE, GY_OPERATION_REDUCE,
                                        GY_OPERATION_REDUCE_SCATTER};
     for (size_t k = 0; k < GY_COUNT(operations); k++) {
@@ -200,18 +198,9 @@ static void differ(crew_member *me)
     EXPECT(strstr(gy_error_text(), "allreduce of 3 i32 by sum") != NULL);
 }
 
-static void calls_are_told_as_they_were_made(void **state)
+GY_TEST(calls_are_told_as_they_were_made)
 {
-    (void)state;
     assert_int_equal(crew_run(2, NULL, differ, NULL), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_algorithm_wraps_an_average),
-        cmocka_unit_test(any_number_of_ranks_has_the_average),
-        cmocka_unit_test(calls_are_told_as_they_were_made),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -66,9 +66,8 @@ static void start_in_own_order(crew_member *me)
     }
 }
 
-static void many_are_in_flight_in_any_order(void **state)
+GY_TEST(many_are_in_flight_in_any_order)
 {
-    (void)state;
     static const char *const names[] = {NULL, "ring", "tree"};
     for (size_t i = 0; i < GY_COUNT(names); i++) {
         for (int ranks = 1; ranks <= 5; ranks += 2) {
@@ -93,9 +92,8 @@ static void call_differently(crew_member *me)
     gy_free(data);
 }
 
-static void different_calls_are_printed_on_all_ranks(void **state)
+GY_TEST(different_calls_are_printed_on_all_ranks)
 {
-    (void)state;
     for (int is_long = 0; is_long < 2; is_long++) {
         bool arg = is_long == 1;
         assert_int_equal(crew_run(2, NULL, call_differently, &arg), 0);
@@ -134,9 +132,8 @@ static const char *reason_text(uint8_t why)
     return why == 7 ? "has reason 7" : NULL;
 }
 
-static void a_communicator_can_outlive_mismatches(void **state)
+GY_TEST(a_communicator_can_outlive_mismatches)
 {
-    (void)state;
     gy_comm_options options = {.outlives_mismatch = true, .skip_text = reason_text};
     for (int is_long = 0; is_long < 2; is_long++) {
         bool arg = is_long == 1;
@@ -176,9 +173,8 @@ static void poison_one(crew_member *me)
     EXPECT(me->rank == 2 || strstr(gy_error_text(), "rank 2") != NULL);
 }
 
-static void poison_reaches_all_with_its_cause(void **state)
+GY_TEST(poison_reaches_all_with_its_cause)
 {
-    (void)state;
     assert_int_equal(crew_run(4, NULL, poison_one, NULL), 0);
 }
 
@@ -204,9 +200,8 @@ static void long_one_stays_away(crew_member *me)
     }
 }
 
-static void absent_rank_is_named_at_the_deadline(void **state)
+GY_TEST(absent_rank_is_named_at_the_deadline)
 {
-    (void)state;
     const gy_comm_options options = {.timeout_s = 0.2};
     assert_int_equal(crew_run(3, &options, one_stays_away, NULL), 0);
     assert_int_equal(crew_run(3, &options, long_one_stays_away, NULL), 0);
@@ -257,9 +252,8 @@ static void fail_in_flight(crew_member *me)
     EXPECT(gy_comm_in_flight(me->comm) == 0);
 }
 
-static void nothing_stays_in_flight_after_a_failure(void **state)
+GY_TEST(nothing_stays_in_flight_after_a_failure)
 {
-    (void)state;
     const gy_comm_options messages = {.has_messages_only = true};
     for (int i = 0; i < 2; i++) {
         _Atomic int past_barrier = 0;
@@ -268,9 +262,8 @@ static void nothing_stays_in_flight_after_a_failure(void **state)
     }
 }
 
-static void bad_calls_are_refused(void **state)
+GY_TEST(bad_calls_are_refused)
 {
-    (void)state;
     gy_transport *transport = NULL;
     gy_comm *comm = NULL;
     assert_ok(gy_self_open(gy_env_real(), &transport));
@@ -291,9 +284,8 @@ static void bad_calls_are_refused(void **state)
     gy_comm_free(NULL);
 }
 
-static void names_and_timeouts_are_checked(void **state)
+GY_TEST(names_and_timeouts_are_checked)
 {
-    (void)state;
     gy_transport *transport = NULL;
     gy_comm *comm = NULL;
     assert_ok(gy_self_open(gy_env_real(), &transport));
@@ -336,9 +328,8 @@ static void repeat_calls(crew_member *me)
     gy_free(out);
 }
 
-static void steady_state_takes_no_page_faults(void **state)
+GY_TEST(steady_state_takes_no_page_faults)
 {
-    (void)state;
     if (gy_test_cases(8) == 1) {
         printf("skipped: sanitizers take memory of their own\n");
         skip();
@@ -346,18 +337,4 @@ static void steady_state_takes_no_page_faults(void **state)
     assert_int_equal(crew_run(2, NULL, repeat_calls, NULL), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(many_are_in_flight_in_any_order),
-        cmocka_unit_test(different_calls_are_printed_on_all_ranks),
-        cmocka_unit_test(a_communicator_can_outlive_mismatches),
-        cmocka_unit_test(poison_reaches_all_with_its_cause),
-        cmocka_unit_test(absent_rank_is_named_at_the_deadline),
-        cmocka_unit_test(nothing_stays_in_flight_after_a_failure),
-        cmocka_unit_test(bad_calls_are_refused),
-        cmocka_unit_test(names_and_timeouts_are_checked),
-        cmocka_unit_test(steady_state_takes_no_page_faults),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -68,9 +68,8 @@ static void send_out_of_order(crew_member *me)
     EXPECT(gy_barrier(me->comm) == GY_OK);
 }
 
-static void messages_keep_their_order(void **state)
+GY_TEST(messages_keep_their_order)
 {
-    (void)state;
     for (int ranks = 1; ranks <= 5; ranks += 2) {
         assert_int_equal(crew_run(ranks, NULL, pass_around, NULL), 0);
         assert_int_equal(crew_run(ranks, NULL, send_out_of_order, NULL), 0);
@@ -100,9 +99,8 @@ static void receive_nothing(crew_member *me)
     }
 }
 
-static void bad_messages_are_named_on_both_sides(void **state)
+GY_TEST(bad_messages_are_named_on_both_sides)
 {
-    (void)state;
     const gy_comm_options options = {.timeout_s = 0.3};
     assert_int_equal(crew_run(2, NULL, send_too_much, NULL), 0);
     assert_int_equal(crew_run(2, &options, receive_nothing, NULL), 0);
@@ -178,9 +176,8 @@ static void wait_in_vain(crew_member *me)
     EXPECT(one == 2);
 }
 
-static void requests_end_in_any_order(void **state)
+GY_TEST(requests_end_in_any_order)
 {
-    (void)state;
     const gy_comm_options messages = {.has_messages_only = true};
     for (int ranks = 1; ranks <= 4; ranks++) {
         assert_int_equal(crew_run(ranks, NULL, repeat_requests, NULL), 0);
@@ -268,9 +265,8 @@ static void make_many_groups(crew_member *me)
     EXPECT(gy_comm_split(me->comm, -2, 0, &copy) == GY_ARG);
 }
 
-static void groups_work_side_by_side(void **state)
+GY_TEST(groups_work_side_by_side)
 {
-    (void)state;
     const gy_comm_options messages = {.has_messages_only = true};
     assert_int_equal(crew_run(4, NULL, sum_rows_and_columns, NULL), 0);
     assert_int_equal(crew_run(4, &messages, sum_rows_and_columns, NULL), 0);
@@ -315,9 +311,8 @@ static void differ_beside_one_that_is_missing(crew_member *me)
     gy_comm_free(group);
 }
 
-static void a_mismatch_waits_for_nobody(void **state)
+GY_TEST(a_mismatch_waits_for_nobody)
 {
-    (void)state;
     const gy_comm_options messages = {.has_messages_only = true};
     for (int ranks = 3; ranks <= 5; ranks += 2) {
         atomic_store_explicit(&told, 0, memory_order_release);
@@ -341,29 +336,15 @@ static void meet_in_different_groups(crew_member *me)
     gy_comm_free(group);
 }
 
-static void a_deadline_tells_what_the_other_does(void **state)
+GY_TEST(a_deadline_tells_what_the_other_does)
 {
-    (void)state;
     const gy_comm_options soon = {.timeout_s = 0.3};
     assert_int_equal(crew_run(2, &soon, meet_in_different_groups, NULL), 0);
 }
 
-static void a_failure_in_a_group_is_everybodys(void **state)
+GY_TEST(a_failure_in_a_group_is_everybodys)
 {
-    (void)state;
     assert_int_equal(crew_run(2, NULL, fail_in_a_group, NULL), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(messages_keep_their_order),
-        cmocka_unit_test(bad_messages_are_named_on_both_sides),
-        cmocka_unit_test(requests_end_in_any_order),
-        cmocka_unit_test(groups_work_side_by_side),
-        cmocka_unit_test(a_failure_in_a_group_is_everybodys),
-        cmocka_unit_test(a_mismatch_waits_for_nobody),
-        cmocka_unit_test(a_deadline_tells_what_the_other_does),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

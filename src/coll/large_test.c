@@ -133,25 +133,22 @@ static void skip_unless(bool is_soak)
     }
 }
 
-static void sums_beyond_2_gib_come_whole(void **state)
+GY_TEST(sums_beyond_2_gib_come_whole)
 {
-    (void)state;
     skip_unless(false);
     assert_int_equal(crew_run(RANKS, NULL, reduce_all, NULL), 0);
 }
 
-static void vectors_beyond_2_gib_come_whole(void **state)
+GY_TEST(vectors_beyond_2_gib_come_whole)
 {
-    (void)state;
     skip_unless(true);
     const gy_comm_options ring = {.algorithm = "ring"};
     assert_int_equal(crew_run(RANKS, &ring, reduce_all, NULL), 0);
     assert_int_equal(crew_run(RANKS, NULL, tell_and_gather, NULL), 0);
 }
 
-static void messages_beyond_2_gib_come_whole(void **state)
+GY_TEST(messages_beyond_2_gib_come_whole)
 {
-    (void)state;
     gy_address addresses[RANKS];
     int listeners[RANKS];
     crew_member members[RANKS];
@@ -186,12 +183,4 @@ static void messages_beyond_2_gib_come_whole(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_beyond_2_gib_come_whole),
-        cmocka_unit_test(vectors_beyond_2_gib_come_whole),
-        cmocka_unit_test(messages_beyond_2_gib_come_whole),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -132,9 +132,8 @@ static void check(const char *algorithm, gy_operation operation, int ranks, bool
     }
 }
 
-static void every_algorithm_keeps_the_nan_of_any_rank(void **state)
+GY_TEST(every_algorithm_keeps_the_nan_of_any_rank)
 {
-    (void)state;
     for (size_t i = 0; i < gy_algorithm_count; i++) {
         const gy_algorithm *row = &gy_algorithms[i];
         if (is_of_interest(row->operation) && gy_test_takes(i)) {
@@ -147,9 +146,8 @@ static void every_algorithm_keeps_the_nan_of_any_rank(void **state)
     }
 }
 
-static void so_do_slots_and_what_is_chosen(void **state)
+GY_TEST(so_do_slots_and_what_is_chosen)
 {
-    (void)state;
     for (int operation = 0; operation < GY_OPERATION_COUNT; operation++) {
         for (int ranks = 2; ranks <= RANKS_MOST && is_of_interest((gy_operation)operation);
              ranks++) {
@@ -158,11 +156,4 @@ static void so_do_slots_and_what_is_chosen(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_algorithm_keeps_the_nan_of_any_rank),
-        cmocka_unit_test(so_do_slots_and_what_is_chosen),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

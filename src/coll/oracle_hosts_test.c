@@ -67,9 +67,8 @@ static const char *name_over_hosts(gy_random *random, const gy_algorithm *row, c
 }
 
 /* Hierarchies, weighted rings and trees, what is chosen, and every other plan of messages. */
-static void random_cases_over_hosts_equal_the_oracle(void **state)
+GY_TEST(random_cases_over_hosts_equal_the_oracle)
 {
-    (void)state;
     enum { CASES = 10000, TURNS_MAX = 256 };
     long total = gy_test_cases(CASES) / EACH * ROUND;
     gy_random random = {.key = gy_test_seed()};
@@ -104,10 +103,4 @@ static void random_cases_over_hosts_equal_the_oracle(void **state)
     assert_all_had_turns(taken, turns, (total + ROUND - 1) / ROUND);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_cases_over_hosts_equal_the_oracle),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -20,9 +20,8 @@ static int draw_ranks(gy_random *random)
 }
 
 /* As many cases as GYRE_CASES says, spread over all rows and 1 to 19 ranks. */
-static void random_cases_equal_the_oracle(void **state)
+GY_TEST(random_cases_equal_the_oracle)
 {
-    (void)state;
     enum { CASES = 10000, TURNS_MAX = 256 };
     const char *wanted = getenv("GYRE_CASES");
     long total =
@@ -61,9 +60,8 @@ static void random_cases_equal_the_oracle(void **state)
     assert_all_had_turns(taken, turns, (total + ROUND - 1) / ROUND);
 }
 
-static void long_vectors_go_in_legs(void **state)
+GY_TEST(long_vectors_go_in_legs)
 {
-    (void)state;
     const case_spec cases[] = {
         {.operation = GY_OPERATION_ALLREDUCE, .dtype = GY_F32, .count = 5000001, .seed = 1},
         {.operation = GY_OPERATION_REDUCE_SCATTER,
@@ -148,9 +146,8 @@ static void multiply_matrices(crew_member *me)
     EXPECT(calls > 0 || me->size == 1);
 }
 
-static void a_users_reduction_keeps_the_order_of_ranks(void **state)
+GY_TEST(a_users_reduction_keeps_the_order_of_ranks)
 {
-    (void)state;
     static const char *const names[] = {NULL, "ring", "tree", "staged", "exchange"};
     for (size_t i = 0; i < GY_COUNT(names); i++) {
         for (int ranks = 1; ranks <= 7; ranks += 2) {
@@ -160,12 +157,4 @@ static void a_users_reduction_keeps_the_order_of_ranks(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_cases_equal_the_oracle),
-        cmocka_unit_test(long_vectors_go_in_legs),
-        cmocka_unit_test(a_users_reduction_keeps_the_order_of_ranks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -123,9 +123,8 @@ static void check_refused(const overlap_case *spec)
     }
 }
 
-static void all_ranks_are_refused_what_overlaps(void **state)
+GY_TEST(all_ranks_are_refused_what_overlaps)
 {
-    (void)state;
     for (size_t k = 0; k < GY_COUNT(operations); k++) {
         gy_operation operation = operations[k];
         overlap_case one = {.operation = operation, .culprit = -1, .count = COUNT};
@@ -139,9 +138,8 @@ static void all_ranks_are_refused_what_overlaps(void **state)
 }
 
 /* The last element of one is the first of the other; on a rank that has both. */
-static void one_rank_alone_does_not_leave_the_others_waiting(void **state)
+GY_TEST(one_rank_alone_does_not_leave_the_others_waiting)
 {
-    (void)state;
     for (size_t k = 0; k < GY_COUNT(operations); k++) {
         gy_operation operation = operations[k];
         bool is_rooted = operation == GY_OPERATION_REDUCE || operation == GY_OPERATION_GATHER ||
@@ -171,9 +169,8 @@ static void miss_one(crew_member *me)
     EXPECT(gy_barrier(me->comm) < 0);
 }
 
-static void a_missing_buffer_does_not_leave_the_others_waiting(void **state)
+GY_TEST(a_missing_buffer_does_not_leave_the_others_waiting)
 {
-    (void)state;
     for (int is_apart = 0; is_apart < 2; is_apart++) {
         const gy_comm_options options = {.timeout_s = 20, .has_messages_only = is_apart == 1};
         assert_int_equal(crew_run(RANKS, &options, miss_one, NULL), 0);
@@ -181,9 +178,8 @@ static void a_missing_buffer_does_not_leave_the_others_waiting(void **state)
 }
 
 /* In place by the other way around: out where in begins, for those with one part a rank. */
-static void equal_pointers_are_in_place_for_one_rank_alone(void **state)
+GY_TEST(equal_pointers_are_in_place_for_one_rank_alone)
 {
-    (void)state;
     const gy_operation parts[] = {GY_OPERATION_ALLGATHER, GY_OPERATION_REDUCE_SCATTER};
     for (size_t k = 0; k < GY_COUNT(parts); k++) {
         check_refused(&(overlap_case){.operation = parts[k], .culprit = 2, .count = COUNT});
@@ -215,9 +211,8 @@ static void run_fine(crew_member *me)
     }
 }
 
-static void what_is_apart_or_in_place_runs(void **state)
+GY_TEST(what_is_apart_or_in_place_runs)
 {
-    (void)state;
     const gy_comm_options messages = {.has_messages_only = true};
     for (int ranks = 1; ranks <= RANKS; ranks++) {
         assert_int_equal(crew_run(ranks, NULL, run_fine, NULL), 0);
@@ -248,21 +243,9 @@ static void run_in_gaps(crew_member *me)
                          &parts) == GY_ARG);
 }
 
-static void gaps_are_not_the_calls(void **state)
+GY_TEST(gaps_are_not_the_calls)
 {
-    (void)state;
     assert_int_equal(crew_run(RANKS, NULL, run_in_gaps, NULL), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_ranks_are_refused_what_overlaps),
-        cmocka_unit_test(one_rank_alone_does_not_leave_the_others_waiting),
-        cmocka_unit_test(a_missing_buffer_does_not_leave_the_others_waiting),
-        cmocka_unit_test(equal_pointers_are_in_place_for_one_rank_alone),
-        cmocka_unit_test(what_is_apart_or_in_place_runs),
-        cmocka_unit_test(gaps_are_not_the_calls),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

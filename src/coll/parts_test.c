@@ -107,9 +107,8 @@ static const gy_operation operations[] = {GY_OPERATION_ALLGATHER, GY_OPERATION_G
                                           GY_OPERATION_SCATTER, GY_OPERATION_REDUCE_SCATTER,
                                           GY_OPERATION_ALLTOALL};
 
-static void parts_take_the_ways_of_shared_memory(void **state)
+GY_TEST(parts_take_the_ways_of_shared_memory)
 {
-    (void)state;
     for (size_t i = 0; i < GY_COUNT(operations); i++) {
         const parts_case cases[] = {
             {.operation = operations[i], .count = 0, .way = "slots"},
@@ -125,9 +124,8 @@ static void parts_take_the_ways_of_shared_memory(void **state)
     assert_int_equal(gy_alloc_live(), 0);
 }
 
-static void who_gives_too_much_is_named(void **state)
+GY_TEST(who_gives_too_much_is_named)
 {
-    (void)state;
     static const gy_operation told[] = {GY_OPERATION_GATHER, GY_OPERATION_SCATTER,
                                         GY_OPERATION_ALLTOALL};
     static const size_t counts[] = {5, LONG};
@@ -140,11 +138,4 @@ static void who_gives_too_much_is_named(void **state)
     assert_int_equal(gy_alloc_live(), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts_take_the_ways_of_shared_memory),
-        cmocka_unit_test(who_gives_too_much_is_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -292,11 +292,7 @@ static gy_status reserve_scratch(gy_coll *coll, bool copies_input)
     runner->apart_at = runner->work_at + (size_t)plan->steps.work_planes * runner->work_bytes;
     size_t wanted = runner->apart_at + (copies_input ? input_extent(coll) : 0);
     GY_TRY(gy_run_reserve(runner, wanted));
-    void *sends = runner->sends;
-    gy_status status = gy_reserve("coll.sends", &sends, &runner->send_capacity,
-                                  plan->send_count + 1, sizeof(*runner->sends));
-    runner->sends = sends;
-    return status;
+    return GY_GROW("coll.sends", runner->sends, runner->send_capacity, plan->send_count + 1);
 }
 
 gy_status gy_run_start(gy_coll *coll, const gy_coll_method *choice)

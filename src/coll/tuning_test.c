@@ -75,9 +75,8 @@ static void draw_table(gy_random *random, gy_tuning *tuning)
     assert_ok(gy_tuning_seal(tuning));
 }
 
-static void tables_come_back_as_they_were(void **state)
+GY_TEST(tables_come_back_as_they_were)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     for (int round = 0; round < 200; round++) {
         gy_tuning tuning, again;
@@ -117,9 +116,8 @@ static void tables_come_back_as_they_were(void **state)
 #define HEAD "gyre tune 1\nmachine m\n"
 #define TAKE "take allreduce plain messages 2 1 "
 
-static void bad_tables_are_refused_by_line_and_cause(void **state)
+GY_TEST(bad_tables_are_refused_by_line_and_cause)
 {
-    (void)state;
     static const struct {
         const char *text, *line, *cause;
     } cases[] = {
@@ -169,9 +167,8 @@ static void bad_tables_are_refused_by_line_and_cause(void **state)
 }
 
 /* Lines too long, too many, too large a file. */
-static void tables_are_bounded(void **state)
+GY_TEST(tables_are_bounded)
 {
-    (void)state;
     enum { LINES = GY_RULES_MAX + 1 };
     gy_tuning tuning;
     gy_text text = {.data = NULL};
@@ -231,9 +228,8 @@ static void choose_and_run(crew_member *me)
     gy_free(out);
 }
 
-static void all_ranks_choose_alike(void **state)
+GY_TEST(all_ranks_choose_alike)
 {
-    (void)state;
     static crew_notes notes;
     gy_random random = {.key = gy_test_seed()};
     char path[] = "/tmp/gyre-tuning-XXXXXX";
@@ -276,9 +272,8 @@ static void sum_once(crew_member *me)
 }
 
 /* Two ranks, one with a table. */
-static void different_tables_are_told(void **state)
+GY_TEST(different_tables_are_told)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     gy_transport *transports[2];
     crew_member members[2];
@@ -310,9 +305,8 @@ static void different_tables_are_told(void **state)
 
 /* ---- Names ---- */
 
-static void names_are_forced_by_operation(void **state)
+GY_TEST(names_are_forced_by_operation)
 {
-    (void)state;
     gy_forced forced;
     assert_ok(gy_forced_parse("tree,allreduce=ring,exclusive-scan=doubling,barrier=hierarchy",
                               &forced));
@@ -353,9 +347,8 @@ static void names_are_forced_by_operation(void **state)
 
 /* ---- Files ---- */
 
-static void files_of_other_machines_need_their_name(void **state)
+GY_TEST(files_of_other_machines_need_their_name)
 {
-    (void)state;
     gy_tuning tuning = {.machine = "an abacus"}, *found = NULL;
     char folder[] = "/tmp/gyre-tuning-XXXXXX", path[64];
     assert_non_null(mkdtemp(folder));
@@ -390,16 +383,4 @@ static void files_of_other_machines_need_their_name(void **state)
     assert_int_equal(gy_alloc_live(), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tables_come_back_as_they_were),
-        cmocka_unit_test(bad_tables_are_refused_by_line_and_cause),
-        cmocka_unit_test(tables_are_bounded),
-        cmocka_unit_test(all_ranks_choose_alike),
-        cmocka_unit_test(different_tables_are_told),
-        cmocka_unit_test(names_are_forced_by_operation),
-        cmocka_unit_test(files_of_other_machines_need_their_name),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

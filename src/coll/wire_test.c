@@ -150,9 +150,8 @@ static plan_traffic count_plan(const char *name, int ranks)
     return sum;
 }
 
-static void wire_carries_what_the_plan_says(void **state)
+GY_TEST(wire_carries_what_the_plan_says)
 {
-    (void)state;
     static const char *const names[] = {"ring", "tree",        "doubling",  "halving",
                                         "flat", "partitioned", "servers:2", "folded:2"};
     for (size_t i = 0; i < GY_COUNT(names); i++) {
@@ -177,9 +176,8 @@ static void wire_carries_what_the_plan_says(void **state)
 }
 
 /* Crowded ranks fold; those who are not, or do not know, double; long vectors go round. */
-static void crowded_ranks_fold(void **state)
+GY_TEST(crowded_ranks_fold)
 {
-    (void)state;
     static const struct {
         int cores;
         size_t count;
@@ -210,9 +208,8 @@ static void crowded_ranks_fold(void **state)
 }
 
 /* What the last call's choice depended on and the next call's card does not say. */
-static void choices_are_not_taken_for_other_calls(void **state)
+GY_TEST(choices_are_not_taken_for_other_calls)
 {
-    (void)state;
     member members[RANKS];
     gy_coll_method choice;
     open_members(members, 2, NULL);
@@ -241,9 +238,8 @@ static void choices_are_not_taken_for_other_calls(void **state)
     gy_comm_free(members[1].comm);
 }
 
-static void differing_calls_are_told_by_all(void **state)
+GY_TEST(differing_calls_are_told_by_all)
 {
-    (void)state;
     for (int way = 0; way < 2 * (RANKS - 1); way++) {
         member members[RANKS];
         int ranks = 2 + way / 2;
@@ -262,9 +258,8 @@ static void differing_calls_are_told_by_all(void **state)
 }
 
 /* In one exchange with each, and through larger messages. */
-static void memory_is_used_again(void **state)
+GY_TEST(memory_is_used_again)
 {
-    (void)state;
 #if defined(GYRE_ASAN) || defined(GYRE_TSAN)
     skip(); /* they touch memory of their own */
 #endif
@@ -296,14 +291,4 @@ static void memory_is_used_again(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wire_carries_what_the_plan_says),
-        cmocka_unit_test(crowded_ranks_fold),
-        cmocka_unit_test(choices_are_not_taken_for_other_calls),
-        cmocka_unit_test(differing_calls_are_told_by_all),
-        cmocka_unit_test(memory_is_used_again),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

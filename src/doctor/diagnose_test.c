@@ -69,9 +69,8 @@ static void expect(gy_flight *flight, const char *findings)
     gy_flight_free(flight);
 }
 
-static void ranks_that_work_are_left_alone(void **state)
+GY_TEST(ranks_that_work_are_left_alone)
 {
-    (void)state;
     gy_flight *flight = new_flight(RANKS);
     for (int rank = 0; rank < RANKS; rank++) {
         add(flight, rank, 0, GY_RECORD_ENDED, 3);
@@ -82,9 +81,8 @@ static void ranks_that_work_are_left_alone(void **state)
     expect(flight, "");
 }
 
-static void stopped_and_gone_ranks_come_first(void **state)
+GY_TEST(stopped_and_gone_ranks_come_first)
 {
-    (void)state;
     gy_flight *flight = new_flight(RANKS);
     for (int rank = 0; rank < RANKS; rank++) {
         add(flight, rank, 0, GY_RECORD_ENDED, 3);
@@ -99,9 +97,8 @@ static void stopped_and_gone_ranks_come_first(void **state)
                    "ranks 0, 3 wait for it\n");
 }
 
-static void the_end_of_a_chain_is_named(void **state)
+GY_TEST(the_end_of_a_chain_is_named)
 {
-    (void)state;
     gy_flight *flight = new_flight(RANKS);
     /* 0 waits in a collective for 1, which waits for a message of 2, which computes. */
     add(flight, 0, 7, GY_RECORD_MEETING, 2);
@@ -121,9 +118,8 @@ static void the_end_of_a_chain_is_named(void **state)
                    "2 s ago; rank 1 waits for it\n");
 }
 
-static void calls_that_differ_are_told_once(void **state)
+GY_TEST(calls_that_differ_are_told_once)
 {
-    (void)state;
     gy_flight *flight = new_flight(2);
     for (int rank = 0; rank < 2; rank++) {
         gy_flight_record *record = add(flight, rank, 3, GY_RECORD_FAILED, 2);
@@ -144,9 +140,8 @@ static void sit(gy_flight *flight, int rank, gy_flight_record_seat seat)
 
 /* 0 is in the world's call, 1 in that of a group of both; 2 and 3 have a group with its seat.
  */
-static void circles_are_named(void **state)
+GY_TEST(circles_are_named)
 {
-    (void)state;
     gy_flight *flight = new_flight(RANKS);
     for (int rank = 0; rank < RANKS; rank++) {
         sit(flight, rank,
@@ -167,9 +162,8 @@ static void circles_are_named(void **state)
            "rank 1, in collective 8 of group 1 led by rank 0, barrier, for rank 0\n");
 }
 
-static void other_hosts_are_pointed_to(void **state)
+GY_TEST(other_hosts_are_pointed_to)
 {
-    (void)state;
     gy_flight *flight = new_flight(2);
     flight->head.size = 6;
     add(flight, 0, 4, GY_RECORD_RUNNING, 2)->waits_for = 5;
@@ -178,9 +172,8 @@ static void other_hosts_are_pointed_to(void **state)
                    "doctor there\n");
 }
 
-static void lateness_is_measured(void **state)
+GY_TEST(lateness_is_measured)
 {
-    (void)state;
     gy_flight *flight = new_flight(3);
     for (uint64_t number = 0; number < 20; number++) {
         double ago = 50 - (double)number;
@@ -257,9 +250,8 @@ static void check_json(const char *text)
     assert_false(is_string);
 }
 
-static void anything_is_survived(void **state)
+GY_TEST(anything_is_survived)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     for (long i = 0; i < gy_test_cases(20000); i++) {
         gy_flight *flight = any_flight(&random);
@@ -278,17 +270,4 @@ static void anything_is_survived(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranks_that_work_are_left_alone),
-        cmocka_unit_test(stopped_and_gone_ranks_come_first),
-        cmocka_unit_test(the_end_of_a_chain_is_named),
-        cmocka_unit_test(calls_that_differ_are_told_once),
-        cmocka_unit_test(circles_are_named),
-        cmocka_unit_test(other_hosts_are_pointed_to),
-        cmocka_unit_test(lateness_is_measured),
-        cmocka_unit_test(anything_is_survived),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

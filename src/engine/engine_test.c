@@ -89,9 +89,8 @@ static void push_on(gy_engine *engine, gy_work run, void *arg, gy_var *read, gy_
 
 /* ---- order ---- */
 
-static void one_worker_runs_in_the_waiting_thread(void **state)
+GY_TEST(one_worker_runs_in_the_waiting_thread)
 {
-    (void)state;
     gy_engine *engine = start(1);
     gy_var *var = gy_var_new(engine);
     kept seen = {.done = NULL};
@@ -104,9 +103,8 @@ static void one_worker_runs_in_the_waiting_thread(void **state)
     gy_engine_free(engine);
 }
 
-static void a_variable_read_and_mutated_counts_once(void **state)
+GY_TEST(a_variable_read_and_mutated_counts_once)
 {
-    (void)state;
     for (int workers = 1; workers <= WORKERS_MAX; workers++) {
         gy_engine *engine = start(workers);
         gy_var *var = gy_var_new(engine);
@@ -140,9 +138,8 @@ static void note(void *arg, gy_done *done)
     gy_done_ok(done);
 }
 
-static void higher_priority_and_network_run_first(void **state)
+GY_TEST(higher_priority_and_network_run_first)
 {
-    (void)state;
     gy_engine *engine = start(1);
     static const int priorities[] = {0, -3, 5, 0, 7, 5, -3};
     static const int expected[] = {7, 4, 2, 5, 0, 3, 1, 6};
@@ -162,9 +159,8 @@ static void higher_priority_and_network_run_first(void **state)
     gy_engine_free(engine);
 }
 
-static void free_drains_what_nobody_waited_for(void **state)
+GY_TEST(free_drains_what_nobody_waited_for)
 {
-    (void)state;
     for (int workers = 1; workers <= WORKERS_MAX; workers++) {
         _Atomic int count = 0;
         gy_engine *engine = start(workers);
@@ -180,9 +176,8 @@ static void free_drains_what_nobody_waited_for(void **state)
 
 /* ---- failures ---- */
 
-static void failures_poison_readers_and_heal(void **state)
+GY_TEST(failures_poison_readers_and_heal)
 {
-    (void)state;
     for (int workers = 1; workers <= WORKERS_MAX; workers++) {
         gy_engine *engine = start(workers);
         gy_var *a = gy_var_new(engine);
@@ -216,9 +211,8 @@ static void failures_poison_readers_and_heal(void **state)
     }
 }
 
-static void scopes_cancel_and_keep_the_first_error(void **state)
+GY_TEST(scopes_cancel_and_keep_the_first_error)
 {
-    (void)state;
     for (int workers = 1; workers <= WORKERS_MAX; workers++) {
         gy_engine *engine = start(workers);
         gy_var *var = gy_var_new(engine);
@@ -247,9 +241,8 @@ static void scopes_cancel_and_keep_the_first_error(void **state)
     }
 }
 
-static void scopes_end_at_their_deadline(void **state)
+GY_TEST(scopes_end_at_their_deadline)
 {
-    (void)state;
     gy_engine *engine = start(2);
     gy_scope *scope = gy_scope_new(engine, gy_deadline_after(0.01));
     kept first = {.done = NULL};
@@ -278,9 +271,8 @@ static void *end_later(void *arg)
     return NULL;
 }
 
-static void another_thread_ends_a_task_and_wakes_the_waiter(void **state)
+GY_TEST(another_thread_ends_a_task_and_wakes_the_waiter)
 {
-    (void)state;
     for (int workers = 1; workers <= WORKERS_MAX; workers++) {
         gy_engine *engine = start(workers);
         gy_var *var = gy_var_new(engine);
@@ -317,9 +309,8 @@ static void *end_when_asleep(void *arg)
     return NULL;
 }
 
-static void sleepers_are_woken_by_the_last_end(void **state)
+GY_TEST(sleepers_are_woken_by_the_last_end)
 {
-    (void)state;
     for (int workers = 1; workers <= WORKERS_MAX; workers++) {
         for (int what = 0; what < 3; what++) {
             late_end late = {.engine = start(workers)};
@@ -345,9 +336,8 @@ static void sleepers_are_woken_by_the_last_end(void **state)
     }
 }
 
-static void sleeping_workers_run_what_nobody_waits_for(void **state)
+GY_TEST(sleeping_workers_run_what_nobody_waits_for)
 {
-    (void)state;
     gy_engine *engine = start(2);
     for (int i = 0; i < 20; i++) {
         _Atomic int count = 0;
@@ -370,9 +360,8 @@ static void look_at_cores(void *arg, gy_done *done)
     gy_done_ok(done);
 }
 
-static void bound_engines_give_the_cores_back(void **state)
+GY_TEST(bound_engines_give_the_cores_back)
 {
-    (void)state;
     cpu_set_t before;
     cpu_set_t during;
     cpu_set_t blocking;
@@ -418,9 +407,8 @@ static void outlive_the_end(void *arg, gy_done *done)
     }
 }
 
-static void a_body_may_outlive_its_end(void **state)
+GY_TEST(a_body_may_outlive_its_end)
 {
-    (void)state;
     gy_engine *engine = start(1);
     gy_var *var = gy_var_new(engine);
     late_end late = {.engine = engine};
@@ -445,9 +433,8 @@ static void wait_inside(void *arg, gy_done *done)
     gy_done_ok(done);
 }
 
-static void tasks_push_and_wait(void **state)
+GY_TEST(tasks_push_and_wait)
 {
-    (void)state;
     for (int workers = 1; workers <= WORKERS_MAX; workers++) {
         gy_engine *engine = start(workers);
         _Atomic int count = 0;
@@ -461,9 +448,8 @@ static void tasks_push_and_wait(void **state)
     }
 }
 
-static void bodies_leave_spans_in_the_trace(void **state)
+GY_TEST(bodies_leave_spans_in_the_trace)
 {
-    (void)state;
     gy_trace_start(64);
     gy_engine *engine = start(1);
     _Atomic int count = 0;
@@ -492,9 +478,8 @@ static void meet(void *arg, gy_done *done)
     gy_done_ok(done);
 }
 
-static void blocking_tasks_get_a_thread_each(void **state)
+GY_TEST(blocking_tasks_get_a_thread_each)
 {
-    (void)state;
     gy_engine *engine = start(1);
     pipe_ends ends = {.wanted = 5};
     for (int round = 0; round < 3; round++) {
@@ -538,9 +523,8 @@ static void *unload(void *arg)
     return NULL;
 }
 
-static void budget_and_limit_hold_back_pushes(void **state)
+GY_TEST(budget_and_limit_hold_back_pushes)
 {
-    (void)state;
     for (int by_bytes = 0; by_bytes < 2; by_bytes++) {
         gy_engine *engine = NULL;
         assert_ok(gy_engine_new(&(gy_engine_options){.workers = 2,
@@ -589,9 +573,8 @@ static bool drive(void *arg)
     return done != NULL;
 }
 
-static void waiters_drive_progress(void **state)
+GY_TEST(waiters_drive_progress)
 {
-    (void)state;
     for (int workers = 1; workers <= WORKERS_MAX; workers++) {
         gy_engine *engine = start(workers);
         gy_var *var = gy_var_new(engine);
@@ -615,9 +598,8 @@ static void waiters_drive_progress(void **state)
 
 /* ---- misuse and memory ---- */
 
-static void bad_arguments_are_named(void **state)
+GY_TEST(bad_arguments_are_named)
 {
-    (void)state;
     gy_engine *engine = NULL;
     assert_status(gy_engine_new(&(gy_engine_options){.workers = -1}, &engine), GY_ARG);
     assert_null(engine);
@@ -688,9 +670,8 @@ static bool try_program(int workers, int *ran)
     return is_whole;
 }
 
-static void every_failed_allocation_is_survived(void **state)
+GY_TEST(every_failed_allocation_is_survived)
 {
-    (void)state;
     int64_t live = gy_alloc_live();
     for (int workers = 1; workers <= 2; workers++) {
         int failures = 0;
@@ -743,38 +724,12 @@ static int64_t allocations_of_steps(int workers)
     return stayed;
 }
 
-static void steady_state_allocates_nothing(void **state)
+GY_TEST(steady_state_allocates_nothing)
 {
-    (void)state;
     assert_int_equal(allocations_of_steps(1), 0);
     /* Two threads may share the tasks out in a new way and each fill its store of them once:
      * some slabs, where tasks that are not used again would be 600. */
     assert_in_range(allocations_of_steps(2), 0, 64);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_worker_runs_in_the_waiting_thread),
-        cmocka_unit_test(a_variable_read_and_mutated_counts_once),
-        cmocka_unit_test(higher_priority_and_network_run_first),
-        cmocka_unit_test(free_drains_what_nobody_waited_for),
-        cmocka_unit_test(failures_poison_readers_and_heal),
-        cmocka_unit_test(scopes_cancel_and_keep_the_first_error),
-        cmocka_unit_test(scopes_end_at_their_deadline),
-        cmocka_unit_test(another_thread_ends_a_task_and_wakes_the_waiter),
-        cmocka_unit_test(sleepers_are_woken_by_the_last_end),
-        cmocka_unit_test(sleeping_workers_run_what_nobody_waits_for),
-        cmocka_unit_test(bound_engines_give_the_cores_back),
-        cmocka_unit_test(a_body_may_outlive_its_end),
-        cmocka_unit_test(tasks_push_and_wait),
-        cmocka_unit_test(blocking_tasks_get_a_thread_each),
-        cmocka_unit_test(budget_and_limit_hold_back_pushes),
-        cmocka_unit_test(waiters_drive_progress),
-        cmocka_unit_test(bad_arguments_are_named),
-        cmocka_unit_test(every_failed_allocation_is_survived),
-        cmocka_unit_test(steady_state_allocates_nothing),
-        cmocka_unit_test(bodies_leave_spans_in_the_trace),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

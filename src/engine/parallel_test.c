@@ -44,9 +44,8 @@ static void loop_in_task(void *arg, gy_done *done)
     gy_done_ok(done);
 }
 
-static void loops_cut_alike_whoever_runs_them(void **state)
+GY_TEST(loops_cut_alike_whoever_runs_them)
 {
-    (void)state;
     for (int workers = 0; workers <= WORKERS_MAX; workers++) {
         gy_engine *engine = workers > 0 ? start(workers) : NULL;
         for (int repeat = 0; repeat < 50; repeat++) {
@@ -104,9 +103,8 @@ static void meet_in_task(void *arg, gy_done *done)
 }
 
 /* The helper calls the owner and then sleeps itself: it must not take the owner's call. */
-static void a_called_owner_wakes(void **state)
+GY_TEST(a_called_owner_wakes)
 {
-    (void)state;
     gy_engine *engine = start(2);
     for (int repeat = 0; repeat < 300; repeat++) {
         meeting both = {.engine = engine};
@@ -119,11 +117,4 @@ static void a_called_owner_wakes(void **state)
     gy_engine_free(engine);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loops_cut_alike_whoever_runs_them),
-        cmocka_unit_test(a_called_owner_wakes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -8,9 +8,8 @@
 #include "gy_test.h"
 
 /* Threads beside those that there is room for: none stays, and the next engine works. */
-static void threads_that_cannot_start_leave_nothing(void **state)
+GY_TEST(threads_that_cannot_start_leave_nothing)
 {
-    (void)state;
     enum { MANY = 64 };
     struct rlimit before;
     gy_engine *engine = NULL;
@@ -41,10 +40,4 @@ static void threads_that_cannot_start_leave_nothing(void **state)
     gy_engine_free(engine);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(threads_that_cannot_start_leave_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -53,8 +53,7 @@ static gy_status sort_edges(gy_lowering *l, gy_dag *dag)
 {
     const size_t v0 = l->vertex_floor, e0 = l->edge_floor;
     const size_t vertices = dag->vertex_count - v0, edges = dag->edge_count - e0;
-    GY_TRY(gy_reserve("flow.lower", (void **)&l->edge_first, &l->edge_first_capacity,
-                      dag->vertex_count + 1, sizeof(uint32_t)));
+    GY_TRY(GY_GROW("flow.lower", l->edge_first, l->edge_first_capacity, dag->vertex_count + 1));
     uint32_t *first = l->edge_first + v0;
     memset(first, 0, (vertices + 1) * sizeof(*first));
     for (size_t e = e0; e < dag->edge_count; e++) {

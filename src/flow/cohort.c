@@ -247,12 +247,10 @@ static gy_status reserve_tasks(gy_lowering *l, const gy_dag *dag)
     if (members > UINT32_MAX) {
         return gy_fail(GY_LIMIT, "%zu ranks in one job", members);
     }
-    GY_TRY(gy_reserve("flow.lower", (void **)&l->task, &l->task_capacity, vertices,
-                      sizeof(uint32_t)));
-    GY_TRY(gy_reserve("flow.lower", (void **)&l->members, &l->members_capacity, members,
-                      sizeof(uint32_t)));
-    return gy_reserve("flow.lower", (void **)&l->member_first, &l->member_first_capacity,
-                      l->task_count + (vertices - l->vertex_floor) + 1, sizeof(uint32_t));
+    GY_TRY(GY_GROW("flow.lower", l->task, l->task_capacity, vertices));
+    GY_TRY(GY_GROW("flow.lower", l->members, l->members_capacity, members));
+    return GY_GROW("flow.lower", l->member_first, l->member_first_capacity,
+                   l->task_count + (vertices - l->vertex_floor) + 1);
 }
 
 /* The cheapest cohort of each cycle (`is_all`: every one) becomes files. cost (tasks): zero */

@@ -454,8 +454,7 @@ static bool name_output(gy_dag *dag, const char *name)
     }
     char *copy = gy_arena_alloc(&dag->arena, strlen(name) + 1);
     if (copy == NULL ||
-        gy_reserve("flow.names", (void **)&dag->output_names, &dag->name_capacity,
-                   dag->name_count + 1, sizeof(*dag->output_names)) < 0) {
+        GY_GROW("flow.names", dag->output_names, dag->name_capacity, dag->name_count + 1) < 0) {
         gy_dag_fail(dag, GY_NOMEM, "out of memory");
         return false;
     }
@@ -477,8 +476,8 @@ void gy_part_output(gy_part part, const char *name)
     uint32_t vertex = 0, port = 0, number = 0;
     gy_part_cursor cursor = gy_part_read(dag, &a, GY_PART_OUTPUTS);
     while (gy_part_next_port(&cursor, &vertex, &port)) {
-        if (gy_reserve("flow.finals", (void **)&dag->finals, &dag->final_capacity,
-                       dag->final_count + 1, sizeof(*dag->finals)) < 0) {
+        if (GY_GROW("flow.finals", dag->finals, dag->final_capacity, dag->final_count + 1) <
+            0) {
             gy_dag_fail(dag, GY_NOMEM, "out of memory");
             return;
         }

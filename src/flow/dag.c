@@ -102,8 +102,7 @@ bool gy_dag_stage_of(gy_dag *dag, const char *name, uint32_t *stage)
                     name);
         return false;
     }
-    if (gy_reserve("flow.stages", (void **)&dag->stages, &dag->stage_capacity,
-                   dag->stage_count + 1, sizeof(*dag->stages)) < 0) {
+    if (GY_GROW("flow.stages", dag->stages, dag->stage_capacity, dag->stage_count + 1) < 0) {
         return out_of_memory(dag);
     }
     const char *copy = copy_text(dag, name);
@@ -139,8 +138,7 @@ bool gy_dag_reserve(gy_dag *dag, size_t more)
 bool gy_dag_marks(gy_dag *dag)
 {
     const size_t before = dag->mark_capacity;
-    if (gy_reserve("flow.marks", (void **)&dag->marks, &dag->mark_capacity, dag->vertex_count,
-                   sizeof(uint32_t)) < 0) {
+    if (GY_GROW("flow.marks", dag->marks, dag->mark_capacity, dag->vertex_count) < 0) {
         return out_of_memory(dag);
     }
     memset(dag->marks + before, 0, (dag->mark_capacity - before) * sizeof(uint32_t));
@@ -167,8 +165,7 @@ bool gy_dag_add_edge(gy_dag *dag, gy_dag_edge edge)
         return false;
     }
     if (dag->edge_count == dag->edge_capacity &&
-        gy_reserve("flow.edges", (void **)&dag->edges, &dag->edge_capacity, dag->edge_count + 1,
-                   sizeof(*dag->edges)) < 0) {
+        GY_GROW("flow.edges", dag->edges, dag->edge_capacity, dag->edge_count + 1) < 0) {
         return out_of_memory(dag);
     }
     dag->edges[dag->edge_count++] = edge;
@@ -278,8 +275,7 @@ bool gy_dag_add_proto(gy_dag *dag, const gy_vertex_options *o)
     if (!check_options(dag, o)) {
         return false;
     }
-    if (gy_reserve("flow.protos", (void **)&dag->protos, &dag->proto_capacity,
-                   dag->proto_count + 1, sizeof(*dag->protos)) < 0) {
+    if (GY_GROW("flow.protos", dag->protos, dag->proto_capacity, dag->proto_count + 1) < 0) {
         return out_of_memory(dag);
     }
     gy_proto proto = {.memory_bytes = o->memory_bytes,

@@ -421,9 +421,8 @@ static void run_case(uint64_t seed, uint64_t number)
     gy_free(m);
 }
 
-static void compositions_are_those_of_a_plain_model(void **state)
+GY_TEST(compositions_are_those_of_a_plain_model)
 {
-    (void)state;
     const uint64_t seed = gy_test_seed();
     for (long i = 0; i < gy_test_cases(300); i++) {
         run_case(seed, (uint64_t)i);
@@ -459,9 +458,8 @@ static gy_dag *new_dag(void)
     return dag;
 }
 
-static void mistakes_of_composition_are_kept_and_named(void **state)
+GY_TEST(mistakes_of_composition_are_kept_and_named)
 {
-    (void)state;
     gy_dag *dag = new_dag(), *other = new_dag();
     (void)gy_dag_vertex(dag, &(gy_vertex_options){.inputs = 1});
     (void)gy_part_clone(VERTEX(dag, 0, 0), 0); /* the first one is told */
@@ -504,9 +502,8 @@ static void mistakes_of_composition_are_kept_and_named(void **state)
     expect_mistake(dag, "2 ranks");
 }
 
-static void mistakes_of_the_whole_graph_name_vertex_and_port(void **state)
+GY_TEST(mistakes_of_the_whole_graph_name_vertex_and_port)
 {
-    (void)state;
     gy_dag *dag = new_dag();
     (void)VERTEX(dag, 2, 0);
     expect_mistake(dag, "input 0 of work[0] comes from nowhere");
@@ -539,9 +536,8 @@ static void mistakes_of_the_whole_graph_name_vertex_and_port(void **state)
 
 /* ---- size ---- */
 
-static void a_million_vertices_build_and_lower_quickly(void **state)
+GY_TEST(a_million_vertices_build_and_lower_quickly)
 {
-    (void)state;
     const int wide = (int)gy_test_serial_cases(500000);
     const int64_t live = gy_alloc_live();
     struct timespec from, to;
@@ -570,9 +566,8 @@ static void a_million_vertices_build_and_lower_quickly(void **state)
     assert_int_equal(gy_alloc_live(), live);
 }
 
-static void a_thousand_layers_do_not_cost_their_square(void **state)
+GY_TEST(a_thousand_layers_do_not_cost_their_square)
 {
-    (void)state;
     enum { LAYERS = 1000 };
     const int wide = (int)gy_test_serial_cases(1000);
     struct timespec from, to;
@@ -595,9 +590,8 @@ static void a_thousand_layers_do_not_cost_their_square(void **state)
     gy_dag_free(dag);
 }
 
-static void many_vertices_of_their_own_come_in_order(void **state)
+GY_TEST(many_vertices_of_their_own_come_in_order)
 {
-    (void)state;
     gy_dag *dag = new_dag();
     gy_vertex_options options[100];
     int number[100];
@@ -620,9 +614,8 @@ static void many_vertices_of_their_own_come_in_order(void **state)
     gy_dag_free(dag);
 }
 
-static void no_memory_is_a_mistake_and_leaks_nothing(void **state)
+GY_TEST(no_memory_is_a_mistake_and_leaks_nothing)
 {
-    (void)state;
     const int64_t live = gy_alloc_live();
     int failed = 0;
     for (int64_t n = 1; n < 200; n++) {
@@ -651,16 +644,4 @@ static void no_memory_is_a_mistake_and_leaks_nothing(void **state)
     assert_true(failed > 20);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(compositions_are_those_of_a_plain_model),
-        cmocka_unit_test(mistakes_of_composition_are_kept_and_named),
-        cmocka_unit_test(mistakes_of_the_whole_graph_name_vertex_and_port),
-        cmocka_unit_test(a_million_vertices_build_and_lower_quickly),
-        cmocka_unit_test(a_thousand_layers_do_not_cost_their_square),
-        cmocka_unit_test(many_vertices_of_their_own_come_in_order),
-        cmocka_unit_test(no_memory_is_a_mistake_and_leaks_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -73,9 +73,8 @@ static void end(fixture *f)
     gy_dag_free(f->dag);
 }
 
-static void vertices_on_files_are_tasks_of_one(void **state)
+GY_TEST(vertices_on_files_are_tasks_of_one)
 {
-    (void)state;
     fixture f = begin();
     gy_part map = gy_part_clone(NAMED(f.dag, "map", 0, 2), 3);
     gy_part reduce = gy_part_clone(NAMED(f.dag, "reduce", GY_PORTS_ANY, 1), 2);
@@ -105,9 +104,8 @@ static void vertices_on_files_are_tasks_of_one(void **state)
     end(&f);
 }
 
-static void pipes_and_fifos_make_cohorts(void **state)
+GY_TEST(pipes_and_fifos_make_cohorts)
 {
-    (void)state;
     fixture f = begin();
     gy_part a = NAMED(f.dag, "a", 0, 2), b = NAMED(f.dag, "b", 1, 1),
             c = NAMED(f.dag, "c", 1, 1);
@@ -149,9 +147,8 @@ static void add_chain(fixture *f, int count, int cheap)
     }
 }
 
-static void wide_cohorts_lose_their_cheapest_pipes(void **state)
+GY_TEST(wide_cohorts_lose_their_cheapest_pipes)
 {
-    (void)state;
     for (int cheap = 0; cheap < 5; cheap++) {
         fixture f = begin();
         add_chain(&f, 6, cheap);
@@ -170,9 +167,8 @@ static void wide_cohorts_lose_their_cheapest_pipes(void **state)
     end(&f);
 }
 
-static void of_equal_pipes_the_fewest_become_files(void **state)
+GY_TEST(of_equal_pipes_the_fewest_become_files)
 {
-    (void)state;
     fixture f = begin(); /* of 16 pipes a square of 2 by 2 stays, a star of four would keep 3 */
     gy_part a = gy_part_clone(NAMED(f.dag, "a", 0, 4), 4);
     gy_part b = gy_part_clone(NAMED(f.dag, "b", 4, 0), 4);
@@ -192,9 +188,8 @@ static void of_equal_pipes_the_fewest_become_files(void **state)
     end(&f);
 }
 
-static void many_tied_cohorts_do_not_cost_their_square(void **state)
+GY_TEST(many_tied_cohorts_do_not_cost_their_square)
 {
-    (void)state;
     enum { COPIES = 50000 };
     fixture f = begin();
     gy_part a = NAMED(f.dag, "a", 0, GY_PORTS_ANY), b = NAMED(f.dag, "b", 1, 1);
@@ -214,9 +209,8 @@ static void many_tied_cohorts_do_not_cost_their_square(void **state)
 }
 
 /* Widths of random graphs of pipes and files are within bounds, and the tasks have an order. */
-static void random_cohorts_fit_and_have_an_order(void **state)
+GY_TEST(random_cohorts_fit_and_have_an_order)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     for (long n = 0; n < gy_test_cases(400); n++) {
         fixture f = begin();
@@ -253,9 +247,8 @@ static void random_cohorts_fit_and_have_an_order(void **state)
     }
 }
 
-static void cohorts_that_wait_for_themselves_become_files(void **state)
+GY_TEST(cohorts_that_wait_for_themselves_become_files)
 {
-    (void)state;
     fixture f = begin();
     gy_part a = NAMED(f.dag, "a", 0, GY_PORTS_ANY), b = NAMED(f.dag, "b", 1, 1);
     gy_part c = NAMED(f.dag, "c", GY_PORTS_ANY, 0);
@@ -276,9 +269,8 @@ static void cohorts_that_wait_for_themselves_become_files(void **state)
     end(&f);
 }
 
-static void keys_tell_tasks_apart_and_stay(void **state)
+GY_TEST(keys_tell_tasks_apart_and_stay)
 {
-    (void)state;
     gy_key keys[2][6];
     for (int run = 0; run < 2; run++) {
         fixture f = begin();
@@ -309,9 +301,8 @@ static void no_growth(gy_refinement *refinement, gy_dag *dag, gy_part outputs)
     (void)refinement, (void)dag, (void)outputs;
 }
 
-static void growth_is_lowered_alone(void **state)
+GY_TEST(growth_is_lowered_alone)
 {
-    (void)state;
     fixture f = begin();
     gy_part map = gy_part_clone(NAMED(f.dag, "map", 0, 1), 4);
     gy_part_refine(
@@ -335,9 +326,8 @@ static void growth_is_lowered_alone(void **state)
     end(&f);
 }
 
-static void a_million_tasks_are_lowered_quickly(void **state)
+GY_TEST(a_million_tasks_are_lowered_quickly)
 {
-    (void)state;
     const int wide = (int)gy_test_serial_cases(250000);
     fixture f = begin();
     gy_part top = gy_part_clone(NAMED(f.dag, "top", 0, 2), wide);
@@ -362,9 +352,8 @@ static void a_million_tasks_are_lowered_quickly(void **state)
     end(&f);
 }
 
-static void places_go_with_tasks(void **state)
+GY_TEST(places_go_with_tasks)
 {
-    (void)state;
     fixture f = begin();
     (void)NAMED(f.dag, "a", 0, 0);
     assert_ok(lower(&f, 2));
@@ -391,9 +380,8 @@ static void places_go_with_tasks(void **state)
 
 /* On a cluster a gang over hosts is a task of as many members as it has ranks, joined by files;
  * at home one of one. */
-static void gangs_over_hosts_have_a_member_a_rank(void **state)
+GY_TEST(gangs_over_hosts_have_a_member_a_rank)
 {
-    (void)state;
     static const char *const command[] = {"ranks", NULL};
     for (int i = 0; i < 4; i++) {
         const int round = i / 2, hosts = i % 2 == 0 ? 3 : 1;
@@ -445,21 +433,4 @@ static void gangs_over_hosts_have_a_member_a_rank(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(vertices_on_files_are_tasks_of_one),
-        cmocka_unit_test(pipes_and_fifos_make_cohorts),
-        cmocka_unit_test(wide_cohorts_lose_their_cheapest_pipes),
-        cmocka_unit_test(of_equal_pipes_the_fewest_become_files),
-        cmocka_unit_test(many_tied_cohorts_do_not_cost_their_square),
-        cmocka_unit_test(random_cohorts_fit_and_have_an_order),
-        cmocka_unit_test(cohorts_that_wait_for_themselves_become_files),
-        cmocka_unit_test(keys_tell_tasks_apart_and_stay),
-        cmocka_unit_test(growth_is_lowered_alone),
-        cmocka_unit_test(places_go_with_tasks),
-        cmocka_unit_test(a_million_tasks_are_lowered_quickly),
-        cmocka_unit_test(gangs_over_hosts_have_a_member_a_rank),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

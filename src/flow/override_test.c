@@ -8,9 +8,8 @@
 
 #include "gy_test.h"
 
-static void variables_take_the_place_of_options(void **state)
+GY_TEST(variables_take_the_place_of_options)
 {
-    (void)state;
     static const char *const values[][2] = {
         {"GYRE_JOB_PROCESSES", "3"},       {"GYRE_JOB_THREADS", "2"},
         {"GYRE_JOB_MEMORY", "1073741824"}, {"GYRE_JOB_TIMEOUT", "1.5"},
@@ -42,9 +41,8 @@ static void variables_take_the_place_of_options(void **state)
     }
 }
 
-static void wrong_values_are_named(void **state)
+GY_TEST(wrong_values_are_named)
 {
-    (void)state;
     static const char *const wrong[][2] = {{"GYRE_JOB_PROCESSES", "0"},
                                            {"GYRE_JOB_PROCESSES", "5000"},
                                            {"GYRE_JOB_THREADS", "two"},
@@ -70,11 +68,4 @@ static void wrong_values_are_named(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(variables_take_the_place_of_options),
-        cmocka_unit_test(wrong_values_are_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -75,8 +75,7 @@ static void add_run(gy_part_maker *maker, gy_dag_run run)
 {
     gy_dag *dag = maker->dag;
     if (dag->run_count >= UINT32_MAX - 1 ||
-        gy_reserve("flow.runs", (void **)&dag->runs, &dag->run_capacity, dag->run_count + 1,
-                   sizeof(*dag->runs)) < 0) {
+        GY_GROW("flow.runs", dag->runs, dag->run_capacity, dag->run_count + 1) < 0) {
         gy_dag_fail(dag, GY_NOMEM, "out of memory");
         return;
     }
@@ -129,8 +128,7 @@ gy_part gy_part_end(gy_part_maker *maker)
         return (gy_part){dag, -1};
     }
     if (dag->part_count >= INT32_MAX ||
-        gy_reserve("flow.parts", (void **)&dag->parts, &dag->part_capacity, dag->part_count + 1,
-                   sizeof(*dag->parts)) < 0) {
+        GY_GROW("flow.parts", dag->parts, dag->part_capacity, dag->part_count + 1) < 0) {
         gy_dag_fail(dag, GY_NOMEM, "out of memory");
         return (gy_part){dag, -1};
     }

@@ -5,9 +5,8 @@
 
 #include "gy_test.h"
 
-static void bars_say_how_far(void **state)
+GY_TEST(bars_say_how_far)
 {
-    (void)state;
     const gy_flow_stage stages[] = {{.name = "map",
                                      .tasks = 4,
                                      .done = 2,
@@ -35,9 +34,8 @@ static void bars_say_how_far(void **state)
     gy_text_free(&text);
 }
 
-static void of_many_stages_those_at_work_are_shown(void **state)
+GY_TEST(of_many_stages_those_at_work_are_shown)
 {
-    (void)state;
     gy_flow_stage stages[30] = {0};
     for (int i = 0; i < 30; i++) {
         stages[i] = (gy_flow_stage){.name = i == 20 ? "busy" : "idle",
@@ -54,11 +52,4 @@ static void of_many_stages_those_at_work_are_shown(void **state)
     gy_text_free(&text);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bars_say_how_far),
-        cmocka_unit_test(of_many_stages_those_at_work_are_shown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

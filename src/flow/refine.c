@@ -80,8 +80,8 @@ void gy_part_refine(gy_part part, const gy_refine_options *options)
         }
         refinement.parameter = memcpy(copy, options->parameter, options->parameter_bytes);
     }
-    if (gy_reserve("flow.gates", (void **)&dag->refinements, &dag->refinement_capacity,
-                   dag->refinement_count + 1, sizeof(*dag->refinements)) < 0) {
+    if (GY_GROW("flow.gates", dag->refinements, dag->refinement_capacity,
+                dag->refinement_count + 1) < 0) {
         gy_dag_fail(dag, GY_NOMEM, "out of memory");
         return;
     }

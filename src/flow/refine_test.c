@@ -6,9 +6,8 @@
 
 #include "gy_test.h"
 
-static void groups_of_neighbours_respect_bytes(void **state)
+GY_TEST(groups_of_neighbours_respect_bytes)
 {
-    (void)state;
     const int64_t bytes[] = {5, 5, 5, 20, 1, 1, 9, 1};
     uint32_t group[8];
     assert_int_equal(gy_shape_groups(bytes, 8, 10, 1, group), 5);
@@ -21,9 +20,8 @@ static void groups_of_neighbours_respect_bytes(void **state)
     assert_int_equal(gy_shape_groups(huge, 3, INT64_MAX, 1, group), 3);
 }
 
-static void trees_have_one_root_that_all_leaves_reach(void **state)
+GY_TEST(trees_have_one_root_that_all_leaves_reach)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     for (long n = 0; n < gy_test_cases(300); n++) {
         const uint32_t count = 1 + (uint32_t)gy_random_below(&random, 200);
@@ -62,9 +60,8 @@ static int64_t weight_of(const char *key, const gy_sample_key *keys, int count)
     return weight;
 }
 
-static void ranges_are_fair_and_keep_equal_keys_together(void **state)
+GY_TEST(ranges_are_fair_and_keep_equal_keys_together)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     for (long n = 0; n < gy_test_cases(300); n++) {
         char names[300][4];
@@ -99,9 +96,8 @@ static void ranges_are_fair_and_keep_equal_keys_together(void **state)
     }
 }
 
-static void a_heavy_key_has_a_range_of_its_own(void **state)
+GY_TEST(a_heavy_key_has_a_range_of_its_own)
 {
-    (void)state;
     gy_sample_key keys[] = {{"b", 1, 10},  {"hot", 3, 200}, {"a", 1, 10}, {"hot", 3, 100},
                             {"ho", 2, 10}, {"z", 1, 10},    {"y", 1, 60}};
     assert_int_equal(weight_of("hot", keys, 7), 300);
@@ -158,9 +154,8 @@ static gy_dag *gated(int count, gy_lowering *lowering)
     return dag;
 }
 
-static void growth_makes_as_many_vertices_as_sizes_ask_for(void **state)
+GY_TEST(growth_makes_as_many_vertices_as_sizes_ask_for)
 {
-    (void)state;
     for (int64_t bytes = 10; bytes <= 1000; bytes *= 10) {
         gy_lowering lowering = {0};
         gy_dag *dag = gated(10, &lowering);
@@ -181,9 +176,8 @@ static void growth_makes_as_many_vertices_as_sizes_ask_for(void **state)
     }
 }
 
-static void mistakes_of_growth_are_named(void **state)
+GY_TEST(mistakes_of_growth_are_named)
 {
-    (void)state;
     gy_lowering lowering = {0};
     gy_dag *dag = gated(4, &lowering);
     (void)gy_dag_vertex(dag, &(gy_vertex_options){.function = "other"});
@@ -211,15 +205,4 @@ static void mistakes_of_growth_are_named(void **state)
     gy_dag_free(dag);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(groups_of_neighbours_respect_bytes),
-        cmocka_unit_test(trees_have_one_root_that_all_leaves_reach),
-        cmocka_unit_test(ranges_are_fair_and_keep_equal_keys_together),
-        cmocka_unit_test(a_heavy_key_has_a_range_of_its_own),
-        cmocka_unit_test(growth_makes_as_many_vertices_as_sizes_ask_for),
-        cmocka_unit_test(mistakes_of_growth_are_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

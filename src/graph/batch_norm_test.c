@@ -92,9 +92,8 @@ static void expect_near(double got, double expected)
     }
 }
 
-static void training_normalises_by_the_batch_and_moves_the_running_statistics(void **state)
+GY_TEST(training_normalises_by_the_batch_and_moves_the_running_statistics)
 {
-    (void)state;
     static const double momenta[] = {0.1, 0.5, 1};
     for (int side = 0; side <= 2; side++) {
         const double momentum = momenta[side];
@@ -128,9 +127,8 @@ static void training_normalises_by_the_batch_and_moves_the_running_statistics(vo
 }
 
 /* All rows at once, one by one and in between: equal bits. */
-static void evaluation_of_a_row_knows_no_batch(void **state)
+GY_TEST(evaluation_of_a_row_knows_no_batch)
 {
-    (void)state;
     for (int side = 0; side <= 2; side += 2) {
         network n = network_new(side, 0.1);
         gy_tensor *x = batch_of(&n, ROWS, 1), *all = NULL;
@@ -174,9 +172,8 @@ static double loss_at(const network *n, gy_node loss, gy_tensor *x)
 }
 
 /* By finite differences, for x and all four values of a channel, in both forms. */
-static void gradients_are_slopes_in_both_forms(void **state)
+GY_TEST(gradients_are_slopes_in_both_forms)
 {
-    (void)state;
     for (int form = 0; form < 4; form++) {
         const bool is_training = form % 2 == 1;
         network n = network_new(form / 2 * 2, 0.3);
@@ -219,9 +216,8 @@ static void gradients_are_slopes_in_both_forms(void **state)
 
 /* A single value has no unbiased variance: said, and nothing is changed. One row of several
  * positions has one. */
-static void one_value_a_channel_is_refused(void **state)
+GY_TEST(one_value_a_channel_is_refused)
 {
-    (void)state;
     for (int side = 0; side <= 2; side++) {
         network n = network_new(side, 0.1);
         gy_tensor *x = batch_of(&n, 1, 3), *y = NULL;
@@ -244,9 +240,8 @@ static void one_value_a_channel_is_refused(void **state)
     }
 }
 
-static void what_does_not_fit_is_named(void **state)
+GY_TEST(what_does_not_fit_is_named)
 {
-    (void)state;
     static const struct {
         int64_t sizes[2];
         int rank;
@@ -292,14 +287,4 @@ static void what_does_not_fit_is_named(void **state)
     gy_graph_free(g);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(training_normalises_by_the_batch_and_moves_the_running_statistics),
-        cmocka_unit_test(evaluation_of_a_row_knows_no_batch),
-        cmocka_unit_test(gradients_are_slopes_in_both_forms),
-        cmocka_unit_test(one_value_a_channel_is_refused),
-        cmocka_unit_test(what_does_not_fit_is_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -48,9 +48,8 @@ static void check_parameter(gy_session *session, const gy_feed *feeds, gy_node l
     gy_tensor_drop(given);
 }
 
-static void random_graphs_agree_with_finite_differences(void **state)
+GY_TEST(random_graphs_agree_with_finite_differences)
 {
-    (void)state;
     uint64_t seed = gy_test_seed();
     static const char *const names[RANDOM_PARAMETERS] = {"u", "v", "w", "row"};
     for (uint64_t trial = 0; trial < 12; trial++) {
@@ -75,9 +74,8 @@ static void random_graphs_agree_with_finite_differences(void **state)
 }
 
 /* The loss of the second level is the sum of squares of the first level's gradient. */
-static void gradients_of_gradients_agree(void **state)
+GY_TEST(gradients_of_gradients_agree)
 {
-    (void)state;
     gy_random random = {.key = 11};
     gy_graph *g = gy_graph_new();
     gy_node x = gy_graph_input(g, "x", GY_F64, (int64_t[]){GY_BATCH, 3}, 2);
@@ -102,9 +100,8 @@ static void gradients_of_gradients_agree(void **state)
     gy_graph_free(g);
 }
 
-static void what_the_loss_does_not_reach_gets_zeros(void **state)
+GY_TEST(what_the_loss_does_not_reach_gets_zeros)
 {
-    (void)state;
     gy_graph *g = gy_graph_new();
     gy_node a = gy_graph_parameter(g, "a", GY_F64, (int64_t[]){2}, 1, gy_init_zeros());
     gy_node b = gy_graph_parameter(g, "b", GY_F64, (int64_t[]){2, 3}, 2, gy_init_zeros());
@@ -126,9 +123,8 @@ static void what_the_loss_does_not_reach_gets_zeros(void **state)
     gy_graph_free(g);
 }
 
-static void a_loss_that_is_no_scalar_is_named(void **state)
+GY_TEST(a_loss_that_is_no_scalar_is_named)
 {
-    (void)state;
     gy_graph *g = gy_graph_new();
     gy_node a = gy_graph_parameter(g, "a", GY_F64, (int64_t[]){2, 3}, 2, gy_init_zeros());
     gy_node loss = gy_node_named(gy_op_exp(a), "energy"), gradient;
@@ -144,13 +140,4 @@ static void a_loss_that_is_no_scalar_is_named(void **state)
     gy_graph_free(g);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_graphs_agree_with_finite_differences),
-        cmocka_unit_test(gradients_of_gradients_agree),
-        cmocka_unit_test(what_the_loss_does_not_reach_gets_zeros),
-        cmocka_unit_test(a_loss_that_is_no_scalar_is_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

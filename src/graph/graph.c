@@ -123,12 +123,10 @@ static gy_value fail_apply(gy_graph *graph, gy_status status, const gy_op *op,
 static gy_graph_node *prepare(gy_graph *graph, const gy_op *op, const gy_attributes *attributes,
                               const gy_value *inputs, int input_count, const char *name)
 {
-    void *nodes = graph->nodes;
-    if (gy_reserve("graph.nodes", &nodes, &graph->node_capacity, (size_t)graph->node_count + 1,
-                   sizeof(*graph->nodes)) < 0) {
+    if (GY_GROW("graph.nodes", graph->nodes, graph->node_capacity,
+                (size_t)graph->node_count + 1) < 0) {
         return NULL;
     }
-    graph->nodes = nodes;
     gy_graph_node *node = &graph->nodes[graph->node_count];
     memset(node, 0, sizeof(*node));
     char automatic[96];

@@ -17,9 +17,8 @@ static void assert_says(const gy_graph *graph, const char *const *words, int cou
     }
 }
 
-static void shapes_that_do_not_fit_are_named(void **state)
+GY_TEST(shapes_that_do_not_fit_are_named)
 {
-    (void)state;
     gy_graph *g = gy_graph_new();
     gy_node x = gy_graph_input(g, "pixels", GY_F32, (int64_t[]){GY_BATCH, 784}, 2);
     gy_node w =
@@ -36,9 +35,8 @@ static void shapes_that_do_not_fit_are_named(void **state)
     gy_graph_free(g);
 }
 
-static void names_are_unique(void **state)
+GY_TEST(names_are_unique)
 {
-    (void)state;
     const int64_t sizes[] = {3};
     gy_graph *g = gy_graph_new();
     gy_graph_parameter(g, "w", GY_F32, sizes, 1, gy_init_zeros());
@@ -49,9 +47,8 @@ static void names_are_unique(void **state)
     gy_graph_free(g);
 }
 
-static void bad_arguments_are_named(void **state)
+GY_TEST(bad_arguments_are_named)
 {
-    (void)state;
     const int64_t sizes[] = {2, 3}, symbolic[] = {2, GY_BATCH};
     for (int i = 0; i < 8; i++) {
         gy_graph *g = gy_graph_new(), *other = gy_graph_new();
@@ -98,9 +95,8 @@ static void bad_arguments_are_named(void **state)
     }
 }
 
-static void many_parts_are_joined(void **state)
+GY_TEST(many_parts_are_joined)
 {
-    (void)state;
     gy_graph *g = gy_graph_new();
     gy_node parts[40];
     for (int i = 0; i < 40; i++) {
@@ -138,9 +134,8 @@ static gy_graph *chain_of(char letter)
 }
 
 /* A stage shows what is gone and what is new, of many nodes each one. */
-static void stages_show_what_changed(void **state)
+GY_TEST(stages_show_what_changed)
 {
-    (void)state;
     gy_graph *graphs[] = {chain_of('a'), chain_of('b')};
     gy_text before = {.data = NULL}, first = {.data = NULL}, second = {.data = NULL};
     gy_graph_print_stage(graphs[0], "one", &before, &first);
@@ -198,9 +193,8 @@ static gy_status build_and_run(void)
     return status;
 }
 
-static void every_allocation_may_fail(void **state)
+GY_TEST(every_allocation_may_fail)
 {
-    (void)state;
     assert_ok(build_and_run()); /* what is kept for good is there now */
     const int64_t before = gy_alloc_live();
     gy_status status = GY_NOMEM;
@@ -218,15 +212,4 @@ static void every_allocation_may_fail(void **state)
     assert_true(n > 50);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shapes_that_do_not_fit_are_named),
-        cmocka_unit_test(names_are_unique),
-        cmocka_unit_test(bad_arguments_are_named),
-        cmocka_unit_test(many_parts_are_joined),
-        cmocka_unit_test(stages_show_what_changed),
-        cmocka_unit_test(every_allocation_may_fail),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -9,9 +9,8 @@
 
 #include "graph/passes/pass_check.h"
 
-static void common_subexpressions_are_one(void **state)
+GY_TEST(common_subexpressions_are_one)
 {
-    (void)state;
     gy_graph *g = gy_graph_new();
     gy_node x = matrix(g, "x"), y = matrix(g, "y");
     gy_node left = gy_op_mul(x, y), right = gy_op_mul(y, x);
@@ -30,9 +29,8 @@ static void common_subexpressions_are_one(void **state)
           "     fetched: 3\n");
 }
 
-static void two_dropouts_stay_two(void **state)
+GY_TEST(two_dropouts_stay_two)
 {
-    (void)state;
     gy_graph *g = gy_graph_new();
     gy_node x = matrix(g, "x");
     gy_node both[] = {gy_op_dropout(x, 0.5), gy_op_dropout(x, 0.5)};
@@ -44,9 +42,8 @@ static void two_dropouts_stay_two(void **state)
     gy_graph_free(g);
 }
 
-static void constants_are_computed(void **state)
+GY_TEST(constants_are_computed)
 {
-    (void)state;
     gy_graph *g = gy_graph_new();
     gy_node x = matrix(g, "x");
     gy_node three = gy_graph_scalar(g, GY_F64, 3), also = gy_graph_scalar(g, GY_F64, 3);
@@ -74,9 +71,8 @@ static void constants_are_computed(void **state)
           "     fetched: 6 7\n");
 }
 
-static void what_nobody_needs_goes(void **state)
+GY_TEST(what_nobody_needs_goes)
 {
-    (void)state;
     gy_graph *g = gy_graph_new();
     gy_node x = matrix(g, "x"), fetches[] = {gy_op_exp(x), gy_op_tanh(x)};
     gy_graph *bound = bind(g, 1, 4, fetches, 2), *out;
@@ -90,9 +86,8 @@ static void what_nobody_needs_goes(void **state)
     gy_graph_free(g);
 }
 
-static void algebra_removes_neutral_elements(void **state)
+GY_TEST(algebra_removes_neutral_elements)
 {
-    (void)state;
     gy_graph *g = gy_graph_new();
     gy_node x = matrix(g, "x"), one = gy_graph_scalar(g, GY_F64, 1),
             zero = gy_graph_scalar(g, GY_F64, 0);
@@ -124,9 +119,8 @@ static void algebra_removes_neutral_elements(void **state)
           "     fetched: 0 8\n");
 }
 
-static void algebra_moves_shapes_out_of_the_way(void **state)
+GY_TEST(algebra_moves_shapes_out_of_the_way)
 {
-    (void)state;
     gy_graph *g = gy_graph_new();
     gy_node x = matrix(g, "x"), y = matrix(g, "y");
     const int swap[] = {1, 0};
@@ -164,9 +158,8 @@ static void algebra_moves_shapes_out_of_the_way(void **state)
           "     fetched: 3 0 6 9\n");
 }
 
-static void a_sum_of_what_was_broadcast_is_a_product(void **state)
+GY_TEST(a_sum_of_what_was_broadcast_is_a_product)
 {
-    (void)state;
     gy_graph *g = gy_graph_new();
     gy_node row = gy_graph_parameter(g, "row", GY_F64, (int64_t[]){3}, 1, gy_init_zeros());
     gy_node sum = gy_op_sum(gy_op_broadcast_to(row, (int64_t[]){5, 3}, 2), 1, false);
@@ -184,9 +177,8 @@ static void a_sum_of_what_was_broadcast_is_a_product(void **state)
 }
 
 /* The allreduce of the gradient stands between t(x) dy and the update; nobody wrote it. */
-static void placement_inserts_the_gradients_allreduce(void **state)
+GY_TEST(placement_inserts_the_gradients_allreduce)
 {
-    (void)state;
     gy_graph *g = gy_graph_new();
     gy_node x = gy_graph_input(g, "x", GY_F32, (int64_t[]){GY_BATCH, 784}, 2);
     gy_node labels = gy_graph_input(g, "labels", GY_I32, (int64_t[]){GY_BATCH}, 1);
@@ -222,9 +214,8 @@ static void placement_inserts_the_gradients_allreduce(void **state)
 
 /* A hidden layer cut by columns, the next by rows, one sum over the model axis behind them;
  * what is Partial or cut along one axis stays so through the exchanges of the other. */
-static void layers_are_cut_along_the_model_axis(void **state)
+GY_TEST(layers_are_cut_along_the_model_axis)
 {
-    (void)state;
     gy_graph *g = gy_graph_new();
     gy_node x = gy_graph_input(g, "x", GY_F32, (int64_t[]){GY_BATCH, 4096}, 2);
     gy_node w1 =
@@ -260,9 +251,8 @@ static void layers_are_cut_along_the_model_axis(void **state)
 }
 
 /* Prices follow the links; those of one host are as measured there, to a half. */
-static void prices_are_those_of_the_plan_model(void **state)
+GY_TEST(prices_are_those_of_the_plan_model)
 {
-    (void)state;
     gy_prices prices;
     const gy_links links = {.alpha = 1e-3, .beta = 1e-9, .gamma = 0};
     gy_prices_init(&prices, 4, &links);
@@ -304,9 +294,8 @@ static double work_of(const gy_graph *graph, int32_t index)
 }
 
 /* Cutting w saves half of exp and half of its square; it is done if that costs less. */
-static void a_node_that_reads_twice_is_one_user(void **state)
+GY_TEST(a_node_that_reads_twice_is_one_user)
 {
-    (void)state;
     enum { COUNT = 1 << 20 };
     gy_graph *g = gy_graph_new();
     gy_node w = gy_graph_parameter(g, "w", GY_F32, (int64_t[]){COUNT}, 1, gy_init_zeros());
@@ -334,9 +323,8 @@ static void a_node_that_reads_twice_is_one_user(void **state)
 
 /* Statistics over a cut batch: expanded, so that they are of all ranks; and on one rank too, as
  * no kernel runs it. */
-static void batch_norm_is_expanded_on_any_number_of_ranks(void **state)
+GY_TEST(batch_norm_is_expanded_on_any_number_of_ranks)
 {
-    (void)state;
     gy_graph *g = gy_graph_new();
     gy_node x = gy_graph_input(g, "x", GY_F64, (int64_t[]){GY_BATCH, 2, 3, 3}, 4);
     gy_node gain = gy_graph_parameter(g, "gain", GY_F64, (int64_t[]){2}, 1, gy_init_zeros());
@@ -357,9 +345,8 @@ static void batch_norm_is_expanded_on_any_number_of_ranks(void **state)
 }
 
 /* A collective stands right behind its input, assignments at the end. */
-static void schedule_hoists_collectives(void **state)
+GY_TEST(schedule_hoists_collectives)
 {
-    (void)state;
     gy_graph *g = gy_graph_new();
     gy_node x = matrix(g, "x");
     gy_node w = gy_graph_parameter(g, "w", GY_F64, (int64_t[]){3, 3}, 2, gy_init_zeros());
@@ -385,9 +372,8 @@ static void schedule_hoists_collectives(void **state)
 }
 
 /* The numbers given after placement hold, whatever later passes do to the order of nodes. */
-static void schedule_keeps_the_order_of_collectives(void **state)
+GY_TEST(schedule_keeps_the_order_of_collectives)
 {
-    (void)state;
     gy_graph *g = gy_graph_new();
     gy_node x = matrix(g, "x"), y = matrix(g, "y");
     gy_node first = gy_op_matmul_transposed(x, true, x, false);
@@ -424,9 +410,8 @@ static void schedule_keeps_the_order_of_collectives(void **state)
 }
 
 /* Two exchanges, the second of what came of the first, and numbers that say otherwise. */
-static void schedule_refuses_what_waits_for_itself(void **state)
+GY_TEST(schedule_refuses_what_waits_for_itself)
 {
-    (void)state;
     gy_graph *g = gy_graph_new();
     gy_node x = matrix(g, "x");
     gy_node first = gy_op_matmul_transposed(x, true, x, false);
@@ -458,9 +443,8 @@ static void schedule_refuses_what_waits_for_itself(void **state)
 }
 
 /* On a mesh: placement prices exchanges, which takes memory too. */
-static void every_allocation_of_the_passes_may_fail(void **state)
+GY_TEST(every_allocation_of_the_passes_may_fail)
 {
-    (void)state;
     gy_graph *g = gy_graph_new();
     gy_node x = matrix(g, "x");
     gy_node w = gy_graph_parameter(g, "w", GY_F64, (int64_t[]){3, 3}, 2, gy_init_zeros());
@@ -512,9 +496,8 @@ static void run_without(random_graph *r, const gy_node *fetches, uint32_t skip,
     gy_session_free(session);
 }
 
-static void results_do_not_depend_on_any_pass(void **state)
+GY_TEST(results_do_not_depend_on_any_pass)
 {
-    (void)state;
     uint64_t seed = gy_test_seed();
     const long trials = gy_test_cases(20);
     printf("%ld random graphs%s\n", trials,
@@ -558,26 +541,4 @@ static void results_do_not_depend_on_any_pass(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(common_subexpressions_are_one),
-        cmocka_unit_test(two_dropouts_stay_two),
-        cmocka_unit_test(constants_are_computed),
-        cmocka_unit_test(what_nobody_needs_goes),
-        cmocka_unit_test(algebra_removes_neutral_elements),
-        cmocka_unit_test(algebra_moves_shapes_out_of_the_way),
-        cmocka_unit_test(a_sum_of_what_was_broadcast_is_a_product),
-        cmocka_unit_test(layers_are_cut_along_the_model_axis),
-        cmocka_unit_test(prices_are_those_of_the_plan_model),
-        cmocka_unit_test(placement_inserts_the_gradients_allreduce),
-        cmocka_unit_test(batch_norm_is_expanded_on_any_number_of_ranks),
-        cmocka_unit_test(schedule_hoists_collectives),
-        cmocka_unit_test(schedule_keeps_the_order_of_collectives),
-        cmocka_unit_test(schedule_refuses_what_waits_for_itself),
-        cmocka_unit_test(every_allocation_of_the_passes_may_fail),
-        cmocka_unit_test(a_node_that_reads_twice_is_one_user),
-        cmocka_unit_test(results_do_not_depend_on_any_pass),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

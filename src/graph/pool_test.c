@@ -89,9 +89,8 @@ static void check(const pool_case *c)
     gy_graph_free(g);
 }
 
-static void the_mean_is_over_what_it_says(void **state)
+GY_TEST(the_mean_is_over_what_it_says)
 {
-    (void)state;
     static const int shapes[][3] = {{2, 1, 1}, {3, 1, 1}, {3, 2, 1}, {3, 2, 2}, {2, 2, 0}};
     for (int kind = 0; kind < 8; kind++) {
         for (size_t k = 0; k < GY_COUNT(shapes); k++) {
@@ -106,9 +105,8 @@ static void the_mean_is_over_what_it_says(void **state)
 }
 
 /* A NaN anywhere in a window is the window's maximum. */
-static void a_maximum_keeps_nan(void **state)
+GY_TEST(a_maximum_keeps_nan)
 {
-    (void)state;
     for (int kind = 0; kind < 4; kind++) {
         const gy_dtype dtype = kind & 1 ? GY_F32 : GY_F64;
         const int64_t sizes[] = {1, kind & 2 ? 16 : 1, 4, 4};
@@ -137,11 +135,4 @@ static void a_maximum_keeps_nan(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_mean_is_over_what_it_says),
-        cmocka_unit_test(a_maximum_keeps_nan),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -212,9 +212,8 @@ static uint64_t trials(long plainly)
     return (uint64_t)count;
 }
 
-static void random_graphs_agree_on_any_number_of_ranks(void **state)
+GY_TEST(random_graphs_agree_on_any_number_of_ranks)
 {
-    (void)state;
     uint64_t seed = gy_test_seed();
     static member alone[1], together[RANKS_MAX], again[RANKS_MAX];
     for (uint64_t trial = seed, end = seed + trials(TRIALS); trial < end; trial++) {
@@ -259,9 +258,8 @@ static gy_status run_rows(member *me)
     return status;
 }
 
-static void fetched_rows_are_the_ranks_own(void **state)
+GY_TEST(fetched_rows_are_the_ranks_own)
 {
-    (void)state;
     static member alone[1], together[RANKS_MAX];
     const int all = BATCH * RANDOM_FEATURES;
     run_ranks(1, 0, run_rows, alone);
@@ -336,9 +334,8 @@ static void assert_all_say(const member *members, int count, const char *what, c
     }
 }
 
-static void a_failed_kernel_is_told_to_all_ranks(void **state)
+GY_TEST(a_failed_kernel_is_told_to_all_ranks)
 {
-    (void)state;
     static member members[3];
     run_ranks(3, 1, run_bad_label, members);
     assert_all_say(members, 3, "the loss", "99");
@@ -348,9 +345,8 @@ static void a_failed_kernel_is_told_to_all_ranks(void **state)
 
 /* Nothing is exchanged along the model axis, unless exchanges are free: it hears all the same.
  */
-static void a_failure_reaches_the_ranks_of_both_axes(void **state)
+GY_TEST(a_failure_reaches_the_ranks_of_both_axes)
 {
-    (void)state;
     static member members[4];
     for (int i = 0; i < 8; i++) {
         const uint64_t number = (uint64_t)(i / 2);
@@ -363,7 +359,7 @@ static void a_failure_reaches_the_ranks_of_both_axes(void **state)
 
 /* Without overlap: the same bits, nothing beside an exchange, and failures are told all the
  * same. */
-static void exchanges_can_be_alone(void **state)
+GY_TEST(exchanges_can_be_alone)
 {
     uint64_t seed = gy_test_seed();
     static member together[RANKS_MAX], apart[RANKS_MAX];
@@ -439,9 +435,8 @@ static gy_status run_network(member *me)
     return status;
 }
 
-static void a_network_agrees_on_any_number_of_ranks(void **state)
+GY_TEST(a_network_agrees_on_any_number_of_ranks)
 {
-    (void)state;
     static member alone[1], together[RANKS_MAX];
     run_ranks(1, 0, run_network, alone);
     assert_members_ok(alone, 1);
@@ -517,16 +512,14 @@ static void assert_meshes_agree(uint64_t seed, gy_status (*run)(member *me))
     }
 }
 
-static void training_agrees_on_any_mesh(void **state)
+GY_TEST(training_agrees_on_any_mesh)
 {
-    (void)state;
     assert_meshes_agree(0, run_layers);
     assert_meshes_agree(0, run_network);
 }
 
-static void random_graphs_agree_on_any_mesh(void **state)
+GY_TEST(random_graphs_agree_on_any_mesh)
 {
-    (void)state;
     uint64_t seed = gy_test_seed();
     for (uint64_t trial = seed, end = seed + trials(TRIALS / 2); trial < end; trial++) {
         assert_meshes_agree(trial, run_random);
@@ -567,9 +560,8 @@ static gy_status run_extremes(member *me)
 }
 
 /* The seed is the row that is odd: each in turn. */
-static void extremes_are_the_same_on_any_number_of_ranks(void **state)
+GY_TEST(extremes_are_the_same_on_any_number_of_ranks)
 {
-    (void)state;
     static member together[RANKS_MAX];
     for (uint64_t row = 0; row < BATCH; row++) {
         for (int ranks = 1; ranks <= RANKS_MAX; ranks++) {
@@ -588,18 +580,4 @@ static void extremes_are_the_same_on_any_number_of_ranks(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_graphs_agree_on_any_number_of_ranks),
-        cmocka_unit_test(a_network_agrees_on_any_number_of_ranks),
-        cmocka_unit_test(training_agrees_on_any_mesh),
-        cmocka_unit_test(random_graphs_agree_on_any_mesh),
-        cmocka_unit_test(fetched_rows_are_the_ranks_own),
-        cmocka_unit_test(extremes_are_the_same_on_any_number_of_ranks),
-        cmocka_unit_test(a_failed_kernel_is_told_to_all_ranks),
-        cmocka_unit_test(exchanges_can_be_alone),
-        cmocka_unit_test(a_failure_reaches_the_ranks_of_both_axes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

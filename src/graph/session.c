@@ -101,10 +101,8 @@ gy_status gy_session_slot(gy_session *session, int32_t index, const gy_parameter
     }
     const gy_graph_node *node = &session->graph->nodes[index];
     GY_ASSERT(node->op == &gy_ops_row_parameter && node->init != NULL);
-    void *list = session->parameters;
-    GY_TRY(gy_reserve("graph.parameters", &list, &session->parameter_capacity,
-                      session->parameter_count + 1, sizeof(*session->parameters)));
-    session->parameters = list;
+    GY_TRY(GY_GROW("graph.parameters", session->parameters, session->parameter_capacity,
+                   session->parameter_count + 1));
     gy_tensor *tensor;
     GY_TRY(gy_tensor_new(session->pool, node->types[0].dtype, node->types[0].sizes,
                          node->types[0].rank, &tensor));
@@ -179,10 +177,8 @@ static gy_status find_program(gy_session *session, int64_t batch, const gy_value
             return GY_OK;
         }
     }
-    void *list = session->programs;
-    GY_TRY(gy_reserve("graph.programs", &list, &session->program_capacity,
-                      session->program_count + 1, sizeof(*session->programs)));
-    session->programs = list;
+    GY_TRY(GY_GROW("graph.programs", session->programs, session->program_capacity,
+                   session->program_count + 1));
     GY_TRY(gy_program_new(session, batch, fetches, fetch_count, program));
     if (session->program_count == PROGRAMS_MAX) {
         drop_oldest(session);

@@ -30,9 +30,8 @@ static gy_tensor *tensor_of(gy_dtype dtype, int64_t rows, int64_t columns, const
     return tensor;
 }
 
-static void softmax_regression_converges(void **state)
+GY_TEST(softmax_regression_converges)
 {
-    (void)state;
     float x_data[ROWS * FEATURES];
     int32_t label_data[ROWS];
     make_data(x_data, label_data);
@@ -86,9 +85,8 @@ static gy_tensor *vector(int64_t n, const double *data)
 }
 
 /* w, v = v, w: assignments read what was there before the run, and so do fetches. */
-static void assignments_come_after_all_reads(void **state)
+GY_TEST(assignments_come_after_all_reads)
 {
-    (void)state;
     gy_tensor *one = vector(2, (double[]){1, 2}), *two = vector(2, (double[]){3, 4});
     gy_graph *g = gy_graph_new();
     const int64_t sizes[] = {2};
@@ -114,9 +112,8 @@ static void assignments_come_after_all_reads(void **state)
     gy_tensor_drop(two);
 }
 
-static void initial_values_depend_on_seed_and_name_alone(void **state)
+GY_TEST(initial_values_depend_on_seed_and_name_alone)
 {
-    (void)state;
     const int64_t sizes[] = {20, 30};
     double seen[3];
     for (int i = 0; i < 3; i++) {
@@ -150,9 +147,8 @@ static void assert_says(const char *const *words, int count)
     }
 }
 
-static void wrong_feeds_are_named_with_both_shapes(void **state)
+GY_TEST(wrong_feeds_are_named_with_both_shapes)
 {
-    (void)state;
     gy_graph *g = gy_graph_new();
     gy_node x = gy_graph_input(g, "pixels", GY_F64, (int64_t[]){GY_BATCH, 3}, 2);
     gy_node y = gy_graph_input(g, "offset", GY_F64, (int64_t[]){3}, 1);
@@ -187,9 +183,8 @@ static void wrong_feeds_are_named_with_both_shapes(void **state)
     gy_graph_free(g);
 }
 
-static void dropout_is_drawn_anew_and_repeats_from_seed_and_step(void **state)
+GY_TEST(dropout_is_drawn_anew_and_repeats_from_seed_and_step)
 {
-    (void)state;
     double sums[2][3];
     for (int i = 0; i < 2; i++) {
         gy_graph *g = gy_graph_new();
@@ -217,9 +212,8 @@ static void dropout_is_drawn_anew_and_repeats_from_seed_and_step(void **state)
 
 /* What a run hands out is allocated, nothing else. */
 /* One pass over memory, the same bits; names of any kind are one line each. */
-static void dropout_is_part_of_a_fused_group(void **state)
+GY_TEST(dropout_is_part_of_a_fused_group)
 {
-    (void)state;
     enum { HEIGHT = 6, WIDTH = 37 };
     double values[2][HEIGHT * WIDTH];
     for (int turn = 0; turn < 2; turn++) {
@@ -266,9 +260,8 @@ static void dropout_is_part_of_a_fused_group(void **state)
     }
 }
 
-static void a_parameter_is_assigned_once(void **state)
+GY_TEST(a_parameter_is_assigned_once)
 {
-    (void)state;
     gy_graph *g = gy_graph_new();
     gy_node w = gy_graph_parameter(g, "w", GY_F32, (int64_t[]){2}, 1, gy_init_zeros());
     gy_node fetches[] = {gy_op_assign(w, gy_op_exp(w)), gy_op_assign(w, gy_op_neg(w))};
@@ -284,9 +277,8 @@ static void a_parameter_is_assigned_once(void **state)
     gy_graph_free(g);
 }
 
-static void steady_state_allocates_nothing(void **state)
+GY_TEST(steady_state_allocates_nothing)
 {
-    (void)state;
     gy_graph *g = gy_graph_new();
     gy_node x = gy_graph_input(g, "x", GY_F32, (int64_t[]){GY_BATCH, 4}, 2);
     gy_node w = gy_graph_parameter(g, "w", GY_F32, (int64_t[]){4, 2}, 2, gy_init_glorot());
@@ -309,9 +301,8 @@ static void steady_state_allocates_nothing(void **state)
     gy_graph_free(g);
 }
 
-static void traces_name_the_nodes(void **state)
+GY_TEST(traces_name_the_nodes)
 {
-    (void)state;
     gy_trace_start(256);
     gy_graph *g = gy_graph_new();
     gy_node w = gy_graph_parameter(g, "w", GY_F32, (int64_t[]){4, 2}, 2, gy_init_glorot());
@@ -331,9 +322,8 @@ static void traces_name_the_nodes(void **state)
     gy_text_free(&text);
 }
 
-static void explanation_shows_every_stage(void **state)
+GY_TEST(explanation_shows_every_stage)
 {
-    (void)state;
     gy_graph *g = gy_graph_new();
     gy_node x = gy_graph_input(g, "x", GY_F32, (int64_t[]){GY_BATCH, 4}, 2);
     gy_node w = gy_graph_parameter(g, "w", GY_F32, (int64_t[]){4, 2}, 2, gy_init_zeros());
@@ -362,19 +352,4 @@ static void explanation_shows_every_stage(void **state)
     gy_graph_free(g);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(softmax_regression_converges),
-        cmocka_unit_test(assignments_come_after_all_reads),
-        cmocka_unit_test(initial_values_depend_on_seed_and_name_alone),
-        cmocka_unit_test(wrong_feeds_are_named_with_both_shapes),
-        cmocka_unit_test(dropout_is_part_of_a_fused_group),
-        cmocka_unit_test(a_parameter_is_assigned_once),
-        cmocka_unit_test(dropout_is_drawn_anew_and_repeats_from_seed_and_step),
-        cmocka_unit_test(steady_state_allocates_nothing),
-        cmocka_unit_test(explanation_shows_every_stage),
-        cmocka_unit_test(traces_name_the_nodes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -12,9 +12,8 @@
 
 #define BEYOND (INT64_C(1) << 53)
 
-static void elements_keep_every_bit(void **state)
+GY_TEST(elements_keep_every_bit)
 {
-    (void)state;
     const int64_t values[] = {BEYOND + 1, -BEYOND - 1, INT64_MAX, INT64_MIN, INT64_MAX - 1, 0};
     gy_tensor *tensor = NULL;
     for (int kind = 0; kind < 2; kind++) {
@@ -34,9 +33,8 @@ static void elements_keep_every_bit(void **state)
     }
 }
 
-static void other_types_are_converted_as_they_say(void **state)
+GY_TEST(other_types_are_converted_as_they_say)
 {
-    (void)state;
     gy_tensor *tensor = NULL;
     assert_ok(gy_tensor_zeros(NULL, GY_I8, (int64_t[]){2}, 1, &tensor));
     gy_tensor_set_int64(tensor, 0, 300); /* the low bits */
@@ -65,9 +63,8 @@ static int64_t value_of(gy_node node)
     return value;
 }
 
-static void constants_keep_every_bit(void **state)
+GY_TEST(constants_keep_every_bit)
 {
-    (void)state;
     const int64_t values[] = {0,           -1,        BEYOND - 1, BEYOND,       BEYOND + 1,
                               -BEYOND - 1, INT64_MAX, INT64_MIN,  INT64_MAX - 1};
     for (size_t k = 0; k < GY_COUNT(values); k++) {
@@ -84,9 +81,8 @@ static void constants_keep_every_bit(void **state)
 }
 
 /* Narrow types keep the low bits, floats are rounded; a type that does not exist is told. */
-static void constants_of_other_types(void **state)
+GY_TEST(constants_of_other_types)
 {
-    (void)state;
     gy_graph *g = gy_graph_new();
     assert_true(value_of(gy_graph_scalar_int64(g, GY_I32, BEYOND + 7)) == 7);
     assert_true(value_of(gy_graph_scalar_int64(g, GY_U8, 300)) == 44);
@@ -99,9 +95,8 @@ static void constants_of_other_types(void **state)
 }
 
 /* Neighbours that are one double: kernels tell them apart. */
-static void neighbours_are_told_apart(void **state)
+GY_TEST(neighbours_are_told_apart)
 {
-    (void)state;
     enum { COUNT = 37 };
     int64_t data[COUNT];
     for (int64_t i = 0; i < COUNT; i++) {
@@ -131,9 +126,8 @@ static void neighbours_are_told_apart(void **state)
 }
 
 /* What is explained has the digits of a whole number. */
-static void constants_are_printed_whole(void **state)
+GY_TEST(constants_are_printed_whole)
 {
-    (void)state;
     gy_graph *g = gy_graph_new();
     gy_node x = gy_graph_input(g, "x", GY_I64, (int64_t[]){GY_BATCH}, 1);
     gy_node y = gy_op_add(x, gy_graph_scalar_int64(g, GY_I64, 123456789012));
@@ -147,15 +141,4 @@ static void constants_are_printed_whole(void **state)
     gy_graph_free(g);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(elements_keep_every_bit),
-        cmocka_unit_test(other_types_are_converted_as_they_say),
-        cmocka_unit_test(constants_keep_every_bit),
-        cmocka_unit_test(constants_of_other_types),
-        cmocka_unit_test(neighbours_are_told_apart),
-        cmocka_unit_test(constants_are_printed_whole),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

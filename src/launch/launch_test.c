@@ -7,9 +7,8 @@
 
 #include "gy_test.h"
 
-static void shares_are_a_partition(void **state)
+GY_TEST(shares_are_a_partition)
 {
-    (void)state;
     cpu_set_t all, share, seen;
     CPU_ZERO(&all);
     for (size_t core = 3; core < 40; core += 2) {
@@ -32,9 +31,8 @@ static void shares_are_a_partition(void **state)
     assert_true(CPU_EQUAL(&share, &all));
 }
 
-static void lines_are_whole(void **state)
+GY_TEST(lines_are_whole)
 {
-    (void)state;
     int in[2], out[2];
     static char got[4 * GY_LINE_BYTES];
     static char longer[GY_LINE_BYTES + 5];
@@ -62,9 +60,8 @@ static void lines_are_whole(void **state)
     assert_string_equal(lines.last, "xxxxx");
 }
 
-static void bad_requests_are_refused(void **state)
+GY_TEST(bad_requests_are_refused)
 {
-    (void)state;
     char name[] = "true", *argv[] = {name, NULL}, *none[] = {NULL};
     static const int wrong[] = {0, -1, GY_RUN_RANKS_MAX + 1};
     for (size_t i = 0; i < GY_COUNT(wrong); i++) {
@@ -77,12 +74,4 @@ static void bad_requests_are_refused(void **state)
     assert_int_equal(gy_run(&options, argv), 2);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shares_are_a_partition),
-        cmocka_unit_test(lines_are_whole),
-        cmocka_unit_test(bad_requests_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

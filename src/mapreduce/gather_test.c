@@ -300,9 +300,8 @@ static uint32_t by_last_byte(const void *key, size_t key_size, uint32_t partitio
     return key_size == 0 ? 0 : ((const unsigned char *)key)[key_size - 1] % partitions;
 }
 
-static void every_fold_under_every_budget(void **state)
+GY_TEST(every_fold_under_every_budget)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     static const gy_mapreduce_fold folds[] = {GY_FOLD_LIST, GY_FOLD_NUMBERS, GY_FOLD_SET,
                                               GY_FOLD_SUM,  GY_FOLD_MIN,     GY_FOLD_MAX,
@@ -324,9 +323,8 @@ static void every_fold_under_every_budget(void **state)
     assert_true(spills > 0);
 }
 
-static void combining_is_given_up_where_it_does_not_pay(void **state)
+GY_TEST(combining_is_given_up_where_it_does_not_pay)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     const size_t count = 300000;
     for (int i = 0; i < 2; i++) {
@@ -345,9 +343,8 @@ static void combining_is_given_up_where_it_does_not_pay(void **state)
 }
 
 /* The same partitions whatever the memory: also the bytes. */
-static void bytes_do_not_depend_on_the_budget(void **state)
+GY_TEST(bytes_do_not_depend_on_the_budget)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     const size_t count = 150000;
     entry *entries = draw(&random, count, 90000, GY_FOLD_SUM);
@@ -366,9 +363,8 @@ static void bytes_do_not_depend_on_the_budget(void **state)
     gy_free(entries);
 }
 
-static void lists_keep_their_order_over_many_spills(void **state)
+GY_TEST(lists_keep_their_order_over_many_spills)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     const size_t count = 120000;
     entry *entries = draw(&random, count, 1000, GY_FOLD_LIST);
@@ -379,9 +375,8 @@ static void lists_keep_their_order_over_many_spills(void **state)
 }
 
 /* Keys as another job wrote them: in the order of hashes. */
-static void keys_in_canonical_order_cost_no_more(void **state)
+GY_TEST(keys_in_canonical_order_cost_no_more)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     static const gy_mapreduce_fold folds[] = {GY_FOLD_SUM, GY_FOLD_LIST, GY_FOLD_SET};
     for (size_t i = 0; i < GY_COUNT(folds); i++) {
@@ -401,9 +396,8 @@ static void keys_in_canonical_order_cost_no_more(void **state)
     }
 }
 
-static void words_are_counted_across_calls_texts(void **state)
+GY_TEST(words_are_counted_across_calls_texts)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     const size_t size = 300000;
     char *text = gy_alloc("test", size);
@@ -443,9 +437,8 @@ static void words_are_counted_across_calls_texts(void **state)
     gy_free(text);
 }
 
-static void large_keys_and_values_have_a_limit(void **state)
+GY_TEST(large_keys_and_values_have_a_limit)
 {
-    (void)state;
     char *bytes = gy_alloc_zero("test", 1, 1 << 20);
     const gy_gather_options options = {.fold = GY_FOLD_LIST,
                                        .partitions = 1,
@@ -469,9 +462,8 @@ static void large_keys_and_values_have_a_limit(void **state)
     assert_int_equal(count_files(), 0);
 }
 
-static void spoiled_rows_are_refused(void **state)
+GY_TEST(spoiled_rows_are_refused)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     const size_t count = 200;
     entry *entries = draw(&random, count, 50, GY_FOLD_LIST);
@@ -514,17 +506,4 @@ static void spoiled_rows_are_refused(void **state)
     gy_free(entries);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_fold_under_every_budget),
-        cmocka_unit_test(combining_is_given_up_where_it_does_not_pay),
-        cmocka_unit_test(bytes_do_not_depend_on_the_budget),
-        cmocka_unit_test(lists_keep_their_order_over_many_spills),
-        cmocka_unit_test(keys_in_canonical_order_cost_no_more),
-        cmocka_unit_test(words_are_counted_across_calls_texts),
-        cmocka_unit_test(large_keys_and_values_have_a_limit),
-        cmocka_unit_test(spoiled_rows_are_refused),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+GY_TEST_MAIN(make_folder, remove_folder)

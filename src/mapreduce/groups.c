@@ -122,8 +122,8 @@ static bool is_top_of_key(const gy_groups *groups)
 static gy_status keep_key(gy_groups *groups)
 {
     const gy_row *row = &top_of(groups)->row;
-    GY_TRY(gy_reserve("mapreduce.groups", (void **)&groups->key, &groups->key_capacity,
-                      row->key_size + GY_COPY_SLACK, 1));
+    GY_TRY(GY_GROW("mapreduce.groups", groups->key, groups->key_capacity,
+                   row->key_size + GY_COPY_SLACK));
     gy_copy_loosely(groups->key, row->key, row->key_size);
     groups->key_size = row->key_size;
     groups->hash = row->hash;

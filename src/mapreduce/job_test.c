@@ -255,9 +255,8 @@ static gy_text expect_counts(void)
     return expected;
 }
 
-static void words_are_counted(void **state)
+GY_TEST(words_are_counted)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     int splits = 0;
     for (long i = 0; i < gy_test_cases(24); i++) {
@@ -286,9 +285,8 @@ static void words_are_counted(void **state)
 }
 
 /* The output's bytes: the ready-made job, users' lines and other splits and budgets. */
-static void outputs_are_the_same_to_the_byte(void **state)
+GY_TEST(outputs_are_the_same_to_the_byte)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     draw_files(&random, 100000, "aabcdefgh  \t");
     gy_text first = {0};
@@ -318,9 +316,8 @@ static void outputs_are_the_same_to_the_byte(void **state)
     drop_files();
 }
 
-static void keys_and_values_in_order(void **state)
+GY_TEST(keys_and_values_in_order)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     for (long i = 0; i < gy_test_cases(12); i++) {
         draw_files(&random, i == 0 ? 60000 : 2000, "aab  ");
@@ -364,9 +361,8 @@ static void keys_and_values_in_order(void **state)
     }
 }
 
-static void an_index_lists_each_file_once(void **state)
+GY_TEST(an_index_lists_each_file_once)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     for (long i = 0; i < gy_test_cases(10); i++) {
         draw_files(&random, i == 0 ? 90000 : 400, "aabcde \n");
@@ -392,9 +388,8 @@ static void an_index_lists_each_file_once(void **state)
     }
 }
 
-static void grep_finds_lines_in_order(void **state)
+GY_TEST(grep_finds_lines_in_order)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     for (long i = 0; i < gy_test_cases(32); i++) {
         draw_files(&random, i % 8 == 0 ? 200000 : 300, "abAc \n");
@@ -436,9 +431,8 @@ static void grep_finds_lines_in_order(void **state)
     }
 }
 
-static void the_best_come_first(void **state)
+GY_TEST(the_best_come_first)
 {
-    (void)state;
     static const char log[] = "x a 5\ny b 7\nz a 1\n\nw  c\t7\nv a 2\nu b 0\nt\n";
     write_file(paths[0], log, sizeof(log) - 1);
     write_file(paths[1], log, sizeof(log) - 1);
@@ -487,9 +481,8 @@ static void the_best_come_first(void **state)
     assert_non_null(strstr(out.reason, "the line at offset 4: field 2 is 'five'"));
 }
 
-static void pairs_csv_and_fixed_records(void **state)
+GY_TEST(pairs_csv_and_fixed_records)
 {
-    (void)state;
     const char *const one[] = {paths[0], NULL};
     write_file(paths[0], "b\t2\na\t1\nb\t1\nc\n", 14);
     gy_map_reduce_options options = {.inputs = one,
@@ -531,9 +524,8 @@ static void pairs_csv_and_fixed_records(void **state)
     gy_text_free(&out.all);
 }
 
-static void failures_end_the_job_and_bad_records_are_skipped(void **state)
+GY_TEST(failures_end_the_job_and_bad_records_are_skipped)
 {
-    (void)state;
     const char *const one[] = {paths[0], NULL};
     write_file(paths[0], "a b\nz c\na\n", 10);
     const gy_map_reduce_options options = {.inputs = one,
@@ -561,9 +553,8 @@ static void failures_end_the_job_and_bad_records_are_skipped(void **state)
     assert_non_null(strstr(out.reason, "input0:2: 1 fields in a row: expected 2"));
 }
 
-static void nothing_is_a_key(void **state)
+GY_TEST(nothing_is_a_key)
 {
-    (void)state;
     const char *const one[] = {paths[0], NULL};
     write_file(paths[0], "a\n\nb\n", 5);
     for (int order = GY_ORDER_HASH; order <= GY_ORDER_KEY; order++) {
@@ -584,9 +575,8 @@ static void nothing_is_a_key(void **state)
     }
 }
 
-static void functions_are_of_their_kind(void **state)
+GY_TEST(functions_are_of_their_kind)
 {
-    (void)state;
     int argc = 1;
     char name[] = "job_test", *args[] = {name, NULL}, **argv = args;
     gy_flow *flow = gy_flow_start(&argc, &argv, functions, GY_COUNT(functions));
@@ -631,9 +621,8 @@ static void check_mistake(gy_map_reduce_options options, const char *expected)
     gy_dag_free(dag);
 }
 
-static void mistakes_are_told(void **state)
+GY_TEST(mistakes_are_told)
 {
-    (void)state;
     const char *const one[] = {paths[0], NULL}, *const none[] = {NULL};
     const char *const missing[] = {"/nowhere/at/all", NULL}, *const a_folder[] = {folder, NULL};
     write_file(paths[0], "a\n", 2);
@@ -672,20 +661,7 @@ static void mistakes_are_told(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words_are_counted),
-        cmocka_unit_test(outputs_are_the_same_to_the_byte),
-        cmocka_unit_test(keys_and_values_in_order),
-        cmocka_unit_test(an_index_lists_each_file_once),
-        cmocka_unit_test(grep_finds_lines_in_order),
-        cmocka_unit_test(the_best_come_first),
-        cmocka_unit_test(pairs_csv_and_fixed_records),
-        cmocka_unit_test(failures_end_the_job_and_bad_records_are_skipped),
-        cmocka_unit_test(mistakes_are_told),
-        cmocka_unit_test(nothing_is_a_key),
-        cmocka_unit_test(functions_are_of_their_kind),
-    };
     test_functions = functions;
     test_function_count = GY_COUNT(functions);
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return GY_TESTS_RUN(make_folder, remove_folder);
 }

@@ -64,9 +64,8 @@ static void fill(sources *of, size_t count, uint64_t *state)
     }
 }
 
-static void test_order(void **state)
+GY_TEST(test_order)
 {
-    (void)state;
     static sources of;
     uint64_t seed = gy_test_seed();
     for (int trial = 0; trial < TRIALS; trial++) {
@@ -90,8 +89,4 @@ static void test_order(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_order)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

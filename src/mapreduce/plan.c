@@ -20,8 +20,8 @@ uint64_t gy_split_bytes(uint64_t total_bytes, int cores)
 
 static gy_status add_part(gy_splits *splits, uint64_t begin, uint64_t end, size_t number)
 {
-    GY_TRY(gy_reserve("mapreduce.splits", (void **)&splits->parts, &splits->part_capacity,
-                      splits->part_count + 1, sizeof(*splits->parts)));
+    GY_TRY(GY_GROW("mapreduce.splits", splits->parts, splits->part_capacity,
+                   splits->part_count + 1));
     splits->parts[splits->part_count++] =
         (gy_task_part){.begin = begin, .end = end, .number = number};
     return GY_OK;
@@ -33,8 +33,8 @@ static gy_status end_task(gy_splits *splits)
     if (splits->starts[splits->task_count] == splits->part_count) {
         return GY_OK;
     }
-    GY_TRY(gy_reserve("mapreduce.splits", (void **)&splits->starts, &splits->start_capacity,
-                      splits->task_count + 2, sizeof(*splits->starts)));
+    GY_TRY(GY_GROW("mapreduce.splits", splits->starts, splits->start_capacity,
+                   splits->task_count + 2));
     splits->starts[++splits->task_count] = splits->part_count;
     return GY_OK;
 }
@@ -76,8 +76,7 @@ static gy_status plan(const gy_split_file *files, size_t count, uint64_t split_b
                       gy_splits *splits)
 {
     const size_t together = files_together(files, count, split_bytes);
-    GY_TRY(gy_reserve("mapreduce.splits", (void **)&splits->starts, &splits->start_capacity, 1,
-                      sizeof(*splits->starts)));
+    GY_TRY(GY_GROW("mapreduce.splits", splits->starts, splits->start_capacity, 1));
     splits->starts[0] = 0;
     for (size_t i = 0; i < count; i++) {
         const bool is_small = files[i].size_bytes <= split_bytes;

@@ -7,9 +7,8 @@
 
 #include "gy_test.h"
 
-static void typed_keys_have_their_order(void **state)
+GY_TEST(typed_keys_have_their_order)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     for (long i = 0; i < gy_test_cases(20000); i++) {
         const int64_t a = (int64_t)gy_random_u64(&random) >> gy_random_below(&random, 64),
@@ -29,9 +28,8 @@ static void typed_keys_have_their_order(void **state)
 }
 
 /* 300 objects of a few bytes are several tasks, as many files one. */
-static void small_objects_are_spread(void **state)
+GY_TEST(small_objects_are_spread)
 {
-    (void)state;
     for (int is_remote = 0; is_remote < 2; is_remote++) {
         gy_split_file files[300];
         for (size_t i = 0; i < GY_COUNT(files); i++) {
@@ -47,9 +45,8 @@ static void small_objects_are_spread(void **state)
     }
 }
 
-static void splits_cover_files_once(void **state)
+GY_TEST(splits_cover_files_once)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     for (long i = 0; i < gy_test_cases(500); i++) {
         gy_split_file files[300];
@@ -101,12 +98,4 @@ static void splits_cover_files_once(void **state)
     assert_int_equal(gy_split_bytes(UINT64_C(1) << 40, 2), 256 << 20);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(typed_keys_have_their_order),
-        cmocka_unit_test(small_objects_are_spread),
-        cmocka_unit_test(splits_cover_files_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -20,9 +20,8 @@ static bool is_zero(const char *bytes, size_t size)
     return true;
 }
 
-static void bytes_stay_while_it_grows(void **state)
+GY_TEST(bytes_stay_while_it_grows)
 {
-    (void)state;
     gy_region region;
     assert_ok(gy_region_reserve(&region, 10 * MIB + 5, MIB));
     assert_int_equal(region.reserved, 10 * MIB + GY_REGION_PAGE);
@@ -50,9 +49,8 @@ static void bytes_stay_while_it_grows(void **state)
     gy_region_release(&region);
 }
 
-static void a_limit_makes_it_smaller(void **state)
+GY_TEST(a_limit_makes_it_smaller)
 {
-    (void)state;
     struct rlimit before;
     long pages = 0;
     if (gy_test_cases(8) == 1) {
@@ -78,9 +76,4 @@ static void a_limit_makes_it_smaller(void **state)
     gy_region_release(&region);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(bytes_stay_while_it_grows),
-                                       cmocka_unit_test(a_limit_makes_it_smaller)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

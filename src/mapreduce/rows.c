@@ -172,8 +172,8 @@ static gy_status join_row(gy_mapreduce_rows *rows, gy_row *row)
         if (more == 0) {
             return fail_rows(rows, "a row is cut");
         }
-        GY_TRY(gy_reserve("mapreduce.rows", (void **)&rows->joined, &rows->joined_capacity,
-                          have + more + GY_COPY_SLACK, 1));
+        GY_TRY(GY_GROW("mapreduce.rows", rows->joined, rows->joined_capacity,
+                       have + more + GY_COPY_SLACK));
         memcpy(rows->joined + have, rows->at, more);
         rows->at += more;
         have += more;

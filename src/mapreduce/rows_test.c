@@ -185,30 +185,19 @@ static void check_cut(row_reader reader, entry *entries, bool is_list, gy_random
     gy_text_free(&bytes);
 }
 
-static void rows_come_back(void **state)
+GY_TEST(rows_come_back)
 {
-    (void)state;
     for_each_table(check_whole);
 }
 
-static void rows_that_fall_are_refused(void **state)
+GY_TEST(rows_that_fall_are_refused)
 {
-    (void)state;
     for_each_table(check_fallen);
 }
 
-static void rows_that_are_cut_are_refused(void **state)
+GY_TEST(rows_that_are_cut_are_refused)
 {
-    (void)state;
     for_each_table(check_cut);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_come_back),
-        cmocka_unit_test(rows_that_fall_are_refused),
-        cmocka_unit_test(rows_that_are_cut_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -53,9 +53,8 @@ static int grow_with(const gy_mapreduce_progress *progress, uint64_t *done, size
     return growths;
 }
 
-static void slots_are_foreseen(void **state)
+GY_TEST(slots_are_foreseen)
 {
-    (void)state;
     uint64_t unused = 0;
     size_t first = 0;
     assert_int_equal(grow_with(NULL, &unused, 256 << 20, &first), 4); /* 2^14 to 2^18 */
@@ -65,18 +64,16 @@ static void slots_are_foreseen(void **state)
     assert_in_range(first, 157000, 168000); /* for 79,000 keys: text has fewer and fewer new */
 }
 
-static void a_quarter_of_the_memory_is_the_most(void **state)
+GY_TEST(a_quarter_of_the_memory_is_the_most)
 {
-    (void)state;
     size_t first = 0;
     gy_mapreduce_progress progress = {.total = UINT64_MAX};
     (void)grow_with(&progress, &progress.done, 8 << 20, &first);
     assert_int_equal(first, (8 << 20) / 4 / sizeof(gy_mapreduce_slot));
 }
 
-static void what_is_done_may_be_more_than_all(void **state)
+GY_TEST(what_is_done_may_be_more_than_all)
 {
-    (void)state;
     size_t first = 0;
     gy_mapreduce_progress progress = {.done = 1 << 20, .total = 1}; /* of a compressed file */
     assert_int_equal(grow_with(&progress, &progress.done, 256 << 20, &first), 4);
@@ -120,9 +117,8 @@ static uint64_t hash_of(uint64_t kind)
 
 /* Keys of the last hashes crowd at the end of the slots, where there is no way round; others
  * come between, and slots grow by drawn steps. */
-static void crowded_slots_grow_in_place(void **state)
+GY_TEST(crowded_slots_grow_in_place)
 {
-    (void)state;
     enum { CROWD = 450, OTHERS = 30000, ROUNDS = 3 };
     gy_random random = {.key = gy_test_seed()};
     for (int round = 0; round < ROUNDS; round++) {
@@ -163,9 +159,8 @@ static void crowded_slots_grow_in_place(void **state)
 
 /* The second table finds the first one's bytes in its memory, and none of its keys; one with
  * another budget takes memory of its own size. */
-static void a_table_leaves_its_memory(void **state)
+GY_TEST(a_table_leaves_its_memory)
 {
-    (void)state;
     gy_mapreduce_table_space *space = gy_mapreduce_table_space_new();
     assert_non_null(space);
     gy_mapreduce_table_options options = {.fold = GY_FOLD_SUM,
@@ -209,9 +204,8 @@ static gy_status count_and_clear(void *arg)
 
 /* What one table left unused gives way when another part of the budget is short: as many keys
  * fit as into new memory. */
-static void what_was_left_counts_once(void **state)
+GY_TEST(what_was_left_counts_once)
 {
-    (void)state;
     gy_mapreduce_table_space *space = gy_mapreduce_table_space_new();
     assert_non_null(space);
     size_t most[2] = {0, 0};
@@ -246,13 +240,4 @@ static void what_was_left_counts_once(void **state)
     gy_mapreduce_table_space_free(space);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(slots_are_foreseen),
-                                       cmocka_unit_test(a_quarter_of_the_memory_is_the_most),
-                                       cmocka_unit_test(what_is_done_may_be_more_than_all),
-                                       cmocka_unit_test(crowded_slots_grow_in_place),
-                                       cmocka_unit_test(a_table_leaves_its_memory),
-                                       cmocka_unit_test(what_was_left_counts_once)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -36,9 +36,8 @@ static size_t write_one(uint64_t out[MOST / 8], const char *combine, const char 
     return size_bytes;
 }
 
-static void a_parameter_is_read_as_written(void **state)
+GY_TEST(a_parameter_is_read_as_written)
 {
-    (void)state;
     uint64_t data[MOST / 8];
     gy_task_stage stage;
     const size_t size_bytes = write_one(data, "sum", "range", 2);
@@ -56,9 +55,8 @@ static void a_parameter_is_read_as_written(void **state)
 }
 
 /* Two sizes whose sum is right, and is so only because it does not fit. */
-static void sizes_that_wrap_are_refused(void **state)
+GY_TEST(sizes_that_wrap_are_refused)
 {
-    (void)state;
     static const size_t at[] = {PARAMETER_BYTES_AT, HOT_BYTES_AT, TEXT_BYTES_AT};
     uint64_t data[MOST / 8];
     gy_task_stage stage;
@@ -79,9 +77,8 @@ static void sizes_that_wrap_are_refused(void **state)
     assert_ok(gy_task_read(data, size_bytes, &stage));
 }
 
-static void names_without_an_end_are_refused(void **state)
+GY_TEST(names_without_an_end_are_refused)
 {
-    (void)state;
     uint64_t data[MOST / 8];
     gy_task_stage stage;
     size_t size_bytes = write_one(data, "sum", NULL, 0);
@@ -95,12 +92,4 @@ static void names_without_an_end_are_refused(void **state)
     assert_status(gy_task_read(data, size_bytes, &stage), GY_FORMAT);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_parameter_is_read_as_written),
-        cmocka_unit_test(sizes_that_wrap_are_refused),
-        cmocka_unit_test(names_without_an_end_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

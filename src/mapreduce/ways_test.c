@@ -19,9 +19,8 @@ static gy_way best_with(const char *isa)
     return (gy_way)WEXITSTATUS(status);
 }
 
-static void less_is_taken_when_asked_for(void **state)
+GY_TEST(less_is_taken_when_asked_for)
 {
-    (void)state;
     gy_way most = best_with(NULL);
     assert_true(gy_way_is_here(most));
     for (gy_way way = (gy_way)(most + 1); way < GY_WAY_COUNT; way++) {
@@ -34,8 +33,4 @@ static void less_is_taken_when_asked_for(void **state)
     assert_int_equal(best_with("nonsense"), most); /* with a warning */
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(less_is_taken_when_asked_for)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -36,9 +36,8 @@ static void check(const char *text, size_t size)
     assert_int_equal(gy_words_find(text, size, found), count);
 }
 
-static void random_texts_by_every_way(void **state)
+GY_TEST(random_texts_by_every_way)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     for (long i = 0; i < gy_test_cases(4000); i++) {
         const size_t size = gy_random_below(&random, i % 8 == 0 ? TEXT_MAX : 200);
@@ -55,9 +54,8 @@ static void random_texts_by_every_way(void **state)
     }
 }
 
-static void the_largest_texts(void **state)
+GY_TEST(the_largest_texts)
 {
-    (void)state;
     char *text = gy_alloc("test", GY_WORDS_TEXT_BYTES);
     for (size_t i = 0; i < GY_WORDS_TEXT_BYTES; i++) {
         text[i] = i % 2 == 0 ? 'x' : ' ';
@@ -71,11 +69,4 @@ static void the_largest_texts(void **state)
     gy_free(text);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_texts_by_every_way),
-        cmocka_unit_test(the_largest_texts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

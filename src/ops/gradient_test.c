@@ -167,9 +167,8 @@ static void check_sample(const gy_op *op, const gy_ops_sample *sample, int numbe
     }
 }
 
-static void gradients_agree_with_differences(void **state)
+GY_TEST(gradients_agree_with_differences)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     int total[3] = {0};
     for (int i = 0; i < gy_ops_all_count; i++) {
@@ -184,9 +183,8 @@ static void gradients_agree_with_differences(void **state)
 }
 
 /* Not where broadcasting may bring two values close to a tie. */
-static void so_over_random_shapes(void **state)
+GY_TEST(so_over_random_shapes)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     int total[3] = {0};
     for (int i = 0; i < gy_ops_all_count; i++) {
@@ -207,9 +205,8 @@ static void so_over_random_shapes(void **state)
 
 /* A row whose output is real has a differentiable sample, unless its gradient is zero by
  * nature. */
-static void every_gradient_is_tested(void **state)
+GY_TEST(every_gradient_is_tested)
 {
-    (void)state;
     static const char *const flat[] = {
         "input",      "parameter", "literal", "fill",          "equal",   "not_equal", "less",
         "less_equal", "greater",   "argmax",  "greater_equal", "one_hot", "count"};
@@ -229,9 +226,8 @@ static void every_gradient_is_tested(void **state)
 }
 
 /* Ties and zeros, where the samples do not go. */
-static void gradients_at_ties_are_as_documented(void **state)
+GY_TEST(gradients_at_ties_are_as_documented)
 {
-    (void)state;
     ops_eager eager;
     ops_eager_open(&eager);
     double values[4] = {2, 5, 5, 1};
@@ -265,9 +261,8 @@ static void gradients_at_ties_are_as_documented(void **state)
     ops_eager_close(&eager);
 }
 
-static void fused_products_refuse_a_gradient(void **state)
+GY_TEST(fused_products_refuse_a_gradient)
 {
-    (void)state;
     gy_attributes attributes;
     memset(&attributes, 0, sizeof(attributes));
     attributes.matmul.has_bias = true;
@@ -308,9 +303,8 @@ static void check_expansion(const gy_op *op, int s, gy_random *random)
     ops_eager_close(&eager);
 }
 
-static void expansions_compute_their_rows(void **state)
+GY_TEST(expansions_compute_their_rows)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     int expanded = 0;
     for (int i = 0; i < gy_ops_all_count; i++) {
@@ -323,15 +317,4 @@ static void expansions_compute_their_rows(void **state)
     assert_in_range(expanded, 10, 1000);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_agree_with_differences),
-        cmocka_unit_test(so_over_random_shapes),
-        cmocka_unit_test(every_gradient_is_tested),
-        cmocka_unit_test(gradients_at_ties_are_as_documented),
-        cmocka_unit_test(fused_products_refuse_a_gradient),
-        cmocka_unit_test(expansions_compute_their_rows),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

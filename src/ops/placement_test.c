@@ -377,9 +377,8 @@ static int run_sample(const gy_op *op, const gy_ops_sample *sample, int s, gy_dt
     return count;
 }
 
-static void every_signature_gives_what_one_rank_gives(void **state)
+GY_TEST(every_signature_gives_what_one_rank_gives)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     int total = 0;
     for (int i = 0; i < gy_ops_all_count; i++) {
@@ -399,9 +398,8 @@ static void every_signature_gives_what_one_rank_gives(void **state)
     assert_in_range(kernel_runs, 1000, 10000000);
 }
 
-static void so_over_random_shapes(void **state)
+GY_TEST(so_over_random_shapes)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     int total = 0;
     for (int i = 0; i < gy_ops_all_count; i++) {
@@ -443,9 +441,8 @@ static bool has_signature(const gy_op *op, const gy_ops_sample *sample, const gy
 #define R    ((gy_placement){.kind = GY_REPLICATE})
 
 /* The table of the design, with a symbolic batch: what data-parallel training stands on. */
-static void rows_of_the_design_are_there(void **state)
+GY_TEST(rows_of_the_design_are_there)
 {
-    (void)state;
     const gy_type x = {.dtype = GY_F32, .rank = 2, .sizes = {GY_BATCH, 8}};
     const gy_type w = {.dtype = GY_F32, .rank = 2, .sizes = {8, 3}};
     const gy_type dy = {.dtype = GY_F32, .rank = 2, .sizes = {GY_BATCH, 3}};
@@ -513,12 +510,4 @@ static void rows_of_the_design_are_there(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_signature_gives_what_one_rank_gives),
-        cmocka_unit_test(so_over_random_shapes),
-        cmocka_unit_test(rows_of_the_design_are_there),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -40,9 +40,8 @@ static void check_sample(const gy_op *op, int s)
     EXPECT(cost.bytes_read >= 0 && cost.bytes_written >= 0 && cost.workspace_bytes >= 0, op);
 }
 
-static void every_row_is_full_or_says_why_not(void **state)
+GY_TEST(every_row_is_full_or_says_why_not)
 {
-    (void)state;
     for (int i = 0; i < gy_ops_all_count; i++) {
         const gy_op *op = gy_ops_all[i];
         assert_non_null(op->name);
@@ -64,9 +63,8 @@ static void every_row_is_full_or_says_why_not(void **state)
     assert_in_range(gy_ops_all_count, 60, 1000);
 }
 
-static void what_commutes_commutes(void **state)
+GY_TEST(what_commutes_commutes)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     int checked = 0;
     for (int i = 0; i < gy_ops_all_count; i++) {
@@ -470,9 +468,8 @@ static const type_case bad_cases[] = {
     {&gy_ops_row_fill, {.shape = {.rank = 9}}, 0, {T(GY_F32, 1)}, "rank 9, expected 0 to 8"},
 };
 
-static void types_follow_with_symbolic_batches(void **state)
+GY_TEST(types_follow_with_symbolic_batches)
 {
-    (void)state;
     char text[160];
     for (size_t i = 0; i < GY_COUNT(good_cases); i++) {
         const type_case *c = &good_cases[i];
@@ -514,9 +511,8 @@ static const gy_type *typer_type(gy_builder *builder, gy_value value)
 }
 
 /* Gradients have their inputs' types and expansions the result's, with a symbolic batch too. */
-static void gradients_and_expansions_have_the_types(void **state)
+GY_TEST(gradients_and_expansions_have_the_types)
 {
-    (void)state;
     static const gy_builder_ops ops = {.apply = typer_apply, .type = typer_type};
     static typer t;
     char left[160], right[160];
@@ -549,9 +545,8 @@ static void gradients_and_expansions_have_the_types(void **state)
     }
 }
 
-static void failures_show_what_does_not_fit(void **state)
+GY_TEST(failures_show_what_does_not_fit)
 {
-    (void)state;
     for (size_t i = 0; i < GY_COUNT(bad_cases); i++) {
         const type_case *c = &bad_cases[i];
         gy_type output, before;
@@ -568,9 +563,8 @@ static void failures_show_what_does_not_fit(void **state)
 }
 
 /* Binding the symbols gives the type that numbers would have given. */
-static void bound_attributes_give_numbers(void **state)
+GY_TEST(bound_attributes_give_numbers)
 {
-    (void)state;
     int bound = 0;
     for (size_t i = 0; i < GY_COUNT(good_cases); i++) {
         type_case c = good_cases[i];
@@ -598,9 +592,8 @@ static void bound_attributes_give_numbers(void **state)
 }
 
 /* What does not fit when the batch is known is a size that no type may have. */
-static void too_large_a_batch_is_refused(void **state)
+GY_TEST(too_large_a_batch_is_refused)
 {
-    (void)state;
     gy_attributes attributes = {
         .shape = {.rank = 1, .dtype = GY_U8, .sizes = {-(INT64_C(1) << 61)}}};
     gy_type output;
@@ -609,9 +602,8 @@ static void too_large_a_batch_is_refused(void **state)
     assert_status(gy_ops_infer(&gy_ops_row_fill, &attributes, NULL, 0, &output), GY_SHAPE);
 }
 
-static void counts_of_symbolic_sizes(void **state)
+GY_TEST(counts_of_symbolic_sizes)
 {
-    (void)state;
     const gy_type images = T(GY_F32, B, 7, 7, 64), square = T(GY_F32, B, B);
     const gy_type empty = T(GY_F32, B, 0), scalar = {.dtype = GY_F32};
     const gy_type huge = T(GY_F32, INT64_MAX, 3);
@@ -623,9 +615,8 @@ static void counts_of_symbolic_sizes(void **state)
 }
 
 /* Eight long sizes do not fit; the text is cut, not overrun. */
-static void long_types_are_cut(void **state)
+GY_TEST(long_types_are_cut)
 {
-    (void)state;
     const int64_t n = -INT64_C(1234567890123456789);
     const gy_type type = T(GY_BF16, n, n, n, n, n, n, n, n);
     char text[160];
@@ -633,9 +624,8 @@ static void long_types_are_cut(void **state)
     assert_non_null(strstr(text, ",...]"));
 }
 
-static void a_product_costs_its_flops(void **state)
+GY_TEST(a_product_costs_its_flops)
 {
-    (void)state;
     gy_attributes attributes;
     memset(&attributes, 0, sizeof(attributes));
     const gy_type inputs[2] = {T(GY_F32, 64, 784), T(GY_F32, 784, 512)};
@@ -664,9 +654,8 @@ static gy_cost cost_of(const gy_op *op, const gy_attributes *attributes, const g
 }
 
 /* What is not read is not paid for: a table's other rows, what a slice leaves, sizes. */
-static void a_part_of_a_value_costs_a_part(void **state)
+GY_TEST(a_part_of_a_value_costs_a_part)
 {
-    (void)state;
     const gy_attributes none = {.axis = {.dim = 0}};
     const gy_attributes part = {.slice = {.dim = 0, .begin = 5, .end = 15, .step = 5}};
     const gy_attributes window = {.pool = {.window = {2, 2}, .stride = {1, 1}, .pad = {1, 1}}};
@@ -684,20 +673,4 @@ static void a_part_of_a_value_costs_a_part(void **state)
     assert_true(cost.flops == 4 * 16 && cost.bytes_written == 4.0 * 9);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_row_is_full_or_says_why_not),
-        cmocka_unit_test(what_commutes_commutes),
-        cmocka_unit_test(types_follow_with_symbolic_batches),
-        cmocka_unit_test(gradients_and_expansions_have_the_types),
-        cmocka_unit_test(failures_show_what_does_not_fit),
-        cmocka_unit_test(bound_attributes_give_numbers),
-        cmocka_unit_test(too_large_a_batch_is_refused),
-        cmocka_unit_test(counts_of_symbolic_sizes),
-        cmocka_unit_test(long_types_are_cut),
-        cmocka_unit_test(a_product_costs_its_flops),
-        cmocka_unit_test(a_part_of_a_value_costs_a_part),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -300,10 +300,7 @@ static gy_status do_send(check_run *checker, int rank, const gy_step *step)
     for (int i = 0; i < (int)run; i++) {
         GY_TRY(read_cell(checker, rank, index, &step->a, i, &sent->values[i]));
     }
-    void *sends = state->sends;
-    GY_TRY(gy_reserve("plan.check", &sends, &state->send_capacity, state->send_count + 1,
-                      sizeof(*state->sends)));
-    state->sends = sends;
+    GY_TRY(GY_GROW("plan.check", state->sends, state->send_capacity, state->send_count + 1));
     state->sends[state->send_count++] = index;
     return GY_OK;
 }
@@ -388,10 +385,7 @@ static gy_status do_data(check_run *checker, int rank, uint32_t index, const uin
 static gy_status do_post(check_run *checker, int rank, uint32_t mark)
 {
     rank_state *state = &checker->ranks[rank];
-    void *posts = state->posts;
-    GY_TRY(gy_reserve("plan.check", &posts, &state->post_capacity, state->post_count + 1,
-                      sizeof(*state->posts)));
-    state->posts = posts;
+    GY_TRY(GY_GROW("plan.check", state->posts, state->post_capacity, state->post_count + 1));
     uint32_t *clock = copy_clock(checker, rank);
     if (clock == NULL) {
         return GY_NOMEM;

@@ -95,9 +95,8 @@ static int sparseness(void)
 
 /* All variants for few ranks; for more they take turns, for fewer sizes under a sanitizer. The
  * largest plans, whose checks take most of the time, are a third of those, all in a soak. */
-static void every_plan_is_right(void **state)
+GY_TEST(every_plan_is_right)
 {
-    (void)state;
     enum { VARIANTS = 6, LARGE = 32 };
     bool is_slow = sparseness() > 1;
     int checked = 0;
@@ -120,9 +119,8 @@ static void every_plan_is_right(void **state)
     printf("%zu rows, 1 to %d ranks: %d plans\n", gy_algorithm_count, RANKS_MAX, checked);
 }
 
-static void every_root_is_right(void **state)
+GY_TEST(every_root_is_right)
 {
-    (void)state;
     for (size_t i = 0; i < gy_algorithm_count; i++) {
         gy_operation operation = gy_algorithms[i].operation;
         bool has_root = operation == GY_OPERATION_BROADCAST ||
@@ -141,9 +139,8 @@ static void every_root_is_right(void **state)
 }
 
 /* Any plan inside hosts under any plan across them, or a message that says why not. */
-static void every_pair_of_plans_makes_a_hierarchy(void **state)
+GY_TEST(every_pair_of_plans_makes_a_hierarchy)
 {
-    (void)state;
     static const int sizes[] = {1, 2, 3, 6, 9, 14};
     int pairs = 0;
     for (size_t i = 0; i < gy_algorithm_count * gy_algorithm_count; i++) {
@@ -326,9 +323,7 @@ static void mutate_one(const gy_algorithm *row, const gy_plan_request *request, 
     gy_plan *plan = NULL;
     assert_ok(gy_plan_new(row, request, &plan));
     gy_steps *steps = &plan->ranks[rank];
-    void *items = steps->items;
-    assert_ok(gy_reserve("test", &items, &steps->capacity, steps->count + 1, sizeof(gy_step)));
-    steps->items = items;
+    assert_ok(GY_GROW("test", steps->items, steps->capacity, steps->count + 1));
     gy_step before = steps->items[at];
     gy_step next = at + 1 < steps->count ? steps->items[at + 1] : before;
     if (mutate(steps, at, how, rank, request->ranks)) {
@@ -356,9 +351,8 @@ static void mutate_one(const gy_algorithm *row, const gy_plan_request *request, 
     gy_plan_free(plan);
 }
 
-static void every_mutant_is_caught(void **state)
+GY_TEST(every_mutant_is_caught)
 {
-    (void)state;
     static const int sizes[] = {2, 3, 5, 3};
     size_t size_count = gy_test_cases(8) == 1 ? 2 : GY_COUNT(sizes);
     for (size_t i = 0; i < gy_algorithm_count; i++) {
@@ -388,9 +382,8 @@ static void every_mutant_is_caught(void **state)
 }
 
 /* The runs by chance must themselves be able to see what a missing wait does. */
-static void chance_sees_a_missing_wait(void **state)
+GY_TEST(chance_sees_a_missing_wait)
 {
-    (void)state;
     static chance_world expected, got;
     for (size_t at = 1; at < 5; at += 3) { /* the first and the last wait */
         const gy_algorithm *row = gy_algorithm_find(GY_OPERATION_ALLREDUCE, "direct");
@@ -415,9 +408,8 @@ static void chance_sees_a_missing_wait(void **state)
     }
 }
 
-static void requests_are_checked(void **state)
+GY_TEST(requests_are_checked)
 {
-    (void)state;
     const gy_algorithm *ring = gy_algorithm_find(GY_OPERATION_ALLREDUCE, "ring");
     assert_non_null(ring);
     assert_null(gy_algorithm_find(GY_OPERATION_ALLREDUCE, "dissemination"));
@@ -434,9 +426,8 @@ static void requests_are_checked(void **state)
     assert_non_null(strstr(gy_error_text(), "order"));
 }
 
-static void memory_that_ends_is_a_failure(void **state)
+GY_TEST(memory_that_ends_is_a_failure)
 {
-    (void)state;
     const gy_algorithm *row = gy_algorithm_find(GY_OPERATION_ALLGATHER, "hierarchy");
     host_table hosts;
     gy_plan_request request = request_of(row, 4, 1, &hosts);
@@ -454,16 +445,4 @@ static void memory_that_ends_is_a_failure(void **state)
     assert_int_equal(status, GY_OK);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_plan_is_right),
-        cmocka_unit_test(every_root_is_right),
-        cmocka_unit_test(every_pair_of_plans_makes_a_hierarchy),
-        cmocka_unit_test(every_mutant_is_caught),
-        cmocka_unit_test(chance_sees_a_missing_wait),
-        cmocka_unit_test(requests_are_checked),
-        cmocka_unit_test(memory_that_ends_is_a_failure),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

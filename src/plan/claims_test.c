@@ -132,9 +132,8 @@ static void try_claims(const gy_algorithm *row, int ranks, int chunks)
     }
 }
 
-static void free_claims_are_those_of_each_assignment(void **state)
+GY_TEST(free_claims_are_those_of_each_assignment)
 {
-    (void)state;
     int rows = 0;
     for (size_t i = 0; i < gy_algorithm_count; i++) {
         const gy_algorithm *row = &gy_algorithms[i];
@@ -152,9 +151,8 @@ static void free_claims_are_those_of_each_assignment(void **state)
 }
 
 /* Claims without an owner are for runners: the checker says so; others have none. */
-static void only_runners_read_free_claims(void **state)
+GY_TEST(only_runners_read_free_claims)
 {
-    (void)state;
     const gy_algorithm *direct = gy_algorithm_find(GY_OPERATION_ALLREDUCE, "direct");
     const gy_algorithm *staged = gy_algorithm_find(GY_OPERATION_ALLREDUCE, "staged");
     gy_plan_request request = {
@@ -171,9 +169,8 @@ static void only_runners_read_free_claims(void **state)
 
 /* Runners take a card for mark 1: of plans over staging where all ranks lay out what is theirs
  * and post it, and of direct ones, where it is posted before anything else. */
-static void first_marks_say_what_cards_say(void **state)
+GY_TEST(first_marks_say_what_cards_say)
 {
-    (void)state;
     int opened = 0;
     for (size_t i = 0; i < gy_algorithm_count; i++) {
         const gy_algorithm *row = &gy_algorithms[i];
@@ -204,12 +201,4 @@ static void first_marks_say_what_cards_say(void **state)
     assert_true(opened > 100);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(free_claims_are_those_of_each_assignment),
-        cmocka_unit_test(only_runners_read_free_claims),
-        cmocka_unit_test(first_marks_say_what_cards_say),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

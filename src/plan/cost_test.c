@@ -60,9 +60,8 @@ static bool is_power(int p)
 }
 
 /* Lecture A: two messages deep, N P at the server, fan-in P. Lecture C: max(n/b, pn/(kb)). */
-static void servers_cost_what_lectures_a_and_c_say(void **state)
+GY_TEST(servers_cost_what_lectures_a_and_c_say)
 {
-    (void)state;
     for (int p = 2; p <= 64; p++) {
         int64_t n = UNIT;
         gy_plan_costs price = allreduce("flat", p, n);
@@ -91,9 +90,8 @@ static void servers_cost_what_lectures_a_and_c_say(void **state)
 }
 
 /* Lecture A: N (P-1) bytes a machine; P (P-1) rounds one by one, P-1 where rounds overlap. */
-static void decentralised_plans_cost_what_lecture_a_says(void **state)
+GY_TEST(decentralised_plans_cost_what_lecture_a_says)
 {
-    (void)state;
     for (int p = 2; p <= 40; p++) {
         int64_t n = UNIT;
         gy_plan_costs price = allreduce("one-by-one", p, n);
@@ -114,9 +112,8 @@ static void decentralised_plans_cost_what_lecture_a_says(void **state)
 }
 
 /* Thakur et al. 2005; lecture C: n log2 p bytes in log2 p steps, 2n in 2 log2 p steps. */
-static void doubling_and_halving_cost_log_p_rounds(void **state)
+GY_TEST(doubling_and_halving_cost_log_p_rounds)
 {
-    (void)state;
     for (int p = 2; p <= 64; p++) {
         int64_t n = (int64_t)p * 64 * 10;
         int log = log2_up(p), extra = is_power(p) ? 0 : 1;
@@ -142,9 +139,8 @@ static void doubling_and_halving_cost_log_p_rounds(void **state)
 }
 
 /* Each rank beside the k that double sends one vector and is sent one. */
-static void folding_sends_fewer_messages(void **state)
+GY_TEST(folding_sends_fewer_messages)
 {
-    (void)state;
     for (int p = 2; p <= 64; p++) {
         for (int k = 1; k <= 8 && k <= p; k *= 2) {
             char name[32];
@@ -159,9 +155,8 @@ static void folding_sends_fewer_messages(void **state)
 }
 
 /* Bruck et al. 1997; Thakur et al. 2005. */
-static void all_to_all_and_allgather_cost_what_bruck_says(void **state)
+GY_TEST(all_to_all_and_allgather_cost_what_bruck_says)
 {
-    (void)state;
     for (int p = 2; p <= 48; p++) {
         int64_t block = 100;
         int log = log2_up(p);
@@ -188,9 +183,8 @@ static void all_to_all_and_allgather_cost_what_bruck_says(void **state)
     }
 }
 
-static void gather_scatter_and_scans_cost_what_is_said(void **state)
+GY_TEST(gather_scatter_and_scans_cost_what_is_said)
 {
-    (void)state;
     for (int p = 2; p <= 64; p++) {
         int64_t part = 100, n = p * part;
         int log = log2_up(p);
@@ -220,9 +214,8 @@ static void gather_scatter_and_scans_cost_what_is_said(void **state)
 }
 
 /* Sanders, Speck, Traeff 2009: nobody sends or takes more than n bytes each way. */
-static void two_trees_share_the_load(void **state)
+GY_TEST(two_trees_share_the_load)
 {
-    (void)state;
     for (int p = 2; p <= 65; p++) {
         int64_t n = UNIT;
         gy_plan_costs price = cost(GY_OPERATION_BROADCAST, "double-tree", p, n);
@@ -237,9 +230,8 @@ static void two_trees_share_the_load(void **state)
 /* The same: k chunks a tree follow each other, so that all take about n b; 2 n b for both ways.
  * The paper's schedule takes 2 (k + h) rounds; here messages that meet on a link cost some
  * more. */
-static void two_trees_keep_their_links_busy(void **state)
+GY_TEST(two_trees_keep_their_links_busy)
 {
-    (void)state;
     static const gy_operation operations[] = {GY_OPERATION_BROADCAST, GY_OPERATION_REDUCE,
                                               GY_OPERATION_ALLREDUCE};
     for (int p = 2; p <= 256; p += 1 + p / 2) {
@@ -262,9 +254,8 @@ static void two_trees_keep_their_links_busy(void **state)
 }
 
 /* While one segment is summed the next is on its way. */
-static void segments_hide_the_arithmetic(void **state)
+GY_TEST(segments_hide_the_arithmetic)
 {
-    (void)state;
     int64_t n = INT64_C(1) << 26;
     gy_plan_costs whole = allreduce("ring", 8, n), cut = allreduce("segments:8", 8, n);
     assert_int_equal(cut.sent_max, whole.sent_max);
@@ -275,9 +266,8 @@ static void segments_hide_the_arithmetic(void **state)
 enum { HOSTS = 4, RANKS = 32 };
 
 /* Ranks dealt to hosts by turns: the worst for a plan that knows nothing of hosts. */
-static void hosts_are_crossed_as_little_as_can_be(void **state)
+GY_TEST(hosts_are_crossed_as_little_as_can_be)
 {
-    (void)state;
     int32_t host_of[RANKS];
     for (int rank = 0; rank < RANKS; rank++) {
         host_of[rank] = rank % HOSTS;
@@ -315,9 +305,8 @@ static void hosts_are_crossed_as_little_as_can_be(void **state)
     assert_int_equal(price_of(&of).rounds, log2_up(RANKS));
 }
 
-static void as_many_ranks_as_there_can_be_are_priced(void **state)
+GY_TEST(as_many_ranks_as_there_can_be_are_priced)
 {
-    (void)state;
     int ranks = gy_test_cases(8) == 1 ? (int)gy_test_serial_cases(32768) : GY_PLAN_RANKS;
     printf("%d ranks\n", ranks);
     gy_plan_costs price = allreduce("tree", ranks, 1000);
@@ -344,20 +333,4 @@ static void as_many_ranks_as_there_can_be_are_priced(void **state)
     assert_int_equal(price.rounds, 2 * 511);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(servers_cost_what_lectures_a_and_c_say),
-        cmocka_unit_test(decentralised_plans_cost_what_lecture_a_says),
-        cmocka_unit_test(doubling_and_halving_cost_log_p_rounds),
-        cmocka_unit_test(folding_sends_fewer_messages),
-        cmocka_unit_test(all_to_all_and_allgather_cost_what_bruck_says),
-        cmocka_unit_test(gather_scatter_and_scans_cost_what_is_said),
-        cmocka_unit_test(two_trees_share_the_load),
-        cmocka_unit_test(two_trees_keep_their_links_busy),
-        cmocka_unit_test(segments_hide_the_arithmetic),
-        cmocka_unit_test(hosts_are_crossed_as_little_as_can_be),
-        cmocka_unit_test(as_many_ranks_as_there_can_be_are_priced),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -9,9 +9,8 @@
 #include "gy_test.h"
 
 /* A rank of an all-to-all of 3 ranks, two chunks, with gaps before each part. */
-static void columns_of_all_to_all_are_found(void **state)
+GY_TEST(columns_of_all_to_all_are_found)
 {
-    (void)state;
     enum { P = 3, RANK = 1 };
     static const int64_t row[P] = {4, 0, 7}, column[P] = {5, 0, 2};
     static const int64_t in_starts[P] = {10, 20, 30}, out_starts[P] = {100, 90, 80};
@@ -51,9 +50,8 @@ static void columns_of_all_to_all_are_found(void **state)
     assert_int_equal(gy_layout_longest(&layout), 4);
 }
 
-static void parts_of_their_own_length_are_found(void **state)
+GY_TEST(parts_of_their_own_length_are_found)
 {
-    (void)state;
     static const int64_t counts[4] = {3, 0, 5, 1}, starts[4] = {0, 3, 3, 8};
     gy_plan_request request = {.operation = GY_OPERATION_ALLGATHER, .ranks = 4};
     gy_layout layout = {.count = 9,
@@ -76,9 +74,8 @@ static void parts_of_their_own_length_are_found(void **state)
     assert_false(gy_layout_is_dense(&layout, &request, GY_BUFFER_OUT, 0, 2));
 }
 
-static void windows_hold_the_same_steps(void **state)
+GY_TEST(windows_hold_the_same_steps)
 {
-    (void)state;
     for (size_t i = 0; i < gy_algorithm_count; i++) {
         gy_plan_request request = {
             .operation = gy_algorithms[i].operation, .ranks = 7, .root = 2, .chunks = 3};
@@ -102,9 +99,8 @@ static void windows_hold_the_same_steps(void **state)
     }
 }
 
-static void lazy_plans_cost_the_same(void **state)
+GY_TEST(lazy_plans_cost_the_same)
 {
-    (void)state;
     static const gy_links links = {.alpha = 1e-6, .beta = 1e-9, .gamma = 1e-10};
     static const gy_volume volume = {.count = 6000, .element_bytes = 4};
     for (size_t i = 0; i < gy_algorithm_count; i++) {
@@ -128,9 +124,8 @@ static void lazy_plans_cost_the_same(void **state)
     }
 }
 
-static void names_and_parameters_are_read(void **state)
+GY_TEST(names_and_parameters_are_read)
 {
-    (void)state;
     const gy_algorithm *row = NULL;
     char parameter[GY_PLAN_PARAMETER];
     assert_ok(gy_algorithm_parse(GY_OPERATION_ALLREDUCE, "ring", &row, parameter));
@@ -162,14 +157,4 @@ static void names_and_parameters_are_read(void **state)
     assert_string_equal(parameter, "flat+ring");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(columns_of_all_to_all_are_found),
-        cmocka_unit_test(parts_of_their_own_length_are_found),
-        cmocka_unit_test(windows_hold_the_same_steps),
-        cmocka_unit_test(lazy_plans_cost_the_same),
-        cmocka_unit_test(names_and_parameters_are_read),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -70,15 +70,13 @@ double gy_open_sends_end(const gy_open_sends *open, uint32_t after)
 gy_status gy_arrivals_add(gy_arrivals *arrivals, double head, double busy,
                           gy_plan_message *message)
 {
-    void *items = arrivals->items;
     if (arrivals->first > arrivals->count) {
         memmove(arrivals->items, &arrivals->items[arrivals->first],
                 arrivals->count * sizeof(*arrivals->items));
         arrivals->first = 0;
     }
-    GY_TRY(gy_reserve("plan.arrivals", &items, &arrivals->capacity,
-                      arrivals->first + arrivals->count + 1, sizeof(*arrivals->items)));
-    arrivals->items = items;
+    GY_TRY(GY_GROW("plan.arrivals", arrivals->items, arrivals->capacity,
+                   arrivals->first + arrivals->count + 1));
     struct gy_arrival *all = &arrivals->items[arrivals->first];
     size_t at = arrivals->count++;
     for (; at > 0 && all[at - 1].head > head; at--) {
@@ -145,10 +143,7 @@ double gy_arrivals_take(gy_arrivals *arrivals, const gy_plan_message *message)
 
 gy_status gy_posts_add(gy_posts *posts, uint32_t mark, double at, const gy_depth *depth)
 {
-    void *items = posts->items;
-    GY_TRY(gy_reserve("plan.posts", &items, &posts->capacity, posts->count + 1,
-                      sizeof(*posts->items)));
-    posts->items = items;
+    GY_TRY(GY_GROW("plan.posts", posts->items, posts->capacity, posts->count + 1));
     posts->items[posts->count++] = (struct gy_post){.mark = mark, .at = at, .depth = *depth};
     return GY_OK;
 }

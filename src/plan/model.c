@@ -95,10 +95,7 @@ static gy_status note_giver(rank_price *here, int from)
     if (low < here->giver_count && here->givers[low] == from) {
         return GY_OK;
     }
-    void *givers = here->givers;
-    GY_TRY(gy_reserve("plan.price", &givers, &here->giver_capacity, here->giver_count + 1,
-                      sizeof(*here->givers)));
-    here->givers = givers;
+    GY_TRY(GY_GROW("plan.price", here->givers, here->giver_capacity, here->giver_count + 1));
     memmove(&here->givers[low + 1], &here->givers[low],
             (here->giver_count - low) * sizeof(*here->givers));
     here->givers[low] = from;

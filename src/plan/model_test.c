@@ -24,9 +24,8 @@ static gy_plan_costs price_of(gy_operation operation, const char *name, int rank
     return price;
 }
 
-static void ring_costs_what_patarasuk_and_yuan_say(void **state)
+GY_TEST(ring_costs_what_patarasuk_and_yuan_say)
 {
-    (void)state;
     for (int p = 2; p <= 64; p++) {
         int64_t count = (int64_t)p * 1000, bytes = count * 4;
         double n = (double)bytes;
@@ -47,9 +46,8 @@ static void ring_costs_what_patarasuk_and_yuan_say(void **state)
     }
 }
 
-static void tree_takes_two_log_p_rounds_of_the_whole(void **state)
+GY_TEST(tree_takes_two_log_p_rounds_of_the_whole)
 {
-    (void)state;
     for (int p = 2; p <= 64; p++) {
         double n = 4000;
         gy_plan_costs price = price_of(GY_OPERATION_ALLREDUCE, "tree", p, 1000);
@@ -70,9 +68,8 @@ static void tree_takes_two_log_p_rounds_of_the_whole(void **state)
     }
 }
 
-static void shared_memory_moves_the_least(void **state)
+GY_TEST(shared_memory_moves_the_least)
 {
-    (void)state;
     for (int p = 2; p <= 16; p++) {
         int64_t count = (int64_t)p * 512;
         gy_plan_costs price = price_of(GY_OPERATION_ALLREDUCE, "direct", p, count);
@@ -86,9 +83,8 @@ static void shared_memory_moves_the_least(void **state)
     }
 }
 
-static void thousand_ranks_and_huge_counts_are_priced(void **state)
+GY_TEST(thousand_ranks_and_huge_counts_are_priced)
 {
-    (void)state;
     int64_t count = INT64_C(1) << 33;
     gy_plan_costs price = price_of(GY_OPERATION_ALLREDUCE, "tree", 1024, count);
     assert_int_equal(price.rounds, 20);
@@ -97,9 +93,8 @@ static void thousand_ranks_and_huge_counts_are_priced(void **state)
     assert_true(price.sent_max > 2 * (count * 4 / 257) * 255);
 }
 
-static void layouts_cover_each_element_once(void **state)
+GY_TEST(layouts_cover_each_element_once)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     for (int round = 0; round < 2000; round++) {
         gy_layout layout = {.count = (int64_t)gy_random_below(&random, 5000),
@@ -121,9 +116,8 @@ static void layouts_cover_each_element_once(void **state)
     }
 }
 
-static void plans_are_drawn(void **state)
+GY_TEST(plans_are_drawn)
 {
-    (void)state;
     gy_plan_request request = {.operation = GY_OPERATION_ALLREDUCE, .ranks = 2};
     gy_plan *plan = NULL;
     assert_ok(
@@ -148,15 +142,4 @@ static void plans_are_drawn(void **state)
     gy_plan_free(plan);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ring_costs_what_patarasuk_and_yuan_say),
-        cmocka_unit_test(tree_takes_two_log_p_rounds_of_the_whole),
-        cmocka_unit_test(shared_memory_moves_the_least),
-        cmocka_unit_test(thousand_ranks_and_huge_counts_are_priced),
-        cmocka_unit_test(layouts_cover_each_element_once),
-        cmocka_unit_test(plans_are_drawn),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

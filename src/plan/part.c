@@ -205,7 +205,6 @@ static gy_status emit_wait(part_sink *to, const gy_step *inner, gy_step *outer)
 /* Which steps outside an inner step waits for. */
 static gy_status rename_after(part_sink *to, const gy_step *inner, gy_step *outer)
 {
-    void *last = to->last;
     if (to->part->is_single_step) {
         for (int i = 0; i < 2; i++) {
             outer->after[i] = inner->after[i] == 0 ? 0 : inner->after[i] + to->base;
@@ -213,8 +212,7 @@ static gy_status rename_after(part_sink *to, const gy_step *inner, gy_step *oute
         to->outer->count = to->base + to->sink.count; /* those left out */
         return GY_OK;
     }
-    GY_TRY(gy_reserve("plan.part", &last, &to->capacity, to->count + 1, sizeof(*to->last)));
-    to->last = last;
+    GY_TRY(GY_GROW("plan.part", to->last, to->capacity, to->count + 1));
     for (int i = 0; i < 2; i++) {
         uint32_t after = inner->after[i];
         GY_ASSERT(after <= to->count);

@@ -66,9 +66,8 @@ static gy_status check_groups(int size, bool in_place)
     return status;
 }
 
-static void shared_memory_inside_groups_is_right(void **state)
+GY_TEST(shared_memory_inside_groups_is_right)
 {
-    (void)state;
     second_mark = 2; /* the direct plan posts 1 and 2 */
     for (int size = 1; size <= GROUP_MAX; size++) {
         for (int in_place = 0; in_place < 2; in_place++) {
@@ -80,18 +79,16 @@ static void shared_memory_inside_groups_is_right(void **state)
     }
 }
 
-static void marks_that_were_posted_are_told(void **state)
+GY_TEST(marks_that_were_posted_are_told)
 {
-    (void)state;
     second_mark = 1;
     assert_status(check_groups(3, false), GY_STATE);
     assert_non_null(strstr(gy_error_text(), "rank "));
     assert_non_null(strstr(gy_error_text(), "was posted before"));
 }
 
-static void ranks_outside_have_no_steps(void **state)
+GY_TEST(ranks_outside_have_no_steps)
 {
-    (void)state;
     static const int32_t others[] = {3, 1};
     gy_plan_group part = {.algorithm = gy_algorithm_find(GY_OPERATION_BARRIER, "dissemination"),
                           .request = {.operation = GY_OPERATION_BARRIER, .ranks = 2},
@@ -110,12 +107,4 @@ static void ranks_outside_have_no_steps(void **state)
     gy_steps_free(&steps);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shared_memory_inside_groups_is_right),
-        cmocka_unit_test(marks_that_were_posted_are_told),
-        cmocka_unit_test(ranks_outside_have_no_steps),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -23,14 +23,11 @@ typedef struct mark_taker {
 static gy_status add_mark(mark_taker *taker, const gy_mark *mark)
 {
     gy_picture *picture = taker->picture;
-    void *marks = picture->marks;
     if (picture->count == taker->most) {
         return gy_fail(GY_LIMIT, "the plan has more than %zu steps: too many to draw",
                        taker->most);
     }
-    GY_TRY(gy_reserve("plan.marks", &marks, &picture->capacity, picture->count + 1,
-                      sizeof(*mark)));
-    picture->marks = marks;
+    GY_TRY(GY_GROW("plan.marks", picture->marks, picture->capacity, picture->count + 1));
     picture->marks[picture->count++] = *mark;
     picture->rows = GY_MAX(picture->rows, GY_MAX(mark->row, mark->end_row) + 1);
     return GY_OK;

@@ -26,9 +26,8 @@ static void assert_drawn(const char *operation, const char *algorithm, int ranks
     gy_plan_text_free(text);
 }
 
-static void rings_and_trees_are_drawn(void **state)
+GY_TEST(rings_and_trees_are_drawn)
 {
-    (void)state;
     char *text = picture_of("allreduce", "ring", 4, 80);
     assert_string_equal(
         text, "allreduce by ring: 4 ranks, 6 rounds, 4 blocks\n"
@@ -62,9 +61,8 @@ static void rings_and_trees_are_drawn(void **state)
                  "       <1      <2      <0\n");
 }
 
-static void memory_of_a_host_is_drawn(void **state)
+GY_TEST(memory_of_a_host_is_drawn)
 {
-    (void)state;
     assert_drawn("broadcast", "staged", 3, 80,
                  "round  rank 0  rank 1  rank 2\n"
                  "    -  =0\n"
@@ -82,9 +80,8 @@ static void memory_of_a_host_is_drawn(void **state)
                  "    2  ?*:2    ?*:2\n");
 }
 
-static void ranks_that_do_not_fit_get_another_panel(void **state)
+GY_TEST(ranks_that_do_not_fit_get_another_panel)
 {
-    (void)state;
     assert_drawn("broadcast", "tree", 5, 32,
                  "round  rank 0  rank 1  rank 2\n"
                  "    1  >4:0\n"
@@ -113,9 +110,8 @@ static size_t count_of(const char *text, const char *what)
     return count;
 }
 
-static void svg_has_an_arrow_a_message(void **state)
+GY_TEST(svg_has_an_arrow_a_message)
 {
-    (void)state;
     char *text = picture_of("allreduce", "ring", 8, 0);
     assert_int_equal(strncmp(text, "<svg xmlns=", 11), 0);
     assert_int_equal(count_of(text, "<path class=\"line\""), 2 * 7 * 8);
@@ -131,9 +127,8 @@ static void svg_has_an_arrow_a_message(void **state)
 }
 
 /* Whatever is planned can be drawn. */
-static void everything_can_be_drawn(void **state)
+GY_TEST(everything_can_be_drawn)
 {
-    (void)state;
     for (int i = 0; gy_plan_operation(i) != NULL; i++) {
         gy_plan_algorithm row;
         for (int k = 0; gy_plan_algorithm_at(gy_plan_operation(i), k, &row); k++) {
@@ -146,9 +141,8 @@ static void everything_can_be_drawn(void **state)
     assert_int_equal(gy_alloc_live(), 0);
 }
 
-static void wrong_names_say_what_there_is(void **state)
+GY_TEST(wrong_names_say_what_there_is)
 {
-    (void)state;
     gy_plan_query query = {.operation = "allreduse", .algorithm = "ring", .ranks = 2};
     gy_plan_costs price;
     int64_t steps = 0;
@@ -168,15 +162,4 @@ static void wrong_names_say_what_there_is(void **state)
     assert_ok(gy_plan_prove(&query));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rings_and_trees_are_drawn),
-        cmocka_unit_test(memory_of_a_host_is_drawn),
-        cmocka_unit_test(ranks_that_do_not_fit_get_another_panel),
-        cmocka_unit_test(svg_has_an_arrow_a_message),
-        cmocka_unit_test(everything_can_be_drawn),
-        cmocka_unit_test(wrong_names_say_what_there_is),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

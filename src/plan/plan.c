@@ -110,9 +110,7 @@ static void note_slots(gy_steps *steps, const gy_blocks *blocks)
 static gy_status store(gy_plan_sink *sink, const gy_step *step)
 {
     gy_steps *steps = (gy_steps *)sink; /* the sink is its first member */
-    void *items = steps->items;
-    GY_TRY(gy_reserve("plan.steps", &items, &steps->capacity, steps->count + 1, sizeof(*step)));
-    steps->items = items;
+    GY_TRY(GY_GROW("plan.steps", steps->items, steps->capacity, steps->count + 1));
     if (steps->most > 0 && steps->count == steps->most) {
         return GY_CANCELLED;
     }

@@ -45,9 +45,8 @@ static void assert_same_steps(const gy_steps *alone, const gy_steps *shared)
     gy_text_free(&texts[1]);
 }
 
-static void a_rank_alone_plans_the_same(void **state)
+GY_TEST(a_rank_alone_plans_the_same)
 {
-    (void)state;
     int plans = 0;
     for (size_t i = 0; i < gy_algorithm_count; i++) {
         for (int ranks = 1; ranks <= RANKS_MAX; ranks += 1 + ranks / 4) {
@@ -76,10 +75,4 @@ static void a_rank_alone_plans_the_same(void **state)
     printf("%d plans\n", plans);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_rank_alone_plans_the_same),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

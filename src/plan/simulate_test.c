@@ -12,9 +12,8 @@
 
 static const gy_links links = {.alpha = 1e-6, .beta = 1e-9, .gamma = 1e-10};
 
-static void agenda_is_sorted_and_fair(void **state)
+GY_TEST(agenda_is_sorted_and_fair)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     for (int round = 0; round < 200; round++) {
         gy_agenda agenda = {.last = 0};
@@ -91,9 +90,8 @@ enum { RANKS_MOST = 24 };
 
 /* Each pair of hosts has its own alpha, so that no two messages reach a link at one moment: who
  * is served first is then no matter of taste. */
-static void time_is_the_models(void **state)
+GY_TEST(time_is_the_models)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     int cases = 0, apart = 0, refused = 0;
     const int most = (int)GY_MIN((long)RANKS_MOST, gy_test_cases(4L * RANKS_MOST));
@@ -137,9 +135,8 @@ static void time_is_the_models(void **state)
     assert_true(apart <= cases / 50 && refused <= cases / 4);
 }
 
-static void even_links_cost_what_the_formulas_say(void **state)
+GY_TEST(even_links_cost_what_the_formulas_say)
 {
-    (void)state;
     for (int p = 2; p <= 64; p++) {
         double n = 4000.0 * p;
         gy_simulation_result result;
@@ -164,9 +161,8 @@ static gy_plan_query ring_query(int ranks)
                            .links = links};
 }
 
-static void seeds_decide_what_is_lost(void **state)
+GY_TEST(seeds_decide_what_is_lost)
 {
-    (void)state;
     gy_plan_query query = ring_query(16);
     gy_fault_model faults = {.seed = 7, .loss = 0.05, .retry_s = 1e-4};
     gy_simulation_result calm, one, again, other;
@@ -185,9 +181,8 @@ static void seeds_decide_what_is_lost(void **state)
 }
 
 /* Whenever a rank fails, all that did not end have it to blame. */
-static void failed_rank_is_named(void **state)
+GY_TEST(failed_rank_is_named)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     int failed = 0, fine = 0;
     for (int round = 0; round < 300; round++) {
@@ -217,9 +212,8 @@ static void failed_rank_is_named(void **state)
     assert_true(failed > 100 && fine > 20);
 }
 
-static void shared_uplinks_are_shared(void **state)
+GY_TEST(shared_uplinks_are_shared)
 {
-    (void)state;
     /* Ranks 4 to 7 of the second host send a quarter of a vector each to rank 0. */
     gy_plan_query query = {.operation = "gather",
                            .algorithm = "flat",
@@ -255,9 +249,8 @@ static bool is_logarithmic(const char *name)
     return false;
 }
 
-static void tens_of_thousands_of_ranks(void **state)
+GY_TEST(tens_of_thousands_of_ranks)
 {
-    (void)state;
     const int many = (int)GY_MIN((long)GY_PLAN_RANKS, gy_test_serial_cases(GY_PLAN_RANKS));
     for (size_t row = 0; row < gy_algorithm_count; row++) {
         const gy_algorithm *algorithm = &gy_algorithms[row];
@@ -282,16 +275,4 @@ static void tens_of_thousands_of_ranks(void **state)
     assert_true(result.messages == 2 * (int64_t)ranks * (ranks - 1));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(agenda_is_sorted_and_fair),
-        cmocka_unit_test(time_is_the_models),
-        cmocka_unit_test(even_links_cost_what_the_formulas_say),
-        cmocka_unit_test(seeds_decide_what_is_lost),
-        cmocka_unit_test(failed_rank_is_named),
-        cmocka_unit_test(shared_uplinks_are_shared),
-        cmocka_unit_test(tens_of_thousands_of_ranks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -70,18 +70,13 @@ static uint32_t intern(gy_plan_values *values, const gy_plan_value *value, bool 
     if (values->table[at] != 0) {
         return values->table[at];
     }
-    void *items = values->items, *sets = values->sets;
     size_t words = (values->count + 1) * values->words;
-    if (gy_reserve("plan.values", &items, &values->capacity, values->count + 1,
-                   sizeof(gy_plan_value)) != GY_OK) {
+    if (GY_GROW("plan.values", values->items, values->capacity, values->count + 1) != GY_OK) {
         return GY_VALUE_BAD;
     }
-    values->items = items;
-    if (gy_reserve("plan.values", &sets, &values->sets_capacity, words, sizeof(uint64_t)) !=
-        GY_OK) {
+    if (GY_GROW("plan.values", values->sets, values->sets_capacity, words) != GY_OK) {
         return GY_VALUE_BAD;
     }
-    values->sets = sets;
     uint32_t number = (uint32_t)values->count++;
     values->items[number] = *value;
     memset(&values->sets[number * values->words], 0, values->words * sizeof(uint64_t));

@@ -322,7 +322,6 @@ static gy_status take_message(walk_run *walk, int rank, const gy_step *step,
 static gy_status put_message(walk_run *walk, int rank, int peer, const gy_plan_message *message)
 {
     rank_walk *here = &walk->all[rank];
-    void *open = here->open;
     GY_TRY(add_message(walk, rank, peer, message));
     if (here->open_first > here->open_count / 2) { /* as many places are free as are taken */
         here->open_count -= here->open_first;
@@ -330,9 +329,7 @@ static gy_status put_message(walk_run *walk, int rank, int peer, const gy_plan_m
                 here->open_count * sizeof(*here->open));
         here->open_first = 0;
     }
-    GY_TRY(gy_reserve("plan.walk", &open, &here->open_capacity, here->open_count + 1,
-                      sizeof(*here->open)));
-    here->open = open;
+    GY_TRY(GY_GROW("plan.walk", here->open, here->open_capacity, here->open_count + 1));
     here->open[here->open_count++] = (open_send){.index = message->index};
     if (walk->all[peer].awaited == rank) {
         wake(walk, peer);

@@ -75,9 +75,8 @@ static bool can_be(const gy_keyring *ring, gy_rpc_role role, const char *subject
     return gy_keyring_offer(ring, &who, 0, name, key) == GY_OK;
 }
 
-static void keys_follow_their_definition(void **state)
+GY_TEST(keys_follow_their_definition)
 {
-    (void)state;
     /* HKDF-SHA256 of 32 bytes "k", salt 3 and fifteen zeros, info "gyre rpc daemon", by an
      * independent program. */
     static const uint8_t expected[GY_KEYRING_KEY_BYTES] = {
@@ -111,9 +110,8 @@ static void keys_follow_their_definition(void **state)
     close_scene(&at);
 }
 
-static void rings_are_rotated_and_retired(void **state)
+GY_TEST(rings_are_rotated_and_retired)
 {
-    (void)state;
     scene at;
     gy_keyring *ring = NULL;
     struct stat facts;
@@ -161,9 +159,8 @@ static void rings_are_rotated_and_retired(void **state)
     close_scene(&at);
 }
 
-static void a_role_alone_is_derived(void **state)
+GY_TEST(a_role_alone_is_derived)
 {
-    (void)state;
     scene at;
     gy_keyring *all = NULL, *one = NULL;
     uint64_t epoch = 0;
@@ -202,9 +199,8 @@ static void write_derived(const scene *at, const char *who)
     assert_ok(gy_keyring_derive(at->ring, who, at->other));
 }
 
-static void a_subject_is_one_of_its_role(void **state)
+GY_TEST(a_subject_is_one_of_its_role)
 {
-    (void)state;
     scene at;
     gy_keyring *all = NULL, *daemon = NULL, *job = NULL;
     uint64_t epoch = 0;
@@ -251,9 +247,8 @@ static void a_subject_is_one_of_its_role(void **state)
     close_scene(&at);
 }
 
-static void scoped_rings_are_made_and_made_anew(void **state)
+GY_TEST(scoped_rings_are_made_and_made_anew)
 {
-    (void)state;
     static const char long_one[] =
         "1234567890123456789012345678901234567890123456789012345678901234";
     static const char *const wrong[] = {
@@ -308,9 +303,8 @@ static void scoped_rings_are_made_and_made_anew(void **state)
     close_scene(&at);
 }
 
-static void older_keys_are_offered_in_turn(void **state)
+GY_TEST(older_keys_are_offered_in_turn)
 {
-    (void)state;
     scene at;
     gy_keyring *ring = NULL;
     uint8_t key[GY_KEYRING_KEY_BYTES];
@@ -332,9 +326,8 @@ static void older_keys_are_offered_in_turn(void **state)
 }
 
 /* A name is believed whole or not at all. */
-static void tampered_names_are_no_names(void **state)
+GY_TEST(tampered_names_are_no_names)
 {
-    (void)state;
     scene at;
     gy_keyring *ring = NULL;
     char name[GY_KEYRING_NAME_BYTES], changed[GY_KEYRING_NAME_BYTES + 8];
@@ -374,9 +367,8 @@ static void tampered_names_are_no_names(void **state)
 }
 
 /* What `gyre key` wrote before there were epochs is the first one. */
-static void digits_alone_are_epoch_one(void **state)
+GY_TEST(digits_alone_are_epoch_one)
 {
-    (void)state;
     scene at;
     gy_keyring *ring = NULL;
     uint64_t epoch = 0;
@@ -418,9 +410,8 @@ static void note(void *arg, uint64_t epoch, const char *who)
              (unsigned long long)epoch, who);
 }
 
-static void lines_are_shown_without_keys(void **state)
+GY_TEST(lines_are_shown_without_keys)
 {
-    (void)state;
     scene at;
     seen what = {0};
     open_scene(&at);
@@ -444,9 +435,8 @@ static void lines_are_shown_without_keys(void **state)
     close_scene(&at);
 }
 
-static void wrong_rings_are_refused(void **state)
+GY_TEST(wrong_rings_are_refused)
 {
-    (void)state;
     static const struct {
         const char *text, *said;
     } wrong[] = {
@@ -498,9 +488,8 @@ static void wrong_rings_are_refused(void **state)
     close_scene(&at);
 }
 
-static void no_memory_is_no_harm(void **state)
+GY_TEST(no_memory_is_no_harm)
 {
-    (void)state;
     scene at;
     open_scene(&at);
     assert_ok(gy_keyring_make(at.ring));
@@ -527,20 +516,4 @@ static void no_memory_is_no_harm(void **state)
     close_scene(&at);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(keys_follow_their_definition),
-        cmocka_unit_test(rings_are_rotated_and_retired),
-        cmocka_unit_test(a_role_alone_is_derived),
-        cmocka_unit_test(a_subject_is_one_of_its_role),
-        cmocka_unit_test(scoped_rings_are_made_and_made_anew),
-        cmocka_unit_test(older_keys_are_offered_in_turn),
-        cmocka_unit_test(tampered_names_are_no_names),
-        cmocka_unit_test(digits_alone_are_epoch_one),
-        cmocka_unit_test(lines_are_shown_without_keys),
-        cmocka_unit_test(wrong_rings_are_refused),
-        cmocka_unit_test(no_memory_is_no_harm),
-    };
-    return cmocka_run_group_tests_name("rpc_keyring", tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -65,11 +65,9 @@ typedef struct sim_disk {
 
 static int resize(sim_bytes *content, size_t size_bytes)
 {
-    void *data = content->data;
-    if (gy_reserve("sim.file", &data, &content->capacity, size_bytes, 1) < 0) {
+    if (GY_GROW("sim.file", content->data, content->capacity, size_bytes) < 0) {
         return -ENOMEM;
     }
-    content->data = data;
     if (size_bytes > content->size_bytes) {
         memset(content->data + content->size_bytes, 0, size_bytes - content->size_bytes);
     }
@@ -81,11 +79,9 @@ static int mark_dirty(inode *file, size_t first_byte, size_t end_byte)
 {
     size_t sectors = (end_byte + GY_SIM_SECTOR_BYTES - 1) / GY_SIM_SECTOR_BYTES;
     size_t before = file->dirty_capacity;
-    void *flags = file->is_dirty;
-    if (gy_reserve("sim.dirty", &flags, &file->dirty_capacity, sectors, 1) < 0) {
+    if (GY_GROW("sim.dirty", file->is_dirty, file->dirty_capacity, sectors) < 0) {
         return -ENOMEM;
     }
-    file->is_dirty = flags;
     memset(file->is_dirty + before, 0, file->dirty_capacity - before);
     for (size_t at = first_byte / GY_SIM_SECTOR_BYTES; at < sectors; at++) {
         file->is_dirty[at] = 1;
@@ -142,14 +138,12 @@ static int put(name_list *names, const char *path, inode *file)
         gy_free(old->path);
         *old = names->items[--names->count];
     } else if (file != NULL) {
-        void *items = names->items;
         char *copy = gy_copy_text("sim.path", path);
-        if (copy == NULL || gy_reserve("sim.names", &items, &names->capacity, names->count + 1,
-                                       sizeof(name)) < 0) {
+        if (copy == NULL ||
+            GY_GROW("sim.names", names->items, names->capacity, names->count + 1) < 0) {
             gy_free(copy);
             return -ENOMEM;
         }
-        names->items = items;
         names->items[names->count++] = (name){.path = copy, .file = file};
     }
     return 0;
@@ -157,14 +151,12 @@ static int put(name_list *names, const char *path, inode *file)
 
 static int change_name(sim_disk *disk, const char *path, inode *file, bool is_with_next)
 {
-    void *items = disk->journal;
     char *copy = gy_copy_text("sim.path", path);
-    if (copy == NULL || gy_reserve("sim.journal", &items, &disk->journal_capacity,
-                                   disk->journal_count + 1, sizeof(change)) < 0) {
+    if (copy == NULL || GY_GROW("sim.journal", disk->journal, disk->journal_capacity,
+                                disk->journal_count + 1) < 0) {
         gy_free(copy);
         return -ENOMEM;
     }
-    disk->journal = items;
     disk->journal[disk->journal_count++] =
         (change){.path = copy, .file = file, .is_with_next = is_with_next};
     return put(&disk->seen, path, file);
@@ -210,12 +202,9 @@ static int new_handle(sim_disk *disk, sim_handle handle)
         at++;
     }
     if (at == disk->handle_count) {
-        void *items = disk->handles;
-        if (gy_reserve("sim.handles", &items, &disk->handle_capacity, at + 1,
-                       sizeof(sim_handle)) < 0) {
+        if (GY_GROW("sim.handles", disk->handles, disk->handle_capacity, at + 1) < 0) {
             return -ENOMEM;
         }
-        disk->handles = items;
         disk->handle_count++;
     }
     handle.is_open = true;

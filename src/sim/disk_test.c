@@ -67,9 +67,8 @@ static int64_t read_file(const char *path, char letter, int64_t *matching)
     return size;
 }
 
-static void files_work_without_faults(void **state)
+GY_TEST(files_work_without_faults)
 {
-    (void)state;
     start(1);
     int64_t matching = 0;
     write_file("/d/a", 'a', 5000, false);
@@ -91,9 +90,8 @@ static void files_work_without_faults(void **state)
     end();
 }
 
-static void synced_survives(void **state)
+GY_TEST(synced_survives)
 {
-    (void)state;
     for (uint64_t seed = 0; seed < 50; seed++) {
         start(seed);
         int64_t matching = 0;
@@ -110,9 +108,8 @@ static void synced_survives(void **state)
 
 /* Over many seeds an unsynced file is seen missing, empty, whole and torn; never with other
  * bytes. */
-static void unsynced_goes_or_is_torn(void **state)
+GY_TEST(unsynced_goes_or_is_torn)
 {
-    (void)state;
     int missing = 0, torn = 0, whole = 0;
     for (uint64_t seed = 0; seed < 300; seed++) {
         start(seed);
@@ -134,9 +131,8 @@ static void unsynced_goes_or_is_torn(void **state)
 }
 
 /* Write beside, sync, rename, sync the folder: the reader sees the old or the new, whole. */
-static void replacement_is_atomic(void **state)
+GY_TEST(replacement_is_atomic)
 {
-    (void)state;
     int old = 0, new = 0;
     for (uint64_t seed = 0; seed < 300; seed++) {
         start(seed);
@@ -161,9 +157,8 @@ static void replacement_is_atomic(void **state)
     assert_true(old > 30 && new > 130);
 }
 
-static void faults_come_as_asked(void **state)
+GY_TEST(faults_come_as_asked)
 {
-    (void)state;
     start(3);
     int errors = 0;
     gy_sim_set_faults(sim, 0, &(gy_sim_faults){.write_error = 0.25, .read_error = 1});
@@ -189,9 +184,8 @@ static void faults_come_as_asked(void **state)
 }
 
 /* After a failed sync a good one does not bring the lost bytes back. */
-static void failed_sync_is_not_mended(void **state)
+GY_TEST(failed_sync_is_not_mended)
 {
-    (void)state;
     start(3);
     int64_t matching = 0;
     int file = disk->open(env, "/d/a", O_RDWR | O_CREAT, 0666);
@@ -208,9 +202,8 @@ static void failed_sync_is_not_mended(void **state)
 }
 
 /* A second name is made once, outlives the first, and holds the bytes until it goes. */
-static void links_are_names(void **state)
+GY_TEST(links_are_names)
 {
-    (void)state;
     start(4);
     int64_t matching = 0;
     gy_sim_set_faults(sim, 0, &(gy_sim_faults){.capacity_bytes = 100});
@@ -238,16 +231,4 @@ static void links_are_names(void **state)
     end();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(files_work_without_faults),
-        cmocka_unit_test(synced_survives),
-        cmocka_unit_test(unsynced_goes_or_is_torn),
-        cmocka_unit_test(replacement_is_atomic),
-        cmocka_unit_test(faults_come_as_asked),
-        cmocka_unit_test(failed_sync_is_not_mended),
-        cmocka_unit_test(links_are_names),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -97,9 +97,8 @@ static uint64_t gossip_digest(uint64_t seed)
     return digest;
 }
 
-static void same_seed_same_trace(void **state)
+GY_TEST(same_seed_same_trace)
 {
-    (void)state;
     uint64_t seed = gy_test_seed(), seen[20];
     for (uint64_t i = 0; i < 20; i++) {
         seen[i] = gossip_digest(seed + i);
@@ -118,9 +117,8 @@ static void note_timer(void *arg)
     fired[fired_count++] = *(int *)arg;
 }
 
-static void timers_fire_in_order(void **state)
+GY_TEST(timers_fire_in_order)
 {
-    (void)state;
     int names[4] = {0, 1, 2, 3};
     gy_sim *sim = new_sim(1, (gy_sim_link){.latency_ns = 0});
     gy_env *env = gy_sim_env(sim, 0), *other = gy_sim_env(sim, 1);
@@ -149,9 +147,8 @@ static void timers_fire_in_order(void **state)
     gy_sim_free(sim);
 }
 
-static void streams_keep_order_and_bandwidth(void **state)
+GY_TEST(streams_keep_order_and_bandwidth)
 {
-    (void)state;
     static world all;
     gy_sim *sim = new_sim(7, (gy_sim_link){.latency_ns = 5000,
                                            .jitter_ns = 100000,
@@ -175,9 +172,8 @@ static void streams_keep_order_and_bandwidth(void **state)
     gy_sim_free(sim);
 }
 
-static void partitions_hold_streams_and_lose_datagrams(void **state)
+GY_TEST(partitions_hold_streams_and_lose_datagrams)
 {
-    (void)state;
     static world all;
     gy_sim *sim = new_sim(7, (gy_sim_link){.latency_ns = 100});
     all = (world){.sim = sim};
@@ -203,9 +199,8 @@ static void partitions_hold_streams_and_lose_datagrams(void **state)
     gy_sim_free(sim);
 }
 
-static void crash_loses_what_is_under_way(void **state)
+GY_TEST(crash_loses_what_is_under_way)
 {
-    (void)state;
     static world all;
     gy_sim *sim = new_sim(7, (gy_sim_link){.latency_ns = 100});
     all = (world){.sim = sim};
@@ -229,9 +224,8 @@ static void crash_loses_what_is_under_way(void **state)
 }
 
 /* What waits at a cut link has no event of its own that a crash could void. */
-static void a_crash_loses_what_waits_at_a_cut_link(void **state)
+GY_TEST(a_crash_loses_what_waits_at_a_cut_link)
 {
-    (void)state;
     static world all;
     gy_sim *sim = new_sim(7, (gy_sim_link){.latency_ns = 100});
     all = (world){.sim = sim};
@@ -251,9 +245,8 @@ static void a_crash_loses_what_waits_at_a_cut_link(void **state)
     gy_sim_free(sim);
 }
 
-static void datagrams_are_dropped_and_doubled(void **state)
+GY_TEST(datagrams_are_dropped_and_doubled)
 {
-    (void)state;
     static world all;
     gy_sim *sim = new_sim(
         11, (gy_sim_link){.latency_ns = 10, .jitter_ns = 50, .drop = 0.25, .duplicate = 0.25});
@@ -282,9 +275,8 @@ static void datagrams_are_dropped_and_doubled(void **state)
     gy_sim_free(sim);
 }
 
-static void bad_sizes_are_refused(void **state)
+GY_TEST(bad_sizes_are_refused)
 {
-    (void)state;
     gy_sim *sim = NULL;
     assert_status(gy_sim_new(&(gy_sim_options){.nodes = 0}, &sim), GY_ARG);
     assert_status(gy_sim_new(&(gy_sim_options){.nodes = GY_SIM_NODES_MAX + 1}, &sim), GY_ARG);
@@ -297,17 +289,4 @@ static void bad_sizes_are_refused(void **state)
     gy_sim_free(NULL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_seed_same_trace),
-        cmocka_unit_test(timers_fire_in_order),
-        cmocka_unit_test(streams_keep_order_and_bandwidth),
-        cmocka_unit_test(partitions_hold_streams_and_lose_datagrams),
-        cmocka_unit_test(crash_loses_what_is_under_way),
-        cmocka_unit_test(a_crash_loses_what_waits_at_a_cut_link),
-        cmocka_unit_test(datagrams_are_dropped_and_doubled),
-        cmocka_unit_test(bad_sizes_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -66,11 +66,8 @@ static bool is_utf8(const char *text)
 
 gy_status gy_bundle_append(gy_bundle *bundle, const char *name, gy_tensor *tensor)
 {
-    void *items = bundle->items;
-    gy_status status = gy_reserve("store.bundle", &items, &bundle->item_capacity,
-                                  bundle->item_count + 1, sizeof(gy_bundle_item));
-    bundle->items = items;
-    GY_TRY(status);
+    GY_TRY(
+        GY_GROW("store.bundle", bundle->items, bundle->item_capacity, bundle->item_count + 1));
     char *copy = gy_copy_text("store.bundle", name);
     if (copy == NULL) {
         return GY_NOMEM;
@@ -121,15 +118,13 @@ gy_status gy_bundle_note_set(gy_bundle *bundle, const char *key, const char *val
         bundle->notes[at].value = value_copy;
         return GY_OK;
     }
-    void *notes = bundle->notes;
     char *key_copy = gy_copy_text("store.bundle", key);
-    if (key_copy == NULL || gy_reserve("store.bundle", &notes, &bundle->note_capacity,
-                                       bundle->note_count + 1, sizeof(gy_bundle_note)) < 0) {
+    if (key_copy == NULL || GY_GROW("store.bundle", bundle->notes, bundle->note_capacity,
+                                    bundle->note_count + 1) < 0) {
         gy_free(key_copy);
         gy_free(value_copy);
         return GY_NOMEM;
     }
-    bundle->notes = notes;
     memmove(&bundle->notes[at + 1], &bundle->notes[at],
             (bundle->note_count - at) * sizeof(gy_bundle_note));
     bundle->notes[at] = (gy_bundle_note){key_copy, value_copy};

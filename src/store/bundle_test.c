@@ -58,9 +58,8 @@ static void expect_same(gy_tensor *a, gy_tensor *b)
     gy_tensor_unpin(b);
 }
 
-static void random_bundles_come_back(void **state)
+GY_TEST(random_bundles_come_back)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     const int64_t live = gy_alloc_live();
     for (int round = 0; round < 60; round++) {
@@ -122,9 +121,8 @@ static gy_bundle *small_bundle(bool is_reversed)
     return bundle;
 }
 
-static void equal_bundles_give_equal_bytes(void **state)
+GY_TEST(equal_bundles_give_equal_bytes)
 {
-    (void)state;
     gy_bytes first = {NULL, 0}, second = {NULL, 0};
     gy_bundle *bundle = small_bundle(false), *other = small_bundle(true), *back = NULL;
     assert_ok(gy_bundle_write(bundle, path));
@@ -163,9 +161,8 @@ static gy_status load_bytes(const void *data, size_t size, gy_bundle **bundle)
 }
 
 /* Bad input 15: any flipped bit is refused, or leaves everything that counts as it was. */
-static void every_flipped_bit_is_found(void **state)
+GY_TEST(every_flipped_bit_is_found)
 {
-    (void)state;
     gy_bytes file = {NULL, 0};
     gy_bundle *bundle = small_bundle(false), *intact = NULL;
     assert_ok(gy_bundle_write(bundle, path));
@@ -232,9 +229,8 @@ static void expect_failure(const char *header, size_t data_bytes, gy_status expe
     "," #end "]}"
 
 /* Bad input 12: overlapping or outside offsets, gaps, doubled names. */
-static void offsets_must_cover_the_data_exactly(void **state)
+GY_TEST(offsets_must_cover_the_data_exactly)
 {
-    (void)state;
     expect_failure("{" TENSOR("a", "U8", "[4]", 0, 4) "," TENSOR("b", "U8", "[4]", 2, 6) "}", 6,
                    GY_FORMAT, "f: tensor 'b' begins at data byte 2, expected 4: an overlap");
     expect_failure("{" TENSOR("a", "U8", "[4]", 0, 4) "," TENSOR("b", "U8", "[4]", 0, 4) "}", 4,
@@ -259,9 +255,8 @@ static void offsets_must_cover_the_data_exactly(void **state)
                    "bytes");
 }
 
-static void malformed_headers_are_named(void **state)
+GY_TEST(malformed_headers_are_named)
 {
-    (void)state;
     expect_failure("", 0, GY_FORMAT, "f: the header does not begin with '{' at byte 8");
     expect_failure(" {}", 0, GY_FORMAT, "f: the header does not begin with '{' at byte 8");
     expect_failure("{", 0, GY_FORMAT,
@@ -291,9 +286,8 @@ static void malformed_headers_are_named(void **state)
 }
 
 /* Bad input 12: a header of 100 MB, and one larger than the file. */
-static void oversized_headers_are_refused_before_memory_is_taken(void **state)
+GY_TEST(oversized_headers_are_refused_before_memory_is_taken)
 {
-    (void)state;
     gy_bundle *bundle = NULL;
     const uint64_t sizes[] = {100000000, UINT64_MAX, 1000};
     static const char *const texts[] = {
@@ -308,9 +302,8 @@ static void oversized_headers_are_refused_before_memory_is_taken(void **state)
     assert_string_equal(gy_error_text(), "f: ends at byte 5, inside the length of the header");
 }
 
-static void too_many_texts_are_refused(void **state)
+GY_TEST(too_many_texts_are_refused)
 {
-    (void)state;
     gy_bundle *bundle = NULL;
     gy_text file = {.data = NULL};
     for (int count = 8192; count <= 8193; count++) {
@@ -333,9 +326,8 @@ static void too_many_texts_are_refused(void **state)
     gy_bundle_free(bundle);
 }
 
-static void foreign_files_without_checksum_are_read(void **state)
+GY_TEST(foreign_files_without_checksum_are_read)
 {
-    (void)state;
     static const char header[] =
         "{" TENSOR("b", "I16", "[2]", 2, 6) "," TENSOR("a", "U8", "[1,2]", 0, 2) "}   ";
     unsigned char file[256] = {sizeof(header) - 1};
@@ -352,9 +344,8 @@ static void foreign_files_without_checksum_are_read(void **state)
     gy_bundle_free(bundle);
 }
 
-static void bad_names_are_refused(void **state)
+GY_TEST(bad_names_are_refused)
 {
-    (void)state;
     gy_bundle *bundle = small_bundle(false);
     gy_tensor *tensor = gy_bundle_tensor(bundle, 0);
     assert_status(gy_bundle_add(bundle, "", tensor), GY_ARG);
@@ -382,9 +373,8 @@ static void bad_names_are_refused(void **state)
 
 /* Bad input 24: read-only output, missing folder; and the drill of a failing disk: the old file
  * stays. */
-static void failed_writes_leave_the_old_bundle(void **state)
+GY_TEST(failed_writes_leave_the_old_bundle)
 {
-    (void)state;
     gy_bundle *bundle = small_bundle(false), *back = NULL;
     assert_status(gy_bundle_write(bundle, "/nonexistent/model"), GY_NOTFOUND);
     assert_string_equal(gy_error_text(),
@@ -407,9 +397,8 @@ static void failed_writes_leave_the_old_bundle(void **state)
     gy_bundle_free(bundle);
 }
 
-static void failed_allocations_leak_nothing(void **state)
+GY_TEST(failed_allocations_leak_nothing)
 {
-    (void)state;
     gy_bundle *bundle = small_bundle(false), *back = NULL;
     const int64_t live = gy_alloc_live();
     int n = 1;
@@ -439,20 +428,4 @@ static void failed_allocations_leak_nothing(void **state)
     gy_bundle_free(bundle);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_bundles_come_back),
-        cmocka_unit_test(equal_bundles_give_equal_bytes),
-        cmocka_unit_test(every_flipped_bit_is_found),
-        cmocka_unit_test(offsets_must_cover_the_data_exactly),
-        cmocka_unit_test(malformed_headers_are_named),
-        cmocka_unit_test(oversized_headers_are_refused_before_memory_is_taken),
-        cmocka_unit_test(too_many_texts_are_refused),
-        cmocka_unit_test(foreign_files_without_checksum_are_read),
-        cmocka_unit_test(bad_names_are_refused),
-        cmocka_unit_test(failed_writes_leave_the_old_bundle),
-        cmocka_unit_test(failed_allocations_leak_nothing),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+GY_TEST_MAIN(make_folder, remove_folder)

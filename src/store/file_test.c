@@ -29,9 +29,8 @@ static void expect_prefix(const char *text)
     }
 }
 
-static void written_files_are_read_back(void **state)
+GY_TEST(written_files_are_read_back)
 {
-    (void)state;
     char path[TEST_PATH_BYTES];
     test_path(path, folder, "a");
     for (size_t size = 0; size < 400000; size = size * 3 + 1) {
@@ -56,9 +55,8 @@ static void written_files_are_read_back(void **state)
     assert_int_equal(test_entry_count(folder), 1);
 }
 
-static void what_is_no_file_is_refused(void **state)
+GY_TEST(what_is_no_file_is_refused)
 {
-    (void)state;
     char path[TEST_PATH_BYTES], expected[2 * TEST_PATH_BYTES];
     gy_bytes out = {NULL, 0};
     gy_mapping mapping = {NULL, 0};
@@ -110,9 +108,8 @@ static int try_without_rights(const char *secret, const char *locked)
     return 0;
 }
 
-static void missing_rights_are_named(void **state)
+GY_TEST(missing_rights_are_named)
 {
-    (void)state;
     if (getuid() != 0) {
         printf("not root: cannot become somebody without rights\n");
         skip();
@@ -133,9 +130,8 @@ static void missing_rights_are_named(void **state)
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-static void every_failing_read_is_an_error_and_closes(void **state)
+GY_TEST(every_failing_read_is_an_error_and_closes)
 {
-    (void)state;
     char path[TEST_PATH_BYTES];
     test_path(path, folder, "read");
     test_put(path, "hello", 5);
@@ -171,9 +167,8 @@ static void every_failing_read_is_an_error_and_closes(void **state)
     assert_int_equal(gy_alloc_live(), live);
 }
 
-static void paths_that_name_no_file_are_not_written(void **state)
+GY_TEST(paths_that_name_no_file_are_not_written)
 {
-    (void)state;
     char path[TEST_PATH_BYTES];
     assert_status(gy_file_write(gy_env_real(), "", "x", 1), GY_ARG);
     assert_status(gy_file_write(gy_env_real(), test_path(path, folder, "new/"), "x", 1),
@@ -199,14 +194,4 @@ static void paths_that_name_no_file_are_not_written(void **state)
     assert_int_equal(unlink(path), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(written_files_are_read_back),
-        cmocka_unit_test(what_is_no_file_is_refused),
-        cmocka_unit_test(missing_rights_are_named),
-        cmocka_unit_test(every_failing_read_is_an_error_and_closes),
-        cmocka_unit_test(paths_that_name_no_file_are_not_written),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+GY_TEST_MAIN(make_folder, remove_folder)

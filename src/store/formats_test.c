@@ -147,9 +147,8 @@ static void add_skippable(gy_text *to, int number, size_t size)
 
 /* ---- tests ---- */
 
-static void members_expand_to_what_was_compressed(void **state)
+GY_TEST(members_expand_to_what_was_compressed)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     for (size_t format = 0; format < FORMATS; format++) {
         for (size_t size = 0; size < 300000; size = size * 8 + 5) {
@@ -172,9 +171,8 @@ static void members_expand_to_what_was_compressed(void **state)
 }
 
 /* No cut gives less without a word, no tail and no bit another text. */
-static void every_cut_tail_and_bit_is_refused(void **state)
+GY_TEST(every_cut_tail_and_bit_is_refused)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     char *text = test_text(&random, 300);
     for (size_t format = 0; format < FORMATS; format++) {
@@ -206,9 +204,8 @@ static void every_cut_tail_and_bit_is_refused(void **state)
 }
 
 /* 16 magic numbers that zstd and lz4 share: in front, between, behind. */
-static void frames_to_skip_stand_anywhere(void **state)
+GY_TEST(frames_to_skip_stand_anywhere)
 {
-    (void)state;
     static const size_t sizes[] = {0, 5, 300, 70000};
     for (size_t format = 0; format < FORMATS; format++) {
         for (int number = 0; number < 16; number++) {
@@ -248,9 +245,8 @@ static void frames_to_skip_stand_anywhere(void **state)
 }
 
 /* One format does not follow another. */
-static void members_of_two_formats_are_refused(void **state)
+GY_TEST(members_of_two_formats_are_refused)
 {
-    (void)state;
     for (size_t i = 0; i < FORMATS * FORMATS; i++) {
         const size_t first = i / FORMATS, second = i % FORMATS;
         gy_text both = {0}, out = {0};
@@ -265,9 +261,8 @@ static void members_of_two_formats_are_refused(void **state)
     }
 }
 
-static void nuls_may_lie_behind(void **state)
+GY_TEST(nuls_may_lie_behind)
 {
-    (void)state;
     static const char nuls[70000];
     for (size_t format = 0; format < FORMATS; format++) {
         const size_t padding = formats[format].padding;
@@ -293,9 +288,8 @@ static void nuls_may_lie_behind(void **state)
 
 #define BYTES(text) (text), sizeof(text) - 1
 
-static void what_is_not_read_is_refused_by_name(void **state)
+GY_TEST(what_is_not_read_is_refused_by_name)
 {
-    (void)state;
     static const struct {
         const char *head;
         size_t size;
@@ -344,9 +338,8 @@ static void what_is_not_read_is_refused_by_name(void **state)
 }
 
 /* Letters that a format also begins with, before a text. */
-static void texts_stay_texts(void **state)
+GY_TEST(texts_stay_texts)
 {
-    (void)state;
     static const char *const texts[] = {"",
                                         "B",
                                         "BZh",
@@ -382,9 +375,8 @@ static void texts_stay_texts(void **state)
     }
 }
 
-static void what_shall_be_text_is_looked_at(void **state)
+GY_TEST(what_shall_be_text_is_looked_at)
 {
-    (void)state;
     const struct {
         const char *path, *head;
         size_t size;
@@ -415,9 +407,8 @@ static void what_shall_be_text_is_looked_at(void **state)
     assert_ok(gy_format_check_text("a.d.gz/b", false, "\1\2\3", 3));
 }
 
-static void what_was_said_counts(void **state)
+GY_TEST(what_was_said_counts)
 {
-    (void)state;
     assert_int_equal(gy_encoding_for(GY_ENCODING_AUTO, "a", false), GY_ENCODING_AUTO);
     assert_int_equal(gy_encoding_for(GY_ENCODING_AUTO, "a", true), GY_ENCODING_PLAIN);
     assert_int_equal(gy_encoding_for(GY_ENCODING_AUTO, "a.bin", true), GY_ENCODING_PLAIN);
@@ -440,9 +431,8 @@ static void what_was_said_counts(void **state)
 
 /* A dictionary or window of 128 MiB is the most: what asks for more is refused before it gets
  * any. */
-static void memory_is_bounded(void **state)
+GY_TEST(memory_is_bounded)
 {
-    (void)state;
     gy_text all = {0}, out = {0};
     /* zstd: no size, a window of 2^27 or 2^28, one raw block. */
     assert_ok(expand_as(GY_ENCODING_AUTO, "\x28\xb5\x2f\xfd\0\x88\x09\0\0a", 10, 100, &out));
@@ -470,9 +460,8 @@ static void memory_is_bounded(void **state)
     gy_text_free(&all);
 }
 
-static void bombs_stay_within_their_bounds(void **state)
+GY_TEST(bombs_stay_within_their_bounds)
 {
-    (void)state;
     const size_t size = 4 << 20;
     char *zeros = gy_alloc_zero("test", size, 1);
     for (size_t format = 0; format < FORMATS; format++) {
@@ -488,9 +477,8 @@ static void bombs_stay_within_their_bounds(void **state)
     gy_free(zeros);
 }
 
-static void failed_allocations_leak_nothing(void **state)
+GY_TEST(failed_allocations_leak_nothing)
 {
-    (void)state;
     for (size_t format = 0; format < FORMATS; format++) {
         gy_text all = {0};
         add_packed(&all, format, "alpha", 5);
@@ -516,21 +504,4 @@ static void failed_allocations_leak_nothing(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(members_expand_to_what_was_compressed),
-        cmocka_unit_test(every_cut_tail_and_bit_is_refused),
-        cmocka_unit_test(frames_to_skip_stand_anywhere),
-        cmocka_unit_test(members_of_two_formats_are_refused),
-        cmocka_unit_test(nuls_may_lie_behind),
-        cmocka_unit_test(what_is_not_read_is_refused_by_name),
-        cmocka_unit_test(texts_stay_texts),
-        cmocka_unit_test(what_shall_be_text_is_looked_at),
-        cmocka_unit_test(what_was_said_counts),
-        cmocka_unit_test(memory_is_bounded),
-        cmocka_unit_test(bombs_stay_within_their_bounds),
-        cmocka_unit_test(failed_allocations_leak_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

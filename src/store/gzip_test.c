@@ -27,9 +27,8 @@ static unsigned char *compress_member(const void *data, size_t size, size_t *out
     return out;
 }
 
-static void members_expand_to_what_was_compressed(void **state)
+GY_TEST(members_expand_to_what_was_compressed)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     for (size_t size = 0; size < 600000; size = size * 4 + 3) {
         char *text = test_text(&random, size);
@@ -61,9 +60,8 @@ static void members_expand_to_what_was_compressed(void **state)
     }
 }
 
-static void every_cut_and_every_tail_is_refused(void **state)
+GY_TEST(every_cut_and_every_tail_is_refused)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     char *text = test_text(&random, 300);
     size_t size = 0;
@@ -94,9 +92,8 @@ static void every_cut_and_every_tail_is_refused(void **state)
     gy_free(text);
 }
 
-static void a_bomb_stops_at_the_limit(void **state)
+GY_TEST(a_bomb_stops_at_the_limit)
 {
-    (void)state;
     const size_t size = 64 << 20;
     char *zeros = gy_alloc_zero("test", size, 1);
     size_t packed_size = 0;
@@ -113,9 +110,8 @@ static void a_bomb_stops_at_the_limit(void **state)
     gy_free(packed);
 }
 
-static void failed_allocations_leak_nothing(void **state)
+GY_TEST(failed_allocations_leak_nothing)
 {
-    (void)state;
     size_t size = 0;
     char text[1000] = "x";
     unsigned char *packed = compress_member(text, sizeof(text), &size);
@@ -138,13 +134,4 @@ static void failed_allocations_leak_nothing(void **state)
     gy_free(packed);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(members_expand_to_what_was_compressed),
-        cmocka_unit_test(every_cut_and_every_tail_is_refused),
-        cmocka_unit_test(a_bomb_stops_at_the_limit),
-        cmocka_unit_test(failed_allocations_leak_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

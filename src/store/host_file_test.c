@@ -8,9 +8,8 @@
 
 #include "gy_test.h"
 
-static void texts_are_taken_apart(void **state)
+GY_TEST(texts_are_taken_apart)
 {
-    (void)state;
     static const struct {
         const char *text, *hosts, *path;
     } rows[] = {
@@ -40,9 +39,8 @@ static void texts_are_taken_apart(void **state)
     }
 }
 
-static void what_is_none_is_refused(void **state)
+GY_TEST(what_is_none_is_refused)
 {
-    (void)state;
     static const char *const wrong[] = {"",
                                         "file:",
                                         "file://h1",
@@ -70,11 +68,4 @@ static void what_is_none_is_refused(void **state)
     assert_int_equal(gy_host_file_read(text, &file), GY_ARG);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(texts_are_taken_apart),
-        cmocka_unit_test(what_is_none_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -29,9 +29,8 @@ static void expect_failure(const void *data, size_t size, gy_status expected, co
 #define BYTES(...)                                                                             \
     (const unsigned char[]){__VA_ARGS__}, sizeof((const unsigned char[]){__VA_ARGS__})
 
-static void all_types_are_read_high_byte_first(void **state)
+GY_TEST(all_types_are_read_high_byte_first)
 {
-    (void)state;
     static const struct {
         unsigned char bytes[24];
         size_t size;
@@ -70,9 +69,8 @@ static void all_types_are_read_high_byte_first(void **state)
     gy_tensor_drop(empty);
 }
 
-static void bad_headers_are_named(void **state)
+GY_TEST(bad_headers_are_named)
 {
-    (void)state;
     expect_failure("", 0, GY_FORMAT, "f: ends inside the IDX header");
     expect_failure(BYTES(0, 0, 8), GY_FORMAT, "f: ends inside the IDX header");
     expect_failure(BYTES(0, 0, 8, 2, 0, 0, 0, 1, 0), GY_FORMAT,
@@ -85,9 +83,8 @@ static void bad_headers_are_named(void **state)
 }
 
 /* Bad input 8: the product of the sizes does not fit 64 bits. */
-static void sizes_whose_product_overflows_are_refused(void **state)
+GY_TEST(sizes_whose_product_overflows_are_refused)
 {
-    (void)state;
     expect_failure(
         BYTES(0, 0, 0x0e, 3, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255),
         GY_FORMAT,
@@ -99,9 +96,8 @@ static void sizes_whose_product_overflows_are_refused(void **state)
 }
 
 /* Bad input 9, and its opposite: fewer or more bytes than the header says. */
-static void other_lengths_than_the_header_says_are_refused(void **state)
+GY_TEST(other_lengths_than_the_header_says_are_refused)
 {
-    (void)state;
     expect_failure(BYTES(0, 0, 8, 1, 0, 0, 0, 3, 1, 2), GY_FORMAT,
                    "f: the header says u8[3], 11 bytes in all, but there are 10");
     expect_failure(BYTES(0, 0, 8, 1, 0, 0, 0, 3, 1, 2, 3, 4), GY_FORMAT,
@@ -122,9 +118,8 @@ static void write_gzip(const char *path, const void *data, size_t size)
 }
 
 /* Bad input 14: gzip that is cut short or promises what it cannot hold. */
-static void gzip_files_are_read_whole_or_refused(void **state)
+GY_TEST(gzip_files_are_read_whole_or_refused)
 {
-    (void)state;
     char folder[TEST_PATH_BYTES], path[TEST_PATH_BYTES];
     test_folder(folder);
     test_path(path, folder, "digits.gz");
@@ -168,9 +163,8 @@ static void gzip_files_are_read_whole_or_refused(void **state)
 }
 
 /* Bad input 24: a missing file, a folder for a file. */
-static void missing_files_and_folders_are_named(void **state)
+GY_TEST(missing_files_and_folders_are_named)
 {
-    (void)state;
     gy_tensor *tensor = NULL;
     assert_status(gy_read_idx("/nonexistent/train-images", &tensor), GY_NOTFOUND);
     assert_string_equal(gy_error_text(),
@@ -179,9 +173,8 @@ static void missing_files_and_folders_are_named(void **state)
     assert_string_equal(gy_error_text(), "cannot read /tmp: it is a folder, expected a file");
 }
 
-static void random_bytes_never_crash(void **state)
+GY_TEST(random_bytes_never_crash)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     for (int round = 0; round < 20000; round++) {
         unsigned char file[64] = {0, 0, 8, 2, 0, 0, 0, 4, 0, 0, 0, 5};
@@ -197,9 +190,8 @@ static void random_bytes_never_crash(void **state)
     }
 }
 
-static void the_real_digits_have_their_shapes(void **state)
+GY_TEST(the_real_digits_have_their_shapes)
 {
-    (void)state;
     char path[1024];
     static const char *const parts[] = {"train", "t10k"};
     for (size_t part = 0; part < GY_COUNT(parts); part++) {
@@ -233,17 +225,4 @@ static void the_real_digits_have_their_shapes(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_types_are_read_high_byte_first),
-        cmocka_unit_test(bad_headers_are_named),
-        cmocka_unit_test(sizes_whose_product_overflows_are_refused),
-        cmocka_unit_test(other_lengths_than_the_header_says_are_refused),
-        cmocka_unit_test(gzip_files_are_read_whole_or_refused),
-        cmocka_unit_test(missing_files_and_folders_are_named),
-        cmocka_unit_test(random_bytes_never_crash),
-        cmocka_unit_test(the_real_digits_have_their_shapes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

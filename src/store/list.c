@@ -44,10 +44,7 @@ static char *keep_text(making *list, const char *text)
 
 static gy_status add_file(making *list, const char *path)
 {
-    void *paths = list->paths;
-    GY_TRY(gy_reserve("store.list", &paths, &list->capacity, list->list.count + 2,
-                      sizeof(*list->paths)));
-    list->paths = paths;
+    GY_TRY(GY_GROW("store.list", list->paths, list->capacity, list->list.count + 2));
     char *copy = keep_text(list, path);
     if (copy == NULL) {
         return GY_NOMEM;
@@ -108,10 +105,7 @@ typedef struct name_list {
 static gy_status add_name(void *arg, const char *name)
 {
     name_list *names = arg;
-    void *items = names->items;
-    GY_TRY(
-        gy_reserve("store.list", &items, &names->capacity, names->count + 1, sizeof(char *)));
-    names->items = items;
+    GY_TRY(GY_GROW("store.list", names->items, names->capacity, names->count + 1));
     names->items[names->count] = keep_text(names->list, name);
     return names->items[names->count++] != NULL ? GY_OK : GY_NOMEM;
 }

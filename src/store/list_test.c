@@ -48,9 +48,8 @@ static void expect(const char *const *paths, const char *expected)
     assert_string_equal(text, expected);
 }
 
-static void folders_become_their_files(void **state)
+GY_TEST(folders_become_their_files)
 {
-    (void)state;
     expect((const char *[]){"d", NULL}, "d/a d/b/c/x d/b/y d/z ");
     expect((const char *[]){"plain", ".named", "d/b", "plain", NULL},
            "plain .named d/b/c/x d/b/y plain ");
@@ -58,9 +57,8 @@ static void folders_become_their_files(void **state)
            "to/a to/b/c/x to/b/y to/z d/link ");
 }
 
-static void what_is_not_there_is_named(void **state)
+GY_TEST(what_is_not_there_is_named)
 {
-    (void)state;
     gy_file_list *list = NULL;
     assert_int_equal(gy_file_list_make((const char *[]){"d", "none", NULL}, &list),
                      GY_NOTFOUND);
@@ -82,9 +80,8 @@ static void expect_link_to_nothing(const char *make, const char *link)
     assert_int_equal(unlink(link), 0);
 }
 
-static void a_link_to_nothing_is_not_passed_over(void **state)
+GY_TEST(a_link_to_nothing_is_not_passed_over)
 {
-    (void)state;
     char out[64];
     expect_link_to_nothing("ln -s gone d/b/part", "d/b/part");
     expect_link_to_nothing("ln -s z/gone d/through", "d/through");
@@ -121,9 +118,8 @@ static void expect_with(const gy_file_list_options *options, const char *expecte
     assert_string_equal(said, line);
 }
 
-static void what_is_left_out_is_counted(void **state)
+GY_TEST(what_is_left_out_is_counted)
 {
-    (void)state;
     char out[64];
     assert_int_equal(
         gy_test_shell(
@@ -164,9 +160,8 @@ static void what_is_left_out_is_counted(void **state)
     expect_with(NULL, "more/a ", line);
 }
 
-static void memory_that_ends_is_a_failure(void **state)
+GY_TEST(memory_that_ends_is_a_failure)
 {
-    (void)state;
     int64_t live = gy_alloc_live();
     for (int n = 1;; n++) {
         gy_file_list *list = NULL;
@@ -183,14 +178,4 @@ static void memory_that_ends_is_a_failure(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(folders_become_their_files),
-        cmocka_unit_test(what_is_not_there_is_named),
-        cmocka_unit_test(a_link_to_nothing_is_not_passed_over),
-        cmocka_unit_test(what_is_left_out_is_counted),
-        cmocka_unit_test(memory_that_ends_is_a_failure),
-    };
-    return cmocka_run_group_tests(tests, enter, leave);
-}
+GY_TEST_MAIN(enter, leave)

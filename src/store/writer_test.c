@@ -68,9 +68,8 @@ static void expect_old(const char *path)
     gy_free(back.data);
 }
 
-static void each_failing_call_leaves_the_old_file(void **state)
+GY_TEST(each_failing_call_leaves_the_old_file)
 {
-    (void)state;
     static const int errors[] = {-EIO, -ENOSPC, -EACCES, -EROFS};
     char path[TEST_PATH_BYTES];
     test_path(path, folder, "model");
@@ -104,9 +103,8 @@ static void each_failing_call_leaves_the_old_file(void **state)
 }
 
 /* Before its name shows the bytes are on the disk, and then the name is. */
-static void bytes_are_synced_before_the_rename_and_the_name_after(void **state)
+GY_TEST(bytes_are_synced_before_the_rename_and_the_name_after)
 {
-    (void)state;
     char path[TEST_PATH_BYTES];
     test_path(path, folder, "model");
     test_disk_state = (test_disk){.countdown = 0};
@@ -114,9 +112,8 @@ static void bytes_are_synced_before_the_rename_and_the_name_after(void **state)
     assert_string_equal(test_disk_state.order, "wsrs");
 }
 
-static void each_failing_allocation_leaves_the_old_file(void **state)
+GY_TEST(each_failing_allocation_leaves_the_old_file)
 {
-    (void)state;
     char path[TEST_PATH_BYTES];
     test_path(path, folder, "model");
     test_put(path, "old", 3);
@@ -140,9 +137,8 @@ static void each_failing_allocation_leaves_the_old_file(void **state)
 
 /* On the simulated disk: whatever fails and whenever the power goes, the old bytes or the new;
  * the new ones once the write was acknowledged. */
-static void a_crash_leaves_the_old_file_or_the_new(void **state)
+GY_TEST(a_crash_leaves_the_old_file_or_the_new)
 {
-    (void)state;
     static char bytes[2][3000];
     memset(bytes[0], 'o', sizeof(bytes[0]));
     memset(bytes[1], 'n', sizeof(bytes[1]));
@@ -171,9 +167,8 @@ static void a_crash_leaves_the_old_file_or_the_new(void **state)
     assert_true(old > 30 && new > 100 && refused > 60);
 }
 
-static void an_abort_leaves_nothing(void **state)
+GY_TEST(an_abort_leaves_nothing)
 {
-    (void)state;
     char path[TEST_PATH_BYTES];
     test_path(path, folder, "model");
     test_put(path, "old", 3);
@@ -194,9 +189,8 @@ static uint64_t same_number(gy_env *env, gy_chance concern)
     return 7;
 }
 
-static void a_taken_temporary_name_is_never_overwritten(void **state)
+GY_TEST(a_taken_temporary_name_is_never_overwritten)
 {
-    (void)state;
     char path[TEST_PATH_BYTES], taken[TEST_PATH_BYTES];
     test_put(test_path(taken, folder, ".gyre-0000000000000007.tmp"), "mine", 4);
     gy_env_ops ops = *gy_env_real()->ops;
@@ -242,9 +236,8 @@ static int fill_small_disk(const char *mount_point)
     return gy_file_write(gy_env_real(), path, large, sizeof(large) / 6) == GY_OK ? 0 : 5;
 }
 
-static void a_full_disk_leaves_the_old_file(void **state)
+GY_TEST(a_full_disk_leaves_the_old_file)
 {
-    (void)state;
     char mount_point[TEST_PATH_BYTES];
     test_folder(mount_point);
     pid_t child = fork();
@@ -262,16 +255,4 @@ static void a_full_disk_leaves_the_old_file(void **state)
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_failing_call_leaves_the_old_file),
-        cmocka_unit_test(bytes_are_synced_before_the_rename_and_the_name_after),
-        cmocka_unit_test(each_failing_allocation_leaves_the_old_file),
-        cmocka_unit_test(a_crash_leaves_the_old_file_or_the_new),
-        cmocka_unit_test(an_abort_leaves_nothing),
-        cmocka_unit_test(a_taken_temporary_name_is_never_overwritten),
-        cmocka_unit_test(a_full_disk_leaves_the_old_file),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+GY_TEST_MAIN(make_folder, remove_folder)

@@ -36,9 +36,8 @@ static gy_status expand(const void *packed, size_t packed_size, size_t piece, ch
     return status;
 }
 
-static void frames_expand_to_what_was_compressed(void **state)
+GY_TEST(frames_expand_to_what_was_compressed)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     for (size_t size = 0; size < 600000; size = size * 4 + 3) {
         char *text = test_text(&random, size), *out = gy_alloc("test", 2 * size + 10);
@@ -60,9 +59,8 @@ static void frames_expand_to_what_was_compressed(void **state)
     }
 }
 
-static void every_cut_tail_and_bit_is_refused(void **state)
+GY_TEST(every_cut_tail_and_bit_is_refused)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     char *text = test_text(&random, 300), out[1000];
     size_t size = 0, got = 0;
@@ -89,9 +87,8 @@ static void every_cut_tail_and_bit_is_refused(void **state)
     gy_free(text);
 }
 
-static void a_bomb_is_read_in_bounded_memory(void **state)
+GY_TEST(a_bomb_is_read_in_bounded_memory)
 {
-    (void)state;
     const size_t size = 64 << 20;
     char *zeros = gy_alloc_zero("test", size, 1);
     size_t packed_size = 0, got = 0;
@@ -111,12 +108,4 @@ static void a_bomb_is_read_in_bounded_memory(void **state)
     gy_free(packed);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(frames_expand_to_what_was_compressed),
-        cmocka_unit_test(every_cut_tail_and_bit_is_refused),
-        cmocka_unit_test(a_bomb_is_read_in_bounded_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

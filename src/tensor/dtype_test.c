@@ -9,9 +9,8 @@
 
 #include "gy_test.h"
 
-static void names_and_sizes_agree(void **state)
+GY_TEST(names_and_sizes_agree)
 {
-    (void)state;
     for (int i = 0; i < GY_DTYPE_COUNT; i++) {
         gy_dtype back = GY_DTYPE_COUNT;
         assert_true(gy_dtype_parse(gy_dtype_name((gy_dtype)i), &back));
@@ -27,9 +26,8 @@ static void names_and_sizes_agree(void **state)
     assert_int_equal(gy_dtype_bytes(GY_U8), 1);
 }
 
-static void f16_matches_the_tables_of_the_standard(void **state)
+GY_TEST(f16_matches_the_tables_of_the_standard)
 {
-    (void)state;
     static const struct {
         double value;
         uint16_t bits;
@@ -79,9 +77,8 @@ static uint16_t nearest(double value, float (*decode)(uint16_t bits), uint16_t i
     return (uint16_t)(got | (signbit(value) ? 0x8000u : 0u));
 }
 
-static void small_floats_round_to_nearest_even(void **state)
+GY_TEST(small_floats_round_to_nearest_even)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     for (int i = 0; i < 200000; i++) {
         double unit = gy_random_unit(&random) + 0.5;
@@ -108,9 +105,8 @@ static void copy_one(gy_dtype to, void *out, gy_dtype from, const void *in)
     assert_ok(gy_view_copy(&target, &source));
 }
 
-static void floats_become_integers_by_cutting_and_saturating(void **state)
+GY_TEST(floats_become_integers_by_cutting_and_saturating)
 {
-    (void)state;
     static const struct {
         double in;
         int64_t i64;
@@ -143,9 +139,8 @@ static void floats_become_integers_by_cutting_and_saturating(void **state)
     }
 }
 
-static void integers_keep_low_bits_and_round_once(void **state)
+GY_TEST(integers_keep_low_bits_and_round_once)
 {
-    (void)state;
     int32_t whole = -1;
     uint64_t wide = 7;
     copy_one(GY_U64, &wide, GY_I32, &whole);
@@ -177,9 +172,8 @@ static void integers_keep_low_bits_and_round_once(void **state)
     assert_int_equal(brain, 0x5e80);
 }
 
-static void every_pair_of_types_carries_small_numbers(void **state)
+GY_TEST(every_pair_of_types_carries_small_numbers)
 {
-    (void)state;
     for (int from = 0; from < GY_DTYPE_COUNT; from++) {
         for (int to = 0; to < GY_DTYPE_COUNT; to++) {
             int64_t in = 0, out = 0;
@@ -192,15 +186,4 @@ static void every_pair_of_types_carries_small_numbers(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_and_sizes_agree),
-        cmocka_unit_test(f16_matches_the_tables_of_the_standard),
-        cmocka_unit_test(small_floats_round_to_nearest_even),
-        cmocka_unit_test(floats_become_integers_by_cutting_and_saturating),
-        cmocka_unit_test(integers_keep_low_bits_and_round_once),
-        cmocka_unit_test(every_pair_of_types_carries_small_numbers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

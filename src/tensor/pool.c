@@ -95,10 +95,8 @@ static gy_status take_piece(gy_pool *pool, size_t at, size_t wanted) GY_REQUIRES
 {
     const size_t rest = pool->pieces[at].size_bytes - wanted;
     if (rest > 0) {
-        void *pieces = pool->pieces;
-        GY_TRY(gy_reserve("tensor.pool.pieces", &pieces, &pool->piece_capacity,
-                          pool->piece_count + 1, sizeof(piece)));
-        pool->pieces = pieces;
+        GY_TRY(GY_GROW("tensor.pool.pieces", pool->pieces, pool->piece_capacity,
+                       pool->piece_count + 1));
         piece *here = &pool->pieces[at];
         memmove(here + 2, here + 1, (pool->piece_count - at - 1) * sizeof(piece));
         pool->piece_count++;

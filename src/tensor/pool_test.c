@@ -11,9 +11,8 @@ enum { RANGE_BYTES = 64 * 1024 };
 
 static _Alignas(64) unsigned char range[RANGE_BYTES];
 
-static void full_pool_says_so_and_recovers(void **state)
+GY_TEST(full_pool_says_so_and_recovers)
 {
-    (void)state;
     gy_pool *pool = NULL;
     assert_ok(gy_pool_new(range, 1024, &pool));
     void *all = gy_pool_take(pool, 1024);
@@ -37,9 +36,8 @@ static void full_pool_says_so_and_recovers(void **state)
     gy_pool_free(NULL);
 }
 
-static void bad_ranges_are_refused(void **state)
+GY_TEST(bad_ranges_are_refused)
 {
-    (void)state;
     gy_pool *pool = NULL;
     assert_status(gy_pool_new(NULL, 4096, &pool), GY_ARG);
     assert_status(gy_pool_new(range, 63, &pool), GY_ARG);
@@ -59,9 +57,8 @@ static void bad_ranges_are_refused(void **state)
     assert_int_equal(gy_alloc_live(), live);
 }
 
-static void random_takes_never_overlap(void **state)
+GY_TEST(random_takes_never_overlap)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     gy_pool *pool = NULL;
     assert_ok(gy_pool_new(range, RANGE_BYTES, &pool));
@@ -100,9 +97,8 @@ static void random_takes_never_overlap(void **state)
     gy_pool_free(pool);
 }
 
-static void a_book_that_cannot_grow_leaves_the_pool_whole(void **state)
+GY_TEST(a_book_that_cannot_grow_leaves_the_pool_whole)
 {
-    (void)state;
     gy_pool *pool = NULL;
     void *pieces[64];
     assert_ok(gy_pool_new(range, RANGE_BYTES, &pool));
@@ -138,9 +134,8 @@ static void *take_and_give(void *arg)
     return NULL;
 }
 
-static void threads_share_a_pool(void **state)
+GY_TEST(threads_share_a_pool)
 {
-    (void)state;
     gy_pool *pool = NULL;
     assert_ok(gy_pool_new(range, 8192, &pool));
     gy_thread threads[4] = {{.is_started = false}};
@@ -154,9 +149,8 @@ static void threads_share_a_pool(void **state)
     gy_pool_free(pool);
 }
 
-static void heap_pool_aligns_and_counts_nothing(void **state)
+GY_TEST(heap_pool_aligns_and_counts_nothing)
 {
-    (void)state;
     int64_t live = gy_alloc_live();
     void *piece = gy_pool_take(gy_pool_heap(), 0);
     assert_non_null(piece);
@@ -167,15 +161,4 @@ static void heap_pool_aligns_and_counts_nothing(void **state)
     assert_int_equal(gy_alloc_live(), live);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(full_pool_says_so_and_recovers),
-        cmocka_unit_test(bad_ranges_are_refused),
-        cmocka_unit_test(random_takes_never_overlap),
-        cmocka_unit_test(a_book_that_cannot_grow_leaves_the_pool_whole),
-        cmocka_unit_test(threads_share_a_pool),
-        cmocka_unit_test(heap_pool_aligns_and_counts_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

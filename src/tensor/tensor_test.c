@@ -155,9 +155,8 @@ static void random_step(gy_random *random, gy_tensor **tensor, oracle *expected)
     *tensor = next;
 }
 
-static void random_views_equal_the_oracle(void **state)
+GY_TEST(random_views_equal_the_oracle)
 {
-    (void)state;
     static oracle expected;
     static _Alignas(64) unsigned char range[256 * 1024];
     gy_random random = {.key = gy_test_seed()};
@@ -186,9 +185,8 @@ static void random_views_equal_the_oracle(void **state)
 }
 
 /* Copy into a strided target: between the written elements nothing changes. */
-static void copies_into_slices_leave_the_rest(void **state)
+GY_TEST(copies_into_slices_leave_the_rest)
 {
-    (void)state;
     gy_tensor *all = NULL, *part = NULL, *turned = NULL, *source = NULL;
     assert_ok(gy_tensor_zeros(NULL, GY_I32, (int64_t[]){5, 7}, 2, &all));
     assert_ok(gy_tensor_slice(all, 1, 1, 7, 2, &part)); /* columns 1 3 5 */
@@ -210,9 +208,8 @@ static void copies_into_slices_leave_the_rest(void **state)
 }
 
 /* Larger than the tiles in which turned dimensions are copied, and no multiple of them. */
-static void turned_planes_are_copied_whole(void **state)
+GY_TEST(turned_planes_are_copied_whole)
 {
-    (void)state;
     static const int64_t shapes[][3] = {{1, 37, 53}, {3, 16, 17}, {2, 48, 5}, {5, 1, 40}};
     for (size_t i = 0; i < GY_COUNT(shapes); i++) {
         const int64_t *from = shapes[i], to[3] = {from[0], from[2], from[1]};
@@ -239,9 +236,8 @@ static void turned_planes_are_copied_whole(void **state)
 }
 
 /* Cut, turned and spread views read the same elements; integers keep every bit. */
-static void views_of_views_read_the_same_elements(void **state)
+GY_TEST(views_of_views_read_the_same_elements)
 {
-    (void)state;
     int64_t numbers[12];
     for (int i = 0; i < 12; i++) {
         numbers[i] = INT64_MAX - i;
@@ -268,9 +264,8 @@ static void views_of_views_read_the_same_elements(void **state)
     assert_int_equal(gy_slice_count(3, 3, 1), 0);
 }
 
-static void zeroing_a_strided_view_spares_its_neighbours(void **state)
+GY_TEST(zeroing_a_strided_view_spares_its_neighbours)
 {
-    (void)state;
     for (int type = 0; type < GY_DTYPE_COUNT; type++) {
         gy_tensor *all = NULL, *part = NULL;
         assert_ok(gy_tensor_new(NULL, (gy_dtype)type, (int64_t[]){4, 6}, 2, &all));
@@ -289,9 +284,8 @@ static void zeroing_a_strided_view_spares_its_neighbours(void **state)
     }
 }
 
-static void blocked_copies_keep_elements_and_clear_padding(void **state)
+GY_TEST(blocked_copies_keep_elements_and_clear_padding)
 {
-    (void)state;
     static oracle expected;
     gy_random random = {.key = gy_test_seed()};
     for (int round = 0; round < 60; round++) {
@@ -332,9 +326,8 @@ static void blocked_copies_keep_elements_and_clear_padding(void **state)
 
 #define expect_text(text) assert_string_equal(gy_error_text(), text)
 
-static void bad_arguments_name_the_shapes(void **state)
+GY_TEST(bad_arguments_name_the_shapes)
 {
-    (void)state;
     gy_tensor *tensor = NULL, *out = NULL, *other = NULL;
     const int64_t huge[2] = {INT64_C(1) << 40, INT64_C(1) << 40};
     assert_status(gy_tensor_new(NULL, GY_F32, huge, 2, &tensor), GY_ARG);
@@ -381,9 +374,8 @@ static void bad_arguments_name_the_shapes(void **state)
     gy_tensor_drop(NULL);
 }
 
-static void texts_fit_their_buffer(void **state)
+GY_TEST(texts_fit_their_buffer)
 {
-    (void)state;
     char text[GY_SHAPE_TEXT_BYTES];
     assert_string_equal(gy_shape_text(NULL, 0, text), "[]");
     const int64_t most[8] = {INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX,
@@ -402,9 +394,8 @@ static void texts_fit_their_buffer(void **state)
     assert_true(gy_view_is_contiguous(&view));
 }
 
-static void failed_allocations_leak_nothing(void **state)
+GY_TEST(failed_allocations_leak_nothing)
 {
-    (void)state;
     static _Alignas(64) unsigned char range[4096];
     gy_pool *pool = NULL;
     gy_tensor *tensor = NULL, *slice = NULL, *out = NULL;
@@ -439,9 +430,8 @@ static void count_release(void *arg)
     ++*(int *)arg;
 }
 
-static void wrapped_memory_is_released_once(void **state)
+GY_TEST(wrapped_memory_is_released_once)
 {
-    (void)state;
     float memory[6] = {1, 2, 3, 4, 5, 6};
     int released = 0;
     gy_view view = gy_view_of(memory, GY_F32, (int64_t[]){2, 3}, 2);
@@ -476,9 +466,8 @@ static void *hold_and_drop(void *arg)
     return NULL;
 }
 
-static void threads_hold_and_drop_one_tensor(void **state)
+GY_TEST(threads_hold_and_drop_one_tensor)
 {
-    (void)state;
     int64_t live = gy_alloc_live();
     gy_tensor *tensor = NULL;
     const int64_t values[5] = {0, 1, 2, 3, 4};
@@ -494,20 +483,4 @@ static void threads_hold_and_drop_one_tensor(void **state)
     assert_int_equal(gy_alloc_live(), live);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_views_equal_the_oracle),
-        cmocka_unit_test(copies_into_slices_leave_the_rest),
-        cmocka_unit_test(turned_planes_are_copied_whole),
-        cmocka_unit_test(views_of_views_read_the_same_elements),
-        cmocka_unit_test(zeroing_a_strided_view_spares_its_neighbours),
-        cmocka_unit_test(blocked_copies_keep_elements_and_clear_padding),
-        cmocka_unit_test(bad_arguments_name_the_shapes),
-        cmocka_unit_test(texts_fit_their_buffer),
-        cmocka_unit_test(failed_allocations_leak_nothing),
-        cmocka_unit_test(wrapped_memory_is_released_once),
-        cmocka_unit_test(threads_hold_and_drop_one_tensor),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -9,9 +9,8 @@
 
 #include "gy_test.h"
 
-static void instruction_sets_agree_with_linux(void **state)
+GY_TEST(instruction_sets_agree_with_linux)
 {
-    (void)state;
     FILE *file = fopen("/proc/cpuinfo", "r");
     if (file == NULL) {
         printf("no /proc/cpuinfo\n");
@@ -33,9 +32,8 @@ static void instruction_sets_agree_with_linux(void **state)
     }
 }
 
-static void cores_follow_the_affinity(void **state)
+GY_TEST(cores_follow_the_affinity)
 {
-    (void)state;
     cpu_set_t before, one;
     assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
     assert_int_equal(gy_topo_cpuset_cores(), CPU_COUNT(&before));
@@ -53,9 +51,8 @@ static void cores_follow_the_affinity(void **state)
     assert_true(gy_topo_cores() >= 1 && gy_topo_cores() <= CPU_COUNT(&before));
 }
 
-static void quotas_are_read(void **state)
+GY_TEST(quotas_are_read)
 {
-    (void)state;
     assert_true(gy_topo_parse_cpu_max("max 100000\n") == 0);
     assert_true(gy_topo_parse_cpu_max("150000 100000\n") == 1.5);
     assert_true(gy_topo_parse_cpu_max("") == 0);
@@ -64,9 +61,8 @@ static void quotas_are_read(void **state)
     assert_true(gy_topo_quota_cores() >= 0);
 }
 
-static void caches_are_plausible(void **state)
+GY_TEST(caches_are_plausible)
 {
-    (void)state;
     const gy_topo_caches *caches = gy_topo_cache_sizes();
     if (caches->data_bytes[1] == 0) {
         printf("the system does not tell its caches\n");
@@ -80,9 +76,8 @@ static void caches_are_plausible(void **state)
     assert_true(strlen(name) > 0);
 }
 
-static void machine_is_described(void **state)
+GY_TEST(machine_is_described)
 {
-    (void)state;
     gy_text text = {.data = NULL};
     gy_status status = gy_topo_describe(&text);
     if (status == GY_UNSUPPORTED) {
@@ -106,9 +101,8 @@ static void write_group(const char *top, const char *name, const char *text)
 }
 
 /* A group without a limit of its own has that of the groups around it. */
-static void the_smallest_quota_of_the_tree_counts(void **state)
+GY_TEST(the_smallest_quota_of_the_tree_counts)
 {
-    (void)state;
     static const char *const folders[] = {"", "/a", "/a/b", "/c"};
     char top[] = "/tmp/gyre-topo-XXXXXX", path[256];
     assert_non_null(mkdtemp(top));
@@ -149,15 +143,4 @@ static void the_smallest_quota_of_the_tree_counts(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(instruction_sets_agree_with_linux),
-        cmocka_unit_test(cores_follow_the_affinity),
-        cmocka_unit_test(quotas_are_read),
-        cmocka_unit_test(the_smallest_quota_of_the_tree_counts),
-        cmocka_unit_test(caches_are_plausible),
-        cmocka_unit_test(machine_is_described),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

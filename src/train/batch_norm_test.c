@@ -88,9 +88,8 @@ static double parameter(gy_model *model, const char *name, int64_t index)
 }
 
 /* The first layer's statistics are of the data alone: replayed in the order of the samples. */
-static void running_statistics_are_those_of_the_batches(void **state)
+GY_TEST(running_statistics_are_those_of_the_batches)
 {
-    (void)state;
     for (int accumulate = 1; accumulate <= 2; accumulate++) {
         gy_train_options options = usual();
         options.accumulate = accumulate; /* each batch counts, whether it updates or not */
@@ -155,9 +154,8 @@ static void expect_alike(const double *a, const double *b)
     }
 }
 
-static void a_trained_model_predicts_alike_in_any_batch_and_when_loaded(void **state)
+GY_TEST(a_trained_model_predicts_alike_in_any_batch_and_when_loaded)
 {
-    (void)state;
     char path[] = "/tmp/gyre-norm-XXXXXX";
     const int file = mkstemp(path);
     assert_true(file >= 0);
@@ -191,9 +189,8 @@ static void a_trained_model_predicts_alike_in_any_batch_and_when_loaded(void **s
 }
 
 /* Mean 0 and variance 1: finite, and of each row alone. */
-static void a_model_is_evaluated_before_any_training(void **state)
+GY_TEST(a_model_is_evaluated_before_any_training)
 {
-    (void)state;
     gy_model *model = new_model(NULL);
     double all[SAMPLES * CLASSES], single[SAMPLES * CLASSES];
     predict(model, SAMPLES, all);
@@ -205,9 +202,8 @@ static void a_model_is_evaluated_before_any_training(void **state)
     gy_model_free(model);
 }
 
-static void one_row_batches_are_refused_before_the_first_step(void **state)
+GY_TEST(one_row_batches_are_refused_before_the_first_step)
 {
-    (void)state;
     static const int64_t batches[] = {1, 2, 11, 22};
     gy_dataset set = points();
     gy_train_result result;
@@ -233,9 +229,8 @@ static void one_row_batches_are_refused_before_the_first_step(void **state)
     gy_model_free(model);
 }
 
-static void frozen_layers_stay_what_they_are(void **state)
+GY_TEST(frozen_layers_stay_what_they_are)
 {
-    (void)state;
     static const char *const names[] = {
         "batch_norm0.weight", "batch_norm0.bias", "batch_norm0.running_mean",
         "batch_norm0.running_variance", "dense1.weight",
@@ -281,9 +276,8 @@ static void remove_checkpoints(const char *folder)
     }
 }
 
-static void a_resumed_training_has_the_bits_of_the_whole(void **state)
+GY_TEST(a_resumed_training_has_the_bits_of_the_whole)
 {
-    (void)state;
     char folder[] = "/tmp/gyre-norm-XXXXXX";
     assert_non_null(mkdtemp(folder));
     gy_train_options options = usual();
@@ -314,15 +308,4 @@ static void a_resumed_training_has_the_bits_of_the_whole(void **state)
     assert_int_equal(rmdir(folder), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(running_statistics_are_those_of_the_batches),
-        cmocka_unit_test(a_trained_model_predicts_alike_in_any_batch_and_when_loaded),
-        cmocka_unit_test(a_model_is_evaluated_before_any_training),
-        cmocka_unit_test(one_row_batches_are_refused_before_the_first_step),
-        cmocka_unit_test(frozen_layers_stay_what_they_are),
-        cmocka_unit_test(a_resumed_training_has_the_bits_of_the_whole),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

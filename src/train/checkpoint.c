@@ -406,10 +406,7 @@ static gy_status restore(const gy_bundle *bundle, gy_model *model, gy_train_stat
         return gy_fail(GY_FORMAT, "'gyre.epochs_worse' is %g, expected 0 to 1e9", worse);
     }
     /* All are looked at, and memory is taken, before any is changed. */
-    void *kept = state->losses;
-    GY_TRY(gy_reserve("train.losses", &kept, &state->loss_capacity, (size_t)step,
-                      sizeof(*state->losses)));
-    state->losses = kept;
+    GY_TRY(GY_GROW("train.losses", state->losses, state->loss_capacity, (size_t)step));
     gy_tensor *from = NULL, *to = NULL;
     for (size_t i = 0; i < model->slot_count; i++) {
         GY_TRY(gy_train_slot_find(model, &model->slots[i], bundle, &from));

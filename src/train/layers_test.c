@@ -7,9 +7,8 @@
 
 enum { WIDTH = 4, CLASSES = 3 };
 
-static void layer_texts_round_trip_and_refuse(void **state)
+GY_TEST(layer_texts_round_trip_and_refuse)
 {
-    (void)state;
     static const char text[] =
         "conv2d 32 5 0 2; relu; max_pool 2 2 0; flatten; dense 512; dropout 0.5; "
         "batch_norm 0.25 0.001; dense 10";
@@ -41,9 +40,8 @@ static void layer_texts_round_trip_and_refuse(void **state)
 }
 
 /* What is made can be saved and loaded; the rest is refused when it is made. */
-static void what_no_file_could_hold_is_refused(void **state)
+GY_TEST(what_no_file_could_hold_is_refused)
 {
-    (void)state;
     static const gy_layer layers[] = {
         {.kind = GY_LAYER_DROPOUT, .rate = 0.9999999},
         {.kind = GY_LAYER_DROPOUT, .rate = -1},
@@ -72,11 +70,4 @@ static void what_no_file_could_hold_is_refused(void **state)
     assert_non_null(strstr(gy_error_text(), "class 1 holds a line end"));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layer_texts_round_trip_and_refuse),
-        cmocka_unit_test(what_no_file_could_hold_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -287,11 +287,9 @@ static gy_status run_step(loop *l)
                        isnan(total) ? "not a number" : "infinite", (long long)l->state.step + 1,
                        (long long)l->steps, epoch + 1, gy_tensor_get(l->scalars[2], 0));
     }
-    void *losses = l->state.losses;
     GY_TRY(gy_train_tell(l->model->comm,
-                         gy_reserve("train.losses", &losses, &l->state.loss_capacity,
-                                    (size_t)l->state.step + 1, sizeof(double))));
-    l->state.losses = losses;
+                         GY_GROW("train.losses", l->state.losses, l->state.loss_capacity,
+                                 (size_t)l->state.step + 1)));
     l->state.losses[l->state.step++] = total;
     l->result.loss = total;
     return GY_OK;

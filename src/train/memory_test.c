@@ -111,9 +111,8 @@ static gy_status open_digits(void *arg)
     return GY_OK;
 }
 
-static void data_sets(void **state)
+GY_TEST(data_sets)
 {
-    (void)state;
     refuse_in_turn("a pair of files", open_pair, NULL, 6);
     refuse_in_turn("the digits", open_digits, NULL, 12);
 }
@@ -132,9 +131,8 @@ static gy_status plot(void *arg)
     return status == GY_NOMEM && is_there ? gy_fail(GY_STATE, "half a plot stays") : status;
 }
 
-static void plots(void **state)
+GY_TEST(plots)
 {
-    (void)state;
     refuse_in_turn("a plot", plot, NULL, 2);
 }
 
@@ -146,9 +144,8 @@ static gy_status load(void *arg)
     return GY_OK;
 }
 
-static void models(void **state)
+GY_TEST(models)
 {
-    (void)state;
     char path[128];
     gy_model *model = NULL;
     static const char *const names[] = {"a", "b", "c"};
@@ -190,9 +187,8 @@ static gy_status predict(void *arg)
     return status;
 }
 
-static void predictions(void **state)
+GY_TEST(predictions)
 {
-    (void)state;
     gy_model *model = NULL;
     const gy_model_options options = {.dtype = GY_F32,
                                       .input_rank = 3,
@@ -222,9 +218,8 @@ static gy_status label(void *arg)
     return status;
 }
 
-static void labels_of_a_language(void **state)
+GY_TEST(labels_of_a_language)
 {
-    (void)state;
     char path[128], text[128];
     gy_model *model = NULL;
     const gy_model_options options = {.dtype = GY_F32, .seed = 7, .workers = 1};
@@ -240,14 +235,4 @@ static void labels_of_a_language(void **state)
     assert_int_equal(unlink(text), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(data_sets),
-        cmocka_unit_test(plots),
-        cmocka_unit_test(models),
-        cmocka_unit_test(predictions),
-        cmocka_unit_test(labels_of_a_language),
-    };
-    return cmocka_run_group_tests(tests, open_folder, close_folder);
-}
+GY_TEST_MAIN(open_folder, close_folder)

@@ -11,13 +11,10 @@ gy_node gy_model_slot(gy_model *model, const char *name, const int64_t *sizes, i
                       gy_init init, gy_train_slot_kind kind)
 {
     gy_node failed = {.graph = model->graph, .index = -1, .output = 0};
-    void *slots = model->slots;
-    if (gy_reserve("train.slots", &slots, &model->slot_capacity, model->slot_count + 1,
-                   sizeof(*model->slots)) < 0) {
+    if (GY_GROW("train.slots", model->slots, model->slot_capacity, model->slot_count + 1) < 0) {
         model->slot_status = GY_NOMEM;
         return failed;
     }
-    model->slots = slots;
     gy_train_slot *slot = &model->slots[model->slot_count];
     *slot = (gy_train_slot){.kind = kind};
     snprintf(slot->name, sizeof(slot->name), "%s", name);

@@ -68,9 +68,8 @@ static void assert_well_formed(const gy_plot *plot)
     gy_text_free(&svg);
 }
 
-static void any_data_gives_well_formed_svg(void **state)
+GY_TEST(any_data_gives_well_formed_svg)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     static double x[5000], y[5000];
     static const size_t counts[] = {0, 1, 2, 40, 41, 5000};
@@ -91,9 +90,8 @@ static void any_data_gives_well_formed_svg(void **state)
     }
 }
 
-static void points_stand_inside_the_axes(void **state)
+GY_TEST(points_stand_inside_the_axes)
 {
-    (void)state;
     double x[] = {0, 10}, y[] = {0, 1};
     gy_series series = {"train", x, y, 2};
     gy_plot plot = {"t", "x", "y", &series, 1};
@@ -104,9 +102,8 @@ static void points_stand_inside_the_axes(void **state)
     gy_text_free(&svg);
 }
 
-static void steps_are_round_and_few(void **state)
+GY_TEST(steps_are_round_and_few)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     for (int round = 0; round < 1000; round++) {
         double low = gy_random_normal(&random);
@@ -118,9 +115,8 @@ static void steps_are_round_and_few(void **state)
     }
 }
 
-static void no_series_is_an_error(void **state)
+GY_TEST(no_series_is_an_error)
 {
-    (void)state;
     gy_plot plot = {.title = "t"};
     gy_text svg = {.data = NULL};
     assert_status(gy_plot_svg(&plot, &svg), GY_ARG);
@@ -129,13 +125,4 @@ static void no_series_is_an_error(void **state)
     assert_null(svg.data);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_data_gives_well_formed_svg),
-        cmocka_unit_test(points_stand_inside_the_axes),
-        cmocka_unit_test(steps_are_round_and_few),
-        cmocka_unit_test(no_series_is_an_error),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -10,9 +10,8 @@
 
 #include "gy_test.h"
 
-static void lines_fit_any_width(void **state)
+GY_TEST(lines_fit_any_width)
 {
-    (void)state;
     const gy_progress cases[] = {
         {.epoch = 0, .step = 0, .steps = 0, .loss = NAN},
         {.epoch = 2, .step = 50, .steps = 100, .loss = 0.5, .samples_per_s = 81234},
@@ -29,9 +28,8 @@ static void lines_fit_any_width(void **state)
     }
 }
 
-static void a_line_says_where_the_training_is(void **state)
+GY_TEST(a_line_says_where_the_training_is)
 {
-    (void)state;
     gy_progress half = {
         .epoch = 1, .step = 50, .steps = 100, .loss = 0.25, .samples_per_s = 8000};
     char line[GY_PROGRESS_BYTES];
@@ -43,9 +41,8 @@ static void a_line_says_where_the_training_is(void **state)
     assert_non_null(strstr(line, "=>"));
 }
 
-static void a_pipe_gets_plain_lines(void **state)
+GY_TEST(a_pipe_gets_plain_lines)
 {
-    (void)state;
     int ends[2];
     assert_int_equal(pipe(ends), 0);
     gy_progress_bar *bar = gy_progress_bar_new(ends[1]);
@@ -68,9 +65,8 @@ static void a_pipe_gets_plain_lines(void **state)
 }
 
 /* A float64 loss of 300 digits before it turns infinite. */
-static void a_huge_loss_is_cut_to_the_line(void **state)
+GY_TEST(a_huge_loss_is_cut_to_the_line)
 {
-    (void)state;
     int ends[2];
     assert_int_equal(pipe(ends), 0);
     gy_progress_bar *bar = gy_progress_bar_new(ends[1]);
@@ -88,13 +84,4 @@ static void a_huge_loss_is_cut_to_the_line(void **state)
     assert_int_equal(strchr(text, '\n') - text, size - 1);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lines_fit_any_width),
-        cmocka_unit_test(a_line_says_where_the_training_is),
-        cmocka_unit_test(a_pipe_gets_plain_lines),
-        cmocka_unit_test(a_huge_loss_is_cut_to_the_line),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -7,9 +7,8 @@
 
 #include "gy_test.h"
 
-static void schedules_follow_their_formulas(void **state)
+GY_TEST(schedules_follow_their_formulas)
 {
-    (void)state;
     gy_train_options o = {.rate = 1, .schedule = GY_SCHEDULE_COSINE, .warmup_steps = 4};
     assert_true(gy_schedule_rate(&o, 0, 104, 10) == 0.25);
     assert_true(gy_schedule_rate(&o, 3, 104, 10) == 1);
@@ -24,9 +23,8 @@ static void schedules_follow_their_formulas(void **state)
 
 /* As <gyre/train.h> says: the first step, the last one, and 0 right behind it and from then on.
  */
-static void schedules_begin_and_end_where_they_say(void **state)
+GY_TEST(schedules_begin_and_end_where_they_say)
 {
-    (void)state;
     static const int64_t totals[] = {1, 2, 3, 10, 1000003};
     for (size_t i = 0; i < GY_COUNT(totals); i++) {
         const int64_t steps = totals[i];
@@ -59,9 +57,8 @@ static void schedules_begin_and_end_where_they_say(void **state)
     }
 }
 
-static void orders_are_permutations_that_repeat(void **state)
+GY_TEST(orders_are_permutations_that_repeat)
 {
-    (void)state;
     enum { COUNT = 1000 };
     int64_t first[COUNT];
     int64_t again[COUNT];
@@ -79,12 +76,4 @@ static void orders_are_permutations_that_repeat(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(schedules_follow_their_formulas),
-        cmocka_unit_test(schedules_begin_and_end_where_they_say),
-        cmocka_unit_test(orders_are_permutations_that_repeat),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

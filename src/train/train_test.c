@@ -84,9 +84,8 @@ static gy_model *new_model(double dropout)
     return model;
 }
 
-static void every_optimizer_learns(void **state)
+GY_TEST(every_optimizer_learns)
 {
-    (void)state;
     gy_dataset set = points();
     for (int kind = GY_OPTIMIZER_SGD; kind <= GY_OPTIMIZER_ADAMW; kind++) {
         gy_model *model = new_model(0);
@@ -121,9 +120,8 @@ static void read_parameter(gy_model *model, const char *name, double *out, int64
 }
 
 /* One step on one dense layer, against the formulas by hand. */
-static void updates_match_their_formulas(void **state)
+GY_TEST(updates_match_their_formulas)
 {
-    (void)state;
     gy_dataset set = points();
     enum { COUNT = WIDTH * CLASSES };
     for (int kind = GY_OPTIMIZER_SGD; kind <= GY_OPTIMIZER_ADAMW; kind++) {
@@ -207,9 +205,8 @@ static void remove_folder(const char *folder)
     rmdir(folder);
 }
 
-static void resumed_run_has_the_bits_of_the_whole(void **state)
+GY_TEST(resumed_run_has_the_bits_of_the_whole)
 {
-    (void)state;
     gy_dataset set = points();
     char folder[] = "/tmp/gyre-train-XXXXXX";
     assert_non_null(mkdtemp(folder));
@@ -275,9 +272,8 @@ static void cut_newest(const char *folder, const char *name)
     assert_int_equal(truncate(path, info.st_size / 2), 0);
 }
 
-static void damaged_and_foreign_checkpoints_are_named(void **state)
+GY_TEST(damaged_and_foreign_checkpoints_are_named)
 {
-    (void)state;
     gy_dataset set = points();
     char folder[] = "/tmp/gyre-train-XXXXXX";
     assert_non_null(mkdtemp(folder));
@@ -312,9 +308,8 @@ static void damaged_and_foreign_checkpoints_are_named(void **state)
     remove_folder(folder);
 }
 
-static void saved_models_load_and_predict_alike(void **state)
+GY_TEST(saved_models_load_and_predict_alike)
 {
-    (void)state;
     gy_dataset set = points();
     char path[] = "/tmp/gyre-model-XXXXXX";
     int file = mkstemp(path);
@@ -346,9 +341,8 @@ static void saved_models_load_and_predict_alike(void **state)
     assert_status(gy_model_load(path, NULL, &loaded), GY_NOTFOUND);
 }
 
-static void sets_that_do_not_fit_are_not_evaluated(void **state)
+GY_TEST(sets_that_do_not_fit_are_not_evaluated)
 {
-    (void)state;
     gy_model *model = new_model(0);
     double loss = 0, accuracy = 0;
     gy_dataset wide = points(), none = points(), rich = points();
@@ -377,9 +371,8 @@ static gy_status slow_fill(gy_dataset *dataset, const int64_t *indices, int64_t 
     return status;
 }
 
-static void the_parts_of_the_time_add_up(void **state)
+GY_TEST(the_parts_of_the_time_add_up)
 {
-    (void)state;
     static const gy_dataset_ops slow_ops = {
         .name = "slow", .fill = slow_fill, .free = points_free};
     gy_dataset set = points();
@@ -398,9 +391,8 @@ static void the_parts_of_the_time_add_up(void **state)
     gy_model_free(model);
 }
 
-static void nan_loss_stops_with_its_step(void **state)
+GY_TEST(nan_loss_stops_with_its_step)
 {
-    (void)state;
     gy_dataset set = points();
     gy_model *model = new_model(0);
     gy_train_result result;
@@ -427,9 +419,8 @@ static gy_status bad_label_fill(gy_dataset *dataset, const int64_t *indices, int
 }
 
 /* By the sample's number in the set, not by its place in a batch of shuffled ones. */
-static void a_label_out_of_range_is_named_with_its_sample(void **state)
+GY_TEST(a_label_out_of_range_is_named_with_its_sample)
 {
-    (void)state;
     static const int labels[] = {CLASSES, -1, 1 << 30};
     static const gy_dataset_ops ops = {
         .name = "slips", .fill = bad_label_fill, .free = points_free};
@@ -453,9 +444,8 @@ static void a_label_out_of_range_is_named_with_its_sample(void **state)
 }
 
 /* Loss and accuracy are means over rows: whatever the batch, and of a partial last one. */
-static void means_are_over_rows(void **state)
+GY_TEST(means_are_over_rows)
 {
-    (void)state;
     gy_dataset set = points(), wrong = points();
     wrong.ops = &wrong_ops;
     gy_model *model = new_model(0);
@@ -489,9 +479,8 @@ static void means_are_over_rows(void **state)
 
 /* The loss of the last step is finite, what it leaves is not: no result, and no checkpoint that
  * every resume would fail with. */
-static void parameters_that_are_not_finite_are_not_kept(void **state)
+GY_TEST(parameters_that_are_not_finite_are_not_kept)
 {
-    (void)state;
     gy_dataset set = points();
     char folder[] = "/tmp/gyre-train-XXXXXX";
     assert_non_null(mkdtemp(folder));
@@ -529,9 +518,8 @@ static gy_status one_nan_fill(gy_dataset *dataset, const int64_t *indices, int64
 }
 
 /* Relu must not make 0 of it, in a layer before the last or in a convolution. */
-static void nan_in_one_image_stops_with_its_step(void **state)
+GY_TEST(nan_in_one_image_stops_with_its_step)
 {
-    (void)state;
     static const gy_dataset_ops ops = {
         .name = "one nan", .fill = one_nan_fill, .free = points_free};
     const gy_layer wide[] = {gy_layer_dense(64), gy_layer_relu(), gy_layer_dense(32),
@@ -570,9 +558,8 @@ static void nan_in_one_image_stops_with_its_step(void **state)
     }
 }
 
-static void options_out_of_range_are_named(void **state)
+GY_TEST(options_out_of_range_are_named)
 {
-    (void)state;
     gy_dataset set = points();
     gy_model *model = new_model(0);
     gy_train_result result;
@@ -602,9 +589,8 @@ static void options_out_of_range_are_named(void **state)
     gy_model_free(model);
 }
 
-static void patience_stops_early(void **state)
+GY_TEST(patience_stops_early)
 {
-    (void)state;
     gy_dataset set = points();
     gy_dataset wrong = points();
     wrong.ops = &wrong_ops;
@@ -645,9 +631,8 @@ static void patience_stops_early(void **state)
 }
 
 /* As many samples, but others, or an optimizer or schedule of another name. */
-static void resuming_another_training_names_what_differs(void **state)
+GY_TEST(resuming_another_training_names_what_differs)
 {
-    (void)state;
     char folder[] = "/tmp/gyre-train-XXXXXX";
     assert_non_null(mkdtemp(folder));
     gy_dataset set = points(), wrong = points();
@@ -690,9 +675,8 @@ static gy_status keep_rate(void *arg, const gy_progress *progress)
 }
 
 /* What the steps of a training see, broken off and resumed between any two of them. */
-static void a_resumed_training_follows_the_same_curve(void **state)
+GY_TEST(a_resumed_training_follows_the_same_curve)
 {
-    (void)state;
     gy_dataset set = points();
     char folder[] = "/tmp/gyre-train-XXXXXX";
     assert_non_null(mkdtemp(folder));
@@ -725,9 +709,8 @@ static void a_resumed_training_follows_the_same_curve(void **state)
     }
 }
 
-static void mnist_files_are_read_and_bad_ones_named(void **state)
+GY_TEST(mnist_files_are_read_and_bad_ones_named)
 {
-    (void)state;
     gy_dataset *train = NULL;
     gy_dataset *test = NULL;
     assert_status(gy_dataset_open_mnist("/nonexistent", &train, &test), GY_NOTFOUND);
@@ -752,26 +735,4 @@ static void mnist_files_are_read_and_bad_ones_named(void **state)
     gy_dataset_free(test);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_optimizer_learns),
-        cmocka_unit_test(updates_match_their_formulas),
-        cmocka_unit_test(resumed_run_has_the_bits_of_the_whole),
-        cmocka_unit_test(damaged_and_foreign_checkpoints_are_named),
-        cmocka_unit_test(saved_models_load_and_predict_alike),
-        cmocka_unit_test(sets_that_do_not_fit_are_not_evaluated),
-        cmocka_unit_test(the_parts_of_the_time_add_up),
-        cmocka_unit_test(nan_loss_stops_with_its_step),
-        cmocka_unit_test(nan_in_one_image_stops_with_its_step),
-        cmocka_unit_test(parameters_that_are_not_finite_are_not_kept),
-        cmocka_unit_test(options_out_of_range_are_named),
-        cmocka_unit_test(patience_stops_early),
-        cmocka_unit_test(resuming_another_training_names_what_differs),
-        cmocka_unit_test(a_label_out_of_range_is_named_with_its_sample),
-        cmocka_unit_test(means_are_over_rows),
-        cmocka_unit_test(a_resumed_training_follows_the_same_curve),
-        cmocka_unit_test(mnist_files_are_read_and_bad_ones_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -60,9 +60,8 @@ static gy_transport *open_rank(int *fd, int rank)
     return transport;
 }
 
-static void records_come_back_in_order(void **state)
+GY_TEST(records_come_back_in_order)
 {
-    (void)state;
     int fd = -1;
     gy_flight *flight = NULL;
     gy_transport *first = open_rank(&fd, 0), *second = open_rank(&fd, 1);
@@ -97,9 +96,8 @@ static void records_come_back_in_order(void **state)
     close(fd);
 }
 
-static void what_goes_on_is_the_latest(void **state)
+GY_TEST(what_goes_on_is_the_latest)
 {
-    (void)state;
     int fd = -1;
     gy_transport *transport = open_rank(&fd, 0);
     gy_flight_record_area *area = gy_transport_records(transport, 4);
@@ -155,9 +153,8 @@ static void *keep_writing(void *arg)
 }
 
 /* The writer goes around the ring, and stays at some records, while a reader copies it. */
-static void torn_records_are_dropped(void **state)
+GY_TEST(torn_records_are_dropped)
 {
-    (void)state;
     enum { ENOUGH = 20000 };
     int fd = -1;
     pthread_t thread;
@@ -212,9 +209,8 @@ static size_t some_file(uint8_t *out, size_t room)
     return (size_t)size;
 }
 
-static void files_hold_all(void **state)
+GY_TEST(files_hold_all)
 {
-    (void)state;
     static uint8_t data[65536];
     gy_flight *flight = NULL;
     int file = new_file(data, some_file(data, sizeof(data)));
@@ -246,9 +242,8 @@ static void walk(const gy_flight *flight)
     }
 }
 
-static void damaged_files_are_refused(void **state)
+GY_TEST(damaged_files_are_refused)
 {
-    (void)state;
     static uint8_t data[65536], damaged[65536];
     size_t size = some_file(data, sizeof(data));
     gy_random random = {.key = gy_test_seed()};
@@ -276,9 +271,8 @@ static void damaged_files_are_refused(void **state)
     assert_true(read > 0);
 }
 
-static void other_memory_is_no_segment(void **state)
+GY_TEST(other_memory_is_no_segment)
 {
-    (void)state;
     static uint8_t noise[8192];
     gy_flight *flight = NULL;
     for (int i = 0; i < 3; i++) {
@@ -300,15 +294,4 @@ static void other_memory_is_no_segment(void **state)
     close(fd);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(records_come_back_in_order),
-        cmocka_unit_test(what_goes_on_is_the_latest),
-        cmocka_unit_test(torn_records_are_dropped),
-        cmocka_unit_test(files_hold_all),
-        cmocka_unit_test(damaged_files_are_refused),
-        cmocka_unit_test(other_memory_is_no_segment),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -23,9 +23,8 @@ static void on_all_ranks(const gy_transport_segment_options *options,
     run_on(transports, options->ranks, run);
 }
 
-static void messages_arrive_whole_between_all(void **state)
+GY_TEST(messages_arrive_whole_between_all)
 {
-    (void)state;
     on_all_ranks(&small, exchange_all);
 }
 
@@ -57,15 +56,13 @@ static void pass_the_word(gy_transport *transport, int *failures)
     }
 }
 
-static void words_pass_round_the_ranks(void **state)
+GY_TEST(words_pass_round_the_ranks)
 {
-    (void)state;
     on_all_ranks(&small, pass_the_word);
 }
 
-static void first_of_a_tag_is_taken_first(void **state)
+GY_TEST(first_of_a_tag_is_taken_first)
 {
-    (void)state;
     gy_transport *ranks[RANKS];
     assert_ok(gy_shm_open_all(&small, gy_env_real(), ranks));
     int values[3] = {10, 11, 12}, got = 0;
@@ -84,9 +81,8 @@ static void first_of_a_tag_is_taken_first(void **state)
     }
 }
 
-static void large_message_in_small_room_is_a_mismatch(void **state)
+GY_TEST(large_message_in_small_room_is_a_mismatch)
 {
-    (void)state;
     gy_transport *ranks[RANKS];
     assert_ok(gy_shm_open_all(&small, gy_env_real(), ranks));
     char text[16] = "0123456789abcde", got[16] = "";
@@ -106,9 +102,8 @@ static void large_message_in_small_room_is_a_mismatch(void **state)
     }
 }
 
-static void waits_end_with_a_cause(void **state)
+GY_TEST(waits_end_with_a_cause)
 {
-    (void)state;
     gy_transport *ranks[RANKS];
     char got[4];
     gy_transfer receive, other;
@@ -134,9 +129,8 @@ static void waits_end_with_a_cause(void **state)
     gy_transport_close(ranks[3]);
 }
 
-static void ranks_go_on_after_a_failure(void **state)
+GY_TEST(ranks_go_on_after_a_failure)
 {
-    (void)state;
     gy_transport *ranks[RANKS];
     assert_ok(gy_shm_open_all(&small, gy_env_real(), ranks));
     given_up_sends_are_finished(ranks);
@@ -147,9 +141,8 @@ static void ranks_go_on_after_a_failure(void **state)
 }
 
 /* A message written by a rank that has left is still delivered. */
-static void last_words_are_heard(void **state)
+GY_TEST(last_words_are_heard)
 {
-    (void)state;
     gy_transport *ranks[RANKS];
     int value = 42, got = 0;
     gy_transfer send, receive;
@@ -164,9 +157,8 @@ static void last_words_are_heard(void **state)
     gy_transport_close(ranks[3]);
 }
 
-static void killed_process_is_named_soon(void **state)
+GY_TEST(killed_process_is_named_soon)
 {
-    (void)state;
     int fd = -1, status = 0;
     gy_transport_segment_options two = small;
     two.ranks = 2;
@@ -211,9 +203,8 @@ static void killed_process_is_named_soon(void **state)
 }
 
 /* One that comes before its receive lies where the last such one lay. */
-static void kept_messages_use_their_memory_again(void **state)
+GY_TEST(kept_messages_use_their_memory_again)
 {
-    (void)state;
     enum { LARGE = 65536, TIMES = 5 };
     static uint8_t data[LARGE], got[LARGE];
     gy_inbox inbox = {.survival = NULL};
@@ -240,9 +231,8 @@ static void kept_messages_use_their_memory_again(void **state)
     assert_int_equal(gy_alloc_live(), live);
 }
 
-static void pool_offsets_translate(void **state)
+GY_TEST(pool_offsets_translate)
 {
-    (void)state;
     int fd = -1;
     gy_transport *a = NULL, *b = NULL;
     assert_ok(gy_transport_segment_make(&small, &fd));
@@ -266,9 +256,8 @@ static void pool_offsets_translate(void **state)
     gy_transport_close(b);
 }
 
-static void bad_segments_are_refused(void **state)
+GY_TEST(bad_segments_are_refused)
 {
-    (void)state;
     int fd = -1;
     gy_transport *transport = NULL;
     gy_transport_segment_options bad = {.ranks = 0};
@@ -329,9 +318,8 @@ static void counting_pause(gy_env *env, uint64_t round)
     counts->yields += round != 0;
 }
 
-static void waits_spin_only_while_cores_suffice(void **state)
+GY_TEST(waits_spin_only_while_cores_suffice)
 {
-    (void)state;
     static const gy_env_ops ops = {
         .name = "counting", .now_ns = counting_now_ns, .pause = counting_pause};
     for (int cores = 3; cores <= 4; cores++) {
@@ -355,9 +343,8 @@ static void waits_spin_only_while_cores_suffice(void **state)
     }
 }
 
-static void self_is_a_run_of_one(void **state)
+GY_TEST(self_is_a_run_of_one)
 {
-    (void)state;
     gy_transport *self = NULL;
     gy_transfer send, receive;
     char text[6] = "hello", got[6] = "";
@@ -376,22 +363,4 @@ static void self_is_a_run_of_one(void **state)
     gy_transport_close(NULL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(messages_arrive_whole_between_all),
-        cmocka_unit_test(words_pass_round_the_ranks),
-        cmocka_unit_test(first_of_a_tag_is_taken_first),
-        cmocka_unit_test(large_message_in_small_room_is_a_mismatch),
-        cmocka_unit_test(waits_end_with_a_cause),
-        cmocka_unit_test(ranks_go_on_after_a_failure),
-        cmocka_unit_test(last_words_are_heard),
-        cmocka_unit_test(killed_process_is_named_soon),
-        cmocka_unit_test(kept_messages_use_their_memory_again),
-        cmocka_unit_test(pool_offsets_translate),
-        cmocka_unit_test(bad_segments_are_refused),
-        cmocka_unit_test(waits_spin_only_while_cores_suffice),
-        cmocka_unit_test(self_is_a_run_of_one),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -34,9 +34,8 @@ static gy_deadline in_seconds(double seconds)
     return (gy_deadline){gy_sim_now_ns(sim) + (int64_t)(seconds * 1e9)};
 }
 
-static void messages_are_matched_over_jitter(void **state)
+GY_TEST(messages_are_matched_over_jitter)
 {
-    (void)state;
     start((gy_sim_link){.latency_ns = 50000, .jitter_ns = 40000, .bytes_per_second = 1e9});
     int values[20], got[20];
     gy_transfer sends[20], receives[20];
@@ -61,9 +60,8 @@ static void messages_are_matched_over_jitter(void **state)
     end();
 }
 
-static void partition_ends_in_a_deadline_and_heals(void **state)
+GY_TEST(partition_ends_in_a_deadline_and_heals)
 {
-    (void)state;
     start((gy_sim_link){.latency_ns = 50000});
     int value = 7, got = 0;
     gy_transfer send, receive;
@@ -81,9 +79,8 @@ static void partition_ends_in_a_deadline_and_heals(void **state)
     end();
 }
 
-static void crash_names_the_rank(void **state)
+GY_TEST(crash_names_the_rank)
 {
-    (void)state;
     start((gy_sim_link){.latency_ns = 50000});
     char byte = 0;
     gy_transfer receive, send;
@@ -99,9 +96,8 @@ static void crash_names_the_rank(void **state)
     end();
 }
 
-static void abort_reaches_all(void **state)
+GY_TEST(abort_reaches_all)
 {
-    (void)state;
     start((gy_sim_link){.latency_ns = 50000});
     char byte = 0;
     gy_transfer receive;
@@ -113,13 +109,4 @@ static void abort_reaches_all(void **state)
     end();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(messages_are_matched_over_jitter),
-        cmocka_unit_test(partition_ends_in_a_deadline_and_heals),
-        cmocka_unit_test(crash_names_the_rank),
-        cmocka_unit_test(abort_reaches_all),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -56,9 +56,8 @@ static gy_status next_check(gy_wait *wait)
     return status;
 }
 
-static void one_who_left_is_looked_at_once_more(void **state)
+GY_TEST(one_who_left_is_looked_at_once_more)
 {
-    (void)state;
     gy_transport transport = still();
     gy_wait wait = gy_wait_start(&transport, 1, "its call", gy_deadline_after(30));
     assert_ok(next_check(&wait));
@@ -67,9 +66,8 @@ static void one_who_left_is_looked_at_once_more(void **state)
     assert_int_equal(checks, 2);
 }
 
-static void so_is_the_next_one(void **state)
+GY_TEST(so_is_the_next_one)
 {
-    (void)state;
     gy_transport transport = still();
     gy_wait wait = gy_wait_start(&transport, 1, "its call", gy_deadline_after(30));
     for (wait.peer = 1; wait.peer < 4; wait.peer++) {
@@ -80,9 +78,8 @@ static void so_is_the_next_one(void **state)
     assert_string_equal(gy_error_text(), "its call: rank 3 has left the run");
 }
 
-static void what_moved_gives_another_look(void **state)
+GY_TEST(what_moved_gives_another_look)
 {
-    (void)state;
     gy_transport transport = still();
     gy_wait wait = gy_wait_start(&transport, 1, "its call", gy_deadline_after(30));
     for (int i = 0; i < 3; i++) {
@@ -93,12 +90,4 @@ static void what_moved_gives_another_look(void **state)
     assert_status(next_check(&wait), GY_PEER);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_who_left_is_looked_at_once_more),
-        cmocka_unit_test(so_is_the_next_one),
-        cmocka_unit_test(what_moved_gives_another_look),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

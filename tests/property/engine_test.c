@@ -276,9 +276,8 @@ static void run_program(program *all, gy_random *random)
     gy_engine_free(all->engine);
 }
 
-static void random_programs_give_the_serial_result(void **state)
+GY_TEST(random_programs_give_the_serial_result)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     static program all;
     int64_t live = gy_alloc_live();
@@ -340,9 +339,8 @@ static void *push_bumps(void *arg)
     return NULL;
 }
 
-static void pushers_that_share_variables_never_lock_up(void **state)
+GY_TEST(pushers_that_share_variables_never_lock_up)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     static program all;
     for (int workers = 1; workers <= 3; workers++) {
@@ -369,11 +367,4 @@ static void pushers_that_share_variables_never_lock_up(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_programs_give_the_serial_result),
-        cmocka_unit_test(pushers_that_share_variables_never_lock_up),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

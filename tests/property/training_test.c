@@ -139,9 +139,8 @@ static void compare_ranks(const trial *t, double tolerance, const char *what)
     }
 }
 
-static void mlp_curves_agree_in_f64(void **state)
+GY_TEST(mlp_curves_agree_in_f64)
 {
-    (void)state;
     gy_dataset train = kit_digits(96, 12);
     gy_dataset test = kit_digits(30, 12);
     int epochs = gy_test_cases(8) == 1 ? 1 : 2; /* three steps show what a sanitizer sees */
@@ -158,9 +157,8 @@ static void mlp_curves_agree_in_f64(void **state)
                   1e-9, "mlp f64");
 }
 
-static void lenet_curves_agree_in_f64(void **state)
+GY_TEST(lenet_curves_agree_in_f64)
 {
-    (void)state;
     gy_dataset train = kit_digits(24, 8);
     gy_dataset test = kit_digits(10, 8);
     int epochs = gy_test_cases(8) == 1 ? 1 : 2; /* as above */
@@ -176,9 +174,8 @@ static void lenet_curves_agree_in_f64(void **state)
                   1e-9, "lenet f64");
 }
 
-static void lenet_curves_agree_in_f32(void **state)
+GY_TEST(lenet_curves_agree_in_f32)
 {
-    (void)state;
 #ifdef GYRE_TSAN
     printf("oneDNN shares its compiled kernels among threads unseen by the race detector\n");
     skip();
@@ -222,9 +219,8 @@ static const gy_layer dropped[] = {
 /* Batches that no number of ranks divides, one row above and below the number of ranks, the
  * last one smaller than that number (of 7 rows rank 2 of 5 has more than of 8), and units
  * dropped alike wherever a sample is. */
-static void uneven_batches_and_dropout_know_no_ranks(void **state)
+GY_TEST(uneven_batches_and_dropout_know_no_ranks)
 {
-    (void)state;
     gy_dataset train = kit_digits(47, 6);
     gy_dataset test = kit_digits(13, 6);
     static const int64_t batches[] = {8, 7, 5, 4, 3, 2, 1, 47, 1000};
@@ -253,9 +249,8 @@ static void uneven_batches_and_dropout_know_no_ranks(void **state)
 }
 
 /* 47 samples: the last update of an epoch has fewer batches, the last batch fewer rows. */
-static void accumulated_batches_are_one_large_batch(void **state)
+GY_TEST(accumulated_batches_are_one_large_batch)
 {
-    (void)state;
     static const gy_layer plain[] = {
         {.kind = GY_LAYER_FLATTEN},
         {.kind = GY_LAYER_DENSE, .units = 16},
@@ -287,9 +282,8 @@ static void accumulated_batches_are_one_large_batch(void **state)
 
 /* Mean and variance are of the global batch, whose last has 7 rows: 1, 2 or none a rank. Every
  * rank keeps the same running ones, by which the test set is judged. */
-static void batch_norm_knows_no_ranks(void **state)
+GY_TEST(batch_norm_knows_no_ranks)
 {
-    (void)state;
     static const gy_layer normal[] = {
         {.kind = GY_LAYER_CONV2D, .units = 3, .window = 3},
         {.kind = GY_LAYER_BATCH_NORM},
@@ -330,15 +324,4 @@ static void batch_norm_knows_no_ranks(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mlp_curves_agree_in_f64),
-        cmocka_unit_test(lenet_curves_agree_in_f64),
-        cmocka_unit_test(lenet_curves_agree_in_f32),
-        cmocka_unit_test(uneven_batches_and_dropout_know_no_ranks),
-        cmocka_unit_test(accumulated_batches_are_one_large_batch),
-        cmocka_unit_test(batch_norm_knows_no_ranks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

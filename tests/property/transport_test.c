@@ -114,9 +114,8 @@ static void close_all(gy_transport **ranks)
     }
 }
 
-static void shared_memory_keeps_order(void **state)
+GY_TEST(shared_memory_keeps_order)
 {
-    (void)state;
     uint64_t seed = gy_test_seed();
     static const size_t rings[] = {64, 256, 65536};
     for (uint64_t i = 0; i < 12; i++) {
@@ -132,9 +131,8 @@ static void shared_memory_keeps_order(void **state)
     assert_int_equal(gy_alloc_live(), 0);
 }
 
-static void simulated_links_keep_order(void **state)
+GY_TEST(simulated_links_keep_order)
 {
-    (void)state;
     uint64_t seed = gy_test_seed();
     for (uint64_t i = 0; i < 12; i++) {
         gy_transport *ranks[RANKS];
@@ -238,9 +236,8 @@ static void *close_one(void *transport)
     return NULL;
 }
 
-static void carried_packets_keep_order(void **state)
+GY_TEST(carried_packets_keep_order)
 {
-    (void)state;
     static int numbers[RANKS] = {0, 1, 2};
     static const size_t sizes[] = {17, 64, 1024};
     uint64_t seed = gy_test_seed();
@@ -274,12 +271,4 @@ static void carried_packets_keep_order(void **state)
     assert_int_equal(gy_alloc_live(), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shared_memory_keeps_order),
-        cmocka_unit_test(simulated_links_keep_order),
-        cmocka_unit_test(carried_packets_keep_order),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

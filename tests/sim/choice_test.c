@@ -141,9 +141,8 @@ static const char *choice_of(hosts_world *world, size_t count, char out[GY_CHOIC
     return out;
 }
 
-static void hosts_are_minded(void **state)
+GY_TEST(hosts_are_minded)
 {
-    (void)state;
     static const struct {
         int hosts, each;
         bool is_dealt;
@@ -180,9 +179,8 @@ static void hosts_are_minded(void **state)
 }
 
 /* The same ranks on one host, or one a host, have nobody to be above or below. */
-static void one_level_needs_no_hierarchy(void **state)
+GY_TEST(one_level_needs_no_hierarchy)
 {
-    (void)state;
     static const int shapes[][2] = {{1, 6}, {6, 1}};
     for (size_t s = 0; s < GY_COUNT(shapes); s++) {
         hosts_world world;
@@ -195,11 +193,4 @@ static void one_level_needs_no_hierarchy(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(hosts_are_minded),
-        cmocka_unit_test(one_level_needs_no_hierarchy),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -178,9 +178,8 @@ static void check_results(sim_world *world, int at)
     }
 }
 
-static void delays_change_nothing(void **state)
+GY_TEST(delays_change_nothing)
 {
-    (void)state;
     static const int sizes[] = {1, 2, 3, 4, 5, 7, 8, 13, 16, 31, 64, 65};
     static const char *const names[] = {NULL, "ring", "tree"};
     gy_random random = {.key = gy_test_seed()};
@@ -219,9 +218,8 @@ static void crash(void *arg)
 }
 
 /* A rank dies at a random moment: what ended fine is right, what failed names the dead. */
-static void crashes_are_named_by_all_survivors(void **state)
+GY_TEST(crashes_are_named_by_all_survivors)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     int failed = 0, fine = 0;
     for (long round = 0; round < GY_MAX(gy_test_serial_cases(150), 50); round++) {
@@ -257,9 +255,8 @@ static void crashes_are_named_by_all_survivors(void **state)
     assert_true(failed > 100 && fine > 100);
 }
 
-static void split_network_ends_at_the_deadline(void **state)
+GY_TEST(split_network_ends_at_the_deadline)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     for (int round = 0; round < 20; round++) {
         sim_world world;
@@ -407,9 +404,8 @@ static void run_swarm(uint64_t seed, swarm_tally *tally)
 }
 
 /* Whatever crashes, is delayed or split: the right answer, or an error that names a rank. */
-static void swarms_of_faults_end_right_or_name_a_rank(void **state)
+GY_TEST(swarms_of_faults_end_right_or_name_a_rank)
 {
-    (void)state;
     uint64_t first = gy_test_seed();
     long seeds = gy_test_cases(1000); /* 20,000 with GYRE_SOAK */
     swarm_tally tally = {.fine = 0};
@@ -422,13 +418,4 @@ static void swarms_of_faults_end_right_or_name_a_rank(void **state)
     assert_true(tally.fine > 0 && tally.failed > 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(delays_change_nothing),
-        cmocka_unit_test(crashes_are_named_by_all_survivors),
-        cmocka_unit_test(split_network_ends_at_the_deadline),
-        cmocka_unit_test(swarms_of_faults_end_right_or_name_a_rank),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

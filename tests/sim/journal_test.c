@@ -71,9 +71,8 @@ static bool next_order(int *turn, int turns, int most)
     return true;
 }
 
-static void test_every_order_of_two(void **state)
+GY_TEST(test_every_order_of_two)
 {
-    (void)state;
     enum { STEPS = 6, MOST = 22 }; /* of manager 1; of manager 2 */
     world *at = new_world();
     int turn[STEPS] = {0};
@@ -113,9 +112,8 @@ static void tell_turns(world *at, const int *moment, int first)
     world_end(at);
 }
 
-static void test_turns_of_three(void **state)
+GY_TEST(test_turns_of_three)
 {
-    (void)state;
     enum { MOST = 26 };
     world *at = new_world();
     long told = 0, every = 1371000 / gy_test_serial_cases(3000), tried = 0;
@@ -215,9 +213,8 @@ static void tell_story(world *at, uint64_t seed)
     world_end(at);
 }
 
-static void test_stories(void **state)
+GY_TEST(test_stories)
 {
-    (void)state;
     world *at = new_world();
     uint64_t first = gy_test_seed();
     long seeds = getenv("GYRE_SEED") != NULL ? 1 : gy_test_serial_cases(8000);
@@ -248,9 +245,8 @@ static void tell_planted(int bug, uint64_t seed, char wrong[256])
     memcpy(wrong, at.wrong, sizeof(at.wrong));
 }
 
-static void test_planted_bugs_are_found(void **state)
+GY_TEST(test_planted_bugs_are_found)
 {
-    (void)state;
 #if defined(GYRE_ASAN) || defined(GYRE_TSAN)
     skip(); /* a bug may well be one that they find */
 #endif
@@ -261,13 +257,4 @@ static void test_planted_bugs_are_found(void **state)
                      0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_order_of_two),
-        cmocka_unit_test(test_turns_of_three),
-        cmocka_unit_test(test_stories),
-        cmocka_unit_test(test_planted_bugs_are_found),
-    };
-    return cmocka_run_group_tests_name("sim_journal", tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -232,9 +232,8 @@ static telling shrink(world *at, uint64_t seed)
     return least;
 }
 
-static void faults_change_nothing(void **state)
+GY_TEST(faults_change_nothing)
 {
-    (void)state;
     static world at;
     uint64_t first = gy_test_seed(), tasks = 0, reruns = 0, copies = 0, resumes = 0, lies = 0,
              memoised = 0, losses = 0, avoided = 0;
@@ -270,9 +269,8 @@ static void faults_change_nothing(void **state)
     assert_int_equal(gy_alloc_live(), 0);
 }
 
-static void a_seed_tells_one_story(void **state)
+GY_TEST(a_seed_tells_one_story)
 {
-    (void)state;
     static world at;
     uint64_t first = gy_test_seed();
     gy_manager_planted = GY_PLANT_NONE;
@@ -295,9 +293,8 @@ static void tell_planted(int bug, uint64_t seed, char wrong[256])
     memcpy(wrong, at.wrong, sizeof(at.wrong));
 }
 
-static void planted_bugs_are_found(void **state)
+GY_TEST(planted_bugs_are_found)
 {
-    (void)state;
 #if defined(GYRE_ASAN) || defined(GYRE_TSAN)
     printf("bugs are hunted without a sanitizer: the hunt tests this test\n");
     skip();
@@ -368,9 +365,8 @@ static void check_failure(const failure *seen, const char *said)
     assert_true(faults <= __builtin_popcount(seen->shrunk.mask));
 }
 
-static void a_failing_seed_is_printed_shrunk_and_replays(void **state)
+GY_TEST(a_failing_seed_is_printed_shrunk_and_replays)
 {
-    (void)state;
     static const gy_plant bugs[] = {GY_PLANT_EPOCH_KEPT, GY_PLANT_CONSUMERS_KEPT,
                                     GY_PLANT_GROWN_UNSYNCED, GY_PLANT_LEARNT_FORGOTTEN};
     uint64_t first = gy_test_seed();
@@ -400,13 +396,4 @@ static void a_failing_seed_is_printed_shrunk_and_replays(void **state)
     munmap(seen, sizeof(*seen));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(faults_change_nothing),
-        cmocka_unit_test(a_seed_tells_one_story),
-        cmocka_unit_test(planted_bugs_are_found),
-        cmocka_unit_test(a_failing_seed_is_printed_shrunk_and_replays),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -167,9 +167,8 @@ static uint64_t run_story(uint64_t seed, story *told)
     return digest;
 }
 
-static void survivors_agree_and_go_on(void **state)
+GY_TEST(survivors_agree_and_go_on)
 {
-    (void)state;
     uint64_t first = gy_test_seed();
     int seeds = (int)gy_test_cases(200), failures = 0, shrinks = 0;
     for (int i = 0; i < seeds; i++) {
@@ -182,9 +181,8 @@ static void survivors_agree_and_go_on(void **state)
     assert_true(failures > 0 && shrinks > 0);
 }
 
-static void a_seed_tells_one_story(void **state)
+GY_TEST(a_seed_tells_one_story)
 {
-    (void)state;
     uint64_t first = gy_test_seed();
     for (uint64_t seed = first; seed < first + 10; seed++) {
         story one, two;
@@ -194,11 +192,4 @@ static void a_seed_tells_one_story(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(survivors_agree_and_go_on),
-        cmocka_unit_test(a_seed_tells_one_story),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -224,9 +224,8 @@ static uint64_t run_story(uint64_t seed, story *told)
     return digest;
 }
 
-static void all_hosts_go_on_together(void **state)
+GY_TEST(all_hosts_go_on_together)
 {
-    (void)state;
     static story told;
     uint64_t first = gy_test_seed();
     int seeds = (int)gy_test_cases(2000), losses = 0, restarts = 0, generations = 0;
@@ -252,9 +251,8 @@ static void all_hosts_go_on_together(void **state)
     assert_true(restarts > seeds && generations < restarts && losses >= restarts);
 }
 
-static void a_seed_tells_one_story(void **state)
+GY_TEST(a_seed_tells_one_story)
 {
-    (void)state;
     static story one, two;
     uint64_t first = gy_test_seed();
     for (uint64_t seed = first; seed < first + 20; seed++) {
@@ -263,9 +261,8 @@ static void a_seed_tells_one_story(void **state)
 }
 
 /* Words out of place are refused and change nothing. */
-static void nonsense_is_refused(void **state)
+GY_TEST(nonsense_is_refused)
 {
-    (void)state;
     static story told;
     const gy_run_end cause = {.status = 137, .text = "lost"};
     static const struct {
@@ -292,9 +289,8 @@ static void nonsense_is_refused(void **state)
 }
 
 /* Who keeps the others waiting is known by name. */
-static void the_missing_one_is_named(void **state)
+GY_TEST(the_missing_one_is_named)
 {
-    (void)state;
     static story told;
     const gy_run_end cause = {.status = 137, .text = "lost"};
     const gy_sim_options options = {.seed = 1, .nodes = 4};
@@ -319,13 +315,4 @@ static void the_missing_one_is_named(void **state)
     gy_sim_free(told.sim);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_hosts_go_on_together),
-        cmocka_unit_test(a_seed_tells_one_story),
-        cmocka_unit_test(nonsense_is_refused),
-        cmocka_unit_test(the_missing_one_is_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -271,9 +271,8 @@ static bool is_as_quiet(uint64_t seed, int size, const keeper *run, const keeper
     return told == 0;
 }
 
-static void crashed_ranks_catch_up(void **state)
+GY_TEST(crashed_ranks_catch_up)
 {
-    (void)state;
     static keeper quiet[6], run;
     uint64_t first = gy_test_seed();
     int seeds = (int)gy_test_cases(200), restarts = 0;
@@ -298,9 +297,8 @@ static void crashed_ranks_catch_up(void **state)
 }
 
 /* What each rank keeps is exactly its share, and gives the same result. */
-static void a_rank_keeps_its_share(void **state)
+GY_TEST(a_rank_keeps_its_share)
 {
-    (void)state;
     static keeper all, few;
     uint64_t seed = gy_test_seed();
     for (int size = 1; size < 6; size++) {
@@ -314,9 +312,8 @@ static void a_rank_keeps_its_share(void **state)
 
 /* One more than there are replicas crash at one moment: the work goes on if nothing of theirs
  * was kept by them alone, else every rank says what is lost. */
-static void more_lost_than_replicas_is_told_by_all(void **state)
+GY_TEST(more_lost_than_replicas_is_told_by_all)
 {
-    (void)state;
     static keeper quiet[6], run;
     uint64_t first = gy_test_seed();
     int seeds = (int)gy_test_cases(120), lost = 0;
@@ -340,9 +337,8 @@ static void more_lost_than_replicas_is_told_by_all(void **state)
 
 /* A checkpoint a step, and one replica: who has left a checkpoint knows that its peers have
  * all that they keep, else what a rank loads were never sent. */
-static void a_crash_in_a_checkpoint_loses_nothing(void **state)
+GY_TEST(a_crash_in_a_checkpoint_loses_nothing)
 {
-    (void)state;
     static keeper quiet, run;
     fate of = {.seed = gy_test_seed(), .size = 5, .replicas = 1, .every = 1};
     int seeds = (int)gy_test_cases(200);
@@ -444,9 +440,8 @@ static gy_status make_another_call(gy_comm *comm, ending *state, gy_recoverable 
     return gy_recoverable_finish(*replay);
 }
 
-static void another_call_than_before_is_refused(void **state)
+GY_TEST(another_call_than_before_is_refused)
 {
-    (void)state;
     for (int victim = 0; victim < SCRIPT_SIZE; victim++) {
         for (int wrong = 0; wrong < 7; wrong++) {
             run_script(make_another_call, victim, wrong);
@@ -493,9 +488,8 @@ static gy_status expect_another_state(gy_comm *comm, ending *state, gy_recoverab
     return gy_recoverable_finish(*replay);
 }
 
-static void a_state_of_another_size_is_refused(void **state)
+GY_TEST(a_state_of_another_size_is_refused)
 {
-    (void)state;
     for (int victim = 0; victim < SCRIPT_SIZE; victim++) {
         for (int calls = 0; calls < 2; calls++) {
             run_script(expect_another_state, victim, calls);
@@ -503,9 +497,8 @@ static void a_state_of_another_size_is_refused(void **state)
     }
 }
 
-static void a_seed_tells_one_story(void **state)
+GY_TEST(a_seed_tells_one_story)
 {
-    (void)state;
     static keeper one, two;
     uint64_t first = gy_test_seed();
     for (uint64_t seed = first; seed < first + 5; seed++) {
@@ -515,16 +508,4 @@ static void a_seed_tells_one_story(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(crashed_ranks_catch_up),
-        cmocka_unit_test(a_rank_keeps_its_share),
-        cmocka_unit_test(more_lost_than_replicas_is_told_by_all),
-        cmocka_unit_test(a_crash_in_a_checkpoint_loses_nothing),
-        cmocka_unit_test(another_call_than_before_is_refused),
-        cmocka_unit_test(a_state_of_another_size_is_refused),
-        cmocka_unit_test(a_seed_tells_one_story),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

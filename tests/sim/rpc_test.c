@@ -400,9 +400,8 @@ static void shrink(world *at, uint64_t seed)
     }
 }
 
-static void faults_change_nothing(void **state)
+GY_TEST(faults_change_nothing)
 {
-    (void)state;
     static world at;
     uint64_t first = gy_test_seed(), answered = 0, repeated = 0, downs = 0, calls = 0;
     long seeds = gy_test_cases(1500);
@@ -439,9 +438,8 @@ static void tell_planted(int bug, uint64_t seed, char wrong[256])
     memcpy(wrong, at.wrong, sizeof(at.wrong));
 }
 
-static void planted_bugs_are_found(void **state)
+GY_TEST(planted_bugs_are_found)
 {
-    (void)state;
 #if defined(GYRE_ASAN) || defined(GYRE_TSAN)
     skip(); /* a bug may well be one that they find */
 #endif
@@ -452,11 +450,4 @@ static void planted_bugs_are_found(void **state)
     assert_int_equal(hunt_all(tell_planted, names, GY_RPC_PLANTS, gy_test_seed(), 3000), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(faults_change_nothing),
-        cmocka_unit_test(planted_bugs_are_found),
-    };
-    return cmocka_run_group_tests_name("sim_rpc", tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -40,9 +40,8 @@ static void assert_fails(const char *line, int status, const char *words)
     assert_nothing_is_left();
 }
 
-static void bad_data_is_told_once_by_any_number_of_ranks(void **state)
+GY_TEST(bad_data_is_told_once_by_any_number_of_ranks)
 {
-    (void)state;
     static const char *const ranks[] = {"1", "2", "4"};
     assert_int_equal(
         shell("for f in label magic cut other; do cp -r digits $f; done; "
@@ -83,9 +82,8 @@ static void bad_data_is_told_once_by_any_number_of_ranks(void **state)
     assert_string_equal(output, "");
 }
 
-static void shapes_that_do_not_fit_name_node_and_shape(void **state)
+GY_TEST(shapes_that_do_not_fit_name_node_and_shape)
 {
-    (void)state;
     assert_int_equal(
         shell("cp -r digits dot; for part in train t10k; do "
               "{ printf '\\0\\0\\010\\003\\0\\0\\0\\030\\0\\0\\0\\01\\0\\0\\0\\01'; "
@@ -96,9 +94,8 @@ static void shapes_that_do_not_fit_name_node_and_shape(void **state)
                  "f32[batch,32,1,1]");
 }
 
-static void places_that_cannot_be_written_are_told_once(void **state)
+GY_TEST(places_that_cannot_be_written_are_told_once)
 {
-    (void)state;
     assert_int_equal(shell("echo text > plain; mkdir -p ro; chmod 555 ro"), 0);
     assert_fails("gyre train mlp -q -d digits -n 3 -o plain", 1, "'plain': it is no folder");
     assert_fails("gyre train mlp -q -d digits -n 3 -o plain/x", 1, "'plain/x'");
@@ -117,9 +114,8 @@ static void places_that_cannot_be_written_are_told_once(void **state)
     assert_fails(line, 1, "cannot write to 'ro': Permission denied");
 }
 
-static void a_full_disk_is_told_once_and_leaves_nothing(void **state)
+GY_TEST(a_full_disk_is_told_once_and_leaves_nothing)
 {
-    (void)state;
     int status =
         shell("unshare -m true && mkdir -p disk && unshare -m sh -c 'mount -t tmpfs -o "
               "size=64k tmpfs disk'");
@@ -139,9 +135,8 @@ static void a_full_disk_is_told_once_and_leaves_nothing(void **state)
     }
 }
 
-static void output_that_nobody_reads_ends_the_run(void **state)
+GY_TEST(output_that_nobody_reads_ends_the_run)
 {
-    (void)state;
     assert_int_equal(shell("{ gyre run -n 2 --prefix yes; echo $? >status; } | head -n 1; "
                            "grep -x 141 status >/dev/null"),
                      0);
@@ -155,9 +150,8 @@ static void output_that_nobody_reads_ends_the_run(void **state)
     assert_int_equal(lines_with("cannot"), 0);
 }
 
-static void images_that_do_not_fit_are_not_predicted(void **state)
+GY_TEST(images_that_do_not_fit_are_not_predicted)
 {
-    (void)state;
     static const char *const lines[][2] = {
         {"", "FILE is missing: expected IDX files of images for model 'softmax'"},
         {"digits/t10k-labels-idx1-ubyte", "holds u8 of rank 1, expected images"},
@@ -191,9 +185,8 @@ static void images_that_do_not_fit_are_not_predicted(void **state)
     assert_int_equal(shell("rm -r wide out most few"), 0);
 }
 
-static void a_training_cut_short_is_tested_where_it_ends(void **state)
+GY_TEST(a_training_cut_short_is_tested_where_it_ends)
 {
-    (void)state;
     static const char *const lines[] = {
         "gyre train softmax -q -d digits -o out --epochs 5 -b 1 --steps-max 2",
         "gyre train softmax -q -d digits -o out --epochs 1 -b 1048576 --checkpoints kept",
@@ -212,16 +205,4 @@ static void a_training_cut_short_is_tested_where_it_ends(void **state)
     assert_nothing_is_left();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bad_data_is_told_once_by_any_number_of_ranks),
-        cmocka_unit_test(shapes_that_do_not_fit_name_node_and_shape),
-        cmocka_unit_test(places_that_cannot_be_written_are_told_once),
-        cmocka_unit_test(a_full_disk_is_told_once_and_leaves_nothing),
-        cmocka_unit_test(output_that_nobody_reads_ends_the_run),
-        cmocka_unit_test(images_that_do_not_fit_are_not_predicted),
-        cmocka_unit_test(a_training_cut_short_is_tested_where_it_ends),
-    };
-    return cmocka_run_group_tests(tests, kit_make_folder, kit_remove_folder);
-}
+GY_TEST_MAIN(kit_make_folder, kit_remove_folder)

@@ -387,15 +387,13 @@ static int of_each(int wanted)
     return cases < wanted ? (int)cases : wanted;
 }
 
-static void ten_of_each_kind_are_skipped(void **state)
+GY_TEST(ten_of_each_kind_are_skipped)
 {
-    (void)state;
     run_job(of_each(EACH), false, 1);
 }
 
-static void the_same_without_datagrams(void **state)
+GY_TEST(the_same_without_datagrams)
 {
-    (void)state;
     run_job(of_each(EACH), true, 1);
 }
 
@@ -458,9 +456,8 @@ static uint64_t run_ready(const ready_job *job, const place *at, const char *con
 }
 
 /* Undisturbed: the same lines without those that kill, in files of the same last letters. */
-static void ready_jobs_skip_them_too(void **state)
+GY_TEST(ready_jobs_skip_them_too)
 {
-    (void)state;
     static const ready_job jobs[] = {
         {.name = "word count", .map = "map words", .combine = GY_COMBINE_SUM},
         {.name = "index", .map = "map places", .combine = GY_COMBINE_SET},
@@ -514,9 +511,8 @@ static off_t attempts_of(const place *at)
 }
 
 /* Each bad record costs two attempts, whoever was the manager then: none is met again. */
-static void what_was_learnt_outlives_the_manager(void **state)
+GY_TEST(what_was_learnt_outlives_the_manager)
 {
-    (void)state;
     place at = make_place(getenv("GYRE_SOAK") != NULL ? EACH : of_each(4) + 1);
     witness seen = {.at = &at, .enough = at.bad / 3};
     gy_flow_options options = {.output = at.output,
@@ -556,17 +552,15 @@ static void what_was_learnt_outlives_the_manager(void **state)
     remove_place(&at);
 }
 
-static void neighbours_in_a_process_are_excused(void **state)
+GY_TEST(neighbours_in_a_process_are_excused)
 {
-    (void)state;
     run_job(3, false, 2);
 }
 
 /* Tasks of some lines each, which begin and end at any moment of their neighbours' deaths: few,
  * so that one that is blamed for them is soon blamed too often. */
-static void neighbours_that_just_begin_are_excused(void **state)
+GY_TEST(neighbours_that_just_begin_are_excused)
 {
-    (void)state;
     enum { COPIES = 4, FINE = 61 };
     static const char *const killers[] = {"segv", "abort", "fpe", "deep", "bus"};
     static const ready_job job = {.name = "word count",
@@ -592,9 +586,8 @@ static void neighbours_that_just_begin_are_excused(void **state)
     remove_place(&at);
 }
 
-static void one_too_many_ends_the_job(void **state)
+GY_TEST(one_too_many_ends_the_job)
 {
-    (void)state;
     place at = make_place(2);
     gy_flow_options options = {
         .output = at.output,
@@ -620,16 +613,7 @@ int main(int argc, char **argv)
         return 1;
     }
     submitted_begin();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ten_of_each_kind_are_skipped),
-        cmocka_unit_test(the_same_without_datagrams),
-        cmocka_unit_test(neighbours_in_a_process_are_excused),
-        cmocka_unit_test(neighbours_that_just_begin_are_excused),
-        cmocka_unit_test(one_too_many_ends_the_job),
-        cmocka_unit_test(ready_jobs_skip_them_too),
-        cmocka_unit_test(what_was_learnt_outlives_the_manager),
-    };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = GY_TESTS_RUN(NULL, NULL);
     gy_flow_end(flow);
     return failed;
 }

@@ -136,9 +136,8 @@ static void wait_for_journal(const char *id)
     }
 }
 
-static void jobs_of_one_program(void **state)
+GY_TEST(jobs_of_one_program)
 {
-    (void)state;
     char line[1024], own[512] = "", id[40];
     int daemon = 0;
     assert_true(readlink("/proc/self/exe", own, sizeof(own) - 1) > 0);
@@ -172,18 +171,16 @@ static void jobs_of_one_program(void **state)
 }
 
 /* Daemons start the program that was submitted: a shell serves no vertices. */
-static void a_script_is_refused(void **state)
+GY_TEST(a_script_is_refused)
 {
-    (void)state;
     assert_int_equal(shell("seq 9 >in; ! $GYRE job submit $N -- sh -c \"$GYRE mr wordcount "
                            "$T/in -o $T/w\" >said 2>&1 && grep -q 'submit gyre itself' said"),
                      0);
 }
 
 /* All lines in order, or how much of them is missing; the last of them later, too. */
-static void what_it_prints_comes_back(void **state)
+GY_TEST(what_it_prints_comes_back)
 {
-    (void)state;
     assert_int_equal(
         shell(
             "! $GYRE job submit $N -- sh -c 'seq 3000; echo last words >&2; exit 3' >said "
@@ -208,12 +205,7 @@ int main(int argc, char **argv)
     if (flow == NULL || argc > 1) {
         return flow != NULL ? run_chain(argv[argc - 1]) : 1;
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(jobs_of_one_program),
-        cmocka_unit_test(a_script_is_refused),
-        cmocka_unit_test(what_it_prints_comes_back),
-    };
-    const int failed = cmocka_run_group_tests(tests, scene_begin, scene_end);
+    const int failed = GY_TESTS_RUN(scene_begin, scene_end);
     gy_flow_end(flow);
     return failed;
 }

@@ -412,9 +412,8 @@ static double fail_over(const char *name, unsigned faults)
     return took;
 }
 
-static void the_manager_and_etcds_leader(void **state)
+GY_TEST(the_manager_and_etcds_leader)
 {
-    (void)state;
     const int times = getenv("GYRE_SOAK") != NULL ? 10 : 1;
     int late = 0;
     double longest = 0;
@@ -429,15 +428,13 @@ static void the_manager_and_etcds_leader(void **state)
     assert_true(late <= times / 10); /* etcd may have to elect twice */
 }
 
-static void and_the_name_server(void **state)
+GY_TEST(and_the_name_server)
 {
-    (void)state;
     assert_true(fail_over("named", FAULT_ETCD | FAULT_SERVER) < 5 * SLOWER);
 }
 
-static void and_the_whole_host(void **state)
+GY_TEST(and_the_whole_host)
 {
-    (void)state;
     if (getenv("GYRE_SOAK") == NULL) {
         skip();
     }
@@ -449,9 +446,8 @@ static void and_the_whole_host(void **state)
 
 /* ---- What else a table does ---- */
 
-static void a_password_that_others_may_read_is_refused(void **state)
+GY_TEST(a_password_that_others_may_read_is_refused)
 {
-    (void)state;
     char line[2048], where[512];
     snprintf(line, sizeof(line),
              "! timeout 10 $GYRE nameserver --listen 127.0.0.1:0 --key ring --table %s "
@@ -466,9 +462,8 @@ static void a_password_that_others_may_read_is_refused(void **state)
 }
 
 /* What there is without etcd, and without a folder that all hosts have, is said. */
-static void what_one_host_takes_along_is_said(void **state)
+GY_TEST(what_one_host_takes_along_is_said)
 {
-    (void)state;
     assert_int_equal(shell("$GYRE nameserver --listen 0.0.0.0:0 --key ring --table alone "
                            "--port-file alone.port 2>alone.log & p=$!; until [ -s alone.port "
                            "] || ! kill -0 $p; do sleep 0.01; done; kill $p; wait $p && grep "
@@ -478,9 +473,8 @@ static void what_one_host_takes_along_is_said(void **state)
 }
 
 /* The next manager is where the folder of the one before is not. */
-static void a_folder_that_is_not_shared_is_said(void **state)
+GY_TEST(a_folder_that_is_not_shared_is_said)
 {
-    (void)state;
     char id[40], line[512];
     history of;
     int daemon = -1;
@@ -511,9 +505,8 @@ static void set_password(const char *body)
 }
 
 /* The password that name servers have is none for a while: they go on when it is one again. */
-static void name_servers_outlive_a_wrong_password(void **state)
+GY_TEST(name_servers_outlive_a_wrong_password)
 {
-    (void)state;
     if (getenv("GYRE_SOAK") == NULL) {
         skip();
     }
@@ -532,9 +525,8 @@ static void name_servers_outlive_a_wrong_password(void **state)
 }
 
 /* Two members of three stand still for 20 s. */
-static void without_a_quorum_jobs_go_on(void **state)
+GY_TEST(without_a_quorum_jobs_go_on)
 {
-    (void)state;
     char id[40];
     history of;
     if (getenv("GYRE_SOAK") == NULL) {
@@ -566,15 +558,5 @@ static void without_a_quorum_jobs_go_on(void **state)
 int main(void)
 {
     (void)gy_test_seed();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_manager_and_etcds_leader),
-        cmocka_unit_test(and_the_name_server),
-        cmocka_unit_test(and_the_whole_host),
-        cmocka_unit_test(a_password_that_others_may_read_is_refused),
-        cmocka_unit_test(what_one_host_takes_along_is_said),
-        cmocka_unit_test(a_folder_that_is_not_shared_is_said),
-        cmocka_unit_test(name_servers_outlive_a_wrong_password),
-        cmocka_unit_test(without_a_quorum_jobs_go_on),
-    };
-    return cmocka_run_group_tests(tests, begin, end);
+    return GY_TESTS_RUN(begin, end);
 }

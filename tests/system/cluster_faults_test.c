@@ -239,9 +239,8 @@ static void needs_time(bool is_net_needed)
     }
 }
 
-static void the_output_is_that_of_home(void **state)
+GY_TEST(the_output_is_that_of_home)
 {
-    (void)state;
 #if defined(GYRE_ASAN) || defined(GYRE_TSAN) /* a program of a hundred megabytes to bring */
     needs_time(false);
 #endif
@@ -249,9 +248,8 @@ static void the_output_is_that_of_home(void **state)
     expect_same(start_job(false, "0"));
 }
 
-static void all_workers_but_one_are_killed(void **state)
+GY_TEST(all_workers_but_one_are_killed)
 {
-    (void)state;
     needs_time(false);
     bool is_manager_killed = true; /* and that host lives, then */
     for (int round = 0; round < 2; round++) {
@@ -278,9 +276,8 @@ static void all_workers_but_one_are_killed(void **state)
 
 /* The manager's host is cut off: that one lives on, another one is made, and there is one
  * output. */
-static void two_managers_make_one_output(void **state)
+GY_TEST(two_managers_make_one_output)
 {
-    (void)state;
     needs_time(true);
     wait_for_calm();
     pid_t job = start_job(false, "0.3");
@@ -293,9 +290,8 @@ static void two_managers_make_one_output(void **state)
 }
 
 /* A host that hears and is not heard, then one that is heard and does not hear. */
-static void a_host_that_is_half_cut_off(void **state)
+GY_TEST(a_host_that_is_half_cut_off)
 {
-    (void)state;
     needs_time(true);
     for (int round = 0; round < 4; round++) {
         wait_for_calm();
@@ -309,9 +305,8 @@ static void a_host_that_is_half_cut_off(void **state)
 }
 
 /* 5 % of all packets are lost, all are 50 ms late. */
-static void a_bad_line_costs_time_alone(void **state)
+GY_TEST(a_bad_line_costs_time_alone)
 {
-    (void)state;
     needs_time(true);
     wait_for_calm();
     for (int host = 0; host < SWITCH_HOSTS; host++) {
@@ -332,14 +327,4 @@ static void a_bad_line_costs_time_alone(void **state)
     atomic_store(&own.net.rules->delay_ms, 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_output_is_that_of_home),
-        cmocka_unit_test(all_workers_but_one_are_killed),
-        cmocka_unit_test(two_managers_make_one_output),
-        cmocka_unit_test(a_host_that_is_half_cut_off),
-        cmocka_unit_test(a_bad_line_costs_time_alone),
-    };
-    return cmocka_run_group_tests_name("cluster_faults", tests, open_cluster, close_cluster);
-}
+GY_TEST_MAIN(open_cluster, close_cluster)

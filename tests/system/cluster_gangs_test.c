@@ -51,9 +51,8 @@ static int end(void **state)
     return kit_end(state);
 }
 
-static void ranks_are_on_so_many_hosts(void **state)
+GY_TEST(ranks_are_on_so_many_hosts)
 {
-    (void)state;
     skip_sanitized();
     assert_int_equal(
         shell("$GYRE run $N --hosts 2 -n 4 sh $T/where && [ $(wc -l <ended) = 4 ] && "
@@ -67,9 +66,8 @@ static void ranks_are_on_so_many_hosts(void **state)
 }
 
 /* Lines come whole, and while the ranks go on. */
-static void what_they_print_comes(void **state)
+GY_TEST(what_they_print_comes)
 {
-    (void)state;
     assert_int_equal(
         shell(
             "rm -f go; $GYRE run $N --hosts 2 -n 2 --prefix sh -c 'echo begun $GYRE_RANK; "
@@ -82,9 +80,8 @@ static void what_they_print_comes(void **state)
         0);
 }
 
-static void ends_are_those_of_run(void **state)
+GY_TEST(ends_are_those_of_run)
 {
-    (void)state;
     static const struct {
         const char *line;
         int status;
@@ -117,9 +114,8 @@ static void ends_are_those_of_run(void **state)
 
 /* More hosts than there are, none with the label, others that have the slots: it waits, says
  * why, and ends with its user's signal. One that starts at once says nothing of that. */
-static void one_that_cannot_be_waits_and_ends(void **state)
+GY_TEST(one_that_cannot_be_waits_and_ends)
 {
-    (void)state;
     skip_sanitized();
     assert_int_equal(
         shell(
@@ -141,9 +137,8 @@ static void one_that_cannot_be_waits_and_ends(void **state)
 }
 
 /* On one host each rank has a slot, too, or it cannot be. */
-static void ranks_of_one_host_have_a_slot_each(void **state)
+GY_TEST(ranks_of_one_host_have_a_slot_each)
 {
-    (void)state;
     skip_sanitized();
     assert_int_equal(
         shell(
@@ -160,9 +155,8 @@ static void ranks_of_one_host_have_a_slot_each(void **state)
 
 /* Its name, share, side file, variables and the folder of its notes; ranks that are started
  * anew. */
-static void what_options_say_is_so(void **state)
+GY_TEST(what_options_say_is_so)
 {
-    (void)state;
     skip_sanitized();
     assert_int_equal(
         shell("printf '#!/bin/sh\nuntil [ -e $1 ]; do sleep 0.02; done; cat ${0%%/*}/side; "
@@ -185,9 +179,8 @@ static void what_options_say_is_so(void **state)
         0);
 }
 
-static void a_job_trains_over_hosts(void **state)
+GY_TEST(a_job_trains_over_hosts)
 {
-    (void)state;
     assert_int_equal(
         shell("$LEARN home 2 2 t0 t1 t2 && $GYRE job submit $N -- $LEARN $T/far 2 2 "
               "$T/t0 $T/t1 $T/t2 && cmp home/w-00000 far/w-00000 && "
@@ -212,9 +205,8 @@ static int find_daemon(const char *file)
     "[ $i -lt 600 ] && "
 
 /* Twelve seconds: two until it is lost, ten until its ranks cannot be there any more. */
-static void a_lost_host_is_replaced(void **state)
+GY_TEST(a_lost_host_is_replaced)
 {
-    (void)state;
     int victim = -1;
     char line[512];
     if (getenv("GYRE_SOAK") == NULL) {
@@ -240,9 +232,8 @@ static void a_lost_host_is_replaced(void **state)
 }
 
 /* The same while it trains: what comes out is what comes out at home. */
-static void a_lost_host_changes_no_byte(void **state)
+GY_TEST(a_lost_host_changes_no_byte)
 {
-    (void)state;
     int victim = -1;
     if (getenv("GYRE_SOAK") == NULL) {
         skip();
@@ -267,18 +258,4 @@ static void a_lost_host_changes_no_byte(void **state)
     KIT_UNTIL(cluster_up(&at) == CLUSTER_DAEMONS);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranks_are_on_so_many_hosts),
-        cmocka_unit_test(what_they_print_comes),
-        cmocka_unit_test(ends_are_those_of_run),
-        cmocka_unit_test(one_that_cannot_be_waits_and_ends),
-        cmocka_unit_test(ranks_of_one_host_have_a_slot_each),
-        cmocka_unit_test(what_options_say_is_so),
-        cmocka_unit_test(a_job_trains_over_hosts),
-        cmocka_unit_test(a_lost_host_is_replaced),
-        cmocka_unit_test(a_lost_host_changes_no_byte),
-    };
-    return cmocka_run_group_tests_name("system/cluster_gangs", tests, begin, end);
-}
+GY_TEST_MAIN(begin, end)

@@ -31,9 +31,8 @@ static int begin(void **state)
     return 0;
 }
 
-static void same_bytes_as_at_home(void **state)
+GY_TEST(same_bytes_as_at_home)
 {
-    (void)state;
     static const char *const jobs[] = {
         "mr wordcount in0 in1 in2 in3 in4 in5",
         "mr index in0 in1 in2 in3 in4 in5",
@@ -59,9 +58,8 @@ static void same_bytes_as_at_home(void **state)
     }
 }
 
-static void says_what_cannot_be_done(void **state)
+GY_TEST(says_what_cannot_be_done)
 {
-    (void)state;
     assert_int_equal(shell("! $GYRE job submit $N -e GYRE_JOB_MEMO=memo -- $GYRE mr "
                            "wordcount in0 -o memoed >said 2>&1 && grep -q memo said"),
                      0);
@@ -133,9 +131,8 @@ static void finish_half(const char *name, const char *id)
     }
 }
 
-static void a_new_manager_goes_on(void **state)
+GY_TEST(a_new_manager_goes_on)
 {
-    (void)state;
     char id[40];
     int daemon = -1;
     start_half("managed", id);
@@ -157,9 +154,8 @@ static int other_daemon(void)
     return (daemon + 1) % CLUSTER_DAEMONS;
 }
 
-static void a_daemon_may_die(void **state)
+GY_TEST(a_daemon_may_die)
 {
-    (void)state;
     char id[40];
     if (getenv("GYRE_SOAK") == NULL) {
         skip();
@@ -174,9 +170,8 @@ static void a_daemon_may_die(void **state)
     KIT_UNTIL(cluster_up(&at) == CLUSTER_DAEMONS);
 }
 
-static void a_daemon_may_stop(void **state)
+GY_TEST(a_daemon_may_stop)
 {
-    (void)state;
     char id[40];
     if (getenv("GYRE_SOAK") == NULL) {
         skip();
@@ -190,9 +185,8 @@ static void a_daemon_may_stop(void **state)
 }
 
 /* Bytes that rot where they lie, and files that go, before anybody has fetched them. */
-static void what_rots_at_a_daemon_is_made_again(void **state)
+GY_TEST(what_rots_at_a_daemon_is_made_again)
 {
-    (void)state;
     char line[1024], id[40], data[64];
 #if defined(GYRE_ASAN) || defined(GYRE_TSAN)
     if (getenv("GYRE_SOAK") == NULL) {
@@ -234,15 +228,4 @@ static void what_rots_at_a_daemon_is_made_again(void **state)
     assert_true(scene_runs('m') > maps);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_bytes_as_at_home),
-        cmocka_unit_test(says_what_cannot_be_done),
-        cmocka_unit_test(a_new_manager_goes_on),
-        cmocka_unit_test(what_rots_at_a_daemon_is_made_again),
-        cmocka_unit_test(a_daemon_may_die),
-        cmocka_unit_test(a_daemon_may_stop),
-    };
-    return cmocka_run_group_tests(tests, begin, scene_end);
-}
+GY_TEST_MAIN(begin, scene_end)

@@ -53,9 +53,8 @@ static const char look[] =
     "  '/ended/.test(document.querySelector(\"#jobs tbody tr\").textContent)' \\\n"
     "  'window.mark === 1'\n";
 
-static void a_browser_shows_a_job_at_work(void **state)
+GY_TEST(a_browser_shows_a_job_at_work)
 {
-    (void)state;
     char path[160];
 #if defined(GYRE_ASAN) || defined(GYRE_TSAN)
     skip(); /* what serves the page is looked at by cluster_report_test there */
@@ -78,8 +77,4 @@ static void a_browser_shows_a_job_at_work(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_browser_shows_a_job_at_work)};
-    return cmocka_run_group_tests_name("system_cluster_page", tests, begin, end);
-}
+GY_TEST_MAIN(begin, end)

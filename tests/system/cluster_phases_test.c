@@ -230,9 +230,8 @@ static void disturb_jobs(const fault *what, int first, int wanted)
     assert_true(missed < TRIES);
 }
 
-static void disturbed_jobs_end_as_at_home(void **state)
+GY_TEST(disturbed_jobs_end_as_at_home)
 {
-    (void)state;
     const bool is_soak = getenv("GYRE_SOAK") != NULL;
     const char *only = getenv("GYRE_TEST_FAULT");
     assert_int_equal(setenv("GYRE_JOB_HEARTBEAT_TIMEOUT", SILENCE, 1), 0);
@@ -272,9 +271,8 @@ static int damage_somewhere(remote_job *job, bool is_flip)
 }
 
 /* A sort has no intermediates: its vertices read the input. */
-static void damaged_intermediates_are_made_again(void **state)
+GY_TEST(damaged_intermediates_are_made_again)
 {
-    (void)state;
     static const int kinds[] = {WORDCOUNT, INDEX};
     const bool is_soak = getenv("GYRE_SOAK") != NULL;
     int hits = 0, missed = 0;
@@ -307,11 +305,4 @@ static int begin(void **state)
     return work_begin_jobs(state, LINES / part, RECORDS / part);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(disturbed_jobs_end_as_at_home),
-        cmocka_unit_test(damaged_intermediates_are_made_again),
-    };
-    return cmocka_run_group_tests(tests, begin, work_end_jobs);
-}
+GY_TEST_MAIN(begin, work_end_jobs)

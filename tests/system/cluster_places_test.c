@@ -92,9 +92,8 @@ static int begin(void **state)
     return scene_begin(state) == 0 ? shell("printf 12345 >f") : 1;
 }
 
-static void files_of_hosts_are_read_there(void **state)
+GY_TEST(files_of_hosts_are_read_there)
 {
-    (void)state;
     assert_int_equal(
         job_shell("$GYRE job submit $N -- $J job $T/own '' - file://h0$T/f file://h1$T/f "
                   "file://h2$T/f file://h1$T/f:1:3 file://h2,nobody$T/f && cat own/part-* "
@@ -110,9 +109,8 @@ static void files_of_hosts_are_read_there(void **state)
     assert_non_null(strstr(said, "12345\t3\n"));
 }
 
-static void a_wish_is_no_must(void **state)
+GY_TEST(a_wish_is_no_must)
 {
-    (void)state;
     assert_int_equal(
         job_shell("$GYRE job submit $N -- $J job $T/free '' h1 f f && cat free/part-* "
                   "free.counters"),
@@ -139,9 +137,8 @@ static void a_wish_is_no_must(void **state)
 }
 
 /* Written to while it is read there: on its host's own disk, and where all hosts have it. */
-static void a_file_that_changes_is_named(void **state)
+GY_TEST(a_file_that_changes_is_named)
 {
-    (void)state;
     assert_int_equal(
         job_shell("for of in file://h1$T/g $T/g; do printf 12345 >g; rm -f start*; { $GYRE job "
                   "submit $N -- $J job $T/never $T/start - $of >told 2>&1; } & for i in $(seq "
@@ -152,9 +149,8 @@ static void a_file_that_changes_is_named(void **state)
         0);
 }
 
-static void what_cannot_be_is_said(void **state)
+GY_TEST(what_cannot_be_is_said)
 {
-    (void)state;
     assert_int_equal(
         job_shell("! $GYRE job submit $N -- $GYRE mr sort -o $T/none file://h1$T/f && "
                   "! $GYRE mr wordcount -o $T/none file://h1$T/f"),
@@ -181,11 +177,5 @@ int main(int argc, char **argv)
     if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0) {
         return 1;
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(files_of_hosts_are_read_there),
-        cmocka_unit_test(a_wish_is_no_must),
-        cmocka_unit_test(a_file_that_changes_is_named),
-        cmocka_unit_test(what_cannot_be_is_said),
-    };
-    return cmocka_run_group_tests_name("system_cluster_places", tests, begin, scene_end);
+    return GY_TESTS_RUN(begin, scene_end);
 }

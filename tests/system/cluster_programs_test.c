@@ -29,9 +29,8 @@ static char *submit(const char *variable, const char *only, const char *more)
     return text;
 }
 
-static void bad_records_are_skipped(void **state)
+GY_TEST(bad_records_are_skipped)
 {
-    (void)state;
     const bool is_soak = getenv("GYRE_SOAK") != NULL;
     const double begin_s = kit_now();
     gy_free(submit("GYRE_TEST_BAD_RECORDS", "ten_of_each_kind_are_skipped",
@@ -52,9 +51,8 @@ static const char *data_pattern(char out[256], const char *slots)
     return out;
 }
 
-static void what_is_lost_runs_again_and_nothing_else(void **state)
+GY_TEST(what_is_lost_runs_again_and_nothing_else)
 {
-    (void)state;
     char more[256];
     const bool is_soak = getenv("GYRE_SOAK") != NULL;
 #if defined(GYRE_ASAN) || defined(GYRE_TSAN) /* another program of a hundred megabytes */
@@ -97,9 +95,8 @@ static pieces run_pieces(const char *pace, const char *slow)
 
 /* A quarter of the slots are at a host that takes ten times as long, as at home one of four
  * workers does; copies elsewhere make it at most half as long again. */
-static void a_slow_host_costs_little(void **state)
+GY_TEST(a_slow_host_costs_little)
 {
-    (void)state;
     char slow[160];
     if (getenv("GYRE_SOAK") == NULL) {
         skip();
@@ -119,9 +116,8 @@ static void a_slow_host_costs_little(void **state)
 /* All slots but those of the slow host have been given back when its pieces are late: they are
  * rented again, for copies. Both may win in the same moment, and the job ends before a loser
  * can say that it was told. */
-static void slots_are_rented_again_for_copies(void **state)
+GY_TEST(slots_are_rented_again_for_copies)
 {
-    (void)state;
     char slow[160];
     bool is_right = false;
 #if defined(GYRE_ASAN) || defined(GYRE_TSAN) /* as above */
@@ -154,13 +150,4 @@ static int end(void **state)
     return kit_end(state);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bad_records_are_skipped),
-        cmocka_unit_test(what_is_lost_runs_again_and_nothing_else),
-        cmocka_unit_test(a_slow_host_costs_little),
-        cmocka_unit_test(slots_are_rented_again_for_copies),
-    };
-    return cmocka_run_group_tests(tests, begin, end);
-}
+GY_TEST_MAIN(begin, end)

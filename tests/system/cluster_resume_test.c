@@ -102,9 +102,8 @@ static void refused(const char *id, const char *words)
 
 /* ---- killed ---- */
 
-static void a_killed_job_is_resumed(void **state)
+GY_TEST(a_killed_job_is_resumed)
 {
-    (void)state;
     char id[40], line[512];
     const int maps = start_half("half", "", id);
     refused(id, "has not ended: it goes on by itself");
@@ -141,9 +140,8 @@ static pid_t daemon_again(int which, const char *address)
 }
 
 /* Its daemon dies with it, and is started anew with its folder. */
-static void a_job_that_was_given_up_is_resumed(void **state)
+GY_TEST(a_job_that_was_given_up_is_resumed)
 {
-    (void)state;
     char id[40], line[512];
     char address[64];
     int daemon = -1;
@@ -177,9 +175,8 @@ static void kill_half(const char *name, const char *journal_at, char id[40])
     assert_int_equal(shell(line), 0);
 }
 
-static void another_job_may_have_the_output(void **state)
+GY_TEST(another_job_may_have_the_output)
 {
-    (void)state;
     char id[40], line[512];
     kill_half("taken", "apart", id);
     snprintf(line, sizeof(line), "[ -e apart/%s/journal.1 ]", id);
@@ -230,9 +227,8 @@ static void not_forgotten(const char *words, const char *options)
     }
 }
 
-static void what_is_kept_of_a_job_is_forgotten(void **state)
+GY_TEST(what_is_kept_of_a_job_is_forgotten)
 {
-    (void)state;
     char id[40], options[200];
     kill_half("left", "", id);
     forgotten(id, "[ ! -e left ]");
@@ -249,9 +245,8 @@ static void what_is_kept_of_a_job_is_forgotten(void **state)
 }
 
 /* In a folder of its own, and its output is another one's by now. */
-static void what_is_anothers_is_not_forgotten(void **state)
+GY_TEST(what_is_anothers_is_not_forgotten)
 {
-    (void)state;
     char id[40], line[512], folder[200];
     snprintf(folder, sizeof(folder), "-e GYRE_JOB_FOLDER=%s/own", kit_top);
     (void)start_half_with(folder, "left", "apart", id);
@@ -267,9 +262,8 @@ static void what_is_anothers_is_not_forgotten(void **state)
 }
 
 /* One that nobody could tidy up after. */
-static void what_a_killed_manager_left_is_forgotten(void **state)
+GY_TEST(what_a_killed_manager_left_is_forgotten)
 {
-    (void)state;
     char id[40], line[512];
     int daemon = -1;
     (void)start_half("left", "", id);
@@ -286,9 +280,8 @@ static void what_a_killed_manager_left_is_forgotten(void **state)
 }
 
 /* No map's output stands any more, and the name server cannot say so: all is made again. */
-static void outputs_that_are_gone_are_made_again(void **state)
+GY_TEST(outputs_that_are_gone_are_made_again)
 {
-    (void)state;
     char id[40], line[512];
     if (getenv("GYRE_SOAK") == NULL) {
         skip();
@@ -302,9 +295,8 @@ static void outputs_that_are_gone_are_made_again(void **state)
 }
 
 /* Of a job with a memo they lie in shared storage, and go with no host. */
-static void shared_outputs_outlive_their_hosts(void **state)
+GY_TEST(shared_outputs_outlive_their_hosts)
 {
-    (void)state;
     char id[40], line[512], memo[200];
     if (getenv("GYRE_SOAK") == NULL) {
         skip();
@@ -358,9 +350,8 @@ static counted count_words(const char *name)
     return all;
 }
 
-static void a_second_run_takes_what_the_first_one_made(void **state)
+GY_TEST(a_second_run_takes_what_the_first_one_made)
 {
-    (void)state;
     assert_int_equal(
         shell("for i in 0 1 2; do seq $((i * 9000)) $((i * 9000 + 30000)) >big$i; done"), 0);
     const counted first = count_words("first");
@@ -379,9 +370,8 @@ static void a_second_run_takes_what_the_first_one_made(void **state)
 
 /* ---- a trace ---- */
 
-static void a_trace_has_the_processes_of_all_hosts(void **state)
+GY_TEST(a_trace_has_the_processes_of_all_hosts)
 {
-    (void)state;
     assert_int_equal(
         shell("$GYRE job submit $N -- $GYRE mr wordcount in0 in1 in2 --split 2KiB -r 2 --trace "
               "$T/trace -o traced && python3 -c '\n"
@@ -407,19 +397,4 @@ static void a_trace_has_the_processes_of_all_hosts(void **state)
         0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_killed_job_is_resumed),
-        cmocka_unit_test(a_job_that_was_given_up_is_resumed),
-        cmocka_unit_test(another_job_may_have_the_output),
-        cmocka_unit_test(what_is_kept_of_a_job_is_forgotten),
-        cmocka_unit_test(what_is_anothers_is_not_forgotten),
-        cmocka_unit_test(what_a_killed_manager_left_is_forgotten),
-        cmocka_unit_test(outputs_that_are_gone_are_made_again),
-        cmocka_unit_test(shared_outputs_outlive_their_hosts),
-        cmocka_unit_test(a_second_run_takes_what_the_first_one_made),
-        cmocka_unit_test(a_trace_has_the_processes_of_all_hosts),
-    };
-    return cmocka_run_group_tests(tests, begin, scene_end);
-}
+GY_TEST_MAIN(begin, scene_end)

@@ -64,9 +64,8 @@ static void await_all_hosts(void)
 
 /* ---- The name server ---- */
 
-static void a_job_outlives_its_name_server(void **state)
+GY_TEST_WITH(a_job_outlives_its_name_server, .setup_func = begin)
 {
-    (void)state;
     char id[40];
     start("alone", "", id);
     await_all_hosts();
@@ -80,9 +79,8 @@ static void a_job_outlives_its_name_server(void **state)
     assert_int_equal(shell("rm go"), 0);
 }
 
-static void another_name_server_takes_over(void **state)
+GY_TEST(another_name_server_takes_over)
 {
-    (void)state;
     char id[40];
     start("handed", "", id);
     const pid_t second = cluster_server(&at, at.names); /* waits, for the same address too */
@@ -109,9 +107,8 @@ static bool is_at_work(const char *name)
 }
 
 /* A map of commands is three vertices, of which only so many run together; hosts have three. */
-static void what_does_not_fit_is_joined_by_files(void **state)
+GY_TEST(what_does_not_fit_is_joined_by_files)
 {
-    (void)state;
     static const char *const limits[][2] = {{"--slots-max 1", ""},
                                             {"--slots-max 2", "--processes 9"}};
     char line[512];
@@ -127,9 +124,8 @@ static void what_does_not_fit_is_joined_by_files(void **state)
 }
 
 /* Nine slots, and each of two jobs could use them all. */
-static void two_jobs_share_the_slots(void **state)
+GY_TEST(two_jobs_share_the_slots)
 {
-    (void)state;
     char first[40], second[40];
     if (gy_test_cases(8) < 8) {
         skip(); /* under a sanitizer it takes seconds */
@@ -152,9 +148,8 @@ static bool is_troubled(void)
            0;
 }
 
-static void a_full_disk_sends_work_elsewhere(void **state)
+GY_TEST_WITH(a_full_disk_sends_work_elsewhere, .teardown_func = scene_end)
 {
-    (void)state;
     char folder[160], id[40];
     if (getenv("GYRE_SOAK") == NULL) {
         skip();
@@ -220,9 +215,10 @@ static int end_faked(void **state)
     return ended;
 }
 
-static void clocks_may_jump_by_a_day(void **state)
+static int end_soak(void **state);
+static int begin_soak(void **state);
+GY_TEST_WITH(clocks_may_jump_by_a_day, .setup_func = begin_soak, .teardown_func = end_soak)
 {
-    (void)state;
     char id[40];
     if (getenv("GYRE_SOAK") == NULL) {
         skip();
@@ -264,13 +260,5 @@ static int end_soak(void **state)
 int main(void)
 {
     (void)gy_test_seed();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(a_job_outlives_its_name_server, begin),
-        cmocka_unit_test(another_name_server_takes_over),
-        cmocka_unit_test(what_does_not_fit_is_joined_by_files),
-        cmocka_unit_test(two_jobs_share_the_slots),
-        cmocka_unit_test_teardown(a_full_disk_sends_work_elsewhere, scene_end),
-        cmocka_unit_test_setup_teardown(clocks_may_jump_by_a_day, begin_soak, end_soak),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return GY_TESTS_RUN(NULL, NULL);
 }

@@ -80,9 +80,8 @@ static int close_all(void **state)
     return slurm_close();
 }
 
-static void jobs_run_in_an_allocation(void **state)
+GY_TEST(jobs_run_in_an_allocation)
 {
-    (void)state;
     if (!runs_here()) {
         skip();
     }
@@ -97,9 +96,8 @@ static void jobs_run_in_an_allocation(void **state)
     assert_int_equal(line("for n in 0 1 2 3; do [ -d first.$n/jobs ]; done"), 0);
 }
 
-static void the_allocation_ends_under_a_job(void **state)
+GY_TEST(the_allocation_ends_under_a_job)
 {
-    (void)state;
     if (!runs_here()) {
         skip();
     }
@@ -118,11 +116,4 @@ static void the_allocation_ends_under_a_job(void **state)
     kill(second, SIGTERM);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(jobs_run_in_an_allocation),
-        cmocka_unit_test(the_allocation_ends_under_a_job),
-    };
-    return cmocka_run_group_tests(tests, open_all, close_all);
-}
+GY_TEST_MAIN(open_all, close_all)

@@ -47,9 +47,8 @@ static int part_sum(void)
     return is_shared && gy_comm_world() == NULL ? 0 : 93;
 }
 
-static void the_world_sums_under_the_launcher(void **state)
+GY_TEST(the_world_sums_under_the_launcher)
 {
-    (void)state;
     char part[] = "sum";
     char *const argv[] = {own_path, part, NULL};
     for (int ranks = 1; ranks <= 4; ranks++) {
@@ -184,9 +183,8 @@ static void run_victim(const victim_spec *spec)
     }
 }
 
-static void killed_rank_is_named_at_once(void **state)
+GY_TEST(killed_rank_is_named_at_once)
 {
-    (void)state;
     run_victim(&(victim_spec){.signal = SIGKILL,
                               .count = 4,
                               .status = GY_PEER,
@@ -200,9 +198,8 @@ static void killed_rank_is_named_at_once(void **state)
 }
 
 /* It cannot poison what it took numbers for: its end is the only sign. */
-static void killed_rank_leaves_reserved_ones_to_fail(void **state)
+GY_TEST(killed_rank_leaves_reserved_ones_to_fail)
 {
-    (void)state;
     static const size_t counts[] = {4, 50000};
     for (size_t i = 0; i < GY_COUNT(counts); i++) {
         run_victim(&(victim_spec){.signal = SIGKILL,
@@ -213,9 +210,8 @@ static void killed_rank_leaves_reserved_ones_to_fail(void **state)
     }
 }
 
-static void stopped_rank_is_named_at_the_deadline(void **state)
+GY_TEST(stopped_rank_is_named_at_the_deadline)
 {
-    (void)state;
     run_victim(&(victim_spec){
         .signal = SIGSTOP, .count = 4, .status = GY_TIMEOUT, .least_s = 0.9, .most_s = 10});
     run_victim(&(victim_spec){.signal = SIGSTOP,
@@ -234,11 +230,5 @@ int main(int argc, char **argv)
     if (size <= 0) {
         return 1;
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_world_sums_under_the_launcher),
-        cmocka_unit_test(killed_rank_is_named_at_once),
-        cmocka_unit_test(killed_rank_leaves_reserved_ones_to_fail),
-        cmocka_unit_test(stopped_rank_is_named_at_the_deadline),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return GY_TESTS_RUN(NULL, NULL);
 }

@@ -136,9 +136,8 @@ static void await(pid_t launcher, const char *words, const char *more)
     } while (strstr(output, words) == NULL || strstr(output, more) == NULL);
 }
 
-static void a_stopped_rank_is_named_live(void **state)
+GY_TEST(a_stopped_rank_is_named_live)
 {
-    (void)state;
     for (int is_tcp = 0; is_tcp < 2; is_tcp++) {
         int process = 0;
         char line[64];
@@ -168,9 +167,8 @@ static void a_stopped_rank_is_named_live(void **state)
     }
 }
 
-static void a_killed_rank_is_named_afterwards(void **state)
+GY_TEST(a_killed_rank_is_named_afterwards)
 {
-    (void)state;
     assert_int_equal(end_of(start("kill", false, "killed")), 128 + SIGKILL);
     assert_int_equal(shell("gyre doctor --recording killed"), 0);
     expect_said("ended: rank 1 (process ");
@@ -182,9 +180,8 @@ static void a_killed_rank_is_named_afterwards(void **state)
 }
 
 /* Without --record a failure leaves one file, of which the last few are kept. */
-static void a_failure_leaves_a_file(void **state)
+GY_TEST(a_failure_leaves_a_file)
 {
-    (void)state;
     char state_path[128];
     snprintf(state_path, sizeof(state_path), "%s/state", folder);
     assert_int_equal(shell("mkdir -p state/gyre; cd state/gyre; "
@@ -209,9 +206,8 @@ static void a_failure_leaves_a_file(void **state)
     expect_said("failed: ");
 }
 
-static void a_late_rank_is_named(void **state)
+GY_TEST(a_late_rank_is_named)
 {
-    (void)state;
     assert_int_equal(end_of(start("late", false, "late")), 0);
     assert_int_equal(shell("gyre doctor --recording late"), 0);
     expect_said("* rank 2 was the last to enter 12 of 12 collectives");
@@ -220,9 +216,8 @@ static void a_late_rank_is_named(void **state)
     expect_said("\"kind\": \"late\"");
 }
 
-static void wrong_questions_are_answered(void **state)
+GY_TEST(wrong_questions_are_answered)
 {
-    (void)state;
     assert_int_equal(shell("gyre doctor 1x"), 2);
     expect_said("expected the number of a process");
     assert_int_equal(shell("gyre doctor 1 --recording x"), 2);
@@ -243,12 +238,5 @@ int main(int argc, char **argv)
     }
     ssize_t size = readlink("/proc/self/exe", own_path, sizeof(own_path) - 1);
     own_path[size > 0 ? size : 0] = '\0';
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_stopped_rank_is_named_live),
-        cmocka_unit_test(a_killed_rank_is_named_afterwards),
-        cmocka_unit_test(a_failure_leaves_a_file),
-        cmocka_unit_test(a_late_rank_is_named),
-        cmocka_unit_test(wrong_questions_are_answered),
-    };
-    return cmocka_run_group_tests(tests, kit_make_folder, kit_remove_folder);
+    return GY_TESTS_RUN(kit_make_folder, kit_remove_folder);
 }

@@ -438,9 +438,8 @@ static bool is_slow_bearable(int workers, int piece_ms)
 
 /* With three workers it is below 1.5 times even without copies (40 s by 28), with four only
  * with them (40 s by 20). Exact, on a clock of its own: cluster/manager/slow_test.c. */
-static void a_slow_worker_costs_little(void **state)
+GY_TEST(a_slow_worker_costs_little)
 {
-    (void)state;
     const bool is_soak = getenv("GYRE_SOAK") != NULL;
     const int piece_ms = is_soak ? 2000 : 50;
     bool is_right = false;
@@ -456,9 +455,8 @@ static void a_slow_worker_costs_little(void **state)
 }
 
 /* As a job of a cluster, one of whose hosts is slow or none: its time is what it says. */
-static void pieces_over_hosts(void **state)
+GY_TEST(pieces_over_hosts)
 {
-    (void)state;
     if (!submitted_is()) {
         skip();
     }
@@ -506,9 +504,8 @@ static void lull_and_wake(void *arg, const gy_flow_report *report)
     }
 }
 
-static void who_wakes_too_late_is_not_heard(void **state)
+GY_TEST(who_wakes_too_late_is_not_heard)
 {
-    (void)state;
     place at = make_place();
     nap what = {.at = &at};
     gy_flow_options options = options_of(&at);
@@ -589,9 +586,8 @@ static void expect_one_draw(const place *at)
     }
 }
 
-static void readers_of_what_was_drawn_run_again(void **state)
+GY_TEST(readers_of_what_was_drawn_run_again)
 {
-    (void)state;
     place at = make_place();
     gy_flow_options options = options_of(&at);
     options.progress = lose_what_was_drawn;
@@ -697,9 +693,8 @@ static uint64_t expected_chains(void)
     return hash;
 }
 
-static void a_bit_turned_three_stages_up(void **state)
+GY_TEST(a_bit_turned_three_stages_up)
 {
-    (void)state;
     static const int runs[CHAINS][4] = {{2, 2, 2, 1}, {1, 1, 2, 1}, {1, 1, 1, 1}};
     static const int once[CHAINS][4] = {{1, 1, 1, 1}, {1, 1, 1, 1}, {1, 1, 1, 1}};
     for (int is_lossy = submitted_is(); is_lossy < 2; is_lossy++) { /* which runs one job */
@@ -722,14 +717,7 @@ int main(int argc, char **argv)
         return 1;
     }
     submitted_begin();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_slow_worker_costs_little),
-        cmocka_unit_test(pieces_over_hosts),
-        cmocka_unit_test(who_wakes_too_late_is_not_heard),
-        cmocka_unit_test(readers_of_what_was_drawn_run_again),
-        cmocka_unit_test(a_bit_turned_three_stages_up),
-    };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = GY_TESTS_RUN(NULL, NULL);
     gy_flow_end(flow);
     return failed;
 }

@@ -45,9 +45,8 @@ static int make_files(void **state)
                  "cat $tool.one $tool.one >$tool.two; done; [ -s lz4.two ]") != 0;
 }
 
-static void what_tools_compress_is_read(void **state)
+GY_TEST(what_tools_compress_is_read)
 {
-    (void)state;
     must("for tool in gzip bzip2 xz zstd lz4; do counts $tool.two && "
          "counts $tool.one text --split 100 && counts $tool.two --format $tool && "
          "m sort $tool.two -r 2 && all | same sorted || exit 1; done");
@@ -59,9 +58,8 @@ static void what_tools_compress_is_read(void **state)
          "cut -d' ' -f 1 text text >expected && all | same expected");
 }
 
-static void frames_to_skip_and_padding_are_no_text(void **state)
+GY_TEST(frames_to_skip_and_padding_are_no_text)
 {
-    (void)state;
     must(
         "for n in 120 127 137; do for tool in zstd lz4; do { skip $n; cat $tool.one; skip 123; "
         "skip $n; cat $tool.one; skip 132; } >skipping && counts skipping && "
@@ -74,9 +72,8 @@ static void frames_to_skip_and_padding_are_no_text(void **state)
          "{ skip 120; cat text; } >tail && refused 'tail: bytes that are no' m wordcount tail");
 }
 
-static void what_is_not_read_is_named(void **state)
+GY_TEST(what_is_not_read_is_named)
 {
-    (void)state;
     must("zip -q a.zip text && tar -cf a.tar text && tar -czf a.tgz text && "
          "xz --format=lzma -c text >a.lzma && printf '\\37\\235\\220abc' >a.Z && "
          "printf 'PAR1\\25\\4\\25' >a.pq && printf 'Obj\\1\\4' >a.avro && "
@@ -91,9 +88,8 @@ static void what_is_not_read_is_named(void **state)
 }
 
 /* The contents decide, and what was said decides more. */
-static void what_was_said_counts(void **state)
+GY_TEST(what_was_said_counts)
 {
-    (void)state;
     must("cp text text.gz && m wordcount text.gz text && all | sort | same twice && "
          "cp gzip.two called.txt && counts called.txt && "
          "refused 'text: not gzip' m wordcount text --format gzip && "
@@ -111,13 +107,4 @@ static void what_was_said_counts(void **state)
          "[ \"$(all)\" = aaaabbbb ]");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_tools_compress_is_read),
-        cmocka_unit_test(frames_to_skip_and_padding_are_no_text),
-        cmocka_unit_test(what_is_not_read_is_named),
-        cmocka_unit_test(what_was_said_counts),
-    };
-    return cmocka_run_group_tests(tests, make_files, kit_remove_folder);
-}
+GY_TEST_MAIN(make_files, kit_remove_folder)

@@ -46,9 +46,8 @@ static gy_status stat_of(const char *path, gy_place_facts *facts)
     return status;
 }
 
-static void what_is_written_is_read(void **state)
+GY_TEST(what_is_written_is_read)
 {
-    (void)state;
     assert_ok(put("/a/b c+%&\xc3\xbc", GY_PLACE_REPLACE, "0123456789", 10));
     kit_check(uri_of("/a/b c+%&\xc3\xbc"), "0123456789", 10);
     assert_ok(put("/a/b c+%&\xc3\xbc", GY_PLACE_REPLACE, "other", 5));
@@ -80,9 +79,8 @@ static void what_is_written_is_read(void **state)
     kit_check_list(uri_of("/a"), "empty "); /* nothing was left behind */
 }
 
-static void creation_is_exclusive(void **state)
+GY_TEST(creation_is_exclusive)
 {
-    (void)state;
     gy_place_promises promises;
     gy_place *place = kit_place(uri_of("/new/x"));
     assert_ok(gy_place_promise(place, &promises));
@@ -105,9 +103,8 @@ static void creation_is_exclusive(void **state)
     kit_check(uri_of("/norename/x"), "one", 3);
 }
 
-static void large_files_are_appended_to_once(void **state)
+GY_TEST(large_files_are_appended_to_once)
 {
-    (void)state;
     char *data = kit_bytes(5, LARGE_BYTES);
     assert_ok(put("/lost/large", GY_PLACE_NEW, data, LARGE_BYTES)); /* each answer is lost */
     assert_true(kit_count(&stub, "data APPEND") == 2);
@@ -133,9 +130,8 @@ static gy_status check_block(void *arg, const gy_place_block *block)
     return GY_OK;
 }
 
-static void blocks_tell_their_hosts(void **state)
+GY_TEST(blocks_tell_their_hosts)
 {
-    (void)state;
     gy_place *place = kit_place(uri_of("/lost/large"));
     blocks seen = {.at = 0};
     assert_ok(gy_place_blocks(place, 0, LARGE_BYTES, check_block, &seen));
@@ -157,9 +153,8 @@ static gy_status count_entry(void *arg, const gy_place_entry *entry)
     return GY_OK;
 }
 
-static void lists_are_sorted_and_paged(void **state)
+GY_TEST(lists_are_sorted_and_paged)
 {
-    (void)state;
     for (int i = MANY - 1; i >= 0; i--) {
         char path[32];
         snprintf(path, sizeof(path), "/many/f%03d", i);
@@ -175,9 +170,8 @@ static void lists_are_sorted_and_paged(void **state)
     kit_check_list(uri_of("/"), "a/ lost/ many/ new/ norename/ ");
 }
 
-static void refusals_say_why(void **state)
+GY_TEST(refusals_say_why)
 {
-    (void)state;
     gy_place_facts facts;
     assert_ok(put("/busy/x", GY_PLACE_REPLACE, "x", 1));
     assert_ok(stat_of("/busy/x", &facts)); /* 503 twice */
@@ -197,9 +191,8 @@ static void refusals_say_why(void **state)
     assert_status(stat_of("/none", &facts), GY_NOTFOUND);
 }
 
-static void redirects_go_to_data_nodes_alone(void **state)
+GY_TEST(redirects_go_to_data_nodes_alone)
 {
-    (void)state;
     assert_status(put("/elsewhere/x", GY_PLACE_REPLACE, "x", 1), GY_FORMAT);
     assert_says("ftp://");
     assert_true(put("/loop/x", GY_PLACE_REPLACE, "x", 1) < 0);
@@ -229,23 +222,9 @@ static gy_status do_everything(void)
     return status < 0 ? status : kit_list(uri_of("/memory"));
 }
 
-static void failed_allocations_are_failures(void **state)
+GY_TEST(failed_allocations_are_failures)
 {
-    (void)state;
     kit_check_memory(do_everything, 10);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_is_read),
-        cmocka_unit_test(creation_is_exclusive),
-        cmocka_unit_test(large_files_are_appended_to_once),
-        cmocka_unit_test(blocks_tell_their_hosts),
-        cmocka_unit_test(lists_are_sorted_and_paged),
-        cmocka_unit_test(refusals_say_why),
-        cmocka_unit_test(redirects_go_to_data_nodes_alone),
-        cmocka_unit_test(failed_allocations_are_failures),
-    };
-    return cmocka_run_group_tests(tests, start_stub, stop_stub);
-}
+GY_TEST_MAIN(start_stub, stop_stub)

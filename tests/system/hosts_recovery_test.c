@@ -239,9 +239,8 @@ static void read_result(int rank, replay_work *state)
     fclose(file);
 }
 
-static void killed_ranks_of_any_host_catch_up(void **state)
+GY_TEST(killed_ranks_of_any_host_catch_up)
 {
-    (void)state;
     static replay_work expected[6], got;
     char text[8192];
     start_all("calm", "1");
@@ -271,9 +270,8 @@ static void killed_ranks_of_any_host_catch_up(void **state)
     assert_true(deaths > 0);
 }
 
-static void groups_are_made_anew(void **state)
+GY_TEST(groups_are_made_anew)
 {
-    (void)state;
     char path[KIT_PATH];
     start_all("groups", "1");
     kit_expect_all(&kit_own, 0);
@@ -282,9 +280,8 @@ static void groups_are_made_anew(void **state)
     }
 }
 
-static void more_lost_than_replicas_ends_the_run(void **state)
+GY_TEST(more_lost_than_replicas_ends_the_run)
 {
-    (void)state;
     char text[8192], name[32];
     start_all("two", "5");
     kit_expect_all(&kit_own, 71);
@@ -301,9 +298,8 @@ static void more_lost_than_replicas_ends_the_run(void **state)
     }
 }
 
-static void used_up_restarts_end_all_hosts(void **state)
+GY_TEST(used_up_restarts_end_all_hosts)
 {
-    (void)state;
     char text[8192];
     kit_next_run(&kit_own);
     start_all("many", "1");
@@ -317,9 +313,8 @@ static void used_up_restarts_end_all_hosts(void **state)
     }
 }
 
-static void a_dead_keeper_ends_the_run_by_name(void **state)
+GY_TEST(a_dead_keeper_ends_the_run_by_name)
 {
-    (void)state;
     char text[8192];
     start_all("stay", "3");
     for (int rank = 0; rank < 6; rank++) {
@@ -339,9 +334,8 @@ static void a_dead_keeper_ends_the_run_by_name(void **state)
     }
 }
 
-static void all_hosts_must_want_restarts(void **state)
+GY_TEST(all_hosts_must_want_restarts)
 {
-    (void)state;
     char text[8192];
     const char *const options[] = {"-n", "2", "--key", kit_own.key, NULL};
     const char *const program[] = {own_path, "die", kit_own.folder, NULL};
@@ -363,13 +357,5 @@ int main(int argc, char **argv)
     }
     ssize_t size = readlink("/proc/self/exe", own_path, sizeof(own_path) - 1);
     own_path[size > 0 ? size : 0] = '\0';
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(killed_ranks_of_any_host_catch_up),
-        cmocka_unit_test(groups_are_made_anew),
-        cmocka_unit_test(more_lost_than_replicas_ends_the_run),
-        cmocka_unit_test(used_up_restarts_end_all_hosts),
-        cmocka_unit_test(a_dead_keeper_ends_the_run_by_name),
-        cmocka_unit_test(all_hosts_must_want_restarts),
-    };
-    return cmocka_run_group_tests(tests, kit_open_hosts, kit_close_hosts);
+    return GY_TESTS_RUN(kit_open_hosts, kit_close_hosts);
 }

@@ -45,9 +45,8 @@ static void expect_text(const char *name, const char *expected)
     }
 }
 
-static void table_is_measured_between_hosts_and_chosen_by(void **state)
+GY_TEST(table_is_measured_between_hosts_and_chosen_by)
 {
-    (void)state;
     expect_all("$GYRE_BIN tune --duration 0.2 -o table >said-$GYRE_RANK");
     expect_text("said-0", "link far");
     expect_text("table", "\nlink far ");
@@ -59,9 +58,8 @@ static void table_is_measured_between_hosts_and_chosen_by(void **state)
     expect_text("said-0", "(measured, ");
 }
 
-static void hosts_with_different_tables_are_told(void **state)
+GY_TEST(hosts_with_different_tables_are_told)
 {
-    (void)state;
     int ends[KIT_HOSTS];
     char text[4096], name[32];
     expect_all("[ $GYRE_RANK -gt 0 ] || "
@@ -79,11 +77,4 @@ static void hosts_with_different_tables_are_told(void **state)
     assert_int_equal(told, KIT_HOSTS);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(table_is_measured_between_hosts_and_chosen_by),
-        cmocka_unit_test(hosts_with_different_tables_are_told),
-    };
-    return cmocka_run_group_tests(tests, kit_open_hosts, kit_close_hosts);
-}
+GY_TEST_MAIN(kit_open_hosts, kit_close_hosts)

@@ -221,9 +221,8 @@ static outcome run_whole(kind of)
 
 /* ---- tests ---- */
 
-static void the_hot_key_is_shared_and_nothing_changes(void **state)
+GY_TEST(the_hot_key_is_shared_and_nothing_changes)
 {
-    (void)state;
     static const char deaths[] = {0, 'm', 's', 'r'};
     const outcome whole = run_whole(COMBINED);
     char line[96];
@@ -238,9 +237,8 @@ static void the_hot_key_is_shared_and_nothing_changes(void **state)
     gy_free(whole.text);
 }
 
-static void lists_are_shared_too(void **state)
+GY_TEST(lists_are_shared_too)
 {
-    (void)state;
     const outcome whole = run_whole(LISTS), shared = run_plain(LISTS, HOT_BYTES, 'm');
     int64_t lines = 0;
     for (const char *at = whole.text; (at = strstr(at, "\nhot\t")) != NULL; at++) {
@@ -252,9 +250,8 @@ static void lists_are_shared_too(void **state)
     gy_free(shared.text);
 }
 
-static void without_a_combiner_nothing_is(void **state)
+GY_TEST(without_a_combiner_nothing_is)
 {
-    (void)state;
     const outcome forbidden = run_plain(COMBINED, SIZE_MAX, 0),
                   undeclared = run_plain(WHOLE, HOT_BYTES, 0),
                   light = run_plain(COMBINED, 0, 0); /* less than 1 MiB */
@@ -268,9 +265,8 @@ static void without_a_combiner_nothing_is(void **state)
     gy_free(light.text);
 }
 
-static void a_budget_and_a_memo_are_kept(void **state)
+GY_TEST(a_budget_and_a_memo_are_kept)
 {
-    (void)state;
     char memo[96];
     snprintf(memo, sizeof(memo), "%s/memo", top);
     const gy_flow_options remembering = {.memo = memo};
@@ -324,13 +320,7 @@ int main(int argc, char **argv)
     if (flow == NULL) {
         return 1;
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_hot_key_is_shared_and_nothing_changes),
-        cmocka_unit_test(lists_are_shared_too),
-        cmocka_unit_test(without_a_combiner_nothing_is),
-        cmocka_unit_test(a_budget_and_a_memo_are_kept),
-    };
-    const int failed = cmocka_run_group_tests(tests, begin, end);
+    const int failed = GY_TESTS_RUN(begin, end);
     gy_flow_end(flow);
     return failed;
 }

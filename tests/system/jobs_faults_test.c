@@ -12,9 +12,8 @@
 
 enum { LINES = 40000, RECORDS = 60000, WAKING_SECONDS = 5, MISSED_SECONDS = 20 };
 
-static void undisturbed_jobs_are_right(void **state)
+GY_TEST(undisturbed_jobs_are_right)
 {
-    (void)state;
     for (int job = 0; job < JOBS; job++) {
         run_undisturbed(job);
         assert_true(job == SORT || job == HOT || jobs[job].tasks >= 48);
@@ -114,9 +113,8 @@ static bool disturb(running *at, const work *job, const fault *what)
 }
 
 /* Each fault for each job `times` times; with a sanitizer each fault for one of them. */
-static void disturbed_jobs_end_the_same(void **state)
+GY_TEST(disturbed_jobs_end_the_same)
 {
-    (void)state;
     static const fault faults[] = {{"killed in map", MAP, KILL},
                                    {"killed in shuffle", SHUFFLE, KILL},
                                    {"killed in reduce", REDUCE, KILL},
@@ -152,9 +150,8 @@ static void disturbed_jobs_end_the_same(void **state)
 /* ---- files ---- */
 
 /* A sort has no intermediates: its vertices read the input. */
-static void damaged_intermediates_are_made_again(void **state)
+GY_TEST(damaged_intermediates_are_made_again)
 {
-    (void)state;
     static const int kinds[] = {WORDCOUNT, INDEX};
     const long wanted = gy_test_cases(8) / 2;
     int hits = 0, missed = 0;
@@ -202,9 +199,8 @@ static int pages_of(const char *job)
 
 /* A disk of some hundred KiB holds the output, or the job; or all of the output but its last
  * file, the manifest, when all others have their names. */
-static void a_full_disk_ends_a_job(void **state)
+GY_TEST(a_full_disk_ends_a_job)
 {
-    (void)state;
     tight cases[] = {
         {"wordcount in-0 in-1 --split 16KiB", 0, false},
         {"index in-0 in-1 --split 16KiB", 40, false},
@@ -254,13 +250,4 @@ static int begin(void **state)
     return work_begin(state);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(undisturbed_jobs_are_right),
-        cmocka_unit_test(disturbed_jobs_end_the_same),
-        cmocka_unit_test(damaged_intermediates_are_made_again),
-        cmocka_unit_test(a_full_disk_ends_a_job),
-    };
-    return cmocka_run_group_tests(tests, begin, work_end);
-}
+GY_TEST_MAIN(begin, work_end)

@@ -99,9 +99,8 @@ static long peak_of(const char *job, const char *input, int mebibytes)
     return peak;
 }
 
-static void memory_is_kept(void **state)
+GY_TEST(memory_is_kept)
 {
-    (void)state;
 #if defined(GYRE_ASAN) || defined(GYRE_TSAN)
     printf("skipped: sanitizers take memory of their own\n");
     skip();
@@ -130,8 +129,4 @@ static void memory_is_kept(void **state)
     kit_alone();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(memory_is_kept)};
-    return cmocka_run_group_tests(tests, kit_begin, kit_end);
-}
+GY_TEST_MAIN(kit_begin, kit_end)

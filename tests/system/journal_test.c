@@ -92,36 +92,25 @@ static void keep_a_journal(const char *uri)
     assert_non_null(strstr(gy_error_text(), "has ended"));
 }
 
-static void a_journal_of_objects(void **state)
+GY_TEST(a_journal_of_objects)
 {
-    (void)state;
     keep_a_journal("s3://good/jobs/a/");
     keep_a_journal("s3://good/jobs/ab");
 }
 
-static void a_journal_in_hdfs(void **state)
+GY_TEST(a_journal_in_hdfs)
 {
-    (void)state;
     char uri[96];
     snprintf(uri, sizeof(uri), "hdfs://127.0.0.1:%d/jobs/one", hdfs.port);
     keep_a_journal(uri);
 }
 
-static void a_store_that_replaces_is_refused(void **state)
+GY_TEST(a_store_that_replaces_is_refused)
 {
-    (void)state;
     gy_journal *journal = NULL;
     assert_status(gy_journal_suits(gy_env_real(), "s3://old/jobs/"), GY_UNSUPPORTED);
     assert_non_null(strstr(gy_error_text(), "cannot hold the journal"));
     assert_status(open_as("s3://old/jobs/", 1, &journal), GY_UNSUPPORTED);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_journal_of_objects),
-        cmocka_unit_test(a_journal_in_hdfs),
-        cmocka_unit_test(a_store_that_replaces_is_refused),
-    };
-    return cmocka_run_group_tests(tests, start_stubs, stop_stubs);
-}
+GY_TEST_MAIN(start_stubs, stop_stubs)

@@ -50,9 +50,8 @@ static void train_or_skip(const char *line)
     }
 }
 
-static void the_model_is_good_and_names_files(void **state)
+GY_TEST(the_model_is_good_and_names_files)
 {
-    (void)state;
 #ifdef GYRE_ASAN
     const char *train = "gyre train language -n 2 --steps-max 50 -q -o lang";
 #else
@@ -91,9 +90,8 @@ static void the_model_is_good_and_names_files(void **state)
     assert_string_equal(output, "");
 }
 
-static void the_same_command_gives_the_same_bits(void **state)
+GY_TEST(the_same_command_gives_the_same_bits)
 {
-    (void)state;
 #ifdef GYRE_ASAN
     printf("skipped: the plain build compares them; property_training_test does so here\n");
     skip();
@@ -105,11 +103,4 @@ static void the_same_command_gives_the_same_bits(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_model_is_good_and_names_files),
-        cmocka_unit_test(the_same_command_gives_the_same_bits),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+GY_TEST_MAIN(make_folder, remove_folder)

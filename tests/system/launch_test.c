@@ -350,9 +350,8 @@ static int run_part(test_run *run, gy_run_options options, const char *part, con
 
 static test_run now;
 
-static void all_ranks_meet(void **state)
+GY_TEST(all_ranks_meet)
 {
-    (void)state;
     static const int sizes[] = {1, 2, 5};
     for (size_t i = 0; i < GY_COUNT(sizes); i++) {
         assert_int_equal(run_part(&now, (gy_run_options){.ranks = sizes[i]}, "ring", ""), 0);
@@ -365,9 +364,8 @@ static void all_ranks_meet(void **state)
     }
 }
 
-static void eight_ranks_share_two_cores(void **state)
+GY_TEST(eight_ranks_share_two_cores)
 {
-    (void)state;
     cpu_set_t before, two;
     assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
     CPU_ZERO(&two);
@@ -383,9 +381,8 @@ static void eight_ranks_share_two_cores(void **state)
     assert_says(&now, "rank 0 of 8 got 8\n");
 }
 
-static void first_failure_is_told(void **state)
+GY_TEST(first_failure_is_told)
 {
-    (void)state;
     static const struct {
         const char *how;
         bool has_prefix;
@@ -406,9 +403,8 @@ static void first_failure_is_told(void **state)
     }
 }
 
-static void programs_that_cannot_run_are_named(void **state)
+GY_TEST(programs_that_cannot_run_are_named)
 {
-    (void)state;
     start(&now, (gy_run_options){.ranks = 2}, "/nowhere/program", "", "");
     assert_int_equal(finish(&now), 127);
     assert_says(&now, "gyre: cannot run /nowhere/program: No such file or directory\n");
@@ -424,9 +420,8 @@ static void programs_that_cannot_run_are_named(void **state)
     assert_says(&now, "gyre: cannot start 0 ranks: expected 1 to 1024\n");
 }
 
-static void killed_launcher_leaves_nothing(void **state)
+GY_TEST(killed_launcher_leaves_nothing)
 {
-    (void)state;
     for (int has_prefix = 0; has_prefix < 2; has_prefix++) {
         start(&now, (gy_run_options){.ranks = 2, .has_prefix = has_prefix != 0}, own_path,
               "stubborn", "");
@@ -453,9 +448,8 @@ static int child_of(int process)
 
 /* Whichever of guard, keeper and launcher is killed, the rest ends what hides in other
  * sessions. */
-static void killed_keeper_or_guard_leaves_nothing(void **state)
+GY_TEST(killed_keeper_or_guard_leaves_nothing)
 {
-    (void)state;
     static const struct {
         bool guard, keeper, launcher;
         int status;
@@ -496,15 +490,13 @@ static void killed_keeper_or_guard_leaves_nothing(void **state)
 }
 
 /* What a rank leaves is killed alone, not with the group that it joined. */
-static void launchers_group_is_spared(void **state)
+GY_TEST(launchers_group_is_spared)
 {
-    (void)state;
     assert_int_equal(run_part(&now, (gy_run_options){.ranks = 2}, "join", ""), 0);
 }
 
-static void signals_end_the_run(void **state)
+GY_TEST(signals_end_the_run)
 {
-    (void)state;
     start(&now, (gy_run_options){.ranks = 2}, own_path, "stay", "");
     assert_true(read_until(&now, "ready ", 2));
     kill(now.launcher, SIGTERM);
@@ -527,17 +519,15 @@ static void signals_end_the_run(void **state)
     assert_int_equal(finish(&now), 128 + SIGTERM);
 }
 
-static void time_limit_ends_the_run(void **state)
+GY_TEST(time_limit_ends_the_run)
 {
-    (void)state;
     gy_run_options options = {.ranks = 2, .timeout_s = 0.2, .kill_grace_s = 0.05};
     assert_int_equal(run_part(&now, options, "stubborn", ""), GY_RUN_STATUS_TIMEOUT);
     assert_says(&now, "gyre: time limit of 0.2 s passed\n");
 }
 
-static void lines_do_not_mix(void **state)
+GY_TEST(lines_do_not_mix)
 {
-    (void)state;
     assert_int_equal(
         run_part(&now, (gy_run_options){.ranks = 3, .has_prefix = true}, "lines", ""), 0);
     int next[3] = {0}, unfinished = 0;
@@ -559,9 +549,8 @@ static void lines_do_not_mix(void **state)
     assert_int_equal(next[0] + next[1] + next[2], 600);
 }
 
-static void ranks_know_their_place(void **state)
+GY_TEST(ranks_know_their_place)
 {
-    (void)state;
     cpu_set_t all;
     char words[64];
     assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
@@ -580,9 +569,8 @@ static void ranks_know_their_place(void **state)
     assert_says(&now, words);
 }
 
-static void first_rank_reads_the_input(void **state)
+GY_TEST(first_rank_reads_the_input)
 {
-    (void)state;
     int pair[2], before = dup(STDIN_FILENO);
     assert_int_equal(pipe(pair), 0);
     assert_int_equal(write(pair[1], "abc", 3), 3);
@@ -598,9 +586,8 @@ static void first_rank_reads_the_input(void **state)
 }
 
 /* Whichever allocation of the launcher fails, it says so and ends what it started. */
-static void no_memory_ends_the_run(void **state)
+GY_TEST(no_memory_ends_the_run)
 {
-    (void)state;
     int failed = 0, status = 1;
     for (fail_allocation = 1; status != 0; fail_allocation++) {
         status = run_part(&now, (gy_run_options){.ranks = 3, .has_prefix = true}, "ring", "");
@@ -623,20 +610,5 @@ int main(int argc, char **argv)
     ssize_t size = readlink("/proc/self/exe", own_path, sizeof(own_path) - 1);
     GY_ASSERT(size > 0);
     own_path[size] = '\0';
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_ranks_meet),
-        cmocka_unit_test(eight_ranks_share_two_cores),
-        cmocka_unit_test(first_failure_is_told),
-        cmocka_unit_test(programs_that_cannot_run_are_named),
-        cmocka_unit_test(killed_launcher_leaves_nothing),
-        cmocka_unit_test(killed_keeper_or_guard_leaves_nothing),
-        cmocka_unit_test(launchers_group_is_spared),
-        cmocka_unit_test(signals_end_the_run),
-        cmocka_unit_test(time_limit_ends_the_run),
-        cmocka_unit_test(lines_do_not_mix),
-        cmocka_unit_test(ranks_know_their_place),
-        cmocka_unit_test(first_rank_reads_the_input),
-        cmocka_unit_test(no_memory_ends_the_run),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return GY_TESTS_RUN(NULL, NULL);
 }

@@ -38,9 +38,8 @@ static int make_files(void **state)
                  "[ $(wc -c <crlf) = $(($(wc -c <lf) + 41)) ]") != 0;
 }
 
-static void jobs_see_the_same_lines(void **state)
+GY_TEST(jobs_see_the_same_lines)
 {
-    (void)state;
     must("n=0; for job in 'wordcount -r 1' sort 'sort --field 2' "
          "'grep x3$' topk 'topk --field 2' 'index -r 1'; do "
          "n=$((n + 1)); m $job lf && all | grep -v '^0.lf$' >expected$n; "
@@ -50,9 +49,8 @@ static void jobs_see_the_same_lines(void **state)
          "cat lf lf | sort >expected && all | same expected");
 }
 
-static void splits_cut_anywhere(void **state)
+GY_TEST(splits_cut_anywhere)
 {
-    (void)state;
     must("for size in 63 200; do for file in crlf marked; do "
          "m --map cat $file --split $size && all | same lf && "
          "m grep '^w' $file --split $size && grep '^w' lf >expected && all | same expected || "
@@ -60,9 +58,8 @@ static void splits_cut_anywhere(void **state)
          "m --map cat crlf --split $size --line-end lf && all | same crlf || exit 1; done");
 }
 
-static void what_ends_lines_is_an_option(void **state)
+GY_TEST(what_ends_lines_is_an_option)
 {
-    (void)state;
     must("printf 'b 2\\r\\na 1\\rc 3\\n' >mixed && m sort mixed && "
          "printf 'a 1\\rc 3\\nb 2\\n' >expected && all | same expected && "
          "m sort mixed --line-end any && printf 'a 1\\nb 2\\nc 3\\n' >expected && "
@@ -76,9 +73,8 @@ static void what_ends_lines_is_an_option(void **state)
 }
 
 /* What a command writes last may lack its end. */
-static void lines_of_commands_are_ended(void **state)
+GY_TEST(lines_of_commands_are_ended)
 {
-    (void)state;
     must(
         "m --map \"printf 'k\\tv'\" lf crlf --split 100 && [ $(all | wc -l) -gt 1 ] && "
         "[ -z \"$(all | grep -v '^k.v$')\" ] && "
@@ -87,9 +83,8 @@ static void lines_of_commands_are_ended(void **state)
         "m --map \"printf 'a\\n\\n'\" lf && printf 'a\\n\\n' >expected && all | same expected");
 }
 
-static void nul_is_a_byte_of_its_line(void **state)
+GY_TEST(nul_is_a_byte_of_its_line)
 {
-    (void)state;
     must("printf 'a\\0b 1\\nab 2\\na\\0\\0c\\n' >nuls && m grep 'a.b' nuls && "
          "printf 'a\\0b 1\\n' >expected && all | same expected && m grep 'a[^x]*c' nuls && "
          "printf 'a\\0\\0c\\n' >expected && all | same expected && m grep -v '^a.' nuls && "
@@ -98,14 +93,4 @@ static void nul_is_a_byte_of_its_line(void **state)
          "all | same expected && m sort nuls && sort nuls >expected && all | same expected");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(jobs_see_the_same_lines),
-        cmocka_unit_test(splits_cut_anywhere),
-        cmocka_unit_test(what_ends_lines_is_an_option),
-        cmocka_unit_test(lines_of_commands_are_ended),
-        cmocka_unit_test(nul_is_a_byte_of_its_line),
-    };
-    return cmocka_run_group_tests(tests, make_files, kit_remove_folder);
-}
+GY_TEST_MAIN(make_files, kit_remove_folder)

@@ -55,9 +55,8 @@ static int make_text(void **state)
                "gzip -k split/f1 && rm split/f1 && wc -l <text") != 0;
 }
 
-static void words_are_counted(void **state)
+GY_TEST(words_are_counted)
 {
-    (void)state;
     must(
         "tr -s ' \\t' '\\n\\n' <text | grep . | sort | uniq -c | awk '{ print $2 \"\\t\" $1 }' "
         ">expected && for how in '-p 1' '-p 3 --split 1KiB' '-p 1 -t 3 --split 3000 -r 5' "
@@ -65,17 +64,15 @@ static void words_are_counted(void **state)
         "m wordcount split && all | sort | same expected");
 }
 
-static void bytes_do_not_depend_on_how(void **state)
+GY_TEST(bytes_do_not_depend_on_how)
 {
-    (void)state;
     leave_out(0);
     must("m wordcount text -r 3 && all >first && "
          "m wordcount text -r 3 -p 3 --split 2KiB -m 8MiB && all | same first");
 }
 
-static void lines_are_found(void **state)
+GY_TEST(lines_are_found)
 {
-    (void)state;
     leave_out(1);
     must(
         "grep -E 'w1[0-3]*( |$)' text >expected && m grep 'w1[0-3]*( |$)' text --split 4KiB && "
@@ -84,9 +81,8 @@ static void lines_are_found(void **state)
         "[ \"$(all | cut -f 2)\" = $(grep -c w7 text) ]");
 }
 
-static void lines_are_sorted(void **state)
+GY_TEST(lines_are_sorted)
 {
-    (void)state;
     must("sort text >expected && for how in '-r 1' '-r 3 -p 2'; do "
          "m sort text $how && all | same expected || exit 1; done && "
          "head -c 60000 text | tr '\\n' ' ' >records && fold -b -w 10 records | sort -t @ -s "
@@ -98,9 +94,8 @@ static void lines_are_sorted(void **state)
 }
 
 /* A line that is most of the input is in the sample thousands of times. */
-static void long_lines_are_sorted_by_fields(void **state)
+GY_TEST(long_lines_are_sorted_by_fields)
 {
-    (void)state;
     leave_out(2);
     must("head -c 4000000 /dev/zero | tr '\\0' k >long && { cat long && echo ' a' && echo b a "
          "&& "
@@ -109,9 +104,8 @@ static void long_lines_are_sorted_by_fields(void **state)
 }
 
 /* As sort(1) does with the same words. */
-static void lines_are_sorted_by_numbers_and_fields(void **state)
+GY_TEST(lines_are_sorted_by_numbers_and_fields)
 {
-    (void)state;
     leave_out(2);
     must("awk '{ print NR % 13 - 6 \".\" NR % 4 \",\" $2 \",\" $1, (NR * 7919) % 101 }' text "
          ">numbers && a() { sort -s $1 numbers >expected && for how in '-r 3 -p 2'; do "
@@ -128,9 +122,8 @@ static void lines_are_sorted_by_numbers_and_fields(void **state)
 }
 
 /* Plain and compressed inputs in turn: equal keys stay in the order of the inputs. */
-static void compressed_files_are_sorted(void **state)
+GY_TEST(compressed_files_are_sorted)
 {
-    (void)state;
     leave_out(3);
     must("for i in 1 2 3 4; do awk \"NR % 4 == $i - 1\" text >z$i; done && "
          "cat z1 z2 z3 z4 | sort -s -k1.1,1.2 >expected && gzip z1 && gzip z3 && "
@@ -147,9 +140,8 @@ static void compressed_files_are_sorted(void **state)
          "grep -q '59999 bytes' said && grep -q 'cut.gz' said");
 }
 
-static void an_index_lists_files(void **state)
+GY_TEST(an_index_lists_files)
 {
-    (void)state;
     leave_out(4);
     must("for i in 0 1 2 3; do awk \"NR % 4 == $i\" text | head -n 300 >d$i; done && "
          "for i in 0 1 2 3; do tr -s ' \\t' '\\n\\n' <d$i | sort -u | sed \"s/$/ $i/\"; done | "
@@ -159,9 +151,8 @@ static void an_index_lists_files(void **state)
          "printf '0\\td0\\n1\\td1\\n2\\td2\\n3\\td3\\n' | same mo/inputs-00000");
 }
 
-static void the_most_frequent_are_found(void **state)
+GY_TEST(the_most_frequent_are_found)
 {
-    (void)state;
     leave_out(5);
     must("awk '{ n[$2]++ } END { for (w in n) if (w != \"\") print w \"\\t\" n[w] }' text | "
          "sort -t '\t' -k 2,2nr -k 1,1 | head -n 6 >expected && "
@@ -169,9 +160,8 @@ static void the_most_frequent_are_found(void **state)
          "m topk text --field 2 -k 6 $how && all | same expected || exit 1; done");
 }
 
-static void any_program_maps_and_reduces(void **state)
+GY_TEST(any_program_maps_and_reduces)
 {
-    (void)state;
     must(
         "printf '%s\\n' 'import sys' 'for line in sys.stdin:' '    for w in line.split():' "
         "'        print(w, 1, sep=\"\\t\")' >m.py && "
@@ -183,9 +173,8 @@ static void any_program_maps_and_reduces(void **state)
     must("grep -q 'ended with status 3' said && [ ! -e mo ]");
 }
 
-static void bad_input_is_named(void **state)
+GY_TEST(bad_input_is_named)
 {
-    (void)state;
     static const char *const lines[][2] = {
         {"m wordcount nothing", "cannot read nothing"},
         {"mkdir empty; m wordcount empty", "no file in empty"},
@@ -223,9 +212,8 @@ static void bad_input_is_named(void **state)
 }
 
 /* Empty lines of what is expanded, and last lines without an end. */
-static void lines_are_kept_apart(void **state)
+GY_TEST(lines_are_kept_apart)
 {
-    (void)state;
     leave_out(3);
     must("printf 'x\\n\\n\\ny' >gaps && gzip -k gaps && m topk gaps.gz && "
          "printf '\\t2\\nx\\t1\\ny\\t1\\n' >expected && all | same expected && "
@@ -234,9 +222,8 @@ static void lines_are_kept_apart(void **state)
          "all | same expected");
 }
 
-static void empty_inputs_give_empty_outputs(void **state)
+GY_TEST(empty_inputs_give_empty_outputs)
 {
-    (void)state;
     leave_out(6);
     must("one='MANIFEST.json part-00000'; "
          "look() { [ \"$(echo $(ls mo))\" = \"$1\" ] && [ -z \"$(all)\" ]; }; : >none && "
@@ -246,9 +233,8 @@ static void empty_inputs_give_empty_outputs(void **state)
          "for job in topk 'grep a'; do m $job none && look \"$one\" || exit 1; done");
 }
 
-static void jobs_are_remembered(void **state)
+GY_TEST(jobs_are_remembered)
 {
-    (void)state;
     leave_out(7);
     must("m wordcount text --split 4KiB && id=$(gyre job list --last 1 | tail -n 1 | cut -d' ' "
          "-f "
@@ -260,9 +246,8 @@ static void jobs_are_remembered(void **state)
          "! gyre job resume $id 2>said && grep -q 'has ended well' said");
 }
 
-static void a_folder_has_one_job(void **state)
+GY_TEST(a_folder_has_one_job)
 {
-    (void)state;
     must("mkdir -p taken/data && exec 9>taken/lock && flock 9 && "
          "! m wordcount text --folder taken 2>said && grep -q 'another manager' said && "
          "[ -d taken/data ] && [ ! -e taken/id ] && exec 9>&- && "
@@ -271,9 +256,8 @@ static void a_folder_has_one_job(void **state)
 }
 
 /* The manager dies once; what it was told by its environment counts again. */
-static void a_resumed_job_has_its_options(void **state)
+GY_TEST(a_resumed_job_has_its_options)
 {
-    (void)state;
     must("export M=$PWD/died F=$PWD/again; ! gyre job run --memo kept -p 3 $GYRE_BIN mr --map "
          "'[ -e $M ] || { : >$M; kill -9 $(cat $F/lock); sleep 9; }; cat' text -o rs -q "
          "--folder $F 2>said && [ -e $M ] && id=$(cat $F/id) && gyre job resume $id && "
@@ -281,9 +265,8 @@ static void a_resumed_job_has_its_options(void **state)
 }
 
 /* A log that grows while it is read: what stood there at first counts, in every attempt. */
-static void what_is_appended_is_left_out(void **state)
+GY_TEST(what_is_appended_is_left_out)
 {
-    (void)state;
     must("head -n 200 text >log && cp log before && export GO=$PWD/go && "
          "{ gyre mr --map 'n=0; while [ ! -e $GO ] && [ $n -lt 400 ]; do sleep 0.02; "
          "n=$((n + 1)); done; cat' log -o grown -q -p 2 --split 2KiB --folder $PWD/growing & } "
@@ -294,9 +277,8 @@ static void what_is_appended_is_left_out(void **state)
 
 /* Killed with all that would have cleaned up. Its output names the two ways out, each of which
  * is one; the logs of what ended are kept within their quota by the next job's end. */
-static void what_a_killed_job_leaves_has_ways_out(void **state)
+GY_TEST(what_a_killed_job_leaves_has_ways_out)
 {
-    (void)state;
     must("killed() { rm -rf runs; $GYRE_BIN mr --map \"echo >>$PWD/runs; [ -e $PWD/go ] || "
          "sleep "
          "99\" --reduce "
@@ -316,9 +298,8 @@ static void what_a_killed_job_leaves_has_ways_out(void **state)
 }
 
 /* A copy that is interrupted takes back what it had written beside. */
-static void an_interrupted_copy_leaves_nothing(void **state)
+GY_TEST(an_interrupted_copy_leaves_nothing)
 {
-    (void)state;
     must("for signal in TERM HUP INT; do rm -rf cp; mkdir cp; truncate -s 1T cp/from; "
          "env --default-signal=INT $GYRE_BIN store cp cp/from cp/to 2>said & p=$!; "
          "until [ -e cp/.gyre-*.tmp ]; do sleep 0.01; done; kill -$signal $p; wait $p; "
@@ -326,28 +307,4 @@ static void an_interrupted_copy_leaves_nothing(void **state)
          "done; rm -r cp");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words_are_counted),
-        cmocka_unit_test(bytes_do_not_depend_on_how),
-        cmocka_unit_test(lines_are_found),
-        cmocka_unit_test(lines_are_sorted),
-        cmocka_unit_test(long_lines_are_sorted_by_fields),
-        cmocka_unit_test(lines_are_sorted_by_numbers_and_fields),
-        cmocka_unit_test(compressed_files_are_sorted),
-        cmocka_unit_test(an_index_lists_files),
-        cmocka_unit_test(the_most_frequent_are_found),
-        cmocka_unit_test(any_program_maps_and_reduces),
-        cmocka_unit_test(bad_input_is_named),
-        cmocka_unit_test(lines_are_kept_apart),
-        cmocka_unit_test(empty_inputs_give_empty_outputs),
-        cmocka_unit_test(jobs_are_remembered),
-        cmocka_unit_test(a_folder_has_one_job),
-        cmocka_unit_test(a_resumed_job_has_its_options),
-        cmocka_unit_test(what_is_appended_is_left_out),
-        cmocka_unit_test(what_a_killed_job_leaves_has_ways_out),
-        cmocka_unit_test(an_interrupted_copy_leaves_nothing),
-    };
-    return cmocka_run_group_tests(tests, make_text, kit_remove_folder);
-}
+GY_TEST_MAIN(make_text, kit_remove_folder)

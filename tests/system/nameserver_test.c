@@ -242,9 +242,8 @@ static const char *const lines[] = {
     "! gyre cluster drain $N nobody 2>said && grep -q \"no daemon 'nobody'\" said; down",
 };
 
-static void commands_do_what_they_say(void **state)
+GY_TEST(commands_do_what_they_say)
 {
-    (void)state;
     char line[3072];
     for (size_t i = 0; i < GY_COUNT(lines); i++) {
         snprintf(line, sizeof(line), "%s%s", words, lines[i]);
@@ -322,9 +321,8 @@ static shown look(void)
 
 /* One of two daemons is taken; it is lost soon; a manager that is not heard is replaced once.
  */
-static void dead_start_attempts_and_daemons(void **state)
+GY_TEST(dead_start_attempts_and_daemons)
 {
-    (void)state;
     static const char *const patient[] = {"--heartbeat-timeout",
                                           "60",
                                           "--manager-start-timeout",
@@ -360,9 +358,8 @@ static void dead_start_attempts_and_daemons(void **state)
 }
 
 /* Who does not give back what is asked of him loses it: a gang, as soon as it may be asked. */
-static void patience_grace_and_gang_hold(void **state)
+GY_TEST(patience_grace_and_gang_hold)
 {
-    (void)state;
     static const char *const options[] = {"--heartbeat-timeout",
                                           "60",
                                           "--preemption-delay",
@@ -400,10 +397,5 @@ static void patience_grace_and_gang_hold(void **state)
 int main(void)
 {
     gy_log_set_level(GY_LOG_ERROR);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(commands_do_what_they_say),
-        cmocka_unit_test(dead_start_attempts_and_daemons),
-        cmocka_unit_test(patience_grace_and_gang_hold),
-    };
-    return cmocka_run_group_tests(tests, kit_make_folder, kit_remove_folder);
+    return GY_TESTS_RUN(kit_make_folder, kit_remove_folder);
 }

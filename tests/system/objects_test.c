@@ -54,9 +54,8 @@ static int end(void **state)
     return kit_end_stubs(state);
 }
 
-static void objects_are_as_good_as_files(void **state)
+GY_TEST(objects_are_as_good_as_files)
 {
-    (void)state;
     use_stub(&s3);
     must("for from in s3://good/in/ $HDFS/in; do for how in '--split 4KiB -p 3' "
          "'-p 1 -m 64MiB'; do m wordcount $from -r 3 $how && same || exit 1; done; done");
@@ -68,9 +67,8 @@ static void objects_are_as_good_as_files(void **state)
 }
 
 /* An object that a prefix hides, a mark with bytes, links of HDFS, what is hidden. */
-static void nothing_is_left_out_in_silence(void **state)
+GY_TEST(nothing_is_left_out_in_silence)
 {
-    (void)state;
     use_stub(&s3);
     must(
         "for f in o below hid; do echo $f >$f; done; gyre store cp o s3://good/lo/both && gyre "
@@ -99,9 +97,8 @@ static long requests(const char *line)
     return kit_count(&s3, "good GET") + kit_count(&s3, "good HEAD") - before;
 }
 
-static void requests_are_counted(void **state)
+GY_TEST(requests_are_counted)
 {
-    (void)state;
     use_stub(&s3);
     /* of one object: it is no folder, and it is there; its bytes at once */
     assert_int_equal(requests("m wordcount s3://good/in/a"), 2);
@@ -113,9 +110,8 @@ static void requests_are_counted(void **state)
 
 /* Lists of eight that are named wait until all eight are asked for. */
 /* Of one map's small objects many are on their way at once, within its memory. */
-static void small_objects_come_together(void **state)
+GY_TEST(small_objects_come_together)
 {
-    (void)state;
     use_stub(&s3);
     must(
         "mkdir many && n=100; while [ $n != 160 ]; do echo \"w$n all\" >many/f$n; gyre store "
@@ -144,9 +140,8 @@ static void small_objects_come_together(void **state)
          "1 && grep -q 's3://crowd/lost/gone: not found' said");
 }
 
-static void objects_named_are_asked_for_together(void **state)
+GY_TEST(objects_named_are_asked_for_together)
 {
-    (void)state;
     use_stub(&s3);
     must(
         "n=0; while [ $n != 16 ]; do gyre store cp in/a s3://together/x$n || exit 1; n=$((n + "
@@ -159,9 +154,8 @@ static void objects_named_are_asked_for_together(void **state)
 }
 
 /* As of files: with ties, fields, compressed, fixed; what changes or is cut is said. */
-static void objects_are_sorted(void **state)
+GY_TEST(objects_are_sorted)
 {
-    (void)state;
     use_stub(&s3);
     must(
         "s() { rm -rf expected9; gyre mr sort $1 $2 -o expected9 -q -r 3 && m sort $1 $3 -r 3 "
@@ -185,9 +179,8 @@ static void objects_are_sorted(void **state)
          "'not found' said && [ ! -e mo ]");
 }
 
-static void results_are_remembered_by_version(void **state)
+GY_TEST(results_are_remembered_by_version)
 {
-    (void)state;
     use_stub(&s3);
     must("gyre store cp in/a s3://good/memo/a && m wordcount s3://good/memo --memo kept && m "
          "wordcount s3://good/memo --memo kept --stats | grep 'map: 1 of 1 tasks done, 1 of "
@@ -197,9 +190,8 @@ static void results_are_remembered_by_version(void **state)
          "-x MANIFEST.json expected2 mo");
 }
 
-static void broken_answers_are_completed(void **state)
+GY_TEST(broken_answers_are_completed)
 {
-    (void)state;
     use_stub(&s3);
     must("head -c 300 in/a >few && gyre store cp few s3://cut/a && m wordcount s3://cut/a && "
          "rm -rf "
@@ -208,9 +200,8 @@ static void broken_answers_are_completed(void **state)
 }
 
 /* Each is said in words, with the URI; nothing is left; no secret is said. */
-static void what_cannot_be_read_ends_the_job(void **state)
+GY_TEST(what_cannot_be_read_ends_the_job)
 {
-    (void)state;
     use_stub(&s3);
     must(
         "gyre store cp in/a s3://changing/a && ! m wordcount s3://changing/a 2>said && grep -q "
@@ -229,9 +220,8 @@ static void what_cannot_be_read_ends_the_job(void **state)
 }
 
 /* Who reads behind walls finds the keys that a file holds, and the server. */
-static void walls_let_readers_through(void **state)
+GY_TEST(walls_let_readers_through)
 {
-    (void)state;
     use_stub(&s3);
     must("umask 077; printf '[default]\\naws_access_key_id = %s\\naws_secret_access_key = "
          "%s\\n' "
@@ -241,9 +231,8 @@ static void walls_let_readers_through(void **state)
 }
 
 /* An object that is replaced between two reads of a job: one version of it, or its name. */
-static void replaced_objects_are_named(void **state)
+GY_TEST(replaced_objects_are_named)
 {
-    (void)state;
     use_stub(&s3);
     must("tr a-z A-Z <in/a >new; export GO=$PWD/gone; for of in s3://good/v/a $HDFS/v/a; do rm "
          "-f $GO $GO.here; gyre store cp in/a $of; { m --map ': >>$GO.here; n=0; while [ ! -e "
@@ -256,9 +245,8 @@ static void replaced_objects_are_named(void **state)
 }
 
 /* It gives the first range, says nothing of the second, and is killed. */
-static void a_server_that_dies_is_named(void **state)
+GY_TEST(a_server_that_dies_is_named)
 {
-    (void)state;
     kit_server mortal = {.pid = 0};
     kit_start_stub(&mortal, "s3.py");
     use_stub(&mortal);
@@ -281,9 +269,8 @@ static void a_server_that_dies_is_named(void **state)
 
 /* ---- without a job ---- */
 
-static void prefixes_become_objects(void **state)
+GY_TEST(prefixes_become_objects)
 {
-    (void)state;
     use_stub(&s3);
     gy_facts_forget();
     gy_file_list *list = NULL;
@@ -319,9 +306,8 @@ static gy_flow_task_input order_of(const char *uri, const char *version, uint64_
                                 .total_bytes = total};
 }
 
-static void ranges_are_read_and_what_follows(void **state)
+GY_TEST(ranges_are_read_and_what_follows)
 {
-    (void)state;
     use_stub(&s3);
     const size_t size = 300000;
     char *data = kit_bytes(5, size), *got_data = gy_alloc("test", size);
@@ -361,9 +347,8 @@ static void ranges_are_read_and_what_follows(void **state)
 }
 
 /* A server that never says anything does not hold up a process whose work is not wanted. */
-static void a_read_that_is_not_wanted_ends(void **state)
+GY_TEST(a_read_that_is_not_wanted_ends)
 {
-    (void)state;
     use_stub(&s3);
     static _Atomic bool is_cancelled = true;
     const gy_flow_task_input from = order_of("s3://silent/x", "v", 100);
@@ -390,9 +375,8 @@ static void wish_of(const char *text, const char *expected)
 }
 
 /* The stub has blocks of 1 MiB, the i-th on node i % 3 and the one behind it. */
-static void blocks_are_wishes(void **state)
+GY_TEST(blocks_are_wishes)
 {
-    (void)state;
     use_stub(&s3);
     char uri[96], range[160];
     const size_t size = 3 << 20;
@@ -456,9 +440,8 @@ static gy_status list_and_read(void)
     return status;
 }
 
-static void failed_allocations_are_failures(void **state)
+GY_TEST(failed_allocations_are_failures)
 {
-    (void)state;
     use_stub(&s3);
     gy_facts_forget();
     kit_check_memory(keep_many, 3);
@@ -468,9 +451,8 @@ static void failed_allocations_are_failures(void **state)
 
 /* ---- the real server ---- */
 
-static void a_real_server_gives_the_same(void **state)
+GY_TEST(a_real_server_gives_the_same)
 {
-    (void)state;
     must("mkdir -p real/many && for i in $(seq 1000 2004); do : >real/many/k$i._S3rver_object; "
          "printf d41d8cd98f00b204e9800998ecf8427e >real/many/k$i._S3rver_object.md5; done");
     use_real();
@@ -481,27 +463,4 @@ static void a_real_server_gives_the_same(void **state)
          "mo/part-* | grep -qx 'w13.1005'");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(objects_are_as_good_as_files),
-        cmocka_unit_test(nothing_is_left_out_in_silence),
-        cmocka_unit_test(requests_are_counted),
-        cmocka_unit_test(objects_named_are_asked_for_together),
-        cmocka_unit_test(small_objects_come_together),
-        cmocka_unit_test(objects_are_sorted),
-        cmocka_unit_test(results_are_remembered_by_version),
-        cmocka_unit_test(broken_answers_are_completed),
-        cmocka_unit_test(what_cannot_be_read_ends_the_job),
-        cmocka_unit_test(walls_let_readers_through),
-        cmocka_unit_test(replaced_objects_are_named),
-        cmocka_unit_test(a_server_that_dies_is_named),
-        cmocka_unit_test(prefixes_become_objects),
-        cmocka_unit_test(ranges_are_read_and_what_follows),
-        cmocka_unit_test(a_read_that_is_not_wanted_ends),
-        cmocka_unit_test(blocks_are_wishes),
-        cmocka_unit_test(failed_allocations_are_failures),
-        cmocka_unit_test(a_real_server_gives_the_same),
-    };
-    return cmocka_run_group_tests_name("system_objects", tests, begin, end);
-}
+GY_TEST_MAIN(begin, end)

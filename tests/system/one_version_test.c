@@ -45,39 +45,34 @@ static void must(const char *line)
     }
 }
 
-static void a_replaced_input_is_named(void **state)
+GY_TEST(a_replaced_input_is_named)
 {
-    (void)state;
     must("new; begin in --split 4KiB; mv in2 in; end; named /in");
 }
 
-static void a_rewritten_input_is_named(void **state)
+GY_TEST(a_rewritten_input_is_named)
 {
-    (void)state;
     must("new; touch -r in time; begin in --split 4KiB; "
          "dd if=in2 of=in conv=notrunc status=none; touch -r time in; end; named /in");
     must("new; begin in --split 4KiB; cat in2 in2 >in; end; named /in");
 }
 
-static void a_cut_input_is_named(void **state)
+GY_TEST(a_cut_input_is_named)
 {
-    (void)state;
     must("new; begin in --split 4KiB; truncate -s 20000 in; end; named /in");
     must("new; begin in --split 4KiB; : >in; end; named /in");
 }
 
-static void side_files_are_of_one_version(void **state)
+GY_TEST(side_files_are_of_one_version)
 {
-    (void)state;
     must("new; begin in --split 4KiB --file in2; echo >in3; mv in3 in2; end; named in2");
     must("new; begin in --split 4KiB --file in2; echo >in2; end; named in2");
 }
 
 /* Of what each vertex reads all inputs, of fields, of records of a size, of compressed files.
  */
-static void all_jobs_read_one_version(void **state)
+GY_TEST(all_jobs_read_one_version)
 {
-    (void)state;
     must("new; between sort in -r 12");
     must("new; between sort --record-bytes 12 --key-bytes 11 in -r 12");
     must("new; between sort --descending --field 2 in -r 12");
@@ -88,41 +83,25 @@ static void all_jobs_read_one_version(void **state)
 }
 
 /* Results are remembered by what the job was planned with. */
-static void a_memo_is_of_one_version(void **state)
+GY_TEST(a_memo_is_of_one_version)
 {
-    (void)state;
     must("new; begin in --split 4KiB --memo memo; mv in2 in; end; named /in && new; "
          "begin in --split 4KiB --memo memo; end; is $OLD");
 }
 
 /* The manager dies once; the job is of the input that it began with, or is refused. */
-static void a_resumed_job_is_of_one_version(void **state)
+GY_TEST(a_resumed_job_is_of_one_version)
 {
-    (void)state;
     must("new; rm -rf o job died; ! gyre mr --map '[ -e $GO.died ] || { : >$GO.died; kill -9 "
          "$(cat ${GO%go}job/lock); sleep 2; }; cat' in -o o -q -p 1 --split 4KiB --folder "
          "$PWD/job >said 2>&1; mv in2 in; gyre job resume $(cat job/id) >said 2>&1; rc=$?; "
          "[ $rc = 1 ] && grep -q '/in changed since the job began' said");
 }
 
-static void what_changes_no_byte_is_no_change(void **state)
+GY_TEST(what_changes_no_byte_is_no_change)
 {
-    (void)state;
     must("new; begin in --split 4KiB; chmod 400 in; ln in in3; end; rm in3; is $OLD");
     must("new; begin in --split 4KiB; cat in2 >>in; end; is $OLD");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_replaced_input_is_named),
-        cmocka_unit_test(a_rewritten_input_is_named),
-        cmocka_unit_test(a_cut_input_is_named),
-        cmocka_unit_test(side_files_are_of_one_version),
-        cmocka_unit_test(all_jobs_read_one_version),
-        cmocka_unit_test(a_memo_is_of_one_version),
-        cmocka_unit_test(a_resumed_job_is_of_one_version),
-        cmocka_unit_test(what_changes_no_byte_is_no_change),
-    };
-    return cmocka_run_group_tests(tests, kit_make_folder, kit_remove_folder);
-}
+GY_TEST_MAIN(kit_make_folder, kit_remove_folder)

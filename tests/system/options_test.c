@@ -446,9 +446,8 @@ static const struct {
      "[ $(($(date +%s%N) - begun)) -ge 600000000 ]"},
 };
 
-static void every_option_does_what_it_says(void **state)
+GY_TEST(every_option_does_what_it_says)
 {
-    (void)state;
     char line[3072];
     size_t count = 0, left_out = 0;
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -470,9 +469,8 @@ static void every_option_does_what_it_says(void **state)
 }
 
 /* `gyre key` has verbs without options: each line ends well. */
-static void keys_are_made_and_changed(void **state)
+GY_TEST(keys_are_made_and_changed)
 {
-    (void)state;
     static const char *const lines[] = {
         "export XDG_CONFIG_HOME=$PWD/conf; rm -rf conf; "
         "[ \"$(gyre key)\" = $PWD/conf/gyre/key ] && ! gyre key 2>said && "
@@ -518,9 +516,8 @@ static void keys_are_made_and_changed(void **state)
     }
 }
 
-static void every_option_of_help_has_a_line(void **state)
+GY_TEST(every_option_of_help_has_a_line)
 {
-    (void)state;
     size_t found = 0;
     assert_int_equal(
         shell("for c in run train predict info bench plan tune doctor mr nameserver daemon; do "
@@ -555,12 +552,4 @@ static void every_option_of_help_has_a_line(void **state)
     assert_int_equal(found, sizeof(cases) / sizeof(cases[0]));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_option_of_help_has_a_line),
-        cmocka_unit_test(every_option_does_what_it_says),
-        cmocka_unit_test(keys_are_made_and_changed),
-    };
-    return cmocka_run_group_tests(tests, kit_make_folder, kit_remove_folder);
-}
+GY_TEST_MAIN(kit_make_folder, kit_remove_folder)

@@ -52,9 +52,8 @@ static void wait_for(const kit_server *server, const char *what, long count)
     }
 }
 
-static void outputs_are_as_at_home(void **state)
+GY_TEST(outputs_are_as_at_home)
 {
-    (void)state;
     use_stub(&s3);
     must(
         "for to in s3://good/a/b $HDFS/a/b; do gyre mr wordcount in -r 7 -o $to && same $to || "
@@ -76,9 +75,8 @@ static void outputs_are_as_at_home(void **state)
 }
 
 /* Before anything runs. */
-static void what_cannot_be_an_output_is_refused(void **state)
+GY_TEST(what_cannot_be_an_output_is_refused)
 {
-    (void)state;
     use_stub(&s3);
     must("gyre store cp one s3://good/taken/x && gyre store cp one $HDFS/taken/y "
          "&& for to in s3://good/taken s3://good/taken/ $HDFS/taken; do ! gyre mr --map 'cat "
@@ -97,9 +95,8 @@ static void what_cannot_be_an_output_is_refused(void **state)
 }
 
 /* It is said what is there; with room, the rest follows. */
-static void a_full_store_is_said(void **state)
+GY_TEST(a_full_store_is_said)
 {
-    (void)state;
     use_stub(&s3);
     must(
         "gyre mr wordcount in -r 7 -o s3://full/a 2>said; [ $? = 1 ] && grep -q 'could not be "
@@ -121,9 +118,8 @@ static void a_full_store_is_said(void **state)
     assert_int_equal(kit_count(&s3, "put full/a/part-00001"), 2);
 }
 
-static void what_may_not_be_written_is_said(void **state)
+GY_TEST(what_may_not_be_written_is_said)
 {
-    (void)state;
     use_stub(&s3);
     must(
         "! gyre mr wordcount in -r 7 -o s3://readonly/a 2>said && grep -q 'cannot write "
@@ -137,9 +133,8 @@ static void what_may_not_be_written_is_said(void **state)
 }
 
 /* Files wait behind its gate: the manager is killed there; what is on its way arrives later. */
-static void a_killed_manager_is_followed(void **state)
+GY_TEST(a_killed_manager_is_followed)
 {
-    (void)state;
     use_stub(&s3);
     must("$GYRE_BIN mr wordcount in -r 7 -o s3://gated/a >log 2>&1 & echo $! >pid");
     wait_for(&s3, "gated PUT", 7); /* a probe, its second, two files; three wait */
@@ -157,9 +152,8 @@ static void a_killed_manager_is_followed(void **state)
 
 /* A user who has had enough is not held up by a store that says nothing; then the store dies,
  * and another one, which has nothing of it, gets all. */
-static void a_store_that_goes_away_is_waited_for_elsewhere(void **state)
+GY_TEST(a_store_that_goes_away_is_waited_for_elsewhere)
 {
-    (void)state;
     kit_server mortal = {.pid = 0};
     kit_start_stub(&mortal, "s3.py");
     use_stub(&mortal);
@@ -235,9 +229,8 @@ static void make_files(void)
     write_file("y", "abc", 3);
 }
 
-static void managers_at_once_come_to_the_same(void **state)
+GY_TEST(managers_at_once_come_to_the_same)
 {
-    (void)state;
     use_stub(&s3);
     make_files();
     char *data = kit_bytes(9, 700000);
@@ -265,9 +258,8 @@ static void managers_at_once_come_to_the_same(void **state)
     gy_free(data);
 }
 
-static void what_is_there_is_never_replaced(void **state)
+GY_TEST(what_is_there_is_never_replaced)
 {
-    (void)state;
     use_stub(&s3);
     make_files();
     char *data = kit_bytes(9, 700000);
@@ -288,9 +280,8 @@ static void what_is_there_is_never_replaced(void **state)
     gy_free(data);
 }
 
-static void files_that_are_gone_end_it(void **state)
+GY_TEST(files_that_are_gone_end_it)
 {
-    (void)state;
     char path[300];
     use_stub(&s3);
     make_files();
@@ -308,9 +299,8 @@ static void files_that_are_gone_end_it(void **state)
 }
 
 /* Its second part waits: the first one is taken back. */
-static void parts_are_taken_back(void **state)
+GY_TEST(parts_are_taken_back)
 {
-    (void)state;
     use_stub(&s3);
     make_files();
     const size_t size = 17 << 20;
@@ -345,9 +335,8 @@ static gy_status bring_once(void)
     return status < 0 ? status : bring(uri, true);
 }
 
-static void failed_allocations_are_failures(void **state)
+GY_TEST(failed_allocations_are_failures)
 {
-    (void)state;
     use_stub(&s3);
     make_files();
     kit_check_memory(bring_once, 20);
@@ -355,29 +344,11 @@ static void failed_allocations_are_failures(void **state)
 
 /* ---- the real server, which would let two jobs write one output ---- */
 
-static void a_server_that_replaces_is_refused(void **state)
+GY_TEST(a_server_that_replaces_is_refused)
 {
-    (void)state;
     use_real();
     must("! gyre mr wordcount in -o s3://test/a 2>said && grep -q 'does not obey "
          "If-None-Match' said && [ -z \"$(gyre store ls s3://test)\" ]");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(outputs_are_as_at_home),
-        cmocka_unit_test(what_cannot_be_an_output_is_refused),
-        cmocka_unit_test(a_full_store_is_said),
-        cmocka_unit_test(what_may_not_be_written_is_said),
-        cmocka_unit_test(a_killed_manager_is_followed),
-        cmocka_unit_test(a_store_that_goes_away_is_waited_for_elsewhere),
-        cmocka_unit_test(managers_at_once_come_to_the_same),
-        cmocka_unit_test(what_is_there_is_never_replaced),
-        cmocka_unit_test(files_that_are_gone_end_it),
-        cmocka_unit_test(parts_are_taken_back),
-        cmocka_unit_test(failed_allocations_are_failures),
-        cmocka_unit_test(a_server_that_replaces_is_refused),
-    };
-    return cmocka_run_group_tests_name("system_outputs", tests, begin, kit_end_stubs);
-}
+GY_TEST_MAIN(begin, kit_end_stubs)

@@ -30,9 +30,8 @@ static int begin(void **state)
     return kit_make_folder(state) != 0 || say("printf 'a b\\nb c\\n' >in.txt; mkdir work") != 0;
 }
 
-static void unknown_schemes_make_no_folder(void **state)
+GY_TEST(unknown_schemes_make_no_folder)
 {
-    (void)state;
     must("cd work; for to in s3a://bucket/out S3N://b/o gs://b/x http://h/p ftp://h/p "
          "abfs://c/p "
          "s3:/b/o; do m wordcount ../in.txt -o $to 2>said && exit 1; test $? = 1 && exit 2; "
@@ -59,9 +58,8 @@ static void unknown_schemes_make_no_folder(void **state)
          "= 2 && grep -q expected said || { echo \"$what\"; cat said; exit 1; }; done");
 }
 
-static void file_uris_are_paths(void **state)
+GY_TEST(file_uris_are_paths)
 {
-    (void)state;
     must("m wordcount in.txt -o plain && sum plain >want; n=0; for to in file:$PWD/u1 "
          "file://$PWD/u2 file://localhost$PWD/u3 FILE:$PWD/u4 file:u5 file://$PWD/u%36; do "
          "m wordcount file://$PWD/in.txt -o $to || exit 1; n=$((n + 1)); sum u$n | cmp - want "
@@ -77,9 +75,8 @@ static void file_uris_are_paths(void **state)
          "cat FILE:$PWD/copied | cmp - in.txt");
 }
 
-static void names_with_colons_are_names(void **state)
+GY_TEST(names_with_colons_are_names)
 {
-    (void)state;
     must("cp in.txt x:1:2; cp in.txt in.txt:0:3; cp in.txt s3:x; cp in.txt 'a:b'; mkdir s3a:; "
          "cp "
          "in.txt s3a:/f; m wordcount x:1:2 in.txt in.txt:0:3 s3:x a:b s3a://f -o colons && sum "
@@ -94,9 +91,8 @@ static void names_with_colons_are_names(void **state)
         "s3:o && m wordcount in.txt -o ./gs://b && test -d gs:/b");
 }
 
-static void names_stay_on_their_lines(void **state)
+GY_TEST(names_stay_on_their_lines)
 {
-    (void)state;
     must("mkdir names; for n in 'a\\nb' 'a\\\\nb' 'c\\td' '\\377e' '\\033[2Jf'; do echo x "
          ">\"names/$(printf \"$n\")\"; done; m index names -o listed && printf "
          "'%s\\n' '0\tnames/\\x1b[2Jf' '1\tnames/a\\nb' '2\tnames/a\\\\nb' '3\tnames/c\\td' "
@@ -107,9 +103,8 @@ static void names_stay_on_their_lines(void **state)
     must("gyre store ls names >got; sed 's|.*names/||' want | cmp - got");
 }
 
-static void what_is_left_out_is_said(void **state)
+GY_TEST(what_is_left_out_is_said)
 {
-    (void)state;
     must("mkdir -p left/sub; for n in a .h _SUCCESS sub/b; do echo $n >left/$n; done; ln -s a "
          "left/link; ln -s .. left/sub/up; mkfifo left/pipe; m wordcount left -o left1 2>said "
          "&& "
@@ -128,9 +123,8 @@ static void what_is_left_out_is_said(void **state)
     must("test \"$(gyre store ls left | tr '\\n' ' ')\" = '.h _SUCCESS a link pipe sub/ '");
 }
 
-static void a_dash_is_standard_input(void **state)
+GY_TEST(a_dash_is_standard_input)
 {
-    (void)state;
     must("m wordcount - -o in1 <in.txt && m wordcount in.txt -o in2 && sum in2 >want && sum "
          "in1 | cmp "
          "- want; seq 5000 | m sort --numeric - in.txt -o in3 2>said && { seq 5000; cat "
@@ -163,9 +157,8 @@ static void a_dash_is_standard_input(void **state)
          "'is a terminal' said");
 }
 
-static void a_resumed_job_has_its_standard_input(void **state)
+GY_TEST(a_resumed_job_has_its_standard_input)
 {
-    (void)state;
     must("seq 7 | m --map \"test -e $PWD/go && cat\" - -o again 2>said; test $? = 1 && test "
          "$(find "
          "state -name "
@@ -176,9 +169,8 @@ static void a_resumed_job_has_its_standard_input(void **state)
 }
 
 /* Files of /proc and /sys have other bytes than their size says. */
-static void files_without_a_size_are_read(void **state)
+GY_TEST(files_without_a_size_are_read)
 {
-    (void)state;
     must("stat -c %s /proc/version | grep -qx 0 && m --map cat /proc/version -o proc1 && cmp "
          "proc1/part-00000 /proc/version && m sort /proc/version in.txt -o proc2 && { cat "
          "/proc/version in.txt; } | sort >want; cat proc2/part-* | cmp - want");
@@ -187,17 +179,4 @@ static void files_without_a_size_are_read(void **state)
          "- got; : >empty; m wordcount empty -o proc4 && test -z \"$(cat proc4/part-*)\"");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(unknown_schemes_make_no_folder),
-        cmocka_unit_test(file_uris_are_paths),
-        cmocka_unit_test(names_with_colons_are_names),
-        cmocka_unit_test(names_stay_on_their_lines),
-        cmocka_unit_test(what_is_left_out_is_said),
-        cmocka_unit_test(a_dash_is_standard_input),
-        cmocka_unit_test(a_resumed_job_has_its_standard_input),
-        cmocka_unit_test(files_without_a_size_are_read),
-    };
-    return cmocka_run_group_tests(tests, begin, kit_remove_folder);
-}
+GY_TEST_MAIN(begin, kit_remove_folder)

@@ -157,9 +157,8 @@ static void run_part(const gy_run_options *options, const char *part, uint64_t s
     }
 }
 
-static void survivors_go_on_without_the_dead(void **state)
+GY_TEST(survivors_go_on_without_the_dead)
 {
-    (void)state;
     uint64_t seed = gy_test_seed();
     for (int i = 0; i < (int)gy_test_cases(24); i++) {
         run_part(&(gy_run_options){.ranks = 2 + i % 4,
@@ -197,9 +196,8 @@ static void read_result(const char *folder, int rank, replay_work *state)
 }
 
 /* Whoever is killed whenever: the same bits as without. */
-static void killed_ranks_are_made_up_for(void **state)
+GY_TEST(killed_ranks_are_made_up_for)
 {
-    (void)state;
     enum { RANKS = 3 };
     static replay_work expected[2][RANKS], got;
     char folder[] = "/tmp/gyre-recovery-XXXXXX";
@@ -221,9 +219,8 @@ static void killed_ranks_are_made_up_for(void **state)
     assert_int_equal(rmdir(folder), 0);
 }
 
-static void what_cannot_be_kept_is_told(void **state)
+GY_TEST(what_cannot_be_kept_is_told)
 {
-    (void)state;
     double data[8] = {0};
     gy_recoverable *replay = NULL;
     gy_comm *comm = gy_comm_world(), *whole = NULL;
@@ -282,18 +279,16 @@ static int part_leave(bool is_abort)
     return is_abort || gy_comm_agree(comm, &agreement) == GY_OK ? 0 : usage_failure("agree");
 }
 
-static void revoked_ones_hear_who_did_it(void **state)
+GY_TEST(revoked_ones_hear_who_did_it)
 {
-    (void)state;
     for (int is_tcp = 0; is_tcp < 2; is_tcp++) {
         run_part(&(gy_run_options){.ranks = 3, .timeout_s = 60, .is_tcp = is_tcp == 1},
                  "revoke", 0, 0);
     }
 }
 
-static void abort_ends_the_run(void **state)
+GY_TEST(abort_ends_the_run)
 {
-    (void)state;
     run_part(&(gy_run_options){.ranks = 3, .timeout_s = 60}, "abort", 0, 7);
     run_part(&(gy_run_options){.ranks = 3, .timeout_s = 60, .on_failure = GY_RUN_CONTINUE},
              "abort", 0, 7);
@@ -313,12 +308,5 @@ int main(int argc, char **argv)
     if (size <= 0) {
         return 1;
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(survivors_go_on_without_the_dead),
-        cmocka_unit_test(killed_ranks_are_made_up_for),
-        cmocka_unit_test(revoked_ones_hear_who_did_it),
-        cmocka_unit_test(abort_ends_the_run),
-        cmocka_unit_test(what_cannot_be_kept_is_told),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return GY_TESTS_RUN(NULL, NULL);
 }

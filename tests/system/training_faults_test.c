@@ -93,9 +93,8 @@ typedef struct digits_case {
     const char *words;
 } digits_case;
 
-static void damaged_digits_are_named(void **state)
+GY_TEST(damaged_digits_are_named)
 {
-    (void)state;
     static const digits_case cases[] = {
         {"good", 8, 8, 20, 20, 3, 9, 0, GY_OK, ""},
         {"cut short", 8, 8, 20, 20, 3, 9, 1, GY_FORMAT, "train-images-idx3-ubyte"},
@@ -230,9 +229,8 @@ static void set_text(const char *name, const char *key, const char *value)
 
 static const char newest[] = "step-000000000005.safetensors";
 
-static void foreign_checkpoints_are_refused(void **state)
+GY_TEST(foreign_checkpoints_are_refused)
 {
-    (void)state;
     small_job whole = {.seed = 1};
     assert_ok(train_small(NULL, &whole));
     small_job job = {.seed = 1, .options = {.checkpoint_folder = folder, .step_limit = 5}};
@@ -285,9 +283,8 @@ static void foreign_checkpoints_are_refused(void **state)
     clean(folder);
 }
 
-static void places_that_cannot_hold_checkpoints_are_named_at_once(void **state)
+GY_TEST(places_that_cannot_hold_checkpoints_are_named_at_once)
 {
-    (void)state;
     FILE *file = fopen(in_folder("file"), "wb");
     assert_non_null(file);
     fclose(file);
@@ -374,9 +371,8 @@ static int train_on_small_disk(void)
     return job.loss == whole.loss && job.steps == whole.steps ? 0 : 5;
 }
 
-static void a_full_disk_leaves_the_last_checkpoint(void **state)
+GY_TEST(a_full_disk_leaves_the_last_checkpoint)
 {
-    (void)state;
     fflush(NULL);
     pid_t child = fork();
     if (child == 0) {
@@ -394,9 +390,8 @@ static void a_full_disk_leaves_the_last_checkpoint(void **state)
 
 /* ---- Model files ---- */
 
-static void model_files_that_do_not_fit_are_named(void **state)
+GY_TEST(model_files_that_do_not_fit_are_named)
 {
-    (void)state;
     gy_model *model = NULL;
     char path[PATH_LENGTH];
     snprintf(path, sizeof(path), "%s", in_folder("model"));
@@ -468,16 +463,14 @@ static void assert_common(small_job *job, int ranks, gy_status status, const cha
     }
 }
 
-static void no_number_stops_all_ranks_alike(void **state)
+GY_TEST(no_number_stops_all_ranks_alike)
 {
-    (void)state;
     small_job job = {.options = {.rate = 1e300}};
     assert_common(&job, 3, GY_NUMERIC, "at step ");
 }
 
-static void a_checkpoint_that_rank_0_cannot_write_stops_all(void **state)
+GY_TEST(a_checkpoint_that_rank_0_cannot_write_stops_all)
 {
-    (void)state;
     small_job job = {.options = {.checkpoint_folder = "/nonexistent/folder"}};
     assert_common(&job, 3, GY_IO, "/nonexistent/folder: cannot make");
 }
@@ -494,9 +487,8 @@ static gy_status bad_fill(gy_dataset *dataset, const int64_t *indices, int64_t c
     return kit_fill(dataset, indices, count, x, labels);
 }
 
-static void one_ranks_bad_sample_stops_all_with_its_words(void **state)
+GY_TEST(one_ranks_bad_sample_stops_all_with_its_words)
 {
-    (void)state;
     static const gy_dataset_ops bad_ops = {"bad", bad_fill, kit_free};
     gy_dataset bad = kit_digits(40, SIDE);
     bad.ops = &bad_ops;
@@ -525,9 +517,8 @@ static gy_status gather_refused(kit_rank *me)
 }
 
 /* Memory that one rank lacks while all exchange: each ends with the cause, none waits. */
-static void one_ranks_lack_of_memory_ends_an_exchange_on_all(void **state)
+GY_TEST(one_ranks_lack_of_memory_ends_an_exchange_on_all)
 {
-    (void)state;
     int refused = 0;
     for (int64_t n = 1; n < 40; n++) {
         kit_rank members[KIT_RANKS_MAX];
@@ -549,9 +540,8 @@ static void one_ranks_lack_of_memory_ends_an_exchange_on_all(void **state)
 }
 
 /* Each allocation of a training fails once, in turn: an answer, nothing left behind. */
-static void memory_that_is_refused_is_told(void **state)
+GY_TEST(memory_that_is_refused_is_told)
 {
-    (void)state;
     small_job job = {.seed = 1, .options = {.checkpoint_folder = folder, .step_limit = 3}};
     assert_ok(train_small(NULL, &job)); /* what is made once a process is made now */
     int64_t live = gy_alloc_live();
@@ -576,9 +566,8 @@ static void memory_that_is_refused_is_told(void **state)
     clean(folder);
 }
 
-static void numbers_too_large_are_refused(void **state)
+GY_TEST(numbers_too_large_are_refused)
 {
-    (void)state;
     gy_dataset digits = kit_digits(40, SIDE);
     gy_model *model = NULL;
     gy_train_result result;
@@ -596,20 +585,4 @@ static void numbers_too_large_are_refused(void **state)
     gy_model_free(model);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(damaged_digits_are_named),
-        cmocka_unit_test(foreign_checkpoints_are_refused),
-        cmocka_unit_test(places_that_cannot_hold_checkpoints_are_named_at_once),
-        cmocka_unit_test(a_full_disk_leaves_the_last_checkpoint),
-        cmocka_unit_test(model_files_that_do_not_fit_are_named),
-        cmocka_unit_test(no_number_stops_all_ranks_alike),
-        cmocka_unit_test(a_checkpoint_that_rank_0_cannot_write_stops_all),
-        cmocka_unit_test(one_ranks_bad_sample_stops_all_with_its_words),
-        cmocka_unit_test(one_ranks_lack_of_memory_ends_an_exchange_on_all),
-        cmocka_unit_test(memory_that_is_refused_is_told),
-        cmocka_unit_test(numbers_too_large_are_refused),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+GY_TEST_MAIN(make_folder, remove_folder)

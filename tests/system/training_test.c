@@ -253,9 +253,8 @@ static void kill_at(const char *folder, const char *how, int step)
     }
 }
 
-static void killed_and_resumed_is_as_if_never_killed(void **state)
+GY_TEST(killed_and_resumed_is_as_if_never_killed)
 {
-    (void)state;
     static const char *const ways[] = {"die", "launcher", "outside"};
     static char expected[1 << 16];
     static char got[1 << 16];
@@ -296,9 +295,8 @@ static int count_of(const char *words)
     return found;
 }
 
-static void a_loss_that_is_no_number_ends_all_with_one_message(void **state)
+GY_TEST(a_loss_that_is_no_number_ends_all_with_one_message)
 {
-    (void)state;
     char folder[64];
     make_folder(folder);
     start(folder, "nan", 0);
@@ -309,9 +307,8 @@ static void a_loss_that_is_no_number_ends_all_with_one_message(void **state)
 }
 
 /* The others, waiting in an allreduce, learn the cause; none waits for a deadline. */
-static void one_ranks_failure_is_told_by_all(void **state)
+GY_TEST(one_ranks_failure_is_told_by_all)
 {
-    (void)state;
     char folder[64];
     make_folder(folder);
     start(folder, "refuse", 7);
@@ -330,10 +327,5 @@ int main(int argc, char **argv)
     if (argc == 4) {
         return play(argv + 1);
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(killed_and_resumed_is_as_if_never_killed),
-        cmocka_unit_test(a_loss_that_is_no_number_ends_all_with_one_message),
-        cmocka_unit_test(one_ranks_failure_is_told_by_all),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return GY_TESTS_RUN(NULL, NULL);
 }

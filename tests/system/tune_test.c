@@ -13,9 +13,8 @@ static void expect(const char *line)
     }
 }
 
-static void table_is_measured_and_chosen_by(void **state)
+GY_TEST(table_is_measured_and_chosen_by)
 {
-    (void)state;
     expect("gyre tune -n 2 --duration 0.4 -o table >said && grep -q '^link ring .* us .* GB/s' "
            "said");
     expect("GYRE_TUNE=table gyre bench allreduce -n 2 --duration 0.001 | tee said | "
@@ -30,16 +29,14 @@ static void table_is_measured_and_chosen_by(void **state)
            "grep -q '^allreduce .*staged *GYRE_COLL'");
 }
 
-static void more_ranks_than_cores_are_measured(void **state)
+GY_TEST(more_ranks_than_cores_are_measured)
 {
-    (void)state;
     expect(
         "gyre tune -n $(($(nproc) * 2 + 1)) --duration 0.3 -o crowd && grep -q '^take' crowd");
 }
 
-static void usual_table_is_found(void **state)
+GY_TEST(usual_table_is_found)
 {
-    (void)state;
     expect(
         "unset GYRE_TUNE; export XDG_CONFIG_HOME=$PWD/home; gyre tune -n 2 --duration 0.1 && "
         "gyre bench allreduce -n 2 --duration 0.001 | grep -q measured && "
@@ -50,9 +47,8 @@ static void usual_table_is_found(void **state)
         "measured");
 }
 
-static void bad_table_stops_a_run(void **state)
+GY_TEST(bad_table_stops_a_run)
 {
-    (void)state;
     expect("gyre tune -n 2 --duration 0.05 -o table && head -n 5 table >cut && "
            "! GYRE_TUNE=cut gyre bench allreduce -n 2 2>said && "
            "grep -q 'GYRE_TUNE: cut:5: the file ends without a line \"end\"' said && "
@@ -63,13 +59,4 @@ static void bad_table_stops_a_run(void **state)
            "grep -q 'another GYRE_COLL or table of gyre tune' said");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(table_is_measured_and_chosen_by),
-        cmocka_unit_test(more_ranks_than_cores_are_measured),
-        cmocka_unit_test(usual_table_is_found),
-        cmocka_unit_test(bad_table_stops_a_run),
-    };
-    return cmocka_run_group_tests(tests, kit_make_folder, kit_remove_folder);
-}
+GY_TEST_MAIN(kit_make_folder, kit_remove_folder)

@@ -24,9 +24,8 @@ static void must(const char *line)
 
 /* ---- sizes ---- */
 
-static void pages_of_any_length_are_counted(void **state)
+GY_TEST(pages_of_any_length_are_counted)
 {
-    (void)state;
     must("awk 'BEGIN { p = \"/\"; for (i = 0; i < 9000; i++) p = p \"A\"; "
          "for (i = 0; i < 5; i++) print \"h - - [t] \\\"GET \" (i < 3 ? p : \"/b\") "
          "\" HTTP/1.1\\\" 200 1\"; print \"3 \" p >\"expected\"; print \"2 /b\" >\"expected\" "
@@ -42,9 +41,8 @@ static void pages_of_any_length_are_counted(void **state)
          "rm -r O && $GYRE_TEST_POPULAR log O >got && cmp got expected");
 }
 
-static void a_failure_names_both_ends_of_a_long_path(void **state)
+GY_TEST(a_failure_names_both_ends_of_a_long_path)
 {
-    (void)state;
     must("p=$(printf 'y%.0s' $(seq 200)); long=$p/$p/$p/$p/$p/$p/$p/last; "
          "gyre mr wordcount in/$long -o O 2>said; [ $? = 1 ] && "
          "grep -q '^gyre mr: cannot read in/yyy.*…y.*/last: ' said");
@@ -52,9 +50,8 @@ static void a_failure_names_both_ends_of_a_long_path(void **state)
 
 /* ---- control characters ---- */
 
-static void messages_show_what_a_terminal_would_obey(void **state)
+GY_TEST(messages_show_what_a_terminal_would_obey)
 {
-    (void)state;
     static const char *const lines[] = {
         "gyre mr wordcount \"$(printf 'a\\033[31mb\\nc')\" -o O",
         "gyre mr \"$(printf 'a\\033[31mb')\" x -o O",
@@ -78,18 +75,16 @@ static void messages_show_what_a_terminal_would_obey(void **state)
     }
 }
 
-static void what_a_mapper_says_is_shown(void **state)
+GY_TEST(what_a_mapper_says_is_shown)
 {
-    (void)state;
     must("echo a >in; gyre mr --map \"printf 'w\\033]0;t\\007x\\303\\244\\342\\202\\n' >&2; "
          "printf 'tail\\033[2J' >&2; exit 3\" in -o O 2>said; [ $? = 1 ] && "
          "grep -qF 'w\\x1b]0;t\\x07x'\"$(printf '\\303\\244')\"'\\xe2\\x82' said && "
          "grep -q 'status 3: .*tail.x1b.2J' said && ! grep \"$(printf '\\033')\" said");
 }
 
-static void names_of_jobs_are_shown(void **state)
+GY_TEST(names_of_jobs_are_shown)
 {
-    (void)state;
     must(
         "mkdir -p \"$(printf 'd\\033[31m\\n')\" && echo a >in && "
         "gyre mr wordcount in -o \"$(printf 'd\\033[31m\\nx')\"/O -q && gyre job list >said && "
@@ -99,9 +94,8 @@ static void names_of_jobs_are_shown(void **state)
 
 /* ---- lines without what was asked for ---- */
 
-static void lines_without_a_number_are_counted(void **state)
+GY_TEST(lines_without_a_number_are_counted)
 {
-    (void)state;
     must(
         "for i in 1 2; do for w in 10 - x 9999999999999999999 +5 -3 4.5; do "
         "echo \"ip$i - $w\"; done; echo ip$i; echo; done >log && "
@@ -117,9 +111,8 @@ static void lines_without_a_number_are_counted(void **state)
          "[ ! -e O2/part-00000 ]");
 }
 
-static void lines_without_a_field_are_counted(void **state)
+GY_TEST(lines_without_a_field_are_counted)
 {
-    (void)state;
     /* More than one block of the fast way, whose last line has no end. */
     must(
         "awk 'BEGIN { for (i = 0; i < 20000; i++) print i % 5 == 0 ? \"one two\" : "
@@ -134,9 +127,8 @@ static void lines_without_a_field_are_counted(void **state)
         "grep -q \": $n lines have no field 1\" said");
 }
 
-static void fields_are_separated_by_a_letter(void **state)
+GY_TEST(fields_are_separated_by_a_letter)
 {
-    (void)state;
     must("printf 'a b,1\\na b,2\\n,3\\nc\\n,\\n' >in.csv && "
          "gyre mr topk in.csv --field 1 --sum-field 2 --separator , -o O -q 2>said && "
          "printf '\\t3\\na b\\t3\\n' | cmp - O/part-00000 && "
@@ -151,9 +143,8 @@ static void fields_are_separated_by_a_letter(void **state)
          "gyre mr index in.csv --strict -o O; [ $? = 2 ]");
 }
 
-static void a_sort_counts_keys_that_are_none(void **state)
+GY_TEST(a_sort_counts_keys_that_are_none)
 {
-    (void)state;
     must("printf 'a,3\\nb,x\\nc\\nd,\\ne,0\\nf,-1\\n' >in && "
          "gyre mr sort in --field 2 --numeric --separator , -r 3 -o O -q 2>said && "
          "cat O/part-* >got && printf 'f,-1\\nb,x\\nc\\nd,\\ne,0\\na,3\\n' | cmp - got && "
@@ -172,9 +163,8 @@ static void a_sort_counts_keys_that_are_none(void **state)
 
 /* ---- commands ---- */
 
-static void a_file_that_was_not_brought_is_named(void **state)
+GY_TEST(a_file_that_was_not_brought_is_named)
 {
-    (void)state;
     must("mkdir -p d && echo cat >m.sh && cp m.sh d && echo a >in && "
          "gyre mr --map 'sh m.sh' in -o O 2>said; [ $? = 1 ] && "
          "grep -q '^gyre mr: m.sh was not brought to .*: add --file m.sh (.*status' said");
@@ -191,9 +181,8 @@ static void a_file_that_was_not_brought_is_named(void **state)
          "! grep -q 'brought' said");
 }
 
-static void what_a_sandbox_hides_is_named(void **state)
+GY_TEST(what_a_sandbox_hides_is_named)
 {
-    (void)state;
     if (say("gyre doctor --check-sandbox | grep -q '^files *yes'") != 0) {
         skip();
     }
@@ -224,20 +213,4 @@ static void what_a_sandbox_hides_is_named(void **state)
          "said");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lines_without_a_number_are_counted),
-        cmocka_unit_test(lines_without_a_field_are_counted),
-        cmocka_unit_test(fields_are_separated_by_a_letter),
-        cmocka_unit_test(a_sort_counts_keys_that_are_none),
-        cmocka_unit_test(a_file_that_was_not_brought_is_named),
-        cmocka_unit_test(what_a_sandbox_hides_is_named),
-        cmocka_unit_test(pages_of_any_length_are_counted),
-        cmocka_unit_test(a_failure_names_both_ends_of_a_long_path),
-        cmocka_unit_test(messages_show_what_a_terminal_would_obey),
-        cmocka_unit_test(what_a_mapper_says_is_shown),
-        cmocka_unit_test(names_of_jobs_are_shown),
-    };
-    return cmocka_run_group_tests(tests, kit_make_folder, kit_remove_folder);
-}
+GY_TEST_MAIN(kit_make_folder, kit_remove_folder)

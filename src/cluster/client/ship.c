@@ -155,10 +155,7 @@ gy_status gy_client_add_file(gy_cluster *cluster, gy_client_files *files, const 
                                  name, files->rows[i].path, path);
         }
     }
-    void *rows = files->rows;
-    GY_TRY(gy_reserve("client", &rows, &files->capacity, files->count + 1,
-                      sizeof(gy_client_file)));
-    files->rows = rows;
+    GY_TRY(GY_GROW("client", files->rows, files->capacity, files->count + 1));
     gy_client_file *row = &files->rows[files->count];
     *row = (gy_client_file){.is_library = is_library};
     GY_TRY(fill_row(cluster, row, path, name));

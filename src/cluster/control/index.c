@@ -106,17 +106,12 @@ static void settle(gy_control_heap *heap, size_t at)
 
 gy_status gy_control_heap_put(gy_control_heap *heap, uint32_t item)
 {
-    void *items = heap->items, *places = heap->places;
     size_t known = heap->place_count;
     if (!gy_control_heap_has(heap, item)) {
-        GY_TRY(gy_reserve("cluster.heap", &items, &heap->capacity, heap->count + 1,
-                          sizeof(uint32_t)));
-        heap->items = items;
+        GY_TRY(GY_GROW("cluster.heap", heap->items, heap->capacity, heap->count + 1));
         if (item >= known) {
             size_t room = known;
-            GY_TRY(
-                gy_reserve("cluster.heap", &places, &room, (size_t)item + 1, sizeof(uint32_t)));
-            heap->places = places;
+            GY_TRY(GY_GROW("cluster.heap", heap->places, room, (size_t)item + 1));
             memset(heap->places + known, 0xff, (room - known) * sizeof(uint32_t));
             heap->place_count = room;
         }

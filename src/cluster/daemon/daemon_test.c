@@ -99,9 +99,8 @@ static void open_seat(bench *at)
     assert_non_null(said(at, GY_DAEMON_SEAT_START));
 }
 
-static void orders_are_taken_by_their_numbers(void **state)
+GY_TEST(orders_are_taken_by_their_numbers)
 {
-    (void)state;
     bench at = {.now_ns = ms};
     const gy_control_order two = {.kind = GY_ORDER_LEASE, .lease = 1, .count = 2, .epoch = 1};
     start(&at);
@@ -124,9 +123,8 @@ static void orders_are_taken_by_their_numbers(void **state)
     finish(&at);
 }
 
-static void an_epoch_is_synced_before_it_is_obeyed(void **state)
+GY_TEST(an_epoch_is_synced_before_it_is_obeyed)
 {
-    (void)state;
     bench at = {.now_ns = ms};
     start(&at);
     open_seat(&at);
@@ -154,9 +152,8 @@ static void an_epoch_is_synced_before_it_is_obeyed(void **state)
 }
 
 /* A task that must not run twice at once may be in a process of the older manager. */
-static void a_new_manager_waits_for_the_older_ones_processes(void **state)
+GY_TEST(a_new_manager_waits_for_the_older_ones_processes)
 {
-    (void)state;
     bench at = {.now_ns = ms};
     start(&at);
     open_seat(&at);
@@ -179,9 +176,8 @@ static void a_new_manager_waits_for_the_older_ones_processes(void **state)
 
 /* A daemon that was killed when it had synced an epoch, and is back without files of the job.
  */
-static void who_orders_for_an_older_epoch_hears_the_one_that_is_known(void **state)
+GY_TEST(who_orders_for_an_older_epoch_hears_the_one_that_is_known)
 {
-    (void)state;
     bench at = {.now_ns = ms};
     start(&at);
     assert_ok(gy_daemon_load(at.daemon, job, 5, 5, false));
@@ -206,9 +202,8 @@ static void who_orders_for_an_older_epoch_hears_the_one_that_is_known(void **sta
     finish(&at);
 }
 
-static void a_manager_is_started_once_an_epoch(void **state)
+GY_TEST(a_manager_is_started_once_an_epoch)
 {
-    (void)state;
     bench at = {.now_ns = ms};
     start(&at);
     assert_ok(gy_daemon_load(at.daemon, job, 3, 3, false));
@@ -235,9 +230,8 @@ static void a_manager_is_started_once_an_epoch(void **state)
 }
 
 /* Two epochs are heard of during one sync, the later one first; the next sync has them both. */
-static void a_manager_of_an_older_epoch_is_not_started(void **state)
+GY_TEST(a_manager_of_an_older_epoch_is_not_started)
 {
-    (void)state;
     bench at = {.now_ns = ms};
     start(&at);
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_BEGIN});
@@ -256,9 +250,8 @@ static void a_manager_of_an_older_epoch_is_not_started(void **state)
     finish(&at);
 }
 
-static void a_manager_that_ended_is_told_until_another_is_known(void **state)
+GY_TEST(a_manager_that_ended_is_told_until_another_is_known)
 {
-    (void)state;
     bench at = {.now_ns = ms};
     start(&at);
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_BEGIN});
@@ -274,9 +267,8 @@ static void a_manager_that_ended_is_told_until_another_is_known(void **state)
     finish(&at);
 }
 
-static void a_silent_managers_leases_and_files_go(void **state)
+GY_TEST(a_silent_managers_leases_and_files_go)
 {
-    (void)state;
     bench at = {.now_ns = ms};
     start(&at);
     open_seat(&at);
@@ -308,9 +300,8 @@ static void a_silent_managers_leases_and_files_go(void **state)
 
 /* The host had stopped: what its silent manager says afterwards does not come before the end.
  */
-static void a_lease_that_is_over_is_not_renewed(void **state)
+GY_TEST(a_lease_that_is_over_is_not_renewed)
 {
-    (void)state;
     for (int attaches = 0; attaches < 2; attaches++) {
         bench at = {.now_ns = ms};
         start(&at);
@@ -326,9 +317,8 @@ static void a_lease_that_is_over_is_not_renewed(void **state)
     }
 }
 
-static void bytes_pass_as_far_as_there_is_credit(void **state)
+GY_TEST(bytes_pass_as_far_as_there_is_credit)
 {
-    (void)state;
     bench at = {.now_ns = ms};
     gy_daemon_event of_seat = {.lease = 1, .generation = 1, .epoch = 1, .bytes = 20};
     start(&at);
@@ -382,9 +372,8 @@ static size_t told(const bench *at, gy_status status)
     return count;
 }
 
-static void a_section_is_fetched_once_for_all(void **state)
+GY_TEST(a_section_is_fetched_once_for_all)
 {
-    (void)state;
     bench at = {.now_ns = ms};
     start(&at);
     open_seat(&at);
@@ -419,9 +408,8 @@ static void a_section_is_fetched_once_for_all(void **state)
 
 /* Of sections that are asked for together those come in one transfer that are small and of one
  * peer; each has its own end, and the transfer is over when the last has. */
-static void small_sections_come_together(void **state)
+GY_TEST(small_sections_come_together)
 {
-    (void)state;
     enum { ASKED = 60 };
     bench at = {.now_ns = ms};
     uint64_t alone = 0;
@@ -469,9 +457,8 @@ static void small_sections_come_together(void **state)
     finish(&at);
 }
 
-static void a_full_disk_takes_no_new_work(void **state)
+GY_TEST(a_full_disk_takes_no_new_work)
 {
-    (void)state;
     bench at = {.now_ns = ms};
     start(&at);
     open_seat(&at);
@@ -497,9 +484,8 @@ static void a_full_disk_takes_no_new_work(void **state)
 
 /* Files of a job that did not end well stay as long as those of one whose manager is silent,
  * and are there for the manager that goes on with it. */
-static void what_failed_is_kept_a_while(void **state)
+GY_TEST(what_failed_is_kept_a_while)
 {
-    (void)state;
     for (int is_resumed = 0; is_resumed < 2; is_resumed++) {
         bench at = {.now_ns = ms};
         start(&at);
@@ -527,9 +513,8 @@ static void what_failed_is_kept_a_while(void **state)
 }
 
 /* Nor any longer than its user wants; of an epoch that is over nobody wants anything. */
-static void what_is_forgotten_goes_at_once(void **state)
+GY_TEST(what_is_forgotten_goes_at_once)
 {
-    (void)state;
     for (uint32_t epoch = 1; epoch < 3; epoch++) {
         bench at = {.now_ns = ms};
         start(&at);
@@ -550,9 +535,8 @@ static void what_is_forgotten_goes_at_once(void **state)
 }
 
 /* The next job of a program has the manager of the last one: its epoch, another connection. */
-static void the_next_job_waits_for_the_last_ones_end(void **state)
+GY_TEST(the_next_job_waits_for_the_last_ones_end)
 {
-    (void)state;
     bench at = {.now_ns = ms};
     start(&at);
     open_seat(&at);
@@ -579,9 +563,8 @@ static void the_next_job_waits_for_the_last_ones_end(void **state)
     finish(&at);
 }
 
-static void wrong_options_and_no_memory_are_said(void **state)
+GY_TEST(wrong_options_and_no_memory_are_said)
 {
-    (void)state;
     gy_daemon *daemon = NULL;
     gy_daemon_options options = {.id = 1, .incarnation = 2, .slots = 3};
     assert_status(gy_daemon_new(&options, &daemon), GY_ARG);
@@ -624,26 +607,4 @@ static void wrong_options_and_no_memory_are_said(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(orders_are_taken_by_their_numbers),
-        cmocka_unit_test(an_epoch_is_synced_before_it_is_obeyed),
-        cmocka_unit_test(a_new_manager_waits_for_the_older_ones_processes),
-        cmocka_unit_test(who_orders_for_an_older_epoch_hears_the_one_that_is_known),
-        cmocka_unit_test(a_manager_is_started_once_an_epoch),
-        cmocka_unit_test(a_manager_of_an_older_epoch_is_not_started),
-        cmocka_unit_test(a_manager_that_ended_is_told_until_another_is_known),
-        cmocka_unit_test(a_silent_managers_leases_and_files_go),
-        cmocka_unit_test(a_lease_that_is_over_is_not_renewed),
-        cmocka_unit_test(bytes_pass_as_far_as_there_is_credit),
-        cmocka_unit_test(a_section_is_fetched_once_for_all),
-        cmocka_unit_test(small_sections_come_together),
-        cmocka_unit_test(a_full_disk_takes_no_new_work),
-        cmocka_unit_test(what_failed_is_kept_a_while),
-        cmocka_unit_test(what_is_forgotten_goes_at_once),
-        cmocka_unit_test(the_next_job_waits_for_the_last_ones_end),
-        cmocka_unit_test(wrong_options_and_no_memory_are_said),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -15,13 +15,11 @@ uint32_t gy_daemon_job_new(gy_daemon *daemon, gy_key key)
     if (job != GY_NONE) {
         daemon->free_job = daemon->jobs[job].leases;
     } else {
-        void *rows = daemon->jobs;
-        if (gy_reserve("daemon.jobs", &rows, &daemon->job_capacity, daemon->job_count + 1,
-                       sizeof(job_row)) < 0) {
+        if (GY_GROW("daemon.jobs", daemon->jobs, daemon->job_capacity, daemon->job_count + 1) <
+            0) {
             gy_daemon_no_memory(daemon, GY_NOMEM);
             return GY_NONE;
         }
-        daemon->jobs = rows;
         job = (uint32_t)daemon->job_count++;
     }
     daemon->jobs[job] = (job_row){.key = key, .heard_ns = daemon->now_ns};

@@ -44,13 +44,11 @@ static uint32_t section_new(gy_daemon *daemon, uint32_t job, gy_key content)
     if (section != GY_NONE) {
         daemon->free_section = daemon->sections[section].next;
     } else {
-        void *rows = daemon->sections;
-        if (gy_reserve("daemon.sections", &rows, &daemon->section_capacity,
-                       daemon->section_count + 1, sizeof(section_row)) < 0) {
+        if (GY_GROW("daemon.sections", daemon->sections, daemon->section_capacity,
+                    daemon->section_count + 1) < 0) {
             gy_daemon_no_memory(daemon, GY_NOMEM);
             return GY_NONE;
         }
-        daemon->sections = rows;
         section = (uint32_t)daemon->section_count++;
     }
     daemon->sections[section] = (section_row){.job = job, .content = content};
@@ -147,13 +145,11 @@ void gy_daemon_fetch(gy_daemon *daemon, uint32_t job, const gy_daemon_event *eve
         tell(daemon, &waiter, GY_LIMIT);
         return;
     }
-    void *rows = daemon->waiters;
-    if (gy_reserve("daemon.waiters", &rows, &daemon->waiter_capacity, daemon->waiter_count + 1,
-                   sizeof(waiter_row)) < 0) {
+    if (GY_GROW("daemon.waiters", daemon->waiters, daemon->waiter_capacity,
+                daemon->waiter_count + 1) < 0) {
         gy_daemon_no_memory(daemon, GY_NOMEM);
         return;
     }
-    daemon->waiters = rows;
     if (section == GY_NONE || GY_PLANTED_HERE(FETCH_TWICE)) {
         if (section != GY_NONE) {
             gy_index_remove(&daemon->by_section, key);
@@ -282,13 +278,10 @@ static void start_lot(gy_daemon *daemon, uint32_t section)
             all[count++] = i;
         }
     }
-    void *rows = daemon->lots;
-    if (gy_reserve("daemon.lots", &rows, &daemon->lot_capacity, daemon->lot_count + 1,
-                   sizeof(lot_row)) < 0) {
+    if (GY_GROW("daemon.lots", daemon->lots, daemon->lot_capacity, daemon->lot_count + 1) < 0) {
         gy_daemon_no_memory(daemon, GY_NOMEM);
         return;
     }
-    daemon->lots = rows;
     const uint64_t lot = daemon->ticket + 1;
     daemon->lots[daemon->lot_count++] = (lot_row){.lot = lot, .left = count};
     for (uint32_t i = 0; i < count; i++) {

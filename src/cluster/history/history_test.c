@@ -67,9 +67,8 @@ static void begin_and_end(const gy_job *job, gy_job_state state_, const char *re
     gy_history_close(history);
 }
 
-static void what_was_told_is_read(void **state)
+GY_TEST(what_was_told_is_read)
 {
-    (void)state;
     gy_job job = make("a1", 100);
     gy_history *history;
     assert_int_equal(gy_history_open(&history), GY_OK);
@@ -135,9 +134,8 @@ static void what_was_told_is_read(void **state)
 }
 
 /* A manager counts what it did itself, and begins its list of records anew. */
-static void managers_add_up(void **state)
+GY_TEST(managers_add_up)
 {
-    (void)state;
     gy_job job = make("a2", 150);
     const gy_job_stage stages[] = {{.name = "map", .tasks = 9, .attempts = 5, .failures = 2},
                                    {.name = "reduce", .tasks = 2}};
@@ -173,9 +171,8 @@ static gy_status gather(void *arg, const gy_job *job)
     return GY_OK;
 }
 
-static void jobs_are_listed_newest_first(void **state)
+GY_TEST(jobs_are_listed_newest_first)
 {
-    (void)state;
     gy_job jobs[] = {make("b1", 300), make("b2", 500), make("b3", 400)};
     for (int i = 0; i < 3; i++) {
         begin_and_end(&jobs[i], GY_JOB_DONE, "");
@@ -186,9 +183,8 @@ static void jobs_are_listed_newest_first(void **state)
     gy_text_free(&text);
 }
 
-static void ids_are_unique_beginnings(void **state)
+GY_TEST(ids_are_unique_beginnings)
 {
-    (void)state;
     gy_job jobs[] = {make("c", 1), make("c1", 2), make("c2x", 3)};
     for (int i = 0; i < 3; i++) {
         begin_and_end(&jobs[i], GY_JOB_DONE, "");
@@ -218,9 +214,8 @@ static int hold(const gy_job *job, pid_t process)
     return file;
 }
 
-static void a_running_job_is_ended(void **state)
+GY_TEST(a_running_job_is_ended)
 {
-    (void)state;
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
@@ -265,9 +260,8 @@ static int resume_in_child(const char *id)
     return WEXITSTATUS(status);
 }
 
-static void an_interrupted_job_goes_on(void **state)
+GY_TEST(an_interrupted_job_goes_on)
 {
-    (void)state;
     gy_job job = make("e1", 700);
     char line[256];
     snprintf(line, sizeof(line),
@@ -315,9 +309,8 @@ static void fill(const gy_job *job, size_t size_bytes)
     assert_int_equal(fclose(file), 0);
 }
 
-static void old_jobs_are_collected(void **state)
+GY_TEST(old_jobs_are_collected)
 {
-    (void)state;
     int removed;
     uint64_t freed;
     assert_int_equal(gy_job_collect(0, 0, &removed, &freed), GY_OK); /* those of other tests */
@@ -371,9 +364,8 @@ static bool is_there(const char *name)
 }
 
 /* Its hidden folders, and the names that it had given to files of them; nobody else's. */
-static void what_is_left_in_an_output_goes(void **state)
+GY_TEST(what_is_left_in_an_output_goes)
 {
-    (void)state;
     static const char *const stays[] = {"out/part-00001", "out/.gyre-left9/1.0",
                                         "out/.gyre-left-x/1.0"};
     char output[128];
@@ -408,9 +400,8 @@ static void what_is_left_in_an_output_goes(void **state)
 }
 
 /* Of one that can be resumed the logs go, and nothing that this needs. */
-static void logs_of_young_jobs_go_alone(void **state)
+GY_TEST(logs_of_young_jobs_go_alone)
 {
-    (void)state;
     int removed = -1;
     gy_job job = make("young", gy_env_real()->ops->wall_ns(gy_env_real()));
     begin_and_end(&job, GY_JOB_FAILED, "");
@@ -437,9 +428,8 @@ static void logs_of_young_jobs_go_alone(void **state)
 }
 
 /* Nobody's: no row, no manager, no journal, and not from just now. */
-static void folders_that_no_job_has_are_collected(void **state)
+GY_TEST(folders_that_no_job_has_are_collected)
 {
-    (void)state;
     enum { LEFT, YOUNG, HELD, JOURNAL, KNOWN, CASES };
     gy_job jobs[CASES] = {make("u-left", 10), make("u-young", 20), make("u-held", 30),
                           make("u-journal", 40), make("u-known", 50)};
@@ -470,9 +460,8 @@ static void folders_that_no_job_has_are_collected(void **state)
     close(lock);
 }
 
-static void a_newer_history_is_refused(void **state)
+GY_TEST(a_newer_history_is_refused)
 {
-    (void)state;
     char line[256];
     snprintf(line, sizeof(line), "%s/new/gyre/history.db", home);
     assert_int_equal(gy_disk_make_folders(line), 0);
@@ -492,9 +481,8 @@ static void a_newer_history_is_refused(void **state)
     assert_int_equal(setenv("XDG_STATE_HOME", home, 1), 0);
 }
 
-static void memory_that_ends_is_a_failure(void **state)
+GY_TEST(memory_that_ends_is_a_failure)
 {
-    (void)state;
     gy_job job = make("g1", 900);
     begin_and_end(&job, GY_JOB_DONE, "");
     int64_t live = gy_alloc_live();
@@ -515,21 +503,4 @@ static void memory_that_ends_is_a_failure(void **state)
     assert_true(failed >= 3);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_told_is_read),
-        cmocka_unit_test(managers_add_up),
-        cmocka_unit_test(jobs_are_listed_newest_first),
-        cmocka_unit_test(ids_are_unique_beginnings),
-        cmocka_unit_test(a_running_job_is_ended),
-        cmocka_unit_test(an_interrupted_job_goes_on),
-        cmocka_unit_test(old_jobs_are_collected),
-        cmocka_unit_test(what_is_left_in_an_output_goes),
-        cmocka_unit_test(logs_of_young_jobs_go_alone),
-        cmocka_unit_test(folders_that_no_job_has_are_collected),
-        cmocka_unit_test(a_newer_history_is_refused),
-        cmocka_unit_test(memory_that_ends_is_a_failure),
-    };
-    return cmocka_run_group_tests(tests, enter, leave);
-}
+GY_TEST_MAIN(enter, leave)

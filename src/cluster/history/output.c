@@ -78,11 +78,7 @@ static gy_status note_file(finding *of, const char *folder, const char *name)
     if (lstat(path, &about) != 0 || !S_ISREG(about.st_mode) || about.st_nlink < 2) {
         return GY_OK;
     }
-    void *files = of->files;
-    gy_status status =
-        gy_reserve("cluster.history", &files, &of->room, of->count + 1, sizeof(*of->files));
-    of->files = files;
-    GY_TRY(status);
+    GY_TRY(GY_GROW("cluster.history", of->files, of->room, of->count + 1));
     of->files[of->count++] = (struct file_name){about.st_dev, about.st_ino};
     return GY_OK;
 }

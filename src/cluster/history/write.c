@@ -206,8 +206,8 @@ static gy_status recall_stages(gy_history *history)
     int code;
     history->stage_count = 0;
     while ((code = sqlite3_step(statement)) == SQLITE_ROW && status == GY_OK) {
-        status = gy_reserve("cluster.history", (void **)&history->stages, &capacity,
-                            history->stage_count + 1, sizeof(*history->stages));
+        status =
+            GY_GROW("cluster.history", history->stages, capacity, history->stage_count + 1);
         if (status == GY_OK) {
             history->stages[history->stage_count++] =
                 (gy_job_stage){.attempts = sqlite3_column_int64(statement, 0),

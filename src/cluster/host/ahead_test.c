@@ -123,9 +123,8 @@ static void serve_first_seat(kit_scene *at)
     kit_serve_seat(at, &at->managers[0], 1, 1);
 }
 
-static void parents_come_before_their_children(void **state)
+GY_TEST(parents_come_before_their_children)
 {
-    (void)state;
     static kit_scene at;
     pid_t early = 0, late = 0;
     kit_open(&at, false);
@@ -165,9 +164,8 @@ static bool find_group(pid_t process, pid_t parent, char path[512])
     return true;
 }
 
-static void groups_go_with_their_parents(void **state)
+GY_TEST(groups_go_with_their_parents)
 {
-    (void)state;
     static kit_scene at;
     char group[512] = "";
     pid_t parent = 0;
@@ -194,9 +192,8 @@ static void groups_go_with_their_parents(void **state)
     }
 }
 
-static void other_wishes_get_another_one(void **state)
+GY_TEST(other_wishes_get_another_one)
 {
-    (void)state;
     static kit_scene at;
     pid_t early = 0, late = 0;
     kit_open(&at, false);
@@ -211,9 +208,8 @@ static void other_wishes_get_another_one(void **state)
     kit_close(&at);
 }
 
-static void what_nobody_wants_goes(void **state)
+GY_TEST(what_nobody_wants_goes)
 {
-    (void)state;
     static kit_scene at;
     pid_t early = 0, late = 0;
     kit_open(&at, false);
@@ -242,9 +238,8 @@ static void what_nobody_wants_goes(void **state)
     kit_close(&at);
 }
 
-static void there_is_one_a_slot(void **state)
+GY_TEST(there_is_one_a_slot)
 {
-    (void)state;
     static kit_scene at;
     pid_t last = 0;
     kit_open(&at, false);
@@ -262,9 +257,8 @@ static void there_is_one_a_slot(void **state)
     kit_close(&at);
 }
 
-static void who_is_no_manager_runs_once(void **state)
+GY_TEST(who_is_no_manager_runs_once)
 {
-    (void)state;
     static kit_scene at;
     char path[128], script[128], line[768], text[64] = "";
     kit_open(&at, false);
@@ -293,13 +287,5 @@ int main(void)
         return be_manager();
     }
     HOST_TEST_SERVE();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parents_come_before_their_children),
-        cmocka_unit_test(groups_go_with_their_parents),
-        cmocka_unit_test(other_wishes_get_another_one),
-        cmocka_unit_test(what_nobody_wants_goes),
-        cmocka_unit_test(there_is_one_a_slot),
-        cmocka_unit_test(who_is_no_manager_runs_once),
-    };
-    return cmocka_run_group_tests_name("cluster_ahead", tests, NULL, NULL);
+    return GY_TESTS_RUN(NULL, NULL);
 }

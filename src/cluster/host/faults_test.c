@@ -46,9 +46,9 @@ static host_job *make_job(void)
 
 /* ---- Processes of which no word would come: there is no epoll ---- */
 
-static void test_a_manager_that_is_not_heard_is_over(void **state)
+GY_TEST_WITH(test_a_manager_that_is_not_heard_is_over, .setup_func = begin,
+             .teardown_func = end)
 {
-    (void)state;
     static char shell[] = "/bin/sh", option[] = "-c", line[] = "exec sleep 1000", none[] = "";
     char *arguments[] = {shell, option, line}, *environment[] = {NULL};
     Gy__Cluster__JobSpec spec;
@@ -76,9 +76,9 @@ static void test_a_manager_that_is_not_heard_is_over(void **state)
     gy_test_job_alone();
 }
 
-static void test_a_process_that_is_not_heard_keeps_its_slot(void **state)
+GY_TEST_WITH(test_a_process_that_is_not_heard_keeps_its_slot, .setup_func = begin,
+             .teardown_func = end)
 {
-    (void)state;
     gy_warden *warden = gy_alloc_zero("test", 1, sizeof(*warden)); /* the job's: it frees it */
     char path[512] = "", *argv[] = {path, NULL};
     host_job *job = make_job();
@@ -146,9 +146,9 @@ static int count_epochs(const char *key)
     return count;
 }
 
-static void test_a_key_that_was_not_written_is_written_later(void **state)
+GY_TEST_WITH(test_a_key_that_was_not_written_is_written_later, .setup_func = begin,
+             .teardown_func = end)
 {
-    (void)state;
     char ring[96], key[HOST_PATH], beside[HOST_PATH + 8];
     snprintf(ring, sizeof(ring), "%s/ring", folder);
     assert_ok(gy_keyring_make(ring));
@@ -196,9 +196,8 @@ static gy_key put_blob(size_t size_bytes, char path[HOST_PATH])
     return key;
 }
 
-static void test_a_file_is_not_thrown_away_unread(void **state)
+GY_TEST_WITH(test_a_file_is_not_thrown_away_unread, .setup_func = begin, .teardown_func = end)
 {
-    (void)state;
     enum { LITTLE = 1000, MUCH = 5 << 20 }; /* of MUCH not all is read at once */
     char path[HOST_PATH];
     const gy_key little = put_blob(LITTLE, path);
@@ -231,13 +230,5 @@ int main(void)
     GY_JOB_TEST_SERVE();
     gy_log_set_level(GY_LOG_ERROR);
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_a_manager_that_is_not_heard_is_over, begin, end),
-        cmocka_unit_test_setup_teardown(test_a_process_that_is_not_heard_keeps_its_slot, begin,
-                                        end),
-        cmocka_unit_test_setup_teardown(test_a_key_that_was_not_written_is_written_later, begin,
-                                        end),
-        cmocka_unit_test_setup_teardown(test_a_file_is_not_thrown_away_unread, begin, end),
-    };
-    return cmocka_run_group_tests_name("cluster_faults", tests, NULL, NULL);
+    return GY_TESTS_RUN(NULL, NULL);
 }

@@ -26,10 +26,8 @@ static host_want *find_want(host_job *job, gy_key content)
 {
     uint32_t row = gy_index_find(&job->by_want, content);
     if (row == GY_NONE) {
-        void *rows = job->wants;
-        const gy_status status = gy_reserve("host.wants", &rows, &job->want_room,
-                                            job->want_count + 1, sizeof(host_want));
-        job->wants = rows;
+        const gy_status status =
+            GY_GROW("host.wants", job->wants, job->want_room, job->want_count + 1);
         if (status < 0 || gy_index_put(&job->by_want, content, (uint32_t)job->want_count) < 0) {
             return NULL;
         }

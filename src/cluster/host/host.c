@@ -31,10 +31,8 @@ void gy_host_fail(gy_host *host, gy_status status)
 
 void gy_host_later(gy_host *host, const gy_daemon_event *event)
 {
-    void *items = host->events;
-    gy_status status = gy_reserve("host.events", &items, &host->event_room,
-                                  host->event_count + 1, sizeof(host_event));
-    host->events = items;
+    gy_status status =
+        GY_GROW("host.events", host->events, host->event_room, host->event_count + 1);
     if (status < 0) {
         gy_host_fail(host, status);
         return;

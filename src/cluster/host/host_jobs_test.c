@@ -55,9 +55,8 @@ static void expect_unloadable(kit_scene *at)
     assert_int_equal(at->end_status, GY_STATE);
 }
 
-static void ends_of_managers_are_told(void **state)
+GY_TEST(ends_of_managers_are_told)
 {
-    (void)state;
     static kit_scene at;
     char path[128], text[512], line[1024];
     kit_open(&at, true);
@@ -140,9 +139,8 @@ static bool is_family_gone(const pid_t family[3])
 }
 
 /* As the name server knows them; an old one says nothing, then those of this host. */
-static void a_manager_hears_what_one_host_lends(void **state)
+GY_TEST(a_manager_hears_what_one_host_lends)
 {
-    (void)state;
     static kit_scene at;
     static const uint32_t told[] = {7, 0};
     static const char *const lines[] = {"slots 7\n", "slots 4\n"};
@@ -168,9 +166,8 @@ static void a_manager_hears_what_one_host_lends(void **state)
     kit_close(&at);
 }
 
-static void managers_end_with_their_daemon(void **state)
+GY_TEST(managers_end_with_their_daemon)
 {
-    (void)state;
     static kit_scene at;
     pid_t family[3];
     kit_open(&at, false);
@@ -230,9 +227,8 @@ static void expect_refused(kit_scene *at, kit_program *program, const char *path
     assert_int_equal(at->ends, 3);
 }
 
-static void programs_are_brought_whole(void **state)
+GY_TEST(programs_are_brought_whole)
 {
-    (void)state;
     static kit_scene at;
     char path[128], text[512], script[1024];
     kit_open(&at, true);
@@ -297,9 +293,8 @@ static void programs_are_brought_whole(void **state)
 }
 
 /* What a job is may come with the word of it; if it is not what it should be, it is fetched. */
-static void small_specs_need_no_transfer(void **state)
+GY_TEST(small_specs_need_no_transfer)
 {
-    (void)state;
     static kit_scene at;
     kit_open(&at, false);
     kit_daemon_start(&at, 0, "");
@@ -382,9 +377,8 @@ static void open_two(kit_scene *at)
     }
 }
 
-static void sections_come_from_other_daemons(void **state)
+GY_TEST(sections_come_from_other_daemons)
 {
-    (void)state;
     enum { SIZE = 700001 };
     static kit_scene at;
     static uint8_t bytes[SIZE], got[SIZE + 100];
@@ -454,9 +448,8 @@ static void sections_come_from_other_daemons(void **state)
 
 /* Many small ones, of which some are not there or of another size: each has its own end, and
  * few transfers bring them. */
-static void small_sections_come_together(void **state)
+GY_TEST(small_sections_come_together)
 {
-    (void)state;
     enum { COUNT = 60, LEAST = 3000 };
     static kit_scene at;
     static uint8_t bytes[LEAST + COUNT];
@@ -510,9 +503,8 @@ static void small_sections_come_together(void **state)
 
 /* A section that is not wanted any more and then wanted again, all in one breath: what is told
  * to stop takes nothing away from what begins. */
-static void a_stopped_one_disturbs_no_other(void **state)
+GY_TEST(a_stopped_one_disturbs_no_other)
 {
-    (void)state;
     enum { SIZE = 64 << 20, ROUNDS = 5 };
     static kit_scene at;
     char path[4200];
@@ -547,15 +539,5 @@ static void a_stopped_one_disturbs_no_other(void **state)
 int main(void)
 {
     HOST_TEST_SERVE();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ends_of_managers_are_told),
-        cmocka_unit_test(a_manager_hears_what_one_host_lends),
-        cmocka_unit_test(managers_end_with_their_daemon),
-        cmocka_unit_test(programs_are_brought_whole),
-        cmocka_unit_test(small_specs_need_no_transfer),
-        cmocka_unit_test(sections_come_from_other_daemons),
-        cmocka_unit_test(small_sections_come_together),
-        cmocka_unit_test(a_stopped_one_disturbs_no_other),
-    };
-    return cmocka_run_group_tests_name("cluster_host_jobs", tests, NULL, NULL);
+    return GY_TESTS_RUN(NULL, NULL);
 }

@@ -6,9 +6,8 @@
 
 /* ---- Epochs ---- */
 
-static void older_epochs_are_refused(void **state)
+GY_TEST(older_epochs_are_refused)
 {
-    (void)state;
     static kit_scene at;
     kit_open(&at, true);
     kit_daemon_start(&at, 0, "");
@@ -46,9 +45,8 @@ static void older_epochs_are_refused(void **state)
 
 /* ---- Seats ---- */
 
-static void bytes_pass_within_credit(void **state)
+GY_TEST(bytes_pass_within_credit)
 {
-    (void)state;
     static kit_scene at;
     char body[256];
     kit_open(&at, false);
@@ -115,9 +113,8 @@ static bool has_one_stopped(pid_t of)
 
 /* A manager whose connection came back, or whose seat's process goes on: it may ask again, and
  * the daemon goes on. */
-static void who_comes_too_early_is_told_so(void **state)
+GY_TEST(who_comes_too_early_is_told_so)
 {
-    (void)state;
     static kit_scene at;
     kit_open(&at, false);
     kit_job_is_this(&at);
@@ -135,9 +132,8 @@ static void who_comes_too_early_is_told_so(void **state)
     kit_close(&at);
 }
 
-static void more_than_the_window_is_refused(void **state)
+GY_TEST(more_than_the_window_is_refused)
 {
-    (void)state;
     static kit_scene at;
     static uint8_t large[200 * 1024];
     kit_open(&at, false);
@@ -168,9 +164,8 @@ static void more_than_the_window_is_refused(void **state)
     kit_close(&at);
 }
 
-static void ends_of_seats_are_told(void **state)
+GY_TEST(ends_of_seats_are_told)
 {
-    (void)state;
     static kit_scene at;
     kit_open(&at, false);
     kit_job_is_this(&at);
@@ -229,9 +224,8 @@ static void ends_of_seats_are_told(void **state)
     kit_close(&at);
 }
 
-static void nothing_outlives_a_daemon(void **state)
+GY_TEST(nothing_outlives_a_daemon)
 {
-    (void)state;
     for (int round = 0; round < 2; round++) {
         static kit_scene at;
         kit_open(&at, false);
@@ -254,9 +248,8 @@ static void nothing_outlives_a_daemon(void **state)
 
 /* ---- One daemon a folder; room ---- */
 
-static void a_folder_has_one_daemon(void **state)
+GY_TEST(a_folder_has_one_daemon)
 {
-    (void)state;
     static kit_scene at;
     char path[128];
     kit_open(&at, false);
@@ -297,9 +290,8 @@ static gy_status run_in(const char *folder)
                                                          .hooks = &hooks});
 }
 
-static void a_folder_of_others_is_left_alone(void **state)
+GY_TEST(a_folder_of_others_is_left_alone)
 {
-    (void)state;
     static kit_scene at;
     char folder[80], line[512], said[256];
     kit_open(&at, false);
@@ -328,9 +320,8 @@ static void a_folder_of_others_is_left_alone(void **state)
     kit_close(&at);
 }
 
-static void a_full_disk_takes_no_work(void **state)
+GY_TEST(a_full_disk_takes_no_work)
 {
-    (void)state;
     static kit_scene at;
     kit_open(&at, false);
     kit_job_is_this(&at);
@@ -358,9 +349,8 @@ static bool is_empty(const char *folder, const char *but)
     return said[0] == '\0';
 }
 
-static void files_go_with_their_job(void **state)
+GY_TEST(files_go_with_their_job)
 {
-    (void)state;
     static kit_scene at;
     char path[4200], jobs[128], trash[128];
     kit_open(&at, false);
@@ -424,9 +414,8 @@ static void look_at(pid_t process, double *seconds, long *kib)
     *kib = pages * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
-static void relays_and_idling_cost_little(void **state)
+GY_TEST(relays_and_idling_cost_little)
 {
-    (void)state;
     static kit_scene at;
     char body[256];
     double before = 0, after = 0;
@@ -470,9 +459,8 @@ static void relays_and_idling_cost_little(void **state)
 }
 
 /* All that this machine has: work is done behind them, and what is outside stays there. */
-static void walls_stand_around_processes(void **state)
+GY_TEST(walls_stand_around_processes)
 {
-    (void)state;
     static kit_scene at;
     gy_sandbox_features features;
     char body[256];
@@ -504,9 +492,8 @@ static void walls_stand_around_processes(void **state)
     }
 }
 
-static void a_folder_that_walls_hide_is_refused(void **state)
+GY_TEST(a_folder_that_walls_hide_is_refused)
 {
-    (void)state;
     gy_sandbox_features features;
     char folder[] = "/dev/shm/gyre-host-XXXXXX";
     const gy_net_hooks hooks = {.locate = kit_locate};
@@ -537,9 +524,8 @@ static int unread_list(gy_env *env, const char *folder, gy_disk_visit visit, voi
 }
 
 /* Jobs whose records are not seen have epochs that it would obey again. */
-static void a_folder_that_cannot_be_read_ends_the_daemon(void **state)
+GY_TEST(a_folder_that_cannot_be_read_ends_the_daemon)
 {
-    (void)state;
     static const char *const names[] = {"jobs", "blobs",
                                         "jobs/00000000000000010000000000000002"};
     char folder[] = "/tmp/gyre-host-XXXXXX", path[128];
@@ -572,9 +558,8 @@ static void a_folder_that_cannot_be_read_ends_the_daemon(void **state)
     assert_int_equal(gy_disk_remove_tree(folder), 0);
 }
 
-static void groups_that_jobs_left_go(void **state)
+GY_TEST(groups_that_jobs_left_go)
 {
-    (void)state;
     static kit_scene at;
     gy_limits left;
     if (!gy_test_leave_groups(&left)) {
@@ -589,22 +574,5 @@ static void groups_that_jobs_left_go(void **state)
 int main(void)
 {
     HOST_TEST_SERVE();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(older_epochs_are_refused),
-        cmocka_unit_test(bytes_pass_within_credit),
-        cmocka_unit_test(who_comes_too_early_is_told_so),
-        cmocka_unit_test(more_than_the_window_is_refused),
-        cmocka_unit_test(ends_of_seats_are_told),
-        cmocka_unit_test(nothing_outlives_a_daemon),
-        cmocka_unit_test(walls_stand_around_processes),
-        cmocka_unit_test(a_folder_that_walls_hide_is_refused),
-        cmocka_unit_test(a_folder_has_one_daemon),
-        cmocka_unit_test(a_folder_that_cannot_be_read_ends_the_daemon),
-        cmocka_unit_test(a_folder_of_others_is_left_alone),
-        cmocka_unit_test(a_full_disk_takes_no_work),
-        cmocka_unit_test(files_go_with_their_job),
-        cmocka_unit_test(groups_that_jobs_left_go),
-        cmocka_unit_test(relays_and_idling_cost_little),
-    };
-    return cmocka_run_group_tests_name("cluster_host", tests, NULL, NULL);
+    return GY_TESTS_RUN(NULL, NULL);
 }

@@ -35,10 +35,7 @@ host_job *gy_host_job_new(gy_host *host, gy_key key)
         row++;
     }
     host_job *made = gy_alloc_zero("host.job", 1, sizeof(*made));
-    void *rows = host->job_rows;
-    gy_status status =
-        gy_reserve("host.jobs", &rows, &host->job_room, row + 1, sizeof(host_job *));
-    host->job_rows = rows;
+    gy_status status = GY_GROW("host.jobs", host->job_rows, host->job_room, row + 1);
     if (made == NULL || status < 0 || gy_index_put(&host->by_job, key, (uint32_t)row) < 0) {
         gy_free(made);
         gy_host_fail(host, GY_NOMEM);

@@ -139,11 +139,7 @@ gy_status gy_host_seat_take(host_seat *seat, const void *data, size_t size_bytes
         seat->down_bytes -= seat->down_at;
         seat->down_at = 0;
     }
-    void *down = seat->down;
-    gy_status status =
-        gy_reserve("host.down", &down, &seat->down_room, seat->down_bytes + size_bytes, 1);
-    seat->down = down;
-    GY_TRY(status);
+    GY_TRY(GY_GROW("host.down", seat->down, seat->down_room, seat->down_bytes + size_bytes));
     memcpy(seat->down + seat->down_bytes, data, size_bytes);
     seat->down_bytes += size_bytes;
     return GY_OK;

@@ -27,13 +27,10 @@ void gy_manager_hold(gy_manager *manager, uint32_t task)
 {
     const task_row *row = &manager->rows[task];
     host_row *host = &manager->hosts.rows[row->host];
-    void *held = host->held;
-    if (gy_reserve("manager.held", &held, &host->held_capacity, host->held_count + 1,
-                   sizeof(gy_sched_stored)) < 0) {
+    if (GY_GROW("manager.held", host->held, host->held_capacity, host->held_count + 1) < 0) {
         manager->status = GY_NOMEM;
         return;
     }
-    host->held = held;
     host->held[host->held_count++] = (gy_sched_stored){task, row->epoch};
 }
 
@@ -47,10 +44,7 @@ bool gy_manager_holds(const gy_manager *manager, uint32_t host, const gy_sched_s
 
 static gy_status push(gy_tasks *list, uint32_t item)
 {
-    void *items = list->items;
-    GY_TRY(gy_reserve("manager.places", &items, &list->capacity, list->count + 1,
-                      sizeof(uint32_t)));
-    list->items = items;
+    GY_TRY(GY_GROW("manager.places", list->items, list->capacity, list->count + 1));
     list->items[list->count++] = item;
     return GY_OK;
 }
@@ -70,10 +64,8 @@ static gy_status name_number(gy_hosts *hosts, const char *name, size_t length, u
     if (*number != GY_NONE) {
         return GY_OK;
     }
-    void *rows = hosts->name_rows;
-    GY_TRY(gy_reserve("manager.names", &rows, &hosts->name_capacity, hosts->name_count + 1,
-                      sizeof(gy_host_name)));
-    hosts->name_rows = rows;
+    GY_TRY(GY_GROW("manager.names", hosts->name_rows, hosts->name_capacity,
+                   hosts->name_count + 1));
     char *text = gy_arena_alloc(&hosts->texts, length + 1);
     if (text == NULL) {
         return GY_NOMEM;

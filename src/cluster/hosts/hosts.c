@@ -9,13 +9,10 @@
 host_row *gy_manager_host_row(gy_manager *manager, uint32_t host)
 {
     gy_hosts *hosts = &manager->hosts;
-    void *rows = hosts->rows;
-    if (gy_reserve("manager.hosts", &rows, &hosts->capacity, (size_t)host + 1,
-                   sizeof(host_row)) < 0) {
+    if (GY_GROW("manager.hosts", hosts->rows, hosts->capacity, (size_t)host + 1) < 0) {
         manager->status = GY_NOMEM;
         return NULL;
     }
-    hosts->rows = rows;
     for (; hosts->count <= host; hosts->count++) {
         hosts->rows[hosts->count] = (host_row){.name_next = GY_NONE};
     }
@@ -48,13 +45,11 @@ void gy_manager_hosts_free(gy_manager *manager)
 void gy_manager_exact_wait(gy_manager *manager, uint32_t task, int64_t until_ns)
 {
     gy_hosts *hosts = &manager->hosts;
-    void *waits = hosts->waits;
-    if (gy_reserve("manager.waits", &waits, &hosts->wait_capacity, hosts->wait_count + 1,
-                   sizeof(exact_wait)) < 0) {
+    if (GY_GROW("manager.waits", hosts->waits, hosts->wait_capacity, hosts->wait_count + 1) <
+        0) {
         manager->status = GY_NOMEM;
         return;
     }
-    hosts->waits = waits;
     hosts->waits[hosts->wait_count++] = (exact_wait){task, until_ns};
     manager->rows[task].missing++;
     if (manager->rows[task].state == TASK_READY) {

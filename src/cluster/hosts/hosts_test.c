@@ -30,9 +30,8 @@ static uint32_t host_of(const machine *at, uint32_t task)
     return state.host;
 }
 
-static void a_lost_host_takes_what_is_needed(void **state)
+GY_TEST(a_lost_host_takes_what_is_needed)
 {
-    (void)state;
     machine_job job;
     machine at;
     machine_fan(&job, 4, GY_OUTPUT_DETERMINISTIC);
@@ -64,9 +63,8 @@ static void a_lost_host_takes_what_is_needed(void **state)
 }
 
 /* What runs there is lost too, and is counted against nobody. */
-static void what_runs_on_it_is_not_counted(void **state)
+GY_TEST(what_runs_on_it_is_not_counted)
 {
-    (void)state;
     machine_job job;
     machine at;
     machine_fan(&job, 3, GY_OUTPUT_DETERMINISTIC);
@@ -92,9 +90,8 @@ static void what_runs_on_it_is_not_counted(void **state)
 }
 
 /* b has read a, so a stays lost; when b is lost too, a goes again at once, in one record. */
-static void what_nobody_needs_waits_for_its_reader(void **state)
+GY_TEST(what_nobody_needs_waits_for_its_reader)
 {
-    (void)state;
     static const gy_determinism promises[] = {GY_OUTPUT_DETERMINISTIC, GY_OUTPUT_INDETERMINATE};
     for (size_t i = 0; i < GY_COUNT(promises); i++) {
         machine at;
@@ -115,9 +112,8 @@ static void what_nobody_needs_waits_for_its_reader(void **state)
     }
 }
 
-static void it_may_come_again(void **state)
+GY_TEST(it_may_come_again)
 {
-    (void)state;
     machine at;
     begin_chain(&at, GY_OUTPUT_DETERMINISTIC);
     hosts_lose(&at, 1);
@@ -136,9 +132,8 @@ static void it_may_come_again(void **state)
 }
 
 /* Growth that reads what lies on a lost host, and was needed by nobody. */
-static void growth_may_need_it(void **state)
+GY_TEST(growth_may_need_it)
 {
-    (void)state;
     static const uint32_t a[] = {0};
     static const gy_edge edges[] = {{.from = 0}};
     const gy_sched_task added[] = {
@@ -190,9 +185,8 @@ static void end(machine *at)
 }
 
 /* Two tasks on two hosts and their reader, which waits for both to be told. */
-static void a_journal_expects_its_hosts(void **state)
+GY_TEST(a_journal_expects_its_hosts)
 {
-    (void)state;
     machine_job job;
     machine at, next;
     machine_fan(&job, 2, GY_OUTPUT_DETERMINISTIC);
@@ -232,9 +226,8 @@ static void a_journal_expects_its_hosts(void **state)
 }
 
 /* It is lost while one of its outputs is told to be gone already. */
-static void an_expected_output_may_be_lost_alone(void **state)
+GY_TEST(an_expected_output_may_be_lost_alone)
 {
-    (void)state;
     machine_job job;
     machine at, next;
     machine_fan(&job, 2, GY_OUTPUT_DETERMINISTIC);
@@ -257,9 +250,8 @@ static void an_expected_output_may_be_lost_alone(void **state)
 
 /* Final data that lie on a host of which nothing is known are not saved; once they are saved,
  * nothing is needed any more. */
-static void final_data_wait_for_their_host(void **state)
+GY_TEST(final_data_wait_for_their_host)
 {
-    (void)state;
     machine_job job = {0};
     machine at, next, last;
     machine_task(&job, (gy_sched_task){.flags = GY_TASK_FINAL}, NULL);
@@ -288,9 +280,8 @@ static void final_data_wait_for_their_host(void **state)
     machine_free(&at);
 }
 
-static void journals_of_another_kind_are_refused(void **state)
+GY_TEST(journals_of_another_kind_are_refused)
 {
-    (void)state;
     machine_job job;
     machine at;
     size_t used = 0;
@@ -320,9 +311,8 @@ static void journals_of_another_kind_are_refused(void **state)
 
 /* ---- Misuse ---- */
 
-static void a_number_is_of_one_daemon(void **state)
+GY_TEST(a_number_is_of_one_daemon)
 {
-    (void)state;
     static const struct {
         uint32_t host;
         gy_key id;
@@ -343,9 +333,8 @@ static void a_number_is_of_one_daemon(void **state)
     }
 }
 
-static void slots_without_a_host_stay_closed(void **state)
+GY_TEST(slots_without_a_host_stay_closed)
 {
-    (void)state;
     machine_job job;
     machine at;
     machine_fan(&job, 2, GY_OUTPUT_DETERMINISTIC);
@@ -372,9 +361,8 @@ static void slots_without_a_host_stay_closed(void **state)
 /* ---- Exact tasks ---- */
 
 /* One that ran where nobody can look waits until its process is surely gone. */
-static void an_exact_task_waits_out_the_lease(void **state)
+GY_TEST(an_exact_task_waits_out_the_lease)
 {
-    (void)state;
     for (int how = 0; how < 3; how++) {
         machine_job job = {0};
         machine at;
@@ -409,9 +397,8 @@ static void an_exact_task_waits_out_the_lease(void **state)
 }
 
 /* It is as long as the cluster lends slots, heard before its host is lost or later. */
-static void leases_are_as_long_as_slots_say(void **state)
+GY_TEST(leases_are_as_long_as_slots_say)
 {
-    (void)state;
     for (int is_late = 0; is_late < 2; is_late++) {
         machine_job job = {0};
         machine at;
@@ -442,9 +429,8 @@ static void leases_are_as_long_as_slots_say(void **state)
 
 /* Under the next manager they wait until all hosts are told, and out the lease if one is lost.
  * Hosts are in the journal before one may start there. */
-static void a_resumed_exact_task_waits_for_all_hosts(void **state)
+GY_TEST(a_resumed_exact_task_waits_for_all_hosts)
 {
-    (void)state;
     machine_job job = {0};
     machine at, next;
     machine_task(&job, (gy_sched_task){.flags = GY_TASK_EXACT}, NULL);
@@ -476,9 +462,8 @@ static void a_resumed_exact_task_waits_for_all_hosts(void **state)
 
 /* One that was committed is lost: the older manager may have lost it too, and run it again
  * where nobody can look. */
-static void a_lost_exact_task_waits_for_all_hosts_too(void **state)
+GY_TEST(a_lost_exact_task_waits_for_all_hosts_too)
 {
-    (void)state;
     static const uint32_t first[] = {0};
     machine_job job = {0};
     machine at, next;
@@ -525,9 +510,8 @@ static void a_lost_exact_task_waits_for_all_hosts_too(void **state)
 
 /* Managers before this one have left nothing: it waits out their leases, wherever they are;
  * other tasks do not. */
-static void an_exact_task_of_unknown_managers_waits(void **state)
+GY_TEST(an_exact_task_of_unknown_managers_waits)
 {
-    (void)state;
     machine_job job = {0};
     machine at;
     machine_task(&job, (gy_sched_task){.flags = GY_TASK_EXACT}, NULL);
@@ -596,9 +580,8 @@ static gy_status try_job(const machine_job *job, int64_t fail_after)
     return status;
 }
 
-static void no_memory_is_an_answer(void **state)
+GY_TEST(no_memory_is_an_answer)
 {
-    (void)state;
     static const char *const places[] = {"a b", NULL, "b", NULL};
     machine_job job;
     machine_fan(&job, 3, GY_OUTPUT_DETERMINISTIC);
@@ -615,26 +598,4 @@ static void no_memory_is_an_answer(void **state)
     assert_true(failed > 20);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_lost_host_takes_what_is_needed),
-        cmocka_unit_test(what_runs_on_it_is_not_counted),
-        cmocka_unit_test(what_nobody_needs_waits_for_its_reader),
-        cmocka_unit_test(it_may_come_again),
-        cmocka_unit_test(growth_may_need_it),
-        cmocka_unit_test(a_journal_expects_its_hosts),
-        cmocka_unit_test(an_expected_output_may_be_lost_alone),
-        cmocka_unit_test(final_data_wait_for_their_host),
-        cmocka_unit_test(journals_of_another_kind_are_refused),
-        cmocka_unit_test(a_number_is_of_one_daemon),
-        cmocka_unit_test(slots_without_a_host_stay_closed),
-        cmocka_unit_test(an_exact_task_waits_out_the_lease),
-        cmocka_unit_test(leases_are_as_long_as_slots_say),
-        cmocka_unit_test(a_resumed_exact_task_waits_for_all_hosts),
-        cmocka_unit_test(a_lost_exact_task_waits_for_all_hosts_too),
-        cmocka_unit_test(an_exact_task_of_unknown_managers_waits),
-        cmocka_unit_test(no_memory_is_an_answer),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -40,9 +40,8 @@ static void one_is_left(machine *at, uint32_t others)
     assert_int_equal(gy_manager_wanted(at->manager), 1);
 }
 
-static void what_is_late_wants_a_slot_elsewhere(void **state)
+GY_TEST(what_is_late_wants_a_slot_elsewhere)
 {
-    (void)state;
     machine at;
     gy_wanted_where where;
     one_is_left(&at, 1);
@@ -76,9 +75,8 @@ static void what_is_late_wants_a_slot_elsewhere(void **state)
 }
 
 /* On a cluster of one host a slow process is copied all the same. */
-static void the_only_host_will_do(void **state)
+GY_TEST(the_only_host_will_do)
 {
-    (void)state;
     machine at;
     one_is_left(&at, 0);
     hosts_lose(&at, 1);
@@ -93,9 +91,8 @@ static void the_only_host_will_do(void **state)
 }
 
 /* Cohorts of two: the first is at host 0, slots 0 and 1, all others are done. */
-static void a_late_cohort_wants_slots_together_elsewhere(void **state)
+GY_TEST(a_late_cohort_wants_slots_together_elsewhere)
 {
-    (void)state;
     machine at;
     machine_job job = {0};
     gy_wanted_where where;
@@ -150,9 +147,8 @@ static void a_late_cohort_wants_slots_together_elsewhere(void **state)
 }
 
 /* A quarter over what was expected is late where nothing waits, else it is half as much. */
-static void it_is_late_sooner_where_nothing_waits(void **state)
+GY_TEST(it_is_late_sooner_where_nothing_waits)
 {
-    (void)state;
     for (uint32_t waiting = 0; waiting < 2; waiting++) {
         machine_job job = {0};
         machine at;
@@ -326,9 +322,8 @@ static double run_job(model *all, const uint32_t *hosts, gy_stage_state *stage)
     return seconds;
 }
 
-static void a_slow_host_costs_little(void **state)
+GY_TEST(a_slow_host_costs_little)
 {
-    (void)state;
     /* A quarter of the slots, a third, and one of five. */
     static const uint32_t layouts[][SLOTS] = {
         {0, 0, 1, 1, 1, 2, 2, 2}, {0, 0, 1, 1, 2, 2, 9, 9}, {0, 1, 1, 2, 2, 9, 9, 9}};
@@ -352,14 +347,4 @@ static void a_slow_host_costs_little(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_late_wants_a_slot_elsewhere),
-        cmocka_unit_test(the_only_host_will_do),
-        cmocka_unit_test(a_late_cohort_wants_slots_together_elsewhere),
-        cmocka_unit_test(it_is_late_sooner_where_nothing_waits),
-        cmocka_unit_test(a_slow_host_costs_little),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -178,13 +178,11 @@ void gy_manager_set_aside(gy_manager *manager, uint32_t task, uint32_t least)
 {
     gy_hosts *hosts = &manager->hosts;
     task_row *row = &manager->rows[task];
-    void *items = hosts->aside.items;
-    if (gy_reserve("manager.aside", &items, &hosts->aside.capacity, hosts->aside.count + 1,
-                   sizeof(uint32_t)) < 0) {
+    if (GY_GROW("manager.aside", hosts->aside.items, hosts->aside.capacity,
+                hosts->aside.count + 1) < 0) {
         manager->status = GY_NOMEM;
         return;
     }
-    hosts->aside.items = items;
     bool is_first = hosts->aside.count == 0;
     hosts->aside_least = is_first ? least : GY_MIN(hosts->aside_least, least);
     if (is_first || row->width > hosts->aside_most) {

@@ -5,9 +5,8 @@
  */
 #include "cluster/hosts/hosts_test.h"
 
-static void sizes_fit_into_a_byte(void **state)
+GY_TEST(sizes_fit_into_a_byte)
 {
-    (void)state;
     uint8_t before = 0;
     for (uint32_t octave = 0; octave < 64; octave++) {
         for (uint64_t part = 0; part < 8; part++) {
@@ -24,9 +23,8 @@ static void sizes_fit_into_a_byte(void **state)
 }
 
 /* One slot at each of two hosts; 0 and 1 are done there, 2 reads both. */
-static void a_reader_goes_to_most_bytes(void **state)
+GY_TEST(a_reader_goes_to_most_bytes)
 {
-    (void)state;
     for (uint32_t most = 0; most < 2; most++) {
         machine_job job;
         machine at;
@@ -42,9 +40,8 @@ static void a_reader_goes_to_most_bytes(void **state)
 }
 
 /* Inputs from outside lie near hosts by name. */
-static void names_are_places(void **state)
+GY_TEST(names_are_places)
 {
-    (void)state;
     static const char *const places[] = {"h9 h1", NULL, " h0  h7 ", "h8", "h1"};
     static const uint32_t where[] = {1, 0, 0, 1, 1};
     machine_job job = {0};
@@ -67,9 +64,8 @@ static void names_are_places(void **state)
 }
 
 /* Twelve tasks whose bytes are on host 0 or 1 by turns, one slot each: those near go first. */
-static void those_near_go_before(void **state)
+GY_TEST(those_near_go_before)
 {
-    (void)state;
     static const char *const places[] = {"h0", "h0", "h0", "h0", "h1", "h1", "h1", "h1"};
     machine_job job = {0};
     machine at;
@@ -91,9 +87,8 @@ static void those_near_go_before(void **state)
 }
 
 /* The oldest is passed by, but not for ever. */
-static void nobody_is_passed_by_for_ever(void **state)
+GY_TEST(nobody_is_passed_by_for_ever)
 {
-    (void)state;
     enum { MANY = 50 };
     static const char *places[MANY];
     machine_job job = {0};
@@ -119,9 +114,8 @@ static void nobody_is_passed_by_for_ever(void **state)
 
 /* ---- Cohorts ---- */
 
-static void a_cohort_is_on_one_host(void **state)
+GY_TEST(a_cohort_is_on_one_host)
 {
-    (void)state;
     machine_job job = {0};
     machine at;
     machine_task(&job, (gy_sched_task){.stage = 1}, NULL);
@@ -152,9 +146,8 @@ static void a_cohort_is_on_one_host(void **state)
     machine_free(&at);
 }
 
-static void one_that_is_too_wide_says_so(void **state)
+GY_TEST(one_that_is_too_wide_says_so)
 {
-    (void)state;
     machine_job job = {0};
     machine at;
     machine_task(&job, (gy_sched_task){.width = 3}, NULL);
@@ -183,9 +176,8 @@ static void one_that_is_too_wide_says_so(void **state)
 
 /* ---- Failures ---- */
 
-static void what_failed_goes_elsewhere(void **state)
+GY_TEST(what_failed_goes_elsewhere)
 {
-    (void)state;
     static const char *const places[] = {"h0", "h1", "h0"};
     machine_job job = {0};
     machine at;
@@ -211,9 +203,8 @@ static void what_failed_goes_elsewhere(void **state)
 }
 
 /* An output that a reader could not fetch from a host that lives is made on another. */
-static void what_cannot_be_fetched_is_made_elsewhere(void **state)
+GY_TEST(what_cannot_be_fetched_is_made_elsewhere)
 {
-    (void)state;
     machine_job job;
     machine at;
     machine_fan(&job, 2, GY_OUTPUT_DETERMINISTIC);
@@ -248,9 +239,8 @@ static void begin_many(machine *at, machine_job *job, uint32_t count)
     hosts_open(at, 0, 0);
 }
 
-static void a_bad_host_is_avoided(void **state)
+GY_TEST(a_bad_host_is_avoided)
 {
-    (void)state;
     machine_job job;
     machine at;
     begin_many(&at, &job, 31);
@@ -277,9 +267,8 @@ static void a_bad_host_is_avoided(void **state)
 }
 
 /* Its slots are the only ones that are enough: it is used, and is not avoided for what was. */
-static void the_last_resort_is_pardoned(void **state)
+GY_TEST(the_last_resort_is_pardoned)
 {
-    (void)state;
     machine_job job = {0};
     machine at;
     for (uint32_t i = 0; i < 32; i++) {
@@ -309,9 +298,8 @@ static void the_last_resort_is_pardoned(void **state)
 
 /* Two tasks, or the same one three times, or three that fail everywhere, are not enough; nor
  * are three among hundreds that did well. */
-static void others_are_not(void **state)
+GY_TEST(others_are_not)
 {
-    (void)state;
     for (int how = 0; how < 3; how++) {
         machine_job job;
         machine at;
@@ -343,9 +331,8 @@ static void others_are_not(void **state)
 }
 
 /* Long tasks speak while they run; the last host is never avoided. */
-static void running_elsewhere_counts(void **state)
+GY_TEST(running_elsewhere_counts)
 {
-    (void)state;
     for (int is_alone = 0; is_alone < 2; is_alone++) {
         machine_job job;
         machine at;
@@ -371,9 +358,8 @@ static void running_elsewhere_counts(void **state)
 
 /* ---- Copies, and what is wanted ---- */
 
-static void copies_go_to_another_host(void **state)
+GY_TEST(copies_go_to_another_host)
 {
-    (void)state;
     for (int has_other = 0; has_other < 2; has_other++) {
         machine_job job = {0};
         machine at;
@@ -403,9 +389,8 @@ static void copies_go_to_another_host(void **state)
     }
 }
 
-static void slots_are_wanted_for_all_that_could_run(void **state)
+GY_TEST(slots_are_wanted_for_all_that_could_run)
 {
-    (void)state;
     machine_job job;
     machine at;
     machine_fan(&job, 9, GY_OUTPUT_DETERMINISTIC);
@@ -423,24 +408,4 @@ static void slots_are_wanted_for_all_that_could_run(void **state)
     machine_free(&at);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes_fit_into_a_byte),
-        cmocka_unit_test(a_reader_goes_to_most_bytes),
-        cmocka_unit_test(names_are_places),
-        cmocka_unit_test(those_near_go_before),
-        cmocka_unit_test(nobody_is_passed_by_for_ever),
-        cmocka_unit_test(a_cohort_is_on_one_host),
-        cmocka_unit_test(one_that_is_too_wide_says_so),
-        cmocka_unit_test(what_failed_goes_elsewhere),
-        cmocka_unit_test(what_cannot_be_fetched_is_made_elsewhere),
-        cmocka_unit_test(a_bad_host_is_avoided),
-        cmocka_unit_test(the_last_resort_is_pardoned),
-        cmocka_unit_test(others_are_not),
-        cmocka_unit_test(running_elsewhere_counts),
-        cmocka_unit_test(copies_go_to_another_host),
-        cmocka_unit_test(slots_are_wanted_for_all_that_could_run),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

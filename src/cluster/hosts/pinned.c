@@ -20,13 +20,10 @@ void gy_manager_pin(gy_manager *manager, uint32_t task)
     GY_ASSERT(place != NULL);
     for (; *place != GY_NONE; place++) {
         gy_tasks *list = &hosts->name_rows[*place].pinned;
-        void *items = list->items;
-        if (gy_reserve("manager.pinned", &items, &list->capacity, list->count + 1,
-                       sizeof(uint32_t)) < 0) {
+        if (GY_GROW("manager.pinned", list->items, list->capacity, list->count + 1) < 0) {
             manager->status = GY_NOMEM;
             return;
         }
-        list->items = items;
         list->items[list->count++] = task;
         hosts->pinned_entries++;
     }

@@ -17,9 +17,8 @@ static void tasks_at(machine_job *job, const char *const *places, const bool *pi
     job->growth.places = places;
 }
 
-static void they_wait_while_others_run(void **state)
+GY_TEST(they_wait_while_others_run)
 {
-    (void)state;
     static const char *const places[] = {"h1", "h1", "h1", NULL, NULL, "h0 h2"};
     static const bool pinned[] = {true, true, true, false, false, true};
     machine_job job;
@@ -56,9 +55,8 @@ static void they_wait_while_others_run(void **state)
     machine_free(&at);
 }
 
-static void a_failure_goes_to_the_other_place(void **state)
+GY_TEST(a_failure_goes_to_the_other_place)
 {
-    (void)state;
     static const char *const places[] = {"h0 h1", "h1"};
     static const bool pinned[] = {true, true};
     machine_job job;
@@ -79,9 +77,8 @@ static void a_failure_goes_to_the_other_place(void **state)
 
 /* Three tasks that fail on a host and do well on another do not close it to those that have no
  * other place. */
-static void their_host_is_not_avoided(void **state)
+GY_TEST(their_host_is_not_avoided)
 {
-    (void)state;
     static const char *const places[] = {NULL, NULL, NULL, "h0", NULL};
     static const bool both[2][5] = {{false}, {false, false, false, true, false}};
     for (int has_pinned = 0; has_pinned < 2; has_pinned++) {
@@ -118,9 +115,8 @@ static void their_host_is_not_avoided(void **state)
     }
 }
 
-static void wishes_say_where(void **state)
+GY_TEST(wishes_say_where)
 {
-    (void)state;
     static const char *const places[] = {"h1 h3", "h3", NULL, "h9", "h9", "h1", "h1"};
     static const bool pinned[] = {false, false, false, true, true, false, false};
     machine_job job;
@@ -156,9 +152,8 @@ static void wishes_say_where(void **state)
 }
 
 /* Processes are started where they are of use. */
-static void processes_start_where_they_are_needed(void **state)
+GY_TEST(processes_start_where_they_are_needed)
 {
-    (void)state;
     static const char *const places[] = {"h1"};
     static const bool pinned[] = {true};
     machine_job job;
@@ -174,9 +169,8 @@ static void processes_start_where_they_are_needed(void **state)
     machine_free(&at);
 }
 
-static void what_cannot_be_pinned_is_refused(void **state)
+GY_TEST(what_cannot_be_pinned_is_refused)
 {
-    (void)state;
     static const char *const none[] = {" "}, *const some[] = {"h0"};
     static const struct {
         const char *const *places;
@@ -197,15 +191,4 @@ static void what_cannot_be_pinned_is_refused(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(they_wait_while_others_run),
-        cmocka_unit_test(a_failure_goes_to_the_other_place),
-        cmocka_unit_test(their_host_is_not_avoided),
-        cmocka_unit_test(wishes_say_where),
-        cmocka_unit_test(processes_start_where_they_are_needed),
-        cmocka_unit_test(what_cannot_be_pinned_is_refused),
-    };
-    return cmocka_run_group_tests_name("cluster_pinned", tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

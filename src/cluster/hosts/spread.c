@@ -14,10 +14,8 @@ gy_status gy_manager_take_spreads(gy_manager *manager, const gy_growth *growth, 
         if (growth->tasks[task].hosts <= 1) {
             continue;
         }
-        void *items = hosts->spreads;
-        GY_TRY(gy_reserve("manager.spread", &items, &hosts->spread_capacity,
-                          hosts->spread_count + 1, sizeof(gy_spread)));
-        hosts->spreads = items;
+        GY_TRY(GY_GROW("manager.spread", hosts->spreads, hosts->spread_capacity,
+                       hosts->spread_count + 1));
         hosts->spreads[hosts->spread_count++] =
             (gy_spread){first + task, growth->tasks[task].hosts};
     }
@@ -74,13 +72,10 @@ uint32_t gy_manager_pick_spread(gy_manager *manager, uint32_t head, gy_sched_hea
     gy_hosts *hosts = &manager->hosts;
     const uint32_t wanted = gy_manager_spread(manager, head);
     const uint32_t each = manager->rows[head].width / wanted;
-    void *items = hosts->chosen.items;
-    if (gy_reserve("manager.spread", &items, &hosts->chosen.capacity, wanted,
-                   sizeof(uint32_t)) < 0) {
+    if (GY_GROW("manager.spread", hosts->chosen.items, hosts->chosen.capacity, wanted) < 0) {
         manager->status = GY_NOMEM;
         return GY_NONE;
     }
-    hosts->chosen.items = items;
     hosts->chosen.count = choose_hosts(manager, each, wanted);
     if (hosts->chosen.count < wanted) {
         gy_manager_set_aside(manager, head, each);

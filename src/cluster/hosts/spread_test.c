@@ -25,9 +25,8 @@ static void begin(machine *at, const machine_job *job, gy_manager_options option
     machine_synced(at);
 }
 
-static void as_many_on_each(void **state)
+GY_TEST(as_many_on_each)
 {
-    (void)state;
     machine_job job = {0};
     machine at;
     machine_task(&job, gang(4, 2), NULL);
@@ -61,9 +60,8 @@ static void as_many_on_each(void **state)
 }
 
 /* Its hosts have the slots, but one is busy: it waits, and nothing younger goes before it. */
-static void all_or_none(void **state)
+GY_TEST(all_or_none)
 {
-    (void)state;
     machine_job job = {0};
     machine at;
     machine_task(&job, (gy_sched_task){.stage = 1}, NULL);
@@ -82,9 +80,8 @@ static void all_or_none(void **state)
     machine_free(&at);
 }
 
-static void goes_elsewhere_whole(void **state)
+GY_TEST(goes_elsewhere_whole)
 {
-    (void)state;
     enum { LEASE = 1000 };
     machine_job job = {0};
     machine at;
@@ -114,9 +111,8 @@ static void goes_elsewhere_whole(void **state)
     machine_free(&at);
 }
 
-static void what_cannot_be_is_refused(void **state)
+GY_TEST(what_cannot_be_is_refused)
 {
-    (void)state;
     gy_sched_task wrong[3] = {gang(3, 2), gang(4, 2), gang(4, 2)};
     wrong[1].flags = 0; /* could be copied */
     for (size_t i = 0; i < GY_COUNT(wrong); i++) {
@@ -132,13 +128,4 @@ static void what_cannot_be_is_refused(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_many_on_each),
-        cmocka_unit_test(all_or_none),
-        cmocka_unit_test(goes_elsewhere_whole),
-        cmocka_unit_test(what_cannot_be_is_refused),
-    };
-    return cmocka_run_group_tests_name("cluster/hosts/spread", tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -28,15 +28,13 @@ int64_t gy_journal_read_on(gy_env *env, int file, gy_journal_bytes *to)
 {
     const gy_disk_ops *disk = gy_env_disk(env);
     int64_t size = disk->size(env, file), got = 1;
-    void *data = to->data;
     if (size < 0) {
         return size;
     }
-    if (gy_reserve("cluster.journal", &data, &to->capacity, to->size_bytes + (size_t)size + 1,
-                   1) < 0) {
+    if (GY_GROW("cluster.journal", to->data, to->capacity, to->size_bytes + (size_t)size + 1) <
+        0) {
         return -ENOMEM;
     }
-    to->data = data;
     size_t end = to->size_bytes + (size_t)size;
     while (to->size_bytes < end && got > 0) {
         got = disk->read(env, file, to->data + to->size_bytes, end - to->size_bytes);
@@ -77,10 +75,7 @@ gy_status gy_journal_sync_names(gy_env *env, const char *folder)
 
 gy_status gy_journal_add(gy_journal_bytes *to, const void *data, size_t size_bytes)
 {
-    void *bytes = to->data;
-    GY_TRY(
-        gy_reserve("cluster.journal", &bytes, &to->capacity, to->size_bytes + size_bytes, 1));
-    to->data = bytes;
+    GY_TRY(GY_GROW("cluster.journal", to->data, to->capacity, to->size_bytes + size_bytes));
     if (size_bytes > 0) {
         memcpy(to->data + to->size_bytes, data, size_bytes);
     }

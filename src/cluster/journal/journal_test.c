@@ -118,9 +118,8 @@ static void write_epochs(uint64_t count)
     }
 }
 
-static void test_both_forms_give_back(void **state)
+GY_TEST_WITH(test_both_forms_give_back, .setup_func = enter, .teardown_func = leave)
 {
-    (void)state;
     for (uint64_t epoch = 0; epoch < 2; epoch++) {
         gy_journal *journal = NULL;
         int64_t since_ns = 0;
@@ -154,9 +153,8 @@ static void test_both_forms_give_back(void **state)
 
 /* Whoever removes a journal may be killed at each step: it is that of a job that has ended, and
  * the next one ends the removing. */
-static void test_half_removed_has_ended(void **state)
+GY_TEST_WITH(test_half_removed_has_ended, .setup_func = enter, .teardown_func = leave)
 {
-    (void)state;
     static const char *const steps[] = {"true", "rm journal.1", "rm journal.1 journal.2",
                                         "rm journal.1 journal.2 seal.1"};
     for (size_t i = 0; i < GY_COUNT(steps); i++) {
@@ -184,9 +182,8 @@ static void swap_folder(char other[96])
 }
 
 /* As objects: what is appended between two syncs is one, or several if it is large. */
-static void test_a_place_gives_back(void **state)
+GY_TEST_WITH(test_a_place_gives_back, .setup_func = enter, .teardown_func = leave)
 {
-    (void)state;
     char other[96];
     gy_journal *journal = NULL, *next = NULL;
     snprintf(other, sizeof(other), "file:%.80s/", folder);
@@ -230,9 +227,8 @@ static void test_a_place_gives_back(void **state)
     swap_folder(other);
 }
 
-static void test_objects_that_are_spoilt_are_told(void **state)
+GY_TEST_WITH(test_objects_that_are_spoilt_are_told, .setup_func = enter, .teardown_func = leave)
 {
-    (void)state;
     static const long at[] = {3, 20, 60, -1};
     for (size_t i = 0; i < GY_COUNT(at); i++) {
         gy_journal *journal = NULL;
@@ -251,9 +247,8 @@ static void test_objects_that_are_spoilt_are_told(void **state)
     }
 }
 
-static void test_torn_is_not_read(void **state)
+GY_TEST_WITH(test_torn_is_not_read, .setup_func = enter, .teardown_func = leave)
 {
-    (void)state;
     gy_journal *journal = NULL;
     write_epochs(2);
     spoil("journal.2", -1, "half a record");
@@ -268,9 +263,8 @@ static void test_torn_is_not_read(void **state)
     assert_true(is_there("seal.3") && !is_there("seal.4"));
 }
 
-static void test_a_newer_epoch_stops_an_older(void **state)
+GY_TEST_WITH(test_a_newer_epoch_stops_an_older, .setup_func = enter, .teardown_func = leave)
 {
-    (void)state;
     gy_journal *old = NULL, *new = NULL;
     assert_ok(open_as(9, &old)); /* 9 and 10: not by their letters */
     add(old, 'a', 5);
@@ -294,9 +288,8 @@ static void test_a_newer_epoch_stops_an_older(void **state)
 }
 
 /* Bytes of heads, seals and records that are not what was written. */
-static void test_damage_is_told(void **state)
+GY_TEST_WITH(test_damage_is_told, .setup_func = enter, .teardown_func = leave)
 {
-    (void)state;
     static const struct {
         const char *name, *said;
         long at;
@@ -332,9 +325,8 @@ static void test_damage_is_told(void **state)
 }
 
 /* Interrupted at any name, a removal leaves no journal of a job that has not ended. */
-static void test_half_removed_is_not_half_a_job(void **state)
+GY_TEST_WITH(test_half_removed_is_not_half_a_job, .setup_func = enter, .teardown_func = leave)
 {
-    (void)state;
     static const char *const left[] = {"journal.1", "journal.2", "journal.3", "seal.1"};
     gy_journal *journal = NULL;
     for (size_t i = 0; i < GY_COUNT(left); i++) {
@@ -356,9 +348,8 @@ static void test_half_removed_is_not_half_a_job(void **state)
     }
 }
 
-static void test_forms_do_not_mix(void **state)
+GY_TEST_WITH(test_forms_do_not_mix, .setup_func = enter, .teardown_func = leave)
 {
-    (void)state;
     gy_journal *journal = NULL;
     assert_ok(open_as(0, &journal));
     gy_journal_close(journal);
@@ -378,9 +369,8 @@ static int refuse_link(gy_env *env, const char *from, const char *to)
     return -EPERM;
 }
 
-static void test_storage_must_create_exclusively(void **state)
+GY_TEST_WITH(test_storage_must_create_exclusively, .setup_func = enter, .teardown_func = leave)
 {
-    (void)state;
     assert_ok(gy_journal_suits(gy_env_real(), "/tmp"));
     assert_status(gy_journal_suits(gy_env_real(), "/proc"), GY_UNSUPPORTED);
     assert_non_null(strstr(gy_error_text(), "created exclusively"));
@@ -398,9 +388,8 @@ static void test_storage_must_create_exclusively(void **state)
 }
 
 /* Names that only look like ours. */
-static void test_other_names_are_no_epochs(void **state)
+GY_TEST_WITH(test_other_names_are_no_epochs, .setup_func = enter, .teardown_func = leave)
 {
-    (void)state;
     static const char *const names[] = {
         "journal.", "journal.02", "journal.0",  "journal.7x", "seal.99999999999999999999999",
         "seal",     "log",        "xjournal.8", "seal.-1",    "journal.1.tmp"};
@@ -418,9 +407,8 @@ static void test_other_names_are_no_epochs(void **state)
 }
 
 /* Whoever may write in the folder may have written a name without an end. */
-static void test_an_owner_has_an_end(void **state)
+GY_TEST_WITH(test_an_owner_has_an_end, .setup_func = enter, .teardown_func = leave)
 {
-    (void)state;
     enum { OWNER = 24, CHECKSUM = OWNER + GY_JOURNAL_OWNER };
     char path[128], owner[GY_JOURNAL_OWNER];
     uint8_t head[CHECKSUM + sizeof(uint64_t)];
@@ -442,21 +430,4 @@ static void test_an_owner_has_an_end(void **state)
     assert_int_equal(owner[0], 'x');
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_both_forms_give_back, enter, leave),
-        cmocka_unit_test_setup_teardown(test_a_place_gives_back, enter, leave),
-        cmocka_unit_test_setup_teardown(test_objects_that_are_spoilt_are_told, enter, leave),
-        cmocka_unit_test_setup_teardown(test_torn_is_not_read, enter, leave),
-        cmocka_unit_test_setup_teardown(test_a_newer_epoch_stops_an_older, enter, leave),
-        cmocka_unit_test_setup_teardown(test_damage_is_told, enter, leave),
-        cmocka_unit_test_setup_teardown(test_half_removed_is_not_half_a_job, enter, leave),
-        cmocka_unit_test_setup_teardown(test_half_removed_has_ended, enter, leave),
-        cmocka_unit_test_setup_teardown(test_forms_do_not_mix, enter, leave),
-        cmocka_unit_test_setup_teardown(test_storage_must_create_exclusively, enter, leave),
-        cmocka_unit_test_setup_teardown(test_other_names_are_no_epochs, enter, leave),
-        cmocka_unit_test_setup_teardown(test_an_owner_has_an_end, enter, leave),
-    };
-    return cmocka_run_group_tests_name("cluster_journal", tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -45,12 +45,9 @@ static gy_journal_segment *find_item(gy_segments *list, uint64_t epoch)
             return &list->items[i];
         }
     }
-    void *items = list->items;
-    if (gy_reserve("cluster.segments", &items, &list->capacity, list->count + 1,
-                   sizeof(gy_journal_segment)) < 0) {
+    if (GY_GROW("cluster.segments", list->items, list->capacity, list->count + 1) < 0) {
         return NULL;
     }
-    list->items = items;
     memmove(list->items + at + 1, list->items + at,
             (list->count - at) * sizeof(gy_journal_segment));
     list->items[at] = (gy_journal_segment){.epoch = epoch};

@@ -66,10 +66,7 @@ static gy_status add_name(void *to, const char *name)
     if (found.epoch == 0 || (found.number == 0 && strcmp(dot, ".0") != 0)) {
         return GY_OK;
     }
-    void *items = list->items;
-    GY_TRY(
-        gy_reserve("cluster.objects", &items, &list->capacity, list->count + 1, sizeof(found)));
-    list->items = items;
+    GY_TRY(GY_GROW("cluster.objects", list->items, list->capacity, list->count + 1));
     list->items[list->count++] = found;
     return GY_OK;
 }
@@ -156,14 +153,12 @@ static gy_status read_object(const gy_journal_store *store, object_name which,
 {
     char name[64];
     const size_t before = to->size_bytes;
-    void *data = to->data;
     size_t size = 0;
     name_of(&which, name);
     gy_status status = GY_LIMIT;
     size_t room = ROOM_BYTES;
     for (int i = 0; i < 2 && status == GY_LIMIT; i++, room = size) {
-        GY_TRY(gy_reserve("cluster.objects", &data, &to->capacity, before + room, 1));
-        to->data = data;
+        GY_TRY(GY_GROW("cluster.objects", to->data, to->capacity, before + room));
         status = store->read(store->arg, name, to->data + before, room, &size);
     }
     GY_TRY(status);

@@ -148,9 +148,8 @@ static int kill_everywhere(bool is_sync, int64_t step)
     return kills;
 }
 
-static void test_killed_at_every_write(void **state)
+GY_TEST(test_killed_at_every_write)
 {
-    (void)state;
     int kills = kill_everywhere(false, 8000 / gy_test_cases(200));
     printf("killed at %d places of the journal\n", kills);
     assert_in_range(kills, 3, 300);
@@ -175,9 +174,8 @@ static void assert_no_run_again(const char *path, off_t first, const bool *is_co
 }
 
 /* A larger job, killed again and again at random places until it has ended. */
-static void test_killed_at_random(void **state)
+GY_TEST(test_killed_at_random)
 {
-    (void)state;
     static bool is_committed[MANY];
     gy_random random = {.key = gy_test_seed()};
     char runs[96];
@@ -203,17 +201,15 @@ static void test_killed_at_random(void **state)
     assert_int_equal(unsetenv("GYRE_TEST_RUNS"), 0);
 }
 
-static void test_killed_at_every_sync(void **state)
+GY_TEST(test_killed_at_every_sync)
 {
-    (void)state;
     int kills = kill_everywhere(true, 1);
     printf("killed at %d syncs\n", kills);
     assert_in_range(kills, 2, 50);
 }
 
-static void test_a_disk_that_fails(void **state)
+GY_TEST(test_a_disk_that_fails)
 {
-    (void)state;
     static const int errors[] = {ENOSPC, EIO};
     for (int i = 0; i < 4; i++) {
         broken_env broken;
@@ -238,9 +234,8 @@ static void kill_itself(gy_test_job *job)
 }
 
 /* Processes that wait, are stopped, have daemons and a gang: all gone with their manager. */
-static void test_a_killed_manager_leaves_nobody(void **state)
+GY_TEST(test_a_killed_manager_leaves_nobody)
 {
-    (void)state;
     gy_test_job job = {
         .words = (const char *const[]){"wait!", "stop!", "daemon, stop!", "gang sleep 1000!"},
         .word_count = 4,
@@ -265,9 +260,8 @@ static void test_a_killed_manager_leaves_nobody(void **state)
 }
 
 /* What another job left that was killed with all who would have removed its groups. */
-static void test_groups_that_are_left_go(void **state)
+GY_TEST(test_groups_that_are_left_go)
 {
-    (void)state;
     gy_limits left;
     gy_test_job job = {.task_count = TASKS, .processes = 1};
     if (!gy_test_leave_groups(&left)) {
@@ -284,13 +278,5 @@ int main(void)
     GY_JOB_TEST_SERVE();
     /* What a process of ours leaves would come to us. */
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_killed_at_every_write),
-        cmocka_unit_test(test_killed_at_random),
-        cmocka_unit_test(test_killed_at_every_sync),
-        cmocka_unit_test(test_a_disk_that_fails),
-        cmocka_unit_test(test_a_killed_manager_leaves_nobody),
-        cmocka_unit_test(test_groups_that_are_left_go),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return GY_TESTS_RUN(NULL, NULL);
 }

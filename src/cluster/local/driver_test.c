@@ -17,9 +17,8 @@ static void assert_said(const gy_test_job *job, const char *words)
     }
 }
 
-static void test_a_job_runs(void **state)
+GY_TEST(test_a_job_runs)
 {
-    (void)state;
     gy_test_job job = {.task_count = 100, .chain = 2, .processes = 2};
     assert_ok(gy_test_job_run(&job));
     assert_int_equal(job.committed, 100);
@@ -33,9 +32,8 @@ static void test_a_job_runs(void **state)
     end_job(&job);
 }
 
-static void test_threads_of_one_process(void **state)
+GY_TEST(test_threads_of_one_process)
 {
-    (void)state;
     gy_test_job job = {.task_count = 500, .chain = 1, .processes = 1, .threads = 4};
     assert_ok(gy_test_job_run(&job));
     assert_int_equal(job.committed, 500);
@@ -49,9 +47,8 @@ typedef struct bad {
     int64_t silence_ns;
 } bad;
 
-static void test_one_bad_attempt(void **state)
+GY_TEST(test_one_bad_attempt)
 {
-    (void)state;
     static const bad cases[] = {
         {"segv", "killed by SIGSEGV", 1, 0},
         {"exit", "ended by itself with exit status 0; its log ends: last words", 1, 0},
@@ -93,9 +90,8 @@ static void test_one_bad_attempt(void **state)
 }
 
 /* Whose board names nobody is to blame when another's does, or each is when none does. */
-static void test_who_ran_beside_the_culprit(void **state)
+GY_TEST(test_who_ran_beside_the_culprit)
 {
-    (void)state;
     for (int is_known = 0; is_known < 2; is_known++) {
         gy_test_job job = {.words = (const char *const[]){"segv beside", "wait"},
                            .word_count = 2,
@@ -111,9 +107,8 @@ static void test_who_ran_beside_the_culprit(void **state)
     }
 }
 
-static void test_a_task_that_always_dies(void **state)
+GY_TEST(test_a_task_that_always_dies)
 {
-    (void)state;
     gy_test_job job = {.words = (const char *const[]){"", "segv!"},
                        .word_count = 2,
                        .task_count = 10,
@@ -125,9 +120,8 @@ static void test_a_task_that_always_dies(void **state)
 }
 
 /* From outside, as far as anybody sees: that counts for nobody, but not for ever. */
-static void test_a_task_that_is_always_killed(void **state)
+GY_TEST(test_a_task_that_is_always_killed)
 {
-    (void)state;
     gy_test_job job = {.words = (const char *const[]){"", "kill!"},
                        .word_count = 2,
                        .task_count = 10,
@@ -138,9 +132,8 @@ static void test_a_task_that_is_always_killed(void **state)
     end_job(&job);
 }
 
-static void test_daemons_do_not_stay(void **state)
+GY_TEST(test_daemons_do_not_stay)
 {
-    (void)state;
     gy_test_job job = {.words = (const char *const[]){"daemon", "daemon"},
                        .word_count = 2,
                        .task_count = 4,
@@ -154,9 +147,8 @@ static void test_daemons_do_not_stay(void **state)
     end_job(&job);
 }
 
-static void test_memory_is_limited(void **state)
+GY_TEST(test_memory_is_limited)
 {
-    (void)state;
     gy_test_job job = {.words = (const char *const[]){"memory"},
                        .word_count = 1,
                        .task_count = 10,
@@ -176,9 +168,8 @@ static void test_memory_is_limited(void **state)
     end_job(&job);
 }
 
-static void test_forks_are_bounded(void **state)
+GY_TEST(test_forks_are_bounded)
 {
-    (void)state;
     if (access("/sys/fs/cgroup/pids", W_OK) != 0) {
         printf("no control group of processes here\n");
         skip();
@@ -221,9 +212,8 @@ static void kill_nursery(gy_test_job *job)
 
 /* Daemons that a killed one of the two leaves are found by the other one, with control groups
  * or without. */
-static void test_the_nursery_is_replaced(void **state)
+GY_TEST(test_the_nursery_is_replaced)
 {
-    (void)state;
     void (*const ways[])(gy_test_job * job) = {kill_guardian, kill_nursery};
     for (size_t i = 0; i < GY_COUNT(ways); i++) {
         gy_test_job job = {.words =
@@ -252,9 +242,8 @@ static void send_two(gy_test_job *job)
 }
 
 /* A task that stops its process each time: the job ends with the third. */
-static void test_silence_has_an_end(void **state)
+GY_TEST(test_silence_has_an_end)
 {
-    (void)state;
     gy_test_job job = {.words = (const char *const[]){"", "stop!"},
                        .word_count = 2,
                        .task_count = 5,
@@ -273,9 +262,8 @@ static void send_hangup(gy_test_job *job)
 }
 
 /* Who was started to ignore that, by nohup, does. */
-static void test_ignored_signals_do_not(void **state)
+GY_TEST(test_ignored_signals_do_not)
 {
-    (void)state;
     gy_test_job job = {.task_count = 200, .processes = 2, .on_commit = send_hangup};
     void (*before)(int) = signal(SIGHUP, SIG_IGN);
     assert_ok(gy_test_job_run(&job));
@@ -284,9 +272,8 @@ static void test_ignored_signals_do_not(void **state)
     end_job(&job);
 }
 
-static void test_signals_end_it(void **state)
+GY_TEST(test_signals_end_it)
 {
-    (void)state;
     void (*const ways[])(gy_test_job * job) = {send_signal, send_two, send_hangup};
     for (size_t i = 0; i < GY_COUNT(ways); i++) {
         gy_test_job job = {.words = (const char *const[]){"wait!", "wait!"},
@@ -299,9 +286,8 @@ static void test_signals_end_it(void **state)
     }
 }
 
-static void test_a_deadline_ends_it(void **state)
+GY_TEST(test_a_deadline_ends_it)
 {
-    (void)state;
     gy_test_job job = {.words = (const char *const[]){"wait!"},
                        .word_count = 1,
                        .task_count = 5,
@@ -311,9 +297,8 @@ static void test_a_deadline_ends_it(void **state)
     end_job(&job);
 }
 
-static void test_one_manager_a_job(void **state)
+GY_TEST(test_one_manager_a_job)
 {
-    (void)state;
     gy_test_job job = {.task_count = 5, .processes = 1};
     char path[96], text[32] = "";
     gy_test_job_folder(&job);
@@ -331,9 +316,8 @@ static void test_one_manager_a_job(void **state)
     end_job(&job);
 }
 
-static void test_gangs(void **state)
+GY_TEST(test_gangs)
 {
-    (void)state;
     gy_test_job job = {.words =
                            (const char *const[]){"gang exit 0", "gang exit $((GYRE_RANK * 5))"},
                        .word_count = 2,
@@ -345,9 +329,8 @@ static void test_gangs(void **state)
     end_job(&job);
 }
 
-static void test_a_gang_ends_with_its_job(void **state)
+GY_TEST(test_a_gang_ends_with_its_job)
 {
-    (void)state;
     gy_test_job job = {.words = (const char *const[]){"gang sleep 1000!"},
                        .word_count = 1,
                        .task_count = 1,
@@ -362,24 +345,5 @@ int main(void)
     GY_JOB_TEST_SERVE();
     /* What a process of ours leaves would come to us. */
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_job_runs),
-        cmocka_unit_test(test_threads_of_one_process),
-        cmocka_unit_test(test_one_bad_attempt),
-        cmocka_unit_test(test_who_ran_beside_the_culprit),
-        cmocka_unit_test(test_a_task_that_always_dies),
-        cmocka_unit_test(test_a_task_that_is_always_killed),
-        cmocka_unit_test(test_daemons_do_not_stay),
-        cmocka_unit_test(test_memory_is_limited),
-        cmocka_unit_test(test_forks_are_bounded),
-        cmocka_unit_test(test_the_nursery_is_replaced),
-        cmocka_unit_test(test_silence_has_an_end),
-        cmocka_unit_test(test_signals_end_it),
-        cmocka_unit_test(test_ignored_signals_do_not),
-        cmocka_unit_test(test_a_deadline_ends_it),
-        cmocka_unit_test(test_one_manager_a_job),
-        cmocka_unit_test(test_gangs),
-        cmocka_unit_test(test_a_gang_ends_with_its_job),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return GY_TESTS_RUN(NULL, NULL);
 }

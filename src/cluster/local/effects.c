@@ -18,10 +18,8 @@ static void add_errand(gy_driver *driver, const gy_errand *errand)
     if (driver->errand_head == driver->errand_count) {
         driver->errand_head = driver->errand_count = 0;
     }
-    void *items = driver->errands;
-    gy_status status = gy_reserve("cluster.errand", &items, &driver->errand_room,
-                                  driver->errand_count + 1, sizeof(gy_errand));
-    driver->errands = items;
+    gy_status status = GY_GROW("cluster.errand", driver->errands, driver->errand_room,
+                               driver->errand_count + 1);
     if (status < 0) {
         gy_free(errand->reason);
         gy_driver_fail(driver, status);
@@ -50,11 +48,7 @@ void gy_errand_failed(gy_driver *driver, const gy_effect *effect)
 
 gy_status gy_driver_place_add(gy_driver_place *place, const gy_driver_need *need)
 {
-    void *items = place->needs;
-    gy_status status = gy_reserve("cluster.needs", &items, &place->room, place->count + 1,
-                                  sizeof(gy_driver_need));
-    place->needs = items;
-    GY_TRY(status);
+    GY_TRY(GY_GROW("cluster.needs", place->needs, place->room, place->count + 1));
     place->needs[place->count++] = *need;
     return GY_OK;
 }

@@ -92,9 +92,8 @@ static size_t read_runs(const char *path, uint32_t runs[1024])
     return count;
 }
 
-static void test_each_epoch_goes_on(void **state)
+GY_TEST(test_each_epoch_goes_on)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     int kills = 0;
     for (long round = 0; round < gy_test_cases(1); round++) {
@@ -171,9 +170,8 @@ static void wake_up_late(bool is_place)
     gy_test_job_remove(&job);
 }
 
-static void test_who_wakes_up_late_ends(void **state)
+GY_TEST(test_who_wakes_up_late_ends)
 {
-    (void)state;
     wake_up_late(false);
     wake_up_late(true);
 }
@@ -218,9 +216,8 @@ static void await_holder(const char *folder, pid_t process)
 }
 
 /* Who lists and kills jobs goes by the lock: it comes to the one that goes on. */
-static void test_the_lock_follows(void **state)
+GY_TEST(test_the_lock_follows)
 {
-    (void)state;
     static const char *const words[] = {"wait!"};
     gy_test_job job = {.words = words,
                        .word_count = 1,
@@ -258,9 +255,8 @@ static void assert_refused(gy_test_job *job, uint64_t epoch, const char *why)
     assert_true(job->is_over);
 }
 
-static void test_an_epoch_is_used_once(void **state)
+GY_TEST(test_an_epoch_is_used_once)
 {
-    (void)state;
     gy_test_job job = {.task_count = 5, .processes = 1, .epoch = 5};
     assert_ok(gy_test_job_run(&job));
     assert_int_equal(job.committed, 5);
@@ -276,9 +272,8 @@ static void test_an_epoch_is_used_once(void **state)
     gy_test_job_remove(&job);
 }
 
-static void test_a_job_of_one_machine_has_no_epochs(void **state)
+GY_TEST(test_a_job_of_one_machine_has_no_epochs)
 {
-    (void)state;
     gy_test_job job = {.task_count = 5, .processes = 1};
     assert_ok(gy_test_job_run(&job));
     assert_refused(&job, 1, "holds the journal of a job of one machine");
@@ -291,12 +286,5 @@ int main(void)
     GY_JOB_TEST_SERVE();
     /* What a process of ours leaves would come to us. */
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_epoch_goes_on),
-        cmocka_unit_test(test_who_wakes_up_late_ends),
-        cmocka_unit_test(test_the_lock_follows),
-        cmocka_unit_test(test_an_epoch_is_used_once),
-        cmocka_unit_test(test_a_job_of_one_machine_has_no_epochs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return GY_TESTS_RUN(NULL, NULL);
 }

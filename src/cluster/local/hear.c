@@ -163,10 +163,7 @@ static gy_status hear_all(gy_driver *driver, gy_process *process)
     if (status != GY_AGAIN) {
         return status;
     }
-    void *in = process->in;
-    status = gy_reserve("cluster.hear", &in, &process->in_room, GY_MAX(used, READ_BYTES), 1);
-    process->in = in;
-    return status;
+    return GY_GROW("cluster.hear", process->in, process->in_room, GY_MAX(used, READ_BYTES));
 }
 
 /* Read once, and understand it. GY_AGAIN nothing is there; GY_PEER the end */
@@ -194,11 +191,8 @@ static gy_status read_once(gy_driver *driver, gy_process *process)
 /* Room for so much more. */
 static gy_status make_room(gy_process *process, size_t size_bytes)
 {
-    void *in = process->in;
-    gy_status status = gy_reserve("cluster.hear", &in, &process->in_room,
-                                  GY_MAX(process->in_bytes + size_bytes, READ_BYTES), 1);
-    process->in = in;
-    return status;
+    return GY_GROW("cluster.hear", process->in, process->in_room,
+                   GY_MAX(process->in_bytes + size_bytes, READ_BYTES));
 }
 
 static void kill_for_garbage(gy_driver *driver, const gy_process *process)
@@ -306,10 +300,8 @@ static gy_suspect *get_suspect(gy_driver *driver, uint32_t task)
         at++;
     }
     if (at == driver->suspect_count) {
-        void *items = driver->suspects;
-        gy_status status = gy_reserve("cluster.suspects", &items, &driver->suspect_room, at + 1,
-                                      sizeof(gy_suspect));
-        driver->suspects = items;
+        gy_status status =
+            GY_GROW("cluster.suspects", driver->suspects, driver->suspect_room, at + 1);
         if (status < 0) {
             return NULL;
         }

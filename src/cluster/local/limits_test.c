@@ -34,9 +34,8 @@ static int map_some(void)
     return is_under && !is_over && is_shared ? 0 : 1;
 }
 
-static void test_memory_without_groups(void **state)
+GY_TEST(test_memory_without_groups)
 {
-    (void)state;
 #if defined(GYRE_ASAN) || defined(GYRE_TSAN)
     printf("a sanitizer needs more than a limit\n");
     skip();
@@ -51,18 +50,16 @@ static int read_processes(void)
     return getrlimit(RLIMIT_NPROC, &limit) == 0 && limit.rlim_cur <= 16384 ? 0 : 1;
 }
 
-static void test_processes_without_groups(void **state)
+GY_TEST(test_processes_without_groups)
 {
-    (void)state;
     gy_limits limits = {.processes = 1};
     assert_int_equal(run_limited(&limits, read_processes), 0);
 }
 
 /* ---- Groups that are left ---- */
 
-static void test_groups_of_the_dead_go(void **state)
+GY_TEST(test_groups_of_the_dead_go)
 {
-    (void)state;
     gy_limits left;
     char inside[600];
     if (!gy_test_leave_groups(&left)) {
@@ -98,9 +95,8 @@ static int occupy(const gy_limits *left)
     return ends[0];
 }
 
-static void test_groups_of_the_living_stay(void **state)
+GY_TEST(test_groups_of_the_living_stay)
 {
-    (void)state;
     gy_limits left;
     char others[4][600];
     if (!gy_test_leave_groups(&left)) {
@@ -134,13 +130,4 @@ static void test_groups_of_the_living_stay(void **state)
     assert_false(gy_test_has_groups(&left));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_memory_without_groups),
-        cmocka_unit_test(test_processes_without_groups),
-        cmocka_unit_test(test_groups_of_the_dead_go),
-        cmocka_unit_test(test_groups_of_the_living_stay),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -166,9 +166,8 @@ static void fail_together(const gy_wire start[MEMBERS])
                       .member = start[1].member});
 }
 
-static void test_words_go_with_their_attempt(void **state)
+GY_TEST_WITH(test_words_go_with_their_attempt, .setup_func = begin, .teardown_func = end)
 {
-    (void)state;
     for (uint32_t slot = 0; slot < MEMBERS; slot++) {
         say(slot, &(gy_wire){.kind = GY_WIRE_READY});
     }
@@ -196,9 +195,8 @@ static void test_words_go_with_their_attempt(void **state)
 }
 
 /* At the limit a member that has told before goes on. */
-static void test_the_limit_is_for_new_members(void **state)
+GY_TEST_WITH(test_the_limit_is_for_new_members, .setup_func = begin, .teardown_func = end)
 {
-    (void)state;
     const gy_attempt id = {.task = 1, .epoch = 1, .attempt = 1};
     void *rows = NULL;
     assert_ok(gy_reserve("test", &rows, &driver.meet_room, GY_MEETS_MAX, sizeof(gy_meet)));
@@ -219,9 +217,5 @@ static void test_the_limit_is_for_new_members(void **state)
 int main(void)
 {
     gy_log_set_level(GY_LOG_ERROR);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_words_go_with_their_attempt, begin, end),
-        cmocka_unit_test_setup_teardown(test_the_limit_is_for_new_members, begin, end),
-    };
-    return cmocka_run_group_tests_name("cluster_meets", tests, NULL, NULL);
+    return GY_TESTS_RUN(NULL, NULL);
 }

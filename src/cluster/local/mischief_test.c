@@ -75,9 +75,8 @@ static void run_seed(uint64_t seed)
     gy_test_job_remove(&job);
 }
 
-static void test_mischief(void **state)
+GY_TEST(test_mischief)
 {
-    (void)state;
     uint64_t seed = gy_test_seed();
     for (long i = 0; i < gy_test_cases(24); i++) {
         run_seed(seed + (uint64_t)i);
@@ -89,8 +88,5 @@ int main(void)
     GY_JOB_TEST_SERVE();
     /* What a process of ours leaves would come to us. */
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_mischief),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return GY_TESTS_RUN(NULL, NULL);
 }

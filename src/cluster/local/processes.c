@@ -252,10 +252,8 @@ static gy_status keep_words(gy_driver *driver, const gy_wire *message)
                        message->body_bytes, driver->meet_count);
     }
     if (row == NULL) {
-        void *rows = driver->meets;
-        GY_TRY(gy_reserve("cluster.meets", &rows, &driver->meet_room, driver->meet_count + 1,
-                          sizeof(gy_meet)));
-        driver->meets = rows;
+        GY_TRY(
+            GY_GROW("cluster.meets", driver->meets, driver->meet_room, driver->meet_count + 1));
         row = &driver->meets[driver->meet_count++];
         *row = (gy_meet){.id = message->id, .member = message->member};
     }

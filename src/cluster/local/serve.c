@@ -459,9 +459,7 @@ static gy_status hear_all(server *here)
     memmove(here->in, here->in + at, here->in_bytes - at);
     here->in_bytes -= at;
     if (status == GY_AGAIN) {
-        void *in = here->in;
-        status = gy_reserve("cluster.serve", &in, &here->in_room, GY_MAX(used, READ_BYTES), 1);
-        here->in = in;
+        status = GY_GROW("cluster.serve", here->in, here->in_room, GY_MAX(used, READ_BYTES));
     }
     return status;
 }

@@ -143,9 +143,8 @@ static int finish(fixture *here)
     return here->status;
 }
 
-static void test_tasks_are_answered(void **state)
+GY_TEST(test_tasks_are_answered)
 {
-    (void)state;
     static fixture here;
     gy_worker_ops ops;
     start(&here, &ops, 1);
@@ -175,9 +174,8 @@ static void test_tasks_are_answered(void **state)
 }
 
 /* An answer does not wait for the long task that comes after it. */
-static void test_no_answer_lies_behind_a_long_task(void **state)
+GY_TEST(test_no_answer_lies_behind_a_long_task)
 {
-    (void)state;
     static fixture here;
     gy_worker_ops ops;
     start(&here, &ops, 1);
@@ -193,9 +191,8 @@ static void test_no_answer_lies_behind_a_long_task(void **state)
     assert_int_equal(finish(&here), 0);
 }
 
-static void test_cancel(void **state)
+GY_TEST(test_cancel)
 {
-    (void)state;
     static fixture here;
     gy_worker_ops ops;
     start(&here, &ops, 1);
@@ -217,9 +214,8 @@ static void test_cancel(void **state)
     assert_int_equal(finish(&here), 0);
 }
 
-static void test_threads_run_side_by_side(void **state)
+GY_TEST(test_threads_run_side_by_side)
 {
-    (void)state;
     static fixture here;
     gy_worker_ops ops;
     start(&here, &ops, 3);
@@ -238,9 +234,8 @@ static void test_threads_run_side_by_side(void **state)
     assert_int_equal(finish(&here), 0);
 }
 
-static void test_nonsense_ends_it(void **state)
+GY_TEST(test_nonsense_ends_it)
 {
-    (void)state;
     static fixture here;
     gy_worker_ops ops;
     start(&here, &ops, 1);
@@ -255,9 +250,8 @@ static void test_nonsense_ends_it(void **state)
 }
 
 /* A message that is larger than what is read at once, and one that comes byte by byte. */
-static void test_pieces(void **state)
+GY_TEST(test_pieces)
 {
-    (void)state;
     static fixture here;
     static char large[100000];
     gy_worker_ops ops;
@@ -282,15 +276,4 @@ static void test_pieces(void **state)
     assert_int_equal(finish(&here), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_tasks_are_answered),
-        cmocka_unit_test(test_no_answer_lies_behind_a_long_task),
-        cmocka_unit_test(test_cancel),
-        cmocka_unit_test(test_threads_run_side_by_side),
-        cmocka_unit_test(test_nonsense_ends_it),
-        cmocka_unit_test(test_pieces),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -38,9 +38,8 @@ static void assert_said(const gy_test_job *job, const char *words)
 }
 
 /* Faults, ends, daemons: each as it is without walls. */
-static void test_bad_tasks(void **state)
+GY_TEST(test_bad_tasks)
 {
-    (void)state;
     static const char *const words[] = {
         "", "segv", "exit", "fail", "daemon", "daemon, segv", "garbage", "gang exit 0", "kill",
     };
@@ -61,9 +60,8 @@ static void test_bad_tasks(void **state)
 }
 
 /* Whatever the program left open. */
-static void test_open_files(void **state)
+GY_TEST(test_open_files)
 {
-    (void)state;
     if (walls.parts == 0) {
         printf("no walls here\n");
         skip();
@@ -82,9 +80,8 @@ static void test_open_files(void **state)
     end_job(&job);
 }
 
-static void test_outside(void **state)
+GY_TEST(test_outside)
 {
-    (void)state;
     char secret[] = "/tmp/gyre-secret-XXXXXX";
     int file = mkstemp(secret);
     assert_true(file >= 0 && setenv("GYRE_TEST_SECRET", secret, 1) == 0);
@@ -112,9 +109,8 @@ static void test_outside(void **state)
 }
 
 /* The manager cannot be reached; the parent neither, where it is the first of a namespace. */
-static void test_killers(void **state)
+GY_TEST(test_killers)
 {
-    (void)state;
     if ((walls.parts & GY_SANDBOX_PROCESSES) == 0) {
         printf("no walls around processes here\n");
         skip();
@@ -160,9 +156,8 @@ static void kill_parent(gy_test_job *job)
     job->on_tick = NULL;
 }
 
-static void test_killed_parents(void **state)
+GY_TEST(test_killed_parents)
 {
-    (void)state;
     for (depth = 1; depth <= 2; depth++) {
         gy_test_job job = {.words = (const char *const[]){"daemon, stop"},
                            .word_count = 1,
@@ -178,9 +173,8 @@ static void test_killed_parents(void **state)
 }
 
 /* What was agreed on cannot be had any more: the job does not run without. */
-static void test_no_walls_no_job(void **state)
+GY_TEST(test_no_walls_no_job)
 {
-    (void)state;
     const uint32_t parts = GY_SANDBOX_PROCESSES | GY_SANDBOX_CALLS;
     if ((walls.parts & parts) != parts) {
         printf("no walls around processes and calls here\n");
@@ -211,10 +205,5 @@ int main(void)
     GY_JOB_TEST_SERVE();
     /* What a process of ours leaves would come to us. */
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bad_tasks),      cmocka_unit_test(test_open_files),
-        cmocka_unit_test(test_outside),        cmocka_unit_test(test_killers),
-        cmocka_unit_test(test_killed_parents), cmocka_unit_test(test_no_walls_no_job),
-    };
-    return cmocka_run_group_tests(tests, make_walls, free_walls);
+    return GY_TESTS_RUN(make_walls, free_walls);
 }

@@ -65,11 +65,8 @@ gy_status gy_warden_start(gy_warden *warden)
         return gy_fail(GY_STATE, "the job's processes cannot be walled in: standard error says "
                                  "why");
     }
-    void *list = warden->nurseries;
-    gy_status status = gy_reserve("cluster.nursery", &list, &warden->nursery_room,
-                                  warden->nursery_count + 1, sizeof(pid_t));
-    warden->nurseries = list;
-    GY_TRY(status);
+    GY_TRY(GY_GROW("cluster.nursery", warden->nurseries, warden->nursery_room,
+                   warden->nursery_count + 1));
     GY_TRY(gy_worker_start_self(&warden->start, &warden->socket,
                                 &warden->nurseries[warden->nursery_count]));
     warden->nursery_count++;

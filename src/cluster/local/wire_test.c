@@ -31,9 +31,8 @@ static void assert_same(const gy_wire *a, const gy_wire *b)
     assert_memory_equal(a->body, b->body, a->body_bytes);
 }
 
-static void test_messages_come_back(void **state)
+GY_TEST(test_messages_come_back)
 {
-    (void)state;
     static const char *const bodies[] = {"", "x", "a body of some more bytes", ""};
     gy_text text = {.data = NULL};
     for (uint32_t i = 0; i < 4; i++) {
@@ -60,9 +59,8 @@ static void test_messages_come_back(void **state)
 }
 
 /* Each byte of the head changed in turn: a message within its bytes, or a refusal. */
-static void test_changed_heads_are_refused(void **state)
+GY_TEST(test_changed_heads_are_refused)
 {
-    (void)state;
     gy_text text = {.data = NULL};
     gy_wire whole = sample(0, "body"), message;
     gy_wire_add(&text, &whole);
@@ -85,9 +83,8 @@ static void test_changed_heads_are_refused(void **state)
     gy_text_free(&text);
 }
 
-static void test_garbage_is_refused(void **state)
+GY_TEST(test_garbage_is_refused)
 {
-    (void)state;
     uint8_t garbage[256];
     gy_wire message;
     size_t used = 0;
@@ -97,12 +94,4 @@ static void test_garbage_is_refused(void **state)
     assert_status(gy_wire_next(garbage, sizeof(garbage), &message, &used), GY_FORMAT);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_messages_come_back),
-        cmocka_unit_test(test_changed_heads_are_refused),
-        cmocka_unit_test(test_garbage_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

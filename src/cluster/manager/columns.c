@@ -151,25 +151,16 @@ static gy_status reserve(gy_manager *manager, const gy_growth *growth)
     for (uint32_t task = 0; task < growth->task_count; task++) {
         inputs = GY_MAX(inputs, (size_t)growth->tasks[task].input_count);
     }
-    void *rows = manager->rows, *keys = manager->keys, *all = manager->edges,
-         *links = manager->links, *scratch = manager->scratch;
-    gy_status status =
-        gy_reserve("manager.rows", &rows, &manager->row_capacity, tasks + 1, sizeof(task_row));
-    manager->rows = rows;
+    void *scratch = manager->scratch;
+    gy_status status = GY_GROW("manager.rows", manager->rows, manager->row_capacity, tasks + 1);
     if (status >= 0) {
-        status =
-            gy_reserve("manager.keys", &keys, &manager->key_capacity, tasks, sizeof(task_keys));
-        manager->keys = keys;
+        status = GY_GROW("manager.keys", manager->keys, manager->key_capacity, tasks);
     }
     if (status >= 0) {
-        status =
-            gy_reserve("manager.edges", &all, &manager->edge_capacity, edges, sizeof(gy_edge));
-        manager->edges = all;
+        status = GY_GROW("manager.edges", manager->edges, manager->edge_capacity, edges);
     }
     if (status >= 0) {
-        status = gy_reserve("manager.links", &links, &manager->link_capacity, edges,
-                            sizeof(gy_sched_edge));
-        manager->links = links;
+        status = GY_GROW("manager.links", manager->links, manager->link_capacity, edges);
     }
     if (status >= 0) {
         status = gy_reserve("manager.scratch", &scratch, &manager->scratch_capacity,

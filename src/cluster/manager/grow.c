@@ -21,13 +21,10 @@ void gy_manager_look_at_gate(gy_manager *manager, uint32_t stage)
 
 static gy_status reserve(gy_manager *manager)
 {
-    void *grown = manager->grown, *holds = manager->holds;
-    GY_TRY(gy_reserve("manager.grown", &grown, &manager->grown_capacity,
-                      manager->grown_count + 1, sizeof(gy_grown)));
-    manager->grown = grown;
-    GY_TRY(gy_reserve("manager.holds", &holds, &manager->hold_capacity, manager->hold_count + 1,
-                      sizeof(hold)));
-    manager->holds = holds;
+    GY_TRY(GY_GROW("manager.grown", manager->grown, manager->grown_capacity,
+                   manager->grown_count + 1));
+    GY_TRY(GY_GROW("manager.holds", manager->holds, manager->hold_capacity,
+                   manager->hold_count + 1));
     return GY_OK;
 }
 

@@ -33,17 +33,15 @@ static void write_record(gy_manager *manager, record_kind kind, const part parts
         size += parts[i].size_bytes;
     }
     size_t total = sizeof(record_head) + size;
-    void *journal = manager->journal;
     if (size > UINT32_MAX) {
         gy_manager_end(manager, GY_LIMIT, "a record of more than 4 GiB");
         return;
     }
-    if (gy_reserve("manager.journal", &journal, &manager->journal_capacity,
-                   manager->journal_bytes + total, 1) < 0) {
+    if (GY_GROW("manager.journal", manager->journal, manager->journal_capacity,
+                manager->journal_bytes + total) < 0) {
         manager->status = GY_NOMEM;
         return;
     }
-    manager->journal = journal;
     uint8_t *out = manager->journal + manager->journal_bytes, *body = out + sizeof(record_head);
     for (int i = 0; i < PARTS; i++) {
         if (parts[i].size_bytes > 0) {

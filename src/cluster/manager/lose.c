@@ -8,13 +8,10 @@
 
 static void push(gy_manager *manager, gy_tasks *tasks, uint32_t task)
 {
-    void *items = tasks->items;
-    if (gy_reserve("manager.lose", &items, &tasks->capacity, tasks->count + 1,
-                   sizeof(uint32_t)) < 0) {
+    if (GY_GROW("manager.lose", tasks->items, tasks->capacity, tasks->count + 1) < 0) {
         manager->status = GY_NOMEM;
         return;
     }
-    tasks->items = items;
     tasks->items[tasks->count++] = task;
 }
 

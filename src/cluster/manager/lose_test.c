@@ -27,9 +27,8 @@ static void begin_chain(machine *at, gy_determinism first)
     machine_done(at, 1, 11);
 }
 
-static void three_stages_up(void **state)
+GY_TEST(three_stages_up)
 {
-    (void)state;
     machine at;
     begin_chain(&at, GY_OUTPUT_DETERMINISTIC);
     machine_done(&at, 2, 12);
@@ -52,9 +51,8 @@ static void three_stages_up(void **state)
 
 /* Two readers run while their input is lost: the first failure raises its epoch, the second
  * does not raise it again. */
-static void a_loss_counts_once(void **state)
+GY_TEST(a_loss_counts_once)
 {
-    (void)state;
     static const uint32_t a[] = {0};
     machine_job job = {0};
     machine at;
@@ -88,9 +86,8 @@ static void tell_lost(machine *at, uint32_t task, uint32_t epoch)
                  (gy_sched_event){.kind = GY_EVENT_LOST, .id = {.task = task, .epoch = epoch}});
 }
 
-static void what_nobody_reads_stays_lost(void **state)
+GY_TEST(what_nobody_reads_stays_lost)
 {
-    (void)state;
     machine at;
     begin_chain(&at, GY_OUTPUT_DETERMINISTIC);
     tell_lost(&at, 0, 0); /* 1 has read it */
@@ -131,9 +128,8 @@ static void half_of_the_readers(gy_determinism determinism, machine *at)
                      at->manager->rows[0].run == GY_NONE ? TASK_READY : TASK_RUNNING);
 }
 
-static void promises_say_who_runs_again(void **state)
+GY_TEST(promises_say_who_runs_again)
 {
-    (void)state;
     static const struct {
         gy_determinism determinism;
         uint64_t content; /* of the second run */
@@ -168,9 +164,8 @@ static void promises_say_who_runs_again(void **state)
 
 /* c read b read a. b is lost and runs again; then a, which is indeterminate: c, though it
  * stands while b does not, read what came of the first a. */
-static void a_loss_goes_through_who_waits(void **state)
+GY_TEST(a_loss_goes_through_who_waits)
 {
-    (void)state;
     machine_job job;
     machine at;
     static const uint32_t b[] = {1};
@@ -216,9 +211,8 @@ static gy_sched_event member_done(const machine *at, uint32_t member, uint64_t c
     return event;
 }
 
-static void a_cohort_stands_as_one(void **state)
+GY_TEST(a_cohort_stands_as_one)
 {
-    (void)state;
     machine_job job;
     machine at;
     two_of_three(&job);
@@ -238,9 +232,8 @@ static void a_cohort_stands_as_one(void **state)
 
 /* The process of the member that was done dies, and its word comes again: what the others are
  * still at is not discarded. */
-static void a_cohort_falls_as_one(void **state)
+GY_TEST(a_cohort_falls_as_one)
 {
-    (void)state;
     machine_job job;
     machine at;
     two_of_three(&job);
@@ -265,9 +258,8 @@ static void a_cohort_falls_as_one(void **state)
 }
 
 /* One member fails: the other is told, and the files go when it has let go. */
-static void a_member_takes_the_others_with_it(void **state)
+GY_TEST(a_member_takes_the_others_with_it)
 {
-    (void)state;
     machine_job job;
     machine at;
     two_of_three(&job);
@@ -289,9 +281,8 @@ static void a_member_takes_the_others_with_it(void **state)
 
 /* ---- Memo ---- */
 
-static void what_is_remembered_does_not_run(void **state)
+GY_TEST(what_is_remembered_does_not_run)
 {
-    (void)state;
     machine_job job;
     machine first, next;
     gy_sched_memo memos[4];
@@ -330,9 +321,8 @@ static void what_is_remembered_does_not_run(void **state)
     machine_free(&next);
 }
 
-static void the_indeterminate_are_not_remembered(void **state)
+GY_TEST(the_indeterminate_are_not_remembered)
 {
-    (void)state;
     static const gy_sched_task kinds[] = {{.determinism = GY_OUTPUT_INDETERMINATE},
                                           {.flags = GY_TASK_NO_MEMO},
                                           {.determinism = GY_OUTPUT_UNORDERED}};
@@ -349,19 +339,4 @@ static void the_indeterminate_are_not_remembered(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(three_stages_up),
-        cmocka_unit_test(a_loss_counts_once),
-        cmocka_unit_test(what_nobody_reads_stays_lost),
-        cmocka_unit_test(promises_say_who_runs_again),
-        cmocka_unit_test(a_loss_goes_through_who_waits),
-        cmocka_unit_test(a_cohort_stands_as_one),
-        cmocka_unit_test(a_cohort_falls_as_one),
-        cmocka_unit_test(a_member_takes_the_others_with_it),
-        cmocka_unit_test(what_is_remembered_does_not_run),
-        cmocka_unit_test(the_indeterminate_are_not_remembered),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -17,9 +17,8 @@ static void run_all(machine *at)
     }
 }
 
-static void a_job_runs_in_order(void **state)
+GY_TEST(a_job_runs_in_order)
 {
-    (void)state;
     machine_job job;
     machine at;
     machine_fan(&job, 3, GY_OUTPUT_DETERMINISTIC);
@@ -56,9 +55,8 @@ static void a_job_runs_in_order(void **state)
     machine_free(&at);
 }
 
-static void an_empty_job_ends(void **state)
+GY_TEST(an_empty_job_ends)
 {
-    (void)state;
     machine_job job = {0};
     machine at;
     machine_new(&at, &job, (gy_manager_options){0});
@@ -69,9 +67,8 @@ static void an_empty_job_ends(void **state)
 }
 
 /* Final data, then that they are safe, then the manifest, then the end. */
-static void an_output_is_published_last(void **state)
+GY_TEST(an_output_is_published_last)
 {
-    (void)state;
     machine_job job = {0};
     machine at;
     machine_task(&job, (gy_sched_task){.flags = GY_TASK_FINAL}, NULL);
@@ -98,9 +95,8 @@ static void an_output_is_published_last(void **state)
 
 /* A manager that could not publish has taken away what it had saved: the next one saves again.
  */
-static void what_was_saved_may_be_gone(void **state)
+GY_TEST(what_was_saved_may_be_gone)
 {
-    (void)state;
     machine_job job = {0};
     machine first, next;
     size_t used = 0;
@@ -132,9 +128,8 @@ static void what_was_saved_may_be_gone(void **state)
     machine_free(&first);
 }
 
-static void a_second_answer_changes_nothing(void **state)
+GY_TEST(a_second_answer_changes_nothing)
 {
-    (void)state;
     machine_job job;
     machine at;
     machine_fan(&job, 2, GY_OUTPUT_DETERMINISTIC);
@@ -157,9 +152,8 @@ static void a_second_answer_changes_nothing(void **state)
     machine_free(&at);
 }
 
-static void six_failures_end_the_job(void **state)
+GY_TEST(six_failures_end_the_job)
 {
-    (void)state;
     machine_job job;
     machine at;
     machine_fan(&job, 1, GY_OUTPUT_DETERMINISTIC);
@@ -191,9 +185,8 @@ static void down(machine *at, uint32_t process, const char *reason)
 }
 
 /* Ten in flight: the oldest is to blame, and each runs alone the next time. */
-static void a_death_counts_for_what_ran(void **state)
+GY_TEST(a_death_counts_for_what_ran)
 {
-    (void)state;
     machine_job job = {0};
     machine at;
     for (int i = 0; i < 20; i++) {
@@ -220,9 +213,8 @@ static void a_death_counts_for_what_ran(void **state)
     machine_free(&at);
 }
 
-static void silence_is_a_death_that_does_not_count(void **state)
+GY_TEST(silence_is_a_death_that_does_not_count)
 {
-    (void)state;
     machine_job job;
     machine at;
     machine_fan(&job, 2, GY_OUTPUT_DETERMINISTIC);
@@ -248,9 +240,8 @@ static void silence_is_a_death_that_does_not_count(void **state)
     machine_free(&at);
 }
 
-static void processes_that_never_come_end_the_job(void **state)
+GY_TEST(processes_that_never_come_end_the_job)
 {
-    (void)state;
     machine_job job;
     machine at;
     machine_fan(&job, 2, GY_OUTPUT_DETERMINISTIC);
@@ -279,9 +270,8 @@ static void processes_that_never_come_end_the_job(void **state)
 }
 
 /* Whatever a crash leaves of the journal, another manager goes on from there. */
-static void every_cut_journal_resumes(void **state)
+GY_TEST(every_cut_journal_resumes)
 {
-    (void)state;
     machine_job job;
     machine first;
     machine_fan(&job, 5, GY_OUTPUT_DETERMINISTIC);
@@ -322,9 +312,8 @@ static void every_cut_journal_resumes(void **state)
     machine_free(&first);
 }
 
-static void a_flipped_bit_ends_the_journal(void **state)
+GY_TEST(a_flipped_bit_ends_the_journal)
 {
-    (void)state;
     machine_job job;
     machine first;
     machine_fan(&job, 3, GY_OUTPUT_DETERMINISTIC);
@@ -344,9 +333,8 @@ static void a_flipped_bit_ends_the_journal(void **state)
     machine_free(&first);
 }
 
-static void a_journal_of_another_job_is_refused(void **state)
+GY_TEST(a_journal_of_another_job_is_refused)
 {
-    (void)state;
     machine_job job, other;
     machine first, next;
     size_t used = 0;
@@ -361,9 +349,8 @@ static void a_journal_of_another_job_is_refused(void **state)
     machine_free(&first);
 }
 
-static void a_journal_that_fails_ends_the_job(void **state)
+GY_TEST(a_journal_that_fails_ends_the_job)
 {
-    (void)state;
     machine_job job;
     machine at;
     machine_fan(&job, 3, GY_OUTPUT_DETERMINISTIC);
@@ -377,9 +364,8 @@ static void a_journal_that_fails_ends_the_job(void **state)
     machine_free(&at);
 }
 
-static void wrong_graphs_are_refused(void **state)
+GY_TEST(wrong_graphs_are_refused)
 {
-    (void)state;
     static const uint32_t next[] = {1}, first[] = {0}, self[] = {2};
     static const struct {
         gy_sched_task a, b;
@@ -420,9 +406,8 @@ static void wrong_graphs_are_refused(void **state)
 }
 
 /* Each allocation fails once: GY_NOMEM and nothing left, or it was not needed. */
-static void no_memory_is_an_answer(void **state)
+GY_TEST(no_memory_is_an_answer)
 {
-    (void)state;
     machine_job job;
     machine_fan(&job, 4, GY_OUTPUT_DETERMINISTIC);
     const gy_manager_options options = {
@@ -462,24 +447,4 @@ static void no_memory_is_an_answer(void **state)
     assert_true(refused > 20 && refused < 59);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_job_runs_in_order),
-        cmocka_unit_test(an_empty_job_ends),
-        cmocka_unit_test(an_output_is_published_last),
-        cmocka_unit_test(what_was_saved_may_be_gone),
-        cmocka_unit_test(a_second_answer_changes_nothing),
-        cmocka_unit_test(six_failures_end_the_job),
-        cmocka_unit_test(a_death_counts_for_what_ran),
-        cmocka_unit_test(silence_is_a_death_that_does_not_count),
-        cmocka_unit_test(processes_that_never_come_end_the_job),
-        cmocka_unit_test(every_cut_journal_resumes),
-        cmocka_unit_test(a_flipped_bit_ends_the_journal),
-        cmocka_unit_test(a_journal_of_another_job_is_refused),
-        cmocka_unit_test(a_journal_that_fails_ends_the_job),
-        cmocka_unit_test(wrong_graphs_are_refused),
-        cmocka_unit_test(no_memory_is_an_answer),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -31,10 +31,8 @@ static gy_status index_all(gy_manager *manager)
 gy_status gy_manager_remember(gy_manager *manager, const gy_sched_memo *memos, size_t count)
 {
     GY_ASSERT(manager->phase == PHASE_NEW);
-    void *all = manager->memos;
-    GY_TRY(gy_reserve("manager.memo", &all, &manager->memo_capacity,
-                      manager->memo_count + count, sizeof(gy_sched_memo)));
-    manager->memos = all;
+    GY_TRY(GY_GROW("manager.memo", manager->memos, manager->memo_capacity,
+                   manager->memo_count + count));
     for (size_t i = 0; i < count; i++) {
         gy_sched_memo copy = memos[i];
         const uint8_t *kept = gy_manager_keep(manager, copy.report, copy.report_bytes);

@@ -33,9 +33,8 @@ static void pass_ms(machine *at, int64_t ms)
     machine_tell(at, (gy_sched_event){.kind = GY_EVENT_TIMER});
 }
 
-static void short_tasks_are_sent_ahead(void **state)
+GY_TEST(short_tasks_are_sent_ahead)
 {
-    (void)state;
     machine_job job;
     machine at;
     many(&job, 60, (gy_sched_task){.stage = 0});
@@ -50,9 +49,8 @@ static void short_tasks_are_sent_ahead(void **state)
     machine_free(&at);
 }
 
-static void long_tasks_wait_for_nobody(void **state)
+GY_TEST(long_tasks_wait_for_nobody)
 {
-    (void)state;
     machine_job job;
     machine at;
     many(&job, 20, (gy_sched_task){.stage = 0});
@@ -66,9 +64,8 @@ static void long_tasks_wait_for_nobody(void **state)
 }
 
 /* Five were sent ahead to each of two processes; the first turns out to be long. */
-static void nothing_stays_behind_a_long_one(void **state)
+GY_TEST(nothing_stays_behind_a_long_one)
 {
-    (void)state;
     machine_job job;
     machine at;
     many(&job, 26, (gy_sched_task){.stage = 0});
@@ -96,9 +93,8 @@ static void nothing_stays_behind_a_long_one(void **state)
 
 /* Two were sent to the only process there is, whose first turns out to be long: the other slot
  * gets a process for the second. */
-static void nothing_stays_behind_while_a_slot_is_empty(void **state)
+GY_TEST(nothing_stays_behind_while_a_slot_is_empty)
 {
-    (void)state;
     machine_job job;
     machine at;
     const uint32_t first[] = {0};
@@ -123,9 +119,8 @@ static void nothing_stays_behind_while_a_slot_is_empty(void **state)
 }
 
 /* A cohort of three and many small tasks on three processes. */
-static void a_cohort_is_not_starved(void **state)
+GY_TEST(a_cohort_is_not_starved)
 {
-    (void)state;
     machine_job job;
     machine at;
     many(&job, 3, (gy_sched_task){.stage = 0});
@@ -151,9 +146,8 @@ static void a_cohort_is_not_starved(void **state)
     machine_free(&at);
 }
 
-static void processes_come_as_there_is_work(void **state)
+GY_TEST(processes_come_as_there_is_work)
 {
-    (void)state;
     static const uint32_t first[] = {0};
     machine_job job = {0};
     machine at;
@@ -200,9 +194,8 @@ static uint32_t leave_one(machine *at, machine_job *job, int count, int64_t run_
     return slow;
 }
 
-static void a_late_run_is_copied_once(void **state)
+GY_TEST(a_late_run_is_copied_once)
 {
-    (void)state;
     static const int counts[] = {5, 20};
     for (size_t i = 0; i < GY_COUNT(counts); i++) {
         machine_job job;
@@ -231,9 +224,8 @@ static void a_late_run_is_copied_once(void **state)
     }
 }
 
-static void a_run_like_the_others_is_not_copied(void **state)
+GY_TEST(a_run_like_the_others_is_not_copied)
 {
-    (void)state;
     machine_job job;
     machine at;
     (void)leave_one(&at, &job, 20, 2000000000);
@@ -248,9 +240,8 @@ static void a_run_like_the_others_is_not_copied(void **state)
 }
 
 /* Run times grow with the bytes that are read: who reads ten times as much may take as long. */
-static void bytes_excuse(void **state)
+GY_TEST(bytes_excuse)
 {
-    (void)state;
     machine_job job = {0};
     machine at;
     for (int i = 0; i < 20; i++) {
@@ -273,9 +264,8 @@ static void bytes_excuse(void **state)
 
 /* The line through what runs took may be below nothing at its beginning: who reads nothing is
  * expected at once then, not before; and where copies are not wanted there are none. */
-static void a_line_below_nothing(void **state)
+GY_TEST(a_line_below_nothing)
 {
-    (void)state;
     for (int is_copied = 0; is_copied < 2; is_copied++) {
         machine_job job = {0};
         machine at;
@@ -306,9 +296,8 @@ static void a_line_below_nothing(void **state)
 
 /* ---- Gates ---- */
 
-static void a_gate_grows_once(void **state)
+GY_TEST(a_gate_grows_once)
 {
-    (void)state;
     static const gy_edge edges[] = {{.from = 0}, {.from = 2}};
     const gy_sched_task added[] = {{.key = {1, 1}, .stage = 3, .width = 1, .output_count = 1},
                                    {.key = {1, 2}, .stage = 3, .width = 1, .input_count = 2}};
@@ -357,9 +346,8 @@ static void a_gate_grows_once(void **state)
     machine_free(&at);
 }
 
-static void wrong_growths_end_the_job(void **state)
+GY_TEST(wrong_growths_end_the_job)
 {
-    (void)state;
     static const gy_edge edges[] = {{.from = 9}};
     const gy_sched_task added[] = {{.stage = 3, .width = 1, .input_count = 1}};
     const gy_growth growth = {.tasks = added, .task_count = 1, .edges = edges, .edge_count = 1};
@@ -385,9 +373,8 @@ static void wrong_growths_end_the_job(void **state)
 }
 
 /* The process died with the task: until it is told so, nothing is given to it. */
-static void nothing_goes_to_a_process_that_is_gone(void **state)
+GY_TEST(nothing_goes_to_a_process_that_is_gone)
 {
-    (void)state;
     machine_job job;
     machine at;
     machine_fan(&job, 1, GY_OUTPUT_DETERMINISTIC);
@@ -414,22 +401,4 @@ static void nothing_goes_to_a_process_that_is_gone(void **state)
     machine_free(&at);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_goes_to_a_process_that_is_gone),
-        cmocka_unit_test(short_tasks_are_sent_ahead),
-        cmocka_unit_test(long_tasks_wait_for_nobody),
-        cmocka_unit_test(nothing_stays_behind_a_long_one),
-        cmocka_unit_test(nothing_stays_behind_while_a_slot_is_empty),
-        cmocka_unit_test(a_cohort_is_not_starved),
-        cmocka_unit_test(processes_come_as_there_is_work),
-        cmocka_unit_test(a_late_run_is_copied_once),
-        cmocka_unit_test(a_run_like_the_others_is_not_copied),
-        cmocka_unit_test(bytes_excuse),
-        cmocka_unit_test(a_line_below_nothing),
-        cmocka_unit_test(a_gate_grows_once),
-        cmocka_unit_test(wrong_growths_end_the_job),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -213,14 +213,11 @@ void gy_manager_slot_give(gy_manager *manager, uint32_t process, uint32_t host)
 {
     host_row *row = &manager->hosts.rows[host];
     slot *at = &manager->slots[process];
-    void *items = row->heap.items;
     GY_ASSERT(at->state == SLOT_CLOSED && at->first == GY_NONE);
-    if (gy_reserve("manager.heap", &items, &row->heap.capacity, row->slots + 1,
-                   sizeof(uint32_t)) < 0) {
+    if (GY_GROW("manager.heap", row->heap.items, row->heap.capacity, row->slots + 1) < 0) {
         manager->status = GY_NOMEM;
         return;
     }
-    row->heap.items = items;
     row->slots++;
     at->host = host;
     at->deaths = 0;

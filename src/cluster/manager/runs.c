@@ -7,27 +7,22 @@
 
 bool gy_manager_has_room(gy_manager *manager, uint32_t width)
 {
-    void *runs = manager->runs, *seats = manager->seats;
-    if (gy_reserve("manager.runs", &runs, &manager->run_capacity, manager->run_count + 1,
-                   sizeof(run)) < 0) {
+    if (GY_GROW("manager.runs", manager->runs, manager->run_capacity, manager->run_count + 1) <
+        0) {
         manager->status = GY_NOMEM;
         return false;
     }
-    manager->runs = runs;
-    if (gy_reserve("manager.seats", &seats, &manager->seat_capacity,
-                   manager->seat_count + width, sizeof(seat)) < 0) {
+    if (GY_GROW("manager.seats", manager->seats, manager->seat_capacity,
+                manager->seat_count + width) < 0) {
         manager->status = GY_NOMEM;
         return false;
     }
-    manager->seats = seats;
     if (manager->options.host_max > 0) {
-        void *places = manager->places;
-        if (gy_reserve("manager.places", &places, &manager->place_capacity,
-                       manager->run_count + 1, sizeof(run_place)) < 0) {
+        if (GY_GROW("manager.places", manager->places, manager->place_capacity,
+                    manager->run_count + 1) < 0) {
             manager->status = GY_NOMEM;
             return false;
         }
-        manager->places = places;
     }
     return true;
 }

@@ -147,17 +147,15 @@ static void compare(const speeds *ones, const speeds *slower, double *alone)
     assert_int_equal(uncopied.stage.copies, 0);
 }
 
-static void one_slow_worker_of_three(void **state)
+GY_TEST(one_slow_worker_of_three)
 {
-    (void)state;
     double alone = 0;
     compare(&(speeds){{1, 1, 1}, 0}, &(speeds){{1, 10, 1}, 0}, &alone);
 }
 
 /* Here it is the copies that keep the bound. */
-static void one_slow_worker_of_four(void **state)
+GY_TEST(one_slow_worker_of_four)
 {
-    (void)state;
     double alone = 0;
     compare(&(speeds){{1, 1, 1, 1}, 0}, &(speeds){{1, 10, 1, 1}, 0}, &alone);
     assert_true(alone > 1.5);
@@ -165,9 +163,8 @@ static void one_slow_worker_of_four(void **state)
 
 /* The healthy ones end together or nearly so, half of the stage among them: both late runs are
  * copied then, not after a further task of each. */
-static void two_slow_workers_of_eight(void **state)
+GY_TEST(two_slow_workers_of_eight)
 {
-    (void)state;
     double alone = 0;
     for (int64_t drift_ns = 0; drift_ns <= step_ns; drift_ns += step_ns / 2) {
         compare(&(speeds){{1, 1, 1, 1, 1, 1, 1, 1}, drift_ns},
@@ -225,9 +222,8 @@ static void end_members(machine *at, members *all)
 }
 
 /* The first member of a cohort reads and is done; the others may take for ever all the same. */
-static void a_slow_cohort_is_seen_and_copied(void **state)
+GY_TEST(a_slow_cohort_is_seen_and_copied)
 {
-    (void)state;
     machine_job job = {0};
     machine at;
     static members all;
@@ -266,13 +262,4 @@ static void a_slow_cohort_is_seen_and_copied(void **state)
     machine_free(&at);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_slow_worker_of_three),
-        cmocka_unit_test(one_slow_worker_of_four),
-        cmocka_unit_test(two_slow_workers_of_eight),
-        cmocka_unit_test(a_slow_cohort_is_seen_and_copied),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

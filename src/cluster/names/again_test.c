@@ -32,9 +32,8 @@ static void ended_job(bench *at, gy_status status)
     assert_true(look(at).is_ended && look(at).status == status);
 }
 
-static void a_job_goes_on_after_its_end(void **state)
+GY_TEST(a_job_goes_on_after_its_end)
 {
-    (void)state;
     for (int is_restarted = 0; is_restarted < 2; is_restarted++) {
         bench at = {.now_ns = ms};
         ended_job(&at, GY_CANCELLED);
@@ -74,9 +73,8 @@ static void a_job_goes_on_after_its_end(void **state)
 }
 
 /* A request that comes late was for the end that its user saw, not for the one after. */
-static void a_late_request_wakes_no_later_end(void **state)
+GY_TEST(a_late_request_wakes_no_later_end)
 {
-    (void)state;
     bench at = {.now_ns = ms};
     ended_job(&at, GY_CANCELLED);
     (void)resume(&at, 1);
@@ -97,9 +95,8 @@ static void a_late_request_wakes_no_later_end(void **state)
     finish(&at);
 }
 
-static void what_cannot_go_on_is_said(void **state)
+GY_TEST(what_cannot_go_on_is_said)
 {
-    (void)state;
     bench at = {.now_ns = ms};
     start(&at);
     assert_int_equal(resume(&at, 0), GY_NOTFOUND);
@@ -147,9 +144,8 @@ static void submit_and_lose_the_daemon(bench *at)
 }
 
 /* Each is killed before any daemon was told to start a manager. */
-static void what_had_not_begun_is_known_after_a_restart(void **state)
+GY_TEST(what_had_not_begun_is_known_after_a_restart)
 {
-    (void)state;
     for (int story = 0; story < 3; story++) {
         bench at = {.now_ns = ms};
         start(&at);
@@ -174,9 +170,8 @@ static void what_had_not_begun_is_known_after_a_restart(void **state)
     }
 }
 
-static void one_that_waited_over_a_restart_begins(void **state)
+GY_TEST(one_that_waited_over_a_restart_begins)
 {
-    (void)state;
     bench at = {.now_ns = ms};
     start(&at);
     submit(&at, 1, 0, "");
@@ -190,9 +185,8 @@ static void one_that_waited_over_a_restart_begins(void **state)
 }
 
 /* Its first manager had begun; the second one finds no daemon. */
-static void what_waits_for_its_second_manager_has_begun(void **state)
+GY_TEST(what_waits_for_its_second_manager_has_begun)
 {
-    (void)state;
     bench at = {.now_ns = ms};
     start(&at);
     daemon_says(&at, 1, 4, 0);
@@ -260,9 +254,8 @@ static void forget_it(bench *at, gy_status status, bool is_killed)
     assert_true(look(at).is_ended);
 }
 
-static void what_is_forgotten_does_not_go_on(void **state)
+GY_TEST(what_is_forgotten_does_not_go_on)
 {
-    (void)state;
     for (int is_killed = 0; is_killed < 2; is_killed++) { /* too late */
         bench at = {.now_ns = ms};
         forget_it(&at, GY_CANCELLED, is_killed != 0);
@@ -281,9 +274,8 @@ static void what_is_forgotten_does_not_go_on(void **state)
 }
 
 /* A failure stays one, with its reason, when what is kept is gone; who waits hears of that. */
-static void how_it_ended_is_not_forgotten(void **state)
+GY_TEST(how_it_ended_is_not_forgotten)
 {
-    (void)state;
     bench at = {.now_ns = ms};
     start(&at);
     daemon_says(&at, 1, 4, 0);
@@ -312,9 +304,8 @@ static void how_it_ended_is_not_forgotten(void **state)
     finish(&at);
 }
 
-static void what_stays_in_part_is_said(void **state)
+GY_TEST(what_stays_in_part_is_said)
 {
-    (void)state;
     for (int is_killed = 0; is_killed < 2; is_killed++) {
         bench at = {.now_ns = ms};
         forget_it(&at, GY_STATE, is_killed != 0);
@@ -331,9 +322,8 @@ static void what_stays_in_part_is_said(void **state)
     }
 }
 
-static void what_cannot_be_forgotten_is_said(void **state)
+GY_TEST(what_cannot_be_forgotten_is_said)
 {
-    (void)state;
     bench at = {.now_ns = ms};
     start(&at);
     assert_int_equal(forget(&at, 0), GY_NOTFOUND);
@@ -352,19 +342,4 @@ static void what_cannot_be_forgotten_is_said(void **state)
     finish(&at);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_job_goes_on_after_its_end),
-        cmocka_unit_test(a_late_request_wakes_no_later_end),
-        cmocka_unit_test(what_cannot_go_on_is_said),
-        cmocka_unit_test(what_had_not_begun_is_known_after_a_restart),
-        cmocka_unit_test(one_that_waited_over_a_restart_begins),
-        cmocka_unit_test(what_waits_for_its_second_manager_has_begun),
-        cmocka_unit_test(what_is_forgotten_does_not_go_on),
-        cmocka_unit_test(how_it_ended_is_not_forgotten),
-        cmocka_unit_test(what_stays_in_part_is_said),
-        cmocka_unit_test(what_cannot_be_forgotten_is_said),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

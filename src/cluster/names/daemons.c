@@ -27,13 +27,11 @@ uint32_t gy_names_daemon_row(gy_names *names, uint64_t id)
             return GY_NONE;
         }
     }
-    void *rows = names->daemons;
-    if (gy_reserve("names.daemons", &rows, &names->daemon_capacity, (size_t)daemon + 1,
-                   sizeof(daemon_row)) < 0) {
+    if (GY_GROW("names.daemons", names->daemons, names->daemon_capacity, (size_t)daemon + 1) <
+        0) {
         gy_names_no_memory(names, GY_NOMEM);
         return GY_NONE;
     }
-    names->daemons = rows;
     if (gy_index_put(&names->by_daemon, gy_index_id(id), daemon) < 0) {
         gy_names_no_memory(names, GY_NOMEM);
         return GY_NONE;

@@ -11,13 +11,10 @@ uint32_t gy_names_job_new(gy_names *names, gy_key key)
 {
     uint32_t job = names->free_job;
     if (job == GY_NONE) {
-        void *rows = names->jobs;
-        if (gy_reserve("names.jobs", &rows, &names->job_capacity, names->job_count + 1,
-                       sizeof(job_row)) < 0) {
+        if (GY_GROW("names.jobs", names->jobs, names->job_capacity, names->job_count + 1) < 0) {
             gy_names_no_memory(names, GY_NOMEM);
             return GY_NONE;
         }
-        names->jobs = rows;
         job = (uint32_t)names->job_count++;
     } else {
         names->free_job = names->jobs[job].host;

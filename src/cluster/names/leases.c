@@ -39,13 +39,11 @@ static uint32_t lease_new(gy_names *names, uint64_t id, uint32_t daemon, uint32_
 {
     uint32_t lease = names->free_lease;
     if (lease == GY_NONE) {
-        void *rows = names->leases;
-        if (gy_reserve("names.leases", &rows, &names->lease_capacity, names->lease_count + 1,
-                       sizeof(lease_row)) < 0) {
+        if (GY_GROW("names.leases", names->leases, names->lease_capacity,
+                    names->lease_count + 1) < 0) {
             gy_names_no_memory(names, GY_NOMEM);
             return GY_NONE;
         }
-        names->leases = rows;
         lease = (uint32_t)names->lease_count++;
     } else {
         names->free_lease = names->leases[lease].job;
@@ -398,16 +396,14 @@ void gy_names_seen(gy_names *names, uint32_t job, uint64_t version)
 
 void gy_names_touch(gy_names *names, uint32_t job)
 {
-    void *items = names->touched;
     if (names->jobs[job].is_touched) {
         return;
     }
-    if (gy_reserve("names.touched", &items, &names->touched_capacity, names->touched_count + 1,
-                   sizeof(uint32_t)) < 0) {
+    if (GY_GROW("names.touched", names->touched, names->touched_capacity,
+                names->touched_count + 1) < 0) {
         gy_names_no_memory(names, GY_NOMEM);
         return;
     }
-    names->touched = items;
     names->touched[names->touched_count++] = job;
     names->jobs[job].is_touched = true;
 }

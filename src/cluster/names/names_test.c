@@ -5,9 +5,8 @@
 #include "cluster/names/names_test.h"
 #include "cluster/names/records.h"
 
-static void a_job_is_stored_before_it_is_accepted(void **state)
+GY_TEST(a_job_is_stored_before_it_is_accepted)
 {
-    (void)state;
     bench at = {.now_ns = ms};
     start(&at);
     daemon_says(&at, 1, 4, 0);
@@ -35,9 +34,8 @@ static void a_job_is_stored_before_it_is_accepted(void **state)
     finish(&at);
 }
 
-static void each_manager_has_an_epoch_of_its_own(void **state)
+GY_TEST(each_manager_has_an_epoch_of_its_own)
 {
-    (void)state;
     bench at = {.now_ns = ms};
     start(&at);
     daemon_says(&at, 1, 4, 0);
@@ -84,9 +82,8 @@ static void begin_job(bench *at, uint64_t *first, uint64_t *other)
 
 /* The graph is cut by it, wherever the manager itself is: of the largest host with the job's
  * label, and no more than the job may have. */
-static void a_manager_is_told_what_one_host_lends(void **state)
+GY_TEST(a_manager_is_told_what_one_host_lends)
 {
-    (void)state;
     bench at = {.now_ns = ms};
     start(&at);
     daemon_says(&at, 1, 2, 0);
@@ -103,9 +100,8 @@ static void a_manager_is_told_what_one_host_lends(void **state)
     finish(&at);
 }
 
-static void a_table_that_is_slow_holds_up_no_manager(void **state)
+GY_TEST(a_table_that_is_slow_holds_up_no_manager)
 {
-    (void)state;
     bench at = {.now_ns = ms};
     uint64_t first = 0, other = 0;
     begin_job(&at, &first, &other);
@@ -122,9 +118,8 @@ static void a_table_that_is_slow_holds_up_no_manager(void **state)
 }
 
 /* What its user sees of a program that crashes each time. */
-static void a_job_says_how_its_managers_ended(void **state)
+GY_TEST(a_job_says_how_its_managers_ended)
 {
-    (void)state;
     bench at = {.now_ns = ms, .are_gone = true, .signal = SIGSEGV};
     start(&at);
     daemon_says(&at, 1, 4, 0);
@@ -140,9 +135,8 @@ static void a_job_says_how_its_managers_ended(void **state)
 
 /* Whoever comes next: the manager of the epoch ahead is the job's, one of the epoch before it
  * is over; a lease and a daemon's word tell it as well. */
-static void a_new_name_server_knows_the_epoch_ahead(void **state)
+GY_TEST(a_new_name_server_knows_the_epoch_ahead)
 {
-    (void)state;
     for (int way = 0; way < 2; way++) {
         bench at = {.now_ns = ms};
         uint64_t first = 0, other = 0;
@@ -188,9 +182,8 @@ static size_t told_anew(bench *at, uint64_t seen)
     return grants != NULL && grants->from == 0 ? grants->grant_count : 0;
 }
 
-static void the_next_job_of_a_program_is_told_all(void **state)
+GY_TEST(the_next_job_of_a_program_is_told_all)
 {
-    (void)state;
     bench at = {.now_ns = ms};
     start(&at);
     daemon_says(&at, 1, 4, 0);
@@ -210,9 +203,8 @@ static void the_next_job_of_a_program_is_told_all(void **state)
 
 /* A manager that was not heard yet is not waited for when its daemon is gone; one that was
  * heard only when the daemon ended in order. */
-static void a_manager_goes_with_its_daemon(void **state)
+GY_TEST(a_manager_goes_with_its_daemon)
 {
-    (void)state;
     for (int way = 0; way < 3; way++) {
         bench at = {.now_ns = ms};
         start(&at);
@@ -241,9 +233,8 @@ static void a_manager_goes_with_its_daemon(void **state)
 }
 
 /* Whoever goes on hears which daemons are gone, with the first slots. */
-static void a_new_manager_hears_which_daemons_are_lost(void **state)
+GY_TEST(a_new_manager_hears_which_daemons_are_lost)
 {
-    (void)state;
     bench at = {.now_ns = ms};
     start(&at);
     daemon_says(&at, 1, 4, 0);
@@ -274,9 +265,8 @@ static void a_new_manager_hears_which_daemons_are_lost(void **state)
 
 /* A name server that was not there hears of a manager: that it ended; nothing, of nobody; that
  * it is there, and then nothing of itself. */
-static void a_new_name_server_hears_who_is_gone(void **state)
+GY_TEST(a_new_name_server_hears_who_is_gone)
 {
-    (void)state;
     static const int64_t replaced_ms[] = {0, 3000, 10000};
     for (int way = 0; way < 3; way++) {
         bench at = {.now_ns = ms};
@@ -301,9 +291,8 @@ static void a_new_name_server_hears_who_is_gone(void **state)
 
 /* A daemon that refused an order for an older epoch: the table is read again; for whoever knows
  * that epoch, or has it ahead, it says nothing of a manager. */
-static void who_is_behind_the_times_reads_the_table_again(void **state)
+GY_TEST(who_is_behind_the_times_reads_the_table_again)
 {
-    (void)state;
     for (uint32_t known = 1; known < 4; known++) {
         bench at = {.now_ns = ms};
         start(&at);
@@ -327,9 +316,8 @@ static void who_is_behind_the_times_reads_the_table_again(void **state)
     }
 }
 
-static void a_manager_that_never_speaks_is_given_up(void **state)
+GY_TEST(a_manager_that_never_speaks_is_given_up)
 {
-    (void)state;
     bench at = {.now_ns = ms};
     start(&at);
     submit(&at, 1, 0, "gpu");
@@ -351,9 +339,8 @@ static void a_manager_that_never_speaks_is_given_up(void **state)
 }
 
 /* Files that take a minute to come are no manager that falls silent; it may be killed. */
-static void a_manager_may_wait_for_its_files(void **state)
+GY_TEST(a_manager_may_wait_for_its_files)
 {
-    (void)state;
     bench at = {.now_ns = ms, .is_waiting = true};
     start(&at);
     daemon_says(&at, 1, 4, 0);
@@ -391,9 +378,8 @@ static void end_job(bench *at, gy_status status, uint32_t epoch)
 }
 
 /* A host that cannot load a program is not the program's end while there is another one. */
-static void what_one_host_lacks_another_may_have(void **state)
+GY_TEST(what_one_host_lacks_another_may_have)
 {
-    (void)state;
     bench at = {.now_ns = ms};
     gy_names_job job;
     start(&at);
@@ -432,9 +418,8 @@ static int jobs_started(const bench *at)
 }
 
 /* A thousand jobs that waited for the first daemon are not all started there at once. */
-static void managers_of_a_daemon_are_bounded(void **state)
+GY_TEST(managers_of_a_daemon_are_bounded)
 {
-    (void)state;
     bench at = {.now_ns = ms, .manager_max = 2};
     gy_names_job job;
     start(&at);
@@ -472,9 +457,8 @@ static void managers_of_a_daemon_are_bounded(void **state)
     finish(&at);
 }
 
-static void drained_and_bad_daemons_get_nothing(void **state)
+GY_TEST(drained_and_bad_daemons_get_nothing)
 {
-    (void)state;
     bench at = {.now_ns = ms};
     start(&at);
     daemon_says(&at, 1, 2, 0);
@@ -528,9 +512,8 @@ static const char *twin_says(bench *at)
     return note != NULL ? note->reason : NULL;
 }
 
-static void two_of_one_identity_are_told_of(void **state)
+GY_TEST(two_of_one_identity_are_told_of)
 {
-    (void)state;
     bench at = {.now_ns = ms};
     start(&at);
     daemon_says(&at, 1, 2, 0);
@@ -562,9 +545,8 @@ static void two_of_one_identity_are_told_of(void **state)
     finish(&at);
 }
 
-static void whoever_loses_a_store_ends(void **state)
+GY_TEST(whoever_loses_a_store_ends)
 {
-    (void)state;
     for (int i = 0; i < 2; i++) {
         bench at = {.now_ns = ms};
         start(&at);
@@ -579,9 +561,8 @@ static void whoever_loses_a_store_ends(void **state)
 
 /* ---- jobs that go on after their end ---- */
 
-static void damaged_records_are_refused(void **state)
+GY_TEST(damaged_records_are_refused)
 {
-    (void)state;
     bench at = {.now_ns = ms};
     start(&at);
     submit(&at, 1, 0, "");
@@ -603,9 +584,8 @@ static void damaged_records_are_refused(void **state)
 }
 
 /* Of a build whose reasons were shorter. */
-static void a_record_of_the_first_version_is_read(void **state)
+GY_TEST(a_record_of_the_first_version_is_read)
 {
-    (void)state;
     bench at = {.now_ns = ms};
     start(&at);
     submit(&at, 1, 7, "fast");
@@ -627,9 +607,8 @@ static void a_record_of_the_first_version_is_read(void **state)
     finish(&at);
 }
 
-static void out_of_memory_is_said(void **state)
+GY_TEST(out_of_memory_is_said)
 {
-    (void)state;
     bool has_failed = true;
     for (int64_t n = 1; has_failed; n++) {
         gy_names *names = NULL;
@@ -661,30 +640,4 @@ static void out_of_memory_is_said(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_job_is_stored_before_it_is_accepted),
-        cmocka_unit_test(each_manager_has_an_epoch_of_its_own),
-        cmocka_unit_test(a_manager_is_told_what_one_host_lends),
-        cmocka_unit_test(a_table_that_is_slow_holds_up_no_manager),
-        cmocka_unit_test(a_new_name_server_knows_the_epoch_ahead),
-        cmocka_unit_test(a_manager_goes_with_its_daemon),
-        cmocka_unit_test(a_new_manager_hears_which_daemons_are_lost),
-        cmocka_unit_test(a_job_says_how_its_managers_ended),
-        cmocka_unit_test(a_new_name_server_hears_who_is_gone),
-        cmocka_unit_test(who_is_behind_the_times_reads_the_table_again),
-        cmocka_unit_test(a_manager_that_never_speaks_is_given_up),
-        cmocka_unit_test(the_next_job_of_a_program_is_told_all),
-        cmocka_unit_test(a_manager_may_wait_for_its_files),
-        cmocka_unit_test(managers_of_a_daemon_are_bounded),
-        cmocka_unit_test(what_one_host_lacks_another_may_have),
-        cmocka_unit_test(drained_and_bad_daemons_get_nothing),
-        cmocka_unit_test(two_of_one_identity_are_told_of),
-        cmocka_unit_test(whoever_loses_a_store_ends),
-        cmocka_unit_test(damaged_records_are_refused),
-        cmocka_unit_test(a_record_of_the_first_version_is_read),
-        cmocka_unit_test(out_of_memory_is_said),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

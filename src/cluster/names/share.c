@@ -49,14 +49,12 @@ void gy_names_appetite(gy_names *names, uint32_t job)
 
 static void park(gy_names *names, uint32_t job)
 {
-    void *items = names->parked;
     gy_control_heap_remove(&names->hungry, job);
-    if (gy_reserve("names.parked", &items, &names->parked_capacity, names->parked_count + 1,
-                   sizeof(uint32_t)) < 0) {
+    if (GY_GROW("names.parked", names->parked, names->parked_capacity,
+                names->parked_count + 1) < 0) {
         gy_names_no_memory(names, GY_NOMEM);
         return;
     }
-    names->parked = items;
     names->parked[names->parked_count++] = job;
     names->jobs[job].is_parked = true;
 }

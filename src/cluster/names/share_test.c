@@ -4,9 +4,8 @@
  */
 #include "cluster/names/names_test.h"
 
-static void shares_follow_weights(void **state)
+GY_TEST(shares_follow_weights)
 {
-    (void)state;
     bench at = {.now_ns = ms};
     start(&at);
     daemon_says(&at, 1, 6, 0);
@@ -44,9 +43,8 @@ static void shares_follow_weights(void **state)
 }
 
 /* A manager hears that no daemon is as wide as it wants, there or not. */
-static void what_no_host_has_is_told(void **state)
+GY_TEST(what_no_host_has_is_told)
 {
-    (void)state;
     bench at = {.now_ns = ms};
     const gy_gang_wish wide = {.number = 4, .width = 5, .is_one_host = true};
     start(&at);
@@ -68,9 +66,8 @@ static void what_no_host_has_is_told(void **state)
     finish(&at);
 }
 
-static void a_gang_gets_all_or_none(void **state)
+GY_TEST(a_gang_gets_all_or_none)
 {
-    (void)state;
     bench at = {.now_ns = ms};
     const gy_gang_wish together = {.number = 1, .width = 3, .is_one_host = true};
     const gy_gang_wish huge = {.number = 2, .width = 9};
@@ -108,9 +105,8 @@ static void a_gang_gets_all_or_none(void **state)
 }
 
 /* Hosts have slots enough: it is the job's own limit that is said. */
-static void a_gang_above_the_jobs_own_limit_says_so(void **state)
+GY_TEST(a_gang_above_the_jobs_own_limit_says_so)
 {
-    (void)state;
     bench at = {.now_ns = ms};
     const gy_gang_wish pair = {.number = 1, .width = 2, .is_one_host = true};
     const gy_submit asked = {.spec = {1, 1}, .slots_max = 1, .name = "j", .label = ""};
@@ -125,9 +121,8 @@ static void a_gang_above_the_jobs_own_limit_says_so(void **state)
 }
 
 /* For a copy of a late cohort: not where that is, and only what nobody else wants. */
-static void a_gang_for_a_copy_takes_what_is_free_elsewhere(void **state)
+GY_TEST(a_gang_for_a_copy_takes_what_is_free_elsewhere)
 {
-    (void)state;
     bench at = {.now_ns = ms};
     const gy_gang_wish copy = {.number = 1, .width = 3, .is_one_host = true, .not_daemon = 1};
     start(&at);
@@ -199,9 +194,8 @@ static size_t lent_by(const bench *at, uint64_t daemon)
 
 /* A daemon that died before this name server served is known to managers alone. Early on it may
  * only not have spoken yet. */
-static void who_is_expected_in_vain_is_told(void **state)
+GY_TEST(who_is_expected_in_vain_is_told)
 {
-    (void)state;
     for (int is_late = 0; is_late < 2; is_late++) {
         bench at = {.now_ns = ms};
         const gy_manager_wishes wishes = {
@@ -229,9 +223,8 @@ static void who_is_expected_in_vain_is_told(void **state)
 }
 
 /* Where it would like to run first, then elsewhere; but no more elsewhere than are of use. */
-static void wished_hosts_come_first(void **state)
+GY_TEST(wished_hosts_come_first)
 {
-    (void)state;
     bench at = {.now_ns = ms};
     start(&at);
     daemon_says(&at, 1, 2, 0);
@@ -270,9 +263,8 @@ static void wished_hosts_come_first(void **state)
 }
 
 /* Who waits for one host asks back what is lent there, and nothing else. */
-static void slots_are_asked_back_where_they_are_wished(void **state)
+GY_TEST(slots_are_asked_back_where_they_are_wished)
 {
-    (void)state;
     for (int is_limited = 0; is_limited < 2; is_limited++) {
         bench at = {.now_ns = ms};
         start(&at);
@@ -306,9 +298,8 @@ static void slots_are_asked_back_where_they_are_wished(void **state)
 }
 
 /* One that waits and may use nothing that is lent holds up nobody who may. */
-static void who_can_take_nothing_is_passed_over(void **state)
+GY_TEST(who_can_take_nothing_is_passed_over)
 {
-    (void)state;
     bench at = {.now_ns = ms};
     uint32_t asked = 0;
     start(&at);
@@ -347,9 +338,8 @@ static void who_can_take_nothing_is_passed_over(void **state)
 }
 
 /* Two slots on each of two daemons of three: not four wherever they are. */
-static void a_gang_over_hosts_gets_as_many_on_each(void **state)
+GY_TEST(a_gang_over_hosts_gets_as_many_on_each)
 {
-    (void)state;
     bench at = {.now_ns = ms};
     const gy_gang_wish wish = {.number = 1, .width = 4, .hosts = 2};
     const gy_gang_wish huge = {.number = 2, .width = 9, .hosts = 3};
@@ -387,19 +377,4 @@ static void a_gang_over_hosts_gets_as_many_on_each(void **state)
     finish(&at);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_gang_above_the_jobs_own_limit_says_so),
-        cmocka_unit_test(shares_follow_weights),
-        cmocka_unit_test(what_no_host_has_is_told),
-        cmocka_unit_test(a_gang_gets_all_or_none),
-        cmocka_unit_test(a_gang_for_a_copy_takes_what_is_free_elsewhere),
-        cmocka_unit_test(who_is_expected_in_vain_is_told),
-        cmocka_unit_test(wished_hosts_come_first),
-        cmocka_unit_test(slots_are_asked_back_where_they_are_wished),
-        cmocka_unit_test(who_can_take_nothing_is_passed_over),
-        cmocka_unit_test(a_gang_over_hosts_gets_as_many_on_each),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

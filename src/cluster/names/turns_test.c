@@ -121,9 +121,8 @@ static void begin(lender *all, bench *at, uint32_t weight)
 }
 
 /* One to three: two of eight slots and six. The gang has three for a minute, then none. */
-static void over_time_weights_are_kept(void **state)
+GY_TEST(over_time_weights_are_kept)
 {
-    (void)state;
     static lender all;
     static bench at;
     uint32_t most = 0;
@@ -147,9 +146,8 @@ static void over_time_weights_are_kept(void **state)
 }
 
 /* Whoever rests gets what nobody else takes. */
-static void nobody_rests_alone(void **state)
+GY_TEST(nobody_rests_alone)
 {
-    (void)state;
     static lender all;
     static bench at;
     begin(&all, &at, 900);
@@ -189,9 +187,8 @@ static void other_says(bench *at)
 }
 
 /* It rests for those alone who can take the slots that are free. */
-static void what_others_cannot_use_is_taken(void **state)
+GY_TEST(what_others_cannot_use_is_taken)
 {
-    (void)state;
     static lender all;
     static bench at = {.now_ns = ms};
     start(&at);
@@ -211,12 +208,4 @@ static void what_others_cannot_use_is_taken(void **state)
     finish(&at);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(over_time_weights_are_kept),
-        cmocka_unit_test(nobody_rests_alone),
-        cmocka_unit_test(what_others_cannot_use_is_taken),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -77,9 +77,8 @@ static const gy_grant *last_grant(const bench *at)
     return grants != NULL && grants->grant_count > 0 ? &grants->grants[0] : NULL;
 }
 
-static void a_cohort_gets_what_is_wide_enough(void **state)
+GY_TEST(a_cohort_gets_what_is_wide_enough)
 {
-    (void)state;
     bench at = {.now_ns = ms};
     size_t lent[4];
     gy_gang_wish wish = {.number = 1, .width = 3, .is_one_host = true};
@@ -103,9 +102,8 @@ static void a_cohort_gets_what_is_wide_enough(void **state)
 }
 
 /* Nothing changes for one that nobody could serve; and the largest alone is asked. */
-static void others_are_avoided_on(void **state)
+GY_TEST(others_are_avoided_on)
 {
-    (void)state;
     bench at = {.now_ns = ms};
     size_t lent[4];
     const gy_gang_wish huge = {.number = 1, .width = 7, .is_one_host = true};
@@ -121,9 +119,8 @@ static void others_are_avoided_on(void **state)
 }
 
 /* Two on each of two hosts: one is there, another is needed. */
-static void a_gang_over_hosts_gets_as_few_as_it_needs(void **state)
+GY_TEST(a_gang_over_hosts_gets_as_few_as_it_needs)
 {
-    (void)state;
     bench at = {.now_ns = ms};
     size_t lent[4];
     const gy_gang_wish wish = {.number = 1, .width = 4, .hosts = 2};
@@ -136,9 +133,8 @@ static void a_gang_over_hosts_gets_as_few_as_it_needs(void **state)
 }
 
 /* The only daemon that it does not avoid lends no more. */
-static void single_slots_are_lent_too(void **state)
+GY_TEST(single_slots_are_lent_too)
 {
-    (void)state;
     bench at = {.now_ns = ms};
     size_t lent[4];
     begin(&at, 2, lent);
@@ -153,13 +149,4 @@ static void single_slots_are_lent_too(void **state)
     finish(&at);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_cohort_gets_what_is_wide_enough),
-        cmocka_unit_test(others_are_avoided_on),
-        cmocka_unit_test(a_gang_over_hosts_gets_as_few_as_it_needs),
-        cmocka_unit_test(single_slots_are_lent_too),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

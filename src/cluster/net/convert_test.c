@@ -236,9 +236,8 @@ static void grants_once(void)
     gy_arena_free(&other);
 }
 
-static void values_come_as_they_went(void **state)
+GY_TEST(values_come_as_they_went)
 {
-    (void)state;
     chance = (gy_random){gy_test_seed(), 0};
     for (long left = gy_test_serial_cases(2000); left > 0; left--) {
         state_once();
@@ -262,9 +261,8 @@ static void values_come_as_they_went(void **state)
         assert_true(out.daemon == 0);                                                          \
     } while (0)
 
-static void wrong_states_are_refused(void **state)
+GY_TEST(wrong_states_are_refused)
 {
-    (void)state;
     gy_arena arena = {0};
     char big[GY_CONTROL_LABELS_BYTES + 1];
     memset(big, 'x', sizeof(big) - 1);
@@ -293,9 +291,8 @@ static void wrong_states_are_refused(void **state)
     gy_arena_free(&arena);
 }
 
-static void wrong_orders_wishes_and_grants_are_refused(void **state)
+GY_TEST(wrong_orders_wishes_and_grants_are_refused)
 {
-    (void)state;
     gy_arena arena = {0};
     Gy__Cluster__Key job = {.base = PROTOBUF_C_MESSAGE_INIT(&gy__cluster__key__descriptor),
                             .low = 1};
@@ -343,9 +340,8 @@ static void wrong_orders_wishes_and_grants_are_refused(void **state)
     gy_arena_free(&arena);
 }
 
-static void texts_of_anybody_are_cleaned(void **state)
+GY_TEST(texts_of_anybody_are_cleaned)
 {
-    (void)state;
     char out[8], id[GY_NET_KEY_TEXT];
     gy_net_clean_text("a\tb\x1b\x7f", out, sizeof(out));
     assert_string_equal(out, "a b  ");
@@ -360,13 +356,4 @@ static void texts_of_anybody_are_cleaned(void **state)
     assert_true(gy_net_platform() != 0 && gy_net_platform() == gy_net_platform());
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_come_as_they_went),
-        cmocka_unit_test(wrong_states_are_refused),
-        cmocka_unit_test(wrong_orders_wishes_and_grants_are_refused),
-        cmocka_unit_test(texts_of_anybody_are_cleaned),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

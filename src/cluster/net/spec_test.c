@@ -6,9 +6,8 @@
 
 #include "gy_test.h"
 
-static void every_type_has_its_method(void **state)
+GY_TEST(every_type_has_its_method)
 {
-    (void)state;
     static const int firsts[][2] = {{GY_NET_DAEMON_STATE, GY_NET_ORDER},
                                     {GY_NET_WISHES, GY_NET_OVER},
                                     {GY_NET_ASK_BLOBS, GY_NET_LIST},
@@ -59,9 +58,8 @@ static char *words(const char *text)
         assert_int_equal(gy_net_check_spec(&spec), outcome);                                   \
     } while (0)
 
-static void a_spec_keeps_to_its_folder(void **state)
+GY_TEST(a_spec_keeps_to_its_folder)
 {
-    (void)state;
     SPEC_IS(GY_OK, (void)0);
     SPEC_IS(GY_FORMAT, spec.n_arguments = 0);
     SPEC_IS(GY_FORMAT, arguments[0] = words(""));
@@ -82,9 +80,8 @@ static void a_spec_keeps_to_its_folder(void **state)
     SPEC_IS(GY_FORMAT, spec.directory = words("tmp"));
 }
 
-static void content_is_called_by_its_hash(void **state)
+GY_TEST(content_is_called_by_its_hash)
 {
-    (void)state;
     gy_net_digest *digest = NULL;
     assert_ok(gy_net_digest_begin(&digest));
     gy_net_digest_feed(digest, "a", 1);
@@ -94,12 +91,4 @@ static void content_is_called_by_its_hash(void **state)
     gy_net_digest_free(digest);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_type_has_its_method),
-        cmocka_unit_test(a_spec_keeps_to_its_folder),
-        cmocka_unit_test(content_is_called_by_its_hash),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -18,9 +18,8 @@ static void in_folder(const char *name)
     assert_int_equal(setenv(GY_TICKET_VARIABLE, path, 1), 0);
 }
 
-static void a_ticket_is_read_as_written(void **state)
+GY_TEST(a_ticket_is_read_as_written)
 {
-    (void)state;
     gy_ticket got;
     unsetenv(GY_TICKET_VARIABLE);
     assert_int_equal(gy_ticket_read(&got), GY_NOTFOUND);
@@ -65,9 +64,8 @@ static void put(const char *text, size_t size_bytes, unsigned mode)
 static const char good[] = "job 00000000000000010000000000000002\nepoch 3\nnames a:1\nkey \n"
                            "folder /f\n";
 
-static void other_hands_are_refused(void **state)
+GY_TEST(other_hands_are_refused)
 {
-    (void)state;
     gy_ticket got;
     char target[80];
     in_folder("ticket");
@@ -98,9 +96,8 @@ static void other_hands_are_refused(void **state)
     unlink(target);
 }
 
-static void jobs_of_a_program_are_counted(void **state)
+GY_TEST(jobs_of_a_program_are_counted)
 {
-    (void)state;
     gy_ticket ticket = {.epoch = 1}, other = {.epoch = 1};
     int lock = -1, none = -1;
     snprintf(ticket.folder, sizeof(ticket.folder), "%s", folder);
@@ -127,9 +124,8 @@ static void jobs_of_a_program_are_counted(void **state)
     unlink(path);
 }
 
-static void garbage_is_no_ticket(void **state)
+GY_TEST(garbage_is_no_ticket)
 {
-    (void)state;
     static const char *const bad[] = {
         "",
         "job 00000000000000010000000000000002\nepoch 3\nnames a:1\nkey \nfolder /f\nslots x\n",
@@ -167,9 +163,8 @@ static void garbage_is_no_ticket(void **state)
     unlink(path);
 }
 
-static void words_ahead_are_heard_once(void **state)
+GY_TEST(words_ahead_are_heard_once)
 {
-    (void)state;
     gy_ticket ticket = {.epoch = 1};
     gy_ticket_wish wish = {.threads = 7, .memory_bytes = UINT64_MAX}, got = {.threads = 0};
     int file = -1, other = -1;
@@ -200,14 +195,7 @@ static void words_ahead_are_heard_once(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_ticket_is_read_as_written),
-        cmocka_unit_test(other_hands_are_refused),
-        cmocka_unit_test(jobs_of_a_program_are_counted),
-        cmocka_unit_test(garbage_is_no_ticket),
-        cmocka_unit_test(words_ahead_are_heard_once),
-    };
     assert_non_null(mkdtemp(folder));
-    int failed = cmocka_run_group_tests_name("cluster_ticket", tests, NULL, NULL);
+    int failed = GY_TESTS_RUN(NULL, NULL);
     return rmdir(folder) == 0 ? failed : failed + 1;
 }

@@ -51,16 +51,14 @@ static Gy__Cluster__View full(void)
     return view;
 }
 
-static void what_fits_is_taken(void **state)
+GY_TEST(what_fits_is_taken)
 {
-    (void)state;
     Gy__Cluster__View view = full();
     assert_ok(gy_net_check_view(&view));
 }
 
-static void too_many_are_refused(void **state)
+GY_TEST(too_many_are_refused)
 {
-    (void)state;
     for (int which = 0; which < 6; which++) {
         Gy__Cluster__View view = full();
         view.n_stages += which == 0;
@@ -73,9 +71,8 @@ static void too_many_are_refused(void **state)
     }
 }
 
-static void wrong_texts_and_stages_are_refused(void **state)
+GY_TEST(wrong_texts_and_stages_are_refused)
 {
-    (void)state;
     char **const texts[] = {&stage.name, &run.host, &note.text, &counter.name};
     for (size_t i = 0; i < GY_COUNT(texts); i++) {
         Gy__Cluster__View view = full();
@@ -90,12 +87,4 @@ static void wrong_texts_and_stages_are_refused(void **state)
     assert_int_equal(gy_net_check_view(&view), GY_FORMAT);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_fits_is_taken),
-        cmocka_unit_test(too_many_are_refused),
-        cmocka_unit_test(wrong_texts_and_stages_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

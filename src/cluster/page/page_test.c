@@ -154,9 +154,8 @@ static const char *bearer(const char *behind, const char *more)
     return headers;
 }
 
-static void who_has_the_token_looks(void **state)
+GY_TEST(who_has_the_token_looks)
 {
-    (void)state;
     char line[256], cookie[256];
     struct stat facts;
     assert_int_equal(stat(token_file, &facts), 0);
@@ -193,9 +192,8 @@ static void who_has_the_token_looks(void **state)
 }
 
 /* Three paths; what is written is written once for many who ask at a time. */
-static void paths_and_methods(void **state)
+GY_TEST(paths_and_methods)
 {
-    (void)state;
     moved_ns += 1000000000;
     written = 0;
     assert_int_equal(ask("GET /state.json", bearer("", "")), 200);
@@ -229,9 +227,8 @@ static void paths_and_methods(void **state)
 }
 
 /* A name that somebody else made lead here is none of the page's. */
-static void other_hosts_are_refused(void **state)
+GY_TEST(other_hosts_are_refused)
 {
-    (void)state;
     static const struct {
         const char *host;
         int status;
@@ -254,9 +251,8 @@ static void other_hosts_are_refused(void **state)
     assert_int_equal(ask("GET /metrics", "Authorization: Bearer 0123\r\n") / 100, 4);
 }
 
-static void garbage_harms_nobody(void **state)
+GY_TEST(garbage_harms_nobody)
 {
-    (void)state;
     static const char *const garbage[] = {
         "\r\n\r\n\r\n\r\n",
         "GET\r\n\r\n",
@@ -298,9 +294,8 @@ static void garbage_harms_nobody(void **state)
 }
 
 /* As many as may be there at once leave a place for who asks. */
-static void idle_guests_block_nobody(void **state)
+GY_TEST(idle_guests_block_nobody)
 {
-    (void)state;
     static int idlers[IDLERS];
     struct rlimit limit;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -324,9 +319,8 @@ static void idle_guests_block_nobody(void **state)
 }
 
 /* Who sends a byte now and then is heard no longer than others. */
-static void slow_guests_go(void **state)
+GY_TEST(slow_guests_go)
 {
-    (void)state;
     int slow = call(), later = call();
     say(slow, "GET / HTTP/1.1\r\nHo", 18);
     assert_int_equal(ask("GET /metrics", bearer("", "")), 200);
@@ -341,9 +335,8 @@ static void slow_guests_go(void **state)
     close(later);
 }
 
-static void addresses_are_checked(void **state)
+GY_TEST(addresses_are_checked)
 {
-    (void)state;
     static const char *const wrong[] = {
         "", "x", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:99999", "127.0.0.1:http"};
     gy_page *other = NULL;
@@ -364,9 +357,8 @@ static void addresses_are_checked(void **state)
 
 /* ---- Texts of users ---- */
 
-static void texts_are_escaped(void **state)
+GY_TEST(texts_are_escaped)
 {
-    (void)state;
     static const struct {
         const char *text, *string, *label;
     } cases[] = {
@@ -400,11 +392,5 @@ int main(void)
         limit.rlim_cur = limit.rlim_max;
         (void)setrlimit(RLIMIT_NOFILE, &limit);
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_has_the_token_looks),  cmocka_unit_test(paths_and_methods),
-        cmocka_unit_test(other_hosts_are_refused),  cmocka_unit_test(garbage_harms_nobody),
-        cmocka_unit_test(idle_guests_block_nobody), cmocka_unit_test(slow_guests_go),
-        cmocka_unit_test(addresses_are_checked),    cmocka_unit_test(texts_are_escaped),
-    };
-    return cmocka_run_group_tests(tests, begin, end);
+    return GY_TESTS_RUN(begin, end);
 }

@@ -20,10 +20,8 @@ static uint32_t new_need(gy_remote *remote)
         remote->free_need = remote->needs[row].next;
         return row;
     }
-    void *items = remote->needs;
-    gy_status status = gy_reserve("cluster.remote", &items, &remote->need_room,
-                                  remote->need_count + 1, sizeof(remote_need));
-    remote->needs = items;
+    gy_status status =
+        GY_GROW("cluster.remote", remote->needs, remote->need_room, remote->need_count + 1);
     return status < 0 ? GY_NONE : (uint32_t)remote->need_count++;
 }
 

@@ -6,9 +6,8 @@
 
 /* Hosts get their numbers as leases come, and reach the journal as they are reached: of a
  * manager that was killed in between it may have the second alone. */
-static void numbers_that_the_journal_lacks_stay_free(void **state)
+GY_TEST(numbers_that_the_journal_lacks_stay_free)
 {
-    (void)state;
     machine_job job = {0};
     machine at;
     (void)machine_task(&job, (gy_sched_task){.stage = 0}, NULL);
@@ -25,9 +24,8 @@ static void numbers_that_the_journal_lacks_stay_free(void **state)
     machine_free(&at);
 }
 
-static void a_clock_is_seen_through_two_ways(void **state)
+GY_TEST(a_clock_is_seen_through_two_ways)
 {
-    (void)state;
     static const int64_t ahead_ns[] = {0, 1000000000, -86400000000000, 7};
     for (size_t i = 0; i < GY_COUNT(ahead_ns); i++) {
         for (int64_t back_ns = 0; back_ns < 5000; back_ns += 1000) { /* there takes 2000 */
@@ -41,11 +39,4 @@ static void a_clock_is_seen_through_two_ways(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_that_the_journal_lacks_stay_free),
-        cmocka_unit_test(a_clock_is_seen_through_two_ways),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

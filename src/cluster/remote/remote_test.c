@@ -249,9 +249,8 @@ static void check_runs(const remote_job *job, uint32_t again, uint32_t most)
     }
 }
 
-static void comes_to_its_end(void **state)
+GY_TEST(comes_to_its_end)
 {
-    (void)state;
     static remote_job job;
     job = (remote_job){0};
     assert_ok(run(&job));
@@ -271,9 +270,8 @@ static void comes_to_its_end(void **state)
 
 /* The daemon that has started the manager is called before anything is lent there, and once;
  * lent there or not, whichever comes first. */
-static void calls_its_own_daemon_first(void **state)
+GY_TEST(calls_its_own_daemon_first)
 {
-    (void)state;
     static remote_job job;
     for (int is_first = 0; is_first < 2; is_first++) {
         for (int hosts = 1; hosts <= HOSTS; hosts += HOSTS - 1) {
@@ -289,9 +287,8 @@ static void calls_its_own_daemon_first(void **state)
     }
 }
 
-static void tells_the_daemons(void **state)
+GY_TEST(tells_the_daemons)
 {
-    (void)state;
     static remote_job job;
     job = (remote_job){.at = {.host_count = 1, .is_over_awaited = true}};
     assert_ok(run(&job));
@@ -300,18 +297,16 @@ static void tells_the_daemons(void **state)
 }
 
 /* More than windows and queues hold, both ways. */
-static void keeps_to_windows(void **state)
+GY_TEST(keeps_to_windows)
 {
-    (void)state;
     static remote_job job;
     job = (remote_job){.at = {.body_bytes = 900 << 10, .report_bytes = 5 << 20}};
     assert_ok(run(&job));
     check_runs(&job, 0, TASKS); /* slow ones may be moved */
 }
 
-static void fails_when_no_host_is_wide_enough(void **state)
+GY_TEST(fails_when_no_host_is_wide_enough)
 {
-    (void)state;
     static remote_job job;
     job = (remote_job){.at = {.is_spread = true, .is_narrow = true}, .dead_ns = 500000000};
     assert_int_equal(run(&job), GY_LIMIT);
@@ -321,9 +316,8 @@ static void fails_when_no_host_is_wide_enough(void **state)
         "the job may have 1 (no host lends more, or its --slots-max forbids it)");
 }
 
-static void loses_a_host(void **state)
+GY_TEST(loses_a_host)
 {
-    (void)state;
     static remote_job job;
     job = (remote_job){.at = {.trouble = TROUBLE_HOST_DIES, .after = PRODUCERS},
                        .dead_ns = 1000000000};
@@ -332,9 +326,8 @@ static void loses_a_host(void **state)
     assert_non_null(strstr(job.notes, "gone"));
 }
 
-static void keeps_what_a_daemon_kept(void **state)
+GY_TEST(keeps_what_a_daemon_kept)
 {
-    (void)state;
     static remote_job job;
     job = (remote_job){.at = {.trouble = TROUBLE_HOST_RETURNS, .after = PRODUCERS}};
     assert_ok(run(&job));
@@ -344,18 +337,16 @@ static void keeps_what_a_daemon_kept(void **state)
     assert_true(job.at.hosts[0].attaches >= 1);
 }
 
-static void knows_an_empty_folder(void **state)
+GY_TEST(knows_an_empty_folder)
 {
-    (void)state;
     static remote_job job;
     job = (remote_job){.at = {.trouble = TROUBLE_HOST_EMPTY, .after = PRODUCERS}};
     assert_ok(run(&job));
     check_runs(&job, 1, TASKS);
 }
 
-static void loses_leases(void **state)
+GY_TEST(loses_leases)
 {
-    (void)state;
     static const script_trouble troubles[] = {TROUBLE_LEASE_GONE, TROUBLE_ASKED};
     for (size_t i = 0; i < GY_COUNT(troubles); i++) {
         static remote_job job;
@@ -367,9 +358,8 @@ static void loses_leases(void **state)
     }
 }
 
-static void counts_what_died_of_itself(void **state)
+GY_TEST(counts_what_died_of_itself)
 {
-    (void)state;
     static remote_job job;
     job = (remote_job){.at = {.trouble = TROUBLE_SEAT_DIES, .after = 2}};
     assert_ok(run(&job));
@@ -380,9 +370,8 @@ static void counts_what_died_of_itself(void **state)
     assert_non_null(strstr(job.notes, "killed by SIGSEGV; its log ends: ouch"));
 }
 
-static void makes_lost_inputs_again(void **state)
+GY_TEST(makes_lost_inputs_again)
 {
-    (void)state;
     static remote_job job;
     job = (remote_job){.at = {.trouble = TROUBLE_FETCH_LOST, .after = PRODUCERS}};
     assert_ok(run(&job));
@@ -394,9 +383,8 @@ static void makes_lost_inputs_again(void **state)
     check_runs(&job, 0, 0);
 }
 
-static void leaves_a_full_host(void **state)
+GY_TEST(leaves_a_full_host)
 {
-    (void)state;
     static remote_job job;
     job = (remote_job){.at = {.trouble = TROUBLE_FULL, .host_count = 2}};
     assert_ok(run(&job));
@@ -409,18 +397,16 @@ static void leaves_a_full_host(void **state)
 }
 
 /* Its members need two slots on one host; the job itself has one on each. */
-static void makes_room_for_a_cohort(void **state)
+GY_TEST(makes_room_for_a_cohort)
 {
-    (void)state;
     static remote_job job;
     job = (remote_job){.at = {.is_spread = true}};
     assert_ok(run(&job));
     assert_true(job.at.gang > 0 && job.at.given > 0);
 }
 
-static void ends_when_it_must(void **state)
+GY_TEST(ends_when_it_must)
 {
-    (void)state;
     static remote_job job;
     job = (remote_job){.at = {.trouble = TROUBLE_KILLED, .after = 3}};
     assert_int_equal(run(&job), GY_CANCELLED);
@@ -442,23 +428,4 @@ static void ends_when_it_must(void **state)
     assert_false(job.at.hosts[0].is_over);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(comes_to_its_end),
-        cmocka_unit_test(calls_its_own_daemon_first),
-        cmocka_unit_test(tells_the_daemons),
-        cmocka_unit_test(keeps_to_windows),
-        cmocka_unit_test(fails_when_no_host_is_wide_enough),
-        cmocka_unit_test(loses_a_host),
-        cmocka_unit_test(keeps_what_a_daemon_kept),
-        cmocka_unit_test(knows_an_empty_folder),
-        cmocka_unit_test(loses_leases),
-        cmocka_unit_test(counts_what_died_of_itself),
-        cmocka_unit_test(makes_lost_inputs_again),
-        cmocka_unit_test(leaves_a_full_host),
-        cmocka_unit_test(makes_room_for_a_cohort),
-        cmocka_unit_test(ends_when_it_must),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

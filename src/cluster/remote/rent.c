@@ -220,10 +220,8 @@ static void give_one(gy_tenant *tenant, tenant_return *back, int64_t now_ns)
 
 void gy_tenant_give_back(gy_tenant *tenant, uint64_t lease, bool is_bad, const char *reason)
 {
-    void *items = tenant->returns;
-    gy_status status = gy_reserve("cluster.tenant", &items, &tenant->return_room,
-                                  tenant->return_count + 1, sizeof(tenant_return));
-    tenant->returns = items;
+    gy_status status = GY_GROW("cluster.tenant", tenant->returns, tenant->return_room,
+                               tenant->return_count + 1);
     if (status < 0) {
         tenant->ops->fail(tenant->arg, status);
         return;
@@ -313,10 +311,8 @@ void gy_tenant_give_idle(gy_tenant *tenant, int64_t now_ns)
 
 void gy_tenant_avoid(gy_tenant *tenant, uint32_t host, const char *reason)
 {
-    void *items = tenant->avoids;
-    gy_status status = gy_reserve("cluster.tenant", &items, &tenant->avoid_room,
-                                  tenant->avoid_count + 1, sizeof(tenant_avoid));
-    tenant->avoids = items;
+    gy_status status =
+        GY_GROW("cluster.tenant", tenant->avoids, tenant->avoid_room, tenant->avoid_count + 1);
     if (status < 0 || host >= tenant->host_count) {
         return; /* said again with the next slot of it */
     }

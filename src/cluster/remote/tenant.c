@@ -37,10 +37,8 @@ int64_t gy_tenant_watch_ns(const gy_tenant *tenant)
 /* The next number; GY_NONE: no memory, or too many. */
 static uint32_t add_host(gy_tenant *tenant, uint64_t daemon, uint64_t incarnation)
 {
-    void *items = tenant->hosts;
-    gy_status status = gy_reserve("cluster.tenant", &items, &tenant->host_room,
-                                  tenant->host_count + 1, sizeof(tenant_host));
-    tenant->hosts = items;
+    gy_status status =
+        GY_GROW("cluster.tenant", tenant->hosts, tenant->host_room, tenant->host_count + 1);
     if (status < 0 || tenant->host_count == TENANT_HOSTS_MAX) {
         return GY_NONE;
     }

@@ -174,9 +174,8 @@ static void comes_up(flat *at, uint32_t slot)
                                .generation = at->generations[slot]});
 }
 
-static void a_number_that_no_journal_has_is_left_out(void **state)
+GY_TEST(a_number_that_no_journal_has_is_left_out)
 {
-    (void)state;
     static flat before, at;
     flat_new(&before, NULL);
     for (uint32_t i = 0; i < 3; i++) {
@@ -204,9 +203,8 @@ static void a_number_that_no_journal_has_is_left_out(void **state)
     flat_free(&at);
 }
 
-static void what_is_left_of_a_gang_makes_room_for_the_next(void **state)
+GY_TEST(what_is_left_of_a_gang_makes_room_for_the_next)
 {
-    (void)state;
     static flat at;
     gy_grant grants[3];
     flat_new(&at, NULL);
@@ -239,9 +237,8 @@ static void what_is_left_of_a_gang_makes_room_for_the_next(void **state)
     flat_free(&at);
 }
 
-static void what_is_over_and_back_is_held(void **state)
+GY_TEST(what_is_over_and_back_is_held)
 {
-    (void)state;
     static flat at;
     const gy_grant lease = {
         .lease = 5, .daemon = 2, .incarnation = 7, .address = "a", .host = "h"};
@@ -261,9 +258,8 @@ static void what_is_over_and_back_is_held(void **state)
 }
 
 /* Two slots of a host and one of another; of three tasks one at the first host is late. */
-static void idle_slots_where_copies_may_not_go_go_back(void **state)
+GY_TEST(idle_slots_where_copies_may_not_go_go_back)
 {
-    (void)state;
     static flat at;
     static const int64_t second_ns = 1000000000;
     gy_sched_task tasks[3];
@@ -312,9 +308,8 @@ static void idle_slots_where_copies_may_not_go_go_back(void **state)
 }
 
 /* A host that is avoided is refused, but as the last resort. */
-static void the_last_resort_is_taken(void **state)
+GY_TEST(the_last_resort_is_taken)
 {
-    (void)state;
     static flat at;
     gy_grant lease = {.lease = 5, .daemon = 2, .incarnation = 7, .address = "a", .host = "h"};
     flat_new(&at, NULL);
@@ -354,9 +349,8 @@ static gy_status answer_none(void *arg, uint32_t host)
     return GY_OK;
 }
 
-static void who_is_dead_is_not_waited_for(void **state)
+GY_TEST(who_is_dead_is_not_waited_for)
 {
-    (void)state;
     static const int64_t dead_ns = 2000000000;
     const gy_tenant_ops counting = {.step = count_lost,
                                     .has_ended = has_ended,
@@ -406,9 +400,8 @@ static void cohort_done(flat *at, uint32_t first)
 }
 
 /* Three cohorts of two at two hosts of two slots; the one at the first host is late. */
-static void slots_together_for_a_copy_are_wished_elsewhere(void **state)
+GY_TEST(slots_together_for_a_copy_are_wished_elsewhere)
 {
-    (void)state;
     static flat at;
     static const int64_t second_ns = 1000000000;
     gy_sched_task tasks[3];
@@ -464,16 +457,4 @@ static void slots_together_for_a_copy_are_wished_elsewhere(void **state)
     flat_free(&at);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_number_that_no_journal_has_is_left_out),
-        cmocka_unit_test(what_is_left_of_a_gang_makes_room_for_the_next),
-        cmocka_unit_test(slots_together_for_a_copy_are_wished_elsewhere),
-        cmocka_unit_test(what_is_over_and_back_is_held),
-        cmocka_unit_test(idle_slots_where_copies_may_not_go_go_back),
-        cmocka_unit_test(the_last_resort_is_taken),
-        cmocka_unit_test(who_is_dead_is_not_waited_for),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -3,9 +3,8 @@
 
 #include "gy_test.h"
 
-static void test_words(void **state)
+GY_TEST(test_words)
 {
-    (void)state;
     static const struct {
         const char *text;
         uint32_t parts;
@@ -43,10 +42,4 @@ static void test_words(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_words),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -318,9 +318,8 @@ static void run_as(uid_t user)
     remove_world();
 }
 
-static void test_each_part_refuses(void **state)
+GY_TEST(test_each_part_refuses)
 {
-    (void)state;
     seen = mmap(NULL, sizeof(*seen), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(seen != MAP_FAILED && GY_COUNT(deeds) <= DEEDS_MAX);
     run_as(getuid());
@@ -364,9 +363,8 @@ static int be_there(void)
                : 6;
 }
 
-static void test_in_a_root_of_its_own(void **state)
+GY_TEST(test_in_a_root_of_its_own)
 {
-    (void)state;
     if (getuid() != 0) {
         printf("only root mounts\n");
         skip();
@@ -395,9 +393,5 @@ int main(int argc, char **argv)
     if (argc == 2 && strcmp(argv[1], "walled") == 0) {
         _exit(be_there()); /* what looks for leaks cannot start a process here any more */
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_part_refuses),
-        cmocka_unit_test(test_in_a_root_of_its_own),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return GY_TESTS_RUN(NULL, NULL);
 }

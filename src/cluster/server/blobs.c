@@ -64,9 +64,7 @@ static void path_of(const gy_blobs *blobs, gy_key content, char out[PATH_BYTES])
 
 static gy_status add_row(gy_blobs *blobs, const blob *made)
 {
-    void *rows = blobs->rows;
-    GY_TRY(gy_reserve("blobs", &rows, &blobs->capacity, blobs->count + 1, sizeof(blob)));
-    blobs->rows = rows;
+    GY_TRY(GY_GROW("blobs", blobs->rows, blobs->capacity, blobs->count + 1));
     GY_TRY(gy_index_put(&blobs->by_content, made->content, (uint32_t)blobs->count));
     blobs->rows[blobs->count++] = *made;
     blobs->size_bytes += made->size_bytes;

@@ -11,10 +11,7 @@ gy_status gy_server_hold(gy_server *server, const server_held *held, uint64_t *n
     if (server->held_count >= SERVER_HELD_MAX) {
         return gy_fail(GY_LIMIT, "%d calls wait for an answer already", SERVER_HELD_MAX);
     }
-    void *rows = server->held;
-    GY_TRY(gy_reserve("server", &rows, &server->held_capacity, server->held_count + 1,
-                      sizeof(server_held)));
-    server->held = rows;
+    GY_TRY(GY_GROW("server", server->held, server->held_capacity, server->held_count + 1));
     server_held *kept = &server->held[server->held_count++];
     *kept = *held;
     kept->number = ++server->next_asker;
@@ -169,14 +166,12 @@ static void on_store(gy_server *server, const gy_names_effect *effect)
         return;
     }
     /* Nothing was begun: surely not written, unless another store of it is under way. */
-    void *rows = server->refused;
-    gy_status kept = gy_reserve("server", &rows, &server->refused_capacity,
-                                server->refused_count + 1, sizeof(*server->refused));
+    gy_status kept =
+        GY_GROW("server", server->refused, server->refused_capacity, server->refused_count + 1);
     if (kept < 0) {
         gy_server_fail(server, kept);
         return;
     }
-    server->refused = rows;
     server->refused[server->refused_count++] =
         (struct server_refused){.key = effect->key,
                                 .version = effect->version,

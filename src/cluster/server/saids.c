@@ -72,12 +72,8 @@ gy_status gy_saids_get(server_saids *saids, gy_key key, uint32_t epoch, server_s
 {
     *row = gy_saids_find(saids, key);
     if (*row == NULL) {
-        void *rows = saids->rows;
         make_room(saids, saids->most, 0);
-        gy_status status = gy_reserve("server", &rows, &saids->capacity, saids->count + 1,
-                                      sizeof(server_said));
-        saids->rows = rows;
-        GY_TRY(status);
+        GY_TRY(GY_GROW("server", saids->rows, saids->capacity, saids->count + 1));
         GY_TRY(gy_index_put(&saids->by_key, key, (uint32_t)saids->count));
         *row = &saids->rows[saids->count++];
         **row = (server_said){.key = key, .epoch = epoch, .code = -1};

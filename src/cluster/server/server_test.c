@@ -285,15 +285,13 @@ static void live_through(int kill_at)
     kit_server_remove(&at.server);
 }
 
-static void a_job_lives_and_ends(void **state)
+GY_TEST(a_job_lives_and_ends)
 {
-    (void)state;
     live_through(-1);
 }
 
-static void a_name_server_killed_at_any_point_forgets_nothing(void **state)
+GY_TEST(a_name_server_killed_at_any_point_forgets_nothing)
 {
-    (void)state;
     for (int at = 0; at < PHASES; at++) {
         live_through(at);
     }
@@ -301,9 +299,8 @@ static void a_name_server_killed_at_any_point_forgets_nothing(void **state)
 
 /* ---- Who may what ---- */
 
-static void each_role_may_what_is_its_own(void **state)
+GY_TEST(each_role_may_what_is_its_own)
 {
-    (void)state;
     enum { D = GY_RPC_MAY(GY_RPC_DAEMON), M = GY_RPC_MAY(GY_RPC_MANAGER) };
     enum { S = GY_RPC_MAY(GY_RPC_SUBMITTER), W = GY_RPC_MAY(GY_RPC_WATCHER) };
     enum { O = GY_RPC_MAY(GY_RPC_OPERATOR) };
@@ -344,9 +341,8 @@ static void each_role_may_what_is_its_own(void **state)
 }
 
 /* A manager's key is for one job. */
-static void a_manager_speaks_for_its_job_alone(void **state)
+GY_TEST(a_manager_speaks_for_its_job_alone)
 {
-    (void)state;
     kit_server server;
     static kit_agent at, user, other;
     kit_agent *agents[] = {&at, &user, &other};
@@ -380,9 +376,8 @@ static void a_manager_speaks_for_its_job_alone(void **state)
 
 /* ---- What cannot be ---- */
 
-static void garbage_is_refused_with_words(void **state)
+GY_TEST(garbage_is_refused_with_words)
 {
-    (void)state;
     kit_server server;
     kit_agent at;
     program good = make_program("prog", sizeof(script)), away = make_program("../prog", 1),
@@ -413,9 +408,8 @@ static void garbage_is_refused_with_words(void **state)
 
 /* ---- Shares ---- */
 
-static void two_jobs_share_by_their_weights(void **state)
+GY_TEST(two_jobs_share_by_their_weights)
 {
-    (void)state;
     static kit_agent user, daemon, managers[2];
     kit_agent *agents[] = {&user, &daemon, &managers[0], &managers[1]};
     kit_server server;
@@ -453,9 +447,8 @@ static void two_jobs_share_by_their_weights(void **state)
 
 /* ---- Another name server ---- */
 
-static void one_that_waits_takes_over(void **state)
+GY_TEST(one_that_waits_takes_over)
 {
-    (void)state;
     kit_server first, second;
     kit_agent user;
     const program made = make_program("prog", sizeof(script));
@@ -514,9 +507,8 @@ static bool are_all_up(kit_agent *const *agents, size_t count)
     return true;
 }
 
-static void idle_daemons_cost_little(void **state)
+GY_TEST(idle_daemons_cost_little)
 {
-    (void)state;
     const size_t count = getenv("GYRE_SOAK") != NULL ? 1000 : 10;
     kit_server server;
     kit_agent *rows = gy_alloc_zero("test", count, sizeof(*rows));
@@ -555,15 +547,5 @@ static void idle_daemons_cost_little(void **state)
 int main(void)
 {
     gy_log_set_level(getenv("GYRE_LOG") != NULL ? GY_LOG_DEBUG : GY_LOG_ERROR);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_job_lives_and_ends),
-        cmocka_unit_test(a_name_server_killed_at_any_point_forgets_nothing),
-        cmocka_unit_test(each_role_may_what_is_its_own),
-        cmocka_unit_test(a_manager_speaks_for_its_job_alone),
-        cmocka_unit_test(garbage_is_refused_with_words),
-        cmocka_unit_test(two_jobs_share_by_their_weights),
-        cmocka_unit_test(one_that_waits_takes_over),
-        cmocka_unit_test(idle_daemons_cost_little),
-    };
-    return cmocka_run_group_tests_name("cluster_server", tests, NULL, NULL);
+    return GY_TESTS_RUN(NULL, NULL);
 }

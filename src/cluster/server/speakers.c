@@ -19,10 +19,7 @@ gy_status gy_speakers_put(server_speakers *speakers, gy_key key, gy_rpc_peer pee
     if (speakers->count >= speakers->most) {
         return gy_fail(GY_LIMIT, "%zu of them speak already", speakers->count);
     }
-    void *rows = speakers->rows;
-    GY_TRY(gy_reserve("server", &rows, &speakers->capacity, speakers->count + 1,
-                      sizeof(server_speaker)));
-    speakers->rows = rows;
+    GY_TRY(GY_GROW("server", speakers->rows, speakers->capacity, speakers->count + 1));
     GY_TRY(gy_index_put(&speakers->by_key, key, (uint32_t)speakers->count));
     speakers->rows[speakers->count++] =
         (server_speaker){.key = key, .peer = peer, .epoch = epoch};

@@ -8,9 +8,8 @@
 
 #include "gy_test.h"
 
-static void an_address_is_taken_apart(void **state)
+GY_TEST(an_address_is_taken_apart)
 {
-    (void)state;
     static gy_etcd_where where;
     assert_ok(gy_etcd_where_parse("etcd:https://h1:2379,10.0.0.2:1,[::1]:65535/a/b", &where));
     assert_int_equal(where.count, 3);
@@ -71,9 +70,8 @@ static void an_address_is_taken_apart(void **state)
     assert_status(gy_etcd_where_parse(many, &where), GY_ARG);
 }
 
-static void bytes_come_back(void **state)
+GY_TEST(bytes_come_back)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     for (size_t size = 0; size < 200; size++) {
         uint8_t data[200], back[200];
@@ -106,9 +104,8 @@ static void bytes_come_back(void **state)
     }
 }
 
-static void numbers_are_digits(void **state)
+GY_TEST(numbers_are_digits)
 {
-    (void)state;
     static const struct {
         const char *document;
         gy_status status;
@@ -132,9 +129,8 @@ static void numbers_are_digits(void **state)
     }
 }
 
-static void odd_answers_are_refused(void **state)
+GY_TEST(odd_answers_are_refused)
 {
-    (void)state;
     static const char *const ranges[] = {
         "{\"kvs\":5}",
         "{\"kvs\":[{}]}",
@@ -159,9 +155,8 @@ static void odd_answers_are_refused(void **state)
     }
 }
 
-static void a_password_is_this_users_alone(void **state)
+GY_TEST(a_password_is_this_users_alone)
 {
-    (void)state;
     char path[] = "/tmp/gyre-password-XXXXXX", out[GY_ETCD_SECRET_BYTES];
     const int file = mkstemp(path);
     assert_true(file >= 0);
@@ -182,11 +177,4 @@ static void a_password_is_this_users_alone(void **state)
     assert_status(gy_etcd_password_read(env, path, out), GY_IO);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_address_is_taken_apart), cmocka_unit_test(bytes_come_back),
-        cmocka_unit_test(numbers_are_digits), cmocka_unit_test(odd_answers_are_refused),
-        cmocka_unit_test(a_password_is_this_users_alone)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

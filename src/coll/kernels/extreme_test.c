@@ -94,9 +94,8 @@ static void check_everywhere(double left, double right, double least, double mos
     }
 }
 
-static void a_nan_stays_wherever_it_stands(void **state)
+GY_TEST(a_nan_stays_wherever_it_stands)
 {
-    (void)state;
     const double others[] = {0, -2, 2, INFINITY, -INFINITY, NAN};
     for (size_t i = 0; i < GY_COUNT(others); i++) {
         check_everywhere((double)NAN, others[i], (double)NAN, (double)NAN);
@@ -104,30 +103,20 @@ static void a_nan_stays_wherever_it_stands(void **state)
     }
 }
 
-static void minus_zero_is_below_zero_whichever_comes_first(void **state)
+GY_TEST(minus_zero_is_below_zero_whichever_comes_first)
 {
-    (void)state;
     check_everywhere(-0.0, 0.0, -0.0, 0.0);
     check_everywhere(0.0, -0.0, -0.0, 0.0);
     check_everywhere(-0.0, -0.0, -0.0, -0.0);
     check_everywhere(0.0, 0.0, 0.0, 0.0);
 }
 
-static void infinities_are_the_ends(void **state)
+GY_TEST(infinities_are_the_ends)
 {
-    (void)state;
     const double inf = (double)INFINITY;
     check_everywhere(inf, -inf, -inf, inf);
     check_everywhere(-3, inf, -3, inf);
     check_everywhere(-inf, 3, -inf, 3);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_nan_stays_wherever_it_stands),
-        cmocka_unit_test(minus_zero_is_below_zero_whichever_comes_first),
-        cmocka_unit_test(infinities_are_the_ends),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -89,9 +89,8 @@ static uint8_t *take_room(void)
     return room;
 }
 
-static void sums_at_once_have_the_bits_of_one_after_another(void **state)
+GY_TEST(sums_at_once_have_the_bits_of_one_after_another)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     many_room room;
     for (int i = 0; i < GY_FOLD_TERMS; i++) {
@@ -144,17 +143,9 @@ static void find_chains(crew_member *me)
     }
 }
 
-static void plans_over_shared_memory_use_them(void **state)
+GY_TEST(plans_over_shared_memory_use_them)
 {
-    (void)state;
     assert_int_equal(crew_run(4, NULL, find_chains, NULL), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_at_once_have_the_bits_of_one_after_another),
-        cmocka_unit_test(plans_over_shared_memory_use_them),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -114,9 +114,8 @@ static const sum_case cases[] = {
     {NULL, false, false, GY_OPERATION_ALLREDUCE, 20011},
 };
 
-static void claimed_sums_have_the_bits_of_fixed_ones(void **state)
+GY_TEST(claimed_sums_have_the_bits_of_fixed_ones)
 {
-    (void)state;
     uint64_t seed = gy_test_seed();
     int shared_by_several = 0;
     for (size_t i = 0; i < GY_COUNT(cases); i++) {
@@ -188,9 +187,8 @@ static void stand_still(crew_member *me)
     give(me, is_registered, out);
 }
 
-static void who_stands_still_holds_nobody_up(void **state)
+GY_TEST(who_stands_still_holds_nobody_up)
 {
-    (void)state;
     crew_cores = FEW_CORES;
     for (int is_registered = 0; is_registered < 2; is_registered++) {
         for (int ranks = 3; ranks <= 5; ranks++) {
@@ -239,19 +237,10 @@ static void look_at_pages(crew_member *me)
     give(me, false, out);
 }
 
-static void regions_are_mapped_before_claims(void **state)
+GY_TEST(regions_are_mapped_before_claims)
 {
-    (void)state;
     crew_cores = FEW_CORES;
     assert_int_equal(crew_run(3, NULL, look_at_pages, NULL), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(claimed_sums_have_the_bits_of_fixed_ones),
-        cmocka_unit_test(who_stands_still_holds_nobody_up),
-        cmocka_unit_test(regions_are_mapped_before_claims),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -249,13 +249,10 @@ void gy_tuning_fini(gy_tuning *tuning)
 
 gy_status gy_tuning_add(gy_tuning *tuning, const gy_rule *rule)
 {
-    void *rules = tuning->rules;
     if (tuning->count == GY_RULES_MAX) {
         return gy_fail(GY_FORMAT, "more than %d lines \"take\"", GY_RULES_MAX);
     }
-    GY_TRY(
-        gy_reserve("coll.tuning", &rules, &tuning->capacity, tuning->count + 1, sizeof(*rule)));
-    tuning->rules = rules;
+    GY_TRY(GY_GROW("coll.tuning", tuning->rules, tuning->capacity, tuning->count + 1));
     tuning->rules[tuning->count++] = *rule;
     return GY_OK;
 }

@@ -95,18 +95,13 @@ static named *record_of(gy_bad *bad, const named *key)
     if (at < bad->item_count && compare(&bad->items[at], key) == 0) {
         return &bad->items[at];
     }
-    void *items = bad->items, *places = bad->places;
-    gy_status status =
-        gy_reserve("flow.bad", &items, &bad->item_capacity, bad->item_count + 1, sizeof(named));
+    gy_status status = GY_GROW("flow.bad", bad->items, bad->item_capacity, bad->item_count + 1);
     if (status == GY_OK) {
-        bad->items = items;
-        status = gy_reserve("flow.bad", &places, &bad->place_capacity, bad->item_count + 1,
-                            sizeof(gy_flow_record_id));
+        status = GY_GROW("flow.bad", bad->places, bad->place_capacity, bad->item_count + 1);
     }
     if (status < 0) {
         return NULL;
     }
-    bad->places = places;
     memmove(bad->items + at + 1, bad->items + at, (bad->item_count - at) * sizeof(named));
     bad->items[at] = *key;
     bad->item_count++;

@@ -195,9 +195,8 @@ static void assert_all_well(const graph *of)
 
 /* ---- tests ---- */
 
-static void random_graphs_end_with_the_right_bytes(void **state)
+GY_TEST(random_graphs_end_with_the_right_bytes)
 {
-    (void)state;
     uint64_t seed = gy_test_seed();
     for (long round = 0; round < gy_test_cases(80); round++) {
         gy_random random = {.key = seed + (uint64_t)round};
@@ -240,9 +239,8 @@ static gy_status join_by_hash(const graph *of, uint32_t member, gy_cohort *cohor
     return GY_OK;
 }
 
-static void a_hash_join_ends_on_any_ring(void **state)
+GY_TEST(a_hash_join_ends_on_any_ring)
 {
-    (void)state;
     for (int kinds = 0; kinds < 4; kinds++) {
         for (size_t ring = 4096; ring <= 1 << 20; ring *= 16) {
             graph of = {
@@ -295,9 +293,8 @@ static const graph diamond_graph = {
     .work = diamond,
 };
 
-static void diamonds_end(void **state)
+GY_TEST(diamonds_end)
 {
-    (void)state;
     for (int pipe = -1; pipe < 4; pipe++) {
         graph of = diamond_graph;
         if (pipe >= 0) {
@@ -309,9 +306,8 @@ static void diamonds_end(void **state)
 }
 
 /* The same in processes of their own. */
-static void diamonds_end_in_processes(void **state)
+GY_TEST(diamonds_end_in_processes)
 {
-    (void)state;
     snprintf(path, sizeof(path), "%s/cohort.%d", folder, meetings++);
     graph of = diamond_graph;
     of.is_cancelled = &never;
@@ -351,9 +347,8 @@ static gy_status chain(const graph *of, uint32_t member, gy_cohort *cohort)
     return GY_OK;
 }
 
-static void a_slow_reader_makes_nobody_spill(void **state)
+GY_TEST(a_slow_reader_makes_nobody_spill)
 {
-    (void)state;
     graph of = {
         .channels = {{0, 1, false}, {1, 2, false}},
         .width = 3,
@@ -378,9 +373,8 @@ static gy_status leave_early(const graph *of, uint32_t member, gy_cohort *cohort
     return member == 0 ? GY_OK : read_some(of, cohort, 0, &at, &is_over);
 }
 
-static void a_reader_may_leave_early(void **state)
+GY_TEST(a_reader_may_leave_early)
 {
-    (void)state;
     for (int pipe = 0; pipe < 2; pipe++) {
         graph of = {
             .channels = {{0, 1, pipe == 1}},
@@ -425,9 +419,8 @@ static const graph failing_graph = {
     .work = fail_one,
 };
 
-static void a_failure_breaks_the_cohort(void **state)
+GY_TEST(a_failure_breaks_the_cohort)
 {
-    (void)state;
     for (int pipe = 0; pipe < 2; pipe++) {
         graph of = failing_graph;
         of.channels[0].is_pipe = of.channels[1].is_pipe = pipe == 1;
@@ -438,9 +431,8 @@ static void a_failure_breaks_the_cohort(void **state)
     }
 }
 
-static void a_killed_member_is_noticed(void **state)
+GY_TEST(a_killed_member_is_noticed)
 {
-    (void)state;
     for (int pipe = 0; pipe < 2; pipe++) {
         snprintf(path, sizeof(path), "%s/cohort.%d", folder, meetings++);
         graph of = failing_graph;
@@ -488,9 +480,8 @@ static gy_status wait_after_a_word(const graph *of, uint32_t member, gy_cohort *
     return GY_OK;
 }
 
-static void a_word_arrives_while_its_speaker_waits(void **state)
+GY_TEST(a_word_arrives_while_its_speaker_waits)
 {
-    (void)state;
     for (int pipe = 0; pipe < 2; pipe++) {
         atomic_store(&is_heard, false);
         graph of = {
@@ -536,9 +527,8 @@ static gy_status pipe_of_strangers(const graph *of, uint32_t member, gy_cohort *
     return GY_OK;
 }
 
-static void strangers_are_sent_away(void **state)
+GY_TEST(strangers_are_sent_away)
 {
-    (void)state;
     graph of = {
         .channels = {{0, 1, true}},
         .width = 2,
@@ -596,9 +586,8 @@ static gy_status pipe_of_a_slow_caller(const graph *of, uint32_t member, gy_coho
     return GY_OK;
 }
 
-static void a_greeting_has_a_second_in_all(void **state)
+GY_TEST(a_greeting_has_a_second_in_all)
 {
-    (void)state;
     gy_env_ops ops = *gy_env_real()->ops;
     ops.now_ns = slow_now;
     gy_env env = {&ops};
@@ -637,9 +626,8 @@ static gy_status pipe_without_descriptors(const graph *of, uint32_t member, gy_c
     return read_some(of, cohort, 0, &at, &is_over);
 }
 
-static void a_reader_without_descriptors_fails(void **state)
+GY_TEST(a_reader_without_descriptors_fails)
 {
-    (void)state;
     static const gy_status expected[] = {GY_PEER, GY_LIMIT};
     pid_t pids[2];
     snprintf(path, sizeof(path), "%s/cohort.%d", folder, meetings++);
@@ -689,9 +677,8 @@ static gy_status wait_for_nothing(const graph *of, uint32_t member, gy_cohort *c
     return gy_cohort_check(cohort);
 }
 
-static void cancelling_ends_every_wait(void **state)
+GY_TEST(cancelling_ends_every_wait)
 {
-    (void)state;
     graph of = {
         .channels = {{0, 1, false}},
         .width = 2,
@@ -706,22 +693,4 @@ static void cancelling_ends_every_wait(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(diamonds_end_in_processes),
-        cmocka_unit_test(a_reader_without_descriptors_fails),
-        cmocka_unit_test(a_killed_member_is_noticed),
-        cmocka_unit_test(a_hash_join_ends_on_any_ring),
-        cmocka_unit_test(diamonds_end),
-        cmocka_unit_test(random_graphs_end_with_the_right_bytes),
-        cmocka_unit_test(a_slow_reader_makes_nobody_spill),
-        cmocka_unit_test(a_reader_may_leave_early),
-        cmocka_unit_test(a_failure_breaks_the_cohort),
-        cmocka_unit_test(a_word_arrives_while_its_speaker_waits),
-        cmocka_unit_test(strangers_are_sent_away),
-        cmocka_unit_test(a_greeting_has_a_second_in_all),
-        cmocka_unit_test(cancelling_ends_every_wait),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+GY_TEST_MAIN(make_folder, remove_folder)

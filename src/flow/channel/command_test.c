@@ -84,9 +84,8 @@ static void drop(gy_worker_answer *answer, gy_bytes *got)
     gy_text_free(&answer->reason);
 }
 
-static void bytes_go_through(void **state)
+GY_TEST(bytes_go_through)
 {
-    (void)state;
     gy_bytes got;
     gy_worker_answer answer = run((const char *const[]){"cat", NULL}, true, NULL, &got);
     assert_int_equal(answer.cause, GY_CAUSE_NONE);
@@ -100,9 +99,8 @@ static void bytes_go_through(void **state)
     drop(&answer, &got);
 }
 
-static void one_may_read_less_than_all(void **state)
+GY_TEST(one_may_read_less_than_all)
 {
-    (void)state;
     gy_bytes got;
     gy_worker_answer answer = run((const char *const[]){"head", "-n1", NULL}, true, NULL, &got);
     assert_int_equal(answer.cause, GY_CAUSE_NONE);
@@ -116,9 +114,8 @@ static void one_may_read_less_than_all(void **state)
     drop(&answer, &got);
 }
 
-static void failures_say_why(void **state)
+GY_TEST(failures_say_why)
 {
-    (void)state;
     static const struct {
         const char *const command[4];
         const char *says;
@@ -141,9 +138,8 @@ static void failures_say_why(void **state)
     }
 }
 
-static void side_files_lie_in_its_folder(void **state)
+GY_TEST(side_files_lie_in_its_folder)
 {
-    (void)state;
     char side[128];
     snprintf(side, sizeof(side), "%s/side.txt", folder);
     assert_ok(gy_save_file(side, "beside", 6));
@@ -193,9 +189,8 @@ static bool is_alive(int pid)
     return end != NULL && end[2] != 'Z' && end[2] != 'X';
 }
 
-static void cancelling_kills_it_with_its_children(void **state)
+GY_TEST(cancelling_kills_it_with_its_children)
 {
-    (void)state;
     char script[640], pids[160];
     snprintf(pids, sizeof(pids), "%s/pids", folder);
     snprintf(script, sizeof(script), "sleep 100 & echo $$ $! > %s.new; mv %s.new %s; wait",
@@ -223,9 +218,8 @@ static void cancelling_kills_it_with_its_children(void **state)
 
 /* Who ended is waited for no longer than its children move bytes; neither is who has nothing
  * more to say; and that names what the user wrote. */
-static void nobody_keeps_it_waiting(void **state)
+GY_TEST(nobody_keeps_it_waiting)
 {
-    (void)state;
     static const struct {
         const char *script, *said;
         gy_cause cause;
@@ -258,15 +252,4 @@ static void nobody_keeps_it_waiting(void **state)
     still_ns = 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bytes_go_through),
-        cmocka_unit_test(one_may_read_less_than_all),
-        cmocka_unit_test(failures_say_why),
-        cmocka_unit_test(side_files_lie_in_its_folder),
-        cmocka_unit_test(cancelling_kills_it_with_its_children),
-        cmocka_unit_test(nobody_keeps_it_waiting),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+GY_TEST_MAIN(make_folder, remove_folder)

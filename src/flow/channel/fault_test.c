@@ -179,9 +179,8 @@ static bool has_datagram(gy_fault_door *door, gy_bad *bad, int expected)
 }
 
 /* Each kind dies by its signal, is named at once, and skipped from the third attempt on. */
-static void every_kind_is_named_and_skipped(void **state)
+GY_TEST(every_kind_is_named_and_skipped)
 {
-    (void)state;
     void *board = new_board();
     for (int blocked = 0; blocked < 2; blocked++) {
         gy_fault_door *door = NULL;
@@ -233,9 +232,8 @@ static void every_kind_is_named_and_skipped(void **state)
     assert_int_equal(munmap(board, 4096), 0);
 }
 
-static void a_file_that_shrinks_is_no_bad_record(void **state)
+GY_TEST(a_file_that_shrinks_is_no_bad_record)
 {
-    (void)state;
     void *board = new_board();
     char *bytes = gy_alloc_zero("test", 1, 400000);
     assert_ok(gy_save_file(plain, bytes, 400000));
@@ -254,9 +252,8 @@ static void a_file_that_shrinks_is_no_bad_record(void **state)
 }
 
 /* Ten in one split: 21 attempts, none counts against the vertex. */
-static void ten_bad_records_cost_two_attempts_each(void **state)
+GY_TEST(ten_bad_records_cost_two_attempts_each)
 {
-    (void)state;
     void *board = new_board();
     plan does = {.count = 10};
     for (int i = 0; i < 10; i++) {
@@ -286,9 +283,8 @@ static void set_board(gy_fault_board *board, uint64_t offset, int number)
     atomic_store(&board->signal, number);
 }
 
-static void who_dies_elsewhere_each_time_is_ill_itself(void **state)
+GY_TEST(who_dies_elsewhere_each_time_is_ill_itself)
 {
-    (void)state;
     gy_fault_board board;
     gy_bad *bad = gy_bad_new(-1);
     for (uint64_t i = 0; i < 20; i++) {
@@ -311,9 +307,8 @@ static void who_dies_elsewhere_each_time_is_ill_itself(void **state)
 
 /* What one manager wrote, another takes: the same records are skipped and listed, counts go on.
  */
-static void what_was_learnt_is_taken_as_it_was(void **state)
+GY_TEST(what_was_learnt_is_taken_as_it_was)
 {
-    (void)state;
     gy_fault_board board;
     gy_bad *first = gy_bad_new(2), *next = gy_bad_new(2);
     gy_text said[2] = {{.data = NULL}, {.data = NULL}}, word = {.data = NULL};
@@ -351,9 +346,8 @@ static void what_was_learnt_is_taken_as_it_was(void **state)
     gy_bad_free(next);
 }
 
-static void too_many_bad_records_end_the_job(void **state)
+GY_TEST(too_many_bad_records_end_the_job)
 {
-    (void)state;
     gy_fault_board board;
     gy_bad *bad = gy_bad_new(2);
     for (uint32_t task = 0; task < 3; task++) {
@@ -386,9 +380,8 @@ static void name_record(void *arg, const gy_bad_record *record, gy_text *out)
     gy_text_add(out, "%s[%u] a file", (const char *)arg, record->task);
 }
 
-static void bad_records_are_named_and_read(void **state)
+GY_TEST(bad_records_are_named_and_read)
 {
-    (void)state;
     static char stage[] = "map";
     gy_fault_board board;
     gy_bad *bad = gy_bad_new(2);
@@ -417,16 +410,4 @@ static void bad_records_are_named_and_read(void **state)
     gy_bad_free(bad);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_kind_is_named_and_skipped),
-        cmocka_unit_test(a_file_that_shrinks_is_no_bad_record),
-        cmocka_unit_test(ten_bad_records_cost_two_attempts_each),
-        cmocka_unit_test(who_dies_elsewhere_each_time_is_ill_itself),
-        cmocka_unit_test(what_was_learnt_is_taken_as_it_was),
-        cmocka_unit_test(too_many_bad_records_end_the_job),
-        cmocka_unit_test(bad_records_are_named_and_read),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+GY_TEST_MAIN(make_folder, remove_folder)

@@ -129,9 +129,8 @@ static gy_status read_back(const gy_section_wanted *wanted, const void *data, si
     return status;
 }
 
-static void comes_back_as_it_was(void **state)
+GY_TEST(comes_back_as_it_was)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     for (int i = 0; i < 12; i++) {
         written out = {0};
@@ -151,9 +150,8 @@ static void comes_back_as_it_was(void **state)
     }
 }
 
-static void every_byte_counts(void **state)
+GY_TEST(every_byte_counts)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     written out = {0};
     write_file(&random, 3000, &out);
@@ -183,9 +181,8 @@ static void every_byte_counts(void **state)
     free_written(&out);
 }
 
-static void gives_nothing_else(void **state)
+GY_TEST(gives_nothing_else)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     written out = {0};
     gy_net_located located;
@@ -217,12 +214,4 @@ static void gives_nothing_else(void **state)
     free_written(&out);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(comes_back_as_it_was),
-        cmocka_unit_test(every_byte_counts),
-        cmocka_unit_test(gives_nothing_else),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+GY_TEST_MAIN(make_folder, remove_folder)

@@ -36,9 +36,7 @@ typedef struct plain {
 
 static void plain_add(plain *to, const void *data, size_t size)
 {
-    void *items = to->data;
-    assert_ok(gy_reserve("test", &items, &to->capacity, to->size + size + 1, 1));
-    to->data = items;
+    assert_ok(GY_GROW("test", to->data, to->capacity, to->size + size + 1));
     memcpy(to->data + to->size, data, size);
     to->size += size;
 }
@@ -84,9 +82,8 @@ static void check_section(const char *path, uint32_t index, const gy_section_sum
     gy_section_close(&section);
 }
 
-static void sections_come_back_whatever_the_order(void **state)
+GY_TEST(sections_come_back_whatever_the_order)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     char path[128];
     snprintf(path, sizeof(path), "%s/file", folder);
@@ -181,9 +178,8 @@ static void overwrite(const char *path, const void *data, size_t size)
     close(file);
 }
 
-static void every_flipped_bit_and_every_cut_is_noticed(void **state)
+GY_TEST(every_flipped_bit_and_every_cut_is_noticed)
 {
-    (void)state;
     char path[128], bytes[1024];
     snprintf(path, sizeof(path), "%s/file", folder);
     gy_key content;
@@ -211,9 +207,8 @@ static void every_flipped_bit_and_every_cut_is_noticed(void **state)
     assert_int_equal(unlink(path), 0);
 }
 
-static void another_ones_file_is_refused(void **state)
+GY_TEST(another_ones_file_is_refused)
 {
-    (void)state;
     char path[128];
     snprintf(path, sizeof(path), "%s/file", folder);
     gy_key content;
@@ -242,9 +237,8 @@ static void another_ones_file_is_refused(void **state)
 }
 
 /* Nor the right one by a symbolic link, which a vertex can make. */
-static void a_symbolic_link_is_not_followed(void **state)
+GY_TEST(a_symbolic_link_is_not_followed)
 {
-    (void)state;
     char path[128], other[128];
     snprintf(path, sizeof(path), "%s/file", folder);
     snprintf(other, sizeof(other), "%s/other", folder);
@@ -265,9 +259,8 @@ static void a_symbolic_link_is_not_followed(void **state)
     assert_int_equal(unlink(path), 0);
 }
 
-static void content_does_not_depend_on_who_wrote_or_how(void **state)
+GY_TEST(content_does_not_depend_on_who_wrote_or_how)
 {
-    (void)state;
     char path[128];
     snprintf(path, sizeof(path), "%s/file", folder);
     gy_key content;
@@ -290,9 +283,8 @@ static void content_does_not_depend_on_who_wrote_or_how(void **state)
     gy_section_writer_free(writer);
 }
 
-static void a_plain_file_holds_the_bytes_alone(void **state)
+GY_TEST(a_plain_file_holds_the_bytes_alone)
 {
-    (void)state;
     char path[128], bytes[16];
     snprintf(path, sizeof(path), "%s/plain", folder);
     for (int is_empty = 0; is_empty < 2; is_empty++) {
@@ -326,9 +318,8 @@ static int64_t write_while_it_fits(gy_env *env, int file, const void *data, size
     return written;
 }
 
-static void a_full_disk_is_told_and_leaves_no_file(void **state)
+GY_TEST(a_full_disk_is_told_and_leaves_no_file)
 {
-    (void)state;
     static char noise[100000];
     char path[128];
     snprintf(path, sizeof(path), "%s/file", folder);
@@ -362,16 +353,4 @@ static void a_full_disk_is_told_and_leaves_no_file(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sections_come_back_whatever_the_order),
-        cmocka_unit_test(every_flipped_bit_and_every_cut_is_noticed),
-        cmocka_unit_test(another_ones_file_is_refused),
-        cmocka_unit_test(a_symbolic_link_is_not_followed),
-        cmocka_unit_test(content_does_not_depend_on_who_wrote_or_how),
-        cmocka_unit_test(a_plain_file_holds_the_bytes_alone),
-        cmocka_unit_test(a_full_disk_is_told_and_leaves_no_file),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+GY_TEST_MAIN(make_folder, remove_folder)

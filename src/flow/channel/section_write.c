@@ -111,10 +111,7 @@ static gy_status put(gy_section_writer *writer, section *to, const uint8_t *data
         if (!writer->options.is_plain && (!is_last || last != NULL)) {
             GY_TRY(pad_to_page(writer));
         }
-        void *items = to->extents;
-        GY_TRY(gy_reserve("flow.extents", &items, &to->extent_capacity, to->extent_count + 1,
-                          sizeof(gy_section_extent)));
-        to->extents = items;
+        GY_TRY(GY_GROW("flow.extents", to->extents, to->extent_capacity, to->extent_count + 1));
         last = &to->extents[to->extent_count++];
         *last = (gy_section_extent){.offset = writer->position};
     }

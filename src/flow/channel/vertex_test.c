@@ -142,9 +142,8 @@ static gy_worker_answer run_write_two(int32_t times)
     return execute(&order);
 }
 
-static void small_outputs_travel_in_the_report(void **state)
+GY_TEST(small_outputs_travel_in_the_report)
 {
-    (void)state;
     gy_worker_answer answer = run_write_two(2);
     assert_done(&answer);
     gy_report report = report_of(&answer);
@@ -183,9 +182,8 @@ static gy_flow_task_input section_input(uint32_t which, gy_key content)
     };
 }
 
-static void outputs_become_inputs(void **state)
+GY_TEST(outputs_become_inputs)
 {
-    (void)state;
     gy_worker_answer made = run_write_two(900);
     assert_done(&made);
     gy_report report = report_of(&made);
@@ -230,9 +228,8 @@ static void outputs_become_inputs(void **state)
     assert_int_equal(unlink(plain) + unlink(out) + unlink(path), 0);
 }
 
-static void lost_inputs_are_named(void **state)
+GY_TEST(lost_inputs_are_named)
 {
-    (void)state;
     gy_worker_answer made = run_write_two(900);
     assert_done(&made);
     gy_flow_task_input inputs[] = {
@@ -275,9 +272,8 @@ static gy_status swallow(gy_vertex *vertex)
     return copy_all(vertex) < 0 ? GY_OK : GY_OK;
 }
 
-static void a_users_file_that_is_gone_ends_the_job(void **state)
+GY_TEST(a_users_file_that_is_gone_ends_the_job)
 {
-    (void)state;
     gy_flow_task_input input = {
         .kind = GY_INPUT_PLAIN, .path = "/nowhere/at/all", .size_bytes = UINT64_MAX};
     gy_flow_task order = order_of(swallow); /* whatever the function returns */
@@ -313,9 +309,8 @@ static gy_status use_scratch(gy_vertex *vertex)
     return gy_vertex_index(vertex) == 0 ? GY_OK : gy_fail(GY_NUMERIC, "after its files");
 }
 
-static void scratch_folders_are_swept(void **state)
+GY_TEST(scratch_folders_are_swept)
 {
-    (void)state;
     char scratch[160];
     snprintf(scratch, sizeof(scratch), "%s/scratch/key.0.1", folder);
     for (uint32_t index = 0; index < 2; index++) {
@@ -353,9 +348,8 @@ static gy_status skip_some(gy_vertex *vertex)
     return skipped == 3 ? GY_OK : gy_fail(GY_NUMERIC, "%lld skipped", (long long)skipped);
 }
 
-static void bad_records_are_skipped_and_counted(void **state)
+GY_TEST(bad_records_are_skipped_and_counted)
 {
-    (void)state;
     const gy_flow_record_id bad[] = {
         {0, 3}, {0, 9}, {2, 0}, {7, 1}, {GY_PLACE_KEY, gy_hash("key", 3, 0)}};
     gy_flow_task order = order_of(skip_some);
@@ -375,9 +369,8 @@ static gy_status fail_so(gy_vertex *vertex)
     return gy_fail(*status, "as asked");
 }
 
-static void mistakes_end_the_job_at_once(void **state)
+GY_TEST(mistakes_end_the_job_at_once)
 {
-    (void)state;
     static const gy_status statuses[] = {GY_FORMAT, GY_ARG, GY_LIMIT, GY_TYPE, GY_IO, GY_STATE};
     for (size_t i = 0; i < GY_COUNT(statuses); i++) {
         gy_flow_task order = order_of(fail_so);
@@ -389,9 +382,8 @@ static void mistakes_end_the_job_at_once(void **state)
     }
 }
 
-static void cancelled_work_says_so(void **state)
+GY_TEST(cancelled_work_says_so)
 {
-    (void)state;
     static const _Atomic bool now = true;
     gy_flow_task order = order_of(copy_all);
     gy_worker_answer answer = {.cause = GY_CAUSE_NONE};
@@ -409,9 +401,8 @@ static int64_t no_space(gy_env *env, int file, const void *data, size_t size_byt
     return -ENOSPC;
 }
 
-static void a_full_disk_ends_the_job(void **state)
+GY_TEST(a_full_disk_ends_the_job)
 {
-    (void)state;
     gy_disk_ops disk = gy_disk_real;
     disk.write = no_space;
     gy_env_ops ops = *gy_env_real()->ops;
@@ -432,9 +423,8 @@ static void a_full_disk_ends_the_job(void **state)
 }
 
 /* Whatever bytes a report is made of, reading it stays within them. */
-static void malformed_reports_are_refused(void **state)
+GY_TEST(malformed_reports_are_refused)
 {
-    (void)state;
     gy_worker_answer answer = run_write_two(2);
     gy_random random = {.key = gy_test_seed()};
     size_t size = answer.report.size_bytes;
@@ -521,9 +511,8 @@ static void run_kept(gy_keep *keep, const char *stage, gy_vertex_work work)
 
 /* A stage's vertices find what the last one left; another stage's make it go, as does the end;
  * without a process that keeps, it goes at once. */
-static void what_is_left_is_for_the_same_stage(void **state)
+GY_TEST(what_is_left_is_for_the_same_stage)
 {
-    (void)state;
     static const char one[] = "one", other[] = "other";
     gy_keep keep;
     gy_keep_init(&keep);
@@ -543,20 +532,4 @@ static void what_is_left_is_for_the_same_stage(void **state)
     assert_int_equal(dropped, 9);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(small_outputs_travel_in_the_report),
-        cmocka_unit_test(outputs_become_inputs),
-        cmocka_unit_test(lost_inputs_are_named),
-        cmocka_unit_test(a_users_file_that_is_gone_ends_the_job),
-        cmocka_unit_test(scratch_folders_are_swept),
-        cmocka_unit_test(bad_records_are_skipped_and_counted),
-        cmocka_unit_test(mistakes_end_the_job_at_once),
-        cmocka_unit_test(cancelled_work_says_so),
-        cmocka_unit_test(a_full_disk_ends_the_job),
-        cmocka_unit_test(malformed_reports_are_refused),
-        cmocka_unit_test(what_is_left_is_for_the_same_stage),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+GY_TEST_MAIN(make_folder, remove_folder)

@@ -388,10 +388,7 @@ gy_status gy_object_output_new(gy_env *env, const gy_object_output_options *opti
 
 gy_status gy_object_output_add(gy_object_output *output, const char *name, uint64_t size_bytes)
 {
-    void *files = output->files;
-    GY_TRY(gy_reserve("flow.output", &files, &output->capacity, output->count + 1,
-                      sizeof(*output->files)));
-    output->files = files;
+    GY_TRY(GY_GROW("flow.output", output->files, output->capacity, output->count + 1));
     const char *copy = keep(output, name, strlen(name));
     if (copy == NULL) {
         return GY_NOMEM;

@@ -56,9 +56,8 @@ static void run_over_files(const place *at, int count, const char *expected, int
     gy_dag_free(dag);
 }
 
-static void only_what_changed_runs_again(void **state)
+GY_TEST(only_what_changed_runs_again)
 {
-    (void)state;
     place at = make_place();
     for (int i = 0; i < 30; i++) {
         write_input(&at, i, "1\n2\n");
@@ -79,9 +78,8 @@ static void only_what_changed_runs_again(void **state)
 
 /* Whoever has the output may write into it: what was kept of it is looked at before it is
  * taken, and made again. */
-static void outputs_that_their_user_changed_are_made_again(void **state)
+GY_TEST(outputs_that_their_user_changed_are_made_again)
 {
-    (void)state;
     place at = make_place();
     char path[400];
     snprintf(path, sizeof(path), "%s/sum-00000", at.output);
@@ -114,9 +112,8 @@ static void outputs_that_their_user_changed_are_made_again(void **state)
 }
 
 /* What an indeterminate vertex made is made anew; the folder keeps to its quota. */
-static void what_may_differ_is_not_remembered(void **state)
+GY_TEST(what_may_differ_is_not_remembered)
 {
-    (void)state;
     place at = make_place();
     for (int run = 0; run < 2; run++) {
         gy_flow_options options = options_of(&at);
@@ -189,9 +186,8 @@ static void run_to_death(const place *at, const char *mark)
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
-static void a_killed_manager_is_followed_by_one_that_goes_on(void **state)
+GY_TEST(a_killed_manager_is_followed_by_one_that_goes_on)
 {
-    (void)state;
     place at = make_place();
     char mark[300];
     snprintf(mark, sizeof(mark), "%s/mark", at.top);
@@ -296,9 +292,8 @@ static void go_on(const place *at, int left)
     gy_dag_free(dag);
 }
 
-static void killed_at_every_write_a_job_still_ends_the_same(void **state)
+GY_TEST(killed_at_every_write_a_job_still_ends_the_same)
 {
-    (void)state;
     int kills = 0;
     bool was_killed = true;
     for (int left = 0; was_killed && left < 400; left += (int)gy_test_cases(8) == 8 ? 1 : 5) {
@@ -315,7 +310,7 @@ static void killed_at_every_write_a_job_still_ends_the_same(void **state)
     assert_true(kills >= 3 && !was_killed);
 }
 
-static void so_it_does_behind_walls(void **state)
+GY_TEST(so_it_does_behind_walls)
 {
     assert_int_equal(setenv("GYRE_JOB_SANDBOX", "available,write=/tmp", 1), 0);
     killed_at_every_write_a_job_still_ends_the_same(state);
@@ -328,15 +323,7 @@ int main(int argc, char **argv)
     if (flow == NULL) {
         return 1;
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_what_changed_runs_again),
-        cmocka_unit_test(outputs_that_their_user_changed_are_made_again),
-        cmocka_unit_test(what_may_differ_is_not_remembered),
-        cmocka_unit_test(a_killed_manager_is_followed_by_one_that_goes_on),
-        cmocka_unit_test(killed_at_every_write_a_job_still_ends_the_same),
-        cmocka_unit_test(so_it_does_behind_walls),
-    };
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = GY_TESTS_RUN(NULL, NULL);
     gy_flow_end(flow);
     return failed;
 }

@@ -83,10 +83,9 @@ static gy_status fill_channels(gy_flow_job *job, uint32_t task, gy_vertex_start 
             if (edge->channel == GY_CHANNEL_FILE) {
                 continue;
             }
-            GY_TRY(gy_reserve("flow.start", (void **)&job->channels, &job->channel_capacity,
-                              count + 1, sizeof(*job->channels)));
-            GY_TRY(gy_reserve("flow.start", (void **)&job->channel_outputs,
-                              &job->channel_output_capacity, count + 1, sizeof(uint32_t)));
+            GY_TRY(GY_GROW("flow.start", job->channels, job->channel_capacity, count + 1));
+            GY_TRY(GY_GROW("flow.start", job->channel_outputs, job->channel_output_capacity,
+                           count + 1));
             job->channel_outputs[count] = edge->output;
             job->channels[count++] =
                 (gy_flow_task_channel){.from = (uint16_t)gy_lower_member(l, edge->from),
@@ -184,8 +183,7 @@ static gy_status fill_files(gy_flow_job *job, uint32_t at, uint32_t *count)
          proto->function != NULL && proto->files != NULL && proto->files[i] != NULL; i++) {
         gy_file_range range;
         GY_TRY(gy_file_range_read(proto->files[i], &range));
-        GY_TRY(gy_reserve("flow.start", (void **)&job->inputs, &job->input_capacity, *count + 1,
-                          sizeof(*job->inputs)));
+        GY_TRY(GY_GROW("flow.start", job->inputs, job->input_capacity, *count + 1));
         char *path = gy_arena_alloc(&job->start_arena, strlen(range.path) + 1);
         if (path == NULL) {
             return GY_NOMEM;
@@ -235,8 +233,7 @@ static gy_status fill_inputs(gy_flow_job *job, const gy_manager *manager, uint32
     }
     for (uint32_t e = l->edge_first[vertex]; e < l->edge_first[vertex + 1]; e++) {
         const gy_dag_edge *edge = &job->dag->edges[e];
-        GY_TRY(gy_reserve("flow.start", (void **)&job->inputs, &job->input_capacity, count + 1,
-                          sizeof(*job->inputs)));
+        GY_TRY(GY_GROW("flow.start", job->inputs, job->input_capacity, count + 1));
         gy_vertex_start_input *input = &job->inputs[count++];
         *input = (gy_vertex_start_input){.task_input = task_input};
         if (edge->channel == GY_CHANNEL_FILE) {
@@ -259,8 +256,7 @@ static gy_status fill_outputs(gy_flow_job *job, uint32_t vertex, uint32_t member
                               gy_vertex_start *start)
 {
     const uint32_t count = job->dag->outputs[vertex];
-    GY_TRY(gy_reserve("flow.start", (void **)&job->outputs, &job->output_capacity,
-                      (size_t)count + 1, sizeof(*job->outputs)));
+    GY_TRY(GY_GROW("flow.start", job->outputs, job->output_capacity, (size_t)count + 1));
     for (uint32_t i = 0; i < count; i++) {
         job->outputs[i] = (gy_vertex_start_output){.kind = GY_OUTPUT_SECTION};
     }

@@ -209,9 +209,8 @@ static bool wake_up_late(int left)
     return has_slept;
 }
 
-static void who_wakes_up_late_changes_nothing(void **state)
+GY_TEST(who_wakes_up_late_changes_nothing)
 {
-    (void)state;
     int calls = 0;
     const int step = gy_test_cases(8) >= 8 ? 4 : 9;
     while (wake_up_late(calls) && calls < 400) {
@@ -256,9 +255,8 @@ static bool wake_up_between(int left)
     return both_sleep;
 }
 
-static void who_wakes_up_between_changes_nothing(void **state)
+GY_TEST(who_wakes_up_between_changes_nothing)
 {
-    (void)state;
     int both = 0;
     const int step = gy_test_cases(8) >= 8 ? 2 : 4;
     for (int left = 0; left < 40; left += left < 25 ? 25 : step) { /* from the first SAVE on */
@@ -270,9 +268,8 @@ static void who_wakes_up_between_changes_nothing(void **state)
 }
 
 /* The next one has an epoch, or is somebody at home who resumes the job. */
-static void a_killed_one_is_followed(void **state)
+GY_TEST(a_killed_one_is_followed)
 {
-    (void)state;
     int kills = 0;
     const int step = gy_test_cases(8) >= 8 ? 9 : 17;
     bool was_killed = true;
@@ -316,9 +313,8 @@ static int unread_list(gy_env *env, const char *of, gy_disk_visit visit, void *a
 }
 
 /* Whoever has something there keeps it. */
-static void an_output_that_cannot_be_read_is_not_an_empty_one(void **state)
+GY_TEST(an_output_that_cannot_be_read_is_not_an_empty_one)
 {
-    (void)state;
     place at = make_place();
     gy_disk_ops disk = gy_disk_real;
     gy_env_ops ops = *gy_env_real()->ops;
@@ -334,9 +330,8 @@ static void an_output_that_cannot_be_read_is_not_an_empty_one(void **state)
     remove_place(&at);
 }
 
-static void a_wrong_epoch_is_refused(void **state)
+GY_TEST(a_wrong_epoch_is_refused)
 {
-    (void)state;
     static const char *const wrong[] = {"0", "-1", "two", "7x", "99999999999999999999"};
     place at = make_place();
     gy_flow_options options = own_options(&at);
@@ -358,14 +353,7 @@ int main(int argc, char **argv)
     if (flow == NULL) {
         return 1;
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_wakes_up_late_changes_nothing),
-        cmocka_unit_test(who_wakes_up_between_changes_nothing),
-        cmocka_unit_test(a_killed_one_is_followed),
-        cmocka_unit_test(an_output_that_cannot_be_read_is_not_an_empty_one),
-        cmocka_unit_test(a_wrong_epoch_is_refused),
-    };
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = GY_TESTS_RUN(NULL, NULL);
     gy_flow_end(flow);
     return failed;
 }

@@ -444,18 +444,12 @@ static gy_status describe(gy_proto_keys *keys, const gy_dag *dag, uint32_t at, g
 
 static gy_status reserve(gy_proto_keys *keys, size_t count)
 {
-    GY_TRY(gy_reserve("flow.keys", (void **)&keys->keys, &keys->keys_capacity, count,
-                      sizeof(gy_key)));
-    GY_TRY(gy_reserve("flow.keys", (void **)&keys->bases, &keys->bases_capacity, count,
-                      sizeof(gy_key)));
-    GY_TRY(gy_reserve("flow.keys", (void **)&keys->bytes, &keys->bytes_capacity, count,
-                      sizeof(int64_t)));
-    GY_TRY(gy_reserve("flow.keys", (void **)&keys->places, &keys->places_capacity, count,
-                      sizeof(gy_proto_places)));
-    GY_TRY(gy_reserve("flow.keys", (void **)&keys->objects, &keys->objects_capacity, count,
-                      sizeof(*keys->objects)));
-    GY_TRY(gy_reserve("flow.keys", (void **)&keys->stamps, &keys->stamps_capacity, count,
-                      sizeof(*keys->stamps)));
+    GY_TRY(GY_GROW("flow.keys", keys->keys, keys->keys_capacity, count));
+    GY_TRY(GY_GROW("flow.keys", keys->bases, keys->bases_capacity, count));
+    GY_TRY(GY_GROW("flow.keys", keys->bytes, keys->bytes_capacity, count));
+    GY_TRY(GY_GROW("flow.keys", keys->places, keys->places_capacity, count));
+    GY_TRY(GY_GROW("flow.keys", keys->objects, keys->objects_capacity, count));
+    GY_TRY(GY_GROW("flow.keys", keys->stamps, keys->stamps_capacity, count));
     if (keys->slots >= count * 2) {
         return GY_OK;
     }

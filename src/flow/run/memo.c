@@ -128,8 +128,8 @@ static gy_status learn_content(gy_memo_store *store, const gy_memo_content_row *
         known->content = row->content;
         return GY_OK;
     }
-    GY_TRY(gy_reserve("flow.memo", (void **)&store->contents, &store->content_capacity,
-                      store->content_count + 1, sizeof(*row)));
+    GY_TRY(GY_GROW("flow.memo", store->contents, store->content_capacity,
+                   store->content_count + 1));
     GY_TRY(grow_table(&store->by_file, store->content_count + 1));
     put_in_table(&store->by_file, hash_file(&row->file), store->content_count);
     store->contents[store->content_count++] = *row;
@@ -149,8 +149,8 @@ static gy_status learn_entry(gy_memo_store *store, const gy_memo_entry *entry)
     }
     gy_memo_entry *known = gy_memo_entry_of(store, entry->key);
     if (known == NULL) {
-        GY_TRY(gy_reserve("flow.memo", (void **)&store->entries, &store->entry_capacity,
-                          store->entry_count + 1, sizeof(*entry)));
+        GY_TRY(GY_GROW("flow.memo", store->entries, store->entry_capacity,
+                       store->entry_count + 1));
         GY_TRY(grow_table(&store->by_key, store->entry_count + 1));
         put_in_table(&store->by_key, entry->key.low, store->entry_count);
         known = &store->entries[store->entry_count++];

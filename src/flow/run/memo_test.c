@@ -75,9 +75,8 @@ static void keep(gy_memo_store *store, const place *at, uint64_t n, size_t bytes
     assert_ok(try_keep(store, at, n, bytes));
 }
 
-static void what_is_kept_is_found_again(void **state)
+GY_TEST(what_is_kept_is_found_again)
 {
-    (void)state;
     place at = make_place();
     gy_memo_store *store = open_store(&at);
     for (uint64_t n = 1; n <= 200; n++) {
@@ -103,9 +102,8 @@ static void what_is_kept_is_found_again(void **state)
     remove_place(&at);
 }
 
-static void a_torn_index_loses_its_end_alone(void **state)
+GY_TEST(a_torn_index_loses_its_end_alone)
 {
-    (void)state;
     place at = make_place();
     gy_memo_store *store = open_store(&at);
     keep(store, &at, 1, 10);
@@ -191,9 +189,8 @@ static int far_rename(gy_env *env, const char *from, const char *to)
 }
 
 /* Where links cannot be a file is there whole or not at all, and as a result only if it is. */
-static void a_copy_that_fails_leaves_nothing(void **state)
+GY_TEST(a_copy_that_fails_leaves_nothing)
 {
-    (void)state;
     enum { BYTES = 3 << 20 };
     gy_env_ops ops = *gy_env_real()->ops;
     ops.disk = &far_disk;
@@ -241,9 +238,8 @@ static void a_copy_that_fails_leaves_nothing(void **state)
 
 /* The files of a result are bits of one number: one that tells of more members than it has is
  * not believed. */
-static void a_result_of_too_many_members_is_refused(void **state)
+GY_TEST(a_result_of_too_many_members_is_refused)
 {
-    (void)state;
     static const uint16_t widths[] = {0, GY_MEMO_WIDTH_MAX + 1, UINT16_MAX, GY_MEMO_WIDTH_MAX};
     for (size_t i = 0; i < GY_COUNT(widths); i++) {
         place at = make_place();
@@ -275,9 +271,8 @@ static void let_go(gy_env *env, uint64_t round)
     assert_int_equal(flock(patient->lock, LOCK_UN), 0);
 }
 
-static void who_holds_the_lock_is_waited_for(void **state)
+GY_TEST(who_holds_the_lock_is_waited_for)
 {
-    (void)state;
     place at = make_place();
     gy_memo_close(open_store(&at));
     char path[300];
@@ -295,9 +290,8 @@ static void who_holds_the_lock_is_waited_for(void **state)
 }
 
 /* On storage of several hosts who appends waits for who does so there. */
-static void hosts_append_one_after_the_other(void **state)
+GY_TEST(hosts_append_one_after_the_other)
 {
-    (void)state;
     place at = make_place();
     gy_memo_close(open_store(&at));
     char path[300];
@@ -323,9 +317,8 @@ static void hosts_append_one_after_the_other(void **state)
 }
 
 /* A later job of a program has the number of the job before names of files. */
-static void files_are_those_of_the_jobs_round(void **state)
+GY_TEST(files_are_those_of_the_jobs_round)
 {
-    (void)state;
     place at = make_place();
     char path[400];
     gy_memo_store *store = open_store(&at);
@@ -338,9 +331,8 @@ static void files_are_those_of_the_jobs_round(void **state)
     remove_place(&at);
 }
 
-static void jobs_open_a_folder_at_once(void **state)
+GY_TEST(jobs_open_a_folder_at_once)
 {
-    (void)state;
     place at = make_place();
     pid_t children[6];
     for (int c = 0; c < 6; c++) {
@@ -371,9 +363,8 @@ static void jobs_open_a_folder_at_once(void **state)
     remove_place(&at);
 }
 
-static void collecting_removes_the_least_recently_used(void **state)
+GY_TEST(collecting_removes_the_least_recently_used)
 {
-    (void)state;
     place at = make_place();
     gy_memo_store *store = open_store(&at);
     for (uint64_t n = 1; n <= 10; n++) {
@@ -429,9 +420,8 @@ static gy_status key_of(const gy_vertex_options *options, gy_memo_store *memo, g
     return status;
 }
 
-static void keys_change_with_what_they_stand_on(void **state)
+GY_TEST(keys_change_with_what_they_stand_on)
 {
-    (void)state;
     const gy_vertex_options options[] = {
         {.function = "a"},
         {.function = "b"},
@@ -456,9 +446,8 @@ static void keys_change_with_what_they_stand_on(void **state)
     }
 }
 
-static void equal_vertices_have_keys_of_their_own(void **state)
+GY_TEST(equal_vertices_have_keys_of_their_own)
 {
-    (void)state;
     enum { EQUAL = 300 };
     gy_key keys[EQUAL];
     gy_dag *dag = gy_dag_new(NULL, "keys");
@@ -474,9 +463,8 @@ static void equal_vertices_have_keys_of_their_own(void **state)
     gy_dag_free(dag);
 }
 
-static void files_are_known_by_content_or_by_stat(void **state)
+GY_TEST(files_are_known_by_content_or_by_stat)
 {
-    (void)state;
     place at = make_place();
     gy_memo_store *store = open_store(&at);
     char path[300], part[320];
@@ -511,9 +499,8 @@ static void files_are_known_by_content_or_by_stat(void **state)
     remove_place(&at);
 }
 
-static void contents_are_read_once(void **state)
+GY_TEST(contents_are_read_once)
 {
-    (void)state;
     place at = make_place();
     gy_memo_store *store = open_store(&at);
     char path[300];
@@ -532,9 +519,8 @@ static void contents_are_read_once(void **state)
     remove_place(&at);
 }
 
-static void ranges_of_files_are_read(void **state)
+GY_TEST(ranges_of_files_are_read)
 {
-    (void)state;
     gy_file_range range;
     assert_ok(gy_file_range_read("/a/b:c", &range));
     assert_string_equal(range.path, "/a/b:c");
@@ -558,9 +544,8 @@ static void ranges_of_files_are_read(void **state)
 }
 
 /* Names with numbers behind colons: of files that are there they are no ranges. */
-static void names_that_look_like_ranges_are_names(void **state)
+GY_TEST(names_that_look_like_ranges_are_names)
 {
-    (void)state;
     char folder[] = "/tmp/gyre-range-XXXXXX", path[64], uri[96], text[128];
     gy_file_range range;
     assert_non_null(mkdtemp(folder));
@@ -585,9 +570,8 @@ static void names_that_look_like_ranges_are_names(void **state)
 }
 
 /* Where prototypes shall run, which a job over hosts asks alone. */
-static void files_of_hosts_are_places(void **state)
+GY_TEST(files_of_hosts_are_places)
 {
-    (void)state;
     static const char *const both[] = {"file://h1,h2/a", "file://h2,h3/b:0:9", "/c", NULL};
     static const char *const apart[] = {"file://h1/a", "file://h2/b", NULL};
     static const char *const near[] = {"h5", "h6", NULL}, *const wrong[] = {"a b", NULL};
@@ -624,9 +608,8 @@ static void files_of_hosts_are_places(void **state)
 }
 
 /* Over hosts: what a host's own file holds is not known, and nothing of it is kept. */
-static void what_reads_a_hosts_file_is_not_kept(void **state)
+GY_TEST(what_reads_a_hosts_file_is_not_kept)
 {
-    (void)state;
     place at = make_place();
     char path[300];
     snprintf(path, sizeof(path), "%s/input", at.top);
@@ -654,26 +637,4 @@ static void what_reads_a_hosts_file_is_not_kept(void **state)
     remove_place(&at);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_kept_is_found_again),
-        cmocka_unit_test(a_torn_index_loses_its_end_alone),
-        cmocka_unit_test(a_copy_that_fails_leaves_nothing),
-        cmocka_unit_test(a_result_of_too_many_members_is_refused),
-        cmocka_unit_test(who_holds_the_lock_is_waited_for),
-        cmocka_unit_test(hosts_append_one_after_the_other),
-        cmocka_unit_test(files_are_those_of_the_jobs_round),
-        cmocka_unit_test(jobs_open_a_folder_at_once),
-        cmocka_unit_test(collecting_removes_the_least_recently_used),
-        cmocka_unit_test(keys_change_with_what_they_stand_on),
-        cmocka_unit_test(equal_vertices_have_keys_of_their_own),
-        cmocka_unit_test(files_are_known_by_content_or_by_stat),
-        cmocka_unit_test(contents_are_read_once),
-        cmocka_unit_test(ranges_of_files_are_read),
-        cmocka_unit_test(names_that_look_like_ranges_are_names),
-        cmocka_unit_test(files_of_hosts_are_places),
-        cmocka_unit_test(what_reads_a_hosts_file_is_not_kept),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

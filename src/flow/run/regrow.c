@@ -11,12 +11,12 @@
 
 static gy_status keep_flags(gy_flow_job *job, const gy_growth *growth)
 {
-    GY_TRY(gy_reserve("flow.flags", (void **)&job->task_flags, &job->task_flags_capacity,
-                      job->task_count + growth->task_count, sizeof(uint8_t)));
+    GY_TRY(GY_GROW("flow.flags", job->task_flags, job->task_flags_capacity,
+                   job->task_count + growth->task_count));
     for (uint32_t i = 0; i < growth->task_count; i++) {
         if (growth->tasks[i].width > 1) {
-            GY_TRY(gy_reserve("flow.cohorts", (void **)&job->cohorts, &job->cohort_capacity,
-                              job->cohort_count + 1, sizeof(uint32_t)));
+            GY_TRY(GY_GROW("flow.cohorts", job->cohorts, job->cohort_capacity,
+                           job->cohort_count + 1));
             job->cohorts[job->cohort_count++] = (uint32_t)job->task_count;
         }
         job->task_flags[job->task_count++] = growth->tasks[i].flags;
@@ -41,8 +41,8 @@ static gy_status check_functions(const gy_flow_job *job, size_t first)
 static gy_status make_gates(gy_flow_job *job)
 {
     const gy_dag *dag = job->dag;
-    GY_TRY(gy_reserve("flow.gates", (void **)&job->refinements, &job->refinement_capacity,
-                      dag->refinement_count, sizeof(*job->refinements)));
+    GY_TRY(GY_GROW("flow.gates", job->refinements, job->refinement_capacity,
+                   dag->refinement_count));
     for (; job->refinement_count < dag->refinement_count; job->refinement_count++) {
         const size_t ports = dag->refinements[job->refinement_count].port_count;
         gy_refinement_state refinement = {

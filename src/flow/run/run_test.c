@@ -4,9 +4,8 @@
 
 /* ---- tests ---- */
 
-static void a_job_publishes_its_output_and_leaves_nothing_else(void **state)
+GY_TEST(a_job_publishes_its_output_and_leaves_nothing_else)
 {
-    (void)state;
     place at = make_place();
     gy_flow_options options = options_of(&at);
     gy_dag *dag = make_sums(20, 3);
@@ -35,9 +34,8 @@ static void a_job_publishes_its_output_and_leaves_nothing_else(void **state)
     remove_place(&at);
 }
 
-static void an_output_that_is_there_is_refused(void **state)
+GY_TEST(an_output_that_is_there_is_refused)
 {
-    (void)state;
     place at = make_place();
     gy_flow_options options = options_of(&at);
     assert_int_equal(mkdir(at.output, 0700), 0);
@@ -53,9 +51,8 @@ static void an_output_that_is_there_is_refused(void **state)
     remove_place(&at);
 }
 
-static void a_failed_job_leaves_no_output_and_says_why(void **state)
+GY_TEST(a_failed_job_leaves_no_output_and_says_why)
 {
-    (void)state;
     place at = make_place();
     gy_flow_options options = options_of(&at);
     options.failures_max = 2;
@@ -74,9 +71,8 @@ static void a_failed_job_leaves_no_output_and_says_why(void **state)
     remove_place(&at);
 }
 
-static void mistakes_are_told_before_anything_is_made(void **state)
+GY_TEST(mistakes_are_told_before_anything_is_made)
 {
-    (void)state;
     place at = make_place();
     gy_flow_options options = options_of(&at);
     gy_dag *dag = gy_dag_new(flow, "mistake");
@@ -106,9 +102,8 @@ static void mistakes_are_told_before_anything_is_made(void **state)
 }
 
 /* A graph of parts of a file is of the version that it was planned with. */
-static void an_input_is_of_the_version_that_was_looked_at(void **state)
+GY_TEST(an_input_is_of_the_version_that_was_looked_at)
 {
-    (void)state;
     char path[300], part[320], other[320];
     for (int i = 0; i < 2; i++) { /* the next job is of what is there then */
         place at = make_place();
@@ -142,9 +137,8 @@ static void an_input_is_of_the_version_that_was_looked_at(void **state)
     }
 }
 
-static void cohorts_run_together_through_fifos_and_pipes(void **state)
+GY_TEST(cohorts_run_together_through_fifos_and_pipes)
 {
-    (void)state;
     for (gy_channel channel = GY_CHANNEL_PIPE; channel <= GY_CHANNEL_FIFO; channel++) {
         place at = make_place();
         gy_flow_options options = options_of(&at);
@@ -172,9 +166,8 @@ static void cohorts_run_together_through_fifos_and_pipes(void **state)
 }
 
 /* A diamond of two paths with a different number of bytes each, joined in one vertex. */
-static void diamonds_of_fifos_end(void **state)
+GY_TEST(diamonds_of_fifos_end)
 {
-    (void)state;
     place at = make_place();
     gy_flow_options options = options_of(&at);
     options.processes = 4;
@@ -194,9 +187,8 @@ static void diamonds_of_fifos_end(void **state)
     remove_place(&at);
 }
 
-static void small_jobs_and_few_processes_do(void **state)
+GY_TEST(small_jobs_and_few_processes_do)
 {
-    (void)state;
     place at = make_place();
     gy_flow_options options = options_of(&at);
     gy_dag *dag = gy_dag_new(flow, "empty");
@@ -222,9 +214,8 @@ static void small_jobs_and_few_processes_do(void **state)
     remove_place(&at);
 }
 
-static void a_deadline_ends_a_job(void **state)
+GY_TEST(a_deadline_ends_a_job)
 {
-    (void)state;
     place at = make_place();
     gy_flow_options options = options_of(&at);
     options.timeout_s = 0.3;
@@ -242,9 +233,8 @@ static void a_deadline_ends_a_job(void **state)
     remove_place(&at);
 }
 
-static void large_outputs_go_through_files(void **state)
+GY_TEST(large_outputs_go_through_files)
 {
-    (void)state;
     place at = make_place();
     gy_flow_options options = options_of(&at);
     const int64_t lines = 100000;
@@ -264,9 +254,8 @@ static void large_outputs_go_through_files(void **state)
     remove_place(&at);
 }
 
-static void lost_files_are_made_again_and_counted_once(void **state)
+GY_TEST(lost_files_are_made_again_and_counted_once)
 {
-    (void)state;
     place at = make_place();
     gy_flow_options options = options_of(&at);
     const int64_t lines = 50000;
@@ -303,9 +292,8 @@ static void lost_files_are_made_again_and_counted_once(void **state)
     remove_place(&at);
 }
 
-static void commands_are_vertices_too(void **state)
+GY_TEST(commands_are_vertices_too)
 {
-    (void)state;
     place at = make_place();
     gy_flow_options options = options_of(&at);
     char side[300];
@@ -347,9 +335,8 @@ static void keep_last(void *arg, const gy_flow_report *report)
 }
 
 /* Notes say what they are about, the last picture is the job as it ended. */
-static void notes_and_the_last_picture_are_whole(void **state)
+GY_TEST(notes_and_the_last_picture_are_whole)
 {
-    (void)state;
     place at = make_place();
     gy_flow_options options = options_of(&at);
     gy_flow_stage last = {0};
@@ -371,9 +358,8 @@ static void notes_and_the_last_picture_are_whole(void **state)
     remove_place(&at);
 }
 
-static void a_trace_that_cannot_be_written_is_told_first(void **state)
+GY_TEST(a_trace_that_cannot_be_written_is_told_first)
 {
-    (void)state;
     place at = make_place();
     gy_flow_options options = options_of(&at);
     options.trace = at.top;
@@ -393,9 +379,8 @@ static int unread_list(gy_env *env, const char *folder, gy_disk_visit visit, voi
     return ended == 0 && name != NULL && strcmp(name, "/trace") == 0 ? -EIO : ended;
 }
 
-static void a_trace_that_lacks_processes_is_not_written(void **state)
+GY_TEST(a_trace_that_lacks_processes_is_not_written)
 {
-    (void)state;
     place at = make_place();
     gy_flow_options options = options_of(&at);
     gy_disk_ops disk = gy_disk_real;
@@ -423,9 +408,8 @@ static void make_file(void *arg, const gy_flow_report *report)
     }
 }
 
-static void progress_and_trace_tell_of_the_stages(void **state)
+GY_TEST(progress_and_trace_tell_of_the_stages)
 {
-    (void)state;
     place at = make_place();
     gy_flow_options options = options_of(&at);
     char path[300], trace[300], text[4096];
@@ -453,9 +437,8 @@ static void progress_and_trace_tell_of_the_stages(void **state)
     remove_place(&at);
 }
 
-static void a_manifest_that_came_before_is_not_touched(void **state)
+GY_TEST(a_manifest_that_came_before_is_not_touched)
 {
-    (void)state;
     place at = make_place();
     gy_flow_options options = options_of(&at);
     char path[400];
@@ -474,9 +457,8 @@ static void a_manifest_that_came_before_is_not_touched(void **state)
 }
 
 /* It had saved its output, which it took away again: who resumes it makes that once more. */
-static void what_was_not_published_is_resumed(void **state)
+GY_TEST(what_was_not_published_is_resumed)
 {
-    (void)state;
     place at = make_place();
     gy_flow_options options = options_of(&at);
     char paths[2][400];
@@ -503,9 +485,8 @@ static void what_was_not_published_is_resumed(void **state)
     remove_place(&at);
 }
 
-static void gangs_of_ranks_are_vertices(void **state)
+GY_TEST(gangs_of_ranks_are_vertices)
 {
-    (void)state;
     place at = make_place();
     gy_flow_options options = options_of(&at);
     char script[400], out[64], line[500];
@@ -526,7 +507,7 @@ static void gangs_of_ranks_are_vertices(void **state)
 }
 
 /* The same jobs, bytes and ends behind walls; their functions write what they did beside. */
-static void all_goes_on_behind_walls(void **state)
+GY_TEST(all_goes_on_behind_walls)
 {
     char walls[1024] = "available,write=/tmp";
     const char *of_tool = getenv("TSAN_OPTIONS");
@@ -561,9 +542,8 @@ static void grow_wrongly(gy_refinement *refinement, gy_dag *dag, gy_part outputs
     (void)gy_part_pointwise(outputs, vertices(dag, "sum", 3, 1, 1), GY_CHANNEL_FILE);
 }
 
-static void growth_may_be_nothing_and_mistakes_of_it_are_named(void **state)
+GY_TEST(growth_may_be_nothing_and_mistakes_of_it_are_named)
 {
-    (void)state;
     const gy_refine_work works[] = {grow_nothing, grow_wrongly};
     for (int i = 0; i < 2; i++) {
         place at = make_place();
@@ -582,9 +562,8 @@ static void growth_may_be_nothing_and_mistakes_of_it_are_named(void **state)
     }
 }
 
-static void graphs_grow_by_sizes_and_grow_again(void **state)
+GY_TEST(graphs_grow_by_sizes_and_grow_again)
 {
-    (void)state;
     place at = make_place();
     gy_flow_options options = options_of(&at);
     gy_dag *dag = make_growing(10); /* 2 bytes each: two a sum, then a tree of 10 */
@@ -604,31 +583,7 @@ int main(int argc, char **argv)
     if (flow == NULL) {
         return 1;
     }
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_job_publishes_its_output_and_leaves_nothing_else),
-        cmocka_unit_test(an_output_that_is_there_is_refused),
-        cmocka_unit_test(a_failed_job_leaves_no_output_and_says_why),
-        cmocka_unit_test(mistakes_are_told_before_anything_is_made),
-        cmocka_unit_test(an_input_is_of_the_version_that_was_looked_at),
-        cmocka_unit_test(cohorts_run_together_through_fifos_and_pipes),
-        cmocka_unit_test(diamonds_of_fifos_end),
-        cmocka_unit_test(large_outputs_go_through_files),
-        cmocka_unit_test(lost_files_are_made_again_and_counted_once),
-        cmocka_unit_test(commands_are_vertices_too),
-        cmocka_unit_test(a_manifest_that_came_before_is_not_touched),
-        cmocka_unit_test(what_was_not_published_is_resumed),
-        cmocka_unit_test(gangs_of_ranks_are_vertices),
-        cmocka_unit_test(all_goes_on_behind_walls),
-        cmocka_unit_test(progress_and_trace_tell_of_the_stages),
-        cmocka_unit_test(notes_and_the_last_picture_are_whole),
-        cmocka_unit_test(a_trace_that_cannot_be_written_is_told_first),
-        cmocka_unit_test(a_trace_that_lacks_processes_is_not_written),
-        cmocka_unit_test(growth_may_be_nothing_and_mistakes_of_it_are_named),
-        cmocka_unit_test(small_jobs_and_few_processes_do),
-        cmocka_unit_test(a_deadline_ends_a_job),
-        cmocka_unit_test(graphs_grow_by_sizes_and_grow_again),
-    };
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = GY_TESTS_RUN(NULL, NULL);
     gy_flow_end(flow);
     return failed;
 }

@@ -100,9 +100,8 @@ static void expect_inputs(const gy_vertex_start *read)
     assert_string_equal(read->inputs[7].version, "an ETag");
 }
 
-static void what_is_written_is_read(void **state)
+GY_TEST(what_is_written_is_read)
 {
-    (void)state;
     const gy_vertex_start start = make_start();
     gy_text text = {0};
     gy_vertex_start_write(&start, &text);
@@ -131,9 +130,8 @@ static void what_is_written_is_read(void **state)
     gy_text_free(&text);
 }
 
-static void cut_and_changed_messages_are_refused_or_read(void **state)
+GY_TEST(cut_and_changed_messages_are_refused_or_read)
 {
-    (void)state;
     const gy_vertex_start start = make_start();
     gy_text text = {0};
     gy_vertex_start_write(&start, &text);
@@ -163,9 +161,8 @@ static void cut_and_changed_messages_are_refused_or_read(void **state)
     gy_text_free(&text);
 }
 
-static void welcomes_are_read_too(void **state)
+GY_TEST(welcomes_are_read_too)
 {
-    (void)state;
     const gy_welcome welcome = {.functions = 77,
                                 .folder = "/job",
                                 .data = "/job/data",
@@ -192,9 +189,8 @@ static void welcomes_are_read_too(void **state)
     gy_text_free(&text);
 }
 
-static void names_tell_attempts_apart(void **state)
+GY_TEST(names_tell_attempts_apart)
 {
-    (void)state;
     char name[GY_NAME_BYTES];
     assert_string_equal(gy_name_data((gy_attempt){1, 2, 3}, 4, 1, name), "1.2.3");
     assert_string_equal(gy_name_data((gy_attempt){1, 2, 3}, 4, 5, name), "1.2.3.4");
@@ -205,13 +201,4 @@ static void names_tell_attempts_apart(void **state)
     assert_true(strlen(gy_name_final((gy_attempt){most, most, most}, most, most, name)) == 54);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_is_read),
-        cmocka_unit_test(cut_and_changed_messages_are_refused_or_read),
-        cmocka_unit_test(welcomes_are_read_too),
-        cmocka_unit_test(names_tell_attempts_apart),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -27,9 +27,8 @@ static void count(gy_flow_job *job, const char *name, int64_t by)
         }
     }
     const char *copy = keep_text(&job->arena, name);
-    if (copy == NULL ||
-        gy_reserve("flow.counters", (void **)&job->counters, &job->counter_capacity,
-                   job->counter_count + 1, sizeof(*job->counters)) < 0) {
+    if (copy == NULL || GY_GROW("flow.counters", job->counters, job->counter_capacity,
+                                job->counter_count + 1) < 0) {
         gy_running_note_text(job, "counter %s is wrong: out of memory", name);
         return;
     }
@@ -231,8 +230,8 @@ static void add_note(gy_flow_job *job, const char *text)
     (void)snprintf(last->text, sizeof(last->text), "%s", text); /* for people: it may be cut */
     if (job->note_count < GY_JOB_NOTES) {
         const char *copy = keep_text(&job->arena, text);
-        if (copy == NULL || gy_reserve("flow.notes", (void **)&job->notes, &job->note_capacity,
-                                       job->note_count + 1, sizeof(*job->notes)) < 0) {
+        if (copy == NULL ||
+            GY_GROW("flow.notes", job->notes, job->note_capacity, job->note_count + 1) < 0) {
             gy_warn("a note is lost for want of memory: %s", text);
             return;
         }

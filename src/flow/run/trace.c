@@ -25,8 +25,8 @@ static gy_status name_process(gy_flow_job *job, const gy_driver_guest *guest, ui
             return GY_OK;
         }
     }
-    GY_TRY(gy_reserve("flow.traced", (void **)&job->traced_processes, &job->traced_room,
-                      job->traced_count + 1, sizeof(int64_t)));
+    GY_TRY(
+        GY_GROW("flow.traced", job->traced_processes, job->traced_room, job->traced_count + 1));
     job->traced_processes[job->traced_count++] = number;
     gy_text_add(&job->traced,
                 ",\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%lld,\"args\":{\"name\":"

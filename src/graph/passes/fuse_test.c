@@ -8,9 +8,8 @@
 #include "ops/kernels/libraries.h"
 
 /* A mean ends a group as a sum does, also of a cut batch: it divides by the global number. */
-static void means_end_groups(void **state)
+GY_TEST(means_end_groups)
 {
-    (void)state;
     gy_graph *g = gy_graph_new();
     gy_node x = matrix(g, "x"), y = matrix(g, "y");
     gy_node loss = gy_op_mean(gy_op_exp(gy_op_sub(x, y)), 0, false);
@@ -42,9 +41,8 @@ static void means_end_groups(void **state)
     gy_graph_free(g);
 }
 
-static void bias_and_relu_move_into_products(void **state)
+GY_TEST(bias_and_relu_move_into_products)
 {
-    (void)state;
     gy_graph *g = gy_graph_new();
     gy_node x = gy_graph_input(g, "x", GY_F32, (int64_t[]){GY_BATCH, 3}, 2);
     gy_node w = gy_graph_parameter(g, "w", GY_F32, (int64_t[]){3, 5}, 2, gy_init_zeros());
@@ -72,9 +70,8 @@ static void bias_and_relu_move_into_products(void **state)
 }
 
 /* A bias of (K,1,1) is the convolution's; one of another shape stays an addition. */
-static void bias_of_channels_moves_into_convolutions(void **state)
+GY_TEST(bias_of_channels_moves_into_convolutions)
 {
-    (void)state;
     gy_graph *g = gy_graph_new();
     gy_node x = gy_graph_input(g, "x", GY_F32, (int64_t[]){GY_BATCH, 2, 5, 5}, 4);
     gy_node w = gy_graph_parameter(g, "w", GY_F32, (int64_t[]){3, 2, 3, 3}, 4, gy_init_zeros());
@@ -98,9 +95,8 @@ static void bias_of_channels_moves_into_convolutions(void **state)
 }
 
 /* w - r t(x) dy is one node; a gradient that something else reads is stored. */
-static void the_gradient_is_subtracted_where_it_is_made(void **state)
+GY_TEST(the_gradient_is_subtracted_where_it_is_made)
 {
-    (void)state;
     gy_graph *g = gy_graph_new();
     gy_node x = matrix(g, "x"), dy = matrix(g, "dy");
     gy_node w = gy_graph_parameter(g, "w", GY_F64, (int64_t[]){3, 3}, 2, gy_init_zeros());
@@ -135,9 +131,8 @@ static int count_of(const gy_graph *graph, const gy_op *op)
 }
 
 /* What a gradient needs of relu is stored and summed in one pass. */
-static void chains_and_their_sums_are_one_node(void **state)
+GY_TEST(chains_and_their_sums_are_one_node)
 {
-    (void)state;
     gy_graph *g = gy_graph_new();
     gy_node y = matrix(g, "y"), dy = matrix(g, "dy"), zero = gy_graph_scalar(g, GY_F64, 0);
     gy_node masked = gy_op_select(gy_op_greater(y, zero), dy, zero);
@@ -166,9 +161,8 @@ static void chains_and_their_sums_are_one_node(void **state)
 }
 
 /* All of it reads x: what looked at each pair of readers took minutes for these nodes. */
-static void a_long_chain_is_fused_in_time(void **state)
+GY_TEST(a_long_chain_is_fused_in_time)
 {
-    (void)state;
     gy_graph *g = gy_graph_new();
     gy_node x = matrix(g, "x"), y = x;
     for (int i = 0; i < gy_test_cases(4000); i++) {
@@ -184,9 +178,8 @@ static void a_long_chain_is_fused_in_time(void **state)
 }
 
 /* exp and add cannot be one: the product between them reads the one for the other. */
-static void what_comes_back_is_not_fused(void **state)
+GY_TEST(what_comes_back_is_not_fused)
 {
-    (void)state;
     gy_graph *g = gy_graph_new();
     gy_node x = matrix(g, "x");
     gy_node w = gy_graph_parameter(g, "w", GY_F64, (int64_t[]){3, 3}, 2, gy_init_zeros());
@@ -208,9 +201,8 @@ static void what_comes_back_is_not_fused(void **state)
 }
 
 /* No program reads both what an allreduce waits for and what it gives. */
-static void nothing_is_fused_across_a_collective(void **state)
+GY_TEST(nothing_is_fused_across_a_collective)
 {
-    (void)state;
     gy_graph *g = gy_graph_new();
     gy_node x = matrix(g, "x"), y = matrix(g, "y");
     gy_node total = gy_op_sum(gy_op_mul(x, x), 0, false);
@@ -259,9 +251,8 @@ static images make_images(void)
 
 /* One reorder where the images become rows, one where the rows' gradient becomes images, one
  * for what is fetched. */
-static void values_stay_blocked_between_convolutions(void **state)
+GY_TEST(values_stay_blocked_between_convolutions)
 {
-    (void)state;
     images n = make_images();
     gy_node fetches[6] = {n.loss, n.pooled};
     assert_ok(gy_op_gradients(n.loss, n.parameters, 4, fetches + 2));
@@ -287,9 +278,8 @@ static void values_stay_blocked_between_convolutions(void **state)
 }
 
 /* relu's mask is taken of the pooled value, and the bias' gradient is a sum of that. */
-static void the_mask_is_taken_where_it_is_small(void **state)
+GY_TEST(the_mask_is_taken_where_it_is_small)
 {
-    (void)state;
     images n = make_images();
     gy_node gradient = gy_op_gradient(n.loss, n.parameters[1]);
     gy_graph *bound = bind(n.graph, 1, 3, &gradient, 1), *out;
@@ -354,9 +344,8 @@ static int train_images(uint32_t skip, double *values)
     return count;
 }
 
-static void training_on_images_does_not_depend_on_passes(void **state)
+GY_TEST(training_on_images_does_not_depend_on_passes)
 {
-    (void)state;
     static double plain[4096], other[4096];
     static const char *const names[] = {"algebra", "epilogues", "layout", "fuse"};
     int count = train_images(0, plain);
@@ -487,9 +476,8 @@ static int check_plan(gy_graph *user, int ranks, const gy_node *fetches, int cou
     return shared;
 }
 
-static void no_two_live_values_share_memory(void **state)
+GY_TEST(no_two_live_values_share_memory)
 {
-    (void)state;
     uint64_t seed = gy_test_seed();
     int shared = 0;
     for (uint64_t trial = 0; trial < 40; trial++) {
@@ -516,9 +504,8 @@ static void no_two_live_values_share_memory(void **state)
 }
 
 /* w -= r g writes w's own memory: no copy is left, nor a task for the assignment. */
-static void updates_are_made_in_place(void **state)
+GY_TEST(updates_are_made_in_place)
 {
-    (void)state;
     gy_graph *g = gy_graph_new();
     const int64_t sizes[] = {64, 8};
     const gy_init init = {GY_INIT_UNIFORM, 1, NULL};
@@ -550,22 +537,4 @@ static void updates_are_made_in_place(void **state)
     gy_graph_free(g);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(means_end_groups),
-        cmocka_unit_test(bias_and_relu_move_into_products),
-        cmocka_unit_test(bias_of_channels_moves_into_convolutions),
-        cmocka_unit_test(the_gradient_is_subtracted_where_it_is_made),
-        cmocka_unit_test(chains_and_their_sums_are_one_node),
-        cmocka_unit_test(what_comes_back_is_not_fused),
-        cmocka_unit_test(a_long_chain_is_fused_in_time),
-        cmocka_unit_test(nothing_is_fused_across_a_collective),
-        cmocka_unit_test(values_stay_blocked_between_convolutions),
-        cmocka_unit_test(the_mask_is_taken_where_it_is_small),
-        cmocka_unit_test(training_on_images_does_not_depend_on_passes),
-        cmocka_unit_test(no_two_live_values_share_memory),
-        cmocka_unit_test(updates_are_made_in_place),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

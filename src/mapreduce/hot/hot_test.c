@@ -292,9 +292,8 @@ static gy_map_reduce_options options_of(int kind, gy_random *random)
 }
 
 /* One kind of each is such that its hot key must be shared, or may not. */
-static void shares_give_the_bytes_of_the_whole(void **state)
+GY_TEST(shares_give_the_bytes_of_the_whole)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     int hot[KINDS] = {0};
     const long cases = gy_test_cases(28);
@@ -347,9 +346,8 @@ static gy_text tell(const gy_heavy_key *keys, size_t count, uint32_t partitions)
     return out;
 }
 
-static void plans_are_even(void **state)
+GY_TEST(plans_are_even)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     for (long i = 0; i < gy_test_cases(200); i++) {
         const uint32_t shape[2] = {2 + (uint32_t)gy_random_below(&random, 30),
@@ -400,9 +398,8 @@ static void plans_are_even(void **state)
 }
 
 /* Anything may be told by a user's map: it is no plan then, or one of keys of the tables. */
-static void odd_tellings_are_nothing(void **state)
+GY_TEST(odd_tellings_are_nothing)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     const gy_heavy_key key = {"hot", 3, 1, 100000};
     const int64_t bytes[] = {10, 100000, 10, 100000};
@@ -430,9 +427,8 @@ static void odd_tellings_are_nothing(void **state)
 }
 
 /* Of many heavy keys the heaviest are told. */
-static void the_heaviest_are_told(void **state)
+GY_TEST(the_heaviest_are_told)
 {
-    (void)state;
     static char names[200][16];
     static gy_heavy_key keys[200];
     for (int i = 0; i < 200; i++) {
@@ -453,9 +449,8 @@ static void the_heaviest_are_told(void **state)
     gy_text_free(&told);
 }
 
-static void combiners_and_reduces_keep_apart(void **state)
+GY_TEST(combiners_and_reduces_keep_apart)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     draw(&random, (size_t[]){500, 800}, 1, 70);
     gy_map_reduce_options o = options_of(COMBINED, &random);
@@ -475,9 +470,8 @@ static void combiners_and_reduces_keep_apart(void **state)
 }
 
 /* Side files are no tables. */
-static void side_files_stand_beside(void **state)
+GY_TEST(side_files_stand_beside)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     char side[PATH_BYTES];
     snprintf(side, sizeof(side), "%s/side", folder);
@@ -499,15 +493,7 @@ static void side_files_stand_beside(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shares_give_the_bytes_of_the_whole),
-        cmocka_unit_test(plans_are_even),
-        cmocka_unit_test(odd_tellings_are_nothing),
-        cmocka_unit_test(the_heaviest_are_told),
-        cmocka_unit_test(combiners_and_reduces_keep_apart),
-        cmocka_unit_test(side_files_stand_beside),
-    };
     test_functions = functions;
     test_function_count = GY_COUNT(functions);
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return GY_TESTS_RUN(make_folder, remove_folder);
 }

@@ -67,8 +67,7 @@ static gy_status take_told(const gy_hot_told *told, uint32_t map, uint32_t parti
             row.bytes > INT64_MAX / GY_HOT_SHARES_MOST / 2) {
             break;
         }
-        GY_TRY(gy_reserve("mapreduce.hot", (void **)&out->all, &out->capacity, out->count + 1,
-                          sizeof(*out->all)));
+        GY_TRY(GY_GROW("mapreduce.hot", out->all, out->capacity, out->count + 1));
         out->all[out->count++] = (piece){
             .key = {.key = at,
                     .key_size = row.key_size,
@@ -130,10 +129,9 @@ static gy_status plan_pieces(const pieces *of, const scales *with, gy_hot_plan *
         key.share_count = (uint32_t)GY_MIN(GY_MAX(gy_key_ways(key.weight, with->fair), 2),
                                            (int)GY_HOT_SHARES_MOST);
         key.first_share = (uint32_t)plan->share_count;
-        GY_TRY(gy_reserve("mapreduce.hot", (void **)&plan->shares, &share_capacity,
-                          plan->share_count + key.share_count, sizeof(*plan->shares)));
-        GY_TRY(gy_reserve("mapreduce.hot", (void **)&plan->keys, &key_capacity,
-                          plan->key_count + 1, sizeof(*plan->keys)));
+        GY_TRY(GY_GROW("mapreduce.hot", plan->shares, share_capacity,
+                       plan->share_count + key.share_count));
+        GY_TRY(GY_GROW("mapreduce.hot", plan->keys, key_capacity, plan->key_count + 1));
         key.share_count = cut_shares(&of->all[i], next - i, with->maps, &key,
                                      &plan->shares[plan->share_count]);
         if (key.share_count > 1) { /* else all of it is in one map */

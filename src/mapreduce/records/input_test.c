@@ -101,9 +101,8 @@ static char *draw_text(gy_random *random, size_t size, const char *bytes)
     return text;
 }
 
-static void parts_cut_at_every_byte(void **state)
+GY_TEST(parts_cut_at_every_byte)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     static const gy_record_format formats[] = {GY_RECORDS_LINES, GY_RECORDS_KEY_VALUE,
                                                GY_RECORDS_FIXED};
@@ -160,9 +159,8 @@ static gy_status see_text(void *arg, const gy_record *record)
     return GY_OK;
 }
 
-static void texts_are_whole_lines(void **state)
+GY_TEST(texts_are_whole_lines)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     for (size_t i = 0; i < (size_t)gy_test_cases(60); i++) {
         const size_t size = gy_random_below(&random, i % 2 == 0 ? 400 : 400000);
@@ -215,9 +213,8 @@ static char *zstd_of(const char *data, size_t size, size_t *packed)
     return out;
 }
 
-static void compressed_files_have_the_same_records(void **state)
+GY_TEST(compressed_files_have_the_same_records)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     static const gy_record_format formats[] = {GY_RECORDS_LINES, GY_RECORDS_KEY_VALUE,
                                                GY_RECORDS_FIXED, GY_RECORDS_CSV};
@@ -249,9 +246,8 @@ static void compressed_files_have_the_same_records(void **state)
     }
 }
 
-static void a_long_record_grows_the_buffer_to_its_limit(void **state)
+GY_TEST(a_long_record_grows_the_buffer_to_its_limit)
 {
-    (void)state;
     const size_t size = 3 << 20;
     char *text = gy_alloc("test", size);
     memset(text, 'x', size);
@@ -284,9 +280,8 @@ static void check_refused(gy_record_format format, const char *data, size_t size
     gy_free(copy);
 }
 
-static void bad_files_are_refused_by_place(void **state)
+GY_TEST(bad_files_are_refused_by_place)
 {
-    (void)state;
     check_refused(GY_RECORDS_CSV, "a,b\nc\n", 6, "file:2: 1 fields in a row: expected 2");
     check_refused(GY_RECORDS_CSV, "a,\"b\n\nc\"\nd,e,f", 14,
                   "file:4: 3 fields in a row: expected 2");
@@ -319,9 +314,8 @@ static void check_lines(gy_input input, const char *expected)
     gy_text_free(&all.bytes);
 }
 
-static void what_ends_lines_is_an_option(void **state)
+GY_TEST(what_ends_lines_is_an_option)
 {
-    (void)state;
     static const char mixed[] = MARK "a\r\nb\rc\r\r\n\nd\r", old[] = MARK "a\rb\r\rc";
     gy_input input = input_of(GY_RECORDS_LINES, mixed, sizeof(mixed) - 1);
     check_lines(input, "3:a;6:b\rc\r;12:;13:d;");
@@ -344,9 +338,8 @@ static void what_ends_lines_is_an_option(void **state)
 }
 
 /* What is compressed and longer than the buffer: '\r' and '\n' on both sides of its end. */
-static void ends_of_lines_meet_ends_of_buffers(void **state)
+GY_TEST(ends_of_lines_meet_ends_of_buffers)
 {
-    (void)state;
     const size_t size = (2 << 20) + 100;
     for (int shift = 0; shift < 3; shift++) {
         char *text = gy_alloc("test", size);
@@ -370,9 +363,8 @@ static void ends_of_lines_meet_ends_of_buffers(void **state)
 }
 
 /* Records of a fixed size are taken as they are, whatever they begin with. */
-static void fixed_records_are_not_looked_at(void **state)
+GY_TEST(fixed_records_are_not_looked_at)
 {
-    (void)state;
     static const char *const heads[] = {"\x1f\x8b\x08", "\x28\xb5\x2f\xfd", "PK\3\4",
                                         "BZh91AY&SY",   "\xff\xfe",         "\xef\xbb\xbf"};
     for (size_t i = 0; i < GY_COUNT(heads); i++) {
@@ -390,9 +382,8 @@ static void fixed_records_are_not_looked_at(void **state)
 }
 
 /* Of what is compressed the contents are looked at, too; and what was said counts. */
-static void containers_within_containers_are_refused(void **state)
+GY_TEST(containers_within_containers_are_refused)
 {
-    (void)state;
     static const char zip[] = "PK\3\4 and words";
     gy_input input = input_of(GY_RECORDS_LINES, NULL, 0);
     seen all = {0};
@@ -463,9 +454,8 @@ static void check_part(gy_input part, size_t *taken)
     gy_text_free(&mapped.bytes);
 }
 
-static void parts_as_streams_have_the_same_records(void **state)
+GY_TEST(parts_as_streams_have_the_same_records)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     static const gy_record_format formats[] = {GY_RECORDS_LINES, GY_RECORDS_KEY_VALUE,
                                                GY_RECORDS_FIXED, GY_RECORDS_TEXT};
@@ -504,9 +494,8 @@ static void parts_as_streams_have_the_same_records(void **state)
 }
 
 /* A text whose line goes on beyond its part is not cut where the buffer ends. */
-static void a_line_longer_than_memory_is_refused(void **state)
+GY_TEST(a_line_longer_than_memory_is_refused)
 {
-    (void)state;
     char text[41];
     memset(text, 'x', sizeof(text));
     text[40] = '\n';
@@ -525,9 +514,8 @@ static void a_line_longer_than_memory_is_refused(void **state)
 }
 
 /* What lies behind the end of a part is another's, and is not paid for. */
-static void a_stream_ends_soon_behind_its_part(void **state)
+GY_TEST(a_stream_ends_soon_behind_its_part)
 {
-    (void)state;
     const size_t size = 2 << 20;
     char *text = gy_alloc("test", size);
     memset(text, 'x', size);
@@ -579,9 +567,8 @@ static void put_field(gy_random *random, gy_text *file)
     gy_text_add(expected_rows, "|");
 }
 
-static void fields_come_back_as_they_were(void **state)
+GY_TEST(fields_come_back_as_they_were)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     for (size_t i = 0; i < (size_t)gy_test_cases(300); i++) {
         gy_text file = {0}, expected = {0}, found = {0};
@@ -618,9 +605,8 @@ static void fields_come_back_as_they_were(void **state)
     }
 }
 
-static void words_of_records(void **state)
+GY_TEST(words_of_records)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     for (size_t i = 0; i < (size_t)gy_test_cases(2000); i++) {
         const size_t size = gy_random_below(&random, 100);
@@ -645,23 +631,4 @@ static void words_of_records(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts_cut_at_every_byte),
-        cmocka_unit_test(texts_are_whole_lines),
-        cmocka_unit_test(compressed_files_have_the_same_records),
-        cmocka_unit_test(a_long_record_grows_the_buffer_to_its_limit),
-        cmocka_unit_test(parts_as_streams_have_the_same_records),
-        cmocka_unit_test(a_line_longer_than_memory_is_refused),
-        cmocka_unit_test(a_stream_ends_soon_behind_its_part),
-        cmocka_unit_test(bad_files_are_refused_by_place),
-        cmocka_unit_test(what_ends_lines_is_an_option),
-        cmocka_unit_test(ends_of_lines_meet_ends_of_buffers),
-        cmocka_unit_test(fixed_records_are_not_looked_at),
-        cmocka_unit_test(containers_within_containers_are_refused),
-        cmocka_unit_test(fields_come_back_as_they_were),
-        cmocka_unit_test(words_of_records),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

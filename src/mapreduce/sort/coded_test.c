@@ -27,9 +27,8 @@ static int compare(const gy_sort_coding *coding, const char *a, const char *b)
     return (order > 0) - (order < 0);
 }
 
-static void numbers_order_as_numbers(void **state)
+GY_TEST(numbers_order_as_numbers)
 {
-    (void)state;
     /* Each line of the list is below the next one; what stands in one line is equal. */
     static const char *const rising[][4] = {
         {"-123456789012345678901234567890", "-123456789012345678901234567890.0"},
@@ -76,9 +75,8 @@ static void numbers_order_as_numbers(void **state)
     }
 }
 
-static void downward_turns_the_order_of_bytes(void **state)
+GY_TEST(downward_turns_the_order_of_bytes)
 {
-    (void)state;
     gy_random random = {gy_test_seed(), 0};
     const gy_sort_coding down = {.is_on = true, .is_descending = true};
     for (long round = 0; round < gy_test_cases(20000); round++) {
@@ -99,9 +97,8 @@ static void downward_turns_the_order_of_bytes(void **state)
     }
 }
 
-static void fields_are_keys(void **state)
+GY_TEST(fields_are_keys)
 {
-    (void)state;
     static const struct {
         const char *line, *field;
         int number;
@@ -123,12 +120,4 @@ static void fields_are_keys(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_order_as_numbers),
-        cmocka_unit_test(downward_turns_the_order_of_bytes),
-        cmocka_unit_test(fields_are_keys),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

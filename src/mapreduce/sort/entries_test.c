@@ -12,9 +12,7 @@ typedef struct bytes {
 
 static void add_byte(bytes *text, char byte)
 {
-    assert_int_equal(
-        gy_reserve("test", (void **)&text->data, &text->capacity, text->size_bytes + 1, 1),
-        GY_OK);
+    assert_int_equal(GY_GROW("test", text->data, text->capacity, text->size_bytes + 1), GY_OK);
     text->data[text->size_bytes++] = byte;
 }
 
@@ -41,9 +39,7 @@ static void check(const gy_sort_layout *layout, const char *data, size_t size_by
     for (size_t at = 0; at < size_bytes; count++) {
         gy_sort_item item;
         assert_true(gy_sort_item_read(layout, data + at, data + size_bytes, &item));
-        assert_int_equal(
-            gy_reserve("test", (void **)&entries, &capacity, count + 1, sizeof(*entries)),
-            GY_OK);
+        assert_int_equal(GY_GROW("test", entries, capacity, count + 1), GY_OK);
         entries[count] =
             (gy_entry){gy_sort_key_word(layout->key, item.key, item.key_bytes), at};
         at += item.size_bytes;
@@ -74,9 +70,8 @@ static void add_field(bytes *text, gy_random *random, size_t size_bytes, unsigne
 }
 
 /* Keys of few byte values (0 among them) and all lengths tie in every way. */
-static void framed_records_sort(void **state)
+GY_TEST(framed_records_sort)
 {
-    (void)state;
     gy_random random = {gy_test_seed(), 0};
     for (long round = 0; round < gy_test_cases(60); round++) {
         static const size_t counts[] = {0, 1, 2, 3, 13, 24, 25, 97, 511, 513, 4099, 20011};
@@ -99,9 +94,8 @@ static void framed_records_sort(void **state)
     }
 }
 
-static void fixed_records_sort(void **state)
+GY_TEST(fixed_records_sort)
 {
-    (void)state;
     gy_random random = {gy_test_seed(), 1};
     for (long round = 0; round < gy_test_cases(24); round++) {
         const size_t count = gy_random_below(&random, round % 8 == 7 ? 100000 : 3000);
@@ -117,9 +111,8 @@ static void fixed_records_sort(void **state)
     }
 }
 
-static void typed_keys_sort(void **state)
+GY_TEST(typed_keys_sort)
 {
-    (void)state;
     gy_random random = {gy_test_seed(), 2};
     for (int kind = GY_KEY_INT64; kind <= GY_KEY_FLOAT64; kind++) {
         const gy_sort_layout layout = {.kind = GY_LAYOUT_FIXED,
@@ -145,9 +138,8 @@ static void typed_keys_sort(void **state)
 }
 
 /* Each key begins the next one: 8 bytes a level, far more levels than the stack may have. */
-static void keys_that_begin_others_sort(void **state)
+GY_TEST(keys_that_begin_others_sort)
 {
-    (void)state;
     enum { KEYS = 700 };
     bytes data = {0};
     const gy_sort_layout layout = {.kind = GY_LAYOUT_LINES};
@@ -163,9 +155,8 @@ static void keys_that_begin_others_sort(void **state)
     gy_free(data.data);
 }
 
-static void long_shared_keys_sort(void **state)
+GY_TEST(long_shared_keys_sort)
 {
-    (void)state;
     bytes data = {0};
     gy_random random = {gy_test_seed(), 3};
     const gy_sort_layout layout = {.kind = GY_LAYOUT_LINES, .key_offset = 2};
@@ -182,9 +173,8 @@ static void long_shared_keys_sort(void **state)
     gy_free(data.data);
 }
 
-static void records_that_are_cut_are_refused(void **state)
+GY_TEST(records_that_are_cut_are_refused)
 {
-    (void)state;
     gy_sort_item item;
     const gy_sort_layout framed = {.kind = GY_LAYOUT_FRAMED};
     const char good[] = "\x02\x01"
@@ -219,15 +209,4 @@ static void records_that_are_cut_are_refused(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(framed_records_sort),
-        cmocka_unit_test(fixed_records_sort),
-        cmocka_unit_test(typed_keys_sort),
-        cmocka_unit_test(keys_that_begin_others_sort),
-        cmocka_unit_test(long_shared_keys_sort),
-        cmocka_unit_test(records_that_are_cut_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

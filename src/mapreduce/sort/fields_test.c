@@ -56,9 +56,8 @@ static void check(const char *text, size_t size, unsigned number)
     gy_free(exact);
 }
 
-static void lines_of_a_log(void **state)
+GY_TEST(lines_of_a_log)
 {
-    (void)state;
     const char *text =
         "1.2.3.4 - - [01/Oct/2025:00:00:00 +0000] \"GET /a/b.html HTTP/1.1\" 200 1\n"
         "short line\n\n   \n"
@@ -76,9 +75,8 @@ static void lines_of_a_log(void **state)
     }
 }
 
-static void random_texts(void **state)
+GY_TEST(random_texts)
 {
-    (void)state;
     gy_random random = {gy_test_seed(), 0};
     static char text[4000];
     for (long round = 0; round < gy_test_cases(2000); round++) {
@@ -93,9 +91,8 @@ static void random_texts(void **state)
     }
 }
 
-static void whole_texts(void **state)
+GY_TEST(whole_texts)
 {
-    (void)state;
     char *text = gy_alloc("test", GY_FIELDS_TEXT_BYTES);
     assert_non_null(text);
     memset(text, 'a', GY_FIELDS_TEXT_BYTES);
@@ -108,12 +105,4 @@ static void whole_texts(void **state)
     gy_free(text);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lines_of_a_log),
-        cmocka_unit_test(random_texts),
-        cmocka_unit_test(whole_texts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

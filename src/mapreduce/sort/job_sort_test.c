@@ -109,9 +109,8 @@ static void run(gy_sort_method way, const char *const *inputs, const char *expec
     gy_dag_free(dag);
 }
 
-static void jobs_sort(void **state)
+GY_TEST(jobs_sort)
 {
-    (void)state;
     gy_random random = {gy_test_seed(), 0};
     char *data = gy_alloc("test", COUNT * RECORD), paths[FILES][100];
     const char *inputs[FILES + 1] = {NULL};
@@ -150,8 +149,7 @@ int main(int argc, char **argv)
     if (mkdtemp(top) == NULL) {
         return 1;
     }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(jobs_sort)};
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = GY_TESTS_RUN(NULL, NULL);
     char line[128], out[64];
     snprintf(line, sizeof(line), "rm -rf %s", top);
     failed += gy_test_shell(line, out, sizeof(out)) != 0;

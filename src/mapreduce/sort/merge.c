@@ -43,8 +43,8 @@ static size_t needed_bytes(const char *data, size_t size_bytes)
 
 static gy_status carry_bytes(cursor *from, size_t size_bytes)
 {
-    GY_TRY(gy_reserve("mapreduce.merge", (void **)&from->carry, &from->carry_capacity,
-                      from->carry_used + size_bytes, 1));
+    GY_TRY(GY_GROW("mapreduce.merge", from->carry, from->carry_capacity,
+                   from->carry_used + size_bytes));
     memcpy(from->carry + from->carry_used, from->at, size_bytes);
     from->carry_used += size_bytes;
     from->at += size_bytes;
@@ -217,8 +217,8 @@ gy_status gy_sort_groups_next(gy_sort_groups *groups, gy_sort_span *key, bool *h
     if (!groups->has) {
         return GY_OK;
     }
-    GY_TRY(gy_reserve("mapreduce.groups", (void **)&groups->key, &groups->key_capacity,
-                      groups->item.key_bytes + 1, 1));
+    GY_TRY(GY_GROW("mapreduce.groups", groups->key, groups->key_capacity,
+                   groups->item.key_bytes + 1));
     memcpy(groups->key, groups->item.key, groups->item.key_bytes);
     groups->key_bytes = groups->item.key_bytes;
     *key = (gy_sort_span){groups->key, groups->key_bytes};

@@ -83,9 +83,8 @@ static gy_merge *open_merge(const test_records *records, pieces *all, size_t sou
     return merge;
 }
 
-static void sources_merge(void **state)
+GY_TEST(sources_merge)
 {
-    (void)state;
     gy_random random = {gy_test_seed(), 0};
     for (long round = 0; round < gy_test_cases(80); round++) {
         const size_t sources = (size_t)round % (SOURCES + 1);
@@ -117,9 +116,8 @@ static void sources_merge(void **state)
     }
 }
 
-static void cut_sources_are_refused(void **state)
+GY_TEST(cut_sources_are_refused)
 {
-    (void)state;
     const gy_sort_item item = {
         .key = "key", .value = "value", .key_bytes = 3, .value_bytes = 5};
     const gy_sort_layout layout = {.kind = GY_LAYOUT_FRAMED};
@@ -148,9 +146,8 @@ static void cut_sources_are_refused(void **state)
 }
 
 /* Some groups are read to their end, some in part, some not at all. */
-static void groups_give_each_key_once(void **state)
+GY_TEST(groups_give_each_key_once)
 {
-    (void)state;
     gy_random random = {gy_test_seed(), 1};
     for (long round = 0; round < gy_test_cases(40); round++) {
         const test_shape shape = {.count = gy_random_below(&random, 500),
@@ -204,12 +201,4 @@ static void groups_give_each_key_once(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sources_merge),
-        cmocka_unit_test(cut_sources_are_refused),
-        cmocka_unit_test(groups_give_each_key_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -188,9 +188,8 @@ static gy_sort_layout fixed(size_t record_bytes, size_t key_offset, size_t key_b
                             .key_bytes = key_bytes};
 }
 
-static void parts_make_the_whole(void **state)
+GY_TEST(parts_make_the_whole)
 {
-    (void)state;
     gy_random random = {gy_test_seed(), 0};
     static const size_t counts[] = {0, 1, 2, 97, 4099, 30011};
     for (long round = 0; round < gy_test_cases(40); round++) {
@@ -216,9 +215,8 @@ static void parts_make_the_whole(void **state)
 }
 
 /* 4 MiB, half of them for other things, hold 58,000 entries. */
-static void small_budgets_take_passes(void **state)
+GY_TEST(small_budgets_take_passes)
 {
-    (void)state;
     gy_random random = {gy_test_seed(), 1};
     const size_t count = (size_t)GY_MAX(gy_test_cases(200000), 70000);
     const input_shape shapes[] = {
@@ -250,9 +248,8 @@ static void small_budgets_take_passes(void **state)
 }
 
 /* More than fits the cache in each bucket: parts of parts. */
-static void large_buckets_are_dealt_out(void **state)
+GY_TEST(large_buckets_are_dealt_out)
 {
-    (void)state;
     gy_random random = {gy_test_seed(), 2};
     const size_t count = (size_t)GY_MAX(gy_test_cases(200000), 60000);
     const input_shape shapes[] = {
@@ -273,9 +270,8 @@ static void large_buckets_are_dealt_out(void **state)
 }
 
 /* Zeros with every nibble beside them: levels of parts beyond the spare chunks. */
-static void deep_keys_are_sorted_whole(void **state)
+GY_TEST(deep_keys_are_sorted_whole)
 {
-    (void)state;
     enum { KEY = 64, DEEP = 34000, ASIDE = 30 };
     gy_random random = {gy_test_seed(), 6};
     const input_shape shape = {
@@ -298,9 +294,8 @@ static void deep_keys_are_sorted_whole(void **state)
     drop(&in);
 }
 
-static void typed_keys_take_passes(void **state)
+GY_TEST(typed_keys_take_passes)
 {
-    (void)state;
     gy_random random = {gy_test_seed(), 3};
     for (int kind = GY_KEY_INT64; kind <= GY_KEY_FLOAT64; kind++) {
         input_shape shape = {.layout = fixed(8, 0, 8),
@@ -316,9 +311,8 @@ static void typed_keys_take_passes(void **state)
     }
 }
 
-static void splitters_are_even(void **state)
+GY_TEST(splitters_are_even)
 {
-    (void)state;
     gy_random random = {gy_test_seed(), 4};
     const input_shape shape = {.layout = fixed(20, 0, 10), .count = 50000, .alphabet = 20};
     input in;
@@ -350,9 +344,8 @@ static void splitters_are_even(void **state)
     drop(&in);
 }
 
-static void bad_inputs_and_failures(void **state)
+GY_TEST(bad_inputs_and_failures)
 {
-    (void)state;
     gy_mapreduce_sample sample;
     const gy_sort_layout layout = fixed(10, 0, 4), framed = {.kind = GY_LAYOUT_FRAMED};
     const gy_sort_span cut = {"0123456789abc", 13};
@@ -394,9 +387,8 @@ static void bad_inputs_and_failures(void **state)
 
 /* Lines that are longer than what a sample draws from, and agree in all but their ends: work
  * grows with their bytes, not with bytes times samples or words. */
-static void long_lines_are_looked_at_once(void **state)
+GY_TEST(long_lines_are_looked_at_once)
 {
-    (void)state;
     enum { LONG = 3 << 20, LINES = 20, EACH = 150 << 10 };
     const clock_t begin = clock();
     for (size_t key_bytes = 0; key_bytes <= EACH / 2; key_bytes += EACH / 2) {
@@ -422,17 +414,4 @@ static void long_lines_are_looked_at_once(void **state)
     assert_true(clock() - begin < 20 * CLOCKS_PER_SEC);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts_make_the_whole),
-        cmocka_unit_test(small_budgets_take_passes),
-        cmocka_unit_test(large_buckets_are_dealt_out),
-        cmocka_unit_test(typed_keys_take_passes),
-        cmocka_unit_test(deep_keys_are_sorted_whole),
-        cmocka_unit_test(long_lines_are_looked_at_once),
-        cmocka_unit_test(splitters_are_even),
-        cmocka_unit_test(bad_inputs_and_failures),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -55,9 +55,8 @@ static void check(gy_random *random, const test_shape *shape, size_t memory_byte
     records_free(&records);
 }
 
-static void records_come_back_in_order(void **state)
+GY_TEST(records_come_back_in_order)
 {
-    (void)state;
     gy_random random = {gy_test_seed(), 0};
     static const size_t counts[] = {0, 1, 2, 3, 97, 997, 3001};
     for (long round = 0; round < gy_test_cases(40); round++) {
@@ -77,9 +76,8 @@ static void records_come_back_in_order(void **state)
 }
 
 /* 52 KiB of memory and 8 runs a level: merges of merges. */
-static void tiny_budgets_merge_many_times(void **state)
+GY_TEST(tiny_budgets_merge_many_times)
 {
-    (void)state;
     gy_random random = {gy_test_seed(), 1};
     const test_shape shape = {.count = 60000,
                               .key_most = 12,
@@ -98,9 +96,8 @@ static void tiny_budgets_merge_many_times(void **state)
 }
 
 /* Each call to the disk fails once, each allocation fails once. */
-static void failures_leave_nothing(void **state)
+GY_TEST(failures_leave_nothing)
 {
-    (void)state;
     gy_random random = {gy_test_seed(), 2};
     const test_shape shape = {.count = 9000, .key_most = 9, .value_most = 40, .alphabet = 7};
     test_records records = records_make(&random, &shape);
@@ -143,9 +140,8 @@ static void failures_leave_nothing(void **state)
     records_free(&records);
 }
 
-static void what_cannot_be_sorted_is_refused(void **state)
+GY_TEST(what_cannot_be_sorted_is_refused)
 {
-    (void)state;
     gy_sorter *sorter = NULL;
     const gy_sorter_options small = {1000, folder, GY_KEY_BYTES, false};
     assert_int_equal(gy_sorter_new(gy_env_real(), &small, &sorter), GY_ARG);
@@ -181,9 +177,8 @@ static int64_t flipping_read(gy_env *env, int file, void *data, size_t size_byte
     return got;
 }
 
-static void changed_runs_are_found(void **state)
+GY_TEST(changed_runs_are_found)
 {
-    (void)state;
     gy_disk_ops disk = gy_disk_real;
     disk.read = flipping_read;
     gy_env_ops ops = *gy_env_real()->ops;
@@ -216,15 +211,8 @@ static void changed_runs_are_found(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(records_come_back_in_order),
-        cmocka_unit_test(tiny_budgets_merge_many_times),
-        cmocka_unit_test(failures_leave_nothing),
-        cmocka_unit_test(what_cannot_be_sorted_is_refused),
-        cmocka_unit_test(changed_runs_are_found),
-    };
     test_folder(folder);
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = GY_TESTS_RUN(NULL, NULL);
     test_remove(folder);
     return failed;
 }

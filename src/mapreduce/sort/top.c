@@ -77,8 +77,7 @@ static void sink(gy_top *top, size_t at)
 
 static gy_status set(row *to, const gy_top_row *wanted)
 {
-    GY_TRY(gy_reserve("mapreduce.top", (void **)&to->key, &to->capacity, wanted->key_bytes + 1,
-                      1));
+    GY_TRY(GY_GROW("mapreduce.top", to->key, to->capacity, wanted->key_bytes + 1));
     if (wanted->key_bytes > 0) {
         memcpy(to->key, wanted->key, wanted->key_bytes);
     }
@@ -99,8 +98,7 @@ gy_status gy_top_add(gy_top *top, const char *key, size_t key_bytes, int64_t cou
         sink(top, 0);
         return GY_OK;
     }
-    GY_TRY(gy_reserve("mapreduce.top", (void **)&top->rows, &top->capacity, top->count + 1,
-                      sizeof(*top->rows)));
+    GY_TRY(GY_GROW("mapreduce.top", top->rows, top->capacity, top->count + 1));
     top->rows[top->count] = (row){0};
     GY_TRY(set(&top->rows[top->count], &wanted));
     top->count++;

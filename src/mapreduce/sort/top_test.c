@@ -25,9 +25,8 @@ static int compare(const void *a, const void *b)
     return order != 0 ? order : (int)first->key_bytes - (int)second->key_bytes;
 }
 
-static void the_largest_are_kept(void **state)
+GY_TEST(the_largest_are_kept)
 {
-    (void)state;
     gy_random random = {gy_test_seed(), 0};
     for (long round = 0; round < gy_test_cases(200); round++) {
         offer offers[300];
@@ -60,9 +59,8 @@ static void the_largest_are_kept(void **state)
     }
 }
 
-static void no_memory_leaves_nothing(void **state)
+GY_TEST(no_memory_leaves_nothing)
 {
-    (void)state;
     const int64_t live = gy_alloc_live();
     gy_status status = GY_NOMEM;
     for (int n = 1; status != GY_OK; n++) {
@@ -79,11 +77,4 @@ static void no_memory_leaves_nothing(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_largest_are_kept),
-        cmocka_unit_test(no_memory_leaves_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

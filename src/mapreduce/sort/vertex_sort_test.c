@@ -126,22 +126,19 @@ static void parts_are_the_lines_in_order(gy_sort_method way)
     assert_int_equal(unlink(paths[0]) + unlink(paths[1]), 0);
 }
 
-static void scans_give_the_lines_in_order(void **state)
+GY_TEST(scans_give_the_lines_in_order)
 {
-    (void)state;
     parts_are_the_lines_in_order(GY_SORT_METHOD_SCANS);
     parts_are_the_lines_in_order(GY_SORT_METHOD_AUTO);
 }
 
-static void runs_give_the_lines_in_order(void **state)
+GY_TEST(runs_give_the_lines_in_order)
 {
-    (void)state;
     parts_are_the_lines_in_order(GY_SORT_METHOD_RUNS);
 }
 
-static void inputs_beyond_memory_are_read_once(void **state)
+GY_TEST(inputs_beyond_memory_are_read_once)
 {
-    (void)state;
     const uint64_t gb = 1000000000;
     const struct {
         gy_sort_facts facts;
@@ -167,9 +164,8 @@ static void inputs_beyond_memory_are_read_once(void **state)
     assert_true(facts.free_bytes > 0);
 }
 
-static void what_cannot_be_sorted_says_why(void **state)
+GY_TEST(what_cannot_be_sorted_says_why)
 {
-    (void)state;
     char paths[2][160];
     put("one", "0123456789", 10, paths[0]);
     put("two", "123456", 6, paths[1]);
@@ -205,17 +201,11 @@ static void what_cannot_be_sorted_says_why(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scans_give_the_lines_in_order),
-        cmocka_unit_test(runs_give_the_lines_in_order),
-        cmocka_unit_test(inputs_beyond_memory_are_read_once),
-        cmocka_unit_test(what_cannot_be_sorted_says_why),
-    };
     snprintf(folder, sizeof(folder), "/tmp/gyre-sort-XXXXXX");
     if (mkdtemp(folder) == NULL) {
         return 1;
     }
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = GY_TESTS_RUN(NULL, NULL);
     char scratch[80];
     snprintf(scratch, sizeof(scratch), "%s/scratch", folder);
     (void)rmdir(scratch); /* the job's, empty */

@@ -251,9 +251,8 @@ static void compare(const trial *t, const ran *r)
     }
 }
 
-static void random_programs(void **state)
+GY_TEST(random_programs)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     static trial t;
     for (int round = 0; round < 120; round++) {
@@ -281,9 +280,8 @@ static void random_programs(void **state)
 }
 
 /* relu(x * y + per channel), stored and summed per channel, over sizes with 16 k channels. */
-static void blocked_values(void **state)
+GY_TEST(blocked_values)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     static trial t;
     for (int round = 0; round < 30; round++) {
@@ -340,9 +338,8 @@ static void blocked_values(void **state)
 }
 
 /* Dropout of part [begin, end) of a dimension is that part of the dropout of all. */
-static void dropout_of_a_shard(void **state)
+GY_TEST(dropout_of_a_shard)
 {
-    (void)state;
     const int64_t sizes[2] = {37, 53};
     int64_t seed[2] = {5, 11};
     float x[37 * 53], whole[37 * 53];
@@ -408,9 +405,8 @@ static void dropout_of_a_shard(void **state)
 }
 
 /* Where y is not a number the gradient passes: select(y <= 0, 0, dy), which is one loop. */
-static void the_gradient_of_relu_passes_nan(void **state)
+GY_TEST(the_gradient_of_relu_passes_nan)
 {
-    (void)state;
     enum { COUNT = 50, KINDS = 7 };
     static const double special[KINDS] = {NAN, 1, 0, -0.0, -1, INFINITY, -INFINITY};
     static const bool passes[KINDS] = {true, true, false, false, false, true, false};
@@ -476,13 +472,4 @@ static int end_workers(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_programs),
-        cmocka_unit_test(blocked_values),
-        cmocka_unit_test(dropout_of_a_shard),
-        cmocka_unit_test(the_gradient_of_relu_passes_nan),
-    };
-    return cmocka_run_group_tests(tests, start_workers, end_workers);
-}
+GY_TEST_MAIN(start_workers, end_workers)

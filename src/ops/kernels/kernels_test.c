@@ -413,9 +413,8 @@ static example drawn_example(const gy_op *op, const gy_ops_sample *sample, gy_ra
     return e;
 }
 
-static void samples_of_every_row(void **state)
+GY_TEST(samples_of_every_row)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     int taken = 0, rows = 0;
     for (int k = 0; k < gy_ops_all_count; k++) {
@@ -456,9 +455,8 @@ static int check_with_nan(example *e)
 }
 
 /* Infinities, NaN and -0 go through kernels as through the plain definitions. */
-static void special_numbers_of_every_row(void **state)
+GY_TEST(special_numbers_of_every_row)
 {
-    (void)state;
     static const double special[] = {NAN, INFINITY, -INFINITY, -0.0, 0};
     gy_random random = {.key = gy_test_seed()};
     int taken = 0;
@@ -486,9 +484,8 @@ static void special_numbers_of_every_row(void **state)
 }
 
 /* Far below 0 it is 0, not a small share of x. */
-static void gelu_of_large_numbers(void **state)
+GY_TEST(gelu_of_large_numbers)
 {
-    (void)state;
     double values[6] = {-1e30, -1e6, -100, -6, 100, 1e6};
     example e = {.op = &gy_ops_row_gelu, .input_count = 1, .values = {values}};
     set_type(&e, 0, 1, (int64_t[]){6});
@@ -506,9 +503,8 @@ static void gelu_of_large_numbers(void **state)
 
 /* ---- larger shapes ---- */
 
-static void matmuls(void **state)
+GY_TEST(matmuls)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     static const int64_t shapes[][3] = {{64, 80, 300},   {64, 10, 512}, {100, 70, 160},
                                         {1, 33, 70},     {65, 1, 129},  {257, 10, 130},
@@ -544,9 +540,8 @@ static void matmuls(void **state)
     }
 }
 
-static void convolutions(void **state)
+GY_TEST(convolutions)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     static const int64_t shapes[][6] =
         {/* N C H K R pad */
@@ -605,9 +600,8 @@ static void convolutions(void **state)
     }
 }
 
-static void poolings(void **state)
+GY_TEST(poolings)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     const gy_op *const ops[] = {&gy_ops_row_max_pool, &gy_ops_row_max_pool_gradient,
                                 &gy_ops_row_max_pool_pick, &gy_ops_row_average_pool,
@@ -647,9 +641,8 @@ static void poolings(void **state)
     }
 }
 
-static void random_elementwise_and_reductions(void **state)
+GY_TEST(random_elementwise_and_reductions)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     int taken = 0;
     for (int round = 0; round < gy_test_cases(300); round++) {
@@ -696,9 +689,8 @@ static void random_elementwise_and_reductions(void **state)
     assert_true(taken > gy_test_cases(200) / 2);
 }
 
-static void rows_along_the_last_dimension(void **state)
+GY_TEST(rows_along_the_last_dimension)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     const gy_op *const ops[] = {&gy_ops_row_softmax, &gy_ops_row_log_softmax,
                                 &gy_ops_row_argmax, &gy_ops_row_layer_norm,
@@ -733,9 +725,8 @@ static void rows_along_the_last_dimension(void **state)
     }
 }
 
-static void wrong_labels_are_named(void **state)
+GY_TEST(wrong_labels_are_named)
 {
-    (void)state;
     const int64_t sizes[2] = {3, 4};
     double logits[12] = {0}, labels[3] = {0, 4, 1};
     example e = {.op = &gy_ops_row_cross_entropy, .input_count = 2, .values = {logits, labels}};
@@ -751,9 +742,8 @@ static void wrong_labels_are_named(void **state)
     free_result(&r);
 }
 
-static void the_description_names_the_libraries(void **state)
+GY_TEST(the_description_names_the_libraries)
 {
-    (void)state;
     gy_text text = {0};
     printf("%s", gy_kernels_describe(&text));
     assert_non_null(strstr(gy_text_get(&text), "oneDNN"));
@@ -774,19 +764,4 @@ static int end_workers(void **state)
     return 0;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(samples_of_every_row),
-        cmocka_unit_test(special_numbers_of_every_row),
-        cmocka_unit_test(gelu_of_large_numbers),
-        cmocka_unit_test(matmuls),
-        cmocka_unit_test(convolutions),
-        cmocka_unit_test(poolings),
-        cmocka_unit_test(random_elementwise_and_reductions),
-        cmocka_unit_test(rows_along_the_last_dimension),
-        cmocka_unit_test(wrong_labels_are_named),
-        cmocka_unit_test(the_description_names_the_libraries),
-    };
-    return cmocka_run_group_tests(tests, start_workers, end_workers);
-}
+GY_TEST_MAIN(start_workers, end_workers)

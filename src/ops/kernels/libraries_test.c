@@ -33,9 +33,8 @@ static void *multiply_often(void *arg)
     return NULL;
 }
 
-static void products_side_by_side(void **state)
+GY_TEST(products_side_by_side)
 {
-    (void)state;
     static multiplier all[THREADS];
     gy_random random = {.key = gy_test_seed()};
     assert_int_equal(gy_blas_get(&blas), GY_OK);
@@ -56,8 +55,4 @@ static void products_side_by_side(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(products_side_by_side)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

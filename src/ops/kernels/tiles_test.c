@@ -88,9 +88,8 @@ static void check_function(gy_ops_code code, gy_dtype from, gy_dtype to, uint32_
     assert_memory_equal(cut.bytes, out[0].bytes, sizeof(cut));
 }
 
-static void every_level_gives_the_same_bits(void **state)
+GY_TEST(every_level_gives_the_same_bits)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     int functions = 0;
     for (int code = 0; code < GY_CODE_COUNT; code++) {
@@ -116,9 +115,8 @@ static void every_level_gives_the_same_bits(void **state)
     assert_in_range(functions, 150, 400);
 }
 
-static void folds_give_the_same_bits(void **state)
+GY_TEST(folds_give_the_same_bits)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     const gy_ops_code codes[] = {GY_CODE_sum, GY_CODE_prod, GY_CODE_max, GY_CODE_min};
     const gy_dtype dtypes[] = {GY_F32, GY_F64, GY_I64, GY_I32, GY_U8};
@@ -168,9 +166,8 @@ static double ulps(float got, double truth)
     return fabs((double)got - truth) / unit;
 }
 
-static void functions_are_accurate(void **state)
+GY_TEST(functions_are_accurate)
 {
-    (void)state;
     static const struct {
         const char *name;
         gy_ops_code code;
@@ -213,9 +210,8 @@ static void functions_are_accurate(void **state)
     }
 }
 
-static void edges_of_functions(void **state)
+GY_TEST(edges_of_functions)
 {
-    (void)state;
     static const struct {
         gy_ops_code code;
         float x, y;
@@ -253,9 +249,8 @@ static void edges_of_functions(void **state)
 }
 
 /* Rows of every width: the same bits, the sum of what is stored, nothing beyond it. */
-static void exponentials_of_a_row(void **state)
+GY_TEST(exponentials_of_a_row)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     for (int64_t count = 1; count <= 50; count++) {
         float x[64], y[3][64];
@@ -331,9 +326,8 @@ static void check_row_max(const gy_tile_table *table, int64_t count)
 }
 
 /* So the result does not depend on lanes, pieces and shards. */
-static void extremes_keep_nan_and_the_sign_of_zero(void **state)
+GY_TEST(extremes_keep_nan_and_the_sign_of_zero)
 {
-    (void)state;
     const double nan_value = (double)NAN;
     for (int t = 0; t < table_count(); t++) {
         for (int kind = 0; kind < 8; kind++) {
@@ -360,9 +354,8 @@ static void extremes_keep_nan_and_the_sign_of_zero(void **state)
 }
 
 /* Of two: the same whichever comes first. */
-static void the_smaller_of_two_zeros_is_minus_zero(void **state)
+GY_TEST(the_smaller_of_two_zeros_is_minus_zero)
 {
-    (void)state;
     enum { COUNT = 37 };
     for (int t = 0; t < table_count(); t++) {
         for (int kind = 0; kind < 8; kind++) {
@@ -387,16 +380,4 @@ static void the_smaller_of_two_zeros_is_minus_zero(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_level_gives_the_same_bits),
-        cmocka_unit_test(folds_give_the_same_bits),
-        cmocka_unit_test(functions_are_accurate),
-        cmocka_unit_test(edges_of_functions),
-        cmocka_unit_test(exponentials_of_a_row),
-        cmocka_unit_test(extremes_keep_nan_and_the_sign_of_zero),
-        cmocka_unit_test(the_smaller_of_two_zeros_is_minus_zero),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -76,9 +76,8 @@ static void check(gy_random *random, gy_dtype dtype, const int64_t *mnk, int fla
     gy_free(beside.data);
 }
 
-static void the_kernel_is_its_definition(void **state)
+GY_TEST(the_kernel_is_its_definition)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     for (int trial = 0; trial < 60; trial++) {
         int64_t sizes[3];
@@ -93,9 +92,8 @@ static void the_kernel_is_its_definition(void **state)
 }
 
 /* Rows that the kernel cuts into pieces are what it makes of them band by band. */
-static void pieces_are_put_together(void **state)
+GY_TEST(pieces_are_put_together)
 {
-    (void)state;
     enum { ROWS = 600, BAND = 200, COLUMNS = 300, DEPTH = 400 };
     gy_random random = {.key = gy_test_seed()};
     gy_attributes attributes;
@@ -136,9 +134,4 @@ static void pieces_are_put_together(void **state)
     gy_free(bands.data);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_kernel_is_its_definition),
-                                       cmocka_unit_test(pieces_are_put_together)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

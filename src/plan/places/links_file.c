@@ -112,7 +112,6 @@ static int host_number(const reader *from, const char *name)
 
 static gy_status add_host(reader *from, const char *name)
 {
-    void *names = from->names;
     size_t size = strlen(name);
     if (size >= NAME_BYTES) {
         return gy_fail(GY_FORMAT, "a host's name has %zu characters, at most %d", size,
@@ -121,19 +120,16 @@ static gy_status add_host(reader *from, const char *name)
     if (from->made->hosts == HOSTS) {
         return gy_fail(GY_FORMAT, "more than %d hosts", HOSTS);
     }
-    GY_TRY(gy_reserve("plan.links", &names, &from->name_capacity, (size_t)from->made->hosts + 1,
-                      NAME_BYTES));
-    from->names = names;
+    GY_TRY(
+        GY_GROW("plan.links", from->names, from->name_capacity, (size_t)from->made->hosts + 1));
     memcpy(from->names[from->made->hosts++], name, size + 1);
     return GY_OK;
 }
 
 static gy_status place(gy_plan_links *made, int rank, int host)
 {
-    void *host_of = made->host_of;
-    GY_TRY(gy_reserve("plan.links", &host_of, &made->rank_capacity,
-                      (size_t)GY_MAX(rank + 1, made->ranks), sizeof(*made->host_of)));
-    made->host_of = host_of;
+    GY_TRY(GY_GROW("plan.links", made->host_of, made->rank_capacity,
+                   (size_t)GY_MAX(rank + 1, made->ranks)));
     while (made->ranks <= rank) {
         made->host_of[made->ranks++] = -1;
     }
@@ -185,7 +181,6 @@ static gy_status read_host(reader *from)
 static gy_status read_between(reader *from)
 {
     int hosts[2];
-    void *pairs = from->pairs;
     for (int i = 0; i < 2; i++) {
         hosts[i] = host_number(from, from->lines.words[1 + i]);
         if (hosts[i] == from->made->hosts) {
@@ -197,9 +192,7 @@ static gy_status read_between(reader *from)
         return gy_fail(GY_FORMAT, "\"%s\" twice: what links cost inside hosts is link ring",
                        from->lines.words[1]);
     }
-    GY_TRY(gy_reserve("plan.links", &pairs, &from->pair_capacity, from->pair_count + 1,
-                      sizeof(*from->pairs)));
-    from->pairs = pairs;
+    GY_TRY(GY_GROW("plan.links", from->pairs, from->pair_capacity, from->pair_count + 1));
     pair_line *pair = &from->pairs[from->pair_count++];
     *pair = (pair_line){.from = hosts[0], .to = hosts[1]};
     return read_figures(&from->lines.words[3], &pair->alpha, &pair->beta);

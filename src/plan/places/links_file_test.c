@@ -39,9 +39,8 @@ static void assert_near(double got, double expected)
 }
 
 /* One message of a million bytes from rank 0 to rank 1. */
-static void figures_are_those_of_the_file(void **state)
+GY_TEST(figures_are_those_of_the_file)
 {
-    (void)state;
     static const struct {
         const char *lines;
         double seconds;
@@ -65,9 +64,8 @@ static void figures_are_those_of_the_file(void **state)
 }
 
 /* Two pairs of hosts with a slow link between the pairs, ranks dealt by turns. */
-static void slow_links_are_gone_around(void **state)
+GY_TEST(slow_links_are_gone_around)
 {
-    (void)state;
     gy_plan_links *links = parse(HEAD "link far 20 10\nhost a 0,4\nhost b 1,5\nhost c 2,6\n"
                                       "host d 3,7\nbetween a c 5 0.1\nbetween b d 5 0.1\n");
     double ring = price_of(links, "allreduce", "ring").time_s;
@@ -82,9 +80,8 @@ static void slow_links_are_gone_around(void **state)
     assert_int_equal(gy_alloc_live(), 0);
 }
 
-static void a_table_of_gyre_tune_will_do(void **state)
+GY_TEST(a_table_of_gyre_tune_will_do)
 {
-    (void)state;
     gy_plan_links *links = parse(
         "gyre tune 1\nmachine some, with, many, words, in it and, more than ten of, them\n"
         "link word 0.1 0\nlink ring 5 0.02\nlink far 20 0.5\ncombine plain 0.1\n"
@@ -99,9 +96,8 @@ static void a_table_of_gyre_tune_will_do(void **state)
     gy_plan_links_free(links);
 }
 
-static void bad_files_are_refused_by_line_and_cause(void **state)
+GY_TEST(bad_files_are_refused_by_line_and_cause)
 {
-    (void)state;
     static const struct {
         const char *text, *line, *cause;
     } cases[] = {
@@ -148,9 +144,8 @@ static void bad_files_are_refused_by_line_and_cause(void **state)
     assert_int_equal(gy_alloc_live(), 0);
 }
 
-static void files_are_bounded(void **state)
+GY_TEST(files_are_bounded)
 {
-    (void)state;
     enum { HOSTS = 1025 };
     gy_plan_links *links = NULL;
     gy_text text = {.data = NULL};
@@ -178,9 +173,8 @@ static void files_are_bounded(void **state)
     assert_int_equal(gy_alloc_live(), 0);
 }
 
-static void memory_that_ends_is_a_failure(void **state)
+GY_TEST(memory_that_ends_is_a_failure)
 {
-    (void)state;
     static const char text[] = HEAD "host a 0\nhost b 1\nbetween a b 1 1\n";
     gy_status status = GY_NOMEM;
     for (int n = 1; status == GY_NOMEM; n++) {
@@ -194,15 +188,4 @@ static void memory_that_ends_is_a_failure(void **state)
     assert_int_equal(status, GY_OK);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(figures_are_those_of_the_file),
-        cmocka_unit_test(slow_links_are_gone_around),
-        cmocka_unit_test(a_table_of_gyre_tune_will_do),
-        cmocka_unit_test(bad_files_are_refused_by_line_and_cause),
-        cmocka_unit_test(files_are_bounded),
-        cmocka_unit_test(memory_that_ends_is_a_failure),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -238,8 +238,7 @@ void gy_rpc_calls_end(rpc_peer *peer, gy_status status, const char *why)
 
 static gy_status note_ack(rpc_peer *peer, uint64_t number, size_t size_bytes)
 {
-    GY_TRY(gy_reserve("rpc.acks", (void **)&peer->acks, &peer->ack_capacity,
-                      peer->ack_count + 1, sizeof(uint64_t)));
+    GY_TRY(GY_GROW("rpc.acks", peer->acks, peer->ack_capacity, peer->ack_count + 1));
     if (!GY_PLANTED(NEVER_ACKED)) {
         peer->acks[peer->ack_count++] = number;
         peer->ack_bytes += size_bytes;

@@ -148,8 +148,8 @@ static gy_status make_room(gy_rpc_outbox *outbox, size_t size_bytes)
         outbox->size_bytes -= outbox->at;
         outbox->at = 0;
     }
-    return gy_reserve("rpc.outbox", (void **)&outbox->data, &outbox->capacity,
-                      GY_MAX(outbox->size_bytes + size_bytes, (size_t)OUTBOX_LEAST), 1);
+    return GY_GROW("rpc.outbox", outbox->data, outbox->capacity,
+                   GY_MAX(outbox->size_bytes + size_bytes, (size_t)OUTBOX_LEAST));
 }
 
 gy_status gy_rpc_outbox_put(gy_rpc_outbox *outbox, uint64_t tag,

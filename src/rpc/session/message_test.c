@@ -16,9 +16,8 @@ static size_t any_tag(const void *arg, uint64_t tag)
     return tag == 77 ? 100000 : 0;
 }
 
-static void frames_are_cut_anywhere(void **state)
+GY_TEST(frames_are_cut_anywhere)
 {
-    (void)state;
     enum { FRAMES = 40 };
     gy_random random = {.key = gy_test_seed()};
     for (long round = 0; round < gy_test_cases(400); round++) {
@@ -70,9 +69,8 @@ static void frames_are_cut_anywhere(void **state)
     }
 }
 
-static void few_bytes_take_little_memory(void **state)
+GY_TEST(few_bytes_take_little_memory)
 {
-    (void)state;
     /* A file of descriptors nests messages; here a list of numbers, eight bytes for each one.
      */
     uint8_t bytes[2000];
@@ -106,9 +104,8 @@ static void few_bytes_take_little_memory(void **state)
     }
 }
 
-static void numbers_are_found(void **state)
+GY_TEST(numbers_are_found)
 {
-    (void)state;
     enum { ENTRIES = 3000 };
     static gy_rpc_entry entries[ENTRIES];
     gy_random random = {.key = gy_test_seed()};
@@ -134,9 +131,8 @@ static void numbers_are_found(void **state)
     gy_rpc_table_free(&table);
 }
 
-static void alarms_come_in_order(void **state)
+GY_TEST(alarms_come_in_order)
 {
-    (void)state;
     enum { ALARMS = 500 };
     static gy_rpc_alarm alarm[ALARMS];
     gy_random random = {.key = gy_test_seed()};
@@ -170,13 +166,4 @@ static void alarms_come_in_order(void **state)
     gy_free(all.heap);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(frames_are_cut_anywhere),
-        cmocka_unit_test(few_bytes_take_little_memory),
-        cmocka_unit_test(numbers_are_found),
-        cmocka_unit_test(alarms_come_in_order),
-    };
-    return cmocka_run_group_tests_name("rpc_message", tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

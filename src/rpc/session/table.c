@@ -132,8 +132,7 @@ static void unset(gy_rpc_alarms *alarms, gy_rpc_alarm *alarm)
 
 gy_status gy_rpc_alarm_admit(gy_rpc_alarms *alarms)
 {
-    GY_TRY(gy_reserve("rpc.alarms", (void **)&alarms->heap, &alarms->capacity,
-                      alarms->admitted + 1, sizeof(gy_rpc_alarm *)));
+    GY_TRY(GY_GROW("rpc.alarms", alarms->heap, alarms->capacity, alarms->admitted + 1));
     alarms->admitted++;
     return GY_OK;
 }

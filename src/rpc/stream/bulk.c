@@ -55,8 +55,7 @@ gy_status gy_bulk_room(stream_bulk *bulk, size_t body_bytes)
 {
     GY_ASSERT(bulk->out_at == bulk->out_bytes);
     bulk->out_at = bulk->out_bytes = 0;
-    return gy_reserve("rpc.bulk", (void **)&bulk->out, &bulk->out_room,
-                      GY_FRAME_BYTES + body_bytes, 1);
+    return GY_GROW("rpc.bulk", bulk->out, bulk->out_room, GY_FRAME_BYTES + body_bytes);
 }
 
 void gy_bulk_seal(stream_bulk *bulk, int kind, size_t body_bytes)
@@ -126,8 +125,7 @@ gy_status gy_bulk_read(stream_bulk *bulk, size_t most)
             return gy_fail(GY_FORMAT, "a frame of type %d with %llu bytes in a transfer",
                            (int)frame->type, (unsigned long long)frame->size_bytes);
         }
-        GY_TRY(gy_reserve("rpc.bulk", (void **)&bulk->body, &bulk->body_room,
-                          (size_t)frame->size_bytes, 1));
+        GY_TRY(GY_GROW("rpc.bulk", bulk->body, bulk->body_room, (size_t)frame->size_bytes));
     }
     gy_status status = fill(bulk, bulk->body, (size_t)frame->size_bytes, &bulk->body_bytes);
     if (status == GY_OK) {

@@ -239,9 +239,8 @@ static void regions_arrive(bool is_plain)
 }
 
 /* Several pieces of a file arrive as one region, from any byte of it on, behind a note. */
-static void pieces_arrive_as_one(void **state)
+GY_TEST(pieces_arrive_as_one)
 {
-    (void)state;
     scene at;
     outcome what;
     static uint8_t got[PIECES_BYTES], whole[PIECES_BYTES];
@@ -277,15 +276,13 @@ static void pieces_arrive_as_one(void **state)
     close_scene(&at);
 }
 
-static void regions_arrive_under_tls(void **state)
+GY_TEST(regions_arrive_under_tls)
 {
-    (void)state;
     regions_arrive(false);
 }
 
-static void regions_arrive_in_plain_text(void **state)
+GY_TEST(regions_arrive_in_plain_text)
 {
-    (void)state;
     regions_arrive(true);
 }
 
@@ -299,9 +296,8 @@ static void expect(scene *at, const gy_bulk_fetch *fetch, outcome *what, gy_stat
     }
 }
 
-static void what_fails_is_said(void **state)
+GY_TEST(what_fails_is_said)
 {
-    (void)state;
     scene at;
     outcome what;
     open_scene(&at, false, GY_RPC_MANAGER);
@@ -378,9 +374,8 @@ static void expect_cut(scene *at, const outcome *what, const char *address)
     expect_part(at, what, 0, 1);
 }
 
-static void a_half_is_not_the_whole(void **state)
+GY_TEST(a_half_is_not_the_whole)
 {
-    (void)state;
     for (int is_plain = 0; is_plain < 2; is_plain++) {
         scene at;
         outcome what;
@@ -411,9 +406,8 @@ static void a_half_is_not_the_whole(void **state)
 }
 
 /* A byte of a chunk is another one when it arrives. */
-static void a_changed_byte_is_found(void **state)
+GY_TEST(a_changed_byte_is_found)
 {
-    (void)state;
     scene at;
     outcome what;
     kit_middle way;
@@ -438,9 +432,8 @@ static void a_changed_byte_is_found(void **state)
 
 /* Whichever byte of a short, packed transfer it is: never is something else said to be whole.
  */
-static void no_changed_byte_goes_unseen(void **state)
+GY_TEST(no_changed_byte_goes_unseen)
 {
-    (void)state;
     enum { PART = 2000 };
     scene at;
     outcome what;
@@ -475,9 +468,8 @@ static void no_changed_byte_goes_unseen(void **state)
 }
 
 /* Between two chunks there is room for others. */
-static void calls_do_not_wait(void **state)
+GY_TEST(calls_do_not_wait)
 {
-    (void)state;
     scene at;
     outcome what;
     kit_call call;
@@ -500,17 +492,4 @@ static void calls_do_not_wait(void **state)
     close_scene(&at);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(regions_arrive_under_tls),
-        cmocka_unit_test(regions_arrive_in_plain_text),
-        cmocka_unit_test(pieces_arrive_as_one),
-        cmocka_unit_test(what_fails_is_said),
-        cmocka_unit_test(a_half_is_not_the_whole),
-        cmocka_unit_test(a_changed_byte_is_found),
-        cmocka_unit_test(no_changed_byte_goes_unseen),
-        cmocka_unit_test(calls_do_not_wait),
-    };
-    return cmocka_run_group_tests_name("rpc_bulk", tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

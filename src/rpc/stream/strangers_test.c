@@ -152,9 +152,8 @@ static void expect_sent_away(scene *at, const void *bytes, size_t size, const ch
 
 /* ---- Without a key ---- */
 
-static void strangers_are_sent_away(void **state)
+GY_TEST(strangers_are_sent_away)
 {
-    (void)state;
     scene at;
     static uint8_t noise[100000];
     static const char http[] = "GET / HTTP/1.1\r\nHost: here\r\n\r\n";
@@ -202,9 +201,8 @@ static void be_refused(scene *at, kit_call *call, char *text, size_t size)
     assert_int_equal(call->status, GY_PEER);
 }
 
-static void another_key_is_no_key(void **state)
+GY_TEST(another_key_is_no_key)
 {
-    (void)state;
     scene at;
     kit_call call;
     char text[2048];
@@ -228,9 +226,8 @@ static void another_key_is_no_key(void **state)
 }
 
 /* A user's key does not make a daemon. */
-static void a_key_proves_one_role(void **state)
+GY_TEST(a_key_proves_one_role)
 {
-    (void)state;
     scene at;
     char ring[64];
     kit_end end = {0};
@@ -293,9 +290,8 @@ static void expect_refused(scene *at, const char *said)
 }
 
 /* A manager holds what proves whose it is, to those who have more, and to nobody else. */
-static void a_key_proves_one_subject(void **state)
+GY_TEST(a_key_proves_one_subject)
 {
-    (void)state;
     scene at;
     char job[64], daemon[64];
     open_scene(&at, false);
@@ -360,9 +356,8 @@ static bool find_nothing(void *arg, const char *name, gy_transport_key *key)
 }
 
 /* Who calls by the name of another subject's key, or of another role's, does not have it. */
-static void a_subject_cannot_be_claimed(void **state)
+GY_TEST(a_subject_cannot_be_claimed)
 {
-    (void)state;
     scene at;
     char job[64], names[3][GY_KEYRING_NAME_BYTES];
     uint8_t key[GY_KEYRING_KEY_BYTES];
@@ -409,9 +404,8 @@ static void a_subject_cannot_be_claimed(void **state)
 }
 
 /* A retired epoch takes what was derived from it along; the job's file is made anew in time. */
-static void a_retired_epoch_ends_its_subjects(void **state)
+GY_TEST(a_retired_epoch_ends_its_subjects)
 {
-    (void)state;
     scene at;
     char job[64];
     uint64_t epoch = 0;
@@ -453,9 +447,8 @@ static void copy_ring(const char *from, const char *to)
 
 /* A ring reaches one host after the other: who has the new epoch first calls on by the old one.
  */
-static void a_rotation_cuts_nobody_off(void **state)
+GY_TEST(a_rotation_cuts_nobody_off)
 {
-    (void)state;
     scene at;
     char mine[64];
     uint64_t epoch = 0;
@@ -515,9 +508,8 @@ static size_t hello(uint8_t *out, uint64_t connection)
 }
 
 /* Who says another one's id for another job gets nothing of that one's session. */
-static void subjects_are_peers_of_their_own(void **state)
+GY_TEST(subjects_are_peers_of_their_own)
 {
-    (void)state;
     static const char *const wrong[] = {
         "job 1", "a\n", "\303\244",
         "12345678901234567890123456789012345678901234567890123456789012345"};
@@ -549,9 +541,8 @@ static void subjects_are_peers_of_their_own(void **state)
     close_scene(&at, true);
 }
 
-static void wrong_frames_end_the_connection(void **state)
+GY_TEST(wrong_frames_end_the_connection)
 {
-    (void)state;
     scene at;
     uint8_t bytes[4096];
     Gy__Rpc__Envelope what;
@@ -601,9 +592,8 @@ static void wrong_frames_end_the_connection(void **state)
 
 /* ---- Many ---- */
 
-static void a_flood_does_not_fill_the_log(void **state)
+GY_TEST(a_flood_does_not_fill_the_log)
 {
-    (void)state;
     scene at;
     char text[65536];
     open_scene(&at, false);
@@ -657,9 +647,8 @@ static int open_descriptors(void)
 }
 
 /* Few prove themselves at a time; the others wait where they cost the node nothing. */
-static void strangers_wait_outside(void **state)
+GY_TEST(strangers_wait_outside)
 {
-    (void)state;
     scene at;
     enum { CALLERS = 200 };
     int sockets[CALLERS];
@@ -704,9 +693,8 @@ static void strangers_wait_outside(void **state)
 }
 
 /* No descriptor is left for who calls: it is tried now and then, not all the time. */
-static void who_cannot_be_let_in_waits(void **state)
+GY_TEST(who_cannot_be_let_in_waits)
 {
-    (void)state;
     scene at;
     struct rlimit limit, none;
     static const char wrong[GY_FRAME_BYTES] = "GET / HTTP/1.1";
@@ -741,9 +729,8 @@ static void who_cannot_be_let_in_waits(void **state)
 }
 
 /* A thousand that proved themselves and say nothing. */
-static void the_idle_cost_little(void **state)
+GY_TEST(the_idle_cost_little)
 {
-    (void)state;
     scene at;
 #if defined(GYRE_ASAN) || defined(GYRE_TSAN)
     enum { PEERS = 20 };
@@ -771,22 +758,4 @@ static void the_idle_cost_little(void **state)
     close_scene(&at, false);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(strangers_are_sent_away),
-        cmocka_unit_test(another_key_is_no_key),
-        cmocka_unit_test(a_key_proves_one_role),
-        cmocka_unit_test(a_key_proves_one_subject),
-        cmocka_unit_test(a_subject_cannot_be_claimed),
-        cmocka_unit_test(a_retired_epoch_ends_its_subjects),
-        cmocka_unit_test(a_rotation_cuts_nobody_off),
-        cmocka_unit_test(subjects_are_peers_of_their_own),
-        cmocka_unit_test(wrong_frames_end_the_connection),
-        cmocka_unit_test(a_flood_does_not_fill_the_log),
-        cmocka_unit_test(strangers_wait_outside),
-        cmocka_unit_test(who_cannot_be_let_in_waits),
-        cmocka_unit_test(the_idle_cost_little),
-    };
-    return cmocka_run_group_tests_name("rpc_strangers", tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -66,21 +66,18 @@ static void calls_are_answered(bool is_plain)
     assert_int_equal(gy_alloc_live(), live);
 }
 
-static void calls_are_answered_under_tls(void **state)
+GY_TEST(calls_are_answered_under_tls)
 {
-    (void)state;
     calls_are_answered(false);
 }
 
-static void calls_are_answered_in_plain_text(void **state)
+GY_TEST(calls_are_answered_in_plain_text)
 {
-    (void)state;
     calls_are_answered(true);
 }
 
-static void large_messages_pass(void **state)
+GY_TEST(large_messages_pass)
 {
-    (void)state;
     kit_pair at;
     kit_call call = {.status = GY_AGAIN};
     Gy__Rpc__Envelope request;
@@ -101,9 +98,8 @@ static void large_messages_pass(void **state)
     kit_pair_close(&at);
 }
 
-static void failures_come_with_words(void **state)
+GY_TEST(failures_come_with_words)
 {
-    (void)state;
     kit_pair at;
     kit_call calls[4];
     static const struct {
@@ -135,9 +131,8 @@ static void failures_come_with_words(void **state)
     kit_pair_close(&at);
 }
 
-static void calls_are_cancelled(void **state)
+GY_TEST(calls_are_cancelled)
 {
-    (void)state;
     kit_pair at;
     kit_call call = {.status = GY_AGAIN};
     Gy__Rpc__Envelope request;
@@ -169,9 +164,8 @@ static void calls_are_cancelled(void **state)
     kit_pair_close(&at);
 }
 
-static void tells_arrive_in_order(void **state)
+GY_TEST(tells_arrive_in_order)
 {
-    (void)state;
     kit_pair at;
     Gy__Rpc__Envelope what;
     gy__rpc__envelope__init(&what);
@@ -190,9 +184,8 @@ static void tells_arrive_in_order(void **state)
 
 /* ---- Connections that break ---- */
 
-static void calls_outlive_connections(void **state)
+GY_TEST(calls_outlive_connections)
 {
-    (void)state;
     kit_pair at;
     kit_middle way;
     kit_call calls[3];
@@ -240,9 +233,8 @@ static void calls_outlive_connections(void **state)
     kit_pair_close(&at);
 }
 
-static void another_life_is_another_peer(void **state)
+GY_TEST(another_life_is_another_peer)
 {
-    (void)state;
     kit_pair at;
     kit_call sent, unsent;
     char address[GY_RPC_ADDRESS_BYTES];
@@ -268,9 +260,8 @@ static void another_life_is_another_peer(void **state)
     kit_pair_close(&at);
 }
 
-static void nobody_answers_by_the_deadline(void **state)
+GY_TEST(nobody_answers_by_the_deadline)
 {
-    (void)state;
     kit_pair at;
     kit_call call;
     open_scene(&at, false, GY_RPC_DAEMON);
@@ -284,9 +275,8 @@ static void nobody_answers_by_the_deadline(void **state)
     kit_pair_close(&at);
 }
 
-static void a_slow_peer_pushes_back(void **state)
+GY_TEST(a_slow_peer_pushes_back)
 {
-    (void)state;
     kit_pair at;
     enum { CALLS = 4000 };
     static kit_call calls[CALLS];
@@ -318,9 +308,8 @@ static void a_slow_peer_pushes_back(void **state)
 
 /* ---- Keys ---- */
 
-static void keys_are_rotated_in_service(void **state)
+GY_TEST(keys_are_rotated_in_service)
 {
-    (void)state;
     kit_pair at;
     kit_call call;
     uint64_t epoch = 0;
@@ -338,9 +327,8 @@ static void keys_are_rotated_in_service(void **state)
     kit_pair_close(&at);
 }
 
-static void no_key_no_service(void **state)
+GY_TEST(no_key_no_service)
 {
-    (void)state;
     kit_end end = {0};
     gy_rpc_options options = kit_options(&end, "nobody", GY_RPC_DAEMON);
     char address[GY_RPC_ADDRESS_BYTES];
@@ -363,9 +351,8 @@ static void no_key_no_service(void **state)
 }
 
 /* Another loop waits for the node's descriptor. */
-static void another_loop_drives_it(void **state)
+GY_TEST(another_loop_drives_it)
 {
-    (void)state;
     kit_pair at;
     kit_call call;
     open_scene(&at, false, GY_RPC_DAEMON);
@@ -398,9 +385,8 @@ static void another_loop_drives_it(void **state)
 
 /* ---- Memory that is not there ---- */
 
-static void no_memory_is_no_harm(void **state)
+GY_TEST(no_memory_is_no_harm)
 {
-    (void)state;
     kit_pair at;
     kit_call call;
     gy_log_set_level(GY_LOG_ERROR);
@@ -421,23 +407,4 @@ static void no_memory_is_no_harm(void **state)
     gy_log_set_level(GY_LOG_WARN);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(calls_are_answered_under_tls),
-        cmocka_unit_test(calls_are_answered_in_plain_text),
-        cmocka_unit_test(large_messages_pass),
-        cmocka_unit_test(failures_come_with_words),
-        cmocka_unit_test(calls_are_cancelled),
-        cmocka_unit_test(tells_arrive_in_order),
-        cmocka_unit_test(calls_outlive_connections),
-        cmocka_unit_test(another_life_is_another_peer),
-        cmocka_unit_test(nobody_answers_by_the_deadline),
-        cmocka_unit_test(a_slow_peer_pushes_back),
-        cmocka_unit_test(keys_are_rotated_in_service),
-        cmocka_unit_test(no_key_no_service),
-        cmocka_unit_test(another_loop_drives_it),
-        cmocka_unit_test(no_memory_is_no_harm),
-    };
-    return cmocka_run_group_tests_name("rpc_stream", tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

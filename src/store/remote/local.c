@@ -62,10 +62,7 @@ static int by_text(const void *a, const void *b)
 static gy_status add_name(void *arg, const char *name)
 {
     name_list *names = arg;
-    void *items = names->items;
-    GY_TRY(
-        gy_reserve("store.names", &items, &names->capacity, names->count + 1, sizeof(char *)));
-    names->items = items;
+    GY_TRY(GY_GROW("store.names", names->items, names->capacity, names->count + 1));
     char *copy = gy_copy_text("store.names", name);
     if (copy == NULL) {
         return GY_NOMEM;

@@ -11,9 +11,8 @@
 
 enum { RIVALS = 4 };
 
-static void creation_is_exclusive(void **state)
+GY_TEST(creation_is_exclusive)
 {
-    (void)state;
     char folder[TEST_PATH_BYTES], path[TEST_PATH_BYTES];
     test_folder(folder);
     test_path(path, folder, "x");
@@ -31,9 +30,8 @@ static void creation_is_exclusive(void **state)
 }
 
 /* Every call of the disk fails once: nothing is left but, once it was linked, the whole. */
-static void a_disk_that_fails_leaves_all_or_nothing(void **state)
+GY_TEST(a_disk_that_fails_leaves_all_or_nothing)
 {
-    (void)state;
     char folder[TEST_PATH_BYTES], path[TEST_PATH_BYTES];
     test_folder(folder);
     test_path(path, folder, "x");
@@ -79,9 +77,8 @@ static int64_t stale_read(gy_env *env, int file, void *data, size_t size)
     return stale_left-- > 0 ? -ESTALE : gy_disk_real.read(env, file, data, size);
 }
 
-static void answers_may_be_lost_and_handles_stale(void **state)
+GY_TEST(answers_may_be_lost_and_handles_stale)
 {
-    (void)state;
     char folder[TEST_PATH_BYTES], path[TEST_PATH_BYTES];
     test_folder(folder);
     test_path(path, folder, "x");
@@ -111,9 +108,8 @@ static void answers_may_be_lost_and_handles_stale(void **state)
     test_remove(folder);
 }
 
-static void file_systems_are_known(void **state)
+GY_TEST(file_systems_are_known)
 {
-    (void)state;
     gy_share share;
     assert_ok(gy_share_look("/dev/shm", &share));
     struct statfs facts;
@@ -151,9 +147,8 @@ static gy_status note(void *arg, const gy_place_entry *entry)
     return GY_OK;
 }
 
-static void files_are_places(void **state)
+GY_TEST(files_are_places)
 {
-    (void)state;
     char folder[TEST_PATH_BYTES], path[TEST_PATH_BYTES], uri[TEST_PATH_BYTES + 8];
     test_folder(folder);
     test_path(path, folder, "x");
@@ -199,14 +194,4 @@ static void files_are_places(void **state)
     test_remove(folder);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(creation_is_exclusive),
-        cmocka_unit_test(a_disk_that_fails_leaves_all_or_nothing),
-        cmocka_unit_test(answers_may_be_lost_and_handles_stale),
-        cmocka_unit_test(file_systems_are_known),
-        cmocka_unit_test(files_are_places),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

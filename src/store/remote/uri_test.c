@@ -5,9 +5,8 @@
 
 #include "gy_test.h"
 
-static void uris_are_taken_apart(void **state)
+GY_TEST(uris_are_taken_apart)
 {
-    (void)state;
     static const struct {
         const char *text, *host, *path;
         gy_scheme scheme;
@@ -68,9 +67,8 @@ static void uris_are_taken_apart(void **state)
 }
 
 /* Run in a folder of its own, where s3a:/there and s3:x are files. */
-static void unknown_schemes_are_refused(void **state)
+GY_TEST(unknown_schemes_are_refused)
 {
-    (void)state;
     char folder[] = "/tmp/gyre-uri-XXXXXX", path[64], out[64];
     gy_uri uri;
     assert_non_null(mkdtemp(folder));
@@ -112,9 +110,8 @@ static void unknown_schemes_are_refused(void **state)
     assert_int_equal(gy_disk_remove_tree(folder), 0);
 }
 
-static void credentials_are_found_by_profile(void **state)
+GY_TEST(credentials_are_found_by_profile)
 {
-    (void)state;
     static const char text[] =
         "# mine\n[default]\naws_access_key_id = A\naws_secret_access_key=b=c\n"
         "s3 =\n  region = inner\n\n[profile other]\r\n"
@@ -138,9 +135,8 @@ static void credentials_are_found_by_profile(void **state)
     assert_null(strstr(gy_error_text(), "0123"));
 }
 
-static void pauses_double_to_a_limit(void **state)
+GY_TEST(pauses_double_to_a_limit)
 {
-    (void)state;
     double before = 0;
     for (int i = 1; i < 40; i++) {
         const double longest = gy_retry_pause_s(i, 0), shortest = gy_retry_pause_s(i, 1);
@@ -151,13 +147,4 @@ static void pauses_double_to_a_limit(void **state)
     assert_true(before > 4.9);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(uris_are_taken_apart),
-        cmocka_unit_test(unknown_schemes_are_refused),
-        cmocka_unit_test(credentials_are_found_by_profile),
-        cmocka_unit_test(pauses_double_to_a_limit),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

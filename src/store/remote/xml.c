@@ -66,10 +66,8 @@ static gy_status begin_item(gy_s3_answer *answer, bool is_prefix)
     if (answer->item_count >= ITEMS_MOST) {
         return gy_fail(GY_LIMIT, "more than %d items on a page", ITEMS_MOST);
     }
-    void *items = answer->items;
-    GY_TRY(gy_reserve("store.items", &items, &answer->item_capacity, answer->item_count + 1,
-                      sizeof(*answer->items)));
-    answer->items = items;
+    GY_TRY(
+        GY_GROW("store.items", answer->items, answer->item_capacity, answer->item_count + 1));
     answer->items[answer->item_count++] = (gy_s3_item){.is_prefix = is_prefix};
     return GY_OK;
 }

@@ -65,9 +65,8 @@ static void expect(gy_status expected, int file, const gy_stamp *stamp)
     close(file);
 }
 
-static void written_bytes_are_seen(void **state)
+GY_TEST(written_bytes_are_seen)
 {
-    (void)state;
     gy_stamp stamp;
     int file = open_new('a', &stamp);
     write_at(0, "b"); /* at once: within a tick of the clock that stamps files */
@@ -81,9 +80,8 @@ static void written_bytes_are_seen(void **state)
     assert_non_null(strstr(gy_error_text(), "its size is 99999, expected 100000"));
 }
 
-static void a_time_that_is_set_back_hides_nothing(void **state)
+GY_TEST(a_time_that_is_set_back_hides_nothing)
 {
-    (void)state;
     gy_stamp stamp;
     const int file = open_new('a', &stamp);
     write_at(77777, "b");
@@ -94,9 +92,8 @@ static void a_time_that_is_set_back_hides_nothing(void **state)
     expect(GY_STATE, file, &stamp);
 }
 
-static void a_name_that_leads_elsewhere_is_seen(void **state)
+GY_TEST(a_name_that_leads_elsewhere_is_seen)
 {
-    (void)state;
     gy_stamp stamp;
     const int file = open_new('a', &stamp);
     char *data = gy_alloc("test", BYTES);
@@ -112,9 +109,8 @@ static void a_name_that_leads_elsewhere_is_seen(void **state)
     close(file);
 }
 
-static void names_and_attributes_are_no_bytes(void **state)
+GY_TEST(names_and_attributes_are_no_bytes)
 {
-    (void)state;
     gy_stamp stamp;
     int file = open_new('a', &stamp);
     assert_int_equal(chmod(path, 0400), 0);
@@ -130,9 +126,8 @@ static void names_and_attributes_are_no_bytes(void **state)
     assert_int_equal(remove(other), 0);
 }
 
-static void what_grows_is_the_same_up_to_its_size(void **state)
+GY_TEST(what_grows_is_the_same_up_to_its_size)
 {
-    (void)state;
     gy_stamp stamp;
     int file = open_new('a', &stamp);
     write_at(BYTES, "more");
@@ -147,9 +142,8 @@ static void what_grows_is_the_same_up_to_its_size(void **state)
 }
 
 /* There a file of the same bytes is a copy; its numbers and times say nothing. */
-static void on_another_machine_bytes_count(void **state)
+GY_TEST(on_another_machine_bytes_count)
 {
-    (void)state;
     gy_stamp stamp;
     int file = open_new('a', &stamp);
     stamp.machine ^= 2;
@@ -164,9 +158,8 @@ static void on_another_machine_bytes_count(void **state)
 }
 
 /* The job is of the version that it was planned with, until it ends. */
-static void what_was_looked_at_is_remembered(void **state)
+GY_TEST(what_was_looked_at_is_remembered)
 {
-    (void)state;
     gy_stamp stamp, again;
     close(open_new('a', &stamp));
     write_at(0, "b");
@@ -190,9 +183,8 @@ static gy_source *open_source(const char *text)
     return source;
 }
 
-static void a_source_is_of_one_version(void **state)
+GY_TEST(a_source_is_of_one_version)
 {
-    (void)state;
     char data[16];
     size_t got = 0;
     gy_source *source = open_source("one two three");
@@ -213,9 +205,8 @@ static void a_source_is_of_one_version(void **state)
 }
 
 /* Data sets and models are read in several steps: each of them of what was opened. */
-static void training_data_is_of_one_version(void **state)
+GY_TEST(training_data_is_of_one_version)
 {
-    (void)state;
     char idx[8 + 100000] = {0, 0, 0x08, 1, 0, 1, (char)0x86, (char)0xa0};
     gy_source *source = NULL;
     gy_tensor *tensor = NULL;
@@ -239,9 +230,8 @@ static void training_data_is_of_one_version(void **state)
 }
 
 /* In /proc files have a size of 0, bytes, and a new time each time. */
-static void files_without_a_size_are_read(void **state)
+GY_TEST(files_without_a_size_are_read)
 {
-    (void)state;
     gy_stamp stamp;
     gy_source *source = NULL;
     char data[64];
@@ -253,19 +243,4 @@ static void files_without_a_size_are_read(void **state)
     gy_source_close(source);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(written_bytes_are_seen),
-        cmocka_unit_test(a_time_that_is_set_back_hides_nothing),
-        cmocka_unit_test(a_name_that_leads_elsewhere_is_seen),
-        cmocka_unit_test(names_and_attributes_are_no_bytes),
-        cmocka_unit_test(what_grows_is_the_same_up_to_its_size),
-        cmocka_unit_test(on_another_machine_bytes_count),
-        cmocka_unit_test(what_was_looked_at_is_remembered),
-        cmocka_unit_test(a_source_is_of_one_version),
-        cmocka_unit_test(training_data_is_of_one_version),
-        cmocka_unit_test(files_without_a_size_are_read),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+GY_TEST_MAIN(make_folder, remove_folder)

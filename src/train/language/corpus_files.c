@@ -119,10 +119,7 @@ static bool has_shell_line(int file)
 static gy_status add_file(walk *state, const char *name, int label, int64_t size_bytes)
 {
     corpus_list *list = state->list;
-    void *files = list->files;
-    GY_TRY(gy_reserve("train.corpus", &files, &list->capacity, list->count + 1,
-                      sizeof(corpus_file)));
-    list->files = files;
+    GY_TRY(GY_GROW("train.corpus", list->files, list->capacity, list->count + 1));
     size_t name_bytes = strlen(name), size = state->path_bytes + 1 + name_bytes;
     char *path = gy_arena_alloc(&list->paths, size + 1);
     if (path == NULL) {

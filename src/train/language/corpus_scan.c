@@ -62,10 +62,8 @@ static bool is_manual(const char *line, size_t size, bool *in_manual)
 
 static gy_status add_span(file_reader *reader, size_t begin, size_t size)
 {
-    void *spans = reader->spans;
-    GY_TRY(gy_reserve("train.corpus", &spans, &reader->span_capacity, reader->span_count + 1,
-                      sizeof(line_span)));
-    reader->spans = spans;
+    GY_TRY(
+        GY_GROW("train.corpus", reader->spans, reader->span_capacity, reader->span_count + 1));
     reader->spans[reader->span_count++] =
         (line_span){(int32_t)begin, (int32_t)GY_MIN(size, (size_t)GY_NGRAM_LINE_BYTES)};
     return GY_OK;
@@ -111,14 +109,8 @@ static gy_status take_line(corpus_scan *scan, const char *text, size_t size, int
     while (skip < size && is_blank(text[skip])) {
         skip++;
     }
-    void *lines = scan->lines;
-    GY_TRY(gy_reserve("train.corpus", &lines, &scan->capacity, scan->count + 1,
-                      sizeof(corpus_line)));
-    scan->lines = lines;
-    void *begins = scan->begins;
-    GY_TRY(gy_reserve("train.corpus", &begins, &scan->begins_capacity, scan->count + 2,
-                      sizeof(size_t)));
-    scan->begins = begins;
+    GY_TRY(GY_GROW("train.corpus", scan->lines, scan->capacity, scan->count + 1));
+    GY_TRY(GY_GROW("train.corpus", scan->begins, scan->begins_capacity, scan->count + 2));
     scan->begins[scan->count] = scan->texts.size_bytes;
     gy_text_add_bytes(&scan->texts, text, size);
     scan->lines[scan->count++] =

@@ -55,9 +55,8 @@ static gy_sample sample_of(const char *text)
     return (gy_sample){.text = text, .size_bytes = (int32_t)strlen(text)};
 }
 
-static void rows_are_the_features_in_both_types(void **state)
+GY_TEST(rows_are_the_features_in_both_types)
 {
-    (void)state;
     const gy_sample samples[2] = {sample_of("int x;"), sample_of("import os, sys")};
     const int64_t sizes[2] = {2, GY_NGRAM_WIDTH};
     static float narrow[2 * GY_NGRAM_WIDTH], expected[GY_NGRAM_WIDTH];
@@ -76,9 +75,8 @@ static void rows_are_the_features_in_both_types(void **state)
     }
 }
 
-static void a_saved_model_says_the_same(void **state)
+GY_TEST(a_saved_model_says_the_same)
 {
-    (void)state;
     const gy_sample lines[3] = {sample_of("#include <stdio.h>"), sample_of(""),
                                 sample_of("the quick brown fox")};
     gy_language_verdict before[3], after[3];
@@ -98,9 +96,8 @@ static void a_saved_model_says_the_same(void **state)
     unlink(in_folder("model"));
 }
 
-static void other_models_are_refused(void **state)
+GY_TEST(other_models_are_refused)
 {
-    (void)state;
     gy_model *model = NULL;
     gy_model_options options = {
         .dtype = GY_F32, .input_rank = 3, .input_sizes = {1, 4, 4}, .seed = 1, .workers = 1};
@@ -123,9 +120,8 @@ static void other_models_are_refused(void **state)
     assert_status(gy_language_open(in_folder("nothing"), &model), GY_NOTFOUND);
 }
 
-static void odd_files_are_labelled_or_refused(void **state)
+GY_TEST(odd_files_are_labelled_or_refused)
 {
-    (void)state;
     gy_model *model = new_model();
     gy_language_verdict verdict;
     write_file("empty", "", 0);
@@ -145,9 +141,8 @@ static void odd_files_are_labelled_or_refused(void **state)
     gy_model_free(model);
 }
 
-static void the_recipe_fills_only_what_is_open(void **state)
+GY_TEST(the_recipe_fills_only_what_is_open)
 {
-    (void)state;
     gy_train_options options = {.optimizer = GY_OPTIMIZER_ADAM};
     gy_language_recipe(&options);
     assert_true(options.epochs > 0 && options.batch > 0 && options.rate > 0);
@@ -158,14 +153,4 @@ static void the_recipe_fills_only_what_is_open(void **state)
     assert_true(given.rate == 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_are_the_features_in_both_types),
-        cmocka_unit_test(a_saved_model_says_the_same),
-        cmocka_unit_test(other_models_are_refused),
-        cmocka_unit_test(odd_files_are_labelled_or_refused),
-        cmocka_unit_test(the_recipe_fills_only_what_is_open),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+GY_TEST_MAIN(make_folder, remove_folder)

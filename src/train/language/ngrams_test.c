@@ -31,9 +31,8 @@ static void reference(const char *text, size_t size, int width, float *row)
     }
 }
 
-static void rows_equal_the_reference(void **state)
+GY_TEST(rows_equal_the_reference)
 {
-    (void)state;
     gy_random random = {.key = gy_test_seed()};
     static float fast[4096], plain[4096];
     for (int round = 0; round < 60; round++) {
@@ -52,9 +51,8 @@ static void rows_equal_the_reference(void **state)
     }
 }
 
-static void rows_have_norm_one_and_keep_their_bits(void **state)
+GY_TEST(rows_have_norm_one_and_keep_their_bits)
 {
-    (void)state;
     static float row[GY_NGRAM_WIDTH];
     const char *line = "static int answer(void);";
     gy_ngrams_row(line, strlen(line), GY_NGRAM_WIDTH, row);
@@ -72,11 +70,4 @@ static void rows_have_norm_one_and_keep_their_bits(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_equal_the_reference),
-        cmocka_unit_test(rows_have_norm_one_and_keep_their_bits),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -35,9 +35,8 @@ static void join_all(gy_transport **ranks, int count)
     }
 }
 
-static void messages_arrive_whole_between_all(void **state)
+GY_TEST(messages_arrive_whole_between_all)
 {
-    (void)state;
     static const spread overs[] = {
         {.hosts = 2, .counts = {2, 2}, .ring_bytes = 4096},
         {.hosts = 2, .counts = {1, 3}, .ring_bytes = 4096},
@@ -62,9 +61,8 @@ static void announce(gy_transport *rank)
 }
 
 /* Rank 0 waits for one of its host and one of another; either message ends its nap. */
-static void both_ways_end_a_nap(void **state)
+GY_TEST(both_ways_end_a_nap)
 {
-    (void)state;
     const spread over = {.hosts = 2, .counts = {2, 2}};
     for (int from = 1; from <= 2; from++) {
         gy_transport *ranks[RANKS];
@@ -143,9 +141,8 @@ static void pass_on(gy_transport *transport, int *failures)
            (unsigned long long)(transport->naps.timed_out - start.timed_out));
 }
 
-static void no_nap_ends_by_its_time(void **state)
+GY_TEST(no_nap_ends_by_its_time)
 {
-    (void)state;
     const spread over = {.hosts = 2, .counts = {2, 2}};
     gy_transport *ranks[RANKS];
     assert_ok(spread_open(&over, ranks));
@@ -183,9 +180,8 @@ static int send_to_sleeper(int segment)
     return 0;
 }
 
-static void another_process_ends_a_nap(void **state)
+GY_TEST(another_process_ends_a_nap)
 {
-    (void)state;
     static const int32_t hosts[] = {0, 0, 1};
     const gy_transport_segment_options options = {.ranks = 2, .run_size = 3, .host_cores = 1};
     gy_address addresses[3];
@@ -230,13 +226,4 @@ static void another_process_ends_a_nap(void **state)
     close(segment);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(messages_arrive_whole_between_all),
-        cmocka_unit_test(both_ways_end_a_nap),
-        cmocka_unit_test(no_nap_ends_by_its_time),
-        cmocka_unit_test(another_process_ends_a_nap),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

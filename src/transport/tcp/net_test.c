@@ -21,9 +21,8 @@ static const gy_transport_key one_key = {.bytes = {1}}, other_key = {.bytes = {2
 
 /* ---- Frames ---- */
 
-static void each_field_of_a_frame_is_checked(void **state)
+GY_TEST(each_field_of_a_frame_is_checked)
 {
-    (void)state;
     static const struct {
         size_t at, size_bytes;
         uint64_t value;
@@ -66,9 +65,8 @@ static void write_file(const char *path, const void *text, size_t size)
     close(fd);
 }
 
-static void key_files_are_made_and_read_with_care(void **state)
+GY_TEST(key_files_are_made_and_read_with_care)
 {
-    (void)state;
     char folder[] = "/tmp/gyre-key-XXXXXX", path[64];
     uint8_t run[GY_RUN_ID_BYTES] = {5};
     gy_keys node, rank, later;
@@ -103,9 +101,8 @@ static void key_files_are_made_and_read_with_care(void **state)
 #define OTHER  "cdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcd"
 
 /* One file for runs and for rpc; what `gyre key` wrote before there were epochs stays good. */
-static void key_files_have_epochs(void **state)
+GY_TEST(key_files_have_epochs)
 {
-    (void)state;
     static const struct {
         const char *text, *said;
     } wrong[] = {
@@ -154,9 +151,8 @@ static void key_files_have_epochs(void **state)
     unlink(path);
 }
 
-static void keys_follow_their_definition(void **state)
+GY_TEST(keys_follow_their_definition)
 {
-    (void)state;
     /* HKDF-SHA256 of 40 bytes "k", salt 0^16, info "gyre node", by an independent program. */
     static const uint8_t expected[GY_KEY_BYTES] = {
         0x1b, 0x5a, 0xa3, 0x4f, 0x1f, 0xab, 0x61, 0xa2, 0x9f, 0x5c, 0x37,
@@ -230,9 +226,8 @@ static ends greet(const gy_transport_key *caller_key, const gy_transport_key *ca
 }
 
 /* Both ends of a connection within the host, whatever congestion control the system chooses. */
-static void loopback_is_not_paced(void **state)
+GY_TEST(loopback_is_not_paced)
 {
-    (void)state;
     gy_address at;
     gy_tcp_wire *wires[2] = {NULL, NULL};
     int listener = -1;
@@ -266,9 +261,8 @@ static void assert_told(const ends *got, const char *caller, const char *called)
     }
 }
 
-static void both_ends_are_told(void **state)
+GY_TEST(both_ends_are_told)
 {
-    (void)state;
     ends got = greet(NULL, NULL, 0);
     assert_true(got.status[0] == GY_OK && got.status[1] == GY_OK);
     got = greet(&one_key, &one_key, 0);
@@ -400,9 +394,8 @@ static void expect_good_caller(door_scene *scene, gy_tls *tls)
     scene->let_in = 0;
 }
 
-static void garbage_is_sent_away(void **state)
+GY_TEST(garbage_is_sent_away)
 {
-    (void)state;
     static const char http[] = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
     uint8_t noise[300], huge[GY_FRAME_BYTES];
     gy_random random = {.key = gy_test_seed()};
@@ -426,9 +419,8 @@ static void garbage_is_sent_away(void **state)
     }
 }
 
-static void other_tls_is_sent_away(void **state)
+GY_TEST(other_tls_is_sent_away)
 {
-    (void)state;
     static const int versions[] = {TLS1_2_VERSION, TLS1_3_VERSION}; /* 1.3: without a key */
     for (size_t i = 0; i < GY_COUNT(versions); i++) {
         door_scene scene;
@@ -453,9 +445,8 @@ static void other_tls_is_sent_away(void **state)
 /* A hello of TLS that goes on for 128 KiB, as the library itself would take: after 64 it is
  * over.
  */
-static void endless_handshake_is_cut(void **state)
+GY_TEST(endless_handshake_is_cut)
 {
-    (void)state;
     enum { RECORD = 16384, PIECE = 2048 };
     static uint8_t flood[8 * (RECORD + 5)];
     door_scene scene;
@@ -481,9 +472,8 @@ static void endless_handshake_is_cut(void **state)
 }
 
 /* Many callers who say nothing: a bounded number is let before the door, and not for long. */
-static void silent_callers_take_no_place_for_long(void **state)
+GY_TEST(silent_callers_take_no_place_for_long)
 {
-    (void)state;
     enum { SILENT = 200 };
     int sockets[SILENT];
     door_scene scene;
@@ -506,19 +496,4 @@ static void silent_callers_take_no_place_for_long(void **state)
     close_scene(&scene);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_field_of_a_frame_is_checked),
-        cmocka_unit_test(key_files_are_made_and_read_with_care),
-        cmocka_unit_test(key_files_have_epochs),
-        cmocka_unit_test(keys_follow_their_definition),
-        cmocka_unit_test(loopback_is_not_paced),
-        cmocka_unit_test(both_ends_are_told),
-        cmocka_unit_test(garbage_is_sent_away),
-        cmocka_unit_test(other_tls_is_sent_away),
-        cmocka_unit_test(endless_handshake_is_cut),
-        cmocka_unit_test(silent_callers_take_no_place_for_long),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

@@ -52,9 +52,8 @@ static void join_all(gy_transport **transports)
     }
 }
 
-static void messages_arrive_whole_between_all(void **state)
+GY_TEST(messages_arrive_whole_between_all)
 {
-    (void)state;
     gy_transport *transports[RANKS];
     open_all(NULL, transports);
     run_on(transports, RANKS, exchange_all);
@@ -62,9 +61,8 @@ static void messages_arrive_whole_between_all(void **state)
     run_on(transports, RANKS, exchange_all);
 }
 
-static void ranks_go_on_after_a_failure(void **state)
+GY_TEST(ranks_go_on_after_a_failure)
 {
-    (void)state;
     gy_transport *transports[RANKS];
     open_all(&test_key, transports);
     join_all(transports);
@@ -100,9 +98,8 @@ static void exchange_large(gy_transport *transport, int *failures)
     gy_free(out);
 }
 
-static void large_messages_cross(void **state)
+GY_TEST(large_messages_cross)
 {
-    (void)state;
     gy_transport *transports[RANKS];
     open_all(NULL, transports);
     run_on(transports, RANKS, exchange_large);
@@ -110,9 +107,8 @@ static void large_messages_cross(void **state)
     run_on(transports, RANKS, exchange_large);
 }
 
-static void wire_carries_payload_and_heads_alone(void **state)
+GY_TEST(wire_carries_payload_and_heads_alone)
 {
-    (void)state;
     enum { HELLO_BYTES = GY_FRAME_BYTES + 28 };
     gy_transport *ranks[RANKS];
     static const size_t sizes[] = {0, 1, 1000, 300000};
@@ -145,9 +141,8 @@ static gy_status finish(gy_transport **ranks, gy_transfer *receive)
     return gy_transport_finish(ranks[0], receive, gy_deadline_after(30));
 }
 
-static void ends_of_ranks_are_named(void **state)
+GY_TEST(ends_of_ranks_are_named)
 {
-    (void)state;
     for (int secret = 0; secret < 2; secret++) {
         gy_transport *ranks[RANKS];
         int value = 42, got = 0;
@@ -175,9 +170,8 @@ static void ends_of_ranks_are_named(void **state)
 }
 
 /* It stands in the stream behind a message that nobody asks for. */
-static void failure_behind_a_large_message_is_heard(void **state)
+GY_TEST(failure_behind_a_large_message_is_heard)
 {
-    (void)state;
     static uint8_t data[100000];
     gy_transport *ranks[RANKS];
     gy_transfer send, receive;
@@ -195,9 +189,8 @@ static void failure_behind_a_large_message_is_heard(void **state)
 }
 
 /* Rank 2 cannot tell rank 0: half a message stands before its words. Rank 1 heard them. */
-static void who_ends_after_a_failure_says_which(void **state)
+GY_TEST(who_ends_after_a_failure_says_which)
 {
-    (void)state;
     enum { LARGE = 64 << 20 };
     gy_transport *ranks[RANKS];
     gy_transfer send, receive;
@@ -226,9 +219,8 @@ static void who_ends_after_a_failure_says_which(void **state)
     gy_free(data);
 }
 
-static void those_who_do_not_answer_are_named(void **state)
+GY_TEST(those_who_do_not_answer_are_named)
 {
-    (void)state;
     gy_transport *ranks[RANKS];
     open_all(&test_key, ranks);
     join_all(ranks);
@@ -284,9 +276,8 @@ static void end_mortal(pid_t mortal)
 }
 
 /* A killed process closes its sockets without a word. */
-static void dead_rank_is_named(void **state)
+GY_TEST(dead_rank_is_named)
 {
-    (void)state;
     gy_transport *ranks[RANKS];
     pid_t mortals[RANKS];
     char byte = 0;
@@ -305,9 +296,8 @@ static void dead_rank_is_named(void **state)
 }
 
 /* Who is waited for died later, and may have died of that. */
-static void first_death_is_named(void **state)
+GY_TEST(first_death_is_named)
 {
-    (void)state;
     gy_transport *ranks[RANKS];
     pid_t mortals[RANKS];
     open_with_mortals(ranks, mortals);
@@ -328,19 +318,4 @@ static void first_death_is_named(void **state)
     gy_transport_close(ranks[2]);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(messages_arrive_whole_between_all),
-        cmocka_unit_test(ranks_go_on_after_a_failure),
-        cmocka_unit_test(large_messages_cross),
-        cmocka_unit_test(wire_carries_payload_and_heads_alone),
-        cmocka_unit_test(ends_of_ranks_are_named),
-        cmocka_unit_test(failure_behind_a_large_message_is_heard),
-        cmocka_unit_test(those_who_do_not_answer_are_named),
-        cmocka_unit_test(who_ends_after_a_failure_says_which),
-        cmocka_unit_test(dead_rank_is_named),
-        cmocka_unit_test(first_death_is_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)

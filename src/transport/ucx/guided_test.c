@@ -129,17 +129,15 @@ static gy_status receive_after(int naps, bool is_gone_there, double *seconds)
     return status;
 }
 
-static void last_words_are_heard(void **state)
+GY_TEST(last_words_are_heard)
 {
-    (void)state;
     double seconds;
     assert_ok(receive_after(40, false, &seconds)); /* about as many milliseconds */
     assert_true(seconds > 0.03);
 }
 
-static void who_is_gone_is_missed_soon(void **state)
+GY_TEST(who_is_gone_is_missed_soon)
 {
-    (void)state;
     double seconds;
     assert_status(receive_after(0, false, &seconds), GY_PEER);
     assert_true(seconds > 0.1 && seconds < 0.2);
@@ -147,11 +145,4 @@ static void who_is_gone_is_missed_soon(void **state)
     assert_true(seconds < 0.06);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(last_words_are_heard),
-        cmocka_unit_test(who_is_gone_is_missed_soon),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+GY_TEST_MAIN(NULL, NULL)
