@@ -26,7 +26,7 @@ if(GYRE_FUZZ) # what the rooms do guides the fuzzer only when they are instrumen
     target_link_options(gyre_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
-# Tests are 220 programs, and gold links one in little more than half the time. What users get is linked as usual.
+# Tests are a program a folder, and gold links one in little more than half the time. What users get is linked as usual.
 set(GYRE_TEST_LINKER "")
 if(GYRE_TESTS)
     include(CheckLinkerFlag)

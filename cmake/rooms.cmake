@@ -1,6 +1,6 @@
 # Builds each room of src/rooms.txt that has a folder: a static library that links only the rooms
-# it may include, and one CTest test for each *_test.c in it. What a room needs beyond that (a
-# library, flags of a kernel file) stands in src/<room>/room.cmake.
+# it may include, and its tests (tests.cmake). What a room needs beyond that (a library, flags of a
+# kernel file) stands in src/<room>/room.cmake.
 
 set(GYRE_DOORS cli web python)
 # Rooms that are no part of libgyre: their room.cmake says what is built.
@@ -12,50 +12,6 @@ function(gyre_room_sources room out)
         ${CMAKE_SOURCE_DIR}/src/${room}/*/*.c)
     list(FILTER sources EXCLUDE REGEX "_(test|fuzz|bench)\\.c$")
     set(${out} ${sources} PARENT_SCOPE)
-endfunction()
-
-# Tests run longest first, or the last one runs alone: a fresh clone has no times of its own yet. They are named in that order.
-function(gyre_long_tests)
-    set(cost 1000)
-    foreach(name IN LISTS ARGN)
-        math(EXPR cost "${cost} - 1")
-        if(TEST ${name})
-            set_tests_properties(${name} PROPERTIES COST ${cost})
-        endif()
-    endforeach()
-endfunction()
-
-# With a sanitizer what these tests do themselves is compiled faster than it runs: not the oracles
-# and worlds of the others.
-set(GYRE_LIGHT_TESTS cli cluster doctor graph launch mpi rpc store system train transport)
-
-function(gyre_test name label)
-    add_executable(${name} ${ARGN})
-    target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests)
-    target_link_libraries(${name} PRIVATE cmocka)
-    target_link_options(${name} PRIVATE ${GYRE_TEST_LINKER})
-    if(NOT GYRE_SANITIZE STREQUAL "" AND label IN_LIST GYRE_LIGHT_TESTS)
-        target_compile_options(${name} PRIVATE -O0)
-    endif()
-    if(GYRE_SANITIZE STREQUAL "thread" AND name IN_LIST GYRE_ONE_THREAD)
-        gyre_one_thread(${name})
-        return()
-    endif()
-    add_test(NAME ${name} COMMAND ${name})
-    set_tests_properties(${name} PROPERTIES LABELS ${label}
-        ENVIRONMENT "GYRE_TUNE=none;XDG_STATE_HOME=${CMAKE_BINARY_DIR}/state;GYRE_DATA=${CMAKE_SOURCE_DIR}/../shared/data;GYRE_BIN=${CMAKE_BINARY_DIR}/gyre;GYRE_MAN=${CMAKE_SOURCE_DIR}/docs/gyre.1")
-    gyre_one_thread(${name})
-endfunction()
-
-function(gyre_room_tests room)
-    file(GLOB tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${room}/*_test.c
-        ${CMAKE_SOURCE_DIR}/src/${room}/*/*_test.c)
-    foreach(source IN LISTS tests)
-        get_filename_component(stem ${source} NAME_WE)
-        set(name ${room}_${stem})
-        gyre_test(${name} ${room} ${source})
-        target_link_libraries(${name} PRIVATE gy_${room})
-    endforeach()
 endfunction()
 
 # Each *_fuzz.c twice: as it is, and with a planted bug that scripts/fuzz demands it to find.
@@ -133,30 +89,13 @@ macro(gyre_library)
             target_link_libraries(gyre_cli PRIVATE gyre_flags)
             foreach(source IN LISTS cli_tests)
                 get_filename_component(stem ${source} NAME_WE)
-                gyre_test(cli_${stem} cli ${source} $<TARGET_OBJECTS:gyre_cli>)
-                target_link_libraries(cli_${stem} PRIVATE gyre_flags gyre)
-                add_dependencies(cli_${stem} gyre_command)
+                gyre_test(cli_${stem} cli ${source})
+                gyre_test_links(cli_${stem} $<TARGET_OBJECTS:gyre_cli> gyre_flags gyre)
+                gyre_test_depends(cli_${stem} gyre_command)
             endforeach()
         endif()
     endif()
 endmacro()
-
-function(gyre_test_folder folder)
-    file(GLOB tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/${folder}/*_test.c)
-    foreach(source IN LISTS tests)
-        get_filename_component(stem ${source} NAME_WE)
-        gyre_test(${folder}_${stem} ${folder} ${source})
-        foreach(room IN LISTS GYRE_ROOMS)
-            target_link_libraries(${folder}_${stem} PRIVATE gy_${room})
-        endforeach()
-        if(TARGET gyre_command)
-            add_dependencies(${folder}_${stem} gyre_command)
-        endif()
-        if(EXISTS ${CMAKE_SOURCE_DIR}/tests/${folder}/${stem}.cmake)
-            include(${CMAKE_SOURCE_DIR}/tests/${folder}/${stem}.cmake)
-        endif()
-    endforeach()
-endfunction()
 
 # Every header compiles alone, as C and (the public ones) as C++.
 function(gyre_headers_check)

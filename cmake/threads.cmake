@@ -35,20 +35,21 @@ set(GYRE_ONE_THREAD
     transport_guided_test transport_net_test transport_simnet_test
 )
 
-# Called for each test; with TSan before it would be added.
+# Called for each test. With TSan the program of such a test is its own.
 function(gyre_one_thread name)
     if(NOT name IN_LIST GYRE_ONE_THREAD)
         return()
     endif()
     set_property(GLOBAL APPEND PROPERTY GYRE_ONE_THREAD_SEEN ${name})
+    get_property(program GLOBAL PROPERTY GYRE_TEST_PROGRAM_${name})
     if(GYRE_SANITIZE STREQUAL "thread")
-        set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
+        set_target_properties(${program} PROPERTIES EXCLUDE_FROM_ALL ON)
     elseif(GYRE_SANITIZE STREQUAL "") # ASan must be loaded first itself
         if(NOT TARGET one_thread)
             add_library(one_thread SHARED ${CMAKE_SOURCE_DIR}/tests/one_thread.c)
             target_link_libraries(one_thread PRIVATE gyre_flags)
         endif()
-        add_dependencies(${name} one_thread)
+        gyre_test_depends(${name} one_thread)
         set_property(TEST ${name} APPEND PROPERTY ENVIRONMENT "LD_PRELOAD=$<TARGET_FILE:one_thread>")
     endif()
 endfunction()

@@ -69,8 +69,6 @@ struct world {
     char wrong[256];
 };
 
-gy_journal_plant gy_journal_planted;
-
 static void world_wrong(world *at, const char *what, uint64_t epoch)
 {
     if (at->wrong[0] == '\0') {

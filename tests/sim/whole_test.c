@@ -19,8 +19,6 @@
 #undef GY_PLANTED_HERE
 #include "cluster/journal/plant_priv.h"
 
-gy_journal_plant gy_journal_planted;
-
 enum { SEEDS = 200, SOAK_SEEDS = 100000 }; /* of make test, with GYRE_SOAK */
 
 /* ---- A story ---- */

@@ -1,2 +1,2 @@
-target_compile_definitions(system_cluster_slurm_test PRIVATE GYRE_BUILD="${CMAKE_BINARY_DIR}"
+gyre_test_defines(system_cluster_slurm_test GYRE_BUILD="${CMAKE_BINARY_DIR}"
     GYRE_SANITIZE="${GYRE_SANITIZE}")

@@ -6,6 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#ifdef GYRE_PLANTED
+gy_journal_plant gy_journal_planted;
+#endif
+
 enum { WAITING_BYTES = 256 << 10 };
 
 gy_status gy_journal_fail(const char *what, const char *path, int64_t error)
