@@ -6,7 +6,7 @@ export JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: help demo release test test-dev test-asan test-tsan soak fuzz bench lint deps format install clean
+.PHONY: help demo release test test-all test-dev test-asan test-tsan soak fuzz bench lint deps format install clean
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
@@ -19,9 +19,13 @@ release:
 	@echo "building build/release"
 	@scripts/build release
 
-test: ## install what is missing, build and test three ways: plain, ASan+UBSan, TSan
+test: ## install what is missing, build and test three ways: plain, and what changed under ASan+UBSan, TSan
 	@scripts/deps test
 	@scripts/test dev asan tsan
+
+test-all: ## the same, with nothing left out
+	@scripts/deps test
+	@scripts/test --all dev asan tsan
 
 test-dev test-asan test-tsan: test-%:
 	@scripts/deps test
@@ -30,7 +34,8 @@ test-dev test-asan test-tsan: test-%:
 soak: ## the long runs: more seeds and faults at full size, what they counted is printed; longer fuzzing
 	@scripts/deps test
 	@GYRE_SOAK=1 scripts/test dev
-	@scripts/fuzz 600
+	@scripts/test --all asan tsan
+	@scripts/fuzz --all 600
 
 fuzz: ## every fuzz target for a minute
 	@scripts/deps test
@@ -42,7 +47,7 @@ bench: ## measure against the peers; tables go to bench/results
 
 lint: ## format, house rules, clang warnings, clang-tidy
 	@scripts/deps test
-	@scripts/lint
+	@scripts/lint --all
 
 deps: ## install all packages: demo, test and bench
 	@scripts/deps demo test bench

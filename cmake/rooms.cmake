@@ -16,7 +16,7 @@ endfunction()
 
 # Each *_fuzz.c twice: as it is, and with a planted bug that scripts/fuzz demands it to find.
 function(gyre_room_fuzzers room)
-    file(GLOB fuzzers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${room}/*_fuzz.c)
+    file(GLOB_RECURSE fuzzers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${room}/*_fuzz.c)
     foreach(source IN LISTS fuzzers)
         get_filename_component(stem ${source} NAME_WE)
         foreach(name ${room}_${stem} ${room}_${stem}_planted)
