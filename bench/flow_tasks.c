@@ -75,8 +75,10 @@ static gy_manager *make_manager(uint32_t count, uint32_t processes)
     }
     gy_manager *manager = NULL;
     gy_status status = gy_manager_new(
-        &(gy_manager_options){
-            .stages = &stage, .stage_count = 1, .process_max = processes, .copy_floor_ns = -1},
+        &(gy_manager_options){.stages = &stage,
+                              .stage_count = 1,
+                              .process_max = processes,
+                              .backup_floor_ns = -1},
         &(gy_growth){
             .tasks = tasks, .task_count = count, .edges = edges, .edge_count = edge_count},
         &manager);

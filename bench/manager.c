@@ -121,7 +121,7 @@ static void answer(const gy_effect *start, gy_sched_event *done)
                              .generation = start->generation,
                              .content = {start->key.low, start->key.high},
                              .run_ns = 1000,
-                             .is_held = true, /* which at home says nothing */
+                             .is_held = true, /* which locally says nothing */
                              .held_bytes = 1000,
                              .report = report,
                              .report_bytes = REPORT_BYTES};

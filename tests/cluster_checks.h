@@ -149,7 +149,7 @@ static inline bool is_clean(const world *at)
     for (uint32_t i = 0; i < at->host_count; i++) {
         const host *own = &at->hosts[i];
         for (uint32_t k = 0; k < at->job_count && own->is_up; k++) {
-            if (own->jobs[k].has_files || own->jobs[k].nursery != 0) {
+            if (own->jobs[k].has_files || own->jobs[k].fork_server != 0) {
                 return false;
             }
         }

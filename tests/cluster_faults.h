@@ -42,7 +42,7 @@ static inline bool must_wait(world *at, int node, const letter *what)
 {
     const host *own = world_host(at, node);
     int64_t until_ns = own->stopped_until_ns;
-    bool is_to_manager = what->kind == LETTER_GRANTS || what->kind == LETTER_TO_MANAGER ||
+    bool is_to_manager = what->kind == LETTER_ALLOCATIONS || what->kind == LETTER_TO_MANAGER ||
                          what->kind == LETTER_PONG;
     for (int i = 0; i < MODELS && is_to_manager; i++) {
         const model *who = &at->models[i];
@@ -270,9 +270,9 @@ static inline void process_fault(world *at, const fault *what, int node)
 {
     host *own = world_host(at, node);
     uint32_t number = what->which % at->job_count;
-    if (what->kind == FAULT_NURSERY_DIES && own->is_up) {
-        nursery_dies(at, node, number);
-    } else if (what->kind == FAULT_SEAT_DIES && own->is_up) {
+    if (what->kind == FAULT_FORK_SERVER_DIES && own->is_up) {
+        fork_server_dies(at, node, number);
+    } else if (what->kind == FAULT_EXECUTOR_DIES && own->is_up) {
         process_dies(at, node, &own->processes[what->which % PROCESSES]);
     }
     for (int i = 0; i < MODELS; i++) {
@@ -331,8 +331,8 @@ static inline void fault_fires(world *at, const fault *what)
         return;
     case FAULT_MANAGER_DIES:
     case FAULT_MANAGER_STOPS:
-    case FAULT_NURSERY_DIES:
-    case FAULT_SEAT_DIES:
+    case FAULT_FORK_SERVER_DIES:
+    case FAULT_EXECUTOR_DIES:
         process_fault(at, what, node);
         return;
     case FAULT_CLOCK_JUMPS: /* nothing may come of it */

@@ -204,14 +204,14 @@ static inline void on_process(world *at, int node, const gy_daemon_effect *effec
     host *own = world_host(at, node);
     uint32_t job = world_job(at, effect->job);
     process *one = find_process(own, effect->lease, effect->generation);
-    if (effect->kind == GY_DAEMON_NURSERY_START) {
+    if (effect->kind == GY_DAEMON_FORK_SERVER_START) {
         check_epoch(at, node, effect);
-        on_nursery_start(at, node, effect);
-    } else if (effect->kind == GY_DAEMON_NURSERY_END) {
-        nursery_dies(at, node, job);
-    } else if (effect->kind == GY_DAEMON_SEAT_START) {
+        on_fork_server_start(at, node, effect);
+    } else if (effect->kind == GY_DAEMON_FORK_SERVER_END) {
+        fork_server_dies(at, node, job);
+    } else if (effect->kind == GY_DAEMON_EXECUTOR_START) {
         check_epoch(at, node, effect);
-        on_seat_start(at, node, effect);
+        on_executor_start(at, node, effect);
     } else if (one != NULL) {
         process_dies(at, node, one);
     }
@@ -234,7 +234,7 @@ static inline void on_files(world *at, int node, const gy_daemon_effect *effect)
         own->jobs[job].epoch = own->jobs[job].started = 0;
         return;
     }
-    if (own->jobs[job].nursery != 0) {
+    if (own->jobs[job].fork_server != 0) {
         world_wrong(at, "files are discarded under their writers", job);
     }
     own->jobs[job].has_files = false;
@@ -269,10 +269,10 @@ static inline void host_effect(world *at, int node, const gy_daemon_effect *effe
     case GY_DAEMON_MANAGER_END:
         on_manager(at, node, effect);
         return;
-    case GY_DAEMON_NURSERY_START:
-    case GY_DAEMON_NURSERY_END:
-    case GY_DAEMON_SEAT_START:
-    case GY_DAEMON_SEAT_END:
+    case GY_DAEMON_FORK_SERVER_START:
+    case GY_DAEMON_FORK_SERVER_END:
+    case GY_DAEMON_EXECUTOR_START:
+    case GY_DAEMON_EXECUTOR_END:
         on_process(at, node, effect);
         return;
     case GY_DAEMON_RELAY_DOWN:
@@ -302,7 +302,7 @@ static inline void host_effect(world *at, int node, const gy_daemon_effect *effe
     case GY_DAEMON_RELAY_UP:
     case GY_DAEMON_TELL_REFUSED:
     case GY_DAEMON_TELL_LEASE_GONE:
-    case GY_DAEMON_TELL_SEAT_GONE:
+    case GY_DAEMON_TELL_EXECUTOR_GONE:
     case GY_DAEMON_TELL_CREDIT:
         to_manager(at, node, effect);
         return;
@@ -451,7 +451,7 @@ static inline void host_stop(world *at, int node, bool is_wiped)
     memset(own->tickets, 0, sizeof(own->tickets));
     own->lease_count = own->ended_count = 0;
     for (uint32_t job = 0; job < JOBS; job++) {
-        own->jobs[job].nursery = 0;
+        own->jobs[job].fork_server = 0;
         own->jobs[job].known = own->jobs[job].epoch;
         own->jobs[job].line = own->jobs[job].line_epoch = 0;
     }

@@ -169,7 +169,8 @@ static inline void cluster_stop(cluster *at)
     kit_alone();
 }
 
-/* `gyre mr ...`, as it was submitted; its nurseries and their processes have no arguments. */
+/* `gyre mr ...`, as it was submitted; its fork servers and their processes have no arguments.
+ */
 static inline bool cluster_is_manager(pid_t process)
 {
     char path[64], words[4096];

@@ -1,6 +1,6 @@
 /*
- * Managers of a simulated cluster: a small model of one. It wants slots, runs tasks in seats,
- * commits under its epoch into a journal that its successors seal, and ends its job.
+ * Managers of a simulated cluster: a small model of one. It wants slots, runs tasks in
+ * executors, commits under its epoch into a journal that its successors seal, and ends its job.
  */
 #ifndef GY_TESTS_CLUSTER_MODELS_H
 #define GY_TESTS_CLUSTER_MODELS_H
@@ -58,15 +58,16 @@ static inline void task_fault(world *at, const fault *what)
 
 /* ---- Words ---- */
 
-static inline void to_seat(world *at, const model *who, const seat_view *seat,
-                           gy_daemon_event_kind kind)
+static inline void to_executor(world *at, const model *who, const executor_view *executor,
+                               gy_daemon_event_kind kind)
 {
-    letter what = {.words = {{.token = (uint8_t)seat->task}}};
+    letter what = {.words = {{.token = (uint8_t)executor->task}}};
     what.is.to_daemon.event = (gy_daemon_event){.kind = kind,
-                                                .lease = seat->lease,
-                                                .generation = seat->generation,
+                                                .lease = executor->lease,
+                                                .generation = executor->generation,
                                                 .bytes = TOKEN_BYTES};
-    to_daemon(at, who, seat->node, &what, kind == GY_DAEMON_DOWN || kind == GY_DAEMON_CREDIT);
+    to_daemon(at, who, executor->node, &what,
+              kind == GY_DAEMON_DOWN || kind == GY_DAEMON_CREDIT);
 }
 
 static inline bool is_all_done(const world *at, const model *who)
@@ -79,12 +80,12 @@ static inline bool is_all_done(const world *at, const model *who)
     return true;
 }
 
-static inline uint32_t gang_seats(const model *who)
+static inline uint32_t gang_executors(const model *who)
 {
     uint32_t count = 0;
-    for (int i = 0; i < SEATS; i++) {
-        count += who->seats[i].lease != 0 && who->seats[i].gang == who->gang &&
-                 !who->seats[i].is_returning;
+    for (int i = 0; i < EXECUTORS; i++) {
+        count += who->executors[i].lease != 0 && who->executors[i].gang == who->gang &&
+                 !who->executors[i].is_returning;
     }
     return count;
 }
@@ -109,18 +110,18 @@ static inline uint32_t slots_wanted(const world *at, const model *who)
     return is_held(at, who) ? own->width : GY_MIN(open, own->width);
 }
 
-static inline void say_wishes(world *at, model *who)
+static inline void say_requests(world *at, model *who)
 {
-    letter what = {.kind = LETTER_WISHES};
-    gy_manager_wishes *wishes = &what.is.wishes;
+    letter what = {.kind = LETTER_REQUESTS};
+    gy_manager_requests *requests = &what.is.requests;
     const user_job *own = &at->jobs[who->job];
-    *wishes = (gy_manager_wishes){.job = own->key,
-                                  .epoch = who->epoch,
-                                  .sequence = ++who->sequence,
-                                  .seen = who->seen,
-                                  .slots = slots_wanted(at, who)};
+    *requests = (gy_manager_requests){.job = own->key,
+                                      .epoch = who->epoch,
+                                      .sequence = ++who->sequence,
+                                      .seen = who->seen,
+                                      .slots = slots_wanted(at, who)};
     if (needs_gang(at, who) && who->gang_known == 0) {
-        wishes->gangs[wishes->gang_count++] = (gy_gang_wish){
+        requests->gangs[requests->gang_count++] = (gy_gang_request){
             .number = who->gang, .width = own->gang_width, .is_one_host = own->gang_one_host};
     }
     to_names(at, who, &what);
@@ -136,24 +137,24 @@ static inline void say_end(world *at, model *who)
     to_names(at, who, &what);
 }
 
-static inline void give_back(world *at, const model *who, const seat_view *seat)
+static inline void release(world *at, const model *who, const executor_view *executor)
 {
     letter what = {.kind = LETTER_ASK};
     what.is.ask.event = (gy_names_event){.kind = GY_NAMES_GIVE_BACK,
                                          .key = at->jobs[who->job].key,
                                          .epoch = who->epoch,
-                                         .lease = seat->lease};
+                                         .lease = executor->lease};
     to_names(at, who, &what);
 }
 
-/* ---- Seats ---- */
+/* ---- Executors ---- */
 
 static inline void gang_fails(model *who)
 {
-    for (int i = 0; i < SEATS; i++) {
-        seat_view *seat = &who->seats[i];
-        seat->is_returning =
-            seat->is_returning || (seat->lease != 0 && seat->gang == who->gang);
+    for (int i = 0; i < EXECUTORS; i++) {
+        executor_view *executor = &who->executors[i];
+        executor->is_returning =
+            executor->is_returning || (executor->lease != 0 && executor->gang == who->gang);
     }
     who->gang++;
     who->gang_known = 0;
@@ -161,30 +162,31 @@ static inline void gang_fails(model *who)
 }
 
 /* It goes back, and with it its gang, if that is the one which is waited for or at work. */
-static inline void seat_returns(model *who, seat_view *seat)
+static inline void executor_returns(model *who, executor_view *executor)
 {
-    const bool is_of_gang = seat->gang != 0 && seat->gang == who->gang && !seat->is_returning;
-    seat->is_returning = true;
+    const bool is_of_gang =
+        executor->gang != 0 && executor->gang == who->gang && !executor->is_returning;
+    executor->is_returning = true;
     if (is_of_gang) {
         gang_fails(who);
     }
 }
 
 /* Its lease is over. */
-static inline void seat_drop(model *who, seat_view *seat)
+static inline void executor_drop(model *who, executor_view *executor)
 {
-    bool is_of_gang = seat->gang != 0 && seat->gang == who->gang;
-    *seat = (seat_view){0};
+    bool is_of_gang = executor->gang != 0 && executor->gang == who->gang;
+    *executor = (executor_view){0};
     if (is_of_gang) {
         gang_fails(who);
     }
 }
 
-static inline seat_view *seat_find(model *who, uint64_t lease)
+static inline executor_view *executor_find(model *who, uint64_t lease)
 {
-    for (int i = 0; i < SEATS && lease != 0; i++) {
-        if (who->seats[i].lease == lease) {
-            return &who->seats[i];
+    for (int i = 0; i < EXECUTORS && lease != 0; i++) {
+        if (who->executors[i].lease == lease) {
+            return &who->executors[i];
         }
     }
     return NULL;
@@ -195,9 +197,9 @@ static inline int next_task(const world *at, const model *who)
     const user_job *own = &at->jobs[who->job];
     for (uint32_t task = own->gang_width > 0; task < own->tasks; task++) {
         bool is_free = !who->is_done[task];
-        for (int i = 0; i < SEATS && is_free; i++) {
-            is_free = who->seats[i].lease == 0 || who->seats[i].is_returning ||
-                      who->seats[i].task != (int)task;
+        for (int i = 0; i < EXECUTORS && is_free; i++) {
+            is_free = who->executors[i].lease == 0 || who->executors[i].is_returning ||
+                      who->executors[i].task != (int)task;
         }
         if (is_free) {
             return (int)task;
@@ -221,38 +223,39 @@ static inline void commit(world *at, model *who, uint32_t task)
     who->is_done[task] = true;
 }
 
-static inline void seat_fetches(world *at, model *who, seat_view *seat)
+static inline void executor_fetches(world *at, model *who, executor_view *executor)
 {
     letter what = {0};
-    seat->fetch = seat->fetch == 0 ? ++who->fetch : seat->fetch;
-    what.is.to_daemon.event = (gy_daemon_event){.kind = GY_DAEMON_FETCH, .number = seat->fetch};
+    executor->fetch = executor->fetch == 0 ? ++who->fetch : executor->fetch;
+    what.is.to_daemon.event =
+        (gy_daemon_event){.kind = GY_DAEMON_FETCH, .number = executor->fetch};
     what.is.to_daemon.section = (gy_wanted_section){
-        .content = {(uint64_t)seat->task % 2 + 1, 5}, .peer = SERVERS, .size_bytes = 100};
-    to_daemon(at, who, seat->node, &what, false);
+        .content = {(uint64_t)executor->task % 2 + 1, 5}, .peer = SERVERS, .size_bytes = 100};
+    to_daemon(at, who, executor->node, &what, false);
 }
 
-static inline void seat_works(world *at, model *who, seat_view *seat)
+static inline void executor_works(world *at, model *who, executor_view *executor)
 {
     const user_job *own = &at->jobs[who->job];
-    if (seat->task >= 0) {
-        if (!seat->has_input) {
-            seat_fetches(at, who, seat);
+    if (executor->task >= 0) {
+        if (!executor->has_input) {
+            executor_fetches(at, who, executor);
         }
         return;
     }
-    if (seat->gang != 0) {
+    if (executor->gang != 0) {
         return; /* see gang_works */
     }
-    seat->task = seat->is_asked && !own->is_stubborn ? -1 : next_task(at, who);
-    if (seat->task >= 0) {
-        seat->has_input = seat->task % 3 == 0;
-        if (seat->has_input) {
-            to_seat(at, who, seat, GY_DAEMON_DOWN);
+    executor->task = executor->is_asked && !own->is_stubborn ? -1 : next_task(at, who);
+    if (executor->task >= 0) {
+        executor->has_input = executor->task % 3 == 0;
+        if (executor->has_input) {
+            to_executor(at, who, executor, GY_DAEMON_DOWN);
         } else {
-            seat_fetches(at, who, seat);
+            executor_fetches(at, who, executor);
         }
-    } else if (!is_held(at, who) || (seat->is_asked && !own->is_stubborn)) {
-        seat->is_returning = true;
+    } else if (!is_held(at, who) || (executor->is_asked && !own->is_stubborn)) {
+        executor->is_returning = true;
     }
 }
 
@@ -261,22 +264,22 @@ static inline void gang_works(world *at, model *who)
 {
     bool has_started = false;
     uint32_t ready = 0;
-    for (int i = 0; i < SEATS; i++) {
-        const seat_view *seat = &who->seats[i];
-        if (seat->lease != 0 && seat->gang == who->gang && !seat->is_returning) {
-            has_started = has_started || seat->task >= 0;
-            ready += seat->is_ready;
+    for (int i = 0; i < EXECUTORS; i++) {
+        const executor_view *executor = &who->executors[i];
+        if (executor->lease != 0 && executor->gang == who->gang && !executor->is_returning) {
+            has_started = has_started || executor->task >= 0;
+            ready += executor->is_ready;
         }
     }
     if (!needs_gang(at, who) || has_started || ready < at->jobs[who->job].gang_width) {
         return;
     }
-    for (int i = 0; i < SEATS; i++) {
-        seat_view *seat = &who->seats[i];
-        if (seat->lease != 0 && seat->gang == who->gang) {
-            seat->task = 0;
-            seat->has_input = true;
-            to_seat(at, who, seat, GY_DAEMON_DOWN);
+    for (int i = 0; i < EXECUTORS; i++) {
+        executor_view *executor = &who->executors[i];
+        if (executor->lease != 0 && executor->gang == who->gang) {
+            executor->task = 0;
+            executor->has_input = true;
+            to_executor(at, who, executor, GY_DAEMON_DOWN);
         }
     }
 }
@@ -284,10 +287,10 @@ static inline void gang_works(world *at, model *who)
 /* What it holds there is lost. */
 static inline void model_loses_host(model *who, int node)
 {
-    for (int i = 0; i < SEATS; i++) {
-        seat_view *seat = &who->seats[i];
-        if (seat->lease != 0 && seat->node == node) {
-            seat_returns(who, seat);
+    for (int i = 0; i < EXECUTORS; i++) {
+        executor_view *executor = &who->executors[i];
+        if (executor->lease != 0 && executor->node == node) {
+            executor_returns(who, executor);
         }
     }
 }
@@ -297,10 +300,10 @@ static inline void look_at_hosts(world *at, model *who)
 {
     for (int i = 0; i < HOSTS; i++) {
         int64_t since_ns = INT64_MAX; /* when it first had something there */
-        for (int k = 0; k < SEATS; k++) {
-            const seat_view *seat = &who->seats[k];
-            since_ns = seat->lease != 0 && seat->node == i + SERVERS
-                           ? GY_MIN(since_ns, seat->since_ns)
+        for (int k = 0; k < EXECUTORS; k++) {
+            const executor_view *executor = &who->executors[k];
+            since_ns = executor->lease != 0 && executor->node == i + SERVERS
+                           ? GY_MIN(since_ns, executor->since_ns)
                            : since_ns;
         }
         letter what = {0};
@@ -346,19 +349,19 @@ static inline void model_ticks(void *arg)
         return;
     }
     bool is_done = (is_all_done(at, who) && !is_held(at, who)) || who->is_killed;
-    say_wishes(at, who);
+    say_requests(at, who);
     look_at_hosts(at, who);
-    for (int i = 0; i < SEATS && who->is_there; i++) {
-        seat_view *seat = &who->seats[i];
-        if (seat->lease == 0) {
+    for (int i = 0; i < EXECUTORS && who->is_there; i++) {
+        executor_view *executor = &who->executors[i];
+        if (executor->lease == 0) {
             continue;
         }
-        if (seat->is_returning) {
-            give_back(at, who, seat);
-        } else if (who->is_attached[seat->node - SERVERS] && !seat->is_ready) {
-            to_seat(at, who, seat, GY_DAEMON_OPEN);
-        } else if (seat->is_ready) {
-            seat_works(at, who, seat);
+        if (executor->is_returning) {
+            release(at, who, executor);
+        } else if (who->is_attached[executor->node - SERVERS] && !executor->is_ready) {
+            to_executor(at, who, executor, GY_DAEMON_OPEN);
+        } else if (executor->is_ready) {
+            executor_works(at, who, executor);
         }
     }
     gang_works(at, who);
@@ -370,49 +373,50 @@ static inline void model_ticks(void *arg)
 /* ---- Letters ---- */
 
 /* A lease that was over may be back, and both are told in one letter: what is over is older. */
-static inline bool is_back(const letter *what, const gy_grant *gone)
+static inline bool is_back(const letter *what, const gy_allocation *gone)
 {
     bool is_there = false;
-    for (size_t i = 0; i < what->is.grants.effect.grant_count; i++) {
-        const gy_grant *grant = &what->is.grants.grants[i];
-        is_there = is_there || (grant->lease == gone->lease && grant->state != GY_GRANT_GONE);
+    for (size_t i = 0; i < what->is.allocations.effect.allocation_count; i++) {
+        const gy_allocation *allocation = &what->is.allocations.allocations[i];
+        is_there = is_there || (allocation->lease == gone->lease &&
+                                allocation->state != GY_ALLOCATION_GONE);
     }
     return is_there;
 }
 
 /* false: there is no room for it. */
-static inline bool take_seat(world *at, model *who, const gy_grant *grant)
+static inline bool take_executor(world *at, model *who, const gy_allocation *allocation)
 {
-    seat_view *seat = seat_find(who, grant->lease);
-    const bool is_new = seat == NULL;
-    for (int k = 0; k < SEATS && seat == NULL; k++) {
-        seat = who->seats[k].lease == 0 ? &who->seats[k] : NULL;
+    executor_view *executor = executor_find(who, allocation->lease);
+    const bool is_new = executor == NULL;
+    for (int k = 0; k < EXECUTORS && executor == NULL; k++) {
+        executor = who->executors[k].lease == 0 ? &who->executors[k] : NULL;
     }
-    if (seat == NULL) {
-        world_wrong(at, "a manager has more leases than slots are", grant->lease);
+    if (executor == NULL) {
+        world_wrong(at, "a manager has more leases than slots are", allocation->lease);
         return false;
     }
     if (is_new) {
-        *seat = (seat_view){.lease = grant->lease,
-                            .node = (int)grant->daemon,
-                            .gang = grant->gang,
-                            .generation = ++who->generation,
-                            .task = -1,
-                            .since_ns = world_now(at)};
+        *executor = (executor_view){.lease = allocation->lease,
+                                    .node = (int)allocation->daemon,
+                                    .gang = allocation->gang,
+                                    .generation = ++who->generation,
+                                    .task = -1,
+                                    .since_ns = world_now(at)};
         /* of a gang that is over, or that another name server has served */
-        seat->is_returning =
-            grant->gang != 0 && (grant->gang != who->gang || who->gang_known != 0);
+        executor->is_returning =
+            allocation->gang != 0 && (allocation->gang != who->gang || who->gang_known != 0);
     }
-    seat->is_asked = grant->state == GY_GRANT_ASKED;
-    if (seat->is_asked && seat->gang != 0 && !at->jobs[who->job].is_stubborn) {
-        seat_returns(who, seat);
+    executor->is_asked = allocation->state == GY_ALLOCATION_ASKED;
+    if (executor->is_asked && executor->gang != 0 && !at->jobs[who->job].is_stubborn) {
+        executor_returns(who, executor);
     }
     return true;
 }
 
-static inline void model_takes_grants(world *at, model *who, const letter *what)
+static inline void model_takes_allocations(world *at, model *who, const letter *what)
 {
-    const gy_names_effect *said = &what->is.grants.effect;
+    const gy_names_effect *said = &what->is.allocations.effect;
     const uint32_t gang = who->gang_known == 0 ? who->gang : 0; /* the one that it waits for */
     uint32_t of_gang = 0;
     who->is_killed = who->is_killed || said->is_on;
@@ -420,24 +424,26 @@ static inline void model_takes_grants(world *at, model *who, const letter *what)
         return;
     }
     who->seen = said->version;
-    for (size_t i = 0; i < said->grant_count; i++) {
-        const gy_grant *grant = &what->is.grants.grants[i];
-        seat_view *seat = seat_find(who, grant->lease);
-        if (grant->lease == 0 || grant->state != GY_GRANT_GONE) {
+    for (size_t i = 0; i < said->allocation_count; i++) {
+        const gy_allocation *allocation = &what->is.allocations.allocations[i];
+        executor_view *executor = executor_find(who, allocation->lease);
+        if (allocation->lease == 0 || allocation->state != GY_ALLOCATION_GONE) {
             continue; /* 0: a daemon that is lost, nothing of this model lies there */
         }
-        of_gang += gang != 0 && grant->gang == gang && seat == NULL && !is_back(what, grant);
-        if (seat != NULL) {
-            seat_drop(who, seat);
+        of_gang += gang != 0 && allocation->gang == gang && executor == NULL &&
+                   !is_back(what, allocation);
+        if (executor != NULL) {
+            executor_drop(who, executor);
         }
     }
-    for (size_t i = 0; i < said->grant_count; i++) {
-        const gy_grant *grant = &what->is.grants.grants[i];
-        if (grant->state == GY_GRANT_GONE) {
+    for (size_t i = 0; i < said->allocation_count; i++) {
+        const gy_allocation *allocation = &what->is.allocations.allocations[i];
+        if (allocation->state == GY_ALLOCATION_GONE) {
             continue;
         }
-        of_gang += gang != 0 && grant->gang == gang && seat_find(who, grant->lease) == NULL;
-        if (!take_seat(at, who, grant)) {
+        of_gang += gang != 0 && allocation->gang == gang &&
+                   executor_find(who, allocation->lease) == NULL;
+        if (!take_executor(at, who, allocation)) {
             return;
         }
     }
@@ -447,7 +453,7 @@ static inline void model_takes_grants(world *at, model *who, const letter *what)
     at->gangs += of_gang > 0;
     if (of_gang > 0 && who->gang == gang) {
         who->gang_known = of_gang;
-        if (gang_seats(who) < of_gang) {
+        if (gang_executors(who) < of_gang) {
             gang_fails(who); /* it was lost on its way */
         }
     }
@@ -468,13 +474,13 @@ static inline void model_over(world *at, model *who, gy_status status)
     }
 }
 
-static inline void gang_result(world *at, model *who, seat_view *seat)
+static inline void gang_result(world *at, model *who, executor_view *executor)
 {
     uint32_t left = 0;
-    seat->task = -2; /* this member is done */
-    for (int i = 0; i < SEATS; i++) {
-        left += who->seats[i].lease != 0 && who->seats[i].gang == who->gang &&
-                who->seats[i].task != -2;
+    executor->task = -2; /* this member is done */
+    for (int i = 0; i < EXECUTORS; i++) {
+        left += who->executors[i].lease != 0 && who->executors[i].gang == who->gang &&
+                who->executors[i].task != -2;
     }
     if (left == 0 && !who->is_done[0]) {
         commit(at, who, 0);
@@ -482,22 +488,23 @@ static inline void gang_result(world *at, model *who, seat_view *seat)
     }
 }
 
-static inline void model_reads_tokens(world *at, model *who, seat_view *seat,
+static inline void model_reads_tokens(world *at, model *who, executor_view *executor,
                                       const letter *what)
 {
     uint64_t count = what->is.to_manager.effect.bytes / TOKEN_BYTES;
-    for (uint64_t i = 0; i < count && who->is_there && seat->lease != 0; i++) {
+    for (uint64_t i = 0; i < count && who->is_there && executor->lease != 0; i++) {
         uint8_t token = what->words[i].token;
-        to_seat(at, who, seat, GY_DAEMON_CREDIT);
+        to_executor(at, who, executor, GY_DAEMON_CREDIT);
         if (token == TOKEN_READY) {
-            seat->is_ready = true;
-        } else if (token == TOKEN_PROGRESS || (int)token != seat->task || seat->is_returning) {
+            executor->is_ready = true;
+        } else if (token == TOKEN_PROGRESS || (int)token != executor->task ||
+                   executor->is_returning) {
             continue;
-        } else if (seat->gang != 0) {
-            gang_result(at, who, seat);
+        } else if (executor->gang != 0) {
+            gang_result(at, who, executor);
         } else {
-            seat->task = -1;
-            seat->has_input = false;
+            executor->task = -1;
+            executor->has_input = false;
             commit(at, who, token);
         }
     }
@@ -505,15 +512,15 @@ static inline void model_reads_tokens(world *at, model *who, seat_view *seat,
 
 static inline void fetch_answer(world *at, model *who, const gy_daemon_effect *said)
 {
-    for (int i = 0; i < SEATS; i++) {
-        seat_view *seat = &who->seats[i];
-        if (seat->lease == 0 || seat->fetch == 0 || seat->fetch != said->number) {
+    for (int i = 0; i < EXECUTORS; i++) {
+        executor_view *executor = &who->executors[i];
+        if (executor->lease == 0 || executor->fetch == 0 || executor->fetch != said->number) {
             continue;
         }
-        seat->fetch = 0; /* where it failed: again, under another number */
-        if (said->status == GY_OK && seat->task >= 0 && !seat->has_input) {
-            seat->has_input = true;
-            to_seat(at, who, seat, GY_DAEMON_DOWN);
+        executor->fetch = 0; /* where it failed: again, under another number */
+        if (said->status == GY_OK && executor->task >= 0 && !executor->has_input) {
+            executor->has_input = true;
+            to_executor(at, who, executor, GY_DAEMON_DOWN);
         }
     }
 }
@@ -521,24 +528,24 @@ static inline void fetch_answer(world *at, model *who, const gy_daemon_effect *s
 static inline void model_reads_daemon(world *at, model *who, const letter *what)
 {
     const gy_daemon_effect *said = &what->is.to_manager.effect;
-    seat_view *seat = seat_find(who, said->lease);
+    executor_view *executor = executor_find(who, said->lease);
     int place = what->node - SERVERS;
-    bool is_now = seat != NULL && seat->generation == said->generation;
+    bool is_now = executor != NULL && executor->generation == said->generation;
     who->heard_ns[place] = world_now(at);
     if (said->kind == GY_DAEMON_TELL_ATTACHED) {
         who->is_attached[place] = true;
     } else if (said->kind == GY_DAEMON_RELAY_UP && is_now) {
-        model_reads_tokens(at, who, seat, what);
+        model_reads_tokens(at, who, executor, what);
     } else if (said->kind == GY_DAEMON_TELL_FETCHED) {
         fetch_answer(at, who, said);
-    } else if (said->kind == GY_DAEMON_TELL_LEASE_GONE && seat != NULL) {
-        seat_drop(who, seat);
-    } else if (said->kind == GY_DAEMON_TELL_SEAT_GONE && is_now) {
-        bool is_of_gang = seat->gang != 0 && seat->gang == who->gang;
-        seat->generation = ++who->generation;
-        seat->is_ready = seat->has_input = false;
-        seat->task = -1;
-        seat->fetch = 0;
+    } else if (said->kind == GY_DAEMON_TELL_LEASE_GONE && executor != NULL) {
+        executor_drop(who, executor);
+    } else if (said->kind == GY_DAEMON_TELL_EXECUTOR_GONE && is_now) {
+        bool is_of_gang = executor->gang != 0 && executor->gang == who->gang;
+        executor->generation = ++who->generation;
+        executor->is_ready = executor->has_input = false;
+        executor->task = -1;
+        executor->fetch = 0;
         if (is_of_gang) {
             gang_fails(who);
         }
@@ -547,25 +554,25 @@ static inline void model_reads_daemon(world *at, model *who, const letter *what)
     } else if (said->kind == GY_DAEMON_TELL_REFUSED && said->status == GY_AGAIN && !is_now) {
         who->is_attached[place] = false;
     } else if (said->kind == GY_DAEMON_TELL_REFUSED && said->status == GY_NOTFOUND &&
-               seat != NULL) {
-        seat_drop(who, seat); /* a later name server may never have heard of it */
+               executor != NULL) {
+        executor_drop(who, executor); /* a later name server may never have heard of it */
     }
 }
 
 static inline void model_reads(world *at, model *who, letter *what)
 {
     int place = what->node - SERVERS;
-    if (what->kind == LETTER_GRANTS && what->is.grants.effect.kind == GY_NAMES_OVER) {
-        model_over(at, who, what->is.grants.effect.status);
-    } else if (what->kind == LETTER_GRANTS) {
-        model_takes_grants(at, who, what);
+    if (what->kind == LETTER_ALLOCATIONS && what->is.allocations.effect.kind == GY_NAMES_OVER) {
+        model_over(at, who, what->is.allocations.effect.status);
+    } else if (what->kind == LETTER_ALLOCATIONS) {
+        model_takes_allocations(at, who, what);
     } else {
         if (who->lives[place] != what->life) { /* started anew: nothing runs there */
             who->is_attached[place] = false;
-            for (int i = 0; i < SEATS && who->lives[place] != 0; i++) {
-                seat_view *seat = &who->seats[i];
-                if (seat->lease != 0 && seat->node == what->node) {
-                    seat_drop(who, seat);
+            for (int i = 0; i < EXECUTORS && who->lives[place] != 0; i++) {
+                executor_view *executor = &who->executors[i];
+                if (executor->lease != 0 && executor->node == what->node) {
+                    executor_drop(who, executor);
                 }
             }
             who->lives[place] = what->life;
@@ -609,14 +616,15 @@ static inline void say_view(const world *at)
     say_names(at);
     for (int i = 0; i < MODELS; i++) {
         const model *who = &at->models[i];
-        for (int k = 0; k < SEATS && at->is_traced && who->is_there; k++) {
-            const seat_view *seat = &who->seats[k];
-            if (seat->lease != 0) {
+        for (int k = 0; k < EXECUTORS && at->is_traced && who->is_there; k++) {
+            const executor_view *executor = &who->executors[k];
+            if (executor->lease != 0) {
                 printf("  manager of %u (gang %u, has %u): lease %llx at %d, gang %u, task %d, "
                        "input %d, ready %d, returning %d, attached %d\n",
-                       who->job, who->gang, who->gang_known, (unsigned long long)seat->lease,
-                       seat->node, seat->gang, seat->task, seat->has_input, seat->is_ready,
-                       seat->is_returning, who->is_attached[seat->node - SERVERS]);
+                       who->job, who->gang, who->gang_known,
+                       (unsigned long long)executor->lease, executor->node, executor->gang,
+                       executor->task, executor->has_input, executor->is_ready,
+                       executor->is_returning, who->is_attached[executor->node - SERVERS]);
             }
         }
     }

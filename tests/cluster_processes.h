@@ -1,5 +1,5 @@
 /*
- * What a host of a simulated cluster does for its daemon: records, processes, nurseries,
+ * What a host of a simulated cluster does for its daemon: records, processes, fork servers,
  * fetches.
  */
 #ifndef GY_TESTS_CLUSTER_PROCESSES_H
@@ -109,7 +109,7 @@ static inline void say_word(world *at, int node, process *one, word said)
     if (one->up_count < GY_COUNT(one->up)) {
         one->up[one->up_count++] = said;
     }
-    gy_daemon_event event = {.kind = GY_DAEMON_SEAT_READY,
+    gy_daemon_event event = {.kind = GY_DAEMON_EXECUTOR_READY,
                              .lease = one->lease,
                              .generation = one->generation,
                              .bytes = TOKEN_BYTES};
@@ -165,7 +165,7 @@ static inline void process_cancels(world *at, int node, process *one)
             }
         }
         i--;
-        gy_daemon_event event = {.kind = GY_DAEMON_SEAT_TOOK,
+        gy_daemon_event event = {.kind = GY_DAEMON_EXECUTOR_TOOK,
                                  .lease = one->lease,
                                  .generation = one->generation,
                                  .bytes = TOKEN_BYTES};
@@ -186,7 +186,7 @@ static inline void process_works(world *at, int node, process *one)
     later *what = process_later(at, node, one);
     world_at(at, at->pace * (ms + (int64_t)world_below(at, (uint64_t)(15 * ms))), task_ends,
              what);
-    gy_daemon_event event = {.kind = GY_DAEMON_SEAT_TOOK,
+    gy_daemon_event event = {.kind = GY_DAEMON_EXECUTOR_TOOK,
                              .lease = one->lease,
                              .generation = one->generation,
                              .bytes = TOKEN_BYTES};
@@ -239,7 +239,7 @@ static inline void process_is_gone(void *arg)
     }
     process *one = later_process(what, own);
     if (one != NULL) {
-        gy_daemon_event event = {.kind = GY_DAEMON_SEAT_DOWN,
+        gy_daemon_event event = {.kind = GY_DAEMON_EXECUTOR_DOWN,
                                  .lease = one->lease,
                                  .generation = one->generation,
                                  .reason = "died"};
@@ -256,13 +256,13 @@ static inline void process_dies(world *at, int node, process *one)
         const int64_t woke_ns = world_host(at, node)->stopped_until_ns;
         one->is_dying = true;
         one->is_overslept = woke_ns > 0 && world_now(at) - woke_ns < ms;
-        int64_t most_ns = world_below(at, 8) == 0 ? 400 * ms : 20 * ms;
-        world_at(at, 200000 + (int64_t)world_below(at, (uint64_t)most_ns), process_is_gone,
+        int64_t ns_max = world_below(at, 8) == 0 ? 400 * ms : 20 * ms;
+        world_at(at, 200000 + (int64_t)world_below(at, (uint64_t)ns_max), process_is_gone,
                  process_later(at, node, one));
     }
 }
 
-static inline void on_seat_start(world *at, int node, const gy_daemon_effect *effect)
+static inline void on_executor_start(world *at, int node, const gy_daemon_effect *effect)
 {
     host *own = world_host(at, node);
     process *free_one = NULL;
@@ -276,7 +276,7 @@ static inline void on_seat_start(world *at, int node, const gy_daemon_effect *ef
         world_wrong(at, "a slot has two processes", (uint64_t)node);
         return;
     }
-    if (own->jobs[world_job(at, effect->job)].nursery != effect->epoch) {
+    if (own->jobs[world_job(at, effect->job)].fork_server != effect->epoch) {
         world_wrong(at, "a process is started in another manager's nursery", effect->epoch);
     }
     if (find_process(own, effect->lease, effect->generation) != NULL) {
@@ -293,15 +293,16 @@ static inline void on_seat_start(world *at, int node, const gy_daemon_effect *ef
              process_later(at, node, free_one));
 }
 
-static inline void nursery_is_up(void *arg)
+static inline void fork_server_is_up(void *arg)
 {
     later *what = arg;
-    host *own = later_host(what, nursery_is_up);
+    host *own = later_host(what, fork_server_is_up);
     if (own == NULL) {
         return;
     }
-    if (own->jobs[what->job].nursery == what->epoch && !own->jobs[what->job].nursery_dies) {
-        gy_daemon_event event = {.kind = GY_DAEMON_NURSERY_UP,
+    if (own->jobs[what->job].fork_server == what->epoch &&
+        !own->jobs[what->job].fork_server_dies) {
+        gy_daemon_event event = {.kind = GY_DAEMON_FORK_SERVER_UP,
                                  .job = what->at->jobs[what->job].key,
                                  .epoch = what->epoch};
         host_tell(what->at, what->index, &event);
@@ -309,20 +310,20 @@ static inline void nursery_is_up(void *arg)
     gy_free(what);
 }
 
-static inline void nursery_is_gone(void *arg)
+static inline void fork_server_is_gone(void *arg)
 {
     later *what = arg;
     world *at = what->at;
-    host *own = later_host(what, nursery_is_gone);
+    host *own = later_host(what, fork_server_is_gone);
     if (own == NULL) {
         return;
     }
-    if (own->jobs[what->job].nursery == what->epoch) {
-        gy_daemon_event event = {.kind = GY_DAEMON_NURSERY_DOWN,
+    if (own->jobs[what->job].fork_server == what->epoch) {
+        gy_daemon_event event = {.kind = GY_DAEMON_FORK_SERVER_DOWN,
                                  .job = at->jobs[what->job].key,
                                  .epoch = what->epoch,
                                  .reason = "died"};
-        own->jobs[what->job].nursery = 0;
+        own->jobs[what->job].fork_server = 0;
         for (int i = 0; i < PROCESSES; i++) { /* its children went before it */
             process *one = &own->processes[i];
             one->is_there = one->is_there && one->job != what->job;
@@ -332,33 +333,34 @@ static inline void nursery_is_gone(void *arg)
     gy_free(what);
 }
 
-static inline void nursery_dies(world *at, int node, uint32_t job)
+static inline void fork_server_dies(world *at, int node, uint32_t job)
 {
     host *own = world_host(at, node);
-    if (own->jobs[job].nursery == 0 || own->jobs[job].nursery_dies) {
+    if (own->jobs[job].fork_server == 0 || own->jobs[job].fork_server_dies) {
         return;
     }
-    own->jobs[job].nursery_dies = true;
+    own->jobs[job].fork_server_dies = true;
     later *what = host_later(at, node);
     what->job = job;
-    what->epoch = own->jobs[job].nursery;
-    world_at(at, 500000 + (int64_t)world_below(at, (uint64_t)(10 * ms)), nursery_is_gone, what);
+    what->epoch = own->jobs[job].fork_server;
+    world_at(at, 500000 + (int64_t)world_below(at, (uint64_t)(10 * ms)), fork_server_is_gone,
+             what);
 }
 
-static inline void on_nursery_start(world *at, int node, const gy_daemon_effect *effect)
+static inline void on_fork_server_start(world *at, int node, const gy_daemon_effect *effect)
 {
     uint32_t job = world_job(at, effect->job);
     host *own = world_host(at, node);
-    if (own->jobs[job].nursery != 0) {
+    if (own->jobs[job].fork_server != 0) {
         world_wrong(at, "a nursery is started where another is", job);
     }
-    own->jobs[job].nursery = effect->epoch;
-    own->jobs[job].nursery_dies = false;
+    own->jobs[job].fork_server = effect->epoch;
+    own->jobs[job].fork_server_dies = false;
     own->jobs[job].has_files = true;
     later *what = host_later(at, node);
     what->job = job;
     what->epoch = effect->epoch;
-    world_at(at, ms + (int64_t)world_below(at, (uint64_t)(3 * ms)), nursery_is_up, what);
+    world_at(at, ms + (int64_t)world_below(at, (uint64_t)(3 * ms)), fork_server_is_up, what);
 }
 
 /* ---- Fetches ---- */

@@ -151,26 +151,27 @@ static inline void on_order(world *at, int index, const gy_names_effect *effect)
     post(at, index, (int)effect->order.daemon, &what, false);
 }
 
-static inline void on_grants(world *at, int index, const gy_names_effect *effect)
+static inline void on_allocations(world *at, int index, const gy_names_effect *effect)
 {
     letter what = {
-        .kind = LETTER_GRANTS, .job = world_job(at, effect->key), .epoch = effect->epoch};
-    what.is.grants.effect = *effect;
-    if (effect->grant_count > GRANTS) {
-        world_wrong(at, "more is told than there can be", effect->grant_count);
+        .kind = LETTER_ALLOCATIONS, .job = world_job(at, effect->key), .epoch = effect->epoch};
+    what.is.allocations.effect = *effect;
+    if (effect->allocation_count > ALLOCATIONS) {
+        world_wrong(at, "more is told than there can be", effect->allocation_count);
         return;
     }
-    for (size_t i = 0; i < effect->grant_count; i++) {
-        what.is.grants.grants[i] = effect->grants[i];
+    for (size_t i = 0; i < effect->allocation_count; i++) {
+        what.is.allocations.allocations[i] = effect->allocations[i];
         world_say(at, "grant", effect->epoch | what.job << 8,
-                  (const char *const[]){"held", "asked", "gone"}[effect->grants[i].state],
-                  effect->grants[i].lease);
-        what.is.grants.grants[i].address = what.is.grants.grants[i].host = NULL;
-        at->revoked += effect->grants[i].state == GY_GRANT_ASKED;
+                  (const char *const[]){"held", "asked", "gone"}[effect->allocations[i].state],
+                  effect->allocations[i].lease);
+        what.is.allocations.allocations[i].address = what.is.allocations.allocations[i].host =
+            NULL;
+        at->revoked += effect->allocations[i].state == GY_ALLOCATION_ASKED;
     }
     int to = node_of(effect->address);
-    what.is.grants.effect.address = what.is.grants.effect.reason = NULL;
-    what.is.grants.effect.grants = NULL;
+    what.is.allocations.effect.address = what.is.allocations.effect.reason = NULL;
+    what.is.allocations.effect.allocations = NULL;
     if (to >= 0) {
         post(at, index, to, &what, false);
         return;
@@ -224,9 +225,9 @@ static inline void server_effect(world *at, int index, const gy_names_effect *ef
     case GY_NAMES_ORDER:
         on_order(at, index, effect);
         return;
-    case GY_NAMES_GRANTS:
+    case GY_NAMES_ALLOCATIONS:
     case GY_NAMES_OVER:
-        on_grants(at, index, effect);
+        on_allocations(at, index, effect);
         return;
     case GY_NAMES_ANSWER:
         on_answer(at, index, effect);
@@ -287,10 +288,10 @@ static inline void server_reads(world *at, int index, int from, letter *what)
         state->labels = "";
         state->trouble = what->is.state.is_troubled ? "disk full" : "";
         event.daemon = state;
-    } else if (what->kind == LETTER_WISHES) {
+    } else if (what->kind == LETTER_REQUESTS) {
         event.kind = GY_NAMES_MANAGER;
-        event.manager = &what->is.wishes;
-        what->is.wishes.address = node_texts[from];
+        event.manager = &what->is.requests;
+        what->is.requests.address = node_texts[from];
     } else {
         event = what->is.ask.event;
         what->is.ask.submit.name = what->is.ask.submit.label = "";

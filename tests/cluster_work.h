@@ -1,7 +1,7 @@
 /**
  * The jobs of jobs_work.h on the cluster of cluster_kit.h, whose daemons are on the hosts of
  * switch_kit.h: a network namespace each, and one for the user and the name server; what each
- * job leaves at home is what it must leave there.
+ * job leaves locally is what it must leave there.
  */
 #ifndef GY_TESTS_CLUSTER_WORK_H
 #define GY_TESTS_CLUSTER_WORK_H
@@ -26,7 +26,7 @@ enum { WORK_EPOCHS = 16, WORK_CALM_SECONDS = 20 };
 
 static kit_hosts hosts;
 static kit_switch net;
-static char *home_counters[JOBS]; /* as the manifest of the job at home has them */
+static char *home_counters[JOBS]; /* as the manifest of the job locally has them */
 
 /* ---- the cluster ---- */
 
@@ -86,7 +86,7 @@ static inline void work_kill_daemon(int host)
 
 /* ---- processes ---- */
 
-/* Vertex processes at a host: those of nurseries, which its daemon's children start. */
+/* Vertex processes at a host: those of fork servers, which its daemon's children start. */
 static inline int work_workers(int host, pid_t *out, int most)
 {
     pid_t children[16], parents[4];
@@ -325,7 +325,7 @@ static inline char *manifest_counters(const char *folder_of)
     return text;
 }
 
-/* It ends well, with what it gives at home, and leaves nothing. */
+/* It ends well, with what it gives locally, and leaves nothing. */
 static inline void remote_finish(remote_job *job)
 {
     for (const double last = kit_now() + KIT_WAIT_SECONDS; !remote_look(job); kit_pause()) {

@@ -26,8 +26,8 @@ enum {
     RECORDS = 32,
     PROCESSES = 16, /* of a host, dying ones too */
     MODELS = 24,
-    SEATS = 40,
-    GRANTS = 96,
+    EXECUTORS = 40,
+    ALLOCATIONS = 96,
     OUTSTANDING = 64,
     MEMORY = 512, /* leases that a host has seen ending */
     LEASE_MS = 1000,
@@ -52,8 +52,8 @@ static const int64_t ms = 1000000;
     X(STORE_FAILS, "next store fails")                                                         \
     X(STORE_FULL, "table full")                                                                \
     X(CLOCK_JUMPS, "clock jumps a day")                                                        \
-    X(NURSERY_DIES, "nursery dies")                                                            \
-    X(SEAT_DIES, "process dies")                                                               \
+    X(FORK_SERVER_DIES, "nursery dies")                                                        \
+    X(EXECUTOR_DIES, "process dies")                                                           \
     X(DRAIN, "host drained")                                                                   \
     X(KILL, "job killed")                                                                      \
     X(GOODBYE, "daemon ends in order")                                                         \
@@ -83,11 +83,11 @@ typedef struct fault {
 /* ---- Letters ---- */
 
 typedef enum letter_kind {
-    LETTER_STATE,  /* daemon to name server */
-    LETTER_ASK,    /* manager or submitter to name server */
-    LETTER_WISHES, /* manager to name server */
-    LETTER_ORDER,  /* name server to daemon */
-    LETTER_GRANTS, /* name server to manager, OVER too */
+    LETTER_STATE,       /* daemon to name server */
+    LETTER_ASK,         /* manager or submitter to name server */
+    LETTER_REQUESTS,    /* manager to name server */
+    LETTER_ORDER,       /* name server to daemon */
+    LETTER_ALLOCATIONS, /* name server to manager, OVER too */
     LETTER_TO_DAEMON,
     LETTER_TO_MANAGER,
     LETTER_PONG, /* a host's carrier to a manager: it lives */
@@ -125,7 +125,7 @@ typedef struct letter {
             gy_names_event event;
             gy_submit submit;
         } ask;
-        gy_manager_wishes wishes;
+        gy_manager_requests requests;
         gy_control_order order;
         struct {
             gy_daemon_event event;
@@ -136,8 +136,8 @@ typedef struct letter {
         } to_manager;
         struct {
             gy_names_effect effect;
-            gy_grant grants[GRANTS];
-        } grants;
+            gy_allocation allocations[ALLOCATIONS];
+        } allocations;
     } is;
 } letter;
 
@@ -157,7 +157,7 @@ typedef struct server {
     int asker; /* node that it answers */
 } server;
 
-/* A process in a seat. */
+/* A process in an executor. */
 typedef struct process {
     bool is_there, is_dying, is_busy;
     bool is_overslept; /* dying: its host killed it as the first thing when it woke */
@@ -192,8 +192,8 @@ typedef struct host {
         uint32_t obeyed; /* since the folder is there */
         int64_t heard_ns;
         uint32_t line, line_epoch; /* the last connection of the job's manager */
-        uint32_t nursery;          /* epoch; 0: none */
-        bool nursery_dies;
+        uint32_t fork_server;      /* epoch; 0: none */
+        bool fork_server_dies;
     } jobs[JOBS];
     process processes[PROCESSES];
     gy_leased leases[2 * SLOTS]; /* as it said last */
@@ -209,7 +209,7 @@ typedef struct host {
 } host;
 
 /* How a model manager sees a lease. */
-typedef struct seat_view {
+typedef struct executor_view {
     uint64_t lease; /* 0: none */
     int node;
     uint32_t gang, generation;
@@ -217,7 +217,7 @@ typedef struct seat_view {
     int task;       /* -1: none */
     uint64_t fetch; /* number; 0: none */
     int64_t since_ns;
-} seat_view;
+} executor_view;
 
 typedef struct model {
     bool is_there, has_begun, is_killed, has_result[TASKS];
@@ -225,9 +225,9 @@ typedef struct model {
     int node;
     int64_t stopped_until_ns, since_ns;
     uint64_t sequence, seen, fetch;
-    uint32_t gang, gang_known; /* number of its wish; leases of it that it was granted */
+    uint32_t gang, gang_known; /* number of its request; leases of it that it was allocated */
     bool is_done[TASKS];
-    seat_view seats[SEATS];
+    executor_view executors[EXECUTORS];
     bool is_attached[HOSTS];
     int64_t heard_ns[HOSTS];
     uint64_t lives[HOSTS];
@@ -370,13 +370,14 @@ static inline size_t letter_bytes(const letter *what)
     case LETTER_ASK:
     case LETTER_ANSWER:
         return head + sizeof(what->is.ask);
-    case LETTER_WISHES:
-        return head + sizeof(what->is.wishes);
+    case LETTER_REQUESTS:
+        return head + sizeof(what->is.requests);
     case LETTER_ORDER:
         return head + sizeof(what->is.order);
-    case LETTER_GRANTS:
-        return head + offsetof(letter, is.grants.grants) - offsetof(letter, is.grants) +
-               what->is.grants.effect.grant_count * sizeof(gy_grant);
+    case LETTER_ALLOCATIONS:
+        return head + offsetof(letter, is.allocations.allocations) -
+               offsetof(letter, is.allocations) +
+               what->is.allocations.effect.allocation_count * sizeof(gy_allocation);
     case LETTER_TO_DAEMON:
         return head + sizeof(what->is.to_daemon);
     case LETTER_TO_MANAGER:

@@ -145,19 +145,19 @@ static inline int kit_children(pid_t of, pid_t *out, int most)
 
 /* The parent of a manager's vertex processes, 0: it has none. Its own parent, which does
  * nothing but wait for it, is the manager's child. */
-static inline pid_t kit_nursery(pid_t manager)
+static inline pid_t kit_fork_server(pid_t manager)
 {
-    pid_t guardian = 0, nursery = 0;
-    return kit_children(manager, &guardian, 1) == 1 && kit_children(guardian, &nursery, 1) == 1
-               ? nursery
+    pid_t reaper = 0, fork_server = 0;
+    return kit_children(manager, &reaper, 1) == 1 && kit_children(reaper, &fork_server, 1) == 1
+               ? fork_server
                : 0;
 }
 
 /* Vertex processes. */
 static inline int kit_workers(pid_t manager, pid_t *out, int most)
 {
-    const pid_t nursery = kit_nursery(manager);
-    return nursery != 0 ? kit_children(nursery, out, most) : 0;
+    const pid_t fork_server = kit_fork_server(manager);
+    return fork_server != 0 ? kit_children(fork_server, out, most) : 0;
 }
 
 /* How many entries a folder has, hidden ones too; -1: there is none. */

@@ -442,7 +442,7 @@ static gy_status end_job(believer *at, gy_journal *journal)
     at->in->is_ended = true; /* also by one who was not told that it stands */
     const gy_journal_store store = store_of(at);
     at->is_removing = true;
-    return at->in->is_store ? gy_objects_remove(&store, "/job")
+    return at->in->is_store ? gy_journal_objects_remove(&store, "/job")
                             : gy_journal_remove(&at->env, "/job");
 }
 

@@ -95,7 +95,7 @@ static inline bool slot_say_open(world *at, uint32_t slot, uint32_t number)
 
 static inline uint32_t slot_machine(const world *at, uint32_t slot)
 {
-    return slot / at->job.seats;
+    return slot / at->job.executors;
 }
 
 /* A daemon ends what an older manager left before it serves the next one. */

@@ -41,7 +41,7 @@ typedef struct plan {
     gy_manager_options options;
     bool has_final, is_exact; /* is_exact: a serial run's records are the only right ones */
     uint32_t growths;
-    uint32_t hosts, seats;         /* machines, slots of each; 0: at home */
+    uint32_t hosts, executors;     /* machines, slots of each; 0: locally */
     uint32_t exact;                /* one task of so many is */
     uint32_t pinned, pinned_below; /* of 100 tasks with numbers below */
     const char *places[PLAN_TASKS];
@@ -96,7 +96,7 @@ static inline void plan_task(plan *job, uint32_t stage, uint64_t nonce)
     job->is_ordered[at] = gy_random_below(&random, 100) < job->ordered;
     job->is_liar[at] = at == job->liar && task->determinism == GY_OUTPUT_DETERMINISTIC;
     if (gy_random_below(&random, 100) < job->wide) {
-        uint32_t most = job->hosts > 0 ? job->seats : job->options.process_max;
+        uint32_t most = job->hosts > 0 ? job->executors : job->options.process_max;
         task->width = (uint16_t)(1 + gy_random_below(&random, most));
     }
     if (job->has_final && gy_random_below(&random, 3) == 0) {
@@ -140,8 +140,8 @@ static inline void plan_hosts(plan *job)
     gy_random random = {.key = plan_mix(job->seed, 6)};
     if (plan_has_hosts(job->seed)) {
         job->hosts = 1 + (uint32_t)gy_random_below(&random, PLAN_HOSTS);
-        job->seats = 1 + (uint32_t)gy_random_below(&random, job->hosts > 2 ? 2 : 3);
-        job->options.process_max = job->hosts * job->seats;
+        job->executors = 1 + (uint32_t)gy_random_below(&random, job->hosts > 2 ? 2 : 3);
+        job->options.process_max = job->hosts * job->executors;
         job->options.host_max = PLAN_NUMBERS;
         job->options.lease_ns = 300000000;
         job->exact = gy_random_below(&random, 3) == 0 ? 2 : 16;
@@ -162,14 +162,14 @@ static inline void plan_draw(plan *job, const uint32_t *sizes, uint32_t size_cou
     job->ordered = plan_pick(&random, shares, GY_COUNT(shares));
     job->wide = plan_pick(&random, shares, GY_COUNT(shares));
     job->has_final = gy_random_below(&random, 4) != 0;
-    job->options =
-        (gy_manager_options){.stages = job->stages,
-                             .stage_count = PLAN_STAGES,
-                             .process_max = 1 + (uint32_t)gy_random_below(&random, PLAN_HOME),
-                             .threads = 1 + (uint32_t)gy_random_below(&random, 2),
-                             .depth_max = 1 + (uint32_t)gy_random_below(&random, 4),
-                             .copy_floor_ns = gy_random_below(&random, 2) == 0 ? 30000000 : -1,
-                             .silence_ns = 200000000};
+    job->options = (gy_manager_options){
+        .stages = job->stages,
+        .stage_count = PLAN_STAGES,
+        .process_max = 1 + (uint32_t)gy_random_below(&random, PLAN_HOME),
+        .threads = 1 + (uint32_t)gy_random_below(&random, 2),
+        .depth_max = 1 + (uint32_t)gy_random_below(&random, 4),
+        .backup_floor_ns = gy_random_below(&random, 2) == 0 ? 30000000 : -1,
+        .silence_ns = 200000000};
     if (gy_random_below(&random, 8) == 0) {
         job->liar = (uint32_t)gy_random_below(&random, count);
     }

@@ -287,7 +287,7 @@ static inline void start_host(world *at, int host)
                               .beat_ns = beat_ns,
                               .dead_ns = dead_ns,
                               .linger_ns = 30 * second_ns,
-                              .retry_most_ns = second_ns,
+                              .retry_ns_max = second_ns,
                               .queue_bytes = 1500,
                               .call_max = 6};
     *self = (agent){.world = at, .self = host};

@@ -17,7 +17,7 @@ static inline void real_fetches(real *own, const start *waiting)
         if (!what->is_left || what->number != 0) {
             continue;
         }
-        const tenant_host *from = &own->tenant.hosts[what->from];
+        const lease_host *from = &own->client.hosts[what->from];
         letter asks = {.kind = LETTER_TO_DAEMON};
         what->number = ++own->number;
         asks.is.to_daemon.event =
@@ -26,7 +26,7 @@ static inline void real_fetches(real *own, const start *waiting)
                                                         .peer = from->daemon,
                                                         .incarnation = from->incarnation,
                                                         .size_bytes = 100};
-        to_host(own, own->tenant.seats[one->slot].host, &asks, true);
+        to_host(own, own->client.executors[one->slot].host, &asks, true);
     }
 }
 
@@ -34,7 +34,7 @@ static inline void start_fails(real *own, start *one, gy_sched_event *event)
 {
     const gy_attempt id = books[own->who->job].runs[one->said.run].id;
     one->is_there = false;
-    own->tenant.seats[one->slot].running -= own->tenant.seats[one->slot].running > 0;
+    own->client.executors[one->slot].running -= own->client.executors[one->slot].running > 0;
     event->kind = GY_EVENT_FAILED;
     event->process = one->slot;
     event->generation = one->generation;
@@ -55,8 +55,8 @@ static inline void excuse(const real *own, const run *reader, uint32_t input)
 
 static inline void need_is_lost(real *own, start *one, need *what, gy_status status)
 {
-    const bool is_from_up = own->tenant.hosts[what->from].state == HOST_HERE;
-    const uint32_t place = own->tenant.seats[one->slot].host;
+    const bool is_from_up = own->client.hosts[what->from].state == HOST_HERE;
+    const uint32_t place = own->client.executors[one->slot].host;
     if (status == GY_PEER && is_from_up && ++what->tries < 2) {
         what->number = 0;
         real_fetches(own, one);
@@ -71,7 +71,7 @@ static inline void need_is_lost(real *own, start *one, need *what, gy_status sta
                             .input = what->input};
     start_fails(own, one, &event);
     if (status == GY_LIMIT && !own->has_ended) {
-        gy_tenant_seats_close(&own->tenant, place, "disk full", TENANT_BACK);
+        gy_lease_client_executors_close(&own->client, place, "disk full", LEASE_CLIENT_BACK);
     }
 }
 
@@ -83,7 +83,7 @@ static inline void real_hears_fetched(real *own, uint32_t place, uint64_t number
         for (int k = 0; k < PLAN_INPUTS && one->is_there; k++) {
             need *what = &one->needs[k];
             if (!what->is_left || what->number != number ||
-                own->tenant.seats[one->slot].host != place) {
+                own->client.executors[one->slot].host != place) {
                 continue;
             }
             if (status < 0) {
@@ -129,7 +129,8 @@ static inline void on_cancel(real *own, const gy_effect *effect)
         if (one->is_there && one->slot == effect->process && one->said.run == number &&
             one->said.member == effect->member) {
             one->is_there = false;
-            own->tenant.seats[one->slot].running -= own->tenant.seats[one->slot].running > 0;
+            own->client.executors[one->slot].running -=
+                own->client.executors[one->slot].running > 0;
             later *what = real_later(own, effect->process);
             what->generation = effect->generation;
             what->job = number;
@@ -262,8 +263,7 @@ static inline uint32_t bad_final(const real *own, bool *must_wait)
              (!one->is_held || is_reached(own->at, own->who->node, one->node)))) {
             continue;
         }
-        const tenant_host *there =
-            state.host != GY_NONE ? &own->tenant.hosts[state.host] : NULL;
+        const lease_host *there = state.host != GY_NONE ? &own->client.hosts[state.host] : NULL;
         if (there != NULL && there->is_expected) {
             world_wrong(own->at, "saved before it is known whether its host lives", task);
         }
@@ -376,7 +376,7 @@ static inline void on_discard(real *own, const gy_effect *effect)
     if (memcmp(&own->stands[effect->id.task], &effect->id, sizeof(gy_attempt)) == 0) {
         real_wrong(own, "the files that stand are discarded", effect->id.task);
     }
-    for (uint32_t i = 0; i < own->tenant.host_count && one != NULL; i++) {
+    for (uint32_t i = 0; i < own->client.host_count && one != NULL; i++) {
         letter what = {.kind = LETTER_DISCARD,
                        .words = {{.run = run_number(own->who->job, one)}}};
         if (i == effect->host || effect->host == GY_NONE) {
@@ -384,7 +384,7 @@ static inline void on_discard(real *own, const gy_effect *effect)
         }
     }
     if (one != NULL && effect->host != GY_NONE &&
-        own->tenant.hosts[effect->host].daemon != (uint64_t)one->node) {
+        own->client.hosts[effect->host].daemon != (uint64_t)one->node) {
         real_wrong(own, "discarded on another host than it ran on", effect->id.task);
     }
 }
@@ -428,8 +428,8 @@ static inline void on_end(real *own, const gy_effect *effect)
     } else if (!own->is_over && !(own->is_killed && effect->status == GY_CANCELLED)) {
         real_wrong(own, effect->reason, (uint64_t)(uint32_t)effect->status);
     }
-    for (uint32_t i = 0; i < own->tenant.host_count && !own->is_over; i++) {
-        if (own->tenant.hosts[i].state == HOST_HERE) {
+    for (uint32_t i = 0; i < own->client.host_count && !own->is_over; i++) {
+        if (own->client.hosts[i].state == HOST_HERE) {
             tell_host(own, i, GY_DAEMON_OVER, GY_NONE);
         }
     }
@@ -465,7 +465,7 @@ static inline void on_kill(real *own, const gy_effect *effect)
     slot *to = &own->slots[effect->process];
     if (to->state != AT_NONE && to->generation == effect->generation) {
         to->is_killed = true;
-        tell_host(own, own->tenant.seats[effect->process].host, GY_DAEMON_CLOSE,
+        tell_host(own, own->client.executors[effect->process].host, GY_DAEMON_CLOSE,
                   effect->process);
     }
 }
@@ -513,7 +513,7 @@ static inline void real_carries(real *own, const gy_effect *effect)
         world_say(own->at, "job", own->who->job, effect->reason, effect->id.task);
         return;
     case GY_EFFECT_AVOID:
-        gy_tenant_avoid(&own->tenant, effect->host, effect->reason);
+        gy_lease_client_avoid(&own->client, effect->host, effect->reason);
         return;
     case GY_EFFECT_END:
         on_end(own, effect);

@@ -50,7 +50,7 @@ typedef struct real {
     gy_manager *manager;
     gy_effects said;
     gy_journal *journal;
-    gy_tenant tenant;
+    gy_lease_client client;
     plan job;
     gy_attempt stands[PLAN_TASKS]; /* committed last, */
     bool is_raised[PLAN_TASKS];    /* and to be done again */
@@ -98,7 +98,7 @@ static inline void real_wrong(const real *own, const char *what, uint64_t number
 
 static inline int node_of_host(const real *own, uint32_t number)
 {
-    return (int)own->tenant.hosts[number].daemon;
+    return (int)own->client.hosts[number].daemon;
 }
 
 /* ---- Words ---- */
@@ -124,7 +124,7 @@ static inline void tell_host(const real *own, uint32_t place, gy_daemon_event_ki
     gy_daemon_event *event = &what.is.to_daemon.event;
     *event = (gy_daemon_event){.kind = kind};
     if (number != GY_NONE) {
-        event->lease = own->tenant.seats[number].lease;
+        event->lease = own->client.executors[number].lease;
         event->generation = own->slots[number].generation;
         event->bytes = TOKEN_BYTES;
     }
@@ -135,16 +135,16 @@ static inline void tell_host(const real *own, uint32_t place, gy_daemon_event_ki
 static inline void send_words(real *own, uint32_t number)
 {
     slot *to = &own->slots[number];
-    const tenant_seat *seat = &own->tenant.seats[number];
-    while (seat->lease != 0 && to->out_count > 0 && to->window > 0) {
+    const lease_executor *executor = &own->client.executors[number];
+    while (executor->lease != 0 && to->out_count > 0 && to->window > 0) {
         letter what = {.kind = LETTER_TO_DAEMON, .words = {to->out[0]}};
         what.is.to_daemon.event = (gy_daemon_event){.kind = GY_DAEMON_DOWN,
-                                                    .lease = seat->lease,
+                                                    .lease = executor->lease,
                                                     .generation = to->generation,
                                                     .bytes = TOKEN_BYTES};
         memmove(to->out, to->out + 1, --to->out_count * sizeof(word));
         to->window--;
-        to_host(own, seat->host, &what, true);
+        to_host(own, executor->host, &what, true);
     }
 }
 
@@ -167,7 +167,7 @@ static inline void real_carries(real *own, const gy_effect *effect);
 static inline void check_lost(const real *own, uint32_t number)
 {
     world *at = own->at;
-    const tenant_host *lost = &own->tenant.hosts[number];
+    const lease_host *lost = &own->client.hosts[number];
     const int node = (int)lost->daemon, mine = own->who->node;
     const host *there = world_host(at, node);
     const int64_t since_ns = GY_MAX(at->trouble_ns[node], at->trouble_ns[mine]);
@@ -224,7 +224,7 @@ static inline void real_forgets(void *arg, uint32_t number)
     real *own = arg;
     slot *gone = &own->slots[number];
     drop_starts(own, number);
-    gy_tenant_forget(&own->tenant, number, gone->generation);
+    gy_lease_client_forget(&own->client, number, gone->generation);
     gone->state = AT_NONE;
     gone->out_count = 0;
 }
@@ -245,21 +245,21 @@ static inline void spawn_fails(void *arg)
 static inline void on_spawn(real *own, const gy_effect *effect)
 {
     slot *made = &own->slots[effect->process];
-    const tenant_seat *seat = &own->tenant.seats[effect->process];
+    const lease_executor *executor = &own->client.executors[effect->process];
     if (made->state != AT_NONE) {
         real_wrong(own, "a process is started where another still is", effect->process);
     }
-    if (gy_tenant_spawn(&own->tenant, effect->process, effect->generation) < 0) {
+    if (gy_lease_client_spawn(&own->client, effect->process, effect->generation) < 0) {
         later *what = real_later(own, effect->process);
         what->generation = effect->generation;
         world_at(own->at, 1000, spawn_fails, what);
         return;
     }
-    if (!seat->is_open || !own->tenant.hosts[seat->host].is_up) {
+    if (!executor->is_open || !own->client.hosts[executor->host].is_up) {
         real_wrong(own, "a process is started in a closed slot", effect->process);
     }
     *made = (slot){.state = AT_STARTING, .generation = effect->generation, .window = 8};
-    tell_host(own, seat->host, GY_DAEMON_OPEN, effect->process);
+    tell_host(own, executor->host, GY_DAEMON_OPEN, effect->process);
 }
 
 /* An input as the machine knows it is where it lies, on a host that is up. */
@@ -269,8 +269,8 @@ static inline void check_input(const real *own, const gy_sched_task_state *state
     if (input == NULL) {
         return;
     }
-    const tenant_host *there =
-        state->host < own->tenant.host_count ? &own->tenant.hosts[state->host] : NULL;
+    const lease_host *there =
+        state->host < own->client.host_count ? &own->client.hosts[state->host] : NULL;
     const checked_place known = there != NULL
                                     ? (checked_place){there->daemon, there->incarnation}
                                     : (checked_place){0, 0};
@@ -292,7 +292,7 @@ static inline bool is_run_twice(const world *at, uint32_t job, const run *one)
         for (int k = 0; k < PROCESSES && own->is_up; k++) {
             const process *other = &own->processes[k];
             const run *its = &books[job].runs[other->at.run];
-            const bool is_dying = other->is_dying || own->jobs[job].nursery_dies;
+            const bool is_dying = other->is_dying || own->jobs[job].fork_server_dies;
             if (other->is_there && other->is_busy && other->job == job && its != one &&
                 its->id.task == one->id.task && !other->is_overslept &&
                 (!is_dying || other->epoch < one->epoch) &&
@@ -308,10 +308,10 @@ static inline void check_start(real *own, const gy_effect *effect, const run *kn
 {
     const uint32_t task = effect->id.task, job = own->who->job;
     const slot *to = &own->slots[effect->process];
-    const tenant_seat *seat = &own->tenant.seats[effect->process];
+    const lease_executor *executor = &own->client.executors[effect->process];
     book *story = &books[job];
     const uint64_t nonce = own->job.tasks[task].key.high + 1;
-    if (to->state != AT_READY || to->generation != effect->generation || seat->lease == 0) {
+    if (to->state != AT_READY || to->generation != effect->generation || executor->lease == 0) {
         real_wrong(own, "started in a process that is not there", task);
     }
     if (own->stands[task].attempt != 0 &&
@@ -327,8 +327,9 @@ static inline void check_start(real *own, const gy_effect *effect, const run *kn
                           (known->done >> effect->member & 1) != 0 || known->is_discarded)) {
         real_wrong(own, "an attempt's number is given twice", task);
     }
-    if (known != NULL && (known->node != node_of_host(own, seat->host) ||
-                          known->incarnation != own->tenant.hosts[seat->host].incarnation)) {
+    if (known != NULL &&
+        (known->node != node_of_host(own, executor->host) ||
+         known->incarnation != own->client.hosts[executor->host].incarnation)) {
         real_wrong(own, "a cohort is on two hosts", task);
     }
 }
@@ -337,7 +338,7 @@ static inline void check_start(real *own, const gy_effect *effect, const run *kn
 static inline run *new_run(real *own, const gy_effect *effect)
 {
     const uint32_t task = effect->id.task, job = own->who->job;
-    const tenant_host *there = &own->tenant.hosts[own->tenant.seats[effect->process].host];
+    const lease_host *there = &own->client.hosts[own->client.executors[effect->process].host];
     run *made = run_add(job, &effect->id);
     made->epoch = own->who->epoch;
     made->width = own->job.tasks[task].width;
@@ -380,19 +381,19 @@ static inline void on_start(real *own, const gy_effect *effect)
     if (known == NULL || own->at->is_over) {
         return;
     }
-    tenant_seat *seat = &own->tenant.seats[effect->process];
+    lease_executor *executor = &own->client.executors[effect->process];
     start made = {.is_there = true,
                   .slot = effect->process,
                   .generation = effect->generation,
                   .said = {.kind = WORD_START,
                            .member = (uint8_t)effect->member,
                            .run = run_number(own->who->job, known)}};
-    seat->running++;
+    executor->running++;
     for (uint32_t i = 0; i < known->input_count; i++) {
         const run *input = run_find(own->who->job, &known->bound[i]);
         gy_sched_task_state state;
         gy_manager_task(own->manager, known->bound[i].task, &state);
-        if (state.host != GY_NONE && state.host != seat->host) {
+        if (state.host != GY_NONE && state.host != executor->host) {
             made.needs[made.left++] = (need){.from = state.host,
                                              .input = i,
                                              .run = run_number(own->who->job, input),

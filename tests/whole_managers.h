@@ -66,8 +66,8 @@ static inline void real_beats(void *arg, uint32_t place)
 static inline void real_goes_on(void *arg, uint32_t place)
 {
     real *own = arg;
-    for (uint32_t i = 0; i < own->tenant.slot_count; i++) {
-        if (own->tenant.seats[i].lease != 0 && own->tenant.seats[i].host == place) {
+    for (uint32_t i = 0; i < own->client.slot_count; i++) {
+        if (own->client.executors[i].lease != 0 && own->client.executors[i].host == place) {
             send_words(own, i);
         }
     }
@@ -81,7 +81,7 @@ static inline void real_anew(void *arg, uint32_t place)
         start *one = &own->starts[i];
         for (int k = 0; k < PLAN_INPUTS && one->is_there; k++) {
             one->needs[k].number =
-                own->tenant.seats[one->slot].host == place ? 0 : one->needs[k].number;
+                own->client.executors[one->slot].host == place ? 0 : one->needs[k].number;
         }
     }
 }
@@ -99,27 +99,27 @@ static inline const char *lasting_name(const char *name)
     return NULL;
 }
 
-static inline void real_wishes(void *arg, const gy_manager_wishes *wishes)
+static inline void real_requests(void *arg, const gy_manager_requests *requests)
 {
     const real *own = arg;
-    letter what = {.kind = LETTER_WISHES};
-    what.is.wishes = *wishes;
+    letter what = {.kind = LETTER_REQUESTS};
+    what.is.requests = *requests;
     for (int i = 0; i < GY_CONTROL_HOSTS_MAX; i++) {
-        what.is.wishes.hosts[i] = lasting_name(wishes->hosts[i]);
-        if (what.is.wishes.hosts[i] == NULL && wishes->hosts[i] != NULL) {
+        what.is.requests.hosts[i] = lasting_name(requests->hosts[i]);
+        if (what.is.requests.hosts[i] == NULL && requests->hosts[i] != NULL) {
             real_wrong(own, "a host is wished that has another name than all", (uint64_t)i);
         }
     }
     to_names(own->at, own->who, &what);
 }
 
-static inline bool real_gives(void *arg, const tenant_return *back)
+static inline bool real_gives(void *arg, const lease_return *back)
 {
     const real *own = arg;
     letter what = {.kind = LETTER_ASK};
     what.is.ask.event = (gy_names_event){.kind = GY_NAMES_GIVE_BACK,
-                                         .key = own->tenant.job,
-                                         .epoch = own->tenant.epoch,
+                                         .key = own->client.job,
+                                         .epoch = own->client.epoch,
                                          .lease = back->lease,
                                          .is_bad = back->is_bad,
                                          .reason = "given back"};
@@ -127,24 +127,24 @@ static inline bool real_gives(void *arg, const tenant_return *back)
     return false; /* what it is told next says whether that was heard */
 }
 
-static const gy_tenant_ops real_ops = {.step = real_step,
-                                       .fail = real_fails,
-                                       .has_ended = real_has_ended,
-                                       .process = real_process,
-                                       .forget = real_forgets,
-                                       .dial = real_dials,
-                                       .hang_up = real_hangs_up,
-                                       .attach = real_attaches,
-                                       .beat = real_beats,
-                                       .go_on = real_goes_on,
-                                       .begin_anew = real_anew,
-                                       .wish = real_wishes,
-                                       .give = real_gives};
+static const gy_lease_client_ops real_ops = {.step = real_step,
+                                             .fail = real_fails,
+                                             .has_ended = real_has_ended,
+                                             .process = real_process,
+                                             .forget = real_forgets,
+                                             .dial = real_dials,
+                                             .hang_up = real_hangs_up,
+                                             .attach = real_attaches,
+                                             .beat = real_beats,
+                                             .go_on = real_goes_on,
+                                             .begin_anew = real_anew,
+                                             .request = real_requests,
+                                             .give = real_gives};
 
 static inline void note_avoids(const real *own)
 {
-    for (size_t i = 0; i < own->tenant.host_count; i++) {
-        const tenant_host *there = &own->tenant.hosts[i];
+    for (size_t i = 0; i < own->client.host_count; i++) {
+        const lease_host *there = &own->client.hosts[i];
         if (there->is_avoided) {
             called_bad[own->who->job][there->daemon - SERVERS] = true;
         }
@@ -157,12 +157,12 @@ static inline void real_settles(real *own)
     if (own->has_ended && own->is_over) {
         model_ends(own->at, own->who, true);
     } else if (!own->has_ended && !own->at->is_over) {
-        const bool is_any = own->tenant.avoid_count > 0;
-        gy_tenant_do_avoids(&own->tenant);
+        const bool is_any = own->client.avoid_count > 0;
+        gy_lease_client_do_avoids(&own->client);
         if (is_any) {
             note_avoids(own);
         }
-        gy_tenant_wish(&own->tenant, world_now(own->at));
+        gy_lease_client_request(&own->client, world_now(own->at));
     }
 }
 
@@ -176,7 +176,7 @@ static inline bool real_watches(real *own)
 {
     const int64_t now_ns = world_now(own->at);
     if (own->has_ended || own->manager == NULL || !gy_manager_has_exact(own->manager) ||
-        now_ns - own->looked_ns < gy_tenant_watch_ns(&own->tenant)) {
+        now_ns - own->looked_ns < gy_lease_client_watch_ns(&own->client)) {
         return true;
     }
     own->looked_ns = now_ns;
@@ -194,8 +194,8 @@ static inline void model_gone(world *at, const model *who)
 {
     real *own = &reals[who - at->models];
     gy_journal_close(own->journal);
-    if (own->tenant.seats != NULL) {
-        gy_tenant_close(&own->tenant);
+    if (own->client.executors != NULL) {
+        gy_lease_client_close(&own->client);
     }
     gy_manager_free(own->manager);
     gy_free(own->said.items);
@@ -284,16 +284,16 @@ static inline void real_begins(world *at, model *who)
     }
     story->claimed = who->epoch;
     take_replayed(own);
-    own->tenant = (gy_tenant){.env = gy_sim_env(at->sim, who->node),
-                              .manager = own->manager,
-                              .ops = &real_ops,
-                              .arg = own,
-                              .job = at->jobs[who->job].key,
-                              .epoch = who->epoch,
-                              .slot_count = own->job.options.process_max,
-                              .dead_ns = dead_ns};
-    assert_ok(gy_tenant_open(&own->tenant));
-    assert_ok(gy_tenant_begin(&own->tenant));
+    own->client = (gy_lease_client){.env = gy_sim_env(at->sim, who->node),
+                                    .manager = own->manager,
+                                    .ops = &real_ops,
+                                    .arg = own,
+                                    .job = at->jobs[who->job].key,
+                                    .epoch = who->epoch,
+                                    .slot_count = own->job.options.process_max,
+                                    .dead_ns = dead_ns};
+    assert_ok(gy_lease_client_open(&own->client));
+    assert_ok(gy_lease_client_begin(&own->client));
     real_step(own, &(gy_sched_event){.kind = GY_EVENT_BEGIN});
     real_settles(own);
 }
@@ -302,8 +302,8 @@ static inline void say_end(const real *own)
 {
     letter what = {.kind = LETTER_ASK};
     what.is.ask.event = (gy_names_event){.kind = GY_NAMES_JOB_END,
-                                         .key = own->tenant.job,
-                                         .epoch = own->tenant.epoch,
+                                         .key = own->client.job,
+                                         .epoch = own->client.epoch,
                                          .status = own->end,
                                          .reason = "its end"};
     to_names(own->at, own->who, &what);
@@ -312,7 +312,7 @@ static inline void say_end(const real *own)
 static inline void look_at_lines(real *own)
 {
     const int64_t now_ns = world_now(own->at);
-    for (uint32_t i = 0; i < own->tenant.host_count && !real_has_ended(own); i++) {
+    for (uint32_t i = 0; i < own->client.host_count && !real_has_ended(own); i++) {
         line *on = &own->lines[i];
         if (on->number == 0) {
             continue;
@@ -320,7 +320,7 @@ static inline void look_at_lines(real *own)
         real_pings(own, i);
         if (on->is_up && now_ns - on->heard_ns > dead_ns / 2) {
             on->is_up = false;
-            gy_tenant_host_down(&own->tenant, i, "silent");
+            gy_lease_client_host_down(&own->client, i, "silent");
         }
     }
 }
@@ -347,10 +347,10 @@ static inline void model_ticks(void *arg)
         return;
     }
     look_at_lines(own);
-    gy_tenant_look_after(&own->tenant, world_now(at));
+    gy_lease_client_look_after(&own->client, world_now(at));
     if (!real_has_ended(own)) {
-        gy_tenant_give_idle(&own->tenant, world_now(at));
-        gy_tenant_give_all(&own->tenant, world_now(at));
+        gy_lease_client_release_idle(&own->client, world_now(at));
+        gy_lease_client_release_all(&own->client, world_now(at));
     }
     for (int i = 0; i < WHOLE_STARTS && !real_has_ended(own); i++) {
         if (own->starts[i].is_there) {
@@ -370,8 +370,8 @@ static inline void process_ended(real *own, uint32_t place, uint32_t number)
                                  .process = number,
                                  .generation = gone->generation,
                                  .reason = "died"};
-    gy_tenant_process_ended(&own->tenant, place, gone->state != AT_STARTING || gone->is_killed,
-                            "died");
+    gy_lease_client_process_ended(&own->client, place,
+                                  gone->state != AT_STARTING || gone->is_killed, "died");
     real_forgets(own, number);
     gy_sched_event event = down;
     real_step(own, &event);
@@ -390,7 +390,7 @@ static inline void real_hears_end(real *own, uint32_t number, const word *said)
                             .run_ns = 5 * ms,
                             .reason = "as the seed wants it"};
     const uint64_t records = one->value.records;
-    own->tenant.seats[number].running -= own->tenant.seats[number].running > 0;
+    own->client.executors[number].running -= own->client.executors[number].running > 0;
     if (said->kind == WORD_DONE) {
         event.kind = GY_EVENT_DONE;
         event.cause = GY_CAUSE_NONE;
@@ -407,18 +407,18 @@ static inline void real_hears_end(real *own, uint32_t number, const word *said)
 
 static inline void real_hears_words(real *own, uint32_t number, const letter *what)
 {
-    const uint64_t lease = own->tenant.seats[number].lease;
+    const uint64_t lease = own->client.executors[number].lease;
     const uint32_t generation = own->slots[number].generation;
     const uint64_t count = what->is.to_manager.effect.bytes / TOKEN_BYTES;
     for (uint64_t i = 0; i < count && !real_has_ended(own); i++) {
         slot *from = &own->slots[number];
         const word *said = &what->words[i];
         gy_sched_event event = {.process = number, .generation = generation};
-        if (own->tenant.seats[number].lease != lease || from->generation != generation ||
+        if (own->client.executors[number].lease != lease || from->generation != generation ||
             from->state == AT_NONE) {
             return;
         }
-        tell_host(own, own->tenant.seats[number].host, GY_DAEMON_CREDIT, number);
+        tell_host(own, own->client.executors[number].host, GY_DAEMON_CREDIT, number);
         if (said->token == TOKEN_READY) {
             from->state = AT_READY;
             event.kind = GY_EVENT_PROCESS_UP;
@@ -438,24 +438,26 @@ static inline void real_hears_refusal(real *own, uint32_t place, const letter *w
     if (said->status == GY_STATE) {
         real_is_over(own);
     } else if (what->asked == GY_DAEMON_OPEN) {
-        gy_tenant_not_opened(&own->tenant, said->lease, said->generation, "refused");
+        gy_lease_client_not_opened(&own->client, said->lease, said->generation, "refused");
     } else if (what->asked == GY_DAEMON_FETCH) {
         real_hears_fetched(own, place, said->number, said->status);
     } else if (what->asked == GY_DAEMON_ATTACH || said->lease == 0) {
-        gy_tenant_attached(&own->tenant, place, said->status, what->incarnation, "refused");
+        gy_lease_client_attached(&own->client, place, said->status, what->incarnation,
+                                 "refused");
     }
 }
 
 static inline void real_hears_daemon(real *own, uint32_t place, const letter *what)
 {
     const gy_daemon_effect *said = &what->is.to_manager.effect;
-    const uint32_t number = gy_tenant_slot_at(&own->tenant, place, what->epoch, said->lease);
+    const uint32_t number =
+        gy_lease_client_slot_at(&own->client, place, what->epoch, said->lease);
     const bool is_now = number != GY_NONE && own->slots[number].state != AT_NONE &&
                         own->slots[number].generation == said->generation;
     if (said->kind == GY_DAEMON_TELL_ATTACHED) {
-        gy_tenant_attached(&own->tenant, place, GY_OK, what->incarnation, "");
-        if (own->tenant.hosts[place].state == HOST_HERE &&
-            own->tenant.hosts[place].incarnation != what->incarnation) {
+        gy_lease_client_attached(&own->client, place, GY_OK, what->incarnation, "");
+        if (own->client.hosts[place].state == HOST_HERE &&
+            own->client.hosts[place].incarnation != what->incarnation) {
             real_wrong(own, "another folder is taken for a host", place);
         }
     } else if (said->kind == GY_DAEMON_RELAY_UP && is_now) {
@@ -467,8 +469,9 @@ static inline void real_hears_daemon(real *own, uint32_t place, const letter *wh
     } else if (said->kind == GY_DAEMON_TELL_FETCHED) {
         real_hears_fetched(own, place, said->number, said->status);
     } else if (said->kind == GY_DAEMON_TELL_LEASE_GONE && number != GY_NONE) {
-        gy_tenant_seat_close(&own->tenant, number, "its lease is gone", TENANT_IS_DOWN);
-    } else if (said->kind == GY_DAEMON_TELL_SEAT_GONE && is_now) {
+        gy_lease_client_executor_close(&own->client, number, "its lease is gone",
+                                       LEASE_CLIENT_IS_DOWN);
+    } else if (said->kind == GY_DAEMON_TELL_EXECUTOR_GONE && is_now) {
         process_ended(own, place, number);
     } else if (said->kind == GY_DAEMON_TELL_REFUSED) {
         real_hears_refusal(own, place, what);
@@ -483,39 +486,41 @@ static inline void line_hears(real *own, uint32_t place, const letter *what)
     on->heard_ns = world_now(own->at);
     if (on->life != what->life && on->life != 0) {
         if (on->is_up) {
-            gy_tenant_host_down(&own->tenant, place, "broken");
+            gy_lease_client_host_down(&own->client, place, "broken");
         }
         on->is_up = false;
-        gy_tenant_host_anew(&own->tenant, place);
+        gy_lease_client_host_anew(&own->client, place);
     }
     on->life = what->life;
     if (!on->is_up && on->number == number && !real_has_ended(own)) {
         on->is_up = true;
-        gy_tenant_host_up(&own->tenant, place);
+        gy_lease_client_host_up(&own->client, place);
     }
 }
 
-/* Gangs are granted whole. */
+/* Gangs are allocated whole. */
 static inline void check_gang(const real *own, const letter *what)
 {
-    const gy_names_effect *said = &what->is.grants.effect;
-    const gy_tenant *tenant = &own->tenant;
+    const gy_names_effect *said = &what->is.allocations.effect;
+    const gy_lease_client *client = &own->client;
     uint32_t count = 0;
-    for (size_t i = 0; i < said->grant_count; i++) {
-        const gy_grant *grant = &what->is.grants.grants[i];
-        count += grant->gang != 0 && grant->gang == tenant->gang && tenant->gang_width > 0 &&
-                 gy_tenant_seat_of(tenant, grant->lease) == GY_NONE;
+    for (size_t i = 0; i < said->allocation_count; i++) {
+        const gy_allocation *allocation = &what->is.allocations.allocations[i];
+        count += allocation->gang != 0 && allocation->gang == client->gang &&
+                 client->gang_width > 0 &&
+                 gy_lease_client_executor_of(client, allocation->lease) == GY_NONE;
     }
-    if (count > 0 && count != tenant->gang_width) {
+    if (count > 0 && count != client->gang_width) {
         real_wrong(own, "half a gang is granted", count);
     }
     own->at->gangs += count > 0;
 }
 
-static inline bool is_granted_too(const gy_grant *grants, size_t count, uint64_t lease)
+static inline bool is_allocated_too(const gy_allocation *allocations, size_t count,
+                                    uint64_t lease)
 {
     for (size_t i = 0; i < count; i++) {
-        if (grants[i].lease == lease && grants[i].state != GY_GRANT_GONE) {
+        if (allocations[i].lease == lease && allocations[i].state != GY_ALLOCATION_GONE) {
             return true;
         }
     }
@@ -523,20 +528,20 @@ static inline bool is_granted_too(const gy_grant *grants, size_t count, uint64_t
 }
 
 /* Of a lease that is over no slot is kept. */
-static inline void check_gone(const real *own, const gy_grant *grants, size_t count)
+static inline void check_gone(const real *own, const gy_allocation *allocations, size_t count)
 {
     for (size_t i = 0; i < count && !own->has_ended; i++) {
-        if (grants[i].state == GY_GRANT_GONE && grants[i].lease != 0 &&
-            gy_tenant_seat_of(&own->tenant, grants[i].lease) != GY_NONE &&
-            !is_granted_too(grants, count, grants[i].lease)) {
-            real_wrong(own, "a slot outlives its lease", grants[i].lease);
+        if (allocations[i].state == GY_ALLOCATION_GONE && allocations[i].lease != 0 &&
+            gy_lease_client_executor_of(&own->client, allocations[i].lease) != GY_NONE &&
+            !is_allocated_too(allocations, count, allocations[i].lease)) {
+            real_wrong(own, "a slot outlives its lease", allocations[i].lease);
         }
     }
 }
 
 static inline void real_hears_names(real *own, letter *what)
 {
-    const gy_names_effect *said = &what->is.grants.effect;
+    const gy_names_effect *said = &what->is.allocations.effect;
     if (said->kind == GY_NAMES_OVER) {
         if (said->status != GY_NOTFOUND) {
             real_is_over(own);
@@ -553,18 +558,18 @@ static inline void real_hears_names(real *own, letter *what)
         }
         return;
     }
-    for (size_t i = 0; i < said->grant_count; i++) {
-        gy_grant *grant = &what->is.grants.grants[i];
-        grant->address = grant->host = node_texts[grant->daemon];
+    for (size_t i = 0; i < said->allocation_count; i++) {
+        gy_allocation *allocation = &what->is.allocations.allocations[i];
+        allocation->address = allocation->host = node_texts[allocation->daemon];
     }
-    const bool is_news = gy_tenant_is_news(&own->tenant, said->from, said->version);
+    const bool is_news = gy_lease_client_is_news(&own->client, said->from, said->version);
     if (is_news) {
         check_gang(own, what);
     }
-    gy_tenant_take_grants(&own->tenant, said->from, said->version, what->is.grants.grants,
-                          said->grant_count);
+    gy_lease_client_take_allocations(&own->client, said->from, said->version,
+                                     what->is.allocations.allocations, said->allocation_count);
     if (is_news) {
-        check_gone(own, what->is.grants.grants, said->grant_count);
+        check_gone(own, what->is.allocations.allocations, said->allocation_count);
     }
 }
 
@@ -574,12 +579,12 @@ static inline void model_reads(world *at, model *who, letter *what)
     if (!real_watches(own)) {
         return;
     }
-    if (what->kind == LETTER_GRANTS) {
+    if (what->kind == LETTER_ALLOCATIONS) {
         real_hears_names(own, what);
         real_settles(own);
         return;
     }
-    for (uint32_t i = 0; i < own->tenant.host_count && !own->has_ended; i++) {
+    for (uint32_t i = 0; i < own->client.host_count && !own->has_ended; i++) {
         const line *on = &own->lines[i];
         if (on->number == 0 || on->number != what->line || node_of_host(own, i) != what->node) {
             continue;
@@ -600,7 +605,7 @@ static inline bool is_rented(const world *at, uint32_t epoch, const process *one
     for (int i = 0; i < MODELS; i++) {
         const model *who = &at->models[i];
         if (who->is_there && who->has_begun && who->job == one->job && who->epoch == epoch) {
-            const uint32_t place = gy_tenant_seat_of(&reals[i].tenant, one->lease);
+            const uint32_t place = gy_lease_client_executor_of(&reals[i].client, one->lease);
             return place != GY_NONE && real_process(&reals[i], place) == one->generation;
         }
     }
@@ -615,8 +620,8 @@ static inline bool is_hungry(const world *at, uint32_t number)
         if (who->is_there && who->job == number && who->has_begun && !own->has_ended &&
             who->epoch == books[number].claimed && at->jobs[number].is_greedy) {
             const uint32_t wanted =
-                GY_MIN(gy_manager_wanted(own->manager), own->tenant.slot_count);
-            return wanted > slots_of(at, number) && own->tenant.gang_width == 0;
+                GY_MIN(gy_manager_wanted(own->manager), own->client.slot_count);
+            return wanted > slots_of(at, number) && own->client.gang_width == 0;
         }
     }
     return false;
@@ -625,7 +630,7 @@ static inline bool is_hungry(const world *at, uint32_t number)
 static inline bool has_gangs(const world *at)
 {
     for (int i = 0; i < MODELS; i++) {
-        if (at->models[i].is_there && reals[i].tenant.gang > 0) {
+        if (at->models[i].is_there && reals[i].client.gang > 0) {
             return true;
         }
     }
@@ -653,13 +658,13 @@ static inline bool may_run_at(world *at, uint32_t number, int node)
         world_wrong(at, "a host gets no work, and nobody called it bad", (uint64_t)node);
     }
     for (int i = 0; i < MODELS; i++) {
-        const gy_tenant *tenant = &reals[i].tenant;
+        const gy_lease_client *client = &reals[i].client;
         const bool is_its = at->models[i].is_there && at->models[i].job == number;
-        for (size_t k = 0; is_its && k < tenant->host_count; k++) {
+        for (size_t k = 0; is_its && k < client->host_count; k++) {
             is_avoided =
                 is_avoided ||
-                (tenant->hosts[k].is_avoided && node_of_host(&reals[i], (uint32_t)k) == node &&
-                 tenant->hosts[k].incarnation == world_host(at, node)->incarnation);
+                (client->hosts[k].is_avoided && node_of_host(&reals[i], (uint32_t)k) == node &&
+                 client->hosts[k].incarnation == world_host(at, node)->incarnation);
         }
     }
     return !is_avoided;
@@ -685,25 +690,25 @@ static inline void say_view(const world *at)
         if (!at->models[i].is_there || own->manager == NULL) {
             continue;
         }
-        printf("  seen %llx, said %llx, served %u", (unsigned long long)own->tenant.seen,
-               (unsigned long long)own->tenant.said_seen, own->tenant.served);
-        for (size_t k = 0; k < own->tenant.return_count; k++) {
-            printf(", gives %llx", (unsigned long long)own->tenant.returns[k].lease);
+        printf("  seen %llx, said %llx, served %u", (unsigned long long)own->client.seen,
+               (unsigned long long)own->client.output_seen, own->client.served);
+        for (size_t k = 0; k < own->client.return_count; k++) {
+            printf(", gives %llx", (unsigned long long)own->client.returns[k].lease);
         }
         printf("\n");
         printf(
             "  manager of %u epoch %u at %d: ended %d, wants %u, at once %u, gang %u of %u\n",
             at->models[i].job, at->models[i].epoch, at->models[i].node, own->has_ended,
             gy_manager_wanted(own->manager), gy_manager_wanted_at_once(own->manager),
-            own->tenant.gang, own->tenant.gang_width);
-        for (uint32_t k = 0; k < own->tenant.slot_count; k++) {
-            const tenant_seat *seat = &own->tenant.seats[k];
+            own->client.gang, own->client.gang_width);
+        for (uint32_t k = 0; k < own->client.slot_count; k++) {
+            const lease_executor *executor = &own->client.executors[k];
             printf("    slot %u: lease %llx host %u gang %u open %d running %u state %d\n", k,
-                   (unsigned long long)seat->lease, seat->host, seat->gang, seat->is_open,
-                   seat->running, (int)own->slots[k].state);
+                   (unsigned long long)executor->lease, executor->host, executor->gang,
+                   executor->is_open, executor->running, (int)own->slots[k].state);
         }
-        for (uint32_t k = 0; k < own->tenant.host_count; k++) {
-            const tenant_host *there = &own->tenant.hosts[k];
+        for (uint32_t k = 0; k < own->client.host_count; k++) {
+            const lease_host *there = &own->client.hosts[k];
             printf("    host %u at %llu: state %d up %d expected %d avoided %d: %s\n", k,
                    (unsigned long long)there->daemon, (int)there->state, there->is_up,
                    there->is_expected, there->is_avoided, there->why);

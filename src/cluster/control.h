@@ -2,10 +2,11 @@
  * What name server, daemons and managers tell each other, as flat values: what a message holds.
  *
  * Two things are told again and again, whole, so that nothing is lost by losing a message: the
- * state of a daemon and the wishes of a manager, each with a sequence number, of which an older
- * one is ignored. What goes the other way are *orders*, numbered (term, number): a daemon takes
- * only one that is larger than all it has seen, and its state says how far it has. So an order
- * is carried out once or, when a later one overtook it, never; the name server sees which.
+ * state of a daemon and the requests of a manager, each with a sequence number, of which an
+ * older one is ignored. What goes the other way are *orders*, numbered (term, number): a daemon
+ * takes only one that is larger than all it has seen, and its state says how far it has. So an
+ * order is carried out once or, when a later one overtook it, never; the name server sees
+ * which.
  */
 #ifndef GY_CLUSTER_CONTROL_H
 #define GY_CLUSTER_CONTROL_H
@@ -23,12 +24,12 @@ enum {
     GY_CONTROL_EXPECTED_MAX = 16, /* that it waits for */
 };
 
-/** A slot of a daemon, lent to a manager: the seat of one process. */
+/** A slot of a daemon, lent to a manager: the executor of one process. */
 typedef struct gy_leased {
     uint64_t lease; /* never given twice */
     gy_key job;
     uint32_t epoch; /* of the manager */
-    uint32_t gang;  /* number of the manager's wish that it is part of; 0: of none */
+    uint32_t gang;  /* number of the manager's request that it is part of; 0: of none */
     bool is_ending; /* over, but its process is not gone yet */
 } gy_leased;
 
@@ -88,18 +89,18 @@ typedef struct gy_control_order {
 } gy_control_order;
 
 /**
- * Slots wanted together, all or none. Told until they were granted; a lease of a gang that was
- * granted before, or is not wanted any more, the manager gives back.
+ * Slots wanted together, all or none. Told until they were allocated; a lease of a gang that
+ * was allocated before, or is not wanted any more, the manager releases.
  */
-typedef struct gy_gang_wish {
+typedef struct gy_gang_request {
     uint32_t number;  /* > 0, never used twice under an epoch */
     uint32_t width;   /* slots */
     bool is_one_host; /* all at one daemon; else wherever they are, or */
     uint32_t hosts;   /* above 1: width / hosts of them at each of so many daemons */
     /* Not 0: for a copy of what is late at this daemon. Elsewhere, on one host; of what is
-     * free, nothing is reserved or asked back for it. */
+     * free, nothing is reserved or preempted for it. */
     uint64_t not_daemon;
-} gy_gang_wish;
+} gy_gang_request;
 
 /** A daemon that a manager waits for: its journal says that outputs lie there. */
 typedef struct gy_expected {
@@ -107,34 +108,34 @@ typedef struct gy_expected {
 } gy_expected;
 
 /** All that a manager tells the name server; borrowed for the step. */
-typedef struct gy_manager_wishes {
+typedef struct gy_manager_requests {
     gy_key job;
     uint32_t epoch;
     uint64_t sequence;
     uint64_t seen; /* version (term in its high 32 bits) of what it was told last; 0: none */
     const char *address;
     uint32_t slots; /* single ones that it can use, those it has included */
-    gy_gang_wish gangs[GY_CONTROL_GANGS_MAX];
+    gy_gang_request gangs[GY_CONTROL_GANGS_MAX];
     uint32_t gang_count;
-    const char *hosts[GY_CONTROL_HOSTS_MAX]; /* where it would like to run; NULL: no wish */
+    const char *hosts[GY_CONTROL_HOSTS_MAX]; /* where it would like to run; NULL: no request */
     uint32_t must;   /* for the first so many of them there is no other place: some of its tasks
                         run there alone. is_limited: on all others */
     bool is_limited; /* `elsewhere` of the single slots are of use, and no more */
     uint32_t elsewhere;
     gy_expected expected[GY_CONTROL_EXPECTED_MAX]; /* some of them, if there are more */
     uint32_t expected_count;
-} gy_manager_wishes;
+} gy_manager_requests;
 
 /** What a manager is told of a lease. Lease 0 that is gone: the daemon itself is lost. */
-typedef enum gy_grant_state {
-    GY_GRANT_HELD,
-    GY_GRANT_ASKED, /* give it back soon: another's share */
-    GY_GRANT_GONE,  /* over, or its daemon is lost */
-} gy_grant_state;
+typedef enum gy_allocation_state {
+    GY_ALLOCATION_HELD,
+    GY_ALLOCATION_ASKED, /* give it back soon: another's share */
+    GY_ALLOCATION_GONE,  /* over, or its daemon is lost */
+} gy_allocation_state;
 
-typedef struct gy_grant {
+typedef struct gy_allocation {
     uint64_t lease;
-    gy_grant_state state;
+    gy_allocation_state state;
     uint32_t gang;
     bool is_last; /* it is of a daemon that the job avoids: nothing else has slots enough */
     uint64_t daemon, incarnation;
@@ -142,6 +143,6 @@ typedef struct gy_grant {
     int64_t length_ns; /* of its own clock, without an answer of the daemon: count it as gone;
                           longer than the daemon's by the time in which a manager finds that
                           another one has begun, and a process dies */
-} gy_grant;
+} gy_allocation;
 
 #endif

@@ -1,8 +1,9 @@
 /**
  * A daemon as a machine: an event in, effects out. Pure: no clock, no file, no socket, no
  * thread. It has slots, which the name server lends to managers; for each job that has some a
- * nursery, and in it a process for each lease that its manager opened: the lease's *seat*. What
- * processes and manager say to each other it hands on unread, as far as there is credit.
+ * fork server, and in it a process for each lease that its manager opened: the lease's
+ * *executor*. What processes and manager say to each other it hands on unread, as far as there
+ * is credit.
  *
  * It obeys the manager of the highest epoch that it has synced, and no other; a higher one it
  * syncs first, then it ends what the older one ran. The name server's orders it takes by their
@@ -31,7 +32,7 @@ typedef struct gy_daemon_options {
     int64_t keep_ns;       /* a job's files stay so long after its manager; 10 s */
     int64_t fetch_ns;      /* a peer is tried again for so long; 2 s */
     uint32_t fetch_max;    /* transfers at once; 8 */
-    uint32_t window_bytes; /* of a seat, towards its process; 256 KiB */
+    uint32_t window_bytes; /* of an executor, towards its process; 256 KiB */
     uint32_t records_max;  /* epochs of jobs without files that are remembered; 4096 */
 } gy_daemon_options;
 
@@ -54,9 +55,9 @@ typedef enum gy_daemon_event_kind {
     /* Of a manager: job, epoch and ... */
     GY_DAEMON_ATTACH, /* before all else, and on each new connection */
     GY_DAEMON_BEAT,   /* it lives */
-    /* lease, generation, bytes (credit): a process in its seat. A manager counts generations
-     * over all its leases: one of a larger generation takes the place of the one that is there
-     * (GY_AGAIN until that is gone). */
+    /* lease, generation, bytes (credit): a process in its executor. A manager counts
+     * generations over all its leases: one of a larger generation takes the place of the one
+     * that is there (GY_AGAIN until that is gone). */
     GY_DAEMON_OPEN,
     GY_DAEMON_CLOSE,   /* lease, generation: kill it */
     GY_DAEMON_CREDIT,  /* lease, generation, bytes: the process may say so many more */
@@ -69,12 +70,12 @@ typedef enum gy_daemon_event_kind {
      * next job, and is answered when its processes are gone. */
     GY_DAEMON_OVER,
     /* Of its own side */
-    GY_DAEMON_SYNCED,       /* job, status: the answer to SYNC */
-    GY_DAEMON_NURSERY_UP,   /* job, epoch */
-    GY_DAEMON_NURSERY_DOWN, /* job, epoch, reason: it and all that it started are gone */
-    GY_DAEMON_SEAT_DOWN,    /* lease, generation, reason: its process is gone */
-    GY_DAEMON_SEAT_READY,   /* lease, generation, bytes: more of them wait for the manager */
-    GY_DAEMON_SEAT_TOOK,    /* lease, generation, bytes: of those of RELAY_DOWN */
+    GY_DAEMON_SYNCED,           /* job, status: the answer to SYNC */
+    GY_DAEMON_FORK_SERVER_UP,   /* job, epoch */
+    GY_DAEMON_FORK_SERVER_DOWN, /* job, epoch, reason: it and all that it started are gone */
+    GY_DAEMON_EXECUTOR_DOWN,    /* lease, generation, reason: its process is gone */
+    GY_DAEMON_EXECUTOR_READY, /* lease, generation, bytes: more of them wait for the manager */
+    GY_DAEMON_EXECUTOR_TOOK,  /* lease, generation, bytes: of those of RELAY_DOWN */
     /* job, epoch: that manager is not started before its files are here; it is started now */
     GY_DAEMON_MANAGER_WAITS,
     GY_DAEMON_MANAGER_RUNS,
@@ -105,13 +106,13 @@ typedef enum gy_daemon_effect_kind {
     /* job, epoch, is_resumed, is_forgotten, slots_max (as in its order): then MANAGER_DOWN,
      * some day */
     GY_DAEMON_MANAGER_START,
-    GY_DAEMON_MANAGER_END,   /* job, epoch: kill it */
-    GY_DAEMON_NURSERY_START, /* job, epoch: then NURSERY_UP or NURSERY_DOWN */
-    GY_DAEMON_NURSERY_END,   /* job, epoch: kill all of it, then NURSERY_DOWN */
-    GY_DAEMON_SEAT_START,    /* job, epoch, lease, generation */
-    GY_DAEMON_SEAT_END,      /* job, lease, generation: kill it, then SEAT_DOWN */
-    GY_DAEMON_RELAY_UP,      /* job, lease, generation, bytes: to the manager */
-    GY_DAEMON_RELAY_DOWN,    /* job, lease, generation, bytes: to the process */
+    GY_DAEMON_MANAGER_END,       /* job, epoch: kill it */
+    GY_DAEMON_FORK_SERVER_START, /* job, epoch: then FORK_SERVER_UP or FORK_SERVER_DOWN */
+    GY_DAEMON_FORK_SERVER_END,   /* job, epoch: kill all of it, then FORK_SERVER_DOWN */
+    GY_DAEMON_EXECUTOR_START,    /* job, epoch, lease, generation */
+    GY_DAEMON_EXECUTOR_END,      /* job, lease, generation: kill it, then EXECUTOR_DOWN */
+    GY_DAEMON_RELAY_UP,          /* job, lease, generation, bytes: to the manager */
+    GY_DAEMON_RELAY_DOWN,        /* job, lease, generation, bytes: to the process */
     /* job, ticket, section: then FETCHED. lot_left: so many more follow at once that shall come
      * with it in one transfer, small ones of the same peer; each fails alone */
     GY_DAEMON_FETCH_START,
@@ -119,15 +120,15 @@ typedef enum gy_daemon_effect_kind {
     GY_DAEMON_DISCARD,    /* job: its files go, but for those of a manager that runs here */
     GY_DAEMON_FORGET,     /* job: the record too */
     /* To the manager: job, epoch and ... */
-    GY_DAEMON_TELL_ATTACHED,   /* state.leases, of this job */
-    GY_DAEMON_TELL_REFUSED,    /* status, reason: GY_STATE with `started`, the epoch that is;
-                                  lease, number: what was asked */
-    GY_DAEMON_TELL_LEASE_GONE, /* lease, reason */
-    GY_DAEMON_TELL_SEAT_GONE,  /* lease, generation, reason */
-    GY_DAEMON_TELL_CREDIT,     /* lease, generation, bytes: of the window are free again */
-    GY_DAEMON_TELL_FETCHED,    /* number, status */
-    GY_DAEMON_WAKE,            /* at_ns: TIMER; of several the earliest counts */
-    GY_DAEMON_NOTE,            /* job, reason: for people */
+    GY_DAEMON_TELL_ATTACHED,      /* state.leases, of this job */
+    GY_DAEMON_TELL_REFUSED,       /* status, reason: GY_STATE with `started`, the epoch that is;
+                                     lease, number: what was asked */
+    GY_DAEMON_TELL_LEASE_GONE,    /* lease, reason */
+    GY_DAEMON_TELL_EXECUTOR_GONE, /* lease, generation, reason */
+    GY_DAEMON_TELL_CREDIT,        /* lease, generation, bytes: of the window are free again */
+    GY_DAEMON_TELL_FETCHED,       /* number, status */
+    GY_DAEMON_WAKE,               /* at_ns: TIMER; of several the earliest counts */
+    GY_DAEMON_NOTE,               /* job, reason: for people */
 } gy_daemon_effect_kind;
 
 /** Pointers are good until the next step. */

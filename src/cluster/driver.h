@@ -138,8 +138,8 @@ typedef struct gy_driver_options {
     const char *journal; /* a URI: with an epoch the journal is there (journal.h). NULL: in
                             `folder` */
     const char *owner;   /* whom a manager of another epoch names; NULL: this process */
-    /* Walls around the processes, as gy_sandbox_settle left them, with the job's folders in its
-     * paths; NULL: none. */
+    /* Sandboxes around the processes, as gy_sandbox_settle left them, with the job's folders in
+     * its paths; NULL: none. */
     const gy_sandbox *sandbox;
     /* Of a job on a cluster: processes run where slots are leased; `processes` slots at most,
      * the manager has a host_max. NULL: processes of this machine. */

@@ -19,8 +19,8 @@ typedef struct gy_gang {
     size_t run_bytes;
     const char *const *environment; /* more variables; NULL at the end, or NULL */
     const gy_worker_task *task;     /* NULL: alone, and nothing is told */
-    bool is_said; /* gy_worker_say what ranks print, else it goes to the process's log; and how
-                     they failed */
+    bool is_reported; /* gy_worker_say what ranks print, else it goes to the process's log; and
+                     how they failed */
     /* of several hosts */
     int nodes, node;     /* 0 and 0: this host alone; member node * ranks is that node */
     const char *address; /* of node 0: "HOST:PORT"; it listens at another port of HOST */

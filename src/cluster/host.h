@@ -31,7 +31,7 @@ typedef struct gy_host_options {
     uint64_t blob_bytes;    /* of content that no job uses and that is kept; 0: 4 GiB */
     int64_t keep_ns;        /* a job's files stay so long after its manager; 0: 10 s */
     int64_t fetch_ns;       /* another daemon is tried again for so long; 0: 2 s */
-    /* Walls around the processes of jobs, as gy_sandbox_parse reads them; NULL: rights,
+    /* Sandboxes around the processes of jobs, as gy_sandbox_parse reads them; NULL: rights,
      * processes and calls as far as this machine has them. Of files a job's own are permitted.
      */
     const char *sandbox;
@@ -44,8 +44,8 @@ typedef struct gy_host_options {
  * Run until SIGINT or SIGTERM, or until it fails. All that it started has ended then.
  *
  * @return GY_OK told to end; GY_ARG; GY_STATE another daemon has the folder, a job runs in this
- * process, or this machine lacks walls that were asked for; GY_EXISTS another process listens
- * there; the key file's failures; GY_IO; GY_LIMIT; GY_NOMEM
+ * process, or this machine lacks sandbox features that were asked for; GY_EXISTS another
+ * process listens there; the key file's failures; GY_IO; GY_LIMIT; GY_NOMEM
  * @threads one at a time; signals are taken
  * @cost idle: two words a second to each name server, a look at the disk
  */

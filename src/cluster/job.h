@@ -68,7 +68,7 @@ typedef struct gy_growth {
     const gy_edge *edges; /* task by task, in order of inputs; `from` may be any earlier or
                              same-growth task, no cycles */
     size_t edge_count;
-    const void *detail; /* bytes of room flow, kept in the journal, given back by
+    const void *detail; /* bytes of room flow, kept in the journal, released by
                            gy_manager_grown; NULL: none */
     size_t detail_bytes;
     /* NULL, or a text a task: names of hosts that hold what it reads from outside, separated by

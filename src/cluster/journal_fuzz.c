@@ -11,7 +11,7 @@ enum { TASKS = 4, STEPS = 200, JOURNAL_BYTES = 1 << 16, HOSTS = 3 };
 
 static const gy_stage stages[] = {{.name = "a"}, {.name = "b", .is_gate = true}, {.name = "c"}};
 static const gy_manager_options options = {
-    .stages = stages, .stage_count = 3, .process_max = 2, .copy_floor_ns = -1};
+    .stages = stages, .stage_count = 3, .process_max = 2, .backup_floor_ns = -1};
 
 /* At home, or over hosts. */
 static gy_manager *make(uint32_t host_max)

@@ -14,21 +14,21 @@
 typedef struct gy_manager gy_manager;
 
 typedef struct gy_manager_options {
-    const gy_stage *stages; /* copied */
-    uint32_t stage_count;   /* at most 65535, stages of later growths included */
-    uint32_t process_max;   /* process slots, 1 .. 4096 */
-    uint32_t host_max;      /* 0: one host, number 0, whose slots are all open from BEGIN. Else
-                               hosts have numbers below it (at most 65535), lost ones too, and a
-                               slot is closed until SLOT_OPEN says whose it is */
-    uint32_t threads;       /* tasks a process runs at once; 0: 1 */
-    uint32_t depth_max;     /* tasks in flight a thread at most, small ones ahead; 0: 64 */
-    int failures_max;       /* of its own, a task; 0: 6 */
-    int64_t copy_floor_ns;  /* no copy before a run is this old; 0: 1 s; < 0: never a copy */
-    int64_t silence_ns;     /* a process silent for so long is lost; 0: 10 s */
-    int64_t lease_ns;       /* so long after HOST_LOST or SLOT_CLOSE a process there may still
-                               live: an exact task of it waits; 0: 10 s. Until SLOT_OPEN says */
-    uint32_t generation;    /* of the manager, high bits of attempts; 0: one more than its
-                               journal's, 1 for a new job */
+    const gy_stage *stages;  /* copied */
+    uint32_t stage_count;    /* at most 65535, stages of later growths included */
+    uint32_t process_max;    /* process slots, 1 .. 4096 */
+    uint32_t host_max;       /* 0: one host, number 0, whose slots are all open from BEGIN. Else
+                                hosts have numbers below it (at most 65535), lost ones too, and a
+                                slot is closed until SLOT_OPEN says whose it is */
+    uint32_t threads;        /* tasks a process runs at once; 0: 1 */
+    uint32_t depth_max;      /* tasks in flight a thread at most, small ones ahead; 0: 64 */
+    int failures_max;        /* of its own, a task; 0: 6 */
+    int64_t backup_floor_ns; /* no copy before a run is this old; 0: 1 s; < 0: never a copy */
+    int64_t silence_ns;      /* a process silent for so long is lost; 0: 10 s */
+    int64_t lease_ns;        /* so long after HOST_LOST or SLOT_CLOSE a process there may still
+                                live: an exact task of it waits; 0: 10 s. Until SLOT_OPEN says */
+    uint32_t generation;     /* of the manager, high bits of attempts; 0: one more than its
+                                journal's, 1 for a new job */
 } gy_manager_options;
 
 /** What happened, and the members of gy_sched_event that say it (kind and now_ns always). */
@@ -104,7 +104,7 @@ typedef struct gy_sched_event {
     bool is_last;
     uint32_t host;
     int64_t run_ns; /* time the work took, without waiting in the process */
-    /* Members that no kind has both of share their place: an event at home is no longer for
+    /* Members that no kind has both of share their place: an event locally is no longer for
      * hosts. All that is pointed to is borrowed for the step. */
     union {
         gy_key content; /* hash of all outputs' hashes and sizes of this member */
@@ -321,7 +321,7 @@ bool gy_manager_grown(const gy_manager *manager, uint32_t index, gy_grown *grown
 /** runs: begun by this manager. failed: those that counted against their tasks, or ended the
  * job. memoised: committed without a run. */
 typedef struct gy_stage_state {
-    uint32_t tasks, committed, running, runs, failed, copies, copies_won, memoised;
+    uint32_t tasks, committed, running, runs, failed, copies, backups_won, memoised;
     int64_t run_ns; /* of all runs that were committed */
 } gy_stage_state;
 void gy_manager_stage(const gy_manager *manager, uint32_t stage, gy_stage_state *state);
@@ -338,9 +338,9 @@ typedef struct gy_run_state {
     int64_t age_ns;
     int64_t late_ns; /* older than this it is copied; INT64_MAX: not known yet */
 } gy_run_state;
-/** Of the runs that take at least `least_ns` by now those that take longest, at most `most`,
+/** Of the runs that take at least `ns_min` by now those that take longest, at most `most`,
  * the longest first; how many. @cost O(slots * threads * most) */
-uint32_t gy_manager_slow(const gy_manager *manager, int64_t now_ns, int64_t least_ns,
+uint32_t gy_manager_slow(const gy_manager *manager, int64_t now_ns, int64_t ns_min,
                          gy_run_state *runs, uint32_t most);
 /** All that it holds, about. */
 size_t gy_manager_bytes(const gy_manager *manager);

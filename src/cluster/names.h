@@ -20,7 +20,7 @@ typedef struct gy_names gy_names;
 typedef struct gy_names_options {
     int64_t dead_ns;       /* daemon or manager silent for so long: lost; 2 s */
     int64_t lease_ns;      /* of leases, at the daemon; 10 s */
-    int64_t patience_ns;   /* a wish waits so long before others are asked to give; 1 s */
+    int64_t patience_ns;   /* a request waits so long before others are asked to give; 1 s */
     int64_t grace_ns;      /* from being asked to losing it; 10 s */
     int64_t gang_hold_ns;  /* a gang is not asked before it had its slots so long; 60 s */
     int64_t start_ns;      /* a manager that was ordered is heard within; 10 s */
@@ -76,7 +76,7 @@ typedef struct gy_names_event {
     uint32_t epoch;
     bool is_bad, is_on;
     const gy_daemon_state *daemon;
-    const gy_manager_wishes *manager;
+    const gy_manager_requests *manager;
     const gy_submit *submit;
     const char *reason;
 } gy_names_event;
@@ -87,13 +87,13 @@ typedef enum gy_names_effect_kind {
      * none); it then has one more. size 0: remove it. Then STORED with all three. */
     GY_NAMES_STORE,
     GY_NAMES_ORDER, /* order: to the daemon; losing it is no harm */
-    /* key, epoch, address, version, from, grants, grant_count, is_on (its user killed the job),
-     * sequence, missing (of the wishes with this number: bits of the hosts that must be and are
-     * not there, or run nothing of this job), never, most (a gang that wants more slots on one
-     * host than any daemon has that the job may run at, there or not; and that most): to the
-     * manager. It takes what is granted when `from` is not larger than the version that it has,
-     * and then has `version`. Losing it is no harm. */
-    GY_NAMES_GRANTS,
+    /* key, epoch, address, version, from, allocations, allocation_count, is_on (its user killed
+     * the job), sequence, missing (of the requests with this number: bits of the hosts that
+     * must be and are not there, or run nothing of this job), never, most (a gang that wants
+     * more slots on one host than any daemon has that the job may run at, there or not; and
+     * that most): to the manager. It takes what is allocated when `from` is not larger than the
+     * version that it has, and then has `version`. Losing it is no harm. */
+    GY_NAMES_ALLOCATIONS,
     /* key, epoch, address, status: to the manager (address "": to whoever just spoke as that
      * one): your epoch is over (GY_STATE), your job's end is stored (GY_OK), I do not know the
      * job (GY_NOTFOUND: go on; an older name server may say so, or one that has forgotten its
@@ -118,8 +118,8 @@ typedef struct gy_names_effect {
     const void *data;
     size_t size_bytes;
     gy_control_order order;
-    const gy_grant *grants;
-    size_t grant_count;
+    const gy_allocation *allocations;
+    size_t allocation_count;
     uint32_t never, most;
     bool is_on;
     const char *address, *reason;

@@ -53,32 +53,32 @@ static uint64_t use_order(const Gy__Cluster__Order *message)
     return order.number;
 }
 
-static uint64_t use_wishes(const Gy__Cluster__Wishes *message)
+static uint64_t use_requests(const Gy__Cluster__Requests *message)
 {
-    gy_manager_wishes wishes;
-    if (gy_net_read_wishes(message, &wishes) != GY_OK) {
+    gy_manager_requests requests;
+    if (gy_net_read_requests(message, &requests) != GY_OK) {
         return 0;
     }
-    uint64_t sum = measured(wishes.address, GY_CONTROL_TEXT_BYTES);
-    GY_ASSERT(wishes.gang_count <= GY_CONTROL_GANGS_MAX);
+    uint64_t sum = measured(requests.address, GY_CONTROL_TEXT_BYTES);
+    GY_ASSERT(requests.gang_count <= GY_CONTROL_GANGS_MAX);
     for (int i = 0; i < GY_CONTROL_HOSTS_MAX; i++) {
-        sum += measured(wishes.hosts[i], GY_CONTROL_TEXT_BYTES);
+        sum += measured(requests.hosts[i], GY_CONTROL_TEXT_BYTES);
     }
     return sum;
 }
 
-static uint64_t use_grants(const Gy__Cluster__Grants *message, gy_arena *arena)
+static uint64_t use_allocations(const Gy__Cluster__Allocations *message, gy_arena *arena)
 {
-    gy_grant *grants = NULL;
+    gy_allocation *allocations = NULL;
     size_t count = 0;
     uint64_t sum = 0;
-    if (gy_net_read_grants(message, arena, &grants, &count) != GY_OK) {
+    if (gy_net_read_allocations(message, arena, &allocations, &count) != GY_OK) {
         return 0;
     }
     for (size_t i = 0; i < count; i++) {
-        GY_ASSERT(grants[i].state <= GY_GRANT_GONE);
-        sum += measured(grants[i].address, GY_CONTROL_TEXT_BYTES) +
-               measured(grants[i].host, GY_CONTROL_TEXT_BYTES);
+        GY_ASSERT(allocations[i].state <= GY_ALLOCATION_GONE);
+        sum += measured(allocations[i].address, GY_CONTROL_TEXT_BYTES) +
+               measured(allocations[i].host, GY_CONTROL_TEXT_BYTES);
     }
     return sum;
 }
@@ -106,7 +106,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const ProtobufCMessageDescriptor *const kinds[] = {
         &gy__cluster__daemon_state__descriptor, &gy__cluster__order__descriptor,
-        &gy__cluster__wishes__descriptor, &gy__cluster__grants__descriptor,
+        &gy__cluster__requests__descriptor, &gy__cluster__allocations__descriptor,
         &gy__cluster__view__descriptor};
     if (size < 1) {
         return 0;
@@ -128,10 +128,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         sum = use_order((Gy__Cluster__Order *)message);
         break;
     case 2:
-        sum = use_wishes((Gy__Cluster__Wishes *)message);
+        sum = use_requests((Gy__Cluster__Requests *)message);
         break;
     case 3:
-        sum = use_grants((Gy__Cluster__Grants *)message, &arena);
+        sum = use_allocations((Gy__Cluster__Allocations *)message, &arena);
         break;
     default:
         sum = use_view((Gy__Cluster__View *)message);

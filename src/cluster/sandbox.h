@@ -1,10 +1,10 @@
 /**
- * Walls around the code of users: what the processes of a job may see and reach.
+ * Sandboxes around the code of users: what the processes of a job may see and reach.
  *
- * All parts are entered once, by the nursery (worker.h) before it forks, so each vertex process
- * and all it starts is born behind the same walls, at no cost of its own, and the members of a
- * cohort still meet. What the walls keep apart is the job from the rest of the machine, not
- * its vertices from each other.
+ * All parts are entered once, by the fork server (worker.h) before it forks, so each vertex
+ * process and all it starts is born behind the same sandbox, at no cost of its own, and the
+ * members of a cohort still meet. What the sandbox keep apart is the job from the rest of the
+ * machine, not its vertices from each other.
  */
 #ifndef GY_CLUSTER_SANDBOX_H
 #define GY_CLUSTER_SANDBOX_H
@@ -74,33 +74,33 @@ GY_MUST_CHECK gy_status gy_sandbox_settle(gy_sandbox *sandbox, gy_text *missing)
 /* ---- in the process that is walled in ---- */
 
 /** What stands in the process itself: parts to enter, their paths. */
-typedef struct gy_walls {
+typedef struct gy_sandbox_paths {
     uint32_t parts;
     const char *paths; /* (paths_bytes) as gy_sandbox.paths */
     size_t paths_bytes;
-} gy_walls;
+} gy_sandbox_paths;
 
 /** Close all but the standard descriptors and these two: what the program that started this one
- * had open is not for those behind walls. GY_STATE */
-GY_MUST_CHECK gy_status gy_walls_close_files(int one, int other);
+ * had open is not for those in a sandbox. GY_STATE */
+GY_MUST_CHECK gy_status gy_sandbox_close_files(int one, int other);
 /** Before the fork whose child enters: from here on this process's children are born in a
  * namespace of processes of their own, of which the first one's death ends all. GY_STATE */
-GY_MUST_CHECK gy_status gy_walls_prepare(const gy_walls *walls);
+GY_MUST_CHECK gy_status gy_sandbox_prepare(const gy_sandbox_paths *sandbox);
 /**
  * In that child, which has one thread: enter all parts, for good.
  *
  * @return GY_OK; GY_STATE a part cannot be entered: which and why; the process must end then
  * @cost about a millisecond, most of it the network's
  */
-GY_MUST_CHECK gy_status gy_walls_enter(const gy_walls *walls);
+GY_MUST_CHECK gy_status gy_sandbox_enter(const gy_sandbox_paths *sandbox);
 /** Which parts this process is behind (entered by it, or by what it was forked from). */
-uint32_t gy_walls_parts(void);
+uint32_t gy_sandbox_parts(void);
 /**
- * The folder of this process' program, as it is called outside of the walls; "": not known.
+ * The folder of this process' program, as it is called outside of the sandbox; "": not known.
  * Behind them the kernel does not name it where the root is no mount point.
  *
  * @threads any
  */
-const char *gy_walls_program_folder(void);
+const char *gy_sandbox_program_folder(void);
 
 #endif

@@ -23,8 +23,8 @@ typedef enum gy_wire_kind {
     /* of ranks over hosts. From: body: what other members may ask for; or without one a
      * question, `input` says whose. To: the answer, likewise */
     GY_WIRE_MEET,
-    GY_WIRE_SAID,   /* from: id, body: what its ranks printed; without one `input` is the exit
-                       status with which they ended */
+    GY_WIRE_OUTPUT, /* from: id, body: what its ranks printed; without one `input` is the exit
+                     status with which they ended */
     GY_WIRE_TRACED, /* from: input: its pid; body: rows of its trace (base/trace.h) */
     GY_WIRE_KINDS
 } gy_wire_kind;

@@ -2,13 +2,13 @@
  * Processes of a job: the side that works. gy_worker_serve is called by the job's own program
  * when it was started to serve; the side that hands out tasks is gy_driver_run (driver.h).
  *
- *     driver --exec--> guardian --fork--> nursery --fork--> vertex process 0, 1, ...
+ *     driver --exec--> reaper --fork--> fork server --fork--> vertex process 0, 1, ...
  *        \________________________socket_________________________/
  *
- * The nursery is one process a job. It loads the program once and forks the vertex processes,
- * adopts what they leave behind and kills it, and kills them all when the driver's end of its
- * socket closes, however that comes about; when the nursery is killed the kernel kills them,
- * and the guardian above it what they leave.
+ * The fork server is one process a job. It loads the program once and forks the vertex
+ * processes, adopts what they leave behind and kills it, and kills them all when the driver's
+ * end of its socket closes, however that comes about; when the fork server is killed the kernel
+ * kills them, and the reaper above it what they leave.
  */
 #ifndef GY_CLUSTER_WORKER_H
 #define GY_CLUSTER_WORKER_H
@@ -80,9 +80,9 @@ void gy_worker_trace(const gy_worker_task *task, const void *rows, size_t size_b
 int gy_worker_socket(void);
 
 /**
- * Serve; to be called before the program starts threads. Returns in the nursery and in every
- * vertex process that it has forked: leave main with the status returned. Standard output and
- * standard error are the process's log, standard input is empty.
+ * Serve; to be called before the program starts threads. Returns in the fork server and in
+ * every vertex process that it has forked: leave main with the status returned. Standard output
+ * and standard error are the process's log, standard input is empty.
  *
  * @param socket  gy_worker_socket(), taken
  * @return an exit status: 0 the manager has ended this; 1 a failure, said on standard error

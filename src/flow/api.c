@@ -88,7 +88,7 @@ gy_flow *gy_flow_start(const int *argc, char ***argv, const gy_function *functio
     }
     gy_ticket ticket;
     if (gy_ticket_read(&ticket) == GY_OK) { /* else gy_flow_run says what is wrong with it */
-        gy_voice_speak(gy_env_real(), &ticket);
+        gy_driver_heartbeat_start(gy_env_real(), &ticket);
     }
     return flow;
 }

@@ -379,7 +379,7 @@ GY_TEST(places_go_with_tasks)
 }
 
 /* On a cluster a gang over hosts is a task of as many members as it has ranks, joined by files;
- * at home one of one. */
+ * locally one of one. */
 GY_TEST(gangs_over_hosts_have_a_member_a_rank)
 {
     static const char *const command[] = {"ranks", NULL};

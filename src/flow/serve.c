@@ -233,7 +233,7 @@ static gy_status fill_order(gy_flow_serving *serving)
                                     .hosts = (int)start->hosts,
                                     .address = start->address,
                                     .is_plain = start->is_plain,
-                                    .is_said = start->is_said,
+                                    .is_reported = start->is_reported,
                                     .task = task,
                                     .deadline = served->welcome.deadline};
     GY_TRY(fill_paths(serving));

@@ -504,7 +504,7 @@ int gy_keep(const gy_run_options *options, char *const argv[], int life, const s
         gy_keeper_look_at_restarts(&keeper);
     }
     /* The ranks are gone, or nobody is left to care for them: end what they started as well. */
-    if (!gy_reap_all(keeper.env, gy_env_deadline(keeper.env, GY_REAP_SECONDS))) {
+    if (!gy_worker_reap_all(keeper.env, gy_env_deadline(keeper.env, GY_REAP_SECONDS))) {
         gy_keeper_say("processes of this run do not end after SIGKILL");
     }
     for (int rank = 0; rank < keeper.started; rank++) {

@@ -114,9 +114,9 @@ static int exit_status(const char *who, int status)
     return 1;
 }
 
-/* In the guard: start the keeper; if that is killed, adopt and end all that it leaves. */
-static int guard(const gy_run_options *options, char *const argv[], int life,
-                 const sigset_t *watched, const sigset_t *before)
+/* In the reaper: start the keeper; if that is killed, adopt and end all that it leaves. */
+static int reaper(const gy_run_options *options, char *const argv[], int life,
+                  const sigset_t *watched, const sigset_t *before)
 {
     /* A signal to the launcher's group must not reach us, and writing must not stop us. */
     (void)setpgid(0, 0);
@@ -135,7 +135,7 @@ static int guard(const gy_run_options *options, char *const argv[], int life,
     int status = wait_for(keeper, watched);
     gy_env *env = gy_env_real();
     if ((status == -1 || !WIFEXITED(status)) &&
-        !gy_reap_all(env, gy_env_deadline(env, GY_REAP_SECONDS))) {
+        !gy_worker_reap_all(env, gy_env_deadline(env, GY_REAP_SECONDS))) {
         fprintf(stderr, "gyre: processes of this run do not end after SIGKILL\n");
     }
     return exit_status("keeper", status);
@@ -155,13 +155,13 @@ int gy_run(const gy_run_options *options, char *const argv[])
     struct sigaction plain = {.sa_handler = SIG_DFL}, child_before;
     list_signals(&watched);
     GY_ASSERT(pthread_sigmask(SIG_BLOCK, &watched, &before) == 0);
-    /* Were SIGCHLD ignored, the kernel would reap the guard and its status be lost. */
+    /* Were SIGCHLD ignored, the kernel would reap the reaper and its status be lost. */
     GY_ASSERT(sigaction(SIGCHLD, &plain, &child_before) == 0);
     int status = 1;
     pid_t child = fork();
     if (child == 0) {
         close(life[1]); /* only the launcher keeps it: it breaks when that one ends */
-        _exit(guard(options, argv, life[0], &watched, &before));
+        _exit(reaper(options, argv, life[0], &watched, &before));
     }
     close(life[0]);
     if (child > 0) {

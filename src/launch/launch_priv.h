@@ -1,13 +1,13 @@
 /**
  * Inside room launch. Three processes stand between the user and the ranks:
  *
- *     launcher (gy_run) -> guard -> keeper --socket, pipes--> ranks, and what they start
+ *     launcher (gy_run) -> reaper -> keeper --socket, pipes--> ranks, and what they start
  *          \_______life pipe________/
  *
- * Launcher and guard pass signals on and wait. The keeper is the parent of all ranks and adopts
- * whatever they leave behind; when the life pipe breaks, because the launcher was killed, it
- * kills them all. Should the keeper be killed, the ranks get SIGKILL from the kernel, and the
- * guard adopts and kills what they started.
+ * Launcher and reaper pass signals on and wait. The keeper is the parent of all ranks and
+ * adopts whatever they leave behind; when the life pipe breaks, because the launcher was
+ * killed, it kills them all. Should the keeper be killed, the ranks get SIGKILL from the
+ * kernel, and the reaper adopts and kills what they started.
  */
 #ifndef GY_LAUNCH_LAUNCH_PRIV_H
 #define GY_LAUNCH_LAUNCH_PRIV_H
@@ -110,7 +110,7 @@ GY_MUST_CHECK gy_status gy_nodes_tell(gy_nodes *nodes, int to, gy_transport_fram
  * the run. GY_NOMEM; GY_IO */
 GY_MUST_CHECK gy_status gy_nodes_seat(gy_nodes *nodes, int *listeners);
 /** The ranks here run: what keepers say of generations goes to `renewal` (borrowed), first what
- * they have said before. The returns of gy_renewal_hear. */
+ * they have said before. The returns of gy_renewal_handle. */
 GY_MUST_CHECK gy_status gy_nodes_attach(gy_nodes *nodes, gy_renewal *renewal);
 /** Writes what is still to be told, for up to a second. */
 void gy_nodes_free(gy_nodes *nodes);

@@ -78,7 +78,7 @@ static gy_status pass_on(gy_nodes *nodes, int from, gy_transport_frame_type type
                          uint32_t generation, const gy_run_end *cause)
 {
     if (nodes->renewal != NULL) {
-        return gy_renewal_hear(nodes->renewal, from, type, generation, cause);
+        return gy_renewal_handle(nodes->renewal, from, type, generation, cause);
     }
     early_word *word = gy_alloc_zero("launch.nodes", 1, sizeof(*word));
     if (word == NULL) {
@@ -132,7 +132,7 @@ static gy_status hear_node(gy_nodes *nodes, int from, const gy_transport_frame *
     }
     GY_TRY(take_seat_again(nodes, from, body, size, &used));
     return is_first ? GY_OK
-                    : gy_renewal_hear(nodes->renewal, from, GY_FRAME_NODE, generation, NULL);
+                    : gy_renewal_handle(nodes->renewal, from, GY_FRAME_NODE, generation, NULL);
 }
 
 static gy_status hear_table(gy_nodes *nodes, const gy_transport_frame *frame,
@@ -158,7 +158,7 @@ static gy_status hear_table(gy_nodes *nodes, const gy_transport_frame *frame,
     }
     nodes->has_table = true;
     return is_first ? GY_OK
-                    : gy_renewal_hear(nodes->renewal, 0, GY_FRAME_TABLE, generation, NULL);
+                    : gy_renewal_handle(nodes->renewal, 0, GY_FRAME_TABLE, generation, NULL);
 }
 
 static void keep_end(gy_nodes *nodes, const gy_run_end *end)
@@ -441,8 +441,8 @@ gy_status gy_nodes_attach(gy_nodes *nodes, gy_renewal *renewal)
         early_word *word = nodes->early;
         nodes->early = word->next;
         status = status < 0 ? status
-                            : gy_renewal_hear(renewal, word->from, word->type, word->generation,
-                                              &word->cause);
+                            : gy_renewal_handle(renewal, word->from, word->type,
+                                                word->generation, &word->cause);
         gy_free(word);
     }
     return status;

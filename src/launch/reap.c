@@ -16,7 +16,7 @@ static bool is_spared(pid_t child, const pid_t *spared, size_t count)
     return at < count;
 }
 
-size_t gy_reap_kill(const pid_t *spared, size_t count, bool takes_ends)
+size_t gy_worker_reap_kill(const pid_t *spared, size_t count, bool takes_ends)
 {
     char path[64], text[65536];
     pid_t me = getpid();
@@ -51,13 +51,13 @@ size_t gy_reap_kill(const pid_t *spared, size_t count, bool takes_ends)
     return killed;
 }
 
-bool gy_reap_all(gy_env *env, gy_deadline deadline)
+bool gy_worker_reap_all(gy_env *env, gy_deadline deadline)
 {
     sigset_t ended;
     sigemptyset(&ended);
     sigaddset(&ended, SIGCHLD);
     for (;;) {
-        (void)gy_reap_kill(NULL, 0, false);
+        (void)gy_worker_reap_kill(NULL, 0, false);
         pid_t reaped = 0;
         do {
             reaped = waitpid(-1, NULL, WNOHANG);

@@ -130,8 +130,8 @@ static gy_status hear_first(gy_renewal *renewal, gy_transport_frame_type type,
                    generation, now);
 }
 
-gy_status gy_renewal_hear(gy_renewal *renewal, int from, gy_transport_frame_type type,
-                          uint32_t generation, const gy_run_end *cause)
+gy_status gy_renewal_handle(gy_renewal *renewal, int from, gy_transport_frame_type type,
+                            uint32_t generation, const gy_run_end *cause)
 {
     if (renewal->node != 0) {
         return hear_first(renewal, type, generation, cause);

@@ -65,9 +65,9 @@ void gy_renewal_lose(gy_renewal *renewal, uint32_t generation, const gy_run_end 
 /** All ranks here have done all; may be said again. */
 void gy_renewal_done(gy_renewal *renewal);
 /** A word of another keeper. GY_FORMAT: it has no place here or now. */
-GY_MUST_CHECK gy_status gy_renewal_hear(gy_renewal *renewal, int from,
-                                        gy_transport_frame_type type, uint32_t generation,
-                                        const gy_run_end *cause);
+GY_MUST_CHECK gy_status gy_renewal_handle(gy_renewal *renewal, int from,
+                                          gy_transport_frame_type type, uint32_t generation,
+                                          const gy_run_end *cause);
 /** Is a generation asked for that has not begun here? */
 bool gy_renewal_is_on(const gy_renewal *renewal);
 /** Whom a generation that does not begin is waiting for. */

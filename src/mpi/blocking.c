@@ -5,7 +5,7 @@
  * How a call runs goes by what is alike on all ranks. What is not, like buffers that overlap
  * here, is met with a copy; where even that fails this rank leaves out its number.
  */
-#include "mpi/door_priv.h"
+#include "mpi/mpi_priv.h"
 
 #include "base/base.h"
 

@@ -5,7 +5,7 @@
  * empty call). What one rank alone can see must not send it there while its peers wait here:
  * wrong arguments end as an error on this rank, and its peers hear of it in their call.
  */
-#include "mpi/door_priv.h"
+#include "mpi/mpi_priv.h"
 
 #include "base/base.h"
 

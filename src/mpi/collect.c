@@ -2,7 +2,7 @@
  * MPI's own collectives, the nonblocking ones, as a choice of Gyre's tuner: each lane has a
  * communicator of its own, since MPI wants the calls of one in the same order on all ranks.
  */
-#include "mpi/door_priv.h"
+#include "mpi/mpi_priv.h"
 
 #include "base/base.h"
 

@@ -1,5 +1,5 @@
 /* The process's beginning and end, and the ends of communicators. */
-#include "mpi/door_priv.h"
+#include "mpi/mpi_priv.h"
 
 #include <pthread.h>
 

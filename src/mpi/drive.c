@@ -2,7 +2,7 @@
  * Whoever waits for Gyre drives the MPI library too: a message of this rank may be under way,
  * and the peer that is waited for may wait for the rest of it first.
  */
-#include "mpi/door_priv.h"
+#include "mpi/mpi_priv.h"
 
 #include "base/base.h"
 

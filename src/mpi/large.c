@@ -2,7 +2,7 @@
  * Elements of more bytes than the library's packing can count. MPICH has a wider form of it;
  * for Open MPI the type is taken apart, as it was put together, until the parts are small.
  */
-#include "mpi/door_priv.h"
+#include "mpi/mpi_priv.h"
 
 #include "base/base.h"
 

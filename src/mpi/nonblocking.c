@@ -1,6 +1,6 @@
 /* The nonblocking collectives: pulls with a generalized request of the library's, so that its
  * Wait, Test and Request_free know them among any others. */
-#include "mpi/door_priv.h"
+#include "mpi/mpi_priv.h"
 
 int gy_mpi_post(const gy_pull *pull, int code, MPI_Request *request)
 {

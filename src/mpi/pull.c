@@ -11,7 +11,7 @@
  * Of a rank's words, 16 says where its first card lies and 17 which number it has looked at on
  * all others.
  */
-#include "mpi/door_priv.h"
+#include "mpi/mpi_priv.h"
 
 #include "base/base.h"
 

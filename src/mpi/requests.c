@@ -4,7 +4,7 @@
  * moves pulls too, whatever it is for (it also drives the library). Without one, the library's
  * Wait.
  */
-#include "mpi/door_priv.h"
+#include "mpi/mpi_priv.h"
 
 #include "base/base.h"
 

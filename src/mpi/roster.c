@@ -6,7 +6,7 @@
  * know, before it enters the library's MPI_Init, which no rank leaves before all have entered
  * it. Who can then be reached is there. The name is abstract: it goes when its process does.
  */
-#include "mpi/door_priv.h"
+#include "mpi/mpi_priv.h"
 
 #include "base/base.h"
 

@@ -1,6 +1,6 @@
 /* Gyre's own ranks under an MPI's launcher: they meet through MPI, then share memory or send
  * messages. */
-#include "mpi/door_priv.h"
+#include "mpi/mpi_priv.h"
 
 #include "base/base.h"
 #include "transport/foreign.h"

@@ -1,5 +1,5 @@
 /* Types and operations of MPI: which of them Gyre combines, and how elements are moved. */
-#include "mpi/door_priv.h"
+#include "mpi/mpi_priv.h"
 
 #include "base/base.h"
 

@@ -1,6 +1,6 @@
 /* The same entries with counts wider than int, where the MPI library has them: a rank may call
  * either name. */
-#include "mpi/door_priv.h"
+#include "mpi/mpi_priv.h"
 
 #if MPI_VERSION >= 4
 

@@ -118,8 +118,7 @@ typedef struct gy_rpc_options {
     int64_t beat_ns;   /* say something at least so often; 400 ms */
     int64_t dead_ns;   /* a peer that says nothing for so long is down; 2 s */
     int64_t linger_ns; /* a peer that dialled may come back, and find its answers; 60 s */
-    int64_t retry_least_ns,
-        retry_most_ns;  /* between dials; 50 ms to 5 s, half of it by chance */
+    int64_t retry_ns_min, retry_ns_max; /* between dials; 50 ms to 5 s, half of it by chance */
     size_t queue_bytes; /* what waits for a peer; 8 MiB. One message always fits */
     uint32_t call_max;  /* calls under way to a peer, with answers it has not forgotten; 4096 */
     /* Of gy_rpc_new alone. */

@@ -95,7 +95,7 @@ static void check_end(world *at)
         gy_stage_state state;
         gy_manager_stage(at->manager, stage, &state);
         at->copies += state.copies;
-        if (state.copies > 0 && at->job.options.copy_floor_ns < 0) {
+        if (state.copies > 0 && at->job.options.backup_floor_ns < 0) {
             world_wrong(at, "copied, though that is not wanted", stage);
         }
         bool is_ungrown = at->job.stages[stage].is_gate && at->asked[stage] != UINT32_MAX &&
@@ -237,7 +237,7 @@ GY_TEST(faults_change_nothing)
     static world at;
     uint64_t first = gy_test_seed(), tasks = 0, reruns = 0, copies = 0, resumes = 0, lies = 0,
              memoised = 0, losses = 0, avoided = 0;
-    long seeds = gy_test_cases(15000); /* 10,000 at home */
+    long seeds = gy_test_cases(15000); /* 10,000 locally */
     clock_t begun = clock();
     gy_manager_planted = GY_PLANT_NONE;
     for (uint64_t seed = first; seed < first + (uint64_t)seeds; seed++) {

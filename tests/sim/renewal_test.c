@@ -136,7 +136,8 @@ static void receive(void *arg, int from, const void *data, size_t size_bytes)
     word heard;
     assert_int_equal(size_bytes, sizeof(heard));
     memcpy(&heard, data, sizeof(heard));
-    assert_ok(gy_renewal_hear(&at->renewal, from, heard.type, heard.generation, &heard.cause));
+    assert_ok(
+        gy_renewal_handle(&at->renewal, from, heard.type, heard.generation, &heard.cause));
     look_at_done(at);
 }
 
@@ -281,8 +282,8 @@ GY_TEST(nonsense_is_refused)
         gy_renewal *renewal = &told.hosts[0].renewal;
         gy_renewal_init(renewal, words[i].node, 3, &ops, &told.hosts[0]);
         gy_renewal before = *renewal;
-        assert_status(gy_renewal_hear(renewal, words[i].node == 0 ? 1 : 0, words[i].type,
-                                      words[i].generation, &cause),
+        assert_status(gy_renewal_handle(renewal, words[i].node == 0 ? 1 : 0, words[i].type,
+                                        words[i].generation, &cause),
                       GY_FORMAT);
         assert_memory_equal(renewal, &before, sizeof(before));
     }
@@ -305,11 +306,11 @@ GY_TEST(the_missing_one_is_named)
     gy_renewal_lose(first, 0, &cause);
     assert_true(gy_renewal_is_on(first));
     assert_int_equal(gy_renewal_missing(first), 1);
-    assert_ok(gy_renewal_hear(first, 1, GY_FRAME_NODE, 1, NULL));
-    assert_ok(gy_renewal_hear(first, 3, GY_FRAME_NODE, 1, NULL));
+    assert_ok(gy_renewal_handle(first, 1, GY_FRAME_NODE, 1, NULL));
+    assert_ok(gy_renewal_handle(first, 3, GY_FRAME_NODE, 1, NULL));
     assert_int_equal(gy_renewal_missing(first), 2);
-    assert_status(gy_renewal_hear(first, 3, GY_FRAME_NODE, 1, NULL), GY_FORMAT);
-    assert_ok(gy_renewal_hear(&told.hosts[2].renewal, 0, GY_FRAME_RENEW, 1, &cause));
+    assert_status(gy_renewal_handle(first, 3, GY_FRAME_NODE, 1, NULL), GY_FORMAT);
+    assert_ok(gy_renewal_handle(&told.hosts[2].renewal, 0, GY_FRAME_RENEW, 1, &cause));
     assert_true(gy_renewal_is_on(&told.hosts[2].renewal));
     assert_int_equal(gy_renewal_missing(&told.hosts[2].renewal), 0);
     gy_sim_free(told.sim);

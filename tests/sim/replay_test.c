@@ -36,12 +36,12 @@ typedef struct keeper {
     int64_t together_ns, end_ns;
 } keeper;
 
-typedef struct seat {
+typedef struct executor {
     keeper *keeper;
     int rank, generation;
-} seat;
+} executor;
 
-static gy_status await(seat *at, gy_transport *unused)
+static gy_status await(executor *at, gy_transport *unused)
 {
     baton_nap(unused, 1000000);
     return baton_is_up(at->keeper->all, at->rank)
@@ -61,7 +61,7 @@ static bool have_all(const keeper *run, const int *generations)
 
 static gy_status renew(void *launcher, gy_deadline deadline, gy_transport **transport)
 {
-    seat *at = launcher;
+    executor *at = launcher;
     keeper *run = at->keeper;
     (void)deadline;
     int calm = 0; /* ms: nothing of the last generation is under way any more */
@@ -91,7 +91,7 @@ static gy_status renew(void *launcher, gy_deadline deadline, gy_transport **tran
 
 static gy_status finish(void *launcher, gy_deadline deadline)
 {
-    seat *at = launcher;
+    executor *at = launcher;
     keeper *run = at->keeper;
     (void)deadline;
     run->has_done[at->rank] = run->is_waiting[at->rank] = true;
@@ -130,7 +130,7 @@ static gy_status work(gy_comm *comm, ending *state, gy_recoverable **replay)
 static void live(baton *all, int rank)
 {
     keeper *run = all->arg;
-    seat own = {.keeper = run, .rank = rank};
+    executor own = {.keeper = run, .rank = rank};
     gy_transport *transport = NULL;
     gy_comm *first = NULL, *last = NULL;
     gy_recoverable *replay = NULL;

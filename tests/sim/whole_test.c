@@ -35,7 +35,7 @@ static void draw_plan(const world *at, uint32_t number, uint32_t second)
                   .exact = gy_random_below(&random, 3) == 0 ? 3 : 16,
                   .liar = GY_TASK_NONE,
                   .hosts = at->host_count,
-                  .seats = GY_MIN(second, one->width)};
+                  .executors = GY_MIN(second, one->width)};
     plan_draw(job, sizes, GY_COUNT(sizes));
     job->liar = GY_TASK_NONE;
     job->options.process_max = one->width;
@@ -45,7 +45,7 @@ static void draw_plan(const world *at, uint32_t number, uint32_t second)
     job->options.silence_ns = 2000 * ms;
     job->options.failures_max = 250;
     if (one->is_greedy) {
-        job->options.copy_floor_ns = -1;
+        job->options.backup_floor_ns = -1;
     }
     plan_fill(job);
 }
@@ -109,7 +109,7 @@ static inline void story_says_job(const world *at, uint32_t number)
 {
     const plan *job = &books[number].first;
     (void)at;
-    printf(", %u tasks at first, cohorts of %u\n", job->first_count, job->seats);
+    printf(", %u tasks at first, cohorts of %u\n", job->first_count, job->executors);
 }
 
 /* ---- Planted bugs ---- */
@@ -117,7 +117,7 @@ static inline void story_says_job(const world *at, uint32_t number)
 /* One after the other: of each of the machines, and of what stands between them. */
 typedef struct planted {
     const char *name;
-    enum { IN_CONTROL, IN_MANAGER, IN_TENANT, IN_JOURNAL } where;
+    enum { IN_CONTROL, IN_MANAGER, IN_LEASE_CLIENT, IN_JOURNAL } where;
     int bug;
 } planted;
 
@@ -129,9 +129,9 @@ typedef struct planted {
     {                                                                                          \
         "manager " #name, IN_MANAGER, GY_PLANT_##name                                          \
     }
-#define TENANT(name)                                                                           \
+#define LEASE_CLIENT(name)                                                                     \
     {                                                                                          \
-        "rent " #name, IN_TENANT, GY_TENANT_PLANT_##name                                       \
+        "rent " #name, IN_LEASE_CLIENT, GY_LEASE_CLIENT_PLANT_##name                           \
     }
 #define JOURNAL(name)                                                                          \
     {                                                                                          \
@@ -141,27 +141,69 @@ typedef struct planted {
 /* Others are of one machine alone, and found by its own simulation. The first ones are hunted
  * each time. */
 static const planted bugs[] = {
-    {"none", IN_CONTROL, 0},     TENANT(NUMBER_REUSED),     TENANT(LOST_UNTOLD),
-    TENANT(CLOSED_UNTOLD),       TENANT(PROCESS_KEPT),      CONTROL(EPOCH_UNSTORED),
-    CONTROL(HALF_GANG),          CONTROL(CREDIT_IGNORED),   CONTROL(EPOCH_UNSYNCED),
-    CONTROL(OLD_KEPT),           CONTROL(SLOT_EARLY),       MANAGER(ATTEMPTS_AGAIN),
-    MANAGER(PUBLISH_FIRST),      MANAGER(RAISE_FORGOTTEN),  MANAGER(GONE_KEPT),
-    MANAGER(HELD_FORGOTTEN),     MANAGER(COHORT_SPLIT),     TENANT(FOLDER_IGNORED),
-    TENANT(EXPECTED_DROPPED),    TENANT(GAP_ENDS),          TENANT(AS_TOLD),
-    TENANT(ANEW_KEPT),           TENANT(OPENED_EARLY),      TENANT(GONE_KEPT),
-    TENANT(OLD_GRANTS),          TENANT(GIVEN_ONCE),        TENANT(WISHED_ONCE),
-    TENANT(GANG_UNNUMBERED),     TENANT(NEVER_WATCHED),     CONTROL(ACCEPTED_UNSTORED),
-    CONTROL(LOST_STORE_TRUSTED), CONTROL(TERM_KEPT),        CONTROL(MANAGER_AGAIN),
-    CONTROL(ENDED_REVIVED),      CONTROL(OFFER_FORGOTTEN),  CONTROL(GRANT_ONCE),
-    CONTROL(OLD_OBEYED),         CONTROL(ORDER_AGAIN),      CONTROL(INCARNATION_IGNORED),
-    CONTROL(SLOT_TWICE),         CONTROL(LEASE_FOREVER),    CONTROL(FILES_FOREVER),
-    CONTROL(FETCH_TWICE),        CONTROL(WAITER_FORGOTTEN), CONTROL(CHECKSUM_TRUSTED),
-    CONTROL(DEAD_KEPT),          CONTROL(FULL_TAKEN),       MANAGER(STALE_COMMITS),
-    MANAGER(GROWN_UNSYNCED),     MANAGER(EPOCH_KEPT),       MANAGER(CONSUMERS_KEPT),
-    MANAGER(HALF_COHORT),        MANAGER(COPIED_BLIND),     MANAGER(SAVED_BLIND),
-    MANAGER(EXACT_AT_ONCE),      MANAGER(EXACT_RESUMED),    MANAGER(READERS_EARLY),
-    JOURNAL(NEVER_CHECKED),      JOURNAL(READ_BEYOND),      CONTROL(ATTACHED_EARLY),
-    CONTROL(AHEAD_REUSED),       CONTROL(AHEAD_UNKNOWN),    CONTROL(OVER_RENEWED),
+    {"none", IN_CONTROL, 0},
+    LEASE_CLIENT(NUMBER_REUSED),
+    LEASE_CLIENT(LOST_UNTOLD),
+    LEASE_CLIENT(CLOSED_UNTOLD),
+    LEASE_CLIENT(PROCESS_KEPT),
+    CONTROL(EPOCH_UNSTORED),
+    CONTROL(HALF_GANG),
+    CONTROL(CREDIT_IGNORED),
+    CONTROL(EPOCH_UNSYNCED),
+    CONTROL(OLD_KEPT),
+    CONTROL(SLOT_EARLY),
+    MANAGER(ATTEMPTS_AGAIN),
+    MANAGER(PUBLISH_FIRST),
+    MANAGER(RAISE_FORGOTTEN),
+    MANAGER(GONE_KEPT),
+    MANAGER(HELD_FORGOTTEN),
+    MANAGER(COHORT_SPLIT),
+    LEASE_CLIENT(FOLDER_IGNORED),
+    LEASE_CLIENT(EXPECTED_DROPPED),
+    LEASE_CLIENT(GAP_ENDS),
+    LEASE_CLIENT(AS_TOLD),
+    LEASE_CLIENT(ANEW_KEPT),
+    LEASE_CLIENT(OPENED_EARLY),
+    LEASE_CLIENT(GONE_KEPT),
+    LEASE_CLIENT(OLD_ALLOCATIONS),
+    LEASE_CLIENT(GIVEN_ONCE),
+    LEASE_CLIENT(REQUESTED_ONCE),
+    LEASE_CLIENT(GANG_UNNUMBERED),
+    LEASE_CLIENT(NEVER_WATCHED),
+    CONTROL(ACCEPTED_UNSTORED),
+    CONTROL(LOST_STORE_TRUSTED),
+    CONTROL(TERM_KEPT),
+    CONTROL(MANAGER_AGAIN),
+    CONTROL(ENDED_REVIVED),
+    CONTROL(OFFER_FORGOTTEN),
+    CONTROL(ALLOCATION_ONCE),
+    CONTROL(OLD_OBEYED),
+    CONTROL(ORDER_AGAIN),
+    CONTROL(INCARNATION_IGNORED),
+    CONTROL(SLOT_TWICE),
+    CONTROL(LEASE_FOREVER),
+    CONTROL(FILES_FOREVER),
+    CONTROL(FETCH_TWICE),
+    CONTROL(WAITER_FORGOTTEN),
+    CONTROL(CHECKSUM_TRUSTED),
+    CONTROL(DEAD_KEPT),
+    CONTROL(FULL_TAKEN),
+    MANAGER(STALE_COMMITS),
+    MANAGER(GROWN_UNSYNCED),
+    MANAGER(EPOCH_KEPT),
+    MANAGER(CONSUMERS_KEPT),
+    MANAGER(HALF_COHORT),
+    MANAGER(COPIED_BLIND),
+    MANAGER(SAVED_BLIND),
+    MANAGER(EXACT_AT_ONCE),
+    MANAGER(EXACT_RESUMED),
+    MANAGER(READERS_EARLY),
+    JOURNAL(NEVER_CHECKED),
+    JOURNAL(READ_BEYOND),
+    CONTROL(ATTACHED_EARLY),
+    CONTROL(AHEAD_REUSED),
+    CONTROL(AHEAD_UNKNOWN),
+    CONTROL(OVER_RENEWED),
 };
 enum { QUICK = 17 };
 
@@ -170,8 +212,8 @@ static void plant(const planted *one)
     gy_control_planted =
         one->where == IN_CONTROL ? (gy_control_plant)one->bug : GY_CONTROL_PLANT_NONE;
     gy_manager_planted = one->where == IN_MANAGER ? (gy_plant)one->bug : GY_PLANT_NONE;
-    gy_tenant_planted =
-        one->where == IN_TENANT ? (gy_tenant_plant)one->bug : GY_TENANT_PLANT_NONE;
+    gy_lease_client_planted = one->where == IN_LEASE_CLIENT ? (gy_lease_client_plant)one->bug
+                                                            : GY_LEASE_CLIENT_PLANT_NONE;
     gy_journal_planted =
         one->where == IN_JOURNAL ? (gy_journal_plant)one->bug : GY_JOURNAL_PLANT_NONE;
 }

@@ -1,5 +1,5 @@
 /* Goal: `gyre run --hosts` starts ranks on as many hosts as it says, all or none, and ends as
- * `gyre run` does; a job trains over hosts and gives the bytes that it gives at home, also when
+ * `gyre run` does; a job trains over hosts and gives the bytes that it gives locally, also when
  * one of its hosts is killed; nothing is left. With GYRE_SOAK hosts are network namespaces. */
 #include "cluster_work.h"
 
@@ -127,7 +127,7 @@ GY_TEST(one_that_cannot_be_waits_and_ends)
             "$GYRE job list $N | grep \" $1 \" | grep -q killed; }; "
             "waits wide '--hosts 4' 'for 1 slots on each of 4 hosts' 'on each of 4 hosts' && "
             "waits bare '--hosts 1 --label gpu' '3 without the label' 'without the label' && "
-            "{ [ -n \"$GYRE_SOAK\" ] || { " /* there a gang is asked back at once */
+            "{ [ -n \"$GYRE_SOAK\" ] || { " /* there a gang is preempted at once */
             "rm -f gone ended rank-*; { $GYRE run $N --hosts 3 -n 9 sh $T/where $T/gone "
             "2>has.err & has=$!; } && for i in $(seq 500); do [ $(ls rank-? | wc -l) = 9 ] && "
             "break; sleep 0.02; done; [ $i -lt 500 ] && "
@@ -231,7 +231,7 @@ GY_TEST(a_lost_host_is_replaced)
     KIT_UNTIL(cluster_up(&at) == CLUSTER_DAEMONS);
 }
 
-/* The same while it trains: what comes out is what comes out at home. */
+/* The same while it trains: what comes out is what comes out locally. */
 GY_TEST(a_lost_host_changes_no_byte)
 {
     int victim = -1;

@@ -2,7 +2,7 @@
  * Goal: whenever the manager of word count, sort or index over three hosts dies, at every write
  * of a small job's journal, at every other change that it makes to shared files, at random
  * points of a larger job, the next epoch's goes on and runs nothing again that its journal has:
- * all hosts live. The end is that of the job at home. How it dies exactly there: mortal.c.
+ * all hosts live. The end is that of the job locally. How it dies exactly there: mortal.c.
  */
 #include "cluster_work.h"
 

@@ -1,6 +1,6 @@
 /*
  * Goal: word count, sort and index over three hosts end with the bytes and the counters that
- * they have at home, and leave nothing else, whatever happens in map, in shuffle or in reduce:
+ * they have locally, and leave nothing else, whatever happens in map, in shuffle or in reduce:
  * vertex processes, daemons or whole hosts killed, stopped for too long and woken again, cut
  * off; intermediates gone or with another bit, which alone are made again.
  */
@@ -79,11 +79,11 @@ static bool has_done_all(remote_job *job)
 /* Others do its work, but it lives, as who could kill it sleeps too: it wakes too late. */
 static void stop_and_wake(remote_job *job, int process, pid_t pid)
 {
-    const pid_t nursery = work_parent(pid);
-    if (nursery <= 1 || nursery == getpid()) {
+    const pid_t fork_server = work_parent(pid);
+    if (fork_server <= 1 || fork_server == getpid()) {
         return;
     }
-    const int parent = pidfd_open(nursery, 0);
+    const int parent = pidfd_open(fork_server, 0);
     assert_true(parent >= 0);
     (void)pidfd_send_signal(parent, SIGSTOP, NULL, 0);
     const double last = kit_now() + WAKING_SECONDS;

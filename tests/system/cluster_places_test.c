@@ -109,7 +109,7 @@ GY_TEST(files_of_hosts_are_read_there)
     assert_non_null(strstr(said, "12345\t3\n"));
 }
 
-GY_TEST(a_wish_is_no_must)
+GY_TEST(a_request_is_no_must)
 {
     assert_int_equal(
         job_shell("$GYRE job submit $N -- $J job $T/free '' h1 f f && cat free/part-* "

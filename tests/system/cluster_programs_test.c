@@ -1,5 +1,5 @@
 /*
- * Goal: what bad_records_test.c and flow_faults_test.c demand of jobs at home holds over three
+ * Goal: what bad_records_test.c and flow_faults_test.c demand of jobs locally holds over three
  * hosts: these programs are submitted, and their own assertions say so. Ten bad records of each
  * kind are skipped, and no others; what is lost three stages up, or above an indeterminate
  * vertex, runs again, exactly that; a slow host costs little.
@@ -93,7 +93,7 @@ static pieces run_pieces(const char *pace, const char *slow)
     return out;
 }
 
-/* A quarter of the slots are at a host that takes ten times as long, as at home one of four
+/* A quarter of the slots are at a host that takes ten times as long, as locally one of four
  * workers does; copies elsewhere make it at most half as long again. */
 GY_TEST(a_slow_host_costs_little)
 {
@@ -113,7 +113,7 @@ GY_TEST(a_slow_host_costs_little)
     assert_true(disturbed.seconds <= 1.5 * healthy.seconds);
 }
 
-/* All slots but those of the slow host have been given back when its pieces are late: they are
+/* All slots but those of the slow host have been released when its pieces are late: they are
  * rented again, for copies. Both may win in the same moment, and the job ends before a loser
  * can say that it was told. */
 GY_TEST(slots_are_rented_again_for_copies)

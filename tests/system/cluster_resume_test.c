@@ -324,7 +324,7 @@ typedef struct counted {
     int tasks, kept; /* of both stages */
 } counted;
 
-/* A word count, at home and on the cluster, whose memo is for the cluster alone. Its tables are
+/* A word count, locally and on the cluster, whose memo is for the cluster alone. Its tables are
  * too large for messages. */
 static counted count_words(const char *name)
 {

@@ -1,4 +1,4 @@
-/* Goal: a job writes the bytes that it writes at home though the name server is killed, another
+/* Goal: a job writes the bytes that it writes locally though the name server is killed, another
  * one takes over, a host's disk is full, clocks jump by a day, or another job wants its share.
  */
 #include "cluster_scene.h"

@@ -472,7 +472,7 @@ GY_TEST(pieces_over_hosts)
 typedef struct nap {
     place *at;
     int turn;
-    pid_t sleeper, nursery; /* who could kill it */
+    pid_t sleeper, fork_server; /* who could kill it */
 } nap;
 
 /* Put it to sleep, wake it when it was missed and all but the last piece is done, go on. */
@@ -488,9 +488,9 @@ static void lull_and_wake(void *arg, const gy_flow_report *report)
     }
     if (what->turn == 0 && word != NULL) {
         what->sleeper = (pid_t)strtol(word + 8, NULL, 10);
-        what->nursery = kit_nursery(getpid());
-        const bool is_lulled = what->nursery != 0 && kill(what->sleeper, SIGSTOP) == 0 &&
-                               kill(what->nursery, SIGSTOP) == 0;
+        what->fork_server = kit_fork_server(getpid());
+        const bool is_lulled = what->fork_server != 0 && kill(what->sleeper, SIGSTOP) == 0 &&
+                               kill(what->fork_server, SIGSTOP) == 0;
         what->turn =
             is_lulled ? 1 : -1; /* asserted behind the job: it must not be left asleep */
     } else if (what->turn == 1 && is_missed && report->stages[0].done == SLEEPERS - 1) {
@@ -499,7 +499,7 @@ static void lull_and_wake(void *arg, const gy_flow_report *report)
     } else if (what->turn == 2 && strstr(log, "\nlate ") != NULL) {
         what->turn++; /* its answer comes before the next time */
     } else if (what->turn == 3) {
-        what->turn = kill(what->nursery, SIGCONT) == 0 ? 4 : -1;
+        what->turn = kill(what->fork_server, SIGCONT) == 0 ? 4 : -1;
         permit(what->at);
     }
 }

@@ -73,11 +73,11 @@ static bool has_done_all(const running *at, const work *job)
  * job still runs: flow_faults_test.c.) */
 static void stop_and_wake(running *at, const work *job, int process)
 {
-    const pid_t nursery = kit_nursery(at->manager);
-    if (nursery == 0) {
+    const pid_t fork_server = kit_fork_server(at->manager);
+    if (fork_server == 0) {
         return;
     }
-    const int parent = pidfd_open(nursery, 0);
+    const int parent = pidfd_open(fork_server, 0);
     assert_true(parent >= 0);
     (void)pidfd_send_signal(parent, SIGSTOP, NULL, 0);
     const double last = kit_now() + WAKING_SECONDS;

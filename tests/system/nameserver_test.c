@@ -208,7 +208,7 @@ static const char *const lines[] = {
     "timeout 5 python3 -c 'import socket, sys; h, p = sys.argv[1].split(\":\"); "
     "s = socket.create_connection((h, int(p))); s.sendall(sys.stdin.buffer.read()); s.recv(9)' "
     "$(cat port); grep -q 'no frame but HTTP' ns; r=$?; off; [ $r = 0 ]; down",
-    /* what runs is a job's name; what is missing is named; last words are told once */
+    /* what runs is a job's name; what is missing is named; log tail are told once */
     "up --table t9 && host && known ' up ' && printf 'exit 3' >x.sh && printf 1 >data && "
     "! gyre job submit $N -- $GYRE_BIN mr topk /nothing -o /nowhere/x >id 2>said && "
     "gyre job list $N | grep -q ' mr topk  ' && [ $(grep -c nothing id said | "
@@ -357,7 +357,7 @@ GY_TEST(dead_start_attempts_and_daemons)
     kit_server_remove(&server);
 }
 
-/* Who does not give back what is asked of him loses it: a gang, as soon as it may be asked. */
+/* Who does not release what is asked of him loses it: a gang, as soon as it may be asked. */
 GY_TEST(patience_grace_and_gang_hold)
 {
     static const char *const options[] = {"--heartbeat-timeout",
@@ -379,10 +379,10 @@ GY_TEST(patience_grace_and_gang_hold)
     KIT_UNTIL(agents, 3, daemons[0].starts + daemons[1].starts == 1);
     kit_manager_open(&managers[0], &server, job, 1, 0);
     managers[0].is_stubborn = true;
-    managers[0].wishes.gangs[0] = (gy_gang_wish){.number = 1, .width = 4};
-    managers[0].wishes.gang_count = 1;
+    managers[0].requests.gangs[0] = (gy_gang_request){.number = 1, .width = 4};
+    managers[0].requests.gang_count = 1;
     KIT_UNTIL(agents, 4, managers[0].held_count == 4);
-    managers[0].wishes.gang_count = 0;
+    managers[0].requests.gang_count = 0;
     assert_int_equal(daemons[0].length_ns, 77000000000);
     job = submit_job();
     KIT_UNTIL(agents, 4, daemons[0].starts + daemons[1].starts == 2);

@@ -219,8 +219,8 @@ GY_TEST(what_cannot_be_read_ends_the_job)
          "said; fi");
 }
 
-/* Who reads behind walls finds the keys that a file holds, and the server. */
-GY_TEST(walls_let_readers_through)
+/* Who reads in a sandbox finds the keys that a file holds, and the server. */
+GY_TEST(sandbox_let_readers_through)
 {
     use_stub(&s3);
     must("umask 077; printf '[default]\\naws_access_key_id = %s\\naws_secret_access_key = "
@@ -362,7 +362,7 @@ GY_TEST(a_read_that_is_not_wanted_ends)
     assert_true(gy_now_ns(gy_env_real()) - begun < INT64_C(5000000000));
 }
 
-static void wish_of(const char *text, const char *expected)
+static void request_of(const char *text, const char *expected)
 {
     const char *files[] = {text, NULL}, *hosts = NULL;
     const gy_proto proto = {.function = "f", .files = files};
@@ -375,7 +375,7 @@ static void wish_of(const char *text, const char *expected)
 }
 
 /* The stub has blocks of 1 MiB, the i-th on node i % 3 and the one behind it. */
-GY_TEST(blocks_are_wishes)
+GY_TEST(blocks_are_requests)
 {
     use_stub(&s3);
     char uri[96], range[160];
@@ -384,22 +384,22 @@ GY_TEST(blocks_are_wishes)
     (void)snprintf(uri, sizeof(uri), "%s/blocks/x", at_hdfs);
     assert_ok(kit_put(uri, GY_PLACE_REPLACE, data, size));
     (void)snprintf(range, sizeof(range), "%s:0:1048576", uri);
-    wish_of(range, "node0 node1");
+    request_of(range, "node0 node1");
     (void)snprintf(range, sizeof(range), "%s:1048577:2097151", uri);
-    wish_of(range, "node2 node0 node1");
+    request_of(range, "node2 node0 node1");
     (void)snprintf(range, sizeof(range), "%s:0:1000000", uri); /* not worth asking */
-    wish_of(range, NULL);
+    request_of(range, NULL);
     (void)snprintf(uri, sizeof(uri), "%s/on-h1.rack.example/x", at_hdfs);
     assert_ok(kit_put(uri, GY_PLACE_REPLACE, data, size));
-    wish_of(uri, "h1.rack.example h1");
-    wish_of("s3://good/in/a", NULL);
+    request_of(uri, "h1.rack.example h1");
+    request_of("s3://good/in/a", NULL);
     gy_free(data);
     /* who does not answer is warned of, and ends nothing */
     gy_facts_forget();
     const gy_place_facts facts = {.size_bytes = 2 << 20, .version = "v"};
     (void)snprintf(uri, sizeof(uri), "%s/denied/x", at_hdfs);
     assert_ok(gy_facts_keep(uri, &facts));
-    wish_of(uri, NULL);
+    request_of(uri, NULL);
     gy_facts_forget();
 }
 

@@ -1,5 +1,5 @@
 /*
- * Goal: a job's output in S3 or HDFS has the bytes that it has at home and appears by its
+ * Goal: a job's output in S3 or HDFS has the bytes that it has locally and appears by its
  * manifest, which one alone creates; whatever fails on the way is said, replaces and removes
  * nothing, and who goes on sends what is missing, no more.
  */

@@ -89,7 +89,7 @@ static gy_status fill_report(const Gy__Cluster__View *view, gy_arena *arena,
                                    .attempts = from->runs,
                                    .failures = from->failed,
                                    .backups = from->copies,
-                                   .backups_won = from->copies_won,
+                                   .backups_won = from->backups_won,
                                    .run_s = (double)from->run_ns * 1e-9};
     }
     for (size_t i = 0; i < view->n_counters; i++) {
@@ -341,10 +341,10 @@ typedef struct follow {
     bool is_over;
 } follow;
 
-static gy_status take_said(void *arg, const ProtobufCMessage *answer)
+static gy_status take_output(void *arg, const ProtobufCMessage *answer)
 {
     follow *at = arg;
-    const Gy__Cluster__SaidSince *since = (const Gy__Cluster__SaidSince *)answer;
+    const Gy__Cluster__OutputSince *since = (const Gy__Cluster__OutputSince *)answer;
     /* Of a manager that is gone nobody knows how much more it printed. */
     const uint64_t from = since->epoch == at->epoch ? at->offset : 0;
     if (since->epoch < at->epoch || since->offset < from ||
@@ -369,12 +369,12 @@ static gy_status take_said(void *arg, const ProtobufCMessage *answer)
     return GY_OK;
 }
 
-static gy_status ask_said(gy_cluster *cluster, const char *id, gy_deadline deadline,
-                          bool is_hasty, follow *at)
+static gy_status ask_output(gy_cluster *cluster, const char *id, gy_deadline deadline,
+                            bool is_hasty, follow *at)
 {
     gy_key job;
     Gy__Cluster__Key key = GY__CLUSTER__KEY__INIT;
-    Gy__Cluster__AskSaid asks = GY__CLUSTER__ASK_SAID__INIT;
+    Gy__Cluster__AskOutput asks = GY__CLUSTER__ASK_OUTPUT__INIT;
     GY_TRY(gy_client_read_id(id, &job));
     key.high = job.high;
     key.low = job.low;
@@ -382,7 +382,7 @@ static gy_status ask_said(gy_cluster *cluster, const char *id, gy_deadline deadl
     asks.epoch = at->epoch;
     asks.offset = at->offset;
     asks.is_hasty = is_hasty;
-    return gy_client_ask(cluster, GY_NET_ASK_SAID, &asks.base, deadline, take_said, at);
+    return gy_client_ask(cluster, GY_NET_ASK_OUTPUT, &asks.base, deadline, take_output, at);
 }
 
 gy_status gy_cluster_follow(gy_cluster *cluster, const char *id, double seconds,
@@ -407,7 +407,7 @@ gy_status gy_cluster_follow_from(gy_cluster *cluster, const char *id, double sec
     end->code = -1;
     end->reason[0] = '\0';
     while (status == GY_OK && !at.is_over) {
-        status = ask_said(cluster, id, deadline, false, &at);
+        status = ask_output(cluster, id, deadline, false, &at);
     }
     end->epoch = at.epoch;
     end->offset = at.offset;
@@ -418,5 +418,5 @@ gy_status gy_cluster_log_tail(gy_cluster *cluster, const char *id,
                               gy_cluster_output_handler said, void *arg)
 {
     follow at = {.said = said, .arg = arg};
-    return ask_said(cluster, id, gy_client_soon(cluster), true, &at);
+    return ask_output(cluster, id, gy_client_soon(cluster), true, &at);
 }

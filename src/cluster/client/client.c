@@ -80,7 +80,7 @@ static gy_status open_node(gy_cluster *made, const gy_cluster_options *options)
                            .role = options->is_operator ? GY_RPC_OPERATOR : GY_RPC_SUBMITTER,
                            .methods = made->methods,
                            .method_count = CLIENT_METHODS,
-                           .retry_most_ns = 500000000,
+                           .retry_ns_max = 500000000,
                            .key_file = options->key_file,
                            .is_plaintext = options->is_plaintext};
     gy_error why;
@@ -98,7 +98,7 @@ gy_status gy_cluster_open(const gy_cluster_options *options, gy_cluster **cluste
 {
     static const gy_net_type types[] = {GY_NET_ASK_BLOBS, GY_NET_PUT_BLOB, GY_NET_SUBMIT,
                                         GY_NET_KILL,      GY_NET_DRAIN,    GY_NET_WAIT_END,
-                                        GY_NET_LIST,      GY_NET_ASK_SPEC, GY_NET_ASK_SAID,
+                                        GY_NET_LIST,      GY_NET_ASK_SPEC, GY_NET_ASK_OUTPUT,
                                         GY_NET_RESUME,    GY_NET_ASK_VIEW};
     static_assert(GY_COUNT(types) == CLIENT_METHODS, "all of them");
     const double patience = options->connect_timeout_s > 0 ? options->connect_timeout_s : 10;
@@ -115,7 +115,7 @@ gy_status gy_cluster_open(const gy_cluster_options *options, gy_cluster **cluste
         made->methods[i] = gy_net_method(types[i]);
     }
     if (options->prewarm != NULL) { /* first: it runs while keys are read */
-        gy_client_look_ahead(made, options->prewarm);
+        gy_client_prewarm(made, options->prewarm);
     }
     gy_status status = open_node(made, options);
     status =

@@ -88,7 +88,7 @@ GY_MUST_CHECK gy_status gy_client_find_program(const char *name, char path[CLIEN
 GY_MUST_CHECK gy_status gy_client_find_libraries(gy_cluster *cluster, const char *program,
                                                  gy_client_files *files);
 /** The loader of a program that will be submitted is asked now, and heard by find_libraries. */
-void gy_client_look_ahead(gy_cluster *cluster, const char *name);
+void gy_client_prewarm(gy_cluster *cluster, const char *name);
 /** It is not wanted any more. */
 void gy_client_look_away(gy_cluster *cluster);
 /** GY_EXISTS two of one name; GY_ARG the name; GY_NOTFOUND; GY_IO; GY_NOMEM */

@@ -287,7 +287,7 @@ static void a_program_is_looked_at_ahead(void **state)
     kit_server_start(&server);
 }
 
-static void what_cannot_be_submitted_is_said(void **state)
+static void what_cannot_be_submitted_is_output(void **state)
 {
     (void)state;
     char id[GY_CLUSTER_ID_BYTES];
@@ -435,7 +435,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_program_comes_with_its_files),       TEST(libraries_of_ones_own_are_found),
         TEST(files_that_are_the_same_are_recalled), TEST(what_is_brought_was_read),
-        TEST(a_program_is_looked_at_ahead),         TEST(what_cannot_be_submitted_is_said),
+        TEST(a_program_is_looked_at_ahead),         TEST(what_cannot_be_submitted_is_output),
         TEST(a_job_is_found_killed_and_waited_for), TEST(nobody_answers),
         TEST(one_that_was_there_is_waited_for),
     };

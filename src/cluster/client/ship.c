@@ -302,7 +302,7 @@ static gy_status end_loader(gy_cluster *cluster, gy_client_loader *loader, char 
     return status;
 }
 
-void gy_client_look_ahead(gy_cluster *cluster, const char *name)
+void gy_client_prewarm(gy_cluster *cluster, const char *name)
 {
     char path[CLIENT_PATH_BYTES];
     bool is_system = false;

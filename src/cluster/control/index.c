@@ -63,8 +63,8 @@ void gy_index_remove(gy_index *table, gy_key key)
     }
     for (size_t at = (hole + 1) & table->mask; table->cells[at].value != 0;
          at = (at + 1) & table->mask) {
-        size_t is_at_home = home(table, table->cells[at].key);
-        if (((at - is_at_home) & table->mask) >= ((at - hole) & table->mask)) {
+        size_t is_local = home(table, table->cells[at].key);
+        if (((at - is_local) & table->mask) >= ((at - hole) & table->mask)) {
             table->cells[hole] = table->cells[at];
             hole = at;
         }

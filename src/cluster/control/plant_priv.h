@@ -22,7 +22,7 @@
     X(SHARE_IGNORED)                                                                           \
     X(ENDED_REVIVED)                                                                           \
     X(OFFER_FORGOTTEN)                                                                         \
-    X(GRANT_ONCE)                                                                              \
+    X(ALLOCATION_ONCE)                                                                         \
     X(EPOCH_UNSYNCED)                                                                          \
     X(OLD_OBEYED)                                                                              \
     X(OLD_KEPT)                                                                                \

@@ -99,7 +99,7 @@ static void stop(gy_daemon *daemon)
     daemon->has_ended = true;
     for (uint32_t i = 0; i < daemon->job_count; i++) {
         job_row *row = &daemon->jobs[i];
-        gy_daemon_nursery_end(daemon, i);
+        gy_daemon_fork_server_end(daemon, i);
         if (row->hosted == HOSTED_UP) {
             gy_daemon_emit(daemon, GY_DAEMON_MANAGER_END, i)->epoch = row->hosted_epoch;
         }
@@ -119,17 +119,17 @@ static void take_trouble(gy_daemon *daemon, const char *reason)
 
 /* ---- Events ---- */
 
-static void seat_said(gy_daemon *daemon, const gy_daemon_event *event)
+static void executor_reported(gy_daemon *daemon, const gy_daemon_event *event)
 {
-    uint32_t lease = gy_daemon_seat(daemon, event, GY_NONE);
+    uint32_t lease = gy_daemon_executor(daemon, event, GY_NONE);
     if (lease == GY_NONE) {
         return;
     }
-    if (event->kind == GY_DAEMON_SEAT_DOWN) {
+    if (event->kind == GY_DAEMON_EXECUTOR_DOWN) {
         const uint32_t job = daemon->leases[lease].job;
-        gy_daemon_seat_gone(daemon, lease, event->reason);
+        gy_daemon_executor_gone(daemon, lease, event->reason);
         gy_daemon_attach_look(daemon, job);
-    } else if (event->kind == GY_DAEMON_SEAT_READY) {
+    } else if (event->kind == GY_DAEMON_EXECUTOR_READY) {
         daemon->leases[lease].ready += event->bytes;
         gy_daemon_relay_up(daemon, lease);
     } else {
@@ -137,14 +137,15 @@ static void seat_said(gy_daemon *daemon, const gy_daemon_event *event)
     }
 }
 
-static void manager_said_of_seat(gy_daemon *daemon, uint32_t job, const gy_daemon_event *event)
+static void manager_reported_of_executor(gy_daemon *daemon, uint32_t job,
+                                         const gy_daemon_event *event)
 {
-    uint32_t lease = gy_daemon_seat(daemon, event, job);
+    uint32_t lease = gy_daemon_executor(daemon, event, job);
     if (lease == GY_NONE) {
         return; /* it has heard that it is gone, or will */
     }
     if (event->kind == GY_DAEMON_CLOSE) {
-        gy_daemon_seat_end(daemon, lease);
+        gy_daemon_executor_end(daemon, lease);
     } else if (event->kind == GY_DAEMON_CREDIT) {
         daemon->leases[lease].credit += event->bytes;
         gy_daemon_relay_up(daemon, lease);
@@ -153,7 +154,7 @@ static void manager_said_of_seat(gy_daemon *daemon, uint32_t job, const gy_daemo
     }
 }
 
-static void manager_said(gy_daemon *daemon, const gy_daemon_event *event)
+static void manager_reported(gy_daemon *daemon, const gy_daemon_event *event)
 {
     uint32_t job = GY_NONE;
     if (!gy_daemon_may_order(daemon, event, &job) || event->kind == GY_DAEMON_BEAT) {
@@ -168,7 +169,7 @@ static void manager_said(gy_daemon *daemon, const gy_daemon_event *event)
     } else if (event->kind == GY_DAEMON_OVER) {
         gy_daemon_over(daemon, job, event->is_kept);
     } else {
-        manager_said_of_seat(daemon, job, event);
+        manager_reported_of_executor(daemon, job, event);
     }
 }
 
@@ -205,19 +206,19 @@ static void handle(gy_daemon *daemon, const gy_daemon_event *event)
     case GY_DAEMON_FETCH:
     case GY_DAEMON_UNFETCH:
     case GY_DAEMON_OVER:
-        manager_said(daemon, event);
+        manager_reported(daemon, event);
         return;
     case GY_DAEMON_SYNCED:
         gy_daemon_synced(daemon, event);
         return;
-    case GY_DAEMON_NURSERY_UP:
-    case GY_DAEMON_NURSERY_DOWN:
-        gy_daemon_nursery_said(daemon, event);
+    case GY_DAEMON_FORK_SERVER_UP:
+    case GY_DAEMON_FORK_SERVER_DOWN:
+        gy_daemon_fork_server_reported(daemon, event);
         return;
-    case GY_DAEMON_SEAT_DOWN:
-    case GY_DAEMON_SEAT_READY:
-    case GY_DAEMON_SEAT_TOOK:
-        seat_said(daemon, event);
+    case GY_DAEMON_EXECUTOR_DOWN:
+    case GY_DAEMON_EXECUTOR_READY:
+    case GY_DAEMON_EXECUTOR_TOOK:
+        executor_reported(daemon, event);
         return;
     case GY_DAEMON_MANAGER_WAITS:
     case GY_DAEMON_MANAGER_RUNS:

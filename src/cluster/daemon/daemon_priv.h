@@ -1,5 +1,6 @@
 /**
- * Inside a daemon: jobs, leases with their seats, fetches, and what its files offer each other.
+ * Inside a daemon: jobs, leases with their executors, fetches, and what its files offer each
+ * other.
  */
 #ifndef GY_CLUSTER_DAEMON_PRIV_H
 #define GY_CLUSTER_DAEMON_PRIV_H
@@ -9,12 +10,12 @@
 #include "cluster/control/step.h"
 #include "cluster/daemon.h"
 
-typedef enum nursery_state {
-    NURSERY_NONE,
-    NURSERY_STARTING,
-    NURSERY_UP,
-    NURSERY_ENDING,
-} nursery_state;
+typedef enum fork_server_state {
+    FORK_SERVER_NONE,
+    FORK_SERVER_STARTING,
+    FORK_SERVER_UP,
+    FORK_SERVER_ENDING,
+} fork_server_state;
 
 typedef enum hosted_state {
     HOSTED_NONE,
@@ -30,8 +31,8 @@ typedef struct job_row {
     uint32_t want_epoch, want_started; /* to be synced, if larger */
     bool is_syncing, is_attaching, is_attached, is_over, has_files;
     bool is_kept; /* over, and has not ended well: its files stay a while */
-    nursery_state nursery;
-    uint32_t nursery_epoch;
+    fork_server_state fork_server;
+    uint32_t fork_server_epoch;
     hosted_state hosted;
     uint32_t hosted_epoch;
     uint32_t signal;    /* by which the last one ended; 0: not known */
@@ -45,15 +46,20 @@ typedef struct job_row {
     int64_t heard_ns; /* the manager of `epoch` */
 } job_row;
 
-typedef enum seat_state { SEAT_NONE, SEAT_WAITING, SEAT_UP, SEAT_ENDING } seat_state;
+typedef enum executor_state {
+    EXECUTOR_NONE,
+    EXECUTOR_WAITING,
+    EXECUTOR_UP,
+    EXECUTOR_ENDING
+} executor_state;
 
 typedef struct lease_row {
     uint64_t id; /* 0: the row is free */
     uint32_t job, epoch, gang;
     bool is_ending;
     int64_t length_ns, given_ns;
-    seat_state seat;
-    uint32_t generation, seat_epoch;
+    executor_state executor;
+    uint32_t generation, executor_epoch;
     uint64_t credit, ready;       /* to the manager */
     uint64_t down, waiting, owed; /* to the process: in its window, of these not handed on */
 } lease_row;
@@ -158,16 +164,16 @@ void gy_daemon_end_older(gy_daemon *daemon, uint32_t job);
 
 /* ---- seats.c ---- */
 void gy_daemon_open(gy_daemon *daemon, uint32_t job, const gy_daemon_event *event);
-/** The lease of an event, whose generation is its seat's; GY_NONE. */
-uint32_t gy_daemon_seat(gy_daemon *daemon, const gy_daemon_event *event, uint32_t job);
-void gy_daemon_seat_end(gy_daemon *daemon, uint32_t lease);
+/** The lease of an event, whose generation is its executor's; GY_NONE. */
+uint32_t gy_daemon_executor(gy_daemon *daemon, const gy_daemon_event *event, uint32_t job);
+void gy_daemon_executor_end(gy_daemon *daemon, uint32_t lease);
 /** It is gone, and so is the lease if that is over. */
-void gy_daemon_seat_gone(gy_daemon *daemon, uint32_t lease, const char *reason);
+void gy_daemon_executor_gone(gy_daemon *daemon, uint32_t lease, const char *reason);
 void gy_daemon_relay_up(gy_daemon *daemon, uint32_t lease);
 void gy_daemon_down(gy_daemon *daemon, uint32_t lease, uint64_t bytes);
 void gy_daemon_took(gy_daemon *daemon, uint32_t lease, uint64_t bytes);
-void gy_daemon_nursery_end(gy_daemon *daemon, uint32_t job);
-void gy_daemon_nursery_said(gy_daemon *daemon, const gy_daemon_event *event);
+void gy_daemon_fork_server_end(gy_daemon *daemon, uint32_t job);
+void gy_daemon_fork_server_reported(gy_daemon *daemon, const gy_daemon_event *event);
 void gy_daemon_lease_free(gy_daemon *daemon, uint32_t lease);
 
 /* ---- fetch.c ---- */

@@ -85,18 +85,18 @@ static void attach(bench *at, uint32_t epoch)
     assert_non_null(said(at, GY_DAEMON_TELL_ATTACHED));
 }
 
-/* A process in the seat of lease 1, for the manager of epoch 1. */
-static void open_seat(bench *at)
+/* A process in the executor of lease 1, for the manager of epoch 1. */
+static void open_executor(bench *at)
 {
     tell(at, (gy_daemon_event){.kind = GY_DAEMON_BEGIN});
     order(at, (gy_control_order){.kind = GY_ORDER_LEASE, .lease = 1, .count = 1, .epoch = 1});
     attach(at, 1);
     tell(at, (gy_daemon_event){
                  .kind = GY_DAEMON_OPEN, .epoch = 1, .lease = 1, .generation = 1, .bytes = 8});
-    assert_non_null(said(at, GY_DAEMON_NURSERY_START));
-    assert_null(said(at, GY_DAEMON_SEAT_START));
-    tell(at, (gy_daemon_event){.kind = GY_DAEMON_NURSERY_UP, .epoch = 1});
-    assert_non_null(said(at, GY_DAEMON_SEAT_START));
+    assert_non_null(said(at, GY_DAEMON_FORK_SERVER_START));
+    assert_null(said(at, GY_DAEMON_EXECUTOR_START));
+    tell(at, (gy_daemon_event){.kind = GY_DAEMON_FORK_SERVER_UP, .epoch = 1});
+    assert_non_null(said(at, GY_DAEMON_EXECUTOR_START));
 }
 
 GY_TEST(orders_are_taken_by_their_numbers)
@@ -127,7 +127,7 @@ GY_TEST(an_epoch_is_synced_before_it_is_obeyed)
 {
     bench at = {.now_ns = ms};
     start(&at);
-    open_seat(&at);
+    open_executor(&at);
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_ATTACH, .epoch = 2});
     assert_int_equal(said(&at, GY_DAEMON_SYNC)->epoch, 2);
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_BEAT, .epoch = 2});
@@ -138,14 +138,14 @@ GY_TEST(an_epoch_is_synced_before_it_is_obeyed)
     assert_null(said(&at, GY_DAEMON_TELL_REFUSED)); /* that one goes on */
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_ATTACH, .epoch = 2});
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_SYNCED});
-    assert_non_null(said(&at, GY_DAEMON_SEAT_END));
-    assert_non_null(said(&at, GY_DAEMON_NURSERY_END));
+    assert_non_null(said(&at, GY_DAEMON_EXECUTOR_END));
+    assert_non_null(said(&at, GY_DAEMON_FORK_SERVER_END));
     assert_null(said(&at, GY_DAEMON_TELL_ATTACHED));
     assert_int_equal(leases(&at), 1); /* until its process is gone */
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_BEAT, .epoch = 1});
     assert_int_equal(said(&at, GY_DAEMON_TELL_REFUSED)->status, GY_STATE);
     assert_int_equal(said(&at, GY_DAEMON_TELL_REFUSED)->started, 2);
-    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_NURSERY_DOWN, .epoch = 1});
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_FORK_SERVER_DOWN, .epoch = 1});
     assert_int_equal(leases(&at), 0);
     assert_non_null(said(&at, GY_DAEMON_TELL_ATTACHED));
     finish(&at);
@@ -156,20 +156,20 @@ GY_TEST(a_new_manager_waits_for_the_older_ones_processes)
 {
     bench at = {.now_ns = ms};
     start(&at);
-    open_seat(&at);
+    open_executor(&at);
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_ATTACH, .epoch = 2});
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_SYNCED});
-    assert_non_null(said(&at, GY_DAEMON_SEAT_END));
+    assert_non_null(said(&at, GY_DAEMON_EXECUTOR_END));
     assert_null(said(&at, GY_DAEMON_TELL_ATTACHED));
     order(&at, (gy_control_order){.kind = GY_ORDER_LEASE, .lease = 5, .count = 1, .epoch = 2});
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_ATTACH, .epoch = 2}); /* asked again */
     assert_null(said(&at, GY_DAEMON_TELL_ATTACHED));
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_BEAT, .epoch = 2});
     assert_int_equal(said(&at, GY_DAEMON_TELL_REFUSED)->status, GY_AGAIN);
-    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_SEAT_DOWN, .lease = 1, .generation = 1});
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_EXECUTOR_DOWN, .lease = 1, .generation = 1});
     assert_int_equal(said(&at, GY_DAEMON_TELL_ATTACHED)->epoch, 2);
     assert_int_equal(said(&at, GY_DAEMON_TELL_ATTACHED)->state.lease_count, 1);
-    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_NURSERY_DOWN, .epoch = 1});
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_FORK_SERVER_DOWN, .epoch = 1});
     assert_null(said(&at, GY_DAEMON_TELL_ATTACHED)); /* once */
     finish(&at);
 }
@@ -271,21 +271,21 @@ GY_TEST(a_silent_managers_leases_and_files_go)
 {
     bench at = {.now_ns = ms};
     start(&at);
-    open_seat(&at);
+    open_executor(&at);
     at.now_ns += 9000 * ms;
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_BEAT, .epoch = 1});
     at.now_ns += 9000 * ms;
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_TIMER});
-    assert_null(said(&at, GY_DAEMON_SEAT_END));
+    assert_null(said(&at, GY_DAEMON_EXECUTOR_END));
     at.now_ns += 1500 * ms;
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_TIMER});
-    assert_non_null(said(&at, GY_DAEMON_SEAT_END));
+    assert_non_null(said(&at, GY_DAEMON_EXECUTOR_END));
     assert_null(said(&at, GY_DAEMON_DISCARD));
-    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_SEAT_DOWN, .lease = 1, .generation = 1});
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_EXECUTOR_DOWN, .lease = 1, .generation = 1});
     assert_int_equal(leases(&at), 0);
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_TIMER});
-    assert_non_null(said(&at, GY_DAEMON_NURSERY_END));
-    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_NURSERY_DOWN, .epoch = 1});
+    assert_non_null(said(&at, GY_DAEMON_FORK_SERVER_END));
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_FORK_SERVER_DOWN, .epoch = 1});
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_TIMER});
     assert_non_null(said(&at, GY_DAEMON_DISCARD));
     for (uint64_t other = 2; other < 4; other++) { /* too many records: the oldest goes */
@@ -305,13 +305,14 @@ GY_TEST(a_lease_that_is_over_is_not_renewed)
     for (int attaches = 0; attaches < 2; attaches++) {
         bench at = {.now_ns = ms};
         start(&at);
-        open_seat(&at);
+        open_executor(&at);
         at.now_ns += 10000 * ms;
         tell(&at, (gy_daemon_event){.kind = attaches ? GY_DAEMON_ATTACH : GY_DAEMON_BEAT,
                                     .epoch = 1});
-        assert_non_null(said(&at, GY_DAEMON_SEAT_END));
+        assert_non_null(said(&at, GY_DAEMON_EXECUTOR_END));
         assert_non_null(said(&at, GY_DAEMON_TELL_LEASE_GONE));
-        tell(&at, (gy_daemon_event){.kind = GY_DAEMON_SEAT_DOWN, .lease = 1, .generation = 1});
+        tell(&at,
+             (gy_daemon_event){.kind = GY_DAEMON_EXECUTOR_DOWN, .lease = 1, .generation = 1});
         assert_int_equal(leases(&at), 0);
         finish(&at);
     }
@@ -320,33 +321,33 @@ GY_TEST(a_lease_that_is_over_is_not_renewed)
 GY_TEST(bytes_pass_as_far_as_there_is_credit)
 {
     bench at = {.now_ns = ms};
-    gy_daemon_event of_seat = {.lease = 1, .generation = 1, .epoch = 1, .bytes = 20};
+    gy_daemon_event of_executor = {.lease = 1, .generation = 1, .epoch = 1, .bytes = 20};
     start(&at);
-    open_seat(&at);
-    of_seat.kind = GY_DAEMON_SEAT_READY;
-    tell(&at, of_seat);
+    open_executor(&at);
+    of_executor.kind = GY_DAEMON_EXECUTOR_READY;
+    tell(&at, of_executor);
     assert_int_equal(said(&at, GY_DAEMON_RELAY_UP)->bytes, 8);
-    of_seat.kind = GY_DAEMON_CREDIT;
-    tell(&at, of_seat);
+    of_executor.kind = GY_DAEMON_CREDIT;
+    tell(&at, of_executor);
     assert_int_equal(said(&at, GY_DAEMON_RELAY_UP)->bytes, 12);
-    of_seat.kind = GY_DAEMON_DOWN;
-    of_seat.bytes = 40;
-    tell(&at, of_seat);
+    of_executor.kind = GY_DAEMON_DOWN;
+    of_executor.bytes = 40;
+    tell(&at, of_executor);
     assert_int_equal(said(&at, GY_DAEMON_RELAY_DOWN)->bytes, 40);
-    of_seat.kind = GY_DAEMON_SEAT_TOOK;
-    tell(&at, of_seat);
+    of_executor.kind = GY_DAEMON_EXECUTOR_TOOK;
+    tell(&at, of_executor);
     assert_int_equal(said(&at, GY_DAEMON_TELL_CREDIT)->bytes, 40);
-    of_seat.kind = GY_DAEMON_DOWN;
-    of_seat.bytes = 65; /* more than its window */
-    tell(&at, of_seat);
+    of_executor.kind = GY_DAEMON_DOWN;
+    of_executor.bytes = 65; /* more than its window */
+    tell(&at, of_executor);
     assert_null(said(&at, GY_DAEMON_RELAY_DOWN));
     assert_int_equal(said(&at, GY_DAEMON_TELL_REFUSED)->status, GY_LIMIT);
-    assert_non_null(said(&at, GY_DAEMON_SEAT_END));
-    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_SEAT_DOWN, .lease = 1, .generation = 1});
-    assert_non_null(said(&at, GY_DAEMON_TELL_SEAT_GONE));
+    assert_non_null(said(&at, GY_DAEMON_EXECUTOR_END));
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_EXECUTOR_DOWN, .lease = 1, .generation = 1});
+    assert_non_null(said(&at, GY_DAEMON_TELL_EXECUTOR_GONE));
     tell(&at,
          (gy_daemon_event){.kind = GY_DAEMON_OPEN, .epoch = 1, .lease = 1, .generation = 2});
-    assert_non_null(said(&at, GY_DAEMON_SEAT_START)); /* the lease is as it was */
+    assert_non_null(said(&at, GY_DAEMON_EXECUTOR_START)); /* the lease is as it was */
     finish(&at);
 }
 
@@ -376,7 +377,7 @@ GY_TEST(a_section_is_fetched_once_for_all)
 {
     bench at = {.now_ns = ms};
     start(&at);
-    open_seat(&at);
+    open_executor(&at);
     fetch(&at, 1, 100);
     assert_int_equal(said(&at, GY_DAEMON_FETCH_START)->ticket, 1);
     fetch(&at, 2, 100);
@@ -415,7 +416,7 @@ GY_TEST(small_sections_come_together)
     uint64_t alone = 0;
     size_t starts = 0;
     start(&at);
-    open_seat(&at);
+    open_executor(&at);
     for (uint64_t i = 0; i < ASKED; i++) {
         const gy_wanted_section section = {.content = {500 + i, 1},
                                            .peer = i == 7 ? 5 : 4,
@@ -461,7 +462,7 @@ GY_TEST(a_full_disk_takes_no_new_work)
 {
     bench at = {.now_ns = ms};
     start(&at);
-    open_seat(&at);
+    open_executor(&at);
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_DISK, .reason = "disk full"});
     assert_string_equal(said(&at, GY_DAEMON_STATE)->state.trouble, "disk full");
     order(&at, (gy_control_order){.kind = GY_ORDER_LEASE, .lease = 5, .count = 1, .epoch = 1});
@@ -474,8 +475,8 @@ GY_TEST(a_full_disk_takes_no_new_work)
     order(&at, (gy_control_order){.kind = GY_ORDER_LEASE, .lease = 7, .count = 1, .epoch = 1});
     assert_int_equal(leases(&at), 2);
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_OVER, .epoch = 1}); /* of the whole job */
-    assert_non_null(said(&at, GY_DAEMON_NURSERY_END));
-    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_NURSERY_DOWN, .epoch = 1});
+    assert_non_null(said(&at, GY_DAEMON_FORK_SERVER_END));
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_FORK_SERVER_DOWN, .epoch = 1});
     assert_non_null(said(&at, GY_DAEMON_DISCARD));
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_STOP});
     assert_non_null(said(&at, GY_DAEMON_BYE));
@@ -489,10 +490,10 @@ GY_TEST(what_failed_is_kept_a_while)
     for (int is_resumed = 0; is_resumed < 2; is_resumed++) {
         bench at = {.now_ns = ms};
         start(&at);
-        open_seat(&at);
+        open_executor(&at);
         tell(&at, (gy_daemon_event){.kind = GY_DAEMON_OVER, .epoch = 1, .is_kept = true});
-        assert_non_null(said(&at, GY_DAEMON_NURSERY_END));
-        tell(&at, (gy_daemon_event){.kind = GY_DAEMON_NURSERY_DOWN, .epoch = 1});
+        assert_non_null(said(&at, GY_DAEMON_FORK_SERVER_END));
+        tell(&at, (gy_daemon_event){.kind = GY_DAEMON_FORK_SERVER_DOWN, .epoch = 1});
         assert_null(said(&at, GY_DAEMON_DISCARD));
         order(&at, (gy_control_order){.kind = GY_ORDER_END_LEASE, .lease = 1});
         at.now_ns += 9000 * ms;
@@ -518,9 +519,9 @@ GY_TEST(what_is_forgotten_goes_at_once)
     for (uint32_t epoch = 1; epoch < 3; epoch++) {
         bench at = {.now_ns = ms};
         start(&at);
-        open_seat(&at);
+        open_executor(&at);
         tell(&at, (gy_daemon_event){.kind = GY_DAEMON_OVER, .epoch = 1, .is_kept = true});
-        tell(&at, (gy_daemon_event){.kind = GY_DAEMON_NURSERY_DOWN, .epoch = 1});
+        tell(&at, (gy_daemon_event){.kind = GY_DAEMON_FORK_SERVER_DOWN, .epoch = 1});
         order(&at, (gy_control_order){.kind = GY_ORDER_END_LEASE, .lease = 1});
         order(&at,
               (gy_control_order){.kind = GY_ORDER_MANAGER, .epoch = 2, .is_forgotten = true});
@@ -539,14 +540,14 @@ GY_TEST(the_next_job_waits_for_the_last_ones_end)
 {
     bench at = {.now_ns = ms};
     start(&at);
-    open_seat(&at);
+    open_executor(&at);
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_OVER, .epoch = 1});
-    assert_non_null(said(&at, GY_DAEMON_NURSERY_END));
+    assert_non_null(said(&at, GY_DAEMON_FORK_SERVER_END));
     assert_null(said(&at, GY_DAEMON_DISCARD));
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_ATTACH, .epoch = 1});
     assert_null(said(&at, GY_DAEMON_TELL_ATTACHED));
     assert_null(said(&at, GY_DAEMON_TELL_REFUSED));
-    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_NURSERY_DOWN, .epoch = 1});
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_FORK_SERVER_DOWN, .epoch = 1});
     const gy_daemon_effect *gone = said(&at, GY_DAEMON_DISCARD);
     assert_non_null(gone);
     assert_non_null(said(&at, GY_DAEMON_TELL_ATTACHED));
@@ -554,16 +555,16 @@ GY_TEST(the_next_job_waits_for_the_last_ones_end)
     assert_int_equal(said(&at, GY_DAEMON_TELL_ATTACHED)->state.lease_count, 1);
     tell(&at, (gy_daemon_event){
                   .kind = GY_DAEMON_OPEN, .epoch = 1, .lease = 1, .generation = 2, .bytes = 8});
-    assert_non_null(said(&at, GY_DAEMON_NURSERY_START));
-    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_NURSERY_UP, .epoch = 1});
-    assert_non_null(said(&at, GY_DAEMON_SEAT_START));
+    assert_non_null(said(&at, GY_DAEMON_FORK_SERVER_START));
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_FORK_SERVER_UP, .epoch = 1});
+    assert_non_null(said(&at, GY_DAEMON_EXECUTOR_START));
     at.now_ns += 2 * ms; /* and its files stay */
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_TIMER});
     assert_null(said(&at, GY_DAEMON_DISCARD));
     finish(&at);
 }
 
-GY_TEST(wrong_options_and_no_memory_are_said)
+GY_TEST(wrong_options_and_no_memory_are_output)
 {
     gy_daemon *daemon = NULL;
     gy_daemon_options options = {.id = 1, .incarnation = 2, .slots = 3};

@@ -46,9 +46,9 @@ static bool has_older(const gy_daemon *daemon, uint32_t job)
     bool has_some = false;
     for (uint32_t i = 0; i < daemon->options.slots && daemon->jobs[job].leases > 0; i++) {
         const lease_row *lease = &daemon->leases[i];
-        has_some =
-            has_some || (lease->id != 0 && lease->job == job &&
-                         lease->epoch < daemon->jobs[job].epoch && lease->seat != SEAT_NONE);
+        has_some = has_some ||
+                   (lease->id != 0 && lease->job == job &&
+                    lease->epoch < daemon->jobs[job].epoch && lease->executor != EXECUTOR_NONE);
     }
     return has_some && !GY_PLANTED_HERE(ATTACHED_EARLY);
 }
@@ -59,7 +59,7 @@ void gy_daemon_attach_look(gy_daemon *daemon, uint32_t job)
 {
     job_row *row = &daemon->jobs[job];
     if (!row->is_attaching || row->is_syncing || row->epoch != row->want_epoch ||
-        (row->is_over && row->nursery != NURSERY_NONE) || has_older(daemon, job)) {
+        (row->is_over && row->fork_server != FORK_SERVER_NONE) || has_older(daemon, job)) {
         return;
     }
     row->is_attaching = row->is_over = row->is_kept = false;
@@ -100,7 +100,7 @@ static void take_epoch(gy_daemon *daemon, uint32_t job)
         row->heard_ns = daemon->now_ns;
         if (!GY_PLANTED_HERE(OLD_KEPT)) {
             gy_daemon_end_older(daemon, job);
-            gy_daemon_nursery_end(daemon, job);
+            gy_daemon_fork_server_end(daemon, job);
         }
         gy_daemon_drop_fetches(daemon, job, false);
         if (row->hosted == HOSTED_UP && row->hosted_epoch < row->epoch) {
@@ -291,7 +291,8 @@ static void discard(gy_daemon *daemon, uint32_t job)
 
 static bool is_idle(const job_row *row)
 {
-    return row->nursery == NURSERY_NONE && row->hosted == HOSTED_NONE && !row->is_syncing;
+    return row->fork_server == FORK_SERVER_NONE && row->hosted == HOSTED_NONE &&
+           !row->is_syncing;
 }
 
 void gy_daemon_over(gy_daemon *daemon, uint32_t job, bool is_kept)
@@ -299,8 +300,8 @@ void gy_daemon_over(gy_daemon *daemon, uint32_t job, bool is_kept)
     job_row *row = &daemon->jobs[job];
     row->is_over = true;
     row->is_kept = is_kept;
-    if (row->nursery != NURSERY_NONE) {
-        gy_daemon_nursery_end(daemon, job);
+    if (row->fork_server != FORK_SERVER_NONE) {
+        gy_daemon_fork_server_end(daemon, job);
     } else if (row->has_files && !is_kept) {
         discard(daemon, job);
     }
@@ -330,9 +331,9 @@ void gy_daemon_look_at_jobs(gy_daemon *daemon)
         if (row->key.high == 0 && row->key.low == 0) {
             continue;
         }
-        if ((row->nursery == NURSERY_UP || row->nursery == NURSERY_STARTING) &&
+        if ((row->fork_server == FORK_SERVER_UP || row->fork_server == FORK_SERVER_STARTING) &&
             row->leases == 0 && is_silent) {
-            gy_daemon_nursery_end(daemon, i);
+            gy_daemon_fork_server_end(daemon, i);
         }
         const bool is_of_use = !is_silent && (!row->is_over || row->is_kept);
         if (row->has_files && is_idle(row) && row->leases == 0 && !is_of_use &&

@@ -110,10 +110,10 @@ void gy_daemon_lease_end(gy_daemon *daemon, uint32_t lease, const char *reason)
         effect->lease = row->id;
         effect->reason = reason;
     }
-    if (row->seat == SEAT_NONE) {
+    if (row->executor == EXECUTOR_NONE) {
         gy_daemon_lease_free(daemon, lease);
     } else {
-        gy_daemon_seat_end(daemon, lease);
+        gy_daemon_executor_end(daemon, lease);
     }
 }
 

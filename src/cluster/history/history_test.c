@@ -1,4 +1,4 @@
-/* The history gives back what was told, and acts on jobs from outside: in a state folder of its
+/* The history releases what was told, and acts on jobs from outside: in a state folder of its
  * own. */
 #include "cluster/history.h"
 

@@ -20,8 +20,8 @@ static int be_manager(void)
         return 3;
     }
     const char *threads = getenv("GYRE_TEST_THREADS");
-    gy_ticket_foretell(
-        &ticket, &(gy_ticket_wish){
+    gy_ticket_prewarm_hint(
+        &ticket, &(gy_ticket_request){
                      .threads = threads != NULL ? (uint32_t)strtoul(threads, NULL, 10) : 1});
     snprintf(path, sizeof(path), "%s/told", ticket.folder);
     const int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
@@ -93,7 +93,7 @@ static int list_children(const kit_scene *at, pid_t children[64])
 }
 
 /* How many parents of vertex processes the daemon has; the last one of them. */
-static int count_nurseries(const kit_scene *at, pid_t *last)
+static int count_fork_servers(const kit_scene *at, pid_t *last)
 {
     pid_t children[64];
     int found = 0;
@@ -115,12 +115,12 @@ static void wait_for_told(kit_scene *at)
     KIT_UNTIL(at, access(path, F_OK) == 0);
 }
 
-static void serve_first_seat(kit_scene *at)
+static void serve_first_executor(kit_scene *at)
 {
     kit_lend(at, 0, 1, 1, 1);
     kit_manager_open(at, 0, at->job, 1);
     kit_attach(at, &at->managers[0], 0, GY_OK);
-    kit_serve_seat(at, &at->managers[0], 1, 1);
+    kit_serve_executor(at, &at->managers[0], 1, 1);
 }
 
 GY_TEST(parents_come_before_their_children)
@@ -131,15 +131,15 @@ GY_TEST(parents_come_before_their_children)
     kit_daemon_start(&at, 0, "");
     job_is_manager(&at, NULL);
     order_manager(&at, 1);
-    KIT_UNTIL(&at, count_nurseries(&at, &early) == 1);
-    serve_first_seat(&at);
-    assert_int_equal(count_nurseries(&at, &late), 1);
+    KIT_UNTIL(&at, count_fork_servers(&at, &early) == 1);
+    serve_first_executor(&at);
+    assert_int_equal(count_fork_servers(&at, &late), 1);
     assert_int_equal(late, early);
     /* It is the daemon's as any other: what it lost is told. */
     kit_manager *own = &at.managers[0];
     assert_int_equal(kill(early, SIGKILL), 0);
     KIT_UNTIL(&at, own->gone_count == 1);
-    kit_serve_seat(&at, own, 1, 2);
+    kit_serve_executor(&at, own, 1, 2);
     kit_close(&at);
 }
 
@@ -178,8 +178,8 @@ GY_TEST(groups_go_with_their_parents)
         kit_daemon_start(&at, 0, "");
         job_is_manager(&at, NULL);
         order_manager(&at, 1);
-        KIT_UNTIL(&at, count_nurseries(&at, &parent) == 1);
-        serve_first_seat(&at);
+        KIT_UNTIL(&at, count_fork_servers(&at, &parent) == 1);
+        serve_first_executor(&at);
         const pid_t child = kit_process_of(&at, &at.managers[0], 1, 1);
         assert_true(find_group(child, parent, group));
         assert_false(find_group(parent, parent, group)); /* who removes it is not in it */
@@ -192,7 +192,7 @@ GY_TEST(groups_go_with_their_parents)
     }
 }
 
-GY_TEST(other_wishes_get_another_one)
+GY_TEST(other_requests_get_another_one)
 {
     static kit_scene at;
     pid_t early = 0, late = 0;
@@ -200,10 +200,10 @@ GY_TEST(other_wishes_get_another_one)
     kit_daemon_start(&at, 0, "");
     job_is_manager(&at, "GYRE_TEST_THREADS=3");
     order_manager(&at, 1);
-    KIT_UNTIL(&at, count_nurseries(&at, &early) == 1);
-    serve_first_seat(&at); /* of one thread */
+    KIT_UNTIL(&at, count_fork_servers(&at, &early) == 1);
+    serve_first_executor(&at); /* of one thread */
     KIT_UNTIL(&at, kit_is_gone(early));
-    assert_int_equal(count_nurseries(&at, &late), 1);
+    assert_int_equal(count_fork_servers(&at, &late), 1);
     assert_int_not_equal(late, early);
     kit_close(&at);
 }
@@ -216,23 +216,23 @@ GY_TEST(what_nobody_wants_goes)
     kit_daemon_start(&at, 0, "");
     job_is_manager(&at, NULL);
     order_manager(&at, 1);
-    KIT_UNTIL(&at, count_nurseries(&at, &early) == 1);
+    KIT_UNTIL(&at, count_fork_servers(&at, &early) == 1);
     /* Killed before it is wanted: it comes when it is ordered. */
     assert_int_equal(kill(early, SIGKILL), 0);
-    KIT_UNTIL(&at, count_nurseries(&at, &late) == 0);
+    KIT_UNTIL(&at, count_fork_servers(&at, &late) == 0);
     end_manager(&at, 2);
     order_manager(&at, 3);
-    KIT_UNTIL(&at, count_nurseries(&at, &early) == 1);
+    KIT_UNTIL(&at, count_fork_servers(&at, &early) == 1);
     end_manager(&at, 4); /* and it goes along */
     KIT_UNTIL(&at, kit_is_gone(early));
-    assert_int_equal(count_nurseries(&at, &late), 0);
+    assert_int_equal(count_fork_servers(&at, &late), 0);
     order_manager(&at, 5); /* with its daemon, in peace and not */
-    KIT_UNTIL(&at, count_nurseries(&at, &early) == 1);
+    KIT_UNTIL(&at, count_fork_servers(&at, &early) == 1);
     assert_int_equal(kit_daemon_end(&at, 0, SIGTERM), 0);
     assert_true(kit_is_gone(early));
     kit_daemon_start(&at, 0, "");
     order_manager(&at, 6);
-    KIT_UNTIL(&at, count_nurseries(&at, &early) == 1);
+    KIT_UNTIL(&at, count_fork_servers(&at, &early) == 1);
     kit_daemon_end(&at, 0, SIGKILL);
     KIT_UNTIL(&at, kit_is_gone(early));
     kit_close(&at);
@@ -253,7 +253,7 @@ GY_TEST(there_is_one_a_slot)
     /* Whoever is answered now was heard after the last one. */
     kit_manager_open(&at, 0, at.job, 1);
     kit_attach(&at, &at.managers[0], 0, GY_OK);
-    KIT_UNTIL(&at, count_nurseries(&at, &last) == SLOTS);
+    KIT_UNTIL(&at, count_fork_servers(&at, &last) == SLOTS);
     kit_close(&at);
 }
 

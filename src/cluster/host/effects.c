@@ -13,28 +13,30 @@ static void sync_record(gy_host *host, const gy_daemon_effect *effect)
                             .kind = GY_DAEMON_SYNCED, .job = effect->job, .status = status});
 }
 
-static void end_seat(gy_host *host, const gy_daemon_effect *effect)
+static void end_executor(gy_host *host, const gy_daemon_effect *effect)
 {
     host_job *job = gy_host_job(host, effect->job);
-    host_seat *seat = job != NULL ? gy_host_seat(job, effect->lease, effect->generation) : NULL;
-    if (seat != NULL) {
-        gy_host_seat_kill(seat);
+    host_executor *executor =
+        job != NULL ? gy_host_executor(job, effect->lease, effect->generation) : NULL;
+    if (executor != NULL) {
+        gy_host_executor_kill(executor);
     }
 }
 
 static void relay(gy_host *host, const gy_daemon_effect *effect)
 {
     host_job *job = gy_host_job(host, effect->job);
-    host_seat *seat = job != NULL ? gy_host_seat(job, effect->lease, effect->generation) : NULL;
-    if (seat == NULL) {
+    host_executor *executor =
+        job != NULL ? gy_host_executor(job, effect->lease, effect->generation) : NULL;
+    if (executor == NULL) {
         return;
     }
     if (effect->kind == GY_DAEMON_RELAY_UP) {
-        seat->up_due += effect->bytes;
+        executor->up_due += effect->bytes;
     } else {
-        seat->down_due += effect->bytes;
+        executor->down_due += effect->bytes;
     }
-    gy_host_seat_pump(host, seat);
+    gy_host_executor_pump(host, executor);
 }
 
 static void say_bye(gy_host *host)
@@ -60,17 +62,17 @@ void gy_host_do(gy_host *host, const gy_daemon_effect *effect)
     case GY_DAEMON_MANAGER_END:
         gy_host_manager_end(host, effect->job, effect->epoch);
         return;
-    case GY_DAEMON_NURSERY_START:
-        gy_host_nursery_start(host, effect);
+    case GY_DAEMON_FORK_SERVER_START:
+        gy_host_fork_server_start(host, effect);
         return;
-    case GY_DAEMON_NURSERY_END:
-        gy_host_nursery_end(host, effect->job);
+    case GY_DAEMON_FORK_SERVER_END:
+        gy_host_fork_server_end(host, effect->job);
         return;
-    case GY_DAEMON_SEAT_START:
-        gy_host_seat_start(host, effect);
+    case GY_DAEMON_EXECUTOR_START:
+        gy_host_executor_start(host, effect);
         return;
-    case GY_DAEMON_SEAT_END:
-        end_seat(host, effect);
+    case GY_DAEMON_EXECUTOR_END:
+        end_executor(host, effect);
         return;
     case GY_DAEMON_RELAY_UP:
     case GY_DAEMON_RELAY_DOWN:
@@ -89,7 +91,7 @@ void gy_host_do(gy_host *host, const gy_daemon_effect *effect)
     case GY_DAEMON_TELL_ATTACHED:
     case GY_DAEMON_TELL_REFUSED:
     case GY_DAEMON_TELL_LEASE_GONE:
-    case GY_DAEMON_TELL_SEAT_GONE:
+    case GY_DAEMON_TELL_EXECUTOR_GONE:
     case GY_DAEMON_TELL_CREDIT:
     case GY_DAEMON_TELL_FETCHED:
         gy_host_tell(host, effect);

@@ -70,8 +70,8 @@ GY_TEST_WITH(test_a_manager_that_is_not_heard_is_over, .setup_func = begin,
     assert_int_equal(host.event_count, 1);
     assert_int_equal(host.events[0].event.kind, GY_DAEMON_MANAGER_DOWN);
     assert_int_equal(host.events[0].event.epoch, 3);
-    assert_true(job->manager.minder == 0 && job->manager.epoch == 0);
-    /* All that is left is what its minder left, and that ends. */
+    assert_true(job->manager.shim == 0 && job->manager.epoch == 0);
+    /* All that is left is what its shim left, and that ends. */
     assert_true(host.orphans_ns != 0);
     gy_test_job_alone();
 }
@@ -79,44 +79,45 @@ GY_TEST_WITH(test_a_manager_that_is_not_heard_is_over, .setup_func = begin,
 GY_TEST_WITH(test_a_process_that_is_not_heard_keeps_its_slot, .setup_func = begin,
              .teardown_func = end)
 {
-    gy_warden *warden = gy_alloc_zero("test", 1, sizeof(*warden)); /* the job's: it frees it */
+    gy_supervisor *supervisor =
+        gy_alloc_zero("test", 1, sizeof(*supervisor)); /* the job's: it frees it */
     char path[512] = "", *argv[] = {path, NULL};
     host_job *job = make_job();
-    gy_nursery_news news;
+    gy_fork_server_news news;
     gy_status status = GY_AGAIN;
     assert_true(readlink("/proc/self/exe", path, sizeof(path) - 1) > 0);
     job->slots = gy_alloc_zero("test", host.slots, 1);
     assert_non_null(job->slots);
-    assert_non_null(warden);
-    *warden = (gy_warden){.env = host.env,
-                          .start = {.argv = argv},
-                          .role = {.processes = host.slots, .threads = 1},
-                          .folder = job->path};
-    job->warden = warden;
-    assert_ok(gy_warden_open(job->warden));
-    assert_ok(gy_warden_start(job->warden));
-    gy_host_seat_start(&host, &(gy_daemon_effect){.kind = GY_DAEMON_SEAT_START,
-                                                  .job = job->key,
-                                                  .lease = 1,
-                                                  .generation = 4,
-                                                  .epoch = 1});
-    const host_seat *seat = gy_host_seat(job, 1, 4);
-    assert_true(seat != NULL && seat->has_process && seat->is_killed);
+    assert_non_null(supervisor);
+    *supervisor = (gy_supervisor){.env = host.env,
+                                  .start = {.argv = argv},
+                                  .role = {.processes = host.slots, .threads = 1},
+                                  .folder = job->path};
+    job->supervisor = supervisor;
+    assert_ok(gy_supervisor_open(job->supervisor));
+    assert_ok(gy_supervisor_start(job->supervisor));
+    gy_host_executor_start(&host, &(gy_daemon_effect){.kind = GY_DAEMON_EXECUTOR_START,
+                                                      .job = job->key,
+                                                      .lease = 1,
+                                                      .generation = 4,
+                                                      .epoch = 1});
+    const host_executor *executor = gy_host_executor(job, 1, 4);
+    assert_true(executor != NULL && executor->has_process && executor->is_killed);
     assert_int_equal(host.event_count, 0); /* nothing is told before it is gone */
-    assert_int_equal(job->slots[seat->slot], 1);
+    assert_int_equal(job->slots[executor->slot], 1);
     while (status == GY_AGAIN) {
-        struct pollfd look = {.fd = job->warden->socket, .events = POLLIN};
+        struct pollfd look = {.fd = job->supervisor->socket, .events = POLLIN};
         assert_int_equal(poll(&look, 1, 20000), 1);
-        status = gy_warden_hear(job->warden, &news);
+        status = gy_supervisor_handle(job->supervisor, &news);
     }
     assert_ok(status);
-    assert_true(news.slot == seat->slot && news.generation == 4);
+    assert_true(news.slot == executor->slot && news.generation == 4);
     /* It may see that its stream is closed before the signal comes. */
     assert_true(WIFEXITED(news.status) ||
                 (WIFSIGNALED(news.status) && WTERMSIG(news.status) == SIGKILL));
-    gy_warden_close(job->warden, true);
-    gy_free(job->warden);
-    job->warden = NULL;
+    gy_supervisor_close(job->supervisor, true);
+    gy_free(job->supervisor);
+    job->supervisor = NULL;
     gy_test_job_alone();
 }
 
@@ -157,7 +158,7 @@ GY_TEST_WITH(test_a_key_that_was_not_written_is_written_later, .setup_func = beg
     assert_true(gy_host_path(key, job->path, "manager", "key"));
     snprintf(beside, sizeof(beside), "%s.new", key);
     assert_ok(gy_keyring_scope(ring, GY_RPC_MANAGER, job->name, key));
-    job->manager.minder = getpid(); /* it runs */
+    job->manager.shim = getpid(); /* it runs */
     gy_host_look_at_ring(&host);
     rotate(ring);
     assert_int_equal(mkdir(beside, 0700), 0); /* nothing can be written there */
@@ -173,7 +174,7 @@ GY_TEST_WITH(test_a_key_that_was_not_written_is_written_later, .setup_func = beg
     gy_host_look_at_ring(&host);
     assert_int_equal(count_epochs(key), 3);
     assert_int_not_equal(access(beside, F_OK), 0);
-    job->manager.minder = 0;
+    job->manager.shim = 0;
 }
 
 /* ---- Files ---- */

@@ -121,7 +121,8 @@ void gy_host_unwatch(gy_host *host, host_watch *watch)
 static bool has_children(const gy_host *host)
 {
     for (const host_job *job = host->jobs; job != NULL; job = job->next) {
-        if (job->warden != NULL || job->ahead.warden != NULL || job->manager.minder != 0) {
+        if (job->supervisor != NULL || job->ahead.supervisor != NULL ||
+            job->manager.shim != 0) {
             return true;
         }
     }
@@ -147,7 +148,7 @@ static void look_at_clock(gy_host *host)
     host->is_verifying = gy_host_blobs_look(host);
     for (host_job *job = host->jobs; job != NULL; job = job->next) {
         gy_host_program_look(host, job, now_ns);
-        gy_host_nursery_look(host, job, now_ns);
+        gy_host_fork_server_look(host, job, now_ns);
         gy_host_manager_look(host, job, now_ns);
     }
     gy_host_step(host, NULL);
@@ -165,7 +166,7 @@ static bool is_busy(const gy_host *host)
 {
     bool is_it = host->asks != NULL || host->is_ending || host->orphans_ns != 0;
     for (const host_job *job = host->jobs; job != NULL && !is_it; job = job->next) {
-        is_it = job->is_nursery_ending || job->ahead.last_ns != INT64_MAX ||
+        is_it = job->is_fork_server_ending || job->ahead.last_ns != INT64_MAX ||
                 job->manager.is_killed || job->closed_ns != INT64_MAX ||
                 job->program.again_ns != INT64_MAX;
     }
@@ -207,7 +208,7 @@ static void round_once(gy_host *host, bool *has_trash)
     }
     look_at_clock(host);
     gy_host_tell_fetched(host);
-    gy_host_bury(host);
+    gy_host_reap(host);
     *has_trash = gy_host_sweep(host);
 }
 
@@ -252,7 +253,7 @@ static void hear(void *arg, gy_rpc_peer peer, gy_rpc_event event)
         for (host_job *job = host->jobs; job != NULL; job = job->next) {
             if (job->peer == peer) {
                 job->peer = 0;
-                gy_host_letters_free(job);
+                gy_host_outbox_free(job);
             }
         }
     }
@@ -274,7 +275,7 @@ static gy_status open_node(gy_host *host)
                                         .method_count = count,
                                         .arg = host,
                                         .hear = hear,
-                                        .retry_most_ns = names_again_ns,
+                                        .retry_ns_max = names_again_ns,
                                         .key_file = options->key_file,
                                         .is_plaintext = options->is_plaintext,
                                         .stranger_max = 256,
@@ -322,8 +323,8 @@ static void on_node(gy_host *host, void *owner, uint32_t events)
     (void)host, (void)owner, (void)events; /* each round turns the node */
 }
 
-/* Which walls the processes of jobs have; what this machine lacks is said. */
-static gy_status look_at_walls(gy_host *host)
+/* Which sandbox the processes of jobs have; what this machine lacks is said. */
+static gy_status look_at_sandbox(gy_host *host)
 {
     const char *wanted = host->options->sandbox;
     gy_text missing = {.data = NULL};
@@ -337,7 +338,7 @@ static gy_status look_at_walls(gy_host *host)
     return status;
 }
 
-/* Behind the walls of processes is another /dev/shm than the one that this folder may lie in.
+/* Inside the sandbox of processes is another /dev/shm than the one that this folder may lie in.
  */
 static gy_status look_at_folder(const gy_host *host)
 {
@@ -355,7 +356,7 @@ static gy_status look_at_folder(const gy_host *host)
 static gy_status open_host(gy_host *host, host_watch watches[2])
 {
     const gy_host_options *options = host->options;
-    GY_TRY(look_at_walls(host));
+    GY_TRY(look_at_sandbox(host));
     host->epoll = epoll_create1(EPOLL_CLOEXEC);
     if (host->epoll < 0) {
         return gy_fail(GY_LIMIT, "cannot wait for events: %s", strerror(errno));

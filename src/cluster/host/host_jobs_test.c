@@ -82,7 +82,7 @@ GY_TEST(ends_of_managers_are_told)
     snprintf(path, sizeof(path), "%s/jobs/abcdef01234567890000000000000007/manager/key",
              at.daemons[0].folder);
     assert_int_not_equal(access(path, F_OK), 0);
-    /* Badly: its last words; the name server needs a while to hear it. */
+    /* Badly: its log tail; the name server needs a while to hear it. */
     at.is_deaf = true;
     at.job.low++;
     shell_job(&at, "echo first; echo no such corpus >&2; exit 3");
@@ -186,8 +186,8 @@ GY_TEST(managers_end_with_their_daemon)
     /* What is between is killed. */
     kit_daemon_start(&at, 0, "");
     start_family(&at, 5, family);
-    pid_t minder = kit_parent_of(family[0]);
-    assert_int_equal(kill(minder, SIGKILL), 0);
+    pid_t shim = kit_parent_of(family[0]);
+    assert_int_equal(kill(shim, SIGKILL), 0);
     KIT_UNTIL(&at, kit_is_gone(family[0]) && at.daemons[0].manager_count == 0);
     KIT_UNTIL(&at, kit_is_gone(family[1]) && kit_is_gone(family[2]));
     assert_int_equal(at.ends, 0);
@@ -314,7 +314,7 @@ GY_TEST(small_specs_need_no_transfer)
     order_manager(&at, 1);
     KIT_UNTIL(&at, at.ends == 3);
     assert_true(at.end_status == GY_OK && at.finds == 1);
-    assert_int_equal(at.end_said, 8); /* nothing that it printed is told behind its end */
+    assert_int_equal(at.end_output, 8); /* nothing that it printed is told behind its end */
     assert_string_equal(at.said, "fetched\n");
     kit_close(&at);
 }

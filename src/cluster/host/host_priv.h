@@ -37,15 +37,15 @@ typedef struct host_watch {
     uint32_t events; /* of epoll that are waited for */
 } host_watch;
 
-/** A process's seat, from OPEN to its end. */
-typedef struct host_seat {
-    struct host_seat *next;
+/** A process's executor, from OPEN to its end. */
+typedef struct host_executor {
+    struct host_executor *next;
     host_job *job;
     uint64_t lease;
     uint32_t generation, epoch, slot;
     bool has_process, is_killed, is_dead; /* dead: freed at the round's end */
     bool has_news, is_closed;             /* its stream has ended */
-    gy_nursery_news news;
+    gy_fork_server_news news;
     host_watch watch; /* its stream */
     uint8_t *up;      /* (HOST_STREAM) of the process, not sent to its manager yet */
     size_t up_bytes, up_told;
@@ -53,15 +53,15 @@ typedef struct host_seat {
     uint8_t *down;   /* for the process */
     size_t down_at, down_bytes, down_room;
     uint64_t down_due;
-} host_seat;
+} host_executor;
 
 /** What waits to be said to a manager. */
-typedef struct host_letter {
-    struct host_letter *next;
+typedef struct host_outgoing {
+    struct host_outgoing *next;
     uint32_t type;
     size_t size_bytes;
     uint8_t packed[];
-} host_letter;
+} host_outgoing;
 
 /** A section that a manager wants: what the machine does not keep of it. */
 typedef struct host_want {
@@ -91,7 +91,7 @@ typedef struct host_program {
     char *folder;          /* its own files' */
 } host_program;
 
-/** How it ended, as the minder tells it. */
+/** How it ended, as the shim tells it. */
 typedef struct host_ended {
     int status;         /* as of waitpid */
     bool is_unloadable; /* this host has not all that the program needs */
@@ -105,25 +105,25 @@ typedef struct host_manager {
     bool is_forgotten;  /* or removes what is kept of it */
     bool is_waiting;    /* for its files, which the machine knows */
     uint32_t epoch;     /* of the one that runs, or whose end is not told yet; 0 */
-    pid_t minder;       /* 0: none */
+    pid_t shim;         /* 0: none */
     host_watch watch;   /* its end is said there */
     bool is_killed, has_status;
     bool is_key_old; /* the ring has changed since it was made */
     host_ended ended;
-    int64_t last_ns; /* then the minder is killed; INT64_MAX */
+    int64_t last_ns; /* then the shim is killed; INT64_MAX */
     /* What it prints: bytes of its log from `base` on, of which the name server knows `said`.
      */
     int log;                     /* -1: not open */
     uint64_t base, said, saying; /* saying: what it will know then; 0: it is told nothing */
     int64_t look_ns;             /* whether there is more */
-    int64_t end_ns;  /* it has ended: that is told by then at the latest; INT64_MAX */
-    host_watch wish; /* there it says which processes it will want here */
+    int64_t end_ns;     /* it has ended: that is told by then at the latest; INT64_MAX */
+    host_watch request; /* there it says which processes it will want here */
 } host_manager;
 
 /** The parent of processes that a manager here will want, most likely: nobody has ordered it,
  * the machine knows nothing of it. */
 typedef struct host_ahead {
-    gy_warden *warden; /* NULL: none */
+    gy_supervisor *supervisor; /* NULL: none */
     host_watch watch;
     int64_t last_ns; /* it shall end by then; INT64_MAX */
 } host_ahead;
@@ -143,19 +143,19 @@ struct host_job {
     uint32_t peer_epoch;
     int64_t attach_ns;      /* when its manager asked to attach, last */
     gy_rpc_asked attaching; /* number 0: none waits for the end of the job before */
-    host_letter *letters, **last_letter;
-    host_seat *seats;
+    host_outgoing *outbox, **last_outgoing;
+    host_executor *executors;
     uint32_t threads;
     uint64_t memory_bytes;
-    gy_warden *warden; /* NULL: no nursery */
+    gy_supervisor *supervisor; /* NULL: no fork server */
     host_ahead ahead;
-    gy_sandbox walls; /* of it */
-    char *argv[2];    /* of it */
-    uint32_t nursery_epoch, losses;
-    bool is_nursery_wanted, is_nursery_ending;
-    int64_t nursery_last_ns;
-    int64_t closed_ns; /* the first of its seats closed its stream then; INT64_MAX: none */
-    host_watch nursery;
+    gy_sandbox sandbox; /* of it */
+    char *argv[2];      /* of it */
+    uint32_t fork_server_epoch, losses;
+    bool is_fork_server_wanted, is_fork_server_ending;
+    int64_t fork_server_last_ns;
+    int64_t closed_ns; /* the first of its executors closed its stream then; INT64_MAX: none */
+    host_watch fork_server;
     uint8_t *slots; /* (options.slots) 1: taken */
     host_program program;
     host_manager manager;
@@ -270,7 +270,7 @@ struct gy_host {
     bool is_full, is_troubled; /* the disk, as the machine was told */
     int64_t ring_changed_ns;
     int64_t full_ns; /* something had no room at that time */
-    bool is_ending, has_dead, is_bye_said;
+    bool is_ending, has_dead, is_bye_sent;
     int64_t last_ns; /* it ends by then */
     gy_status status;
     gy_error why;
@@ -329,7 +329,7 @@ void gy_host_throw(gy_host *host, const char *path);
 /** Remove a little of what was thrown away. True: there is more. */
 bool gy_host_sweep(gy_host *host);
 /** Free what is dead. */
-void gy_host_bury(gy_host *host);
+void gy_host_reap(gy_host *host);
 void gy_host_jobs_free(gy_host *host);
 
 /* ---- names.c ---- */
@@ -372,43 +372,46 @@ void gy_host_tell(gy_host *host, const gy_daemon_effect *effect);
 void gy_host_tell_fetched(gy_host *host);
 /** There is room again. */
 void gy_host_flush(gy_host *host, gy_rpc_peer peer);
-void gy_host_letters_free(host_job *job);
+void gy_host_outbox_free(host_job *job);
 
 /* ---- nursery.c ---- */
-void gy_host_nursery_start(gy_host *host, const gy_daemon_effect *effect);
-void gy_host_nursery_end(gy_host *host, gy_key key);
+void gy_host_fork_server_start(gy_host *host, const gy_daemon_effect *effect);
+void gy_host_fork_server_end(gy_host *host, gy_key key);
 /** The program is ready, or GY_OK is not `status`. */
-void gy_host_nursery_go(gy_host *host, host_job *job, gy_status status);
+void gy_host_fork_server_go(gy_host *host, host_job *job, gy_status status);
 /** Start it before it is ordered, if it seems that it will be; what fails, fails when it is
  * ordered. */
-void gy_host_nursery_foresee(gy_host *host, host_job *job, const gy_ticket_wish *wish);
+void gy_host_fork_server_foresee(gy_host *host, host_job *job,
+                                 const gy_ticket_request *request);
 /** The one that nobody has ordered is not wanted any more. */
-void gy_host_nursery_dismiss(gy_host *host, host_job *job);
+void gy_host_fork_server_dismiss(gy_host *host, host_job *job);
 /** How much memory a process has that asks for so much. */
 uint64_t gy_host_memory(const gy_host *host, uint64_t asked_bytes);
 /** It takes too long to end. */
-void gy_host_nursery_look(gy_host *host, host_job *job, int64_t now_ns);
+void gy_host_fork_server_look(gy_host *host, host_job *job, int64_t now_ns);
 
 /* ---- seats.c ---- */
-host_seat *gy_host_seat(const host_job *job, uint64_t lease, uint32_t generation);
+host_executor *gy_host_executor(const host_job *job, uint64_t lease, uint32_t generation);
 /** NULL: no memory. */
-host_seat *gy_host_seat_new(gy_host *host, host_job *job, uint64_t lease, uint32_t generation,
-                            uint32_t epoch);
-void gy_host_seat_start(gy_host *host, const gy_daemon_effect *effect);
-void gy_host_seat_kill(host_seat *seat);
+host_executor *gy_host_executor_new(gy_host *host, host_job *job, uint64_t lease,
+                                    uint32_t generation, uint32_t epoch);
+void gy_host_executor_start(gy_host *host, const gy_daemon_effect *effect);
+void gy_host_executor_kill(host_executor *executor);
 /** Its process is gone. */
-void gy_host_seat_news(gy_host *host, host_seat *seat, const gy_nursery_news *news);
+void gy_host_executor_news(gy_host *host, host_executor *executor,
+                           const gy_fork_server_news *news);
 /** Take all that it has said; then its stream is closed. */
-void gy_host_seat_drain(gy_host *host, host_seat *seat);
+void gy_host_executor_drain(gy_host *host, host_executor *executor);
 /** It is gone for the machine, too. */
-void gy_host_seat_free(gy_host *host, host_seat *seat);
+void gy_host_executor_free(gy_host *host, host_executor *executor);
 /** Bytes that its manager said. GY_NOMEM */
-GY_MUST_CHECK gy_status gy_host_seat_take(host_seat *seat, const void *data, size_t size_bytes);
+GY_MUST_CHECK gy_status gy_host_executor_take(host_executor *executor, const void *data,
+                                              size_t size_bytes);
 /** Write what may be written, both ways. */
-void gy_host_seat_pump(gy_host *host, host_seat *seat);
+void gy_host_executor_pump(gy_host *host, host_executor *executor);
 
 /* ---- program.c ---- */
-/** Have the job's program here; then gy_host_nursery_go and gy_host_manager_go. */
+/** Have the job's program here; then gy_host_fork_server_go and gy_host_manager_go. */
 void gy_host_program_need(gy_host *host, host_job *job);
 /** The name server's answer. `spec` NULL: this thread's last failure. */
 void gy_host_program_spec(gy_host *host, gy_key key, const Gy__Cluster__Spec *spec);
@@ -471,7 +474,8 @@ typedef struct host_minded {
  * closes or a byte comes; a host_ended comes there, then the end.
  * GY_LIMIT
  */
-GY_MUST_CHECK gy_status gy_minder_start(const host_minded *minded, int *socket, pid_t *minder);
+GY_MUST_CHECK gy_status gy_cluster_shim_start(const host_minded *minded, int *socket,
+                                              pid_t *shim);
 
 /* ---- fetch.c ---- */
 /** Remember what the machine does not. GY_FORMAT; GY_NOMEM */

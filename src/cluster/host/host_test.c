@@ -1,6 +1,6 @@
 /*
  * Goal: a daemon as a process keeps what daemon.h promises: epochs over restarts, bytes within
- * credit, seats whose end is told, and nothing that outlives it.
+ * credit, executors whose end is told, and nothing that outlives it.
  */
 #include "cluster/host/host_test.h"
 
@@ -20,7 +20,7 @@ GY_TEST(older_epochs_are_refused)
     kit_attach(&at, &at.managers[1], 0, GY_OK);
     KIT_UNTIL(&at, at.daemons[0].lease_count == 0);
     kit_attach(&at, &at.managers[0], 0, GY_STATE);
-    kit_seat(&at, &at.managers[0], 10, 1, 100, GY_STATE);
+    kit_executor(&at, &at.managers[0], 10, 1, 100, GY_STATE);
     assert_non_null(strstr(at.managers[0].text, "epoch 2 here"));
     /* It is killed; the next life knows. */
     uint64_t id = at.daemons[0].id, incarnation = at.daemons[0].incarnation;
@@ -43,7 +43,7 @@ GY_TEST(older_epochs_are_refused)
     kit_close(&at);
 }
 
-/* ---- Seats ---- */
+/* ---- Executors ---- */
 
 GY_TEST(bytes_pass_within_credit)
 {
@@ -56,13 +56,13 @@ GY_TEST(bytes_pass_within_credit)
     kit_manager *own = &at.managers[0];
     kit_manager_open(&at, 0, at.job, 1);
     kit_attach(&at, own, 0, GY_OK);
-    kit_seat(&at, own, 77, 1, 10, GY_NOTFOUND);
-    kit_seat(&at, own, 1, 1, 10, GY_OK);
+    kit_executor(&at, own, 77, 1, 10, GY_NOTFOUND);
+    kit_executor(&at, own, 1, 1, 10, GY_OK);
     kit_say(&at, own, 1, 1, &(gy_wire){.kind = GY_WIRE_WELCOME});
     KIT_UNTIL(&at, own->in_bytes == 10);
-    /* A word to another seat there and back: nothing more came of this one. */
-    kit_seat(&at, own, 2, 2, 0, GY_OK);
-    kit_close_seat(&at, own, 2, 2);
+    /* A word to another executor there and back: nothing more came of this one. */
+    kit_executor(&at, own, 2, 2, 0, GY_OK);
+    kit_close_executor(&at, own, 2, 2);
     KIT_UNTIL(&at, own->gone_count == 1);
     assert_int_equal(own->in_bytes, 10);
     Gy__Cluster__Credit credit = GY__CLUSTER__CREDIT__INIT;
@@ -74,7 +74,7 @@ GY_TEST(bytes_pass_within_credit)
     credit.bytes = 1 << 20;
     KIT_CALL(&at, own, GY_NET_CREDIT, &credit.base, GY_OK);
     kit_hear(&at, own, GY_WIRE_READY, body);
-    /* To the process, more than a window in all: what it took is given back. */
+    /* To the process, more than a window in all: what it took is released. */
     static char large[100000];
     memset(large, 'x', sizeof(large) - 1);
     for (int i = 0; i < 8; i++) {
@@ -111,8 +111,8 @@ static bool has_one_stopped(pid_t of)
     return is_found;
 }
 
-/* A manager whose connection came back, or whose seat's process goes on: it may ask again, and
- * the daemon goes on. */
+/* A manager whose connection came back, or whose executor's process goes on: it may ask again,
+ * and the daemon goes on. */
 GY_TEST(who_comes_too_early_is_told_so)
 {
     static kit_scene at;
@@ -123,11 +123,11 @@ GY_TEST(who_comes_too_early_is_told_so)
     kit_manager *own = &at.managers[0];
     kit_manager_open(&at, 0, at.job, 1);
     assert_ok(gy_rpc_dial(own->rpc, at.daemons[0].address, &own->peer));
-    kit_seat(&at, own, 1, 1, 100, GY_TIMEOUT);
+    kit_executor(&at, own, 1, 1, 100, GY_TIMEOUT);
     assert_non_null(strstr(own->text, "not attached"));
     kit_attach(&at, own, 0, GY_OK);
-    kit_serve_seat(&at, own, 1, 1);
-    kit_seat(&at, own, 1, 2, 100, GY_TIMEOUT);
+    kit_serve_executor(&at, own, 1, 1);
+    kit_executor(&at, own, 1, 2, 100, GY_TIMEOUT);
     assert_non_null(strstr(own->text, "its process is not gone yet"));
     kit_close(&at);
 }
@@ -143,7 +143,7 @@ GY_TEST(more_than_the_window_is_refused)
     kit_manager *own = &at.managers[0];
     kit_manager_open(&at, 0, at.job, 1);
     kit_attach(&at, own, 0, GY_OK);
-    kit_serve_seat(&at, own, 1, 1);
+    kit_serve_executor(&at, own, 1, 1);
     kit_task(&at, own, 1, 1, "stop");
     KIT_UNTIL(&at, has_one_stopped(at.daemons[0].process)); /* it reads nothing any more */
     Gy__Cluster__Relay message = GY__CLUSTER__RELAY__INIT;
@@ -164,7 +164,7 @@ GY_TEST(more_than_the_window_is_refused)
     kit_close(&at);
 }
 
-GY_TEST(ends_of_seats_are_told)
+GY_TEST(ends_of_executors_are_told)
 {
     static kit_scene at;
     kit_open(&at, false);
@@ -175,7 +175,7 @@ GY_TEST(ends_of_seats_are_told)
     kit_manager_open(&at, 0, at.job, 1);
     kit_attach(&at, own, 0, GY_OK);
     /* By a fault: what it was at is known. */
-    kit_serve_seat(&at, own, 1, 1);
+    kit_serve_executor(&at, own, 1, 1);
     kit_task(&at, own, 1, 1, "segv");
     KIT_UNTIL(&at, own->gone_count == 1);
     const kit_gone *gone = &own->gone[0];
@@ -186,7 +186,7 @@ GY_TEST(ends_of_seats_are_told)
     assert_string_equal(gone->reason, "killed by SIGSEGV");
     /* By itself, with words. */
     own->in_bytes = 0;
-    kit_serve_seat(&at, own, 1, 2);
+    kit_serve_executor(&at, own, 1, 2);
     kit_task(&at, own, 1, 2, "exit");
     KIT_UNTIL(&at, own->gone_count == 2);
     gone = &own->gone[1];
@@ -194,28 +194,28 @@ GY_TEST(ends_of_seats_are_told)
     assert_string_equal(gone->words, "last words");
     /* As ordered. */
     own->in_bytes = 0;
-    kit_serve_seat(&at, own, 1, 3);
-    kit_close_seat(&at, own, 1, 3);
+    kit_serve_executor(&at, own, 1, 3);
+    kit_close_executor(&at, own, 1, 3);
     KIT_UNTIL(&at, own->gone_count == 3);
     gone = &own->gone[2];
     assert_string_equal(gone->reason, "killed by SIGKILL, as ordered");
     assert_int_equal(gone->boards, 0);
     /* Its stream ends, it does not: it is killed. */
     own->in_bytes = 0;
-    kit_serve_seat(&at, own, 1, 4);
+    kit_serve_executor(&at, own, 1, 4);
     kit_task(&at, own, 1, 4, "close");
     KIT_UNTIL(&at, own->gone_count == 4);
     /* Its parent is killed: so is it, and the next one has another. */
     own->in_bytes = 0;
-    kit_serve_seat(&at, own, 1, 5);
-    pid_t process = kit_process_of(&at, own, 1, 5), nursery = kit_parent_of(process);
-    assert_int_equal(kill(nursery, SIGKILL), 0);
+    kit_serve_executor(&at, own, 1, 5);
+    pid_t process = kit_process_of(&at, own, 1, 5), fork_server = kit_parent_of(process);
+    assert_int_equal(kill(fork_server, SIGKILL), 0);
     KIT_UNTIL(&at, own->gone_count == 5);
-    KIT_UNTIL(&at, kit_is_gone(process) && kit_is_gone(nursery));
+    KIT_UNTIL(&at, kit_is_gone(process) && kit_is_gone(fork_server));
     own->in_bytes = 0;
-    kit_serve_seat(&at, own, 1, 6);
+    kit_serve_executor(&at, own, 1, 6);
     process = kit_process_of(&at, own, 1, 6);
-    assert_true(kit_parent_of(process) != nursery);
+    assert_true(kit_parent_of(process) != fork_server);
     /* The lease is taken back. */
     kit_order(&at, 0, (gy_control_order){.kind = GY_ORDER_END_LEASE, .lease = 1});
     KIT_UNTIL(&at, own->lease_gone_count == 1 && own->gone_count == 6 &&
@@ -235,13 +235,13 @@ GY_TEST(nothing_outlives_a_daemon)
         kit_manager *own = &at.managers[0];
         kit_manager_open(&at, 0, at.job, 1);
         kit_attach(&at, own, 0, GY_OK);
-        kit_serve_seat(&at, own, 1, 1);
-        pid_t process = kit_process_of(&at, own, 1, 1), nursery = kit_parent_of(process);
+        kit_serve_executor(&at, own, 1, 1);
+        pid_t process = kit_process_of(&at, own, 1, 1), fork_server = kit_parent_of(process);
         kit_task(&at, own, 1, 1, "daemon, stop");
         int status = kit_daemon_end(&at, 0, round == 0 ? SIGKILL : SIGTERM);
         assert_true(round == 0 ? WIFSIGNALED(status) : status == 0);
         assert_int_equal(at.daemons[0].byes, round);
-        KIT_UNTIL(&at, kit_is_gone(process) && kit_is_gone(nursery));
+        KIT_UNTIL(&at, kit_is_gone(process) && kit_is_gone(fork_server));
         kit_close(&at);
     }
 }
@@ -362,7 +362,7 @@ GY_TEST(files_go_with_their_job)
     kit_manager *own = &at.managers[0];
     kit_manager_open(&at, 0, at.job, 1);
     kit_attach(&at, own, 0, GY_OK);
-    kit_serve_seat(&at, own, 1, 1);
+    kit_serve_executor(&at, own, 1, 1);
     for (int i = 0; i < 100; i++) {
         snprintf(path, sizeof(path), "%s/data/%d", own->folder, i);
         int file = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
@@ -432,7 +432,7 @@ GY_TEST(relays_and_idling_cost_little)
         kit_manager *own = &at.managers[0];
         kit_manager_open(&at, 0, at.job, 1);
         kit_attach(&at, own, 0, GY_OK);
-        kit_serve_seat(&at, own, 1, 1);
+        kit_serve_executor(&at, own, 1, 1);
         at.awaited = own->rpc;
         int64_t begin_ns = gy_now_ns(gy_env_real());
         look_at(at.daemons[0].process, &before, &kib);
@@ -459,7 +459,7 @@ GY_TEST(relays_and_idling_cost_little)
 }
 
 /* All that this machine has: work is done behind them, and what is outside stays there. */
-GY_TEST(walls_stand_around_processes)
+GY_TEST(sandbox_stand_around_processes)
 {
     static kit_scene at;
     gy_sandbox_features features;
@@ -474,7 +474,7 @@ GY_TEST(walls_stand_around_processes)
         kit_manager *own = &at.managers[0];
         kit_manager_open(&at, 0, at.job, 1);
         kit_attach(&at, own, 0, GY_OK);
-        kit_serve_seat(&at, own, 1, 1);
+        kit_serve_executor(&at, own, 1, 1);
         kit_task(&at, own, 1, 1, "");
         kit_hear(&at, own, GY_WIRE_DONE, body);
         if (is_walled) {
@@ -492,7 +492,7 @@ GY_TEST(walls_stand_around_processes)
     }
 }
 
-GY_TEST(a_folder_that_walls_hide_is_refused)
+GY_TEST(a_folder_that_sandbox_hide_is_refused)
 {
     gy_sandbox_features features;
     char folder[] = "/dev/shm/gyre-host-XXXXXX";

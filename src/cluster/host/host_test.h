@@ -49,7 +49,7 @@ static inline const char *kit_word(const char *name)
 static inline int kit_be_daemon(void)
 {
     const gy_net_hooks hooks = {.locate = kit_locate};
-    const char *walls = kit_word("GYRE_TEST_WALLS");
+    const char *sandbox = kit_word("GYRE_TEST_WALLS");
     const char *reserve = kit_word("GYRE_TEST_RESERVE"), *keep = kit_word("GYRE_TEST_KEEP");
     const gy_host_options options = {
         .names = kit_word("GYRE_TEST_NAMES"),
@@ -64,7 +64,7 @@ static inline int kit_be_daemon(void)
         .keep_ns = keep != NULL ? strtoll(keep, NULL, 10) * 1000000 : 0,
         .fetch_ns = 100000000,
         /* the default, but that processes tell numbers by which they are seen here */
-        .sandbox = walls != NULL ? walls : "available,rights,calls",
+        .sandbox = sandbox != NULL ? sandbox : "available,rights,calls",
         .hooks = &hooks};
     gy_log_set_level(kit_word("GYRE_TEST_LOUD") != NULL ? GY_LOG_DEBUG : GY_LOG_ERROR);
     gy_status status = gy_host_run(gy_env_real(), &options);
@@ -143,10 +143,10 @@ typedef struct kit_scene {
     gy_status end_status;
     char end_reason[512];
     uint32_t end_epoch;
-    char said[4096]; /* by the manager */
-    size_t end_said; /* of it, when its end was told */
-    bool is_deaf;    /* it does not answer JOB_END */
-    gy_rpc *awaited; /* whose words are waited for; NULL: the name server's */
+    char said[4096];   /* by the manager */
+    size_t end_output; /* of it, when its end was told */
+    bool is_deaf;      /* it does not answer JOB_END */
+    gy_rpc *awaited;   /* whose words are waited for; NULL: the name server's */
 } kit_scene;
 
 static inline gy_status kit_state(void *arg, const gy_rpc_asked *asked,
@@ -216,11 +216,11 @@ static inline gy_status kit_spec(void *arg, const gy_rpc_asked *asked,
     return gy_rpc_answer(at->names, asked, &answer.base);
 }
 
-static inline gy_status kit_said(void *arg, const gy_rpc_asked *asked,
-                                 const ProtobufCMessage *request)
+static inline gy_status kit_output(void *arg, const gy_rpc_asked *asked,
+                                   const ProtobufCMessage *request)
 {
     kit_scene *at = arg;
-    const Gy__Cluster__Said *told = (const Gy__Cluster__Said *)request;
+    const Gy__Cluster__Output *told = (const Gy__Cluster__Output *)request;
     Gy__Cluster__Done done = GY__CLUSTER__DONE__INIT;
     const size_t room = sizeof(at->said) - 1;
     if (told->offset <= room) {
@@ -245,7 +245,7 @@ static inline gy_status kit_job_end(void *arg, const gy_rpc_asked *asked,
     if (end->last.len > 0 && end->said <= sizeof(at->said)) {
         memcpy(at->said + (end->said - end->last.len), end->last.data, end->last.len);
     }
-    at->end_said = strnlen(at->said, sizeof(at->said));
+    at->end_output = strnlen(at->said, sizeof(at->said));
     at->end_status = (gy_status)end->status;
     at->end_epoch = end->epoch;
     snprintf(at->end_reason, sizeof(at->end_reason), "%s", end->reason);
@@ -300,11 +300,11 @@ static inline gy_status kit_relay(void *arg, const gy_rpc_asked *asked,
     return kit_done_answer(own->rpc, asked);
 }
 
-static inline gy_status kit_seat_gone(void *arg, const gy_rpc_asked *asked,
-                                      const ProtobufCMessage *request)
+static inline gy_status kit_executor_gone(void *arg, const gy_rpc_asked *asked,
+                                          const ProtobufCMessage *request)
 {
     kit_manager *own = arg;
-    const Gy__Cluster__SeatGone *gone = (const Gy__Cluster__SeatGone *)request;
+    const Gy__Cluster__ExecutorGone *gone = (const Gy__Cluster__ExecutorGone *)request;
     assert_true(own->gone_count < KIT_GONE);
     kit_gone *to = &own->gone[own->gone_count++];
     *to = (kit_gone){.lease = gone->lease,
@@ -376,7 +376,7 @@ static inline void kit_manager_open(kit_scene *at, int which, gy_key job, uint32
                                         : NULL);
     }
     kit_add(methods, &count, GY_NET_LEASE_GONE, kit_lease_gone);
-    kit_add(methods, &count, GY_NET_SEAT_GONE, kit_seat_gone);
+    kit_add(methods, &count, GY_NET_EXECUTOR_GONE, kit_executor_gone);
     kit_add(methods, &count, GY_NET_FETCHED, kit_fetched);
     char subject[40];
     snprintf(subject, sizeof(subject), "%016llx%016llx", (unsigned long long)job.high,
@@ -475,7 +475,7 @@ static inline void kit_open(kit_scene *at, bool has_key)
     kit_add(at->names_methods, &count, GY_NET_DAEMON_BYE, kit_bye);
     kit_add(at->names_methods, &count, GY_NET_ASK_SPEC, kit_spec);
     kit_add(at->names_methods, &count, GY_NET_JOB_END, kit_job_end);
-    kit_add(at->names_methods, &count, GY_NET_SAID, kit_said);
+    kit_add(at->names_methods, &count, GY_NET_OUTPUT, kit_output);
     kit_add(at->names_methods, &count, GY_NET_ORDER, NULL);
     at->bulk =
         (gy_bulk_server){.roles = GY_RPC_MAY(GY_RPC_DAEMON), .find = kit_find, .arg = at};
@@ -695,8 +695,8 @@ static inline void kit_attach(kit_scene *at, kit_manager *own, int daemon, gy_st
     KIT_CALL(at, own, GY_NET_ATTACH, &message.base, expected);
 }
 
-static inline void kit_seat(kit_scene *at, kit_manager *own, uint64_t lease,
-                            uint32_t generation, uint64_t credit, gy_status expected)
+static inline void kit_executor(kit_scene *at, kit_manager *own, uint64_t lease,
+                                uint32_t generation, uint64_t credit, gy_status expected)
 {
     Gy__Cluster__Open message = GY__CLUSTER__OPEN__INIT;
     Gy__Cluster__Key key = kit_key(own->job);
@@ -709,8 +709,8 @@ static inline void kit_seat(kit_scene *at, kit_manager *own, uint64_t lease,
     KIT_CALL(at, own, GY_NET_OPEN, &message.base, expected);
 }
 
-static inline void kit_close_seat(kit_scene *at, kit_manager *own, uint64_t lease,
-                                  uint32_t generation)
+static inline void kit_close_executor(kit_scene *at, kit_manager *own, uint64_t lease,
+                                      uint32_t generation)
 {
     Gy__Cluster__Close message;
     Gy__Cluster__Key key = kit_key(own->job);
@@ -756,12 +756,12 @@ static inline void kit_hear(kit_scene *at, kit_manager *own, gy_wire_kind kind, 
     assert_int_equal(message.kind, kind);
 }
 
-/* A process in a seat that serves. */
-static inline void kit_serve_seat(kit_scene *at, kit_manager *own, uint64_t lease,
-                                  uint32_t generation)
+/* A process in an executor that serves. */
+static inline void kit_serve_executor(kit_scene *at, kit_manager *own, uint64_t lease,
+                                      uint32_t generation)
 {
     char body[256];
-    kit_seat(at, own, lease, generation, 1 << 20, GY_OK);
+    kit_executor(at, own, lease, generation, 1 << 20, GY_OK);
     kit_say(at, own, lease, generation, &(gy_wire){.kind = GY_WIRE_WELCOME});
     kit_hear(at, own, GY_WIRE_READY, body);
 }
@@ -776,7 +776,7 @@ static inline void kit_task(kit_scene *at, kit_manager *own, uint64_t lease,
                        .body_bytes = strlen(word)});
 }
 
-/* The number of the process in a seat. */
+/* The number of the process in an executor. */
 static inline pid_t kit_process_of(kit_scene *at, kit_manager *own, uint64_t lease,
                                    uint32_t generation)
 {

@@ -44,9 +44,9 @@ host_job *gy_host_job_new(gy_host *host, gy_key key)
     made->key = key;
     key_name(key, made->name);
     (void)gy_host_path(made->path, host->folder, "jobs", made->name);
-    made->last_letter = &made->letters;
-    made->nursery.file = made->ahead.watch.file = -1;
-    made->manager.watch.file = made->manager.wish.file = made->manager.log = -1;
+    made->last_outgoing = &made->outbox;
+    made->fork_server.file = made->ahead.watch.file = -1;
+    made->manager.watch.file = made->manager.request.file = made->manager.log = -1;
     made->ahead.last_ns = INT64_MAX;
     made->manager.last_ns = made->manager.look_ns = made->manager.end_ns =
         made->program.again_ns = made->closed_ns = INT64_MAX;
@@ -205,7 +205,7 @@ void gy_host_discard(gy_host *host, gy_key key, bool is_all)
     if (job == NULL) {
         return;
     }
-    gy_host_nursery_dismiss(host, job); /* its walls stand around what goes now */
+    gy_host_fork_server_dismiss(host, job); /* its sandbox surrounds what goes now */
     bool is_there = false;
     if (is_all) {
         gy_host_throw(host, job->path);
@@ -282,21 +282,21 @@ bool gy_host_sweep(gy_host *host)
 
 static void free_job(gy_host *host, host_job *job)
 {
-    if (job->warden != NULL) {
-        gy_host_unwatch_only(host, &job->nursery);
-        gy_warden_close(job->warden, true);
-        gy_free(job->warden);
+    if (job->supervisor != NULL) {
+        gy_host_unwatch_only(host, &job->fork_server);
+        gy_supervisor_close(job->supervisor, true);
+        gy_free(job->supervisor);
     }
-    if (job->ahead.warden != NULL) {
+    if (job->ahead.supervisor != NULL) {
         gy_host_unwatch_only(host, &job->ahead.watch);
-        gy_warden_close(job->ahead.warden, true);
-        gy_free(job->ahead.warden);
+        gy_supervisor_close(job->ahead.supervisor, true);
+        gy_free(job->ahead.supervisor);
     }
-    gy_sandbox_fini(&job->walls);
+    gy_sandbox_fini(&job->sandbox);
     gy_host_unwatch(host, &job->manager.watch);
-    gy_host_unwatch(host, &job->manager.wish);
+    gy_host_unwatch(host, &job->manager.request);
     gy_host_manager_free(job);
-    gy_host_letters_free(job);
+    gy_host_outbox_free(job);
     gy_host_unwant_all(job);
     gy_host_program_free(&job->program);
     gy_free(job->wants);
@@ -305,22 +305,22 @@ static void free_job(gy_host *host, host_job *job)
     gy_free(job);
 }
 
-static void bury_seats(host_job *job)
+static void reap_executors(host_job *job)
 {
-    for (host_seat **at = &job->seats; *at != NULL;) {
-        host_seat *seat = *at;
-        if (seat->is_dead) {
-            *at = seat->next;
-            gy_free(seat->up);
-            gy_free(seat->down);
-            gy_free(seat);
+    for (host_executor **at = &job->executors; *at != NULL;) {
+        host_executor *executor = *at;
+        if (executor->is_dead) {
+            *at = executor->next;
+            gy_free(executor->up);
+            gy_free(executor->down);
+            gy_free(executor);
         } else {
-            at = &seat->next;
+            at = &executor->next;
         }
     }
 }
 
-void gy_host_bury(gy_host *host)
+void gy_host_reap(gy_host *host)
 {
     if (!host->has_dead) {
         return;
@@ -328,7 +328,7 @@ void gy_host_bury(gy_host *host)
     host->has_dead = false;
     for (host_job **at = &host->jobs; *at != NULL;) {
         host_job *job = *at;
-        bury_seats(job);
+        reap_executors(job);
         if (job->is_dead) {
             *at = job->next;
             free_job(host, job);
@@ -342,13 +342,14 @@ void gy_host_jobs_free(gy_host *host)
 {
     for (host_job *job = host->jobs; job != NULL; job = job->next) {
         job->is_dead = true;
-        for (host_seat *seat = job->seats; seat != NULL; seat = seat->next) {
-            gy_host_unwatch(host, &seat->watch);
-            seat->is_dead = true;
+        for (host_executor *executor = job->executors; executor != NULL;
+             executor = executor->next) {
+            gy_host_unwatch(host, &executor->watch);
+            executor->is_dead = true;
         }
     }
     host->has_dead = true;
-    gy_host_bury(host);
+    gy_host_reap(host);
     gy_free(host->job_rows);
     gy_index_free(&host->by_job);
 }

@@ -15,11 +15,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const int64_t end_within_ns = 6000000000; /* then its minder is killed, and it with it */
+static const int64_t end_within_ns = 6000000000; /* then its shim is killed, and it with it */
 static const double reap_seconds = 1;
-static const int64_t said_every_ns = 100000000;
+static const int64_t output_every_ns = 100000000;
 static const int64_t say_within_ns = 2000000000; /* after its end */
-enum { SAID_BEHIND = 1 << 20 };
+enum { OUTPUT_BEHIND = 1 << 20 };
 
 /* Programs of gigabytes take longer to come than a manager may take to be heard. */
 static void say_waits(gy_host *host, const host_job *job, bool is_waiting)
@@ -77,35 +77,35 @@ static gy_status make_ticket(gy_host *host, const host_job *job, uint32_t epoch,
     return gy_ticket_write(path, &ticket);
 }
 
-static void on_minder(gy_host *host, void *owner, uint32_t events);
+static void on_shim(gy_host *host, void *owner, uint32_t events);
 
 /* It is a manager: it says which processes it will want here, so their parent is on its way
  * while it reads its journal. A program that is none says nothing and is started once. */
-static void on_wish(gy_host *host, void *owner, uint32_t events)
+static void on_request(gy_host *host, void *owner, uint32_t events)
 {
     host_job *job = owner;
-    gy_ticket_wish wish = {.threads = 0};
+    gy_ticket_request request = {.threads = 0};
     (void)events;
-    const gy_status status = gy_ticket_hear(job->manager.wish.file, &wish);
+    const gy_status status = gy_ticket_handle(job->manager.request.file, &request);
     if (status == GY_AGAIN) {
         return;
     }
-    gy_host_unwatch(host, &job->manager.wish); /* one word, or none */
+    gy_host_unwatch(host, &job->manager.request); /* one word, or none */
     if (status == GY_OK) {
-        gy_host_nursery_foresee(host, job, &wish);
+        gy_host_fork_server_foresee(host, job, &request);
     }
 }
 
-static void listen_for_wish(gy_host *host, host_job *job)
+static void listen_for_request(gy_host *host, host_job *job)
 {
     char folder[HOST_PATH];
     int file = -1;
-    gy_host_unwatch(host, &job->manager.wish);
-    job->manager.wish.ready = on_wish;
-    job->manager.wish.owner = job;
+    gy_host_unwatch(host, &job->manager.request);
+    job->manager.request.ready = on_request;
+    job->manager.request.owner = job;
     if (!gy_host_path(folder, job->path, "manager", NULL) ||
         gy_ticket_listen(folder, &file) < 0 ||
-        gy_host_watch(host, &job->manager.wish, file, EPOLLIN) < 0) {
+        gy_host_watch(host, &job->manager.request, file, EPOLLIN) < 0) {
         gy_debug("a manager is not heard: %s", gy_error_text());
         if (file >= 0) {
             close(file);
@@ -114,7 +114,7 @@ static void listen_for_wish(gy_host *host, host_job *job)
 }
 
 /* What is in its log already printed an earlier manager. */
-static void begin_said(host_job *job, const char *log)
+static void begin_output(host_job *job, const char *log)
 {
     host_manager *manager = &job->manager;
     struct stat about;
@@ -129,11 +129,12 @@ static void begin_said(host_job *job, const char *log)
 
 /* Nobody would hear of its end: it is over, and its manager with it, before anything is said.
  */
-static void end_minder(gy_host *host, host_manager *manager)
+static void end_shim(gy_host *host, host_manager *manager)
 {
-    (void)kill(manager->minder, SIGKILL);
-    (void)gy_child_wait(host->env, manager->minder, gy_env_deadline(host->env, reap_seconds));
-    manager->minder = 0;
+    (void)kill(manager->shim, SIGKILL);
+    (void)gy_worker_child_wait(host->env, manager->shim,
+                               gy_env_deadline(host->env, reap_seconds));
+    manager->shim = 0;
     gy_host_expect_orphans(host);
 }
 
@@ -171,20 +172,20 @@ static gy_status start_process(gy_host *host, host_job *job, const char *ticket)
         if (minded.log < 0) {
             gy_warn("a manager has no log: %s", strerror(-minded.log));
         }
-        begin_said(job, log);
-        status = gy_minder_start(&minded, &socket, &job->manager.minder);
+        begin_output(job, log);
+        status = gy_cluster_shim_start(&minded, &socket, &job->manager.shim);
         if (minded.log >= 0) {
             close(minded.log);
         }
     }
     gy_free(environment);
     gy_free(argv);
-    job->manager.watch.ready = on_minder;
+    job->manager.watch.ready = on_shim;
     job->manager.watch.owner = job;
     status = status < 0 ? status : gy_host_watch(host, &job->manager.watch, socket, EPOLLIN);
     if (status < 0 && socket >= 0) {
         close(socket);
-        end_minder(host, &job->manager);
+        end_shim(host, &job->manager);
     }
     return status;
 }
@@ -204,12 +205,12 @@ void gy_host_manager_go(gy_host *host, host_job *job, gy_status status)
     manager->wanted = 0;
     status = status < 0 ? status : make_ticket(host, job, epoch, ticket);
     if (status == GY_OK) {
-        listen_for_wish(host, job);
+        listen_for_request(host, job);
         status = start_process(host, job, ticket);
     }
     if (status < 0) {
         gy_warn("the manager of job %s is not started: %s", job->name, gy_error_text());
-        gy_host_unwatch(host, &manager->wish);
+        gy_host_unwatch(host, &manager->request);
         say_down(host, job, epoch, 0);
         return;
     }
@@ -249,7 +250,7 @@ void gy_host_manager_end(gy_host *host, gy_key key, uint32_t epoch)
     if (manager->wanted == epoch) {
         manager->wanted = 0;
         say_down(host, job, epoch, 0);
-    } else if (manager->epoch == epoch && manager->minder != 0) {
+    } else if (manager->epoch == epoch && manager->shim != 0) {
         manager->is_killed = true;
         manager->last_ns = gy_now_ns(host->env) + end_within_ns;
         if (send(manager->watch.file, "k", 1, MSG_NOSIGNAL | MSG_DONTWAIT) != 1) {
@@ -272,17 +273,17 @@ static uint64_t printed(const host_manager *manager)
                : 0;
 }
 
-typedef struct said_call {
+typedef struct output_call {
     gy_host *host;
     gy_key job;
     uint32_t epoch;
-} said_call;
+} output_call;
 
 static void look_at_end(gy_host *host, host_job *job, int64_t now_ns);
 
-static void is_said(void *arg, gy_status status, const ProtobufCMessage *answer)
+static void is_reported(void *arg, gy_status status, const ProtobufCMessage *answer)
 {
-    const said_call call = *(said_call *)arg;
+    const output_call call = *(output_call *)arg;
     host_job *job = gy_host_job(call.host, call.job);
     (void)answer;
     gy_free(arg);
@@ -303,12 +304,12 @@ static void is_said(void *arg, gy_status status, const ProtobufCMessage *answer)
 static void say_more(gy_host *host, host_job *job, uint64_t size)
 {
     host_manager *manager = &job->manager;
-    uint8_t *data = gy_alloc("host.said", GY_NET_SAID_PIECE);
-    said_call *call = gy_alloc("host.said", sizeof(*call));
-    if (size - manager->said > SAID_BEHIND) {
-        manager->said = size - GY_NET_SAID_KEPT;
+    uint8_t *data = gy_alloc("host.said", GY_NET_OUTPUT_PIECE);
+    output_call *call = gy_alloc("host.said", sizeof(*call));
+    if (size - manager->said > OUTPUT_BEHIND) {
+        manager->said = size - GY_NET_OUTPUT_KEPT;
     }
-    const size_t most = (size_t)GY_MIN(size - manager->said, (uint64_t)GY_NET_SAID_PIECE);
+    const size_t most = (size_t)GY_MIN(size - manager->said, (uint64_t)GY_NET_OUTPUT_PIECE);
     const ssize_t got =
         data != NULL && call != NULL
             ? pread(manager->log, data, most, (off_t)(manager->base + manager->said))
@@ -316,15 +317,15 @@ static void say_more(gy_host *host, host_job *job, uint64_t size)
     gy_status status = GY_AGAIN;
     if (got > 0) {
         Gy__Cluster__Key key = GY__CLUSTER__KEY__INIT;
-        Gy__Cluster__Said message = GY__CLUSTER__SAID__INIT;
+        Gy__Cluster__Output message = GY__CLUSTER__OUTPUT__INIT;
         key.high = job->key.high;
         key.low = job->key.low;
         message.job = &key;
         message.epoch = manager->epoch;
         message.offset = manager->said;
         message.data = (ProtobufCBinaryData){.len = (size_t)got, .data = data};
-        *call = (said_call){host, job->key, manager->epoch};
-        status = gy_host_call_name(host, GY_NET_SAID, &message.base, is_said, call);
+        *call = (output_call){host, job->key, manager->epoch};
+        status = gy_host_call_name(host, GY_NET_OUTPUT, &message.base, is_reported, call);
     }
     if (status == GY_OK) {
         manager->saying = manager->said + (uint64_t)got;
@@ -336,14 +337,14 @@ static void say_more(gy_host *host, host_job *job, uint64_t size)
 
 static void tell_end(gy_host *host, host_job *job);
 
-static void look_at_said(gy_host *host, host_job *job, int64_t now_ns)
+static void look_at_output(gy_host *host, host_job *job, int64_t now_ns)
 {
     host_manager *manager = &job->manager;
     if (manager->epoch == 0 || manager->log < 0 || now_ns < manager->look_ns) {
         return;
     }
     const uint64_t size = printed(manager);
-    manager->look_ns = now_ns + said_every_ns;
+    manager->look_ns = now_ns + output_every_ns;
     if (manager->saying == 0 && size > manager->said) {
         say_more(host, job, size);
     }
@@ -360,7 +361,7 @@ static void look_at_end(gy_host *host, host_job *job, int64_t now_ns)
         manager->end_ns = INT64_MAX;
         tell_end(host, job);
     } else {
-        look_at_said(host, job, now_ns);
+        look_at_output(host, job, now_ns);
     }
 }
 
@@ -380,7 +381,7 @@ int64_t gy_host_manager_next_ns(const host_job *job)
 {
     const host_manager *manager = &job->manager;
     return manager->epoch != 0 && manager->log >= 0 &&
-                   (manager->minder != 0 || manager->end_ns != INT64_MAX)
+                   (manager->shim != 0 || manager->end_ns != INT64_MAX)
                ? manager->look_ns
                : INT64_MAX;
 }
@@ -442,11 +443,11 @@ static void manager_gone(gy_host *host, host_job *job)
 {
     host_manager *manager = &job->manager;
     gy_host_unwatch(host, &manager->watch);
-    gy_host_unwatch(host, &manager->wish);
-    gy_host_nursery_dismiss(host, job);
-    int status =
-        gy_child_wait(host->env, manager->minder, gy_env_deadline(host->env, reap_seconds));
-    manager->minder = 0;
+    gy_host_unwatch(host, &manager->request);
+    gy_host_fork_server_dismiss(host, job);
+    int status = gy_worker_child_wait(host->env, manager->shim,
+                                      gy_env_deadline(host->env, reap_seconds));
+    manager->shim = 0;
     if (!WIFEXITED(status)) {
         gy_host_expect_orphans(host);
     }
@@ -463,7 +464,7 @@ static void manager_gone(gy_host *host, host_job *job)
         look_at_end(host, job, now_ns);
     } else {
         manager->look_ns = 0;
-        look_at_said(host, job, gy_now_ns(host->env)); /* what there is of its last words */
+        look_at_output(host, job, gy_now_ns(host->env)); /* what there is of its log tail */
         uint32_t epoch = manager->epoch;
         manager->epoch = 0;
         say_down(host, job, epoch, signal);
@@ -471,7 +472,7 @@ static void manager_gone(gy_host *host, host_job *job)
     manager->is_killed = false;
 }
 
-static void on_minder(gy_host *host, void *owner, uint32_t events)
+static void on_shim(gy_host *host, void *owner, uint32_t events)
 {
     host_job *job = owner;
     host_manager *manager = &job->manager;
@@ -492,7 +493,7 @@ void gy_host_manager_told(gy_host *host, gy_key key, uint32_t epoch)
 {
     char folder[HOST_PATH];
     host_job *job = gy_host_job(host, key);
-    if (job == NULL || job->manager.epoch != epoch || job->manager.minder != 0) {
+    if (job == NULL || job->manager.epoch != epoch || job->manager.shim != 0) {
         return;
     }
     job->manager.epoch = 0;
@@ -518,7 +519,7 @@ void gy_host_look_at_ring(gy_host *host)
     for (host_job *job = host->jobs; job != NULL; job = job->next) {
         host_manager *manager = &job->manager;
         char path[HOST_PATH];
-        manager->is_key_old = manager->minder != 0 && (manager->is_key_old || is_new);
+        manager->is_key_old = manager->shim != 0 && (manager->is_key_old || is_new);
         if (!manager->is_key_old || !gy_host_path(path, job->path, "manager", "key")) {
             continue;
         }
@@ -533,9 +534,9 @@ void gy_host_look_at_ring(gy_host *host)
 void gy_host_manager_look(gy_host *host, host_job *job, int64_t now_ns)
 {
     look_at_end(host, job, now_ns);
-    if (job->manager.minder != 0 && now_ns >= job->manager.last_ns) {
+    if (job->manager.shim != 0 && now_ns >= job->manager.last_ns) {
         gy_warn("the manager of job %s does not end", job->name);
-        kill(job->manager.minder, SIGKILL);
+        kill(job->manager.shim, SIGKILL);
         job->manager.last_ns = INT64_MAX;
     }
 }

@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 enum {
-    SOCKET = 3, /* the minder's end; 0 to 2: nothing, the log */
+    SOCKET = 3, /* the shim's end; 0 to 2: nothing, the log */
     ROUND_MS = 20,
     ROUNDS_MAX = 250, /* 5 s for all to be gone after SIGKILL */
     LOADER_MS = 1000, /* from one word of a loader to the next */
@@ -48,11 +48,11 @@ static bool clean_up(const host_minded *minded, int socket)
 }
 
 /* In the manager's process. */
-static void become_manager(const host_minded *minded, pid_t minder)
+static void become_manager(const host_minded *minded, pid_t shim)
 {
     sigset_t none;
     sigemptyset(&none);
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == minder && setpgid(0, 0) == 0 &&
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && getppid() == shim && setpgid(0, 0) == 0 &&
         sigprocmask(SIG_SETMASK, &none, NULL) == 0 &&
         (minded->directory == NULL || chdir(minded->directory) == 0)) {
         (void)execvpe(minded->path, minded->argv, minded->environment);
@@ -158,7 +158,7 @@ static int mind(const host_minded *minded, int socket)
             break;
         }
         if (is_over) {
-            (void)gy_reap_kill(NULL, 0, false);
+            (void)gy_worker_reap_kill(NULL, 0, false);
         }
     }
     if (is_gone) {
@@ -169,7 +169,7 @@ static int mind(const host_minded *minded, int socket)
     return 0;
 }
 
-gy_status gy_minder_start(const host_minded *minded, int *socket, pid_t *minder)
+gy_status gy_cluster_shim_start(const host_minded *minded, int *socket, pid_t *shim)
 {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
@@ -186,6 +186,6 @@ gy_status gy_minder_start(const host_minded *minded, int *socket, pid_t *minder)
         return gy_fail(GY_LIMIT, "cannot start a process: %s", strerror(error));
     }
     *socket = pair[0];
-    *minder = child;
+    *shim = child;
     return GY_OK;
 }

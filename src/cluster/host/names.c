@@ -155,7 +155,7 @@ static void end_ask(host_ask *ask, const ProtobufCMessage *answer)
     } else if (ask->type == GY_NET_JOB_END) {
         gy_host_manager_told(host, ask->job, ask->epoch);
     } else {
-        host->is_bye_said = true;
+        host->is_bye_sent = true;
     }
 }
 

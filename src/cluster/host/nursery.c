@@ -1,4 +1,4 @@
-/* A job's nursery: it comes when the job's program is here, and takes all with it. */
+/* A job's fork server: it comes when the job's program is here, and takes all with it. */
 #include "cluster/host/host_priv.h"
 
 #include <errno.h>
@@ -9,95 +9,98 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-enum { LOSSES_MAX = 16 };                        /* of nurseries, in one job */
+enum { LOSSES_MAX = 16 };                        /* of fork servers, in one job */
 static const int64_t end_within_ns = 6000000000; /* then it is killed */
 static const int64_t leave_ns = 500000000;       /* from the end of a stream to its process's */
 
 static void say_down(gy_host *host, const host_job *job, const char *reason)
 {
-    gy_host_later(host, &(gy_daemon_event){.kind = GY_DAEMON_NURSERY_DOWN,
+    gy_host_later(host, &(gy_daemon_event){.kind = GY_DAEMON_FORK_SERVER_DOWN,
                                            .job = job->key,
-                                           .epoch = job->nursery_epoch,
+                                           .epoch = job->fork_server_epoch,
                                            .reason = reason});
 }
 
-/* It is gone, and with it all that it started. Returns with no seat that has a process. */
-static void forget_nursery(gy_host *host, host_job *job)
+/* It is gone, and with it all that it started. Returns with no executor that has a process. */
+static void forget_fork_server(gy_host *host, host_job *job)
 {
-    gy_host_unwatch_only(host, &job->nursery);
-    if (job->warden->socket >= 0 && !WIFEXITED(gy_warden_lost(job->warden))) {
+    gy_host_unwatch_only(host, &job->fork_server);
+    if (job->supervisor->socket >= 0 && !WIFEXITED(gy_supervisor_lost(job->supervisor))) {
         gy_host_expect_orphans(host);
     }
-    for (host_seat *seat = job->seats; seat != NULL; seat = seat->next) {
-        if (seat->has_process && !seat->has_news && !seat->is_dead) {
-            gy_host_seat_drain(host, seat);
-            seat->has_news = true;
-            seat->news = (gy_nursery_news){
-                .slot = seat->slot, .generation = seat->generation, .status = SIGKILL};
+    for (host_executor *executor = job->executors; executor != NULL;
+         executor = executor->next) {
+        if (executor->has_process && !executor->has_news && !executor->is_dead) {
+            gy_host_executor_drain(host, executor);
+            executor->has_news = true;
+            executor->news = (gy_fork_server_news){
+                .slot = executor->slot, .generation = executor->generation, .status = SIGKILL};
         }
     }
 }
 
-/* Seats of older epochs, of which the machine does not speak any more. */
-static void free_seats(gy_host *host, host_job *job)
+/* Executors of older epochs, of which the machine does not speak any more. */
+static void free_executors(gy_host *host, host_job *job)
 {
-    for (host_seat *seat = job->seats; seat != NULL; seat = seat->next) {
-        if (seat->has_process || seat->epoch < job->peer_epoch) {
-            gy_host_seat_free(host, seat);
+    for (host_executor *executor = job->executors; executor != NULL;
+         executor = executor->next) {
+        if (executor->has_process || executor->epoch < job->peer_epoch) {
+            gy_host_executor_free(host, executor);
         }
     }
 }
 
 /* Its socket has ended, or it does not end. */
-static void nursery_gone(gy_host *host, host_job *job)
+static void fork_server_gone(gy_host *host, host_job *job)
 {
     char reason[GY_CONTROL_REASON_BYTES];
-    job->losses += !job->is_nursery_ending;
+    job->losses += !job->is_fork_server_ending;
     snprintf(reason, sizeof(reason), "%s",
-             job->is_nursery_ending ? "the job's processes were ended"
-                                    : "the parent of the job's processes is gone");
-    forget_nursery(host, job);
-    job->is_nursery_ending = false;
-    gy_host_step(host, &(gy_daemon_event){.kind = GY_DAEMON_NURSERY_DOWN,
+             job->is_fork_server_ending ? "the job's processes were ended"
+                                        : "the parent of the job's processes is gone");
+    forget_fork_server(host, job);
+    job->is_fork_server_ending = false;
+    gy_host_step(host, &(gy_daemon_event){.kind = GY_DAEMON_FORK_SERVER_DOWN,
                                           .job = job->key,
-                                          .epoch = job->nursery_epoch,
+                                          .epoch = job->fork_server_epoch,
                                           .reason = reason});
     /* The machine may have asked for the next one, which waits for this. */
-    gy_warden *old = job->warden;
-    job->warden = NULL;
-    free_seats(host, job);
-    gy_warden_close(old, true);
+    gy_supervisor *old = job->supervisor;
+    job->supervisor = NULL;
+    free_executors(host, job);
+    gy_supervisor_close(old, true);
     gy_free(old);
-    if (job->is_nursery_wanted) {
+    if (job->is_fork_server_wanted) {
         gy_host_program_need(host, job);
     }
 }
 
-static void on_nursery(gy_host *host, void *owner, uint32_t events)
+static void on_fork_server(gy_host *host, void *owner, uint32_t events)
 {
     host_job *job = owner;
     (void)events;
     for (;;) {
-        gy_nursery_news news;
-        gy_status status = gy_warden_hear(job->warden, &news);
+        gy_fork_server_news news;
+        gy_status status = gy_supervisor_handle(job->supervisor, &news);
         if (status == GY_AGAIN) {
             return;
         }
         if (status < 0) {
-            nursery_gone(host, job);
+            fork_server_gone(host, job);
             return;
         }
-        for (host_seat *seat = job->seats; seat != NULL; seat = seat->next) {
-            if (seat->has_process && !seat->has_news && !seat->is_dead &&
-                seat->slot == news.slot && seat->generation == news.generation) {
-                gy_host_seat_news(host, seat, &news);
+        for (host_executor *executor = job->executors; executor != NULL;
+             executor = executor->next) {
+            if (executor->has_process && !executor->has_news && !executor->is_dead &&
+                executor->slot == news.slot && executor->generation == news.generation) {
+                gy_host_executor_news(host, executor, &news);
                 break;
             }
         }
     }
 }
 
-/* The walls of all jobs, and behind them this one's own files: not its record, nor what its
+/* The sandbox of all jobs, and behind them this one's own files: not its record, nor what its
  * manager has. */
 static gy_status wall(gy_host *host, host_job *job)
 {
@@ -107,8 +110,8 @@ static gy_status wall(gy_host *host, host_job *job)
     } own[] = {{"scratch", true}, /* the first is for what is needed for a while */
                {"data", true},     {"run", true},     {"trace", true},
                {"fetched", false}, {"program", false}};
-    gy_sandbox_fini(&job->walls);
-    job->walls.parts = host->sandbox.parts;
+    gy_sandbox_fini(&job->sandbox);
+    job->sandbox.parts = host->sandbox.parts;
     for (size_t i = 0; i < GY_COUNT(own); i++) {
         char path[HOST_PATH];
         if (!gy_host_path(path, job->path, own[i].name, NULL) ||
@@ -116,13 +119,13 @@ static gy_status wall(gy_host *host, host_job *job)
             return gy_fail(GY_IO, "cannot make %s/%s: %s", job->path, own[i].name,
                            strerror(errno));
         }
-        GY_TRY(gy_sandbox_add(&job->walls, path, own[i].is_writable));
+        GY_TRY(gy_sandbox_add(&job->sandbox, path, own[i].is_writable));
     }
     if (host->sandbox.paths.size_bytes > 0) {
-        gy_text_add_bytes(&job->walls.paths, host->sandbox.paths.data,
+        gy_text_add_bytes(&job->sandbox.paths, host->sandbox.paths.data,
                           host->sandbox.paths.size_bytes);
     }
-    return job->walls.paths.status;
+    return job->sandbox.paths.status;
 }
 
 uint64_t gy_host_memory(const gy_host *host, uint64_t asked_bytes)
@@ -139,34 +142,34 @@ static bool is_role(const gy_role *a, const gy_role *b)
 
 /* A process that will be the parent of others, on its way; why it cannot be started is said at
  * once. */
-static gy_status open_warden(gy_host *host, host_job *job, const gy_role *role,
-                             gy_warden **warden)
+static gy_status open_supervisor(gy_host *host, host_job *job, const gy_role *role,
+                                 gy_supervisor **supervisor)
 {
-    gy_warden *made = gy_alloc_zero("host.warden", 1, sizeof(*made));
+    gy_supervisor *made = gy_alloc_zero("host.warden", 1, sizeof(*made));
     if (made == NULL) {
         return GY_NOMEM;
     }
     job->argv[0] = job->program.path;
     job->argv[1] = NULL;
-    *made = (gy_warden){.env = host->env,
-                        .start = {.argv = job->argv,
-                                  .environment = job->program.environment,
-                                  .directory = job->program.directory},
-                        .role = *role,
-                        .sandbox = &job->walls,
-                        .folder = job->path};
+    *made = (gy_supervisor){.env = host->env,
+                            .start = {.argv = job->argv,
+                                      .environment = job->program.environment,
+                                      .directory = job->program.directory},
+                            .role = *role,
+                            .sandbox = &job->sandbox,
+                            .folder = job->path};
     gy_status status = gy_host_job_folder(host, job);
     status = status < 0 ? status : wall(host, job);
-    status = status < 0 ? status : gy_warden_open(made);
-    status = status < 0 ? status : gy_warden_start(made);
+    status = status < 0 ? status : gy_supervisor_open(made);
+    status = status < 0 ? status : gy_supervisor_start(made);
     if (status < 0) {
         gy_error why;
         gy_error_take(&why, status);
-        gy_warden_close(made, true);
+        gy_supervisor_close(made, true);
         gy_free(made);
         return gy_error_raise(&why);
     }
-    *warden = made;
+    *supervisor = made;
     return GY_OK;
 }
 
@@ -174,23 +177,23 @@ static gy_status open_warden(gy_host *host, host_job *job, const gy_role *role,
 
 static void ahead_gone(gy_host *host, host_job *job)
 {
-    gy_warden *old = job->ahead.warden;
+    gy_supervisor *old = job->ahead.supervisor;
     gy_host_unwatch_only(host, &job->ahead.watch);
-    job->ahead.warden = NULL;
+    job->ahead.supervisor = NULL;
     job->ahead.last_ns = INT64_MAX;
-    if (!WIFEXITED(gy_warden_lost(old))) {
+    if (!WIFEXITED(gy_supervisor_lost(old))) {
         gy_host_expect_orphans(host);
     }
-    gy_warden_close(old, true);
+    gy_supervisor_close(old, true);
     gy_free(old);
 }
 
 static void on_ahead(gy_host *host, void *owner, uint32_t events)
 {
     host_job *job = owner;
-    gy_nursery_news news;
+    gy_fork_server_news news;
     (void)events;
-    if (gy_warden_hear(job->ahead.warden, &news) < 0) {
+    if (gy_supervisor_handle(job->ahead.supervisor, &news) < 0) {
         ahead_gone(host, job);
     }
 }
@@ -200,54 +203,55 @@ static bool has_room(const gy_host *host)
 {
     uint32_t count = 0;
     for (const host_job *job = host->jobs; job != NULL; job = job->next) {
-        count += job->warden != NULL || job->ahead.warden != NULL;
+        count += job->supervisor != NULL || job->ahead.supervisor != NULL;
     }
     return count < host->slots;
 }
 
-void gy_host_nursery_foresee(gy_host *host, host_job *job, const gy_ticket_wish *wish)
+void gy_host_fork_server_foresee(gy_host *host, host_job *job, const gy_ticket_request *request)
 {
     const gy_role role = {.processes = host->slots,
-                          .threads = GY_MAX(wish->threads, 1u),
-                          .memory_bytes = gy_host_memory(host, wish->memory_bytes)};
-    if (job->warden != NULL || job->ahead.warden != NULL || job->is_nursery_wanted ||
-        job->program.state != PROGRAM_READY || wish->threads > HOST_THREADS_MAX ||
-        host->is_ending || !has_room(host)) {
+                          .threads = GY_MAX(request->threads, 1u),
+                          .memory_bytes = gy_host_memory(host, request->memory_bytes)};
+    if (job->supervisor != NULL || job->ahead.supervisor != NULL ||
+        job->is_fork_server_wanted || job->program.state != PROGRAM_READY ||
+        request->threads > HOST_THREADS_MAX || host->is_ending || !has_room(host)) {
         return;
     }
-    if (open_warden(host, job, &role, &job->ahead.warden) < 0) {
+    if (open_supervisor(host, job, &role, &job->ahead.supervisor) < 0) {
         gy_debug("nothing is started ahead: %s", gy_error_text());
         return;
     }
     job->ahead.watch.ready = on_ahead;
     job->ahead.watch.owner = job;
     job->ahead.last_ns = INT64_MAX;
-    if (gy_host_watch(host, &job->ahead.watch, job->ahead.warden->socket, EPOLLIN) < 0) {
+    if (gy_host_watch(host, &job->ahead.watch, job->ahead.supervisor->socket, EPOLLIN) < 0) {
         ahead_gone(host, job);
     }
 }
 
-void gy_host_nursery_dismiss(gy_host *host, host_job *job)
+void gy_host_fork_server_dismiss(gy_host *host, host_job *job)
 {
-    if (job->ahead.warden != NULL && job->ahead.last_ns == INT64_MAX) {
+    if (job->ahead.supervisor != NULL && job->ahead.last_ns == INT64_MAX) {
         job->ahead.last_ns = gy_now_ns(host->env) + end_within_ns;
-        gy_warden_end(job->ahead.warden, true);
+        gy_supervisor_end(job->ahead.supervisor, true);
     }
 }
 
 /* ---- One that is ordered ---- */
 
 /* The one that was foreseen, if it is as ordered; else it ends, and NULL. */
-static gy_warden *take_ahead(gy_host *host, host_job *job, const gy_role *role)
+static gy_supervisor *take_ahead(gy_host *host, host_job *job, const gy_role *role)
 {
-    gy_warden *warden = job->ahead.warden;
-    if (warden == NULL || job->ahead.last_ns != INT64_MAX || !is_role(&warden->role, role)) {
-        gy_host_nursery_dismiss(host, job);
+    gy_supervisor *supervisor = job->ahead.supervisor;
+    if (supervisor == NULL || job->ahead.last_ns != INT64_MAX ||
+        !is_role(&supervisor->role, role)) {
+        gy_host_fork_server_dismiss(host, job);
         return NULL;
     }
     gy_host_unwatch_only(host, &job->ahead.watch);
-    job->ahead.warden = NULL;
-    return warden;
+    job->ahead.supervisor = NULL;
+    return supervisor;
 }
 
 static gy_status start(gy_host *host, host_job *job)
@@ -266,85 +270,87 @@ static gy_status start(gy_host *host, host_job *job)
         return GY_NOMEM;
     }
     memset(job->slots, 0, host->slots);
-    gy_warden *warden = take_ahead(host, job, &role);
-    if (warden == NULL) {
-        GY_TRY(open_warden(host, job, &role, &warden));
+    gy_supervisor *supervisor = take_ahead(host, job, &role);
+    if (supervisor == NULL) {
+        GY_TRY(open_supervisor(host, job, &role, &supervisor));
     }
-    job->nursery.ready = on_nursery;
-    job->nursery.owner = job;
-    gy_status status = gy_host_watch(host, &job->nursery, warden->socket, EPOLLIN);
+    job->fork_server.ready = on_fork_server;
+    job->fork_server.owner = job;
+    gy_status status = gy_host_watch(host, &job->fork_server, supervisor->socket, EPOLLIN);
     if (status < 0) {
         gy_error why;
         gy_error_take(&why, status);
-        gy_warden_close(warden, true);
-        gy_free(warden);
+        gy_supervisor_close(supervisor, true);
+        gy_free(supervisor);
         return gy_error_raise(&why);
     }
-    job->warden = warden;
+    job->supervisor = supervisor;
     return GY_OK;
 }
 
-void gy_host_nursery_go(gy_host *host, host_job *job, gy_status status)
+void gy_host_fork_server_go(gy_host *host, host_job *job, gy_status status)
 {
-    if (!job->is_nursery_wanted || job->warden != NULL) {
+    if (!job->is_fork_server_wanted || job->supervisor != NULL) {
         return;
     }
-    job->is_nursery_wanted = false;
+    job->is_fork_server_wanted = false;
     status = status < 0 ? status : start(host, job);
     gy_daemon_event event = {
-        .kind = GY_DAEMON_NURSERY_UP, .job = job->key, .epoch = job->nursery_epoch};
+        .kind = GY_DAEMON_FORK_SERVER_UP, .job = job->key, .epoch = job->fork_server_epoch};
     if (status < 0) {
-        event.kind = GY_DAEMON_NURSERY_DOWN;
+        event.kind = GY_DAEMON_FORK_SERVER_DOWN;
         event.reason = gy_error_text();
         gy_warn("no processes of job %s: %s", job->name, gy_error_text());
     }
     gy_host_later(host, &event);
 }
 
-void gy_host_nursery_start(gy_host *host, const gy_daemon_effect *effect)
+void gy_host_fork_server_start(gy_host *host, const gy_daemon_effect *effect)
 {
     host_job *job = gy_host_job_new(host, effect->job);
     if (job == NULL) {
         return;
     }
-    job->nursery_epoch = effect->epoch;
-    job->is_nursery_wanted = true;
-    if (job->warden == NULL) {
+    job->fork_server_epoch = effect->epoch;
+    job->is_fork_server_wanted = true;
+    if (job->supervisor == NULL) {
         gy_host_program_need(host, job);
     }
 }
 
-void gy_host_nursery_end(gy_host *host, gy_key key)
+void gy_host_fork_server_end(gy_host *host, gy_key key)
 {
     host_job *job = gy_host_job(host, key);
     if (job == NULL) {
         return;
     }
-    if (job->warden != NULL && !job->is_nursery_wanted) {
-        job->is_nursery_ending = true;
-        job->nursery_last_ns = gy_now_ns(host->env) + end_within_ns;
-        gy_warden_end(job->warden, true);
-    } else if (job->is_nursery_wanted) {
-        job->is_nursery_wanted = false;
+    if (job->supervisor != NULL && !job->is_fork_server_wanted) {
+        job->is_fork_server_ending = true;
+        job->fork_server_last_ns = gy_now_ns(host->env) + end_within_ns;
+        gy_supervisor_end(job->supervisor, true);
+    } else if (job->is_fork_server_wanted) {
+        job->is_fork_server_wanted = false;
         say_down(host, job, "ended before it was there");
     }
 }
 
-void gy_host_nursery_look(gy_host *host, host_job *job, int64_t now_ns)
+void gy_host_fork_server_look(gy_host *host, host_job *job, int64_t now_ns)
 {
     if (job->closed_ns != INT64_MAX && now_ns - job->closed_ns > leave_ns) {
         job->closed_ns = INT64_MAX;
-        for (host_seat *seat = job->seats; seat != NULL; seat = seat->next) {
-            if (seat->is_closed && !seat->is_dead) {
-                gy_host_seat_kill(seat);
+        for (host_executor *executor = job->executors; executor != NULL;
+             executor = executor->next) {
+            if (executor->is_closed && !executor->is_dead) {
+                gy_host_executor_kill(executor);
             }
         }
     }
-    if (job->ahead.warden != NULL && now_ns >= job->ahead.last_ns) {
+    if (job->ahead.supervisor != NULL && now_ns >= job->ahead.last_ns) {
         ahead_gone(host, job); /* it does not end by itself */
     }
-    if (job->warden != NULL && job->is_nursery_ending && now_ns >= job->nursery_last_ns) {
+    if (job->supervisor != NULL && job->is_fork_server_ending &&
+        now_ns >= job->fork_server_last_ns) {
         gy_warn("the parent of the processes of job %s does not end", job->name);
-        nursery_gone(host, job);
+        fork_server_gone(host, job);
     }
 }

@@ -1,5 +1,5 @@
 /*
- * A daemon adopts what a minder, or a nursery with its guardian, left when it was killed: none
+ * A daemon adopts what a shim, or a fork server with its reaper, left when it was killed: none
  * of it may go on. Children that belong to a job are known; all others are orphans.
  */
 #include "cluster/host/host_priv.h"
@@ -24,10 +24,10 @@ void gy_host_expect_orphans(gy_host *host)
     host->orphans_ns = gy_now_ns(host->env) + look_for_ns;
 }
 
-static size_t spare(pid_t *spared, size_t known, const gy_warden *warden)
+static size_t spare(pid_t *spared, size_t known, const gy_supervisor *supervisor)
 {
-    if (warden != NULL && warden->nursery_count > 0) {
-        spared[known++] = warden->nurseries[warden->nursery_count - 1];
+    if (supervisor != NULL && supervisor->fork_server_count > 0) {
+        spared[known++] = supervisor->fork_servers[supervisor->fork_server_count - 1];
     }
     return known;
 }
@@ -46,13 +46,13 @@ void gy_host_end_orphans(gy_host *host, int64_t now_ns)
         return;
     }
     for (const host_job *job = host->jobs; job != NULL; job = job->next) {
-        if (job->manager.minder != 0) {
-            spared[known++] = job->manager.minder;
+        if (job->manager.shim != 0) {
+            spared[known++] = job->manager.shim;
         }
-        known = spare(spared, known, job->warden);
-        known = spare(spared, known, job->ahead.warden);
+        known = spare(spared, known, job->supervisor);
+        known = spare(spared, known, job->ahead.supervisor);
     }
-    if (gy_reap_kill(spared, known, true) == 0 && now_ns >= host->orphans_ns) {
+    if (gy_worker_reap_kill(spared, known, true) == 0 && now_ns >= host->orphans_ns) {
         host->orphans_ns = 0;
     }
     gy_free(spared);

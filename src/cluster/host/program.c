@@ -50,7 +50,7 @@ static void end_of(gy_host *host, host_job *job, gy_status status)
     } else {
         job->program.state = PROGRAM_READY;
     }
-    gy_host_nursery_go(host, job, status);
+    gy_host_fork_server_go(host, job, status);
     if (status < 0) {
         (void)gy_error_raise(&why);
     }

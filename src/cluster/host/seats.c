@@ -1,4 +1,4 @@
-/* Seats: a process each, and its stream. What comes of it waits here until its manager has
+/* Executors: a process each, and its stream. What comes of it waits here until its manager has
  * room, what goes to it until it reads. */
 #include "cluster/host/host_priv.h"
 
@@ -8,24 +8,26 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-host_seat *gy_host_seat(const host_job *job, uint64_t lease, uint32_t generation)
+host_executor *gy_host_executor(const host_job *job, uint64_t lease, uint32_t generation)
 {
-    for (host_seat *seat = job->seats; seat != NULL; seat = seat->next) {
-        if (seat->lease == lease && seat->generation == generation && !seat->is_dead) {
-            return seat;
+    for (host_executor *executor = job->executors; executor != NULL;
+         executor = executor->next) {
+        if (executor->lease == lease && executor->generation == generation &&
+            !executor->is_dead) {
+            return executor;
         }
     }
     return NULL;
 }
 
-host_seat *gy_host_seat_new(gy_host *host, host_job *job, uint64_t lease, uint32_t generation,
-                            uint32_t epoch)
+host_executor *gy_host_executor_new(gy_host *host, host_job *job, uint64_t lease,
+                                    uint32_t generation, uint32_t epoch)
 {
-    host_seat *found = gy_host_seat(job, lease, generation);
+    host_executor *found = gy_host_executor(job, lease, generation);
     if (found != NULL) {
         return found;
     }
-    host_seat *made = gy_alloc_zero("host.seat", 1, sizeof(*made));
+    host_executor *made = gy_alloc_zero("host.seat", 1, sizeof(*made));
     if (made == NULL) {
         gy_host_fail(host, GY_NOMEM);
         return NULL;
@@ -35,41 +37,41 @@ host_seat *gy_host_seat_new(gy_host *host, host_job *job, uint64_t lease, uint32
     made->generation = generation;
     made->epoch = epoch;
     made->watch.file = -1;
-    made->next = job->seats;
-    job->seats = made;
+    made->next = job->executors;
+    job->executors = made;
     return made;
 }
 
-void gy_host_seat_free(gy_host *host, host_seat *seat)
+void gy_host_executor_free(gy_host *host, host_executor *executor)
 {
-    gy_host_unwatch(host, &seat->watch);
-    if (seat->has_process && !seat->is_dead && seat->job->warden != NULL) {
-        gy_warden_clear(seat->job->warden, seat->slot);
-        seat->job->slots[seat->slot] = 0;
+    gy_host_unwatch(host, &executor->watch);
+    if (executor->has_process && !executor->is_dead && executor->job->supervisor != NULL) {
+        gy_supervisor_clear(executor->job->supervisor, executor->slot);
+        executor->job->slots[executor->slot] = 0;
     }
-    seat->is_dead = host->has_dead = true;
+    executor->is_dead = host->has_dead = true;
 }
 
 /* ---- From the process ---- */
 
 /* What is waited for: input while there is room, output while there is something to say. */
-static void wait_for(gy_host *host, host_seat *seat)
+static void wait_for(gy_host *host, host_executor *executor)
 {
-    bool is_behind = seat->down_at < seat->down_bytes && seat->down_due > 0;
-    gy_host_watch_change(host, &seat->watch,
-                         (seat->up_bytes < HOST_STREAM ? EPOLLIN : 0) |
+    bool is_behind = executor->down_at < executor->down_bytes && executor->down_due > 0;
+    gy_host_watch_change(host, &executor->watch,
+                         (executor->up_bytes < HOST_STREAM ? EPOLLIN : 0) |
                              (is_behind ? (uint32_t)EPOLLOUT : 0));
 }
 
 /* Read what there is room for. GY_AGAIN nothing more now; GY_PEER the end; GY_OK: no room. */
-static gy_status read_up(host_seat *seat)
+static gy_status read_up(host_executor *executor)
 {
-    if (seat->up == NULL && (seat->up = gy_alloc("host.up", HOST_STREAM)) == NULL) {
+    if (executor->up == NULL && (executor->up = gy_alloc("host.up", HOST_STREAM)) == NULL) {
         return GY_NOMEM;
     }
-    while (seat->up_bytes < HOST_STREAM) {
-        ssize_t got = recv(seat->watch.file, seat->up + seat->up_bytes,
-                           HOST_STREAM - seat->up_bytes, MSG_DONTWAIT);
+    while (executor->up_bytes < HOST_STREAM) {
+        ssize_t got = recv(executor->watch.file, executor->up + executor->up_bytes,
+                           HOST_STREAM - executor->up_bytes, MSG_DONTWAIT);
         if (got < 0 && errno == EINTR) {
             continue;
         }
@@ -79,78 +81,81 @@ static gy_status read_up(host_seat *seat)
         if (got <= 0) {
             return GY_PEER;
         }
-        seat->up_bytes += (size_t)got;
+        executor->up_bytes += (size_t)got;
     }
     return GY_OK;
 }
 
 /* Tell the machine of bytes that it does not know of, and send what it lets go. */
-static void tell_ready(gy_host *host, host_seat *seat)
+static void tell_ready(gy_host *host, host_executor *executor)
 {
-    uint64_t more = seat->up_bytes - seat->up_told;
+    uint64_t more = executor->up_bytes - executor->up_told;
     if (more > 0) {
-        seat->up_told = seat->up_bytes;
-        gy_host_step(host, &(gy_daemon_event){.kind = GY_DAEMON_SEAT_READY,
-                                              .job = seat->job->key,
-                                              .lease = seat->lease,
-                                              .generation = seat->generation,
+        executor->up_told = executor->up_bytes;
+        gy_host_step(host, &(gy_daemon_event){.kind = GY_DAEMON_EXECUTOR_READY,
+                                              .job = executor->job->key,
+                                              .lease = executor->lease,
+                                              .generation = executor->generation,
                                               .bytes = more});
     }
 }
 
-static void pump_up(gy_host *host, host_seat *seat)
+static void pump_up(gy_host *host, host_executor *executor)
 {
     Gy__Cluster__Key key = GY__CLUSTER__KEY__INIT;
     Gy__Cluster__Relay message = GY__CLUSTER__RELAY__INIT;
-    key.high = seat->job->key.high;
-    key.low = seat->job->key.low;
+    key.high = executor->job->key.high;
+    key.low = executor->job->key.low;
     message.job = &key;
-    message.epoch = seat->epoch;
-    message.lease = seat->lease;
-    message.generation = seat->generation;
+    message.epoch = executor->epoch;
+    message.lease = executor->lease;
+    message.generation = executor->generation;
     size_t at = 0;
-    while (seat->up_due > 0) {
-        size_t size = (size_t)GY_MIN(seat->up_due, (uint64_t)GY_NET_RELAY_BYTES);
-        GY_ASSERT(at + size <= seat->up_bytes);
-        message.data = (ProtobufCBinaryData){.len = size, .data = seat->up + at};
-        if (gy_host_call_now(host, seat->job, seat->epoch, GY_NET_RELAY, &message.base) ==
-            GY_AGAIN) {
+    while (executor->up_due > 0) {
+        size_t size = (size_t)GY_MIN(executor->up_due, (uint64_t)GY_NET_RELAY_BYTES);
+        GY_ASSERT(at + size <= executor->up_bytes);
+        message.data = (ProtobufCBinaryData){.len = size, .data = executor->up + at};
+        if (gy_host_call_now(host, executor->job, executor->epoch, GY_NET_RELAY,
+                             &message.base) == GY_AGAIN) {
             break;
         }
         at += size;
-        seat->up_due -= size;
+        executor->up_due -= size;
     }
     if (at > 0) {
-        memmove(seat->up, seat->up + at, seat->up_bytes - at);
-        seat->up_bytes -= at;
-        seat->up_told -= at;
+        memmove(executor->up, executor->up + at, executor->up_bytes - at);
+        executor->up_bytes -= at;
+        executor->up_told -= at;
     }
 }
 
 /* ---- To the process ---- */
 
-gy_status gy_host_seat_take(host_seat *seat, const void *data, size_t size_bytes)
+gy_status gy_host_executor_take(host_executor *executor, const void *data, size_t size_bytes)
 {
     if (size_bytes == 0) {
         return GY_OK;
     }
-    if (seat->down_at > 0) {
-        memmove(seat->down, seat->down + seat->down_at, seat->down_bytes - seat->down_at);
-        seat->down_bytes -= seat->down_at;
-        seat->down_at = 0;
+    if (executor->down_at > 0) {
+        memmove(executor->down, executor->down + executor->down_at,
+                executor->down_bytes - executor->down_at);
+        executor->down_bytes -= executor->down_at;
+        executor->down_at = 0;
     }
-    GY_TRY(GY_GROW("host.down", seat->down, seat->down_room, seat->down_bytes + size_bytes));
-    memcpy(seat->down + seat->down_bytes, data, size_bytes);
-    seat->down_bytes += size_bytes;
+    GY_TRY(GY_GROW("host.down", executor->down, executor->down_room,
+                   executor->down_bytes + size_bytes));
+    memcpy(executor->down + executor->down_bytes, data, size_bytes);
+    executor->down_bytes += size_bytes;
     return GY_OK;
 }
 
-static void pump_down(gy_host *host, host_seat *seat)
+static void pump_down(gy_host *host, host_executor *executor)
 {
     uint64_t took = 0;
-    while (seat->down_due > 0 && seat->down_at < seat->down_bytes) {
-        size_t size = (size_t)GY_MIN(seat->down_due, seat->down_bytes - seat->down_at);
-        ssize_t done = send(seat->watch.file, seat->down + seat->down_at, size,
+    while (executor->down_due > 0 && executor->down_at < executor->down_bytes) {
+        size_t size =
+            (size_t)GY_MIN(executor->down_due, executor->down_bytes - executor->down_at);
+        ssize_t done = send(executor->watch.file, executor->down + executor->down_at, size,
                             MSG_NOSIGNAL | MSG_DONTWAIT);
         if (done < 0 && errno == EINTR) {
             continue;
@@ -158,18 +163,18 @@ static void pump_down(gy_host *host, host_seat *seat)
         if (done < 0) {
             break; /* it is full; or gone, which its end will tell */
         }
-        seat->down_at += (size_t)done;
-        seat->down_due -= (uint64_t)done;
+        executor->down_at += (size_t)done;
+        executor->down_due -= (uint64_t)done;
         took += (uint64_t)done;
     }
-    if (seat->down_at == seat->down_bytes) {
-        seat->down_at = seat->down_bytes = 0;
+    if (executor->down_at == executor->down_bytes) {
+        executor->down_at = executor->down_bytes = 0;
     }
     if (took > 0) {
-        const gy_daemon_event event = {.kind = GY_DAEMON_SEAT_TOOK,
-                                       .job = seat->job->key,
-                                       .lease = seat->lease,
-                                       .generation = seat->generation,
+        const gy_daemon_event event = {.kind = GY_DAEMON_EXECUTOR_TOOK,
+                                       .job = executor->job->key,
+                                       .lease = executor->lease,
+                                       .generation = executor->generation,
                                        .bytes = took};
         if (host->is_stepping) {
             gy_host_later(host, &event);
@@ -183,12 +188,12 @@ static void pump_down(gy_host *host, host_seat *seat)
     }
 }
 
-void gy_host_seat_pump(gy_host *host, host_seat *seat)
+void gy_host_executor_pump(gy_host *host, host_executor *executor)
 {
-    pump_up(host, seat);
-    if (seat->watch.file >= 0) {
-        pump_down(host, seat);
-        wait_for(host, seat);
+    pump_up(host, executor);
+    if (executor->watch.file >= 0) {
+        pump_down(host, executor);
+        wait_for(host, executor);
     }
 }
 
@@ -196,17 +201,17 @@ void gy_host_seat_pump(gy_host *host, host_seat *seat)
 
 static void on_stream(gy_host *host, void *owner, uint32_t events)
 {
-    host_seat *seat = owner;
+    host_executor *executor = owner;
     if ((events & EPOLLOUT) != 0) {
-        pump_down(host, seat);
+        pump_down(host, executor);
     }
     if ((events & ~(uint32_t)EPOLLOUT) != 0) {
-        gy_status status = read_up(seat);
-        tell_ready(host, seat);
-        if (status == GY_PEER) { /* its end comes from the nursery, soon, or it is killed */
-            gy_host_unwatch(host, &seat->watch);
-            seat->is_closed = true;
-            seat->job->closed_ns = GY_MIN(seat->job->closed_ns, gy_now_ns(host->env));
+        gy_status status = read_up(executor);
+        tell_ready(host, executor);
+        if (status == GY_PEER) { /* its end comes from the fork server, soon, or it is killed */
+            gy_host_unwatch(host, &executor->watch);
+            executor->is_closed = true;
+            executor->job->closed_ns = GY_MIN(executor->job->closed_ns, gy_now_ns(host->env));
             return;
         }
         if (status == GY_NOMEM) {
@@ -214,38 +219,39 @@ static void on_stream(gy_host *host, void *owner, uint32_t events)
             return;
         }
     }
-    if (seat->watch.file >= 0) {
-        wait_for(host, seat);
+    if (executor->watch.file >= 0) {
+        wait_for(host, executor);
     }
 }
 
-void gy_host_seat_drain(gy_host *host, host_seat *seat)
+void gy_host_executor_drain(gy_host *host, host_executor *executor)
 {
-    while (seat->watch.file >= 0) {
-        size_t before = seat->up_bytes;
-        gy_status status = read_up(seat);
+    while (executor->watch.file >= 0) {
+        size_t before = executor->up_bytes;
+        gy_status status = read_up(executor);
         if (!host->is_stepping) {
-            tell_ready(host, seat);
+            tell_ready(host, executor);
         }
         /* Without credit the rest is of no use: its process is gone. */
-        if (status != GY_OK || seat->up_bytes >= GY_MAX(before, (size_t)HOST_STREAM)) {
-            gy_host_unwatch(host, &seat->watch);
+        if (status != GY_OK || executor->up_bytes >= GY_MAX(before, (size_t)HOST_STREAM)) {
+            gy_host_unwatch(host, &executor->watch);
         }
     }
 }
 
-void gy_host_seat_start(gy_host *host, const gy_daemon_effect *effect)
+void gy_host_executor_start(gy_host *host, const gy_daemon_effect *effect)
 {
     host_job *job = gy_host_job(host, effect->job);
-    host_seat *seat = job != NULL ? gy_host_seat_new(host, job, effect->lease,
-                                                     effect->generation, effect->epoch)
-                                  : NULL;
-    gy_daemon_event down = {.kind = GY_DAEMON_SEAT_DOWN,
+    host_executor *executor =
+        job != NULL
+            ? gy_host_executor_new(host, job, effect->lease, effect->generation, effect->epoch)
+            : NULL;
+    gy_daemon_event down = {.kind = GY_DAEMON_EXECUTOR_DOWN,
                             .job = effect->job,
                             .lease = effect->lease,
                             .generation = effect->generation,
                             .reason = "there is no nursery"};
-    if (seat == NULL || job->warden == NULL) {
+    if (executor == NULL || job->supervisor == NULL) {
         gy_host_later(host, &down);
         return;
     }
@@ -254,19 +260,19 @@ void gy_host_seat_start(gy_host *host, const gy_daemon_effect *effect)
     while (slot < host->slots && job->slots[slot] != 0) {
         slot++;
     }
-    gy_status status = slot < host->slots
-                           ? gy_warden_spawn(job->warden, slot, seat->generation, &socket)
-                           : gy_fail(GY_LIMIT, "all slots have a process");
+    gy_status status = slot < host->slots ? gy_supervisor_spawn(job->supervisor, slot,
+                                                                executor->generation, &socket)
+                                          : gy_fail(GY_LIMIT, "all slots have a process");
     if (status == GY_OK) {
         job->slots[slot] = 1;
-        seat->slot = slot;
-        seat->has_process = true;
-        seat->watch.ready = on_stream;
-        seat->watch.owner = seat;
-        if (gy_host_watch(host, &seat->watch, socket, EPOLLIN) < 0) {
+        executor->slot = slot;
+        executor->has_process = true;
+        executor->watch.ready = on_stream;
+        executor->watch.owner = executor;
+        if (gy_host_watch(host, &executor->watch, socket, EPOLLIN) < 0) {
             gy_warn("a process of job %s is killed: %s", job->name, gy_error_text());
             close(socket);
-            gy_host_seat_kill(seat); /* the nursery tells when its slot is free */
+            gy_host_executor_kill(executor); /* the fork server tells when its slot is free */
         }
     }
     if (status < 0) {
@@ -275,29 +281,30 @@ void gy_host_seat_start(gy_host *host, const gy_daemon_effect *effect)
     }
 }
 
-void gy_host_seat_kill(host_seat *seat)
+void gy_host_executor_kill(host_executor *executor)
 {
-    if (seat->has_process && !seat->has_news && seat->job->warden != NULL &&
-        seat->job->warden->socket >= 0) {
-        seat->is_killed = true;
-        gy_warden_kill(seat->job->warden, seat->slot, seat->generation);
+    if (executor->has_process && !executor->has_news && executor->job->supervisor != NULL &&
+        executor->job->supervisor->socket >= 0) {
+        executor->is_killed = true;
+        gy_supervisor_kill(executor->job->supervisor, executor->slot, executor->generation);
     }
 }
 
-void gy_host_seat_news(gy_host *host, host_seat *seat, const gy_nursery_news *news)
+void gy_host_executor_news(gy_host *host, host_executor *executor,
+                           const gy_fork_server_news *news)
 {
     gy_text reason = {.data = NULL};
-    gy_host_seat_drain(host, seat); /* what it said before */
-    seat->has_news = true;
-    seat->news = *news;
-    gy_warden_explain(seat->job->warden, news, seat->is_killed, &reason);
-    gy_host_step(host, &(gy_daemon_event){.kind = GY_DAEMON_SEAT_DOWN,
-                                          .job = seat->job->key,
-                                          .lease = seat->lease,
-                                          .generation = seat->generation,
+    gy_host_executor_drain(host, executor); /* what it said before */
+    executor->has_news = true;
+    executor->news = *news;
+    gy_supervisor_explain(executor->job->supervisor, news, executor->is_killed, &reason);
+    gy_host_step(host, &(gy_daemon_event){.kind = GY_DAEMON_EXECUTOR_DOWN,
+                                          .job = executor->job->key,
+                                          .lease = executor->lease,
+                                          .generation = executor->generation,
                                           .reason = gy_text_get(&reason)});
     gy_text_free(&reason);
-    if (!seat->is_dead) { /* nobody was told of it */
-        gy_host_seat_free(host, seat);
+    if (!executor->is_dead) { /* nobody was told of it */
+        gy_host_executor_free(host, executor);
     }
 }

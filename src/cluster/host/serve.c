@@ -98,8 +98,8 @@ static gy_status find_job(gy_host *host, const gy_rpc_asked *asked, const Gy__Cl
     return GY_OK;
 }
 
-static gy_status open_seat(void *arg, const gy_rpc_asked *asked,
-                           const ProtobufCMessage *request)
+static gy_status open_executor(void *arg, const gy_rpc_asked *asked,
+                               const ProtobufCMessage *request)
 {
     gy_host *host = arg;
     const Gy__Cluster__Open *asks = (const Gy__Cluster__Open *)request;
@@ -110,16 +110,17 @@ static gy_status open_seat(void *arg, const gy_rpc_asked *asked,
         return gy_fail(GY_ARG, "%u threads of a process: at most %d", threads,
                        HOST_THREADS_MAX);
     }
-    if (job->warden != NULL && !job->is_nursery_ending && job->threads != threads) {
+    if (job->supervisor != NULL && !job->is_fork_server_ending && job->threads != threads) {
         return gy_fail(GY_ARG, "processes of %u threads beside some of %u", threads,
                        job->threads);
     }
-    if (job->warden == NULL || job->is_nursery_ending) {
+    if (job->supervisor == NULL || job->is_fork_server_ending) {
         job->threads = threads;
         job->memory_bytes = gy_host_memory(host, asks->memory_bytes);
     }
-    host_seat *seat = gy_host_seat_new(host, job, asks->lease, asks->generation, asks->epoch);
-    if (seat == NULL) {
+    host_executor *executor =
+        gy_host_executor_new(host, job, asks->lease, asks->generation, asks->epoch);
+    if (executor == NULL) {
         return GY_NOMEM;
     }
     gy_status status = step(host, asked,
@@ -129,14 +130,14 @@ static gy_status open_seat(void *arg, const gy_rpc_asked *asked,
                                                .lease = asks->lease,
                                                .generation = asks->generation,
                                                .bytes = asks->credit_bytes});
-    if (host->is_refused && !seat->has_process) {
-        gy_host_seat_free(host, seat);
+    if (host->is_refused && !executor->has_process) {
+        gy_host_executor_free(host, executor);
     }
     return status;
 }
 
-static gy_status close_seat(void *arg, const gy_rpc_asked *asked,
-                            const ProtobufCMessage *request)
+static gy_status close_executor(void *arg, const gy_rpc_asked *asked,
+                                const ProtobufCMessage *request)
 {
     const Gy__Cluster__Close *asks = (const Gy__Cluster__Close *)request;
     host_job *job = NULL;
@@ -176,14 +177,14 @@ static gy_status relay(void *arg, const gy_rpc_asked *asked, const ProtobufCMess
                                                .lease = asks->lease,
                                                .generation = asks->generation,
                                                .bytes = asks->data.len});
-    host_seat *seat = gy_host_seat(job, asks->lease, asks->generation);
-    if (status == GY_OK && seat != NULL && !host->is_refused) {
-        gy_status taken = gy_host_seat_take(seat, asks->data.data, asks->data.len);
+    host_executor *executor = gy_host_executor(job, asks->lease, asks->generation);
+    if (status == GY_OK && executor != NULL && !host->is_refused) {
+        gy_status taken = gy_host_executor_take(executor, asks->data.data, asks->data.len);
         if (taken < 0) {
             gy_host_fail(host, taken);
             return GY_OK; /* it is answered */
         }
-        gy_host_seat_pump(host, seat);
+        gy_host_executor_pump(host, executor);
     }
     return status;
 }
@@ -275,13 +276,25 @@ gy_status gy_host_methods(gy_host *host, size_t *count)
         gy_status (*serve)(void *arg, const gy_rpc_asked *asked,
                            const ProtobufCMessage *request);
     } served[] = {
-        {GY_NET_DAEMON_STATE, NULL}, {GY_NET_DAEMON_BYE, NULL},     {GY_NET_ASK_SPEC, NULL},
-        {GY_NET_JOB_END, NULL},      {GY_NET_ORDER, gy_host_order}, {GY_NET_ATTACH, attach},
-        {GY_NET_BEAT, beat},         {GY_NET_OPEN, open_seat},      {GY_NET_CLOSE, close_seat},
-        {GY_NET_CREDIT, credit},     {GY_NET_RELAY, relay},         {GY_NET_FETCH, fetch},
-        {GY_NET_UNFETCH, unfetch},   {GY_NET_DISCARD, discard},     {GY_NET_JOB_OVER, job_over},
-        {GY_NET_LEASE_GONE, NULL},   {GY_NET_SEAT_GONE, NULL},      {GY_NET_FETCHED, NULL},
-        {GY_NET_SAID, NULL},
+        {GY_NET_DAEMON_STATE, NULL},
+        {GY_NET_DAEMON_BYE, NULL},
+        {GY_NET_ASK_SPEC, NULL},
+        {GY_NET_JOB_END, NULL},
+        {GY_NET_ORDER, gy_host_order},
+        {GY_NET_ATTACH, attach},
+        {GY_NET_BEAT, beat},
+        {GY_NET_OPEN, open_executor},
+        {GY_NET_CLOSE, close_executor},
+        {GY_NET_CREDIT, credit},
+        {GY_NET_RELAY, relay},
+        {GY_NET_FETCH, fetch},
+        {GY_NET_UNFETCH, unfetch},
+        {GY_NET_DISCARD, discard},
+        {GY_NET_JOB_OVER, job_over},
+        {GY_NET_LEASE_GONE, NULL},
+        {GY_NET_EXECUTOR_GONE, NULL},
+        {GY_NET_FETCHED, NULL},
+        {GY_NET_OUTPUT, NULL},
     };
     host->methods = gy_alloc_zero("host.methods", GY_COUNT(served), sizeof(gy_rpc_method));
     if (host->methods == NULL) {

@@ -36,7 +36,7 @@ gy_status gy_host_call_now(gy_host *host, host_job *job, uint32_t epoch, uint32_
     if (job->peer == 0 || job->peer_epoch != epoch) {
         return GY_OK; /* nobody is there who wants it */
     }
-    gy_status status = job->letters != NULL ? GY_AGAIN : call(host, job, type, message);
+    gy_status status = job->outbox != NULL ? GY_AGAIN : call(host, job, type, message);
     if (status < 0) {
         gy_debug("a manager is not told: %s", gy_error_text());
     }
@@ -50,27 +50,27 @@ void gy_host_call(gy_host *host, host_job *job, uint32_t epoch, uint32_t type,
         return;
     }
     size_t size = protobuf_c_message_get_packed_size(message);
-    host_letter *letter = gy_alloc("host.letter", sizeof(*letter) + size);
-    if (letter == NULL) {
+    host_outgoing *outgoing = gy_alloc("host.letter", sizeof(*outgoing) + size);
+    if (outgoing == NULL) {
         gy_host_fail(host, GY_NOMEM);
         return;
     }
-    letter->next = NULL;
-    letter->type = type;
-    letter->size_bytes = size;
-    protobuf_c_message_pack(message, letter->packed);
-    *job->last_letter = letter;
-    job->last_letter = &letter->next;
+    outgoing->next = NULL;
+    outgoing->type = type;
+    outgoing->size_bytes = size;
+    protobuf_c_message_pack(message, outgoing->packed);
+    *job->last_outgoing = outgoing;
+    job->last_outgoing = &outgoing->next;
 }
 
-void gy_host_letters_free(host_job *job)
+void gy_host_outbox_free(host_job *job)
 {
-    while (job->letters != NULL) {
-        host_letter *letter = job->letters;
-        job->letters = letter->next;
-        gy_free(letter);
+    while (job->outbox != NULL) {
+        host_outgoing *outgoing = job->outbox;
+        job->outbox = outgoing->next;
+        gy_free(outgoing);
     }
-    job->last_letter = &job->letters;
+    job->last_outgoing = &job->outbox;
 }
 
 static void *take(void *arg, size_t size_bytes)
@@ -85,26 +85,26 @@ static void give(void *arg, void *pointer)
     gy_free(pointer);
 }
 
-static void flush_letters(gy_host *host, host_job *job)
+static void flush_outbox(gy_host *host, host_job *job)
 {
     ProtobufCAllocator allocator = {.alloc = take, .free = give};
-    while (job->letters != NULL) {
-        host_letter *letter = job->letters;
-        gy_rpc_method method = gy_net_method((gy_net_type)letter->type);
+    while (job->outbox != NULL) {
+        host_outgoing *outgoing = job->outbox;
+        gy_rpc_method method = gy_net_method((gy_net_type)outgoing->type);
         ProtobufCMessage *message = protobuf_c_message_unpack(
-            method.request, &allocator, letter->size_bytes, letter->packed);
+            method.request, &allocator, outgoing->size_bytes, outgoing->packed);
         if (message == NULL) {
             gy_host_fail(host, GY_NOMEM);
             return;
         }
-        gy_status status = call(host, job, letter->type, message);
+        gy_status status = call(host, job, outgoing->type, message);
         protobuf_c_message_free_unpacked(message, &allocator);
         if (status == GY_AGAIN) {
             return;
         }
-        job->letters = letter->next;
-        job->last_letter = job->letters == NULL ? &job->letters : job->last_letter;
-        gy_free(letter);
+        job->outbox = outgoing->next;
+        job->last_outgoing = job->outbox == NULL ? &job->outbox : job->last_outgoing;
+        gy_free(outgoing);
     }
 }
 
@@ -114,10 +114,10 @@ void gy_host_flush(gy_host *host, gy_rpc_peer peer)
         if (job->peer != peer) {
             continue;
         }
-        flush_letters(host, job);
-        for (host_seat *seat = job->seats; seat != NULL && job->letters == NULL;
-             seat = seat->next) {
-            gy_host_seat_pump(host, seat);
+        flush_outbox(host, job);
+        for (host_executor *executor = job->executors; executor != NULL && job->outbox == NULL;
+             executor = executor->next) {
+            gy_host_executor_pump(host, executor);
         }
     }
 }
@@ -149,7 +149,7 @@ static void tell_attached(gy_host *host, host_job *job, const gy_daemon_effect *
     }
     job->attaching = (gy_rpc_asked){.peer = 0};
     if (job->peer != asked.peer || job->peer_epoch != effect->epoch) {
-        gy_host_letters_free(job); /* of who was there before */
+        gy_host_outbox_free(job); /* of who was there before */
     }
     job->peer = asked.peer;
     job->peer_epoch = effect->epoch;
@@ -266,14 +266,15 @@ void gy_host_tell_fetched(gy_host *host)
 }
 
 /* What ran in the process: one line a thread that had something. */
-static void add_boards(const host_seat *seat, gy_arena *arena, Gy__Cluster__SeatGone *message)
+static void add_boards(const host_executor *executor, gy_arena *arena,
+                       Gy__Cluster__ExecutorGone *message)
 {
-    const gy_warden *warden = seat->job->warden;
-    if (warden == NULL || !seat->has_process) {
+    const gy_supervisor *supervisor = executor->job->supervisor;
+    if (supervisor == NULL || !executor->has_process) {
         return;
     }
-    gy_board *lines = gy_warden_boards(warden, seat->slot);
-    uint32_t threads = GY_MIN(warden->role.threads, (uint32_t)BOARDS_MAX);
+    gy_board *lines = gy_supervisor_boards(supervisor, executor->slot);
+    uint32_t threads = GY_MIN(supervisor->role.threads, (uint32_t)BOARDS_MAX);
     Gy__Cluster__Board *boards = gy_arena_alloc(arena, threads * sizeof(*boards));
     message->boards = gy_arena_alloc(arena, threads * sizeof(Gy__Cluster__Board *));
     for (uint32_t i = 0; i < threads && boards != NULL && message->boards != NULL; i++) {
@@ -292,34 +293,34 @@ static void add_boards(const host_seat *seat, gy_arena *arena, Gy__Cluster__Seat
     }
 }
 
-static void tell_seat_gone(gy_host *host, host_job *job, const gy_daemon_effect *effect)
+static void tell_executor_gone(gy_host *host, host_job *job, const gy_daemon_effect *effect)
 {
-    host_seat *seat = gy_host_seat(job, effect->lease, effect->generation);
+    host_executor *executor = gy_host_executor(job, effect->lease, effect->generation);
     gy_arena arena = {NULL};
     gy_text log = {.data = NULL};
     char name[64];
-    Gy__Cluster__SeatGone message;
+    Gy__Cluster__ExecutorGone message;
     Gy__Cluster__Key key = key_message(job->key);
-    gy__cluster__seat_gone__init(&message);
+    gy__cluster__executor_gone__init(&message);
     message.job = &key;
     message.epoch = effect->epoch;
     message.lease = effect->lease;
     message.generation = effect->generation;
     message.reason = words(effect->reason);
-    if (seat != NULL && seat->has_news && seat->news.error == 0) {
+    if (executor != NULL && executor->has_news && executor->news.error == 0) {
         message.has_process = true;
-        message.wait_status = seat->news.status;
-        message.is_over_memory = seat->news.is_over_memory;
-        snprintf(name, sizeof(name), "log/%u-%u", seat->slot, seat->generation);
+        message.wait_status = executor->news.status;
+        message.is_over_memory = executor->news.is_over_memory;
+        snprintf(name, sizeof(name), "log/%u-%u", executor->slot, executor->generation);
         gy_worker_log_tail(host->env, job->path, name, &log);
-        add_boards(seat, &arena, &message);
+        add_boards(executor, &arena, &message);
     }
     message.last_words = words(log.status == GY_OK ? gy_text_get(&log) : "");
-    gy_host_call(host, job, effect->epoch, GY_NET_SEAT_GONE, &message.base);
+    gy_host_call(host, job, effect->epoch, GY_NET_EXECUTOR_GONE, &message.base);
     gy_text_free(&log);
     gy_arena_free(&arena);
-    if (seat != NULL) {
-        gy_host_seat_free(host, seat);
+    if (executor != NULL) {
+        gy_host_executor_free(host, executor);
     }
 }
 
@@ -339,6 +340,6 @@ void gy_host_tell(gy_host *host, const gy_daemon_effect *effect)
     } else if (effect->kind == GY_DAEMON_TELL_FETCHED) {
         tell_fetched(host, job, effect);
     } else {
-        tell_seat_gone(host, job, effect);
+        tell_executor_gone(host, job, effect);
     }
 }

@@ -17,7 +17,7 @@ static inline void set(gy_manager *manager, uint32_t kind, uint32_t *items, uint
     manager->slots[process].heap[kind] = at;
 }
 
-/* `kind` is known where this is inlined: at home there is one kind, and it costs nothing. */
+/* `kind` is known where this is inlined: locally there is one kind, and it costs nothing. */
 static inline void sift(gy_manager *manager, const gy_sched_heap *heap, uint32_t kind,
                         uint32_t at)
 {

@@ -318,7 +318,7 @@ void gy_manager_slot_open(gy_manager *manager, const gy_sched_event *event)
     take_lease(manager, event->lease_ns);
     gy_manager_slot_give(manager, event->process, event->host);
     const gy_hosts *hosts = &manager->hosts;
-    if (hosts->aside.count > 0 && row->slots >= hosts->aside_least) {
+    if (hosts->aside.count > 0 && row->slots >= hosts->aside_min) {
         gy_manager_aside_again(manager);
     }
 }

@@ -37,7 +37,7 @@ typedef struct gy_host_name {
     uint32_t first;   /* host; then host_row.name_next; GY_NONE */
     gy_tasks pinned;  /* ready tasks that may run there, oldest first, leftovers among them */
     size_t pinned_head;
-    uint32_t weight; /* while wishes are made */
+    uint32_t weight; /* while requests are made */
     bool has_pinned; /* a task of the job is pinned to it */
 } gy_host_name;
 
@@ -96,8 +96,8 @@ typedef struct gy_hosts {
     size_t wait_count, wait_capacity;
     gy_tasks gone;        /* committed on a lost host, and needed again */
     gy_tasks aside;       /* cohorts for which no host has slots enough */
-    uint32_t aside_least; /* width of the narrowest */
-    uint32_t aside_most;  /* of the widest, */
+    uint32_t aside_min;   /* width of the narrowest */
+    uint32_t aside_max;   /* of the widest, */
     uint32_t aside_hosts; /* which goes to so many */
     gy_spread *spreads;   /* by task */
     size_t spread_count, spread_capacity;

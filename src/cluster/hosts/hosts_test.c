@@ -76,7 +76,7 @@ GY_TEST(what_runs_on_it_is_not_counted)
     hosts_lose(&at, 0);
     assert_int_equal(machine_count(&at, GY_EFFECT_END), 0);
     assert_int_equal(machine_count(&at, GY_EFFECT_DISCARD), 2);
-    assert_int_equal(machine_said(&at, GY_EFFECT_DISCARD, 0)->host, 0);
+    assert_int_equal(machine_reported(&at, GY_EFFECT_DISCARD, 0)->host, 0);
     assert_int_equal(machine_state(&at, 0), TASK_READY);
     assert_int_equal(at.manager->rows[0].failures, 0);
     machine_tell(&at, late); /* it was done, but nobody can have it */
@@ -105,7 +105,7 @@ GY_TEST(what_nobody_needs_waits_for_its_reader)
         assert_int_equal(machine_state(&at, 0), TASK_RUNNING);
         assert_int_equal(machine_state(&at, 1), TASK_WAITING);
         assert_int_equal(machine_count(&at, GY_EFFECT_APPEND), 1);
-        assert_int_equal(machine_said(&at, GY_EFFECT_APPEND, 0)->size_bytes,
+        assert_int_equal(machine_reported(&at, GY_EFFECT_APPEND, 0)->size_bytes,
                          sizeof(record_head) + 2 * sizeof(record_raise));
         assert_true(machine_noted(&at, "it lay on host h1 (h1:7001), which is lost"));
         machine_free(&at);
@@ -326,7 +326,7 @@ GY_TEST(a_number_is_of_one_daemon)
                                            .host = wrong[i].host,
                                            .host_id = wrong[i].id,
                                            .address = "other:1"});
-        const gy_effect *over = machine_said(&at, GY_EFFECT_END, 0);
+        const gy_effect *over = machine_reported(&at, GY_EFFECT_END, 0);
         assert_non_null(over);
         assert_int_equal(over->status, GY_ARG);
         machine_free(&at);

@@ -55,15 +55,15 @@ GY_TEST(what_is_late_wants_a_slot_elsewhere)
     assert_string_equal(where.hosts[0], "h1");
     assert_true(where.must == 0 && !where.is_limited);
     machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_SLOT_OPEN, .process = 1, .host = 0});
-    assert_null(machine_said(&at, GY_EFFECT_SPAWN, 0)); /* it would be as slow there */
+    assert_null(machine_reported(&at, GY_EFFECT_SPAWN, 0)); /* it would be as slow there */
     machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_SLOT_OPEN, .process = 2, .host = 1});
     assert_int_equal(machine_count(&at, GY_EFFECT_SPAWN), 1);
     machine_up(&at, 2);
-    const gy_effect *wake = machine_said(&at, GY_EFFECT_TIMER, 0);
+    const gy_effect *wake = machine_reported(&at, GY_EFFECT_TIMER, 0);
     assert_non_null(wake);
     assert_true(wake->at_ns <= at.now_ns);
     tick(&at);
-    const gy_effect *copy = machine_said(&at, GY_EFFECT_START, 0);
+    const gy_effect *copy = machine_reported(&at, GY_EFFECT_START, 0);
     assert_non_null(copy);
     assert_true(copy->id.task == 0 && copy->process == 2);
     tick(&at);
@@ -86,7 +86,7 @@ GY_TEST(the_only_host_will_do)
     assert_int_equal(gy_manager_unwanted(at.manager), GY_NONE);
     hosts_open(&at, 1, 0);
     tick(&at);
-    assert_non_null(machine_said(&at, GY_EFFECT_START, 0));
+    assert_non_null(machine_reported(&at, GY_EFFECT_START, 0));
     machine_free(&at);
 }
 
@@ -124,7 +124,7 @@ GY_TEST(a_late_cohort_wants_slots_together_elsewhere)
     gy_manager_wanted_where(at.manager, &where);
     assert_true(where.must == 0 && !where.is_limited);
     machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_SLOT_OPEN, .process = 2, .host = 0});
-    assert_null(machine_said(&at, GY_EFFECT_SPAWN, 0)); /* it would be as slow there */
+    assert_null(machine_reported(&at, GY_EFFECT_SPAWN, 0)); /* it would be as slow there */
     for (uint32_t process = 3; process < 5; process++) {
         machine_tell(
             &at, (gy_sched_event){.kind = GY_EVENT_SLOT_OPEN, .process = process, .host = 1});
@@ -132,13 +132,13 @@ GY_TEST(a_late_cohort_wants_slots_together_elsewhere)
     }
     for (uint32_t process = 3; process < 5; process++) {
         machine_up(&at, process);
-        const gy_effect *wake = machine_said(&at, GY_EFFECT_TIMER, 0);
+        const gy_effect *wake = machine_reported(&at, GY_EFFECT_TIMER, 0);
         assert_non_null(wake);
         assert_true(wake->at_ns <= at.now_ns);
         tick(&at);
         assert_int_equal(machine_count(&at, GY_EFFECT_START), process == 3 ? 0 : 2);
     }
-    const gy_effect *copy = machine_said(&at, GY_EFFECT_START, 0);
+    const gy_effect *copy = machine_reported(&at, GY_EFFECT_START, 0);
     assert_true(copy->id.task == 0 && copy->process >= 3);
     tick(&at);
     assert_int_equal(gy_manager_wanted_at_once(at.manager), 0);
@@ -166,9 +166,9 @@ GY_TEST(it_is_late_sooner_where_nothing_waits)
         const int64_t late_ns = task_ns / 4 * (waiting == 0 ? 5 : 6);
         at.now_ns += late_ns - 1000 - 100 * ms_ns + 1;
         tick(&at);
-        assert_null(machine_said(&at, GY_EFFECT_START, 0));
+        assert_null(machine_reported(&at, GY_EFFECT_START, 0));
         assert_int_equal(gy_manager_wanted(at.manager), 1 + 2 * waiting);
-        const gy_effect *wake = machine_said(&at, GY_EFFECT_TIMER, 0);
+        const gy_effect *wake = machine_reported(&at, GY_EFFECT_TIMER, 0);
         assert_non_null(wake);
         assert_true(wake->at_ns <= at.now_ns + 100 * ms_ns);
         at.now_ns += 100 * ms_ns;
@@ -185,14 +185,14 @@ typedef struct lent_slot {
     uint32_t host;
     bool is_open, is_cancelled;
     gy_effect start;
-    int64_t done_ns;  /* 0: nothing runs */
-    int64_t up_ns;    /* its process is ready then; 0: none is coming */
-    int64_t grant_ns; /* closed: wished since; 0: it is not */
+    int64_t done_ns;       /* 0: nothing runs */
+    int64_t up_ns;         /* its process is ready then; 0: none is coming */
+    int64_t allocation_ns; /* closed: requested since; 0: it is not */
 } lent_slot;
 
 typedef struct model {
     machine at;
-    lent_slot seats[SLOTS];
+    lent_slot placements[SLOTS];
     uint32_t slow;   /* host; GY_NONE: none */
     int64_t task_ns; /* a task takes elsewhere */
     int64_t idle_ns;
@@ -207,7 +207,7 @@ static void take(model *all)
         if (effect->process >= SLOTS) { /* it is about none */
             continue;
         }
-        lent_slot *lent = &all->seats[effect->process];
+        lent_slot *lent = &all->placements[effect->process];
         if (effect->kind == GY_EFFECT_SPAWN) {
             lent->up_ns = at->now_ns + 20 * ms_ns;
         } else if (effect->kind == GY_EFFECT_START) {
@@ -229,9 +229,9 @@ static void say(model *all, gy_sched_event event)
     take(all);
 }
 
-static void look_at_seat(model *all, uint32_t process)
+static void look_at_placement(model *all, uint32_t process)
 {
-    lent_slot *lent = &all->seats[process];
+    lent_slot *lent = &all->placements[process];
     const int64_t now_ns = all->at.now_ns;
     const uint32_t generation = all->at.manager->slots[process].generation;
     if (!lent->is_open) {
@@ -258,17 +258,17 @@ static void look_at_seat(model *all, uint32_t process)
     }
 }
 
-/* Idle slots go back after a second; what is wished is there 20 ms later. */
+/* Idle slots go back after a second; what is requested is there 20 ms later. */
 static void rent(model *all)
 {
     const uint32_t wanted = gy_manager_wanted(all->at.manager);
     uint32_t open = 0;
     for (uint32_t i = 0; i < SLOTS; i++) {
-        open += all->seats[i].is_open;
+        open += all->placements[i].is_open;
     }
     all->idle_ns = wanted >= open ? all->at.now_ns : all->idle_ns;
     for (uint32_t i = SLOTS; i-- > 0;) {
-        lent_slot *lent = &all->seats[i];
+        lent_slot *lent = &all->placements[i];
         if (lent->is_open && lent->done_ns == 0 && open > GY_MAX(wanted, 1u) &&
             all->at.now_ns - all->idle_ns >= 1000 * ms_ns) {
             *lent = (lent_slot){.host = lent->host};
@@ -276,9 +276,10 @@ static void rent(model *all)
             all->given++;
             say(all, (gy_sched_event){.kind = GY_EVENT_SLOT_CLOSE, .process = i});
         } else if (!lent->is_open && lent->host < 3 && open < wanted) {
-            lent->grant_ns = lent->grant_ns == 0 ? all->at.now_ns : lent->grant_ns;
+            lent->allocation_ns =
+                lent->allocation_ns == 0 ? all->at.now_ns : lent->allocation_ns;
             open++;
-            if (all->at.now_ns - lent->grant_ns >= 20 * ms_ns) {
+            if (all->at.now_ns - lent->allocation_ns >= 20 * ms_ns) {
                 lent->is_open = true;
                 say(all, (gy_sched_event){
                              .kind = GY_EVENT_SLOT_OPEN, .process = i, .host = lent->host});
@@ -298,7 +299,7 @@ static double run_job(model *all, const uint32_t *hosts, gy_stage_state *stage)
     hosts_new(&all->at, &job, (gy_manager_options){.process_max = SLOTS});
     hosts_up(&all->at, 2);
     for (uint32_t i = 0; i < SLOTS; i++) {
-        all->seats[i] = (lent_slot){.host = hosts[i], .is_open = hosts[i] < 3};
+        all->placements[i] = (lent_slot){.host = hosts[i], .is_open = hosts[i] < 3};
         if (hosts[i] < 3) {
             say(all,
                 (gy_sched_event){.kind = GY_EVENT_SLOT_OPEN, .process = i, .host = hosts[i]});
@@ -309,7 +310,7 @@ static double run_job(model *all, const uint32_t *hosts, gy_stage_state *stage)
         all->at.now_ns += step_ns;
         assert_true(all->at.now_ns - begun_ns < 100 * all->task_ns);
         for (uint32_t i = 0; i < SLOTS; i++) {
-            look_at_seat(all, i);
+            look_at_placement(all, i);
         }
         if (all->at.manager->timer_ns <= all->at.now_ns) {
             say(all, (gy_sched_event){.kind = GY_EVENT_TIMER});
@@ -339,8 +340,8 @@ GY_TEST(a_slow_host_costs_little)
         const double disturbed = run_job(&all, layouts[i / 2], &slow);
         printf("healthy %.2f s, host 0 at a tenth %.2f s: %.2f times, %u copies, %u won, %d "
                "slots went back\n",
-               alone, disturbed, disturbed / alone, slow.copies, slow.copies_won, all.given);
-        assert_true(slow.copies_won >= 1 && all.cancelled >= 1);
+               alone, disturbed, disturbed / alone, slow.copies, slow.backups_won, all.given);
+        assert_true(slow.backups_won >= 1 && all.cancelled >= 1);
         assert_int_equal(slow.failed, 0);
         assert_true(disturbed <= 1.5 * alone);
         assert_true(!is_long || i > 1 || all.given > 0);

@@ -184,9 +184,9 @@ void gy_manager_set_aside(gy_manager *manager, uint32_t task, uint32_t least)
         return;
     }
     bool is_first = hosts->aside.count == 0;
-    hosts->aside_least = is_first ? least : GY_MIN(hosts->aside_least, least);
-    if (is_first || row->width > hosts->aside_most) {
-        hosts->aside_most = row->width;
+    hosts->aside_min = is_first ? least : GY_MIN(hosts->aside_min, least);
+    if (is_first || row->width > hosts->aside_max) {
+        hosts->aside_max = row->width;
         hosts->aside_hosts = gy_manager_spread(manager, task);
     }
     hosts->aside.items[hosts->aside.count++] = task;

@@ -247,7 +247,7 @@ GY_TEST(a_bad_host_is_avoided)
     hosts_open(&at, 1, 1);
     hosts_open(&at, 2, 0);
     fail_three(&at, 0);
-    const gy_effect *avoid = machine_said(&at, GY_EFFECT_AVOID, 0);
+    const gy_effect *avoid = machine_reported(&at, GY_EFFECT_AVOID, 0);
     assert_non_null(avoid);
     assert_int_equal(avoid->host, 0);
     assert_true(machine_noted(&at, "3 tasks failed on host h0 (h0:7000) and did well"));
@@ -381,7 +381,7 @@ GY_TEST(copies_go_to_another_host)
         }
         at.now_ns += 3000000000;
         machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_TIMER});
-        const gy_effect *copy = machine_said(&at, GY_EFFECT_START, 0);
+        const gy_effect *copy = machine_reported(&at, GY_EFFECT_START, 0);
         assert_non_null(copy);
         assert_int_equal(copy->id.task, 0);
         assert_int_equal(at.manager->slots[copy->process].host, has_other ? 1 : 0);

@@ -140,7 +140,7 @@ bool gy_manager_has_pinned(const gy_manager *manager, uint32_t host)
     return name != GY_NONE && manager->hosts.name_rows[name].has_pinned;
 }
 
-/* ---- What is wished ---- */
+/* ---- What is requested ---- */
 
 /* Names of places of the oldest tasks of the queues, one for each task. */
 static void weigh_places(gy_manager *manager)
@@ -157,7 +157,7 @@ static void weigh_places(gy_manager *manager)
 }
 
 /* Where copies may go. */
-static void weigh_copies(gy_manager *manager)
+static void weigh_backups(gy_manager *manager)
 {
     const gy_hosts *hosts = &manager->hosts;
     const uint32_t unwanted = gy_manager_unwanted(manager);
@@ -237,7 +237,7 @@ void gy_manager_wanted_where(gy_manager *manager, gy_wanted_where *where)
     if (hosts->name_count == 0) {
         return;
     }
-    weigh_copies(manager);
+    weigh_backups(manager);
     weigh_places(manager);
     weigh_pinned(manager);
     pick_names(manager, where);
@@ -246,7 +246,7 @@ void gy_manager_wanted_where(gy_manager *manager, gy_wanted_where *where)
     }
     if (where->is_limited) {
         const uint32_t others = manager->ready_width - hosts->pinned_ready +
-                                manager->copies_due + manager->in_flight -
+                                manager->backups_due + manager->in_flight -
                                 load_there(manager, where);
         where->elsewhere = (others + manager->options.threads - 1) / manager->options.threads;
     }

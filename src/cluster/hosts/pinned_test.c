@@ -1,7 +1,7 @@
 /*
  * Goal: tasks that are bound to hosts run there and nowhere else, whatever fails and whoever is
- * busy; others go on meanwhile; what is wished says so, and a task whose hosts are not there is
- * found.
+ * busy; others go on meanwhile; what is requested says so, and a task whose hosts are not there
+ * is found.
  */
 #include "cluster/hosts/hosts_test.h"
 
@@ -87,7 +87,7 @@ GY_TEST(their_host_is_not_avoided)
         /* Of those that can be anywhere three have a slot there, one the other host's. */
         const uint32_t slots = has_pinned == 0 ? 3 : 4, count = slots + 1;
         tasks_at(&job, places, both[has_pinned], (int)count);
-        hosts_new(&at, &job, (gy_manager_options){.process_max = count, .copy_floor_ns = -1});
+        hosts_new(&at, &job, (gy_manager_options){.process_max = count, .backup_floor_ns = -1});
         for (uint32_t i = 0; i < slots; i++) {
             hosts_open(&at, i, 0);
         }
@@ -115,7 +115,7 @@ GY_TEST(their_host_is_not_avoided)
     }
 }
 
-GY_TEST(wishes_say_where)
+GY_TEST(requests_say_where)
 {
     static const char *const places[] = {"h1 h3", "h3", NULL, "h9", "h9", "h1", "h1"};
     static const bool pinned[] = {false, false, false, true, true, false, false};
@@ -161,9 +161,9 @@ GY_TEST(processes_start_where_they_are_needed)
     tasks_at(&job, places, pinned, 1);
     hosts_new(&at, &job, (gy_manager_options){.process_max = 2});
     machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_SLOT_OPEN, .process = 0, .host = 0});
-    assert_null(machine_said(&at, GY_EFFECT_SPAWN, 0));
+    assert_null(machine_reported(&at, GY_EFFECT_SPAWN, 0));
     machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_SLOT_OPEN, .process = 1, .host = 1});
-    assert_int_equal(machine_said(&at, GY_EFFECT_SPAWN, 0)->process, 1);
+    assert_int_equal(machine_reported(&at, GY_EFFECT_SPAWN, 0)->process, 1);
     machine_up(&at, 1);
     assert_int_equal(hosts_where(&at, 0), 1);
     machine_free(&at);

@@ -1,7 +1,7 @@
 /*
  * Cohorts whose members go to several hosts, as many to each: gangs of ranks. All their
  * processes are taken in one step or none is, and while one waits for processes of hosts that
- * have slots enough, nothing younger starts, as at home.
+ * have slots enough, nothing younger starts, as locally.
  */
 #include "cluster/manager/manager_priv.h"
 

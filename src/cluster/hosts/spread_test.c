@@ -92,8 +92,9 @@ GY_TEST(goes_elsewhere_whole)
     assert_int_equal(machine_state(&at, 0), TASK_RUNNING);
     const gy_sched_event other = machine_event(&at, 0, 0);
     hosts_lose(&at, 1);
-    assert_non_null(machine_said(&at, GY_EFFECT_CANCEL, 0)); /* the other half is of no use */
-    assert_int_equal(machine_said(&at, GY_EFFECT_CANCEL, 0)->member, 0);
+    assert_non_null(
+        machine_reported(&at, GY_EFFECT_CANCEL, 0)); /* the other half is of no use */
+    assert_int_equal(machine_reported(&at, GY_EFFECT_CANCEL, 0)->member, 0);
     hosts_open(&at, 2, 2);
     gy_sched_event cancelled = other;
     cancelled.kind = GY_EVENT_FAILED;

@@ -132,7 +132,7 @@ static gy_status choose_objects(gy_journal *journal, const gy_journal_options *o
         options->store != NULL ? *options->store : gy_journal_store_of(&journal->place);
     journal->ops = &gy_journal_objects;
     if (journal->epoch == 0) {
-        GY_TRY(gy_objects_next(&journal->store, &journal->epoch));
+        GY_TRY(gy_journal_objects_next(&journal->store, &journal->epoch));
         journal->epoch = GY_MAX(journal->epoch, UINT64_C(1));
     }
     return GY_OK;

@@ -88,9 +88,10 @@ gy_journal_store gy_journal_store_of(gy_journal_place *place);
 
 /* ---- objects.c ---- */
 
-bool gy_objects_are_there(const gy_journal_store *store);
-GY_MUST_CHECK gy_status gy_objects_next(const gy_journal_store *store, uint64_t *epoch);
-GY_MUST_CHECK gy_status gy_objects_remove(const gy_journal_store *store, const char *folder);
+bool gy_journal_objects_are_there(const gy_journal_store *store);
+GY_MUST_CHECK gy_status gy_journal_objects_next(const gy_journal_store *store, uint64_t *epoch);
+GY_MUST_CHECK gy_status gy_journal_objects_remove(const gy_journal_store *store,
+                                                  const char *folder);
 
 /* ---- names.c: what lies in the folder ---- */
 

@@ -1,4 +1,4 @@
-/* Goal: a journal gives back what was put in, in either form; what was damaged is told from
+/* Goal: a journal releases what was put in, in either form; what was damaged is told from
  * what was torn; and it goes without leaving half of itself. */
 #include "base/base.h"
 #include "base/disk.h"

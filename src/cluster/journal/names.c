@@ -103,7 +103,7 @@ bool gy_journal_is_there(gy_env *env, const char *folder)
     if (gy_journal_is_place(folder)) {
         gy_journal_place place = {env, folder};
         const gy_journal_store store = gy_journal_store_of(&place);
-        return gy_objects_are_there(&store);
+        return gy_journal_objects_are_there(&store);
     }
     gy_segments list = {.items = NULL};
     bool is_there = gy_segments_list(env, folder, &list) == GY_OK &&
@@ -131,7 +131,7 @@ gy_status gy_journal_next(gy_env *env, const char *folder, uint64_t *epoch)
     if (gy_journal_is_place(folder)) {
         gy_journal_place place = {env, folder};
         const gy_journal_store store = gy_journal_store_of(&place);
-        return gy_objects_next(&store, epoch);
+        return gy_journal_objects_next(&store, epoch);
     }
     gy_segments list = {.items = NULL};
     gy_status status = gy_segments_list(env, folder, &list);
@@ -171,7 +171,7 @@ gy_status gy_journal_remove(gy_env *env, const char *folder)
     if (gy_journal_is_place(folder)) {
         gy_journal_place place = {env, folder};
         const gy_journal_store store = gy_journal_store_of(&place);
-        return gy_objects_remove(&store, folder);
+        return gy_journal_objects_remove(&store, folder);
     }
     gy_segments list = {.items = NULL};
     gy_status status = gy_segments_list(env, folder, &list);

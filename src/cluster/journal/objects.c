@@ -349,7 +349,7 @@ const gy_journal_ops gy_journal_objects = {
 
 /* ---- questions, and the end ---- */
 
-bool gy_objects_are_there(const gy_journal_store *store)
+bool gy_journal_objects_are_there(const gy_journal_store *store)
 {
     object_list list = {.items = NULL};
     bool are_there = list_all(store, &list) == GY_OK && list.count > 0 && !is_removed(&list);
@@ -357,7 +357,7 @@ bool gy_objects_are_there(const gy_journal_store *store)
     return are_there;
 }
 
-gy_status gy_objects_next(const gy_journal_store *store, uint64_t *epoch)
+gy_status gy_journal_objects_next(const gy_journal_store *store, uint64_t *epoch)
 {
     object_list list = {.items = NULL};
     gy_status status = list_all(store, &list);
@@ -380,7 +380,7 @@ static gy_status close_last(const gy_journal_store *store, const object_list *li
 }
 
 /* All but the last one, by rising numbers: an epoch without its first object says it, too. */
-gy_status gy_objects_remove(const gy_journal_store *store, const char *folder)
+gy_status gy_journal_objects_remove(const gy_journal_store *store, const char *folder)
 {
     object_list list = {.items = NULL};
     object_name last = {.epoch = 0};

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-gy_status gy_boards_new(uint32_t lines, int *file)
+gy_status gy_worker_boards_new(uint32_t lines, int *file)
 {
     int made = memfd_create("gyre-boards", MFD_CLOEXEC);
     if (made < 0 || ftruncate(made, (off_t)(lines * sizeof(gy_board))) != 0) {
@@ -20,7 +20,7 @@ gy_status gy_boards_new(uint32_t lines, int *file)
     return GY_OK;
 }
 
-gy_status gy_boards_map(int file, uint32_t lines, gy_board **boards)
+gy_status gy_worker_boards_map(int file, uint32_t lines, gy_board **boards)
 {
     void *at =
         mmap(NULL, lines * sizeof(gy_board), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
@@ -31,7 +31,7 @@ gy_status gy_boards_map(int file, uint32_t lines, gy_board **boards)
     return GY_OK;
 }
 
-void gy_boards_unmap(gy_board *boards, uint32_t lines)
+void gy_worker_boards_unmap(gy_board *boards, uint32_t lines)
 {
     if (boards != NULL) {
         GY_ASSERT(munmap(boards, lines * sizeof(gy_board)) == 0);

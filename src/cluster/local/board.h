@@ -19,9 +19,9 @@ typedef struct gy_board {
 } gy_board;
 
 /** A memory file of lines for processes * threads. Its descriptor. GY_LIMIT */
-GY_MUST_CHECK gy_status gy_boards_new(uint32_t lines, int *file);
+GY_MUST_CHECK gy_status gy_worker_boards_new(uint32_t lines, int *file);
 /** GY_NOMEM */
-GY_MUST_CHECK gy_status gy_boards_map(int file, uint32_t lines, gy_board **boards);
-void gy_boards_unmap(gy_board *boards, uint32_t lines);
+GY_MUST_CHECK gy_status gy_worker_boards_map(int file, uint32_t lines, gy_board **boards);
+void gy_worker_boards_unmap(gy_board *boards, uint32_t lines);
 
 #endif

@@ -28,18 +28,19 @@ int gy_worker_serve(int socket, const gy_worker_ops *ops)
         role = (gy_role){.kind = 0};
         packet.size_bytes = sizeof(role);
     }
-    gy_walls walls = {.parts = role.kind == GY_ROLE_NURSERY ? role.parts : 0,
-                      .paths = bytes + sizeof(role),
-                      .paths_bytes = packet.size_bytes - sizeof(role)};
-    bool is_nursery = role.kind == GY_ROLE_NURSERY && packet.file_count == 1 &&
-                      role.processes > 0 && role.threads > 0 &&
-                      (walls.paths_bytes == 0 || bytes[packet.size_bytes - 1] == '\0');
-    if (is_nursery && walls.parts != 0 && gy_walls_close_files(socket, packet.files[0]) < 0) {
+    gy_sandbox_paths sandbox = {.parts = role.kind == GY_ROLE_FORK_SERVER ? role.parts : 0,
+                                .paths = bytes + sizeof(role),
+                                .paths_bytes = packet.size_bytes - sizeof(role)};
+    bool is_fork_server = role.kind == GY_ROLE_FORK_SERVER && packet.file_count == 1 &&
+                          role.processes > 0 && role.threads > 0 &&
+                          (sandbox.paths_bytes == 0 || bytes[packet.size_bytes - 1] == '\0');
+    if (is_fork_server && sandbox.parts != 0 &&
+        gy_sandbox_close_files(socket, packet.files[0]) < 0) {
         fprintf(stderr, "gyre: %s\n", gy_error_text());
-        return GY_NURSERY_OPEN;
+        return GY_FORK_SERVER_OPEN;
     }
-    if (is_nursery) {
-        status = gy_nursery_run(socket, &role, &walls, packet.files[0], ops);
+    if (is_fork_server) {
+        status = gy_worker_fork_server_run(socket, &role, &sandbox, packet.files[0], ops);
     } else if (role.kind == GY_ROLE_GANG && ops->gang != NULL) {
         status = ops->gang(socket, &role, &packet, bytes + sizeof(role));
     } else {

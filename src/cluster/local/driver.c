@@ -72,8 +72,8 @@ static bool hear_all(gy_driver *driver, int signals)
         uint64_t name = events[i].data.u64;
         if ((name & 3) == GY_EPOLL_SIGNALS) {
             hear_signals(driver, signals);
-        } else if ((name & 3) == GY_EPOLL_NURSERY) {
-            gy_hear_nursery(driver);
+        } else if ((name & 3) == GY_EPOLL_FORK_SERVER) {
+            gy_driver_handle_fork_server(driver);
         } else if ((name & 3) == GY_EPOLL_REMOTE) {
             continue; /* below, as when only its time has come */
         } else {
@@ -85,7 +85,7 @@ static bool hear_all(gy_driver *driver, int signals)
                 gy_process_touch(driver, process);
             }
             if ((events[i].events & ~(uint32_t)EPOLLOUT) != 0) {
-                gy_hear_process(driver, process);
+                gy_driver_handle_process(driver, process);
             }
         }
     }
@@ -105,7 +105,7 @@ static void look_at_clock(gy_driver *driver)
     }
     if (now_ns >= driver->tick_ns) {
         driver->tick_ns = now_ns + tick_every_ns;
-        gy_processes_look_after(driver, now_ns);
+        gy_driver_processes_look_after(driver, now_ns);
         gy_folder_try_lock(&driver->folder);
         if (driver->remote != NULL) {
             gy_remote_tick(driver, now_ns);
@@ -129,12 +129,12 @@ static void look_at_clock(gy_driver *driver)
 static void do_all(gy_driver *driver)
 {
     do {
-        gy_errands_do(driver);
+        gy_driver_errands_do(driver);
         if (driver->remote != NULL) {
             gy_remote_settle(driver);
         }
-        gy_processes_send(driver);
-    } while (gy_errands_sync(driver));
+        gy_driver_processes_send(driver);
+    } while (gy_driver_errands_sync(driver));
 }
 
 static void flush_journal(gy_driver *driver)
@@ -185,9 +185,9 @@ static gy_status open_driver(gy_driver *driver, int signals)
         return gy_fail(GY_LIMIT, "cannot wait for events: %s", strerror(errno));
     }
     GY_TRY(gy_folder_open(&driver->folder, driver->env, options->folder, options->epoch > 0));
-    GY_TRY(gy_processes_open(driver));
+    GY_TRY(gy_driver_processes_open(driver));
     /* It loads the program, name servers are dialled, while the journal is read. */
-    GY_TRY(options->ticket != NULL ? open_remote(driver) : gy_nursery_start(driver));
+    GY_TRY(options->ticket != NULL ? open_remote(driver) : gy_driver_fork_server_start(driver));
     GY_TRY(gy_folder_replay(&driver->folder, options, driver->manager));
     if (driver->ops->began != NULL) {
         GY_TRY(driver->ops->began(driver->ops->arg));
@@ -227,9 +227,9 @@ static gy_status close_driver(gy_driver *driver)
 {
     end_journal(driver);
     gy_remote_close(driver);
-    gy_processes_close(driver, driver->is_hard);
+    gy_driver_processes_close(driver, driver->is_hard);
     gy_folder_close(&driver->folder);
-    gy_errands_free(driver);
+    gy_driver_errands_free(driver);
     gy_free(driver->effects.items);
     gy_text_free(&driver->message);
     gy_free(driver->place.needs);
@@ -260,7 +260,7 @@ gy_status gy_driver_run(gy_env *env, gy_manager *manager, const gy_driver_option
                         .threads = (uint32_t)GY_MAX(options->threads, 1),
                         .folder = {.env = env, .lock = -1},
                         .epoll = -1,
-                        .warden = {.socket = -1, .boards_file = -1},
+                        .supervisor = {.socket = -1, .boards_file = -1},
                         .timer_ns = INT64_MAX,
                         .tick_ns = gy_now_ns(env) + tick_every_ns,
                         .publish_ns = INT64_MAX};

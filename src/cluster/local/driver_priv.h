@@ -1,10 +1,10 @@
 /**
  * Inside the driver: one thread that joins the machine, the journal and the processes.
  *
- * A round of the loop: wait; read what the processes and the nursery say, and step the machine
- * with each; timers; do what the steps asked for; send all messages that gathered; sync, if it
- * was asked for, while the processes work; write the journal when enough of it waits or it
- * waits long enough.
+ * A round of the loop: wait; read what the processes and the fork server say, and step the
+ * machine with each; timers; do what the steps asked for; send all messages that gathered;
+ * sync, if it was asked for, while the processes work; write the journal when enough of it
+ * waits or it waits long enough.
  */
 #ifndef GY_CLUSTER_DRIVER_PRIV_H
 #define GY_CLUSTER_DRIVER_PRIV_H
@@ -30,7 +30,7 @@ typedef struct gy_process {
     bool is_blocked;   /* waits until it can be written */
     bool is_killed;    /* as the machine asked */
     bool is_silent;    /* for its silence */
-    bool is_bereft;    /* it had a nursery that is gone */
+    bool is_bereft;    /* it had a fork server that is gone */
     int64_t began_ns;  /* STARTING since */
     int64_t heard_ns;  /* the machine was told that it lives */
     int64_t closed_ns; /* its socket ended, its death is not told yet; 0 */
@@ -73,9 +73,9 @@ typedef struct gy_driver {
     uint32_t process_count, threads;
     gy_folder folder;
     int epoll;
-    gy_remote *remote;     /* NULL: processes of this machine, and a warden for them */
+    gy_remote *remote;     /* NULL: processes of this machine, and a supervisor for them */
     gy_driver_place place; /* scratch of encode */
-    gy_warden warden;
+    gy_supervisor supervisor;
     uint32_t deaths;      /* of processes that were never ready, in a row */
     uint32_t unexplained; /* that ended by themselves, and no task with them; since an answer */
     gy_meet *meets;       /* of attempts that are under way */
@@ -106,9 +106,9 @@ typedef struct gy_driver {
 
 /* ---- processes.c ---- */
 
-GY_MUST_CHECK gy_status gy_processes_open(gy_driver *driver);
-/** A new nursery. GY_LIMIT too many have gone; GY_NOMEM */
-GY_MUST_CHECK gy_status gy_nursery_start(gy_driver *driver);
+GY_MUST_CHECK gy_status gy_driver_processes_open(gy_driver *driver);
+/** A new fork server. GY_LIMIT too many have gone; GY_NOMEM */
+GY_MUST_CHECK gy_status gy_driver_fork_server_start(gy_driver *driver);
 /** Start a process in a slot. A failure comes back as an errand. */
 void gy_process_spawn(gy_driver *driver, const gy_effect *effect);
 /** Kill it: `reason` says why, NULL as the machine asked. Its end is told later. */
@@ -120,7 +120,7 @@ gy_process *gy_process_get(gy_driver *driver, uint32_t slot, uint32_t generation
 /** Something was added to process->out. */
 void gy_process_touch(gy_driver *driver, gy_process *process);
 /** Send what can be sent of all that was added. */
-void gy_processes_send(gy_driver *driver);
+void gy_driver_processes_send(gy_driver *driver);
 /** Keep what a member has told, or answer its question if that is known. GY_FORMAT more than a
  * gang has to tell; GY_NOMEM */
 GY_MUST_CHECK gy_status gy_process_meet(gy_driver *driver, gy_process *process,
@@ -128,31 +128,32 @@ GY_MUST_CHECK gy_status gy_process_meet(gy_driver *driver, gy_process *process,
 /** That attempt has ended: what its members have told goes. @cost O(what is kept) */
 void gy_process_part(gy_driver *driver, const gy_attempt *id);
 /** Those that take too long to come or to go. */
-void gy_processes_look_after(gy_driver *driver, int64_t now_ns);
+void gy_driver_processes_look_after(gy_driver *driver, int64_t now_ns);
 /** End all, orderly unless `is_hard`, and wait for their end. */
-void gy_processes_close(gy_driver *driver, bool is_hard);
+void gy_driver_processes_close(gy_driver *driver, bool is_hard);
 
-/* ---- hear.c: what comes from processes and nursery ---- */
+/* ---- hear.c: what comes from processes and fork server ---- */
 
-enum { GY_EPOLL_REMOTE, GY_EPOLL_SIGNALS, GY_EPOLL_NURSERY, GY_EPOLL_PROCESS };
+enum { GY_EPOLL_REMOTE, GY_EPOLL_SIGNALS, GY_EPOLL_FORK_SERVER, GY_EPOLL_PROCESS };
 
 /** How a process has ended. */
 typedef struct gy_gone {
-    const gy_nursery_news *news;
+    const gy_fork_server_news *news;
     gy_board *lines; /* (line_count) what its threads were at */
     uint32_t line_count;
     const char *why, *last_words; /* of one at a daemon; NULL: they are found out */
 } gy_gone;
 
 /** Bytes of a remote process, in order. */
-void gy_hear_bytes(gy_driver *driver, gy_process *process, const void *data, size_t size_bytes);
+void gy_driver_handle_bytes(gy_driver *driver, gy_process *process, const void *data,
+                            size_t size_bytes);
 /** It is gone. */
 void gy_process_end(gy_driver *driver, gy_process *process, const gy_gone *gone);
 
 /** A process's socket can be read. */
-void gy_hear_process(gy_driver *driver, gy_process *process);
-/** The nursery's can. */
-void gy_hear_nursery(gy_driver *driver);
+void gy_driver_handle_process(gy_driver *driver, gy_process *process);
+/** The fork server's can. */
+void gy_driver_handle_fork_server(gy_driver *driver);
 
 /* ---- effects.c ---- */
 
@@ -163,15 +164,15 @@ void gy_driver_watch(gy_driver *driver);
 /** PUBLISH, or whether it is done by now. */
 void gy_driver_publish(gy_driver *driver);
 /** Do the errands that have gathered, all but syncs. */
-void gy_errands_do(gy_driver *driver);
+void gy_driver_errands_do(gy_driver *driver);
 /** Sync if one is asked for. True: something was done. */
-bool gy_errands_sync(gy_driver *driver);
+bool gy_driver_errands_sync(gy_driver *driver);
 /** An effect failed, as this thread's last failure says: the machine is told later. */
 void gy_errand_failed(gy_driver *driver, const gy_effect *effect);
 /** End the job soon; this thread's last failure says why if the machine does not say more. */
 void gy_driver_kill(gy_driver *driver, gy_status status);
 /** The job is over with this thread's last failure. The first one counts. */
 void gy_driver_fail(gy_driver *driver, gy_status status);
-void gy_errands_free(gy_driver *driver);
+void gy_driver_errands_free(gy_driver *driver);
 
 #endif

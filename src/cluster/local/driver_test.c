@@ -10,7 +10,7 @@ static void end_job(const gy_test_job *job)
     gy_test_job_remove(job);
 }
 
-static void assert_said(const gy_test_job *job, const char *words)
+static void assert_output(const gy_test_job *job, const char *words)
 {
     if (strstr(job->notes, words) == NULL) {
         fail_msg("nothing says \"%s\" in:\n%s", words, job->notes);
@@ -80,7 +80,7 @@ GY_TEST(test_one_bad_attempt)
                            .silence_ns = cases[i].silence_ns};
         assert_ok(gy_test_job_run(&job));
         assert_int_equal(job.committed, 40);
-        assert_said(&job, cases[i].said);
+        assert_output(&job, cases[i].said);
         assert_int_equal(job.failed, cases[i].failures);
         if (cases[i].failures > 0) {
             assert_string_equal(job.board, cases[i].word);
@@ -141,7 +141,8 @@ GY_TEST(test_daemons_do_not_stay)
     gy_env *env = gy_env_real();
     gy_deadline last = gy_env_deadline(env, 8);
     assert_ok(gy_test_job_run(&job));
-    /* By the nursery, which waits longer for what it cannot kill, not by what comes after it.
+    /* By the fork server, which waits longer for what it cannot kill, not by what comes after
+     * it.
      */
     assert_true(gy_now_ns(env) < last.at_ns);
     end_job(&job);
@@ -163,7 +164,7 @@ GY_TEST(test_memory_is_limited)
     assert_ok(gy_test_job_run(&job));
     assert_int_equal(job.failed, 1);
     if (strstr(job.notes, "no more memory") == NULL) {
-        assert_said(&job, "killed by SIGKILL: over its memory limit of 256.0 MiB");
+        assert_output(&job, "killed by SIGKILL: over its memory limit of 256.0 MiB");
     }
     end_job(&job);
 }
@@ -180,11 +181,11 @@ GY_TEST(test_forks_are_bounded)
                        .processes = 1,
                        .silence_ns = 100000000000}; /* two thousand forks take their time */
     assert_ok(gy_test_job_run(&job));
-    assert_said(&job, "exit status 9");
+    assert_output(&job, "exit status 9");
     end_job(&job);
 }
 
-/* The guardian is the only child of this process, the nursery its only one. */
+/* The reaper is the only child of this process, the fork server its only one. */
 static void kill_above(gy_test_job *job, int depth)
 {
     long found = getpid();
@@ -200,21 +201,21 @@ static void kill_above(gy_test_job *job, int depth)
     job->on_tick = NULL;
 }
 
-static void kill_guardian(gy_test_job *job)
+static void kill_reaper(gy_test_job *job)
 {
     kill_above(job, 1);
 }
 
-static void kill_nursery(gy_test_job *job)
+static void kill_fork_server(gy_test_job *job)
 {
     kill_above(job, 2);
 }
 
 /* Daemons that a killed one of the two leaves are found by the other one, with control groups
  * or without. */
-GY_TEST(test_the_nursery_is_replaced)
+GY_TEST(test_the_fork_server_is_replaced)
 {
-    void (*const ways[])(gy_test_job * job) = {kill_guardian, kill_nursery};
+    void (*const ways[])(gy_test_job * job) = {kill_reaper, kill_fork_server};
     for (size_t i = 0; i < GY_COUNT(ways); i++) {
         gy_test_job job = {.words =
                                (const char *const[]){"daemon, stop"}, /* it waits for its end */
@@ -224,7 +225,7 @@ GY_TEST(test_the_nursery_is_replaced)
                            .on_tick = ways[i]};
         assert_ok(gy_test_job_run(&job));
         assert_int_equal(job.committed, 200);
-        assert_said(&job, "killed by SIGKILL");
+        assert_output(&job, "killed by SIGKILL");
         end_job(&job);
     }
 }
@@ -325,7 +326,7 @@ GY_TEST(test_gangs)
                        .processes = 2};
     assert_ok(gy_test_job_run(&job));
     assert_int_equal(job.failed, 1);
-    assert_said(&job, "2 ranks of /bin/sh ended with exit status 5");
+    assert_output(&job, "2 ranks of /bin/sh ended with exit status 5");
     end_job(&job);
 }
 

@@ -342,7 +342,7 @@ static void tell_failure(gy_driver *driver, const gy_errand *errand)
     gy_driver_step(driver, &event);
 }
 
-void gy_errands_do(gy_driver *driver)
+void gy_driver_errands_do(gy_driver *driver)
 {
     while (driver->errand_head < driver->errand_count && !driver->has_ended) {
         gy_errand errand = driver->errands[driver->errand_head++];
@@ -357,7 +357,7 @@ void gy_errands_do(gy_driver *driver)
     }
 }
 
-bool gy_errands_sync(gy_driver *driver)
+bool gy_driver_errands_sync(gy_driver *driver)
 {
     if (!driver->is_sync_wanted || driver->has_ended || driver->is_journal_lost) {
         return false;
@@ -372,7 +372,7 @@ bool gy_errands_sync(gy_driver *driver)
     return true;
 }
 
-void gy_errands_free(gy_driver *driver)
+void gy_driver_errands_free(gy_driver *driver)
 {
     for (; driver->errand_head < driver->errand_count; driver->errand_head++) {
         gy_free(driver->errands[driver->errand_head].reason);

@@ -270,7 +270,7 @@ static void add_text(gy_text *text, const char *word)
 /* A program that came with this one lies beside it, on whatever host. */
 static const char *find_program(const char *name, char path[TEXT_BYTES])
 {
-    const char *folder = gy_walls_program_folder();
+    const char *folder = gy_sandbox_program_folder();
     if (strchr(name, '/') != NULL || folder[0] == '\0' ||
         snprintf(path, TEXT_BYTES, "%s/%s", folder, name) >= TEXT_BYTES) {
         return name;
@@ -395,7 +395,7 @@ static gy_status judge(const gang_run *run, int status)
                        gang->ranks, gang->argv[0], status == -1 ? 0 : WTERMSIG(status));
     }
     int code = WEXITSTATUS(status);
-    if (gang->is_said) {
+    if (gang->is_reported) {
         gy_worker_say(gang->task, NULL, 0, code);
     }
     return code == GY_RUN_STATUS_TIMEOUT
@@ -412,7 +412,7 @@ static gy_status start(gang_run *run)
     if (run->gang->nodes > 1) {
         GY_TRY(find_others(run));
     }
-    if (run->gang->is_said && pipe2(pipes, O_CLOEXEC) != 0) {
+    if (run->gang->is_reported && pipe2(pipes, O_CLOEXEC) != 0) {
         return gy_fail(GY_LIMIT, "no pipe for what ranks print: %s", strerror(errno));
     }
     run->print = pipes[0];
@@ -433,7 +433,7 @@ gy_status gy_gang_run(const gy_gang *gang, const _Atomic bool *is_cancelled)
 {
     if (gang->ranks < 1 || gang->ranks > GY_RUN_RANKS_MAX || gang->argv == NULL ||
         gang->argv[0] == NULL || !(gang->timeout_s >= 0) ||
-        ((gang->nodes > 1 || gang->is_said) && gang->task == NULL) ||
+        ((gang->nodes > 1 || gang->is_reported) && gang->task == NULL) ||
         (gang->nodes > 1 && gang->address == NULL)) {
         return gy_fail(GY_ARG, "a gang of %d ranks: expected 1 to %d, a program, and a time",
                        gang->ranks, GY_RUN_RANKS_MAX);
@@ -449,8 +449,8 @@ gy_status gy_gang_run(const gy_gang *gang, const _Atomic bool *is_cancelled)
     gy_status status = start(run);
     if (run->process > 0) {
         bool has_ended = status == GY_OK && wait_for_end(run);
-        int how = gy_child_wait(run->env, run->process,
-                                gy_env_deadline(run->env, has_ended ? END_SECONDS : 0));
+        int how = gy_worker_child_wait(run->env, run->process,
+                                       gy_env_deadline(run->env, has_ended ? END_SECONDS : 0));
         struct pollfd look = {.fd = run->print, .events = POLLIN};
         while (run->print >= 0 && poll(&look, 1, 0) > 0 && pass_on(run)) {
             /* what is left there of those who are gone */

@@ -1,4 +1,4 @@
-/* What comes from the processes and from the nursery, as events of the machine. */
+/* What comes from the processes and from the fork server, as events of the machine. */
 #include "cluster/local/log.h"
 #include "cluster/remote/remote.h"
 
@@ -63,7 +63,7 @@ static void hear_words(const gy_driver *driver, const gy_process *process,
                        const gy_wire *message)
 {
     const gy_driver_ops *ops = driver->ops;
-    if (message->kind == GY_WIRE_SAID && ops->said != NULL) {
+    if (message->kind == GY_WIRE_OUTPUT && ops->said != NULL) {
         ops->said(ops->arg, message->body_bytes > 0 ? message->body : NULL, message->body_bytes,
                   (int)(message->input & 255));
     } else if (message->kind == GY_WIRE_TRACED && ops->traced != NULL) {
@@ -127,7 +127,7 @@ static gy_status hear(gy_driver *driver, gy_process *process, const gy_wire *mes
             break;
         }
         return gy_process_meet(driver, process, message);
-    case GY_WIRE_SAID:
+    case GY_WIRE_OUTPUT:
     case GY_WIRE_TRACED:
         if (!is_ready) {
             break;
@@ -213,7 +213,8 @@ static void tell_heard(gy_driver *driver, gy_process *process, int64_t now_ns)
     }
 }
 
-void gy_hear_bytes(gy_driver *driver, gy_process *process, const void *data, size_t size_bytes)
+void gy_driver_handle_bytes(gy_driver *driver, gy_process *process, const void *data,
+                            size_t size_bytes)
 {
     const uint32_t generation = process->generation;
     if (process->state == GY_PROCESS_MUTE || size_bytes == 0) {
@@ -235,10 +236,10 @@ void gy_hear_bytes(gy_driver *driver, gy_process *process, const void *data, siz
     }
 }
 
-void gy_hear_process(gy_driver *driver, gy_process *process)
+void gy_driver_handle_process(gy_driver *driver, gy_process *process)
 {
     if (process->state == GY_PROCESS_MUTE || process->closed_ns != 0) {
-        /* Nothing of it counts any more, and its end comes from the nursery. */
+        /* Nothing of it counts any more, and its end comes from the fork server. */
         (void)epoll_ctl(driver->epoll, EPOLL_CTL_DEL, process->socket, NULL);
         return;
     }
@@ -265,7 +266,7 @@ static size_t explain(const gy_driver *driver, const gy_process *process, const 
     } else if (gone->why != NULL) {
         gy_text_add(reason, "%s", gone->why);
     } else {
-        gy_warden_explain(&driver->warden, gone->news, process->is_killed, reason);
+        gy_supervisor_explain(&driver->supervisor, gone->news, process->is_killed, reason);
     }
     const size_t brief = reason->size_bytes;
     if (gone->why != NULL) {
@@ -280,7 +281,7 @@ static size_t explain(const gy_driver *driver, const gy_process *process, const 
 }
 
 /* Did it die of what it ran? Not when it was killed from outside. */
-static bool is_its_own(const gy_process *process, const gy_nursery_news *news)
+static bool is_its_own(const gy_process *process, const gy_fork_server_news *news)
 {
     if (process->is_killed) {
         return false;
@@ -447,20 +448,20 @@ void gy_process_end(gy_driver *driver, gy_process *process, const gy_gone *gone)
     gy_text_free(&reason);
 }
 
-static void end_process(gy_driver *driver, gy_process *process, const gy_nursery_news *news)
+static void end_process(gy_driver *driver, gy_process *process, const gy_fork_server_news *news)
 {
     gy_process_end(driver, process,
                    &(gy_gone){.news = news,
-                              .lines = gy_warden_boards(&driver->warden, process->slot),
+                              .lines = gy_supervisor_boards(&driver->supervisor, process->slot),
                               .line_count = driver->threads});
 }
 
-/* The nursery is gone, and the processes with it. */
-static void replace_nursery(gy_driver *driver)
+/* The fork server is gone, and the processes with it. */
+static void replace_fork_server(gy_driver *driver)
 {
-    int status = gy_warden_lost(&driver->warden);
+    int status = gy_supervisor_lost(&driver->supervisor);
     gy_info("the parent of the job's processes is gone (status %d)", status);
-    gy_status started = gy_nursery_start(driver);
+    gy_status started = gy_driver_fork_server_start(driver);
     if (started < 0) {
         gy_driver_fail(driver, started);
     }
@@ -471,23 +472,23 @@ static void replace_nursery(gy_driver *driver)
     for (uint32_t i = 0; i < driver->process_count; i++) {
         gy_process *one = &driver->processes[i];
         if (one->is_bereft && one->state != GY_PROCESS_NONE) {
-            gy_nursery_news news = {
+            gy_fork_server_news news = {
                 .slot = i, .generation = one->generation, .status = SIGKILL};
             end_process(driver, one, &news);
         }
     }
 }
 
-void gy_hear_nursery(gy_driver *driver)
+void gy_driver_handle_fork_server(gy_driver *driver)
 {
     while (!driver->has_ended) {
-        gy_nursery_news news;
-        gy_status status = gy_warden_hear(&driver->warden, &news);
+        gy_fork_server_news news;
+        gy_status status = gy_supervisor_handle(&driver->supervisor, &news);
         if (status == GY_AGAIN) {
             return;
         }
         if (status < 0) {
-            replace_nursery(driver);
+            replace_fork_server(driver);
             return;
         }
         gy_process *process = &driver->processes[news.slot];

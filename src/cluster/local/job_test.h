@@ -390,7 +390,7 @@ static inline gy_manager *gy_test_manager(const gy_test_job *job)
                                   .stage_count = 1,
                                   .process_max = (uint32_t)job->processes,
                                   .threads = (uint32_t)job->threads,
-                                  .copy_floor_ns = -1,
+                                  .backup_floor_ns = -1,
                                   .silence_ns = job->silence_ns};
     gy_manager *manager = NULL;
     assert_ok(gy_manager_new(&options, &growth, &manager));

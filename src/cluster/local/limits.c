@@ -95,19 +95,19 @@ static bool find_place(const char *name, char folder[400])
 
 static const char group_name[] = "gyre-";
 
-static void name_group(const char *place, pid_t nursery, char out[512])
+static void name_group(const char *place, pid_t fork_server, char out[512])
 {
-    snprintf(out, 512, "%.480s/%s%d", place, group_name, (int)nursery);
+    snprintf(out, 512, "%.480s/%s%d", place, group_name, (int)fork_server);
 }
 
-/* The group of the job of `nursery`: beside where that process is. */
-static bool find_folder(const char *name, pid_t nursery, char out[512])
+/* The group of the job of `fork server`: beside where that process is. */
+static bool find_folder(const char *name, pid_t fork_server, char out[512])
 {
     char place[400];
     if (!find_place(name, place)) {
         return false;
     }
-    name_group(place, nursery, out);
+    name_group(place, fork_server, out);
     return true;
 }
 
@@ -120,9 +120,10 @@ static int open_small(const char *folder, const char *name)
 }
 
 /* Make a group; `folder` becomes "" when there can be none. */
-static void make_group(const char *name, pid_t nursery, char folder[512])
+static void make_group(const char *name, pid_t fork_server, char folder[512])
 {
-    if (!find_folder(name, nursery, folder) || (mkdir(folder, 0700) != 0 && errno != EEXIST)) {
+    if (!find_folder(name, fork_server, folder) ||
+        (mkdir(folder, 0700) != 0 && errno != EEXIST)) {
         folder[0] = '\0';
     }
 }

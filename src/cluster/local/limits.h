@@ -15,8 +15,8 @@ typedef struct gy_limits {
     int most;     /* written to so as to change how many processes may be; -1: no such group */
 } gy_limits;
 
-/** In the nursery, before it is walled in: join the job's group of processes. The groups are
- * named by `name`, as gy_limits_sweep finds them. GY_NOMEM */
+/** In the fork server, before it is walled in: join the job's group of processes. The groups
+ * are named by `name`, as gy_limits_sweep finds them. GY_NOMEM */
 GY_MUST_CHECK gy_status gy_limits_open(gy_limits *limits, const gy_role *role, pid_t name);
 /** In a new vertex process: what holds for it and all it starts. errno, 0 done. */
 int gy_limits_enter(const gy_limits *limits, uint32_t slot);
@@ -24,10 +24,10 @@ int gy_limits_enter(const gy_limits *limits, uint32_t slot);
 bool gy_limits_is_over(gy_limits *limits, uint32_t slot);
 /** No process of the job can start another one from now on, or they can again. */
 void gy_limits_forbid(const gy_limits *limits, bool is_forbidden);
-/** In the nursery at its end, and in a vertex process once it has entered: what is open, and
- * the memory. The groups stay for gy_limits_sweep. */
+/** In the fork server at its end, and in a vertex process once it has entered: what is open,
+ * and the memory. The groups stay for gy_limits_sweep. */
 void gy_limits_close(gy_limits *limits);
-/** In the guardian, and in the driver after its end, however that came: kill who is left in the
+/** In the reaper, and in the driver after its end, however that came: kill who is left in the
  * groups of that name, where this process is not, and remove them. */
 void gy_limits_sweep(pid_t name, uint32_t processes);
 /** Remove the groups of jobs that were killed with all who would have removed them: named by a

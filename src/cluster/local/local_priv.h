@@ -10,12 +10,12 @@
 #include "cluster/local/start.h"
 #include "cluster/wire.h"
 
-/* ---- guard.c: the parent of the nursery ---- */
+/* ---- guard.c: the parent of the fork server ---- */
 
-/** Fork: the child returns and is the nursery, *watch breaks when its guardian is gone; this
+/** Fork: the child returns and is the fork server, *watch breaks when its reaper is gone; this
  * process does not return, and ends with the status of its child once all that is left of it
  * is gone. GY_LIMIT */
-GY_MUST_CHECK gy_status gy_guard_split(const gy_role *role, int *watch);
+GY_MUST_CHECK gy_status gy_worker_reaper_split(const gy_role *role, int *watch);
 
 /* ---- serve.c: a vertex process ---- */
 
@@ -28,6 +28,6 @@ typedef struct gy_worker_serving {
 
 /** Serve until the other end closes; an exit status. Does not return while a task runs: the
  * process ends then. */
-int gy_serve(const gy_worker_serving *serving);
+int gy_worker_serve_tasks(const gy_worker_serving *serving);
 
 #endif

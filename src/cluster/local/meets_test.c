@@ -30,7 +30,7 @@ static void say(uint32_t slot, const gy_wire *message)
     gy_text text = {.data = NULL};
     gy_wire_add(&text, message);
     assert_ok(text.status);
-    gy_hear_bytes(&driver, &driver.processes[slot], text.data, text.size_bytes);
+    gy_driver_handle_bytes(&driver, &driver.processes[slot], text.data, text.size_bytes);
     gy_text_free(&text);
 }
 
@@ -70,7 +70,7 @@ static int begin(void **state)
                                                    .process_max = MEMBERS,
                                                    .threads = 1,
                                                    .depth_max = 1,
-                                                   .copy_floor_ns = -1},
+                                                   .backup_floor_ns = -1},
                              &(gy_growth){.tasks = tasks, .task_count = TASKS},
                              &driver.manager));
     driver.processes = gy_alloc_zero("test", MEMBERS, sizeof(gy_process));
@@ -109,7 +109,7 @@ static int end(void **state)
     gy_free(driver.processes);
     gy_free(driver.dirty);
     gy_free(driver.effects.items);
-    gy_errands_free(&driver);
+    gy_driver_errands_free(&driver);
     gy_text_free(&driver.message);
     gy_manager_free(driver.manager);
     assert_int_equal(gy_alloc_live(), 0);

@@ -25,7 +25,7 @@ static long child_of(long of, int *count)
     return found;
 }
 
-/* A vertex process at random gets SIGKILL; seldom the nursery above it, or the guardian above
+/* A vertex process at random gets SIGKILL; seldom the fork server above it, or the reaper above
  * that one: one of the two, as nobody is left to know of the daemons of both. */
 static void kill_somebody(gy_test_job *job)
 {

@@ -2,8 +2,8 @@
  * The parent of a job's vertex processes.
  *
  * Nobody is left behind: each vertex process leads a group that is killed with it, adopts what
- * leaves the group, and hands that to the nursery when it dies. So every child of the nursery
- * that is no vertex process is an orphan of a dead one: it is killed, what it started is
+ * leaves the group, and hands that to the fork server when it dies. So every child of the fork
+ * server that is no vertex process is an orphan of a dead one: it is killed, what it started is
  * adopted next, and so on until none is left.
  */
 #include "cluster/local/local_priv.h"
@@ -32,39 +32,39 @@ typedef struct child {
     pid_t process; /* 0: none */
     uint32_t generation;
     bool has_news;
-    gy_nursery_news news;
+    gy_fork_server_news news;
 } child;
 
-typedef struct nursery {
+typedef struct fork_server {
     int socket, ended, boards; /* ended: readable when a child has ended */
-    int watch;                 /* breaks when the guardian is gone */
+    int watch;                 /* breaks when the reaper is gone */
     const gy_role *role;
-    const gy_walls *walls;
+    const gy_sandbox_paths *sandbox;
     const gy_worker_ops *ops;
     child *children; /* (processes) */
     pid_t *spared;   /* (processes) */
-    pid_t name;      /* of the guardian, as the driver knows it */
+    pid_t name;      /* of the reaper, as the driver knows it */
     gy_limits limits;
     sigset_t mask; /* as it was */
     gy_env *env;
     int passes; /* over orphans in a row that found some */
     bool is_told_to_end;
-} nursery;
+} fork_server;
 
 /* ---- a new process ---- */
 
 /* In the child: what must hold before any code of a user runs. errno, 0 done. */
-static int become_vertex(const nursery *here, pid_t parent, const gy_nursery_order *order,
-                         int log)
+static int become_vertex(const fork_server *here, pid_t parent,
+                         const gy_fork_server_order *order, int log)
 {
-    /* First this: if the nursery died before, the parent is another one by now. */
+    /* First this: if the fork server died before, the parent is another one by now. */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) {
         return errno;
     }
     if (getppid() != parent) {
         return ESRCH;
     }
-    if ((here->walls->parts != 0 && prctl(PR_SET_DUMPABLE, 1) != 0) || setpgid(0, 0) != 0 ||
+    if ((here->sandbox->parts != 0 && prctl(PR_SET_DUMPABLE, 1) != 0) || setpgid(0, 0) != 0 ||
         prctl(PR_SET_CHILD_SUBREAPER, 1) != 0 ||
         (log >= 0 && (dup2(log, STDOUT_FILENO) < 0 || dup2(log, STDERR_FILENO) < 0))) {
         return errno;
@@ -74,7 +74,8 @@ static int become_vertex(const nursery *here, pid_t parent, const gy_nursery_ord
 }
 
 /* The rest of a vertex process's life. */
-static int live(nursery *here, pid_t parent, const gy_nursery_order *order, const int files[2])
+static int live(fork_server *here, pid_t parent, const gy_fork_server_order *order,
+                const int files[2])
 {
     const gy_role *role = here->role;
     gy_board *boards = NULL;
@@ -98,7 +99,7 @@ static int live(nursery *here, pid_t parent, const gy_nursery_order *order, cons
         fprintf(stderr, "gyre: cannot set up a process of the job: %s\n", strerror(error));
         return 1;
     }
-    if (gy_boards_map(here->boards, lines, &boards) < 0) {
+    if (gy_worker_boards_map(here->boards, lines, &boards) < 0) {
         fprintf(stderr, "gyre: %s\n", gy_error_text());
         return 1;
     }
@@ -107,13 +108,14 @@ static int live(nursery *here, pid_t parent, const gy_nursery_order *order, cons
                                  .threads = role->threads,
                                  .boards = boards + (size_t)order->slot * role->threads,
                                  .ops = here->ops};
-    int status = gy_serve(&serving);
-    gy_boards_unmap(boards, lines);
+    int status = gy_worker_serve_tasks(&serving);
+    gy_worker_boards_unmap(boards, lines);
     return status;
 }
 
 /* Fork for a slot. True: this is the child, *status its end. */
-static bool spawn(nursery *here, const gy_nursery_order *order, const int files[2], int *status)
+static bool spawn(fork_server *here, const gy_fork_server_order *order, const int files[2],
+                  int *status)
 {
     child *at = &here->children[order->slot];
     pid_t parent = getpid();
@@ -128,7 +130,7 @@ static bool spawn(nursery *here, const gy_nursery_order *order, const int files[
     if (process < 0) {
         at->process = 0;
         at->has_news = true;
-        at->news = (gy_nursery_news){
+        at->news = (gy_fork_server_news){
             .slot = order->slot, .generation = order->generation, .error = errno};
     } else {
         (void)setpgid(process,
@@ -137,7 +139,7 @@ static bool spawn(nursery *here, const gy_nursery_order *order, const int files[
     return false;
 }
 
-static void kill_child(const nursery *here, uint32_t slot)
+static void kill_child(const fork_server *here, uint32_t slot)
 {
     pid_t process = here->children[slot].process;
     if (process > 0) { /* not reaped, so the number is still its own */
@@ -148,7 +150,7 @@ static void kill_child(const nursery *here, uint32_t slot)
 
 /* ---- ends ---- */
 
-static uint32_t slot_of(const nursery *here, pid_t process)
+static uint32_t slot_of(const fork_server *here, pid_t process)
 {
     uint32_t slot = 0;
     while (slot < here->role->processes && here->children[slot].process != process) {
@@ -158,16 +160,16 @@ static uint32_t slot_of(const nursery *here, pid_t process)
 }
 
 /* Kill the children that are no vertex processes. True when there was one. */
-static bool kill_orphans(const nursery *here)
+static bool kill_orphans(const fork_server *here)
 {
     for (uint32_t slot = 0; slot < here->role->processes; slot++) {
         here->spared[slot] = here->children[slot].process;
     }
-    return gy_reap_kill(here->spared, here->role->processes, false) > 0;
+    return gy_worker_reap_kill(here->spared, here->role->processes, false) > 0;
 }
 
 /* Take the ends of all children that have ended; false: there is no child left. */
-static bool reap(nursery *here)
+static bool reap(fork_server *here)
 {
     for (;;) {
         siginfo_t end = {.si_pid = 0};
@@ -189,15 +191,15 @@ static bool reap(nursery *here)
             at->process = 0;
             at->has_news = true;
             at->news =
-                (gy_nursery_news){.slot = slot,
-                                  .generation = at->generation,
-                                  .status = status,
-                                  .is_over_memory = gy_limits_is_over(&here->limits, slot)};
+                (gy_fork_server_news){.slot = slot,
+                                      .generation = at->generation,
+                                      .status = status,
+                                      .is_over_memory = gy_limits_is_over(&here->limits, slot)};
         }
     }
 }
 
-static void look_after_orphans(nursery *here)
+static void look_after_orphans(fork_server *here)
 {
     if (kill_orphans(here)) {
         if (++here->passes == ORPHAN_PASSES) {
@@ -212,7 +214,7 @@ static void look_after_orphans(nursery *here)
 }
 
 /* True: some could not be told yet. */
-static bool tell_news(nursery *here)
+static bool tell_news(fork_server *here)
 {
     for (uint32_t slot = 0; slot < here->role->processes; slot++) {
         child *at = &here->children[slot];
@@ -233,10 +235,10 @@ static bool tell_news(nursery *here)
 typedef enum turn { GO_ON, IS_CHILD, IS_OVER } turn;
 
 /* Do all that the driver has ordered. */
-static turn take_orders(nursery *here, int *status)
+static turn take_orders(fork_server *here, int *status)
 {
     for (;;) {
-        gy_nursery_order order = {.kind = GY_NURSERY_END};
+        gy_fork_server_order order = {.kind = GY_FORK_SERVER_END};
         gy_packet packet = {.data = &order, .size_bytes = sizeof(order)};
         gy_status got = gy_packet_receive(here->socket, &packet, false);
         if (got == GY_AGAIN) {
@@ -248,7 +250,7 @@ static turn take_orders(nursery *here, int *status)
         }
         bool is_child = false;
         switch (order.kind) {
-        case GY_NURSERY_SPAWN: {
+        case GY_FORK_SERVER_SPAWN: {
             GY_ASSERT(packet.file_count >= 1);
             int files[2] = {packet.files[0], packet.file_count > 1 ? packet.files[1] : -1};
             is_child = spawn(here, &order, files, status);
@@ -259,12 +261,12 @@ static turn take_orders(nursery *here, int *status)
             }
             break;
         }
-        case GY_NURSERY_KILL:
+        case GY_FORK_SERVER_KILL:
             if (here->children[order.slot].generation == order.generation) {
                 kill_child(here, order.slot);
             }
             break;
-        case GY_NURSERY_END:
+        case GY_FORK_SERVER_END:
             here->is_told_to_end = true;
             return IS_OVER;
         }
@@ -274,7 +276,7 @@ static turn take_orders(nursery *here, int *status)
     }
 }
 
-static void drain_ended(const nursery *here)
+static void drain_ended(const fork_server *here)
 {
     struct signalfd_siginfo signals[8];
     while (read(here->ended, signals, sizeof(signals)) > 0) {
@@ -283,7 +285,7 @@ static void drain_ended(const nursery *here)
 
 /* Until all children are gone: those of a driver that has said so may end by themselves first.
  */
-static void end_all(nursery *here)
+static void end_all(fork_server *here)
 {
     int64_t begin_ns = gy_now_ns(here->env);
     int64_t grace_ns = here->is_told_to_end ? GRACE_NS : 0;
@@ -308,7 +310,7 @@ static void end_all(nursery *here)
     }
 }
 
-static turn look_and_act(nursery *here, int *status)
+static turn look_and_act(fork_server *here, int *status)
 {
     bool is_waiting = tell_news(here);
     struct pollfd looks[3] = {
@@ -328,14 +330,14 @@ static turn look_and_act(nursery *here, int *status)
     return looks[0].revents != 0 ? take_orders(here, status) : GO_ON;
 }
 
-/* Become the child of a guardian, block SIGCHLD and have it in a descriptor; memory, limits. */
-static gy_status open_nursery(nursery *here)
+/* Become the child of a reaper, block SIGCHLD and have it in a descriptor; memory, limits. */
+static gy_status open_fork_server(fork_server *here)
 {
     sigset_t ended;
     sigemptyset(&ended);
     sigaddset(&ended, SIGCHLD);
-    GY_TRY(gy_walls_prepare(here->walls));
-    GY_TRY(gy_guard_split(here->role, &here->watch));
+    GY_TRY(gy_sandbox_prepare(here->sandbox));
+    GY_TRY(gy_worker_reaper_split(here->role, &here->watch));
     GY_ASSERT(pthread_sigmask(SIG_BLOCK, &ended, &here->mask) == 0);
     here->ended = signalfd(-1, &ended, SFD_CLOEXEC | SFD_NONBLOCK);
     if (here->ended < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
@@ -347,10 +349,10 @@ static gy_status open_nursery(nursery *here)
         return GY_NOMEM;
     }
     GY_TRY(gy_limits_open(&here->limits, here->role, here->name));
-    return gy_walls_enter(here->walls);
+    return gy_sandbox_enter(here->sandbox);
 }
 
-static void close_nursery(nursery *here)
+static void close_fork_server(fork_server *here)
 {
     gy_limits_close(&here->limits);
     gy_free(here->children);
@@ -363,25 +365,25 @@ static void close_nursery(nursery *here)
     }
 }
 
-int gy_nursery_run(int socket, const gy_role *role, const gy_walls *walls, int boards,
-                   const gy_worker_ops *ops)
+int gy_worker_fork_server_run(int socket, const gy_role *role, const gy_sandbox_paths *sandbox,
+                              int boards, const gy_worker_ops *ops)
 {
     int status = 0;
-    nursery here = {.socket = socket,
-                    .ended = -1,
-                    .boards = boards,
-                    .watch = -1,
-                    .role = role,
-                    .walls = walls,
-                    .ops = ops,
-                    .name = getpid(),
-                    .limits = {.most = -1},
-                    .env = gy_env_real()};
+    fork_server here = {.socket = socket,
+                        .ended = -1,
+                        .boards = boards,
+                        .watch = -1,
+                        .role = role,
+                        .sandbox = sandbox,
+                        .ops = ops,
+                        .name = getpid(),
+                        .limits = {.most = -1},
+                        .env = gy_env_real()};
     turn next = GO_ON;
-    gy_status opened = open_nursery(&here);
+    gy_status opened = open_fork_server(&here);
     if (opened < 0) {
         fprintf(stderr, "gyre: %s\n", gy_error_text());
-        status = opened == GY_STATE ? GY_NURSERY_OPEN : 1;
+        status = opened == GY_STATE ? GY_FORK_SERVER_OPEN : 1;
         next = IS_OVER;
     }
     while (next == GO_ON) {
@@ -395,6 +397,6 @@ int gy_nursery_run(int socket, const gy_role *role, const gy_walls *walls, int b
         gy_limits_forbid(&here.limits, false); /* this process may have to, at its exit */
         status = 0;
     }
-    close_nursery(&here);
+    close_fork_server(&here);
     return status;
 }

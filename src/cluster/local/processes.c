@@ -12,7 +12,7 @@
 static const int64_t ready_ns = 30000000000; /* from its start to READY */
 static const int64_t leave_ns = 500000000;   /* from the end of its socket to its own */
 
-gy_status gy_processes_open(gy_driver *driver)
+gy_status gy_driver_processes_open(gy_driver *driver)
 {
     const gy_driver_options *options = driver->options;
     uint32_t count = driver->process_count;
@@ -26,23 +26,23 @@ gy_status gy_processes_open(gy_driver *driver)
         driver->processes[i].socket = -1;
     }
     if (options->ticket != NULL) {
-        return GY_OK; /* daemons have the wardens */
+        return GY_OK; /* daemons have the supervisors */
     }
-    driver->warden = (gy_warden){.env = driver->env,
-                                 .start = {.argv = options->argv},
-                                 .role = {.processes = count,
-                                          .threads = driver->threads,
-                                          .memory_bytes = options->memory_bytes},
-                                 .sandbox = options->sandbox,
-                                 .folder = driver->options->folder};
-    return gy_warden_open(&driver->warden);
+    driver->supervisor = (gy_supervisor){.env = driver->env,
+                                         .start = {.argv = options->argv},
+                                         .role = {.processes = count,
+                                                  .threads = driver->threads,
+                                                  .memory_bytes = options->memory_bytes},
+                                         .sandbox = options->sandbox,
+                                         .folder = driver->options->folder};
+    return gy_supervisor_open(&driver->supervisor);
 }
 
-gy_status gy_nursery_start(gy_driver *driver)
+gy_status gy_driver_fork_server_start(gy_driver *driver)
 {
-    GY_TRY(gy_warden_start(&driver->warden));
-    struct epoll_event event = {.events = EPOLLIN, .data = {.u64 = GY_EPOLL_NURSERY}};
-    if (epoll_ctl(driver->epoll, EPOLL_CTL_ADD, driver->warden.socket, &event) != 0) {
+    GY_TRY(gy_supervisor_start(&driver->supervisor));
+    struct epoll_event event = {.events = EPOLLIN, .data = {.u64 = GY_EPOLL_FORK_SERVER}};
+    if (epoll_ctl(driver->epoll, EPOLL_CTL_ADD, driver->supervisor.socket, &event) != 0) {
         return gy_fail(GY_LIMIT, "cannot watch a socket: %s", strerror(errno));
     }
     return GY_OK;
@@ -72,13 +72,13 @@ static gy_status spawn(gy_driver *driver, gy_process *process)
         GY_TRY(gy_remote_spawn(driver, process));
         return add_welcome(driver, process);
     }
-    GY_TRY(
-        gy_warden_spawn(&driver->warden, process->slot, process->generation, &process->socket));
+    GY_TRY(gy_supervisor_spawn(&driver->supervisor, process->slot, process->generation,
+                               &process->socket));
     uint64_t name = ((uint64_t)process->generation << 32) | process->slot << 2;
     struct epoll_event event = {.events = EPOLLIN, .data = {.u64 = name | GY_EPOLL_PROCESS}};
     if (epoll_ctl(driver->epoll, EPOLL_CTL_ADD, process->socket, &event) != 0) {
         gy_status status = gy_fail(GY_LIMIT, "cannot watch a socket: %s", strerror(errno));
-        gy_warden_kill(&driver->warden, process->slot, process->generation);
+        gy_supervisor_kill(&driver->supervisor, process->slot, process->generation);
         return status;
     }
     return add_welcome(driver, process);
@@ -120,7 +120,7 @@ void gy_process_gone(gy_driver *driver, gy_process *process)
     if (driver->remote != NULL) {
         gy_remote_forget(driver, process);
     } else {
-        gy_warden_clear(&driver->warden, process->slot);
+        gy_supervisor_clear(&driver->supervisor, process->slot);
     }
 }
 
@@ -142,7 +142,7 @@ void gy_process_kill(gy_driver *driver, uint32_t slot, uint32_t generation, cons
     if (driver->remote != NULL) {
         gy_remote_kill(driver, process, reason);
     } else {
-        gy_warden_kill(&driver->warden, slot, generation);
+        gy_supervisor_kill(&driver->supervisor, slot, generation);
     }
 }
 
@@ -198,7 +198,7 @@ static void send_to(gy_driver *driver, gy_process *process)
     process->sent = 0;
 }
 
-void gy_processes_send(gy_driver *driver)
+void gy_driver_processes_send(gy_driver *driver)
 {
     for (uint32_t i = 0; i < driver->dirty_count; i++) {
         gy_process *process = &driver->processes[driver->dirty[i]];
@@ -283,7 +283,7 @@ gy_status gy_process_meet(gy_driver *driver, gy_process *process, const gy_wire 
     return GY_OK; /* not told yet: it asks again */
 }
 
-void gy_processes_look_after(gy_driver *driver, int64_t now_ns)
+void gy_driver_processes_look_after(gy_driver *driver, int64_t now_ns)
 {
     for (uint32_t i = 0; i < driver->process_count; i++) {
         gy_process *process = &driver->processes[i];
@@ -298,7 +298,7 @@ void gy_processes_look_after(gy_driver *driver, int64_t now_ns)
     }
 }
 
-void gy_processes_close(gy_driver *driver, bool is_hard)
+void gy_driver_processes_close(gy_driver *driver, bool is_hard)
 {
     for (uint32_t i = 0; driver->processes != NULL && i < driver->process_count; i++) {
         gy_process *process = &driver->processes[i];
@@ -309,7 +309,7 @@ void gy_processes_close(gy_driver *driver, bool is_hard)
     }
     const bool is_remote = driver->options->ticket != NULL;
     if (!is_remote) {
-        gy_warden_close(&driver->warden, is_hard);
+        gy_supervisor_close(&driver->supervisor, is_hard);
     }
     for (uint32_t i = 0; driver->processes != NULL && i < driver->process_count; i++) {
         gy_process *process = &driver->processes[i];

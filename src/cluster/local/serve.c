@@ -287,7 +287,7 @@ void gy_worker_say(const gy_worker_task *task, const void *text, size_t size_byt
 {
     const runner *self = task->runner;
     tell(self->server,
-         &(gy_wire){.kind = GY_WIRE_SAID,
+         &(gy_wire){.kind = GY_WIRE_OUTPUT,
                     .id = task->id,
                     .member = task->member,
                     .input = (uint32_t)exit_status,
@@ -430,7 +430,7 @@ static gy_status hear(server *here, const gy_wire *message)
         return GY_OK;
     case GY_WIRE_MEET:
         return answer(here, message);
-    case GY_WIRE_SAID:
+    case GY_WIRE_OUTPUT:
     case GY_WIRE_TRACED:
     case GY_WIRE_NONE:
     case GY_WIRE_READY:
@@ -595,7 +595,7 @@ static void free_server(server *here)
     close(here->serving->socket);
 }
 
-int gy_serve(const gy_worker_serving *serving)
+int gy_worker_serve_tasks(const gy_worker_serving *serving)
 {
     server here = {.serving = serving, .env = gy_env_real(), .in_room = READ_BYTES};
     gy_mutex_init(&here.lock, QUEUE_RANK);

@@ -55,7 +55,7 @@ static gy_status welcome(void *arg, const void *message, size_t message_bytes)
 static void *serve(void *arg)
 {
     fixture *here = arg;
-    here->status = gy_serve(&here->serving);
+    here->status = gy_worker_serve_tasks(&here->serving);
     return NULL;
 }
 
@@ -64,8 +64,8 @@ static void start(fixture *here, gy_worker_ops *ops, uint32_t threads)
     int pair[2];
     memset(here, 0, sizeof(*here));
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
-    assert_ok(gy_boards_new(threads, &here->boards_file));
-    assert_ok(gy_boards_map(here->boards_file, threads, &here->boards));
+    assert_ok(gy_worker_boards_new(threads, &here->boards_file));
+    assert_ok(gy_worker_boards_map(here->boards_file, threads, &here->boards));
     *ops = (gy_worker_ops){.run = run, .welcome = welcome, .arg = here};
     here->socket = pair[0];
     here->serving = (gy_worker_serving){
@@ -138,7 +138,7 @@ static int finish(fixture *here)
 {
     close(here->socket);
     gy_thread_join(&here->thread);
-    gy_boards_unmap(here->boards, here->serving.threads);
+    gy_worker_boards_unmap(here->boards, here->serving.threads);
     close(here->boards_file);
     return here->status;
 }

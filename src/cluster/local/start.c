@@ -216,7 +216,7 @@ static void look_at_child(gy_env *env, int end, gy_deadline deadline)
     (void)poll(&look, end >= 0, end >= 0 ? (int)wait_ms : 1);
 }
 
-int gy_child_wait(gy_env *env, pid_t child, gy_deadline deadline)
+int gy_worker_child_wait(gy_env *env, pid_t child, gy_deadline deadline)
 {
     bool is_killed = false;
     int status = 0, end = (int)syscall(SYS_pidfd_open, child, 0);

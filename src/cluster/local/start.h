@@ -12,12 +12,12 @@
 #include <sys/types.h>
 
 /** What a process that was started to serve is told first; the arguments of a gang follow it,
- * or the paths of a nursery's walls. */
+ * or the paths of a fork server's sandbox. */
 typedef struct gy_role {
-    enum { GY_ROLE_NURSERY = 1, GY_ROLE_GANG } kind;
-    uint32_t processes, threads; /* nursery */
-    size_t memory_bytes;         /* nursery: of a vertex process */
-    uint32_t parts;              /* nursery: of its walls, GY_SANDBOX_ */
+    enum { GY_ROLE_FORK_SERVER = 1, GY_ROLE_GANG } kind;
+    uint32_t processes, threads; /* fork server */
+    size_t memory_bytes;         /* fork server: of a vertex process */
+    uint32_t parts;              /* fork server: of its sandbox, GY_SANDBOX_ */
     pid_t starter;               /* its parent */
     /* A gang: the texts that follow are its variables, `variables` of them, then its program
      * and arguments; of several hosts (run.nodes above 1) node 0's address and, unless
@@ -53,6 +53,6 @@ GY_MUST_CHECK gy_status gy_packet_send(int socket, const gy_packet *packet);
 GY_MUST_CHECK gy_status gy_packet_receive(int socket, gy_packet *packet, bool is_waiting);
 /** Wait for a child, which has been told to end, until the deadline: then it is killed. Its
  * status as waitpid tells it, -1 it is lost. */
-int gy_child_wait(gy_env *env, pid_t child, gy_deadline deadline);
+int gy_worker_child_wait(gy_env *env, pid_t child, gy_deadline deadline);
 
 #endif

@@ -1,26 +1,26 @@
-/* Goal: jobs run behind walls as they do without, whatever goes wrong in them, and what is
- * behind the walls stays there. */
+/* Goal: jobs run in a sandbox as they do without, whatever goes wrong in them, and what is
+ * inside the sandbox stays there. */
 #include "cluster/local/job_test.h"
 
-static gy_sandbox walls;
+static gy_sandbox sandbox;
 
 /* What is missing is said and done without. */
-static int make_walls(void **state)
+static int make_sandbox(void **state)
 {
     (void)state;
     gy_text missing = {.data = NULL};
-    assert_ok(gy_sandbox_parse("available", &walls));
-    assert_ok(gy_sandbox_settle(&walls, &missing));
-    printf("walls of parts %u here%s%s\n", walls.parts,
+    assert_ok(gy_sandbox_parse("available", &sandbox));
+    assert_ok(gy_sandbox_settle(&sandbox, &missing));
+    printf("walls of parts %u here%s%s\n", sandbox.parts,
            missing.size_bytes > 0 ? ", without " : "", gy_text_get(&missing));
     gy_text_free(&missing);
     return 0;
 }
 
-static int free_walls(void **state)
+static int free_sandbox(void **state)
 {
     (void)state;
-    gy_sandbox_fini(&walls);
+    gy_sandbox_fini(&sandbox);
     return 0;
 }
 
@@ -30,14 +30,14 @@ static void end_job(const gy_test_job *job)
     gy_test_job_remove(job);
 }
 
-static void assert_said(const gy_test_job *job, const char *words)
+static void assert_output(const gy_test_job *job, const char *words)
 {
     if (strstr(job->notes, words) == NULL) {
         fail_msg("nothing says \"%s\" in:\n%s", words, job->notes);
     }
 }
 
-/* Faults, ends, daemons: each as it is without walls. */
+/* Faults, ends, daemons: each as it is without a sandbox. */
 GY_TEST(test_bad_tasks)
 {
     static const char *const words[] = {
@@ -50,19 +50,19 @@ GY_TEST(test_bad_tasks)
                        .processes = 2,
                        .threads = 2,
                        .memory_bytes = (size_t)512 << 20,
-                       .sandbox = &walls};
+                       .sandbox = &sandbox};
     assert_ok(gy_test_job_run(&job));
     assert_int_equal(job.committed, 40);
-    assert_said(&job, "killed by SIGSEGV");
-    assert_said(&job, "its log ends: last words");
-    assert_said(&job, "as it was told");
+    assert_output(&job, "killed by SIGSEGV");
+    assert_output(&job, "its log ends: last words");
+    assert_output(&job, "as it was told");
     end_job(&job);
 }
 
 /* Whatever the program left open. */
 GY_TEST(test_open_files)
 {
-    if (walls.parts == 0) {
+    if (sandbox.parts == 0) {
         printf("no walls here\n");
         skip();
     }
@@ -73,7 +73,7 @@ GY_TEST(test_open_files)
                        .task_count = 2,
                        .processes = 2,
                        .memory_bytes = (size_t)512 << 20,
-                       .sandbox = &walls};
+                       .sandbox = &sandbox};
     assert_ok(gy_test_job_run(&job));
     close(left[0]);
     close(left[1]);
@@ -92,16 +92,16 @@ GY_TEST(test_outside)
                        .processes = 1};
     assert_ok(gy_test_job_run(&job));
     end_job(&job);
-    if ((walls.parts & GY_SANDBOX_FILES) == 0) {
+    if ((sandbox.parts & GY_SANDBOX_FILES) == 0) {
         printf("no walls around files here\n");
     } else {
         job = (gy_test_job){.words = job.words,
                             .word_count = 1,
                             .task_count = 2,
                             .processes = 1,
-                            .sandbox = &walls};
+                            .sandbox = &sandbox};
         assert_true(gy_test_job_run(&job) < 0);
-        assert_said(&job, "cannot read what is outside: Permission denied");
+        assert_output(&job, "cannot read what is outside: Permission denied");
         end_job(&job);
     }
     assert_int_equal(unlink(secret), 0);
@@ -111,7 +111,7 @@ GY_TEST(test_outside)
 /* The manager cannot be reached; the parent neither, where it is the first of a namespace. */
 GY_TEST(test_killers)
 {
-    if ((walls.parts & GY_SANDBOX_PROCESSES) == 0) {
+    if ((sandbox.parts & GY_SANDBOX_PROCESSES) == 0) {
         printf("no walls around processes here\n");
         skip();
     }
@@ -123,7 +123,7 @@ GY_TEST(test_killers)
                        .task_count = 20,
                        .chain = 1,
                        .processes = 2,
-                       .sandbox = &walls};
+                       .sandbox = &sandbox};
     assert_ok(gy_test_job_run(&job));
     assert_int_equal(job.failed, 0);
     assert_null(strstr(job.notes, "SIGKILL"));
@@ -138,7 +138,7 @@ enum { KILLED_SECONDS = 60 };
 enum { KILLED_SECONDS = 9 };
 #endif
 
-/* The guardian (1) or the nursery (2), when a daemon has been left. */
+/* The reaper (1) or the fork server (2), when a daemon has been left. */
 static int depth;
 
 static void kill_parent(gy_test_job *job)
@@ -163,7 +163,7 @@ GY_TEST(test_killed_parents)
                            .word_count = 1,
                            .task_count = 100,
                            .processes = 2,
-                           .sandbox = &walls,
+                           .sandbox = &sandbox,
                            .seconds = KILLED_SECONDS,
                            .on_tick = kill_parent};
         assert_ok(gy_test_job_run(&job));
@@ -173,10 +173,10 @@ GY_TEST(test_killed_parents)
 }
 
 /* What was agreed on cannot be had any more: the job does not run without. */
-GY_TEST(test_no_walls_no_job)
+GY_TEST(test_no_sandbox_no_job)
 {
     const uint32_t parts = GY_SANDBOX_PROCESSES | GY_SANDBOX_CALLS;
-    if ((walls.parts & parts) != parts) {
+    if ((sandbox.parts & parts) != parts) {
         printf("no walls around processes and calls here\n");
         skip();
     }
@@ -184,9 +184,9 @@ GY_TEST(test_no_walls_no_job)
     pid_t child = fork(); /* whose processes can make no namespace */
     assert_true(child >= 0);
     if (child == 0) {
-        gy_test_job job = {.task_count = 2, .processes = 1, .sandbox = &walls, .seconds = 20};
-        const gy_walls own = {.parts = GY_SANDBOX_CALLS};
-        gy_status entered = gy_walls_enter(&own);
+        gy_test_job job = {.task_count = 2, .processes = 1, .sandbox = &sandbox, .seconds = 20};
+        const gy_sandbox_paths own = {.parts = GY_SANDBOX_CALLS};
+        gy_status entered = gy_sandbox_enter(&own);
         (void)dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), STDERR_FILENO);
         gy_status status = entered == GY_OK ? gy_test_job_run(&job) : entered;
         gy_test_job_remove(&job);
@@ -205,5 +205,5 @@ int main(void)
     GY_JOB_TEST_SERVE();
     /* What a process of ours leaves would come to us. */
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
-    return GY_TESTS_RUN(make_walls, free_walls);
+    return GY_TESTS_RUN(make_sandbox, free_sandbox);
 }

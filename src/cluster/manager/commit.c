@@ -171,7 +171,7 @@ static void finish_run(gy_manager *manager, uint32_t index, const gy_sched_event
         settle_host(manager, over.task, &manager->places[index]);
     }
     stage->state.run_ns += over.run_ns;
-    stage->state.copies_won += over.is_copy;
+    stage->state.backups_won += over.is_backup;
     gy_manager_sample(manager, over.task, over.run_ns);
     commit(manager, &id, over.key, content);
     if (had_failed && manager->options.host_max > 0) { /* that it did well says something */
@@ -216,9 +216,10 @@ void gy_manager_done(gy_manager *manager, const gy_sched_event *event)
     if (!is_heard || index == GY_NONE) { /* a known run discards its files at its own end */
         return;
     }
-    uint32_t seat_index = gy_manager_run_seat(manager, index, event->member);
+    uint32_t placement_index = gy_manager_run_placement(manager, index, event->member);
     run *over = &manager->runs[index];
-    if (seat_index == GY_NONE || manager->seats[seat_index].process != event->process) {
+    if (placement_index == GY_NONE ||
+        manager->placements[placement_index].process != event->process) {
         if (GY_PLANTED(DONE_TWICE) && over->is_live && ++over->done == over->width) {
             finish_run(manager, index, event);
         }
@@ -229,7 +230,7 @@ void gy_manager_done(gy_manager *manager, const gy_sched_event *event)
     over->is_live = over->is_live || GY_PLANTED(STALE_COMMITS);
     if (!over->is_live) {
         done_late(manager, index, event);
-        gy_manager_seat_end(manager, seat_index);
+        gy_manager_placement_end(manager, placement_index);
         return;
     }
     over->run_ns = GY_MAX(over->run_ns, event->run_ns);
@@ -241,7 +242,7 @@ void gy_manager_done(gy_manager *manager, const gy_sched_event *event)
     if (over->members != NULL) {
         keep_member(manager, &over->members[event->member], event);
     }
-    gy_manager_seat_end(manager, seat_index);
+    gy_manager_placement_end(manager, placement_index);
     if (over->done == over->width || GY_PLANTED(HALF_COHORT)) {
         finish_run(manager, index, event);
     }
@@ -324,8 +325,9 @@ void gy_manager_failed(gy_manager *manager, const gy_sched_event *event)
     if (!is_heard || index == GY_NONE) {
         return;
     }
-    uint32_t seat_index = gy_manager_run_seat(manager, index, event->member);
-    if (seat_index == GY_NONE || manager->seats[seat_index].process != event->process) {
+    uint32_t placement_index = gy_manager_run_placement(manager, index, event->member);
+    if (placement_index == GY_NONE ||
+        manager->placements[placement_index].process != event->process) {
         return;
     }
     bool is_live = manager->runs[index].is_live;
@@ -333,7 +335,7 @@ void gy_manager_failed(gy_manager *manager, const gy_sched_event *event)
     if (event->is_gone) {
         gy_manager_close(manager, event->process);
     }
-    gy_manager_seat_end(manager, seat_index);
+    gy_manager_placement_end(manager, placement_index);
     if (is_live) {
         fail_live(manager, index, event);
     }

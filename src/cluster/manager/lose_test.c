@@ -153,7 +153,7 @@ GY_TEST(promises_say_who_runs_again)
             }
         }
         machine_done(&at, 0, cases[i].content);
-        const gy_effect *end = machine_said(&at, GY_EFFECT_END, 0);
+        const gy_effect *end = machine_reported(&at, GY_EFFECT_END, 0);
         assert_int_equal(end != NULL ? end->status : GY_OK, cases[i].end);
         if (end != NULL) {
             assert_non_null(strstr(end->reason, "task 0 of stage 'map' is declared determin"));
@@ -223,7 +223,7 @@ GY_TEST(a_cohort_stands_as_one)
     machine_tell(&at, first); /* twice is once */
     assert_int_equal(machine_state(&at, 0), TASK_RUNNING);
     machine_tell(&at, member_done(&at, 1, 2));
-    const gy_effect *committed = machine_said(&at, GY_EFFECT_COMMITTED, 0);
+    const gy_effect *committed = machine_reported(&at, GY_EFFECT_COMMITTED, 0);
     assert_non_null(committed);
     assert_int_equal(committed->size_bytes, 4 + 4 + 4 + 3);
     assert_memory_equal(committed->data, "\4\0\0\0zero\3\0\0\0one", 15);
@@ -268,7 +268,7 @@ GY_TEST(a_member_takes_the_others_with_it)
     gy_sched_event other = machine_event(&at, 0, 1);
     machine_fail(&at, 0, GY_CAUSE_OWN, 0);
     assert_int_equal(machine_count(&at, GY_EFFECT_CANCEL), 1);
-    assert_int_equal(machine_said(&at, GY_EFFECT_CANCEL, 0)->member, 1);
+    assert_int_equal(machine_reported(&at, GY_EFFECT_CANCEL, 0)->member, 1);
     assert_int_equal(machine_count(&at, GY_EFFECT_DISCARD), 0);
     other.kind = GY_EVENT_FAILED;
     other.cause = GY_CAUSE_CANCELLED;

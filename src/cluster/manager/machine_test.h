@@ -90,7 +90,7 @@ static inline void machine_tell(machine *at, gy_sched_event event)
 }
 
 /* The n-th effect of a kind in what was said last; NULL. */
-static inline const gy_effect *machine_said(const machine *at, gy_effect_kind kind, int n)
+static inline const gy_effect *machine_reported(const machine *at, gy_effect_kind kind, int n)
 {
     for (size_t i = 0; i < at->said.count; i++) {
         if (at->said.items[i].kind == kind && n-- == 0) {
@@ -103,7 +103,7 @@ static inline const gy_effect *machine_said(const machine *at, gy_effect_kind ki
 static inline int machine_count(const machine *at, gy_effect_kind kind)
 {
     int count = 0;
-    while (machine_said(at, kind, count) != NULL) {
+    while (machine_reported(at, kind, count) != NULL) {
         count++;
     }
     return count;
@@ -112,7 +112,7 @@ static inline int machine_count(const machine *at, gy_effect_kind kind)
 static inline bool machine_noted(const machine *at, const char *words)
 {
     const gy_effect *note = NULL;
-    for (int n = 0; (note = machine_said(at, GY_EFFECT_NOTE, n)) != NULL; n++) {
+    for (int n = 0; (note = machine_reported(at, GY_EFFECT_NOTE, n)) != NULL; n++) {
         if (strstr(note->reason, words) != NULL) {
             return true;
         }
@@ -150,9 +150,9 @@ static inline gy_sched_event machine_event(const machine *at, uint32_t task, uin
     uint32_t run_index = at->manager->rows[task].run;
     assert_true(run_index != GY_NONE);
     const run *newest = &at->manager->runs[run_index];
-    uint32_t seat_index = gy_manager_run_seat(at->manager, run_index, member);
-    assert_true(seat_index != GY_NONE);
-    uint32_t process = at->manager->seats[seat_index].process;
+    uint32_t placement_index = gy_manager_run_placement(at->manager, run_index, member);
+    assert_true(placement_index != GY_NONE);
+    uint32_t process = at->manager->placements[placement_index].process;
     return (gy_sched_event){.id = {task, newest->epoch, newest->attempt},
                             .member = member,
                             .process = process,

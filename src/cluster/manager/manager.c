@@ -36,7 +36,7 @@ static void take_options(gy_manager *manager, const gy_manager_options *options)
     own->threads = GY_MAX(own->threads, 1u);
     own->depth_max = own->depth_max == 0 ? 64 : own->depth_max;
     own->failures_max = own->failures_max == 0 ? 6 : own->failures_max;
-    own->copy_floor_ns = own->copy_floor_ns == 0 ? 1000000000 : own->copy_floor_ns;
+    own->backup_floor_ns = own->backup_floor_ns == 0 ? 1000000000 : own->backup_floor_ns;
     own->silence_ns = own->silence_ns == 0 ? 10000000000 : own->silence_ns;
     own->lease_ns = own->lease_ns == 0 ? 10000000000 : own->lease_ns;
 }
@@ -74,8 +74,8 @@ gy_status gy_manager_new(const gy_manager_options *options, const gy_growth *job
         return GY_NOMEM;
     }
     take_options(made, options);
-    made->free_run = made->free_seat = made->copy_wanted = made->memo_missed = GY_NONE;
-    made->noted_wait = made->copies_host = GY_NONE;
+    made->free_run = made->free_placement = made->backup_wanted = made->memo_missed = GY_NONE;
+    made->noted_wait = made->backups_host = GY_NONE;
     made->timer_ns = INT64_MAX;
     gy_status status = take_stages(made, options);
     status = status < 0 ? status : gy_manager_slots_new(made);
@@ -239,8 +239,8 @@ static void handle(gy_manager *manager, const gy_sched_event *event)
 int64_t gy_manager_pace(const gy_manager *manager)
 {
     int64_t wait_ns = GY_MIN(manager->options.silence_ns / 4, tick_ns);
-    if (manager->options.copy_floor_ns > 0) {
-        wait_ns = GY_MIN(wait_ns, manager->options.copy_floor_ns / 4);
+    if (manager->options.backup_floor_ns > 0) {
+        wait_ns = GY_MIN(wait_ns, manager->options.backup_floor_ns / 4);
     }
     return GY_MAX(wait_ns, tick_min_ns);
 }
@@ -263,7 +263,7 @@ static void settle(gy_manager *manager)
         gy_manager_exact_release(manager);
     }
     if (manager->phase == PHASE_RUNNING) {
-        gy_manager_copy_late(manager);
+        gy_manager_backup_stragglers(manager);
     }
     gy_manager_place(manager);
     gy_manager_spawn(manager);

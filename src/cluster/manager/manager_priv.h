@@ -1,10 +1,10 @@
 /**
- * Inside the manager: columns of tasks, runs and seats, slots of processes, and what its files
- * offer each other.
+ * Inside the manager: columns of tasks, runs and placements, slots of processes, and what its
+ * files offer each other.
  *
- * A *run* is an attempt under way; a *seat* is one member of a run at a process. A run that is
- * no longer wanted is dead, but it and its seats stay until the processes have let go of them,
- * so that load is counted right and no file is discarded under a writer.
+ * A *run* is an attempt under way; a *placement* is one member of a run at a process. A run
+ * that is no longer wanted is dead, but it and its placements stay until the processes have let
+ * go of them, so that load is counted right and no file is discarded under a writer.
  */
 #ifndef GY_CLUSTER_MANAGER_PRIV_H
 #define GY_CLUSTER_MANAGER_PRIV_H
@@ -64,7 +64,7 @@ typedef struct gy_sched_edge {
 } gy_sched_edge;
 
 typedef struct run_member {
-    uint32_t seat; /* GY_NONE: has ended */
+    uint32_t placement; /* GY_NONE: has ended */
     bool is_done;
     gy_key content;
     void *report;
@@ -75,10 +75,10 @@ typedef struct run {
     gy_key key;
     uint32_t task, epoch, attempt;
     uint32_t next;       /* of the same task; among free ones the next free */
-    uint32_t seat;       /* of width 1 */
-    uint32_t left, done; /* seats not ended; members done */
+    uint32_t placement;  /* of width 1 */
+    uint32_t left, done; /* placements not ended; members done */
     uint16_t width;
-    bool is_live, is_copy, is_committed;
+    bool is_live, is_backup, is_committed;
     int64_t run_ns;      /* DONE's, the largest */
     run_member *members; /* width > 1 */
 } run;
@@ -91,13 +91,13 @@ typedef struct run_place {
     bool is_held;
 } run_place;
 
-typedef struct seat {
+typedef struct placement {
     uint32_t run, process, member;
     uint32_t previous, next; /* at the process, oldest first; `next` among free ones too */
     bool is_slow;            /* nothing may wait behind it */
     int64_t began_ns;        /* when it came to be one of the oldest `threads`; 0: it waits */
     int64_t cancelled_ns;    /* 0: is not */
-} seat;
+} placement;
 
 typedef enum slot_state {
     SLOT_EMPTY,
@@ -111,10 +111,10 @@ typedef enum slot_state {
 typedef struct slot {
     slot_state state;
     uint32_t generation;
-    uint32_t load, slow;  /* seats; those that nothing may wait behind */
-    uint32_t first, last; /* seats */
+    uint32_t load, slow;  /* placements; those that nothing may wait behind */
+    uint32_t first, last; /* placements */
     uint32_t heap[2];     /* where it stands in all's and its host's; GY_NONE: not there */
-    uint32_t host;        /* 0 at home; GY_NONE: none */
+    uint32_t host;        /* 0 locally; GY_NONE: none */
     uint32_t deaths;      /* in a row without an answer */
     bool has_answered, is_counted;
     int64_t heard_ns, retry_ns;
@@ -190,24 +190,24 @@ struct gy_manager {
     /* placing */
     queue urgent, ready;
     uint32_t ready_width; /* members of all ready tasks */
-    uint32_t in_flight;   /* seats */
+    uint32_t in_flight;   /* placements */
     uint32_t behind;      /* of these, behind a long one while no process is free */
     run *runs;
-    seat *seats;
-    run_place *places; /* (run); NULL at home */
-    size_t run_capacity, run_count, seat_capacity, seat_count, place_capacity;
-    uint32_t free_run, free_seat;
+    placement *placements;
+    run_place *places; /* (run); NULL locally */
+    size_t run_capacity, run_count, placement_capacity, placement_count, place_capacity;
+    uint32_t free_run, free_placement;
     slot *slots;
     gy_sched_heap heap; /* slots that are up */
     uint32_t open_count, starting_count, empty_count, closed_count;
     gy_hosts hosts;
     int64_t spawn_ns; /* no empty slot may be used before */
     uint32_t failed_starts;
-    uint32_t noted_wait;  /* the last cohort whose waiting was told */
-    bool is_half_done;    /* a stage, just now */
-    uint32_t copy_wanted; /* a run that shall be copied before ready tasks; GY_NONE */
-    uint32_t copies_due;  /* late runs of one member that find no process for their copy, */
-    uint32_t copies_host; /* all on this host; GY_NONE: on several, or at home */
+    uint32_t noted_wait;    /* the last cohort whose waiting was told */
+    bool is_half_done;      /* a stage, just now */
+    uint32_t backup_wanted; /* a run that shall be copied before ready tasks; GY_NONE */
+    uint32_t backups_due;   /* late runs of one member that find no process for their copy, */
+    uint32_t backups_host;  /* all on this host; GY_NONE: on several, or locally */
     uint32_t cohort_due;  /* members of a late run that finds no place for its copy; 0: none */
     uint32_t cohort_host; /* where it is */
     int64_t copy_ns;      /* when the next run is late; INT64_MAX: none is known to be */
@@ -288,14 +288,15 @@ void gy_manager_push_again(gy_manager *manager, uint32_t task);
 /** Room for one more run of `width` members. */
 bool gy_manager_has_room(gy_manager *manager, uint32_t width);
 uint32_t gy_manager_run_new(gy_manager *manager, uint32_t task);
-uint32_t gy_manager_seat_new(gy_manager *manager, uint32_t run_index, uint32_t member,
-                             uint32_t process);
+uint32_t gy_manager_placement_new(gy_manager *manager, uint32_t run_index, uint32_t member,
+                                  uint32_t process);
 /** GY_NONE: not known (any more). */
 uint32_t gy_manager_run_find(const gy_manager *manager, const gy_attempt *id);
-uint32_t gy_manager_run_seat(const gy_manager *manager, uint32_t run_index, uint32_t member);
+uint32_t gy_manager_run_placement(const gy_manager *manager, uint32_t run_index,
+                                  uint32_t member);
 bool gy_manager_has_live_run(const gy_manager *manager, uint32_t task);
-/** The process has let go of it; the run goes with its last seat. */
-void gy_manager_seat_end(gy_manager *manager, uint32_t index);
+/** The process has let go of it; the run goes with its last placement. */
+void gy_manager_placement_end(gy_manager *manager, uint32_t index);
 /** Dead from now on: its members are cancelled. */
 void gy_manager_run_cancel(gy_manager *manager, uint32_t index);
 void gy_manager_runs_cancel(gy_manager *manager, uint32_t task, const char *reason);
@@ -306,7 +307,7 @@ void gy_manager_place(gy_manager *manager);
 typedef enum copied { COPY_STARTED, COPY_NOWHERE, COPY_NOT_NOW } copied;
 /** may_stay: also on the same host if no other has processes, though one that is up may get
  * some. NOWHERE: no process that may have it is free. NOT_NOW: its inputs are others by now. */
-copied gy_manager_copy_start(gy_manager *manager, uint32_t first, bool may_stay);
+copied gy_manager_backup_start(gy_manager *manager, uint32_t first, bool may_stay);
 /** Tasks of this kind that a thread may have in flight. */
 uint32_t gy_manager_depth(const gy_manager *manager, const task_row *row);
 /** Why nothing starts, said once. */
@@ -337,7 +338,7 @@ void gy_manager_down(gy_manager *manager, const gy_sched_event *event);
 /** It lives. false: that process is not there (any more). */
 bool gy_manager_heard(gy_manager *manager, const gy_sched_event *event);
 void gy_manager_kill(gy_manager *manager, uint32_t process, const char *reason);
-/** Nothing starts at this process any more; its seats stay. Nothing when it is not up. */
+/** Nothing starts at this process any more; its placements stay. Nothing when it is not up. */
 void gy_manager_close(gy_manager *manager, uint32_t process);
 /** Of no host any more; what runs there is lost, and counted against nobody. */
 void gy_manager_slot_take(gy_manager *manager, uint32_t process, const char *reason);
@@ -380,7 +381,7 @@ void gy_manager_lose_readers(gy_manager *manager, uint32_t task, const char *rea
 void gy_manager_sample(gy_manager *manager, uint32_t task, int64_t run_ns);
 void gy_manager_look_at_runs(gy_manager *manager);
 /** One that is very late, before any ready task. */
-void gy_manager_copy_late(gy_manager *manager);
+void gy_manager_backup_stragglers(gy_manager *manager);
 /** Time between two looks, at most. */
 int64_t gy_manager_pace(const gy_manager *manager);
 

@@ -34,24 +34,24 @@ GY_TEST(a_job_runs_in_order)
     assert_int_equal(machine_count(&at, GY_EFFECT_START), 0);
     machine_synced(&at);
     assert_int_equal(machine_count(&at, GY_EFFECT_START), 2);
-    assert_int_equal(machine_said(&at, GY_EFFECT_START, 0)->id.task, 0);
-    assert_int_equal(machine_said(&at, GY_EFFECT_START, 1)->id.task, 1);
-    assert_int_not_equal(machine_said(&at, GY_EFFECT_START, 0)->process,
-                         machine_said(&at, GY_EFFECT_START, 1)->process);
+    assert_int_equal(machine_reported(&at, GY_EFFECT_START, 0)->id.task, 0);
+    assert_int_equal(machine_reported(&at, GY_EFFECT_START, 1)->id.task, 1);
+    assert_int_not_equal(machine_reported(&at, GY_EFFECT_START, 0)->process,
+                         machine_reported(&at, GY_EFFECT_START, 1)->process);
     machine_done(&at, 0, 100);
-    const gy_effect *committed = machine_said(&at, GY_EFFECT_COMMITTED, 0);
+    const gy_effect *committed = machine_reported(&at, GY_EFFECT_COMMITTED, 0);
     assert_int_equal(committed->id.task, 0);
     assert_int_equal(committed->size_bytes, 7);
     assert_string_equal(committed->data, "report");
-    assert_int_equal(machine_said(&at, GY_EFFECT_START, 0)->id.task, 2);
+    assert_int_equal(machine_reported(&at, GY_EFFECT_START, 0)->id.task, 2);
     machine_done(&at, 2, 102);
     assert_int_equal(machine_count(&at, GY_EFFECT_START), 0); /* 3 waits for 1 */
     machine_done(&at, 1, 101);
-    assert_int_equal(machine_said(&at, GY_EFFECT_START, 0)->id.task, 3);
+    assert_int_equal(machine_reported(&at, GY_EFFECT_START, 0)->id.task, 3);
     machine_done(&at, 3, 103);
     assert_int_equal(machine_count(&at, GY_EFFECT_END), 0); /* its end is to be synced */
     machine_synced(&at);
-    assert_int_equal(machine_said(&at, GY_EFFECT_END, 0)->status, GY_OK);
+    assert_int_equal(machine_reported(&at, GY_EFFECT_END, 0)->status, GY_OK);
     machine_free(&at);
 }
 
@@ -62,7 +62,7 @@ GY_TEST(an_empty_job_ends)
     machine_new(&at, &job, (gy_manager_options){0});
     machine_begin(&at);
     machine_synced(&at);
-    assert_int_equal(machine_said(&at, GY_EFFECT_END, 0)->status, GY_OK);
+    assert_int_equal(machine_reported(&at, GY_EFFECT_END, 0)->status, GY_OK);
     machine_free(&at);
 }
 
@@ -89,7 +89,7 @@ GY_TEST(an_output_is_published_last)
     assert_int_equal(machine_count(&at, GY_EFFECT_PUBLISH), 1);
     machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_PUBLISHED});
     machine_synced(&at);
-    assert_int_equal(machine_said(&at, GY_EFFECT_END, 0)->status, GY_OK);
+    assert_int_equal(machine_reported(&at, GY_EFFECT_END, 0)->status, GY_OK);
     machine_free(&at);
 }
 
@@ -122,7 +122,7 @@ GY_TEST(what_was_saved_may_be_gone)
     machine_tell(&next, (gy_sched_event){.kind = GY_EVENT_PUBLISHED,
                                          .cause = GY_CAUSE_LOST_INPUT,
                                          .reason = "gone again"}); /* not without end */
-    assert_int_equal(machine_said(&next, GY_EFFECT_END, 0)->status, GY_IO);
+    assert_int_equal(machine_reported(&next, GY_EFFECT_END, 0)->status, GY_IO);
     gy_manager_free(next.manager);
     gy_free(next.said.items);
     machine_free(&first);
@@ -143,7 +143,7 @@ GY_TEST(a_second_answer_changes_nothing)
     other.id.attempt++;
     machine_tell(&at, other); /* others go */
     assert_int_equal(at.said.count, 1);
-    assert_int_equal(machine_said(&at, GY_EFFECT_DISCARD, 0)->id.attempt, other.id.attempt);
+    assert_int_equal(machine_reported(&at, GY_EFFECT_DISCARD, 0)->id.attempt, other.id.attempt);
     other = machine_done_event(&at, 1, 101);
     other.generation--;
     machine_tell(&at, other); /* an earlier process of that slot */
@@ -167,7 +167,7 @@ GY_TEST(six_failures_end_the_job)
         assert_int_equal(machine_state(&at, 0), TASK_RUNNING);
         machine_fail(&at, 0, GY_CAUSE_OWN, 0);
     }
-    const gy_effect *end = machine_said(&at, GY_EFFECT_END, 0);
+    const gy_effect *end = machine_reported(&at, GY_EFFECT_END, 0);
     assert_int_equal(end->status, GY_STATE);
     assert_non_null(strstr(end->reason, "task 0 of stage 'map' failed 6 times"));
     assert_non_null(strstr(end->reason, "as the test wants it"));
@@ -204,10 +204,10 @@ GY_TEST(a_death_counts_for_what_ran)
     assert_int_equal(at.manager->rows[9].failures, 1);
     assert_int_equal(at.manager->rows[10].failures, 0);
     assert_int_equal(machine_count(&at, GY_EFFECT_DISCARD), 10);
-    assert_int_equal(machine_said(&at, GY_EFFECT_SPAWN, 0)->generation, generation + 1);
+    assert_int_equal(machine_reported(&at, GY_EFFECT_SPAWN, 0)->generation, generation + 1);
     machine_up(&at, 0);
     assert_int_equal(at.manager->slots[0].load, 1);
-    assert_int_equal(machine_said(&at, GY_EFFECT_START, 0)->id.task, 9);
+    assert_int_equal(machine_reported(&at, GY_EFFECT_START, 0)->id.task, 9);
     machine_done(&at, 9, 9);
     assert_int_equal(at.manager->slots[0].load, 1);
     machine_free(&at);
@@ -229,7 +229,7 @@ GY_TEST(silence_is_a_death_that_does_not_count)
         machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_TIMER});
     }
     assert_int_equal(machine_count(&at, GY_EFFECT_KILL), 1);
-    assert_int_equal(machine_said(&at, GY_EFFECT_KILL, 0)->process, 0);
+    assert_int_equal(machine_reported(&at, GY_EFFECT_KILL, 0)->process, 0);
     assert_true(machine_noted(&at, "silent for 1.2 s"));
     machine_tell(&at, zombie); /* it woke before the signal came */
     assert_int_equal(machine_count(&at, GY_EFFECT_COMMITTED), 0);
@@ -264,7 +264,7 @@ GY_TEST(processes_that_never_come_end_the_job)
         }
     }
     assert_int_equal(deaths, 14);
-    assert_non_null(strstr(machine_said(&at, GY_EFFECT_END, 0)->reason, "no such file"));
+    assert_non_null(strstr(machine_reported(&at, GY_EFFECT_END, 0)->reason, "no such file"));
     assert_true(at.now_ns > 300000000 && at.now_ns < 10000000000); /* not all at once */
     machine_free(&at);
 }
@@ -358,8 +358,8 @@ GY_TEST(a_journal_that_fails_ends_the_job)
     machine_begin(&at);
     machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_JOURNAL_FAILED, .reason = "disk full"});
     assert_int_equal(at.said.count, 1); /* and nothing is appended any more */
-    assert_int_equal(machine_said(&at, GY_EFFECT_END, 0)->status, GY_IO);
-    assert_string_equal(machine_said(&at, GY_EFFECT_END, 0)->reason,
+    assert_int_equal(machine_reported(&at, GY_EFFECT_END, 0)->status, GY_IO);
+    assert_string_equal(machine_reported(&at, GY_EFFECT_END, 0)->reason,
                         "the journal failed: disk full");
     machine_free(&at);
 }

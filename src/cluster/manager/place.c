@@ -31,10 +31,10 @@ uint32_t gy_manager_depth(const gy_manager *manager, const task_row *row)
 static void start_member(gy_manager *manager, uint32_t run_index, uint32_t member,
                          uint32_t process)
 {
-    uint32_t index = gy_manager_seat_new(manager, run_index, member, process);
+    uint32_t index = gy_manager_placement_new(manager, run_index, member, process);
     const run *started = &manager->runs[run_index];
     slot *at = &manager->slots[process];
-    seat *taken = &manager->seats[index];
+    placement *taken = &manager->placements[index];
     taken->is_slow = gy_manager_depth(manager, &manager->rows[started->task]) == 1;
     at->slow += taken->is_slow;
     gy_effect *effect = gy_manager_emit(manager, GY_EFFECT_START);
@@ -125,8 +125,8 @@ static void start(gy_manager *manager, uint32_t task, gy_key key, const gy_sched
         start_member(manager, index, member, process);
     }
     for (uint32_t member = 0; member < width; member++) {
-        uint32_t at = gy_manager_run_seat(manager, index, member);
-        gy_manager_heap_put(manager, manager->seats[at].process);
+        uint32_t at = gy_manager_run_placement(manager, index, member);
+        gy_manager_heap_put(manager, manager->placements[at].process);
     }
 }
 
@@ -229,8 +229,8 @@ void gy_manager_place(gy_manager *manager)
 static bool is_at(const gy_manager *manager, uint32_t task, uint32_t process)
 {
     for (uint32_t at = manager->slots[process].first; at != GY_NONE;
-         at = manager->seats[at].next) {
-        if (manager->runs[manager->seats[at].run].task == task) {
+         at = manager->placements[at].next) {
+        if (manager->runs[manager->placements[at].run].task == task) {
             return true;
         }
     }
@@ -278,7 +278,7 @@ static bool find_host(const gy_manager *manager, uint32_t first, bool may_stay,
     return find_places(manager, task, &manager->hosts.rows[own].heap, places);
 }
 
-copied gy_manager_copy_start(gy_manager *manager, uint32_t first, bool may_stay)
+copied gy_manager_backup_start(gy_manager *manager, uint32_t first, bool may_stay)
 {
     uint32_t task = manager->runs[first].task, width = manager->rows[task].width;
     /* It must read the same: an input may have been lost since, or stand in another order. */
@@ -298,7 +298,7 @@ copied gy_manager_copy_start(gy_manager *manager, uint32_t first, bool may_stay)
         is_found && may_run_again(manager, task) ? gy_manager_run_new(manager, task) : GY_NONE;
     if (index != GY_NONE) {
         manager->runs[index].key = key;
-        manager->runs[index].is_copy = true;
+        manager->runs[index].is_backup = true;
         if (manager->options.host_max > 0) {
             note_place(manager, index, places[0]);
         }

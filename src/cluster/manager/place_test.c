@@ -75,7 +75,8 @@ GY_TEST(nothing_stays_behind_a_long_one)
     for (; task < 16; task++) {
         finish(&at, task, 1000);
     }
-    uint32_t stuck = at.manager->runs[at.manager->seats[at.manager->slots[0].first].run].task;
+    uint32_t stuck =
+        at.manager->runs[at.manager->placements[at.manager->slots[0].first].run].task;
     for (; task < 26; task++) { /* the other process goes on */
         if (machine_state(&at, task) == TASK_RUNNING && task != stuck &&
             machine_event(&at, task, 0).process == 1) {
@@ -138,7 +139,7 @@ GY_TEST(a_cohort_is_not_starved)
     assert_int_equal(machine_count(&at, GY_EFFECT_START), 3);
     bool is_taken[3] = {false};
     for (int n = 0; n < 3; n++) {
-        const gy_effect *start = machine_said(&at, GY_EFFECT_START, n);
+        const gy_effect *start = machine_reported(&at, GY_EFFECT_START, n);
         assert_int_equal(start->id.task, 3);
         assert_false(is_taken[start->process]);
         is_taken[start->process] = true;
@@ -170,7 +171,7 @@ GY_TEST(processes_come_as_there_is_work)
 /* The oldest run on process 0 has begun now. */
 static void begin_anew(const machine *at)
 {
-    at->manager->seats[at->manager->slots[0].first].began_ns = at->now_ns;
+    at->manager->placements[at->manager->slots[0].first].began_ns = at->now_ns;
 }
 
 /* Twenty tasks on three processes; the one that runs longest is on process 0. */
@@ -179,7 +180,8 @@ static uint32_t leave_one(machine *at, machine_job *job, int count, int64_t run_
     many(job, count, (gy_sched_task){.stage = 0});
     machine_new(at, job, (gy_manager_options){.process_max = 3});
     machine_begin(at);
-    uint32_t slow = at->manager->runs[at->manager->seats[at->manager->slots[0].first].run].task;
+    uint32_t slow =
+        at->manager->runs[at->manager->placements[at->manager->slots[0].first].run].task;
     for (bool has_more = true; has_more;) {
         has_more = false;
         for (uint32_t task = 0; task < (uint32_t)count; task++) {
@@ -207,19 +209,19 @@ GY_TEST(a_late_run_is_copied_once)
         pass_ms(&at, 200);
         assert_int_equal(machine_count(&at, GY_EFFECT_START), 1);
         assert_true(machine_noted(&at, "copied: it has taken 1.1 s"));
-        assert_int_not_equal(machine_said(&at, GY_EFFECT_START, 0)->process, 0);
+        assert_int_not_equal(machine_reported(&at, GY_EFFECT_START, 0)->process, 0);
         pass_ms(&at, 2000);
         assert_int_equal(machine_count(&at, GY_EFFECT_START), 0);
         gy_sched_event first = machine_event(&at, slow, 0); /* the copy, the newest */
         first.kind = GY_EVENT_DONE;
         machine_tell(&at, first);
         assert_int_equal(machine_count(&at, GY_EFFECT_CANCEL), 1);
-        assert_int_equal(machine_said(&at, GY_EFFECT_CANCEL, 0)->process, 0);
+        assert_int_equal(machine_reported(&at, GY_EFFECT_CANCEL, 0)->process, 0);
         assert_int_equal(machine_count(&at, GY_EFFECT_COMMITTED), 1);
         gy_stage_state counted;
         gy_manager_stage(at.manager, 0, &counted);
         assert_int_equal(counted.copies, 1);
-        assert_int_equal(counted.copies_won, 1);
+        assert_int_equal(counted.backups_won, 1);
         machine_free(&at);
     }
 }
@@ -277,7 +279,7 @@ GY_TEST(a_line_below_nothing)
         }
         machine_new(&at, &job,
                     (gy_manager_options){.process_max = 2,
-                                         .copy_floor_ns = is_copied ? 1000000000 : -1});
+                                         .backup_floor_ns = is_copied ? 1000000000 : -1});
         machine_begin(&at);
         for (uint32_t task = 1; task < 20; task++) { /* 1 ms a megabyte from the tenth on */
             begin_anew(&at);
@@ -316,13 +318,13 @@ GY_TEST(a_gate_grows_once)
     machine_done(&at, 0, 10);
     assert_int_equal(machine_count(&at, GY_EFFECT_GROW), 0);
     machine_done(&at, 1, 11);
-    assert_int_equal(machine_said(&at, GY_EFFECT_GROW, 0)->stage, 2);
+    assert_int_equal(machine_reported(&at, GY_EFFECT_GROW, 0)->stage, 2);
     assert_int_equal(at.manager->phase, PHASE_RUNNING); /* it does not end meanwhile */
     machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_GROWN, .stage = 2, .growth = &growth});
     assert_int_equal(machine_count(&at, GY_EFFECT_SYNC), 1);
     assert_int_equal(machine_count(&at, GY_EFFECT_START), 0);
     machine_synced(&at);
-    assert_int_equal(machine_said(&at, GY_EFFECT_START, 0)->id.task, 2);
+    assert_int_equal(machine_reported(&at, GY_EFFECT_START, 0)->id.task, 2);
     machine_done(&at, 2, 12);
     machine_fail(&at, 3, GY_CAUSE_LOST_INPUT, 0); /* the gate's task runs again */
     machine_done(&at, 0, 10);
@@ -364,7 +366,7 @@ GY_TEST(wrong_growths_end_the_job)
                                            .growth = &growth,
                                            .cause = i == 0 ? GY_CAUSE_NONE : GY_CAUSE_OWN,
                                            .reason = "keys are gone"});
-        const gy_effect *end = machine_said(&at, GY_EFFECT_END, 0);
+        const gy_effect *end = machine_reported(&at, GY_EFFECT_END, 0);
         assert_non_null(end);
         assert_non_null(strstr(end->reason, words[i]));
         assert_non_null(strstr(end->reason, "after stage 'gate'"));

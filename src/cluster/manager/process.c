@@ -11,7 +11,7 @@ enum { FAILED_STARTS = 10 }; /* in a row, and two more for each slot: then the j
 gy_status gy_manager_slots_new(gy_manager *manager)
 {
     uint32_t count = manager->options.process_max;
-    bool is_home = manager->options.host_max == 0;
+    bool is_local = manager->options.host_max == 0;
     void *heap = NULL;
     manager->slots = gy_alloc_zero("manager.slots", count, sizeof(slot));
     if (manager->slots == NULL) {
@@ -20,13 +20,13 @@ gy_status gy_manager_slots_new(gy_manager *manager)
     GY_TRY(gy_reserve("manager.heap", &heap, &manager->heap.capacity, count, sizeof(uint32_t)));
     manager->heap.items = heap;
     for (uint32_t process = 0; process < count; process++) {
-        manager->slots[process] = (slot){.state = is_home ? SLOT_EMPTY : SLOT_CLOSED,
+        manager->slots[process] = (slot){.state = is_local ? SLOT_EMPTY : SLOT_CLOSED,
                                          .first = GY_NONE,
                                          .last = GY_NONE,
                                          .heap = {GY_NONE, GY_NONE},
-                                         .host = is_home ? 0 : GY_NONE};
+                                         .host = is_local ? 0 : GY_NONE};
     }
-    manager->empty_count = is_home ? count : 0;
+    manager->empty_count = is_local ? count : 0;
     manager->closed_count = count - manager->empty_count;
     return GY_OK;
 }
@@ -66,9 +66,9 @@ static bool is_known(const gy_manager *manager, const slot *at)
 
 /* Places in processes that copies of late runs wait for: of a cohort each member has a process
  * of its own. */
-static uint64_t count_copies(const gy_manager *manager)
+static uint64_t count_backups(const gy_manager *manager)
 {
-    return manager->copies_due + (uint64_t)manager->cohort_due * manager->options.threads;
+    return manager->backups_due + (uint64_t)manager->cohort_due * manager->options.threads;
 }
 
 void gy_manager_spawn(gy_manager *manager)
@@ -76,7 +76,7 @@ void gy_manager_spawn(gy_manager *manager)
     bool is_time = manager->phase == PHASE_RUNNING ||
                    (manager->phase == PHASE_STARTING && manager->memo_count == 0);
     uint64_t wanted = (uint64_t)manager->ready_width + manager->behind;
-    if (!is_time || manager->empty_count == 0 || wanted + count_copies(manager) == 0) {
+    if (!is_time || manager->empty_count == 0 || wanted + count_backups(manager) == 0) {
         return;
     }
     if (manager->now_ns < manager->spawn_ns) {
@@ -86,18 +86,18 @@ void gy_manager_spawn(gy_manager *manager)
     manager->behind = 0; /* until somebody looks again */
     const bool has_pinned = manager->hosts.pinned_ready > 0;
     wanted -= manager->hosts.pinned_ready;
-    const uint64_t with_copies = wanted + count_copies(manager);
+    const uint64_t with_backups = wanted + count_backups(manager);
     const uint32_t late_host =
-        manager->copies_due > 0 ? manager->copies_host : manager->cohort_host;
+        manager->backups_due > 0 ? manager->backups_host : manager->cohort_host;
     uint64_t coming = (uint64_t)manager->starting_count * manager->options.threads;
     int64_t next_ns = INT64_MAX;
     for (uint32_t process = 0;
-         process < manager->options.process_max && (coming < with_copies || has_pinned);
+         process < manager->options.process_max && (coming < with_backups || has_pinned);
          process++) {
         slot *at = &manager->slots[process];
         bool may_start = at->state == SLOT_EMPTY && is_known(manager, at) &&
                          (coming < wanted || gy_manager_is_pinned_at(manager, at->host) ||
-                          (coming < with_copies && at->host != late_host));
+                          (coming < with_backups && at->host != late_host));
         if (may_start && at->retry_ns <= manager->now_ns) {
             start(manager, process);
             coming += manager->options.threads;
@@ -105,7 +105,7 @@ void gy_manager_spawn(gy_manager *manager)
             next_ns = GY_MIN(next_ns, at->retry_ns);
         }
     }
-    if (next_ns < INT64_MAX && (coming < with_copies || has_pinned)) {
+    if (next_ns < INT64_MAX && (coming < with_backups || has_pinned)) {
         manager->spawn_ns = next_ns;
         gy_manager_wake(manager, next_ns);
     }
@@ -138,7 +138,7 @@ void gy_manager_up(gy_manager *manager, const gy_sched_event *event)
     set_state(manager, at, SLOT_UP);
     at->heard_ns = manager->now_ns;
     manager->failed_starts = 0;
-    if (count_copies(manager) > 0) {
+    if (count_backups(manager) > 0) {
         gy_manager_wake(manager, manager->now_ns); /* a copy waits for it */
     }
     if (manager->options.host_max == 0 || !manager->hosts.rows[at->host].is_avoided) {
@@ -151,7 +151,7 @@ void gy_manager_close(gy_manager *manager, uint32_t process)
     slot *at = &manager->slots[process];
     if (at->state == SLOT_UP) {
         gy_manager_heap_remove(manager, process);
-        set_state(manager, at, SLOT_KILLING); /* its seats are not told to stop any more */
+        set_state(manager, at, SLOT_KILLING); /* its placements are not told to stop any more */
     }
 }
 
@@ -161,13 +161,14 @@ static void empty(gy_manager *manager, uint32_t process, const char *reason, boo
     slot *at = &manager->slots[process];
     bool is_ambiguous = at->load > manager->options.threads;
     for (uint32_t place = 0; at->first != GY_NONE; place++) {
-        uint32_t index = at->first, run_index = manager->seats[index].run;
+        uint32_t index = at->first, run_index = manager->placements[index].run;
         uint32_t task = manager->runs[run_index].task;
         bool is_guilty = (is_counted && place < manager->options.threads) ||
                          (GY_PLANTED(LOST_COUNTED) && place < manager->options.threads);
         manager->rows[task].marks |= is_ambiguous && is_counted ? MARK_SUSPECT : 0;
-        gy_manager_seat_end(manager, index);
-        if (manager->runs[run_index].is_live) { /* else it may be gone with its last seat */
+        gy_manager_placement_end(manager, index);
+        if (manager->runs[run_index]
+                .is_live) { /* else it may be gone with its last placement */
             const char *words = reason;
             if (at->state != SLOT_CLOSED) {
                 words = is_guilty
@@ -184,8 +185,9 @@ static void empty(gy_manager *manager, uint32_t process, const char *reason, boo
 /* Processes at a slot that is taken away may go on for a while. */
 static void keep_exact(gy_manager *manager, const slot *at)
 {
-    for (uint32_t index = at->first; index != GY_NONE; index = manager->seats[index].next) {
-        uint32_t task = manager->runs[manager->seats[index].run].task;
+    for (uint32_t index = at->first; index != GY_NONE;
+         index = manager->placements[index].next) {
+        uint32_t task = manager->runs[manager->placements[index].run].task;
         const task_row *row = &manager->rows[task];
         if ((row->flags & GY_TASK_EXACT) != 0 && row->state != TASK_COMMITTED &&
             !GY_PLANTED(EXACT_AT_ONCE)) {
@@ -298,9 +300,10 @@ void gy_manager_kill(gy_manager *manager, uint32_t process, const char *reason)
     kill->generation = at->generation;
     kill->is_silent = manager->now_ns - at->heard_ns > manager->options.silence_ns;
     kill->reason = reason;
-    /* The seats stay until it is down: it may write until then. */
+    /* The placements stay until it is down: it may write until then. */
     for (uint32_t index = at->first; index != GY_NONE;) {
-        uint32_t next = manager->seats[index].next, run_index = manager->seats[index].run;
+        uint32_t next = manager->placements[index].next,
+                 run_index = manager->placements[index].run;
         if (manager->runs[run_index].is_live) {
             gy_manager_run_fail(manager, run_index, false, reason);
         }

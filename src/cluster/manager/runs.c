@@ -1,5 +1,5 @@
 /*
- * Runs and their seats: pools with free lists, joined by indices.
+ * Runs and their placements: pools with free lists, joined by indices.
  */
 #include "cluster/manager/manager_priv.h"
 
@@ -12,8 +12,8 @@ bool gy_manager_has_room(gy_manager *manager, uint32_t width)
         manager->status = GY_NOMEM;
         return false;
     }
-    if (GY_GROW("manager.seats", manager->seats, manager->seat_capacity,
-                manager->seat_count + width) < 0) {
+    if (GY_GROW("manager.seats", manager->placements, manager->placement_capacity,
+                manager->placement_count + width) < 0) {
         manager->status = GY_NOMEM;
         return false;
     }
@@ -57,7 +57,7 @@ uint32_t gy_manager_run_new(gy_manager *manager, uint32_t task)
                                  .epoch = row->epoch,
                                  .attempt = row->attempt,
                                  .next = row->run,
-                                 .seat = GY_NONE,
+                                 .placement = GY_NONE,
                                  .width = row->width,
                                  .is_live = true,
                                  .members = members};
@@ -66,19 +66,19 @@ uint32_t gy_manager_run_new(gy_manager *manager, uint32_t task)
     return index;
 }
 
-uint32_t gy_manager_seat_new(gy_manager *manager, uint32_t run_index, uint32_t member,
-                             uint32_t process)
+uint32_t gy_manager_placement_new(gy_manager *manager, uint32_t run_index, uint32_t member,
+                                  uint32_t process)
 {
     slot *at = &manager->slots[process];
     run *owner = &manager->runs[run_index];
-    uint32_t index = manager->free_seat;
+    uint32_t index = manager->free_placement;
     if (index != GY_NONE) {
-        manager->free_seat = manager->seats[index].next;
+        manager->free_placement = manager->placements[index].next;
     } else {
-        index = (uint32_t)manager->seat_count++;
+        index = (uint32_t)manager->placement_count++;
     }
-    GY_ASSERT(manager->seat_count <= manager->seat_capacity);
-    manager->seats[index] = (seat){
+    GY_ASSERT(manager->placement_count <= manager->placement_capacity);
+    manager->placements[index] = (placement){
         .run = run_index,
         .process = process,
         .member = member,
@@ -87,7 +87,7 @@ uint32_t gy_manager_seat_new(gy_manager *manager, uint32_t run_index, uint32_t m
         .began_ns = at->load < manager->options.threads ? manager->now_ns : 0,
     };
     if (at->last != GY_NONE) {
-        manager->seats[at->last].next = index;
+        manager->placements[at->last].next = index;
     } else {
         at->first = index;
     }
@@ -96,9 +96,9 @@ uint32_t gy_manager_seat_new(gy_manager *manager, uint32_t run_index, uint32_t m
     manager->in_flight++;
     owner->left++;
     if (owner->members != NULL) {
-        owner->members[member].seat = index;
+        owner->members[member].placement = index;
     } else {
-        owner->seat = index;
+        owner->placement = index;
     }
     return index;
 }
@@ -116,13 +116,14 @@ uint32_t gy_manager_run_find(const gy_manager *manager, const gy_attempt *id)
     return index;
 }
 
-uint32_t gy_manager_run_seat(const gy_manager *manager, uint32_t run_index, uint32_t member)
+uint32_t gy_manager_run_placement(const gy_manager *manager, uint32_t run_index,
+                                  uint32_t member)
 {
     const run *owner = &manager->runs[run_index];
     if (member >= owner->width) {
         return GY_NONE;
     }
-    return owner->members != NULL ? owner->members[member].seat : owner->seat;
+    return owner->members != NULL ? owner->members[member].placement : owner->placement;
 }
 
 bool gy_manager_has_live_run(const gy_manager *manager, uint32_t task)
@@ -156,7 +157,7 @@ static void release(gy_manager *manager, uint32_t index)
     }
     gy_free(over->members);
     uint32_t task = over->task;
-    *over = (run){.next = manager->free_run, .seat = GY_NONE};
+    *over = (run){.next = manager->free_run, .placement = GY_NONE};
     manager->free_run = index;
     task_row *row = &manager->rows[task];
     if (row->state == TASK_RUNNING && row->run == GY_NONE && is_over) {
@@ -169,22 +170,22 @@ static void move_up(gy_manager *manager, const slot *at)
 {
     uint32_t index = at->first;
     for (uint32_t i = 0; i < manager->options.threads && index != GY_NONE; i++) {
-        if (manager->seats[index].began_ns == 0) {
-            manager->seats[index].began_ns = manager->now_ns;
+        if (manager->placements[index].began_ns == 0) {
+            manager->placements[index].began_ns = manager->now_ns;
         }
-        index = manager->seats[index].next;
+        index = manager->placements[index].next;
     }
 }
 
-void gy_manager_seat_end(gy_manager *manager, uint32_t index)
+void gy_manager_placement_end(gy_manager *manager, uint32_t index)
 {
-    seat *over = &manager->seats[index];
+    placement *over = &manager->placements[index];
     slot *at = &manager->slots[over->process];
     uint32_t run_index = over->run;
     run *owner = &manager->runs[run_index];
-    *(over->previous != GY_NONE ? &manager->seats[over->previous].next : &at->first) =
+    *(over->previous != GY_NONE ? &manager->placements[over->previous].next : &at->first) =
         over->next;
-    *(over->next != GY_NONE ? &manager->seats[over->next].previous : &at->last) =
+    *(over->next != GY_NONE ? &manager->placements[over->next].previous : &at->last) =
         over->previous;
     at->load--;
     manager->in_flight--;
@@ -192,12 +193,12 @@ void gy_manager_seat_end(gy_manager *manager, uint32_t index)
     move_up(manager, at);
     gy_manager_heap_update(manager, over->process);
     if (owner->members != NULL) {
-        owner->members[over->member].seat = GY_NONE;
+        owner->members[over->member].placement = GY_NONE;
     } else {
-        owner->seat = GY_NONE;
+        owner->placement = GY_NONE;
     }
-    *over = (seat){.next = manager->free_seat};
-    manager->free_seat = index;
+    *over = (placement){.next = manager->free_placement};
+    manager->free_placement = index;
     GY_ASSERT(owner->left > 0);
     owner->left--;
     if (owner->left == 0 && !owner->is_live) {
@@ -205,9 +206,9 @@ void gy_manager_seat_end(gy_manager *manager, uint32_t index)
     }
 }
 
-static void cancel_seat(gy_manager *manager, const run *owner, uint32_t index)
+static void cancel_placement(gy_manager *manager, const run *owner, uint32_t index)
 {
-    seat *member = &manager->seats[index];
+    placement *member = &manager->placements[index];
     const slot *at = &manager->slots[member->process];
     if (member->cancelled_ns == 0) {
         member->cancelled_ns = GY_MAX(manager->now_ns, 1);
@@ -224,9 +225,9 @@ void gy_manager_run_cancel(gy_manager *manager, uint32_t index)
     run *dead = &manager->runs[index];
     dead->is_live = false;
     for (uint32_t member = 0; member < dead->width; member++) {
-        uint32_t at = gy_manager_run_seat(manager, index, member);
-        if (at != GY_NONE && manager->slots[manager->seats[at].process].state == SLOT_UP) {
-            cancel_seat(manager, dead, at);
+        uint32_t at = gy_manager_run_placement(manager, index, member);
+        if (at != GY_NONE && manager->slots[manager->placements[at].process].state == SLOT_UP) {
+            cancel_placement(manager, dead, at);
         }
     }
     if (dead->left == 0) {
@@ -258,5 +259,5 @@ void gy_manager_runs_free(gy_manager *manager)
     }
     gy_free(manager->runs);
     gy_free(manager->places);
-    gy_free(manager->seats);
+    gy_free(manager->placements);
 }

@@ -62,18 +62,18 @@ static void answer(machine *at, const worker *who, uint32_t process)
 static void look_for_slow(const machine *at, result *out)
 {
     gy_run_state slow[2];
-    const int64_t least_ns = task_ns + MOST * step_ns;
-    const uint32_t count = gy_manager_slow(at->manager, at->now_ns, least_ns, slow, 2);
+    const int64_t ns_min = task_ns + MOST * step_ns;
+    const uint32_t count = gy_manager_slow(at->manager, at->now_ns, ns_min, slow, 2);
     assert_in_range(count, 0, 2);
     for (uint32_t i = 0; i < count; i++) {
-        assert_true(slow[i].age_ns >= least_ns);
+        assert_true(slow[i].age_ns >= ns_min);
         assert_true(i == 0 || slow[i].age_ns <= slow[i - 1].age_ns);
         assert_true(slow[i].task < TASKS);
         out->seen |= 1u << slow[i].process;
     }
 }
 
-static void run_job(const speeds *of, int64_t copy_floor_ns, result *out)
+static void run_job(const speeds *of, int64_t backup_floor_ns, result *out)
 {
     machine_job job = {0};
     machine at;
@@ -87,7 +87,7 @@ static void run_job(const speeds *of, int64_t copy_floor_ns, result *out)
         count++;
     }
     machine_new(&at, &job,
-                (gy_manager_options){.process_max = count, .copy_floor_ns = copy_floor_ns});
+                (gy_manager_options){.process_max = count, .backup_floor_ns = backup_floor_ns});
     machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_BEGIN});
     machine_synced(&at);
     take(&at, workers, of, &out->cancelled);
@@ -135,12 +135,12 @@ static void compare(const speeds *ones, const speeds *slower, double *alone)
     printf("healthy %.2f s, some at a tenth %.2f s: %.2f times, %u copies, %u won; %.2f times "
            "without copies\n",
            healthy.seconds, slow.seconds, slow.seconds / healthy.seconds, slow.stage.copies,
-           slow.stage.copies_won, *alone);
+           slow.stage.backups_won, *alone);
     assert_int_equal(healthy.stage.copies, 0);
     assert_int_equal(healthy.cancelled, 0);
     assert_int_equal(healthy.seen, 0);
     assert_int_equal(slow.seen, slow_ones);
-    assert_true(slow.stage.copies_won >= 1);
+    assert_true(slow.stage.backups_won >= 1);
     assert_true(slow.cancelled >= 1);
     assert_true(slow.seconds <= 1.5 * healthy.seconds);
     assert_int_equal(slow.stage.failed, 0);

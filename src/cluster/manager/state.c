@@ -58,7 +58,7 @@ uint32_t gy_manager_task_count(const gy_manager *manager)
 /* A late cohort wants slots together for its copy, which nothing else could use by now. */
 static bool is_cohort_due(const gy_manager *manager)
 {
-    return manager->cohort_due > 0 && manager->copies_due == 0 && manager->ready_width == 0;
+    return manager->cohort_due > 0 && manager->backups_due == 0 && manager->ready_width == 0;
 }
 
 uint32_t gy_manager_wanted(const gy_manager *manager)
@@ -66,15 +66,15 @@ uint32_t gy_manager_wanted(const gy_manager *manager)
     const uint64_t tasks = (uint64_t)manager->ready_width + manager->in_flight;
     const uint64_t threads = manager->options.threads;
     const uint64_t slots =
-        (tasks + threads - 1) / threads + (manager->copies_due + threads - 1) / threads;
+        (tasks + threads - 1) / threads + (manager->backups_due + threads - 1) / threads;
     return (uint32_t)GY_MAX(GY_MIN(slots, (uint64_t)UINT32_MAX),
                             (uint64_t)gy_manager_wanted_at_once(manager));
 }
 
 uint32_t gy_manager_unwanted(const gy_manager *manager)
 {
-    if (manager->copies_due > 0 && manager->ready_width == 0) {
-        return manager->copies_host;
+    if (manager->backups_due > 0 && manager->ready_width == 0) {
+        return manager->backups_host;
     }
     return is_cohort_due(manager) ? manager->cohort_host : (uint32_t)GY_NONE;
 }
@@ -87,7 +87,7 @@ bool gy_manager_has_exact(const gy_manager *manager)
 uint32_t gy_manager_wanted_at_once(const gy_manager *manager)
 {
     if (manager->hosts.aside.count > 0) {
-        return manager->hosts.aside_most;
+        return manager->hosts.aside_max;
     }
     return is_cohort_due(manager) ? manager->cohort_due : 0;
 }
@@ -150,7 +150,8 @@ size_t gy_manager_bytes(const gy_manager *manager)
            manager->link_capacity * sizeof(gy_sched_edge) + manager->chunk_bytes +
            manager->scratch_capacity + manager->journal_capacity +
            (manager->urgent.capacity + manager->ready.capacity) * sizeof(uint32_t) +
-           manager->run_capacity * sizeof(run) + manager->seat_capacity * sizeof(seat) +
+           manager->run_capacity * sizeof(run) +
+           manager->placement_capacity * sizeof(placement) +
            manager->memo_capacity * sizeof(gy_sched_memo) +
            (manager->memo_count > 0 ? (manager->memo_mask + 1) * sizeof(uint32_t) : 0) +
            manager->options.process_max * (sizeof(slot) + sizeof(uint32_t));

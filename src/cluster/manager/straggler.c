@@ -98,10 +98,10 @@ static int64_t late_ns(const gy_manager *manager, const task_row *row)
         late = 3 * expected;
     }
     late = fmax(late, (manager->ready_width > 0 ? 1.5 : 1.25) * expected);
-    return GY_MAX((int64_t)late, manager->options.copy_floor_ns);
+    return GY_MAX((int64_t)late, manager->options.backup_floor_ns);
 }
 
-static bool has_copy(const gy_manager *manager, uint32_t task)
+static bool has_backup(const gy_manager *manager, uint32_t task)
 {
     uint32_t live = 0;
     for (uint32_t at = manager->rows[task].run; at != GY_NONE; at = manager->runs[at].next) {
@@ -115,11 +115,11 @@ static int64_t age_of(const gy_manager *manager, uint32_t index)
 {
     int64_t age_ns = INT64_MAX;
     for (uint32_t member = 0; member < manager->runs[index].width; member++) {
-        uint32_t at = gy_manager_run_seat(manager, index, member);
+        uint32_t at = gy_manager_run_placement(manager, index, member);
         if (at == GY_NONE) {
             continue;
         }
-        int64_t began_ns = manager->seats[at].began_ns;
+        int64_t began_ns = manager->placements[at].began_ns;
         age_ns = began_ns == 0 ? 0 : GY_MIN(age_ns, manager->now_ns - began_ns);
     }
     return age_ns == INT64_MAX ? 0 : age_ns;
@@ -151,9 +151,9 @@ static void count_due(gy_manager *manager, uint32_t index)
         return;
     }
     const uint32_t host = host_of(manager, index);
-    manager->copies_host =
-        manager->copies_due == 0 || manager->copies_host == host ? host : (uint32_t)GY_NONE;
-    manager->copies_due++;
+    manager->backups_host =
+        manager->backups_due == 0 || manager->backups_host == host ? host : (uint32_t)GY_NONE;
+    manager->backups_due++;
 }
 
 /* A late run gets a copy when a process is free: after the ready tasks, or before them when it
@@ -162,12 +162,12 @@ static copied look_at_run(gy_manager *manager, uint32_t index)
 {
     const run *late = &manager->runs[index];
     const task_row *row = &manager->rows[late->task];
-    bool may_copy = late->is_live && (row->flags & GY_TASK_EXACT) == 0 &&
-                    manager->options.copy_floor_ns >= 0 && manager->phase == PHASE_RUNNING;
-    may_copy = may_copy || GY_PLANTED(COPIED_ANYWAY);
-    int64_t age_ns = may_copy ? age_of(manager, index) : 0;
-    if (!may_copy || age_ns <= manager->options.copy_floor_ns ||
-        has_copy(manager, late->task)) {
+    bool may_back_up = late->is_live && (row->flags & GY_TASK_EXACT) == 0 &&
+                       manager->options.backup_floor_ns >= 0 && manager->phase == PHASE_RUNNING;
+    may_back_up = may_back_up || GY_PLANTED(COPIED_ANYWAY);
+    int64_t age_ns = may_back_up ? age_of(manager, index) : 0;
+    if (!may_back_up || age_ns <= manager->options.backup_floor_ns ||
+        has_backup(manager, late->task)) {
         return COPY_NOT_NOW;
     }
     const int64_t limit_ns = late_ns(manager, row);
@@ -179,16 +179,16 @@ static copied look_at_run(gy_manager *manager, uint32_t index)
         }
         return COPY_NOT_NOW;
     }
-    const bool is_very_late = age_ns / 2 > limit_ns;
-    const copied how = gy_manager_copy_start(manager, index, is_very_late);
+    const bool is_long_straggler = age_ns / 2 > limit_ns;
+    const copied how = gy_manager_backup_start(manager, index, is_long_straggler);
     if (how == COPY_STARTED) {
         gy_manager_note_task(
             manager, task,
             gy_manager_text(manager,
                             "copied: it has taken %.1f s, %.1f s were expected at most",
                             (double)age_ns / 1e9, (double)limit_ns / 1e9));
-    } else if (is_very_late) {
-        manager->copy_wanted = index;
+    } else if (is_long_straggler) {
+        manager->backup_wanted = index;
     }
     return how;
 }
@@ -202,7 +202,7 @@ static void look_behind(gy_manager *manager, uint32_t process)
         manager->ready_width > 0) {
         return;
     }
-    if (manager->now_ns - manager->seats[at->first].began_ns < behind_ns) {
+    if (manager->now_ns - manager->placements[at->first].began_ns < behind_ns) {
         return;
     }
     if (manager->open_count == 0) {
@@ -210,8 +210,9 @@ static void look_behind(gy_manager *manager, uint32_t process)
         return;
     }
     for (uint32_t index = at->first; index != GY_NONE;) {
-        uint32_t next = manager->seats[index].next, run_index = manager->seats[index].run;
-        if (manager->seats[index].began_ns == 0 && manager->runs[run_index].is_live) {
+        uint32_t next = manager->placements[index].next,
+                 run_index = manager->placements[index].run;
+        if (manager->placements[index].began_ns == 0 && manager->runs[run_index].is_live) {
             gy_manager_run_fail(manager, run_index, false,
                                 "it stood behind a long one while a process was free");
         }
@@ -225,33 +226,33 @@ static bool is_stuck(const gy_manager *manager, const slot *at)
     bool is_stuck = at->state == SLOT_UP && at->first != GY_NONE;
     uint32_t index = at->first;
     for (uint32_t i = 0; i < manager->options.threads && index != GY_NONE && is_stuck; i++) {
-        int64_t since_ns = manager->seats[index].cancelled_ns;
+        int64_t since_ns = manager->placements[index].cancelled_ns;
         is_stuck = since_ns > 0 && manager->now_ns - since_ns > cancel_ns;
-        index = manager->seats[index].next;
+        index = manager->placements[index].next;
     }
     return is_stuck;
 }
 
 /* A run is looked at once: where the first of its members is that has not ended. */
-static bool is_first(const gy_manager *manager, const seat *at)
+static bool is_first(const gy_manager *manager, const placement *at)
 {
     for (uint32_t member = 0; member < at->member; member++) {
-        if (gy_manager_run_seat(manager, at->run, member) != GY_NONE) {
+        if (gy_manager_run_placement(manager, at->run, member) != GY_NONE) {
             return false;
         }
     }
     return true;
 }
 
-static void look_for_late(gy_manager *manager)
+static void look_for_stragglers(gy_manager *manager)
 {
-    manager->copy_wanted = GY_NONE;
+    manager->backup_wanted = GY_NONE;
     manager->copy_ns = INT64_MAX;
-    manager->copies_due = manager->cohort_due = 0;
+    manager->backups_due = manager->cohort_due = 0;
     for (uint32_t process = 0; process < manager->options.process_max; process++) {
         uint32_t at = manager->slots[process].first;
         for (uint32_t i = 0; i < manager->options.threads && at != GY_NONE; i++) {
-            const seat *oldest = &manager->seats[at];
+            const placement *oldest = &manager->placements[at];
             uint32_t next = oldest->next;
             const uint32_t index = oldest->run;
             if (is_first(manager, oldest) && look_at_run(manager, index) == COPY_NOWHERE) {
@@ -267,24 +268,24 @@ static void look_for_late(gy_manager *manager)
 
 /* Several are wanted at once where the runs of a stage end together: whoever is free goes to
  * the next of them, not to a ready task for as long again. */
-void gy_manager_copy_late(gy_manager *manager)
+void gy_manager_backup_stragglers(gy_manager *manager)
 {
     if (manager->is_half_done) {
         manager->is_half_done = false;
-        look_for_late(manager);
+        look_for_stragglers(manager);
     }
-    if (manager->open_count > 0 && manager->copy_wanted != GY_NONE) {
-        const uint32_t index = manager->copy_wanted;
-        manager->copy_wanted = GY_NONE;
+    if (manager->open_count > 0 && manager->backup_wanted != GY_NONE) {
+        const uint32_t index = manager->backup_wanted;
+        manager->backup_wanted = GY_NONE;
         if (look_at_run(manager, index) == COPY_STARTED) {
-            look_for_late(manager);
+            look_for_stragglers(manager);
         }
     }
 }
 
 void gy_manager_look_at_runs(gy_manager *manager)
 {
-    manager->behind = manager->copies_due = manager->cohort_due = 0;
+    manager->behind = manager->backups_due = manager->cohort_due = 0;
     if (manager->phase != PHASE_RUNNING) {
         return;
     }
@@ -294,7 +295,7 @@ void gy_manager_look_at_runs(gy_manager *manager)
         }
         look_behind(manager, process);
     }
-    look_for_late(manager);
+    look_for_stragglers(manager);
 }
 
 /* Into its place, the oldest first; the youngest falls out when there are too many. */
@@ -312,7 +313,7 @@ static uint32_t insert(gy_run_state *runs, uint32_t count, uint32_t most,
     return GY_MIN(count + 1, most);
 }
 
-uint32_t gy_manager_slow(const gy_manager *manager, int64_t now_ns, int64_t least_ns,
+uint32_t gy_manager_slow(const gy_manager *manager, int64_t now_ns, int64_t ns_min,
                          gy_run_state *runs, uint32_t most)
 {
     uint32_t count = 0;
@@ -321,10 +322,10 @@ uint32_t gy_manager_slow(const gy_manager *manager, int64_t now_ns, int64_t leas
         const slot *at = &manager->slots[process];
         uint32_t index = at->state == SLOT_UP ? at->first : GY_NONE;
         for (uint32_t i = 0; i < manager->options.threads && index != GY_NONE; i++) {
-            const seat *oldest = &manager->seats[index];
+            const placement *oldest = &manager->placements[index];
             const run *of = &manager->runs[oldest->run];
             const int64_t age_ns = oldest->began_ns > 0 ? now_ns - oldest->began_ns : 0;
-            if (of->is_live && is_first(manager, oldest) && age_ns >= least_ns) {
+            if (of->is_live && is_first(manager, oldest) && age_ns >= ns_min) {
                 const task_row *row = &manager->rows[of->task];
                 const gy_run_state one = {.task = of->task,
                                           .stage = row->stage,

@@ -95,7 +95,7 @@ GY_TEST(a_late_request_wakes_no_later_end)
     finish(&at);
 }
 
-GY_TEST(what_cannot_go_on_is_said)
+GY_TEST(what_cannot_go_on_is_output)
 {
     bench at = {.now_ns = ms};
     start(&at);
@@ -304,7 +304,7 @@ GY_TEST(how_it_ended_is_not_forgotten)
     finish(&at);
 }
 
-GY_TEST(what_stays_in_part_is_said)
+GY_TEST(what_stays_in_part_is_output)
 {
     for (int is_killed = 0; is_killed < 2; is_killed++) {
         bench at = {.now_ns = ms};
@@ -322,7 +322,7 @@ GY_TEST(what_stays_in_part_is_said)
     }
 }
 
-GY_TEST(what_cannot_be_forgotten_is_said)
+GY_TEST(what_cannot_be_forgotten_is_output)
 {
     bench at = {.now_ns = ms};
     start(&at);

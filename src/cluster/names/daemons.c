@@ -402,7 +402,7 @@ static void hear_managers(gy_names *names, uint32_t daemon, const gy_daemon_stat
     }
 }
 
-void gy_names_hear_daemon(gy_names *names, const gy_daemon_state *state)
+void gy_names_handle_daemon(gy_names *names, const gy_daemon_state *state)
 {
     if (state->daemon == 0 || state->incarnation == 0) {
         return;

@@ -1,5 +1,5 @@
 /*
- * Leases: offered to a daemon, confirmed by its state, told to the manager, asked back, ended.
+ * Leases: offered to a daemon, confirmed by its state, told to the manager, preempted, ended.
  */
 #include "cluster/names/lists.h"
 
@@ -131,7 +131,7 @@ gang_row *gy_names_gang(gy_names *names, uint32_t job, uint32_t number)
 {
     job_row *row = &names->jobs[job];
     for (uint32_t i = 0; number != 0 && i < row->gang_count; i++) {
-        if (row->gangs[i].wish.number == number) {
+        if (row->gangs[i].request.number == number) {
             return &row->gangs[i];
         }
     }
@@ -140,26 +140,26 @@ gang_row *gy_names_gang(gy_names *names, uint32_t job, uint32_t number)
 
 void gy_names_gang_look(gy_names *names, uint32_t job, gang_row *gang)
 {
-    uint32_t number = gang->wish.number, confirmed = 0;
+    uint32_t number = gang->request.number, confirmed = 0;
     job_row *row = &names->jobs[job];
     for (uint32_t i = row->leases.first; i != GY_NONE; i = names->leases[i].at_job.next) {
         confirmed += names->leases[i].gang == number && names->leases[i].state == LEASE_PART &&
                      names->leases[i].epoch == row->facts.epoch;
     }
     gang->confirmed = confirmed;
-    if (confirmed == 0 || (confirmed < gang->wish.width && !GY_PLANTED_HERE(HALF_GANG))) {
+    if (confirmed == 0 || (confirmed < gang->request.width && !GY_PLANTED_HERE(HALF_GANG))) {
         return;
     }
-    gang->state = GANG_GRANTED;
-    uint32_t granted = 0;
+    gang->state = GANG_ALLOCATED;
+    uint32_t allocated = 0;
     for (uint32_t i = row->leases.first, next; i != GY_NONE; i = next) {
         next = names->leases[i].at_job.next;
         if (names->leases[i].gang != number || names->leases[i].state != LEASE_PART) {
             continue;
         }
-        if (granted < gang->wish.width) {
+        if (allocated < gang->request.width) {
             gy_names_take_part(names, i);
-            granted++;
+            allocated++;
         } else { /* two name servers have served it */
             gy_names_lease_end(names, i);
         }
@@ -202,7 +202,7 @@ static void confirmed(gy_names *names, uint32_t lease)
     set_state(names, lease, row->gang != 0 ? LEASE_PART : LEASE_HELD);
     if (row->gang == 0) {
         changed(names, lease);
-    } else if (gang != NULL && gang->state == GANG_GRANTED) { /* with others */
+    } else if (gang != NULL && gang->state == GANG_ALLOCATED) { /* with others */
         gy_names_lease_end(names, lease);
     } else if (gang != NULL) {
         gy_names_gang_look(names, row->job, gang);
@@ -246,7 +246,7 @@ static uint32_t adopt(gy_names *names, uint32_t daemon, const gy_leased *said)
         gang_row *gang = gy_names_gang(names, job, said->gang);
         if (gang == NULL) {
             gy_names_take_part(names, lease);
-        } else if (gang->state == GANG_GRANTED) {
+        } else if (gang->state == GANG_ALLOCATED) {
             gy_names_lease_end(names, lease);
         } else {
             gy_names_gang_look(names, job, gang);
@@ -408,35 +408,35 @@ void gy_names_touch(gy_names *names, uint32_t job)
     names->jobs[job].is_touched = true;
 }
 
-static gy_grant grant_of(const gy_names *names, const lease_row *row)
+static gy_allocation allocation_of(const gy_names *names, const lease_row *row)
 {
     const daemon_row *daemon = &names->daemons[row->daemon];
-    return (gy_grant){.lease = row->id,
-                      .state = row->state == LEASE_HELD    ? GY_GRANT_HELD
-                               : row->state == LEASE_ASKED ? GY_GRANT_ASKED
-                                                           : GY_GRANT_GONE,
-                      .gang = row->gang,
-                      .is_last = gy_names_is_last(names, row->daemon, row->job),
-                      .daemon = daemon->id,
-                      .incarnation = daemon->incarnation,
-                      .address = daemon->address,
-                      .host = daemon->host,
-                      .length_ns = names->options.lease_ns / 4 * 5};
+    return (gy_allocation){.lease = row->id,
+                           .state = row->state == LEASE_HELD    ? GY_ALLOCATION_HELD
+                                    : row->state == LEASE_ASKED ? GY_ALLOCATION_ASKED
+                                                                : GY_ALLOCATION_GONE,
+                           .gang = row->gang,
+                           .is_last = gy_names_is_last(names, row->daemon, row->job),
+                           .daemon = daemon->id,
+                           .incarnation = daemon->incarnation,
+                           .address = daemon->address,
+                           .host = daemon->host,
+                           .length_ns = names->options.lease_ns / 4 * 5};
 }
 
-static gy_grant lost_one(uint64_t daemon, uint64_t incarnation)
+static gy_allocation lost_one(uint64_t daemon, uint64_t incarnation)
 {
-    return (gy_grant){.state = GY_GRANT_GONE,
-                      .daemon = daemon,
-                      .incarnation = incarnation,
-                      .address = "",
-                      .host = ""};
+    return (gy_allocation){.state = GY_ALLOCATION_GONE,
+                           .daemon = daemon,
+                           .incarnation = incarnation,
+                           .address = "",
+                           .host = ""};
 }
 
 /* Daemons that are gone, as lease 0 of each: a manager that has heard nothing yet may be about
  * to wait for them. One that it expects was perhaps lost before this name server served: it is
  * not known here, after a time in which it would be. */
-static size_t add_lost(const gy_names *names, uint32_t job, gy_grant *all)
+static size_t add_lost(const gy_names *names, uint32_t job, gy_allocation *all)
 {
     const job_row *row = &names->jobs[job];
     const bool is_new = names->now_ns - names->serving_ns < names->options.dead_ns;
@@ -466,31 +466,31 @@ static void tell(gy_names *names, uint32_t job)
          i = names->leases[i].at_job.previous) {
         count++;
     }
-    gy_grant *all = gy_arena_alloc(&names->texts, (count + 1) * sizeof(*all));
+    gy_allocation *all = gy_arena_alloc(&names->texts, (count + 1) * sizeof(*all));
     if (all == NULL) {
         gy_names_no_memory(names, GY_NOMEM);
         return;
     }
-    gy_names_effect *effect = gy_names_emit(names, GY_NAMES_GRANTS);
+    gy_names_effect *effect = gy_names_emit(names, GY_NAMES_ALLOCATIONS);
     effect->key = row->key;
     effect->epoch = row->facts.epoch;
     effect->address = row->address;
     effect->from = row->seen;
     effect->version = row->version;
-    effect->grants = all;
+    effect->allocations = all;
     effect->is_on = row->facts.is_killed;
-    effect->grant_count = row->seen == 0 ? add_lost(names, job, all) : 0;
+    effect->allocation_count = row->seen == 0 ? add_lost(names, job, all) : 0;
     effect->sequence = row->sequence;
     effect->missing = gy_names_missing(names, job);
     effect->never = gy_names_never(names, job, &effect->most);
     for (uint32_t i = row->leases.last; i != GY_NONE && names->leases[i].version > row->seen;
          i = names->leases[i].at_job.previous) {
-        all[effect->grant_count++] = grant_of(names, &names->leases[i]);
+        all[effect->allocation_count++] = allocation_of(names, &names->leases[i]);
     }
-    row->seen = GY_PLANTED_HERE(GRANT_ONCE) ? row->version : row->seen;
+    row->seen = GY_PLANTED_HERE(ALLOCATION_ONCE) ? row->version : row->seen;
 }
 
-void gy_names_tell_grants(gy_names *names)
+void gy_names_tell_allocations(gy_names *names)
 {
     for (size_t i = 0; i < names->touched_count; i++) {
         uint32_t job = names->touched[i];
@@ -522,7 +522,7 @@ static void hear_bad(gy_names *names, uint32_t job, uint32_t daemon, const char 
     row->bad_job = of->key;
 }
 
-void gy_names_give_back(gy_names *names, const gy_names_event *event)
+void gy_names_release(gy_names *names, const gy_names_event *event)
 {
     uint32_t job = gy_index_find(&names->by_job, event->key);
     uint32_t lease = gy_index_find(&names->by_lease, gy_index_id(event->lease));

@@ -250,38 +250,38 @@ void gy_names_look_at_jobs(gy_names *names)
 /* ---- What it says ---- */
 
 /* The gangs that it waits for: known ones keep their state. */
-static void take_gangs(gy_names *names, uint32_t job, const gy_manager_wishes *wishes)
+static void take_gangs(gy_names *names, uint32_t job, const gy_manager_requests *requests)
 {
     job_row *row = &names->jobs[job];
     gang_row old[GY_CONTROL_GANGS_MAX];
     uint32_t old_count = row->gang_count;
     memcpy(old, row->gangs, sizeof(old));
-    row->gang_count = GY_MIN(wishes->gang_count, (uint32_t)GY_CONTROL_GANGS_MAX);
+    row->gang_count = GY_MIN(requests->gang_count, (uint32_t)GY_CONTROL_GANGS_MAX);
     for (uint32_t i = 0; i < row->gang_count; i++) {
-        row->gangs[i] = (gang_row){.wish = wishes->gangs[i], .since_ns = names->now_ns};
+        row->gangs[i] = (gang_row){.request = requests->gangs[i], .since_ns = names->now_ns};
         bool is_new = true;
         for (uint32_t k = 0; k < old_count; k++) {
-            if (old[k].wish.number == wishes->gangs[i].number &&
-                old[k].wish.width == wishes->gangs[i].width) {
+            if (old[k].request.number == requests->gangs[i].number &&
+                old[k].request.width == requests->gangs[i].width) {
                 row->gangs[i] = old[k];
                 is_new = false;
             }
         }
-        if (is_new && row->is_parked) { /* for another wish */
+        if (is_new && row->is_parked) { /* for another request */
             row->is_parked = false;
             gy_names_no_memory(names, gy_control_heap_put(&names->hungry, job));
         }
     }
     for (uint32_t k = 0; k < old_count; k++) { /* it does not want it any more, or has it */
-        if (gy_names_gang(names, job, old[k].wish.number) == NULL &&
+        if (gy_names_gang(names, job, old[k].request.number) == NULL &&
             old[k].state == GANG_OFFERED) {
-            gy_names_gang_break(names, job, old[k].wish.number);
+            gy_names_gang_break(names, job, old[k].request.number);
         }
     }
 }
 
-/* Parts of gangs that an earlier life of the name server lent: whole ones are granted, those of
- * gangs that the manager does not wait for are its own already, halves end. */
+/* Parts of gangs that an earlier life of the name server lent: whole ones are allocated, those
+ * of gangs that the manager does not wait for are its own already, halves end. */
 static void take_parts(gy_names *names, uint32_t job)
 {
     job_row *row = &names->jobs[job];
@@ -299,27 +299,27 @@ static void take_parts(gy_names *names, uint32_t job)
             gy_names_gang_look(names, job, gang);
         }
         if (gang != NULL && gang->state == GANG_WAITS) {
-            gy_names_gang_break(names, job, gang->wish.number);
+            gy_names_gang_break(names, job, gang->request.number);
         }
         next = row->leases.first; /* changes go to the end */
     }
 }
 
 /* Where it would like to run. Another place than before may be free: it is looked at again. */
-static void take_hosts(gy_names *names, uint32_t job, const gy_manager_wishes *wishes)
+static void take_hosts(gy_names *names, uint32_t job, const gy_manager_requests *requests)
 {
     job_row *row = &names->jobs[job];
     gy_key hosts[GY_CONTROL_HOSTS_MAX];
     for (int i = 0; i < GY_CONTROL_HOSTS_MAX; i++) {
-        hosts[i] = gy_names_host_key(wishes->hosts[i]);
+        hosts[i] = gy_names_host_key(requests->hosts[i]);
     }
-    const bool is_other = row->is_limited != wishes->is_limited ||
-                          row->elsewhere < wishes->elsewhere || row->must != wishes->must ||
+    const bool is_other = row->is_limited != requests->is_limited ||
+                          row->elsewhere < requests->elsewhere || row->must != requests->must ||
                           memcmp(hosts, row->hosts, sizeof(hosts)) != 0;
     memcpy(row->hosts, hosts, sizeof(hosts));
-    row->is_limited = wishes->is_limited;
-    row->must = GY_MIN(wishes->must, (uint32_t)GY_CONTROL_HOSTS_MAX);
-    row->elsewhere = wishes->elsewhere;
+    row->is_limited = requests->is_limited;
+    row->must = GY_MIN(requests->must, (uint32_t)GY_CONTROL_HOSTS_MAX);
+    row->elsewhere = requests->elsewhere;
     if (row->is_parked && is_other) {
         row->is_parked = false;
         gy_names_no_memory(names, gy_control_heap_put(&names->hungry, job));
@@ -329,18 +329,18 @@ static void take_hosts(gy_names *names, uint32_t job, const gy_manager_wishes *w
     }
 }
 
-static void take_wishes(gy_names *names, uint32_t job, const gy_manager_wishes *wishes)
+static void take_requests(gy_names *names, uint32_t job, const gy_manager_requests *requests)
 {
     job_row *row = &names->jobs[job];
-    row->sequence = wishes->sequence;
-    row->wanted = GY_MIN(wishes->slots, row->facts.slots_max);
-    row->expected_count = GY_MIN(wishes->expected_count, (uint32_t)GY_CONTROL_EXPECTED_MAX);
-    memcpy(row->expected, wishes->expected, sizeof(row->expected));
-    take_hosts(names, job, wishes);
-    take_gangs(names, job, wishes);
+    row->sequence = requests->sequence;
+    row->wanted = GY_MIN(requests->slots, row->facts.slots_max);
+    row->expected_count = GY_MIN(requests->expected_count, (uint32_t)GY_CONTROL_EXPECTED_MAX);
+    memcpy(row->expected, requests->expected, sizeof(row->expected));
+    take_hosts(names, job, requests);
+    take_gangs(names, job, requests);
     take_parts(names, job);
     gy_names_appetite(names, job);
-    gy_names_seen(names, job, wishes->seen);
+    gy_names_seen(names, job, requests->seen);
     uint32_t most = 0;
     if (row->seen < row->version || row->facts.is_killed ||
         (row->gang_count > 0 && gy_names_never(names, job, &most) != 0)) {
@@ -348,24 +348,24 @@ static void take_wishes(gy_names *names, uint32_t job, const gy_manager_wishes *
     }
 }
 
-void gy_names_hear_manager(gy_names *names, const gy_manager_wishes *wishes)
+void gy_names_handle_manager(gy_names *names, const gy_manager_requests *requests)
 {
-    uint32_t job = gy_index_find(&names->by_job, wishes->job);
+    uint32_t job = gy_index_find(&names->by_job, requests->job);
     job_row *row = job == GY_NONE ? NULL : &names->jobs[job];
-    if (wishes->seen >> 32 > names->term && !GY_PLANTED_HERE(TERM_KEPT)) {
+    if (requests->seen >> 32 > names->term && !GY_PLANTED_HERE(TERM_KEPT)) {
         gy_names_end(names, GY_MISMATCH, "another name server has a later term");
         return;
     }
-    const bool is_now =
-        row != NULL && gy_names_is_open(row) && gy_names_take_epoch(names, job, wishes->epoch);
-    if (row != NULL && gy_names_is_open(row) && wishes->epoch > row->facts.epoch) {
+    const bool is_now = row != NULL && gy_names_is_open(row) &&
+                        gy_names_take_epoch(names, job, requests->epoch);
+    if (row != NULL && gy_names_is_open(row) && requests->epoch > row->facts.epoch) {
         gy_names_end(names, GY_MISMATCH, "another name server gave a later epoch");
         return;
     }
     if (!is_now) {
         gy_names_effect *over = gy_names_emit(names, GY_NAMES_OVER);
-        over->key = wishes->job;
-        over->epoch = wishes->epoch;
+        over->key = requests->job;
+        over->epoch = requests->epoch;
         over->address = "";
         over->status = row == NULL ? GY_NOTFOUND : row->state == JOB_ENDED ? GY_OK : GY_STATE;
         return;
@@ -378,9 +378,9 @@ void gy_names_hear_manager(gy_names *names, const gy_manager_wishes *wishes)
         row->up_ns = names->now_ns;
         row->sequence = 0;
         row->seen = 0;
-        row->version = GY_MAX(row->version, wishes->seen);
+        row->version = GY_MAX(row->version, requests->seen);
     }
-    if (!gy_step_take_text(row->address, sizeof(row->address), wishes->address)) {
+    if (!gy_step_take_text(row->address, sizeof(row->address), requests->address)) {
         gy_names_note_job(names, job, "its manager says an address that is too long");
     }
     int64_t due_ns = names->now_ns + names->options.dead_ns;
@@ -389,7 +389,7 @@ void gy_names_hear_manager(gy_names *names, const gy_manager_wishes *wishes)
     }
     /* A killed one may end in order, and not go on. */
     gy_names_due(names, job, row->facts.is_killed ? GY_MIN(due_ns, row->last_ns) : due_ns);
-    if (wishes->sequence > row->sequence) {
-        take_wishes(names, job, wishes);
+    if (requests->sequence > row->sequence) {
+        take_requests(names, job, requests);
     }
 }

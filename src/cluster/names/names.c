@@ -150,16 +150,16 @@ static void handle(gy_names *names, const gy_names_event *event)
         gy_names_stored(names, event);
         return;
     case GY_NAMES_DAEMON:
-        gy_names_hear_daemon(names, event->daemon);
+        gy_names_handle_daemon(names, event->daemon);
         return;
     case GY_NAMES_DAEMON_BYE:
         gy_names_bye(names, event);
         return;
     case GY_NAMES_MANAGER:
-        gy_names_hear_manager(names, event->manager);
+        gy_names_handle_manager(names, event->manager);
         return;
     case GY_NAMES_GIVE_BACK:
-        gy_names_give_back(names, event);
+        gy_names_release(names, event);
         return;
     case GY_NAMES_JOB_END:
         gy_names_job_end(names, event);
@@ -195,7 +195,7 @@ static void settle(gy_names *names)
         }
         names->tick_ns = names->now_ns + tick_ns;
     }
-    gy_names_tell_grants(names);
+    gy_names_tell_allocations(names);
     int64_t next_ns = has_hungry ? names->tick_ns : INT64_MAX;
     if (names->beating.count > 0) {
         const daemon_row *first = &names->daemons[names->beating.items[0]];
@@ -273,7 +273,7 @@ static uint32_t count_wanted(const job_row *row)
 {
     uint32_t wanted = row->wanted + row->held - row->singles;
     for (uint32_t i = 0; i < row->gang_count; i++) {
-        wanted += row->gangs[i].state == GANG_WAITS ? row->gangs[i].wish.width : 0;
+        wanted += row->gangs[i].state == GANG_WAITS ? row->gangs[i].request.width : 0;
     }
     return wanted;
 }

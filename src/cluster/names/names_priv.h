@@ -79,10 +79,10 @@ typedef enum job_state {
     JOB_ENDED,
 } job_state;
 
-typedef enum gang_state { GANG_WAITS, GANG_OFFERED, GANG_GRANTED } gang_state;
+typedef enum gang_state { GANG_WAITS, GANG_OFFERED, GANG_ALLOCATED } gang_state;
 
 typedef struct gang_row {
-    gy_gang_wish wish;
+    gy_gang_request request;
     gang_state state;
     bool is_impossible; /* until there are other slots */
     uint32_t confirmed;
@@ -221,7 +221,7 @@ void gy_names_store_drain(gy_names *names, uint32_t daemon, bool is_drained);
 void gy_names_stored(gy_names *names, const gy_names_event *event);
 
 /* ---- daemons.c ---- */
-void gy_names_hear_daemon(gy_names *names, const gy_daemon_state *state);
+void gy_names_handle_daemon(gy_names *names, const gy_daemon_state *state);
 void gy_names_bye(gy_names *names, const gy_names_event *event);
 void gy_names_look_at_daemons(gy_names *names);
 /** GY_NONE: no room. */
@@ -273,7 +273,7 @@ void gy_names_lease_gone(gy_names *names, uint32_t lease);
 /** Those of older epochs than the job's, or all. */
 void gy_names_end_leases(gy_names *names, uint32_t job, bool is_all);
 void gy_names_gang_break(gy_names *names, uint32_t job, uint32_t number);
-/** All of the gang that are confirmed are granted if they are all. */
+/** All of the gang that are confirmed are allocated if they are all. */
 void gy_names_gang_look(gy_names *names, uint32_t job, gang_row *gang);
 gang_row *gy_names_gang(gy_names *names, uint32_t job, uint32_t number);
 /** A part of a gang that the manager has had before. */
@@ -281,8 +281,8 @@ void gy_names_take_part(gy_names *names, uint32_t lease);
 /** The manager has seen the changes up to this version. */
 void gy_names_seen(gy_names *names, uint32_t job, uint64_t version);
 void gy_names_touch(gy_names *names, uint32_t job);
-void gy_names_tell_grants(gy_names *names);
-void gy_names_give_back(gy_names *names, const gy_names_event *event);
+void gy_names_tell_allocations(gy_names *names);
+void gy_names_release(gy_names *names, const gy_names_event *event);
 void gy_names_look_at_asked(gy_names *names);
 
 /* ---- jobs.c ---- */
@@ -308,10 +308,10 @@ void gy_names_resumed(gy_names *names, uint32_t job);
 void gy_names_keep_nothing(gy_names *names, uint32_t job);
 
 /* ---- managers.c ---- */
-void gy_names_hear_manager(gy_names *names, const gy_manager_wishes *wishes);
+void gy_names_handle_manager(gy_names *names, const gy_manager_requests *requests);
 /** The job has no manager (any more): the next one. */
 void gy_names_manager_lost(gy_names *names, uint32_t job, const char *reason);
-/** Where it was, and what it wished. */
+/** Where it was, and what it requested. */
 void gy_names_forget_manager(gy_names *names, uint32_t job);
 /** The raised epoch stands. */
 void gy_names_raised(gy_names *names, uint32_t job);
@@ -325,7 +325,7 @@ void gy_names_look_at_jobs(gy_names *names);
 void gy_names_wake_waiting(gy_names *names);
 
 /* ---- share.c ---- */
-/** Its wishes or what it has are others: is it hungry? */
+/** Its requests or what it has are others: is it hungry? */
 void gy_names_appetite(gy_names *names, uint32_t job);
 /** Lend what is free. */
 void gy_names_lend(gy_names *names);
@@ -339,7 +339,7 @@ uint32_t gy_names_never(const gy_names *names, uint32_t job, uint32_t *most);
 void gy_names_unreserve(gy_names *names, uint32_t job);
 
 /** Could it be served if all others gave their slots back? */
-bool gy_names_is_possible(const gy_names *names, uint32_t job, const gy_gang_wish *wish);
+bool gy_names_is_possible(const gy_names *names, uint32_t job, const gy_gang_request *request);
 
 /* ---- yield.c ---- */
 /** The job gets nothing more of that daemon, */
@@ -351,7 +351,7 @@ bool gy_names_is_last(const gy_names *names, uint32_t daemon, uint32_t job);
 bool gy_names_yield(gy_names *names);
 
 /* ---- turns.c ---- */
-/** A lease is asked back: of a gang beyond its job's share, others have their turn then. */
+/** A lease is preempted: of a gang beyond its job's share, others have their turn then. */
 void gy_names_turn_over(gy_names *names, uint32_t lease);
 /** Do its gangs wait for others' turn? has_room: there are free slots for one, which the others
  * must be able to take. @cost O(jobs * daemons) while its gangs rest, else O(1) */

@@ -171,15 +171,15 @@ GY_TEST(a_new_name_server_knows_the_epoch_ahead)
 
 static size_t told_anew(bench *at, uint64_t seen)
 {
-    const gy_manager_wishes wishes = {.job = {5, 1},
-                                      .epoch = 1,
-                                      .sequence = ++at->sequence,
-                                      .seen = seen,
-                                      .address = "m",
-                                      .slots = 2};
-    tell(at, (gy_names_event){.kind = GY_NAMES_MANAGER, .manager = &wishes});
-    const gy_names_effect *grants = said(at, GY_NAMES_GRANTS);
-    return grants != NULL && grants->from == 0 ? grants->grant_count : 0;
+    const gy_manager_requests requests = {.job = {5, 1},
+                                          .epoch = 1,
+                                          .sequence = ++at->sequence,
+                                          .seen = seen,
+                                          .address = "m",
+                                          .slots = 2};
+    tell(at, (gy_names_event){.kind = GY_NAMES_MANAGER, .manager = &requests});
+    const gy_names_effect *allocations = said(at, GY_NAMES_ALLOCATIONS);
+    return allocations != NULL && allocations->from == 0 ? allocations->allocation_count : 0;
 }
 
 GY_TEST(the_next_job_of_a_program_is_told_all)
@@ -191,10 +191,10 @@ GY_TEST(the_next_job_of_a_program_is_told_all)
     daemon_says(&at, 1, 4, 0);
     (void)told_anew(&at, 0);
     daemon_says(&at, 1, 4, 0); /* it has lent them */
-    const gy_names_effect *grants = said(&at, GY_NAMES_GRANTS);
-    assert_non_null(grants);
-    const uint64_t version = grants->version;
-    assert_int_equal(grants->grant_count, 2);
+    const gy_names_effect *allocations = said(&at, GY_NAMES_ALLOCATIONS);
+    assert_non_null(allocations);
+    const uint64_t version = allocations->version;
+    assert_int_equal(allocations->allocation_count, 2);
     assert_int_equal(told_anew(&at, version), 0);
     assert_int_equal(told_anew(&at, 0), 2); /* of the next job, who has seen nothing */
     assert_int_equal(told_anew(&at, version), 0);
@@ -250,14 +250,15 @@ GY_TEST(a_new_manager_hears_which_daemons_are_lost)
     assert_int_equal(at.orders[at.order_count - 1].epoch, 2);
     manager_says(&at, 1, 2, 1, no_gang);
     daemon_says(&at, other, 4, 0);
-    const gy_names_effect *told = said(&at, GY_NAMES_GRANTS);
+    const gy_names_effect *told = said(&at, GY_NAMES_ALLOCATIONS);
     assert_non_null(told);
     int lost = 0;
-    for (size_t i = 0; i < told->grant_count; i++) {
-        const gy_grant *grant = &told->grants[i];
-        assert_true(grant->lease != 0 || grant->state == GY_GRANT_GONE);
-        lost += grant->lease == 0 && grant->daemon == first && grant->incarnation == 1;
-        assert_true(grant->lease != 0 || grant->daemon == first);
+    for (size_t i = 0; i < told->allocation_count; i++) {
+        const gy_allocation *allocation = &told->allocations[i];
+        assert_true(allocation->lease != 0 || allocation->state == GY_ALLOCATION_GONE);
+        lost += allocation->lease == 0 && allocation->daemon == first &&
+                allocation->incarnation == 1;
+        assert_true(allocation->lease != 0 || allocation->daemon == first);
     }
     assert_int_equal(lost, 1);
     finish(&at);
@@ -607,7 +608,7 @@ GY_TEST(a_record_of_the_first_version_is_read)
     finish(&at);
 }
 
-GY_TEST(out_of_memory_is_said)
+GY_TEST(out_of_memory_is_output)
 {
     bool has_failed = true;
     for (int64_t n = 1; has_failed; n++) {
@@ -616,7 +617,8 @@ GY_TEST(out_of_memory_is_said)
         const gy_submit asked = {.spec = {1, 2}};
         const gy_daemon_state daemon = {
             .daemon = 1, .incarnation = 1, .life = 1, .sequence = 1, .slots = 2};
-        const gy_manager_wishes wishes = {.job = {5, 1}, .epoch = 1, .sequence = 1, .slots = 2};
+        const gy_manager_requests requests = {
+            .job = {5, 1}, .epoch = 1, .sequence = 1, .slots = 2};
         gy_names_event events[] = {
             {.kind = GY_NAMES_BEGIN},
             {.kind = GY_NAMES_STORED, .key = {0x7972652D6E616D65u, 0}},
@@ -624,7 +626,7 @@ GY_TEST(out_of_memory_is_said)
             {.kind = GY_NAMES_SUBMIT, .key = {5, 1}, .submit = &asked, .asker = 1},
             {.kind = GY_NAMES_STORED, .key = {5, 1}},
             {.kind = GY_NAMES_STORED, .key = {5, 1}, .version = 1},
-            {.kind = GY_NAMES_MANAGER, .manager = &wishes}};
+            {.kind = GY_NAMES_MANAGER, .manager = &requests}};
         gy_alloc_fail_after(n);
         gy_status status = gy_names_new(&(gy_names_options){0}, &names);
         for (size_t i = 0; i < GY_COUNT(events) && status == GY_OK; i++) {

@@ -186,16 +186,16 @@ static inline void submit(bench *at, uint64_t key, uint32_t weight, const char *
 }
 
 static inline void manager_says(bench *at, uint64_t key, uint32_t epoch, uint32_t slots,
-                                gy_gang_wish gang)
+                                gy_gang_request gang)
 {
-    const gy_manager_wishes wishes = {.job = {5, key},
-                                      .epoch = epoch,
-                                      .sequence = ++at->sequence,
-                                      .address = "m",
-                                      .slots = slots,
-                                      .gangs = {gang},
-                                      .gang_count = gang.number != 0};
-    tell(at, (gy_names_event){.kind = GY_NAMES_MANAGER, .manager = &wishes});
+    const gy_manager_requests requests = {.job = {5, key},
+                                          .epoch = epoch,
+                                          .sequence = ++at->sequence,
+                                          .address = "m",
+                                          .slots = slots,
+                                          .gangs = {gang},
+                                          .gang_count = gang.number != 0};
+    tell(at, (gy_names_event){.kind = GY_NAMES_MANAGER, .manager = &requests});
 }
 
 static inline uint32_t held_by(const bench *at, uint64_t key)
@@ -218,6 +218,6 @@ static inline size_t count_orders(const bench *at, gy_control_order_kind kind)
     return count;
 }
 
-static const gy_gang_wish no_gang;
+static const gy_gang_request no_gang;
 
 #endif

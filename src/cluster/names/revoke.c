@@ -23,7 +23,7 @@ static bool is_poorer(const void *arg, uint32_t a, uint32_t b)
     return of_a != of_b ? of_a < of_b : a < b;
 }
 
-/* May this lease be asked back for the job? */
+/* May this lease be preempted for the job? */
 static bool is_askable(const gy_names *names, const lease_row *row, uint32_t job)
 {
     return row->state == LEASE_HELD && row->job != job && row->job != GY_NONE &&
@@ -191,7 +191,7 @@ static void balance_gang(gy_names *names)
     int64_t since_ns = names->now_ns;
     for (uint32_t i = 0; i < row->gang_count; i++) {
         if (row->gangs[i].state == GANG_WAITS && !row->gangs[i].is_impossible) {
-            width = row->gangs[i].wish.width;
+            width = row->gangs[i].request.width;
             since_ns = row->gangs[i].since_ns;
             break;
         }

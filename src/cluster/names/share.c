@@ -120,12 +120,12 @@ static uint32_t pick(const gy_names *names, uint32_t job, bool is_gang)
     return GY_NONE;
 }
 
-static uint32_t room_for(const gy_names *names, uint32_t job, const gy_gang_wish *wish)
+static uint32_t room_for(const gy_names *names, uint32_t job, const gy_gang_request *request)
 {
     for (size_t i = 0; i < names->free.count; i++) {
         uint32_t daemon = names->free.items[i];
         const daemon_row *row = &names->daemons[daemon];
-        if (gy_names_free_slots(row) >= wish->width && row->id != wish->not_daemon &&
+        if (gy_names_free_slots(row) >= request->width && row->id != request->not_daemon &&
             gy_names_fits(names, daemon, job) && !is_blocked(names, daemon, job)) {
             return daemon;
         }
@@ -147,15 +147,15 @@ static uint32_t next_with(const gy_names *names, uint32_t job, uint32_t each, si
 }
 
 /* Have so many daemons as it wants free slots enough? */
-static bool has_hosts(const gy_names *names, uint32_t job, const gy_gang_wish *wish)
+static bool has_hosts(const gy_names *names, uint32_t job, const gy_gang_request *request)
 {
     uint32_t found = 0;
     size_t at = 0;
-    while (found < wish->hosts &&
-           next_with(names, job, wish->width / wish->hosts, &at) != GY_NONE) {
+    while (found < request->hosts &&
+           next_with(names, job, request->width / request->hosts, &at) != GY_NONE) {
         found++;
     }
-    return found == wish->hosts;
+    return found == request->hosts;
 }
 
 static uint32_t free_everywhere(const gy_names *names, uint32_t job, uint32_t enough)
@@ -171,7 +171,7 @@ static uint32_t free_everywhere(const gy_names *names, uint32_t job, uint32_t en
 }
 
 /* Could it be served if all others gave their slots back? On one host: where. */
-static bool is_possible_at(const gy_names *names, uint32_t job, const gy_gang_wish *wish,
+static bool is_possible_at(const gy_names *names, uint32_t job, const gy_gang_request *request,
                            uint32_t *where)
 {
     uint32_t best = GY_NONE, all = 0, hosts = 0;
@@ -181,55 +181,55 @@ static bool is_possible_at(const gy_names *names, uint32_t job, const gy_gang_wi
             continue;
         }
         all += row->slots;
-        hosts += wish->hosts > 1 && row->slots >= wish->width / wish->hosts;
-        if (row->slots >= wish->width &&
+        hosts += request->hosts > 1 && row->slots >= request->width / request->hosts;
+        if (row->slots >= request->width &&
             (best == GY_NONE ||
              gy_names_free_slots(row) > gy_names_free_slots(&names->daemons[best]))) {
             best = i;
         }
     }
-    *where = wish->is_one_host ? best : GY_NONE;
-    if (wish->hosts > 1) {
-        return hosts >= wish->hosts;
+    *where = request->is_one_host ? best : GY_NONE;
+    if (request->hosts > 1) {
+        return hosts >= request->hosts;
     }
-    return wish->is_one_host ? best != GY_NONE : all >= wish->width;
+    return request->is_one_host ? best != GY_NONE : all >= request->width;
 }
 
-bool gy_names_is_possible(const gy_names *names, uint32_t job, const gy_gang_wish *wish)
+bool gy_names_is_possible(const gy_names *names, uint32_t job, const gy_gang_request *request)
 {
     uint32_t where = GY_NONE;
-    return is_possible_at(names, job, wish, &where);
+    return is_possible_at(names, job, request, &where);
 }
 
 /* ---- What ---- */
 
 /* As many on each of its hosts. Offers change what is free, so hosts are chosen before. */
-static void offer_spread(gy_names *names, uint32_t job, const gy_gang_wish *wish)
+static void offer_spread(gy_names *names, uint32_t job, const gy_gang_request *request)
 {
-    const uint32_t each = wish->width / wish->hosts;
+    const uint32_t each = request->width / request->hosts;
     size_t at = 0;
-    uint32_t *chosen = gy_arena_alloc(&names->texts, wish->hosts * sizeof(*chosen));
+    uint32_t *chosen = gy_arena_alloc(&names->texts, request->hosts * sizeof(*chosen));
     if (chosen == NULL) {
         gy_names_no_memory(names, GY_NOMEM);
         return;
     }
-    for (uint32_t i = 0; i < wish->hosts; i++) {
+    for (uint32_t i = 0; i < request->hosts; i++) {
         chosen[i] = next_with(names, job, each, &at);
     }
-    for (uint32_t i = 0; i < wish->hosts && chosen[i] != GY_NONE; i++) {
-        gy_names_offer(names, job, chosen[i], (gy_names_lot){wish->number, each});
+    for (uint32_t i = 0; i < request->hosts && chosen[i] != GY_NONE; i++) {
+        gy_names_offer(names, job, chosen[i], (gy_names_lot){request->number, each});
     }
 }
 
 static void offer_gang(gy_names *names, uint32_t job, gang_row *gang, uint32_t daemon)
 {
-    uint32_t number = gang->wish.number, left = gang->wish.width;
+    uint32_t number = gang->request.number, left = gang->request.width;
     gy_names_gang_break(names, job, number); /* what another life of this name server lent */
     gang->state = GANG_OFFERED;
     gy_names_unreserve(names, job);
-    if (gang->wish.hosts > 1) {
-        const gy_gang_wish wish = gang->wish;
-        offer_spread(names, job, &wish);
+    if (gang->request.hosts > 1) {
+        const gy_gang_request request = gang->request;
+        offer_spread(names, job, &request);
         left = 0;
     }
     while (left > 0) {
@@ -244,37 +244,37 @@ static void offer_gang(gy_names *names, uint32_t job, gang_row *gang, uint32_t d
     gy_names_appetite(names, job);
 }
 
-static bool has_room(const gy_names *names, uint32_t job, const gy_gang_wish *wish,
+static bool has_room(const gy_names *names, uint32_t job, const gy_gang_request *request,
                      uint32_t *where)
 {
-    if (wish->hosts > 1) {
-        return has_hosts(names, job, wish);
+    if (request->hosts > 1) {
+        return has_hosts(names, job, request);
     }
-    if (wish->is_one_host) {
-        *where = room_for(names, job, wish);
+    if (request->is_one_host) {
+        *where = room_for(names, job, request);
         return *where != GY_NONE;
     }
-    return free_everywhere(names, job, wish->width) >= wish->width;
+    return free_everywhere(names, job, request->width) >= request->width;
 }
 
 static served serve_gang(gy_names *names, uint32_t job, gang_row *gang)
 {
-    const gy_gang_wish *wish = &gang->wish;
+    const gy_gang_request *request = &gang->request;
     const job_row *row = &names->jobs[job];
     uint32_t where = GY_NONE;
     bool is_over = row->held > row->facts.slots_max ||
-                   wish->width > row->facts.slots_max - row->held; /* its own limit */
-    const bool is_there = !is_over && has_room(names, job, wish, &where);
+                   request->width > row->facts.slots_max - row->held; /* its own limit */
+    const bool is_there = !is_over && has_room(names, job, request, &where);
     const bool rests = gy_names_rests(names, job, is_there);
     if (is_there && !rests) {
         offer_gang(names, job, gang, where);
         return SERVED;
     }
-    if (wish->not_daemon != 0) { /* when there is room, if ever */
+    if (request->not_daemon != 0) { /* when there is room, if ever */
         gy_names_unreserve(names, job);
         return SERVE_LATER;
     }
-    if (wish->width > row->facts.slots_max || !is_possible_at(names, job, wish, &where)) {
+    if (request->width > row->facts.slots_max || !is_possible_at(names, job, request, &where)) {
         return SERVE_NEVER;
     }
     if (rests) {
@@ -283,7 +283,7 @@ static served serve_gang(gy_names *names, uint32_t job, gang_row *gang)
     if (is_over || rests) {
         return SERVE_LATER;
     }
-    if (GY_PLANTED_HERE(TWO_RESERVED) && !wish->is_one_host && wish->hosts <= 1) {
+    if (GY_PLANTED_HERE(TWO_RESERVED) && !request->is_one_host && request->hosts <= 1) {
         offer_gang(names, job, gang, GY_NONE);
         return SERVED;
     }
@@ -298,16 +298,16 @@ static void never(gy_names *names, uint32_t job, gang_row *gang)
 {
     job_row *row = &names->jobs[job];
     gang->is_impossible = true;
-    if (gang->wish.width > row->facts.slots_max) {
+    if (gang->request.width > row->facts.slots_max) {
         snprintf(row->waits, sizeof(row->waits), "for %u slots together: its --slots-max is %u",
-                 gang->wish.width, row->facts.slots_max);
-    } else if (gang->wish.hosts > 1) {
+                 gang->request.width, row->facts.slots_max);
+    } else if (gang->request.hosts > 1) {
         snprintf(row->waits, sizeof(row->waits),
                  "for %u slots on each of %u hosts: there are not so many",
-                 gang->wish.width / gang->wish.hosts, gang->wish.hosts);
+                 gang->request.width / gang->request.hosts, gang->request.hosts);
     } else {
         snprintf(row->waits, sizeof(row->waits), "for %u slots %s: nowhere are so many",
-                 gang->wish.width, gang->wish.is_one_host ? "on one host" : "together");
+                 gang->request.width, gang->request.is_one_host ? "on one host" : "together");
     }
     gy_names_note_job(names, job, row->waits);
 }
@@ -323,9 +323,9 @@ uint32_t gy_names_never(const gy_names *names, uint32_t job, uint32_t *most)
     }
     *most = GY_MIN(*most, row->facts.slots_max);
     for (uint32_t i = 0; i < row->gang_count; i++) {
-        if (row->gangs[i].is_impossible && row->gangs[i].wish.is_one_host &&
-            row->gangs[i].wish.width > *most) {
-            return row->gangs[i].wish.number;
+        if (row->gangs[i].is_impossible && row->gangs[i].request.is_one_host &&
+            row->gangs[i].request.width > *most) {
+            return row->gangs[i].request.number;
         }
     }
     return 0;

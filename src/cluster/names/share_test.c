@@ -1,6 +1,6 @@
 /*
  * Goal: who gets a slot: shares by weight, gangs all or none, on one host or on several, hosts
- * that are wished come first, and what no host has is told.
+ * that are requested come first, and what no host has is told.
  */
 #include "cluster/names/names_test.h"
 
@@ -22,10 +22,10 @@ GY_TEST(shares_follow_weights)
         pass(&at, 200 * ms);
         daemon_says(&at, 1, 6, 0);
         manager_says(&at, 1, 1, 9, no_gang);
-        const gy_names_effect *grants = said(&at, GY_NAMES_GRANTS);
+        const gy_names_effect *allocations = said(&at, GY_NAMES_ALLOCATIONS);
         asked = 0;
-        for (size_t k = 0; grants != NULL && k < grants->grant_count; k++) {
-            asked += grants->grants[k].state == GY_GRANT_ASKED;
+        for (size_t k = 0; allocations != NULL && k < allocations->allocation_count; k++) {
+            asked += allocations->allocations[k].state == GY_ALLOCATION_ASKED;
         }
         manager_says(&at, 2, 1, 9, no_gang);
         assert_true(i >= 4 || asked == 0);
@@ -46,7 +46,7 @@ GY_TEST(shares_follow_weights)
 GY_TEST(what_no_host_has_is_told)
 {
     bench at = {.now_ns = ms};
-    const gy_gang_wish wide = {.number = 4, .width = 5, .is_one_host = true};
+    const gy_gang_request wide = {.number = 4, .width = 5, .is_one_host = true};
     start(&at);
     daemon_says(&at, 1, 3, 0);
     daemon_says(&at, 2, 4, 0);
@@ -55,22 +55,22 @@ GY_TEST(what_no_host_has_is_told)
     daemon_says(&at, 2, 4, 0);
     manager_says(&at, 1, 1, 0, wide);
     manager_says(&at, 1, 1, 0, wide); /* each time, for one may be lost */
-    const gy_names_effect *grants = said(&at, GY_NAMES_GRANTS);
-    assert_non_null(grants);
-    assert_int_equal(grants->never, 4);
-    assert_int_equal(grants->most, 4);
+    const gy_names_effect *allocations = said(&at, GY_NAMES_ALLOCATIONS);
+    assert_non_null(allocations);
+    assert_int_equal(allocations->never, 4);
+    assert_int_equal(allocations->most, 4);
     daemon_says(&at, 2, 5, 0); /* it was started with one more */
     manager_says(&at, 1, 1, 0, wide);
-    grants = said(&at, GY_NAMES_GRANTS);
-    assert_true(grants == NULL || grants->never == 0);
+    allocations = said(&at, GY_NAMES_ALLOCATIONS);
+    assert_true(allocations == NULL || allocations->never == 0);
     finish(&at);
 }
 
 GY_TEST(a_gang_gets_all_or_none)
 {
     bench at = {.now_ns = ms};
-    const gy_gang_wish together = {.number = 1, .width = 3, .is_one_host = true};
-    const gy_gang_wish huge = {.number = 2, .width = 9};
+    const gy_gang_request together = {.number = 1, .width = 3, .is_one_host = true};
+    const gy_gang_request huge = {.number = 2, .width = 9};
     start(&at);
     daemon_says(&at, 1, 3, 0);
     submit(&at, 1, 0, "");
@@ -90,12 +90,12 @@ GY_TEST(a_gang_gets_all_or_none)
                   .kind = GY_NAMES_GIVE_BACK, .key = {5, 2}, .epoch = 1, .lease = single});
     daemon_says(&at, 1, 3, 0);
     assert_int_equal(held_by(&at, 1), 3);
-    assert_null(said(&at, GY_NAMES_GRANTS)); /* not before the daemon has lent all */
+    assert_null(said(&at, GY_NAMES_ALLOCATIONS)); /* not before the daemon has lent all */
     assert_int_equal(at.orders[at.order_count - 1].count, 3);
     daemon_says(&at, 1, 3, 0);
-    const gy_names_effect *grants = said(&at, GY_NAMES_GRANTS);
-    assert_non_null(grants);
-    assert_int_equal(grants->grant_count, 3);
+    const gy_names_effect *allocations = said(&at, GY_NAMES_ALLOCATIONS);
+    assert_non_null(allocations);
+    assert_int_equal(allocations->allocation_count, 3);
     manager_says(&at, 1, 1, 0, huge); /* never possible: nobody waits for it */
     manager_says(&at, 2, 1, 0, no_gang);
     gy_names_job job;
@@ -108,7 +108,7 @@ GY_TEST(a_gang_gets_all_or_none)
 GY_TEST(a_gang_above_the_jobs_own_limit_says_so)
 {
     bench at = {.now_ns = ms};
-    const gy_gang_wish pair = {.number = 1, .width = 2, .is_one_host = true};
+    const gy_gang_request pair = {.number = 1, .width = 2, .is_one_host = true};
     const gy_submit asked = {.spec = {1, 1}, .slots_max = 1, .name = "j", .label = ""};
     start(&at);
     daemon_says(&at, 1, 2, 0);
@@ -124,7 +124,8 @@ GY_TEST(a_gang_above_the_jobs_own_limit_says_so)
 GY_TEST(a_gang_for_a_copy_takes_what_is_free_elsewhere)
 {
     bench at = {.now_ns = ms};
-    const gy_gang_wish copy = {.number = 1, .width = 3, .is_one_host = true, .not_daemon = 1};
+    const gy_gang_request copy = {
+        .number = 1, .width = 3, .is_one_host = true, .not_daemon = 1};
     start(&at);
     daemon_says(&at, 1, 4, 0);
     daemon_says(&at, 2, 2, 0);
@@ -143,19 +144,19 @@ GY_TEST(a_gang_for_a_copy_takes_what_is_free_elsewhere)
     }
     assert_int_equal(held_by(&at, 2), 6); /* nothing was reserved */
     assert_int_equal(held_by(&at, 1), 0);
-    for (int i = 0; i < 40; i++) { /* nor is anything asked back */
+    for (int i = 0; i < 40; i++) { /* nor is anything preempted */
         pass(&at, 200 * ms);
         daemon_says(&at, 1, 4, 0);
         daemon_says(&at, 2, 4, 0);
         manager_says(&at, 1, 1, 0, copy);
         manager_says(&at, 2, 1, 6, no_gang);
-        const gy_names_effect *grants = said(&at, GY_NAMES_GRANTS);
-        for (size_t k = 0; grants != NULL && k < grants->grant_count; k++) {
-            assert_int_not_equal(grants->grants[k].state, GY_GRANT_ASKED);
+        const gy_names_effect *allocations = said(&at, GY_NAMES_ALLOCATIONS);
+        for (size_t k = 0; allocations != NULL && k < allocations->allocation_count; k++) {
+            assert_int_not_equal(allocations->allocations[k].state, GY_ALLOCATION_ASKED);
         }
     }
     assert_int_equal(held_by(&at, 2), 6);
-    for (size_t i = 0; i < at.order_count; i++) { /* it gives back what it has at the second */
+    for (size_t i = 0; i < at.order_count; i++) { /* it releases what it has at the second */
         const gy_control_order order = at.orders[i];
         for (uint32_t k = 0;
              order.kind == GY_ORDER_LEASE && order.daemon == 2 && k < order.count; k++) {
@@ -174,13 +175,13 @@ GY_TEST(a_gang_for_a_copy_takes_what_is_free_elsewhere)
     finish(&at);
 }
 
-static void wish(bench *at, uint64_t key, gy_manager_wishes wishes)
+static void request(bench *at, uint64_t key, gy_manager_requests requests)
 {
-    wishes.job = (gy_key){5, key};
-    wishes.epoch = 1;
-    wishes.sequence = ++at->sequence;
-    wishes.address = "m";
-    tell(at, (gy_names_event){.kind = GY_NAMES_MANAGER, .manager = &wishes});
+    requests.job = (gy_key){5, key};
+    requests.epoch = 1;
+    requests.sequence = ++at->sequence;
+    requests.address = "m";
+    tell(at, (gy_names_event){.kind = GY_NAMES_MANAGER, .manager = &requests});
 }
 
 static size_t lent_by(const bench *at, uint64_t daemon)
@@ -198,7 +199,7 @@ GY_TEST(who_is_expected_in_vain_is_told)
 {
     for (int is_late = 0; is_late < 2; is_late++) {
         bench at = {.now_ns = ms};
-        const gy_manager_wishes wishes = {
+        const gy_manager_requests requests = {
             .slots = 1, .expected = {{1, 1}, {9, 7}}, .expected_count = 2};
         start(&at);
         daemon_says(&at, 1, 4, 0);
@@ -207,15 +208,15 @@ GY_TEST(who_is_expected_in_vain_is_told)
             pass(&at, 50 * ms);
             daemon_says(&at, 1, 4, 0);
         }
-        wish(&at, 1, wishes);
+        request(&at, 1, requests);
         daemon_says(&at, 1, 4, 0);
-        const gy_names_effect *grants = said(&at, GY_NAMES_GRANTS);
-        assert_non_null(grants);
-        assert_int_equal(grants->grant_count, 1 + is_late);
-        const gy_grant *first = &grants->grants[0];
+        const gy_names_effect *allocations = said(&at, GY_NAMES_ALLOCATIONS);
+        assert_non_null(allocations);
+        assert_int_equal(allocations->allocation_count, 1 + is_late);
+        const gy_allocation *first = &allocations->allocations[0];
         assert_int_equal(first->lease == 0, is_late);
         if (is_late) {
-            assert_true(first->state == GY_GRANT_GONE && first->daemon == 9 &&
+            assert_true(first->state == GY_ALLOCATION_GONE && first->daemon == 9 &&
                         first->incarnation == 7);
         }
         finish(&at);
@@ -223,7 +224,7 @@ GY_TEST(who_is_expected_in_vain_is_told)
 }
 
 /* Where it would like to run first, then elsewhere; but no more elsewhere than are of use. */
-GY_TEST(wished_hosts_come_first)
+GY_TEST(requested_hosts_come_first)
 {
     bench at = {.now_ns = ms};
     start(&at);
@@ -232,9 +233,9 @@ GY_TEST(wished_hosts_come_first)
     submit(&at, 1, 0, "");
     daemon_says(&at, 1, 2, 0);
     daemon_says(&at, 2, 6, 0);
-    wish(&at, 1, (gy_manager_wishes){.slots = 1, .hosts = {"none", "one"}});
+    request(&at, 1, (gy_manager_requests){.slots = 1, .hosts = {"none", "one"}});
     assert_int_equal(lent_by(&at, 1), 1); /* though more is free on the other */
-    wish(&at, 1, (gy_manager_wishes){.slots = 4, .hosts = {"none", "one"}});
+    request(&at, 1, (gy_manager_requests){.slots = 4, .hosts = {"none", "one"}});
     assert_int_equal(lent_by(&at, 1), 2);
     assert_int_equal(lent_by(&at, 2), 2);
     finish(&at);
@@ -245,25 +246,25 @@ GY_TEST(wished_hosts_come_first)
     submit(&at, 1, 0, "");
     daemon_says(&at, 1, 2, 0);
     daemon_says(&at, 2, 6, 0);
-    gy_manager_wishes only = {
+    gy_manager_requests only = {
         .slots = 5, .hosts = {"one", "none"}, .must = 2, .is_limited = true, .elsewhere = 1};
-    wish(&at, 1, only);
+    request(&at, 1, only);
     assert_int_equal(lent_by(&at, 1), 2);
     assert_int_equal(lent_by(&at, 2), 1);
-    const gy_names_effect *grants = said(&at, GY_NAMES_GRANTS);
-    assert_int_equal(grants->missing, 2); /* nobody is called "none" */
-    assert_int_equal(grants->sequence, at.sequence);
+    const gy_names_effect *allocations = said(&at, GY_NAMES_ALLOCATIONS);
+    assert_int_equal(allocations->missing, 2); /* nobody is called "none" */
+    assert_int_equal(allocations->sequence, at.sequence);
     only.elsewhere = 2; /* though it is parked: what is free may be of use now */
-    wish(&at, 1, only);
+    request(&at, 1, only);
     assert_int_equal(lent_by(&at, 2), 2);
     tell(&at, (gy_names_event){.kind = GY_NAMES_DRAIN, .id = 1, .is_on = true, .asker = 1});
-    wish(&at, 1, only);
-    assert_int_equal(said(&at, GY_NAMES_GRANTS)->missing, 3);
+    request(&at, 1, only);
+    assert_int_equal(said(&at, GY_NAMES_ALLOCATIONS)->missing, 3);
     finish(&at);
 }
 
-/* Who waits for one host asks back what is lent there, and nothing else. */
-GY_TEST(slots_are_asked_back_where_they_are_wished)
+/* Who waits for one host preempts what is lent there, and nothing else. */
+GY_TEST(slots_are_asked_back_where_they_are_requested)
 {
     for (int is_limited = 0; is_limited < 2; is_limited++) {
         bench at = {.now_ns = ms};
@@ -274,16 +275,17 @@ GY_TEST(slots_are_asked_back_where_they_are_wished)
         submit(&at, 2, 0, "");
         daemon_says(&at, 1, 1, 0);
         daemon_says(&at, 2, 5, 0);
-        wish(&at, 1, (gy_manager_wishes){.slots = 9, .hosts = {"one"}}); /* the oldest there */
+        request(&at, 1,
+                (gy_manager_requests){.slots = 9, .hosts = {"one"}}); /* the oldest there */
         for (int i = 0; i < 5; i++) {
             daemon_says(&at, 1, 1, 0);
             daemon_says(&at, 2, 5, 0);
-            wish(&at, 1, (gy_manager_wishes){.slots = 9, .hosts = {"one"}});
-            wish(&at, 2,
-                 (gy_manager_wishes){.slots = 1,
-                                     .hosts = {"one"},
-                                     .must = (uint32_t)is_limited,
-                                     .is_limited = is_limited == 1});
+            request(&at, 1, (gy_manager_requests){.slots = 9, .hosts = {"one"}});
+            request(&at, 2,
+                    (gy_manager_requests){.slots = 1,
+                                          .hosts = {"one"},
+                                          .must = (uint32_t)is_limited,
+                                          .is_limited = is_limited == 1});
             pass(&at, 300 * ms);
         }
         size_t asked[3] = {0};
@@ -341,8 +343,8 @@ GY_TEST(who_can_take_nothing_is_passed_over)
 GY_TEST(a_gang_over_hosts_gets_as_many_on_each)
 {
     bench at = {.now_ns = ms};
-    const gy_gang_wish wish = {.number = 1, .width = 4, .hosts = 2};
-    const gy_gang_wish huge = {.number = 2, .width = 9, .hosts = 3};
+    const gy_gang_request request = {.number = 1, .width = 4, .hosts = 2};
+    const gy_gang_request huge = {.number = 2, .width = 9, .hosts = 3};
     start(&at);
     daemon_says(&at, 1, 3, 0);
     daemon_says(&at, 2, 1, 0);
@@ -351,7 +353,7 @@ GY_TEST(a_gang_over_hosts_gets_as_many_on_each)
     daemon_says(&at, 1, 3, 0); /* whoever has the manager */
     daemon_says(&at, 2, 1, 0);
     daemon_says(&at, 3, 1, 0);
-    manager_says(&at, 1, 1, 0, wish);
+    manager_says(&at, 1, 1, 0, request);
     assert_int_equal(held_by(&at, 1), 0);
     gy_names_job job;
     assert_true(gy_names_look_job(at.names, 0, &job));

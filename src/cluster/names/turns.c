@@ -1,5 +1,5 @@
 /*
- * Gangs larger than their job's share take turns with everybody else. Whose gang was asked back
+ * Gangs larger than their job's share take turns with everybody else. Whose gang was preempted
  * rests: until then single slots of others come first, else the job that has nothing any more
  * would be the first to get its slots again, and who asked for them never would.
  *

@@ -15,7 +15,7 @@ typedef struct lender {
     size_t manager_count;
     uint64_t term, order;
     double slot_s[3]; /* by job */
-    uint32_t gang;    /* number of the wish */
+    uint32_t gang;    /* number of the request */
 } lender;
 
 /* Orders since the last time; in their order, as the last number says how far it has come. */
@@ -77,7 +77,7 @@ static uint32_t count_of(const lender *all, uint64_t job)
     return count;
 }
 
-/* What it is asked for it gives back at once. */
+/* What it is asked for it releases at once. */
 static void give_asked(bench *at)
 {
     for (uint32_t i = 0; i < at->names->lease_count; i++) {
@@ -100,7 +100,7 @@ static void turn(lender *all, bench *at, uint32_t singles)
     manager_says(
         at, GANG, 1, 0,
         has_gang ? no_gang
-                 : (gy_gang_wish){.number = all->gang, .width = WIDTH, .is_one_host = true});
+                 : (gy_gang_request){.number = all->gang, .width = WIDTH, .is_one_host = true});
     manager_says(at, SINGLE, 1, singles, no_gang);
     give_asked(at);
     lender_says(all, at);

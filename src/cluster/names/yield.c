@@ -69,19 +69,19 @@ static bool has_any(const gy_names *names, uint32_t job)
     return false;
 }
 
-static bool is_served(const gy_names *names, uint32_t job, const gy_gang_wish *wish)
+static bool is_served(const gy_names *names, uint32_t job, const gy_gang_request *request)
 {
-    return wish != NULL ? gy_names_is_possible(names, job, wish) : has_any(names, job);
+    return request != NULL ? gy_names_is_possible(names, job, request) : has_any(names, job);
 }
 
-/* One after the other, until the wish can be served; none if all of them are not enough. NULL:
- * single slots are wished. */
-static bool yield(gy_names *names, uint32_t job, const gy_gang_wish *wish)
+/* One after the other, until the request can be served; none if all of them are not enough.
+ * NULL: single slots are requested. */
+static bool yield(gy_names *names, uint32_t job, const gy_gang_request *request)
 {
     job_row *row = &names->jobs[job];
     bool before[GY_CONTROL_AVOID_MAX];
     memcpy(before, row->is_last, sizeof(before));
-    while (!is_served(names, job, wish)) {
+    while (!is_served(names, job, request)) {
         const uint32_t daemon = largest_avoided(names, job);
         if (daemon == GY_NONE) {
             memcpy(row->is_last, before, sizeof(before));
@@ -102,7 +102,7 @@ static bool look_at_job(gy_names *names, uint32_t job)
     for (uint32_t i = 0; i < row->gang_count; i++) {
         gang_row *gang = &row->gangs[i];
         if (gang->state == GANG_WAITS && gang->is_impossible && gang->since_ns <= since_ns &&
-            gang->wish.width <= row->facts.slots_max && yield(names, job, &gang->wish)) {
+            gang->request.width <= row->facts.slots_max && yield(names, job, &gang->request)) {
             gang->is_impossible = false;
             return true;
         }

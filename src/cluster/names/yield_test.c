@@ -25,8 +25,8 @@ static size_t lent_by(const bench *at, uint64_t daemon)
     return count;
 }
 
-/* All that was ever lent is given back, as bad but for that of the first daemon. */
-static void give_back(bench *at)
+/* All that was ever lent is released, as bad but for that of the first daemon. */
+static void release(bench *at)
 {
     for (size_t i = 0; i < at->order_count; i++) {
         const gy_control_order *order = &at->orders[i];
@@ -51,7 +51,7 @@ static void begin(bench *at, uint32_t count, size_t *lent)
     manager_says(at, 1, 1, 12, no_gang);
     daemons_say(at, count);
     manager_says(at, 1, 1, 0, no_gang);
-    give_back(at);
+    release(at);
     daemons_say(at, count);
     for (uint32_t id = 1; id <= count; id++) {
         lent[id] = lent_by(at, id);
@@ -61,42 +61,44 @@ static void begin(bench *at, uint32_t count, size_t *lent)
     assert_int_equal(held_by(at, 1), 0);
 }
 
-/* Wishes, told again and again, for so long. */
-static void wait_for(bench *at, uint32_t count, gy_gang_wish wish, int64_t time_ns)
+/* Requests, told again and again, for so long. */
+static void wait_for(bench *at, uint32_t count, gy_gang_request request, int64_t time_ns)
 {
     for (const int64_t last_ns = at->now_ns + time_ns; at->now_ns < last_ns;) {
         pass(at, 100 * ms);
         daemons_say(at, count);
-        manager_says(at, 1, 1, 0, wish);
+        manager_says(at, 1, 1, 0, request);
     }
 }
 
-static const gy_grant *last_grant(const bench *at)
+static const gy_allocation *last_allocation(const bench *at)
 {
-    const gy_names_effect *grants = said(at, GY_NAMES_GRANTS);
-    return grants != NULL && grants->grant_count > 0 ? &grants->grants[0] : NULL;
+    const gy_names_effect *allocations = said(at, GY_NAMES_ALLOCATIONS);
+    return allocations != NULL && allocations->allocation_count > 0
+               ? &allocations->allocations[0]
+               : NULL;
 }
 
 GY_TEST(a_cohort_gets_what_is_wide_enough)
 {
     bench at = {.now_ns = ms};
     size_t lent[4];
-    gy_gang_wish wish = {.number = 1, .width = 3, .is_one_host = true};
+    gy_gang_request request = {.number = 1, .width = 3, .is_one_host = true};
     begin(&at, 2, lent);
-    wait_for(&at, 2, wish, 900 * ms);
+    wait_for(&at, 2, request, 900 * ms);
     assert_int_equal(lent_by(&at, LARGE), lent[LARGE]); /* another large one may come */
-    wait_for(&at, 2, wish, 300 * ms);
+    wait_for(&at, 2, request, 300 * ms);
     assert_int_equal(lent_by(&at, LARGE), lent[LARGE] + 3);
-    manager_says(&at, 1, 1, 0, wish); /* it was not told so far */
-    const gy_grant *grant = last_grant(&at);
-    assert_non_null(grant);
-    assert_true(grant->is_last && grant->gang == 1);
-    give_back(&at); /* it fails there again */
+    manager_says(&at, 1, 1, 0, request); /* it was not told so far */
+    const gy_allocation *allocation = last_allocation(&at);
+    assert_non_null(allocation);
+    assert_true(allocation->is_last && allocation->gang == 1);
+    release(&at); /* it fails there again */
     daemons_say(&at, 2);
-    wish.number = 2;
-    wait_for(&at, 2, wish, 900 * ms);
+    request.number = 2;
+    wait_for(&at, 2, request, 900 * ms);
     assert_int_equal(lent_by(&at, LARGE), lent[LARGE] + 3);
-    wait_for(&at, 2, wish, 300 * ms);
+    wait_for(&at, 2, request, 300 * ms);
     assert_int_equal(lent_by(&at, LARGE), lent[LARGE] + 6);
     finish(&at);
 }
@@ -106,8 +108,8 @@ GY_TEST(others_are_avoided_on)
 {
     bench at = {.now_ns = ms};
     size_t lent[4];
-    const gy_gang_wish huge = {.number = 1, .width = 7, .is_one_host = true};
-    const gy_gang_wish wide = {.number = 2, .width = 4, .is_one_host = true};
+    const gy_gang_request huge = {.number = 1, .width = 7, .is_one_host = true};
+    const gy_gang_request wide = {.number = 2, .width = 4, .is_one_host = true};
     begin(&at, 3, lent);
     wait_for(&at, 3, huge, 1500 * ms);
     assert_false(gy_names_fits(at.names, LARGE - 1, 0));
@@ -123,9 +125,9 @@ GY_TEST(a_gang_over_hosts_gets_as_few_as_it_needs)
 {
     bench at = {.now_ns = ms};
     size_t lent[4];
-    const gy_gang_wish wish = {.number = 1, .width = 4, .hosts = 2};
+    const gy_gang_request request = {.number = 1, .width = 4, .hosts = 2};
     begin(&at, 3, lent);
-    wait_for(&at, 3, wish, 1500 * ms);
+    wait_for(&at, 3, request, 1500 * ms);
     assert_true(gy_names_fits(at.names, LARGER - 1, 0));
     assert_false(gy_names_fits(at.names, LARGE - 1, 0));
     assert_int_equal(lent_by(&at, LARGER), lent[LARGER] + 2);

@@ -292,78 +292,79 @@ gy_status gy_net_read_order(const Gy__Cluster__Order *message, gy_control_order 
     return GY_OK;
 }
 
-/* ---- A manager's wishes ---- */
+/* ---- A manager's requests ---- */
 
-static gy_status write_gangs(const gy_manager_wishes *wishes, gy_arena *arena,
-                             Gy__Cluster__Wishes *message)
+static gy_status write_gangs(const gy_manager_requests *requests, gy_arena *arena,
+                             Gy__Cluster__Requests *message)
 {
-    GY_ASSERT(wishes->gang_count <= GY_CONTROL_GANGS_MAX);
-    Gy__Cluster__GangWish *rows =
-        gy_arena_alloc(arena, (wishes->gang_count + 1) * sizeof(*rows));
-    message->gangs = gy_arena_alloc(arena, (wishes->gang_count + 1) * sizeof(void *));
+    GY_ASSERT(requests->gang_count <= GY_CONTROL_GANGS_MAX);
+    Gy__Cluster__GangRequest *rows =
+        gy_arena_alloc(arena, (requests->gang_count + 1) * sizeof(*rows));
+    message->gangs = gy_arena_alloc(arena, (requests->gang_count + 1) * sizeof(void *));
     if (rows == NULL || message->gangs == NULL) {
         return GY_NOMEM;
     }
-    for (uint32_t i = 0; i < wishes->gang_count; i++) {
-        gy__cluster__gang_wish__init(&rows[i]);
-        rows[i].number = wishes->gangs[i].number;
-        rows[i].width = wishes->gangs[i].width;
-        rows[i].is_one_host = wishes->gangs[i].is_one_host;
-        rows[i].hosts = wishes->gangs[i].hosts;
-        rows[i].not_daemon = wishes->gangs[i].not_daemon;
+    for (uint32_t i = 0; i < requests->gang_count; i++) {
+        gy__cluster__gang_request__init(&rows[i]);
+        rows[i].number = requests->gangs[i].number;
+        rows[i].width = requests->gangs[i].width;
+        rows[i].is_one_host = requests->gangs[i].is_one_host;
+        rows[i].hosts = requests->gangs[i].hosts;
+        rows[i].not_daemon = requests->gangs[i].not_daemon;
         message->gangs[i] = &rows[i];
     }
-    message->n_gangs = wishes->gang_count;
+    message->n_gangs = requests->gang_count;
     return GY_OK;
 }
 
-static gy_status write_expected(const gy_manager_wishes *wishes, gy_arena *arena,
-                                Gy__Cluster__Wishes *message)
+static gy_status write_expected(const gy_manager_requests *requests, gy_arena *arena,
+                                Gy__Cluster__Requests *message)
 {
-    GY_ASSERT(wishes->expected_count <= GY_CONTROL_EXPECTED_MAX);
+    GY_ASSERT(requests->expected_count <= GY_CONTROL_EXPECTED_MAX);
     Gy__Cluster__Expected *rows =
         gy_arena_alloc(arena, GY_CONTROL_EXPECTED_MAX * sizeof(*rows));
     message->expected = gy_arena_alloc(arena, GY_CONTROL_EXPECTED_MAX * sizeof(void *));
     if (rows == NULL || message->expected == NULL) {
         return GY_NOMEM;
     }
-    for (uint32_t i = 0; i < wishes->expected_count; i++) {
+    for (uint32_t i = 0; i < requests->expected_count; i++) {
         gy__cluster__expected__init(&rows[i]);
-        rows[i].daemon = wishes->expected[i].daemon;
-        rows[i].incarnation = wishes->expected[i].incarnation;
+        rows[i].daemon = requests->expected[i].daemon;
+        rows[i].incarnation = requests->expected[i].incarnation;
         message->expected[i] = &rows[i];
     }
-    message->n_expected = wishes->expected_count;
+    message->n_expected = requests->expected_count;
     return GY_OK;
 }
 
-gy_status gy_net_write_wishes(const gy_manager_wishes *wishes, gy_arena *arena,
-                              Gy__Cluster__Wishes *message)
+gy_status gy_net_write_requests(const gy_manager_requests *requests, gy_arena *arena,
+                                Gy__Cluster__Requests *message)
 {
-    gy__cluster__wishes__init(message);
-    message->job = key_message(arena, wishes->job);
+    gy__cluster__requests__init(message);
+    message->job = key_message(arena, requests->job);
     message->hosts = gy_arena_alloc(arena, GY_CONTROL_HOSTS_MAX * sizeof(char *));
     if (message->job == NULL || message->hosts == NULL) {
         return GY_NOMEM;
     }
-    message->epoch = wishes->epoch;
-    message->sequence = wishes->sequence;
-    message->seen = wishes->seen;
-    message->address = borrowed(wishes->address);
-    message->slots = wishes->slots;
-    message->must = wishes->must;
-    message->is_limited = wishes->is_limited;
-    message->elsewhere = wishes->elsewhere;
+    message->epoch = requests->epoch;
+    message->sequence = requests->sequence;
+    message->seen = requests->seen;
+    message->address = borrowed(requests->address);
+    message->slots = requests->slots;
+    message->must = requests->must;
+    message->is_limited = requests->is_limited;
+    message->elsewhere = requests->elsewhere;
     for (int i = 0; i < GY_CONTROL_HOSTS_MAX; i++) {
-        if (wishes->hosts[i] != NULL) {
-            message->hosts[message->n_hosts++] = borrowed(wishes->hosts[i]);
+        if (requests->hosts[i] != NULL) {
+            message->hosts[message->n_hosts++] = borrowed(requests->hosts[i]);
         }
     }
-    GY_TRY(write_expected(wishes, arena, message));
-    return write_gangs(wishes, arena, message);
+    GY_TRY(write_expected(requests, arena, message));
+    return write_gangs(requests, arena, message);
 }
 
-gy_status gy_net_read_wishes(const Gy__Cluster__Wishes *message, gy_manager_wishes *wishes)
+gy_status gy_net_read_requests(const Gy__Cluster__Requests *message,
+                               gy_manager_requests *requests)
 {
     GY_TRY(gy_net_check_job(message->job, message->epoch));
     GY_TRY(gy_net_check_text(message->address, GY_CONTROL_TEXT_BYTES, "an address"));
@@ -373,18 +374,18 @@ gy_status gy_net_read_wishes(const Gy__Cluster__Wishes *message, gy_manager_wish
                        "wishes for %zu gangs, at %zu hosts, %u of them only, %zu expected",
                        message->n_gangs, message->n_hosts, message->must, message->n_expected);
     }
-    *wishes = (gy_manager_wishes){.job = gy_net_key(message->job),
-                                  .epoch = message->epoch,
-                                  .sequence = message->sequence,
-                                  .seen = message->seen,
-                                  .address = message->address,
-                                  .slots = message->slots,
-                                  .must = message->must,
-                                  .is_limited = message->is_limited,
-                                  .elsewhere = message->elsewhere,
-                                  .gang_count = (uint32_t)message->n_gangs};
+    *requests = (gy_manager_requests){.job = gy_net_key(message->job),
+                                      .epoch = message->epoch,
+                                      .sequence = message->sequence,
+                                      .seen = message->seen,
+                                      .address = message->address,
+                                      .slots = message->slots,
+                                      .must = message->must,
+                                      .is_limited = message->is_limited,
+                                      .elsewhere = message->elsewhere,
+                                      .gang_count = (uint32_t)message->n_gangs};
     for (size_t i = 0; i < message->n_gangs; i++) {
-        const Gy__Cluster__GangWish *from = message->gangs[i];
+        const Gy__Cluster__GangRequest *from = message->gangs[i];
         const bool is_odd =
             (from->hosts > 1 && (from->width % from->hosts != 0 || from->is_one_host)) ||
             (from->not_daemon != 0 && !from->is_one_host);
@@ -392,37 +393,37 @@ gy_status gy_net_read_wishes(const Gy__Cluster__Wishes *message, gy_manager_wish
             return gy_fail(GY_FORMAT, "a wish for gang %u of %u slots on %u hosts",
                            from->number, from->width, from->hosts);
         }
-        wishes->gangs[i] = (gy_gang_wish){.number = from->number,
-                                          .width = from->width,
-                                          .is_one_host = from->is_one_host,
-                                          .hosts = from->hosts,
-                                          .not_daemon = from->not_daemon};
+        requests->gangs[i] = (gy_gang_request){.number = from->number,
+                                               .width = from->width,
+                                               .is_one_host = from->is_one_host,
+                                               .hosts = from->hosts,
+                                               .not_daemon = from->not_daemon};
     }
     for (size_t i = 0; i < message->n_hosts; i++) {
         GY_TRY(gy_net_check_text(message->hosts[i], GY_CONTROL_TEXT_BYTES, "a host's name"));
-        wishes->hosts[i] = message->hosts[i];
+        requests->hosts[i] = message->hosts[i];
     }
     for (size_t i = 0; i < message->n_expected; i++) {
-        wishes->expected[wishes->expected_count++] =
+        requests->expected[requests->expected_count++] =
             (gy_expected){message->expected[i]->daemon, message->expected[i]->incarnation};
     }
     return GY_OK;
 }
 
-/* ---- Grants ---- */
+/* ---- Allocations ---- */
 
-gy_status gy_net_write_grants(const gy_grant *grants, size_t count, gy_arena *arena,
-                              Gy__Cluster__Grants *message)
+gy_status gy_net_write_allocations(const gy_allocation *allocations, size_t count,
+                                   gy_arena *arena, Gy__Cluster__Allocations *message)
 {
-    gy__cluster__grants__init(message);
-    Gy__Cluster__Grant *rows = gy_arena_alloc(arena, (count + 1) * sizeof(*rows));
-    message->grants = gy_arena_alloc(arena, (count + 1) * sizeof(void *));
-    if (rows == NULL || message->grants == NULL) {
+    gy__cluster__allocations__init(message);
+    Gy__Cluster__Allocation *rows = gy_arena_alloc(arena, (count + 1) * sizeof(*rows));
+    message->allocations = gy_arena_alloc(arena, (count + 1) * sizeof(void *));
+    if (rows == NULL || message->allocations == NULL) {
         return GY_NOMEM;
     }
     for (size_t i = 0; i < count; i++) {
-        const gy_grant *from = &grants[i];
-        gy__cluster__grant__init(&rows[i]);
+        const gy_allocation *from = &allocations[i];
+        gy__cluster__allocation__init(&rows[i]);
         rows[i].lease = from->lease;
         rows[i].state = (uint32_t)from->state;
         rows[i].gang = from->gang;
@@ -432,40 +433,40 @@ gy_status gy_net_write_grants(const gy_grant *grants, size_t count, gy_arena *ar
         rows[i].host = borrowed(from->host);
         rows[i].length_ns = from->length_ns;
         rows[i].is_last = from->is_last;
-        message->grants[i] = &rows[i];
+        message->allocations[i] = &rows[i];
     }
-    message->n_grants = count;
+    message->n_allocations = count;
     return GY_OK;
 }
 
-gy_status gy_net_read_grants(const Gy__Cluster__Grants *message, gy_arena *arena,
-                             gy_grant **grants, size_t *count)
+gy_status gy_net_read_allocations(const Gy__Cluster__Allocations *message, gy_arena *arena,
+                                  gy_allocation **allocations, size_t *count)
 {
-    gy_grant *made = gy_arena_alloc(arena, (message->n_grants + 1) * sizeof(*made));
+    gy_allocation *made = gy_arena_alloc(arena, (message->n_allocations + 1) * sizeof(*made));
     if (made == NULL) {
         return GY_NOMEM;
     }
-    for (size_t i = 0; i < message->n_grants; i++) {
-        const Gy__Cluster__Grant *from = message->grants[i];
-        const bool is_daemon = from->state == (uint32_t)GY_GRANT_GONE && from->daemon != 0 &&
-                               from->incarnation != 0;
-        if (from->state > (uint32_t)GY_GRANT_GONE || (from->lease == 0 && !is_daemon)) {
+    for (size_t i = 0; i < message->n_allocations; i++) {
+        const Gy__Cluster__Allocation *from = message->allocations[i];
+        const bool is_daemon = from->state == (uint32_t)GY_ALLOCATION_GONE &&
+                               from->daemon != 0 && from->incarnation != 0;
+        if (from->state > (uint32_t)GY_ALLOCATION_GONE || (from->lease == 0 && !is_daemon)) {
             return gy_fail(GY_FORMAT, "a grant of lease %llu in state %u",
                            (unsigned long long)from->lease, from->state);
         }
         GY_TRY(gy_net_check_text(from->address, GY_CONTROL_TEXT_BYTES, "an address"));
         GY_TRY(gy_net_check_text(from->host, GY_CONTROL_TEXT_BYTES, "a host's name"));
-        made[i] = (gy_grant){.lease = from->lease,
-                             .state = (gy_grant_state)from->state,
-                             .gang = from->gang,
-                             .is_last = from->is_last != 0,
-                             .daemon = from->daemon,
-                             .incarnation = from->incarnation,
-                             .address = from->address,
-                             .host = from->host,
-                             .length_ns = from->length_ns};
+        made[i] = (gy_allocation){.lease = from->lease,
+                                  .state = (gy_allocation_state)from->state,
+                                  .gang = from->gang,
+                                  .is_last = from->is_last != 0,
+                                  .daemon = from->daemon,
+                                  .incarnation = from->incarnation,
+                                  .address = from->address,
+                                  .host = from->host,
+                                  .length_ns = from->length_ns};
     }
-    *grants = made;
-    *count = message->n_grants;
+    *allocations = made;
+    *count = message->n_allocations;
     return GY_OK;
 }

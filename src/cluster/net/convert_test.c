@@ -144,19 +144,19 @@ static void order_once(void)
     gy_arena_free(&arena);
 }
 
-static void wishes_once(void)
+static void requests_once(void)
 {
     gy_arena arena = {0};
-    gy_manager_wishes out, in = {.job = key(),
-                                 .epoch = number(),
-                                 .sequence = gy_random_u64(&chance),
-                                 .seen = gy_random_u64(&chance),
-                                 .address = text(&arena, GY_CONTROL_TEXT_BYTES),
-                                 .slots = (uint32_t)gy_random_u64(&chance),
-                                 .gang_count = (uint32_t)below(GY_CONTROL_GANGS_MAX + 1)};
+    gy_manager_requests out, in = {.job = key(),
+                                   .epoch = number(),
+                                   .sequence = gy_random_u64(&chance),
+                                   .seen = gy_random_u64(&chance),
+                                   .address = text(&arena, GY_CONTROL_TEXT_BYTES),
+                                   .slots = (uint32_t)gy_random_u64(&chance),
+                                   .gang_count = (uint32_t)below(GY_CONTROL_GANGS_MAX + 1)};
     for (uint32_t i = 0; i < in.gang_count; i++) {
-        in.gangs[i] =
-            (gy_gang_wish){.number = number(), .width = number(), .is_one_host = below(2) == 0};
+        in.gangs[i] = (gy_gang_request){
+            .number = number(), .width = number(), .is_one_host = below(2) == 0};
         if (!in.gangs[i].is_one_host && below(2) == 0) {
             in.gangs[i].hosts = 2 + (uint32_t)below(200);
             in.gangs[i].width = in.gangs[i].hosts * (1 + (uint32_t)below(9));
@@ -171,10 +171,10 @@ static void wishes_once(void)
     for (uint32_t i = 0; i < in.expected_count; i++) {
         in.expected[i] = (gy_expected){key().low, key().low};
     }
-    Gy__Cluster__Wishes message;
-    assert_ok(gy_net_write_wishes(&in, &arena, &message));
+    Gy__Cluster__Requests message;
+    assert_ok(gy_net_write_requests(&in, &arena, &message));
     ProtobufCMessage *came = carried(&message.base);
-    assert_ok(gy_net_read_wishes((Gy__Cluster__Wishes *)came, &out));
+    assert_ok(gy_net_read_requests((Gy__Cluster__Requests *)came, &out));
     assert_true(gy_key_is_same(out.job, in.job) && out.epoch == in.epoch);
     assert_true(out.sequence == in.sequence && out.seen == in.seen && out.slots == in.slots);
     assert_string_equal(out.address, in.address);
@@ -201,26 +201,26 @@ static void wishes_once(void)
     gy_arena_free(&arena);
 }
 
-static void grants_once(void)
+static void allocations_once(void)
 {
     gy_arena arena = {0}, other = {0};
-    gy_grant in[30], *out = NULL;
+    gy_allocation in[30], *out = NULL;
     size_t count = (size_t)below(31), come = 0;
     for (size_t i = 0; i < count; i++) {
-        in[i] = (gy_grant){.lease = key().low,
-                           .state = (gy_grant_state)below(3),
-                           .gang = (uint32_t)below(9),
-                           .is_last = below(2) == 0,
-                           .daemon = gy_random_u64(&chance),
-                           .incarnation = gy_random_u64(&chance),
-                           .address = text(&arena, GY_CONTROL_TEXT_BYTES),
-                           .host = text(&arena, GY_CONTROL_TEXT_BYTES),
-                           .length_ns = (int64_t)gy_random_u64(&chance)};
+        in[i] = (gy_allocation){.lease = key().low,
+                                .state = (gy_allocation_state)below(3),
+                                .gang = (uint32_t)below(9),
+                                .is_last = below(2) == 0,
+                                .daemon = gy_random_u64(&chance),
+                                .incarnation = gy_random_u64(&chance),
+                                .address = text(&arena, GY_CONTROL_TEXT_BYTES),
+                                .host = text(&arena, GY_CONTROL_TEXT_BYTES),
+                                .length_ns = (int64_t)gy_random_u64(&chance)};
     }
-    Gy__Cluster__Grants message;
-    assert_ok(gy_net_write_grants(in, count, &arena, &message));
+    Gy__Cluster__Allocations message;
+    assert_ok(gy_net_write_allocations(in, count, &arena, &message));
     ProtobufCMessage *came = carried(&message.base);
-    assert_ok(gy_net_read_grants((Gy__Cluster__Grants *)came, &other, &out, &come));
+    assert_ok(gy_net_read_allocations((Gy__Cluster__Allocations *)came, &other, &out, &come));
     assert_int_equal(come, count);
     for (size_t i = 0; i < count; i++) {
         assert_true(out[i].lease == in[i].lease && out[i].state == in[i].state &&
@@ -242,8 +242,8 @@ GY_TEST(values_come_as_they_went)
     for (long left = gy_test_serial_cases(2000); left > 0; left--) {
         state_once();
         order_once();
-        wishes_once();
-        grants_once();
+        requests_once();
+        allocations_once();
     }
 }
 
@@ -291,7 +291,7 @@ GY_TEST(wrong_states_are_refused)
     gy_arena_free(&arena);
 }
 
-GY_TEST(wrong_orders_wishes_and_grants_are_refused)
+GY_TEST(wrong_orders_requests_and_allocations_are_refused)
 {
     gy_arena arena = {0};
     Gy__Cluster__Key job = {.base = PROTOBUF_C_MESSAGE_INIT(&gy__cluster__key__descriptor),
@@ -307,34 +307,35 @@ GY_TEST(wrong_orders_wishes_and_grants_are_refused)
         message.length_ns = wrong == 7 ? 0 : 1;
         assert_int_equal(gy_net_read_order(&message, &order), wrong == 0 ? GY_OK : GY_FORMAT);
     }
-    gy_manager_wishes wishes;
-    Gy__Cluster__GangWish gang = GY__CLUSTER__GANG_WISH__INIT, *gangs[9] = {&gang};
+    gy_manager_requests requests;
+    Gy__Cluster__GangRequest gang = GY__CLUSTER__GANG_REQUEST__INIT, *gangs[9] = {&gang};
     char *hosts[5] = {(char *)(uintptr_t) "a\nb"};
     for (uint32_t wrong = 0; wrong < 7; wrong++) {
-        Gy__Cluster__Wishes message;
-        gy__cluster__wishes__init(&message);
+        Gy__Cluster__Requests message;
+        gy__cluster__requests__init(&message);
         message.job = wrong == 1 ? NULL : &job;
         message.epoch = wrong != 2;
         message.gangs = gangs;
         message.n_gangs = wrong == 3 ? 9 : wrong == 4;
         message.hosts = hosts;
         message.n_hosts = wrong == 5 ? 5 : wrong == 6;
-        assert_int_equal(gy_net_read_wishes(&message, &wishes), wrong == 0 ? GY_OK : GY_FORMAT);
+        assert_int_equal(gy_net_read_requests(&message, &requests),
+                         wrong == 0 ? GY_OK : GY_FORMAT);
     }
-    gy_grant *out = NULL;
+    gy_allocation *out = NULL;
     size_t count = 0;
     for (uint32_t wrong = 0; wrong < 5; wrong++) {
         const bool is_good = wrong == 0 || wrong == 4; /* 4: a daemon that is lost */
-        Gy__Cluster__Grant one, *grants[] = {&one};
-        gy__cluster__grant__init(&one);
+        Gy__Cluster__Allocation one, *allocations[] = {&one};
+        gy__cluster__allocation__init(&one);
         one.lease = wrong != 1 && wrong != 4;
         one.daemon = one.incarnation = wrong == 4;
         one.state = wrong == 2 ? 3 : 2;
         one.host = wrong == 3 ? hosts[0] : one.host;
-        Gy__Cluster__Grants message = GY__CLUSTER__GRANTS__INIT;
-        message.grants = grants;
-        message.n_grants = 1;
-        assert_int_equal(gy_net_read_grants(&message, &arena, &out, &count),
+        Gy__Cluster__Allocations message = GY__CLUSTER__ALLOCATIONS__INIT;
+        message.allocations = allocations;
+        message.n_allocations = 1;
+        assert_int_equal(gy_net_read_allocations(&message, &arena, &out, &count),
                          is_good ? GY_OK : GY_FORMAT);
     }
     gy_arena_free(&arena);

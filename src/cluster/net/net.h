@@ -20,27 +20,27 @@ typedef enum gy_net_type {
     GY_NET_DAEMON_BYE,                       /* call DaemonBye -> Done */
     GY_NET_ASK_SPEC,                         /* call AskSpec -> Spec; also a submitter */
     GY_NET_JOB_END,                          /* call JobEnd -> Over; repeatable */
-    GY_NET_SAID = 28,                        /* call Said -> Done; repeatable */
+    GY_NET_OUTPUT = 28,                      /* call Said -> Done; repeatable */
     /* name server -> daemon */
     GY_NET_ORDER = 20, /* tell Order */
     /* manager -> name server; the manager's subject is its job */
-    GY_NET_WISHES = 32, /* tell Wishes */
-    GY_NET_GIVE_BACK,   /* call GiveBack -> Done; repeatable */
-    GY_NET_VIEW = 40,   /* tell View */
+    GY_NET_REQUESTS = 32, /* tell Requests */
+    GY_NET_RELEASE,       /* call GiveBack -> Done; repeatable */
+    GY_NET_VIEW = 40,     /* tell View */
     /* name server -> manager */
-    GY_NET_GRANTS = 34, /* tell Grants */
-    GY_NET_OVER,        /* tell Over */
+    GY_NET_ALLOCATIONS = 34, /* tell Allocations */
+    GY_NET_OVER,             /* tell Over */
     /* submitter -> name server */
-    GY_NET_ASK_BLOBS = 48, /* call AskBlobs -> Blobs; repeatable */
-    GY_NET_PUT_BLOB,       /* call PutBlob -> Done; repeatable */
-    GY_NET_SUBMIT,         /* call Submit -> Done; repeatable: the same key is the same job */
-    GY_NET_KILL,           /* call Kill -> Done; repeatable */
-    GY_NET_DRAIN,          /* call Drain -> Done; repeatable */
-    GY_NET_WAIT_END,       /* call WaitEnd -> Ended; repeatable; answered at the job's end */
-    GY_NET_LIST,           /* call AskList -> List; repeatable; also a watcher */
-    GY_NET_ASK_SAID = 60,  /* call AskSaid -> SaidSince; repeatable */
-    GY_NET_RESUME,         /* call Resume -> Done; repeatable: of the same epoch, the same */
-    GY_NET_ASK_VIEW,       /* call AskView -> View; repeatable; also a watcher */
+    GY_NET_ASK_BLOBS = 48,  /* call AskBlobs -> Blobs; repeatable */
+    GY_NET_PUT_BLOB,        /* call PutBlob -> Done; repeatable */
+    GY_NET_SUBMIT,          /* call Submit -> Done; repeatable: the same key is the same job */
+    GY_NET_KILL,            /* call Kill -> Done; repeatable */
+    GY_NET_DRAIN,           /* call Drain -> Done; repeatable */
+    GY_NET_WAIT_END,        /* call WaitEnd -> Ended; repeatable; answered at the job's end */
+    GY_NET_LIST,            /* call AskList -> List; repeatable; also a watcher */
+    GY_NET_ASK_OUTPUT = 60, /* call AskSaid -> SaidSince; repeatable */
+    GY_NET_RESUME,          /* call Resume -> Done; repeatable: of the same epoch, the same */
+    GY_NET_ASK_VIEW,        /* call AskView -> View; repeatable; also a watcher */
     /* manager -> daemon; its subject is its job */
     GY_NET_ATTACH = 64, /* call Attach -> Attached; refused with GY_STATE: the epoch is over */
     GY_NET_BEAT,        /* tell Beat */
@@ -54,16 +54,16 @@ typedef enum gy_net_type {
     GY_NET_JOB_OVER,    /* call JobOver -> Done */
     /* daemon -> manager, over the connection that the manager made */
     GY_NET_LEASE_GONE = 80, /* call LeaseGone -> Done */
-    GY_NET_SEAT_GONE,       /* call SeatGone -> Done */
+    GY_NET_EXECUTOR_GONE,   /* call SeatGone -> Done */
     GY_NET_FETCHED,         /* call Fetched -> Done */
 } gy_net_type;
 
 enum {
     GY_NET_RELAY_BYTES = 256 << 10, /* most of a Relay's data */
     GY_NET_BLOB_PIECE = 1 << 20,    /* most of a PutBlob's data */
-    GY_NET_SAID_PIECE = 64 << 10,   /* most of a Said's data */
+    GY_NET_OUTPUT_PIECE = 64 << 10, /* most of a Said's data */
     GY_NET_LAST_BYTES = 16 << 10,   /* of what a JobEnd says beside */
-    GY_NET_SAID_KEPT = 256 << 10,   /* that a name server keeps of a job's output */
+    GY_NET_OUTPUT_KEPT = 256 << 10, /* that a name server keeps of a job's output */
     GY_NET_MANAGERS_MAX = 4096,     /* that one daemon tells of */
     GY_NET_NAME_BYTES = 256,        /* of a file of a job, with its end */
     GY_NET_FILES_MAX = 1024,        /* of a job */
@@ -93,10 +93,11 @@ GY_MUST_CHECK gy_status gy_net_write_state(const gy_daemon_state *state, gy_aren
                                            Gy__Cluster__DaemonState *message);
 GY_MUST_CHECK gy_status gy_net_write_order(const gy_control_order *order, gy_arena *arena,
                                            Gy__Cluster__Order *message);
-GY_MUST_CHECK gy_status gy_net_write_wishes(const gy_manager_wishes *wishes, gy_arena *arena,
-                                            Gy__Cluster__Wishes *message);
-GY_MUST_CHECK gy_status gy_net_write_grants(const gy_grant *grants, size_t count,
-                                            gy_arena *arena, Gy__Cluster__Grants *message);
+GY_MUST_CHECK gy_status gy_net_write_requests(const gy_manager_requests *requests,
+                                              gy_arena *arena, Gy__Cluster__Requests *message);
+GY_MUST_CHECK gy_status gy_net_write_allocations(const gy_allocation *allocations, size_t count,
+                                                 gy_arena *arena,
+                                                 Gy__Cluster__Allocations *message);
 
 /* ---- Messages to values, checked: GY_FORMAT says what is wrong; GY_NOMEM. Texts are borrowed
  * from the message, arrays are in the arena. ---- */
@@ -105,10 +106,11 @@ GY_MUST_CHECK gy_status gy_net_read_state(const Gy__Cluster__DaemonState *messag
                                           gy_arena *arena, gy_daemon_state *state);
 GY_MUST_CHECK gy_status gy_net_read_order(const Gy__Cluster__Order *message,
                                           gy_control_order *order);
-GY_MUST_CHECK gy_status gy_net_read_wishes(const Gy__Cluster__Wishes *message,
-                                           gy_manager_wishes *wishes);
-GY_MUST_CHECK gy_status gy_net_read_grants(const Gy__Cluster__Grants *message, gy_arena *arena,
-                                           gy_grant **grants, size_t *count);
+GY_MUST_CHECK gy_status gy_net_read_requests(const Gy__Cluster__Requests *message,
+                                             gy_manager_requests *requests);
+GY_MUST_CHECK gy_status gy_net_read_allocations(const Gy__Cluster__Allocations *message,
+                                                gy_arena *arena, gy_allocation **allocations,
+                                                size_t *count);
 
 /** A text of less than `room` bytes without control characters: it is shown to people.
  * GY_FORMAT names `what` it is. @threads any */

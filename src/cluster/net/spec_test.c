@@ -9,7 +9,7 @@
 GY_TEST(every_type_has_its_method)
 {
     static const int firsts[][2] = {{GY_NET_DAEMON_STATE, GY_NET_ORDER},
-                                    {GY_NET_WISHES, GY_NET_OVER},
+                                    {GY_NET_REQUESTS, GY_NET_OVER},
                                     {GY_NET_ASK_BLOBS, GY_NET_LIST},
                                     {GY_NET_ATTACH, GY_NET_JOB_OVER},
                                     {GY_NET_LEASE_GONE, GY_NET_FETCHED}};

@@ -221,7 +221,7 @@ bool gy_ticket_is_forgotten(const char *folder)
 
 /* ---- what will be wanted ---- */
 
-enum { WISH_BYTES = 64 }; /* below PIPE_BUF: it comes whole */
+enum { REQUEST_BYTES = 64 }; /* below PIPE_BUF: it comes whole */
 
 static bool find_pipe(const char *folder, char path[4200])
 {
@@ -238,9 +238,9 @@ gy_status gy_ticket_listen(const char *folder, int *file)
     return *file >= 0 ? GY_OK : gy_fail(GY_IO, "cannot open %s: %s", path, strerror(errno));
 }
 
-gy_status gy_ticket_hear(int file, gy_ticket_wish *wish)
+gy_status gy_ticket_handle(int file, gy_ticket_request *request)
 {
-    char text[WISH_BYTES] = "", rest = '\0';
+    char text[REQUEST_BYTES] = "", rest = '\0';
     unsigned long long memory = 0;
     const ssize_t got = read(file, text, sizeof(text) - 1);
     if (got < 0) {
@@ -249,22 +249,22 @@ gy_status gy_ticket_hear(int file, gy_ticket_wish *wish)
                    : gy_fail(GY_IO, "what a manager will want cannot be read: %s",
                              strerror(errno));
     }
-    if (sscanf(text, "threads %u memory %llu%c", &wish->threads, &memory, &rest) != 3 ||
+    if (sscanf(text, "threads %u memory %llu%c", &request->threads, &memory, &rest) != 3 ||
         rest != '\n' || strchr(text, '\n')[1] != '\0') {
         return gy_fail(GY_FORMAT, "a manager says '%s' of what it will want", text);
     }
-    wish->memory_bytes = memory;
+    request->memory_bytes = memory;
     return GY_OK;
 }
 
-void gy_ticket_foretell(const gy_ticket *ticket, const gy_ticket_wish *wish)
+void gy_ticket_prewarm_hint(const gy_ticket *ticket, const gy_ticket_request *request)
 {
     char path[4200];
     const int file = find_pipe(ticket->folder, path)
                          ? open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW)
                          : -1;
-    if (file < 0 || dprintf(file, "threads %u memory %llu\n", wish->threads,
-                            (unsigned long long)wish->memory_bytes) < 0) {
+    if (file < 0 || dprintf(file, "threads %u memory %llu\n", request->threads,
+                            (unsigned long long)request->memory_bytes) < 0) {
         gy_debug("nobody hears what will be wanted at %s", path);
     }
     if (file >= 0) {

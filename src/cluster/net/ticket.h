@@ -42,17 +42,17 @@ GY_MUST_CHECK gy_status gy_ticket_begin(gy_ticket *ticket, int *lock);
 /* ---- word of what will be wanted: from a manager to the daemon that started it ---- */
 
 /** The processes that a manager will want at its own host; both may be 0 (the default). */
-typedef struct gy_ticket_wish {
+typedef struct gy_ticket_request {
     uint32_t threads;
     uint64_t memory_bytes;
-} gy_ticket_wish;
+} gy_ticket_request;
 
 /** In a ticket's folder: an end to read one word from, which becomes readable with it. GY_IO */
 GY_MUST_CHECK gy_status gy_ticket_listen(const char *folder, int *file);
 /** The word. GY_AGAIN none has come; GY_FORMAT, GY_IO: none will come */
-GY_MUST_CHECK gy_status gy_ticket_hear(int file, gy_ticket_wish *wish);
+GY_MUST_CHECK gy_status gy_ticket_handle(int file, gy_ticket_request *request);
 /** Say it, once. Never waits; where nobody listens nothing is lost but time. */
-void gy_ticket_foretell(const gy_ticket *ticket, const gy_ticket_wish *wish);
+void gy_ticket_prewarm_hint(const gy_ticket *ticket, const gy_ticket_request *request);
 
 /** No process of the program runs a job now; ticket->round: those that have begun. */
 bool gy_ticket_is_idle(gy_ticket *ticket);

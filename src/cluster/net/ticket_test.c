@@ -166,30 +166,31 @@ GY_TEST(garbage_is_no_ticket)
 GY_TEST(words_ahead_are_heard_once)
 {
     gy_ticket ticket = {.epoch = 1};
-    gy_ticket_wish wish = {.threads = 7, .memory_bytes = UINT64_MAX}, got = {.threads = 0};
+    gy_ticket_request request = {.threads = 7, .memory_bytes = UINT64_MAX},
+                      got = {.threads = 0};
     int file = -1, other = -1;
     snprintf(ticket.folder, sizeof(ticket.folder), "%s", folder);
-    gy_ticket_foretell(&ticket, &wish); /* nobody listens */
+    gy_ticket_prewarm_hint(&ticket, &request); /* nobody listens */
     assert_ok(gy_ticket_listen(folder, &file));
     assert_int_equal(gy_ticket_listen(folder, &other), GY_IO);
-    gy_ticket_foretell(&ticket, &wish);
-    assert_ok(gy_ticket_hear(file, &got));
+    gy_ticket_prewarm_hint(&ticket, &request);
+    assert_ok(gy_ticket_handle(file, &got));
     assert_int_equal(got.threads, 7);
     assert_true(got.memory_bytes == UINT64_MAX);
-    assert_int_equal(gy_ticket_hear(file, &got), GY_FORMAT); /* it is closed */
+    assert_int_equal(gy_ticket_handle(file, &got), GY_FORMAT); /* it is closed */
     snprintf(path, sizeof(path), "%s/wish", folder);
     static const char *const words[] = {"nonsense\n", "threads 1 memory\n",
                                         "threads 1 memory 0", "threads 1 memory 0\n\n",
                                         "threads -1 memory x\n"};
     for (size_t i = 0; i < GY_COUNT(words); i++) {
         other = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-        assert_int_equal(gy_ticket_hear(file, &got), GY_AGAIN);
+        assert_int_equal(gy_ticket_handle(file, &got), GY_AGAIN);
         assert_int_equal(write(other, words[i], strlen(words[i])), strlen(words[i]));
-        assert_int_equal(gy_ticket_hear(file, &got), GY_FORMAT);
+        assert_int_equal(gy_ticket_handle(file, &got), GY_FORMAT);
         close(other);
     }
     close(file);
-    gy_ticket_foretell(&ticket, &wish); /* nobody listens any more */
+    gy_ticket_prewarm_hint(&ticket, &request); /* nobody listens any more */
     unlink(path);
 }
 

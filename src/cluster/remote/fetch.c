@@ -30,7 +30,7 @@ static void end_need(gy_driver *driver, uint32_t row, bool is_told)
 {
     gy_remote *remote = driver->remote;
     remote_need *need = &remote->needs[row];
-    tenant_host *host = &remote->tenant.hosts[need->to];
+    lease_host *host = &remote->client.hosts[need->to];
     need->start = NULL;
     if (!need->is_asked) {
         return; /* it stands in its host's queue, and is freed there */
@@ -85,7 +85,7 @@ void gy_remote_forget(gy_driver *driver, const gy_process *process)
             drop_start(driver, at);
         }
     }
-    gy_tenant_forget(&remote->tenant, process->slot, process->generation);
+    gy_lease_client_forget(&remote->client, process->slot, process->generation);
 }
 
 bool gy_remote_unstart(gy_driver *driver, const gy_effect *effect)
@@ -107,7 +107,7 @@ bool gy_remote_unstart(gy_driver *driver, const gy_effect *effect)
 static void queue_need(gy_remote *remote, uint32_t row)
 {
     remote_need *need = &remote->needs[row];
-    tenant_host *to = &remote->tenant.hosts[need->to];
+    lease_host *to = &remote->client.hosts[need->to];
     need->next = GY_NONE;
     need->is_asked = false;
     if (to->last_need == GY_NONE) {
@@ -154,7 +154,7 @@ static void fill_one(const gy_driver *driver, const remote_need *need,
                      Gy__Cluster__Key *content, Gy__Cluster__FetchOne *one)
 {
     const gy_driver_need *what = &need->what;
-    const tenant_host *from = &driver->remote->tenant.hosts[what->host];
+    const lease_host *from = &driver->remote->client.hosts[what->host];
     gy__cluster__fetch_one__init(one);
     *content = remote_key(what->content);
     one->number = need->number;
@@ -188,33 +188,34 @@ static bool ask(gy_driver *driver, uint32_t to, const uint32_t *rows, uint32_t c
     message.sections = sections;
     message.n_sections = count;
     fetch_call *call = gy_alloc("cluster.remote", sizeof(*call));
-    bool is_said = call != NULL;
-    if (is_said) {
+    bool is_reported = call != NULL;
+    if (is_reported) {
         *call = (fetch_call){driver, remote->number + 1, count};
     }
-    is_said = is_said && number_rows(remote, rows, count) == GY_OK;
-    for (uint32_t i = 0; i < count && is_said; i++) {
+    is_reported = is_reported && number_rows(remote, rows, count) == GY_OK;
+    for (uint32_t i = 0; i < count && is_reported; i++) {
         fill_one(driver, &remote->needs[rows[i]], &contents[i], &ones[i]);
         sections[i] = &ones[i];
     }
-    is_said = is_said && remote_call(driver, remote->tenant.hosts[to].peer, GY_NET_FETCH,
-                                     &message.base, fetch_begun, call) == GY_OK;
+    is_reported =
+        is_reported && remote_call(driver, remote->client.hosts[to].peer, GY_NET_FETCH,
+                                   &message.base, fetch_begun, call) == GY_OK;
     for (uint32_t i = 0; i < count; i++) {
-        if (!is_said) {
+        if (!is_reported) {
             gy_index_remove(&remote->by_number, gy_index_id(remote->needs[rows[i]].number));
         }
-        remote->needs[rows[i]].is_asked = is_said;
+        remote->needs[rows[i]].is_asked = is_reported;
     }
-    if (!is_said) {
+    if (!is_reported) {
         gy_free(call);
     } else if (driver->options->traffic != NULL) {
         driver->options->traffic->questions++;
     }
-    return is_said;
+    return is_reported;
 }
 
 /* The next of the host's queue for which somebody waits; those of nobody are freed. */
-static uint32_t next_need(gy_remote *remote, tenant_host *to)
+static uint32_t next_need(gy_remote *remote, lease_host *to)
 {
     while (to->first_need != GY_NONE && remote->needs[to->first_need].start == NULL) {
         const uint32_t row = to->first_need;
@@ -230,7 +231,7 @@ void remote_fetches_go_on(void *arg, uint32_t host)
 {
     gy_driver *driver = arg;
     gy_remote *remote = driver->remote;
-    tenant_host *to = &remote->tenant.hosts[host];
+    lease_host *to = &remote->client.hosts[host];
     uint32_t rows[REMOTE_FETCH_BATCH];
     while (to->state == HOST_HERE && to->asked < REMOTE_FETCHES) {
         const uint32_t most =
@@ -269,8 +270,8 @@ gy_status gy_remote_start(gy_driver *driver, gy_process *process, const gy_effec
                           .key = effect->key,
                           .body = driver->message.data,
                           .body_bytes = driver->message.size_bytes};
-    const uint32_t host = remote->tenant.seats[process->slot].host;
-    remote->tenant.seats[process->slot].running++;
+    const uint32_t host = remote->client.executors[process->slot].host;
+    remote->client.executors[process->slot].running++;
     if (place->count == 0) {
         gy_wire_add(&process->out, &wire);
         gy_process_touch(driver, process);
@@ -341,12 +342,12 @@ static void lose_need(gy_driver *driver, uint32_t row, gy_status status, const c
     gy_remote *remote = driver->remote;
     remote_need *need = &remote->needs[row];
     remote_start *start = need->start;
-    const tenant_host *from = &remote->tenant.hosts[need->what.host];
+    const lease_host *from = &remote->client.hosts[need->what.host];
     const bool is_from_up = from->state == HOST_HERE;
     if (status == GY_PEER && is_from_up && ++need->tries < TRIES_MAX) {
         /* It is dead to the reader, maybe soon to this one, too; the daemon tried for 2 s. */
         gy_index_remove(&remote->by_number, gy_index_id(need->number));
-        tenant_host *to = &remote->tenant.hosts[need->to];
+        lease_host *to = &remote->client.hosts[need->to];
         to->asked -= to->asked > 0;
         queue_need(remote, row);
         remote_fetches_go_on(driver, need->to);
@@ -367,7 +368,7 @@ static void lose_need(gy_driver *driver, uint32_t row, gy_status status, const c
                             .reason = why};
     fail_start(driver, start, &event);
     if (status == GY_LIMIT && !driver->has_ended) { /* its disk is full: work goes elsewhere */
-        gy_tenant_seats_close(&remote->tenant, to, why, TENANT_BACK);
+        gy_lease_client_executors_close(&remote->client, to, why, LEASE_CLIENT_BACK);
     }
 }
 
@@ -402,8 +403,8 @@ static void count_traffic(gy_driver_traffic *traffic, const Gy__Cluster__Fetched
     traffic->wire_bytes += (int64_t)message->wire_bytes;
 }
 
-gy_status remote_hear_fetched(void *arg, const gy_rpc_asked *asked,
-                              const ProtobufCMessage *request)
+gy_status remote_handle_fetched(void *arg, const gy_rpc_asked *asked,
+                                const ProtobufCMessage *request)
 {
     gy_driver *driver = arg;
     gy_remote *remote = driver->remote;
@@ -441,5 +442,5 @@ void remote_fetches_anew(void *arg, uint32_t host)
             queue_need(remote, i);
         }
     }
-    remote->tenant.hosts[host].asked = 0;
+    remote->client.hosts[host].asked = 0;
 }

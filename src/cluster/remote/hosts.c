@@ -7,8 +7,8 @@ uint32_t remote_host_of(const gy_driver *driver, gy_rpc_peer peer)
 {
     const gy_remote *remote = driver->remote;
     const size_t tag = (size_t)(uintptr_t)gy_rpc_tag(remote->rpc, peer);
-    return tag > 0 && tag <= remote->tenant.host_count &&
-                   remote->tenant.hosts[tag - 1].peer == peer
+    return tag > 0 && tag <= remote->client.host_count &&
+                   remote->client.hosts[tag - 1].peer == peer
                ? (uint32_t)(tag - 1)
                : GY_NONE;
 }
@@ -17,7 +17,7 @@ gy_status remote_dial(void *arg, uint32_t number)
 {
     const gy_driver *driver = arg;
     gy_remote *remote = driver->remote;
-    tenant_host *host = &remote->tenant.hosts[number];
+    lease_host *host = &remote->client.hosts[number];
     const bool is_own = remote->own != 0 && strcmp(host->address, remote->ticket->daemon) == 0;
     gy_rpc_facts facts = {.is_up = false};
     if (is_own) {
@@ -33,7 +33,7 @@ gy_status remote_dial(void *arg, uint32_t number)
     }
     gy_rpc_set_tag(remote->rpc, host->peer, (void *)((uintptr_t)number + 1));
     if (facts.is_up) { /* nobody was told of it when it came up */
-        gy_tenant_host_up(&remote->tenant, number);
+        gy_lease_client_host_up(&remote->client, number);
     }
     return GY_OK;
 }
@@ -41,7 +41,7 @@ gy_status remote_dial(void *arg, uint32_t number)
 void remote_hang_up(void *arg, uint32_t number)
 {
     const gy_driver *driver = arg;
-    tenant_host *host = &driver->remote->tenant.hosts[number];
+    lease_host *host = &driver->remote->client.hosts[number];
     if (host->peer != 0) {
         gy_rpc_drop(driver->remote->rpc, host->peer);
     }
@@ -59,7 +59,7 @@ typedef struct attach_call {
     int64_t sent_ns;
 } attach_call;
 
-static gy_status keep_folder(tenant_host *host, const char *folder)
+static gy_status keep_folder(lease_host *host, const char *folder)
 {
     char *copy = gy_copy_text("cluster.remote", folder);
     if (copy == NULL) {
@@ -74,7 +74,7 @@ static void attached(void *arg, gy_status status, const ProtobufCMessage *answer
 {
     const attach_call call = *(attach_call *)arg;
     gy_driver *driver = call.driver;
-    tenant_host *host = &driver->remote->tenant.hosts[call.host];
+    lease_host *host = &driver->remote->client.hosts[call.host];
     const Gy__Cluster__Attached *message = (const void *)answer;
     gy_free(arg);
     if (driver->has_ended || host->peer != call.peer || host->state != HOST_ATTACHING) {
@@ -91,15 +91,15 @@ static void attached(void *arg, gy_status status, const ProtobufCMessage *answer
             host->clock_ns = remote_clock_ns(call.sent_ns, message->heard_ns,
                                              message->answered_ns, gy_now_ns(driver->env));
         }
-        gy_tenant_attached(&driver->remote->tenant, call.host, status,
-                           status >= 0 ? message->incarnation : 0, why.text);
+        gy_lease_client_attached(&driver->remote->client, call.host, status,
+                                 status >= 0 ? message->incarnation : 0, why.text);
     }
 }
 
 void remote_attach(void *arg, uint32_t number)
 {
     gy_driver *driver = arg;
-    const tenant_host *host = &driver->remote->tenant.hosts[number];
+    const lease_host *host = &driver->remote->client.hosts[number];
     REMOTE_MESSAGE(Attach, attach, message);
     attach_call *call = gy_alloc("cluster.remote", sizeof(*call));
     if (call == NULL) {
@@ -112,23 +112,23 @@ void remote_attach(void *arg, uint32_t number)
     }
 }
 
-void remote_host_hear(gy_driver *driver, uint32_t number, gy_rpc_event event)
+void remote_host_handle(gy_driver *driver, uint32_t number, gy_rpc_event event)
 {
-    gy_tenant *tenant = &driver->remote->tenant;
+    gy_lease_client *client = &driver->remote->client;
     switch (event) {
     case GY_RPC_UP:
-        gy_tenant_host_up(tenant, number);
+        gy_lease_client_host_up(client, number);
         break;
     case GY_RPC_DOWN:
-        gy_tenant_host_down(tenant, number, gy_error_text());
+        gy_lease_client_host_down(client, number, gy_error_text());
         break;
     case GY_RPC_ANEW:
-        gy_tenant_host_anew(tenant, number);
+        gy_lease_client_host_anew(client, number);
         break;
     case GY_RPC_DRAINED:
-        tenant->hosts[number].is_full = false;
+        client->hosts[number].is_full = false;
         remote_fetches_go_on(driver, number);
-        remote_seats_go_on(driver, number);
+        remote_executors_go_on(driver, number);
         break;
     case GY_RPC_GONE: /* of those that dial */
         break;
@@ -140,26 +140,26 @@ void remote_beat(void *arg, uint32_t number)
     const gy_driver *driver = arg;
     REMOTE_MESSAGE(Beat, beat, message);
     /* Not taken now: said again in a second. */
-    remote_tell(driver, driver->remote->tenant.hosts[number].peer, GY_NET_BEAT, &message.base);
+    remote_tell(driver, driver->remote->client.hosts[number].peer, GY_NET_BEAT, &message.base);
 }
 
 uint32_t gy_remote_host(const gy_driver *driver, uint32_t slot)
 {
-    const tenant_seat *seat = &driver->remote->tenant.seats[slot];
-    return seat->lease != 0 ? seat->host : GY_NONE;
+    const lease_executor *executor = &driver->remote->client.executors[slot];
+    return executor->lease != 0 ? executor->host : GY_NONE;
 }
 
 const char *gy_remote_folder(const gy_driver *driver, uint32_t slot)
 {
     const uint32_t host = gy_remote_host(driver, slot);
-    return host != GY_NONE ? driver->remote->tenant.hosts[host].folder : NULL;
+    return host != GY_NONE ? driver->remote->client.hosts[host].folder : NULL;
 }
 
 void gy_remote_guest(const gy_driver *driver, uint32_t slot, gy_driver_guest *guest)
 {
     const uint32_t number = gy_remote_host(driver, slot);
     if (number != GY_NONE) {
-        const tenant_host *host = &driver->remote->tenant.hosts[number];
+        const lease_host *host = &driver->remote->client.hosts[number];
         *guest = (gy_driver_guest){
             .host = host->name, .number = number + 1, .clock_ns = host->clock_ns};
     }

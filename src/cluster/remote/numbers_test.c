@@ -14,13 +14,14 @@ GY_TEST(numbers_that_the_journal_lacks_stay_free)
     machine_new(&at, &job, (gy_manager_options){.host_max = 4});
     machine_begin(&at);
     hosts_up(&at, 1);
-    gy_tenant tenant = {.env = gy_env_real(), .manager = at.manager, .slot_count = 1};
-    assert_ok(gy_tenant_open(&tenant));
-    assert_ok(gy_tenant_begin(&tenant));
-    assert_int_equal(gy_tenant_host_get(&tenant, 1, 0, "h0:7000", "h0"), 2); /* as a new one */
-    assert_int_equal(gy_tenant_host_get(&tenant, 2, 1, "h1:7001", "h1"), 1);
-    assert_int_equal(gy_tenant_host_get(&tenant, 3, 2, "h2:7002", "h2"), 3);
-    gy_tenant_close(&tenant);
+    gy_lease_client client = {.env = gy_env_real(), .manager = at.manager, .slot_count = 1};
+    assert_ok(gy_lease_client_open(&client));
+    assert_ok(gy_lease_client_begin(&client));
+    assert_int_equal(gy_lease_client_host_get(&client, 1, 0, "h0:7000", "h0"),
+                     2); /* as a new one */
+    assert_int_equal(gy_lease_client_host_get(&client, 2, 1, "h1:7001", "h1"), 1);
+    assert_int_equal(gy_lease_client_host_get(&client, 3, 2, "h2:7002", "h2"), 3);
+    gy_lease_client_close(&client);
     machine_free(&at);
 }
 

@@ -6,7 +6,7 @@
 #define GY_CLUSTER_REMOTE_PLANT_PRIV_H
 
 /** Of what a manager rents. */
-#define GY_TENANT_PLANT_LIST(X)                                                                \
+#define GY_LEASE_CLIENT_PLANT_LIST(X)                                                          \
     X(NONE)                                                                                    \
     X(FOLDER_IGNORED)                                                                          \
     X(NUMBER_REUSED)                                                                           \
@@ -18,25 +18,25 @@
     X(CLOSED_UNTOLD)                                                                           \
     X(PROCESS_KEPT)                                                                            \
     X(GONE_KEPT)                                                                               \
-    X(OLD_GRANTS)                                                                              \
+    X(OLD_ALLOCATIONS)                                                                         \
     X(AS_TOLD)                                                                                 \
     X(GIVEN_ONCE)                                                                              \
-    X(WISHED_ONCE)                                                                             \
+    X(REQUESTED_ONCE)                                                                          \
     X(GANG_UNNUMBERED)                                                                         \
     X(NEVER_WATCHED)
 
-typedef enum gy_tenant_plant {
-#define GY_X(name) GY_TENANT_PLANT_##name,
-    GY_TENANT_PLANT_LIST(GY_X)
+typedef enum gy_lease_client_plant {
+#define GY_X(name) GY_LEASE_CLIENT_PLANT_##name,
+    GY_LEASE_CLIENT_PLANT_LIST(GY_X)
 #undef GY_X
-        GY_TENANT_PLANTS
-} gy_tenant_plant;
+        GY_LEASE_CLIENT_PLANTS
+} gy_lease_client_plant;
 
 #ifdef GYRE_PLANTED
-extern gy_tenant_plant gy_tenant_planted;
-#define GY_TENANT_PLANTED(bug) (gy_tenant_planted == GY_TENANT_PLANT_##bug)
+extern gy_lease_client_plant gy_lease_client_planted;
+#define GY_LEASE_CLIENT_PLANTED(bug) (gy_lease_client_planted == GY_LEASE_CLIENT_PLANT_##bug)
 #else
-#define GY_TENANT_PLANTED(bug) false
+#define GY_LEASE_CLIENT_PLANTED(bug) false
 #endif
 
 #endif

@@ -14,9 +14,9 @@ static const struct {
     gy_net_type type;
     serve_function *serve; /* NULL: it is said here, not heard */
 } heard[REMOTE_METHODS] = {
-    {GY_NET_WISHES, NULL},
+    {GY_NET_REQUESTS, NULL},
     {GY_NET_VIEW, NULL},
-    {GY_NET_GIVE_BACK, NULL},
+    {GY_NET_RELEASE, NULL},
     {GY_NET_ATTACH, NULL},
     {GY_NET_BEAT, NULL},
     {GY_NET_OPEN, NULL},
@@ -25,13 +25,13 @@ static const struct {
     {GY_NET_UNFETCH, NULL},
     {GY_NET_DISCARD, NULL},
     {GY_NET_JOB_OVER, NULL},
-    {GY_NET_CREDIT, remote_hear_credit},
-    {GY_NET_RELAY, remote_hear_relay},
-    {GY_NET_LEASE_GONE, remote_hear_lease_gone},
-    {GY_NET_SEAT_GONE, remote_hear_seat_gone},
-    {GY_NET_FETCHED, remote_hear_fetched},
-    {GY_NET_GRANTS, remote_hear_grants},
-    {GY_NET_OVER, remote_hear_over},
+    {GY_NET_CREDIT, remote_handle_credit},
+    {GY_NET_RELAY, remote_handle_relay},
+    {GY_NET_LEASE_GONE, remote_handle_lease_gone},
+    {GY_NET_EXECUTOR_GONE, remote_handle_executor_gone},
+    {GY_NET_FETCHED, remote_handle_fetched},
+    {GY_NET_ALLOCATIONS, remote_handle_allocations},
+    {GY_NET_OVER, remote_handle_over},
 };
 
 Gy__Cluster__Key remote_key(gy_key key)
@@ -57,7 +57,7 @@ void remote_over(gy_driver *driver, gy_status status, const char *who)
                                  remote->ticket->epoch, who));
 }
 
-void remote_said(void *arg, gy_status status, const ProtobufCMessage *answer)
+void remote_output(void *arg, gy_status status, const ProtobufCMessage *answer)
 {
     gy_driver *driver = arg;
     (void)answer;
@@ -76,7 +76,7 @@ gy_status remote_call(gy_driver *driver, gy_rpc_peer peer, uint32_t type,
     const gy_rpc_request request = {.type = type,
                                     .message = message,
                                     .deadline = gy_env_deadline(driver->env, call_seconds),
-                                    .done = done != NULL ? done : remote_said,
+                                    .done = done != NULL ? done : remote_output,
                                     .arg = done != NULL ? arg : driver};
     return gy_rpc_call(driver->remote->rpc, peer, &request, NULL);
 }
@@ -96,14 +96,14 @@ static void hear(void *arg, gy_rpc_peer peer, gy_rpc_event event)
     for (uint32_t i = 0; i < remote->name_count; i++) {
         if (remote->names[i] == peer) {
             if (event == GY_RPC_UP) {
-                gy_tenant_names_up(&remote->tenant);
+                gy_lease_client_names_up(&remote->client);
             }
             return;
         }
     }
     const uint32_t host = remote_host_of(driver, peer);
     if (host != GY_NONE) {
-        remote_host_hear(driver, host, event);
+        remote_host_handle(driver, host, event);
     }
 }
 
@@ -167,19 +167,19 @@ static void forget(void *arg, uint32_t slot)
     gy_process_gone(driver, &driver->processes[slot]);
 }
 
-static const gy_tenant_ops tenant_ops = {.step = step,
-                                         .fail = fail,
-                                         .has_ended = has_ended,
-                                         .process = process_of,
-                                         .forget = forget,
-                                         .dial = remote_dial,
-                                         .hang_up = remote_hang_up,
-                                         .attach = remote_attach,
-                                         .beat = remote_beat,
-                                         .go_on = remote_fetches_go_on,
-                                         .begin_anew = remote_fetches_anew,
-                                         .wish = remote_say_wishes,
-                                         .give = remote_say_give};
+static const gy_lease_client_ops lease_ops = {.step = step,
+                                              .fail = fail,
+                                              .has_ended = has_ended,
+                                              .process = process_of,
+                                              .forget = forget,
+                                              .dial = remote_dial,
+                                              .hang_up = remote_hang_up,
+                                              .attach = remote_attach,
+                                              .beat = remote_beat,
+                                              .go_on = remote_fetches_go_on,
+                                              .begin_anew = remote_fetches_anew,
+                                              .request = remote_say_requests,
+                                              .give = remote_say_give};
 
 gy_status gy_remote_open(gy_driver *driver)
 {
@@ -191,21 +191,21 @@ gy_status gy_remote_open(gy_driver *driver)
     driver->remote = remote;
     remote->ticket = ticket;
     remote->free_need = GY_NONE;
-    remote->tenant = (gy_tenant){.env = driver->env,
-                                 .manager = driver->manager,
-                                 .ops = &tenant_ops,
-                                 .arg = driver,
-                                 .job = ticket->job,
-                                 .epoch = ticket->epoch,
-                                 .slot_count = driver->process_count,
-                                 .threads = driver->threads,
-                                 .dead_ns = driver->options->dead_ns,
-                                 /* Behind what drivers of the program's earlier jobs said; a
-                                  * voice is between. */
-                                 .sequence = (uint64_t)ticket->round * 2 << 32,
-                                 .gang = ticket->round << 20};
-    GY_TRY(gy_tenant_open(&remote->tenant));
-    const int64_t dead_ns = remote->tenant.dead_ns;
+    remote->client = (gy_lease_client){.env = driver->env,
+                                       .manager = driver->manager,
+                                       .ops = &lease_ops,
+                                       .arg = driver,
+                                       .job = ticket->job,
+                                       .epoch = ticket->epoch,
+                                       .slot_count = driver->process_count,
+                                       .threads = driver->threads,
+                                       .dead_ns = driver->options->dead_ns,
+                                       /* Behind what drivers of the program's earlier jobs
+                                        * said; a voice is between. */
+                                       .sequence = (uint64_t)ticket->round * 2 << 32,
+                                       .gang = ticket->round << 20};
+    GY_TRY(gy_lease_client_open(&remote->client));
+    const int64_t dead_ns = remote->client.dead_ns;
     for (int i = 0; i < REMOTE_METHODS; i++) {
         remote->methods[i] = gy_net_method(heard[i].type);
         remote->methods[i].serve = heard[i].serve;
@@ -224,7 +224,7 @@ gy_status gy_remote_open(gy_driver *driver)
                                     .hear = hear,
                                     .beat_ns = dead_ns / 8,
                                     .dead_ns = dead_ns / 2,
-                                    .retry_most_ns = dead_ns / 8,
+                                    .retry_ns_max = dead_ns / 8,
                                     .key_file =
                                         ticket->key_file[0] != '\0' ? ticket->key_file : NULL,
                                     .is_plaintext = ticket->key_file[0] == '\0'};
@@ -236,7 +236,7 @@ gy_status gy_remote_open(gy_driver *driver)
 
 gy_status gy_remote_begin(gy_driver *driver)
 {
-    return gy_tenant_begin(&driver->remote->tenant);
+    return gy_lease_client_begin(&driver->remote->client);
 }
 
 /* ---- turns ---- */
@@ -259,11 +259,11 @@ void gy_remote_turn(gy_driver *driver)
 
 void gy_remote_avoid(gy_driver *driver, uint32_t host, const char *reason)
 {
-    gy_tenant_avoid(&driver->remote->tenant, host, reason);
+    gy_lease_client_avoid(&driver->remote->client, host, reason);
 }
 
 /* One tell a host. */
-static void send_discards(gy_driver *driver, tenant_host *host)
+static void send_discards(gy_driver *driver, lease_host *host)
 {
     gy_text *names = &host->discards;
     char *list[256];
@@ -286,13 +286,13 @@ static void send_discards(gy_driver *driver, tenant_host *host)
 void gy_remote_discard(gy_driver *driver, uint32_t host, const gy_text *names)
 {
     gy_remote *remote = driver->remote;
-    for (uint32_t i = 0; i < remote->tenant.host_count; i++) {
+    for (uint32_t i = 0; i < remote->client.host_count; i++) {
         /* What a lost host keeps it gives up itself when nobody beats. */
-        if ((i == host || host == GY_NONE) && remote->tenant.hosts[i].state != HOST_GONE &&
+        if ((i == host || host == GY_NONE) && remote->client.hosts[i].state != HOST_GONE &&
             names->size_bytes > 0) {
-            gy_text_add_bytes(&remote->tenant.hosts[i].discards, names->data,
+            gy_text_add_bytes(&remote->client.hosts[i].discards, names->data,
                               names->size_bytes);
-            remote->tenant.hosts[i].discards.status =
+            remote->client.hosts[i].discards.status =
                 GY_OK; /* no memory: they go with the job */
         }
     }
@@ -300,24 +300,24 @@ void gy_remote_discard(gy_driver *driver, uint32_t host, const gy_text *names)
 
 void gy_remote_tick(gy_driver *driver, int64_t now_ns)
 {
-    gy_tenant *tenant = &driver->remote->tenant;
-    gy_tenant_look_after(tenant, now_ns);
-    for (uint32_t i = 0; i < tenant->host_count && !driver->has_ended; i++) {
-        send_discards(driver, &tenant->hosts[i]);
+    gy_lease_client *client = &driver->remote->client;
+    gy_lease_client_look_after(client, now_ns);
+    for (uint32_t i = 0; i < client->host_count && !driver->has_ended; i++) {
+        send_discards(driver, &client->hosts[i]);
         remote_fetches_go_on(driver, i);
-        remote_seats_go_on(driver, i);
+        remote_executors_go_on(driver, i);
     }
-    gy_tenant_give_idle(tenant, now_ns);
-    gy_tenant_where_give(tenant, now_ns);
-    gy_tenant_give_all(tenant, now_ns);
+    gy_lease_client_release_idle(client, now_ns);
+    gy_lease_client_where_release(client, now_ns);
+    gy_lease_client_release_all(client, now_ns);
 }
 
 void gy_remote_settle(gy_driver *driver)
 {
-    gy_tenant *tenant = &driver->remote->tenant;
-    gy_tenant_do_avoids(tenant);
+    gy_lease_client *client = &driver->remote->client;
+    gy_lease_client_do_avoids(client);
     if (!driver->has_ended) {
-        gy_tenant_wish(tenant, gy_now_ns(driver->env));
+        gy_lease_client_request(client, gy_now_ns(driver->env));
         remote_view(driver, gy_now_ns(driver->env));
     }
 }
@@ -336,7 +336,7 @@ static void farewell_done(void *arg, gy_status status, const ProtobufCMessage *a
 
 int64_t gy_remote_watch_ns(const gy_driver *driver)
 {
-    return gy_tenant_watch_ns(&driver->remote->tenant);
+    return gy_lease_client_watch_ns(&driver->remote->client);
 }
 
 static void say_farewell(gy_driver *driver)
@@ -344,11 +344,11 @@ static void say_farewell(gy_driver *driver)
     gy_remote *remote = driver->remote;
     const int64_t last_ns = gy_now_ns(driver->env) + farewell_ns;
     remote_view_last(driver);
-    for (size_t i = 0; i < remote->tenant.host_count; i++) {
+    for (size_t i = 0; i < remote->client.host_count; i++) {
         REMOTE_MESSAGE(JobOver, job_over, message);
         message.is_kept = driver->end.status < 0; /* its user may have it go on */
-        if (remote->tenant.hosts[i].state == HOST_HERE &&
-            remote_call(driver, remote->tenant.hosts[i].peer, GY_NET_JOB_OVER, &message.base,
+        if (remote->client.hosts[i].state == HOST_HERE &&
+            remote_call(driver, remote->client.hosts[i].peer, GY_NET_JOB_OVER, &message.base,
                         farewell_done, remote) == GY_OK) {
             remote->farewells++;
         }
@@ -370,11 +370,11 @@ void gy_remote_close(gy_driver *driver)
     }
     gy_rpc_free(remote->rpc);
     remote_starts_free(driver);
-    for (size_t i = 0; i < remote->tenant.host_count; i++) {
-        gy_free(remote->tenant.hosts[i].folder);
-        gy_text_free(&remote->tenant.hosts[i].discards);
+    for (size_t i = 0; i < remote->client.host_count; i++) {
+        gy_free(remote->client.hosts[i].folder);
+        gy_text_free(&remote->client.hosts[i].discards);
     }
-    gy_tenant_close(&remote->tenant);
+    gy_lease_client_close(&remote->client);
     gy_index_free(&remote->by_number);
     gy_free(remote->needs);
     gy_free(remote->reads);

@@ -1,7 +1,7 @@
 /**
  * Slots of the driver that are at daemons: what the driver asks of them. Each slot that is open
- * stands on a lease; its process is a seat at the daemon, and what the two say to each other
- * goes over rpc instead of a socket.
+ * stands on a lease; its process is an executor at the daemon, and what the two say to each
+ * other goes over rpc instead of a socket.
  *
  * All on the driver's thread. What comes from the cluster becomes events of the machine from
  * within gy_remote_turn and gy_remote_tick alone; the other functions are good within a step.
@@ -17,12 +17,12 @@ GY_MUST_CHECK gy_status gy_remote_open(gy_driver *driver);
 GY_MUST_CHECK gy_status gy_remote_begin(gy_driver *driver);
 /** To be watched; then, and when `next` has come: turn. */
 int gy_remote_fd(const gy_driver *driver);
-int64_t gy_remote_watch_ns(const gy_driver *driver); /* gy_tenant_watch_ns */
+int64_t gy_remote_watch_ns(const gy_driver *driver); /* gy_lease_client_watch_ns */
 int64_t gy_remote_next_ns(const gy_driver *driver);
 void gy_remote_turn(gy_driver *driver);
 /** Ten times a second: what is due. */
 void gy_remote_tick(gy_driver *driver, int64_t now_ns);
-/** After steps: wishes that have changed, asked for soon. */
+/** After steps: requests that have changed, asked for soon. */
 void gy_remote_settle(gy_driver *driver);
 /** Say that the job is over, unless its epoch is, and hang up. NULL within: nothing. */
 void gy_remote_close(gy_driver *driver);

@@ -40,11 +40,11 @@ struct gy_remote {
     gy_rpc *rpc;
     gy_rpc_method methods[REMOTE_METHODS];
     const gy_ticket *ticket;
-    gy_tenant tenant; /* hosts, slots, wishes */
+    gy_lease_client client; /* hosts, slots, requests */
     gy_rpc_peer names[REMOTE_NAMES_MAX];
     uint32_t name_count;
     gy_rpc_peer own;  /* the daemon that has started this manager, while no host is it; 0 */
-    uint32_t never;   /* number of a wish that no host is large enough for */
+    uint32_t never;   /* number of a request that no host is large enough for */
     int64_t never_ns; /* since when it is known */
     /* what is told for people */
     int64_t looked_ns, viewed_ns; /* whether it is another one; it was told */
@@ -66,8 +66,8 @@ struct gy_remote {
 
 /** Of an answered call or a tell: a failure to say it that matters is told to the machine
  * elsewhere. Ends the job when the epoch is over. */
-void remote_said(void *arg, gy_status status, const ProtobufCMessage *answer);
-/** A call with remote_said, or `done`. GY_AGAIN; GY_PEER; GY_NOMEM */
+void remote_output(void *arg, gy_status status, const ProtobufCMessage *answer);
+/** A call with remote_output, or `done`. GY_AGAIN; GY_PEER; GY_NOMEM */
 GY_MUST_CHECK gy_status remote_call(gy_driver *driver, gy_rpc_peer peer, uint32_t type,
                                     const ProtobufCMessage *message, gy_rpc_done done,
                                     void *arg);
@@ -87,13 +87,13 @@ Gy__Cluster__Key remote_key(gy_key key);
 
 /* ---- wishes.c: the name server ---- */
 
-/** gy_tenant_ops.wish, .give. */
-void remote_say_wishes(void *arg, const gy_manager_wishes *wishes);
-bool remote_say_give(void *arg, const tenant_return *back);
-gy_status remote_hear_grants(void *arg, const gy_rpc_asked *asked,
+/** gy_lease_client_ops.request, .give. */
+void remote_say_requests(void *arg, const gy_manager_requests *requests);
+bool remote_say_give(void *arg, const lease_return *back);
+gy_status remote_handle_allocations(void *arg, const gy_rpc_asked *asked,
+                                    const ProtobufCMessage *request);
+gy_status remote_handle_over(void *arg, const gy_rpc_asked *asked,
                              const ProtobufCMessage *request);
-gy_status remote_hear_over(void *arg, const gy_rpc_asked *asked,
-                           const ProtobufCMessage *request);
 /** view.c: tell what the job is at when that is due. */
 void remote_view(gy_driver *driver, int64_t now_ns);
 /** The same at the job's end, whatever was told before: it is kept. */
@@ -113,37 +113,37 @@ static inline int64_t remote_clock_ns(int64_t sent_ns, int64_t heard_ns, int64_t
                  2);
 }
 
-/** gy_tenant_ops.dial, .hang_up, .attach, .beat. */
+/** gy_lease_client_ops.dial, .hang_up, .attach, .beat. */
 gy_status remote_dial(void *arg, uint32_t number);
 void remote_hang_up(void *arg, uint32_t number);
 void remote_attach(void *arg, uint32_t number);
 void remote_beat(void *arg, uint32_t number);
 /** An event of its connection. */
-void remote_host_hear(gy_driver *driver, uint32_t number, gy_rpc_event event);
+void remote_host_handle(gy_driver *driver, uint32_t number, gy_rpc_event event);
 /** Of one that calls: GY_NONE nobody whose words count. */
 uint32_t remote_host_of(const gy_driver *driver, gy_rpc_peer peer);
 
 /* ---- seats.c: what daemons say of processes ---- */
 
-gy_status remote_hear_lease_gone(void *arg, const gy_rpc_asked *asked,
-                                 const ProtobufCMessage *request);
-gy_status remote_hear_seat_gone(void *arg, const gy_rpc_asked *asked,
-                                const ProtobufCMessage *request);
-gy_status remote_hear_relay(void *arg, const gy_rpc_asked *asked,
-                            const ProtobufCMessage *request);
-gy_status remote_hear_credit(void *arg, const gy_rpc_asked *asked,
-                             const ProtobufCMessage *request);
+gy_status remote_handle_lease_gone(void *arg, const gy_rpc_asked *asked,
+                                   const ProtobufCMessage *request);
+gy_status remote_handle_executor_gone(void *arg, const gy_rpc_asked *asked,
+                                      const ProtobufCMessage *request);
+gy_status remote_handle_relay(void *arg, const gy_rpc_asked *asked,
+                              const ProtobufCMessage *request);
+gy_status remote_handle_credit(void *arg, const gy_rpc_asked *asked,
+                               const ProtobufCMessage *request);
 /** The host's queue has room again. */
-void remote_seats_go_on(gy_driver *driver, uint32_t host);
+void remote_executors_go_on(gy_driver *driver, uint32_t host);
 
 /* ---- fetch.c ---- */
 
-gy_status remote_hear_fetched(void *arg, const gy_rpc_asked *asked,
-                              const ProtobufCMessage *request);
-/** Ask for what waits, as far as there is room; gy_tenant_ops.go_on. */
+gy_status remote_handle_fetched(void *arg, const gy_rpc_asked *asked,
+                                const ProtobufCMessage *request);
+/** Ask for what waits, as far as there is room; gy_lease_client_ops.go_on. */
 void remote_fetches_go_on(void *arg, uint32_t host);
 /** No answers come from there any more: its fetches are asked for anew, or have failed;
- * gy_tenant_ops.begin_anew. */
+ * gy_lease_client_ops.begin_anew. */
 void remote_fetches_anew(void *arg, uint32_t host);
 void remote_starts_free(gy_driver *driver);
 

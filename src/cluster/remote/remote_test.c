@@ -1,6 +1,6 @@
 /* Goal: a job whose processes are at daemons comes to its end whatever becomes of them: leases,
- * seats, hosts, what is fetched; nothing is started before its inputs are there; nothing that
- * still lies somewhere runs again; and who is not the manager any more stops. */
+ * executors, hosts, what is fetched; nothing is started before its inputs are there; nothing
+ * that still lies somewhere runs again; and who is not the manager any more stops. */
 #include "cluster/remote/script_test.h"
 
 #include <dirent.h>
@@ -144,7 +144,7 @@ static gy_manager *make_manager(uint32_t width, bool is_exact)
                                   .stage_count = GY_COUNT(stages),
                                   .process_max = 8,
                                   .host_max = 16,
-                                  .copy_floor_ns = -1};
+                                  .backup_floor_ns = -1};
     gy_manager *manager = NULL;
     assert_ok(gy_manager_new(&options, &growth, &manager));
     return manager;
@@ -159,10 +159,10 @@ static void remove_folder(const char *path)
 
 static void script_open_all(script *at)
 {
-    const gy_rpc_method methods[] = {script_method(GY_NET_WISHES, script_hear_wishes),
-                                     script_method(GY_NET_VIEW, script_hear_view),
-                                     script_method(GY_NET_GIVE_BACK, script_give_back),
-                                     script_method(GY_NET_GRANTS, NULL),
+    const gy_rpc_method methods[] = {script_method(GY_NET_REQUESTS, script_handle_requests),
+                                     script_method(GY_NET_VIEW, script_handle_view),
+                                     script_method(GY_NET_RELEASE, script_release),
+                                     script_method(GY_NET_ALLOCATIONS, NULL),
                                      script_method(GY_NET_OVER, NULL)};
     memcpy(at->methods, methods, sizeof(methods));
     const gy_rpc_options options = {.name = "name server",
@@ -361,7 +361,7 @@ GY_TEST(loses_leases)
 GY_TEST(counts_what_died_of_itself)
 {
     static remote_job job;
-    job = (remote_job){.at = {.trouble = TROUBLE_SEAT_DIES, .after = 2}};
+    job = (remote_job){.at = {.trouble = TROUBLE_EXECUTOR_DIES, .after = 2}};
     assert_ok(run(&job));
     assert_true(job.at.has_struck);
     assert_int_equal(job.failures, 2); /* a neighbour fails with it */

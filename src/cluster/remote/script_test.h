@@ -1,7 +1,7 @@
 /**
  * For tests of the driver's remote side: a name server and daemons that do what a script says,
- * in a thread of their own, on sockets. What runs in their seats is a few lines here: it reads
- * STARTs and answers them.
+ * in a thread of their own, on sockets. What runs in their executors is a few lines here: it
+ * reads STARTs and answers them.
  *
  * Tasks 0 .. producers - 1 make something; each other task reads all of them.
  */
@@ -10,6 +10,7 @@
 
 #include "cluster/net/net.h"
 #include "cluster/remote/remote.h"
+#include "cluster/remote/script_types_test.h"
 
 #include "gy_test.h"
 
@@ -19,78 +20,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-enum { HOSTS = 3, SEATS = 4, FETCHED_MAX = 256, PRODUCERS = 6 };
-
-/** What goes wrong, once, after `after` tasks are done (in all). */
-typedef enum script_trouble {
-    TROUBLE_NONE,
-    TROUBLE_HOST_DIES,    /* host 0 is gone for good */
-    TROUBLE_HOST_RETURNS, /* it is started anew: seats and leases are gone, files stand */
-    TROUBLE_HOST_EMPTY,   /* it is started anew with another folder */
-    TROUBLE_LEASE_GONE,   /* a lease ends under its task */
-    TROUBLE_SEAT_DIES,    /* a process of host 0 dies under its task */
-    TROUBLE_ASKED,        /* a lease under a task is asked back */
-    TROUBLE_FETCH_LOST,   /* a file that is to be fetched is not there */
-    TROUBLE_FETCH_DEAD,   /* the peer does not answer the reader's daemon, twice */
-    TROUBLE_FULL,         /* no room for what is fetched to host 1 */
-    TROUBLE_OPEN_REFUSED, /* host 0 takes no process */
-    TROUBLE_KILLED,       /* by the job's user */
-    TROUBLE_OVER,         /* another epoch */
-    TROUBLE_EPOCH,        /* a daemon knows another epoch */
-    TROUBLE_CLAIMED,      /* another epoch has a journal, and nobody says so */
-} script_trouble;
-
-typedef struct script_seat {
-    uint64_t lease; /* 0: free */
-    uint32_t generation;
-    bool is_open, is_fed;         /* something came since it was looked at last */
-    uint64_t credit, credit_most; /* to the manager */
-    uint64_t window, taken;       /* from it; what came of that is not given back yet */
-    gy_text in, out;
-    size_t sent;
-} script_seat;
-
-typedef struct script script;
-
-typedef struct script_host {
-    script *at;
-    int index;
-    gy_rpc *rpc;
-    gy_rpc_method methods[16];
-    gy_rpc_peer manager;
-    char address[GY_RPC_ADDRESS_BYTES];
-    uint64_t incarnation;
-    script_seat seats[SEATS];
-    uint64_t fetched[FETCHED_MAX];
-    int fetched_count, attaches, beats, discards, calls;
-    bool is_over;
-} script_host;
-
-struct script {
-    script_trouble trouble;
-    uint32_t after;
-    size_t body_bytes, report_bytes; /* of STARTs and reports, at least */
-    bool is_narrow;                  /* no host has two slots, and that is said */
-    bool is_spread;                  /* single slots are lent on different hosts */
-    bool is_over_awaited; /* it does not end before host 0 has heard that all is over */
-    const char *claim;    /* what another epoch makes */
-    bool is_called_first; /* nothing is lent before host 0 was called */
-    /* its own */
-    pthread_t thread;
-    _Atomic bool is_ended, is_wrong;
-    gy_rpc *rpc;
-    gy_rpc_method methods[5];
-    gy_rpc_peer manager;
-    char address[GY_RPC_ADDRESS_BYTES];
-    script_host hosts[HOSTS];
-    int host_count, failures;       /* failures: of fetches, so far */
-    uint64_t version, lease, asked; /* that is asked back, 0: none */
-    uint32_t wanted, done, runs[64], given, bad, gang;
-    uint32_t views, view_tasks, view_committed, view_notes; /* that came; of the last one */
-    bool has_struck;
-    char wrong[200];
-};
 
 static inline void script_wrong(script *at, const char *what)
 {
@@ -149,48 +78,49 @@ static inline void script_answer(gy_rpc *rpc, const gy_rpc_asked *asked)
     (void)!gy_rpc_answer(rpc, asked, &done.base);
 }
 
-/* ---- the seat's process ---- */
+/* ---- the executor's process ---- */
 
-static inline script_seat *script_find(script_host *host, uint64_t lease)
+static inline script_executor *script_find(script_host *host, uint64_t lease)
 {
-    for (int i = 0; i < SEATS; i++) {
-        if (host->seats[i].lease == lease && lease != 0) {
-            return &host->seats[i];
+    for (int i = 0; i < EXECUTORS; i++) {
+        if (host->executors[i].lease == lease && lease != 0) {
+            return &host->executors[i];
         }
     }
     return NULL;
 }
 
-static inline void script_relay(script_host *host, script_seat *seat)
+static inline void script_relay(script_host *host, script_executor *executor)
 {
-    while (seat->sent < seat->out.size_bytes && seat->credit > 0) {
+    while (executor->sent < executor->out.size_bytes && executor->credit > 0) {
         SCRIPT_MESSAGE(Relay, relay, message);
-        const size_t most = GY_MIN((size_t)seat->credit, (size_t)GY_NET_RELAY_BYTES);
-        message.lease = seat->lease;
-        message.generation = seat->generation;
-        message.data.data = (uint8_t *)seat->out.data + seat->sent;
-        message.data.len = GY_MIN(seat->out.size_bytes - seat->sent, most);
+        const size_t most = GY_MIN((size_t)executor->credit, (size_t)GY_NET_RELAY_BYTES);
+        message.lease = executor->lease;
+        message.generation = executor->generation;
+        message.data.data = (uint8_t *)executor->out.data + executor->sent;
+        message.data.len = GY_MIN(executor->out.size_bytes - executor->sent, most);
         script_call(host, GY_NET_RELAY, &message.base);
-        seat->sent += message.data.len;
-        seat->credit -= message.data.len;
+        executor->sent += message.data.len;
+        executor->credit -= message.data.len;
     }
 }
 
-static inline void script_seat_free(script_seat *seat)
+static inline void script_executor_free(script_executor *executor)
 {
-    gy_text_free(&seat->in);
-    gy_text_free(&seat->out);
-    *seat = (script_seat){.lease = seat->lease};
+    gy_text_free(&executor->in);
+    gy_text_free(&executor->out);
+    *executor = (script_executor){.lease = executor->lease};
 }
 
-static inline void script_seat_gone(script_host *host, script_seat *seat, const gy_wire *start)
+static inline void script_executor_gone(script_host *host, script_executor *executor,
+                                        const gy_wire *start)
 {
-    SCRIPT_MESSAGE(SeatGone, seat_gone, message);
+    SCRIPT_MESSAGE(ExecutorGone, executor_gone, message);
     Gy__Cluster__Board board, beside, *boards[2] = {&board, &beside};
     uint8_t text[GY_BOARD_BYTES] = "it was at this", other[GY_BOARD_BYTES] = "beside it";
     gy__cluster__board__init(&board);
-    message.lease = seat->lease;
-    message.generation = seat->generation;
+    message.lease = executor->lease;
+    message.generation = executor->generation;
     message.reason = (char *)(uintptr_t) "killed by SIGSEGV";
     message.last_words = (char *)(uintptr_t) "ouch";
     message.has_process = true;
@@ -209,8 +139,8 @@ static inline void script_seat_gone(script_host *host, script_seat *seat, const 
     } else {
         message.wait_status = SIGKILL;
     }
-    script_call(host, GY_NET_SEAT_GONE, &message.base);
-    script_seat_free(seat);
+    script_call(host, GY_NET_EXECUTOR_GONE, &message.base);
+    script_executor_free(executor);
 }
 
 /* A START's body: how many sections must be here, then the names of them. */
@@ -232,19 +162,20 @@ static inline void script_look_at_needs(script_host *host, const gy_wire *start)
     }
 }
 
-static inline void script_report(script_host *host, script_seat *seat, const gy_wire *start)
+static inline void script_report(script_host *host, script_executor *executor,
+                                 const gy_wire *start)
 {
     script *at = host->at;
     char *report = gy_alloc_zero("test", 1, at->report_bytes + 8);
     snprintf(report, 8, "h%d", host->index);
     at->done++;
-    gy_wire_add(&seat->out, &(gy_wire){.kind = GY_WIRE_DONE,
-                                       .id = start->id,
-                                       .member = start->member,
-                                       .run_ns = 1000,
-                                       .key = {start->id.task, 5},
-                                       .body = report,
-                                       .body_bytes = at->report_bytes + 8});
+    gy_wire_add(&executor->out, &(gy_wire){.kind = GY_WIRE_DONE,
+                                           .id = start->id,
+                                           .member = start->member,
+                                           .run_ns = 1000,
+                                           .key = {start->id.task, 5},
+                                           .body = report,
+                                           .body_bytes = at->report_bytes + 8});
     gy_free(report);
 }
 
@@ -262,8 +193,8 @@ static inline bool script_must_wait(const script *at)
     }
     for (int i = first; i < at->host_count && at->done == 0; i++) {
         bool is_open = at->hosts[i].rpc == NULL;
-        for (int k = 0; k < SEATS; k++) {
-            is_open = is_open || at->hosts[i].seats[k].is_open;
+        for (int k = 0; k < EXECUTORS; k++) {
+            is_open = is_open || at->hosts[i].executors[k].is_open;
         }
         if (!is_open) {
             return true;
@@ -273,7 +204,8 @@ static inline bool script_must_wait(const script *at)
 }
 
 /* One message to the process. False: it is gone. */
-static inline bool script_obey(script_host *host, script_seat *seat, const gy_wire *message)
+static inline bool script_obey(script_host *host, script_executor *executor,
+                               const gy_wire *message)
 {
     script *at = host->at;
     if (message->kind == GY_WIRE_WELCOME) {
@@ -283,73 +215,73 @@ static inline bool script_obey(script_host *host, script_seat *seat, const gy_wi
             memcmp(message->body, folder, message->body_bytes) != 0) {
             script_wrong(at, "the welcome is for another host");
         }
-        gy_wire_add(&seat->out, &(gy_wire){.kind = GY_WIRE_READY});
+        gy_wire_add(&executor->out, &(gy_wire){.kind = GY_WIRE_READY});
     } else if (message->kind == GY_WIRE_START) {
         at->runs[message->id.task]++;
         script_look_at_needs(host, message);
-        if (at->trouble == TROUBLE_SEAT_DIES && script_is_due(at) && host->index == 0) {
+        if (at->trouble == TROUBLE_EXECUTOR_DIES && script_is_due(at) && host->index == 0) {
             at->has_struck = true;
-            script_seat_gone(host, seat, message);
+            script_executor_gone(host, executor, message);
             return false;
         }
-        script_report(host, seat, message);
+        script_report(host, executor, message);
     } else if (message->kind != GY_WIRE_CANCEL) {
         script_wrong(at, "a process gets what is not for it");
     }
     return true;
 }
 
-static inline void script_pump(script_host *host, script_seat *seat)
+static inline void script_pump(script_host *host, script_executor *executor)
 {
     gy_wire message;
     size_t used = 0, taken = 0;
-    while (gy_wire_next((const uint8_t *)seat->in.data + taken, seat->in.size_bytes - taken,
-                        &message, &used) == GY_OK &&
+    while (gy_wire_next((const uint8_t *)executor->in.data + taken,
+                        executor->in.size_bytes - taken, &message, &used) == GY_OK &&
            (message.kind != GY_WIRE_START || !script_must_wait(host->at))) {
-        if (!script_obey(host, seat, &message)) {
+        if (!script_obey(host, executor, &message)) {
             return;
         }
         taken += used;
     }
-    memmove(seat->in.data, seat->in.data + taken, seat->in.size_bytes - taken);
-    seat->in.size_bytes -= taken;
-    script_relay(host, seat);
+    memmove(executor->in.data, executor->in.data + taken, executor->in.size_bytes - taken);
+    executor->in.size_bytes -= taken;
+    script_relay(host, executor);
 }
 
-static inline gy_status script_hear_relay(void *arg, const gy_rpc_asked *asked,
-                                          const ProtobufCMessage *request)
+static inline gy_status script_handle_relay(void *arg, const gy_rpc_asked *asked,
+                                            const ProtobufCMessage *request)
 {
     script_host *host = arg;
     const Gy__Cluster__Relay *said = (const void *)request;
     script_answer(host->rpc, asked);
-    script_seat *seat = script_find(host, said->lease);
-    if (seat == NULL || !seat->is_open || seat->generation != said->generation) {
+    script_executor *executor = script_find(host, said->lease);
+    if (executor == NULL || !executor->is_open || executor->generation != said->generation) {
         return GY_OK;
     }
-    if (said->data.len > seat->window) {
+    if (said->data.len > executor->window) {
         script_wrong(host->at, "more than the window of a process");
     }
-    seat->window -= GY_MIN(said->data.len, seat->window);
-    seat->taken += said->data.len;
-    seat->is_fed = true;
-    gy_text_add_bytes(&seat->in, said->data.data, said->data.len);
-    script_pump(host, seat);
+    executor->window -= GY_MIN(said->data.len, executor->window);
+    executor->taken += said->data.len;
+    executor->is_fed = true;
+    gy_text_add_bytes(&executor->in, said->data.data, said->data.len);
+    script_pump(host, executor);
     return GY_OK;
 }
 
 /* Gives the window back after a turn in which nothing came: who does not keep to it is seen. */
-static inline void script_refill(script_host *host, script_seat *seat)
+static inline void script_refill(script_host *host, script_executor *executor)
 {
-    if (seat->taken == 0 || seat->is_fed) {
-        seat->is_fed = false;
+    if (executor->taken == 0 || executor->is_fed) {
+        executor->is_fed = false;
         return;
     }
     SCRIPT_MESSAGE(Credit, credit, message);
-    message.lease = seat->lease;
-    message.generation = seat->generation;
-    message.bytes = seat->taken;
-    seat->window += seat->taken;
-    seat->taken = 0;
+    message.lease = executor->lease;
+    message.generation = executor->generation;
+    message.bytes = executor->taken;
+    executor->window += executor->taken;
+    executor->taken = 0;
     script_call(host, GY_NET_CREDIT, &message.base);
 }
 
@@ -382,19 +314,19 @@ static inline gy_status script_open(void *arg, const gy_rpc_asked *asked,
 {
     script_host *host = arg;
     const Gy__Cluster__Open *said = (const void *)request;
-    script_seat *seat = script_find(host, said->lease);
+    script_executor *executor = script_find(host, said->lease);
     if (host->at->trouble == TROUBLE_OPEN_REFUSED && host->index == 0) {
         host->at->has_struck = true;
         return gy_fail(GY_LIMIT, "disk full");
     }
-    if (seat == NULL) {
+    if (executor == NULL) {
         return gy_fail(GY_NOTFOUND, "it has no such lease here");
     }
-    script_seat_free(seat);
-    seat->is_open = true;
-    seat->generation = said->generation;
-    seat->credit = seat->credit_most = said->credit_bytes;
-    seat->window = 256 << 10;
+    script_executor_free(executor);
+    executor->is_open = true;
+    executor->generation = said->generation;
+    executor->credit = executor->credit_max = said->credit_bytes;
+    executor->window = 256 << 10;
     script_answer(host->rpc, asked);
     return GY_OK;
 }
@@ -404,27 +336,27 @@ static inline gy_status script_close(void *arg, const gy_rpc_asked *asked,
 {
     script_host *host = arg;
     const Gy__Cluster__Close *said = (const void *)request;
-    script_seat *seat = script_find(host, said->lease);
+    script_executor *executor = script_find(host, said->lease);
     script_answer(host->rpc, asked);
-    if (seat != NULL && seat->is_open && seat->generation == said->generation) {
-        script_seat_gone(host, seat, NULL);
+    if (executor != NULL && executor->is_open && executor->generation == said->generation) {
+        script_executor_gone(host, executor, NULL);
     }
     return GY_OK;
 }
 
-static inline gy_status script_hear_credit(void *arg, const gy_rpc_asked *asked,
-                                           const ProtobufCMessage *request)
+static inline gy_status script_handle_credit(void *arg, const gy_rpc_asked *asked,
+                                             const ProtobufCMessage *request)
 {
     script_host *host = arg;
     const Gy__Cluster__Credit *said = (const void *)request;
-    script_seat *seat = script_find(host, said->lease);
+    script_executor *executor = script_find(host, said->lease);
     script_answer(host->rpc, asked);
-    if (seat != NULL && seat->generation == said->generation) {
-        seat->credit += said->bytes;
-        if (seat->credit > seat->credit_most) {
+    if (executor != NULL && executor->generation == said->generation) {
+        executor->credit += said->bytes;
+        if (executor->credit > executor->credit_max) {
             script_wrong(host->at, "more credit than there was at first");
         }
-        script_relay(host, seat);
+        script_relay(host, executor);
     }
     return GY_OK;
 }
@@ -498,7 +430,7 @@ static inline gy_rpc_method script_method(gy_net_type type,
     return method;
 }
 
-static inline void script_hear(void *arg, gy_rpc_peer peer, gy_rpc_event event)
+static inline void script_handle(void *arg, gy_rpc_peer peer, gy_rpc_event event)
 {
     script_host *host = arg;
     (void)peer;
@@ -512,14 +444,14 @@ static inline void script_host_start(script_host *host)
         script_method(GY_NET_BEAT, script_told),
         script_method(GY_NET_OPEN, script_open),
         script_method(GY_NET_CLOSE, script_close),
-        script_method(GY_NET_CREDIT, script_hear_credit),
-        script_method(GY_NET_RELAY, script_hear_relay),
+        script_method(GY_NET_CREDIT, script_handle_credit),
+        script_method(GY_NET_RELAY, script_handle_relay),
         script_method(GY_NET_FETCH, script_fetch),
         script_method(GY_NET_UNFETCH, script_told),
         script_method(GY_NET_DISCARD, script_told),
         script_method(GY_NET_JOB_OVER, script_over),
         script_method(GY_NET_LEASE_GONE, NULL),
-        script_method(GY_NET_SEAT_GONE, NULL),
+        script_method(GY_NET_EXECUTOR_GONE, NULL),
         script_method(GY_NET_FETCHED, NULL),
     };
     memcpy(host->methods, methods, sizeof(methods));
@@ -528,7 +460,7 @@ static inline void script_host_start(script_host *host)
                                     .methods = host->methods,
                                     .method_count = GY_COUNT(methods),
                                     .arg = host,
-                                    .hear = script_hear,
+                                    .hear = script_handle,
                                     .is_plaintext = true};
     char at[GY_RPC_ADDRESS_BYTES];
     snprintf(at, sizeof(at), "%s", host->address[0] != '\0' ? host->address : "127.0.0.1:0");
@@ -543,52 +475,53 @@ static inline void script_host_stop(script_host *host)
     gy_rpc_free(host->rpc);
     host->rpc = NULL;
     host->manager = 0;
-    for (int i = 0; i < SEATS; i++) {
-        host->seats[i].lease = 0;
-        script_seat_free(&host->seats[i]);
+    for (int i = 0; i < EXECUTORS; i++) {
+        host->executors[i].lease = 0;
+        script_executor_free(&host->executors[i]);
     }
 }
 
 /* ---- the name server ---- */
 
-static inline void script_grant(script *at, uint64_t seen, const gy_grant *grants, size_t count)
+static inline void script_allocation(script *at, uint64_t seen,
+                                     const gy_allocation *allocations, size_t count)
 {
     gy_arena arena = {0};
-    SCRIPT_MESSAGE(Grants, grants, message);
-    if (gy_net_write_grants(grants, count, &arena, &message) < 0) {
+    SCRIPT_MESSAGE(Allocations, allocations, message);
+    if (gy_net_write_allocations(allocations, count, &arena, &message) < 0) {
         gy_panic("no memory");
     }
-    message.job = &message_job; /* what was written is the grants alone */
+    message.job = &message_job; /* what was written is the allocations alone */
     message.epoch = 3;
     message.version = ++at->version;
     message.from = seen;
-    message.never = message.most = at->is_narrow; /* of the first wish */
+    message.never = message.most = at->is_narrow; /* of the first request */
     message.is_killed = at->has_struck && at->trouble == TROUBLE_KILLED;
-    if (gy_rpc_tell(at->rpc, at->manager, GY_NET_GRANTS, &message.base) < 0) {
-        at->version--; /* told again with the next wishes */
+    if (gy_rpc_tell(at->rpc, at->manager, GY_NET_ALLOCATIONS, &message.base) < 0) {
+        at->version--; /* told again with the next requests */
     }
     gy_arena_free(&arena);
 }
 
-static inline gy_grant script_grant_of(const script_host *host, uint64_t lease,
-                                       gy_grant_state state)
+static inline gy_allocation script_allocation_of(const script_host *host, uint64_t lease,
+                                                 gy_allocation_state state)
 {
-    return (gy_grant){.lease = lease,
-                      .state = state,
-                      .daemon = (uint64_t)host->index + 100,
-                      .incarnation = host->incarnation,
-                      .address = host->address,
-                      .host = "h",
-                      .length_ns =
-                          host->at->trouble == TROUBLE_CLAIMED ? 1600000000 : 60000000000};
+    return (gy_allocation){.lease = lease,
+                           .state = state,
+                           .daemon = (uint64_t)host->index + 100,
+                           .incarnation = host->incarnation,
+                           .address = host->address,
+                           .host = "h",
+                           .length_ns =
+                               host->at->trouble == TROUBLE_CLAIMED ? 1600000000 : 60000000000};
 }
 
 static inline uint32_t script_leases(const script *at)
 {
     uint32_t count = 0;
     for (int i = 0; i < at->host_count; i++) {
-        for (int k = 0; k < SEATS; k++) {
-            count += at->hosts[i].seats[k].lease != 0;
+        for (int k = 0; k < EXECUTORS; k++) {
+            count += at->hosts[i].executors[k].lease != 0;
         }
     }
     return count;
@@ -597,38 +530,39 @@ static inline uint32_t script_leases(const script *at)
 /* Slots together: on a host that has so many of its two. */
 static inline void script_lend_gang(script *at, uint64_t seen, uint32_t gang, uint32_t width)
 {
-    gy_grant grants[2];
+    gy_allocation allocations[2];
     for (int i = 0; i < at->host_count && at->gang < gang; i++) {
         script_host *host = &at->hosts[i];
-        if (width == 2 && host->seats[0].lease == 0 && host->seats[1].lease == 0) {
+        if (width == 2 && host->executors[0].lease == 0 && host->executors[1].lease == 0) {
             for (int k = 0; k < 2; k++) {
-                host->seats[k].lease = ++at->lease;
-                grants[k] = script_grant_of(host, at->lease, GY_GRANT_HELD);
-                grants[k].gang = gang;
+                host->executors[k].lease = ++at->lease;
+                allocations[k] = script_allocation_of(host, at->lease, GY_ALLOCATION_HELD);
+                allocations[k].gang = gang;
             }
             at->gang = gang;
-            script_grant(at, seen, grants, 2);
+            script_allocation(at, seen, allocations, 2);
         }
     }
 }
 
-/* Two seats a host, as long as more are wanted. */
+/* Two executors a host, as long as more are wanted. */
 static inline void script_lend(script *at, uint64_t seen)
 {
-    gy_grant grants[HOSTS * 2];
+    gy_allocation allocations[HOSTS * 2];
     size_t count = 0;
     for (int k = 0; k < (at->is_spread ? 1 : 2); k++) {
         for (int i = 0; i < at->host_count; i++) {
             script_host *host = &at->hosts[i];
-            if (host->rpc != NULL && host->seats[k].lease == 0 &&
+            if (host->rpc != NULL && host->executors[k].lease == 0 &&
                 script_leases(at) < at->wanted) {
-                host->seats[k].lease = ++at->lease;
-                grants[count++] = script_grant_of(host, at->lease, GY_GRANT_HELD);
+                host->executors[k].lease = ++at->lease;
+                allocations[count++] =
+                    script_allocation_of(host, at->lease, GY_ALLOCATION_HELD);
             }
         }
     }
     if (count > 0) {
-        script_grant(at, seen, grants, count);
+        script_allocation(at, seen, allocations, count);
     }
 }
 
@@ -639,21 +573,21 @@ static inline void script_say_over(script *at)
     (void)!gy_rpc_tell(at->rpc, at->manager, GY_NET_OVER, &message.base);
 }
 
-static inline gy_status script_hear_wishes(void *arg, const gy_rpc_asked *asked,
-                                           const ProtobufCMessage *request)
+static inline gy_status script_handle_requests(void *arg, const gy_rpc_asked *asked,
+                                               const ProtobufCMessage *request)
 {
     script *at = arg;
-    const Gy__Cluster__Wishes *said = (const void *)request;
+    const Gy__Cluster__Requests *said = (const void *)request;
     at->manager = asked->peer;
     if (at->is_called_first && at->hosts[0].calls == 0) {
-        return GY_OK; /* it wishes again */
+        return GY_OK; /* it requests again */
     }
     at->wanted = said->slots;
     if (said->seen > at->version) {
         script_wrong(at, "it has seen what nobody said");
     }
     if (at->has_struck && at->trouble == TROUBLE_KILLED) { /* again, should it be lost */
-        script_grant(at, said->seen, NULL, 0);
+        script_allocation(at, said->seen, NULL, 0);
         return GY_OK;
     }
     if (at->has_struck && at->trouble == TROUBLE_OVER) {
@@ -662,15 +596,15 @@ static inline gy_status script_hear_wishes(void *arg, const gy_rpc_asked *asked,
     }
     script_lend(at, said->seen);
     if (at->is_narrow) {
-        script_grant(at, said->seen, NULL, 0);
+        script_allocation(at, said->seen, NULL, 0);
     } else if (at->is_spread && said->n_gangs > 0) { /* what is left */
         script_lend_gang(at, at->version, said->gangs[0]->number, said->gangs[0]->width);
     }
     return GY_OK;
 }
 
-static inline gy_status script_hear_view(void *arg, const gy_rpc_asked *asked,
-                                         const ProtobufCMessage *request)
+static inline gy_status script_handle_view(void *arg, const gy_rpc_asked *asked,
+                                           const ProtobufCMessage *request)
 {
     script *at = arg;
     const Gy__Cluster__View *said = (const void *)request;
@@ -690,42 +624,43 @@ static inline gy_status script_hear_view(void *arg, const gy_rpc_asked *asked,
     return GY_OK;
 }
 
-static inline gy_status script_give_back(void *arg, const gy_rpc_asked *asked,
-                                         const ProtobufCMessage *request)
+static inline gy_status script_release(void *arg, const gy_rpc_asked *asked,
+                                       const ProtobufCMessage *request)
 {
     script *at = arg;
-    const Gy__Cluster__GiveBack *said = (const void *)request;
+    const Gy__Cluster__Release *said = (const void *)request;
     at->given++;
     at->bad += said->is_bad != 0;
     at->asked = at->asked == said->lease ? 0 : at->asked;
     script_answer(at->rpc, asked);
     for (int i = 0; i < at->host_count; i++) {
-        script_seat *seat = script_find(&at->hosts[i], said->lease);
-        if (seat != NULL) {
-            seat->lease = 0;
-            script_seat_free(seat);
-            const gy_grant gone = script_grant_of(&at->hosts[i], said->lease, GY_GRANT_GONE);
-            script_grant(at, at->version, &gone, 1);
+        script_executor *executor = script_find(&at->hosts[i], said->lease);
+        if (executor != NULL) {
+            executor->lease = 0;
+            script_executor_free(executor);
+            const gy_allocation gone =
+                script_allocation_of(&at->hosts[i], said->lease, GY_ALLOCATION_GONE);
+            script_allocation(at, at->version, &gone, 1);
         }
     }
     return GY_OK;
 }
 
-static inline void script_strike_lease(script *at, script_host *host, script_seat *seat)
+static inline void script_strike_lease(script *at, script_host *host, script_executor *executor)
 {
-    const uint64_t lease = seat->lease;
+    const uint64_t lease = executor->lease;
     if (at->trouble == TROUBLE_ASKED) {
-        const gy_grant asked = script_grant_of(host, lease, GY_GRANT_ASKED);
+        const gy_allocation asked = script_allocation_of(host, lease, GY_ALLOCATION_ASKED);
         at->asked = lease;
-        script_grant(at, at->version, &asked, 1);
+        script_allocation(at, at->version, &asked, 1);
         return;
     }
     SCRIPT_MESSAGE(LeaseGone, lease_gone, message);
     message.lease = lease;
     message.reason = (char *)(uintptr_t) "its length is over";
     script_call(host, GY_NET_LEASE_GONE, &message.base);
-    seat->lease = 0;
-    script_seat_free(seat);
+    executor->lease = 0;
+    script_executor_free(executor);
 }
 
 /* What does not wait for a word of the manager. */
@@ -746,16 +681,16 @@ static inline void script_strike(script *at)
             script_host_start(host);
         }
     } else if (at->trouble == TROUBLE_LEASE_GONE || at->trouble == TROUBLE_ASKED) {
-        for (int i = 0; i < at->host_count * SEATS && !at->has_struck; i++) {
-            script_seat *seat = &at->hosts[i / SEATS].seats[i % SEATS];
-            if (seat->lease != 0 && seat->in.size_bytes > 0) { /* a task waits in it */
+        for (int i = 0; i < at->host_count * EXECUTORS && !at->has_struck; i++) {
+            script_executor *executor = &at->hosts[i / EXECUTORS].executors[i % EXECUTORS];
+            if (executor->lease != 0 && executor->in.size_bytes > 0) { /* a task waits in it */
                 at->has_struck = true;
-                script_strike_lease(at, &at->hosts[i / SEATS], seat);
+                script_strike_lease(at, &at->hosts[i / EXECUTORS], executor);
             }
         }
     } else if (at->trouble == TROUBLE_KILLED) {
         at->has_struck = true;
-        script_grant(at, at->version, NULL, 0);
+        script_allocation(at, at->version, NULL, 0);
     } else if (at->trouble == TROUBLE_OVER) {
         at->has_struck = true;
         script_say_over(at);
@@ -783,11 +718,11 @@ static inline void *script_run(void *arg)
             if (at->hosts[i].rpc != NULL) {
                 while (gy_rpc_turn(at->hosts[i].rpc, (gy_deadline){0}) == GY_OK) {
                 }
-                for (int k = 0; k < SEATS; k++) {
-                    if (at->hosts[i].seats[k].in.size_bytes > 0) {
-                        script_pump(&at->hosts[i], &at->hosts[i].seats[k]);
+                for (int k = 0; k < EXECUTORS; k++) {
+                    if (at->hosts[i].executors[k].in.size_bytes > 0) {
+                        script_pump(&at->hosts[i], &at->hosts[i].executors[k]);
                     }
-                    script_refill(&at->hosts[i], &at->hosts[i].seats[k]);
+                    script_refill(&at->hosts[i], &at->hosts[i].executors[k]);
                 }
             }
         }

@@ -1,4 +1,4 @@
-/* Processes in seats: opened, killed, spoken to within windows, gone. */
+/* Processes in executors: opened, killed, spoken to within windows, gone. */
 #include "cluster/remote/remote_priv.h"
 
 #include <errno.h>
@@ -20,45 +20,46 @@ static void opened(void *arg, gy_status status, const ProtobufCMessage *answer)
     (void)answer;
     gy_free(arg);
     if (status >= 0 || status == GY_CANCELLED || status == GY_PEER || driver->has_ended) {
-        return; /* of a daemon that is lost or anew all seats are told */
+        return; /* of a daemon that is lost or anew all executors are told */
     }
     gy_error why;
     gy_error_take(&why, status);
     if (status == GY_STATE) {
         remote_over(driver, GY_STATE, why.text);
     } else { /* it cannot be used now: the name server knows of others */
-        gy_tenant_not_opened(&driver->remote->tenant, call.lease, call.generation, why.text);
+        gy_lease_client_not_opened(&driver->remote->client, call.lease, call.generation,
+                                   why.text);
     }
 }
 
 static void say_open(gy_driver *driver, uint32_t slot)
 {
     gy_remote *remote = driver->remote;
-    tenant_seat *seat = &remote->tenant.seats[slot];
+    lease_executor *executor = &remote->client.executors[slot];
     REMOTE_MESSAGE(Open, open, message);
-    message.lease = seat->lease;
-    message.generation = seat->generation;
+    message.lease = executor->lease;
+    message.generation = executor->generation;
     message.credit_bytes = REMOTE_CREDIT_BYTES;
     message.threads = driver->threads;
     message.memory_bytes = driver->options->memory_bytes;
     open_call *call = gy_alloc("cluster.remote", sizeof(*call));
-    seat->is_open_due = true;
+    executor->is_open_due = true;
     if (call == NULL) {
         return;
     }
-    *call = (open_call){driver, seat->lease, seat->generation};
-    if (remote_call(driver, remote->tenant.hosts[seat->host].peer, GY_NET_OPEN, &message.base,
-                    opened, call) < 0) {
+    *call = (open_call){driver, executor->lease, executor->generation};
+    if (remote_call(driver, remote->client.hosts[executor->host].peer, GY_NET_OPEN,
+                    &message.base, opened, call) < 0) {
         gy_free(call); /* when there is room */
     } else {
-        seat->is_open_due = false;
+        executor->is_open_due = false;
     }
 }
 
 gy_status gy_remote_spawn(gy_driver *driver, const gy_process *process)
 {
-    GY_TRY(gy_tenant_spawn(&driver->remote->tenant, process->slot, process->generation));
-    driver->remote->tenant.seats[process->slot].window = REMOTE_WINDOW_BYTES;
+    GY_TRY(gy_lease_client_spawn(&driver->remote->client, process->slot, process->generation));
+    driver->remote->client.executors[process->slot].window = REMOTE_WINDOW_BYTES;
     say_open(driver, process->slot);
     return GY_OK;
 }
@@ -66,29 +67,29 @@ gy_status gy_remote_spawn(gy_driver *driver, const gy_process *process)
 static void say_close(gy_driver *driver, uint32_t slot, const char *reason)
 {
     gy_remote *remote = driver->remote;
-    tenant_seat *seat = &remote->tenant.seats[slot];
+    lease_executor *executor = &remote->client.executors[slot];
     char words[GY_CONTROL_REASON_BYTES];
     gy_net_clean_text(reason != NULL ? reason : "", words, sizeof(words));
     REMOTE_MESSAGE(Close, close, message);
-    message.lease = seat->lease;
-    message.generation = seat->generation;
+    message.lease = executor->lease;
+    message.generation = executor->generation;
     message.reason = words;
-    seat->is_kill_due = remote_call(driver, remote->tenant.hosts[seat->host].peer, GY_NET_CLOSE,
-                                    &message.base, NULL, NULL) < 0;
+    executor->is_kill_due = remote_call(driver, remote->client.hosts[executor->host].peer,
+                                        GY_NET_CLOSE, &message.base, NULL, NULL) < 0;
 }
 
 void gy_remote_kill(gy_driver *driver, const gy_process *process, const char *reason)
 {
-    const tenant_seat *seat = &driver->remote->tenant.seats[process->slot];
-    if (seat->lease != 0 && seat->generation == process->generation) {
+    const lease_executor *executor = &driver->remote->client.executors[process->slot];
+    if (executor->lease != 0 && executor->generation == process->generation) {
         say_close(driver, process->slot, reason);
     }
 }
 
 void gy_remote_answered(gy_driver *driver, const gy_process *process)
 {
-    tenant_seat *seat = &driver->remote->tenant.seats[process->slot];
-    seat->running -= seat->running > 0;
+    lease_executor *executor = &driver->remote->client.executors[process->slot];
+    executor->running -= executor->running > 0;
 }
 
 /* ---- bytes ---- */
@@ -96,28 +97,28 @@ void gy_remote_answered(gy_driver *driver, const gy_process *process)
 void gy_remote_send(gy_driver *driver, gy_process *process)
 {
     gy_remote *remote = driver->remote;
-    tenant_seat *seat = &remote->tenant.seats[process->slot];
+    lease_executor *executor = &remote->client.executors[process->slot];
     gy_text *out = &process->out;
     if (out->status < 0) { /* a message is missing */
         gy_process_kill(driver, process->slot, process->generation,
                         "no memory for what it had to be told");
         return;
     }
-    while (seat->lease != 0 && seat->generation == process->generation &&
-           process->sent < out->size_bytes && seat->window > 0 && !seat->is_open_due) {
+    while (executor->lease != 0 && executor->generation == process->generation &&
+           process->sent < out->size_bytes && executor->window > 0 && !executor->is_open_due) {
         REMOTE_MESSAGE(Relay, relay, message);
-        const size_t most = GY_MIN((size_t)seat->window, (size_t)GY_NET_RELAY_BYTES);
+        const size_t most = GY_MIN((size_t)executor->window, (size_t)GY_NET_RELAY_BYTES);
         const size_t size = GY_MIN(out->size_bytes - process->sent, most);
-        message.lease = seat->lease;
-        message.generation = seat->generation;
+        message.lease = executor->lease;
+        message.generation = executor->generation;
         message.data.data = (uint8_t *)out->data + process->sent;
         message.data.len = size;
-        if (remote_call(driver, remote->tenant.hosts[seat->host].peer, GY_NET_RELAY,
+        if (remote_call(driver, remote->client.hosts[executor->host].peer, GY_NET_RELAY,
                         &message.base, NULL, NULL) < 0) {
-            remote->tenant.hosts[seat->host].is_full = true;
+            remote->client.hosts[executor->host].is_full = true;
             return;
         }
-        seat->window -= size;
+        executor->window -= size;
         process->sent += size;
     }
     if (process->sent == out->size_bytes) {
@@ -126,20 +127,20 @@ void gy_remote_send(gy_driver *driver, gy_process *process)
     }
 }
 
-void remote_seats_go_on(gy_driver *driver, uint32_t host)
+void remote_executors_go_on(gy_driver *driver, uint32_t host)
 {
     gy_remote *remote = driver->remote;
     for (uint32_t i = 0; i < driver->process_count; i++) {
-        tenant_seat *seat = &remote->tenant.seats[i];
+        lease_executor *executor = &remote->client.executors[i];
         gy_process *process = &driver->processes[i];
-        if (seat->lease == 0 || seat->host != host || seat->generation == 0 ||
+        if (executor->lease == 0 || executor->host != host || executor->generation == 0 ||
             process->state == GY_PROCESS_NONE) {
             continue;
         }
-        if (seat->is_open_due) {
+        if (executor->is_open_due) {
             say_open(driver, i);
         }
-        if (seat->is_kill_due) {
+        if (executor->is_kill_due) {
             say_close(driver, i, process->reason);
         }
         if (process->out.size_bytes > process->sent) {
@@ -163,8 +164,8 @@ static void answer_done(const gy_driver *driver, const gy_rpc_asked *asked)
 static uint32_t find_slot(const gy_driver *driver, const gy_rpc_asked *asked, uint32_t epoch,
                           uint64_t lease)
 {
-    return gy_tenant_slot_at(&driver->remote->tenant, remote_host_of(driver, asked->peer),
-                             epoch, lease);
+    return gy_lease_client_slot_at(&driver->remote->client, remote_host_of(driver, asked->peer),
+                                   epoch, lease);
 }
 
 /* The process that is spoken of; NULL: it is gone or another's. */
@@ -172,7 +173,7 @@ static gy_process *find_process(gy_driver *driver, const gy_rpc_asked *asked, ui
                                 uint64_t lease, uint32_t generation)
 {
     const uint32_t slot = find_slot(driver, asked, epoch, lease);
-    if (slot == GY_NONE || driver->remote->tenant.seats[slot].generation != generation) {
+    if (slot == GY_NONE || driver->remote->client.executors[slot].generation != generation) {
         return NULL;
     }
     gy_process *process = &driver->processes[slot];
@@ -183,19 +184,19 @@ static gy_process *find_process(gy_driver *driver, const gy_rpc_asked *asked, ui
 static void give_credit(gy_driver *driver, uint32_t slot)
 {
     gy_remote *remote = driver->remote;
-    tenant_seat *seat = &remote->tenant.seats[slot];
+    lease_executor *executor = &remote->client.executors[slot];
     REMOTE_MESSAGE(Credit, credit, message);
-    message.lease = seat->lease;
-    message.generation = seat->generation;
-    message.bytes = seat->owed;
-    if (remote_call(driver, remote->tenant.hosts[seat->host].peer, GY_NET_CREDIT, &message.base,
-                    NULL, NULL) == GY_OK) {
-        seat->owed = 0; /* else with what comes next, of which half a window is left */
+    message.lease = executor->lease;
+    message.generation = executor->generation;
+    message.bytes = executor->owed;
+    if (remote_call(driver, remote->client.hosts[executor->host].peer, GY_NET_CREDIT,
+                    &message.base, NULL, NULL) == GY_OK) {
+        executor->owed = 0; /* else with what comes next, of which half a window is left */
     }
 }
 
-gy_status remote_hear_relay(void *arg, const gy_rpc_asked *asked,
-                            const ProtobufCMessage *request)
+gy_status remote_handle_relay(void *arg, const gy_rpc_asked *asked,
+                              const ProtobufCMessage *request)
 {
     gy_driver *driver = arg;
     const Gy__Cluster__Relay *message = (const void *)request;
@@ -206,20 +207,20 @@ gy_status remote_hear_relay(void *arg, const gy_rpc_asked *asked,
         return GY_OK;
     }
     const uint32_t slot = process->slot;
-    gy_hear_bytes(driver, process, message->data.data, message->data.len);
-    tenant_seat *seat = &driver->remote->tenant.seats[slot];
-    if (!driver->has_ended && seat->lease == message->lease &&
-        seat->generation == message->generation) {
-        seat->owed += message->data.len;
-        if (seat->owed >= REMOTE_CREDIT_BYTES / 2) {
+    gy_driver_handle_bytes(driver, process, message->data.data, message->data.len);
+    lease_executor *executor = &driver->remote->client.executors[slot];
+    if (!driver->has_ended && executor->lease == message->lease &&
+        executor->generation == message->generation) {
+        executor->owed += message->data.len;
+        if (executor->owed >= REMOTE_CREDIT_BYTES / 2) {
             give_credit(driver, slot);
         }
     }
     return GY_OK;
 }
 
-gy_status remote_hear_credit(void *arg, const gy_rpc_asked *asked,
-                             const ProtobufCMessage *request)
+gy_status remote_handle_credit(void *arg, const gy_rpc_asked *asked,
+                               const ProtobufCMessage *request)
 {
     gy_driver *driver = arg;
     const Gy__Cluster__Credit *message = (const void *)request;
@@ -227,15 +228,16 @@ gy_status remote_hear_credit(void *arg, const gy_rpc_asked *asked,
     gy_process *process =
         find_process(driver, asked, message->epoch, message->lease, message->generation);
     if (process != NULL) {
-        tenant_seat *seat = &driver->remote->tenant.seats[process->slot];
-        seat->window = GY_MIN(seat->window + message->bytes, (uint64_t)REMOTE_WINDOW_BYTES);
+        lease_executor *executor = &driver->remote->client.executors[process->slot];
+        executor->window =
+            GY_MIN(executor->window + message->bytes, (uint64_t)REMOTE_WINDOW_BYTES);
         gy_process_touch(driver, process);
     }
     return GY_OK;
 }
 
-gy_status remote_hear_lease_gone(void *arg, const gy_rpc_asked *asked,
-                                 const ProtobufCMessage *request)
+gy_status remote_handle_lease_gone(void *arg, const gy_rpc_asked *asked,
+                                   const ProtobufCMessage *request)
 {
     gy_driver *driver = arg;
     const Gy__Cluster__LeaseGone *message = (const void *)request;
@@ -244,13 +246,14 @@ gy_status remote_hear_lease_gone(void *arg, const gy_rpc_asked *asked,
     if (slot != GY_NONE) {
         char reason[GY_CONTROL_REASON_BYTES];
         gy_net_clean_text(message->reason, reason, sizeof(reason));
-        gy_tenant_seat_close(&driver->remote->tenant, slot, reason, TENANT_IS_DOWN);
+        gy_lease_client_executor_close(&driver->remote->client, slot, reason,
+                                       LEASE_CLIENT_IS_DOWN);
     }
     return GY_OK;
 }
 
-/* What its threads were at, in rows as at home; NULL: no memory. */
-static gy_board *copy_boards(const Gy__Cluster__SeatGone *message)
+/* What its threads were at, in rows as locally; NULL: no memory. */
+static gy_board *copy_boards(const Gy__Cluster__ExecutorGone *message)
 {
     gy_board *lines = gy_alloc_zero("cluster.remote", message->n_boards + 1, sizeof(gy_board));
     for (size_t i = 0; lines != NULL && i < message->n_boards; i++) {
@@ -266,11 +269,11 @@ static gy_board *copy_boards(const Gy__Cluster__SeatGone *message)
     return lines;
 }
 
-gy_status remote_hear_seat_gone(void *arg, const gy_rpc_asked *asked,
-                                const ProtobufCMessage *request)
+gy_status remote_handle_executor_gone(void *arg, const gy_rpc_asked *asked,
+                                      const ProtobufCMessage *request)
 {
     gy_driver *driver = arg;
-    const Gy__Cluster__SeatGone *message = (const void *)request;
+    const Gy__Cluster__ExecutorGone *message = (const void *)request;
     answer_done(driver, asked);
     gy_process *process =
         find_process(driver, asked, message->epoch, message->lease, message->generation);
@@ -281,18 +284,18 @@ gy_status remote_hear_seat_gone(void *arg, const gy_rpc_asked *asked,
     gy_net_clean_text(message->reason, why, sizeof(why));
     gy_net_clean_text(message->last_words, words, sizeof(words));
     gy_board *lines = copy_boards(message);
-    const gy_nursery_news news = {.slot = process->slot,
-                                  .generation = process->generation,
-                                  .status = message->wait_status,
-                                  .error = message->has_process ? 0 : ECHILD,
-                                  .is_over_memory = message->is_over_memory};
+    const gy_fork_server_news news = {.slot = process->slot,
+                                      .generation = process->generation,
+                                      .status = message->wait_status,
+                                      .error = message->has_process ? 0 : ECHILD,
+                                      .is_over_memory = message->is_over_memory};
     if (lines == NULL) {
         gy_driver_fail(driver, GY_NOMEM);
         return GY_OK;
     }
-    gy_tenant_process_ended(&driver->remote->tenant,
-                            driver->remote->tenant.seats[process->slot].host,
-                            process->state != GY_PROCESS_STARTING || process->is_killed, why);
+    gy_lease_client_process_ended(
+        &driver->remote->client, driver->remote->client.executors[process->slot].host,
+        process->state != GY_PROCESS_STARTING || process->is_killed, why);
     gy_process_end(driver, process,
                    &(gy_gone){.news = &news,
                               .lines = lines,

@@ -71,7 +71,7 @@ static gy_status fill_stage(const gy_driver *driver, gy_arena *arena, uint32_t n
     stage->runs = state.runs;
     stage->failed = state.failed;
     stage->copies = state.copies;
-    stage->copies_won = state.copies_won;
+    stage->backups_won = state.backups_won;
     stage->memoised = state.memoised;
     stage->run_ns = state.run_ns;
     for (uint32_t from = 0; from < stages; from++) {

@@ -31,11 +31,11 @@ static struct voice {
 } voice;
 
 /* What it was told is forgotten by the next driver, which is told again. */
-static gy_status hear_grants(void *arg, const gy_rpc_asked *asked,
-                             const ProtobufCMessage *request)
+static gy_status hear_allocations(void *arg, const gy_rpc_asked *asked,
+                                  const ProtobufCMessage *request)
 {
     struct voice *own = arg;
-    const Gy__Cluster__Grants *message = (const void *)request;
+    const Gy__Cluster__Allocations *message = (const void *)request;
     (void)asked;
     if (message->epoch == own->ticket.epoch) {
         own->seen = GY_MAX(own->seen, message->version);
@@ -52,12 +52,13 @@ static gy_status hear_over(void *arg, const gy_rpc_asked *asked,
 
 static gy_status open_node(struct voice *own)
 {
-    static const gy_net_type types[METHODS] = {GY_NET_WISHES, GY_NET_GRANTS, GY_NET_OVER};
+    static const gy_net_type types[METHODS] = {GY_NET_REQUESTS, GY_NET_ALLOCATIONS,
+                                               GY_NET_OVER};
     char name[64], subject[GY_NET_KEY_TEXT], names[sizeof(own->ticket.names)], *rest = names;
     for (int i = 0; i < METHODS; i++) {
         own->methods[i] = gy_net_method(types[i]);
     }
-    own->methods[1].serve = hear_grants;
+    own->methods[1].serve = hear_allocations;
     own->methods[2].serve = hear_over;
     gy_net_key_text(own->ticket.job, subject);
     (void)snprintf(name, sizeof(name), "manager %.8s epoch %u, idle", subject,
@@ -87,22 +88,22 @@ static gy_status open_node(struct voice *own)
 static void say(struct voice *own)
 {
     gy_arena arena = {0};
-    Gy__Cluster__Wishes message;
-    gy__cluster__wishes__init(&message);
+    Gy__Cluster__Requests message;
+    gy__cluster__requests__init(&message);
     if (!gy_ticket_is_idle(&own->ticket)) {
         return; /* the driver of another process speaks */
     }
     const uint64_t first = ((uint64_t)own->ticket.round * 2 + 1) << 32;
     own->sequence = GY_MAX(own->sequence, first) + 1;
-    const gy_manager_wishes wishes = {.job = own->ticket.job,
-                                      .epoch = own->ticket.epoch,
-                                      .sequence = own->sequence,
-                                      .seen = own->seen,
-                                      .address = ""};
-    if (gy_net_write_wishes(&wishes, &arena, &message) == GY_OK) {
+    const gy_manager_requests requests = {.job = own->ticket.job,
+                                          .epoch = own->ticket.epoch,
+                                          .sequence = own->sequence,
+                                          .seen = own->seen,
+                                          .address = ""};
+    if (gy_net_write_requests(&requests, &arena, &message) == GY_OK) {
         message.progress = (char *)(uintptr_t) "its program runs, and no job";
         for (uint32_t i = 0; i < own->name_count; i++) {
-            if (gy_rpc_tell(own->rpc, own->names[i], GY_NET_WISHES, &message.base) < 0) {
+            if (gy_rpc_tell(own->rpc, own->names[i], GY_NET_REQUESTS, &message.base) < 0) {
                 gy_debug("a word is lost: %s", gy_error_text());
             }
         }
@@ -154,7 +155,7 @@ static void *speak(void *arg)
     return NULL;
 }
 
-void gy_voice_speak(gy_env *env, const gy_ticket *ticket)
+void gy_driver_heartbeat_start(gy_env *env, const gy_ticket *ticket)
 {
     static bool is_registered;
     sigset_t all, before;
@@ -165,7 +166,7 @@ void gy_voice_speak(gy_env *env, const gy_ticket *ticket)
         /* It shall be silent before OpenSSL cleans up, so that must have registered first;
          * who speaks plainly has no need of it. */
         const bool is_ready = ticket->key_file[0] == '\0' || OPENSSL_init_crypto(0, NULL) == 1;
-        is_registered = is_ready && atexit(gy_voice_hush) == 0;
+        is_registered = is_ready && atexit(gy_driver_heartbeat_stop) == 0;
     }
     voice = (struct voice){.env = env, .ticket = *ticket, .seen = 0};
     voice.bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -184,7 +185,7 @@ void gy_voice_speak(gy_env *env, const gy_ticket *ticket)
     }
 }
 
-void gy_voice_hush(void)
+void gy_driver_heartbeat_stop(void)
 {
     const uint64_t one = 1;
     if (!voice.is_there) {

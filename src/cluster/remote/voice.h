@@ -9,9 +9,9 @@
 #include "cluster/net/ticket.h"
 
 /** From now on, on a thread of its own, if it is quiet for some time; a failure is a warning.
- * Once more: nothing. @threads one at a time, as gy_voice_hush */
-void gy_voice_speak(gy_env *env, const gy_ticket *ticket);
+ * Once more: nothing. @threads one at a time, as gy_driver_heartbeat_stop */
+void gy_driver_heartbeat_start(gy_env *env, const gy_ticket *ticket);
 /** No more, when this returns. */
-void gy_voice_hush(void);
+void gy_driver_heartbeat_stop(void);
 
 #endif

@@ -99,13 +99,13 @@ static int forbid_terminals(scmp_filter_ctx filter)
     return error;
 }
 
-int gy_calls_look(void)
+int gy_sandbox_calls_look(void)
 {
     uint32_t action = SECCOMP_RET_ERRNO;
     return syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0 ? 0 : errno;
 }
 
-gy_status gy_calls_enter(void)
+gy_status gy_sandbox_calls_enter(void)
 {
     scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
     if (filter == NULL) {

@@ -1,4 +1,4 @@
-/* What walls refuse, tried, and what must succeed behind them: 0 it was done, else errno. */
+/* What sandbox refuse, tried, and what must succeed behind them: 0 it was done, else errno. */
 #ifndef GY_CLUSTER_SANDBOX_DEEDS_TEST_H
 #define GY_CLUSTER_SANDBOX_DEEDS_TEST_H
 
@@ -70,7 +70,7 @@ static const char *join(const char *folder, const char *name)
     return path;
 }
 
-/* ---- deeds that walls refuse; 0: done, else errno ---- */
+/* ---- deeds that sandbox refuse; 0: done, else errno ---- */
 
 static int read_outside(void)
 {

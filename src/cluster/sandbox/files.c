@@ -46,7 +46,7 @@ typedef struct rules {
     gy_status status; /* of the first rule that failed */
 } rules;
 
-int gy_files_version(int *error)
+int gy_sandbox_files_version(int *error)
 {
     long version =
         syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
@@ -101,7 +101,7 @@ static void find_program_folder(void)
     }
 }
 
-const char *gy_walls_program_folder(void)
+const char *gy_sandbox_program_folder(void)
 {
     (void)pthread_once(&program_once, find_program_folder);
     return program_folder;
@@ -174,10 +174,10 @@ static void permit_system(rules *to, bool has_shm)
     }
 }
 
-static void permit_paths(rules *to, const gy_walls *walls)
+static void permit_paths(rules *to, const gy_sandbox_paths *sandbox)
 {
-    for (size_t at = 0; at < walls->paths_bytes;) {
-        const char *text = walls->paths + at;
+    for (size_t at = 0; at < sandbox->paths_bytes;) {
+        const char *text = sandbox->paths + at;
         permit(to, text + 1,
                text[0] == 'w' ? to->handled & ~(uint64_t)(MAKE_DEVICES | DEVICES)
                               : (uint64_t)(READ | LIST | RUN));
@@ -185,9 +185,10 @@ static void permit_paths(rules *to, const gy_walls *walls)
     }
 }
 
-gy_status gy_files_enter(const gy_walls *walls, const char *program, bool has_shm)
+gy_status gy_sandbox_files_enter(const gy_sandbox_paths *sandbox, const char *program,
+                                 bool has_shm)
 {
-    int error = 0, version = gy_files_version(&error);
+    int error = 0, version = gy_sandbox_files_version(&error);
     if (version == 0) {
         return gy_fail(GY_STATE, "no Landlock: %s", strerror(error));
     }
@@ -204,7 +205,7 @@ gy_status gy_files_enter(const gy_walls *walls, const char *program, bool has_sh
     }
     permit_program(&to, program);
     permit_system(&to, has_shm);
-    permit_paths(&to, walls);
+    permit_paths(&to, sandbox);
     if (to.status == GY_OK && syscall(SYS_landlock_restrict_self, to.file, 0) != 0) {
         to.status = gy_fail(GY_STATE, "Landlock's rules do not hold: %s", strerror(errno));
     }

@@ -1,4 +1,4 @@
-/* Goal: the words for walls mean what they say, others are refused. */
+/* Goal: the words for sandbox mean what they say, others are refused. */
 #include "cluster/sandbox.h"
 
 #include "gy_test.h"

@@ -11,7 +11,7 @@
 
 enum { FILES_MAX = 65536, TASKS_OF_A_USER = 16384 };
 
-gy_status gy_rights_hold(void)
+gy_status gy_sandbox_rights_hold(void)
 {
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
         return gy_fail(GY_STATE, "cannot give up new privileges: %s", strerror(errno));
@@ -61,7 +61,7 @@ static gy_status lower(__rlimit_resource_t resource, rlim_t most)
     return GY_OK;
 }
 
-gy_status gy_walls_close_files(int one, int other)
+gy_status gy_sandbox_close_files(int one, int other)
 {
     const unsigned low = (unsigned)GY_MIN(one, other), high = (unsigned)GY_MAX(one, other);
     GY_ASSERT(low > STDERR_FILENO && low < high);
@@ -75,7 +75,7 @@ gy_status gy_walls_close_files(int one, int other)
     return GY_OK;
 }
 
-gy_status gy_rights_drop(void)
+gy_status gy_sandbox_rights_drop(void)
 {
     GY_TRY(lower(RLIMIT_CORE, 0));
     GY_TRY(lower(RLIMIT_NOFILE, FILES_MAX));

@@ -101,11 +101,11 @@ void gy_sandbox_fini(gy_sandbox *sandbox)
 static void try_spaces(uint32_t parts, int said)
 {
     bool has_shm = false;
-    gy_walls walls = {.parts = parts};
-    gy_status status = gy_walls_prepare(&walls);
+    gy_sandbox_paths sandbox = {.parts = parts};
+    gy_status status = gy_sandbox_prepare(&sandbox);
     pid_t child = status == GY_OK ? fork() : -1;
     if (child == 0) {
-        status = gy_spaces_enter(&walls, &has_shm);
+        status = gy_sandbox_spaces_enter(&sandbox, &has_shm);
     } else if (child > 0) {
         while (waitpid(child, NULL, 0) < 0 && errno == EINTR) {
         }
@@ -171,7 +171,7 @@ static void describe_files(int version, char reason[160])
 void gy_sandbox_look(gy_sandbox_features *features)
 {
     *features = (gy_sandbox_features){.parts = GY_SANDBOX_RIGHTS};
-    int error = 0, version = gy_files_version(&error);
+    int error = 0, version = gy_sandbox_files_version(&error);
     if (look_at_spaces(GY_SANDBOX_PROCESSES, features->reasons[1])) {
         features->parts |= GY_SANDBOX_PROCESSES;
     }
@@ -185,7 +185,7 @@ void gy_sandbox_look(gy_sandbox_features *features)
         snprintf(features->reasons[3], sizeof(features->reasons[3]), "no Landlock: %s",
                  strerror(error));
     }
-    error = gy_calls_look();
+    error = gy_sandbox_calls_look();
     if (error == 0) {
         features->parts |= GY_SANDBOX_CALLS;
     } else {
@@ -235,17 +235,17 @@ gy_status gy_sandbox_settle(gy_sandbox *sandbox, gy_text *missing)
 
 /* ---- entering ---- */
 
-gy_status gy_walls_prepare(const gy_walls *walls)
+gy_status gy_sandbox_prepare(const gy_sandbox_paths *sandbox)
 {
-    return gy_spaces_prepare(walls->parts);
+    return gy_sandbox_spaces_prepare(sandbox->parts);
 }
 
 /* Programs that need files for a while find a folder in which they may make them. */
-static gy_status name_scratch(const gy_walls *walls)
+static gy_status name_scratch(const gy_sandbox_paths *sandbox)
 {
-    for (size_t at = 0; at < walls->paths_bytes; at += strlen(walls->paths + at) + 1) {
-        if (walls->paths[at] == 'w') {
-            return setenv("TMPDIR", walls->paths + at + 1, 1) == 0 ? GY_OK : GY_NOMEM;
+    for (size_t at = 0; at < sandbox->paths_bytes; at += strlen(sandbox->paths + at) + 1) {
+        if (sandbox->paths[at] == 'w') {
+            return setenv("TMPDIR", sandbox->paths + at + 1, 1) == 0 ? GY_OK : GY_NOMEM;
         }
     }
     return GY_OK;
@@ -253,29 +253,29 @@ static gy_status name_scratch(const gy_walls *walls)
 
 static uint32_t entered;
 
-uint32_t gy_walls_parts(void)
+uint32_t gy_sandbox_parts(void)
 {
     return entered;
 }
 
-gy_status gy_walls_enter(const gy_walls *walls)
+gy_status gy_sandbox_enter(const gy_sandbox_paths *sandbox)
 {
     bool has_shm = false;
-    if (walls->parts == 0) {
+    if (sandbox->parts == 0) {
         return GY_OK;
     }
-    const char *program = gy_walls_program_folder(); /* inside it may have no name */
-    GY_TRY(gy_spaces_enter(walls, &has_shm));
-    GY_TRY(gy_rights_hold());
-    if ((walls->parts & GY_SANDBOX_FILES) != 0) {
-        GY_TRY(name_scratch(walls));
-        GY_TRY(gy_files_enter(walls, program, has_shm));
+    const char *program = gy_sandbox_program_folder(); /* inside it may have no name */
+    GY_TRY(gy_sandbox_spaces_enter(sandbox, &has_shm));
+    GY_TRY(gy_sandbox_rights_hold());
+    if ((sandbox->parts & GY_SANDBOX_FILES) != 0) {
+        GY_TRY(name_scratch(sandbox));
+        GY_TRY(gy_sandbox_files_enter(sandbox, program, has_shm));
     }
-    GY_TRY(gy_rights_drop());
-    if ((walls->parts & GY_SANDBOX_CALLS) != 0) {
-        GY_TRY(gy_calls_enter());
+    GY_TRY(gy_sandbox_rights_drop());
+    if ((sandbox->parts & GY_SANDBOX_CALLS) != 0) {
+        GY_TRY(gy_sandbox_calls_enter());
     }
-    entered = walls->parts;
+    entered = sandbox->parts;
     /* What it forks does not look into the memory of this process, whose it is not. */
     return prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0
                ? GY_OK

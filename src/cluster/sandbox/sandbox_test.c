@@ -1,5 +1,6 @@
-/* Goal: each part of the walls refuses what it is there for, by itself, to root and to others;
- * without walls the same deeds succeed, and what programs need succeeds behind all of them. */
+/* Goal: each part of the sandbox refuses what it is there for, by itself, to root and to
+ * others; without a sandbox the same deeds succeed, and what programs need succeeds behind all
+ * of them. */
 #include "cluster/sandbox/deeds_test.h"
 
 /* ---- the table ---- */
@@ -82,28 +83,28 @@ typedef struct outcome {
 
 static outcome *seen; /* memory shared with children */
 
-static void do_deeds(const gy_walls *walls)
+static void do_deeds(const gy_sandbox_paths *paths)
 {
-    seen->entered = gy_walls_enter(walls);
+    seen->entered = gy_sandbox_enter(paths);
     if (seen->entered < 0) {
         snprintf(seen->why, sizeof(seen->why), "%s", gy_error_text());
         return;
     }
-    (void)prctl(PR_SET_DUMPABLE, 1); /* as the nursery's children do */
+    (void)prctl(PR_SET_DUMPABLE, 1); /* as the fork server's children do */
     for (size_t i = 0; i < GY_COUNT(deeds); i++) {
         errno = 0;
         seen->done[i] = deeds[i].run();
     }
 }
 
-/* Become the user, go behind walls as the nursery does, and do all deeds. */
-static void be_walled(uid_t user, const gy_walls *walls)
+/* Become the user, go in a sandbox as the fork server does, and do all deeds. */
+static void be_walled(uid_t user, const gy_sandbox_paths *paths)
 {
     if (user != getuid() && (setgid(user) != 0 || setuid(user) != 0)) {
         _exit(1);
     }
     (void)prctl(PR_SET_DUMPABLE, 1); /* as exec makes it */
-    seen->entered = gy_walls_prepare(walls);
+    seen->entered = gy_sandbox_prepare(paths);
     if (seen->entered < 0) {
         snprintf(seen->why, sizeof(seen->why), "%s", gy_error_text());
         _exit(0);
@@ -111,7 +112,7 @@ static void be_walled(uid_t user, const gy_walls *walls)
     fflush(NULL);
     pid_t first = fork();
     if (first == 0) {
-        do_deeds(walls);
+        do_deeds(paths);
         _exit(0);
     }
     _exit(first > 0 && waitpid(first, NULL, 0) == first ? 0 : 1);
@@ -122,7 +123,7 @@ static void run_behind(uid_t user, uint32_t parts)
     gy_sandbox sandbox = {.parts = parts};
     assert_ok(gy_sandbox_add(&sandbox, world.scratch, true));
     assert_ok(gy_sandbox_add(&sandbox, world.job, true));
-    gy_walls walls = {
+    gy_sandbox_paths paths = {
         .parts = parts, .paths = sandbox.paths.data, .paths_bytes = sandbox.paths.size_bytes};
     memset(seen, 0, sizeof(*seen));
     fflush(NULL);
@@ -130,7 +131,7 @@ static void run_behind(uid_t user, uint32_t parts)
     assert_true(child >= 0);
     if (child == 0) {
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-        be_walled(user, &walls);
+        be_walled(user, &paths);
     }
     int status = 0;
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -293,7 +294,7 @@ static void check(uid_t user, uint32_t parts, const outcome *open, int version)
 static void run_as(uid_t user)
 {
     gy_sandbox_features features;
-    int error = 0, version = gy_files_version(&error);
+    int error = 0, version = gy_sandbox_files_version(&error);
     gy_text text = {.data = NULL};
     look_as(user, &features);
     gy_sandbox_say(&features, &text);
@@ -349,13 +350,13 @@ static int be_there(void)
 {
     gy_sandbox_features features;
     gy_sandbox_look(&features);
-    gy_walls walls = {.parts = features.parts};
-    if (gy_walls_prepare(&walls) < 0) {
+    gy_sandbox_paths paths = {.parts = features.parts};
+    if (gy_sandbox_prepare(&paths) < 0) {
         return 3;
     }
     pid_t child = fork();
     if (child == 0) {
-        _exit(gy_walls_enter(&walls) < 0 ? 4 : need_program() == 0 ? 0 : 5);
+        _exit(gy_sandbox_enter(&paths) < 0 ? 4 : need_program() == 0 ? 0 : 5);
     }
     int status = 0;
     return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status)

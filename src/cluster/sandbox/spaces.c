@@ -53,7 +53,7 @@ static gy_status be_alone(int more)
     return write_text("/proc/self/gid_map", text);
 }
 
-gy_status gy_spaces_prepare(uint32_t parts)
+gy_status gy_sandbox_spaces_prepare(uint32_t parts)
 {
     const int own = (parts & GY_SANDBOX_PROCESSES) != 0 ? CLONE_NEWPID : 0;
     if ((parts & (GY_SANDBOX_PROCESSES | GY_SANDBOX_NETWORK)) == 0) {
@@ -98,7 +98,7 @@ static bool is_mount(const char *path, const char *above)
     return stat(path, &own) == 0 && stat(above, &parent) == 0 && own.st_dev != parent.st_dev;
 }
 
-static gy_status mount_own(const gy_walls *walls, bool *has_shm)
+static gy_status mount_own(const gy_sandbox_paths *sandbox, bool *has_shm)
 {
     bool are_all = false;
     const unsigned long plain = MS_NOSUID | MS_NODEV | MS_NOEXEC;
@@ -113,7 +113,9 @@ static gy_status mount_own(const gy_walls *walls, bool *has_shm)
             return gy_fail(GY_STATE, "no /dev/shm of its own: %s", strerror(errno));
         }
     }
-    return are_all && (walls->parts & GY_SANDBOX_FILES) != 0 ? gy_sockets_cover(walls) : GY_OK;
+    return are_all && (sandbox->parts & GY_SANDBOX_FILES) != 0
+               ? gy_sandbox_sockets_cover(sandbox)
+               : GY_OK;
 }
 
 /* ---- network ---- */
@@ -133,15 +135,15 @@ static gy_status raise_loopback(void)
                : gy_fail(GY_STATE, "no loopback in a network of its own: %s", strerror(error));
 }
 
-gy_status gy_spaces_enter(const gy_walls *walls, bool *has_shm)
+gy_status gy_sandbox_spaces_enter(const gy_sandbox_paths *sandbox, bool *has_shm)
 {
-    const uint32_t parts = walls->parts;
+    const uint32_t parts = sandbox->parts;
     *has_shm = false;
     if ((parts & GY_SANDBOX_PROCESSES) != 0) {
         if (unshare(CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS) != 0) {
             return gy_fail(GY_STATE, "no namespace of mounts: %s", strerror(errno));
         }
-        GY_TRY(mount_own(walls, has_shm));
+        GY_TRY(mount_own(sandbox, has_shm));
     }
     if ((parts & GY_SANDBOX_NETWORK) != 0) {
         if (unshare(CLONE_NEWNET) != 0) {

@@ -201,13 +201,13 @@ gy_status gy_blobs_find(gy_blobs *blobs, gy_key content, gy_bulk_region *region)
     return GY_OK;
 }
 
-gy_status gy_blobs_read(gy_blobs *blobs, gy_key content, size_t most_bytes, gy_arena *arena,
+gy_status gy_blobs_read(gy_blobs *blobs, gy_key content, size_t bytes_max, gy_arena *arena,
                         void **data, size_t *size_bytes)
 {
     const gy_disk_ops *disk = gy_env_disk(blobs->env);
     gy_bulk_region region = {.fd = -1};
     GY_TRY(gy_blobs_find(blobs, content, &region));
-    uint8_t *bytes = region.size_bytes > most_bytes
+    uint8_t *bytes = region.size_bytes > bytes_max
                          ? NULL
                          : gy_arena_alloc(arena, (size_t)region.size_bytes + 1);
     size_t have = 0;
@@ -217,9 +217,9 @@ gy_status gy_blobs_read(gy_blobs *blobs, gy_key content, size_t most_bytes, gy_a
         have += got > 0 ? (size_t)got : 0;
     }
     (void)disk->close(blobs->env, region.fd);
-    if (region.size_bytes > most_bytes) {
+    if (region.size_bytes > bytes_max) {
         return gy_fail(GY_LIMIT, "%llu bytes are more than %zu",
-                       (unsigned long long)region.size_bytes, most_bytes);
+                       (unsigned long long)region.size_bytes, bytes_max);
     }
     if (bytes == NULL) {
         return GY_NOMEM;

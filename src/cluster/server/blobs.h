@@ -59,7 +59,7 @@ GY_MUST_CHECK gy_status gy_blobs_put(gy_blobs *blobs, const gy_blob_piece *piece
 void gy_blobs_leave(gy_blobs *blobs, uint64_t from);
 
 /** All of a small one, in the arena. GY_NOTFOUND; GY_LIMIT larger than most; GY_IO; GY_NOMEM */
-GY_MUST_CHECK gy_status gy_blobs_read(gy_blobs *blobs, gy_key content, size_t most_bytes,
+GY_MUST_CHECK gy_status gy_blobs_read(gy_blobs *blobs, gy_key content, size_t bytes_max,
                                       gy_arena *arena, void **data, size_t *size_bytes);
 /** To be fetched. GY_NOTFOUND; GY_IO */
 GY_MUST_CHECK gy_status gy_blobs_find(gy_blobs *blobs, gy_key content, gy_bulk_region *region);

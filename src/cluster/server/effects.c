@@ -71,7 +71,7 @@ static void on_ended(gy_server *server, const gy_names_effect *effect)
     gy__cluster__ended__init(&ended);
     ended.status = effect->status;
     ended.reason = (char *)(uintptr_t)effect->reason;
-    gy_speakers_remove(&server->managers, effect->key);
+    gy_server_speakers_remove(&server->managers, effect->key);
     for (size_t i = server->held_count; i > 0; i--) {
         server_held held = server->held[i - 1];
         if (held.kind == HELD_WAIT && gy_key_is_same(held.key, effect->key)) {
@@ -79,7 +79,7 @@ static void on_ended(gy_server *server, const gy_names_effect *effect)
             answer(server, &held.asked, &ended.base);
         }
     }
-    gy_server_said_over(server, effect->key);
+    gy_server_output_over(server, effect->key);
     char id[GY_NET_KEY_TEXT];
     gy_net_key_text(effect->key, id);
     gy_warn("job %s has ended: %s", id, effect->status == GY_OK ? "well" : effect->reason);
@@ -99,20 +99,21 @@ static void tell(gy_server *server, gy_rpc_peer peer, gy_net_type type,
 static void on_order(gy_server *server, const gy_names_effect *effect, gy_arena *arena)
 {
     const server_speaker *to =
-        gy_speakers_find(&server->daemons, gy_index_id(effect->order.daemon));
+        gy_server_speakers_find(&server->daemons, gy_index_id(effect->order.daemon));
     Gy__Cluster__Order message;
     if (to != NULL && gy_net_write_order(&effect->order, arena, &message) == GY_OK) {
         tell(server, to->peer, GY_NET_ORDER, &message.base);
     }
 }
 
-static void on_grants(gy_server *server, const gy_names_effect *effect, gy_arena *arena)
+static void on_allocations(gy_server *server, const gy_names_effect *effect, gy_arena *arena)
 {
-    const server_speaker *to = gy_speakers_find(&server->managers, effect->key);
+    const server_speaker *to = gy_server_speakers_find(&server->managers, effect->key);
     Gy__Cluster__Key job = GY__CLUSTER__KEY__INIT;
-    Gy__Cluster__Grants message;
+    Gy__Cluster__Allocations message;
     if (to == NULL || to->epoch != effect->epoch ||
-        gy_net_write_grants(effect->grants, effect->grant_count, arena, &message) < 0) {
+        gy_net_write_allocations(effect->allocations, effect->allocation_count, arena,
+                                 &message) < 0) {
         return;
     }
     job.high = effect->key.high;
@@ -126,13 +127,13 @@ static void on_grants(gy_server *server, const gy_names_effect *effect, gy_arena
     message.missing = effect->missing;
     message.never = effect->never;
     message.most = effect->most;
-    tell(server, to->peer, GY_NET_GRANTS, &message.base);
+    tell(server, to->peer, GY_NET_ALLOCATIONS, &message.base);
 }
 
 /* To whoever spoke as that manager, now or last; and to daemons that told of its end. */
 static void on_over(gy_server *server, const gy_names_effect *effect)
 {
-    const server_speaker *known = gy_speakers_find(&server->managers, effect->key);
+    const server_speaker *known = gy_server_speakers_find(&server->managers, effect->key);
     Gy__Cluster__Key job = GY__CLUSTER__KEY__INIT;
     Gy__Cluster__Over message = GY__CLUSTER__OVER__INIT;
     job.high = effect->key.high;
@@ -215,8 +216,8 @@ void gy_server_effects(gy_server *server)
         case GY_NAMES_ORDER:
             on_order(server, effect, &arena);
             break;
-        case GY_NAMES_GRANTS:
-            on_grants(server, effect, &arena);
+        case GY_NAMES_ALLOCATIONS:
+            on_allocations(server, effect, &arena);
             break;
         case GY_NAMES_OVER:
             on_over(server, effect);

@@ -46,7 +46,7 @@ static gy_status list_daemons(gy_server *server, gy_arena *arena, Gy__Cluster__L
 
 static void fill_job(gy_server *server, const gy_names_job *job, Gy__Cluster__JobRow *row)
 {
-    const server_speaker *manager = gy_speakers_find(&server->managers, job->key);
+    const server_speaker *manager = gy_server_speakers_find(&server->managers, job->key);
     row->name = borrowed(job->name);
     row->address = borrowed(job->address);
     row->reason = borrowed(job->reason);

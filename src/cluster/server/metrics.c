@@ -163,7 +163,7 @@ static void write_stages(const gy_server *server, gy_text *text, const char *nam
     uint32_t index = 0;
     while (next_open(server, &index, &job)) {
         Gy__Cluster__View *view = NULL;
-        const gy_status status = gy_saids_read_view(&server->saids, job.key, &view);
+        const gy_status status = gy_server_outputs_read_view(&server->outputs, job.key, &view);
         text->status = status < 0 ? status : text->status;
         for (size_t i = 0; view != NULL && i < view->n_stages; i++) {
             add_job(text, name, &job);

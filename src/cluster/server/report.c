@@ -43,7 +43,7 @@ static void add_stage(gy_text *text, const Gy__Cluster__ViewStage *stage)
                 "\"tasks\":%u,\"committed\":%u,\"running\":%u,\"runs\":%u,\"failed\":%u,"
                 "\"copies\":%u,\"copies_won\":%u,\"memoised\":%u,\"run_s\":%.3f,\"reads\":[",
                 stage->tasks, stage->committed, stage->running, stage->runs, stage->failed,
-                stage->copies, stage->copies_won, stage->memoised,
+                stage->copies, stage->backups_won, stage->memoised,
                 (double)stage->run_ns / second_ns);
     for (size_t i = 0; i < stage->n_reads; i++) {
         gy_text_add(text, "%u,", stage->reads[i]);
@@ -65,10 +65,10 @@ static void add_runs(gy_text *text, const Gy__Cluster__View *view)
     end_list(text, "],");
 }
 
-static void add_view(gy_text *text, const server_saids *saids, gy_key job)
+static void add_view(gy_text *text, const server_outputs *outputs, gy_key job)
 {
     Gy__Cluster__View *view = NULL;
-    const gy_status status = gy_saids_read_view(saids, job, &view);
+    const gy_status status = gy_server_outputs_read_view(outputs, job, &view);
     if (view == NULL) {
         text->status = status < 0 ? status : text->status;
         return;
@@ -114,7 +114,7 @@ static void add_jobs(gy_server *server, gy_text *text)
             continue;
         }
         char id[GY_NET_KEY_TEXT];
-        const server_speaker *manager = gy_speakers_find(&server->managers, job.key);
+        const server_speaker *manager = gy_server_speakers_find(&server->managers, job.key);
         gy_net_key_text(job.key, id);
         gy_text_add(text, "{");
         add_text(text, "id", id);
@@ -122,7 +122,7 @@ static void add_jobs(gy_server *server, gy_text *text)
         add_text(text, "state", job_state(&job));
         add_text(text, "reason", job.reason);
         add_text(text, "progress", manager != NULL ? manager->progress : NULL);
-        add_view(text, &server->saids, job.key);
+        add_view(text, &server->outputs, job.key);
         gy_text_add(text,
                     "\"epoch\":%u,\"weight\":%u,\"wanted\":%u,\"held\":%u,\"attempts\":%u},",
                     job.epoch, job.weight, job.slots_wanted, job.slots_held, job.attempts);

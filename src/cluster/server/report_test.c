@@ -319,8 +319,8 @@ static void a_job_is_seen_at_work(void **state)
     kit_manager_open(&stranger, &server, (gy_key){9, 9}, 1, 0);
     KIT_UNTIL(agents, 4, stranger.is_over);
     tell_view(&stranger, job, 40);
-    const uint64_t later = manager.wishes.sequence + 8;
-    KIT_UNTIL(agents, 4, manager.wishes.sequence > later);
+    const uint64_t later = manager.requests.sequence + 8;
+    KIT_UNTIL(agents, 4, manager.requests.sequence > later);
     assert_true(is("jobs.0.view.stages.0.committed", "13"));
     kit_agent_close(&stranger);
     /* What was told last stays when its manager is gone. */

@@ -7,9 +7,9 @@
 
 /* What stands behind the place that is asked for; nothing: false. */
 static bool fill(const gy_server *server, const gy_names_job *job, uint32_t epoch,
-                 uint64_t offset, Gy__Cluster__SaidSince *since)
+                 uint64_t offset, Gy__Cluster__OutputSince *since)
 {
-    const server_said *row = gy_saids_find(&server->saids, job->key);
+    const server_output *row = gy_server_outputs_find(&server->outputs, job->key);
     const bool is_last = row != NULL && job->is_ended && row->epoch == job->epoch;
     since->epoch = epoch;
     since->offset = offset;
@@ -32,7 +32,7 @@ static bool fill(const gy_server *server, const gy_names_job *job, uint32_t epoc
 }
 
 static void answer(const gy_server *server, const gy_rpc_asked *asked,
-                   const Gy__Cluster__SaidSince *since)
+                   const Gy__Cluster__OutputSince *since)
 {
     if (gy_rpc_answer(server->rpc, asked, &since->base) < 0) {
         gy_rpc_refuse(server->rpc, asked, GY_NOMEM, gy_error_text());
@@ -48,9 +48,9 @@ static void answer_all(gy_server *server, gy_key key)
     }
     for (size_t i = server->held_count; i > 0; i--) {
         const server_held held = server->held[i - 1];
-        Gy__Cluster__SaidSince since;
-        gy__cluster__said_since__init(&since);
-        if (held.kind == HELD_SAID && gy_key_is_same(held.key, key) &&
+        Gy__Cluster__OutputSince since;
+        gy__cluster__output_since__init(&since);
+        if (held.kind == HELD_OUTPUT && gy_key_is_same(held.key, key) &&
             fill(server, &job, held.epoch, held.offset, &since)) {
             gy_server_unhold(server, i - 1);
             answer(server, &held.asked, &since);
@@ -58,14 +58,14 @@ static void answer_all(gy_server *server, gy_key key)
     }
 }
 
-gy_status gy_server_ask_said(void *arg, const gy_rpc_asked *asked,
-                             const ProtobufCMessage *request)
+gy_status gy_server_ask_output(void *arg, const gy_rpc_asked *asked,
+                               const ProtobufCMessage *request)
 {
     gy_server *server = arg;
-    const Gy__Cluster__AskSaid *asks = (const void *)request;
+    const Gy__Cluster__AskOutput *asks = (const void *)request;
     gy_names_job job;
-    Gy__Cluster__SaidSince since;
-    gy__cluster__said_since__init(&since);
+    Gy__Cluster__OutputSince since;
+    gy__cluster__output_since__init(&since);
     if (server->names == NULL) {
         return gy_fail(GY_TIMEOUT, "the name server is not ready: ask again");
     }
@@ -75,7 +75,7 @@ gy_status gy_server_ask_said(void *arg, const gy_rpc_asked *asked,
     }
     if (!fill(server, &job, asks->epoch, asks->offset, &since) && !asks->is_hasty) {
         return gy_server_hold(server,
-                              &(server_held){.kind = HELD_SAID,
+                              &(server_held){.kind = HELD_OUTPUT,
                                              .asked = *asked,
                                              .key = job.key,
                                              .epoch = asks->epoch,
@@ -89,7 +89,8 @@ gy_status gy_server_ask_said(void *arg, const gy_rpc_asked *asked,
 /* ---- told ---- */
 
 /* Behind what is there; what was told before is passed over, of a gap the earlier side goes. */
-static gy_status add(server_saids *saids, server_said *row, const Gy__Cluster__Said *told)
+static gy_status add(server_outputs *outputs, server_output *row,
+                     const Gy__Cluster__Output *told)
 {
     const uint64_t end = row->offset + row->size;
     const uint64_t skip = end > told->offset ? end - told->offset : 0;
@@ -102,9 +103,9 @@ static gy_status add(server_saids *saids, server_said *row, const Gy__Cluster__S
         row->size = 0;
         row->offset = told->offset;
     }
-    if (row->room < GY_NET_SAID_KEPT && row->room < row->size + size) {
+    if (row->room < GY_NET_OUTPUT_KEPT && row->room < row->size + size) {
         const size_t room =
-            GY_MIN(GY_MAX(2 * row->room, row->size + size), (size_t)GY_NET_SAID_KEPT);
+            GY_MIN(GY_MAX(2 * row->room, row->size + size), (size_t)GY_NET_OUTPUT_KEPT);
         char *more = gy_alloc("server", room);
         if (more == NULL) {
             return GY_NOMEM;
@@ -113,7 +114,7 @@ static gy_status add(server_saids *saids, server_said *row, const Gy__Cluster__S
             memcpy(more, row->data, row->size);
         }
         gy_free(row->data);
-        saids->bytes += room - row->room;
+        outputs->bytes += room - row->room;
         row->data = more;
         row->room = room;
     }
@@ -128,51 +129,52 @@ static gy_status add(server_saids *saids, server_said *row, const Gy__Cluster__S
     return GY_OK;
 }
 
-gy_status gy_server_said(void *arg, const gy_rpc_asked *asked, const ProtobufCMessage *request)
+gy_status gy_server_output(void *arg, const gy_rpc_asked *asked,
+                           const ProtobufCMessage *request)
 {
     gy_server *server = arg;
-    const Gy__Cluster__Said *told = (const void *)request;
+    const Gy__Cluster__Output *told = (const void *)request;
     Gy__Cluster__Done done = GY__CLUSTER__DONE__INIT;
     gy_names_job job;
-    server_said *row = NULL;
+    server_output *row = NULL;
     if (server->names == NULL) {
         return gy_fail(GY_TIMEOUT, "the name server is not ready: ask again");
     }
     GY_TRY(gy_net_check_job(told->job, told->epoch));
-    if (told->data.len > GY_NET_SAID_PIECE || told->offset > INT64_MAX) {
+    if (told->data.len > GY_NET_OUTPUT_PIECE || told->offset > INT64_MAX) {
         return gy_fail(GY_FORMAT, "%zu bytes at once, or too far", told->data.len);
     }
     if (!gy_names_find_job(server->names, gy_net_key(told->job), &job)) {
         return gy_fail(GY_NOTFOUND, "there is no such job");
     }
     if (told->epoch == job.epoch && !job.is_ended) { /* an older manager's is of no use */
-        GY_TRY(gy_saids_get(&server->saids, job.key, told->epoch, &row));
-        gy_saids_make_room(&server->saids, 2 * told->data.len);
-        row = gy_saids_find(&server->saids, job.key);
-        GY_TRY(row != NULL ? add(&server->saids, row, told) : GY_OK);
+        GY_TRY(gy_server_outputs_get(&server->outputs, job.key, told->epoch, &row));
+        gy_server_outputs_make_room(&server->outputs, 2 * told->data.len);
+        row = gy_server_outputs_find(&server->outputs, job.key);
+        GY_TRY(row != NULL ? add(&server->outputs, row, told) : GY_OK);
         answer_all(server, job.key);
     }
     return gy_rpc_answer(server->rpc, asked, &done.base);
 }
 
-void gy_server_said_end(gy_server *server, const Gy__Cluster__JobEnd *end)
+void gy_server_output_end(gy_server *server, const Gy__Cluster__JobEnd *end)
 {
     gy_names_job known;
-    server_said *row = NULL;
+    server_output *row = NULL;
     const gy_key job = gy_net_key(end->job);
     if (!gy_names_find_job(server->names, job, &known) || known.epoch != end->epoch ||
         known.is_ended || end->said > INT64_MAX || end->last.len > end->said ||
-        gy_saids_get(&server->saids, job, end->epoch, &row) < 0) {
+        gy_server_outputs_get(&server->outputs, job, end->epoch, &row) < 0) {
         return;
     }
     if (end->last.len > 0) {
-        Gy__Cluster__Said last;
-        gy__cluster__said__init(&last);
+        Gy__Cluster__Output last;
+        gy__cluster__output__init(&last);
         last.offset = end->said - end->last.len;
         last.data = end->last;
-        gy_saids_make_room(&server->saids, 2 * end->last.len);
-        row = gy_saids_find(&server->saids, job);
-        if (row == NULL || add(&server->saids, row, &last) < 0) {
+        gy_server_outputs_make_room(&server->outputs, 2 * end->last.len);
+        row = gy_server_outputs_find(&server->outputs, job);
+        if (row == NULL || add(&server->outputs, row, &last) < 0) {
             gy_debug(
                 "the last words of a job are not kept"); /* so many bytes, it will be said */
         }
@@ -183,12 +185,13 @@ void gy_server_said_end(gy_server *server, const Gy__Cluster__JobEnd *end)
     }
 }
 
-void gy_server_said_over(gy_server *server, gy_key job)
+void gy_server_output_over(gy_server *server, gy_key job)
 {
     answer_all(server, job);
-    server_said *row = gy_saids_find(&server->saids, job);
+    server_output *row = gy_server_outputs_find(&server->outputs, job);
     if (row != NULL) {
         row->is_ended = true;
-        gy_saids_cut(&server->saids, row, GY_MIN(row->size, (size_t)SERVER_SAID_ENDED));
+        gy_server_outputs_cut(&server->outputs, row,
+                              GY_MIN(row->size, (size_t)SERVER_OUTPUT_ENDED));
     }
 }

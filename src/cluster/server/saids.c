@@ -4,13 +4,13 @@
 
 #include <string.h>
 
-server_said *gy_saids_find(const server_saids *saids, gy_key key)
+server_output *gy_server_outputs_find(const server_outputs *outputs, gy_key key)
 {
-    const uint32_t row = gy_index_find(&saids->by_key, key);
-    return row == GY_NONE ? NULL : &saids->rows[row];
+    const uint32_t row = gy_index_find(&outputs->by_key, key);
+    return row == GY_NONE ? NULL : &outputs->rows[row];
 }
 
-void gy_saids_cut(server_saids *saids, server_said *row, size_t left)
+void gy_server_outputs_cut(server_outputs *outputs, server_output *row, size_t left)
 {
     if (row->size > left) {
         memmove(row->data, row->data + (row->size - left), left);
@@ -23,7 +23,7 @@ void gy_saids_cut(server_saids *saids, server_said *row, size_t left)
             if (less != NULL && row->size > 0) {
                 memcpy(less, row->data, row->size);
             }
-            saids->bytes -= row->room - left;
+            outputs->bytes -= row->room - left;
             gy_free(row->data);
             row->data = less;
             row->room = left;
@@ -31,52 +31,53 @@ void gy_saids_cut(server_saids *saids, server_said *row, size_t left)
     }
 }
 
-static void drop(server_saids *saids, server_said *row)
+static void drop(server_outputs *outputs, server_output *row)
 {
-    const uint32_t at = (uint32_t)(row - saids->rows);
-    gy_saids_cut(saids, row, 0);
-    saids->bytes -= row->view_bytes;
+    const uint32_t at = (uint32_t)(row - outputs->rows);
+    gy_server_outputs_cut(outputs, row, 0);
+    outputs->bytes -= row->view_bytes;
     gy_free(row->view);
-    gy_index_remove(&saids->by_key, row->key);
-    const server_said *last = &saids->rows[--saids->count];
+    gy_index_remove(&outputs->by_key, row->key);
+    const server_output *last = &outputs->rows[--outputs->count];
     if (last != row) {
-        gy_index_remove(&saids->by_key, last->key);
-        saids->rows[at] = *last;
-        gy_status put = gy_index_put(&saids->by_key, last->key, at);
+        gy_index_remove(&outputs->by_key, last->key);
+        outputs->rows[at] = *last;
+        gy_status put = gy_index_put(&outputs->by_key, last->key, at);
         GY_ASSERT(put == GY_OK); /* there was room for it just now */
     }
 }
 
-static void make_room(server_saids *saids, size_t most, size_t more)
+static void make_room(server_outputs *outputs, size_t most, size_t more)
 {
-    while (saids->count > 0 &&
-           (saids->count >= most || saids->bytes + more > SERVER_SAID_BYTES)) {
-        GY_ASSERT(saids->rows != NULL);
-        server_said *worst = &saids->rows[0];
-        for (size_t i = 1; i < saids->count; i++) {
-            server_said *row = &saids->rows[i];
+    while (outputs->count > 0 &&
+           (outputs->count >= most || outputs->bytes + more > SERVER_OUTPUT_BYTES)) {
+        GY_ASSERT(outputs->rows != NULL);
+        server_output *worst = &outputs->rows[0];
+        for (size_t i = 1; i < outputs->count; i++) {
+            server_output *row = &outputs->rows[i];
             if (row->is_ended != worst->is_ended ? row->is_ended : row->used < worst->used) {
                 worst = row;
             }
         }
-        drop(saids, worst);
+        drop(outputs, worst);
     }
 }
 
-void gy_saids_make_room(server_saids *saids, size_t more)
+void gy_server_outputs_make_room(server_outputs *outputs, size_t more)
 {
-    make_room(saids, SIZE_MAX, more);
+    make_room(outputs, SIZE_MAX, more);
 }
 
-gy_status gy_saids_get(server_saids *saids, gy_key key, uint32_t epoch, server_said **row)
+gy_status gy_server_outputs_get(server_outputs *outputs, gy_key key, uint32_t epoch,
+                                server_output **row)
 {
-    *row = gy_saids_find(saids, key);
+    *row = gy_server_outputs_find(outputs, key);
     if (*row == NULL) {
-        make_room(saids, saids->most, 0);
-        GY_TRY(GY_GROW("server", saids->rows, saids->capacity, saids->count + 1));
-        GY_TRY(gy_index_put(&saids->by_key, key, (uint32_t)saids->count));
-        *row = &saids->rows[saids->count++];
-        **row = (server_said){.key = key, .epoch = epoch, .code = -1};
+        make_room(outputs, outputs->most, 0);
+        GY_TRY(GY_GROW("server", outputs->rows, outputs->capacity, outputs->count + 1));
+        GY_TRY(gy_index_put(&outputs->by_key, key, (uint32_t)outputs->count));
+        *row = &outputs->rows[outputs->count++];
+        **row = (server_output){.key = key, .epoch = epoch, .code = -1};
     }
     if (epoch > (*row)->epoch) {
         (*row)->epoch = epoch;
@@ -85,30 +86,32 @@ gy_status gy_saids_get(server_saids *saids, gy_key key, uint32_t epoch, server_s
         (*row)->code = -1;
         (*row)->is_ended = false; /* it may have been resumed */
     }
-    (*row)->used = ++saids->clock;
+    (*row)->used = ++outputs->clock;
     return GY_OK;
 }
 
-gy_status gy_saids_view(server_saids *saids, gy_key key, const ProtobufCMessage *view)
+gy_status gy_server_outputs_view(server_outputs *outputs, gy_key key,
+                                 const ProtobufCMessage *view)
 {
     const size_t size = protobuf_c_message_get_packed_size(view);
-    gy_saids_make_room(saids, size);
-    server_said *row = gy_saids_find(saids, key);
+    gy_server_outputs_make_room(outputs, size);
+    server_output *row = gy_server_outputs_find(outputs, key);
     uint8_t *packed = row != NULL ? gy_alloc("server", size) : NULL;
     if (packed == NULL) {
         return GY_NOMEM;
     }
     (void)protobuf_c_message_pack(view, packed);
-    saids->bytes += size - row->view_bytes;
+    outputs->bytes += size - row->view_bytes;
     gy_free(row->view);
     row->view = packed;
     row->view_bytes = size;
     return GY_OK;
 }
 
-gy_status gy_saids_read_view(const server_saids *saids, gy_key key, Gy__Cluster__View **view)
+gy_status gy_server_outputs_read_view(const server_outputs *outputs, gy_key key,
+                                      Gy__Cluster__View **view)
 {
-    const server_said *row = gy_saids_find(saids, key);
+    const server_output *row = gy_server_outputs_find(outputs, key);
     *view = NULL;
     if (row == NULL || row->view == NULL) {
         return GY_OK;
@@ -117,13 +120,13 @@ gy_status gy_saids_read_view(const server_saids *saids, gy_key key, Gy__Cluster_
     return *view != NULL ? GY_OK : GY_NOMEM; /* it was one when it came */
 }
 
-void gy_saids_free(server_saids *saids)
+void gy_server_outputs_free(server_outputs *outputs)
 {
-    while (saids->count > 0) {
-        GY_ASSERT(saids->rows != NULL);
-        drop(saids, &saids->rows[saids->count - 1]);
+    while (outputs->count > 0) {
+        GY_ASSERT(outputs->rows != NULL);
+        drop(outputs, &outputs->rows[outputs->count - 1]);
     }
-    gy_free(saids->rows);
-    gy_index_free(&saids->by_key);
-    *saids = (server_saids){.most = saids->most};
+    gy_free(outputs->rows);
+    gy_index_free(&outputs->by_key);
+    *outputs = (server_outputs){.most = outputs->most};
 }

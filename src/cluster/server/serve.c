@@ -63,7 +63,8 @@ static gy_status serve_state(gy_server *server, const gy_rpc_asked *asked,
     gy_daemon_state state;
     gy_status status = gy_net_read_state(message, &arena, &state);
     if (status == GY_OK) {
-        status = gy_speakers_put(&server->daemons, gy_index_id(state.daemon), asked->peer, 0);
+        status =
+            gy_server_speakers_put(&server->daemons, gy_index_id(state.daemon), asked->peer, 0);
     }
     if (status == GY_OK) {
         gy_server_step(server, &(gy_names_event){.kind = GY_NAMES_DAEMON, .daemon = &state});
@@ -122,7 +123,7 @@ static gy_status serve_job_end(gy_server *server, const gy_rpc_asked *asked,
     GY_TRY(check_ready(server));
     GY_TRY(gy_net_check_job(message->job, message->epoch));
     gy_net_clean_text(message->reason, reason, sizeof(reason));
-    gy_server_said_end(server, message);
+    gy_server_output_end(server, message);
     const server_held held = {.kind = HELD_END,
                               .asked = *asked,
                               .key = gy_net_key(message->job),
@@ -144,7 +145,7 @@ SERVED(job_end, JobEnd)
 
 static void take_progress(gy_server *server, gy_key job, const char *progress)
 {
-    server_speaker *at = gy_speakers_find(&server->managers, job);
+    server_speaker *at = gy_server_speakers_find(&server->managers, job);
     if (at == NULL) {
         return;
     }
@@ -168,28 +169,29 @@ static gy_status check_subject(const gy_rpc_asked *asked, const Gy__Cluster__Key
 }
 
 /* A manager of a job that is not known is kept for the step: it is told so. */
-static gy_status serve_wishes(gy_server *server, const gy_rpc_asked *asked,
-                              const Gy__Cluster__Wishes *message)
+static gy_status serve_requests(gy_server *server, const gy_rpc_asked *asked,
+                                const Gy__Cluster__Requests *message)
 {
-    gy_manager_wishes wishes;
+    gy_manager_requests requests;
     gy_names_job job;
-    GY_TRY(gy_net_read_wishes(message, &wishes));
+    GY_TRY(gy_net_read_requests(message, &requests));
     GY_TRY(check_subject(asked, message->job));
     GY_TRY(check_ready(server));
-    bool is_known = gy_names_find_job(server->names, wishes.job, &job) && !job.is_ended &&
-                    job.epoch == wishes.epoch;
+    bool is_known = gy_names_find_job(server->names, requests.job, &job) && !job.is_ended &&
+                    job.epoch == requests.epoch;
     if (is_known) {
-        GY_TRY(gy_speakers_put(&server->managers, wishes.job, asked->peer, wishes.epoch));
-        take_progress(server, wishes.job, message->progress);
+        GY_TRY(gy_server_speakers_put(&server->managers, requests.job, asked->peer,
+                                      requests.epoch));
+        take_progress(server, requests.job, message->progress);
     }
     server->speaks = asked->peer;
-    gy_server_step(server, &(gy_names_event){.kind = GY_NAMES_MANAGER, .manager = &wishes});
+    gy_server_step(server, &(gy_names_event){.kind = GY_NAMES_MANAGER, .manager = &requests});
     server->speaks = 0;
     return GY_OK;
 }
-SERVED(wishes, Wishes)
+SERVED(requests, Requests)
 
-/* For people alone. Its last words may come when the job's end is known, and it is gone. */
+/* For people alone. Its log tail may come when the job's end is known, and it is gone. */
 static gy_status serve_view(gy_server *server, const gy_rpc_asked *asked,
                             const Gy__Cluster__View *message)
 {
@@ -197,21 +199,21 @@ static gy_status serve_view(gy_server *server, const gy_rpc_asked *asked,
     GY_TRY(check_subject(asked, message->job));
     GY_TRY(check_ready(server));
     gy_names_job job;
-    server_said *row = NULL;
+    server_output *row = NULL;
     const gy_key key = gy_net_key(message->job);
-    const server_speaker *at = gy_speakers_find(&server->managers, key);
+    const server_speaker *at = gy_server_speakers_find(&server->managers, key);
     if (!gy_names_find_job(server->names, key, &job) || job.epoch != message->epoch ||
         (at != NULL && at->peer != asked->peer)) {
         return GY_OK; /* an older one; it hears so elsewhere */
     }
-    GY_TRY(gy_saids_get(&server->saids, key, job.epoch, &row));
+    GY_TRY(gy_server_outputs_get(&server->outputs, key, job.epoch, &row));
     row->is_ended = job.is_ended;
-    return gy_saids_view(&server->saids, key, &message->base);
+    return gy_server_outputs_view(&server->outputs, key, &message->base);
 }
 SERVED(view, View)
 
-static gy_status serve_give_back(gy_server *server, const gy_rpc_asked *asked,
-                                 const Gy__Cluster__GiveBack *message)
+static gy_status serve_release(gy_server *server, const gy_rpc_asked *asked,
+                               const Gy__Cluster__Release *message)
 {
     char reason[GY_CONTROL_REASON_BYTES];
     GY_TRY(gy_net_check_job(message->job, message->epoch));
@@ -226,7 +228,7 @@ static gy_status serve_give_back(gy_server *server, const gy_rpc_asked *asked,
                                              .reason = reason});
     return done(server, asked);
 }
-SERVED(give_back, GiveBack)
+SERVED(release, Release)
 
 /* ---- Submitters ---- */
 
@@ -239,7 +241,7 @@ static gy_status serve_ask_view(gy_server *server, const gy_rpc_asked *asked,
     if (!gy_names_find_job(server->names, gy_net_key(message->job), &job)) {
         return gy_fail(GY_NOTFOUND, "there is no such job, or it ended long ago");
     }
-    GY_TRY(gy_saids_read_view(&server->saids, job.key, &view));
+    GY_TRY(gy_server_outputs_read_view(&server->outputs, job.key, &view));
     gy_status status =
         gy_rpc_answer(server->rpc, asked, view != NULL ? &view->base : &none.base);
     gy__cluster__view__free_unpacked(view, NULL);
@@ -376,17 +378,26 @@ void gy_server_methods(gy_rpc_method methods[SERVER_METHODS])
         gy_status (*serve)(void *arg, const gy_rpc_asked *asked,
                            const ProtobufCMessage *request);
     } served[] = {
-        {GY_NET_DAEMON_STATE, state},  {GY_NET_DAEMON_BYE, bye},
-        {GY_NET_ASK_SPEC, spec},       {GY_NET_JOB_END, job_end},
-        {GY_NET_WISHES, wishes},       {GY_NET_GIVE_BACK, give_back},
-        {GY_NET_ASK_BLOBS, ask_blobs}, {GY_NET_PUT_BLOB, put_blob},
-        {GY_NET_SUBMIT, submit},       {GY_NET_KILL, kill},
-        {GY_NET_RESUME, resume},       {GY_NET_DRAIN, drain},
-        {GY_NET_WAIT_END, wait_end},   {GY_NET_LIST, list},
-        {GY_NET_VIEW, view},           {GY_NET_ASK_VIEW, ask_view},
-        {GY_NET_SAID, gy_server_said}, {GY_NET_ASK_SAID, gy_server_ask_said},
+        {GY_NET_DAEMON_STATE, state},
+        {GY_NET_DAEMON_BYE, bye},
+        {GY_NET_ASK_SPEC, spec},
+        {GY_NET_JOB_END, job_end},
+        {GY_NET_REQUESTS, requests},
+        {GY_NET_RELEASE, release},
+        {GY_NET_ASK_BLOBS, ask_blobs},
+        {GY_NET_PUT_BLOB, put_blob},
+        {GY_NET_SUBMIT, submit},
+        {GY_NET_KILL, kill},
+        {GY_NET_RESUME, resume},
+        {GY_NET_DRAIN, drain},
+        {GY_NET_WAIT_END, wait_end},
+        {GY_NET_LIST, list},
+        {GY_NET_VIEW, view},
+        {GY_NET_ASK_VIEW, ask_view},
+        {GY_NET_OUTPUT, gy_server_output},
+        {GY_NET_ASK_OUTPUT, gy_server_ask_output},
     };
-    static const gy_net_type told[] = {GY_NET_ORDER, GY_NET_GRANTS, GY_NET_OVER};
+    static const gy_net_type told[] = {GY_NET_ORDER, GY_NET_ALLOCATIONS, GY_NET_OVER};
     static_assert(GY_COUNT(served) + GY_COUNT(told) == SERVER_METHODS, "all of them");
     for (size_t i = 0; i < GY_COUNT(served); i++) {
         methods[i] = gy_net_method(served[i].type);

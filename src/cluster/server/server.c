@@ -79,8 +79,8 @@ static void hear(void *arg, gy_rpc_peer peer, gy_rpc_event event)
 {
     gy_server *server = arg;
     if (event == GY_RPC_GONE) {
-        gy_speakers_leave(&server->daemons, peer);
-        gy_speakers_leave(&server->managers, peer);
+        gy_server_speakers_leave(&server->daemons, peer);
+        gy_server_speakers_leave(&server->managers, peer);
     }
     if (event == GY_RPC_GONE || event == GY_RPC_ANEW) {
         gy_blobs_leave(server->blobs, peer);
@@ -104,7 +104,7 @@ void gy_server_listen(gy_server *server)
 }
 
 /* Nothing may be said or stored as the one any more: others may be it already. */
-static void leave_office(gy_server *server)
+static void step_down(gy_server *server)
 {
     gy_names_free(server->names);
     server->names = NULL;
@@ -113,12 +113,12 @@ static void leave_office(gy_server *server)
     gy_rpc_free(server->rpc);
     server->rpc = NULL;
     server->is_listening = false;
-    gy_speakers_free(&server->daemons);
-    gy_speakers_free(&server->managers);
-    gy_saids_free(&server->saids);
+    gy_server_speakers_free(&server->daemons);
+    gy_server_speakers_free(&server->managers);
+    gy_server_outputs_free(&server->outputs);
 }
 
-static gy_status take_office(gy_server *server)
+static gy_status become_leader(gy_server *server)
 {
     const gy_nameserver_options *options = server->options;
     gy_rpc_options node = {.name = "name server",
@@ -170,9 +170,9 @@ static void make_machine(gy_server *server)
 static void settle(gy_server *server)
 {
     if (!server->is_elected && server->rpc != NULL) {
-        leave_office(server);
+        step_down(server);
     } else if (server->is_elected && server->rpc == NULL && server->storing == 0) {
-        gy_status status = take_office(server);
+        gy_status status = become_leader(server);
         if (status < 0) {
             gy_server_fail(server, status);
             return;
@@ -312,7 +312,7 @@ static gy_status take_options(gy_server *server, const gy_nameserver_options *op
                            .ended_max = (uint32_t)options->finished_jobs_max};
     server->daemons.most = options->daemons_max > 0 ? (size_t)options->daemons_max : 4096;
     server->managers.most = options->jobs_max > 0 ? (size_t)options->jobs_max : 4096;
-    server->saids.most = server->managers.most;
+    server->outputs.most = server->managers.most;
     server->options = options;
     return GY_OK;
 }
@@ -493,19 +493,19 @@ gy_status gy_nameserver_run(const gy_nameserver_options *options)
     raise_limit();
     GY_TRY(gy_signals_open(&signals));
     /* A wrong key or address is found now and not when it is elected. */
-    gy_status status = take_office(&server);
+    gy_status status = become_leader(&server);
     status = status == GY_OK ? choose_port(&server) : status;
     status = status == GY_OK ? open_files(&server) : status;
     status = status == GY_OK ? open_table(&server) : status;
     status = status == GY_OK ? open_page(&server) : status;
     if (status == GY_OK) {
-        leave_office(&server);
+        step_down(&server);
         run(&server, signals);
         status = server.why.status < 0 ? gy_error_raise(&server.why) : GY_OK;
     }
     gy_error why;
     gy_error_take(&why, status);
-    leave_office(&server);
+    step_down(&server);
     gy_server_unwatch(&server);
     gy_page_close(server.page);
     gy_persist_table_close(server.table);

@@ -17,11 +17,11 @@
 
 enum {
     SERVER_METHODS = 21,
-    SERVER_HELD_MAX = 16384,      /* calls that wait for an answer */
-    SERVER_PROGRESS_BYTES = 256,  /* of what a manager says for people */
-    SERVER_NOTES = 64,            /* the last that are shown */
-    SERVER_SAID_BYTES = 64 << 20, /* of what all managers printed and told */
-    SERVER_SAID_ENDED = 8 << 10,  /* that is kept of a job that has ended */
+    SERVER_HELD_MAX = 16384,        /* calls that wait for an answer */
+    SERVER_PROGRESS_BYTES = 256,    /* of what a manager says for people */
+    SERVER_NOTES = 64,              /* the last that are shown */
+    SERVER_OUTPUT_BYTES = 64 << 20, /* of what all managers printed and told */
+    SERVER_OUTPUT_ENDED = 8 << 10,  /* that is kept of a job that has ended */
 };
 
 /* ---- Who spoke last as a daemon, or as a job's manager ---- */
@@ -40,22 +40,22 @@ typedef struct server_speakers {
 } server_speakers;
 
 /** NULL: nobody. */
-server_speaker *gy_speakers_find(const server_speakers *speakers, gy_key key);
+server_speaker *gy_server_speakers_find(const server_speakers *speakers, gy_key key);
 /** GY_LIMIT too many; GY_NOMEM */
-GY_MUST_CHECK gy_status gy_speakers_put(server_speakers *speakers, gy_key key, gy_rpc_peer peer,
-                                        uint32_t epoch);
-void gy_speakers_remove(server_speakers *speakers, gy_key key);
+GY_MUST_CHECK gy_status gy_server_speakers_put(server_speakers *speakers, gy_key key,
+                                               gy_rpc_peer peer, uint32_t epoch);
+void gy_server_speakers_remove(server_speakers *speakers, gy_key key);
 /** All that spoke from there. */
-void gy_speakers_leave(server_speakers *speakers, gy_rpc_peer peer);
-void gy_speakers_free(server_speakers *speakers);
+void gy_server_speakers_leave(server_speakers *speakers, gy_rpc_peer peer);
+void gy_server_speakers_free(server_speakers *speakers);
 
 /* ---- Calls that are answered later ---- */
 
 typedef enum server_held_kind {
-    HELD_ASK,  /* number: the machine's ANSWER to it */
-    HELD_END,  /* key, epoch: OVER */
-    HELD_WAIT, /* key: ENDED */
-    HELD_SAID  /* key, epoch, offset: more is printed, or ENDED */
+    HELD_ASK,   /* number: the machine's ANSWER to it */
+    HELD_END,   /* key, epoch: OVER */
+    HELD_WAIT,  /* key: ENDED */
+    HELD_OUTPUT /* key, epoch, offset: more is printed, or ENDED */
 } server_held_kind;
 
 typedef struct server_held {
@@ -68,7 +68,7 @@ typedef struct server_held {
 
 /* ---- What managers print, and tell of their jobs ---- */
 
-typedef struct server_said {
+typedef struct server_output {
     gy_key key;
     uint32_t epoch;
     uint64_t offset; /* of the first byte that is kept, in what that epoch printed */
@@ -80,37 +80,37 @@ typedef struct server_said {
     bool is_ended;
     void *view; /* a View, packed and checked; NULL: none */
     size_t view_bytes;
-} server_said;
+} server_output;
 
 /** What is known of each job that was heard lately: in memory alone, so another name server
  * knows what is told from then on. */
-typedef struct server_saids {
+typedef struct server_outputs {
     gy_index by_key;
-    server_said *rows;
+    server_output *rows;
     size_t count, capacity, most;
     size_t bytes; /* of rooms and views */
     uint64_t clock;
-} server_saids;
+} server_outputs;
 
 /** NULL: nothing is known. */
-server_said *gy_saids_find(const server_saids *saids, gy_key key);
+server_output *gy_server_outputs_find(const server_outputs *outputs, gy_key key);
 /** Found or made, of this epoch or a later one; of the manager before nothing more is known.
  * GY_NOMEM */
-GY_MUST_CHECK gy_status gy_saids_get(server_saids *saids, gy_key key, uint32_t epoch,
-                                     server_said **row);
+GY_MUST_CHECK gy_status gy_server_outputs_get(server_outputs *outputs, gy_key key,
+                                              uint32_t epoch, server_output **row);
 /** So many bytes more have room: rows go, of ended jobs first, the least recently used first.
  * All rows lie elsewhere then. */
-void gy_saids_make_room(server_saids *saids, size_t more);
+void gy_server_outputs_make_room(server_outputs *outputs, size_t more);
 /** Forget all that it printed but for the last bytes. */
-void gy_saids_cut(server_saids *saids, server_said *row, size_t left);
+void gy_server_outputs_cut(server_outputs *outputs, server_output *row, size_t left);
 /** Of the job in that row, instead of what was told before; GY_NOMEM, then that stays. */
-GY_MUST_CHECK gy_status gy_saids_view(server_saids *saids, gy_key key,
-                                      const ProtobufCMessage *view);
+GY_MUST_CHECK gy_status gy_server_outputs_view(server_outputs *outputs, gy_key key,
+                                               const ProtobufCMessage *view);
 /** What was told of it, to be freed with gy__cluster__view__free_unpacked; NULL: nothing.
  * GY_NOMEM */
-GY_MUST_CHECK gy_status gy_saids_read_view(const server_saids *saids, gy_key key,
-                                           Gy__Cluster__View **view);
-void gy_saids_free(server_saids *saids);
+GY_MUST_CHECK gy_status gy_server_outputs_read_view(const server_outputs *outputs, gy_key key,
+                                                    Gy__Cluster__View **view);
+void gy_server_outputs_free(server_outputs *outputs);
 
 /* ---- What is shown ---- */
 
@@ -146,7 +146,7 @@ typedef struct gy_server {
     gy_names *names; /* NULL: not yet, or to be made anew at anew_ns */
     gy_names_effects effects;
     server_speakers daemons, managers;
-    server_saids saids;
+    server_outputs outputs;
     gy_rpc_peer speaks; /* as a manager, in this step; 0: no manager does */
     server_held *held;
     size_t held_count, held_capacity;
@@ -204,14 +204,15 @@ void gy_server_watch_turn(gy_server *server);
 int64_t gy_server_watch_next(const gy_server *server);
 void gy_server_unwatch(gy_server *server);
 
-/** GY_NET_SAID, GY_NET_ASK_SAID */
-gy_status gy_server_said(void *arg, const gy_rpc_asked *asked, const ProtobufCMessage *request);
-gy_status gy_server_ask_said(void *arg, const gy_rpc_asked *asked,
-                             const ProtobufCMessage *request);
-/** Its manager has ended so, and had these last words. */
-void gy_server_said_end(gy_server *server, const Gy__Cluster__JobEnd *end);
+/** GY_NET_OUTPUT, GY_NET_ASK_OUTPUT */
+gy_status gy_server_output(void *arg, const gy_rpc_asked *asked,
+                           const ProtobufCMessage *request);
+gy_status gy_server_ask_output(void *arg, const gy_rpc_asked *asked,
+                               const ProtobufCMessage *request);
+/** Its manager has ended so, and had these log tail. */
+void gy_server_output_end(gy_server *server, const Gy__Cluster__JobEnd *end);
 /** The job has ended: who waits for what it prints hears so. */
-void gy_server_said_over(gy_server *server, gy_key job);
+void gy_server_output_over(gy_server *server, gy_key job);
 
 /** The table of methods that a name server serves. */
 void gy_server_methods(gy_rpc_method methods[SERVER_METHODS]);

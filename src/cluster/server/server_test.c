@@ -85,7 +85,7 @@ typedef enum phase {
     ACCEPTED,
     STARTED,
     MANAGED,
-    GRANTED,
+    ALLOCATED,
     ENDED,
     PHASES
 } phase;
@@ -264,11 +264,11 @@ static void live_through(int kill_at)
     reach(&at, STARTED);
     kit_manager_open(&at.manager, &at.server, job_key, at.epoch, 3);
     at.count = 3;
-    KIT_UNTIL(at.agents, at.count, at.manager.wishes.seen > 0);
+    KIT_UNTIL(at.agents, at.count, at.manager.requests.seen > 0);
     reach(&at, MANAGED);
     KIT_UNTIL(at.agents, at.count, at.manager.held_count == 3);
     assert_int_equal(at.daemon.state.lease_count, 3);
-    reach(&at, GRANTED);
+    reach(&at, ALLOCATED);
     KIT_UNTIL(at.agents, at.count,
               end_job(at.agents, at.count, &at.daemon, job_key, at.epoch, GY_OK) == GY_OK);
     at.daemon.state.manager_count = 0;
@@ -308,10 +308,10 @@ GY_TEST(each_role_may_what_is_its_own)
         gy_net_type type;
         unsigned roles;
     } rules[] = {{GY_NET_DAEMON_BYE, D}, {GY_NET_ASK_SPEC, D | S}, {GY_NET_JOB_END, D},
-                 {GY_NET_GIVE_BACK, M},  {GY_NET_ASK_BLOBS, S},    {GY_NET_PUT_BLOB, S},
+                 {GY_NET_RELEASE, M},    {GY_NET_ASK_BLOBS, S},    {GY_NET_PUT_BLOB, S},
                  {GY_NET_SUBMIT, S},     {GY_NET_KILL, S},         {GY_NET_DRAIN, O},
-                 {GY_NET_WAIT_END, S},   {GY_NET_LIST, S | W | O}, {GY_NET_SAID, D},
-                 {GY_NET_ASK_SAID, S},   {GY_NET_RESUME, S},       {GY_NET_ASK_VIEW, S | W}};
+                 {GY_NET_WAIT_END, S},   {GY_NET_LIST, S | W | O}, {GY_NET_OUTPUT, D},
+                 {GY_NET_ASK_OUTPUT, S}, {GY_NET_RESUME, S},       {GY_NET_ASK_VIEW, S | W}};
     kit_server server;
     kit_agent at;
     char got[8];
@@ -349,21 +349,21 @@ GY_TEST(a_manager_speaks_for_its_job_alone)
     const program made = make_program("prog", sizeof(script));
     const gy_key jobs[] = {{1, 1}, {2, 2}};
     Gy__Cluster__Key key = kit_key(jobs[1]);
-    Gy__Cluster__GiveBack message;
+    Gy__Cluster__Release message;
     kit_server_make(&server);
     kit_server_start(&server);
     kit_agent_open(&user, &server, GY_RPC_SUBMITTER, NULL);
     put_program(&user, &made);
     assert_ok(submit(&user, jobs[1], made.key, 0));
     kit_manager_open(&at, &server, jobs[0], 1, 1);
-    gy__cluster__give_back__init(&message);
+    gy__cluster__release__init(&message);
     message.job = &key;
     message.epoch = 1;
     message.lease = 1;
-    assert_int_equal(kit_ask(&at, GY_NET_GIVE_BACK, &message.base), GY_STATE);
+    assert_int_equal(kit_ask(&at, GY_NET_RELEASE, &message.base), GY_STATE);
     assert_non_null(strstr(at.text, "speaks for job"));
     at.is_over = false;
-    at.wishes.job = jobs[1]; /* it says so, and nobody hears */
+    at.requests.job = jobs[1]; /* it says so, and nobody hears */
     kit_manager_open(&other, &server, jobs[0], 1, 1);
     KIT_UNTIL(agents, 3, other.is_over); /* that one was answered: its job is not known */
     assert_int_equal(other.over, GY_NOTFOUND);

@@ -157,7 +157,7 @@ typedef struct kit_agent {
     uint32_t starts;   /* orders to start a manager that it had not seen */
     int64_t length_ns; /* of leases that it was told to lend last */
     /* A manager: what it has. */
-    gy_manager_wishes wishes;
+    gy_manager_requests requests;
     uint64_t held[KIT_LEASES];
     size_t held_count;
     bool is_over, is_killed, is_stubborn;
@@ -188,13 +188,13 @@ static inline void kit_tell_state(kit_agent *at)
     kit_tell_it(at, GY_NET_DAEMON_STATE, &message.base);
 }
 
-static inline void kit_tell_wishes(kit_agent *at)
+static inline void kit_tell_requests(kit_agent *at)
 {
-    Gy__Cluster__Wishes message;
-    at->wishes.sequence++;
-    assert_ok(gy_net_write_wishes(&at->wishes, &at->arena, &message));
+    Gy__Cluster__Requests message;
+    at->requests.sequence++;
+    assert_ok(gy_net_write_requests(&at->requests, &at->arena, &message));
     message.progress = (char *)(uintptr_t) "half of it";
-    kit_tell_it(at, GY_NET_WISHES, &message.base);
+    kit_tell_it(at, GY_NET_REQUESTS, &message.base);
 }
 
 static inline gy_status kit_order(void *arg, const gy_rpc_asked *asked,
@@ -258,16 +258,16 @@ static inline Gy__Cluster__Key kit_key(gy_key key)
     return made;
 }
 
-static inline void kit_give_back(kit_agent *at, uint64_t lease)
+static inline void kit_release(kit_agent *at, uint64_t lease)
 {
-    Gy__Cluster__Key job = kit_key(at->wishes.job);
-    Gy__Cluster__GiveBack message;
-    gy__cluster__give_back__init(&message);
+    Gy__Cluster__Key job = kit_key(at->requests.job);
+    Gy__Cluster__Release message;
+    gy__cluster__release__init(&message);
     message.job = &job;
-    message.epoch = at->wishes.epoch;
+    message.epoch = at->requests.epoch;
     message.lease = lease;
     assert_ok(gy_rpc_call(at->rpc, at->server,
-                          &(gy_rpc_request){.type = GY_NET_GIVE_BACK,
+                          &(gy_rpc_request){.type = GY_NET_RELEASE,
                                             .message = &message.base,
                                             .deadline = gy_deadline_after(KIT_WAIT_S),
                                             .done = kit_ignore,
@@ -275,46 +275,46 @@ static inline void kit_give_back(kit_agent *at, uint64_t lease)
                           NULL));
 }
 
-/* Takes what it has of it: one that is asked for is given back at once. */
-static inline void kit_take_grant(kit_agent *at, const gy_grant *grant)
+/* Takes what it has of it: one that is asked for is released at once. */
+static inline void kit_take_allocation(kit_agent *at, const gy_allocation *allocation)
 {
     size_t where = 0;
-    while (where < at->held_count && at->held[where] != grant->lease) {
+    while (where < at->held_count && at->held[where] != allocation->lease) {
         where++;
     }
-    if (grant->state == GY_GRANT_HELD && where == at->held_count) {
+    if (allocation->state == GY_ALLOCATION_HELD && where == at->held_count) {
         assert_true(at->held_count < KIT_LEASES);
-        at->held[at->held_count++] = grant->lease;
+        at->held[at->held_count++] = allocation->lease;
     }
-    if (grant->state == GY_GRANT_ASKED && !at->is_stubborn) {
-        kit_give_back(at, grant->lease);
+    if (allocation->state == GY_ALLOCATION_ASKED && !at->is_stubborn) {
+        kit_release(at, allocation->lease);
     }
-    bool is_gone =
-        grant->state == GY_GRANT_GONE || (grant->state == GY_GRANT_ASKED && !at->is_stubborn);
+    bool is_gone = allocation->state == GY_ALLOCATION_GONE ||
+                   (allocation->state == GY_ALLOCATION_ASKED && !at->is_stubborn);
     if (is_gone && where < at->held_count) {
         at->held[where] = at->held[--at->held_count];
     }
 }
 
-static inline gy_status kit_grants(void *arg, const gy_rpc_asked *asked,
-                                   const ProtobufCMessage *request)
+static inline gy_status kit_allocations(void *arg, const gy_rpc_asked *asked,
+                                        const ProtobufCMessage *request)
 {
     kit_agent *at = arg;
-    const Gy__Cluster__Grants *message = (const Gy__Cluster__Grants *)request;
-    gy_grant *grants = NULL;
+    const Gy__Cluster__Allocations *message = (const Gy__Cluster__Allocations *)request;
+    gy_allocation *allocations = NULL;
     size_t count = 0;
     (void)asked;
-    assert_ok(gy_net_read_grants(message, &at->arena, &grants, &count));
-    assert_true(gy_key_is_same(gy_net_key(message->job), at->wishes.job));
-    if (message->epoch == at->wishes.epoch && message->from <= at->wishes.seen) {
+    assert_ok(gy_net_read_allocations(message, &at->arena, &allocations, &count));
+    assert_true(gy_key_is_same(gy_net_key(message->job), at->requests.job));
+    if (message->epoch == at->requests.epoch && message->from <= at->requests.seen) {
         for (size_t i = 0; i < count; i++) {
-            kit_take_grant(at, &grants[i]);
+            kit_take_allocation(at, &allocations[i]);
         }
         at->is_killed = message->is_killed;
-        at->wishes.seen = message->version;
+        at->requests.seen = message->version;
     }
     gy_arena_free(&at->arena);
-    kit_tell_wishes(at);
+    kit_tell_requests(at);
     return GY_OK;
 }
 
@@ -324,7 +324,7 @@ static inline gy_status kit_over(void *arg, const gy_rpc_asked *asked,
     kit_agent *at = arg;
     (void)asked;
     const Gy__Cluster__Over *message = (const Gy__Cluster__Over *)request;
-    if (gy_key_is_same(gy_net_key(message->job), at->wishes.job)) {
+    if (gy_key_is_same(gy_net_key(message->job), at->requests.job)) {
         at->is_over = true;
         at->over = (gy_status)message->status;
     }
@@ -335,19 +335,19 @@ static inline void kit_agent_open(kit_agent *at, const kit_server *server, gy_rp
                                   const char *subject)
 {
     static const gy_net_type types[] = {
-        GY_NET_DAEMON_STATE, GY_NET_DAEMON_BYE, GY_NET_ASK_SPEC,  GY_NET_JOB_END,
-        GY_NET_ORDER,        GY_NET_WISHES,     GY_NET_GIVE_BACK, GY_NET_GRANTS,
-        GY_NET_OVER,         GY_NET_ASK_BLOBS,  GY_NET_PUT_BLOB,  GY_NET_SUBMIT,
-        GY_NET_KILL,         GY_NET_DRAIN,      GY_NET_WAIT_END,  GY_NET_LIST,
-        GY_NET_VIEW,         GY_NET_SAID,       GY_NET_ASK_SAID,  GY_NET_RESUME,
+        GY_NET_DAEMON_STATE, GY_NET_DAEMON_BYE, GY_NET_ASK_SPEC,   GY_NET_JOB_END,
+        GY_NET_ORDER,        GY_NET_REQUESTS,   GY_NET_RELEASE,    GY_NET_ALLOCATIONS,
+        GY_NET_OVER,         GY_NET_ASK_BLOBS,  GY_NET_PUT_BLOB,   GY_NET_SUBMIT,
+        GY_NET_KILL,         GY_NET_DRAIN,      GY_NET_WAIT_END,   GY_NET_LIST,
+        GY_NET_VIEW,         GY_NET_OUTPUT,     GY_NET_ASK_OUTPUT, GY_NET_RESUME,
         GY_NET_ASK_VIEW};
     *at = (kit_agent){.over = GY_AGAIN};
     for (size_t i = 0; i < GY_COUNT(types); i++) {
         at->methods[i] = gy_net_method(types[i]);
-        at->methods[i].serve = types[i] == GY_NET_ORDER    ? kit_order
-                               : types[i] == GY_NET_GRANTS ? kit_grants
-                               : types[i] == GY_NET_OVER   ? kit_over
-                                                           : NULL;
+        at->methods[i].serve = types[i] == GY_NET_ORDER         ? kit_order
+                               : types[i] == GY_NET_ALLOCATIONS ? kit_allocations
+                               : types[i] == GY_NET_OVER        ? kit_over
+                                                                : NULL;
     }
     const gy_rpc_options node = {.name = gy_rpc_role_text(role),
                                  .role = role,
@@ -355,8 +355,8 @@ static inline void kit_agent_open(kit_agent *at, const kit_server *server, gy_rp
                                  .methods = at->methods,
                                  .method_count = GY_COUNT(types),
                                  .arg = at,
-                                 .retry_least_ns = 5000000,
-                                 .retry_most_ns = 20000000,
+                                 .retry_ns_min = 5000000,
+                                 .retry_ns_max = 20000000,
                                  .key_file = server->ring};
     assert_ok(gy_rpc_new(gy_env_real(), &node, &at->rpc));
     assert_ok(gy_rpc_dial(at->rpc, server->address, &at->server));
@@ -383,7 +383,7 @@ static inline void kit_manager_open(kit_agent *at, const kit_server *server, gy_
     char subject[GY_NET_KEY_TEXT];
     gy_net_key_text(job, subject);
     kit_agent_open(at, server, GY_RPC_MANAGER, subject);
-    at->wishes = (gy_manager_wishes){
+    at->requests = (gy_manager_requests){
         .job = job, .epoch = epoch, .address = "127.0.0.1:2", .slots = slots};
 }
 
@@ -408,8 +408,8 @@ static inline void kit_turn(kit_agent *const *agents, size_t count)
         if (is_late && gy_rpc_look(at->rpc, at->server, &facts) && facts.is_up) {
             if (at->state.daemon != 0) {
                 kit_tell_state(at);
-            } else if (at->wishes.epoch != 0 && !at->is_over) {
-                kit_tell_wishes(at);
+            } else if (at->requests.epoch != 0 && !at->is_over) {
+                kit_tell_requests(at);
             }
         }
     }

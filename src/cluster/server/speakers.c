@@ -1,16 +1,16 @@
 /* Who spoke last as which daemon and as which job's manager: there what is for them goes. */
 #include "cluster/server/server_priv.h"
 
-server_speaker *gy_speakers_find(const server_speakers *speakers, gy_key key)
+server_speaker *gy_server_speakers_find(const server_speakers *speakers, gy_key key)
 {
     uint32_t row = gy_index_find(&speakers->by_key, key);
     return row == GY_NONE ? NULL : &speakers->rows[row];
 }
 
-gy_status gy_speakers_put(server_speakers *speakers, gy_key key, gy_rpc_peer peer,
-                          uint32_t epoch)
+gy_status gy_server_speakers_put(server_speakers *speakers, gy_key key, gy_rpc_peer peer,
+                                 uint32_t epoch)
 {
-    server_speaker *known = gy_speakers_find(speakers, key);
+    server_speaker *known = gy_server_speakers_find(speakers, key);
     if (known != NULL) {
         known->peer = peer;
         known->epoch = epoch;
@@ -26,7 +26,7 @@ gy_status gy_speakers_put(server_speakers *speakers, gy_key key, gy_rpc_peer pee
     return GY_OK;
 }
 
-void gy_speakers_remove(server_speakers *speakers, gy_key key)
+void gy_server_speakers_remove(server_speakers *speakers, gy_key key)
 {
     uint32_t row = gy_index_find(&speakers->by_key, key);
     if (row == GY_NONE) {
@@ -43,16 +43,16 @@ void gy_speakers_remove(server_speakers *speakers, gy_key key)
     }
 }
 
-void gy_speakers_leave(server_speakers *speakers, gy_rpc_peer peer)
+void gy_server_speakers_leave(server_speakers *speakers, gy_rpc_peer peer)
 {
     for (size_t i = speakers->count; i > 0; i--) {
         if (speakers->rows[i - 1].peer == peer) {
-            gy_speakers_remove(speakers, speakers->rows[i - 1].key);
+            gy_server_speakers_remove(speakers, speakers->rows[i - 1].key);
         }
     }
 }
 
-void gy_speakers_free(server_speakers *speakers)
+void gy_server_speakers_free(server_speakers *speakers)
 {
     for (size_t i = 0; i < speakers->count; i++) {
         gy_free(speakers->rows[i].progress);

@@ -1,6 +1,6 @@
 /*
  * One that waits sees at its connection that the elected one is dead, long before the lease of
- * its seat is over, and deposes it. Who was never reached from here is not judged: two that
+ * its executor is over, and deposes it. Who was never reached from here is not judged: two that
  * cannot reach each other would depose each other for ever.
  */
 #include "cluster/server/server_priv.h"
@@ -8,7 +8,7 @@
 #include <string.h>
 
 static const int64_t default_dead_ns = 2000000000;
-static const int64_t least_ns = 1000000000; /* nodes say something every 0.4 s */
+static const int64_t ns_min = 1000000000; /* nodes say something every 0.4 s */
 
 /* Silence breaks a connection, and then comes the wait for another one: dead_ns in all. */
 static int64_t dead_ns(const gy_server *server)
@@ -37,8 +37,8 @@ void gy_server_watch(gy_server *server, const char *address, uint64_t number)
     watch->number = number;
     const gy_rpc_options node = {.name = "name server that waits",
                                  .role = GY_RPC_NAMESERVER,
-                                 .dead_ns = GY_MAX(dead_ns(server) - wait_ns(server), least_ns),
-                                 .retry_most_ns = wait_ns(server) / 2,
+                                 .dead_ns = GY_MAX(dead_ns(server) - wait_ns(server), ns_min),
+                                 .retry_ns_max = wait_ns(server) / 2,
                                  .key_file = server->options->key_file,
                                  .is_plaintext = server->options->is_plaintext};
     gy_status status = gy_rpc_new(server->env, &node, &watch->rpc);

@@ -1,6 +1,6 @@
 /*
- * Elections: a thread tries to get the seat, keeps it, and says what it sees. That a lease is
- * over is seen by the owner's clock as well, whatever the thread waits for.
+ * Elections: a thread tries to get the election, keeps it, and says what it sees. That a lease
+ * is over is seen by the owner's clock as well, whatever the thread waits for.
  */
 #include "cluster/table/table_priv.h"
 
@@ -45,7 +45,7 @@ gy_status gy_persist_table_campaign(gy_persist_table *table, const char *name,
         *campaign = (gy_campaign){.is_wanted = true, .is_changed = true, .round = round};
         snprintf(campaign->name, sizeof(campaign->name), "%s", name);
         snprintf(campaign->value, sizeof(campaign->value), "%s", value);
-        gy_cond_signal(&table->seat);
+        gy_cond_signal(&table->election);
     }
     gy_mutex_unlock(&table->lock);
     return is_twice ? gy_fail(GY_STATE, "the table campaigns already, in election \"%s\"",
@@ -60,7 +60,7 @@ void gy_persist_table_resign(gy_persist_table *table)
     if (campaign->is_wanted) {
         const uint64_t round = campaign->round + 1;
         *campaign = (gy_campaign){.is_changed = true, .round = round};
-        gy_cond_signal(&table->seat);
+        gy_cond_signal(&table->election);
     }
     gy_mutex_unlock(&table->lock);
 }
@@ -70,7 +70,7 @@ void gy_persist_table_depose(gy_persist_table *table, uint64_t number)
     gy_mutex_lock(&table->lock);
     table->campaign.deposed = number;
     table->campaign.is_changed = true;
-    gy_cond_signal(&table->seat);
+    gy_cond_signal(&table->election);
     gy_mutex_unlock(&table->lock);
 }
 
@@ -105,7 +105,7 @@ void gy_campaign_look(gy_persist_table *table, gy_campaign_news *news)
         campaign->is_held = false; /* the thread did not renew it in time */
         campaign->is_changed = true;
         campaign->round++;
-        gy_cond_signal(&table->seat);
+        gy_cond_signal(&table->election);
     }
     if (campaign->is_told &&
         (!campaign->is_held || campaign->number != campaign->told_number)) {
@@ -123,46 +123,46 @@ void gy_campaign_look(gy_persist_table *table, gy_campaign_news *news)
 
 /* ---- the thread ---- */
 
-/* One look at the seat, without the lock; until when to wait for the next. */
-static gy_deadline take_look(gy_persist_table *table, gy_seat *seat, bool *was_failing)
+/* One look at the election, without the lock; until when to wait for the next. */
+static gy_deadline take_look(gy_persist_table *table, gy_election *election, bool *was_failing)
 {
-    const bool was_held = seat->is_held;
+    const bool was_held = election->is_held;
     const int64_t began = gy_now_ns(table->env);
     const gy_status status =
-        was_held ? table->ops->renew(table, seat) : table->ops->run(table, seat);
+        was_held ? table->ops->renew(table, election) : table->ops->run(table, election);
     if (status == GY_STATE && was_held) {
-        gy_debug("election \"%s\": number %llu is not the one any more", seat->name,
-                 (unsigned long long)seat->number);
-        table->ops->leave(table, seat);
+        gy_debug("election \"%s\": number %llu is not the one any more", election->name,
+                 (unsigned long long)election->number);
+        table->ops->leave(table, election);
         return (gy_deadline){began};
     }
     if (status < 0) {
         if (!*was_failing && status != GY_CANCELLED) {
-            gy_warn("election \"%s\": %s", seat->name, gy_error_text());
+            gy_warn("election \"%s\": %s", election->name, gy_error_text());
         }
         *was_failing = true;
         return gy_env_deadline(table->env, was_held ? renew_failed_s : look_failed_s);
     }
     *was_failing = false;
-    return seat->is_held ? (gy_deadline){began + seat->renew_ns}
-                         : gy_env_deadline(table->env, look_s);
+    return election->is_held ? (gy_deadline){began + election->renew_ns}
+                             : gy_env_deadline(table->env, look_s);
 }
 
-/* What the owner may know of the seat. The lock is held. */
-static void publish(gy_persist_table *table, const gy_seat *seat)
+/* What the owner may know of the election. The lock is held. */
+static void publish(gy_persist_table *table, const gy_election *election)
 {
     gy_campaign *campaign = &table->campaign;
-    const bool is_news = campaign->is_held != seat->is_held ||
-                         (seat->is_held && (campaign->number != seat->number ||
-                                            campaign->until_ns != seat->until_ns)) ||
-                         (!seat->is_held && campaign->seen_number != seat->number);
-    campaign->is_held = seat->is_held;
-    if (seat->is_held) {
-        campaign->number = seat->number;
-        __atomic_store_n(&campaign->until_ns, seat->until_ns, __ATOMIC_RELEASE);
+    const bool is_news = campaign->is_held != election->is_held ||
+                         (election->is_held && (campaign->number != election->number ||
+                                                campaign->until_ns != election->until_ns)) ||
+                         (!election->is_held && campaign->seen_number != election->number);
+    campaign->is_held = election->is_held;
+    if (election->is_held) {
+        campaign->number = election->number;
+        __atomic_store_n(&campaign->until_ns, election->until_ns, __ATOMIC_RELEASE);
     } else {
-        campaign->seen_number = seat->number;
-        memcpy(campaign->seen, seat->seen, sizeof(campaign->seen));
+        campaign->seen_number = election->number;
+        memcpy(campaign->seen, election->seen, sizeof(campaign->seen));
     }
     if (is_news) {
         gy_persist_table_ring(
@@ -170,33 +170,34 @@ static void publish(gy_persist_table *table, const gy_seat *seat)
     }
 }
 
-/* The seat as the owner wants it now. The lock is held. */
-static void adopt(const gy_campaign *campaign, gy_seat *seat)
+/* The election as the owner wants it now. The lock is held. */
+static void adopt(const gy_campaign *campaign, gy_election *election)
 {
-    seat->deposed = campaign->deposed;
-    memcpy(seat->name, campaign->name, sizeof(seat->name));
-    memcpy(seat->value, campaign->value, sizeof(seat->value));
+    election->deposed = campaign->deposed;
+    memcpy(election->name, campaign->name, sizeof(election->name));
+    memcpy(election->value, campaign->value, sizeof(election->value));
 }
 
 void *gy_campaign_run(void *arg)
 {
     gy_persist_table *table = arg;
     gy_campaign *campaign = &table->campaign;
-    gy_seat seat = {.lock = -1};
+    gy_election election = {.lock = -1};
     uint64_t round = 0;
     bool was_failing = false;
     gy_deadline next = GY_NEVER;
     gy_mutex_lock(&table->lock);
     while (!table->is_closing) {
         if (!campaign->is_changed && gy_now_ns(table->env) < next.at_ns) {
-            (void)gy_cond_wait(&table->seat, &table->lock, next);
+            (void)gy_cond_wait(&table->election, &table->lock, next);
             continue;
         }
         campaign->is_changed = false;
         if (round != campaign->round) {
             round = campaign->round;
             gy_mutex_unlock(&table->lock);
-            table->ops->leave(table, &seat); /* of the round before; of none it does nothing */
+            table->ops->leave(table,
+                              &election); /* of the round before; of none it does nothing */
             gy_mutex_lock(&table->lock);
             campaign->is_changed = true; /* and look what is wanted now */
             continue;
@@ -205,15 +206,15 @@ void *gy_campaign_run(void *arg)
             next = GY_NEVER;
             continue;
         }
-        adopt(campaign, &seat);
+        adopt(campaign, &election);
         gy_mutex_unlock(&table->lock);
-        next = take_look(table, &seat, &was_failing);
+        next = take_look(table, &election, &was_failing);
         gy_mutex_lock(&table->lock);
         if (round == campaign->round) {
-            publish(table, &seat);
+            publish(table, &election);
         }
     }
     gy_mutex_unlock(&table->lock);
-    table->ops->leave(table, &seat);
+    table->ops->leave(table, &election);
     return NULL;
 }

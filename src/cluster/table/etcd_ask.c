@@ -12,7 +12,7 @@
 static const double pause_first_s = 0.01;
 /* A member that has not missed its leader yet, up to 2 s after it stopped, is silent as well:
  * the first rounds are short. But an etcd that is slow must be waited for. */
-static const int64_t patience_least_ns = 250000000, patience_most_ns = 2000000000;
+static const int64_t patience_ns_min = 250000000, patience_ns_max = 2000000000;
 enum {
     SHORT_ROUNDS = 3,
     PATIENCE = 4, /* times what the last answer took */
@@ -100,7 +100,7 @@ static gy_deadline try_deadline(const asking *state)
     const size_t longer = state->round < SHORT_ROUNDS ? 0 : state->round - SHORT_ROUNDS + 1;
     const int64_t patience_ns =
         __atomic_load_n(&state->lane->etcd->patience_ns, __ATOMIC_RELAXED);
-    const gy_deadline until = {gy_now_ns(table->env) + (GY_MAX(patience_ns, patience_least_ns)
+    const gy_deadline until = {gy_now_ns(table->env) + (GY_MAX(patience_ns, patience_ns_min)
                                                         << GY_MIN(longer, (size_t)DOUBLINGS))};
     return until.at_ns < state->question->deadline.at_ns ? until : state->question->deadline;
 }
@@ -285,9 +285,9 @@ static void learn(const asking *state, gy_status status)
         __atomic_store_n(&etcd->first, state->lane->endpoint, __ATOMIC_RELAXED);
         patience_ns = state->took_ns * PATIENCE;
     } else if (status == GY_TIMEOUT) {
-        patience_ns = GY_MAX(patience_ns, patience_least_ns) * 2;
+        patience_ns = GY_MAX(patience_ns, patience_ns_min) * 2;
     }
-    __atomic_store_n(&etcd->patience_ns, GY_MIN(patience_ns, patience_most_ns),
+    __atomic_store_n(&etcd->patience_ns, GY_MIN(patience_ns, patience_ns_max),
                      __ATOMIC_RELAXED);
 }
 

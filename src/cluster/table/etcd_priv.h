@@ -120,11 +120,11 @@ GY_MUST_CHECK gy_status gy_etcd_found(const json_t *answer, size_t index,
                                       gy_etcd_record *record);
 bool gy_etcd_has_succeeded(const json_t *answer);
 
-/* ---- etcd_seat.c ---- */
+/* ---- etcd_election.c ---- */
 gy_status gy_etcd_leader(gy_persist_table *table, const char *name,
                          char value[GY_TABLE_VALUE_BYTES], uint64_t *number);
-gy_status gy_etcd_run(gy_persist_table *table, gy_seat *seat);
-gy_status gy_etcd_renew(gy_persist_table *table, gy_seat *seat);
-void gy_etcd_leave(gy_persist_table *table, gy_seat *seat);
+gy_status gy_etcd_run(gy_persist_table *table, gy_election *election);
+gy_status gy_etcd_renew(gy_persist_table *table, gy_election *election);
+void gy_etcd_leave(gy_persist_table *table, gy_election *election);
 
 #endif

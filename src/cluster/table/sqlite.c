@@ -455,7 +455,7 @@ static gy_status sqlite_leader(gy_persist_table *table, const char *name,
                : gy_fail(GY_IO, "cannot look at %s: %s", path, strerror(error));
 }
 
-static gy_status write_leader(sqlite3 *base, const char *path, gy_seat *seat)
+static gy_status write_leader(sqlite3 *base, const char *path, gy_election *election)
 {
     sqlite3_stmt *row = NULL;
     gy_status status = GY_OK;
@@ -463,71 +463,72 @@ static gy_status write_leader(sqlite3 *base, const char *path, gy_seat *seat)
                            "INSERT INTO leaders VALUES(?1, 1, ?2) ON CONFLICT(name)"
                            " DO UPDATE SET number = number + 1, value = ?2 RETURNING number",
                            -1, &row, NULL) != SQLITE_OK ||
-        sqlite3_bind_text(row, 1, seat->name, -1, SQLITE_STATIC) != SQLITE_OK ||
-        sqlite3_bind_text(row, 2, seat->value, -1, SQLITE_STATIC) != SQLITE_OK ||
+        sqlite3_bind_text(row, 1, election->name, -1, SQLITE_STATIC) != SQLITE_OK ||
+        sqlite3_bind_text(row, 2, election->value, -1, SQLITE_STATIC) != SQLITE_OK ||
         sqlite3_step(row) != SQLITE_ROW) {
         status = fail_base(base, "write", path);
     } else {
-        seat->number = (uint64_t)sqlite3_column_int64(row, 0);
+        election->number = (uint64_t)sqlite3_column_int64(row, 0);
         status = sqlite3_step(row) == SQLITE_DONE ? GY_OK : fail_base(base, "write", path);
     }
     sqlite3_finalize(row); /* commits */
     return status;
 }
 
-static void sqlite_leave(gy_persist_table *table, gy_seat *seat)
+static void sqlite_leave(gy_persist_table *table, gy_election *election)
 {
-    if (seat->lock >= 0) {
-        (void)gy_env_disk(table->env)->close(table->env, seat->lock); /* Linux always does */
-        seat->lock = -1;
+    if (election->lock >= 0) {
+        (void)gy_env_disk(table->env)
+            ->close(table->env, election->lock); /* Linux always does */
+        election->lock = -1;
     }
-    seat->is_held = false;
-    seat->number = 0;
+    election->is_held = false;
+    election->number = 0;
 }
 
-static gy_status take_seat(gy_persist_table *table, gy_seat *seat)
+static gy_status take_election(gy_persist_table *table, gy_election *election)
 {
     const sqlite_place *place = table->place;
     sqlite3 *base = NULL;
     gy_status status = connect_base(place->path, &base);
-    status = status < 0 ? status : write_leader(base, place->path, seat);
+    status = status < 0 ? status : write_leader(base, place->path, election);
     sqlite3_close(base);
     if (status < 0) {
-        sqlite_leave(table, seat);
+        sqlite_leave(table, election);
         return status;
     }
-    seat->is_held = true;
-    seat->until_ns = GY_NEVER.at_ns;
-    seat->renew_ns = (int64_t)1e9;
+    election->is_held = true;
+    election->until_ns = GY_NEVER.at_ns;
+    election->renew_ns = (int64_t)1e9;
     return GY_OK;
 }
 
-static gy_status sqlite_run(gy_persist_table *table, gy_seat *seat)
+static gy_status sqlite_run(gy_persist_table *table, gy_election *election)
 {
     char path[PATH_BYTES];
-    lock_path(table->place, seat->name, path);
+    lock_path(table->place, election->name, path);
     const gy_disk_ops *disk = gy_env_disk(table->env);
     const int file = disk->open(table->env, path, O_RDWR | O_CREAT, 0600);
     if (file < 0) {
         return gy_fail(GY_IO, "cannot open %s: %s", path, strerror(-file));
     }
     if (flock(file, LOCK_EX | LOCK_NB) == 0) {
-        seat->lock = file;
-        return take_seat(table, seat);
+        election->lock = file;
+        return take_election(table, election);
     }
     const int error = errno;
     (void)disk->close(table->env, file);
     if (error != EWOULDBLOCK) {
         return gy_fail(GY_IO, "cannot lock %s: %s", path, strerror(error));
     }
-    GY_TRY(read_leader_of(table, seat->name, seat->seen, &seat->number));
+    GY_TRY(read_leader_of(table, election->name, election->seen, &election->number));
     return GY_AGAIN;
 }
 
-static gy_status sqlite_renew(gy_persist_table *table, gy_seat *seat)
+static gy_status sqlite_renew(gy_persist_table *table, gy_election *election)
 {
     (void)table;
-    return seat->lock >= 0 ? GY_OK : GY_STATE; /* the kernel keeps it */
+    return election->lock >= 0 ? GY_OK : GY_STATE; /* the kernel keeps it */
 }
 
 const gy_persist_table_ops gy_persist_table_sqlite = {

@@ -114,7 +114,7 @@ void gy_persist_table_close(gy_persist_table *table)
     gy_mutex_lock(&table->lock);
     __atomic_store_n(&table->is_closing, true, __ATOMIC_RELEASE); /* partner: gy_http_try */
     gy_cond_broadcast(&table->work);
-    gy_cond_broadcast(&table->seat);
+    gy_cond_broadcast(&table->election);
     gy_cond_broadcast(&table->ends);
     gy_mutex_unlock(&table->lock);
     if (table->place != NULL) {
@@ -131,7 +131,7 @@ void gy_persist_table_close(gy_persist_table *table)
         close(table->event);
     }
     gy_cond_fini(&table->work);
-    gy_cond_fini(&table->seat);
+    gy_cond_fini(&table->election);
     gy_cond_fini(&table->ends);
     gy_mutex_fini(&table->lock);
     gy_free(table);
@@ -175,7 +175,7 @@ gy_status gy_persist_table_open(gy_env *env, const gy_persist_table_options *opt
     made->done_last = &made->done_first;
     gy_mutex_init(&made->lock, LOCK_RANK);
     gy_cond_init(&made->work);
-    gy_cond_init(&made->seat);
+    gy_cond_init(&made->election);
     gy_cond_init(&made->ends);
     const gy_status status = begin(made, options);
     if (status < 0) {

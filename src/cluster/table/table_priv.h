@@ -27,7 +27,7 @@ typedef struct gy_persist_table_write {
 } gy_persist_table_write;
 
 /** A candidate, as its place sees it; only the campaigning thread has one. */
-typedef struct gy_seat {
+typedef struct gy_election {
     char name[GY_TABLE_NAME_BYTES], value[GY_TABLE_VALUE_BYTES];
     uint64_t deposed; /* number that may be replaced; 0: none */
     bool is_held;
@@ -37,7 +37,7 @@ typedef struct gy_seat {
     char seen[GY_TABLE_VALUE_BYTES]; /* not held: the value of who was seen */
     int lock;                        /* of SQLite; -1: none */
     uint64_t lease;                  /* of etcd; 0: none */
-} gy_seat;
+} gy_election;
 
 typedef struct gy_persist_table_ops {
     const char *name;
@@ -54,9 +54,9 @@ typedef struct gy_persist_table_ops {
                         char value[GY_TABLE_VALUE_BYTES], uint64_t *number);
     /* On the campaigning thread. `run`: GY_OK held; GY_AGAIN another has it. `renew`: GY_OK;
      * GY_STATE it is lost; another failure: try again. `leave`: waits half a second at most. */
-    gy_status (*run)(gy_persist_table *table, gy_seat *seat);
-    gy_status (*renew)(gy_persist_table *table, gy_seat *seat);
-    void (*leave)(gy_persist_table *table, gy_seat *seat);
+    gy_status (*run)(gy_persist_table *table, gy_election *election);
+    gy_status (*renew)(gy_persist_table *table, gy_election *election);
+    void (*leave)(gy_persist_table *table, gy_election *election);
 } gy_persist_table_ops;
 
 extern const gy_persist_table_ops gy_persist_table_sqlite, gy_persist_table_etcd;
@@ -89,7 +89,7 @@ struct gy_persist_table {
     int event; /* readable: something was put out */
 
     gy_mutex lock;
-    gy_cond work, seat,
+    gy_cond work, election,
         ends;        /* for the storing thread; the campaigning one; both when pausing */
     bool is_closing; /* atomic: requests under way look at it without the lock */
     gy_persist_table_write *first, **last;           /* to be stored, oldest first */

@@ -113,15 +113,15 @@ static named key_of(gy_attempt id, uint32_t member, gy_flow_record_id place)
     return (named){.task = id.task, .member = member, .place = place};
 }
 
-void gy_bad_hear(gy_bad *bad, const gy_cry *cry)
+void gy_bad_handle(gy_bad *bad, const gy_crash_report *crash_report)
 {
-    named key = key_of(cry->id, cry->member, cry->place);
+    named key = key_of(crash_report->id, crash_report->member, crash_report->place);
     named *record = record_of(bad, &key);
     if (record == NULL || record->backtrace != NULL) {
         return; /* a backtrace less: the list is the poorer, no decision hangs on it */
     }
     gy_text names = {.data = NULL};
-    gy_fault_names(cry->backtrace, &names);
+    gy_fault_names(crash_report->backtrace, &names);
     if (names.status == GY_OK) {
         record->backtrace = names.data;
     } else {

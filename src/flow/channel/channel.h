@@ -123,7 +123,7 @@ typedef struct gy_flow_task {
                   that host's */
     const char *address;        /* of this host: "HOST:PORT" of its daemon */
     bool is_plain;              /* no encryption between the ranks */
-    bool is_said;               /* what ranks print is told to the manager's side */
+    bool is_reported;           /* what ranks print is told to the manager's side */
     const gy_worker_task *task; /* through which members at several hosts meet; NULL: alone */
 
     gy_keep *keep; /* of the process; NULL: nothing is kept */

@@ -336,23 +336,23 @@ static gy_status fail_held(const child *of, int64_t still_ns)
 static gy_status look_after(child *of)
 {
     const int64_t now_ns = gy_now_ns(of->vertex->env), given_ns = of->vertex->order->still_ns;
-    const int64_t most_ns = given_ns > 0 ? given_ns : still_default_ns;
+    const int64_t ns_max = given_ns > 0 ? given_ns : still_default_ns;
     look_at_life(of, now_ns);
     const int64_t still_ns = now_ns - GY_MAX(of->moved_ns, of->lived_ns);
-    if (of->life == IS_STOPPED && still_ns > most_ns) {
+    if (of->life == IS_STOPPED && still_ns > ns_max) {
         return gy_fail(GY_TIMEOUT, "'%.120s' is stopped (SIGSTOP) since %.3g s", name_of(of),
-                       (double)most_ns / 1e9);
+                       (double)ns_max / 1e9);
     }
-    if (of->life == HAS_ENDED && still_ns > most_ns) {
+    if (of->life == HAS_ENDED && still_ns > ns_max) {
         close_file(&of->in); /* who has it does not read */
-        GY_TRY(of->out >= 0 ? fail_held(of, most_ns) : GY_OK);
+        GY_TRY(of->out >= 0 ? fail_held(of, ns_max) : GY_OK);
     }
     if (of->life == HAS_ENDED && of->in < 0 && of->out < 0 &&
         still_ns > ERR_MS * INT64_C(1000000)) {
         close_file(&of->err); /* another's by now: all that was its own is here */
     }
-    return of->life == IS_RUNNING && of->has_output && of->out < 0 && still_ns > 2 * most_ns
-               ? fail_held(of, 2 * most_ns)
+    return of->life == IS_RUNNING && of->has_output && of->out < 0 && still_ns > 2 * ns_max
+               ? fail_held(of, 2 * ns_max)
                : GY_OK;
 }
 

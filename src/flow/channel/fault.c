@@ -79,7 +79,8 @@ static void add_hex(char *out, size_t *size, size_t capacity, uintptr_t value)
 }
 
 /* "FILE+0xOFFSET" a line: the receiver, another process, has the file at other addresses. */
-static void describe(const gy_fault *fault, void *const *frames, int count, gy_cry *cry)
+static void describe(const gy_fault *fault, void *const *frames, int count,
+                     gy_crash_report *crash_report)
 {
     size_t size = 0;
     for (int i = 0; i < count; i++) {
@@ -89,11 +90,12 @@ static void describe(const gy_fault *fault, void *const *frames, int count, gy_c
             bool is_in = address >= fault->modules[m].first && address < fault->modules[m].end;
             in = is_in ? &fault->modules[m] : NULL;
         }
-        add_text(cry->backtrace, &size, sizeof(cry->backtrace), in != NULL ? in->path : "?");
-        add_text(cry->backtrace, &size, sizeof(cry->backtrace), "+");
-        add_hex(cry->backtrace, &size, sizeof(cry->backtrace),
+        add_text(crash_report->backtrace, &size, sizeof(crash_report->backtrace),
+                 in != NULL ? in->path : "?");
+        add_text(crash_report->backtrace, &size, sizeof(crash_report->backtrace), "+");
+        add_hex(crash_report->backtrace, &size, sizeof(crash_report->backtrace),
                 address - (in != NULL ? in->base : 0));
-        add_text(cry->backtrace, &size, sizeof(cry->backtrace), "\n");
+        add_text(crash_report->backtrace, &size, sizeof(crash_report->backtrace), "\n");
     }
 }
 
@@ -124,23 +126,24 @@ static bool is_of_a_file(const gy_fault_task *task, const siginfo_t *info)
     return false;
 }
 
-static void cry_out(const gy_fault_task *task, int number)
+static void report_crash(const gy_fault_task *task, int number)
 {
     const gy_fault *fault = task->fault;
     const gy_fault_board *board = task->board;
     if (fault->socket < 0) {
         return;
     }
-    gy_cry cry; /* 3 KiB of this handler's own stack */
-    memset(&cry, 0, sizeof(cry));
-    cry.id = task->id;
-    cry.member = task->member;
-    cry.signal = number;
-    cry.place.source = atomic_load_explicit(&board->source, memory_order_relaxed);
-    cry.place.offset = atomic_load_explicit(&board->offset, memory_order_relaxed);
+    gy_crash_report crash_report; /* 3 KiB of this handler's own stack */
+    memset(&crash_report, 0, sizeof(crash_report));
+    crash_report.id = task->id;
+    crash_report.member = task->member;
+    crash_report.signal = number;
+    crash_report.place.source = atomic_load_explicit(&board->source, memory_order_relaxed);
+    crash_report.place.offset = atomic_load_explicit(&board->offset, memory_order_relaxed);
     void *frames[FRAMES_MOST];
-    describe(fault, frames, backtrace(frames, FRAMES_MOST), &cry);
-    (void)send(fault->socket, &cry, sizeof(cry), MSG_DONTWAIT | MSG_NOSIGNAL); /* or lost */
+    describe(fault, frames, backtrace(frames, FRAMES_MOST), &crash_report);
+    (void)send(fault->socket, &crash_report, sizeof(crash_report),
+               MSG_DONTWAIT | MSG_NOSIGNAL); /* or lost */
 }
 
 /* The same signal again, this time without a handler. */
@@ -170,7 +173,7 @@ static void handle(int number, siginfo_t *info, void *context)
         for (size_t i = 0; i < GY_COUNT(caught); i++) {
             (void)sigaction(caught[i], &plain, NULL);
         }
-        cry_out(task, number);
+        report_crash(task, number);
     }
     die(number);
 }

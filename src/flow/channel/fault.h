@@ -40,23 +40,23 @@ void gy_fault_close(gy_fault *fault);
 /* ---- in the manager's process ---- */
 
 /** What a datagram says. */
-typedef struct gy_cry {
+typedef struct gy_crash_report {
     gy_attempt id;
     uint32_t member;
     int32_t signal;
     gy_flow_record_id place;
     char backtrace[3072]; /* lines of "FILE+0xOFFSET", innermost first; of gy_fault_names: with
                              names */
-} gy_cry;
+} gy_crash_report;
 
-typedef struct gy_fault_door gy_fault_door;
+typedef struct gy_fault_context gy_fault_context;
 
 /** Listen for datagrams in `folder`, which exists. GY_IO; GY_NOMEM */
-GY_MUST_CHECK gy_status gy_fault_listen(const char *folder, gy_fault_door **door);
+GY_MUST_CHECK gy_status gy_fault_listen(const char *folder, gy_fault_context **door);
 /** One datagram, if one waits; never blocks. @threads one at a time */
-bool gy_fault_hear(gy_fault_door *door, gy_cry *cry);
+bool gy_fault_handle(gy_fault_context *door, gy_crash_report *crash_report);
 /** The socket goes. NULL is fine. */
-void gy_fault_door_free(gy_fault_door *door);
+void gy_fault_context_free(gy_fault_context *door);
 /** The lines of a backtrace with the names of functions where their files have symbols. */
 void gy_fault_names(const char *backtrace, gy_text *out);
 
@@ -86,7 +86,7 @@ typedef void (*gy_bad_namer)(void *arg, const gy_bad_record *record, gy_text *ou
 void gy_bad_name_by(gy_bad *bad, gy_bad_namer namer, void *arg);
 /** A datagram: its backtrace will stand in the list. Order against gy_bad_tell does not matter.
  */
-void gy_bad_hear(gy_bad *bad, const gy_cry *cry);
+void gy_bad_handle(gy_bad *bad, const gy_crash_report *crash_report);
 /**
  * An attempt failed: what to count it as.
  *

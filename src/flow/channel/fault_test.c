@@ -165,14 +165,14 @@ static void *new_board(void)
     return board;
 }
 
-static bool has_datagram(gy_fault_door *door, gy_bad *bad, int expected)
+static bool has_datagram(gy_fault_context *door, gy_bad *bad, int expected)
 {
-    gy_cry cry;
+    gy_crash_report crash_report;
     bool is_heard = false;
-    while (gy_fault_hear(door, &cry)) {
-        assert_int_equal(cry.signal, expected);
-        assert_int_equal(cry.id.task, id.task);
-        gy_bad_hear(bad, &cry);
+    while (gy_fault_handle(door, &crash_report)) {
+        assert_int_equal(crash_report.signal, expected);
+        assert_int_equal(crash_report.id.task, id.task);
+        gy_bad_handle(bad, &crash_report);
         is_heard = true;
     }
     return is_heard;
@@ -183,10 +183,10 @@ GY_TEST(every_kind_is_named_and_skipped)
 {
     void *board = new_board();
     for (int blocked = 0; blocked < 2; blocked++) {
-        gy_fault_door *door = NULL;
+        gy_fault_context *door = NULL;
         assert_ok(gy_fault_listen(folder, &door));
         if (blocked == 1) {
-            gy_fault_door_free(door);
+            gy_fault_context_free(door);
         }
         for (int kind = 0; kind < SHRUNK; kind++) {
             plan does = {.fatal = {300}, .kinds = {kind}, .count = 1, .is_key = kind % 2 == 1};
@@ -226,7 +226,7 @@ GY_TEST(every_kind_is_named_and_skipped)
             gy_bad_free(bad);
         }
         if (blocked == 0) {
-            gy_fault_door_free(door);
+            gy_fault_context_free(door);
         }
     }
     assert_int_equal(munmap(board, 4096), 0);
@@ -312,10 +312,11 @@ GY_TEST(what_was_learnt_is_taken_as_it_was)
     gy_fault_board board;
     gy_bad *first = gy_bad_new(2), *next = gy_bad_new(2);
     gy_text said[2] = {{.data = NULL}, {.data = NULL}}, word = {.data = NULL};
-    gy_cry cry = {.id = id, .place = {.source = 0, .offset = 7}, .backtrace = "nowhere+0x1\n"};
+    gy_crash_report crash_report = {
+        .id = id, .place = {.source = 0, .offset = 7}, .backtrace = "nowhere+0x1\n"};
     gy_bad_write_last(first, &word);
     assert_int_equal(word.size_bytes, 0);
-    gy_bad_hear(first, &cry);
+    gy_bad_handle(first, &crash_report);
     for (int i = 0; i < 3; i++) { /* 7 becomes bad, 8 a suspect */
         set_board(&board, i < 2 ? 7 : 8, SIGFPE);
         assert_int_equal(gy_bad_tell(first, id, 0, &board, GY_CAUSE_OWN),

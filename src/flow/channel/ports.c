@@ -2,8 +2,8 @@
 #include "base/base.h"
 #include "flow/channel/section_fetch.h"
 #include "flow/channel/vertex_priv.h"
-#include "flow/objects/ahead.h"
 #include "flow/objects/input.h"
+#include "flow/objects/prefetch.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -40,7 +40,7 @@ static gy_status watch(gy_vertex *vertex, uint32_t input, uint32_t kind)
                                            .path = vertex->order->inputs[input].path});
 }
 
-static void give_back(gy_vertex *vertex, uint32_t input)
+static void release(gy_vertex *vertex, uint32_t input)
 {
     gy_section *section = &vertex->inputs[input].section;
     if (section->mapped_bytes > 0) {
@@ -86,7 +86,7 @@ static void close_plain(gy_vertex *vertex, uint32_t input)
     if (port->file >= 0) {
         (void)close(port->file);
     }
-    give_back(vertex, input);
+    release(vertex, input);
 }
 
 gy_status gy_inputs_check(gy_vertex *vertex)
@@ -150,7 +150,7 @@ static gy_status open_section(gy_vertex *vertex, uint32_t input)
         status = gy_section_verify(section, &sum, from->path);
     }
     if (status < 0) {
-        give_back(vertex, input);
+        release(vertex, input);
         return lose(vertex, input, status);
     }
     return GY_OK;
@@ -233,11 +233,11 @@ static gy_status open_plain(gy_vertex *vertex, uint32_t input)
     return GY_OK;
 }
 
-/* What was read of an input is given back, when it is still what it was. */
+/* What was read of an input is released, when it is still what it was. */
 static gy_status end_input(gy_vertex *vertex, uint32_t input)
 {
     if (vertex->order->inputs[input].kind != GY_INPUT_PLAIN) {
-        give_back(vertex, input);
+        release(vertex, input);
         return GY_OK;
     }
     const gy_status status = check_plain(vertex, input);
@@ -311,10 +311,10 @@ void gy_inputs_close(gy_vertex *vertex)
             gy_object_input_close(vertex->inputs[i].object);
         } else if (vertex->inputs[i].state == GY_PORT_OPEN) {
             const bool is_plain = vertex->order->inputs[i].kind == GY_INPUT_PLAIN;
-            (is_plain ? close_plain : give_back)(vertex, i);
+            (is_plain ? close_plain : release)(vertex, i);
         }
     }
-    gy_objects_ahead_end(vertex->ahead);
+    gy_objects_prefetch_end(vertex->ahead);
     vertex->ahead = NULL;
     gy_free(vertex->inputs);
     vertex->inputs = NULL;

@@ -93,7 +93,7 @@ typedef struct gy_section_wanted {
 typedef struct gy_section {
     const char *data; /* not NULL */
     size_t size_bytes;
-    void *memory;        /* what gy_section_close gives back: mapped, or of the heap */
+    void *memory;        /* what gy_section_close releases: mapped, or of the heap */
     size_t mapped_bytes; /* 0: of the heap */
 } gy_section;
 

@@ -81,8 +81,9 @@ static gy_status read_at(const section_file *from, void *data, size_t size_bytes
 
 static gy_status open_file(section_file *from)
 {
-    /* Vertices may write where it lies, and a daemon outside their walls reads it: what stands
-     * there is linked hard or copied, and a symbolic link was not put there by a runtime. */
+    /* Vertices may write where it lies, and a daemon outside their sandbox reads it: what
+     * stands there is linked hard or copied, and a symbolic link was not put there by a
+     * runtime. */
     from->file =
         open(from->wanted->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
     if (from->file < 0) {

@@ -35,7 +35,7 @@ struct gy_section_writer {
     gy_error error;
     uint64_t position; /* of the file's end */
     uint64_t total;    /* bytes of all sections */
-    size_t buffer_most;
+    size_t buffer_max;
     gy_section_sum *sums;
     section *sections; /* (options.count) */
 };
@@ -140,9 +140,9 @@ static gy_status flush(gy_section_writer *writer, section *from)
     GY_TRY(put(writer, from, from->buffer, size, false));
     from->used -= size;
     memmove(from->buffer, from->buffer + size, from->used);
-    if (from->capacity > 2 * writer->buffer_most) { /* a large room: the next may be small */
-        void *buffer = gy_resize("flow.buffer", from->buffer, writer->buffer_most);
-        from->capacity = buffer != NULL ? writer->buffer_most : from->capacity;
+    if (from->capacity > 2 * writer->buffer_max) { /* a large room: the next may be small */
+        void *buffer = gy_resize("flow.buffer", from->buffer, writer->buffer_max);
+        from->capacity = buffer != NULL ? writer->buffer_max : from->capacity;
         from->buffer = buffer != NULL ? buffer : from->buffer;
     }
     return GY_OK;
@@ -198,7 +198,7 @@ gy_status gy_section_writer_new(gy_env *env, const gy_section_writer_options *op
     size_t memory = options->memory_bytes > 0 ? options->memory_bytes : (size_t)MEMORY_DEFAULT;
     size_t each = memory / options->count;
     each -= each % GY_SECTION_PAGE;
-    made->buffer_most = GY_MIN(GY_MAX(each, (size_t)BUFFER_LEAST), (size_t)BUFFER_MOST);
+    made->buffer_max = GY_MIN(GY_MAX(each, (size_t)BUFFER_LEAST), (size_t)BUFFER_MOST);
     for (uint32_t i = 0; i < options->count; i++) {
         gy_hash_begin(&made->sections[i].hash);
     }
@@ -223,7 +223,7 @@ static section *section_of(gy_section_writer *writer, uint32_t index)
 
 static gy_status room(gy_section_writer *writer, section *to, size_t size_bytes, void **out)
 {
-    if (to->used > 0 && to->used + size_bytes > writer->buffer_most) {
+    if (to->used > 0 && to->used + size_bytes > writer->buffer_max) {
         GY_TRY(flush(writer, to));
     }
     if (size_bytes > SIZE_MAX / 2 - to->used) {
@@ -256,7 +256,7 @@ gy_status gy_section_wrote(gy_section_writer *writer, uint32_t index, size_t siz
     to->used += size_bytes;
     to->size_bytes += size_bytes;
     writer->total += size_bytes;
-    bool is_due = to->used >= writer->buffer_most;
+    bool is_due = to->used >= writer->buffer_max;
     return is_due ? keep_failure(writer, flush(writer, to)) : GY_OK;
 }
 
@@ -265,20 +265,20 @@ static gy_status add(gy_section_writer *writer, section *to, const uint8_t *data
 {
     size_t left = size_bytes;
     while (left > 0) {
-        if (to->used == 0 && left >= writer->buffer_most) { /* straight from the caller */
+        if (to->used == 0 && left >= writer->buffer_max) { /* straight from the caller */
             size_t size = whole_pages(writer, left);
             GY_TRY(put(writer, to, data, size, false));
             data += size;
             left -= size;
             continue;
         }
-        size_t piece = GY_MIN(left, writer->buffer_most - to->used);
+        size_t piece = GY_MIN(left, writer->buffer_max - to->used);
         GY_TRY(grow_buffer(to, to->used + piece));
         memcpy(to->buffer + to->used, data, piece);
         to->used += piece;
         data += piece;
         left -= piece;
-        if (to->used >= writer->buffer_most) {
+        if (to->used >= writer->buffer_max) {
             GY_TRY(flush(writer, to));
         }
     }

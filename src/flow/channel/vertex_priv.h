@@ -42,7 +42,7 @@ struct gy_vertex {
     gy_fault_board own_board;
     gy_fault_task task;
     gy_in_port *inputs;
-    struct gy_objects_ahead *ahead; /* objects fetched before they are read; NULL: none */
+    struct gy_objects_prefetch *ahead; /* objects fetched before they are read; NULL: none */
     bool has_begun_ahead;
     gy_out_port *outputs;
     gy_section_writer *sections; /* of all SECTION outputs; NULL: there are none */

@@ -1,7 +1,7 @@
 /* Bytes of an object: one source for the range, more of them behind its end. */
 #include "flow/objects/input.h"
 
-#include "flow/objects/ahead.h"
+#include "flow/objects/prefetch.h"
 
 #include "base/base.h"
 #include "cluster/sandbox.h"
@@ -22,21 +22,21 @@ struct gy_object_input {
     const gy_flow_task_input *from;
     const _Atomic bool *is_cancelled;
     size_t ahead_bytes;
-    uint64_t end;            /* of the range */
-    uint64_t at;             /* the next byte */
-    gy_source *source;       /* NULL: it is to be opened at `at` */
-    uint64_t until;          /* where it ends */
-    uint64_t step;           /* of the next one beyond the range */
-    char *piece;             /* (GY_OBJECT_PIECE_BYTES) NULL until one is wanted */
-    gy_objects_ahead *ahead; /* that may have the range; NULL: asked, or there is none */
-    uint32_t index;          /* of the input, for it */
-    char *whole;             /* the range as it was fetched before; NULL: it was not */
+    uint64_t end;               /* of the range */
+    uint64_t at;                /* the next byte */
+    gy_source *source;          /* NULL: it is to be opened at `at` */
+    uint64_t until;             /* where it ends */
+    uint64_t step;              /* of the next one beyond the range */
+    char *piece;                /* (GY_OBJECT_PIECE_BYTES) NULL until one is wanted */
+    gy_objects_prefetch *ahead; /* that may have the range; NULL: asked, or there is none */
+    uint32_t index;             /* of the input, for it */
+    char *whole;                /* the range as it was fetched before; NULL: it was not */
 };
 
 gy_status gy_object_input_open(gy_env *env, const gy_flow_task_input *from, size_t memory_bytes,
                                const _Atomic bool *is_cancelled, gy_object_input **input)
 {
-    if ((gy_walls_parts() & GY_SANDBOX_NETWORK) != 0) {
+    if ((gy_sandbox_parts() & GY_SANDBOX_NETWORK) != 0) {
         return gy_fail(GY_UNSUPPORTED,
                        "cannot read %s: the sandbox's part `network` lets nothing out of it",
                        from->path);
@@ -77,12 +77,12 @@ void gy_object_input_close(gy_object_input *input)
 static gy_status open_fetched(gy_object_input *input)
 {
     size_t size = 0;
-    gy_objects_ahead *ahead = input->ahead;
+    gy_objects_prefetch *ahead = input->ahead;
     input->ahead = NULL;
     if (ahead == NULL || input->at != input->from->offset) {
         return GY_OK;
     }
-    GY_TRY(gy_objects_ahead_take(ahead, input->index, &input->whole, &size));
+    GY_TRY(gy_objects_prefetch_take(ahead, input->index, &input->whole, &size));
     input->until = input->end;
     return input->whole != NULL ? gy_source_of(input->whole, size, input->from->path,
                                                GY_ENCODING_PLAIN, &input->source)
@@ -204,9 +204,9 @@ static gy_status use(gy_vertex *vertex, uint32_t at, gy_object_input **input)
         port->state = GY_PORT_OPEN;
         if (!vertex->has_begun_ahead) {
             vertex->has_begun_ahead = true;
-            GY_TRY(gy_objects_ahead_begin(vertex->env, vertex->order, at,
-                                          port->object->ahead_bytes, vertex->is_cancelled,
-                                          &vertex->ahead));
+            GY_TRY(gy_objects_prefetch_begin(vertex->env, vertex->order, at,
+                                             port->object->ahead_bytes, vertex->is_cancelled,
+                                             &vertex->ahead));
         }
         port->object->ahead = vertex->ahead;
         port->object->index = at;

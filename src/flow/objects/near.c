@@ -1,4 +1,4 @@
-/* Hosts of HDFS's blocks as wishes. */
+/* Hosts of HDFS's blocks as requests. */
 #include "flow/objects/near.h"
 
 #include "base/text.h"
@@ -8,7 +8,7 @@
 #include <ctype.h>
 #include <string.h>
 
-enum { HOSTS_SEEN = 64, HOSTS_WISHED = 3, WORTH_BYTES = 1 << 20 };
+enum { HOSTS_SEEN = 64, HOSTS_REQUESTED = 3, WORTH_BYTES = 1 << 20 };
 static const double asking_s = 5, patience_s = 2;
 
 typedef struct host_share {
@@ -111,7 +111,7 @@ static void add_name(gy_text *out, const char *name)
 static gy_status take_best(shares *all, gy_arena *arena, const char **hosts)
 {
     gy_text names = {.data = NULL};
-    for (int i = 0; i < HOSTS_WISHED; i++) {
+    for (int i = 0; i < HOSTS_REQUESTED; i++) {
         const host_share *best = most_of(all);
         if (best == NULL) {
             break;

@@ -18,8 +18,8 @@ typedef struct gy_near {
 
 /**
  * The hosts (three at most, most bytes first, a name with dots also without what follows the
- * first one) that have the ranges which a prototype's files name. It is a wish, so a store that
- * does not answer is warned of once, and ends no job.
+ * first one) that have the ranges which a prototype's files name. It is a request, so a store
+ * that does not answer is warned of once, and ends no job.
  *
  * @param hosts of the arena, with blanks between; NULL: no store told any
  * @return GY_OK; GY_NOMEM; GY_ARG a text that is no range

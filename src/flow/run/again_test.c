@@ -100,11 +100,12 @@ GY_TEST(outputs_that_their_user_changed_are_made_again)
     assert_ok(gy_flow_run(flow, dag, &options, &report));
     expect_file(&at, "sum-00000", "9\n");
     assert_int_equal(report->stages[1].attempts, 1);
-    bool is_said = false;
+    bool is_reported = false;
     for (int i = 0; i < report->note_count; i++) {
-        is_said = is_said || strstr(report->notes[i], "was changed since it was kept") != NULL;
+        is_reported =
+            is_reported || strstr(report->notes[i], "was changed since it was kept") != NULL;
     }
-    assert_true(is_said);
+    assert_true(is_reported);
     gy_flow_report_free(report);
     gy_dag_free(dag);
     run_over_files(&at, 3, "9\n", 3, true);
@@ -310,7 +311,7 @@ GY_TEST(killed_at_every_write_a_job_still_ends_the_same)
     assert_true(kills >= 3 && !was_killed);
 }
 
-GY_TEST(so_it_does_behind_walls)
+GY_TEST(so_it_does_behind_sandbox)
 {
     assert_int_equal(setenv("GYRE_JOB_SANDBOX", "available,write=/tmp", 1), 0);
     killed_at_every_write_a_job_still_ends_the_same(state);

@@ -25,14 +25,14 @@ gy_status gy_running_look_for_cluster(gy_flow_job *job)
         return GY_OK;
     }
     GY_TRY(status);
-    gy_voice_hush();
+    gy_driver_heartbeat_stop();
     int lock = -1;
     job->ticket = gy_alloc("flow.ticket", sizeof(ticket));
     status = job->ticket == NULL ? GY_NOMEM : gy_ticket_begin(&ticket, &lock);
     if (status < 0) {
         gy_free(job->ticket);
         job->ticket = NULL;
-        gy_voice_speak(job->env, &ticket);
+        gy_driver_heartbeat_start(job->env, &ticket);
         return status;
     }
     *job->ticket = ticket;
@@ -45,7 +45,7 @@ void gy_running_leave_cluster(gy_flow_job *job)
 {
     if (job->ticket != NULL) {
         close(job->ticket_lock);
-        gy_voice_speak(job->env, job->ticket);
+        gy_driver_heartbeat_start(job->env, job->ticket);
         gy_free(job->ticket);
         job->ticket = NULL;
     }
@@ -124,9 +124,9 @@ gy_status gy_running_check_cluster(const gy_flow_job *job)
                                "all hosts have at the same path");
     }
     /* Most often this host lends slots, too: their parent starts while we read the journal. */
-    gy_ticket_foretell(job->ticket,
-                       &(gy_ticket_wish){.threads = (uint32_t)GY_MAX(o->threads, 1),
-                                         .memory_bytes = (uint64_t)o->memory_bytes});
+    gy_ticket_prewarm_hint(job->ticket,
+                           &(gy_ticket_request){.threads = (uint32_t)GY_MAX(o->threads, 1),
+                                                .memory_bytes = (uint64_t)o->memory_bytes});
     return GY_OK;
 }
 

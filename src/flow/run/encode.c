@@ -353,7 +353,7 @@ static gy_status fill_start(gy_flow_job *job, const gy_manager *manager,
         .parameter = proto->parameter,
         .parameter_bytes = (uint32_t)proto->parameter_bytes,
         .command = proto->command,
-        .is_said = job->options.on_output != NULL};
+        .is_reported = job->options.on_output != NULL};
     GY_TRY(name_files(job, proto, start));
     if (gy_lower_ranks(l, dag, vertex) > 1) {
         return fill_gang(job, manager, effect, start);

@@ -267,7 +267,7 @@ GY_TEST(who_wakes_up_between_changes_nothing)
     assert_int_equal(unsetenv("GYRE_JOB_EPOCH"), 0);
 }
 
-/* The next one has an epoch, or is somebody at home who resumes the job. */
+/* The next one has an epoch, or is somebody locally who resumes the job. */
 GY_TEST(a_killed_one_is_followed)
 {
     int kills = 0;

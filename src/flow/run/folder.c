@@ -280,14 +280,14 @@ static bool read_hidden_name(const char *name, char id[GY_JOB_ID_BYTES])
         strncmp(name, GY_JOB_SHARED_NAME, sizeof(GY_JOB_SHARED_NAME) - 1) == 0;
     const char *at =
         name + (is_folder ? sizeof(GY_JOB_SHARED_NAME) : sizeof(hidden_prefix)) - 1;
-    const bool is_home = strspn(at, "0123456789") == 8 && at[8] == '-';
+    const bool is_local = strspn(at, "0123456789") == 8 && at[8] == '-';
     size_t size = strcspn(at, "-");
-    for (int part = 1; is_home && part < 3 && at[size] == '-'; part++) {
+    for (int part = 1; is_local && part < 3 && at[size] == '-'; part++) {
         size += 1 + strcspn(at + size + 1, "-");
     }
     (void)snprintf(id, GY_JOB_ID_BYTES, "%.*s", (int)GY_MIN(size, (size_t)GY_JOB_ID_BYTES - 1),
                    at);
-    return is_home;
+    return is_local;
 }
 
 /* The way out is its user's choice: go on with that job, or have what it left removed. */
@@ -299,8 +299,8 @@ static gy_status fail_not_empty(const gy_flow_job *job, const char *other)
                        other);
     }
     gy_job *row = NULL;
-    const bool is_home = read_hidden_name(other, id);
-    const bool is_known = is_home && gy_job_read(id, &row) == GY_OK;
+    const bool is_local = read_hidden_name(other, id);
+    const bool is_known = is_local && gy_job_read(id, &row) == GY_OK;
     const bool is_running = is_known && row->state == GY_JOB_RUNNING;
     gy_job_free(row);
     if (is_running) {
@@ -309,13 +309,13 @@ static gy_status fail_not_empty(const gy_flow_job *job, const char *other)
                        "output there (gyre job kill %s ends it)",
                        job->output, id, id);
     }
-    if (is_known || !is_home) {
-        const char *names = is_home ? "" : " --nameservers ADDRESS";
+    if (is_known || !is_local) {
+        const char *names = is_local ? "" : " --nameservers ADDRESS";
         return gy_fail(GY_EXISTS,
                        "the output folder %s is not empty: it has what job %s %s; `gyre job "
                        "resume%s %s` goes on with it, `gyre job gc%s %s` removes it",
                        job->output, id,
-                       is_home ? "left when it was interrupted" : "of a cluster makes or left",
+                       is_local ? "left when it was interrupted" : "of a cluster makes or left",
                        names, id, names, id);
     }
     return gy_fail(GY_EXISTS,

@@ -86,12 +86,12 @@ typedef struct gy_flow_job {
     size_t input_capacity, output_capacity, channel_capacity, channel_output_capacity;
 
     /* faults */
-    gy_fault_door *door;
+    gy_fault_context *door;
     gy_bad *bad;
     gy_text learnt;        /* of the last failure, for the journal */
     uint32_t learnt_count; /* that came from the journal */
 
-    gy_sandbox sandbox; /* walls around its processes */
+    gy_sandbox sandbox; /* a sandbox around its processes */
 
     /* what is told */
     gy_history *history;
@@ -157,7 +157,7 @@ GY_MUST_CHECK gy_status gy_running_path(char out[GY_JOB_PATH], const char *folde
 GY_MUST_CHECK gy_status gy_running_run(gy_env *env, gy_flow *flow, gy_dag *dag,
                                        const gy_flow_options *options, gy_flow_report **report);
 
-/* ---- walls.c ---- */
+/* ---- sandbox.c ---- */
 
 /** job->sandbox, of options.sandbox, the job's folders and its inputs; what the machine lacks
  * is told. GY_ARG; GY_STATE a part is not there; GY_NOMEM */
@@ -186,7 +186,7 @@ GY_MUST_CHECK gy_status gy_running_place_journal(gy_flow_job *job);
 /** The manager's epoch, if it has one. GY_ARG */
 GY_MUST_CHECK gy_status gy_running_look_for_epoch(gy_flow_job *job);
 
-/* ---- kept.c: what a failed job of a cluster leaves, so that it can be resumed ---- */
+/* ---- retained.c: what a failed job of a cluster leaves, so that it can be resumed ---- */
 
 /** Something of it is committed, and nothing is published. */
 bool gy_running_is_left(const gy_flow_job *job);

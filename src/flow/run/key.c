@@ -275,7 +275,7 @@ static gy_status read_content(const gy_file_range *range, const gy_memo_file *fi
     return status;
 }
 
-/* A job at home reads files of its own host. */
+/* A job locally reads files of its own host. */
 static gy_status check_own(const char *text, const char *hosts)
 {
     char own[GY_HOST_FILE_NAME] = "";

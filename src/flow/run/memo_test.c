@@ -302,7 +302,7 @@ GY_TEST(hosts_append_one_after_the_other)
     gy_memo_store *store = NULL;
     assert_ok(gy_memo_open(&patient.env, at.memo, &store));
     assert_int_equal(flock(patient.lock, LOCK_EX), 0);
-    keep(store, &at, 1, 10); /* at home one call is enough */
+    keep(store, &at, 1, 10); /* locally one call is enough */
     assert_int_equal(patient.pauses, 0);
     gy_memo_share(store, true);
     keep(store, &at, 2, 10);

@@ -30,7 +30,7 @@ void gy_running_look_for_resume(gy_flow_job *job)
 gy_status gy_running_look_for_epoch(gy_flow_job *job)
 {
     const char *text = gy_setting_get(GY_JOB_EPOCH_VARIABLE);
-    if (text != NULL || job->options.is_resume) { /* who resumes at home has the next epoch */
+    if (text != NULL || job->options.is_resume) { /* who resumes locally has the next epoch */
         job->journal = gy_setting_get(GY_JOB_JOURNAL_VARIABLE);
     }
     if (text == NULL) {

@@ -21,9 +21,9 @@ static gy_cause judge_failure(void *arg, const gy_manager *manager, gy_sched_eve
 {
     gy_flow_job *job = arg;
     (void)manager;
-    gy_cry cry;
-    while (job->door != NULL && gy_fault_hear(job->door, &cry)) {
-        gy_bad_hear(job->bad, &cry);
+    gy_crash_report crash_report;
+    while (job->door != NULL && gy_fault_handle(job->door, &crash_report)) {
+        gy_bad_handle(job->bad, &crash_report);
     }
     if (failed->cause != GY_CAUSE_OWN) {
         return failed->cause;
@@ -206,7 +206,7 @@ static gy_status make_manager(gy_flow_job *job, const gy_growth *growth)
         .generation = gy_running_generation(job),
         .threads = (uint32_t)o->threads,
         .failures_max = o->failures_max,
-        .copy_floor_ns = (int64_t)(o->backup_floor_s * 1e9),
+        .backup_floor_ns = (int64_t)(o->backup_floor_s * 1e9),
         .silence_ns = (int64_t)(o->heartbeat_timeout_s * 1e9),
     };
     return gy_manager_new(&options, growth, &job->manager);
@@ -369,7 +369,7 @@ static void free_job(gy_flow_job *job)
 {
     gy_object_output_free(job->upload);
     gy_history_close(job->history);
-    gy_fault_door_free(job->door);
+    gy_fault_context_free(job->door);
     gy_bad_free(job->bad);
     gy_manager_free(job->manager);
     gy_memo_close(job->memo);
@@ -490,7 +490,7 @@ gy_status gy_running_run(gy_env *env, gy_flow *flow, gy_dag *dag,
         gy_error_take(&error, status);
     }
     end_memo(job);
-    gy_fault_door_free(job->door); /* its file goes before the journal, which goes last */
+    gy_fault_context_free(job->door); /* its file goes before the journal, which goes last */
     job->door = NULL;
     gy_running_end_upload(job);
     gy_running_clean(job, status);

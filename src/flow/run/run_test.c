@@ -506,18 +506,18 @@ GY_TEST(gangs_of_ranks_are_vertices)
     remove_place(&at);
 }
 
-/* The same jobs, bytes and ends behind walls; their functions write what they did beside. */
-GY_TEST(all_goes_on_behind_walls)
+/* The same jobs, bytes and ends in a sandbox; their functions write what they did beside. */
+GY_TEST(all_goes_on_behind_sandbox)
 {
-    char walls[1024] = "available,write=/tmp";
+    char sandbox[1024] = "available,write=/tmp";
     const char *of_tool = getenv("TSAN_OPTIONS");
     const char *list = of_tool != NULL ? strstr(of_tool, "suppressions=") : NULL;
     if (list != NULL) { /* the race detector reads it when a gang starts the program anew */
         list += strlen("suppressions=");
-        snprintf(walls, sizeof(walls), "available,write=/tmp,read=%.*s",
+        snprintf(sandbox, sizeof(sandbox), "available,write=/tmp,read=%.*s",
                  (int)strcspn(list, ": "), list);
     }
-    assert_int_equal(setenv("GYRE_JOB_SANDBOX", walls, 1), 0);
+    assert_int_equal(setenv("GYRE_JOB_SANDBOX", sandbox, 1), 0);
     a_job_publishes_its_output_and_leaves_nothing_else(state);
     cohorts_run_together_through_fifos_and_pipes(state);
     diamonds_of_fifos_end(state);

@@ -134,7 +134,7 @@ void gy_vertex_start_write(const gy_vertex_start *start, gy_text *message)
         }
         put_u32(message, start->hosts);
         put_u32(message, start->is_plain);
-        put_u32(message, start->is_said);
+        put_u32(message, start->is_reported);
         put_text(message, start->address != NULL ? start->address : "");
     }
 }
@@ -389,7 +389,7 @@ gy_status gy_vertex_start_read(const void *message, size_t size_bytes, gy_arena 
         start->stamps = take_stamps(&reader, start->files);
         start->hosts = take_u32(&reader);
         start->is_plain = take_u32(&reader) != 0;
-        start->is_said = take_u32(&reader) != 0;
+        start->is_reported = take_u32(&reader) != 0;
         start->address = take_text(&reader);
     }
     if (reader.status >= 0 && reader.at != reader.end) {

@@ -73,7 +73,7 @@ typedef struct gy_vertex_start {
     uint32_t hosts;
     const char *address; /* "HOST:PORT" of its daemon */
     bool is_plain;       /* the cluster has no keys */
-    bool is_said;        /* what ranks print is wanted */
+    bool is_reported;    /* what ranks print is wanted */
 } gy_vertex_start;
 
 /** Appends; a failure is in message->status. */

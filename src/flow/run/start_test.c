@@ -73,7 +73,7 @@ static gy_vertex_start make_start(void)
                              .hosts = 3,
                              .address = "h1:7000",
                              .is_plain = true,
-                             .is_said = true};
+                             .is_reported = true};
 }
 
 static void expect_inputs(const gy_vertex_start *read)
@@ -124,7 +124,7 @@ GY_TEST(what_is_written_is_read)
     assert_null(read.command[3]);
     assert_string_equal(read.files[0], "side");
     assert_memory_equal(read.stamps, start.stamps, sizeof(gy_stamp));
-    assert_true(read.hosts == 3 && read.is_plain && read.is_said);
+    assert_true(read.hosts == 3 && read.is_plain && read.is_reported);
     assert_string_equal(read.address, "h1:7000");
     gy_arena_free(&arena);
     gy_text_free(&text);

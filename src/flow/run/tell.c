@@ -317,7 +317,7 @@ static void fill_stages(const gy_flow_job *job, gy_flow_stage *stages)
                                     .attempts = state.runs,
                                     .failures = state.failed,
                                     .backups = state.copies,
-                                    .backups_won = state.copies_won,
+                                    .backups_won = state.backups_won,
                                     .memoised = state.memoised,
                                     .bytes = job->stage_bytes != NULL ? job->stage_bytes[i] : 0,
                                     .run_s = (double)state.run_ns * 1e-9};

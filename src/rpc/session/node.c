@@ -70,8 +70,8 @@ static void set_defaults(gy_rpc_options *options)
     options->beat_ns = options->beat_ns > 0 ? options->beat_ns : 400000000;
     options->dead_ns = options->dead_ns > 0 ? options->dead_ns : 2000000000;
     options->linger_ns = options->linger_ns > 0 ? options->linger_ns : 60000000000;
-    options->retry_least_ns = options->retry_least_ns > 0 ? options->retry_least_ns : 50000000;
-    options->retry_most_ns = options->retry_most_ns > 0 ? options->retry_most_ns : 5000000000;
+    options->retry_ns_min = options->retry_ns_min > 0 ? options->retry_ns_min : 50000000;
+    options->retry_ns_max = options->retry_ns_max > 0 ? options->retry_ns_max : 5000000000;
     options->queue_bytes = options->queue_bytes > 0 ? options->queue_bytes : (size_t)8 << 20;
     options->call_max = options->call_max > 0 ? options->call_max : RPC_CALLS;
 }

@@ -85,11 +85,11 @@ static void dial(rpc_peer *peer)
 static void dial_later(rpc_peer *peer)
 {
     const gy_rpc *node = peer->node;
-    int64_t wait_ns = node->options.retry_least_ns;
-    for (uint32_t i = 0; i < peer->failures && wait_ns < node->options.retry_most_ns; i++) {
+    int64_t wait_ns = node->options.retry_ns_min;
+    for (uint32_t i = 0; i < peer->failures && wait_ns < node->options.retry_ns_max; i++) {
         wait_ns *= 2;
     }
-    wait_ns = GY_MIN(wait_ns, node->options.retry_most_ns);
+    wait_ns = GY_MIN(wait_ns, node->options.retry_ns_max);
     uint64_t chance = node->env->ops->random(node->env, GY_CHANCE_NETWORK);
     wait_ns = wait_ns / 2 + (int64_t)(chance % (uint64_t)(wait_ns / 2 + 1));
     peer->failures++;

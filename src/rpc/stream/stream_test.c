@@ -14,8 +14,8 @@ static void new_node(kit_pair *at, kit_end *end, const char *name, gy_rpc_role r
     gy_rpc_options options = kit_options(end, name, role);
     options.key_file = at->is_plain ? NULL : at->ring;
     options.is_plaintext = at->is_plain;
-    options.retry_least_ns = 5000000;
-    options.retry_most_ns = 20000000;
+    options.retry_ns_min = 5000000;
+    options.retry_ns_max = 20000000;
     options.beat_ns = 40000000;
     options.dead_ns = 400000000;
     options.linger_ns = 500000000;

@@ -1,5 +1,5 @@
 /* Doors: made where ranks share a host, found again by communicator, freed with it. */
-#include "mpi/door_priv.h"
+#include "mpi/mpi_priv.h"
 
 #include "base/base.h"
 

@@ -7,7 +7,7 @@
  * Two begin; each that got an answer brings one more, so that a server is not met by sixteen
  * new connections at once.
  */
-#include "flow/objects/ahead.h"
+#include "flow/objects/prefetch.h"
 
 #include "base/base.h"
 #include "base/thread.h"
@@ -18,27 +18,27 @@
 enum { LOCK_RANK = 45 /* above a place's own */, SMALL_SHARE = 4, HANDS_FIRST = 2 };
 static const double look_s = 0.1; /* how soon a reader that is no longer wanted sees it */
 
-typedef enum ahead_state {
+typedef enum prefetch_state {
     AHEAD_NONE,  /* nobody fetches it: large, no object, or the reader was first */
     AHEAD_LATER, /* not begun */
     AHEAD_ASKED, /* on its way */
     AHEAD_READY,
     AHEAD_FAILED,
-} ahead_state;
+} prefetch_state;
 
-typedef struct ahead_input {
-    ahead_state state; /* by the lock, as the rest */
+typedef struct prefetch_input {
+    prefetch_state state; /* by the lock, as the rest */
     char *data;
     size_t size_bytes;
-} ahead_input;
+} prefetch_input;
 
-typedef struct ahead_hand {
-    gy_objects_ahead *all;
+typedef struct prefetch_hand {
+    gy_objects_prefetch *all;
     gy_thread thread;
     gy_place *place; /* that it waits for; by the lock */
-} ahead_hand;
+} prefetch_hand;
 
-struct gy_objects_ahead {
+struct gy_objects_prefetch {
     gy_env *env;
     const gy_flow_task *order;
     const _Atomic bool *is_cancelled;
@@ -47,11 +47,11 @@ struct gy_objects_ahead {
     gy_cond moves;
     bool is_stopped;
     int hand_count;
-    uint32_t next;       /* the first that may be AHEAD_LATER */
-    size_t held_bytes;   /* of those asked for and ready */
-    gy_error error;      /* of the failed one: no more are begun */
-    ahead_input *inputs; /* (order->input_count) */
-    ahead_hand hands[GY_OBJECTS_AT_ONCE];
+    uint32_t next;          /* the first that may be AHEAD_LATER */
+    size_t held_bytes;      /* of those asked for and ready */
+    gy_error error;         /* of the failed one: no more are begun */
+    prefetch_input *inputs; /* (order->input_count) */
+    prefetch_hand hands[GY_OBJECTS_AT_ONCE];
 };
 
 /* Bytes of an input's range; SIZE_MAX: it is no object. */
@@ -65,7 +65,7 @@ static size_t range_bytes(const gy_flow_task_input *from)
 }
 
 /* The next input for a hand, whose bytes are counted; false: there is none, or no longer. */
-static bool take_next(gy_objects_ahead *all, uint32_t *input)
+static bool take_next(gy_objects_prefetch *all, uint32_t *input)
 {
     bool has = false;
     gy_mutex_lock(&all->lock);
@@ -83,7 +83,7 @@ static bool take_next(gy_objects_ahead *all, uint32_t *input)
             *input = all->next++;
             all->inputs[*input].state = AHEAD_ASKED;
             all->held_bytes += size;
-        } else { /* the reader takes one, or the end comes: gy_objects_ahead_end */
+        } else { /* the reader takes one, or the end comes: gy_objects_prefetch_end */
             (void)gy_cond_wait(&all->moves, &all->lock, GY_NEVER);
         }
     }
@@ -92,7 +92,7 @@ static bool take_next(gy_objects_ahead *all, uint32_t *input)
 }
 
 /* What a hand waits for, which the end cancels; false: the end was first. */
-static bool show_place(ahead_hand *hand, gy_place *place)
+static bool show_place(prefetch_hand *hand, gy_place *place)
 {
     gy_mutex_lock(&hand->all->lock);
     hand->place = place;
@@ -101,7 +101,7 @@ static bool show_place(ahead_hand *hand, gy_place *place)
     return is_wanted;
 }
 
-static gy_status fetch(ahead_hand *hand, const gy_flow_task_input *from, char *data,
+static gy_status fetch(prefetch_hand *hand, const gy_flow_task_input *from, char *data,
                        size_t size)
 {
     size_t got = 0;
@@ -123,10 +123,10 @@ static gy_status fetch(ahead_hand *hand, const gy_flow_task_input *from, char *d
 static void *run(void *arg);
 
 /* One more, by the lock; where there are no more threads, fewer do it, too. */
-static void add_hand(gy_objects_ahead *all)
+static void add_hand(gy_objects_prefetch *all)
 {
     if (!all->is_stopped && all->hand_count < GY_OBJECTS_AT_ONCE) {
-        ahead_hand *hand = &all->hands[all->hand_count];
+        prefetch_hand *hand = &all->hands[all->hand_count];
         hand->all = all;
         all->hand_count += gy_thread_start(&hand->thread, "gyre-ahead", run, hand) == GY_OK;
     }
@@ -134,11 +134,11 @@ static void add_hand(gy_objects_ahead *all)
 
 static void *run(void *arg)
 {
-    ahead_hand *hand = arg;
-    gy_objects_ahead *all = hand->all;
+    prefetch_hand *hand = arg;
+    gy_objects_prefetch *all = hand->all;
     uint32_t input = 0;
     for (int done = 0; take_next(all, &input); done++) {
-        ahead_input *of = &all->inputs[input];
+        prefetch_input *of = &all->inputs[input];
         char *data = gy_alloc("flow.ahead", of->size_bytes + 1);
         gy_status status = data != NULL ? GY_OK : GY_NOMEM;
         if (status == GY_OK) {
@@ -163,38 +163,38 @@ static void *run(void *arg)
 }
 
 /* How many inputs are small; sizes are noted. */
-static uint32_t mark_small(gy_objects_ahead *all, uint32_t first)
+static uint32_t mark_small(gy_objects_prefetch *all, uint32_t first)
 {
     uint32_t count = 0;
     for (uint32_t i = first; i < all->order->input_count; i++) {
         const size_t size = range_bytes(&all->order->inputs[i]);
         if (size > 0 && size <= all->budget_bytes / SMALL_SHARE) {
-            all->inputs[i] = (ahead_input){.state = AHEAD_LATER, .size_bytes = size};
+            all->inputs[i] = (prefetch_input){.state = AHEAD_LATER, .size_bytes = size};
             count++;
         }
     }
     return count;
 }
 
-gy_status gy_objects_ahead_begin(gy_env *env, const gy_flow_task *order, uint32_t first,
-                                 size_t budget_bytes, const _Atomic bool *is_cancelled,
-                                 gy_objects_ahead **ahead)
+gy_status gy_objects_prefetch_begin(gy_env *env, const gy_flow_task *order, uint32_t first,
+                                    size_t budget_bytes, const _Atomic bool *is_cancelled,
+                                    gy_objects_prefetch **ahead)
 {
     *ahead = NULL;
-    gy_objects_ahead *all = gy_alloc_zero("flow.ahead", 1, sizeof(*all));
-    ahead_input *inputs =
+    gy_objects_prefetch *all = gy_alloc_zero("flow.ahead", 1, sizeof(*all));
+    prefetch_input *inputs =
         gy_alloc_zero("flow.ahead", (size_t)order->input_count + 1, sizeof(*inputs));
     if (all == NULL || inputs == NULL) {
         gy_free(all);
         gy_free(inputs);
         return GY_NOMEM;
     }
-    *all = (gy_objects_ahead){.env = env,
-                              .order = order,
-                              .is_cancelled = is_cancelled,
-                              .budget_bytes = budget_bytes,
-                              .next = first,
-                              .inputs = inputs};
+    *all = (gy_objects_prefetch){.env = env,
+                                 .order = order,
+                                 .is_cancelled = is_cancelled,
+                                 .budget_bytes = budget_bytes,
+                                 .next = first,
+                                 .inputs = inputs};
     gy_mutex_init(&all->lock, LOCK_RANK);
     gy_cond_init(&all->moves);
     const uint32_t count = mark_small(all, first);
@@ -205,14 +205,14 @@ gy_status gy_objects_ahead_begin(gy_env *env, const gy_flow_task *order, uint32_
     const bool has_one = all->hand_count > 0;
     gy_mutex_unlock(&all->lock);
     if (!has_one) {
-        gy_objects_ahead_end(all);
+        gy_objects_prefetch_end(all);
         return GY_OK;
     }
     *ahead = all;
     return GY_OK;
 }
 
-void gy_objects_ahead_end(gy_objects_ahead *ahead)
+void gy_objects_prefetch_end(gy_objects_prefetch *ahead)
 {
     if (ahead == NULL) {
         return;
@@ -240,17 +240,17 @@ void gy_objects_ahead_end(gy_objects_ahead *ahead)
     gy_free(ahead);
 }
 
-static bool is_unwanted(const gy_objects_ahead *ahead)
+static bool is_unwanted(const gy_objects_prefetch *ahead)
 {
     return ahead->is_cancelled != NULL &&
            atomic_load_explicit(ahead->is_cancelled, memory_order_relaxed);
 }
 
-gy_status gy_objects_ahead_take(gy_objects_ahead *ahead, uint32_t input, char **data,
-                                size_t *size_bytes)
+gy_status gy_objects_prefetch_take(gy_objects_prefetch *ahead, uint32_t input, char **data,
+                                   size_t *size_bytes)
 {
     GY_ASSERT(input < ahead->order->input_count);
-    ahead_input *of = &ahead->inputs[input];
+    prefetch_input *of = &ahead->inputs[input];
     bool is_cancelled = false;
     *data = NULL;
     gy_mutex_lock(&ahead->lock);

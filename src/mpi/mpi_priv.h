@@ -1,7 +1,7 @@
 /**
- * Room mpi: collectives of unmodified MPI programs over Gyre. Reading order: door_priv.h,
- * pmpi_priv.h, types.c, large.c, roster.c, door.c, drive.c, pull.c, blocking.c, nonblocking.c,
- * wide.c, requests.c, creators.c.
+ * Room mpi: collectives of unmodified MPI programs over Gyre. Reading order: mpi_priv.h,
+ * pmpi_priv.h, types.c, large.c, roster.c, context.c, drive.c, pull.c, blocking.c,
+ * nonblocking.c, wide.c, requests.c, creators.c.
  *
  * The sources are compiled once for each MPI library (its mpi.h, its handles) and loaded in
  * front of it. A *door* is what a communicator gets on top: a segment of shared memory, a Gyre
@@ -13,8 +13,8 @@
  * operation, the root, types and counts of reductions, bytes (never the form of a type) of all
  * that is moved.
  */
-#ifndef GY_MPI_DOOR_PRIV_H
-#define GY_MPI_DOOR_PRIV_H
+#ifndef GY_MPI_MPI_PRIV_H
+#define GY_MPI_MPI_PRIV_H
 
 #include "coll/coll.h"
 #include "coll/kernels.h"
@@ -181,7 +181,7 @@ int gy_mpi_run(gy_pull *pull, int code);
 /** The same, with a request. */
 int gy_mpi_post(const gy_pull *pull, int code, MPI_Request *request);
 
-/* ---- door.c ---- */
+/* ---- context.c ---- */
 
 /** A communicator's, kept with it as an attribute. */
 struct gy_mpi_context {

@@ -1,4 +1,4 @@
-/* What the processes of a job may see when there are walls around them. Real files. */
+/* What the processes of a job may see when there are a sandbox around them. Real files. */
 #include "flow/run/job.h"
 
 #include "store/remote/remote.h"

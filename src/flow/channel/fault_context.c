@@ -13,7 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-struct gy_fault_door {
+struct gy_fault_context {
     int socket;
     char *path;
     ino_t made; /* the socket's file: another manager may put its own there */
@@ -52,12 +52,12 @@ int gy_fault_call(const char *folder)
     return made;
 }
 
-gy_status gy_fault_listen(const char *folder, gy_fault_door **door)
+gy_status gy_fault_listen(const char *folder, gy_fault_context **door)
 {
     struct sockaddr_un address;
     int opened = -1;
     GY_TRY(address_in(folder, &opened, &address));
-    gy_fault_door *made = gy_alloc_zero("flow.door", 1, sizeof(*made));
+    gy_fault_context *made = gy_alloc_zero("flow.door", 1, sizeof(*made));
     gy_text path = {.data = NULL};
     gy_text_add(&path, "%s/%s", folder, SOCKET_NAME);
     if (made != NULL) {
@@ -81,24 +81,24 @@ gy_status gy_fault_listen(const char *folder, gy_fault_door **door)
     }
     (void)close(opened);
     if (status < 0) {
-        gy_fault_door_free(made);
+        gy_fault_context_free(made);
         return status;
     }
     *door = made;
     return GY_OK;
 }
 
-bool gy_fault_hear(gy_fault_door *door, gy_cry *cry)
+bool gy_fault_handle(gy_fault_context *door, gy_crash_report *crash_report)
 {
     ssize_t got = 0;
     do {
-        got = recv(door->socket, cry, sizeof(*cry), MSG_DONTWAIT);
-    } while (got >= 0 && got != sizeof(*cry)); /* no datagram of ours */
-    cry->backtrace[sizeof(cry->backtrace) - 1] = '\0';
-    return got == sizeof(*cry);
+        got = recv(door->socket, crash_report, sizeof(*crash_report), MSG_DONTWAIT);
+    } while (got >= 0 && got != sizeof(*crash_report)); /* no datagram of ours */
+    crash_report->backtrace[sizeof(crash_report->backtrace) - 1] = '\0';
+    return got == sizeof(*crash_report);
 }
 
-void gy_fault_door_free(gy_fault_door *door)
+void gy_fault_context_free(gy_fault_context *door)
 {
     if (door == NULL) {
         return;
