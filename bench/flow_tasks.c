@@ -6,8 +6,8 @@
  *
  * usage: bench_flow_tasks [TASKS [PROCESSES [FOLDER]]]      (1000000 2 /tmp)
  */
-#include "cluster/driver.h"
-#include "cluster/wire.h"
+#include "driver/driver.h"
+#include "worker/wire.h"
 
 #include <fcntl.h>
 #include <stdio.h>

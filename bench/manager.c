@@ -5,7 +5,7 @@
  * Usage: bench_manager [TASKS [PROCESSES [HOSTS]]]. Over hosts (at least 1) all outputs lie
  * where they were made. Prints one line of CSV.
  */
-#include "cluster/manager.h"
+#include "sched/manager.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -101,6 +101,7 @@ endmacro()
 function(gyre_headers_check)
     file(GLOB public CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/include/gyre/*.h)
     file(GLOB inner CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/*/*.h)
+    list(FILTER inner EXCLUDE REGEX "_test\\.h$")
     foreach(room IN LISTS GYRE_BESIDE) # compiled where the headers that they need are
         list(FILTER inner EXCLUDE REGEX "/src/${room}/")
     endforeach()

@@ -123,4 +123,4 @@ endfunction()
 
 # With a sanitizer what these tests do themselves is compiled faster than it runs: not the oracles
 # and worlds of the others.
-set(GYRE_LIGHT_TESTS cli cluster doctor graph launch mpi rpc store system train transport)
+set(GYRE_LIGHT_TESTS cli cluster control doctor driver graph launch mpi persist rpc sched store system train transport worker)

@@ -5,12 +5,12 @@ set(GYRE_ONE_THREAD
     base_base_test base_env_test
     cli_man_test cli_options_test
     coll_extreme_test
-    cluster_again_test cluster_ahead_test cluster_blobs_test cluster_convert_test cluster_daemon_test cluster_etcd_test cluster_faults_test cluster_history_test
-    cluster_host_jobs_test cluster_host_test cluster_hosts_test cluster_journal_test cluster_limits_test
-    cluster_lose_test cluster_manager_test cluster_meets_test cluster_names_test cluster_near_test cluster_numbers_test
-    cluster_page_test cluster_parse_test cluster_pinned_test cluster_place_test cluster_share_test
-    cluster_slow_test cluster_spec_test cluster_spread_test cluster_tenant_test cluster_ticket_test
-    cluster_view_test cluster_wire_test
+    control_again_test cluster_ahead_test cluster_blobs_test control_convert_test control_daemon_test persist_etcd_test cluster_faults_test persist_history_test
+    cluster_host_jobs_test cluster_host_test sched_hosts_test persist_journal_test driver_limits_test
+    sched_lose_test sched_manager_test driver_meets_test control_names_test sched_near_test driver_numbers_test
+    cluster_page_test worker_parse_test sched_pinned_test sched_place_test control_share_test
+    sched_slow_test control_spec_test sched_spread_test driver_tenant_test control_ticket_test
+    control_view_test worker_wire_test
     doctor_diagnose_test
     flow_dag_test flow_fault_test flow_fetch_test flow_refine_test flow_lower_test flow_memo_test
     flow_override_test flow_progress_test flow_section_test flow_start_test flow_vertex_test

@@ -5,8 +5,8 @@
 #ifndef GY_TESTS_CLUSTER_PROCESSES_H
 #define GY_TESTS_CLUSTER_PROCESSES_H
 
-#include "cluster/manager.h"
 #include "cluster_world.h"
+#include "sched/manager.h"
 
 static inline void host_tell(world *at, int node, gy_daemon_event *event);
 /* What a process has to say when it comes to the end of a task; false: it goes on with it. */

@@ -6,8 +6,8 @@
 #ifndef GY_TESTS_CLUSTER_WORLD_H
 #define GY_TESTS_CLUSTER_WORLD_H
 
-#include "cluster/daemon.h"
-#include "cluster/names.h"
+#include "control/daemon/daemon.h"
+#include "control/names/names.h"
 #include "sim/sim.h"
 
 #include <stdio.h>

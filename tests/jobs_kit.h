@@ -7,7 +7,7 @@
 
 #include "base/base.h"
 #include "base/random.h"
-#include "cluster/manager/records.h"
+#include "sched/manager/records.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -246,7 +246,7 @@ static inline void kit_folder_is_clean(const char *job)
 
 /* ---- journals ---- */
 
-enum { SEGMENT_HEAD_BYTES = 128 }; /* cluster/journal/seal.c */
+enum { SEGMENT_HEAD_BYTES = 128 }; /* persist/journal/seal.c */
 
 /* How often each task was committed, how many records there are, what was taken back. */
 typedef struct kit_journal {

@@ -7,10 +7,10 @@
 
 #include "base/base.h"
 #include "base/disk.h"
-#include "cluster/journal.h"
-#include "cluster/journal/journal_priv.h"
-#include "cluster/manager.h"
-#include "cluster/manager/records.h"
+#include "persist/journal/journal.h"
+#include "persist/journal/journal_priv.h"
+#include "sched/manager.h"
+#include "sched/manager/records.h"
 #include "sim/sim.h"
 
 #include <errno.h>

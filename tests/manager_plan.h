@@ -5,7 +5,7 @@
 #ifndef GY_TESTS_MANAGER_PLAN_H
 #define GY_TESTS_MANAGER_PLAN_H
 
-#include "cluster/manager.h"
+#include "sched/manager.h"
 
 #include <string.h>
 

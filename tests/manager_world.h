@@ -6,7 +6,7 @@
 #ifndef GY_TESTS_MANAGER_WORLD_H
 #define GY_TESTS_MANAGER_WORLD_H
 
-#include "cluster/manager.h"
+#include "sched/manager.h"
 #include "sim/sim.h"
 
 #include <fcntl.h>

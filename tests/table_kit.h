@@ -4,7 +4,7 @@
 #ifndef GY_TABLE_KIT_H
 #define GY_TABLE_KIT_H
 
-#include "cluster/table.h"
+#include "persist/table/table.h"
 
 #include <stdio.h>
 #include <string.h>

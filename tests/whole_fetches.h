@@ -7,7 +7,7 @@
 
 #include "whole_machine.h"
 
-/* ---- Sections, as cluster/remote/fetch.c has them ---- */
+/* ---- Sections, as driver/remote/fetch.c has them ---- */
 
 static inline void real_fetches(real *own, const start *waiting)
 {

@@ -1,13 +1,13 @@
 /*
  * The machine of a job in a simulated cluster, and what must be true of what it asks for. What
- * it rents it rents as the driver does (cluster/remote/tenant.h).
+ * it rents it rents as the driver does (driver/tenant/tenant.h).
  */
 #ifndef GY_TESTS_WHOLE_MACHINE_H
 #define GY_TESTS_WHOLE_MACHINE_H
 
-#include "cluster/journal.h"
-#include "cluster/remote/tenant.h"
+#include "driver/tenant/tenant.h"
 #include "manager_checks.h"
+#include "persist/journal/journal.h"
 #include "whole_runs.h"
 
 enum { WHOLE_STARTS = 64, WHOLE_LINES = 64, WHOLE_WORDS = 64 };

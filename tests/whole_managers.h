@@ -5,7 +5,7 @@
 #ifndef GY_TESTS_WHOLE_MANAGERS_H
 #define GY_TESTS_WHOLE_MANAGERS_H
 
-#include "cluster/names/names_priv.h"
+#include "control/names/names_priv.h"
 #include "whole_fetches.h"
 
 static const int64_t dead_ns = 250000000;

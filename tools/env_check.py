@@ -22,17 +22,17 @@ ALLOWED = {  # object: the calls it is there for
     "file.c.o": {"gy_setting_get"}, # room coll: which table of gyre tune
     "fault.c.o": {"timer_create", "timer_settime"}, # room flow: a signal to the thread of a late record
     "comm.c.o": {"gy_setting_get"}, # room coll: what a communicator is forced to
-    "start.c.o": {"gy_setting_get"}, # room cluster: was this process started to serve
-    "door.c.o": {"unsetenv"}, # room cluster: what it starts is not
-    "ticket.c.o": {"gy_setting_get"}, # room cluster: what the daemon told this manager
+    "start.c.o": {"gy_setting_get"}, # room worker: was this process started to serve
+    "door.c.o": {"unsetenv"}, # room worker: what it starts is not
+    "ticket.c.o": {"gy_setting_get"}, # room control: what the daemon told this manager
     "ship.c.o": {"gy_setting_get"}, # room cluster: PATH, where a shell would find a program to submit
-    "collect.c.o": {"gy_setting_get"}, # room cluster: how much the logs of finished jobs may hold
+    "collect.c.o": {"gy_setting_get"}, # room persist: how much the logs of finished jobs may hold
     "override.c.o": {"gy_setting_get"}, # room flow: what `gyre job run` says of jobs
     "resume.c.o": {"gy_setting_get"}, # room flow: which job the program was started again for
     "spool.c.o": {"gy_setting_get"}, # room flow: the folder of the job that standard input is copied to
     "hidden.c.o": {"gy_setting_get"}, # room flow: where the loader looked for what a sandbox hides
-    "sandbox.c.o": {"setenv"}, # room cluster: where processes behind walls find a folder for a while
-    "read.c.o": {"setenv"}, # room cluster: what a job that goes on is told
+    "sandbox.c.o": {"setenv"}, # room worker: where processes behind walls find a folder for a while
+    "read.c.o": {"setenv"}, # room persist: what a job that goes on is told
 }
 
 

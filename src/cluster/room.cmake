@@ -1,11 +1,6 @@
 find_package(PkgConfig REQUIRED)
-# Of SQLite the headers: it is loaded when something of it is first called (table/sqlite_calls.c).
-pkg_check_modules(SQLITE REQUIRED sqlite3)
-pkg_check_modules(SECCOMP REQUIRED IMPORTED_TARGET libseccomp)
-target_link_libraries(gy_cluster PUBLIC PkgConfig::SECCOMP)
 # Of libmicrohttpd the headers, which lie with the system's: it is loaded when a status page is asked for (page/mhd.c).
 pkg_check_modules(MICROHTTPD REQUIRED libmicrohttpd>=0.9.75)
-gyre_proto(cluster cluster)
 # The page as it is sent: an array of its bytes, with an end behind it.
 set(page ${CMAKE_CURRENT_SOURCE_DIR}/src/cluster/page/page.html)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${page})

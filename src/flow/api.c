@@ -1,12 +1,12 @@
 /* gy_flow_start: the list of functions, and serving instead where this process was started to.
  */
-#include "cluster/remote/voice.h"
-#include "cluster/worker.h"
+#include "driver/voice.h"
 #include "flow/dag.h"
 #include "flow/flow_priv.h"
 #include "flow/run/key.h"
 #include "store/remote/remote.h"
 #include "store/versions/stamp.h"
+#include "worker/worker.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* <gyre/daemon.h>: a daemon of room cluster, with what it has to ask this room. */
-#include "cluster/host.h"
+#include "cluster/host/host.h"
 #include "flow/channel/section_fetch.h"
 
 #include <gyre/daemon.h>

@@ -1,7 +1,7 @@
 /* Vertices, stages, mistakes. */
 #include "flow/dag.h"
 
-#include "cluster/gang.h"
+#include "driver/gang.h"
 #include "flow/flow_priv.h"
 
 #include <stdarg.h>

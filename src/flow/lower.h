@@ -6,8 +6,8 @@
 #ifndef GY_FLOW_LOWER_H
 #define GY_FLOW_LOWER_H
 
-#include "cluster/job.h"
 #include "flow/dag.h"
+#include "sched/job.h"
 
 /** What was lowered so far; zero at first. Columns are of all vertices and tasks. */
 typedef struct gy_lowering {

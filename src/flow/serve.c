@@ -2,7 +2,7 @@
  * A vertex process: STARTs become orders, orders run (channel/execute.c), answers go back. All
  * that is made for a task lives in an arena as long as the task.
  */
-#include "cluster/gang.h"
+#include "driver/gang.h"
 #include "flow/channel/channel.h"
 #include "flow/channel/section_fetch.h"
 #include "flow/flow_priv.h"

@@ -14,9 +14,9 @@
 
 #include "base/base.h"
 
-#include "launch/reap.h"
 #include "launch/renewal.h"
 #include "transport/rendezvous.h"
+#include "worker/reap.h"
 
 #include <poll.h>
 #include <sched.h>

@@ -6,7 +6,7 @@
  * get all or nothing; once the faults are over shares are fair and every job ends. Each bug
  * that is planted on purpose is found.
  */
-#include "cluster/control/plant_priv.h"
+#include "control/plant.h"
 
 #include "gy_test.h"
 

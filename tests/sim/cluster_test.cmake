@@ -1,2 +1,2 @@
 # Name server and daemon.
-gyre_planted(sim_cluster_test cluster names daemon control)
+gyre_planted(sim_cluster_test control names daemon)

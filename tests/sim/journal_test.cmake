@@ -1,1 +1,1 @@
-gyre_planted(sim_journal_test cluster journal)
+gyre_planted(sim_journal_test persist journal)

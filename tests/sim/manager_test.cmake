@@ -1,1 +1,1 @@
-gyre_planted(sim_manager_test cluster manager hosts)
+gyre_planted(sim_manager_test sched manager hosts)

@@ -6,9 +6,9 @@
  * none; once the faults are over shares are fair, all jobs end, and nothing is left. Each bug
  * that is planted in any of the machines, or between them, is found.
  */
-#include "cluster/control/plant_priv.h"
-#include "cluster/manager/plant_priv.h"
-#include "cluster/remote/plant_priv.h"
+#include "control/plant.h"
+#include "driver/tenant/plant.h"
+#include "sched/manager/plant.h"
 
 #include "gy_test.h"
 
@@ -17,7 +17,7 @@
 #include "whole_managers.h"
 
 #undef GY_PLANTED_HERE
-#include "cluster/journal/plant_priv.h"
+#include "persist/journal/plant.h"
 
 enum { SEEDS = 200, SOAK_SEEDS = 100000 }; /* of make test, with GYRE_SOAK */
 

@@ -1,2 +1,5 @@
 # All machines of a cluster, and of a manager's carrier what it rents.
-gyre_planted(sim_whole_test cluster names daemon control manager hosts journal remote/tenant.c remote/rent.c)
+gyre_planted(sim_whole_test control names daemon)
+gyre_planted(sim_whole_test sched manager hosts)
+gyre_planted(sim_whole_test persist journal)
+gyre_planted(sim_whole_test driver tenant/tenant.c tenant/rent.c)

@@ -437,7 +437,7 @@ static bool is_slow_bearable(int workers, int piece_ms)
 }
 
 /* With three workers it is below 1.5 times even without copies (40 s by 28), with four only
- * with them (40 s by 20). Exact, on a clock of its own: cluster/manager/slow_test.c. */
+ * with them (40 s by 20). Exact, on a clock of its own: sched/manager/slow_test.c. */
 GY_TEST(a_slow_worker_costs_little)
 {
     const bool is_soak = getenv("GYRE_SOAK") != NULL;

@@ -2,9 +2,9 @@
  * was synced is found by the next epoch, which the older one cannot write past. */
 #include "store_kit.h"
 
-#include "cluster/journal.h"
-#include "cluster/manager.h"
-#include "cluster/manager/records.h"
+#include "persist/journal/journal.h"
+#include "sched/manager.h"
+#include "sched/manager/records.h"
 
 static kit_server s3, hdfs;
 

@@ -4,7 +4,7 @@
 #ifndef GY_CLUSTER_CLIENT_CLIENT_PRIV_H
 #define GY_CLUSTER_CLIENT_CLIENT_PRIV_H
 
-#include "cluster/net/net.h"
+#include "control/net/net.h"
 
 #include <gyre/cluster.h>
 

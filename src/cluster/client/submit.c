@@ -1,7 +1,7 @@
 /* A program becomes a spec, its files are brought where they are missing, then it is a job. */
 #include "base/text.h"
 #include "cluster/client/client_priv.h"
-#include "cluster/net/ticket.h"
+#include "control/net/ticket.h"
 
 #include <errno.h>
 #include <fcntl.h>

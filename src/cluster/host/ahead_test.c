@@ -5,7 +5,7 @@
  */
 #include "cluster/host/host_test.h"
 
-#include "cluster/net/ticket.h"
+#include "control/net/ticket.h"
 
 enum { SLOTS = 4 }; /* of kit_be_daemon */
 

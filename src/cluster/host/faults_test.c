@@ -5,7 +5,7 @@
 #include "cluster/host/host_priv.h"
 
 #include "cluster/host/process_test.h"
-#include "cluster/local/job_test.h"
+#include "driver/job_test.h"
 #include "rpc/keyring.h"
 
 static gy_host host;

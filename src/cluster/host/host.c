@@ -1,7 +1,7 @@
 /* The loop: wait, step, do; and how a daemon begins and ends. */
 #include "base/text.h"
 #include "cluster/host/host_priv.h"
-#include "cluster/local/limits.h"
+#include "worker/limits.h"
 
 #include <errno.h>
 #include <sched.h>

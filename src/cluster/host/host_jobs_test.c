@@ -4,7 +4,7 @@
  */
 #include "cluster/host/host_test.h"
 
-#include "cluster/net/ticket.h"
+#include "control/net/ticket.h"
 
 static void order_manager(kit_scene *at, uint32_t epoch)
 {

@@ -10,12 +10,12 @@
 #ifndef GY_CLUSTER_HOST_PRIV_H
 #define GY_CLUSTER_HOST_PRIV_H
 
-#include "cluster/control/index.h"
-#include "cluster/daemon.h"
-#include "cluster/host.h"
-#include "cluster/local/warden.h"
-#include "cluster/net/net.h"
-#include "cluster/net/ticket.h"
+#include "base/index.h"
+#include "cluster/host/host.h"
+#include "control/daemon/daemon.h"
+#include "control/net/net.h"
+#include "control/net/ticket.h"
+#include "worker/warden.h"
 
 enum {
     HOST_PATH = 4096,

@@ -5,12 +5,12 @@
 #ifndef GY_CLUSTER_HOST_TEST_H
 #define GY_CLUSTER_HOST_TEST_H
 
-#include "cluster/host.h"
+#include "cluster/host/host.h"
 #include "cluster/host/process_test.h"
-#include "cluster/local/job_test.h"
-#include "cluster/net/net.h"
-#include "cluster/wire.h"
+#include "control/net/net.h"
+#include "driver/job_test.h"
 #include "rpc/keyring.h"
+#include "worker/wire.h"
 
 #include <sys/wait.h>
 

@@ -1,6 +1,6 @@
 /* Managers that run here: a ticket, a key for their job alone, a process, and how it ended. */
 #include "cluster/host/host_priv.h"
-#include "cluster/local/log.h"
+#include "worker/log.h"
 
 #include "rpc/keyring.h"
 

@@ -4,7 +4,7 @@
  */
 #include "cluster/host/host_priv.h"
 
-#include "launch/reap.h"
+#include "worker/reap.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* What a job's manager is told: calls over the connection that it made, in order. */
 #include "cluster/host/host_priv.h"
-#include "cluster/local/log.h"
+#include "worker/log.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Files by their content. */
 #include "cluster/server/blobs.h"
 
-#include "cluster/control/index.h"
+#include "base/index.h"
 
 #include <errno.h>
 #include <fcntl.h>

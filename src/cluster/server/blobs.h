@@ -6,7 +6,7 @@
 #ifndef GY_CLUSTER_SERVER_BLOBS_H
 #define GY_CLUSTER_SERVER_BLOBS_H
 
-#include "cluster/net/net.h"
+#include "control/net/net.h"
 #include "rpc/bulk.h"
 
 typedef struct gy_blobs gy_blobs;

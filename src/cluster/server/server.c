@@ -2,7 +2,7 @@
 #include "cluster/server/server_priv.h"
 
 #include "base/signals.h"
-#include "cluster/names/records.h"
+#include "control/names/records.h"
 
 #include <errno.h>
 #include <netdb.h>

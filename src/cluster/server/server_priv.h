@@ -6,12 +6,12 @@
 #ifndef GY_CLUSTER_SERVER_SERVER_PRIV_H
 #define GY_CLUSTER_SERVER_SERVER_PRIV_H
 
-#include "cluster/control/index.h"
-#include "cluster/names.h"
-#include "cluster/net/net.h"
+#include "base/index.h"
 #include "cluster/page/page.h"
 #include "cluster/server/blobs.h"
-#include "cluster/table.h"
+#include "control/names/names.h"
+#include "control/net/net.h"
+#include "persist/table/table.h"
 
 #include <gyre/cluster.h>
 

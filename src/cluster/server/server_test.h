@@ -5,7 +5,7 @@
 #ifndef GY_CLUSTER_SERVER_SERVER_TEST_H
 #define GY_CLUSTER_SERVER_SERVER_TEST_H
 
-#include "cluster/net/net.h"
+#include "control/net/net.h"
 #include "rpc/bulk.h"
 #include "rpc/keyring.h"
 

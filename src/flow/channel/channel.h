@@ -8,9 +8,9 @@
 #define GY_FLOW_CHANNEL_CHANNEL_H
 
 #include "base/thread.h"
-#include "cluster/worker.h"
 #include "flow/channel/fault.h"
 #include "store/versions/stamp.h"
+#include "worker/worker.h"
 
 #include <gyre/flow.h>
 

@@ -12,7 +12,7 @@
 #define GY_FLOW_CHANNEL_FAULT_H
 
 #include "base/text.h"
-#include "cluster/manager.h"
+#include "sched/manager.h"
 
 /** A record: its number means the same in every attempt of its vertex. */
 typedef struct gy_flow_record_id {

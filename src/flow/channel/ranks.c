@@ -2,7 +2,7 @@
  * is a file that rank 0 leaves. Over several hosts each of them has a process that starts its
  * ranks; the other members only hold the slots in which these ranks are. */
 #include "base/base.h"
-#include "cluster/gang.h"
+#include "driver/gang.h"
 #include "flow/channel/vertex_priv.h"
 
 #include <errno.h>

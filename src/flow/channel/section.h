@@ -18,7 +18,7 @@
 #define GY_FLOW_CHANNEL_SECTION_H
 
 #include "base/env.h"
-#include "cluster/job.h"
+#include "sched/job.h"
 
 /** Who wrote a file: part of its checksums, so that no other one passes for it. */
 typedef struct gy_section_owner {

@@ -10,7 +10,7 @@
 #ifndef GY_FLOW_CHANNEL_SECTION_FETCH_H
 #define GY_FLOW_CHANNEL_SECTION_FETCH_H
 
-#include "cluster/net/hooks.h"
+#include "control/net/hooks.h"
 #include "flow/channel/section.h"
 
 /** What a Fetch asks for; all but the path. */

@@ -4,9 +4,9 @@
 #include "flow/objects/prefetch.h"
 
 #include "base/base.h"
-#include "cluster/sandbox.h"
 #include "flow/channel/vertex_priv.h"
 #include "store/remote/remote.h"
+#include "worker/sandbox/sandbox.h"
 
 #include <stdatomic.h>
 #include <string.h>

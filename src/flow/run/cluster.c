@@ -2,8 +2,8 @@
  * cannot be done there, where outputs lie. */
 #include "flow/run/job.h"
 
-#include "cluster/journal.h"
-#include "cluster/remote/voice.h"
+#include "driver/voice.h"
+#include "persist/journal/journal.h"
 #include "store/remote/remote.h"
 #include "store/store.h"
 

@@ -1,7 +1,7 @@
 /*
- * Beside its journal (cluster/journal.h) a job has an output that only one manager may write.
- * Each epoch has a hidden folder of its own name there; a newer one renames it, so that what an
- * older one still does finds nothing. Real files.
+ * Beside its journal (persist/journal/journal.h) a job has an output that only one manager may
+ * write. Each epoch has a hidden folder of its own name there; a newer one renames it, so that
+ * what an older one still does finds nothing. Real files.
  */
 #include "flow/run/job.h"
 

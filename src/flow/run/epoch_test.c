@@ -2,7 +2,7 @@
  * asleep and wakes up when all is over. */
 #include "flow/run/run_test.h"
 
-#include "cluster/journal.h"
+#include "persist/journal/journal.h"
 
 /* The real disk, on which a manager stops or kills itself at one of its calls. */
 typedef struct sleepy_env {

@@ -3,8 +3,8 @@
 #include "base/text.h"
 #include "flow/run/job.h"
 
-#include "cluster/history.h"
-#include "cluster/journal.h"
+#include "persist/history/history.h"
+#include "persist/journal/journal.h"
 #include "store/remote/remote.h"
 #include "store/store.h"
 

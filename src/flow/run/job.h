@@ -5,8 +5,7 @@
 #ifndef GY_FLOW_RUN_JOB_H
 #define GY_FLOW_RUN_JOB_H
 
-#include "cluster/driver.h"
-#include "cluster/history.h"
+#include "driver/driver.h"
 #include "flow/channel/channel.h"
 #include "flow/flow_priv.h"
 #include "flow/lower.h"
@@ -15,6 +14,7 @@
 #include "flow/run/key.h"
 #include "flow/run/memo.h"
 #include "flow/run/start.h"
+#include "persist/history/history.h"
 #include "store/remote/remote.h"
 
 enum { GY_JOB_HOSTS = 4096 /* that a job ever had, lost ones too */ };

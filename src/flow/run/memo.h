@@ -11,7 +11,7 @@
 #ifndef GY_FLOW_RUN_MEMO_H
 #define GY_FLOW_RUN_MEMO_H
 
-#include "cluster/manager.h"
+#include "sched/manager.h"
 
 typedef struct gy_memo_store gy_memo_store;
 

@@ -2,7 +2,7 @@
  * what shall be said again. */
 #include "flow/run/job.h"
 
-#include "cluster/journal.h"
+#include "persist/journal/journal.h"
 #include "store/remote/remote.h"
 
 #include <errno.h>

@@ -7,7 +7,7 @@
 #include "flow/channel/vertex_priv.h"
 #include "flow/run/job.h"
 
-#include "cluster/journal.h"
+#include "persist/journal/journal.h"
 #include "store/store.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* Inputs that can be read once only, as files in the job's folder. Real files. */
 #include "flow/run/job.h"
 
-#include "cluster/journal.h"
+#include "persist/journal/journal.h"
 #include "store/host_file.h"
 #include "store/remote/remote.h"
 

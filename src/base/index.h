@@ -1,0 +1,51 @@
+/**
+ * Two things that both machines stand on: a table from keys to indices (open addressing), and a
+ * heap of indices that knows where each stands. Zero-initialise both.
+ */
+#ifndef GY_BASE_INDEX_H
+#define GY_BASE_INDEX_H
+
+#include "base/key.h"
+
+typedef struct gy_index_cell {
+    gy_key key;
+    uint32_t value; /* + 1; 0: empty */
+} gy_index_cell;
+
+typedef struct gy_index {
+    gy_index_cell *cells;
+    size_t mask, count;
+} gy_index;
+
+/** GY_NONE: not there. */
+uint32_t gy_index_find(const gy_index *table, gy_key key);
+/** GY_NOMEM. The key is not there yet. */
+GY_MUST_CHECK gy_status gy_index_put(gy_index *table, gy_key key, uint32_t value);
+void gy_index_remove(gy_index *table, gy_key key);
+void gy_index_free(gy_index *table);
+
+static inline gy_key gy_index_id(uint64_t id)
+{
+    return (gy_key){id, id * 0x9E3779B97F4A7C15u};
+}
+
+typedef struct gy_control_heap {
+    uint32_t *items;
+    size_t count, capacity;
+    const void *arg;
+    bool (*is_before)(const void *arg, uint32_t a, uint32_t b);
+    uint32_t *places; /* (index) where it stands; GY_NONE: nowhere */
+    size_t place_count;
+} gy_control_heap;
+
+static inline bool gy_control_heap_has(const gy_control_heap *heap, uint32_t item)
+{
+    return item < heap->place_count && heap->places[item] != GY_NONE;
+}
+
+/** Put it in, or let it find its place anew. GY_NOMEM */
+GY_MUST_CHECK gy_status gy_control_heap_put(gy_control_heap *heap, uint32_t item);
+void gy_control_heap_remove(gy_control_heap *heap, uint32_t item);
+void gy_control_heap_free(gy_control_heap *heap);
+
+#endif

@@ -1,0 +1,29 @@
+/**
+ * The folder of a job: its lock and its journal.
+ */
+#ifndef GY_DRIVER_FOLDER_H
+#define GY_DRIVER_FOLDER_H
+
+#include "driver/driver.h"
+#include "persist/journal/journal.h"
+
+typedef struct gy_folder {
+    gy_env *env;
+    const char *path;
+    int lock;            /* -1: not open */
+    bool has_lock;       /* else somebody of another epoch has */
+    gy_journal *journal; /* NULL: not open */
+} gy_folder;
+
+/** Make the folder when it is not there, and take its lock; with an epoch only if nobody has
+ * it. GY_STATE another manager has it; GY_IO */
+GY_MUST_CHECK gy_status gy_folder_open(gy_folder *folder, gy_env *env, const char *path,
+                                       bool has_epoch);
+/** Take the lock if the one who had it is gone, so that who lists jobs sees their manager. */
+void gy_folder_try_lock(gy_folder *folder);
+/** Open the journal, and replay what is there. As gy_journal_open; GY_UNSUPPORTED */
+GY_MUST_CHECK gy_status gy_folder_replay(gy_folder *folder, const gy_driver_options *options,
+                                         gy_manager *manager);
+void gy_folder_close(gy_folder *folder);
+
+#endif

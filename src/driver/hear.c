@@ -1,0 +1,499 @@
+/* What comes from the processes and from the fork server, as events of the machine. */
+#include "driver/remote/remote.h"
+#include "worker/log.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    READ_BYTES = 128 << 10,
+    NEVER_READY_MAX = 12, /* processes in a row that died before they were ready */
+    NO_ANSWER_MAX = 8,    /* or by themselves, while all that they had told was that */
+    LOSSES_MAX = 10,      /* of processes under one task, then they are the task's doing */
+    SILENCES_MAX = 3 /* likewise; each of them takes long, and the job ends with the last */
+};
+static const int64_t heard_every_ns = 100000000;
+
+/* ---- messages ---- */
+
+static void hear_failed(gy_driver *driver, const gy_process *process, const gy_wire *message,
+                        int64_t now_ns)
+{
+    static const uint8_t none[GY_BOARD_BYTES];
+    const gy_driver_ops *ops = driver->ops;
+    bool has_board = message->body_bytes >= GY_BOARD_BYTES;
+    char reason[GY_ERROR_TEXT_BYTES];
+    size_t skipped = has_board ? GY_BOARD_BYTES : 0;
+    const char *words = (const char *)message->body + skipped;
+    snprintf(reason, sizeof(reason), "%.*s",
+             (int)GY_MIN(message->body_bytes - skipped, sizeof(reason) - 1), words);
+    gy_sched_event event = {.kind = GY_EVENT_FAILED,
+                            .cause = message->cause,
+                            .now_ns = now_ns,
+                            .process = process->slot,
+                            .generation = process->generation,
+                            .id = message->id,
+                            .member = message->member,
+                            .input = message->input,
+                            .reason = reason};
+    if (ops->failed != NULL) {
+        event.cause =
+            ops->failed(ops->arg, driver->manager, &event, has_board ? message->body : none);
+    }
+    gy_driver_step(driver, &event);
+}
+
+/* Whether its host takes outputs along when it is lost. */
+static void look_at_held(const gy_driver *driver, gy_sched_event *done)
+{
+    const gy_driver_ops *ops = driver->ops;
+    const int64_t bytes = ops->held != NULL ? ops->held(ops->arg, driver->manager, done) : -1;
+    done->is_held = bytes >= 0;
+    done->held_bytes = bytes > 0 ? (uint64_t)bytes : 0;
+}
+
+/* What is for room flow alone. */
+static void hear_words(const gy_driver *driver, const gy_process *process,
+                       const gy_wire *message)
+{
+    const gy_driver_ops *ops = driver->ops;
+    if (message->kind == GY_WIRE_OUTPUT && ops->said != NULL) {
+        ops->said(ops->arg, message->body_bytes > 0 ? message->body : NULL, message->body_bytes,
+                  (int)(message->input & 255));
+    } else if (message->kind == GY_WIRE_TRACED && ops->traced != NULL) {
+        gy_driver_guest guest = {.host = ""};
+        if (driver->remote != NULL) {
+            gy_remote_guest(driver, process->slot, &guest);
+        }
+        ops->traced(ops->arg, &guest, message->input, message->body, message->body_bytes);
+    }
+}
+
+/* One message; what a process must not say is a failure. */
+static gy_status hear(gy_driver *driver, gy_process *process, const gy_wire *message,
+                      int64_t now_ns)
+{
+    gy_sched_event event = {
+        .now_ns = now_ns, .process = process->slot, .generation = process->generation};
+    bool is_ready = process->state == GY_PROCESS_READY;
+    switch (message->kind) {
+    case GY_WIRE_READY:
+        if (process->state != GY_PROCESS_STARTING) {
+            break;
+        }
+        process->state = GY_PROCESS_READY;
+        driver->deaths = 0;
+        event.kind = GY_EVENT_PROCESS_UP;
+        gy_driver_step(driver, &event);
+        return GY_OK;
+    case GY_WIRE_ALIVE:
+        return GY_OK;
+    case GY_WIRE_DONE:
+        if (!is_ready) {
+            break;
+        }
+        driver->unexplained = 0;
+        event.kind = GY_EVENT_DONE;
+        event.id = message->id;
+        event.member = message->member;
+        event.run_ns = message->run_ns;
+        event.content = message->key;
+        event.report = message->body;
+        event.report_bytes = message->body_bytes;
+        if (driver->remote != NULL) {
+            gy_remote_answered(driver, process);
+            look_at_held(driver, &event);
+        }
+        gy_driver_step(driver, &event);
+        return GY_OK;
+    case GY_WIRE_FAILED:
+        if (!is_ready) {
+            break;
+        }
+        driver->unexplained = 0;
+        if (driver->remote != NULL) {
+            gy_remote_answered(driver, process);
+        }
+        hear_failed(driver, process, message, now_ns);
+        return GY_OK;
+    case GY_WIRE_MEET:
+        if (!is_ready) {
+            break;
+        }
+        return gy_process_meet(driver, process, message);
+    case GY_WIRE_OUTPUT:
+    case GY_WIRE_TRACED:
+        if (!is_ready) {
+            break;
+        }
+        hear_words(driver, process, message);
+        return GY_OK;
+    case GY_WIRE_NONE:
+    case GY_WIRE_WELCOME:
+    case GY_WIRE_START:
+    case GY_WIRE_CANCEL:
+    case GY_WIRE_KINDS:
+        break;
+    }
+    return gy_fail(GY_FORMAT, "message %d out of turn", (int)message->kind);
+}
+
+/* Understand what has come, and make room for what is under way. */
+static gy_status hear_all(gy_driver *driver, gy_process *process)
+{
+    size_t at = 0, used = 0;
+    int64_t now_ns = gy_now_ns(driver->env);
+    gy_status status = GY_OK;
+    while (status == GY_OK) {
+        gy_wire message;
+        status = gy_wire_next(process->in + at, process->in_bytes - at, &message, &used);
+        if (status == GY_OK) {
+            at += used;
+            status = hear(driver, process, &message, now_ns);
+        }
+    }
+    memmove(process->in, process->in + at, process->in_bytes - at);
+    process->in_bytes -= at;
+    if (status != GY_AGAIN) {
+        return status;
+    }
+    return GY_GROW("driver.hear", process->in, process->in_room, GY_MAX(used, READ_BYTES));
+}
+
+/* Read once, and understand it. GY_AGAIN nothing is there; GY_PEER the end */
+static gy_status read_once(gy_driver *driver, gy_process *process)
+{
+    if (process->in == NULL) {
+        process->in = gy_alloc("driver.hear", READ_BYTES);
+        if (process->in == NULL) {
+            return GY_NOMEM;
+        }
+        process->in_room = READ_BYTES;
+    }
+    ssize_t got = recv(process->socket, process->in + process->in_bytes,
+                       process->in_room - process->in_bytes, MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+        return GY_AGAIN;
+    }
+    if (got <= 0) {
+        return GY_PEER;
+    }
+    process->in_bytes += (size_t)got;
+    return hear_all(driver, process);
+}
+
+/* Room for so much more. */
+static gy_status make_room(gy_process *process, size_t size_bytes)
+{
+    return GY_GROW("driver.hear", process->in, process->in_room,
+                   GY_MAX(process->in_bytes + size_bytes, READ_BYTES));
+}
+
+static void kill_for_garbage(gy_driver *driver, const gy_process *process)
+{
+    char reason[256];
+    snprintf(reason, sizeof(reason), "it sent what is no message: %.180s", gy_error_text());
+    gy_process_kill(driver, process->slot, process->generation, reason);
+}
+
+static void tell_heard(gy_driver *driver, gy_process *process, int64_t now_ns)
+{
+    if (process->state == GY_PROCESS_READY && now_ns - process->heard_ns >= heard_every_ns) {
+        process->heard_ns = now_ns;
+        gy_driver_step(driver, &(gy_sched_event){.kind = GY_EVENT_HEARD,
+                                                 .now_ns = now_ns,
+                                                 .process = process->slot,
+                                                 .generation = process->generation});
+    }
+}
+
+void gy_driver_handle_bytes(gy_driver *driver, gy_process *process, const void *data,
+                            size_t size_bytes)
+{
+    const uint32_t generation = process->generation;
+    if (process->state == GY_PROCESS_MUTE || size_bytes == 0) {
+        return;
+    }
+    gy_status status = make_room(process, size_bytes);
+    if (status == GY_OK) {
+        memcpy(process->in + process->in_bytes, data, size_bytes);
+        process->in_bytes += size_bytes;
+        status = hear_all(driver, process);
+    }
+    if (process->generation != generation || process->state == GY_PROCESS_NONE) {
+        return; /* its slot was closed by what it said */
+    }
+    if (status < 0 && status != GY_AGAIN) {
+        kill_for_garbage(driver, process);
+    } else {
+        tell_heard(driver, process, gy_now_ns(driver->env));
+    }
+}
+
+void gy_driver_handle_process(gy_driver *driver, gy_process *process)
+{
+    if (process->state == GY_PROCESS_MUTE || process->closed_ns != 0) {
+        /* Nothing of it counts any more, and its end comes from the fork server. */
+        (void)epoll_ctl(driver->epoll, EPOLL_CTL_DEL, process->socket, NULL);
+        return;
+    }
+    gy_status status = read_once(driver, process);
+    int64_t now_ns = gy_now_ns(driver->env);
+    if (status == GY_PEER) {
+        process->closed_ns = now_ns;
+        (void)epoll_ctl(driver->epoll, EPOLL_CTL_DEL, process->socket, NULL);
+    } else if (status < 0) {
+        kill_for_garbage(driver, process);
+    } else {
+        tell_heard(driver, process, now_ns);
+    }
+}
+
+/* ---- ends ---- */
+
+/* Why a process is gone, for people; how long that is without the end of its log. */
+static size_t explain(const gy_driver *driver, const gy_process *process, const gy_gone *gone,
+                      gy_text *reason)
+{
+    if (process->reason[0] != '\0') {
+        gy_text_add(reason, "%s", process->reason);
+    } else if (gone->why != NULL) {
+        gy_text_add(reason, "%s", gone->why);
+    } else {
+        gy_supervisor_explain(&driver->supervisor, gone->news, process->is_killed, reason);
+    }
+    const size_t brief = reason->size_bytes;
+    if (gone->why != NULL) {
+        if (gone->last_words[0] != '\0') {
+            gy_text_add(reason, "; its log ends: %s", gone->last_words);
+        }
+        return brief;
+    }
+    gy_worker_log_end(driver->env, driver->options->folder, process->slot, process->generation,
+                      reason);
+    return brief;
+}
+
+/* Did it die of what it ran? Not when it was killed from outside. */
+static bool is_its_own(const gy_process *process, const gy_fork_server_news *news)
+{
+    if (process->is_killed) {
+        return false;
+    }
+    if (news->is_over_memory || process->reason[0] != '\0' || !WIFSIGNALED(news->status)) {
+        return true;
+    }
+    int number = WTERMSIG(news->status);
+    return number != SIGKILL && number != SIGTERM && number != SIGINT && number != SIGHUP;
+}
+
+/* The row of a task under which processes are lost; NULL: no memory for it. */
+static gy_suspect *get_suspect(gy_driver *driver, uint32_t task)
+{
+    size_t at = 0;
+    while (at < driver->suspect_count && driver->suspects[at].task != task) {
+        at++;
+    }
+    if (at == driver->suspect_count) {
+        gy_status status =
+            GY_GROW("driver.suspects", driver->suspects, driver->suspect_room, at + 1);
+        if (status < 0) {
+            return NULL;
+        }
+        driver->suspects[driver->suspect_count++] = (gy_suspect){.task = task};
+    }
+    return &driver->suspects[at];
+}
+
+/* One more process is lost under a task, for reasons that are not its own: true when that has
+ * happened too often to believe it. No memory to count: not yet. */
+static bool is_suspect(gy_driver *driver, uint32_t task)
+{
+    gy_suspect *row = get_suspect(driver, task);
+    return row != NULL && ++row->losses > LOSSES_MAX;
+}
+
+static bool is_at_work(const gy_board *line)
+{
+    return atomic_load_explicit(&line->is_running, memory_order_acquire) != 0 ||
+           atomic_load_explicit(&line->is_cut_off, memory_order_acquire) != 0;
+}
+
+static bool is_culprit(const gy_driver_ops *ops, const gy_board *line)
+{
+    return atomic_load_explicit(&line->is_cut_off, memory_order_acquire) != 0 ||
+           (ops->is_culprit != NULL && ops->is_culprit(line->text));
+}
+
+/* Did the process die of what one of its tasks did, and not of this one's? */
+static bool is_bystander(const gy_driver_ops *ops, const gy_gone *gone, const gy_board *line)
+{
+    bool is_known = false; /* who it was */
+    for (uint32_t i = 0; i < gone->line_count; i++) {
+        const gy_board *one = &gone->lines[i];
+        is_known = is_known || (is_at_work(one) && is_culprit(ops, one));
+    }
+    return is_known && !is_culprit(ops, line);
+}
+
+/* A process that stops itself, say, is killed for its silence, and its task runs again: not for
+ * ever. A host that slept or was busy makes many processes silent, each with another task. */
+static void count_silence(gy_driver *driver, const gy_process *process, const gy_gone *gone)
+{
+    for (uint32_t i = 0; process->is_silent && i < gone->line_count; i++) {
+        const gy_board *line = &gone->lines[i];
+        gy_suspect *row = is_at_work(line) ? get_suspect(driver, line->id.task) : NULL;
+        if (row != NULL && ++row->silences >= SILENCES_MAX && !driver->is_killed) {
+            gy_sched_task_state state;
+            gy_manager_task(driver->manager, row->task, &state);
+            gy_driver_kill(driver,
+                           gy_fail(GY_TIMEOUT,
+                                   "%d processes that ran task %u of stage '%s' fell silent "
+                                   "and were killed: what it runs stops its process, or keeps "
+                                   "it from running",
+                                   SILENCES_MAX, row->task,
+                                   gy_manager_stage_name(driver->manager, state.stage)));
+        }
+    }
+}
+
+/* The tasks that it ran, of all that it had, failed with it; if it was killed from outside,
+ * those under which that happens again and again. Whether any did. */
+static bool fail_running(gy_driver *driver, const gy_process *process, const gy_gone *gone,
+                         const char *reason)
+{
+    const gy_driver_ops *ops = driver->ops;
+    const bool is_own = is_its_own(process, gone->news);
+    bool has_failed = false;
+    for (uint32_t i = 0; i < gone->line_count; i++) {
+        gy_board *line = &gone->lines[i];
+        if (!is_at_work(line) || (!is_own && !is_suspect(driver, line->id.task))) {
+            continue;
+        }
+        const bool is_innocent = is_bystander(ops, gone, line);
+        gy_sched_event event = {.kind = GY_EVENT_FAILED,
+                                .cause = is_innocent ? GY_CAUSE_PEER : GY_CAUSE_OWN,
+                                .process = process->slot,
+                                .generation = process->generation,
+                                .id = line->id,
+                                .member = line->member,
+                                .is_gone = true,
+                                .reason = reason};
+        if (ops->failed != NULL) {
+            event.cause = ops->failed(ops->arg, driver->manager, &event, line->text);
+        }
+        gy_driver_step(driver, &event);
+        has_failed = true;
+    }
+    return has_failed;
+}
+
+/* Who did it is not known for sure, but what ran there last. */
+static void fail_without_answer(gy_driver *driver, const gy_gone *gone, const char *words)
+{
+    char last[128] = "";
+    const gy_board *line = gone->line_count > 0 ? &gone->lines[0] : NULL;
+    if (line != NULL && line->id.attempt > 0 && line->id.task != GY_NONE) {
+        gy_sched_task_state state;
+        gy_manager_task(driver->manager, line->id.task, &state);
+        (void)gy_print(last, sizeof(last), " of task %u of stage '%.60s'", line->id.task,
+                       gy_manager_stage_name(driver->manager, state.stage));
+    }
+    gy_driver_fail(driver,
+                   gy_fail(GY_PEER, "processes%s end again and again without an answer: %s",
+                           last[0] != '\0' ? last : " of the job", words));
+}
+
+void gy_process_end(gy_driver *driver, gy_process *process, const gy_gone *gone)
+{
+    gy_text reason = {.data = NULL};
+    const bool is_silent =
+        process->state == GY_PROCESS_MUTE || process->closed_ns != 0 || process->socket < 0;
+    gy_status status = is_silent ? GY_PEER : GY_OK;
+    while (status == GY_OK) { /* what it said before */
+        status = read_once(driver, process);
+    }
+    const size_t brief = explain(driver, process, gone, &reason);
+    const char *words = reason.status == GY_OK ? gy_text_get(&reason) : "out of memory";
+    if (process->state == GY_PROCESS_STARTING && !process->is_killed &&
+        ++driver->deaths > NEVER_READY_MAX) {
+        gy_driver_fail(driver, gy_fail(GY_PEER, "no process of the job gets ready: %s", words));
+    }
+    count_silence(driver, process, gone);
+    const bool has_failed =
+        gone->news->error == 0 && fail_running(driver, process, gone, words);
+    const bool is_nobodys = gone->news->error == 0 && !has_failed &&
+                            process->state == GY_PROCESS_READY &&
+                            is_its_own(process, gone->news);
+    if (has_failed && brief < reason.size_bytes) {
+        reason.data[brief] = '\0'; /* the task's note has its log */
+    }
+    if (is_nobodys && ++driver->unexplained > NO_ANSWER_MAX) {
+        fail_without_answer(driver, gone, words);
+    }
+    uint32_t generation = process->generation;
+    gy_process_gone(driver, process);
+    gy_driver_step(driver,
+                   &(gy_sched_event){.kind = GY_EVENT_PROCESS_DOWN,
+                                     .cause = GY_CAUSE_CANCELLED, /* what counts is told */
+                                     .process = process->slot,
+                                     .generation = generation,
+                                     .reason = words});
+    gy_text_free(&reason);
+}
+
+static void end_process(gy_driver *driver, gy_process *process, const gy_fork_server_news *news)
+{
+    gy_process_end(driver, process,
+                   &(gy_gone){.news = news,
+                              .lines = gy_supervisor_boards(&driver->supervisor, process->slot),
+                              .line_count = driver->threads});
+}
+
+/* The fork server is gone, and the processes with it. */
+static void replace_fork_server(gy_driver *driver)
+{
+    int status = gy_supervisor_lost(&driver->supervisor);
+    gy_info("the parent of the job's processes is gone (status %d)", status);
+    gy_status started = gy_driver_fork_server_start(driver);
+    if (started < 0) {
+        gy_driver_fail(driver, started);
+    }
+    /* Those alone: to end one may start another. */
+    for (uint32_t i = 0; i < driver->process_count; i++) {
+        driver->processes[i].is_bereft = driver->processes[i].state != GY_PROCESS_NONE;
+    }
+    for (uint32_t i = 0; i < driver->process_count; i++) {
+        gy_process *one = &driver->processes[i];
+        if (one->is_bereft && one->state != GY_PROCESS_NONE) {
+            gy_fork_server_news news = {
+                .slot = i, .generation = one->generation, .status = SIGKILL};
+            end_process(driver, one, &news);
+        }
+    }
+}
+
+void gy_driver_handle_fork_server(gy_driver *driver)
+{
+    while (!driver->has_ended) {
+        gy_fork_server_news news;
+        gy_status status = gy_supervisor_handle(&driver->supervisor, &news);
+        if (status == GY_AGAIN) {
+            return;
+        }
+        if (status < 0) {
+            replace_fork_server(driver);
+            return;
+        }
+        gy_process *process = &driver->processes[news.slot];
+        if (process->state != GY_PROCESS_NONE && process->generation == news.generation) {
+            end_process(driver, process, &news);
+        }
+    }
+}

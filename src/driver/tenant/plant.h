@@ -1,0 +1,42 @@
+/**
+ * Bugs for the tests that must find them. They are compiled in with GYRE_PLANTED alone;
+ * tests/sim/whole_test.c plants one after the other.
+ */
+#ifndef GY_DRIVER_TENANT_PLANT_H
+#define GY_DRIVER_TENANT_PLANT_H
+
+/** Of what a manager rents. */
+#define GY_LEASE_CLIENT_PLANT_LIST(X)                                                          \
+    X(NONE)                                                                                    \
+    X(FOLDER_IGNORED)                                                                          \
+    X(NUMBER_REUSED)                                                                           \
+    X(EXPECTED_DROPPED)                                                                        \
+    X(GAP_ENDS)                                                                                \
+    X(LOST_UNTOLD)                                                                             \
+    X(ANEW_KEPT)                                                                               \
+    X(OPENED_EARLY)                                                                            \
+    X(CLOSED_UNTOLD)                                                                           \
+    X(PROCESS_KEPT)                                                                            \
+    X(GONE_KEPT)                                                                               \
+    X(OLD_ALLOCATIONS)                                                                         \
+    X(AS_TOLD)                                                                                 \
+    X(GIVEN_ONCE)                                                                              \
+    X(REQUESTED_ONCE)                                                                          \
+    X(GANG_UNNUMBERED)                                                                         \
+    X(NEVER_WATCHED)
+
+typedef enum gy_lease_client_plant {
+#define GY_X(name) GY_LEASE_CLIENT_PLANT_##name,
+    GY_LEASE_CLIENT_PLANT_LIST(GY_X)
+#undef GY_X
+        GY_LEASE_CLIENT_PLANTS
+} gy_lease_client_plant;
+
+#ifdef GYRE_PLANTED
+extern gy_lease_client_plant gy_lease_client_planted;
+#define GY_LEASE_CLIENT_PLANTED(bug) (gy_lease_client_planted == GY_LEASE_CLIENT_PLANT_##bug)
+#else
+#define GY_LEASE_CLIENT_PLANTED(bug) false
+#endif
+
+#endif

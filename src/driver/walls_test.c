@@ -1,0 +1,209 @@
+/* Goal: jobs run in a sandbox as they do without, whatever goes wrong in them, and what is
+ * inside the sandbox stays there. */
+#include "driver/job_test.h"
+
+static gy_sandbox sandbox;
+
+/* What is missing is said and done without. */
+static int make_sandbox(void **state)
+{
+    (void)state;
+    gy_text missing = {.data = NULL};
+    assert_ok(gy_sandbox_parse("available", &sandbox));
+    assert_ok(gy_sandbox_settle(&sandbox, &missing));
+    printf("walls of parts %u here%s%s\n", sandbox.parts,
+           missing.size_bytes > 0 ? ", without " : "", gy_text_get(&missing));
+    gy_text_free(&missing);
+    return 0;
+}
+
+static int free_sandbox(void **state)
+{
+    (void)state;
+    gy_sandbox_fini(&sandbox);
+    return 0;
+}
+
+static void end_job(const gy_test_job *job)
+{
+    gy_test_job_alone();
+    gy_test_job_remove(job);
+}
+
+static void assert_output(const gy_test_job *job, const char *words)
+{
+    if (strstr(job->notes, words) == NULL) {
+        fail_msg("nothing says \"%s\" in:\n%s", words, job->notes);
+    }
+}
+
+/* Faults, ends, daemons: each as it is without a sandbox. */
+GY_TEST(test_bad_tasks)
+{
+    static const char *const words[] = {
+        "", "segv", "exit", "fail", "daemon", "daemon, segv", "garbage", "gang exit 0", "kill",
+    };
+    gy_test_job job = {.words = words,
+                       .word_count = GY_COUNT(words),
+                       .task_count = 40,
+                       .chain = 1,
+                       .processes = 2,
+                       .threads = 2,
+                       .memory_bytes = (size_t)512 << 20,
+                       .sandbox = &sandbox};
+    assert_ok(gy_test_job_run(&job));
+    assert_int_equal(job.committed, 40);
+    assert_output(&job, "killed by SIGSEGV");
+    assert_output(&job, "its log ends: last words");
+    assert_output(&job, "as it was told");
+    end_job(&job);
+}
+
+/* Whatever the program left open. */
+GY_TEST(test_open_files)
+{
+    if (sandbox.parts == 0) {
+        printf("no walls here\n");
+        skip();
+    }
+    int left[2];
+    assert_int_equal(pipe(left), 0); /* as who does not think of it does: kept over exec */
+    gy_test_job job = {.words = (const char *const[]){"files!", "files!"},
+                       .word_count = 2,
+                       .task_count = 2,
+                       .processes = 2,
+                       .memory_bytes = (size_t)512 << 20,
+                       .sandbox = &sandbox};
+    assert_ok(gy_test_job_run(&job));
+    close(left[0]);
+    close(left[1]);
+    end_job(&job);
+}
+
+GY_TEST(test_outside)
+{
+    char secret[] = "/tmp/gyre-secret-XXXXXX";
+    int file = mkstemp(secret);
+    assert_true(file >= 0 && setenv("GYRE_TEST_SECRET", secret, 1) == 0);
+    close(file);
+    gy_test_job job = {.words = (const char *const[]){"secret!"},
+                       .word_count = 1,
+                       .task_count = 2,
+                       .processes = 1};
+    assert_ok(gy_test_job_run(&job));
+    end_job(&job);
+    if ((sandbox.parts & GY_SANDBOX_FILES) == 0) {
+        printf("no walls around files here\n");
+    } else {
+        job = (gy_test_job){.words = job.words,
+                            .word_count = 1,
+                            .task_count = 2,
+                            .processes = 1,
+                            .sandbox = &sandbox};
+        assert_true(gy_test_job_run(&job) < 0);
+        assert_output(&job, "cannot read what is outside: Permission denied");
+        end_job(&job);
+    }
+    assert_int_equal(unlink(secret), 0);
+    assert_int_equal(unsetenv("GYRE_TEST_SECRET"), 0);
+}
+
+/* The manager cannot be reached; the parent neither, where it is the first of a namespace. */
+GY_TEST(test_killers)
+{
+    if ((sandbox.parts & GY_SANDBOX_PROCESSES) == 0) {
+        printf("no walls around processes here\n");
+        skip();
+    }
+    char number[16];
+    snprintf(number, sizeof(number), "%d", (int)getpid());
+    assert_int_equal(setenv("GYRE_TEST_MANAGER", number, 1), 0);
+    gy_test_job job = {.words = (const char *const[]){"kill all!", "kill all!"},
+                       .word_count = 2,
+                       .task_count = 20,
+                       .chain = 1,
+                       .processes = 2,
+                       .sandbox = &sandbox};
+    assert_ok(gy_test_job_run(&job));
+    assert_int_equal(job.failed, 0);
+    assert_null(strstr(job.notes, "SIGKILL"));
+    end_job(&job);
+    assert_int_equal(unsetenv("GYRE_TEST_MANAGER"), 0);
+}
+
+/* The job ends by that, not by what the driver gives up on after ten seconds. */
+#if defined(GYRE_ASAN) || defined(GYRE_TSAN)
+enum { KILLED_SECONDS = 60 };
+#else
+enum { KILLED_SECONDS = 9 };
+#endif
+
+/* The reaper (1) or the fork server (2), when a daemon has been left. */
+static int depth;
+
+static void kill_parent(gy_test_job *job)
+{
+    long found = getpid();
+    for (int i = 0; i < depth; i++) {
+        char path[64], text[64] = "";
+        snprintf(path, sizeof(path), "/proc/%ld/task/%ld/children", found, found);
+        int file = open(path, O_RDONLY);
+        assert_true(file >= 0 && read(file, text, sizeof(text) - 1) > 0);
+        close(file);
+        found = strtol(text, NULL, 10);
+    }
+    assert_int_equal(kill((pid_t)found, SIGKILL), 0);
+    job->on_tick = NULL;
+}
+
+GY_TEST(test_killed_parents)
+{
+    for (depth = 1; depth <= 2; depth++) {
+        gy_test_job job = {.words = (const char *const[]){"daemon, stop"},
+                           .word_count = 1,
+                           .task_count = 100,
+                           .processes = 2,
+                           .sandbox = &sandbox,
+                           .seconds = KILLED_SECONDS,
+                           .on_tick = kill_parent};
+        assert_ok(gy_test_job_run(&job));
+        assert_int_equal(job.committed, 100);
+        end_job(&job);
+    }
+}
+
+/* What was agreed on cannot be had any more: the job does not run without. */
+GY_TEST(test_no_sandbox_no_job)
+{
+    const uint32_t parts = GY_SANDBOX_PROCESSES | GY_SANDBOX_CALLS;
+    if ((sandbox.parts & parts) != parts) {
+        printf("no walls around processes and calls here\n");
+        skip();
+    }
+    fflush(NULL);
+    pid_t child = fork(); /* whose processes can make no namespace */
+    assert_true(child >= 0);
+    if (child == 0) {
+        gy_test_job job = {.task_count = 2, .processes = 1, .sandbox = &sandbox, .seconds = 20};
+        const gy_sandbox_paths own = {.parts = GY_SANDBOX_CALLS};
+        gy_status entered = gy_sandbox_enter(&own);
+        (void)dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), STDERR_FILENO);
+        gy_status status = entered == GY_OK ? gy_test_job_run(&job) : entered;
+        gy_test_job_remove(&job);
+        _exit(entered == GY_OK && status == GY_STATE &&
+                      strstr(gy_error_text(), "cannot be walled in") != NULL
+                  ? 0
+                  : 1);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+int main(void)
+{
+    GY_JOB_TEST_SERVE();
+    /* What a process of ours leaves would come to us. */
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
+    return GY_TESTS_RUN(make_sandbox, free_sandbox);
+}

@@ -1,0 +1,402 @@
+/*
+ * The journal as objects, for stores that cannot append. Of each epoch there are 0 (whose it
+ * is), 1, 2, ... (records), and the last one, which seals it: whoever creates a number first
+ * decides whether the segment goes on or ends there. So what a writer has created is before the
+ * seal, whenever it looks; that it looks is for journals that were removed meanwhile.
+ */
+#include "persist/journal/journal_priv.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { VERSION = 1, SENT_BYTES = 4 << 20, ROOM_BYTES = 64 << 10 };
+
+typedef enum object_kind {
+    OBJECT_BEGIN = 1, /* the owner's name */
+    OBJECT_RECORDS,
+    OBJECT_SEAL, /* by another epoch, which goes on */
+    OBJECT_END   /* the job has ended, and all of this goes */
+} object_kind;
+
+/* In this machine's byte order, as the records are. */
+typedef struct object_head {
+    char magic[8]; /* "gyre obj" */
+    uint32_t version, kind;
+    uint64_t epoch, number, by;
+    uint64_t checksum; /* of the content, then of what stands before it */
+} object_head;
+
+static_assert(sizeof(object_head) == 48, "heads have no holes");
+
+typedef struct object_name {
+    uint64_t epoch, number;
+} object_name;
+
+typedef struct object_list {
+    object_name *items;
+    size_t count, capacity;
+} object_list;
+
+static uint64_t sum_object(const object_head *head, const uint8_t *content, size_t size_bytes)
+{
+    return gy_hash(head, offsetof(object_head, checksum),
+                   gy_hash(content, size_bytes, head->number));
+}
+
+static void name_of(const object_name *name, char out[64])
+{
+    snprintf(out, 64, "journal.%llu.%llu", (unsigned long long)name->epoch,
+             (unsigned long long)name->number);
+}
+
+/* ---- the list ---- */
+
+static gy_status add_name(void *to, const char *name)
+{
+    object_list *list = to;
+    char epoch[32] = "";
+    const char *dot = strncmp(name, "journal.", 8) == 0 ? strchr(name + 8, '.') : NULL;
+    if (dot == NULL || dot - (name + 8) >= (ptrdiff_t)sizeof(epoch)) {
+        return GY_OK;
+    }
+    memcpy(epoch, name + 8, (size_t)(dot - (name + 8)));
+    const object_name found = {gy_journal_segment_number(epoch),
+                               gy_journal_segment_number(dot + 1)};
+    if (found.epoch == 0 || (found.number == 0 && strcmp(dot, ".0") != 0)) {
+        return GY_OK;
+    }
+    GY_TRY(GY_GROW("persist.objects", list->items, list->capacity, list->count + 1));
+    list->items[list->count++] = found;
+    return GY_OK;
+}
+
+static gy_status list_all(const gy_journal_store *store, object_list *list)
+{
+    list->count = 0;
+    return store->list(store->arg, add_name, list);
+}
+
+static bool has_object(const object_list *list, uint64_t epoch, uint64_t number)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        if (list->items[i].epoch == epoch && list->items[i].number == number) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The lowest epoch above `epoch`; 0: there is none. */
+static uint64_t next_epoch(const object_list *list, uint64_t epoch)
+{
+    uint64_t next = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        uint64_t one = list->items[i].epoch;
+        next = one > epoch && (next == 0 || one < next) ? one : next;
+    }
+    return next;
+}
+
+static uint64_t highest_epoch(const object_list *list)
+{
+    uint64_t highest = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        highest = GY_MAX(highest, list->items[i].epoch);
+    }
+    return highest;
+}
+
+/* The highest number of an epoch; 0 also when it has none. */
+static uint64_t last_number(const object_list *list, uint64_t epoch)
+{
+    uint64_t last = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        last = list->items[i].epoch == epoch ? GY_MAX(last, list->items[i].number) : last;
+    }
+    return last;
+}
+
+/* The first object of an epoch has gone: they go in order, when the job has ended. */
+static bool is_removed(const object_list *list)
+{
+    for (uint64_t epoch = next_epoch(list, 0); epoch > 0; epoch = next_epoch(list, epoch)) {
+        if (!has_object(list, epoch, 0)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- one object ---- */
+
+static gy_status create(const gy_journal_store *store, object_head head, const void *content,
+                        size_t size_bytes)
+{
+    gy_journal_bytes bytes = {.data = NULL};
+    char name[64];
+    name_of(&(object_name){head.epoch, head.number}, name);
+    memcpy(head.magic, "gyre obj", sizeof(head.magic));
+    head.version = VERSION;
+    head.checksum = sum_object(&head, content, size_bytes);
+    gy_status status = gy_journal_add(&bytes, &head, sizeof(head));
+    status = status < 0 ? status : gy_journal_add(&bytes, content, size_bytes);
+    status =
+        status < 0 ? status : store->create(store->arg, name, bytes.data, bytes.size_bytes);
+    gy_free(bytes.data);
+    return status;
+}
+
+/* Its content is appended. GY_NOTFOUND */
+static gy_status read_object(const gy_journal_store *store, object_name which,
+                             object_head *head, gy_journal_bytes *to)
+{
+    char name[64];
+    const size_t before = to->size_bytes;
+    size_t size = 0;
+    name_of(&which, name);
+    gy_status status = GY_LIMIT;
+    size_t room = ROOM_BYTES;
+    for (int i = 0; i < 2 && status == GY_LIMIT; i++, room = size) {
+        GY_TRY(GY_GROW("persist.objects", to->data, to->capacity, before + room));
+        status = store->read(store->arg, name, to->data + before, room, &size);
+    }
+    GY_TRY(status);
+    if (size >= sizeof(*head)) {
+        memcpy(head, to->data + before, sizeof(*head));
+    }
+    if (size < sizeof(*head) || memcmp(head->magic, "gyre obj", 8) != 0 ||
+        head->epoch != which.epoch || head->number != which.number ||
+        head->checksum !=
+            sum_object(head, to->data + before + sizeof(*head), size - sizeof(*head))) {
+        return gy_fail(GY_FORMAT, "%s is not what was written there", name);
+    }
+    if (head->version != VERSION) {
+        return gy_fail(GY_UNSUPPORTED, "%s is of version %u, this is version %d", name,
+                       head->version, VERSION);
+    }
+    memmove(to->data + before, to->data + before + sizeof(*head), size - sizeof(*head));
+    to->size_bytes = before + size - sizeof(*head);
+    return GY_OK;
+}
+
+/* ---- is the epoch over? ---- */
+
+static gy_status fail_over(const gy_journal *journal, uint64_t next)
+{
+    gy_journal_bytes owner = {.data = NULL};
+    object_head head;
+    char text[GY_JOURNAL_OWNER] = "";
+    if (next != journal->epoch &&
+        read_object(&journal->store, (object_name){next, 0}, &head, &owner) == GY_OK) {
+        snprintf(text, sizeof(text), "%.*s", (int)owner.size_bytes, (const char *)owner.data);
+    }
+    gy_free(owner.data);
+    return gy_journal_fail_over(journal, next, text);
+}
+
+static gy_status fail_removed(const gy_journal *journal)
+{
+    return gy_fail(GY_STATE, "the job in %s has ended: its journal was removed",
+                   journal->folder);
+}
+
+/* What there is, unless something is newer. */
+static gy_status look(const gy_journal *journal, object_list *list)
+{
+    GY_TRY(list_all(&journal->store, list));
+    uint64_t highest = highest_epoch(list);
+    if (highest > journal->epoch) {
+        return fail_over(journal, highest);
+    }
+    if (is_removed(list)) {
+        return fail_removed(journal);
+    }
+    bool is_sealed = journal->number > 0 && /* or it is what a removal left */
+                     last_number(list, journal->epoch) >= journal->number;
+    return is_sealed ? fail_over(journal, journal->epoch) : GY_OK;
+}
+
+static gy_status objects_check(gy_journal *journal)
+{
+    object_list list = {.items = NULL};
+    gy_status status = look(journal, &list);
+    gy_free(list.items);
+    return status;
+}
+
+/* ---- writing ---- */
+
+static gy_status send(gy_journal *journal)
+{
+    if (journal->unsent.size_bytes == 0) {
+        return GY_OK;
+    }
+    const object_head head = {
+        .kind = OBJECT_RECORDS, .epoch = journal->epoch, .number = journal->number};
+    gy_status status =
+        create(&journal->store, head, journal->unsent.data, journal->unsent.size_bytes);
+    journal->unsent.size_bytes = 0;
+    if (status == GY_EXISTS) { /* its seal */
+        journal->is_over = true;
+        GY_TRY(objects_check(journal)); /* says by whom */
+        return fail_over(journal, journal->epoch);
+    }
+    journal->number += status == GY_OK;
+    return status;
+}
+
+static gy_status objects_write(gy_journal *journal, const void *data, size_t size_bytes)
+{
+    GY_TRY(gy_journal_add(&journal->unsent, data, size_bytes));
+    return journal->unsent.size_bytes >= SENT_BYTES ? send(journal) : GY_OK;
+}
+
+static gy_status objects_sync(gy_journal *journal)
+{
+    return GY_PLANTED_HERE(SENT_LATE) ? GY_OK : send(journal);
+}
+
+/* ---- opening ---- */
+
+/* Read an older epoch to its end, which is made where there is none. */
+static gy_status settle(gy_journal *journal, uint64_t epoch, const object_list *list,
+                        gy_journal_bytes *records)
+{
+    const uint64_t last = last_number(list, epoch);
+    const gy_journal_store *store = &journal->store;
+    for (uint64_t number = 0;;) {
+        object_head head = {.kind = OBJECT_SEAL};
+        const size_t before = records->size_bytes;
+        gy_status status = read_object(store, (object_name){epoch, number}, &head, records);
+        if (status == GY_NOTFOUND && number <= last) {
+            return fail_removed(journal); /* a later one was there, so this one was */
+        }
+        if (status == GY_NOTFOUND) {
+            const object_head seal = {
+                .kind = OBJECT_SEAL, .epoch = epoch, .number = number, .by = journal->epoch};
+            status = create(store, seal, NULL, 0);
+            if (status == GY_EXISTS && !GY_PLANTED_HERE(GAP_IGNORED)) {
+                continue; /* its writer, or another one who seals it, was first */
+            }
+            status = status == GY_EXISTS ? GY_OK : status;
+        }
+        GY_TRY(status);
+        if (head.kind != OBJECT_RECORDS) {
+            records->size_bytes = before;
+        }
+        if (head.kind == OBJECT_END) {
+            return fail_removed(journal);
+        }
+        if (head.kind == OBJECT_SEAL) {
+            return GY_OK;
+        }
+        number++;
+    }
+}
+
+static gy_status claim(gy_journal *journal, const char *owner)
+{
+    const object_head head = {.kind = OBJECT_BEGIN, .epoch = journal->epoch};
+    char text[GY_JOURNAL_OWNER] = "";
+    snprintf(text, sizeof(text), "%s", owner != NULL ? owner : "");
+    gy_status status = create(&journal->store, head, text, strlen(text));
+    if (status == GY_EXISTS && !GY_PLANTED_HERE(EPOCH_AGAIN)) {
+        return gy_journal_fail_claimed(journal, "");
+    }
+    journal->number = 1;
+    return status == GY_EXISTS ? GY_OK : status;
+}
+
+static gy_status begin(gy_journal *journal, const gy_journal_options *options,
+                       object_list *list, gy_journal_bytes *records)
+{
+    GY_TRY(look(journal, list));
+    if (!GY_PLANTED_HERE(CLAIMED_LATE)) {
+        GY_TRY(claim(journal, options->owner));
+    }
+    if (!GY_PLANTED_HERE(LOOKED_ONCE)) {
+        GY_TRY(look(journal, list));
+    }
+    for (uint64_t epoch = next_epoch(list, 0); epoch > 0 && epoch < journal->epoch;
+         epoch = next_epoch(list, epoch)) {
+        GY_TRY(settle(journal, epoch, list, records));
+    }
+    if (GY_PLANTED_HERE(CLAIMED_LATE)) {
+        return claim(journal, options->owner);
+    }
+    return look(journal, list); /* else a newer one may have ended and removed all meanwhile */
+}
+
+static gy_status objects_open(gy_journal *journal, const gy_journal_options *options)
+{
+    object_list list = {.items = NULL};
+    gy_journal_bytes records = {.data = NULL};
+    gy_status status = begin(journal, options, &list, &records);
+    status = status < 0 ? status : gy_journal_take_all(journal, options, &records);
+    gy_free(list.items);
+    gy_free(records.data);
+    return status;
+}
+
+const gy_journal_ops gy_journal_objects = {
+    .name = "objects",
+    .open = objects_open,
+    .write = objects_write,
+    .sync = objects_sync,
+    .check = objects_check,
+};
+
+/* ---- questions, and the end ---- */
+
+bool gy_journal_objects_are_there(const gy_journal_store *store)
+{
+    object_list list = {.items = NULL};
+    bool are_there = list_all(store, &list) == GY_OK && list.count > 0 && !is_removed(&list);
+    gy_free(list.items);
+    return are_there;
+}
+
+gy_status gy_journal_objects_next(const gy_journal_store *store, uint64_t *epoch)
+{
+    object_list list = {.items = NULL};
+    gy_status status = list_all(store, &list);
+    uint64_t highest = highest_epoch(&list);
+    gy_free(list.items);
+    *epoch = highest > 0 ? highest + 1 : 0;
+    return status;
+}
+
+/* Say behind the last object that the job has ended. */
+static gy_status close_last(const gy_journal_store *store, const object_list *list,
+                            object_name *last)
+{
+    last->epoch = highest_epoch(list);
+    last->number = last_number(list, last->epoch) + 1;
+    const object_head head = {
+        .kind = OBJECT_END, .epoch = last->epoch, .number = last->number, .by = last->epoch};
+    gy_status status = create(store, head, NULL, 0);
+    return status == GY_EXISTS ? GY_OK : status;
+}
+
+/* All but the last one, by rising numbers: an epoch without its first object says it, too. */
+gy_status gy_journal_objects_remove(const gy_journal_store *store, const char *folder)
+{
+    object_list list = {.items = NULL};
+    object_name last = {.epoch = 0};
+    gy_status status = list_all(store, &list);
+    if (status == GY_OK && list.count > 0 && !is_removed(&list)) {
+        status = close_last(store, &list, &last);
+    }
+    for (int is_later = 0; is_later < 2 && last.epoch > 0; is_later++) {
+        for (size_t i = 0; i < list.count && status == GY_OK; i++) {
+            char name[64];
+            name_of(&list.items[i], name);
+            if ((list.items[i].number > 0) == (is_later == 1)) {
+                status = store->remove(store->arg, name);
+            }
+        }
+    }
+    gy_free(list.items);
+    return status < 0 ? gy_fail_within(status, "the journal in %s", folder) : GY_OK;
+}

@@ -1,0 +1,121 @@
+/*
+ * Whose fault was it, the task's or the host's? A task that failed on a host and did well on
+ * another, or has been running there for longer than it took to fail, speaks against the host.
+ * Three of them, and it is avoided, unless it is the only one, or they are few beside what was
+ * done there of late: tasks that fail now and then shall not cost one host after the other. A
+ * host that has what others have not is not avoided: its tasks would have nowhere to go. One
+ * whose slots turn out to be the only ones that are enough is pardoned.
+ */
+#include "sched/manager/manager_priv.h"
+
+static const int64_t longer_ns = 1000000000;
+enum { DONE_A_FAILURE = 20 };
+
+void gy_manager_blame(gy_manager *manager, uint32_t task, uint32_t host, int64_t took_ns)
+{
+    host_row *row = &manager->hosts.rows[host];
+    uint32_t at = 0;
+    while (at < GY_MIN(row->suspect_count, (uint32_t)GY_SUSPECTS) &&
+           row->suspects[at].task != task) {
+        at++;
+    }
+    bool is_known = at < GY_MIN(row->suspect_count, (uint32_t)GY_SUSPECTS);
+    if (!is_known) {
+        at = row->suspect_count++ % GY_SUSPECTS; /* the oldest goes */
+        row->done /= 2;
+    }
+    bool was_well = is_known && row->suspects[at].is_well;
+    row->suspects[at] = (suspect){.task = task, .is_well = was_well, .took_ns = took_ns};
+}
+
+void gy_manager_acquit(gy_manager *manager, uint32_t task, uint32_t host)
+{
+    for (uint32_t other = 0; other < manager->hosts.count; other++) {
+        host_row *row = &manager->hosts.rows[other];
+        uint32_t count = GY_MIN(row->suspect_count, (uint32_t)GY_SUSPECTS);
+        for (uint32_t i = 0; i < count; i++) {
+            if (row->suspects[i].task == task && (other != host || GY_PLANTED(BLAMED_HERE))) {
+                row->suspects[i].is_well = true;
+            }
+        }
+    }
+}
+
+static bool runs_elsewhere(const gy_manager *manager, const suspect *about, uint32_t host)
+{
+    uint32_t index = manager->rows[about->task].run;
+    for (; index != GY_NONE; index = manager->runs[index].next) {
+        const run_place *other = &manager->places[index];
+        int64_t age_ns = manager->now_ns - other->placed_ns;
+        if (manager->runs[index].is_live && other->host != host &&
+            age_ns > 2 * about->took_ns + longer_ns) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool has_other(const gy_manager *manager, uint32_t host)
+{
+    for (uint32_t other = 0; other < manager->hosts.count; other++) {
+        if (other != host && manager->hosts.rows[other].heap.count > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void avoid(gy_manager *manager, uint32_t host)
+{
+    host_row *row = &manager->hosts.rows[host];
+    row->is_avoided = true;
+    for (uint32_t process = 0; process < manager->options.process_max; process++) {
+        if (manager->slots[process].host == host) {
+            gy_manager_heap_remove(manager, process); /* what runs there may end well */
+        }
+        if (manager->slots[process].host == host &&
+            manager->slots[process].state == SLOT_EMPTY) {
+            gy_manager_slot_take(manager, process, "its host is avoided");
+        }
+    }
+    gy_effect *effect = gy_manager_emit(manager, GY_EFFECT_AVOID);
+    effect->host = host;
+    effect->reason = gy_manager_text(
+        manager, "%u tasks failed on host %s (%s) and did well elsewhere: it is avoided",
+        GY_BAD_TASKS, row->name, row->address);
+    gy_manager_note_host(manager, host, effect->reason);
+}
+
+void gy_manager_pardon(gy_manager *manager, uint32_t host)
+{
+    host_row *row = &manager->hosts.rows[host];
+    row->is_avoided = false;
+    row->suspect_count = row->done = 0;
+    for (uint32_t process = 0; process < manager->options.process_max; process++) {
+        const slot *at = &manager->slots[process];
+        if (at->host == host && at->state == SLOT_UP && at->heap[0] == GY_NONE) {
+            gy_manager_heap_put(manager, process);
+        }
+    }
+    gy_manager_note_host(manager, host,
+                         gy_manager_text(manager,
+                                         "host %s (%s) is used although tasks failed there: "
+                                         "nothing else has slots enough",
+                                         row->name, row->address));
+}
+
+void gy_manager_look_at_hosts(gy_manager *manager)
+{
+    for (uint32_t host = 0; host < manager->hosts.count; host++) {
+        const host_row *row = &manager->hosts.rows[host];
+        uint32_t count = GY_MIN(row->suspect_count, (uint32_t)GY_SUSPECTS), bad = 0;
+        for (uint32_t i = 0; i < count && count >= GY_BAD_TASKS; i++) {
+            bad += row->suspects[i].is_well || runs_elsewhere(manager, &row->suspects[i], host);
+        }
+        if (bad >= GY_BAD_TASKS && bad * DONE_A_FAILURE >= row->done && row->state == HOST_UP &&
+            !row->is_avoided && has_other(manager, host) &&
+            !gy_manager_has_pinned(manager, host)) {
+            avoid(manager, host);
+        }
+    }
+}

@@ -1,0 +1,91 @@
+/*
+ * Cohorts whose members go to several hosts, as many to each: gangs of ranks. All their
+ * processes are taken in one step or none is, and while one waits for processes of hosts that
+ * have slots enough, nothing younger starts, as locally.
+ */
+#include "sched/manager/manager_priv.h"
+
+#include <stdlib.h>
+
+gy_status gy_manager_take_spreads(gy_manager *manager, const gy_growth *growth, uint32_t first)
+{
+    gy_hosts *hosts = &manager->hosts;
+    for (uint32_t task = 0; task < growth->task_count; task++) {
+        if (growth->tasks[task].hosts <= 1) {
+            continue;
+        }
+        GY_TRY(GY_GROW("manager.spread", hosts->spreads, hosts->spread_capacity,
+                       hosts->spread_count + 1));
+        hosts->spreads[hosts->spread_count++] =
+            (gy_spread){first + task, growth->tasks[task].hosts};
+    }
+    return GY_OK;
+}
+
+static int compare(const void *left, const void *right)
+{
+    const gy_spread *a = left, *b = right;
+    return (a->task > b->task) - (a->task < b->task);
+}
+
+uint32_t gy_manager_spread(const gy_manager *manager, uint32_t task)
+{
+    const gy_hosts *hosts = &manager->hosts;
+    const gy_spread key = {.task = task};
+    const gy_spread *found =
+        (manager->rows[task].marks & MARK_SPREAD) == 0
+            ? NULL
+            : bsearch(&key, hosts->spreads, hosts->spread_count, sizeof(gy_spread), compare);
+    return found != NULL ? found->hosts : 1;
+}
+
+/* The best `wanted` hosts with `each` slots: those with most free processes. How many there
+ * are. */
+static uint32_t choose_hosts(gy_manager *manager, uint32_t each, uint32_t wanted)
+{
+    gy_hosts *hosts = &manager->hosts;
+    uint32_t *chosen = hosts->chosen.items, count = 0;
+    for (uint32_t host = 0; host < hosts->count; host++) {
+        const uint32_t open = hosts->rows[host].open;
+        uint32_t at = count;
+        if (!gy_manager_has_slots(&hosts->rows[host], each)) {
+            continue;
+        }
+        while (at > 0 && hosts->rows[chosen[at - 1]].open < open) {
+            at--;
+        }
+        if (at == wanted) {
+            continue;
+        }
+        count += count < wanted;
+        for (uint32_t i = count - 1; i > at; i--) {
+            chosen[i] = chosen[i - 1];
+        }
+        chosen[at] = host;
+    }
+    return count;
+}
+
+uint32_t gy_manager_pick_spread(gy_manager *manager, uint32_t head, gy_sched_heap **from,
+                                bool *again)
+{
+    gy_hosts *hosts = &manager->hosts;
+    const uint32_t wanted = gy_manager_spread(manager, head);
+    const uint32_t each = manager->rows[head].width / wanted;
+    if (GY_GROW("manager.spread", hosts->chosen.items, hosts->chosen.capacity, wanted) < 0) {
+        manager->status = GY_NOMEM;
+        return GY_NONE;
+    }
+    hosts->chosen.count = choose_hosts(manager, each, wanted);
+    if (hosts->chosen.count < wanted) {
+        gy_manager_set_aside(manager, head, each);
+        *again = manager->status >= 0;
+        return GY_NONE;
+    }
+    /* The last one has fewest free. */
+    if (hosts->rows[hosts->chosen.items[wanted - 1]].open < each) {
+        return GY_NONE;
+    }
+    *from = &hosts->rows[hosts->chosen.items[0]].heap;
+    return head;
+}

@@ -1,0 +1,71 @@
+/*
+ * The reaper: the fork server's parent, which does nothing but wait for its end. Whoever of the
+ * two is killed, the other one ends what is left:
+ *
+ *     driver --exec--> reaper --fork--> fork server --fork--> vertex process 0, 1, ...
+ *
+ * When the fork server dies, its vertex processes die with it (parent-death signal) and what
+ * they have left behind, daemons too, falls to the reaper, the next subreaper above. When the
+ * reaper dies, the fork server sees its pipe close and ends as if the driver were gone. The
+ * driver's socket stays open in both, so it closes when both are gone and nothing is left. Only
+ * who kills both at once leaves daemons, and those only where no control group holds them and
+ * no namespace of processes dies with its first one.
+ */
+#include "worker/serve_priv.h"
+
+#include "worker/reap.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* The reaper's whole life after the fork. */
+static _Noreturn void reaper(pid_t fork_server, const gy_role *role)
+{
+    int status = 0;
+    gy_limits_collect(); /* beside the job, which waits for none of it */
+    /* No deadline: the fork server lives as long as its job, and sees the driver's end itself.
+     */
+    while (waitpid(fork_server, &status, 0) < 0 && errno == EINTR) {
+    }
+    gy_env *env = gy_env_real();
+    if (!gy_worker_reap_all(env, gy_env_deadline(env, GY_REAP_SECONDS))) {
+        fprintf(stderr, "gyre: processes of a job do not end after SIGKILL\n");
+    }
+    gy_limits_sweep(getpid(), role->processes);
+    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+}
+
+gy_status gy_worker_reaper_split(const gy_role *role, int *watch)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        return gy_fail(GY_LIMIT, "no pipe for the parent of a job's processes: %s",
+                       strerror(errno));
+    }
+    sigset_t ended, before;
+    sigemptyset(&ended);
+    sigaddset(&ended, SIGCHLD);
+    GY_ASSERT(pthread_sigmask(SIG_BLOCK, &ended, &before) == 0);
+    fflush(NULL);
+    pid_t fork_server = prctl(PR_SET_CHILD_SUBREAPER, 1) == 0 ? fork() : -1;
+    if (fork_server > 0) {
+        close(ends[0]);
+        reaper(fork_server, role);
+    }
+    int error = errno;
+    GY_ASSERT(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
+    close(ends[1]);
+    if (fork_server < 0) {
+        close(ends[0]);
+        return gy_fail(GY_LIMIT, "cannot start the parent of a job's processes: %s",
+                       strerror(error));
+    }
+    *watch = ends[0];
+    return GY_OK;
+}

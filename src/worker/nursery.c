@@ -1,0 +1,402 @@
+/*
+ * The parent of a job's vertex processes.
+ *
+ * Nobody is left behind: each vertex process leads a group that is killed with it, adopts what
+ * leaves the group, and hands that to the fork server when it dies. So every child of the fork
+ * server that is no vertex process is an orphan of a dead one: it is killed, what it started is
+ * adopted next, and so on until none is left.
+ */
+#include "worker/serve_priv.h"
+
+#include "worker/reap.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    ORPHAN_PASSES = 8,     /* then nobody may start anything until they are gone */
+    GRACE_NS = 2000000000, /* from the polite end to the other */
+    LAST_NS = 2000000000,  /* then it takes 10 s for all to be gone, or we go without them */
+    LAST_ROUNDS = 5
+};
+
+typedef struct child {
+    pid_t process; /* 0: none */
+    uint32_t generation;
+    bool has_news;
+    gy_fork_server_news news;
+} child;
+
+typedef struct fork_server {
+    int socket, ended, boards; /* ended: readable when a child has ended */
+    int watch;                 /* breaks when the reaper is gone */
+    const gy_role *role;
+    const gy_sandbox_paths *sandbox;
+    const gy_worker_ops *ops;
+    child *children; /* (processes) */
+    pid_t *spared;   /* (processes) */
+    pid_t name;      /* of the reaper, as the driver knows it */
+    gy_limits limits;
+    sigset_t mask; /* as it was */
+    gy_env *env;
+    int passes; /* over orphans in a row that found some */
+    bool is_told_to_end;
+} fork_server;
+
+/* ---- a new process ---- */
+
+/* In the child: what must hold before any code of a user runs. errno, 0 done. */
+static int become_vertex(const fork_server *here, pid_t parent,
+                         const gy_fork_server_order *order, int log)
+{
+    /* First this: if the fork server died before, the parent is another one by now. */
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) {
+        return errno;
+    }
+    if (getppid() != parent) {
+        return ESRCH;
+    }
+    if ((here->sandbox->parts != 0 && prctl(PR_SET_DUMPABLE, 1) != 0) || setpgid(0, 0) != 0 ||
+        prctl(PR_SET_CHILD_SUBREAPER, 1) != 0 ||
+        (log >= 0 && (dup2(log, STDOUT_FILENO) < 0 || dup2(log, STDERR_FILENO) < 0))) {
+        return errno;
+    }
+    int error = gy_limits_enter(&here->limits, order->slot);
+    return error != 0 ? error : pthread_sigmask(SIG_SETMASK, &here->mask, NULL);
+}
+
+/* The rest of a vertex process's life. */
+static int live(fork_server *here, pid_t parent, const gy_fork_server_order *order,
+                const int files[2])
+{
+    const gy_role *role = here->role;
+    gy_board *boards = NULL;
+    uint32_t lines = role->processes * role->threads;
+    close(here->socket);
+    close(here->ended);
+    close(here->watch);
+    gy_free(here->children);
+    gy_free(here->spared);
+    here->children = NULL;
+    here->spared = NULL;
+    int error = become_vertex(here, parent, order, files[1]);
+    gy_limits_close(&here->limits);
+    if (files[1] >= 0) {
+        close(files[1]);
+    }
+    if (error == ESRCH) {
+        return 1; /* whoever wanted it is gone */
+    }
+    if (error != 0) {
+        fprintf(stderr, "gyre: cannot set up a process of the job: %s\n", strerror(error));
+        return 1;
+    }
+    if (gy_worker_boards_map(here->boards, lines, &boards) < 0) {
+        fprintf(stderr, "gyre: %s\n", gy_error_text());
+        return 1;
+    }
+    close(here->boards);
+    gy_worker_serving serving = {.socket = files[0],
+                                 .threads = role->threads,
+                                 .boards = boards + (size_t)order->slot * role->threads,
+                                 .ops = here->ops};
+    int status = gy_worker_serve_tasks(&serving);
+    gy_worker_boards_unmap(boards, lines);
+    return status;
+}
+
+/* Fork for a slot. True: this is the child, *status its end. */
+static bool spawn(fork_server *here, const gy_fork_server_order *order, const int files[2],
+                  int *status)
+{
+    child *at = &here->children[order->slot];
+    pid_t parent = getpid();
+    fflush(NULL);
+    (void)gy_limits_is_over(&here->limits, order->slot); /* what came before is not his */
+    pid_t process = fork();
+    if (process == 0) {
+        *status = live(here, parent, order, files);
+        return true;
+    }
+    *at = (child){.process = process, .generation = order->generation};
+    if (process < 0) {
+        at->process = 0;
+        at->has_news = true;
+        at->news = (gy_fork_server_news){
+            .slot = order->slot, .generation = order->generation, .error = errno};
+    } else {
+        (void)setpgid(process,
+                      process); /* also here: to kill the group must not come too early */
+    }
+    return false;
+}
+
+static void kill_child(const fork_server *here, uint32_t slot)
+{
+    pid_t process = here->children[slot].process;
+    if (process > 0) { /* not reaped, so the number is still its own */
+        kill(-process, SIGKILL);
+        kill(process, SIGKILL);
+    }
+}
+
+/* ---- ends ---- */
+
+static uint32_t slot_of(const fork_server *here, pid_t process)
+{
+    uint32_t slot = 0;
+    while (slot < here->role->processes && here->children[slot].process != process) {
+        slot++;
+    }
+    return slot;
+}
+
+/* Kill the children that are no vertex processes. True when there was one. */
+static bool kill_orphans(const fork_server *here)
+{
+    for (uint32_t slot = 0; slot < here->role->processes; slot++) {
+        here->spared[slot] = here->children[slot].process;
+    }
+    return gy_worker_reap_kill(here->spared, here->role->processes, false) > 0;
+}
+
+/* Take the ends of all children that have ended; false: there is no child left. */
+static bool reap(fork_server *here)
+{
+    for (;;) {
+        siginfo_t end = {.si_pid = 0};
+        /* First only look: while it is a zombie nobody else has its number. */
+        if (waitid(P_ALL, 0, &end, WEXITED | WNOHANG | WNOWAIT) != 0) {
+            return errno != ECHILD;
+        }
+        if (end.si_pid == 0) {
+            return true;
+        }
+        uint32_t slot = slot_of(here, end.si_pid);
+        if (slot < here->role->processes) {
+            kill(-end.si_pid, SIGKILL);
+        }
+        int status = 0;
+        (void)waitpid(end.si_pid, &status, 0);
+        if (slot < here->role->processes) {
+            child *at = &here->children[slot];
+            at->process = 0;
+            at->has_news = true;
+            at->news =
+                (gy_fork_server_news){.slot = slot,
+                                      .generation = at->generation,
+                                      .status = status,
+                                      .is_over_memory = gy_limits_is_over(&here->limits, slot)};
+        }
+    }
+}
+
+static void look_after_orphans(fork_server *here)
+{
+    if (kill_orphans(here)) {
+        if (++here->passes == ORPHAN_PASSES) {
+            gy_limits_forbid(&here->limits, true);
+        }
+    } else {
+        if (here->passes >= ORPHAN_PASSES) {
+            gy_limits_forbid(&here->limits, false);
+        }
+        here->passes = 0;
+    }
+}
+
+/* True: some could not be told yet. */
+static bool tell_news(fork_server *here)
+{
+    for (uint32_t slot = 0; slot < here->role->processes; slot++) {
+        child *at = &here->children[slot];
+        if (at->has_news) {
+            ssize_t sent =
+                send(here->socket, &at->news, sizeof(at->news), MSG_NOSIGNAL | MSG_DONTWAIT);
+            if (sent < 0 && (errno == EAGAIN || errno == EINTR)) {
+                return true;
+            }
+            at->has_news = false; /* nobody to tell it to: the next read says so */
+        }
+    }
+    return false;
+}
+
+/* ---- the loop ---- */
+
+typedef enum turn { GO_ON, IS_CHILD, IS_OVER } turn;
+
+/* Do all that the driver has ordered. */
+static turn take_orders(fork_server *here, int *status)
+{
+    for (;;) {
+        gy_fork_server_order order = {.kind = GY_FORK_SERVER_END};
+        gy_packet packet = {.data = &order, .size_bytes = sizeof(order)};
+        gy_status got = gy_packet_receive(here->socket, &packet, false);
+        if (got == GY_AGAIN) {
+            return GO_ON;
+        }
+        if (got < 0 || packet.size_bytes != sizeof(order) ||
+            order.slot >= here->role->processes) {
+            return IS_OVER;
+        }
+        bool is_child = false;
+        switch (order.kind) {
+        case GY_FORK_SERVER_SPAWN: {
+            GY_ASSERT(packet.file_count >= 1);
+            int files[2] = {packet.files[0], packet.file_count > 1 ? packet.files[1] : -1};
+            is_child = spawn(here, &order, files, status);
+            if (!is_child) {
+                for (int i = 0; i < packet.file_count; i++) {
+                    close(packet.files[i]);
+                }
+            }
+            break;
+        }
+        case GY_FORK_SERVER_KILL:
+            if (here->children[order.slot].generation == order.generation) {
+                kill_child(here, order.slot);
+            }
+            break;
+        case GY_FORK_SERVER_END:
+            here->is_told_to_end = true;
+            return IS_OVER;
+        }
+        if (is_child) {
+            return IS_CHILD;
+        }
+    }
+}
+
+static void drain_ended(const fork_server *here)
+{
+    struct signalfd_siginfo signals[8];
+    while (read(here->ended, signals, sizeof(signals)) > 0) {
+    }
+}
+
+/* Until all children are gone: those of a driver that has said so may end by themselves first.
+ */
+static void end_all(fork_server *here)
+{
+    int64_t begin_ns = gy_now_ns(here->env);
+    int64_t grace_ns = here->is_told_to_end ? GRACE_NS : 0;
+    for (;;) {
+        int64_t gone_ns = gy_now_ns(here->env) - begin_ns;
+        if (gone_ns >= grace_ns) {
+            for (uint32_t slot = 0; slot < here->role->processes; slot++) {
+                kill_child(here, slot);
+            }
+        }
+        look_after_orphans(here);
+        drain_ended(here);
+        if (!reap(here)) {
+            return;
+        }
+        if (gone_ns > grace_ns + (int64_t)LAST_NS * LAST_ROUNDS) {
+            fprintf(stderr, "gyre: processes of a job do not end after SIGKILL\n");
+            return;
+        }
+        struct pollfd look = {.fd = here->ended, .events = POLLIN};
+        (void)poll(&look, 1, here->passes > 0 ? 1 : 20);
+    }
+}
+
+static turn look_and_act(fork_server *here, int *status)
+{
+    bool is_waiting = tell_news(here);
+    struct pollfd looks[3] = {
+        {.fd = here->socket, .events = (short)(POLLIN | (is_waiting ? POLLOUT : 0))},
+        {.fd = here->ended, .events = POLLIN},
+        {.fd = here->watch, .events = POLLIN}};
+    /* Orphans that have just been handed over are looked for again; else an event comes. */
+    (void)poll(looks, 3, here->passes > 0 ? 5 : 10000);
+    if (looks[2].revents != 0) {
+        return IS_OVER; /* nobody would look after what we leave */
+    }
+    if (looks[1].revents != 0 || here->passes > 0) {
+        drain_ended(here);
+        (void)reap(here);
+        look_after_orphans(here);
+    }
+    return looks[0].revents != 0 ? take_orders(here, status) : GO_ON;
+}
+
+/* Become the child of a reaper, block SIGCHLD and have it in a descriptor; memory, limits. */
+static gy_status open_fork_server(fork_server *here)
+{
+    sigset_t ended;
+    sigemptyset(&ended);
+    sigaddset(&ended, SIGCHLD);
+    GY_TRY(gy_sandbox_prepare(here->sandbox));
+    GY_TRY(gy_worker_reaper_split(here->role, &here->watch));
+    GY_ASSERT(pthread_sigmask(SIG_BLOCK, &ended, &here->mask) == 0);
+    here->ended = signalfd(-1, &ended, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (here->ended < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
+        return gy_fail(GY_LIMIT, "cannot watch the processes of a job: %s", strerror(errno));
+    }
+    here->children = gy_alloc_zero("worker.nursery", here->role->processes, sizeof(child));
+    here->spared = gy_alloc_zero("worker.nursery", here->role->processes, sizeof(pid_t));
+    if (here->children == NULL || here->spared == NULL) {
+        return GY_NOMEM;
+    }
+    GY_TRY(gy_limits_open(&here->limits, here->role, here->name));
+    return gy_sandbox_enter(here->sandbox);
+}
+
+static void close_fork_server(fork_server *here)
+{
+    gy_limits_close(&here->limits);
+    gy_free(here->children);
+    gy_free(here->spared);
+    int files[] = {here->watch, here->ended, here->socket, here->boards};
+    for (size_t i = 0; i < GY_COUNT(files); i++) {
+        if (files[i] >= 0) {
+            close(files[i]);
+        }
+    }
+}
+
+int gy_worker_fork_server_run(int socket, const gy_role *role, const gy_sandbox_paths *sandbox,
+                              int boards, const gy_worker_ops *ops)
+{
+    int status = 0;
+    fork_server here = {.socket = socket,
+                        .ended = -1,
+                        .boards = boards,
+                        .watch = -1,
+                        .role = role,
+                        .sandbox = sandbox,
+                        .ops = ops,
+                        .name = getpid(),
+                        .limits = {.most = -1},
+                        .env = gy_env_real()};
+    turn next = GO_ON;
+    gy_status opened = open_fork_server(&here);
+    if (opened < 0) {
+        fprintf(stderr, "gyre: %s\n", gy_error_text());
+        status = opened == GY_STATE ? GY_FORK_SERVER_OPEN : 1;
+        next = IS_OVER;
+    }
+    while (next == GO_ON) {
+        next = look_and_act(&here, &status);
+    }
+    if (next == IS_CHILD) {
+        return status;
+    }
+    if (opened == GY_OK) {
+        end_all(&here);
+        gy_limits_forbid(&here.limits, false); /* this process may have to, at its exit */
+        status = 0;
+    }
+    close_fork_server(&here);
+    return status;
+}

@@ -1,0 +1,33 @@
+/**
+ * What the files of the processes' side tell each other.
+ */
+#ifndef GY_WORKER_SERVE_PRIV_H
+#define GY_WORKER_SERVE_PRIV_H
+
+#include "worker/board.h"
+#include "worker/limits.h"
+#include "worker/nursery.h"
+#include "worker/start.h"
+#include "worker/wire.h"
+
+/* ---- guard.c: the parent of the fork server ---- */
+
+/** Fork: the child returns and is the fork server, *watch breaks when its reaper is gone; this
+ * process does not return, and ends with the status of its child once all that is left of it
+ * is gone. GY_LIMIT */
+GY_MUST_CHECK gy_status gy_worker_reaper_split(const gy_role *role, int *watch);
+
+/* ---- serve.c: a vertex process ---- */
+
+typedef struct gy_worker_serving {
+    int socket; /* taken */
+    uint32_t threads;
+    gy_board *boards; /* (threads) */
+    const gy_worker_ops *ops;
+} gy_worker_serving;
+
+/** Serve until the other end closes; an exit status. Does not return while a task runs: the
+ * process ends then. */
+int gy_worker_serve_tasks(const gy_worker_serving *serving);
+
+#endif
