@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""House rules as a test: includes, sizes, banned calls, dead files, room pages.
+"""House rules as a test: includes, sizes, banned calls, dead files, room pages, words (tools/words.py).
 
 Exits 1 with one line per breach: file:line: what, limit. Known exceptions stand in
 tools/tidy_ratchet.txt ("file:function lines", "file:function() parameters", "folder files"); an entry says the
@@ -9,6 +9,8 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+
+import words
 
 TOP = Path(__file__).resolve().parent.parent
 FUNCTION_LINES, FILE_LINES, PARAMETERS, ROOM_FILES = 70, 800, 6, 15
@@ -271,6 +273,7 @@ def main():
     check_dead(files, texts)
     for key in ratchet:
         breaches.append(f"tools/tidy_ratchet.txt:0: {key} is gone: remove the entry")
+    breaches.extend(words.check(TOP))
     for line in breaches:
         print(line)
     print(f"tidy: {len(files)} files, {len(breaches)} breaches")

@@ -66,6 +66,14 @@ BREACHES = {
     "empty room": ("src/cli/main.c", None, "src/cli:0: an empty room"),
     "dead header": ("src/low/dead.h", HEADER, "src/low/dead.h:1: no file includes it"),
     "dead .inc": ("src/low/dead.inc", "int x;\n", "src/low/dead.inc:1: no file includes it"),
+    "word in a public header": ("include/gyre/low.h", "/* The warden ends. */\n", "include/gyre/low.h:2: 'warden', write: supervisor"),
+    "word in a public identifier": ("include/gyre/low.h", "int gy_low_tell(void);\n", "include/gyre/low.h:2: 'gy_low_tell', write: output"),
+    "bound without _max": ("include/gyre/low.h", "int gy_low(int bytes_most);\n", "include/gyre/low.h:2: 'bytes_most', write: _max"),
+    "phrase over two lines": ("include/gyre/low.h", "/* It runs at\n * home. */\n", "include/gyre/low.h:2: 'at * home', write: locally"),
+    "word in a text of the command": ("src/cli/main.c", 'const char *help = "a wish";\n', "src/cli/main.c:2: 'wish', write: resource request"),
+    "word in README.md": ("README.md", "The weather is fine.\n", "README.md:1: 'weather', write: fault model"),
+    "word in a room's page": ("src/low/README.md", "It promises order.\n", "src/low/README.md:2: 'promises', write: determinism"),
+    "word in a room": ("src/low/low.c", "int gy_nursery_new(void); /* a nursery */\n", "src/low:0: 2 words that the field does not have, at most 0"),
     "exception that is gone": ("tools/tidy_ratchet.txt", "src/low/low.c:gone 80\n", "tools/tidy_ratchet.txt:0: src/low/low.c:gone is gone"),
 }
 # What looks like a breach and is none.
@@ -73,6 +81,8 @@ HARMLESS = {
     "function of 70 lines": ("src/low/low.c", function(lines=70)),
     "6 parameters": ("src/low/low.c", function(parameters=6)),
     "file of 800 lines": ("src/low/long.c", "\n" * 800),
+    "word in the code of the command": ("src/cli/main.c", "int wish; /* a wish */\n"),
+    "part of a word": ("include/gyre/low.h", "int gy_low_lookup(int fortold, int retell); /* wishbone */\n"),
     "malloc in base": ("src/base/base.c", "void *get = malloc(1);\n"),
     "malloc in a comment and a string": ("src/low/low.c", '/* malloc(1) */ const char *s = "free(x)"; char c = \'"\';\n'),
     "a print whose size is thrown away": ("src/low/low.c", '    snprintf(a, 4, "%s", b);\n    (void)snprintf(a, 4, "%s", b);\n'),
@@ -91,7 +101,8 @@ def write_tree(top):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     (top / "tools").mkdir()
-    shutil.copy(TIDY, top / "tools/tidy.py")
+    for name in ("tidy.py", "words.py"):
+        shutil.copy(TIDY.parent / name, top / "tools" / name)
 
 
 def report_on(changes):
@@ -139,6 +150,13 @@ def main():
                   "src/low/low.c:4: gy_big has 75 lines, at most 74")
     expect_breach("an exception that shrank", [long, (entry, "src/low/low.c:gy_big 76\n")],
                   "src/low/low.c:4: gy_big has 75 lines, tools/tidy_ratchet.txt allows 76: lower it")
+    words = ("src/low/low.c", "/* a nursery, a tenant */\n")
+    known = "tools/words_ratchet.txt"
+    expect_clean("words of the ratchet", [words, (known, "src/low 2\n")])
+    expect_clean("words that moved", [words, (known, "src/high 2\n")])
+    expect_breach("words that grew", [words, (known, "src/low 1\n")], "src/low:0: 2 words that the field")
+    expect_breach("words of a page that grew", [("src/low/README.md", "A tenant.\n"), (known, "src/low 2\n")],
+                  "src/low/README.md:2: 'tenant'")
     crowd = [(f"src/low/part{i}.c", "int x;\n") for i in range(16)]
     expect_breach("17 files in a room", crowd, "src/low:0: low has 17 .c files, at most 16")
     expect_clean("a crowd that is known", [*crowd, (entry, "src/low 17\n")])

@@ -45,21 +45,31 @@ typedef enum gy_status {
 #undef GY_X
 } gy_status;
 
-/** The text of a code, static. @threads any */
+/** The text of a status code ("out of memory"); static. @threads any */
 GY_API const char *gy_status_text(gy_status status);
 
-/** What this thread's last failure said, "" if none; valid until its next failure. @threads any
+/**
+ * The text of this thread's last failure, "" when it had none.
+ * @return valid until the thread's next failure
+ * @threads any
  */
 GY_API const char *gy_error_text(void);
 
 /**
- * Write a text that came from outside (a name, a path, what a program said) so that it can
- * stand in a message: control characters come as \n, \t, \r or \x1b, and so do characters that
- * steer a terminal or turn the direction of writing, and bytes that are not UTF-8. A text that
- * is printable already stays as it is, so twice is as good as once. What does not fit loses its
- * middle ("…"), not its end.
+ * Free a text that the library made for its caller (a report, a drawing, a description). NULL
+ * is fine. @threads any
+ */
+GY_API void gy_string_free(char *text);
+
+/**
+ * Escape a text from outside (a name, a path, a program's output) so that it can stand in a
+ * message. Control characters become \n, \t, \r or \x1b; so do characters that steer a terminal
+ * or turn the direction of writing, and bytes that are not UTF-8. Printable text is copied
+ * unchanged, so the function is idempotent. A text that does not fit loses its middle ("…"),
+ * not its end.
+ *
  * @param out         (size_bytes >= 16) NUL-terminated
- * @param keeps       control characters that stay, as "\n" where lines are shown; "" for none
+ * @param keeps       control characters that stay as they are, such as "\n"; "" for none
  * @return bytes in `out` without the NUL, below size_bytes
  * @threads any
  */
@@ -67,8 +77,8 @@ GY_API size_t gy_printable(char *out, size_t size_bytes, const char *text, size_
                            const char *keeps);
 
 /**
- * Print for people: as fprintf, and what the text carries from outside is made printable. Line
- * ends stay at its end, and inside where the format itself has some there.
+ * Print a message for people: fprintf, then gy_printable over the whole text. Line ends stay at
+ * the text's end, and inside it only where the format itself has some.
  * @threads any
  */
 GY_API void gy_print_to(FILE *out, const char *format, ...) GY_PRINTF(2, 3);
@@ -82,22 +92,44 @@ GY_API void gy_print_to(FILE *out, const char *format, ...) GY_PRINTF(2, 3);
         }                                                                                      \
     } while (0)
 
-/** A point on the environment's monotonic clock, in nanoseconds. */
+/** A point in time on the process's monotonic clock, in nanoseconds. */
 typedef struct gy_deadline {
     int64_t at_ns;
 } gy_deadline;
 
 #define GY_NEVER ((gy_deadline){INT64_MAX})
 
-/** The deadline `seconds` from now on the real clock. @threads any */
-GY_API gy_deadline gy_deadline_after(double seconds);
+/** The deadline `timeout_s` from now on the real clock. @threads any */
+GY_API gy_deadline gy_deadline_after(double timeout_s);
 
 /**
- * Give the numbers of standard input, output and error to /dev/null where they are closed, so
- * that nothing that is opened later gets them; to read, or to write, still fails there. The
- * command gyre and gy_flow_start begin with it. @threads the one that starts the others
+ * Open /dev/null under each of the descriptors 0, 1 and 2 that is closed, so that no file that
+ * is opened later gets such a number. Reading from or writing to the placeholder still fails.
+ * The command gyre and gy_flow_start call this first.
+ * @threads the first, before it starts others
  */
 GY_API void gy_reserve_standard_files(void);
+
+typedef enum gy_log_level {
+    GY_LOG_ERROR,
+    GY_LOG_WARN,
+    GY_LOG_INFO,
+    GY_LOG_DEBUG,
+    GY_LOG_TRACE,
+} gy_log_level;
+
+/** Takes one line of the log, without its line end. Any thread may call it, and so may a
+ * process that the library forked. */
+typedef void (*gy_log_handler)(void *arg, gy_log_level level, const char *line);
+
+/**
+ * Give the library's messages and log lines to `handler` in place of standard error. GYRE_LOG
+ * still chooses which levels there are; messages about a failure always come.
+ *
+ * @param handler NULL: standard error again
+ * @threads the first, before it starts others
+ */
+GY_API void gy_log_set_handler(gy_log_handler handler, void *arg);
 
 /** Library version, "major.minor.patch". */
 GY_API const char *gy_version(void);

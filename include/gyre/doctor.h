@@ -1,5 +1,5 @@
 /**
- * Looking at a run from outside, live or after a crash: what `gyre doctor` does.
+ * Examining a launch of ranks from outside, live or after a crash: what `gyre doctor` does.
  */
 #ifndef GYRE_DOCTOR_H
 #define GYRE_DOCTOR_H
@@ -11,20 +11,24 @@ extern "C" {
 #endif
 
 typedef struct gy_doctor_options {
-    int process;      /* of a live run: its launcher, keeper or a rank; 0: the only run here */
-    const char *file; /* what a run left (gyre run --record) instead */
-    bool is_json;
+    int process; /* of a live launch: its launcher, keeper or a rank; 0: the only launch here */
+    const char *file; /* NULL; or a flight record (gyre run --recording) to read instead */
+    bool is_json;     /* JSON for programs in place of text for people */
 } gy_doctor_options;
 
 /**
- * Say on standard output what each rank of a run on this host does, who waits for whom and
- * why, and who enters late. Runs of other users are not to be seen. With neither process nor
- * file and several runs, lists them (a failure when JSON was asked for).
+ * Describe what each rank of a launch on this host does, which rank waits for which and why,
+ * and which ranks enter collectives late. Launches of other users are not visible. With neither
+ * process nor file and several launches, the description lists them.
  *
- * @return 0 said; 1 there is no such run, or its records cannot be read, said on standard error
+ * @param text becomes the description, also one that precedes a failure; free it with
+ * gy_string_free; NULL when there is none
+ * @return GY_OK; GY_NOTFOUND no such launch or file; GY_ARG several launches, and JSON was
+ * asked for; GY_FORMAT the records are damaged; GY_IO; GY_NOMEM
  * @threads any
+ * @cost reads /proc of this user's processes once
  */
-GY_API int gy_doctor(const gy_doctor_options *options);
+GY_API GY_MUST_CHECK gy_status gy_doctor(const gy_doctor_options *options, char **text);
 
 #ifdef __cplusplus
 }

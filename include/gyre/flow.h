@@ -4,9 +4,9 @@
  * program.
  *
  * Parts of a graph are values that compose as Dryad's do: clone, pointwise, bipartite, merge,
- * fork. A mistake in a graph is kept in it and told by gy_flow_run, so that no composition
- * needs a check of its own. What shall depend on sizes is decided at run time, by functions of
- * complete sizes alone (gy_part_refine).
+ * fork. A graph keeps the first error that was made in it, and gy_flow_run returns it, so that
+ * no composition needs a check of its own. What depends on sizes is decided at run time, by
+ * refinement functions that see complete sizes alone (gy_part_refine).
  *
  * @source lecture A, "Dryad"; Isard, Budiu, Yu, Birrell, Fetterly, EuroSys 2007
  */
@@ -14,6 +14,7 @@
 #define GYRE_FLOW_H
 
 #include <gyre/base.h>
+#include <gyre/job.h>
 #include <gyre/vertex.h>
 
 #ifdef __cplusplus
@@ -22,7 +23,7 @@ extern "C" {
 
 /* ---- the program ---- */
 
-/** The program's door to jobs: the functions that its vertices may be. */
+/** The handle of a program that runs jobs: it has the functions that vertices may name. */
 typedef struct gy_flow gy_flow;
 
 /** A function that vertices name. */
@@ -37,54 +38,56 @@ typedef struct gy_function {
     }
 
 /**
- * First thing in main, before any thread: list the program's functions. In a process that a job
- * started to run vertices it serves that job and exits instead of returning; so what precedes
- * it runs in each of them too.
+ * Register the program's functions; call it first in main, before any thread starts. In a
+ * process that a job started to run vertices, the call serves that job and then ends the
+ * process, so what precedes it in main runs in each such process too.
  *
  * @param argc, argv  as main got them; borrowed for the life of the program
  * @param functions   (count) names are unique and not empty; copied, their names borrowed
- * @return the door, ended by gy_flow_end; NULL: a wrong list or no memory, said on standard
- * error
+ * @return the handle, for gy_flow_end; NULL: a wrong list or no memory, which the log
+ * (gy_log_set_handler) says
  * @threads the first, once
  */
 GY_API GY_MUST_CHECK gy_flow *gy_flow_start(const int *argc, char ***argv,
                                             const gy_function *functions, int count);
-/** After all jobs. NULL is fine. */
+/** Free the handle, after all jobs. NULL is fine. */
 GY_API void gy_flow_end(gy_flow *flow);
 
 /**
- * Look at an input before a graph of parts of it ("path:offset:size") is made: the next job of
- * this process reads the version that is there now, or fails and names it. Without, the version
- * that is there when the job begins.
+ * Measure an input and pin its version, before the graph names ranges of it
+ * ("path:offset:size"): the next job of this process reads the version that is there now, or
+ * fails and names the input. An input that was not pinned is pinned when the job begins.
  *
  * @param path a file, or an object by its URI
- * @param size_bytes how large it is
+ * @param size_bytes becomes the input's size
  * @return GY_OK; GY_NOTFOUND; GY_IO it is a folder, a pipe or on another host, or cannot be
- * looked at; GY_ARG no path; of objects as gy_store_list
+ * read; GY_ARG no path; of objects as gy_store_list
  * @threads any
  */
 GY_API GY_MUST_CHECK gy_status gy_flow_input(const char *path, uint64_t *size_bytes);
 
 /* ---- graphs ---- */
 
-/** A job while it is built. Not thread-safe. */
+/** The graph of a job while it is built. Not thread-safe. */
 typedef struct gy_dag gy_dag;
 
-/** What joins an output to an input. */
+/** What connects an output to an input. */
 typedef enum gy_channel {
     GY_CHANNEL_FILE, /* the reader starts when the writer has ended; any number of readers */
-    GY_CHANNEL_PIPE, /* TCP; both run at once, fail and are copied together (a cohort) */
+    GY_CHANNEL_PIPE, /* TCP; both run at once, as a cohort: they fail and get backups together
+                      */
     GY_CHANNEL_FIFO, /* shared memory; as a pipe */
 } gy_channel;
 
-/** What is guaranteed for a vertex's outputs when it runs again over the same inputs. */
+/** What a vertex's outputs have in common when it runs again over the same inputs. */
 typedef enum gy_determinism {
-    GY_OUTPUT_DETERMINISTIC, /* the same bytes; others fail the job */
+    GY_OUTPUT_DETERMINISTIC, /* the same bytes; other bytes fail the job */
     GY_OUTPUT_UNORDERED,     /* the same records in another order */
-    GY_OUTPUT_INDETERMINATE, /* anything: its loss runs all its consumers again; never kept */
+    GY_OUTPUT_INDETERMINATE, /* anything: when it is lost, all its consumers run again; it is
+                                never memoised */
 } gy_determinism;
 
-/** A number of ports that is as large as what composition joins to it. */
+/** A number of ports that composition decides: as many as are connected. */
 enum { GY_PORTS_ANY = -1 };
 
 typedef struct gy_vertex_options {
@@ -93,46 +96,47 @@ typedef struct gy_vertex_options {
                           (or command's) name */
     const void *parameter; /* (parameter_bytes) copied; gy_vertex_parameter */
     size_t parameter_bytes;
-    int inputs, outputs; /* ports, each of which must be joined; GY_PORTS_ANY: what comes */
+    int inputs,
+        outputs; /* ports, each of which must be connected; GY_PORTS_ANY: as many as are */
     gy_determinism determinism;
-    size_t memory_bytes;  /* budget told to the vertex; 0: the process's */
-    int64_t output_bytes; /* expected of each output; decides which pipes of a cohort that is
-                             wider than the processes become files; 0: unknown */
-    /* Files from outside, NULL at the end: "path" or "path:offset:size". Of a function they are
-     * inputs behind the joined ones, of a command they lie in its working folder. What they
-     * hold is part of what the result is remembered by. May be NULL.
-     * "file://HOST/path" (or HOST,HOST: any of them) lies on that host's own disk: on a cluster
-     * the vertex runs there and nowhere else, and waits while its slots are taken; a job whose
-     * hosts have had no daemon for 10 s fails. Such a vertex has no pipes and FIFOs and is of
-     * the job's beginning; nobody compares the file's bytes from one run to the next.
-     * "s3://BUCKET/KEY" and "hdfs://HOST:PORT/PATH" are objects, of functions alone: read from
-     * their store, a piece at a time, in the version that they have when the job begins; one
-     * that changes meanwhile fails the job. On a cluster vertices without `near` best run where
-     * HDFS has what they read. */
+    size_t memory_bytes;  /* the vertex's budget (gy_vertex_memory); 0: the process's */
+    int64_t output_bytes; /* expected of each output; 0: unknown. In a cohort that is wider than
+                             the processes it decides which pipes become files */
+    /* Files from outside the graph, NULL at the end: "path" or "path:offset:size". A function
+     * reads them as inputs behind the connected ones; a command finds them in its working
+     * folder. Their contents are part of the key under which the result is memoised. May be
+     * NULL. "file://HOST/path" (or HOST,HOST: any of them) lies on that host's own disk: on a
+     * cluster the vertex runs on that host alone and waits while its slots are taken; the job
+     * fails when the hosts have had no daemon for 10 s. Such a vertex has no pipes or FIFOs,
+     * and belongs to the graph before refinement; changes of the file between attempts are not
+     * detected. "s3://BUCKET/KEY" and "hdfs://HOST:PORT/PATH" are objects, for functions alone.
+     * The vertex reads them from their store, a segment at a time, in the version that they
+     * have when the job begins; a change meanwhile fails the job. On a cluster, vertices
+     * without preferred_hosts prefer the hosts where HDFS has their blocks. */
     const char *const *files;
-    /* Names of hosts where it would best run, since what it reads is near; NULL at the end. On
-     * a cluster it runs there while they have free slots, else anywhere. May be NULL. */
+    /* Hosts that have the vertex's inputs nearby, NULL at the end. On a cluster it runs there
+     * while they have free slots, else anywhere. May be NULL. */
     const char *const *preferred_hosts;
-    /* Instead of a function: a program with its arguments, NULL at the end. Input 0 is its
-     * standard input, its standard output is output 0. With the parameter "\n" (one byte) that
-     * is lines, and a last one without an end gets it. Its result is kept for later jobs only
-     * when `files` lists what it is made of. */
+    /* In place of a function: a program with its arguments, NULL at the end. Input 0 is its
+     * standard input, its standard output is output 0. The parameter "\n" (one byte) makes them
+     * lines: a last line without a line end gets one. Its result is memoised only when `files`
+     * lists what the program consists of. */
     const char *const *command;
-    /* With command: so many ranks of it that meet in gy_comm_world(); 0: a plain process. They
-     * may have any number of inputs: files $GYRE_INPUTS/0, 1, ... at each host; the one output
-     * is what stands in $GYRE_OUTPUT when all have ended, as rank 0 sees that file. parameter:
-     * nothing, or a gy_run_options (<gyre/launch.h>) of which the plain numbers count, and
-     * neither `ranks` nor what says where other nodes are. */
+    /* With command: start so many ranks of it, which meet in gy_comm_world(); 0: a plain
+     * process. They may have any number of inputs: files $GYRE_INPUTS/0, 1, ... at each host;
+     * the one output is the file $GYRE_OUTPUT as rank 0 sees it when all ranks have ended.
+     * parameter: nothing, or a gy_run_options (<gyre/launch.h>) of which the numbers and flags
+     * count, except `ranks` and what says where other nodes are. */
     int ranks;
-    /* With ranks, on a cluster: they are spread over so many hosts, ranks / hosts on each, with
-     * a slot for each rank, all at once or none; they speak over TCP between hosts. When one
-     * host is lost all of them run again elsewhere. 0: on one host, in one slot, whatever else
-     * runs there. At home they run on this one in any case. */
+    /* With ranks, on a cluster: spread them over so many hosts, ranks / hosts on each, with a
+     * slot for each rank, all at once or none; between hosts they communicate over TCP. When a
+     * host is lost, all of them run again elsewhere. 0: on one host, in one slot, whatever else
+     * runs there. Without a cluster they always run on this machine. */
     int hosts;
 } gy_vertex_options;
 
-/** A part of a graph: vertices, of which some have free inputs or outputs, in an order. A small
- * value; lives as long as its dag. */
+/** A part of a graph: vertices in an order, some of them with free inputs or outputs. A small
+ * value; valid as long as its dag. */
 typedef struct gy_part {
     gy_dag *dag;
     int32_t index;
@@ -147,66 +151,66 @@ typedef struct gy_part {
 GY_API GY_MUST_CHECK gy_dag *gy_dag_new(gy_flow *flow, const char *name);
 /** NULL is fine. Not while it runs. */
 GY_API void gy_dag_free(gy_dag *dag);
-/** The first mistake made in the graph, NULL when none was seen so far (gy_flow_run looks at
- * the whole). */
+/** The first error made in the graph; NULL: none was found so far (gy_flow_run checks the whole
+ * graph). */
 GY_API const char *gy_dag_error(const gy_dag *dag);
 
-/** A vertex. All its ports are free. @cost O(1) */
+/** Add a vertex; all its ports are free. @cost O(1) */
 GY_API gy_part gy_dag_vertex(gy_dag *dag, const gy_vertex_options *options);
-/** `count` vertices of options[0], options[1], …, in this order. @cost O(count) */
+/** Add `count` vertices of options[0], options[1], …, in this order. @cost O(count) */
 GY_API gy_part gy_dag_vertices(gy_dag *dag, const gy_vertex_options *options, int count);
 
 /**
- * A^n: n copies of a part, with the edges inside it; the part itself is the first. Ports in the
- * order of copies. A vertex's number among the copies of it is gy_vertex_index.
+ * A^n: n clones of a part with the edges inside it; the part itself is the first. Their ports
+ * are in the order of the clones. gy_vertex_index is a vertex's number among its clones.
  *
- * @param copies >= 1
- * @cost O(copies) vertices and edges of 16 bytes
+ * @param clones >= 1
+ * @cost O(clones) vertices and edges of 16 bytes
  */
-GY_API gy_part gy_part_clone(gy_part part, int copies);
+GY_API gy_part gy_part_clone(gy_part part, int clones);
 
 /**
- * A >= B: free output k of a to free input k of b; whichever has fewer is gone through again
- * from its first. An output that goes to several inputs needs files; an input takes one edge,
- * unless its vertex takes any number.
+ * A >= B: connect free output k of a to free input k of b; the part with fewer of them starts
+ * over from its first. An output that feeds several inputs needs files; an input takes one
+ * edge, unless its vertex takes any number (GY_PORTS_ANY).
  *
  * @return the vertices of both, inputs of a, outputs of b
  */
 GY_API gy_part gy_part_pointwise(gy_part a, gy_part b, gy_channel channel);
 
 /**
- * A >> B: each vertex of a that has free outputs to each vertex of b that has free inputs. The
- * j-th vertex of b gets output j of each of a (a vertex with one output: that one); from the
- * i-th of a it comes in at input i.
+ * A >> B: connect each vertex of a that has free outputs to each vertex of b that has free
+ * inputs. Output j of a's i-th vertex (its only output, if it has one) feeds input i of b's
+ * j-th vertex.
  *
  * @return the vertices of both, inputs of a, outputs of b
  */
 GY_API gy_part gy_part_bipartite(gy_part a, gy_part b, gy_channel channel);
 
-/** A || B: the vertices of a, then those of b that are not of a. A port is free when it is free
+/** A || B: the vertices of a, then those of b that are not in a. A port is free when it is free
  * in each part that has its vertex. */
 GY_API gy_part gy_part_merge(gy_part a, gy_part b);
 
-/** As gy_part_pointwise, but the outputs of a stay free, before those of b: a bypass. */
+/** Like gy_part_pointwise, but the outputs of a stay free, before those of b: a bypass. */
 GY_API gy_part gy_part_fork(gy_part a, gy_part b, gy_channel channel);
 
-/** The free outputs become files NAME-00000, NAME-00001, … of the job's output, in order.
+/** Let the free outputs become files NAME-00000, NAME-00001, … of the job's output, in order.
  * @param name letters, digits, '-', '_' and '.', not starting with '.'; once a dag */
 GY_API void gy_part_output(gy_part part, const char *name);
 
-/* ---- rewriting at run time ---- */
+/* ---- dynamic graph refinement ---- */
 
-/** What a growth function sees of the vertices that it waited for. Lives as long as the call.
- */
+/** A refinement point: what a refinement function sees of the vertices that it waited for.
+ * Lives as long as the call. */
 typedef struct gy_refinement gy_refinement;
 
 /**
- * Decides how the graph goes on once all vertices of a part are done, by their complete sizes.
- * Must be a pure function of what the refinement shows: after a crash of the manager it is
- * asked again.
+ * A refinement function: decides how the graph continues once all vertices of a part are
+ * committed, by their complete sizes. It is a pure function of what the refinement point shows,
+ * since after a crash of the manager it is called again.
  *
  * @param outputs the part's free outputs: compose them with new vertices, gy_part_output or
- * gy_part_refine; parts made before the run are of no use here
+ * gy_part_refine; parts made before the run cannot be used here
  */
 typedef void (*gy_refine_work)(gy_refinement *refinement, gy_dag *dag, gy_part outputs);
 
@@ -214,30 +218,31 @@ typedef struct gy_refine_options {
     gy_refine_work work;
     const void *parameter; /* (parameter_bytes) copied; gy_refinement_parameter */
     size_t parameter_bytes;
-    const char *const
-        *stages; /* of the vertices it makes, NULL at the end; others are a mistake */
+    const char *const *stages; /* of the vertices that it makes, NULL at the end; making others
+                                  is an error */
 } gy_refine_options;
 
-/** The free outputs of `part` go where options->work says. */
+/** Let options->work continue the graph behind the free outputs of `part`. */
 GY_API void gy_part_refine(gy_part part, const gy_refine_options *options);
 
-/** How many outputs the refinement has; numbers below are in their order. @cost O(1) */
+/** How many outputs arrive at the refinement point; the functions below number them from 0, in
+ * order. @cost O(1) */
 GY_API int64_t gy_refinement_outputs(const gy_refinement *refinement);
-/** Bytes of one. */
+/** The size of an output in bytes. */
 GY_API int64_t gy_refinement_bytes(const gy_refinement *refinement, int64_t output);
-/** What the vertex of that output told (gy_vertex_set_sample); NULL and 0 bytes when nothing.
- */
+/** The sample of the vertex of that output (gy_vertex_set_sample); NULL and 0 bytes: none. */
 GY_API const void *gy_refinement_sample(const gy_refinement *refinement, int64_t output,
                                         size_t *size_bytes);
+/** The parameter of the gy_refine_options. */
 GY_API const void *gy_refinement_parameter(const gy_refinement *refinement, size_t *size_bytes);
-/** Processes that the job runs on. */
+/** How many processes the job has. */
 GY_API int gy_refinement_processes(const gy_refinement *refinement);
 
 /**
- * For growth functions: a tree of `combiner` vertices (any number of inputs, one output) over
- * the refinement's outputs. Neighbours share a vertex as long as they have at most
- * bytes_per_vertex together (two at least); further levels have the fan-in of the first. A
- * single output has a vertex too.
+ * For refinement functions: an aggregation tree of `combiner` vertices (any number of inputs,
+ * one output) over the outputs. Neighbours share a vertex as long as they have at most
+ * bytes_per_vertex together, at least two of them; further levels have the fan-in of the first.
+ * A single output has a vertex too.
  *
  * @return a part with one free output
  */
@@ -245,8 +250,8 @@ GY_API gy_part gy_refinement_aggregate(gy_refinement *refinement, gy_part output
                                        const gy_vertex_options *combiner,
                                        int64_t bytes_per_vertex);
 /**
- * For growth functions: as many vertices of `consumer` as the sizes ask for, each with a row of
- * neighbouring outputs of about bytes_per_vertex.
+ * For refinement functions: repartition the outputs. Makes as many vertices of `consumer` as
+ * the sizes require; each reads neighbouring outputs of about bytes_per_vertex together.
  *
  * @return the consumers, with free outputs
  */
@@ -254,7 +259,8 @@ GY_API gy_part gy_refinement_repartition(gy_refinement *refinement, gy_part outp
                                          const gy_vertex_options *consumer,
                                          int64_t bytes_per_vertex);
 
-/** gy_part_refine by gy_refinement_aggregate; what comes out of it is output `name`. */
+/** gy_part_refine with an aggregation tree (gy_refinement_aggregate), whose result is output
+ * `name` of the job. */
 GY_API void gy_part_aggregate(gy_part part, const gy_vertex_options *combiner,
                               int64_t bytes_per_vertex, const char *name);
 
@@ -265,24 +271,24 @@ typedef struct gy_sample_key {
     int64_t weight;
 } gy_sample_key;
 
-/** A range of keys: from `first` (of the first range: from the beginning) up to the next one's.
- */
+/** A range of keys: from `first` (the first range: from the beginning) to before the next
+ * range's. */
 typedef struct gy_key_range {
     const void *first; /* (first_bytes) borrowed from the sample */
     size_t first_bytes;
     int64_t weight;
-    int shares; /* above 1: one key alone is so heavy that so many vertices shall share it,
-                 which a combiner permits */
+    int shares; /* above 1: the range is a single key, so heavy that so many vertices should
+                   share it, which a combiner permits */
 } gy_key_range;
 
 /**
- * Cut a sample of keys into at most `ranges` ranges of about equal weight, in the order of
+ * Split a sample of keys into at most `ranges` ranges of about equal weight, in the order of
  * memcmp (a shorter key before its continuations). Equal keys stay together; a key heavier than
  * a range has one of its own. Pure.
  *
  * @param keys  (count) sorted in place
  * @param out   (ranges) filled from the first
- * @return how many ranges there are, >= 1; of no sample: 1
+ * @return how many ranges there are, >= 1; of an empty sample: 1
  * @cost O(count log count)
  */
 GY_API int gy_plan_key_ranges(gy_sample_key *keys, int64_t count, int ranges,
@@ -290,97 +296,63 @@ GY_API int gy_plan_key_ranges(gy_sample_key *keys, int64_t count, int ranges,
 
 /* ---- running ---- */
 
-typedef struct gy_flow_report gy_flow_report;
-
-/** What a process of a job takes whatever it does leaves little of less memory. */
+/** The smallest gy_flow_options.memory_bytes: what every process of a job needs would leave
+ * little of less. */
 #define GY_FLOW_MEMORY_BYTES_MIN (8 << 20)
 
 typedef struct gy_flow_options {
-    /* Folder that appears whole, by its MANIFEST.json; absent or empty before. Or a prefix in a
-     * store (s3://BUCKET/PREFIX, hdfs://HOST:PORT/PATH) below which nothing is: the output is
-     * made in the job's folder, then sent, the manifest last and exclusively; nothing there is
-     * replaced or removed, and what fails on the way is sent by who resumes. NULL: none, the
-     * graph has no gy_part_output then. */
+    /* Folder that appears atomically, by its MANIFEST.json; absent or empty before. Or a prefix
+     * in a store (s3://BUCKET/PREFIX, hdfs://HOST:PORT/PATH) below which no object is: the
+     * output is made in the job's folder, then sent, the manifest last and exclusively. Nothing
+     * there is replaced or removed, and a resumed job sends what is missing. NULL: none; the
+     * graph then has no gy_part_output. */
     const char *output;
     const char *folder; /* of the job: journal, intermediates, log; NULL: a new one in
                            $XDG_STATE_HOME/gyre/jobs (~/.local/state/gyre/jobs) */
-    const char *memo;   /* folder where results are kept for later jobs, final outputs too where
-                           they are their vertex's only one; NULL: none */
-    int64_t memo_bytes_max; /* at most so much stays there, the least recently used goes; 0: 10
-                               GiB */
+    const char *memo; /* folder of memoised results for later jobs, final outputs too where they
+                         are their vertex's only one; NULL: none */
+    int64_t memo_bytes_max; /* of that folder, the least recently used results go; 0: 10 GiB */
     int processes;          /* 0: one a core */
     int threads;            /* vertices at once in a process; 0: 1 */
-    size_t memory_bytes;    /* of a process, at least GY_FLOW_MEMORY_BYTES_MIN; 0: no limit */
-    int failures_max;       /* of its own, a vertex; 0: 6 */
-    double backup_floor_s;  /* no second copy of a slow vertex before this; 0: 1; <0: never
-                                   one */
-    double heartbeat_timeout_s; /* a process that says nothing for so long is lost; 0: 10 */
+    size_t memory_bytes;    /* limit of a process, >= GY_FLOW_MEMORY_BYTES_MIN; 0: none */
+    int failures_max;       /* of a vertex by its own fault; 0: 6 */
+    double backup_floor_s; /* a vertex runs at least so long before it gets a backup task; 0: 1;
+                              <0: no backup tasks */
+    double heartbeat_timeout_s; /* a process without heartbeats for so long is lost; 0: 10 */
     double timeout_s;           /* of the job; 0: none */
-    double record_timeout_s;    /* of a record (gy_vertex_at_record); 0: none */
-    int64_t bad_records_max;    /* skipped before the job fails; <0: any number */
-    bool is_resume;             /* go on with the job of `folder`, which must be this one */
-    const char *trace;          /* file for a Chrome trace of all processes; NULL: none */
-    /* Walls around the processes of the job: "strict" (all parts, or the job does not start),
-     * "available" (all that this machine has), or a list with commas between of rights,
-     * processes, network, files, calls, read=PATH and write=PATH; docs: gyre(1), SANDBOX. What
-     * vertices name as files may be read, the job's own folders and its output written. NULL or
-     * "none": none. */
+    double record_timeout_s;    /* of one record (gy_vertex_at_record); 0: none */
+    int64_t bad_records_max; /* so many are skipped, one more fails the job; <0: any number */
+    bool is_resume;          /* resume the job of `folder`, which must be this one */
+    const char *trace;       /* file for a Chrome trace of all processes; NULL: none */
+    /* Sandbox of the job's processes: "strict" (all restrictions, or the job does not start),
+     * "available" (all that this machine has), or a list separated by commas of rights,
+     * processes, network, files, calls, read=PATH and write=PATH; docs: gyre(1), SANDBOX. The
+     * processes may read what vertices name as files, and write the job's folders and its
+     * output. NULL or "none": no sandbox. */
     const char *sandbox;
-    /* Called some times a second from the thread of gy_flow_run, with what stands so far. */
-    void (*progress)(void *arg, const gy_flow_report *report);
+    /* Called a few times a second with the report so far, on the thread of gy_flow_run; NULL:
+     * not called. */
+    void (*progress)(void *arg, const gy_job_report *report);
     void *progress_arg;
-    /* Of vertices of ranks: what they print, as it comes, whole lines; with text NULL the exit
-     * status with which a run of them failed, as `gyre run` has it. Called from the thread of
-     * gy_flow_run. NULL: what they print stands in the job's log. */
+    /* Takes what the ranks of vertices print, whole lines, as they come; with text NULL, the
+     * exit status with which an attempt of them failed, as `gyre run` has it. Called on the
+     * thread of gy_flow_run. NULL: the output goes to the job's log. */
     void (*on_output)(void *arg, const char *text, size_t size_bytes, int exit_status);
     void *on_output_arg;
 } gy_flow_options;
-
-typedef struct gy_flow_stage {
-    const char *name;
-    /* Vertices; a cohort counts as one, in each of its stages. What follows `done` stands at
-     * the first of them. */
-    int64_t tasks, done, running;
-    int64_t attempts; /* begun since gy_flow_run was called, whatever their ends */
-    int64_t failures, backups, backups_won;
-    int64_t memoised; /* of done: taken from an earlier job */
-    int64_t bytes;    /* written by what is done */
-    double run_s;     /* summed over its tasks */
-} gy_flow_stage;
-
-typedef struct gy_flow_counter {
-    const char *name;
-    int64_t value;
-} gy_flow_counter;
-
-/** What a job did. Each committed vertex counts once, whatever the attempts. */
-struct gy_flow_report {
-    const char *name, *folder;
-    double seconds;
-    const gy_flow_stage *stages; /* (stage_count) in the order of making */
-    int stage_count;
-    const gy_flow_counter *counters; /* (counter_count) by name */
-    int counter_count;
-    int64_t bytes, output_bytes; /* written in all; in the job's output */
-    int64_t skipped_records;
-    const char *bad_records; /* a line each: where, signal, backtrace; "" when none */
-    const char *const
-        *notes; /* (note_count) why something failed, was lost, waited or ran again */
-    int note_count;
-};
 
 /**
  * Run a job to its end and publish its output.
  *
  * The output's files get their names and are synced, then MANIFEST.json is created exclusively:
- * who finds it finds everything. A failure leaves nothing in the output folder; of a prefix in
- * a store it is told what is there.
+ * a reader that finds the manifest finds every file. After a failure the output folder is
+ * empty; of a prefix in a store the error says which objects are there.
  *
- * @param report  may be NULL; else *report is the caller's (gy_flow_report_free), also after a
- * failure, unless it is NULL then
- * @return GY_OK; GY_ARG a mistake in the graph, a growth or the options: names vertex and port;
- * GY_EXISTS the output is there already, or the folder holds another job; GY_NOTFOUND an input
- * file is not there, or no job to resume; GY_MISMATCH the job to resume is another one;
+ * @param report  becomes the caller's (gy_job_report_free), also after a failure, or NULL; it
+ * has stages, counters, notes and bad records. May be NULL
+ * @return GY_OK; GY_ARG an error in the graph, a refinement or the options: names vertex and
+ * port; GY_EXISTS the output exists, or the folder holds another job; GY_NOTFOUND an input file
+ * is missing, or there is no job to resume; GY_MISMATCH the job to resume is another one;
  * GY_STATE the graph was run before, another manager runs this job, the memo folder is being
  * collected, or the job failed: says which vertex and why; GY_TIMEOUT; GY_CANCELLED by a
  * signal; GY_IO; GY_LIMIT; GY_NOMEM
@@ -389,35 +361,38 @@ struct gy_flow_report {
  */
 GY_API GY_MUST_CHECK gy_status gy_flow_run(gy_flow *flow, gy_dag *dag,
                                            const gy_flow_options *options,
-                                           gy_flow_report **report);
-/** What gy_flow_show_progress keeps between its calls; zero at first. */
+                                           gy_job_report **report);
+/** Free a report that gy_flow_run made. NULL is fine. */
+GY_API void gy_job_report_free(gy_job_report *report);
+
+/** State of gy_flow_show_progress between its calls; zero at first. */
 typedef struct gy_flow_bars {
     int lines; /* that stand on the terminal */
 } gy_flow_bars;
 
-/** For options->progress, with a gy_flow_bars as progress_arg: draws a bar for each stage on
- * standard error, over what it drew before; nothing when that is no terminal. */
-GY_API void gy_flow_show_progress(void *progress, const gy_flow_report *report);
+/** For options->progress, with a gy_flow_bars as progress_arg: draw a bar for each stage on
+ * standard error, over those of the last call; nothing when standard error is no terminal. */
+GY_API void gy_flow_show_progress(void *progress, const gy_job_report *report);
 
-/** Inputs of a job, and where its copies of some lie. */
+/** Inputs of a job, some of them as copies in the job's folder. */
 typedef struct gy_flow_spool {
     const char *const *inputs; /* NULL at the end: as they were given, or paths of copies */
     const char *folder;        /* for options->folder of the job; NULL: nothing was copied */
 } gy_flow_spool;
 
 /**
- * A job reads its inputs where and as often as it needs: what can be read once only is copied
- * to files in the job's folder. That is standard input, which the name "-" stands for (a file
- * of that name is "./-"), and files with other bytes than their size says, as those of /proc
- * and /sys. A job that is resumed goes on with the copies that it has.
+ * Copy inputs that can be read only once into the job's folder, since a job reads its inputs
+ * where and as often as it needs. Such inputs are standard input, which the name "-" stands for
+ * (a file of that name is "./-"), and files whose contents do not have the size that the system
+ * reports, as in /proc and /sys. A resumed job reads the copies that it has.
  *
- * @param inputs as of gy_map_reduce_options, NULL at the end; borrowed until the close
- * @param folder as of gy_flow_options; NULL: one is chosen
+ * @param inputs as in gy_map_reduce_options, NULL at the end; borrowed until the close
+ * @param folder as in gy_flow_options; NULL: the call chooses one
  * @param spool  caller owns; gy_flow_spool_close, after the job
- * @return GY_OK; GY_ARG "-" twice, a terminal, closed, an input that makes no sense;
- * GY_UNSUPPORTED "-" in a job on a cluster; GY_EXISTS the folder holds a job; GY_NOTFOUND a
- * job that is resumed has no copy; GY_IO; GY_NOMEM
- * @cost a system call an input, and the bytes of what is copied
+ * @return GY_OK; GY_ARG "-" twice, a terminal, closed, or a malformed input; GY_UNSUPPORTED "-"
+ * in a job on a cluster; GY_EXISTS the folder holds a job; GY_NOTFOUND a resumed job has no
+ * copy; GY_IO; GY_NOMEM
+ * @cost a system call an input, and the bytes that are copied
  */
 GY_API GY_MUST_CHECK gy_status gy_flow_spool_open(const char *const *inputs, const char *folder,
                                                   gy_flow_spool **spool);
@@ -425,38 +400,33 @@ GY_API GY_MUST_CHECK gy_status gy_flow_spool_open(const char *const *inputs, con
 GY_API void gy_flow_spool_close(gy_flow_spool *spool);
 
 /**
- * Let the variables GYRE_JOB_PROCESSES, _THREADS, _MEMORY (bytes), _TIMEOUT (seconds), _FOLDER,
- * _MEMO, _TRACE and _SANDBOX take the place of what `options` says, as `gyre job run` sets
- * them, and draw progress where the program does not show it itself. gy_flow_run does so first.
+ * Replace fields of `options` by the variables GYRE_JOB_PROCESSES, _THREADS, _MEMORY (bytes),
+ * _TIMEOUT (seconds), _FOLDER, _MEMO, _TRACE and _SANDBOX, as `gyre job run` sets them, and
+ * draw progress when the program does not show it itself. gy_flow_run calls this first.
  *
  * @return GY_OK; GY_ARG a variable holds something else: names it and what was expected
  */
 GY_API GY_MUST_CHECK gy_status gy_flow_options_override(gy_flow_options *options);
 
 /**
- * What walls this machine can put around the processes of jobs (options.sandbox): a line for
- * each part, with the reason of one that is missing.
+ * Describe which sandbox restrictions this machine supports for the processes of jobs
+ * (options.sandbox): a line for each, with the reason when it is missing.
  *
- * @return `out`
+ * @return `out`, cut to size_bytes with its NUL
  * @threads any
- * @cost some milliseconds: it is tried, in processes that end at once
+ * @cost some milliseconds: each restriction is tried, in processes that end at once
  */
 GY_API const char *gy_flow_describe_sandbox(char *out, size_t size_bytes);
 
-/** NULL is fine. */
-GY_API void gy_flow_report_free(gy_flow_report *report);
-/** The counter's value, 0 when nobody counted it. */
-GY_API int64_t gy_flow_report_counter(const gy_flow_report *report, const char *name);
-
 /**
- * Remove what is kept in a memo folder until at most limit_bytes are left, the least recently
- * used first, and whatever no journal names.
+ * Remove memoised results from a memo folder until at most bytes_max are left, the least
+ * recently used first, and files that its journal does not name.
  *
  * @param freed_bytes may be NULL
  * @return GY_OK; GY_NOTFOUND no such folder; GY_STATE a job uses it now; GY_IO; GY_FORMAT not a
  * memo folder
  */
-GY_API GY_MUST_CHECK gy_status gy_flow_collect(const char *memo, int64_t limit_bytes,
+GY_API GY_MUST_CHECK gy_status gy_flow_collect(const char *memo, int64_t bytes_max,
                                                int64_t *freed_bytes);
 
 #ifdef __cplusplus

@@ -259,7 +259,6 @@ GY_API gy_session_stats gy_session_statistics(const gy_session *session);
 GY_API GY_MUST_CHECK gy_status gy_session_explain(gy_session *session, int64_t batch,
                                                   const gy_node *fetches, int fetch_count,
                                                   char **text);
-GY_API void gy_string_free(char *text);
 
 #ifdef __cplusplus
 }

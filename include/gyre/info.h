@@ -1,5 +1,5 @@
 /**
- * What this machine is and what Gyre found on it, for people to read.
+ * Descriptions of this machine and of the libraries that Gyre found on it, for people.
  */
 #ifndef GYRE_INFO_H
 #define GYRE_INFO_H
@@ -11,19 +11,23 @@ extern "C" {
 #endif
 
 /**
- * CPU, cores, caches and instruction sets as lines "name: value" into `out`, cut to size_bytes
- * with its NUL (2048 are enough). Returns `out`. @threads any
+ * Describe CPU, cores, caches and instruction sets as lines "name: value".
+ * @param out  cut to size_bytes with its NUL; 2048 are enough
+ * @return `out`
+ * @threads any
  */
 GY_API const char *gy_info_machine(char *out, size_t size_bytes);
 
 /**
- * The libraries that kernels stand on, with versions and the BLAS kernel chosen, in the same
- * form; one that cannot be opened says why. Opens them. @threads any
+ * Describe the libraries that the kernels use, with their versions and the BLAS kernel, in the
+ * same form; the line of a library that cannot be opened has the reason. Opens the libraries.
+ * @return `out`
+ * @threads any
  */
 GY_API const char *gy_info_libraries(char *out, size_t size_bytes);
 
-/** Cores worth of work this process can do: its cpuset, cut by the control group's quota. At
- * least 1. @threads any */
+/** How many cores this process can use: its cpuset, limited by the control group's quota; >= 1.
+ * @threads any */
 GY_API int gy_info_cores(void);
 
 /** The names of all environment variables that Gyre reads or sets for ranks, NULL at the end.
@@ -31,9 +35,8 @@ GY_API int gy_info_cores(void);
 GY_API extern const char *const gy_info_settings[];
 
 /**
- * Look at the environment variables before anything depends on them.
- * @return GY_OK; GY_ARG one holds what it cannot hold: names it, the value and what was
- * expected
+ * Check the values of all environment variables that Gyre reads.
+ * @return GY_OK; GY_ARG a wrong value: names the variable, the value and what was expected
  * @threads any
  */
 GY_API GY_MUST_CHECK gy_status gy_info_check_settings(void);

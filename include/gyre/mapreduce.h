@@ -1,6 +1,6 @@
 /**
- * MapReduce over the graphs of <gyre/flow.h>: records of files go through a map, what it emits
- * is combined, parted by key and given to a reduce, key by key.
+ * MapReduce over the graphs of <gyre/flow.h>: a map reads the records of files; the pairs that
+ * it emits are combined, partitioned by key and given to a reduce, key by key.
  *
  *     static void count_words(gy_map *map, const gy_record *line)
  *     {
@@ -20,10 +20,10 @@
  *         ...
  *     }
  *
- * Keys come in the order of (hash, key), which is the same on every machine and in every run;
- * GY_ORDER_KEY gives them in the order of keys. Errors of a map or reduce are told by
- * gy_map_fail and gy_reduce_fail; a record that kills its process twice is skipped and reported
- * (gy_flow_options.bad_records_max).
+ * A reduce gets its keys in the order of (hash, key), which is the same on every machine and in
+ * every attempt; GY_ORDER_KEY gives them in the order of keys. A map or reduce reports an error
+ * with gy_map_fail or gy_reduce_fail. A record that kills its process twice is skipped and
+ * reported (gy_flow_options.bad_records_max).
  *
  * @source lecture A, "MapReduce"; Dean, Ghemawat, OSDI 2004
  */
@@ -40,32 +40,32 @@ extern "C" {
 
 /* ---- records ---- */
 
-/** What a record of the inputs is. Compressed files are expanded (gy_encoding); they and CSV
- * are one split. Of all but FIXED a byte order mark (UTF-8) in front is no part of the first
- * record. */
+/** The format of the inputs' records. Compressed files are decompressed (gy_encoding); a
+ * compressed file and a CSV file are one split each. In all formats but FIXED a byte order mark
+ * (UTF-8) at the file's start is not part of the first record. */
 typedef enum gy_record_format {
-    GY_RECORDS_LINES, /* a line without its end (gy_line_end); other bytes as they are */
-    GY_RECORDS_TEXT, /* some whole lines at once, up to 64 KiB or one longer line: for maps that
-                        look for words themselves */
-    GY_RECORDS_CSV,  /* a row (RFC 4180), with its quotes, without its line end; all rows must
-                        have as many fields as the first one of their file */
+    GY_RECORDS_LINES, /* a line without its line end (gy_line_end); other bytes as they are */
+    GY_RECORDS_TEXT,  /* several whole lines at once, up to 64 KiB or one longer line: for maps
+                         that  find words themselves */
+    GY_RECORDS_CSV,   /* a row (RFC 4180), with its quotes, without its line end; all rows must
+                         have as many fields as the first one of their file */
     GY_RECORDS_KEY_VALUE, /* a line: key, tab, value; without a tab all of it is the key */
     GY_RECORDS_FIXED,     /* record_bytes each */
 } gy_record_format;
 
-/** A record; all is borrowed for the call. In a reduce `key` is the key, and data is the same.
+/** A record; its texts are borrowed for the call. In a reduce, key and data are both the key.
  */
 typedef struct gy_record {
     const char *data; /* (size) KEY_VALUE: the value */
     size_t size;
     const char *key; /* (key_size) of KEY_VALUE; NULL */
     size_t key_size;
-    uint64_t offset;  /* of its first byte in the (expanded) file */
+    uint64_t offset;  /* of its first byte in the (decompressed) file */
     const char *file; /* its path */
     char delimiter;   /* of CSV */
 } gy_record;
 
-/** A part of a record; size 0: there is none (of fields: data NULL). */
+/** A word or field of a record. Size 0: there is none (of fields: data NULL). */
 typedef struct gy_token {
     const char *data;
     size_t size;
@@ -73,13 +73,13 @@ typedef struct gy_token {
     char delimiter;
 } gy_token;
 
-/** Where a word begins, and its size; 0: there is none. */
+/** Where a word begins, and its size; size 0: there is none. */
 typedef struct gy_word {
     const char *data;
     size_t size;
 } gy_word;
-/** The first word from `at` on, before `end`: the longest run of bytes other than blank, tab,
- * newline and carriage return. @threads any @cost about 3 ns */
+/** Find the first word from `at` on, before `end`: the longest run of bytes other than space,
+ * tab, newline and carriage return. @threads any @cost about 3 ns */
 GY_API gy_word gy_word_within(const char *at, const char *end);
 
 /** The first word of a record. @threads any */
@@ -91,6 +91,7 @@ static inline gy_token gy_first_word(const gy_record *record)
     return token;
 }
 
+/** The word behind `last` in its record. @threads any */
 static inline gy_token gy_next_word(gy_token last)
 {
     const gy_word word = gy_word_within(last.data + last.size, last.end);
@@ -101,48 +102,50 @@ static inline gy_token gy_next_word(gy_token last)
 /** The first field of a CSV row, with its quotes if it has any; data NULL: none. @threads any
  */
 GY_API gy_token gy_first_field(const gy_record *record);
+/** The field behind `field` in its row; data NULL: none. @threads any */
 GY_API gy_token gy_next_field(gy_token field);
-/** A field without its quotes into `out`, which has room for field.size; how many bytes it has.
- */
+/** Write a field without its quotes into `out` (field.size bytes); returns how many bytes it
+ * has.
+ * @threads any */
 GY_API size_t gy_field_text(gy_token field, char *out);
 
 /* ---- maps ---- */
 
-/** A map at work: what its function may call. For the function's thread and call. */
+/** A running map. Only the function's own thread uses it, during the call. */
 typedef struct gy_map gy_map;
 typedef void (*gy_map_work)(gy_map *map, const gy_record *record);
 
-/** A key with a number. */
+/** A pair of a key and a number. */
 typedef struct gy_emission {
     const void *key;
     size_t key_size;
     int64_t value;
 } gy_emission;
 
-/** Emit a key, of any bytes, with a number; both are copied. A failure is remembered and ends
- * the map after this record. */
+/** Emit a key (any bytes) with a number; both are copied. The map remembers a failure and ends
+ * after this record. */
 GY_API void gy_emit(gy_map *map, const void *key, size_t key_size, int64_t value);
-/** The same with bytes. GY_COMBINE_NONE takes them, and GY_COMBINE_USER; a map emits numbers
- * or bytes, not both. */
+/** Emit a key with bytes, for GY_COMBINE_NONE and GY_COMBINE_USER. A map emits numbers or
+ * bytes, not both. */
 GY_API void gy_emit_bytes(gy_map *map, const void *key, size_t key_size, const void *value,
                           size_t value_size);
-/** Many at once; faster. */
+/** Emit many pairs at once; faster than gy_emit. */
 GY_API void gy_emit_batch(gy_map *map, const gy_emission *items, size_t count);
-/** All words of a text, each with the number 1; fastest. GY_COMBINE_SUM */
+/** Emit all words of a text, each with the number 1; fastest. For GY_COMBINE_SUM. */
 GY_API void gy_emit_words(gy_map *map, const char *text, size_t size);
-/** Bytes to the output as they are: maps without a reduce. */
+/** Write bytes to the output as they are, in a map without a reduce. */
 GY_API void gy_map_write(gy_map *map, const void *data, size_t size);
-/** End the job: something is wrong that another attempt will not mend. `text` is copied. */
+/** End the job with an error that another attempt would meet again. `text` is copied. */
 GY_API void gy_map_fail(gy_map *map, const char *text);
-/** What the options gave as parameter. */
+/** The parameter of the job's options. */
 GY_API const void *gy_map_parameter(const gy_map *map, size_t *size_bytes);
-/** A pointer of the map's own, NULL before the first record of a split; `drop` gets it after
- * the last one (also when it is NULL). */
+/** A pointer for the map's own state, NULL before the first record of a split. After the last
+ * record `drop` frees it (also when it is NULL). */
 GY_API void **gy_map_state(gy_map *map, void (*drop)(void *state));
-/** The vertex beneath, for gy_vertex_count and the like. */
+/** The vertex that runs the map, for gy_vertex_count and others. */
 GY_API gy_vertex *gy_map_vertex(gy_map *map);
 
-/** Numbers as keys whose bytes have the numbers' order. */
+/** A number as a key whose bytes have the numbers' order under memcmp. */
 typedef struct gy_number_key {
     unsigned char bytes[8];
 } gy_number_key;
@@ -157,8 +160,8 @@ GY_API double gy_float64_of_key(const void *key);
 /* ---- reduces ---- */
 
 typedef struct gy_reducer gy_reducer;
-/** The values of a key, in the order of inputs and of emission; combined where that was asked
- * for. */
+/** The values of a key, in the order of the inputs and of emission; combined when the options
+ * say so. */
 typedef struct gy_values gy_values;
 typedef void (*gy_reduce_work)(gy_reducer *reduce, const gy_record *key, gy_values *values);
 
@@ -167,17 +170,18 @@ GY_API bool gy_values_number(gy_values *values, int64_t *value);
 /** The next bytes, valid until the next call; false: there are none. */
 GY_API bool gy_values_bytes(gy_values *values, const void **value, size_t *size_bytes);
 
-/** Write a line: key, tab, number. A failure is remembered. */
+/** Write a line: key, tab, number. The reduce remembers a failure. */
 GY_API void gy_reduce_put(gy_reducer *reduce, const void *key, size_t key_size, int64_t value);
-/** A line: key, tab, value. */
+/** Write a line: key, tab, value. */
 GY_API void gy_reduce_put_bytes(gy_reducer *reduce, const void *key, size_t key_size,
                                 const void *value, size_t value_size);
-/** Bytes as they are. */
+/** Write bytes as they are. */
 GY_API void gy_reduce_write(gy_reducer *reduce, const void *data, size_t size);
 /**
- * Give a value in place of those that were read, for a combiner of bytes: it is called with
- * some neighbouring values of a key, any number of times or not at all, so that the reduce must
- * make the same of what it gives as of the values themselves. It writes nothing else.
+ * Emit a value in place of those that were read, in a combiner of bytes. The job calls a
+ * combiner with some neighbouring values of a key, any number of times or never, so the reduce
+ * must give the same result for the combined value as for the values themselves. A combiner
+ * writes nothing else.
  */
 GY_API void gy_combine_put(gy_reducer *combiner, const void *value, size_t value_size);
 GY_API void gy_reduce_fail(gy_reducer *reduce, const char *text);
@@ -186,14 +190,15 @@ GY_API gy_vertex *gy_reduce_vertex(gy_reducer *reduce);
 
 /* ---- functions of a program ---- */
 
-/** Joins two numbers of a key; must be associative; left came first. */
+/** Combines two numbers of a key; must be associative; left came first. */
 typedef int64_t (*gy_combine_work)(int64_t left, int64_t right);
 /** The partition of a key, less than `partitions`, by its bytes alone. */
 typedef uint32_t (*gy_partition_work)(const void *key, size_t key_size, uint32_t partitions);
 
-/** What a vertex of a map or reduce does; functions below name it. */
+/** Runs a vertex of a map; the macros below name it. */
 GY_API gy_status gy_mapreduce_run(gy_vertex *vertex);
-/** The same of a reduce alone; and of what is no vertex: GY_ARG. They tell the kinds apart. */
+/** Runs a vertex of a reduce. The other two are no vertices and return GY_ARG: they mark what
+ * kind of function a row of the list is. */
 GY_API gy_status gy_mapreduce_run_reduce(gy_vertex *vertex);
 GY_API gy_status gy_mapreduce_run_combine(gy_vertex *vertex);
 GY_API gy_status gy_mapreduce_run_partition(gy_vertex *vertex);
@@ -209,7 +214,7 @@ GY_API gy_status gy_mapreduce_run_partition(gy_vertex *vertex);
         name, run, (gy_any_work)(1 ? (work) : (type)0)                                         \
     }
 #endif
-/** Rows of the list for gy_flow_start; the compiler checks the type of `work`. */
+/** Rows of the function list for gy_flow_start; the compiler checks the type of `work`. */
 #define GY_MAP(name, work) GY_MAPREDUCE_ROW(name, gy_mapreduce_run, gy_map_work, work)
 #define GY_REDUCE(name, work)                                                                  \
     GY_MAPREDUCE_ROW(name, gy_mapreduce_run_reduce, gy_reduce_work, work)
@@ -220,43 +225,43 @@ GY_API gy_status gy_mapreduce_run_partition(gy_vertex *vertex);
 
 /* ---- jobs ---- */
 
-/** What becomes of the values of a key before the reduce. */
+/** How the values of a key are combined before the reduce. */
 typedef enum gy_combine {
-    GY_COMBINE_NONE,  /* all reach the reduce */
+    GY_COMBINE_NONE,  /* not: all of them reach the reduce */
     GY_COMBINE_SUM,   /* of numbers, modulo 2^64 */
-    GY_COMBINE_COUNT, /* how many there were */
+    GY_COMBINE_COUNT, /* how many there are */
     GY_COMBINE_MIN,
     GY_COMBINE_MAX,
-    GY_COMBINE_SET,  /* numbers that a map emits in rising order for each key: each once */
+    GY_COMBINE_SET,  /* each number once; a map emits them in ascending order for each key */
     GY_COMBINE_USER, /* combine_function */
 } gy_combine;
 
 /*
- * Hot keys. A key with a good part of all values makes its reduce the last one. Where that is
- * allowed, its values are shared by several vertices (stage "hot key", each with those of
- * neighbouring maps), and the reduce takes what they made; the output is the same to the byte.
- * It is allowed, by the order GY_ORDER_HASH and with two partitions or more,
- *   - without a reduce, for lists and GY_COMBINE_SET: lines of shares are joined;
- *   - with a reduce of bytes (has_bytes), where GY_COMBINE_USER declares a combiner.
- * Numbers that are combined come as one number a map, so no key of them is hot. A reduce
- * without a combiner gets all values in one place, always. hot_key_bytes SIZE_MAX forbids it.
- * A map of such a job tells its heavy keys, in place of what its function told
- * (gy_vertex_set_sample).
+ * Hot keys. A key with a large part of all values makes its reduce the slowest. Where the job
+ * permits it, several vertices (stage "hot key", each with the values of neighbouring maps)
+ * share the values of that key, and the reduce reads their results; the output is the same to
+ * the byte. A job permits it with the order GY_ORDER_HASH and two partitions or more,
+ *   - without a reduce, for lists and GY_COMBINE_SET: the lines of the shares are joined;
+ *   - with a reduce of bytes (has_bytes), when GY_COMBINE_USER declares a combiner.
+ * A map combines numbers to one number a key, so no key of numbers is hot. A reduce without a
+ * combiner always gets all values of a key. hot_key_bytes SIZE_MAX forbids sharing. The sample
+ * of a map in such a job (gy_vertex_set_sample) lists its heavy keys, in place of the
+ * function's own.
  */
 
 typedef enum gy_reduce_order {
     GY_ORDER_HASH,  /* (hash, key): nothing is sorted */
-    GY_ORDER_KEY,   /* keys as memcmp, a prefix before what it begins */
+    GY_ORDER_KEY,   /* keys as memcmp, a prefix before its continuations */
     GY_ORDER_VALUE, /* the same, and the values of a key too (secondary sort); GY_COMBINE_NONE,
                        bytes */
 } gy_reduce_order;
 
 typedef struct gy_map_reduce_options {
-    /* Paths of files, NULL at the end. "file://HOST/path" lies on that host's own disk
-     * (gy_vertex_options.files); nothing is known of it before, so a map takes all of it.
-     * Objects of S3 and HDFS are named by their URIs. */
+    /* Paths of files, or URIs of objects in S3 and HDFS, NULL at the end. "file://HOST/path"
+     * lies on that host's own disk (gy_vertex_options.files); its size is not known before it
+     * runs, so it is one split. */
     const char *const *inputs;
-    const char *const *names; /* what outputs and messages call the inputs; NULL: as they are */
+    const char *const *names; /* of the inputs in outputs and messages; NULL: their paths */
     gy_record_format format;
     gy_encoding encoding; /* of all inputs */
     gy_line_end line_end; /* the same */
@@ -271,35 +276,36 @@ typedef struct gy_map_reduce_options {
                                        hash of the key */
     gy_reduce_order order;
     bool has_bytes;      /* the map emits bytes */
-    bool is_map_only;    /* no reduce: what gy_map_write wrote is the output, a file a split */
+    bool is_map_only;    /* no reduce: gy_map_write makes the output, a file a split */
     int partitions;      /* reduces, and files of the output; 0: two a core */
     size_t split_bytes;  /* of input a map takes, about; 0: by the size of the inputs, 32 to 256
                             MiB */
     size_t memory_bytes; /* of a vertex; 0: 1 GiB */
     const void *parameter; /* (parameter_bytes) for gy_map_parameter and gy_reduce_parameter */
     size_t parameter_bytes;
-    const char *const *
-        files; /* side files, NULL at the end: what they hold is part of the job; may be NULL */
-    const char *name; /* of the output's files; NULL: "part" */
-    /* A key is hot when it has at least so many bytes of values, over half a partition's fair
-     * part of all, and its partition has over 9/8 of that. 0: 1 MiB; SIZE_MAX: none is */
+    const char *const *files; /* side files, NULL at the end: their contents are part of the
+                                 job; may be NULL */
+    const char *name;         /* of the output's files; NULL: "part" */
+    /* A key is hot when it has at least so many bytes of values, more than half of a
+     * partition's fair share, and its partition has more than 9/8 of the fair share. 0: 1 MiB;
+     * SIZE_MAX: no key is hot */
     size_t hot_key_bytes;
 } gy_map_reduce_options;
 
 /**
  * The graph of a MapReduce job: a stage "map" over splits of the inputs, a stage "reduce", and
- * "hot key" when there is one. The sizes of the inputs are looked up here; mistakes are in the
- * dag (gy_dag_error, gy_flow_run).
+ * "hot key" when there is one. The call looks up the sizes of the inputs; the dag keeps errors
+ * (gy_dag_error, gy_flow_run).
  *
  * @return NULL: out of memory
- * @cost a system call a file; of objects a request each that no gy_file_list_make told of, and
- * one each that is larger than a split
+ * @cost a system call a file; a request an object whose size no listing gave before, and one
+ * more when it is larger than a split
  */
 GY_API GY_MUST_CHECK gy_dag *gy_map_reduce(gy_flow *flow, const gy_map_reduce_options *options);
 
 /* ---- ready-made jobs ---- */
 
-/** Functions that the jobs below need: give them to gy_flow_start. */
+/** The functions that the jobs below need, for gy_flow_start. */
 GY_API extern const gy_function gy_mapreduce_functions[];
 GY_API extern const int gy_mapreduce_function_count;
 
@@ -314,7 +320,7 @@ typedef struct gy_job_options {
     gy_line_end line_end;             /* the same */
 } gy_job_options;
 
-/** How often each word comes: lines of word, tab, count. */
+/** Count words: lines of word, tab, count. */
 GY_API GY_MUST_CHECK gy_dag *gy_dag_wordcount(gy_flow *flow, const gy_job_options *options);
 
 typedef struct gy_grep_options {
@@ -323,20 +329,20 @@ typedef struct gy_grep_options {
     bool is_fixed; /* the pattern's bytes; else an extended regular expression (POSIX) */
     bool ignores_case;
     bool is_inverted; /* lines that do not match */
-    bool is_counting; /* of each file how many lines: lines of path, tab, count */
+    bool is_counting; /* how many lines of each file match: lines of path, tab, count */
 } gy_grep_options;
-/** Lines that match, in the order of the inputs. */
+/** Find the lines that match, in the order of the inputs. */
 GY_API GY_MUST_CHECK gy_dag *gy_dag_grep(gy_flow *flow, const gy_grep_options *options);
 
-/** An inverted index: lines of word, tab, the numbers of the inputs that have it, rising,
- * parted by blanks. Input i of `inputs` has the number i. */
+/** Build an inverted index: lines of word, tab, the numbers of the inputs that have it,
+ * ascending, separated by spaces. Input i of `inputs` has the number i. */
 GY_API GY_MUST_CHECK gy_dag *gy_dag_index(gy_flow *flow, const gy_job_options *options);
-/** One more output of a graph, `name`: which number each of `inputs` (NULL at the end) has,
- * lines of number, tab, path. A mistake stays in the graph. */
+/** Add an output `name` to a graph that maps numbers to `inputs` (NULL at the end): lines of
+ * number, tab, path. The graph keeps an error. */
 GY_API void gy_dag_list_inputs(gy_dag *dag, const char *const *inputs, const char *name);
 
-/** Counters of lines that a ready-made job has left out, or taken as 0, because they lack what
- * it was to look at. */
+/** Counters of lines that lack the field or the number that a ready-made job needs: it skipped
+ * them, or took them as 0. */
 #define GY_COUNTER_NO_FIELD  "lines without the field"
 #define GY_COUNTER_NO_NUMBER "lines without a number"
 
@@ -344,26 +350,27 @@ typedef struct gy_topk_options {
     gy_job_options job;
     int field;        /* of a line, from 1; 0: the whole line */
     int k;            /* 0: 5 */
-    int weight_field; /* sum the whole number in it, exactly: a sum that int64_t cannot hold,
-                         also on its way, fails the job; 0: count lines */
+    int weight_field; /* sum the integer in that field, exactly: an overflow of int64_t, also of
+                         a partial sum, fails the job; 0: count lines */
     char separator;   /* of fields; 0: any spaces and tabs */
-    bool is_strict;   /* a line without the field or the number fails the job; else it is left
-                         out and counted (GY_COUNTER_NO_FIELD, GY_COUNTER_NO_NUMBER) */
+    bool is_strict; /* a line without the field or the number fails the job; else it is skipped
+                       and counted (GY_COUNTER_NO_FIELD, GY_COUNTER_NO_NUMBER) */
 } gy_topk_options;
-/** The k values of a field that come most often, most often first, of equal ones the smaller
- * key first: lines of value, tab, count, in one file. One graph, and no file between its
- * stages. */
+/** Find the k most frequent values of a field, the most frequent first, of equal ones the
+ * smaller key first: lines of value, tab, count, in one file. The stages of its graph exchange
+ * no files.
+ */
 GY_API GY_MUST_CHECK gy_dag *gy_dag_topk(gy_flow *flow, const gy_topk_options *options);
 
 typedef struct gy_commands_options {
     gy_job_options job;
     const char *const *map; /* a program and its arguments, NULL at the end: lines in, lines of
                                key, tab, value out */
-    const char *const *reduce; /* gets lines of key, tab, value, those of a key together, keys
+    const char *const *reduce; /* reads lines of key, tab, value, those of a key together, keys
                                   in order; NULL: none */
     const char *const *files;  /* put into the folder of both, NULL at the end; may be NULL */
 } gy_commands_options;
-/** Any programs as map and reduce, by standard input and output. */
+/** Run any programs as map and reduce, by standard input and output. */
 GY_API GY_MUST_CHECK gy_dag *gy_dag_commands(gy_flow *flow, const gy_commands_options *options);
 
 #ifdef __cplusplus

@@ -21,11 +21,11 @@ typedef enum gy_operation {
     GY_OPERATION_SCATTER,
     GY_OPERATION_ALLTOALL,
     GY_OPERATION_SCAN,           /* rank r gets x0 op ... op xr */
-    GY_OPERATION_EXCLUSIVE_SCAN, /* rank r gets x0 op ... op x(r-1); rank 0's output is left */
+    GY_OPERATION_EXCLUSIVE_SCAN, /* rank r gets x0 op ... op x(r-1); rank 0 gets nothing */
     GY_OPERATION_COUNT
 } gy_operation;
 
-/** "allreduce"; static. */
+/** The name of an operation ("allreduce"); static. @threads any */
 GY_API const char *gy_operation_name(gy_operation operation);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
 /**
- * What a training shows to people: a progress bar and a plot.
+ * What a training run shows to people: a progress bar, a plot and a trace.
  */
 #ifndef GYRE_REPORT_H
 #define GYRE_REPORT_H
@@ -11,19 +11,20 @@ extern "C" {
 #endif
 
 /**
- * A line that follows a training: redrawn in place on a terminal, else a plain line every few
- * seconds. An epoch's end always leaves a line of its own. @threads owner
+ * A progress line of a training run: redrawn in place on a terminal, else a plain line every
+ * few seconds. The end of an epoch always leaves a line of its own. @threads owner
  */
 typedef struct gy_progress_bar gy_progress_bar;
 
-/** Writes to `file` (a descriptor, borrowed). NULL when out of memory. */
+/** Make a bar that writes to `file` (a descriptor, borrowed). NULL: out of memory. */
 GY_API gy_progress_bar *gy_progress_bar_new(int file);
-/** Draw, at most about ten times a second; cheap otherwise. What cannot be written is lost. */
+/** Draw the bar, at most about ten times a second; other calls are cheap. Errors of writing are
+ * ignored. */
 GY_API void gy_progress_bar_show(gy_progress_bar *bar, const gy_progress *progress);
-/** Clears the line that is being redrawn. NULL is fine. */
+/** Clear the line on the terminal and free the bar. NULL is fine. */
 GY_API void gy_progress_bar_free(gy_progress_bar *bar);
 
-/** Points of one line of a plot. Those that are not finite leave a gap. */
+/** The points of one line of a plot. Points that are not finite leave a gap. */
 typedef struct gy_series {
     const char *name;
     const double *x; /* NULL: 1, 2, 3, … */
@@ -38,20 +39,20 @@ typedef struct gy_plot {
 } gy_plot;
 
 /**
- * Write the plot as a self-contained SVG file, whole or not at all. A long series is drawn as
- * means of neighbouring points, a short one with its points marked.
+ * Write a plot as a self-contained SVG file, atomically. A long series is drawn as means of
+ * neighbouring points, a short one with markers at its points.
  *
- * @return GY_OK; GY_ARG no series or more than 6; GY_NOMEM; what writing the file failed with
+ * @return GY_OK; GY_ARG no series or more than 6; GY_NOMEM; a failure of writing the file
  */
 GY_API GY_MUST_CHECK gy_status gy_plot_save(const gy_plot *plot, const char *path);
 
-/** Record from now on what runs when: each thread keeps its last 16,384 events. @threads any */
+/** Start tracing: each thread keeps its last 16,384 events. @threads any */
 GY_API void gy_trace_begin(void);
 /**
- * Write what all ranks of `comm` (NULL: this process) recorded as one file in Chrome's trace
- * format, whole or not at all; rank 0 writes, all call it. Nothing may run meanwhile.
+ * Write the events of all ranks of `comm` (NULL: this process) as one file in Chrome's trace
+ * format, atomically. All ranks call it, rank 0 writes; no other work may run meanwhile.
  *
- * @return GY_OK; GY_NOMEM; on rank 0 what writing failed with
+ * @return GY_OK; GY_NOMEM; on rank 0 a failure of writing
  */
 GY_API GY_MUST_CHECK gy_status gy_trace_save(gy_comm *comm, const char *path);
 

@@ -3,11 +3,11 @@
  * the name node's HTTP port, 9870 by default; swebhdfs:// over TLS), file:/PATH or a path.
  *
  * Settings and credentials come from the environment and ~/.aws: see gyre(1). Every function
- * asks again when a server is away or overloaded, for at most GYRE_STORE_TIMEOUT seconds (60) a
- * request. Failures name the URI, the server's status and its words: GY_NOTFOUND; GY_IO, with
- * the source of the credentials when access was denied; GY_TIMEOUT; GY_STATE it was changed
- * while it was read; GY_FORMAT, GY_LIMIT an answer that makes no sense or is too long; GY_ARG a
- * URI or setting; GY_UNSUPPORTED; GY_NOMEM.
+ * retries a request when a server is unreachable or overloaded, for at most GYRE_STORE_TIMEOUT
+ * seconds (60). An error names the URI, the server's status and its message: GY_NOTFOUND;
+ * GY_IO, with the source of the credentials when access was denied; GY_TIMEOUT; GY_STATE the
+ * object was changed while it was read; GY_FORMAT, GY_LIMIT a response that is malformed or too
+ * long; GY_ARG a URI or setting; GY_UNSUPPORTED; GY_NOMEM.
  */
 #ifndef GYRE_STORE_H
 #define GYRE_STORE_H
@@ -18,50 +18,53 @@
 extern "C" {
 #endif
 
-/** What a list has. Borrowed for the visit. */
+/** An object or folder of a list; borrowed for the visit. */
 typedef struct gy_store_entry {
-    const char *uri;  /* can be read or listed; a folder's ends with a slash */
-    const char *name; /* the part of it behind the listed URI */
+    const char *uri;  /* to read or list; a folder's ends with a slash */
+    const char *name; /* the part of `uri` behind the listed URI */
     uint64_t size_bytes;
-    int64_t modified_ms; /* since 1970, by the server's clock; 0: not told */
-    const char *version; /* another whenever the bytes are; "" for folders */
+    int64_t modified_ms; /* since 1970, by the server's clock; 0: unknown */
+    const char *version; /* changes whenever the bytes do; "" for folders */
     bool is_folder;
 } gy_store_entry;
+/** Takes an entry. A status other than GY_OK ends the list and is returned. */
 typedef gy_status (*gy_store_visit)(void *arg, const gy_store_entry *entry);
 
 /**
- * Visit what lies in a folder or below a prefix: one level, in the order of the names' bytes;
- * of a file the file. Asked for in pages, so that memory does not grow with their number.
+ * Visit the entries of a folder or prefix: one level, in the order of the names' bytes; a file
+ * is its own only entry. The list is read in pages, so memory does not grow with its length.
  *
  * @return GY_OK; what `visit` returned; failures as above
  * @threads any
- * @cost a request for each 1000 of S3; a request for each page of HDFS
+ * @cost a request for each 1000 entries of S3, and for each page of HDFS
  */
 GY_API GY_MUST_CHECK gy_status gy_store_list(const char *uri, gy_store_visit visit, void *arg);
 
-/** Takes the next bytes; a failure ends the reading. */
+/** Takes the next bytes of an object. A status other than GY_OK ends the reading and is
+ * returned.
+ */
 typedef gy_status (*gy_store_sink)(void *arg, const void *data, size_t size_bytes);
 
 /**
- * Give the bytes of one object in order to `take`; all are of one version.
+ * Give the bytes of one object to `sink` in order; all of them belong to one version.
  *
- * @param is_expanded what is compressed is expanded (GY_ENCODING_AUTO)
- * @return GY_OK; what `take` returned; failures as above; GY_FORMAT damaged compression
+ * @param is_expanded decompress them (GY_ENCODING_AUTO)
+ * @return GY_OK; what `sink` returned; failures as above; GY_FORMAT damaged compression
  * @threads any
  * @cost remote: ranges of 8 MiB over two connections; 16 MiB of memory
  */
 GY_API GY_MUST_CHECK gy_status gy_store_read(const char *uri, bool is_expanded,
-                                             gy_store_sink take, void *arg);
+                                             gy_store_sink sink, void *arg);
 
 typedef enum gy_store_mode {
-    GY_STORE_REPLACE, /* what has the name goes */
-    GY_STORE_NEW,     /* GY_EXISTS when something has it; of many that try, one succeeds */
+    GY_STORE_REPLACE, /* replace an object of that name */
+    GY_STORE_NEW,     /* GY_EXISTS when there is one; of many concurrent calls one succeeds */
 } gy_store_mode;
 
 /**
- * Copy one object; the copy appears whole or not at all.
+ * Copy one object; the copy appears atomically.
  *
- * @return GY_OK; GY_EXISTS; GY_UNSUPPORTED GY_STORE_NEW where the store does not promise it;
+ * @return GY_OK; GY_EXISTS; GY_UNSUPPORTED GY_STORE_NEW on a store that cannot guarantee it;
  * failures as above
  * @threads any
  * @cost the bytes pass through this process
@@ -69,37 +72,38 @@ typedef enum gy_store_mode {
 GY_API GY_MUST_CHECK gy_status gy_store_copy(const char *from, const char *to,
                                              gy_store_mode mode);
 
-/** From now on each gy_store_copy of this process ends with GY_CANCELLED at its next piece, and
- * takes back what it wrote. @threads any, also a handler of signals */
+/** Cancel: each gy_store_copy of this process, now and later, ends with GY_CANCELLED at its
+ * next segment and removes what it wrote. @threads any, also a signal handler */
 GY_API void gy_store_interrupt(void);
 
 /**
- * Write a name so that it stays on its line and is UTF-8: control characters, bytes that are
- * not UTF-8 and backslashes become \n, \t, \r, \xNN and \\; no two names come out alike.
+ * Escape a name so that it stays on one line and is UTF-8: control characters, bytes that are
+ * not UTF-8 and backslashes become \n, \t, \r, \xNN and \\. The escaping is injective.
  *
- * @param shown (size_bytes) takes it; four times the name's bytes are always enough
+ * @param shown (size_bytes) becomes the text; four times the name's bytes are always enough
  * @return GY_OK; GY_LIMIT it does not fit; GY_NOMEM
  * @threads any
  */
 GY_API GY_MUST_CHECK gy_status gy_store_escape_name(const char *name, char *shown,
                                                     size_t size_bytes);
 
-/** Whether something can be called so: GY_ARG a scheme that is not known, no bucket, no host.
- * Nobody is asked. @threads any */
+/** Check the form of a URI or path; sends no request. GY_ARG an unknown scheme, no bucket, no
+ * host.
+ * @threads any */
 GY_API GY_MUST_CHECK gy_status gy_store_check(const char *uri);
 
 /**
- * The path on this host that a text names, for what can only lie in files: a path is itself, of
- * file:/PATH, file:///PATH and file://localhost/PATH %41 is a byte.
+ * Get the path on this host that a text names: a path is itself; file:/PATH, file:///PATH and
+ * file://localhost/PATH are decoded (%41 is a byte).
  *
- * @param path (size_bytes) takes it
- * @return GY_OK; GY_ARG a URI of another machine's, of a host or of no known scheme ("s3a://";
+ * @param path (size_bytes) becomes the path
+ * @return GY_OK; GY_ARG a URI of an object, of another host or of an unknown scheme ("s3a://";
  * "./s3a://" is a path), no path, one that is too long
  * @threads any
  */
 GY_API GY_MUST_CHECK gy_status gy_store_path(const char *text, char *path, size_t size_bytes);
 
-/** Remove one object; that there is none is no failure, a folder is GY_IO. @threads any */
+/** Remove one object. A missing object is GY_OK, a folder is GY_IO. @threads any */
 GY_API GY_MUST_CHECK gy_status gy_store_remove(const char *uri);
 
 #ifdef __cplusplus

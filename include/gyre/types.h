@@ -1,5 +1,6 @@
 /**
- * Shapes with a symbolic batch, meshes and placements: the vocabulary of idea A.
+ * Types of tensors that are spread over ranks: shapes with a symbolic batch size, meshes and
+ * placements.
  */
 #ifndef GYRE_TYPES_H
 #define GYRE_TYPES_H
@@ -20,8 +21,8 @@ extern "C" {
 enum { GY_MESH_MAX = 4 };
 
 typedef enum gy_placement_kind {
-    GY_REPLICATE, /* every rank of the axis has all of it */
-    GY_PARTIAL,   /* the value is the reduction over what the ranks have */
+    GY_REPLICATE, /* every rank of the axis has the whole value */
+    GY_PARTIAL,   /* the value is the reduction over the ranks' values */
     GY_SHARD,     /* rank r of the axis has part r of dimension dim */
 } gy_placement_kind;
 
@@ -32,7 +33,7 @@ typedef enum gy_bounds {
     GY_BOUNDS_ONE,    /* all on one rank */
 } gy_bounds;
 
-/** Where a value lives along one axis of the mesh. Zero: replicated. */
+/** How a value is placed along one axis of the mesh. Zero: replicated. */
 typedef struct gy_placement {
     uint8_t kind;      /* gy_placement_kind */
     uint8_t reduction; /* gy_reduction, of GY_PARTIAL */
@@ -40,7 +41,8 @@ typedef struct gy_placement {
     uint8_t bounds;    /* gy_bounds, of GY_SHARD */
 } gy_placement;
 
-/** Where part `rank` of `ranks` begins in n rows, GY_BOUNDS_EVEN; part_begin(ranks) is n. */
+/** The first row of part `rank` of `ranks` in n rows by GY_BOUNDS_EVEN; gy_part_begin(n, ranks,
+ * ranks) is n. @threads any */
 static inline int64_t gy_part_begin(int64_t n, int rank, int ranks)
 {
     return n / ranks * rank + n % ranks * rank / ranks;

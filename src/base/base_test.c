@@ -306,4 +306,38 @@ GY_TEST(lazy_functions_that_are_missing_are_named)
     }
 }
 
+typedef struct heard {
+    gy_log_level level;
+    int count;
+    char line[64];
+} heard;
+
+static void take_line(void *arg, gy_log_level level, const char *line)
+{
+    heard *last = arg;
+    last->level = level;
+    last->count++;
+    (void)gy_print(last->line, sizeof(last->line), "%s", line);
+}
+
+GY_TEST(a_handler_takes_the_place_of_standard_error)
+{
+    heard last = {.level = GY_LOG_TRACE};
+    gy_log_set_level(GY_LOG_WARN);
+    gy_log_set_handler(take_line, &last);
+    gy_log_message("rank %d left: \033", 3);
+    assert_string_equal(last.line, "gyre: rank 3 left: \\x1b");
+    assert_int_equal(last.level, GY_LOG_ERROR);
+    gy_warn("slow");
+    assert_string_equal(last.line, "gyre: warn: slow");
+    assert_int_equal(last.level, GY_LOG_WARN);
+    gy_debug("quiet"); /* below the level */
+    assert_int_equal(last.count, 2);
+    gy_log_set_level(GY_LOG_ERROR);
+    gy_log_message("always");
+    assert_int_equal(last.count, 3);
+    gy_log_set_handler(NULL, NULL);
+    gy_log_set_level(GY_LOG_WARN);
+}
+
 GY_TEST_MAIN(NULL, NULL)

@@ -12,6 +12,10 @@ static const char *const level_names[] = {"error", "warn", "info", "debug", "tra
 static const char *const level_choices = "error|warn|info|debug|trace";
 static _Atomic int chosen_level = -1; /* -1: not read yet */
 static _Atomic int own_rank = -1;
+static gy_log_handler own_handler; /* set before there are threads */
+static void *own_arg;
+
+enum { LINE_BYTES = 2048 };
 
 static int read_level(void)
 {
@@ -47,6 +51,37 @@ void gy_log_set_rank(int rank)
     atomic_store_explicit(&own_rank, rank, memory_order_relaxed);
 }
 
+void gy_log_set_handler(gy_log_handler handler, void *arg)
+{
+    own_handler = handler;
+    own_arg = arg;
+}
+
+/* One write a line, so that lines of several ranks do not mix; an error of it has no reader. */
+static void emit(gy_log_level level, char *line, size_t size)
+{
+    if (own_handler != NULL) {
+        line[size] = '\0';
+        own_handler(own_arg, level, line);
+        return;
+    }
+    line[size] = '\n';
+    ssize_t written = write(STDERR_FILENO, line, size + 1);
+    (void)written;
+}
+
+void gy_log_message(const char *format, ...)
+{
+    char line[4 * LINE_BYTES + 16], words[LINE_BYTES];
+    size_t size = gy_print(line, sizeof(line), "gyre: ");
+    va_list args;
+    va_start(args, format);
+    const size_t wanted = gy_print_list(words, sizeof(words), format, args);
+    va_end(args);
+    size += gy_printable(line + size, sizeof(line) - size - 1, words, wanted, "");
+    emit(GY_LOG_ERROR, line, size);
+}
+
 void gy_log_at(gy_log_level level, const char *file, int line, const char *format, ...)
 {
     if (!gy_log_is_on(level)) {
@@ -69,8 +104,5 @@ void gy_log_at(gy_log_level level, const char *file, int line, const char *forma
     const size_t wanted = gy_print_list(words, sizeof(words), format, args);
     va_end(args);
     size += gy_printable(text + size, sizeof(text) - size - 1, words, wanted, "");
-    text[size] = '\n';
-    /* One write, so that lines of several ranks do not mix; nobody can be told if it fails. */
-    ssize_t written = write(STDERR_FILENO, text, size + 1);
-    (void)written;
+    emit(level, text, size);
 }

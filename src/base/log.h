@@ -1,22 +1,17 @@
 /**
- * Log lines on standard error: "gyre: rank 3: text". GYRE_LOG chooses the level (error, warn,
- * info, debug, trace; default warn).
+ * Log lines, to standard error or to gy_log_set_handler's: "gyre: rank 3: text". GYRE_LOG
+ * chooses the level (error, warn, info, debug, trace; default warn).
  */
 #ifndef GY_BASE_LOG_H
 #define GY_BASE_LOG_H
 
 #include <gyre/base.h>
 
-typedef enum gy_log_level {
-    GY_LOG_ERROR,
-    GY_LOG_WARN,
-    GY_LOG_INFO,
-    GY_LOG_DEBUG,
-    GY_LOG_TRACE,
-} gy_log_level;
-
 void gy_log_at(gy_log_level level, const char *file, int line, const char *format, ...)
     GY_PRINTF(4, 5);
+/** A message to the user, whatever GYRE_LOG says: "gyre: text", in one write. External text in
+ * it becomes printable. @threads any, also between fork and exec */
+void gy_log_message(const char *format, ...) GY_PRINTF(1, 2);
 /** GY_ARG GYRE_LOG holds no level: names it and the levels. */
 GY_MUST_CHECK gy_status gy_log_check(void);
 bool gy_log_is_on(gy_log_level level);

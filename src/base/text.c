@@ -227,6 +227,11 @@ size_t gy_printable(char *out, size_t size_bytes, const char *text, size_t text_
     return used;
 }
 
+void gy_string_free(char *text)
+{
+    gy_free(text);
+}
+
 void gy_print_to(FILE *out, const char *format, ...)
 {
     va_list args, again;

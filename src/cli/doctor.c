@@ -31,16 +31,18 @@ typedef struct ring {
     char roles[512]; /* of which there are keys alone; "": of all */
 } ring;
 
-static void note_line(void *arg, uint64_t epoch, const char *who)
+static gy_status note_line(void *arg, const gy_keyring_entry *entry)
 {
     ring *found = arg;
+    const char *role = entry->restriction;
     size_t used = strlen(found->roles);
-    found->first = epoch < found->first ? epoch : found->first;
-    found->last = epoch > found->last ? epoch : found->last;
-    if (who[0] != '\0' && strstr(found->roles, who) == NULL) {
+    found->first = entry->epoch < found->first ? entry->epoch : found->first;
+    found->last = entry->epoch > found->last ? entry->epoch : found->last;
+    if (role[0] != '\0' && strstr(found->roles, role) == NULL) {
         snprintf(found->roles + used, sizeof(found->roles) - used, "%s%s", used > 0 ? ", " : "",
-                 who);
+                 role);
     }
+    return GY_OK;
 }
 
 /* By what this user's processes would be known to those of other hosts, or why they would not.
@@ -98,7 +100,16 @@ static int run(char **operands, int operand_count)
     if (settings.file == NULL && !settings.json) {
         say_key();
     }
-    return gy_doctor(&chosen);
+    char *text = NULL;
+    gy_status status = gy_doctor(&chosen, &text);
+    if (status < 0) {
+        gy_print_to(stderr, "gyre: %s\n", gy_error_text());
+    }
+    if (text != NULL) { /* with GY_ARG, the launches that there are */
+        fputs(text, status == GY_ARG ? stderr : stdout);
+    }
+    gy_string_free(text);
+    return status < 0 ? GY_EXIT_FAILURE : GY_EXIT_OK;
 }
 
 const gy_command gy_command_doctor = {

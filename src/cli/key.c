@@ -25,7 +25,12 @@ static const char *path_of(const char *named, char kept[PATH_BYTES])
 static int make(const char *path, char **operands)
 {
     (void)operands;
-    return gy_run_make_key(path);
+    gy_status status = gy_keyring_make(path);
+    if (status < 0) {
+        return gy_report_failure("key", status);
+    }
+    gy_print_to(stdout, "%s\n", path);
+    return GY_EXIT_OK;
 }
 
 static int rotate(const char *path, char **operands)
@@ -61,11 +66,12 @@ static int derive(const char *path, char **operands)
     return status < 0 ? gy_report_failure("key derive", status) : GY_EXIT_OK;
 }
 
-static void show_line(void *arg, uint64_t epoch, const char *who)
+static gy_status show_line(void *arg, const gy_keyring_entry *entry)
 {
     (void)arg;
-    gy_print_to(stdout, "epoch %llu: %s\n", (unsigned long long)epoch,
-                who[0] != '\0' ? who : "all roles");
+    gy_print_to(stdout, "epoch %llu: %s\n", (unsigned long long)entry->epoch,
+                entry->restriction[0] != '\0' ? entry->restriction : "all roles");
+    return GY_OK;
 }
 
 static int show(const char *path, char **operands)
@@ -112,7 +118,8 @@ static int run(char **operands, int operand_count)
             "gyre key: '%s': expected new, rotate, retire, derive, show or one FILE",
             operands[0]);
     }
-    return gy_run_make_key(operand_count > 0 ? operands[0] : NULL);
+    const char *path = path_of(operand_count > 0 ? operands[0] : NULL, kept);
+    return path != NULL ? make(path, operands) : gy_report_failure("key", GY_ARG);
 }
 
 const gy_command gy_command_key = {

@@ -38,7 +38,7 @@ static int print(const gy_tune_query *query)
         return gy_report_failure("tune", status);
     }
     fputs(text, stdout);
-    gy_tune_text_free(text);
+    gy_string_free(text);
     return GY_EXIT_OK;
 }
 
@@ -53,7 +53,7 @@ static int measure(void)
     }
     if (report != NULL) {
         fputs(report, stdout);
-        gy_tune_text_free(report);
+        gy_string_free(report);
     }
     gy_comm_world_close();
     return GY_EXIT_OK;

@@ -9,46 +9,38 @@
 #include <string.h>
 #include <unistd.h>
 
-static int fail(const char *what)
-{
-    fprintf(stderr, "gyre: %s: %s\n", what, gy_error_text());
-    return 1;
-}
-
 /* Takes the flight. */
-static int say(gy_flight *flight, bool is_json)
+static gy_status describe(gy_flight *flight, bool is_json, gy_text *out)
 {
-    gy_text text = {.data = NULL};
     gy_diagnosis *diagnosis = gy_diagnose(flight);
-    bool is_said = diagnosis != NULL;
-    if (is_said) {
-        if (is_json) {
-            gy_diagnosis_json(diagnosis, &text);
-        } else {
-            gy_diagnosis_print(diagnosis, &text);
-        }
-        is_said = text.status == GY_OK && fputs(gy_text_get(&text), stdout) >= 0;
+    gy_status status = GY_OK;
+    if (diagnosis == NULL) {
+        status = gy_fail(GY_NOMEM, "cannot say what the flight recorder holds");
+    } else if (is_json) {
+        gy_diagnosis_json(diagnosis, out);
+    } else {
+        gy_diagnosis_print(diagnosis, out);
     }
-    if (!is_said) {
-        fprintf(stderr, "gyre: cannot say what the flight recorder holds\n");
-    }
-    gy_text_free(&text);
     gy_diagnosis_free(diagnosis);
     gy_flight_free(flight);
-    return is_said ? 0 : 1;
+    return status;
 }
 
-static int read_file(const gy_doctor_options *options)
+static gy_status read_file(const gy_doctor_options *options, gy_text *out)
 {
     gy_flight *flight = NULL;
     int file = open(options->file, O_RDONLY | O_CLOEXEC);
     if (file < 0) {
-        fprintf(stderr, "gyre: cannot open %s: %s\n", options->file, strerror(errno));
-        return 1;
+        return gy_fail(errno == ENOENT ? GY_NOTFOUND : GY_IO, "cannot open %s: %s",
+                       options->file, strerror(errno));
     }
     gy_status status = gy_flight_read(file, &flight);
     close(file);
-    return status < 0 ? fail(options->file) : say(flight, options->is_json);
+    if (status < 0) {
+        gy_fail_within(status, "%s", options->file);
+        return status;
+    }
+    return describe(flight, options->is_json, out);
 }
 
 static gy_status take(const gy_found_run *run, gy_flight **flight)
@@ -62,68 +54,84 @@ static gy_status take(const gy_found_run *run, gy_flight **flight)
     return status;
 }
 
-static void list(const gy_found_run *runs, int count, FILE *out)
+static void list(const gy_found_run *runs, int count, gy_text *out)
 {
-    fprintf(out, "several runs: say which (gyre doctor PROCESS)\n");
     for (int i = 0; i < count; i++) {
         gy_flight *flight = NULL;
         if (take(&runs[i], &flight) == GY_OK && flight != NULL) {
             const gy_flight_head *head = &flight->head;
-            fprintf(out, "  %-8d %s, ranks %d to %d of %d\n", (int)runs[i].processes[0],
-                    head->program[0] != '\0' ? head->program : "(not joined yet)",
-                    head->first_rank, head->first_rank + head->ranks - 1, head->size);
+            gy_text_add(out, "  %-8d %s, ranks %d to %d of %d\n", (int)runs[i].processes[0],
+                        head->program[0] != '\0' ? head->program : "(not joined yet)",
+                        head->first_rank, head->first_rank + head->ranks - 1, head->size);
             gy_flight_free(flight);
         }
     }
 }
 
 /* All segments of a process: unmodified MPI programs have one a communicator. */
-static int look_at(const gy_found_run *runs, int count, const gy_doctor_options *options)
+static gy_status look_at(const gy_found_run *runs, int count, const gy_doctor_options *options,
+                         gy_text *out)
 {
-    int found = 0, status = 0;
+    int found = 0;
+    gy_status status = GY_OK;
     for (int i = 0; i < count; i++) {
         gy_flight *flight = NULL;
         if (options->process != 0 && !gy_run_has(&runs[i], options->process)) {
             continue;
         }
         found++;
-        if (take(&runs[i], &flight) < 0) {
-            status = fail(runs[i].path);
-        } else if (say(flight, options->is_json) != 0) {
-            status = 1;
+        gy_status one = take(&runs[i], &flight);
+        if (one < 0) {
+            gy_fail_within(one, "%s", runs[i].path);
+        } else {
+            one = describe(flight, options->is_json, out);
         }
+        status = one < 0 ? one : status;
     }
     if (found > 0) {
         return status;
     }
-    if (options->process != 0) {
-        fprintf(stderr, "gyre: process %d belongs to no run that this user may look at\n",
-                options->process);
-    } else {
-        fprintf(stderr, "gyre: no run of this user is alive here; one that failed has left a "
-                        "file (gyre doctor --recording FILE)\n");
-    }
-    return 1;
+    return options->process != 0
+               ? gy_fail(GY_NOTFOUND, "process %d belongs to no run that this user may look at",
+                         options->process)
+               : gy_fail(GY_NOTFOUND, "no run of this user is alive here; one that failed has "
+                                      "left a file (gyre doctor --recording FILE)");
 }
 
-int gy_doctor(const gy_doctor_options *options)
+static gy_status look(const gy_doctor_options *options, gy_text *out)
 {
     if (options->file != NULL) {
-        return read_file(options);
+        return read_file(options, out);
     }
     gy_found_run *runs = gy_alloc_zero("doctor", GY_RUNS_MAX, sizeof(*runs));
     if (runs == NULL) {
-        return fail("doctor");
+        return GY_NOMEM;
     }
-    int count = 0, status = 0;
-    if (gy_runs_find(runs, &count) < 0) {
-        status = fail("doctor");
-    } else if (count > 1 && options->process == 0) {
-        status = options->is_json ? 1 : 0; /* a program asked, and this is for people */
-        list(runs, count, status == 0 ? stdout : stderr);
-    } else {
-        status = look_at(runs, count, options);
+    int count = 0;
+    gy_status status = gy_runs_find(runs, &count);
+    if (status == GY_OK && count > 1 && options->process == 0) {
+        const char *which = "several runs: say which (gyre doctor PROCESS)";
+        if (!options->is_json) {
+            gy_text_add(out, "%s\n", which);
+        }
+        list(runs, count, out);
+        if (options->is_json) { /* a program asked, and the list is for people */
+            status = gy_fail(GY_ARG, "%s", which);
+        }
+    } else if (status == GY_OK) {
+        status = look_at(runs, count, options, out);
     }
     gy_free(runs);
+    return status;
+}
+
+gy_status gy_doctor(const gy_doctor_options *options, char **text)
+{
+    gy_text out = {.data = NULL};
+    gy_status status = look(options, &out);
+    if (status == GY_OK && out.status < 0) {
+        status = out.status;
+    }
+    *text = out.data;
     return status;
 }

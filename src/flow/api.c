@@ -75,7 +75,7 @@ gy_flow *gy_flow_start(const int *argc, char ***argv, const gy_function *functio
     gy_flow *flow = NULL;
     gy_reserve_standard_files();
     if (gy_flow_new(functions, count, &flow) < 0) {
-        fprintf(stderr, "gyre: gy_flow_start: %s\n", gy_error_text());
+        gy_log_message("gy_flow_start: %s", gy_error_text());
         return NULL;
     }
     GY_ASSERT(flow != NULL);

@@ -431,7 +431,7 @@ static int compare_finals(const void *left, const void *right)
 gy_status gy_lower_check(gy_lowering *lowering, gy_dag *dag)
 {
     if (dag->status < 0) {
-        return gy_fail(dag->status, "%s", dag->mistake);
+        return gy_fail(dag->status, "%s", dag->error);
     }
     GY_TRY(check_ends(lowering, dag));
     GY_TRY(sort_edges(lowering, dag));

@@ -16,7 +16,7 @@ void gy_dag_fail(gy_dag *dag, gy_status status, const char *format, ...)
     dag->status = status;
     va_list args;
     va_start(args, format);
-    (void)vsnprintf(dag->mistake, sizeof(dag->mistake), format, args);
+    (void)vsnprintf(dag->error, sizeof(dag->error), format, args);
     va_end(args);
 }
 
@@ -69,7 +69,7 @@ void gy_dag_free(gy_dag *dag)
 
 const char *gy_dag_error(const gy_dag *dag)
 {
-    return dag->status < 0 ? dag->mistake : NULL;
+    return dag->status < 0 ? dag->error : NULL;
 }
 
 const char *gy_dag_vertex_name(const gy_dag *dag, uint32_t vertex, char out[GY_DAG_NAME_BYTES])

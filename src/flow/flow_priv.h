@@ -1,5 +1,5 @@
 /**
- * The door of a program to jobs, for the files of this room: functions by name.
+ * The handle of a program that runs jobs, for the files of this room: its functions by name.
  */
 #ifndef GY_FLOW_FLOW_PRIV_H
 #define GY_FLOW_FLOW_PRIV_H
@@ -15,14 +15,14 @@ struct gy_flow {
     char **argv;   /* of main */
 };
 
-/** Its number, UINT32_MAX: there is none of that name. @cost O(log count) */
+/** Find a function's number by its name; UINT32_MAX: none has that name. @cost O(log count) */
 uint32_t gy_flow_find(const gy_flow *flow, const char *name);
 
-/** A door without the rest of gy_flow_start: GY_ARG a name is missing, too long or there twice;
- * GY_NOMEM. */
+/** Make a handle without the rest of gy_flow_start. GY_ARG a name is missing, too long or
+ * listed twice; GY_NOMEM. */
 GY_MUST_CHECK gy_status gy_flow_new(const gy_function *functions, int count, gy_flow **flow);
 
-/** Serve a job in this process, which was started for it: its exit status (serve.c). */
+/** Serve a job in this process, which the job started; returns the exit status (serve.c). */
 int gy_flow_serve(const gy_flow *flow, int socket);
 
 #endif

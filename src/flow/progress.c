@@ -9,23 +9,23 @@
 
 enum { BAR_CELLS = 24, NAME_CELLS = 16, LINES_MAX = 12, COLUMNS_DEFAULT = 80 };
 
-static void add_bar(gy_text *out, const gy_flow_stage *stage)
+static void add_bar(gy_text *out, const gy_job_stage *stage)
 {
     int64_t total = stage->tasks > 0 ? stage->tasks : 1;
-    int done = (int)(stage->done * BAR_CELLS / total);
-    int reached = (int)((stage->done + stage->running) * BAR_CELLS / total);
+    int done = (int)(stage->committed * BAR_CELLS / total);
+    int reached = (int)((stage->committed + stage->running) * BAR_CELLS / total);
     for (int i = 0; i < BAR_CELLS; i++) {
         gy_text_add(out, "%c", i < done ? '#' : i < reached ? '-' : '.');
     }
 }
 
-static void add_stage(gy_text *out, const gy_flow_stage *stage, int columns)
+static void add_stage(gy_text *out, const gy_job_stage *stage, int columns)
 {
     gy_text line = {0};
     char bytes[32];
     gy_text_add(&line, "%-*.*s ", NAME_CELLS, NAME_CELLS, stage->name);
     add_bar(&line, stage);
-    gy_text_add(&line, " %lld/%lld %s", (long long)stage->done, (long long)stage->tasks,
+    gy_text_add(&line, " %lld/%lld %s", (long long)stage->committed, (long long)stage->tasks,
                 gy_text_bytes(bytes, (uint64_t)stage->bytes));
     const struct {
         const char *name;
@@ -42,13 +42,14 @@ static void add_stage(gy_text *out, const gy_flow_stage *stage, int columns)
     gy_text_free(&line);
 }
 
-int gy_progress_bars(const gy_flow_report *report, int columns, gy_text *out)
+int gy_progress_bars(const gy_job_report *report, int columns, gy_text *out)
 {
     GY_ASSERT(columns > 0);
     int lines = 0, left_out = 0;
-    for (int i = 0; i < report->stage_count; i++) {
-        const gy_flow_stage *stage = &report->stages[i];
-        bool is_idle = stage->running == 0 && (stage->done == stage->tasks || stage->done == 0);
+    for (size_t i = 0; i < report->stage_count; i++) {
+        const gy_job_stage *stage = &report->stages[i];
+        bool is_idle =
+            stage->running == 0 && (stage->committed == stage->tasks || stage->committed == 0);
         if (report->stage_count > LINES_MAX && (is_idle || lines == LINES_MAX)) {
             left_out++;
             continue;
@@ -70,7 +71,7 @@ static int terminal_columns(void)
                                                                            : COLUMNS_DEFAULT;
 }
 
-void gy_flow_show_progress(void *arg, const gy_flow_report *report)
+void gy_flow_show_progress(void *arg, const gy_job_report *report)
 {
     gy_flow_bars *progress = arg;
     if (!isatty(STDERR_FILENO)) {

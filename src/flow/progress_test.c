@@ -7,19 +7,19 @@
 
 GY_TEST(bars_say_how_far)
 {
-    const gy_flow_stage stages[] = {{.name = "map",
-                                     .tasks = 4,
-                                     .done = 2,
-                                     .running = 1,
-                                     .bytes = 2048,
-                                     .memoised = 1,
-                                     .backups = 2},
-                                    {.name = "a name that is longer than its place",
-                                     .tasks = 1000000007,
-                                     .done = 1000000007,
-                                     .failures = 3},
-                                    {.name = "none"}};
-    const gy_flow_report report = {.stages = stages, .stage_count = 3};
+    const gy_job_stage stages[] = {{.name = "map",
+                                    .tasks = 4,
+                                    .committed = 2,
+                                    .running = 1,
+                                    .bytes = 2048,
+                                    .memoised = 1,
+                                    .backups = 2},
+                                   {.name = "a name that is longer than its place",
+                                    .tasks = 1000000007,
+                                    .committed = 1000000007,
+                                    .failures = 3},
+                                   {.name = "none"}};
+    const gy_job_report report = {.stages = stages, .stage_count = 3};
     gy_text text = {0};
     assert_int_equal(gy_progress_bars(&report, 200, &text), 3);
     assert_string_equal(
@@ -36,14 +36,14 @@ GY_TEST(bars_say_how_far)
 
 GY_TEST(of_many_stages_those_at_work_are_shown)
 {
-    gy_flow_stage stages[30] = {0};
+    gy_job_stage stages[30] = {0};
     for (int i = 0; i < 30; i++) {
-        stages[i] = (gy_flow_stage){.name = i == 20 ? "busy" : "idle",
-                                    .tasks = 5,
-                                    .done = i < 20 ? 5 : 0,
-                                    .running = i == 20};
+        stages[i] = (gy_job_stage){.name = i == 20 ? "busy" : "idle",
+                                   .tasks = 5,
+                                   .committed = i < 20 ? 5 : 0,
+                                   .running = i == 20};
     }
-    const gy_flow_report report = {.stages = stages, .stage_count = 30};
+    const gy_job_report report = {.stages = stages, .stage_count = 30};
     gy_text text = {0};
     assert_int_equal(gy_progress_bars(&report, 80, &text), 2);
     assert_non_null(strstr(gy_text_get(&text), "busy"));

@@ -142,13 +142,13 @@ int gy_refinement_processes(const gy_refinement *refinement)
 /* ---- shapes from sizes ---- */
 
 uint32_t gy_shape_groups(const int64_t *bytes, uint32_t count, int64_t bytes_max,
-                         uint32_t least, uint32_t *group)
+                         uint32_t count_min, uint32_t *group)
 {
     uint32_t groups = 0, members = 0;
     int64_t sum = 0;
     for (uint32_t i = 0; i < count; i++) {
         const int64_t size = bytes != NULL ? bytes[i] : 0;
-        if (i == 0 || (members >= least && size > bytes_max - sum)) {
+        if (i == 0 || (members >= count_min && size > bytes_max - sum)) {
             groups++;
             members = 0;
             sum = 0;
@@ -204,7 +204,8 @@ static bool check_shape(gy_refinement *refinement, gy_part outputs,
         (options->inputs != GY_PORTS_ANY || (is_tree && options->outputs != 1) || bytes < 1 ||
          gy_part_get(dag, outputs) == NULL || refinement->row->port_count > INT32_MAX / 2)) {
         gy_dag_fail(dag, GY_ARG,
-                    "%s: expected the gate's part, inputs GY_PORTS_ANY%s and at least 1 byte a "
+                    "%s: expected the refinement point's part, inputs GY_PORTS_ANY%s and at "
+                    "least 1 byte a "
                     "vertex",
                     is_tree ? "gy_refinement_aggregate" : "gy_refinement_repartition",
                     is_tree ? ", one output" : "");

@@ -1,12 +1,13 @@
 /**
- * Rewriting at run time: refinements, and the pure functions from sizes and samples to a shape.
+ * Dynamic graph refinement: refinement points, and the pure functions from sizes and samples to
+ * the shape of the new vertices.
  */
-#ifndef GY_FLOW_GROW_H
-#define GY_FLOW_GROW_H
+#ifndef GY_FLOW_REFINE_H
+#define GY_FLOW_REFINE_H
 
 #include "flow/dag.h"
 
-/** What a vertex told. */
+/** The sample of a vertex (gy_vertex_set_sample). */
 typedef struct gy_refinement_sample_row {
     const void *data;
     size_t size_bytes;
@@ -19,34 +20,36 @@ struct gy_refinement {
     int processes;
 };
 
-/** How many vertices shall share a key of so much, where `fair` (>= 1) is a vertex's. */
+/** How many vertices should share a key of this weight, when `fair` (>= 1) is one vertex's
+ * share.
+ */
 static inline int gy_key_ways(int64_t weight, int64_t fair)
 {
     return weight > fair ? (int)((weight + fair - 1) / fair) : 1;
 }
 
-/** The part of a refinement's free outputs, for its growth function. */
+/** Make the part of a refinement point's free outputs, for its refinement function. */
 gy_part gy_refinement_part(gy_dag *dag, const gy_dag_refinement *refinement);
 
 /**
- * Neighbours into groups of at most bytes_max together, `least` (>= 1) of them at least in all
- * but the last.
+ * Group neighbours so that a group has at most bytes_max, but at least count_min (>= 1)
+ * members, except the last group.
  *
- * @param group (count) number of each one's group, from 0
+ * @param group (count) becomes the group number of each, from 0
  * @return how many groups
  */
 uint32_t gy_shape_groups(const int64_t *bytes, uint32_t count, int64_t bytes_max,
-                         uint32_t least, uint32_t *group);
+                         uint32_t count_min, uint32_t *group);
 
 enum { GY_TREE_LEVELS = 32 };
 
 /**
- * An aggregation tree over `count` >= 1 leaves: groups of neighbours by size, then levels of
- * the same fan-in until one is left.
+ * Plan an aggregation tree over `count` >= 1 leaves: groups of neighbours by size, then levels
+ * of the same fan-in until one node is left.
  *
- * @param parent (2 * count + GY_TREE_LEVELS) of leaf or inner node, numbered on from `count`
- * level by level
- * @return nodes in all; the last is the root
+ * @param parent (2 * count + GY_TREE_LEVELS) becomes the parent of each leaf and inner node;
+ * inner nodes are numbered from `count` on, level by level
+ * @return how many nodes there are; the last is the root
  */
 uint32_t gy_shape_tree(const int64_t *bytes, uint32_t count, int64_t bytes_max,
                        uint32_t *parent);

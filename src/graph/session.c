@@ -327,8 +327,3 @@ gy_status gy_session_explain(gy_session *session, int64_t batch, const gy_node *
     *out = text.data;
     return GY_OK;
 }
-
-void gy_string_free(char *text)
-{
-    gy_free(text);
-}

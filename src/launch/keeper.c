@@ -18,21 +18,6 @@
 
 static const double grace_default_seconds = 2, hold_seconds = 0.3;
 
-/* One line in one write, so that it does not mix with what ranks write. */
-void gy_keeper_say(const char *format, ...)
-{
-    char line[GY_LINE_BYTES + 256], words[2048];
-    size_t size = gy_print(line, sizeof(line), "gyre: ");
-    va_list args;
-    va_start(args, format);
-    const size_t wanted = gy_print_list(words, sizeof(words), format, args);
-    va_end(args);
-    size += gy_printable(line + size, sizeof(line) - size - 1, words, wanted, "");
-    line[size] = '\n';
-    ssize_t written = write(STDERR_FILENO, line, size + 1);
-    (void)written;
-}
-
 static void signal_ranks(const run_keeper *keeper, int number)
 {
     for (int rank = 0; rank < keeper->started; rank++) {
@@ -60,9 +45,9 @@ static void save_flight(run_keeper *keeper, const gy_run_end *end)
     gy_status status = gy_save_flight(keeper->segment, options->record != NULL ? wanted : NULL,
                                       end, path, sizeof(path));
     if (status < 0 && options->record != NULL) {
-        gy_keeper_say("%s", gy_error_text());
+        gy_log_message("%s", gy_error_text());
     } else if (status == GY_OK && options->record == NULL) {
-        gy_keeper_say("what the ranks did: gyre doctor --recording %s", path);
+        gy_log_message("what the ranks did: gyre doctor --recording %s", path);
     }
 }
 
@@ -88,7 +73,7 @@ void gy_keeper_end(run_keeper *keeper, int status, int number, const char *forma
     vsnprintf(end.text, sizeof(end.text), format, args);
     va_end(args);
     if (end.text[0] != '\0') {
-        gy_keeper_say("%s", end.text);
+        gy_log_message("%s", end.text);
     }
     save_flight(keeper, &end);
     if (keeper->nodes != NULL) {
@@ -211,7 +196,7 @@ static bool goes_on(run_keeper *keeper, int rank, pid_t process, int status)
     if (keeper->options->on_failure == GY_RUN_RESTART) {
         return gy_keeper_restarts(keeper, rank, &end);
     }
-    gy_keeper_say("%s; the run goes on", end.text);
+    gy_log_message("%s; the run goes on", end.text);
     if (keeper->first_end.status == 0) {
         keeper->first_end = end;
     }
@@ -321,7 +306,7 @@ static void hear_nodes(run_keeper *keeper)
 {
     gy_run_end end;
     if (keeper->nodes != NULL && gy_nodes_step(keeper->nodes, &end) && !keeper->is_ending) {
-        gy_keeper_say("%s", end.text);
+        gy_log_message("%s", end.text);
         save_flight(keeper, &end);
         keeper->held_ns = INT64_MAX;
         signal_all(keeper, end.status, end.number);
@@ -505,7 +490,7 @@ int gy_keep(const gy_run_options *options, char *const argv[], int life, const s
     }
     /* The ranks are gone, or nobody is left to care for them: end what they started as well. */
     if (!gy_worker_reap_all(keeper.env, gy_env_deadline(keeper.env, GY_REAP_SECONDS))) {
-        gy_keeper_say("processes of this run do not end after SIGKILL");
+        gy_log_message("processes of this run do not end after SIGKILL");
     }
     for (int rank = 0; rank < keeper.started; rank++) {
         read_outputs(&keeper.ranks[rank]);

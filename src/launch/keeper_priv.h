@@ -53,8 +53,6 @@ typedef struct run_keeper {
 } run_keeper;
 
 /* keeper.c */
-/** "gyre: " and a line. */
-void gy_keeper_say(const char *format, ...) GY_PRINTF(1, 2);
 /** The run ends with `status` for a cause, which is said; ranks get signal `number` first. "":
  * nothing is said here. */
 void gy_keeper_end(run_keeper *keeper, int status, int number, const char *format, ...)

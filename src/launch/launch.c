@@ -34,8 +34,7 @@ static bool are_nodes_good(const gy_run_options *options)
         wrong = "a time to meet of 0 or more";
     }
     if (wrong != NULL) {
-        fprintf(stderr, "gyre: node %d of %d: expected %s\n", options->node, options->nodes,
-                wrong);
+        gy_log_message("node %d of %d: expected %s", options->node, options->nodes, wrong);
     }
     return wrong == NULL;
 }
@@ -43,23 +42,23 @@ static bool are_nodes_good(const gy_run_options *options)
 static bool is_good(const gy_run_options *options, char *const argv[])
 {
     if (options->ranks < 1 || options->ranks > GY_RUN_RANKS_MAX) {
-        fprintf(stderr, "gyre: cannot start %d ranks: expected 1 to %d\n", options->ranks,
-                GY_RUN_RANKS_MAX);
+        gy_log_message("cannot start %d ranks: expected 1 to %d", options->ranks,
+                       GY_RUN_RANKS_MAX);
         return false;
     }
     if (argv == NULL || argv[0] == NULL || argv[0][0] == '\0') {
-        fprintf(stderr, "gyre: no program to run was given\n");
+        gy_log_message("no program to run was given");
         return false;
     }
     if (!(options->timeout_s >= 0) || !(options->kill_grace_s >= 0)) {
-        fprintf(stderr, "gyre: time limits of %g s and %g s: expected 0 or more\n",
-                options->timeout_s, options->kill_grace_s);
+        gy_log_message("time limits of %g s and %g s: expected 0 or more", options->timeout_s,
+                       options->kill_grace_s);
         return false;
     }
     if (options->restarts < 0 ||
         (options->restarts > 0 && options->on_failure != GY_RUN_RESTART)) {
-        fprintf(stderr, "gyre: %d restarts: expected some, and that ranks are restarted\n",
-                options->restarts);
+        gy_log_message("%d restarts: expected some, and that ranks are restarted",
+                       options->restarts);
         return false;
     }
     return are_nodes_good(options);
@@ -106,10 +105,9 @@ static int exit_status(const char *who, int status)
         return WEXITSTATUS(status);
     }
     if (status == -1) {
-        fprintf(stderr, "gyre: lost the %s of the ranks\n", who);
+        gy_log_message("lost the %s of the ranks", who);
     } else {
-        fprintf(stderr, "gyre: the %s of the ranks was killed by signal %d\n", who,
-                WTERMSIG(status));
+        gy_log_message("the %s of the ranks was killed by signal %d", who, WTERMSIG(status));
     }
     return 1;
 }
@@ -129,14 +127,14 @@ static int reaper(const gy_run_options *options, char *const argv[], int life,
     (void)signal(SIGPIPE, SIG_IGN);
     close(life);
     if (keeper < 0) {
-        fprintf(stderr, "gyre: cannot start a process: %s\n", strerror(errno));
+        gy_log_message("cannot start a process: %s", strerror(errno));
         return 1;
     }
     int status = wait_for(keeper, watched);
     gy_env *env = gy_env_real();
     if ((status == -1 || !WIFEXITED(status)) &&
         !gy_worker_reap_all(env, gy_env_deadline(env, GY_REAP_SECONDS))) {
-        fprintf(stderr, "gyre: processes of this run do not end after SIGKILL\n");
+        gy_log_message("processes of this run do not end after SIGKILL");
     }
     return exit_status("keeper", status);
 }
@@ -148,7 +146,7 @@ int gy_run(const gy_run_options *options, char *const argv[])
     }
     int life[2];
     if (pipe2(life, O_CLOEXEC) != 0) {
-        fprintf(stderr, "gyre: cannot make a pipe: %s\n", strerror(errno));
+        gy_log_message("cannot make a pipe: %s", strerror(errno));
         return 1;
     }
     sigset_t watched, before;
@@ -167,28 +165,12 @@ int gy_run(const gy_run_options *options, char *const argv[])
     if (child > 0) {
         status = exit_status("guard", wait_for(child, &watched));
     } else {
-        fprintf(stderr, "gyre: cannot start a process: %s\n", strerror(errno));
+        gy_log_message("cannot start a process: %s", strerror(errno));
     }
     close(life[1]);
     GY_ASSERT(sigaction(SIGCHLD, &child_before, NULL) == 0);
     GY_ASSERT(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);
     return status;
-}
-
-int gy_run_make_key(const char *path)
-{
-    char kept[4096];
-    gy_status status = GY_OK;
-    if (path == NULL) {
-        status = gy_run_key_path(kept, sizeof(kept));
-        path = kept;
-    }
-    if (status < 0 || gy_transport_key_make(path) < 0) {
-        fprintf(stderr, "gyre: %s\n", gy_error_text());
-        return 1;
-    }
-    printf("%s\n", path);
-    return 0;
 }
 
 bool gy_run_report_message(gy_status status, const char *text)

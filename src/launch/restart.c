@@ -39,7 +39,7 @@ static void say(void *arg, const gy_run_end *cause)
 {
     const run_keeper *keeper = arg;
     if (!keeper->is_ending) {
-        gy_keeper_say("%s", cause->text);
+        gy_log_message("%s", cause->text);
     }
 }
 

@@ -1,6 +1,6 @@
 /**
- * Aggregation of any amount in bounded memory: a table, spilled in canonical order when it is
- * full, all spills read as one at the end, cut into partitions.
+ * Aggregation of any amount of data in bounded memory: a table that spills in canonical order
+ * when it is full; at the end all spills are merged and split into partitions.
  */
 #ifndef GY_MAPREDUCE_GATHER_H
 #define GY_MAPREDUCE_GATHER_H
@@ -12,7 +12,7 @@
 
 enum {
     GY_GATHER_BYTES_MIN = 256 << 10,
-    GY_GATHER_FAN_IN = 16, /* spills of one size are made one when there are so many */
+    GY_GATHER_FAN_IN = 16, /* so many spills of one size are merged into one */
 };
 
 typedef struct gy_gather_options {
@@ -31,10 +31,10 @@ typedef struct gy_gather_options {
 
 typedef struct gy_gather gy_gather;
 
-/** What it did; for tests and counters. */
+/** Statistics, for tests and counters. */
 typedef struct gy_gather_report {
-    uint64_t items;                         /* that came in: words and fields of texts too */
-    uint64_t spills, spilled_bytes, passes; /* passes: times that combining was given up */
+    uint64_t items;                         /* added items: words and fields of texts too */
+    uint64_t spills, spilled_bytes, passes; /* passes: how often combining was abandoned */
 } gy_gather_report;
 
 /** GY_NOMEM */
@@ -42,20 +42,21 @@ GY_MUST_CHECK gy_status gy_gather_new(const gy_gather_options *options, gy_gathe
 /** Removes its spill files. */
 void gy_gather_free(gy_gather *gather);
 
-/** As gy_mapreduce_table_add; GY_IO a spill failed. */
+/** Add items. As gy_mapreduce_table_add; GY_IO a spill failed. */
 GY_MUST_CHECK gy_status gy_gather_add(gy_gather *gather, const gy_item *items, size_t count);
-/** All words of a text of any size, each with the number. The text must not begin or end within
- * a word. */
+/** Add all words of a text of any size, each with the number. The text begins and ends between
+ * words. */
 GY_MUST_CHECK gy_status gy_gather_add_words(gy_gather *gather, const char *text, size_t size,
                                             int64_t number);
-/** Field `field` (from 1) of each line of a text of whole lines, with the number 1; to *without
- * it adds how many lines have none. GY_LIMIT a line of more than GY_FIELDS_TEXT_BYTES */
+/** Add field `field` (from 1) of each line of a text of whole lines, with the number 1; adds
+ * the number of lines without it to *without. GY_LIMIT a line of more than GY_FIELDS_TEXT_BYTES
+ */
 GY_MUST_CHECK gy_status gy_gather_add_fields(gy_gather *gather, const char *text, size_t size,
                                              unsigned field, uint64_t *without);
 
 /**
- * Write every partition's rows, in canonical order, to its sink, and end: gy_gather_free alone
- * may follow.
+ * Write the rows of each partition, in canonical order, to its sink. After it only
+ * gy_gather_free may be called.
  *
  * @param sinks (partitions)
  */

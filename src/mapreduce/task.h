@@ -1,6 +1,6 @@
 /**
- * What a vertex of a MapReduce job is told: the parameter that job.c writes and run.c reads,
- * and what maps and reduces at work are.
+ * The parameter of a vertex of a MapReduce job, which job.c writes and run.c reads, and the
+ * state of running maps and reduces.
  */
 #ifndef GY_MAPREDUCE_TASK_H
 #define GY_MAPREDUCE_TASK_H
@@ -20,7 +20,7 @@ typedef enum gy_phase {
     GY_PHASE_SHARE, /* of a hot key */
 } gy_phase;
 
-/** A part of an input file; its path stands in gy_task.paths. */
+/** A range of an input file; gy_task_stage.paths has its path. */
 typedef struct gy_task_part {
     uint64_t begin, end;
     uint64_t number; /* of the file among the job's inputs */
@@ -41,35 +41,36 @@ typedef struct gy_task_options {
     const char *combine, *partition; /* names of functions; NULL: none */
     const void *parameter;           /* (parameter_bytes) the user's */
     size_t parameter_bytes;
-    size_t hot_key_bytes; /* of a map: tell keys of which there may be so much; 0: none */
+    size_t hot_key_bytes; /* of a map: its sample lists keys with so many bytes; 0: no sample */
     const void *hot;      /* (hot_bytes) gy_hot_write: a share's key, those of a reduce */
     size_t hot_bytes;
     uint32_t shares, sides; /* of a reduce's inputs: of hot keys, behind the tables; side files,
                                behind those */
 } gy_task_options;
 
-/** A parameter as it was written. All is borrowed from it. */
+/** A parameter after reading; its pointers are borrowed from the parameter's bytes. */
 typedef struct gy_task_stage {
     gy_task_options options;
     const gy_task_part *parts; /* (part_count) */
-    const char *paths;         /* of the parts, one behind the other, each with its NUL */
+    const char *paths;         /* of the parts, concatenated, each with its NUL */
     uint32_t part_count;
 } gy_task_stage;
 
-/** Append the parameter; a failure is kept in the text. `paths` of the parts. */
+/** Append the parameter, with the paths of the parts; the text records a failure. */
 void gy_task_write(gy_text *out, const gy_task_options *options, const gy_task_part *parts,
                    const char *const *paths, size_t part_count);
-/** GY_FORMAT: not what gy_task_write wrote. */
+/** Read a parameter. GY_FORMAT: gy_task_write did not write it. */
 GY_MUST_CHECK gy_status gy_task_read(const void *data, size_t size_bytes, gy_task_stage *stage);
 
-/** The fold of options; has_bytes: the map emits bytes. */
+/** The fold that options ask for; has_bytes: the map emits bytes. */
 gy_mapreduce_fold gy_combine_fold(gy_combine combine, bool has_bytes);
 
-/* ---- at work ---- */
+/* ---- running maps and reduces ---- */
 
 enum {
     GY_EMIT_ITEMS = 256,
-    GY_EMIT_BYTES = 8 << 10, /* of copied keys and values; larger ones go alone */
+    GY_EMIT_BYTES =
+        8 << 10, /* of copied keys and values; a larger pair is a batch of its own */
     GY_VALUE_BYTES_MAX = 1 << 30,
 };
 
@@ -82,39 +83,39 @@ struct gy_map {
     struct gy_sorter **sorters;     /* (partitions) else */
     gy_partition_work partition;    /* NULL: by hash */
     gy_outlet output;               /* map only */
-    int64_t number;                 /* of the file at hand among the job's inputs */
+    int64_t number;                 /* of the current file among the job's inputs */
     gy_mapreduce_progress progress; /* of the task, by offsets of records */
     uint64_t sorted;                /* items that went to sorters */
     void *state;                    /* gy_map_state */
     void (*drop_state)(void *state);
     gy_status status;    /* of the first failure */
     char text[256];      /* of it */
-    const char *lasting; /* (lasting_size) keys that lie here need no copy */
+    const char *lasting; /* (lasting_size) keys inside this memory need no copy */
     size_t lasting_size;
     size_t count, used;
-    size_t capacity; /* of items; 0: numbers may not be emitted */
+    size_t capacity; /* of items; 0: the map may not emit numbers */
     bool is_counting;
     gy_item items[GY_EMIT_ITEMS];
     char bytes[GY_EMIT_BYTES + 16];
 };
 
-/** Take what was emitted out of the batch. */
+/** Empty the batch of emitted pairs. */
 GY_MUST_CHECK gy_status gy_map_flush(gy_map *map);
-/** Keep the first failure with its text. */
+/** Record a failure with its text, if it is the first. */
 void gy_map_keep(gy_map *map, gy_status status);
 
 struct gy_values {
     gy_mapreduce_fold fold;
     gy_status status;
     void *arg;
-    /* The next value into item; GY_AGAIN: none is left. */
+    /* Gets the next value; GY_AGAIN: there are no more. */
     gy_status (*next)(void *arg, gy_item *item);
 };
 
-/** The values of lists that come piece by piece; of a set each once, also where pieces meet.
- * Zero but for the first three at first. */
+/** The values of lists that arrive in segments; of a set each value once, also across segments.
+ * Initialise the first three members, the rest with zero. */
 typedef struct gy_listed {
-    /* The next piece; `list` NULL: none is left. */
+    /* Gets the next segment; `list` NULL: there are no more. */
     gy_status (*more)(void *arg, const char **list, size_t *size);
     void *arg;
     gy_mapreduce_fold fold;
@@ -128,7 +129,7 @@ struct gy_reducer {
     gy_vertex *vertex;
     const gy_task_stage *stage;
     gy_outlet output;
-    bool is_combining; /* it gives values, not lines */
+    bool is_combining; /* it emits values, not lines */
     gy_status status;
     char text[256];
 };
@@ -139,39 +140,39 @@ void gy_reduce_keep(gy_reducer *reduce, gy_status status);
 GY_MUST_CHECK gy_status gy_put_number(gy_outlet *output, const void *key, size_t key_size,
                                       int64_t number);
 
-/** The function that joins numbers, NULL when the fold needs none. */
+/** The user's function that combines numbers; NULL: the fold needs none. */
 gy_join_numbers gy_task_join(const gy_vertex *vertex, const gy_task_options *options);
 
 /** The budget of a vertex: the job's, else three quarters of the process's, else 1 GiB. */
 size_t gy_task_memory(const gy_vertex *vertex, const gy_task_stage *stage);
 
-/** A key with its values to the user's function, or written as without one. */
+/** Give a key with its values to the user's reduce, or write them as a job without one does. */
 GY_MUST_CHECK gy_status gy_reduce_key(gy_reducer *reduce, const char *key, size_t key_size,
                                       gy_values *values);
-/** The numbers of a set, parted by blanks; before the first, if there is one, `key` and a tab
+/** Write the numbers of a set, separated by spaces, and before the first one `key` and a tab
  * (NULL: neither). */
 GY_MUST_CHECK gy_status gy_put_set(gy_outlet *output, const gy_record *key, gy_values *values);
 
-/** The work of a phase; run.c. */
+/** Run a vertex of a phase (run.c, reduce.c). */
 GY_MUST_CHECK gy_status gy_map_run(gy_vertex *vertex, const gy_task_stage *stage);
 GY_MUST_CHECK gy_status gy_reduce_run(gy_vertex *vertex, const gy_task_stage *stage);
 
-/** A sink that is output `number` of a vertex. `to` lives as long. */
+/** Make a sink of output `number` of a vertex. `to` outlives it. */
 typedef struct gy_output_of {
     gy_vertex *vertex;
     int number;
 } gy_output_of;
 gy_sink gy_sink_of(gy_output_of *to);
 
-/** The bytes of input `number` of a vertex. `from` lives as long. */
+/** Make a source of input `number` of a vertex. `from` outlives it. */
 typedef struct gy_input_of {
     gy_vertex *vertex;
     int number;
 } gy_input_of;
 gy_spring gy_spring_of(gy_input_of *from, const char *name);
 
-/** The tables that all inputs of a vertex are, as one. `inputs` (count)
- * outlive the groups. GY_NOMEM; as gy_vertex_read and gy_mapreduce_rows_next */
+/** Read the tables of all inputs of a vertex as one. `inputs` (count) outlive the groups.
+ * GY_NOMEM; as gy_vertex_read and gy_mapreduce_rows_next */
 GY_MUST_CHECK gy_status gy_task_tables(gy_input_of *inputs, size_t count,
                                        gy_mapreduce_fold fold, gy_join_numbers join,
                                        gy_groups **groups);

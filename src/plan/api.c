@@ -260,8 +260,3 @@ gy_status gy_plan_simulate(const gy_plan_query *query, const gy_fault_model *fau
     gy_free(named.host_of);
     return status;
 }
-
-void gy_plan_text_free(char *text)
-{
-    gy_free(text);
-}

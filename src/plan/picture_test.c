@@ -23,7 +23,7 @@ static void assert_drawn(const char *operation, const char *algorithm, int ranks
     const char *body = strchr(strchr(text, '\n') + 1, '\n'); /* behind heading and legend */
     body = strchr(body + 1, '\n');
     assert_string_equal(body + strspn(body, "\n"), expected);
-    gy_plan_text_free(text);
+    gy_string_free(text);
 }
 
 GY_TEST(rings_and_trees_are_drawn)
@@ -47,7 +47,7 @@ GY_TEST(rings_and_trees_are_drawn)
               "       <3:3    <0:0    <1:1    <2:2\n"
               "    6  >1:3    >2:0    >3:1    >0:2\n"
               "       <3:2    <0:3    <1:0    <2:1\n");
-    gy_plan_text_free(text);
+    gy_string_free(text);
     assert_drawn("reduce", "tree", 5, 80,
                  "round  rank 0  rank 1  rank 2  rank 3  rank 4\n"
                  "    1  +1:0    >0:0    +3:0    >2:0    >0:0\n"
@@ -98,7 +98,7 @@ GY_TEST(ranks_that_do_not_fit_get_another_panel)
         assert_true(end == line || end[-1] != ' ');
         line = end + 1;
     }
-    gy_plan_text_free(text);
+    gy_string_free(text);
 }
 
 static size_t count_of(const char *text, const char *what)
@@ -118,7 +118,7 @@ GY_TEST(svg_has_an_arrow_a_message)
     assert_int_equal(count_of(text, "<circle"), 7 * 8);
     assert_int_equal(count_of(text, "round "), 14);
     assert_non_null(strstr(text, "</svg>\n"));
-    gy_plan_text_free(text);
+    gy_string_free(text);
     assert_status(
         gy_plan_picture(
             &(gy_plan_query){.operation = "allreduce", .algorithm = "ring", .ranks = 65}, 0,
@@ -133,8 +133,8 @@ GY_TEST(everything_can_be_drawn)
         gy_plan_algorithm row;
         for (int k = 0; gy_plan_algorithm_at(gy_plan_operation(i), k, &row); k++) {
             for (int ranks = 1; ranks <= 9; ranks++) {
-                gy_plan_text_free(picture_of(gy_plan_operation(i), row.name, ranks, 80));
-                gy_plan_text_free(picture_of(gy_plan_operation(i), row.name, ranks, 0));
+                gy_string_free(picture_of(gy_plan_operation(i), row.name, ranks, 80));
+                gy_string_free(picture_of(gy_plan_operation(i), row.name, ranks, 0));
             }
         }
     }

@@ -405,7 +405,7 @@ gy_status gy_keyring_list(const char *path, gy_keyring_visit visit, void *arg)
     for (size_t at = 0; status == GY_OK && at < text->size_bytes;) {
         char *who = NULL;
         uint64_t epoch = strtoull(text->data + at, &who, 10);
-        visit(arg, epoch, who + 1);
+        status = visit(arg, &(gy_keyring_entry){.epoch = epoch, .restriction = who + 1});
         at += strlen(text->data + at) + 1;
     }
     text_free(text);

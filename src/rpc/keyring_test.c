@@ -397,17 +397,18 @@ GY_TEST(digits_alone_are_epoch_one)
 }
 
 typedef struct seen {
-    int count;
+    int count, count_max; /* a visit that many ends the list; 0: none does */
     char text[512];
 } seen;
 
-static void note(void *arg, uint64_t epoch, const char *who)
+static gy_status note(void *arg, const gy_keyring_entry *entry)
 {
     seen *what = arg;
     size_t used = strlen(what->text);
     what->count++;
     snprintf(what->text + used, sizeof(what->text) - used, "%llu:%s;",
-             (unsigned long long)epoch, who);
+             (unsigned long long)entry->epoch, entry->restriction);
+    return what->count == what->count_max ? GY_LIMIT : GY_OK;
 }
 
 GY_TEST(lines_are_shown_without_keys)
@@ -418,6 +419,9 @@ GY_TEST(lines_are_shown_without_keys)
     write_ring(at.ring, "# 9\n4 " HEX32 "\n\n2 daemon " HEX32 "\n3 manager/j " HEX32 "\n# end");
     assert_ok(gy_keyring_list(at.ring, note, &what));
     assert_string_equal(what.text, "4:;2:daemon;3:manager/j;");
+    what = (seen){.count_max = 2};
+    assert_status(gy_keyring_list(at.ring, note, &what), GY_LIMIT);
+    assert_string_equal(what.text, "4:;2:daemon;");
     what = (seen){0};
     write_ring(at.ring, "4 " HEX32 "\n4 daemon " HEX32 "\n");
     assert_status(gy_keyring_list(at.ring, note, &what), GY_FORMAT);

@@ -323,12 +323,12 @@ static void expect_history(const place *at, int each)
     id[strcspn(id, "\n")] = '\0';
     gy_job *job = NULL;
     assert_ok(gy_job_read(id, &job));
-    assert_int_equal(job->bad_record_count, at->bad + 1);
+    assert_int_equal(job->report.bad_record_count, at->bad + 1);
     int lines = 0, keys = 0, illegal = 0;
-    for (size_t i = 0; i < job->bad_record_count; i++) {
-        lines += strcmp(job->bad_records[i].source, at->files[0]) == 0;
-        keys += strcmp(job->bad_records[i].source, "key 'poison'") == 0;
-        illegal += strcmp(job->bad_records[i].what, "SIGILL") == 0;
+    for (size_t i = 0; i < job->report.bad_record_count; i++) {
+        lines += strcmp(job->report.bad_records[i].source, at->files[0]) == 0;
+        keys += strcmp(job->report.bad_records[i].source, "key 'poison'") == 0;
+        illegal += strcmp(job->report.bad_records[i].what, "SIGILL") == 0;
     }
     assert_int_equal(lines, at->bad);
     assert_int_equal(keys, 1);
@@ -350,29 +350,29 @@ static void run_job(int each, bool is_blocked, int threads)
         .backup_floor_s = -1,
     };
     gy_dag *dag = make_dag(&at, is_blocked, threads > 1, false);
-    gy_flow_report *report = NULL;
+    gy_job_report *report = NULL;
     assert_ok(gy_flow_run(flow, dag, &options, &report));
     expect_output(&at);
     expect_history(&at, each);
     assert_int_equal(report->skipped_records, at.bad + 1);
-    assert_int_equal(gy_flow_report_counter(report, "lines"), at.fine);
-    assert_int_equal(count_lines_with(report->bad_records, "offset "), at.bad);
-    assert_int_equal(count_lines_with(report->bad_records, "key 'poison' SIGABRT"), 1);
+    assert_int_equal(gy_job_report_counter(report, "lines"), at.fine);
+    assert_int_equal(count_lines_with(report->bad_record_text, "offset "), at.bad);
+    assert_int_equal(count_lines_with(report->bad_record_text, "key 'poison' SIGABRT"), 1);
     static const char *const says[KINDS] = {" SIGSEGV", " SIGABRT", " SIGFPE",      " SIGILL",
                                             " SIGBUS",  " SIGSEGV", "took too long"};
     for (int k = 0; k < KINDS; k++) { /* a stack that ends is a SIGSEGV too */
         const int expected = strcmp(says[k], " SIGSEGV") == 0 ? 2 * each : each;
-        assert_int_equal(count_lines_with(report->bad_records, says[k]),
+        assert_int_equal(count_lines_with(report->bad_record_text, says[k]),
                          expected + (k == 1)); /* the key's */
     }
 #if !defined(GYRE_ASAN) && !defined(GYRE_TSAN) /* their frames lie between */
-    int named = count_lines_with(report->bad_records, " die_of") +
-                count_lines_with(report->bad_records, " dig\n");
+    int named = count_lines_with(report->bad_record_text, " die_of") +
+                count_lines_with(report->bad_record_text, " dig\n");
     assert_true(is_blocked || submitted_is()
-                    ? count_lines_with(report->bad_records, " read_lines") == 0
+                    ? count_lines_with(report->bad_record_text, " read_lines") == 0
                     : named >= at.bad);
 #endif
-    gy_flow_report_free(report);
+    gy_job_report_free(report);
     gy_dag_free(dag);
     remove_place(&at);
 }
@@ -435,11 +435,11 @@ static uint64_t run_ready(const ready_job *job, const place *at, const char *con
     snprintf(line, sizeof(line), "rm -rf %s %s", at->output, at->folder);
     assert_int_equal(gy_test_shell(line, out, sizeof(out)), 0);
     gy_dag *dag = gy_map_reduce(flow, &how);
-    gy_flow_report *report = NULL;
+    gy_job_report *report = NULL;
     assert_ok(gy_flow_run(flow, dag, &options, &report));
     assert_int_equal(report->skipped_records, bad);
-    assert_int_equal(count_lines_with(report->bad_records, "offset "), bad);
-    assert_int_equal(gy_flow_report_counter(report, "lines"), at->fine);
+    assert_int_equal(count_lines_with(report->bad_record_text, "offset "), bad);
+    assert_int_equal(gy_job_report_counter(report, "lines"), at->fine);
     for (int i = 0; i < 2; i++) {
         static char text[1 << 16];
         snprintf(line, sizeof(line), "%s/part-%05d", at->output, i);
@@ -450,7 +450,7 @@ static uint64_t run_ready(const ready_job *job, const place *at, const char *con
         fclose(file);
         hash = gy_hash(text, size, hash + 1);
     }
-    gy_flow_report_free(report);
+    gy_job_report_free(report);
     gy_dag_free(dag);
     return hash;
 }
@@ -493,10 +493,10 @@ typedef struct witness {
     int enough; /* bad records when the manager dies */
 } witness;
 
-static void die_when_enough(void *arg, const gy_flow_report *report)
+static void die_when_enough(void *arg, const gy_job_report *report)
 {
     const witness *seen = arg;
-    if (count_lines_with(report->bad_records, "offset ") >= seen->enough) {
+    if (count_lines_with(report->bad_record_text, "offset ") >= seen->enough) {
         (void)raise(SIGKILL);
     }
 }
@@ -537,17 +537,17 @@ GY_TEST(what_was_learnt_outlives_the_manager)
     const off_t before = attempts_of(&at);
     options.is_resume = true;
     gy_dag *dag = make_dag(&at, false, false, true);
-    gy_flow_report *report = NULL;
+    gy_job_report *report = NULL;
     assert_ok(gy_flow_run(flow, dag, &options, &report));
     expect_output(&at);
     assert_int_equal(report->skipped_records, at.bad + 1);
-    assert_int_equal(count_lines_with(report->bad_records, "offset "), at.bad);
+    assert_int_equal(count_lines_with(report->bad_record_text, "offset "), at.bad);
     printf("soak: %d bad records, the manager killed after %d of %d attempts\n", at.bad,
            (int)before, (int)attempts_of(&at));
     assert_true(before >= seen.enough);
     /* One goes through in each file; what the manager knew for less than 5 ms may be lost. */
     assert_in_range(attempts_of(&at), 2 * at.bad + FILES, 2 * at.bad + FILES + 5);
-    gy_flow_report_free(report);
+    gy_job_report_free(report);
     gy_dag_free(dag);
     remove_place(&at);
 }
@@ -597,11 +597,11 @@ GY_TEST(one_too_many_ends_the_job)
         .bad_records_max = 1,
     };
     gy_dag *dag = make_dag(&at, false, false, false);
-    gy_flow_report *report = NULL;
+    gy_job_report *report = NULL;
     assert_true(gy_flow_run(flow, dag, &options, &report) < 0);
     assert_non_null(strstr(gy_error_text(), "more than 1 bad record (bad_records_max)"));
     assert_true(access(at.output, F_OK) != 0 || rmdir(at.output) == 0);
-    gy_flow_report_free(report);
+    gy_job_report_free(report);
     gy_dag_free(dag);
     remove_place(&at);
 }

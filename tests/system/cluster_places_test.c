@@ -58,21 +58,21 @@ static int run_job(gy_flow *flow, int argc, char **argv)
     }
     gy_dag *dag = gy_dag_new(flow, "where");
     gy_part_output(gy_dag_vertices(dag, options, count), "part");
-    gy_flow_report *report = NULL;
+    gy_job_report *report = NULL;
     const gy_flow_options run = {.output = argv[2]};
     const gy_status status = gy_flow_run(flow, dag, &run, &report);
     snprintf(path, sizeof(path), "%s.counters", argv[2]);
     FILE *file = status == GY_OK ? fopen(path, "we") : NULL;
     if (file != NULL) {
         fprintf(file, "near %lld far %lld\n",
-                (long long)gy_flow_report_counter(report, "tasks begun where their files lie"),
-                (long long)gy_flow_report_counter(report,
-                                                  "tasks begun where their files do not lie"));
+                (long long)gy_job_report_counter(report, "tasks begun where their files lie"),
+                (long long)gy_job_report_counter(report,
+                                                 "tasks begun where their files do not lie"));
         (void)fclose(file);
     } else {
         fprintf(stderr, "%s\n", gy_error_text());
     }
-    gy_flow_report_free(report);
+    gy_job_report_free(report);
     gy_dag_free(dag);
     gy_flow_end(flow);
     return file != NULL ? 0 : 1;

@@ -397,22 +397,22 @@ static pace_result run_pieces(const pace *how)
     options.backup_floor_s = how->has_copies ? floor_ms * 1e-3 : -1;
     gy_dag *dag = gy_dag_new(flow, "pieces");
     gy_part_output(vertices(dag, "work", &at.has, 0, PIECES), "piece");
-    gy_flow_report *report = NULL;
+    gy_job_report *report = NULL;
     char log[LOG_BYTES];
     assert_ok(gy_flow_run(flow, dag, &options, &report));
     read_log(at.has.top, log);
-    const gy_flow_stage *stage = &report->stages[0];
-    const pace_result result = {report->seconds, (int)stage->backups, (int)stage->backups_won,
-                                count_of(log, "cancelled", -1)};
+    const gy_job_stage *stage = &report->stages[0];
+    const pace_result result = {report->duration_s, (int)stage->backups,
+                                (int)stage->backups_won, count_of(log, "cancelled", -1)};
     printf("soak: %d vertices of %.2f s, %d workers, %s: %.2f s, %d copies, %d won, %d "
            "cancelled\n",
            PIECES, how->piece_ms * 1e-3, how->workers, how->name, result.seconds, result.copies,
            result.won, result.cancelled);
-    assert_int_equal(stage->done, PIECES);
+    assert_int_equal(stage->committed, PIECES);
     assert_int_equal(stage->failures, 0);
     assert_true(how->has_copies || result.copies == 0);
     assert_true(result.cancelled <= result.copies);
-    gy_flow_report_free(report);
+    gy_job_report_free(report);
     gy_dag_free(dag);
     remove_place(&at);
     return result;
@@ -476,15 +476,15 @@ typedef struct nap {
 } nap;
 
 /* Put it to sleep, wake it when it was missed and all but the last piece is done, go on. */
-static void lull_and_wake(void *arg, const gy_flow_report *report)
+static void lull_and_wake(void *arg, const gy_job_report *report)
 {
     nap *what = arg;
     char log[LOG_BYTES];
     read_log(what->at->has.top, log);
     const char *word = strstr(log, "\nasleep ");
     bool is_missed = false;
-    for (int i = 0; i < report->note_count; i++) {
-        is_missed = is_missed || strstr(report->notes[i], "has been silent") != NULL;
+    for (size_t i = 0; i < report->note_count; i++) {
+        is_missed = is_missed || strstr(report->notes[i].text, "has been silent") != NULL;
     }
     if (what->turn == 0 && word != NULL) {
         what->sleeper = (pid_t)strtol(word + 8, NULL, 10);
@@ -493,7 +493,7 @@ static void lull_and_wake(void *arg, const gy_flow_report *report)
                                kill(what->fork_server, SIGSTOP) == 0;
         what->turn =
             is_lulled ? 1 : -1; /* asserted behind the job: it must not be left asleep */
-    } else if (what->turn == 1 && is_missed && report->stages[0].done == SLEEPERS - 1) {
+    } else if (what->turn == 1 && is_missed && report->stages[0].committed == SLEEPERS - 1) {
         make_file(what->at, "woken");
         what->turn = kill(what->sleeper, SIGCONT) == 0 ? 2 : -1;
     } else if (what->turn == 2 && strstr(log, "\nlate ") != NULL) {
@@ -514,11 +514,11 @@ GY_TEST(who_wakes_too_late_is_not_heard)
     options.progress_arg = &what;
     gy_dag *dag = gy_dag_new(flow, "nap");
     gy_part_output(vertices(dag, "doze", &at.has, 0, SLEEPERS), "piece");
-    gy_flow_report *report = NULL;
+    gy_job_report *report = NULL;
     assert_ok(gy_flow_run(flow, dag, &options, &report));
     assert_int_equal(what.turn, 4);
-    assert_int_equal(report->stages[0].done, SLEEPERS);
-    assert_int_equal(gy_flow_report_counter(report, "pieces"), SLEEPERS);
+    assert_int_equal(report->stages[0].committed, SLEEPERS);
+    assert_int_equal(gy_job_report_counter(report, "pieces"), SLEEPERS);
     assert_int_equal(kit_entries(at.output), SLEEPERS + 1);
     for (int i = 0; i < SLEEPERS; i++) {
         char path[160], expected[32];
@@ -529,7 +529,7 @@ GY_TEST(who_wakes_too_late_is_not_heard)
         assert_string_equal(text, expected);
         gy_free(text);
     }
-    gy_flow_report_free(report);
+    gy_job_report_free(report);
     gy_dag_free(dag);
     remove_place(&at);
 }
@@ -538,13 +538,13 @@ GY_TEST(who_wakes_too_late_is_not_heard)
 
 /* How often the run of a task was given to another process before it had begun, as far as the
  * manager knew: a begun one has run in vain. */
-static int moved_of(const gy_flow_report *report, const char *stage, int index)
+static int moved_of(const gy_job_report *report, const char *stage, int index)
 {
     char words[64];
     int count = 0;
     snprintf(words, sizeof(words), "%s[%d]: it stood behind", stage, index);
-    for (int i = 0; i < report->note_count; i++) {
-        count += strncmp(report->notes[i], words, strlen(words)) == 0;
+    for (size_t i = 0; i < report->note_count; i++) {
+        count += strncmp(report->notes[i].text, words, strlen(words)) == 0;
     }
     return count;
 }
@@ -559,12 +559,13 @@ static bool have_all_begun(const char *log)
 }
 
 /* Half of the consumers are committed, the others have begun: the producer's file goes. */
-static void lose_what_was_drawn(void *arg, const gy_flow_report *report)
+static void lose_what_was_drawn(void *arg, const gy_job_report *report)
 {
     place *at = arg;
     char log[LOG_BYTES];
     read_log(at->has.top, log);
-    if (at->damaged == 0 && report->stages[1].done == CONSUMERS / 2 && have_all_begun(log)) {
+    if (at->damaged == 0 && report->stages[1].committed == CONSUMERS / 2 &&
+        have_all_begun(log)) {
         at->damaged = damage(at, "nothing like it", "drawn ", false);
         permit(at);
     }
@@ -601,7 +602,7 @@ GY_TEST(readers_of_what_was_drawn_run_again)
                                                 .parameter_bytes = sizeof(at.has)});
     gy_part to = vertices(dag, "consume", &at.has, 1, CONSUMERS);
     gy_part_output(gy_part_bipartite(from, to, GY_CHANNEL_FILE), "part");
-    gy_flow_report *report = NULL;
+    gy_job_report *report = NULL;
     char log[LOG_BYTES];
     assert_ok(gy_flow_run(flow, dag, &options, &report));
     read_log(at.has.top, log);
@@ -614,17 +615,17 @@ GY_TEST(readers_of_what_was_drawn_run_again)
         assert_in_range(count_of(log, "end", i), ends, ends + moved);
     }
     expect_one_draw(&at);
-    gy_flow_report_free(report);
+    gy_job_report_free(report);
     gy_dag_free(dag);
     remove_place(&at);
 }
 
 /* All of stage c stands, its readers wait. In chain 0 a bit turns in c's, and what b and a
  * wrote is gone; in chain 1 a bit turns in c's; nothing happens to chain 2. */
-static void lose_three_stages(void *arg, const gy_flow_report *report)
+static void lose_three_stages(void *arg, const gy_job_report *report)
 {
     place *at = arg;
-    if (at->damaged == 0 && report->stages[2].done == CHAINS) {
+    if (at->damaged == 0 && report->stages[2].committed == CHAINS) {
         at->damaged += damage(at, "nothing like it", "stage c chain 0", true);
         at->damaged += damage(at, "nothing like it", "stage c chain 1", true);
         at->damaged += damage(at, "stage c", "stage b chain 0", false);
@@ -648,7 +649,7 @@ static uint64_t run_chains(bool is_lossy, char log[LOG_BYTES], int moved[CHAINS]
         all = at.has.stage == 'a' ? next : gy_part_pointwise(all, next, GY_CHANNEL_FILE);
     }
     gy_part_output(all, "end");
-    gy_flow_report *report = NULL;
+    gy_job_report *report = NULL;
     assert_ok(gy_flow_run(flow, dag, &options, &report));
     if (submitted_is()) {
         assert_in_range(at.damaged, 4, 4 * 3); /* readers' hosts have copies */
@@ -671,7 +672,7 @@ static uint64_t run_chains(bool is_lossy, char log[LOG_BYTES], int moved[CHAINS]
         fclose(file);
         hash = gy_hash(data, size, hash);
     }
-    gy_flow_report_free(report);
+    gy_job_report_free(report);
     gy_dag_free(dag);
     remove_place(&at);
     return hash;

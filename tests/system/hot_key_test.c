@@ -174,23 +174,23 @@ static outcome run(kind of, size_t hot_key_bytes, char dies, gy_flow_options flo
     flow_options.processes = WORKERS;
     flow_options.timeout_s = 60;
     flow_options.backup_floor_s = -1;
-    gy_flow_report *report = NULL;
+    gy_job_report *report = NULL;
     assert_ok(gy_flow_run(flow, dag, &flow_options, &report));
     outcome out = {.text = read_output(output),
-                   .hot_keys = gy_flow_report_counter(report, "hot keys"),
-                   .keys = gy_flow_report_counter(report, "keys"),
-                   .records = gy_flow_report_counter(report, "map records"),
-                   .spills = gy_flow_report_counter(report, "spills"),
-                   .stages = report->stage_count};
-    for (int i = 0; i < report->stage_count; i++) {
+                   .hot_keys = gy_job_report_counter(report, "hot keys"),
+                   .keys = gy_job_report_counter(report, "keys"),
+                   .records = gy_job_report_counter(report, "map records"),
+                   .spills = gy_job_report_counter(report, "spills"),
+                   .stages = (int)report->stage_count};
+    for (size_t i = 0; i < report->stage_count; i++) {
         if (strcmp(report->stages[i].name, "hot key") == 0) {
-            out.hot_tasks = report->stages[i].done;
+            out.hot_tasks = report->stages[i].committed;
             out.hot_memoised = report->stages[i].memoised;
         }
     }
     assert_int_equal(access(died, F_OK) == 0, dies != 0);
     (void)unlink(died);
-    gy_flow_report_free(report);
+    gy_job_report_free(report);
     gy_dag_free(dag);
     remove_tree(output);
     remove_tree(folder);

@@ -186,7 +186,7 @@ static gy_status print_job(void *arg, const gy_cluster_job *job)
     return GY_OK;
 }
 
-static gy_status print_report(void *arg, const gy_cluster_report *report)
+static gy_status print_report(void *arg, const gy_job_report *report)
 {
     (void)arg;
     gy_cli_print_stages(report->stages, report->stage_count);
@@ -194,7 +194,7 @@ static gy_status print_report(void *arg, const gy_cluster_report *report)
         printf("\nslow runs\n");
     }
     for (size_t i = 0; i < report->straggler_count; i++) {
-        const gy_cluster_straggler *run = &report->stragglers[i];
+        const gy_job_straggler *run = &report->stragglers[i];
         gy_print_to(stdout, "  %s %u at %s for %.3f s", run->stage, run->task, run->host,
                     run->run_s);
         if (run->expected_s > 0) {

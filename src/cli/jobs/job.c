@@ -62,7 +62,8 @@ static gy_status print_row(void *arg, const gy_job *job)
     char date[32], took[32];
     print_header(arg);
     gy_print_to(stdout, "%-22s %-11s %s %12s  %s\n", job->id, state_name(job->state),
-                gy_cli_date_text(job->started_ns, date), took_text(job, took), job->name);
+                gy_cli_date_text(job->started_ns, date), took_text(job, took),
+                job->report.name);
     return GY_OK;
 }
 
@@ -87,11 +88,11 @@ static int run_list(char **operands, int count)
 
 static void print_bad_records(const gy_job *job)
 {
-    if (job->bad_record_count > 0) {
+    if (job->report.bad_record_count > 0) {
         printf("\nrecords that were skipped\n");
     }
-    for (size_t i = 0; i < job->bad_record_count; i++) {
-        const gy_job_bad_record *bad = &job->bad_records[i];
+    for (size_t i = 0; i < job->report.bad_record_count; i++) {
+        const gy_job_bad_record *bad = &job->report.bad_records[i];
         gy_print_to(stdout, "  %s at %llu: %s\n", bad->source, (unsigned long long)bad->offset,
                     bad->what);
         for (const char *line = bad->backtrace; *line != '\0';) {
@@ -105,26 +106,27 @@ static void print_bad_records(const gy_job *job)
 static void print_job(const gy_job *job)
 {
     char date[32], took[32];
-    gy_print_to(stdout, "job      %s  %s  %s\n", job->id, job->name, state_name(job->state));
+    gy_print_to(stdout, "job      %s  %s  %s\n", job->id, job->report.name,
+                state_name(job->state));
     printf("command ");
     for (int i = 0; job->arguments[i] != NULL; i++) {
         gy_print_to(stdout, " %s", job->arguments[i]);
     }
     printf("\n");
     gy_print_to(stdout, "in       %s\n", job->directory);
-    gy_print_to(stdout, "folder   %s\n", job->folder);
+    gy_print_to(stdout, "folder   %s\n", job->report.folder);
     gy_print_to(stdout, "output   %s\n", job->output[0] != '\0' ? job->output : "-");
     printf("started  %s, took %s\n", gy_cli_date_text(job->started_ns, date),
            took_text(job, took));
     if (job->reason[0] != '\0') {
         gy_print_to(stdout, "reason   %s\n", job->reason);
     }
-    gy_cli_print_stages(job->stages, job->stage_count);
-    gy_cli_print_counters(job->counters, job->counter_count);
+    gy_cli_print_stages(job->report.stages, job->report.stage_count);
+    gy_cli_print_counters(job->report.counters, job->report.counter_count);
     print_bad_records(job);
-    gy_cli_print_notes(job->notes, job->note_count, job->started_ns);
-    if (job->notes_dropped > 0) {
-        printf("  and %lld more\n", (long long)job->notes_dropped);
+    gy_cli_print_notes(job->report.notes, job->report.note_count, job->started_ns);
+    if (job->report.notes_dropped > 0) {
+        printf("  and %lld more\n", (long long)job->report.notes_dropped);
     }
 }
 

@@ -293,11 +293,11 @@ static int check_options(const mr_verb *verb)
 }
 
 /* What was left out or taken for nothing is told, also to those who want no progress. */
-static void print_lacking(const gy_flow_report *report, const char *verb)
+static void print_lacking(const gy_job_report *report, const char *verb)
 {
     const bool is_sort = strcmp(verb, "sort") == 0;
     const int field = (int)(settings.field > 0 ? settings.field : 0);
-    for (int i = 0; i < report->counter_count; i++) {
+    for (size_t i = 0; i < report->counter_count; i++) {
         const char *name = report->counters[i].name;
         const long long count = report->counters[i].value;
         const bool is_number = strcmp(name, GY_COUNTER_NO_NUMBER) == 0;
@@ -319,18 +319,18 @@ static void print_lacking(const gy_flow_report *report, const char *verb)
     }
 }
 
-static void print_report(const gy_flow_report *report)
+static void print_report(const gy_job_report *report)
 {
     if (settings.has_stats) {
-        for (int i = 0; i < report->stage_count; i++) {
-            const gy_flow_stage *stage = &report->stages[i];
+        for (size_t i = 0; i < report->stage_count; i++) {
+            const gy_job_stage *stage = &report->stages[i];
             printf("stage %s: %lld of %lld tasks done, %lld of them kept from before, "
                    "%lld failures, %lld copies, %lld bytes, %.3f s\n",
-                   stage->name, (long long)stage->done, (long long)stage->tasks,
+                   stage->name, (long long)stage->committed, (long long)stage->tasks,
                    (long long)stage->memoised, (long long)stage->failures,
                    (long long)stage->backups, (long long)stage->bytes, stage->run_s);
         }
-        for (int i = 0; i < report->counter_count; i++) {
+        for (size_t i = 0; i < report->counter_count; i++) {
             printf("counter %s: %lld\n", report->counters[i].name,
                    (long long)report->counters[i].value);
         }
@@ -338,15 +338,15 @@ static void print_report(const gy_flow_report *report)
     if (report->skipped_records > 0) {
         gy_print_to(stderr, "gyre mr: %lld record%s skipped:\n%s",
                     (long long)report->skipped_records,
-                    report->skipped_records == 1 ? " was" : "s were", report->bad_records);
+                    report->skipped_records == 1 ? " was" : "s were", report->bad_record_text);
     }
     if (!settings.is_quiet) {
         gy_print_to(stderr, "%s: %lld bytes in %s, %.3f s\n", report->name,
-                    (long long)report->output_bytes, settings.output, report->seconds);
+                    (long long)report->output_bytes, settings.output, report->duration_s);
     }
 }
 
-static void show_nothing(void *arg, const gy_flow_report *report)
+static void show_nothing(void *arg, const gy_job_report *report)
 {
     (void)arg;
     (void)report;
@@ -390,13 +390,13 @@ static int run_job(gy_flow *flow, const mr_verb *verb, const gy_file_list *input
         .bad_records_max = settings.bad_records,
         .progress = settings.is_quiet ? show_nothing : NULL,
     };
-    gy_flow_report *report = NULL;
+    gy_job_report *report = NULL;
     gy_status status = gy_flow_run(flow, dag, &flow_options, &report);
     if (status == GY_OK) {
         print_report(report);
         print_lacking(report, verb->name);
     }
-    gy_flow_report_free(report);
+    gy_job_report_free(report);
     gy_dag_free(dag);
     if (status == GY_ARG) {
         return gy_report_usage("gyre mr: %s", gy_error_text());

@@ -250,7 +250,7 @@ static int run_show(const char *operation)
     } else if (status == GY_OK) {
         fputs(text, stdout);
     }
-    gy_plan_text_free(text);
+    gy_string_free(text);
     return status == GY_OK ? GY_EXIT_OK : fail(status);
 }
 

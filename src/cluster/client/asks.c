@@ -70,13 +70,13 @@ typedef struct look {
 
 /* Rows of `report` from the view; their texts stay with it. GY_NOMEM */
 static gy_status fill_report(const Gy__Cluster__View *view, gy_arena *arena,
-                             gy_cluster_report *report)
+                             gy_job_report *report)
 {
     gy_job_stage *stages = gy_arena_alloc(arena, (view->n_stages + 1) * sizeof(*stages));
     gy_job_counter *counters =
         gy_arena_alloc(arena, (view->n_counters + 1) * sizeof(*counters));
     gy_job_note *notes = gy_arena_alloc(arena, (view->n_notes + 1) * sizeof(*notes));
-    gy_cluster_straggler *slow = gy_arena_alloc(arena, (view->n_slow + 1) * sizeof(*slow));
+    gy_job_straggler *slow = gy_arena_alloc(arena, (view->n_slow + 1) * sizeof(*slow));
     if (stages == NULL || counters == NULL || notes == NULL || slow == NULL) {
         return GY_NOMEM;
     }
@@ -100,15 +100,24 @@ static gy_status fill_report(const Gy__Cluster__View *view, gy_arena *arena,
     }
     for (size_t i = 0; i < view->n_slow; i++) {
         const Gy__Cluster__ViewRun *from = view->slow[i];
-        slow[i] = (gy_cluster_straggler){.stage = view->stages[from->stage]->name,
-                                         .host = from->host,
-                                         .task = from->task,
-                                         .run_s = (double)from->run_ns * 1e-9,
-                                         .expected_s = (double)from->expected_ns * 1e-9};
+        slow[i] = (gy_job_straggler){.stage = view->stages[from->stage]->name,
+                                     .host = from->host,
+                                     .task = from->task,
+                                     .run_s = (double)from->run_ns * 1e-9,
+                                     .expected_s = (double)from->expected_ns * 1e-9};
     }
-    *report =
-        (gy_cluster_report){view->epoch,    stages,           counters,      notes,       slow,
-                            view->n_stages, view->n_counters, view->n_notes, view->n_slow};
+    *report = (gy_job_report){.name = "",
+                              .folder = "",
+                              .epoch = view->epoch,
+                              .stages = stages,
+                              .counters = counters,
+                              .notes = notes,
+                              .stragglers = slow,
+                              .stage_count = view->n_stages,
+                              .counter_count = view->n_counters,
+                              .note_count = view->n_notes,
+                              .straggler_count = view->n_slow,
+                              .bad_record_text = ""};
     return GY_OK;
 }
 
@@ -116,7 +125,7 @@ static gy_status show_view(void *arg, const ProtobufCMessage *answer)
 {
     const look *at = arg;
     const Gy__Cluster__View *view = (const Gy__Cluster__View *)answer;
-    gy_cluster_report report = {.epoch = 0};
+    gy_job_report report = {.name = "", .folder = "", .bad_record_text = ""};
     gy_arena arena = {0};
     gy_status status = GY_OK;
     if (view->epoch != 0) {

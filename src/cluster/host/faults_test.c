@@ -134,10 +134,11 @@ static void rotate(const char *ring)
     assert_int_equal(utimensat(AT_FDCWD, ring, times, 0), 0);
 }
 
-static void count_epoch(void *arg, uint64_t epoch, const char *who)
+static gy_status count_epoch(void *arg, const gy_keyring_entry *entry)
 {
-    (void)epoch, (void)who;
+    (void)entry;
     ++*(int *)arg;
+    return GY_OK;
 }
 
 static int count_epochs(const char *key)

@@ -243,7 +243,7 @@ static const char name[] = "</script><script>alert(\"1\\\")</script>";
 
 static int looks;
 
-static gy_status see_report(void *arg, const gy_cluster_report *report)
+static gy_status see_report(void *arg, const gy_job_report *report)
 {
     const uint32_t *committed = arg;
     looks++;

@@ -12,7 +12,7 @@ void gy_comm_abort(gy_comm *comm, int code, const char *text)
                                   gy_comm_peer(comm, comm->rank), text));
     gy_comm_refuse(comm, &error);
     if (!gy_run_report_abort(&error)) {
-        fprintf(stderr, "gyre: %s\n", error.text);
+        gy_log_message("%s", error.text);
     }
     fflush(NULL);
     _exit(code);

@@ -204,8 +204,3 @@ gy_status gy_tune(gy_comm *comm, const gy_tune_options *options, char **report)
     gy_tuning_free(tuner.tuning);
     return status;
 }
-
-void gy_tune_text_free(char *text)
-{
-    gy_free(text);
-}

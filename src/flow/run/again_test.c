@@ -45,14 +45,14 @@ static void run_over_files(const place *at, int count, const char *expected, int
     snprintf(line, sizeof(line), "rm -rf %s", at->output);
     assert_int_equal(gy_test_shell(line, out, sizeof(out)), 0);
     gy_dag *dag = make_over_files(at, count);
-    gy_flow_report *report = NULL;
+    gy_job_report *report = NULL;
     assert_ok(gy_flow_run(flow, dag, &options, &report));
     expect_file(at, "sum-00000", expected);
     assert_int_equal(report->stages[0].memoised, memoised);
     assert_int_equal(report->stages[1].memoised, is_same);
     assert_int_equal(report->stages[1].attempts, !is_same);
-    assert_int_equal(gy_flow_report_counter(report, "sums"), count + 1); /* as if all ran */
-    gy_flow_report_free(report);
+    assert_int_equal(gy_job_report_counter(report, "sums"), count + 1); /* as if all ran */
+    gy_job_report_free(report);
     gy_dag_free(dag);
 }
 
@@ -96,17 +96,17 @@ GY_TEST(outputs_that_their_user_changed_are_made_again)
     snprintf(at.output, sizeof(at.output), "%s/again", at.top);
     options.output = at.output;
     gy_dag *dag = make_over_files(&at, 3);
-    gy_flow_report *report = NULL;
+    gy_job_report *report = NULL;
     assert_ok(gy_flow_run(flow, dag, &options, &report));
     expect_file(&at, "sum-00000", "9\n");
     assert_int_equal(report->stages[1].attempts, 1);
     bool is_reported = false;
-    for (int i = 0; i < report->note_count; i++) {
-        is_reported =
-            is_reported || strstr(report->notes[i], "was changed since it was kept") != NULL;
+    for (size_t i = 0; i < report->note_count; i++) {
+        is_reported = is_reported ||
+                      strstr(report->notes[i].text, "was changed since it was kept") != NULL;
     }
     assert_true(is_reported);
-    gy_flow_report_free(report);
+    gy_job_report_free(report);
     gy_dag_free(dag);
     run_over_files(&at, 3, "9\n", 3, true);
     remove_place(&at);
@@ -141,11 +141,11 @@ GY_TEST(what_may_differ_is_not_remembered)
                                          vertices(dag, "sum", GY_PORTS_ANY, 1, 1),
                                          GY_CHANNEL_FILE),
                        "sum");
-        gy_flow_report *report = NULL;
+        gy_job_report *report = NULL;
         assert_ok(gy_flow_run(flow, dag, &options, &report));
         assert_int_equal(report->stages[0].memoised, 0);
         assert_int_equal(report->stages[1].memoised, run);
-        gy_flow_report_free(report);
+        gy_job_report_free(report);
         gy_dag_free(dag);
     }
     remove_place(&at);
@@ -204,12 +204,12 @@ GY_TEST(a_killed_manager_is_followed_by_one_that_goes_on)
     assert_status(gy_flow_run(flow, dag, &options, NULL), GY_MISMATCH);
     gy_dag_free(dag);
     dag = make_killed(mark, 12);
-    gy_flow_report *report = NULL;
+    gy_job_report *report = NULL;
     assert_ok(gy_flow_run(flow, dag, &options, &report));
     expect_file(&at, "last-00000", "0\n");
     assert_int_equal(count_entries(at.output), 2);
-    assert_int_equal(gy_flow_report_counter(report, "numbers"), 13); /* each once, over both */
-    gy_flow_report_free(report);
+    assert_int_equal(gy_job_report_counter(report, "numbers"), 13); /* each once, over both */
+    gy_job_report_free(report);
     gy_dag_free(dag);
     remove_place(&at);
 }
@@ -278,7 +278,7 @@ static void go_on(const place *at, int left)
         assert_int_equal(gy_test_shell(line, out, sizeof(out)), 0);
     }
     gy_dag *dag = make_growing(10);
-    gy_flow_report *report = NULL;
+    gy_job_report *report = NULL;
     if (gy_flow_run(flow, dag, &options, &report) != GY_OK) {
         fail_msg("after %d writes: %s", left, gy_error_text());
     }
@@ -287,9 +287,9 @@ static void go_on(const place *at, int left)
         fail_msg("after %d writes: %d entries, %lld bytes", left, count_entries(at->output),
                  (long long)report->output_bytes);
     }
-    assert_int_equal(gy_flow_report_counter(report, "numbers"), 10);
-    assert_true(gy_flow_report_counter(report, "sums") >= 8);
-    gy_flow_report_free(report);
+    assert_int_equal(gy_job_report_counter(report, "numbers"), 10);
+    assert_true(gy_job_report_counter(report, "sums") >= 8);
+    gy_job_report_free(report);
     gy_dag_free(dag);
 }
 

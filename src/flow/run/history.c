@@ -87,27 +87,6 @@ static void begin_history(gy_flow_job *job, const gy_job *row)
     }
 }
 
-static bool fill_stages(const gy_flow_report *report, gy_arena *arena, gy_job *row)
-{
-    gy_job_stage *stages =
-        gy_arena_alloc(arena, ((size_t)report->stage_count + 1) * sizeof(*stages));
-    for (int i = 0; stages != NULL && i < report->stage_count; i++) {
-        const gy_flow_stage *from = &report->stages[i];
-        stages[i] = (gy_job_stage){.name = from->name,
-                                   .tasks = from->tasks,
-                                   .committed = from->done,
-                                   .attempts = from->attempts,
-                                   .failures = from->failures,
-                                   .backups = from->backups,
-                                   .backups_won = from->backups_won,
-                                   .memoised = from->memoised,
-                                   .run_s = from->run_s};
-    }
-    row->stages = stages;
-    row->stage_count = (size_t)report->stage_count;
-    return stages != NULL;
-}
-
 /* Text that lives as long as the arena; NULL: no memory. */
 static const char *settle(gy_arena *arena, gy_text *text)
 {
@@ -140,17 +119,17 @@ static bool fill_bad_record(const gy_flow_job *job, const gy_bad_record *from, g
     return to->source != NULL && to->what != NULL && to->backtrace != NULL;
 }
 
-static bool fill_bad_records(const gy_flow_job *job, gy_arena *arena, gy_job *row)
+bool gy_running_list_bad(const gy_flow_job *job, gy_arena *arena, gy_job_report *report)
 {
-    const int64_t count = gy_bad_count(job->bad);
+    const int64_t count = job->bad != NULL ? gy_bad_count(job->bad) : 0;
     gy_job_bad_record *records = gy_arena_alloc(arena, ((size_t)count + 1) * sizeof(*records));
     gy_bad_record from;
     bool is_ok = records != NULL;
-    for (int64_t i = 0; is_ok && gy_bad_get(job->bad, i, &from); i++) {
+    for (int64_t i = 0; is_ok && i < count && gy_bad_get(job->bad, i, &from); i++) {
         is_ok = fill_bad_record(job, &from, arena, &records[i]);
     }
-    row->bad_records = records;
-    row->bad_record_count = (size_t)count;
+    report->bad_records = records;
+    report->bad_record_count = (size_t)count;
     return is_ok;
 }
 
@@ -162,8 +141,7 @@ void gy_running_tell_history(gy_flow_job *job, gy_job_state state, const char *r
     }
     const bool is_end = state != GY_JOB_RUNNING;
     gy_job row = {.id = job->id,
-                  .name = job->dag->name,
-                  .folder = job->folder,
+                  .report = {.name = job->dag->name, .folder = job->folder},
                   .output = job->target[0] != '\0' ? job->target : job->output,
                   .directory = here,
                   .reason = reason,
@@ -176,16 +154,12 @@ void gy_running_tell_history(gy_flow_job *job, gy_job_state state, const char *r
         begin_history(job, &row);
         return;
     }
-    gy_flow_report *report = job->history != NULL ? gy_running_make_report(job) : NULL;
-    gy_arena arena = {0};
-    if (report != NULL && fill_stages(report, &arena, &row) &&
-        fill_bad_records(job, &arena, &row)) {
-        row.counters = (const gy_job_counter *)(const void *)report->counters;
-        row.counter_count = (size_t)report->counter_count;
+    gy_job_report *report = job->history != NULL ? gy_running_make_report(job) : NULL;
+    if (report != NULL) {
+        row.report = *report;
         if (gy_history_save(job->history, &row) < 0) {
             lose_history(job);
         }
     }
-    gy_arena_free(&arena);
-    gy_flow_report_free(report);
+    gy_job_report_free(report);
 }

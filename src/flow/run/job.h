@@ -95,7 +95,7 @@ typedef struct gy_flow_job {
 
     /* what is told */
     gy_history *history;
-    gy_flow_counter *counters; /* (counter_count) names in the arena */
+    gy_job_counter *counters; /* (counter_count) names in the arena */
     size_t counter_count, counter_capacity;
     int64_t *stage_bytes; /* (stages) */
     int64_t bytes, output_bytes, skipped;
@@ -105,7 +105,7 @@ typedef struct gy_flow_job {
     bool has_lock;      /* this job's driver had the folder's */
     bool is_new;        /* its folder was not there before */
     bool has_begun;     /* the history has it */
-    const char **notes; /* (note_count) in the arena */
+    gy_job_note *notes; /* (note_count) texts in the arena */
     size_t note_count, note_capacity;
     struct last_note {
         int64_t wall_ns;
@@ -155,7 +155,7 @@ GY_MUST_CHECK gy_status gy_running_path(char out[GY_JOB_PATH], const char *folde
 
 /** gy_flow_run with another disk than the real one. */
 GY_MUST_CHECK gy_status gy_running_run(gy_env *env, gy_flow *flow, gy_dag *dag,
-                                       const gy_flow_options *options, gy_flow_report **report);
+                                       const gy_flow_options *options, gy_job_report **report);
 
 /* ---- sandbox.c ---- */
 
@@ -302,12 +302,15 @@ void gy_running_recount(gy_flow_job *job);
 /** The program's own view of it: options.progress. */
 void gy_running_show(gy_flow_job *job);
 /** What stands now; NULL: no memory. */
-gy_flow_report *gy_running_make_report(const gy_flow_job *job);
+gy_job_report *gy_running_make_report(const gy_flow_job *job);
 
 /* ---- history.c ---- */
 
 /** A gy_bad_namer; `arg` is a job. */
 void gy_running_name_record(void *arg, const gy_bad_record *record, gy_text *out);
+/** Fill in the report's bad records; they live in the arena. False: no memory. */
+GY_MUST_CHECK bool gy_running_list_bad(const gy_flow_job *job, gy_arena *arena,
+                                       gy_job_report *report);
 /** Into the history: `state` as it is. */
 void gy_running_tell_history(gy_flow_job *job, gy_job_state state, const char *reason);
 

@@ -266,7 +266,7 @@ static gy_status grow(gy_flow_job *job, gy_growth *growth)
     open_gates(job);
     job->grown_count++;
     if (job->dag->status < 0) {
-        return gy_fail(job->dag->status, "%s", job->dag->mistake);
+        return gy_fail(job->dag->status, "%s", job->dag->error);
     }
     return gy_running_lower(job, growth);
 }

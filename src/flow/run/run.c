@@ -221,7 +221,7 @@ static gy_status prepare(gy_flow_job *job)
     }
     GY_TRY(check_options(job));
     if (job->dag->status < 0) {
-        return gy_fail(job->dag->status, "%s", job->dag->mistake);
+        return gy_fail(job->dag->status, "%s", job->dag->error);
     }
     if (job->ticket != NULL && job->ticket->is_forgotten) {
         return gy_running_forget(job);
@@ -380,10 +380,9 @@ static void free_job(gy_flow_job *job)
         gy_free(job->refinements[i].bytes);
         gy_free(job->refinements[i].samples);
     }
-    void *arrays[] = {job->task_flags,      job->refinements,     job->inputs,
-                      job->outputs,         job->channels,        job->counters,
-                      job->cohorts,         job->channel_outputs, (void *)(uintptr_t)job->notes,
-                      job->traced_processes};
+    void *arrays[] = {job->task_flags, job->refinements,     job->inputs,  job->outputs,
+                      job->channels,   job->counters,        job->cohorts, job->channel_outputs,
+                      job->notes,      job->traced_processes};
     for (size_t i = 0; i < GY_COUNT(arrays); i++) {
         gy_free(arrays[i]);
     }
@@ -453,13 +452,13 @@ static gy_status drive_and_tell(gy_flow_job *job, gy_error *error)
 }
 
 gy_status gy_flow_run(gy_flow *flow, gy_dag *dag, const gy_flow_options *options,
-                      gy_flow_report **report)
+                      gy_job_report **report)
 {
     return gy_running_run(gy_env_real(), flow, dag, options, report);
 }
 
 gy_status gy_running_run(gy_env *env, gy_flow *flow, gy_dag *dag,
-                         const gy_flow_options *options, gy_flow_report **report)
+                         const gy_flow_options *options, gy_job_report **report)
 {
     static const gy_flow_options defaults;
     gy_flow_job *job = gy_alloc_zero("flow.job", 1, sizeof(*job));

@@ -9,7 +9,7 @@ GY_TEST(a_job_publishes_its_output_and_leaves_nothing_else)
     place at = make_place();
     gy_flow_options options = options_of(&at);
     gy_dag *dag = make_sums(20, 3);
-    gy_flow_report *report = NULL;
+    gy_job_report *report = NULL;
     assert_ok(gy_flow_run(flow, dag, &options, &report));
     for (int i = 0; i < 3; i++) {
         char name[32];
@@ -17,15 +17,15 @@ GY_TEST(a_job_publishes_its_output_and_leaves_nothing_else)
         expect_file(&at, name, "190\n");
     }
     assert_int_equal(count_entries(at.output), 4); /* and MANIFEST.json */
-    assert_int_equal(gy_flow_report_counter(report, "numbers"), 20);
-    assert_int_equal(gy_flow_report_counter(report, "sums"), 3);
-    assert_int_equal(gy_flow_report_counter(report, "none"), 0);
+    assert_int_equal(gy_job_report_counter(report, "numbers"), 20);
+    assert_int_equal(gy_job_report_counter(report, "sums"), 3);
+    assert_int_equal(gy_job_report_counter(report, "none"), 0);
     assert_int_equal(report->stage_count, 2);
     assert_string_equal(report->stages[0].name, "number");
     assert_int_equal(report->stages[0].tasks, 20);
-    assert_int_equal(report->stages[0].done, 20);
+    assert_int_equal(report->stages[0].committed, 20);
     assert_int_equal(report->output_bytes, 12);
-    gy_flow_report_free(report);
+    gy_job_report_free(report);
     assert_status(gy_flow_run(flow, dag, &options, NULL), GY_STATE); /* a graph runs once */
     gy_dag_free(dag);
     char path[400];
@@ -60,13 +60,13 @@ GY_TEST(a_failed_job_leaves_no_output_and_says_why)
     gy_part map = vertices(dag, "number", 0, 1, 3);
     gy_part_output(map, "number");
     gy_part_output(vertices(dag, "refuse", 0, 1, 1), "refused");
-    gy_flow_report *report = NULL;
+    gy_job_report *report = NULL;
     assert_true(gy_flow_run(flow, dag, &options, &report) < 0);
     assert_non_null(strstr(gy_error_text(), "does not want"));
     assert_int_equal(count_entries(at.output), -1);
     assert_true(report->stages[1].failures >= 2);
     assert_true(report->note_count > 0);
-    gy_flow_report_free(report);
+    gy_job_report_free(report);
     gy_dag_free(dag);
     remove_place(&at);
 }
@@ -153,13 +153,13 @@ GY_TEST(cohorts_run_together_through_fifos_and_pipes)
         gy_part chain = gy_part_pointwise(source, vertices(dag, "copy", 1, 1, 1), channel);
         chain = gy_part_pointwise(chain, vertices(dag, "sum", 1, 1, 1), channel);
         gy_part_output(gy_part_clone(chain, 2), "sum");
-        gy_flow_report *report = NULL;
+        gy_job_report *report = NULL;
         assert_ok(gy_flow_run(flow, dag, &options, &report));
         expect_file(&at, "sum-00000", "2800000\n");
         expect_file(&at, "sum-00001", "2800000\n");
         assert_int_equal(report->stages[0].tasks, 2); /* a cohort is one of each stage */
         assert_int_equal(report->stages[1].tasks, 2);
-        gy_flow_report_free(report);
+        gy_job_report_free(report);
         gy_dag_free(dag);
         remove_place(&at);
     }
@@ -204,12 +204,12 @@ GY_TEST(small_jobs_and_few_processes_do)
     gy_part pair = gy_part_pointwise(vertices(dag, "number", 0, 1, 1),
                                      vertices(dag, "sum", 1, 1, 1), GY_CHANNEL_FIFO);
     gy_part_output(gy_part_clone(pair, 20), "sum");
-    gy_flow_report *report = NULL;
+    gy_job_report *report = NULL;
     assert_ok(gy_flow_run(flow, dag, &options, &report));
     expect_file(&at, "sum-00019", "19\n");
     assert_true(report->note_count >= 1);
-    assert_non_null(strstr(report->notes[0], "20 pipes or FIFOs became files"));
-    gy_flow_report_free(report);
+    assert_non_null(strstr(report->notes[0].text, "20 pipes or FIFOs became files"));
+    gy_job_report_free(report);
     gy_dag_free(dag);
     remove_place(&at);
 }
@@ -276,18 +276,18 @@ GY_TEST(lost_files_are_made_again_and_counted_once)
     gy_part stolen =
         gy_part_fork(copied, thief, GY_CHANNEL_FILE); /* outputs: copy's, thief's */
     gy_part_output(gy_part_pointwise(stolen, last, GY_CHANNEL_FILE), "sum");
-    gy_flow_report *report = NULL;
+    gy_job_report *report = NULL;
     assert_ok(gy_flow_run(flow, dag, &options, &report));
     expect_file(&at, "sum-00000", "350000\n");
-    assert_int_equal(gy_flow_report_counter(report, "numbers"), 1);
-    assert_int_equal(gy_flow_report_counter(report, "sums"), 1);
+    assert_int_equal(gy_job_report_counter(report, "numbers"), 1);
+    assert_int_equal(gy_job_report_counter(report, "sums"), 1);
     assert_int_equal(report->bytes, 100000 + 100000 + 2 + 7);
     bool is_noted = false;
-    for (int i = 0; i < report->note_count; i++) {
-        is_noted = is_noted || strncmp(report->notes[i], "copy[0]: lost", 13) == 0;
+    for (size_t i = 0; i < report->note_count; i++) {
+        is_noted = is_noted || strncmp(report->notes[i].text, "copy[0]: lost", 13) == 0;
     }
     assert_true(is_noted);
-    gy_flow_report_free(report);
+    gy_job_report_free(report);
     gy_dag_free(dag);
     remove_place(&at);
 }
@@ -315,23 +315,23 @@ GY_TEST(commands_are_vertices_too)
     gy_part chain = gy_part_pointwise(source, command, GY_CHANNEL_FIFO);
     gy_part_output(gy_part_pointwise(chain, vertices(dag, "sum", 1, 1, 1), GY_CHANNEL_FILE),
                    "sum");
-    gy_flow_report *report = NULL;
+    gy_job_report *report = NULL;
     assert_ok(gy_flow_run(flow, dag, &options, &report));
     expect_file(&at, "sum-00000", "50000\n");
     for (int i = 0; i < 3; i++) { /* the first two are one task, of both stages */
         assert_int_equal(report->stages[i].tasks, 1);
-        assert_int_equal(report->stages[i].done, 1);
+        assert_int_equal(report->stages[i].committed, 1);
         assert_int_equal(report->stages[i].bytes, i < 2 ? 20000 : 6);
     }
     assert_int_equal(report->stages[0].attempts, 1);
-    gy_flow_report_free(report);
+    gy_job_report_free(report);
     gy_dag_free(dag);
     remove_place(&at);
 }
 
-static void keep_last(void *arg, const gy_flow_report *report)
+static void keep_last(void *arg, const gy_job_report *report)
 {
-    *(gy_flow_stage *)arg = report->stages[0];
+    *(gy_job_stage *)arg = report->stages[0];
 }
 
 /* Notes say what they are about, the last picture is the job as it ended. */
@@ -339,21 +339,21 @@ GY_TEST(notes_and_the_last_picture_are_whole)
 {
     place at = make_place();
     gy_flow_options options = options_of(&at);
-    gy_flow_stage last = {0};
+    gy_job_stage last = {0};
     options.failures_max = 2;
     options.progress = keep_last;
     options.progress_arg = &last;
     gy_dag *dag = gy_dag_new(flow, "refused");
     gy_part_output(vertices(dag, "refuse", 0, 1, 1), "refused");
-    gy_flow_report *report = NULL;
+    gy_job_report *report = NULL;
     assert_status(gy_flow_run(flow, dag, &options, &report), GY_STATE);
     assert_true(report->note_count == 2);
-    for (int i = 0; i < report->note_count; i++) {
-        assert_string_equal(report->notes[i], "refuse[0]: vertex 0 does not want");
+    for (size_t i = 0; i < report->note_count; i++) {
+        assert_string_equal(report->notes[i].text, "refuse[0]: vertex 0 does not want");
     }
     assert_int_equal(last.failures, 2);
     assert_int_equal(last.attempts, 2);
-    gy_flow_report_free(report);
+    gy_job_report_free(report);
     gy_dag_free(dag);
     remove_place(&at);
 }
@@ -400,7 +400,7 @@ GY_TEST(a_trace_that_lacks_processes_is_not_written)
     remove_place(&at);
 }
 
-static void make_file(void *arg, const gy_flow_report *report)
+static void make_file(void *arg, const gy_job_report *report)
 {
     if (report->stages[0].running == 1) {
         const int file = open(arg, O_CREAT | O_WRONLY, 0600);
@@ -567,12 +567,12 @@ GY_TEST(graphs_grow_by_sizes_and_grow_again)
     place at = make_place();
     gy_flow_options options = options_of(&at);
     gy_dag *dag = make_growing(10); /* 2 bytes each: two a sum, then a tree of 10 */
-    gy_flow_report *report = NULL;
+    gy_job_report *report = NULL;
     assert_ok(gy_flow_run(flow, dag, &options, &report));
     expect_file(&at, "total-00000", "90\n");
     assert_int_equal(report->stages[1].tasks, 10);
     assert_true(report->stages[2].tasks >= 3);
-    gy_flow_report_free(report);
+    gy_job_report_free(report);
     gy_dag_free(dag);
     remove_place(&at);
 }

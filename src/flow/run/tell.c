@@ -36,7 +36,7 @@ static void count(gy_flow_job *job, const char *name, int64_t by)
     for (; at > 0 && strcmp(job->counters[at - 1].name, name) > 0; at--) {
         job->counters[at] = job->counters[at - 1];
     }
-    job->counters[at] = (gy_flow_counter){copy, by};
+    job->counters[at] = (gy_job_counter){copy, by};
 }
 
 static void count_report(gy_flow_job *job, uint32_t stage, const gy_report *report)
@@ -226,7 +226,8 @@ void gy_running_committed(void *arg, const gy_effect *effect)
 static void add_note(gy_flow_job *job, const char *text)
 {
     struct last_note *last = &job->last_notes[job->last_note_count++ % GY_DRIVER_ROWS];
-    last->wall_ns = job->env->ops->wall_ns(job->env);
+    const int64_t wall_ns = job->env->ops->wall_ns(job->env);
+    last->wall_ns = wall_ns;
     (void)snprintf(last->text, sizeof(last->text), "%s", text); /* for people: it may be cut */
     if (job->note_count < GY_JOB_NOTES) {
         const char *copy = keep_text(&job->arena, text);
@@ -235,10 +236,9 @@ static void add_note(gy_flow_job *job, const char *text)
             gy_warn("a note is lost for want of memory: %s", text);
             return;
         }
-        job->notes[job->note_count++] = copy;
+        job->notes[job->note_count++] = (gy_job_note){wall_ns, copy};
     }
-    if (job->history != NULL &&
-        gy_history_note(job->history, job->env->ops->wall_ns(job->env), text) < 0) {
+    if (job->history != NULL && gy_history_note(job->history, wall_ns, text) < 0) {
         gy_warn("the history lacks a note: %s", gy_error_text());
     }
 }
@@ -248,7 +248,7 @@ void gy_running_view(void *arg, gy_driver_view *view)
     const gy_flow_job *job = arg;
     for (; view->counter_count < GY_MIN(job->counter_count, (size_t)GY_DRIVER_ROWS);
          view->counter_count++) {
-        const gy_flow_counter *counter = &job->counters[view->counter_count];
+        const gy_job_counter *counter = &job->counters[view->counter_count];
         view->counters[view->counter_count] =
             (struct gy_driver_counter){counter->name, counter->value};
     }
@@ -299,34 +299,34 @@ void gy_running_note(void *arg, const gy_effect *effect)
 
 /* A report with what it points at. */
 typedef struct gy_report_holder {
-    gy_flow_report report; /* first */
+    gy_job_report report; /* first */
     gy_arena arena;
-    gy_text bad;
+    gy_text bad; /* for people */
 } gy_report_holder;
 
-static void fill_stages(const gy_flow_job *job, gy_flow_stage *stages)
+static void fill_stages(const gy_flow_job *job, gy_job_stage *stages)
 {
     for (uint32_t i = 0; i < job->dag->stage_count; i++) {
         gy_stage_state state = {0};
         if (job->manager != NULL) {
             gy_manager_stage(job->manager, i, &state);
         }
-        stages[i] = (gy_flow_stage){.tasks = state.tasks,
-                                    .done = state.committed,
-                                    .running = state.running,
-                                    .attempts = state.runs,
-                                    .failures = state.failed,
-                                    .backups = state.copies,
-                                    .backups_won = state.backups_won,
-                                    .memoised = state.memoised,
-                                    .bytes = job->stage_bytes != NULL ? job->stage_bytes[i] : 0,
-                                    .run_s = (double)state.run_ns * 1e-9};
+        stages[i] = (gy_job_stage){.tasks = state.tasks,
+                                   .committed = state.committed,
+                                   .running = state.running,
+                                   .attempts = state.runs,
+                                   .failures = state.failed,
+                                   .backups = state.copies,
+                                   .backups_won = state.backups_won,
+                                   .memoised = state.memoised,
+                                   .bytes = job->stage_bytes != NULL ? job->stage_bytes[i] : 0,
+                                   .run_s = (double)state.run_ns * 1e-9};
     }
 }
 
 /* The manager knows a cohort under its first member's stage alone: it counts as a task of each
  * of its stages. `seen` (stages) is zero. */
-static void fill_cohorts(const gy_flow_job *job, gy_flow_stage *stages, uint32_t *seen)
+static void fill_cohorts(const gy_flow_job *job, gy_job_stage *stages, uint32_t *seen)
 {
     const gy_lowering *l = &job->lowering;
     for (size_t i = 0; job->manager != NULL && i < job->cohort_count; i++) {
@@ -339,14 +339,14 @@ static void fill_cohorts(const gy_flow_job *job, gy_flow_stage *stages, uint32_t
             if (seen[stage] != task + 1) {
                 seen[stage] = task + 1;
                 stages[stage].tasks++;
-                stages[stage].done += state.committed.attempt != 0;
+                stages[stage].committed += state.committed.attempt != 0;
             }
         }
     }
 }
 
-static bool fill_texts(const gy_flow_job *job, gy_report_holder *holder, gy_flow_stage *stages,
-                       gy_flow_counter *counters, const char **notes)
+static bool fill_texts(const gy_flow_job *job, gy_report_holder *holder, gy_job_stage *stages,
+                       gy_job_counter *counters, gy_job_note *notes)
 {
     bool is_ok = true;
     for (size_t i = 0; i < job->dag->stage_count; i++) {
@@ -354,13 +354,14 @@ static bool fill_texts(const gy_flow_job *job, gy_report_holder *holder, gy_flow
         is_ok = is_ok && stages[i].name != NULL;
     }
     for (size_t i = 0; i < job->counter_count; i++) {
-        counters[i] = (gy_flow_counter){keep_text(&holder->arena, job->counters[i].name),
-                                        job->counters[i].value};
+        counters[i] = (gy_job_counter){keep_text(&holder->arena, job->counters[i].name),
+                                       job->counters[i].value};
         is_ok = is_ok && counters[i].name != NULL;
     }
     for (size_t i = 0; i < job->note_count; i++) {
-        notes[i] = keep_text(&holder->arena, job->notes[i]);
-        is_ok = is_ok && notes[i] != NULL;
+        notes[i] =
+            (gy_job_note){job->notes[i].wall_ns, keep_text(&holder->arena, job->notes[i].text)};
+        is_ok = is_ok && notes[i].text != NULL;
     }
     holder->report.name = keep_text(&holder->arena, job->dag->name);
     holder->report.folder = keep_text(&holder->arena, job->folder);
@@ -368,7 +369,7 @@ static bool fill_texts(const gy_flow_job *job, gy_report_holder *holder, gy_flow
 }
 
 /* How many are left without those of which growth made no vertex. */
-static size_t drop_unmade(const gy_flow_job *job, gy_flow_stage *stages)
+static size_t drop_unmade(const gy_flow_job *job, gy_job_stage *stages)
 {
     size_t left = 0;
     for (size_t i = 0; i < job->dag->stage_count; i++) {
@@ -380,47 +381,48 @@ static size_t drop_unmade(const gy_flow_job *job, gy_flow_stage *stages)
     return left;
 }
 
-gy_flow_report *gy_running_make_report(const gy_flow_job *job)
+gy_job_report *gy_running_make_report(const gy_flow_job *job)
 {
     gy_report_holder *holder = gy_alloc_zero("flow.report", 1, sizeof(*holder));
     if (holder == NULL) {
         return NULL;
     }
     const size_t stage_count = job->dag->stage_count;
-    gy_flow_stage *stages = gy_arena_alloc(&holder->arena, (stage_count + 1) * sizeof(*stages));
-    gy_flow_counter *counters =
+    gy_job_stage *stages = gy_arena_alloc(&holder->arena, (stage_count + 1) * sizeof(*stages));
+    gy_job_counter *counters =
         gy_arena_alloc(&holder->arena, (job->counter_count + 1) * sizeof(*counters));
-    const char **notes = gy_arena_alloc(&holder->arena, (job->note_count + 1) * sizeof(*notes));
+    gy_job_note *notes = gy_arena_alloc(&holder->arena, (job->note_count + 1) * sizeof(*notes));
     uint32_t *seen = gy_arena_alloc(&holder->arena, (stage_count + 1) * sizeof(*seen));
     bool is_ok = stages != NULL && counters != NULL && notes != NULL && seen != NULL;
     if (is_ok) {
         fill_stages(job, stages);
         fill_cohorts(job, stages, seen);
-        is_ok = fill_texts(job, holder, stages, counters, notes);
+        is_ok = fill_texts(job, holder, stages, counters, notes) &&
+                gy_running_list_bad(job, &holder->arena, &holder->report);
     }
     if (job->bad != NULL) {
         gy_bad_list(job->bad, &holder->bad);
     }
     if (!is_ok || holder->bad.status < 0) {
-        gy_flow_report_free(&holder->report);
+        gy_job_report_free(&holder->report);
         return NULL;
     }
-    gy_flow_report *report = &holder->report;
-    report->seconds = (double)(gy_now_ns(job->env) - job->started_ns) * 1e-9;
+    gy_job_report *report = &holder->report;
+    report->duration_s = (double)(gy_now_ns(job->env) - job->started_ns) * 1e-9;
     report->stages = stages;
-    report->stage_count = (int)drop_unmade(job, stages);
+    report->stage_count = drop_unmade(job, stages);
     report->counters = counters;
-    report->counter_count = (int)job->counter_count;
+    report->counter_count = job->counter_count;
     report->bytes = job->bytes;
     report->output_bytes = job->output_bytes;
     report->skipped_records = job->skipped;
-    report->bad_records = gy_text_get(&holder->bad);
+    report->bad_record_text = gy_text_get(&holder->bad);
     report->notes = notes;
-    report->note_count = (int)job->note_count;
+    report->note_count = job->note_count;
     return report;
 }
 
-void gy_flow_report_free(gy_flow_report *report)
+void gy_job_report_free(gy_job_report *report)
 {
     if (report != NULL) {
         gy_report_holder *holder = (gy_report_holder *)report;
@@ -430,9 +432,9 @@ void gy_flow_report_free(gy_flow_report *report)
     }
 }
 
-int64_t gy_flow_report_counter(const gy_flow_report *report, const char *name)
+int64_t gy_job_report_counter(const gy_job_report *report, const char *name)
 {
-    for (int i = 0; i < report->counter_count; i++) {
+    for (size_t i = 0; i < report->counter_count; i++) {
         if (strcmp(report->counters[i].name, name) == 0) {
             return report->counters[i].value;
         }
@@ -445,11 +447,11 @@ int64_t gy_flow_report_counter(const gy_flow_report *report, const char *name)
 void gy_running_show(gy_flow_job *job)
 {
     if (job->options.progress != NULL) {
-        gy_flow_report *report = gy_running_make_report(job);
+        gy_job_report *report = gy_running_make_report(job);
         if (report != NULL) {
             job->options.progress(job->options.progress_arg, report);
         }
-        gy_flow_report_free(report);
+        gy_job_report_free(report);
     }
 }
 

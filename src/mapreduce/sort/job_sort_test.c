@@ -90,12 +90,12 @@ static void run(gy_sort_method way, const char *const *inputs, const char *expec
     assert_non_null(dag);
     const gy_flow_options options = {
         .output = output, .folder = folder, .processes = 3, .timeout_s = 60};
-    gy_flow_report *report = NULL;
+    gy_job_report *report = NULL;
     assert_ok(gy_flow_run(flow, dag, &options, &report));
-    assert_int_equal(gy_flow_report_counter(report, "records sorted"), COUNT);
-    assert_true(gy_flow_report_counter(report, way == GY_SORT_METHOD_RUNS
-                                                   ? "runs written"
-                                                   : "scans of all inputs") >=
+    assert_int_equal(gy_job_report_counter(report, "records sorted"), COUNT);
+    assert_true(gy_job_report_counter(report, way == GY_SORT_METHOD_RUNS
+                                                  ? "runs written"
+                                                  : "scans of all inputs") >=
                 (way == GY_SORT_METHOD_RUNS ? 0 : PARTS));
     if (is_killed) {
         char mark[100];
@@ -105,7 +105,7 @@ static void run(gy_sort_method way, const char *const *inputs, const char *expec
         assert_int_equal(unlink(mark), 0);
     }
     expect_parts(output, expected);
-    gy_flow_report_free(report);
+    gy_job_report_free(report);
     gy_dag_free(dag);
 }
 

@@ -64,7 +64,7 @@ static gy_status copy_old(gy_arena *arena, const gy_job *job, old_job **made)
     if (old == NULL) {
         return GY_NOMEM;
     }
-    *old = (old_job){.folder = copy_text(arena, job->folder),
+    *old = (old_job){.folder = copy_text(arena, job->report.folder),
                      .output = copy_text(arena, job->output)};
     memcpy(old->id, job->id, strlen(job->id) + 1);
     *made = old;
@@ -74,7 +74,7 @@ static gy_status copy_old(gy_arena *arena, const gy_job *job, old_job **made)
 static gy_status add_old(void *arg, const gy_job *job)
 {
     old_jobs *jobs = arg;
-    if (job->state == GY_JOB_RUNNING || job->folder[0] != '/') {
+    if (job->state == GY_JOB_RUNNING || job->report.folder[0] != '/') {
         return GY_OK;
     }
     char path[PATH_BYTES];

@@ -44,8 +44,8 @@ static gy_job make(const char *id, int64_t started_ns)
     assert_int_equal(gy_disk_make_folders(path), 0);
     *strrchr(path, '/') = '\0';
     return (gy_job){.id = id,
-                    .name = "words",
-                    .folder = path,
+                    .report.name = "words",
+                    .report.folder = path,
                     .output = "/out",
                     .directory = "/",
                     .reason = "",
@@ -96,12 +96,12 @@ GY_TEST(what_was_told_is_read)
     job.state = GY_JOB_FAILED;
     job.ended_ns = 200;
     job.reason = "a 'reason'";
-    job.stages = stages;
-    job.stage_count = 2;
-    job.counters = counters;
-    job.counter_count = 1;
-    job.bad_records = bad;
-    job.bad_record_count = 1;
+    job.report.stages = stages;
+    job.report.stage_count = 2;
+    job.report.counters = counters;
+    job.report.counter_count = 1;
+    job.report.bad_records = bad;
+    job.report.bad_record_count = 1;
     assert_int_equal(gy_history_save(history, &job), GY_OK);
     assert_int_equal(gy_history_save(history, &job), GY_OK); /* adds nothing */
     gy_history_close(history);
@@ -118,18 +118,18 @@ GY_TEST(what_was_told_is_read)
         assert_string_equal(read->arguments[i], arguments[i]);
     }
     assert_null(read->arguments[4]);
-    assert_int_equal(read->stage_count, 2);
-    assert_string_equal(read->stages[1].name, "reduce");
-    assert_memory_equal(&read->stages[0].tasks, &stages[0].tasks,
+    assert_int_equal(read->report.stage_count, 2);
+    assert_string_equal(read->report.stages[1].name, "reduce");
+    assert_memory_equal(&read->report.stages[0].tasks, &stages[0].tasks,
                         sizeof(stages[0]) - sizeof(stages[0].name));
-    assert_int_equal(read->counter_count, 1);
-    assert_true(read->counters[0].value == INT64_MAX);
-    assert_int_equal(read->note_count, GY_JOB_NOTES_MAX);
-    assert_int_equal(read->notes_dropped, 3);
-    assert_string_equal(read->notes[8].text, "note 8");
-    assert_int_equal(read->bad_record_count, 1);
-    assert_true(read->bad_records[0].offset == UINT64_MAX);
-    assert_string_equal(read->bad_records[0].backtrace, "f\ng");
+    assert_int_equal(read->report.counter_count, 1);
+    assert_true(read->report.counters[0].value == INT64_MAX);
+    assert_int_equal(read->report.note_count, GY_JOB_NOTES_MAX);
+    assert_int_equal(read->report.notes_dropped, 3);
+    assert_string_equal(read->report.notes[8].text, "note 8");
+    assert_int_equal(read->report.bad_record_count, 1);
+    assert_true(read->report.bad_records[0].offset == UINT64_MAX);
+    assert_string_equal(read->report.bad_records[0].backtrace, "f\ng");
     gy_job_free(read);
 }
 
@@ -140,28 +140,29 @@ GY_TEST(managers_add_up)
     const gy_job_stage stages[] = {{.name = "map", .tasks = 9, .attempts = 5, .failures = 2},
                                    {.name = "reduce", .tasks = 2}};
     const gy_job_bad_record bad[] = {{"in.txt", 7, "SIGFPE", ""}, {"in.txt", 9, "SIGILL", ""}};
-    job.stages = stages;
-    job.stage_count = 2;
-    job.bad_records = bad;
+    job.report.stages = stages;
+    job.report.stage_count = 2;
+    job.report.bad_records = bad;
     for (int manager = 0; manager < 3; manager++) {
         gy_history *history;
         assert_int_equal(gy_history_open(&history), GY_OK);
         assert_int_equal(gy_history_begin(history, &job), GY_OK);
-        job.bad_records = manager == 1 ? &bad[1] : bad; /* the last one meets both again */
-        job.bad_record_count = manager == 2 ? 2 : 1;
+        job.report.bad_records =
+            manager == 1 ? &bad[1] : bad; /* the last one meets both again */
+        job.report.bad_record_count = manager == 2 ? 2 : 1;
         assert_int_equal(gy_history_save(history, &job), GY_OK);
         assert_int_equal(gy_history_save(history, &job), GY_OK);
         gy_history_close(history);
     }
     gy_job *read;
     assert_int_equal(gy_job_read("a2", &read), GY_OK);
-    assert_int_equal(read->stage_count, 2);
-    assert_int_equal(read->stages[0].attempts, 15);
-    assert_int_equal(read->stages[0].failures, 6);
-    assert_int_equal(read->stages[0].tasks, 9);
-    assert_int_equal(read->bad_record_count, 2);
-    assert_int_equal(read->bad_records[0].offset, 7);
-    assert_int_equal(read->bad_records[1].offset, 9);
+    assert_int_equal(read->report.stage_count, 2);
+    assert_int_equal(read->report.stages[0].attempts, 15);
+    assert_int_equal(read->report.stages[0].failures, 6);
+    assert_int_equal(read->report.stages[0].tasks, 9);
+    assert_int_equal(read->report.bad_record_count, 2);
+    assert_int_equal(read->report.bad_records[0].offset, 7);
+    assert_int_equal(read->report.bad_records[1].offset, 9);
     gy_job_free(read);
 }
 
@@ -195,7 +196,7 @@ GY_TEST(ids_are_unique_beginnings)
     assert_int_equal(gy_job_read("c", &job), GY_OK); /* an exact id is no beginning */
     assert_string_equal(job->id, "c");
     gy_job_free(job);
-    begin_and_end(&(gy_job){.id = "c22", .folder = "/tmp/none", .arguments = arguments},
+    begin_and_end(&(gy_job){.id = "c22", .report.folder = "/tmp/none", .arguments = arguments},
                   GY_JOB_DONE, "");
     assert_int_equal(gy_job_read("c2", &job), GY_ARG);
     assert_non_null(strstr(gy_error_text(), "several jobs"));
@@ -205,7 +206,7 @@ GY_TEST(ids_are_unique_beginnings)
 static int hold(const gy_job *job, pid_t process)
 {
     char path[256], text[16];
-    snprintf(path, sizeof(path), "%s/lock", job->folder);
+    snprintf(path, sizeof(path), "%s/lock", job->report.folder);
     int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     assert_true(file >= 0);
     assert_int_equal(flock(file, LOCK_EX | LOCK_NB), 0);
@@ -265,8 +266,8 @@ GY_TEST(an_interrupted_job_goes_on)
     gy_job job = make("e1", 700);
     char line[256];
     snprintf(line, sizeof(line),
-             "[ \"$GYRE_JOB_RESUME\" = '%s' ] && [ \"$PWD\" = '%s' ] && exit 7", job.folder,
-             home);
+             "[ \"$GYRE_JOB_RESUME\" = '%s' ] && [ \"$PWD\" = '%s' ] && exit 7",
+             job.report.folder, home);
     const char *const command[] = {"/bin/sh", "-c", line, NULL};
     job.arguments = command;
     job.directory = home;
@@ -282,16 +283,16 @@ GY_TEST(an_interrupted_job_goes_on)
     /* A journal that outlived its manager is gone on with, a seal is none. */
     static const char *const left[] = {"seal.3", "journal", "journal.3"};
     for (size_t i = 0; i < GY_COUNT(left); i++) {
-        snprintf(line, sizeof(line), "%s/%s", job.folder, left[i]);
+        snprintf(line, sizeof(line), "%s/%s", job.report.folder, left[i]);
         FILE *file = fopen(line, "w");
         assert_non_null(file);
         fclose(file);
         snprintf(line, sizeof(line),
-                 "[ \"$GYRE_JOB_RESUME\" = '%s' ] && [ \"$PWD\" = '%s' ] && exit 7", job.folder,
-                 home);
+                 "[ \"$GYRE_JOB_RESUME\" = '%s' ] && [ \"$PWD\" = '%s' ] && exit 7",
+                 job.report.folder, home);
         assert_int_equal(resume_in_child("e1"), i == 0 ? 2 : 7);
         if (i == 1) {
-            snprintf(line, sizeof(line), "%s/journal", job.folder);
+            snprintf(line, sizeof(line), "%s/journal", job.report.folder);
             assert_int_equal(unlink(line), 0);
         }
     }
@@ -300,7 +301,7 @@ GY_TEST(an_interrupted_job_goes_on)
 static void fill(const gy_job *job, size_t size_bytes)
 {
     char path[256], block[4096] = {1};
-    snprintf(path, sizeof(path), "%s/data", job->folder);
+    snprintf(path, sizeof(path), "%s/data", job->report.folder);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     for (size_t i = 0; i < size_bytes; i += sizeof(block)) {
@@ -320,8 +321,8 @@ GY_TEST(old_jobs_are_collected)
         fill(&jobs[i], 65536);
     }
     char link[256];
-    snprintf(link, sizeof(link), "%s/link", jobs[0].folder);
-    assert_int_equal(symlink(jobs[1].folder, link), 0); /* is not followed */
+    snprintf(link, sizeof(link), "%s/link", jobs[0].report.folder);
+    assert_int_equal(symlink(jobs[1].report.folder, link), 0); /* is not followed */
     int lock = hold(&jobs[1], 1);
     gy_history *history;
     assert_int_equal(gy_history_open(&history), GY_OK);
@@ -335,7 +336,7 @@ GY_TEST(old_jobs_are_collected)
         gy_job *job = NULL;
         assert_int_equal(gy_job_read(jobs[i].id, &job), stays[i] ? GY_OK : GY_NOTFOUND);
         gy_job_free(job);
-        assert_int_equal(access(jobs[i].folder, F_OK), stays[i] ? 0 : -1);
+        assert_int_equal(access(jobs[i].report.folder, F_OK), stays[i] ? 0 : -1);
     }
     close(lock);
 }
@@ -408,7 +409,7 @@ GY_TEST(logs_of_young_jobs_go_alone)
     put("gyre/jobs/young/log/0-1", "", "much");
     put("gyre/jobs/young/journal", "", "what is done");
     assert_int_equal(setenv("GYRE_JOB_QUOTA", "3", 1), 0);
-    gy_history_tidy(job.folder);
+    gy_history_tidy(job.report.folder);
     assert_int_equal(unsetenv("GYRE_JOB_QUOTA"), 0);
     assert_true(!is_there("gyre/jobs/young/log/0-1") && is_there("gyre/jobs/young/journal"));
     assert_int_equal(gy_job_collect(0, 3600, &removed, NULL), GY_OK);
@@ -443,11 +444,11 @@ GY_TEST(folders_that_no_job_has_are_collected)
         }
         if (i == JOURNAL) {
             char path[256];
-            snprintf(path, sizeof(path), "%s/journal", jobs[i].folder);
+            snprintf(path, sizeof(path), "%s/journal", jobs[i].report.folder);
             assert_int_equal(mknod(path, S_IFREG | 0600, 0), 0);
         }
         if (i != YOUNG) {
-            assert_int_equal(utimensat(AT_FDCWD, jobs[i].folder, old, 0), 0);
+            assert_int_equal(utimensat(AT_FDCWD, jobs[i].report.folder, old, 0), 0);
         }
     }
     uint64_t freed = 0;
@@ -455,7 +456,7 @@ GY_TEST(folders_that_no_job_has_are_collected)
     assert_int_equal(removed, 1);
     assert_true(freed >= 4096);
     for (int i = 0; i < CASES; i++) {
-        assert_int_equal(access(jobs[i].folder, F_OK), i == LEFT ? -1 : 0);
+        assert_int_equal(access(jobs[i].report.folder, F_OK), i == LEFT ? -1 : 0);
     }
     close(lock);
 }

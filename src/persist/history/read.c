@@ -84,7 +84,8 @@ bool gy_history_is_held(const char *folder)
 static gy_status take_job(read_job *to, sqlite3_stmt *row)
 {
     gy_job *job = &to->job;
-    const char **texts[] = {&job->id, &job->name, &job->folder, &job->output, &job->directory};
+    const char **texts[] = {&job->id, &job->report.name, &job->report.folder, &job->output,
+                            &job->directory};
     for (int i = 0; i < 5; i++) {
         if ((*texts[i] = keep_column(&to->arena, row, i)) == NULL) {
             return GY_NOMEM;
@@ -98,8 +99,9 @@ static gy_status take_job(read_job *to, sqlite3_stmt *row)
     if ((job->reason = keep_column(&to->arena, row, 10)) == NULL) {
         return GY_NOMEM;
     }
-    job->notes_dropped = sqlite3_column_int64(row, 11);
-    if (job->state == GY_JOB_RUNNING && !gy_history_is_held(job->folder)) {
+    job->report.notes_dropped = sqlite3_column_int64(row, 11);
+    job->report.bad_record_text = "";
+    if (job->state == GY_JOB_RUNNING && !gy_history_is_held(job->report.folder)) {
         job->state = GY_JOB_INTERRUPTED;
     }
     return GY_OK;
@@ -195,14 +197,14 @@ static gy_status take_everything(gy_history *history, read_job *to)
     static const table bad = {"bad_records", sizeof(gy_job_bad_record), take_bad_record};
     gy_job *job = &to->job;
     const void *items;
-    GY_TRY(take_rows(history, to, &stages, &job->stage_count, &items));
-    job->stages = items;
-    GY_TRY(take_rows(history, to, &counters, &job->counter_count, &items));
-    job->counters = items;
-    GY_TRY(take_rows(history, to, &notes, &job->note_count, &items));
-    job->notes = items;
-    GY_TRY(take_rows(history, to, &bad, &job->bad_record_count, &items));
-    job->bad_records = items;
+    GY_TRY(take_rows(history, to, &stages, &job->report.stage_count, &items));
+    job->report.stages = items;
+    GY_TRY(take_rows(history, to, &counters, &job->report.counter_count, &items));
+    job->report.counters = items;
+    GY_TRY(take_rows(history, to, &notes, &job->report.note_count, &items));
+    job->report.notes = items;
+    GY_TRY(take_rows(history, to, &bad, &job->report.bad_record_count, &items));
+    job->report.bad_records = items;
     return GY_OK;
 }
 
@@ -303,14 +305,15 @@ gy_status gy_job_list(int limit, gy_job_visit visit, void *arg)
 static gy_status kill_holder(const gy_job *job)
 {
     char text[32] = {0};
-    int file = open_lock(job->folder, O_RDONLY);
+    int file = open_lock(job->report.folder, O_RDONLY);
     ssize_t size = file >= 0 ? pread(file, text, sizeof(text) - 1, 0) : -1;
     if (file >= 0) {
         close(file);
     }
     long process = size > 0 ? strtol(text, NULL, 10) : 0;
     if (process <= 1) {
-        return gy_fail(GY_IO, "cannot read the manager's process from %s/lock", job->folder);
+        return gy_fail(GY_IO, "cannot read the manager's process from %s/lock",
+                       job->report.folder);
     }
     return kill((pid_t)process, SIGTERM) == 0
                ? GY_OK
@@ -332,7 +335,7 @@ gy_status gy_job_kill(const char *id)
 /* A journal is the last that an ended job removes: one that is there outlived its manager. */
 static bool is_left(const gy_job *job)
 {
-    return gy_journal_is_there(gy_env_real(), job->folder);
+    return gy_journal_is_there(gy_env_real(), job->report.folder);
 }
 
 /* The variables that the program was told by. Jobs of programs that were told nothing have no
@@ -340,9 +343,9 @@ static bool is_left(const gy_job *job)
 static gy_status set_again(const gy_job *job)
 {
     char path[PATH_BYTES], line[PATH_BYTES];
-    if (snprintf(path, sizeof(path), "%s/" GY_JOB_SETTINGS_FILE, job->folder) >=
+    if (snprintf(path, sizeof(path), "%s/" GY_JOB_SETTINGS_FILE, job->report.folder) >=
         (int)sizeof(path)) {
-        return gy_fail(GY_ARG, "the path %.100s... is too long", job->folder);
+        return gy_fail(GY_ARG, "the path %.100s... is too long", job->report.folder);
     }
     FILE *file = fopen(path, "re");
     if (file == NULL) {
@@ -368,7 +371,7 @@ static gy_status start_again(read_job *whole)
 {
     const gy_job *job = &whole->job;
     const bool is_over =
-        job->state == GY_JOB_DONE && (gy_history_is_held(job->folder) || !is_left(job));
+        job->state == GY_JOB_DONE && (gy_history_is_held(job->report.folder) || !is_left(job));
     if (job->state == GY_JOB_RUNNING || is_over) {
         return gy_fail(GY_STATE, "job %s %s", job->id,
                        job->state == GY_JOB_DONE ? "has ended well" : "runs");
@@ -388,7 +391,7 @@ static gy_status start_again(read_job *whole)
         }
         memcpy(arguments[i], job->arguments[i], size);
     }
-    if (arguments == NULL || setenv(GY_JOB_RESUME_VARIABLE, job->folder, 1) != 0) {
+    if (arguments == NULL || setenv(GY_JOB_RESUME_VARIABLE, job->report.folder, 1) != 0) {
         return gy_fail(GY_NOMEM, "no memory for a command line");
     }
     GY_TRY(set_again(job));

@@ -235,8 +235,8 @@ gy_status gy_history_begin(gy_history *history, const gy_job *job)
         return GY_IO;
     }
     bind_text(statement, 1, job->id);
-    bind_text(statement, 2, job->name);
-    bind_text(statement, 3, job->folder);
+    bind_text(statement, 2, job->report.name);
+    bind_text(statement, 3, job->report.folder);
     bind_text(statement, 4, job->output);
     bind_text(statement, 5, job->directory);
     bind_arguments(statement, 6, job->arguments);
@@ -290,8 +290,8 @@ static gy_status save_notes(gy_history *history)
 
 static gy_status save_stages(gy_history *history, const gy_job *job)
 {
-    for (size_t i = 0; i < job->stage_count; i++) {
-        const gy_job_stage *stage = &job->stages[i];
+    for (size_t i = 0; i < job->report.stage_count; i++) {
+        const gy_job_stage *stage = &job->report.stages[i];
         const gy_job_stage before =
             i < history->stage_count ? history->stages[i] : (gy_job_stage){0};
         sqlite3_stmt *statement = gy_history_prepare(
@@ -320,15 +320,15 @@ static gy_status save_stages(gy_history *history, const gy_job *job)
 
 static gy_status save_counters(gy_history *history, const gy_job *job)
 {
-    for (size_t i = 0; i < job->counter_count; i++) {
+    for (size_t i = 0; i < job->report.counter_count; i++) {
         sqlite3_stmt *statement =
             gy_history_prepare(history, "INSERT OR REPLACE INTO counters VALUES(?, ?, ?)");
         if (statement == NULL) {
             return GY_IO;
         }
         bind_text(statement, 1, history->id);
-        bind_text(statement, 2, job->counters[i].name);
-        sqlite3_bind_int64(statement, 3, job->counters[i].value);
+        bind_text(statement, 2, job->report.counters[i].name);
+        sqlite3_bind_int64(statement, 3, job->report.counters[i].value);
         GY_TRY(gy_history_run(history, statement));
     }
     return GY_OK;
@@ -336,8 +336,8 @@ static gy_status save_counters(gy_history *history, const gy_job *job)
 
 static gy_status save_bad_records(gy_history *history, const gy_job *job)
 {
-    for (size_t i = 0; i < job->bad_record_count; i++) {
-        const gy_job_bad_record *bad = &job->bad_records[i];
+    for (size_t i = 0; i < job->report.bad_record_count; i++) {
+        const gy_job_bad_record *bad = &job->report.bad_records[i];
         sqlite3_stmt *statement = gy_history_prepare(
             history, "INSERT OR REPLACE INTO bad_records SELECT ?1, ?2, ?3, ?4, ?5, ?6"
                      " WHERE NOT EXISTS(SELECT 1 FROM bad_records WHERE job = ?1"
