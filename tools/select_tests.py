@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """What of the tests, the linted files and the fuzz targets a change calls for: all that may include what changed, by the
-graph of src/rooms.txt, and a quarter of the rest that turns from day to day.
+graph of src/rooms.txt, and a quarter of the rest that turns from day to day. Of tests that a change of a low room touches
+the nearest are taken, as long as SPAN_S lasts.
 
-usage: select_tests.py [--day N] [--all] tests BUILD | files | fuzz
+usage: select_tests.py [--day N] [--all] tests BUILD JOBS | files | fuzz
 Prints the names of what runs; on stderr why, and what is left out. A change is what differs from the newest commit of the
 history that is over a day old; without history everything runs. tools/select_tests_test.py tests the choice itself.
 """
@@ -14,9 +15,15 @@ import time
 from collections import namedtuple
 from pathlib import Path
 
+sys.dont_write_bytecode = True
+import costs  # noqa: E402
+
 TOP = Path(__file__).resolve().parent.parent
 TURNS = 4
 DAY_S = 86400
+# Seconds that a sanitized build may test, for each process at a time; and of a test whose cost nobody knows.
+SPAN_S = 120
+UNKNOWN_S = 0.5
 # Beneath all tests: one changed file of these calls for everything. The rest of tests/ is found by its includes.
 ALL = re.compile(r"CMakeLists\.txt$|CMakePresets\.json$|cmake/|tests/(gy_test\.h|program\.[ch]|one_thread\.c|tsan\.supp)$"
                  r"|src/(rooms\.txt|base/)|include/gyre/(base|gyre)\.h$|scripts/(test|build)$")
@@ -51,18 +58,22 @@ def room_of(path, rooms):
 
 
 def users(changed, rooms):
-    """The rooms in `changed` and all that may include one of them, however far above."""
-    found = set(changed)
-    while True:
-        more = {room for room, below in rooms.items() if below & found} - found
-        if not more:
-            return found
-        found |= more
+    """The rooms in `changed` and all that may include one of them, however far above: {room: steps up to it}."""
+    found, nearest, steps = {}, set(changed), 0
+    while nearest:
+        found.update(dict.fromkeys(nearest, steps))
+        nearest = {room for room, below in rooms.items() if below & nearest} - set(found)
+        steps += 1
+    return found
+
+
+def days_to(name, day):
+    """Days until it is this name's turn: each has one in four."""
+    return (int(hashlib.sha256(name.encode()).hexdigest(), 16) - day) % TURNS
 
 
 def turn(name, day):
-    """Whether it is this name's day: each has one in four."""
-    return int(hashlib.sha256(name.encode()).hexdigest(), 16) % TURNS == day % TURNS
+    return days_to(name, day) == 0
 
 
 def calls_for_all(path, rooms):
@@ -72,33 +83,53 @@ def calls_for_all(path, rooms):
     return path.startswith(("include/", "src/")) and not NOTHING.match(path) and room_of(path, rooms) is None
 
 
-def choose(rooms, changed, tests, day, includes=lambda source: set()):
+def steps_to(test, rooms, above, matters, files):
+    """How far a change is from a test: 0 in its room or files, more further below; None when it is not touched."""
+    if files & matters:
+        return 0
+    if test.source.startswith("src/"):
+        own = {room_of(test.source, rooms)}
+    else:
+        own = ({room_of(path, rooms) for path in files} | (set(test.labels) & set(rooms))) - {None, "base"}
+    if not own:  # it runs the command, which has all rooms
+        return 2 if above else None
+    return min((above[room] for room in own if room in above), default=None)
+
+
+def within(touched, day, known, budget_s):
+    """Of what is touched: the nearest, those whose turn comes first, as long as their seconds last."""
+    kept = set()
+    for name in sorted(touched, key=lambda name: (touched[name], days_to(name, day), known.get(name, UNKNOWN_S), name)):
+        budget_s -= known.get(name, UNKNOWN_S)
+        if budget_s >= 0 or touched[name] == 0:
+            kept.add(name)
+    return kept
+
+
+def choose(rooms, changed, tests, day, includes=lambda source: set(), known={}, budget_s=float("inf")):
     """Which tests run: the pure choice. `changed`: paths, None when it is not known; `includes`: all files of the
-    project that a source includes, itself too."""
+    project that a source includes, itself too. What is touched stays below `budget_s`, the nearest first; tests of what
+    changed itself are never left out."""
     names = [test.name for test in tests]
     if changed is None:
         return Choice(names, [], names, "no history to compare with: everything runs")
-    ground = [path for path in changed if calls_for_all(path, rooms)]
-    if ground:
-        return Choice(names, [], names, f"{ground[0]} has changed, which all may include: everything runs")
     matters = {path for path in changed if not NOTHING.match(path)}
     above = users({room_of(path, rooms) for path in matters} - {None}, rooms)
-    touched = set()
+    ground = [path for path in changed if calls_for_all(path, rooms)]
+    touched = {}
     for test in tests:
-        files = includes(test.source) if test.source else set()
-        own = {room_of(path, rooms) for path in files | {test.source}} - {None, "base"}
-        if test.source.startswith("src/"):
-            own = {room_of(test.source, rooms)}
-        else:
-            own |= set(test.labels) & set(rooms)
-        # A test that names no room runs the command, which has all of them.
-        is_touched = bool(own & above) if own else bool(above)
-        if is_touched or (files | {test.source}) & matters:
-            touched.add(test.name)
-    run = [name for name in names if name in touched or turn(name, day)]
+        files = includes(test.source) | {test.source} if test.source else set()
+        steps = steps_to(test, rooms, above, matters, files)
+        if steps is not None or ground:
+            touched[test.name] = 1 if ground and steps != 0 else steps
+    kept = within(touched, day, known, budget_s)
+    run = [name for name in names if name in kept or turn(name, day)]
     left_out = [name for name in names if name not in set(run)]
-    what = ", ".join(sorted(above)) or "no room"
-    why = f"touched: {what} ({len(touched)} of {len(names)}), and of the rest turn {day % TURNS + 1} of {TURNS}"
+    what = f"everything, by {ground[0]}" if ground else ", ".join(sorted(above)) or "no room"
+    why = f"touched: {what} ({len(touched)} of {len(names)} tests)"
+    if len(kept) < len(touched):
+        why += f", the nearest {len(kept)} of them in {budget_s:.0f} s of processes"
+    why += f"; of the rest turn {day % TURNS + 1} of {TURNS}"
     return Choice(run, left_out, [name for name in names if name in touched], why)
 
 
@@ -199,7 +230,7 @@ def main(arguments):
     if words[:1] == ["--day"]:
         day = int(words[1])
         words = words[2:]
-    if not words or words[0] not in ("tests", "files", "fuzz") or (words[0] == "tests") != (len(words) == 2):
+    if not words or words[0] not in ("tests", "files", "fuzz") or len(words) != (3 if words[0] == "tests" else 1):
         print(__doc__.strip(), file=sys.stderr)
         return 2
     changed = None if is_all else changed_files()
@@ -209,8 +240,12 @@ def main(arguments):
         choice = choose_files(changed, files, day, closure)
         folders = {path: path.rsplit("/", 1)[0] for path in files}
     else:
-        tests = read_tests(Path(words[1])) if words[0] == "tests" else fuzz_targets()
-        choice = choose(rooms, changed, tests, day, closure)
+        known, budget_s, tests = {}, float("inf"), fuzz_targets() if words[0] == "fuzz" else read_tests(Path(words[1]))
+        if words[0] == "tests":
+            kept = Path(words[1]) / "Testing/Temporary/CTestCostData.txt"
+            known = costs.read_ctest(kept.read_text()) if kept.exists() else {}
+            budget_s = SPAN_S * int(words[2])
+        choice = choose(rooms, changed, tests, day, closure, known, budget_s)
         folders = {test.name: folder_of(test) for test in tests}
     if not is_all:
         print(f"   {choice.why}", file=sys.stderr)

@@ -28,7 +28,7 @@ def touched(*changed):
 
 class Choices(unittest.TestCase):
     def test_a_room_and_all_above_it_run(self):
-        self.assertEqual(chosen.users({"low"}, ROOMS), {"low", "mid", "mid/inner", "high"})
+        self.assertEqual(chosen.users({"low"}, ROOMS), {"low": 0, "mid": 1, "mid/inner": 1, "high": 2})
         self.assertEqual(touched("src/high/h.c"), {"high_a_test", "system_high_test", "high_example", "system_command_test"})
         self.assertEqual(touched("src/low/deep/l.c") & {"low_a_test", "mid_a_test", "inner_a_test", "aside_a_test"},
                          {"low_a_test", "mid_a_test", "inner_a_test"})
@@ -56,6 +56,19 @@ class Choices(unittest.TestCase):
         choice = chosen.choose(ROOMS, None, TESTS, 0, includes)
         self.assertEqual(choice.run, [test.name for test in TESTS])
         self.assertIn("no history", choice.why)
+
+    def test_the_nearest_come_first_when_seconds_are_few(self):
+        known = dict.fromkeys(("low_a_test", "mid_a_test", "inner_a_test", "high_a_test"), 10.0)
+        for budget_s, expected in ((1000, {"low_a_test", "mid_a_test", "inner_a_test", "high_a_test"}),
+                                   (31, {"low_a_test", "mid_a_test", "inner_a_test"}), (1, {"low_a_test"})):
+            kept = set()
+            for day in range(1000, 1004):  # whose turn it is runs in any case
+                ran = set(chosen.choose(ROOMS, ["src/low/l.c"], TESTS, day, includes, known, budget_s).run) & set(known)
+                kept = ran if not kept else kept & ran
+            self.assertEqual(kept, expected, budget_s)
+        self.assertEqual(chosen.within({"a": 0, "b": 0}, 0, {"a": 9.0, "b": 9.0}, 1), {"a", "b"})
+        one, other = sorted(("a", "b"), key=lambda name: chosen.days_to(name, 0))
+        self.assertEqual(chosen.within({one: 1, other: 1}, 0, {"a": 9.0, "b": 9.0}, 10), {one})
 
     def test_texts_call_for_nothing(self):
         self.assertEqual(touched("README.md", "src/low/README.md", "docs/x/y", "tools/tidy.py"), set())
