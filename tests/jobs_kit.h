@@ -7,7 +7,7 @@
 
 #include "base/base.h"
 #include "base/random.h"
-#include "sched/manager/records.h"
+#include "sched/state/records.h"
 
 #include <dirent.h>
 #include <errno.h>

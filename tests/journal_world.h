@@ -10,7 +10,7 @@
 #include "persist/journal/journal.h"
 #include "persist/journal/journal_priv.h"
 #include "sched/manager.h"
-#include "sched/manager/records.h"
+#include "sched/state/records.h"
 #include "sim/sim.h"
 
 #include <errno.h>

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "sched/manager.h"
-#include "sched/manager/records.h"
+#include "sched/state/records.h"
 
 /* `take` gets each task that is raised by the records. */
 static inline void checks_raised(const uint8_t *data, size_t size_bytes,

@@ -5,7 +5,7 @@
  * and once the faults are over the job ends in bounded time with what a serial run writes. Each
  * bug that is planted in it on purpose is found.
  */
-#include "sched/manager/plant.h"
+#include "sched/state/plant.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

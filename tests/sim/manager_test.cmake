@@ -1,1 +1,1 @@
-gyre_planted(sim_manager_test sched manager hosts)
+gyre_planted(sim_manager_test sched state hosts manager)

@@ -8,7 +8,7 @@
  */
 #include "control/plant.h"
 #include "driver/tenant/plant.h"
-#include "sched/manager/plant.h"
+#include "sched/state/plant.h"
 
 #include "gy_test.h"
 

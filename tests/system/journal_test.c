@@ -4,7 +4,7 @@
 
 #include "persist/journal/journal.h"
 #include "sched/manager.h"
-#include "sched/manager/records.h"
+#include "sched/state/records.h"
 
 static kit_server s3, hdfs;
 

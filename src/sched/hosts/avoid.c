@@ -6,7 +6,7 @@
  * host that has what others have not is not avoided: its tasks would have nowhere to go. One
  * whose slots turn out to be the only ones that are enough is pardoned.
  */
-#include "sched/manager/manager_priv.h"
+#include "sched/hosts/hosts.h"
 
 static const int64_t longer_ns = 1000000000;
 enum { DONE_A_FAILURE = 20 };
@@ -65,27 +65,6 @@ static bool has_other(const gy_manager *manager, uint32_t host)
     return false;
 }
 
-static void avoid(gy_manager *manager, uint32_t host)
-{
-    host_row *row = &manager->hosts.rows[host];
-    row->is_avoided = true;
-    for (uint32_t process = 0; process < manager->options.process_max; process++) {
-        if (manager->slots[process].host == host) {
-            gy_manager_heap_remove(manager, process); /* what runs there may end well */
-        }
-        if (manager->slots[process].host == host &&
-            manager->slots[process].state == SLOT_EMPTY) {
-            gy_manager_slot_take(manager, process, "its host is avoided");
-        }
-    }
-    gy_effect *effect = gy_manager_emit(manager, GY_EFFECT_AVOID);
-    effect->host = host;
-    effect->reason = gy_manager_text(
-        manager, "%u tasks failed on host %s (%s) and did well elsewhere: it is avoided",
-        GY_BAD_TASKS, row->name, row->address);
-    gy_manager_note_host(manager, host, effect->reason);
-}
-
 void gy_manager_pardon(gy_manager *manager, uint32_t host)
 {
     host_row *row = &manager->hosts.rows[host];
@@ -104,18 +83,14 @@ void gy_manager_pardon(gy_manager *manager, uint32_t host)
                                          row->name, row->address));
 }
 
-void gy_manager_look_at_hosts(gy_manager *manager)
+bool gy_manager_is_bad(const gy_manager *manager, uint32_t host)
 {
-    for (uint32_t host = 0; host < manager->hosts.count; host++) {
-        const host_row *row = &manager->hosts.rows[host];
-        uint32_t count = GY_MIN(row->suspect_count, (uint32_t)GY_SUSPECTS), bad = 0;
-        for (uint32_t i = 0; i < count && count >= GY_BAD_TASKS; i++) {
-            bad += row->suspects[i].is_well || runs_elsewhere(manager, &row->suspects[i], host);
-        }
-        if (bad >= GY_BAD_TASKS && bad * DONE_A_FAILURE >= row->done && row->state == HOST_UP &&
-            !row->is_avoided && has_other(manager, host) &&
-            !gy_manager_has_pinned(manager, host)) {
-            avoid(manager, host);
-        }
+    const host_row *row = &manager->hosts.rows[host];
+    uint32_t count = GY_MIN(row->suspect_count, (uint32_t)GY_SUSPECTS), bad = 0;
+    for (uint32_t i = 0; i < count && count >= GY_BAD_TASKS; i++) {
+        bad += row->suspects[i].is_well || runs_elsewhere(manager, &row->suspects[i], host);
     }
+    return bad >= GY_BAD_TASKS && bad * DONE_A_FAILURE >= row->done && row->state == HOST_UP &&
+           !row->is_avoided && has_other(manager, host) &&
+           !gy_manager_has_pinned(manager, host);
 }

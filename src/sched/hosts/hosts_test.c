@@ -4,7 +4,7 @@
  * without being counted; exact tasks wait for processes that nobody can reach.
  */
 #include "sched/hosts/hosts_test.h"
-#include "sched/manager/records.h"
+#include "sched/state/records.h"
 
 /* a -> b -> c. a is done on host 1, which has no slot any more; b on host 0, where c runs. */
 static void begin_chain(machine *at, gy_determinism first)

@@ -9,7 +9,7 @@
  *
  * Source: Zaharia et al., "Delay scheduling", EuroSys 2010, 3.4 (skip counts).
  */
-#include "sched/manager/manager_priv.h"
+#include "sched/hosts/hosts.h"
 
 enum { WINDOW = 32 };
 static const float strong =

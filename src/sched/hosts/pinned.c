@@ -7,28 +7,11 @@
  * is passed over. An entry that goes takes the mark with it: a task may stand in a list twice,
  * but never in none.
  */
-#include "sched/manager/manager_priv.h"
+#include "sched/hosts/hosts.h"
 
 #include <string.h>
 
 enum { WINDOW = 32 }; /* of a list that are looked at: tasks ahead failed there */
-
-void gy_manager_pin(gy_manager *manager, uint32_t task)
-{
-    gy_hosts *hosts = &manager->hosts;
-    const uint32_t *place = gy_manager_places_of(manager, task);
-    GY_ASSERT(place != NULL);
-    for (; *place != GY_NONE; place++) {
-        gy_tasks *list = &hosts->name_rows[*place].pinned;
-        if (GY_GROW("manager.pinned", list->items, list->capacity, list->count + 1) < 0) {
-            manager->status = GY_NOMEM;
-            return;
-        }
-        list->items[list->count++] = task;
-        hosts->pinned_entries++;
-    }
-    manager->rows[task].marks |= MARK_QUEUED;
-}
 
 bool gy_manager_is_place(const gy_manager *manager, uint32_t task, uint32_t host)
 {

@@ -3,41 +3,7 @@
  * processes are taken in one step or none is, and while one waits for processes of hosts that
  * have slots enough, nothing younger starts, as locally.
  */
-#include "sched/manager/manager_priv.h"
-
-#include <stdlib.h>
-
-gy_status gy_manager_take_spreads(gy_manager *manager, const gy_growth *growth, uint32_t first)
-{
-    gy_hosts *hosts = &manager->hosts;
-    for (uint32_t task = 0; task < growth->task_count; task++) {
-        if (growth->tasks[task].hosts <= 1) {
-            continue;
-        }
-        GY_TRY(GY_GROW("manager.spread", hosts->spreads, hosts->spread_capacity,
-                       hosts->spread_count + 1));
-        hosts->spreads[hosts->spread_count++] =
-            (gy_spread){first + task, growth->tasks[task].hosts};
-    }
-    return GY_OK;
-}
-
-static int compare(const void *left, const void *right)
-{
-    const gy_spread *a = left, *b = right;
-    return (a->task > b->task) - (a->task < b->task);
-}
-
-uint32_t gy_manager_spread(const gy_manager *manager, uint32_t task)
-{
-    const gy_hosts *hosts = &manager->hosts;
-    const gy_spread key = {.task = task};
-    const gy_spread *found =
-        (manager->rows[task].marks & MARK_SPREAD) == 0
-            ? NULL
-            : bsearch(&key, hosts->spreads, hosts->spread_count, sizeof(gy_spread), compare);
-    return found != NULL ? found->hosts : 1;
-}
+#include "sched/hosts/hosts.h"
 
 /* The best `wanted` hosts with `each` slots: those with most free processes. How many there
  * are. */

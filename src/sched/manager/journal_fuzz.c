@@ -1,7 +1,7 @@
 /* Fuzz target: any records with right checksums, behind a job's true beginning, are taken or
  * refused, and a manager that took them ends or waits, without an assertion. */
 #include "sched/manager/manager_priv.h"
-#include "sched/manager/records.h"
+#include "sched/state/records.h"
 
 #include <string.h>
 

@@ -5,10 +5,6 @@
 
 #include <string.h>
 
-#ifdef GYRE_PLANTED
-gy_plant gy_manager_planted;
-#endif
-
 static const int64_t tick_ns = 250000000, tick_min_ns = 10000000;
 
 static gy_status take_stages(gy_manager *manager, const gy_manager_options *options)

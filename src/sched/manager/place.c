@@ -13,20 +13,7 @@
 
 #include <string.h>
 
-static const int64_t ahead_ns = 2000000;
-
 /* ---- Starting ---- */
-
-uint32_t gy_manager_depth(const gy_manager *manager, const task_row *row)
-{
-    const stage_row *stage = &manager->stages[row->stage];
-    if (row->width > 1 || (row->marks & MARK_SUSPECT) != 0 || stage->sampled == 0) {
-        return 1;
-    }
-    int64_t depth = 1 + ahead_ns / GY_MAX(stage->mean_ns, 1);
-    depth = GY_MIN(depth, 1 + (int64_t)stage->sampled);
-    return (uint32_t)GY_MIN(depth, (int64_t)manager->options.depth_max);
-}
 
 static void start_member(gy_manager *manager, uint32_t run_index, uint32_t member,
                          uint32_t process)
@@ -140,14 +127,6 @@ static bool has_place(const gy_manager *manager, uint32_t task)
     return manager->heap.count > 0 &&
            gy_manager_weight(manager, manager->heap.items[0]) <
                manager->options.threads * gy_manager_depth(manager, row);
-}
-
-void gy_manager_note_wait(gy_manager *manager, uint32_t task, const char *reason)
-{
-    if (manager->noted_wait != task) {
-        manager->noted_wait = task;
-        gy_manager_note_task(manager, task, reason);
-    }
 }
 
 /* Start the oldest ready task, or one that goes before it; false: none may start now. */

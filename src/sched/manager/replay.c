@@ -3,7 +3,7 @@
  * was, each loss takes one back. Which tasks may run is counted once at the end, by BEGIN.
  */
 #include "sched/manager/manager_priv.h"
-#include "sched/manager/records.h"
+#include "sched/state/records.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * Heaps of the slots that are up by what they have in flight: one of all, and in a job over
  * hosts one of each host.
  */
-#include "sched/manager/manager_priv.h"
+#include "sched/state/state.h"
 
 static bool is_before(const gy_manager *manager, uint32_t a, uint32_t b)
 {

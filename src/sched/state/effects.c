@@ -1,9 +1,13 @@
 /*
  * What a step says: effects, notes in words, the timer, the end.
  */
-#include "sched/manager/manager_priv.h"
+#include "sched/state/state.h"
 
 #include <stdarg.h>
+
+#ifdef GYRE_PLANTED
+gy_plant gy_manager_planted;
+#endif
 
 GY_EFFECT_OF(effect_new, gy_effects, gy_effect, "manager.effects")
 
@@ -71,4 +75,12 @@ void gy_manager_end(gy_manager *manager, gy_status status, const char *reason)
     gy_effect *end = gy_manager_emit(manager, GY_EFFECT_END);
     end->status = status;
     end->reason = reason;
+}
+
+void gy_manager_note_wait(gy_manager *manager, uint32_t task, const char *reason)
+{
+    if (manager->noted_wait != task) {
+        manager->noted_wait = task;
+        gy_manager_note_task(manager, task, reason);
+    }
 }

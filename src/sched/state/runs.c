@@ -1,9 +1,11 @@
 /*
  * Runs and their placements: pools with free lists, joined by indices.
  */
-#include "sched/manager/manager_priv.h"
+#include "sched/state/state.h"
 
 #include <string.h>
+
+static const int64_t ahead_ns = 2000000; /* of work that is sent ahead to a thread */
 
 bool gy_manager_has_room(gy_manager *manager, uint32_t width)
 {
@@ -260,4 +262,28 @@ void gy_manager_runs_free(gy_manager *manager)
     gy_free(manager->runs);
     gy_free(manager->places);
     gy_free(manager->placements);
+}
+
+uint32_t gy_manager_depth(const gy_manager *manager, const task_row *row)
+{
+    const stage_row *stage = &manager->stages[row->stage];
+    if (row->width > 1 || (row->marks & MARK_SUSPECT) != 0 || stage->sampled == 0) {
+        return 1;
+    }
+    int64_t depth = 1 + ahead_ns / GY_MAX(stage->mean_ns, 1);
+    depth = GY_MIN(depth, 1 + (int64_t)stage->sampled);
+    return (uint32_t)GY_MIN(depth, (int64_t)manager->options.depth_max);
+}
+
+bool gy_manager_is_cohort_due(const gy_manager *manager)
+{
+    return manager->cohort_due > 0 && manager->backups_due == 0 && manager->ready_width == 0;
+}
+
+uint32_t gy_manager_unwanted(const gy_manager *manager)
+{
+    if (manager->backups_due > 0 && manager->ready_width == 0) {
+        return manager->backups_host;
+    }
+    return gy_manager_is_cohort_due(manager) ? manager->cohort_host : (uint32_t)GY_NONE;
 }

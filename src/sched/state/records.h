@@ -8,8 +8,8 @@
  * (HOST is when there are exact tasks); BEGIN, RESUME,
  * GROWN, SAVED and END are.
  */
-#ifndef GY_SCHED_MANAGER_RECORDS_H
-#define GY_SCHED_MANAGER_RECORDS_H
+#ifndef GY_SCHED_STATE_RECORDS_H
+#define GY_SCHED_STATE_RECORDS_H
 
 #include "sched/job.h"
 

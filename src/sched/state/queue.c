@@ -3,7 +3,7 @@
  * then the others, in the order in which they became ready. A task that is no longer ready
  * leaves its entry behind, which is passed over.
  */
-#include "sched/manager/manager_priv.h"
+#include "sched/state/state.h"
 
 #include <string.h>
 

@@ -55,12 +55,6 @@ uint32_t gy_manager_task_count(const gy_manager *manager)
     return manager->task_count;
 }
 
-/* A late cohort wants slots together for its copy, which nothing else could use by now. */
-static bool is_cohort_due(const gy_manager *manager)
-{
-    return manager->cohort_due > 0 && manager->backups_due == 0 && manager->ready_width == 0;
-}
-
 uint32_t gy_manager_wanted(const gy_manager *manager)
 {
     const uint64_t tasks = (uint64_t)manager->ready_width + manager->in_flight;
@@ -69,14 +63,6 @@ uint32_t gy_manager_wanted(const gy_manager *manager)
         (tasks + threads - 1) / threads + (manager->backups_due + threads - 1) / threads;
     return (uint32_t)GY_MAX(GY_MIN(slots, (uint64_t)UINT32_MAX),
                             (uint64_t)gy_manager_wanted_at_once(manager));
-}
-
-uint32_t gy_manager_unwanted(const gy_manager *manager)
-{
-    if (manager->backups_due > 0 && manager->ready_width == 0) {
-        return manager->backups_host;
-    }
-    return is_cohort_due(manager) ? manager->cohort_host : (uint32_t)GY_NONE;
 }
 
 bool gy_manager_has_exact(const gy_manager *manager)
@@ -89,12 +75,12 @@ uint32_t gy_manager_wanted_at_once(const gy_manager *manager)
     if (manager->hosts.aside.count > 0) {
         return manager->hosts.aside_max;
     }
-    return is_cohort_due(manager) ? manager->cohort_due : 0;
+    return gy_manager_is_cohort_due(manager) ? manager->cohort_due : 0;
 }
 
 uint64_t gy_manager_wanted_not_at(const gy_manager *manager)
 {
-    return manager->hosts.aside.count == 0 && is_cohort_due(manager)
+    return manager->hosts.aside.count == 0 && gy_manager_is_cohort_due(manager)
                ? manager->hosts.rows[manager->cohort_host].id.high
                : 0;
 }

@@ -1,8 +1,8 @@
 /**
  * Bugs for the tests that must find them. They are compiled in with GYRE_PLANTED alone.
  */
-#ifndef GY_SCHED_MANAGER_PLANT_H
-#define GY_SCHED_MANAGER_PLANT_H
+#ifndef GY_SCHED_STATE_PLANT_H
+#define GY_SCHED_STATE_PLANT_H
 
 /** tests/sim/manager_test.c plants one after the other. */
 #define GY_PLANT_LIST(X)                                                                       \

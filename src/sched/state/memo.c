@@ -1,7 +1,7 @@
 /*
  * Outputs of earlier jobs by key: a table with open addressing over what was told.
  */
-#include "sched/manager/manager_priv.h"
+#include "sched/state/state.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /*
  * What a step appends to the journal.
  */
-#include "sched/manager/manager_priv.h"
-#include "sched/manager/records.h"
+#include "sched/state/records.h"
+#include "sched/state/state.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * Tasks and edges in columns. A growth is checked whole before anything is taken: sizes, edges
  * that lead nowhere, cycles (Kahn's algorithm, only where an edge points forward).
  */
-#include "sched/manager/manager_priv.h"
+#include "sched/state/state.h"
 
 #include <string.h>
 
