@@ -1,9 +1,8 @@
 /* A job whose processes are at daemons: what is the same for all epochs of its managers, what
  * cannot be done there, where outputs lie. */
-#include "flow/run/job.h"
+#include "flow/run/run_priv.h"
 
 #include "driver/voice.h"
-#include "persist/journal/journal.h"
 #include "store/remote/remote.h"
 #include "store/store.h"
 
@@ -12,8 +11,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-enum { MANIFEST_BYTES = 256 << 20 };
 
 /* ---- the ticket ---- */
 
@@ -130,55 +127,6 @@ gy_status gy_running_check_cluster(const gy_flow_job *job)
     return GY_OK;
 }
 
-gy_status gy_running_say_done(gy_flow_job *job)
-{
-    char path[GY_JOB_PATH], line[GY_JOB_ID_BYTES + 1];
-    if (job->ticket == NULL || job->output[0] != '\0') {
-        return GY_OK;
-    }
-    GY_TRY(gy_running_path(path, job->folder, "ended"));
-    (void)snprintf(line, sizeof(line), "%s\n", job->id);
-    gy_status status = gy_share_create(job->env, path, line, strlen(line));
-    return status == GY_EXISTS ? GY_OK : status;
-}
-
-/* Does a file that says so begin with these words? */
-static bool begins(const gy_flow_job *job, const char *folder, const char *name,
-                   const char *expected)
-{
-    char path[GY_JOB_PATH];
-    gy_bytes bytes;
-    if (gy_running_path(path, folder, name) < 0 ||
-        gy_file_read(job->env, path, MANIFEST_BYTES, &bytes) < 0) {
-        return false; /* then it is as any other folder that is not empty */
-    }
-    const bool is_same = bytes.size_bytes >= strlen(expected) &&
-                         memcmp(bytes.data, expected, strlen(expected)) == 0;
-    gy_free(bytes.data);
-    return is_same;
-}
-
-bool gy_running_is_done(gy_flow_job *job)
-{
-    char expected[GY_JOB_ID_BYTES + 64];
-    const bool has_output = job->output[0] != '\0' || job->options.output != NULL;
-    if (job->ticket == NULL ||
-        (job->is_resumed && !gy_journal_is_ending(job->env, job->folder)) ||
-        (has_output && job->output[0] == '\0' && gy_running_name_output(job) < 0)) {
-        return false;
-    }
-    (void)snprintf(expected, sizeof(expected),
-                   has_output ? "{\"format\": \"gyre output 1\", \"job\": \"%s\"," : "%s\n",
-                   job->id);
-    job->is_done = job->target[0] != '\0'
-                       ? gy_object_output_begins(gy_env_real(), job->target,
-                                                 GY_JOB_STORE_SECONDS, expected)
-                   : has_output ? begins(job, job->output, "MANIFEST.json", expected)
-                                : begins(job, job->folder, "ended", expected);
-    job->is_ours = job->is_ours || job->is_done; /* what its last manager left goes with us */
-    return job->is_done;
-}
-
 /* The graph must become the same tasks in each epoch, but hosts come and go. So the first
  * manager says what the largest host lends this job, as the name server knows it, and nothing
  * that runs together is wider: a pipe that does not fit is a file.
@@ -209,13 +157,6 @@ gy_status gy_running_agree_on_width(gy_flow_job *job)
     return is_number && width >= 1 && width <= job->processes
                ? GY_OK
                : gy_fail(GY_FORMAT, "%s does not say how wide a cohort may be", path);
-}
-
-/* ---- a memo ---- */
-
-bool gy_running_is_shared(const gy_flow_job *job)
-{
-    return job->ticket != NULL && job->options.memo != NULL;
 }
 
 /* ---- how far it is ---- */

@@ -1,5 +1,5 @@
 /* What the history of jobs is told, and what records and vertices are called there. */
-#include "flow/run/job.h"
+#include "flow/run/run_priv.h"
 
 #include <string.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 /**
  * A job while gy_flow_run runs it: the graph as lowered, its folders, what it counts; and what
- * its files offer each other. All on one thread.
+ * is done with its folders and its output. All on one thread.
  */
 #ifndef GY_FLOW_RUN_JOB_H
 #define GY_FLOW_RUN_JOB_H
@@ -22,6 +22,7 @@ enum { GY_JOB_HOSTS = 4096 /* that a job ever had, lost ones too */ };
 #define GY_JOB_KEPT_NAME   ".gyre-kept-" /* of one that failed, which may be resumed */
 enum { GY_JOB_STORE_SECONDS = 5 /* that a manager of a cluster waits for a store, silent */ };
 enum { GY_JOB_PATH = 4096, GY_JOB_NOTES = 10000, GY_HIDDEN_NAME_BYTES = GY_JOB_ID_BYTES + 40 };
+enum { GY_JOB_MANIFEST_BYTES = 256 << 20 /* of a manifest, at most */ };
 
 /** Sizes and samples that a refinement has seen so far. */
 typedef struct gy_refinement_state {
@@ -151,18 +152,6 @@ void gy_running_clean(gy_flow_job *job, gy_status status);
 GY_MUST_CHECK gy_status gy_running_path(char out[GY_JOB_PATH], const char *folder,
                                         const char *name);
 
-/* ---- run.c ---- */
-
-/** gy_flow_run with another disk than the real one. */
-GY_MUST_CHECK gy_status gy_running_run(gy_env *env, gy_flow *flow, gy_dag *dag,
-                                       const gy_flow_options *options, gy_job_report **report);
-
-/* ---- sandbox.c ---- */
-
-/** job->sandbox, of options.sandbox, the job's folders and its inputs; what the machine lacks
- * is told. GY_ARG; GY_STATE a part is not there; GY_NOMEM */
-GY_MUST_CHECK gy_status gy_running_wall(gy_flow_job *job);
-
 /* ---- inputs.c ---- */
 
 #define GY_JOB_INPUTS_FILE "inputs"
@@ -221,41 +210,15 @@ bool gy_running_is_hidden(const gy_flow_job *job, const char *name, uint64_t *ep
 gy_status gy_running_began(void *arg);
 void gy_running_over(void *arg);
 
-/* ---- cluster.c: what is different on a cluster ---- */
+/* ---- published.c ---- */
 
-/** The ticket of a daemon, and what follows from it: id, epoch, folder. GY_FORMAT, GY_STATE,
- * GY_IO the ticket; GY_STATE another process of the program runs a job; GY_LIMIT; GY_NOMEM */
-GY_MUST_CHECK gy_status gy_running_look_for_cluster(gy_flow_job *job);
-/** The end of that; nothing without a ticket. */
-void gy_running_leave_cluster(gy_flow_job *job);
-/** Which job of the program it is: 1, 2, ...; without a ticket 0. */
-uint32_t gy_running_round(const gy_flow_job *job);
-/** gy_manager_options.generation: over epochs and over jobs of a program none comes twice. */
-uint32_t gy_running_generation(const gy_flow_job *job);
-/** GY_UNSUPPORTED, GY_ARG: options that make no sense there. Nothing without a ticket. */
-GY_MUST_CHECK gy_status gy_running_check_cluster(const gy_flow_job *job);
 /** Has an earlier manager published the output, and forgotten the journal? Sets is_done. */
 bool gy_running_is_done(gy_flow_job *job);
 /** Of a job without an output: what gy_running_is_done finds. GY_IO */
 GY_MUST_CHECK gy_status gy_running_say_done(gy_flow_job *job);
-/** How wide a cohort may be: as all managers of the job say. */
-GY_MUST_CHECK gy_status gy_running_agree_on_width(gy_flow_job *job);
 /** Of a job on a cluster that keeps a memo intermediates lie in its folder, which all hosts
  * have, and not at daemons. */
 bool gy_running_is_shared(const gy_flow_job *job);
-/** gy_driver_ops.held, .say */
-int64_t gy_running_held(void *arg, const gy_manager *manager, const gy_sched_event *done);
-void gy_running_say(void *arg, const gy_manager *manager, gy_text *line);
-/** gy_driver_ops.view */
-void gy_running_view(void *arg, gy_driver_view *view);
-
-/* ---- publish.c ---- */
-
-/** gy_driver_ops.save, .publish */
-gy_status gy_running_save(void *arg, const gy_manager *manager, gy_attempt *lost);
-gy_status gy_running_publish(void *arg, const gy_manager *manager);
-/** What goes to an object store goes no more: at the job's end. */
-void gy_running_end_upload(gy_flow_job *job);
 /** Final outputs have their names, so that a job that goes on may take them as they are. */
 bool gy_running_has_saved(const gy_flow_job *job);
 /** The output has a manifest, and it is this job's. */
@@ -263,66 +226,7 @@ bool gy_running_is_published(const gy_flow_job *job);
 /** Name of a final output: "NAME-00000". */
 const char *gy_running_final_name(const gy_dag *dag, const gy_dag_final *final,
                                   char out[GY_DAG_NAME_BYTES]);
-
-/* ---- encode.c ---- */
-
-/** gy_driver_ops.encode, .welcome */
-gy_status gy_running_encode(void *arg, const gy_manager *manager, const gy_effect *start,
-                            gy_driver_place *place, gy_text *message);
-gy_status gy_running_welcome(void *arg, const char *folder, gy_text *message);
-/** A member's report within its task's. GY_FORMAT */
-GY_MUST_CHECK gy_status gy_running_report(const gy_flow_job *job, uint32_t task,
-                                          const void *data, size_t size_bytes, uint32_t member,
-                                          gy_report *report);
-
-/* ---- regrow.c ---- */
-
-/** The first growth: all that the graph has; checks it. *cut: pipes that became files. */
-GY_MUST_CHECK gy_status gy_running_lower(gy_flow_job *job, gy_growth *growth);
-/** gy_driver_ops.grow */
-gy_status gy_running_grow(void *arg, const gy_manager *manager, uint32_t stage,
-                          const gy_growth **growth);
-/** Make the growths that the manager found in its journal. */
-GY_MUST_CHECK gy_status gy_running_follow(gy_flow_job *job, const gy_manager *manager);
-/** GY_STATE a refinement has never opened: then what should come of it is missing. */
-GY_MUST_CHECK gy_status gy_running_check_refinements(const gy_flow_job *job);
-/** Which stages the manager shall ask about. */
-GY_MUST_CHECK gy_status gy_running_mark_gates(gy_flow_job *job);
-
-/* ---- tell.c ---- */
-
-/** gy_driver_ops.committed, .note, .tick */
-void gy_running_committed(void *arg, const gy_effect *effect);
-void gy_running_note(void *arg, const gy_effect *effect);
-void gy_running_tick(void *arg, const gy_manager *manager);
-void gy_running_note_text(gy_flow_job *job, const char *format, ...) GY_PRINTF(2, 3);
-/** Counters, bytes and skipped records of what stands committed, each task once: also after
- * losses and in a job that goes on. */
-void gy_running_recount(gy_flow_job *job);
-/** The program's own view of it: options.progress. */
-void gy_running_show(gy_flow_job *job);
-/** What stands now; NULL: no memory. */
-gy_job_report *gy_running_make_report(const gy_flow_job *job);
-
-/* ---- history.c ---- */
-
-/** A gy_bad_namer; `arg` is a job. */
-void gy_running_name_record(void *arg, const gy_bad_record *record, gy_text *out);
-/** Fill in the report's bad records; they live in the arena. False: no memory. */
-GY_MUST_CHECK bool gy_running_list_bad(const gy_flow_job *job, gy_arena *arena,
-                                       gy_job_report *report);
-/** Into the history: `state` as it is. */
-void gy_running_tell_history(gy_flow_job *job, gy_job_state state, const char *reason);
-
-/* ---- trace.c ---- */
-
-/** An empty trace in the file that was asked for, so that one that cannot be written is told of
- * before anything runs. GY_IO, GY_ARG */
-GY_MUST_CHECK gy_status gy_running_trace_begin(const gy_flow_job *job);
-/** gy_driver_ops.traced */
-void gy_running_traced(void *arg, const gy_driver_guest *guest, uint32_t pid, const void *rows,
-                       size_t size_bytes);
-/** What all processes left of their traces, in the file that was asked for. */
-void gy_running_trace(gy_flow_job *job);
+/** By which a manifest shows whose it is. */
+void gy_running_begin_manifest(const gy_flow_job *job, gy_text *text);
 
 #endif

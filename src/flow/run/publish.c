@@ -3,7 +3,7 @@
  * created by link(2), which two jobs cannot both do. Real files: links.
  */
 #include "base/escape.h"
-#include "flow/run/job.h"
+#include "flow/run/run_priv.h"
 
 #include "base/text.h"
 #include "store/remote/remote.h"
@@ -14,16 +14,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-enum { MANIFEST_BYTES = 256 << 20 };
-
-const char *gy_running_final_name(const gy_dag *dag, const gy_dag_final *final,
-                                  char out[GY_DAG_NAME_BYTES])
-{
-    (void)snprintf(out, GY_DAG_NAME_BYTES, "%s-%05u", dag->output_names[final->name],
-                   final->number);
-    return out;
-}
 
 static gy_status sync_path(gy_env *env, const char *path)
 {
@@ -132,16 +122,10 @@ gy_status gy_running_save(void *arg, const gy_manager *manager, gy_attempt *lost
 /* Counters may differ between managers of one job. */
 static const char same_end[] = "\n \"counters\": {";
 
-/* By which a manifest shows whose it is. */
-static void add_beginning(gy_text *text, const gy_flow_job *job)
-{
-    gy_text_add(text, "{\"format\": \"gyre output 1\", \"job\": \"%s\", \"name\": ", job->id);
-}
-
 static gy_status write_manifest(const gy_flow_job *job, const gy_manager *manager,
                                 gy_text *text)
 {
-    add_beginning(text, job);
+    gy_running_begin_manifest(job, text);
     gy_text_add_json(text, job->dag->name);
     gy_text_add(text, ",\n \"files\": [");
     for (size_t i = 0; i < job->dag->final_count; i++) {
@@ -188,7 +172,7 @@ static gy_status create_file(gy_env *env, const char *path, const gy_text *text)
 static gy_status accept(const gy_flow_job *job, const char *path, const gy_text *own)
 {
     gy_bytes there;
-    GY_TRY(gy_share_read(job->env, path, MANIFEST_BYTES, &there));
+    GY_TRY(gy_share_read(job->env, path, GY_JOB_MANIFEST_BYTES, &there));
     const char *left = strstr(there.data, same_end),
                *right = strstr(gy_text_get(own), same_end);
     GY_ASSERT(right != NULL);
@@ -198,20 +182,6 @@ static gy_status accept(const gy_flow_job *job, const char *path, const gy_text 
     gy_free(there.data);
     return is_same ? GY_OK
                    : gy_fail(GY_EXISTS, "cannot publish %s: another one is there", path);
-}
-
-bool gy_running_is_published(const gy_flow_job *job)
-{
-    char path[GY_JOB_PATH];
-    gy_text beginning = {0};
-    gy_bytes there = {NULL, 0};
-    add_beginning(&beginning, job);
-    const bool is_own = gy_running_path(path, job->output, "MANIFEST.json") >= 0 &&
-                        gy_share_read(job->env, path, MANIFEST_BYTES, &there) >= 0 &&
-                        strncmp(there.data, gy_text_get(&beginning), beginning.size_bytes) == 0;
-    gy_free(there.data);
-    gy_text_free(&beginning);
-    return is_own;
 }
 
 /* A manager before this one may have saved them, failed, and removed their names. Whoever uses
@@ -305,15 +275,6 @@ void gy_running_end_upload(gy_flow_job *job)
                 "%s` sends the rest",
                 done, job->dag->final_count, job->target, job->id);
     }
-}
-
-bool gy_running_has_saved(const gy_flow_job *job)
-{
-    char path[GY_JOB_PATH], name[GY_DAG_NAME_BYTES];
-    return job->dag->final_count > 0 &&
-           gy_running_path(path, job->output,
-                           gy_running_final_name(job->dag, &job->dag->finals[0], name)) >= 0 &&
-           access(path, F_OK) == 0;
 }
 
 gy_status gy_running_publish(void *arg, const gy_manager *manager)

@@ -3,7 +3,7 @@
  * functions compose. What a refinement saw goes into the journal beside the tasks that came of
  * it, so that a manager that goes on makes the same graph from the same numbers.
  */
-#include "flow/run/job.h"
+#include "flow/run/run_priv.h"
 
 #include <string.h>
 

@@ -7,7 +7,7 @@
 
 #include "base/text.h"
 #include "flow/flow_priv.h"
-#include "flow/run/job.h"
+#include "flow/run/run_priv.h"
 
 #include <dirent.h>
 #include <errno.h>

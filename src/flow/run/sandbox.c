@@ -1,5 +1,5 @@
 /* What the processes of a job may see when there are a sandbox around them. Real files. */
-#include "flow/run/job.h"
+#include "flow/run/run_priv.h"
 
 #include "store/remote/remote.h"
 

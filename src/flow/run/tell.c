@@ -1,5 +1,5 @@
 /* What is told of a job: counters, notes, the report, the history. */
-#include "flow/run/job.h"
+#include "flow/run/run_priv.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* One Chrome trace of the manager and of all vertex processes that ended by themselves. */
-#include "flow/run/job.h"
+#include "flow/run/run_priv.h"
 
 #include "base/text.h"
 #include "store/store.h"
