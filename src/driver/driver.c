@@ -188,7 +188,8 @@ static gy_status open_driver(gy_driver *driver, int signals)
     GY_TRY(gy_driver_processes_open(driver));
     /* It loads the program, name servers are dialled, while the journal is read. */
     GY_TRY(options->ticket != NULL ? open_remote(driver) : gy_driver_fork_server_start(driver));
-    GY_TRY(gy_folder_replay(&driver->folder, options, driver->manager));
+    GY_TRY(gy_folder_replay(&driver->folder, options->epoch, options->journal, options->owner,
+                            driver->manager));
     if (driver->ops->began != NULL) {
         GY_TRY(driver->ops->began(driver->ops->arg));
     }

@@ -103,30 +103,28 @@ static gy_status take_records(void *arg, const void *records, size_t size_bytes,
     return gy_manager_replay(state->manager, records, size_bytes, used);
 }
 
-gy_status gy_folder_replay(gy_folder *folder, const gy_driver_options *options,
-                           gy_manager *manager)
+gy_status gy_folder_replay(gy_folder *folder, uint64_t epoch, const char *journal,
+                           const char *owner, gy_manager *manager)
 {
-    char host[64] = "", owner[96] = "";
+    char host[64] = "", self[96] = "";
     replaying state = {.manager = manager};
     (void)gethostname(host, sizeof(host) - 1);
-    snprintf(owner, sizeof(owner), "%s, process %d", host, (int)getpid());
-    const char *where =
-        options->epoch > 0 && options->journal != NULL ? options->journal : folder->path;
-    if (options->epoch > 0) {
+    snprintf(self, sizeof(self), "%s, process %d", host, (int)getpid());
+    const char *where = epoch > 0 && journal != NULL ? journal : folder->path;
+    if (epoch > 0) {
         GY_TRY(gy_journal_suits(folder->env, where));
     }
-    const gy_journal_options journal = {.folder = where,
-                                        .epoch = options->epoch,
-                                        .owner =
-                                            options->owner != NULL ? options->owner : owner,
+    const gy_journal_options options = {.folder = where,
+                                        .epoch = epoch,
+                                        .owner = owner != NULL ? owner : self,
                                         .take = take_records,
                                         .measure = gy_manager_measure,
                                         .arg = &state};
-    GY_TRY(gy_journal_open(folder->env, &journal, &folder->journal));
-    if (options->epoch > 1 && !state.has_records) {
+    GY_TRY(gy_journal_open(folder->env, &options, &folder->journal));
+    if (epoch > 1 && !state.has_records) {
         gy_warn("epoch %llu finds nothing of the managers before it in %s and begins anew: "
                 "either they wrote nothing, or not all hosts share that folder",
-                (unsigned long long)options->epoch, where);
+                (unsigned long long)epoch, where);
         gy_manager_begin_blind(manager);
     }
     return GY_OK;

@@ -4,8 +4,9 @@
 #ifndef GY_DRIVER_FOLDER_H
 #define GY_DRIVER_FOLDER_H
 
-#include "driver/driver.h"
+#include "base/env.h"
 #include "persist/journal/journal.h"
+#include "sched/manager.h"
 
 typedef struct gy_folder {
     gy_env *env;
@@ -21,9 +22,10 @@ GY_MUST_CHECK gy_status gy_folder_open(gy_folder *folder, gy_env *env, const cha
                                        bool has_epoch);
 /** Take the lock if the one who had it is gone, so that who lists jobs sees their manager. */
 void gy_folder_try_lock(gy_folder *folder);
-/** Open the journal, and replay what is there. As gy_journal_open; GY_UNSUPPORTED */
-GY_MUST_CHECK gy_status gy_folder_replay(gy_folder *folder, const gy_driver_options *options,
-                                         gy_manager *manager);
+/** Open the journal, and replay what is there; epoch, journal and owner as in
+ * gy_driver_options. As gy_journal_open; GY_UNSUPPORTED */
+GY_MUST_CHECK gy_status gy_folder_replay(gy_folder *folder, uint64_t epoch, const char *journal,
+                                         const char *owner, gy_manager *manager);
 void gy_folder_close(gy_folder *folder);
 
 #endif
