@@ -21,7 +21,7 @@
 #define GY_LATE_BZIP2  "libbz2.so.1.0"
 #define GY_LATE_XZ     "liblzma.so.5"
 #define GY_LATE_LZ4    "liblz4.so.1"
-/** All of them, parted by commas: whether a process has one does not depend on its program
+/** All of them, separated by commas: whether a process has one does not depend on its program
  * alone. */
 #define GY_LATE_ALL                                                                            \
     GY_LATE_SSL, GY_LATE_CRYPTO, GY_LATE_SQLITE, GY_LATE_BZIP2, GY_LATE_XZ, GY_LATE_LZ4

@@ -23,7 +23,7 @@ typedef struct gy_lines {
 /** Go to the next line. GY_OK; GY_AGAIN there is none; GY_FORMAT it is too long, or holds what
  * is no text. @threads any */
 GY_MUST_CHECK gy_status gy_line_next(gy_lines *lines);
-/** Cut the line at blanks and tabs. GY_FORMAT more words than GY_LINE_WORDS */
+/** Cut the line at spaces and tabs. GY_FORMAT more words than GY_LINE_WORDS */
 GY_MUST_CHECK gy_status gy_line_split(gy_lines *lines);
 
 /** A number from 0 to 1e12; `what` stands in the failure. */

@@ -7,7 +7,7 @@
 #include <gyre/base.h>
 #include <pthread.h>
 
-/** Locks are taken in falling order of rank; development builds assert it. */
+/** Locks are taken in descending order of rank; development builds assert it. */
 typedef struct gy_mutex {
     pthread_mutex_t lock;
     int rank;

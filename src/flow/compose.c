@@ -56,7 +56,7 @@ static void add_list(gy_part_maker *maker, const gy_dag_part *part, gy_part_list
     }
 }
 
-/* The edges of both, in rising order, then those made from `first` on. */
+/* The edges of both, in ascending order, then those made from `first` on. */
 static void add_edges(gy_part_maker *maker, const gy_dag_part *a, const gy_dag_part *b,
                       size_t first)
 {

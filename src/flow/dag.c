@@ -1,4 +1,4 @@
-/* Vertices, stages, mistakes. */
+/* Vertices, stages, errors. */
 #include "flow/dag.h"
 
 #include "driver/gang.h"
@@ -219,7 +219,7 @@ static bool check_options(gy_dag *dag, const gy_vertex_options *o)
         gy_dag_fail(dag, GY_ARG, "%s has %d inputs and %d outputs: expected 0 to %d, or -1",
                     name, o->inputs, o->outputs, GY_DAG_PORTS_MAX);
     } else if ((int)o->determinism < 0 || o->determinism > GY_OUTPUT_INDETERMINATE) {
-        gy_dag_fail(dag, GY_ARG, "%s promises %d: expected a gy_determinism", name,
+        gy_dag_fail(dag, GY_ARG, "%s has determinism %d: expected a gy_determinism", name,
                     (int)o->determinism);
     } else if (!are_ranks_good(o, is_command)) {
         gy_dag_fail(dag, GY_ARG,

@@ -1,4 +1,4 @@
-/* Composition gives the edges that a plain model of it gives; mistakes are kept and named; a
+/* Composition gives the edges that a plain model of it gives; errors are kept and named; a
  * million vertices cost little. */
 #include "flow/dag.h"
 #include "flow/lower.h"
@@ -429,7 +429,7 @@ GY_TEST(compositions_are_those_of_a_plain_model)
     }
 }
 
-/* ---- mistakes ---- */
+/* ---- errors ---- */
 
 /* Stages are named, as the order in which arguments are evaluated, and vertices so numbered, is
  * not given. */
@@ -440,7 +440,7 @@ GY_TEST(compositions_are_those_of_a_plain_model)
     gy_dag_vertex(                                                                             \
         (dag), &(gy_vertex_options){.function = "work", .inputs = (ins), .outputs = (outs)})
 
-static void expect_mistake(gy_dag *dag, const char *words)
+static void expect_error(gy_dag *dag, const char *words)
 {
     gy_lowering lowering = {0};
     assert_status(gy_lower_check(&lowering, dag), GY_ARG);
@@ -453,23 +453,23 @@ static void expect_mistake(gy_dag *dag, const char *words)
 
 static gy_dag *new_dag(void)
 {
-    gy_dag *dag = gy_dag_new(NULL, "mistake");
+    gy_dag *dag = gy_dag_new(NULL, "error");
     assert_non_null(dag);
     return dag;
 }
 
-GY_TEST(mistakes_of_composition_are_kept_and_named)
+GY_TEST(errors_of_composition_are_kept_and_named)
 {
     gy_dag *dag = new_dag(), *other = new_dag();
     (void)gy_dag_vertex(dag, &(gy_vertex_options){.inputs = 1});
     (void)gy_part_clone(VERTEX(dag, 0, 0), 0); /* the first one is told */
-    expect_mistake(dag, "neither function nor command");
+    expect_error(dag, "neither function nor command");
     dag = new_dag();
     (void)VERTEX(dag, -2, 0);
-    expect_mistake(dag, "-2 inputs");
+    expect_error(dag, "-2 inputs");
     dag = new_dag();
     (void)gy_part_clone(VERTEX(dag, 0, 0), 0);
-    expect_mistake(dag, "0 copies");
+    expect_error(dag, "0 copies");
     dag = new_dag();
     (void)gy_part_clone(VERTEX(dag, 0, 0), INT32_MAX);
     assert_string_equal(gy_status_text(dag->status), gy_status_text(GY_LIMIT));
@@ -477,61 +477,61 @@ GY_TEST(mistakes_of_composition_are_kept_and_named)
     dag = new_dag();
     gy_part a = gy_part_clone(VERTEX(dag, 1, 1), 3);
     (void)gy_part_pointwise(a, a, GY_CHANNEL_FILE);
-    expect_mistake(dag, "work[0] stands on both sides");
+    expect_error(dag, "work[0] stands on both sides");
     dag = new_dag();
     (void)gy_part_pointwise(NAMED(dag, "a", 0, 0), NAMED(dag, "b", 1, 0), GY_CHANNEL_FILE);
-    expect_mistake(dag, "no free output at a[0]");
+    expect_error(dag, "no free output at a[0]");
     dag = new_dag();
     (void)gy_part_bipartite(NAMED(dag, "a", 0, 3),
                             gy_part_clone(NAMED(dag, "b", GY_PORTS_ANY, 0), 2),
                             GY_CHANNEL_FILE);
-    expect_mistake(dag, "a[0] has 3 free outputs for 2 vertices");
+    expect_error(dag, "a[0] has 3 free outputs for 2 vertices");
     dag = new_dag();
     (void)gy_part_merge(VERTEX(dag, 0, 0), VERTEX(other, 0, 0));
-    expect_mistake(dag, "part of another graph");
+    expect_error(dag, "part of another graph");
     gy_dag_free(other);
     dag = new_dag();
     gy_part_output(VERTEX(dag, 0, 1), "../out");
-    expect_mistake(dag, "output name \"../out\"");
+    expect_error(dag, "output name \"../out\"");
     dag = new_dag();
     gy_part_output(VERTEX(dag, 0, 1), "out");
     gy_part_output(VERTEX(dag, 0, 1), "out");
-    expect_mistake(dag, "the name out");
+    expect_error(dag, "the name out");
     dag = new_dag();
     (void)gy_dag_vertex(dag, &(gy_vertex_options){.function = "a", .ranks = 2});
-    expect_mistake(dag, "2 ranks");
+    expect_error(dag, "2 ranks");
 }
 
-GY_TEST(mistakes_of_the_whole_graph_name_vertex_and_port)
+GY_TEST(errors_of_the_whole_graph_name_vertex_and_port)
 {
     gy_dag *dag = new_dag();
     (void)VERTEX(dag, 2, 0);
-    expect_mistake(dag, "input 0 of work[0] comes from nowhere");
+    expect_error(dag, "input 0 of work[0] comes from nowhere");
     dag = new_dag();
     (void)gy_part_pointwise(NAMED(dag, "a", 0, 1), NAMED(dag, "b", 1, 2), GY_CHANNEL_FILE);
-    expect_mistake(dag, "output 0 of b[0] goes nowhere");
+    expect_error(dag, "output 0 of b[0] goes nowhere");
     dag = new_dag();
     (void)gy_part_pointwise(gy_part_clone(NAMED(dag, "a", 0, 1), 3), NAMED(dag, "b", 2, 0),
                             GY_CHANNEL_FILE);
-    expect_mistake(dag, "input 0 of b[0] has two edges");
+    expect_error(dag, "input 0 of b[0] has two edges");
     dag = new_dag();
     (void)gy_part_pointwise(NAMED(dag, "a", 0, 1), NAMED(dag, "b", 2, 0), GY_CHANNEL_FIFO);
-    expect_mistake(dag, "output 0 of a[0] goes to two inputs");
+    expect_error(dag, "output 0 of a[0] goes to two inputs");
     dag = new_dag();
     gy_part one = VERTEX(dag, 0, 1);
     gy_part_output(one, "one");
     gy_part_output(one, "two");
-    expect_mistake(dag, "output 0 of work[0] is an output of the job twice");
+    expect_error(dag, "output 0 of work[0] is an output of the job twice");
     dag = new_dag();
     one = VERTEX(dag, 0, 1);
     (void)gy_part_pointwise(one, VERTEX(dag, 1, 0), GY_CHANNEL_PIPE);
     gy_part_output(one, "one");
-    expect_mistake(dag, "goes through a pipe");
+    expect_error(dag, "goes through a pipe");
     dag = new_dag();
     gy_part a = NAMED(dag, "a", 2, 1), b = NAMED(dag, "b", 1, 1), c = NAMED(dag, "c", 1, 2);
     (void)gy_part_pointwise(gy_part_pointwise(a, b, GY_CHANNEL_FILE), c, GY_CHANNEL_FILE);
     (void)gy_part_pointwise(c, a, GY_CHANNEL_FILE);
-    expect_mistake(dag, "a[0] is on a cycle of 3 vertices");
+    expect_error(dag, "a[0] is on a cycle of 3 vertices");
 }
 
 /* ---- size ---- */
@@ -614,7 +614,7 @@ GY_TEST(many_vertices_of_their_own_come_in_order)
     gy_dag_free(dag);
 }
 
-GY_TEST(no_memory_is_a_mistake_and_leaks_nothing)
+GY_TEST(no_memory_is_an_error_and_leaks_nothing)
 {
     const int64_t live = gy_alloc_live();
     int failed = 0;

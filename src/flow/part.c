@@ -104,7 +104,7 @@ void gy_part_add(gy_part_maker *maker, uint32_t vertex)
     gy_part_add_run(maker, (gy_dag_run){vertex, 1, 1});
 }
 
-/* Ranges of edges come in rising order. */
+/* Ranges of edges come in ascending order. */
 void gy_part_add_edges(gy_part_maker *maker, uint32_t first, uint32_t count)
 {
     gy_dag *dag = maker->dag;

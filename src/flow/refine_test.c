@@ -176,7 +176,7 @@ GY_TEST(growth_makes_as_many_vertices_as_sizes_ask_for)
     }
 }
 
-GY_TEST(mistakes_of_growth_are_named)
+GY_TEST(errors_of_growth_are_named)
 {
     gy_lowering lowering = {0};
     gy_dag *dag = gated(4, &lowering);

@@ -230,9 +230,9 @@ static gy_status open_groups(const gy_gather *gather, const uint64_t *spills, si
         from->capacity = outlet_bytes(gather, count);
         status = open_source(gather, spills[opened], from);
         if (status == GY_OK) {
-            const gy_spring spring = {more_of_spill, from, gy_source_name(from->source)};
+            const gy_byte_source source = {more_of_spill, from, gy_source_name(from->source)};
             status = gy_mapreduce_rows_new(
-                spring, gy_mapreduce_fold_is_list(gather->options.fold), &rows[opened]);
+                source, gy_mapreduce_fold_is_list(gather->options.fold), &rows[opened]);
         }
     }
     if (status == GY_OK) {

@@ -225,7 +225,7 @@ static void check_part(const trial_case *trial, gy_text **tables, uint32_t part,
     gy_mapreduce_rows **rows = gy_alloc_zero("test", trial->tasks, sizeof(gy_mapreduce_rows *));
     for (size_t t = 0; t < trial->tasks; t++) {
         readings[t] = (reading){&tables[t][part], 0, t % 2 == 0 ? random : NULL};
-        assert_ok(gy_mapreduce_rows_new((gy_spring){more_text, &readings[t], "text"},
+        assert_ok(gy_mapreduce_rows_new((gy_byte_source){more_text, &readings[t], "text"},
                                         gy_mapreduce_fold_is_list(trial->fold), &rows[t]));
     }
     gy_groups *groups = NULL;
@@ -482,7 +482,8 @@ GY_TEST(spoiled_rows_are_refused)
         }
         reading from = {&spoiled, 0, i % 3 == 0 ? &random : NULL};
         gy_mapreduce_rows *rows = NULL;
-        assert_ok(gy_mapreduce_rows_new((gy_spring){more_text, &from, "spoiled"}, true, &rows));
+        assert_ok(
+            gy_mapreduce_rows_new((gy_byte_source){more_text, &from, "spoiled"}, true, &rows));
         gy_status status = GY_OK;
         bool has_row = true;
         while (status == GY_OK && has_row) { /* ends, and reads nothing outside */

@@ -22,7 +22,7 @@ typedef struct seen {
     uint64_t digest, end; /* end: of the texts so far */
 } seen;
 
-/* Each field without its quotes, into room for exactly what is promised. */
+/* Each field without its quotes, into room for exactly what is guaranteed. */
 static void read_fields(const gy_record *row)
 {
     for (gy_token field = gy_first_field(row); field.data != NULL;

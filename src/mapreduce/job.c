@@ -36,14 +36,14 @@ gy_dag *gy_job_new(gy_flow *flow, const char *name)
     return gy_dag_new(flow, name);
 }
 
-/* ---- mistakes ---- */
+/* ---- errors ---- */
 
-static const char *mistake_of(const gy_map_reduce_options *o)
+static const char *error_of(const gy_map_reduce_options *o)
 {
     const struct {
         bool is_made;
         const char *text;
-    } mistakes[] = {
+    } errors[] = {
         {o->inputs == NULL || o->inputs[0] == NULL, "no input was given"},
         {o->map == NULL, "no map function was given"},
         {(unsigned)o->format > GY_RECORDS_FIXED, "there is no such format of records"},
@@ -68,9 +68,9 @@ static const char *mistake_of(const gy_map_reduce_options *o)
         {o->is_map_only && (o->reduce != NULL || o->combine != GY_COMBINE_NONE),
          "a job of maps alone has no reduce and no combine"},
     };
-    for (size_t i = 0; i < GY_COUNT(mistakes); i++) {
-        if (mistakes[i].is_made) {
-            return mistakes[i].text;
+    for (size_t i = 0; i < GY_COUNT(errors); i++) {
+        if (errors[i].is_made) {
+            return errors[i].text;
         }
     }
     return NULL;
@@ -430,9 +430,9 @@ gy_part gy_job_maps(gy_dag *dag, const gy_map_reduce_options *options, const cha
 {
     *count = 0;
     gy_part maps = {dag, -1};
-    const char *mistake = mistake_of(options);
-    if (mistake != NULL) {
-        gy_dag_fail(dag, GY_ARG, "%s", mistake);
+    const char *error = error_of(options);
+    if (error != NULL) {
+        gy_dag_fail(dag, GY_ARG, "%s", error);
         return maps;
     }
     if (!check_functions(dag, options)) {

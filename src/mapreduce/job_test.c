@@ -601,16 +601,16 @@ GY_TEST(functions_are_of_their_kind)
         gy_map_reduce_options options = wrong[i].options;
         options.inputs = one;
         gy_dag *dag = gy_map_reduce(flow, &options);
-        const char *mistake = gy_dag_error(dag);
-        if (mistake == NULL || strstr(mistake, wrong[i].expected) == NULL) {
-            fail_msg("'%s' lacks '%s'", mistake != NULL ? mistake : "", wrong[i].expected);
+        const char *error = gy_dag_error(dag);
+        if (error == NULL || strstr(error, wrong[i].expected) == NULL) {
+            fail_msg("'%s' lacks '%s'", error != NULL ? error : "", wrong[i].expected);
         }
         gy_dag_free(dag);
     }
     gy_flow_end(flow);
 }
 
-static void check_mistake(gy_map_reduce_options options, const char *expected)
+static void check_error(gy_map_reduce_options options, const char *expected)
 {
     gy_dag *dag = gy_map_reduce(NULL, &options);
     assert_non_null(dag);
@@ -621,7 +621,7 @@ static void check_mistake(gy_map_reduce_options options, const char *expected)
     gy_dag_free(dag);
 }
 
-GY_TEST(mistakes_are_told)
+GY_TEST(errors_are_told)
 {
     const char *const one[] = {paths[0], NULL}, *const none[] = {NULL};
     const char *const missing[] = {"/nowhere/at/all", NULL}, *const a_folder[] = {folder, NULL};
@@ -629,30 +629,30 @@ GY_TEST(mistakes_are_told)
     const gy_map_reduce_options good = {.inputs = one, .map = "count"};
     gy_map_reduce_options o = good;
     o.inputs = none;
-    check_mistake(o, "no input was given");
+    check_error(o, "no input was given");
     o.inputs = missing;
-    check_mistake(o, "cannot read /nowhere/at/all: No such file");
+    check_error(o, "cannot read /nowhere/at/all: No such file");
     o.inputs = a_folder;
-    check_mistake(o, "it is a folder, expected a file");
+    check_error(o, "it is a folder, expected a file");
     o = good;
     o.map = NULL;
-    check_mistake(o, "no map function");
+    check_error(o, "no map function");
     o = good;
     o.format = GY_RECORDS_FIXED;
-    check_mistake(o, "have no size");
+    check_error(o, "have no size");
     o = good;
     o.partitions = 5000;
-    check_mistake(o, "0 to 4096");
+    check_error(o, "0 to 4096");
     o = good;
     o.combine = GY_COMBINE_USER;
-    check_mistake(o, "come together");
+    check_error(o, "come together");
     o = good;
     o.combine = GY_COMBINE_SUM;
     o.has_bytes = true;
-    check_mistake(o, "bytes cannot be combined");
+    check_error(o, "bytes cannot be combined");
     o = good;
     o.order = GY_ORDER_VALUE;
-    check_mistake(o, "only bytes can be ordered by value");
+    check_error(o, "only bytes can be ordered by value");
     gy_dag *dag = gy_dag_grep(
         NULL, &(gy_grep_options){.job = {.inputs = one}, .pattern = "a(", .is_fixed = false});
     assert_non_null(strstr(gy_dag_error(dag), "pattern 'a(': "));

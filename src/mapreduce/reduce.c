@@ -389,7 +389,7 @@ gy_status gy_task_tables(gy_input_of *inputs, size_t count, gy_mapreduce_fold fo
     gy_status status = rows == NULL ? GY_NOMEM : GY_OK;
     size_t made = 0;
     for (; status >= 0 && made < count; made += status >= 0) {
-        status = gy_mapreduce_rows_new(gy_spring_of(&inputs[made], "an input of tables"),
+        status = gy_mapreduce_rows_new(gy_byte_source_of(&inputs[made], "an input of tables"),
                                        gy_mapreduce_fold_is_list(fold), &rows[made]);
     }
     if (status >= 0) {

@@ -84,13 +84,13 @@ gy_status gy_row_put(gy_outlet *outlet, const gy_row *row, bool is_list)
     return GY_OK;
 }
 
-gy_status gy_mapreduce_rows_new(gy_spring spring, bool is_list, gy_mapreduce_rows **rows)
+gy_status gy_mapreduce_rows_new(gy_byte_source source, bool is_list, gy_mapreduce_rows **rows)
 {
     gy_mapreduce_rows *made = gy_alloc_zero("mapreduce.rows", 1, sizeof(*made));
     if (made == NULL) {
         return GY_NOMEM;
     }
-    made->spring = spring;
+    made->source = source;
     made->is_list = is_list;
     *rows = made;
     return GY_OK;
@@ -144,16 +144,16 @@ static inline int parse(const gy_mapreduce_rows *rows, const char *from, const c
 
 static gy_status fail_rows(const gy_mapreduce_rows *rows, const char *what)
 {
-    return gy_fail(GY_FORMAT, "%s: %s before byte %llu of a table", rows->spring.name, what,
+    return gy_fail(GY_FORMAT, "%s: %s before byte %llu of a table", rows->source.name, what,
                    (unsigned long long)(rows->passed - (size_t)(rows->end - rows->at)));
 }
 
-/* The next bytes of the spring, when none are at hand. */
+/* The next bytes of the source, when none are at hand. */
 static gy_status fetch(gy_mapreduce_rows *rows)
 {
     if (rows->at == rows->end && !rows->is_ended) {
         size_t size = 0;
-        GY_TRY(rows->spring.more(rows->spring.arg, &rows->at, &size));
+        GY_TRY(rows->source.more(rows->source.arg, &rows->at, &size));
         rows->end = rows->at + size;
         rows->is_ended = size == 0;
         rows->passed += size;

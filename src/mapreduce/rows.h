@@ -80,20 +80,20 @@ GY_MUST_CHECK gy_status gy_row_put(gy_outlet *outlet, const gy_row *row, bool is
 
 /** Where rows come from: the next bytes, at least one; size 0: the end. They stay until the
  * next call. */
-typedef struct gy_spring {
+typedef struct gy_byte_source {
     gy_status (*more)(void *arg, const char **data, size_t *size_bytes);
     void *arg;
     const char *name; /* for messages; borrowed */
-} gy_spring;
+} gy_byte_source;
 
 typedef struct gy_mapreduce_rows gy_mapreduce_rows;
 
 /** GY_NOMEM */
-GY_MUST_CHECK gy_status gy_mapreduce_rows_new(gy_spring spring, bool is_list,
+GY_MUST_CHECK gy_status gy_mapreduce_rows_new(gy_byte_source source, bool is_list,
                                               gy_mapreduce_rows **rows);
 void gy_mapreduce_rows_free(gy_mapreduce_rows *rows);
 /** The next row, valid until the next call, with GY_COPY_SLACK bytes behind its key. GY_FORMAT:
- * what no table wrote; the spring's. */
+ * what no table wrote; the source's. */
 GY_MUST_CHECK gy_status gy_mapreduce_rows_next(gy_mapreduce_rows *rows, gy_row *row,
                                                bool *has_row);
 

@@ -59,8 +59,8 @@ static uint64_t digest_list(const char *list, size_t size, gy_mapreduce_fold fol
 static gy_status read_rows(pieces from, gy_mapreduce_fold fold, uint64_t *digest)
 {
     gy_mapreduce_rows *rows = NULL;
-    const gy_spring spring = {.more = next_piece, .arg = &from, .name = "fuzz"};
-    GY_TRY(gy_mapreduce_rows_new(spring, gy_mapreduce_fold_is_list(fold), &rows));
+    const gy_byte_source source = {.more = next_piece, .arg = &from, .name = "fuzz"};
+    GY_TRY(gy_mapreduce_rows_new(source, gy_mapreduce_fold_is_list(fold), &rows));
     gy_row row;
     bool has_row = true;
     gy_status status = GY_OK;
@@ -88,11 +88,11 @@ static void read_groups(pieces one, pieces two, gy_mapreduce_fold fold)
 {
     gy_mapreduce_rows *rows[2] = {NULL, NULL};
     gy_groups *groups = NULL;
-    const gy_spring springs[] = {{next_piece, &one, "one"}, {next_piece, &two, "two"}};
+    const gy_byte_source sources[] = {{next_piece, &one, "one"}, {next_piece, &two, "two"}};
     gy_status status =
-        gy_mapreduce_rows_new(springs[0], gy_mapreduce_fold_is_list(fold), &rows[0]);
+        gy_mapreduce_rows_new(sources[0], gy_mapreduce_fold_is_list(fold), &rows[0]);
     if (status == GY_OK) {
-        status = gy_mapreduce_rows_new(springs[1], gy_mapreduce_fold_is_list(fold), &rows[1]);
+        status = gy_mapreduce_rows_new(sources[1], gy_mapreduce_fold_is_list(fold), &rows[1]);
     }
     if (status == GY_OK) {
         status = gy_groups_new(rows, 2, fold, NULL, &groups);

@@ -10,12 +10,12 @@
 #include <string.h>
 
 struct gy_mapreduce_rows {
-    gy_spring spring;
+    gy_byte_source source;
     bool is_list, is_ended;
     const char *at, *end; /* what is left of the bytes at hand */
     char *joined;         /* a row that lay in several pieces */
     size_t joined_capacity;
-    uint64_t last_hash, passed; /* bytes taken from the spring, for messages */
+    uint64_t last_hash, passed; /* bytes taken from the source, for messages */
 };
 
 /**

@@ -113,7 +113,8 @@ static gy_status read_all(row_reader reader, const char *bytes, size_t size,
 {
     pieces from = {.at = bytes, .left = size, .random = random};
     gy_mapreduce_rows *rows;
-    assert_ok(gy_mapreduce_rows_new((gy_spring){next_piece, &from, "a test"}, is_list, &rows));
+    assert_ok(
+        gy_mapreduce_rows_new((gy_byte_source){next_piece, &from, "a test"}, is_list, &rows));
     gy_status status = GY_OK;
     *count = 0;
     for (bool has_row = true; status >= 0 && has_row;) {

@@ -37,9 +37,9 @@ static gy_status more_of_input(void *arg, const char **data, size_t *size_bytes)
     return GY_OK;
 }
 
-gy_spring gy_spring_of(gy_input_of *from, const char *name)
+gy_byte_source gy_byte_source_of(gy_input_of *from, const char *name)
 {
-    return (gy_spring){more_of_input, from, name};
+    return (gy_byte_source){more_of_input, from, name};
 }
 
 /* A map while it goes through records. */

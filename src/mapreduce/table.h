@@ -27,7 +27,7 @@ typedef struct gy_item {
 typedef enum gy_mapreduce_fold {
     GY_FOLD_LIST,    /* all are kept, bytes, in the order of arrival */
     GY_FOLD_NUMBERS, /* all are kept, numbers */
-    GY_FOLD_SET,     /* of numbers that arrive in rising order for each key: each once */
+    GY_FOLD_SET,     /* of numbers that arrive in ascending order for each key: each once */
     GY_FOLD_SUM,     /* of numbers, modulo 2^64 */
     GY_FOLD_MIN,
     GY_FOLD_MAX,

@@ -169,7 +169,7 @@ typedef struct gy_input_of {
     gy_vertex *vertex;
     int number;
 } gy_input_of;
-gy_spring gy_spring_of(gy_input_of *from, const char *name);
+gy_byte_source gy_byte_source_of(gy_input_of *from, const char *name);
 
 /** Read the tables of all inputs of a vertex as one. `inputs` (count) outlive the groups.
  * GY_NOMEM; as gy_vertex_read and gy_mapreduce_rows_next */

@@ -41,7 +41,7 @@ static uint64_t words_of_block(const char *text)
     return bits;
 }
 
-/* The last block of a text, filled with blanks. */
+/* The last block of a text, filled with whitespace. */
 static const char *last_block(char block[BLOCK], const char *text, size_t size)
 {
     memset(block, ' ', BLOCK);
@@ -73,12 +73,12 @@ static size_t find_plain(const char *text, size_t size, uint32_t *edges)
 
 /* For each low half of a byte the blank that ends by it; where there is none, a byte that does
  * not end so. A byte is blank when it is what stands there (of 0x80 and above: 0). */
-#define BLANKS ' ', 0, 0, 0, 0, 0, 0, 0, 0, '\t', '\n', 0, 0, '\r', 0, 0
+#define WHITESPACE ' ', 0, 0, 0, 0, 0, 0, 0, 0, '\t', '\n', 0, 0, '\r', 0, 0
 
 AVX2 static inline uint64_t words_of_half(const char *text)
 {
     const __m256i bytes = _mm256_loadu_si256((const void *)text);
-    const __m256i ends = _mm256_setr_epi8(BLANKS, BLANKS);
+    const __m256i ends = _mm256_setr_epi8(WHITESPACE, WHITESPACE);
     const __m256i blank = _mm256_cmpeq_epi8(_mm256_shuffle_epi8(ends, bytes), bytes);
     return (uint32_t)~_mm256_movemask_epi8(blank);
 }
@@ -105,7 +105,7 @@ AVX512 static size_t find_avx512(const char *text, size_t size, uint32_t *edges)
         0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
         22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43,
         44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63};
-    static const char of_halves[] = {BLANKS};
+    static const char of_halves[] = {WHITESPACE};
     const __m512i places = _mm512_loadu_si512(counted), blank = _mm512_set1_epi8(' '),
                   ends = _mm512_broadcast_i32x4(_mm_loadu_si128((const void *)of_halves));
     uint64_t before = 0;

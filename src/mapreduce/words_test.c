@@ -42,10 +42,10 @@ GY_TEST(random_texts_by_every_way)
     for (long i = 0; i < gy_test_cases(4000); i++) {
         const size_t size = gy_random_below(&random, i % 8 == 0 ? TEXT_MAX : 200);
         char *text = gy_alloc("test", size); /* exact, for the sanitizer */
-        const uint64_t blanks = 1 + gy_random_below(&random, 12);
+        const uint64_t whitespace = 1 + gy_random_below(&random, 12);
         for (size_t j = 0; j < size; j++) {
             static const char bytes[] = " \t\nabc\r\v\f\0\xff\x20\xa0\x1f!\n";
-            text[j] = gy_random_below(&random, 12) < blanks
+            text[j] = gy_random_below(&random, 12) < whitespace
                           ? bytes[gy_random_below(&random, sizeof(bytes) - 1)]
                           : (char)('a' + gy_random_below(&random, 26));
         }

@@ -256,7 +256,7 @@ static inline bool chance_run(chance_world *chance, const gy_plan *plan, gy_rand
     return left == chance->ranks;
 }
 
-/* The first rank whose result differs where a result is promised; -1: all are alike. */
+/* The first rank whose result differs where a result is guaranteed; -1: all are alike. */
 static inline int chance_differs(const chance_world *a, const chance_world *b)
 {
     const gy_plan_request *request = &a->plan->request;

@@ -472,7 +472,7 @@ static int contributors(const check_run *checker, int rank)
     return operation == GY_OPERATION_EXCLUSIVE_SCAN ? rank : checker->rank_count;
 }
 
-/* A reduced block: everybody's part whom it shall have, in the promised order, and as on the
+/* A reduced block: everybody's part whom it shall have, in the guaranteed order, and as on the
  * other ranks that have the same. */
 static gy_status check_sum(const check_run *checker, int rank, int block, uint32_t number,
                            uint32_t *first)
@@ -493,7 +493,7 @@ static gy_status check_sum(const check_run *checker, int rank, int block, uint32
     gy_plan_order order = checker->plan->algorithm->order;
     if ((order == GY_ORDER_RANK && !value->is_ordered) ||
         (order == GY_ORDER_FOLD && !value->is_fold)) {
-        return wrong_end(checker, rank, "block %d is not combined in the promised order",
+        return wrong_end(checker, rank, "block %d is not combined in the guaranteed order",
                          block);
     }
     if (*first != GY_VALUE_NONE && *first != number && wanted == checker->rank_count) {

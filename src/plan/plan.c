@@ -8,13 +8,13 @@
 #include <string.h>
 
 const gy_algorithm gy_algorithms[] = {
-#define GY_PLANNER(title, op, planner, cutting, needs, promise, limit, takes)                  \
+#define GY_PLANNER(title, op, planner, cutting, needs, guarantee, limit, takes)                \
     {.name = (title),                                                                          \
      .operation = GY_OPERATION_##op,                                                           \
      .plan = (planner),                                                                        \
      .cut = GY_CUT_##cutting,                                                                  \
      .need = GY_NEED_##needs,                                                                  \
-     .order = GY_ORDER_##promise,                                                              \
+     .order = GY_ORDER_##guarantee,                                                            \
      .limits = (limit),                                                                        \
      .parameter = GY_PARAMETER_##takes},
 #include "plan/planners.def"

@@ -82,8 +82,8 @@ typedef enum gy_plan_order {
     GY_ORDER_RANK, /* from rank 0 to the last, bracketed in some fixed way: what operations that
                       do not commute need */
     GY_ORDER_FOLD, /* ((x0 op x1) op x2) op ...: the same bits from every algorithm that
-                      promises it; also of f16 and bf16, but for scans: their sums travel, each
-                      rank rounds them */
+                      guarantees it; also of f16 and bf16, but for scans: their sums travel,
+                      each rank rounds them */
 } gy_plan_order;
 
 /** Where the ranks are. Borrowed by requests; a request without one means one host. */
@@ -195,7 +195,7 @@ typedef struct gy_algorithm {
     gy_planner plan;
     gy_cut cut;
     gy_need need;
-    gy_plan_order order; /* promised */
+    gy_plan_order order; /* guaranteed */
     unsigned limits;
     gy_parameter_kind parameter;
 } gy_algorithm;
@@ -304,7 +304,7 @@ size_t gy_steps_opening(const gy_steps *steps, int rank);
 /**
  * Plan for one rank. Checks the request (GY_ARG), then calls the algorithm's planner.
  * @return GY_OK; GY_ARG the request names no possible collective, a stronger order than
- * promised, or what the algorithm cannot do; GY_LIMIT more blocks than can be numbered;
+ * guaranteed, or what the algorithm cannot do; GY_LIMIT more blocks than can be numbered;
  * whatever the sink returns
  */
 GY_MUST_CHECK gy_status gy_plan_rank(const gy_algorithm *algorithm,
@@ -351,8 +351,8 @@ void gy_plan_free(gy_plan *plan);
 
 /**
  * Prove a plan by running it on symbols: every result holds each contribution exactly once, in
- * the promised order and alike on all ranks; sends and receives match; no deadlock even when a
- * send ends only with its receive; no rank writes what another may be reading, or reads what
+ * the guaranteed order and alike on all ranks; sends and receives match; no deadlock even when
+ * a send ends only with its receive; no rank writes what another may be reading, or reads what
  * may not be written yet; every access lies inside its buffer; nobody returns while a peer
  * still uses its buffers.
  * @return GY_OK; GY_STATE with rank, step and cause in the text; GY_NOMEM

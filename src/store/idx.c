@@ -1,7 +1,7 @@
 /*
  * IDX, the format of the MNIST digits: two zero bytes, a byte for the type, one for the number
  * of sizes, the sizes as 32 bits, then the elements, all high byte first. What the header
- * promises is compared with what the source can hold before memory is taken for it.
+ * guarantees is compared with what the source can hold before memory is taken for it.
  *
  * Source: LeCun, Cortes, Burges: "The MNIST database of handwritten digits", section on the
  * format.

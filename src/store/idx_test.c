@@ -117,7 +117,7 @@ static void write_gzip(const char *path, const void *data, size_t size)
     assert_int_equal(gzclose(file), Z_OK);
 }
 
-/* Bad input 14: gzip that is cut short or promises what it cannot hold. */
+/* Bad input 14: gzip that is cut short or announces what it cannot hold. */
 GY_TEST(gzip_files_are_read_whole_or_refused)
 {
     char folder[TEST_PATH_BYTES], path[TEST_PATH_BYTES];

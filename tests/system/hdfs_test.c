@@ -81,9 +81,9 @@ GY_TEST(what_is_written_is_read)
 
 GY_TEST(creation_is_exclusive)
 {
-    gy_place_promises promises;
+    gy_place_guarantees promises;
     gy_place *place = kit_place(uri_of("/new/x"));
-    assert_ok(gy_place_promise(place, &promises));
+    assert_ok(gy_place_guarantee(place, &promises));
     assert_true(promises.is_exclusive);
     assert_ok(gy_place_write(place, GY_PLACE_NEW, "one", 3));
     assert_status(gy_place_write(place, GY_PLACE_NEW, "two", 3), GY_EXISTS);

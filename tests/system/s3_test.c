@@ -159,9 +159,9 @@ static void creation_is_exclusive_where_the_server_obeys(void **state)
 {
     (void)state;
     use_stub();
-    gy_place_promises promises;
+    gy_place_guarantees promises;
     gy_place *place = kit_place("s3://good/new");
-    assert_ok(gy_place_promise(place, &promises));
+    assert_ok(gy_place_guarantee(place, &promises));
     assert_true(promises.is_exclusive);
     assert_ok(gy_place_write(place, GY_PLACE_NEW, "one", 3));
     assert_status(gy_place_write(place, GY_PLACE_NEW, "two", 3), GY_EXISTS);

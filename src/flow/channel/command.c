@@ -313,7 +313,7 @@ static const char *name_of(const child *of)
     return is_shell && command[2] != NULL ? command[2] : command[0];
 }
 
-/* One that ended, or closed its output, is waited for no longer. Whoever made the mistake would
+/* One that ended, or closed its output, is waited for no longer. Whoever made the error would
  * make it again in another attempt. */
 static gy_status fail_held(const child *of, int64_t still_ns)
 {

@@ -44,7 +44,7 @@ static gy_status join(gy_vertex *vertex)
     return GY_OK;
 }
 
-/* What a function's own failure counts as: wrong data and a user's mistake stay wrong however
+/* What a function's own failure counts as: wrong data and a user's error stay wrong however
  * often it runs. */
 static gy_cause cause_of(gy_status status)
 {

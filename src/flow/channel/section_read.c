@@ -1,5 +1,5 @@
 /* Reading an attempt's file: nothing of it is believed before its checksum was compared, and no
- * memory is taken for what it promises beyond its own size. */
+ * memory is taken for what it announces beyond its own size. */
 #include "base/base.h"
 #include "flow/channel/section_priv.h"
 

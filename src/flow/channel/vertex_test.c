@@ -369,7 +369,7 @@ static gy_status fail_so(gy_vertex *vertex)
     return gy_fail(*status, "as asked");
 }
 
-GY_TEST(mistakes_end_the_job_at_once)
+GY_TEST(errors_end_the_job_at_once)
 {
     static const gy_status statuses[] = {GY_FORMAT, GY_ARG, GY_LIMIT, GY_TYPE, GY_IO, GY_STATE};
     for (size_t i = 0; i < GY_COUNT(statuses); i++) {

@@ -21,7 +21,7 @@ typedef struct gy_near {
  * first one) that have the ranges which a prototype's files name. It is a request, so a store
  * that does not answer is warned of once, and ends no job.
  *
- * @param hosts of the arena, with blanks between; NULL: no store told any
+ * @param hosts of the arena, with spaces between; NULL: no store told any
  * @return GY_OK; GY_NOMEM; GY_ARG a text that is no range
  * @cost a request for each range of 1 MiB or more; 5 s for all of a making at most
  */

@@ -472,7 +472,7 @@ static gy_status refuse_entry(void *arg, const gy_place_entry *entry)
 gy_status gy_object_output_check(gy_env *env, const char *uri, double patience_s)
 {
     const gy_place_options options = {.patience_s = patience_s};
-    gy_place_promises promises;
+    gy_place_guarantees guarantees;
     gy_place *place = NULL;
     char manifest[GY_URI_BYTES];
     if (snprintf(manifest, sizeof(manifest), "%s%s", uri, manifest_name) >=
@@ -487,10 +487,10 @@ gy_status gy_object_output_check(gy_env *env, const char *uri, double patience_s
         return status;
     }
     GY_TRY(gy_place_open(env, manifest, &options, &place));
-    status = gy_place_promise(place, &promises);
+    status = gy_place_guarantee(place, &guarantees);
     gy_place_close(place);
-    if (status == GY_OK && !promises.is_exclusive) {
-        status = gy_fail(GY_UNSUPPORTED, "%s cannot be an output: %s", uri, promises.reason);
+    if (status == GY_OK && !guarantees.is_exclusive) {
+        status = gy_fail(GY_UNSUPPORTED, "%s cannot be an output: %s", uri, guarantees.reason);
     }
     return status;
 }

@@ -14,7 +14,7 @@
 /** A file, or a part of it, that a vertex reads from outside. */
 typedef struct gy_file_range {
     char path[4096];                /* absolute; of an object its URI */
-    char hosts[GY_HOST_FILE_HOSTS]; /* that have it, with blanks between; "": all have */
+    char hosts[GY_HOST_FILE_HOSTS]; /* that have it, with spaces between; "": all have */
     uint64_t offset, size_bytes;    /* UINT64_MAX: to the end */
     bool is_object;                 /* of S3 or HDFS */
 } gy_file_range;
@@ -40,7 +40,7 @@ GY_MUST_CHECK gy_status gy_key_build(gy_key *build);
 
 /** Where vertices of a prototype would best run. */
 typedef struct gy_proto_places {
-    const char *hosts; /* names with blanks between; NULL: anywhere */
+    const char *hosts; /* names with spaces between; NULL: anywhere */
     bool is_pinned;    /* and nowhere else */
 } gy_proto_places;
 

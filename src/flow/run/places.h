@@ -7,7 +7,7 @@
 
 #include "flow/run/key.h"
 
-/** Is it one of the names, which have blanks between? Pure. */
+/** Is it one of the names, which have spaces between? Pure. */
 bool gy_places_have(const char *hosts, const char *name);
 
 /**

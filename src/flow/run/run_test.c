@@ -71,21 +71,21 @@ GY_TEST(a_failed_job_leaves_no_output_and_says_why)
     remove_place(&at);
 }
 
-GY_TEST(mistakes_are_told_before_anything_is_made)
+GY_TEST(errors_are_told_before_anything_is_made)
 {
     place at = make_place();
     gy_flow_options options = options_of(&at);
-    gy_dag *dag = gy_dag_new(flow, "mistake");
+    gy_dag *dag = gy_dag_new(flow, "error");
     (void)vertices(dag, "number", 0, 1, 3);
     assert_status(gy_flow_run(flow, dag, &options, NULL), GY_ARG);
     assert_non_null(strstr(gy_error_text(), "output 0 of number[0] goes nowhere"));
     gy_dag_free(dag);
-    dag = gy_dag_new(flow, "mistake");
+    dag = gy_dag_new(flow, "error");
     (void)vertices(dag, "nonesuch", 0, 0, 1);
     assert_status(gy_flow_run(flow, dag, &options, NULL), GY_ARG);
     assert_non_null(strstr(gy_error_text(), "function nonesuch"));
     gy_dag_free(dag);
-    dag = gy_dag_new(flow, "mistake");
+    dag = gy_dag_new(flow, "error");
     (void)gy_dag_vertex(
         dag, &(gy_vertex_options){.function = "number",
                                   .files = (const char *[]){"/nonexistent/file", NULL}});
@@ -542,7 +542,7 @@ static void grow_wrongly(gy_refinement *refinement, gy_dag *dag, gy_part outputs
     (void)gy_part_pointwise(outputs, vertices(dag, "sum", 3, 1, 1), GY_CHANNEL_FILE);
 }
 
-GY_TEST(growth_may_be_nothing_and_mistakes_of_it_are_named)
+GY_TEST(growth_may_be_nothing_and_errors_of_it_are_named)
 {
     const gy_refine_work works[] = {grow_nothing, grow_wrongly};
     for (int i = 0; i < 2; i++) {

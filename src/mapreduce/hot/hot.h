@@ -116,7 +116,7 @@ GY_MUST_CHECK gy_status gy_hot_read(const gy_task_options *options, size_t *at,
 /** Bytes that a hot key of such a job has at least; 0: none may be shared. */
 size_t gy_hot_bytes(const gy_map_reduce_options *options);
 
-/** The reduces of `maps`, and their output `name`, as a growth. Mistakes are kept in the dag.
+/** The reduces of `maps`, and their output `name`, as a growth. Errors are kept in the dag.
  */
 void gy_hot_grow(gy_dag *dag, gy_part maps, const gy_task_options *reduce,
                  const gy_map_reduce_options *options, const char *name);

@@ -1,6 +1,6 @@
 /*
  * Shares at work. Without a reduce a share is the text that stands in the output: lines, or of
- * a set its numbers, parted by blanks. With a combiner it is a list of values.
+ * a set its numbers, separated by spaces. With a combiner it is a list of values.
  */
 #include "mapreduce/hot/hot.h"
 
@@ -45,7 +45,7 @@ static gy_status more_of_tables(void *arg, const char **list, size_t *size)
     while (from->at < from->table_count) {
         if (from->rows == NULL) {
             GY_TRY(gy_mapreduce_rows_new(
-                gy_spring_of(&from->tables[from->at], "an input of a share"), true,
+                gy_byte_source_of(&from->tables[from->at], "an input of a share"), true,
                 &from->rows));
         }
         gy_row row;
@@ -153,9 +153,9 @@ static gy_status more_of_shares(void *arg, const char **list, size_t *size)
     listing *from = arg;
     *list = NULL;
     for (; from->at < from->share_count; from->at++) {
-        const gy_spring spring = gy_spring_of(&from->shares[from->at], "a share");
+        const gy_byte_source source = gy_byte_source_of(&from->shares[from->at], "a share");
         const char *data = NULL;
-        GY_TRY(spring.more(spring.arg, &data, size)); /* a file: all of it */
+        GY_TRY(source.more(source.arg, &data, size)); /* a file: all of it */
         if (*size > 0) {
             *list = data;
             return GY_OK;

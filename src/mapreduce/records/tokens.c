@@ -29,7 +29,7 @@ static gy_word find_plainly(const char *at, const char *end)
 #ifdef HAS_VECTORS
 /* A bit for each blank of 16 bytes. What lies behind the end of a record may be read where it
  * is in the same page. */
-static inline unsigned blanks_at(const char *at)
+static inline unsigned whitespace_at(const char *at)
 {
     const __m128i bytes = _mm_loadu_si128((const void *)at);
     const __m128i blank =
@@ -49,9 +49,9 @@ static inline bool is_readable(const char *at)
 static const char *find_end(const char *at, const char *end)
 {
     while (at < end && is_readable(at)) {
-        const unsigned blanks = blanks_at(at);
-        if (blanks != 0) {
-            at += __builtin_ctz(blanks);
+        const unsigned whitespace = whitespace_at(at);
+        if (whitespace != 0) {
+            at += __builtin_ctz(whitespace);
             return at < end ? at : end;
         }
         at += VECTOR;
@@ -65,8 +65,8 @@ static const char *find_end(const char *at, const char *end)
 gy_word gy_word_within(const char *at, const char *end)
 {
     while (at < end && is_readable(at)) {
-        const unsigned blanks = blanks_at(at);
-        const unsigned letters = ~blanks & 0xffff;
+        const unsigned whitespace = whitespace_at(at);
+        const unsigned letters = ~whitespace & 0xffff;
         if (letters == 0) {
             at += VECTOR;
             continue;
@@ -76,7 +76,7 @@ gy_word gy_word_within(const char *at, const char *end)
         if (first >= end) {
             break;
         }
-        const unsigned after = blanks >> skipped;
+        const unsigned after = whitespace >> skipped;
         const char *last =
             after != 0 ? first + __builtin_ctz(after) : find_end(at + VECTOR, end);
         last = last < end ? last : end;

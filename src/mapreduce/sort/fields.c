@@ -1,5 +1,5 @@
 /*
- * Fields of lines: bits for blanks and ends of lines, 64 bytes at a time.
+ * Fields of lines: bits for spaces and ends of lines, 64 bytes at a time.
  *
  *   text    1.2.3.4 - GET /a 200\n9.8...
  *   blank   00000001010001001000 1 ...
@@ -23,7 +23,7 @@ enum { BLOCK = 64 };
 typedef size_t (*find_fields)(const char *text, size_t size, unsigned number, uint32_t *edges,
                               size_t *lines);
 
-/* Bits of a block: blanks, tabs and ends of lines; ends of lines alone. */
+/* Bits of a block: spaces, tabs and ends of lines; ends of lines alone. */
 typedef struct marks {
     uint64_t blank, newline;
 } marks;

@@ -14,7 +14,7 @@ typedef struct gy_sort_coding {
     bool is_on;         /* else keys are sorted as the layout says */
     bool is_number;     /* the decimal number that it begins with */
     bool is_descending; /* equal keys stay in the order of the input */
-    char separator;     /* of fields; 0: blanks and tabs */
+    char separator;     /* of fields; 0: spaces and tabs */
     bool is_strict;     /* a line without the field or the number is an error */
     int32_t field;      /* of a line, from 1; 0: the key as it is */
 } gy_sort_coding;

@@ -181,7 +181,7 @@ GY_TEST(what_cannot_be_sorted_says_why)
     assert_non_null(strstr(gy_dag_error(gone), paths[1]));
     gy_dag_free(gone);
     assert_int_equal(unlink(paths[0]), 0);
-    const gy_sort_options mistakes[] = {
+    const gy_sort_options errors[] = {
         {.inputs = (const char *const[]){NULL}},
         {.inputs = (const char *const[]){"a", NULL}, .record_bytes = 8, .key_offset = 8},
         {.inputs = (const char *const[]){"a", NULL}, .order = GY_SORT_INT64},
@@ -191,8 +191,8 @@ GY_TEST(what_cannot_be_sorted_says_why)
         {.inputs = (const char *const[]){"a", NULL}, .field = -1},
         {.inputs = (const char *const[]){"a", NULL}, .partitions = -1},
     };
-    for (size_t i = 0; i < GY_COUNT(mistakes); i++) {
-        gy_dag *dag = gy_dag_sort(NULL, &mistakes[i]);
+    for (size_t i = 0; i < GY_COUNT(errors); i++) {
+        gy_dag *dag = gy_dag_sort(NULL, &errors[i]);
         assert_non_null(dag);
         assert_non_null(gy_dag_error(dag));
         gy_dag_free(dag);

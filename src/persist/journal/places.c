@@ -16,11 +16,11 @@ bool gy_journal_is_place(const char *folder)
 
 gy_status gy_journal_suits(gy_env *env, const char *folder)
 {
-    gy_place_promises promises = {.is_exclusive = false};
+    gy_place_guarantees promises = {.is_exclusive = false};
     if (gy_journal_is_place(folder)) {
         gy_place *place = NULL;
         GY_TRY(gy_place_open(env, folder, &patience, &place));
-        gy_status status = gy_place_promise(place, &promises);
+        gy_status status = gy_place_guarantee(place, &promises);
         gy_place_close(place);
         GY_TRY(status);
     } else {

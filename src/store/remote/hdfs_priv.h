@@ -39,7 +39,7 @@ static inline bool gy_hdfs_is_good(const gy_hdfs_call *call)
 GY_MUST_CHECK gy_status gy_hdfs_look(gy_place *place, const char *path, gy_hdfs_item *item);
 
 /* The slots of writing. */
-GY_MUST_CHECK gy_status gy_hdfs_promise(gy_place *place, gy_place_promises *promises);
+GY_MUST_CHECK gy_status gy_hdfs_guarantee(gy_place *place, gy_place_guarantees *guarantees);
 GY_MUST_CHECK gy_status gy_hdfs_write_open(gy_place_writer *writer);
 GY_MUST_CHECK gy_status gy_hdfs_write_part(gy_place_writer *writer, const void *data,
                                            size_t size_bytes);

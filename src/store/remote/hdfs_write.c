@@ -9,11 +9,11 @@
 #include <stdio.h>
 #include <string.h>
 
-gy_status gy_hdfs_promise(gy_place *place, gy_place_promises *promises)
+gy_status gy_hdfs_guarantee(gy_place *place, gy_place_guarantees *guarantees)
 {
     (void)place;
-    promises->is_exclusive = true;
-    snprintf(promises->reason, sizeof(promises->reason),
+    guarantees->is_exclusive = true;
+    snprintf(guarantees->reason, sizeof(guarantees->reason),
              "the name node renames onto nothing that is there");
     return GY_OK;
 }

@@ -174,7 +174,7 @@ static gy_status file_remove(gy_place *place)
                                           : gy_file_fail("remove", place->uri.path, error);
 }
 
-static gy_status file_promise(gy_place *place, gy_place_promises *promises)
+static gy_status file_guarantee(gy_place *place, gy_place_guarantees *guarantees)
 {
     char folder[GY_URI_BYTES];
     memcpy(folder, place->uri.path, sizeof(folder));
@@ -184,8 +184,8 @@ static gy_status file_promise(gy_place *place, gy_place_promises *promises)
     }
     gy_share share;
     GY_TRY(gy_share_look(folder, &share));
-    promises->is_exclusive = share.is_exclusive;
-    snprintf(promises->reason, sizeof(promises->reason), "%s: %s", share.name,
+    guarantees->is_exclusive = share.is_exclusive;
+    snprintf(guarantees->reason, sizeof(guarantees->reason), "%s: %s", share.name,
              !share.is_exclusive ? "it is not known that links create exclusively there"
              : share.is_network
                  ? "a link creates exclusively for all hosts"
@@ -197,11 +197,11 @@ static gy_status file_write_open(gy_place_writer *writer)
 {
     gy_place *place = writer->place;
     if (writer->mode == GY_PLACE_NEW) {
-        gy_place_promises promises = {.is_exclusive = false};
-        GY_TRY(file_promise(place, &promises));
-        if (!promises.is_exclusive) {
+        gy_place_guarantees guarantees = {.is_exclusive = false};
+        GY_TRY(file_guarantee(place, &guarantees));
+        if (!guarantees.is_exclusive) {
             return gy_fail(GY_UNSUPPORTED, "cannot create %s exclusively: %s", place->uri.path,
-                           promises.reason);
+                           guarantees.reason);
         }
     }
     return gy_writer_open(place->env, place->uri.path, &writer->file);
@@ -236,7 +236,7 @@ const gy_place_ops gy_place_file = {
     .list = file_list,
     .read = file_read,
     .remove = file_remove,
-    .promise = file_promise,
+    .guarantee = file_guarantee,
     .write_open = file_write_open,
     .write_part = file_write_part,
     .write_finish = file_write_finish,

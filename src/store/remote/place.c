@@ -123,10 +123,10 @@ gy_status gy_place_remove(gy_place *place)
     return place->ops->remove(place);
 }
 
-gy_status gy_place_promise(gy_place *place, gy_place_promises *promises)
+gy_status gy_place_guarantee(gy_place *place, gy_place_guarantees *guarantees)
 {
-    memset(promises, 0, sizeof(*promises));
-    return place->ops->promise(place, promises);
+    memset(guarantees, 0, sizeof(*guarantees));
+    return place->ops->guarantee(place, guarantees);
 }
 
 gy_status gy_place_blocks(gy_place *place, uint64_t at, uint64_t size_bytes,

@@ -134,7 +134,7 @@ typedef enum gy_place_mode {
  * rule removes them. Memory: one part, 8 MiB, twice that for each 1000 parts.
  */
 typedef struct gy_place_writer gy_place_writer;
-/** GY_UNSUPPORTED GY_PLACE_NEW on a store that cannot guarantee it (gy_place_promise). */
+/** GY_UNSUPPORTED GY_PLACE_NEW on a store that cannot guarantee it (gy_place_guarantee). */
 GY_MUST_CHECK gy_status gy_place_writer_open(gy_place *place, gy_place_mode mode,
                                              gy_place_writer **writer);
 /** After a failure only finish (which repeats it) or abort remain. */
@@ -154,10 +154,10 @@ GY_MUST_CHECK gy_status gy_place_write(gy_place *place, gy_place_mode mode, cons
  * What a store guarantees. No store can append to an object: a journal is a list of segments,
  * each created as GY_PLACE_NEW, with names that sort.
  */
-typedef struct gy_place_promises {
+typedef struct gy_place_guarantees {
     bool is_exclusive; /* GY_PLACE_NEW is exclusive among all hosts */
     char reason[256];  /* how the store guarantees it, or why it does not */
-} gy_place_promises;
+} gy_place_guarantees;
 
 /**
  * Find out what a store guarantees. On S3 the call tries If-None-Match with an object
@@ -165,7 +165,7 @@ typedef struct gy_place_promises {
  * files it looks at the file system and tries a link.
  * @return GY_OK, also when nothing is guaranteed; failures of the requests
  */
-GY_MUST_CHECK gy_status gy_place_promise(gy_place *place, gy_place_promises *promises);
+GY_MUST_CHECK gy_status gy_place_guarantee(gy_place *place, gy_place_guarantees *guarantees);
 
 /** The hosts that store a range of a file. */
 typedef struct gy_place_block {

@@ -43,7 +43,7 @@ typedef struct gy_place_ops {
     gy_status (*read)(gy_place *place, const char *version, uint64_t at, void *data,
                       size_t wanted, size_t *got);
     gy_status (*remove)(gy_place *place);
-    gy_status (*promise)(gy_place *place, gy_place_promises *promises);
+    gy_status (*guarantee)(gy_place *place, gy_place_guarantees *guarantees);
     /* Optional: NULL tells no blocks. */
     gy_status (*blocks)(gy_place *place, uint64_t at, uint64_t size_bytes,
                         gy_place_block_visit visit, void *arg);

@@ -46,7 +46,7 @@ static inline bool gy_s3_is_good(const gy_s3_call *call)
 }
 
 /* The slots of writing. */
-GY_MUST_CHECK gy_status gy_s3_promise(gy_place *place, gy_place_promises *promises);
+GY_MUST_CHECK gy_status gy_s3_guarantee(gy_place *place, gy_place_guarantees *guarantees);
 GY_MUST_CHECK gy_status gy_s3_write_open(gy_place_writer *writer);
 GY_MUST_CHECK gy_status gy_s3_write_part(gy_place_writer *writer, const void *data,
                                          size_t size_bytes);

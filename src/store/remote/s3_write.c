@@ -16,7 +16,7 @@ enum { KNOWN_MOST = 16, COMPLETE_TRIES = 3, PARTS_MOST = 10000 };
 static const char new_line[] = "If-None-Match: *",
                   type_line[] = "Content-Type: application/octet-stream";
 
-/* ---- what the server promises ---- */
+/* ---- what the server guarantees ---- */
 
 typedef struct known {
     char where[800];
@@ -64,7 +64,7 @@ static gy_status put_probe(gy_place *place, const char *key, int *status)
     *status = call.answer.status;
     const bool is_telling = gy_s3_is_good(&call) || *status == 412 || *status == 409 ||
                             *status == 501 || *status == 400;
-    return is_telling ? GY_OK : gy_s3_fail(&call, "try what is promised beside");
+    return is_telling ? GY_OK : gy_s3_fail(&call, "try what is guaranteed beside");
 }
 
 static gy_status probe(gy_place *place, bool *is_exclusive)
@@ -97,17 +97,17 @@ static gy_status probe(gy_place *place, bool *is_exclusive)
     return status < 0 ? gy_error_raise(&error) : removed;
 }
 
-gy_status gy_s3_promise(gy_place *place, gy_place_promises *promises)
+gy_status gy_s3_guarantee(gy_place *place, gy_place_guarantees *guarantees)
 {
     char where[sizeof(((known *)0)->where)];
     snprintf(where, sizeof(where), "%s%s %s", place->s3->scheme, place->s3->server,
              place->uri.host);
-    if (!recall(where, &promises->is_exclusive)) {
-        GY_TRY(probe(place, &promises->is_exclusive));
-        learn(where, promises->is_exclusive);
+    if (!recall(where, &guarantees->is_exclusive)) {
+        GY_TRY(probe(place, &guarantees->is_exclusive));
+        learn(where, guarantees->is_exclusive);
     }
-    snprintf(promises->reason, sizeof(promises->reason), "%s",
-             promises->is_exclusive
+    snprintf(guarantees->reason, sizeof(guarantees->reason), "%s",
+             guarantees->is_exclusive
                  ? "the server obeys If-None-Match (tried)"
                  : "the server does not obey If-None-Match: of two that create, both succeed");
     return GY_OK;
@@ -123,11 +123,11 @@ gy_status gy_s3_write_open(gy_place_writer *writer)
         return gy_fail(GY_ARG, "cannot write %s: expected s3://BUCKET/KEY", place->uri.text);
     }
     if (writer->mode == GY_PLACE_NEW) {
-        gy_place_promises promises = {.is_exclusive = false};
-        GY_TRY(gy_s3_promise(place, &promises));
-        if (!promises.is_exclusive) {
+        gy_place_guarantees guarantees = {.is_exclusive = false};
+        GY_TRY(gy_s3_guarantee(place, &guarantees));
+        if (!guarantees.is_exclusive) {
             return gy_fail(GY_UNSUPPORTED, "cannot create %s exclusively: %s", place->uri.text,
-                           promises.reason);
+                           guarantees.reason);
         }
     }
     return GY_OK;

@@ -1,5 +1,5 @@
 /*
- * Folders that several hosts mount. NFS promises that who opens a file sees what was closed
+ * Folders that several hosts mount. NFS guarantees that who opens a file sees what was closed
  * before (close-to-open), that a rename on the server is one step, and that link(2) fails when
  * the name is taken; it may lose the answer to a link that was made.
  *
