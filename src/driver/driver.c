@@ -1,6 +1,6 @@
 /* The loop. */
 #include "base/signals.h"
-#include "driver/remote/remote.h"
+#include "driver/remote.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* What the machine asks for, begun at once or remembered as an errand. */
-#include "driver/remote/remote.h"
+#include "driver/remote.h"
 
 #include <string.h>
 

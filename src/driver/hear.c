@@ -1,5 +1,5 @@
 /* What comes from the processes and from the fork server, as events of the machine. */
-#include "driver/remote/remote.h"
+#include "driver/remote.h"
 #include "worker/log.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* The slots: processes that start, get messages, are killed, end. */
-#include "driver/remote/remote.h"
+#include "driver/remote.h"
 #include "worker/log.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 #include "flow/dag.h"
 
 #include "driver/gang.h"
-#include "flow/flow_priv.h"
+#include "flow/flow.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/passes/pass_check.h"
+#include "graph/passes/pass_test.h"
 
 GY_TEST(common_subexpressions_are_one)
 {

@@ -3,8 +3,8 @@
  * unsplit, compressed and not, from npm's s3rver and from servers of ours that break off; what
  * changed or went away meanwhile ends the job in words, never in other bytes.
  */
+#include "flow/memo/near.h"
 #include "flow/objects/input.h"
-#include "flow/objects/near.h"
 
 #include "command_kit.h"
 

@@ -1,7 +1,7 @@
 /*
  * Jobs that have ended, but not well: their users have them go on, or what is kept of them
  * removed. Either is one more epoch; the second one's manager runs nothing
- * (flow/run/retained.c).
+ * (flow/output/retained.c).
  */
 #include "control/names/lists.h"
 

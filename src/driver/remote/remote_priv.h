@@ -5,7 +5,7 @@
 #define GY_DRIVER_REMOTE_REMOTE_PRIV_H
 
 #include "control/net/net.h"
-#include "driver/remote/remote.h"
+#include "driver/remote.h"
 #include "driver/tenant/tenant.h"
 
 enum {

@@ -3,7 +3,7 @@
  * child's words on standard error go to ours, and the last of them into the reason of a
  * failure. */
 #include "base/base.h"
-#include "flow/channel/vertex_priv.h"
+#include "flow/channel/vertex.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* One task from its order to its answer. */
 #include "base/base.h"
-#include "flow/channel/vertex_priv.h"
+#include "flow/channel/vertex.h"
 
 #include <assert.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Goal: whatever a record dies of is known to the manager's side, with or without datagrams;
  * two deaths at one place make it bad, and only it; a file that shrinks is no bad record. */
 #include "base/base.h"
-#include "flow/channel/vertex_priv.h"
+#include "flow/channel/vertex.h"
 
 #include <gyre/data.h>
 

@@ -4,7 +4,7 @@
  */
 #include "base/setting.h"
 #include "base/text.h"
-#include "flow/channel/vertex_priv.h"
+#include "flow/channel/vertex.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,9 +1,9 @@
 /* Inputs and outputs of a vertex: files, sections of files, bytes of messages, pipes, FIFOs. */
 #include "base/base.h"
-#include "flow/channel/section_fetch.h"
-#include "flow/channel/vertex_priv.h"
+#include "flow/channel/vertex.h"
 #include "flow/objects/input.h"
 #include "flow/objects/prefetch.h"
+#include "flow/section/section_fetch.h"
 
 #include <errno.h>
 #include <fcntl.h>

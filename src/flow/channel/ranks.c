@@ -3,7 +3,7 @@
  * ranks; the other members only hold the slots in which these ranks are. */
 #include "base/base.h"
 #include "driver/gang.h"
-#include "flow/channel/vertex_priv.h"
+#include "flow/channel/vertex.h"
 
 #include <errno.h>
 #include <fcntl.h>

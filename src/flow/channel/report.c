@@ -1,6 +1,6 @@
 /* A report as bytes: sizes and small outputs where one lookup finds them, then counters. */
 #include "base/base.h"
-#include "flow/channel/vertex_priv.h"
+#include "flow/channel/vertex.h"
 
 #include <assert.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* What a vertex's function asks and tells; its inputs and outputs are in ports.c. */
+#include "flow/channel/vertex.h"
 #include "base/base.h"
-#include "flow/channel/vertex_priv.h"
 
 #include <errno.h>
 #include <ftw.h>

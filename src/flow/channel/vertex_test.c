@@ -1,7 +1,7 @@
 /* Goal: an order becomes the right answer: outputs in files, in reports, for users; inputs that
  * are gone or damaged are named; counters, samples, scratch folders, skipped records. */
 #include "base/base.h"
-#include "flow/channel/vertex_priv.h"
+#include "flow/channel/vertex.h"
 
 #include <gyre/data.h>
 

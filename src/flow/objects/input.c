@@ -4,7 +4,7 @@
 #include "flow/objects/prefetch.h"
 
 #include "base/base.h"
-#include "flow/channel/vertex_priv.h"
+#include "flow/channel/vertex.h"
 #include "store/remote/remote.h"
 #include "worker/sandbox/sandbox.h"
 

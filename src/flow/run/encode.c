@@ -1,6 +1,6 @@
 /* STARTs: what a member reads, writes and skips, from the graph and what is committed. */
-#include "flow/channel/section_fetch.h"
 #include "flow/run/run_priv.h"
+#include "flow/section/section_fetch.h"
 
 #include <assert.h>
 #include <stdio.h>

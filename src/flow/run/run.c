@@ -1,5 +1,5 @@
 /* gy_flow_run: from a graph to its published output. */
-#include "flow/channel/vertex_priv.h"
+#include "flow/channel/vertex.h"
 #include "flow/run/run_priv.h"
 #include "store/remote/remote.h"
 #include "store/versions/stamp.h"

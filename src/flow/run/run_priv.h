@@ -4,7 +4,7 @@
 #ifndef GY_FLOW_RUN_RUN_PRIV_H
 #define GY_FLOW_RUN_RUN_PRIV_H
 
-#include "flow/run/job.h"
+#include "flow/output/job.h"
 
 /* ---- run.c ---- */
 

@@ -2,11 +2,11 @@
  * What the tests of whole jobs share: vertices, a folder for each test, graphs of sums. The
  * program is its own vertex process.
  */
-#ifndef GY_FLOW_RUN_TEST_H
-#define GY_FLOW_RUN_TEST_H
+#ifndef GY_FLOW_RUN_RUN_TEST_H
+#define GY_FLOW_RUN_RUN_TEST_H
 
 #include "base/text.h"
-#include "flow/flow_priv.h"
+#include "flow/flow.h"
 #include "flow/run/run_priv.h"
 
 #include <dirent.h>

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "graph/passes/pass_check.h"
+#include "graph/passes/pass_test.h"
 #include "ops/kernels/libraries.h"
 
 /* A mean ends a group as a sum does, also of a cut batch: it divides by the global number. */

@@ -8,8 +8,8 @@
 #include "base/base.h"
 #include "flow/channel/channel.h"
 #include "flow/dag.h"
+#include "flow/memo/key.h"
 #include "flow/refine.h"
-#include "flow/run/key.h"
 #include "mapreduce/job.h"
 
 #include <fcntl.h>

@@ -1,0 +1,60 @@
+/**
+ * Inside the memo store: its tables and what stands in its index.
+ */
+#ifndef GY_FLOW_MEMO_MEMO_PRIV_H
+#define GY_FLOW_MEMO_MEMO_PRIV_H
+
+#include "flow/memo/memo.h"
+
+#define GY_MEMO_MAGIC "gyre memo 1\n"
+enum { GY_MEMO_PATH = 4096, GY_MEMO_NAME = 128, GY_MEMO_PAGE = 4096 };
+
+/** Kinds of records. KEPT: gy_memo_entry, then its report. */
+enum { GY_MEMO_KEPT = 1, GY_MEMO_CONTENT, GY_MEMO_USED };
+
+typedef struct gy_memo_record {
+    uint32_t body_bytes, kind;
+    uint64_t sum; /* gy_hash of the body, seed: kind */
+} gy_memo_record;
+
+typedef struct gy_memo_content_row {
+    gy_memo_file file;
+    gy_key content;
+} gy_memo_content_row;
+
+typedef struct gy_memo_used {
+    gy_key key;
+    int64_t used_ns;
+} gy_memo_used;
+
+/** Open addressing: item + 1, and its hash. */
+typedef struct gy_memo_table {
+    uint32_t *items;
+    uint64_t *hashes;
+    size_t slots;
+} gy_memo_table;
+
+struct gy_memo_store {
+    gy_env *env;
+    char *folder;
+    int lock, index;
+    bool is_over_hosts; /* appends take the index's lock */
+    gy_memo_entry *entries;
+    size_t entry_count, entry_capacity;
+    gy_memo_content_row *contents;
+    size_t content_count, content_capacity;
+    gy_memo_table by_key, by_file;
+    gy_arena reports;
+    uint64_t bytes;
+};
+
+/** "folder/name" */
+GY_MUST_CHECK gy_status gy_memo_path(const gy_memo_store *store, const char *name,
+                                     char out[GY_MEMO_PATH]);
+/** "objects/KEY.EPOCH.ATTEMPT", of a cohort with ".MEMBER" */
+void gy_memo_object(const gy_memo_entry *entry, uint32_t member, char out[GY_MEMO_NAME]);
+gy_memo_entry *gy_memo_entry_of(const gy_memo_store *store, gy_key key);
+GY_MUST_CHECK gy_status gy_memo_append(gy_memo_store *store, uint32_t kind, const void *body,
+                                       size_t body_bytes, const void *more, size_t more_bytes);
+
+#endif

@@ -1,0 +1,114 @@
+/*
+ * Beside its journal (persist/journal/journal.h) a job has an output that only one manager may
+ * write. Each epoch has a hidden folder of its own name there; a newer one renames it, so that
+ * what an older one still does finds nothing. Real files.
+ */
+#include "flow/output/job.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { TRIES = 8 };
+
+void gy_running_hidden_name(const gy_flow_job *job, char out[GY_HIDDEN_NAME_BYTES])
+{
+    if (job->epoch == 0) {
+        (void)snprintf(out, GY_HIDDEN_NAME_BYTES, ".gyre-%s", job->id);
+    } else {
+        (void)snprintf(out, GY_HIDDEN_NAME_BYTES, ".gyre-%s-%llu", job->id,
+                       (unsigned long long)job->epoch);
+    }
+}
+
+bool gy_running_is_hidden(const gy_flow_job *job, const char *name, uint64_t *epoch)
+{
+    const size_t size = strlen(job->id);
+    if (strncmp(name, ".gyre-", 6) != 0 || strncmp(name + 6, job->id, size) != 0) {
+        return false;
+    }
+    const char *rest = name + 6 + size;
+    char *end = NULL;
+    *epoch = 0;
+    if (rest[0] == '-' && rest[1] >= '1' && rest[1] <= '9') {
+        *epoch = strtoull(rest + 1, &end, 10);
+        rest = end;
+    }
+    return rest[0] == '\0';
+}
+
+typedef struct seeking {
+    const gy_flow_job *job;
+    char name[GY_HIDDEN_NAME_BYTES]; /* of the hidden folder that is there; "": none is */
+    uint64_t epoch;
+} seeking;
+
+static gy_status seek_hidden(void *arg, const char *name)
+{
+    seeking *of = arg;
+    uint64_t epoch = 0;
+    if (gy_running_is_hidden(of->job, name, &epoch) && epoch >= of->epoch) {
+        (void)snprintf(of->name, sizeof(of->name), "%.*s", GY_HIDDEN_NAME_BYTES - 1, name);
+        of->epoch = epoch;
+    }
+    return GY_OK;
+}
+
+/* Once more, when it is another one by now: GY_AGAIN. */
+static gy_status take_hidden(gy_flow_job *job)
+{
+    char path[GY_JOB_PATH];
+    seeking of = {.job = job};
+    GY_TRY(gy_disk_each(job->env, job->output, seek_hidden, &of));
+    if (of.epoch > job->epoch) {
+        return gy_fail(GY_STATE, "epoch %llu is over: epoch %llu has the output %s",
+                       (unsigned long long)job->epoch, (unsigned long long)of.epoch,
+                       job->output);
+    }
+    if (of.name[0] == '\0' && gy_running_restore_hidden(job)) {
+        return GY_OK;
+    }
+    GY_TRY(gy_running_path(path, job->output, of.name));
+    const int failed =
+        of.name[0] == '\0' ? mkdir(job->hidden, 0700) : rename(path, job->hidden);
+    if (failed == 0 || of.epoch == job->epoch) {
+        return GY_OK;
+    }
+    return errno == ENOENT || errno == EEXIST
+               ? GY_AGAIN
+               : gy_fail(GY_IO, "cannot make %s: %s", job->hidden, strerror(errno));
+}
+
+gy_status gy_running_began(void *arg)
+{
+    gy_flow_job *job = arg;
+    gy_status status = job->epoch > 0 && job->hidden[0] != '\0' ? GY_AGAIN : GY_OK;
+    for (int i = 0; i < TRIES && status == GY_AGAIN; i++) {
+        status = take_hidden(job);
+    }
+    if (status == GY_AGAIN) {
+        status = gy_fail(GY_STATE, "another manager makes %s at the same time", job->hidden);
+    }
+    if (status == GY_OK && job->hidden[0] != '\0') {
+        status = gy_running_check_output(job);
+        if (status < 0 && job->is_restored) {
+            gy_running_keep_hidden(job);
+        } else if (status < 0 && job->epoch > 0) {
+            (void)rmdir(job->hidden); /* it is another job's output */
+        } else if (status == GY_OK && !job->is_resumed) {
+            gy_running_forget_kept(job);
+        }
+    }
+    job->is_ours = job->is_ours || status == GY_OK;
+    return status;
+}
+
+void gy_running_over(void *arg)
+{
+    gy_flow_job *job = arg;
+    job->is_ours = false;
+    job->is_over = true;
+}
