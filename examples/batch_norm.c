@@ -51,19 +51,19 @@ int main(int argc, char **argv)
                                 .layer_count = 5,
                                 .dtype = GY_F32,
                                 .input_rank = 1,
-                                .input_sizes = {WIDTH},
-                                .comm = gy_comm_world()};
+                                .input_sizes = {WIDTH}};
     gy_train_options plan = {
         .epochs = 20, .batch = 50, .optimizer = GY_OPTIMIZER_ADAM, .rate = 0.01};
     gy_train_result result = {0};
     gy_model *model = NULL, *loaded = NULL;
     gy_tensor *rows = NULL;
     double loss, accuracy, apart = 0;
-    int first = gy_comm_rank(options.comm) == 0;
-    int status = argc != 2 || gy_model_new(&options, &model) ||
-                 gy_train(model, &set, NULL, &plan, &result) ||
-                 gy_model_evaluate(model, &set, 64, &loss, &accuracy, NULL) ||
-                 (first && gy_model_save(model, argv[1], NULL));
+    int status = argc != 2 || gy_comm_world(&options.comm);
+    int first = !status && gy_comm_rank(options.comm) == 0;
+    status = status || gy_model_new(&options, &model) ||
+             gy_train(model, &set, NULL, &plan, &result) ||
+             gy_model_evaluate(model, &set, 64, &loss, &accuracy, NULL) ||
+             (first && gy_model_save(model, argv[1], NULL));
     if (!status && first) { /* what others would do with the file, on one rank */
         status = gy_model_load(argv[1], NULL, &loaded) ||
                  gy_tensor_zeros(NULL, GY_F32, (int64_t[]){SAMPLES, WIDTH}, 2, &rows);

@@ -127,10 +127,14 @@ static gy_status learn(const float *rows, int64_t count)
     gy_node loss = gy_op_cross_entropy(gy_op_matmul(x, w), y);
     gy_node move = gy_op_mul(gy_graph_scalar(g, GY_F32, 0.1), gy_op_gradient(loss, w));
     gy_node fetch[] = {loss, gy_op_assign(w, gy_op_sub(w, move)), w};
-    gy_session_options options = {.comm = gy_comm_world()}; /* allreduce comes by itself */
-    const int r = gy_comm_rank(options.comm), p = gy_comm_size(options.comm);
+    gy_comm *comm = NULL;
     gy_session *s = NULL;
-    gy_status status = gy_session_new(g, &options, &s);
+    gy_status status = gy_comm_world(&comm);
+    if (status == GY_OK) { /* the gradient's allreduce comes by itself */
+        status = gy_session_new(g, &(gy_session_options){.comm = comm}, &s);
+    }
+    const int r = status == GY_OK ? gy_comm_rank(comm) : 0;
+    const int p = status == GY_OK ? gy_comm_size(comm) : 1;
     for (int64_t step = 0; status == GY_OK && step < EPOCHS * (count / BATCH); step++) {
         const int64_t first = step % (count / BATCH) * BATCH;
         gy_tensor *rows_x = NULL, *rows_y = NULL, *out[3] = {NULL};

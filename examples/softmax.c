@@ -18,11 +18,12 @@ int main(int argc, char **argv)
     gy_node move = gy_op_mul(gy_graph_scalar(g, GY_F32, 3e-6), gy_op_gradient(loss, w));
     gy_node fetch[] = {loss, gy_op_assign(w, gy_op_sub(w, move))};
     gy_tensor *images, *digits;
-    gy_session_options ranks = {.comm = gy_comm_world()}; /* allreduce comes by itself */
-    int r = gy_comm_rank(ranks.comm), p = gy_comm_size(ranks.comm);
+    gy_session_options ranks = {.comm = NULL};
     gy_session *s;
     int status = argc != 3 || gy_read_idx(argv[1], &images) || gy_read_idx(argv[2], &digits) ||
+                 gy_comm_world(&ranks.comm) || /* the gradient's allreduce comes by itself */
                  gy_session_new(g, &ranks, &s);
+    int r = status ? 0 : gy_comm_rank(ranks.comm), p = status ? 1 : gy_comm_size(ranks.comm);
     for (int64_t i = 0, n = 100; !status && i + n <= gy_tensor_size(images, 0); i += n) {
         gy_tensor *x = NULL, *y = NULL, *out[2] = {NULL, NULL};
         int64_t from = i + gy_part_begin(n, r, p), to = i + gy_part_begin(n, r + 1, p);

@@ -22,8 +22,8 @@ int main(void)
     } state = {0, 1};
     int64_t checkpoints = 0;
     gy_recoverable *work = NULL;
-    gy_comm *comm = gy_comm_world();
-    if (comm == NULL || gy_recoverable_new(comm, NULL, &work) < 0 ||
+    gy_comm *comm = NULL;
+    if (gy_comm_world(&comm) < 0 || gy_recoverable_new(comm, NULL, &work) < 0 ||
         gy_recoverable_load(work, &state, sizeof(state), &checkpoints) < 0) {
         return give_up();
     }

@@ -72,12 +72,34 @@ typedef struct gy_parts {
 } gy_parts;
 
 /**
- * The communicator of all ranks of this run: those that `gyre run` started, else this process
- * alone. Made at the first call; NULL and a failure when the rendezvous failed. @threads any
+ * The communicator of all ranks of this launch: those that `gyre run` started, else this
+ * process alone. The first call makes it, in a rendezvous with the other ranks; later calls
+ * give the same answer. A rank whose rendezvous failed is not a launch of one rank: it prints
+ * gy_error_text() and ends with a status other than 0.
+ *
+ * @param comm  *comm is written only with GY_OK; the library keeps the communicator
+ * @return GY_OK; GY_TIMEOUT, GY_PEER a rank is missing or dead (named); GY_ARG, GY_FORMAT a
+ * variable of the launch or a setting cannot be read; GY_STATE after gy_comm_world_close;
+ * GY_NOMEM; GY_IO
+ * @threads any
  */
-GY_API gy_comm *gy_comm_world(void);
-/** Leaves the run in an orderly way; called at exit by gyre's own programs. */
+GY_API GY_MUST_CHECK gy_status gy_comm_world(gy_comm **comm);
+/** Leaves the launch in an orderly way; Gyre's own programs call it before they exit. */
 GY_API void gy_comm_world_close(void);
+
+/**
+ * The communicator of this process alone. It always exists, needs no launcher and no
+ * rendezvous, and is never freed (gy_comm_free leaves it as it is). Where an options struct has
+ * a communicator, NULL there means the same. @threads any
+ */
+#define GY_COMM_SELF (gy_comm_self())
+GY_API gy_comm *gy_comm_self(void);
+
+/**
+ * This process's rank, and the number of ranks. A communicator that is NULL or was freed is a
+ * misuse: the process ends with a text that names the function (as in every other function
+ * here).
+ */
 GY_API int gy_comm_rank(const gy_comm *comm);
 GY_API int gy_comm_size(const gy_comm *comm);
 /** Memory that peers on this host read directly (registered): reductions over it need no copy.

@@ -254,8 +254,9 @@ static int run(char **operands, int operand_count)
     if (settings.ranks > 1 && getenv("GYRE_RANK") == NULL) {
         return gy_cli_start_ranks("bench", (int)settings.ranks);
     }
-    gy_comm *comm = gy_comm_world();
-    gy_status status = comm != NULL ? measure_all(comm, operands, operand_count) : GY_PEER;
+    gy_comm *comm = NULL;
+    gy_status status = gy_comm_world(&comm);
+    status = status == GY_OK ? measure_all(comm, operands, operand_count) : status;
     if (status != GY_OK) {
         return gy_report_failure("bench", status);
     }

@@ -382,9 +382,9 @@ static int run(char **operands, int operand_count)
     if (!is_rank && settings.ranks > 1) {
         return gy_cli_start_ranks("train", (int)settings.ranks);
     }
-    job.comm = gy_comm_world();
-    if (job.comm == NULL) {
-        return gy_report_failure("train", GY_PEER);
+    gy_status joined = gy_comm_world(&job.comm);
+    if (joined != GY_OK) {
+        return gy_report_failure("train", joined);
     }
     job.is_first = gy_comm_rank(job.comm) == 0;
     if (is_rank && job.is_first && !make_folder(&job)) {

@@ -45,9 +45,10 @@ static int print(const gy_tune_query *query)
 static int measure(void)
 {
     char *report = NULL;
-    gy_comm *comm = gy_comm_world();
+    gy_comm *comm = NULL;
     const gy_tune_options chosen = {.path = settings.output, .duration_s = settings.seconds};
-    gy_status status = comm != NULL ? gy_tune(comm, &chosen, &report) : GY_PEER;
+    gy_status status = gy_comm_world(&comm);
+    status = status == GY_OK ? gy_tune(comm, &chosen, &report) : status;
     if (status != GY_OK) {
         return gy_report_failure("tune", status);
     }

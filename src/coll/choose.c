@@ -168,6 +168,7 @@ gy_status gy_choose(gy_coll *coll, gy_coll_method *choice)
 gy_status gy_coll_choice(gy_comm *comm, const gy_coll_call *call, bool is_registered,
                          char out[GY_CHOICE_BYTES])
 {
+    GY_COMM_EXPECT(comm);
     gy_pick pick = {.row = NULL};
     char name[64], why[64];
     const gy_coll_call made = gy_average_is_wide(comm, call) ? gy_average_call(call) : *call;

@@ -25,6 +25,7 @@ typedef struct gy_comm_options {
     const char *algorithm; /* as GYRE_COLL; NULL: GYRE_COLL, else chosen */
     const char *table; /* file of `gyre tune`, "none"; NULL: GYRE_TUNE, else the usual one */
     bool has_messages_only; /* as if the ranks shared no memory */
+    bool is_self; /* GY_COMM_SELF: GYRE_COLL is not looked at, gy_comm_free keeps it */
     /* Calls that differ fail alone, on all ranks, and the communicator goes on (ranks that
      * share memory). `skip_text` says what `why` of gy_comm_skip means; NULL: nothing is known.
      */

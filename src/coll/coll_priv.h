@@ -187,7 +187,11 @@ typedef struct gy_ground {
     uint32_t agreement;  /* number of the next one */
 } gy_ground;
 
+/** The first word of a live communicator, so that a freed one is told from it. */
+#define GY_COMM_MARK UINT64_C(0x4759434f4d4d3031)
+
 struct gy_comm {
+    uint64_t mark; /* GY_COMM_MARK while it lives */
     gy_comm *root; /* the world it stems from, or itself; what is marked so is the root's */
     gy_comm *next; /* group of the root */
     gy_transport *transport;
@@ -235,6 +239,16 @@ struct gy_comm {
     gy_flight_record_area *records; /* this rank's; NULL: none are kept */
     gy_comm_stats stats;
 };
+
+/** End the process: `function` was called on a communicator that is NULL or was freed. */
+_Noreturn void gy_comm_misused(const gy_comm *comm, const char *function);
+/** Misuse of a public function ends here, by the function's name. */
+#define GY_COMM_EXPECT(comm)                                                                   \
+    do {                                                                                       \
+        if ((comm) == NULL || (comm)->mark != GY_COMM_MARK) {                                  \
+            gy_comm_misused((comm), __func__);                                                 \
+        }                                                                                      \
+    } while (0)
 
 /** The transport's number of a rank. */
 static inline int gy_comm_peer(const gy_comm *comm, int rank)
@@ -552,7 +566,7 @@ static inline uint32_t gy_comm_chooses_by(const gy_comm *comm)
     return comm->site.forced->hash ^ (tuning != NULL ? tuning->hash : 0);
 }
 
-/* api.c */
+/* world.c */
 /** The world, if it was `old`, is `whole` from now on. */
 void gy_comm_world_succeed(const gy_comm *old, gy_comm *whole);
 

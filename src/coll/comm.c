@@ -155,7 +155,7 @@ static gy_status init(gy_comm *comm, const gy_comm_options *options)
 {
     GY_TRY(
         gy_tuning_open(options->table, comm->transport->env, comm->rank == 0, &comm->tuning));
-    if (options->algorithm != NULL) {
+    if (options->algorithm != NULL || options->is_self) {
         GY_TRY(gy_forced_parse(options->algorithm, &comm->forced));
     } else {
         GY_TRY(gy_forced_from_environment(&comm->forced));
@@ -182,6 +182,7 @@ gy_status gy_comm_new(gy_transport *transport, const gy_comm_options *options, g
     }
     atomic_init(&ground->holders, 1);
     ground->transport = transport;
+    made->mark = GY_COMM_MARK;
     made->ground = ground;
     made->root = made;
     made->transport = transport;
@@ -206,6 +207,7 @@ void gy_comm_init_lock(gy_comm *root)
 gy_status gy_comm_init_group(gy_comm *group)
 {
     const gy_comm *root = group->root;
+    group->mark = GY_COMM_MARK;
     group->transport = root->transport;
     bool has_shared = group->seat < root->shared_seats && is_together(group);
     group->shared = has_shared ? gy_transport_shared(root->transport) : NULL;
@@ -271,6 +273,7 @@ void gy_comm_release(gy_comm *comm)
     gy_forced_fini(&comm->forced);
     gy_tuning_free(comm->tuning);
     gy_free(comm->ranks);
+    comm->mark = 0;
     gy_free(comm);
 }
 
@@ -296,9 +299,23 @@ static void free_root(gy_comm *root)
     gy_comm_release(root);
 }
 
+void gy_comm_misused(const gy_comm *comm, const char *function)
+{
+    if (comm == NULL) {
+        gy_panic("%s: the communicator is NULL: it was never made (gy_comm_world, "
+                 "gy_comm_split and their like say why by their status)",
+                 function);
+    }
+    gy_panic("%s: the communicator at %p was freed, or is none", function, (const void *)comm);
+}
+
 void gy_comm_free(gy_comm *comm)
 {
     if (comm == NULL) {
+        return;
+    }
+    GY_COMM_EXPECT(comm);
+    if (comm->options.is_self) {
         return;
     }
     if (comm->root == comm) {
@@ -310,16 +327,19 @@ void gy_comm_free(gy_comm *comm)
 
 int gy_comm_rank(const gy_comm *comm)
 {
+    GY_COMM_EXPECT(comm);
     return comm->rank;
 }
 
 int gy_comm_size(const gy_comm *comm)
 {
+    GY_COMM_EXPECT(comm);
     return comm->size;
 }
 
 gy_pool *gy_comm_pool(gy_comm *comm)
 {
+    GY_COMM_EXPECT(comm);
     return comm->pool;
 }
 
@@ -682,6 +702,7 @@ static gy_status meet_refused(gy_comm *comm, const gy_coll_call *call, gy_status
 
 gy_status gy_coll_run(gy_comm *comm, const gy_coll_call *call)
 {
+    GY_COMM_EXPECT(comm);
     GY_TRY(gy_call_check(comm, call));
     gy_status status = gy_call_check_buffers(comm, call);
     if (status < 0) {

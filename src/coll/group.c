@@ -142,6 +142,7 @@ static gy_status split(gy_comm *comm, int colour, int key, bid *bids, gy_comm **
 
 gy_status gy_comm_split(gy_comm *comm, int colour, int key, gy_comm **group)
 {
+    GY_COMM_EXPECT(comm);
     if (colour < GY_NO_COLOUR) {
         return gy_fail(GY_ARG, "split: colour %d, expected 0 or more, or GY_NO_COLOUR", colour);
     }
@@ -156,6 +157,7 @@ gy_status gy_comm_split(gy_comm *comm, int colour, int key, gy_comm **group)
 
 gy_status gy_comm_dup(gy_comm *comm, gy_comm **copy)
 {
+    GY_COMM_EXPECT(comm);
     return gy_comm_split(comm, 0, comm->rank, copy);
 }
 

@@ -119,6 +119,7 @@ static gy_status run_blocking(gy_comm *comm, gy_coll_kind kind, const gy_message
 gy_status gy_send(gy_comm *comm, const void *data, size_t count, gy_dtype dtype, int to,
                   int tag)
 {
+    GY_COMM_EXPECT(comm);
     return run_blocking(comm, GY_COLL_SEND,
                         &(gy_message){.data = (void *)(uintptr_t)data,
                                       .count = count,
@@ -129,6 +130,7 @@ gy_status gy_send(gy_comm *comm, const void *data, size_t count, gy_dtype dtype,
 
 gy_status gy_recv(gy_comm *comm, void *data, size_t count, gy_dtype dtype, int from, int tag)
 {
+    GY_COMM_EXPECT(comm);
     return run_blocking(
         comm, GY_COLL_RECV,
         &(gy_message){.data = data, .count = count, .dtype = dtype, .peer = from, .tag = tag});

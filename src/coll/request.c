@@ -53,6 +53,7 @@ static gy_status make(gy_comm *comm, gy_coll_kind kind, gy_request **request)
 
 gy_status gy_request_init(gy_comm *comm, const gy_coll_call *call, gy_request **request)
 {
+    GY_COMM_EXPECT(comm);
     GY_TRY(gy_call_check(comm, call));
     GY_TRY(gy_comm_check_buffers(comm, call));
     GY_TRY(make(comm, GY_COLL_COLLECTIVE, request));
@@ -71,11 +72,13 @@ static gy_status init_message(gy_comm *comm, gy_coll_kind kind, const gy_message
 
 gy_status gy_request_init_send(gy_comm *comm, const gy_message *message, gy_request **request)
 {
+    GY_COMM_EXPECT(comm);
     return init_message(comm, GY_COLL_SEND, message, request);
 }
 
 gy_status gy_request_init_recv(gy_comm *comm, const gy_message *message, gy_request **request)
 {
+    GY_COMM_EXPECT(comm);
     return init_message(comm, GY_COLL_RECV, message, request);
 }
 
@@ -154,6 +157,7 @@ static gy_status start_or_free(gy_request *made, gy_request **request)
 
 gy_status gy_request_begin(gy_comm *comm, const gy_coll_call *call, gy_request **request)
 {
+    GY_COMM_EXPECT(comm);
     gy_request *made = NULL;
     GY_TRY(gy_request_init(comm, call, &made));
     return start_or_free(made, request);
@@ -161,6 +165,7 @@ gy_status gy_request_begin(gy_comm *comm, const gy_coll_call *call, gy_request *
 
 gy_status gy_request_begin_send(gy_comm *comm, const gy_message *message, gy_request **request)
 {
+    GY_COMM_EXPECT(comm);
     gy_request *made = NULL;
     GY_TRY(gy_request_init_send(comm, message, &made));
     return start_or_free(made, request);
@@ -168,6 +173,7 @@ gy_status gy_request_begin_send(gy_comm *comm, const gy_message *message, gy_req
 
 gy_status gy_request_begin_recv(gy_comm *comm, const gy_message *message, gy_request **request)
 {
+    GY_COMM_EXPECT(comm);
     gy_request *made = NULL;
     GY_TRY(gy_request_init_recv(comm, message, &made));
     return start_or_free(made, request);

@@ -295,9 +295,9 @@ static gy_status late(gy_comm *comm)
 
 static int play(const char *part, uint64_t number)
 {
-    gy_comm *comm = gy_comm_world();
+    gy_comm *comm = NULL;
     int result = 0;
-    if (comm == NULL) {
+    if (gy_comm_world(&comm) < 0) {
         printf("no world: %s\n", gy_error_text());
         return 90;
     }

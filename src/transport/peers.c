@@ -43,11 +43,11 @@ static void ring_all(gy_transport_segment *segment)
     }
 }
 
-void gy_peers_leave(gy_transport_segment *segment, int rank)
+void gy_peers_leave(gy_transport_segment *segment, int rank, bool has_given_up)
 {
     /* release: all that the rank published before it left */
-    atomic_store_explicit(&gy_transport_segment_state(segment, rank)->stage, GY_RANK_LEFT,
-                          memory_order_release);
+    atomic_store_explicit(&gy_transport_segment_state(segment, rank)->stage,
+                          has_given_up ? GY_RANK_GAVE_UP : GY_RANK_LEFT, memory_order_release);
     ring_all(segment);
 }
 
@@ -134,7 +134,7 @@ void gy_transport_close(gy_transport *transport)
     int rank = transport->rank - transport->first_recorded;
     transport->ops->close(transport);
     if (recorder != NULL) {
-        gy_peers_leave(recorder, rank);
+        gy_peers_leave(recorder, rank, false);
         gy_transport_segment_drop(recorder);
     }
 }

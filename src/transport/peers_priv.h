@@ -8,7 +8,8 @@
 
 /** GY_EXISTS when the rank's place is taken. */
 GY_MUST_CHECK gy_status gy_peers_join(gy_transport_segment *segment, int rank);
-void gy_peers_leave(gy_transport_segment *segment, int rank);
+/** `has_given_up`: no rank may take it for one that had joined. */
+void gy_peers_leave(gy_transport_segment *segment, int rank, bool has_given_up);
 gy_rank_stage gy_peers_stage(gy_transport_segment *segment, int rank);
 
 /** GY_PEER naming the rank when its process is gone, or (`is_needed`) when it has left. */

@@ -153,7 +153,9 @@ static gy_status take_rank(int fd, const gy_transport_segment_layout *layout, ri
                        flight->head.first_rank + rank, strerror(errno));
     }
     out->rank = flight->head.first_rank + rank;
-    out->stage = (uint8_t)GY_MIN(state.stage, (uint32_t)GY_FLIGHT_DEAD);
+    out->stage = state.stage == GY_RANK_GAVE_UP
+                     ? (uint8_t)GY_FLIGHT_LEFT
+                     : (uint8_t)GY_MIN(state.stage, (uint32_t)GY_FLIGHT_DEAD);
     out->process = state.process;
     out->process_state = (uint8_t)gy_process_state(out->process);
     out->begun = copies[0].count;

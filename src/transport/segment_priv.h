@@ -19,6 +19,7 @@ typedef enum gy_rank_stage {
     GY_RANK_JOINED,
     GY_RANK_LEFT, /* in an orderly way */
     GY_RANK_DEAD,
+    GY_RANK_GAVE_UP, /* left because its rendezvous failed; files of the recorder say left */
 } gy_rank_stage;
 
 typedef struct gy_rank_state {

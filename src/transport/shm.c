@@ -230,7 +230,8 @@ static void shm_abort(gy_transport *transport, const gy_error *error)
 static bool shm_has_joined(gy_transport *transport, int peer)
 {
     const shm_transport *shm = shm_of(transport);
-    return gy_peers_stage(shm->segment, peer - shm->first) >= GY_RANK_JOINED;
+    gy_rank_stage stage = gy_peers_stage(shm->segment, peer - shm->first);
+    return stage >= GY_RANK_JOINED && stage != GY_RANK_GAVE_UP;
 }
 
 static void shm_nap(gy_transport *transport, int64_t nap_ns)
@@ -263,7 +264,7 @@ static gy_status shm_announce(gy_transport *transport)
 static void shm_close(gy_transport *transport)
 {
     shm_transport *shm = shm_of(transport);
-    gy_peers_leave(shm->segment, shm->shared.rank);
+    gy_peers_leave(shm->segment, shm->shared.rank, transport->has_given_up);
     if (shm->pipe >= 0) {
         close(shm->pipe);
     }

@@ -179,7 +179,7 @@ void gy_transport_abort(gy_transport *transport, const gy_error *error)
     transport->ops->abort(transport, error);
 }
 
-gy_status gy_transport_meet(gy_transport *transport, gy_deadline deadline)
+static gy_status meet(gy_transport *transport, gy_deadline deadline)
 {
     for (int peer = 0; peer < transport->size; peer++) {
         char what[48];
@@ -190,6 +190,20 @@ gy_status gy_transport_meet(gy_transport *transport, gy_deadline deadline)
         }
     }
     return GY_OK;
+}
+
+/* A rank that comes later must neither take this one for a member nor wait for it. */
+gy_status gy_transport_meet(gy_transport *transport, gy_deadline deadline)
+{
+    gy_status status = meet(transport, deadline);
+    if (status < 0) {
+        gy_error error;
+        gy_error_take(&error, status);
+        transport->has_given_up = true;
+        gy_transport_abort(transport, &error);
+        status = gy_error_raise(&error);
+    }
+    return status;
 }
 
 void gy_transport_wake(gy_transport *transport, int peer)

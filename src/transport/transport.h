@@ -104,7 +104,10 @@ typedef struct gy_survival {
 void gy_transport_survive(gy_transport *transport, const gy_survival *survival);
 /** Nothing comes or goes any more: connections are closed, shared memory stays. */
 void gy_transport_part(gy_transport *transport);
-/** Wait until every rank has joined. GY_OK; GY_PEER; GY_TIMEOUT names a rank that is missing.
+/**
+ * Wait until every rank has joined. GY_OK; GY_PEER; GY_TIMEOUT names a rank that is missing. A
+ * failure is told to all ranks, also to those that join later, whose meetings then fail with
+ * it.
  */
 GY_MUST_CHECK gy_status gy_transport_meet(gy_transport *transport, gy_deadline deadline);
 /** Wake `peer` if it sleeps in gy_wait_round; cheap when it does not. Call after publishing a
@@ -283,6 +286,7 @@ struct gy_transport {
     const int32_t *hosts;   /* (size) number of each rank's host; NULL: all on one */
     int host_ranks;         /* ranks on this host, this one included */
     int host_cores;         /* as its launcher told all of them alike; 0: it did not */
+    bool has_given_up;      /* its rendezvous failed */
     bool is_oversubscribed; /* more ranks on this host than cores: do not spin */
     const gy_shared *shared;
     gy_flight_record_area

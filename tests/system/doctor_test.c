@@ -70,8 +70,8 @@ static int part_differ(gy_comm *comm)
 
 static int play(const char *part)
 {
-    gy_comm *comm = gy_comm_world();
-    if (comm == NULL) {
+    gy_comm *comm = NULL;
+    if (gy_comm_world(&comm) < 0) {
         return 90;
     }
     int status = strcmp(part, "late") == 0     ? part_late(comm)

@@ -77,8 +77,8 @@ static int part_work(const char *mode, const char *folder)
     if (strcmp(mode, "many") == 0) {
         draw_death();
     }
-    gy_comm *comm = gy_comm_world();
-    if (comm == NULL ||
+    gy_comm *comm = NULL;
+    if (gy_comm_world(&comm) < 0 ||
         gy_recoverable_new(comm, &(gy_recoverable_options){.replicas = is_two ? 1 : 5},
                            &replay) < 0) {
         return say(70, "new");
@@ -125,9 +125,9 @@ static bool names_rank_3(gy_status status)
 /* The old group says that rank 3 is gone, also after the recovery, at once; a new one works. */
 static int part_groups(const char *folder)
 {
-    gy_comm *old = gy_comm_world(), *group = NULL, *whole = NULL, *fresh = NULL;
+    gy_comm *old = NULL, *group = NULL, *whole = NULL, *fresh = NULL;
     char path[KIT_PATH];
-    if (old == NULL) {
+    if (gy_comm_world(&old) < 0) {
         return say(70, "world");
     }
     int rank = gy_comm_rank(old), sum = 0;
@@ -179,8 +179,8 @@ static int part_groups(const char *folder)
 static int part_stay(const char *folder, bool is_first_to_die)
 {
     char text[32];
-    gy_comm *comm = gy_comm_world();
-    if (comm == NULL || gy_barrier(comm) < 0) {
+    gy_comm *comm = NULL;
+    if (gy_comm_world(&comm) < 0 || gy_barrier(comm) < 0) {
         return say(70, "world");
     }
     snprintf(text, sizeof(text), "%d", (int)getppid());

@@ -31,8 +31,8 @@ static int part_collect(const char *folder)
 {
     enum { LARGEST = 300000 };
     static const size_t counts[] = {1, 7, 1024, 5000, LARGEST};
-    gy_comm *comm = gy_comm_world();
-    if (comm == NULL) {
+    gy_comm *comm = NULL;
+    if (gy_comm_world(&comm) < 0) {
         fprintf(stderr, "no world: %s\n", gy_error_text());
         return 90;
     }
@@ -76,22 +76,23 @@ static int part_train(const char *folder)
         {.kind = GY_LAYER_DENSE, .units = KIT_CLASSES},
     };
     gy_dataset digits = kit_digits(120, 8);
-    gy_comm *comm = gy_comm_world();
+    gy_comm *comm = NULL;
     gy_model *model = NULL;
     gy_train_result result;
     char path[KIT_PATH];
     snprintf(path, sizeof(path), "%s/model", folder);
-    gy_status status = comm == NULL ? GY_STATE
-                                    : gy_model_new(&(gy_model_options){.name = "job",
-                                                                       .layers = layers,
-                                                                       .layer_count = 4,
-                                                                       .dtype = GY_F32,
-                                                                       .input_rank = 3,
-                                                                       .input_sizes = {1, 8, 8},
-                                                                       .seed = 3,
-                                                                       .comm = comm,
-                                                                       .workers = 1},
-                                                   &model);
+    gy_status status = gy_comm_world(&comm);
+    status = status < 0 ? status
+                        : gy_model_new(&(gy_model_options){.name = "job",
+                                                           .layers = layers,
+                                                           .layer_count = 4,
+                                                           .dtype = GY_F32,
+                                                           .input_rank = 3,
+                                                           .input_sizes = {1, 8, 8},
+                                                           .seed = 3,
+                                                           .comm = comm,
+                                                           .workers = 1},
+                                       &model);
     if (status == GY_OK) {
         status = gy_train(
             model, &digits, &digits,
@@ -163,10 +164,10 @@ static int part_span(const char *folder)
 {
     enum { COUNT = 16384, CALLS = 20 };
     static double in[COUNT], out[COUNT];
-    gy_comm *comm = gy_comm_world(), *dealt = NULL;
+    gy_comm *comm = NULL, *dealt = NULL;
     char choice[GY_CHOICE_BYTES], text[256];
-    int rank = comm != NULL ? gy_comm_rank(comm) : 0;
-    if (comm == NULL || gy_comm_split(comm, 0, rank % 2 * 3 + rank / 2, &dealt) != GY_OK) {
+    int rank = gy_comm_world(&comm) < 0 ? -1 : gy_comm_rank(comm);
+    if (rank < 0 || gy_comm_split(comm, 0, rank % 2 * 3 + rank / 2, &dealt) != GY_OK) {
         return 90;
     }
     const gy_coll_call call = {.operation = GY_OPERATION_ALLREDUCE,
@@ -203,8 +204,8 @@ static int part_lose(const char *folder, int number)
 {
     float data[4] = {0};
     (void)signal(SIGTERM, SIG_IGN); /* the keeper must not end us before we have said it */
-    gy_comm *comm = gy_comm_world();
-    if (comm == NULL) {
+    gy_comm *comm = NULL;
+    if (gy_comm_world(&comm) < 0) {
         return 90;
     }
     int rank = gy_comm_rank(comm);
@@ -227,8 +228,8 @@ static int part_lose(const char *folder, int number)
 /* Say that all are here and stay. */
 static int part_stay(const char *folder)
 {
-    gy_comm *comm = gy_comm_world();
-    if (comm == NULL || gy_barrier(comm) != GY_OK) {
+    gy_comm *comm = NULL;
+    if (gy_comm_world(&comm) < 0 || gy_barrier(comm) != GY_OK) {
         return 90;
     }
     note(folder, "stays", gy_comm_rank(comm), "");
@@ -240,9 +241,9 @@ static int part_stay(const char *folder)
 /* Every rank hears of every other one. */
 static int part_greet(void)
 {
-    gy_comm *comm = gy_comm_world();
-    int32_t ranks[8] = {0}, own = comm != NULL ? gy_comm_rank(comm) : 0;
-    if (comm == NULL || gy_allgather(comm, &own, ranks, 1, GY_I32) != GY_OK) {
+    gy_comm *comm = NULL;
+    int32_t ranks[8] = {0}, own = gy_comm_world(&comm) < 0 ? -1 : gy_comm_rank(comm);
+    if (own < 0 || gy_allgather(comm, &own, ranks, 1, GY_I32) != GY_OK) {
         return 90;
     }
     int good = ranks[gy_comm_size(comm) - 1] == gy_comm_size(comm) - 1 ? 0 : 91;

@@ -68,10 +68,11 @@ static int sum_members(gy_comm *comm, int rank)
 
 static int part_shrink(uint64_t seed)
 {
-    gy_comm *comm = gy_comm_world(), *first = comm;
-    if (comm == NULL) {
+    gy_comm *comm = NULL;
+    if (gy_comm_world(&comm) < 0) {
         return strstr(gy_error_text(), "rank ") != NULL ? 0 : usage_failure("world");
     }
+    gy_comm *first = comm;
     int rank = gy_comm_rank(comm);
     draw_death(seed, rank, 15000);
     for (;;) {
@@ -123,9 +124,9 @@ static int part_restart(int mode, const char *folder)
     if (mode == 1 || (mode == 2 && place != NULL && strcmp(place, "1") == 0)) {
         draw_death((uint64_t)getpid(), 1, 20000);
     }
-    gy_comm *comm = gy_comm_world();
+    gy_comm *comm = NULL;
     gy_recoverable_options options = {.replicas = mode == 2 ? 1 : REPLICAS_ALL};
-    if (comm == NULL || gy_recoverable_new(comm, &options, &replay) < 0 ||
+    if (gy_comm_world(&comm) < 0 || gy_recoverable_new(comm, &options, &replay) < 0 ||
         gy_recoverable_load(replay, &state, replay_state_bytes(gy_comm_rank(comm)), &version) <
             0) {
         return usage_failure("load");
@@ -223,8 +224,8 @@ GY_TEST(what_cannot_be_kept_is_told)
 {
     double data[8] = {0};
     gy_recoverable *replay = NULL;
-    gy_comm *comm = gy_comm_world(), *whole = NULL;
-    assert_non_null(comm);
+    gy_comm *comm = NULL, *whole = NULL;
+    assert_ok(gy_comm_world(&comm));
     assert_status(gy_comm_recover(comm, &whole), GY_UNSUPPORTED);
     assert_non_null(strstr(gy_error_text(), "gyre run --on-failure=restart"));
     assert_ok(gy_recoverable_new(comm, &(gy_recoverable_options){.limit_bytes = 128}, &replay));
@@ -256,8 +257,8 @@ GY_TEST(what_cannot_be_kept_is_told)
 /* Rank 1 ends the run or revokes; the others wait for it or would run on. */
 static int part_leave(bool is_abort)
 {
-    gy_comm *comm = gy_comm_world();
-    if (comm == NULL) {
+    gy_comm *comm = NULL;
+    if (gy_comm_world(&comm) < 0) {
         return usage_failure("world");
     }
     int rank = gy_comm_rank(comm);

@@ -99,8 +99,7 @@ static gy_status train(job *own, const char *folder)
 static int play(char **words)
 {
     job own = {.how = words[1], .kill_step = strtol(words[2], NULL, 10)};
-    own.comm = gy_comm_world();
-    if (own.comm == NULL) {
+    if (gy_comm_world(&own.comm) < 0) {
         fprintf(stderr, "cannot join: %s\n", gy_error_text());
         return 99;
     }

@@ -18,6 +18,7 @@ static gy_status check(const gy_comm *comm)
 
 gy_status gy_comm_recover(gy_comm *comm, gy_comm **whole)
 {
+    GY_COMM_EXPECT(comm);
     GY_TRY(check(comm));
     gy_mutex_lock(&comm->lock);
     if (!comm->is_failed) {

@@ -16,6 +16,7 @@ enum { REPLICAS_DEFAULT = 2 };
 gy_status gy_recoverable_new(gy_comm *comm, const gy_recoverable_options *options,
                              gy_recoverable **made_to)
 {
+    GY_COMM_EXPECT(comm);
     if (comm->root != comm) {
         return gy_fail(GY_ARG, "recovery: a group, expected a communicator of all ranks, which "
                                "gy_comm_recover can make anew");

@@ -6,6 +6,7 @@
 
 void gy_comm_abort(gy_comm *comm, int code, const char *text)
 {
+    GY_COMM_EXPECT(comm);
     gy_error error;
     GY_ASSERT(code > 0 && code < 256);
     gy_error_take(&error, gy_fail(GY_CANCELLED, "rank %d aborted the run: %.800s",
@@ -20,6 +21,7 @@ void gy_comm_abort(gy_comm *comm, int code, const char *text)
 
 void gy_comm_revoke(gy_comm *comm)
 {
+    GY_COMM_EXPECT(comm);
     gy_error error;
     gy_error_take(&error, gy_fail(GY_CANCELLED, "rank %d revoked the communicator",
                                   gy_comm_peer(comm, comm->rank)));
@@ -54,6 +56,7 @@ static gy_status agree(gy_comm *comm, gy_agreement *agreement) GY_REQUIRES(comm-
 
 gy_status gy_comm_agree(gy_comm *comm, gy_agreement *agreement)
 {
+    GY_COMM_EXPECT(comm);
     gy_agreement said = *agreement;
     gy_mutex_lock(&comm->root->lock);
     gy_status status = agree(comm, &said);
@@ -137,6 +140,7 @@ static gy_status shrink(gy_comm *comm, bool *is_lost, gy_comm **survivors)
 
 gy_status gy_comm_shrink(gy_comm *comm, gy_comm **survivors)
 {
+    GY_COMM_EXPECT(comm);
     bool *is_lost = gy_alloc_zero("coll.shrink", (size_t)comm->size, sizeof(bool));
     if (is_lost == NULL) {
         return GY_NOMEM;
