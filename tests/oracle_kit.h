@@ -22,7 +22,7 @@ typedef struct case_spec {
     size_t count;
     int root, shift; /* shift: elements by which buffers miss their alignment */
     bool in_place, is_registered, is_mixed; /* mixed: only even ranks registered */
-    bool is_varied, has_gaps;               /* counts differ; parts lie apart, last first */
+    bool is_vector, has_gaps;               /* counts differ; parts lie apart, last first */
     bool is_users; /* maps x -> a x + b, which compose in the order of ranks alone */
     bool is_rough; /* sums show their order */
     uint64_t seed;
@@ -140,7 +140,7 @@ static inline bool is_split(const case_spec *spec, bool is_in)
 static inline int64_t part_count(const case_spec *spec, int from, int to)
 {
     uint64_t kind = (spec->seed >> 3) + (uint64_t)from * 5 + (uint64_t)to * 3;
-    return spec->is_varied ? (int64_t)(spec->count * (kind % 4) / 2) : (int64_t)spec->count;
+    return spec->is_vector ? (int64_t)(spec->count * (kind % 4) / 2) : (int64_t)spec->count;
 }
 
 static inline side side_of(const case_spec *spec, int size, int rank, bool is_in)
@@ -329,7 +329,7 @@ static inline void compare(crew_member *me, const case_spec *spec, const answers
             printf("rank %d of %d: %s%s of %zu %s, %s%s%s, reduction %d%s, root %d, shift %d: "
                    "part %d is wrong\n",
                    me->rank, me->size, gy_operation_name(spec->operation),
-                   spec->is_varied ? "v" : "", spec->count, gy_dtype_name(spec->dtype),
+                   spec->is_vector ? "v" : "", spec->count, gy_dtype_name(spec->dtype),
                    spec->in_place ? "in place" : "apart", spec->has_gaps ? ", gaps" : "",
                    spec->is_registered ? ", registered" : "", (int)spec->reduction,
                    spec->is_users ? " of a user" : "", spec->root, spec->shift, i);
@@ -350,7 +350,7 @@ static inline void lay_out(const crew_member *me, const case_spec *spec, uint8_t
         spec->operation == GY_OPERATION_GATHER || spec->operation == GY_OPERATION_SCATTER;
     if (spec->operation == GY_OPERATION_BROADCAST) {
         *in = *out;
-    } else if (!spec->in_place || (is_pairs && spec->is_varied) ||
+    } else if (!spec->in_place || (is_pairs && spec->is_vector) ||
                (is_rooted && me->rank != spec->root)) {
         return;
     } else if (!is_pairs && to.parts > 1) {
@@ -371,11 +371,11 @@ static inline gy_coll_call call_of(const crew_member *me, const case_spec *spec,
                          .user = spec->is_users ? &users : NULL,
                          .root = spec->root,
                          .count = spec->count,
-                         .is_varied = spec->is_varied};
+                         .is_vector = spec->is_vector};
     bool is_rooted =
         spec->operation == GY_OPERATION_GATHER || spec->operation == GY_OPERATION_SCATTER;
     bool knows = !is_rooted || me->rank == spec->root;
-    if (spec->is_varied) {
+    if (spec->is_vector) {
         call.count = (size_t)part_count(spec, 0, me->rank);
         if (is_split(spec, true) && knows) {
             call.in_parts = (gy_parts){in->counts, spec->has_gaps ? in->starts : NULL};
@@ -565,8 +565,8 @@ static inline void draw_case(gy_random *random, int size, const gy_algorithm *ro
     spec->count /= spec->is_users ? 4 : 1;
     if (is_split(spec, true) || is_split(spec, false)) {
         spec->count /= spec->count > 20000 ? 4 : 1;
-        spec->is_varied = gy_random_below(random, 2) == 0;
-        spec->has_gaps = spec->is_varied && gy_random_below(random, 2) == 0;
+        spec->is_vector = gy_random_below(random, 2) == 0;
+        spec->has_gaps = spec->is_vector && gy_random_below(random, 2) == 0;
     }
 }
 

@@ -25,7 +25,7 @@ typedef enum gy_reduction {
     GY_SUM,
     GY_PROD,
     GY_MIN,
-    GY_MAX_OF,
+    GY_MAX,
     GY_AVG, /* the sum, divided once at the end (integers: towards 0; summed in a wider type, so
                that nothing wraps, which takes memory for the sums at each call) */
     GY_BIT_AND,
@@ -61,14 +61,15 @@ typedef struct gy_user_reduction {
 typedef struct gy_buffers {
     const void *in;
     void *out;
-    size_t count; /* elements, as each function says; v-forms that name all counts: not used */
+    size_t count; /* elements, as each function says; vector variants that name all counts: not
+                     used */
     gy_dtype dtype;
 } gy_buffers;
 
 /** Parts of a buffer, one a rank, in elements. */
 typedef struct gy_parts {
-    const int64_t *counts; /* (size) */
-    const int64_t *starts; /* (size) where each begins; NULL: one after the other */
+    const int64_t *counts;        /* (size) */
+    const int64_t *displacements; /* (size) where each begins; NULL: one after the other */
 } gy_parts;
 
 /**
@@ -133,9 +134,9 @@ GY_API GY_MUST_CHECK gy_status gy_barrier(gy_comm *comm);
 GY_API GY_MUST_CHECK gy_status gy_reduce(gy_comm *comm, const gy_buffers *data,
                                          gy_reduction reduction, int root);
 /** Each gives data->count elements; root's out gets size * count in rank order. */
-GY_API GY_MUST_CHECK gy_status gy_gather_to(gy_comm *comm, const gy_buffers *data, int root);
+GY_API GY_MUST_CHECK gy_status gy_gather(gy_comm *comm, const gy_buffers *data, int root);
 /** root's in holds size * count elements; each rank's out gets its data->count. */
-GY_API GY_MUST_CHECK gy_status gy_scatter_from(gy_comm *comm, const gy_buffers *data, int root);
+GY_API GY_MUST_CHECK gy_status gy_scatter(gy_comm *comm, const gy_buffers *data, int root);
 /** in holds count elements for each rank, out gets count from each, both in rank order. */
 GY_API GY_MUST_CHECK gy_status gy_alltoall(gy_comm *comm, const gy_buffers *data);
 /** Rank r gets the combination of ranks 0 to r. Not avg. */
@@ -146,8 +147,8 @@ GY_API GY_MUST_CHECK gy_status gy_exclusive_scan(gy_comm *comm, const gy_buffers
                                                  gy_reduction reduction);
 
 /**
- * The v-forms: each rank has its own count. Counts that a rank names must be those that its
- * peers name (GY_MISMATCH). In place where `in` is where its part of `out` begins, or the
+ * The vector variants: each rank has its own count. Counts that a rank names must be those that
+ * its peers name (GY_MISMATCH). In place where `in` is where its part of `out` begins, or the
  * reverse.
  *
  * allgatherv: in holds parts->counts[rank] elements, all ranks name all counts.
@@ -176,7 +177,7 @@ typedef struct gy_coll_call {
     gy_reduction reduction;
     const gy_user_reduction *user; /* instead of reduction; NULL: none */
     int root;                      /* broadcast, reduce, gather, scatter */
-    bool is_varied;                /* the v-form: */
+    bool is_vector;                /* the vector variant: */
     gy_parts in_parts, out_parts;  /* its counts, where this rank knows them */
     size_t count;                  /* elements, as in the public function of that name */
     const void *in;                /* broadcast: not used */

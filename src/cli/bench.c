@@ -181,7 +181,7 @@ typedef struct reduce_bench {
 static gy_status reduce(void *arg)
 {
     reduce_bench *bench = arg;
-    return gy_allreduce(bench->comm, bench->data, bench->data, bench->count, GY_F32, GY_MAX_OF);
+    return gy_allreduce(bench->comm, bench->data, bench->data, bench->count, GY_F32, GY_MAX);
 }
 
 static gy_status bench_allreduce(gy_comm *comm, bool is_first)
@@ -204,7 +204,7 @@ static gy_status bench_allreduce(gy_comm *comm, bool is_first)
         char choice[GY_CHOICE_BYTES];
         const gy_coll_call call = {.operation = GY_OPERATION_ALLREDUCE,
                                    .dtype = GY_F32,
-                                   .reduction = GY_MAX_OF,
+                                   .reduction = GY_MAX,
                                    .count = (size_t)count};
         GY_TRY(gy_coll_choice(comm, &call, true, choice));
         if (is_first) {

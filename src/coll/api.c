@@ -71,7 +71,7 @@ gy_status gy_reduce(gy_comm *comm, const gy_buffers *data, gy_reduction reductio
     return gy_coll_run(comm, &call);
 }
 
-gy_status gy_gather_to(gy_comm *comm, const gy_buffers *data, int root)
+gy_status gy_gather(gy_comm *comm, const gy_buffers *data, int root)
 {
     GY_COMM_EXPECT(comm);
     gy_coll_call call = call_of(GY_OPERATION_GATHER, data);
@@ -79,7 +79,7 @@ gy_status gy_gather_to(gy_comm *comm, const gy_buffers *data, int root)
     return gy_coll_run(comm, &call);
 }
 
-gy_status gy_scatter_from(gy_comm *comm, const gy_buffers *data, int root)
+gy_status gy_scatter(gy_comm *comm, const gy_buffers *data, int root)
 {
     GY_COMM_EXPECT(comm);
     gy_coll_call call = call_of(GY_OPERATION_SCATTER, data);
@@ -110,17 +110,17 @@ gy_status gy_exclusive_scan(gy_comm *comm, const gy_buffers *data, gy_reduction 
     return gy_coll_run(comm, &call);
 }
 
-static gy_coll_call varied(gy_operation operation, const gy_buffers *data)
+static gy_coll_call vector_call(gy_operation operation, const gy_buffers *data)
 {
     gy_coll_call call = call_of(operation, data);
-    call.is_varied = true;
+    call.is_vector = true;
     return call;
 }
 
 gy_status gy_allgatherv(gy_comm *comm, const gy_buffers *data, const gy_parts *parts)
 {
     GY_COMM_EXPECT(comm);
-    gy_coll_call call = varied(GY_OPERATION_ALLGATHER, data);
+    gy_coll_call call = vector_call(GY_OPERATION_ALLGATHER, data);
     call.out_parts = *parts;
     return gy_coll_run(comm, &call);
 }
@@ -128,7 +128,7 @@ gy_status gy_allgatherv(gy_comm *comm, const gy_buffers *data, const gy_parts *p
 gy_status gy_gatherv(gy_comm *comm, const gy_buffers *data, const gy_parts *parts, int root)
 {
     GY_COMM_EXPECT(comm);
-    gy_coll_call call = varied(GY_OPERATION_GATHER, data);
+    gy_coll_call call = vector_call(GY_OPERATION_GATHER, data);
     call.root = root;
     if (comm->rank == root) {
         call.out_parts = *parts;
@@ -139,7 +139,7 @@ gy_status gy_gatherv(gy_comm *comm, const gy_buffers *data, const gy_parts *part
 gy_status gy_scatterv(gy_comm *comm, const gy_buffers *data, const gy_parts *parts, int root)
 {
     GY_COMM_EXPECT(comm);
-    gy_coll_call call = varied(GY_OPERATION_SCATTER, data);
+    gy_coll_call call = vector_call(GY_OPERATION_SCATTER, data);
     call.root = root;
     if (comm->rank == root) {
         call.in_parts = *parts;
@@ -151,7 +151,7 @@ gy_status gy_reduce_scatterv(gy_comm *comm, const gy_buffers *data, const gy_par
                              gy_reduction reduction)
 {
     GY_COMM_EXPECT(comm);
-    gy_coll_call call = varied(GY_OPERATION_REDUCE_SCATTER, data);
+    gy_coll_call call = vector_call(GY_OPERATION_REDUCE_SCATTER, data);
     call.reduction = reduction;
     call.in_parts = *parts;
     return gy_coll_run(comm, &call);
@@ -161,7 +161,7 @@ gy_status gy_alltoallv(gy_comm *comm, const gy_buffers *data, const gy_parts *in
                        const gy_parts *out_parts)
 {
     GY_COMM_EXPECT(comm);
-    gy_coll_call call = varied(GY_OPERATION_ALLTOALL, data);
+    gy_coll_call call = vector_call(GY_OPERATION_ALLTOALL, data);
     call.in_parts = *in_parts;
     call.out_parts = *out_parts;
     return gy_coll_run(comm, &call);

@@ -8,7 +8,7 @@
  *   u16 i32 u32      64 bits
  *   i64 u64         128 bits
  *
- * Other ranks see the call that was made: its card says avg and the element type.
+ * Other ranks see the call that was made: its signature says avg and the element type.
  */
 #include "coll/coll_priv.h"
 
@@ -97,7 +97,7 @@ gy_coll_call gy_average_call(const gy_coll_call *call)
 {
     gy_coll_call sums = *call;
     sums.user = &integers[call->dtype].sum;
-    sums.in_parts.starts = NULL; /* the sums lie without gaps */
+    sums.in_parts.displacements = NULL; /* the sums lie without gaps */
     return sums;
 }
 
@@ -108,13 +108,13 @@ static void widen_parts(const gy_average *average, void *to)
     const integer *how = &integers[call->dtype];
     const gy_parts *parts = &call->in_parts;
     size_t element = gy_dtype_bytes(call->dtype), at = 0;
-    if (!call->is_varied) {
+    if (!call->is_vector) {
         how->widen(to, call->in, gy_call_in_bytes(average->comm, call) / element);
         return;
     }
     for (int rank = 0; rank < average->comm->size; rank++) {
         size_t count = (size_t)parts->counts[rank];
-        size_t from = parts->starts != NULL ? (size_t)parts->starts[rank] : at;
+        size_t from = parts->displacements != NULL ? (size_t)parts->displacements[rank] : at;
         if (count > 0) {
             how->widen((uint8_t *)to + at * how->sum.element_bytes,
                        (const uint8_t *)call->in + from * element, count);

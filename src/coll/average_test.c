@@ -63,20 +63,21 @@ typedef struct average_case {
     gy_operation operation;
     gy_dtype dtype;
     size_t count;
-    bool is_varied, in_place, is_request;
+    bool is_vector, in_place, is_request;
 } average_case;
 
-/* Rank r has count + r elements of a v-form, last first, with a gap before each. */
-static size_t place_parts(const average_case *spec, int ranks, int64_t *sizes, int64_t *starts)
+/* Rank r has count + r elements of a vector variant, last first, with a gap before each. */
+static size_t place_parts(const average_case *spec, int ranks, int64_t *sizes,
+                          int64_t *displacements)
 {
     int64_t at = 0;
     for (int rank = ranks - 1; rank >= 0; rank--) {
-        sizes[rank] = (int64_t)spec->count + (spec->is_varied ? rank : 0);
-        starts[rank] = at + (spec->is_varied ? 3 : 0);
-        at = starts[rank] + sizes[rank];
+        sizes[rank] = (int64_t)spec->count + (spec->is_vector ? rank : 0);
+        displacements[rank] = at + (spec->is_vector ? 3 : 0);
+        at = displacements[rank] + sizes[rank];
     }
-    for (int rank = 0; rank < ranks && !spec->is_varied; rank++) {
-        starts[rank] = (int64_t)spec->count * rank;
+    for (int rank = 0; rank < ranks && !spec->is_vector; rank++) {
+        displacements[rank] = (int64_t)spec->count * rank;
     }
     return (size_t)at;
 }
@@ -95,11 +96,11 @@ static gy_status carry_out(crew_member *me, const average_case *spec, const gy_c
 
 static void run_case(crew_member *me, const average_case *spec)
 {
-    int64_t sizes[CREW_MAX], starts[CREW_MAX];
+    int64_t sizes[CREW_MAX], displacements[CREW_MAX];
     bool is_split = spec->operation == GY_OPERATION_REDUCE_SCATTER;
-    size_t parts = place_parts(spec, me->size, sizes, starts);
+    size_t parts = place_parts(spec, me->size, sizes, displacements);
     size_t all = is_split ? parts : spec->count, element = gy_dtype_bytes(spec->dtype);
-    int64_t first = is_split ? starts[me->rank] : 0;
+    int64_t first = is_split ? displacements[me->rank] : 0;
     size_t own = is_split ? (size_t)sizes[me->rank] : spec->count;
     uint8_t *in = gy_alloc("test", all * element), *apart = gy_alloc("test", own * element);
     uint8_t *out = spec->in_place ? in + (size_t)first * element : apart;
@@ -111,11 +112,11 @@ static void run_case(crew_member *me, const average_case *spec)
                          .reduction = GY_AVG,
                          .root = me->size - 1,
                          .count = spec->count,
-                         .is_varied = spec->is_varied,
+                         .is_vector = spec->is_vector,
                          .in = in,
                          .out = out};
-    if (spec->is_varied) {
-        call.in_parts = (gy_parts){sizes, starts};
+    if (spec->is_vector) {
+        call.in_parts = (gy_parts){sizes, displacements};
     }
     EXPECT(carry_out(me, spec, &call) == GY_OK);
     bool has_answer = spec->operation != GY_OPERATION_REDUCE || me->rank == me->size - 1;
@@ -125,7 +126,7 @@ static void run_case(crew_member *me, const average_case *spec)
         if (got != wanted) {
             printf("rank %d of %d: %s%s of %zu %s: element %zu is %lld, expected %lld\n",
                    me->rank, me->size, gy_operation_name(spec->operation),
-                   spec->is_varied ? "v" : "", spec->count, gy_dtype_name(spec->dtype), i,
+                   spec->is_vector ? "v" : "", spec->count, gy_dtype_name(spec->dtype), i,
                    (long long)got, (long long)wanted);
             me->failures++;
         }
@@ -144,7 +145,7 @@ static void run_operation(crew_member *me)
                                      .count = counts[k / GY_COUNT(integers)],
                                      .in_place = k % 2 == 0,
                                      .is_request = k % 3 == 0,
-                                     .is_varied = has_parts && k % 4 < 2});
+                                     .is_vector = has_parts && k % 4 < 2});
     }
 }
 

@@ -87,10 +87,10 @@ static size_t bytes_of(const gy_comm *comm, const gy_coll_call *call, unsigned s
 {
     bool is_split = is_one_of(call->operation, split);
     size_t count = call->count;
-    if (call->is_varied && is_split) {
+    if (call->is_vector && is_split) {
         count =
             (size_t)gy_parts_sum(comm, split == PARTS_IN ? &call->in_parts : &call->out_parts);
-    } else if (call->is_varied && gy_parts_are_known(call)) {
+    } else if (call->is_vector && gy_parts_are_known(call)) {
         count = (size_t)gy_parts_own(comm, call);
     } else if (is_split) {
         count *= (size_t)comm->size;
@@ -138,7 +138,7 @@ bool gy_call_is_in_place(const gy_comm *comm, const gy_coll_call *call)
     size_t element = gy_call_element_bytes(call);
     uintptr_t own = call->count * element * (uintptr_t)comm->rank;
     uintptr_t in = (uintptr_t)call->in, out = (uintptr_t)call->out;
-    if (call->is_varied && call->operation != GY_OPERATION_ALLTOALL) {
+    if (call->is_vector && call->operation != GY_OPERATION_ALLTOALL) {
         own = gy_parts_own_start(comm, call) * element;
     }
     bool gathers = call->operation == GY_OPERATION_ALLGATHER ||
@@ -150,7 +150,7 @@ bool gy_call_is_in_place(const gy_comm *comm, const gy_coll_call *call)
                       : in == out;
 }
 
-/* A buffer of a call: one piece, or the parts of a v-form. */
+/* A buffer of a call: one piece, or the parts of a vector variant. */
 typedef struct pieces {
     uintptr_t data;
     const gy_parts *parts; /* NULL: one piece of `bytes` */
@@ -161,8 +161,8 @@ typedef struct pieces {
 static pieces pieces_of(const gy_comm *comm, const gy_coll_call *call, unsigned split)
 {
     const gy_parts *parts = split == PARTS_IN ? &call->in_parts : &call->out_parts;
-    bool has_parts = call->is_varied && is_one_of(call->operation, split) &&
-                     parts->counts != NULL && parts->starts != NULL;
+    bool has_parts = call->is_vector && is_one_of(call->operation, split) &&
+                     parts->counts != NULL && parts->displacements != NULL;
     return (pieces){.data = (uintptr_t)(split == PARTS_IN ? call->in : call->out),
                     .parts = has_parts ? parts : NULL,
                     .bytes = bytes_of(comm, call, split),
@@ -173,7 +173,7 @@ static pieces pieces_of(const gy_comm *comm, const gy_coll_call *call, unsigned 
 static void piece_at(const pieces *of, int i, uintptr_t *begin, uintptr_t *end)
 {
     bool has_parts = of->parts != NULL;
-    *begin = of->data + (has_parts ? (size_t)of->parts->starts[i] * of->element : 0);
+    *begin = of->data + (has_parts ? (size_t)of->parts->displacements[i] * of->element : 0);
     *end = *begin + (has_parts ? (size_t)of->parts->counts[i] * of->element : of->bytes);
 }
 
@@ -216,7 +216,7 @@ static gy_status check_apart(const gy_comm *comm, const gy_coll_call *call)
     return gy_fail(GY_ARG,
                    "%s%s on rank %d: in (%zu bytes at %p) and out (%zu bytes at %p) overlap, "
                    "expected memory apart, or in place: %s",
-                   gy_operation_name(call->operation), call->is_varied ? "v" : "",
+                   gy_operation_name(call->operation), call->is_vector ? "v" : "",
                    gy_comm_peer(comm, comm->rank), gy_call_in_bytes(comm, call), call->in,
                    gy_call_out_bytes(comm, call), call->out, place_text(call->operation));
 }
@@ -239,7 +239,7 @@ static gy_status check_there(const gy_comm *comm, const gy_coll_call *call)
 /* Most calls, at a glance: a small one costs as much as some looks. */
 static inline bool is_plainly_right(const gy_comm *comm, const gy_coll_call *call)
 {
-    if (call->is_varied || call->in == NULL || call->out == NULL) {
+    if (call->is_vector || call->in == NULL || call->out == NULL) {
         return false;
     }
     if (call->in == call->out) {
@@ -280,7 +280,7 @@ gy_status gy_call_check(const gy_comm *comm, const gy_coll_call *call)
     if (call->count > limit) {
         return gy_fail(GY_ARG, "%s: %zu elements, at most %zu", name, call->count, limit);
     }
-    if (call->is_varied) {
+    if (call->is_vector) {
         GY_TRY(gy_parts_check(comm, call));
     }
     if (call->timeout_s < 0) {
@@ -290,14 +290,15 @@ gy_status gy_call_check(const gy_comm *comm, const gy_coll_call *call)
 }
 
 /* Where the buffers lie in this rank's pool; false: not both there. */
-static bool find_registered(const gy_comm *comm, const gy_coll_call *call, gy_far *far)
+static bool find_registered(const gy_comm *comm, const gy_coll_call *call,
+                            gy_remote_address *remote)
 {
     size_t in = 0, out = 0;
     bool is_in = true, is_out = true;
-    if (comm->shared == NULL || (call->is_varied && call->in_parts.starts != NULL)) {
+    if (comm->shared == NULL || (call->is_vector && call->in_parts.displacements != NULL)) {
         return false; /* peers know where parts without gaps begin */
     }
-    if (call->is_varied && !gy_parts_are_known(call) && !gy_told_asks(comm, call)) {
+    if (call->is_vector && !gy_parts_are_known(call) && !gy_count_exchange_asks(comm, call)) {
         return false;
     }
     if (call->operation == GY_OPERATION_ALLTOALL && call->in == call->out) {
@@ -311,7 +312,7 @@ static bool find_registered(const gy_comm *comm, const gy_coll_call *call, gy_fa
         is_out = gy_shared_owns(comm->shared, gy_comm_place(comm, comm->rank), call->out,
                                 gy_call_out_bytes(comm, call), &out);
     }
-    *far = (gy_far){.in = in, .out = out & GY_FAR_MASK};
+    *remote = (gy_remote_address){.in = in, .out = out & GY_REMOTE_MASK};
     return is_in && is_out;
 }
 
@@ -324,7 +325,7 @@ static uint32_t detail_of(const gy_comm *comm, const gy_coll_call *call)
         hash = gy_hash(user->name, strlen(user->name),
                        (user->element_bytes * 2 + user->is_commutative) ^ hash << 32);
     }
-    return (uint32_t)(call->is_varied ? gy_parts_hash(comm, call, hash) : hash);
+    return (uint32_t)(call->is_vector ? gy_parts_hash(comm, call, hash) : hash);
 }
 
 /* Known by its address alone: nobody combines anything. */
@@ -343,65 +344,69 @@ static bool is_refusal(const gy_coll_call *call)
     return call->operation == GY_OPERATION_BARRIER && call->user == &refusal;
 }
 
-gy_card gy_call_card(const gy_comm *comm, const gy_coll_call *call, bool is_tiny)
+gy_coll_signature gy_coll_signature_of(const gy_comm *comm, const gy_coll_call *call,
+                                       bool is_tiny)
 {
-    gy_far far;
+    gy_remote_address remote;
     bool reduces = is_reduction(call->operation);
     bool is_users = has_user(call) && !gy_average_is_sum(call), is_refused = is_refusal(call);
     uint8_t reduction = is_users     ? GY_USER
                         : is_refused ? GY_REFUSED
                         : reduces    ? (uint8_t)call->reduction
                                      : 0;
-    return (gy_card){.count = call->is_varied ? GY_VARIED : call->count,
-                     .root = has_root(call->operation) ? call->root : 0,
-                     .forced = gy_comm_chooses_by(comm),
-                     .operation = (uint8_t)call->operation,
-                     .dtype = (uint8_t)call->dtype,
-                     .reduction = reduction,
-                     .detail = detail_of(comm, call),
-                     .is_registered = !is_tiny && find_registered(comm, call, &far)};
+    return (gy_coll_signature){.count = call->is_vector ? GY_VECTOR_COUNT : call->count,
+                               .root = has_root(call->operation) ? call->root : 0,
+                               .forced = gy_comm_chooses_by(comm),
+                               .operation = (uint8_t)call->operation,
+                               .dtype = (uint8_t)call->dtype,
+                               .reduction = reduction,
+                               .detail = detail_of(comm, call),
+                               .is_registered =
+                                   !is_tiny && find_registered(comm, call, &remote)};
 }
 
-bool gy_cards_agree(const gy_card *a, const gy_card *b)
+bool gy_coll_signatures_agree(const gy_coll_signature *a, const gy_coll_signature *b)
 {
     return a->count == b->count && a->root == b->root && a->forced == b->forced &&
            a->operation == b->operation && a->dtype == b->dtype &&
            a->reduction == b->reduction && a->detail == b->detail;
 }
 
-static const char *reduction_text(const gy_card *card)
+static const char *reduction_text(const gy_coll_signature *signature)
 {
-    return card->reduction == GY_USER ? "a user's reduction"
-                                      : gy_reduction_name((gy_reduction)card->reduction);
+    return signature->reduction == GY_USER
+               ? "a user's reduction"
+               : gy_reduction_name((gy_reduction)signature->reduction);
 }
 
-const char *gy_card_text(const gy_card *card, char out[128])
+const char *gy_coll_signature_text(const gy_coll_signature *signature, char out[128])
 {
-    gy_operation operation = (gy_operation)card->operation;
-    bool is_known = card->operation < GY_OPERATION_COUNT && card->dtype < GY_DTYPE_COUNT;
+    gy_operation operation = (gy_operation)signature->operation;
+    bool is_known =
+        signature->operation < GY_OPERATION_COUNT && signature->dtype < GY_DTYPE_COUNT;
     if (!is_known) {
         snprintf(out, 128, "an unknown call");
         return out;
     }
     if (operation == GY_OPERATION_BARRIER) {
-        bool is_refused = card->reduction == GY_REFUSED;
+        bool is_refused = signature->reduction == GY_REFUSED;
         snprintf(out, 128, "%s",
                  is_refused ? "one with buffers that it was refused" : "barrier");
         return out;
     }
     char count[40], by[28] = "", root[20] = "";
-    snprintf(count, sizeof(count), "%llu", (unsigned long long)card->count);
-    if (card->count == GY_VARIED) {
-        snprintf(count, sizeof(count), "counts of their own (%08x)", card->detail);
+    snprintf(count, sizeof(count), "%llu", (unsigned long long)signature->count);
+    if (signature->count == GY_VECTOR_COUNT) {
+        snprintf(count, sizeof(count), "counts of their own (%08x)", signature->detail);
     }
     if (is_reduction(operation)) {
-        snprintf(by, sizeof(by), " by %s", reduction_text(card));
+        snprintf(by, sizeof(by), " by %s", reduction_text(signature));
     }
     if (has_root(operation)) {
-        snprintf(root, sizeof(root), ", root %d", card->root);
+        snprintf(root, sizeof(root), ", root %d", signature->root);
     }
     snprintf(out, 128, "%s of %s %s%s%s", gy_operation_name(operation), count,
-             gy_dtype_name((gy_dtype)card->dtype), by, root);
+             gy_dtype_name((gy_dtype)signature->dtype), by, root);
     return out;
 }
 
@@ -410,7 +415,7 @@ static const char *group_text(const gy_comm *comm, char out[40])
 {
     out[0] = '\0';
     if (comm->root != comm) {
-        snprintf(out, 40, " of group %d.%u", comm->seat, comm->life);
+        snprintf(out, 40, " of group %d.%u", comm->comm_slot, comm->life);
     }
     return out;
 }
@@ -421,7 +426,7 @@ const char *gy_coll_text(const gy_coll *coll, char out[192])
     const gy_message *message = &coll->message;
     if (coll->kind == GY_COLL_COLLECTIVE) {
         snprintf(out, 192, "collective %llu%s, %s", (unsigned long long)coll->number,
-                 group_text(coll->comm, group), gy_card_text(&coll->card, text));
+                 group_text(coll->comm, group), gy_coll_signature_text(&coll->signature, text));
     } else {
         bool is_send = coll->kind == GY_COLL_SEND;
         snprintf(out, 192, "%s of %zu %s %s rank %d%s, tag %d", is_send ? "send" : "receive",
@@ -432,7 +437,8 @@ const char *gy_coll_text(const gy_coll *coll, char out[192])
 }
 
 /* By what two ranks choose: the table's path is known of the own one alone. */
-static const char *chosen_text(const gy_comm *comm, const gy_card *other, char out[320])
+static const char *chosen_text(const gy_comm *comm, const gy_coll_signature *other,
+                               char out[320])
 {
     const gy_tuning *tuning = comm->site.tuning;
     snprintf(out, 320,
@@ -445,15 +451,17 @@ static const char *chosen_text(const gy_comm *comm, const gy_card *other, char o
     return out;
 }
 
-gy_status gy_card_mismatch(const gy_coll *coll, const gy_card *other, int rank)
+gy_status gy_coll_signature_mismatch(const gy_coll *coll, const gy_coll_signature *other,
+                                     int rank)
 {
     char mine[128], theirs[128], group[40], by[320];
     const gy_comm *comm = coll->comm;
-    bool is_forced = coll->card.forced != other->forced;
-    return gy_fail(GY_MISMATCH, "collective %llu%s: rank %d called %s, rank %d called %s%s",
-                   (unsigned long long)coll->number, group_text(comm, group),
-                   gy_comm_peer(comm, comm->rank), gy_card_text(&coll->card, mine), rank,
-                   gy_card_text(other, theirs), is_forced ? chosen_text(comm, other, by) : "");
+    bool is_forced = coll->signature.forced != other->forced;
+    return gy_fail(
+        GY_MISMATCH, "collective %llu%s: rank %d called %s, rank %d called %s%s",
+        (unsigned long long)coll->number, group_text(comm, group),
+        gy_comm_peer(comm, comm->rank), gy_coll_signature_text(&coll->signature, mine), rank,
+        gy_coll_signature_text(other, theirs), is_forced ? chosen_text(comm, other, by) : "");
 }
 
 void gy_call_alone(const gy_coll_call *call)
@@ -462,13 +470,17 @@ void gy_call_alone(const gy_coll_call *call)
     bool is_nothing = call->operation == GY_OPERATION_BROADCAST ||
                       call->operation == GY_OPERATION_BARRIER ||
                       call->operation == GY_OPERATION_EXCLUSIVE_SCAN;
-    if (call->is_varied && call->in_parts.counts != NULL) {
+    if (call->is_vector && call->in_parts.counts != NULL) {
         count = (size_t)call->in_parts.counts[0];
-        from = call->in_parts.starts != NULL ? (size_t)call->in_parts.starts[0] * element : 0;
+        from = call->in_parts.displacements != NULL
+                   ? (size_t)call->in_parts.displacements[0] * element
+                   : 0;
     }
-    if (call->is_varied && call->out_parts.counts != NULL) {
+    if (call->is_vector && call->out_parts.counts != NULL) {
         count = (size_t)call->out_parts.counts[0];
-        to = call->out_parts.starts != NULL ? (size_t)call->out_parts.starts[0] * element : 0;
+        to = call->out_parts.displacements != NULL
+                 ? (size_t)call->out_parts.displacements[0] * element
+                 : 0;
     }
     const uint8_t *in = call->in;
     uint8_t *out = call->out;

@@ -22,11 +22,12 @@ bool gy_coll_is_usual(const gy_algorithm *row)
            strcmp(row->name, gy_site_message_name(row->operation, GY_LEG_BYTES)) == 0;
 }
 
-/* Elements of the longest part of a v-form; -1: not all ranks know it, or there are no parts.
+/* Elements of the longest part of a vector variant; -1: not all ranks know it, or there are no
+ * parts.
  */
 static int64_t longest_part(const gy_comm *comm, const gy_coll_call *call, int64_t told)
 {
-    if (!call->is_varied) {
+    if (!call->is_vector) {
         return -1;
     }
     return gy_parts_are_known(call) ? gy_parts_longest(comm, call) : told;
@@ -37,11 +38,11 @@ static int64_t vector_bytes(const gy_comm *comm, const gy_coll_call *call, int64
 {
     int64_t element = (int64_t)gy_call_element_bytes(call);
     int64_t parts = gy_call_has_parts(call) ? comm->size : 1;
-    int64_t count = call->is_varied ? longest : (int64_t)call->count;
+    int64_t count = call->is_vector ? longest : (int64_t)call->count;
     return count < 0 ? UNKNOWN_BYTES : count * element * parts;
 }
 
-/* `longest`: part of a v-form. */
+/* `longest`: part of a vector variant. */
 static gy_need_of need_of(const gy_comm *comm, const gy_coll_call *call, bool is_registered,
                           int64_t longest)
 {
@@ -53,7 +54,7 @@ static gy_need_of need_of(const gy_comm *comm, const gy_coll_call *call, bool is
                         .memory = comm->shared == NULL ? GY_MEMORY_MESSAGES
                                   : is_registered      ? GY_MEMORY_REGISTERED
                                                        : GY_MEMORY_PRIVATE,
-                        .is_known = !call->is_varied || gy_parts_are_known(call),
+                        .is_known = !call->is_vector || gy_parts_are_known(call),
                         .is_told = longest >= 0,
                         .fits_library = gy_library_fits(comm, call),
                         .bytes = vector_bytes(comm, call, longest)};
@@ -74,7 +75,7 @@ static void tell(gy_site *site, const gy_need_of *need, const gy_pick *pick)
 
 /* Counts that only some know are moved in one piece each; others in one leg. GY_LIMIT: in more
  * pieces than a plan can have. */
-static gy_status cut_varied(gy_comm *comm, const gy_coll_call *call, const gy_algorithm *row,
+static gy_status cut_vector(gy_comm *comm, const gy_coll_call *call, const gy_algorithm *row,
                             int64_t longest, gy_pieces *pieces)
 {
     int64_t element = (int64_t)gy_call_element_bytes(call), chunk = 0;
@@ -116,17 +117,17 @@ static gy_status choose(gy_coll *coll, int64_t longest, gy_coll_method *choice)
     int64_t parts = gy_call_has_parts(call) ? comm->size : 1;
     int64_t vectors = call->in == call->out || parts > 1 ? 1 : 2;
     choice->is_streamed =
-        (!call->is_varied || longest >= 0) && need.bytes * vectors * comm->size > STREAM_BYTES;
-    return call->is_varied ? cut_varied(comm, call, pick.row, longest, &choice->pieces)
+        (!call->is_vector || longest >= 0) && need.bytes * vectors * comm->size > STREAM_BYTES;
+    return call->is_vector ? cut_vector(comm, call, pick.row, longest, &choice->pieces)
                            : gy_site_cut(&comm->site, &pick, count, element, &choice->pieces);
 }
 
-/* A card says all that a choice depends on, but for counts of their own, a user's reduction and
- * what of the call it leaves out. */
+/* A signature says all that a choice depends on, but for counts of their own, a user's
+ * reduction and what of the call it leaves out. */
 static bool is_like(const gy_coll_memo *memo, const gy_coll *coll)
 {
     const gy_coll_call *call = &coll->call;
-    return memo->is_set && gy_cards_agree(&memo->card, &coll->card) &&
+    return memo->is_set && gy_coll_signatures_agree(&memo->signature, &coll->signature) &&
            memo->is_in_place == (call->in == call->out) &&
            memo->all_registered == coll->all_registered;
 }
@@ -139,7 +140,7 @@ static gy_status choose_usual(gy_coll *coll, gy_coll_method *choice)
         return GY_OK;
     }
     GY_TRY(choose(coll, -1, choice));
-    *memo = (gy_coll_memo){.card = coll->card,
+    *memo = (gy_coll_memo){.signature = coll->signature,
                            .is_set = true,
                            .is_in_place = coll->call.in == coll->call.out,
                            .all_registered = coll->all_registered,
@@ -150,16 +151,16 @@ static gy_status choose_usual(gy_coll *coll, gy_coll_method *choice)
 gy_status gy_choose(gy_coll *coll, gy_coll_method *choice)
 {
     const gy_coll_call *call = &coll->call;
-    if (!call->is_varied && call->user == NULL) {
+    if (!call->is_vector && call->user == NULL) {
         return choose_usual(coll, choice);
     }
     int64_t longest = longest_part(coll->comm, call, coll->longest);
     gy_status status = choose(coll, longest, choice);
-    if (status == GY_LIMIT && call->is_varied && !gy_parts_are_known(call)) {
+    if (status == GY_LIMIT && call->is_vector && !gy_parts_are_known(call)) {
         coll->longest = -1; /* more than goes through staging: in one piece, by messages */
         return choose(coll, -1, choice);
     }
-    return status != GY_LIMIT || !call->is_varied
+    return status != GY_LIMIT || !call->is_vector
                ? status
                : gy_fail(GY_LIMIT, "%s: a part of %lld elements is too long for one call",
                          gy_operation_name(call->operation), (long long)longest);

@@ -1,14 +1,15 @@
 /**
  * Inside room coll: a communicator, its collectives in flight, and how their parts meet.
  *
- * Shared memory of a rank, as coll uses it, is cut into seats, one a communicator: the world
- * has the first, groups have the others. In a seat word 0 says below which number all
+ * Shared memory of a rank, as coll uses it, is cut into communicator slots, one a communicator:
+ * the world has the first, groups have the others. In a slot word 0 says below which number all
  * collectives of the rank have ended; word 1 + channel holds the posted mark of the collective
- * on that channel, and beside it its claims (shared/claim.c); its staging holds one slot (card
- * and tiny data) a channel, then as many staging regions. A collective's channel is its number
- * modulo GY_CHANNELS: nobody enters number n before all ranks have ended n - GY_CHANNELS, so a
- * channel's memory is free when it is written. Of its regions a rank takes one that all have
- * done with, and says which beside its card. Numbers of a seat only grow, whoever has it.
+ * on that channel, and beside it its claims (shared/claim.c); its staging holds one slot
+ * (signature and tiny data) a channel, then as many staging regions. A collective's channel is
+ * its number modulo GY_CHANNELS: nobody enters number n before all ranks have ended n -
+ * GY_CHANNELS, so a channel's memory is free when it is written. Of its regions a rank takes
+ * one that all have done with, and says which beside its signature. Numbers of a communicator
+ * slot only grow, whoever has it.
  */
 #ifndef GY_COLL_COLL_PRIV_H
 #define GY_COLL_COLL_PRIV_H
@@ -20,36 +21,37 @@
 enum {
     GY_CHANNELS = 8,
     GY_TINY_BYTES = 8192, /* what a slot takes */
-    GY_FEW_BYTES = 24,
-    GY_MARK_BITS = 24, /* of a channel's word; the number stands above */
-    GY_USER = 255,     /* as a card's reduction */
-    GY_REFUSED = 254,  /* the same of a barrier: gy_call_refusal */
-    GY_SEATS = 64,     /* communicators of a rank at once; the first ones have shared memory */
-    GY_SEAT_WORDS = 1 + GY_CHANNELS,
-    GY_WORLD_STAGING = 2 * 1024 * 1024, /* the world's seat; */
+    GY_INLINE_BYTES = 24,
+    GY_MARK_BITS = 24,  /* of a channel's word; the number stands above */
+    GY_USER = 255,      /* as a signature's reduction */
+    GY_REFUSED = 254,   /* the same of a barrier: gy_call_refusal */
+    GY_COMM_SLOTS = 64, /* communicators of a rank at once; the first ones have shared memory */
+    GY_COMM_SLOT_WORDS = 1 + GY_CHANNELS,
+    GY_WORLD_STAGING = 2 * 1024 * 1024, /* the world's communicator slot; */
     GY_GROUP_STAGING = 1024 * 1024,     /* each other one */
     GY_LEG_BYTES = 16 * 1024 * 1024,    /* keeps a plan below some thousand steps */
 };
 
-#define GY_VARIED UINT64_MAX /* as a card's count: ranks have counts of their own */
+#define GY_VECTOR_COUNT UINT64_MAX /* as a signature's count: ranks have counts of their own   \
+                                    */
 
 /** What a rank says of its call; all but is_registered must be alike on all ranks. */
-typedef struct gy_card {
+typedef struct gy_coll_signature {
     uint64_t count;
     int32_t root;
     uint32_t forced; /* hash of what algorithms are chosen by: names, a table; 0 neither */
     uint8_t operation, dtype, reduction, is_registered; /* reduction: GY_USER a user's */
     uint32_t detail; /* hash of what else must agree: a user's reduction, counts */
-} gy_card;
-_Static_assert(sizeof(gy_card) == 24, "cards travel between ranks");
+} gy_coll_signature;
+_Static_assert(sizeof(gy_coll_signature) == 24, "signatures travel between ranks");
 
-/** A channel's slot; an element or three ride in its first cache line. */
+/** A channel's slot; an element or three are inlined in its first cache line. */
 typedef struct gy_coll_slot {
     alignas(GY_CACHE_LINE) _Atomic uint64_t
         entered;    /* number + 1 of the collective it belongs to */
     uint64_t ended; /* the rank's word 0 when it entered */
-    gy_card card;
-    uint8_t few[GY_FEW_BYTES]; /* data of so few bytes rides here */
+    gy_coll_signature signature;
+    uint8_t inline_payload[GY_INLINE_BYTES]; /* data of so few bytes is inlined here */
     alignas(GY_CACHE_LINE) uint8_t data[GY_TINY_BYTES];
 } gy_coll_slot;
 _Static_assert(sizeof(gy_coll_slot) == GY_CACHE_LINE + GY_TINY_BYTES,
@@ -89,18 +91,18 @@ typedef struct gy_coll_method {
 
 /** The choice of the last call, for the next one like it. */
 typedef struct gy_coll_memo {
-    gy_card card;
+    gy_coll_signature signature;
     bool is_set, is_in_place, all_registered;
     gy_coll_method choice;
 } gy_coll_memo;
 
 /** Where a rank's registered buffers lie in its pool, and which staging region it took. */
-typedef struct gy_far {
+typedef struct gy_remote_address {
     uint64_t in, out : 56, region : 8;
-} gy_far;
-_Static_assert(sizeof(gy_far) == 16,
-               "it rides in the slot's first line, before what v-forms tell");
-#define GY_FAR_MASK ((UINT64_C(1) << 56) - 1)
+} gy_remote_address;
+_Static_assert(sizeof(gy_remote_address) == 16,
+               "it is inlined in the slot's first line, before what vector variants tell");
+#define GY_REMOTE_MASK ((UINT64_C(1) << 56) - 1)
 
 /** What a gy_coll carries out. */
 typedef enum gy_coll_kind { GY_COLL_COLLECTIVE, GY_COLL_SEND, GY_COLL_RECV } gy_coll_kind;
@@ -108,9 +110,9 @@ typedef enum gy_coll_kind { GY_COLL_COLLECTIVE, GY_COLL_SEND, GY_COLL_RECV } gy_
 typedef enum gy_coll_stage {
     GY_COLL_RESERVED, /* has its number */
     GY_COLL_STARTED,  /* waits until its channel is free */
-    GY_COLL_ENTERED,  /* has published its card, compares those of the others */
+    GY_COLL_ENTERED,  /* has published its signature, compares those of the others */
     GY_COLL_RUNS,     /* its plan */
-    GY_COLL_AGREES,   /* the plan has ended before all cards were compared */
+    GY_COLL_AGREES,   /* the plan has ended before all signatures were compared */
     GY_COLL_ENDED
 } gy_coll_stage;
 
@@ -154,23 +156,25 @@ struct gy_coll {
     gy_coll_stage stage;
     gy_coll_call call;
     gy_message message; /* instead of a call */
-    gy_card card;
+    gy_coll_signature signature;
     gy_coll_end end;
     void *arg;
     int64_t deadline_ns; /* 0: not set yet */
     int peer;            /* the rank of the transport that it waits for, -1 none */
-    int checked;         /* ranks whose cards have been compared */
-    bool is_agreed;      /* the cards that this rank compares are alike */
+    int checked;         /* ranks whose signatures have been compared */
+    bool is_agreed;      /* the signatures that this rank compares are alike */
     bool all_registered, any_registered;
-    bool has_far;     /* not tiny: peers say where their data lies */
-    uint8_t region;   /* of this rank's staging */
-    gy_far *far;      /* (size) */
-    int64_t longest;  /* elements of the longest part of a v-form, as ranks told; -1: unknown */
-    bool all_ride;    /* the parts of a v-form lie in the slots */
-    int64_t *numbers; /* (4, size) of a v-form: counts, starts, where this rank's parts begin in
-                         those of the others; NULL until there is one */
-    gy_card neighbour[2]; /* without shared memory: cards of the ranks before and after */
-    gy_transfer cards[4];
+    bool has_remote;           /* not tiny: peers say where their data lies */
+    uint8_t region;            /* of this rank's staging */
+    gy_remote_address *remote; /* (size) */
+    int64_t longest;    /* elements of the longest part of a vector variant, as ranks told; -1:
+                           unknown */
+    bool is_all_inline; /* the parts of a vector variant lie in the slots */
+    int64_t *numbers; /* (4, size) of a vector variant: counts, displacements, where this rank's
+                         parts begin in those of the others; NULL until there is one */
+    gy_coll_signature
+        neighbour[2]; /* without shared memory: signatures of the ranks before and after */
+    gy_transfer signatures[4];
     gy_runner runner;
     gy_error error; /* status GY_OK or why it failed */
     gy_flight_record record;
@@ -199,8 +203,8 @@ struct gy_comm {
     const gy_shared *shared; /* NULL: messages alone */
     int rank, size;
     int *ranks;    /* (size) of the transport; NULL: the same */
-    int seat;      /* alike on all ranks */
-    uint32_t life; /* of the seat: whose messages these are */
+    int comm_slot; /* alike on all ranks */
+    uint32_t life; /* of the communicator slot: whose messages these are */
     gy_mutex lock; /* root: of all below, and the transport */
     gy_pool *pool; /* root */
     int64_t timeout_ns;
@@ -216,9 +220,9 @@ struct gy_comm {
     gy_coll *over;              /* root: ended, their owners to be told */
     int64_t in_flight;          /* root: taken and not ended, of all groups */
     int64_t unended;            /* collectives of this one alone, but tiny ones */
-    uint64_t seats;             /* root: those that are taken, a bit each */
-    int shared_seats;           /* root: how many there are with shared memory, for those whose
-                                   ranks are all on this host */
+    uint64_t comm_slots;        /* root: those that are taken, a bit each */
+    int shared_comm_slots;      /* root: how many there are with shared memory, for those whose
+                              ranks are all on this host */
     uint64_t next_base;         /* root: above all numbers that were used */
     gy_request *spare_requests; /* root */
     gy_kept_plan kept[GY_KEPT_PLANS];
@@ -260,11 +264,11 @@ static inline int gy_comm_place(const gy_comm *comm, int rank)
 {
     return gy_comm_peer(comm, rank) - comm->shared->first_rank;
 }
-/** Word `index` of the communicator's seat at a rank. */
+/** Word `index` of the communicator's slot at a rank. */
 static inline gy_shared_word *gy_word_line(const gy_comm *comm, int rank, uint64_t index)
 {
     gy_shared_word *words = gy_shared_words(comm->shared, gy_comm_place(comm, rank));
-    return &words[(uint64_t)comm->seat * GY_SEAT_WORDS + index];
+    return &words[(uint64_t)comm->comm_slot * GY_COMM_SLOT_WORDS + index];
 }
 static inline _Atomic uint64_t *gy_word_of(const gy_comm *comm, int rank, uint64_t index)
 {
@@ -280,11 +284,12 @@ static inline bool gy_comm_has_pairs(const gy_comm *comm)
 {
     return comm->shared != NULL && comm->shared->size <= 2 * comm->shared->cores;
 }
-static inline uint8_t *gy_seat_of(const gy_comm *comm, int rank)
+static inline uint8_t *gy_comm_slot_of(const gy_comm *comm, int rank)
 {
     uint8_t *staging = gy_shared_staging(comm->shared, gy_comm_place(comm, rank));
-    size_t before =
-        comm->seat == 0 ? 0 : GY_WORLD_STAGING + (size_t)(comm->seat - 1) * GY_GROUP_STAGING;
+    size_t before = comm->comm_slot == 0
+                        ? 0
+                        : GY_WORLD_STAGING + (size_t)(comm->comm_slot - 1) * GY_GROUP_STAGING;
     return staging + before;
 }
 /** Of its epoch, as it stands in all tags. */
@@ -295,7 +300,7 @@ static inline uint64_t gy_parity_of(const gy_comm *comm)
 /** What the tags of a communicator's collectives begin with. */
 static inline uint64_t gy_tag_of(const gy_comm *comm, uint64_t number, uint16_t chunk)
 {
-    return gy_parity_of(comm) | (uint64_t)comm->seat << 56 | number << 16 | chunk;
+    return gy_parity_of(comm) | (uint64_t)comm->comm_slot << 56 | number << 16 | chunk;
 }
 
 /** Elements that fill a cache line; at least one. */
@@ -329,10 +334,11 @@ bool gy_call_gets(const gy_comm *comm, const gy_coll_call *call);
 size_t gy_call_element_bytes(const gy_coll_call *call);
 size_t gy_call_in_bytes(const gy_comm *comm, const gy_coll_call *call);
 size_t gy_call_out_bytes(const gy_comm *comm, const gy_coll_call *call);
-gy_card gy_call_card(const gy_comm *comm, const gy_coll_call *call, bool is_tiny);
-bool gy_cards_agree(const gy_card *a, const gy_card *b);
+gy_coll_signature gy_coll_signature_of(const gy_comm *comm, const gy_coll_call *call,
+                                       bool is_tiny);
+bool gy_coll_signatures_agree(const gy_coll_signature *a, const gy_coll_signature *b);
 /** "allreduce of 3 f32 by sum". */
-const char *gy_card_text(const gy_card *card, char out[128]);
+const char *gy_coll_signature_text(const gy_coll_signature *signature, char out[128]);
 /** "collective 3 of group 2, allreduce of 3 f32 by sum", "send of 3 f32 to rank 1, tag 5". */
 const char *gy_coll_text(const gy_coll *coll, char out[192]);
 bool gy_call_reduces(const gy_coll_call *call);
@@ -340,7 +346,8 @@ bool gy_call_reduces(const gy_coll_call *call);
 gy_plan_order gy_call_order(const gy_coll_call *call);
 gy_coll_fold gy_call_fold(const gy_comm *comm, const gy_coll_call *call);
 /** Both calls in words; GY_MISMATCH. */
-gy_status gy_card_mismatch(const gy_coll *coll, const gy_card *other, int rank);
+gy_status gy_coll_signature_mismatch(const gy_coll *coll, const gy_coll_signature *other,
+                                     int rank);
 /** One rank alone: the answer is the input. */
 void gy_call_alone(const gy_coll_call *call);
 
@@ -360,7 +367,7 @@ gy_status gy_average_end(gy_average *average, gy_status status);
 /** The same of a call that is about to start: its end comes after the division. GY_NOMEM */
 GY_MUST_CHECK gy_status gy_average_start(gy_coll *coll);
 
-/* parts.c: the v-forms */
+/* parts.c: the vector variants */
 GY_MUST_CHECK gy_status gy_parts_check(const gy_comm *comm, const gy_coll_call *call);
 /** Does every rank know all counts? */
 bool gy_parts_are_known(const gy_coll_call *call);
@@ -372,34 +379,34 @@ size_t gy_parts_own_start(const gy_comm *comm, const gy_coll_call *call);
 int64_t gy_parts_longest(const gy_comm *comm, const gy_coll_call *call);
 /** Of counts that all ranks know; else the salt. */
 uint64_t gy_parts_hash(const gy_comm *comm, const gy_coll_call *call, uint64_t salt);
-/** Fill in counts and starts. */
+/** Fill in counts and displacements. */
 GY_MUST_CHECK gy_status gy_parts_layout(gy_coll *coll, gy_layout *layout);
 
-/* told.c: parts of v-forms in the slots */
+/* count_exchange.c: parts of vector variants in the slots */
 /** Must ranks tell each other of their counts? Alike on all. */
-bool gy_told_asks(const gy_comm *comm, const gy_coll_call *call);
+bool gy_count_exchange_asks(const gy_comm *comm, const gy_coll_call *call);
 /** Lay out counts, and parts that fit; how many bytes. Of a call that asks or is tiny. */
-size_t gy_told_enter(gy_coll *coll, struct gy_coll_slot *slot);
+size_t gy_count_exchange_enter(gy_coll *coll, struct gy_coll_slot *slot);
 /** Note what a rank tells. GY_MISMATCH: of a part one gives more or less than the other
  * expects.
  */
-GY_MUST_CHECK gy_status gy_told_compare(gy_coll *coll, int rank,
-                                        const struct gy_coll_slot *slot);
+GY_MUST_CHECK gy_status gy_count_exchange_compare(gy_coll *coll, int rank,
+                                                  const struct gy_coll_slot *slot);
 /** Where this rank's part begins in what a rank gives, in elements, without gaps. */
-int64_t gy_told_start(const gy_coll *coll, int rank);
-/** Take the parts that rode; not of reductions. */
-void gy_told_finish(const gy_coll *coll);
+int64_t gy_count_exchange_start(const gy_coll *coll, int rank);
+/** Take the parts that were piggybacked; not of reductions. */
+void gy_count_exchange_finish(const gy_coll *coll);
 
 /* slots.c */
 static inline gy_coll_slot *gy_coll_slot_of(const gy_comm *comm, int rank, uint64_t number)
 {
-    return (gy_coll_slot *)(void *)gy_seat_of(comm, rank) + number % GY_CHANNELS;
+    return (gy_coll_slot *)(void *)gy_comm_slot_of(comm, rank) + number % GY_CHANNELS;
 }
 static inline uint8_t *gy_region_of(const gy_coll *coll, int rank)
 {
     const gy_comm *comm = coll->comm;
-    uint64_t region = rank == comm->rank ? coll->region : coll->far[rank].region;
-    return gy_seat_of(comm, rank) + GY_CHANNELS * sizeof(gy_coll_slot) +
+    uint64_t region = rank == comm->rank ? coll->region : coll->remote[rank].region;
+    return gy_comm_slot_of(comm, rank) + GY_CHANNELS * sizeof(gy_coll_slot) +
            region % GY_CHANNELS * comm->region_bytes;
 }
 /** Take a staging region that no peer reads any more, the last one used if it can be: it is
@@ -409,9 +416,10 @@ bool gy_call_is_tiny(const gy_comm *comm, const gy_coll_call *call);
 /** Is the channel of `number` free on all ranks? Else *peer is one that has not ended with it.
  */
 bool gy_channel_is_free(gy_comm *comm, uint64_t number, int *peer);
-/** Publish the card, and the data of a tiny call or where the buffers lie. */
+/** Publish the signature, and the data of a tiny call or where the buffers lie. */
 void gy_coll_slot_enter(gy_coll *coll, bool is_tiny);
-/** Compare cards: GY_OK all are there and agree; GY_AGAIN (coll->peer is missing); GY_MISMATCH.
+/** Compare signatures: GY_OK all are there and agree; GY_AGAIN (coll->peer is missing);
+ * GY_MISMATCH.
  */
 gy_status gy_coll_slot_compare(gy_coll *coll);
 /** The same, looking again for some 100 ns: for a rank that has a core for itself, or shares it
@@ -420,7 +428,7 @@ gy_status gy_coll_slot_compare_spinning(gy_coll *coll);
 /** GY_MISMATCH: a rank that is not compared yet, behind one that is missing, has entered with
  * another call. */
 GY_MUST_CHECK gy_status gy_coll_slot_look_ahead(const gy_coll *coll);
-/** All cards are there: the result of a tiny call. */
+/** All signatures are there: the result of a tiny call. */
 void gy_coll_slot_finish(const gy_coll *coll);
 
 /* choose.c */
@@ -438,7 +446,7 @@ static inline bool gy_row_is_library(const gy_algorithm *row)
 {
     return row->need == GY_NEED_LIBRARY;
 }
-/** Does the call fit the library that started the ranks? By what stands in cards. */
+/** Does the call fit the library that started the ranks? By what stands in signatures. */
 bool gy_library_fits(const gy_comm *comm, const gy_coll_call *call);
 /** Has the communicator one at all? */
 bool gy_library_is_here(const gy_comm *comm);
@@ -550,7 +558,7 @@ void gy_note_end(void *arg, gy_status status);
 /** Drive all until the note says so. */
 gy_status gy_comm_drive(gy_comm *comm, gy_coll *coll, gy_wait_note *note)
     GY_REQUIRES(comm->root->lock);
-/** All but ranks, seat and numbers, which are set. GY_NOMEM */
+/** All but ranks, communicator slot and numbers, which are set. GY_NOMEM */
 GY_MUST_CHECK gy_status gy_comm_init_group(gy_comm *group);
 /** A root's. */
 void gy_comm_init_lock(gy_comm *root);
@@ -579,7 +587,7 @@ GY_MUST_CHECK gy_status gy_agree(gy_comm *comm, gy_agreement *agreement, bool *i
 void gy_ground_listen(gy_ground *ground, uint32_t live_epoch);
 
 /* group.c */
-/** Meet for the last time, give the seat back, free. */
+/** Meet for the last time, give the communicator slot back, free. */
 void gy_group_leave(gy_comm *group);
 
 /* request.c */

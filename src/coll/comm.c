@@ -44,29 +44,30 @@ gy_status gy_comm_check_settings(void)
     return gy_transport_check_environment();
 }
 
-/* Staging of the seat, 0: it has none. */
-static size_t seat_bytes(const gy_comm *comm)
+/* Staging of the communicator slot, 0: it has none. */
+static size_t comm_slot_bytes(const gy_comm *comm)
 {
     size_t all = comm->shared->staging_bytes;
-    return comm->seat == 0 ? GY_MIN(all, (size_t)GY_WORLD_STAGING) : (size_t)GY_GROUP_STAGING;
+    return comm->comm_slot == 0 ? GY_MIN(all, (size_t)GY_WORLD_STAGING)
+                                : (size_t)GY_GROUP_STAGING;
 }
 
 /* Seats that have words and staging. */
-static int count_shared_seats(const gy_shared *shared)
+static int count_shared_comm_slots(const gy_shared *shared)
 {
     size_t beyond =
         shared->staging_bytes - GY_MIN(shared->staging_bytes, (size_t)GY_WORLD_STAGING);
-    size_t seats =
-        GY_MIN(beyond / GY_GROUP_STAGING + 1, (size_t)GY_SHARED_WORDS / GY_SEAT_WORDS);
-    return (int)GY_MIN(seats, (size_t)GY_SEATS);
+    size_t comm_slots =
+        GY_MIN(beyond / GY_GROUP_STAGING + 1, (size_t)GY_SHARED_WORDS / GY_COMM_SLOT_WORDS);
+    return (int)GY_MIN(comm_slots, (size_t)GY_COMM_SLOTS);
 }
 
-static gy_status init_seat(gy_comm *comm)
+static gy_status init_comm_slot(gy_comm *comm)
 {
     if (comm->shared == NULL) {
         return GY_OK;
     }
-    size_t slots = GY_CHANNELS * sizeof(gy_coll_slot), all = seat_bytes(comm);
+    size_t slots = GY_CHANNELS * sizeof(gy_coll_slot), all = comm_slot_bytes(comm);
     size_t least = slots + (size_t)GY_CHANNELS * (size_t)comm->size * 2 * GY_CACHE_LINE;
     if (all < least) {
         return gy_fail(GY_ARG, "%zu bytes of staging a rank, at least %zu are needed", all,
@@ -97,8 +98,8 @@ static gy_status init_shared(gy_comm *comm, const gy_comm_options *options)
         return GY_OK;
     }
     comm->shared = is_together(comm) ? shared : NULL;
-    GY_TRY(init_seat(comm));
-    comm->shared_seats = count_shared_seats(shared);
+    GY_TRY(init_comm_slot(comm));
+    comm->shared_comm_slots = count_shared_comm_slots(shared);
     GY_TRY(gy_pool_new(gy_shared_pool(shared, shared->rank), shared->pool_bytes,
                        &comm->ground->pool));
     comm->pool = comm->shared != NULL ? comm->ground->pool : comm->pool;
@@ -164,9 +165,9 @@ static gy_status init(gy_comm *comm, const gy_comm_options *options)
     GY_TRY(gy_comm_read_timeout(options->timeout_s, &comm->timeout_ns));
     comm->ground->is_lost = gy_alloc_zero("coll.ground", (size_t)comm->size, sizeof(bool));
     GY_TRY(comm->ground->is_lost == NULL ? GY_NOMEM : init_tables(comm));
-    comm->seats = 1;
+    comm->comm_slots = 1;
     GY_TRY(init_shared(comm, options));
-    gy_record_sit(comm);
+    gy_record_comm_open(comm);
     return init_site(comm);
 }
 
@@ -209,16 +210,16 @@ gy_status gy_comm_init_group(gy_comm *group)
     const gy_comm *root = group->root;
     group->mark = GY_COMM_MARK;
     group->transport = root->transport;
-    bool has_shared = group->seat < root->shared_seats && is_together(group);
+    bool has_shared = group->comm_slot < root->shared_comm_slots && is_together(group);
     group->shared = has_shared ? gy_transport_shared(root->transport) : NULL;
     group->pool = has_shared ? root->ground->pool : root->pool;
     group->timeout_ns = root->timeout_ns;
     GY_TRY(init_tables(group));
-    gy_record_sit(group);
+    gy_record_comm_open(group);
     for (int rank = 0; rank < group->size; rank++) {
         group->peer_ended[rank] = group->ended;
     }
-    GY_TRY(init_seat(group));
+    GY_TRY(init_comm_slot(group));
     return init_site(group);
 }
 
@@ -226,7 +227,7 @@ static void free_coll(gy_coll *coll)
 {
     gy_free(coll->runner.scratch);
     gy_free(coll->runner.sends);
-    gy_free(coll->far);
+    gy_free(coll->remote);
     gy_free(coll->numbers);
     gy_free(coll);
 }
@@ -266,7 +267,7 @@ void gy_comm_release(gy_comm *comm)
         free_coll(coll);
     }
     gy_plans_free(comm);
-    gy_record_rise(comm);
+    gy_record_comm_close(comm);
     gy_free(comm->peer_ended);
     gy_free(comm->mapped);
     gy_site_fini(&comm->site);
@@ -289,11 +290,11 @@ static void free_root(gy_comm *root)
     while (root->next != NULL) {
         gy_comm *group = root->next;
         root->next = group->next;
-        gy_debug("group %d.%u was not freed", group->seat, group->life);
+        gy_debug("group %d.%u was not freed", group->comm_slot, group->life);
         gy_comm_release(group);
     }
     gy_requests_free(root);
-    gy_record_rise(root);
+    gy_record_comm_close(root);
     drop_ground(root->ground);
     gy_mutex_fini(&root->lock);
     gy_comm_release(root);
@@ -547,8 +548,8 @@ static gy_status fail_tiny(gy_comm *comm, gy_coll *coll, gy_status status)
     return status;
 }
 
-/* Enter when the channel is free, then compare. The record is written while the others' cards
- * are on their way. */
+/* Enter when the channel is free, then compare. The record is written while the others'
+ * signatures are on their way. */
 static inline gy_status look_tiny(gy_coll *coll, bool is_first, bool *has_entered)
 {
     gy_comm *comm = coll->comm;
@@ -577,9 +578,9 @@ static gy_status run_tiny(gy_comm *comm, const gy_coll_call *call) GY_REQUIRES(c
     coll.call = *call;
     coll.kind = GY_COLL_COLLECTIVE;
     coll.number = comm->next_number++;
-    coll.card = gy_call_card(comm, call, true);
+    coll.signature = gy_coll_signature_of(comm, call, true);
     coll.checked = 0;
-    coll.has_far = false;
+    coll.has_remote = false;
     coll.peer = -1;
     coll.stage = GY_COLL_ENTERED;
     gy_wait wait = gy_wait_start(comm->transport, -1, "its call", GY_NEVER);

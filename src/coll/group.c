@@ -1,8 +1,8 @@
 /*
- * Groups: communicators of some ranks of another one. The ranks tell each other which seats are
- * free at each and which numbers were used; a group takes the first seat that is free at all of
- * its ranks and begins above all their numbers, so nothing of those who had the seat before can
- * be mistaken.
+ * Groups: communicators of some ranks of another one. The ranks tell each other which
+ * communicator slots are free at each and which numbers were used; a group takes the first
+ * communicator slot that is free at all of its ranks and begins above all their numbers, so
+ * nothing of those who had the communicator slot before can be mistaken.
  */
 #include "coll/coll_priv.h"
 
@@ -10,7 +10,7 @@
 
 typedef struct bid {
     int64_t colour, key, rank; /* rank: of the parent */
-    uint64_t seats_taken, base;
+    uint64_t comm_slots_taken, base;
 } bid;
 
 static int compare_bids(const void *a, const void *b)
@@ -36,11 +36,11 @@ static int select_members(bid *bids, int count, int64_t colour)
 }
 
 /* -1: none is free at all members. */
-static int first_free_seat(const bid *bids, int members)
+static int first_free_comm_slot(const bid *bids, int members)
 {
     uint64_t taken = 0;
     for (int i = 0; i < members; i++) {
-        taken |= bids[i].seats_taken;
+        taken |= bids[i].comm_slots_taken;
     }
     return ~taken == 0 ? -1 : __builtin_ctzll(~taken);
 }
@@ -49,9 +49,10 @@ static gy_status make_group(gy_comm *parent, const bid *bids, int members, gy_co
 {
     gy_comm *root = parent->root, *made = NULL;
     uint64_t base = 0;
-    int seat = first_free_seat(bids, members);
-    if (seat < 0) {
-        return gy_fail(GY_LIMIT, "a rank of the group has %d groups already", GY_SEATS - 1);
+    int comm_slot = first_free_comm_slot(bids, members);
+    if (comm_slot < 0) {
+        return gy_fail(GY_LIMIT, "a rank of the group has %d groups already",
+                       GY_COMM_SLOTS - 1);
     }
     made = gy_alloc_zero("coll.comm", 1, sizeof(*made));
     int *ranks = gy_alloc_zero("coll.comm", (size_t)members, sizeof(*ranks));
@@ -68,7 +69,7 @@ static gy_status make_group(gy_comm *parent, const bid *bids, int members, gy_co
     made->root = root;
     made->size = members;
     made->ranks = ranks;
-    made->seat = seat;
+    made->comm_slot = comm_slot;
     made->next_number = made->ended = base;
     made->life = (uint32_t)(base / GY_CHANNELS) + 1;
     gy_status status = gy_comm_init_group(made);
@@ -86,7 +87,7 @@ static void enlist(gy_comm *group)
     gy_mutex_lock(&root->lock);
     group->next = root->next;
     root->next = group;
-    root->seats |= UINT64_C(1) << group->seat;
+    root->comm_slots |= UINT64_C(1) << group->comm_slot;
     /* Above what a message of an earlier life may carry, even if this one stays idle. */
     root->next_base = GY_MAX(root->next_base, group->ended + GY_CHANNELS);
     gy_mutex_unlock(&root->lock);
@@ -116,7 +117,7 @@ static gy_status split(gy_comm *comm, int colour, int key, bid *bids, gy_comm **
     const bid mine = {.colour = colour,
                       .key = key,
                       .rank = comm->rank,
-                      .seats_taken = root->seats,
+                      .comm_slots_taken = root->comm_slots,
                       .base = root->next_base};
     gy_mutex_unlock(&root->lock);
     GY_TRY(gy_allgather(comm, &mine, bids, sizeof(mine) / sizeof(int64_t), GY_I64));
@@ -162,7 +163,7 @@ gy_status gy_comm_dup(gy_comm *comm, gy_comm **copy)
 }
 
 /* A peer may still read what this rank wrote for the last meeting; once its own word says that
- * it has ended, the seat's memory is free. */
+ * it has ended, the communicator slot's memory is free. */
 static gy_status await_last(gy_comm *group) GY_REQUIRES(group->root->lock)
 {
     int peer = -1;
@@ -186,7 +187,7 @@ void gy_group_leave(gy_comm *group)
         status = await_last(group);
     }
     if (status < 0) {
-        gy_warn("group %d.%u was left without its peers: %s", group->seat, group->life,
+        gy_warn("group %d.%u was left without its peers: %s", group->comm_slot, group->life,
                 gy_error_text());
         gy_comm_fail(root, status);
     }
@@ -196,7 +197,7 @@ void gy_group_leave(gy_comm *group)
         at = &(*at)->next;
     }
     *at = group->next;
-    root->seats &= ~(UINT64_C(1) << group->seat);
+    root->comm_slots &= ~(UINT64_C(1) << group->comm_slot);
     root->next_base =
         GY_MAX(root->next_base, (group->next_number / GY_CHANNELS + 2) * GY_CHANNELS);
     gy_mutex_unlock(&root->lock);

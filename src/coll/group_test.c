@@ -1,6 +1,6 @@
 /*
  * Goal: messages keep their order, requests end in any order and can be repeated, groups work
- * side by side and give their seats back.
+ * side by side and give their communicator slots back.
  */
 #include "coll/crew_priv.h"
 
@@ -226,7 +226,7 @@ static void sum_rows_and_columns(crew_member *me)
     EXPECT(gy_barrier(me->comm) == GY_OK);
 }
 
-/* Groups come and go, with more of them alive than seats with shared memory. */
+/* Groups come and go, with more of them alive than communicator slots with shared memory. */
 static void make_many_groups(crew_member *me)
 {
     enum { ALIVE = 20 };

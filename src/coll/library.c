@@ -62,7 +62,7 @@ bool gy_library_is_here(const gy_comm *comm)
 bool gy_library_fits(const gy_comm *comm, const gy_coll_call *call)
 {
     return gy_library_is_here(comm) && gy_library_row(call->operation) != NULL &&
-           !call->is_varied && (call->user == NULL || !gy_call_reduces(call)) &&
+           !call->is_vector && (call->user == NULL || !gy_call_reduces(call)) &&
            comm->transport->library->knows(call->operation, call->dtype, call->reduction);
 }
 
@@ -85,7 +85,7 @@ gy_status gy_library_check(const gy_comm *comm, const gy_coll_call *call)
                        "ranks, only for all of them",
                        operation);
     }
-    if (call->is_varied) {
+    if (call->is_vector) {
         return gy_fail(GY_UNSUPPORTED,
                        "%s by " GY_LIBRARY_NAME ": not with counts of its own for each rank",
                        operation);

@@ -1,14 +1,14 @@
 /*
- * Point to point: the transport's messages, with the communicator's seat and the user's tag in
+ * Point to point: the transport's messages, with the communicator's slot and the user's tag in
  * theirs. They take no number, are driven with the collectives and fail with them.
  */
 #include "coll/record_priv.h"
 
-/* The epoch's parity, 1, seat, the seat's life, the user's tag: apart from all tags of
- * collectives; and of agreements, since that tag is no negative number. */
+/* The epoch's parity, 1, communicator slot, that slot's life, the user's tag: apart from all
+ * tags of collectives; and of agreements, since that tag is no negative number. */
 static uint64_t message_tag(const gy_comm *comm, int tag)
 {
-    return gy_parity_of(comm) | UINT64_C(1) << 62 | (uint64_t)comm->seat << 56 |
+    return gy_parity_of(comm) | UINT64_C(1) << 62 | (uint64_t)comm->comm_slot << 56 |
            (uint64_t)(comm->life & 0xffffff) << 32 | (uint32_t)tag;
 }
 
@@ -51,14 +51,14 @@ gy_status gy_message_launch(gy_coll *coll)
     coll->is_agreed = true; /* nothing to compare */
     return coll->kind == GY_COLL_SEND
                ? gy_transport_send(comm->transport, peer, tag, message->data, bytes_of(message),
-                                   &coll->cards[0])
+                                   &coll->signatures[0])
                : gy_transport_recv(comm->transport, peer, tag, message->data, bytes_of(message),
-                                   &coll->cards[0]);
+                                   &coll->signatures[0]);
 }
 
 gy_status gy_message_step(gy_coll *coll)
 {
-    const gy_transfer *transfer = &coll->cards[0];
+    const gy_transfer *transfer = &coll->signatures[0];
     const gy_message *message = &coll->message;
     size_t element = gy_dtype_bytes(message->dtype), wanted = bytes_of(message);
     if (transfer->status == GY_AGAIN) {

@@ -106,12 +106,12 @@ static void run_operation(crew_member *me)
     static const gy_dtype dtypes[] = {GY_F32, GY_F64, GY_F16, GY_BF16};
     const gy_operation *operation = me->shared_arg;
     for (size_t k = 0; k < GY_COUNT(dtypes) * COUNTS * 2 && me->failures == 0; k++) {
-        run_case(me, &(nan_case){.operation = *operation,
-                                 .dtype = dtypes[k % GY_COUNT(dtypes)],
-                                 .count = counts[k / GY_COUNT(dtypes) % COUNTS],
-                                 .reduction =
-                                     k / GY_COUNT(dtypes) / COUNTS == 0 ? GY_MIN : GY_MAX_OF,
-                                 .is_registered = k % 2 == 0});
+        run_case(me,
+                 &(nan_case){.operation = *operation,
+                             .dtype = dtypes[k % GY_COUNT(dtypes)],
+                             .count = counts[k / GY_COUNT(dtypes) % COUNTS],
+                             .reduction = k / GY_COUNT(dtypes) / COUNTS == 0 ? GY_MIN : GY_MAX,
+                             .is_registered = k % 2 == 0});
     }
 }
 

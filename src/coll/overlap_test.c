@@ -20,7 +20,7 @@ typedef struct overlap_case {
     int64_t in, out; /* elements from the start of one room */
     size_t count;
     int culprit; /* the rank that passes them, the others' lie apart; -1: all do */
-    bool is_request, is_varied;
+    bool is_request, is_vector;
 } overlap_case;
 
 static bool has_parts_in(gy_operation operation)
@@ -63,8 +63,8 @@ static gy_status call_once(const crew_member *me, const overlap_case *spec, floa
     for (int rank = 0; rank < me->size; rank++) {
         counts[rank] = (int64_t)spec->count;
     }
-    if (spec->is_varied) {
-        call.is_varied = true;
+    if (spec->is_vector) {
+        call.is_vector = true;
         call.in_parts.counts = has_parts_in(spec->operation) ? counts : NULL;
         call.out_parts.counts = has_parts_out(spec->operation) ? counts : NULL;
     }
@@ -116,7 +116,7 @@ static void check_refused(const overlap_case *spec)
         const gy_comm_options options = {.timeout_s = 20, .has_messages_only = is_apart == 1};
         if (crew_run(RANKS, &options, be_refused, &one) != 0) {
             fail_msg("%s%s, in at %d, out at %d, culprit %d%s",
-                     gy_operation_name(spec->operation), spec->is_varied ? "v" : "",
+                     gy_operation_name(spec->operation), spec->is_vector ? "v" : "",
                      (int)spec->in, (int)spec->out, spec->culprit,
                      is_apart ? ", messages" : "");
         }
@@ -132,7 +132,7 @@ GY_TEST(all_ranks_are_refused_what_overlaps)
         one.in = has_parts_out(operation) && !is_like_all(operation) ? 7 : 0;
         check_refused(&one);
         one.is_request = true;
-        one.is_varied = has_parts_in(operation) || has_parts_out(operation);
+        one.is_vector = has_parts_in(operation) || has_parts_out(operation);
         check_refused(&one);
     }
 }
@@ -224,12 +224,12 @@ GY_TEST(what_is_apart_or_in_place_runs)
 static void run_in_gaps(crew_member *me)
 {
     float room[RANKS * 2 * COUNT] = {0};
-    int64_t counts[RANKS], starts[RANKS];
+    int64_t counts[RANKS], displacements[RANKS];
     for (int rank = 0; rank < me->size; rank++) {
         counts[rank] = COUNT;
-        starts[rank] = (int64_t)rank * 2 * COUNT;
+        displacements[rank] = (int64_t)rank * 2 * COUNT;
     }
-    const gy_parts parts = {counts, starts};
+    const gy_parts parts = {counts, displacements};
     float *in = room + COUNT;
     for (int i = 0; i < COUNT; i++) {
         in[i] = (float)(me->rank + 1);
@@ -237,7 +237,7 @@ static void run_in_gaps(crew_member *me)
     EXPECT(gy_allgatherv(me->comm, &(gy_buffers){.in = in, .out = room, .dtype = GY_F32},
                          &parts) == GY_OK);
     for (int rank = 0; rank < me->size; rank++) {
-        EXPECT(room[starts[rank] + COUNT - 1] == (float)(rank + 1));
+        EXPECT(room[displacements[rank] + COUNT - 1] == (float)(rank + 1));
     }
     EXPECT(gy_allgatherv(me->comm, &(gy_buffers){.in = in + 1, .out = room, .dtype = GY_F32},
                          &parts) == GY_ARG);

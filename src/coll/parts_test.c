@@ -1,6 +1,6 @@
 /*
- * Goal: between ranks that share memory parts of unequal length ride in the slots, or go
- * through staging or registered memory, not by messages; who gives more than another rank
+ * Goal: between ranks that share memory parts of unequal length are piggybacked in the slots,
+ * or go through staging or registered memory, not by messages; who gives more than another rank
  * expects is named on all ranks.
  */
 #include "coll/crew_priv.h"
@@ -38,7 +38,7 @@ static gy_coll_call call_of(const crew_member *me, const parts_case *spec, int64
         .dtype = GY_F32,
         .reduction = GY_SUM,
         .count = (size_t)(gathers ? part_of(spec, me->rank, 0) : part_of(spec, 0, me->rank)),
-        .is_varied = true};
+        .is_vector = true};
     for (int rank = 0; rank < me->size; rank++) {
         in[rank] = part_of(spec, me->rank, rank);
         out[rank] = part_of(spec, rank, me->rank);

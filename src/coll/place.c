@@ -44,16 +44,16 @@ static uint8_t *user_block(const gy_coll *coll, const gy_blocks *at, int rank)
     /* Only read through where the plan says IN; the checker has proved that. */
     uint8_t *base = is_in ? (uint8_t *)(uintptr_t)runner->in : coll->call.out;
     if (rank != comm->rank) {
-        const gy_far *far = &coll->far[rank];
+        const gy_remote_address *remote = &coll->remote[rank];
         base = gy_shared_pool(comm->shared, gy_comm_place(comm, rank)) +
-               (is_in ? far->in : far->out);
+               (is_in ? remote->in : remote->out);
     }
     int64_t start =
         gy_layout_start(&runner->layout, &runner->plan->request, at->buffer, at->first);
-    if (rank != comm->rank && is_in && coll->call.is_varied &&
+    if (rank != comm->rank && is_in && coll->call.is_vector &&
         coll->call.operation == GY_OPERATION_ALLTOALL) { /* its row begins elsewhere */
-        const int64_t *far_starts = coll->numbers + 3 * (size_t)comm->size;
-        start += far_starts[rank] - runner->layout.in_starts[comm->rank];
+        const int64_t *remote_displacements = coll->numbers + 3 * (size_t)comm->size;
+        start += remote_displacements[rank] - runner->layout.in_displacements[comm->rank];
     }
     size_t offset = (size_t)(runner->first + start) * gy_run_element_bytes(coll);
     return base == NULL ? NULL : base + offset;

@@ -5,8 +5,8 @@
 
 enum { LOOK_EVERY_ROUNDS = 256, LOOK_EVERY_NS = 20000000 };
 
-/* The tag of cards; a plan's messages use the chunks below. */
-static uint64_t card_tag(const gy_coll *coll)
+/* The tag of signatures; a plan's messages use the chunks below. */
+static uint64_t signature_tag(const gy_coll *coll)
 {
     return gy_tag_of(coll->comm, coll->number, UINT16_MAX);
 }
@@ -20,9 +20,9 @@ void gy_wake_peers(const gy_comm *comm)
     }
 }
 
-/* Without shared memory cards go to the two neighbours on a ring, so that every difference is
- * seen by two ranks. The ring of four is 0 1 3 2: doubling sends to the same ranks. Where they
- * fold by two it is cut into a line, 2 0 1 3: so does folding. */
+/* Without shared memory signatures go to the two neighbours on a ring, so that every difference
+ * is seen by two ranks. The ring of four is 0 1 3 2: doubling sends to the same ranks. Where
+ * they fold by two it is cut into a line, 2 0 1 3: so does folding. */
 static int find_neighbours(const gy_comm *comm, int neighbours[2])
 {
     int rank = comm->rank, size = comm->size;
@@ -33,17 +33,19 @@ static int find_neighbours(const gy_comm *comm, int neighbours[2])
 }
 
 /* They go with the plan's first messages, where those go to the same ranks. */
-static gy_status send_cards(gy_coll *coll)
+static gy_status send_signatures(gy_coll *coll)
 {
     const gy_comm *comm = coll->comm;
     int peers[2];
     int count = find_neighbours(comm, peers);
     for (int i = 0; i < count; i++) {
         peers[i] = gy_comm_peer(comm, peers[i]);
-        GY_TRY(gy_transport_send_soon(comm->transport, peers[i], card_tag(coll), &coll->card,
-                                      sizeof(coll->card), &coll->cards[i]));
-        GY_TRY(gy_transport_recv(comm->transport, peers[i], card_tag(coll), &coll->neighbour[i],
-                                 sizeof(coll->neighbour[i]), &coll->cards[2 + i]));
+        GY_TRY(gy_transport_send_soon(comm->transport, peers[i], signature_tag(coll),
+                                      &coll->signature, sizeof(coll->signature),
+                                      &coll->signatures[i]));
+        GY_TRY(gy_transport_recv(comm->transport, peers[i], signature_tag(coll),
+                                 &coll->neighbour[i], sizeof(coll->neighbour[i]),
+                                 &coll->signatures[2 + i]));
     }
     return GY_OK;
 }
@@ -55,15 +57,16 @@ static gy_status compare_neighbours(gy_coll *coll)
     gy_status status = GY_OK;
     for (int i = 0; i < 2 * count; i++) {
         int which = i / count; /* sent, then received */
-        const gy_transfer *transfer = &coll->cards[2 * which + i % count];
+        const gy_transfer *transfer = &coll->signatures[2 * which + i % count];
         if (transfer->status < 0) {
             coll->peer = transfer->peer;
             return gy_fail(transfer->status, "call of rank %d: %s", transfer->peer,
                            gy_status_text(transfer->status));
         }
         if (transfer->status == GY_OK && which == 1 &&
-            !gy_cards_agree(&coll->card, &coll->neighbour[i % count])) {
-            return gy_card_mismatch(coll, &coll->neighbour[i % count], transfer->peer);
+            !gy_coll_signatures_agree(&coll->signature, &coll->neighbour[i % count])) {
+            return gy_coll_signature_mismatch(coll, &coll->neighbour[i % count],
+                                              transfer->peer);
         }
         if (transfer->status == GY_AGAIN && status == GY_OK) {
             coll->peer = transfer->peer;
@@ -75,16 +78,16 @@ static gy_status compare_neighbours(gy_coll *coll)
     return status;
 }
 
-/* What the rank lays out for its peers is there when they see its card. A registered vector may
- * need no laying out: that depends on the others. */
+/* What the rank lays out for its peers is there when they see its signature. A registered
+ * vector may need no laying out: that depends on the others. */
 static gy_status enter_shared(gy_coll *coll)
 {
     bool is_tiny = gy_call_is_tiny(coll->comm, &coll->call);
-    coll->has_far = !is_tiny;
+    coll->has_remote = !is_tiny;
     if (!is_tiny) {
         gy_region_take(coll);
     }
-    if (!is_tiny && !coll->card.is_registered && !coll->call.is_varied) {
+    if (!is_tiny && !coll->signature.is_registered && !coll->call.is_vector) {
         gy_coll_method choice;
         GY_TRY(gy_choose(coll, &choice));
         if (!gy_row_is_library(choice.algorithm)) {
@@ -108,21 +111,21 @@ static gy_status enter(gy_coll *coll)
         return GY_OK;
     }
     coll->checked = 0;
-    coll->all_registered = coll->any_registered = coll->card.is_registered;
+    coll->all_registered = coll->any_registered = coll->signature.is_registered;
     coll->longest = -1;
-    coll->all_ride = false;
+    coll->is_all_inline = false;
     if (comm->shared != NULL) {
         GY_TRY(enter_shared(coll));
     } else {
-        GY_TRY(send_cards(coll));
+        GY_TRY(send_signatures(coll));
     }
     coll->stage = GY_COLL_ENTERED;
     gy_record_entered(coll);
     return GY_OK;
 }
 
-/* Where messages carry cards a library's collective waits for those of the neighbours: what it
- * does when calls differ is not known. */
+/* Where messages carry signatures a library's collective waits for those of the neighbours:
+ * what it does when calls differ is not known. */
 static gy_status choose_and_start(gy_coll *coll)
 {
     gy_coll_method choice;
@@ -140,7 +143,7 @@ static gy_status choose_and_start(gy_coll *coll)
 static gy_status begin_work(gy_coll *coll)
 {
     gy_comm *comm = coll->comm;
-    if (coll->all_ride || gy_call_is_tiny(comm, &coll->call)) {
+    if (coll->is_all_inline || gy_call_is_tiny(comm, &coll->call)) {
         gy_coll_slot_finish(coll);
         coll->stage = GY_COLL_ENDED;
         return GY_OK;
@@ -157,7 +160,7 @@ static gy_status begin_work(gy_coll *coll)
     return GY_OK;
 }
 
-/* By messages the plan runs before the cards have come: they are compared when they do, at
+/* By messages the plan runs before the signatures have come: they are compared when they do, at
  * the latest before the end. A message of the wrong size waits for what they say. */
 static gy_status run_ahead(gy_coll *coll, bool *has_moved)
 {
@@ -245,8 +248,8 @@ static void remove_flying(gy_comm *comm, gy_coll *coll)
 static void end_transfers(gy_coll *coll)
 {
     for (int i = 0; i < 4; i++) {
-        if (coll->cards[i].status == GY_AGAIN) {
-            gy_transport_cancel(coll->comm->transport, &coll->cards[i]);
+        if (coll->signatures[i].status == GY_AGAIN) {
+            gy_transport_cancel(coll->comm->transport, &coll->signatures[i]);
         }
     }
     gy_run_end(coll);
@@ -447,13 +450,14 @@ gy_coll *gy_coll_take_unnumbered(gy_comm *comm)
         comm->spare = coll->next;
     } else {
         coll = gy_alloc_zero("coll", 1, sizeof(*coll));
-        gy_far *far = gy_alloc_zero("coll.far", (size_t)comm->size, sizeof(*far));
-        if (coll == NULL || far == NULL) {
+        gy_remote_address *remote =
+            gy_alloc_zero("coll.remote", (size_t)comm->size, sizeof(*remote));
+        if (coll == NULL || remote == NULL) {
             gy_free(coll);
-            gy_free(far);
+            gy_free(remote);
             return NULL;
         }
-        coll->far = far;
+        coll->remote = remote;
     }
     coll->comm = comm;
     coll->stage = GY_COLL_RESERVED;
@@ -464,7 +468,7 @@ gy_coll *gy_coll_take_unnumbered(gy_comm *comm)
     coll->error.status = GY_OK;
     coll->peer = -1;
     coll->deadline_ns = INT64_MAX;
-    memset(coll->cards, 0, sizeof(coll->cards));
+    memset(coll->signatures, 0, sizeof(coll->signatures));
     comm->root->in_flight++;
     return coll;
 }
@@ -495,7 +499,8 @@ void gy_coll_launch(gy_coll *coll)
     coll->stage = GY_COLL_STARTED;
     double seconds = coll->message.timeout_s;
     if (coll->kind == GY_COLL_COLLECTIVE) {
-        coll->card = gy_call_card(comm, &coll->call, gy_call_is_tiny(comm, &coll->call));
+        coll->signature =
+            gy_coll_signature_of(comm, &coll->call, gy_call_is_tiny(comm, &coll->call));
         seconds = coll->call.timeout_s;
         gy_record_start(coll);
     } else {

@@ -5,27 +5,28 @@
 
 #include <stdio.h>
 
-_Static_assert((int)GY_SEATS <= (int)GY_RECORD_SEATS, "records know all seats");
-_Static_assert((int)GY_USER == (int)GY_RECORD_USER, "cards and records mean the same");
+_Static_assert((int)GY_COMM_SLOTS <= (int)GY_RECORD_COMM_SLOTS,
+               "records know all communicator slots");
+_Static_assert((int)GY_USER == (int)GY_RECORD_USER, "signatures and records mean the same");
 _Static_assert(GY_RANKS_MAX <= INT16_MAX, "records hold ranks in 16 bits");
 
-void gy_record_sit(gy_comm *comm)
+void gy_record_comm_open(gy_comm *comm)
 {
-    const gy_flight_record_seat seat = {.base = comm->ended,
-                                        .leader = (int16_t)gy_comm_peer(comm, 0),
-                                        .size = (int16_t)comm->size,
-                                        .rank = (int16_t)comm->rank};
+    const gy_flight_comm_slot entry = {.base = comm->ended,
+                                       .leader = (int16_t)gy_comm_peer(comm, 0),
+                                       .size = (int16_t)comm->size,
+                                       .rank = (int16_t)comm->rank};
     comm->records = gy_transport_records(comm->transport, gy_transport_rank(comm->transport));
     if (comm->records != NULL) {
-        gy_flight_record_seat_put(comm->records, comm->seat, &seat);
+        gy_flight_comm_slot_put(comm->records, comm->comm_slot, &entry);
     }
 }
 
-void gy_record_rise(gy_comm *comm)
+void gy_record_comm_close(gy_comm *comm)
 {
     if (comm->records != NULL) {
-        gy_flight_record_seat_put(comm->records, comm->seat,
-                                  &(gy_flight_record_seat){.size = 0});
+        gy_flight_comm_slot_put(comm->records, comm->comm_slot,
+                                &(gy_flight_comm_slot){.size = 0});
         comm->records = NULL;
     }
 }
@@ -40,7 +41,7 @@ void gy_record_message(gy_coll *coll)
                                .count = coll->message.count,
                                .operation = is_send ? GY_RECORD_SEND : GY_RECORD_RECV,
                                .dtype = (uint8_t)coll->message.dtype,
-                               .seat = (uint8_t)comm->seat,
+                               .comm_slot = (uint8_t)comm->comm_slot,
                                .leader = (int16_t)gy_comm_peer(comm, 0),
                                .root = (int16_t)gy_comm_peer(comm, coll->message.peer),
                                .state = GY_RECORD_RUNNING,
@@ -55,8 +56,8 @@ const char *gy_record_text(const gy_flight_record *record, char out[GY_RECORD_TE
 {
     char group[40] = "", call[128];
     bool is_send = record->operation == GY_RECORD_SEND;
-    if (record->seat != 0) {
-        snprintf(group, sizeof(group), " of group %d led by rank %d", record->seat,
+    if (record->comm_slot != 0) {
+        snprintf(group, sizeof(group), " of group %d led by rank %d", record->comm_slot,
                  record->leader);
     }
     if (is_send || record->operation == GY_RECORD_RECV) {
@@ -68,14 +69,14 @@ const char *gy_record_text(const gy_flight_record *record, char out[GY_RECORD_TE
                  (unsigned long long)record->number);
         return out;
     }
-    const gy_card card = {.count = record->count,
-                          .root = record->root,
-                          .operation = record->operation,
-                          .dtype = record->dtype,
-                          .reduction = record->reduction,
-                          .detail = record->detail};
+    const gy_coll_signature signature = {.count = record->count,
+                                         .root = record->root,
+                                         .operation = record->operation,
+                                         .dtype = record->dtype,
+                                         .reduction = record->reduction,
+                                         .detail = record->detail};
     snprintf(out, GY_RECORD_TEXT, "collective %llu%s, %s", (unsigned long long)record->number,
-             group, gy_card_text(&card, call));
+             group, gy_coll_signature_text(&signature, call));
     return out;
 }
 

@@ -7,8 +7,8 @@
 #include "coll/coll_priv.h"
 
 /** The rank is in this communicator from now on; and no more. */
-void gy_record_sit(gy_comm *comm);
-void gy_record_rise(gy_comm *comm);
+void gy_record_comm_open(gy_comm *comm);
+void gy_record_comm_close(gy_comm *comm);
 
 /** A new record: a number is taken, nothing else is known. */
 static inline void gy_record_reserve(gy_coll *coll)
@@ -17,7 +17,7 @@ static inline void gy_record_reserve(gy_coll *coll)
     if (comm->records != NULL) {
         coll->record = (gy_flight_record){.number = coll->number,
                                           .operation = GY_RECORD_OPEN,
-                                          .seat = (uint8_t)comm->seat,
+                                          .comm_slot = (uint8_t)comm->comm_slot,
                                           .leader = (int16_t)gy_comm_peer(comm, 0),
                                           .root = -1,
                                           .state = GY_RECORD_RESERVED,
@@ -26,17 +26,17 @@ static inline void gy_record_reserve(gy_coll *coll)
     }
 }
 
-/** The call's card as the record has it. */
+/** The call's signature as the record has it. */
 static inline void gy_record_describe(gy_coll *coll)
 {
-    const gy_card *card = &coll->card;
+    const gy_coll_signature *signature = &coll->signature;
     coll->record.number = coll->number;
-    coll->record.count = card->count;
-    coll->record.operation = card->operation;
-    coll->record.dtype = card->dtype;
-    coll->record.reduction = card->reduction;
-    coll->record.root = (int16_t)card->root;
-    coll->record.detail = card->detail ^ card->forced;
+    coll->record.count = signature->count;
+    coll->record.operation = signature->operation;
+    coll->record.dtype = signature->dtype;
+    coll->record.reduction = signature->reduction;
+    coll->record.root = (int16_t)signature->root;
+    coll->record.detail = signature->detail ^ signature->forced;
 }
 
 static inline void gy_record_move(gy_coll *coll, gy_flight_record_state state)
@@ -74,7 +74,7 @@ static inline void gy_record_tiny(gy_coll *coll, bool has_entered)
     const gy_comm *comm = coll->comm;
     if (comm->records != NULL) {
         gy_record_describe(coll);
-        coll->record.seat = (uint8_t)comm->seat;
+        coll->record.comm_slot = (uint8_t)comm->comm_slot;
         coll->record.leader = (int16_t)gy_comm_peer(comm, 0);
         coll->record.algorithm = 0;
         coll->record.started = gy_ticks();

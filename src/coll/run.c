@@ -108,7 +108,7 @@ static void post(gy_coll *coll, uint32_t mark)
     /* release: all this rank wrote and read; with the acquire in await_post */
     atomic_store_explicit(gy_word_of(comm, comm->rank, 1 + coll->number % GY_CHANNELS), value,
                           memory_order_release);
-    if (coll->stage != GY_COLL_STARTED) { /* else they wait for its card */
+    if (coll->stage != GY_COLL_STARTED) { /* else they wait for its signature */
         gy_wake_peers(comm);
     }
 }
@@ -214,7 +214,7 @@ static gy_status begin_leg(gy_coll *coll, int64_t leg)
     runner->packed_bytes = 0;
     runner->has_posted_leg = false;
     runner->claim = 0;
-    if (call->is_varied) {
+    if (call->is_vector) {
         runner->first = 0;
         runner->layout.count = 0;
         runner->layout.stride = 0;
@@ -228,11 +228,11 @@ static size_t input_extent(const gy_coll *coll)
 {
     const gy_parts *parts = &coll->call.in_parts;
     int64_t end = 0;
-    if (!coll->call.is_varied || parts->starts == NULL) {
+    if (!coll->call.is_vector || parts->displacements == NULL) {
         return gy_call_in_bytes(coll->comm, &coll->call);
     }
     for (int rank = 0; rank < coll->comm->size; rank++) {
-        end = GY_MAX(end, parts->starts[rank] + parts->counts[rank]);
+        end = GY_MAX(end, parts->displacements[rank] + parts->counts[rank]);
     }
     return (size_t)end * gy_run_element_bytes(coll);
 }
@@ -255,7 +255,7 @@ gy_status gy_run_reserve(gy_runner *runner, size_t size_bytes)
 static size_t longest_block(const gy_coll *coll)
 {
     const gy_layout *own = &coll->runner.layout;
-    if (!coll->call.is_varied || coll->longest < 0) {
+    if (!coll->call.is_vector || coll->longest < 0) {
         return (size_t)gy_layout_longest(own);
     }
     const gy_layout told = {.count = coll->longest,
@@ -305,7 +305,7 @@ gy_status gy_run_start(gy_coll *coll, const gy_coll_method *choice)
     runner->fold = gy_call_fold(coll->comm, call);
     bool in_place = gy_call_is_in_place(coll->comm, call);
     /* What a row's parts are replaced by may be longer than they. */
-    bool is_uneven = call->is_varied && call->operation == GY_OPERATION_ALLTOALL;
+    bool is_uneven = call->is_vector && call->operation == GY_OPERATION_ALLTOALL;
     bool copies_input =
         in_place && (is_uneven || (choice->algorithm->limits & GY_LIMIT_APART) != 0);
     bool has_claims =
@@ -336,7 +336,7 @@ gy_status gy_run_start(gy_coll *coll, const gy_coll_method *choice)
     return GY_OK;
 }
 
-/* Do all ranks begin alike, so that the card of any says what its first mark says? */
+/* Do all ranks begin alike, so that the signature of any says what its first mark says? */
 static bool begins_alike(gy_operation operation)
 {
     return operation == GY_OPERATION_ALLREDUCE || operation == GY_OPERATION_REDUCE_SCATTER ||

@@ -1,7 +1,7 @@
 /*
- * Slots: each rank has one a channel, which all can read. It carries the rank's card, and the
- * data of calls of up to 8 KiB, so that these take one meeting: write the own slot, read all in
- * rank order. The sum is the same left fold that the plans over shared memory promise.
+ * Slots: each rank has one a channel, which all can read. It carries the rank's signature, and
+ * the data of calls of up to 8 KiB, so that these take one meeting: write the own slot, read
+ * all in rank order. The sum is the same left fold that the plans over shared memory promise.
  */
 #include "coll/coll_priv.h"
 
@@ -34,20 +34,20 @@ static size_t given_bytes(const gy_comm *comm, const gy_coll_call *call)
  * of two. */
 static uint8_t *data_of(gy_coll_slot *slot, size_t bytes)
 {
-    return bytes <= GY_FEW_BYTES ? slot->few : slot->data;
+    return bytes <= GY_INLINE_BYTES ? slot->inline_payload : slot->data;
 }
 
 /* The most that any rank writes into its slot, as all ranks know it. */
 static size_t most_given(const gy_comm *comm, const gy_coll_call *call)
 {
-    return call->is_varied && call->operation == GY_OPERATION_ALLGATHER
+    return call->is_vector && call->operation == GY_OPERATION_ALLGATHER
                ? (size_t)gy_parts_longest(comm, call) * gy_call_element_bytes(call)
                : given_bytes(comm, call);
 }
 
 bool gy_call_is_tiny(const gy_comm *comm, const gy_coll_call *call)
 {
-    if (comm->shared == NULL || (call->is_varied && !gy_parts_are_known(call))) {
+    if (comm->shared == NULL || (call->is_vector && !gy_parts_are_known(call))) {
         return false;
     }
     /* A forced plan runs for tiny messages too; a barrier and an empty call have nothing to
@@ -110,7 +110,7 @@ static void own_next_slot(const gy_coll *coll, size_t bytes)
 {
     const gy_comm *comm = coll->comm;
     const gy_coll_slot *next = gy_coll_slot_of(comm, comm->rank, coll->number + 1);
-    size_t end = bytes <= GY_FEW_BYTES ? GY_CACHE_LINE : GY_CACHE_LINE + bytes;
+    size_t end = bytes <= GY_INLINE_BYTES ? GY_CACHE_LINE : GY_CACHE_LINE + bytes;
     for (size_t at = 0; at < end; at += GY_CACHE_LINE) {
         gy_fetch_to_write((const uint8_t *)next + at);
     }
@@ -124,29 +124,30 @@ void gy_coll_slot_enter(gy_coll *coll, bool is_tiny)
     gy_coll_slot *slot = gy_coll_slot_of(comm, comm->rank, coll->number);
     size_t bytes = is_tiny && gy_call_gives(comm, call) ? given_bytes(comm, call) : 0;
     slot->ended = comm->ended;
-    slot->card = coll->card;
-    if (call->is_varied && (is_tiny || gy_told_asks(comm, call))) {
-        bytes = gy_told_enter(coll, slot);
+    slot->signature = coll->signature;
+    if (call->is_vector && (is_tiny || gy_count_exchange_asks(comm, call))) {
+        bytes = gy_count_exchange_enter(coll, slot);
     } else if (bytes > 0) {
         const void *from = call->operation == GY_OPERATION_BROADCAST ? call->out : call->in;
         memcpy(data_of(slot, bytes), from, bytes);
     }
     if (!is_tiny) {
-        gy_far far = {.region = coll->region};
-        if (coll->card.is_registered) {
+        gy_remote_address remote = {.region = coll->region};
+        if (coll->signature.is_registered) {
             const uint8_t *pool = gy_shared_pool(comm->shared, gy_comm_place(comm, comm->rank));
-            far.in = call->in == NULL ? 0 : (uint64_t)((const uint8_t *)call->in - pool);
-            far.out = call->out == NULL
-                          ? 0
-                          : (uint64_t)((const uint8_t *)call->out - pool) & GY_FAR_MASK;
+            remote.in = call->in == NULL ? 0 : (uint64_t)((const uint8_t *)call->in - pool);
+            remote.out = call->out == NULL
+                             ? 0
+                             : (uint64_t)((const uint8_t *)call->out - pool) & GY_REMOTE_MASK;
         }
-        memcpy(slot->few, &far, sizeof(far));
+        memcpy(slot->inline_payload, &remote, sizeof(remote));
     }
     /* release: the slot's contents; with the acquire in gy_coll_slot_compare */
     atomic_store_explicit(&slot->entered, coll->number + 1, memory_order_release);
     gy_wake_peers(comm);
     own_next_slot(coll, bytes);
-    if (is_tiny && gy_call_reduces(call)) { /* found while the others' cards are on their way */
+    if (is_tiny &&
+        gy_call_reduces(call)) { /* found while the others' signatures are on their way */
         coll->runner.fold = gy_call_fold(comm, call);
     }
 }
@@ -168,16 +169,16 @@ gy_status gy_coll_slot_compare(gy_coll *coll)
         }
         GY_ASSERT(entered == coll->number + 1);
         comm->peer_ended[rank] = GY_MAX(comm->peer_ended[rank], slot->ended);
-        if (!gy_cards_agree(&coll->card, &slot->card)) {
-            return gy_card_mismatch(coll, &slot->card, gy_comm_peer(comm, rank));
+        if (!gy_coll_signatures_agree(&coll->signature, &slot->signature)) {
+            return gy_coll_signature_mismatch(coll, &slot->signature, gy_comm_peer(comm, rank));
         }
-        if (coll->has_far) {
-            coll->any_registered = coll->any_registered || slot->card.is_registered;
-            coll->all_registered = coll->all_registered && slot->card.is_registered;
-            memcpy(&coll->far[rank], slot->few, sizeof(gy_far));
+        if (coll->has_remote) {
+            coll->any_registered = coll->any_registered || slot->signature.is_registered;
+            coll->all_registered = coll->all_registered && slot->signature.is_registered;
+            memcpy(&coll->remote[rank], slot->inline_payload, sizeof(gy_remote_address));
         }
-        if (coll->call.is_varied && gy_told_asks(comm, &coll->call)) {
-            GY_TRY(gy_told_compare(coll, rank, slot));
+        if (coll->call.is_vector && gy_count_exchange_asks(comm, &coll->call)) {
+            GY_TRY(gy_count_exchange_compare(coll, rank, slot));
         }
     }
     coll->peer = -1;
@@ -195,12 +196,13 @@ gy_status gy_coll_slot_look_ahead(const gy_coll *coll)
         /* acquire: with the release in gy_coll_slot_enter */
         uint64_t entered = atomic_load_explicit(&slot->entered, memory_order_acquire);
         if (rank != comm->rank && entered == coll->number + 1 &&
-            !gy_cards_agree(&coll->card, &slot->card)) {
-            return gy_card_mismatch(coll, &slot->card, gy_comm_peer(comm, rank));
+            !gy_coll_signatures_agree(&coll->signature, &slot->signature)) {
+            return gy_coll_signature_mismatch(coll, &slot->signature, gy_comm_peer(comm, rank));
         }
         if (has_ended && entered != coll->number + 1) {
             char text[128];
-            return gy_comm_skipped(comm, rank, coll->number, gy_card_text(&coll->card, text));
+            return gy_comm_skipped(comm, rank, coll->number,
+                                   gy_coll_signature_text(&coll->signature, text));
         }
     }
     return GY_OK;
@@ -223,7 +225,7 @@ gy_status gy_coll_slot_compare_spinning(gy_coll *coll)
 static const uint8_t *given_by(const gy_coll *coll, int rank)
 {
     gy_coll_slot *slot = gy_coll_slot_of(coll->comm, rank, coll->number);
-    return coll->call.is_varied ? slot->data
+    return coll->call.is_vector ? slot->data
                                 : data_of(slot, given_bytes(coll->comm, &coll->call));
 }
 
@@ -248,7 +250,7 @@ static const uint8_t *term_of(const gy_coll *coll, const slot_fold *fold, int ra
         return (const uint8_t *)coll->call.in + fold->at;
     }
     gy_coll_slot *slot = gy_coll_slot_of(coll->comm, rank, coll->number);
-    return (coll->call.is_varied ? slot->data : data_of(slot, fold->given)) + fold->at;
+    return (coll->call.is_vector ? slot->data : data_of(slot, fold->given)) + fold->at;
 }
 
 /* f16 and bf16: the sum is float32 until the last rank's data. */
@@ -273,7 +275,7 @@ static void fold_slots(const gy_coll *coll, size_t at, int ranks, size_t count)
     size_t bytes = count * fold->element_bytes;
     const slot_fold slots = {.given = given_bytes(coll->comm, call),
                              .at = at,
-                             .takes_own = !call->is_varied && keeps_own(coll, at, bytes)};
+                             .takes_own = !call->is_vector && keeps_own(coll, at, bytes)};
     const uint8_t *sum = term_of(coll, &slots, 0);
     if (ranks == 1) {
         memmove(call->out, sum, bytes);
@@ -299,7 +301,7 @@ static void collect(const gy_coll *coll, size_t at, size_t bytes)
     }
 }
 
-/* A v-form's own part of the sums. */
+/* A vector variant's own part of the sums. */
 static void fold_own_part(const gy_coll *coll)
 {
     const int64_t *counts = coll->call.in_parts.counts;
@@ -317,11 +319,12 @@ void gy_coll_slot_finish(const gy_coll *coll)
     const gy_comm *comm = coll->comm;
     const gy_coll_call *call = &coll->call;
     size_t count = call->count, bytes = count * gy_call_element_bytes(call);
-    if (!gy_call_gets(comm, call) || (bytes == 0 && !call->is_varied)) {
+    if (!gy_call_gets(comm, call) || (bytes == 0 && !call->is_vector)) {
         return;
     }
-    if (call->is_varied) {
-        (call->operation == GY_OPERATION_REDUCE_SCATTER ? fold_own_part : gy_told_finish)(coll);
+    if (call->is_vector) {
+        (call->operation == GY_OPERATION_REDUCE_SCATTER ? fold_own_part
+                                                        : gy_count_exchange_finish)(coll);
         return;
     }
     switch (call->operation) {

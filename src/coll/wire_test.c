@@ -159,15 +159,16 @@ GY_TEST(wire_carries_what_the_plan_says)
             member members[RANKS];
             bool is_folded = strncmp(names[i], "folded", strlen("folded")) == 0;
             int pairs = ranks == 2 ? 1 : ranks - (is_folded && ranks == 4); /* ring; line */
-            uint64_t cards = 2 * (uint64_t)pairs;                           /* one each way */
+            uint64_t signatures = 2 * (uint64_t)pairs;                      /* one each way */
             plan_traffic plan = count_plan(names[i], ranks);
             open_on(members, ranks, is_folded ? 2 : 0, names[i]);
             gy_tcp_count before = run_all(members, ranks, true);
             gy_tcp_count after = run_all(members, ranks, false);
-            assert_int_equal(after.sent_frames - before.sent_frames, plan.messages + cards);
+            assert_int_equal(after.sent_frames - before.sent_frames,
+                             plan.messages + signatures);
             assert_int_equal(after.sent_bytes - before.sent_bytes,
-                             plan.bytes + cards * sizeof(gy_card) +
-                                 (plan.messages + cards) * GY_FRAME_BYTES);
+                             plan.bytes + signatures * sizeof(gy_coll_signature) +
+                                 (plan.messages + signatures) * GY_FRAME_BYTES);
             for (int rank = 0; rank < ranks; rank++) {
                 gy_comm_free(members[rank].comm);
             }
@@ -207,7 +208,7 @@ GY_TEST(crowded_ranks_fold)
     }
 }
 
-/* What the last call's choice depended on and the next call's card does not say. */
+/* What the last call's choice depended on and the next call's signature does not say. */
 GY_TEST(choices_are_not_taken_for_other_calls)
 {
     member members[RANKS];
@@ -227,7 +228,7 @@ GY_TEST(choices_are_not_taken_for_other_calls)
                                      .count = is_long ? MANY : 2,
                                      .in = in,
                                      .out = is_in_place ? in : out}};
-            coll.card = gy_call_card(comm, &coll.call, false);
+            coll.signature = gy_coll_signature_of(comm, &coll.call, false);
             assert_ok(gy_choose(&coll, &choice));
             assert_string_equal(choice.algorithm->name, is_long ? "ring" : "doubling");
             assert_int_equal(choice.pieces.leg * choice.pieces.legs >= (int64_t)MANY, is_long);

@@ -29,7 +29,7 @@ static bool is_open(const gy_flight_record *record)
 
 static bool is_same_call(const gy_flight_record *a, const gy_flight_record *b)
 {
-    return a->number == b->number && a->seat == b->seat && a->leader == b->leader &&
+    return a->number == b->number && a->comm_slot == b->comm_slot && a->leader == b->leader &&
            !is_message(a) && !is_message(b);
 }
 
@@ -73,14 +73,14 @@ static const gy_flight_record *find_call(const gy_flight *flight, int rank,
     return NULL;
 }
 
-/* Is the rank `other` a member of the group in which `rank` called? Both know it by seat, first
- * rank and first number. */
+/* Is the rank `other` a member of the group in which `rank` called? Both know it by
+ * communicator slot, first rank and first number. */
 static bool is_member(const gy_flight *flight, int rank, int other,
                       const gy_flight_record *call)
 {
-    const gy_flight_record_seat *mine = &flight->ranks[rank].seats[call->seat];
-    const gy_flight_record_seat *theirs = &flight->ranks[other].seats[call->seat];
-    if (call->seat == 0) {
+    const gy_flight_comm_slot *mine = &flight->ranks[rank].comm_slots[call->comm_slot];
+    const gy_flight_comm_slot *theirs = &flight->ranks[other].comm_slots[call->comm_slot];
+    if (call->comm_slot == 0) {
         return true;
     }
     return mine->size > 0 && mine->size == theirs->size && mine->leader == theirs->leader &&

@@ -133,24 +133,24 @@ GY_TEST(calls_that_differ_are_told_once)
            "sum, rank 1 called collective 3, allreduce of 4 i64 by sum\n");
 }
 
-static void sit(gy_flight *flight, int rank, gy_flight_record_seat seat)
+static void sit(gy_flight *flight, int rank, gy_flight_comm_slot entry)
 {
-    flight->ranks[rank].seats[1] = seat;
+    flight->ranks[rank].comm_slots[1] = entry;
 }
 
-/* 0 is in the world's call, 1 in that of a group of both; 2 and 3 have a group with its seat.
+/* 0 is in the world's call, 1 in that of a group of both; 2 and 3 have a group with its slot.
  */
 GY_TEST(circles_are_named)
 {
     gy_flight *flight = new_flight(RANKS);
     for (int rank = 0; rank < RANKS; rank++) {
         sit(flight, rank,
-            (gy_flight_record_seat){.base = 8, .leader = (int16_t)(rank / 2 * 2), .size = 2});
+            (gy_flight_comm_slot){.base = 8, .leader = (int16_t)(rank / 2 * 2), .size = 2});
         if (rank != 1) {
             add(flight, rank, 4, GY_RECORD_MEETING, 2);
         }
     }
-    add(flight, 1, 8, GY_RECORD_MEETING, 1)->seat = 1;
+    add(flight, 1, 8, GY_RECORD_MEETING, 1)->comm_slot = 1;
     gy_diagnosis *diagnosis = gy_diagnose(flight);
     assert_non_null(diagnosis);
     assert_int_equal(diagnosis->patients[0].waiters, 1);
@@ -214,7 +214,7 @@ static gy_flight *any_flight(gy_random *random)
                 ((uint8_t *)record)[byte] = (uint8_t)gy_random_below(random, 256);
             }
             record->number = gy_random_below(random, 3);
-            record->seat = (uint8_t)gy_random_below(random, 2);
+            record->comm_slot = (uint8_t)gy_random_below(random, 2);
             record->leader = 0;
             record->state = (uint8_t)gy_random_below(random, GY_RECORD_STATES);
             if (gy_random_below(random, 2) == 0) {

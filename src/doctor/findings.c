@@ -118,7 +118,7 @@ static bool agree(const gy_flight_record *a, const gy_flight_record *b)
 
 static bool is_other_call(const gy_flight_record *a, const gy_flight_record *b)
 {
-    return a->seat == b->seat && a->leader == b->leader && a->number == b->number &&
+    return a->comm_slot == b->comm_slot && a->leader == b->leader && a->number == b->number &&
            is_described(a) && is_described(b) && !agree(a, b);
 }
 

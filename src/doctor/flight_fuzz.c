@@ -27,7 +27,7 @@ static void use(const gy_flight *flight)
     uint8_t *groups = gy_alloc_zero("fuzz", 8, 1);
     for (int i = 0; groups != NULL && i < flight->head.ranks; i++) {
         for (uint32_t at = 0; at < flight->ranks[i].record_count; at++) {
-            ((volatile uint8_t *)groups)[flight->records[i][at].seat] = 1;
+            ((volatile uint8_t *)groups)[flight->records[i][at].comm_slot] = 1;
         }
     }
     gy_free(groups);

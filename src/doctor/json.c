@@ -41,7 +41,7 @@ static void add_call(const gy_flight *flight, const gy_flight_record *call, gy_t
     add_named(out, "state", states[call->state]);
     gy_text_add(out,
                 "\"number\": %llu, \"group\": %d, \"called_s\": %.9f, \"entered_s\": %.9f}",
-                (unsigned long long)call->number, call->seat,
+                (unsigned long long)call->number, call->comm_slot,
                 gy_flight_ago(flight, call->started), gy_flight_ago(flight, call->entered));
 }
 

@@ -12,7 +12,7 @@ static int compare(const void *a, const void *b)
 {
     const gy_flight_record *left = ((const entry *)a)->record,
                            *right = ((const entry *)b)->record;
-    const uint64_t keys[][2] = {{left->seat, right->seat},
+    const uint64_t keys[][2] = {{left->comm_slot, right->comm_slot},
                                 {(uint64_t)left->leader, (uint64_t)right->leader},
                                 {left->number, right->number},
                                 {left->entered, right->entered}};
@@ -26,8 +26,8 @@ static int compare(const void *a, const void *b)
 
 static bool is_same(const entry *a, const entry *b)
 {
-    return a->record->seat == b->record->seat && a->record->leader == b->record->leader &&
-           a->record->number == b->record->number;
+    return a->record->comm_slot == b->record->comm_slot &&
+           a->record->leader == b->record->leader && a->record->number == b->record->number;
 }
 
 /* Entries of one collective, the first one first. */

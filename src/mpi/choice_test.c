@@ -79,7 +79,7 @@ static double fold(const gy_coll_call *call, int size, size_t index)
     const double results[] = {[GY_SUM] = sum,
                               [GY_PROD] = product,
                               [GY_MIN] = least,
-                              [GY_MAX_OF] = most,
+                              [GY_MAX] = most,
                               [GY_AVG] = average,
                               [GY_BIT_AND] = (double)all,
                               [GY_BIT_OR] = (double)any,
@@ -140,7 +140,7 @@ static sample draw(gy_random *random, int rank, int size)
     bool is_real = call->dtype == GY_F64 || call->dtype == GY_F32;
     call->reduction =
         (gy_reduction)gy_random_below(random, is_real ? GY_BIT_AND : GY_REDUCTION_COUNT);
-    bool is_extreme = call->reduction == GY_MIN || call->reduction == GY_MAX_OF;
+    bool is_extreme = call->reduction == GY_MIN || call->reduction == GY_MAX;
     if (is_real ? is_extreme : call->reduction == GY_AVG) {
         call->reduction = GY_SUM; /* MPI settles no NaN there, and its sums wrap */
     }

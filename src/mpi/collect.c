@@ -70,7 +70,7 @@ static MPI_Op op_of(gy_reduction reduction)
         return MPI_PROD;
     case GY_MIN:
         return MPI_MIN;
-    case GY_MAX_OF:
+    case GY_MAX:
         return MPI_MAX;
     case GY_BIT_AND:
         return MPI_BAND;
@@ -99,7 +99,7 @@ static bool moves(gy_operation operation)
 /* MPI does not say what the smaller of a number and a NaN is: its libraries give either. */
 static bool is_settled(gy_dtype dtype, gy_reduction reduction)
 {
-    bool is_extreme = reduction == GY_MIN || reduction == GY_MAX_OF;
+    bool is_extreme = reduction == GY_MIN || reduction == GY_MAX;
     return !is_extreme || (dtype != GY_F64 && dtype != GY_F32);
 }
 

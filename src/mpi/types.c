@@ -175,7 +175,7 @@ static bool arithmetic_of(MPI_Op op, gy_reduction *reduction)
     if (op == MPI_SUM) {
         *reduction = GY_SUM;
     } else if (op == MPI_MAX) {
-        *reduction = GY_MAX_OF;
+        *reduction = GY_MAX;
     } else if (op == MPI_MIN) {
         *reduction = GY_MIN;
     } else if (op == MPI_PROD) {

@@ -180,7 +180,7 @@ static int both_partial(gy_reduction reduction, const gy_type *inputs, const gy_
     }
 BOTH_PARTIAL(sum, GY_SUM)
 BOTH_PARTIAL(minimum, GY_MIN)
-BOTH_PARTIAL(maximum, GY_MAX_OF)
+BOTH_PARTIAL(maximum, GY_MAX)
 
 static int mul_placements(const gy_attributes *attributes, const gy_type *inputs,
                           int input_count, const gy_type *outputs, gy_signature *signatures)

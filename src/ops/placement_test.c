@@ -56,7 +56,7 @@ static double share_of(gy_reduction reduction, double value, int r, bool whole,
         return whole ? 1 : 0.5 + drawn;
     case GY_MIN:
         return r % 2 == 0 ? value : value + drawn;
-    case GY_MAX_OF:
+    case GY_MAX:
         return r % 2 == 0 || (whole && value < 5) ? value : value - drawn; /* no wrap */
     case GY_AVG:
     case GY_BIT_AND:
@@ -77,7 +77,7 @@ static double combine(gy_reduction reduction, double a, double b)
         return a * b;
     case GY_MIN:
         return fmin(a, b);
-    case GY_MAX_OF:
+    case GY_MAX:
         return fmax(a, b);
     case GY_AVG:
     case GY_BIT_AND:

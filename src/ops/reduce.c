@@ -487,7 +487,7 @@ static gy_signatures reduce_signatures(const gy_attributes *attributes, const gy
 
 REDUCTION(sum, number_infer, GY_SUM)
 REDUCTION(prod, number_infer, GY_PROD)
-REDUCTION(max, extreme_infer, GY_MAX_OF)
+REDUCTION(max, extreme_infer, GY_MAX)
 REDUCTION(min, extreme_infer, GY_MIN)
 REDUCTION(mean, real_infer, GY_SUM)
 

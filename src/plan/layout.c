@@ -199,7 +199,8 @@ int64_t gy_layout_start(const gy_layout *layout, const gy_plan_request *request,
     }
     int64_t part = block / layout->chunks;
     int64_t local = local_part(request, buffer, part);
-    const int64_t *starts = buffer == GY_BUFFER_IN ? layout->in_starts : layout->out_starts;
+    const int64_t *starts =
+        buffer == GY_BUFFER_IN ? layout->in_displacements : layout->out_displacements;
     int64_t start = 0;
     if (!is_equal(layout)) {
         GY_ASSERT(starts != NULL || local == 0);

@@ -13,7 +13,8 @@ GY_TEST(columns_of_all_to_all_are_found)
 {
     enum { P = 3, RANK = 1 };
     static const int64_t row[P] = {4, 0, 7}, column[P] = {5, 0, 2};
-    static const int64_t in_starts[P] = {10, 20, 30}, out_starts[P] = {100, 90, 80};
+    static const int64_t in_displacements[P] = {10, 20, 30},
+                         out_displacements[P] = {100, 90, 80};
     gy_plan_request request = {.operation = GY_OPERATION_ALLTOALL, .ranks = P, .chunks = 2};
     gy_layout layout = {.parts = P * P,
                         .chunks = 2,
@@ -21,8 +22,8 @@ GY_TEST(columns_of_all_to_all_are_found)
                         .chunk_unit = 1,
                         .in_counts = row,
                         .out_counts = column,
-                        .in_starts = in_starts,
-                        .out_starts = out_starts,
+                        .in_displacements = in_displacements,
+                        .out_displacements = out_displacements,
                         .ranks = P,
                         .rank = RANK};
     for (int other = 0; other < P; other++) {
@@ -36,9 +37,10 @@ GY_TEST(columns_of_all_to_all_are_found)
             int64_t half = chunk == 0 ? (row[other] + 1) / 2 : row[other] / 2;
             assert_int_equal(gy_layout_length(&layout, given, 1), half);
             assert_int_equal(gy_layout_start(&layout, &request, GY_BUFFER_IN, given),
-                             in_starts[other] + (chunk == 0 ? 0 : (row[other] + 1) / 2));
+                             in_displacements[other] + (chunk == 0 ? 0 : (row[other] + 1) / 2));
             assert_int_equal(gy_layout_start(&layout, &request, GY_BUFFER_OUT, got),
-                             out_starts[other] + (chunk == 0 ? 0 : (column[other] + 1) / 2));
+                             out_displacements[other] +
+                                 (chunk == 0 ? 0 : (column[other] + 1) / 2));
             assert_int_equal(gy_block_local(&request, 2, GY_BUFFER_OUT, got),
                              other * 2 + chunk);
         }
@@ -60,7 +62,7 @@ GY_TEST(parts_of_their_own_length_are_found)
                         .part_unit = 1,
                         .chunk_unit = 1,
                         .counts = counts,
-                        .out_starts = starts};
+                        .out_displacements = starts};
     assert_int_equal(gy_layout_length(&layout, 0, 4), 9);
     assert_int_equal(gy_layout_longest(&layout), 5);
     assert_int_equal(gy_layout_start(&layout, &request, GY_BUFFER_OUT, 3), 8);

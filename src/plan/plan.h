@@ -244,8 +244,8 @@ int32_t gy_block_local(const gy_plan_request *request, int chunks, int buffer, i
  *
  * How a runner finds a block of IN or OUT: element gy_layout_start(..) of that buffer, for
  * gy_layout_length(.., block, 1) elements. So block (s * p + r) of all-to-all's output begins
- * at out_starts[s]. Blocks of one part follow each other; those of several parts do as well
- * unless starts or a stride leave gaps (gy_layout_is_dense): then a run is moved block by
+ * at out_displacements[s]. Blocks of one part follow each other; those of several parts do as
+ * well unless starts or a stride leave gaps (gy_layout_is_dense): then a run is moved block by
  * block, and a message of it packed. STAGE and SCRATCH: slot * slot_bytes, with slot_bytes
  * alike on all ranks and no less than gy_layout_longest elements.
  */
@@ -258,10 +258,10 @@ typedef struct gy_layout {
         *counts; /* (parts) v-forms: elements of each part; NULL: equal, or all-to-all */
     const int64_t *in_counts, *out_counts; /* (ranks) v-form of all-to-all: of the parts of this
                                               rank's input and output; NULL: `counts` */
-    const int64_t *in_starts,
-        *out_starts;     /* v-forms: where each part that the buffer holds
-                            begins, in elements; NULL: only one part is held */
-    int32_t ranks, rank; /* v-form of all-to-all */
+    const int64_t *in_displacements,
+        *out_displacements; /* v-forms: where each part that the buffer holds
+                        begins, in elements; NULL: only one part is held */
+    int32_t ranks, rank;    /* v-form of all-to-all */
 } gy_layout;
 
 /** First element of block `block` in [0, parts * chunks] in a vector of equal parts without

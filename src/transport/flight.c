@@ -122,7 +122,7 @@ static gy_status read_rank(int fd, gy_flight *flight, int i)
 /* A record that holds what no rank writes: from a ring of another make, or damaged. */
 static bool is_sound(const gy_flight_head *head, const gy_flight_record *record)
 {
-    return record->state < GY_RECORD_STATES && record->seat < GY_RECORD_SEATS &&
+    return record->state < GY_RECORD_STATES && record->comm_slot < GY_RECORD_COMM_SLOTS &&
            record->waits_for >= -1 && record->waits_for < head->size && record->leader >= 0 &&
            record->leader < head->size;
 }
@@ -138,11 +138,11 @@ void gy_flight_clean(gy_flight *flight)
             }
         }
         rank->record_count = kept;
-        for (int seat = 0; seat < GY_RECORD_SEATS; seat++) {
-            gy_flight_record_seat *entry = &rank->seats[seat];
+        for (int comm_slot = 0; comm_slot < GY_RECORD_COMM_SLOTS; comm_slot++) {
+            gy_flight_comm_slot *entry = &rank->comm_slots[comm_slot];
             if (entry->size < 0 || entry->size > flight->head.size || entry->leader < 0 ||
                 entry->leader >= flight->head.size) {
-                *entry = (gy_flight_record_seat){.size = 0};
+                *entry = (gy_flight_comm_slot){.size = 0};
             }
         }
     }

@@ -13,15 +13,15 @@
 
 enum { COPIES = 3, STAT_BYTES = 512 };
 
-void gy_flight_record_seat_put(gy_flight_record_area *area, int seat,
-                               const gy_flight_record_seat *entry)
+void gy_flight_comm_slot_put(gy_flight_record_area *area, int comm_slot,
+                             const gy_flight_comm_slot *entry)
 {
     uint64_t words[2];
-    GY_ASSERT(seat >= 0 && seat < GY_RECORD_SEATS);
+    GY_ASSERT(comm_slot >= 0 && comm_slot < GY_RECORD_COMM_SLOTS);
     memcpy(words, entry, sizeof(words));
     /* A reader that sees half of a change names other members once. */
-    atomic_store_explicit(&area->seats[seat][0], words[0], memory_order_release);
-    atomic_store_explicit(&area->seats[seat][1], words[1], memory_order_release);
+    atomic_store_explicit(&area->comm_slots[comm_slot][0], words[0], memory_order_release);
+    atomic_store_explicit(&area->comm_slots[comm_slot][1], words[1], memory_order_release);
 }
 
 /* What stands behind the name in "7 (name) T 1 ..."; "": no such process. */
@@ -56,7 +56,7 @@ int gy_process_parent(int process)
 
 typedef struct ring_copy {
     uint64_t count;
-    gy_flight_record_seat seats[GY_RECORD_SEATS];
+    gy_flight_comm_slot comm_slots[GY_RECORD_COMM_SLOTS];
     gy_flight_record rings[GY_RECORDS];
 } ring_copy;
 
@@ -95,8 +95,8 @@ static bool read_at(int fd, void *to, size_t size_bytes, size_t at)
 static bool copy_ring(int fd, size_t at, ring_copy *copy)
 {
     return read_at(fd, &copy->count, sizeof(copy->count), at) &&
-           read_at(fd, copy->seats, sizeof(copy->seats),
-                   at + offsetof(gy_flight_record_area, seats)) &&
+           read_at(fd, copy->comm_slots, sizeof(copy->comm_slots),
+                   at + offsetof(gy_flight_record_area, comm_slots)) &&
            read_at(fd, copy->rings, sizeof(copy->rings),
                    at + offsetof(gy_flight_record_area, rings));
 }
@@ -159,7 +159,7 @@ static gy_status take_rank(int fd, const gy_transport_segment_layout *layout, ri
     out->process = state.process;
     out->process_state = (uint8_t)gy_process_state(out->process);
     out->begun = copies[0].count;
-    memcpy(out->seats, copies[1].seats, sizeof(out->seats));
+    memcpy(out->comm_slots, copies[1].comm_slots, sizeof(out->comm_slots));
     flight->records[rank] = gy_alloc_zero("flight", GY_RECORDS, sizeof(gy_flight_record));
     if (flight->records[rank] == NULL) {
         return GY_NOMEM;

@@ -19,7 +19,7 @@
 
 enum {
     GY_RECORDS = 512, /* of a rank, a power of two: 32 KiB stay in its nearest cache */
-    GY_RECORD_SEATS = 64,
+    GY_RECORD_COMM_SLOTS = 64,
     GY_RECORD_OPEN = 255, /* as an operation: not known yet */
     GY_RECORD_SEND = 254,
     GY_RECORD_RECV = 253,
@@ -44,7 +44,7 @@ typedef struct gy_flight_record {
     uint64_t number; /* of the collective; a message's tag */
     uint64_t started, entered, ended;
     uint64_t count;
-    uint8_t operation, dtype, reduction, seat;
+    uint8_t operation, dtype, reduction, comm_slot;
     int16_t root;   /* a message's other rank */
     int16_t leader; /* the group's first rank, in the world's numbers */
     uint8_t state;
@@ -57,12 +57,12 @@ _Static_assert(sizeof(gy_flight_record) == 64, "a record fills a cache line");
 _Static_assert(offsetof(gy_flight_record, state) == 56,
                "what changes alone fills the last word");
 
-/** A communicator that the rank is in; size 0: the seat is free. */
-typedef struct gy_flight_record_seat {
+/** A communicator that the rank is in; size 0: the communicator slot is free. */
+typedef struct gy_flight_comm_slot {
     uint64_t base; /* its numbers begin here */
     int16_t leader, size, rank, pad;
-} gy_flight_record_seat;
-_Static_assert(sizeof(gy_flight_record_seat) == 16, "seats stand in files");
+} gy_flight_comm_slot;
+_Static_assert(sizeof(gy_flight_comm_slot) == 16, "communicator slots stand in files");
 
 enum {
     GY_RECORD_WORDS = sizeof(gy_flight_record) / sizeof(uint64_t),
@@ -73,7 +73,7 @@ enum {
 /** One rank's part of the segment. */
 typedef struct gy_flight_record_area {
     alignas(GY_CACHE_LINE) _Atomic uint64_t count; /* records begun */
-    alignas(GY_CACHE_LINE) _Atomic uint64_t seats[GY_RECORD_SEATS][2];
+    alignas(GY_CACHE_LINE) _Atomic uint64_t comm_slots[GY_RECORD_COMM_SLOTS][2];
     alignas(GY_CACHE_LINE) _Atomic uint64_t rings[GY_RECORDS][GY_RECORD_WORDS];
 } gy_flight_record_area;
 
@@ -140,8 +140,8 @@ static inline void gy_flight_record_begin(gy_flight_record_area *area, gy_flight
 }
 
 /** The rank is in that communicator; size 0: has left it. */
-void gy_flight_record_seat_put(gy_flight_record_area *area, int seat,
-                               const gy_flight_record_seat *entry);
+void gy_flight_comm_slot_put(gy_flight_record_area *area, int comm_slot,
+                             const gy_flight_comm_slot *entry);
 
 /* ---- Reading ---- */
 
@@ -153,9 +153,10 @@ typedef struct gy_flight_rank {
     uint16_t pad;
     uint32_t record_count;
     uint64_t begun; /* records since the start, those that were overwritten too */
-    gy_flight_record_seat seats[GY_RECORD_SEATS];
+    gy_flight_comm_slot comm_slots[GY_RECORD_COMM_SLOTS];
 } gy_flight_rank;
-_Static_assert(sizeof(gy_flight_rank) == 24 + GY_RECORD_SEATS * 16, "ranks stand in files");
+_Static_assert(sizeof(gy_flight_rank) == 24 + GY_RECORD_COMM_SLOTS * 16,
+               "ranks stand in files");
 
 typedef enum gy_flight_stage {
     GY_FLIGHT_ABSENT, /* has not joined */
@@ -201,7 +202,7 @@ GY_MUST_CHECK gy_status gy_flight_write(const gy_flight *flight, int fd);
 /** Empty, for tests and the reader. NULL: no memory. */
 gy_flight *gy_flight_new(int ranks);
 void gy_flight_free(gy_flight *flight);
-/** Drop records and seats that hold what no rank writes. */
+/** Drop records and communicator slots that hold what no rank writes. */
 void gy_flight_clean(gy_flight *flight);
 
 /** The latest whole record of a rank of this host that has not ended; false: there is none. */

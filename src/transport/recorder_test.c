@@ -27,7 +27,7 @@ static gy_flight_record record_of(uint64_t number)
                               .ended = number * 7,
                               .count = number * 11,
                               .operation = (uint8_t)(number % 7),
-                              .seat = (uint8_t)(number % GY_RECORD_SEATS),
+                              .comm_slot = (uint8_t)(number % GY_RECORD_COMM_SLOTS),
                               .root = (int16_t)(number % 1000),
                               .leader = (int16_t)(number % 9),
                               .state = GY_RECORD_ENDED,
@@ -70,9 +70,9 @@ GY_TEST(records_come_back_in_order)
     assert_ptr_not_equal(gy_transport_records(first, 4), gy_transport_records(first, 5));
     write_records(gy_transport_records(first, 4), 0, 3);
     write_records(gy_transport_records(second, 5), 0, GY_RECORDS + 100);
-    gy_flight_record_seat_put(
+    gy_flight_comm_slot_put(
         gy_transport_records(first, 4), 3,
-        &(gy_flight_record_seat){.base = 77, .leader = 1, .size = 2, .rank = 1});
+        &(gy_flight_comm_slot){.base = 77, .leader = 1, .size = 2, .rank = 1});
     assert_ok(gy_flight_take(fd, &flight));
     assert_int_equal(flight->head.ranks, 2);
     assert_int_equal(flight->head.first_rank, 4);
@@ -81,8 +81,8 @@ GY_TEST(records_come_back_in_order)
     assert_int_equal(flight->ranks[1].process, getpid());
     assert_int_equal(flight->ranks[1].process_state, 'R');
     assert_int_equal(flight->ranks[1].stage, GY_FLIGHT_JOINED);
-    assert_int_equal(flight->ranks[0].seats[3].base, 77);
-    assert_int_equal(flight->ranks[0].seats[3].size, 2);
+    assert_int_equal(flight->ranks[0].comm_slots[3].base, 77);
+    assert_int_equal(flight->ranks[0].comm_slots[3].size, 2);
     assert_int_equal(flight->ranks[0].record_count, 3);
     assert_int_equal(flight->ranks[1].record_count, GY_RECORDS);
     assert_int_equal(flight->ranks[1].begun, GY_RECORDS + 100);
@@ -236,8 +236,9 @@ static void walk(const gy_flight *flight)
         assert_true(flight->ranks[i].record_count <= GY_RECORDS);
         for (uint32_t at = 0; at < flight->ranks[i].record_count; at++) {
             const gy_flight_record *record = &flight->records[i][at];
-            assert_true(record->seat < GY_RECORD_SEATS && record->waits_for < head->size &&
-                        record->state < GY_RECORD_STATES && record->leader >= 0);
+            assert_true(record->comm_slot < GY_RECORD_COMM_SLOTS &&
+                        record->waits_for < head->size && record->state < GY_RECORD_STATES &&
+                        record->leader >= 0);
         }
     }
 }

@@ -52,7 +52,7 @@ static int part_collect(const char *folder)
         hash = gy_hash(out, counts[c] * sizeof(double), hash);
         hash = gy_hash(in, counts[c] * sizeof(double), hash);
         in[0] = rank;
-        if (gy_reduce_scatter(comm, in, out, part, GY_F64, GY_MAX_OF) != GY_OK ||
+        if (gy_reduce_scatter(comm, in, out, part, GY_F64, GY_MAX) != GY_OK ||
             gy_allgather(comm, out, in, part, GY_F64) != GY_OK || gy_barrier(comm) != GY_OK) {
             return 92;
         }

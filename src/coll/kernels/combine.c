@@ -182,7 +182,7 @@ gy_coll_combine_many gy_coll_combine_many_of(gy_dtype dtype, gy_reduction reduct
 
 #define COMMON_ROW(name)                                                                       \
     [GY_SUM] = sum_##name, [GY_AVG] = sum_##name, [GY_PROD] = prod_##name,                     \
-    [GY_MIN] = min_##name, [GY_MAX_OF] = max_##name
+    [GY_MIN] = min_##name, [GY_MAX] = max_##name
 #define FLOAT_ROW(name) [GY_##name] = {COMMON_ROW(name)}
 #define INTEGER_ROW(name)                                                                      \
     [GY_##name] = {COMMON_ROW(name), [GY_BIT_AND] = and_##name, [GY_BIT_OR] = or_##name,       \
@@ -225,7 +225,7 @@ void gy_half_narrow(gy_dtype dtype, void *to, const float *from, size_t count)
 const char *gy_reduction_name(gy_reduction reduction)
 {
     static const char *const names[] = {
-        [GY_SUM] = "sum", [GY_PROD] = "prod",   [GY_MIN] = "min",   [GY_MAX_OF] = "max",
+        [GY_SUM] = "sum", [GY_PROD] = "prod",   [GY_MIN] = "min",   [GY_MAX] = "max",
         [GY_AVG] = "avg", [GY_BIT_AND] = "and", [GY_BIT_OR] = "or", [GY_BIT_XOR] = "xor"};
     _Static_assert(GY_COUNT(names) == GY_REDUCTION_COUNT, "a name for each reduction");
     return (unsigned)reduction < GY_COUNT(names) ? names[reduction] : "unknown reduction";

@@ -81,7 +81,7 @@ static void check_everywhere(double left, double right, double least, double mos
 {
     for (size_t kind = 0; kind < 2 * GY_COUNT(floating); kind++) {
         extreme_case one = {.dtype = floating[kind / 2],
-                            .reduction = kind % 2 == 0 ? GY_MIN : GY_MAX_OF,
+                            .reduction = kind % 2 == 0 ? GY_MIN : GY_MAX,
                             .left = left,
                             .right = right};
         for (one.count = 1; one.count <= LONGEST; one.count++) {

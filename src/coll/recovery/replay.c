@@ -176,16 +176,18 @@ static gy_status take_result(gy_recoverable *replay, int from, size_t size_bytes
     if (result == NULL) {
         return GY_NOMEM;
     }
-    gy_status status = gy_recv(replay->comm, &result->card, sizeof(result->card) + size_bytes,
-                               GY_U8, from, GY_REPLAY_TAG);
+    gy_status status =
+        gy_recv(replay->comm, &result->signature, sizeof(result->signature) + size_bytes, GY_U8,
+                from, GY_REPLAY_TAG);
     if (status >= 0 && (own->kind != GY_REPLAY_CALL || size_bytes != own->size_bytes ||
-                        !gy_cards_agree(&result->card, &own->card))) {
+                        !gy_coll_signatures_agree(&result->signature, &own->signature))) {
         char mine[128], theirs[128];
         status = gy_fail(
             GY_MISMATCH, "recovery: call %lld since checkpoint %lld was %s, this rank calls %s",
             (long long)replay->number, (long long)replay->version,
-            gy_card_text(&result->card, theirs),
-            own->kind == GY_REPLAY_CALL ? gy_card_text(&own->card, mine) : "no collective");
+            gy_coll_signature_text(&result->signature, theirs),
+            own->kind == GY_REPLAY_CALL ? gy_coll_signature_text(&own->signature, mine)
+                                        : "no collective");
     }
     if (status < 0) {
         gy_free(result);
@@ -227,8 +229,9 @@ static gy_status serve_result(gy_recoverable *replay, const gy_standing *standin
     }
     for (int to = 0; rank == from && result != NULL && to < size; to++) {
         if (standings[to].number == number) {
-            GY_TRY(gy_send(comm, &result->card, sizeof(result->card) + result->size_bytes,
-                           GY_U8, to, GY_REPLAY_TAG));
+            GY_TRY(gy_send(comm, &result->signature,
+                           sizeof(result->signature) + result->size_bytes, GY_U8, to,
+                           GY_REPLAY_TAG));
         }
     }
     return GY_OK;
@@ -301,7 +304,7 @@ static gy_status check_call(const gy_recoverable *replay, const gy_coll_call *ca
     bool is_same_for_all = call->operation == GY_OPERATION_ALLREDUCE ||
                            call->operation == GY_OPERATION_BROADCAST ||
                            call->operation == GY_OPERATION_BARRIER ||
-                           (call->operation == GY_OPERATION_ALLGATHER && !call->is_varied);
+                           (call->operation == GY_OPERATION_ALLGATHER && !call->is_vector);
     if (!is_same_for_all) {
         return gy_fail(
             GY_UNSUPPORTED,
@@ -341,12 +344,12 @@ gy_status gy_recoverable_run(gy_recoverable *replay, const gy_coll_call *call)
 {
     GY_TRY(check_call(replay, call));
     bool is_barrier = call->operation == GY_OPERATION_BARRIER;
-    gy_replay_call own = {
-        .kind = GY_REPLAY_CALL,
-        .card = gy_call_card(replay->comm, call, gy_call_is_tiny(replay->comm, call)),
-        .out = call->out,
-        .size_bytes = is_barrier ? 0 : gy_call_out_bytes(replay->comm, call)};
-    own.card.is_registered = 0;
+    gy_replay_call own = {.kind = GY_REPLAY_CALL,
+                          .signature = gy_coll_signature_of(
+                              replay->comm, call, gy_call_is_tiny(replay->comm, call)),
+                          .out = call->out,
+                          .size_bytes = is_barrier ? 0 : gy_call_out_bytes(replay->comm, call)};
+    own.signature.is_registered = 0;
     if (replay->total_bytes + own.size_bytes > replay->limit_bytes) {
         return gy_fail(
             GY_LIMIT,
@@ -364,7 +367,7 @@ gy_status gy_recoverable_run(gy_recoverable *replay, const gy_coll_call *call)
         if (result == NULL) {
             return GY_NOMEM;
         }
-        result->card = own.card;
+        result->signature = own.signature;
         result->size_bytes = own.size_bytes;
         gy_status status = run_kept(replay, call, result);
         if (status >= 0) {

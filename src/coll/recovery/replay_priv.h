@@ -24,8 +24,8 @@ typedef struct gy_standing {
 /** The call that a rank waits in. */
 typedef struct gy_replay_call {
     gy_replay_kind kind;
-    bool is_served; /* it needs not run any more */
-    gy_card card;   /* CALL: */
+    bool is_served;              /* it needs not run any more */
+    gy_coll_signature signature; /* CALL: */
     void *out;
     size_t size_bytes;
 } gy_replay_call;
@@ -34,11 +34,12 @@ typedef struct gy_result {
     struct gy_result *next;
     int64_t number;
     size_t size_bytes;
-    gy_card card; /* sent with the data */
+    gy_coll_signature signature; /* sent with the data */
     uint8_t data[];
 } gy_result;
-_Static_assert(offsetof(gy_result, data) == offsetof(gy_result, card) + sizeof(gy_card),
-               "card and data are one message");
+_Static_assert(offsetof(gy_result, data) ==
+                   offsetof(gy_result, signature) + sizeof(gy_coll_signature),
+               "signature and data are one message");
 
 typedef struct gy_state {
     uint8_t *data;

@@ -67,7 +67,7 @@ gy_status gy_comm_agree(gy_comm *comm, gy_agreement *agreement)
     return status;
 }
 
-/* Above all numbers that this rank has used, in any seat. */
+/* Above all numbers that this rank has used, in any communicator slot. */
 static uint64_t numbers_above(const gy_comm *root)
 {
     uint64_t base = root->next_base;
@@ -103,15 +103,15 @@ static gy_status make_root(gy_comm *old, const bool *is_lost, uint64_t base, gy_
         return status;
     }
     made->root = made;
-    made->seats = 1;
-    made->shared_seats = old->shared_seats;
+    made->comm_slots = 1;
+    made->shared_comm_slots = old->shared_comm_slots;
     made->ground = old->ground;
     made->epoch = old->ground->epoch;
     gy_comm_init_lock(made);
     atomic_fetch_add_explicit(&made->ground->holders, 1, memory_order_relaxed);
     old->is_succeeded = true;
     for (gy_comm *each = old; each != NULL; each = each->next) {
-        each->records = NULL; /* the seats are the new one's to tell of */
+        each->records = NULL; /* the communicator slots are the new one's to tell of */
     }
     *made_to = made;
     return GY_OK;

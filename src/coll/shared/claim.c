@@ -32,7 +32,7 @@ void gy_claim_prepare(gy_coll *coll)
         return;
     }
     for (int rank = 0; rank < comm->size; rank++) {
-        unsigned region = rank == comm->rank ? coll->region : coll->far[rank].region;
+        unsigned region = rank == comm->rank ? coll->region : coll->remote[rank].region;
         uint8_t bit = (uint8_t)(1U << region % GY_CHANNELS);
         if ((comm->mapped[rank] & bit) == 0) {
             comm->mapped[rank] |= bit;

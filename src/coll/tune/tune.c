@@ -22,7 +22,7 @@ double gy_tune_median(double *values, size_t count)
 
 gy_status gy_tune_agree(const gy_tuner *tuner, double *values, size_t count)
 {
-    return gy_allreduce(tuner->comm, values, values, count, GY_F64, GY_MAX_OF);
+    return gy_allreduce(tuner->comm, values, values, count, GY_F64, GY_MAX);
 }
 
 /* Nothing is in flight. NULL: what was forced before. */

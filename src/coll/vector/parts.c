@@ -1,6 +1,6 @@
 /*
- * Parts of unequal length: what a rank of a v-form knows of the counts, and where every block
- * of a call lies in the buffers.
+ * Parts of unequal length: what a rank of a vector variant knows of the counts, and where every
+ * block of a call lies in the buffers.
  *
  *   allgather       all ranks know all counts (out_parts)
  *   reduce-scatter  likewise (in_parts)
@@ -58,8 +58,8 @@ size_t gy_parts_own_start(const gy_comm *comm, const gy_coll_call *call)
 {
     const gy_parts *parts = side_of(call);
     int64_t start = 0;
-    if (parts->starts != NULL) {
-        return (size_t)parts->starts[comm->rank];
+    if (parts->displacements != NULL) {
+        return (size_t)parts->displacements[comm->rank];
     }
     for (int rank = 0; rank < comm->rank && parts->counts != NULL; rank++) {
         start += parts->counts[rank];
@@ -76,7 +76,7 @@ static gy_status check_parts(const gy_comm *comm, const gy_coll_call *call,
         return gy_fail(GY_ARG, "%s: no counts", name);
     }
     for (int rank = 0; rank < comm->size; rank++) {
-        int64_t start = parts->starts != NULL ? parts->starts[rank] : 0;
+        int64_t start = parts->displacements != NULL ? parts->displacements[rank] : 0;
         if (parts->counts[rank] < 0 || parts->counts[rank] > limit || start < 0 ||
             start > limit * comm->size) {
             return gy_fail(
@@ -117,10 +117,11 @@ uint64_t gy_parts_hash(const gy_comm *comm, const gy_coll_call *call, uint64_t s
 }
 
 /* Where parts begin: as said, else one after the other. */
-static const int64_t *starts_of(const gy_comm *comm, const gy_parts *parts, int64_t *room)
+static const int64_t *displacements_of(const gy_comm *comm, const gy_parts *parts,
+                                       int64_t *room)
 {
-    if (parts->starts != NULL) {
-        return parts->starts;
+    if (parts->displacements != NULL) {
+        return parts->displacements;
     }
     int64_t at = 0;
     for (int rank = 0; rank < comm->size; rank++) {
@@ -131,17 +132,17 @@ static const int64_t *starts_of(const gy_comm *comm, const gy_parts *parts, int6
 }
 
 /* Where this rank's parts begin in the inputs of those that it reads from. */
-static void find_far_starts(const gy_coll *coll, gy_layout *layout, int64_t *in_starts,
-                            int64_t *far_starts)
+static void find_remote_displacements(const gy_coll *coll, gy_layout *layout,
+                                      int64_t *in_displacements, int64_t *remote_displacements)
 {
     const gy_comm *comm = coll->comm;
     const gy_coll_call *call = &coll->call;
     if (call->operation == GY_OPERATION_SCATTER && comm->rank != call->root) {
-        in_starts[comm->rank] = gy_told_start(coll, call->root);
-        layout->in_starts = in_starts;
+        in_displacements[comm->rank] = gy_count_exchange_start(coll, call->root);
+        layout->in_displacements = in_displacements;
     }
     for (int rank = 0; call->operation == GY_OPERATION_ALLTOALL && rank < comm->size; rank++) {
-        far_starts[rank] = gy_told_start(coll, rank);
+        remote_displacements[rank] = gy_count_exchange_start(coll, rank);
     }
 }
 
@@ -156,17 +157,19 @@ gy_status gy_parts_layout(gy_coll *coll, gy_layout *layout)
             return GY_NOMEM;
         }
     }
-    int64_t *counts = coll->numbers, *in_starts = counts + size, *out_starts = in_starts + size;
+    int64_t *counts = coll->numbers, *in_displacements = counts + size,
+            *out_displacements = in_displacements + size;
     layout->ranks = comm->size;
     layout->rank = comm->rank;
     if (call->in_parts.counts != NULL) {
-        layout->in_starts = starts_of(comm, &call->in_parts, in_starts);
+        layout->in_displacements = displacements_of(comm, &call->in_parts, in_displacements);
     }
     if (call->out_parts.counts != NULL) {
-        layout->out_starts = starts_of(comm, &call->out_parts, out_starts);
+        layout->out_displacements = displacements_of(comm, &call->out_parts, out_displacements);
     }
-    if (coll->runner.choice.algorithm->need == GY_NEED_DIRECT && gy_told_asks(comm, call)) {
-        find_far_starts(coll, layout, in_starts, out_starts + size);
+    if (coll->runner.choice.algorithm->need == GY_NEED_DIRECT &&
+        gy_count_exchange_asks(comm, call)) {
+        find_remote_displacements(coll, layout, in_displacements, out_displacements + size);
     }
     if (call->operation == GY_OPERATION_ALLTOALL) {
         layout->in_counts = call->in_parts.counts;

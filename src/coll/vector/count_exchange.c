@@ -1,17 +1,17 @@
 /*
  * What ranks that share memory tell of parts of unequal length: gather, scatter and all-to-all
- * of the v-forms, whose counts are known where they are given and where they are taken. Each
- * rank lays the counts that it knows into its slot, so that the one meeting of every call also
- * says how long the longest part is (all ranks may then cut alike and go through staging), and
- * both sides of a part can compare. Parts that fit ride behind the counts: then the meeting was
- * all.
+ * of the vector variants, whose counts are known where they are given and where they are taken.
+ * Each rank lays the counts that it knows into its slot, so that the one meeting of every call
+ * also says how long the longest part is (all ranks may then cut alike and go through staging),
+ * and both sides of a part can compare. Parts that fit are piggybacked behind the counts: then
+ * the meeting was all.
  *
- *   slot.few    where registered buffers lie; twice the longest part, odd where the parts ride
- *   slot.data   the counts: gather and scatter one, the root one a rank; all-to-all those
- * given, then those taken. Then the parts given
+ *   slot.inline_payload    where registered buffers lie; twice the longest part, odd with
+ * piggybacked parts slot.data   the counts: gather and scatter one, the root one a rank;
+ * all-to-all those given, then those taken. Then the parts given
  *
  * Where all ranks know all counts (allgather, reduce-scatter) nothing has to be told, and parts
- * ride alone.
+ * are piggybacked alone.
  */
 #include "coll/coll_priv.h"
 
@@ -19,9 +19,9 @@
 
 enum { RANKS_MOST = GY_TINY_BYTES / 4 / sizeof(int64_t) }; /* whose counts leave room */
 
-bool gy_told_asks(const gy_comm *comm, const gy_coll_call *call)
+bool gy_count_exchange_asks(const gy_comm *comm, const gy_coll_call *call)
 {
-    return call->is_varied && comm->shared != NULL && comm->size <= RANKS_MOST &&
+    return call->is_vector && comm->shared != NULL && comm->size <= RANKS_MOST &&
            !gy_parts_are_known(call);
 }
 
@@ -76,7 +76,8 @@ static size_t pack(const gy_comm *comm, const gy_parts *parts, size_t element, c
     size_t at = 0;
     for (int part = 0; part < comm->size; part++) {
         size_t bytes = (size_t)parts->counts[part] * element;
-        size_t start = parts->starts != NULL ? (size_t)parts->starts[part] * element : at;
+        size_t start =
+            parts->displacements != NULL ? (size_t)parts->displacements[part] * element : at;
         if (bytes > 0) {
             memcpy(to + at, (const uint8_t *)from + start, bytes);
         }
@@ -111,7 +112,7 @@ static void lay_out_parts(const gy_coll *coll, size_t bytes, uint8_t *to)
     }
 }
 
-size_t gy_told_enter(gy_coll *coll, gy_coll_slot *slot)
+size_t gy_count_exchange_enter(gy_coll *coll, gy_coll_slot *slot)
 {
     const gy_comm *comm = coll->comm;
     const gy_coll_call *call = &coll->call;
@@ -129,11 +130,11 @@ size_t gy_told_enter(gy_coll *coll, gy_coll_slot *slot)
         coll->longest = longest_of(known.lists[i], known.count, coll->longest);
     }
     GY_ASSERT((size_t)known.list_count * list_bytes == head);
-    coll->all_ride =
+    coll->is_all_inline =
         head + bytes <= GY_TINY_BYTES && comm->site.forced->names[call->operation] == NULL;
-    int64_t told = coll->longest * 2 + coll->all_ride;
-    memcpy(slot->few + sizeof(gy_far), &told, sizeof(told));
-    if (!coll->all_ride || bytes == 0) {
+    int64_t told = coll->longest * 2 + coll->is_all_inline;
+    memcpy(slot->inline_payload + sizeof(gy_remote_address), &told, sizeof(told));
+    if (!coll->is_all_inline || bytes == 0) {
         return head;
     }
     lay_out_parts(coll, bytes, slot->data + head);
@@ -158,7 +159,7 @@ static gy_status compare(const gy_coll *coll, int from, int to, const int64_t co
                          (long long)counts[0], gy_comm_peer(comm, to), (long long)counts[1]);
 }
 
-gy_status gy_told_compare(gy_coll *coll, int rank, const gy_coll_slot *slot)
+gy_status gy_count_exchange_compare(gy_coll *coll, int rank, const gy_coll_slot *slot)
 {
     const gy_comm *comm = coll->comm;
     const gy_coll_call *call = &coll->call;
@@ -166,9 +167,9 @@ gy_status gy_told_compare(gy_coll *coll, int rank, const gy_coll_slot *slot)
     const int64_t *out = call->out_parts.counts;
     int me = comm->rank;
     int64_t told = 0, own = (int64_t)call->count;
-    memcpy(&told, slot->few + sizeof(gy_far), sizeof(told));
+    memcpy(&told, slot->inline_payload + sizeof(gy_remote_address), sizeof(told));
     coll->longest = GY_MAX(coll->longest, told / 2);
-    coll->all_ride = coll->all_ride && told % 2 == 1;
+    coll->is_all_inline = coll->is_all_inline && told % 2 == 1;
     if (call->operation == GY_OPERATION_ALLTOALL) {
         GY_TRY(compare(coll, rank, me, (const int64_t[]){theirs[me], out[rank]}));
         return compare(coll, me, rank, (const int64_t[]){in[rank], theirs[comm->size + me]});
@@ -196,7 +197,7 @@ static int64_t told_before(const gy_coll *coll, int rank, int part)
     return before;
 }
 
-int64_t gy_told_start(const gy_coll *coll, int rank)
+int64_t gy_count_exchange_start(const gy_coll *coll, int rank)
 {
     return told_before(coll, rank, coll->comm->rank);
 }
@@ -209,12 +210,13 @@ static size_t part_in(const gy_coll *coll, int rank)
     if (gy_parts_are_known(call)) {
         return 0;
     }
-    size_t before =
-        call->operation == GY_OPERATION_GATHER ? 0 : (size_t)gy_told_start(coll, rank);
+    size_t before = call->operation == GY_OPERATION_GATHER
+                        ? 0
+                        : (size_t)gy_count_exchange_start(coll, rank);
     return head_of(coll, rank) + before * element;
 }
 
-void gy_told_finish(const gy_coll *coll)
+void gy_count_exchange_finish(const gy_coll *coll)
 {
     const gy_comm *comm = coll->comm;
     const gy_coll_call *call = &coll->call;
@@ -231,7 +233,8 @@ void gy_told_finish(const gy_coll *coll)
     for (int rank = 0; rank < comm->size; rank++) {
         const gy_coll_slot *slot = gy_coll_slot_of(comm, rank, coll->number);
         size_t bytes = (size_t)parts->counts[rank] * element;
-        size_t start = parts->starts != NULL ? (size_t)parts->starts[rank] * element : at;
+        size_t start =
+            parts->displacements != NULL ? (size_t)parts->displacements[rank] * element : at;
         if (bytes > 0) {
             memcpy(out + start, slot->data + part_in(coll, rank), bytes);
         }
