@@ -51,21 +51,6 @@ typedef struct gy_user_reduction {
     bool is_commutative;  /* false: contributions keep the order of the ranks */
 } gy_user_reduction;
 
-/**
- * What a collective works on. in == out is in place where both have one size; where one holds a
- * part for each rank, the other may be this rank's part of it. Other overlaps are GY_ARG,
- * as is a buffer that is not there. The other ranks cannot see that: a blocking call then meets
- * them, and where all were refused theirs they can go on; where one was not, and where nobody
- * waits for the call (requests), the communicator fails on all ranks.
- */
-typedef struct gy_buffers {
-    const void *in;
-    void *out;
-    size_t count; /* elements, as each function says; vector variants that name all counts: not
-                     used */
-    gy_dtype dtype;
-} gy_buffers;
-
 /** Parts of a buffer, one a rank, in elements. */
 typedef struct gy_parts {
     const int64_t *counts;        /* (size) */
@@ -97,78 +82,74 @@ GY_API void gy_comm_world_close(void);
 GY_API gy_comm *gy_comm_self(void);
 
 /**
+ * What a communicator can be made of that Gyre's launcher did not start: ranks that another
+ * library brought together and that can exchange bytes (gyre/mpi.h: those of an MPI_Comm).
+ */
+typedef struct gy_bootstrap {
+    int rank, size;
+    /* Each rank gives size_bytes at `mine` and gets those of all at `all`, in the order of the
+     * ranks. GY_OK; a failure, which ends the making on this rank. */
+    gy_status (*allgather)(void *arg, const void *mine, void *all, size_t size_bytes);
+    void *arg;
+} gy_bootstrap;
+
+/**
+ * A communicator of the ranks of a bootstrap, which all call it; nothing of the bootstrap is
+ * used later. The ranks are on one host and see one /proc. gy_comm_free frees it.
+ * @return GY_OK on all ranks; else a failure on all: GY_UNSUPPORTED the ranks are on several
+ * hosts (gy_comm_world joins those of a whole launch); GY_PEER another rank could not; GY_ARG;
+ * GY_LIMIT more than 1024 ranks; GY_NOMEM; GY_IO; what allgather returned
+ */
+GY_API GY_MUST_CHECK gy_status gy_comm_from_bootstrap(const gy_bootstrap *bootstrap,
+                                                      gy_comm **comm);
+
+/**
  * This process's rank, and the number of ranks. A communicator that is NULL or was freed is a
  * misuse: the process ends with a text that names the function (as in every other function
  * here).
  */
 GY_API int gy_comm_rank(const gy_comm *comm);
 GY_API int gy_comm_size(const gy_comm *comm);
+/**
+ * Where ranks run: how many hosts the communicator's ranks are on; the host of `rank`, counted
+ * from 0 in the order of ranks; how many ranks are on this process's host, and which of them
+ * this one is, counted from 0 in the order of ranks.
+ */
+GY_API int gy_comm_host_count(const gy_comm *comm);
+GY_API int gy_comm_host(const gy_comm *comm, int rank);
+GY_API int gy_comm_local_size(const gy_comm *comm);
+GY_API int gy_comm_local_rank(const gy_comm *comm);
 /** Memory that peers on this host read directly (registered): reductions over it need no copy.
  */
 GY_API gy_pool *gy_comm_pool(gy_comm *comm);
 
-/**
- * Combine `count` elements of every rank; all ranks get the same bits. in == out is in place.
- * @return GY_OK; GY_PEER a rank is gone (named); GY_MISMATCH the ranks called different things
- * (both are printed); GY_TIMEOUT. The contents of `out` are undefined after a failure, the
- * communicator unusable.
- */
-GY_API GY_MUST_CHECK gy_status gy_allreduce(gy_comm *comm, const void *in, void *out,
-                                            size_t count, gy_dtype dtype,
-                                            gy_reduction reduction);
-/** `count` elements from root's `data` to all others' `data`. */
-GY_API GY_MUST_CHECK gy_status gy_broadcast(gy_comm *comm, void *data, size_t count,
-                                            gy_dtype dtype, int root);
-/** Each gives `count` elements, out holds size * count in rank order. */
-GY_API GY_MUST_CHECK gy_status gy_allgather(gy_comm *comm, const void *in, void *out,
-                                            size_t count, gy_dtype dtype);
-/** in holds size * count elements, out gets this rank's `count` of the combination. */
-GY_API GY_MUST_CHECK gy_status gy_reduce_scatter(gy_comm *comm, const void *in, void *out,
-                                                 size_t count, gy_dtype dtype,
-                                                 gy_reduction reduction);
-GY_API GY_MUST_CHECK gy_status gy_barrier(gy_comm *comm);
-
-/**
- * As gy_allreduce, but root alone gets the combination; the others' `out` is not used.
- */
-GY_API GY_MUST_CHECK gy_status gy_reduce(gy_comm *comm, const gy_buffers *data,
-                                         gy_reduction reduction, int root);
-/** Each gives data->count elements; root's out gets size * count in rank order. */
-GY_API GY_MUST_CHECK gy_status gy_gather(gy_comm *comm, const gy_buffers *data, int root);
-/** root's in holds size * count elements; each rank's out gets its data->count. */
-GY_API GY_MUST_CHECK gy_status gy_scatter(gy_comm *comm, const gy_buffers *data, int root);
-/** in holds count elements for each rank, out gets count from each, both in rank order. */
-GY_API GY_MUST_CHECK gy_status gy_alltoall(gy_comm *comm, const gy_buffers *data);
-/** Rank r gets the combination of ranks 0 to r. Not avg. */
-GY_API GY_MUST_CHECK gy_status gy_scan(gy_comm *comm, const gy_buffers *data,
-                                       gy_reduction reduction);
-/** Rank r gets the combination of ranks 0 to r - 1; rank 0's out is left as it is. Not avg. */
-GY_API GY_MUST_CHECK gy_status gy_exclusive_scan(gy_comm *comm, const gy_buffers *data,
-                                                 gy_reduction reduction);
-
-/**
- * The vector variants: each rank has its own count. Counts that a rank names must be those that
- * its peers name (GY_MISMATCH). In place where `in` is where its part of `out` begins, or the
- * reverse.
+/* ---- Collectives ----
  *
- * allgatherv: in holds parts->counts[rank] elements, all ranks name all counts.
+ * One calling style: communicator, input, output, count, element type, and then what the
+ * operation alone has, reduction and root. Where each rank has a count of its own (the vector
+ * variants, named ...v as in MPI), `parts` stands where `count` stood.
+ *
+ * gy_NAME runs the collective and returns when it has ended. gy_NAME_call takes the same
+ * arguments without the communicator and gives the call as a value, for everything else that
+ * can be done with it:
+ *
+ *     gy_coll_call call = gy_allreduce_call(a, b, n, GY_F32, GY_SUM);
+ *     call.priority = 1;
+ *     status = gy_request_begin(comm, &call, &request);       runs beside the caller
+ *     status = gy_request_init(comm, &call, &request);        can be started again and again
+ *     status = gy_recoverable_run(recoverable, &call);        survives the loss of ranks
+ *     status = gy_coll_choice(comm, &call, false, text);      which algorithm it would take
+ *
+ * Buffers: in == out is in place where both have one size; where one holds a part for each
+ * rank, the other may be this rank's part of it. Other overlaps are GY_ARG, as is a buffer that
+ * is not there. The other ranks cannot see that: a blocking call then meets them, and where all
+ * were refused theirs they can go on; where one was not, and where nobody waits for the call
+ * (requests), the communicator fails on all ranks.
+ *
+ * Every call returns GY_OK; GY_ARG; GY_PEER a rank is gone (named); GY_MISMATCH the ranks
+ * called different things (both are printed), or name different counts; GY_TIMEOUT; GY_NOMEM.
+ * After a failure the contents of `out` are undefined and the communicator is unusable.
  */
-GY_API GY_MUST_CHECK gy_status gy_allgatherv(gy_comm *comm, const gy_buffers *data,
-                                             const gy_parts *parts);
-/** Each gives data->count elements; `parts` says at root where they go, elsewhere not used. */
-GY_API GY_MUST_CHECK gy_status gy_gatherv(gy_comm *comm, const gy_buffers *data,
-                                          const gy_parts *parts, int root);
-/** Each gets data->count elements; `parts` says at root where they are, elsewhere not used. */
-GY_API GY_MUST_CHECK gy_status gy_scatterv(gy_comm *comm, const gy_buffers *data,
-                                           const gy_parts *parts, int root);
-/** Rank r gets part r, parts->counts[r] elements, of the combination of all `in`s. */
-GY_API GY_MUST_CHECK gy_status gy_reduce_scatterv(gy_comm *comm, const gy_buffers *data,
-                                                  const gy_parts *parts,
-                                                  gy_reduction reduction);
-/** Part d of in goes to rank d, part s of out comes from rank s. Not in place. */
-GY_API GY_MUST_CHECK gy_status gy_alltoallv(gy_comm *comm, const gy_buffers *data,
-                                            const gy_parts *in_parts,
-                                            const gy_parts *out_parts);
 
 /** One collective call; zero fields are the defaults. */
 typedef struct gy_coll_call {
@@ -179,7 +160,7 @@ typedef struct gy_coll_call {
     int root;                      /* broadcast, reduce, gather, scatter */
     bool is_vector;                /* the vector variant: */
     gy_parts in_parts, out_parts;  /* its counts, where this rank knows them */
-    size_t count;                  /* elements, as in the public function of that name */
+    size_t count;                  /* elements, as in the function of that name */
     const void *in;                /* broadcast: not used */
     void *out;    /* may be `in` (allgather, gather: in = out + rank * count; reduce-scatter,
                      scatter: the reverse) */
@@ -187,7 +168,110 @@ typedef struct gy_coll_call {
     double timeout_s; /* 0: the communicator's */
 } gy_coll_call;
 
-/** Any collective, as a struct: also those with a user's reduction or a deadline of their own.
+/** All ranks get the same bits of the combination of `count` elements of every rank. */
+GY_API GY_MUST_CHECK gy_status gy_allreduce(gy_comm *comm, const void *in, void *out,
+                                            size_t count, gy_dtype dtype,
+                                            gy_reduction reduction);
+GY_API gy_coll_call gy_allreduce_call(const void *in, void *out, size_t count, gy_dtype dtype,
+                                      gy_reduction reduction);
+
+/** Root alone gets the combination in `out`; the others' `out` is not used. */
+GY_API GY_MUST_CHECK gy_status gy_reduce(gy_comm *comm, const void *in, void *out, size_t count,
+                                         gy_dtype dtype, gy_reduction reduction, int root);
+GY_API gy_coll_call gy_reduce_call(const void *in, void *out, size_t count, gy_dtype dtype,
+                                   gy_reduction reduction, int root);
+
+/** `count` elements go from root's `data` to the `data` of all others. */
+GY_API GY_MUST_CHECK gy_status gy_broadcast(gy_comm *comm, void *data, size_t count,
+                                            gy_dtype dtype, int root);
+GY_API gy_coll_call gy_broadcast_call(void *data, size_t count, gy_dtype dtype, int root);
+
+/** Each rank gives `count` elements; `out` gets size * count, in the order of the ranks. */
+GY_API GY_MUST_CHECK gy_status gy_allgather(gy_comm *comm, const void *in, void *out,
+                                            size_t count, gy_dtype dtype);
+GY_API gy_coll_call gy_allgather_call(const void *in, void *out, size_t count, gy_dtype dtype);
+
+/** Each rank gives `count` elements; root's `out` gets size * count, in the order of the ranks.
+ */
+GY_API GY_MUST_CHECK gy_status gy_gather(gy_comm *comm, const void *in, void *out, size_t count,
+                                         gy_dtype dtype, int root);
+GY_API gy_coll_call gy_gather_call(const void *in, void *out, size_t count, gy_dtype dtype,
+                                   int root);
+
+/** Root's `in` holds size * count elements; each rank's `out` gets its `count`. */
+GY_API GY_MUST_CHECK gy_status gy_scatter(gy_comm *comm, const void *in, void *out,
+                                          size_t count, gy_dtype dtype, int root);
+GY_API gy_coll_call gy_scatter_call(const void *in, void *out, size_t count, gy_dtype dtype,
+                                    int root);
+
+/** `in` holds size * count elements; `out` gets this rank's `count` of the combination. */
+GY_API GY_MUST_CHECK gy_status gy_reduce_scatter(gy_comm *comm, const void *in, void *out,
+                                                 size_t count, gy_dtype dtype,
+                                                 gy_reduction reduction);
+GY_API gy_coll_call gy_reduce_scatter_call(const void *in, void *out, size_t count,
+                                           gy_dtype dtype, gy_reduction reduction);
+
+/** `in` holds `count` elements for each rank, `out` gets `count` from each, both in the order
+ * of the ranks. */
+GY_API GY_MUST_CHECK gy_status gy_alltoall(gy_comm *comm, const void *in, void *out,
+                                           size_t count, gy_dtype dtype);
+GY_API gy_coll_call gy_alltoall_call(const void *in, void *out, size_t count, gy_dtype dtype);
+
+/** Rank r gets the combination of ranks 0 to r. Not GY_AVG. */
+GY_API GY_MUST_CHECK gy_status gy_scan(gy_comm *comm, const void *in, void *out, size_t count,
+                                       gy_dtype dtype, gy_reduction reduction);
+GY_API gy_coll_call gy_scan_call(const void *in, void *out, size_t count, gy_dtype dtype,
+                                 gy_reduction reduction);
+
+/** Rank r gets the combination of ranks 0 to r - 1; rank 0's `out` stays as it is. Not GY_AVG.
+ */
+GY_API GY_MUST_CHECK gy_status gy_exclusive_scan(gy_comm *comm, const void *in, void *out,
+                                                 size_t count, gy_dtype dtype,
+                                                 gy_reduction reduction);
+GY_API gy_coll_call gy_exclusive_scan_call(const void *in, void *out, size_t count,
+                                           gy_dtype dtype, gy_reduction reduction);
+
+/** `in` holds parts->counts[rank] elements; every rank names all counts. */
+GY_API GY_MUST_CHECK gy_status gy_allgatherv(gy_comm *comm, const void *in, void *out,
+                                             const gy_parts *parts, gy_dtype dtype);
+GY_API gy_coll_call gy_allgatherv_call(const void *in, void *out, const gy_parts *parts,
+                                       gy_dtype dtype);
+
+/** Each rank gives `count` elements; `parts` says at root where they go, and is not used
+ * elsewhere. */
+GY_API GY_MUST_CHECK gy_status gy_gatherv(gy_comm *comm, const void *in, size_t count,
+                                          void *out, const gy_parts *parts, gy_dtype dtype,
+                                          int root);
+GY_API gy_coll_call gy_gatherv_call(const void *in, size_t count, void *out,
+                                    const gy_parts *parts, gy_dtype dtype, int root);
+
+/** Each rank gets `count` elements; `parts` says at root where they lie, and is not used
+ * elsewhere. */
+GY_API GY_MUST_CHECK gy_status gy_scatterv(gy_comm *comm, const void *in, const gy_parts *parts,
+                                           void *out, size_t count, gy_dtype dtype, int root);
+GY_API gy_coll_call gy_scatterv_call(const void *in, const gy_parts *parts, void *out,
+                                     size_t count, gy_dtype dtype, int root);
+
+/** Rank r gets part r, parts->counts[r] elements, of the combination of the inputs of all
+ * ranks. */
+GY_API GY_MUST_CHECK gy_status gy_reduce_scatterv(gy_comm *comm, const void *in, void *out,
+                                                  const gy_parts *parts, gy_dtype dtype,
+                                                  gy_reduction reduction);
+GY_API gy_coll_call gy_reduce_scatterv_call(const void *in, void *out, const gy_parts *parts,
+                                            gy_dtype dtype, gy_reduction reduction);
+
+/** Part d of `in` goes to rank d, part s of `out` comes from rank s. Not in place. */
+GY_API GY_MUST_CHECK gy_status gy_alltoallv(gy_comm *comm, const void *in,
+                                            const gy_parts *in_parts, void *out,
+                                            const gy_parts *out_parts, gy_dtype dtype);
+GY_API gy_coll_call gy_alltoallv_call(const void *in, const gy_parts *in_parts, void *out,
+                                      const gy_parts *out_parts, gy_dtype dtype);
+
+/** Returns when all ranks have called it. */
+GY_API GY_MUST_CHECK gy_status gy_barrier(gy_comm *comm);
+GY_API gy_coll_call gy_barrier_call(void);
+
+/** Run a call and wait for its end: also one with a user's reduction or a deadline of its own.
  */
 GY_API GY_MUST_CHECK gy_status gy_coll_run(gy_comm *comm, const gy_coll_call *call);
 
@@ -205,13 +289,17 @@ GY_API GY_MUST_CHECK gy_status gy_coll_choice(gy_comm *comm, const gy_coll_call 
 
 /* ---- Point to point ---- */
 
+/** As the rank of a receive: whichever rank sends first. */
+enum { GY_ANY_SOURCE = -1 };
+
 /** A message; zero fields are the defaults. */
 typedef struct gy_message {
     void *data; /* not written by a send */
     size_t count;
     gy_dtype dtype;
-    int peer;         /* rank in the communicator; oneself too */
+    int peer;         /* rank in the communicator; oneself too; a receive: GY_ANY_SOURCE */
     int tag;          /* >= 0; messages of one tag from one rank arrive in the order sent */
+    int *source;      /* a receive: gets the rank that sent; NULL: not wanted */
     size_t *received; /* a receive: gets the count that came, up to `count`; NULL: exactly
                          `count` must come */
     double timeout_s; /* 0: the communicator's */
@@ -226,6 +314,14 @@ GY_API GY_MUST_CHECK gy_status gy_send(gy_comm *comm, const void *data, size_t c
                                        gy_dtype dtype, int to, int tag);
 GY_API GY_MUST_CHECK gy_status gy_recv(gy_comm *comm, void *data, size_t count, gy_dtype dtype,
                                        int from, int tag);
+/** Receive from whichever rank sends first: *from is that rank. Receives take messages in the
+ * order in which they were started, those from one rank and those from any alike. */
+GY_API GY_MUST_CHECK gy_status gy_recv_any(gy_comm *comm, void *data, size_t count,
+                                           gy_dtype dtype, int tag, int *from);
+/** Send one message and receive another, both under way at once, so that ranks can exchange in
+ * a circle. Returns when both have ended. */
+GY_API GY_MUST_CHECK gy_status gy_sendrecv(gy_comm *comm, const gy_message *send,
+                                           const gy_message *receive);
 
 /* ---- Requests: calls that run while others do ---- */
 
@@ -261,12 +357,24 @@ GY_API GY_MUST_CHECK gy_status gy_request_test(gy_request *request);
  * (gy_coll_call.timeout_s) is over, which fails the communicator.
  */
 GY_API GY_MUST_CHECK gy_status gy_request_wait(gy_request *request, gy_deadline deadline);
-/** Until all have ended: the first failure, or GY_OK. */
+/** Until all have ended: the first failure, or GY_OK. Here and below NULL stands for a request
+ * that is not started. */
 GY_API GY_MUST_CHECK gy_status gy_request_wait_all(gy_request *const *requests, size_t count,
                                                    gy_deadline deadline);
 /** Until one that was started has ended: *index; GY_ARG none is started. Its failure. */
 GY_API GY_MUST_CHECK gy_status gy_request_wait_any(gy_request *const *requests, size_t count,
                                                    gy_deadline deadline, size_t *index);
+/**
+ * Until at least one that was started has ended: indices[0 .. *ended) are all that have, in
+ * ascending order, and statuses[k] is how requests[indices[k]] ended.
+ *
+ * @param indices, statuses  (count); statuses may be NULL
+ * @return GY_OK; the first failure of those that ended; GY_ARG none is started; GY_TIMEOUT none
+ * has ended at the deadline (*ended is 0)
+ */
+GY_API GY_MUST_CHECK gy_status gy_request_wait_some(gy_request *const *requests, size_t count,
+                                                    gy_deadline deadline, size_t *indices,
+                                                    gy_status *statuses, size_t *ended);
 /** Forget it; one under way goes on without it and its buffers stay borrowed. NULL is fine. */
 GY_API void gy_request_free(gy_request *request);
 

@@ -429,9 +429,11 @@ const char *gy_coll_text(const gy_coll *coll, char out[192])
                  group_text(coll->comm, group), gy_coll_signature_text(&coll->signature, text));
     } else {
         bool is_send = coll->kind == GY_COLL_SEND;
-        snprintf(out, 192, "%s of %zu %s %s rank %d%s, tag %d", is_send ? "send" : "receive",
+        snprintf(text, sizeof(text), "rank %d", message->peer);
+        snprintf(out, 192, "%s of %zu %s %s %s%s, tag %d", is_send ? "send" : "receive",
                  message->count, gy_dtype_name(message->dtype), is_send ? "to" : "from",
-                 message->peer, group_text(coll->comm, group), message->tag);
+                 gy_message_is_any(coll) ? "any rank" : text, group_text(coll->comm, group),
+                 message->tag);
     }
     return out;
 }

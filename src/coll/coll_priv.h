@@ -32,8 +32,9 @@ enum {
     GY_LEG_BYTES = 16 * 1024 * 1024,    /* keeps a plan below some thousand steps */
 };
 
-#define GY_VECTOR_COUNT UINT64_MAX /* as a signature's count: ranks have counts of their own   \
-                                    */
+#define GY_VECTOR_COUNT                                                                        \
+    UINT64_MAX /* as a signature's count: ranks have counts of their own                       \
+                */
 
 /** What a rank says of its call; all but is_registered must be alike on all ranks. */
 typedef struct gy_coll_signature {
@@ -174,7 +175,8 @@ struct gy_coll {
                          parts begin in those of the others; NULL until there is one */
     gy_coll_signature
         neighbour[2]; /* without shared memory: signatures of the ranks before and after */
-    gy_transfer signatures[4];
+    gy_transfer signatures[4]; /* the first: of a message to or from one rank */
+    gy_transport_any any;      /* of a receive from any rank; transfers: kept for the next */
     gy_runner runner;
     gy_error error; /* status GY_OK or why it failed */
     gy_flight_record record;
@@ -540,7 +542,15 @@ void gy_coll_launch(gy_coll *coll) GY_REQUIRES(comm->root->lock);
 void gy_wake_peers(const gy_comm *comm);
 
 /* message.c */
-GY_MUST_CHECK gy_status gy_message_check(const gy_comm *comm, const gy_message *message);
+GY_MUST_CHECK gy_status gy_message_check(const gy_comm *comm, gy_coll_kind kind,
+                                         const gy_message *message);
+/** Does a receive take a message of any rank? */
+static inline bool gy_message_is_any(const gy_coll *coll)
+{
+    return coll->kind == GY_COLL_RECV && coll->message.peer == GY_ANY_SOURCE;
+}
+/** Of a receive from any rank: GY_PEER all ranks that could send have left. */
+gy_status gy_message_look(const gy_coll *coll);
 /** Give it to the transport; it is in flight from then on. GY_PEER; GY_STATE */
 GY_MUST_CHECK gy_status gy_message_launch(gy_coll *coll) GY_REQUIRES(comm->root->lock);
 /** GY_AGAIN, GY_OK, or why it failed. */

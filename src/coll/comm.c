@@ -228,6 +228,7 @@ static void free_coll(gy_coll *coll)
     gy_free(coll->runner.scratch);
     gy_free(coll->runner.sends);
     gy_free(coll->remote);
+    gy_free(coll->any.transfers);
     gy_free(coll->numbers);
     gy_free(coll);
 }
@@ -336,6 +337,47 @@ int gy_comm_size(const gy_comm *comm)
 {
     GY_COMM_EXPECT(comm);
     return comm->size;
+}
+
+int gy_comm_host_count(const gy_comm *comm)
+{
+    GY_COMM_EXPECT(comm);
+    GY_ASSERT(comm->site.hosts.hosts > 0);
+    return comm->site.hosts.hosts;
+}
+
+static const gy_topology *hosts_of(const gy_comm *comm)
+{
+    return comm->site.hosts.hosts > 1 ? &comm->site.hosts : NULL;
+}
+
+int gy_comm_host(const gy_comm *comm, int rank)
+{
+    GY_COMM_EXPECT(comm);
+    GY_ASSERT(rank >= 0 && rank < comm->size);
+    return gy_host_of(hosts_of(comm), rank);
+}
+
+/* Ranks below `end` on this process's host. */
+static int count_local(const gy_comm *comm, int end)
+{
+    int count = 0, own = gy_host_of(hosts_of(comm), comm->rank);
+    for (int rank = 0; rank < end; rank++) {
+        count += gy_host_of(hosts_of(comm), rank) == own;
+    }
+    return count;
+}
+
+int gy_comm_local_size(const gy_comm *comm)
+{
+    GY_COMM_EXPECT(comm);
+    return count_local(comm, comm->size);
+}
+
+int gy_comm_local_rank(const gy_comm *comm)
+{
+    GY_COMM_EXPECT(comm);
+    return count_local(comm, comm->rank);
 }
 
 gy_pool *gy_comm_pool(gy_comm *comm)

@@ -17,12 +17,13 @@ static size_t bytes_of(const gy_message *message)
     return message->count * gy_dtype_bytes(message->dtype);
 }
 
-gy_status gy_message_check(const gy_comm *comm, const gy_message *message)
+gy_status gy_message_check(const gy_comm *comm, gy_coll_kind kind, const gy_message *message)
 {
+    bool is_any = kind == GY_COLL_RECV && message->peer == GY_ANY_SOURCE;
     if ((unsigned)message->dtype >= GY_DTYPE_COUNT) {
         return gy_fail(GY_ARG, "message: element type %d does not exist", (int)message->dtype);
     }
-    if (message->peer < 0 || message->peer >= comm->size) {
+    if (!is_any && (message->peer < 0 || message->peer >= comm->size)) {
         return gy_fail(GY_ARG, "message: rank %d, expected 0 to %d", message->peer,
                        comm->size - 1);
     }
@@ -39,16 +40,38 @@ gy_status gy_message_check(const gy_comm *comm, const gy_message *message)
     return GY_OK;
 }
 
+static gy_status launch_any(gy_coll *coll, uint64_t tag)
+{
+    const gy_comm *comm = coll->comm;
+    gy_transport_any *any = &coll->any;
+    if (any->transfers == NULL) {
+        any->transfers = gy_alloc_zero("coll.any", (size_t)comm->size, sizeof(*any->transfers));
+        if (any->transfers == NULL) {
+            return GY_NOMEM;
+        }
+    }
+    any->peers = comm->ranks;
+    any->count = comm->size;
+    return gy_transport_recv_any(comm->transport, any, tag, coll->message.data,
+                                 bytes_of(&coll->message));
+}
+
 gy_status gy_message_launch(gy_coll *coll)
 {
     const gy_comm *comm = coll->comm;
     const gy_message *message = &coll->message;
-    int peer = gy_comm_peer(comm, message->peer);
+    bool is_any = gy_message_is_any(coll);
+    GY_ASSERT(coll->kind != GY_COLL_COLLECTIVE);
+    GY_ASSERT(is_any || (message->peer >= 0 && message->peer < comm->size));
+    int peer = is_any ? -1 : gy_comm_peer(comm, message->peer);
     uint64_t tag = message_tag(comm, message->tag);
     coll->peer = message->peer == comm->rank ? -1 : peer;
     gy_coll_launch(coll);
     coll->stage = GY_COLL_RUNS;
     coll->is_agreed = true; /* nothing to compare */
+    if (is_any) {
+        return launch_any(coll, tag);
+    }
     return coll->kind == GY_COLL_SEND
                ? gy_transport_send(comm->transport, peer, tag, message->data, bytes_of(message),
                                    &coll->signatures[0])
@@ -56,11 +79,37 @@ gy_status gy_message_launch(gy_coll *coll)
                                    &coll->signatures[0]);
 }
 
+gy_status gy_message_look(const gy_coll *coll)
+{
+    const gy_comm *comm = coll->comm;
+    gy_status last = GY_OK;
+    if (coll->any.is_taken || comm->size == 1) {
+        return GY_OK;
+    }
+    for (int rank = 0; rank < comm->size; rank++) {
+        if (rank != comm->rank) {
+            last = gy_transport_check(comm->transport, gy_comm_peer(comm, rank));
+            if (last >= 0) {
+                return GY_OK;
+            }
+        }
+    }
+    return last;
+}
+
 gy_status gy_message_step(gy_coll *coll)
 {
     const gy_transfer *transfer = &coll->signatures[0];
     const gy_message *message = &coll->message;
     size_t element = gy_dtype_bytes(message->dtype), wanted = bytes_of(message);
+    int source = message->peer;
+    if (gy_message_is_any(coll)) {
+        gy_status status = gy_transport_any_end(&coll->any, &source);
+        if (status == GY_AGAIN || source == GY_ANY_SOURCE) {
+            return status < 0 ? gy_fail(status, "no rank is left that could send") : status;
+        }
+        transfer = &coll->any.transfers[source];
+    }
     if (transfer->status == GY_AGAIN) {
         return GY_AGAIN;
     }
@@ -81,6 +130,9 @@ gy_status gy_message_step(gy_coll *coll)
     }
     if (message->received != NULL) {
         *message->received = transfer->size_bytes / element;
+    }
+    if (message->source != NULL) {
+        *message->source = source;
     }
     return GY_OK;
 }
@@ -109,7 +161,7 @@ static gy_status run(gy_comm *comm, gy_coll_kind kind, const gy_message *message
 
 static gy_status run_blocking(gy_comm *comm, gy_coll_kind kind, const gy_message *message)
 {
-    GY_TRY(gy_message_check(comm, message));
+    GY_TRY(gy_message_check(comm, kind, message));
     gy_mutex_lock(&comm->root->lock);
     gy_status status = run(comm, kind, message);
     gy_mutex_unlock(&comm->root->lock);
@@ -134,4 +186,17 @@ gy_status gy_recv(gy_comm *comm, void *data, size_t count, gy_dtype dtype, int f
     return run_blocking(
         comm, GY_COLL_RECV,
         &(gy_message){.data = data, .count = count, .dtype = dtype, .peer = from, .tag = tag});
+}
+
+gy_status gy_recv_any(gy_comm *comm, void *data, size_t count, gy_dtype dtype, int tag,
+                      int *from)
+{
+    GY_COMM_EXPECT(comm);
+    return run_blocking(comm, GY_COLL_RECV,
+                        &(gy_message){.data = data,
+                                      .count = count,
+                                      .dtype = dtype,
+                                      .peer = GY_ANY_SOURCE,
+                                      .tag = tag,
+                                      .source = from});
 }

@@ -234,13 +234,11 @@ static void run_in_gaps(crew_member *me)
     for (int i = 0; i < COUNT; i++) {
         in[i] = (float)(me->rank + 1);
     }
-    EXPECT(gy_allgatherv(me->comm, &(gy_buffers){.in = in, .out = room, .dtype = GY_F32},
-                         &parts) == GY_OK);
+    EXPECT(gy_allgatherv(me->comm, in, room, &parts, GY_F32) == GY_OK);
     for (int rank = 0; rank < me->size; rank++) {
         EXPECT(room[displacements[rank] + COUNT - 1] == (float)(rank + 1));
     }
-    EXPECT(gy_allgatherv(me->comm, &(gy_buffers){.in = in + 1, .out = room, .dtype = GY_F32},
-                         &parts) == GY_ARG);
+    EXPECT(gy_allgatherv(me->comm, in + 1, room, &parts, GY_F32) == GY_ARG);
 }
 
 GY_TEST(gaps_are_not_the_calls)

@@ -252,6 +252,9 @@ static void end_transfers(gy_coll *coll)
             gy_transport_cancel(coll->comm->transport, &coll->signatures[i]);
         }
     }
+    if (gy_message_is_any(coll) && coll->any.transfers != NULL) {
+        gy_transport_any_cancel(coll->comm->transport, &coll->any);
+    }
     gy_run_end(coll);
 }
 
@@ -331,6 +334,9 @@ static bool look_at_flying(gy_comm *comm, int64_t now)
         gy_status status = GY_OK;
         if (coll->peer >= 0 && coll->stage != GY_COLL_STARTED) {
             status = gy_transport_check(comm->transport, coll->peer);
+        }
+        if (status >= 0 && gy_message_is_any(coll)) {
+            status = gy_message_look(coll);
         }
         if (status >= 0 && coll->stage == GY_COLL_ENTERED && comm->shared != NULL) {
             status = gy_coll_slot_look_ahead(coll);

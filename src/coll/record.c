@@ -36,17 +36,18 @@ void gy_record_message(gy_coll *coll)
     const gy_comm *comm = coll->comm;
     if (comm->records != NULL) {
         bool is_send = coll->kind == GY_COLL_SEND;
-        coll->record =
-            (gy_flight_record){.number = (uint64_t)coll->message.tag,
-                               .count = coll->message.count,
-                               .operation = is_send ? GY_RECORD_SEND : GY_RECORD_RECV,
-                               .dtype = (uint8_t)coll->message.dtype,
-                               .comm_slot = (uint8_t)comm->comm_slot,
-                               .leader = (int16_t)gy_comm_peer(comm, 0),
-                               .root = (int16_t)gy_comm_peer(comm, coll->message.peer),
-                               .state = GY_RECORD_RUNNING,
-                               .waits_for = (int16_t)coll->peer,
-                               .started = gy_ticks()};
+        coll->record = (gy_flight_record){
+            .number = (uint64_t)coll->message.tag,
+            .count = coll->message.count,
+            .operation = is_send ? GY_RECORD_SEND : GY_RECORD_RECV,
+            .dtype = (uint8_t)coll->message.dtype,
+            .comm_slot = (uint8_t)comm->comm_slot,
+            .leader = (int16_t)gy_comm_peer(comm, 0),
+            .root = (int16_t)(gy_message_is_any(coll) ? -1
+                                                      : gy_comm_peer(comm, coll->message.peer)),
+            .state = GY_RECORD_RUNNING,
+            .waits_for = (int16_t)coll->peer,
+            .started = gy_ticks()};
         coll->record.entered = coll->record.started;
         gy_flight_record_begin(comm->records, &coll->record);
     }
@@ -62,11 +63,14 @@ const char *gy_record_text(const gy_flight_record *record, char out[GY_RECORD_TE
     }
     if (is_send || record->operation == GY_RECORD_RECV) {
         bool is_known = record->dtype < GY_DTYPE_COUNT;
-        snprintf(out, GY_RECORD_TEXT, "%s of %llu %s %s rank %d%s, tag %llu",
+        char rank[16] = "any rank";
+        if (record->root >= 0) {
+            snprintf(rank, sizeof(rank), "rank %d", record->root);
+        }
+        snprintf(out, GY_RECORD_TEXT, "%s of %llu %s %s %s%s, tag %llu",
                  is_send ? "send" : "receive", (unsigned long long)record->count,
                  is_known ? gy_dtype_name((gy_dtype)record->dtype) : "elements",
-                 is_send ? "to" : "from", record->root, group,
-                 (unsigned long long)record->number);
+                 is_send ? "to" : "from", rank, group, (unsigned long long)record->number);
         return out;
     }
     const gy_coll_signature signature = {.count = record->count,

@@ -64,7 +64,7 @@ gy_status gy_request_init(gy_comm *comm, const gy_coll_call *call, gy_request **
 static gy_status init_message(gy_comm *comm, gy_coll_kind kind, const gy_message *message,
                               gy_request **request)
 {
-    GY_TRY(gy_message_check(comm, message));
+    GY_TRY(gy_message_check(comm, kind, message));
     GY_TRY(make(comm, kind, request));
     (*request)->message = *message;
     return GY_OK;
@@ -231,7 +231,7 @@ gy_status gy_request_wait_all(gy_request *const *requests, size_t count, gy_dead
 {
     gy_error first = {.status = GY_OK};
     for (size_t i = 0; i < count; i++) {
-        gy_status status = gy_request_wait(requests[i], deadline);
+        gy_status status = requests[i] != NULL ? gy_request_wait(requests[i], deadline) : GY_OK;
         if (status < 0 && first.status == GY_OK) {
             gy_error_take(&first, status);
         }
@@ -239,18 +239,22 @@ gy_status gy_request_wait_all(gy_request *const *requests, size_t count, gy_dead
     return first.status != GY_OK ? gy_error_raise(&first) : GY_OK;
 }
 
-gy_status gy_request_wait_any(gy_request *const *requests, size_t count, gy_deadline deadline,
-                              size_t *index)
+/* Until one that was started has ended. GY_ARG none is started. */
+static gy_status await_first(gy_request *const *requests, size_t count, gy_deadline deadline,
+                             size_t *index)
 {
     gy_wait wait = {.transport = NULL};
     for (;;) {
         gy_comm *comm = NULL;
         for (size_t i = 0; i < count; i++) {
-            if (requests[i]->is_started && is_over(requests[i])) {
-                *index = i;
-                return take_end(requests[i]);
+            if (requests[i] == NULL || !requests[i]->is_started) {
+                continue;
             }
-            comm = requests[i]->is_started ? requests[i]->comm : comm;
+            if (is_over(requests[i])) {
+                *index = i;
+                return GY_OK;
+            }
+            comm = requests[i]->comm;
         }
         if (comm == NULL) {
             return gy_fail(GY_ARG, "none of %zu requests is started", count);
@@ -260,6 +264,52 @@ gy_status gy_request_wait_any(gy_request *const *requests, size_t count, gy_dead
         }
         GY_TRY(drive_once(comm, &wait));
     }
+}
+
+gy_status gy_request_wait_any(gy_request *const *requests, size_t count, gy_deadline deadline,
+                              size_t *index)
+{
+    GY_TRY(await_first(requests, count, deadline, index));
+    return take_end(requests[*index]);
+}
+
+gy_status gy_request_wait_some(gy_request *const *requests, size_t count, gy_deadline deadline,
+                               size_t *indices, gy_status *statuses, size_t *ended)
+{
+    gy_error failure = {.status = GY_OK};
+    size_t first = 0, found = 0;
+    *ended = 0;
+    GY_TRY(await_first(requests, count, deadline, &first));
+    for (size_t i = first; i < count; i++) {
+        if (requests[i] != NULL && requests[i]->is_started && is_over(requests[i])) {
+            gy_status status = take_end(requests[i]);
+            if (status < 0 && failure.status == GY_OK) {
+                gy_error_take(&failure, status);
+            }
+            if (statuses != NULL) {
+                statuses[found] = status;
+            }
+            indices[found++] = i;
+        }
+    }
+    GY_ASSERT(found > 0 && found <= count);
+    *ended = found;
+    return failure.status != GY_OK ? gy_error_raise(&failure) : GY_OK;
+}
+
+gy_status gy_sendrecv(gy_comm *comm, const gy_message *send, const gy_message *receive)
+{
+    GY_COMM_EXPECT(comm);
+    gy_request *requests[2] = {NULL, NULL};
+    GY_TRY(gy_message_check(comm, GY_COLL_SEND, send));
+    gy_status status = gy_request_begin_recv(comm, receive, &requests[0]);
+    status = status < 0 ? status : gy_request_begin_send(comm, send, &requests[1]);
+    if (status == GY_OK) {
+        status = gy_request_wait_all(requests, 2, GY_NEVER);
+    }
+    gy_request_free(requests[0]);
+    gy_request_free(requests[1]);
+    return status;
 }
 
 void gy_request_free(gy_request *request)

@@ -1,5 +1,11 @@
-/* The communicators that need no maker: of the whole launch, and of this process alone. */
+/* Where communicators come from: the whole launch, this process alone, another library's ranks.
+ */
 #include "coll/coll_priv.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static pthread_mutex_t world_lock = PTHREAD_MUTEX_INITIALIZER;
 static gy_comm *world;
@@ -112,4 +118,132 @@ gy_comm *gy_comm_self(void)
     pthread_once(&self_once, make_self);
     GY_ASSERT(self != NULL && self->size == 1);
     return self;
+}
+
+/* ---- Ranks that another library brought together ---- */
+
+/* What a rank tells the others. */
+typedef struct introduction {
+    uint64_t host; /* alike where processes see the same /proc */
+    int64_t status;
+    int64_t process, segment; /* rank 0: where the shared memory is; -1: not made */
+    cpu_set_t cores;
+} introduction;
+
+static uint64_t host_identity(void)
+{
+    char boot[64] = "";
+    struct stat names = {.st_ino = 0};
+    int file = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t size = file >= 0 ? read(file, boot, sizeof(boot)) : 0;
+    if (file >= 0) {
+        close(file);
+    }
+    (void)stat("/proc/self/ns/pid", &names);
+    return gy_hash(boot, size > 0 ? (size_t)size : 0, (uint64_t)names.st_ino);
+}
+
+/* All ranks have told `all`: did one fail? Alike on all of them. */
+static gy_status look_at_all(const gy_bootstrap *from, const introduction *all,
+                             const gy_error *own)
+{
+    for (int rank = 0; rank < from->size; rank++) {
+        if (all[rank].host != all[0].host) {
+            return gy_fail(
+                GY_UNSUPPORTED,
+                "ranks 0 and %d are on different hosts: gy_comm_world joins the ranks "
+                "of several",
+                rank);
+        }
+    }
+    for (int rank = 0; rank < from->size; rank++) {
+        if (all[rank].status < 0) {
+            return rank == from->rank
+                       ? gy_error_raise(own)
+                       : gy_fail(GY_PEER, "rank %d could not make the communicator: %s", rank,
+                                 gy_status_text((gy_status)all[rank].status));
+        }
+    }
+    return GY_OK;
+}
+
+/* Tell how this rank fares and hear how the others do. */
+static gy_status exchange(const gy_bootstrap *from, introduction *mine, gy_status status,
+                          introduction *all)
+{
+    gy_error own = {.status = GY_OK};
+    (void)gy_error_keep(&own, status);
+    mine->status = status;
+    status = from->allgather(from->arg, mine, all, sizeof(*mine));
+    if (status < 0) {
+        return gy_fail(status, "bootstrap: the ranks cannot exchange bytes: %s",
+                       gy_status_text(status));
+    }
+    return look_at_all(from, all, &own);
+}
+
+static gy_status make_segment(const gy_bootstrap *from, const introduction *all,
+                              introduction *mine, int *segment)
+{
+    cpu_set_t cores = all[0].cores;
+    for (int rank = 1; rank < from->size; rank++) {
+        CPU_OR(&cores, &cores, &all[rank].cores);
+    }
+    const gy_transport_segment_options options = {.ranks = from->size,
+                                                  .host_cores = GY_MAX(CPU_COUNT(&cores), 1)};
+    GY_TRY(gy_transport_segment_make(&options, segment));
+    mine->process = getpid();
+    mine->segment = *segment;
+    return GY_OK;
+}
+
+/* In rounds that all ranks make alike, so that a failure of one is a failure of all. */
+static gy_status join_bootstrap(const gy_bootstrap *from, introduction *all, int *segment,
+                                gy_comm **comm)
+{
+    gy_transport *transport = NULL;
+    introduction mine = {.host = host_identity(), .segment = -1};
+    gy_status status = sched_getaffinity(0, sizeof(mine.cores), &mine.cores) == 0
+                           ? GY_OK
+                           : gy_fail(GY_IO, "the cores of this process are not known");
+    GY_TRY(exchange(from, &mine, status, all));
+    if (from->rank == 0) {
+        status = make_segment(from, all, &mine, segment);
+    }
+    GY_TRY(exchange(from, &mine, status, all));
+    status = gy_shm_open_process((int)all[0].process, (int)all[0].segment, from->rank,
+                                 gy_env_real(), &transport);
+    gy_comm *made = NULL;
+    status = status < 0 ? status : gy_comm_new(transport, NULL, &made);
+    status = exchange(from, &mine, status, all);
+    if (status < 0) {
+        gy_comm_free(made);
+        return status;
+    }
+    *comm = made;
+    return GY_OK;
+}
+
+gy_status gy_comm_from_bootstrap(const gy_bootstrap *bootstrap, gy_comm **comm)
+{
+    int segment = -1;
+    if (bootstrap->size < 1 || bootstrap->rank < 0 || bootstrap->rank >= bootstrap->size ||
+        bootstrap->allgather == NULL) {
+        return gy_fail(GY_ARG, "bootstrap: rank %d of %d ranks%s", bootstrap->rank, bootstrap->size,
+                       bootstrap->allgather == NULL ? " without an allgather" : "");
+    }
+    if (bootstrap->size > GY_RANKS_MAX) {
+        return gy_fail(GY_LIMIT, "bootstrap: %d ranks, at most %d", bootstrap->size,
+                       GY_RANKS_MAX);
+    }
+    introduction *all = gy_alloc_zero("coll.bootstrap", (size_t)bootstrap->size, sizeof(*all));
+    if (all == NULL) {
+        return GY_NOMEM;
+    }
+    gy_status status = join_bootstrap(bootstrap, all, &segment, comm);
+    if (segment >= 0) {
+        close(segment);
+    }
+    gy_free(all);
+    return status;
 }

@@ -275,9 +275,7 @@ static gy_status refused(gy_comm *comm, int which)
         GY_TRY(gy_comm_split(comm, 0, 0, &group));
         return sum_of(group, 5000, GY_F64);
     case 3:
-        return gy_allgatherv(
-            comm, &(gy_buffers){.dtype = GY_F64, .count = 10, .in = data, .out = data + 100},
-            &(gy_parts){.counts = counts});
+        return gy_allgatherv(comm, data, data + 100, &(gy_parts){.counts = counts}, GY_F64);
     default:
         return sum_of(comm, 5000, GY_F64);
     }

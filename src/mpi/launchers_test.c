@@ -78,6 +78,18 @@ static void answers_are_the_librarys(void **state)
     }
 }
 
+/* Of a program that is linked with libgyre and uses <gyre/mpi.h>. */
+static void communicators_are_adopted(void **state)
+{
+    const launcher *with = launcher_of(state);
+    for (int ranks = 1; ranks <= 4; ranks += ranks) {
+        outcome result;
+        launch(with, ranks, "", "adopt", &result);
+        assert_int_equal(result.status, 0);
+        assert_non_null(strstr(result.said, "all adopted"));
+    }
+}
+
 static void waiting_drives_the_library(void **state)
 {
     const launcher *with = launcher_of(state);
@@ -154,10 +166,12 @@ int main(void)
     launcher first = launchers[0], second = launchers[1];
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_prestate(answers_are_the_librarys, &first),
+        cmocka_unit_test_prestate(communicators_are_adopted, &first),
         cmocka_unit_test_prestate(waiting_drives_the_library, &first),
         cmocka_unit_test_prestate(the_command_runs_unchanged, &first),
         cmocka_unit_test_prestate(messages_of_mpi_give_what_tcp_gives, &first),
         cmocka_unit_test_prestate(answers_are_the_librarys, &second),
+        cmocka_unit_test_prestate(communicators_are_adopted, &second),
         cmocka_unit_test_prestate(waiting_drives_the_library, &second),
         cmocka_unit_test_prestate(the_command_runs_unchanged, &second),
         cmocka_unit_test_prestate(messages_of_mpi_give_what_tcp_gives, &second),

@@ -69,6 +69,20 @@ static bool fits(gy_transfer *receive, size_t size_bytes)
     return is_fit;
 }
 
+/* Has another transfer of the same receive got its message? */
+static bool is_void(const gy_transfer *receive)
+{
+    return receive->is_taken != NULL && *receive->is_taken;
+}
+
+static void take(gy_transfer *receive)
+{
+    GY_ASSERT(!is_void(receive));
+    if (receive->is_taken != NULL) {
+        *receive->is_taken = true;
+    }
+}
+
 static void drop_kept(gy_inbox *inbox, gy_kept *kept)
 {
     gy_kept **place = &inbox->kept;
@@ -139,10 +153,14 @@ void gy_inbox_post(gy_inbox *inbox, gy_transfer *transfer)
     if (inbox->survival != NULL && inbox->survival->is_stale != NULL) {
         drop_stale(inbox);
     }
+    if (is_void(transfer)) {
+        return;
+    }
     for (gy_kept *kept = inbox->kept; kept != NULL; kept = kept->next) {
         if (kept->tag != transfer->tag || kept->wanted != NULL) {
             continue;
         }
+        take(transfer);
         if (kept->is_whole) {
             hand_over(inbox, kept, transfer);
         } else {
@@ -179,11 +197,12 @@ bool gy_inbox_begin(gy_inbox *inbox, uint64_t tag, size_t size_bytes)
 {
     GY_ASSERT(!inbox->is_arriving && inbox->receive == NULL && inbox->store == NULL);
     gy_transfer *receive = inbox->posted;
-    while (receive != NULL && receive->tag != tag) {
+    while (receive != NULL && (receive->tag != tag || is_void(receive))) {
         receive = receive->next;
     }
     if (receive != NULL) {
         GY_ASSERT(gy_transfers_remove(&inbox->posted, receive));
+        take(receive);
         if (fits(receive, size_bytes)) {
             receive->is_matched = true;
             inbox->receive = receive;

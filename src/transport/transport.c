@@ -77,6 +77,53 @@ gy_status gy_transport_recv(gy_transport *transport, int peer, uint64_t tag, voi
     return start(transport, transfer, what, transport->ops->recv);
 }
 
+gy_status gy_transport_recv_any(gy_transport *transport, gy_transport_any *any, uint64_t tag,
+                                void *data, size_t size_bytes)
+{
+    gy_status last = GY_OK;
+    int started = 0;
+    GY_ASSERT(any->count > 0 && any->transfers != NULL);
+    any->is_taken = false;
+    for (int i = 0; i < any->count; i++) {
+        gy_transfer what = {.status = GY_AGAIN,
+                            .size_bytes = size_bytes,
+                            .peer = any->peers != NULL ? any->peers[i] : i,
+                            .tag = tag,
+                            .data = data,
+                            .is_taken = &any->is_taken};
+        gy_status status = start(transport, &any->transfers[i], what, transport->ops->recv);
+        last = status < 0 ? status : last;
+        started += status >= 0;
+    }
+    return started > 0 ? GY_OK : last;
+}
+
+gy_status gy_transport_any_end(const gy_transport_any *any, int *index)
+{
+    gy_status last = GY_AGAIN;
+    int gone = 0;
+    for (int i = 0; i < any->count; i++) {
+        const gy_transfer *transfer = &any->transfers[i];
+        bool has_message = transfer->status == GY_OK || transfer->status == GY_MISMATCH;
+        bool is_broken = transfer->status < 0 && transfer->is_matched;
+        if (has_message || is_broken) {
+            GY_ASSERT(any->is_taken);
+            *index = i;
+            return transfer->status;
+        }
+        last = transfer->status < 0 ? transfer->status : last;
+        gone += transfer->status < 0;
+    }
+    return gone == any->count ? last : GY_AGAIN;
+}
+
+void gy_transport_any_cancel(gy_transport *transport, gy_transport_any *any)
+{
+    for (int i = 0; i < any->count; i++) {
+        gy_transport_cancel(transport, &any->transfers[i]);
+    }
+}
+
 gy_status gy_transport_progress(gy_transport *transport)
 {
     return transport->ops->progress(transport);

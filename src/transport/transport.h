@@ -36,8 +36,19 @@ typedef struct gy_transfer {
     uint8_t *data;
     size_t done_bytes;
     bool is_orphan; /* the transport's copy of a send that was given up half way */
+    bool *is_taken; /* of a receive from any source: one of its transfers has the message, the
+                       others match nothing any more; NULL: of one source */
     struct gy_transfer *next;
 } gy_transfer;
+
+/** A receive from whichever of several peers sends first: one transfer for each, of which the
+ * first that matches a message takes it. Stays put as a transfer does. */
+typedef struct gy_transport_any {
+    const int *peers;       /* (count); NULL: 0 to count - 1 */
+    gy_transfer *transfers; /* (count) */
+    int count;
+    bool is_taken;
+} gy_transport_any;
 
 /**
  * Start sending `size_bytes` (0 is a message too) to `peer`; never blocks. Messages with one
@@ -55,6 +66,18 @@ GY_MUST_CHECK gy_status gy_transport_send_soon(gy_transport *transport, int peer
 /** Start receiving up to `size_bytes` from `peer`; the same returns. */
 GY_MUST_CHECK gy_status gy_transport_recv(gy_transport *transport, int peer, uint64_t tag,
                                           void *data, size_t size_bytes, gy_transfer *transfer);
+/**
+ * Start receiving up to `size_bytes` from any of any->peers (peers, transfers and count are
+ * set). Messages are matched in the order in which receives were started, those from one source
+ * and from any alike. @return GY_OK; GY_PEER no peer is left
+ */
+GY_MUST_CHECK gy_status gy_transport_recv_any(gy_transport *transport, gy_transport_any *any,
+                                              uint64_t tag, void *data, size_t size_bytes);
+/** GY_OK, GY_MISMATCH: any->transfers[*index] has the message; GY_AGAIN; GY_PEER all peers, or
+ * the one whose message was on its way, are gone. */
+GY_MUST_CHECK gy_status gy_transport_any_end(const gy_transport_any *any, int *index);
+/** Forget what is under way: also the transfers that match nothing any more. */
+void gy_transport_any_cancel(gy_transport *transport, gy_transport_any *any);
 /** Send a copy that needs no transfer and cannot be given up. The same returns; GY_NOMEM */
 GY_MUST_CHECK gy_status gy_transport_post(gy_transport *transport, int peer, uint64_t tag,
                                           const void *data, size_t size_bytes);
