@@ -2,9 +2,11 @@
 """House rules as a test: includes, sizes, banned calls, dead files, room pages, words (tools/words.py).
 
 Exits 1 with one line per breach: file:line: what, limit. Known exceptions stand in
-tools/tidy_ratchet.txt ("file:function lines", "file:function() parameters", "folder files"); an entry says the
-size that is there, and goes with the last excess. tools/tidy_test.py breaks each rule once.
+tools/tidy_ratchet.txt ("file:function lines", "file:function() parameters", "folder files",
+"prefix:room functions"); an entry says the size that is there, and goes with the last excess.
+tools/tidy_test.py breaks each rule once.
 """
+import functools
 import re
 import subprocess
 import sys
@@ -112,6 +114,7 @@ def functions(lines):
             start = None
 
 
+@functools.cache
 def strip_comments(text):
     blank = lambda m: re.sub(r"[^\n]", " ", m.group(0))
     return re.sub(r"""/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])+'""", blank, text, flags=re.S)
@@ -194,6 +197,88 @@ def check_prints(path, text):
         breach(path, number, f"what {name}() returns is taken for a length: use gy_print, or compare it with the size")
 
 
+TAGGED = re.compile(r"\b(?:struct|enum|union)\s+(?:[A-Z]\w*(?:\([^()]*\))?\s+)*(gy_\w+)\s*\{")
+TYPEDEF = re.compile(r"\btypedef\b([^;{}]*)(\{)?")
+
+
+def type_names(plain):
+    """(name, offset) of each gy_ type that a text without comments defines: tags with a body, and
+    typedefs that are no forward declaration."""
+    for found in TAGGED.finditer(plain):
+        yield found.group(1), found.start()
+    for found in TYPEDEF.finditer(plain):
+        head = found.group(1)
+        if found.group(2):  # the name follows the body; the tag has been named above
+            depth, at = 1, found.end()
+            while depth and at < len(plain):
+                depth += (plain[at] == "{") - (plain[at] == "}")
+                at += 1
+            name = re.match(r"[^;]*?\b(gy_\w+)\s*;", plain[at:])
+            if name and not re.search(rf"\b{name.group(1)}\s*$", head):
+                yield name.group(1), found.start()
+            continue
+        pointer = re.search(r"\(\s*\*\s*(\w+)\s*\)\s*\(", head)
+        name = pointer or re.search(r"(\w+)\s*(?:\[[^]]*\]|\([^()]*\))?\s*$", head)
+        forward = re.fullmatch(r"\s*(?:struct|enum|union)\s+(\w+)\s+(\w+)\s*", head)
+        if name and name.group(1).startswith("gy_") and not (forward and forward.group(1) == forward.group(2)):
+            yield name.group(1), found.start()
+
+
+def check_types(texts):
+    """One noun, one type: each gy_ type name is defined once in the tree."""
+    first = {}
+    for path, text in sorted(texts.items()):
+        plain = strip_comments(text)
+        for name, at in type_names(plain):
+            number = plain.count("\n", 0, at) + 1
+            place = f"{path.relative_to(TOP)}:{number}"
+            if first.setdefault(name, place) != place:
+                breach(path, number, f"type {name} is defined in {first[name]} too: one noun, one type")
+
+
+def check_prefixes(texts, ratchet):
+    """Exported functions of a room begin with gy_<room>_, gy_<folder>_ or a type that the room defines; what
+    include/gyre declares may keep its noun. `ratchet` says how many of a room ("prefix:room") do not."""
+    public, nouns, odd = set(), {}, {}
+    for path, text in texts.items():
+        if path.is_relative_to(TOP / "include"):
+            public.update(re.findall(r"\b(gy_\w+)\s*\(", strip_comments(text)))
+        elif room_of(path):
+            nouns.setdefault(room_of(path), set()).update(name for name, _ in type_names(strip_comments(text)))
+    for path, text in sorted(texts.items()):
+        room = room_of(path)
+        if room is None or path.suffix != ".c" or re.search(r"_(test|fuzz|bench)\.c$", path.name):
+            continue
+        folders = {f"gy_{folder}" for folder in path.relative_to(TOP / "src").parts[:-1]}
+        lines = text.splitlines()
+        for name, first, _, _ in functions(lines):
+            words = name.split("_")
+            starts = {"_".join(words[:i]) for i in range(2, len(words) + 1)}
+            if name.startswith("gy_") and name not in public and not starts & (folders | nouns[room]) \
+                    and not is_static(lines, first):
+                odd.setdefault(room, []).append((path, first + 1, name))
+    allowed = {key[7:]: ratchet.pop(key) for key in sorted(ratchet) if key.startswith("prefix:")}
+    for room, known in allowed.items():
+        if len(odd.get(room, [])) < known:
+            print(f"note: tools/tidy_ratchet.txt: prefix:{room} allows {known}, there are {len(odd.get(room, []))}: lower it")
+    for room, found in sorted(odd.items()):
+        known = allowed.get(room, 0)
+        path, line, name = found[-1]
+        if len(found) > known:
+            breach(path, line, f"{name} does not begin with gy_{room}_, its folder or a type of the room:"
+                               f" {len(found)} such functions in {room}, at most {known}")
+
+
+def is_static(lines, first):
+    """Whether the function whose brace stands in lines[first] is static."""
+    while first > 0 and lines[first - 1].strip() and not lines[first - 1].rstrip().endswith((";", "}", "*/")) \
+            and not lines[first - 1].startswith("#"):
+        first -= 1
+        if re.match(r"\s*(static|GY_\w+\s+static)\b", lines[first]):
+            return True
+    return False
+
+
 def check_settings(texts):
     """Every variable that code names stands in the list that users are warned by, and is named outside it."""
     lists = {TOP / "src/base/setting.c", TOP / "src/cli/environment.c"}
@@ -271,6 +356,8 @@ def main():
     check_settings(texts)
     check_rooms(rooms, files, ratchet)
     check_dead(files, texts)
+    check_types(texts)
+    check_prefixes(texts, ratchet)
     for key in ratchet:
         breaches.append(f"tools/tidy_ratchet.txt:0: {key} is gone: remove the entry")
     breaches.extend(words.check(TOP))

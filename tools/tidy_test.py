@@ -29,11 +29,17 @@ CLEAN = {
 def function(lines=3, parameters=1):
     """A function of so many lines, braces included, and so many parameters."""
     words = ", ".join(f"int p{i}" for i in range(parameters))
-    return f"int gy_big({words})\n{{\n" + "    p0++;\n" * (lines - 2) + "}\n"
+    return f"static int gy_big({words})\n{{\n" + "    p0++;\n" * (lines - 2) + "}\n"
 
 
 # What is written (path, text added; None: the file goes) and how the report then begins.
 BREACHES = {
+    "a type that is defined twice": ("src/high/high.c", "typedef struct gy_thing {\n    int a;\n} gy_thing;\nenum gy_thing { GY_THING };\n",
+                                     "src/high/high.c:6: type gy_thing is defined in src/high/high.c:3 too"),
+    "a pointer's type that is defined twice": ("src/high/high.c", "typedef int (*gy_call)(int);\ntypedef void (*gy_call)(void);\n",
+                                               "src/high/high.c:4: type gy_call is defined"),
+    "a function that does not say its room": ("src/low/low.c", "int gy_lone(int p)\n{\n}\n",
+                                              "src/low/low.c:4: gy_lone does not begin with gy_low_"),
     "upward include": ("src/low/low.c", '#include "high/high.h"\n', "src/low/low.c:3: room low may not include"),
     "include of no room": ("src/low/low.c", '#include "none/x.h"\n', "src/low/low.c:3: include of none/x.h"),
     "room in angle brackets": ("src/low/low.c", "#include <high/high.h>\n", "src/low/low.c:3: include of <high/high.h>"),
@@ -78,6 +84,10 @@ BREACHES = {
 }
 # What looks like a breach and is none.
 HARMLESS = {
+    "a forward typedef": ("src/low/low.c", "typedef struct gy_thing gy_thing;\ntypedef struct gy_thing gy_thing;\n"
+                                           "struct gy_thing {\n    int a;\n};\n"),
+    "a function of the room's type": ("src/low/low.c", "struct gy_thing {\n    int a;\n};\n\nint gy_thing_add(int p)\n{\n}\n"),
+    "a public function": ("src/low/low.c", "int gy_low(void)\n{\n}\n"),
     "function of 70 lines": ("src/low/low.c", function(lines=70)),
     "6 parameters": ("src/low/low.c", function(parameters=6)),
     "file of 800 lines": ("src/low/long.c", "\n" * 800),
@@ -157,13 +167,18 @@ def main():
     expect_breach("words that grew", [words, (known, "src/low 1\n")], "src/low:0: 2 words that the field")
     expect_breach("words of a page that grew", [("src/low/README.md", "A tenant.\n"), (known, "src/low 2\n")],
                   "src/low/README.md:2: 'tenant'")
+    lone = ("src/low/low.c", "int gy_lone(int p)\n{\n}\n")
+    expect_clean("a room's allowance", [lone, (entry, "prefix:low 1\n")])
+    expect_clean("an allowance that shrank", [lone, (entry, "prefix:low 2\n")])
+    expect_breach("an allowance that grew", [lone, ("src/low/low.c", "int gy_alone(int p)\n{\n}\n"), (entry, "prefix:low 1\n")],
+                  "src/low/low.c:7: gy_alone does not begin with gy_low_")
     crowd = [(f"src/low/part{i}.c", "int x;\n") for i in range(16)]
     expect_breach("17 files in a room", crowd, "src/low:0: low has 17 .c files, at most 16")
     expect_clean("a crowd that is known", [*crowd, (entry, "src/low 17\n")])
 
     for line in wrong:
         print(line)
-    print(f"tidy_test: {len(BREACHES) + 3} breaches, {len(HARMLESS) + 2} harmless, {len(wrong)} wrong")
+    print(f"tidy_test: {len(BREACHES) + 4} breaches, {len(HARMLESS) + 4} harmless, {len(wrong)} wrong")
     return 1 if wrong else 0
 
 
