@@ -301,7 +301,7 @@ static inline char *manifest_counters(const char *folder_of)
 {
     static const char *const moves[] = {
         "bytes fetched",           "messages about fetching",
-        "sections fetched",        "tasks begun where their files",
+        "sections fetched",        "tasks started where their files",
         "transfers between hosts",
     };
     char path[192];

@@ -227,7 +227,7 @@ static inline void a_cut_stream_is_told(gy_transport **ranks)
     gy_alloc_fail_after(0);
     assert_status(gy_transport_send(ranks[0], 1, 4, out, 1, &next), GY_STATE);
     assert_non_null(
-        strstr(gy_error_text(), "to rank 1 was given up half sent: nothing can follow"));
+        strstr(gy_error_text(), "to rank 1 was abandoned half sent: no message can follow"));
     gy_free(out);
 }
 

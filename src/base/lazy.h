@@ -36,7 +36,7 @@ static inline void *gy_lazy_find(_Atomic(void *) *found, const char *library, co
         if (function == NULL) {
             const char *reason = dlerror();
             gy_panic("%s of %s is needed: %s", name, library,
-                     reason != NULL ? reason : "it is nothing there");
+                     reason != NULL ? reason : "it exports nothing");
         }
         atomic_store_explicit(found, function, memory_order_release);
     }

@@ -62,8 +62,8 @@ gy_status gy_word_count(const char *word, const char *what, const int64_t range[
     bool is_digit = word[0] >= '0' && word[0] <= '9';
     *value = is_digit ? strtoll(word, &end, 10) : -1;
     if (!is_digit || *end != '\0' || *value < range[0] || *value > range[1]) {
-        return gy_fail(GY_FORMAT, "%s is \"%s\", expected a whole number from %lld to %lld",
-                       what, word, (long long)range[0], (long long)range[1]);
+        return gy_fail(GY_FORMAT, "%s is \"%s\", expected an integer from %lld to %lld", what,
+                       word, (long long)range[0], (long long)range[1]);
     }
     return GY_OK;
 }

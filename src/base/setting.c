@@ -82,7 +82,7 @@ gy_status gy_setting_user_path(const char *variable, const char *under, const ch
 {
     const char *folder = gy_setting_get(variable), *home = gy_setting_get("HOME");
     if (folder == NULL && home == NULL) {
-        return gy_fail(GY_ARG, "neither %s nor HOME is set: name the file", variable);
+        return gy_fail(GY_ARG, "neither %s nor HOME is set: expected a file name", variable);
     }
     int size = folder != NULL ? snprintf(path, size_bytes, "%s/gyre%s", folder, name)
                               : snprintf(path, size_bytes, "%s/%s/gyre%s", home, under, name);

@@ -27,7 +27,7 @@ gy_status gy_signals_open(int *file)
     int nobody = -1;
     if (!atomic_compare_exchange_strong_explicit(&bell, &nobody, -2, memory_order_acquire,
                                                  memory_order_relaxed)) {
-        return gy_fail(GY_STATE, "this process runs another job at this moment");
+        return gy_fail(GY_STATE, "this process is running another job");
     }
     int made = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (made < 0) {

@@ -270,7 +270,8 @@ const gy_command gy_command_bench = {
     .operands = "[WHAT...]",
     .operands_most = -1,
     .description =
-        "Measures WHAT (engine, matmul, allreduce; without it all) and prints medians.",
+        "Measures WHAT (engine, matmul or allreduce; by default all of them) and prints "
+        "medians.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .settings = &settings,

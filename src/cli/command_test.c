@@ -116,8 +116,8 @@ GY_TEST(wrong_usage_is_one_line_and_status_two)
         {"plan table -n 65537", "'65537'"},
         {"plan check allreduce --algorithm ring --hosts 9 -n 8", "9 hosts"},
         {"plan simulate allreduce --algorithm ring --fail 3", "'3'"},
-        {"plan table --links x --alpha 1", "--links says"},
-        {"plan list --links x", "--links has no meaning"},
+        {"plan table --links x --alpha 1", "--links gives"},
+        {"plan list --links x", "--links does not apply"},
         {"plan simulate allreduce --algorithm ring --fail 9@1", "rank 9"},
         {"plan simulate allreduce --algorithm ring --retransmit-timeout 1", "--loss"},
         {"predict", "MODEL"},
@@ -344,7 +344,7 @@ GY_TEST(plans_cost_what_a_file_of_links_says)
     assert_int_equal(result.status, 0);
     assert_non_null(strstr(result.output, line));
     expect(0, "plan simulate broadcast --algorithm flat --links /tmp/gyre-links-test.txt -n 3",
-           "3 of 3 ranks ended");
+           "3 of 3 ranks finished");
     assert_non_null(strstr(result.output, "ranks: 1"));
     gyre("", "plan show broadcast --algorithm weighted-tree --links /tmp/gyre-links-test.txt");
     assert_int_equal(result.status, 0);
@@ -390,9 +390,9 @@ GY_TEST(plan_table_says_what_the_lectures_say)
         strstr(result.output, is_short ? "\ndissemination            12     12       0 B"
                                        : "\ndissemination            16     16       0 B"));
     gyre("", is_short ? "plan table -n 256 --plan-steps-max 20000" : "plan table -n 65536");
-    assert_non_null(strstr(result.output, "\nring                 is too long to be priced: "));
-    static const char left_out[] = "\nring                 is too long to be priced: "
-                                   "3.97e+03 steps (--plan-steps-max); by its formula ";
+    assert_non_null(strstr(result.output, "\nring                 is too long for a cost: "));
+    static const char left_out[] = "\nring                 is too long for a cost: 3.97e+03 "
+                                   "steps (--plan-steps-max); by its formula ";
     expect(0, "plan table -n 32 --plan-steps-max 3967", left_out);
     gyre("", "plan table -n 32 --plan-steps-max 3968");
     assert_null(strstr(result.output, left_out));
@@ -415,7 +415,7 @@ GY_TEST(plans_are_drawn_checked_and_simulated)
     assert_string_equal(result.output, "reduce-scatter by ring is right for 9 ranks\n");
     expect(0,
            "plan simulate allreduce --algorithm ring -n 64 --bytes 64KiB --loss 0.01 --seed 3",
-           "64 of 64 ranks ended, seed 3, digest ");
+           "64 of 64 ranks finished, seed 3, digest ");
     expect(1, "plan simulate allreduce --algorithm ring -n 64 --fail 5@1e-5",
            "rank 5 failed at 1e-05 s: 64 of 64 ranks");
 }

@@ -61,13 +61,13 @@ static void say_key(void)
         return;
     }
     if (gy_keyring_list(path, note_line, &found) < 0) {
-        gy_print_to(stdout, "key: no good: %s\n", gy_error_text());
+        gy_print_to(stdout, "key: invalid: %s\n", gy_error_text());
         return;
     }
     gy_print_to(stdout, "key: %s, mode %04o, epoch", path, (unsigned)facts.st_mode & 07777);
     printf(found.first == found.last ? " %llu" : "s %llu to %llu",
            (unsigned long long)found.first, (unsigned long long)found.last);
-    printf("%s%s\n", found.roles[0] != '\0' ? ", of roles alone: " : "", found.roles);
+    printf("%s%s\n", found.roles[0] != '\0' ? ", of roles only: " : "", found.roles);
 }
 
 static int run(char **operands, int operand_count)
@@ -87,14 +87,14 @@ static int run(char **operands, int operand_count)
         char *end = NULL;
         long process = strtol(operands[0], &end, 10);
         if (end == operands[0] || *end != '\0' || process < 1 || process > INT_MAX) {
-            gy_print_to(stderr, "gyre doctor: \"%s\": expected the number of a process\n",
+            gy_print_to(stderr, "gyre doctor: \"%s\": expected a process number\n",
                         operands[0]);
             return GY_EXIT_USAGE;
         }
         chosen.process = (int)process;
     }
     if (operand_count > 0 && settings.file != NULL) {
-        gy_print_to(stderr, "gyre doctor: a process or a file, not both\n");
+        gy_print_to(stderr, "gyre doctor: PROCESS and --recording exclude each other\n");
         return GY_EXIT_USAGE;
     }
     if (settings.file == NULL && !settings.json) {
@@ -114,17 +114,20 @@ static int run(char **operands, int operand_count)
 
 const gy_command gy_command_doctor = {
     .name = "doctor",
-    .summary = "say who waits for whom in a run, live or after a crash",
+    .summary = "diagnose a launch, live or after a crash: which rank waits for which",
     .operands = "[PROCESS]",
     .operands_most = 1,
     .description =
-        "Reads the flight recorder of a run on this host: of the launcher, keeper or rank\n"
-        "PROCESS, by default of the only run of this user (several are listed), or of the\n"
-        "FILE that a failed run has left. Says which ranks are stopped or gone, whose calls\n"
-        "differ, who waits for whom, and who enters collectives late. Live and for people it\n"
-        "first says what this user's cluster key is like (gyre key). With --check-sandbox it "
-        "says\n"
-        "what 'gyre job run --sandbox' can do here.",
+        "Reads the flight recorder of a launch on this host: that of the launcher, supervisor "
+        "or\n"
+        "rank PROCESS, by default of the only launch of this user (several are listed), or "
+        "the\n"
+        "recording that a failed launch has left. Reports which ranks are stopped or lost, "
+        "whose\n"
+        "calls differ, which rank waits for which, and which ranks enter collectives late. For "
+        "a\n"
+        "live launch it first reports the state of this user's cluster key (gyre key). With\n"
+        "--check-sandbox it reports what 'gyre job run --sandbox' supports on this machine.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .settings = &settings,

@@ -29,8 +29,7 @@ static void warn_of_unknown(void)
         size_t size = strcspn(*variable, "=");
         if (strncmp(*variable, "GYRE_", 5) == 0 && strncmp(*variable, "GYRE_TEST_", 10) != 0 &&
             !is_in(gy_info_settings, *variable, size) && !is_in(development, *variable, size)) {
-            gy_print_to(stderr,
-                        "gyre: warning: %.*s is no variable that Gyre reads: see gyre(1)\n",
+            gy_print_to(stderr, "gyre: warning: %.*s is no variable of Gyre: see gyre(1)\n",
                         (int)size, *variable);
         }
     }

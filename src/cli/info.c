@@ -20,6 +20,6 @@ const gy_command gy_command_info = {
     .operands = "",
     .description =
         "Shows what Gyre found on this machine: cores, caches, instruction sets, and the\n"
-        "libraries that kernels stand on, with the BLAS kernel chosen.",
+        "libraries that its kernels use, with the chosen BLAS kernel.",
     .run = run,
 };

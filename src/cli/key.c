@@ -1,4 +1,4 @@
-/* gyre key: the key file of a cluster, its epochs, and files for those who may be less. */
+/* gyre key: the key file of a cluster, its epochs, and files of restricted keys. */
 #include "cli/cli.h"
 #include "cli/report.h"
 
@@ -131,16 +131,21 @@ const gy_command gy_command_key = {
     .description =
         "Writes a new key to FILE, by default $XDG_CONFIG_HOME/gyre/key or "
         "~/.config/gyre/key,\n"
-        "readable by its owner alone, and says where. Never overwrites one. Copy it to every\n"
-        "host of the cluster over a channel that you trust.\n"
+        "readable only by its owner, and prints the path. A key is never overwritten. Copy "
+        "the\n"
+        "file to every host of the cluster over a channel that you trust.\n"
         "\n"
-        "rotate adds an epoch with a key of its own, one above the newest, which is then\n"
-        "offered; all are accepted. Copy the file to every host, then retire the old epoch\n"
-        "there: connections by its key end. derive makes a file for one who may be less, with\n"
-        "the keys of all epochs: WHO is one or more of the roles nameserver, daemon, manager,\n"
-        "submitter, watcher and operator, with commas between, or ROLE/SUBJECT for a single\n"
-        "subject, such as the manager of one job. Daemons need daemon,manager. After a "
-        "rotation\n"
-        "derive it again. show lists epochs and roles.",
+        "rotate adds an epoch with a new key, one above the newest epoch; the new key is "
+        "offered,\n"
+        "all keys are accepted. Copy the file to every host, then retire the old epoch there:\n"
+        "connections with its key end. derive makes a file of restricted keys of all epochs: "
+        "WHO\n"
+        "is one or more of the roles nameserver, daemon, manager, submitter, watcher and "
+        "operator,\n"
+        "separated by commas, or ROLE/SUBJECT for a single subject, such as the manager of "
+        "one\n"
+        "job. Daemons need daemon,manager. After a rotation, derive the file again. show "
+        "lists\n"
+        "epochs and roles.",
     .run = run,
 };

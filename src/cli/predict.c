@@ -280,7 +280,7 @@ static int label_images(gy_model *model, char **operands, int operand_count)
             gy_model_name(model));
     }
     if (settings.labels != NULL && operand_count > 2) {
-        return gy_report_usage("gyre predict: --labels are of one file of images, not of %d",
+        return gy_report_usage("gyre predict: --labels is for one file of images, not for %d",
                                operand_count - 1);
     }
     int result = GY_EXIT_OK;
@@ -311,7 +311,8 @@ static int run(char **operands, int operand_count)
     gy_model_free(model);
     model = NULL;
     if (status == GY_OK && settings.labels != NULL) {
-        return gy_report_usage("gyre predict: --labels are for images, the model is for text");
+        return gy_report_usage(
+            "gyre predict: --labels is for images, but the model is for text");
     }
     status = status == GY_OK ? gy_language_open(operands[0], &model) : status;
     if (status != GY_OK) {
@@ -329,9 +330,10 @@ const gy_command gy_command_predict = {
     .operands_least = 1,
     .operands_most = -1,
     .description =
-        "Labels each FILE (plain or .gz), or each line of standard input, with the\n"
-        "model that 'gyre train language' saved as MODEL; with a model of the digits\n"
-        "each image of the IDX files FILE.",
+        "Labels each FILE (plain or .gz), or each line of standard input, with the model that\n"
+        "'gyre train language' saved as MODEL; with a model of the digits it labels each "
+        "image\n"
+        "of the IDX files FILE.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .settings = &settings,

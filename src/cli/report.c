@@ -11,7 +11,7 @@ void gy_report_corpus(const gy_corpus *corpus, double seconds, int ranks)
 {
     long long unreadable = 0, binary = 0;
     printf("read on %d rank%s in %.1f s:\n", ranks, ranks == 1 ? "" : "s", seconds);
-    printf("  %-8s %8s %10s %10s %11s %9s %9s\n", "class", "files", "lines", "MB", "different",
+    printf("  %-8s %8s %10s %10s %11s %9s %9s\n", "class", "files", "lines", "MB", "distinct",
            "to train", "to test");
     for (int k = 0; k < GY_LANGUAGE_COUNT; k++) {
         const gy_corpus_class *class = gy_corpus_class_of(corpus, (gy_language)k);
@@ -23,7 +23,7 @@ void gy_report_corpus(const gy_corpus *corpus, double seconds, int ranks)
         unreadable += class->unreadable;
         binary += class->binary;
     }
-    printf("  passed over: %lld unreadable, %lld binary files\n", unreadable, binary);
+    printf("  skipped: %lld unreadable, %lld binary files\n", unreadable, binary);
 }
 
 static double percent(int64_t part, int64_t whole)
@@ -36,7 +36,7 @@ void gy_report_score(const gy_language_score *score)
     printf("\ntest accuracy: %.2f %% of %lld lines, %.2f %% of %lld files\n\n",
            percent(score->lines_right, score->lines), (long long)score->lines,
            percent(score->files_right, score->files), (long long)score->files);
-    printf("  lines of   taken for\n  %-8s", "");
+    printf("  class      predicted\n  %-8s", "");
     for (int k = 0; k < GY_LANGUAGE_COUNT; k++) {
         printf(" %7s", gy_language_name((gy_language)k));
     }

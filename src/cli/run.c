@@ -143,8 +143,8 @@ static int run(char **operands, int operand_count)
     const char *wrong = misplaced();
     if (wrong != NULL) {
         return settings.over.hosts > 0
-                   ? gy_report_usage("gyre run: %s cannot stand beside --hosts", wrong)
-                   : gy_report_usage("gyre run: %s stands beside --hosts alone", wrong);
+                   ? gy_report_usage("gyre run: %s and --hosts exclude each other", wrong)
+                   : gy_report_usage("gyre run: %s needs --hosts", wrong);
     }
     return settings.over.hosts > 0 ? gy_cli_run_hosts(&settings.over, &chosen, operands)
                                    : gy_run(&chosen, operands);
@@ -152,19 +152,24 @@ static int run(char **operands, int operand_count)
 
 const gy_command gy_command_run = {
     .name = "run",
-    .summary = "start a program on several ranks, of this machine or of several",
+    .summary = "start a program on several ranks, on one or several hosts",
     .operands = "PROGRAM [ARGUMENT...]",
     .operands_least = 1,
     .operands_most = -1,
     .stops_at_operand = true,
     .description =
-        "Starts PROGRAM once a rank, waits for all, and ends all when one fails.\n"
-        "The exit status is that of the first rank that failed, 128 + N when signal N\n"
-        "ended it, 124 after the time limit, 126 or 127 when PROGRAM cannot be started.\n"
-        "With --on-failure=continue the others go on and the status is 0 when any ended well.\n"
-        "With --nodes the same is started once on each host; all end with one status.\n"
-        "With --hosts a cluster runs the ranks, as many on each host, when it has slots for\n"
-        "all; when a host is lost they all begin again on others.",
+        "Starts PROGRAM once per rank, waits for all ranks, and ends all ranks when one "
+        "fails.\n"
+        "The exit status is that of the first rank that failed, 128 + N when signal N killed\n"
+        "the rank, 124 after the time limit, 126 or 127 when PROGRAM cannot be started.\n"
+        "With --on-failure=continue the other ranks continue, and the status is 0 when at "
+        "least\n"
+        "one rank succeeds. With --nodes, start the same command once on each host; all of "
+        "them\n"
+        "end with one status. With --hosts a cluster runs the ranks, the same number on each\n"
+        "host, once it has slots for all of them; when a host is lost, all ranks start again "
+        "on\n"
+        "other hosts.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .settings = &settings,

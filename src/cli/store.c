@@ -140,7 +140,7 @@ static const gy_command verbs[] = {
      .operands = "URI...",
      .operands_least = 1,
      .operands_most = -1,
-     .description = "Lists what lies in folders or below prefixes, one level, sorted.",
+     .description = "Lists folders or prefixes, one level, sorted.",
      .options = list_options,
      .option_count = COUNT(list_options),
      .settings = &settings,
@@ -149,7 +149,7 @@ static const gy_command verbs[] = {
      .operands = "URI...",
      .operands_least = 1,
      .operands_most = -1,
-     .description = "Writes objects to standard output, one behind the other.",
+     .description = "Writes objects to standard output, one after the other.",
      .options = cat_options,
      .option_count = COUNT(cat_options),
      .settings = &settings,
@@ -159,8 +159,8 @@ static const gy_command verbs[] = {
      .operands_least = 2,
      .operands_most = 2,
      .description =
-         "Copies an object; the copy appears whole or not at all. A TO that ends with a\n"
-         "slash gets FROM's name.",
+         "Copies an object; the copy appears whole or not at all. A TO that ends with a slash\n"
+         "gets FROM's name.",
      .options = copy_options,
      .option_count = COUNT(copy_options),
      .settings = &settings,
@@ -175,12 +175,13 @@ const gy_command gy_command_store = {
     .operands_most = -1,
     .stops_at_operand = true,
     .description =
-        "ls URI...     what lies in folders or below prefixes\n"
-        "cat URI...    the bytes of objects\n"
-        "cp FROM TO    copy one\n\n"
+        "ls URI...   list folders or prefixes\n"
+        "cat URI...  print the bytes of objects\n"
+        "cp FROM TO  copy an object\n"
+        "\n"
         "URI is s3://BUCKET/KEY, hdfs://HOST:PORT/PATH (WebHDFS), file:/PATH or a path.\n"
         "Credentials of S3 come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or from\n"
-        "~/.aws/credentials, its server from GYRE_S3_ENDPOINT: see gyre(1).",
+        "~/.aws/credentials, the server from GYRE_S3_ENDPOINT: see gyre(1).",
     .verbs = verbs,
     .verb_count = COUNT(verbs),
 };

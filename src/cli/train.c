@@ -157,7 +157,7 @@ static bool make_folder(const train_job *job)
     }
     if (!S_ISDIR(about.st_mode) || access(path, W_OK) != 0) {
         gy_print_to(stderr, "gyre train: cannot write to '%s': %s\n", path,
-                    S_ISDIR(about.st_mode) ? strerror(errno) : "it is no folder");
+                    S_ISDIR(about.st_mode) ? strerror(errno) : "it is not a folder");
         return false;
     }
     return true;
@@ -338,7 +338,7 @@ static int check_settings(const char *name)
 {
     static const char *const names = "language|softmax|mlp|lenet";
     if (gy_options_choice(names, name) < 0) {
-        return gy_report_usage("gyre train: '%s' is no model: expected one of %s", name, names);
+        return gy_report_usage("gyre train: no model '%s': expected one of %s", name, names);
     }
     if (settings.data == NULL && strcmp(name, "language") != 0) {
         return gy_report_usage(
@@ -352,8 +352,8 @@ static int check_settings(const char *name)
     }
     const char *running = getenv("GYRE_SIZE");
     if (running != NULL && settings.ranks > 0 && strtoll(running, NULL, 10) != settings.ranks) {
-        return gy_report_usage("gyre train: --ranks: '%lld' is not valid: expected %s, which "
-                               "run",
+        return gy_report_usage("gyre train: --ranks: '%lld' is not valid: expected %s, the "
+                               "number of ranks of this launch",
                                settings.ranks, running);
     }
     return GY_EXIT_OK;
@@ -406,11 +406,12 @@ const gy_command gy_command_train = {
     .operands_least = 1,
     .operands_most = 1,
     .description =
-        "Trains MODEL and saves it with its loss curve and a trace of the run.\n"
-        "  language  tells C, Python, Perl, prose and shell apart, line by line; its\n"
-        "            data are the files of this machine\n"
-        "  softmax, mlp, lenet  recognise the digits in --data FOLDER (MNIST's IDX files,\n"
-        "            plain or .gz)",
+        "Trains MODEL and saves the model, its loss curve and a trace of the training run.\n"
+        "  language  classifies lines as C, Python, Perl, prose or shell; its data are the\n"
+        "            files of this machine\n"
+        "  softmax, mlp, lenet  classify the digits in --data FOLDER (MNIST's IDX files, "
+        "plain\n"
+        "            or .gz)",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .settings = &settings,

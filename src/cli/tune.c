@@ -73,8 +73,8 @@ static int run(char **operands, int operand_count)
             &(gy_tune_query){.ranks = ranks, .hosts = (int)settings.hosts, .is_tcp = is_tcp});
     }
     if (settings.hosts > 0) {
-        return gy_report_usage("gyre tune: --hosts goes with --print: to measure between hosts "
-                               "start it inside 'gyre run' on each");
+        return gy_report_usage("gyre tune: --hosts needs --print: to measure between hosts, "
+                               "start 'gyre tune' with 'gyre run' on each host");
     }
     if (!gy_run_is_rank()) {
         return gy_cli_start_run("tune", &(gy_run_options){.ranks = ranks, .is_tcp = is_tcp});
@@ -88,10 +88,11 @@ const gy_command gy_command_tune = {
     .operands = "",
     .operands_most = 0,
     .description =
-        "Measures links and algorithms between N ranks and writes a table that every later\n"
-        "run on this machine chooses by, $XDG_CONFIG_HOME/gyre/tune or ~/.config/gyre/tune.\n"
-        "Inside 'gyre run' or an MPI's launcher it measures the ranks of that run, also over\n"
-        "several hosts.",
+        "Measures links and algorithms between N ranks and writes a table from which later\n"
+        "launches on this machine choose their algorithms: $XDG_CONFIG_HOME/gyre/tune or\n"
+        "~/.config/gyre/tune. Inside 'gyre run' or an MPI launcher it measures the ranks of "
+        "that\n"
+        "launch, also over several hosts.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .settings = &settings,

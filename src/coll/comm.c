@@ -239,7 +239,7 @@ static void free_pool(gy_pool *pool)
 {
     size_t used = gy_pool_used_bytes(pool);
     if (used > 0) {
-        gy_debug("%zu bytes of registered memory were not given back", used);
+        gy_debug("%zu bytes of registered memory were not released", used);
         return;
     }
     gy_pool_free(pool);

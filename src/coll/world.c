@@ -92,7 +92,7 @@ void gy_comm_world_close(void)
     gy_comm_free(world);
     world = NULL;
     is_world_tried = true;
-    (void)gy_fail(GY_STATE, "the run was left");
+    (void)gy_fail(GY_STATE, "the launch was left");
     gy_error_take(&world_error, GY_STATE);
     pthread_mutex_unlock(&world_lock);
 }

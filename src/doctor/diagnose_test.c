@@ -92,9 +92,8 @@ GY_TEST(stopped_and_gone_ranks_come_first)
     flight->ranks[1].process_state = 'T';
     flight->ranks[2].process_state = 'Z';
     expect(flight, "stopped: rank 1 (process 101) is stopped, by a signal or a debugger; ranks "
-                   "0, 3 wait for it\n"
-                   "gone: rank 2 (process 102) is gone: it ended without leaving the run; "
-                   "ranks 0, 3 wait for it\n");
+                   "0, 3 wait for it\ngone: rank 2 (process 102) is lost: it ended without "
+                   "leaving the launch; ranks 0, 3 wait for it\n");
 }
 
 GY_TEST(the_end_of_a_chain_is_named)
@@ -168,7 +167,7 @@ GY_TEST(other_hosts_are_pointed_to)
     flight->head.size = 6;
     add(flight, 0, 4, GY_RECORD_RUNNING, 2)->waits_for = 5;
     add(flight, 1, 4, GY_RECORD_RUNNING, 2)->waits_for = 0;
-    expect(flight, "elsewhere: rank 0 waits for rank 5, which is on another host: ask gyre "
+    expect(flight, "elsewhere: rank 0 waits for rank 5, which is on another host: run gyre "
                    "doctor there\n");
 }
 

@@ -15,7 +15,7 @@ static gy_status describe(gy_flight *flight, bool is_json, gy_text *out)
     gy_diagnosis *diagnosis = gy_diagnose(flight);
     gy_status status = GY_OK;
     if (diagnosis == NULL) {
-        status = gy_fail(GY_NOMEM, "cannot say what the flight recorder holds");
+        status = gy_fail(GY_NOMEM, "cannot print the flight recording");
     } else if (is_json) {
         gy_diagnosis_json(diagnosis, out);
     } else {
@@ -47,7 +47,7 @@ static gy_status take(const gy_found_run *run, gy_flight **flight)
 {
     int segment = open(run->path, O_RDONLY | O_CLOEXEC);
     if (segment < 0) {
-        return gy_fail(GY_NOTFOUND, "the run has just ended");
+        return gy_fail(GY_NOTFOUND, "the launch has just ended");
     }
     gy_status status = gy_flight_take(segment, flight);
     close(segment);
@@ -110,7 +110,7 @@ static gy_status look(const gy_doctor_options *options, gy_text *out)
     int count = 0;
     gy_status status = gy_runs_find(runs, &count);
     if (status == GY_OK && count > 1 && options->process == 0) {
-        const char *which = "several runs: say which (gyre doctor PROCESS)";
+        const char *which = "several launches: choose one (gyre doctor PROCESS)";
         if (!options->is_json) {
             gy_text_add(out, "%s\n", which);
         }

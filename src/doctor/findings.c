@@ -94,7 +94,7 @@ static void find_stopped_and_gone(gy_diagnosis *diagnosis)
         }
         gy_text_add(&text, "rank %d (process %d) %s", patient->rank->rank,
                     patient->rank->process,
-                    patient->is_gone ? "is gone: it ended without leaving the run"
+                    patient->is_gone ? "is lost: it ended without leaving the launch"
                                      : "is stopped, by a signal or a debugger");
         add_waiters(diagnosis, rank, &text);
         gy_finding *finding =
@@ -247,10 +247,10 @@ static void find_elsewhere(gy_diagnosis *diagnosis)
         if (patient->elsewhere >= 0 && is_waiting_long(diagnosis, rank)) {
             gy_finding *finding = add(diagnosis, GY_FINDING_ELSEWHERE, patient->rank->rank);
             name_too(finding, patient->elsewhere);
-            snprintf(finding->text, sizeof(finding->text),
-                     "rank %d waits for rank %d, which is on another host: ask gyre doctor "
-                     "there",
-                     patient->rank->rank, patient->elsewhere);
+            snprintf(
+                finding->text, sizeof(finding->text),
+                "rank %d waits for rank %d, which is on another host: run gyre doctor there",
+                patient->rank->rank, patient->elsewhere);
         }
     }
 }

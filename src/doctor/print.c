@@ -63,7 +63,7 @@ const char *gy_patient_text(const gy_diagnosis *diagnosis, int rank, char out[51
                  gy_flight_ago(flight, patient->last->entered));
     } else {
         snprintf(out, 512, "%s",
-                 patient->rank->stage == GY_FLIGHT_ABSENT ? "has not joined the run"
+                 patient->rank->stage == GY_FLIGHT_ABSENT ? "has not joined the launch"
                                                           : "has made no call");
     }
     return out;
@@ -83,8 +83,7 @@ static void print_head(const gy_flight_head *head, gy_text *out)
         gy_text_add(out, "%d rank%s\n", head->ranks, head->ranks > 1 ? "s" : "");
     } else {
         gy_text_add(out,
-                    "ranks %d to %d of %d; those of other hosts are seen by gyre doctor "
-                    "there\n",
+                    "ranks %d to %d of %d; run gyre doctor on the other hosts for theirs\n",
                     head->first_rank, head->first_rank + head->ranks - 1, head->size);
     }
     if (head->cause[0] != '\0') {
@@ -123,7 +122,7 @@ static void print_lateness(const gy_diagnosis *diagnosis, gy_text *out)
         const gy_patient *patient = &diagnosis->patients[rank];
         if (patient->late_count > 0) {
             if (!is_begun) {
-                gy_text_add(out, "late to enter     mean ms    most ms  last of collectives\n");
+                gy_text_add(out, "late to enter     mean ms     max ms  last of collectives\n");
                 is_begun = true;
             }
             gy_text_add(out, "  rank %-4d      %10.3f %10.3f  %4d of %d\n", patient->rank->rank,
@@ -140,7 +139,7 @@ void gy_diagnosis_print(const gy_diagnosis *diagnosis, gy_text *out)
         gy_text_add(out, "* %s\n", diagnosis->findings[i].text);
     }
     if (diagnosis->finding_count == 0) {
-        gy_text_add(out, "* nobody waits for long\n");
+        gy_text_add(out, "* no rank waits for long\n");
     }
     for (int rank = 0; rank < diagnosis->flight->head.ranks; rank++) {
         print_rank(diagnosis, rank, out);

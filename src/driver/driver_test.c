@@ -51,16 +51,17 @@ GY_TEST(test_one_bad_attempt)
 {
     static const bad cases[] = {
         {"segv", "killed by SIGSEGV", 1, 0},
-        {"exit", "ended by itself with exit status 0; its log ends: last words", 1, 0},
-        {"garbage", "sent what is no message: no mark where a message should begin", 1, 0},
+        {"exit", "exited with status 0; its log ends: last words", 1, 0},
+        {"garbage", "sent a malformed message: a message does not begin with the magic number",
+         1, 0},
         {"close", "it closed its socket", 1, 0},
-        {"no files", "closed or replaced a descriptor that is not its own", 1, 0},
-        {"other files", "closed or replaced a descriptor that is not its own", 1, 0},
-        {"no files, spin", "closed or replaced a descriptor that is not its own", 1, 0},
-        {"shut", "closed or replaced a descriptor that is not its own", 1, 0},
+        {"no files", "closed or replaced a descriptor of Gyre", 1, 0},
+        {"other files", "closed or replaced a descriptor of Gyre", 1, 0},
+        {"no files, spin", "closed or replaced a descriptor of Gyre", 1, 0},
+        {"shut", "closed or replaced a descriptor of Gyre", 1, 0},
         {"leave", "a function of the job ended its thread (pthread_exit)", 1, 0},
         {"kill", "killed by SIGKILL", 0, 0},
-        {"stop", "has been silent for", 0, 1000000000},
+        {"stop", "has sent no heartbeat for", 0, 1000000000},
         {"fail", "as it was told", 1, 0},
         {"daemon, segv", "killed by SIGSEGV", 1, 0},
     };
@@ -181,7 +182,7 @@ GY_TEST(test_forks_are_bounded)
                        .processes = 1,
                        .silence_ns = 100000000000}; /* two thousand forks take their time */
     assert_ok(gy_test_job_run(&job));
-    assert_output(&job, "exit status 9");
+    assert_output(&job, "exited with status 9");
     end_job(&job);
 }
 

@@ -147,7 +147,8 @@ static void wake_up_late(bool is_place)
     assert_true(child >= 0);
     if (child == 0) {
         gy_status status = gy_test_job_run(&job);
-        bool is_told = strstr(gy_error_text(), "epoch 1 is over: epoch 2 goes on (") != NULL;
+        bool is_told =
+            strstr(gy_error_text(), "epoch 1 has ended: epoch 2 continues (") != NULL;
         _exit(status == GY_STATE && is_told && job.is_over ? 7 : 1);
     }
     int status = 0;
@@ -260,14 +261,14 @@ GY_TEST(test_an_epoch_is_used_once)
     gy_test_job job = {.task_count = 5, .processes = 1, .epoch = 5};
     assert_ok(gy_test_job_run(&job));
     assert_int_equal(job.committed, 5);
-    assert_refused(&job, 5, "epoch 5 was begun before by ");
-    assert_refused(&job, 4, "epoch 4 is over: epoch 5 goes on (");
+    assert_refused(&job, 5, "epoch 5 was used before by ");
+    assert_refused(&job, 4, "epoch 4 has ended: epoch 5 continues (");
     job.epoch = 6;
     assert_ok(gy_test_job_run(&job)); /* it has ended: nothing runs */
     job.epoch = 0;
     assert_ok(gy_test_job_run(&job)); /* as the next one, which is 7 */
     assert_int_equal(job.committed, 5);
-    assert_refused(&job, 7, "epoch 7 was begun before by ");
+    assert_refused(&job, 7, "epoch 7 was used before by ");
     gy_test_job_alone();
     gy_test_job_remove(&job);
 }

@@ -73,7 +73,7 @@ gy_status gy_folder_open(gy_folder *folder, gy_env *env, const char *path, bool 
     gy_status status = take_lock(folder, at, has_epoch ? 1 : LOCK_TRIES);
     folder->has_lock = status == GY_OK;
     if (status == GY_STATE && has_epoch) { /* who is cut off, or stopped, may hold it */
-        gy_info("%s; the newer epoch goes on", gy_error_text());
+        gy_info("%s; the newer epoch continues", gy_error_text());
         status = GY_OK;
     }
     return status;
@@ -86,7 +86,7 @@ void gy_folder_try_lock(gy_folder *folder)
         gy_status status = take_lock(folder, at, 1);
         folder->has_lock = status != GY_STATE; /* of another failure it was told once */
         if (status < 0 && status != GY_STATE) {
-            gy_warn("nobody sees that a manager is at work here: %s", gy_error_text());
+            gy_warn("cannot show that a manager is running here: %s", gy_error_text());
         }
     }
 }
@@ -122,8 +122,8 @@ gy_status gy_folder_replay(gy_folder *folder, uint64_t epoch, const char *journa
                                         .arg = &state};
     GY_TRY(gy_journal_open(folder->env, &options, &folder->journal));
     if (epoch > 1 && !state.has_records) {
-        gy_warn("epoch %llu finds nothing of the managers before it in %s and begins anew: "
-                "either they wrote nothing, or not all hosts share that folder",
+        gy_warn("epoch %llu finds no journal of earlier managers in %s and starts over: either "
+                "they wrote nothing, or not all hosts share that folder",
                 (unsigned long long)epoch, where);
         gy_manager_begin_blind(manager);
     }

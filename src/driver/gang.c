@@ -161,7 +161,7 @@ int gy_gang_serve(int socket, const gy_role *role, gy_packet *packet, const char
         return 1;
     }
     if (output >= 0 && (dup2(output, STDOUT_FILENO) < 0 || dup2(output, STDERR_FILENO) < 0)) {
-        fprintf(stderr, "gyre: what ranks print goes nowhere: %s\n", strerror(errno));
+        fprintf(stderr, "gyre: cannot forward the output of the ranks: %s\n", strerror(errno));
     } else if (texts >= end || end[-1] != '\0') {
         fprintf(stderr, "gyre: a gang was started with no program\n");
     } else {
@@ -388,10 +388,10 @@ static gy_status judge(const gang_run *run, int status)
         return GY_OK;
     }
     if (run->is_lost) {
-        return gy_fail(GY_STATE, "node %d of the gang has lost another one", gang->node);
+        return gy_fail(GY_STATE, "node %d of the gang lost another node", gang->node);
     }
     if (status == -1 || !WIFEXITED(status)) {
-        return gy_fail(GY_PEER, "the starter of %d ranks of %s was killed by signal %d",
+        return gy_fail(GY_PEER, "the launcher of %d ranks of %s was killed by signal %d",
                        gang->ranks, gang->argv[0], status == -1 ? 0 : WTERMSIG(status));
     }
     int code = WEXITSTATUS(status);
@@ -413,7 +413,8 @@ static gy_status start(gang_run *run)
         GY_TRY(find_others(run));
     }
     if (run->gang->is_reported && pipe2(pipes, O_CLOEXEC) != 0) {
-        return gy_fail(GY_LIMIT, "no pipe for what ranks print: %s", strerror(errno));
+        return gy_fail(GY_LIMIT, "cannot make a pipe for the output of the ranks: %s",
+                       strerror(errno));
     }
     run->print = pipes[0];
     gy_status status = gy_worker_start_self(&(gy_worker_start){0}, &run->socket, &run->process);

@@ -141,7 +141,7 @@ static gy_status hear(gy_driver *driver, gy_process *process, const gy_wire *mes
     case GY_WIRE_KINDS:
         break;
     }
-    return gy_fail(GY_FORMAT, "message %d out of turn", (int)message->kind);
+    return gy_fail(GY_FORMAT, "message %d is out of order", (int)message->kind);
 }
 
 /* Understand what has come, and make room for what is under way. */
@@ -198,7 +198,7 @@ static gy_status make_room(gy_process *process, size_t size_bytes)
 static void kill_for_garbage(gy_driver *driver, const gy_process *process)
 {
     char reason[256];
-    snprintf(reason, sizeof(reason), "it sent what is no message: %.180s", gy_error_text());
+    snprintf(reason, sizeof(reason), "it sent a malformed message: %.180s", gy_error_text());
     gy_process_kill(driver, process->slot, process->generation, reason);
 }
 
@@ -352,13 +352,14 @@ static void count_silence(gy_driver *driver, const gy_process *process, const gy
         if (row != NULL && ++row->silences >= SILENCES_MAX && !driver->is_killed) {
             gy_sched_task_state state;
             gy_manager_task(driver->manager, row->task, &state);
-            gy_driver_kill(driver,
-                           gy_fail(GY_TIMEOUT,
-                                   "%d processes that ran task %u of stage '%s' fell silent "
-                                   "and were killed: what it runs stops its process, or keeps "
-                                   "it from running",
-                                   SILENCES_MAX, row->task,
-                                   gy_manager_stage_name(driver->manager, state.stage)));
+            gy_driver_kill(
+                driver,
+                gy_fail(
+                    GY_TIMEOUT,
+                    "%d processes that ran task %u of stage '%s' sent no heartbeat and were "
+                    "killed: the task's code stops its process or keeps it from running",
+                    SILENCES_MAX, row->task,
+                    gy_manager_stage_name(driver->manager, state.stage)));
         }
     }
 }
@@ -405,9 +406,8 @@ static void fail_without_answer(gy_driver *driver, const gy_gone *gone, const ch
         (void)gy_print(last, sizeof(last), " of task %u of stage '%.60s'", line->id.task,
                        gy_manager_stage_name(driver->manager, state.stage));
     }
-    gy_driver_fail(driver,
-                   gy_fail(GY_PEER, "processes%s end again and again without an answer: %s",
-                           last[0] != '\0' ? last : " of the job", words));
+    gy_driver_fail(driver, gy_fail(GY_PEER, "processes%s end repeatedly without an answer: %s",
+                                   last[0] != '\0' ? last : " of the job", words));
 }
 
 void gy_process_end(gy_driver *driver, gy_process *process, const gy_gone *gone)
@@ -423,7 +423,8 @@ void gy_process_end(gy_driver *driver, gy_process *process, const gy_gone *gone)
     const char *words = reason.status == GY_OK ? gy_text_get(&reason) : "out of memory";
     if (process->state == GY_PROCESS_STARTING && !process->is_killed &&
         ++driver->deaths > NEVER_READY_MAX) {
-        gy_driver_fail(driver, gy_fail(GY_PEER, "no process of the job gets ready: %s", words));
+        gy_driver_fail(driver,
+                       gy_fail(GY_PEER, "no process of the job becomes ready: %s", words));
     }
     count_silence(driver, process, gone);
     const bool has_failed =
@@ -460,7 +461,7 @@ static void end_process(gy_driver *driver, gy_process *process, const gy_fork_se
 static void replace_fork_server(gy_driver *driver)
 {
     int status = gy_supervisor_lost(&driver->supervisor);
-    gy_info("the parent of the job's processes is gone (status %d)", status);
+    gy_info("the fork server of the job has ended (status %d)", status);
     gy_status started = gy_driver_fork_server_start(driver);
     if (started < 0) {
         gy_driver_fail(driver, started);

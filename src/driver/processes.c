@@ -178,7 +178,7 @@ static void send_to(gy_driver *driver, gy_process *process)
     gy_text *out = &process->out;
     if (out->status < 0) { /* a message is missing */
         gy_process_kill(driver, process->slot, process->generation,
-                        "no memory for what it had to be told");
+                        "out of memory for a message to it");
         return;
     }
     while (process->sent < out->size_bytes) {
@@ -248,7 +248,8 @@ static gy_status keep_words(gy_driver *driver, const gy_wire *message)
     gy_meet *row = find_meet(driver, &message->id, message->member);
     if (message->body_bytes > GY_WORKER_WORDS_BYTES ||
         (row == NULL && driver->meet_count >= GY_MEETS_MAX)) {
-        return gy_fail(GY_FORMAT, "a member of a gang tells %zu bytes, %zu members have told",
+        return gy_fail(GY_FORMAT,
+                       "a member of a gang reported %zu bytes after %zu members had reported",
                        message->body_bytes, driver->meet_count);
     }
     if (row == NULL) {

@@ -101,10 +101,10 @@ static void say(struct voice *own)
                                           .seen = own->seen,
                                           .address = ""};
     if (gy_net_write_requests(&requests, &arena, &message) == GY_OK) {
-        message.progress = (char *)(uintptr_t) "its program runs, and no job";
+        message.progress = (char *)(uintptr_t) "its program is running, but no job";
         for (uint32_t i = 0; i < own->name_count; i++) {
             if (gy_rpc_tell(own->rpc, own->names[i], GY_NET_REQUESTS, &message.base) < 0) {
-                gy_debug("a word is lost: %s", gy_error_text());
+                gy_debug("a message is lost: %s", gy_error_text());
             }
         }
     }
@@ -144,7 +144,7 @@ static void *speak(void *arg)
         return NULL;
     }
     if (open_node(own) < 0) {
-        gy_warn("nobody speaks for this manager between its jobs: %s", gy_error_text());
+        gy_warn("cannot send heartbeats between the jobs of this manager: %s", gy_error_text());
     } else {
         do {
             say(own);
@@ -178,7 +178,7 @@ void gy_driver_heartbeat_start(gy_env *env, const gy_ticket *ticket)
     }
     voice.is_there = error == 0;
     if (error != 0) {
-        gy_warn("nobody speaks for this manager between its jobs: %s", strerror(error));
+        gy_warn("cannot send heartbeats between the jobs of this manager: %s", strerror(error));
         if (voice.bell >= 0) {
             close(voice.bell);
         }

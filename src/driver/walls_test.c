@@ -191,7 +191,7 @@ GY_TEST(test_no_sandbox_no_job)
         gy_status status = entered == GY_OK ? gy_test_job_run(&job) : entered;
         gy_test_job_remove(&job);
         _exit(entered == GY_OK && status == GY_STATE &&
-                      strstr(gy_error_text(), "cannot be walled in") != NULL
+                      strstr(gy_error_text(), "cannot sandbox the job") != NULL
                   ? 0
                   : 1);
     }

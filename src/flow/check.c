@@ -102,8 +102,8 @@ static gy_status check_ends(const gy_lowering *l, const gy_dag *dag)
     for (size_t i = l->final_floor; i < dag->final_count; i++) {
         if (dag->finals[i].vertex < l->vertex_floor) {
             return gy_fail(GY_ARG,
-                           "a growth function makes an output of the job of %s, which is done: "
-                           "expected a vertex between",
+                           "a refinement function makes %s, which has finished, an output of "
+                           "the job: expected a vertex between",
                            gy_dag_vertex_name(dag, dag->finals[i].vertex, names[0]));
         }
     }
@@ -200,12 +200,14 @@ static gy_status mark_gates(const gy_port_table *table)
         for (uint32_t k = 0; k < dag->refinements[i].port_count; k++) {
             const uint32_t *at = &dag->refinements[i].ports[(size_t)k * 2];
             if (at[0] < table->lowering->vertex_floor) {
-                return fail_port(dag, at[0], at[1], "waits for growth a second time");
+                return fail_port(dag, at[0], at[1],
+                                 "is a refinement point for the second time");
             }
             uint8_t *port = port_at(table, at[0], at[1]);
             if ((*port & (PORT_PIPED | PORT_FINAL)) != 0) {
-                return fail_port(dag, at[0], at[1],
-                                 "waits for growth and goes through a pipe or is of the job");
+                return fail_port(
+                    dag, at[0], at[1],
+                    "is a refinement point and goes through a pipe or is an output of the job");
             }
             *port |= PORT_USED;
         }

@@ -20,9 +20,10 @@ static bool take(gy_dag *dag, gy_part part, gy_dag_part *out)
     const gy_dag_part *found = gy_part_get(dag, part);
     if (found == NULL) {
         gy_dag_fail(dag, GY_ARG, "%s",
-                    part.dag != dag   ? "a part of another graph is composed"
-                    : dag->is_running ? "a growth function composes a part of before the run"
-                                      : "a part that was not made is composed");
+                    part.dag != dag ? "a part of another graph is composed"
+                    : dag->is_running
+                        ? "a refinement function composes a part from before the job's start"
+                        : "a part that was not made is composed");
         return false;
     }
     *out = *found; /* a copy: the dag's array may move */
@@ -137,7 +138,7 @@ gy_part gy_part_clone(gy_part part, int copies)
         return none;
     }
     if (copies < 1) {
-        gy_dag_fail(dag, GY_ARG, "%d copies of a part: expected at least 1", copies);
+        gy_dag_fail(dag, GY_ARG, "%d clones of a part: expected at least 1", copies);
         return none;
     }
     const uint64_t size = gy_part_size(dag, &a, GY_PART_VERTICES);

@@ -97,8 +97,8 @@ bool gy_dag_stage_of(gy_dag *dag, const char *name, uint32_t *stage)
     }
     if (dag->is_running) {
         gy_dag_fail(dag, GY_ARG,
-                    "a growth function makes a vertex of stage \"%.100s\": expected one that "
-                    "gy_part_refine was told of",
+                    "a refinement function makes a vertex of stage \"%.100s\": expected a "
+                    "stage that was declared with gy_part_refine",
                     name);
         return false;
     }

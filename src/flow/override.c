@@ -22,7 +22,7 @@ static gy_status take_count(const char *name, long long low, long long high, lon
     long long number = strtoll(text, &end, 10);
     if (end == text || *end != '\0' || errno != 0 || isspace((unsigned char)text[0]) ||
         number < low || number > high) {
-        return gy_fail(GY_ARG, "%s is \"%s\": expected a whole number from %lld to %lld", name,
+        return gy_fail(GY_ARG, "%s is \"%s\": expected an integer from %lld to %lld", name,
                        text, low, high);
     }
     *value = number;

@@ -30,8 +30,9 @@ static void add_stage(gy_text *out, const gy_job_stage *stage, int columns)
     const struct {
         const char *name;
         int64_t count;
-    } rare[] = {
-        {"kept", stage->memoised}, {"failed", stage->failures}, {"copies", stage->backups}};
+    } rare[] = {{"memoised", stage->memoised},
+                {"failed", stage->failures},
+                {"backups", stage->backups}};
     for (size_t i = 0; i < sizeof(rare) / sizeof(rare[0]); i++) {
         if (rare[i].count > 0) {
             gy_text_add(&line, ", %lld %s", (long long)rare[i].count, rare[i].name);

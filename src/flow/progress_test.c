@@ -24,7 +24,7 @@ GY_TEST(bars_say_how_far)
     assert_int_equal(gy_progress_bars(&report, 200, &text), 3);
     assert_string_equal(
         gy_text_get(&text),
-        "map              ############------...... 2/4 2.0 KiB, 1 kept, 2 copies\n"
+        "map              ############------...... 2/4 2.0 KiB, 1 memoised, 2 backups\n"
         "a name that is l ######################## 1000000007/1000000007 0 B, "
         "3 failed\n"
         "none             ........................ 0/0 0 B\n");

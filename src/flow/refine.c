@@ -24,7 +24,7 @@ static bool copy_ports(gy_dag *dag, gy_dag_refinement *refinement)
         if (port == UINT32_MAX) {
             char name[GY_DAG_NAME_BYTES];
             gy_dag_fail(dag, GY_ARG,
-                        "%s waits for growth: expected a fixed number of outputs of it",
+                        "%s is a refinement point: expected a fixed number of outputs",
                         gy_dag_vertex_name(dag, vertex, name));
             return false;
         }
@@ -33,7 +33,7 @@ static bool copy_ports(gy_dag *dag, gy_dag_refinement *refinement)
         at[1] = port;
     }
     if (count == 0) {
-        gy_dag_fail(dag, GY_ARG, "growth waits for a part without free outputs");
+        gy_dag_fail(dag, GY_ARG, "a refinement point has no free outputs");
     }
     return dag->status >= 0;
 }
@@ -64,8 +64,8 @@ void gy_part_refine(gy_part part, const gy_refine_options *options)
     if (gy_part_get(dag, part) == NULL || options->work == NULL ||
         (options->parameter == NULL && options->parameter_bytes > 0)) {
         gy_dag_fail(dag, GY_ARG,
-                    "growth needs a part of this graph, a function and, when it has "
-                    "a size, a parameter");
+                    "a refinement needs a part of this graph, a function and, when it has a "
+                    "size, a parameter");
         return;
     }
     gy_dag_refinement refinement = {.work = options->work,
@@ -318,7 +318,8 @@ void gy_part_aggregate(gy_part part, const gy_vertex_options *combiner,
     }
     gy_tree_parameter tree = {.bytes = bytes_per_vertex};
     if (name == NULL || strlen(name) >= sizeof(tree.name)) {
-        gy_dag_fail(dag, GY_ARG, "a tree's output has a name of up to 63 letters");
+        gy_dag_fail(dag, GY_ARG,
+                    "the name of an aggregation tree's output: expected up to 63 letters");
         return;
     }
     memcpy(tree.name, name, strlen(name) + 1);

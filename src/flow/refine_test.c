@@ -187,14 +187,14 @@ GY_TEST(errors_of_growth_are_named)
     lowering = (gy_lowering){0};
     dag = gated(4, &lowering);
     (void)gy_part_clone((gy_part){dag, 0}, 2);
-    assert_non_null(strstr(gy_dag_error(dag), "part of before the run"));
+    assert_non_null(strstr(gy_dag_error(dag), "part from before the job"));
     gy_lowering_fini(&lowering);
     gy_dag_free(dag);
     lowering = (gy_lowering){0};
     dag = gated(4, &lowering);
     gy_part_output(gy_refinement_part(dag, &dag->refinements[0]), "early");
     assert_status(gy_lower_check(&lowering, dag), GY_ARG);
-    assert_non_null(strstr(gy_error_text(), "map[0], which is done"));
+    assert_non_null(strstr(gy_error_text(), "map[0], which has finished"));
     gy_lowering_fini(&lowering);
     gy_dag_free(dag);
     dag = gy_dag_new(NULL, "any");

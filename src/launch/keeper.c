@@ -196,7 +196,7 @@ static bool goes_on(run_keeper *keeper, int rank, pid_t process, int status)
     if (keeper->options->on_failure == GY_RUN_RESTART) {
         return gy_keeper_restarts(keeper, rank, &end);
     }
-    gy_log_message("%s; the run goes on", end.text);
+    gy_log_message("%s; the launch continues", end.text);
     if (keeper->first_end.status == 0) {
         keeper->first_end = end;
     }
@@ -281,8 +281,8 @@ static void look_at_clock(run_keeper *keeper)
     int64_t now_ns = gy_now_ns(keeper->env);
     if (now_ns >= keeper->stop_at_ns) {
         keeper->stop_at_ns = INT64_MAX;
-        gy_keeper_end(keeper, GY_RUN_STATUS_TIMEOUT, SIGTERM, "time limit of %g s passed",
-                      keeper->options->timeout_s);
+        gy_keeper_end(keeper, GY_RUN_STATUS_TIMEOUT, SIGTERM,
+                      "the time limit of %g s has passed", keeper->options->timeout_s);
     }
     if (now_ns >= keeper->held_ns) {
         keeper->held_ns = INT64_MAX;
@@ -291,8 +291,7 @@ static void look_at_clock(run_keeper *keeper)
     }
     if (now_ns >= keeper->renew_by_ns) {
         keeper->renew_by_ns = INT64_MAX;
-        gy_keeper_end(keeper, 1, SIGTERM,
-                      "node %d is not ready for ranks that are started anew",
+        gy_keeper_end(keeper, 1, SIGTERM, "node %d does not support the restart of ranks",
                       gy_renewal_missing(&keeper->renewal));
     }
     if (now_ns >= keeper->kill_at_ns) {
@@ -490,7 +489,7 @@ int gy_keep(const gy_run_options *options, char *const argv[], int life, const s
     }
     /* The ranks are gone, or nobody is left to care for them: end what they started as well. */
     if (!gy_worker_reap_all(keeper.env, gy_env_deadline(keeper.env, GY_REAP_SECONDS))) {
-        gy_log_message("processes of this run do not end after SIGKILL");
+        gy_log_message("processes of this launch do not end after SIGKILL");
     }
     for (int rank = 0; rank < keeper.started; rank++) {
         read_outputs(&keeper.ranks[rank]);

@@ -29,9 +29,9 @@ static bool are_nodes_good(const gy_run_options *options)
     } else if (options->listener > 0 && options->node != 0) {
         wrong = "a listener on node 0 alone";
     } else if (is_alone && !options->is_tcp && options->key_file != NULL) {
-        wrong = "a key only where ranks speak over TCP";
+        wrong = "a key only where ranks communicate over TCP";
     } else if (!(options->rendezvous_timeout_s >= 0)) {
-        wrong = "a time to meet of 0 or more";
+        wrong = "a rendezvous timeout of 0 or more";
     }
     if (wrong != NULL) {
         gy_log_message("node %d of %d: expected %s", options->node, options->nodes, wrong);
@@ -47,7 +47,7 @@ static bool is_good(const gy_run_options *options, char *const argv[])
         return false;
     }
     if (argv == NULL || argv[0] == NULL || argv[0][0] == '\0') {
-        gy_log_message("no program to run was given");
+        gy_log_message("no program is given");
         return false;
     }
     if (!(options->timeout_s >= 0) || !(options->kill_grace_s >= 0)) {
@@ -134,7 +134,7 @@ static int reaper(const gy_run_options *options, char *const argv[], int life,
     gy_env *env = gy_env_real();
     if ((status == -1 || !WIFEXITED(status)) &&
         !gy_worker_reap_all(env, gy_env_deadline(env, GY_REAP_SECONDS))) {
-        gy_log_message("processes of this run do not end after SIGKILL");
+        gy_log_message("processes of this launch do not end after SIGKILL");
     }
     return exit_status("keeper", status);
 }

@@ -251,7 +251,8 @@ static gy_status choose_key(gy_nodes *nodes)
     gy_keys keys;
     GY_TRY(gy_nodes_keys(nodes, path, GY_ROLE_NODE, NULL, &keys));
     nodes->epoch = keys.items[0].epoch;
-    nodes->key_path = gy_copy_text("launch.nodes", path != NULL ? path : "the key of the run");
+    nodes->key_path =
+        gy_copy_text("launch.nodes", path != NULL ? path : "the key of the launch");
     gy_status status =
         nodes->key_path == NULL ? GY_NOMEM : gy_tls_new_of(&keys, GY_ROLE_NODE, &nodes->tls);
     gy_keys_wipe(&keys);

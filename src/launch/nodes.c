@@ -44,7 +44,7 @@ static gy_status take_seat(const uint8_t *bytes, size_t size, node *seat, size_t
 {
     uint32_t words[2];
     if (size < SEAT_BYTES) {
-        return gy_fail(GY_FORMAT, "a node's seat of %zu bytes", size);
+        return gy_fail(GY_FORMAT, "a node's message of %zu bytes", size);
     }
     memcpy(words, bytes, sizeof(words));
     if (words[0] < 1 || words[0] > GY_RUN_RANKS_MAX ||
@@ -128,7 +128,7 @@ static gy_status hear_node(gy_nodes *nodes, int from, const gy_transport_frame *
     GY_TRY(take_generation(frame, &body, &size, &generation));
     bool is_first = generation == 0 && !nodes->nodes[from].is_known;
     if (nodes->options->node != 0 || is_first == (nodes->renewal != NULL)) {
-        return gy_fail(GY_FORMAT, "a node says where it is when nobody asks");
+        return gy_fail(GY_FORMAT, "a node sent its address without a request");
     }
     GY_TRY(take_seat_again(nodes, from, body, size, &used));
     return is_first ? GY_OK
@@ -143,7 +143,7 @@ static gy_status hear_table(gy_nodes *nodes, const gy_transport_frame *frame,
     GY_TRY(take_generation(frame, &body, &size, &generation));
     bool is_first = generation == 0 && !nodes->has_table;
     if (nodes->options->node == 0 || is_first == (nodes->renewal != NULL) || size < at) {
-        return gy_fail(GY_FORMAT, "a table of nodes that nobody asked for");
+        return gy_fail(GY_FORMAT, "a node sent a table of nodes without a request");
     }
     memcpy(nodes->run, body, GY_RUN_ID_BYTES);
     memcpy(&nodes->epoch, body + GY_RUN_ID_BYTES, sizeof(nodes->epoch));
@@ -210,7 +210,7 @@ static void send_end(gy_nodes *nodes, const gy_run_end *end, int but)
     gy_text body = {.data = NULL};
     put_end(&body, end);
     if (pass_frame(nodes, -1, but, GY_FRAME_END, &body) < 0) {
-        gy_warn("the other nodes are not told of the end: %s", gy_error_text());
+        gy_warn("cannot report the end to the other nodes: %s", gy_error_text());
     }
     gy_text_free(&body);
 }
@@ -288,7 +288,7 @@ static void lose(gy_nodes *nodes, int from)
         char where[GY_ADDRESS_TEXT_BYTES] = "";
         (void)gy_address_text(&gone->address, where);
         where[strlen(where) - strlen(strrchr(where, ':'))] = '\0'; /* no port */
-        snprintf(end.text, sizeof(end.text), "node %d (%s) is gone: %.800s", from, where,
+        snprintf(end.text, sizeof(end.text), "node %d (%s) is lost: %.800s", from, where,
                  gy_error_text());
         if (!nodes->has_end) {
             keep_end(nodes, &end);
@@ -301,7 +301,7 @@ static void lose(gy_nodes *nodes, int from)
 void gy_nodes_tell_lost(const gy_run_options *options)
 {
     if (options->lost_fd > 0 && write(options->lost_fd, "l", 1) != 1) {
-        gy_warn("nobody hears that a node is lost: %s", strerror(errno));
+        gy_warn("cannot report a lost node: %s", strerror(errno));
     }
 }
 
@@ -356,7 +356,7 @@ void gy_nodes_tell_end(gy_nodes *nodes, const gy_run_end *end)
 static void send_done(gy_nodes *nodes)
 {
     if (pass_frame(nodes, -1, -1, GY_FRAME_DONE, &(gy_text){.data = NULL}) < 0) {
-        gy_warn("the other nodes are not told that all went well: %s", gy_error_text());
+        gy_warn("cannot report success to the other nodes: %s", gy_error_text());
     }
 }
 
@@ -473,7 +473,7 @@ static gy_status read_rank_key(const gy_nodes *nodes, gy_transport_key *key)
     gy_keys_wipe(&keys);
     return found != NULL
                ? GY_OK
-               : gy_fail(GY_STATE, "%s has no epoch %llu, by which the ranks of this run meet",
+               : gy_fail(GY_STATE, "%s has no epoch %llu, which the ranks of this launch use",
                          nodes->key_path, (unsigned long long)nodes->epoch);
 }
 

@@ -126,8 +126,8 @@ static gy_status hear_first(gy_renewal *renewal, gy_transport_frame_type type,
         renewal->ops->over(renewal->arg);
         return GY_OK;
     }
-    return gy_fail(GY_FORMAT, "node 0 says %d of generation %u, which is %u here", (int)type,
-                   generation, now);
+    return gy_fail(GY_FORMAT, "node 0 reports %d for generation %u: expected generation %u",
+                   (int)type, generation, now);
 }
 
 gy_status gy_renewal_handle(gy_renewal *renewal, int from, gy_transport_frame_type type,
@@ -146,8 +146,8 @@ gy_status gy_renewal_handle(gy_renewal *renewal, int from, gy_transport_frame_ty
         hear_ready(renewal, from, generation);
         return GY_OK;
     }
-    return gy_fail(GY_FORMAT, "node %d says %d of generation %u, which is %u here", from,
-                   (int)type, generation, renewal->generation);
+    return gy_fail(GY_FORMAT, "node %d reports %d for generation %u: expected generation %u",
+                   from, (int)type, generation, renewal->generation);
 }
 
 bool gy_renewal_is_on(const gy_renewal *renewal)

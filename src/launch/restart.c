@@ -30,7 +30,7 @@ static void tell(void *arg, int to, gy_transport_frame_type type, uint32_t gener
         expect_generation(keeper);
     }
     if (gy_nodes_tell(keeper->nodes, to, type, generation, cause) < 0) {
-        gy_keeper_end(keeper, 1, SIGTERM, "cannot tell the other nodes of a lost rank: %s",
+        gy_keeper_end(keeper, 1, SIGTERM, "cannot report a lost rank to the other nodes: %s",
                       gy_error_text());
     }
 }
@@ -118,7 +118,7 @@ static void begin(void *arg, uint32_t generation)
     run_keeper *keeper = arg;
     keeper->renew_by_ns = INT64_MAX;
     if (!keeper->is_ending && start_generation(keeper) < 0) {
-        gy_keeper_end(keeper, 1, SIGTERM, "cannot start ranks anew for generation %u: %s",
+        gy_keeper_end(keeper, 1, SIGTERM, "cannot restart ranks for generation %u: %s",
                       generation, gy_error_text());
     }
 }
@@ -159,7 +159,7 @@ bool gy_keeper_restarts(run_keeper *keeper, int rank, const gy_run_end *end)
     who->is_to_restart = who->is_loss_untold = true;
     who->lost_in = keeper->renewal.generation;
     who->loss = *end;
-    snprintf(who->loss.text, sizeof(who->loss.text), "%.900s; started anew, %d restarts left",
+    snprintf(who->loss.text, sizeof(who->loss.text), "%.900s; restarted, %d restarts left",
              end->text, keeper->restarts_left);
     return true;
 }

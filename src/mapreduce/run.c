@@ -125,7 +125,7 @@ static gy_status map_object(mapping *at, const gy_input *from, object_bytes *byt
     static const gy_source_ops ops = {read_object, close_nothing};
     const uint64_t total = gy_vertex_object_bytes(bytes->vertex, bytes->input);
     if (from->end == UINT64_MAX && !gy_vertex_has_object_end(bytes->vertex, bytes->input)) {
-        return gy_fail(GY_FORMAT, "%s has become longer since the job was planned: %llu bytes",
+        return gy_fail(GY_FORMAT, "%s has grown since the job was planned: %llu bytes",
                        from->path, (unsigned long long)total);
     }
     if (from->begin > 0 || from->end < total) { /* as it was planned: not compressed */

@@ -537,7 +537,8 @@ static gy_status check_left_alone(const check_run *checker, int rank, int block,
     const gy_plan_value *was = &checker->values.items[value];
     bool is_own = value != GY_VALUE_NONE && was->leaves == 1 && was->first == rank;
     if (checker->in_place ? !is_own : value != GY_VALUE_NONE) {
-        return wrong_end(checker, rank, "block %d was written, but nobody comes before", block);
+        return wrong_end(checker, rank, "block %d was written, but no step comes before",
+                         block);
     }
     return GY_OK;
 }

@@ -197,7 +197,7 @@ static gy_status check_limits(const gy_algorithm *algorithm, const gy_plan_reque
 {
     const char *name = algorithm->name, *operation = gy_operation_name(algorithm->operation);
     if (request->order > algorithm->order) {
-        return gy_fail(GY_ARG, "%s of %s does not combine in the order asked for", name,
+        return gy_fail(GY_ARG, "%s of %s does not combine in the requested order", name,
                        operation);
     }
     if ((algorithm->limits & GY_LIMIT_APART) != 0 && request->in_place) {
@@ -221,7 +221,7 @@ static gy_status check_limits(const gy_algorithm *algorithm, const gy_plan_reque
 gy_status gy_request_check(const gy_algorithm *algorithm, const gy_plan_request *request)
 {
     if (request->operation != algorithm->operation) {
-        return gy_fail(GY_ARG, "%s of %s asked for a plan of %s", algorithm->name,
+        return gy_fail(GY_ARG, "%s of %s requested a plan of %s", algorithm->name,
                        gy_operation_name(algorithm->operation),
                        gy_operation_name(request->operation));
     }

@@ -443,7 +443,7 @@ static gy_status check_end(walk_run *walk)
         const rank_walk *here = &walk->all[rank];
         if (here->came_from >= 0) {
             return gy_plan_wrong(walk->plan, here->came_from, here->came.index,
-                                 "nobody receives it");
+                                 "no rank receives it");
         }
     }
     const gy_plan_unexpected *left = gy_plan_unexpected_any(&walk->under_way);
@@ -452,7 +452,7 @@ static gy_status check_end(walk_run *walk)
     }
     const gy_plan_message *message =
         gy_plan_unexpected_find(&walk->under_way, left->from, left->to);
-    return gy_plan_wrong(walk->plan, left->from, message->index, "nobody receives it");
+    return gy_plan_wrong(walk->plan, left->from, message->index, "no rank receives it");
 }
 
 /* Is the step a receive that ends later than another rank may act? Then the rank is queued for

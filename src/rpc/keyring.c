@@ -361,7 +361,7 @@ gy_status gy_keyring_refresh(gy_keyring *ring)
     ring->facts = facts;
     gy_status status = load(ring);
     if (status < 0) {
-        gy_warn("%s; the keys that were there are kept", gy_error_text());
+        gy_warn("%s; the previous keys stay in use", gy_error_text());
         return status;
     }
     return GY_AGAIN;

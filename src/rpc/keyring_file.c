@@ -107,9 +107,10 @@ static gy_status replace(const char *path, const ring_text *text)
     }
     gy_status status = gy_transport_key_save(beside, text->data, text->size_bytes);
     if (status == GY_EXISTS) {
-        return gy_fail(GY_EXISTS,
-                       "%s is there: another change of the ring is under way, or was cut off",
-                       beside);
+        return gy_fail(
+            GY_EXISTS,
+            "%s exists: another change of the keyring is under way, or was interrupted",
+            beside);
     }
     GY_TRY(status);
     if (rename(beside, path) != 0) {

@@ -247,7 +247,7 @@ static gy_status expand_some(gy_decoder *decoder, gy_source *source, void *data,
     if (!is_whole && taken == 0 &&
         *got == 0) { /* what it held back is out, and more is to come */
         return decoder->is_end ? fail_cut(decoder, source)
-                               : fail_step(decoder, source, GY_FORMAT, "it does not go on");
+                               : fail_step(decoder, source, GY_FORMAT, "it ends early");
     }
     return GY_OK;
 }

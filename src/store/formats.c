@@ -286,7 +286,7 @@ gy_status gy_format_check_text(const char *path, bool is_expanded, const void *h
     if (named != NULL && looks_binary(head, GY_MIN(size_bytes, (size_t)TEXT_LOOK_BYTES))) {
         return gy_fail(GY_FORMAT,
                        "%s: its name says %s, its first bytes do not, and they are no text: "
-                       "mend it first, or take its bytes as they are (--format text)",
+                       "repair it first, or read its bytes as they are (--format text)",
                        path, named->name);
     }
     return check_letters(path, head, size_bytes);

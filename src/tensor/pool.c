@@ -132,7 +132,7 @@ void *gy_pool_take(gy_pool *pool, size_t size_bytes)
     if (is_full) {
         (void)gy_fail(
             GY_NOMEM,
-            "pool exhausted: wanted %zu bytes, largest free piece %zu, %zu of %zu in use",
+            "pool exhausted: requested %zu bytes, largest free block %zu, %zu of %zu in use",
             wanted, largest, used, pool->size_bytes);
     }
     return memory;

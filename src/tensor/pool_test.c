@@ -18,9 +18,9 @@ GY_TEST(full_pool_says_so_and_recovers)
     void *all = gy_pool_take(pool, 1024);
     assert_non_null(all);
     assert_null(gy_pool_take(pool, 1));
-    assert_string_equal(gy_error_text(),
-                        "pool exhausted: wanted 64 bytes, largest free piece 0, "
-                        "1024 of 1024 in use");
+    assert_string_equal(
+        gy_error_text(),
+        "pool exhausted: requested 64 bytes, largest free block 0, 1024 of 1024 in use");
     gy_pool_give(pool, all);
     void *a = gy_pool_take(pool, 400), *b = gy_pool_take(pool, 500);
     assert_ptr_equal(a, all);

@@ -414,8 +414,8 @@ GY_TEST(failed_allocations_leak_nothing)
     assert_status(gy_tensor_reshape(slice, (int64_t[]){-1}, 1, &out), GY_NOMEM);
     gy_alloc_fail_after(0);
     assert_status(gy_tensor_new(pool, GY_F64, (int64_t[]){1024}, 1, &out), GY_NOMEM);
-    expect_text("tensor f64[1024]: pool exhausted: wanted 8192 bytes, largest free piece 3072, "
-                "1024 of 4096 in use");
+    expect_text("tensor f64[1024]: pool exhausted: requested 8192 bytes, largest free block "
+                "3072, 1024 of 4096 in use");
     assert_null(out);
     assert_int_equal(gy_alloc_live(), live);
     assert_int_equal(gy_pool_used_bytes(pool), used);

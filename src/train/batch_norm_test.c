@@ -300,7 +300,8 @@ GY_TEST(a_resumed_training_has_the_bits_of_the_whole)
     gy_train_result result;
     assert_ok(gy_model_freeze(resumed, 1, true));
     assert_status(gy_train(resumed, &set, &set, &options, &result), GY_MISMATCH);
-    assert_non_null(strstr(gy_error_text(), "its frozen layers are none, this run's 1"));
+    assert_non_null(
+        strstr(gy_error_text(), "its frozen layers are none, this training run's 1"));
     gy_model_free(whole);
     gy_model_free(broken);
     gy_model_free(resumed);

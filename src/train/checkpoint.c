@@ -94,11 +94,10 @@ static gy_status check_data(const gy_bundle *bundle, const gy_model *model, gy_d
     GY_TRY(data_text(model, train, own));
     return strcmp(kept, own) == 0
                ? GY_OK
-               : gy_fail(
-                     GY_MISMATCH,
-                     "of another run: the %lld samples of data set %s are others now (resume "
-                     "with the same data, or choose an empty folder)",
-                     (long long)train->count, train->ops->name);
+               : gy_fail(GY_MISMATCH,
+                         "of another training run: the %lld samples of data set %s are others "
+                         "now (resume with the same data, or choose an empty folder)",
+                         (long long)train->count, train->ops->name);
 }
 
 static gy_status set_texts(gy_bundle *bundle, const gy_model *model,
@@ -274,8 +273,8 @@ static gy_status prepare_here(const gy_train_options *options)
     GY_TRY(list_steps(folder, &newest, 1, &count));
     if (count > 0 && !options->resume) {
         return gy_fail(GY_EXISTS,
-                       "%s: has a checkpoint of an earlier run (step %lld): resume it, or "
-                       "choose an empty folder",
+                       "%s: has a checkpoint of an earlier training run (step %lld): resume "
+                       "it, or choose an empty folder",
                        folder, (long long)newest);
     }
     remove_unfinished(folder);
@@ -347,8 +346,10 @@ static gy_status check_frozen(const gy_bundle *bundle, const gy_model *model)
     gy_status status = own.status;
     kept = kept != NULL ? kept : "none";
     if (status == GY_OK && strcmp(kept, gy_text_get(&own)) != 0) {
-        status = gy_fail(GY_MISMATCH, "of another run: its frozen layers are %s, this run's %s",
-                         kept, gy_text_get(&own));
+        status =
+            gy_fail(GY_MISMATCH,
+                    "of another training run: its frozen layers are %s, this training run's %s",
+                    kept, gy_text_get(&own));
     }
     gy_text_free(&own);
     return status;
@@ -367,11 +368,11 @@ static gy_status check_fingerprint(const gy_bundle *bundle, const gy_model *mode
     if (status == GY_OK && strcmp(kept, gy_text_get(&print)) != 0) {
         char theirs[ITEM_BYTES], ours[ITEM_BYTES];
         const size_t from = first_difference(kept, gy_text_get(&print));
-        status = gy_fail(GY_MISMATCH,
-                         "of another run: it has '%s', this run '%s' (resume with what it has, "
-                         "or choose an empty folder)",
-                         item_text(kept + from, theirs),
-                         item_text(gy_text_get(&print) + from, ours));
+        status = gy_fail(
+            GY_MISMATCH,
+            "of another training run: it has '%s', this training run '%s' (resume with "
+            "what it has, or choose an empty folder)",
+            item_text(kept + from, theirs), item_text(gy_text_get(&print) + from, ours));
     }
     gy_text_free(&print);
     GY_TRY(status);
@@ -400,7 +401,7 @@ static gy_status restore(const gy_bundle *bundle, gy_model *model, gy_train_stat
     gy_tensor *losses = gy_bundle_find(bundle, "losses");
     if (!(step >= 0 && step < 1e15) || losses == NULL || gy_tensor_dtype(losses) != GY_F64 ||
         gy_tensor_count(losses) != (int64_t)step) {
-        return gy_fail(GY_FORMAT, "step %g does not fit the kept losses", step);
+        return gy_fail(GY_FORMAT, "step %g does not fit the saved losses", step);
     }
     if (!(worse >= 0 && worse <= 1e9)) {
         return gy_fail(GY_FORMAT, "'gyre.epochs_worse' is %g, expected 0 to 1e9", worse);
@@ -479,7 +480,7 @@ static gy_status read_newest(gy_model *model, const gy_train_options *options,
         if (status == GY_OK) {
             *is_found = true;
         } else if ((status == GY_FORMAT || status == GY_LIMIT) && i + 1 < count) {
-            gy_warn("passed over a damaged checkpoint: %s", gy_error_text());
+            gy_warn("skipped a damaged checkpoint: %s", gy_error_text());
             status = GY_OK;
         }
     }

@@ -168,7 +168,7 @@ static gy_status begin(loop *l)
         GY_TRY(gy_checkpoint_read(l->model, &l->options, l->train, &l->state, &is_found));
         l->saved_step = l->result.resumed_step = l->state.step;
         if (!is_found && is_first(l)) {
-            gy_warn("%s: no checkpoint to resume: training begins anew",
+            gy_warn("%s: no checkpoint to resume: training starts from the beginning",
                     l->options.checkpoint_folder);
         }
     }

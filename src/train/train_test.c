@@ -652,7 +652,8 @@ GY_TEST(resuming_another_training_names_what_differs)
     assert_non_null(strstr(gy_error_text(), "the 50 samples of data set wrong are others now"));
     options.optimizer = GY_OPTIMIZER_ADAMW;
     assert_status(gy_train(model, &set, NULL, &options, &result), GY_MISMATCH);
-    assert_non_null(strstr(gy_error_text(), "'optimizer sgd', this run 'optimizer adamw'"));
+    assert_non_null(
+        strstr(gy_error_text(), "'optimizer sgd', this training run 'optimizer adamw'"));
     options = kept;
     options.schedule = GY_SCHEDULE_STEP;
     assert_status(gy_train(model, &set, NULL, &options, &result), GY_MISMATCH);

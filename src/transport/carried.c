@@ -392,11 +392,12 @@ static gy_status carried_send(gy_transport *transport, gy_transfer *transfer)
     int to = transfer->peer; /* a copy that is sent at once is gone afterwards */
     carried_peer *peer = &carried->peers[to];
     if (peer->has_left) {
-        return gy_fail(GY_PEER, "rank %d has left the run", to);
+        return gy_fail(GY_PEER, "rank %d has left the launch", to);
     }
     if (peer->is_cut) {
         return gy_fail(GY_STATE,
-                       "a message to rank %d was given up half sent: nothing can follow", to);
+                       "a message to rank %d was abandoned half sent: no message can follow",
+                       to);
     }
     gy_transfers_push(&peer->sends, transfer);
     if (to == transport->rank) {
@@ -455,12 +456,12 @@ static gy_status carried_check(gy_transport *transport, int peer)
 {
     carried_transport *carried = carried_of(transport);
     if (peer >= 0 && is_gone(&carried->peers[peer])) {
-        return gy_fail(GY_PEER, "rank %d has left the run", peer);
+        return gy_fail(GY_PEER, "rank %d has left the launch", peer);
     }
     int first = peer >= 0 ? peer : 0, end = peer >= 0 ? peer + 1 : transport->size;
     for (int rank = first; rank < end && carried->carrier.is_lost != NULL; rank++) {
         if (is_lost(carried, rank)) {
-            return gy_fail(GY_PEER, "rank %d is gone", rank);
+            return gy_fail(GY_PEER, "rank %d is lost", rank);
         }
     }
     return GY_OK;

@@ -181,7 +181,7 @@ gy_status gy_foreign_open(const char *name, bool is_apart, gy_env *env,
     gy_status status = open_ways(place, env, transport);
     if (!run->met(status >= 0) && status >= 0) {
         gy_transport_close(*transport);
-        status = gy_fail(GY_PEER, "another rank could not join the run");
+        status = gy_fail(GY_PEER, "another rank could not join the launch");
     }
     if (status < 0) {
         run->leave(false);

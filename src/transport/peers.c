@@ -21,7 +21,7 @@ gy_status gy_peers_join(gy_transport_segment *segment, int rank)
     uint32_t stage = GY_RANK_ABSENT;
     if (!atomic_compare_exchange_strong_explicit(&state->stage, &stage, GY_RANK_JOINING,
                                                  memory_order_acq_rel, memory_order_relaxed)) {
-        return gy_fail(GY_EXISTS, "rank %d's place in the run is taken",
+        return gy_fail(GY_EXISTS, "rank %d has joined the launch already",
                        segment->header->first_rank + rank);
     }
     atomic_store_explicit(&state->process, (int32_t)getpid(), memory_order_relaxed);
@@ -79,11 +79,12 @@ gy_status gy_peers_check(gy_transport_segment *segment, int rank, bool is_needed
         stage = gy_peers_stage(segment, rank);
     }
     if (stage == GY_RANK_DEAD) {
-        return gy_fail(GY_PEER, "rank %d (process %d) is gone",
+        return gy_fail(GY_PEER, "rank %d (process %d) is lost",
                        segment->header->first_rank + rank, (int)process);
     }
     if (stage == GY_RANK_LEFT && is_needed) {
-        return gy_fail(GY_PEER, "rank %d has left the run", segment->header->first_rank + rank);
+        return gy_fail(GY_PEER, "rank %d has left the launch",
+                       segment->header->first_rank + rank);
     }
     return GY_OK;
 }

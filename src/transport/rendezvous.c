@@ -69,9 +69,8 @@ static gy_status take_message(int socket, struct iovec piece, int *descriptor)
                              .msg_controllen = sizeof(beside.bytes)};
     ssize_t size = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-        return gy_fail(GY_STATE,
-                       "this rank's place in the run was taken before; a program that a rank "
-                       "starts must not inherit " GY_RUN_SOCKET);
+        return gy_fail(GY_STATE, "this rank has joined the launch before; a program that a "
+                                 "rank starts must not inherit " GY_RUN_SOCKET);
     }
     if (size < 0) {
         return gy_fail(GY_IO, "cannot read the launcher's greeting from descriptor %d: %s",
@@ -87,7 +86,7 @@ static gy_status take_message(int socket, struct iovec piece, int *descriptor)
         if (got >= 0) {
             close(got);
         }
-        return gy_fail(GY_FORMAT, "descriptor %d gave no launcher's greeting", socket);
+        return gy_fail(GY_FORMAT, "descriptor %d sent no greeting of a launcher", socket);
     }
     *descriptor = got;
     return GY_OK;
@@ -113,7 +112,7 @@ gy_status gy_rendezvous_take(int socket, gy_run_place *place, int *segment)
     GY_TRY(take_message(socket, piece, &got));
     if (words.magic != greeting_magic) {
         close(got);
-        return gy_fail(GY_FORMAT, "descriptor %d gave no launcher's greeting", socket);
+        return gy_fail(GY_FORMAT, "descriptor %d sent no greeting of a launcher", socket);
     }
     *place = (gy_run_place){.rank = words.rank,
                             .size = words.size,
@@ -142,7 +141,7 @@ static gy_status take_next(gy_run_ticket *ticket)
         return GY_AGAIN;
     }
     if ((look.revents & POLLIN) == 0) {
-        return gy_fail(GY_PEER, "the launcher is gone");
+        return gy_fail(GY_PEER, "the launcher has ended");
     }
     GY_TRY(gy_run_ticket_take(look.fd, &got));
     *ticket = got;
@@ -301,7 +300,7 @@ static gy_status join_next(gy_env *env, gy_transport **transport)
  * generation. GY_OK; GY_TIMEOUT; GY_PEER */
 static gy_status await_all(gy_transport *transport, gy_deadline deadline)
 {
-    gy_wait wait = gy_wait_start(transport, -1, "all ranks to be there", deadline);
+    gy_wait wait = gy_wait_start(transport, -1, "all ranks to join", deadline);
     wait.is_blind = true;
     for (int peer = 0; peer < transport->size; peer++) {
         while (!transport->ops->has_joined(transport, peer)) {
@@ -343,8 +342,8 @@ gy_status gy_generation_meet(gy_env *env, gy_deadline deadline, gy_transport **t
     }
     if (status >= 0) {
         status = gy_fail(GY_TIMEOUT, "rank %s",
-                         is_over ? "came back after the run was over"
-                                 : "waited in vain for all ranks to be there again");
+                         is_over ? "came back after the launch had ended"
+                                 : "waited in vain for all ranks to join again");
     }
     gy_transport_close(*transport);
     *transport = NULL;
@@ -355,7 +354,7 @@ gy_status gy_generation_finish(gy_env *env, gy_deadline deadline)
 {
     const gy_error done = {.status = GY_OK, .rank = GY_RANK_DONE};
     if (!gy_run_report(&done)) {
-        return gy_fail(GY_PEER, "the launcher cannot be told that this rank has done all");
+        return gy_fail(GY_PEER, "cannot report to the launcher that this rank has finished");
     }
     while (gy_now_ns(env) < deadline.at_ns) {
         gy_status status = hear_launcher();
@@ -365,5 +364,5 @@ gy_status gy_generation_finish(gy_env *env, gy_deadline deadline)
         }
         gy_run_await(LOOK_MS);
     }
-    return gy_fail(GY_TIMEOUT, "the other ranks have not done all by the deadline");
+    return gy_fail(GY_TIMEOUT, "the other ranks have not finished by the deadline");
 }

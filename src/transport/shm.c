@@ -152,7 +152,7 @@ static gy_status shm_send(gy_transport *transport, gy_transfer *transfer)
     shm_peer *peer = &shm->peers[at];
     if (peer->is_cut) {
         return gy_fail(GY_STATE,
-                       "a message to rank %d was given up half sent: nothing can follow",
+                       "a message to rank %d was abandoned half sent: no message can follow",
                        transfer->peer);
     }
     gy_transfers_push(&peer->sends, transfer);
@@ -319,8 +319,7 @@ static gy_status join(gy_transport_segment *segment, int rank, gy_env *env,
 {
     int size = segment->header->ranks;
     if (rank < 0 || rank >= size) {
-        return gy_fail(GY_ARG, "rank %d does not exist: the run has ranks 0 to %d", rank,
-                       size - 1);
+        return gy_fail(GY_ARG, "rank %d does not exist: expected 0 to %d", rank, size - 1);
     }
     shm_transport *shm = gy_alloc_zero("transport.shm", 1,
                                        sizeof(shm_transport) + (size_t)size * sizeof(shm_peer));

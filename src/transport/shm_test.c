@@ -117,7 +117,7 @@ GY_TEST(waits_end_with_a_cause)
     gy_transport_close(ranks[1]);
     assert_ok(gy_transport_recv(ranks[0], 1, 1, got, 4, &receive));
     assert_status(gy_transport_finish(ranks[0], &receive, gy_deadline_after(30)), GY_PEER);
-    assert_string_equal(gy_error_text(), "message: rank 1 has left the run");
+    assert_string_equal(gy_error_text(), "message: rank 1 has left the launch");
     assert_ok(gy_transport_check(ranks[0], -1));
     gy_error error = {.status = GY_MISMATCH, .rank = -1, .text = "different collectives"};
     assert_ok(gy_transport_recv(ranks[3], 0, 1, got, 4, &other));
@@ -195,7 +195,7 @@ GY_TEST(killed_process_is_named_soon)
     assert_status(gy_transport_finish(me, &receive, gy_deadline_after(30)), GY_PEER);
     assert_true(gy_now_ns(gy_env_real()) - before < 5000000000); /* not by the deadline */
     char expected[64];
-    snprintf(expected, sizeof(expected), "message: rank 1 (process %d) is gone", (int)child);
+    snprintf(expected, sizeof(expected), "message: rank 1 (process %d) is lost", (int)child);
     assert_string_equal(gy_error_text(), expected);
     assert_int_equal(waitpid(child, &status, 0), child);
     gy_transport_close(me);

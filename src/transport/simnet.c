@@ -49,7 +49,7 @@ static void receive(void *arg, int from, const void *data, size_t size_bytes)
 static gy_status check_one(const simnet *net, int rank)
 {
     if (!gy_sim_is_up(net->sim, rank)) {
-        return gy_fail(GY_PEER, "rank %d is gone", rank);
+        return gy_fail(GY_PEER, "rank %d is lost", rank);
     }
     return GY_OK;
 }

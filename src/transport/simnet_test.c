@@ -88,7 +88,7 @@ GY_TEST(crash_names_the_rank)
     gy_sim_crash(sim, 2);
     int64_t before_ns = gy_sim_now_ns(sim);
     assert_status(gy_transport_finish(ranks[1], &receive, in_seconds(60)), GY_PEER);
-    assert_string_equal(gy_error_text(), "message: rank 2 is gone");
+    assert_string_equal(gy_error_text(), "message: rank 2 is lost");
     assert_true(gy_sim_now_ns(sim) - before_ns < 500000000);
     assert_status(gy_transport_send(ranks[1], 2, 1, &byte, 1, &send), GY_PEER);
     assert_status(gy_transport_check(ranks[0], -1), GY_PEER);

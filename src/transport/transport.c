@@ -10,7 +10,7 @@ static gy_status start(gy_transport *transport, gy_transfer *transfer, gy_transf
                        gy_status (*begin)(gy_transport *, gy_transfer *))
 {
     if (what.peer < 0 || what.peer >= transport->size) {
-        return gy_fail(GY_ARG, "rank %d does not exist: the run has ranks 0 to %d", what.peer,
+        return gy_fail(GY_ARG, "rank %d does not exist: expected 0 to %d", what.peer,
                        transport->size - 1);
     }
     GY_ASSERT(what.data != NULL || what.size_bytes == 0);

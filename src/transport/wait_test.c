@@ -19,7 +19,7 @@ static gy_status all_have_left(gy_transport *transport, int peer)
 {
     (void)transport;
     checks += peer >= 0;
-    return peer >= 0 ? gy_fail(GY_PEER, "rank %d has left the run", peer) : GY_OK;
+    return peer >= 0 ? gy_fail(GY_PEER, "rank %d has left the launch", peer) : GY_OK;
 }
 
 static gy_status nothing_moves(gy_transport *transport)
@@ -62,7 +62,7 @@ GY_TEST(one_who_left_is_looked_at_once_more)
     gy_wait wait = gy_wait_start(&transport, 1, "its call", gy_deadline_after(30));
     assert_ok(next_check(&wait));
     assert_status(next_check(&wait), GY_PEER);
-    assert_string_equal(gy_error_text(), "its call: rank 1 has left the run");
+    assert_string_equal(gy_error_text(), "its call: rank 1 has left the launch");
     assert_int_equal(checks, 2);
 }
 
@@ -75,7 +75,7 @@ GY_TEST(so_is_the_next_one)
     }
     wait.peer = 3;
     assert_status(next_check(&wait), GY_PEER);
-    assert_string_equal(gy_error_text(), "its call: rank 3 has left the run");
+    assert_string_equal(gy_error_text(), "its call: rank 3 has left the launch");
 }
 
 GY_TEST(what_moved_gives_another_look)

@@ -130,7 +130,7 @@ static void ucx_itself_names_a_dead_rank(void **state)
     assert_ok(gy_transport_post(transport, 1, 3, &value, sizeof(value)));
     assert_ok(gy_transport_recv(transport, 1, 4, &got, sizeof(got), &transfer));
     assert_status(gy_transport_finish(transport, &transfer, gy_deadline_after(30)), GY_PEER);
-    assert_non_null(strstr(gy_error_text(), "rank 1 is gone"));
+    assert_non_null(strstr(gy_error_text(), "rank 1 is lost"));
     gy_transport_close(transport);
     int status = 0;
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -176,7 +176,7 @@ static void ucx_itself_names_one_that_leaves(void **state)
     }
     assert_ok(gy_transport_recv(transport, 1, 1, got, SIZE, &transfer));
     assert_status(gy_transport_finish(transport, &transfer, gy_deadline_after(30)), GY_PEER);
-    assert_non_null(strstr(gy_error_text(), "rank 1 has left the run"));
+    assert_non_null(strstr(gy_error_text(), "rank 1 has left the launch"));
     gy_transport_close(transport);
     close(pair[0]);
     close(pair[1]);
@@ -278,7 +278,7 @@ static void ends_of_ranks_are_named(void **state)
     assert_int_equal(got, 42);
     assert_ok(gy_transport_recv(ranks[0], 1, 9, &got, sizeof(got), &receive));
     assert_status(gy_transport_finish(ranks[0], &receive, deadline), GY_PEER);
-    assert_non_null(strstr(gy_error_text(), "rank 1 has left the run"));
+    assert_non_null(strstr(gy_error_text(), "rank 1 has left the launch"));
     assert_ok(gy_transport_check(ranks[0], -1));
     gy_error error = {.status = GY_MISMATCH, .rank = -1, .text = "different collectives"};
     gy_transport_abort(ranks[2], &error);

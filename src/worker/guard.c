@@ -45,7 +45,7 @@ gy_status gy_worker_reaper_split(const gy_role *role, int *watch)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0) {
-        return gy_fail(GY_LIMIT, "no pipe for the parent of a job's processes: %s",
+        return gy_fail(GY_LIMIT, "cannot make a pipe for the fork server of a job: %s",
                        strerror(errno));
     }
     sigset_t ended, before;
@@ -63,8 +63,7 @@ gy_status gy_worker_reaper_split(const gy_role *role, int *watch)
     close(ends[1]);
     if (fork_server < 0) {
         close(ends[0]);
-        return gy_fail(GY_LIMIT, "cannot start the parent of a job's processes: %s",
-                       strerror(error));
+        return gy_fail(GY_LIMIT, "cannot start the fork server of a job: %s", strerror(error));
     }
     *watch = ends[0];
     return GY_OK;

@@ -32,7 +32,7 @@ int gy_worker_log_open(gy_env *env, const char *folder, uint32_t slot, uint32_t 
     }
     int file = gy_env_disk(env)->open(env, path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND, 0600);
     if (file < 0) {
-        gy_warn("a process of the job has no log: %s: %s", path, strerror(-file));
+        gy_warn("cannot make the log of a process of the job: %s: %s", path, strerror(-file));
         return -1;
     }
     return file;

@@ -614,7 +614,7 @@ int gy_worker_serve_tasks(const gy_worker_serving *serving)
         status = status < 0 ? status : read_all(&here);
     }
     if (status != GY_PEER) {
-        fprintf(stderr, "gyre: a vertex process cannot go on: %s\n", gy_error_text());
+        fprintf(stderr, "gyre: a vertex process cannot continue: %s\n", gy_error_text());
     }
     int code = status == GY_PEER ? 0 : 1;
     if (here.runners != NULL) {

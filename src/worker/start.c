@@ -153,7 +153,7 @@ gy_status gy_packet_send(int socket, const gy_packet *packet)
     if (errno == EAGAIN) {
         return gy_fail(GY_TIMEOUT, "a process of the job has not read for %d s", SEND_SECONDS);
     }
-    return gy_fail(GY_PEER, "cannot tell a process of the job: %s", strerror(errno));
+    return gy_fail(GY_PEER, "cannot send to a process of the job: %s", strerror(errno));
 }
 
 /* Take the descriptors out of a message; more than fit are closed. */

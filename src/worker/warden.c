@@ -59,12 +59,11 @@ gy_status gy_supervisor_start(gy_supervisor *supervisor)
 {
     GY_ASSERT(supervisor->socket < 0);
     if (supervisor->fork_server_count == FORK_SERVERS_MAX) {
-        return gy_fail(GY_LIMIT, "the parent of the job's processes was killed %d times",
+        return gy_fail(GY_LIMIT, "the fork server of the job was killed %d times",
                        FORK_SERVERS_MAX);
     }
     if (supervisor->is_unwalled) {
-        return gy_fail(GY_STATE, "the job's processes cannot be walled in: standard error says "
-                                 "why");
+        return gy_fail(GY_STATE, "cannot sandbox the job's processes: see standard error");
     }
     GY_TRY(GY_GROW("worker.nursery", supervisor->fork_servers, supervisor->fork_server_room,
                    supervisor->fork_server_count + 1));
@@ -112,7 +111,7 @@ void gy_supervisor_kill(const gy_supervisor *supervisor, uint32_t slot, uint32_t
     if (gy_packet_send(supervisor->socket,
                        &(gy_packet){.data = &order, .size_bytes = sizeof(order)}) < 0) {
         /* A fork server that is gone has taken it along, which its socket will tell. */
-        gy_debug("process %u is not killed: %s", slot, gy_error_text());
+        gy_debug("cannot kill process %u: %s", slot, gy_error_text());
     }
 }
 
@@ -122,7 +121,7 @@ gy_status gy_supervisor_handle(const gy_supervisor *supervisor, gy_fork_server_n
     gy_status status = gy_packet_receive(supervisor->socket, &packet, false);
     if (status == GY_OK &&
         (packet.size_bytes != sizeof(*news) || news->slot >= supervisor->role.processes)) {
-        return gy_fail(GY_PEER, "the parent of the job's processes sent what is no message");
+        return gy_fail(GY_PEER, "the fork server of the job sent a malformed message");
     }
     return status < 0 ? GY_PEER : status;
 }
@@ -162,15 +161,14 @@ void gy_supervisor_explain(const gy_supervisor *supervisor, const gy_fork_server
         gy_text_add(reason, "killed by SIGKILL: over its memory limit of %s",
                     gy_text_bytes(size, supervisor->role.memory_bytes));
     } else if (is_cut_off(supervisor, news->slot)) {
-        gy_text_add(reason, "what ran in it closed or replaced a descriptor that is not its "
-                            "own: the connection of its process to the job's manager");
+        gy_text_add(reason, "its code closed or replaced a descriptor of Gyre: the connection "
+                            "to the job's manager");
     } else if (WIFSIGNALED(news->status)) {
         const char *name = sigabbrev_np(WTERMSIG(news->status));
         gy_text_add(reason, "killed by SIG%s%s", name != NULL ? name : "?",
-                    is_killed ? ", as ordered" : "");
+                    is_killed ? ", as requested" : "");
     } else {
-        gy_text_add(reason, "it ended by itself with exit status %d",
-                    WEXITSTATUS(news->status));
+        gy_text_add(reason, "it exited with status %d", WEXITSTATUS(news->status));
     }
 }
 
@@ -180,7 +178,7 @@ void gy_supervisor_end(const gy_supervisor *supervisor, bool is_hard)
     if (!is_hard &&
         gy_packet_send(supervisor->socket,
                        &(gy_packet){.data = &order, .size_bytes = sizeof(order)}) < 0) {
-        gy_debug("the nursery is gone before its end: %s", gy_error_text());
+        gy_debug("the fork server ended early: %s", gy_error_text());
     }
     (void)shutdown(supervisor->socket, SHUT_WR);
 }

@@ -44,19 +44,19 @@ static const char *wrong_with(const head *first)
 {
     bool is_failed = first->kind == GY_WIRE_FAILED;
     if (first->mark != MARK || first->zero != 0) {
-        return "no mark where a message should begin";
+        return "a message does not begin with the magic number";
     }
     if (first->kind == GY_WIRE_NONE || first->kind >= GY_WIRE_KINDS) {
         return "an unknown kind of message";
     }
     if (first->cause > GY_CAUSE_FATAL || is_failed != (first->cause != GY_CAUSE_NONE)) {
-        return "a cause that does not fit its kind";
+        return "the cause does not fit the kind of the message";
     }
     if (first->body_bytes > GY_WIRE_BODY_BYTES) {
-        return "a body over the limit";
+        return "the body of a message is over the limit";
     }
     if (first->run_ns < 0) {
-        return "a time below 0";
+        return "a time is below 0";
     }
     return NULL;
 }

@@ -147,7 +147,7 @@ static void live(baton *all, int rank)
     if (baton_is_up(all, rank)) {
         const char *text = status < 0 ? gy_error_text() : "";
         state.status = status;
-        state.is_told = status == GY_STATE && strstr(text, "no rank that lives has") != NULL;
+        state.is_told = status == GY_STATE && strstr(text, "no live rank has") != NULL;
         run->endings[rank] = state;
         if (status < 0 && !(run->may_lose && state.is_told)) {
             fail_msg("rank %d: %s", rank, gy_error_text());

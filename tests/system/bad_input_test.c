@@ -97,7 +97,7 @@ GY_TEST(shapes_that_do_not_fit_name_node_and_shape)
 GY_TEST(places_that_cannot_be_written_are_told_once)
 {
     assert_int_equal(shell("echo text > plain; mkdir -p ro; chmod 555 ro"), 0);
-    assert_fails("gyre train mlp -q -d digits -n 3 -o plain", 1, "'plain': it is no folder");
+    assert_fails("gyre train mlp -q -d digits -n 3 -o plain", 1, "'plain': it is not a folder");
     assert_fails("gyre train mlp -q -d digits -n 3 -o plain/x", 1, "'plain/x'");
     /* Root may write anywhere: become nobody, where that is possible. */
     static const char *const nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups";
@@ -161,7 +161,7 @@ GY_TEST(images_that_do_not_fit_are_not_predicted)
          "most: label 11 at index 3: expected 0 to 9"},
         {"digits/t10k-images-idx3-ubyte --labels few", "has 24 images, few has 4 labels"},
         {"digits/t10k-images-idx3-ubyte wide/t10k-images-idx3-ubyte --labels few",
-         "--labels are of one file of images, not of 2"},
+         "--labels is for one file of images, not for 2"},
     };
     assert_int_equal(shell("mkdir wide && gyre train softmax -q -d digits --epochs 1 -o out"),
                      0);
@@ -177,7 +177,7 @@ GY_TEST(images_that_do_not_fit_are_not_predicted)
         snprintf(line, sizeof(line), "gyre predict out/model.safetensors %s", lines[i][0]);
         assert_fails(line,
                      strstr(lines[i][1], "FILE is") != NULL ||
-                             strstr(lines[i][1], "--labels are") != NULL
+                             strstr(lines[i][1], "--labels is") != NULL
                          ? 2
                          : 1,
                      lines[i][1]);

@@ -191,9 +191,10 @@ GY_TEST(what_it_prints_comes_back)
                            "home | cmp - tail"),
                      0);
     assert_int_equal(
-        shell("$GYRE job submit $N -- seq 300000 >said 2>lost && L=$(awk '/bytes of what/ {n "
-              "+= $2} END {print n + 0}' lost) && [ $((L + $(tail -n +2 said | wc -c))) = "
-              "$(seq 300000 | wc -c) ] && [ $(tail -1 said) = 300000 ]"),
+        shell(
+            "$GYRE job submit $N -- seq 300000 >said 2>lost && L=$(awk '/bytes of the job/ {n "
+            "+= $2} END {print n + 0}' lost) && [ $((L + $(tail -n +2 said | wc -c))) = "
+            "$(seq 300000 | wc -c) ] && [ $(tail -1 said) = 300000 ]"),
         0);
 }
 

@@ -85,7 +85,7 @@ static int elected(void)
 static void await_waiting(int index)
 {
     char line[128];
-    snprintf(line, sizeof(line), "grep -q 'this one waits' names%d.log", index);
+    snprintf(line, sizeof(line), "grep -q 'on standby' names%d.log", index);
     KIT_UNTIL(is_true(line));
 }
 
@@ -467,9 +467,9 @@ GY_TEST(what_one_host_takes_along_is_said)
     assert_int_equal(shell("$GYRE nameserver --listen 0.0.0.0:0 --key ring --table alone "
                            "--port-file alone.port 2>alone.log & p=$!; until [ -s alone.port "
                            "] || ! kill -0 $p; do sleep 0.01; done; kill $p; wait $p && grep "
-                           "-q 'the table is a file of this host.*gyre job resume' alone.log"),
+                           "-q 'the table is a file on this host.*gyre job resume' alone.log"),
                      0);
-    assert_int_equal(shell("! grep -q 'a file of this host' names?.log"), 0);
+    assert_int_equal(shell("! grep -q 'a file on this host' names?.log"), 0);
 }
 
 /* The next manager is where the folder of the one before is not. */
@@ -489,7 +489,7 @@ GY_TEST(a_folder_that_is_not_shared_is_said)
     const pid_t manager = cluster_manager(&at, &daemon);
     assert_true(manager > 0 && kill(manager, SIGKILL) == 0);
     snprintf(line, sizeof(line),
-             "grep -q 'epoch 2 finds nothing of the managers before it in .*/parted/.*not all "
+             "grep -q 'epoch 2 finds no journal of earlier managers in .*/parted/.*not all "
              "hosts share that folder' d?/jobs/%s/log/manager",
              id);
     KIT_UNTIL(is_true(line));

@@ -149,7 +149,7 @@ GY_TEST(ranks_of_one_host_have_a_slot_each)
             "grep ' 3/3 .* three' && break; sleep 0.02; done; [ $i -lt 500 ] || exit 8; "
             "touch gone && wait $p && [ $(cut -d' ' -f 4 rank-? | sort -u | wc -l) = 1 ] || "
             "exit 7; ! $GYRE run $N --hosts 1 -n 4 true >four.err 2>&1 && "
-            "grep 'need 4 slots of one host: the job may have 3' four.err"),
+            "grep 'need 4 slots on one host: the job can have 3' four.err"),
         0);
 }
 

@@ -123,7 +123,7 @@ static void finish_half(const char *name, const char *id)
     /* What its manager told last is kept when both have ended. */
     const char *const known[] = {"  done\n",        "\nread  ",
                                  "\nreduce  ",      "\ncounters\n",
-                                 "  map records  ", "\nits last words\ncommands: "};
+                                 "  map records  ", "\nlast output\ncommands: "};
     for (size_t i = 0; i < GY_COUNT(known); i++) {
         if (strstr(said, known[i]) == NULL) {
             fail_msg("job show says nothing of '%s': %s", known[i], said);

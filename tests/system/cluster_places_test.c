@@ -65,9 +65,9 @@ static int run_job(gy_flow *flow, int argc, char **argv)
     FILE *file = status == GY_OK ? fopen(path, "we") : NULL;
     if (file != NULL) {
         fprintf(file, "near %lld far %lld\n",
-                (long long)gy_job_report_counter(report, "tasks begun where their files lie"),
+                (long long)gy_job_report_counter(report, "tasks started where their files are"),
                 (long long)gy_job_report_counter(report,
-                                                 "tasks begun where their files do not lie"));
+                                                 "tasks started where their files are not"));
         (void)fclose(file);
     } else {
         fprintf(stderr, "%s\n", gy_error_text());
@@ -156,7 +156,7 @@ GY_TEST(what_cannot_be_is_said)
                   "! $GYRE mr wordcount -o $T/none file://h1$T/f"),
         0);
     assert_non_null(strstr(said, "cannot sort file://h1"));
-    assert_non_null(strstr(said, "lies on another host"));
+    assert_non_null(strstr(said, "is on another host"));
     if (getenv("GYRE_SOAK") == NULL) {
         return; /* it takes ten seconds */
     }

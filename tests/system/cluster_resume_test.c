@@ -106,7 +106,7 @@ GY_TEST(a_killed_job_is_resumed)
 {
     char id[40], line[512];
     const int maps = start_half("half", "", id);
-    refused(id, "has not ended: it goes on by itself");
+    refused(id, "has not ended: the cluster continues it");
     snprintf(line, sizeof(line),
              "$GYRE job kill $N %s && ! $GYRE job wait $N --wait-timeout 50 %s >said 2>&1 && "
              "grep -q "
@@ -116,8 +116,8 @@ GY_TEST(a_killed_job_is_resumed)
     expect_quiet();
     resume("half", id, "killed");
     assert_int_equal(scene_runs('m'), maps); /* all of their outputs stood at daemons */
-    refused(id, "has ended well: nothing is left to resume");
-    refused("0123456789abcdef0123456789abcdef", "is known to the name server");
+    refused(id, "finished successfully: nothing is left to resume");
+    refused("0123456789abcdef0123456789abcdef", "the name server knows no job");
     assert_int_equal(shell("cd d0 && ! ls ../d?/jobs/*/data/* 2>../said"), 0);
 }
 
@@ -201,8 +201,8 @@ static void forgotten(const char *id, const char *then)
     char line[900];
     const int maps = scene_runs('m'), reduces = scene_runs('r');
     snprintf(line, sizeof(line),
-             "$GYRE job gc $N --wait-timeout 50 %.12s | grep -q 'nothing is kept' && %s", id,
-             then);
+             "$GYRE job gc $N --wait-timeout 50 %.12s | grep -q 'its files are removed' && %s",
+             id, then);
     if (shell(line) != 0) {
         (void)shell(
             "$GYRE job list $N; cat d?/jobs/*/log/manager; ls -laR left apart own; false");
@@ -239,9 +239,9 @@ GY_TEST(what_is_kept_of_a_job_is_forgotten)
              id);
     assert_int_equal(shell(options), 0);
     forgotten(id, "[ ! -e left ] && [ -z \"$(ls -A apart)\" ]");
-    not_forgotten("jobs that are named", "$N");
+    not_forgotten("needs a list of jobs", "$N");
     not_forgotten("there is no job", id);
-    not_forgotten("is known to the name server", "$N 0123456789abcdef0123456789abcdef");
+    not_forgotten("the name server knows no job", "$N 0123456789abcdef0123456789abcdef");
 }
 
 /* In a folder of its own, and its output is another one's by now. */
@@ -340,7 +340,7 @@ static counted count_words(const char *name)
     counted all = {.tasks = 0};
     for (const char *at_line = said; (at_line = strstr(at_line, "stage ")) != NULL; at_line++) {
         int done = 0, tasks = 0, kept = 0;
-        if (sscanf(at_line, "stage %*[a-z]: %d of %d tasks done, %d of them kept", &done,
+        if (sscanf(at_line, "stage %*[a-z]: %d of %d tasks done, %d of them memoised", &done,
                    &tasks, &kept) == 3) {
             assert_int_equal(done, tasks);
             all.tasks += tasks;

@@ -84,8 +84,7 @@ GY_TEST(another_name_server_takes_over)
     char id[40];
     start("handed", "", id);
     const pid_t second = cluster_server(&at, at.names); /* waits, for the same address too */
-    KIT_UNTIL(cluster_shell(&at, said, sizeof(said), "grep -q 'this one waits' names.log") ==
-              0);
+    KIT_UNTIL(cluster_shell(&at, said, sizeof(said), "grep -q 'on standby' names.log") == 0);
     kill_server();
     at.server = second;
     scene_await("port");

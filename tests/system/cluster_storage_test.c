@@ -196,7 +196,7 @@ static void inputs_lie_in_stores(void **state)
         s3.port, hdfs.port);
     assert_int_equal(shell(line), 0);
     assert_non_null(strstr(said, "counter bytes of objects: "));
-    assert_non_null(strstr(said, "counter tasks begun where their files lie: 1\n"));
+    assert_non_null(strstr(said, "counter tasks started where their files are: 1\n"));
 }
 
 /* Objects have what was synced: also the commits before a job's end that was none of its own.

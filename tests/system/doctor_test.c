@@ -172,7 +172,7 @@ GY_TEST(a_killed_rank_is_named_afterwards)
     assert_int_equal(end_of(start("kill", false, "killed")), 128 + SIGKILL);
     assert_int_equal(shell("gyre doctor --recording killed"), 0);
     expect_said("ended: rank 1 (process ");
-    expect_said("is gone: it ended without leaving the run");
+    expect_said("is lost: it ended without leaving the launch");
     expect_said("collective 0, barrier");
     assert_int_equal(shell("stat -c %a killed; ls"), 0);
     expect_said("600\n");
@@ -219,10 +219,10 @@ GY_TEST(a_late_rank_is_named)
 GY_TEST(wrong_questions_are_answered)
 {
     assert_int_equal(shell("gyre doctor 1x"), 2);
-    expect_said("expected the number of a process");
+    expect_said("expected a process number");
     assert_int_equal(shell("gyre doctor 1 --recording x"), 2);
     assert_int_equal(shell("gyre doctor $$"), 1);
-    expect_said("belongs to no run");
+    expect_said("belongs to no launch");
     assert_int_equal(shell("gyre doctor --recording none"), 1);
     expect_said("cannot open none");
     assert_int_equal(shell("head -c 5000 /dev/zero >zeros; gyre doctor --recording zeros"), 1);

@@ -484,7 +484,7 @@ static void lull_and_wake(void *arg, const gy_job_report *report)
     const char *word = strstr(log, "\nasleep ");
     bool is_missed = false;
     for (size_t i = 0; i < report->note_count; i++) {
-        is_missed = is_missed || strstr(report->notes[i].text, "has been silent") != NULL;
+        is_missed = is_missed || strstr(report->notes[i].text, "sent no heartbeat") != NULL;
     }
     if (what->turn == 0 && word != NULL) {
         what->sleeper = (pid_t)strtol(word + 8, NULL, 10);

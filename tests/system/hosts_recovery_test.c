@@ -259,9 +259,9 @@ GY_TEST(killed_ranks_of_any_host_catch_up)
         for (int host = 0; i == 0 && host < KIT_HOSTS; host++) {
             assert_non_null(strstr(said_by(host, text), "gyre: rank 3 (process"));
             assert_non_null(strstr(text, "killed by signal 9"));
-            assert_non_null(strstr(text, "started anew, 999 restarts left"));
+            assert_non_null(strstr(text, "restarted, 999 restarts left"));
         }
-        for (const char *at = said_by(0, text); (at = strstr(at, "started anew")) != NULL;
+        for (const char *at = said_by(0, text); (at = strstr(at, "; restarted")) != NULL;
              at++) {
             deaths++;
         }
@@ -288,13 +288,13 @@ GY_TEST(more_lost_than_replicas_ends_the_run)
     int told = 0;
     for (int rank = 0; rank < 6; rank++) {
         snprintf(name, sizeof(name), "why-%d", rank);
-        told += strstr(kit_read(&kit_own, name, text, sizeof(text)),
-                       "no rank that lives has") != NULL;
+        told +=
+            strstr(kit_read(&kit_own, name, text, sizeof(text)), "no live rank has") != NULL;
     }
     assert_int_equal(told, 6);
     for (int host = 0; host < KIT_HOSTS; host++) {
         assert_non_null(strstr(said_by(host, text), "gyre: rank "));
-        assert_non_null(strstr(text, "which is kept by 2"));
+        assert_non_null(strstr(text, "has 2 copies"));
     }
 }
 
@@ -330,7 +330,7 @@ GY_TEST(a_dead_keeper_ends_the_run_by_name)
     assert_non_null(strstr(said_by(2, text), "keeper of the ranks was killed by signal 9"));
     for (int host = 0; host < 2; host++) {
         assert_non_null(strstr(said_by(host, text), "gyre: node 2 "));
-        assert_non_null(strstr(text, "is gone"));
+        assert_non_null(strstr(text, "is lost"));
     }
 }
 

@@ -527,10 +527,10 @@ static void wrong_keys_are_told_on_both_sides(void **state)
     assert_non_null(strstr(kit_read(&kit_own, "node-1.err", text, sizeof(text)),
                            "refused this end's cluster key"));
     assert_non_null(strstr(kit_read(&kit_own, "node-2.err", text, sizeof(text)),
-                           "the caller does not speak TLS"));
+                           "the caller does not use TLS"));
     kit_read(&kit_own, "node-0.err", text, sizeof(text));
     assert_non_null(strstr(text, "the caller has another cluster key"));
-    assert_non_null(strstr(text, "the caller does not speak TLS"));
+    assert_non_null(strstr(text, "the caller does not use TLS"));
     assert_non_null(strstr(text, "node 1 of 3 did not call"));
 }
 
@@ -545,8 +545,8 @@ static void keys_of_hosts_may_have_epochs(void **state)
         {{"both", "old", "both"}, NULL},
         {{"both", "new", "both"}, NULL},
         {{"old", "both", "both"}, NULL},
-        {{"both", "old", "new"}, "new has no epoch 1, by which the ranks of this run meet"},
-        {{NULL, NULL, "user"}, "user holds keys of roles alone"}, /* that one calls nobody */
+        {{"both", "old", "new"}, "new has no epoch 1, which the ranks of this launch use"},
+        {{NULL, NULL, "user"}, "user holds only keys of roles"}, /* that one calls nobody */
     };
     char line[1024], path[KIT_PATH], text[4096];
     const char *const program[] = {own_path, "greet", kit_own.folder, NULL};

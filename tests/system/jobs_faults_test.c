@@ -132,7 +132,7 @@ GY_TEST(disturbed_jobs_end_the_same)
             const bool is_hit = disturb(&at, &jobs[job], what);
             finish(&at);
             check_same(&jobs[job]);
-            silent += what->what != KILL && is_hit && history_says("has been silent");
+            silent += what->what != KILL && is_hit && history_says("sent no heartbeat");
             if (at.journal >= 0) {
                 close(at.journal);
             }

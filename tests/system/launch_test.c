@@ -523,7 +523,7 @@ GY_TEST(time_limit_ends_the_run)
 {
     gy_run_options options = {.ranks = 2, .timeout_s = 0.2, .kill_grace_s = 0.05};
     assert_int_equal(run_part(&now, options, "stubborn", ""), GY_RUN_STATUS_TIMEOUT);
-    assert_says(&now, "gyre: time limit of 0.2 s passed\n");
+    assert_says(&now, "gyre: the time limit of 0.2 s has passed\n");
 }
 
 GY_TEST(lines_do_not_mix)

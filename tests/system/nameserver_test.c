@@ -76,10 +76,9 @@ static const char *const lines[] = {
     "[ $? = 2 ]; } && grep -q 'not on the loopback' said",
     /* a daemon that nobody takes says why, without being asked to */
     "timeout 60 $GYRE_BIN daemon --plaintext --nameservers 127.0.0.1:1 --listen 127.0.0.1:0 "
-    "--work-folder "
-    "alone >dd 2>&1 & d=$!; i=0; until grep -q 'no name server takes this daemon: "
-    "127.0.0.1:1: .*refused' dd || [ $i = 2000 ]; do i=$((i+1)); sleep 0.01; done; kill $d; "
-    "[ $i != 2000 ]",
+    "--work-folder alone >dd 2>&1 & d=$!; i=0; until grep -q 'no name server accepts this "
+    "daemon: 127.0.0.1:1: .*refused' dd || [ $i = 2000 ]; do i=$((i+1)); sleep 0.01; done; "
+    "kill $d; [ $i != 2000 ]",
     /* wrong usage: 2, the option, and nothing is made */
     "bad() { w=$1; shift; timeout 10 $GYRE_BIN \"$@\" >said 2>&1; r=$?; [ $r = 2 ] && "
     "grep -q -e \"$w\" said && [ $(wc -l <said) = 1 ] || { echo \"$r $*\"; cat said; exit 1; "
@@ -111,8 +110,9 @@ static const char *const lines[] = {
     "up --table two && { timeout 60 $GYRE_BIN nameserver --listen 127.0.0.1:0 --plaintext "
     "--table "
     "two "
-    ">ns2 2>&1 & s=$!; }; i=0; until grep -q 'is elected' ns2 || [ $i = 2000 ]; do "
-    "i=$((i+1)); sleep 0.01; done; grep -q \"the name server at $(cat port) is elected\" ns2; "
+    ">ns2 2>&1 & s=$!; }; i=0; until grep -q 'is the leader' ns2 || [ $i = 2000 ]; do "
+    "i=$((i+1)); sleep 0.01; done; grep -q \"the name server at $(cat port) is the leader\" "
+    "ns2; "
     "r=$?; down; kill $s; wait $s; [ $r = 0 ]",
     /* files, files-limit */
     "up --table t --files-folder there && sub ./prog && [ $(ls there | wc -l) = 2 ] && down && "
@@ -168,25 +168,19 @@ static const char *const lines[] = {
     "--last said && "
     "! gyre job submit ./prog 2>said && grep -q -- --nameservers said",
     /* daemon, cluster drain and undo: a job of a program that ends, well and not */
-    "printf '#!/bin/sh\necho it is bad >&2\nexit 3\n' >bad; chmod 755 bad; "
-    "up --table t5 && host --slots 3 --hostname alpha --host-labels gpu,fast && known 'alpha "
-    "*gpu,fast' "
-    "&& "
-    "[ -s dport ] && [ -d df/jobs ] && known \" 0/3 .* $(cat dport) \" && "
-    "gyre job submit $N --label fast ./prog >said && a=$(sub --label slow ./prog) && "
-    "gyre job show $N $a | grep -qx 'reason   no daemon may run its manager: 1 without the "
-    "label' && gyre job kill $N $a && "
-    "! gyre job submit $N ./bad 2>said >id && grep -qx 'it is bad' id && "
-    "grep -qx 'gyre job submit: job .* failed: exit status 3' said && [ $(wc -l <said) = 1 ] "
-    "&& "
-    "gyre job show $N $(head -n 1 id) | grep -q '^reason   exit status 3: it is bad$' && "
-    "printf '#!/bin/sh\nkill -9 $$\n' >crash; chmod 755 crash; "
-    "! gyre job submit $N ./crash 2>said >id && grep -q 'last one was killed by SIGKILL' said "
-    "&& "
-    "printf '#!/bin/sh\nprintf %%0300d 7 >&2\nexit 3\n' >much; chmod 755 much; "
-    "! gyre job submit $N ./much 2>said >id && gyre job list $N | grep -q '000[.][.][.]$' && "
-    "gyre cluster drain $N alpha && known drained && gyre cluster drain $N --undo alpha && "
-    "known ' up '; off && known lost; down",
+    "printf '#!/bin/sh\necho it is bad >&2\nexit 3\n' >bad; chmod 755 bad; up --table t5 && "
+    "host --slots 3 --hostname alpha --host-labels gpu,fast && known 'alpha *gpu,fast' && [ -s "
+    "dport ] && [ -d df/jobs ] && known \" 0/3 .* $(cat dport) \" && gyre job submit $N "
+    "--label fast ./prog >said && a=$(sub --label slow ./prog) && gyre job show $N $a | grep "
+    "-qx 'reason   no daemon can run its manager: 1 without the label' && gyre job kill $N $a "
+    "&& ! gyre job submit $N ./bad 2>said >id && grep -qx 'it is bad' id && grep -qx 'gyre job "
+    "submit: job .* failed: exit status 3' said && [ $(wc -l <said) = 1 ] && gyre job show $N "
+    "$(head -n 1 id) | grep -q '^reason   exit status 3: it is bad$' && printf "
+    "'#!/bin/sh\nkill -9 $$\n' >crash; chmod 755 crash; ! gyre job submit $N ./crash 2>said "
+    ">id && grep -q 'last one was killed by SIGKILL' said && printf '#!/bin/sh\nprintf %%0300d "
+    "7 >&2\nexit 3\n' >much; chmod 755 much; ! gyre job submit $N ./much 2>said >id && gyre "
+    "job list $N | grep -q '000[.][.][.]$' && gyre cluster drain $N alpha && known drained && "
+    "gyre cluster drain $N --undo alpha && known ' up '; off && known lost; down",
     "! gyre daemon --plaintext --nameservers a:1 --listen 127.0.0.1:0 --work-folder df "
     "--memory-max 1 2>said "
     "&& "
@@ -209,25 +203,21 @@ static const char *const lines[] = {
     "s = socket.create_connection((h, int(p))); s.sendall(sys.stdin.buffer.read()); s.recv(9)' "
     "$(cat port); grep -q 'no frame but HTTP' ns; r=$?; off; [ $r = 0 ]; down",
     /* what runs is a job's name; what is missing is named; log tail are told once */
-    "up --table t9 && host && known ' up ' && printf 'exit 3' >x.sh && printf 1 >data && "
-    "! gyre job submit $N -- $GYRE_BIN mr topk /nothing -o /nowhere/x >id 2>said && "
-    "gyre job list $N | grep -q ' mr topk  ' && [ $(grep -c nothing id said | "
-    "awk -F: '{ n += $2 } END { print n }') = 1 ] && "
-    "! gyre job submit $N -f x.sh -- /bin/sh x.sh >id 2>said && "
-    "gyre job list $N | grep -q ' sh x.sh  .*exit status 3: it has printed nothing$' && "
-    "grep -q 'failed: exit status 3: it has printed nothing$' said && "
-    "! gyre job submit $N -- /bin/sh -c 'cat data' >id 2>said && "
-    "grep -q 'data was not brought to .*: add --file data' said && "
-    "! gyre job submit $N -- $GYRE_BIN mr wordcount data --bogus >id 2>said && "
-    "! grep brought said && "
-    "! gyre job submit $N -- $GYRE_BIN mr --map 'sh no.sh' data -o out >id 2>said && "
-    "! grep brought said && "
-    "! gyre job submit $N -- $GYRE_BIN mr -q --map 'tr a b' data -o - >id 2>said && "
-    "gyre job list $N | grep -q ' mr tr a b  ' && "
-    "! gyre job submit $N --name \"$(printf 'a\\033[31mb')\" -- /bin/sh -c "
-    "'printf \"w\\\\033[2J\\\\303\\\\244\\\\n\" >&2; exit 3' >id 2>said && "
-    "{ gyre job list $N; gyre job show $N $(head -n 1 id); cat said; } >all && "
-    "! grep \"$(printf '\\033')\" all && grep -q 'w.*.2J' all; r=$?; off; [ $r = 0 ]; down",
+    "up --table t9 && host && known ' up ' && printf 'exit 3' >x.sh && printf 1 >data && ! "
+    "gyre job submit $N -- $GYRE_BIN mr topk /nothing -o /nowhere/x >id 2>said && gyre job "
+    "list $N | grep -q ' mr topk  ' && [ $(grep -c nothing id said | awk -F: '{ n += $2 } END "
+    "{ print n }') = 1 ] && ! gyre job submit $N -f x.sh -- /bin/sh x.sh >id 2>said && gyre "
+    "job list $N | grep -q ' sh x.sh  .*exit status 3: it printed nothing$' && grep -q "
+    "'failed: exit status 3: it printed nothing$' said && ! gyre job submit $N -- /bin/sh -c "
+    "'cat data' >id 2>said && grep -q 'data is missing in .*: add --file data' said && ! gyre "
+    "job submit $N -- $GYRE_BIN mr wordcount data --bogus >id 2>said && ! grep brought said && "
+    "! gyre job submit $N -- $GYRE_BIN mr --map 'sh no.sh' data -o out >id 2>said && ! grep "
+    "brought said && ! gyre job submit $N -- $GYRE_BIN mr -q --map 'tr a b' data -o - >id "
+    "2>said && gyre job list $N | grep -q ' mr tr a b  ' && ! gyre job submit $N --name "
+    "\"$(printf 'a\\033[31mb')\" -- /bin/sh -c 'printf \"w\\\\033[2J\\\\303\\\\244\\\\n\" >&2; "
+    "exit 3' >id 2>said && { gyre job list $N; gyre job show $N $(head -n 1 id); cat said; } "
+    ">all && ! grep \"$(printf '\\033')\" all && grep -q 'w.*.2J' all; r=$?; off; [ $r = 0 ]; "
+    "down",
     "up --table t6 --key ring && host "
     "--disk-free-min 1TiB && known trouble; off; down",
     /* managers: one of two jobs waits while the other one's runs */
@@ -345,7 +335,7 @@ GY_TEST(dead_start_attempts_and_daemons)
     KIT_UNTIL(agents, 2, daemons[0].starts == 2 && look().failed == 1);
     at = look();
     assert_string_equal(at.reason,
-                        "2 managers in a row ended early: the last one was not heard");
+                        "2 managers in a row ended early: the last one did not register");
     assert_int_equal(at.lost, 0);
     (void)kit_server_end(&server, SIGTERM);
     server.command = hasty;

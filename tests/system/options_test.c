@@ -53,9 +53,9 @@ static const struct {
      "gyre run -n 2 --transport tcp $GYRE_BIN bench allreduce --duration 0.001 | "
      "grep -q 'over 2 ranks'"},
     {"run", "on-failure",
-     "gyre run -n 2 --on-failure continue sh -c 'exit $GYRE_RANK' 2>said && "
-     "grep -q 'rank 1 ended with status 1; the run goes on' said && "
-     "! gyre run -n 2 sh -c 'exit $GYRE_RANK' 2>said"},
+     "gyre run -n 2 --on-failure continue sh -c 'exit $GYRE_RANK' 2>said && grep -q 'rank 1 "
+     "ended with status 1; the launch continues' said && ! gyre run -n 2 sh -c 'exit "
+     "$GYRE_RANK' 2>said"},
     {"run", "restarts-max",
      "! gyre run -n 1 --on-failure restart --restarts-max 2 sh -c 'echo x; exit 1' >said 2>&1 "
      "&& "
@@ -282,12 +282,12 @@ static const struct {
      "! grep -q 'hot key' said"},
     {"mr", "memo",
      "m wordcount in -s --memo kept && m wordcount in -s --memo kept && "
-     "grep -q 'stage map: .*, 1 of them kept' said"},
+     "grep -q 'stage map: .*, 1 of them memoised' said"},
     {"mr", "memo-quota", /* that holds nothing: nothing is kept */
      "tight() { m wordcount big -s --memo tight --memo-quota $1; }; tight 1 && tight 1MiB && "
-     "grep -q 'stage map: .*, 0 of them kept' said && tight 1MiB && "
-     "grep -q 'stage map: .*, 1 of them kept' said && ! m wordcount in --memo-quota 1 && "
-     "grep -q 'without --memo' said"},
+     "grep -q 'stage map: .*, 0 of them memoised' said && tight 1MiB && "
+     "grep -q 'stage map: .*, 1 of them memoised' said && ! m wordcount in --memo-quota 1 && "
+     "grep -q 'needs --memo' said"},
     {"mr", "folder", "m wordcount in --folder here && [ -e here/id ]"},
     /* Records that crash: jobs_faults_test.c. */
     {"mr", "bad-records-max", NULL},
@@ -352,7 +352,7 @@ static const struct {
      "[ -e there/id ]"},
     {"job", "memo",
      "kept() { rm -rf wm; gyre job run --memo store $GYRE_BIN mr wordcount big -o wm -s | "
-     "grep -q \"stage map: .*, $1 of them kept\"; }; "
+     "grep -q \"stage map: .*, $1 of them memoised\"; }; "
      "kept 0 2>said && kept 1 2>said && gyre job gc --memo store --quota 0 >said && "
      "kept 0 2>said"},
     {"job", "memo-quota",
@@ -498,13 +498,12 @@ GY_TEST(keys_are_made_and_changed)
         "&& "
         "gyre key a b 2>said; [ $? = 2 ]",
         /* The doctor says what it is like. */
-        "export XDG_CONFIG_HOME=$PWD/conf; gyre doctor 1 2>&1 >said; "
-        "grep -q '^key: .*/conf/gyre/key, mode 0600, epoch 2$' said && "
-        "chmod 640 conf/gyre/key && gyre doctor 1 2>&1 >said; "
-        "grep -q '^key: no good: .*mode 0640' said && rm conf/gyre/key && "
-        "gyre doctor 1 2>&1 >said; grep -q '^key: none at .*/conf/gyre/key ' said && "
-        "gyre key derive daemon,manager conf/gyre/key k2 && gyre doctor 1 2>&1 >said; "
-        "grep -q 'epoch 1, of roles alone: daemon, manager$' said",
+        "export XDG_CONFIG_HOME=$PWD/conf; gyre doctor 1 2>&1 >said; grep -q '^key: "
+        ".*/conf/gyre/key, mode 0600, epoch 2$' said && chmod 640 conf/gyre/key && gyre doctor "
+        "1 2>&1 >said; grep -q '^key: invalid: .*mode 0640' said && rm conf/gyre/key && gyre "
+        "doctor 1 2>&1 >said; grep -q '^key: none at .*/conf/gyre/key ' said && gyre key "
+        "derive daemon,manager conf/gyre/key k2 && gyre doctor 1 2>&1 >said; grep -q 'epoch 1, "
+        "of roles only: daemon, manager$' said",
     };
     char line[3072];
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {

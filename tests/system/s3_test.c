@@ -252,7 +252,7 @@ static void passing_failures_pass_and_others_end_in_time(void **state)
     gy_place_close(place);
     place = kit_place_for(0.4, "s3://silent/x");
     assert_status(gy_place_stat(place, &facts), GY_TIMEOUT);
-    assert_says("said nothing");
+    assert_says("sent nothing");
     gy_place_close(place);
     assert_true(gy_now_ns(gy_env_real()) - begun < INT64_C(10000000000));
     char out[10];

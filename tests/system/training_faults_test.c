@@ -292,7 +292,7 @@ GY_TEST(places_that_cannot_hold_checkpoints_are_named_at_once)
     snprintf(path, sizeof(path), "%s", in_folder("file"));
     small_job job = {.options = {.checkpoint_folder = path}};
     assert_status(train_small(NULL, &job), GY_IO);
-    assert_says("it is no folder");
+    assert_says("it is not a folder");
     job.options.checkpoint_folder = "/nonexistent/folder";
     assert_status(train_small(NULL, &job), GY_IO);
     assert_says("/nonexistent/folder: cannot make the checkpoint folder: No such file");

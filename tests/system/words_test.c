@@ -96,16 +96,15 @@ GY_TEST(names_of_jobs_are_shown)
 
 GY_TEST(lines_without_a_number_are_counted)
 {
-    must(
-        "for i in 1 2; do for w in 10 - x 9999999999999999999 +5 -3 4.5; do "
-        "echo \"ip$i - $w\"; done; echo ip$i; echo; done >log && "
-        "gyre mr topk log --field 1 --sum-field 3 -o O -q 2>said && "
-        "printf 'ip1\\t12\\nip2\\t12\\n' | cmp - O/part-00000 && "
-        "grep -q 'topk: 10 lines have no whole number below 2^63 in field 3: left out' said && "
-        "grep -q 'topk: 2 lines have no field 1: left out' said && "
-        "gyre job show $(gyre job list | awk 'NR == 2 { print $1 }') >shown && "
-        "grep -q 'lines without a number  *10$' shown && "
-        "grep -q 'lines without the field  *2$' shown");
+    must("for i in 1 2; do for w in 10 - x 9999999999999999999 +5 -3 4.5; do "
+         "echo \"ip$i - $w\"; done; echo ip$i; echo; done >log && "
+         "gyre mr topk log --field 1 --sum-field 3 -o O -q 2>said && "
+         "printf 'ip1\\t12\\nip2\\t12\\n' | cmp - O/part-00000 && "
+         "grep -q 'topk: 10 lines have no integer below 2^63 in field 3: left out' said && "
+         "grep -q 'topk: 2 lines have no field 1: left out' said && "
+         "gyre job show $(gyre job list | awk 'NR == 2 { print $1 }') >shown && "
+         "grep -q 'lines without a number  *10$' shown && "
+         "grep -q 'lines without the field  *2$' shown");
     must("gyre mr topk log --field 1 --sum-field 3 -o O2 -q --strict 2>said; [ $? = 1 ] && "
          "grep -q 'log: the line at offset 9: field 3 is .-.: expected a whole' said && "
          "[ ! -e O2/part-00000 ]");
@@ -132,7 +131,7 @@ GY_TEST(fields_are_separated_by_a_letter)
     must("printf 'a b,1\\na b,2\\n,3\\nc\\n,\\n' >in.csv && "
          "gyre mr topk in.csv --field 1 --sum-field 2 --separator , -o O -q 2>said && "
          "printf '\\t3\\na b\\t3\\n' | cmp - O/part-00000 && "
-         "grep -q '2 lines have no whole number' said && "
+         "grep -q '2 lines have no integer' said && "
          "tr , '\\t' <in.csv >in.tsv && for s in '\\t' \"$(printf '\\t')\"; do rm -rf O; "
          "gyre mr topk in.tsv --field 2 -k 9 --separator \"$s\" -o O -q 2>said && "
          "printf '\\t1\\n1\\t1\\n2\\t1\\n3\\t1\\n' | cmp - O/part-00000 && "
@@ -145,14 +144,13 @@ GY_TEST(fields_are_separated_by_a_letter)
 
 GY_TEST(a_sort_counts_keys_that_are_none)
 {
-    must("printf 'a,3\\nb,x\\nc\\nd,\\ne,0\\nf,-1\\n' >in && "
-         "gyre mr sort in --field 2 --numeric --separator , -r 3 -o O -q 2>said && "
-         "cat O/part-* >got && printf 'f,-1\\nb,x\\nc\\nd,\\ne,0\\na,3\\n' | cmp - got && "
-         "grep -q 'sort: 2 lines have no number to sort by: sorted as 0' said && "
-         "grep -q 'sort: 1 line has no field 2: sorted as 0' said && "
-         "gyre mr sort in --field 2 --separator , -o O2 -q 2>said && "
-         "grep -q 'sort: 1 line has no field 2: sorted as an empty one' said && "
-         "[ $(wc -l <said) = 1 ]");
+    must(
+        "printf 'a,3\\nb,x\\nc\\nd,\\ne,0\\nf,-1\\n' >in && gyre mr sort in --field 2 "
+        "--numeric --separator , -r 3 -o O -q 2>said && cat O/part-* >got && printf "
+        "'f,-1\\nb,x\\nc\\nd,\\ne,0\\na,3\\n' | cmp - got && grep -q 'sort: 2 lines have no "
+        "number to sort by: sorted as 0' said && grep -q 'sort: 1 line has no field 2: sorted "
+        "as 0' said && gyre mr sort in --field 2 --separator , -o O2 -q 2>said && grep -q "
+        "'sort: 1 line has no field 2: sorted by an empty key' said && [ $(wc -l <said) = 1 ]");
     must("gyre mr sort in --field 2 --numeric --separator , -o O -q --strict 2>said; [ $? = 1 "
          "] && "
          "grep -q 'the key of the line at offset 4 begins with no number' said");
@@ -165,13 +163,13 @@ GY_TEST(a_sort_counts_keys_that_are_none)
 
 GY_TEST(a_file_that_was_not_brought_is_named)
 {
-    must("mkdir -p d && echo cat >m.sh && cp m.sh d && echo a >in && "
-         "gyre mr --map 'sh m.sh' in -o O 2>said; [ $? = 1 ] && "
-         "grep -q '^gyre mr: m.sh was not brought to .*: add --file m.sh (.*status' said");
-    must("gyre mr --map \"sh './d/m.sh' | cat\" --file d/m.sh in -o O 2>said; r=$?; "
-         "[ $r = 0 ] || grep -q './d/m.sh lies in the folder .* as m.sh' said");
+    must("mkdir -p d && echo cat >m.sh && cp m.sh d && echo a >in && gyre mr --map 'sh m.sh' "
+         "in -o O 2>said; [ $? = 1 ] && grep -q '^gyre mr: m.sh is missing in .*: add --file "
+         "m.sh (.*status' said");
+    must("gyre mr --map \"sh './d/m.sh' | cat\" --file d/m.sh in -o O 2>said; r=$?; [ $r = 0 ] "
+         "|| grep -q './d/m.sh is placed in .* as m.sh' said");
     must("gyre mr --map cat --reduce 'X=1 sh <m.sh' in -o O 2>said; [ $? = 1 ] && "
-         "grep -q 'm.sh was not brought' said");
+         "grep -q 'm.sh is missing' said");
     must("gyre mr --map 'sh m.sh' --file none in -o O 2>said; [ $? = 1 ] && "
          "grep -q 'cannot read .*/none: ' said && ! grep brought said");
     must("gyre mr --map 'sh m.sh' in -o d 2>said; [ $? = 1 ] && "

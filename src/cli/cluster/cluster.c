@@ -87,8 +87,8 @@ static const gy_command verbs[] = {
      .operands = "DAEMON",
      .operands_least = 1,
      .operands_most = 1,
-     .description = "The daemon gets no new work; what it runs goes on. That is kept until it\n"
-                    "is undone.",
+     .description =
+         "The daemon gets no new work; running work continues. This lasts until --undo.",
      .options = drain_options,
      .option_count = COUNT(drain_options),
      .settings = &settings,
@@ -103,8 +103,9 @@ const gy_command gy_command_cluster = {
     .operands_most = -1,
     .stops_at_operand = true,
     .description =
-        "list          the daemons: slots, hosts, labels, what troubles them\n"
-        "drain DAEMON  no new work for it\n\n"
+        "list          list the daemons: slots, hosts, labels and problems\n"
+        "drain DAEMON  give a daemon no new work\n"
+        "\n"
         "DAEMON is an id that 'gyre cluster list' shows, its beginning, or a host.\n"
         "Jobs of a cluster: 'gyre job submit|list|show|wait|kill --nameservers ...'.",
     .verbs = verbs,

@@ -50,7 +50,7 @@ static const gy_option options[] = {
 static void listening(void *arg, const char *address)
 {
     (void)arg;
-    printf("serves at %s\n", address);
+    printf("listening at %s\n", address);
     fflush(stdout);
     settings.has_failed = !gy_cli_write_port_file("daemon", settings.port_file, address);
 }
@@ -93,13 +93,15 @@ static int run(char **operands, int operand_count)
 
 const gy_command gy_command_daemon = {
     .name = "daemon",
-    .summary = "serve a cluster with this host: run processes of jobs",
+    .summary = "make this host part of a cluster: run processes of jobs",
     .operands = "",
     .description =
-        "Lends slots to the jobs of a cluster, as its name server says, runs their processes "
+        "Makes this host a part of a cluster: leases its slots to jobs as the name server "
+        "(the\n"
+        "cluster's resource manager) allocates them, runs the jobs' processes and managers, "
         "and\n"
-        "managers, and keeps the files between their vertices. Ends on SIGTERM with all that\n"
-        "it started; so does all when it is killed.",
+        "stores the files between their vertices. On SIGTERM, and when it is killed, all\n"
+        "processes that it started end too.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .settings = &settings,

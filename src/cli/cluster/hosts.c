@@ -34,7 +34,8 @@ static void hear(void *arg, const char *text, size_t size_bytes, int exit_status
         return;
     }
     if (fwrite(text, 1, size_bytes, stdout) != size_bytes || fflush(stdout) != 0) {
-        gy_print_to(stderr, "gyre run: what ranks print is lost: %s\n", strerror(errno));
+        gy_print_to(stderr, "gyre run: cannot write the output of the ranks: %s\n",
+                    strerror(errno));
     }
 }
 
@@ -63,7 +64,9 @@ static int run_gang(const gy_hosts_settings *given, const gy_run_options *run, c
     }
     if (dag == NULL || (given->folder == NULL && !find_folder(folder))) {
         gy_flow_end(flow);
-        gy_print_to(stderr, "gyre run: this job has no manager's folder\n");
+        gy_print_to(
+            stderr,
+            "gyre run: this job has no folder: expected to run as the manager of a job\n");
         return GY_EXIT_FAILURE;
     }
     const int count = ranks.ranks;
@@ -322,13 +325,14 @@ static int submit(const gy_hosts_settings *given, const gy_run_options *run, cha
 int gy_cli_run_hosts(const gy_hosts_settings *given, const gy_run_options *run, char **operands)
 {
     if (run->ranks % given->hosts != 0) {
-        return gy_report_usage("gyre run: %d ranks on %lld hosts: expected as many on each",
-                               run->ranks, given->hosts);
+        return gy_report_usage(
+            "gyre run: %d ranks on %lld hosts: expected the same number on each host",
+            run->ranks, given->hosts);
     }
     if (getenv("GYRE_TICKET") != NULL) {
         return run_gang(given, run, operands);
     }
     return given->at.names != NULL
                ? submit(given, run, operands)
-               : gy_report_usage("gyre run: --hosts needs --nameservers, or to be submitted");
+               : gy_report_usage("gyre run: --hosts needs --nameservers, or 'gyre job submit'");
 }

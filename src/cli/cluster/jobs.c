@@ -173,7 +173,7 @@ static gy_status print_job(void *arg, const gy_cluster_job *job)
         return GY_OK;
     }
     gy_print_to(stdout, "job      %s  %s  %s\n", job->id, job->name, state_name(job));
-    printf("weight   %u\nslots    %u held, %u wanted\n", job->weight, job->slots_leased,
+    printf("weight   %u\nslots    %u allocated, %u requested\n", job->weight, job->slots_leased,
            job->slots_requested);
     gy_print_to(stdout, "manager  epoch %u, attempt %u, at %s\n", job->epoch, job->attempts,
                 job->manager[0] != '\0' ? job->manager : "-");
@@ -191,14 +191,14 @@ static gy_status print_report(void *arg, const gy_job_report *report)
     (void)arg;
     gy_cli_print_stages(report->stages, report->stage_count);
     if (report->straggler_count > 0) {
-        printf("\nslow runs\n");
+        printf("\nslow attempts\n");
     }
     for (size_t i = 0; i < report->straggler_count; i++) {
         const gy_job_straggler *run = &report->stragglers[i];
         gy_print_to(stdout, "  %s %u at %s for %.3f s", run->stage, run->task, run->host,
                     run->run_s);
         if (run->expected_s > 0) {
-            printf(", %.3f s were expected", run->expected_s);
+            printf(", expected %.3f s", run->expected_s);
         }
         printf("\n");
     }
@@ -220,7 +220,7 @@ static void print_tail(void *arg, uint32_t epoch, uint64_t lost, const char *tex
             break;
         }
     }
-    printf("\nits last words\n");
+    printf("\nlast output\n");
     static char shown[4 * TAIL_BYTES + 16];
     begin = size_bytes - begin > TAIL_BYTES ? size_bytes - TAIL_BYTES : begin;
     (void)gy_printable(shown, sizeof(shown), text + begin, size_bytes - begin, "\n\t");
@@ -273,7 +273,7 @@ int gy_cli_cluster_forget(const gy_names_settings *at, double timeout, char **jo
         status = gy_cluster_find_job(cluster, jobs[i], id);
         status = status == GY_OK ? gy_cluster_forget(cluster, id, timeout) : status;
         if (status == GY_OK) {
-            gy_print_to(stdout, "%s: nothing is kept\n", id);
+            gy_print_to(stdout, "%s: its files are removed\n", id);
         }
     }
     const int ended = gy_cli_close_cluster("job gc", cluster, status);
@@ -311,7 +311,7 @@ void gy_cli_tell_end(const char *what, const char *id, const gy_cluster_result *
 {
     const bool is_told = has_printed(heard, end->reason);
     gy_print_to(stderr, "gyre %s: job %s %s: %.*s\n", what, id,
-                end->status == GY_CANCELLED ? "was ended" : "failed",
+                end->status == GY_CANCELLED ? "was killed" : "failed",
                 is_told ? (int)strcspn(end->reason, ":") : (int)strlen(end->reason),
                 end->reason);
 }
@@ -323,13 +323,13 @@ void gy_cli_print_said(void *arg, uint32_t epoch, uint64_t lost, const char *tex
     gy_cli_heard *heard = arg;
     if (heard->epoch != 0 && epoch > heard->epoch) {
         fflush(stdout);
-        gy_print_to(stderr, "gyre: another manager goes on, epoch %u\n", epoch);
+        gy_print_to(stderr, "gyre: another manager has taken over, epoch %u\n", epoch);
     }
     heard->epoch = epoch;
     keep_tail(heard, text, size_bytes);
     if (lost > 0) {
         fflush(stdout);
-        gy_print_to(stderr, "gyre: %llu bytes of what the job printed are not known any more\n",
+        gy_print_to(stderr, "gyre: %llu bytes of the job's output are lost\n",
                     (unsigned long long)lost);
     }
     if (fwrite(text, 1, size_bytes, stdout) != size_bytes || fflush(stdout) != 0) {
@@ -345,7 +345,7 @@ static int wait_for(const char *what, gy_cluster *cluster, const char *id, uint3
     gy_status status = gy_cluster_follow_from(cluster, id, gy_submit_given.timeout,
                                               gy_cli_print_said, heard, &end);
     if (status == GY_TIMEOUT) {
-        gy_print_to(stderr, "gyre %s: job %s goes on after %g s\n", what, id,
+        gy_print_to(stderr, "gyre %s: job %s is still running after %g s\n", what, id,
                     gy_submit_given.timeout);
         return TIMED_OUT;
     }
@@ -414,8 +414,8 @@ static bool has_heard(const gy_cli_heard *heard, const char *words)
 /* Whether the file that a hint begins with is among its last words. */
 static bool is_heard(const gy_cli_heard *heard, const char *hint)
 {
-    const char *end = strstr(hint, " was not brought to ");
-    end = end != NULL ? end : strstr(hint, " lies in the folder ");
+    const char *end = strstr(hint, " is missing in ");
+    end = end != NULL ? end : strstr(hint, " is placed in ");
     const size_t size = end != NULL ? (size_t)(end - hint) : strlen(hint);
     const char *slash = memrchr(hint, '/', size);
     const char *name = slash != NULL ? slash + 1 : hint;
@@ -427,7 +427,7 @@ static bool is_heard(const gy_cli_heard *heard, const char *hint)
 static void tell_unbrought(char **operands, const gy_cli_heard *heard)
 {
     char hint[2400];
-    if (has_heard(heard, " was not brought to ") ||
+    if (has_heard(heard, " is missing in ") ||
         (!has_heard(heard, strerror(ENOENT)) && !has_heard(heard, "No such file") &&
          !has_heard(heard, "not found") && !has_heard(heard, "annot open"))) {
         return;

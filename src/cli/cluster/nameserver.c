@@ -26,7 +26,7 @@ static void listening(void *arg, const char *address)
 static void page_ready(void *arg, const char *url, const char *token_file)
 {
     (void)arg;
-    gy_print_to(stderr, "status page: %s\nits token, as %s?token=TOKEN, is in %s\n", url, url,
+    gy_print_to(stderr, "status page: %s\nthe token for %s?token=TOKEN is in %s\n", url, url,
                 token_file);
 }
 
@@ -49,8 +49,7 @@ static int check(const gy_nameserver_options *options)
                                "--table-cert and --table-cert-key are for a --table in etcd");
     }
     if (options->page == NULL && options->page_token_file != NULL) {
-        return gy_report_usage("gyre nameserver: --page-token is for a status page alone "
-                               "(--page)");
+        return gy_report_usage("gyre nameserver: --page-token needs a status page (--page)");
     }
     int checked = gy_cli_check_addresses("nameserver", "--listen", options->listen, 0);
     const bool has_host = options->page != NULL && strchr(options->page, ':') != NULL;
@@ -65,7 +64,7 @@ static int run(char **operands, int count)
     (void)count;
     gy_nameserver_options options = settings.of;
     if (options.listen == NULL || options.table == NULL) {
-        return gy_report_usage("gyre nameserver: --listen HOST:PORT and --table are needed");
+        return gy_report_usage("gyre nameserver: --listen HOST:PORT and --table must be given");
     }
     int checked = check(&options);
     if (checked != GY_EXIT_OK) {
@@ -144,12 +143,15 @@ static const gy_option options[] = {
 
 const gy_command gy_command_nameserver = {
     .name = "nameserver",
-    .summary = "serve a cluster: lend daemons' slots to jobs",
+    .summary = "run a cluster's resource manager: allocate slots to jobs",
     .operands = "",
     .description =
-        "Knows the daemons of a cluster, accepts jobs, lends them slots by their shares, and\n"
-        "sees that each has a manager. Runs until SIGTERM; started again it goes on from its\n"
-        "table. Several with one table: one of them is elected and serves, the others wait.\n"
+        "Runs a name server, the cluster's resource manager: it keeps track of the daemons,\n"
+        "accepts jobs, allocates slots to them by their weights, and starts a manager for "
+        "each\n"
+        "job. Runs until SIGTERM; after a restart it continues from its table. Of several "
+        "name\n"
+        "servers with one table one is the leader; the others are on standby.\n"
         "Prints HOST:PORT once it serves.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),

@@ -66,14 +66,12 @@ bool gy_cli_find_unbrought(const char *command, const char *const *files, char *
             continue;
         }
         if (is_brought) {
-            snprintf(out, size_bytes,
-                     "%.1000s lies in the folder where the command runs as %.255s", name,
-                     last_name(name));
+            snprintf(out, size_bytes, "%.1000s is placed in the command's folder as %.255s",
+                     name, last_name(name));
         } else {
             snprintf(out, size_bytes,
-                     "%.1000s was not brought to the folder where the command runs: add --file "
-                     "%.1000s",
-                     name, name);
+                     "%.1000s is missing in the command's folder: add --file %.1000s", name,
+                     name);
         }
         return true;
     }

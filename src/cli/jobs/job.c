@@ -74,7 +74,8 @@ static int run_list(char **operands, int count)
     if (gy_cli_is_of_cluster(&settings.at)) {
         return settings.last < 0
                    ? gy_cli_cluster_jobs(&settings.at)
-                   : gy_report_usage("gyre job list: --last is for the jobs of this machine");
+                   : gy_report_usage("gyre job list: --last and --nameservers exclude each "
+                                     "other: --last is for jobs of this machine");
     }
     const int most = settings.last < 0 ? LAST_JOBS : (int)settings.last;
     bool has_header = false; /* not before what cannot be read */
@@ -89,7 +90,7 @@ static int run_list(char **operands, int count)
 static void print_bad_records(const gy_job *job)
 {
     if (job->report.bad_record_count > 0) {
-        printf("\nrecords that were skipped\n");
+        printf("\nskipped records\n");
     }
     for (size_t i = 0; i < job->report.bad_record_count; i++) {
         const gy_job_bad_record *bad = &job->report.bad_records[i];
@@ -183,7 +184,7 @@ static int run_run(char **operands, int count)
                   set_text("GYRE_JOB_TRACE", settings.job.trace) &&
                   set_text("GYRE_JOB_SANDBOX", settings.job.sandbox);
     if (!is_set) {
-        gy_print_to(stderr, "gyre job run: no memory for the environment\n");
+        gy_print_to(stderr, "gyre job run: out of memory for the environment\n");
         return GY_EXIT_FAILURE;
     }
     execvp(operands[0], operands);
@@ -195,8 +196,8 @@ static int run_run(char **operands, int count)
 static int forget_these(char **operands, int count)
 {
     if (settings.quota >= 0 || settings.keep >= 0 || settings.job.memo != NULL) {
-        return gy_report_usage("gyre job gc: it forgets the jobs that are named, and has "
-                               "neither --quota, --keep-days nor --memo then");
+        return gy_report_usage(
+            "gyre job gc: --quota, --keep-days and --memo exclude a list of jobs");
     }
     for (int i = 0; i < count; i++) {
         const gy_status status = gy_job_forget(operands[i]);
@@ -204,7 +205,7 @@ static int forget_these(char **operands, int count)
             return gy_report_failure("job gc", status);
         }
     }
-    printf("%d job%s forgotten\n", count, count == 1 ? "" : "s");
+    printf("%d job%s removed\n", count, count == 1 ? "" : "s");
     return GY_EXIT_OK;
 }
 
@@ -214,9 +215,8 @@ static int run_gc(char **operands, int count)
         const bool is_home =
             settings.quota >= 0 || settings.keep >= 0 || settings.job.memo != NULL;
         return is_home || count == 0
-                   ? gy_report_usage(
-                         "gyre job gc: with --nameservers it forgets the jobs that are "
-                         "named, and has neither --quota, --keep-days nor --memo")
+                   ? gy_report_usage("gyre job gc: --nameservers needs a list of jobs, and "
+                                     "excludes --quota, --keep-days and --memo")
                    : gy_cli_cluster_forget(&settings.at, settings.job.timeout, operands, count);
     }
     if (settings.job.timeout > 0) {
@@ -248,7 +248,7 @@ static int run_gc(char **operands, int count)
     if (status != GY_OK) {
         return gy_report_failure("job gc", status);
     }
-    printf("%d job%s forgotten, %llu bytes freed\n", removed, removed == 1 ? "" : "s",
+    printf("%d job%s removed, %llu bytes freed\n", removed, removed == 1 ? "" : "s",
            (unsigned long long)freed);
     return GY_EXIT_OK;
 }
@@ -290,8 +290,8 @@ static const gy_command verbs[] = {
      .operands_most = -1,
      .stops_at_operand = true,
      .description =
-         "Starts a program that runs jobs (gy_flow_run), with these options instead of\n"
-         "its own.",
+         "Starts a program that runs jobs (gy_flow_run), with these options in place of the\n"
+         "program's own.",
      .options = run_options,
      .option_count = COUNT(run_options),
      .settings = &settings,
@@ -299,7 +299,8 @@ static const gy_command verbs[] = {
     {.name = "job list",
      .operands = "",
      .description =
-         "Lists jobs, newest first. With --nameservers: all that the cluster's name server\n"
+         "Lists jobs, newest first. With --nameservers: all jobs that the cluster's name "
+         "server\n"
          "knows.",
      .options = list_options,
      .option_count = COUNT(list_options),
@@ -310,9 +311,11 @@ static const gy_command verbs[] = {
      .operands_least = 1,
      .operands_most = 1,
      .description =
-         "Shows a job: stages, counters, records that were skipped, and the reason\n"
-         "of every wait, failure, death, copy and repetition. With --nameservers: what\n"
-         "the cluster's name server knows of it.",
+         "Shows a job: stages, counters, skipped records, and the reason of each wait, "
+         "failure,\n"
+         "loss, backup task and retry. With --nameservers: what the cluster's name server "
+         "knows\n"
+         "about the job.",
      .options = names_options,
      .option_count = COUNT(names_options),
      .settings = &settings,
@@ -332,10 +335,12 @@ static const gy_command verbs[] = {
      .operands_most = -1,
      .stops_at_operand = true,
      .description =
-         "Has a cluster run a program that runs jobs (gy_flow_run): brings it, its libraries\n"
-         "that are not the system's and the files that are named, prints the job's id and\n"
-         "waits for its end, printing what the program prints (256 KiB are kept for who is\n"
-         "slow). The job does not end with this command, nor with this host.",
+         "Runs a program that runs jobs (gy_flow_run) on a cluster: uploads the program, its\n"
+         "libraries outside the system's folders and the given files, prints the job's id, "
+         "waits\n"
+         "for the job's end and prints the job's output (256 KiB are buffered for a slow "
+         "reader).\n"
+         "The job outlives this command and this host.",
      .options = gy_submit_options,
      .option_count = GY_SUBMIT_OPTIONS,
      .settings = &gy_submit_given,
@@ -344,7 +349,8 @@ static const gy_command verbs[] = {
      .operands = "JOB",
      .operands_least = 1,
      .operands_most = 1,
-     .description = "Waits for the end of a job of a cluster. Status 0: it ended well.",
+     .description = "Waits for the end of a job of a cluster. The exit status is 0 when the "
+                    "job succeeded.",
      .options = gy_wait_options,
      .option_count = GY_WAIT_OPTIONS,
      .settings = &gy_submit_given,
@@ -354,10 +360,11 @@ static const gy_command verbs[] = {
      .operands_least = 1,
      .operands_most = 1,
      .description =
-         "Goes on with a job whose manager is gone: starts its program as it was\n"
-         "started. What was committed does not run again. With --nameservers: has a\n"
-         "cluster go on with a job that failed or was killed there, and waits for\n"
-         "its end (one that has not ended goes on by itself).",
+         "Resumes a job whose manager has ended: starts its program as it was started. "
+         "Committed\n"
+         "tasks do not run again. With --nameservers: resumes a job of the cluster that failed "
+         "or\n"
+         "was killed, and waits for its end (the cluster itself continues an unfinished job).",
      .options = gy_resume_options,
      .option_count = GY_RESUME_OPTIONS,
      .settings = &gy_submit_given,
@@ -366,11 +373,12 @@ static const gy_command verbs[] = {
      .operands = "[JOB...]",
      .operands_most = -1,
      .description =
-         "Forgets the jobs that are named, or ended jobs, oldest first, until their\n"
-         "folders hold no more than the quota (which each job's end keeps, too), with\n"
-         "what interrupted ones left in their output. With --nameservers: removes what a\n"
-         "cluster keeps of these jobs, which failed there or were killed. None of them\n"
-         "can be resumed then.",
+         "Removes the given jobs, or finished jobs, oldest first, until their folders hold no\n"
+         "more than the quota (which each job also enforces at its end), and what interrupted "
+         "jobs\n"
+         "left in their output. With --nameservers: removes the files that a cluster retains "
+         "of\n"
+         "the given jobs, which failed or were killed. A removed job cannot be resumed.",
      .options = gc_options,
      .option_count = COUNT(gc_options),
      .settings = &settings,
@@ -379,20 +387,23 @@ static const gy_command verbs[] = {
 
 const gy_command gy_command_job = {
     .name = "job",
-    .summary = "run, submit, list, show, kill, resume and clear away jobs",
+    .summary = "run, submit, list, show, kill, resume and remove jobs",
     .operands = "VERB [OPTION...] [OPERAND...]",
     .operands_least = 1,
     .operands_most = -1,
     .stops_at_operand = true,
-    .description = "run PROGRAM   start a program that runs jobs\n"
-                   "submit PROGRAM, wait JOB   have a cluster run it\n"
-                   "list          the last jobs of this user on this machine\n"
-                   "show JOB      all that is known of one\n"
-                   "kill JOB      end it\n"
-                   "resume JOB    go on with one whose manager is gone\n"
-                   "gc [JOB...]   remove what old jobs left\n\n"
-                   "JOB is an id that 'gyre job list' shows, or its beginning. 'gyre job VERB\n"
-                   "--help' shows the options of a verb.",
+    .description = "run PROGRAM     start a program that runs jobs\n"
+                   "submit PROGRAM  run it on a cluster\n"
+                   "wait JOB        wait for the end of a job of a cluster\n"
+                   "list            list the last jobs of this user on this machine\n"
+                   "show JOB        show all that is known about a job\n"
+                   "kill JOB        end a job\n"
+                   "resume JOB      resume a job whose manager has ended\n"
+                   "gc [JOB...]     remove the files of old jobs\n"
+                   "\n"
+                   "JOB is an id that 'gyre job list' shows, or its beginning. 'gyre job VERB "
+                   "--help' shows\n"
+                   "the options of a verb.",
     .verbs = verbs,
     .verb_count = COUNT(verbs),
 };

@@ -262,7 +262,7 @@ static int check_options(const mr_verb *verb)
     for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
         if (own[i].is_given && (strstr(verb->takes, own[i].name) == NULL ||
                                 strcmp(own[i].name, " partitions ") == 0)) {
-            return gy_report_usage("gyre mr %s: --%.*s has no meaning here", verb->name,
+            return gy_report_usage("gyre mr %s: --%.*s does not apply to this job", verb->name,
                                    (int)strlen(own[i].name) - 2, own[i].name + 1);
         }
     }
@@ -273,16 +273,15 @@ static int check_options(const mr_verb *verb)
     }
     if (settings.separator != NULL && strlen(settings.separator) != 1 &&
         strcmp(settings.separator, "\\t") != 0) {
-        return gy_report_usage("gyre mr %s: --separator: '%s' is not valid: expected one "
-                               "letter, or \\t",
-                               verb->name, settings.separator);
+        return gy_report_usage(
+            "gyre mr %s: --separator: '%s' is not valid: expected one character, or \\t",
+            verb->name, settings.separator);
     }
     if (settings.job.memo_bytes > 0 && settings.job.memo == NULL) {
-        return gy_report_usage("gyre mr: --memo-quota has no meaning without --memo");
+        return gy_report_usage("gyre mr: --memo-quota needs --memo");
     }
     if (settings.output == NULL) {
-        return gy_report_usage("gyre mr: --output is missing: expected a folder that is not "
-                               "there yet");
+        return gy_report_usage("gyre mr: --output is missing: expected a new folder");
     }
     if (strcmp(settings.output, "-") == 0) {
         return gy_report_usage(
@@ -308,14 +307,13 @@ static void print_lacking(const gy_job_report *report, const char *verb)
         if (!is_number) {
             snprintf(what, sizeof(what), "field %d", field);
         } else if (!is_sort) {
-            snprintf(what, sizeof(what), "whole number below 2^63 in field %lld",
-                     settings.weight);
+            snprintf(what, sizeof(what), "integer below 2^63 in field %lld", settings.weight);
         }
         gy_print_to(stderr, "gyre mr %s: %lld line%s no %s: %s (--strict fails instead)\n",
                     verb, count, count == 1 ? " has" : "s have", what,
                     !is_sort                           ? "left out"
                     : is_number || settings.is_numeric ? "sorted as 0"
-                                                       : "sorted as an empty one");
+                                                       : "sorted by an empty key");
     }
 }
 
@@ -324,8 +322,8 @@ static void print_report(const gy_job_report *report)
     if (settings.has_stats) {
         for (size_t i = 0; i < report->stage_count; i++) {
             const gy_job_stage *stage = &report->stages[i];
-            printf("stage %s: %lld of %lld tasks done, %lld of them kept from before, "
-                   "%lld failures, %lld copies, %lld bytes, %.3f s\n",
+            printf("stage %s: %lld of %lld tasks done, %lld of them memoised, %lld failures, "
+                   "%lld backup tasks, %lld bytes, %.3f s\n",
                    stage->name, (long long)stage->committed, (long long)stage->tasks,
                    (long long)stage->memoised, (long long)stage->failures,
                    (long long)stage->backups, (long long)stage->bytes, stage->run_s);
@@ -439,10 +437,10 @@ static int run(char **operands, int count)
     const mr_verb *verb = settings.map != NULL ? commands : find_verb(operands[0]);
     int first = settings.map != NULL ? 0 : 1;
     if (verb == NULL && settings.reduce != NULL) {
-        return gy_report_usage("gyre mr: --reduce is of no use without --map");
+        return gy_report_usage("gyre mr: --reduce needs --map");
     }
     if (verb == NULL) {
-        return gy_report_usage("gyre mr: '%s' is no job: expected wordcount, grep, sort, "
+        return gy_report_usage("gyre mr: unknown job '%s': expected wordcount, grep, sort, "
                                "index or topk, or --map COMMAND",
                                operands[0]);
     }
@@ -473,17 +471,18 @@ static int run(char **operands, int count)
 
 const gy_command gy_command_mr = {
     .name = "mr",
-    .summary = "MapReduce: count words, grep, sort, index, find the most frequent, any",
+    .summary = "MapReduce: wordcount, grep, sort, index, topk, or any commands",
     .operands = "JOB INPUT...",
     .operands_least = 1,
     .operands_most = -1,
     .description =
-        "wordcount INPUT...      how often each word comes\n"
-        "grep PATTERN INPUT...   lines that match\n"
-        "sort INPUT...           lines, or records of a fixed size, in order\n"
-        "index INPUT...          for each word the numbers of the inputs that have it\n"
-        "topk INPUT...           the lines, or values of a field, that come most often\n"
-        "--map COMMAND INPUT...  any commands, by standard input and output\n\n"
+        "wordcount INPUT...      count each word\n"
+        "grep PATTERN INPUT...   print the lines that match\n"
+        "sort INPUT...           sort lines, or records of a fixed size\n"
+        "index INPUT...          list for each word the numbers of the inputs that contain it\n"
+        "topk INPUT...           find the most frequent lines, or values of a field\n"
+        "--map COMMAND INPUT...  run any commands over standard input and output\n"
+        "\n"
         "INPUT is a file, also of gzip, zstd, bzip2, xz or lz4, a folder of files, standard\n"
         "input (-), an object or a prefix: s3://BUCKET/KEY, hdfs://HOST:PORT/PATH.",
     .options = options,

@@ -18,8 +18,8 @@ const char *gy_cli_date_text(int64_t wall_ns, char out[32])
 void gy_cli_print_stages(const gy_job_stage *stages, size_t count)
 {
     if (count > 0) {
-        printf("\n%-24s %9s %9s %9s %8s %8s %8s %9s %10s\n", "stage", "tasks", "done", "runs",
-               "failed", "copies", "won", "memoised", "run s");
+        printf("\n%-24s %9s %9s %9s %8s %8s %8s %9s %10s\n", "stage", "tasks", "done",
+               "attempts", "failed", "backups", "won", "memoised", "run s");
     }
     for (size_t i = 0; i < count; i++) {
         const gy_job_stage *stage = &stages[i];

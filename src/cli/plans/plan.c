@@ -1,4 +1,4 @@
-/* gyre plan: list, price, draw, check and simulate collectives without running them. */
+/* gyre plan: list, cost, draw, check and simulate collectives without running them. */
 #include "cli/plans/plan.h"
 
 #include "cli/cli.h"
@@ -331,7 +331,7 @@ static int run_simulate(const char *operation)
            query.operation, query.algorithm, query.ranks, result.time_s,
            (long long)result.messages, gy_bytes_text(result.bytes, bytes),
            (long long)result.lost);
-    printf("%d of %d ranks ended, seed %llu, digest %016llx\n", result.ended, query.ranks,
+    printf("%d of %d ranks finished, seed %llu, digest %016llx\n", result.ended, query.ranks,
            (unsigned long long)faults.seed, (unsigned long long)result.digest);
     printf("simulated in %.3g s, %.3g messages a second\n", took,
            took > 0 ? (double)result.messages / took : 0);
@@ -378,15 +378,15 @@ static int check_verb(const plan_verb *verb, int operand_count, char **operands)
         char name[32];
         snprintf(name, sizeof(name), " %s ", options[i].spec->name);
         if (is_given(&options[i]) && strstr(verb->takes, name) == NULL) {
-            gy_print_to(stderr, "gyre plan %s: --%s has no meaning here: expected%s%s\n",
-                        verb->name, options[i].spec->name,
+            gy_print_to(stderr, "gyre plan %s: --%s does not apply: expected%s%s\n", verb->name,
+                        options[i].spec->name,
                         verb->takes[1] == '\0' ? " no options" : " one of", verb->takes);
             return GY_EXIT_USAGE;
         }
     }
     if (verb->has_operation && operand_count < 2) {
         gy_print_to(stderr,
-                    "gyre plan %s: no OPERATION was given: expected one such as allreduce\n",
+                    "gyre plan %s: OPERATION is missing: expected one such as allreduce\n",
                     verb->name);
         return GY_EXIT_USAGE;
     }
@@ -394,8 +394,8 @@ static int check_verb(const plan_verb *verb, int operand_count, char **operands)
                        settings.alpha_across >= 0 || settings.beta_across >= 0;
     if (settings.links != NULL && has_figures) {
         gy_print_to(stderr,
-                    "gyre plan %s: --links says what links cost: expected no --alpha, --beta, "
-                    "--gamma, --alpha-across or --beta-across beside it\n",
+                    "gyre plan %s: --links gives the costs of links: expected no --alpha, "
+                    "--beta, --gamma, --alpha-across or --beta-across with it\n",
                     verb->name);
         return GY_EXIT_USAGE;
     }
@@ -447,18 +447,21 @@ static int run(char **operands, int operand_count)
 
 const gy_command gy_command_plan = {
     .name = "plan",
-    .summary = "list, price, draw, check and simulate collectives",
+    .summary = "list, cost, draw, check and simulate plans of collectives",
     .operands = "VERB [OPERATION]",
     .operands_least = 1,
     .operands_most = 2,
     .description =
-        "list [OPERATION]   the algorithms there are\n"
-        "table              what each costs: rounds, bytes, fan-in, seconds, beside the\n"
-        "                   formulas of the literature\n"
-        "show OPERATION     draw a plan, rounds as rows and ranks as columns\n"
-        "check OPERATION    prove a plan: each contribution exactly once, no deadlock\n"
-        "simulate OPERATION run a plan on a virtual clock, with shared links and failures\n\n"
-        "A message costs alpha + bytes * beta, combining bytes * gamma. No rank is started.",
+        "list [OPERATION]    list the algorithms\n"
+        "table               print the cost of each algorithm: rounds, bytes, fan-in and "
+        "time,\n"
+        "                    beside the formulas of the literature\n"
+        "show OPERATION      draw a plan: rounds are rows, ranks are columns\n"
+        "check OPERATION     prove a plan: each contribution exactly once, no deadlock\n"
+        "simulate OPERATION  run a plan on a virtual clock, with shared links and failures\n"
+        "\n"
+        "A message costs alpha + bytes * beta, combining costs bytes * gamma. No rank is "
+        "started.",
     .options = options,
     .option_count = OPTION_COUNT,
     .settings = &settings,

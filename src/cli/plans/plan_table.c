@@ -150,7 +150,7 @@ static void print_too_long(const char *name, double steps, const gy_table_format
         return;
     }
     print_seconds(seconds, formula);
-    printf("%-20s is too long to be priced: %.3g steps (--plan-steps-max)%s%s\n", name, steps,
+    printf("%-20s is too long for a cost: %.3g steps (--plan-steps-max)%s%s\n", name, steps,
            seconds < 0 ? "" : "; by its formula ", seconds < 0 ? "" : formula);
 }
 
@@ -167,7 +167,7 @@ static gy_status print_row(const gy_plan_query *asked, const gy_table_format *fo
     gy_status status = gy_plan_length(&query, &steps);
     if (status == GY_ARG || status == GY_LIMIT) {
         if (!format->is_csv) {
-            printf("%-20s cannot do this: %s\n", text, gy_error_text());
+            printf("%-20s does not apply: %s\n", text, gy_error_text());
         }
         return GY_OK;
     }
@@ -257,8 +257,8 @@ gy_status gy_print_plan_table(const gy_plan_query *query, const gy_table_format 
            "received", "fan-in", "time", "formula");
     GY_TRY(print_rows(query, format, &left_out));
     printf("\ndepth: messages that must follow each other; rounds: the same where a rank sends "
-           "one and takes\none at a time; sent, received: the most of any rank; fan-in: ranks "
-           "that one rank gets data from.\n");
+           "one and takes\none at a time; sent, received: the maximum over the ranks; fan-in: "
+           "ranks that one rank gets data from.\n");
     printf("Formulas without combining: a seconds a message, b a byte, B = 1/b, n bytes, p "
            "ranks, k servers.\n");
     if (left_out > 0) {

@@ -185,15 +185,16 @@ static gy_status look_at_daemon(void *arg, const gy_cluster_daemon *daemon)
 static gy_status judge(const search *at, const char *what)
 {
     if (at->beginning[0] == '\0') { /* every id begins so: it is a script's empty variable */
-        return gy_fail(GY_ARG, "which %s? Its id is empty", what);
+        return gy_fail(
+            GY_ARG, "the id of a %s is empty: expected an id, its beginning or a name", what);
     }
     if (at->found == 0) {
-        return gy_fail(GY_NOTFOUND, "no %s '%.64s' is known to the name server", what,
-                       at->beginning);
+        return gy_fail(GY_NOTFOUND, "the name server knows no %s '%.64s'", what, at->beginning);
     }
-    return at->found == 1 ? GY_OK
-                          : gy_fail(GY_ARG, "'%.64s' may be %d %ss: say more of it",
-                                    at->beginning, at->found, what);
+    return at->found == 1
+               ? GY_OK
+               : gy_fail(GY_ARG, "'%.64s' matches %d %ss: expected a longer part of the id",
+                         at->beginning, at->found, what);
 }
 
 gy_status gy_cluster_find_job(gy_cluster *cluster, const char *beginning,
@@ -252,11 +253,11 @@ static gy_status ask_again(gy_cluster *cluster, const char *id, bool is_forgotte
     GY_TRY(gy_client_read_id(id, &job));
     GY_TRY(gy_cluster_list(cluster, &(gy_cluster_visit){.job = see_job, .arg = &seen}));
     if (!seen.is_there) {
-        return gy_fail(GY_NOTFOUND, "no job %s is known to the name server", id);
+        return gy_fail(GY_NOTFOUND, "the name server knows no job %s", id);
     }
     if (!seen.is_finished) {
         return gy_fail(GY_STATE, "job %s has not ended: %s", id,
-                       is_forgotten ? "kill it first" : "it goes on by itself");
+                       is_forgotten ? "kill it first" : "the cluster continues it");
     }
     key.high = job.high;
     key.low = job.low;
@@ -282,7 +283,7 @@ gy_status gy_cluster_forget(gy_cluster *cluster, const char *id, double seconds)
     GY_TRY(gy_cluster_wait(cluster, id, seconds, &status, reason));
     return status == GY_CANCELLED
                ? GY_OK
-               : gy_fail(GY_STATE, "what is kept of job %s is not removed: %s", id, reason);
+               : gy_fail(GY_STATE, "cannot remove the files of job %s: %s", id, reason);
 }
 
 gy_status gy_cluster_drain(gy_cluster *cluster, const char *id, bool is_on)
@@ -326,7 +327,7 @@ gy_status gy_cluster_wait(gy_cluster *cluster, const char *id, double seconds,
     job_end end = {.status = GY_OK};
     GY_TRY(gy_client_read_id(id, &job));
     if (!(seconds >= 0)) {
-        return gy_fail(GY_ARG, "%g seconds are no time to wait", seconds);
+        return gy_fail(GY_ARG, "a timeout of %g seconds: expected 0 or more", seconds);
     }
     key.high = job.high;
     key.low = job.low;
@@ -358,7 +359,7 @@ static gy_status take_output(void *arg, const ProtobufCMessage *answer)
     const uint64_t from = since->epoch == at->epoch ? at->offset : 0;
     if (since->epoch < at->epoch || since->offset < from ||
         since->offset > UINT64_MAX - since->data.len) {
-        return gy_fail(GY_FORMAT, "an answer to another question");
+        return gy_fail(GY_FORMAT, "the name server answered another request");
     }
     uint64_t lost = since->offset - from;
     at->epoch = since->epoch;
@@ -408,7 +409,7 @@ gy_status gy_cluster_follow_from(gy_cluster *cluster, const char *id, double sec
     follow at = {
         .said = said, .arg = arg, .end = end, .epoch = end->epoch, .offset = end->offset};
     if (!(seconds >= 0)) {
-        return gy_fail(GY_ARG, "%g seconds are no time to wait", seconds);
+        return gy_fail(GY_ARG, "a timeout of %g seconds: expected 0 or more", seconds);
     }
     const gy_deadline deadline =
         seconds > 0 ? gy_env_deadline(cluster->env, seconds) : GY_NEVER;

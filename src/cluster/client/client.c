@@ -19,7 +19,7 @@ gy_status gy_client_read_id(const char *id, gy_key *job)
     if (strlen(id) != GY_CLUSTER_ID_BYTES - 1 ||
         strspn(id, "0123456789abcdef") != GY_CLUSTER_ID_BYTES - 1 ||
         sscanf(id, "%16llx%16llx", &high, &low) != 2) {
-        return gy_fail(GY_ARG, "'%.40s' is no id of a job: 32 digits of 0-9 and a-f", id);
+        return gy_fail(GY_ARG, "'%.40s' is no job id: expected 32 digits of 0-9 and a-f", id);
     }
     *job = (gy_key){high, low};
     return GY_OK;
@@ -69,7 +69,7 @@ static gy_status dial_all(gy_cluster *cluster, const char *names, bool is_plaint
         cluster->server_count++;
         names += size + (names[size] == ',');
     }
-    return cluster->server_count > 0 ? GY_OK : gy_fail(GY_ARG, "no name server is named");
+    return cluster->server_count > 0 ? GY_OK : gy_fail(GY_ARG, "no name server is given");
 }
 
 /* As an operator, if so asked; else as a submitter, or with a ring that has no key of one as a
@@ -103,7 +103,10 @@ gy_status gy_cluster_open(const gy_cluster_options *options, gy_cluster **cluste
     static_assert(GY_COUNT(types) == CLIENT_METHODS, "all of them");
     const double patience = options->connect_timeout_s > 0 ? options->connect_timeout_s : 10;
     if (options->nameservers == NULL || !(patience < 1e6)) {
-        return gy_fail(GY_ARG, "no name server is named, or %g s are no patience", patience);
+        return gy_fail(
+            GY_ARG,
+            "no name server is given, or a connect timeout of %g s: expected one and above 0",
+            patience);
     }
     gy_cluster *made = gy_alloc_zero("client", 1, sizeof(*made));
     if (made == NULL) {
@@ -216,9 +219,10 @@ static gy_status say_unreachable(gy_cluster *cluster)
         (void)gy_rpc_turn(cluster->rpc, gy_env_deadline(cluster->env, 1));
     }
     return asks.outcome.status < 0
-               ? gy_fail(GY_PEER,
-                         "no name server answers (none runs there, or none is elected): %.900s",
-                         asks.outcome.text)
+               ? gy_fail(
+                     GY_PEER,
+                     "no name server answers (none runs there, or none is the leader): %.900s",
+                     asks.outcome.text)
                : GY_AGAIN; /* it came back */
 }
 
@@ -235,7 +239,8 @@ static gy_status ask_once(gy_cluster *cluster, gy_rpc_peer peer, gy_rpc_request 
         return GY_AGAIN;
     }
     if (begun != GY_OK) {
-        begun = begun < 0 ? begun : gy_fail(GY_LIMIT, "too much waits for the name server");
+        begun =
+            begun < 0 ? begun : gy_fail(GY_LIMIT, "too many requests wait for the name server");
         gy_error_take(&asks->outcome, begun);
         return begun;
     }

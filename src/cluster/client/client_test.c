@@ -332,7 +332,7 @@ static void expect_several(void)
         is_seen[(unsigned char)id[0]] = true;
     }
     assert_int_equal(gy_cluster_find_job(cluster, digit, found), GY_ARG);
-    assert_non_null(strstr(gy_error_text(), "say more of it"));
+    assert_non_null(strstr(gy_error_text(), "expected a longer part"));
 }
 
 static void expect_no_resume(void)
@@ -347,12 +347,12 @@ static void expect_no_resume(void)
     assert_ok(gy_cluster_submit(cluster, &(gy_cluster_program){.arguments = arguments}, other));
     assert_int_equal(gy_cluster_resume(cluster, other, &epoch), GY_STATE);
     /* Seen by the client: the name server would take it for a resume that was asked again. */
-    assert_non_null(strstr(gy_error_text(), "has not ended: it goes on by itself"));
+    assert_non_null(strstr(gy_error_text(), "has not ended: the cluster continues it"));
     assert_non_null(strstr(gy_error_text(), other));
     assert_ok(gy_cluster_kill(cluster, other));
     assert_ok(gy_cluster_wait(cluster, other, 20, &ended, reason));
     assert_int_equal(gy_cluster_resume(cluster, other, &epoch), GY_STATE);
-    assert_non_null(strstr(gy_error_text(), "no manager of it had begun"));
+    assert_non_null(strstr(gy_error_text(), "no manager of it had started"));
 }
 
 static void a_job_is_found_killed_and_waited_for(void **state)

@@ -223,7 +223,7 @@ static gy_status hear_loader(gy_cluster *cluster, int from, char *text, size_t *
         }
         int64_t now_ns = gy_now_ns(env);
         if (now_ns >= last.at_ns) {
-            return gy_fail(GY_TIMEOUT, "it says nothing for %d s", LOADER_SECONDS);
+            return gy_fail(GY_TIMEOUT, "it printed nothing for %d s", LOADER_SECONDS);
         }
         int64_t left_ns = GY_MAX(until_ns - now_ns, (int64_t)0);
         if (poll(waits, 2, (int)((left_ns + 999999) / 1000000)) <= 0 || waits[0].revents == 0) {
@@ -231,7 +231,7 @@ static gy_status hear_loader(gy_cluster *cluster, int from, char *text, size_t *
         }
         ssize_t got = read(from, text + *size_bytes, LIST_BYTES - 1 - *size_bytes);
         if (got < 0 && errno != EINTR) {
-            return gy_fail(GY_IO, "it cannot be heard: %s", strerror(errno));
+            return gy_fail(GY_IO, "cannot read its output: %s", strerror(errno));
         }
         *size_bytes += got > 0 ? (size_t)got : 0;
         text[*size_bytes] = '\0';
@@ -239,7 +239,7 @@ static gy_status hear_loader(gy_cluster *cluster, int from, char *text, size_t *
             return GY_OK;
         }
         if (*size_bytes == LIST_BYTES - 1) {
-            return gy_fail(GY_LIMIT, "it says more than %d bytes", LIST_BYTES);
+            return gy_fail(GY_LIMIT, "it printed more than %d bytes", LIST_BYTES);
         }
     }
 }

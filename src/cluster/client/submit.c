@@ -96,7 +96,7 @@ static gy_status list_variables(package *made, const char *const *asked)
         }
         if (strncmp(setting, ticket, sizeof(ticket) - 1) == 0) {
             return gy_fail(GY_ARG, "the variable " GY_TICKET_VARIABLE
-                                   " is the daemon's to set: it says which job it is");
+                                   " is set by the daemon: it identifies the job");
         }
         GY_TRY(put_variable(&made->spec, setting));
     }
@@ -283,7 +283,8 @@ static gy_status take_missing(void *arg, const ProtobufCMessage *answer)
     package *made = arg;
     const Gy__Cluster__Blobs *blobs = (const Gy__Cluster__Blobs *)answer;
     if (blobs->n_missing > GY_NET_FILES_MAX + 1) {
-        return gy_fail(GY_FORMAT, "it misses %zu files", blobs->n_missing);
+        return gy_fail(GY_FORMAT, "the name server lacks %zu files of the job",
+                       blobs->n_missing);
     }
     made->missing_count = blobs->n_missing;
     for (size_t i = 0; i < blobs->n_missing; i++) {
@@ -363,7 +364,7 @@ static gy_status put_file(gy_cluster *cluster, const gy_client_file *from)
     if (file >= 0) {
         close(file);
     }
-    return status < 0 ? gy_fail_within(status, "bringing %s", from->path) : GY_OK;
+    return status < 0 ? gy_fail_within(status, "cannot upload %s", from->path) : GY_OK;
 }
 
 static gy_status put_missing(gy_cluster *cluster, package *made)
@@ -460,7 +461,7 @@ gy_status gy_cluster_submit(gy_cluster *cluster, const gy_cluster_program *progr
 {
     if (program->arguments == NULL || program->arguments[0] == NULL || program->weight < 0 ||
         program->slots_max < 0) {
-        return gy_fail(GY_ARG, "no program, or a weight or limit below zero");
+        return gy_fail(GY_ARG, "no program is given, or a weight or limit is below 0");
     }
     package *made = gy_alloc_zero("client", 1, sizeof(*made));
     if (made == NULL) {

@@ -120,7 +120,7 @@ static void throw_away(gy_host *host, const host_blob *blob)
 {
     char path[HOST_PATH];
     gy_host_blob_path(host, blob->key, path);
-    gy_warn("%s is not what its name says", path);
+    gy_warn("the content of %s does not match its hash", path);
     (void)unlink(path);
 }
 
@@ -286,7 +286,7 @@ static gy_status keep(gy_host *host, host_blob *blob)
     part_path(host, blob->key, part);
     gy_host_blob_path(host, blob->key, path);
     if (!gy_key_is_same(gy_net_digest_end(blob->digest), blob->key)) {
-        return gy_fail(GY_FORMAT, "a file of a job has other bytes than its name says");
+        return gy_fail(GY_FORMAT, "the content of a job's file does not match its hash");
     }
     if (fchmod(blob->file, 0400) != 0 || rename(part, path) != 0 ||
         fstat(blob->file, &about) != 0) {
@@ -325,7 +325,7 @@ static gy_status end_part(gy_host *host, host_blob *blob, gy_status status)
         part_path(host, blob->key, part);
         (void)unlink(part);
         drop(host, blob);
-        gy_info("a file of a job did not come: %s", why.text);
+        gy_info("cannot fetch a file of a job: %s", why.text);
         return gy_error_raise(&why);
     }
     return GY_OK;

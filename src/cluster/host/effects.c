@@ -7,7 +7,7 @@ static void sync_record(gy_host *host, const gy_daemon_effect *effect)
 {
     gy_status status = gy_host_record(host, effect->job, effect->epoch, effect->started);
     if (status < 0) {
-        gy_warn("the record of a job is not written: %s", gy_error_text());
+        gy_warn("cannot write the record of a job: %s", gy_error_text());
     }
     gy_host_later(host, &(gy_daemon_event){
                             .kind = GY_DAEMON_SYNCED, .job = effect->job, .status = status});

@@ -164,7 +164,7 @@ static void section_over(host_lot *lot, host_fetch *fetch, gy_status status)
     fetch->is_over = true;
     if (status < 0 || fetch->is_stopped) {
         char part[HOST_PATH];
-        gy_info("a section did not come: %s", gy_error_text());
+        gy_info("cannot fetch a section: %s", gy_error_text());
         section_path(lot, fetch, true, part);
         (void)unlink(part);
     }
@@ -262,7 +262,7 @@ static void settle(host_lot *lot)
     }
     if (refused < 0) {
         status = gy_fail(refused == GY_NOTFOUND ? GY_NOTFOUND : GY_MISMATCH,
-                         "its daemon cannot give it: %s", gy_status_text(refused));
+                         "the daemon that has it cannot send it: %s", gy_status_text(refused));
     } else if (size != fetch->size_bytes) {
         status = gy_fail(GY_MISMATCH, "a section of %llu bytes that should have %llu",
                          (unsigned long long)size, (unsigned long long)fetch->size_bytes);
@@ -285,7 +285,7 @@ static gy_status together_take(void *arg, uint64_t offset, const void *data, siz
     while (size_bytes > 0) {
         size_t wanted = 0;
         if (lot->at == lot->count) {
-            return lot->status = gy_fail(GY_MISMATCH, "more sections than were asked for");
+            return lot->status = gy_fail(GY_MISMATCH, "more sections than were requested");
         }
         GY_TRY(bytes_expected(lot, &wanted));
         const size_t more = GY_MIN(size_bytes, wanted - lot->here_bytes);
@@ -314,7 +314,7 @@ static void done(void *arg, gy_status status, uint64_t size_bytes)
         status = finish(lot, &lot->sections[0], lot->file, lot->note, lot->note_bytes);
         lot->status = status;
     } else if (status == GY_OK && lot->at < lot->count && lot->count > 1) {
-        status = gy_fail(GY_MISMATCH, "fewer sections than were asked for");
+        status = gy_fail(GY_MISMATCH, "fewer sections than were requested");
     }
     if (job != NULL) {
         job->transfers++;
@@ -381,7 +381,7 @@ static gy_status begin(const host_job *job, host_lot *lot, const char *address)
     size_t size = 0;
     const bool is_alone = lot->count == 1;
     if (!name_lot(job, lot, name, &size)) {
-        return gy_fail(GY_MISMATCH, "%u sections have too long names to be asked for together",
+        return gy_fail(GY_MISMATCH, "the names of %u sections are too long for one request",
                        lot->count); /* each is tried alone then */
     }
     if (is_alone) {
@@ -578,7 +578,7 @@ static void add_section(gy_host *host, const host_job *job,
     }
     status = status < 0 ? status : read_section(&located, to, size);
     if (status < 0) {
-        gy_info("a section is not given: %s", gy_error_text());
+        gy_info("cannot send a section: %s", gy_error_text());
         put_number(to, (uint32_t)status, 4);
         put_number(to + 4, 0, 4);
         put_number(to + 8, 0, 8);
@@ -594,7 +594,7 @@ static gy_status find_sections(gy_host *host, const host_job *job,
                                const Gy__Cluster__BulkName *asks, gy_bulk_region *region)
 {
     if (asks->n_sections > GY_DAEMON_LOT) {
-        return gy_fail(GY_FORMAT, "%zu sections together: at most %d", asks->n_sections,
+        return gy_fail(GY_FORMAT, "%zu sections in one request: at most %d", asks->n_sections,
                        GY_DAEMON_LOT);
     }
     *region = (gy_bulk_region){
@@ -619,12 +619,12 @@ gy_status gy_host_find(void *arg, gy_rpc_role role, const char *subject, const v
     (void)subject;
     Gy__Cluster__BulkName *asks = gy__cluster__bulk_name__unpack(usual, name_bytes, name);
     if (asks == NULL) {
-        return gy_fail(GY_FORMAT, "it asks for what is no name");
+        return gy_fail(GY_FORMAT, "the request names no file");
     }
     const host_job *job = asks->job != NULL ? gy_host_job(host, gy_net_key(asks->job)) : NULL;
     gy_status status = GY_OK;
     if (asks->job == NULL || asks->blob != NULL) {
-        status = gy_fail(GY_NOTFOUND, "sections alone are fetched from a daemon");
+        status = gy_fail(GY_NOTFOUND, "a daemon sends sections only");
     } else if (job == NULL) {
         status = gy_fail(GY_NOTFOUND, "no such job here");
     } else {

@@ -224,7 +224,7 @@ static void run(gy_host *host)
             return;
         }
         if (host->is_ending && gy_now_ns(host->env) > host->last_ns) {
-            gy_warn("processes of jobs do not end");
+            gy_warn("processes of jobs do not end after SIGKILL");
             return;
         }
     }
@@ -332,7 +332,7 @@ static gy_status look_at_sandbox(gy_host *host)
         wanted != NULL ? wanted : "available,rights,processes,calls", &host->sandbox);
     status = status < 0 ? status : gy_sandbox_settle(&host->sandbox, &missing);
     if (status == GY_OK && missing.size_bytes > 0) {
-        gy_warn("processes of jobs are without %s", gy_text_get(&missing));
+        gy_warn("the sandbox of jobs' processes lacks %s", gy_text_get(&missing));
     }
     gy_text_free(&missing);
     return status;
@@ -422,7 +422,7 @@ static gy_status check_texts(const gy_host_options *options)
     if (labels != NULL && labels[0] != '\0' &&
         (labels[0] == ',' || labels[strlen(labels) - 1] == ',' ||
          strstr(labels, ",,") != NULL)) {
-        return gy_fail(GY_ARG, "--host-labels is '%.80s', expected words with commas between",
+        return gy_fail(GY_ARG, "--host-labels is '%.80s', expected labels separated by commas",
                        labels);
     }
     return GY_OK;
@@ -433,7 +433,7 @@ gy_status gy_host_run(gy_env *env, const gy_host_options *options)
     GY_ASSERT(options->names != NULL && options->listen != NULL && options->folder != NULL &&
               options->hooks != NULL);
     if (options->slots > GY_CONTROL_SLOTS_MAX) {
-        return gy_fail(GY_ARG, "%u slots: 1 to %d may be", options->slots,
+        return gy_fail(GY_ARG, "%u slots: expected 1 to %d", options->slots,
                        GY_CONTROL_SLOTS_MAX);
     }
     GY_TRY(check_texts(options));

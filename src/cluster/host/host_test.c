@@ -21,7 +21,7 @@ GY_TEST(older_epochs_are_refused)
     KIT_UNTIL(&at, at.daemons[0].lease_count == 0);
     kit_attach(&at, &at.managers[0], 0, GY_STATE);
     kit_executor(&at, &at.managers[0], 10, 1, 100, GY_STATE);
-    assert_non_null(strstr(at.managers[0].text, "epoch 2 here"));
+    assert_non_null(strstr(at.managers[0].text, "the daemon has epoch 2"));
     /* It is killed; the next life knows. */
     uint64_t id = at.daemons[0].id, incarnation = at.daemons[0].incarnation;
     assert_int_equal(at.daemons[0].life, 1);
@@ -39,7 +39,7 @@ GY_TEST(older_epochs_are_refused)
     kit_manager_open(&at, 2, (gy_key){1, 2}, 9);
     at.managers[2].job = at.job;
     kit_attach(&at, &at.managers[2], 0, GY_STATE);
-    assert_non_null(strstr(at.managers[2].text, "speaks for job"));
+    assert_non_null(strstr(at.managers[2].text, "sent a message for job"));
     kit_close(&at);
 }
 
@@ -128,7 +128,7 @@ GY_TEST(who_comes_too_early_is_told_so)
     kit_attach(&at, own, 0, GY_OK);
     kit_serve_executor(&at, own, 1, 1);
     kit_executor(&at, own, 1, 2, 100, GY_TIMEOUT);
-    assert_non_null(strstr(own->text, "its process is not gone yet"));
+    assert_non_null(strstr(own->text, "the process has not ended yet"));
     kit_close(&at);
 }
 
@@ -198,7 +198,7 @@ GY_TEST(ends_of_executors_are_told)
     kit_close_executor(&at, own, 1, 3);
     KIT_UNTIL(&at, own->gone_count == 3);
     gone = &own->gone[2];
-    assert_string_equal(gone->reason, "killed by SIGKILL, as ordered");
+    assert_string_equal(gone->reason, "killed by SIGKILL, as requested");
     assert_int_equal(gone->boards, 0);
     /* Its stream ends, it does not: it is killed. */
     own->in_bytes = 0;
@@ -554,7 +554,7 @@ GY_TEST(a_folder_that_cannot_be_read_ends_the_daemon)
         assert_non_null(strstr(gy_error_text(), unread));
     }
     assert_status(gy_host_run(gy_env_real(), &options), GY_ARG);
-    assert_non_null(strstr(gy_error_text(), "no address of a name server"));
+    assert_non_null(strstr(gy_error_text(), "no address of a name server is given"));
     assert_int_equal(gy_disk_remove_tree(folder), 0);
 }
 

@@ -132,7 +132,7 @@ static gy_status take_identity(gy_host *host)
     } else if (sscanf(text, "daemon %llx\nincarnation %llx\nlife %llu\n", &id, &incarnation,
                       &life) != 3 ||
                id == 0 || incarnation == 0) {
-        return gy_fail(GY_FORMAT, "%s does not say who this daemon is", path);
+        return gy_fail(GY_FORMAT, "%s holds no identity of a daemon", path);
     }
     host->id = id;
     host->incarnation = incarnation;
@@ -250,7 +250,7 @@ void gy_host_look_at_disk(gy_host *host)
         host->options->reserve_bytes > 0 ? host->options->reserve_bytes : reserve_bytes;
     uint64_t free_bytes = 0;
     if (statvfs(host->folder, &about) != 0) {
-        snprintf(reason, sizeof(reason), "its folder is gone: %s", strerror(errno));
+        snprintf(reason, sizeof(reason), "the work folder is missing: %s", strerror(errno));
     } else {
         free_bytes = (uint64_t)about.f_bavail * about.f_frsize;
         snprintf(reason, sizeof(reason), "disk full: %s left", gy_text_bytes(left, free_bytes));

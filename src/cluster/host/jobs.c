@@ -150,7 +150,7 @@ static gy_status load_job(void *arg, const char *name)
     }
     if (strlen(name) != HOST_NAME - 1 || strspn(name, "0123456789abcdef") != HOST_NAME - 1 ||
         sscanf(name, "%16llx%16llx%c", &high, &low, &rest) != 2 || (high == 0 && low == 0)) {
-        gy_warn("%s/jobs/%s is no job's", host->folder, name);
+        gy_warn("%s/jobs/%s belongs to no job", host->folder, name);
         return GY_OK;
     }
     host_job *job = gy_host_job_new(host, (gy_key){high, low});
@@ -210,7 +210,7 @@ void gy_host_discard(gy_host *host, gy_key key, bool is_all)
     if (is_all) {
         gy_host_throw(host, job->path);
     } else if (look_at_files(host, job, true, &is_there) < 0) {
-        gy_warn("files of job %s stay: %s", job->name, gy_error_text());
+        gy_warn("cannot remove the files of job %s: %s", job->name, gy_error_text());
     }
     job->has_folder = false;
     gy_host_unwant_all(job);
@@ -273,7 +273,7 @@ bool gy_host_sweep(gy_host *host)
         return false;
     }
     if (left > 0) { /* something does not go: not again before there is more */
-        gy_warn("not all in %s can be removed", path);
+        gy_warn("cannot remove all files in %s", path);
         host->swept_count = count;
         return false;
     }

@@ -106,7 +106,7 @@ static void listen_for_request(gy_host *host, host_job *job)
     if (!gy_host_path(folder, job->path, "manager", NULL) ||
         gy_ticket_listen(folder, &file) < 0 ||
         gy_host_watch(host, &job->manager.request, file, EPOLLIN) < 0) {
-        gy_debug("a manager is not heard: %s", gy_error_text());
+        gy_debug("cannot read the output of a manager: %s", gy_error_text());
         if (file >= 0) {
             close(file);
         }
@@ -157,7 +157,7 @@ static gy_status start_process(gy_host *host, host_job *job, const char *ticket)
         argv[spec->n_arguments] = NULL;
         /* What cannot be read as a program is started all the same, and says so itself. */
         if (gy_net_find_loader(program->path, loader) < 0) {
-            gy_debug("no loader is asked about a program: %s", gy_error_text());
+            gy_debug("cannot ask the loader about a program: %s", gy_error_text());
         }
         host_minded minded = {.path = program->path,
                               .loader = loader,
@@ -170,7 +170,7 @@ static gy_status start_process(gy_host *host, host_job *job, const char *ticket)
                                                       O_WRONLY | O_CREAT | O_APPEND, 0600);
         }
         if (minded.log < 0) {
-            gy_warn("a manager has no log: %s", strerror(-minded.log));
+            gy_warn("cannot make a manager's log: %s", strerror(-minded.log));
         }
         begin_output(job, log);
         status = gy_cluster_shim_start(&minded, &socket, &job->manager.shim);
@@ -209,7 +209,7 @@ void gy_host_manager_go(gy_host *host, host_job *job, gy_status status)
         status = start_process(host, job, ticket);
     }
     if (status < 0) {
-        gy_warn("the manager of job %s is not started: %s", job->name, gy_error_text());
+        gy_warn("cannot start the manager of job %s: %s", job->name, gy_error_text());
         gy_host_unwatch(host, &manager->request);
         say_down(host, job, epoch, 0);
         return;
@@ -254,7 +254,7 @@ void gy_host_manager_end(gy_host *host, gy_key key, uint32_t epoch)
         manager->is_killed = true;
         manager->last_ns = gy_now_ns(host->env) + end_within_ns;
         if (send(manager->watch.file, "k", 1, MSG_NOSIGNAL | MSG_DONTWAIT) != 1) {
-            gy_debug("a minder is gone already");
+            gy_debug("a supervisor has ended already");
         }
     } else if (manager->epoch == epoch) { /* its end waits for the name server: no more */
         manager->epoch = 0;
@@ -414,11 +414,11 @@ static void tell_end(gy_host *host, host_job *job)
     int status = ask.code;
     if (manager->is_forgotten && is_forgotten(job)) {
         ask.status = GY_CANCELLED;
-        snprintf(ask.reason, sizeof(ask.reason), "what was kept of it is removed");
+        snprintf(ask.reason, sizeof(ask.reason), "its retained files are removed");
     } else if (manager->is_forgotten && status == 0) {
         ask.status = GY_STATE;
         snprintf(ask.reason, sizeof(ask.reason),
-                 "nothing of it is removed: its program has run no job");
+                 "nothing of it was removed: its program ran no job");
     } else if (status != 0) {
         gy_text words = {.data = NULL};
         if (manager->ended.is_unloadable) {
@@ -429,7 +429,7 @@ static void tell_end(gy_host *host, host_job *job)
         const size_t begin = words.size_bytes;
         gy_worker_log_tail(host->env, job->path, "log/manager", &words);
         if (words.size_bytes == begin) {
-            gy_text_add(&words, "it has printed nothing");
+            gy_text_add(&words, "it printed nothing");
         }
         ask.status = manager->ended.is_unloadable ? GY_UNSUPPORTED : GY_STATE;
         gy_net_clean_text(words.status == GY_OK ? gy_text_get(&words) : "out of memory",
@@ -455,8 +455,8 @@ static void manager_gone(gy_host *host, host_job *job)
     const int signal = manager->has_status && WIFSIGNALED(manager->ended.status)
                            ? WTERMSIG(manager->ended.status)
                            : 0;
-    gy_info("the manager of job %s, epoch %u, is gone, signal %d", job->name, manager->epoch,
-            signal);
+    gy_info("the manager of job %s, epoch %u, was killed by signal %d", job->name,
+            manager->epoch, signal);
     if (!manager->is_killed && manager->has_status && WIFEXITED(manager->ended.status)) {
         const int64_t now_ns = gy_now_ns(host->env);
         manager->end_ns = now_ns + say_within_ns;
@@ -525,7 +525,7 @@ void gy_host_look_at_ring(gy_host *host)
         }
         manager->is_key_old = gy_keyring_scope(ring, GY_RPC_MANAGER, job->name, path) < 0;
         if (manager->is_key_old && is_new) { /* once */
-            gy_warn("the manager of job %s keeps its old keys for now: %s", job->name,
+            gy_warn("the manager of job %s still uses its old keys: %s", job->name,
                     gy_error_text());
         }
     }

@@ -16,8 +16,10 @@ gy_status gy_host_dial_names(gy_host *host)
     while (*at != '\0') {
         size_t size = strcspn(at, ",");
         if (host->name_count == HOST_NAMES_MAX || size == 0 || size >= GY_RPC_ADDRESS_BYTES) {
-            return gy_fail(GY_ARG, "'%s': 1 to %d addresses of name servers, as a:1,b:1",
-                           host->options->names, HOST_NAMES_MAX);
+            return gy_fail(
+                GY_ARG,
+                "'%s' is no list of name servers: expected 1 to %d addresses such as a:1,b:1",
+                host->options->names, HOST_NAMES_MAX);
         }
         char *address = host->names[host->name_count].address;
         snprintf(address, GY_RPC_ADDRESS_BYTES, "%.*s", (int)size, at);
@@ -29,7 +31,8 @@ gy_status gy_host_dial_names(gy_host *host)
         host->name_count++;
         at += at[size] == ',' ? size + 1 : size;
     }
-    return host->name_count > 0 ? GY_OK : gy_fail(GY_ARG, "no address of a name server");
+    return host->name_count > 0 ? GY_OK
+                                : gy_fail(GY_ARG, "no address of a name server is given");
 }
 
 /* Several may be told of, of which one listens. */
@@ -61,7 +64,7 @@ void gy_host_name_is_up(gy_host *host, uint32_t which, bool is_up)
     const bool was_alone = is_alone(host);
     host->names[which].is_up = is_up;
     if (was_alone && is_up) {
-        gy_info("the name server at %s has this daemon", host->names[which].address);
+        gy_info("registered with the name server at %s", host->names[which].address);
     } else if (!was_alone && is_alone(host)) {
         host->alone_ns = gy_now_ns(host->env) + alone_after_ns;
     }
@@ -83,11 +86,11 @@ void gy_host_look_at_names(gy_host *host, int64_t now_ns)
         gy_rpc_facts facts;
         const bool is_there = gy_rpc_look(host->rpc, host->names[i].peer, &facts);
         gy_text_add(&text, "%s%s: %s", i > 0 ? "; " : "", host->names[i].address,
-                    is_there && facts.is_up            ? "that is no name server"
+                    is_there && facts.is_up            ? "the peer is no name server"
                     : is_there && facts.why[0] != '\0' ? facts.why
                                                        : "no answer yet");
     }
-    gy_warn("no name server takes this daemon: %s", gy_text_get(&text));
+    gy_warn("no name server accepts this daemon: %s", gy_text_get(&text));
     gy_text_free(&text);
     host->alone_ns = now_ns + alone_again_ns;
 }
@@ -122,7 +125,7 @@ void gy_host_tell_state(gy_host *host, const gy_daemon_state *state)
         /* What is lost is said again. */
         if (host->names[i].is_up && gy_rpc_tell(host->rpc, host->names[i].peer,
                                                 GY_NET_DAEMON_STATE, &message.base) < 0) {
-            gy_debug("a state is not told: %s", gy_error_text());
+            gy_debug("cannot send the state of a job: %s", gy_error_text());
         }
     }
     gy_arena_free(&arena);
@@ -172,7 +175,7 @@ static void answered(void *arg, gy_status status, const ProtobufCMessage *answer
         end_ask(ask, status == GY_OK ? answer : NULL);
         return;
     }
-    gy_debug("a question is asked again: %s", gy_error_text());
+    gy_debug("a request is sent again: %s", gy_error_text());
     host->name_last = (host->name_last + 1) % host->name_count;
     ask->again_ns = gy_now_ns(host->env) + again_ns;
 }

@@ -56,8 +56,8 @@ static void fork_server_gone(gy_host *host, host_job *job)
     char reason[GY_CONTROL_REASON_BYTES];
     job->losses += !job->is_fork_server_ending;
     snprintf(reason, sizeof(reason), "%s",
-             job->is_fork_server_ending ? "the job's processes were ended"
-                                        : "the parent of the job's processes is gone");
+             job->is_fork_server_ending ? "the job's processes were stopped"
+                                        : "the fork server of the job has ended");
     forget_fork_server(host, job);
     job->is_fork_server_ending = false;
     gy_host_step(host, &(gy_daemon_event){.kind = GY_DAEMON_FORK_SERVER_DOWN,
@@ -219,7 +219,7 @@ void gy_host_fork_server_foresee(gy_host *host, host_job *job, const gy_ticket_r
         return;
     }
     if (open_supervisor(host, job, &role, &job->ahead.supervisor) < 0) {
-        gy_debug("nothing is started ahead: %s", gy_error_text());
+        gy_debug("cannot prewarm a process: %s", gy_error_text());
         return;
     }
     job->ahead.watch.ready = on_ahead;
@@ -260,8 +260,7 @@ static gy_status start(gy_host *host, host_job *job)
                           .threads = GY_MAX(job->threads, 1u),
                           .memory_bytes = job->memory_bytes};
     if (job->losses >= LOSSES_MAX) {
-        return gy_fail(GY_LIMIT, "the parent of the job's processes was killed %d times",
-                       LOSSES_MAX);
+        return gy_fail(GY_LIMIT, "the fork server of the job was killed %d times", LOSSES_MAX);
     }
     if (job->slots == NULL) {
         job->slots = gy_alloc_zero("host.slots", host->slots, 1);
@@ -300,7 +299,7 @@ void gy_host_fork_server_go(gy_host *host, host_job *job, gy_status status)
     if (status < 0) {
         event.kind = GY_DAEMON_FORK_SERVER_DOWN;
         event.reason = gy_error_text();
-        gy_warn("no processes of job %s: %s", job->name, gy_error_text());
+        gy_warn("cannot start processes of job %s: %s", job->name, gy_error_text());
     }
     gy_host_later(host, &event);
 }
@@ -330,7 +329,7 @@ void gy_host_fork_server_end(gy_host *host, gy_key key)
         gy_supervisor_end(job->supervisor, true);
     } else if (job->is_fork_server_wanted) {
         job->is_fork_server_wanted = false;
-        say_down(host, job, "ended before it was there");
+        say_down(host, job, "closed before it started");
     }
 }
 
@@ -350,7 +349,7 @@ void gy_host_fork_server_look(gy_host *host, host_job *job, int64_t now_ns)
     }
     if (job->supervisor != NULL && job->is_fork_server_ending &&
         now_ns >= job->fork_server_last_ns) {
-        gy_warn("the parent of the processes of job %s does not end", job->name);
+        gy_warn("the fork server of job %s does not end", job->name);
         fork_server_gone(host, job);
     }
 }

@@ -69,7 +69,7 @@ static gy_status read_spec(gy_host *host, host_program *program)
         if (file >= 0) {
             close(file);
         }
-        return gy_fail(GY_FORMAT, "what the job is made of cannot be read");
+        return gy_fail(GY_FORMAT, "cannot read the description of the job");
     }
     size_t size = (size_t)about.st_size;
     uint8_t *bytes = gy_alloc("host.spec", size);
@@ -81,7 +81,7 @@ static gy_status read_spec(gy_host *host, host_program *program)
     gy_free(bytes);
     return program->spec != NULL
                ? gy_net_check_spec(program->spec)
-               : gy_fail(GY_FORMAT, "what the job is made of is no description of a job");
+               : gy_fail(GY_FORMAT, "the description of the job is malformed");
 }
 
 /* The variables of the job's processes; with shipped libraries the loader finds those first. */
@@ -226,12 +226,14 @@ void gy_host_program_spec(gy_host *host, gy_key key, const Gy__Cluster__Spec *sp
     if (spec == NULL) {
         gy_error why;
         gy_error_take(&why, GY_PEER);
-        end_of(host, job, gy_fail(GY_PEER, "no name server says what it is: %s", why.text));
+        end_of(host, job,
+               gy_fail(GY_PEER, "cannot get the description of the job from a name server: %s",
+                       why.text));
     } else if (spec->platform != 0 && spec->platform != gy_net_platform()) {
         end_of(host, job,
                gy_fail(GY_UNSUPPORTED, "it was built for another kind of machine or library"));
     } else if (blob.high == 0 && blob.low == 0) {
-        end_of(host, job, gy_fail(GY_FORMAT, "a job without content"));
+        end_of(host, job, gy_fail(GY_FORMAT, "the description of the job is empty"));
     } else {
         job->program.blob = blob;
         job->program.state = PROGRAM_SPEC;

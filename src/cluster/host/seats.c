@@ -250,7 +250,7 @@ void gy_host_executor_start(gy_host *host, const gy_daemon_effect *effect)
                             .job = effect->job,
                             .lease = effect->lease,
                             .generation = effect->generation,
-                            .reason = "there is no nursery"};
+                            .reason = "there is no fork server"};
     if (executor == NULL || job->supervisor == NULL) {
         gy_host_later(host, &down);
         return;
@@ -262,7 +262,7 @@ void gy_host_executor_start(gy_host *host, const gy_daemon_effect *effect)
     }
     gy_status status = slot < host->slots ? gy_supervisor_spawn(job->supervisor, slot,
                                                                 executor->generation, &socket)
-                                          : gy_fail(GY_LIMIT, "all slots have a process");
+                                          : gy_fail(GY_LIMIT, "all slots are in use");
     if (status == GY_OK) {
         job->slots[slot] = 1;
         executor->slot = slot;
@@ -270,7 +270,7 @@ void gy_host_executor_start(gy_host *host, const gy_daemon_effect *effect)
         executor->watch.ready = on_stream;
         executor->watch.owner = executor;
         if (gy_host_watch(host, &executor->watch, socket, EPOLLIN) < 0) {
-            gy_warn("a process of job %s is killed: %s", job->name, gy_error_text());
+            gy_warn("killing a process of job %s: %s", job->name, gy_error_text());
             close(socket);
             gy_host_executor_kill(executor); /* the fork server tells when its slot is free */
         }

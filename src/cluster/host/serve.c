@@ -9,7 +9,7 @@ static gy_status attach_later(gy_host *host, const gy_rpc_asked *asked, gy_key k
 {
     host_job *job = gy_host_job(host, key);
     if (job == NULL) {
-        return gy_fail(GY_AGAIN, "the daemon is on its way out"); /* no reason for it to end */
+        return gy_fail(GY_AGAIN, "the daemon is shutting down"); /* no reason for it to end */
     }
     job->attaching = *asked;
     job->attaching.subject = "";
@@ -41,8 +41,8 @@ static gy_status check_subject(const gy_rpc_asked *asked, const Gy__Cluster__Key
     snprintf(name, sizeof(name), "%016llx%016llx", (unsigned long long)job.high,
              (unsigned long long)job.low);
     if (asked->subject[0] != '\0' && strcmp(asked->subject, name) != 0) {
-        return gy_fail(GY_STATE, "the manager of job %s speaks for job %s", asked->subject,
-                       name);
+        return gy_fail(GY_STATE, "the manager of job %s sent a message for job %s",
+                       asked->subject, name);
     }
     return GY_OK;
 }
@@ -60,7 +60,7 @@ static gy_status attach(void *arg, const gy_rpc_asked *asked, const ProtobufCMes
     GY_TRY(gy_host_job_folder(host, job));
     job->attach_ns = gy_now_ns(host->env);
     if (job->attaching.number != 0) {
-        gy_rpc_refuse(host->rpc, &job->attaching, GY_TIMEOUT, "another one attaches");
+        gy_rpc_refuse(host->rpc, &job->attaching, GY_TIMEOUT, "another manager is attaching");
         job->attaching = (gy_rpc_asked){.peer = 0};
     }
     return step(
@@ -87,13 +87,14 @@ static gy_status find_job(gy_host *host, const gy_rpc_asked *asked, const Gy__Cl
     GY_TRY(check_subject(asked, key));
     *job = gy_host_job(host, gy_net_key(key));
     if (*job == NULL || (*job)->peer == 0 || (*job)->peer_epoch < epoch) {
-        return gy_fail(GY_TIMEOUT, "it is not attached");
+        return gy_fail(GY_TIMEOUT, "the manager is not attached");
     }
     if ((*job)->peer_epoch > epoch) {
-        return gy_fail(GY_STATE, "its epoch is over: epoch %u here", (*job)->peer_epoch);
+        return gy_fail(GY_STATE, "the manager's epoch has ended: the daemon has epoch %u",
+                       (*job)->peer_epoch);
     }
     if ((*job)->peer != asked->peer) {
-        return gy_fail(GY_STATE, "another one has attached as this job's manager");
+        return gy_fail(GY_STATE, "another manager of this job has attached");
     }
     return GY_OK;
 }

@@ -14,7 +14,7 @@ static void told(void *arg, gy_status status, const ProtobufCMessage *answer)
     (void)arg;
     (void)answer;
     if (status < 0 && status != GY_CANCELLED) {
-        gy_debug("a manager is not told: %s", gy_error_text());
+        gy_debug("cannot send to a manager: %s", gy_error_text());
     }
 }
 
@@ -38,7 +38,7 @@ gy_status gy_host_call_now(gy_host *host, host_job *job, uint32_t epoch, uint32_
     }
     gy_status status = job->outbox != NULL ? GY_AGAIN : call(host, job, type, message);
     if (status < 0) {
-        gy_debug("a manager is not told: %s", gy_error_text());
+        gy_debug("cannot send to a manager: %s", gy_error_text());
     }
     return status == GY_AGAIN ? GY_AGAIN : GY_OK;
 }
@@ -184,11 +184,12 @@ static void tell_refused(gy_host *host, const gy_daemon_effect *effect)
 {
     char text[GY_CONTROL_REASON_BYTES + 64];
     if (host->asked == NULL || host->asked->number == 0 || host->is_answered) {
-        gy_debug("what a manager said is refused: %s", effect->reason);
+        gy_debug("refused a message of a manager: %s", effect->reason);
         host->is_refused = true;
         return;
     }
-    snprintf(text, sizeof(text), "%s: epoch %u here", effect->reason, effect->started);
+    snprintf(text, sizeof(text), "%s: the daemon has epoch %u", effect->reason,
+             effect->started);
     /* On the wire who may ask again later is told so as a failure. */
     gy_rpc_refuse(host->rpc, host->asked,
                   effect->status == GY_AGAIN ? GY_TIMEOUT : effect->status, text);
@@ -330,7 +331,7 @@ void gy_host_tell(gy_host *host, const gy_daemon_effect *effect)
     if (effect->kind == GY_DAEMON_TELL_REFUSED) {
         tell_refused(host, effect);
     } else if (job == NULL) {
-        gy_debug("a job that is not known any more has news");
+        gy_debug("a message is about a job that is not known any more");
     } else if (effect->kind == GY_DAEMON_TELL_ATTACHED) {
         tell_attached(host, job, effect);
     } else if (effect->kind == GY_DAEMON_TELL_LEASE_GONE) {

@@ -136,8 +136,8 @@ static enum MHD_Result refuse_token(gy_page *page, struct MHD_Connection *connec
         page->refused = 0;
     }
     return refuse(page, connection, MHD_HTTP_UNAUTHORIZED,
-                  "The token is missing or wrong: the name server said when it started which "
-                  "file has it; a browser opens the address with ?token=TOKEN behind it.\n",
+                  "The token is missing or wrong: the name server printed at its start which "
+                  "file has the token; open the address followed by ?token=TOKEN.\n",
                   (named){"WWW-Authenticate", "Bearer realm=\"gyre\""});
 }
 
@@ -202,7 +202,7 @@ static enum MHD_Result answer(void *arg, struct MHD_Connection *connection, cons
     if (!gy_page_is_host(
             page, page->mhd->lookup_connection_value(connection, MHD_HEADER_KIND, "Host"))) {
         return refuse(page, connection, MHD_HTTP_MISDIRECTED_REQUEST,
-                      "This is not the host that was asked for.\n", (named){0});
+                      "The Host header does not name this server.\n", (named){0});
     }
     return serve(page, connection, path);
 }

@@ -293,8 +293,8 @@ static gy_status make_room(gy_blobs *blobs, uint64_t size_bytes)
     }
     if (!is_enough) {
         return gy_fail(GY_LIMIT,
-                       "no room for %llu bytes: %llu of %llu are taken by files of jobs that "
-                       "are open, or were brought a while ago",
+                       "no room for %llu bytes: %llu of %llu are in use by files of unfinished "
+                       "jobs or of recent uploads",
                        (unsigned long long)size_bytes, (unsigned long long)used,
                        (unsigned long long)limit);
     }
@@ -353,7 +353,7 @@ static gy_status begin_upload(gy_blobs *blobs, const gy_blob_piece *piece, uploa
 {
     upload *at = place_upload(blobs);
     if (at == NULL) {
-        return gy_fail(GY_LIMIT, "%d files are being brought already", GY_BLOBS_UPLOADS);
+        return gy_fail(GY_LIMIT, "%d files are being uploaded already", GY_BLOBS_UPLOADS);
     }
     GY_TRY(make_room(blobs, piece->size_bytes));
     GY_TRY(gy_net_digest_begin(&at->digest));

@@ -92,7 +92,7 @@ static void tell(gy_server *server, gy_rpc_peer peer, gy_net_type type,
 {
     gy_status status = gy_rpc_tell(server->rpc, peer, (uint32_t)type, message);
     if (status != GY_OK) {
-        gy_debug("not told: %s", status < 0 ? gy_error_text() : "too much waits for it");
+        gy_debug("not reported: %s", status < 0 ? gy_error_text() : "too much waits for it");
     }
 }
 
@@ -184,7 +184,7 @@ static void on_end(gy_server *server, const gy_names_effect *effect)
 {
     static const int64_t second_ns = 1000000000;
     const int64_t now_ns = gy_now_ns(server->env);
-    gy_warn("the name server begins anew: %s", effect->reason);
+    gy_warn("the name server restarts: %s", effect->reason);
     bool was_long = now_ns - server->made_ns > 60 * second_ns;
     server->anew_wait_ns =
         was_long ? second_ns / 10
@@ -246,6 +246,6 @@ void gy_server_effects(gy_server *server)
         server->names = NULL;
         server->wake_ns = INT64_MAX;
         server->refused_count = 0;
-        gy_server_ask_again(server, "the name server begins anew: ask again");
+        gy_server_ask_again(server, "the name server is restarting: try again");
     }
 }

@@ -141,7 +141,7 @@ gy_status gy_server_check_spec(gy_server *server, gy_key key)
         const Gy__Cluster__SpecFile *file = spec->files[i];
         uint64_t size = 0;
         if (!gy_blobs_touch(server->blobs, gy_net_key(file->content), &size)) {
-            status = gy_fail(GY_NOTFOUND, "file %s was not brought", file->name);
+            status = gy_fail(GY_NOTFOUND, "file %s was not uploaded", file->name);
         } else if (size != file->size_bytes) {
             status =
                 gy_fail(GY_FORMAT, "file %s has %llu bytes, its spec says %llu", file->name,
@@ -157,7 +157,7 @@ gy_status gy_server_mark(void *arg, gy_blobs *blobs)
     const gy_server *server = arg;
     gy_names_job job;
     if (server->names == NULL) {
-        return gy_fail(GY_STATE, "nobody knows yet which jobs are open");
+        return gy_fail(GY_STATE, "the list of unfinished jobs is not loaded yet");
     }
     for (uint32_t i = 0; gy_names_look_job(server->names, i, &job); i++) {
         Gy__Cluster__JobSpec *spec = NULL;

@@ -49,12 +49,12 @@ static void write_daemons(gy_server *server, gy_text *text)
         const char *name, *help;
         of_daemon value;
     } wanted[] = {
-        {"gyre_daemon_up", "Whether the daemon is heard.", is_up},
+        {"gyre_daemon_up", "Whether the daemon sends heartbeats.", is_up},
         {"gyre_daemon_usable", "Whether it takes new work: up, not drained, no trouble.",
          is_usable},
         {"gyre_daemon_slots", "Slots that it offers.", slots},
         {"gyre_daemon_slots_leased", "Slots of it that jobs have.", leased},
-        {"gyre_daemon_silence_seconds", "Time since it was heard.", silence},
+        {"gyre_daemon_silence_seconds", "Time since its last heartbeat.", silence},
     };
     const int64_t now_ns = gy_now_ns(server->env);
     for (size_t i = 0; i < GY_COUNT(wanted); i++) {
@@ -182,10 +182,10 @@ static void write_all_stages(const gy_server *server, gy_text *text)
     } wanted[] = {
         {"gyre_stage_tasks", "gauge", "Tasks of a stage of an open job."},
         {"gyre_stage_committed", "gauge", "Tasks of it that are done."},
-        {"gyre_stage_running", "gauge", "Tasks of it that run."},
-        {"gyre_stage_runs_total", "counter", "Runs begun by the job's manager."},
-        {"gyre_stage_failures_total", "counter", "Runs that failed."},
-        {"gyre_stage_copies_total", "counter", "Second runs of slow tasks."},
+        {"gyre_stage_running", "gauge", "Running tasks."},
+        {"gyre_stage_runs_total", "counter", "Attempts started by the job's manager."},
+        {"gyre_stage_failures_total", "counter", "Failed attempts."},
+        {"gyre_stage_copies_total", "counter", "Backup tasks."},
     };
     for (size_t i = 0; i < GY_COUNT(wanted); i++) {
         head(text, wanted[i].name, wanted[i].kind, wanted[i].help);

@@ -67,7 +67,7 @@ gy_status gy_server_ask_output(void *arg, const gy_rpc_asked *asked,
     Gy__Cluster__OutputSince since;
     gy__cluster__output_since__init(&since);
     if (server->names == NULL) {
-        return gy_fail(GY_TIMEOUT, "the name server is not ready: ask again");
+        return gy_fail(GY_TIMEOUT, "the name server is not ready: try again");
     }
     GY_TRY(gy_net_check_job(asks->job, 1));
     if (!gy_names_find_job(server->names, gy_net_key(asks->job), &job)) {
@@ -138,11 +138,12 @@ gy_status gy_server_output(void *arg, const gy_rpc_asked *asked,
     gy_names_job job;
     server_output *row = NULL;
     if (server->names == NULL) {
-        return gy_fail(GY_TIMEOUT, "the name server is not ready: ask again");
+        return gy_fail(GY_TIMEOUT, "the name server is not ready: try again");
     }
     GY_TRY(gy_net_check_job(told->job, told->epoch));
     if (told->data.len > GY_NET_OUTPUT_PIECE || told->offset > INT64_MAX) {
-        return gy_fail(GY_FORMAT, "%zu bytes at once, or too far", told->data.len);
+        return gy_fail(GY_FORMAT, "%zu bytes in one request, or an offset past the end",
+                       told->data.len);
     }
     if (!gy_names_find_job(server->names, gy_net_key(told->job), &job)) {
         return gy_fail(GY_NOTFOUND, "there is no such job");
@@ -176,7 +177,7 @@ void gy_server_output_end(gy_server *server, const Gy__Cluster__JobEnd *end)
         row = gy_server_outputs_find(&server->outputs, job);
         if (row == NULL || add(&server->outputs, row, &last) < 0) {
             gy_debug(
-                "the last words of a job are not kept"); /* so many bytes, it will be said */
+                "cannot retain the log tail of a job"); /* so many bytes, it will be said */
         }
     }
     if (row != NULL) {

@@ -21,7 +21,7 @@ static gy_status check_ready(const gy_server *server)
 {
     return server->names != NULL
                ? GY_OK
-               : gy_fail(GY_TIMEOUT, "the name server is not ready: ask again");
+               : gy_fail(GY_TIMEOUT, "the name server is not ready: try again");
 }
 
 static gy_status check_key(const Gy__Cluster__Key *key)
@@ -164,8 +164,8 @@ static gy_status check_subject(const gy_rpc_asked *asked, const Gy__Cluster__Key
     gy_net_key_text(gy_net_key(job), wanted);
     return strcmp(asked->subject, wanted) == 0
                ? GY_OK
-               : gy_fail(GY_STATE, "a manager of job '%s' speaks for job %s", asked->subject,
-                         wanted);
+               : gy_fail(GY_STATE, "a manager of job '%s' sent a message for job %s",
+                         asked->subject, wanted);
 }
 
 /* A manager of a job that is not known is kept for the step: it is told so. */
@@ -254,7 +254,7 @@ static gy_status serve_ask_blobs(gy_server *server, const gy_rpc_asked *asked,
 {
     Gy__Cluster__Blobs answer = GY__CLUSTER__BLOBS__INIT;
     if (message->n_content > GY_NET_FILES_MAX + 1) {
-        return gy_fail(GY_ARG, "%zu files are asked for, %d may be", message->n_content,
+        return gy_fail(GY_ARG, "%zu files are requested: at most %d", message->n_content,
                        GY_NET_FILES_MAX + 1);
     }
     Gy__Cluster__Key *missing[GY_NET_FILES_MAX + 1];
@@ -324,9 +324,9 @@ static gy_status serve_resume(gy_server *server, const gy_rpc_asked *asked,
     if (gy_names_find_job(server->names, event.key, &job) && job.is_ended) {
         gy_status status = gy_server_check_spec(server, job.spec);
         if (status == GY_NOTFOUND) {
-            return gy_fail(GY_STATE, "what it is made of is not kept here any more: %s",
+            return gy_fail(GY_STATE, "its description is not stored here any more: %s",
                            message->is_forgotten ? "remove by hand what it has left"
-                                                 : "submit it anew");
+                                                 : "submit it again");
         }
         GY_TRY(status);
     }

@@ -62,7 +62,7 @@ static void tell_refused(gy_server *server)
                                                  .key = one.key,
                                                  .version = one.version,
                                                  .status = one.status,
-                                                 .reason = "it could not be begun"});
+                                                 .reason = "it could not be started"});
     }
 }
 
@@ -141,7 +141,7 @@ static void elected(void *arg, bool is_it, uint64_t number)
     server->is_elected = is_it;
     gy_debug("elected: %d, number %llu", is_it, (unsigned long long)number);
     if (!is_it && server->rpc != NULL) {
-        gy_warn("another name server may be elected now: this one serves nobody any more");
+        gy_warn("another name server may be the leader now: this one has stopped serving");
     }
 }
 
@@ -205,7 +205,7 @@ static void look_at_leader(gy_server *server)
     }
     server->watch.number = number;
     memcpy(server->leader, value, sizeof(value));
-    gy_warn("the name server at %s is elected: this one waits", value);
+    gy_warn("the name server at %s is the leader: this one is on standby", value);
     if (strncmp(server->options->table, "etcd:", 5) == 0) {
         gy_server_watch(server, value, number);
     }
@@ -405,9 +405,9 @@ static void say_what_is_lost(const gy_nameserver_options *options)
         is_here = is_here || strncmp(options->listen, here[i], strlen(here[i])) == 0;
     }
     if (!is_here) {
-        gy_warn("the table is a file of this host: while the host is away nobody replaces a "
-                "manager that ends, and if it is lost such jobs go on by `gyre job resume` "
-                "alone; a table in etcd outlives it");
+        gy_warn("the table is a file on this host: while the host is down no manager that ends "
+                "is replaced, and if the host is lost only `gyre job resume` continues such "
+                "jobs; a table in etcd outlives the host");
     }
 }
 

@@ -326,7 +326,7 @@ GY_TEST(each_role_may_what_is_its_own)
             ProtobufCMessage *empty =
                 protobuf_c_message_unpack(method.request, NULL, 0, &nothing);
             gy_status status = kit_ask(&at, rules[i].type, empty);
-            bool is_denied = status == GY_STATE && strstr(at.text, "may not ask") != NULL;
+            bool is_denied = status == GY_STATE && strstr(at.text, "may not call it") != NULL;
             if (is_denied != ((rules[i].roles & GY_RPC_MAY(role)) == 0)) {
                 fail_msg("a %s asks to %s: %s", gy_rpc_role_text((gy_rpc_role)role),
                          method.name, at.text);
@@ -361,7 +361,7 @@ GY_TEST(a_manager_speaks_for_its_job_alone)
     message.epoch = 1;
     message.lease = 1;
     assert_int_equal(kit_ask(&at, GY_NET_RELEASE, &message.base), GY_STATE);
-    assert_non_null(strstr(at.text, "speaks for job"));
+    assert_non_null(strstr(at.text, "sent a message for job"));
     at.is_over = false;
     at.requests.job = jobs[1]; /* it says so, and nobody hears */
     kit_manager_open(&other, &server, jobs[0], 1, 1);
@@ -389,7 +389,7 @@ GY_TEST(garbage_is_refused_with_words)
     assert_int_equal(put(&at, good.content, script, sizeof(script) - 1), GY_FORMAT);
     assert_ok(put(&at, good.key, good.spec, good.spec_bytes));
     assert_int_equal(submit(&at, job_key, good.key, 0), GY_NOTFOUND);
-    assert_non_null(strstr(at.text, "file prog was not brought"));
+    assert_non_null(strstr(at.text, "file prog was not uploaded"));
     assert_int_equal(submit(&at, job_key, job_key, 0), GY_NOTFOUND);
     put_program(&at, &away);
     assert_int_equal(submit(&at, job_key, away.key, 0), GY_FORMAT);

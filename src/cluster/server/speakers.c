@@ -17,7 +17,7 @@ gy_status gy_server_speakers_put(server_speakers *speakers, gy_key key, gy_rpc_p
         return GY_OK;
     }
     if (speakers->count >= speakers->most) {
-        return gy_fail(GY_LIMIT, "%zu of them speak already", speakers->count);
+        return gy_fail(GY_LIMIT, "%zu clients are connected already", speakers->count);
     }
     GY_TRY(GY_GROW("server", speakers->rows, speakers->capacity, speakers->count + 1));
     GY_TRY(gy_index_put(&speakers->by_key, key, (uint32_t)speakers->count));

@@ -44,8 +44,7 @@ void gy_server_watch(gy_server *server, const char *address, uint64_t number)
     gy_status status = gy_rpc_new(server->env, &node, &watch->rpc);
     status = status == GY_OK ? gy_rpc_dial(watch->rpc, address, &watch->peer) : status;
     if (status < 0) {
-        gy_warn("whether the elected name server lives is seen by its lease alone: %s",
-                gy_error_text());
+        gy_warn("only the lease shows whether the leader is alive: %s", gy_error_text());
         gy_server_unwatch(server);
     }
 }
@@ -68,7 +67,8 @@ void gy_server_watch_turn(gy_server *server)
     } else if (watch->was_up && watch->down_ns == INT64_MAX) {
         watch->down_ns = now_ns;
     } else if (watch->was_up && now_ns - watch->down_ns >= wait_ns(server)) {
-        gy_warn("the name server at %s is dead: another one is elected", server->leader);
+        gy_warn("the name server at %s is dead: another one becomes the leader",
+                server->leader);
         gy_persist_table_depose(server->table, watch->number);
         gy_server_unwatch(server);
     }

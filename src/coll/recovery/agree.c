@@ -139,7 +139,7 @@ static gy_status hear(council *all, int rank)
     ballot *theirs = ballot_at(all, all->told, rank);
     memcpy(theirs, ballot_at(all, all->comes, rank), all->ballot_bytes);
     if (is_dead(theirs, comm->rank)) {
-        return gy_fail(GY_PEER, "rank %d takes this rank to be gone", gy_comm_peer(comm, rank));
+        return gy_fail(GY_PEER, "rank %d considers this rank lost", gy_comm_peer(comm, rank));
     }
     if (theirs->kind == BALLOT_DECISION) {
         memcpy(all->own, theirs, all->ballot_bytes);
@@ -203,7 +203,8 @@ static gy_status come_to_agree(council *all) GY_REQUIRES(all->comm->root->lock)
 {
     gy_comm *comm = all->comm;
     gy_deadline deadline = {gy_now_ns(comm->transport->env) + comm->timeout_ns};
-    gy_wait wait = gy_wait_start(comm->transport, -1, "to agree on who is alive", deadline);
+    gy_wait wait =
+        gy_wait_start(comm->transport, -1, "to agree on the ranks that are alive", deadline);
     wait.is_blind = true;
     GY_TRY(tell_all(all));
     for (int round = 1;; round++) {

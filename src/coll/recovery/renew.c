@@ -11,8 +11,8 @@ static gy_status check(const gy_comm *comm)
         return gy_fail(GY_STATE, "recover: the communicator was shrunk before");
     }
     return comm->options.renew == NULL
-               ? gy_fail(GY_UNSUPPORTED, "recover: nobody restarts the ranks of this run, as "
-                                         "gyre run --on-failure=restart does")
+               ? gy_fail(GY_UNSUPPORTED, "recover: the ranks of this launch are not restarted: "
+                                         "expected gyre run --on-failure=restart")
                : GY_OK;
 }
 

@@ -216,13 +216,11 @@ static gy_status serve_result(gy_recoverable *replay, const gy_standing *standin
         from = sizes[i] >= 0 ? i : from;
     }
     if (from < 0) {
-        return gy_replay_lost(
-            replay,
-            gy_fail(
-                GY_STATE,
-                "recovery: no rank that lives has result %lld since checkpoint %lld, of which "
-                "each is kept by %d",
-                (long long)number, (long long)replay->version, replay->replicas + 1));
+        return gy_replay_lost(replay, gy_fail(GY_STATE,
+                                              "recovery: no live rank has result %lld since "
+                                              "checkpoint %lld: each result has %d copies",
+                                              (long long)number, (long long)replay->version,
+                                              replay->replicas + 1));
     }
     if (standings[rank].number == number) {
         return take_result(replay, from, (size_t)sizes[from], own);

@@ -102,10 +102,10 @@ static gy_status check_kept(const gy_recoverable *replay, const gy_standing *sta
         if (standings[who].kind == GY_REPLAY_LOAD && find_keeper(replay, standings, who) == 0) {
             return gy_replay_lost(
                 replay,
-                gy_fail(GY_STATE,
-                        "recovery: no rank that lives has the state of rank %d, which is kept "
-                        "by %d",
-                        who, replay->replicas + 1));
+                gy_fail(
+                    GY_STATE,
+                    "recovery: no live rank has the state of rank %d: each state has %d copies",
+                    who, replay->replicas + 1));
         }
     }
     return GY_OK;

@@ -39,7 +39,7 @@ gy_status gy_tuning_path(char *out, size_t size_bytes)
 {
     const char *config = gy_setting_get("XDG_CONFIG_HOME"), *home = gy_setting_get("HOME");
     if (config == NULL && home == NULL) {
-        return gy_fail(GY_ARG, "neither XDG_CONFIG_HOME nor HOME is set: name the file");
+        return gy_fail(GY_ARG, "neither XDG_CONFIG_HOME nor HOME is set: expected a file name");
     }
     int size = config != NULL ? snprintf(out, size_bytes, "%s/gyre/tune", config)
                               : snprintf(out, size_bytes, "%s/.config/gyre/tune", home);
@@ -106,7 +106,7 @@ static gy_status open_usual(gy_env *env, bool tells, gy_tuning **tuning)
     if (status == GY_OK && strcmp((*tuning)->machine, gy_machine_text(here)) != 0) {
         gy_log(tells ? GY_LOG_WARN : GY_LOG_INFO,
                "%s is not used: it was measured on %s, this is %s (gyre tune makes one; "
-               "GYRE_TUNE=%s takes it all the same)",
+               "GYRE_TUNE=%s uses it anyway)",
                path, (*tuning)->machine, here, path);
         gy_tuning_free(*tuning);
         *tuning = NULL;

@@ -253,7 +253,7 @@ const char *gy_pick_name(const gy_pick *pick, char out[64])
 
 const char *gy_pick_why(const gy_pick *pick, char out[64])
 {
-    static const char *const reasons[] = {[GY_REASON_NONE] = "nothing keeps the order",
+    static const char *const reasons[] = {[GY_REASON_NONE] = "no algorithm keeps the order",
                                           [GY_REASON_FORCED] = "GYRE_COLL",
                                           [GY_REASON_MEASURED] = "measured",
                                           [GY_REASON_BUILT_IN] = "built in",

@@ -9,11 +9,11 @@ static gy_status check_options(const gy_daemon_options *options)
         return gy_fail(GY_ARG, "a daemon has an id, an incarnation and a life, none of them 0");
     }
     if (options->slots < 1 || options->slots > GY_CONTROL_SLOTS_MAX) {
-        return gy_fail(GY_ARG, "%u slots: 1 to %d may be", options->slots,
+        return gy_fail(GY_ARG, "%u slots: expected 1 to %d", options->slots,
                        GY_CONTROL_SLOTS_MAX);
     }
     if (options->beat_ns < 0 || options->keep_ns < 0 || options->fetch_ns < 0) {
-        return gy_fail(GY_ARG, "a length of time below zero");
+        return gy_fail(GY_ARG, "a time is below 0: expected 0 or more");
     }
     return GY_OK;
 }
@@ -110,7 +110,8 @@ static void stop(gy_daemon *daemon)
 static void take_trouble(gy_daemon *daemon, const char *reason)
 {
     if (!gy_step_take_text(daemon->trouble, sizeof(daemon->trouble), reason)) {
-        (void)gy_step_take_text(daemon->trouble, sizeof(daemon->trouble), "its disk fails");
+        (void)gy_step_take_text(daemon->trouble, sizeof(daemon->trouble),
+                                "the daemon's disk fails");
     }
     daemon->is_dirty = true;
     gy_daemon_emit(daemon, GY_DAEMON_NOTE, GY_NONE)->reason =

@@ -150,7 +150,7 @@ void gy_daemon_synced(gy_daemon *daemon, const gy_daemon_event *event)
             effect->epoch = row->want_epoch;
             effect->started = row->epoch;
             effect->status = event->status;
-            effect->reason = "its epoch cannot be written";
+            effect->reason = "the daemon cannot write the job's epoch";
         }
         row->is_attaching = false;
         row->want_epoch = row->epoch;
@@ -182,7 +182,7 @@ void gy_daemon_attach(gy_daemon *daemon, const gy_daemon_event *event)
     }
     job_row *row = &daemon->jobs[job];
     if (event->epoch < GY_MAX(row->epoch, row->want_epoch)) {
-        gy_daemon_refuse(daemon, event, GY_STATE, "its epoch is over");
+        gy_daemon_refuse(daemon, event, GY_STATE, "the manager's epoch has ended");
         return;
     }
     row->is_attaching = true;
@@ -201,11 +201,11 @@ bool gy_daemon_may_order(gy_daemon *daemon, const gy_daemon_event *event, uint32
     const job_row *row = *job == GY_NONE ? NULL : &daemon->jobs[*job];
     if (row == NULL || event->epoch > row->epoch ||
         (event->epoch == row->epoch && !row->is_attached)) {
-        gy_daemon_refuse(daemon, event, GY_AGAIN, "it is not attached");
+        gy_daemon_refuse(daemon, event, GY_AGAIN, "the manager is not attached");
         return false;
     }
     if (event->epoch < row->epoch && !GY_PLANTED_HERE(OLD_OBEYED)) {
-        gy_daemon_refuse(daemon, event, GY_STATE, "its epoch is over");
+        gy_daemon_refuse(daemon, event, GY_STATE, "the manager's epoch has ended");
         return false;
     }
     hear(daemon, *job);

@@ -75,7 +75,7 @@ void gy_daemon_take_order(gy_daemon *daemon, const gy_control_order *order)
         return;
     case GY_ORDER_END_LEASE:
         if (lease != GY_NONE) {
-            gy_daemon_lease_end(daemon, lease, "taken back by the name server");
+            gy_daemon_lease_end(daemon, lease, "revoked by the name server");
         }
         return;
     case GY_ORDER_MANAGER:
@@ -122,7 +122,7 @@ void gy_daemon_end_older(gy_daemon *daemon, uint32_t job)
     for (uint32_t i = 0; i < daemon->options.slots && daemon->jobs[job].leases > 0; i++) {
         const lease_row *row = &daemon->leases[i];
         if (row->id != 0 && row->job == job && row->epoch < daemon->jobs[job].epoch) {
-            gy_daemon_lease_end(daemon, i, "its epoch is over");
+            gy_daemon_lease_end(daemon, i, "the manager's epoch has ended");
         }
     }
 }
@@ -144,7 +144,7 @@ void gy_daemon_look_at_leases(gy_daemon *daemon)
         if (daemon->now_ns - heard_ns < row->length_ns) {
             daemon->over_ns = GY_MIN(daemon->over_ns, heard_ns + row->length_ns);
         } else if (!GY_PLANTED_HERE(LEASE_FOREVER)) {
-            gy_daemon_lease_end(daemon, i, "its manager is silent");
+            gy_daemon_lease_end(daemon, i, "the manager sends no heartbeat");
         }
     }
 }

@@ -44,7 +44,8 @@ void gy_daemon_open(gy_daemon *daemon, uint32_t job, const gy_daemon_event *even
     lease_row *row = lease == GY_NONE ? NULL : &daemon->leases[lease];
     if (row == NULL || row->job != job || row->is_ending ||
         (row->epoch != event->epoch && !GY_PLANTED_HERE(OLD_OBEYED))) {
-        gy_daemon_refuse(daemon, event, GY_NOTFOUND, "it has no such lease here");
+        gy_daemon_refuse(daemon, event, GY_NOTFOUND,
+                         "the manager has no such lease at this daemon");
         return;
     }
     if (event->generation <= row->generation) {
@@ -54,7 +55,7 @@ void gy_daemon_open(gy_daemon *daemon, uint32_t job, const gy_daemon_event *even
         gy_daemon_executor_end(daemon, lease);
     }
     if (row->executor != EXECUTOR_NONE) {
-        gy_daemon_refuse(daemon, event, GY_AGAIN, "its process is not gone yet");
+        gy_daemon_refuse(daemon, event, GY_AGAIN, "the process has not ended yet");
         return;
     }
     if (daemon->trouble[0] != '\0' && !GY_PLANTED_HERE(FULL_TAKEN)) {
@@ -86,7 +87,7 @@ void gy_daemon_executor_end(gy_daemon *daemon, uint32_t lease)
 {
     lease_row *row = &daemon->leases[lease];
     if (row->executor == EXECUTOR_WAITING) {
-        gy_daemon_executor_gone(daemon, lease, "ended before its process was started");
+        gy_daemon_executor_gone(daemon, lease, "closed before its process started");
     } else if (row->executor == EXECUTOR_UP) {
         row->executor = EXECUTOR_ENDING;
         emit_executor(daemon, GY_DAEMON_EXECUTOR_END, row);
@@ -126,7 +127,7 @@ void gy_daemon_down(gy_daemon *daemon, uint32_t lease, uint64_t bytes)
         row->down + bytes > daemon->options.window_bytes) {
         gy_daemon_effect *effect = emit_executor(daemon, GY_DAEMON_TELL_REFUSED, row);
         effect->status = GY_LIMIT;
-        effect->reason = "more than its window";
+        effect->reason = "the message exceeds the send window";
         gy_daemon_executor_end(daemon, lease);
         return;
     }
@@ -173,7 +174,8 @@ static void fork_server_down(gy_daemon *daemon, uint32_t job, const char *reason
             lease->executor_epoch == row->epoch && !row->is_over) {
             is_wanted = true;
         } else {
-            gy_daemon_executor_gone(daemon, i, reason != NULL ? reason : "its nursery is gone");
+            gy_daemon_executor_gone(daemon, i,
+                                    reason != NULL ? reason : "the fork server has ended");
         }
     }
     if (is_wanted) {

@@ -12,23 +12,23 @@ static void ask_again(gy_names *names, const job_row *row, const gy_names_event 
 {
     const bool is_same = row->facts.is_resumed && row->facts.epoch >= event->epoch &&
                          row->facts.is_forgotten == event->is_on;
-    const char *why = row->facts.is_forgotten ? "what is kept of it is being removed"
+    const char *why = row->facts.is_forgotten ? "its retained files are being removed"
                       : event->is_on          ? "it has not ended: kill it first"
-                                              : "it has not ended: it goes on by itself";
+                                              : "it has not ended: the cluster continues it";
     gy_names_answer(names, event->asker, is_same ? GY_OK : GY_STATE,
-                    is_same ? "it goes on already" : why);
+                    is_same ? "it is running already" : why);
 }
 
 /* NULL: there may be. */
 static const char *why_nothing_is_left(const job_facts *facts, bool is_on)
 {
     if (facts->status == GY_OK) {
-        return is_on ? "it has ended well: nothing is kept of it"
-                     : "it has ended well: nothing is left to resume";
+        return is_on ? "it finished successfully: nothing is retained"
+                     : "it finished successfully: nothing is left to resume";
     }
     if (facts->epoch == 0) {
-        return is_on ? "no manager of it had begun: nothing is kept of it"
-                     : "no manager of it had begun: nothing is left to resume";
+        return is_on ? "no manager of it had started: nothing is retained"
+                     : "no manager of it had started: nothing is left to resume";
     }
     return facts->is_forgotten && !is_on
                ? "its user had it forgotten: nothing is left to resume"
@@ -45,13 +45,13 @@ void gy_names_resume(gy_names *names, const gy_names_event *event)
     } else if (row->state != JOB_ENDED) {
         ask_again(names, row, event);
     } else if (event->is_on && names_is_gone(&row->facts)) {
-        gy_names_answer(names, event->asker, GY_OK, "nothing is kept of it any more");
+        gy_names_answer(names, event->asker, GY_OK, "nothing of it is retained any more");
     } else if (why != NULL) {
         gy_names_answer(names, event->asker, GY_STATE, why);
     } else if (row->pending != PENDING_NONE) {
         gy_names_answer(names, event->asker, GY_AGAIN, "it is just being changed");
     } else if (row->facts.epoch != event->epoch) {
-        gy_names_answer(names, event->asker, GY_STATE, "it has gone on and ended meanwhile");
+        gy_names_answer(names, event->asker, GY_STATE, "it continued and ended meanwhile");
     } else if (names->open_jobs >= names->options.job_max) {
         gy_names_answer(names, event->asker, GY_LIMIT,
                         gy_names_text(names, "%u jobs are open already", names->open_jobs));
@@ -90,7 +90,7 @@ void gy_names_resumed(gy_names *names, uint32_t job)
     memset(row->avoid, 0, sizeof(row->avoid)); /* somebody may have seen to them */
     gy_names_note_job(names, job,
                       row->facts.is_forgotten ? "is forgotten, as its user wants"
-                                              : "goes on, as its user wants");
+                                              : "resumed by its user");
     gy_names_due(names, job, names->now_ns);
 }
 

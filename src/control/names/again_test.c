@@ -163,7 +163,7 @@ GY_TEST(what_had_not_begun_is_known_after_a_restart)
         kill_it(&at);
         for (int i = 0; i < 2; i++) {
             assert_int_equal(resume(&at, look(&at).epoch), GY_STATE);
-            assert_non_null(strstr(said(&at, GY_NAMES_ANSWER)->reason, "had begun"));
+            assert_non_null(strstr(said(&at, GY_NAMES_ANSWER)->reason, "had started"));
             restart(&at);
         }
         finish(&at);
@@ -332,13 +332,13 @@ GY_TEST(what_cannot_be_forgotten_is_output)
     expect_answer(&at, "kill it first");
     kill_it(&at);
     assert_int_equal(forget(&at, 0), GY_STATE);
-    expect_answer(&at, "had begun");
+    expect_answer(&at, "had started");
     gy_names_free(at.names);
     gy_free(at.said.items);
     at = (bench){.now_ns = ms};
     ended_job(&at, GY_OK);
     assert_int_equal(forget(&at, 1), GY_STATE);
-    expect_answer(&at, "ended well");
+    expect_answer(&at, "finished successfully");
     finish(&at);
 }
 

@@ -213,7 +213,8 @@ void gy_names_look_at_daemons(gy_names *names)
             return;
         }
         lose(names, daemon, false,
-             gy_names_text(names, "lost: silent for %lld ms", (long long)silent_ns / 1000000));
+             gy_names_text(names, "lost: no heartbeat for %lld ms",
+                           (long long)silent_ns / 1000000));
     }
     if (GY_PLANTED_HERE(DEAD_KEPT) && names->beating.count > 0) {
         names->daemons[names->beating.items[0]].heard_ns = names->now_ns;
@@ -256,12 +257,11 @@ static void hear_twin(gy_names *names, uint32_t daemon, const gy_daemon_state *s
     }
     row->twin_words = 0;
     row->twin_ns = names->now_ns + again_ns;
-    gy_names_note_daemon(
-        names, daemon,
-        gy_names_text(names,
-                      "two daemons have this identity, by a copied folder: the one at %s is "
-                      "heard, the one at %.200s is not",
-                      row->address, state->address));
+    gy_names_note_daemon(names, daemon,
+                         gy_names_text(names,
+                                       "two daemons have this identity (a copied work folder): "
+                                       "the one at %s is accepted, the one at %.200s is not",
+                                       row->address, state->address));
 }
 
 /* Is it news, of the incarnation that lives? */
@@ -319,7 +319,7 @@ static bool take_state(gy_names *names, uint32_t daemon, const gy_daemon_state *
         !gy_step_take_text(row->host, sizeof(row->host), state->host) ||
         !gy_step_take_text(row->labels, sizeof(row->labels), state->labels) ||
         !gy_step_take_text(row->trouble, sizeof(row->trouble), state->trouble)) {
-        gy_names_note_daemon(names, daemon, "says what is too long: not taken");
+        gy_names_note_daemon(names, daemon, "sent a state that is too long: refused");
         return false;
     }
     uint32_t slots = row->slots;

@@ -116,7 +116,7 @@ void gy_names_kill(gy_names *names, const gy_names_event *event)
         gy_names_answer(names, event->asker, GY_NOTFOUND, "there is no such job");
     } else if (row->state == JOB_ENDED || row->facts.is_killed) {
         gy_names_answer(names, event->asker, GY_OK,
-                        row->state == JOB_ENDED ? "it has ended" : "it was told before");
+                        row->state == JOB_ENDED ? "it has ended" : "it was reported before");
     } else if (row->pending != PENDING_NONE) {
         gy_names_answer(names, event->asker, GY_AGAIN, "it is just being changed");
     } else {
@@ -133,7 +133,7 @@ void gy_names_killed(gy_names *names, uint32_t job)
 {
     const bool is_forgotten = names->jobs[job].facts.is_forgotten;
     gy_names_finish(names, job, is_forgotten ? GY_STATE : GY_CANCELLED,
-                    is_forgotten ? "killed while what was kept of it was removed"
+                    is_forgotten ? "killed while its retained files were being removed"
                                  : "killed by its user");
 }
 

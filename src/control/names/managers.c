@@ -60,7 +60,7 @@ static void say_why_none(gy_names *names, uint32_t job)
             counts[gy_names_misfit(names, i, job)]++;
         }
     }
-    snprintf(why, sizeof(why), "no daemon may run its manager: ");
+    snprintf(why, sizeof(why), "no daemon can run its manager: ");
     const size_t begin = strlen(why);
     for (int i = MISFIT_NONE; i < MISFIT_COUNT; i++) {
         const size_t at = strlen(why);
@@ -239,10 +239,10 @@ void gy_names_look_at_jobs(gy_names *names)
         } else if (row->state == JOB_WAITING) {
             gy_names_start_manager(names, job);
         } else if (row->state == JOB_ORDERED) {
-            gy_names_manager_lost(names, job, "was not heard");
+            gy_names_manager_lost(names, job, "did not register");
         } else if (row->state == JOB_UP) {
             gy_names_manager_lost(names, job,
-                                  row->facts.is_killed ? "does not end" : "is silent");
+                                  row->facts.is_killed ? "does not end" : "sends no heartbeat");
         }
     }
 }
@@ -381,7 +381,7 @@ void gy_names_handle_manager(gy_names *names, const gy_manager_requests *request
         row->version = GY_MAX(row->version, requests->seen);
     }
     if (!gy_step_take_text(row->address, sizeof(row->address), requests->address)) {
-        gy_names_note_job(names, job, "its manager says an address that is too long");
+        gy_names_note_job(names, job, "its manager sent an address that is too long");
     }
     int64_t due_ns = names->now_ns + names->options.dead_ns;
     if (row->facts.is_killed && row->last_ns == 0) { /* an earlier name server was asked */

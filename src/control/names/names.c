@@ -55,7 +55,7 @@ gy_status gy_names_new(const gy_names_options *options, gy_names **names)
     static const int64_t second_ns = 1000000000;
     if (options->dead_ns < 0 || options->lease_ns < 0 || options->patience_ns < 0 ||
         options->grace_ns < 0 || options->gang_hold_ns < 0 || options->start_ns < 0) {
-        return gy_fail(GY_ARG, "a length of time below zero");
+        return gy_fail(GY_ARG, "a time is below 0: expected 0 or more");
     }
     gy_names *made = gy_alloc_zero("names", 1, sizeof(*made));
     if (made == NULL) {

@@ -172,7 +172,7 @@ typedef struct gy_names_job {
     gy_status status; /* of its end */
 } gy_names_job;
 
-#define GY_NAMES_GONE_TEXT "what was kept of it is removed"
+#define GY_NAMES_GONE_TEXT "its retained files are removed"
 
 /** The index-th; false: there is none. Indices may have holes of their own: key 0, id 0. */
 bool gy_names_look_daemon(const gy_names *names, uint32_t index, gy_names_daemon *daemon);

@@ -428,7 +428,7 @@ GY_TEST(managers_of_a_daemon_are_bounded)
         submit(&at, key, 0, "");
     }
     assert_true(gy_names_find_job(at.names, (gy_key){5, 1}, &job));
-    assert_string_equal(job.reason, "no daemon may run its manager: none is there");
+    assert_string_equal(job.reason, "no daemon can run its manager: none is there");
     daemon_says(&at, 1, 4, 0);
     assert_int_equal(jobs_started(&at), 2); /* at once: they waited for it */
     pass(&at, 1000 * ms);
@@ -440,7 +440,7 @@ GY_TEST(managers_of_a_daemon_are_bounded)
     for (uint64_t key = 1; key <= 5; key++) {
         assert_true(gy_names_find_job(at.names, (gy_key){5, key}, &job));
         waiting +=
-            strcmp(job.reason, "no daemon may run its manager: 1 with managers enough") == 0;
+            strcmp(job.reason, "no daemon can run its manager: 1 with managers enough") == 0;
     }
     assert_int_equal(waiting, 3);
     daemon_says(&at, 2, 4, 0);
@@ -533,7 +533,7 @@ GY_TEST(two_of_one_identity_are_told_of)
     const char *reason = twin_says(&at);
     assert_non_null(reason);
     assert_non_null(strstr(reason, "two daemons have this identity"));
-    assert_non_null(strstr(reason, "at a is heard"));
+    assert_non_null(strstr(reason, "at a is accepted"));
     assert_non_null(strstr(reason, "at elsewhere is not"));
     for (int i = 0; i < 5; i++) {
         assert_null(twin_says(&at));

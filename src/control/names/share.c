@@ -299,8 +299,9 @@ static void never(gy_names *names, uint32_t job, gang_row *gang)
     job_row *row = &names->jobs[job];
     gang->is_impossible = true;
     if (gang->request.width > row->facts.slots_max) {
-        snprintf(row->waits, sizeof(row->waits), "for %u slots together: its --slots-max is %u",
-                 gang->request.width, row->facts.slots_max);
+        snprintf(row->waits, sizeof(row->waits),
+                 "for %u slots together: --slots-max of the job is %u", gang->request.width,
+                 row->facts.slots_max);
     } else if (gang->request.hosts > 1) {
         snprintf(row->waits, sizeof(row->waits),
                  "for %u slots on each of %u hosts: there are not so many",

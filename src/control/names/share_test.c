@@ -116,7 +116,7 @@ GY_TEST(a_gang_above_the_jobs_own_limit_says_so)
                   .kind = GY_NAMES_SUBMIT, .key = {5, 1}, .submit = &asked, .asker = 1});
     daemon_says(&at, 1, 2, 0);
     manager_says(&at, 1, 1, 0, pair);
-    assert_string_equal(look(&at).reason, "for 2 slots together: its --slots-max is 1");
+    assert_string_equal(look(&at).reason, "for 2 slots together: --slots-max of the job is 1");
     finish(&at);
 }
 

@@ -122,7 +122,7 @@ static void stands(gy_names *names, uint32_t job)
         gy_names_ended(names, job);
         return;
     case PENDING_KILL:
-        gy_names_answer(names, asker, GY_OK, "it is told to end");
+        gy_names_answer(names, asker, GY_OK, "it is ending");
         row->last_ns = names->now_ns + names->options.grace_ns;
         if (row->state != JOB_UP) {
             gy_names_due(names, job, names->now_ns);

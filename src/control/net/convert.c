@@ -272,7 +272,7 @@ gy_status gy_net_read_order(const Gy__Cluster__Order *message, gy_control_order 
     if (kind == GY_ORDER_LEASE &&
         (message->count == 0 || message->count > GY_CONTROL_SLOTS_MAX ||
          message->lease > UINT64_MAX - message->count || message->length_ns <= 0)) {
-        return gy_fail(GY_FORMAT, "an order to lend %u slots for %lld ns", message->count,
+        return gy_fail(GY_FORMAT, "an order to lease %u slots for %lld ns", message->count,
                        (long long)message->length_ns);
     }
     *order = (gy_control_order){.kind = kind,
@@ -370,9 +370,10 @@ gy_status gy_net_read_requests(const Gy__Cluster__Requests *message,
     GY_TRY(gy_net_check_text(message->address, GY_CONTROL_TEXT_BYTES, "an address"));
     if (message->n_gangs > GY_CONTROL_GANGS_MAX || message->n_hosts > GY_CONTROL_HOSTS_MAX ||
         message->must > message->n_hosts || message->n_expected > GY_CONTROL_EXPECTED_MAX) {
-        return gy_fail(GY_FORMAT,
-                       "wishes for %zu gangs, at %zu hosts, %u of them only, %zu expected",
-                       message->n_gangs, message->n_hosts, message->must, message->n_expected);
+        return gy_fail(
+            GY_FORMAT,
+            "resource requests for %zu gangs, at %zu hosts, %u of them only, %zu expected",
+            message->n_gangs, message->n_hosts, message->must, message->n_expected);
     }
     *requests = (gy_manager_requests){.job = gy_net_key(message->job),
                                       .epoch = message->epoch,
@@ -390,7 +391,7 @@ gy_status gy_net_read_requests(const Gy__Cluster__Requests *message,
             (from->hosts > 1 && (from->width % from->hosts != 0 || from->is_one_host)) ||
             (from->not_daemon != 0 && !from->is_one_host);
         if (from->number == 0 || from->width == 0 || is_odd) {
-            return gy_fail(GY_FORMAT, "a wish for gang %u of %u slots on %u hosts",
+            return gy_fail(GY_FORMAT, "a resource request for gang %u of %u slots on %u hosts",
                            from->number, from->width, from->hosts);
         }
         requests->gangs[i] = (gy_gang_request){.number = from->number,

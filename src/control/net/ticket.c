@@ -141,7 +141,7 @@ static gy_status read_count(int file, const char *path, uint32_t *count)
     }
     return got == 0 || (sscanf(text, "%u%c", count, &rest) == 2 && rest == '\n')
                ? GY_OK
-               : gy_fail(GY_FORMAT, "%s does not say how many jobs began", path);
+               : gy_fail(GY_FORMAT, "%s does not hold the number of started jobs", path);
 }
 
 static gy_status count_one(gy_ticket *ticket, int file, const char *path)
@@ -246,12 +246,14 @@ gy_status gy_ticket_handle(int file, gy_ticket_request *request)
     if (got < 0) {
         return errno == EAGAIN || errno == EINTR
                    ? GY_AGAIN
-                   : gy_fail(GY_IO, "what a manager will want cannot be read: %s",
+                   : gy_fail(GY_IO, "cannot read a manager's prewarm hint: %s",
                              strerror(errno));
     }
     if (sscanf(text, "threads %u memory %llu%c", &request->threads, &memory, &rest) != 3 ||
         rest != '\n' || strchr(text, '\n')[1] != '\0') {
-        return gy_fail(GY_FORMAT, "a manager says '%s' of what it will want", text);
+        return gy_fail(GY_FORMAT,
+                       "a manager gave the prewarm hint '%s': expected threads and memory",
+                       text);
     }
     request->memory_bytes = memory;
     return GY_OK;
@@ -265,7 +267,7 @@ void gy_ticket_prewarm_hint(const gy_ticket *ticket, const gy_ticket_request *re
                          : -1;
     if (file < 0 || dprintf(file, "threads %u memory %llu\n", request->threads,
                             (unsigned long long)request->memory_bytes) < 0) {
-        gy_debug("nobody hears what will be wanted at %s", path);
+        gy_debug("cannot write the prewarm hint %s", path);
     }
     if (file >= 0) {
         close(file);

@@ -412,7 +412,7 @@ gy_status remote_handle_fetched(void *arg, const gy_rpc_asked *asked,
     Gy__Cluster__Done done;
     gy__cluster__done__init(&done);
     if (gy_rpc_answer(remote->rpc, asked, &done.base) < 0) {
-        gy_debug("an answer to a daemon is lost: %s", gy_error_text());
+        gy_debug("cannot answer a daemon: %s", gy_error_text());
     }
     const uint32_t host = remote_host_of(driver, asked->peer);
     if (driver->has_ended || message->epoch != remote->ticket->epoch || host == GY_NONE) {

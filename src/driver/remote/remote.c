@@ -52,8 +52,8 @@ void remote_over(gy_driver *driver, gy_status status, const char *who)
     driver->is_hard = true;
     gy_driver_fail(driver,
                    status == GY_OK
-                       ? gy_fail(GY_STATE, "the job's end is known already, says %s", who)
-                       : gy_fail(GY_STATE, "epoch %u of the job is over, says %s",
+                       ? gy_fail(GY_STATE, "%s knows the job's end already", who)
+                       : gy_fail(GY_STATE, "epoch %u of the job has ended according to %s",
                                  remote->ticket->epoch, who));
 }
 
@@ -66,7 +66,7 @@ void remote_output(void *arg, gy_status status, const ProtobufCMessage *answer)
         gy_error_take(&why, status);
         remote_over(driver, GY_STATE, why.text);
     } else if (status < 0 && status != GY_CANCELLED) {
-        gy_debug("a daemon has not taken an order: %s", gy_error_text());
+        gy_debug("a daemon refused an order: %s", gy_error_text());
     }
 }
 
@@ -85,7 +85,7 @@ void remote_tell(const gy_driver *driver, gy_rpc_peer peer, uint32_t type,
                  const ProtobufCMessage *message)
 {
     if (gy_rpc_tell(driver->remote->rpc, peer, type, message) < 0) {
-        gy_debug("a word is lost: %s", gy_error_text());
+        gy_debug("a message is lost: %s", gy_error_text());
     }
 }
 
@@ -330,7 +330,7 @@ static void farewell_done(void *arg, gy_status status, const ProtobufCMessage *a
     (void)answer;
     remote->farewells--;
     if (status < 0) {
-        gy_debug("a daemon does not know that the job is over: %s", gy_error_text());
+        gy_debug("cannot tell a daemon that the job has ended: %s", gy_error_text());
     }
 }
 

@@ -310,10 +310,9 @@ GY_TEST(fails_when_no_host_is_wide_enough)
     static remote_job job;
     job = (remote_job){.at = {.is_spread = true, .is_narrow = true}, .dead_ns = 500000000};
     assert_int_equal(run(&job), GY_LIMIT);
-    assert_string_equal(
-        gy_error_text(),
-        "2 vertices that run together need 2 slots of one host: "
-        "the job may have 1 (no host lends more, or its --slots-max forbids it)");
+    assert_string_equal(gy_error_text(),
+                        "2 vertices that run together need 2 slots on one host: the job can "
+                        "have 1 (no host has more, or --slots-max of the job forbids it)");
 }
 
 GY_TEST(loses_a_host)
@@ -323,7 +322,7 @@ GY_TEST(loses_a_host)
                        .dead_ns = 1000000000};
     assert_ok(run(&job));
     check_runs(&job, 1, TASKS);
-    assert_non_null(strstr(job.notes, "gone"));
+    assert_non_null(strstr(job.notes, "lost"));
 }
 
 GY_TEST(keeps_what_a_daemon_kept)

@@ -320,7 +320,7 @@ static inline gy_status script_open(void *arg, const gy_rpc_asked *asked,
         return gy_fail(GY_LIMIT, "disk full");
     }
     if (executor == NULL) {
-        return gy_fail(GY_NOTFOUND, "it has no such lease here");
+        return gy_fail(GY_NOTFOUND, "the manager has no such lease at this daemon");
     }
     script_executor_free(executor);
     executor->is_open = true;

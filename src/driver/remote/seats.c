@@ -101,7 +101,7 @@ void gy_remote_send(gy_driver *driver, gy_process *process)
     gy_text *out = &process->out;
     if (out->status < 0) { /* a message is missing */
         gy_process_kill(driver, process->slot, process->generation,
-                        "no memory for what it had to be told");
+                        "out of memory for a message to it");
         return;
     }
     while (executor->lease != 0 && executor->generation == process->generation &&
@@ -156,7 +156,7 @@ static void answer_done(const gy_driver *driver, const gy_rpc_asked *asked)
     Gy__Cluster__Done done;
     gy__cluster__done__init(&done);
     if (gy_rpc_answer(driver->remote->rpc, asked, &done.base) < 0) {
-        gy_debug("an answer to a daemon is lost: %s", gy_error_text());
+        gy_debug("cannot answer a daemon: %s", gy_error_text());
     }
 }
 

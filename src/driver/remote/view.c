@@ -203,7 +203,7 @@ static void tell(gy_driver *driver, int64_t now_ns, bool is_last)
     status = status == GY_OK ? fill_runs(driver, &arena, now_ns, &view) : status;
     status = status == GY_OK ? fill_told(driver, &arena, &view) : status;
     if (status < 0) { /* a job does not depend on who looks on */
-        gy_debug("nobody is told what the job is at: %s", gy_error_text());
+        gy_debug("cannot report the job's progress: %s", gy_error_text());
     } else if (is_new(remote, &arena, &view.base) || is_last ||
                now_ns - remote->viewed_ns >= view_again_ns) {
         remote->viewed_ns = now_ns;

@@ -84,7 +84,7 @@ static void take_allocations(gy_driver *driver, const Gy__Cluster__Allocations *
         return;
     }
     if (gy_net_read_allocations(message, &arena, &allocations, &count) < 0) {
-        gy_warn("the name server grants what cannot be read: %s", gy_error_text());
+        gy_warn("the name server sent a malformed allocation: %s", gy_error_text());
     } else {
         gy_lease_client_take_allocations(client, message->from, message->version, allocations,
                                          count);
@@ -112,11 +112,12 @@ static void look_at_never(gy_driver *driver, const Gy__Cluster__Allocations *mes
         remote->never_ns = now_ns;
     } else if (remote->never == client->gang && remote->never != 0 &&
                now_ns - remote->never_ns >= client->dead_ns) {
-        gy_driver_kill(driver, gy_fail(GY_LIMIT,
-                                       "%u vertices that run together need %u slots of one "
-                                       "host: the job may have %u (no host lends more, or "
-                                       "its --slots-max forbids it)",
-                                       client->gang_width, client->gang_width, message->most));
+        gy_driver_kill(
+            driver,
+            gy_fail(GY_LIMIT,
+                    "%u vertices that run together need %u slots on one host: the job can have "
+                    "%u (no host has more, or --slots-max of the job forbids it)",
+                    client->gang_width, client->gang_width, message->most));
     }
 }
 

@@ -79,13 +79,13 @@ static void make_room(gy_lease_client *client)
         const uint32_t host = client->executors[i].host;
         for (uint32_t k = i; is_idle(client, i) && k < client->slot_count; k++) {
             if (k != i && client->executors[k].host == host && is_idle(client, k)) {
-                gy_lease_client_executor_close(client, k, "slots are wanted together",
+                gy_lease_client_executor_close(client, k, "slots are needed together",
                                                LEASE_CLIENT_BACK);
                 free++;
             }
         }
         if (is_idle(client, i)) {
-            gy_lease_client_executor_close(client, i, "slots are wanted together",
+            gy_lease_client_executor_close(client, i, "slots are needed together",
                                            LEASE_CLIENT_BACK);
             free++;
         }
@@ -276,7 +276,8 @@ static void give_unwanted(gy_lease_client *client, int64_t now_ns)
          i++) {
         if (client->executors[i].host == host && is_idle(client, i)) {
             gy_lease_client_executor_close(
-                client, i, "what is late there is copied to other hosts", LEASE_CLIENT_BACK);
+                client, i, "backup tasks of the slow tasks there run on other hosts",
+                LEASE_CLIENT_BACK);
         }
     }
 }
@@ -289,7 +290,7 @@ void gy_lease_client_release_idle(gy_lease_client *client, int64_t now_ns)
     if (is_gang_straggler(client, now_ns)) {
         for (uint32_t i = 0; i < client->slot_count && !has_ended(client); i++) {
             if (is_idle(client, i)) {
-                gy_lease_client_executor_close(client, i, "slots are wanted together",
+                gy_lease_client_executor_close(client, i, "slots are needed together",
                                                LEASE_CLIENT_BACK);
             }
         }
@@ -305,7 +306,7 @@ void gy_lease_client_release_idle(gy_lease_client *client, int64_t now_ns)
     for (uint32_t i = client->slot_count;
          i-- > 0 && client->open_count > GY_MAX(wanted, 1u) && !has_ended(client);) {
         if (client->executors[i].is_open && client->executors[i].running == 0) {
-            gy_lease_client_executor_close(client, i, "nothing is left to run in it",
+            gy_lease_client_executor_close(client, i, "no task is left to run in it",
                                            LEASE_CLIENT_BACK);
         }
     }
@@ -357,13 +358,13 @@ static void take_allocation(gy_lease_client *client, const gy_allocation *alloca
     if (allocation->state == GY_ALLOCATION_GONE) {
         forget_return(client, allocation->lease);
         if (slot != GY_NONE && !GY_LEASE_CLIENT_PLANTED(GONE_KEPT)) {
-            gy_lease_client_executor_close(client, slot, "its lease is over", 0);
+            gy_lease_client_executor_close(client, slot, "its lease has expired", 0);
         }
         return;
     }
     if (slot != GY_NONE) {
         if (allocation->state == GY_ALLOCATION_ASKED) {
-            gy_lease_client_executor_close(client, slot, "its lease was asked back",
+            gy_lease_client_executor_close(client, slot, "its lease was preempted",
                                            LEASE_CLIENT_BACK);
         }
         return;
@@ -384,7 +385,7 @@ static void take_allocation(gy_lease_client *client, const gy_allocation *alloca
     if (allocation->state == GY_ALLOCATION_ASKED || is_old_gang || number == GY_NONE ||
         is_avoided) {
         gy_lease_client_release(client, allocation->lease, is_avoided,
-                                is_avoided ? client->hosts[number].why : "it is not wanted");
+                                is_avoided ? client->hosts[number].why : "it is not needed");
         return;
     }
     if (!gy_lease_client_executor_take(client, allocation, number)) {

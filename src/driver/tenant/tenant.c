@@ -131,7 +131,7 @@ void gy_lease_client_host_dial(gy_lease_client *client, uint32_t number)
     }
     host->state = HOST_AWAY;
     host->away_ns = gy_now_ns(client->env);
-    (void)snprintf(host->why, sizeof(host->why), "nobody answers at %s", host->address);
+    (void)snprintf(host->why, sizeof(host->why), "no answer at %s", host->address);
     if (client->ops->dial(client->arg, number) < 0) { /* it is lost at the next look */
         host->away_ns -= client->dead_ns;
         (void)snprintf(host->why, sizeof(host->why), "%.200s", gy_error_text());
@@ -214,7 +214,7 @@ void gy_lease_client_attached(gy_lease_client *client, uint32_t host, gy_status 
     } else if (incarnation != client->hosts[host].incarnation &&
                !GY_LEASE_CLIENT_PLANTED(FOLDER_IGNORED)) {
         gy_lease_client_host_lost(client, host,
-                                  "its folder is another one: its files are gone");
+                                  "its daemon has another work folder: its files are lost");
     } else {
         host_is_here(client, host);
     }
@@ -250,7 +250,7 @@ void gy_lease_client_host_is_dead(gy_lease_client *client, uint64_t daemon,
 void gy_lease_client_host_anew(gy_lease_client *client, uint32_t host)
 {
     if (!GY_LEASE_CLIENT_PLANTED(ANEW_KEPT)) {
-        gy_lease_client_executors_close(client, host, "its daemon was started anew",
+        gy_lease_client_executors_close(client, host, "its daemon was restarted",
                                         LEASE_CLIENT_BACK | LEASE_CLIENT_IS_DOWN);
     }
     client->ops->begin_anew(client->arg, host);
@@ -270,7 +270,7 @@ void gy_lease_client_look_after(gy_lease_client *client, int64_t now_ns)
                    (host->state == HOST_ATTACHING &&
                     now_ns - host->away_ns >= ns_max + client->dead_ns)) {
             char why[300];
-            (void)snprintf(why, sizeof(why), "its daemon is gone: %s", host->why);
+            (void)snprintf(why, sizeof(why), "its daemon is lost: %s", host->why);
             gy_lease_client_host_lost(client, i, why);
         }
     }
@@ -366,7 +366,7 @@ gy_status gy_lease_client_spawn(gy_lease_client *client, uint32_t slot, uint32_t
 {
     lease_executor *executor = &client->executors[slot];
     if (executor->lease == 0) {
-        return gy_fail(GY_PEER, "the lease of slot %u is over", slot);
+        return gy_fail(GY_PEER, "the lease of slot %u has expired", slot);
     }
     executor->generation = generation;
     executor->running = 0;

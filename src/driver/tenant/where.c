@@ -6,7 +6,7 @@
 #include <string.h>
 
 static_assert((int)GY_WANTED_HOSTS == (int)GY_CONTROL_HOSTS_MAX,
-              "all that are wanted are said");
+              "all resource requests are listed");
 enum { MISSED_TIMES = 5 }; /* as long as a silent daemon is waited for */
 
 void gy_lease_client_where_request(gy_lease_client *client, gy_manager_requests *requests)
@@ -82,7 +82,7 @@ void gy_lease_client_where_release(gy_lease_client *client, int64_t now_ns)
         if (executor->is_open && executor->gang == 0 && executor->running == 0 &&
             !is_there(client, i)) {
             gy_lease_client_executor_close(
-                client, i, "what is left to run must be on other hosts", LEASE_CLIENT_BACK);
+                client, i, "the remaining tasks must run on other hosts", LEASE_CLIENT_BACK);
             others--;
         }
     }

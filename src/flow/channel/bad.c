@@ -238,8 +238,8 @@ static gy_cause tell_mapped(const gy_bad *bad, gy_attempt id, uint32_t member,
                     strlen(text) == sizeof(text) - 1 ? "…" : "", text);
     }
     (void)gy_fail(GY_STATE,
-                  "%s changed while it was read (it became shorter): run it again, on a copy "
-                  "if the file goes on changing",
+                  "%s changed while it was read (it became shorter): run the job again, on a "
+                  "copy if the file keeps changing",
                   gy_text_get(&words));
     gy_text_free(&words);
     return GY_CAUSE_FATAL;

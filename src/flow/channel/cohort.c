@@ -73,7 +73,7 @@ gy_status gy_cohort_check(gy_cohort *cohort)
 {
     GY_TRY(check_broken(cohort));
     if (atomic_load_explicit(cohort->options.is_cancelled, memory_order_relaxed)) {
-        return gy_fail(GY_CANCELLED, "the job no longer wants it");
+        return gy_fail(GY_CANCELLED, "the job no longer needs it");
     }
     if (gy_now_ns(cohort->env) >= cohort->options.deadline.at_ns) {
         return gy_fail(GY_TIMEOUT, "the deadline passed while it waited for its cohort");
@@ -317,7 +317,7 @@ static gy_status open_memory(gy_cohort *cohort, const meeting *met)
     cohort->memory = open(path, O_RDWR | O_CLOEXEC);
     if (cohort->memory < 0 || fstat(cohort->memory, &status) != 0 ||
         (uint64_t)status.st_ino != met->inode) {
-        return gy_fail(GY_PEER, "the first vertex of the cohort is gone");
+        return gy_fail(GY_PEER, "the first vertex of the cohort has ended");
     }
     return GY_OK;
 }
@@ -327,7 +327,7 @@ static gy_status wait_for_maker(gy_cohort *cohort, meeting *met)
     uint32_t state = 0;
     while ((state = atomic_load_explicit(&met->state, memory_order_acquire)) != 2) {
         if (atomic_load_explicit(cohort->options.is_cancelled, memory_order_relaxed)) {
-            return gy_fail(GY_CANCELLED, "the job no longer wants it");
+            return gy_fail(GY_CANCELLED, "the job no longer needs it");
         }
         if (gy_now_ns(cohort->env) >= cohort->options.deadline.at_ns) {
             return gy_fail(GY_TIMEOUT, "the first vertex of the cohort did not get ready");

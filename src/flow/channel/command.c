@@ -149,7 +149,7 @@ static const char *hint_at(const child *of, const char *said, char hint[HINT_BYT
             size -= 4; /* what belongs to a program lies beside its folder */
         }
         gy_print(hint, HINT_BYTES,
-                 " (the sandbox's part files hides %.400s: read=%.*s permits it)", file,
+                 " (the sandbox part files hides %.400s: read=%.*s permits it)", file,
                  (int)GY_MIN(GY_MAX(size, (size_t)1), (size_t)400), file);
     }
     return hint;
@@ -265,7 +265,7 @@ static void echo(child *of, const char *words, size_t size, bool is_end)
     memcpy(of->begun, whole + size, of->begun_bytes);
     const size_t bytes = gy_printable(shown, sizeof(shown), whole, size, "\n\t");
     if (bytes > 0 && write(STDERR_FILENO, shown, bytes) < 0) {
-        gy_debug("the words of %s are lost", of->vertex->order->command[0]);
+        gy_debug("the standard error of %s is lost", of->vertex->order->command[0]);
     }
 }
 
@@ -321,9 +321,9 @@ static gy_status fail_held(const child *of, int64_t still_ns)
     const gy_status status =
         of->life == HAS_ENDED
             ? gy_fail(GY_TIMEOUT,
-                      "'%.120s' has ended, but what it started keeps its standard output open "
-                      "and wrote nothing for %.3g s: have it waited for, or give it another "
-                      "output (>/dev/null)",
+                      "'%.120s' has ended, but a process that it started keeps its standard "
+                      "output open and wrote nothing for %.3g s: wait for that process, or "
+                      "redirect its output (>/dev/null)",
                       name_of(of), seconds)
             : gy_fail(GY_TIMEOUT,
                       "'%.120s' closed its standard output, read nothing more and did not end "
@@ -405,10 +405,10 @@ static gy_status judge(const child *of, int status)
     text[size] = '\0';
     const char *said = size > 0 ? ": " : "";
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS) {
-        return gy_fail(GY_PEER,
-                       "%s died of SIGSYS%s%s; the part calls of a sandbox forbids a call of "
-                       "the system that it made",
-                       name, said, text);
+        return gy_fail(
+            GY_PEER,
+            "%s died of SIGSYS%s%s; the sandbox part calls forbids a system call that it made",
+            name, said, text);
     }
     if (WIFSIGNALED(status)) {
         return gy_fail(GY_PEER, "%s died of SIG%s%s%s", name,
@@ -437,7 +437,7 @@ static gy_status wait_for_end(child *of)
         }
         if (ended < 0 && errno != EINTR) {
             of->pid = 0;
-            return gy_fail(GY_STATE, "the end of %s was taken by another",
+            return gy_fail(GY_STATE, "another process reaped %s",
                            of->vertex->order->command[0]);
         }
         GY_TRY(gy_vertex_check(of->vertex));

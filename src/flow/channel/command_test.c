@@ -224,7 +224,7 @@ GY_TEST(nobody_keeps_it_waiting)
         const char *script, *said;
         gy_cause cause;
     } cases[] = {
-        {"sleep 98 & echo hi", "'sleep 98 & echo hi' has ended, but what", GY_CAUSE_FATAL},
+        {"sleep 98 & echo hi", "'sleep 98 & echo hi' has ended, but a process", GY_CAUSE_FATAL},
         {"setsid sleep 98 & echo hi", "keeps its standard output open", GY_CAUSE_FATAL},
         {"cat >/dev/null; exec >&-; sleep 98", "and did not end for", GY_CAUSE_FATAL},
         {"exec >&- 2>&- <&-; sleep 98", "and did not end for", GY_CAUSE_FATAL},

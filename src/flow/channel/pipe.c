@@ -70,7 +70,7 @@ static gy_status make_pipe(gy_cohort *cohort, uint32_t index)
 
 static gy_status lost(const char *what)
 {
-    return gy_fail(GY_PEER, "a pipe's other end is gone: %s", what);
+    return gy_fail(GY_PEER, "the other end of a pipe has closed: %s", what);
 }
 
 static bool is_ready(int file, short events)
@@ -241,7 +241,7 @@ gy_status gy_pipe_read(gy_cohort *cohort, uint32_t index, const void **data, siz
         if (size == 0) {
             GY_TRY(take_closing(cohort, index));
         } else if (size > FRAME_BYTES) {
-            return gy_fail(GY_FORMAT, "a pipe's frame says %u bytes, at most %d", size,
+            return gy_fail(GY_FORMAT, "a pipe's frame has %u bytes, at most %d", size,
                            FRAME_BYTES);
         } else {
             pipe->first += sizeof(size);

@@ -168,7 +168,7 @@ static const void *take(gy_vertex_start_reader *reader, size_t size_bytes)
 {
     static const uint64_t nothing[2];
     if (reader->status >= 0 && (size_t)(reader->end - reader->at) < size_bytes) {
-        reader->status = gy_fail(GY_FORMAT, "a message to a vertex process is cut short");
+        reader->status = gy_fail(GY_FORMAT, "a message to a vertex process is truncated");
     }
     if (reader->status < 0) {
         return size_bytes <= sizeof(nothing) ? (const void *)nothing : NULL;
@@ -203,10 +203,9 @@ static void *take_array(gy_vertex_start_reader *reader, uint32_t count, size_t s
                         size_t least)
 {
     if (reader->status >= 0 && (size_t)(reader->end - reader->at) / least < count) {
-        reader->status = gy_fail(GY_FORMAT,
-                                 "a message to a vertex process tells of %u items in "
-                                 "%zu bytes",
-                                 count, (size_t)(reader->end - reader->at));
+        reader->status =
+            gy_fail(GY_FORMAT, "a message to a vertex process lists %u items in %zu bytes",
+                    count, (size_t)(reader->end - reader->at));
     }
     void *array =
         reader->status >= 0 ? gy_arena_alloc(reader->arena, ((size_t)count + 1) * size) : NULL;

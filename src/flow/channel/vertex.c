@@ -25,7 +25,7 @@ gy_status gy_vertex_check(gy_vertex *vertex)
         return gy_error_raise(&vertex->error);
     }
     if (gy_vertex_is_cancelled(vertex)) {
-        return gy_vertex_fail(vertex, gy_fail(GY_CANCELLED, "the job no longer wants it"),
+        return gy_vertex_fail(vertex, gy_fail(GY_CANCELLED, "the job no longer needs it"),
                               GY_CAUSE_CANCELLED);
     }
     return GY_OK;
@@ -239,10 +239,10 @@ void gy_vertex_count(gy_vertex *vertex, const char *counter, int64_t by)
 gy_status gy_vertex_set_sample(gy_vertex *vertex, const void *data, size_t size_bytes)
 {
     if (size_bytes > GY_SAMPLE_BYTES_MAX) {
-        return gy_vertex_fail(
-            vertex,
-            gy_fail(GY_LIMIT, "%zu bytes told, at most %d", size_bytes, GY_SAMPLE_BYTES_MAX),
-            GY_CAUSE_OWN);
+        return gy_vertex_fail(vertex,
+                              gy_fail(GY_LIMIT, "a report of %zu bytes: at most %d", size_bytes,
+                                      GY_SAMPLE_BYTES_MAX),
+                              GY_CAUSE_OWN);
     }
     gy_text_free(&vertex->sample);
     gy_text_add_bytes(&vertex->sample, data, size_bytes);

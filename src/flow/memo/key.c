@@ -255,7 +255,7 @@ static gy_status read_content(const gy_file_range *range, const gy_memo_file *fi
         if (got < wanted) {
             status = gy_fail(GY_IO, "cannot read %s at %llu: %s", range->path,
                              (unsigned long long)(file->offset + done + got),
-                             more < 0 ? strerror(errno) : "it has become shorter");
+                             more < 0 ? strerror(errno) : "it was truncated");
         }
         uint64_t sum[2] = {0, 0};
         gy_hash_wide(piece, got, sum);
@@ -283,7 +283,7 @@ static gy_status check_own(const char *text, const char *hosts)
     return hosts[0] == '\0' || gy_places_have(hosts, own)
                ? GY_OK
                : gy_fail(GY_ARG,
-                         "%s lies on another host than this one (%s): submit the job to a "
+                         "%s is on another host than this one (%s): submit the job to a "
                          "cluster with a daemon there",
                          text, own);
 }
@@ -297,7 +297,7 @@ static gy_status add_stored(gy_proto_keys *keys, const char *text, const gy_file
     GY_TRY(check_within(text, range, facts.size_bytes));
     if (facts.version[0] == '\0') {
         return gy_fail(GY_UNSUPPORTED,
-                       "%s: its server tells no version (ETag): nobody could see it change",
+                       "%s: its server reports no version (ETag): a change would go unnoticed",
                        range->path);
     }
     const size_t size = strlen(facts.version) + 1;
@@ -387,8 +387,8 @@ static gy_status add_input(gy_proto_keys *keys, const gy_proto *proto, size_t in
     }
     if (proto->function == NULL) {
         return gy_fail(GY_UNSUPPORTED,
-                       "%s: a command has its files in its folder, and objects are in none: "
-                       "copy it first (gyre store cp)",
+                       "%s: a command reads files of its folder, not objects: copy it to a "
+                       "file first (gyre store cp)",
                        text);
     }
     gy_object *rows = (gy_object *)(uintptr_t)keys->objects[at];

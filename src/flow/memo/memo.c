@@ -257,7 +257,7 @@ static gy_status write_record(const gy_memo_store *store, const gy_text *text)
         const gy_deadline deadline = gy_env_deadline(store->env, LOCK_SECONDS);
         for (uint64_t round = 0; flock(store->index, LOCK_EX | LOCK_NB) != 0; round++) {
             if (gy_now_ns(store->env) >= deadline.at_ns) {
-                return gy_fail(GY_STATE, "the index of %s is locked for %d s and more",
+                return gy_fail(GY_STATE, "the index of %s has been locked for more than %d s",
                                store->folder, LOCK_SECONDS);
             }
             store->env->ops->pause(store->env, round);
@@ -306,7 +306,8 @@ static gy_status take_lock(gy_memo_store *store, bool *is_alone, bool may_be_alo
             return GY_OK;
         }
         if (gy_now_ns(store->env) >= deadline.at_ns) {
-            return gy_fail(GY_STATE, "the memo folder %s is being collected for %d s and more",
+            return gy_fail(GY_STATE,
+                           "the memo folder %s has been under collection for more than %d s",
                            store->folder, LOCK_SECONDS);
         }
         store->env->ops->pause(store->env, round);
@@ -447,7 +448,7 @@ static gy_status fail_copy(const char *from, const char *to, int64_t error)
     } else if (error == -ENOMEM) {
         status = GY_NOMEM;
     }
-    return gy_fail(status, "cannot bring %s to %s: %s", from, to, strerror((int)-error));
+    return gy_fail(status, "cannot copy %s to %s: %s", from, to, strerror((int)-error));
 }
 
 /* Read, not mapped: who made it may cut it meanwhile. */
@@ -546,7 +547,8 @@ static gy_status copy_final(const char *from, const char *to, gy_key content)
     }
     const gy_key is = gy_section_content(&sum, 1);
     if (status >= 0 && memcmp(&is, &content, sizeof(content)) != 0) {
-        status = gy_fail(GY_FORMAT, "%s was changed since it was kept: it is made again", from);
+        status = gy_fail(GY_FORMAT,
+                         "%s was changed since it was memoised: it is computed again", from);
         (void)unlink(from);
     }
     if (status < 0 && target >= 0) {

@@ -94,8 +94,8 @@ gy_status gy_places_find(const gy_dag *dag, uint32_t proto, gy_arena *arena,
     }
     if (status == GY_OK && count > 0 && dag->is_running) {
         status = gy_fail(GY_UNSUPPORTED,
-                         "a vertex of a growth reads a file of %s: only those of "
-                         "the job's beginning can be bound to hosts",
+                         "a vertex of a refinement reads a file of %s: only vertices from the "
+                         "job's start can be bound to hosts",
                          holders);
     }
     if (status == GY_OK && hosts.size_bytes > 0) {

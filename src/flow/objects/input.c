@@ -38,7 +38,7 @@ gy_status gy_object_input_open(gy_env *env, const gy_flow_task_input *from, size
 {
     if ((gy_sandbox_parts() & GY_SANDBOX_NETWORK) != 0) {
         return gy_fail(GY_UNSUPPORTED,
-                       "cannot read %s: the sandbox's part `network` lets nothing out of it",
+                       "cannot read %s: the sandbox part `network` forbids connections",
                        from->path);
     }
     gy_object_input *made = gy_alloc_zero("flow.object", 1, sizeof(*made));

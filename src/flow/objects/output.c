@@ -157,7 +157,7 @@ static gy_status pump(const hand *own, gy_source *file, gy_place_writer *writer)
     size_t got = 1;
     while (got > 0) {
         if (is_ended(own->output)) {
-            return gy_fail(GY_CANCELLED, "%s: no longer wanted", gy_place_uri(own->place));
+            return gy_fail(GY_CANCELLED, "%s: no longer needed", gy_place_uri(own->place));
         }
         GY_TRY(gy_source_read(file, own->piece, PIECE_BYTES, &got));
         GY_TRY(gy_place_writer_add(writer, own->piece, got));
@@ -206,14 +206,15 @@ static gy_status bring(hand *own, const row *file)
     char path[PATH_BYTES];
     struct stat about;
     if (access(output->fence, F_OK) != 0) {
-        return gy_fail(GY_STATE, "another manager has taken over: %s is gone", output->fence);
+        return gy_fail(GY_STATE, "another manager has taken over: %s was removed",
+                       output->fence);
     }
     if (snprintf(path, sizeof(path), "%s/%s", output->folder, file->name) >=
         (int)sizeof(path)) {
         return gy_fail(GY_ARG, "the path %.100s.../%s is too long", output->folder, file->name);
     }
     if (stat(path, &about) != 0 || (uint64_t)about.st_size != file->size_bytes) {
-        return gy_fail(GY_NOTFOUND, "%s is gone or has another size than %llu bytes", path,
+        return gy_fail(GY_NOTFOUND, "%s is missing or has another size than %llu bytes", path,
                        (unsigned long long)file->size_bytes);
     }
     GY_TRY(open_place(own, file->name));
@@ -425,7 +426,7 @@ void gy_object_output_wait(gy_object_output *output)
 void gy_object_output_stop(gy_object_output *output)
 {
     if (gy_object_output_look(output) == GY_AGAIN) {
-        end_all(output, gy_fail(GY_CANCELLED, "%s: no longer wanted", output->uri));
+        end_all(output, gy_fail(GY_CANCELLED, "%s: no longer needed", output->uri));
         gy_object_output_wait(output);
     }
 }

@@ -272,6 +272,6 @@ gy_status gy_objects_prefetch_take(gy_objects_prefetch *ahead, uint32_t input, c
         return gy_error_raise(&ahead->error);
     }
     return is_cancelled
-               ? gy_fail(GY_CANCELLED, "%s: no longer wanted", ahead->order->inputs[input].path)
+               ? gy_fail(GY_CANCELLED, "%s: no longer needed", ahead->order->inputs[input].path)
                : GY_OK;
 }

@@ -64,7 +64,7 @@ static gy_status take_hidden(gy_flow_job *job)
     seeking of = {.job = job};
     GY_TRY(gy_disk_each(job->env, job->output, seek_hidden, &of));
     if (of.epoch > job->epoch) {
-        return gy_fail(GY_STATE, "epoch %llu is over: epoch %llu has the output %s",
+        return gy_fail(GY_STATE, "epoch %llu has ended: epoch %llu has the output %s",
                        (unsigned long long)job->epoch, (unsigned long long)of.epoch,
                        job->output);
     }
@@ -90,7 +90,7 @@ gy_status gy_running_began(void *arg)
         status = take_hidden(job);
     }
     if (status == GY_AGAIN) {
-        status = gy_fail(GY_STATE, "another manager makes %s at the same time", job->hidden);
+        status = gy_fail(GY_STATE, "another manager is making %s", job->hidden);
     }
     if (status == GY_OK && job->hidden[0] != '\0') {
         status = gy_running_check_output(job);

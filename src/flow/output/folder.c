@@ -86,7 +86,7 @@ static gy_status read_id(gy_flow_job *job, const char *path)
     gy_free(bytes.data);
     return job->id[0] != '\0' && strchr(job->id, '/') == NULL
                ? GY_OK
-               : gy_fail(GY_FORMAT, "%s holds no id of a job", path);
+               : gy_fail(GY_FORMAT, "%s holds no job id", path);
 }
 
 static gy_status write_settings(gy_flow_job *job)
@@ -189,7 +189,7 @@ static gy_status find_folder(gy_flow_job *job)
     char all[GY_JOB_PATH];
     const gy_status known = gy_history_folder(all, sizeof(all));
     if (known < 0) {
-        return gy_fail_within(known, "no folder for the job, which was given none");
+        return gy_fail_within(known, "no folder for the job, but none is given");
     }
     return gy_running_path(job->folder, all, job->id);
 }
@@ -305,18 +305,19 @@ static gy_status fail_not_empty(const gy_flow_job *job, const char *other)
     gy_job_free(row);
     if (is_running) {
         return gy_fail(GY_EXISTS,
-                       "the output folder %s is not empty: job %s, which runs, makes its "
+                       "the output folder %s is not empty: job %s is running and writes its "
                        "output there (gyre job kill %s ends it)",
                        job->output, id, id);
     }
     if (is_known || !is_local) {
         const char *names = is_local ? "" : " --nameservers ADDRESS";
-        return gy_fail(GY_EXISTS,
-                       "the output folder %s is not empty: it has what job %s %s; `gyre job "
-                       "resume%s %s` goes on with it, `gyre job gc%s %s` removes it",
-                       job->output, id,
-                       is_local ? "left when it was interrupted" : "of a cluster makes or left",
-                       names, id, names, id);
+        return gy_fail(
+            GY_EXISTS,
+            "the output folder %s is not empty: it holds files that job %s %s; `gyre job "
+            "resume%s %s` resumes the job, `gyre job gc%s %s` removes them",
+            job->output, id,
+            is_local ? "left when it was interrupted" : "of a cluster makes or left", names, id,
+            names, id);
     }
     return gy_fail(GY_EXISTS,
                    "the output folder %s is not empty: it has %s of job %s, which this user's "
@@ -350,7 +351,7 @@ static gy_status make_output(gy_flow_job *job)
     }
     struct stat about;
     if (stat(job->output, &about) != 0 || !S_ISDIR(about.st_mode)) {
-        return gy_fail(GY_EXISTS, "%s is there already, and is no folder", job->output);
+        return gy_fail(GY_EXISTS, "%s exists and is no folder", job->output);
     }
     return GY_OK;
 }
@@ -388,8 +389,8 @@ static gy_status check_target(const gy_flow_job *job)
     gy_error_take(&error, status);
     return gy_job_list(0, look_at_job, &of) == GY_AGAIN
                ? gy_fail(GY_EXISTS,
-                         "%s; job %s did not end well there: `gyre job resume %s` goes on with "
-                         "it, `gyre job gc %s` removes what it left",
+                         "%s; job %s did not finish there: `gyre job resume %s` resumes it, "
+                         "`gyre job gc %s` removes its files",
                          error.text, of.id, of.id, of.id)
                : gy_error_raise(&error);
 }
@@ -440,12 +441,12 @@ void gy_running_remove_names(const gy_flow_job *job)
 static void remove_journal(gy_flow_job *job, gy_status status)
 {
     if (status >= 0 && gy_running_say_done(job) < 0) {
-        gy_warn("a manager that follows runs an ended job anew: %s", gy_error_text());
+        gy_warn("the next manager would run an ended job again: %s", gy_error_text());
     }
     const bool is_apart = job->ticket != NULL && job->journal != NULL;
     if ((status >= 0 || is_apart) && job->folder[0] != '\0' &&
         gy_journal_remove(job->env, job->journal != NULL ? job->journal : job->folder) < 0) {
-        gy_warn("the journal of an ended job stays: %s", gy_error_text());
+        gy_warn("cannot remove the journal of an ended job: %s", gy_error_text());
     }
     if (is_apart && job->journal[0] == '/') {
         remove_folder(job->journal); /* its own */

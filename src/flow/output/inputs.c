@@ -76,7 +76,8 @@ static gy_status compare(const gy_flow_job *job, const gy_stamp *was, const char
     char text[GY_STAMP_TEXT_BYTES];
     gy_stamp now;
     if (gy_stamp_of(path, &now) < 0) {
-        return gy_fail(GY_STATE, "cannot resume %s: since the job began its input is gone: %s",
+        return gy_fail(GY_STATE,
+                       "cannot resume %s: an input was removed since the job started: %s",
                        job->folder, gy_error_text());
     }
     const bool is_same =
@@ -85,8 +86,8 @@ static gy_status compare(const gy_flow_job *job, const gy_stamp *was, const char
             : gy_stamp_compare(&was->disk, &now.disk) == GY_STAMP_SAME;
     return is_same ? GY_OK
                    : gy_fail(GY_STATE,
-                             "cannot resume %s: its input %s changed since the job began (%s): "
-                             "begin it anew, in another folder",
+                             "cannot resume %s: its input %s changed since the job started "
+                             "(%s): start the job again in another folder",
                              job->folder, path, gy_stamp_tell(&was->disk, &now.disk, text));
 }
 

@@ -45,7 +45,7 @@ static gy_status kept_path(const gy_flow_job *job, char out[GY_JOB_PATH])
 static void remove_kept(const char *path)
 {
     if (access(path, F_OK) == 0 && gy_folder_remove(path) < 0) {
-        gy_warn("what a failed job kept stays: %s", gy_error_text());
+        gy_warn("cannot remove the retained files of a failed job: %s", gy_error_text());
     }
 }
 
@@ -67,7 +67,7 @@ void gy_running_keep_folder(const gy_flow_job *job)
 {
     char path[GY_JOB_PATH];
     if (job->is_folder_own && (kept_path(job, path) < 0 || rename(job->folder, path) != 0)) {
-        gy_warn("%s keeps its name: no other job can have that output", job->folder);
+        gy_warn("cannot rename %s: no other job can have that output", job->folder);
     }
 }
 
@@ -131,7 +131,7 @@ void gy_running_forget_kept(gy_flow_job *job)
 {
     if (job->hidden[0] != '\0' &&
         gy_disk_each(job->env, job->output, forget_one_kept, job) < 0) {
-        gy_warn("what failed jobs kept stays: %s", gy_error_text());
+        gy_warn("cannot remove the retained files of failed jobs: %s", gy_error_text());
     }
 }
 
@@ -218,6 +218,7 @@ gy_status gy_running_forget(gy_flow_job *job)
         GY_TRY(forget_all(job));
     }
     GY_TRY(gy_ticket_say_forgotten(job->ticket, true));
-    return job->is_done ? GY_OK
-                        : gy_fail(GY_CANCELLED, "what was kept of job %s is removed", job->id);
+    return job->is_done
+               ? GY_OK
+               : gy_fail(GY_CANCELLED, "the retained files of job %s are removed", job->id);
 }

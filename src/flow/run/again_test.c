@@ -102,8 +102,8 @@ GY_TEST(outputs_that_their_user_changed_are_made_again)
     assert_int_equal(report->stages[1].attempts, 1);
     bool is_reported = false;
     for (size_t i = 0; i < report->note_count; i++) {
-        is_reported = is_reported ||
-                      strstr(report->notes[i].text, "was changed since it was kept") != NULL;
+        is_reported = is_reported || strstr(report->notes[i].text,
+                                            "was changed since it was memoised") != NULL;
     }
     assert_true(is_reported);
     gy_job_report_free(report);

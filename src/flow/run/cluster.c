@@ -101,9 +101,8 @@ gy_status gy_running_check_cluster(const gy_flow_job *job)
                        o->trace);
     }
     if (o->sandbox != NULL) {
-        return gy_fail(GY_UNSUPPORTED,
-                       "walls around the processes of a job on a cluster are its "
-                       "daemons' to put up, not the job's");
+        return gy_fail(GY_UNSUPPORTED, "the daemons of a cluster choose the sandbox of its "
+                                       "jobs' processes: expected no sandbox from the job");
     }
     if (o->is_resume) {
         return gy_fail(GY_UNSUPPORTED, "a job on a cluster is resumed by `gyre job resume`, "
@@ -156,7 +155,7 @@ gy_status gy_running_agree_on_width(gy_flow_job *job)
     job->width = (int)width;
     return is_number && width >= 1 && width <= job->processes
                ? GY_OK
-               : gy_fail(GY_FORMAT, "%s does not say how wide a cohort may be", path);
+               : gy_fail(GY_FORMAT, "%s does not hold the maximum width of a cohort", path);
 }
 
 /* ---- how far it is ---- */

@@ -107,7 +107,8 @@ static gy_status add_need(gy_flow_job *job, const gy_sched_task_state *state,
     static_assert(GY_SECTION_ASKED_BYTES <= sizeof((gy_driver_need){0}.wanted), "has room");
     static_assert(GY_NAME_BYTES <= sizeof((gy_driver_need){0}.name), "has room");
     if (state->host == GY_NONE) {
-        return gy_fail(GY_STATE, "the output of task %u lies nowhere", state->committed.task);
+        return gy_fail(GY_STATE, "the output of task %u has no location",
+                       state->committed.task);
     }
     gy_driver_need need = {.input = input->task_input,
                            .host = state->host,
@@ -319,7 +320,7 @@ static gy_status fill_gang(gy_flow_job *job, const gy_manager *manager, const gy
     const uint32_t vertex = l->members[l->member_first[effect->id.task] + effect->member];
     gy_host_state host;
     if (job->place == NULL || !gy_manager_host(manager, job->place->host, &host)) {
-        return gy_fail(GY_STATE, "a gang over hosts is started where no host is");
+        return gy_fail(GY_STATE, "a gang over hosts starts without a host");
     }
     start->hosts = (uint32_t)job->dag->protos[job->dag->proto[vertex]].hosts;
     start->is_plain = job->ticket->key_file[0] == '\0';

@@ -84,7 +84,7 @@ static gy_status save_final(const gy_flow_job *job, const gy_final_file *file, c
 {
     struct stat about;
     if (stat(file->path, &about) != 0 || (uint64_t)about.st_size != file->size_bytes) {
-        return gy_fail(GY_NOTFOUND, "%s is gone or has another size than %llu bytes",
+        return gy_fail(GY_NOTFOUND, "%s is missing or has another size than %llu bytes",
                        file->path, (unsigned long long)file->size_bytes);
     }
     GY_TRY(sync_path(job->env, file->path));
@@ -197,7 +197,7 @@ static gy_status check_saved(const gy_flow_job *job, const gy_manager *manager)
         GY_TRY(find_final(job, manager, final, &file));
         GY_TRY(gy_running_path(to, job->output, gy_running_final_name(job->dag, final, name)));
         if (stat(to, &about) != 0 || (uint64_t)about.st_size != file.size_bytes) {
-            return gy_fail(GY_NOTFOUND, "%s is gone or has another size than %llu bytes", to,
+            return gy_fail(GY_NOTFOUND, "%s is missing or has another size than %llu bytes", to,
                            (unsigned long long)file.size_bytes);
         }
     }

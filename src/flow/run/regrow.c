@@ -31,7 +31,7 @@ static gy_status check_functions(const gy_flow_job *job, size_t first)
         const gy_proto *proto = &job->dag->protos[p];
         if (proto->function != NULL && gy_flow_find(job->flow, proto->function) == UINT32_MAX) {
             return gy_fail(GY_ARG,
-                           "%s[%u] is of function %s, which gy_flow_start was not told of",
+                           "%s[%u] is of function %s, which was not passed to gy_flow_start",
                            job->dag->stages[proto->stage].name, proto->base, proto->function);
         }
     }
@@ -216,7 +216,7 @@ static gy_status recall(gy_flow_job *job, const gy_grown *grown)
     while (left > 0) {
         gy_refinement_seen seen;
         if (left < sizeof(seen)) {
-            return gy_fail(GY_FORMAT, "a growth in the journal is cut short");
+            return gy_fail(GY_FORMAT, "a refinement in the journal is truncated");
         }
         memcpy(&seen, at, sizeof(seen));
         at += sizeof(seen);
@@ -225,7 +225,7 @@ static gy_status recall(gy_flow_job *job, const gy_grown *grown)
         const size_t sample_bytes = is_told ? 0 : (size_t)seen.sample_bytes;
         if (sample_bytes > left || seen.refinement >= job->refinement_count ||
             seen.port >= job->dag->refinements[seen.refinement].port_count || seen.bytes < 0) {
-            return gy_fail(GY_FORMAT, "a growth in the journal is of another job");
+            return gy_fail(GY_FORMAT, "a refinement in the journal belongs to another job");
         }
         GY_TRY(see(job, &seen, at));
         at += sample_bytes;
@@ -295,8 +295,8 @@ gy_status gy_running_follow(gy_flow_job *job, const gy_manager *manager)
         gy_growth_free(&growth);
         if (before != grown.first_task || job->task_count - before != grown.task_count) {
             return gy_fail(GY_MISMATCH,
-                           "the growth after stage %s makes %zu tasks, the journal has %u: its "
-                           "function is none of sizes alone",
+                           "the refinement after stage %s makes %zu tasks, the journal has %u: "
+                           "expected a function of sizes alone",
                            job->dag->stages[grown.stage].name, job->task_count - before,
                            grown.task_count);
         }
@@ -324,10 +324,10 @@ gy_status gy_running_check_refinements(const gy_flow_job *job)
 {
     for (size_t g = 0; g < job->refinement_count; g++) {
         if (!job->refinements[g].is_done) {
-            return gy_fail(GY_STATE,
-                           "a growth has not come: %u of the %u outputs that it waits for "
-                           "are there",
-                           job->refinements[g].seen, job->dag->refinements[g].port_count);
+            return gy_fail(
+                GY_STATE,
+                "a refinement did not happen: %u of the %u outputs that it waits for exist",
+                job->refinements[g].seen, job->dag->refinements[g].port_count);
         }
     }
     return GY_OK;

@@ -48,8 +48,8 @@ static gy_status permit_object(gy_flow_job *job, const char *uri)
 {
     if ((job->sandbox.parts & GY_SANDBOX_NETWORK) != 0) {
         return gy_fail(GY_ARG,
-                       "cannot read %s: the sandbox's part `network` lets nothing out of it: "
-                       "leave it out (rights,processes,files,calls)",
+                       "cannot read %s: the sandbox part `network` forbids connections: omit "
+                       "it (rights,processes,files,calls)",
                        uri);
     }
     return gy_place_files(uri, permit_file, job);
@@ -102,8 +102,8 @@ gy_status gy_running_wall(gy_flow_job *job)
         status = gy_sandbox_settle(&job->sandbox, &missing);
     }
     if (status == GY_OK && missing.size_bytes > 0) {
-        gy_warn("the sandbox does without %s", gy_text_get(&missing));
-        gy_running_note_text(job, "the sandbox does without %s", gy_text_get(&missing));
+        gy_warn("the sandbox lacks %s", gy_text_get(&missing));
+        gy_running_note_text(job, "the sandbox lacks %s", gy_text_get(&missing));
     }
     gy_text_free(&missing);
     GY_TRY(status);

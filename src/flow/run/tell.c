@@ -102,8 +102,8 @@ static void count_hosts(gy_flow_job *job)
     const struct {
         const char *name;
         int64_t value;
-    } rows[] = {{"tasks begun where their files lie", near},
-                {"tasks begun where their files do not lie", far},
+    } rows[] = {{"tasks started where their files are", near},
+                {"tasks started where their files are not", far},
                 {"sections fetched", traffic->sections},
                 {"bytes fetched", traffic->bytes},
                 {"bytes fetched, on the wire", traffic->wire_bytes},
@@ -233,7 +233,7 @@ static void add_note(gy_flow_job *job, const char *text)
         const char *copy = keep_text(&job->arena, text);
         if (copy == NULL ||
             GY_GROW("flow.notes", job->notes, job->note_capacity, job->note_count + 1) < 0) {
-            gy_warn("a note is lost for want of memory: %s", text);
+            gy_warn("a note is lost: out of memory: %s", text);
             return;
         }
         job->notes[job->note_count++] = (gy_job_note){wall_ns, copy};
@@ -464,7 +464,7 @@ static void tell_resume(gy_flow_job *job, const gy_manager *manager)
         stands += state.committed;
     }
     job->has_told_resume = true;
-    gy_running_note_text(job, "another manager goes on, process %ld: %u of %u tasks stand",
+    gy_running_note_text(job, "another manager continues, process %ld: %u of %u tasks are done",
                          (long)getpid(), stands, job->lowering.task_count);
 }
 

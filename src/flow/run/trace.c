@@ -55,7 +55,7 @@ void gy_running_traced(void *arg, const gy_driver_guest *guest, uint32_t pid, co
         job->traced.size_bytes = before; /* a process may scribble, not into the others' */
     }
     if (status < 0 || job->traced.size_bytes > PIECE_BYTES_MAX) {
-        gy_running_note_text(job, "what process %u on %s traced is lost: %s", pid, guest->host,
+        gy_running_note_text(job, "the trace of process %u on %s is lost: %s", pid, guest->host,
                              status < 0 ? gy_error_text() : "too much, and all that follows");
     }
 }

@@ -162,7 +162,7 @@ static gy_status read_table(section_file *from)
     }
     const gy_key *content = &from->wanted->content;
     if (from->tail.content[0] != content->high || from->tail.content[1] != content->low) {
-        return bad(from, "it holds another content than its producer told");
+        return bad(from, "its content differs from what its producer reported");
     }
     if (from->wanted->section >= from->tail.sections) {
         return bad(from, "it has fewer sections");

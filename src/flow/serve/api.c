@@ -112,7 +112,7 @@ gy_status gy_flow_input(const char *path, uint64_t *size_bytes)
         return GY_OK;
     }
     if (range.hosts[0] != '\0') {
-        return gy_fail(GY_IO, "%s is on another host: it can be read there alone", path);
+        return gy_fail(GY_IO, "%s is on another host and can be read only there", path);
     }
     gy_stamp stamp;
     GY_TRY(gy_stamp_look(range.path, &stamp));

@@ -256,8 +256,8 @@ gy_status gy_job_forget(const char *id)
         status = job->state == GY_JOB_RUNNING ? GY_AGAIN : forget(history, old);
     }
     if (status == GY_AGAIN) {
-        status =
-            gy_fail(GY_STATE, "job %s runs: end it first (gyre job kill %s)", job->id, job->id);
+        status = gy_fail(GY_STATE, "job %s is running: kill it first (gyre job kill %s)",
+                         job->id, job->id);
     }
     gy_history_close(history);
     gy_job_free(job);
@@ -310,7 +310,7 @@ void gy_history_tidy(const char *folder)
                                .keep_from_ns = env->ops->wall_ns(env) -
                                                (int64_t)(GY_JOB_RETENTION_S * 1e9)};
         if (collect(&jobs, quota_bytes, NULL, NULL) < 0) {
-            gy_warn("what old jobs left stays: %s", gy_error_text());
+            gy_warn("cannot remove the files of old jobs: %s", gy_error_text());
         }
     }
 }

@@ -279,7 +279,7 @@ GY_TEST(an_interrupted_job_goes_on)
 
     begin_and_end(&job, GY_JOB_DONE, "");
     assert_int_equal(gy_job_resume("e1"), GY_STATE);
-    assert_non_null(strstr(gy_error_text(), "has ended well"));
+    assert_non_null(strstr(gy_error_text(), "finished successfully"));
     /* A journal that outlived its manager is gone on with, a seal is none. */
     static const char *const left[] = {"seal.3", "journal", "journal.3"};
     for (size_t i = 0; i < GY_COUNT(left); i++) {

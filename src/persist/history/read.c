@@ -327,7 +327,7 @@ gy_status gy_job_kill(const char *id)
     GY_ASSERT(job != NULL);
     gy_status status = job->state == GY_JOB_RUNNING
                            ? kill_holder(job)
-                           : gy_fail(GY_STATE, "job %s does not run", job->id);
+                           : gy_fail(GY_STATE, "job %s is not running", job->id);
     gy_job_free(job);
     return status;
 }
@@ -374,7 +374,7 @@ static gy_status start_again(read_job *whole)
         job->state == GY_JOB_DONE && (gy_history_is_held(job->report.folder) || !is_left(job));
     if (job->state == GY_JOB_RUNNING || is_over) {
         return gy_fail(GY_STATE, "job %s %s", job->id,
-                       job->state == GY_JOB_DONE ? "has ended well" : "runs");
+                       job->state == GY_JOB_DONE ? "finished successfully" : "runs");
     }
     size_t count = 0;
     while (job->arguments[count] != NULL) {

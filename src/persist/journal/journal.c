@@ -93,16 +93,16 @@ gy_status gy_journal_fail_over(const gy_journal *journal, uint64_t next, const c
 {
     unsigned long long own = journal->epoch;
     if (next == journal->epoch) {
-        return gy_fail(GY_STATE, "epoch %llu is over: its journal is sealed", own);
+        return gy_fail(GY_STATE, "epoch %llu has ended: its journal is sealed", own);
     }
-    return gy_fail(GY_STATE, "epoch %llu is over: epoch %llu goes on%s%s%s", own,
+    return gy_fail(GY_STATE, "epoch %llu has ended: epoch %llu continues%s%s%s", own,
                    (unsigned long long)next, owner[0] != '\0' ? " (" : "", owner,
                    owner[0] != '\0' ? ")" : "");
 }
 
 gy_status gy_journal_fail_claimed(const gy_journal *journal, const char *owner)
 {
-    return gy_fail(GY_STATE, "epoch %llu was begun before%s%s: a manager needs a new one",
+    return gy_fail(GY_STATE, "epoch %llu was used before%s%s: a manager needs a new epoch",
                    (unsigned long long)journal->epoch, owner[0] != '\0' ? " by " : "", owner);
 }
 

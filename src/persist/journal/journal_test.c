@@ -224,9 +224,9 @@ GY_TEST_WITH(test_a_place_gives_back, .setup_func = enter, .teardown_func = leav
     assert_true(gy_journal_is_over(journal));
     gy_journal_close(journal);
     assert_status(open_as(5, &journal), GY_STATE);
-    assert_non_null(strstr(gy_error_text(), "epoch 5 was begun before"));
+    assert_non_null(strstr(gy_error_text(), "epoch 5 was used before"));
     assert_status(open_as(4, &journal), GY_STATE);
-    assert_string_equal(gy_error_text(), "epoch 4 is over: epoch 5 goes on (the test)");
+    assert_string_equal(gy_error_text(), "epoch 4 has ended: epoch 5 continues (the test)");
     uint64_t epoch = 0;
     assert_ok(gy_journal_next(gy_env_real(), folder, &epoch));
     assert_int_equal(epoch, 6);
@@ -259,7 +259,7 @@ GY_TEST_WITH(test_objects_that_are_spoilt_are_told, .setup_func = enter, .teardo
         spoil("journal.1.1", at[i], "?");
         swap_folder(other);
         assert_status(open_as(2, &journal), GY_FORMAT);
-        assert_non_null(strstr(gy_error_text(), "journal.1.1 is not what was written"));
+        assert_non_null(strstr(gy_error_text(), "journal.1.1 does not hold what was written"));
         swap_folder(other);
         assert_int_equal(leave(NULL), 0);
         assert_int_equal(enter(NULL), 0);
@@ -294,7 +294,7 @@ GY_TEST_WITH(test_a_newer_epoch_stops_an_older, .setup_func = enter, .teardown_f
     add(old, 'b', 5);
     assert_false(gy_journal_is_over(old));
     assert_status(gy_journal_sync(old), GY_STATE);
-    assert_string_equal(gy_error_text(), "epoch 9 is over: epoch 10 goes on (the test)");
+    assert_string_equal(gy_error_text(), "epoch 9 has ended: epoch 10 continues (the test)");
     assert_true(gy_journal_is_over(old));
     assert_status(gy_journal_check(old), GY_STATE);
     assert_ok(gy_journal_sync(new));
@@ -392,7 +392,7 @@ GY_TEST_WITH(test_storage_must_create_exclusively, .setup_func = enter, .teardow
 {
     assert_ok(gy_journal_suits(gy_env_real(), "/tmp"));
     assert_status(gy_journal_suits(gy_env_real(), "/proc"), GY_UNSUPPORTED);
-    assert_non_null(strstr(gy_error_text(), "created exclusively"));
+    assert_non_null(strstr(gy_error_text(), "create files exclusively"));
     assert_status(gy_journal_suits(gy_env_real(), "/nonexistent"), GY_NOTFOUND);
     gy_disk_ops disk = gy_disk_real;
     gy_env_ops ops = *gy_env_real()->ops;

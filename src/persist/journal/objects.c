@@ -169,7 +169,7 @@ static gy_status read_object(const gy_journal_store *store, object_name which,
         head->epoch != which.epoch || head->number != which.number ||
         head->checksum !=
             sum_object(head, to->data + before + sizeof(*head), size - sizeof(*head))) {
-        return gy_fail(GY_FORMAT, "%s is not what was written there", name);
+        return gy_fail(GY_FORMAT, "%s does not hold what was written there", name);
     }
     if (head->version != VERSION) {
         return gy_fail(GY_UNSUPPORTED, "%s is of version %u, this is version %d", name,

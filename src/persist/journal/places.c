@@ -28,10 +28,8 @@ gy_status gy_journal_suits(gy_env *env, const char *folder)
         GY_TRY(gy_uri_check_new(folder));
         GY_TRY(gy_share_look(folder, &share));
         promises.is_exclusive = share.is_exclusive;
-        snprintf(
-            promises.reason, sizeof(promises.reason),
-            "it is not known that a file can be created exclusively on its file system (%s)",
-            share.name);
+        snprintf(promises.reason, sizeof(promises.reason),
+                 "its file system (%s) is not known to create files exclusively", share.name);
     }
     return promises.is_exclusive
                ? GY_OK

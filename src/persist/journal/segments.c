@@ -99,8 +99,7 @@ static gy_status begin(gy_journal *journal, const gy_journal_options *options,
     GY_TRY(check_removed(journal, list));
     if (list->has_file) {
         return gy_fail(GY_STATE,
-                       "%s holds the journal of a job of one machine, which goes on "
-                       "without epochs",
+                       "%s holds the journal of a job of one machine, which has no epochs",
                        journal->folder);
     }
     if (GY_PLANTED_HERE(CLAIMED_LATE)) {

@@ -90,7 +90,7 @@ gy_status gy_persist_table_leader(gy_persist_table *table, const char *name,
         GY_TRY(table->ops->leader(table, name, value, &found));
     }
     if (found == 0) {
-        return gy_fail(GY_NOTFOUND, "nobody is elected in \"%s\"", name);
+        return gy_fail(GY_NOTFOUND, "election \"%s\" has no leader", name);
     }
     if (number != NULL) {
         *number = found;

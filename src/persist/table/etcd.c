@@ -374,8 +374,8 @@ static void look_at(const committing *commit, gy_persist_table_write *write,
     } else if (found->version == write->version) {
         return;
     } else if (write->size_bytes == 0 && found->version == 0 && commit->is_unsure) {
-        gy_persist_table_settle(write,
-                                gy_fail(GY_STATE, "it is not known who removed the record"));
+        gy_persist_table_settle(
+            write, gy_fail(GY_STATE, "another client may have removed the record"));
     } else {
         gy_persist_table_settle(write, gy_fail(GY_MISMATCH,
                                                "the record has version %llu, expected %llu",
@@ -436,7 +436,7 @@ static gy_status raise_fence(committing *commit)
     gy_status status =
         gy_etcd_has_succeeded(answer)
             ? gy_etcd_found(answer, 1, &found)
-            : gy_fail(GY_FORMAT, "etcd's %s is gone, and the table with it", key);
+            : gy_fail(GY_FORMAT, "etcd's %s was removed, and the table with it", key);
     etcd->fence = status == GY_OK ? found.version : 0;
     size_t index = 2;
     for (size_t i = 0; status == GY_OK && i < commit->count; i++) {

@@ -74,7 +74,7 @@ static gy_status trust_lease(gy_election *election, const json_t *told, int64_t 
     uint64_t seconds = 0;
     GY_TRY(gy_etcd_number(told, "TTL", &seconds));
     if (seconds == 0) {
-        return gy_fail(GY_STATE, "the lease of election \"%s\" is over", election->name);
+        return gy_fail(GY_STATE, "the lease of election \"%s\" has expired", election->name);
     }
     const double lease_ns = (double)GY_MIN(seconds, (uint64_t)86400) * 1e9;
     election->until_ns = sent + (int64_t)(lease_ns * trusted_part);

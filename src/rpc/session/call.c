@@ -311,7 +311,8 @@ void gy_rpc_calls_anew(rpc_peer *peer)
     for (rpc_call *call = peer->first, *next = NULL; call != NULL; call = next) {
         next = call->next;
         if (call->was_sent && (call->method->flags & GY_RPC_REPEATABLE) == 0) {
-            end_later(call, GY_PEER, "it was started anew, and may have done it before");
+            end_later(call, GY_PEER,
+                      "the peer restarted and may have carried out the call before");
         }
         call->was_sent = false;
     }

@@ -47,7 +47,7 @@ static gy_status put(gy_rpc_link *link, uint64_t tag, const ProtobufCMessage *me
 {
     gy_rpc *node = link->node;
     if (link->is_dead || link->is_broken) {
-        return gy_fail(GY_PEER, "the connection is gone");
+        return gy_fail(GY_PEER, "the connection has closed");
     }
     gy_status status = gy_rpc_outbox_put(&link->outbox, tag, message);
     if (status < 0) { /* it ends with the next turn: not within what users call */
@@ -350,19 +350,19 @@ void gy_rpc_link_alarm(gy_rpc_link *link)
     Gy__Rpc__Envelope envelope;
     gy__rpc__envelope__init(&envelope);
     if (link->is_broken) {
-        gy_rpc_link_end(link, gy_fail(GY_NOMEM, "no memory for what is to be said"));
+        gy_rpc_link_end(link, gy_fail(GY_NOMEM, "out of memory for a message"));
         return;
     }
     if (!link->is_ready) {
-        gy_rpc_link_end(link, gy_fail(GY_PEER, "it did not say who it is within %.0f s",
+        gy_rpc_link_end(link, gy_fail(GY_PEER, "the peer did not authenticate within %.0f s",
                                       (double)open_within_ns / 1e9));
         return;
     }
     if (GY_PLANTED(SILENCE_IGNORED)) {
         link->heard_ns = now_ns;
     } else if (silent_ns >= node->options.dead_ns) {
-        gy_rpc_link_end(
-            link, gy_fail(GY_PEER, "it said nothing for %.1f s", (double)silent_ns / 1e9));
+        gy_rpc_link_end(link, gy_fail(GY_PEER, "the peer sent nothing for %.1f s",
+                                      (double)silent_ns / 1e9));
         return;
     }
     bool is_due = now_ns - link->said_ns >= node->options.beat_ns;

@@ -73,8 +73,9 @@ static gy_status read_head(gy_rpc_inbox *inbox, gy_rpc_limit limit, const void *
     size_t most = frame->type == GY_FRAME_MESSAGE ? limit(arg, frame->tag) : 0;
     if (most == 0) {
         if (frame->type != GY_FRAME_MESSAGE) {
-            return gy_fail(GY_FORMAT, "a frame of ranks, which is none here: the other end is "
-                                      "the rendezvous of gyre run, or a rank");
+            return gy_fail(
+                GY_FORMAT,
+                "a frame of a rank: the peer is the rendezvous of gyre run, or a rank");
         }
         return gy_fail(GY_FORMAT, "a frame of type %llu and kind %llu, which is none here",
                        (unsigned long long)(frame->tag >> 8),

@@ -91,7 +91,7 @@ static gy_status check_options(const gy_rpc_options *options)
                        GY_RPC_SUBJECT_BYTES - 1);
     }
     if (options->dead_ns != 0 && options->beat_ns >= options->dead_ns) {
-        return gy_fail(GY_ARG, "a beat each %lld ns, and silence of %lld ns is death",
+        return gy_fail(GY_ARG, "a heartbeat every %lld ns with a timeout of %lld ns",
                        (long long)options->beat_ns, (long long)options->dead_ns);
     }
     return GY_OK;

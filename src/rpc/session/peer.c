@@ -30,7 +30,7 @@ static gy_status peer_new(gy_rpc *node, rpc_peer **peer)
     made->node = node;
     made->alarm.kind = ALARM_PEER;
     made->entry.number = ++node->peer_count;
-    snprintf(made->why, sizeof(made->why), "nobody has answered yet");
+    snprintf(made->why, sizeof(made->why), "no answer yet");
     if (gy_rpc_table_add(&node->peers, &made->entry) < 0) {
         gy_rpc_alarm_dismiss(&node->alarms, &made->alarm);
         gy_free(made);
@@ -158,25 +158,25 @@ static gy_status refuse(gy_rpc_link *link, gy_status status)
 static gy_status check_hello(const gy_rpc_link *link, const Gy__Rpc__Hello *hello)
 {
     if (hello->version != RPC_VERSION) {
-        return gy_fail(GY_STATE, "it speaks version %u, this end %d", hello->version,
-                       RPC_VERSION);
+        return gy_fail(GY_STATE, "the peer has protocol version %u, this process %d",
+                       hello->version, RPC_VERSION);
     }
     if (hello->from.len != RPC_ID_BYTES || hello->role >= GY_RPC_ROLES ||
         hello->n_open > RPC_CALLS || strlen(hello->name) >= RPC_NAME_BYTES) {
-        return gy_fail(GY_FORMAT, "its first words are wrong");
+        return gy_fail(GY_FORMAT, "the peer's hello message is malformed");
     }
     if (hello->subject[0] != '\0' && !gy_rpc_subject_is_good(hello->subject)) {
-        return gy_fail(GY_FORMAT, "its first words name no subject");
+        return gy_fail(GY_FORMAT, "the peer's hello message names no subject");
     }
     bool is_proved = !link->is_dialled && link->role != GY_RPC_ROLES;
     if (is_proved && hello->role != link->role && !GY_PLANTED(ROLE_UNCHECKED)) {
-        return gy_fail(GY_STATE, "it says that it is a %s, and has the key of a %s",
+        return gy_fail(GY_STATE, "the peer claims to be a %s, but has the key of a %s",
                        gy_rpc_role_text((gy_rpc_role)hello->role),
                        gy_rpc_role_text(link->role));
     }
     if (is_proved && strcmp(hello->subject, link->subject) != 0 &&
         !GY_PLANTED(SUBJECT_UNCHECKED)) {
-        return gy_fail(GY_STATE, "it says that it is for \"%s\", and its key is for \"%s\"",
+        return gy_fail(GY_STATE, "the peer claims to be for \"%s\", but its key is for \"%s\"",
                        hello->subject, link->subject);
     }
     return GY_OK;
@@ -272,7 +272,7 @@ static gy_status hear_caller(gy_rpc_link *link, const Gy__Rpc__Hello *hello)
         GY_TRY(make_known(link, hello, &peer));
     }
     if (peer->link != NULL) {
-        gy_rpc_link_end(peer->link, gy_fail(GY_PEER, "it has connected anew"));
+        gy_rpc_link_end(peer->link, gy_fail(GY_PEER, "the peer has connected again"));
         if (gy_rpc_peer_find(node, peer->entry.number) != peer) {
             return gy_fail(GY_CANCELLED, "it was dropped");
         }

@@ -100,7 +100,8 @@ gy_status gy_rpc_asked_send(rpc_peer *peer)
 /* One that never says that it has its answers does not fill the memory with them. */
 static void forget_oldest(rpc_peer *peer)
 {
-    static const char text[] = "it was carried out, and its answer is kept no longer";
+    static const char text[] =
+        "the call was carried out, but its answer is not retained any more";
     while (peer->kept_bytes > peer->node->options.queue_bytes &&
            peer->answered_first != peer->answered_last) {
         rpc_asked *asked = peer->answered_first;
@@ -156,7 +157,7 @@ static gy_status check_role(const rpc_peer *peer, const gy_rpc_method *method)
         return gy_fail(GY_UNSUPPORTED, "this node does not serve it");
     }
     if ((method->roles & GY_RPC_MAY(peer->role)) == 0) {
-        return gy_fail(GY_STATE, "%s may not ask for it", gy_rpc_role_one(peer->role));
+        return gy_fail(GY_STATE, "%s may not call it", gy_rpc_role_one(peer->role));
     }
     return GY_OK;
 }

@@ -148,7 +148,7 @@ gy_status gy_bulk_accept(stream_connection *connection)
         return gy_fail(GY_FORMAT, "it fetches, and there is nothing to fetch here");
     }
     if (stream->bulk_count >= most) {
-        return gy_fail(GY_LIMIT, "%u transfers go on already", most);
+        return gy_fail(GY_LIMIT, "%u transfers are in progress already", most);
     }
     GY_TRY(gy_bulk_new(stream, true, &bulk));
     memcpy(bulk->head, connection->head, GY_FRAME_BYTES);

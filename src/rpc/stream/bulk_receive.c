@@ -114,7 +114,7 @@ static gy_status hear_region(stream_bulk *bulk)
     }
     if (bulk->has_begun || version != BULK_VERSION || size > bulk->fetch.size_bytes ||
         note_bytes > sizeof(note)) {
-        return gy_fail(GY_FORMAT, "%s: a region that was not asked for",
+        return gy_fail(GY_FORMAT, "%s: a region that was not requested",
                        bulk->connection->from);
     }
     bulk->has_begun = true;

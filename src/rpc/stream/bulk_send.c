@@ -82,7 +82,7 @@ static gy_status hear_credit(stream_bulk *bulk)
     }
     uint64_t granted = gy_bulk_get(bulk->body, 8);
     if (granted < bulk->granted) {
-        return gy_fail(GY_FORMAT, "a credit that was taken back");
+        return gy_fail(GY_FORMAT, "a credit that was revoked");
     }
     bulk->granted = granted;
     return GY_OK;

@@ -134,8 +134,9 @@ gy_status gy_stream_listen(void *carrier, const char *at, char text[GY_RPC_ADDRE
     GY_TRY(gy_address_find(with_port, &address));
     gy_address_set_port(&address, (uint16_t)strtoul(port, NULL, 10));
     if (stream->tls == NULL && !gy_address_is_loopback(&address)) {
-        return gy_fail(GY_ARG,
-                       "%s is not on the loopback: without a key nobody is served there", at);
+        return gy_fail(
+            GY_ARG,
+            "%s is not on the loopback: without a key only loopback addresses are served", at);
     }
     GY_TRY(gy_address_listen(&address, &stream->listener));
     int error = uv_poll_init(&stream->loop, &stream->listening, stream->listener);

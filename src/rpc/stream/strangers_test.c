@@ -163,10 +163,10 @@ GY_TEST(strangers_are_sent_away)
                                   6,    7, 8, 9, 0,  1, 2, 3,    4,    5, 6,    7, 8,
                                   9,    0, 1, 2, 0,  0, 4, 0xc0, 0x2f, 0, 0x9c, 1, 0};
     open_scene(&at, false);
-    expect_sent_away(&at, http, sizeof(http) - 1, "does not speak TLS");
-    expect_sent_away(&at, old, sizeof(old), "does not speak TLS 1.3");
+    expect_sent_away(&at, http, sizeof(http) - 1, "does not use TLS");
+    expect_sent_away(&at, old, sizeof(old), "does not support TLS 1.3");
     memset(noise, 0x41, sizeof(noise));
-    expect_sent_away(&at, noise, sizeof(noise), "does not speak TLS");
+    expect_sent_away(&at, noise, sizeof(noise), "does not use TLS");
     uint64_t key = 7;
     for (size_t i = 0; i < sizeof(noise); i++) {
         noise[i] = (uint8_t)((key = key * 6364136223846793005u + 1442695040888963407u) >> 56);
@@ -536,7 +536,7 @@ GY_TEST(subjects_are_peers_of_their_own)
     close(two);
     for (size_t i = 0; i < GY_COUNT(wrong); i++) {
         size = hello_for(bytes, 1, wrong[i]);
-        expect_sent_away(&at, bytes, size, "name no subject");
+        expect_sent_away(&at, bytes, size, "names no subject");
     }
     close_scene(&at, true);
 }

@@ -208,8 +208,7 @@ static gy_status open_keys(gy_stream *stream, const gy_rpc_options *options)
     char name[GY_KEY_NAME_BYTES];
     gy_transport_key key;
     if (options->key_file == NULL && !options->is_plaintext) {
-        return gy_fail(GY_ARG,
-                       "no cluster key: nobody is served and nobody called without one");
+        return gy_fail(GY_ARG, "no cluster key: every connection needs one");
     }
     if (options->key_file == NULL) {
         return GY_OK;

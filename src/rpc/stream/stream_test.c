@@ -108,7 +108,7 @@ GY_TEST(failures_come_with_words)
         const char *text;
     } wanted[] = {
         {KIT_BROKEN, GY_NUMERIC, "break: seven is not eight"},
-        {KIT_GUARDED, GY_STATE, "start a vertex: a watcher may not ask for it"},
+        {KIT_GUARDED, GY_STATE, "start a vertex: a watcher may not call it"},
         {KIT_MISSING, GY_UNSUPPORTED, "does not serve it"},
         {KIT_LATER, GY_TIMEOUT, "answer later: no answer by the deadline"},
     };
@@ -223,7 +223,7 @@ GY_TEST(calls_outlive_connections)
     way.is_stopped = true;
     int downs = at.client.downs;
     KIT_PASS_UNTIL(&at, &way, at.client.downs == downs + 1);
-    assert_non_null(strstr(at.client.why, "said nothing for 0."));
+    assert_non_null(strstr(at.client.why, "sent nothing for 0."));
     way.is_stopped = false;
     KIT_PASS_UNTIL(&at, &way, at.client.ups == 4);
     assert_ok(gy_rpc_answer(at.server.rpc, &at.server.held[2], &answer.base));
@@ -250,7 +250,7 @@ GY_TEST(another_life_is_another_peer)
     assert_ok(gy_rpc_listen(at.server.rpc, at.address, address));
     KIT_TURN_UNTIL(&at, sent.ends == 1 && unsent.ends == 1);
     assert_int_equal(sent.status, GY_PEER);
-    assert_non_null(strstr(sent.text, "started anew"));
+    assert_non_null(strstr(sent.text, "the peer restarted"));
     assert_int_equal(unsent.status, GY_OK);
     assert_int_equal(at.client.anews, 1);
     /* One that dialled and does not come back is forgotten. */

@@ -76,11 +76,12 @@ void gy_manager_pardon(gy_manager *manager, uint32_t host)
             gy_manager_heap_put(manager, process);
         }
     }
-    gy_manager_note_host(manager, host,
-                         gy_manager_text(manager,
-                                         "host %s (%s) is used although tasks failed there: "
-                                         "nothing else has slots enough",
-                                         row->name, row->address));
+    gy_manager_note_host(
+        manager, host,
+        gy_manager_text(
+            manager,
+            "host %s (%s) is used although tasks failed there: no other host has enough slots",
+            row->name, row->address));
 }
 
 bool gy_manager_is_bad(const gy_manager *manager, uint32_t host)

@@ -107,7 +107,7 @@ GY_TEST(what_nobody_needs_waits_for_its_reader)
         assert_int_equal(machine_count(&at, GY_EFFECT_APPEND), 1);
         assert_int_equal(machine_reported(&at, GY_EFFECT_APPEND, 0)->size_bytes,
                          sizeof(record_head) + 2 * sizeof(record_raise));
-        assert_true(machine_noted(&at, "it lay on host h1 (h1:7001), which is lost"));
+        assert_true(machine_noted(&at, "the output was on host h1 (h1:7001), which is lost"));
         machine_free(&at);
     }
 }

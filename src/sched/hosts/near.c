@@ -164,12 +164,12 @@ static void note_aside(gy_manager *manager, uint32_t task, uint32_t hosts)
     }
     const char *words =
         hosts > 1 ? gy_manager_text(manager,
-                                    "needs %u processes on each of %u hosts, and %u hosts have "
-                                    "so many for this job: it waits for more",
+                                    "needs %u processes on each of %u hosts, but only %u hosts "
+                                    "have that many slots for this job: the job waits for more",
                                     row->width / hosts, hosts, there)
                   : gy_manager_text(manager,
-                                    "needs %u processes on one host, and no host has more than "
-                                    "%u for this job: it waits for more",
+                                    "needs %u processes on one host, but no host has more than "
+                                    "%u slots for this job: the job waits for more",
                                     row->width, most);
     gy_manager_note_wait(manager, task, words);
 }

@@ -169,8 +169,8 @@ GY_TEST(one_that_is_too_wide_says_so)
     }
     at.manager->noted_wait = GY_NONE;
     hosts_lose(&at, 0);
-    assert_true(machine_noted(&at, "needs 3 processes on one host, and no host has more than "
-                                   "1 for this job"));
+    assert_true(machine_noted(&at, "needs 3 processes on one host, but no host has more than "
+                                   "1 slots for this job"));
     machine_free(&at);
 }
 
@@ -250,7 +250,7 @@ GY_TEST(a_bad_host_is_avoided)
     const gy_effect *avoid = machine_reported(&at, GY_EFFECT_AVOID, 0);
     assert_non_null(avoid);
     assert_int_equal(avoid->host, 0);
-    assert_true(machine_noted(&at, "3 tasks failed on host h0 (h0:7000) and did well"));
+    assert_true(machine_noted(&at, "3 tasks failed on host h0 (h0:7000) and succeeded"));
     hosts_done(&at, 3, 13); /* what runs there may end well */
     assert_int_equal(machine_state(&at, 3), TASK_COMMITTED);
     machine_fail(&at, 4, GY_CAUSE_NEW_BAD_RECORD, 0);

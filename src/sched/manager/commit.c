@@ -37,12 +37,11 @@ static bool is_same(gy_manager *manager, uint32_t task, gy_key key, gy_key conte
         memcmp(&keys->content, &content, sizeof(content)) == 0) {
         return true;
     }
-    gy_manager_end(
-        manager, GY_MISMATCH,
-        gy_manager_text(manager,
-                        "task %u of stage '%s' is declared deterministic, but a second "
-                        "run over the same inputs gave other bytes",
-                        task, manager->stages[row->stage].name));
+    gy_manager_end(manager, GY_MISMATCH,
+                   gy_manager_text(manager,
+                                   "task %u of stage '%s' is declared deterministic, but a "
+                                   "second attempt with the same inputs gave other bytes",
+                                   task, manager->stages[row->stage].name));
     return false;
 }
 
@@ -164,7 +163,7 @@ static void finish_run(gy_manager *manager, uint32_t index, const gy_sched_event
     manager->runs[index].is_committed = true;
     gy_manager_run_cancel(manager, index); /* lets go of what is left of it */
     if (row->run != GY_NONE) {
-        gy_manager_runs_cancel(manager, over.task, "another run of it was first");
+        gy_manager_runs_cancel(manager, over.task, "another attempt finished first");
     }
     bool had_failed = row->failures > 0;
     if (manager->options.host_max > 0) {

@@ -129,10 +129,10 @@ static void lose_gone(gy_manager *manager)
         if (is_gone(manager, task) && manager->status >= 0 && manager->phase != PHASE_ENDED) {
             const host_row *host = &manager->hosts.rows[manager->rows[task].host];
             lose_one(manager, task,
-                     gy_manager_text(manager,
-                                     "it lay on host %s (%s), which is lost, and is "
-                                     "needed again",
-                                     host->name, host->address));
+                     gy_manager_text(
+                         manager,
+                         "the output was on host %s (%s), which is lost, and is needed again",
+                         host->name, host->address));
         }
     }
 }
@@ -202,8 +202,8 @@ void gy_manager_lost(gy_manager *manager, const gy_attempt *id, const char *reas
         return;
     }
     if (gy_manager_is_needed(manager, id->task)) {
-        gy_manager_lose(manager, id->task, reason != NULL ? reason : "its output is gone");
+        gy_manager_lose(manager, id->task, reason != NULL ? reason : "the output is lost");
     } else {
-        gy_manager_note_task(manager, id->task, "its output is gone, but nobody needs it");
+        gy_manager_note_task(manager, id->task, "the output is lost, but not needed");
     }
 }

@@ -92,7 +92,7 @@ GY_TEST(what_nobody_reads_stays_lost)
     begin_chain(&at, GY_OUTPUT_DETERMINISTIC);
     tell_lost(&at, 0, 0); /* 1 has read it */
     assert_int_equal(machine_state(&at, 0), TASK_COMMITTED);
-    assert_true(machine_noted(&at, "nobody needs it"));
+    assert_true(machine_noted(&at, "but not needed"));
     tell_lost(&at, 1, 1); /* of another epoch */
     assert_int_equal(at.said.count, 0);
     tell_lost(&at, 1, 0); /* 2 is reading it */

@@ -47,7 +47,7 @@ static gy_status check_options(const gy_manager_options *options)
     }
     if (options->threads > 1024 || options->depth_max > 65536 || options->failures_max < 0 ||
         options->failures_max > 255 || options->silence_ns < 0) {
-        return gy_fail(GY_ARG, "threads %u, depth %u, failures %d, silence %lld ns",
+        return gy_fail(GY_ARG, "threads %u, depth %u, failures %d, heartbeat timeout %lld ns",
                        options->threads, options->depth_max, options->failures_max,
                        (long long)options->silence_ns);
     }

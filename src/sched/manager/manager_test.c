@@ -230,7 +230,7 @@ GY_TEST(silence_is_a_death_that_does_not_count)
     }
     assert_int_equal(machine_count(&at, GY_EFFECT_KILL), 1);
     assert_int_equal(machine_reported(&at, GY_EFFECT_KILL, 0)->process, 0);
-    assert_true(machine_noted(&at, "silent for 1.2 s"));
+    assert_true(machine_noted(&at, "sent no heartbeat for 1.2 s"));
     machine_tell(&at, zombie); /* it woke before the signal came */
     assert_int_equal(machine_count(&at, GY_EFFECT_COMMITTED), 0);
     assert_int_equal(machine_count(&at, GY_EFFECT_DISCARD), 1);

@@ -105,7 +105,7 @@ void gy_manager_host_up(gy_manager *manager, const gy_sched_event *event)
         return;
     }
     if (event->host >= manager->options.host_max) {
-        misuse(manager, event, "there are no more numbers");
+        misuse(manager, event, "all host numbers are in use");
         return;
     }
     host_row *row = gy_manager_host_row(manager, event->host);
@@ -114,11 +114,11 @@ void gy_manager_host_up(gy_manager *manager, const gy_sched_event *event)
         return;
     }
     if (!is_own_id(manager, event, row)) {
-        misuse(manager, event, "another daemon than the number or the daemon had");
+        misuse(manager, event, "the number or the daemon belongs to another host");
         return;
     }
     if (!take_texts(row, event, &is_new)) {
-        misuse(manager, event, "its address or its name is too long");
+        misuse(manager, event, "the address or name of the daemon is too long");
         return;
     }
     host_state before = row->state;
@@ -197,7 +197,7 @@ void gy_manager_slot_open(gy_manager *manager, const gy_sched_event *event)
     if (row->is_avoided) {
         gy_effect *effect = gy_manager_emit(manager, GY_EFFECT_AVOID);
         effect->host = event->host;
-        effect->reason = "tasks failed there and did well elsewhere";
+        effect->reason = "tasks failed there and succeeded elsewhere";
         return;
     }
     if (manager->slots[event->process].state != SLOT_CLOSED) {
@@ -243,7 +243,7 @@ static void avoid(gy_manager *manager, uint32_t host)
     gy_effect *effect = gy_manager_emit(manager, GY_EFFECT_AVOID);
     effect->host = host;
     effect->reason = gy_manager_text(
-        manager, "%u tasks failed on host %s (%s) and did well elsewhere: it is avoided",
+        manager, "%u tasks failed on host %s (%s) and succeeded elsewhere: the host is avoided",
         GY_BAD_TASKS, row->name, row->address);
     gy_manager_note_host(manager, host, effect->reason);
 }

@@ -208,7 +208,7 @@ GY_TEST(a_late_run_is_copied_once)
         assert_int_equal(machine_count(&at, GY_EFFECT_START), 0); /* the floor */
         pass_ms(&at, 200);
         assert_int_equal(machine_count(&at, GY_EFFECT_START), 1);
-        assert_true(machine_noted(&at, "copied: it has taken 1.1 s"));
+        assert_true(machine_noted(&at, "backup task started: it has taken 1.1 s"));
         assert_int_not_equal(machine_reported(&at, GY_EFFECT_START, 0)->process, 0);
         pass_ms(&at, 2000);
         assert_int_equal(machine_count(&at, GY_EFFECT_START), 0);

@@ -323,7 +323,8 @@ void gy_manager_look_at_processes(gy_manager *manager, bool was_asleep)
         bool is_silent = silent_ns > manager->options.silence_ns;
         if (is_silent && (at->state == SLOT_UP || at->state == SLOT_STARTING)) {
             gy_manager_kill(manager, process,
-                            gy_manager_text(manager, "process %u has been silent for %.1f s",
+                            gy_manager_text(manager,
+                                            "process %u has sent no heartbeat for %.1f s",
                                             process, (double)silent_ns / 1e9));
         }
     }

@@ -103,7 +103,7 @@ static gy_status take_grown(gy_manager *manager, reader *from)
         body.edge_count > from->left || body.detail_bytes > from->left ||
         from->left != body.task_count * sizeof(gy_sched_task) +
                           body.edge_count * sizeof(gy_edge) + body.detail_bytes) {
-        return misfit("a growth of another size");
+        return misfit("a refinement of another size");
     }
     size_t tasks = body.task_count * sizeof(gy_sched_task);
     size_t edges = body.edge_count * sizeof(gy_edge);
@@ -124,7 +124,7 @@ static gy_status take_grown(gy_manager *manager, reader *from)
     gy_status status = gy_manager_take_growth(manager, body.stage, &growth);
     manager->stages[body.stage].asked_tasks = body.asked_tasks;
     gy_free(copy);
-    return status == GY_ARG ? gy_fail_within(GY_FORMAT, "a growth of the journal") : status;
+    return status == GY_ARG ? gy_fail_within(GY_FORMAT, "a refinement in the journal") : status;
 }
 
 static gy_status take_end(gy_manager *manager, reader *from)

@@ -185,7 +185,7 @@ static copied look_at_run(gy_manager *manager, uint32_t index)
         gy_manager_note_task(
             manager, task,
             gy_manager_text(manager,
-                            "copied: it has taken %.1f s, %.1f s were expected at most",
+                            "backup task started: it has taken %.1f s, expected at most %.1f s",
                             (double)age_ns / 1e9, (double)limit_ns / 1e9));
     } else if (is_long_straggler) {
         manager->backup_wanted = index;
@@ -291,7 +291,7 @@ void gy_manager_look_at_runs(gy_manager *manager)
     }
     for (uint32_t process = 0; process < manager->options.process_max; process++) {
         if (is_stuck(manager, &manager->slots[process])) {
-            gy_manager_kill(manager, process, "what it runs was cancelled and does not end");
+            gy_manager_kill(manager, process, "its task was cancelled and does not end");
         }
         look_behind(manager, process);
     }

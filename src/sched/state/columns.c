@@ -26,8 +26,8 @@ static gy_status check_task(const gy_manager *manager, const gy_sched_task *task
     if (task->hosts > 1 && (task->width % task->hosts != 0 || manager->options.host_max == 0 ||
                             (task->flags & GY_TASK_EXACT) == 0)) {
         return gy_fail(GY_ARG,
-                       "task %zu of stage '%s' has %u members on %u hosts: expected as many on "
-                       "each, no copies, and a job over hosts",
+                       "task %zu of stage '%s' has %u members on %u hosts: expected the same "
+                       "number on each, no backup tasks, and a job over hosts",
                        at, stage, task->width, task->hosts);
     }
     const int known = GY_TASK_FINAL | GY_TASK_NO_MEMO | GY_TASK_EXACT | GY_TASK_PINNED;

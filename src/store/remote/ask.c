@@ -45,7 +45,7 @@ static bool wait_s(gy_place *place, double seconds, gy_deadline deadline)
 
 static gy_status fail_tried(const gy_place *place, const gy_http_answer *answer, int tries)
 {
-    const char *last = answer->status == 0 ? answer->error : "the server is not well";
+    const char *last = answer->status == 0 ? answer->error : "the server fails";
     if (answer->is_unreachable) {
         return gy_fail(GY_IO, "%s: %s (%d tries)", place->uri.text, last, tries);
     }
@@ -86,7 +86,7 @@ static bool prepare_next(asking *state)
     const uint64_t drawn = place->env->ops->random(place->env, GY_CHANCE_NETWORK);
     const double pause = gy_retry_pause_s(state->fruitless, gy_random_part(drawn));
     gy_debug("%s: try %d: %s: the next in %.3g s", place->uri.text, state->tries,
-             answer->status == 0 ? answer->error : "a passing failure", pause);
+             answer->status == 0 ? answer->error : "a transient failure", pause);
     return wait_s(place, GY_MAX(pause, answer->retry_after_s), state->deadline);
 }
 

@@ -447,7 +447,7 @@ static gy_status drive(http_exchange *exchange, gy_deadline deadline, const bool
         }
         if (driven != CURLM_OK) {
             return gy_fail(driven == CURLM_OUT_OF_MEMORY ? GY_NOMEM : GY_IO,
-                           "libcurl cannot go on: error %d", (int)driven);
+                           "libcurl fails: error %d", (int)driven);
         }
         if (is_cancelled != NULL && __atomic_load_n(is_cancelled, __ATOMIC_ACQUIRE)) {
             return gy_fail(GY_CANCELLED, "cancelled"); /* partner: gy_place_cancel */
@@ -458,7 +458,7 @@ static gy_status drive(http_exchange *exchange, gy_deadline deadline, const bool
         moved = all;
         const int64_t silent_at = heard + (int64_t)(exchange->request->silence_s * 1e9);
         if (now >= deadline.at_ns || now >= silent_at) {
-            return give_up(exchange, "the server said nothing", (double)(now - heard) * 1e-9);
+            return give_up(exchange, "the server sent nothing", (double)(now - heard) * 1e-9);
         }
         const int64_t wait_ns = GY_MIN(deadline.at_ns, silent_at) - now;
         /* libcurl (7.88) now and then drops its own timer of "100 Continue" */

@@ -123,7 +123,7 @@ static gy_status wait_full(remote_reading *reading)
         return gy_error_raise(&lane->error);
     }
     return waited < 0 ? gy_fail(waited, "%s: %s", gy_place_uri(lane->place),
-                                waited == GY_TIMEOUT ? "no bytes came" : "no longer wanted")
+                                waited == GY_TIMEOUT ? "no bytes came" : "no longer needed")
                       : GY_OK;
 }
 

@@ -277,7 +277,7 @@ static gy_status look_at_object(gy_place *place, gy_place_facts *facts)
         return gy_s3_fail(&call, "look at");
     }
     if (call.answer.content_bytes > (uint64_t)INT64_MAX) {
-        return gy_fail(GY_FORMAT, "%s: the server tells no size", place->uri.text);
+        return gy_fail(GY_FORMAT, "%s: the server reports no size", place->uri.text);
     }
     *facts = (gy_place_facts){.size_bytes = call.answer.content_bytes,
                               .modified_ms = call.answer.modified_ms};
@@ -421,7 +421,8 @@ static gy_status s3_list(gy_place *place, gy_place_visit visit, void *arg)
     gy_text_free(&list->before);
     gy_free(list);
     if (status == GY_OK && is_denied) {
-        gy_warn("nobody knows whether %s is an object, too: %s", place->uri.text, itself.text);
+        gy_warn("cannot find out whether %s is an object, too: %s", place->uri.text,
+                itself.text);
     }
     if (status < 0 || !is_empty) {
         return status;

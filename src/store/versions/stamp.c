@@ -44,8 +44,8 @@ gy_stamp_change gy_stamp_compare(const gy_disk_stamp *was, const gy_disk_stamp *
 static gy_status refuse(const char *path, const char *what)
 {
     return gy_fail(GY_STATE,
-                   "%s changed while it was read (%s): run it again, on a copy if the file "
-                   "goes on changing",
+                   "%s changed while it was read (%s): run the job again, on a copy if the "
+                   "file keeps changing",
                    path, what);
 }
 

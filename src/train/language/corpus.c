@@ -65,7 +65,7 @@ static gy_status check_lists(const corpus_peers *peers, const corpus_list *list)
         if (memcmp(other, mine, sizeof(mine)) != 0) {
             status = gy_fail(GY_MISMATCH,
                              "corpus: files changed while they were listed: rank %d found "
-                             "%llu, rank %d found %llu; run again",
+                             "%llu, rank %d found %llu: run again",
                              peers->rank, (unsigned long long)mine[0], r,
                              (unsigned long long)other[0]);
         }

@@ -34,7 +34,7 @@ gy_status gy_tcp_acceptor_new(const gy_tcp_acceptor_options *options, gy_env *en
 static void send_away(gy_tcp_acceptor *door, stranger *who, const char *why)
 {
     char text[GY_ADDRESS_TEXT_BYTES];
-    gy_warn("a caller from %s was sent away: %s", gy_address_text(&who->from, text), why);
+    gy_warn("refused a connection from %s: %s", gy_address_text(&who->from, text), why);
     gy_greeting_free(who->greeting);
     who->greeting = NULL;
     door->count--;
@@ -52,7 +52,7 @@ static bool let_in(gy_tcp_acceptor *door, stranger *place)
     }
     if (gy_tcp_wire_new(socket, door->options.tls, false, &wire) < 0 ||
         gy_greeting_new(wire, false, &door->options.hello, &place->greeting) < 0) {
-        gy_warn("a caller could not be let in: %s", gy_error_text());
+        gy_warn("cannot accept a connection: %s", gy_error_text());
         return true;
     }
     place->deadline = gy_env_deadline(door->env, GY_STRANGER_SECONDS);
@@ -83,7 +83,7 @@ gy_status gy_tcp_acceptor_step(gy_tcp_acceptor *door, gy_tcp_wire **wire, gy_hel
         if (status < 0) {
             send_away(door, who, gy_error_text());
         } else if (gy_now_ns(door->env) >= who->deadline.at_ns) {
-            send_away(door, who, "it did not prove itself in time");
+            send_away(door, who, "it did not authenticate in time");
         }
     }
     return GY_AGAIN;

@@ -77,7 +77,7 @@ static gy_status read_hello(gy_greeting *greeting)
     const uint8_t *body = greeting->heard + GY_FRAME_BYTES;
     uint64_t version = gy_get_number(body, 4);
     if (version != HELLO_VERSION) {
-        return gy_fail(GY_FORMAT, "the other end speaks version %llu, this one %d",
+        return gy_fail(GY_FORMAT, "the peer has protocol version %llu, this process %d",
                        (unsigned long long)version, HELLO_VERSION);
     }
     memcpy(greeting->theirs.run, body + 4, GY_RUN_ID_BYTES);
@@ -95,7 +95,7 @@ static gy_status hear_hello(gy_greeting *greeting)
     /* A record of TLS where a frame should be: the alert of one who wants a key. */
     if (greeting->heard[0] >= 0x14 && greeting->heard[0] <= 0x17 && greeting->heard[1] == 3) {
         return gy_fail(GY_STATE,
-                       "the other end speaks TLS: it has a cluster key, this one not");
+                       "the peer uses TLS: it has a cluster key, this process has none");
     }
     GY_TRY(gy_transport_frame_read(greeting->heard, 0, 0, &greeting->head));
     bool is_hello =

@@ -179,7 +179,7 @@ static bool hang_bell(gy_transport *near, gy_transport *far)
         status = far->ops->heed(far, bell);
     }
     if (status < 0) {
-        gy_debug("a rank of this host may wait 1 ms when it is rung: %s", gy_error_text());
+        gy_debug("a rank of this host may wait 1 ms when it is notified: %s", gy_error_text());
     }
     return status >= 0;
 }

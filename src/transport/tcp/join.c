@@ -89,8 +89,9 @@ gy_status gy_run_ticket_join(gy_run_ticket *ticket, bool is_ucx, gy_env *env,
                              gy_transport **transport)
 {
     if (is_ucx && ticket->place.is_renewable) {
-        return gy_fail(GY_UNSUPPORTED, "GYRE_TRANSPORT is \"ucx\": ranks that are started anew "
-                                       "share memory and speak TCP");
+        return gy_fail(
+            GY_UNSUPPORTED,
+            "GYRE_TRANSPORT is \"ucx\": ranks that are restarted use shared memory and TCP");
     }
     if (ticket->net != NULL) {
         return join_net(ticket, is_ucx, env, transport);

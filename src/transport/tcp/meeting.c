@@ -29,7 +29,7 @@ gy_status gy_tcp_judge(void *arg, const gy_hello *theirs)
 {
     const tcp_transport *tcp = arg;
     if (memcmp(theirs->run, tcp->hello.run, sizeof(theirs->run)) != 0) {
-        return gy_fail(GY_STATE, "the other end belongs to another run");
+        return gy_fail(GY_STATE, "the other end belongs to another launch");
     }
     if (theirs->count != (uint32_t)tcp->base.size || theirs->index >= theirs->count ||
         theirs->index == (uint32_t)tcp->base.rank) {
@@ -38,7 +38,7 @@ gy_status gy_tcp_judge(void *arg, const gy_hello *theirs)
     }
     const tcp_peer *peer = &tcp->peers[theirs->index];
     if (!peer->is_far || peer->has_joined) {
-        return gy_fail(GY_EXISTS, "rank %u is here already", theirs->index);
+        return gy_fail(GY_EXISTS, "rank %u has joined already", theirs->index);
     }
     return GY_OK;
 }

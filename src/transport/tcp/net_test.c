@@ -106,7 +106,7 @@ GY_TEST(key_files_have_epochs)
     static const struct {
         const char *text, *said;
     } wrong[] = {
-        {"3 daemon " SECRET "\n", "keys of roles alone"},
+        {"3 daemon " SECRET "\n", "only keys of roles"},
         {"1 " SECRET "\n1 " OTHER "\n", "epoch 1 has two secrets"},
         {SECRET "\n1 " OTHER "\n", "epoch 1 has two secrets"},
         {"1 " SECRET "\n2 abab\n", ":2: a key of 2 bytes: expected at least 32"},
@@ -270,10 +270,9 @@ GY_TEST(both_ends_are_told)
     got = greet(&one_key, &other_key, 0);
     assert_told(&got, "refused this end's cluster key", "the caller has another cluster key");
     got = greet(&one_key, NULL, 0);
-    assert_told(&got, "does not speak TLS", "it has a cluster key, this one not");
+    assert_told(&got, "does not use TLS", "it has a cluster key, this process has none");
     got = greet(NULL, &one_key, 0);
-    assert_told(&got, "refused: the caller does not speak TLS",
-                "the caller does not speak TLS");
+    assert_told(&got, "refused: the caller does not use TLS", "the caller does not use TLS");
     got = greet(&one_key, &one_key, 7);
     assert_told(&got, "refused: end 0 is not expected here", "end 0 is not expected here");
     got = greet(NULL, NULL, 7);

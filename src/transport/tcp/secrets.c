@@ -160,9 +160,10 @@ static gy_status read_lines(const char *path, gy_lines *lines, const char *role,
     }
     return keys->count > 0
                ? GY_OK
-               : gy_fail(GY_STATE,
-                         "the cluster key %s holds keys of roles alone: a run needs the secret",
-                         path);
+               : gy_fail(
+                     GY_STATE,
+                     "the cluster key %s holds only keys of roles: a launch needs the secret",
+                     path);
 }
 
 static gy_status read_raw(const char *path, const uint8_t *text, size_t size, const char *role,

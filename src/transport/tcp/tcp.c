@@ -74,7 +74,7 @@ void gy_tcp_lose(tcp_transport *tcp, int rank, gy_status status)
     if (!peer->has_left && !peer->is_gone) {
         peer->is_gone = true;
         peer->gone_at = ++tcp->gone_count;
-        (void)gy_fail_within(status, status == GY_PEER ? "rank %d is gone" : "rank %d", rank);
+        (void)gy_fail_within(status, status == GY_PEER ? "rank %d is lost" : "rank %d", rank);
         gy_error_take(&peer->why, status);
     }
     if (peer->link != NULL) {
@@ -291,11 +291,11 @@ static gy_status tcp_send(gy_transport *transport, gy_transfer *transfer)
         return gy_error_raise(&peer->why);
     }
     if (peer->is_closed) {
-        return gy_fail(GY_PEER, "rank %d has left the run", transfer->peer);
+        return gy_fail(GY_PEER, "rank %d has left the launch", transfer->peer);
     }
     if (peer->link != NULL && peer->link->is_cut) {
         return gy_fail(GY_STATE,
-                       "a message to rank %d was given up half sent: nothing can follow",
+                       "a message to rank %d was abandoned half sent: no message can follow",
                        transfer->peer);
     }
     bool is_alone = *sends_of(peer) == NULL;
@@ -484,7 +484,7 @@ static gy_status tcp_check(gy_transport *transport, int peer)
         return gy_error_raise(&gone->why);
     }
     if (peer >= 0 && tcp->peers[peer].has_left) {
-        return gy_fail(GY_PEER, "rank %d has left the run", peer);
+        return gy_fail(GY_PEER, "rank %d has left the launch", peer);
     }
     return GY_OK;
 }
@@ -564,7 +564,8 @@ static void tcp_part(gy_transport *transport)
     for (int rank = 0; rank < transport->size; rank++) {
         tcp_peer *peer = &tcp->peers[rank];
         if (peer->link != NULL) {
-            gy_tcp_lose(tcp, rank, gy_fail(GY_PEER, "the run goes on without this connection"));
+            gy_tcp_lose(tcp, rank,
+                        gy_fail(GY_PEER, "the launch continues without this connection"));
             gy_tcp_link_free(peer->link);
             peer->link = NULL;
         }
@@ -598,7 +599,7 @@ static gy_status tcp_heed(gy_transport *transport, int descriptor)
     struct epoll_event event = {.events = EPOLLIN,
                                 .data = {.u64 = (uint64_t)(uint32_t)BELL_EVENT}};
     if (epoll_ctl(tcp->epoll, EPOLL_CTL_ADD, descriptor, &event) != 0) {
-        return gy_fail(GY_IO, "epoll refuses a bell: %s", strerror(errno));
+        return gy_fail(GY_IO, "epoll refuses a notification descriptor: %s", strerror(errno));
     }
     tcp->bell = descriptor;
     return GY_OK;

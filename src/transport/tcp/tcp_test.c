@@ -156,7 +156,7 @@ GY_TEST(ends_of_ranks_are_named)
         assert_int_equal(got, 42);
         assert_ok(gy_transport_recv(ranks[0], 1, 9, &got, sizeof(got), &receive));
         assert_status(finish(ranks, &receive), GY_PEER);
-        assert_string_equal(gy_error_text(), "message: rank 1 has left the run");
+        assert_string_equal(gy_error_text(), "message: rank 1 has left the launch");
         assert_ok(gy_transport_check(ranks[0], -1));
         gy_error error = {.status = GY_MISMATCH, .rank = -1, .text = "different collectives"};
         gy_transport_abort(ranks[2], &error);
@@ -195,7 +195,7 @@ GY_TEST(who_ends_after_a_failure_says_which)
     gy_transport *ranks[RANKS];
     gy_transfer send, receive;
     char got = 0, *data = gy_alloc_zero("test", 1, LARGE);
-    const gy_error error = {.status = GY_CANCELLED, .rank = -1, .text = "rank 3 is gone"};
+    const gy_error error = {.status = GY_CANCELLED, .rank = -1, .text = "rank 3 is lost"};
     open_all(NULL, ranks);
     join_all(ranks);
     assert_ok(gy_transport_send(ranks[2], 0, 9, data, LARGE, &send));
@@ -212,7 +212,7 @@ GY_TEST(who_ends_after_a_failure_says_which)
     gy_transport_close(ranks[1]);
     assert_ok(gy_transport_recv(ranks[0], 1, 9, &got, 1, &receive));
     assert_status(finish(ranks, &receive), GY_CANCELLED);
-    assert_string_equal(gy_error_text(), "message: rank 2: rank 3 is gone");
+    assert_string_equal(gy_error_text(), "message: rank 2: rank 3 is lost");
     gy_transport_cancel(ranks[2], &send);
     ranks[1] = ranks[3];
     close_all(ranks, RANKS - 1);
@@ -288,7 +288,7 @@ GY_TEST(dead_rank_is_named)
     assert_ok(gy_transport_recv(ranks[0], 1, 9, &byte, 1, &receive));
     assert_status(finish(ranks, &receive), GY_PEER);
     assert_true(gy_now_ns(gy_env_real()) - start_ns < 5000000000); /* not by a deadline */
-    assert_non_null(strstr(gy_error_text(), "rank 1 is gone"));
+    assert_non_null(strstr(gy_error_text(), "rank 1 is lost"));
     assert_status(gy_transport_check(ranks[2], -1), GY_PEER);
     end_mortal(mortals[3]);
     gy_transport_close(ranks[0]);
@@ -309,11 +309,11 @@ GY_TEST(first_death_is_named)
         }
     }
     assert_status(gy_transport_check(ranks[0], 1), GY_PEER);
-    assert_non_null(strstr(gy_error_text(), "rank 3 is gone"));
+    assert_non_null(strstr(gy_error_text(), "rank 3 is lost"));
     const bool is_lost[RANKS] = {[3] = true}; /* that is known, and the others went on */
     gy_transport_survive(ranks[0], &(gy_survival){.epoch = 1, .is_lost = is_lost});
     assert_status(gy_transport_check(ranks[0], 1), GY_PEER);
-    assert_non_null(strstr(gy_error_text(), "rank 1 is gone"));
+    assert_non_null(strstr(gy_error_text(), "rank 1 is lost"));
     gy_transport_close(ranks[0]);
     gy_transport_close(ranks[2]);
 }

@@ -323,13 +323,13 @@ gy_status gy_tls_explain(const gy_tls *tls, const SSL *ssl, bool is_caller)
     case SSL_R_HTTPS_PROXY_REQUEST:
     case SSL_R_PACKET_LENGTH_TOO_LONG:
     case SSL_R_BAD_RECORD_TYPE:
-        return gy_fail(
-            GY_STATE, "the %s does not speak TLS: it has no cluster key, or is another program",
-            is_caller ? "other end" : "caller");
+        return gy_fail(GY_STATE,
+                       "the %s does not use TLS: it has no cluster key, or is another program",
+                       is_caller ? "other end" : "caller");
     case SSL_R_UNSUPPORTED_PROTOCOL:
     case SSL_R_VERSION_TOO_LOW:
     case SSL_R_TLSV1_ALERT_PROTOCOL_VERSION:
-        return gy_fail(GY_STATE, "the other end does not speak TLS 1.3");
+        return gy_fail(GY_STATE, "the peer does not support TLS 1.3");
     case SSL_R_BINDER_DOES_NOT_VERIFY:
         return gy_fail(GY_STATE, "the caller does not have the cluster key \"%s\"", end->name);
     default:

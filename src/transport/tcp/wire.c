@@ -109,7 +109,7 @@ gy_status gy_tcp_wire_call(const gy_address *address, gy_tls *tls, gy_tcp_wire *
         return gy_fail(GY_IO, "cannot make a socket: %s", strerror(errno));
     }
     if (connect(made, &address->at.any, address->size_bytes) != 0 && errno != EINPROGRESS) {
-        gy_status status = gy_fail(GY_PEER, "cannot call %s: %s",
+        gy_status status = gy_fail(GY_PEER, "cannot connect to %s: %s",
                                    gy_address_text(address, text), strerror(errno));
         close(made);
         return status;
@@ -126,7 +126,7 @@ static gy_status connect_on(gy_tcp_wire *wire)
         return GY_AGAIN;
     }
     if (getsockopt(wire->socket, SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error != 0) {
-        return gy_fail(GY_PEER, "nobody answers: %s", strerror(error != 0 ? error : errno));
+        return gy_fail(GY_PEER, "no answer: %s", strerror(error != 0 ? error : errno));
     }
     wire->is_connected = true;
     return GY_OK;

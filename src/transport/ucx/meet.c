@@ -61,7 +61,7 @@ static gy_status exchange_one(gy_transport *guide, int rank, const letter *mine,
     gy_transport_cancel(guide, &send);
     if (status == GY_OK && (receive.size_bytes != sizeof(*theirs) ||
                             theirs->size_bytes > sizeof(theirs->address))) {
-        status = gy_fail(GY_FORMAT, "rank %d told no address of UCX's", rank);
+        status = gy_fail(GY_FORMAT, "rank %d reported no address of UCX", rank);
     }
     return status;
 }
