@@ -182,6 +182,34 @@ static gy_status run_ahead(gy_coll *coll, bool *has_moved)
     return status;
 }
 
+/*
+ * What holds of a call between two steps:
+ *
+ *   stage     channel      signatures       plan                 who
+ *   STARTED   not yet      not compared     none                 collectives
+ *   ENTERED   its own      being compared   perhaps laid out     collectives
+ *   RUNS      its own      compared, or     there; a message     all
+ *                          on their way     needs none
+ *   AGREES    its own      on their way     has ended            without shared memory
+ *   ENDED     free soon    compared         has ended            all
+ */
+static void check_call(const gy_coll *coll)
+{
+    const gy_comm *comm = coll->comm;
+    bool is_collective = coll->kind == GY_COLL_COLLECTIVE;
+    bool has_channel = coll->stage > GY_COLL_STARTED && is_collective;
+    GY_ASSERT(coll->stage > GY_COLL_RESERVED && coll->stage <= GY_COLL_ENDED);
+    GY_ASSERT(is_collective == (coll->number != UINT64_MAX));
+    GY_ASSERT(is_collective || coll->stage == GY_COLL_RUNS || coll->stage == GY_COLL_ENDED);
+    GY_ASSERT(!is_collective || coll->number < comm->next_number);
+    GY_ASSERT(!has_channel || coll->number < comm->ended + GY_CHANNELS);
+    GY_ASSERT(coll->stage != GY_COLL_STARTED || coll->runner.plan == NULL);
+    GY_ASSERT(coll->stage != GY_COLL_AGREES || comm->shared == NULL);
+    GY_ASSERT(coll->stage != GY_COLL_RUNS || !is_collective || coll->runner.plan != NULL ||
+              gy_row_is_library(coll->runner.choice.algorithm));
+    GY_ASSERT(coll->peer >= -1 && coll->peer < comm->transport->size);
+}
+
 static gy_status step(gy_coll *coll, bool *has_moved)
 {
     gy_status status = GY_OK;
@@ -394,6 +422,7 @@ static bool progress_one(gy_comm *comm, bool *has_moved)
             fail_step(comm, coll, status);
             return false;
         }
+        check_call(coll);
         if (coll->stage == GY_COLL_ENDED) {
             end_coll(comm, coll, GY_RECORD_ENDED);
             *has_moved = true;

@@ -1,16 +1,17 @@
 /*
- * What ranks that share memory tell of parts of unequal length: gather, scatter and all-to-all
- * of the vector variants, whose counts are known where they are given and where they are taken.
- * Each rank lays the counts that it knows into its slot, so that the one meeting of every call
- * also says how long the longest part is (all ranks may then cut alike and go through staging),
- * and both sides of a part can compare. Parts that fit are piggybacked behind the counts: then
+ * Ranks that share memory exchange the counts of gather, scatter and all-to-all in their vector
+ * variants, where a count is known on the side that gives a part and on the side that takes it.
+ * Each rank writes the counts that it knows into its slot. So the one meeting of every call
+ * also finds the longest part (all ranks may then cut alike and go through staging), and both
+ * sides of a part compare their counts. Parts that fit are piggybacked behind the counts: then
  * the meeting was all.
  *
- *   slot.inline_payload    where registered buffers lie; twice the longest part, odd with
- * piggybacked parts slot.data   the counts: gather and scatter one, the root one a rank;
- * all-to-all those given, then those taken. Then the parts given
+ *   slot.inline_payload   where registered buffers lie; then twice the longest part, plus one
+ *                         where the parts are piggybacked
+ *   slot.data             the counts: gather and scatter have one, the root one a rank;
+ *                         all-to-all has those given, then those taken. Then the parts given.
  *
- * Where all ranks know all counts (allgather, reduce-scatter) nothing has to be told, and parts
+ * Where all ranks know all counts (allgather, reduce-scatter) no count is exchanged, and parts
  * are piggybacked alone.
  */
 #include "coll/coll_priv.h"
