@@ -354,8 +354,8 @@ static void open_comm(bench_run *bench)
     }
     PMPI_Bcast(place, 2, MPI_INT, 0, MPI_COMM_WORLD);
     gy_transport *transport = NULL;
-    if (gy_shm_open_process(place[0], place[1], bench->rank, gy_env_real(), &transport) !=
-        GY_OK) {
+    if (gy_transport_shm_open_process(place[0], place[1], bench->rank, gy_env_real(),
+                                      &transport) != GY_OK) {
         die("joining the segment");
     }
     PMPI_Barrier(MPI_COMM_WORLD);

@@ -169,7 +169,7 @@ static double time_bulk(const char *address)
                                  .is_raw = true};
     ended = 0;
     double begun = seconds();
-    if (gy_bulk_begin(node, &fetch, &number) < 0) {
+    if (gy_rpc_bulk_begin(node, &fetch, &number) < 0) {
         stop("no transfer");
     }
     while (ended == 0) {

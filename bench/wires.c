@@ -364,7 +364,7 @@ static gy_transport *open_host(bench_run *bench)
         need(gy_transport_segment_make(&options, &place[1]), "segment");
     }
     PMPI_Bcast(place, 2, MPI_INT, 0, MPI_COMM_WORLD);
-    need(gy_shm_open_process(place[0], place[1], bench->rank, gy_env_real(), &host),
+    need(gy_transport_shm_open_process(place[0], place[1], bench->rank, gy_env_real(), &host),
          "joining the segment");
     PMPI_Barrier(MPI_COMM_WORLD);
     if (bench->rank == 0) {

@@ -9,7 +9,7 @@ set(GYRE_ONE_THREAD
     cluster_host_jobs_test cluster_host_test sched_hosts_test persist_journal_test driver_limits_test
     sched_lose_test sched_manager_test driver_meets_test control_names_test sched_near_test driver_numbers_test
     cluster_page_test worker_parse_test sched_pinned_test sched_place_test control_share_test
-    sched_slow_test control_spec_test sched_spread_test driver_tenant_test control_ticket_test
+    sched_slow_test control_spec_test sched_spread_test driver_lease_client_test control_ticket_test
     control_view_test worker_wire_test
     doctor_diagnose_test
     flow_dag_test flow_fault_test flow_fetch_test flow_refine_test flow_lower_test flow_memo_test

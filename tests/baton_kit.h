@@ -92,7 +92,7 @@ static gy_status baton_check(gy_transport *transport, int peer)
 static inline gy_transport *baton_open(baton *all, int rank)
 {
     gy_transport *transport = NULL;
-    assert_ok(gy_simnet_open(all->sim, rank, &transport));
+    assert_ok(gy_transport_simnet_open(all->sim, rank, &transport));
     if (baton_below == NULL) {
         baton_below = transport->ops;
         baton_ops = *baton_below;

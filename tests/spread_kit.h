@@ -75,7 +75,7 @@ static inline gy_status spread_open(const spread *over, gy_transport **transport
         for (int i = 0; i < over->counts[host]; i++) {
             hosts[first + i] = host;
         }
-        GY_TRY(gy_shm_open_all(&segment, gy_env_real(), &transports[first]));
+        GY_TRY(gy_transport_shm_open_all(&segment, gy_env_real(), &transports[first]));
         first += over->counts[host];
     }
     for (int rank = 0; rank < size; rank++) {
@@ -89,7 +89,7 @@ static inline gy_status spread_open(const spread *over, gy_transport **transport
                                         .host_ranks = over->counts[hosts[rank]],
                                         .host_cores = 1};
         GY_TRY(gy_tcp_open(&options, gy_env_real(), &far));
-        GY_TRY(gy_hosts_open(near, far, hosts, &transports[rank]));
+        GY_TRY(gy_transport_hosts_open(near, far, hosts, &transports[rank]));
     }
     return GY_OK;
 }

@@ -83,7 +83,8 @@ static inline void kit_run_ranks(int ranks, gy_status (*run)(kit_rank *me), void
     gy_transport *transports[KIT_RANKS_MAX];
     const gy_transport_segment_options segment = {.ranks = ranks, .pool_bytes = 64 << 20};
     memset(members, 0, KIT_RANKS_MAX * sizeof(*members));
-    GY_ASSERT(ranks == 1 || gy_shm_open_all(&segment, gy_env_real(), transports) == GY_OK);
+    GY_ASSERT(ranks == 1 ||
+              gy_transport_shm_open_all(&segment, gy_env_real(), transports) == GY_OK);
     for (int rank = 0; rank < ranks; rank++) {
         kit_rank *member = &members[rank];
         *member = (kit_rank){.rank = rank, .ranks = ranks, .run = run, .arg = arg};

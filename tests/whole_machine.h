@@ -1,11 +1,11 @@
 /*
  * The machine of a job in a simulated cluster, and what must be true of what it asks for. What
- * it rents it rents as the driver does (driver/tenant/tenant.h).
+ * it rents it rents as the driver does (driver/lease/lease_client.h).
  */
 #ifndef GY_TESTS_WHOLE_MACHINE_H
 #define GY_TESTS_WHOLE_MACHINE_H
 
-#include "driver/tenant/tenant.h"
+#include "driver/lease/lease_client.h"
 #include "manager_checks.h"
 #include "persist/journal/journal.h"
 #include "whole_runs.h"

@@ -23,7 +23,7 @@ ALLOWED = {  # object: the calls it is there for
     "fault.c.o": {"timer_create", "timer_settime"}, # room flow: a signal to the thread of a late record
     "comm.c.o": {"gy_setting_get"}, # room coll: what a communicator is forced to
     "start.c.o": {"gy_setting_get"}, # room worker: was this process started to serve
-    "door.c.o": {"unsetenv"}, # room worker: what it starts is not
+    "begin.c.o": {"unsetenv"}, # room worker: what it starts is not
     "ticket.c.o": {"gy_setting_get"}, # room control: what the daemon told this manager
     "ship.c.o": {"gy_setting_get"}, # room cluster: PATH, where a shell would find a program to submit
     "collect.c.o": {"gy_setting_get"}, # room persist: how much the logs of finished jobs may hold

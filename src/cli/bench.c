@@ -245,10 +245,10 @@ static gy_status measure_all(gy_comm *comm, char **operands, int operand_count)
 static int run(char **operands, int operand_count)
 {
     for (int i = 0; i < operand_count; i++) {
-        if (gy_options_choice("engine|matmul|allreduce", operands[i]) < 0) {
-            return gy_report_usage("gyre bench: '%s' cannot be measured: expected engine, "
-                                   "matmul or allreduce",
-                                   operands[i]);
+        if (gy_cli_options_choice("engine|matmul|allreduce", operands[i]) < 0) {
+            return gy_cli_report_usage("gyre bench: '%s' cannot be measured: expected engine, "
+                                       "matmul or allreduce",
+                                       operands[i]);
         }
     }
     if (settings.ranks > 1 && getenv("GYRE_RANK") == NULL) {
@@ -258,7 +258,7 @@ static int run(char **operands, int operand_count)
     gy_status status = gy_comm_world(&comm);
     status = status == GY_OK ? measure_all(comm, operands, operand_count) : status;
     if (status != GY_OK) {
-        return gy_report_failure("bench", status);
+        return gy_cli_report_failure("bench", status);
     }
     gy_comm_world_close();
     return GY_EXIT_OK;

@@ -73,8 +73,8 @@ static void print_overview(FILE *out)
 
 static int complain_command(const char *name)
 {
-    return gy_report_usage("gyre: unknown command '%s': expected one that 'gyre --help' lists",
-                           name);
+    return gy_cli_report_usage(
+        "gyre: unknown command '%s': expected one that 'gyre --help' lists", name);
 }
 
 /* Standard output may be a full disk or a closed pipe: what was printed must have arrived. */
@@ -90,8 +90,8 @@ static int finish(int status)
 static int run_help(int argc, char **argv)
 {
     if (argc > 3) {
-        return gy_report_usage("gyre help: '%s' is one too many: expected one command",
-                               argv[3]);
+        return gy_cli_report_usage("gyre help: '%s' is one too many: expected one command",
+                                   argv[3]);
     }
     if (argc < 3) {
         print_overview(stdout);
@@ -101,7 +101,7 @@ static int run_help(int argc, char **argv)
     if (command == NULL) {
         return complain_command(argv[2]);
     }
-    gy_options_help(command, stdout);
+    gy_cli_options_help(command, stdout);
     return GY_EXIT_OK;
 }
 
@@ -116,9 +116,9 @@ static int run_verb(const gy_command *command, char **operands, int count)
             return run_command(&command->verbs[i], operands + 1, count - 1);
         }
     }
-    return gy_report_usage("gyre %s: unknown verb '%s': expected one that 'gyre %s --help' "
-                           "lists",
-                           command->name, operands[0], command->name);
+    return gy_cli_report_usage("gyre %s: unknown verb '%s': expected one that 'gyre %s --help' "
+                               "lists",
+                               command->name, operands[0], command->name);
 }
 
 static int run_command(const gy_command *command, char **arguments, int count)
@@ -132,20 +132,20 @@ static int run_command(const gy_command *command, char **arguments, int count)
         return GY_EXIT_FAILURE;
     }
     int status =
-        gy_options_parse(command, arguments, count, &operand_count, &is_help, complaints);
+        gy_cli_options_parse(command, arguments, count, &operand_count, &is_help, complaints);
     fclose(complaints);
     if (status != GY_EXIT_OK) {
         complaint[strcspn(complaint, "\n")] = '\0';
-        return gy_report_usage("%s", complaint);
+        return gy_cli_report_usage("%s", complaint);
     }
     if (is_help) {
-        gy_options_help(command, stdout);
+        gy_cli_options_help(command, stdout);
         return GY_EXIT_OK;
     }
     if (command->verb_count > 0) {
         return run_verb(command, arguments, operand_count);
     }
-    status = gy_environment_check();
+    status = gy_cli_environment_check();
     return status == GY_EXIT_OK ? command->run(arguments, operand_count) : status;
 }
 

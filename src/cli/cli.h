@@ -52,7 +52,7 @@ int gy_cli_start_run(const char *name, const gy_run_options *options);
  * Look at the GYRE_* variables: a value that is not known is wrong usage, a name that is not
  * known gets a warning. Returns the exit status.
  */
-int gy_environment_check(void);
+int gy_cli_environment_check(void);
 
 /** What main does: argv as the process got it. Returns the exit status. */
 int gy_cli(int argc, char **argv);

@@ -35,10 +35,10 @@ static void warn_of_unknown(void)
     }
 }
 
-int gy_environment_check(void)
+int gy_cli_environment_check(void)
 {
     if (gy_info_check_settings() < 0) {
-        return gy_report_usage("gyre: %s", gy_error_text());
+        return gy_cli_report_usage("gyre: %s", gy_error_text());
     }
     if (getenv("GYRE_RANK") == NULL) { /* to a rank the launcher has said it */
         warn_of_unknown();

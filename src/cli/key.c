@@ -27,7 +27,7 @@ static int make(const char *path, char **operands)
     (void)operands;
     gy_status status = gy_keyring_make(path);
     if (status < 0) {
-        return gy_report_failure("key", status);
+        return gy_cli_report_failure("key", status);
     }
     gy_print_to(stdout, "%s\n", path);
     return GY_EXIT_OK;
@@ -39,7 +39,7 @@ static int rotate(const char *path, char **operands)
     gy_status status = gy_keyring_rotate(path, &epoch);
     (void)operands;
     if (status < 0) {
-        return gy_report_failure("key rotate", status);
+        return gy_cli_report_failure("key rotate", status);
     }
     gy_print_to(stdout, "%s: epoch %llu is new\n", path, (unsigned long long)epoch);
     return GY_EXIT_OK;
@@ -51,19 +51,19 @@ static int retire(const char *path, char **operands)
     errno = 0;
     unsigned long long epoch = strtoull(operands[0], &end, 10);
     if (operands[0][0] < '0' || operands[0][0] > '9' || *end != '\0' || errno != 0) {
-        return gy_report_usage("gyre key retire: '%s': expected an epoch", operands[0]);
+        return gy_cli_report_usage("gyre key retire: '%s': expected an epoch", operands[0]);
     }
     gy_status status = gy_keyring_retire(path, epoch);
-    return status < 0 ? gy_report_failure("key retire", status) : GY_EXIT_OK;
+    return status < 0 ? gy_cli_report_failure("key retire", status) : GY_EXIT_OK;
 }
 
 static int derive(const char *path, char **operands)
 {
     gy_status status = gy_keyring_derive(path, operands[0], operands[1]);
     if (status == GY_ARG) {
-        return gy_report_usage("gyre key derive: '%s': %s", operands[0], gy_error_text());
+        return gy_cli_report_usage("gyre key derive: '%s': %s", operands[0], gy_error_text());
     }
-    return status < 0 ? gy_report_failure("key derive", status) : GY_EXIT_OK;
+    return status < 0 ? gy_cli_report_failure("key derive", status) : GY_EXIT_OK;
 }
 
 static gy_status show_line(void *arg, const gy_keyring_entry *entry)
@@ -82,7 +82,7 @@ static int show(const char *path, char **operands)
         gy_print_to(stdout, "%s: mode %04o\n", path, (unsigned)facts.st_mode & 07777);
     }
     gy_status status = gy_keyring_list(path, show_line, NULL);
-    return status < 0 ? gy_report_failure("key show", status) : GY_EXIT_OK;
+    return status < 0 ? gy_cli_report_failure("key show", status) : GY_EXIT_OK;
 }
 
 static const struct {
@@ -106,20 +106,20 @@ static int run(char **operands, int operand_count)
             continue;
         }
         if (rest < 0 || rest > 1) {
-            return gy_report_usage("gyre key %s: %d operands: expected %s", verbs[i].name,
-                                   operand_count - 1, verbs[i].operands);
+            return gy_cli_report_usage("gyre key %s: %d operands: expected %s", verbs[i].name,
+                                       operand_count - 1, verbs[i].operands);
         }
         const char *path = path_of(rest == 1 ? operands[operand_count - 1] : NULL, kept);
         return path != NULL ? verbs[i].run(path, operands + 1)
-                            : gy_report_failure("key", GY_ARG);
+                            : gy_cli_report_failure("key", GY_ARG);
     }
     if (operand_count > 1) {
-        return gy_report_usage(
+        return gy_cli_report_usage(
             "gyre key: '%s': expected new, rotate, retire, derive, show or one FILE",
             operands[0]);
     }
     const char *path = path_of(operand_count > 0 ? operands[0] : NULL, kept);
-    return path != NULL ? make(path, operands) : gy_report_failure("key", GY_ARG);
+    return path != NULL ? make(path, operands) : gy_cli_report_failure("key", GY_ARG);
 }
 
 const gy_command gy_command_key = {

@@ -114,7 +114,7 @@ static int add_to_list(const parse *state, const gy_option *option, const char *
     return complain_value(state, option, text, "at most 64 values");
 }
 
-int gy_options_choice(const char *choices, const char *text)
+int gy_cli_options_choice(const char *choices, const char *text)
 {
     size_t size = strlen(text);
     int index = 0;
@@ -168,7 +168,7 @@ static int take(parse *state, const gy_option *option, const char *text)
     case GY_OPTION_REAL:
         return take_real(state, option, text, place);
     case GY_OPTION_CHOICE:
-        if (gy_options_choice(option->choices, text) < 0) {
+        if (gy_cli_options_choice(option->choices, text) < 0) {
             char expected[256];
             snprintf(expected, sizeof(expected), "one of %s", option->choices);
             return complain_value(state, option, text, expected);
@@ -268,8 +268,8 @@ static int check_operands(const gy_command *command, char **operands, int count,
     return GY_EXIT_OK;
 }
 
-int gy_options_parse(const gy_command *command, char **arguments, int count, int *operand_count,
-                     bool *is_help, FILE *complaints)
+int gy_cli_options_parse(const gy_command *command, char **arguments, int count,
+                         int *operand_count, bool *is_help, FILE *complaints)
 {
     parse state = {.command = command, .complaints = complaints};
     bool is_ended = false;
@@ -339,7 +339,7 @@ static void print_option(FILE *out, const gy_option *option)
     }
 }
 
-void gy_options_help(const gy_command *command, FILE *out)
+void gy_cli_options_help(const gy_command *command, FILE *out)
 {
     fprintf(out, "usage: gyre %s%s%s%s\n\n%s\n", command->name,
             command->option_count > 0 ? " [OPTION...]" : "",

@@ -81,13 +81,13 @@ typedef struct gy_command {
  * @param complaints takes one line naming the argument, the value seen and what was expected
  * @return GY_EXIT_OK or GY_EXIT_USAGE
  */
-int gy_options_parse(const gy_command *command, char **arguments, int count, int *operand_count,
-                     bool *is_help, FILE *complaints);
+int gy_cli_options_parse(const gy_command *command, char **arguments, int count,
+                         int *operand_count, bool *is_help, FILE *complaints);
 
 /** The place of `text` in "a|b|c", counted from 0; -1: it is none of the words. */
-int gy_options_choice(const char *choices, const char *text);
+int gy_cli_options_choice(const char *choices, const char *text);
 
 /** The help text of one command. */
-void gy_options_help(const gy_command *command, FILE *out);
+void gy_cli_options_help(const gy_command *command, FILE *out);
 
 #endif

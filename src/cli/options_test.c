@@ -76,8 +76,8 @@ static outcome parse_line(const char *line)
     settings = (values){.rate = 0.5};
     FILE *complaints = fmemopen(result.complaint, sizeof(result.complaint), "w");
     assert_non_null(complaints);
-    result.status = gy_options_parse(&command, result.words, count, &result.operand_count,
-                                     &result.is_help, complaints);
+    result.status = gy_cli_options_parse(&command, result.words, count, &result.operand_count,
+                                         &result.is_help, complaints);
     fclose(complaints);
     return result;
 }
@@ -181,7 +181,7 @@ GY_TEST(help_names_every_option)
     char text[4096];
     FILE *out = fmemopen(text, sizeof(text), "w");
     assert_non_null(out);
-    gy_options_help(&command, out);
+    gy_cli_options_help(&command, out);
     fclose(out);
     for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
         char name[64];

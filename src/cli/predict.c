@@ -113,7 +113,7 @@ static int label_files(gy_model *model, char **operands, int operand_count)
     if (operand_count == 1) {
         gy_status status = label_input(model);
         if (status != GY_OK && ferror(stdout) == 0) {
-            result = gy_report_failure("predict", status);
+            result = gy_cli_report_failure("predict", status);
         } else if (ferror(stdin) != 0) {
             fprintf(stderr, "gyre predict: cannot read standard input\n");
             result = GY_EXIT_FAILURE;
@@ -123,7 +123,7 @@ static int label_files(gy_model *model, char **operands, int operand_count)
         gy_language_verdict verdict;
         gy_status status = gy_language_label_file(model, operands[i], &verdict);
         if (status != GY_OK) {
-            result = gy_report_failure("predict", status);
+            result = gy_cli_report_failure("predict", status);
             continue;
         }
         printf("%s: ", operands[i]);
@@ -212,7 +212,7 @@ static void report_labels(const gallery *g)
     const int classes = gy_model_class_count(g->model);
     gy_tensor *labels = NULL;
     if (gy_read_idx(settings.labels, &labels) != GY_OK) {
-        (void)gy_report_failure("predict", GY_IO);
+        (void)gy_cli_report_failure("predict", GY_IO);
         return;
     }
     int64_t at = 0;
@@ -261,7 +261,7 @@ static gy_status label_gallery(gallery *g)
         status = label_some(g, from, count - from < IMAGES ? count - from : IMAGES);
     }
     if (status != GY_OK) {
-        (void)gy_report_failure("predict", status);
+        (void)gy_cli_report_failure("predict", status);
         return status;
     }
     if (settings.labels != NULL) {
@@ -274,21 +274,21 @@ static gy_status label_gallery(gallery *g)
 static int label_images(gy_model *model, char **operands, int operand_count)
 {
     if (operand_count == 1) {
-        return gy_report_usage(
+        return gy_cli_report_usage(
             "gyre predict: FILE is missing: expected IDX files of images for "
             "model '%s'",
             gy_model_name(model));
     }
     if (settings.labels != NULL && operand_count > 2) {
-        return gy_report_usage("gyre predict: --labels is for one file of images, not for %d",
-                               operand_count - 1);
+        return gy_cli_report_usage(
+            "gyre predict: --labels is for one file of images, not for %d", operand_count - 1);
     }
     int result = GY_EXIT_OK;
     for (int i = 1; i < operand_count; i++) {
         gallery g = {.model = model, .path = operands[i]};
         gy_status status = gy_dataset_open_idx(operands[i], settings.labels, &g.set);
         if (status != GY_OK) {
-            result = gy_report_failure("predict", status);
+            result = gy_cli_report_failure("predict", status);
             continue;
         }
         if (label_gallery(&g) != GY_OK) {
@@ -311,12 +311,12 @@ static int run(char **operands, int operand_count)
     gy_model_free(model);
     model = NULL;
     if (status == GY_OK && settings.labels != NULL) {
-        return gy_report_usage(
+        return gy_cli_report_usage(
             "gyre predict: --labels is for images, but the model is for text");
     }
     status = status == GY_OK ? gy_language_open(operands[0], &model) : status;
     if (status != GY_OK) {
-        return gy_report_failure("predict", status);
+        return gy_cli_report_failure("predict", status);
     }
     int result = label_files(model, operands, operand_count);
     gy_model_free(model);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void gy_report_corpus(const gy_corpus *corpus, double seconds, int ranks)
+void gy_cli_report_corpus(const gy_corpus *corpus, double seconds, int ranks)
 {
     long long unreadable = 0, binary = 0;
     printf("read on %d rank%s in %.1f s:\n", ranks, ranks == 1 ? "" : "s", seconds);
@@ -31,7 +31,7 @@ static double percent(int64_t part, int64_t whole)
     return whole > 0 ? 100 * (double)part / (double)whole : 0;
 }
 
-void gy_report_score(const gy_language_score *score)
+void gy_cli_report_score(const gy_language_score *score)
 {
     printf("\ntest accuracy: %.2f %% of %lld lines, %.2f %% of %lld files\n\n",
            percent(score->lines_right, score->lines), (long long)score->lines,
@@ -50,7 +50,7 @@ void gy_report_score(const gy_language_score *score)
     }
 }
 
-void gy_report_time(const gy_train_result *result)
+void gy_cli_report_time(const gy_train_result *result)
 {
     double other =
         result->seconds - result->compute_s - result->exposed_communication_s - result->input_s;
@@ -61,7 +61,7 @@ void gy_report_time(const gy_train_result *result)
            other > 0 ? other : 0);
 }
 
-int gy_report_failure(const char *what, gy_status status)
+int gy_cli_report_failure(const char *what, gy_status status)
 {
     const char *rank = getenv("GYRE_RANK");
     fflush(stdout);
@@ -73,7 +73,7 @@ int gy_report_failure(const char *what, gy_status status)
     return GY_EXIT_FAILURE;
 }
 
-int gy_report_usage(const char *format, ...)
+int gy_cli_report_usage(const char *format, ...)
 {
     static char whole[1 << 18]; /* an argument has at most half of it */
     char text[1024];

@@ -143,8 +143,8 @@ static int run(char **operands, int operand_count)
     const char *wrong = misplaced();
     if (wrong != NULL) {
         return settings.over.hosts > 0
-                   ? gy_report_usage("gyre run: %s and --hosts exclude each other", wrong)
-                   : gy_report_usage("gyre run: %s needs --hosts", wrong);
+                   ? gy_cli_report_usage("gyre run: %s and --hosts exclude each other", wrong)
+                   : gy_cli_report_usage("gyre run: %s needs --hosts", wrong);
     }
     return settings.over.hosts > 0 ? gy_cli_run_hosts(&settings.over, &chosen, operands)
                                    : gy_run(&chosen, operands);

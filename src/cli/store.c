@@ -36,8 +36,8 @@ static gy_status print_entry(void *arg, const gy_store_entry *entry)
 /* The exit status that a failure of a verb comes to. */
 static int report(const char *verb, gy_status status)
 {
-    return status == GY_ARG ? gy_report_usage("gyre %s: %s", verb, gy_error_text())
-                            : gy_report_failure(verb, status);
+    return status == GY_ARG ? gy_cli_report_usage("gyre %s: %s", verb, gy_error_text())
+                            : gy_cli_report_failure(verb, status);
 }
 
 static int run_list(char **operands, int count)
@@ -105,7 +105,7 @@ static int run_copy(char **operands, int count)
     (void)count;
     char target[8192];
     if (!find_target(operands[0], operands[1], target, sizeof(target))) {
-        return gy_report_usage(
+        return gy_cli_report_usage(
             "gyre store cp: the target is too long: expected at most %zu bytes",
             sizeof(target) - 1);
     }

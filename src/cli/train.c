@@ -99,11 +99,11 @@ static gy_train_options train_options(train_job *job)
         .epochs = (int)settings.epochs,
         .batch = settings.batch,
         .accumulate = (int)settings.accumulate,
-        .optimizer = optimizers[gy_options_choice(OPTIMIZERS, settings.optimizer)],
+        .optimizer = optimizers[gy_cli_options_choice(OPTIMIZERS, settings.optimizer)],
         .rate = settings.rate,
         .momentum = settings.momentum,
         .weight_decay = settings.weight_decay,
-        .schedule = schedules[gy_options_choice(SCHEDULES, settings.schedule)],
+        .schedule = schedules[gy_cli_options_choice(SCHEDULES, settings.schedule)],
         .schedule_factor = settings.factor,
         .warmup_steps = (int)settings.warmup,
         .clip_norm = settings.clip,
@@ -170,7 +170,7 @@ static gy_status open_language(train_job *job)
     GY_TRY(gy_corpus_read(&options_of_corpus, &job->corpus));
     double seconds = (double)(gy_deadline_after(0).at_ns - begin.at_ns) / 1e9;
     if (job->is_first) {
-        gy_report_corpus(job->corpus, seconds, gy_comm_size(job->comm));
+        gy_cli_report_corpus(job->corpus, seconds, gy_comm_size(job->comm));
         fflush(stdout);
     }
     GY_TRY(gy_language_dataset(job->corpus, false, &job->train));
@@ -273,14 +273,14 @@ static gy_status report(train_job *job)
         gy_language_score score;
         GY_TRY(gy_language_evaluate(job->model, job->corpus, job->comm, &score));
         if (job->is_first) {
-            gy_report_score(&score);
+            gy_cli_report_score(&score);
         }
     } else if (job->is_first) {
         printf("\ntest accuracy: %.2f %%, loss %.4f\n", 100 * job->result.test_accuracy,
                job->result.test_loss);
     }
     if (job->is_first) {
-        gy_report_time(&job->result);
+        gy_cli_report_time(&job->result);
         if (job->result.resumed_step > 0) {
             printf("resumed after step %lld\n", (long long)job->result.resumed_step);
         }
@@ -337,24 +337,25 @@ static void end_job(train_job *job)
 static int check_settings(const char *name)
 {
     static const char *const names = "language|softmax|mlp|lenet";
-    if (gy_options_choice(names, name) < 0) {
-        return gy_report_usage("gyre train: no model '%s': expected one of %s", name, names);
+    if (gy_cli_options_choice(names, name) < 0) {
+        return gy_cli_report_usage("gyre train: no model '%s': expected one of %s", name,
+                                   names);
     }
     if (settings.data == NULL && strcmp(name, "language") != 0) {
-        return gy_report_usage(
+        return gy_cli_report_usage(
             "gyre train: --data is missing: expected the folder of the digits' IDX files");
     }
     if (settings.resume && settings.checkpoints == NULL) {
-        return gy_report_usage("gyre train: --resume needs --checkpoints FOLDER");
+        return gy_cli_report_usage("gyre train: --resume needs --checkpoints FOLDER");
     }
     if (settings.checkpoint_every > 0 && settings.checkpoints == NULL) {
-        return gy_report_usage("gyre train: --checkpoint-every needs --checkpoints FOLDER");
+        return gy_cli_report_usage("gyre train: --checkpoint-every needs --checkpoints FOLDER");
     }
     const char *running = getenv("GYRE_SIZE");
     if (running != NULL && settings.ranks > 0 && strtoll(running, NULL, 10) != settings.ranks) {
-        return gy_report_usage("gyre train: --ranks: '%lld' is not valid: expected %s, the "
-                               "number of ranks of this launch",
-                               settings.ranks, running);
+        return gy_cli_report_usage("gyre train: --ranks: '%lld' is not valid: expected %s, the "
+                                   "number of ranks of this launch",
+                                   settings.ranks, running);
     }
     return GY_EXIT_OK;
 }
@@ -373,7 +374,7 @@ static int run(char **operands, int operand_count)
     int size = settings.output != NULL ? snprintf(job.folder, room, "%s", settings.output)
                                        : snprintf(job.folder, room, "out/%s", job.name);
     if (size < 0 || (size_t)size >= room) {
-        return gy_report_usage("gyre train: --output: the path is too long");
+        return gy_cli_report_usage("gyre train: --output: the path is too long");
     }
     bool is_rank = getenv("GYRE_RANK") != NULL;
     if (!is_rank && !make_folder(&job)) {
@@ -384,7 +385,7 @@ static int run(char **operands, int operand_count)
     }
     gy_status joined = gy_comm_world(&job.comm);
     if (joined != GY_OK) {
-        return gy_report_failure("train", joined);
+        return gy_cli_report_failure("train", joined);
     }
     job.is_first = gy_comm_rank(job.comm) == 0;
     if (is_rank && job.is_first && !make_folder(&job)) {
@@ -393,7 +394,7 @@ static int run(char **operands, int operand_count)
     gy_status done = do_job(&job);
     end_job(&job);
     if (done != GY_OK) {
-        return gy_report_failure("train", done);
+        return gy_cli_report_failure("train", done);
     }
     gy_comm_world_close();
     return GY_EXIT_OK;

@@ -32,10 +32,10 @@ static int print(const gy_tune_query *query)
     char *text = NULL;
     gy_status status = gy_tune_show(query, &text);
     if (status == GY_ARG) {
-        return gy_report_usage("gyre tune: %s", gy_error_text());
+        return gy_cli_report_usage("gyre tune: %s", gy_error_text());
     }
     if (status != GY_OK) {
-        return gy_report_failure("tune", status);
+        return gy_cli_report_failure("tune", status);
     }
     fputs(text, stdout);
     gy_string_free(text);
@@ -50,7 +50,7 @@ static int measure(void)
     gy_status status = gy_comm_world(&comm);
     status = status == GY_OK ? gy_tune(comm, &chosen, &report) : status;
     if (status != GY_OK) {
-        return gy_report_failure("tune", status);
+        return gy_cli_report_failure("tune", status);
     }
     if (report != NULL) {
         fputs(report, stdout);
@@ -73,8 +73,9 @@ static int run(char **operands, int operand_count)
             &(gy_tune_query){.ranks = ranks, .hosts = (int)settings.hosts, .is_tcp = is_tcp});
     }
     if (settings.hosts > 0) {
-        return gy_report_usage("gyre tune: --hosts needs --print: to measure between hosts, "
-                               "start 'gyre tune' with 'gyre run' on each host");
+        return gy_cli_report_usage(
+            "gyre tune: --hosts needs --print: to measure between hosts, "
+            "start 'gyre tune' with 'gyre run' on each host");
     }
     if (!gy_run_is_rank()) {
         return gy_cli_start_run("tune", &(gy_run_options){.ranks = ranks, .is_tcp = is_tcp});

@@ -266,7 +266,7 @@ GY_TEST(bad_calls_are_refused)
 {
     gy_transport *transport = NULL;
     gy_comm *comm = NULL;
-    assert_ok(gy_self_open(gy_env_real(), &transport));
+    assert_ok(gy_transport_self_open(gy_env_real(), &transport));
     assert_ok(gy_comm_new(transport, NULL, &comm));
     float data[2] = {3, 4}, out[2] = {0};
     assert_int_equal(gy_comm_rank(comm), 0);
@@ -288,12 +288,12 @@ GY_TEST(names_and_timeouts_are_checked)
 {
     gy_transport *transport = NULL;
     gy_comm *comm = NULL;
-    assert_ok(gy_self_open(gy_env_real(), &transport));
+    assert_ok(gy_transport_self_open(gy_env_real(), &transport));
     assert_status(gy_comm_new(transport, &(gy_comm_options){.algorithm = "quick"}, &comm),
                   GY_ARG);
     assert_non_null(strstr(gy_error_text(), "there are slots, ring, segments"));
     assert_int_equal(setenv("GYRE_TIMEOUT", "soon", 1), 0);
-    assert_ok(gy_self_open(gy_env_real(), &transport));
+    assert_ok(gy_transport_self_open(gy_env_real(), &transport));
     assert_status(gy_comm_new(transport, NULL, &comm), GY_ARG);
     unsetenv("GYRE_TIMEOUT");
 }

@@ -70,7 +70,7 @@ static inline int crew_run(int ranks, const gy_comm_options *options,
                                                   .pool_bytes = 16 << 20,
                                                   .ring_bytes = crew_ring_bytes,
                                                   .host_cores = crew_cores};
-    if (gy_shm_open_all(&segment, gy_env_real(), transports) != GY_OK) {
+    if (gy_transport_shm_open_all(&segment, gy_env_real(), transports) != GY_OK) {
         return -1;
     }
     return crew_run_on(transports, ranks, options, run, arg);

@@ -285,9 +285,9 @@ GY_TEST(different_tables_are_told)
     draw_table(&random, &tuning);
     assert_ok(gy_tuning_write(&tuning, path, gy_env_real()));
     gy_tuning_fini(&tuning);
-    assert_ok(
-        gy_shm_open_all(&(gy_transport_segment_options){.ranks = 2, .pool_bytes = 1 << 20},
-                        gy_env_real(), transports));
+    assert_ok(gy_transport_shm_open_all(
+        &(gy_transport_segment_options){.ranks = 2, .pool_bytes = 1 << 20}, gy_env_real(),
+        transports));
     for (int rank = 0; rank < 2; rank++) {
         members[rank] = (crew_member){.rank = rank, .size = 2, .run = sum_once};
         const gy_comm_options options = {.table = rank == 0 ? "none" : path};

@@ -16,13 +16,13 @@ static gy_status renew(void *launcher, gy_deadline deadline, gy_transport **tran
 {
     (void)launcher;
     *transport = NULL;
-    return gy_generation_meet(gy_env_real(), deadline, transport);
+    return gy_transport_generation_meet(gy_env_real(), deadline, transport);
 }
 
 static gy_status finish(void *launcher, gy_deadline deadline)
 {
     (void)launcher;
-    return gy_generation_finish(gy_env_real(), deadline);
+    return gy_transport_generation_finish(gy_env_real(), deadline);
 }
 
 /* Whoever dies before all are there is started anew, and another transport brings it. */
@@ -36,7 +36,7 @@ static gy_status open_renewable(gy_transport *transport)
         return status;
     }
     gy_deadline deadline = {gy_now_ns(transport->env) + timeout_ns};
-    GY_TRY(gy_generation_meet(transport->env, deadline, &transport));
+    GY_TRY(gy_transport_generation_meet(transport->env, deadline, &transport));
     return gy_comm_new(transport, &options, &world);
 }
 
@@ -45,7 +45,7 @@ static gy_status open_world(void)
     gy_transport *transport = NULL;
     GY_TRY(gy_transport_open_from_environment(gy_env_real(), &transport));
     gy_comm *made = NULL;
-    if (gy_run_is_renewable()) {
+    if (gy_transport_run_is_renewable()) {
         return open_renewable(transport);
     }
     GY_TRY(gy_comm_new(transport, NULL, &made));
@@ -106,7 +106,7 @@ static void make_self(void)
 {
     static const gy_comm_options options = {.timeout_s = 60, .table = "none", .is_self = true};
     gy_transport *transport = NULL;
-    gy_status status = gy_self_open(gy_env_real(), &transport);
+    gy_status status = gy_transport_self_open(gy_env_real(), &transport);
     status = status < 0 ? status : gy_comm_new(transport, &options, &self);
     if (status < 0) {
         gy_panic("GY_COMM_SELF cannot be made: %s", gy_status_text(status));
@@ -211,8 +211,8 @@ static gy_status join_bootstrap(const gy_bootstrap *from, introduction *all, int
         status = make_segment(from, all, &mine, segment);
     }
     GY_TRY(exchange(from, &mine, status, all));
-    status = gy_shm_open_process((int)all[0].process, (int)all[0].segment, from->rank,
-                                 gy_env_real(), &transport);
+    status = gy_transport_shm_open_process((int)all[0].process, (int)all[0].segment, from->rank,
+                                           gy_env_real(), &transport);
     gy_comm *made = NULL;
     status = status < 0 ? status : gy_comm_new(transport, NULL, &made);
     status = exchange(from, &mine, status, all);
@@ -229,7 +229,8 @@ gy_status gy_comm_from_bootstrap(const gy_bootstrap *bootstrap, gy_comm **comm)
     int segment = -1;
     if (bootstrap->size < 1 || bootstrap->rank < 0 || bootstrap->rank >= bootstrap->size ||
         bootstrap->allgather == NULL) {
-        return gy_fail(GY_ARG, "bootstrap: rank %d of %d ranks%s", bootstrap->rank, bootstrap->size,
+        return gy_fail(GY_ARG, "bootstrap: rank %d of %d ranks%s", bootstrap->rank,
+                       bootstrap->size,
                        bootstrap->allgather == NULL ? " without an allgather" : "");
     }
     if (bootstrap->size > GY_RANKS_MAX) {

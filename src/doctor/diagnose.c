@@ -3,14 +3,14 @@
 
 #include <string.h>
 
-double gy_flight_ago(const gy_flight *flight, uint64_t ticks)
+double gy_doctor_flight_ago(const gy_flight *flight, uint64_t ticks)
 {
     return ticks == 0 || ticks > flight->head.now
                ? 0
                : (double)(flight->head.now - ticks) * flight->head.tick_s;
 }
 
-bool gy_waits(const gy_diagnosis *diagnosis, int from, int to)
+bool gy_doctor_waits(const gy_diagnosis *diagnosis, int from, int to)
 {
     return diagnosis
                ->waits[(size_t)from * (size_t)diagnosis->flight->head.ranks + (size_t)to] != 0;
@@ -132,7 +132,7 @@ static void add_waits_of(gy_diagnosis *diagnosis, int rank)
     }
 }
 
-gy_diagnosis *gy_diagnose(const gy_flight *flight)
+gy_diagnosis *gy_doctor_diagnose(const gy_flight *flight)
 {
     size_t ranks = (size_t)flight->head.ranks;
     gy_diagnosis *made = gy_alloc_zero("doctor", 1, sizeof(*made));
@@ -152,11 +152,11 @@ gy_diagnosis *gy_diagnose(const gy_flight *flight)
     for (int rank = 0; rank < flight->head.ranks; rank++) {
         add_waits_of(made, rank);
     }
-    if (!gy_diagnose_lateness(made)) {
+    if (!gy_doctor_diagnose_lateness(made)) {
         gy_diagnosis_free(made);
         return NULL;
     }
-    gy_diagnose_findings(made);
+    gy_doctor_diagnose_findings(made);
     return made;
 }
 

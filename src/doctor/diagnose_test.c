@@ -53,7 +53,7 @@ static const char *findings_of(const gy_flight *flight)
 {
     static char out[8192];
     gy_text text = {.data = NULL};
-    gy_diagnosis *diagnosis = gy_diagnose(flight);
+    gy_diagnosis *diagnosis = gy_doctor_diagnose(flight);
     assert_non_null(diagnosis);
     for (int i = 0; i < diagnosis->finding_count; i++) {
         gy_text_add(&text, "%s: %s\n", gy_finding_name(diagnosis->findings[i].kind),
@@ -150,7 +150,7 @@ GY_TEST(circles_are_named)
         }
     }
     add(flight, 1, 8, GY_RECORD_MEETING, 1)->comm_slot = 1;
-    gy_diagnosis *diagnosis = gy_diagnose(flight);
+    gy_diagnosis *diagnosis = gy_doctor_diagnose(flight);
     assert_non_null(diagnosis);
     assert_int_equal(diagnosis->patients[0].waiters, 1);
     assert_int_equal(diagnosis->patients[1].waiters, 3);
@@ -180,7 +180,7 @@ GY_TEST(lateness_is_measured)
         add(flight, 1, number, GY_RECORD_ENDED, number == 7 ? ago - 0.02 : ago - 0.004);
         add(flight, 2, number, GY_RECORD_ENDED, ago - 0.001);
     }
-    gy_diagnosis *diagnosis = gy_diagnose(flight);
+    gy_diagnosis *diagnosis = gy_doctor_diagnose(flight);
     assert_non_null(diagnosis);
     const gy_patient *late = &diagnosis->patients[1];
     assert_int_equal(late->late_count, 20);
@@ -254,7 +254,7 @@ GY_TEST(anything_is_survived)
     gy_random random = {.key = gy_test_seed()};
     for (long i = 0; i < gy_test_cases(20000); i++) {
         gy_flight *flight = any_flight(&random);
-        gy_diagnosis *diagnosis = gy_diagnose(flight);
+        gy_diagnosis *diagnosis = gy_doctor_diagnose(flight);
         gy_text text = {.data = NULL}, json = {.data = NULL};
         assert_non_null(diagnosis);
         snprintf(flight->head.program, sizeof(flight->head.program), "a\"\\\x01\xff");

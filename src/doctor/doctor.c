@@ -12,7 +12,7 @@
 /* Takes the flight. */
 static gy_status describe(gy_flight *flight, bool is_json, gy_text *out)
 {
-    gy_diagnosis *diagnosis = gy_diagnose(flight);
+    gy_diagnosis *diagnosis = gy_doctor_diagnose(flight);
     gy_status status = GY_OK;
     if (diagnosis == NULL) {
         status = gy_fail(GY_NOMEM, "cannot print the flight recording");
@@ -76,7 +76,7 @@ static gy_status look_at(const gy_found_run *runs, int count, const gy_doctor_op
     gy_status status = GY_OK;
     for (int i = 0; i < count; i++) {
         gy_flight *flight = NULL;
-        if (options->process != 0 && !gy_run_has(&runs[i], options->process)) {
+        if (options->process != 0 && !gy_doctor_run_has(&runs[i], options->process)) {
             continue;
         }
         found++;
@@ -108,7 +108,7 @@ static gy_status look(const gy_doctor_options *options, gy_text *out)
         return GY_NOMEM;
     }
     int count = 0;
-    gy_status status = gy_runs_find(runs, &count);
+    gy_status status = gy_doctor_runs_find(runs, &count);
     if (status == GY_OK && count > 1 && options->process == 0) {
         const char *which = "several launches: choose one (gyre doctor PROCESS)";
         if (!options->is_json) {

@@ -24,10 +24,10 @@ typedef struct gy_found_run {
 
 /** The runs with a process that this one may look at, at most GY_RUNS_MAX. GY_OK, or /proc
  * cannot be read to its end. */
-GY_MUST_CHECK gy_status gy_runs_find(gy_found_run *runs, int *count);
+GY_MUST_CHECK gy_status gy_doctor_runs_find(gy_found_run *runs, int *count);
 /** Does `process` belong to the run: holds the segment, or is the parent or further up of one
  * that does? */
-bool gy_run_has(const gy_found_run *run, pid_t process);
+bool gy_doctor_run_has(const gy_found_run *run, pid_t process);
 
 /* ---- diagnose.c ---- */
 
@@ -74,19 +74,19 @@ typedef struct gy_diagnosis {
 } gy_diagnosis;
 
 /** What a flight tells; borrows it. NULL: no memory. */
-gy_diagnosis *gy_diagnose(const gy_flight *flight);
+gy_diagnosis *gy_doctor_diagnose(const gy_flight *flight);
 void gy_diagnosis_free(gy_diagnosis *diagnosis);
 /** Seconds from ticks to when the flight was read; 0 when not known. */
-double gy_flight_ago(const gy_flight *flight, uint64_t ticks);
-bool gy_waits(const gy_diagnosis *diagnosis, int from, int to);
+double gy_doctor_flight_ago(const gy_flight *flight, uint64_t ticks);
+bool gy_doctor_waits(const gy_diagnosis *diagnosis, int from, int to);
 
 /* late.c */
 /** Who enters late: fills in the patients. False: no memory. */
-bool gy_diagnose_lateness(gy_diagnosis *diagnosis);
+bool gy_doctor_diagnose_lateness(gy_diagnosis *diagnosis);
 
 /* findings.c */
 /** In words, the causes first. */
-void gy_diagnose_findings(gy_diagnosis *diagnosis);
+void gy_doctor_diagnose_findings(gy_diagnosis *diagnosis);
 
 /* ---- print.c, json.c ---- */
 

@@ -77,14 +77,14 @@ static gy_status visit_process(void *arg, const char *name)
     return GY_OK;
 }
 
-gy_status gy_runs_find(gy_found_run *runs, int *count)
+gy_status gy_doctor_runs_find(gy_found_run *runs, int *count)
 {
     search of = {runs, count};
     *count = 0;
     return gy_disk_each(gy_env_real(), "/proc", visit_process, &of);
 }
 
-bool gy_run_has(const gy_found_run *run, pid_t process)
+bool gy_doctor_run_has(const gy_found_run *run, pid_t process)
 {
     enum { DEEPEST = 64 };
     for (int i = 0; i < run->process_count; i++) {
@@ -93,7 +93,7 @@ bool gy_run_has(const gy_found_run *run, pid_t process)
             if (at == process) {
                 return true;
             }
-            at = gy_process_parent(at);
+            at = gy_transport_process_parent(at);
         }
     }
     return false;

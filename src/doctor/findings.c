@@ -43,8 +43,9 @@ static double patience_of(const gy_diagnosis *diagnosis, int rank)
     if (call == NULL) {
         return 0;
     }
-    return call->state == GY_RECORD_FAILED ? 1e9
-                                           : gy_flight_ago(diagnosis->flight, call->started);
+    return call->state == GY_RECORD_FAILED
+               ? 1e9
+               : gy_doctor_flight_ago(diagnosis->flight, call->started);
 }
 
 static bool is_waiting_long(const gy_diagnosis *diagnosis, int rank)
@@ -55,7 +56,7 @@ static bool is_waiting_long(const gy_diagnosis *diagnosis, int rank)
 static bool is_awaited_long(const gy_diagnosis *diagnosis, int rank)
 {
     for (int other = 0; other < diagnosis->flight->head.ranks; other++) {
-        if (gy_waits(diagnosis, other, rank) && is_waiting_long(diagnosis, other)) {
+        if (gy_doctor_waits(diagnosis, other, rank) && is_waiting_long(diagnosis, other)) {
             return true;
         }
     }
@@ -72,7 +73,7 @@ static void add_waiters(const gy_diagnosis *diagnosis, int rank, gy_text *text)
     }
     gy_text_add(text, "; rank%s ", count > 1 ? "s" : "");
     for (int other = 0; other < diagnosis->flight->head.ranks && told < NAMED; other++) {
-        if (gy_waits(diagnosis, other, rank)) {
+        if (gy_doctor_waits(diagnosis, other, rank)) {
             gy_text_add(text, "%s%d", told > 0 ? ", " : "",
                         diagnosis->patients[other].rank->rank);
             told++;
@@ -163,8 +164,9 @@ static void find_mismatches(gy_diagnosis *diagnosis)
 static int next_of(const gy_diagnosis *diagnosis, int rank)
 {
     for (int other = 0; other < diagnosis->flight->head.ranks; other++) {
-        if (gy_waits(diagnosis, rank, other) && diagnosis->patients[other].call != NULL &&
-            !diagnosis->patients[other].is_gone && !diagnosis->patients[other].is_stopped) {
+        if (gy_doctor_waits(diagnosis, rank, other) &&
+            diagnosis->patients[other].call != NULL && !diagnosis->patients[other].is_gone &&
+            !diagnosis->patients[other].is_stopped) {
             return other;
         }
     }
@@ -225,7 +227,7 @@ static void find_missing(gy_diagnosis *diagnosis)
         bool is_told = patient->is_gone || patient->is_stopped;
         bool is_waiting = patient->elsewhere >= 0;
         for (int other = 0; other < ranks; other++) {
-            is_waiting = is_waiting || gy_waits(diagnosis, rank, other);
+            is_waiting = is_waiting || gy_doctor_waits(diagnosis, rank, other);
         }
         if (is_told || is_waiting || !is_awaited_long(diagnosis, rank)) {
             continue;
@@ -271,7 +273,7 @@ static void find_late(gy_diagnosis *diagnosis)
     }
 }
 
-void gy_diagnose_findings(gy_diagnosis *diagnosis)
+void gy_doctor_diagnose_findings(gy_diagnosis *diagnosis)
 {
     find_stopped_and_gone(diagnosis);
     find_mismatches(diagnosis);

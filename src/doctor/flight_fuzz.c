@@ -15,7 +15,7 @@ enum { RANKS = 4, RECORDS = 12, PATCH_HEAD = 4 };
 static void use(const gy_flight *flight)
 {
     gy_text text = {.data = NULL};
-    gy_diagnosis *diagnosis = gy_diagnose(flight);
+    gy_diagnosis *diagnosis = gy_doctor_diagnose(flight);
     if (diagnosis != NULL) {
         GY_ASSERT(diagnosis->finding_count <= GY_FINDINGS_MAX);
         gy_diagnosis_print(diagnosis, &text);

@@ -42,7 +42,8 @@ static void add_call(const gy_flight *flight, const gy_flight_record *call, gy_t
     gy_text_add(out,
                 "\"number\": %llu, \"group\": %d, \"called_s\": %.9f, \"entered_s\": %.9f}",
                 (unsigned long long)call->number, call->comm_slot,
-                gy_flight_ago(flight, call->started), gy_flight_ago(flight, call->entered));
+                gy_doctor_flight_ago(flight, call->started),
+                gy_doctor_flight_ago(flight, call->entered));
 }
 
 static void add_waits(const gy_diagnosis *diagnosis, int rank, gy_text *out)
@@ -51,7 +52,7 @@ static void add_waits(const gy_diagnosis *diagnosis, int rank, gy_text *out)
     const char *between = "";
     gy_text_add(out, "\"waits_for\": [");
     for (int other = 0; other < diagnosis->flight->head.ranks; other++) {
-        if (gy_waits(diagnosis, rank, other)) {
+        if (gy_doctor_waits(diagnosis, rank, other)) {
             gy_text_add(out, "%s%d", between, diagnosis->patients[other].rank->rank);
             between = ", ";
         }

@@ -50,7 +50,7 @@ static bool is_entry(const gy_flight_record *record)
            record->operation != GY_RECORD_RECV;
 }
 
-bool gy_diagnose_lateness(gy_diagnosis *diagnosis)
+bool gy_doctor_diagnose_lateness(gy_diagnosis *diagnosis)
 {
     const gy_flight *flight = diagnosis->flight;
     size_t count = 0, room = 1;

@@ -56,11 +56,11 @@ const char *gy_patient_text(const gy_diagnosis *diagnosis, int rank, char out[51
         const char *algorithm = algorithm_of(flight, call);
         snprintf(out, 512, "%s %s%s%s%s, called %.3g s ago", verb_of(call),
                  gy_record_text(call, what), algorithm[0] != '\0' ? " (" : "", algorithm,
-                 algorithm[0] != '\0' ? ")" : "", gy_flight_ago(flight, call->started));
+                 algorithm[0] != '\0' ? ")" : "", gy_doctor_flight_ago(flight, call->started));
     } else if (patient->last != NULL) {
         snprintf(out, 512, "is in no call; its last was %s, entered %.3g s ago",
                  gy_record_text(patient->last, what),
-                 gy_flight_ago(flight, patient->last->entered));
+                 gy_doctor_flight_ago(flight, patient->last->entered));
     } else {
         snprintf(out, 512, "%s",
                  patient->rank->stage == GY_FLIGHT_ABSENT ? "has not joined the launch"
@@ -103,7 +103,7 @@ static void print_rank(const gy_diagnosis *diagnosis, int rank, gy_text *out)
                 gy_patient_text(diagnosis, rank, what));
     const char *before = "; waits for rank ";
     for (int other = 0, told = 0; other < diagnosis->flight->head.ranks && told < 8; other++) {
-        if (gy_waits(diagnosis, rank, other)) {
+        if (gy_doctor_waits(diagnosis, rank, other)) {
             gy_text_add(out, "%s%d", before, diagnosis->patients[other].rank->rank);
             before = ", ";
             told++;

@@ -11,19 +11,19 @@
 
 #include "driver/driver.h"
 #include "driver/folder.h"
-#include "worker/warden.h"
+#include "worker/supervisor.h"
 #include "worker/wire.h"
 
-typedef enum gy_process_state {
+typedef enum gy_transport_process_state {
     GY_PROCESS_NONE,
     GY_PROCESS_STARTING, /* told READY not yet */
     GY_PROCESS_READY,
     GY_PROCESS_MUTE, /* to be killed: what it says is not heard any more */
-} gy_process_state;
+} gy_transport_process_state;
 
 /** A slot. */
 typedef struct gy_process {
-    gy_process_state state;
+    gy_transport_process_state state;
     uint32_t slot, generation;
     int socket;        /* -1: closed */
     bool is_dirty;     /* listed in gy_driver.dirty */
@@ -132,7 +132,7 @@ void gy_driver_processes_look_after(gy_driver *driver, int64_t now_ns);
 /** End all, orderly unless `is_hard`, and wait for their end. */
 void gy_driver_processes_close(gy_driver *driver, bool is_hard);
 
-/* ---- hear.c: what comes from processes and fork server ---- */
+/* ---- handle.c: what comes from processes and fork server ---- */
 
 enum { GY_EPOLL_REMOTE, GY_EPOLL_SIGNALS, GY_EPOLL_FORK_SERVER, GY_EPOLL_PROCESS };
 

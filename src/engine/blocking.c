@@ -19,7 +19,7 @@ static void *blocking_main(void *arg)
         if (task != NULL) {
             blocking->queued_count--;
             gy_mutex_unlock(&blocking->lock);
-            gy_task_run(engine, NULL, task);
+            gy_engine_task_run(engine, NULL, task);
             gy_mutex_lock(&blocking->lock);
         } else if (blocking->is_stopping) {
             break;

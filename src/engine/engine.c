@@ -27,7 +27,7 @@ static int64_t judge(gy_engine *engine, gy_worker *self, int64_t start_ns)
     if (self->is_reluctant && self->in_hand != NULL) {
         gy_engine_heap_push(&engine->heap, self->in_hand);
         self->in_hand = NULL;
-        gy_call_one(engine);
+        gy_engine_call_one(engine);
     }
     return now;
 }
@@ -40,9 +40,9 @@ static void *worker_main(void *arg)
     gy_idle idle = {.is_worker = true};
     int64_t start_ns = gy_clock_ns();
     while (!is_stopping(engine)) {
-        bool has_moved = gy_progress_poll(engine);
+        bool has_moved = gy_engine_progress_poll(engine);
         self->was_held_off = false;
-        if (gy_run_one(engine, self)) {
+        if (gy_engine_run_one(engine, self)) {
             idle.since_ns = 0;
             start_ns = judge(engine, self, start_ns);
             continue;
@@ -110,7 +110,7 @@ static gy_status add_workers(gy_engine *engine)
 static void stop_workers(gy_engine *engine)
 {
     (void)atomic_exchange_explicit(&engine->is_stopping, true, memory_order_seq_cst);
-    gy_call_workers(engine);
+    gy_engine_call_workers(engine);
     for (int i = 1; i < engine->worker_count; i++) {
         gy_thread_join(&engine->workers[i]->thread);
     }

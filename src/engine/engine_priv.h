@@ -308,8 +308,8 @@ static inline int64_t gy_clock_ns(void)
 }
 
 /* pool.c */
-gy_done *gy_task_new(gy_engine *engine, gy_worker *self, size_t access_count);
-void gy_task_free(gy_engine *engine, gy_worker *self, gy_done *task);
+gy_done *gy_engine_task_new(gy_engine *engine, gy_worker *self, size_t access_count);
+void gy_engine_task_free(gy_engine *engine, gy_worker *self, gy_done *task);
 gy_var *gy_engine_pool_var(gy_engine *engine);
 void gy_engine_pool_return_var(gy_engine *engine, gy_var *var);
 void gy_engine_pool_fini(gy_engine *engine);
@@ -336,16 +336,16 @@ bool gy_waiter_unlink(gy_waiter *waiter);
 /* run.c */
 
 /* Find a ready task and run it; also pieces of loops. False when nothing is there to do. */
-bool gy_run_one(gy_engine *engine, gy_worker *self);
+bool gy_engine_run_one(gy_engine *engine, gy_worker *self);
 /* The same for what this thread has queued itself, or what goes before that. */
-bool gy_run_near(gy_engine *engine, gy_worker *self);
+bool gy_engine_run_near(gy_engine *engine, gy_worker *self);
 /* Hand a ready task to whoever may run it. */
-void gy_ready(gy_engine *engine, gy_worker *self, gy_done *task);
-void gy_task_run(gy_engine *engine, gy_worker *self, gy_done *task);
+void gy_engine_ready(gy_engine *engine, gy_worker *self, gy_done *task);
+void gy_engine_task_run(gy_engine *engine, gy_worker *self, gy_done *task);
 /* Stop holding back a task that others could run. */
-void gy_flush_hand(gy_engine *engine, gy_worker *self);
-bool gy_has_work(gy_engine *engine);
-int64_t gy_alive(gy_engine *engine);
+void gy_engine_flush_hand(gy_engine *engine, gy_worker *self);
+bool gy_engine_has_work(gy_engine *engine);
+int64_t gy_engine_alive(gy_engine *engine);
 
 /* sleep.c */
 typedef struct gy_idle {
@@ -360,25 +360,25 @@ typedef struct gy_idle {
 void gy_idle_round(gy_engine *engine, gy_idle *idle, bool (*is_done)(void *arg), void *arg,
                    gy_deadline deadline);
 /* A task became ready. */
-void gy_call_one(gy_engine *engine);
+void gy_engine_call_one(gy_engine *engine);
 /* Something that a waiter may wait for has happened. */
-void gy_call_waiters(gy_engine *engine);
-void gy_call_workers(gy_engine *engine);
+void gy_engine_call_waiters(gy_engine *engine);
+void gy_engine_call_workers(gy_engine *engine);
 
 /* wait.c */
 
 /*
  * Help until is_done(arg) or the deadline (GY_TIMEOUT, no failure recorded). One sleep lasts at
- * most nap_ns; 0: as long as it takes, for what ends with gy_call_waiters.
+ * most nap_ns; 0: as long as it takes, for what ends with gy_engine_call_waiters.
  */
-gy_status gy_help_until(gy_engine *engine, bool (*is_done)(void *arg), void *arg,
-                        gy_deadline deadline, int64_t nap_ns);
+gy_status gy_engine_help_until(gy_engine *engine, bool (*is_done)(void *arg), void *arg,
+                               gy_deadline deadline, int64_t nap_ns);
 
 /* parallel.c */
 bool gy_engine_loop_help(gy_engine *engine);
 
 /* progress.c */
-bool gy_progress_poll(gy_engine *engine);
+bool gy_engine_progress_poll(gy_engine *engine);
 
 /* blocking.c */
 void gy_blocking_init(gy_blocking *blocking);

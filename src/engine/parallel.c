@@ -53,7 +53,7 @@ bool gy_engine_loop_help(gy_engine *engine)
     bool has_run = run_pieces(job);
     /* The job is gone after this. Seq_cst: the look for sleepers must not come earlier. */
     if (atomic_fetch_sub_explicit(&job->helpers, 1, memory_order_seq_cst) == 1) {
-        gy_call_waiters(engine);
+        gy_engine_call_waiters(engine);
     }
     return has_run;
 }
@@ -106,7 +106,7 @@ void gy_parallel_for(gy_engine *engine, int64_t count, int64_t grain,
     }
     list_job(engine, &job);
     for (int64_t i = 1; i < GY_MIN(job.pieces, (int64_t)engine->worker_count); i++) {
-        gy_call_one(engine);
+        gy_engine_call_one(engine);
     }
     (void)run_pieces(&job);
     unlist_job(engine, &job);

@@ -66,7 +66,7 @@ static gy_access *take_accesses(gy_engine *engine, int class)
                          : gy_alloc("engine.accesses", sizeof(*array) * ((size_t)2 << class));
 }
 
-gy_done *gy_task_new(gy_engine *engine, gy_worker *self, size_t access_count)
+gy_done *gy_engine_task_new(gy_engine *engine, gy_worker *self, size_t access_count)
 {
     gy_done *task = self != NULL ? self->free : NULL;
     if (task == NULL) {
@@ -93,7 +93,7 @@ gy_done *gy_task_new(gy_engine *engine, gy_worker *self, size_t access_count)
         task->accesses = class < ACCESS_CLASSES ? take_accesses(engine, class) : NULL;
         if (task->accesses == NULL) {
             task->accesses = task->inline_accesses;
-            gy_task_free(engine, self, task);
+            gy_engine_task_free(engine, self, task);
             return NULL;
         }
         task->access_class = (uint8_t) class;
@@ -101,7 +101,7 @@ gy_done *gy_task_new(gy_engine *engine, gy_worker *self, size_t access_count)
     return task;
 }
 
-void gy_task_free(gy_engine *engine, gy_worker *self, gy_done *task)
+void gy_engine_task_free(gy_engine *engine, gy_worker *self, gy_done *task)
 {
     gy_engine_pool *pool = &engine->pool;
     if (task->access_class != 0) {

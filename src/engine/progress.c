@@ -2,7 +2,7 @@
  * tasks. */
 #include "engine/engine_priv.h"
 
-bool gy_progress_poll(gy_engine *engine)
+bool gy_engine_progress_poll(gy_engine *engine)
 {
     if (atomic_load_explicit(&engine->progress_count, memory_order_acquire) == 0 ||
         gy_own.in_progress || !gy_spin_try(&engine->progress_lock)) {
@@ -35,8 +35,8 @@ gy_status gy_engine_add_progress(gy_engine *engine, bool (*progress)(void *arg),
         atomic_store_explicit(&engine->progress_count, count + 1, memory_order_release);
     }
     gy_spin_unlock(&engine->progress_lock);
-    gy_call_waiters(engine); /* sleepers must poll from now on */
-    gy_call_workers(engine);
+    gy_engine_call_waiters(engine); /* sleepers must poll from now on */
+    gy_engine_call_workers(engine);
     return status;
 }
 

@@ -87,7 +87,7 @@ typedef struct admission {
 static bool is_under_limit(void *arg)
 {
     gy_engine *engine = arg;
-    return gy_alive(engine) < (int64_t)engine->task_limit;
+    return gy_engine_alive(engine) < (int64_t)engine->task_limit;
 }
 
 /* Take the bytes if they fit, or if nobody else holds any. */
@@ -122,14 +122,15 @@ static void keep_pace(gy_engine *engine, gy_worker *self)
         }
         self->since_check = 0;
     }
-    int64_t alive = gy_alive(engine);
+    int64_t alive = gy_engine_alive(engine);
     if (self != NULL && alive > RUN_AHEAD) {
-        for (int i = 0; i < BURST && gy_run_near(engine, self); i++) {
+        for (int i = 0; i < BURST && gy_engine_run_near(engine, self); i++) {
         }
-        gy_flush_hand(engine, self);
+        gy_engine_flush_hand(engine, self);
     }
     if (alive >= (int64_t)engine->task_limit) {
-        gy_status status = gy_help_until(engine, is_under_limit, engine, GY_NEVER, POLL_NS);
+        gy_status status =
+            gy_engine_help_until(engine, is_under_limit, engine, GY_NEVER, POLL_NS);
         GY_ASSERT(status == GY_OK);
     }
 }
@@ -147,7 +148,8 @@ static void admit(gy_engine *engine, gy_worker *self, gy_done *done)
         if (gy_own.depth > 0) {
             atomic_fetch_add_explicit(&engine->bytes_used, want.bytes, memory_order_acq_rel);
         } else {
-            gy_status status = gy_help_until(engine, take_bytes, &want, GY_NEVER, POLL_NS);
+            gy_status status =
+                gy_engine_help_until(engine, take_bytes, &want, GY_NEVER, POLL_NS);
             GY_ASSERT(status == GY_OK);
         }
     }
@@ -179,7 +181,7 @@ gy_status gy_engine_push(gy_engine *engine, const gy_task *task)
                        task->mutate_count, task->bytes, ACCESSES_MAX);
     }
     gy_worker *self = gy_own_worker(engine);
-    gy_done *done = gy_task_new(engine, self, most);
+    gy_done *done = gy_engine_task_new(engine, self, most);
     if (done == NULL) {
         return GY_NOMEM;
     }
@@ -201,7 +203,7 @@ gy_status gy_engine_push(gy_engine *engine, const gy_task *task)
     }
     count_push(engine, self);
     if (gy_access_link(done->accesses, done->access_count, &done->missing) == 0) {
-        gy_ready(engine, self, done);
+        gy_engine_ready(engine, self, done);
     }
     return GY_OK;
 }

@@ -5,7 +5,7 @@ _Thread_local gy_self gy_own __attribute__((tls_model("initial-exec")));
 
 /* ---- ready tasks ---- */
 
-void gy_ready(gy_engine *engine, gy_worker *self, gy_done *task)
+void gy_engine_ready(gy_engine *engine, gy_worker *self, gy_done *task)
 {
     if (task->lane == GY_LANE_BLOCKING) {
         gy_blocking_push(engine, task);
@@ -15,19 +15,19 @@ void gy_ready(gy_engine *engine, gy_worker *self, gy_done *task)
     if (!is_plain || !gy_engine_ring_push(&self->ring, task)) {
         gy_engine_heap_push(&engine->heap, task);
     }
-    gy_call_one(engine);
+    gy_engine_call_one(engine);
 }
 
-void gy_flush_hand(gy_engine *engine, gy_worker *self)
+void gy_engine_flush_hand(gy_engine *engine, gy_worker *self)
 {
     if (self != NULL && self->in_hand != NULL) {
         gy_done *task = self->in_hand;
         self->in_hand = NULL;
-        gy_ready(engine, self, task);
+        gy_engine_ready(engine, self, task);
     }
 }
 
-bool gy_has_work(gy_engine *engine)
+bool gy_engine_has_work(gy_engine *engine)
 {
     if (atomic_load_explicit(&engine->heap.top, memory_order_seq_cst) != KEY_NONE ||
         atomic_load_explicit(&engine->jobs, memory_order_seq_cst) != NULL) {
@@ -45,7 +45,7 @@ bool gy_has_work(gy_engine *engine)
  * Counts of ended tasks are read first: if they equal the pushed ones, read later, then no task
  * was alive between the two. Acquire pairs with the release in count_end and gy_engine_push.
  */
-int64_t gy_alive(gy_engine *engine)
+int64_t gy_engine_alive(gy_engine *engine)
 {
     uint64_t ended = atomic_load_explicit(&engine->outside_ended, memory_order_acquire);
     for (int i = 0; i < engine->worker_count; i++) {
@@ -140,33 +140,33 @@ static gy_done *find_near(gy_engine *engine, gy_worker *self)
 
 static gy_done *find_far(gy_engine *engine, gy_worker *self)
 {
-    if (!gy_has_work(engine) || !may_take(engine, self)) {
+    if (!gy_engine_has_work(engine) || !may_take(engine, self)) {
         return NULL;
     }
     gy_done *task = steal(engine, self);
     return task != NULL ? task : gy_engine_heap_pop(&engine->heap, KEY_NONE);
 }
 
-bool gy_run_near(gy_engine *engine, gy_worker *self)
+bool gy_engine_run_near(gy_engine *engine, gy_worker *self)
 {
     gy_done *task = find_near(engine, self);
     if (task == NULL) {
         return false;
     }
-    gy_task_run(engine, self, task);
+    gy_engine_task_run(engine, self, task);
     return true;
 }
 
-bool gy_run_one(gy_engine *engine, gy_worker *self)
+bool gy_engine_run_one(gy_engine *engine, gy_worker *self)
 {
-    if (gy_run_near(engine, self) || gy_engine_loop_help(engine)) {
+    if (gy_engine_run_near(engine, self) || gy_engine_loop_help(engine)) {
         return true;
     }
     gy_done *task = find_far(engine, self);
     if (task == NULL) {
         return false;
     }
-    gy_task_run(engine, self, task);
+    gy_engine_task_run(engine, self, task);
     return true;
 }
 
@@ -182,8 +182,8 @@ static void count_end(gy_engine *engine, gy_worker *self)
     }
     /* Waiters for all tasks sleep in short naps, so this glance may miss one. */
     if (atomic_load_explicit(&engine->waiters_asleep.sleepers, memory_order_relaxed) > 0 &&
-        gy_alive(engine) == 0) {
-        gy_call_waiters(engine);
+        gy_engine_alive(engine) == 0) {
+        gy_engine_call_waiters(engine);
     }
 }
 
@@ -198,9 +198,10 @@ static void leave_scope(gy_scope *scope, gy_failure *failure)
             gy_failure_drop(failure);
         }
     }
-    /* The scope may be freed after this. Seq_cst: gy_call_waiters must not look earlier. */
+    /* The scope may be freed after this. Seq_cst: gy_engine_call_waiters must not look earlier.
+     */
     if (atomic_fetch_sub_explicit(&scope->alive, 1, memory_order_seq_cst) == 1) {
-        gy_call_waiters(engine);
+        gy_engine_call_waiters(engine);
     }
 }
 
@@ -221,7 +222,7 @@ static void hand_on(gy_engine *engine, gy_worker *self, gy_done *ready, bool may
             task->priority == 0) {
             self->in_hand = task;
         } else {
-            gy_ready(engine, self, task);
+            gy_engine_ready(engine, self, task);
         }
     }
 }
@@ -241,7 +242,7 @@ static void finish(gy_engine *engine, gy_worker *self, gy_done *task, gy_failure
     }
     gy_failure_drop(task->cause);
     gy_scope *scope = task->scope;
-    gy_task_free(engine, self, task);
+    gy_engine_task_free(engine, self, task);
     if (ready != NULL) {
         hand_on(engine, self, ready, is_runner && self != NULL);
     }
@@ -308,7 +309,7 @@ static bool call_body(gy_done *task, gy_failure **failure)
     return false;
 }
 
-void gy_task_run(gy_engine *engine, gy_worker *self, gy_done *task)
+void gy_engine_task_run(gy_engine *engine, gy_worker *self, gy_done *task)
 {
     GY_ASSERT(atomic_load_explicit(&task->missing, memory_order_relaxed) <= 1);
     gy_failure *failure = NULL;

@@ -15,7 +15,7 @@ static void park(gy_engine *engine, gy_idle *idle, bool (*is_done)(void *arg), v
     gy_dormitory *bed = idle->is_worker ? &engine->workers_asleep : &engine->waiters_asleep;
     gy_mutex_lock(&engine->sleep_lock);
     atomic_fetch_add_explicit(&bed->sleepers, 1, memory_order_seq_cst);
-    if (!is_done(arg) && !gy_has_work(engine)) {
+    if (!is_done(arg) && !gy_engine_has_work(engine)) {
         idle->has_slept = true;
         gy_status status = GY_OK;
         /* A thread that parks meanwhile may take a call meant for us: look at our own end too.
@@ -87,19 +87,19 @@ static void wake_all(gy_engine *engine, gy_dormitory *bed)
     gy_mutex_unlock(&engine->sleep_lock);
 }
 
-void gy_call_one(gy_engine *engine)
+void gy_engine_call_one(gy_engine *engine)
 {
     if (!wake_one(engine, &engine->workers_asleep)) {
         (void)wake_one(engine, &engine->waiters_asleep);
     }
 }
 
-void gy_call_waiters(gy_engine *engine)
+void gy_engine_call_waiters(gy_engine *engine)
 {
     wake_all(engine, &engine->waiters_asleep);
 }
 
-void gy_call_workers(gy_engine *engine)
+void gy_engine_call_workers(gy_engine *engine)
 {
     wake_all(engine, &engine->workers_asleep);
 }

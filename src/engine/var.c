@@ -101,7 +101,7 @@ static gy_done *grant(gy_access *granted, gy_done *ready)
             gy_engine *engine = waiter->engine;
             /* The waiter's stack may be gone after this. Pairs with its loads of is_done. */
             (void)atomic_exchange_explicit(&waiter->is_done, true, memory_order_seq_cst);
-            gy_call_waiters(engine);
+            gy_engine_call_waiters(engine);
         } else {
             gy_done *task = task_of(granted);
             /* One is missing: this one, and nobody else will touch the count. Acquire pairs
@@ -185,7 +185,7 @@ bool gy_waiter_unlink(gy_waiter *waiter)
     gy_done *ready = grant(granted, NULL);
     while (ready != NULL) {
         gy_done *next = ready->next;
-        gy_ready(waiter->engine, gy_own_worker(waiter->engine), ready);
+        gy_engine_ready(waiter->engine, gy_own_worker(waiter->engine), ready);
         ready = next;
     }
     return at != NULL;

@@ -16,8 +16,8 @@ static void end_idling(gy_worker *self, int64_t *begun_ns)
     *begun_ns = 0;
 }
 
-gy_status gy_help_until(gy_engine *engine, bool (*is_done)(void *arg), void *arg,
-                        gy_deadline deadline, int64_t nap_ns)
+gy_status gy_engine_help_until(gy_engine *engine, bool (*is_done)(void *arg), void *arg,
+                               gy_deadline deadline, int64_t nap_ns)
 {
     gy_worker *self = gy_own_worker(engine);
     gy_idle idle = {.nap_ns = nap_ns};
@@ -28,11 +28,11 @@ gy_status gy_help_until(gy_engine *engine, bool (*is_done)(void *arg), void *arg
             status = GY_TIMEOUT;
             break;
         }
-        bool has_moved = gy_progress_poll(engine);
-        if (begun_ns != 0 && gy_has_work(engine)) {
+        bool has_moved = gy_engine_progress_poll(engine);
+        if (begun_ns != 0 && gy_engine_has_work(engine)) {
             end_idling(self, &begun_ns);
         }
-        if (gy_run_one(engine, self) || has_moved) {
+        if (gy_engine_run_one(engine, self) || has_moved) {
             idle.since_ns = 0;
             continue;
         }
@@ -42,9 +42,9 @@ gy_status gy_help_until(gy_engine *engine, bool (*is_done)(void *arg), void *arg
         gy_idle_round(engine, &idle, is_done, arg, deadline);
     }
     end_idling(self, &begun_ns);
-    gy_flush_hand(engine, self);
-    if (idle.has_slept && gy_has_work(engine)) {
-        gy_call_one(engine); /* we may have been called for work that we now leave */
+    gy_engine_flush_hand(engine, self);
+    if (idle.has_slept && gy_engine_has_work(engine)) {
+        gy_engine_call_one(engine); /* we may have been called for work that we now leave */
     }
     return status;
 }
@@ -73,7 +73,7 @@ gy_status gy_engine_wait(gy_engine *engine, gy_var *var, gy_deadline deadline)
     if (gy_waiter_link(&waiter, var)) {
         return raise_and_drop(waiter.failure);
     }
-    if (gy_help_until(engine, is_granted, &waiter, deadline, 0) == GY_TIMEOUT) {
+    if (gy_engine_help_until(engine, is_granted, &waiter, deadline, 0) == GY_TIMEOUT) {
         gy_spin_lock(&var->lock);
         const char *holder = var->holder;
         gy_spin_unlock(&var->lock);
@@ -100,7 +100,7 @@ gy_status gy_scope_wait(gy_scope *scope, gy_deadline deadline)
     if (scope->deadline.at_ns < deadline.at_ns) {
         deadline = scope->deadline;
     }
-    if (gy_help_until(scope->engine, is_empty, scope, deadline, 0) == GY_TIMEOUT) {
+    if (gy_engine_help_until(scope->engine, is_empty, scope, deadline, 0) == GY_TIMEOUT) {
         int64_t alive = atomic_load_explicit(&scope->alive, memory_order_acquire);
         if (alive > 0) {
             return gy_fail(GY_TIMEOUT, "deadline passed waiting for %lld tasks of a scope",
@@ -113,14 +113,14 @@ gy_status gy_scope_wait(gy_scope *scope, gy_deadline deadline)
 
 static bool is_all_done(void *arg)
 {
-    return gy_alive(arg) == 0;
+    return gy_engine_alive(arg) == 0;
 }
 
 gy_status gy_engine_wait_all(gy_engine *engine, gy_deadline deadline)
 {
-    if (gy_help_until(engine, is_all_done, engine, deadline, POLL_NS) == GY_TIMEOUT) {
+    if (gy_engine_help_until(engine, is_all_done, engine, deadline, POLL_NS) == GY_TIMEOUT) {
         return gy_fail(GY_TIMEOUT, "deadline passed waiting for %lld tasks",
-                       (long long)gy_alive(engine));
+                       (long long)gy_engine_alive(engine));
     }
     return GY_OK;
 }
@@ -140,7 +140,7 @@ void gy_scope_free(gy_scope *scope)
     if (scope == NULL) {
         return;
     }
-    gy_status status = gy_help_until(scope->engine, is_empty, scope, GY_NEVER, 0);
+    gy_status status = gy_engine_help_until(scope->engine, is_empty, scope, GY_NEVER, 0);
     GY_ASSERT(status == GY_OK);
     gy_failure_drop(atomic_load_explicit(&scope->failure, memory_order_acquire));
     gy_free(scope);

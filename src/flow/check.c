@@ -345,8 +345,8 @@ static void walk_from(gy_cycle_walk *walk, uint32_t start)
     }
 }
 
-gy_status gy_lower_cycles(const gy_lowering *lowering, const gy_dag *dag, const uint32_t *task,
-                          uint32_t *component, uint32_t *count)
+gy_status gy_flow_lower_cycles(const gy_lowering *lowering, const gy_dag *dag,
+                               const uint32_t *task, uint32_t *component, uint32_t *count)
 {
     gy_cycle_walk walk = {
         .lowering = lowering, .dag = dag, .task = task, .component = component};
@@ -403,7 +403,7 @@ static gy_status check_cycles(const gy_lowering *l, const gy_dag *dag)
         return GY_NOMEM;
     }
     uint32_t cycles = 0;
-    gy_status status = gy_lower_cycles(l, dag, NULL, component, &cycles);
+    gy_status status = gy_flow_lower_cycles(l, dag, NULL, component, &cycles);
     size_t first = vertices, count = 0;
     for (size_t v = 0; status >= 0 && cycles > 0 && v < vertices; v++) {
         if (component[v] != 0 && (first == vertices || component[v] == component[first])) {
@@ -430,7 +430,7 @@ static int compare_finals(const void *left, const void *right)
     return (a->output > b->output) - (a->output < b->output);
 }
 
-gy_status gy_lower_check(gy_lowering *lowering, gy_dag *dag)
+gy_status gy_flow_lower_check(gy_lowering *lowering, gy_dag *dag)
 {
     if (dag->status < 0) {
         return gy_fail(dag->status, "%s", dag->error);

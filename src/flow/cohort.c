@@ -203,7 +203,7 @@ static gy_status cut_wide(gy_cohorts *c)
 
 /* ---- tasks ---- */
 
-uint32_t gy_lower_ranks(const gy_lowering *lowering, const gy_dag *dag, uint32_t vertex)
+uint32_t gy_flow_lower_ranks(const gy_lowering *lowering, const gy_dag *dag, uint32_t vertex)
 {
     const gy_proto *proto = &dag->protos[dag->proto[vertex]];
     return lowering->is_over_hosts && proto->hosts > 0 ? GY_MAX((uint32_t)proto->ranks, 1) : 1;
@@ -221,14 +221,14 @@ static void number_tasks(const gy_cohorts *c, gy_lowering *l)
     uint32_t *first = l->member_first;
     memset(first + l->task_count, 0, (task + 1 - l->task_count) * sizeof(*first));
     for (uint32_t v = v0; v < end; v++) {
-        first[l->task[v] + 1] += gy_lower_ranks(l, c->dag, v);
+        first[l->task[v] + 1] += gy_flow_lower_ranks(l, c->dag, v);
     }
     first[l->task_count] = l->member_count;
     for (uint32_t t = l->task_count; t < task; t++) {
         first[t + 1] += first[t];
     }
     for (uint32_t v = v0; v < end; v++) {
-        for (uint32_t ranks = gy_lower_ranks(l, c->dag, v); ranks > 0; ranks--) {
+        for (uint32_t ranks = gy_flow_lower_ranks(l, c->dag, v); ranks > 0; ranks--) {
             l->members[first[l->task[v]]++] = v;
         }
     }
@@ -242,7 +242,7 @@ static gy_status reserve_tasks(gy_lowering *l, const gy_dag *dag)
     const size_t vertices = dag->vertex_count;
     size_t members = l->member_count;
     for (size_t v = l->vertex_floor; v < vertices; v++) {
-        members += gy_lower_ranks(l, dag, (uint32_t)v);
+        members += gy_flow_lower_ranks(l, dag, (uint32_t)v);
     }
     if (members > UINT32_MAX) {
         return gy_fail(GY_LIMIT, "%zu ranks in one job", members);
@@ -286,8 +286,9 @@ static gy_status untie(gy_cohorts *c, gy_lowering *l, int round, bool *is_tied)
     const size_t vertices = c->dag->vertex_count - c->floor;
     uint32_t *component = gy_alloc("flow.cohorts", vertices * sizeof(*component));
     uint32_t count = 0;
-    gy_status status =
-        component != NULL ? gy_lower_cycles(l, c->dag, l->task, component, &count) : GY_NOMEM;
+    gy_status status = component != NULL
+                           ? gy_flow_lower_cycles(l, c->dag, l->task, component, &count)
+                           : GY_NOMEM;
     *is_tied = status >= 0 && count > 0;
     if (*is_tied) {
         int64_t *cost = gy_alloc_zero("flow.cohorts", vertices, sizeof(*cost));
@@ -363,8 +364,8 @@ static gy_status cut(gy_cohorts *c, gy_lowering *l)
     return GY_OK;
 }
 
-gy_status gy_lower_cohorts(gy_lowering *lowering, gy_dag *dag, uint32_t width_max,
-                           size_t *cut_count)
+gy_status gy_flow_lower_cohorts(gy_lowering *lowering, gy_dag *dag, uint32_t width_max,
+                                size_t *cut_count)
 {
     gy_cohorts c = {
         .dag = dag, .floor = (uint32_t)lowering->vertex_floor, .width_max = width_max};
@@ -376,7 +377,7 @@ gy_status gy_lower_cohorts(gy_lowering *lowering, gy_dag *dag, uint32_t width_ma
     return status;
 }
 
-uint32_t gy_lower_member(const gy_lowering *lowering, uint32_t vertex)
+uint32_t gy_flow_lower_member(const gy_lowering *lowering, uint32_t vertex)
 {
     const uint32_t task = lowering->task[vertex];
     uint32_t low = lowering->member_first[task], high = lowering->member_first[task + 1];

@@ -17,7 +17,7 @@ static bool take(gy_dag *dag, gy_part part, gy_dag_part *out)
     if (dag->status < 0) {
         return false;
     }
-    const gy_dag_part *found = gy_part_get(dag, part);
+    const gy_dag_part *found = gy_flow_part_get(dag, part);
     if (found == NULL) {
         gy_dag_fail(dag, GY_ARG, "%s",
                     part.dag != dag ? "a part of another graph is composed"
@@ -33,8 +33,8 @@ static bool take(gy_dag *dag, gy_part part, gy_dag_part *out)
 static void mark(gy_dag *dag, const gy_dag_part *part, gy_part_list list, uint32_t bit)
 {
     uint32_t vertex = 0;
-    gy_part_cursor cursor = gy_part_read(dag, part, list);
-    while (gy_part_next(&cursor, &vertex)) {
+    gy_part_cursor cursor = gy_flow_part_read(dag, part, list);
+    while (gy_flow_part_next(&cursor, &vertex)) {
         dag->marks[vertex] |= bit;
     }
 }
@@ -42,8 +42,8 @@ static void mark(gy_dag *dag, const gy_dag_part *part, gy_part_list list, uint32
 static void unmark(gy_dag *dag, const gy_dag_part *part)
 {
     uint32_t vertex = 0;
-    gy_part_cursor cursor = gy_part_read(dag, part, GY_PART_VERTICES);
-    while (gy_part_next(&cursor, &vertex)) {
+    gy_part_cursor cursor = gy_flow_part_read(dag, part, GY_PART_VERTICES);
+    while (gy_flow_part_next(&cursor, &vertex)) {
         dag->marks[vertex] = 0;
     }
 }
@@ -53,7 +53,7 @@ static void add_list(gy_part_maker *maker, const gy_dag_part *part, gy_part_list
     for (uint32_t i = 0; i < part->count[list]; i++) {
         const gy_dag_run run =
             maker->dag->runs[part->at[list] + i]; /* adding moves the array */
-        gy_part_add_run(maker, run);
+        gy_flow_part_add_run(maker, run);
     }
 }
 
@@ -68,9 +68,9 @@ static void add_edges(gy_part_maker *maker, const gy_dag_part *a, const gy_dag_p
     while (i < i_end || j < j_end) {
         const bool is_a = j == j_end || (i < i_end && dag->runs[i].first <= dag->runs[j].first);
         const gy_dag_run run = dag->runs[is_a ? i++ : j++]; /* a copy: adding moves the array */
-        gy_part_add_edges(maker, run.first, run.count);
+        gy_flow_part_add_edges(maker, run.first, run.count);
     }
-    gy_part_add_edges(maker, (uint32_t)first, (uint32_t)(dag->edge_count - first));
+    gy_flow_part_add_edges(maker, (uint32_t)first, (uint32_t)(dag->edge_count - first));
 }
 
 /* ---- clone ---- */
@@ -79,14 +79,14 @@ static void clone_list(gy_part_maker *maker, const gy_dag_part *part, gy_part_li
                        const uint32_t shape[3])
 {
     gy_dag *dag = maker->dag;
-    gy_part_begin_list(maker, list);
+    gy_flow_part_begin_list(maker, list);
     add_list(maker, part, list);
     for (uint32_t c = 1; c < shape[0]; c++) {
         const uint32_t base = shape[2] + (c - 1) * shape[1];
         uint32_t vertex = 0;
-        gy_part_cursor cursor = gy_part_read(dag, part, list);
-        while (dag->status >= 0 && gy_part_next(&cursor, &vertex)) {
-            gy_part_add(maker, base + dag->marks[vertex] - 1);
+        gy_part_cursor cursor = gy_flow_part_read(dag, part, list);
+        while (dag->status >= 0 && gy_flow_part_next(&cursor, &vertex)) {
+            gy_flow_part_add(maker, base + dag->marks[vertex] - 1);
         }
     }
 }
@@ -97,8 +97,8 @@ static bool clone_edges(gy_dag *dag, const gy_dag_part *part, const uint32_t sha
     for (uint32_t c = 1; c < shape[0]; c++) {
         const uint32_t base = shape[2] + (c - 1) * shape[1];
         uint32_t at = 0;
-        gy_part_cursor cursor = gy_part_read(dag, part, GY_PART_EDGES);
-        while (gy_part_next(&cursor, &at)) {
+        gy_part_cursor cursor = gy_flow_part_read(dag, part, GY_PART_EDGES);
+        while (gy_flow_part_next(&cursor, &at)) {
             gy_dag_edge edge = dag->edges[at];
             GY_ASSERT(dag->marks[edge.from] != 0 && dag->marks[edge.to] != 0);
             edge.from = base + dag->marks[edge.from] - 1;
@@ -115,13 +115,13 @@ static bool clone_edges(gy_dag *dag, const gy_dag_part *part, const uint32_t sha
 static void clone_vertices(gy_dag *dag, const gy_dag_part *part, uint32_t copies)
 {
     uint32_t at = 0, vertex = 0;
-    gy_part_cursor cursor = gy_part_read(dag, part, GY_PART_VERTICES);
-    while (gy_part_next(&cursor, &vertex)) {
+    gy_part_cursor cursor = gy_flow_part_read(dag, part, GY_PART_VERTICES);
+    while (gy_flow_part_next(&cursor, &vertex)) {
         dag->marks[vertex] = ++at; /* its place from 1 */
     }
     for (uint32_t c = 1; c < copies; c++) {
-        cursor = gy_part_read(dag, part, GY_PART_VERTICES);
-        while (gy_part_next(&cursor, &vertex)) {
+        cursor = gy_flow_part_read(dag, part, GY_PART_VERTICES);
+        while (gy_flow_part_next(&cursor, &vertex)) {
             const uint32_t made = gy_dag_add_vertex(dag, dag->proto[vertex]);
             dag->inputs[made] = dag->inputs[vertex]; /* those of any number that have edges */
             dag->outputs[made] = dag->outputs[vertex];
@@ -141,7 +141,7 @@ gy_part gy_part_clone(gy_part part, int copies)
         gy_dag_fail(dag, GY_ARG, "%d clones of a part: expected at least 1", copies);
         return none;
     }
-    const uint64_t size = gy_part_size(dag, &a, GY_PART_VERTICES);
+    const uint64_t size = gy_flow_part_size(dag, &a, GY_PART_VERTICES);
     const uint32_t shape[3] = {(uint32_t)copies, (uint32_t)size, (uint32_t)dag->vertex_count};
     if ((uint64_t)(copies - 1) * size > GY_DAG_VERTICES_MAX) {
         gy_dag_fail(dag, GY_LIMIT, "%d copies of %llu vertices: expected at most %d", copies,
@@ -158,11 +158,11 @@ gy_part gy_part_clone(gy_part part, int copies)
         clone_list(&maker, &a, GY_PART_VERTICES, shape);
         clone_list(&maker, &a, GY_PART_INPUTS, shape);
         clone_list(&maker, &a, GY_PART_OUTPUTS, shape);
-        gy_part_begin_list(&maker, GY_PART_EDGES);
+        gy_flow_part_begin_list(&maker, GY_PART_EDGES);
         add_edges(&maker, &a, NULL, first_edge);
     }
     unmark(dag, &a);
-    return gy_part_end(&maker);
+    return gy_flow_part_end(&maker);
 }
 
 /* ---- edges between two parts ---- */
@@ -195,8 +195,8 @@ static void check_apart(gy_dag *dag, const gy_dag_part parts[2])
     }
     mark(dag, &parts[0], GY_PART_VERTICES, IN_A);
     uint32_t vertex = 0;
-    gy_part_cursor cursor = gy_part_read(dag, &parts[1], GY_PART_VERTICES);
-    while (gy_part_next(&cursor, &vertex)) {
+    gy_part_cursor cursor = gy_flow_part_read(dag, &parts[1], GY_PART_VERTICES);
+    while (gy_flow_part_next(&cursor, &vertex)) {
         if (dag->marks[vertex] != 0) {
             char name[GY_DAG_NAME_BYTES];
             gy_dag_fail(dag, GY_ARG, "vertex %s stands on both sides of a composition",
@@ -219,8 +219,8 @@ static bool take_two(gy_part a, gy_part b, gy_dag_part parts[2])
         if (parts[side].count[side == 0 ? GY_PART_OUTPUTS : GY_PART_INPUTS] == 0) {
             uint32_t vertex = 0;
             char name[GY_DAG_NAME_BYTES];
-            gy_part_cursor cursor = gy_part_read(dag, &parts[side], GY_PART_VERTICES);
-            const bool has_one = gy_part_next(&cursor, &vertex);
+            gy_part_cursor cursor = gy_flow_part_read(dag, &parts[side], GY_PART_VERTICES);
+            const bool has_one = gy_flow_part_next(&cursor, &vertex);
             gy_dag_fail(dag, GY_ARG, "a composition finds no free %s at %s",
                         side == 0 ? "output" : "input",
                         has_one ? gy_dag_vertex_name(dag, vertex, name) : "an empty part");
@@ -256,9 +256,9 @@ static bool check_channel(gy_dag *dag, gy_channel channel)
 static void next_round(gy_part_cursor *cursor, const gy_dag_part *part, gy_part_list list,
                        uint32_t out[2])
 {
-    if (!gy_part_next_port(cursor, &out[0], &out[1])) {
-        *cursor = gy_part_read(cursor->dag, part, list);
-        GY_ASSERT(gy_part_next_port(cursor, &out[0], &out[1]));
+    if (!gy_flow_part_next_port(cursor, &out[0], &out[1])) {
+        *cursor = gy_flow_part_read(cursor->dag, part, list);
+        GY_ASSERT(gy_flow_part_next_port(cursor, &out[0], &out[1]));
     }
 }
 
@@ -266,8 +266,8 @@ static uint64_t count_ports(const gy_dag *dag, const gy_dag_part *part, gy_part_
 {
     uint64_t count = 0;
     uint32_t vertex = 0, port = 0;
-    gy_part_cursor cursor = gy_part_read(dag, part, list);
-    while (gy_part_next_port(&cursor, &vertex, &port)) {
+    gy_part_cursor cursor = gy_flow_part_read(dag, part, list);
+    while (gy_flow_part_next_port(&cursor, &vertex, &port)) {
         count++;
     }
     return count;
@@ -277,8 +277,8 @@ static void join_pointwise(gy_dag *dag, const gy_dag_part parts[2], gy_channel c
 {
     const uint64_t lefts = count_ports(dag, &parts[0], GY_PART_OUTPUTS);
     const uint64_t rights = count_ports(dag, &parts[1], GY_PART_INPUTS);
-    gy_part_cursor left = gy_part_read(dag, &parts[0], GY_PART_OUTPUTS);
-    gy_part_cursor right = gy_part_read(dag, &parts[1], GY_PART_INPUTS);
+    gy_part_cursor left = gy_flow_part_read(dag, &parts[0], GY_PART_OUTPUTS);
+    gy_part_cursor right = gy_flow_part_read(dag, &parts[1], GY_PART_INPUTS);
     for (uint64_t k = 0; dag->status >= 0 && k < GY_MAX(lefts, rights); k++) {
         uint32_t from[2] = {0, 0}, to[2] = {0, 0};
         next_round(&left, &parts[0], GY_PART_OUTPUTS, from);
@@ -290,19 +290,19 @@ static void join_pointwise(gy_dag *dag, const gy_dag_part parts[2], gy_channel c
 static gy_part joined(const gy_dag_part parts[2], gy_dag *dag, size_t first_edge, bool is_fork)
 {
     gy_part_maker maker = {.dag = dag};
-    gy_part_begin_list(&maker, GY_PART_VERTICES);
+    gy_flow_part_begin_list(&maker, GY_PART_VERTICES);
     add_list(&maker, &parts[0], GY_PART_VERTICES);
     add_list(&maker, &parts[1], GY_PART_VERTICES);
-    gy_part_begin_list(&maker, GY_PART_INPUTS);
+    gy_flow_part_begin_list(&maker, GY_PART_INPUTS);
     add_list(&maker, &parts[0], GY_PART_INPUTS);
-    gy_part_begin_list(&maker, GY_PART_OUTPUTS);
+    gy_flow_part_begin_list(&maker, GY_PART_OUTPUTS);
     if (is_fork) {
         add_list(&maker, &parts[0], GY_PART_OUTPUTS);
     }
     add_list(&maker, &parts[1], GY_PART_OUTPUTS);
-    gy_part_begin_list(&maker, GY_PART_EDGES);
+    gy_flow_part_begin_list(&maker, GY_PART_EDGES);
     add_edges(&maker, &parts[0], &parts[1], first_edge);
-    return gy_part_end(&maker);
+    return gy_flow_part_end(&maker);
 }
 
 static gy_part pointwise(gy_part a, gy_part b, gy_channel channel, bool is_fork)
@@ -357,15 +357,15 @@ gy_part gy_part_bipartite(gy_part a, gy_part b, gy_channel channel)
         return (gy_part){dag, -1};
     }
     const size_t first_edge = dag->edge_count;
-    const uint64_t lefts = gy_part_size(dag, &parts[0], GY_PART_OUTPUTS);
-    const uint64_t rights = gy_part_size(dag, &parts[1], GY_PART_INPUTS);
+    const uint64_t lefts = gy_flow_part_size(dag, &parts[0], GY_PART_OUTPUTS);
+    const uint64_t rights = gy_flow_part_size(dag, &parts[1], GY_PART_INPUTS);
     uint64_t i = 0;
     uint32_t from = 0, to = 0;
-    gy_part_cursor left = gy_part_read(dag, &parts[0], GY_PART_OUTPUTS);
-    for (; dag->status >= 0 && gy_part_next(&left, &from); i++) {
+    gy_part_cursor left = gy_flow_part_read(dag, &parts[0], GY_PART_OUTPUTS);
+    for (; dag->status >= 0 && gy_flow_part_next(&left, &from); i++) {
         uint64_t j = 0;
-        gy_part_cursor right = gy_part_read(dag, &parts[1], GY_PART_INPUTS);
-        for (; dag->status >= 0 && gy_part_next(&right, &to); j++) {
+        gy_part_cursor right = gy_flow_part_read(dag, &parts[1], GY_PART_INPUTS);
+        for (; dag->status >= 0 && gy_flow_part_next(&right, &to); j++) {
             uint32_t output[2] = {from, 0}, input[2] = {to, 0};
             if (choose_port(dag, from, true, (uint64_t[]){j, rights}, &output[1]) &&
                 choose_port(dag, to, false, (uint64_t[]){i, lefts}, &input[1])) {
@@ -383,16 +383,16 @@ static void merge_ports(gy_part_maker *maker, const gy_dag_part parts[2], gy_par
                         uint32_t free_in_b)
 {
     gy_dag *dag = maker->dag;
-    gy_part_begin_list(maker, list);
+    gy_flow_part_begin_list(maker, list);
     for (int side = 0; side < 2; side++) {
         const uint32_t other = side == 0 ? IN_B : IN_A;
         uint32_t vertex = 0;
-        gy_part_cursor cursor = gy_part_read(dag, &parts[side], list);
-        while (dag->status >= 0 && gy_part_next(&cursor, &vertex)) {
+        gy_part_cursor cursor = gy_flow_part_read(dag, &parts[side], list);
+        while (dag->status >= 0 && gy_flow_part_next(&cursor, &vertex)) {
             const uint32_t marks = dag->marks[vertex];
             const bool is_shared = (marks & other) != 0;
             if (!is_shared || (side == 0 && (marks & free_in_b) != 0)) {
-                gy_part_add(maker, vertex);
+                gy_flow_part_add(maker, vertex);
             }
         }
     }
@@ -410,22 +410,22 @@ gy_part gy_part_merge(gy_part a, gy_part b)
     mark(dag, &parts[1], GY_PART_INPUTS, INPUT_B);
     mark(dag, &parts[1], GY_PART_OUTPUTS, OUTPUT_B);
     gy_part_maker maker = {.dag = dag};
-    gy_part_begin_list(&maker, GY_PART_VERTICES);
+    gy_flow_part_begin_list(&maker, GY_PART_VERTICES);
     add_list(&maker, &parts[0], GY_PART_VERTICES);
     uint32_t vertex = 0;
-    gy_part_cursor cursor = gy_part_read(dag, &parts[1], GY_PART_VERTICES);
-    while (dag->status >= 0 && gy_part_next(&cursor, &vertex)) {
+    gy_part_cursor cursor = gy_flow_part_read(dag, &parts[1], GY_PART_VERTICES);
+    while (dag->status >= 0 && gy_flow_part_next(&cursor, &vertex)) {
         if ((dag->marks[vertex] & IN_A) == 0) {
-            gy_part_add(&maker, vertex);
+            gy_flow_part_add(&maker, vertex);
         }
     }
     merge_ports(&maker, parts, GY_PART_INPUTS, INPUT_B);
     merge_ports(&maker, parts, GY_PART_OUTPUTS, OUTPUT_B);
-    gy_part_begin_list(&maker, GY_PART_EDGES);
+    gy_flow_part_begin_list(&maker, GY_PART_EDGES);
     add_edges(&maker, &parts[0], &parts[1], dag->edge_count);
     unmark(dag, &parts[0]);
     unmark(dag, &parts[1]);
-    return gy_part_end(&maker);
+    return gy_flow_part_end(&maker);
 }
 
 /* ---- where outputs go ---- */
@@ -475,8 +475,8 @@ void gy_part_output(gy_part part, const char *name)
         return;
     }
     uint32_t vertex = 0, port = 0, number = 0;
-    gy_part_cursor cursor = gy_part_read(dag, &a, GY_PART_OUTPUTS);
-    while (gy_part_next_port(&cursor, &vertex, &port)) {
+    gy_part_cursor cursor = gy_flow_part_read(dag, &a, GY_PART_OUTPUTS);
+    while (gy_flow_part_next_port(&cursor, &vertex, &port)) {
         if (GY_GROW("flow.finals", dag->finals, dag->final_capacity, dag->final_count + 1) <
             0) {
             gy_dag_fail(dag, GY_NOMEM, "out of memory");

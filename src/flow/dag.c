@@ -317,23 +317,23 @@ gy_part gy_dag_vertices(gy_dag *dag, const gy_vertex_options *options, int count
         (void)gy_dag_add_vertex(dag, (uint32_t)dag->proto_count - 1);
     }
     gy_part_maker maker = {.dag = dag};
-    gy_part_begin_list(&maker, GY_PART_VERTICES);
+    gy_flow_part_begin_list(&maker, GY_PART_VERTICES);
     for (uint32_t i = 0; i < (uint32_t)count; i++) {
-        gy_part_add(&maker, first + i);
+        gy_flow_part_add(&maker, first + i);
     }
-    gy_part_begin_list(&maker, GY_PART_INPUTS);
+    gy_flow_part_begin_list(&maker, GY_PART_INPUTS);
     for (uint32_t i = 0; i < (uint32_t)count; i++) {
         if (options[i].inputs != 0) {
-            gy_part_add(&maker, first + i);
+            gy_flow_part_add(&maker, first + i);
         }
     }
-    gy_part_begin_list(&maker, GY_PART_OUTPUTS);
+    gy_flow_part_begin_list(&maker, GY_PART_OUTPUTS);
     for (uint32_t i = 0; i < (uint32_t)count; i++) {
         if (options[i].outputs != 0) {
-            gy_part_add(&maker, first + i);
+            gy_flow_part_add(&maker, first + i);
         }
     }
-    return gy_part_end(&maker);
+    return gy_flow_part_end(&maker);
 }
 
 gy_part gy_dag_vertex(gy_dag *dag, const gy_vertex_options *options)

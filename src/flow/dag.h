@@ -147,19 +147,19 @@ void gy_dag_join(gy_dag *dag, const uint32_t from[2], const uint32_t to[2], gy_c
 typedef struct gy_part_cursor {
     const gy_dag *dag;
     uint32_t run, runs_end, at; /* at: within the run */
-    bool is_output;             /* gy_part_next_port: of outputs */
+    bool is_output;             /* gy_flow_part_next_port: of outputs */
     uint32_t port;
 } gy_part_cursor;
 
 /** Get a part's lists; NULL: a part of another dag, or one from before the run. */
-const gy_dag_part *gy_part_get(const gy_dag *dag, gy_part part);
-gy_part_cursor gy_part_read(const gy_dag *dag, const gy_dag_part *part, gy_part_list list);
-bool gy_part_next(gy_part_cursor *cursor, uint32_t *vertex);
+const gy_dag_part *gy_flow_part_get(const gy_dag *dag, gy_part part);
+gy_part_cursor gy_flow_part_read(const gy_dag *dag, const gy_dag_part *part, gy_part_list list);
+bool gy_flow_part_next(gy_part_cursor *cursor, uint32_t *vertex);
 /** Get the next free port. A vertex with any number of ports counts as one, with port
  * UINT32_MAX.
  */
-bool gy_part_next_port(gy_part_cursor *cursor, uint32_t *vertex, uint32_t *port);
-uint64_t gy_part_size(const gy_dag *dag, const gy_dag_part *part, gy_part_list list);
+bool gy_flow_part_next_port(gy_part_cursor *cursor, uint32_t *vertex, uint32_t *port);
+uint64_t gy_flow_part_size(const gy_dag *dag, const gy_dag_part *part, gy_part_list list);
 
 /** A part under construction; its lists are filled in the order of gy_part_list. */
 typedef struct gy_part_maker {
@@ -168,12 +168,12 @@ typedef struct gy_part_maker {
     gy_part_list list;
 } gy_part_maker;
 
-void gy_part_begin_list(gy_part_maker *maker, gy_part_list list);
+void gy_flow_part_begin_list(gy_part_maker *maker, gy_part_list list);
 /** Append to the current list; the dag records a lack of memory. */
-void gy_part_add(gy_part_maker *maker, uint32_t vertex);
-void gy_part_add_run(gy_part_maker *maker, gy_dag_run run);
-void gy_part_add_edges(gy_part_maker *maker, uint32_t first, uint32_t count);
-gy_part gy_part_end(gy_part_maker *maker);
+void gy_flow_part_add(gy_part_maker *maker, uint32_t vertex);
+void gy_flow_part_add_run(gy_part_maker *maker, gy_dag_run run);
+void gy_flow_part_add_edges(gy_part_maker *maker, uint32_t first, uint32_t count);
+gy_part gy_flow_part_end(gy_part_maker *maker);
 
 static inline bool gy_proto_is_any(const gy_dag *dag, uint32_t vertex, bool is_output)
 {

@@ -323,14 +323,14 @@ static model_part *make_clone(model *m, const model_part *a, int copies)
 
 static void compare_ports(const model *m, const model_part *part, gy_part_list list)
 {
-    const gy_dag_part *found = gy_part_get(m->dag, part->part);
+    const gy_dag_part *found = gy_flow_part_get(m->dag, part->part);
     assert_non_null(found);
     const model_port *ports = list == GY_PART_INPUTS ? part->ins : part->outs;
     const int count = list == GY_PART_INPUTS ? part->in_count : part->out_count;
-    gy_part_cursor cursor = gy_part_read(m->dag, found, list);
+    gy_part_cursor cursor = gy_flow_part_read(m->dag, found, list);
     uint32_t vertex = 0, port = 0;
     int at = 0;
-    while (gy_part_next_port(&cursor, &vertex, &port)) {
+    while (gy_flow_part_next_port(&cursor, &vertex, &port)) {
         assert_true(at < count);
         assert_int_equal(vertex, ports[at].vertex);
         assert_int_equal((int)port, ports[at].port);
@@ -343,15 +343,15 @@ static void compare_part(const model *m, const model_part *part)
 {
     compare_ports(m, part, GY_PART_INPUTS);
     compare_ports(m, part, GY_PART_OUTPUTS);
-    const gy_dag_part *found = gy_part_get(m->dag, part->part);
-    gy_part_cursor cursor = gy_part_read(m->dag, found, GY_PART_VERTICES);
+    const gy_dag_part *found = gy_flow_part_get(m->dag, part->part);
+    gy_part_cursor cursor = gy_flow_part_read(m->dag, found, GY_PART_VERTICES);
     uint32_t vertex = 0;
     int at = 0;
-    while (gy_part_next(&cursor, &vertex)) {
+    while (gy_flow_part_next(&cursor, &vertex)) {
         assert_int_equal(vertex, part->vertices[at++]);
     }
     assert_int_equal(at, part->vertex_count);
-    assert_int_equal(gy_part_size(m->dag, found, GY_PART_EDGES), part->edge_count);
+    assert_int_equal(gy_flow_part_size(m->dag, found, GY_PART_EDGES), part->edge_count);
 }
 
 static void compare_edges(const model *m)
@@ -443,7 +443,7 @@ GY_TEST(compositions_are_those_of_a_plain_model)
 static void expect_error(gy_dag *dag, const char *words)
 {
     gy_lowering lowering = {0};
-    assert_status(gy_lower_check(&lowering, dag), GY_ARG);
+    assert_status(gy_flow_lower_check(&lowering, dag), GY_ARG);
     if (strstr(gy_error_text(), words) == NULL) {
         fail_msg("\"%s\" does not say \"%s\"", gy_error_text(), words);
     }
@@ -552,8 +552,8 @@ GY_TEST(a_million_vertices_build_and_lower_quickly)
     assert_true(dag->run_count < 100); /* copies are runs, not lists */
     gy_lowering lowering = {0};
     size_t cut = 0;
-    assert_ok(gy_lower_check(&lowering, dag));
-    assert_ok(gy_lower_cohorts(&lowering, dag, 2, &cut));
+    assert_ok(gy_flow_lower_check(&lowering, dag));
+    assert_ok(gy_flow_lower_cohorts(&lowering, dag, 2, &cut));
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &to);
     const double seconds =
         (double)(to.tv_sec - from.tv_sec) + 1e-9 * (double)(to.tv_nsec - from.tv_nsec);
@@ -603,7 +603,7 @@ GY_TEST(many_vertices_of_their_own_come_in_order)
                                          .outputs = i % 2};
     }
     gy_part part = gy_dag_vertices(dag, options, 100);
-    assert_int_equal(gy_part_size(dag, gy_part_get(dag, part), GY_PART_OUTPUTS), 50);
+    assert_int_equal(gy_flow_part_size(dag, gy_flow_part_get(dag, part), GY_PART_OUTPUTS), 50);
     for (int i = 0; i < 100; i++) {
         int seen = 0;
         memcpy(&seen, dag->protos[dag->proto[i]].parameter, sizeof(seen));
@@ -628,8 +628,8 @@ GY_TEST(no_memory_is_an_error_and_leaks_nothing)
             gy_part_output(gy_part_merge(gy_part_pointwise(a, b, GY_CHANNEL_FIFO), a), "out");
             gy_lowering lowering = {0};
             size_t cut = 0;
-            status = gy_lower_check(&lowering, dag);
-            status = status < 0 ? status : gy_lower_cohorts(&lowering, dag, 4, &cut);
+            status = gy_flow_lower_check(&lowering, dag);
+            status = status < 0 ? status : gy_flow_lower_cohorts(&lowering, dag, 4, &cut);
             gy_lowering_fini(&lowering);
         }
         gy_alloc_fail_after(0);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void gy_growth_free(gy_growth *growth)
+void gy_flow_growth_free(gy_growth *growth)
 {
     gy_free((void *)(uintptr_t)growth->tasks);
     gy_free((void *)(uintptr_t)growth->edges);
@@ -14,7 +14,7 @@ void gy_growth_free(gy_growth *growth)
     *growth = (gy_growth){0};
 }
 
-uint32_t gy_lower_output(const gy_lowering *lowering, const gy_dag *dag, uint32_t vertex)
+uint32_t gy_flow_lower_output(const gy_lowering *lowering, const gy_dag *dag, uint32_t vertex)
 {
     uint32_t first = 0;
     const uint32_t *member = lowering->members + lowering->member_first[lowering->task[vertex]];
@@ -24,7 +24,7 @@ uint32_t gy_lower_output(const gy_lowering *lowering, const gy_dag *dag, uint32_
     return first;
 }
 
-void gy_lower_finals(const gy_dag *dag, uint32_t vertex, size_t *first, size_t *count)
+void gy_flow_lower_finals(const gy_dag *dag, uint32_t vertex, size_t *first, size_t *count)
 {
     size_t low = 0, high = dag->final_count;
     while (low < high) {
@@ -41,7 +41,7 @@ void gy_lower_finals(const gy_dag *dag, uint32_t vertex, size_t *first, size_t *
     }
 }
 
-/* One call of gy_lower_growth. */
+/* One call of gy_flow_lower_growth. */
 typedef struct gy_lower_work {
     const gy_lowering *lowering;
     const gy_dag *dag;
@@ -103,7 +103,7 @@ static void add_member(gy_lower_work *work, uint32_t vertex, gy_sched_task *task
     add_word(work, dag->outputs[vertex]);
     size_t final = 0, finals = 0;
     if (dag->final_count > 0) {
-        gy_lower_finals(dag, vertex, &final, &finals);
+        gy_flow_lower_finals(dag, vertex, &final, &finals);
     }
     task->determinism = GY_MAX(task->determinism, proto->determinism);
     task->input_bytes += work->bytes;
@@ -126,10 +126,10 @@ static void add_inputs(gy_lower_work *work, uint32_t vertex, gy_sched_task *task
     const gy_lowering *l = work->lowering;
     for (uint32_t e = l->edge_first[vertex]; e < l->edge_first[vertex + 1]; e++) {
         const gy_dag_edge *edge = &work->dag->edges[e];
-        const uint32_t output = gy_lower_output(l, work->dag, edge->from) + edge->output;
+        const uint32_t output = gy_flow_lower_output(l, work->dag, edge->from) + edge->output;
         if (edge->channel != GY_CHANNEL_FILE) {
             add_word(work, UINT32_MAX - edge->channel);
-            add_word(work, gy_lower_member(l, edge->from));
+            add_word(work, gy_flow_lower_member(l, edge->from));
         } else {
             work->edges[work->edge_count++] = (gy_edge){l->task[edge->from], output};
             task->input_count++;
@@ -147,7 +147,7 @@ static void add_task(gy_lower_work *work, uint32_t number)
         (gy_sched_task){.stage = work->dag->protos[work->dag->proto[l->members[first]]].stage,
                         .width = (uint16_t)(end - first)};
     work->words.size_bytes = 0;
-    const uint32_t ranks = gy_lower_ranks(l, work->dag, l->members[first]);
+    const uint32_t ranks = gy_flow_lower_ranks(l, work->dag, l->members[first]);
     task->hosts =
         ranks > 1 ? (uint32_t)work->dag->protos[work->dag->proto[l->members[first]]].hosts : 0;
     for (uint32_t m = first; m < end; m += ranks) { /* a gang is alone in its task */
@@ -161,8 +161,8 @@ static void add_task(gy_lower_work *work, uint32_t number)
     task->key = (gy_key){.high = key[0], .low = key[1]};
 }
 
-gy_status gy_lower_growth(gy_lowering *lowering, const gy_dag *dag,
-                          const gy_lower_source *source, gy_growth *growth)
+gy_status gy_flow_lower_growth(gy_lowering *lowering, const gy_dag *dag,
+                               const gy_lower_source *source, gy_growth *growth)
 {
     const size_t vertices = dag->vertex_count - lowering->vertex_floor;
     const size_t edges = dag->edge_count - lowering->edge_floor;
@@ -198,7 +198,7 @@ gy_status gy_lower_growth(gy_lowering *lowering, const gy_dag *dag,
         growth->places = NULL;
     }
     if (status < 0) {
-        gy_growth_free(growth);
+        gy_flow_growth_free(growth);
         return status;
     }
     lowering->task_count += tasks;

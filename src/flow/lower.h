@@ -37,7 +37,7 @@ void gy_lowering_fini(gy_lowering *lowering);
  * GY_NOMEM
  * @cost O(vertices + edges)
  */
-GY_MUST_CHECK gy_status gy_lower_check(gy_lowering *lowering, gy_dag *dag);
+GY_MUST_CHECK gy_status gy_flow_lower_check(gy_lowering *lowering, gy_dag *dag);
 
 /**
  * Group the new vertices into tasks of at most `width_max` members: makes task, members and
@@ -46,8 +46,8 @@ GY_MUST_CHECK gy_status gy_lower_check(gy_lowering *lowering, gy_dag *dag);
  *
  * @param cut_count how many pipes became files
  */
-GY_MUST_CHECK gy_status gy_lower_cohorts(gy_lowering *lowering, gy_dag *dag, uint32_t width_max,
-                                         size_t *cut_count);
+GY_MUST_CHECK gy_status gy_flow_lower_cohorts(gy_lowering *lowering, gy_dag *dag,
+                                              uint32_t width_max, size_t *cut_count);
 
 /** What the keys of the new tasks depend on beside the graph. */
 typedef struct gy_lower_source {
@@ -65,20 +65,20 @@ typedef struct gy_lower_source {
  * Give the new tasks and their edges to the manager; from then on they are no longer new.
  *
  * @return GY_OK; GY_UNSUPPORTED a vertex with pipes or FIFOs must be on some hosts; GY_NOMEM
- * @param growth  its arrays are the caller's: gy_growth_free
+ * @param growth  its arrays are the caller's: gy_flow_growth_free
  */
-GY_MUST_CHECK gy_status gy_lower_growth(gy_lowering *lowering, const gy_dag *dag,
-                                        const gy_lower_source *source, gy_growth *growth);
-void gy_growth_free(gy_growth *growth);
+GY_MUST_CHECK gy_status gy_flow_lower_growth(gy_lowering *lowering, const gy_dag *dag,
+                                             const gy_lower_source *source, gy_growth *growth);
+void gy_flow_growth_free(gy_growth *growth);
 
 /** How many members of its task a vertex is: its ranks in a gang over hosts; else 1. */
-uint32_t gy_lower_ranks(const gy_lowering *lowering, const gy_dag *dag, uint32_t vertex);
+uint32_t gy_flow_lower_ranks(const gy_lowering *lowering, const gy_dag *dag, uint32_t vertex);
 /** The number of a vertex among the members of its task. @cost O(log width) */
-uint32_t gy_lower_member(const gy_lowering *lowering, uint32_t vertex);
+uint32_t gy_flow_lower_member(const gy_lowering *lowering, uint32_t vertex);
 /** The number of the vertex's output 0 among its task's outputs. @cost O(members before it) */
-uint32_t gy_lower_output(const gy_lowering *lowering, const gy_dag *dag, uint32_t vertex);
+uint32_t gy_flow_lower_output(const gy_lowering *lowering, const gy_dag *dag, uint32_t vertex);
 /** The final outputs of a vertex: a range of dag->finals. */
-void gy_lower_finals(const gy_dag *dag, uint32_t vertex, size_t *first, size_t *count);
+void gy_flow_lower_finals(const gy_dag *dag, uint32_t vertex, size_t *first, size_t *count);
 
 /**
  * Find the cycles among the new tasks (among the new vertices when `task` is NULL).
@@ -88,8 +88,8 @@ void gy_lower_finals(const gy_dag *dag, uint32_t vertex, size_t *first, size_t *
  * @param count becomes how many such components there are
  * @cost O(vertices + edges)
  */
-GY_MUST_CHECK gy_status gy_lower_cycles(const gy_lowering *lowering, const gy_dag *dag,
-                                        const uint32_t *task, uint32_t *component,
-                                        uint32_t *count);
+GY_MUST_CHECK gy_status gy_flow_lower_cycles(const gy_lowering *lowering, const gy_dag *dag,
+                                             const uint32_t *task, uint32_t *component,
+                                             uint32_t *count);
 
 #endif

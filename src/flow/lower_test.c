@@ -53,10 +53,10 @@ static void stage_key(void *arg, const gy_dag *dag, uint32_t proto, gy_key *key,
 
 static gy_status lower(fixture *f, uint32_t width_max)
 {
-    gy_growth_free(&f->growth);
-    GY_TRY(gy_lower_check(&f->lowering, f->dag));
-    GY_TRY(gy_lower_cohorts(&f->lowering, f->dag, width_max, &f->cut));
-    return gy_lower_growth(&f->lowering, f->dag, &names, &f->growth);
+    gy_flow_growth_free(&f->growth);
+    GY_TRY(gy_flow_lower_check(&f->lowering, f->dag));
+    GY_TRY(gy_flow_lower_cohorts(&f->lowering, f->dag, width_max, &f->cut));
+    return gy_flow_lower_growth(&f->lowering, f->dag, &names, &f->growth);
 }
 
 static fixture begin(void)
@@ -68,7 +68,7 @@ static fixture begin(void)
 
 static void end(fixture *f)
 {
-    gy_growth_free(&f->growth);
+    gy_flow_growth_free(&f->growth);
     gy_lowering_fini(&f->lowering);
     gy_dag_free(f->dag);
 }
@@ -96,10 +96,10 @@ GY_TEST(vertices_on_files_are_tasks_of_one)
         assert_int_equal(f.growth.edges[e].output, e / 3);
     }
     size_t first = 0, count = 0;
-    gy_lower_finals(f.dag, 4, &first, &count);
+    gy_flow_lower_finals(f.dag, 4, &first, &count);
     assert_int_equal(count, 1);
     assert_int_equal(f.dag->finals[first].number, 1);
-    gy_lower_finals(f.dag, 2, &first, &count);
+    gy_flow_lower_finals(f.dag, 2, &first, &count);
     assert_int_equal(count, 0);
     end(&f);
 }
@@ -125,9 +125,9 @@ GY_TEST(pipes_and_fifos_make_cohorts)
     /* the sink reads the output of the fourth member, behind 2 + 1 + 1 of the others */
     assert_int_equal(f.growth.edges[1].from, 2);
     assert_int_equal(f.growth.edges[1].output, 4);
-    assert_int_equal(gy_lower_member(&f.lowering, 8), 3);
-    assert_int_equal(gy_lower_member(&f.lowering, 3), 3);
-    assert_int_equal(gy_lower_member(&f.lowering, 4), 0);
+    assert_int_equal(gy_flow_lower_member(&f.lowering, 8), 3);
+    assert_int_equal(gy_flow_lower_member(&f.lowering, 3), 3);
+    assert_int_equal(gy_flow_lower_member(&f.lowering, 4), 0);
     assert_memory_not_equal(&f.growth.tasks[0].key, &f.growth.tasks[2].key, sizeof(gy_key));
     end(&f);
 }
@@ -233,7 +233,8 @@ GY_TEST(random_cohorts_fit_and_have_an_order)
         assert_ok(lower(&f, width));
         uint32_t component[SIZE] = {0}, cycles = 0;
         f.lowering.vertex_floor = f.lowering.task_count = 0; /* look at all once more */
-        assert_ok(gy_lower_cycles(&f.lowering, f.dag, f.lowering.task, component, &cycles));
+        assert_ok(
+            gy_flow_lower_cycles(&f.lowering, f.dag, f.lowering.task, component, &cycles));
         assert_int_equal(cycles, 0);
         for (uint32_t t = 0; t < f.growth.task_count; t++) {
             assert_in_range(f.growth.tasks[t].width, 1, width);
@@ -399,11 +400,11 @@ GY_TEST(gangs_over_hosts_have_a_member_a_rank)
                        "out");
         gy_lowering_fini(&f.lowering);
         f.lowering = (gy_lowering){.is_over_hosts = round == 1};
-        assert_ok(gy_lower_check(&f.lowering, f.dag));
-        assert_ok(gy_lower_cohorts(&f.lowering, f.dag, 8, &f.cut));
+        assert_ok(gy_flow_lower_check(&f.lowering, f.dag));
+        assert_ok(gy_flow_lower_cohorts(&f.lowering, f.dag, 8, &f.cut));
         assert_int_equal(f.cut, 0);
         const gy_lower_source source = {stage_key, NULL, NULL};
-        assert_ok(gy_lower_growth(&f.lowering, f.dag, &source, &f.growth));
+        assert_ok(gy_flow_lower_growth(&f.lowering, f.dag, &source, &f.growth));
         assert_int_equal(f.growth.task_count, 4);
         const gy_sched_task *task = &f.growth.tasks[2];
         assert_int_equal(task->width, round == 1 ? 6 : 1);
@@ -416,8 +417,8 @@ GY_TEST(gangs_over_hosts_have_a_member_a_rank)
             assert_int_equal(f.lowering.members[m], 2);
         }
         assert_int_equal(f.lowering.members[f.lowering.member_first[3]], 3);
-        assert_int_equal(gy_lower_member(&f.lowering, 2), 0);
-        assert_int_equal(gy_lower_output(&f.lowering, f.dag, 2), 0);
+        assert_int_equal(gy_flow_lower_member(&f.lowering, 2), 0);
+        assert_int_equal(gy_flow_lower_output(&f.lowering, f.dag, 2), 0);
         end(&f);
     }
     static const gy_vertex_options wrong[] = {

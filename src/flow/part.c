@@ -4,7 +4,7 @@
  */
 #include "flow/dag.h"
 
-const gy_dag_part *gy_part_get(const gy_dag *dag, gy_part part)
+const gy_dag_part *gy_flow_part_get(const gy_dag *dag, gy_part part)
 {
     if (part.dag != dag || part.index < 0 || (size_t)part.index >= dag->part_count ||
         (size_t)part.index < dag->part_floor) {
@@ -13,7 +13,7 @@ const gy_dag_part *gy_part_get(const gy_dag *dag, gy_part part)
     return &dag->parts[part.index];
 }
 
-gy_part_cursor gy_part_read(const gy_dag *dag, const gy_dag_part *part, gy_part_list list)
+gy_part_cursor gy_flow_part_read(const gy_dag *dag, const gy_dag_part *part, gy_part_list list)
 {
     return (gy_part_cursor){.dag = dag,
                             .run = part->at[list],
@@ -21,7 +21,7 @@ gy_part_cursor gy_part_read(const gy_dag *dag, const gy_dag_part *part, gy_part_
                             .is_output = list == GY_PART_OUTPUTS};
 }
 
-bool gy_part_next(gy_part_cursor *cursor, uint32_t *vertex)
+bool gy_flow_part_next(gy_part_cursor *cursor, uint32_t *vertex)
 {
     if (cursor->run == cursor->runs_end) {
         return false;
@@ -35,7 +35,7 @@ bool gy_part_next(gy_part_cursor *cursor, uint32_t *vertex)
     return true;
 }
 
-bool gy_part_next_port(gy_part_cursor *cursor, uint32_t *vertex, uint32_t *port)
+bool gy_flow_part_next_port(gy_part_cursor *cursor, uint32_t *vertex, uint32_t *port)
 {
     if (cursor->run == cursor->runs_end) {
         return false;
@@ -45,17 +45,17 @@ bool gy_part_next_port(gy_part_cursor *cursor, uint32_t *vertex, uint32_t *port)
     *vertex = at;
     if (gy_proto_is_any(cursor->dag, at, cursor->is_output)) {
         *port = UINT32_MAX;
-        return gy_part_next(cursor, vertex);
+        return gy_flow_part_next(cursor, vertex);
     }
     *port = cursor->port++;
     if (cursor->port == (cursor->is_output ? cursor->dag->outputs : cursor->dag->inputs)[at]) {
         cursor->port = 0;
-        return gy_part_next(cursor, vertex);
+        return gy_flow_part_next(cursor, vertex);
     }
     return true;
 }
 
-uint64_t gy_part_size(const gy_dag *dag, const gy_dag_part *part, gy_part_list list)
+uint64_t gy_flow_part_size(const gy_dag *dag, const gy_dag_part *part, gy_part_list list)
 {
     uint64_t size = 0;
     for (uint32_t i = 0; i < part->count[list]; i++) {
@@ -64,7 +64,7 @@ uint64_t gy_part_size(const gy_dag *dag, const gy_dag_part *part, gy_part_list l
     return size;
 }
 
-void gy_part_begin_list(gy_part_maker *maker, gy_part_list list)
+void gy_flow_part_begin_list(gy_part_maker *maker, gy_part_list list)
 {
     maker->list = list;
     maker->part.at[list] = (uint32_t)maker->dag->run_count;
@@ -83,7 +83,7 @@ static void add_run(gy_part_maker *maker, gy_dag_run run)
     maker->part.count[maker->list]++;
 }
 
-void gy_part_add_run(gy_part_maker *maker, gy_dag_run run)
+void gy_flow_part_add_run(gy_part_maker *maker, gy_dag_run run)
 {
     gy_dag *dag = maker->dag;
     if (maker->part.count[maker->list] > 0) {
@@ -99,13 +99,13 @@ void gy_part_add_run(gy_part_maker *maker, gy_dag_run run)
     add_run(maker, run);
 }
 
-void gy_part_add(gy_part_maker *maker, uint32_t vertex)
+void gy_flow_part_add(gy_part_maker *maker, uint32_t vertex)
 {
-    gy_part_add_run(maker, (gy_dag_run){vertex, 1, 1});
+    gy_flow_part_add_run(maker, (gy_dag_run){vertex, 1, 1});
 }
 
 /* Ranges of edges come in ascending order. */
-void gy_part_add_edges(gy_part_maker *maker, uint32_t first, uint32_t count)
+void gy_flow_part_add_edges(gy_part_maker *maker, uint32_t first, uint32_t count)
 {
     gy_dag *dag = maker->dag;
     if (count == 0) {
@@ -121,7 +121,7 @@ void gy_part_add_edges(gy_part_maker *maker, uint32_t first, uint32_t count)
     add_run(maker, (gy_dag_run){first, count, 1});
 }
 
-gy_part gy_part_end(gy_part_maker *maker)
+gy_part gy_flow_part_end(gy_part_maker *maker)
 {
     gy_dag *dag = maker->dag;
     if (dag->status < 0) {

@@ -43,7 +43,7 @@ static void add_stage(gy_text *out, const gy_job_stage *stage, int columns)
     gy_text_free(&line);
 }
 
-int gy_progress_bars(const gy_job_report *report, int columns, gy_text *out)
+int gy_flow_progress_bars(const gy_job_report *report, int columns, gy_text *out)
 {
     GY_ASSERT(columns > 0);
     int lines = 0, left_out = 0;
@@ -82,7 +82,7 @@ void gy_flow_show_progress(void *arg, const gy_job_report *report)
     if (progress->lines > 0) {
         gy_text_add(&text, "\033[%dA\033[J", progress->lines);
     }
-    int lines = gy_progress_bars(report, terminal_columns(), &text);
+    int lines = gy_flow_progress_bars(report, terminal_columns(), &text);
     if (text.status == GY_OK) { /* a picture that cannot be made or shown is no failure */
         (void)!write(STDERR_FILENO, gy_text_get(&text), text.size_bytes);
         progress->lines = lines;

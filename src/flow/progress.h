@@ -10,6 +10,6 @@
 
 /** Add a line of at most `columns` characters for each stage (of many: for those at work) to
  * `out`. Returns how many. */
-int gy_progress_bars(const gy_job_report *report, int columns, gy_text *out);
+int gy_flow_progress_bars(const gy_job_report *report, int columns, gy_text *out);
 
 #endif

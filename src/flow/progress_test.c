@@ -21,7 +21,7 @@ GY_TEST(bars_say_how_far)
                                    {.name = "none"}};
     const gy_job_report report = {.stages = stages, .stage_count = 3};
     gy_text text = {0};
-    assert_int_equal(gy_progress_bars(&report, 200, &text), 3);
+    assert_int_equal(gy_flow_progress_bars(&report, 200, &text), 3);
     assert_string_equal(
         gy_text_get(&text),
         "map              ############------...... 2/4 2.0 KiB, 1 memoised, 2 backups\n"
@@ -29,7 +29,7 @@ GY_TEST(bars_say_how_far)
         "3 failed\n"
         "none             ........................ 0/0 0 B\n");
     gy_text_free(&text);
-    assert_int_equal(gy_progress_bars(&report, 10, &text), 3);
+    assert_int_equal(gy_flow_progress_bars(&report, 10, &text), 3);
     assert_string_equal(gy_text_get(&text), "map       \na name tha\nnone      \n");
     gy_text_free(&text);
 }
@@ -45,7 +45,7 @@ GY_TEST(of_many_stages_those_at_work_are_shown)
     }
     const gy_job_report report = {.stages = stages, .stage_count = 30};
     gy_text text = {0};
-    assert_int_equal(gy_progress_bars(&report, 80, &text), 2);
+    assert_int_equal(gy_flow_progress_bars(&report, 80, &text), 2);
     assert_non_null(strstr(gy_text_get(&text), "busy"));
     assert_null(strstr(gy_text_get(&text), "idle"));
     assert_non_null(strstr(gy_text_get(&text), "and 29 more stages\n"));

@@ -10,8 +10,9 @@ static bool copy_ports(gy_dag *dag, gy_dag_refinement *refinement)
 {
     uint32_t vertex = 0, port = 0;
     uint64_t count = 0;
-    gy_part_cursor cursor = gy_part_read(dag, &dag->parts[refinement->part], GY_PART_OUTPUTS);
-    while (gy_part_next_port(&cursor, &vertex, &port)) {
+    gy_part_cursor cursor =
+        gy_flow_part_read(dag, &dag->parts[refinement->part], GY_PART_OUTPUTS);
+    while (gy_flow_part_next_port(&cursor, &vertex, &port)) {
         count++;
     }
     refinement->ports = gy_alloc("flow.gate", (size_t)count * 2 * sizeof(*refinement->ports));
@@ -19,8 +20,8 @@ static bool copy_ports(gy_dag *dag, gy_dag_refinement *refinement)
         gy_dag_fail(dag, GY_NOMEM, "out of memory");
         return false;
     }
-    cursor = gy_part_read(dag, &dag->parts[refinement->part], GY_PART_OUTPUTS);
-    while (gy_part_next_port(&cursor, &vertex, &port)) {
+    cursor = gy_flow_part_read(dag, &dag->parts[refinement->part], GY_PART_OUTPUTS);
+    while (gy_flow_part_next_port(&cursor, &vertex, &port)) {
         if (port == UINT32_MAX) {
             char name[GY_DAG_NAME_BYTES];
             gy_dag_fail(dag, GY_ARG,
@@ -61,7 +62,7 @@ void gy_part_refine(gy_part part, const gy_refine_options *options)
     if (dag->status < 0) {
         return;
     }
-    if (gy_part_get(dag, part) == NULL || options->work == NULL ||
+    if (gy_flow_part_get(dag, part) == NULL || options->work == NULL ||
         (options->parameter == NULL && options->parameter_bytes > 0)) {
         gy_dag_fail(dag, GY_ARG,
                     "a refinement needs a part of this graph, a function and, when it has a "
@@ -96,17 +97,17 @@ gy_part gy_refinement_part(gy_dag *dag, const gy_dag_refinement *refinement)
 {
     gy_part_maker maker = {.dag = dag};
     for (gy_part_list list = GY_PART_VERTICES; list < GY_PART_LISTS; list++) {
-        gy_part_begin_list(&maker, list);
+        gy_flow_part_begin_list(&maker, list);
         uint32_t last = UINT32_MAX;
         for (uint32_t i = 0; i < refinement->port_count; i++) {
             const uint32_t vertex = refinement->ports[(size_t)i * 2];
             if (vertex != last && (list == GY_PART_VERTICES || list == GY_PART_OUTPUTS)) {
-                gy_part_add(&maker, vertex);
+                gy_flow_part_add(&maker, vertex);
             }
             last = vertex;
         }
     }
-    return gy_part_end(&maker);
+    return gy_flow_part_end(&maker);
 }
 
 int64_t gy_refinement_outputs(const gy_refinement *refinement)
@@ -141,8 +142,8 @@ int gy_refinement_processes(const gy_refinement *refinement)
 
 /* ---- shapes from sizes ---- */
 
-uint32_t gy_shape_groups(const int64_t *bytes, uint32_t count, int64_t bytes_max,
-                         uint32_t count_min, uint32_t *group)
+uint32_t gy_flow_shape_groups(const int64_t *bytes, uint32_t count, int64_t bytes_max,
+                              uint32_t count_min, uint32_t *group)
 {
     uint32_t groups = 0, members = 0;
     int64_t sum = 0;
@@ -160,11 +161,11 @@ uint32_t gy_shape_groups(const int64_t *bytes, uint32_t count, int64_t bytes_max
     return groups;
 }
 
-uint32_t gy_shape_tree(const int64_t *bytes, uint32_t count, int64_t bytes_max,
-                       uint32_t *parent)
+uint32_t gy_flow_shape_tree(const int64_t *bytes, uint32_t count, int64_t bytes_max,
+                            uint32_t *parent)
 {
     GY_ASSERT(count >= 1);
-    uint32_t level = gy_shape_groups(bytes, count, bytes_max, 2, parent);
+    uint32_t level = gy_flow_shape_groups(bytes, count, bytes_max, 2, parent);
     const uint32_t fan = GY_MAX((count + level - 1) / level, 2u);
     for (uint32_t i = 0; i < count; i++) {
         parent[i] += count;
@@ -202,7 +203,8 @@ static bool check_shape(gy_refinement *refinement, gy_part outputs,
     gy_dag *dag = outputs.dag;
     if (dag->status >= 0 &&
         (options->inputs != GY_PORTS_ANY || (is_tree && options->outputs != 1) || bytes < 1 ||
-         gy_part_get(dag, outputs) == NULL || refinement->row->port_count > INT32_MAX / 2)) {
+         gy_flow_part_get(dag, outputs) == NULL ||
+         refinement->row->port_count > INT32_MAX / 2)) {
         gy_dag_fail(dag, GY_ARG,
                     "%s: expected the refinement point's part, inputs GY_PORTS_ANY%s and at "
                     "least 1 byte a "
@@ -228,7 +230,8 @@ gy_part gy_refinement_aggregate(gy_refinement *refinement, gy_part outputs,
         gy_dag_fail(dag, GY_NOMEM, "out of memory");
         return none;
     }
-    const uint32_t nodes = gy_shape_tree(refinement->bytes, leaves, bytes_per_vertex, parent);
+    const uint32_t nodes =
+        gy_flow_shape_tree(refinement->bytes, leaves, bytes_per_vertex, parent);
     gy_part made = none;
     uint32_t first = 0;
     if (make_vertices(dag, combiner, nodes - leaves, &made, &first)) {
@@ -243,12 +246,12 @@ gy_part gy_refinement_aggregate(gy_refinement *refinement, gy_part outputs,
     gy_free(parent);
     gy_part_maker maker = {.dag = dag}; /* the root alone has a free output */
     for (gy_part_list list = GY_PART_VERTICES; list < GY_PART_LISTS; list++) {
-        gy_part_begin_list(&maker, list);
+        gy_flow_part_begin_list(&maker, list);
         if (list == GY_PART_VERTICES || list == GY_PART_OUTPUTS) {
-            gy_part_add(&maker, first + nodes - leaves - 1);
+            gy_flow_part_add(&maker, first + nodes - leaves - 1);
         }
     }
-    return gy_part_end(&maker);
+    return gy_flow_part_end(&maker);
 }
 
 gy_part gy_refinement_repartition(gy_refinement *refinement, gy_part outputs,
@@ -266,7 +269,7 @@ gy_part gy_refinement_repartition(gy_refinement *refinement, gy_part outputs,
         return made;
     }
     const uint32_t groups =
-        gy_shape_groups(refinement->bytes, count, bytes_per_vertex, 1, group);
+        gy_flow_shape_groups(refinement->bytes, count, bytes_per_vertex, 1, group);
     uint32_t first = 0;
     if (make_vertices(dag, consumer, groups, &made, &first)) {
         for (uint32_t i = 0; i < count; i++) {

@@ -38,8 +38,8 @@ gy_part gy_refinement_part(gy_dag *dag, const gy_dag_refinement *refinement);
  * @param group (count) becomes the group number of each, from 0
  * @return how many groups
  */
-uint32_t gy_shape_groups(const int64_t *bytes, uint32_t count, int64_t bytes_max,
-                         uint32_t count_min, uint32_t *group);
+uint32_t gy_flow_shape_groups(const int64_t *bytes, uint32_t count, int64_t bytes_max,
+                              uint32_t count_min, uint32_t *group);
 
 enum { GY_TREE_LEVELS = 32 };
 
@@ -51,7 +51,7 @@ enum { GY_TREE_LEVELS = 32 };
  * inner nodes are numbered from `count` on, level by level
  * @return how many nodes there are; the last is the root
  */
-uint32_t gy_shape_tree(const int64_t *bytes, uint32_t count, int64_t bytes_max,
-                       uint32_t *parent);
+uint32_t gy_flow_shape_tree(const int64_t *bytes, uint32_t count, int64_t bytes_max,
+                            uint32_t *parent);
 
 #endif

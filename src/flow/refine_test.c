@@ -10,14 +10,14 @@ GY_TEST(groups_of_neighbours_respect_bytes)
 {
     const int64_t bytes[] = {5, 5, 5, 20, 1, 1, 9, 1};
     uint32_t group[8];
-    assert_int_equal(gy_shape_groups(bytes, 8, 10, 1, group), 5);
+    assert_int_equal(gy_flow_shape_groups(bytes, 8, 10, 1, group), 5);
     const uint32_t alone[] = {0, 0, 1, 2, 3, 3, 4, 4};
     assert_memory_equal(group, alone, sizeof(group));
-    assert_int_equal(gy_shape_groups(bytes, 8, 10, 2, group), 4);
+    assert_int_equal(gy_flow_shape_groups(bytes, 8, 10, 2, group), 4);
     const uint32_t pairs[] = {0, 0, 1, 1, 2, 2, 3, 3};
     assert_memory_equal(group, pairs, sizeof(group));
     const int64_t huge[] = {INT64_MAX, INT64_MAX, 1};
-    assert_int_equal(gy_shape_groups(huge, 3, INT64_MAX, 1, group), 3);
+    assert_int_equal(gy_flow_shape_groups(huge, 3, INT64_MAX, 1, group), 3);
 }
 
 GY_TEST(trees_have_one_root_that_all_leaves_reach)
@@ -30,8 +30,8 @@ GY_TEST(trees_have_one_root_that_all_leaves_reach)
             bytes[i] = (int64_t)gy_random_below(&random, 1000);
         }
         uint32_t parent[432], children[432] = {0};
-        const uint32_t nodes =
-            gy_shape_tree(bytes, count, 1 + (int64_t)gy_random_below(&random, 5000), parent);
+        const uint32_t nodes = gy_flow_shape_tree(
+            bytes, count, 1 + (int64_t)gy_random_below(&random, 5000), parent);
         assert_in_range(nodes, count + 1, 2 * count + 8);
         for (uint32_t i = 0; i + 1 < nodes; i++) {
             assert_true(parent[i] > i && parent[i] >= count && parent[i] < nodes);
@@ -43,7 +43,7 @@ GY_TEST(trees_have_one_root_that_all_leaves_reach)
         }
     }
     uint32_t parent[2 + GY_TREE_LEVELS];
-    assert_int_equal(gy_shape_tree((const int64_t[]){7}, 1, 1, parent),
+    assert_int_equal(gy_flow_shape_tree((const int64_t[]){7}, 1, 1, parent),
                      2); /* one leaf: a root */
 }
 
@@ -144,8 +144,8 @@ static gy_dag *gated(int count, gy_lowering *lowering)
                                              .parameter_bytes = 4,
                                              .stages = (const char *[]){"late", NULL}});
     size_t cut = 0;
-    assert_ok(gy_lower_check(lowering, dag));
-    assert_ok(gy_lower_cohorts(lowering, dag, 2, &cut));
+    assert_ok(gy_flow_lower_check(lowering, dag));
+    assert_ok(gy_flow_lower_cohorts(lowering, dag, 2, &cut));
     lowering->vertex_floor = dag->vertex_count;
     lowering->edge_floor = dag->edge_count;
     lowering->refinement_floor = dag->refinement_count;
@@ -168,7 +168,7 @@ GY_TEST(growth_makes_as_many_vertices_as_sizes_ask_for)
             .row = &dag->refinements[0], .bytes = sizes, .samples = samples, .processes = 2};
         dag->refinements[0].work(&refinement, dag,
                                  gy_refinement_part(dag, &dag->refinements[0]));
-        assert_ok(gy_lower_check(&lowering, dag));
+        assert_ok(gy_flow_lower_check(&lowering, dag));
         assert_int_equal(dag->vertex_count, bytes == 10 ? 11 : 20);
         assert_int_equal(dag->final_count, bytes == 10 ? 1 : 10);
         gy_lowering_fini(&lowering);
@@ -193,7 +193,7 @@ GY_TEST(errors_of_growth_are_named)
     lowering = (gy_lowering){0};
     dag = gated(4, &lowering);
     gy_part_output(gy_refinement_part(dag, &dag->refinements[0]), "early");
-    assert_status(gy_lower_check(&lowering, dag), GY_ARG);
+    assert_status(gy_flow_lower_check(&lowering, dag), GY_ARG);
     assert_non_null(strstr(gy_error_text(), "map[0], which has finished"));
     gy_lowering_fini(&lowering);
     gy_dag_free(dag);

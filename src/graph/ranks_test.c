@@ -138,7 +138,7 @@ static void open_comms(int data, int model, member *members)
         const gy_transport_segment_options segment = {.ranks = size, .pool_bytes = 16 << 20};
         for (int group = 0; size > 1 && group < groups; group++) {
             gy_transport *transports[RANKS_MAX];
-            assert_ok(gy_shm_open_all(&segment, gy_env_real(), transports));
+            assert_ok(gy_transport_shm_open_all(&segment, gy_env_real(), transports));
             for (int i = 0; i < size; i++) {
                 member *me = &members[axis == 0 ? i * model + group : group * model + i];
                 assert_ok(gy_comm_new(transports[i], NULL, axis == 0 ? &me->comm : &me->model));

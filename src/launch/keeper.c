@@ -42,8 +42,8 @@ static void save_flight(run_keeper *keeper, const gy_run_end *end)
     } else if (options->record != NULL) {
         snprintf(wanted, sizeof(wanted), "%s", options->record);
     }
-    gy_status status = gy_save_flight(keeper->segment, options->record != NULL ? wanted : NULL,
-                                      end, path, sizeof(path));
+    gy_status status = gy_launch_save_flight(
+        keeper->segment, options->record != NULL ? wanted : NULL, end, path, sizeof(path));
     if (status < 0 && options->record != NULL) {
         gy_log_message("%s", gy_error_text());
     } else if (status == GY_OK && options->record == NULL) {
@@ -62,7 +62,7 @@ static void signal_all(run_keeper *keeper, int status, int number)
 }
 
 /* Everybody is asked first, and killed when the grace is over. */
-void gy_keeper_end(run_keeper *keeper, int status, int number, const char *format, ...)
+void gy_launch_keeper_end(run_keeper *keeper, int status, int number, const char *format, ...)
 {
     gy_run_end end = {.status = status, .number = number};
     if (keeper->is_ending) {
@@ -92,7 +92,8 @@ static void read_outputs(run_rank *rank)
     }
     gy_error report;
     gy_status status = GY_OK;
-    while (rank->socket >= 0 && (status = gy_rendezvous_read(rank->socket, &report)) == GY_OK) {
+    while (rank->socket >= 0 &&
+           (status = gy_transport_rendezvous_read(rank->socket, &report)) == GY_OK) {
         if (report.rank == GY_RANK_DONE) {
             rank->has_done = true;
         } else if (!rank->has_report) {
@@ -111,8 +112,8 @@ static void read_failures(run_keeper *keeper)
     gy_spawn_failure failure;
     while (read(keeper->failures, &failure, sizeof(failure)) == (ssize_t)sizeof(failure)) {
         bool is_missing = failure.reason == ENOENT || failure.reason == ENOTDIR;
-        gy_keeper_end(keeper, is_missing ? 127 : 126, SIGTERM, "cannot run %s: %s",
-                      keeper->argv[0], strerror(failure.reason));
+        gy_launch_keeper_end(keeper, is_missing ? 127 : 126, SIGTERM, "cannot run %s: %s",
+                             keeper->argv[0], strerror(failure.reason));
     }
 }
 
@@ -153,10 +154,10 @@ static void look_at_outputs(run_keeper *keeper)
     for (int rank = 0; rank < keeper->started && !keeper->is_ending; rank++) {
         int failure = output_failure(&keeper->ranks[rank]);
         if (failure == EPIPE && !keeper->is_pipe_ignored) {
-            gy_keeper_end(keeper, 128 + SIGPIPE, SIGTERM, "%s", "");
+            gy_launch_keeper_end(keeper, 128 + SIGPIPE, SIGTERM, "%s", "");
         } else if (failure != 0) {
-            gy_keeper_end(keeper, 1, SIGTERM, "cannot write the output of rank %d: %s",
-                          keeper->first_rank + rank, strerror(failure));
+            gy_launch_keeper_end(keeper, 1, SIGTERM, "cannot write the output of rank %d: %s",
+                                 keeper->first_rank + rank, strerror(failure));
         }
     }
 }
@@ -194,7 +195,7 @@ static bool goes_on(run_keeper *keeper, int rank, pid_t process, int status)
     }
     gy_run_end end = explain_failure(keeper, rank, process, status);
     if (keeper->options->on_failure == GY_RUN_RESTART) {
-        return gy_keeper_restarts(keeper, rank, &end);
+        return gy_launch_keeper_restarts(keeper, rank, &end);
     }
     gy_log_message("%s; the launch continues", end.text);
     if (keeper->first_end.status == 0) {
@@ -233,7 +234,7 @@ static void reap_ended(run_keeper *keeper)
     }
     gy_run_end end = explain_failure(keeper, cause, cause_process, cause_status);
     if (heaviest > 1 || keeper->nodes == NULL) {
-        gy_keeper_end(keeper, end.status, end.number, "%s", end.text);
+        gy_launch_keeper_end(keeper, end.status, end.number, "%s", end.text);
     } else if (keeper->held_ns == INT64_MAX) {
         keeper->held = end;
         keeper->held_ns = gy_now_ns(keeper->env) + (int64_t)(hold_seconds * 1e9);
@@ -252,8 +253,8 @@ static void take_signals(run_keeper *keeper)
             keeper->kill_at_ns = 0; /* asked twice: no more grace */
             continue;
         }
-        gy_keeper_end(keeper, 128 + number, number == SIGINT ? SIGINT : SIGTERM,
-                      "ended by signal %d (%s)", number, strsignal(number));
+        gy_launch_keeper_end(keeper, 128 + number, number == SIGINT ? SIGINT : SIGTERM,
+                             "ended by signal %d (%s)", number, strsignal(number));
     }
     reap_ended(keeper);
 }
@@ -281,18 +282,19 @@ static void look_at_clock(run_keeper *keeper)
     int64_t now_ns = gy_now_ns(keeper->env);
     if (now_ns >= keeper->stop_at_ns) {
         keeper->stop_at_ns = INT64_MAX;
-        gy_keeper_end(keeper, GY_RUN_STATUS_TIMEOUT, SIGTERM,
-                      "the time limit of %g s has passed", keeper->options->timeout_s);
+        gy_launch_keeper_end(keeper, GY_RUN_STATUS_TIMEOUT, SIGTERM,
+                             "the time limit of %g s has passed", keeper->options->timeout_s);
     }
     if (now_ns >= keeper->held_ns) {
         keeper->held_ns = INT64_MAX;
-        gy_keeper_end(keeper, keeper->held.status, keeper->held.number, "%s",
-                      keeper->held.text);
+        gy_launch_keeper_end(keeper, keeper->held.status, keeper->held.number, "%s",
+                             keeper->held.text);
     }
     if (now_ns >= keeper->renew_by_ns) {
         keeper->renew_by_ns = INT64_MAX;
-        gy_keeper_end(keeper, 1, SIGTERM, "node %d does not support the restart of ranks",
-                      gy_renewal_missing(&keeper->renewal));
+        gy_launch_keeper_end(keeper, 1, SIGTERM,
+                             "node %d does not support the restart of ranks",
+                             gy_renewal_missing(&keeper->renewal));
     }
     if (now_ns >= keeper->kill_at_ns) {
         keeper->kill_at_ns = INT64_MAX;
@@ -318,7 +320,7 @@ static bool is_going_on(run_keeper *keeper)
     if (keeper->alive > 0 || keeper->nodes == NULL || keeper->is_ending) {
         return keeper->alive > 0;
     }
-    if (gy_keeper_has_dead(keeper)) {
+    if (gy_launch_keeper_has_dead(keeper)) {
         return true; /* they wait for the other hosts, to be started anew */
     }
     return keeper->held_ns != INT64_MAX || !gy_nodes_end_well(keeper->nodes);
@@ -369,9 +371,9 @@ static gy_status start_all(run_keeper *keeper)
 {
     for (int rank = 0; rank < keeper->options->ranks; rank++) {
         keeper->started++; /* first: what it has opened when it fails is looked at as well */
-        GY_TRY(gy_keeper_start(keeper, rank));
+        GY_TRY(gy_launch_keeper_start(keeper, rank));
     }
-    gy_keeper_close_listeners(keeper);
+    gy_launch_keeper_close_listeners(keeper);
     if (keeper->options->on_failure != GY_RUN_RESTART) {
         /* From now on the failures' pipe ends when the last rank runs its program. */
         close(keeper->failures_in);
@@ -444,10 +446,11 @@ static gy_status meet_nodes(run_keeper *keeper)
     }
     meeting.listeners = keeper->listeners;
     GY_TRY(gy_nodes_meet(options, keeper->env, &meeting, &keeper->nodes));
-    return gy_keeper_take_net(keeper);
+    return gy_launch_keeper_take_net(keeper);
 }
 
-int gy_keep(const gy_run_options *options, char *const argv[], int life, const sigset_t *mask)
+int gy_launch_keep(const gy_run_options *options, char *const argv[], int life,
+                   const sigset_t *mask)
 {
     run_keeper keeper = {.options = options,
                          .argv = argv,
@@ -471,7 +474,7 @@ int gy_keep(const gy_run_options *options, char *const argv[], int life, const s
         keeper.stop_at_ns = gy_env_deadline(keeper.env, options->timeout_s).at_ns;
     }
     status = status < 0 ? status : meet_nodes(&keeper);
-    status = status < 0 ? status : gy_keeper_make_segment(&keeper);
+    status = status < 0 ? status : gy_launch_keeper_make_segment(&keeper);
     status = status < 0 ? status : start_all(&keeper);
     if (status >= 0 && keeper.nodes != NULL) {
         status = gy_nodes_attach(keeper.nodes, &keeper.renewal);
@@ -480,12 +483,12 @@ int gy_keep(const gy_run_options *options, char *const argv[], int life, const s
         take_signals(&keeper); /* what broke the meeting off is the cause, if it was a signal */
     }
     if (status < 0) {
-        gy_keeper_end(&keeper, 1, SIGTERM, "%s", gy_error_text());
+        gy_launch_keeper_end(&keeper, 1, SIGTERM, "%s", gy_error_text());
     }
     bool has_launcher = true;
     while (is_going_on(&keeper) && has_launcher) {
         has_launcher = keep_round(&keeper);
-        gy_keeper_look_at_restarts(&keeper);
+        gy_launch_keeper_look_at_restarts(&keeper);
     }
     /* The ranks are gone, or nobody is left to care for them: end what they started as well. */
     if (!gy_worker_reap_all(keeper.env, gy_env_deadline(keeper.env, GY_REAP_SECONDS))) {
@@ -496,7 +499,7 @@ int gy_keep(const gy_run_options *options, char *const argv[], int life, const s
     }
     look_at_outputs(&keeper);
     save_flight(&keeper, &(gy_run_end){.status = 0});
-    gy_keeper_close_listeners(&keeper);
+    gy_launch_keeper_close_listeners(&keeper);
     gy_free(keeper.net);
     gy_nodes_free(keeper.nodes);
     return keeper.is_ending        ? keeper.status

@@ -55,30 +55,30 @@ typedef struct run_keeper {
 /* keeper.c */
 /** The run ends with `status` for a cause, which is said; ranks get signal `number` first. "":
  * nothing is said here. */
-void gy_keeper_end(run_keeper *keeper, int status, int number, const char *format, ...)
+void gy_launch_keeper_end(run_keeper *keeper, int status, int number, const char *format, ...)
     GY_PRINTF(4, 5);
 
 /* start.c */
-GY_MUST_CHECK gy_status gy_keeper_make_segment(run_keeper *keeper);
+GY_MUST_CHECK gy_status gy_launch_keeper_make_segment(run_keeper *keeper);
 /** What ranks must know of the others, as the keepers have met. GY_LIMIT; GY_NOMEM */
-GY_MUST_CHECK gy_status gy_keeper_take_net(run_keeper *keeper);
+GY_MUST_CHECK gy_status gy_launch_keeper_take_net(run_keeper *keeper);
 /** Start a rank, greeted, on its share of the cores. */
-GY_MUST_CHECK gy_status gy_keeper_start(run_keeper *keeper, int rank);
+GY_MUST_CHECK gy_status gy_launch_keeper_start(run_keeper *keeper, int rank);
 /** Tell a rank that runs its place in the newest generation. GY_PEER it is about to be found
  * dead; GY_IO */
-GY_MUST_CHECK gy_status gy_keeper_tell_place(const run_keeper *keeper, int rank);
+GY_MUST_CHECK gy_status gy_launch_keeper_tell_place(const run_keeper *keeper, int rank);
 /** What is left of a rank that has ended. */
-void gy_keeper_forget(run_rank *who);
+void gy_launch_keeper_forget(run_rank *who);
 /** The ranks have them now. */
-void gy_keeper_close_listeners(run_keeper *keeper);
+void gy_launch_keeper_close_listeners(run_keeper *keeper);
 
 /* restart.c */
 extern const gy_renewal_ops gy_keeper_renewal;
 /** A rank failed: is it started anew? Says why. */
-bool gy_keeper_restarts(run_keeper *keeper, int rank, const gy_run_end *end);
+bool gy_launch_keeper_restarts(run_keeper *keeper, int rank, const gy_run_end *end);
 /** Do dead ranks wait to be started anew? */
-bool gy_keeper_has_dead(const run_keeper *keeper);
+bool gy_launch_keeper_has_dead(const run_keeper *keeper);
 /** Once a round: tell of the dead, and of all having done all. */
-void gy_keeper_look_at_restarts(run_keeper *keeper);
+void gy_launch_keeper_look_at_restarts(run_keeper *keeper);
 
 #endif

@@ -121,7 +121,7 @@ static int reaper(const gy_run_options *options, char *const argv[], int life,
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
     pid_t keeper = fork();
     if (keeper == 0) {
-        return gy_keep(options, argv, life, before);
+        return gy_launch_keep(options, argv, life, before);
     }
     (void)signal(SIGTTOU, SIG_IGN);
     (void)signal(SIGPIPE, SIG_IGN);
@@ -175,13 +175,13 @@ int gy_run(const gy_run_options *options, char *const argv[])
 
 bool gy_run_report_message(gy_status status, const char *text)
 {
-    gy_run_find_launcher();
+    gy_transport_run_find_launcher();
     return gy_run_report_failure(gy_fail(status, "%s", text));
 }
 
 bool gy_run_is_rank(void)
 {
-    return gy_run_has_place();
+    return gy_transport_run_has_place();
 }
 
 bool gy_run_report_failure(gy_status status)
@@ -189,5 +189,5 @@ bool gy_run_report_failure(gy_status status)
     gy_error error;
     GY_ASSERT(status < 0);
     gy_error_take(&error, status);
-    return gy_run_report(&error);
+    return gy_transport_run_report(&error);
 }

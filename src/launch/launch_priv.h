@@ -47,7 +47,7 @@ void gy_launch_lines_pass(gy_launch_lines *lines);
  * The part of `all` that rank `rank` of `ranks` is bound to: neighbouring cores, every core in
  * one part, sizes differing by at most one. All of it when there are more ranks than cores.
  */
-void gy_share_of_cores(const cpu_set_t *all, int rank, int ranks, cpu_set_t *share);
+void gy_launch_share_of_cores(const cpu_set_t *all, int rank, int ranks, cpu_set_t *share);
 
 /* ---- spawn.c: one rank ---- */
 
@@ -75,10 +75,10 @@ GY_MUST_CHECK gy_status gy_spawn_rank(const gy_spawn *spawn, pid_t *process);
 /* ---- place.c: the environment of a rank, in the forked child ---- */
 
 /** False (errno) when there is no memory. */
-bool gy_place_set(const gy_spawn *spawn);
+bool gy_launch_place_set(const gy_spawn *spawn);
 /** Where flight recorders of failed runs go: $XDG_STATE_HOME/gyre or ~/.local/state/gyre.
  * GY_ARG neither is set, or too long. */
-GY_MUST_CHECK gy_status gy_place_state_path(char *path, size_t size_bytes);
+GY_MUST_CHECK gy_status gy_launch_place_state_path(char *path, size_t size_bytes);
 
 /* ---- nodes.c: the keepers of a run's hosts ---- */
 
@@ -124,12 +124,14 @@ void gy_nodes_free(gy_nodes *nodes);
  * @return GY_OK; GY_AGAIN without `wanted`: a rank has told by itself what it lacked, nothing
  * more is to be seen; GY_ARG; GY_IO; GY_NOMEM
  */
-GY_MUST_CHECK gy_status gy_save_flight(int segment, const char *wanted, const gy_run_end *end,
-                                       char *path, size_t size_bytes);
+GY_MUST_CHECK gy_status gy_launch_save_flight(int segment, const char *wanted,
+                                              const gy_run_end *end, char *path,
+                                              size_t size_bytes);
 
 /* ---- keeper.c ---- */
 
 /** Run the ranks to their end; the exit status. `life` breaks when the launcher is gone. */
-int gy_keep(const gy_run_options *options, char *const argv[], int life, const sigset_t *mask);
+int gy_launch_keep(const gy_run_options *options, char *const argv[], int life,
+                   const sigset_t *mask);
 
 #endif

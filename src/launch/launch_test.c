@@ -18,7 +18,7 @@ GY_TEST(shares_are_a_partition)
     for (int ranks = 1; ranks <= cores; ranks++) {
         CPU_ZERO(&seen);
         for (int rank = 0; rank < ranks; rank++) {
-            gy_share_of_cores(&all, rank, ranks, &share);
+            gy_launch_share_of_cores(&all, rank, ranks, &share);
             assert_in_range(CPU_COUNT(&share), cores / ranks, (cores + ranks - 1) / ranks);
             cpu_set_t both;
             CPU_AND(&both, &seen, &share);
@@ -27,7 +27,7 @@ GY_TEST(shares_are_a_partition)
         }
         assert_true(CPU_EQUAL(&seen, &all));
     }
-    gy_share_of_cores(&all, 3, cores + 1, &share);
+    gy_launch_share_of_cores(&all, 3, cores + 1, &share);
     assert_true(CPU_EQUAL(&share, &all));
 }
 

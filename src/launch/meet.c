@@ -282,7 +282,7 @@ gy_status gy_nodes_meet(const gy_run_options *options, gy_env *env, const gy_mee
     made->options = options;
     made->env = env;
     *nodes = made;
-    GY_TRY(gy_run_id_make(made->run));
+    GY_TRY(gy_transport_run_id_make(made->run));
     GY_TRY(gy_address_find(count > 1 ? options->rendezvous : "127.0.0.1:1", &made->rendezvous));
     if (gy_address_is_any(&made->rendezvous)) {
         return gy_fail(GY_ARG, "%s: expected an address by which all nodes reach node 0",

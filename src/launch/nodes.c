@@ -428,7 +428,7 @@ gy_status gy_nodes_tell(gy_nodes *nodes, int to, gy_transport_frame_type type,
 gy_status gy_nodes_seat(gy_nodes *nodes, int *listeners)
 {
     if (nodes->options->node == 0) {
-        GY_TRY(gy_run_id_make(nodes->run)); /* the table brings it to the others */
+        GY_TRY(gy_transport_run_id_make(nodes->run)); /* the table brings it to the others */
     }
     return gy_nodes_seat_at(nodes, &nodes->nodes[nodes->options->node].address, listeners);
 }

@@ -34,7 +34,7 @@ static bool set_cores(const cpu_set_t *cores)
     return setenv("GYRE_CORES", list, 1) == 0;
 }
 
-bool gy_place_set(const gy_spawn *spawn)
+bool gy_launch_place_set(const gy_spawn *spawn)
 {
     for (const char *const *more = spawn->options->environment; more != NULL && *more != NULL;
          more++) {
@@ -60,7 +60,7 @@ gy_status gy_run_key_path(char *path, size_t size_bytes)
     return gy_setting_user_path("XDG_CONFIG_HOME", ".config", "/key", path, size_bytes);
 }
 
-gy_status gy_place_state_path(char *path, size_t size_bytes)
+gy_status gy_launch_place_state_path(char *path, size_t size_bytes)
 {
     return gy_setting_user_path("XDG_STATE_HOME", ".local/state", "", path, size_bytes);
 }

@@ -30,8 +30,9 @@ static void tell(void *arg, int to, gy_transport_frame_type type, uint32_t gener
         expect_generation(keeper);
     }
     if (gy_nodes_tell(keeper->nodes, to, type, generation, cause) < 0) {
-        gy_keeper_end(keeper, 1, SIGTERM, "cannot report a lost rank to the other nodes: %s",
-                      gy_error_text());
+        gy_launch_keeper_end(keeper, 1, SIGTERM,
+                             "cannot report a lost rank to the other nodes: %s",
+                             gy_error_text());
     }
 }
 
@@ -55,7 +56,7 @@ static const char *find_hindrance(const run_keeper *keeper)
 static gy_status make_doors(run_keeper *keeper)
 {
     size_t ranks = (size_t)keeper->options->ranks;
-    gy_keeper_close_listeners(keeper);
+    gy_launch_keeper_close_listeners(keeper);
     keeper->listeners = gy_alloc("launch.listeners", ranks * sizeof(int));
     if (keeper->listeners == NULL) {
         return GY_NOMEM;
@@ -72,14 +73,14 @@ static bool offer(void *arg, uint32_t generation, const gy_run_end *cause)
         return false;
     }
     if (hindrance != NULL) {
-        gy_keeper_end(keeper, cause->status, cause->number, "%.800s, but node %d %s",
-                      cause->text, keeper->options->node, hindrance);
+        gy_launch_keeper_end(keeper, cause->status, cause->number, "%.800s, but node %d %s",
+                             cause->text, keeper->options->node, hindrance);
         return false;
     }
     expect_generation(keeper);
     if (keeper->nodes != NULL && make_doors(keeper) < 0) {
-        gy_keeper_end(keeper, 1, SIGTERM, "cannot listen for ranks of generation %u: %s",
-                      generation, gy_error_text());
+        gy_launch_keeper_end(keeper, 1, SIGTERM, "cannot listen for ranks of generation %u: %s",
+                             generation, gy_error_text());
         return false;
     }
     return true;
@@ -89,9 +90,9 @@ static gy_status start_generation(run_keeper *keeper)
 {
     close(keeper->segment);
     keeper->segment = -1;
-    GY_TRY(gy_keeper_make_segment(keeper));
+    GY_TRY(gy_launch_keeper_make_segment(keeper));
     if (keeper->nodes != NULL) {
-        GY_TRY(gy_keeper_take_net(keeper));
+        GY_TRY(gy_launch_keeper_take_net(keeper));
     }
     for (int rank = 0; rank < keeper->started; rank++) {
         run_rank *who = &keeper->ranks[rank];
@@ -99,17 +100,17 @@ static gy_status start_generation(run_keeper *keeper)
             gy_run_end loss = who->loss;
             bool is_untold = who->is_loss_untold;
             uint32_t lost_in = who->lost_in;
-            gy_keeper_forget(who);
+            gy_launch_keeper_forget(who);
             who->loss = loss;
             who->is_loss_untold = is_untold;
             who->lost_in = lost_in;
-            GY_TRY(gy_keeper_start(keeper, rank));
+            GY_TRY(gy_launch_keeper_start(keeper, rank));
         } else if (who->socket >= 0) {
-            gy_status status = gy_keeper_tell_place(keeper, rank);
+            gy_status status = gy_launch_keeper_tell_place(keeper, rank);
             GY_TRY(status == GY_PEER ? GY_OK : status);
         }
     }
-    gy_keeper_close_listeners(keeper);
+    gy_launch_keeper_close_listeners(keeper);
     return GY_OK;
 }
 
@@ -118,8 +119,8 @@ static void begin(void *arg, uint32_t generation)
     run_keeper *keeper = arg;
     keeper->renew_by_ns = INT64_MAX;
     if (!keeper->is_ending && start_generation(keeper) < 0) {
-        gy_keeper_end(keeper, 1, SIGTERM, "cannot restart ranks for generation %u: %s",
-                      generation, gy_error_text());
+        gy_launch_keeper_end(keeper, 1, SIGTERM, "cannot restart ranks for generation %u: %s",
+                             generation, gy_error_text());
     }
 }
 
@@ -132,7 +133,7 @@ static void over(void *arg)
     for (int rank = 0; rank < keeper->started; rank++) {
         run_rank *who = &keeper->ranks[rank];
         who->is_to_restart = who->is_loss_untold = false;
-        if (who->socket >= 0 && gy_keeper_tell_place(keeper, rank) < 0) {
+        if (who->socket >= 0 && gy_launch_keeper_tell_place(keeper, rank) < 0) {
             gy_debug("%s", gy_error_text()); /* it is about to be found dead */
         }
     }
@@ -146,7 +147,7 @@ const gy_renewal_ops gy_keeper_renewal = {
     .over = over,
 };
 
-bool gy_keeper_restarts(run_keeper *keeper, int rank, const gy_run_end *end)
+bool gy_launch_keeper_restarts(run_keeper *keeper, int rank, const gy_run_end *end)
 {
     run_rank *who = &keeper->ranks[rank];
     if (keeper->is_over) {
@@ -164,7 +165,7 @@ bool gy_keeper_restarts(run_keeper *keeper, int rank, const gy_run_end *end)
     return true;
 }
 
-bool gy_keeper_has_dead(const run_keeper *keeper)
+bool gy_launch_keeper_has_dead(const run_keeper *keeper)
 {
     for (int rank = 0; rank < keeper->started; rank++) {
         if (keeper->ranks[rank].is_to_restart) {
@@ -174,7 +175,7 @@ bool gy_keeper_has_dead(const run_keeper *keeper)
     return false;
 }
 
-void gy_keeper_look_at_restarts(run_keeper *keeper)
+void gy_launch_keeper_look_at_restarts(run_keeper *keeper)
 {
     bool has_all_done = keeper->options->on_failure == GY_RUN_RESTART;
     for (int rank = 0; rank < keeper->started && !keeper->is_ending; rank++) {

@@ -90,7 +90,7 @@ static gy_status write_flight(const gy_flight *flight, const char *path)
 /* A new file of the user's folder. */
 static gy_status choose_path(const gy_flight_head *head, char *path, size_t size_bytes)
 {
-    GY_TRY(gy_place_state_path(path, size_bytes));
+    GY_TRY(gy_launch_place_state_path(path, size_bytes));
     if (!make_folders(path)) {
         return gy_fail(GY_IO, "cannot make %s: %s", path, strerror(errno));
     }
@@ -118,8 +118,8 @@ static bool is_worth_a_file(const gy_flight *flight, bool is_violent)
     return false;
 }
 
-gy_status gy_save_flight(int segment, const char *wanted, const gy_run_end *end, char *path,
-                         size_t size_bytes)
+gy_status gy_launch_save_flight(int segment, const char *wanted, const gy_run_end *end,
+                                char *path, size_t size_bytes)
 {
     bool is_violent = end->status == GY_RUN_STATUS_TIMEOUT || end->status >= 128;
     gy_flight *flight = NULL;

@@ -1,6 +1,6 @@
 #include "launch/launch_priv.h"
 
-void gy_share_of_cores(const cpu_set_t *all, int rank, int ranks, cpu_set_t *share)
+void gy_launch_share_of_cores(const cpu_set_t *all, int rank, int ranks, cpu_set_t *share)
 {
     int cores = CPU_COUNT(all);
     GY_ASSERT(rank >= 0 && rank < ranks);

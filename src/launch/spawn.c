@@ -33,7 +33,7 @@ static void become_rank(const gy_spawn *spawn, pid_t keeper)
         _exit(1);
     }
     if (setpgid(0, 0) != 0 || !choose_input(spawn->rank) || !choose_outputs(spawn) ||
-        !gy_place_set(spawn) || fcntl(spawn->socket, F_SETFD, 0) != 0) {
+        !gy_launch_place_set(spawn) || fcntl(spawn->socket, F_SETFD, 0) != 0) {
         return;
     }
     if (spawn->cores != NULL) {

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-gy_status gy_keeper_make_segment(run_keeper *keeper)
+gy_status gy_launch_keeper_make_segment(run_keeper *keeper)
 {
     gy_transport_segment_options segment = {.ranks = keeper->options->ranks,
                                             .first_rank = keeper->first_rank,
@@ -18,7 +18,7 @@ gy_status gy_keeper_make_segment(run_keeper *keeper)
     return gy_transport_segment_make(&segment, &keeper->segment);
 }
 
-gy_status gy_keeper_take_net(run_keeper *keeper)
+gy_status gy_launch_keeper_take_net(run_keeper *keeper)
 {
     gy_run_net *net = NULL;
     GY_TRY(gy_nodes_net(keeper->nodes, &net));
@@ -75,15 +75,16 @@ static gy_status start_rank(run_keeper *keeper, int rank, const cpu_set_t *cores
     int number = keeper->first_rank + rank;
     int sockets[2] = {-1, -1},
         ends[3] = {-1, -1, -1}; /* the rank's ends: output, error, socket */
-    gy_status status = gy_rendezvous_pair(sockets);
+    gy_status status = gy_transport_rendezvous_pair(sockets);
     if (status >= 0) {
         who->socket = sockets[0];
         ends[2] = sockets[1];
         gy_run_place place = place_of(keeper, rank);
-        status = gy_rendezvous_greet(sockets[0], &place, keeper->segment);
+        status = gy_transport_rendezvous_greet(sockets[0], &place, keeper->segment);
     }
     if (status >= 0 && keeper->net != NULL) {
-        status = gy_rendezvous_greet_net(sockets[0], keeper->net, keeper->listeners[rank]);
+        status =
+            gy_transport_rendezvous_greet_net(sockets[0], keeper->net, keeper->listeners[rank]);
     }
     if (status >= 0 && keeper->options->has_prefix) {
         status = open_output(&who->out, number, STDOUT_FILENO, &ends[0]);
@@ -108,7 +109,7 @@ static gy_status start_rank(run_keeper *keeper, int rank, const cpu_set_t *cores
     return status;
 }
 
-void gy_keeper_close_listeners(run_keeper *keeper)
+void gy_launch_keeper_close_listeners(run_keeper *keeper)
 {
     if (keeper->listeners != NULL) {
         close_all(keeper->listeners, (size_t)keeper->options->ranks);
@@ -117,14 +118,14 @@ void gy_keeper_close_listeners(run_keeper *keeper)
     }
 }
 
-gy_status gy_keeper_start(run_keeper *keeper, int rank)
+gy_status gy_launch_keeper_start(run_keeper *keeper, int rank)
 {
     int ranks = keeper->options->ranks;
     cpu_set_t all, share;
     bool is_bound = !keeper->options->has_no_binding && ranks <= gy_topo_cores() &&
                     sched_getaffinity(0, sizeof(all), &all) == 0;
     if (is_bound) {
-        gy_share_of_cores(&all, rank, ranks, &share);
+        gy_launch_share_of_cores(&all, rank, ranks, &share);
     }
     keeper->ranks[rank].socket = -1;
     GY_TRY(start_rank(keeper, rank, is_bound ? &share : NULL));
@@ -132,16 +133,17 @@ gy_status gy_keeper_start(run_keeper *keeper, int rank)
     return GY_OK;
 }
 
-gy_status gy_keeper_tell_place(const run_keeper *keeper, int rank)
+gy_status gy_launch_keeper_tell_place(const run_keeper *keeper, int rank)
 {
     gy_run_place place = place_of(keeper, rank);
     int socket = keeper->ranks[rank].socket;
-    GY_TRY(gy_rendezvous_greet(socket, &place, keeper->segment));
-    return place.has_net ? gy_rendezvous_greet_net(socket, keeper->net, keeper->listeners[rank])
-                         : GY_OK;
+    GY_TRY(gy_transport_rendezvous_greet(socket, &place, keeper->segment));
+    return place.has_net
+               ? gy_transport_rendezvous_greet_net(socket, keeper->net, keeper->listeners[rank])
+               : GY_OK;
 }
 
-void gy_keeper_forget(run_rank *who)
+void gy_launch_keeper_forget(run_rank *who)
 {
     gy_launch_lines *const lines[] = {who->out, who->err};
     for (size_t i = 0; i < GY_COUNT(lines); i++) {

@@ -27,11 +27,11 @@ enum {
  * @source Langdale, Lemire: "Parsing gigabytes of JSON per second", VLDB Journal 2019 (masks of
  * blocks); the n-th bit by a parallel deposit
  */
-size_t gy_fields_find(const char *text, size_t size, unsigned number, uint32_t *edges,
-                      size_t *lines);
+size_t gy_mapreduce_fields_find(const char *text, size_t size, unsigned number, uint32_t *edges,
+                                size_t *lines);
 
 /** The same by a way that is here: tests try all. */
-size_t gy_fields_find_by(gy_way way, const char *text, size_t size, unsigned number,
-                         uint32_t *edges, size_t *lines);
+size_t gy_mapreduce_fields_find_by(gy_way way, const char *text, size_t size, unsigned number,
+                                   uint32_t *edges, size_t *lines);
 
 #endif

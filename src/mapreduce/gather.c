@@ -388,7 +388,7 @@ gy_status gy_gather_add_words(gy_gather *gather, const char *text, size_t size, 
         if (part == 0) {
             GY_TRY(add_long_word(gather, text, size, item, &part));
         } else {
-            const size_t count = gy_words_find(text, part, gather->edges);
+            const size_t count = gy_mapreduce_words_find(text, part, gather->edges);
             gather->report.items += count;
             GY_TRY(
                 gy_mapreduce_table_add_words(gather->table, text, gather->edges, count, like));
@@ -413,7 +413,7 @@ gy_status gy_gather_add_fields(gy_gather *gather, const char *text, size_t size,
             part = (size_t)(last - text) + 1;
         }
         size_t lines = 0;
-        const size_t count = gy_fields_find(text, part, field, gather->edges, &lines);
+        const size_t count = gy_mapreduce_fields_find(text, part, field, gather->edges, &lines);
         *without += lines - count;
         gather->report.items += count;
         GY_TRY(gy_mapreduce_table_add_words(gather->table, text, gather->edges, count, NULL));

@@ -96,13 +96,13 @@ typedef struct gy_input_state {
 
 /** Visit the whole records of a piece; *used is where the first that is not whole begins, or
  * the first that is another's. */
-GY_MUST_CHECK gy_status gy_visit_lines(gy_input_state *state, const gy_piece_of *piece,
-                                       size_t *used);
-GY_MUST_CHECK gy_status gy_visit_texts(gy_input_state *state, const gy_piece_of *piece,
-                                       size_t *used);
-GY_MUST_CHECK gy_status gy_visit_fixed(gy_input_state *state, const gy_piece_of *piece,
-                                       size_t *used);
-GY_MUST_CHECK gy_status gy_visit_rows(gy_input_state *state, const gy_piece_of *piece,
-                                      size_t *used);
+GY_MUST_CHECK gy_status gy_mapreduce_visit_lines(gy_input_state *state,
+                                                 const gy_piece_of *piece, size_t *used);
+GY_MUST_CHECK gy_status gy_mapreduce_visit_texts(gy_input_state *state,
+                                                 const gy_piece_of *piece, size_t *used);
+GY_MUST_CHECK gy_status gy_mapreduce_visit_fixed(gy_input_state *state,
+                                                 const gy_piece_of *piece, size_t *used);
+GY_MUST_CHECK gy_status gy_mapreduce_visit_rows(gy_input_state *state, const gy_piece_of *piece,
+                                                size_t *used);
 
 #endif

@@ -131,7 +131,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     const seen nothing = {
         .file = copy, .size = left, .format = input.format, .line_end = input.line_end};
-    if (!gy_format_is_packed(GY_ENCODING_AUTO, copy, left)) {
+    if (!gy_store_format_is_packed(GY_ENCODING_AUTO, copy, left)) {
         compare(input, data[1] * left / UINT8_MAX, &nothing);
     }
     gy_free(copy);

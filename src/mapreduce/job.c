@@ -20,18 +20,18 @@
 
 enum { PARTITIONS_A_CORE = 2, PARTITIONS_MOST = 4096 };
 
-int gy_job_cores(void)
+int gy_mapreduce_job_cores(void)
 {
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
     return cores < 1 ? 1 : cores > 256 ? 256 : (int)cores;
 }
 
-int gy_job_partitions(int partitions)
+int gy_mapreduce_job_partitions(int partitions)
 {
-    return partitions > 0 ? partitions : PARTITIONS_A_CORE * gy_job_cores();
+    return partitions > 0 ? partitions : PARTITIONS_A_CORE * gy_mapreduce_job_cores();
 }
 
-gy_dag *gy_job_new(gy_flow *flow, const char *name)
+gy_dag *gy_mapreduce_job_new(gy_flow *flow, const char *name)
 {
     return gy_dag_new(flow, name);
 }
@@ -130,14 +130,14 @@ static ssize_t look_for_lines(int open_file, gy_job_file *file)
     return size;
 }
 
-gy_status gy_job_look_at(const char *text, gy_job_file *file)
+gy_status gy_mapreduce_job_look_at(const char *text, gy_job_file *file)
 {
     struct stat about;
     gy_host_file named;
     gy_stamp stamp;
     if (gy_uri_is_remote(text)) {
         gy_place_facts facts;
-        GY_TRY(gy_facts_of(gy_env_real(), text, &facts));
+        GY_TRY(gy_store_facts_of(gy_env_real(), text, &facts));
         *file = (gy_job_file){.size_bytes = facts.size_bytes, .is_object = true};
         return GY_OK;
     }
@@ -190,7 +190,7 @@ static gy_status look_at(const gy_map_reduce_options *options, const char *path,
                          gy_split_file *split)
 {
     gy_job_file file = {0};
-    GY_TRY(gy_job_look_at(path, &file));
+    GY_TRY(gy_mapreduce_job_look_at(path, &file));
     *split = (gy_split_file){.size_bytes = file.size_bytes, .is_remote = file.is_object};
     if (!file.is_elsewhere && !file.is_object) {
         const gy_input input = input_of(options, path);
@@ -208,7 +208,7 @@ static gy_status look_into(const gy_map_reduce_options *options, const char *uri
     size_t got = 0;
     gy_place *place = NULL;
     gy_place_facts facts;
-    GY_TRY(gy_facts_of(gy_env_real(), uri, &facts));
+    GY_TRY(gy_store_facts_of(gy_env_real(), uri, &facts));
     GY_TRY(gy_place_open(gy_env_real(), uri, NULL, &place));
     char *head = gy_alloc("mapreduce.job", GY_INPUT_LOOK_BYTES);
     gy_status status =
@@ -247,7 +247,8 @@ static gy_status plan_splits(const gy_map_reduce_options *options, gy_split_file
         count++;
     }
     gy_split_file *files = gy_alloc("mapreduce.job", count * sizeof(*files));
-    gy_status status = files == NULL ? GY_NOMEM : gy_facts_ask(gy_env_real(), options->inputs);
+    gy_status status =
+        files == NULL ? GY_NOMEM : gy_store_facts_ask(gy_env_real(), options->inputs);
     uint64_t total = 0, bytes = 0;
     *sizes = files;
     for (size_t i = 0; status >= 0 && i < count; i++) {
@@ -255,8 +256,9 @@ static gy_status plan_splits(const gy_map_reduce_options *options, gy_split_file
         total += status >= 0 && files[i].size_bytes != UINT64_MAX ? files[i].size_bytes : 0;
     }
     if (status >= 0) {
-        bytes = options->split_bytes != 0 ? options->split_bytes
-                                          : gy_split_bytes(total, gy_job_cores());
+        bytes = options->split_bytes != 0
+                    ? options->split_bytes
+                    : gy_mapreduce_split_bytes(total, gy_mapreduce_job_cores());
         size_t *large = gy_alloc("mapreduce.job", (count + 1) * sizeof(*large)), larges = 0;
         for (size_t i = 0; large != NULL && i < count; i++) {
             large[larges] = i;
@@ -289,7 +291,7 @@ static const char *whole_of(gy_arena *arena, const char *uri)
     return text;
 }
 
-const char *gy_job_range(gy_arena *arena, const char *path, uint64_t size_bytes)
+const char *gy_mapreduce_job_range(gy_arena *arena, const char *path, uint64_t size_bytes)
 {
     const size_t capacity = strlen(path) + 32;
     if (size_bytes == UINT64_MAX) {
@@ -309,7 +311,7 @@ static const char *range_of(gy_arena *arena, const gy_map_reduce_options *option
 {
     const char *path = options->inputs[part->number];
     if (!gy_uri_is_remote(path)) {
-        return gy_job_range(arena, path, size_bytes);
+        return gy_mapreduce_job_range(arena, path, size_bytes);
     }
     const uint64_t end = GY_MIN(part->end, size_bytes),
                    begin = GY_MIN(gy_input_stream_begin(options->format, options->record_bytes,
@@ -342,13 +344,13 @@ static gy_task_options stage_options(const gy_map_reduce_options *o, gy_phase ph
         .format = o->format,
         .encoding = o->encoding,
         .line_end = o->line_end,
-        .fold = gy_combine_fold(o->combine, o->has_bytes),
+        .fold = gy_mapreduce_combine_fold(o->combine, o->has_bytes),
         .order = o->order,
         .is_counting = o->combine == GY_COMBINE_COUNT,
         .has_reduce = o->reduce != NULL,
         .is_map_only = o->is_map_only,
         .delimiter = (char)(o->delimiter != '\0' ? o->delimiter : ','),
-        .partitions = o->is_map_only ? 1 : (uint32_t)gy_job_partitions(o->partitions),
+        .partitions = o->is_map_only ? 1 : (uint32_t)gy_mapreduce_job_partitions(o->partitions),
         .record_bytes = o->record_bytes,
         .memory_bytes = o->memory_bytes,
         .combine = o->combine_function,
@@ -391,7 +393,7 @@ static gy_status fill_map(gy_arena *arena, const gy_map_reduce_options *options,
         files[count + i] = options->files[i];
     }
     gy_text parameter = {0};
-    gy_task_write(&parameter, &about, parts, paths, count);
+    gy_mapreduce_task_write(&parameter, &about, parts, paths, count);
     void *copy = parameter.status < 0 ? NULL : gy_arena_alloc(arena, parameter.size_bytes);
     if (copy != NULL) {
         memcpy(copy, parameter.data, parameter.size_bytes);
@@ -425,8 +427,8 @@ static gy_status add_maps(gy_dag *dag, const gy_map_reduce_options *options, con
     return status;
 }
 
-gy_part gy_job_maps(gy_dag *dag, const gy_map_reduce_options *options, const char *stage,
-                    int *count)
+gy_part gy_mapreduce_job_maps(gy_dag *dag, const gy_map_reduce_options *options,
+                              const char *stage, int *count)
 {
     *count = 0;
     gy_part maps = {dag, -1};
@@ -458,7 +460,7 @@ static gy_part add_clones(gy_dag *dag, const gy_task_options *about, gy_vertex_o
 {
     gy_text parameter = {0};
     gy_part part = {dag, -1};
-    gy_task_write(&parameter, about, NULL, NULL, 0);
+    gy_mapreduce_task_write(&parameter, about, NULL, NULL, 0);
     if (parameter.status < 0) {
         gy_dag_fail(dag, parameter.status, "out of memory");
     } else {
@@ -470,7 +472,8 @@ static gy_part add_clones(gy_dag *dag, const gy_task_options *about, gy_vertex_o
     return part;
 }
 
-gy_part gy_job_reduces(gy_dag *dag, const gy_map_reduce_options *options, const char *function)
+gy_part gy_mapreduce_job_reduces(gy_dag *dag, const gy_map_reduce_options *options,
+                                 const char *function)
 {
     const gy_task_options about = stage_options(options, GY_PHASE_REDUCE);
     const char *name = function != NULL          ? function
@@ -485,7 +488,7 @@ gy_part gy_job_reduces(gy_dag *dag, const gy_map_reduce_options *options, const 
                       (int)about.partitions);
 }
 
-gy_part gy_job_streams(gy_dag *dag, const gy_map_reduce_options *options, int count)
+gy_part gy_mapreduce_job_streams(gy_dag *dag, const gy_map_reduce_options *options, int count)
 {
     const gy_task_options about = stage_options(options, GY_PHASE_MAP);
     return add_clones(dag, &about,
@@ -500,13 +503,14 @@ gy_dag *gy_map_reduce(gy_flow *flow, const gy_map_reduce_options *options)
 {
     const char *name = options->map != NULL ? options->map : "mapreduce";
     const size_t own = strlen(OWN_PREFIX);
-    gy_dag *dag = gy_job_new(flow, strncmp(name, OWN_PREFIX, own) == 0 ? name + own : name);
+    gy_dag *dag =
+        gy_mapreduce_job_new(flow, strncmp(name, OWN_PREFIX, own) == 0 ? name + own : name);
     if (dag == NULL) {
         return NULL;
     }
     int maps = 0;
     const char *output = options->name != NULL ? options->name : "part";
-    gy_part part = gy_job_maps(dag, options, "map", &maps);
+    gy_part part = gy_mapreduce_job_maps(dag, options, "map", &maps);
     if (gy_dag_error(dag) != NULL) {
         return dag;
     }
@@ -517,7 +521,8 @@ gy_dag *gy_map_reduce(gy_flow *flow, const gy_map_reduce_options *options)
         return dag;
     }
     if (!options->is_map_only) {
-        part = gy_part_bipartite(part, gy_job_reduces(dag, options, NULL), GY_CHANNEL_FILE);
+        part = gy_part_bipartite(part, gy_mapreduce_job_reduces(dag, options, NULL),
+                                 GY_CHANNEL_FILE);
     }
     if (gy_dag_error(dag) == NULL) {
         gy_part_output(part, output);

@@ -19,28 +19,29 @@ typedef struct gy_job_file {
 } gy_job_file;
 /** Get the facts of an input; errors name it. GY_NOTFOUND; GY_IO, also for a file that is not
  * regular */
-GY_MUST_CHECK gy_status gy_job_look_at(const char *path, gy_job_file *file);
+GY_MUST_CHECK gy_status gy_mapreduce_job_look_at(const char *path, gy_job_file *file);
 
 /** Write "PATH:0:SIZE", which pins the file's size; UINT64_MAX: its size when it is read. NULL:
  * out of memory. */
-const char *gy_job_range(gy_arena *arena, const char *path, uint64_t size_bytes);
+const char *gy_mapreduce_job_range(gy_arena *arena, const char *path, uint64_t size_bytes);
 
 /** Make a graph, which records its first error; NULL: out of memory. */
-gy_dag *gy_job_new(gy_flow *flow, const char *name);
+gy_dag *gy_mapreduce_job_new(gy_flow *flow, const char *name);
 
 /** Add the maps over the inputs, a vertex a split, with free outputs; *count becomes how many.
  */
-gy_part gy_job_maps(gy_dag *dag, const gy_map_reduce_options *options, const char *stage,
-                    int *count);
+gy_part gy_mapreduce_job_maps(gy_dag *dag, const gy_map_reduce_options *options,
+                              const char *stage, int *count);
 /** Add the reduces, with free inputs and outputs; `function` NULL: that of the map or reduce.
  */
-gy_part gy_job_reduces(gy_dag *dag, const gy_map_reduce_options *options, const char *function);
+gy_part gy_mapreduce_job_reduces(gy_dag *dag, const gy_map_reduce_options *options,
+                                 const char *function);
 /** Add maps that read lines of key, tab, value from one input in place of files. */
-gy_part gy_job_streams(gy_dag *dag, const gy_map_reduce_options *options, int count);
+gy_part gy_mapreduce_job_streams(gy_dag *dag, const gy_map_reduce_options *options, int count);
 
 /** The number of reduces: `partitions`, or two a core when it is 0. */
-int gy_job_partitions(int partitions);
-int gy_job_cores(void);
+int gy_mapreduce_job_partitions(int partitions);
+int gy_mapreduce_job_cores(void);
 
 /** The size of a line of a text record without the '\r' before its '\n', unless the line end
  * makes
@@ -61,8 +62,8 @@ void gy_map_pairs(gy_map *map, const gy_record *record);
 gy_status gy_top_run(gy_vertex *vertex);
 /** A gy_combine_work that adds; INT64_MIN marks an overflow, and absorbs what is added to it.
  */
-int64_t gy_add_weights(int64_t left, int64_t right);
+int64_t gy_mapreduce_add_weights(int64_t left, int64_t right);
 /** Writes its parameter to its one output: "gyre.say". */
-gy_status gy_say_run(gy_vertex *vertex);
+gy_status gy_mapreduce_say_run(gy_vertex *vertex);
 
 #endif

@@ -117,7 +117,7 @@ static const gy_function functions[] = {
     GY_MAP("copied", count_copied),
     GY_MAP("count", count_words),
     GY_MAP("count nothing", count_nothing),
-    GY_COMBINE("gyre.add", gy_add_weights),
+    GY_COMBINE("gyre.add", gy_mapreduce_add_weights),
     GY_MAP("gyre.copy", gy_map_copy),
     GY_MAP("gyre.fields", gy_map_fields),
     GY_MAP("gyre.grep", gy_map_grep),

@@ -12,7 +12,7 @@ enum {
     OBJECTS = 32
 };
 
-uint64_t gy_split_bytes(uint64_t total_bytes, int cores)
+uint64_t gy_mapreduce_split_bytes(uint64_t total_bytes, int cores)
 {
     const uint64_t share = total_bytes / ((uint64_t)cores * ROUNDS);
     return GY_MIN(GY_MAX(share, (uint64_t)LEAST), (uint64_t)MOST);

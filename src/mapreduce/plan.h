@@ -35,6 +35,6 @@ GY_MUST_CHECK gy_status gy_splits_plan(const gy_split_file *files, size_t count,
 void gy_splits_free(gy_splits *splits);
 
 /** The default of split_bytes: half of a core's share, within 32 and 256 MiB. Pure. */
-uint64_t gy_split_bytes(uint64_t total_bytes, int cores);
+uint64_t gy_mapreduce_split_bytes(uint64_t total_bytes, int cores);
 
 #endif

@@ -94,8 +94,8 @@ GY_TEST(splits_cover_files_once)
         gy_splits_free(&again);
         gy_splits_free(&splits);
     }
-    assert_int_equal(gy_split_bytes(0, 1), 32 << 20);
-    assert_int_equal(gy_split_bytes(UINT64_C(1) << 40, 2), 256 << 20);
+    assert_int_equal(gy_mapreduce_split_bytes(0, 1), 32 << 20);
+    assert_int_equal(gy_mapreduce_split_bytes(UINT64_C(1) << 40, 2), 256 << 20);
 }
 
 GY_TEST_MAIN(NULL, NULL)

@@ -10,7 +10,7 @@
 
 enum { OUTPUT_BYTES = 256 << 10, NUMBER_BYTES = 20 };
 
-void gy_reduce_keep(gy_reducer *reduce, gy_status status)
+void gy_mapreduce_reduce_keep(gy_reducer *reduce, gy_status status)
 {
     if (status < 0 && reduce->status >= 0) {
         reduce->status = status;
@@ -20,7 +20,7 @@ void gy_reduce_keep(gy_reducer *reduce, gy_status status)
 
 void gy_reduce_fail(gy_reducer *reduce, const char *text)
 {
-    gy_reduce_keep(reduce, gy_fail(GY_ARG, "%s", text));
+    gy_mapreduce_reduce_keep(reduce, gy_fail(GY_ARG, "%s", text));
 }
 
 const void *gy_reduce_parameter(const gy_reducer *reduce, size_t *size_bytes)
@@ -84,7 +84,8 @@ static inline gy_status put_line(gy_outlet *output, const char *key, size_t key_
     return GY_OK;
 }
 
-gy_status gy_put_number(gy_outlet *output, const void *key, size_t key_size, int64_t number)
+gy_status gy_mapreduce_put_number(gy_outlet *output, const void *key, size_t key_size,
+                                  int64_t number)
 {
     return put_line(output, key, key_size, number, false);
 }
@@ -93,8 +94,9 @@ gy_status gy_put_number(gy_outlet *output, const void *key, size_t key_size, int
 static bool can_write(gy_reducer *reduce)
 {
     if (reduce->is_combining && reduce->status >= 0) {
-        gy_reduce_keep(reduce, gy_fail(GY_ARG, "a combiner wrote to the output: it may only "
-                                               "give values (gy_combine_put)"));
+        gy_mapreduce_reduce_keep(reduce,
+                                 gy_fail(GY_ARG, "a combiner wrote to the output: it may only "
+                                                 "give values (gy_combine_put)"));
     }
     return reduce->status >= 0;
 }
@@ -106,30 +108,32 @@ void gy_combine_put(gy_reducer *combiner, const void *value, size_t value_size)
         return;
     }
     if (!combiner->is_combining || value_size > GY_VALUE_BYTES_MAX) {
-        gy_reduce_keep(combiner, !combiner->is_combining
+        gy_mapreduce_reduce_keep(combiner,
+                                 !combiner->is_combining
                                      ? gy_fail(GY_ARG, "a reduce gave a value: a combiner may")
                                      : gy_fail(GY_LIMIT, "a value of %zu bytes: at most %d",
                                                value_size, GY_VALUE_BYTES_MAX));
         return;
     }
     const size_t head = gy_sort_varint_put(size, value_size);
-    gy_reduce_keep(combiner, gy_outlet_add(&combiner->output, size, head));
+    gy_mapreduce_reduce_keep(combiner, gy_outlet_add(&combiner->output, size, head));
     if (combiner->status >= 0) {
-        gy_reduce_keep(combiner, gy_outlet_add(&combiner->output, value, value_size));
+        gy_mapreduce_reduce_keep(combiner, gy_outlet_add(&combiner->output, value, value_size));
     }
 }
 
 void gy_reduce_put(gy_reducer *reduce, const void *key, size_t key_size, int64_t value)
 {
     if (can_write(reduce)) {
-        gy_reduce_keep(reduce, gy_put_number(&reduce->output, key, key_size, value));
+        gy_mapreduce_reduce_keep(
+            reduce, gy_mapreduce_put_number(&reduce->output, key, key_size, value));
     }
 }
 
 void gy_reduce_write(gy_reducer *reduce, const void *data, size_t size)
 {
     if (can_write(reduce)) {
-        gy_reduce_keep(reduce, gy_outlet_add(&reduce->output, data, size));
+        gy_mapreduce_reduce_keep(reduce, gy_outlet_add(&reduce->output, data, size));
     }
 }
 
@@ -270,7 +274,7 @@ static gy_status put_digits(gy_outlet *output, int64_t number)
     return gy_outlet_add(output, digits, (size_t)(room + sizeof(room) - digits));
 }
 
-gy_status gy_put_set(gy_outlet *output, const gy_record *key, gy_values *values)
+gy_status gy_mapreduce_put_set(gy_outlet *output, const gy_record *key, gy_values *values)
 {
     gy_item item;
     bool has_any = false;
@@ -294,7 +298,7 @@ static gy_status write_values(gy_reducer *reduce, const gy_record *key, gy_value
     gy_outlet *output = &reduce->output;
     gy_item item;
     if (values->fold == GY_FOLD_SET) {
-        return gy_put_set(output, key, values);
+        return gy_mapreduce_put_set(output, key, values);
     }
     while (next_value(values, &item)) {
         GY_TRY(gy_outlet_add(output, key->data, key->size));
@@ -310,7 +314,8 @@ static gy_status write_values(gy_reducer *reduce, const gy_record *key, gy_value
     return GY_OK;
 }
 
-gy_status gy_reduce_key(gy_reducer *reduce, const char *key, size_t key_size, gy_values *values)
+gy_status gy_mapreduce_reduce_key(gy_reducer *reduce, const char *key, size_t key_size,
+                                  gy_values *values)
 {
     const gy_record record = {
         .data = key, .size = key_size, .key = key, .key_size = key_size, .file = ""};
@@ -323,7 +328,7 @@ gy_status gy_reduce_key(gy_reducer *reduce, const char *key, size_t key_size, gy
         return GY_OK;
     }
     ((gy_reduce_work)gy_vertex_user(reduce->vertex))(reduce, &record, values);
-    gy_reduce_keep(reduce, values->status);
+    gy_mapreduce_reduce_keep(reduce, values->status);
     return reduce->status;
 }
 
@@ -350,7 +355,7 @@ static gy_status reduce_tables(gy_reducer *reduce, gy_groups *groups, gy_hot_cur
         gy_values values = gy_mapreduce_fold_is_list(fold)
                                ? gy_listed_values(&list)
                                : (gy_values){.fold = fold, .arg = &one, .next = next_single};
-        GY_TRY(gy_reduce_key(reduce, row->key, row->key_size, &values));
+        GY_TRY(gy_mapreduce_reduce_key(reduce, row->key, row->key_size, &values));
     }
 }
 
@@ -367,7 +372,7 @@ static gy_status reduce_sorted(gy_reducer *reduce, gy_sort_next next, void *arg)
             break;
         }
         gy_values values = {.fold = from.fold, .arg = &from, .next = next_grouped};
-        status = gy_reduce_key(reduce, key.data, key.size_bytes, &values);
+        status = gy_mapreduce_reduce_key(reduce, key.data, key.size_bytes, &values);
     }
     gy_sort_groups_fini(&from.groups);
     return status;
@@ -381,8 +386,8 @@ static gy_status fill_from_input(void *arg, const void **data, size_t *size_byte
     return gy_vertex_read(from->vertex, from->number, data, size_bytes);
 }
 
-gy_status gy_task_tables(gy_input_of *inputs, size_t count, gy_mapreduce_fold fold,
-                         gy_join_numbers join, gy_groups **groups)
+gy_status gy_mapreduce_task_tables(gy_input_of *inputs, size_t count, gy_mapreduce_fold fold,
+                                   gy_join_numbers join, gy_groups **groups)
 {
     gy_mapreduce_rows **rows =
         gy_alloc_zero("mapreduce.tables", count, sizeof(gy_mapreduce_rows *));
@@ -406,9 +411,9 @@ gy_status gy_task_tables(gy_input_of *inputs, size_t count, gy_mapreduce_fold fo
 /* Fold all tables, then sort what is left of them by key. */
 static gy_status sort_tables(gy_reducer *reduce, gy_groups *groups)
 {
-    const gy_sorter_options options = {.memory_bytes =
-                                           gy_task_memory(reduce->vertex, reduce->stage),
-                                       .scratch = gy_vertex_scratch(reduce->vertex)};
+    const gy_sorter_options options = {
+        .memory_bytes = gy_mapreduce_task_memory(reduce->vertex, reduce->stage),
+        .scratch = gy_vertex_scratch(reduce->vertex)};
     if (options.scratch == NULL) {
         return GY_IO;
     }
@@ -469,7 +474,7 @@ static gy_status reduce_all(gy_reducer *reduce, gy_input_of *ports, size_t count
     gy_groups *groups = NULL;
     gy_hot_cursor hot;
     GY_TRY(gy_hot_begin(&hot, &stage->options, &ports[count]));
-    GY_TRY(gy_task_tables(ports, count, stage->options.fold, join, &groups));
+    GY_TRY(gy_mapreduce_task_tables(ports, count, stage->options.fold, join, &groups));
     gy_status status = stage->options.order == GY_ORDER_HASH
                            ? reduce_tables(reduce, groups, &hot)
                            : sort_tables(reduce, groups);
@@ -477,7 +482,7 @@ static gy_status reduce_all(gy_reducer *reduce, gy_input_of *ports, size_t count
     return status;
 }
 
-gy_status gy_reduce_run(gy_vertex *vertex, const gy_task_stage *stage)
+gy_status gy_mapreduce_reduce_run(gy_vertex *vertex, const gy_task_stage *stage)
 {
     const size_t count = (size_t)gy_vertex_inputs(vertex),
                  others = (size_t)stage->options.shares + stage->options.sides;
@@ -496,8 +501,8 @@ gy_status gy_reduce_run(gy_vertex *vertex, const gy_task_stage *stage)
     gy_reducer reduce = {.vertex = vertex,
                          .stage = stage,
                          .output = {.sink = gy_sink_of(&to), .capacity = OUTPUT_BYTES}};
-    gy_status status =
-        reduce_all(&reduce, ports, count - others, gy_task_join(vertex, &stage->options));
+    gy_status status = reduce_all(&reduce, ports, count - others,
+                                  gy_mapreduce_task_join(vertex, &stage->options));
     gy_vertex_at_none(vertex);
     if (status >= 0) {
         status = gy_outlet_flush(&reduce.output);

@@ -66,7 +66,7 @@ static gy_status map_record(void *arg, const gy_record *record)
     return map->status;
 }
 
-size_t gy_task_memory(const gy_vertex *vertex, const gy_task_stage *stage)
+size_t gy_mapreduce_task_memory(const gy_vertex *vertex, const gy_task_stage *stage)
 {
     size_t memory = stage->options.memory_bytes;
     if (memory == 0) { /* a part of the process's: what user code takes comes on top */
@@ -135,7 +135,7 @@ static gy_status map_object(mapping *at, const gy_input *from, object_bytes *byt
     gy_input whole = *from;
     whole.end = 0;
     const gy_encoding encoding =
-        gy_encoding_for(from->encoding, from->path, from->format == GY_RECORDS_FIXED);
+        gy_store_encoding_for(from->encoding, from->path, from->format == GY_RECORDS_FIXED);
     GY_TRY(gy_source_over(&ops, bytes, total, from->path, encoding, &source));
     whole.is_expanded = gy_source_is_packed(source);
     const gy_status status =
@@ -172,13 +172,15 @@ static gy_status map_part(mapping *at, int input, const char *path)
                      .line_end = stage->options.line_end,
                      .record_bytes = stage->options.record_bytes,
                      .delimiter = stage->options.delimiter,
-                     .record_most = gy_task_memory(map->vertex, stage) / RECORD_SHARE};
+                     .record_most =
+                         gy_mapreduce_task_memory(map->vertex, stage) / RECORD_SHARE};
     at->source = (uint32_t)input;
     map->number = (int64_t)part->number;
     gy_status status = GY_OK;
     if (gy_vertex_is_object(map->vertex, input)) {
         object_bytes bytes = {map->vertex, input};
-        gy_vertex_object_budget(map->vertex, input, gy_task_memory(map->vertex, stage));
+        gy_vertex_object_budget(map->vertex, input,
+                                gy_mapreduce_task_memory(map->vertex, stage));
         begin_part(at, input, (size_t)gy_vertex_object_bytes(map->vertex, input));
         status = map_object(at, &from, &bytes);
     } else {
@@ -234,7 +236,8 @@ static gy_status map_stream(mapping *at)
                            .line_end = GY_LINE_END_LF,
                            .record_bytes = stage->options.record_bytes,
                            .delimiter = stage->options.delimiter,
-                           .record_most = gy_task_memory(map->vertex, stage) / RECORD_SHARE};
+                           .record_most =
+                               gy_mapreduce_task_memory(map->vertex, stage) / RECORD_SHARE};
     streaming stream = {.vertex = map->vertex};
     gy_status status = gy_input_visit_stream(&from, fill_from_input, &stream, map_record, at);
     gy_vertex_at_none(map->vertex);
@@ -274,7 +277,7 @@ static gy_status map_parts(gy_map *map)
 
 /* ---- by hash ---- */
 
-gy_join_numbers gy_task_join(const gy_vertex *vertex, const gy_task_options *options)
+gy_join_numbers gy_mapreduce_task_join(const gy_vertex *vertex, const gy_task_options *options)
 {
     return options->fold == GY_FOLD_USER
                ? (gy_join_numbers)gy_vertex_function(vertex, options->combine)
@@ -315,10 +318,11 @@ static gy_status map_to_tables(gy_map *map, gy_output_of *outputs)
 {
     const gy_task_options *options = &map->stage->options;
     gy_gather_options gathering = {.fold = options->fold,
-                                   .join = gy_task_join(map->vertex, options),
+                                   .join = gy_mapreduce_task_join(map->vertex, options),
                                    .partitions = options->partitions,
                                    .partition = map->partition,
-                                   .memory_bytes = gy_task_memory(map->vertex, map->stage),
+                                   .memory_bytes =
+                                       gy_mapreduce_task_memory(map->vertex, map->stage),
                                    .progress = &map->progress,
                                    .env = gy_env_real(),
                                    .scratch = gy_vertex_scratch(map->vertex)};
@@ -372,7 +376,8 @@ static gy_status map_to_runs(gy_map *map, gy_output_of *outputs)
 {
     const gy_task_options *options = &map->stage->options;
     GY_ASSERT(options->partitions > 0);
-    const size_t share = gy_task_memory(map->vertex, map->stage) / options->partitions;
+    const size_t share =
+        gy_mapreduce_task_memory(map->vertex, map->stage) / options->partitions;
     const gy_sorter_options sorting = {.memory_bytes =
                                            GY_MAX(share, (size_t)GY_SORTER_MEMORY_BYTES_MIN),
                                        .scratch = gy_vertex_scratch(map->vertex),
@@ -486,13 +491,13 @@ gy_status gy_mapreduce_run(gy_vertex *vertex)
     size_t size = 0;
     const void *parameter = gy_vertex_parameter(vertex, &size);
     gy_task_stage stage;
-    GY_TRY(gy_task_read(parameter, size, &stage));
+    GY_TRY(gy_mapreduce_task_read(parameter, size, &stage));
     GY_TRY(check_functions(vertex, &stage));
     switch (stage.options.phase) {
     case GY_PHASE_MAP:
         return gy_map_run(vertex, &stage);
     case GY_PHASE_REDUCE:
-        return gy_reduce_run(vertex, &stage);
+        return gy_mapreduce_reduce_run(vertex, &stage);
     case GY_PHASE_SHARE:
         return gy_hot_share_run(vertex, &stage);
     }

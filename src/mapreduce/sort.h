@@ -268,11 +268,11 @@ static inline int gy_sort_item_compare(const gy_sort_layout *layout, const gy_so
  * @source McIlroy, Bostic, McIlroy: Engineering radix sort, 1993; Kärkkäinen, Rantala:
  * Engineering radix sort for strings, 2008 (words of the key kept beside the pointer)
  */
-void gy_entries_sort(const gy_sort_records *records, gy_entry *entries, gy_entry *scratch,
-                     size_t count, size_t depth);
+void gy_mapreduce_entries_sort(const gy_sort_records *records, gy_entry *entries,
+                               gy_entry *scratch, size_t count, size_t depth);
 
 /** The same by the prefixes alone. */
-void gy_entries_sort_words(gy_entry *entries, gy_entry *scratch, size_t count);
+void gy_mapreduce_entries_sort_words(gy_entry *entries, gy_entry *scratch, size_t count);
 
 /* ---- samples and splitters ---- */
 

@@ -93,8 +93,8 @@ void gy_mapreduce_table_free(gy_mapreduce_table *table);
  */
 GY_MUST_CHECK gy_status gy_mapreduce_table_add(gy_mapreduce_table *table, const gy_item *items,
                                                size_t count);
-/** The same for the words of a text, as gy_words_find gave them, each with the number of
- * `like`; NULL: with 1, to be summed. */
+/** The same for the words of a text, as gy_mapreduce_words_find gave them, each with the number
+ * of `like`; NULL: with 1, to be summed. */
 GY_MUST_CHECK gy_status gy_mapreduce_table_add_words(gy_mapreduce_table *table,
                                                      const char *text, const uint32_t *edges,
                                                      size_t count, const gy_item *like);

@@ -18,7 +18,7 @@ typedef struct head {
 } head;
 static_assert(sizeof(head) % 8 == 0, "parts are aligned to 8");
 
-gy_mapreduce_fold gy_combine_fold(gy_combine combine, bool has_bytes)
+gy_mapreduce_fold gy_mapreduce_combine_fold(gy_combine combine, bool has_bytes)
 {
     switch (combine) {
     case GY_COMBINE_NONE:
@@ -38,8 +38,9 @@ gy_mapreduce_fold gy_combine_fold(gy_combine combine, bool has_bytes)
     gy_panic("no combine %d", (int)combine);
 }
 
-void gy_task_write(gy_text *out, const gy_task_options *options, const gy_task_part *parts,
-                   const char *const *paths, size_t part_count)
+void gy_mapreduce_task_write(gy_text *out, const gy_task_options *options,
+                             const gy_task_part *parts, const char *const *paths,
+                             size_t part_count)
 {
     gy_text words = {0};
     const char *const names[] = {options->combine, options->partition};
@@ -115,7 +116,7 @@ static const char *take_text(const char **at, const char *end)
     return text;
 }
 
-gy_status gy_task_read(const void *data, size_t size_bytes, gy_task_stage *stage)
+gy_status gy_mapreduce_task_read(const void *data, size_t size_bytes, gy_task_stage *stage)
 {
     const head *seen = data;
     if (!is_whole(seen, size_bytes)) {

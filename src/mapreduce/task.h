@@ -57,13 +57,15 @@ typedef struct gy_task_stage {
 } gy_task_stage;
 
 /** Append the parameter, with the paths of the parts; the text records a failure. */
-void gy_task_write(gy_text *out, const gy_task_options *options, const gy_task_part *parts,
-                   const char *const *paths, size_t part_count);
-/** Read a parameter. GY_FORMAT: gy_task_write did not write it. */
-GY_MUST_CHECK gy_status gy_task_read(const void *data, size_t size_bytes, gy_task_stage *stage);
+void gy_mapreduce_task_write(gy_text *out, const gy_task_options *options,
+                             const gy_task_part *parts, const char *const *paths,
+                             size_t part_count);
+/** Read a parameter. GY_FORMAT: gy_mapreduce_task_write did not write it. */
+GY_MUST_CHECK gy_status gy_mapreduce_task_read(const void *data, size_t size_bytes,
+                                               gy_task_stage *stage);
 
 /** The fold that options ask for; has_bytes: the map emits bytes. */
-gy_mapreduce_fold gy_combine_fold(gy_combine combine, bool has_bytes);
+gy_mapreduce_fold gy_mapreduce_combine_fold(gy_combine combine, bool has_bytes);
 
 /* ---- running maps and reduces ---- */
 
@@ -134,28 +136,29 @@ struct gy_reducer {
     char text[256];
 };
 
-void gy_reduce_keep(gy_reducer *reduce, gy_status status);
+void gy_mapreduce_reduce_keep(gy_reducer *reduce, gy_status status);
 
 /** Append "KEY\tNUMBER\n". */
-GY_MUST_CHECK gy_status gy_put_number(gy_outlet *output, const void *key, size_t key_size,
-                                      int64_t number);
+GY_MUST_CHECK gy_status gy_mapreduce_put_number(gy_outlet *output, const void *key,
+                                                size_t key_size, int64_t number);
 
 /** The user's function that combines numbers; NULL: the fold needs none. */
-gy_join_numbers gy_task_join(const gy_vertex *vertex, const gy_task_options *options);
+gy_join_numbers gy_mapreduce_task_join(const gy_vertex *vertex, const gy_task_options *options);
 
 /** The budget of a vertex: the job's, else three quarters of the process's, else 1 GiB. */
-size_t gy_task_memory(const gy_vertex *vertex, const gy_task_stage *stage);
+size_t gy_mapreduce_task_memory(const gy_vertex *vertex, const gy_task_stage *stage);
 
 /** Give a key with its values to the user's reduce, or write them as a job without one does. */
-GY_MUST_CHECK gy_status gy_reduce_key(gy_reducer *reduce, const char *key, size_t key_size,
-                                      gy_values *values);
+GY_MUST_CHECK gy_status gy_mapreduce_reduce_key(gy_reducer *reduce, const char *key,
+                                                size_t key_size, gy_values *values);
 /** Write the numbers of a set, separated by spaces, and before the first one `key` and a tab
  * (NULL: neither). */
-GY_MUST_CHECK gy_status gy_put_set(gy_outlet *output, const gy_record *key, gy_values *values);
+GY_MUST_CHECK gy_status gy_mapreduce_put_set(gy_outlet *output, const gy_record *key,
+                                             gy_values *values);
 
 /** Run a vertex of a phase (run.c, reduce.c). */
 GY_MUST_CHECK gy_status gy_map_run(gy_vertex *vertex, const gy_task_stage *stage);
-GY_MUST_CHECK gy_status gy_reduce_run(gy_vertex *vertex, const gy_task_stage *stage);
+GY_MUST_CHECK gy_status gy_mapreduce_reduce_run(gy_vertex *vertex, const gy_task_stage *stage);
 
 /** Make a sink of output `number` of a vertex. `to` outlives it. */
 typedef struct gy_output_of {
@@ -173,8 +176,8 @@ gy_byte_source gy_byte_source_of(gy_input_of *from, const char *name);
 
 /** Read the tables of all inputs of a vertex as one. `inputs` (count) outlive the groups.
  * GY_NOMEM; as gy_vertex_read and gy_mapreduce_rows_next */
-GY_MUST_CHECK gy_status gy_task_tables(gy_input_of *inputs, size_t count,
-                                       gy_mapreduce_fold fold, gy_join_numbers join,
-                                       gy_groups **groups);
+GY_MUST_CHECK gy_status gy_mapreduce_task_tables(gy_input_of *inputs, size_t count,
+                                                 gy_mapreduce_fold fold, gy_join_numbers join,
+                                                 gy_groups **groups);
 
 #endif

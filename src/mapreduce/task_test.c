@@ -27,7 +27,7 @@ static size_t write_one(uint64_t out[MOST / 8], const char *combine, const char 
                                      .hot = "hot",
                                      .hot_bytes = 3};
     gy_text text = {0};
-    gy_task_write(&text, &options, parts, paths, part_count);
+    gy_mapreduce_task_write(&text, &options, parts, paths, part_count);
     assert_ok(text.status);
     const size_t size_bytes = text.size_bytes;
     assert_true(size_bytes <= MOST);
@@ -41,7 +41,7 @@ GY_TEST(a_parameter_is_read_as_written)
     uint64_t data[MOST / 8];
     gy_task_stage stage;
     const size_t size_bytes = write_one(data, "sum", "range", 2);
-    assert_ok(gy_task_read(data, size_bytes, &stage));
+    assert_ok(gy_mapreduce_task_read(data, size_bytes, &stage));
     assert_int_equal(stage.part_count, 2);
     assert_memory_equal(stage.parts, parts, sizeof(parts));
     assert_string_equal(stage.options.combine, "sum");
@@ -50,7 +50,7 @@ GY_TEST(a_parameter_is_read_as_written)
     assert_memory_equal(stage.options.hot, "hot", 3);
     assert_memory_equal(stage.paths, "a\0bc", 5);
     for (size_t cut = 0; cut < size_bytes; cut++) {
-        assert_status(gy_task_read(data, cut, &stage), GY_FORMAT);
+        assert_status(gy_mapreduce_task_read(data, cut, &stage), GY_FORMAT);
     }
 }
 
@@ -68,13 +68,13 @@ GY_TEST(sizes_that_wrap_are_refused)
             if (i != j) {
                 *more += (uint64_t)1 << 63;
                 *less -= (uint64_t)1 << 63;
-                assert_status(gy_task_read(data, size_bytes, &stage), GY_FORMAT);
+                assert_status(gy_mapreduce_task_read(data, size_bytes, &stage), GY_FORMAT);
                 *more = before[0];
                 *less = before[1];
             }
         }
     }
-    assert_ok(gy_task_read(data, size_bytes, &stage));
+    assert_ok(gy_mapreduce_task_read(data, size_bytes, &stage));
 }
 
 GY_TEST(names_without_an_end_are_refused)
@@ -83,13 +83,13 @@ GY_TEST(names_without_an_end_are_refused)
     gy_task_stage stage;
     size_t size_bytes = write_one(data, "sum", NULL, 0);
     ((char *)data)[size_bytes - 1] = 'x';
-    assert_status(gy_task_read(data, size_bytes, &stage), GY_FORMAT);
+    assert_status(gy_mapreduce_task_read(data, size_bytes, &stage), GY_FORMAT);
     size_bytes = write_one(data, NULL, "range", 0);
     ((char *)data)[size_bytes - 1] = 'x';
-    assert_status(gy_task_read(data, size_bytes, &stage), GY_FORMAT);
+    assert_status(gy_mapreduce_task_read(data, size_bytes, &stage), GY_FORMAT);
     size_bytes = write_one(data, NULL, NULL, 2);
     ((char *)data)[size_bytes - 1] = 'x';
-    assert_status(gy_task_read(data, size_bytes, &stage), GY_FORMAT);
+    assert_status(gy_mapreduce_task_read(data, size_bytes, &stage), GY_FORMAT);
 }
 
 GY_TEST_MAIN(NULL, NULL)

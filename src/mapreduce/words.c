@@ -142,7 +142,7 @@ static const find_edges finds[GY_WAY_COUNT] = {
     [GY_WAY_PLAIN] = find_plain,
 };
 
-size_t gy_words_find_by(gy_way way, const char *text, size_t size, uint32_t *edges)
+size_t gy_mapreduce_words_find_by(gy_way way, const char *text, size_t size, uint32_t *edges)
 {
     GY_ASSERT(size <= GY_WORDS_TEXT_BYTES && finds[way] != NULL);
     size_t count = finds[way](text, size, edges);
@@ -152,7 +152,7 @@ size_t gy_words_find_by(gy_way way, const char *text, size_t size, uint32_t *edg
     return count / 2;
 }
 
-size_t gy_words_find(const char *text, size_t size, uint32_t *edges)
+size_t gy_mapreduce_words_find(const char *text, size_t size, uint32_t *edges)
 {
-    return gy_words_find_by(gy_way_best(), text, size, edges);
+    return gy_mapreduce_words_find_by(gy_way_best(), text, size, edges);
 }

@@ -31,9 +31,9 @@ static inline bool gy_is_blank(char c)
  * @threads any
  * @cost about 3 ns for 64 bytes with AVX-512
  */
-size_t gy_words_find(const char *text, size_t size, uint32_t *edges);
+size_t gy_mapreduce_words_find(const char *text, size_t size, uint32_t *edges);
 
 /** The same by a way that is here: tests try all. */
-size_t gy_words_find_by(gy_way way, const char *text, size_t size, uint32_t *edges);
+size_t gy_mapreduce_words_find_by(gy_way way, const char *text, size_t size, uint32_t *edges);
 
 #endif

@@ -30,10 +30,10 @@ static void check(const char *text, size_t size)
     for (gy_way way = GY_WAY_PLAIN; way <= gy_way_best(); way++) {
         assert_true(gy_way_is_here(way));
         memset(found, 255, sizeof(found[0]) * (2 * count + 2));
-        assert_int_equal(gy_words_find_by(way, text, size, found), count);
+        assert_int_equal(gy_mapreduce_words_find_by(way, text, size, found), count);
         assert_memory_equal(found, expected, sizeof(found[0]) * 2 * count);
     }
-    assert_int_equal(gy_words_find(text, size, found), count);
+    assert_int_equal(gy_mapreduce_words_find(text, size, found), count);
 }
 
 GY_TEST(random_texts_by_every_way)

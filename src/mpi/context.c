@@ -49,7 +49,7 @@ void gy_mpi_count(bool is_taken)
     atomic_store_explicit(counter, before + 1, memory_order_relaxed);
 }
 
-gy_mpi_context *gy_doors_hold(void)
+gy_mpi_context *gy_mpi_contexts_hold(void)
 {
     if (keyval == MPI_KEYVAL_INVALID || !gy_mutex_try(&doors_lock)) {
         return NULL;
@@ -61,21 +61,21 @@ gy_mpi_context *gy_doors_hold(void)
     return first;
 }
 
-void gy_doors_release(void)
+void gy_mpi_contexts_release(void)
 {
     gy_mutex_unlock(&doors_lock);
 }
 
 static void free_door(gy_mpi_context *door)
 {
-    gy_pulls_forget(door);
+    gy_mpi_pulls_forget(door);
     gy_comm_free(door->coll);
     gy_mutex_fini(&door->lock);
     gy_free(door->seen);
     gy_free(door);
 }
 
-void gy_doors_sweep(void)
+void gy_mpi_contexts_sweep(void)
 {
     if (keyval == MPI_KEYVAL_INVALID ||
         atomic_load_explicit(&freed, memory_order_acquire) == 0) {
@@ -197,8 +197,8 @@ int gy_mpi_context_refuse(gy_mpi_context *door, gy_pull_kind kind, int code)
 
 static gy_status open_coll(gy_mpi_context *door, const invitation *where)
 {
-    GY_TRY(gy_shm_open_process(where->process, where->segment, door->rank, gy_env_real(),
-                               &door->transport));
+    GY_TRY(gy_transport_shm_open_process(where->process, where->segment, door->rank,
+                                         gy_env_real(), &door->transport));
     gy_mpi_drive_with(door->transport);
     /* A program may compute between two calls for as long as it likes. */
     gy_comm_options options = {.timeout_s = gy_setting_get("GYRE_TIMEOUT") != NULL ? 0 : 1e9,
@@ -272,11 +272,11 @@ static gy_mpi_context *meet(MPI_Comm comm, int rank, int size)
 static void attach(MPI_Comm comm)
 {
     int is_inter = 0, size = 0, rank = 0;
-    gy_doors_sweep();
+    gy_mpi_contexts_sweep();
     gy_mpi_context *door = NULL;
     if (PMPI_Comm_test_inter(comm, &is_inter) == MPI_SUCCESS && !is_inter &&
         PMPI_Comm_size(comm, &size) == MPI_SUCCESS && size > 1 && size <= GY_RANKS_MAX &&
-        PMPI_Comm_rank(comm, &rank) == MPI_SUCCESS && gy_roster_covers(comm)) {
+        PMPI_Comm_rank(comm, &rank) == MPI_SUCCESS && gy_mpi_roster_covers(comm)) {
         door = meet(comm, rank, size);
     }
     (void)PMPI_Comm_set_attr(comm, keyval, door != NULL ? (void *)door : (void *)&no_door);
@@ -340,7 +340,8 @@ gy_mpi_context *gy_mpi_context_of(MPI_Comm comm, bool may_attach, const void *ca
 {
     static _Thread_local memory last;
     uint64_t now = atomic_load_explicit(&generation, memory_order_acquire) + 1;
-    if (keyval == MPI_KEYVAL_INVALID || comm == MPI_COMM_NULL || gy_pmpi_is_inside(caller)) {
+    if (keyval == MPI_KEYVAL_INVALID || comm == MPI_COMM_NULL ||
+        gy_mpi_pmpi_is_inside(caller)) {
         return NULL;
     }
     if (last.comm == comm && last.generation == now && last.door != NULL) {
@@ -392,19 +393,19 @@ static bool packs_plainly(void)
            packed[2] == 5;
 }
 
-void gy_doors_open(void)
+void gy_mpi_contexts_open(void)
 {
     int rank = 0, key = MPI_KEYVAL_INVALID;
     (void)PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
     gy_log_set_rank(rank);
     gy_mutex_init(&doors_lock, DOORS_LOCK_RANK);
-    gy_roster_read();
+    gy_mpi_roster_read();
     gy_mpi_types_init();
     if (!packs_plainly()) {
         gy_warn("collectives stay with the MPI library: it packs data in a form of its own");
         return;
     }
-    gy_mpi_drive_open(gy_roster_covers(MPI_COMM_WORLD));
+    gy_mpi_drive_open(gy_mpi_roster_covers(MPI_COMM_WORLD));
     if (PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget_comm, &key, NULL) ==
         MPI_SUCCESS) {
         keyval = key;
@@ -412,7 +413,7 @@ void gy_doors_open(void)
     }
 }
 
-void gy_doors_close(void)
+void gy_mpi_contexts_close(void)
 {
     if (keyval == MPI_KEYVAL_INVALID) {
         return;
@@ -421,10 +422,10 @@ void gy_doors_close(void)
             (unsigned long long)atomic_load_explicit(&taken, memory_order_relaxed),
             (unsigned long long)atomic_load_explicit(&passed, memory_order_relaxed));
     (void)PMPI_Comm_delete_attr(MPI_COMM_WORLD, keyval);
-    gy_doors_sweep();
+    gy_mpi_contexts_sweep();
     (void)PMPI_Comm_free_keyval(&keyval);
     keyval = MPI_KEYVAL_INVALID;
     atomic_fetch_add_explicit(&generation, 1, memory_order_release);
     gy_mpi_drive_close();
-    gy_roster_leave();
+    gy_mpi_roster_leave();
 }

@@ -6,30 +6,30 @@
 static int begin(int code)
 {
     if (code == MPI_SUCCESS) {
-        gy_doors_open();
+        gy_mpi_contexts_open();
     }
     return code;
 }
 
 GY_MPI_API int MPI_Init(int *argc, char ***argv)
 {
-    gy_pmpi_check_front();
-    gy_roster_enter();
+    gy_mpi_pmpi_check_front();
+    gy_mpi_roster_enter();
     return begin(gy_pmpi.Init(argc, argv));
 }
 GY_MPI_BOTH(Init)
 
 GY_MPI_API int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
 {
-    gy_pmpi_check_front();
-    gy_roster_enter();
+    gy_mpi_pmpi_check_front();
+    gy_mpi_roster_enter();
     return begin(gy_pmpi.Init_thread(argc, argv, required, provided));
 }
 GY_MPI_BOTH(Init_thread)
 
 GY_MPI_API int MPI_Finalize(void)
 {
-    gy_doors_close();
+    gy_mpi_contexts_close();
     return gy_pmpi.Finalize();
 }
 GY_MPI_BOTH(Finalize)
@@ -74,7 +74,7 @@ GY_MPI_API int MPI_Comm_free(MPI_Comm *comm)
         keep_for_a_while(*comm);
     }
     int code = gy_pmpi.Comm_free(comm);
-    gy_doors_sweep();
+    gy_mpi_contexts_sweep();
     return code;
 }
 GY_MPI_BOTH(Comm_free)
@@ -82,7 +82,7 @@ GY_MPI_BOTH(Comm_free)
 GY_MPI_API int MPI_Comm_disconnect(MPI_Comm *comm)
 {
     int code = gy_pmpi.Comm_disconnect(comm);
-    gy_doors_sweep();
+    gy_mpi_contexts_sweep();
     return code;
 }
 GY_MPI_BOTH(Comm_disconnect)

@@ -83,7 +83,7 @@ void gy_mpi_drive_open(bool is_whole)
         tag = is_set ? *tag_max : 0;
         probed = MPI_COMM_WORLD;
     }
-    is_crowded = gy_roster_is_crowded();
+    is_crowded = gy_mpi_roster_is_crowded();
 }
 
 void gy_mpi_drive_close(void)

@@ -133,13 +133,13 @@ int gy_pull_run(gy_pull *pull);
 /** Start a copy of `pull` with a request of the library's. An MPI code. */
 int gy_pull_post(const gy_pull *pull, MPI_Request *request);
 /** Move what can be moved on all doors; ends requests. Never waits. @threads any */
-void gy_pulls_progress(void);
+void gy_mpi_pulls_progress(void);
 /** Requests posted and not over, of this process. */
-bool gy_pulls_are_flying(void);
+bool gy_mpi_pulls_are_flying(void);
 /** A door is about to go: give its memory back, forget pulls that are not over. */
-void gy_pulls_forget(gy_mpi_context *door);
+void gy_mpi_pulls_forget(gy_mpi_context *door);
 /** Look whether the peers of doors with pulls in flight are alive; call it now and then. */
-void gy_pulls_check(void);
+void gy_mpi_pulls_check(void);
 
 /* ---- call.c ---- */
 
@@ -201,9 +201,9 @@ struct gy_mpi_context {
 };
 
 /** After MPI_Init: prepare, and a door for the world. */
-void gy_doors_open(void);
+void gy_mpi_contexts_open(void);
 /** Before MPI_Finalize. */
-void gy_doors_close(void);
+void gy_mpi_contexts_close(void);
 /**
  * The door of a communicator or NULL. `may_attach`: the call blocks, so that its ranks can meet
  * to make one if there is none, which they do once they have called often enough. `caller`: the
@@ -233,24 +233,24 @@ int gy_mpi_context_refuse(gy_mpi_context *door, gy_pull_kind kind, int code);
 /** Tell a failure (this thread's error text) to the communicator's handler; an MPI code. */
 int gy_mpi_context_fail(const gy_mpi_context *door, gy_status status);
 /** Free the doors whose communicators are gone and that have no pulls left. */
-void gy_doors_sweep(void);
+void gy_mpi_contexts_sweep(void);
 
 /** All doors, for whoever drives them, then release; NULL (nothing held) when there are none or
  * another thread is at it. */
-gy_mpi_context *gy_doors_hold(void);
-void gy_doors_release(void);
+gy_mpi_context *gy_mpi_contexts_hold(void);
+void gy_mpi_contexts_release(void);
 
 /* ---- roster.c: ranks that have Gyre in front ---- */
 
 /** Before MPI_Init: the others can see that this rank has. */
-void gy_roster_enter(void);
+void gy_mpi_roster_enter(void);
 /** After MPI_Init: look for the others. */
-void gy_roster_read(void);
-void gy_roster_leave(void);
+void gy_mpi_roster_read(void);
+void gy_mpi_roster_leave(void);
 /** Have all ranks of a communicator Gyre in front, on this host? Alike on all of them. */
-bool gy_roster_covers(MPI_Comm comm);
+bool gy_mpi_roster_covers(MPI_Comm comm);
 /** More ranks on this host than cores? */
-bool gy_roster_is_crowded(void);
+bool gy_mpi_roster_is_crowded(void);
 /** Alike for processes that see the same /proc, so that they can share memory. */
 uint64_t gy_mpi_host_identity(void);
 

@@ -43,7 +43,7 @@ static int find_library(struct dl_phdr_info *info, size_t size, void *arg)
     return 1;
 }
 
-bool gy_pmpi_is_inside(const void *address)
+bool gy_mpi_pmpi_is_inside(const void *address)
 {
     return (uintptr_t)address - first_address < end_address - first_address;
 }
@@ -66,7 +66,7 @@ static const char *find_other(void)
     return NULL;
 }
 
-void gy_pmpi_check_front(void)
+void gy_mpi_pmpi_check_front(void)
 {
     const char *other = find_other();
     if (other != NULL) {
@@ -91,5 +91,5 @@ __attribute__((constructor)) static void find_entries(void)
 #undef GY_X
     uintptr_t known = (uintptr_t)at;
     (void)dl_iterate_phdr(find_library, &known);
-    gy_pmpi_check_front();
+    gy_mpi_pmpi_check_front();
 }

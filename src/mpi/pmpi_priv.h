@@ -70,11 +70,11 @@ extern gy_pmpi_table gy_pmpi; /* whole before any entry is called */
 
 /** Does `address` lie in the library? What it calls for itself, with locks held, is not taken
  * over. */
-bool gy_pmpi_is_inside(const void *address);
-#define GY_IS_INSIDE() gy_pmpi_is_inside(__builtin_return_address(0))
+bool gy_mpi_pmpi_is_inside(const void *address);
+#define GY_IS_INSIDE() gy_mpi_pmpi_is_inside(__builtin_return_address(0))
 
 /** Is another MPI loaded, in front of which this library cannot be? Says so and ends. */
-void gy_pmpi_check_front(void);
+void gy_mpi_pmpi_check_front(void);
 
 #define GY_MPI_API __attribute__((visibility("default")))
 /* The second name of an entry. */

@@ -33,7 +33,7 @@ typedef struct card {
 
 static _Atomic int flying; /* requests that are not over */
 
-bool gy_pulls_are_flying(void)
+bool gy_mpi_pulls_are_flying(void)
 {
     return atomic_load_explicit(&flying, memory_order_acquire) > 0;
 }
@@ -377,7 +377,7 @@ static void complete(gy_pull *ended)
 static void walk_doors(bool is_check)
 {
     gy_pull *ended = NULL, **last = &ended;
-    gy_mpi_context *first = gy_doors_hold();
+    gy_mpi_context *first = gy_mpi_contexts_hold();
     for (gy_mpi_context *door = first; door != NULL; door = door->next) {
         if (!gy_mutex_try(&door->lock)) {
             continue;
@@ -396,17 +396,17 @@ static void walk_doors(bool is_check)
         gy_mutex_unlock(&door->lock);
     }
     if (first != NULL) {
-        gy_doors_release();
+        gy_mpi_contexts_release();
     }
     complete(ended);
 }
 
-void gy_pulls_progress(void)
+void gy_mpi_pulls_progress(void)
 {
     walk_doors(false);
 }
 
-void gy_pulls_check(void)
+void gy_mpi_pulls_check(void)
 {
     walk_doors(true);
 }
@@ -462,7 +462,7 @@ int gy_pull_post(const gy_pull *pull, MPI_Request *request)
         return gy_mpi_context_fail(door, status);
     }
     *request = made;
-    gy_pulls_progress();
+    gy_mpi_pulls_progress();
     return MPI_SUCCESS;
 }
 
@@ -509,7 +509,7 @@ int gy_pull_run(gy_pull *pull)
     return pull->code;
 }
 
-void gy_pulls_forget(gy_mpi_context *door)
+void gy_mpi_pulls_forget(gy_mpi_context *door)
 {
     while (door->first != NULL) {
         gy_pull *pull = door->first;

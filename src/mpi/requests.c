@@ -21,25 +21,25 @@ static void pass_time(unsigned *round)
         gy_spin();
     }
     if (++*round % ROUNDS_A_CHECK == 0) {
-        gy_pulls_check();
+        gy_mpi_pulls_check();
     } else {
-        gy_pulls_progress();
+        gy_mpi_pulls_progress();
     }
 }
 
 static void help(const void *caller)
 {
-    if (gy_pulls_are_flying() && !gy_pmpi_is_inside(caller)) {
-        gy_pulls_progress();
+    if (gy_mpi_pulls_are_flying() && !gy_mpi_pmpi_is_inside(caller)) {
+        gy_mpi_pulls_progress();
     }
 }
 
 GY_MPI_API int MPI_Wait(MPI_Request *request, MPI_Status *status)
 {
-    if (!gy_pulls_are_flying() || GY_IS_INSIDE()) {
+    if (!gy_mpi_pulls_are_flying() || GY_IS_INSIDE()) {
         return gy_pmpi.Wait(request, status);
     }
-    gy_pulls_progress();
+    gy_mpi_pulls_progress();
     for (unsigned round = 0;; pass_time(&round)) {
         int is_done = 0, code = gy_pmpi.Test(request, &is_done, status);
         if (code != MPI_SUCCESS || is_done) {
@@ -51,10 +51,10 @@ GY_MPI_BOTH(Wait)
 
 GY_MPI_API int MPI_Waitall(int count, MPI_Request requests[], MPI_Status statuses[])
 {
-    if (!gy_pulls_are_flying() || GY_IS_INSIDE()) {
+    if (!gy_mpi_pulls_are_flying() || GY_IS_INSIDE()) {
         return gy_pmpi.Waitall(count, requests, statuses);
     }
-    gy_pulls_progress();
+    gy_mpi_pulls_progress();
     for (unsigned round = 0;; pass_time(&round)) {
         int are_done = 0, code = gy_pmpi.Testall(count, requests, &are_done, statuses);
         if (code != MPI_SUCCESS || are_done) {
@@ -66,10 +66,10 @@ GY_MPI_BOTH(Waitall)
 
 GY_MPI_API int MPI_Waitany(int count, MPI_Request requests[], int *ind, MPI_Status *status)
 {
-    if (!gy_pulls_are_flying() || GY_IS_INSIDE()) {
+    if (!gy_mpi_pulls_are_flying() || GY_IS_INSIDE()) {
         return gy_pmpi.Waitany(count, requests, ind, status);
     }
-    gy_pulls_progress();
+    gy_mpi_pulls_progress();
     for (unsigned round = 0;; pass_time(&round)) {
         int is_done = 0, code = gy_pmpi.Testany(count, requests, ind, &is_done, status);
         if (code != MPI_SUCCESS || is_done) {
@@ -82,10 +82,10 @@ GY_MPI_BOTH(Waitany)
 GY_MPI_API int MPI_Waitsome(int incount, MPI_Request requests[], int *outcount, int indices[],
                             MPI_Status statuses[])
 {
-    if (!gy_pulls_are_flying() || GY_IS_INSIDE()) {
+    if (!gy_mpi_pulls_are_flying() || GY_IS_INSIDE()) {
         return gy_pmpi.Waitsome(incount, requests, outcount, indices, statuses);
     }
-    gy_pulls_progress();
+    gy_mpi_pulls_progress();
     for (unsigned round = 0;; pass_time(&round)) {
         int code = gy_pmpi.Testsome(incount, requests, outcount, indices, statuses);
         if (code != MPI_SUCCESS || *outcount != 0) { /* MPI_UNDEFINED: none is active */

@@ -95,7 +95,7 @@ static socklen_t name_of(int rank, struct sockaddr_un *name)
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
 }
 
-void gy_roster_enter(void)
+void gy_mpi_roster_enter(void)
 {
     char text[KEY_BYTES] = "";
     int rank = find_key(text);
@@ -114,7 +114,7 @@ void gy_roster_enter(void)
     }
 }
 
-void gy_roster_leave(void)
+void gy_mpi_roster_leave(void)
 {
     if (listener >= 0) {
         close(listener);
@@ -186,7 +186,7 @@ static void tell_missing(int rank, int size, int count)
     }
 }
 
-void gy_roster_read(void)
+void gy_mpi_roster_read(void)
 {
     int rank = 0, size = 1;
     (void)PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -200,7 +200,7 @@ void gy_roster_read(void)
     }
     is_here = gy_alloc_zero("mpi.roster", (size_t)size, sizeof(*is_here));
     if (is_here == NULL || listener < 0) {
-        gy_roster_leave(); /* the others do not find this rank either */
+        gy_mpi_roster_leave(); /* the others do not find this rank either */
         is_crowded = true;
         return;
     }
@@ -209,13 +209,13 @@ void gy_roster_read(void)
     tell_missing(rank, size, count);
 }
 
-bool gy_roster_is_crowded(void)
+bool gy_mpi_roster_is_crowded(void)
 {
     return is_crowded;
 }
 
 /* In a world whose launcher says nothing all are taken to have what this rank has. */
-bool gy_roster_covers(MPI_Comm comm)
+bool gy_mpi_roster_covers(MPI_Comm comm)
 {
     MPI_Group all = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
     int size = 0;

@@ -37,7 +37,7 @@ static bool is_same_name(const char *name, const char *given)
     return *name == *given;
 }
 
-gy_status gy_operation_find(const char *name, gy_operation *operation)
+gy_status gy_plan_operation_find(const char *name, gy_operation *operation)
 {
     gy_text names = {.data = NULL};
     for (int i = 0; i < GY_OPERATION_COUNT; i++) {
@@ -115,7 +115,7 @@ static gy_status read_query(const gy_plan_query *query, named_plan *named)
 {
     gy_operation operation;
     *named = (named_plan){.algorithm = NULL, .links = query->links};
-    GY_TRY(gy_operation_find(query->operation, &operation));
+    GY_TRY(gy_plan_operation_find(query->operation, &operation));
     int64_t width = query->element_bytes > 0 ? query->element_bytes : 4;
     named->request = (gy_plan_request){.operation = operation,
                                        .ranks = query->ranks,

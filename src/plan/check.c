@@ -66,8 +66,8 @@ static bool is_data_shared(const check_run *checker)
 static bool has_block(const check_run *checker, int rank, int buffer, int block)
 {
     return block >= 0 && block < checker->blocks &&
-           gy_block_is_held(&checker->plan->request, checker->chunks_of_part, rank, buffer,
-                            block);
+           gy_plan_block_is_held(&checker->plan->request, checker->chunks_of_part, rank, buffer,
+                                 block);
 }
 
 /* The block of the output that lies, in place, where this block of the input does: the same
@@ -133,8 +133,8 @@ static cell_state *cell_at(const check_run *checker, int rank, const gy_blocks *
     }
     first = buffer == GY_BUFFER_OUT ? checker->held : 0;
     return &checker->ranks[rank]
-                .cells[first + gy_block_local(&checker->plan->request, checker->chunks_of_part,
-                                              buffer, block)];
+                .cells[first + gy_plan_block_local(&checker->plan->request,
+                                                   checker->chunks_of_part, buffer, block)];
 }
 
 /* Block i of a run. */

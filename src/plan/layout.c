@@ -33,9 +33,9 @@ int gy_cut_parts(gy_cut cut, const gy_plan_request *request)
     case GY_CUT_POWER:
         return largest_power(request->ranks);
     case GY_CUT_SERVERS:
-        return GY_MIN(gy_request_number(request, GY_SERVERS), request->ranks);
+        return GY_MIN(gy_plan_request_number(request, GY_SERVERS), request->ranks);
     case GY_CUT_OUTER:
-        row = gy_request_outer(request, &outer);
+        row = gy_plan_request_outer(request, &outer);
         return row == NULL ? 1 : gy_cut_parts(row->cut, &outer);
     }
     gy_panic("no cut %d", (int)cut);
@@ -45,17 +45,17 @@ int gy_cut_chunks(gy_cut cut, const gy_plan_request *request)
 {
     gy_plan_request outer;
     if (cut == GY_CUT_OUTER) {
-        const gy_algorithm *row = gy_request_outer(request, &outer);
+        const gy_algorithm *row = gy_plan_request_outer(request, &outer);
         return row == NULL ? gy_request_chunks(request) : gy_cut_chunks(row->cut, &outer);
     }
     if (cut == GY_CUT_SEGMENTS) {
-        return gy_request_chunks(request) * gy_request_number(request, GY_SEGMENTS);
+        return gy_request_chunks(request) * gy_plan_request_number(request, GY_SEGMENTS);
     }
     return cut == GY_CUT_WINDOWS ? request->ranks : gy_request_chunks(request);
 }
 
-bool gy_block_is_held(const gy_plan_request *request, int chunks, int rank, int buffer,
-                      int32_t block)
+bool gy_plan_block_is_held(const gy_plan_request *request, int chunks, int rank, int buffer,
+                           int32_t block)
 {
     int part = block / chunks;
     bool is_in = buffer == GY_BUFFER_IN;
@@ -97,7 +97,8 @@ static int64_t local_part(const gy_plan_request *request, int buffer, int64_t pa
     return is_one ? 0 : part;
 }
 
-int32_t gy_block_local(const gy_plan_request *request, int chunks, int buffer, int32_t block)
+int32_t gy_plan_block_local(const gy_plan_request *request, int chunks, int buffer,
+                            int32_t block)
 {
     return (int32_t)local_part(request, buffer, block / chunks) * chunks + block % chunks;
 }
@@ -228,7 +229,7 @@ bool gy_layout_is_dense(const gy_layout *layout, const gy_plan_request *request,
     return true;
 }
 
-double gy_host_cost(const gy_topology *topology, int from, int to)
+double gy_plan_host_cost(const gy_topology *topology, int from, int to)
 {
     if (topology == NULL) {
         return 1;
@@ -243,5 +244,5 @@ double gy_host_cost(const gy_topology *topology, int from, int to)
 
 double gy_topology_cost(const gy_topology *topology, int from, int to)
 {
-    return gy_host_cost(topology, gy_host_of(topology, from), gy_host_of(topology, to));
+    return gy_plan_host_cost(topology, gy_host_of(topology, from), gy_host_of(topology, to));
 }

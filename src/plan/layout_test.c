@@ -30,9 +30,9 @@ GY_TEST(columns_of_all_to_all_are_found)
         for (int chunk = 0; chunk < 2; chunk++) {
             int32_t given = (RANK * P + other) * 2 + chunk,
                     got = (other * P + RANK) * 2 + chunk;
-            assert_true(gy_block_is_held(&request, 2, RANK, GY_BUFFER_IN, given));
-            assert_true(gy_block_is_held(&request, 2, RANK, GY_BUFFER_OUT, got));
-            assert_int_equal(gy_block_is_held(&request, 2, RANK, GY_BUFFER_OUT, given),
+            assert_true(gy_plan_block_is_held(&request, 2, RANK, GY_BUFFER_IN, given));
+            assert_true(gy_plan_block_is_held(&request, 2, RANK, GY_BUFFER_OUT, got));
+            assert_int_equal(gy_plan_block_is_held(&request, 2, RANK, GY_BUFFER_OUT, given),
                              other == RANK);
             int64_t half = chunk == 0 ? (row[other] + 1) / 2 : row[other] / 2;
             assert_int_equal(gy_layout_length(&layout, given, 1), half);
@@ -41,7 +41,7 @@ GY_TEST(columns_of_all_to_all_are_found)
             assert_int_equal(gy_layout_start(&layout, &request, GY_BUFFER_OUT, got),
                              out_displacements[other] +
                                  (chunk == 0 ? 0 : (column[other] + 1) / 2));
-            assert_int_equal(gy_block_local(&request, 2, GY_BUFFER_OUT, got),
+            assert_int_equal(gy_plan_block_local(&request, 2, GY_BUFFER_OUT, got),
                              other * 2 + chunk);
         }
         assert_int_equal(gy_layout_length(&layout, (other * P + RANK) * 2, 2), column[other]);

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-double gy_links_alpha(const gy_links *links, const gy_topology *topology, int from, int to)
+double gy_plan_links_alpha(const gy_links *links, const gy_topology *topology, int from, int to)
 {
     int host = gy_host_of(topology, from), other = gy_host_of(topology, to);
     if (host == other) {
@@ -18,7 +18,7 @@ double gy_links_alpha(const gy_links *links, const gy_topology *topology, int fr
     return links->alpha_across > 0 ? links->alpha_across : links->alpha;
 }
 
-double gy_links_beta(const gy_links *links, const gy_topology *topology, int from, int to)
+double gy_plan_links_beta(const gy_links *links, const gy_topology *topology, int from, int to)
 {
     return topology == NULL ? links->beta : links->beta * gy_topology_cost(topology, from, to);
 }

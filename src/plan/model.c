@@ -64,7 +64,7 @@ static int64_t bytes_of(price_run *pricing, const gy_blocks *at)
 /* Seconds a byte takes from rank to rank. */
 static double beta_of(const price_run *pricing, int from, int to)
 {
-    return gy_links_beta(pricing->links, pricing->plan->request.topology, from, to);
+    return gy_plan_links_beta(pricing->links, pricing->plan->request.topology, from, to);
 }
 
 /* Count bytes that a rank sends to another. */
@@ -111,7 +111,7 @@ static gy_status visit_send(price_run *pricing, int rank, const gy_step *step,
     double bytes = (double)bytes_of(pricing, &step->a);
     double start = GY_MAX(here->now, here->out_free);
     double busy = bytes * beta_of(pricing, rank, step->peer);
-    double head = start + gy_links_alpha(pricing->links, topology, rank, step->peer);
+    double head = start + gy_plan_links_alpha(pricing->links, topology, rank, step->peer);
     here->out_free = start + busy;
     count_bytes(pricing, rank, step->peer, bytes_of(pricing, &step->a));
     gy_depth_send(&here->depth, message);

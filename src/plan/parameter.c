@@ -22,7 +22,7 @@ static int number_of(const char *text)
     return number;
 }
 
-int gy_request_number(const gy_plan_request *request, int otherwise)
+int gy_plan_request_number(const gy_plan_request *request, int otherwise)
 {
     int number = number_of(request->parameter);
     return number > 0 ? number : otherwise;
@@ -66,13 +66,15 @@ static const gy_algorithm *part_row(gy_operation operation, const char *name, bo
     return NULL;
 }
 
-const gy_algorithm *gy_request_inner(const gy_plan_request *request, gy_operation operation)
+const gy_algorithm *gy_plan_request_inner(const gy_plan_request *request,
+                                          gy_operation operation)
 {
     char name[GY_PLAN_PARAMETER];
     return part_row(operation, name_of(request, 0, name), false);
 }
 
-const gy_algorithm *gy_request_outer(const gy_plan_request *request, gy_plan_request *outer)
+const gy_algorithm *gy_plan_request_outer(const gy_plan_request *request,
+                                          gy_plan_request *outer)
 {
     char name[GY_PLAN_PARAMETER];
     *outer =
@@ -100,12 +102,12 @@ static gy_status check_pair(const gy_algorithm *algorithm, const gy_plan_request
                        algorithm->name, request->parameter);
     }
     for (int i = 0; i < 2; i++) {
-        if (gy_request_inner(request, needed[i]) == NULL) {
+        if (gy_plan_request_inner(request, needed[i]) == NULL) {
             return gy_fail(GY_ARG, "%s:%s: no algorithm of that name for %s inside a host",
                            algorithm->name, request->parameter, gy_operation_name(needed[i]));
         }
     }
-    if (gy_request_outer(request, &outer) == NULL) {
+    if (gy_plan_request_outer(request, &outer) == NULL) {
         return gy_fail(GY_ARG, "%s:%s: no algorithm of that name for %s across hosts",
                        algorithm->name, request->parameter,
                        gy_operation_name(algorithm->operation));
@@ -113,8 +115,8 @@ static gy_status check_pair(const gy_algorithm *algorithm, const gy_plan_request
     return GY_OK;
 }
 
-gy_status gy_request_check_parameter(const gy_algorithm *algorithm,
-                                     const gy_plan_request *request)
+gy_status gy_plan_request_check_parameter(const gy_algorithm *algorithm,
+                                          const gy_plan_request *request)
 {
     bool is_given = request->parameter[0] != '\0';
     switch (algorithm->parameter) {

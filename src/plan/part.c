@@ -70,7 +70,7 @@ static gy_status emit_everywhere(part_sink *to, gy_step *step)
         if (part->ranks[i] != own) {
             gy_blocks far = step->to;
             far.rank = part->ranks[i];
-            GY_TRY(gy_emit_copy(to->outer, step->to, far));
+            GY_TRY(gy_plan_emit_copy(to->outer, step->to, far));
         }
     }
     return GY_OK;

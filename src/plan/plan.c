@@ -89,7 +89,7 @@ gy_status gy_algorithm_parse(gy_operation operation, const char *text,
                        sizeof(request.parameter) - 1);
     }
     memcpy(request.parameter, given, strlen(given) + 1);
-    GY_TRY(gy_request_check_parameter(row, &request));
+    GY_TRY(gy_plan_request_check_parameter(row, &request));
     *algorithm = row;
     memcpy(parameter, request.parameter, sizeof(request.parameter));
     return GY_OK;
@@ -158,13 +158,13 @@ gy_status gy_plan_emit(gy_plan_sink *sink, const gy_step *step)
     return status;
 }
 
-gy_status gy_emit_send(gy_plan_sink *sink, int peer, gy_blocks a, int tag)
+gy_status gy_plan_emit_send(gy_plan_sink *sink, int peer, gy_blocks a, int tag)
 {
     return gy_plan_emit(
         sink, &(gy_step){.kind = GY_STEP_SEND, .peer = peer, .a = a, .chunk = (uint16_t)tag});
 }
 
-gy_status gy_emit_recv(gy_plan_sink *sink, int peer, gy_blocks to, int tag, uint32_t after)
+gy_status gy_plan_emit_recv(gy_plan_sink *sink, int peer, gy_blocks to, int tag, uint32_t after)
 {
     return gy_plan_emit(sink, &(gy_step){.kind = GY_STEP_RECV,
                                          .peer = peer,
@@ -173,22 +173,22 @@ gy_status gy_emit_recv(gy_plan_sink *sink, int peer, gy_blocks to, int tag, uint
                                          .after = {after}});
 }
 
-gy_status gy_emit_copy(gy_plan_sink *sink, gy_blocks a, gy_blocks to)
+gy_status gy_plan_emit_copy(gy_plan_sink *sink, gy_blocks a, gy_blocks to)
 {
     return gy_plan_emit(sink, &(gy_step){.kind = GY_STEP_COPY, .a = a, .to = to});
 }
 
-gy_status gy_emit_reduce(gy_plan_sink *sink, gy_blocks a, gy_blocks b, gy_blocks to)
+gy_status gy_plan_emit_reduce(gy_plan_sink *sink, gy_blocks a, gy_blocks b, gy_blocks to)
 {
     return gy_plan_emit(sink, &(gy_step){.kind = GY_STEP_REDUCE, .a = a, .b = b, .to = to});
 }
 
-gy_status gy_emit_post(gy_plan_sink *sink, uint32_t mark)
+gy_status gy_plan_emit_post(gy_plan_sink *sink, uint32_t mark)
 {
     return gy_plan_emit(sink, &(gy_step){.kind = GY_STEP_POST, .mark = mark});
 }
 
-gy_status gy_emit_wait(gy_plan_sink *sink, int peer, uint32_t mark)
+gy_status gy_plan_emit_wait(gy_plan_sink *sink, int peer, uint32_t mark)
 {
     return gy_plan_emit(sink, &(gy_step){.kind = GY_STEP_WAIT, .peer = peer, .mark = mark});
 }
@@ -203,9 +203,10 @@ static gy_status check_limits(const gy_algorithm *algorithm, const gy_plan_reque
     if ((algorithm->limits & GY_LIMIT_APART) != 0 && request->in_place) {
         return gy_fail(GY_ARG, "%s of %s cannot be done in place", name, operation);
     }
-    GY_TRY(gy_request_check_parameter(algorithm, request));
+    GY_TRY(gy_plan_request_check_parameter(algorithm, request));
     int64_t ranks = request->ranks, chunks = gy_request_chunks(request);
-    chunks *= algorithm->cut == GY_CUT_SEGMENTS ? gy_request_number(request, GY_SEGMENTS) : 1;
+    chunks *=
+        algorithm->cut == GY_CUT_SEGMENTS ? gy_plan_request_number(request, GY_SEGMENTS) : 1;
     if (chunks > UINT16_MAX) {
         return gy_fail(GY_LIMIT, "%s of %s: %lld chunks, at most %d", name, operation,
                        (long long)chunks, UINT16_MAX);
@@ -218,7 +219,7 @@ static gy_status check_limits(const gy_algorithm *algorithm, const gy_plan_reque
     return GY_OK;
 }
 
-gy_status gy_request_check(const gy_algorithm *algorithm, const gy_plan_request *request)
+gy_status gy_plan_request_check(const gy_algorithm *algorithm, const gy_plan_request *request)
 {
     if (request->operation != algorithm->operation) {
         return gy_fail(GY_ARG, "%s of %s requested a plan of %s", algorithm->name,
@@ -253,7 +254,7 @@ gy_status gy_plan_rank(const gy_algorithm *algorithm, const gy_plan_request *req
                        gy_plan_sink *sink)
 {
     if (request->shared == NULL) {
-        GY_TRY(gy_request_check(algorithm, request));
+        GY_TRY(gy_plan_request_check(algorithm, request));
     }
     if (rank < 0 || rank >= request->ranks) {
         return gy_fail(GY_ARG, "rank %d, expected 0 to %d", rank, request->ranks - 1);

@@ -41,9 +41,9 @@ enum {
 /**
  * `run` consecutive blocks from `first` on. Blocks are numbered through the whole vector, also
  * where a buffer holds only some of it (the input of allgather: the rank's own part; see
- * gy_block_is_held). In STAGE and SCRATCH a block lies in slot `slot`, which may hold a block
- * of any length; there run is 1, unless first is GY_WHOLE: that moves `run` slots from `slot`
- * on as they are, each slot_bytes long whatever it holds (also nothing), in one message.
+ * gy_plan_block_is_held). In STAGE and SCRATCH a block lies in slot `slot`, which may hold a
+ * block of any length; there run is 1, unless first is GY_WHOLE: that moves `run` slots from
+ * `slot` on as they are, each slot_bytes long whatever it holds (also nothing), in one message.
  */
 typedef struct gy_blocks {
     int32_t first, run, slot;
@@ -124,7 +124,7 @@ typedef struct gy_plan_request {
 
 /** Relative cost of a byte from a rank of host `from` to one of host `to`; 1 without a
  * topology. */
-double gy_host_cost(const gy_topology *topology, int from, int to);
+double gy_plan_host_cost(const gy_topology *topology, int from, int to);
 /** The same from rank to rank. */
 double gy_topology_cost(const gy_topology *topology, int from, int to);
 /** The host of a rank; 0 without a topology. */
@@ -204,7 +204,7 @@ extern const gy_algorithm gy_algorithms[];
 extern const size_t gy_algorithm_count;
 
 /** "exclusive scan" or "exclusive-scan". GY_ARG lists the names there are. */
-GY_MUST_CHECK gy_status gy_operation_find(const char *name, gy_operation *operation);
+GY_MUST_CHECK gy_status gy_plan_operation_find(const char *name, gy_operation *operation);
 /** The row of an operation with that name, up to its end or a colon; NULL: there is none. */
 const gy_algorithm *gy_algorithm_find(gy_operation operation, const char *name);
 /**
@@ -230,10 +230,11 @@ int gy_cut_chunks(gy_cut cut, const gy_plan_request *request);
  *   all-to-all                        in: parts r*p .. r*p + p-1 (a row), out: parts s*p + r
  * for all s (a column)
  */
-bool gy_block_is_held(const gy_plan_request *request, int chunks, int rank, int buffer,
-                      int32_t block);
+bool gy_plan_block_is_held(const gy_plan_request *request, int chunks, int rank, int buffer,
+                           int32_t block);
 /** The how-manieth block of that buffer it is, where the buffer holds it. */
-int32_t gy_block_local(const gy_plan_request *request, int chunks, int buffer, int32_t block);
+int32_t gy_plan_block_local(const gy_plan_request *request, int chunks, int buffer,
+                            int32_t block);
 
 /**
  * Which elements a block holds: `count` elements in `parts` parts of equal length (rounded up

@@ -56,14 +56,15 @@ static inline gy_blocks gy_scratch_whole(int rank, int slot, int run)
 
 /** Count a step, and hand it to the sink where it wants it. */
 gy_status gy_plan_emit(gy_plan_sink *sink, const gy_step *step);
-gy_status gy_emit_copy(gy_plan_sink *sink, gy_blocks a, gy_blocks to);
-gy_status gy_emit_reduce(gy_plan_sink *sink, gy_blocks a, gy_blocks b, gy_blocks to);
-gy_status gy_emit_post(gy_plan_sink *sink, uint32_t mark);
-gy_status gy_emit_wait(gy_plan_sink *sink, int peer, uint32_t mark);
+gy_status gy_plan_emit_copy(gy_plan_sink *sink, gy_blocks a, gy_blocks to);
+gy_status gy_plan_emit_reduce(gy_plan_sink *sink, gy_blocks a, gy_blocks b, gy_blocks to);
+gy_status gy_plan_emit_post(gy_plan_sink *sink, uint32_t mark);
+gy_status gy_plan_emit_wait(gy_plan_sink *sink, int peer, uint32_t mark);
 
-gy_status gy_emit_send(gy_plan_sink *sink, int peer, gy_blocks a, int tag);
+gy_status gy_plan_emit_send(gy_plan_sink *sink, int peer, gy_blocks a, int tag);
 /** `after`: 1 + index of the send that must have ended, 0 none. */
-gy_status gy_emit_recv(gy_plan_sink *sink, int peer, gy_blocks to, int tag, uint32_t after);
+gy_status gy_plan_emit_recv(gy_plan_sink *sink, int peer, gy_blocks to, int tag,
+                            uint32_t after);
 
 /**
  * Where the next `times` repetitions of a loop body emit `each` steps: leave out the whole ones
@@ -91,14 +92,14 @@ typedef struct gy_claims {
 
 /* planners/claims.c */
 /** The claims, and the wait until all have been carried out. */
-gy_status gy_emit_claims(const gy_claims *claims, gy_plan_sink *sink);
+gy_status gy_plan_emit_claims(const gy_claims *claims, gy_plan_sink *sink);
 
 enum { GY_SERVERS = 2, GY_SEGMENTS = 4 }; /* where no number is given */
 
 /* plan.c */
 /** GY_ARG, GY_LIMIT: the algorithm cannot do that. */
-GY_MUST_CHECK gy_status gy_request_check(const gy_algorithm *algorithm,
-                                         const gy_plan_request *request);
+GY_MUST_CHECK gy_status gy_plan_request_check(const gy_algorithm *algorithm,
+                                              const gy_plan_request *request);
 
 /** Made by gy_plan_share: what the algorithm is planned from (GY_FROM_HOSTS, ...), else NULL.
  */
@@ -128,19 +129,21 @@ struct gy_plan_shared {
 gy_status gy_plan_with_shared(const gy_plan_request *request, int rank, gy_plan_sink *sink,
                               unsigned from, gy_planner planner);
 /* planners/weighted.c */
-gy_status gy_find_tour(const gy_plan_request *request, gy_plan_shared *shared);
-gy_status gy_grow_tree(const gy_plan_request *request, gy_plan_shared *shared);
+gy_status gy_plan_find_tour(const gy_plan_request *request, gy_plan_shared *shared);
+gy_status gy_plan_grow_tree(const gy_plan_request *request, gy_plan_shared *shared);
 
 /* parameter.c */
 /** The number in the request's parameter; `otherwise` if there is none. */
-int gy_request_number(const gy_plan_request *request, int otherwise);
+int gy_plan_request_number(const gy_plan_request *request, int otherwise);
 /** GY_ARG unless the request's parameter is one that the algorithm takes. */
-GY_MUST_CHECK gy_status gy_request_check_parameter(const gy_algorithm *algorithm,
-                                                   const gy_plan_request *request);
+GY_MUST_CHECK gy_status gy_plan_request_check_parameter(const gy_algorithm *algorithm,
+                                                        const gy_plan_request *request);
 /** A hierarchy's algorithm for an operation inside a host; NULL: there is none. */
-const gy_algorithm *gy_request_inner(const gy_plan_request *request, gy_operation operation);
+const gy_algorithm *gy_plan_request_inner(const gy_plan_request *request,
+                                          gy_operation operation);
 /** A hierarchy's algorithm across hosts, and what it is asked for; NULL: there is none. */
-const gy_algorithm *gy_request_outer(const gy_plan_request *request, gy_plan_request *outer);
+const gy_algorithm *gy_plan_request_outer(const gy_plan_request *request,
+                                          gy_plan_request *outer);
 
 static inline int gy_request_chunks(const gy_plan_request *request)
 {
@@ -167,9 +170,9 @@ typedef struct gy_tree_plan {
 } gy_tree_plan;
 
 /* planners/tree.c */
-gy_status gy_trees_broadcast(const gy_tree_plan *plan);
-gy_status gy_trees_reduce(const gy_tree_plan *plan);
-gy_status gy_trees_allreduce(const gy_tree_plan *plan);
+gy_status gy_plan_trees_broadcast(const gy_tree_plan *plan);
+gy_status gy_plan_trees_reduce(const gy_tree_plan *plan);
+gy_status gy_plan_trees_allreduce(const gy_tree_plan *plan);
 
 /** A power of two of the ranks, the core, and how the others stand beside it: the first 2 *
  * extra ranks are pairs of which the odd one is out, the even one's guest. */
@@ -242,8 +245,9 @@ static inline void gy_depth_wait(gy_depth *here, const gy_depth *posted)
 /* links.c: the cost of links, for model and simulator */
 
 /** Seconds before the first byte, and of each byte, from rank to rank. */
-double gy_links_alpha(const gy_links *links, const gy_topology *topology, int from, int to);
-double gy_links_beta(const gy_links *links, const gy_topology *topology, int from, int to);
+double gy_plan_links_alpha(const gy_links *links, const gy_topology *topology, int from,
+                           int to);
+double gy_plan_links_beta(const gy_links *links, const gy_topology *topology, int from, int to);
 
 /** A rank's sends that may not have ended, oldest first. Zero-initialise; free items. */
 typedef struct gy_open_sends {

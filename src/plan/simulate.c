@@ -66,7 +66,7 @@ static double reach(const sim_run *sim, int rank, const gy_blocks *at)
     for (int other = first; other < end && at->buffer != GY_BUFFER_WIRE; other++) {
         if (other != rank) {
             seconds += bytes_of(sim, at->first, at->run) *
-                       gy_links_beta(sim->links, topology, rank, other);
+                       gy_plan_links_beta(sim->links, topology, rank, other);
         }
     }
     return seconds;
@@ -174,7 +174,7 @@ static gy_status send(sim_run *sim, int rank, const gy_sim_step *step)
 {
     gy_sim_rank *here = &sim->ranks[rank];
     const gy_topology *topology = sim->request->topology;
-    double busy = step->amount * gy_links_beta(sim->links, topology, rank, step->peer);
+    double busy = step->amount * gy_plan_links_beta(sim->links, topology, rank, step->peer);
     double start = GY_MAX(here->now, here->out_free);
     int losses = count_losses(sim, rank);
     start += losses * (busy + sim->faults->retry_s);
@@ -193,7 +193,7 @@ static gy_status send(sim_run *sim, int rank, const gy_sim_step *step)
     sim->result->lost += losses;
     sim->result->bytes += step->amount;
     GY_TRY(gy_open_sends_add(&here->open, here->first + here->at, end, here->now));
-    double alpha = gy_links_alpha(sim->links, topology, rank, step->peer);
+    double alpha = gy_plan_links_alpha(sim->links, topology, rank, step->peer);
     return gy_agenda_add(
         &sim->agenda,
         &(gy_plan_event){.at = start + alpha,
@@ -378,7 +378,7 @@ static gy_status arrive(sim_run *sim, gy_plan_event *event)
         return gy_agenda_add(&sim->agenda, event);
     }
     pass(event, &to->in_free,
-         bytes * gy_links_beta(sim->links, topology, event->from, event->to));
+         bytes * gy_plan_links_beta(sim->links, topology, event->from, event->to));
     const gy_sim_step *step =
         &sim->steps[(size_t)event->to * GY_SIM_WINDOW + GY_MIN(to->at, GY_SIM_WINDOW - 1)];
     if (to->state != GY_SIM_RUNS) {

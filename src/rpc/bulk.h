@@ -53,7 +53,8 @@ typedef struct gy_bulk_fetch {
     uint64_t at;
     /* Optional, once, before all bytes: how many will come, and the server's note of them. */
     gy_status (*begun)(void *arg, uint64_t size_bytes, const void *note, size_t note_bytes);
-    /* In order. GY_OK taken; GY_AGAIN not now: the same again after gy_bulk_go_on; < 0 ends it.
+    /* In order. GY_OK taken; GY_AGAIN not now: the same again after gy_rpc_bulk_go_on; < 0 ends
+     * it.
      */
     gy_status (*take)(void *arg, uint64_t offset, const void *data, size_t size_bytes);
     /* Once, from a turn: GY_OK all is there; GY_PEER; GY_TIMEOUT; GY_FORMAT a checksum;
@@ -66,11 +67,11 @@ typedef struct gy_bulk_fetch {
 } gy_bulk_fetch;
 
 /** GY_OK *number names it; GY_ARG; GY_NOMEM; what dialling gives. */
-GY_MUST_CHECK gy_status gy_bulk_begin(gy_rpc *rpc, const gy_bulk_fetch *fetch,
-                                      uint64_t *number);
+GY_MUST_CHECK gy_status gy_rpc_bulk_begin(gy_rpc *rpc, const gy_bulk_fetch *fetch,
+                                          uint64_t *number);
 /** `take` may be called again, from the next turn. */
-void gy_bulk_go_on(gy_rpc *rpc, uint64_t number);
+void gy_rpc_bulk_go_on(gy_rpc *rpc, uint64_t number);
 /** `done` comes with GY_CANCELLED, from the next turn. */
-void gy_bulk_cancel(gy_rpc *rpc, uint64_t number);
+void gy_rpc_bulk_cancel(gy_rpc *rpc, uint64_t number);
 
 #endif

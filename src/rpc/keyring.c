@@ -66,7 +66,7 @@ bool gy_rpc_subject_is_good(const char *subject)
 
 /* ---- Lines ---- */
 
-gy_status gy_ring_who(const char *text, gy_keyring_who *who)
+gy_status gy_rpc_ring_who(const char *text, gy_keyring_who *who)
 {
     const char *slash = strchr(text, '/');
     size_t size = slash != NULL ? (size_t)(slash - text) : strlen(text);
@@ -88,13 +88,13 @@ gy_status gy_ring_who(const char *text, gy_keyring_who *who)
     return GY_OK;
 }
 
-void gy_ring_who_text(gy_rpc_role role, const char *subject, char out[GY_SECRET_WHO_BYTES])
+void gy_rpc_ring_who_text(gy_rpc_role role, const char *subject, char out[GY_SECRET_WHO_BYTES])
 {
     snprintf(out, GY_SECRET_WHO_BYTES, "%s%s%s", gy_keyring_roles[role],
              subject[0] != '\0' ? "/" : "", subject);
 }
 
-gy_status gy_ring_line_next(gy_lines *lines, ring_line *line)
+gy_status gy_rpc_ring_line_next(gy_lines *lines, ring_line *line)
 {
     gy_keyring_who who;
     gy_status status = gy_secret_next(lines, &line->secret);
@@ -103,7 +103,7 @@ gy_status gy_ring_line_next(gy_lines *lines, ring_line *line)
     if (status != GY_OK || line->secret.who[0] == '\0') {
         return status;
     }
-    if (gy_ring_who(line->secret.who, &who) < 0) {
+    if (gy_rpc_ring_who(line->secret.who, &who) < 0) {
         return gy_fail(GY_FORMAT, "the second of three words is neither ROLE nor ROLE/SUBJECT");
     }
     line->role = (int)who.role;
@@ -111,7 +111,7 @@ gy_status gy_ring_line_next(gy_lines *lines, ring_line *line)
     return GY_OK;
 }
 
-bool gy_ring_has(const ring_line *line, gy_rpc_role role, const char *subject)
+bool gy_rpc_ring_has(const ring_line *line, gy_rpc_role role, const char *subject)
 {
     return line->role < 0 || (line->role == (int)role && (line->subject[0] == '\0' ||
                                                           strcmp(line->subject, subject) == 0));
@@ -136,14 +136,14 @@ static gy_status derive_subject(const gy_transport_key *from, uint64_t epoch, gy
     return derive(from->bytes, GY_KEY_BYTES, epoch, info, key);
 }
 
-gy_status gy_ring_derive(const ring_line *line, gy_rpc_role role, const char *subject,
-                         gy_transport_key *key)
+gy_status gy_rpc_ring_derive(const ring_line *line, gy_rpc_role role, const char *subject,
+                             gy_transport_key *key)
 {
     const gy_secret *secret = &line->secret;
     char info[32];
     gy_transport_key of_role;
     gy_status status = GY_OK;
-    GY_ASSERT(gy_ring_has(line, role, subject));
+    GY_ASSERT(gy_rpc_ring_has(line, role, subject));
     if (line->role < 0) {
         snprintf(info, sizeof(info), "gyre rpc %s", gy_keyring_roles[role]);
         status = derive(secret->bytes, secret->size_bytes, secret->epoch, info, &of_role);
@@ -163,7 +163,7 @@ static gy_status name_key(uint64_t epoch, gy_rpc_role role, const char *subject,
                           const gy_transport_key *key, char name[GY_KEY_NAME_BYTES])
 {
     char who[GY_SECRET_WHO_BYTES], words[GY_KEY_NAME_BYTES];
-    gy_ring_who_text(role, subject, who);
+    gy_rpc_ring_who_text(role, subject, who);
     snprintf(words, sizeof(words), "gyre rpc %s %llu", who, (unsigned long long)epoch);
     return gy_transport_key_name(key, words, name);
 }
@@ -199,7 +199,7 @@ static gy_status add_key(ring_keys *keys, const ring_line *line, gy_rpc_role rol
     ring_key *key = &keys->items[keys->count];
     *key = (ring_key){.epoch = epoch, .role = role};
     memcpy(key->subject, line->subject, sizeof(key->subject));
-    GY_TRY(gy_ring_derive(line, role, key->subject, &key->key));
+    GY_TRY(gy_rpc_ring_derive(line, role, key->subject, &key->key));
     GY_TRY(name_key(epoch, role, key->subject, &key->key, key->name));
     keys->count++;
     return GY_OK;
@@ -208,14 +208,14 @@ static gy_status add_key(ring_keys *keys, const ring_line *line, gy_rpc_role rol
 static gy_status read_keys(gy_lines *lines, ring_keys *keys)
 {
     ring_line line = {0};
-    gy_status status = gy_ring_line_next(lines, &line);
+    gy_status status = gy_rpc_ring_line_next(lines, &line);
     while (status == GY_OK) {
         int first = line.role >= 0 ? line.role : 0;
         int last = line.role >= 0 ? line.role : GY_RPC_ROLES - 1;
         for (int role = first; role <= last && status == GY_OK; role++) {
             status = add_key(keys, &line, (gy_rpc_role)role);
         }
-        status = status == GY_OK ? gy_ring_line_next(lines, &line) : status;
+        status = status == GY_OK ? gy_rpc_ring_line_next(lines, &line) : status;
     }
     explicit_bzero(&line, sizeof(line));
     return status == GY_AGAIN ? GY_OK : status;
@@ -253,7 +253,7 @@ static void describe(gy_keyring *ring)
         last = GY_MAX(last, key->epoch);
         roles |= key->subject[0] == '\0' ? GY_RPC_MAY(key->role) : 0;
         if (is_first_of_kind(&ring->keys, i)) {
-            gy_ring_who_text(key->role, key->subject, who);
+            gy_rpc_ring_who_text(key->role, key->subject, who);
             snprintf(kinds + used, sizeof(kinds) - used, "%s%s", used > 0 ? ", " : "", who);
         }
     }
@@ -443,7 +443,7 @@ static bool find_subject(const gy_keyring *ring, const char *name, gy_keyring_wh
     }
     size_t size = strcspn(from, " ");
     snprintf(words, sizeof(words), "%.*s", (int)size, from);
-    if (strchr(words, '/') == NULL || gy_ring_who(words, who) < 0) {
+    if (strchr(words, '/') == NULL || gy_rpc_ring_who(words, who) < 0) {
         return false;
     }
     for (size_t i = 0; i < ring->keys.count; i++) {

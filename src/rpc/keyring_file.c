@@ -152,7 +152,7 @@ static gy_status walk(const char *path, ring_text *to, bool keeps_rest, each_lin
         lines = (gy_lines){.text = from->data, .size_bytes = from->size_bytes};
         size_t at = 0;
         while (status == GY_OK) {
-            status = gy_ring_line_next(&lines, &line);
+            status = gy_rpc_ring_line_next(&lines, &line);
             if (status == GY_OK) {
                 status = each(to, &line, from->data + at, lines.at - at, arg);
                 at = lines.at;
@@ -278,12 +278,12 @@ static gy_status derive_line(ring_text *to, const ring_line *line, const char *f
     gy_transport_key key;
     for (int role = 0; role < GY_RPC_ROLES && status == GY_OK; role++) {
         if ((what->roles & GY_RPC_MAY(role)) == 0 ||
-            !gy_ring_has(line, (gy_rpc_role)role, what->subject)) {
+            !gy_rpc_ring_has(line, (gy_rpc_role)role, what->subject)) {
             continue;
         }
         what->count++;
-        gy_ring_who_text((gy_rpc_role)role, what->subject, who);
-        status = gy_ring_derive(line, (gy_rpc_role)role, what->subject, &key);
+        gy_rpc_ring_who_text((gy_rpc_role)role, what->subject, who);
+        status = gy_rpc_ring_derive(line, (gy_rpc_role)role, what->subject, &key);
         if (status == GY_OK) {
             status = add_key(to, line->secret.epoch, who, key.bytes, GY_KEY_BYTES);
         }
@@ -353,7 +353,7 @@ gy_status gy_keyring_derive(const char *path, const char *who, const char *to)
                        who);
     }
     if (strchr(who, '/') != NULL) {
-        GY_TRY(gy_ring_who(who, &one));
+        GY_TRY(gy_rpc_ring_who(who, &one));
         what.roles = GY_RPC_MAY(one.role);
         what.subject = one.subject;
         return derive_ring(path, &what, who, to);
@@ -361,7 +361,7 @@ gy_status gy_keyring_derive(const char *path, const char *who, const char *to)
     snprintf(words, sizeof(words), "%s", who);
     for (char *word = strtok_r(words, ",", &rest); word != NULL;
          word = strtok_r(NULL, ",", &rest)) {
-        GY_TRY(gy_ring_who(word, &one));
+        GY_TRY(gy_rpc_ring_who(word, &one));
         what.roles |= GY_RPC_MAY(one.role);
     }
     return what.roles != 0 ? derive_ring(path, &what, who, to)
@@ -378,7 +378,7 @@ gy_status gy_keyring_scope(const char *path, gy_rpc_role role, const char *subje
         return gy_fail(GY_ARG, "no subject: expected 1 to %d printable characters",
                        GY_RPC_SUBJECT_BYTES - 1);
     }
-    gy_ring_who_text(role, subject, who);
+    gy_rpc_ring_who_text(role, subject, who);
     return derive_ring(path, &what, who, to);
 }
 

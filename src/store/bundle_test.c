@@ -126,9 +126,9 @@ GY_TEST(equal_bundles_give_equal_bytes)
     gy_bytes first = {NULL, 0}, second = {NULL, 0};
     gy_bundle *bundle = small_bundle(false), *other = small_bundle(true), *back = NULL;
     assert_ok(gy_bundle_write(bundle, path));
-    assert_ok(gy_file_read(gy_env_real(), path, 10000, &first));
+    assert_ok(gy_store_file_read(gy_env_real(), path, 10000, &first));
     assert_ok(gy_bundle_write(other, path));
-    assert_ok(gy_file_read(gy_env_real(), path, 10000, &second));
+    assert_ok(gy_store_file_read(gy_env_real(), path, 10000, &second));
     assert_int_equal(first.size_bytes, second.size_bytes);
     assert_memory_equal(first.data, second.data, first.size_bytes);
     uint64_t header_size = 0;
@@ -166,7 +166,7 @@ GY_TEST(every_flipped_bit_is_found)
     gy_bytes file = {NULL, 0};
     gy_bundle *bundle = small_bundle(false), *intact = NULL;
     assert_ok(gy_bundle_write(bundle, path));
-    assert_ok(gy_file_read(gy_env_real(), path, 10000, &file));
+    assert_ok(gy_store_file_read(gy_env_real(), path, 10000, &file));
     assert_ok(load_bytes(file.data, file.size_bytes, &intact));
     size_t refused = 0, passed = 0;
     for (size_t bit = 0; bit < file.size_bytes * 8; bit++) {

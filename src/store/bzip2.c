@@ -45,7 +45,7 @@ static void end(void *state)
 static gy_status begin(void *state)
 {
     bunzip2 *own = state;
-    GY_TRY(gy_late_check(GY_LATE_BZIP2, "bzip2"));
+    GY_TRY(gy_store_late_check(GY_LATE_BZIP2, "bzip2"));
     end(own); /* it knows no reset */
     own->stream = (bz_stream){.bzalloc = bzip2_alloc, .bzfree = bzip2_free};
     if (BZ2_bzDecompressInit(&own->stream, 0, 0) != BZ_OK) {

@@ -22,7 +22,7 @@ struct gy_decoder {
     unsigned char input[INPUT_BYTES];
 };
 
-gy_status gy_late_check(const char *library, const char *purpose)
+gy_status gy_store_late_check(const char *library, const char *purpose)
 {
     if (dlopen(library, RTLD_NOW | RTLD_LOCAL) == NULL) { /* it stays */
         return gy_fail(GY_UNSUPPORTED, "%s is read with %s, which is not there: %s", purpose,
@@ -51,7 +51,7 @@ gy_status gy_decoder_new(gy_encoding encoding, gy_decoder **decoder)
     memset(made, 0, offsetof(gy_decoder, input));
     made->is_between = true;
     const gy_status status =
-        encoding == GY_ENCODING_AUTO ? GY_OK : set_format(made, gy_format_of(encoding));
+        encoding == GY_ENCODING_AUTO ? GY_OK : set_format(made, gy_store_format_of(encoding));
     if (status < 0) {
         gy_decoder_free(made);
         return status;
@@ -75,7 +75,7 @@ void gy_decoder_free(gy_decoder *decoder)
 uint64_t gy_decoder_ratio(const gy_decoder *decoder)
 {
     const gy_file_format *format =
-        decoder->format != NULL ? decoder->format : gy_format_of(GY_ENCODING_ZSTD);
+        decoder->format != NULL ? decoder->format : gy_store_format_of(GY_ENCODING_ZSTD);
     return format->ops->ratio_max;
 }
 
@@ -191,8 +191,8 @@ static gy_status find_member(gy_decoder *decoder, gy_source *source, bool *has)
         if (left == 0) {
             return GY_OK;
         }
-        const gy_file_format *found = gy_format_find(at, left);
-        if (may_skip(decoder) && gy_format_is_skippable(at, left)) {
+        const gy_file_format *found = gy_store_format_find(at, left);
+        if (may_skip(decoder) && gy_store_format_is_skippable(at, left)) {
             GY_TRY(skip_frame(decoder, source));
         } else if (decoder->format != NULL && decoder->format->ops->padding > 0 && at[0] == 0) {
             GY_TRY(skip_padding(decoder, source));

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-gy_status gy_file_fail(const char *verb, const char *path, int64_t error)
+gy_status gy_store_file_fail(const char *verb, const char *path, int64_t error)
 {
     gy_status status = GY_IO;
     if (error == -ENOENT) {
@@ -28,13 +28,13 @@ gy_status gy_file_fail(const char *verb, const char *path, int64_t error)
                    text != NULL ? text : "unknown error");
 }
 
-const char *gy_path_name(const char *path)
+const char *gy_store_path_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash != NULL ? slash + 1 : path;
 }
 
-void gy_path_cut(char *path)
+void gy_store_path_cut(char *path)
 {
     GY_ASSERT(path[0] != '\0');
     char *slash = strrchr(path, '/');
@@ -45,13 +45,13 @@ void gy_path_cut(char *path)
     }
 }
 
-gy_status gy_file_open(gy_env *env, const char *path, int *file, uint64_t *size_bytes)
+gy_status gy_store_file_open(gy_env *env, const char *path, int *file, uint64_t *size_bytes)
 {
     const gy_disk_ops *disk = gy_env_disk(env);
     /* without O_NONBLOCK a named pipe would wait here for its writer */
     int opened = disk->open(env, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
     if (opened < 0) {
-        return gy_file_fail("open", path, opened);
+        return gy_store_file_fail("open", path, opened);
     }
     int64_t size = disk->size(env, opened);
     if (size < 0) {
@@ -60,14 +60,14 @@ gy_status gy_file_open(gy_env *env, const char *path, int *file, uint64_t *size_
             return gy_fail(
                 GY_IO, "cannot read %s: it is a device, pipe or socket, expected a file", path);
         }
-        return gy_file_fail("read", path, size);
+        return gy_store_file_fail("read", path, size);
     }
     *file = opened;
     *size_bytes = (uint64_t)size;
     return GY_OK;
 }
 
-gy_status gy_file_read(gy_env *env, const char *path, size_t limit_bytes, gy_bytes *out)
+gy_status gy_store_file_read(gy_env *env, const char *path, size_t limit_bytes, gy_bytes *out)
 {
     gy_source *source = NULL;
     GY_TRY(gy_source_open(env, path, GY_ENCODING_PLAIN, &source));
@@ -92,7 +92,8 @@ gy_status gy_file_read(gy_env *env, const char *path, size_t limit_bytes, gy_byt
     return GY_OK;
 }
 
-gy_status gy_file_write(gy_env *env, const char *path, const void *data, size_t size_bytes)
+gy_status gy_store_file_write(gy_env *env, const char *path, const void *data,
+                              size_t size_bytes)
 {
     gy_writer *writer = NULL;
     GY_TRY(gy_writer_open_with(env, path, data, size_bytes, &writer));
@@ -101,15 +102,15 @@ gy_status gy_file_write(gy_env *env, const char *path, const void *data, size_t 
 
 gy_status gy_save_file(const char *path, const void *data, size_t size_bytes)
 {
-    return gy_file_write(gy_env_real(), path, data, size_bytes);
+    return gy_store_file_write(gy_env_real(), path, data, size_bytes);
 }
 
-gy_status gy_file_map(const char *path, gy_mapping *out)
+gy_status gy_store_file_map(const char *path, gy_mapping *out)
 {
     gy_env *env = gy_env_real();
     int file = -1;
     uint64_t size = 0;
-    GY_TRY(gy_file_open(env, path, &file, &size));
+    GY_TRY(gy_store_file_open(env, path, &file, &size));
     void *data = NULL;
     static char empty[1];
     if (size > 0) {
@@ -118,13 +119,13 @@ gy_status gy_file_map(const char *path, gy_mapping *out)
     int error = errno;
     (void)gy_disk_real.close(env, file);
     if (data == MAP_FAILED) {
-        return gy_file_fail("map", path, -error);
+        return gy_store_file_fail("map", path, -error);
     }
     *out = (gy_mapping){size > 0 ? data : empty, (size_t)size};
     return GY_OK;
 }
 
-void gy_file_unmap(gy_mapping *mapping)
+void gy_store_file_unmap(gy_mapping *mapping)
 {
     if (mapping->size_bytes > 0) {
         void *data = NULL;

@@ -40,15 +40,15 @@ GY_TEST(written_files_are_read_back)
         }
         gy_bytes back = {NULL, 0};
         gy_mapping mapping = {NULL, 0};
-        assert_ok(gy_file_write(gy_env_real(), path, data, size));
-        assert_ok(gy_file_read(gy_env_real(), path, size, &back));
-        assert_ok(gy_file_map(path, &mapping));
+        assert_ok(gy_store_file_write(gy_env_real(), path, data, size));
+        assert_ok(gy_store_file_read(gy_env_real(), path, size, &back));
+        assert_ok(gy_store_file_map(path, &mapping));
         assert_int_equal(back.size_bytes, size);
         assert_int_equal(mapping.size_bytes, size);
         assert_memory_equal(back.data, data, size);
         assert_memory_equal(mapping.data, data, size);
         assert_int_equal(back.data[size], 0);
-        gy_file_unmap(&mapping);
+        gy_store_file_unmap(&mapping);
         gy_free(back.data);
         gy_free(data);
     }
@@ -61,28 +61,28 @@ GY_TEST(what_is_no_file_is_refused)
     gy_bytes out = {NULL, 0};
     gy_mapping mapping = {NULL, 0};
     test_path(path, folder, "missing");
-    assert_status(gy_file_read(gy_env_real(), path, 100, &out), GY_NOTFOUND);
+    assert_status(gy_store_file_read(gy_env_real(), path, 100, &out), GY_NOTFOUND);
     snprintf(expected, sizeof(expected), "cannot open %s: No such file or directory", path);
     assert_string_equal(gy_error_text(), expected);
-    assert_status(gy_file_map(path, &mapping), GY_NOTFOUND);
+    assert_status(gy_store_file_map(path, &mapping), GY_NOTFOUND);
 
-    assert_status(gy_file_read(gy_env_real(), folder, 100, &out), GY_IO);
+    assert_status(gy_store_file_read(gy_env_real(), folder, 100, &out), GY_IO);
     snprintf(expected, sizeof(expected), "cannot read %s: it is a folder, expected a file",
              folder);
     assert_string_equal(gy_error_text(), expected);
-    assert_status(gy_file_map(folder, &mapping), GY_IO);
+    assert_status(gy_store_file_map(folder, &mapping), GY_IO);
 
     test_path(path, folder, "pipe");
     assert_int_equal(mkfifo(path, 0600), 0); /* must not wait for a writer */
-    assert_status(gy_file_read(gy_env_real(), path, 100, &out), GY_IO);
+    assert_status(gy_store_file_read(gy_env_real(), path, 100, &out), GY_IO);
     snprintf(expected, sizeof(expected),
              "cannot read %s: it is a device, pipe or socket, expected a file", path);
     assert_string_equal(gy_error_text(), expected);
-    assert_status(gy_file_read(gy_env_real(), "/dev/zero", 100, &out), GY_IO);
+    assert_status(gy_store_file_read(gy_env_real(), "/dev/zero", 100, &out), GY_IO);
 
     test_path(path, folder, "long");
     test_put(path, "0123456789", 10);
-    assert_status(gy_file_read(gy_env_real(), path, 9, &out), GY_LIMIT);
+    assert_status(gy_store_file_read(gy_env_real(), path, 9, &out), GY_LIMIT);
     snprintf(expected, sizeof(expected), "%s has 10 bytes, expected at most 9", path);
     assert_string_equal(gy_error_text(), expected);
     assert_null(out.data);
@@ -97,11 +97,11 @@ static int try_without_rights(const char *secret, const char *locked)
     if (setgid(65534) != 0 || setuid(65534) != 0) {
         return 9;
     }
-    if (gy_file_read(gy_env_real(), secret, 100, &out) != GY_IO ||
+    if (gy_store_file_read(gy_env_real(), secret, 100, &out) != GY_IO ||
         strstr(gy_error_text(), "Permission denied") == NULL) {
         return 1;
     }
-    if (gy_file_write(gy_env_real(), locked, "x", 1) != GY_IO ||
+    if (gy_store_file_write(gy_env_real(), locked, "x", 1) != GY_IO ||
         strstr(gy_error_text(), "Permission denied") == NULL) {
         return 2;
     }
@@ -140,7 +140,7 @@ GY_TEST(every_failing_read_is_an_error_and_closes)
     int n = 0;
     for (n = 1; n < 20; n++) {
         test_disk_state = (test_disk){.countdown = n, .error = -EIO};
-        gy_status status = gy_file_read(test_env(), path, 100, &out);
+        gy_status status = gy_store_file_read(test_env(), path, 100, &out);
         assert_int_equal(test_disk_state.open_files, 0);
         if (status == GY_OK) {
             gy_free(out.data);
@@ -155,7 +155,7 @@ GY_TEST(every_failing_read_is_an_error_and_closes)
     assert_in_range(n, 4, 19);
     for (n = 1; n < 20; n++) {
         gy_alloc_fail_after(n);
-        gy_status status = gy_file_read(gy_env_real(), path, 100, &out);
+        gy_status status = gy_store_file_read(gy_env_real(), path, 100, &out);
         gy_alloc_fail_after(0);
         if (status == GY_OK) {
             gy_free(out.data);
@@ -170,25 +170,26 @@ GY_TEST(every_failing_read_is_an_error_and_closes)
 GY_TEST(paths_that_name_no_file_are_not_written)
 {
     char path[TEST_PATH_BYTES];
-    assert_status(gy_file_write(gy_env_real(), "", "x", 1), GY_ARG);
-    assert_status(gy_file_write(gy_env_real(), test_path(path, folder, "new/"), "x", 1),
+    assert_status(gy_store_file_write(gy_env_real(), "", "x", 1), GY_ARG);
+    assert_status(gy_store_file_write(gy_env_real(), test_path(path, folder, "new/"), "x", 1),
                   GY_ARG);
-    assert_status(gy_file_write(gy_env_real(), folder, "x", 1), GY_IO);
+    assert_status(gy_store_file_write(gy_env_real(), folder, "x", 1), GY_IO);
     expect_prefix("cannot write ");
     assert_non_null(strstr(gy_error_text(), "it is a folder"));
-    assert_status(gy_file_write(gy_env_real(), test_path(path, folder, "no/file"), "x", 1),
-                  GY_NOTFOUND);
+    assert_status(
+        gy_store_file_write(gy_env_real(), test_path(path, folder, "no/file"), "x", 1),
+        GY_NOTFOUND);
     /* A pipe stays one, as /dev/null would; a link gives way to the file. */
     struct stat about;
     assert_int_equal(mkfifo(test_path(path, folder, "target"), 0600), 0);
-    assert_status(gy_file_write(gy_env_real(), path, "x", 1), GY_IO);
+    assert_status(gy_store_file_write(gy_env_real(), path, "x", 1), GY_IO);
     expect_prefix("cannot write ");
     assert_non_null(strstr(gy_error_text(), "it is a device, pipe or socket"));
     assert_int_equal(stat(path, &about), 0);
     assert_true(S_ISFIFO(about.st_mode));
     assert_int_equal(unlink(path), 0);
     assert_int_equal(symlink("nowhere", test_path(path, folder, "link")), 0);
-    assert_ok(gy_file_write(gy_env_real(), path, "x", 1));
+    assert_ok(gy_store_file_write(gy_env_real(), path, "x", 1));
     assert_int_equal(lstat(path, &about), 0);
     assert_true(S_ISREG(about.st_mode));
     assert_int_equal(unlink(path), 0);

@@ -160,7 +160,7 @@ static bool begins_as(const gy_file_format *format, const unsigned char *head, s
            (format->is_it == NULL || format->is_it(head, size));
 }
 
-const gy_file_format *gy_format_find(const void *head, size_t size_bytes)
+const gy_file_format *gy_store_format_find(const void *head, size_t size_bytes)
 {
     for (size_t i = 0; i < GY_COUNT(formats); i++) {
         if (begins_as(&formats[i], head, size_bytes)) {
@@ -170,7 +170,7 @@ const gy_file_format *gy_format_find(const void *head, size_t size_bytes)
     return NULL;
 }
 
-const gy_file_format *gy_format_of(gy_encoding encoding)
+const gy_file_format *gy_store_format_of(gy_encoding encoding)
 {
     for (size_t i = 0; i < GY_COUNT(formats); i++) {
         if (formats[i].encoding == encoding && encoding != GY_ENCODING_AUTO) {
@@ -180,7 +180,7 @@ const gy_file_format *gy_format_of(gy_encoding encoding)
     return NULL;
 }
 
-bool gy_format_is_skippable(const void *head, size_t size_bytes)
+bool gy_store_format_is_skippable(const void *head, size_t size_bytes)
 {
     return is_skippable(head, size_bytes);
 }
@@ -205,7 +205,7 @@ static const gy_file_format *find_named(const char *path)
     return NULL;
 }
 
-gy_encoding gy_encoding_for(gy_encoding asked, const char *path, bool is_binary)
+gy_encoding gy_store_encoding_for(gy_encoding asked, const char *path, bool is_binary)
 {
     return asked != GY_ENCODING_AUTO || !is_binary || find_named(path) != NULL
                ? asked
@@ -224,16 +224,16 @@ static gy_status refuse(const char *path, const gy_file_format *format)
                    path, format->name, format->advice);
 }
 
-gy_status gy_format_check(const char *path, const void *head, size_t size_bytes)
+gy_status gy_store_format_check(const char *path, const void *head, size_t size_bytes)
 {
-    const gy_file_format *format = gy_format_find(head, size_bytes);
+    const gy_file_format *format = gy_store_format_find(head, size_bytes);
     return format == NULL || format->ops != NULL ? GY_OK : refuse(path, format);
 }
 
-bool gy_format_is_packed(gy_encoding encoding, const void *head, size_t size_bytes)
+bool gy_store_format_is_packed(gy_encoding encoding, const void *head, size_t size_bytes)
 {
     if (encoding == GY_ENCODING_AUTO) {
-        const gy_file_format *format = gy_format_find(head, size_bytes);
+        const gy_file_format *format = gy_store_format_find(head, size_bytes);
         return format != NULL && format->ops != NULL;
     }
     return encoding != GY_ENCODING_PLAIN;
@@ -267,10 +267,10 @@ static bool is_cut_mark(const gy_file_format *format, const void *head, size_t s
            size < format->bytes_min && memcmp(head, format->magic, size) == 0;
 }
 
-gy_status gy_format_check_text(const char *path, bool is_expanded, const void *head,
-                               size_t size_bytes)
+gy_status gy_store_format_check_text(const char *path, bool is_expanded, const void *head,
+                                     size_t size_bytes)
 {
-    const gy_file_format *format = gy_format_find(head, size_bytes);
+    const gy_file_format *format = gy_store_format_find(head, size_bytes);
     if (format != NULL && format->ops == NULL) {
         return refuse(path, format);
     }

@@ -333,7 +333,7 @@ GY_TEST(what_is_not_read_is_refused_by_name)
     }
     char tar[1024] = "a.txt";
     memcpy(tar + 257, "ustar\00000", 8);
-    assert_status(gy_format_check("t", tar, sizeof(tar)), GY_FORMAT);
+    assert_status(gy_store_format_check("t", tar, sizeof(tar)), GY_FORMAT);
     assert_non_null(strstr(gy_error_text(), "a tar archive"));
 }
 
@@ -368,9 +368,9 @@ GY_TEST(texts_stay_texts)
         const size_t size = strlen(texts[i]);
         assert_ok(expand_as(GY_ENCODING_AUTO, texts[i], size, 100, &out));
         check_is(&out, texts[i], size, 1);
-        assert_ok(gy_format_check_text("file", false, texts[i], size));
-        assert_ok(gy_format_check_text("called.gz", false, texts[i], size));
-        assert_false(gy_format_is_packed(GY_ENCODING_AUTO, texts[i], size));
+        assert_ok(gy_store_format_check_text("file", false, texts[i], size));
+        assert_ok(gy_store_format_check_text("called.gz", false, texts[i], size));
+        assert_false(gy_store_format_is_packed(GY_ENCODING_AUTO, texts[i], size));
         gy_text_free(&out);
     }
 }
@@ -395,25 +395,25 @@ GY_TEST(what_shall_be_text_is_looked_at)
                    {"a.xz", BYTES("\xfd\x37"), false, "xz cut short at byte 2"},
                    {"a.gz", BYTES("\x1f\x8b\x08\0"), true, "there is gzip within"}};
     for (size_t i = 0; i < GY_COUNT(refused); i++) {
-        assert_status(gy_format_check_text(refused[i].path, refused[i].is_expanded,
-                                           refused[i].head, refused[i].size),
+        assert_status(gy_store_format_check_text(refused[i].path, refused[i].is_expanded,
+                                                 refused[i].head, refused[i].size),
                       GY_FORMAT);
         assert_non_null(strstr(gy_error_text(), refused[i].words));
     }
-    assert_ok(gy_format_check_text("a.gz", true, "\1\2\3", 3));
-    assert_ok(gy_format_check_text("a.bz2", false, "BZ\n", 3));
-    assert_ok(gy_format_check_text("a.bz2", false, "", 0));
-    assert_ok(gy_format_check_text("a.txt", false, "BZ", 2));
-    assert_ok(gy_format_check_text("a.d.gz/b", false, "\1\2\3", 3));
+    assert_ok(gy_store_format_check_text("a.gz", true, "\1\2\3", 3));
+    assert_ok(gy_store_format_check_text("a.bz2", false, "BZ\n", 3));
+    assert_ok(gy_store_format_check_text("a.bz2", false, "", 0));
+    assert_ok(gy_store_format_check_text("a.txt", false, "BZ", 2));
+    assert_ok(gy_store_format_check_text("a.d.gz/b", false, "\1\2\3", 3));
 }
 
 GY_TEST(what_was_said_counts)
 {
-    assert_int_equal(gy_encoding_for(GY_ENCODING_AUTO, "a", false), GY_ENCODING_AUTO);
-    assert_int_equal(gy_encoding_for(GY_ENCODING_AUTO, "a", true), GY_ENCODING_PLAIN);
-    assert_int_equal(gy_encoding_for(GY_ENCODING_AUTO, "a.bin", true), GY_ENCODING_PLAIN);
-    assert_int_equal(gy_encoding_for(GY_ENCODING_AUTO, "d/a.gz", true), GY_ENCODING_AUTO);
-    assert_int_equal(gy_encoding_for(GY_ENCODING_XZ, "d/a.gz", true), GY_ENCODING_XZ);
+    assert_int_equal(gy_store_encoding_for(GY_ENCODING_AUTO, "a", false), GY_ENCODING_AUTO);
+    assert_int_equal(gy_store_encoding_for(GY_ENCODING_AUTO, "a", true), GY_ENCODING_PLAIN);
+    assert_int_equal(gy_store_encoding_for(GY_ENCODING_AUTO, "a.bin", true), GY_ENCODING_PLAIN);
+    assert_int_equal(gy_store_encoding_for(GY_ENCODING_AUTO, "d/a.gz", true), GY_ENCODING_AUTO);
+    assert_int_equal(gy_store_encoding_for(GY_ENCODING_XZ, "d/a.gz", true), GY_ENCODING_XZ);
     for (size_t format = 0; format < FORMATS; format++) {
         gy_text all = {0}, out = {0};
         const gy_encoding own = formats[format].encoding;
@@ -421,7 +421,7 @@ GY_TEST(what_was_said_counts)
         assert_non_null(strstr(gy_error_text(), "in front"));
         assert_status(expand_as(own, "", 0, 100, &out), GY_FORMAT);
         add_packed(&all, format, "alpha", 5);
-        assert_true(gy_format_is_packed(GY_ENCODING_AUTO, all.data, all.size_bytes));
+        assert_true(gy_store_format_is_packed(GY_ENCODING_AUTO, all.data, all.size_bytes));
         assert_ok(expand_as(GY_ENCODING_PLAIN, all.data, all.size_bytes, 100, &out));
         check_is(&out, all.data, all.size_bytes, 1);
         gy_text_free(&out);

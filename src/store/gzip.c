@@ -115,8 +115,8 @@ static gy_status expand_all(gy_source *source, size_t limit_bytes, gy_bytes *out
     }
 }
 
-gy_status gy_gzip_expand(const void *data, size_t size_bytes, const char *name,
-                         size_t limit_bytes, gy_bytes *out)
+gy_status gy_store_gzip_expand(const void *data, size_t size_bytes, const char *name,
+                               size_t limit_bytes, gy_bytes *out)
 {
     gy_source *source = NULL;
     GY_TRY(gy_source_of(data, size_bytes, name, GY_ENCODING_GZIP, &source));

@@ -40,7 +40,7 @@ static gy_status expand_pieces(const uint8_t *data, size_t size, const gy_bytes 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     gy_bytes whole = {NULL, 0};
-    gy_status status = gy_gzip_expand(data, size, "fuzz", LIMIT, &whole);
+    gy_status status = gy_store_gzip_expand(data, size, "fuzz", LIMIT, &whole);
     GY_ASSERT((status == GY_OK) == (whole.data != NULL));
     GY_ASSERT(whole.size_bytes <= LIMIT);
     gy_status pieces = expand_pieces(data, size, whole.data != NULL ? &whole : NULL);

@@ -38,21 +38,22 @@ GY_TEST(members_expand_to_what_was_compressed)
         memcpy(twice, packed, packed_size);
         memcpy(twice + packed_size, packed, packed_size);
         gy_bytes out = {NULL, 0};
-        assert_ok(gy_gzip_expand(packed, packed_size, "one", size, &out));
+        assert_ok(gy_store_gzip_expand(packed, packed_size, "one", size, &out));
         assert_int_equal(out.size_bytes, size);
         assert_memory_equal(out.data, text, size);
         gy_free(out.data);
-        assert_ok(gy_gzip_expand(twice, 2 * packed_size, "two", 2 * size, &out));
+        assert_ok(gy_store_gzip_expand(twice, 2 * packed_size, "two", 2 * size, &out));
         assert_int_equal(out.size_bytes, 2 * size);
         assert_memory_equal(out.data + size, text, size);
         gy_free(out.data);
         for (size_t cut = 1; cut < packed_size;
              cut += 1 + packed_size / 9) { /* in the second */
-            assert_status(gy_gzip_expand(twice, packed_size + cut, "cut", 2 * size, &out),
+            assert_status(gy_store_gzip_expand(twice, packed_size + cut, "cut", 2 * size, &out),
                           GY_FORMAT);
         }
         if (size > 0) {
-            assert_status(gy_gzip_expand(packed, packed_size, "one", size - 1, &out), GY_LIMIT);
+            assert_status(gy_store_gzip_expand(packed, packed_size, "one", size - 1, &out),
+                          GY_LIMIT);
         }
         gy_free(twice);
         gy_free(packed);
@@ -68,22 +69,22 @@ GY_TEST(every_cut_and_every_tail_is_refused)
     unsigned char *packed = compress_member(text, 300, &size);
     gy_bytes out = {NULL, 0};
     for (size_t cut = 0; cut < size; cut++) {
-        assert_status(gy_gzip_expand(packed, cut, "cut", 1000, &out), GY_FORMAT);
+        assert_status(gy_store_gzip_expand(packed, cut, "cut", 1000, &out), GY_FORMAT);
         if (cut >= 2) {
             char expected[64];
             snprintf(expected, sizeof(expected), "cut: gzip cut short at byte %zu", cut);
             assert_string_equal(gy_error_text(), expected);
         }
     }
-    assert_status(gy_gzip_expand("plain", 5, "p", 1000, &out), GY_FORMAT);
+    assert_status(gy_store_gzip_expand("plain", 5, "p", 1000, &out), GY_FORMAT);
     assert_string_equal(gy_error_text(), "p: not gzip: expected 1f 8b in front");
     unsigned char *longer = gy_alloc("test", size + 4);
     memcpy(longer, packed, size);
     memcpy(longer + size, "tail", 4);
-    assert_status(gy_gzip_expand(longer, size + 4, "t", 1000, &out), GY_FORMAT);
+    assert_status(gy_store_gzip_expand(longer, size + 4, "t", 1000, &out), GY_FORMAT);
     for (size_t bit = 80; bit < size * 8; bit++) { /* behind the header every bit counts */
         packed[bit / 8] ^= (unsigned char)(1u << bit % 8);
-        assert_status(gy_gzip_expand(packed, size, "flip", 1000, &out), GY_FORMAT);
+        assert_status(gy_store_gzip_expand(packed, size, "flip", 1000, &out), GY_FORMAT);
         packed[bit / 8] ^= (unsigned char)(1u << bit % 8);
     }
     assert_null(out.data);
@@ -101,7 +102,7 @@ GY_TEST(a_bomb_stops_at_the_limit)
     gy_free(zeros);
     assert_true(packed_size < 70000);
     gy_bytes out = {NULL, 0};
-    assert_status(gy_gzip_expand(packed, packed_size, "bomb", 1 << 20, &out), GY_LIMIT);
+    assert_status(gy_store_gzip_expand(packed, packed_size, "bomb", 1 << 20, &out), GY_LIMIT);
     assert_string_equal(gy_error_text(), "bomb: expands to more than 1048576 bytes");
     gy_source *source = NULL;
     assert_ok(gy_source_of(packed, packed_size, "bomb", GY_ENCODING_AUTO, &source));
@@ -120,7 +121,7 @@ GY_TEST(failed_allocations_leak_nothing)
     int n = 1;
     for (; n < 20; n++) {
         gy_alloc_fail_after(n);
-        gy_status status = gy_gzip_expand(packed, size, "x", 1000, &out);
+        gy_status status = gy_store_gzip_expand(packed, size, "x", 1000, &out);
         gy_alloc_fail_after(0);
         if (status == GY_OK) {
             break;

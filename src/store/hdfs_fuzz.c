@@ -26,25 +26,25 @@ static gy_status use_block(void *arg, const gy_place_block *block)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     json_t *document = NULL;
-    if (gy_hdfs_read((const char *)data, size, &document) < 0) {
+    if (gy_store_hdfs_read((const char *)data, size, &document) < 0) {
         return 0;
     }
     gy_hdfs_item item;
     gy_hdfs_words words;
     size_t bytes = 0;
     bool value = false;
-    if (gy_hdfs_status(document, &item) == GY_OK) {
+    if (gy_store_hdfs_status(document, &item) == GY_OK) {
         bytes += strlen(item.name);
     }
-    for (size_t i = 0; gy_hdfs_listed(document, i, &item) == GY_OK; i++) {
+    for (size_t i = 0; gy_store_hdfs_listed(document, i, &item) == GY_OK; i++) {
         bytes += strlen(item.name);
     }
-    bytes += gy_hdfs_exception(document, &words) ? strlen(words.text) : 0;
-    if (gy_hdfs_blocks(document, use_block, &bytes) < 0 ||
-        gy_hdfs_boolean(document, &value) < 0) {
-        bytes += gy_hdfs_remaining(document) > 0;
+    bytes += gy_store_hdfs_exception(document, &words) ? strlen(words.text) : 0;
+    if (gy_store_hdfs_blocks(document, use_block, &bytes) < 0 ||
+        gy_store_hdfs_boolean(document, &value) < 0) {
+        bytes += gy_store_hdfs_remaining(document) > 0;
     }
     GY_ASSERT(bytes < (size_t)1 << 30);
-    gy_hdfs_free(document);
+    gy_store_hdfs_free(document);
     return 0;
 }

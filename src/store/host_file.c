@@ -86,7 +86,7 @@ static bool is_plain_name(const char *text)
     return gy_uri_is_file(text) && text[5] != '/' && lstat(text, &about) == 0;
 }
 
-gy_status gy_path_local(const char *text, const char *what, char *path, size_t size_bytes)
+gy_status gy_store_path_local(const char *text, const char *what, char *path, size_t size_bytes)
 {
     gy_host_file file;
     if (gy_uri_is_remote(text)) {

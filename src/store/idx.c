@@ -123,8 +123,8 @@ static gy_status read_elements(gy_source *source, const gy_view *view)
     return GY_OK;
 }
 
-gy_status gy_idx_read(gy_source *source, gy_pool *pool, uint64_t limit_bytes,
-                      gy_tensor **tensor)
+gy_status gy_store_idx_read(gy_source *source, gy_pool *pool, uint64_t limit_bytes,
+                            gy_tensor **tensor)
 {
     gy_dtype dtype = GY_U8;
     int rank = 0;
@@ -154,7 +154,7 @@ gy_status gy_read_idx(const char *path, gy_tensor **tensor)
 {
     gy_source *source = NULL;
     GY_TRY(gy_source_open(gy_env_real(), path, GY_ENCODING_AUTO, &source));
-    gy_status status = gy_idx_read(source, NULL, GY_IDX_LIMIT, tensor);
+    gy_status status = gy_store_idx_read(source, NULL, GY_IDX_LIMIT, tensor);
     gy_source_close(source);
     return status;
 }

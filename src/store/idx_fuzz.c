@@ -28,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     gy_source *source = NULL;
     gy_tensor *tensor = NULL;
     if (gy_source_of(data, size, "fuzz", GY_ENCODING_AUTO, &source) == GY_OK) {
-        gy_status status = gy_idx_read(source, NULL, 1 << 20, &tensor);
+        gy_status status = gy_store_idx_read(source, NULL, 1 << 20, &tensor);
         GY_ASSERT((status == GY_OK) == (tensor != NULL));
         if (tensor != NULL) {
             use(tensor);

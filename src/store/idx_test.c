@@ -11,7 +11,7 @@ static gy_status read_bytes(const void *data, size_t size, uint64_t limit, gy_te
 {
     gy_source *source = NULL;
     GY_TRY(gy_source_of(data, size, "f", GY_ENCODING_AUTO, &source));
-    gy_status status = gy_idx_read(source, NULL, limit, tensor);
+    gy_status status = gy_store_idx_read(source, NULL, limit, tensor);
     gy_source_close(source);
     return status;
 }
@@ -139,7 +139,7 @@ GY_TEST(gzip_files_are_read_whole_or_refused)
     gy_tensor_drop(tensor);
 
     gy_bytes packed = {NULL, 0};
-    assert_ok(gy_file_read(gy_env_real(), path, 1 << 20, &packed));
+    assert_ok(gy_store_file_read(gy_env_real(), path, 1 << 20, &packed));
     for (size_t cut = 2; cut < packed.size_bytes;
          cut += cut < packed.size_bytes - 20 ? 97 : 1) {
         assert_status(read_bytes(packed.data, cut, 1 << 20, &tensor), GY_FORMAT);

@@ -77,7 +77,7 @@ static bool is_own_manifest(const char *path)
     char head[sizeof(begin) - 1];
     size_t got = 0;
     gy_place *place = NULL;
-    if (strcmp(gy_path_name(path), manifest_name) != 0 ||
+    if (strcmp(gy_store_path_name(path), manifest_name) != 0 ||
         gy_place_open(gy_env_real(), path, NULL, &place) < 0) {
         return false;
     }
@@ -222,7 +222,7 @@ static gy_status add_remote_link(making *list, const char *uri, int depth)
     if (facts.is_folder) {
         return add_prefix(list, uri, depth + 1);
     }
-    GY_TRY(gy_facts_keep(uri, &facts));
+    GY_TRY(gy_store_facts_keep(uri, &facts));
     return add_file(list, uri);
 }
 
@@ -239,7 +239,7 @@ static gy_status visit_entry(void *arg, const gy_place_entry *entry)
     if (entry->facts.is_folder) {
         return add_prefix(at->list, entry->uri, at->depth + 1);
     }
-    GY_TRY(gy_facts_keep(entry->uri, &entry->facts));
+    GY_TRY(gy_store_facts_keep(entry->uri, &entry->facts));
     return add_file(at->list, entry->uri);
 }
 

@@ -29,7 +29,7 @@ static gy_status begin(void *state)
         LZ4F_resetDecompressionContext(own->context);
         return GY_OK;
     }
-    GY_TRY(gy_late_check(GY_LATE_LZ4, "lz4"));
+    GY_TRY(gy_store_late_check(GY_LATE_LZ4, "lz4"));
     if (LZ4F_isError(LZ4F_createDecompressionContext(&own->context, LZ4F_VERSION)) != 0) {
         return gy_fail(GY_NOMEM, "out of memory: no room to expand lz4");
     }

@@ -137,7 +137,7 @@ static gy_status parse_type(const json_t *type, entry *out)
     if (!json_is_string(type)) {
         return gy_fail(GY_FORMAT, "dtype is missing or no text");
     }
-    if (!gy_safetensors_parse_dtype(json_string_value(type), &out->dtype)) {
+    if (!gy_store_safetensors_parse_dtype(json_string_value(type), &out->dtype)) {
         char line[NAME_SHOWN];
         return gy_fail(GY_UNSUPPORTED, "dtype '%s', expected F64, F32, F16, BF16 or an integer",
                        shown(json_string_value(type), line));

@@ -21,13 +21,13 @@ static const char *const type_names[GY_DTYPE_COUNT] = {
 #undef GY_X
 };
 
-const char *gy_safetensors_dtype(gy_dtype dtype)
+const char *gy_store_safetensors_dtype(gy_dtype dtype)
 {
     GY_ASSERT((unsigned)dtype < GY_DTYPE_COUNT);
     return type_names[dtype];
 }
 
-bool gy_safetensors_parse_dtype(const char *name, gy_dtype *dtype)
+bool gy_store_safetensors_parse_dtype(const char *name, gy_dtype *dtype)
 {
     for (int i = 0; i < GY_DTYPE_COUNT; i++) {
         if (strcmp(name, type_names[i]) == 0) {
@@ -92,7 +92,7 @@ static gy_status describe_tensor(const gy_bundle_item *item, uint64_t *offset, j
         *offset + (uint64_t)gy_tensor_count(item->tensor) * gy_dtype_bytes(dtype);
     json_t *entry = json_object();
     GY_TRY(set_new(header, item->name, entry));
-    GY_TRY(set_new(entry, "dtype", json_string(gy_safetensors_dtype(dtype))));
+    GY_TRY(set_new(entry, "dtype", json_string(gy_store_safetensors_dtype(dtype))));
     json_t *shape = json_array();
     GY_TRY(set_new(entry, "shape", shape));
     for (int dim = 0; dim < gy_tensor_rank(item->tensor); dim++) {

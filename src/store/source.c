@@ -51,7 +51,7 @@ static gy_status take(gy_source *source, void *data, size_t wanted, size_t *got)
             gy_env_disk(source->env)
                 ->read(source->env, source->file, (char *)data + done, wanted - done);
         if (size < 0) {
-            return gy_file_fail("read", source->name, size);
+            return gy_store_file_fail("read", source->name, size);
         }
         if (size == 0) {
             break;
@@ -91,14 +91,14 @@ static gy_status choose_decoder(gy_source *source, gy_encoding encoding)
     size_t got = 0;
     GY_TRY(take(source, source->head, sizeof(source->head), &got));
     source->head_count = got;
-    const gy_file_format *wanted = gy_format_of(encoding),
-                         *found = gy_format_find(source->head, got);
+    const gy_file_format *wanted = gy_store_format_of(encoding),
+                         *found = gy_store_format_find(source->head, got);
     if (wanted == NULL) {
-        GY_TRY(gy_format_check(source->name, source->head, got));
+        GY_TRY(gy_store_format_check(source->name, source->head, got));
         return found != NULL ? gy_decoder_new(found->encoding, &source->decoder) : GY_OK;
     }
     if (found != wanted &&
-        !(wanted->ops->has_skippable && gy_format_is_skippable(source->head, got))) {
+        !(wanted->ops->has_skippable && gy_store_format_is_skippable(source->head, got))) {
         return gy_fail(GY_FORMAT, "%s: not %s: expected %s in front", source->name,
                        wanted->name, wanted->advice);
     }
@@ -140,7 +140,7 @@ gy_status gy_source_open(gy_env *env, const char *path, gy_encoding encoding,
                          gy_source **source)
 {
     gy_source like = {.env = env, .file = -1};
-    GY_TRY(gy_file_open(env, path, &like.file, &like.size_bytes));
+    GY_TRY(gy_store_file_open(env, path, &like.file, &like.size_bytes));
     const gy_status status = gy_stamp_take(env, like.file, path, &like.stamp);
     if (status < 0) {
         close_below(&like);

@@ -24,12 +24,12 @@ typedef struct gy_bytes {
  * Read a regular file whole. GY_NOTFOUND; GY_IO a folder, a device, no permission; GY_LIMIT
  * larger than limit_bytes; GY_NOMEM. @threads any
  */
-GY_MUST_CHECK gy_status gy_file_read(gy_env *env, const char *path, size_t limit_bytes,
-                                     gy_bytes *out);
+GY_MUST_CHECK gy_status gy_store_file_read(gy_env *env, const char *path, size_t limit_bytes,
+                                           gy_bytes *out);
 
 /** Write a file whole or not at all, as gy_writer does. */
-GY_MUST_CHECK gy_status gy_file_write(gy_env *env, const char *path, const void *data,
-                                      size_t size_bytes);
+GY_MUST_CHECK gy_status gy_store_file_write(gy_env *env, const char *path, const void *data,
+                                            size_t size_bytes);
 
 /** A file in memory, read-only. Who shortens the file meanwhile makes reads of it die. */
 typedef struct gy_mapping {
@@ -37,9 +37,9 @@ typedef struct gy_mapping {
     size_t size_bytes;
 } gy_mapping;
 
-/** Map a regular file. Errors as gy_file_read. The real disk alone. @threads any */
-GY_MUST_CHECK gy_status gy_file_map(const char *path, gy_mapping *out);
-void gy_file_unmap(gy_mapping *mapping);
+/** Map a regular file. Errors as gy_store_file_read. The real disk alone. @threads any */
+GY_MUST_CHECK gy_status gy_store_file_map(const char *path, gy_mapping *out);
+void gy_store_file_unmap(gy_mapping *mapping);
 
 /* ---- streams in ---- */
 
@@ -52,19 +52,21 @@ enum { GY_FORMAT_HEAD_BYTES = 512 }; /* that all formats show themselves in */
 
 /** How to take a file for which `asked` was said: what is declared as binary is expanded only
  * where its name says so, too. Pure. */
-gy_encoding gy_encoding_for(gy_encoding asked, const char *path, bool is_binary);
+gy_encoding gy_store_encoding_for(gy_encoding asked, const char *path, bool is_binary);
 /** Whether a source of that encoding would expand a file with this head (its first
  * GY_FORMAT_HEAD_BYTES, or all of it). Pure. */
-bool gy_format_is_packed(gy_encoding encoding, const void *head, size_t size_bytes);
+bool gy_store_format_is_packed(gy_encoding encoding, const void *head, size_t size_bytes);
 /** GY_FORMAT: it is a container that Gyre does not read; named, with what to do. */
-GY_MUST_CHECK gy_status gy_format_check(const char *path, const void *head, size_t size_bytes);
+GY_MUST_CHECK gy_status gy_store_format_check(const char *path, const void *head,
+                                              size_t size_bytes);
 /** The same of what shall be text: not compressed, not UTF-16 or 32, and no other bytes under
  * the name of a compressed file. */
-GY_MUST_CHECK gy_status gy_format_check_text(const char *path, bool is_expanded,
-                                             const void *head, size_t size_bytes);
+GY_MUST_CHECK gy_status gy_store_format_check_text(const char *path, bool is_expanded,
+                                                   const void *head, size_t size_bytes);
 
-/** Errors as gy_file_read; GY_FORMAT what is no file of that encoding, or a container that Gyre
- * does not read (GY_ENCODING_AUTO); GY_UNSUPPORTED a library is not there. `path` is copied. */
+/** Errors as gy_store_file_read; GY_FORMAT what is no file of that encoding, or a container
+ * that Gyre does not read (GY_ENCODING_AUTO); GY_UNSUPPORTED a library is not there. `path` is
+ * copied. */
 GY_MUST_CHECK gy_status gy_source_open(gy_env *env, const char *path, gy_encoding encoding,
                                        gy_source **source);
 /** Over memory that is borrowed until the close; `name` stands for the path in messages. */
@@ -104,8 +106,9 @@ bool gy_source_is_packed(const gy_source *source);
  * Expand gzip (one or several members) in memory. GY_LIMIT past limit_bytes, before more than
  * that is allocated; else as gy_source_read.
  */
-GY_MUST_CHECK gy_status gy_gzip_expand(const void *data, size_t size_bytes, const char *name,
-                                       size_t limit_bytes, gy_bytes *out);
+GY_MUST_CHECK gy_status gy_store_gzip_expand(const void *data, size_t size_bytes,
+                                             const char *name, size_t limit_bytes,
+                                             gy_bytes *out);
 
 /* ---- files that appear whole or not at all ---- */
 
@@ -142,8 +145,8 @@ enum { GY_BUNDLE_HEADER_LIMIT = 16 << 20 };
 #define GY_IDX_LIMIT (UINT64_C(8) << 30)
 
 /** gy_read_idx with everything to choose; `pool` NULL: the heap. Reads `source` to its end. */
-GY_MUST_CHECK gy_status gy_idx_read(gy_source *source, gy_pool *pool, uint64_t limit_bytes,
-                                    gy_tensor **tensor);
+GY_MUST_CHECK gy_status gy_store_idx_read(gy_source *source, gy_pool *pool,
+                                          uint64_t limit_bytes, gy_tensor **tensor);
 
 /** gy_bundle_read from any plain source; `pool` NULL: the heap. */
 GY_MUST_CHECK gy_status gy_bundle_load(gy_source *source, gy_pool *pool, gy_bundle **bundle);

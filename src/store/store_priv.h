@@ -8,16 +8,16 @@
 #include "store/versions/stamp.h"
 
 /** Fail with "cannot VERB PATH: No space left on device"; `error` is a negated errno. */
-gy_status gy_file_fail(const char *verb, const char *path, int64_t error);
+gy_status gy_store_file_fail(const char *verb, const char *path, int64_t error);
 
 /** Open a regular file to read: descriptor and size. Never waits for the writer of a pipe. */
-GY_MUST_CHECK gy_status gy_file_open(gy_env *env, const char *path, int *file,
-                                     uint64_t *size_bytes);
+GY_MUST_CHECK gy_status gy_store_file_open(gy_env *env, const char *path, int *file,
+                                           uint64_t *size_bytes);
 
 /** What stands behind a path's last slash. */
-const char *gy_path_name(const char *path);
+const char *gy_store_path_name(const char *path);
 /** Cut a path, which is not empty, to its folder: "." without a slash, "/" at the root. */
-void gy_path_cut(char *path);
+void gy_store_path_cut(char *path);
 
 /** gy_writer_open, and the first bytes added. */
 GY_MUST_CHECK gy_status gy_writer_open_with(gy_env *env, const char *path, const void *data,
@@ -74,11 +74,11 @@ typedef struct gy_file_format {
 
 /** What a head is that has GY_FORMAT_HEAD_BYTES or all of a file; NULL: nothing that is known.
  * Pure. */
-const gy_file_format *gy_format_find(const void *head, size_t size_bytes);
+const gy_file_format *gy_store_format_find(const void *head, size_t size_bytes);
 /** The row of what is read as `encoding`. */
-const gy_file_format *gy_format_of(gy_encoding encoding);
+const gy_file_format *gy_store_format_of(gy_encoding encoding);
 /** Whether a frame to skip begins there: zstd and lz4 share their magic numbers. */
-bool gy_format_is_skippable(const void *head, size_t size_bytes);
+bool gy_store_format_is_skippable(const void *head, size_t size_bytes);
 
 /** Expands what gy_source_raw gives. */
 typedef struct gy_decoder gy_decoder;
@@ -92,7 +92,7 @@ GY_MUST_CHECK gy_status gy_decoder_read(gy_decoder *decoder, gy_source *source, 
 uint64_t gy_decoder_ratio(const gy_decoder *decoder);
 
 /** Whether a library can be opened; GY_UNSUPPORTED: it is named, with what needs it. */
-GY_MUST_CHECK gy_status gy_late_check(const char *library, const char *purpose);
+GY_MUST_CHECK gy_status gy_store_late_check(const char *library, const char *purpose);
 
 /* A bundle. */
 typedef struct gy_bundle_item {
@@ -135,7 +135,7 @@ typedef gy_status (*gy_bundle_use)(void *arg, const void *data, size_t size_byte
 GY_MUST_CHECK gy_status gy_bundle_elements(gy_tensor *tensor, gy_bundle_use use, void *arg);
 
 /** "F32" as the format calls it; NULL or false for what it or Gyre lacks. */
-const char *gy_safetensors_dtype(gy_dtype dtype);
-bool gy_safetensors_parse_dtype(const char *name, gy_dtype *dtype);
+const char *gy_store_safetensors_dtype(gy_dtype dtype);
+bool gy_store_safetensors_parse_dtype(const char *name, gy_dtype *dtype);
 
 #endif

@@ -26,12 +26,12 @@ static gy_status sync_folder(const gy_writer *writer)
     const gy_disk_ops *disk = gy_env_disk(writer->env);
     int folder = disk->open(writer->env, writer->folder, O_RDONLY | O_DIRECTORY, 0);
     if (folder < 0) {
-        return gy_file_fail("open folder", writer->folder, folder);
+        return gy_store_file_fail("open folder", writer->folder, folder);
     }
     int error = disk->sync(writer->env, folder);
     (void)disk->close(writer->env, folder);
     if (error < 0 && error != -EINVAL) { /* file systems without it say EINVAL */
-        return gy_file_fail("sync folder", writer->folder, error);
+        return gy_store_file_fail("sync folder", writer->folder, error);
     }
     return GY_OK;
 }
@@ -55,7 +55,7 @@ static gy_status refuse_all_but_files(gy_env *env, const char *path)
         return gy_fail(
             GY_IO, "cannot write %s: it is a device, pipe or socket, expected a file", path);
     }
-    return size < 0 ? gy_file_fail("write", path, size) : GY_OK;
+    return size < 0 ? gy_store_file_fail("write", path, size) : GY_OK;
 }
 
 static gy_status create_temporary(gy_writer *writer)
@@ -77,7 +77,7 @@ static gy_status create_temporary(gy_writer *writer)
         }
     }
     if (writer->file < 0) {
-        return gy_file_fail("write", writer->path, writer->file);
+        return gy_store_file_fail("write", writer->path, writer->file);
     }
     writer->is_temporary = true;
     return GY_OK;
@@ -97,7 +97,7 @@ gy_status gy_writer_open(gy_env *env, const char *path, gy_writer **writer)
     made->folder = gy_copy_text("store.writer", path);
     gy_status status = GY_NOMEM;
     if (made->path != NULL && made->folder != NULL) {
-        gy_path_cut(made->folder);
+        gy_store_path_cut(made->folder);
         status = create_temporary(made);
     }
     if (status < 0) {
@@ -129,7 +129,7 @@ static gy_status write_all(gy_writer *writer, const void *data, size_t size_byte
         int64_t written =
             gy_env_disk(writer->env)->write(writer->env, writer->file, from, size_bytes);
         if (written <= 0) { /* 0 would never end */
-            return gy_file_fail("write", writer->path, written == 0 ? -EIO : written);
+            return gy_store_file_fail("write", writer->path, written == 0 ? -EIO : written);
         }
         from += written;
         size_bytes -= (size_t)written;
@@ -177,12 +177,12 @@ static gy_status settle(gy_writer *writer)
     GY_TRY(flush(writer));
     int error = disk->sync(writer->env, writer->file);
     if (error < 0) {
-        return gy_file_fail("sync", writer->path, error);
+        return gy_store_file_fail("sync", writer->path, error);
     }
     int file = writer->file;
     writer->file = -1;
     error = disk->close(writer->env, file); /* network file systems report here */
-    return error < 0 ? gy_file_fail("close", writer->path, error) : GY_OK;
+    return error < 0 ? gy_store_file_fail("close", writer->path, error) : GY_OK;
 }
 
 gy_status gy_writer_finish(gy_writer *writer)
@@ -192,7 +192,7 @@ gy_status gy_writer_finish(gy_writer *writer)
         int error =
             gy_env_disk(writer->env)->rename(writer->env, writer->temporary, writer->path);
         if (error < 0) {
-            status = gy_file_fail("write", writer->path, error);
+            status = gy_store_file_fail("write", writer->path, error);
         } else {
             writer->is_temporary = false;
             status = sync_folder(writer);
@@ -219,7 +219,7 @@ static gy_status give_name(gy_writer *writer)
                        "cannot create %s exclusively: its file system has no links (%s)",
                        writer->path, strerrordesc_np(-error));
     }
-    return gy_file_fail("create", writer->path, error);
+    return gy_store_file_fail("create", writer->path, error);
 }
 
 gy_status gy_writer_create(gy_writer *writer)

@@ -50,7 +50,7 @@ static gy_status write_pieces(gy_env *env, const char *path)
 static void expect_pieces(const char *path)
 {
     gy_bytes back = {NULL, 0};
-    assert_ok(gy_file_read(gy_env_real(), path, 1 << 20, &back));
+    assert_ok(gy_store_file_read(gy_env_real(), path, 1 << 20, &back));
     assert_int_equal(back.size_bytes, 200000);
     for (size_t i = 0; i < back.size_bytes; i++) {
         if (back.data[i] != (char)(i % 251)) {
@@ -63,7 +63,7 @@ static void expect_pieces(const char *path)
 static void expect_old(const char *path)
 {
     gy_bytes back = {NULL, 0};
-    assert_ok(gy_file_read(gy_env_real(), path, 100, &back));
+    assert_ok(gy_store_file_read(gy_env_real(), path, 100, &back));
     assert_string_equal(back.data, "old");
     gy_free(back.data);
 }
@@ -148,12 +148,12 @@ GY_TEST(a_crash_leaves_the_old_file_or_the_new)
         gy_bytes back = {NULL, 0};
         assert_ok(gy_sim_new(&(gy_sim_options){.seed = seed, .nodes = 1}, &sim));
         gy_env *env = gy_sim_env(sim, 0);
-        assert_ok(gy_file_write(env, "/d/a", bytes[0], sizeof(bytes[0])));
+        assert_ok(gy_store_file_write(env, "/d/a", bytes[0], sizeof(bytes[0])));
         gy_sim_set_faults(sim, 0, &(gy_sim_faults){.write_error = 0.1, .sync_error = 0.2});
-        gy_status status = gy_file_write(env, "/d/a", bytes[1], sizeof(bytes[1]));
+        gy_status status = gy_store_file_write(env, "/d/a", bytes[1], sizeof(bytes[1]));
         gy_sim_crash(sim, 0);
         gy_sim_restart(sim, 0);
-        assert_ok(gy_file_read(env, "/d/a", sizeof(bytes[0]), &back));
+        assert_ok(gy_store_file_read(env, "/d/a", sizeof(bytes[0]), &back));
         assert_int_equal(back.size_bytes, sizeof(bytes[0]));
         const bool is_new = memcmp(back.data, bytes[1], sizeof(bytes[1])) == 0;
         assert_true(is_new || memcmp(back.data, bytes[0], sizeof(bytes[0])) == 0);
@@ -196,10 +196,10 @@ GY_TEST(a_taken_temporary_name_is_never_overwritten)
     gy_env_ops ops = *gy_env_real()->ops;
     ops.random = same_number;
     gy_env env = {.ops = &ops};
-    assert_status(gy_file_write(&env, test_path(path, folder, "b"), "x", 1), GY_IO);
+    assert_status(gy_store_file_write(&env, test_path(path, folder, "b"), "x", 1), GY_IO);
     assert_non_null(strstr(gy_error_text(), "File exists"));
     gy_bytes back = {NULL, 0};
-    assert_ok(gy_file_read(gy_env_real(), taken, 100, &back));
+    assert_ok(gy_store_file_read(gy_env_real(), taken, 100, &back));
     assert_string_equal(back.data, "mine");
     gy_free(back.data);
     assert_int_equal(unlink(taken), 0);
@@ -215,17 +215,17 @@ static int fill_small_disk(const char *mount_point)
     }
     char path[TEST_PATH_BYTES];
     test_path(path, mount_point, "model");
-    if (gy_file_write(gy_env_real(), path, "old", 3) != GY_OK) {
+    if (gy_store_file_write(gy_env_real(), path, "old", 3) != GY_OK) {
         return 1;
     }
     static char large[3 << 20];
-    if (gy_file_write(gy_env_real(), path, large, sizeof(large)) != GY_IO ||
+    if (gy_store_file_write(gy_env_real(), path, large, sizeof(large)) != GY_IO ||
         strstr(gy_error_text(), "No space left on device") == NULL ||
         strstr(gy_error_text(), path) == NULL) {
         return 2;
     }
     gy_bytes back = {NULL, 0};
-    if (gy_file_read(gy_env_real(), path, 100, &back) != GY_OK || back.size_bytes != 3) {
+    if (gy_store_file_read(gy_env_real(), path, 100, &back) != GY_OK || back.size_bytes != 3) {
         return 3;
     }
     gy_free(back.data);
@@ -233,7 +233,7 @@ static int fill_small_disk(const char *mount_point)
         return 4;
     }
     /* and the space is free again */
-    return gy_file_write(gy_env_real(), path, large, sizeof(large) / 6) == GY_OK ? 0 : 5;
+    return gy_store_file_write(gy_env_real(), path, large, sizeof(large) / 6) == GY_OK ? 0 : 5;
 }
 
 GY_TEST(a_full_disk_leaves_the_old_file)

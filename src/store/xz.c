@@ -38,7 +38,7 @@ static gy_status begin(void *state)
     static const lzma_allocator heap = {.alloc = xz_alloc, .free = xz_free};
     unxz *own = state;
     if (!own->is_made) {
-        GY_TRY(gy_late_check(GY_LATE_XZ, "xz"));
+        GY_TRY(gy_store_late_check(GY_LATE_XZ, "xz"));
         own->stream = (lzma_stream)LZMA_STREAM_INIT;
         own->stream.allocator = &heap;
         own->is_made = true;

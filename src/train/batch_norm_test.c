@@ -98,7 +98,7 @@ GY_TEST(running_statistics_are_those_of_the_batches)
         double mean[WIDTH] = {0}, variance[WIDTH] = {1, 1, 1, 1};
         for (int epoch = 0; epoch < options.epochs; epoch++) {
             int64_t order[SAMPLES];
-            gy_order_fill(options.seed, epoch, order, SAMPLES);
+            gy_train_order_fill(options.seed, epoch, order, SAMPLES);
             for (int64_t from = 0; from < SAMPLES; from += BATCH) {
                 const int64_t to = GY_MIN(from + BATCH, SAMPLES); /* the last one has 3 rows */
                 for (int j = 0; j < WIDTH; j++) {

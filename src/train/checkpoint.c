@@ -36,7 +36,7 @@ static void fingerprint(const gy_model *model, const gy_train_options *o, gy_dat
                 o->schedule_every, o->warmup_steps);
     gy_text_add(text, "epochs %d, model seed %llu, type %s, layers ", o->epochs,
                 (unsigned long long)model->seed, gy_dtype_name(model->dtype));
-    gy_layers_text(model->layers, model->layer_count, text);
+    gy_train_layers_text(model->layers, model->layer_count, text);
 }
 
 /* "0, 2", or "none". */
@@ -281,7 +281,7 @@ static gy_status prepare_here(const gy_train_options *options)
     return GY_OK;
 }
 
-gy_status gy_checkpoint_prepare(gy_model *model, const gy_train_options *options)
+gy_status gy_train_checkpoint_prepare(gy_model *model, const gy_train_options *options)
 {
     gy_status status = GY_OK;
     if (model->comm == NULL || gy_comm_rank(model->comm) == 0) {
@@ -290,8 +290,8 @@ gy_status gy_checkpoint_prepare(gy_model *model, const gy_train_options *options
     return gy_train_agree(model->comm, status);
 }
 
-gy_status gy_checkpoint_write(gy_model *model, const gy_train_options *options,
-                              gy_dataset *train, const gy_train_state *state)
+gy_status gy_train_checkpoint_write(gy_model *model, const gy_train_options *options,
+                                    gy_dataset *train, const gy_train_state *state)
 {
     gy_status status = GY_OK;
     if (model->comm == NULL || gy_comm_rank(model->comm) == 0) {
@@ -504,8 +504,8 @@ static gy_status same_step(const gy_model *model, const gy_train_state *state, b
                          (long long)range[0], (long long)-range[1]);
 }
 
-gy_status gy_checkpoint_read(gy_model *model, const gy_train_options *options,
-                             gy_dataset *train, gy_train_state *state, bool *is_found)
+gy_status gy_train_checkpoint_read(gy_model *model, const gy_train_options *options,
+                                   gy_dataset *train, gy_train_state *state, bool *is_found)
 {
     /* Every rank reads the same file. */
     GY_TRY(gy_train_agree(model->comm, read_newest(model, options, train, state, is_found)));

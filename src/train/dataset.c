@@ -219,7 +219,7 @@ static void *part_main(void *arg)
 gy_status gy_dataset_open_mnist(const char *folder, gy_dataset **train, gy_dataset **test)
 {
     char path[4096];
-    GY_TRY(gy_path_local(folder, "the folder of the digits", path, sizeof(path)));
+    GY_TRY(gy_store_path_local(folder, "the folder of the digits", path, sizeof(path)));
     folder = path;
     part_job second = {.folder = folder, .part = "t10k"};
     gy_thread helper = {.is_started = false};

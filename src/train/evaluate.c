@@ -136,7 +136,7 @@ gy_status gy_model_evaluate(gy_model *model, gy_dataset *dataset, int64_t batch,
     if (batch < 1) {
         return gy_fail(GY_ARG, "batch %lld, expected at least 1", (long long)batch);
     }
-    GY_TRY(gy_dataset_check(model, dataset, "test"));
+    GY_TRY(gy_train_dataset_check(model, dataset, "test"));
     gy_batch rows;
     GY_TRY(
         gy_train_tell(model->comm, gy_batch_new(model, GY_MIN(batch, dataset->count), &rows)));

@@ -26,8 +26,8 @@ static gy_status gather_padded(gy_comm *comm, const void *mine, const uint64_t *
     return status;
 }
 
-gy_status gy_gather_bytes(gy_comm *comm, const void *mine, size_t size_bytes, gy_text *all,
-                          size_t *begins)
+gy_status gy_train_gather_bytes(gy_comm *comm, const void *mine, size_t size_bytes,
+                                gy_text *all, size_t *begins)
 {
     begins[0] = all->size_bytes;
     if (comm == NULL || gy_comm_size(comm) == 1) {

@@ -15,7 +15,7 @@
  * @return GY_OK; GY_NOMEM; what the collectives failed with: a failure reaches all ranks
  * @cost two allgathers; ranks * the longest part of memory
  */
-GY_MUST_CHECK gy_status gy_gather_bytes(gy_comm *comm, const void *mine, size_t size_bytes,
-                                        gy_text *all, size_t *begins);
+GY_MUST_CHECK gy_status gy_train_gather_bytes(gy_comm *comm, const void *mine,
+                                              size_t size_bytes, gy_text *all, size_t *begins);
 
 #endif

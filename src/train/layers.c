@@ -79,7 +79,7 @@ static double epsilon_of(const gy_layer *layer)
     return layer->epsilon == 0 ? 1e-5 : layer->epsilon;
 }
 
-void gy_layers_text(const gy_layer *layers, int count, gy_text *text)
+void gy_train_layers_text(const gy_layer *layers, int count, gy_text *text)
 {
     for (int i = 0; i < count; i++) {
         const gy_layer *layer = &layers[i];
@@ -166,7 +166,7 @@ static gy_status parse_layer(const char **at, gy_layer *layer)
     return GY_OK;
 }
 
-gy_status gy_layers_parse(const char *text, gy_layer **layers, int *count)
+gy_status gy_train_layers_parse(const char *text, gy_layer **layers, int *count)
 {
     gy_layer *parsed = gy_alloc_zero("train.layers", GY_LAYER_LIMIT, sizeof(*parsed));
     if (parsed == NULL) {
@@ -317,7 +317,7 @@ static gy_node apply_batch_norm(gy_model *model, int index, gy_node x, bool is_t
     return gy_op_batch_norm(x, gain, bias, epsilon_of(layer));
 }
 
-gy_node gy_layers_apply(gy_model *model, gy_node x, bool is_training)
+gy_node gy_train_layers_apply(gy_model *model, gy_node x, bool is_training)
 {
     for (int i = 0; i < model->layer_count; i++) {
         const gy_layer *layer = &model->layers[i];

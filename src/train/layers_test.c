@@ -14,10 +14,10 @@ GY_TEST(layer_texts_round_trip_and_refuse)
         "batch_norm 0.25 0.001; dense 10";
     gy_layer *layers = NULL;
     int count = 0;
-    assert_ok(gy_layers_parse(text, &layers, &count));
+    assert_ok(gy_train_layers_parse(text, &layers, &count));
     assert_int_equal(count, 8);
     gy_text out = {.data = NULL};
-    gy_layers_text(layers, count, &out);
+    gy_train_layers_text(layers, count, &out);
     assert_string_equal(gy_text_get(&out), text);
     gy_text_free(&out);
     gy_free(layers);
@@ -35,7 +35,7 @@ GY_TEST(layer_texts_round_trip_and_refuse)
                                       "batch_norm 2 1e-5",
                                       "batch_norm 0.1 -1"};
     for (size_t i = 0; i < GY_COUNT(bad); i++) {
-        assert_status(gy_layers_parse(bad[i], &layers, &count), GY_FORMAT);
+        assert_status(gy_train_layers_parse(bad[i], &layers, &count), GY_FORMAT);
     }
 }
 

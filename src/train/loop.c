@@ -37,7 +37,7 @@ static gy_status out_of(const char *name, double value, const char *range)
     return gy_fail(GY_ARG, "training: %s is %g, expected %s", name, value, range);
 }
 
-gy_status gy_dataset_check(const gy_model *model, const gy_dataset *set, const char *what)
+gy_status gy_train_dataset_check(const gy_model *model, const gy_dataset *set, const char *what)
 {
     bool fits = set->input_rank == model->input_rank &&
                 memcmp(set->input_sizes, model->input_sizes,
@@ -90,9 +90,9 @@ gy_status gy_train_check(const gy_model *model, const gy_dataset *train, const g
             return out_of(fields[i].name, fields[i].value, fields[i].range);
         }
     }
-    GY_TRY(gy_dataset_check(model, train, "training"));
+    GY_TRY(gy_train_dataset_check(model, train, "training"));
     if (test != NULL) {
-        GY_TRY(gy_dataset_check(model, test, "test"));
+        GY_TRY(gy_train_dataset_check(model, test, "test"));
     }
     if (o->resume && o->checkpoint_folder == NULL) {
         return gy_fail(GY_ARG, "training: resume needs a checkpoint folder");
@@ -158,14 +158,14 @@ static gy_status begin(loop *l)
     l->order_epoch = -1;
     l->state.best_loss = INFINITY;
     if (l->options.checkpoint_folder != NULL) {
-        GY_TRY(gy_checkpoint_prepare(l->model, &l->options));
+        GY_TRY(gy_train_checkpoint_prepare(l->model, &l->options));
     }
     GY_TRY(gy_train_tell(l->model->comm, gy_model_build(l->model, &l->options)));
     GY_TRY(check_rows(l));
     GY_TRY(gy_train_tell(l->model->comm, make_room(l)));
     if (l->options.resume) {
         bool is_found = false;
-        GY_TRY(gy_checkpoint_read(l->model, &l->options, l->train, &l->state, &is_found));
+        GY_TRY(gy_train_checkpoint_read(l->model, &l->options, l->train, &l->state, &is_found));
         l->saved_step = l->result.resumed_step = l->state.step;
         if (!is_found && is_first(l)) {
             gy_warn("%s: no checkpoint to resume: training starts from the beginning",
@@ -184,7 +184,7 @@ static gy_status begin(loop *l)
 static void set_scalars(loop *l, int64_t step)
 {
     const gy_train_options *o = &l->options;
-    double rate = gy_schedule_rate(o, step, l->steps, l->steps_per_epoch);
+    double rate = gy_train_schedule_rate(o, step, l->steps, l->steps_per_epoch);
     double updates = (double)(step + 1);
     gy_tensor_set(l->scalars[2], 0, rate);
     if (o->optimizer == GY_OPTIMIZER_ADAM || o->optimizer == GY_OPTIMIZER_ADAMW) {
@@ -226,7 +226,7 @@ static gy_status fill(loop *l, int epoch, int64_t index, gy_tensor **x, gy_tenso
 {
     int64_t begun = gy_now_ns(gy_env_real());
     if (l->order_epoch != epoch) {
-        gy_order_fill(l->options.seed, epoch, l->order, l->train->count);
+        gy_train_order_fill(l->options.seed, epoch, l->order, l->train->count);
         l->order_epoch = epoch;
     }
     int64_t first = 0;
@@ -368,7 +368,7 @@ static gy_status check_parameters(const loop *l)
 static gy_status save_state(loop *l)
 {
     GY_TRY(check_parameters(l));
-    GY_TRY(gy_checkpoint_write(l->model, &l->options, l->train, &l->state));
+    GY_TRY(gy_train_checkpoint_write(l->model, &l->options, l->train, &l->state));
     l->saved_step = l->state.step;
     return GY_OK;
 }

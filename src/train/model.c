@@ -32,9 +32,9 @@ static gy_status build_forward(gy_model *model)
     memcpy(&sizes[1], model->input_sizes, (size_t)model->input_rank * sizeof(*sizes));
     model->x = gy_graph_input(model->graph, "x", model->dtype, sizes, model->input_rank + 1);
     model->labels = gy_graph_input(model->graph, "labels", GY_I32, (int64_t[]){GY_BATCH}, 1);
-    gy_node training = gy_layers_apply(model, model->x, true);
+    gy_node training = gy_train_layers_apply(model, model->x, true);
     model->train_loss = gy_op_cross_entropy(training, model->labels);
-    gy_node logits = gy_layers_apply(model, model->x, false);
+    gy_node logits = gy_train_layers_apply(model, model->x, false);
     model->loss = gy_op_cross_entropy(logits, model->labels);
     model->log_probabilities = gy_op_log_softmax(logits, 1);
     model->predicted = gy_op_argmax(logits, 1);
@@ -215,10 +215,10 @@ static gy_status check_texts(const gy_model_options *options)
                            (int)options->layers[i].kind, GY_LAYER_BATCH_NORM);
         }
     }
-    gy_layers_text(options->layers, options->layer_count, &text);
+    gy_train_layers_text(options->layers, options->layer_count, &text);
     gy_status status = text.status;
     if (status == GY_OK) {
-        status = gy_layers_parse(gy_text_get(&text), &parsed, &count);
+        status = gy_train_layers_parse(gy_text_get(&text), &parsed, &count);
         status = status == GY_FORMAT ? gy_fail(GY_ARG, "model: %s", gy_error_text()) : status;
     }
     gy_free(parsed);

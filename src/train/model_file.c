@@ -33,7 +33,7 @@ static gy_status describe(gy_bundle *bundle, const gy_model *model)
 {
     gy_text layers = {.data = NULL};
     gy_text sizes = {.data = NULL};
-    gy_layers_text(model->layers, model->layer_count, &layers);
+    gy_train_layers_text(model->layers, model->layer_count, &layers);
     for (int i = 0; i < model->input_rank; i++) {
         gy_text_add(&sizes, "%s%lld", i == 0 ? "" : " ", (long long)model->input_sizes[i]);
     }
@@ -161,7 +161,7 @@ static gy_status read_description(const gy_bundle *bundle, gy_model_options *opt
     options->input_rank = 0;
     GY_TRY(parse_sizes(text, options));
     GY_TRY(need(bundle, "gyre.layers", &text));
-    GY_TRY(gy_layers_parse(text, layers, &options->layer_count));
+    GY_TRY(gy_train_layers_parse(text, layers, &options->layer_count));
     options->layers = *layers;
     options->class_names = NULL;
     text = gy_bundle_get(bundle, "gyre.classes");

@@ -27,7 +27,7 @@ typedef struct plot_axis {
 static const char *const colours[MAX_SERIES] = {"#1f6feb", "#d1495b", "#2a9d8f",
                                                 "#e9a03b", "#7a5195", "#5f6b7a"};
 
-double gy_plot_step(double low, double high)
+double gy_train_plot_step(double low, double high)
 {
     GY_ASSERT(low < high);
     double power = pow(10, floor(log10((high - low) / 4)));
@@ -77,7 +77,7 @@ static plot_axis fit(const gy_plot *plot, bool is_y)
         low -= margin;
         high += margin;
     }
-    plot_axis axis = {.step = gy_plot_step(low, high)};
+    plot_axis axis = {.step = gy_train_plot_step(low, high)};
     axis.low = is_y ? floor(low / axis.step) * axis.step : low;
     axis.high = is_y ? ceil(high / axis.step) * axis.step : high;
     axis.begin = is_y ? HEIGHT - BOTTOM : LEFT;
@@ -187,7 +187,7 @@ static void add_legend(gy_text *svg, const gy_plot *plot)
     }
 }
 
-gy_status gy_plot_svg(const gy_plot *plot, gy_text *svg)
+gy_status gy_train_plot_svg(const gy_plot *plot, gy_text *svg)
 {
     if (plot->series_count == 0 || plot->series_count > MAX_SERIES) {
         return gy_fail(GY_ARG, "plot: %zu series, expected 1 to %d", plot->series_count,
@@ -223,9 +223,9 @@ gy_status gy_plot_svg(const gy_plot *plot, gy_text *svg)
 gy_status gy_plot_save(const gy_plot *plot, const char *path)
 {
     gy_text svg = {.data = NULL};
-    gy_status status = gy_plot_svg(plot, &svg);
+    gy_status status = gy_train_plot_svg(plot, &svg);
     if (status == GY_OK) {
-        status = gy_file_write(gy_env_real(), path, svg.data, svg.size_bytes);
+        status = gy_store_file_write(gy_env_real(), path, svg.data, svg.size_bytes);
     }
     gy_text_free(&svg);
     return status;

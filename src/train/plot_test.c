@@ -58,7 +58,7 @@ static const char *check_xml(const char *text)
 static void assert_well_formed(const gy_plot *plot)
 {
     gy_text svg = {.data = NULL};
-    assert_ok(gy_plot_svg(plot, &svg));
+    assert_ok(gy_train_plot_svg(plot, &svg));
     const char *complaint = check_xml(svg.data);
     if (complaint != NULL) {
         fail_msg("%s in:\n%s", complaint, svg.data);
@@ -96,7 +96,7 @@ GY_TEST(points_stand_inside_the_axes)
     gy_series series = {"train", x, y, 2};
     gy_plot plot = {"t", "x", "y", &series, 1};
     gy_text svg = {.data = NULL};
-    assert_ok(gy_plot_svg(&plot, &svg));
+    assert_ok(gy_train_plot_svg(&plot, &svg));
     assert_non_null(strstr(svg.data, "cx=\"64.0\" cy=\"384.0\""));
     assert_non_null(strstr(svg.data, "cx=\"736.0\" cy=\"48.0\""));
     gy_text_free(&svg);
@@ -108,7 +108,7 @@ GY_TEST(steps_are_round_and_few)
     for (int round = 0; round < 1000; round++) {
         double low = gy_random_normal(&random);
         double high = low + pow(10, 8 * gy_random_unit(&random) - 4);
-        double step = gy_plot_step(low, high);
+        double step = gy_train_plot_step(low, high);
         double digit = step / pow(10, floor(log10(step) + 1e-9));
         assert_true(fabs(digit - 1) < 1e-6 || fabs(digit - 2) < 1e-6 || fabs(digit - 5) < 1e-6);
         assert_in_range((int)floor((high - low) / step), 3, 10);
@@ -119,9 +119,9 @@ GY_TEST(no_series_is_an_error)
 {
     gy_plot plot = {.title = "t"};
     gy_text svg = {.data = NULL};
-    assert_status(gy_plot_svg(&plot, &svg), GY_ARG);
+    assert_status(gy_train_plot_svg(&plot, &svg), GY_ARG);
     plot.series_count = 7;
-    assert_status(gy_plot_svg(&plot, &svg), GY_ARG);
+    assert_status(gy_train_plot_svg(&plot, &svg), GY_ARG);
     assert_null(svg.data);
 }
 

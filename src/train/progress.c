@@ -30,8 +30,8 @@ static void add_time(char *out, size_t size, double seconds)
     }
 }
 
-const char *gy_progress_line(char out[GY_PROGRESS_BYTES], const gy_progress *progress,
-                             double elapsed_s, int columns)
+const char *gy_train_progress_line(char out[GY_PROGRESS_BYTES], const gy_progress *progress,
+                                   double elapsed_s, int columns)
 {
     double part = progress->steps > 0 ? (double)progress->step / (double)progress->steps : 0;
     part = fmin(fmax(part, 0), 1);
@@ -114,7 +114,7 @@ void gy_progress_bar_show(gy_progress_bar *bar, const gy_progress *progress)
     }
     bar->shown_ns = now_ns;
     int columns = bar->is_terminal ? terminal_columns(bar->file) : PLAIN_COLUMNS;
-    gy_progress_line(line, progress, (double)(now_ns - bar->start_ns) / 1e9, columns);
+    gy_train_progress_line(line, progress, (double)(now_ns - bar->start_ns) / 1e9, columns);
     send_line(bar, bar->is_terminal ? "\r" : "", line, bar->is_terminal ? "\033[K" : "\n");
     bar->is_drawn = bar->is_terminal;
 }

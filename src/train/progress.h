@@ -12,7 +12,7 @@ enum { GY_PROGRESS_BYTES = 256 };
  * One line of at most `columns` (and GY_PROGRESS_BYTES - 1) characters without a newline: part
  * done, bar when there is room, loss, samples/s, time to go. Returns `out`. @threads any
  */
-const char *gy_progress_line(char out[GY_PROGRESS_BYTES], const gy_progress *progress,
-                             double elapsed_s, int columns);
+const char *gy_train_progress_line(char out[GY_PROGRESS_BYTES], const gy_progress *progress,
+                                   double elapsed_s, int columns);
 
 #endif

@@ -21,7 +21,7 @@ GY_TEST(lines_fit_any_width)
     for (size_t i = 0; i < GY_COUNT(cases); i++) {
         for (int columns = 0; columns < 300; columns++) {
             char line[GY_PROGRESS_BYTES];
-            gy_progress_line(line, &cases[i], 12.5, columns);
+            gy_train_progress_line(line, &cases[i], 12.5, columns);
             assert_true(strlen(line) <= (size_t)columns);
             assert_null(strchr(line, '\n'));
         }
@@ -33,7 +33,7 @@ GY_TEST(a_line_says_where_the_training_is)
     gy_progress half = {
         .epoch = 1, .step = 50, .steps = 100, .loss = 0.25, .samples_per_s = 8000};
     char line[GY_PROGRESS_BYTES];
-    gy_progress_line(line, &half, 65, 100);
+    gy_train_progress_line(line, &half, 65, 100);
     assert_non_null(strstr(line, "epoch 2  50%"));
     assert_non_null(strstr(line, "loss 0.2500"));
     assert_non_null(strstr(line, "8000 samples/s"));

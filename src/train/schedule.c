@@ -7,8 +7,8 @@
 
 #include <math.h>
 
-double gy_schedule_rate(const gy_train_options *options, int64_t step, int64_t steps,
-                        int64_t steps_per_epoch)
+double gy_train_schedule_rate(const gy_train_options *options, int64_t step, int64_t steps,
+                              int64_t steps_per_epoch)
 {
     GY_ASSERT(step >= 0 && steps > 0 && steps_per_epoch > 0);
     if (step < options->warmup_steps) {
@@ -33,7 +33,7 @@ double gy_schedule_rate(const gy_train_options *options, int64_t step, int64_t s
     return options->rate;
 }
 
-void gy_order_fill(uint64_t seed, int epoch, int64_t *order, int64_t count)
+void gy_train_order_fill(uint64_t seed, int epoch, int64_t *order, int64_t count)
 {
     gy_random random = {.key = gy_hash(&epoch, sizeof(epoch), seed)};
     for (int64_t i = 0; i < count; i++) {

@@ -27,7 +27,7 @@ static gy_status write_all(const gy_text *all, const size_t *begins, int ranks,
     gy_text_add(&file, "\n]}\n");
     gy_status status = file.status;
     if (status == GY_OK) {
-        status = gy_file_write(gy_env_real(), path, file.data, file.size_bytes);
+        status = gy_store_file_write(gy_env_real(), path, file.data, file.size_bytes);
     }
     gy_text_free(&file);
     return status;
@@ -47,7 +47,7 @@ gy_status gy_trace_save(gy_comm *comm, const char *path)
     size_t begins[TRACE_RANKS + 1];
     gy_status status = gy_train_tell(comm, own.status);
     if (status == GY_OK) {
-        status = gy_gather_bytes(comm, own.data, own.size_bytes, &all, begins);
+        status = gy_train_gather_bytes(comm, own.data, own.size_bytes, &all, begins);
     }
     if (status == GY_OK && rank == 0) {
         status = write_all(&all, begins, ranks, path);

@@ -74,7 +74,8 @@ gy_status gy_train_check(const gy_model *model, const gy_dataset *train, const g
                          const gy_train_options *options);
 
 /** GY_SHAPE samples of other sizes, or none; GY_ARG more classes than the model has. */
-gy_status gy_dataset_check(const gy_model *model, const gy_dataset *set, const char *what);
+gy_status gy_train_dataset_check(const gy_model *model, const gy_dataset *set,
+                                 const char *what);
 
 /**
  * Build the graph anew: forward pass, and with `options` the update. Parameters that the model
@@ -83,10 +84,10 @@ gy_status gy_dataset_check(const gy_model *model, const gy_dataset *set, const c
 gy_status gy_model_build(gy_model *model, const gy_train_options *options);
 
 /** Nodes of the layers on x, ending in logits; parameters are made at the first call. */
-gy_node gy_layers_apply(gy_model *model, gy_node x, bool is_training);
+gy_node gy_train_layers_apply(gy_model *model, gy_node x, bool is_training);
 /** "conv2d 32 5 1 2; relu; …", and back. GY_FORMAT names the word. */
-void gy_layers_text(const gy_layer *layers, int count, gy_text *text);
-gy_status gy_layers_parse(const char *text, gy_layer **layers, int *count);
+void gy_train_layers_text(const gy_layer *layers, int count, gy_text *text);
+gy_status gy_train_layers_parse(const char *text, gy_layer **layers, int *count);
 
 /** A new slot of the model. */
 gy_node gy_model_slot(gy_model *model, const char *name, const int64_t *sizes, int rank,
@@ -96,10 +97,10 @@ gy_status gy_update_build(gy_model *model, const gy_train_options *options);
 
 /** The rate of step `step` of `steps`, `steps_per_epoch` each; at and behind `steps` what the
  * schedule ends at. Pure. */
-double gy_schedule_rate(const gy_train_options *options, int64_t step, int64_t steps,
-                        int64_t steps_per_epoch);
+double gy_train_schedule_rate(const gy_train_options *options, int64_t step, int64_t steps,
+                              int64_t steps_per_epoch);
 /** The order of `count` samples in `epoch`: a pure function of (seed, epoch). */
-void gy_order_fill(uint64_t seed, int epoch, int64_t *order, int64_t count);
+void gy_train_order_fill(uint64_t seed, int epoch, int64_t *order, int64_t count);
 
 /** Where a training stands, as a checkpoint keeps it. */
 typedef struct gy_train_state {
@@ -122,13 +123,13 @@ gy_status gy_train_agree(gy_comm *comm, gy_status status);
 gy_status gy_train_tell(gy_comm *comm, gy_status status);
 
 /** Make the folder, see that it can be written and, unless resuming, that it is unused. */
-gy_status gy_checkpoint_prepare(gy_model *model, const gy_train_options *options);
+gy_status gy_train_checkpoint_prepare(gy_model *model, const gy_train_options *options);
 /** Rank 0 writes, all learn how it went. */
-gy_status gy_checkpoint_write(gy_model *model, const gy_train_options *options,
-                              gy_dataset *train, const gy_train_state *state);
+gy_status gy_train_checkpoint_write(gy_model *model, const gy_train_options *options,
+                                    gy_dataset *train, const gy_train_state *state);
 /** The newest whole one of the folder; `is_found` false when there is none at all. */
-gy_status gy_checkpoint_read(gy_model *model, const gy_train_options *options,
-                             gy_dataset *train, gy_train_state *state, bool *is_found);
+gy_status gy_train_checkpoint_read(gy_model *model, const gy_train_options *options,
+                                   gy_dataset *train, gy_train_state *state, bool *is_found);
 
 /**
  * gy_model_new; with a bundle also GY_FORMAT when its tensors are not just the parameters,

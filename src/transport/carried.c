@@ -352,7 +352,7 @@ static bool pull(carried_transport *carried, int rank)
 static bool deliver_own(carried_transport *carried)
 {
     carried_peer *self = &carried->peers[carried->base.rank];
-    return gy_transfers_deliver(&self->sends, &self->inbox);
+    return gy_transport_transfers_deliver(&self->sends, &self->inbox);
 }
 
 /* ---- The table ---- */
@@ -399,7 +399,7 @@ static gy_status carried_send(gy_transport *transport, gy_transfer *transfer)
                        "a message to rank %d was abandoned half sent: no message can follow",
                        to);
     }
-    gy_transfers_push(&peer->sends, transfer);
+    gy_transport_transfers_push(&peer->sends, transfer);
     if (to == transport->rank) {
         (void)deliver_own(carried);
         return GY_OK;
@@ -426,7 +426,7 @@ static gy_status carried_recv(gy_transport *transport, gy_transfer *transfer)
 static void carried_cancel(gy_transport *transport, gy_transfer *transfer)
 {
     carried_peer *peer = &carried_of(transport)->peers[transfer->peer];
-    if (!gy_transfers_cancel(&peer->sends, &peer->inbox, transfer, peer->is_begun)) {
+    if (!gy_transport_transfers_cancel(&peer->sends, &peer->inbox, transfer, peer->is_begun)) {
         peer->is_cut = true;
     }
 }
@@ -614,7 +614,7 @@ static void carried_close(gy_transport *transport)
         carried->notes = next;
     }
     for (int rank = 0; rank < transport->size; rank++) {
-        gy_transfers_end(&carried->peers[rank].sends, GY_STATE);
+        gy_transport_transfers_end(&carried->peers[rank].sends, GY_STATE);
         gy_inbox_fini(&carried->peers[rank].inbox);
         gy_free(carried->peers[rank].traffic);
     }

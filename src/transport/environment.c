@@ -35,7 +35,7 @@ static gy_status join_run(int socket, const gy_run_place *told, message_way way,
     gy_run_ticket ticket;
     int rank = told->rank, size = told->size;
     GY_TRY(gy_run_ticket_take(socket, &ticket));
-    gy_run_report_to(socket); /* first, so that a failure to join is told too */
+    gy_transport_run_report_to(socket); /* first, so that a failure to join is told too */
     const gy_run_place *place = &ticket.place;
     gy_status status =
         place->rank == rank && place->size == size
@@ -99,7 +99,7 @@ static const char *find_foreign(void)
     return is_several && has_pmix ? "openmpi" : NULL;
 }
 
-bool gy_run_has_place(void)
+bool gy_transport_run_has_place(void)
 {
     return gy_setting_get(GY_RUN_RANK) != NULL || find_foreign() != NULL;
 }
@@ -127,14 +127,14 @@ gy_status gy_transport_check_environment(void)
     return read_environment(&place, &socket);
 }
 
-void gy_run_find_launcher(void)
+void gy_transport_run_find_launcher(void)
 {
     gy_run_place place;
     int socket = -1, kind = 0;
     socklen_t size = sizeof(kind);
     if (read_environment(&place, &socket) == GY_OK && place.size > 0 &&
         getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &kind, &size) == 0 && kind == AF_UNIX) {
-        gy_run_report_to(socket);
+        gy_transport_run_report_to(socket);
     }
 }
 
@@ -151,14 +151,14 @@ gy_status gy_transport_open_from_environment(gy_env *env, gy_transport **transpo
                                "can use it");
     }
     if (library != NULL) {
-        return gy_foreign_open(library, way == WAY_MPI, env, transport);
+        return gy_transport_foreign_open(library, way == WAY_MPI, env, transport);
     }
     if (way == WAY_MPI && place.size > 0) {
         return gy_fail(GY_ARG, "GYRE_TRANSPORT is \"mpi\": only ranks that an MPI's launcher "
                                "started can use it");
     }
     if (place.size == 0) {
-        return gy_self_open(env, transport);
+        return gy_transport_self_open(env, transport);
     }
     return join_run(socket, &place, way, env, transport);
 }

@@ -5,6 +5,6 @@
 #define GY_TRANSPORT_ENVIRONMENT_PRIV_H
 
 /** Later reports go here. */
-void gy_run_report_to(int socket);
+void gy_transport_run_report_to(int socket);
 
 #endif

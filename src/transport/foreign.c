@@ -145,8 +145,8 @@ static gy_status open_ways(const gy_foreign_place *place, gy_env *env, gy_transp
     gy_transport *near = NULL, *far = NULL;
     bool is_shared = place->segment >= 0;
     if (is_shared) {
-        GY_TRY(gy_shm_open_process(place->process, place->segment,
-                                   place->rank - place->first_rank, env, &near));
+        GY_TRY(gy_transport_shm_open_process(place->process, place->segment,
+                                             place->rank - place->first_rank, env, &near));
     }
     if (!place->has_carrier) {
         GY_ASSERT(near != NULL);
@@ -165,11 +165,11 @@ static gy_status open_ways(const gy_foreign_place *place, gy_env *env, gy_transp
         return status;
     }
     *transport = far;
-    return is_shared ? gy_hosts_open(near, far, place->hosts, transport) : GY_OK;
+    return is_shared ? gy_transport_hosts_open(near, far, place->hosts, transport) : GY_OK;
 }
 
-gy_status gy_foreign_open(const char *name, bool is_apart, gy_env *env,
-                          gy_transport **transport)
+gy_status gy_transport_foreign_open(const char *name, bool is_apart, gy_env *env,
+                                    gy_transport **transport)
 {
     gy_foreign_place *place = &place_of;
     char why[256] = "";

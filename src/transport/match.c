@@ -6,7 +6,7 @@
  * give back does not fit them again, each came from new pages of the heap. */
 enum { SPARE_BYTES = 4096, SPARE_BYTES_MAX = 256 * 1024 };
 
-void gy_transfers_push(gy_transfer **list, gy_transfer *transfer)
+void gy_transport_transfers_push(gy_transfer **list, gy_transfer *transfer)
 {
     while (*list != NULL) {
         list = &(*list)->next;
@@ -15,7 +15,7 @@ void gy_transfers_push(gy_transfer **list, gy_transfer *transfer)
     *list = transfer;
 }
 
-bool gy_transfers_remove(gy_transfer **list, gy_transfer *transfer)
+bool gy_transport_transfers_remove(gy_transfer **list, gy_transfer *transfer)
 {
     for (; *list != NULL; list = &(*list)->next) {
         if (*list == transfer) {
@@ -36,7 +36,7 @@ void gy_transfer_end(gy_transfer *transfer, gy_status status)
     }
 }
 
-void gy_transfers_end(gy_transfer **list, gy_status status)
+void gy_transport_transfers_end(gy_transfer **list, gy_status status)
 {
     while (*list != NULL) {
         gy_transfer *next = (*list)->next;
@@ -169,7 +169,7 @@ void gy_inbox_post(gy_inbox *inbox, gy_transfer *transfer)
         }
         return;
     }
-    gy_transfers_push(&inbox->posted, transfer);
+    gy_transport_transfers_push(&inbox->posted, transfer);
 }
 
 static bool keep(gy_inbox *inbox, uint64_t tag, size_t size_bytes)
@@ -201,7 +201,7 @@ bool gy_inbox_begin(gy_inbox *inbox, uint64_t tag, size_t size_bytes)
         receive = receive->next;
     }
     if (receive != NULL) {
-        GY_ASSERT(gy_transfers_remove(&inbox->posted, receive));
+        GY_ASSERT(gy_transport_transfers_remove(&inbox->posted, receive));
         take(receive);
         if (fits(receive, size_bytes)) {
             receive->is_matched = true;
@@ -270,7 +270,7 @@ bool gy_inbox_deliver(gy_inbox *inbox, uint64_t tag, const void *data, size_t si
 
 void gy_inbox_cancel(gy_inbox *inbox, gy_transfer *transfer)
 {
-    if (gy_transfers_remove(&inbox->posted, transfer)) {
+    if (gy_transport_transfers_remove(&inbox->posted, transfer)) {
         return;
     }
     if (inbox->receive == transfer) {
@@ -284,11 +284,11 @@ void gy_inbox_cancel(gy_inbox *inbox, gy_transfer *transfer)
     }
 }
 
-bool gy_transfers_cancel(gy_transfer **list, gy_inbox *inbox, gy_transfer *transfer,
-                         bool is_half)
+bool gy_transport_transfers_cancel(gy_transfer **list, gy_inbox *inbox, gy_transfer *transfer,
+                                   bool is_half)
 {
     is_half = is_half && *list == transfer;
-    if (!gy_transfers_remove(list, transfer)) {
+    if (!gy_transport_transfers_remove(list, transfer)) {
         gy_inbox_cancel(inbox, transfer);
         return true;
     }
@@ -297,13 +297,13 @@ bool gy_transfers_cancel(gy_transfer **list, gy_inbox *inbox, gy_transfer *trans
         orphan->next = *list;
         *list = orphan;
     } else if (is_half) {
-        gy_transfers_end(list, GY_STATE);
+        gy_transport_transfers_end(list, GY_STATE);
         return false;
     }
     return true;
 }
 
-bool gy_transfers_deliver(gy_transfer **list, gy_inbox *inbox)
+bool gy_transport_transfers_deliver(gy_transfer **list, gy_inbox *inbox)
 {
     bool has_moved = false;
     while (*list != NULL) {

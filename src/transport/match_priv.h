@@ -61,12 +61,12 @@ static inline bool gy_inbox_is_busy(const gy_inbox *inbox)
 void gy_inbox_fini(gy_inbox *inbox);
 
 /** Put a transfer at the end of a list, take one out (true when it was there). */
-void gy_transfers_push(gy_transfer **list, gy_transfer *transfer);
-bool gy_transfers_remove(gy_transfer **list, gy_transfer *transfer);
+void gy_transport_transfers_push(gy_transfer **list, gy_transfer *transfer);
+bool gy_transport_transfers_remove(gy_transfer **list, gy_transfer *transfer);
 /** A send is over. */
 void gy_transfer_end(gy_transfer *transfer, gy_status status);
 /** All of the list are over with `status`. */
-void gy_transfers_end(gy_transfer **list, gy_status status);
+void gy_transport_transfers_end(gy_transfer **list, gy_status status);
 /** The rest of a send in a copy that ends by itself; NULL: no memory. */
 gy_transfer *gy_transfer_orphan(const gy_transfer *transfer);
 /**
@@ -74,9 +74,9 @@ gy_transfer *gy_transfer_orphan(const gy_transfer *transfer);
  * (`is_half`: the first of the list is) is finished from a copy. False: there is no memory for
  * that, all of the list have ended and nothing can follow.
  */
-bool gy_transfers_cancel(gy_transfer **list, gy_inbox *inbox, gy_transfer *transfer,
-                         bool is_half);
+bool gy_transport_transfers_cancel(gy_transfer **list, gy_inbox *inbox, gy_transfer *transfer,
+                                   bool is_half);
 /** Hand a rank's messages to itself to its inbox; true when one was. */
-bool gy_transfers_deliver(gy_transfer **list, gy_inbox *inbox);
+bool gy_transport_transfers_deliver(gy_transfer **list, gy_inbox *inbox);
 
 #endif

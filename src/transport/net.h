@@ -112,7 +112,7 @@ GY_MUST_CHECK gy_status gy_transport_key_derive(const uint8_t *secret, size_t si
                                                 const uint8_t epoch[GY_RUN_ID_BYTES],
                                                 const char *role, gy_transport_key *key);
 /** A new run's number, from the system's source of randomness. GY_IO */
-GY_MUST_CHECK gy_status gy_run_id_make(uint8_t id[GY_RUN_ID_BYTES]);
+GY_MUST_CHECK gy_status gy_transport_run_id_make(uint8_t id[GY_RUN_ID_BYTES]);
 
 /* ---- Addresses ---- */
 

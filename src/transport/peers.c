@@ -15,7 +15,7 @@
 
 enum { WRITER_YIELDS = 1000 };
 
-gy_status gy_peers_join(gy_transport_segment *segment, int rank)
+gy_status gy_transport_peers_join(gy_transport_segment *segment, int rank)
 {
     gy_rank_state *state = gy_transport_segment_state(segment, rank);
     uint32_t stage = GY_RANK_ABSENT;
@@ -25,12 +25,12 @@ gy_status gy_peers_join(gy_transport_segment *segment, int rank)
                        segment->header->first_rank + rank);
     }
     atomic_store_explicit(&state->process, (int32_t)getpid(), memory_order_relaxed);
-    /* release: the process number before the stage (acquire in gy_peers_stage) */
+    /* release: the process number before the stage (acquire in gy_transport_peers_stage) */
     atomic_store_explicit(&state->stage, GY_RANK_JOINED, memory_order_release);
     return GY_OK;
 }
 
-gy_rank_stage gy_peers_stage(gy_transport_segment *segment, int rank)
+gy_rank_stage gy_transport_peers_stage(gy_transport_segment *segment, int rank)
 {
     return (gy_rank_stage)atomic_load_explicit(
         &gy_transport_segment_state(segment, rank)->stage, memory_order_acquire);
@@ -39,11 +39,11 @@ gy_rank_stage gy_peers_stage(gy_transport_segment *segment, int rank)
 static void ring_all(gy_transport_segment *segment)
 {
     for (int rank = 0; rank < segment->header->ranks; rank++) {
-        gy_peers_ring(segment, rank);
+        gy_transport_peers_ring(segment, rank);
     }
 }
 
-void gy_peers_leave(gy_transport_segment *segment, int rank, bool has_given_up)
+void gy_transport_peers_leave(gy_transport_segment *segment, int rank, bool has_given_up)
 {
     /* release: all that the rank published before it left */
     atomic_store_explicit(&gy_transport_segment_state(segment, rank)->stage,
@@ -66,17 +66,17 @@ static bool is_process_gone(pid_t process)
     return is_gone;
 }
 
-gy_status gy_peers_check(gy_transport_segment *segment, int rank, bool is_needed)
+gy_status gy_transport_peers_check(gy_transport_segment *segment, int rank, bool is_needed)
 {
     gy_rank_state *state = gy_transport_segment_state(segment, rank);
-    gy_rank_stage stage = gy_peers_stage(segment, rank);
+    gy_rank_stage stage = gy_transport_peers_stage(segment, rank);
     pid_t process = atomic_load_explicit(&state->process, memory_order_relaxed);
     if (stage == GY_RANK_JOINED && process != getpid() && is_process_gone(process)) {
         /* It may have left before it ended: the stage then says so, and stays. */
         uint32_t before = GY_RANK_JOINED;
         (void)atomic_compare_exchange_strong_explicit(
             &state->stage, &before, GY_RANK_DEAD, memory_order_acq_rel, memory_order_acquire);
-        stage = gy_peers_stage(segment, rank);
+        stage = gy_transport_peers_stage(segment, rank);
     }
     if (stage == GY_RANK_DEAD) {
         return gy_fail(GY_PEER, "rank %d (process %d) is lost",
@@ -89,14 +89,15 @@ gy_status gy_peers_check(gy_transport_segment *segment, int rank, bool is_needed
     return GY_OK;
 }
 
-bool gy_peers_is_stopped(gy_transport_segment *segment, int rank)
+bool gy_transport_peers_is_stopped(gy_transport_segment *segment, int rank)
 {
     gy_rank_state *state = gy_transport_segment_state(segment, rank);
-    char letter = gy_process_state(atomic_load_explicit(&state->process, memory_order_relaxed));
+    char letter =
+        gy_transport_process_state(atomic_load_explicit(&state->process, memory_order_relaxed));
     return letter == 'T' || letter == 't';
 }
 
-void gy_peers_record(gy_transport *transport, gy_transport_segment *segment)
+void gy_transport_peers_record(gy_transport *transport, gy_transport_segment *segment)
 {
     transport->records = gy_transport_segment_records(segment);
     transport->first_recorded = segment->header->first_rank;
@@ -115,13 +116,13 @@ gy_status gy_transport_record(gy_transport *transport, int fd)
     int rank = transport->rank - segment->header->first_rank;
     gy_status status =
         rank >= 0 && rank < segment->header->ranks
-            ? gy_peers_join(segment, rank)
+            ? gy_transport_peers_join(segment, rank)
             : gy_fail(GY_ARG, "rank %d is none of the segment's", transport->rank);
     if (status < 0) {
         gy_transport_segment_drop(segment);
         return status;
     }
-    gy_peers_record(transport, segment);
+    gy_transport_peers_record(transport, segment);
     transport->recorder = segment;
     return GY_OK;
 }
@@ -135,14 +136,14 @@ void gy_transport_close(gy_transport *transport)
     int rank = transport->rank - transport->first_recorded;
     transport->ops->close(transport);
     if (recorder != NULL) {
-        gy_peers_leave(recorder, rank, false);
+        gy_transport_peers_leave(recorder, rank, false);
         gy_transport_segment_drop(recorder);
     }
 }
 
-gy_status gy_peers_aborted(gy_transport_segment *segment, uint32_t epoch)
+gy_status gy_transport_peers_aborted(gy_transport_segment *segment, uint32_t epoch)
 {
-    /* acquire: with the release in gy_peers_abort, the error itself */
+    /* acquire: with the release in gy_transport_peers_abort, the error itself */
     if (atomic_load_explicit(&segment->header->abort, memory_order_acquire) !=
         epoch * GY_ABORT_STATES + GY_ABORT_SET) {
         return GY_OK;
@@ -176,8 +177,8 @@ static void await_writer(const _Atomic uint32_t *abort, uint32_t epoch)
     }
 }
 
-void gy_peers_abort(gy_transport_segment *segment, uint32_t epoch, int rank,
-                    const gy_error *error)
+void gy_transport_peers_abort(gy_transport_segment *segment, uint32_t epoch, int rank,
+                              const gy_error *error)
 {
     if (!claim_abort(&segment->header->abort, epoch)) {
         await_writer(&segment->header->abort, epoch);
@@ -187,7 +188,7 @@ void gy_peers_abort(gy_transport_segment *segment, uint32_t epoch, int rank,
     kept->status = error->status;
     kept->rank = error->rank >= 0 ? error->rank : rank;
     snprintf(kept->text, sizeof(kept->text), "rank %d: %.990s", kept->rank, error->text);
-    /* release: with the acquire in gy_peers_aborted */
+    /* release: with the acquire in gy_transport_peers_aborted */
     atomic_store_explicit(&segment->header->abort, epoch * GY_ABORT_STATES + GY_ABORT_SET,
                           memory_order_release);
     ring_all(segment);
@@ -195,7 +196,7 @@ void gy_peers_abort(gy_transport_segment *segment, uint32_t epoch, int rank,
 
 /* ---- Bells ---- */
 
-gy_status gy_peers_hang_bell(gy_transport_segment *segment, int rank, int *pipe)
+gy_status gy_transport_peers_hang_bell(gy_transport_segment *segment, int rank, int *pipe)
 {
     gy_rank_state *state = gy_transport_segment_state(segment, rank);
     struct stat facts;
@@ -271,7 +272,7 @@ static void write_bell(gy_transport_segment *segment, int rank)
     }
 }
 
-void gy_peers_ring(gy_transport_segment *segment, int rank)
+void gy_transport_peers_ring(gy_transport_segment *segment, int rank)
 {
     gy_rank_state *state = gy_transport_segment_state(segment, rank);
     /*
@@ -295,21 +296,21 @@ void gy_peers_ring(gy_transport_segment *segment, int rank)
     }
 }
 
-bool gy_peers_announce(gy_rank_state *state)
+bool gy_transport_peers_announce(gy_rank_state *state)
 {
-    /* seq_cst: with the load in gy_peers_ring; the pipe's names before it */
+    /* seq_cst: with the load in gy_transport_peers_ring; the pipe's names before it */
     return atomic_exchange_explicit(&state->sleep, GY_SLEEP_ON_PIPE, memory_order_seq_cst) ==
            GY_SLEEP_NONE;
 }
 
-uint32_t gy_peers_nap(gy_rank_state *state, uint32_t bell, int64_t nap_ns)
+uint32_t gy_transport_peers_nap(gy_rank_state *state, uint32_t bell, int64_t nap_ns)
 {
     if (nap_ns > 0) {
         struct timespec nap = {.tv_sec = nap_ns / 1000000000, .tv_nsec = nap_ns % 1000000000};
         syscall(SYS_futex, &state->bell, FUTEX_WAIT, bell, &nap, NULL, 0);
     }
     uint32_t now = atomic_load_explicit(&state->bell, memory_order_acquire);
-    /* seq_cst: with the load in gy_peers_ring */
+    /* seq_cst: with the load in gy_transport_peers_ring */
     atomic_exchange_explicit(&state->sleep, GY_SLEEP_ON_WORD, memory_order_seq_cst);
     return now;
 }

@@ -39,13 +39,13 @@ static const char *read_stat(int process, char text[STAT_BYTES])
     return name_end != NULL && strlen(name_end) > 4 ? name_end + 2 : "";
 }
 
-char gy_process_state(int process)
+char gy_transport_process_state(int process)
 {
     char text[STAT_BYTES];
     return read_stat(process, text)[0];
 }
 
-int gy_process_parent(int process)
+int gy_transport_process_parent(int process)
 {
     char text[STAT_BYTES];
     const char *at = read_stat(process, text);
@@ -157,7 +157,7 @@ static gy_status take_rank(int fd, const gy_transport_segment_layout *layout, ri
                      ? (uint8_t)GY_FLIGHT_LEFT
                      : (uint8_t)GY_MIN(state.stage, (uint32_t)GY_FLIGHT_DEAD);
     out->process = state.process;
-    out->process_state = (uint8_t)gy_process_state(out->process);
+    out->process_state = (uint8_t)gy_transport_process_state(out->process);
     out->begun = copies[0].count;
     memcpy(out->comm_slots, copies[1].comm_slots, sizeof(out->comm_slots));
     flight->records[rank] = gy_alloc_zero("flight", GY_RECORDS, sizeof(gy_flight_record));

@@ -210,8 +210,8 @@ bool gy_flight_record_latest(gy_flight_record_area *area, gy_flight_record *reco
 
 /** The letter of /proc/PID/stat ('T' stopped, 'Z' ended and not reaped, ...); 0: no such
  * process, or not to be seen. */
-char gy_process_state(int process);
+char gy_transport_process_state(int process);
 /** The process that started it, or has adopted it; 0: the same. */
-int gy_process_parent(int process);
+int gy_transport_process_parent(int process);
 
 #endif

@@ -56,7 +56,7 @@ static gy_transport *open_rank(int *fd, int rank)
     if (*fd < 0) {
         assert_ok(gy_transport_segment_make(&two, fd));
     }
-    assert_ok(gy_shm_open(*fd, rank, gy_env_real(), &transport));
+    assert_ok(gy_transport_shm_open(*fd, rank, gy_env_real(), &transport));
     return transport;
 }
 

@@ -23,7 +23,7 @@ enum { HAS_NET = 1, IS_RENEWABLE = 2, IS_OVER = 4 };
 static _Atomic int run_socket = -1;
 static _Atomic bool is_renewable;
 
-gy_status gy_rendezvous_pair(int sockets[2])
+gy_status gy_transport_rendezvous_pair(int sockets[2])
 {
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0) {
         return gy_fail(GY_IO, "cannot make a pair of sockets: %s", strerror(errno));
@@ -92,7 +92,7 @@ static gy_status take_message(int socket, struct iovec piece, int *descriptor)
     return GY_OK;
 }
 
-gy_status gy_rendezvous_greet(int socket, const gy_run_place *place, int segment)
+gy_status gy_transport_rendezvous_greet(int socket, const gy_run_place *place, int segment)
 {
     greeting words = {.magic = greeting_magic,
                       .rank = place->rank,
@@ -104,7 +104,7 @@ gy_status gy_rendezvous_greet(int socket, const gy_run_place *place, int segment
     return put_message(socket, piece, segment);
 }
 
-gy_status gy_rendezvous_take(int socket, gy_run_place *place, int *segment)
+gy_status gy_transport_rendezvous_take(int socket, gy_run_place *place, int *segment)
 {
     greeting words = {.magic = 0};
     int got = -1;
@@ -126,7 +126,7 @@ gy_status gy_rendezvous_take(int socket, gy_run_place *place, int *segment)
     return GY_OK;
 }
 
-bool gy_run_is_renewable(void)
+bool gy_transport_run_is_renewable(void)
 {
     return atomic_load_explicit(&is_renewable, memory_order_relaxed);
 }
@@ -151,10 +151,10 @@ static gy_status take_next(gy_run_ticket *ticket)
 gy_status gy_run_ticket_take(int socket, gy_run_ticket *ticket)
 {
     gy_run_ticket got = {.segment = -1, .listener = -1};
-    GY_TRY(gy_rendezvous_take(socket, &got.place, &got.segment));
+    GY_TRY(gy_transport_rendezvous_take(socket, &got.place, &got.segment));
     if (got.place.has_net) {
         gy_status status =
-            gy_rendezvous_take_net(socket, got.place.size, &got.net, &got.listener);
+            gy_transport_rendezvous_take_net(socket, got.place.size, &got.net, &got.listener);
         if (status < 0) {
             close(got.segment);
             return status;
@@ -176,7 +176,7 @@ void gy_run_ticket_drop(gy_run_ticket *ticket)
     *ticket = (gy_run_ticket){.segment = -1, .listener = -1};
 }
 
-void gy_run_await(int wait_ms)
+void gy_transport_run_await(int wait_ms)
 {
     struct pollfd look = {.fd = atomic_load_explicit(&run_socket, memory_order_acquire),
                           .events = POLLIN};
@@ -197,14 +197,15 @@ gy_run_net *gy_run_net_new(int size)
     return net;
 }
 
-gy_status gy_rendezvous_greet_net(int socket, const gy_run_net *net, int listener)
+gy_status gy_transport_rendezvous_greet_net(int socket, const gy_run_net *net, int listener)
 {
     /* The piece is not const, though sending only reads. */
     struct iovec piece = {.iov_base = (void *)(uintptr_t)net, .iov_len = net_bytes(net->size)};
     return put_message(socket, piece, listener);
 }
 
-gy_status gy_rendezvous_take_net(int socket, int size, gy_run_net **net, int *listener)
+gy_status gy_transport_rendezvous_take_net(int socket, int size, gy_run_net **net,
+                                           int *listener)
 {
     gy_run_net *made = gy_run_net_new(size);
     if (made == NULL) {
@@ -223,7 +224,7 @@ gy_status gy_rendezvous_take_net(int socket, int size, gy_run_net **net, int *li
     return GY_OK;
 }
 
-gy_status gy_rendezvous_read(int socket, gy_error *error)
+gy_status gy_transport_rendezvous_read(int socket, gy_error *error)
 {
     gy_error got;
     ssize_t size = recv(socket, &got, sizeof(got), MSG_DONTWAIT);
@@ -242,12 +243,12 @@ gy_status gy_rendezvous_read(int socket, gy_error *error)
     return GY_OK;
 }
 
-void gy_run_report_to(int socket)
+void gy_transport_run_report_to(int socket)
 {
     atomic_store_explicit(&run_socket, socket, memory_order_release);
 }
 
-bool gy_run_report(const gy_error *error)
+bool gy_transport_run_report(const gy_error *error)
 {
     int socket = atomic_load_explicit(&run_socket, memory_order_acquire);
     /* Nobody can be told if the launcher is gone. */
@@ -255,11 +256,11 @@ bool gy_run_report(const gy_error *error)
                               (ssize_t)sizeof(*error);
 }
 
-bool gy_run_report_abort(const gy_error *error)
+bool gy_transport_run_report_abort(const gy_error *error)
 {
     gy_error told = *error;
     told.rank = GY_RANK_ABORTS;
-    return gy_run_report(&told);
+    return gy_transport_run_report(&told);
 }
 
 /* ---- Generations: a fresh segment whenever ranks were started anew ---- */
@@ -314,7 +315,8 @@ static gy_status await_all(gy_transport *transport, gy_deadline deadline)
     return GY_OK;
 }
 
-gy_status gy_generation_meet(gy_env *env, gy_deadline deadline, gy_transport **transport)
+gy_status gy_transport_generation_meet(gy_env *env, gy_deadline deadline,
+                                       gy_transport **transport)
 {
     gy_status status = GY_OK;
     while (status >= 0 && gy_now_ns(env) < deadline.at_ns) {
@@ -326,7 +328,7 @@ gy_status gy_generation_meet(gy_env *env, gy_deadline deadline, gy_transport **t
             break;
         }
         if (*transport == NULL) {
-            gy_run_await(LOOK_MS);
+            gy_transport_run_await(LOOK_MS);
             continue;
         }
         gy_deadline soon = {
@@ -350,10 +352,10 @@ gy_status gy_generation_meet(gy_env *env, gy_deadline deadline, gy_transport **t
     return status;
 }
 
-gy_status gy_generation_finish(gy_env *env, gy_deadline deadline)
+gy_status gy_transport_generation_finish(gy_env *env, gy_deadline deadline)
 {
     const gy_error done = {.status = GY_OK, .rank = GY_RANK_DONE};
-    if (!gy_run_report(&done)) {
+    if (!gy_transport_run_report(&done)) {
         return gy_fail(GY_PEER, "cannot report to the launcher that this rank has finished");
     }
     while (gy_now_ns(env) < deadline.at_ns) {
@@ -362,7 +364,7 @@ gy_status gy_generation_finish(gy_env *env, gy_deadline deadline)
         if (is_over || next_ticket.segment >= 0) {
             return is_over ? GY_OK : GY_AGAIN;
         }
-        gy_run_await(LOOK_MS);
+        gy_transport_run_await(LOOK_MS);
     }
     return gy_fail(GY_TIMEOUT, "the other ranks have not finished by the deadline");
 }

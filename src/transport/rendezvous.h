@@ -40,20 +40,22 @@ typedef struct gy_run_net {
 GY_MUST_CHECK gy_run_net *gy_run_net_new(int size);
 
 /** A pair of connected sockets (close-on-exec): [0] the launcher's, [1] the rank's. GY_IO */
-GY_MUST_CHECK gy_status gy_rendezvous_pair(int sockets[2]);
+GY_MUST_CHECK gy_status gy_transport_rendezvous_pair(int sockets[2]);
 /** Put a rank's place and the segment into its socket, before it runs. Borrows both. GY_IO */
-GY_MUST_CHECK gy_status gy_rendezvous_greet(int socket, const gy_run_place *place, int segment);
+GY_MUST_CHECK gy_status gy_transport_rendezvous_greet(int socket, const gy_run_place *place,
+                                                      int segment);
 /** The same for what goes with place->has_net; borrows the listening socket. */
-GY_MUST_CHECK gy_status gy_rendezvous_greet_net(int socket, const gy_run_net *net,
-                                                int listener);
+GY_MUST_CHECK gy_status gy_transport_rendezvous_greet_net(int socket, const gy_run_net *net,
+                                                          int listener);
 /** The rank's side: caller owns *net and *listener. */
-GY_MUST_CHECK gy_status gy_rendezvous_take_net(int socket, int size, gy_run_net **net,
-                                               int *listener);
+GY_MUST_CHECK gy_status gy_transport_rendezvous_take_net(int socket, int size, gy_run_net **net,
+                                                         int *listener);
 /** The rank's side: caller owns *segment. GY_STATE was read already; GY_FORMAT; GY_IO */
-GY_MUST_CHECK gy_status gy_rendezvous_take(int socket, gy_run_place *place, int *segment);
+GY_MUST_CHECK gy_status gy_transport_rendezvous_take(int socket, gy_run_place *place,
+                                                     int *segment);
 /** A failure the rank reported: GY_OK it is in `error`; GY_AGAIN none there; GY_PEER closed.
  * Never blocks. */
-GY_MUST_CHECK gy_status gy_rendezvous_read(int socket, gy_error *error);
+GY_MUST_CHECK gy_status gy_transport_rendezvous_read(int socket, gy_error *error);
 
 /** All that a launcher gives a rank to join by. */
 typedef struct gy_run_ticket {
@@ -62,8 +64,8 @@ typedef struct gy_run_ticket {
     gy_run_net *net;       /* owned; NULL: shared memory alone */
 } gy_run_ticket;
 
-/** Take the next one from the rank's socket; the returns of gy_rendezvous_take. Caller drops it
- * after success. */
+/** Take the next one from the rank's socket; the returns of gy_transport_rendezvous_take.
+ * Caller drops it after success. */
 GY_MUST_CHECK gy_status gy_run_ticket_take(int socket, gy_run_ticket *ticket);
 /** Join the other ranks, by UCX where no rank is started anew; the listener goes to the
  * transport, also on failure. */
@@ -73,17 +75,17 @@ void gy_run_ticket_drop(gy_run_ticket *ticket);
 
 /** For a rank that fails before it has joined: what it reports goes to the launcher that its
  * environment names, if any. */
-void gy_run_find_launcher(void);
+void gy_transport_run_find_launcher(void);
 
 /**
  * Tell the launcher why this rank is about to end with a failure; without a launcher nothing
  * happens. The first report counts. @return whether a launcher was told @threads any
  */
-bool gy_run_report(const gy_error *error);
+bool gy_transport_run_report(const gy_error *error);
 
 enum { GY_RANK_ABORTS = -2, GY_RANK_DONE = -3 }; /* as the rank of a report */
 
 /** Sleep until the launcher has said something, at most so long. */
-void gy_run_await(int wait_ms);
+void gy_transport_run_await(int wait_ms);
 
 #endif

@@ -17,7 +17,7 @@ static self_transport *self_of(gy_transport *transport)
 
 static void self_close(gy_transport *transport)
 {
-    gy_transfers_end(&self_of(transport)->sends, GY_STATE);
+    gy_transport_transfers_end(&self_of(transport)->sends, GY_STATE);
     gy_inbox_fini(&self_of(transport)->inbox);
     gy_free(transport);
 }
@@ -25,12 +25,12 @@ static void self_close(gy_transport *transport)
 static gy_status self_progress(gy_transport *transport)
 {
     self_transport *self = self_of(transport);
-    return gy_transfers_deliver(&self->sends, &self->inbox) ? GY_OK : GY_AGAIN;
+    return gy_transport_transfers_deliver(&self->sends, &self->inbox) ? GY_OK : GY_AGAIN;
 }
 
 static gy_status self_send(gy_transport *transport, gy_transfer *transfer)
 {
-    gy_transfers_push(&self_of(transport)->sends, transfer);
+    gy_transport_transfers_push(&self_of(transport)->sends, transfer);
     (void)self_progress(transport);
     return GY_OK;
 }
@@ -44,7 +44,7 @@ static gy_status self_recv(gy_transport *transport, gy_transfer *transfer)
 static void self_cancel(gy_transport *transport, gy_transfer *transfer)
 {
     self_transport *self = self_of(transport);
-    (void)gy_transfers_cancel(&self->sends, &self->inbox, transfer, false);
+    (void)gy_transport_transfers_cancel(&self->sends, &self->inbox, transfer, false);
 }
 
 static gy_status self_check(gy_transport *transport, int peer)
@@ -96,7 +96,7 @@ static const gy_transport_ops self_ops = {
     .nap = self_nap,
 };
 
-gy_status gy_self_open(gy_env *env, gy_transport **transport)
+gy_status gy_transport_self_open(gy_env *env, gy_transport **transport)
 {
     self_transport *self = gy_alloc_zero("transport.self", 1, sizeof(*self));
     if (self == NULL) {

@@ -52,7 +52,7 @@ static void list(shm_transport *shm, int peer)
 
 static void shm_wake(gy_transport *transport, int peer)
 {
-    gy_peers_ring(shm_of(transport)->segment, peer - shm_of(transport)->first);
+    gy_transport_peers_ring(shm_of(transport)->segment, peer - shm_of(transport)->first);
 }
 
 static bool push_sends(shm_transport *shm, int to)
@@ -86,7 +86,7 @@ static bool push_sends(shm_transport *shm, int to)
         gy_transfer_end(send, GY_OK);
     }
     if (has_moved) {
-        gy_peers_ring(shm->segment, to);
+        gy_transport_peers_ring(shm->segment, to);
     }
     return has_moved;
 }
@@ -121,7 +121,7 @@ static bool pull_receives(shm_transport *shm, int from)
         has_moved = true;
     }
     if (has_moved) {
-        gy_peers_ring(shm->segment, from); /* it may wait for room */
+        gy_transport_peers_ring(shm->segment, from); /* it may wait for room */
     }
     return has_moved;
 }
@@ -155,7 +155,7 @@ static gy_status shm_send(gy_transport *transport, gy_transfer *transfer)
                        "a message to rank %d was abandoned half sent: no message can follow",
                        transfer->peer);
     }
-    gy_transfers_push(&peer->sends, transfer);
+    gy_transport_transfers_push(&peer->sends, transfer);
     (void)push_sends(shm, at);
     if (peer->sends != NULL) {
         list(shm, at);
@@ -181,7 +181,8 @@ static void shm_cancel(gy_transport *transport, gy_transfer *transfer)
 {
     shm_transport *shm = shm_of(transport);
     shm_peer *peer = &shm->peers[transfer->peer - shm->first];
-    if (!gy_transfers_cancel(&peer->sends, &peer->inbox, transfer, peer->is_frame_out)) {
+    if (!gy_transport_transfers_cancel(&peer->sends, &peer->inbox, transfer,
+                                       peer->is_frame_out)) {
         peer->is_frame_out = false;
         peer->is_cut = true;
     }
@@ -189,18 +190,18 @@ static void shm_cancel(gy_transport *transport, gy_transfer *transfer)
 
 static gy_status shm_aborted(gy_transport *transport)
 {
-    return gy_peers_aborted(shm_of(transport)->segment, transport->survival.epoch);
+    return gy_transport_peers_aborted(shm_of(transport)->segment, transport->survival.epoch);
 }
 
 static gy_status shm_check(gy_transport *transport, int peer)
 {
     shm_transport *shm = shm_of(transport);
     if (peer >= 0) {
-        return gy_peers_check(shm->segment, peer - shm->first, true);
+        return gy_transport_peers_check(shm->segment, peer - shm->first, true);
     }
     for (int rank = 0; rank < shm->shared.size; rank++) {
         if (rank != shm->shared.rank && !gy_transport_is_lost(transport, shm->first + rank)) {
-            GY_TRY(gy_peers_check(shm->segment, rank, false));
+            GY_TRY(gy_transport_peers_check(shm->segment, rank, false));
         }
     }
     return GY_OK;
@@ -211,7 +212,7 @@ static int shm_absent(gy_transport *transport, gy_absent *absent, int room)
     shm_transport *shm = shm_of(transport);
     int count = 0;
     for (int rank = 0; rank < shm->shared.size; rank++) {
-        if (rank != shm->shared.rank && gy_peers_is_stopped(shm->segment, rank)) {
+        if (rank != shm->shared.rank && gy_transport_peers_is_stopped(shm->segment, rank)) {
             if (count < room) {
                 absent[count] = (gy_absent){.rank = shm->first + rank, .is_stopped = true};
             }
@@ -223,29 +224,29 @@ static int shm_absent(gy_transport *transport, gy_absent *absent, int room)
 
 static void shm_abort(gy_transport *transport, const gy_error *error)
 {
-    gy_peers_abort(shm_of(transport)->segment, transport->survival.epoch, transport->rank,
-                   error);
+    gy_transport_peers_abort(shm_of(transport)->segment, transport->survival.epoch,
+                             transport->rank, error);
 }
 
 static bool shm_has_joined(gy_transport *transport, int peer)
 {
     const shm_transport *shm = shm_of(transport);
-    gy_rank_stage stage = gy_peers_stage(shm->segment, peer - shm->first);
+    gy_rank_stage stage = gy_transport_peers_stage(shm->segment, peer - shm->first);
     return stage >= GY_RANK_JOINED && stage != GY_RANK_GAVE_UP;
 }
 
 static void shm_nap(gy_transport *transport, int64_t nap_ns)
 {
     shm_transport *shm = shm_of(transport);
-    shm->bell = gy_peers_nap(gy_transport_segment_state(shm->segment, shm->shared.rank),
-                             shm->bell, nap_ns);
+    shm->bell = gy_transport_peers_nap(
+        gy_transport_segment_state(shm->segment, shm->shared.rank), shm->bell, nap_ns);
 }
 
 static gy_status shm_hang_bell(gy_transport *transport, int *descriptor)
 {
     shm_transport *shm = shm_of(transport);
     if (shm->pipe < 0) {
-        GY_TRY(gy_peers_hang_bell(shm->segment, shm->shared.rank, &shm->pipe));
+        GY_TRY(gy_transport_peers_hang_bell(shm->segment, shm->shared.rank, &shm->pipe));
     }
     *descriptor = shm->pipe;
     return GY_OK;
@@ -258,18 +259,18 @@ static gy_status shm_announce(gy_transport *transport)
     if (atomic_load_explicit(&state->is_muted, memory_order_relaxed) != 0) {
         return GY_UNSUPPORTED;
     }
-    return gy_peers_announce(state) ? GY_AGAIN : GY_OK;
+    return gy_transport_peers_announce(state) ? GY_AGAIN : GY_OK;
 }
 
 static void shm_close(gy_transport *transport)
 {
     shm_transport *shm = shm_of(transport);
-    gy_peers_leave(shm->segment, shm->shared.rank, transport->has_given_up);
+    gy_transport_peers_leave(shm->segment, shm->shared.rank, transport->has_given_up);
     if (shm->pipe >= 0) {
         close(shm->pipe);
     }
     for (int peer = 0; peer < shm->shared.size; peer++) {
-        gy_transfers_end(&shm->peers[peer].sends, GY_STATE);
+        gy_transport_transfers_end(&shm->peers[peer].sends, GY_STATE);
         gy_inbox_fini(&shm->peers[peer].inbox);
     }
     gy_transport_segment_drop(shm->segment);
@@ -324,7 +325,8 @@ static gy_status join(gy_transport_segment *segment, int rank, gy_env *env,
     shm_transport *shm = gy_alloc_zero("transport.shm", 1,
                                        sizeof(shm_transport) + (size_t)size * sizeof(shm_peer));
     int *busy = gy_alloc_zero("transport.shm", (size_t)size, sizeof(int));
-    gy_status status = shm == NULL || busy == NULL ? GY_NOMEM : gy_peers_join(segment, rank);
+    gy_status status =
+        shm == NULL || busy == NULL ? GY_NOMEM : gy_transport_peers_join(segment, rank);
     if (status < 0) {
         gy_free(busy);
         gy_free(shm);
@@ -343,7 +345,7 @@ static gy_status join(gy_transport_segment *segment, int rank, gy_env *env,
                                .host_ranks = size,
                                .is_oversubscribed = size > segment->header->host_cores,
                                .shared = &shm->shared};
-    gy_peers_record(&shm->base, segment);
+    gy_transport_peers_record(&shm->base, segment);
     size_t ring_bytes = segment->header->ring_bytes;
     for (int peer = 0; peer < size; peer++) {
         shm->peers[peer].inbox.survival = &shm->base.survival;
@@ -356,7 +358,7 @@ static gy_status join(gy_transport_segment *segment, int rank, gy_env *env,
     return GY_OK;
 }
 
-gy_status gy_shm_open(int fd, int rank, gy_env *env, gy_transport **transport)
+gy_status gy_transport_shm_open(int fd, int rank, gy_env *env, gy_transport **transport)
 {
     gy_transport_segment *segment = NULL;
     GY_TRY(gy_transport_segment_map(fd, &segment));
@@ -365,8 +367,8 @@ gy_status gy_shm_open(int fd, int rank, gy_env *env, gy_transport **transport)
     return status;
 }
 
-gy_status gy_shm_open_process(int process, int fd, int rank, gy_env *env,
-                              gy_transport **transport)
+gy_status gy_transport_shm_open_process(int process, int fd, int rank, gy_env *env,
+                                        gy_transport **transport)
 {
     char path[64];
     snprintf(path, sizeof(path), "/proc/%d/fd/%d", process, fd);
@@ -374,13 +376,13 @@ gy_status gy_shm_open_process(int process, int fd, int rank, gy_env *env,
     if (opened < 0) {
         return gy_fail(GY_IO, "cannot open the segment %s: %s", path, strerror(errno));
     }
-    gy_status status = gy_shm_open(opened, rank, env, transport);
+    gy_status status = gy_transport_shm_open(opened, rank, env, transport);
     close(opened);
     return status;
 }
 
-gy_status gy_shm_open_all(const gy_transport_segment_options *options, gy_env *env,
-                          gy_transport **transports)
+gy_status gy_transport_shm_open_all(const gy_transport_segment_options *options, gy_env *env,
+                                    gy_transport **transports)
 {
     int fd = -1;
     GY_TRY(gy_transport_segment_make(options, &fd));

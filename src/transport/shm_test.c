@@ -19,7 +19,7 @@ static void on_all_ranks(const gy_transport_segment_options *options,
                          void (*run)(gy_transport *, int *))
 {
     gy_transport *transports[RANKS];
-    assert_ok(gy_shm_open_all(options, gy_env_real(), transports));
+    assert_ok(gy_transport_shm_open_all(options, gy_env_real(), transports));
     run_on(transports, options->ranks, run);
 }
 
@@ -64,7 +64,7 @@ GY_TEST(words_pass_round_the_ranks)
 GY_TEST(first_of_a_tag_is_taken_first)
 {
     gy_transport *ranks[RANKS];
-    assert_ok(gy_shm_open_all(&small, gy_env_real(), ranks));
+    assert_ok(gy_transport_shm_open_all(&small, gy_env_real(), ranks));
     int values[3] = {10, 11, 12}, got = 0;
     gy_transfer sends[3], receive;
     for (int i = 0; i < 3; i++) {
@@ -84,7 +84,7 @@ GY_TEST(first_of_a_tag_is_taken_first)
 GY_TEST(large_message_in_small_room_is_a_mismatch)
 {
     gy_transport *ranks[RANKS];
-    assert_ok(gy_shm_open_all(&small, gy_env_real(), ranks));
+    assert_ok(gy_transport_shm_open_all(&small, gy_env_real(), ranks));
     char text[16] = "0123456789abcde", got[16] = "";
     gy_transfer send, receive;
     assert_ok(gy_transport_send(ranks[0], 1, 1, text, 16, &send));
@@ -107,7 +107,7 @@ GY_TEST(waits_end_with_a_cause)
     gy_transport *ranks[RANKS];
     char got[4];
     gy_transfer receive, other;
-    assert_ok(gy_shm_open_all(&small, gy_env_real(), ranks));
+    assert_ok(gy_transport_shm_open_all(&small, gy_env_real(), ranks));
     assert_status(gy_transport_recv(ranks[0], RANKS, 1, got, 4, &receive), GY_ARG);
     assert_status(gy_transport_recv(ranks[0], -1, 1, got, 4, &receive), GY_ARG);
     assert_ok(gy_transport_recv(ranks[0], 1, 1, got, 4, &receive));
@@ -132,7 +132,7 @@ GY_TEST(waits_end_with_a_cause)
 GY_TEST(ranks_go_on_after_a_failure)
 {
     gy_transport *ranks[RANKS];
-    assert_ok(gy_shm_open_all(&small, gy_env_real(), ranks));
+    assert_ok(gy_transport_shm_open_all(&small, gy_env_real(), ranks));
     given_up_sends_are_finished(ranks);
     failures_are_told_in_their_epoch(ranks);
     for (int rank = 0; rank < RANKS; rank++) {
@@ -146,7 +146,7 @@ GY_TEST(last_words_are_heard)
     gy_transport *ranks[RANKS];
     int value = 42, got = 0;
     gy_transfer send, receive;
-    assert_ok(gy_shm_open_all(&small, gy_env_real(), ranks));
+    assert_ok(gy_transport_shm_open_all(&small, gy_env_real(), ranks));
     assert_ok(gy_transport_send(ranks[1], 0, 9, &value, sizeof(value), &send));
     gy_transport_close(ranks[1]);
     assert_ok(gy_transport_recv(ranks[0], 1, 9, &got, sizeof(got), &receive));
@@ -169,7 +169,7 @@ GY_TEST(killed_process_is_named_soon)
         gy_transport *me = NULL;
         gy_transfer never;
         char byte;
-        if (gy_shm_open_process(launcher, fd, 1, gy_env_real(), &me) != GY_OK ||
+        if (gy_transport_shm_open_process(launcher, fd, 1, gy_env_real(), &me) != GY_OK ||
             gy_transport_recv(me, 0, 1, &byte, 1, &never) != GY_OK) {
             _exit(3);
         }
@@ -178,9 +178,9 @@ GY_TEST(killed_process_is_named_soon)
     gy_transport *me = NULL;
     gy_transfer receive;
     char byte;
-    assert_ok(gy_shm_open(fd, 0, gy_env_real(), &me));
-    assert_status(gy_shm_open(fd, 0, gy_env_real(), &me), GY_EXISTS);
-    assert_status(gy_shm_open(fd, 2, gy_env_real(), &me), GY_ARG);
+    assert_ok(gy_transport_shm_open(fd, 0, gy_env_real(), &me));
+    assert_status(gy_transport_shm_open(fd, 0, gy_env_real(), &me), GY_EXISTS);
+    assert_status(gy_transport_shm_open(fd, 2, gy_env_real(), &me), GY_ARG);
     assert_ok(gy_transport_meet(me, gy_deadline_after(30)));
     assert_ok(gy_transport_check(me, 1));
     kill(child, SIGSTOP);
@@ -236,8 +236,8 @@ GY_TEST(pool_offsets_translate)
     int fd = -1;
     gy_transport *a = NULL, *b = NULL;
     assert_ok(gy_transport_segment_make(&small, &fd));
-    assert_ok(gy_shm_open(fd, 0, gy_env_real(), &a));
-    assert_ok(gy_shm_open(fd, 1, gy_env_real(), &b));
+    assert_ok(gy_transport_shm_open(fd, 0, gy_env_real(), &a));
+    assert_ok(gy_transport_shm_open(fd, 1, gy_env_real(), &b));
     close(fd);
     const gy_shared *in_a = gy_transport_shared(a), *in_b = gy_transport_shared(b);
     assert_ptr_not_equal(in_a->pool, in_b->pool); /* two mappings */
@@ -276,16 +276,17 @@ GY_TEST(bad_segments_are_refused)
     assert_status(gy_transport_segment_make(&small, &fd), GY_LIMIT);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
     assert_int_equal(fd, -1);
-    assert_status(gy_shm_open(-1, 0, gy_env_real(), &transport), GY_IO);
+    assert_status(gy_transport_shm_open(-1, 0, gy_env_real(), &transport), GY_IO);
     FILE *file = tmpfile();
     assert_non_null(file);
-    assert_status(gy_shm_open(fileno(file), 0, gy_env_real(), &transport), GY_FORMAT);
+    assert_status(gy_transport_shm_open(fileno(file), 0, gy_env_real(), &transport), GY_FORMAT);
     fclose(file);
-    assert_status(gy_shm_open_process(getpid(), 99999, 0, gy_env_real(), &transport), GY_IO);
+    assert_status(gy_transport_shm_open_process(getpid(), 99999, 0, gy_env_real(), &transport),
+                  GY_IO);
     for (int n = 1; n <= RANKS * 2 + 3; n++) {
         gy_transport *all[RANKS];
         gy_alloc_fail_after(n);
-        gy_status status = gy_shm_open_all(&small, gy_env_real(), all);
+        gy_status status = gy_transport_shm_open_all(&small, gy_env_real(), all);
         gy_alloc_fail_after(0);
         if (status >= 0) {
             assert_true(n > 2);
@@ -327,7 +328,7 @@ GY_TEST(waits_spin_only_while_cores_suffice)
         counting_env env = {.env = {.ops = &ops}, .now_ns = 1};
         gy_transport_segment_options options = small;
         options.host_cores = cores;
-        assert_ok(gy_shm_open_all(&options, &env.env, ranks));
+        assert_ok(gy_transport_shm_open_all(&options, &env.env, ranks));
         gy_wait wait = gy_wait_start(ranks[0], 1, "nothing", (gy_deadline){90000});
         gy_status status = GY_OK;
         while (status == GY_OK) {
@@ -348,7 +349,7 @@ GY_TEST(self_is_a_run_of_one)
     gy_transport *self = NULL;
     gy_transfer send, receive;
     char text[6] = "hello", got[6] = "";
-    assert_ok(gy_self_open(gy_env_real(), &self));
+    assert_ok(gy_transport_self_open(gy_env_real(), &self));
     assert_int_equal(gy_transport_size(self), 1);
     assert_null(gy_transport_shared(self));
     assert_ok(gy_transport_recv(self, 0, 2, got, 6, &receive));

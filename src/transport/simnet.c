@@ -169,7 +169,7 @@ static const gy_transport_ops simnet_ops = {
     .nap = simnet_nap,
 };
 
-gy_status gy_simnet_open(gy_sim *sim, int rank, gy_transport **transport)
+gy_status gy_transport_simnet_open(gy_sim *sim, int rank, gy_transport **transport)
 {
     int size = gy_sim_nodes(sim);
     if (rank < 0 || rank >= size) {

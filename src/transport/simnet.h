@@ -10,6 +10,7 @@
 
 /** Borrows the sim, whose nodes are the ranks. GY_ARG; GY_EXISTS the node listens already;
  * GY_NOMEM */
-GY_MUST_CHECK gy_status gy_simnet_open(gy_sim *sim, int rank, gy_transport **transport);
+GY_MUST_CHECK gy_status gy_transport_simnet_open(gy_sim *sim, int rank,
+                                                 gy_transport **transport);
 
 #endif

@@ -16,7 +16,7 @@ static void start(gy_sim_link link)
     gy_sim_options options = {.seed = 5, .nodes = RANKS, .link = link};
     assert_ok(gy_sim_new(&options, &sim));
     for (int rank = 0; rank < RANKS; rank++) {
-        assert_ok(gy_simnet_open(sim, rank, &ranks[rank]));
+        assert_ok(gy_transport_simnet_open(sim, rank, &ranks[rank]));
     }
 }
 

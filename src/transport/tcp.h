@@ -35,7 +35,7 @@ gy_tcp_count gy_tcp_counts(const gy_transport *transport);
  * One transport over two: `near` (shared memory) leads to the ranks of this host, `far`
  * (TCP, MPI) to all others. Takes both, also on failure. `hosts` (size) is copied.
  */
-GY_MUST_CHECK gy_status gy_hosts_open(gy_transport *near, gy_transport *far,
-                                      const int32_t *hosts, gy_transport **transport);
+GY_MUST_CHECK gy_status gy_transport_hosts_open(gy_transport *near, gy_transport *far,
+                                                const int32_t *hosts, gy_transport **transport);
 
 #endif

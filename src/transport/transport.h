@@ -335,7 +335,7 @@ static inline gy_flight_record_area *gy_transport_records(const gy_transport *tr
 }
 
 /** Record in the segment `fd`, as a rank of it, what `transport` does without shared memory.
- * Borrows fd. The returns of gy_shm_open. */
+ * Borrows fd. The returns of gy_transport_shm_open. */
 GY_MUST_CHECK gy_status gy_transport_record(gy_transport *transport, int fd);
 
 static inline bool gy_transport_is_lost(const gy_transport *transport, int rank)
@@ -369,21 +369,22 @@ GY_MUST_CHECK gy_status gy_transport_segment_make(const gy_transport_segment_opt
 
 /** Join a segment as its rank `rank`, counted from 0 on this host. Borrows fd. GY_ARG;
  * GY_FORMAT not a segment; GY_EXISTS rank taken; GY_IO */
-GY_MUST_CHECK gy_status gy_shm_open(int fd, int rank, gy_env *env, gy_transport **transport);
+GY_MUST_CHECK gy_status gy_transport_shm_open(int fd, int rank, gy_env *env,
+                                              gy_transport **transport);
 
 /** The same, through /proc/`process`/fd/`fd`: for ranks that another launcher started. */
-GY_MUST_CHECK gy_status gy_shm_open_process(int process, int fd, int rank, gy_env *env,
-                                            gy_transport **transport);
+GY_MUST_CHECK gy_status gy_transport_shm_open_process(int process, int fd, int rank,
+                                                      gy_env *env, gy_transport **transport);
 
 /**
  * All ranks of a segment in this process, one transport for each thread; they share one mapping
  * (so that a race detector sees all). `transports` gets options->ranks of them; close each.
  */
-GY_MUST_CHECK gy_status gy_shm_open_all(const gy_transport_segment_options *options,
-                                        gy_env *env, gy_transport **transports);
+GY_MUST_CHECK gy_status gy_transport_shm_open_all(const gy_transport_segment_options *options,
+                                                  gy_env *env, gy_transport **transports);
 
 /** One rank alone: a message to itself is a copy. No shared memory. */
-GY_MUST_CHECK gy_status gy_self_open(gy_env *env, gy_transport **transport);
+GY_MUST_CHECK gy_status gy_transport_self_open(gy_env *env, gy_transport **transport);
 
 /** The place that `gyre run` gave this process (GYRE_RANK, GYRE_SIZE, GYRE_RUN_FD), else self.
  */
@@ -394,27 +395,27 @@ GY_MUST_CHECK gy_status gy_transport_open_from_environment(gy_env *env,
 GY_MUST_CHECK gy_status gy_transport_check_environment(void);
 
 /** Did a launcher start this process among several, ours or an MPI's? */
-bool gy_run_has_place(void);
+bool gy_transport_run_has_place(void);
 
 /** Was this process's place given by a launcher that starts dead ranks anew? */
-bool gy_run_is_renewable(void);
+bool gy_transport_run_is_renewable(void);
 /**
  * Wait until all ranks are there, on `*transport` (may be NULL) or whatever newer generation
  * the launcher begins meanwhile, which then replaces it. *transport is closed after a failure.
  * GY_TIMEOUT; GY_PEER the launcher is gone
  */
-GY_MUST_CHECK gy_status gy_generation_meet(gy_env *env, gy_deadline deadline,
-                                           gy_transport **transport);
+GY_MUST_CHECK gy_status gy_transport_generation_meet(gy_env *env, gy_deadline deadline,
+                                                     gy_transport **transport);
 /** This rank has done all: GY_OK all have; GY_AGAIN a new generation begins; GY_TIMEOUT;
  * GY_PEER */
-GY_MUST_CHECK gy_status gy_generation_finish(gy_env *env, gy_deadline deadline);
+GY_MUST_CHECK gy_status gy_transport_generation_finish(gy_env *env, gy_deadline deadline);
 
 /** Leave in an orderly way; NULL is fine. */
 void gy_transport_close(gy_transport *transport);
 
 /** Tell the launcher that the run ends for `error`, whatever it does about failures. @return
  * whether one was told @threads any */
-bool gy_run_report_abort(const gy_error *error);
+bool gy_transport_run_report_abort(const gy_error *error);
 
 static inline int gy_transport_rank(const gy_transport *transport)
 {

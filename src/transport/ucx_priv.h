@@ -24,7 +24,7 @@ GY_MUST_CHECK gy_status gy_ucx_open(const gy_ucx_options *options, gy_transport 
 
 /** One transport over two: `data` carries messages, `guide` all else. Takes both, also on
  * failure. */
-GY_MUST_CHECK gy_status gy_guided_open(gy_transport *guide, gy_transport *data,
-                                       gy_transport **transport);
+GY_MUST_CHECK gy_status gy_transport_guided_open(gy_transport *guide, gy_transport *data,
+                                                 gy_transport **transport);
 
 #endif

@@ -59,8 +59,8 @@ static void open_all(bool is_tcp, gy_transport **transports)
 {
     ports place;
     if (!is_tcp) {
-        assert_ok(gy_shm_open_all(&(gy_transport_segment_options){.ranks = RANKS},
-                                  gy_env_real(), transports));
+        assert_ok(gy_transport_shm_open_all(&(gy_transport_segment_options){.ranks = RANKS},
+                                            gy_env_real(), transports));
         open_over(transports);
         return;
     }
@@ -305,8 +305,8 @@ static void no_way_is_told(void **state)
     opening all[RANKS];
     gy_transport *ranks[RANKS];
     assert_int_equal(setenv("UCX_TLS", "posix,self", 1), 0);
-    assert_ok(
-        gy_shm_open_all(&(gy_transport_segment_options){.ranks = RANKS}, gy_env_real(), ranks));
+    assert_ok(gy_transport_shm_open_all(&(gy_transport_segment_options){.ranks = RANKS},
+                                        gy_env_real(), ranks));
     for (int rank = 0; rank < RANKS; rank++) {
         all[rank] = (opening){.guide = ranks[rank]};
         assert_ok(gy_thread_start(&all[rank].thread, "open", open_one, &all[rank]));

@@ -5,12 +5,12 @@
 #define GY_WORKER_SERVE_PRIV_H
 
 #include "worker/board.h"
+#include "worker/fork_server.h"
 #include "worker/limits.h"
-#include "worker/nursery.h"
 #include "worker/start.h"
 #include "worker/wire.h"
 
-/* ---- guard.c: the parent of the fork server ---- */
+/* ---- reaper.c: the parent of the fork server ---- */
 
 /** Fork: the child returns and is the fork server, *watch breaks when its reaper is gone; this
  * process does not return, and ends with the status of its child once all that is left of it

@@ -124,7 +124,7 @@ GY_TEST(shared_memory_keeps_order)
                                                 .ring_bytes = rings[i % GY_COUNT(rings)],
                                                 .pool_bytes = 4096,
                                                 .staging_bytes = 4096};
-        assert_ok(gy_shm_open_all(&options, gy_env_real(), ranks));
+        assert_ok(gy_transport_shm_open_all(&options, gy_env_real(), ranks));
         exchange(ranks, NULL, seed + i);
         close_all(ranks);
     }
@@ -144,7 +144,7 @@ GY_TEST(simulated_links_keep_order)
                                            .bytes_per_second = i % 2 == 0 ? 1e8 : 0}};
         assert_ok(gy_sim_new(&options, &sim));
         for (int rank = 0; rank < RANKS; rank++) {
-            assert_ok(gy_simnet_open(sim, rank, &ranks[rank]));
+            assert_ok(gy_transport_simnet_open(sim, rank, &ranks[rank]));
         }
         exchange(ranks, sim, seed + i);
         close_all(ranks);

@@ -48,7 +48,7 @@ static void open_world(hosts_world *world, int hosts, int each, bool is_dealt, c
     }
     for (int rank = 0; rank < world->size; rank++) {
         gy_transport *transport = NULL;
-        assert_ok(gy_simnet_open(world->sim, rank, &transport));
+        assert_ok(gy_transport_simnet_open(world->sim, rank, &transport));
         for (int peer = 0; peer < world->size; peer++) {
             if (peer != rank && world->host_of[peer] == world->host_of[rank]) {
                 assert_ok(gy_sim_set_link(world->sim, rank, peer, &near));

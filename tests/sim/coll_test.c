@@ -49,7 +49,7 @@ static void open_world(sim_world *world, int size, uint64_t seed, const char *al
     assert_ok(gy_sim_new(&options, &world->sim));
     for (int rank = 0; rank < size; rank++) {
         gy_transport *transport = NULL;
-        assert_ok(gy_simnet_open(world->sim, rank, &transport));
+        assert_ok(gy_transport_simnet_open(world->sim, rank, &transport));
         assert_ok(gy_comm_new(transport,
                               &(gy_comm_options){.timeout_s = 5, .algorithm = algorithm},
                               &world->comms[rank]));

@@ -7,7 +7,7 @@
  * that is planted in any of the machines, or between them, is found.
  */
 #include "control/plant.h"
-#include "driver/tenant/plant.h"
+#include "driver/lease/plant.h"
 #include "sched/state/plant.h"
 
 #include "gy_test.h"

@@ -2,4 +2,4 @@
 gyre_planted(sim_whole_test control names daemon)
 gyre_planted(sim_whole_test sched state hosts manager)
 gyre_planted(sim_whole_test persist journal)
-gyre_planted(sim_whole_test driver tenant/tenant.c tenant/rent.c)
+gyre_planted(sim_whole_test driver lease/lease_client.c lease/renting.c)

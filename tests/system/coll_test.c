@@ -107,7 +107,7 @@ static int play_rank(int segment, int rank, const victim_spec *spec)
     static float data[100000];
     gy_transport *transport = NULL;
     gy_comm *comm = NULL;
-    if (gy_shm_open(segment, rank, gy_env_real(), &transport) != GY_OK ||
+    if (gy_transport_shm_open(segment, rank, gy_env_real(), &transport) != GY_OK ||
         gy_comm_new(transport, &(gy_comm_options){.timeout_s = 1}, &comm) != GY_OK ||
         gy_transport_meet(transport, gy_deadline_after(30)) != GY_OK) {
         return 80;

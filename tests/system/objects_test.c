@@ -50,7 +50,7 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    gy_facts_forget();
+    gy_store_facts_forget();
     return kit_end_stubs(state);
 }
 
@@ -273,7 +273,7 @@ GY_TEST(a_server_that_dies_is_named)
 GY_TEST(prefixes_become_objects)
 {
     use_stub(&s3);
-    gy_facts_forget();
+    gy_store_facts_forget();
     gy_file_list *list = NULL;
     assert_ok(gy_file_list_make((const char *[]){"s3://good/in", NULL}, &list));
     static const char *const expected[] = {"s3://good/in/a", "s3://good/in/b",
@@ -283,19 +283,19 @@ GY_TEST(prefixes_become_objects)
     for (size_t i = 0; i < list->count; i++) {
         gy_place_facts facts;
         assert_string_equal(list->paths[i], expected[i]);
-        assert_ok(gy_facts_of(gy_env_real(), list->paths[i], &facts));
+        assert_ok(gy_store_facts_of(gy_env_real(), list->paths[i], &facts));
         assert_true(facts.version[0] != '\0' && (facts.size_bytes == 50001) == (i == 0));
     }
     gy_file_list_free(list);
     assert_int_equal(kit_count(&s3, "good HEAD"), before); /* the list said it */
-    gy_facts_forget();
+    gy_store_facts_forget();
     gy_place_facts facts;
-    assert_ok(gy_facts_of(gy_env_real(), "s3://good/in/a", &facts));
+    assert_ok(gy_store_facts_of(gy_env_real(), "s3://good/in/a", &facts));
     assert_int_equal(kit_count(&s3, "good HEAD"), before + 1);
-    assert_status(gy_facts_of(gy_env_real(), "s3://good/in/sub", &facts), GY_IO);
+    assert_status(gy_store_facts_of(gy_env_real(), "s3://good/in/sub", &facts), GY_IO);
     assert_status(gy_file_list_make((const char *[]){"s3://good/none", NULL}, &list),
                   GY_NOTFOUND);
-    gy_facts_forget();
+    gy_store_facts_forget();
 }
 
 static gy_flow_task_input order_of(const char *uri, const char *version, uint64_t total)
@@ -314,7 +314,7 @@ GY_TEST(ranges_are_read_and_what_follows)
     char *data = kit_bytes(5, size), *got_data = gy_alloc("test", size);
     assert_ok(kit_put("s3://good/range", GY_PLACE_REPLACE, data, size));
     gy_place_facts facts;
-    assert_ok(gy_facts_of(gy_env_real(), "s3://good/range", &facts));
+    assert_ok(gy_store_facts_of(gy_env_real(), "s3://good/range", &facts));
     gy_flow_task_input from = order_of("s3://good/range", facts.version, size);
     from.offset = 1000;
     from.size_bytes = 100000;
@@ -344,7 +344,7 @@ GY_TEST(ranges_are_read_and_what_follows)
     gy_object_input_close(input);
     gy_free(got_data);
     gy_free(data);
-    gy_facts_forget();
+    gy_store_facts_forget();
 }
 
 /* A server that never says anything does not hold up a process whose work is not wanted. */
@@ -396,12 +396,12 @@ GY_TEST(blocks_are_requests)
     request_of("s3://good/in/a", NULL);
     gy_free(data);
     /* who does not answer is warned of, and ends nothing */
-    gy_facts_forget();
+    gy_store_facts_forget();
     const gy_place_facts facts = {.size_bytes = 2 << 20, .version = "v"};
     (void)snprintf(uri, sizeof(uri), "%s/denied/x", at_hdfs);
-    assert_ok(gy_facts_keep(uri, &facts));
+    assert_ok(gy_store_facts_keep(uri, &facts));
     request_of(uri, NULL);
-    gy_facts_forget();
+    gy_store_facts_forget();
 }
 
 static gy_status keep_many(void)
@@ -412,15 +412,15 @@ static gy_status keep_many(void)
         char uri[32];
         (void)snprintf(uri, sizeof(uri), "s3://bucket/%d", i);
         facts.size_bytes = (uint64_t)i;
-        status = gy_facts_keep(uri, &facts);
+        status = gy_store_facts_keep(uri, &facts);
     }
     for (int i = 0; status == GY_OK && i < 100; i++) {
         char uri[32];
         (void)snprintf(uri, sizeof(uri), "s3://bucket/%d", i);
-        status = gy_facts_of(gy_env_real(), uri, &facts);
+        status = gy_store_facts_of(gy_env_real(), uri, &facts);
         assert_true(status < 0 || facts.size_bytes == (uint64_t)i);
     }
-    gy_facts_forget();
+    gy_store_facts_forget();
     return status;
 }
 
@@ -428,7 +428,7 @@ static gy_status list_and_read(void)
 {
     gy_file_list *list = NULL;
     gy_status status = gy_file_list_make((const char *[]){"s3://good/in/sub", NULL}, &list);
-    gy_facts_forget();
+    gy_store_facts_forget();
     gy_file_list_free(list);
     GY_TRY(status);
     const gy_flow_task_input from = order_of("s3://good/version", "", 3);
@@ -444,7 +444,7 @@ static gy_status list_and_read(void)
 GY_TEST(failed_allocations_are_failures)
 {
     use_stub(&s3);
-    gy_facts_forget();
+    gy_store_facts_forget();
     kit_check_memory(keep_many, 3);
     assert_ok(kit_put("s3://good/version", GY_PLACE_REPLACE, "abc", 3));
     kit_check_memory(list_and_read, 10);

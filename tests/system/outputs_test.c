@@ -186,7 +186,7 @@ static void write_file(const char *name, const char *data, size_t size)
 {
     char path[300];
     (void)snprintf(path, sizeof(path), "%s/%s", kept, name);
-    assert_ok(gy_file_write(gy_env_real(), path, data, size));
+    assert_ok(gy_store_file_write(gy_env_real(), path, data, size));
 }
 
 static gy_status new_output(const char *uri, bool is_again, gy_object_output **made)

@@ -502,7 +502,8 @@ static gy_status gather_and_trace(kit_rank *me)
     snprintf(path, sizeof(path), "%s/trace.json", folder);
     size_t begins[KIT_RANKS_MAX + 1];
     gy_text all = {.data = NULL};
-    gy_status status = gy_gather_bytes(me->comm, mine, 50 + (size_t)me->rank, &all, begins);
+    gy_status status =
+        gy_train_gather_bytes(me->comm, mine, 50 + (size_t)me->rank, &all, begins);
     gy_text_free(&all);
     GY_TRY(status);
     return gy_trace_save(me->comm, path);

@@ -60,7 +60,7 @@ static int run(char **operands, int operand_count)
     (void)operands;
     (void)operand_count;
     if (settings.names == NULL || settings.listen == NULL || settings.folder == NULL) {
-        return gy_report_usage(
+        return gy_cli_report_usage(
             "gyre daemon: --nameservers, --listen and --work-folder must be given");
     }
     int checked = gy_cli_check_addresses("daemon", "--listen", settings.listen, 0);

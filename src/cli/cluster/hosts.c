@@ -59,8 +59,8 @@ static int run_gang(const gy_hosts_settings *given, const gy_run_options *run, c
     if (given->folder != NULL &&
         snprintf(folder, sizeof(folder), "%s", given->folder) >= (int)sizeof(folder)) {
         gy_flow_end(flow);
-        return gy_report_usage("gyre run: the folder's path has more than %d bytes",
-                               PATH_BYTES - 1);
+        return gy_cli_report_usage("gyre run: the folder's path has more than %d bytes",
+                                   PATH_BYTES - 1);
     }
     if (dag == NULL || (given->folder == NULL && !find_folder(folder))) {
         gy_flow_end(flow);
@@ -193,7 +193,7 @@ static int wait_for_end(gy_cluster *cluster, const char *id, long long hosts)
             gy_cluster_follow_from(cluster, id, look_seconds, gy_cli_print_said, &heard, &end);
     }
     if (status < 0) {
-        return gy_report_failure("run", status);
+        return gy_cli_report_failure("run", status);
     }
     if (ending != 0) {
         return 128 + ending;
@@ -291,7 +291,7 @@ static int submit(const gy_hosts_settings *given, const gy_run_options *run, cha
     add(&made, self);
     make_line(&made, given, run, operands);
     if (made.is_full) {
-        return gy_report_usage("gyre run: more than %d arguments", ARGUMENTS_MAX);
+        return gy_cli_report_usage("gyre run: more than %d arguments", ARGUMENTS_MAX);
     }
     int program_at = made.count;
     for (int i = 0; operands[i] != NULL; i++) {
@@ -313,7 +313,7 @@ static int submit(const gy_hosts_settings *given, const gy_run_options *run, cha
     gy_status status = gy_cluster_submit(cluster, &program, id);
     int code = GY_EXIT_OK;
     if (status < 0) {
-        code = gy_report_failure("run", status);
+        code = gy_cli_report_failure("run", status);
         code = status == GY_NOTFOUND ? 127 : code; /* as `gyre run` without a program */
     } else {
         code = wait_for_end(cluster, id, given->hosts);
@@ -325,7 +325,7 @@ static int submit(const gy_hosts_settings *given, const gy_run_options *run, cha
 int gy_cli_run_hosts(const gy_hosts_settings *given, const gy_run_options *run, char **operands)
 {
     if (run->ranks % given->hosts != 0) {
-        return gy_report_usage(
+        return gy_cli_report_usage(
             "gyre run: %d ranks on %lld hosts: expected the same number on each host",
             run->ranks, given->hosts);
     }
@@ -334,5 +334,6 @@ int gy_cli_run_hosts(const gy_hosts_settings *given, const gy_run_options *run, 
     }
     return given->at.names != NULL
                ? submit(given, run, operands)
-               : gy_report_usage("gyre run: --hosts needs --nameservers, or 'gyre job submit'");
+               : gy_cli_report_usage(
+                     "gyre run: --hosts needs --nameservers, or 'gyre job submit'");
 }

@@ -31,21 +31,21 @@ int gy_cli_find_key(const char *what, const char *given, bool is_plaintext, char
                     const char **key)
 {
     if (given != NULL && is_plaintext) {
-        return gy_report_usage("gyre %s: --key and --plaintext exclude each other", what);
+        return gy_cli_report_usage("gyre %s: --key and --plaintext exclude each other", what);
     }
     *key = given;
     if (given == NULL && !is_plaintext) {
         gy_status status = gy_run_key_path(kept, 4096);
         *key = kept;
-        return status == GY_OK ? GY_EXIT_OK : gy_report_failure(what, status);
+        return status == GY_OK ? GY_EXIT_OK : gy_cli_report_failure(what, status);
     }
     return GY_EXIT_OK;
 }
 
 int gy_cli_failure(const char *what, gy_status status)
 {
-    return status == GY_ARG ? gy_report_usage("gyre %s: %s", what, gy_error_text())
-                            : gy_report_failure(what, status);
+    return status == GY_ARG ? gy_cli_report_usage("gyre %s: %s", what, gy_error_text())
+                            : gy_cli_report_failure(what, status);
 }
 
 int gy_cli_check_addresses(const char *what, const char *option, const char *addresses,
@@ -55,7 +55,7 @@ int gy_cli_check_addresses(const char *what, const char *option, const char *add
         gy_cluster_check_addresses(addresses, port_min, port_min == 0 ? 1 : 8) == GY_OK) {
         return GY_EXIT_OK;
     }
-    return gy_report_usage("gyre %s: %s: %s", what, option, gy_error_text());
+    return gy_cli_report_usage("gyre %s: %s: %s", what, option, gy_error_text());
 }
 
 bool gy_cli_write_port_file(const char *what, const char *path, const char *address)
@@ -79,7 +79,7 @@ bool gy_cli_write_port_file(const char *what, const char *path, const char *addr
 /* Says how it went, then ends: closing may have failures of its own. */
 int gy_cli_close_cluster(const char *what, gy_cluster *cluster, gy_status status)
 {
-    int exit_status = status < 0 ? gy_report_failure(what, status) : GY_EXIT_OK;
+    int exit_status = status < 0 ? gy_cli_report_failure(what, status) : GY_EXIT_OK;
     gy_cluster_close(cluster);
     return exit_status;
 }
@@ -94,7 +94,7 @@ static int open_cluster_as(const char *what, const gy_names_settings *at,
                            gy_cluster_options options, gy_cluster **cluster)
 {
     if (at->names == NULL) {
-        return gy_report_usage(
+        return gy_cli_report_usage(
             "gyre %s: --nameservers is missing: HOST:PORT of the name server", what);
     }
     int checked = gy_cli_check_addresses(what, "--nameservers", at->names, 1);
@@ -350,7 +350,7 @@ static int wait_for(const char *what, gy_cluster *cluster, const char *id, uint3
         return TIMED_OUT;
     }
     if (status < 0) {
-        return gy_report_failure(what, status);
+        return gy_cli_report_failure(what, status);
     }
     if (end.status != GY_OK) {
         gy_cli_tell_end(what, id, &end, heard);
@@ -366,15 +366,15 @@ static int list_variables(char journal[4096], const char *variables[GY_OPTION_LI
     const char *where = gy_submit_given.journal;
     size_t count = 0;
     if (where != NULL && where[0] != '/' && strstr(where, ":/") == NULL) {
-        return gy_report_usage("gyre job submit: --journal is '%s', expected a URI (s3://, "
-                               "hdfs://, file:/) or a path from the root",
-                               where);
+        return gy_cli_report_usage("gyre job submit: --journal is '%s', expected a URI (s3://, "
+                                   "hdfs://, file:/) or a path from the root",
+                                   where);
     }
     if (where != NULL && gy_store_check(where) < 0) {
-        return gy_report_usage("gyre job submit: --journal: %s", gy_error_text());
+        return gy_cli_report_usage("gyre job submit: --journal: %s", gy_error_text());
     }
     if (where != NULL && snprintf(journal, 4096, "GYRE_JOB_JOURNAL=%s", where) >= 4096) {
-        return gy_report_usage("gyre job submit: --journal is too long");
+        return gy_cli_report_usage("gyre job submit: --journal is too long");
     }
     while (given[count] != NULL) {
         variables[count] = given[count];
@@ -390,17 +390,19 @@ static int check_submit(void)
     const char *const *files = gy_submit_given.files.items;
     const char *const *variables = gy_submit_given.variables.items;
     if (label != NULL && (label[0] == '\0' || strchr(label, ',') != NULL)) {
-        return gy_report_usage("gyre job submit: --label is '%s', expected one word", label);
+        return gy_cli_report_usage("gyre job submit: --label is '%s', expected one word",
+                                   label);
     }
     for (; *variables != NULL; variables++) {
         if (**variables == '=' || **variables == '\0') {
-            return gy_report_usage("gyre job submit: --env is '%s', expected NAME[=VALUE]",
-                                   *variables);
+            return gy_cli_report_usage("gyre job submit: --env is '%s', expected NAME[=VALUE]",
+                                       *variables);
         }
     }
     for (; *files != NULL; files++) {
         if (access(*files, R_OK) != 0) {
-            return gy_report_usage("gyre job submit: --file %s: %s", *files, strerror(errno));
+            return gy_cli_report_usage("gyre job submit: --file %s: %s", *files,
+                                       strerror(errno));
         }
     }
     return GY_EXIT_OK;
@@ -473,7 +475,7 @@ int gy_cli_job_submit(char **operands, int count)
     gy_status status = gy_cluster_submit(cluster, &program, id);
     int exit_status = GY_EXIT_OK;
     if (status < 0) {
-        exit_status = gy_report_failure("job submit", status);
+        exit_status = gy_cli_report_failure("job submit", status);
     } else {
         gy_print_to(stdout, "%s\n", id);
         fflush(stdout);
@@ -499,7 +501,7 @@ int gy_cli_job_wait(char **operands, int count)
     }
     gy_status status = gy_cluster_find_job(cluster, operands[0], id);
     int exit_status = status == GY_OK ? wait_for("job wait", cluster, id, 0, &(gy_cli_heard){0})
-                                      : gy_report_failure("job wait", status);
+                                      : gy_cli_report_failure("job wait", status);
     gy_cluster_close(cluster);
     return exit_status;
 }
@@ -517,7 +519,7 @@ static int resume_there(const char *job)
     status = status == GY_OK ? gy_cluster_resume(cluster, id, &epoch) : status;
     int exit_status = GY_EXIT_OK;
     if (status < 0) {
-        exit_status = gy_report_failure("job resume", status);
+        exit_status = gy_cli_report_failure("job resume", status);
     } else if (!gy_submit_given.is_detached) {
         exit_status = wait_for("job resume", cluster, id, epoch, &(gy_cli_heard){0});
     }
@@ -532,11 +534,11 @@ int gy_cli_job_resume(char **operands, int count)
         return resume_there(operands[0]);
     }
     if (gy_submit_given.is_detached || gy_submit_given.timeout > 0) {
-        return gy_report_usage(
+        return gy_cli_report_usage(
             "gyre job resume: --no-wait and --wait-timeout are for jobs of a "
             "cluster (--nameservers)");
     }
-    return gy_report_failure("job resume", gy_job_resume(operands[0]));
+    return gy_cli_report_failure("job resume", gy_job_resume(operands[0]));
 }
 
 #define PLACE(member) offsetof(struct gy_submit_settings, member)

@@ -38,18 +38,20 @@ static int check(const gy_nameserver_options *options)
     const bool is_etcd = strncmp(table, "etcd:", 5) == 0;
     if (table[word] == ':' && !is_etcd && strncmp(table, "sqlite:", 7) != 0 &&
         strncmp(table, "file:", 5) != 0) {
-        return gy_report_usage("gyre nameserver: --table is '%s', expected sqlite:PATH or "
-                               "etcd:https://HOST:PORT,.../PREFIX",
-                               table);
+        return gy_cli_report_usage("gyre nameserver: --table is '%s', expected sqlite:PATH or "
+                                   "etcd:https://HOST:PORT,.../PREFIX",
+                                   table);
     }
     if (!is_etcd && (options->table_user != NULL || options->table_password_file != NULL ||
                      options->table_authorities != NULL || options->table_certificate != NULL ||
                      options->table_certificate_key != NULL)) {
-        return gy_report_usage("gyre nameserver: --table-user, --table-password, --table-ca, "
-                               "--table-cert and --table-cert-key are for a --table in etcd");
+        return gy_cli_report_usage(
+            "gyre nameserver: --table-user, --table-password, --table-ca, "
+            "--table-cert and --table-cert-key are for a --table in etcd");
     }
     if (options->page == NULL && options->page_token_file != NULL) {
-        return gy_report_usage("gyre nameserver: --page-token needs a status page (--page)");
+        return gy_cli_report_usage(
+            "gyre nameserver: --page-token needs a status page (--page)");
     }
     int checked = gy_cli_check_addresses("nameserver", "--listen", options->listen, 0);
     const bool has_host = options->page != NULL && strchr(options->page, ':') != NULL;
@@ -64,7 +66,8 @@ static int run(char **operands, int count)
     (void)count;
     gy_nameserver_options options = settings.of;
     if (options.listen == NULL || options.table == NULL) {
-        return gy_report_usage("gyre nameserver: --listen HOST:PORT and --table must be given");
+        return gy_cli_report_usage(
+            "gyre nameserver: --listen HOST:PORT and --table must be given");
     }
     int checked = check(&options);
     if (checked != GY_EXIT_OK) {

@@ -74,14 +74,14 @@ static int run_list(char **operands, int count)
     if (gy_cli_is_of_cluster(&settings.at)) {
         return settings.last < 0
                    ? gy_cli_cluster_jobs(&settings.at)
-                   : gy_report_usage("gyre job list: --last and --nameservers exclude each "
-                                     "other: --last is for jobs of this machine");
+                   : gy_cli_report_usage("gyre job list: --last and --nameservers exclude each "
+                                         "other: --last is for jobs of this machine");
     }
     const int most = settings.last < 0 ? LAST_JOBS : (int)settings.last;
     bool has_header = false; /* not before what cannot be read */
     gy_status status = gy_job_list(most, print_row, &has_header);
     if (status != GY_OK) {
-        return gy_report_failure("job list", status);
+        return gy_cli_report_failure("job list", status);
     }
     print_header(&has_header);
     return GY_EXIT_OK;
@@ -140,7 +140,7 @@ static int run_show(char **operands, int count)
     gy_job *job = NULL;
     gy_status status = gy_job_read(operands[0], &job);
     if (status != GY_OK) {
-        return gy_report_failure("job show", status);
+        return gy_cli_report_failure("job show", status);
     }
     print_job(job);
     gy_job_free(job);
@@ -154,7 +154,7 @@ static int run_kill(char **operands, int count)
         return gy_cli_cluster_kill(&settings.at, operands[0]);
     }
     gy_status status = gy_job_kill(operands[0]);
-    return status == GY_OK ? GY_EXIT_OK : gy_report_failure("job kill", status);
+    return status == GY_OK ? GY_EXIT_OK : gy_cli_report_failure("job kill", status);
 }
 
 /* A number as a variable's text; nothing for one that was not given. */
@@ -196,13 +196,13 @@ static int run_run(char **operands, int count)
 static int forget_these(char **operands, int count)
 {
     if (settings.quota >= 0 || settings.keep >= 0 || settings.job.memo != NULL) {
-        return gy_report_usage(
+        return gy_cli_report_usage(
             "gyre job gc: --quota, --keep-days and --memo exclude a list of jobs");
     }
     for (int i = 0; i < count; i++) {
         const gy_status status = gy_job_forget(operands[i]);
         if (status != GY_OK) {
-            return gy_report_failure("job gc", status);
+            return gy_cli_report_failure("job gc", status);
         }
     }
     printf("%d job%s removed\n", count, count == 1 ? "" : "s");
@@ -215,12 +215,13 @@ static int run_gc(char **operands, int count)
         const bool is_home =
             settings.quota >= 0 || settings.keep >= 0 || settings.job.memo != NULL;
         return is_home || count == 0
-                   ? gy_report_usage("gyre job gc: --nameservers needs a list of jobs, and "
-                                     "excludes --quota, --keep-days and --memo")
+                   ? gy_cli_report_usage("gyre job gc: --nameservers needs a list of jobs, and "
+                                         "excludes --quota, --keep-days and --memo")
                    : gy_cli_cluster_forget(&settings.at, settings.job.timeout, operands, count);
     }
     if (settings.job.timeout > 0) {
-        return gy_report_usage("gyre job gc: --wait-timeout is for a cluster (--nameservers)");
+        return gy_cli_report_usage(
+            "gyre job gc: --wait-timeout is for a cluster (--nameservers)");
     }
     if (count > 0) {
         return forget_these(operands, count);
@@ -230,13 +231,13 @@ static int run_gc(char **operands, int count)
     const double retention_s = settings.keep >= 0 ? settings.keep * 86400 : GY_JOB_RETENTION_S;
     if (settings.job.memo != NULL) {
         if (settings.keep >= 0) {
-            return gy_report_usage(
+            return gy_cli_report_usage(
                 "gyre job gc: --keep-days is for jobs, not for memoised results (--memo)");
         }
         int64_t memo_freed = 0;
         gy_status collected = gy_flow_collect(settings.job.memo, quota, &memo_freed);
         if (collected != GY_OK) {
-            return gy_report_failure("job gc", collected);
+            return gy_cli_report_failure("job gc", collected);
         }
         gy_print_to(stdout, "%lld bytes freed in %s\n", (long long)memo_freed,
                     settings.job.memo);
@@ -246,7 +247,7 @@ static int run_gc(char **operands, int count)
     uint64_t freed = 0;
     gy_status status = gy_job_collect((uint64_t)quota, retention_s, &removed, &freed);
     if (status != GY_OK) {
-        return gy_report_failure("job gc", status);
+        return gy_cli_report_failure("job gc", status);
     }
     printf("%d job%s removed, %llu bytes freed\n", removed, removed == 1 ? "" : "s",
            (unsigned long long)freed);

@@ -92,14 +92,15 @@ static const char *pattern; /* of grep */
 
 static gy_encoding encoding(void)
 {
-    return settings.format != NULL ? (gy_encoding)gy_options_choice(FORMATS, settings.format)
-                                   : GY_ENCODING_AUTO;
+    return settings.format != NULL
+               ? (gy_encoding)gy_cli_options_choice(FORMATS, settings.format)
+               : GY_ENCODING_AUTO;
 }
 
 static gy_line_end line_end(void)
 {
     return settings.line_end != NULL
-               ? (gy_line_end)gy_options_choice(LINE_ENDS, settings.line_end)
+               ? (gy_line_end)gy_cli_options_choice(LINE_ENDS, settings.line_end)
                : GY_LINE_END_AUTO;
 }
 
@@ -173,7 +174,7 @@ static gy_dag *make_sort(gy_flow *flow, const gy_file_list *inputs)
 {
     int kind = settings.key_kind == NULL
                    ? 0
-                   : gy_options_choice("bytes|int64|float64", settings.key_kind);
+                   : gy_cli_options_choice("bytes|int64|float64", settings.key_kind);
     kind = settings.is_numeric ? GY_SORT_NUMBER : kind;
     return gy_dag_sort(
         flow, &(gy_sort_options){
@@ -262,29 +263,30 @@ static int check_options(const mr_verb *verb)
     for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
         if (own[i].is_given && (strstr(verb->takes, own[i].name) == NULL ||
                                 strcmp(own[i].name, " partitions ") == 0)) {
-            return gy_report_usage("gyre mr %s: --%.*s does not apply to this job", verb->name,
-                                   (int)strlen(own[i].name) - 2, own[i].name + 1);
+            return gy_cli_report_usage("gyre mr %s: --%.*s does not apply to this job",
+                                       verb->name, (int)strlen(own[i].name) - 2,
+                                       own[i].name + 1);
         }
     }
     if (settings.is_numeric && settings.key_kind != NULL) {
-        return gy_report_usage(
+        return gy_cli_report_usage(
             "gyre mr sort: --numeric and --key-type %s: expected one of them",
             settings.key_kind);
     }
     if (settings.separator != NULL && strlen(settings.separator) != 1 &&
         strcmp(settings.separator, "\\t") != 0) {
-        return gy_report_usage(
+        return gy_cli_report_usage(
             "gyre mr %s: --separator: '%s' is not valid: expected one character, or \\t",
             verb->name, settings.separator);
     }
     if (settings.job.memo_bytes > 0 && settings.job.memo == NULL) {
-        return gy_report_usage("gyre mr: --memo-quota needs --memo");
+        return gy_cli_report_usage("gyre mr: --memo-quota needs --memo");
     }
     if (settings.output == NULL) {
-        return gy_report_usage("gyre mr: --output is missing: expected a new folder");
+        return gy_cli_report_usage("gyre mr: --output is missing: expected a new folder");
     }
     if (strcmp(settings.output, "-") == 0) {
-        return gy_report_usage(
+        return gy_cli_report_usage(
             "gyre mr: --output is '-': the output is several files, expected "
             "a folder for them (one of that name is ./-)");
     }
@@ -358,7 +360,7 @@ static int report_failure(gy_status status)
     const bool has_run = strstr(gy_error_text(), " ended with status ") != NULL;
     if (!has_run || (!gy_cli_find_unbrought(settings.map, files, hint, sizeof(hint)) &&
                      !gy_cli_find_unbrought(settings.reduce, files, hint, sizeof(hint)))) {
-        return gy_report_failure("mr", status);
+        return gy_cli_report_failure("mr", status);
     }
     gy_print_to(stderr, "gyre mr: %s (%s)\n", hint, gy_error_text());
     return GY_EXIT_FAILURE;
@@ -368,7 +370,7 @@ static int run_job(gy_flow *flow, const mr_verb *verb, const gy_file_list *input
 {
     gy_dag *dag = verb->make(flow, inputs);
     if (dag == NULL) {
-        return gy_report_failure("mr", GY_NOMEM);
+        return gy_cli_report_failure("mr", GY_NOMEM);
     }
     const gy_flow_options flow_options = {
         .output = settings.output,
@@ -397,7 +399,7 @@ static int run_job(gy_flow *flow, const mr_verb *verb, const gy_file_list *input
     gy_job_report_free(report);
     gy_dag_free(dag);
     if (status == GY_ARG) {
-        return gy_report_usage("gyre mr: %s", gy_error_text());
+        return gy_cli_report_usage("gyre mr: %s", gy_error_text());
     }
     return status == GY_OK ? GY_EXIT_OK : report_failure(status);
 }
@@ -418,8 +420,8 @@ static int run_spooled(const mr_verb *verb, const gy_file_list *inputs)
     gy_flow_spool *spool = NULL;
     const gy_status status = gy_flow_spool_open(inputs->paths, settings.job.folder, &spool);
     if (status < 0) {
-        return status == GY_ARG ? gy_report_usage("gyre mr: %s", gy_error_text())
-                                : gy_report_failure("mr", status);
+        return status == GY_ARG ? gy_cli_report_usage("gyre mr: %s", gy_error_text())
+                                : gy_cli_report_failure("mr", status);
     }
     const gy_file_list readable = {.paths = spool->inputs, .count = inputs->count};
     shown = inputs->paths;
@@ -437,12 +439,12 @@ static int run(char **operands, int count)
     const mr_verb *verb = settings.map != NULL ? commands : find_verb(operands[0]);
     int first = settings.map != NULL ? 0 : 1;
     if (verb == NULL && settings.reduce != NULL) {
-        return gy_report_usage("gyre mr: --reduce needs --map");
+        return gy_cli_report_usage("gyre mr: --reduce needs --map");
     }
     if (verb == NULL) {
-        return gy_report_usage("gyre mr: unknown job '%s': expected wordcount, grep, sort, "
-                               "index or topk, or --map COMMAND",
-                               operands[0]);
+        return gy_cli_report_usage("gyre mr: unknown job '%s': expected wordcount, grep, sort, "
+                                   "index or topk, or --map COMMAND",
+                                   operands[0]);
     }
     int code = check_options(verb);
     if (code != GY_EXIT_OK) {
@@ -452,17 +454,17 @@ static int run(char **operands, int count)
         pattern = operands[first++];
     }
     if (first >= count) {
-        return gy_report_usage("gyre mr %s: %s is missing", verb->name,
-                               verb->make == make_grep ? "PATTERN or INPUT" : "INPUT");
+        return gy_cli_report_usage("gyre mr %s: %s is missing", verb->name,
+                                   verb->make == make_grep ? "PATTERN or INPUT" : "INPUT");
     }
     gy_file_list *inputs = NULL;
     gy_status status = gy_file_list_make_with((const char *const *)operands + first,
                                               &settings.listing, &inputs);
     if (status == GY_ARG) {
-        return gy_report_usage("gyre mr: %s", gy_error_text());
+        return gy_cli_report_usage("gyre mr: %s", gy_error_text());
     }
     if (status != GY_OK) {
-        return gy_report_failure("mr", status);
+        return gy_cli_report_failure("mr", status);
     }
     code = run_spooled(verb, inputs);
     gy_file_list_free(inputs);

@@ -100,7 +100,7 @@ static int complain(const char *argument, const char *text, const char *expected
     return GY_EXIT_USAGE;
 }
 
-const char *gy_bytes_text(double bytes, char out[32])
+const char *gy_cli_bytes_text(double bytes, char out[32])
 {
     static const char *const units[] = {"B", "kB", "MB", "GB", "TB", "PB", "EB"};
     size_t unit = 0;
@@ -119,7 +119,7 @@ static double or_default(double given, double otherwise)
 
 static int fail(gy_status status)
 {
-    int code = gy_report_failure("plan", status);
+    int code = gy_cli_report_failure("plan", status);
     return status == GY_ARG ? GY_EXIT_USAGE : code;
 }
 
@@ -214,7 +214,7 @@ static int run_table(const char *operation)
     if (code != GY_EXIT_OK) {
         return code;
     }
-    gy_status status = gy_print_plan_table(
+    gy_status status = gy_cli_print_plan_table(
         &query, &(gy_table_format){.is_csv = settings.csv,
                                    .has_all = settings.all,
                                    .rate = or_default(settings.rate, 3),
@@ -329,7 +329,7 @@ static int run_simulate(const char *operation)
     }
     printf("%s by %s, %d ranks: %.9g s of virtual time, %lld messages, %s, %lld lost\n",
            query.operation, query.algorithm, query.ranks, result.time_s,
-           (long long)result.messages, gy_bytes_text(result.bytes, bytes),
+           (long long)result.messages, gy_cli_bytes_text(result.bytes, bytes),
            (long long)result.lost);
     printf("%d of %d ranks finished, seed %llu, digest %016llx\n", result.ended, query.ranks,
            (unsigned long long)faults.seed, (unsigned long long)result.digest);

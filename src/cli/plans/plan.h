@@ -16,10 +16,10 @@ typedef struct gy_table_format {
 } gy_table_format;
 
 /** The table of all algorithms of query->operation. */
-GY_MUST_CHECK gy_status gy_print_plan_table(const gy_plan_query *query,
-                                            const gy_table_format *format);
+GY_MUST_CHECK gy_status gy_cli_print_plan_table(const gy_plan_query *query,
+                                                const gy_table_format *format);
 
 /** "97.5 MB" of bytes into `out`; returns it. */
-const char *gy_bytes_text(double bytes, char out[32]);
+const char *gy_cli_bytes_text(double bytes, char out[32]);
 
 #endif

@@ -132,8 +132,8 @@ static void print_line(const gy_plan_query *query, const gy_plan_costs *price,
         print_seconds(by_formula, formula);
     }
     printf("%-20s %6d %6d %9s %9s %6d %9s  %9s", query->algorithm, price->depth, price->rounds,
-           gy_bytes_text((double)price->sent_max, sent),
-           gy_bytes_text((double)price->received_max, received), price->fan_in_max, seconds,
+           gy_cli_bytes_text((double)price->sent_max, sent),
+           gy_cli_bytes_text((double)price->received_max, received), price->fan_in_max, seconds,
            formula);
     if (lecture != NULL) {
         printf("  %-24s  %s", lecture->formula, lecture->title);
@@ -217,11 +217,11 @@ static void print_server(const gy_plan_query *query, const gy_table_format *form
     double bytes = (double)query->bytes, sum = query->ranks * format->rate * bytes;
     printf("\nOne parameter server for %d nodes that each send %s %g times a second takes\n"
            "%d x %g x %s/s = %s/s",
-           query->ranks, gy_bytes_text(bytes, each), format->rate, query->ranks, format->rate,
-           each, gy_bytes_text(sum, total));
+           query->ranks, gy_cli_bytes_text(bytes, each), format->rate, query->ranks,
+           format->rate, each, gy_cli_bytes_text(sum, total));
     if (query->links.beta > 0) {
         printf(", %.3g times its link of %s/s", sum * query->links.beta,
-               gy_bytes_text(1 / query->links.beta, link));
+               gy_cli_bytes_text(1 / query->links.beta, link));
     }
     printf(".\n");
     if (query->ranks == 256 && query->bytes == 97500000 && format->rate == 3) {
@@ -230,7 +230,7 @@ static void print_server(const gy_plan_query *query, const gy_table_format *form
     }
 }
 
-gy_status gy_print_plan_table(const gy_plan_query *query, const gy_table_format *format)
+gy_status gy_cli_print_plan_table(const gy_plan_query *query, const gy_table_format *format)
 {
     gy_plan_algorithm first;
     char bytes[32];
@@ -247,7 +247,7 @@ gy_status gy_print_plan_table(const gy_plan_query *query, const gy_table_format 
         return print_rows(query, format, &left_out);
     }
     printf("%s of %s over %d ranks", query->operation,
-           gy_bytes_text((double)query->bytes, bytes), query->ranks);
+           gy_cli_bytes_text((double)query->bytes, bytes), query->ranks);
     if (query->hosts > 1) {
         printf(" on %d hosts", query->hosts);
     }

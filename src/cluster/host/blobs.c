@@ -371,17 +371,18 @@ static gy_status fetch(gy_host *host, host_blob *blob)
     size_t size = gy__cluster__bulk_name__get_packed_size(&message);
     GY_ASSERT(size <= sizeof(name));
     (void)gy__cluster__bulk_name__pack(&message, name);
-    return gy_bulk_begin(host->rpc,
-                         &(gy_bulk_fetch){.address = gy_host_name_address(host),
-                                          .name = name,
-                                          .name_bytes = size,
-                                          .size_bytes = UINT64_MAX,
-                                          .deadline = gy_env_deadline(host->env, fetch_seconds),
-                                          .fd = -1,
-                                          .take = take_piece,
-                                          .done = done,
-                                          .arg = blob},
-                         &blob->number);
+    return gy_rpc_bulk_begin(
+        host->rpc,
+        &(gy_bulk_fetch){.address = gy_host_name_address(host),
+                         .name = name,
+                         .name_bytes = size,
+                         .size_bytes = UINT64_MAX,
+                         .deadline = gy_env_deadline(host->env, fetch_seconds),
+                         .fd = -1,
+                         .take = take_piece,
+                         .done = done,
+                         .arg = blob},
+        &blob->number);
 }
 
 static gy_status fetch_or_drop(gy_host *host, host_blob *blob)

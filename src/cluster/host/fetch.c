@@ -392,20 +392,21 @@ static gy_status begin(const host_job *job, host_lot *lot, const char *address)
             return GY_NOMEM;
         }
     }
-    return gy_bulk_begin(host->rpc,
-                         &(gy_bulk_fetch){.address = address,
-                                          .name = name,
-                                          .name_bytes = size,
-                                          .size_bytes = UINT64_MAX,
-                                          .deadline = gy_env_deadline(host->env, fetch_seconds),
-                                          .fd = -1,
-                                          .is_raw = is_own(host, address),
-                                          .begun = is_alone ? alone_begun : NULL,
-                                          .take = is_alone ? alone_take : together_take,
-                                          .done = done,
-                                          .wire_bytes = &lot->wire_bytes,
-                                          .arg = lot},
-                         &lot->number);
+    return gy_rpc_bulk_begin(
+        host->rpc,
+        &(gy_bulk_fetch){.address = address,
+                         .name = name,
+                         .name_bytes = size,
+                         .size_bytes = UINT64_MAX,
+                         .deadline = gy_env_deadline(host->env, fetch_seconds),
+                         .fd = -1,
+                         .is_raw = is_own(host, address),
+                         .begun = is_alone ? alone_begun : NULL,
+                         .take = is_alone ? alone_take : together_take,
+                         .done = done,
+                         .wire_bytes = &lot->wire_bytes,
+                         .arg = lot},
+        &lot->number);
 }
 
 static host_lot *new_lot(gy_host *host, gy_key job, uint32_t room)
@@ -478,7 +479,7 @@ void gy_host_fetch_stop(gy_host *host, uint64_t ticket)
                 is_wanted || (!lot->sections[i].is_stopped && !lot->sections[i].is_over);
         }
         if (is_it && !is_wanted) {
-            gy_bulk_cancel(host->rpc, lot->number);
+            gy_rpc_bulk_cancel(host->rpc, lot->number);
         }
     }
 }

@@ -4,8 +4,8 @@
  *
  * host.c the loop · effects.c what the machine asks for · identity.c folder and disk · jobs.c
  * jobs and their folders · names.c name servers · serve.c what managers ask · tell.c what they
- * are told · nursery.c, seats.c processes and their bytes · program.c, blobs.c what they run ·
- * manager.c, minder.c managers · fetch.c sections of other daemons, and of ours.
+ * are told · fork_server.c, executors.c processes and their bytes · program.c, blobs.c what
+ * they run · manager.c, shim.c managers · fetch.c sections of other daemons, and of ours.
  */
 #ifndef GY_CLUSTER_HOST_PRIV_H
 #define GY_CLUSTER_HOST_PRIV_H
@@ -15,7 +15,7 @@
 #include "control/daemon/daemon.h"
 #include "control/net/net.h"
 #include "control/net/ticket.h"
-#include "worker/warden.h"
+#include "worker/supervisor.h"
 
 enum {
     HOST_PATH = 4096,
@@ -374,7 +374,7 @@ void gy_host_tell_fetched(gy_host *host);
 void gy_host_flush(gy_host *host, gy_rpc_peer peer);
 void gy_host_outbox_free(host_job *job);
 
-/* ---- nursery.c ---- */
+/* ---- fork_server.c ---- */
 void gy_host_fork_server_start(gy_host *host, const gy_daemon_effect *effect);
 void gy_host_fork_server_end(gy_host *host, gy_key key);
 /** The program is ready, or GY_OK is not `status`. */
@@ -390,7 +390,7 @@ uint64_t gy_host_memory(const gy_host *host, uint64_t asked_bytes);
 /** It takes too long to end. */
 void gy_host_fork_server_look(gy_host *host, host_job *job, int64_t now_ns);
 
-/* ---- seats.c ---- */
+/* ---- executors.c ---- */
 host_executor *gy_host_executor(const host_job *job, uint64_t lease, uint32_t generation);
 /** NULL: no memory. */
 host_executor *gy_host_executor_new(gy_host *host, host_job *job, uint64_t lease,
@@ -437,7 +437,7 @@ GY_MUST_CHECK gy_status gy_host_blobs_load(gy_host *host);
 bool gy_host_blobs_look(gy_host *host);
 void gy_host_blobs_free(gy_host *host);
 
-/* ---- manager.c, minder.c ---- */
+/* ---- manager.c, shim.c ---- */
 void gy_host_manager_start(gy_host *host, const gy_daemon_effect *start);
 void gy_host_manager_end(gy_host *host, gy_key key, uint32_t epoch);
 void gy_host_manager_go(gy_host *host, host_job *job, gy_status status);

@@ -176,7 +176,7 @@ static gy_status fetch(kit_agent *const *agents, size_t count, kit_agent *at,
                                 .done = is_fetched,
                                 .arg = at};
     at->is_answered = false;
-    assert_ok(gy_bulk_begin(at->rpc, &what, &(uint64_t){0}));
+    assert_ok(gy_rpc_bulk_begin(at->rpc, &what, &(uint64_t){0}));
     KIT_UNTIL(agents, count, at->is_answered);
     if (at->status == GY_OK) {
         assert_int_equal(pread(fileno(file), got, size, 0), size);

@@ -165,7 +165,7 @@ gy_status gy_replay_lost(const gy_recoverable *replay, gy_status status)
     gy_error error;
     gy_error_take(&error, status);
     gy_comm_refuse(replay->comm, &error);
-    (void)gy_run_report_abort(&error);
+    (void)gy_transport_run_report_abort(&error);
     return gy_error_raise(&error);
 }
 

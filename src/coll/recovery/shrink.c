@@ -12,7 +12,7 @@ void gy_comm_abort(gy_comm *comm, int code, const char *text)
     gy_error_take(&error, gy_fail(GY_CANCELLED, "rank %d aborted the run: %.800s",
                                   gy_comm_peer(comm, comm->rank), text));
     gy_comm_refuse(comm, &error);
-    if (!gy_run_report_abort(&error)) {
+    if (!gy_transport_run_report_abort(&error)) {
         gy_log_message("%s", error.text);
     }
     fflush(NULL);

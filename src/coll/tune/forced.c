@@ -68,7 +68,7 @@ static gy_status force_one(char *item, char *equals, bool *is_given, gy_forced *
     gy_operation operation = GY_OPERATION_COUNT;
     const char *name = equals + 1;
     *equals = '\0';
-    GY_TRY(gy_operation_find(item, &operation));
+    GY_TRY(gy_plan_operation_find(item, &operation));
     if (is_given[operation]) {
         return gy_fail(GY_ARG, "%s is given twice", item);
     }

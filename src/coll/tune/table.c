@@ -115,7 +115,7 @@ static gy_status read_take(reader *from)
     int type = 0, memory = 0;
     int64_t ranks = 0, hosts = 0;
     double us = 0;
-    GY_TRY(gy_operation_find(words[1], &rule.operation));
+    GY_TRY(gy_plan_operation_find(words[1], &rule.operation));
     GY_TRY(gy_word_index(words[2], "the type", type_names, GY_TYPE_CLASSES, &type));
     GY_TRY(gy_word_index(words[3], "the memory", memory_names, GY_MEMORY_COUNT, &memory));
     GY_TRY(gy_word_count(words[4], "ranks", (const int64_t[]){2, GY_PLAN_RANKS}, &ranks));

@@ -162,7 +162,7 @@ void gy_daemon_look_at_leases(gy_daemon *daemon);
 /** Leases of older epochs than the job's. */
 void gy_daemon_end_older(gy_daemon *daemon, uint32_t job);
 
-/* ---- seats.c ---- */
+/* ---- executors.c ---- */
 void gy_daemon_open(gy_daemon *daemon, uint32_t job, const gy_daemon_event *event);
 /** The lease of an event, whose generation is its executor's; GY_NONE. */
 uint32_t gy_daemon_executor(gy_daemon *daemon, const gy_daemon_event *event, uint32_t job);

@@ -5,8 +5,8 @@
 #define GY_DRIVER_REMOTE_REMOTE_PRIV_H
 
 #include "control/net/net.h"
+#include "driver/lease/lease_client.h"
 #include "driver/remote.h"
-#include "driver/tenant/tenant.h"
 
 enum {
     REMOTE_NAMES_MAX = 8,
@@ -85,7 +85,7 @@ Gy__Cluster__Key remote_key(gy_key key);
     (NAME).job = &NAME##_job;                                                                  \
     (NAME).epoch = driver->remote->ticket->epoch
 
-/* ---- wishes.c: the name server ---- */
+/* ---- requests.c: the name server ---- */
 
 /** gy_lease_client_ops.request, .give. */
 void remote_say_requests(void *arg, const gy_manager_requests *requests);
@@ -123,7 +123,7 @@ void remote_host_handle(gy_driver *driver, uint32_t number, gy_rpc_event event);
 /** Of one that calls: GY_NONE nobody whose words count. */
 uint32_t remote_host_of(const gy_driver *driver, gy_rpc_peer peer);
 
-/* ---- seats.c: what daemons say of processes ---- */
+/* ---- executors.c: what daemons say of processes ---- */
 
 gy_status remote_handle_lease_gone(void *arg, const gy_rpc_asked *asked,
                                    const ProtobufCMessage *request);

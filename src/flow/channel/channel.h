@@ -66,21 +66,21 @@ typedef struct gy_flow_task_channel {
  * State that a vertex caches in its process for the next vertex of the same stage, such as
  * memory that is already mapped. A vertex of another stage does not get it.
  */
-typedef struct gy_keep {
+typedef struct gy_launch_keep {
     gy_mutex lock;
     const char *stage; /* of the vertex that cached it */
     void *state;       /* NULL: nothing is cached */
     void (*drop)(void *state);
-} gy_keep;
+} gy_launch_keep;
 
-void gy_keep_init(gy_keep *keep);
-void gy_keep_fini(gy_keep *keep);
+void gy_keep_init(gy_launch_keep *keep);
+void gy_keep_fini(gy_launch_keep *keep);
 /** Cache a state; `drop` frees it unless another vertex takes it. NULL: nothing. */
 void gy_vertex_keep(gy_vertex *vertex, void *state, void (*drop)(void *state));
 /** Take the state that a vertex of this stage cached; NULL: there is none. */
 void *gy_vertex_kept(gy_vertex *vertex);
 /** Drop the state unless a vertex of `stage` cached it. */
-void gy_keep_drop(gy_keep *keep, const char *stage);
+void gy_keep_drop(gy_launch_keep *keep, const char *stage);
 
 /** A task for a process to run. Its pointers are borrowed for the call. */
 typedef struct gy_flow_task {
@@ -129,7 +129,7 @@ typedef struct gy_flow_task {
     bool is_reported;           /* the ranks' output goes to the manager */
     const gy_worker_task *task; /* through which members at several hosts meet; NULL: alone */
 
-    gy_keep *keep; /* of the process; NULL: nothing is cached */
+    gy_launch_keep *keep; /* of the process; NULL: nothing is cached */
 
     gy_deadline deadline; /* of the job: every wait ends by it */
 } gy_flow_task;

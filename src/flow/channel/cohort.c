@@ -134,7 +134,7 @@ static bool walk(gy_cohort *cohort, circle *found)
     for (uint32_t steps = 0; steps < cohort->options.width; steps++) {
         uint64_t waits = atomic_load_explicit(&cohort->members[at].waits, memory_order_seq_cst);
         uint32_t wait = (uint32_t)waits;
-        if (wait == 0 || !gy_wait_is_true(cohort, wait)) {
+        if (wait == 0 || !gy_flow_wait_is_true(cohort, wait)) {
             return false;
         }
         bool is_pipe = cohort->options.channels[(wait - 1) / 2].is_pipe;
@@ -174,7 +174,7 @@ static void break_circle(gy_cohort *cohort)
 }
 
 /* Files that others spilled to this member are opened while their writers are still there. */
-gy_status gy_spills_take(gy_cohort *cohort)
+gy_status gy_flow_spills_take(gy_cohort *cohort)
 {
     uint32_t spills = atomic_load_explicit(&cohort->shared->spills, memory_order_acquire);
     if (spills == cohort->spills_seen) {
@@ -231,7 +231,7 @@ static void set_waiting(gy_cohort *cohort, bool is_waiting)
     }
 }
 
-gy_status gy_cohort_wait(gy_cohort *cohort, uint32_t wait, gy_ready ready, int file,
+gy_status gy_cohort_wait(gy_cohort *cohort, uint32_t wait, gy_engine_ready ready, int file,
                          short events)
 {
     gy_flow_shared_member *own = &cohort->members[cohort->options.member];
@@ -247,10 +247,10 @@ gy_status gy_cohort_wait(gy_cohort *cohort, uint32_t wait, gy_ready ready, int f
         if (ready(cohort, channel)) {
             break;
         }
-        gy_fifo_settle(cohort);
+        gy_flow_fifo_settle(cohort);
         status = gy_cohort_check(cohort);
         if (status == GY_OK) {
-            status = gy_spills_take(cohort);
+            status = gy_flow_spills_take(cohort);
         }
         if (status == GY_OK && round > 0) {
             look_after_peers(cohort);
@@ -393,7 +393,7 @@ static gy_status open_ends(gy_cohort *cohort)
         end->is_reader = row->to == cohort->options.member;
         bool is_own = end->is_reader || row->from == cohort->options.member;
         if (is_own && !row->is_pipe) {
-            GY_TRY(gy_fifo_map(cohort, i));
+            GY_TRY(gy_flow_fifo_map(cohort, i));
         } else if (end->is_reader) {
             GY_TRY(gy_pipe_listen(cohort, i));
         }
@@ -484,9 +484,9 @@ gy_status gy_cohort_read(gy_cohort *cohort, uint32_t index, const void **data,
 {
     const gy_end *end = end_of(cohort, index, true);
     GY_TRY(check_broken(cohort));
-    GY_TRY(gy_spills_take(cohort));
+    GY_TRY(gy_flow_spills_take(cohort));
     return end->is_pipe ? gy_pipe_read(cohort, index, data, size_bytes)
-                        : gy_fifo_read(cohort, index, data, size_bytes);
+                        : gy_flow_fifo_read(cohort, index, data, size_bytes);
 }
 
 gy_status gy_cohort_write(gy_cohort *cohort, uint32_t index, const void *data,
@@ -494,22 +494,22 @@ gy_status gy_cohort_write(gy_cohort *cohort, uint32_t index, const void *data,
 {
     const gy_end *end = end_of(cohort, index, false);
     GY_TRY(check_broken(cohort));
-    GY_TRY(gy_spills_take(cohort));
+    GY_TRY(gy_flow_spills_take(cohort));
     return end->is_pipe ? gy_pipe_write(cohort, index, data, size_bytes)
-                        : gy_fifo_write(cohort, index, data, size_bytes);
+                        : gy_flow_fifo_write(cohort, index, data, size_bytes);
 }
 
 gy_status gy_cohort_room(gy_cohort *cohort, uint32_t index, size_t size_bytes, void **room)
 {
     (void)end_of(cohort, index, false);
     GY_TRY(check_broken(cohort));
-    return gy_fifo_room(cohort, index, size_bytes, room);
+    return gy_flow_fifo_room(cohort, index, size_bytes, room);
 }
 
 gy_status gy_cohort_wrote(gy_cohort *cohort, uint32_t index, size_t size_bytes)
 {
     (void)end_of(cohort, index, false);
-    return gy_fifo_wrote(cohort, index, size_bytes);
+    return gy_flow_fifo_wrote(cohort, index, size_bytes);
 }
 
 gy_status gy_cohort_close(gy_cohort *cohort)
@@ -523,7 +523,7 @@ gy_status gy_cohort_close(gy_cohort *cohort)
         if (end->is_pipe) {
             GY_TRY(gy_pipe_finish(cohort, i));
         } else {
-            gy_fifo_end(cohort, i);
+            gy_flow_fifo_end(cohort, i);
         }
     }
     cohort->is_closed = true;

@@ -90,14 +90,14 @@ struct gy_cohort {
 };
 
 /** Whether a wait may end. */
-typedef bool (*gy_ready)(gy_cohort *cohort, uint32_t index);
+typedef bool (*gy_engine_ready)(gy_cohort *cohort, uint32_t index);
 
 /**
  * Sleep until `ready`. GY_PEER the cohort is broken; GY_CANCELLED; GY_TIMEOUT.
  *
  * @param file  a socket to sleep on as well, -1: none; `events` as for poll
  */
-GY_MUST_CHECK gy_status gy_cohort_wait(gy_cohort *cohort, uint32_t wait, gy_ready ready,
+GY_MUST_CHECK gy_status gy_cohort_wait(gy_cohort *cohort, uint32_t wait, gy_engine_ready ready,
                                        int file, short events);
 /** GY_PEER the cohort is broken; GY_CANCELLED; GY_TIMEOUT the deadline has passed. */
 GY_MUST_CHECK gy_status gy_cohort_check(gy_cohort *cohort);
@@ -105,31 +105,33 @@ GY_MUST_CHECK gy_status gy_cohort_check(gy_cohort *cohort);
 void gy_cohort_ring(gy_cohort *cohort, uint32_t member, uint32_t wait);
 void gy_cohort_break(gy_cohort *cohort);
 /** A file without a name in the job's folder. */
-GY_MUST_CHECK gy_status gy_spill_open(gy_cohort *cohort, int *file);
+GY_MUST_CHECK gy_status gy_flow_spill_open(gy_cohort *cohort, int *file);
 /** Write or read all of it. GY_LIMIT the disk is full; GY_IO */
-GY_MUST_CHECK gy_status gy_spill_write(int file, const void *data, size_t size_bytes,
-                                       uint64_t offset);
-GY_MUST_CHECK gy_status gy_spill_read(int file, void *data, size_t size_bytes, uint64_t offset);
+GY_MUST_CHECK gy_status gy_flow_spill_write(int file, const void *data, size_t size_bytes,
+                                            uint64_t offset);
+GY_MUST_CHECK gy_status gy_flow_spill_read(int file, void *data, size_t size_bytes,
+                                           uint64_t offset);
 
 /** Open the files that were spilled to this member. */
-GY_MUST_CHECK gy_status gy_spills_take(gy_cohort *cohort);
+GY_MUST_CHECK gy_status gy_flow_spills_take(gy_cohort *cohort);
 /** How much may go into the file now; takes a must_spill that waits. */
-size_t gy_spill_room(gy_cohort *cohort, uint32_t index);
+size_t gy_flow_spill_room(gy_cohort *cohort, uint32_t index);
 
 /* FIFO */
-GY_MUST_CHECK gy_status gy_fifo_map(gy_cohort *cohort, uint32_t index);
-GY_MUST_CHECK gy_status gy_fifo_read(gy_cohort *cohort, uint32_t index, const void **data,
-                                     size_t *size_bytes);
-GY_MUST_CHECK gy_status gy_fifo_write(gy_cohort *cohort, uint32_t index, const uint8_t *data,
-                                      size_t size_bytes);
-GY_MUST_CHECK gy_status gy_fifo_room(gy_cohort *cohort, uint32_t index, size_t size_bytes,
-                                     void **room);
-GY_MUST_CHECK gy_status gy_fifo_wrote(gy_cohort *cohort, uint32_t index, size_t size_bytes);
+GY_MUST_CHECK gy_status gy_flow_fifo_map(gy_cohort *cohort, uint32_t index);
+GY_MUST_CHECK gy_status gy_flow_fifo_read(gy_cohort *cohort, uint32_t index, const void **data,
+                                          size_t *size_bytes);
+GY_MUST_CHECK gy_status gy_flow_fifo_write(gy_cohort *cohort, uint32_t index,
+                                           const uint8_t *data, size_t size_bytes);
+GY_MUST_CHECK gy_status gy_flow_fifo_room(gy_cohort *cohort, uint32_t index, size_t size_bytes,
+                                          void **room);
+GY_MUST_CHECK gy_status gy_flow_fifo_wrote(gy_cohort *cohort, uint32_t index,
+                                           size_t size_bytes);
 /** Wake the writers that this reader keeps waiting though there is room: before it sleeps. */
-void gy_fifo_settle(gy_cohort *cohort);
-void gy_fifo_end(gy_cohort *cohort, uint32_t index);
+void gy_flow_fifo_settle(gy_cohort *cohort);
+void gy_flow_fifo_end(gy_cohort *cohort, uint32_t index);
 /** Whether whoever sleeps so has really to sleep, as the table says. */
-bool gy_wait_is_true(gy_cohort *cohort, uint32_t wait);
+bool gy_flow_wait_is_true(gy_cohort *cohort, uint32_t wait);
 
 /* pipe */
 GY_MUST_CHECK gy_status gy_pipe_listen(gy_cohort *cohort, uint32_t index);

@@ -141,7 +141,7 @@ static const char *hint_at(const child *of, const char *said, char hint[HINT_BYT
 {
     char path[PATH_MAX];
     hint[0] = '\0';
-    if (gy_command_find_hidden(of->vertex->order->command, said, path)) {
+    if (gy_flow_command_find_hidden(of->vertex->order->command, said, path)) {
         char whole[PATH_MAX];
         const char *file = realpath(path, whole) != NULL ? whole : path;
         size_t size = (size_t)(strrchr(file, '/') - file);
@@ -510,14 +510,14 @@ static gy_status run_child(gy_vertex *vertex)
     return status;
 }
 
-gy_status gy_command_run(gy_vertex *vertex)
+gy_status gy_flow_command_run(gy_vertex *vertex)
 {
     GY_TRY(check_order(vertex->order));
-    GY_TRY(gy_files_check(vertex));
+    GY_TRY(gy_flow_files_check(vertex));
     const gy_status status =
-        vertex->order->ranks > 0 ? gy_ranks_run(vertex) : run_child(vertex);
+        vertex->order->ranks > 0 ? gy_flow_ranks_run(vertex) : run_child(vertex);
     if (vertex->cause != GY_CAUSE_CANCELLED && vertex->cause != GY_CAUSE_PEER) {
-        GY_TRY(gy_files_check(vertex));
+        GY_TRY(gy_flow_files_check(vertex));
     }
     return status;
 }

@@ -71,7 +71,7 @@ static gy_worker_answer run(const char *const *command, bool has_input,
     gy_vertex_execute(gy_env_real(), &order, NULL, NULL, &is_cancelled, &answer);
     *got = (gy_bytes){NULL, 0};
     if (answer.cause == GY_CAUSE_NONE) {
-        assert_ok(gy_file_read(gy_env_real(), out, SIZE_MAX, got));
+        assert_ok(gy_store_file_read(gy_env_real(), out, SIZE_MAX, got));
         assert_int_equal(unlink(out), 0);
     }
     return answer;
@@ -204,7 +204,7 @@ GY_TEST(cancelling_kills_it_with_its_children)
     atomic_store(&is_cancelled, false);
     assert_int_equal(answer.cause, GY_CAUSE_CANCELLED);
     drop(&answer, &got);
-    assert_ok(gy_file_read(gy_env_real(), pids, 100, &got));
+    assert_ok(gy_store_file_read(gy_env_real(), pids, 100, &got));
     int shell = 0, sleeper = 0;
     assert_int_equal(sscanf(got.data, "%d %d", &shell, &sleeper), 2);
     assert_int_equal(kill(shell, 0), -1);         /* reaped */

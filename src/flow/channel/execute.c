@@ -59,10 +59,10 @@ static gy_status work(gy_vertex *vertex, gy_section_sum *sums, bool *is_inline)
     GY_TRY(gy_vertex_check(vertex));
     GY_TRY(join(vertex));
     gy_status status =
-        vertex->order->run != NULL ? vertex->order->run(vertex) : gy_command_run(vertex);
+        vertex->order->run != NULL ? vertex->order->run(vertex) : gy_flow_command_run(vertex);
     gy_vertex_at_none(vertex);
     if (vertex->cause != GY_CAUSE_CANCELLED && vertex->cause != GY_CAUSE_PEER) {
-        GY_TRY(gy_inputs_check(vertex));
+        GY_TRY(gy_flow_inputs_check(vertex));
     }
     if (status < 0 && vertex->cause == GY_CAUSE_NONE) {
         GY_TRY(gy_vertex_check(vertex)); /* it saw the cancelling itself */
@@ -71,7 +71,7 @@ static gy_status work(gy_vertex *vertex, gy_section_sum *sums, bool *is_inline)
     if (vertex->cause != GY_CAUSE_NONE) {
         return vertex->status;
     }
-    return gy_outputs_finish(vertex, sums, is_inline);
+    return gy_flow_outputs_finish(vertex, sums, is_inline);
 }
 
 static gy_status begin(gy_vertex *vertex, gy_fault *fault)
@@ -85,7 +85,7 @@ static gy_status begin(gy_vertex *vertex, gy_fault *fault)
         .timeout_ns = order->record_timeout_ns,
     };
     vertex->inputs = gy_alloc_zero("flow.ports", order->input_count, sizeof(gy_in_port));
-    gy_status status = vertex->inputs != NULL ? gy_outputs_open(vertex) : GY_NOMEM;
+    gy_status status = vertex->inputs != NULL ? gy_flow_outputs_open(vertex) : GY_NOMEM;
     if (status == GY_OK && fault != NULL) {
         status = gy_fault_enter(&vertex->task);
     }
@@ -108,14 +108,14 @@ static void run_vertex(gy_vertex *vertex, gy_fault *fault, gy_worker_answer *ans
     if (status == GY_OK) {
         status = work(vertex, sums, &is_inline);
     }
-    gy_inputs_close(vertex);
+    gy_flow_inputs_close(vertex);
     gy_fault_leave(&vertex->task);
     if (status == GY_OK && vertex->scratch != NULL) {
-        status = gy_folder_remove(vertex->scratch);
+        status = gy_flow_folder_remove(vertex->scratch);
         if (status < 0) {
             (void)gy_vertex_fail(vertex, status, GY_CAUSE_OWN);
         }
-    } else if (vertex->scratch != NULL && gy_folder_remove(vertex->scratch) < 0) {
+    } else if (vertex->scratch != NULL && gy_flow_folder_remove(vertex->scratch) < 0) {
         gy_warn("%s", gy_error_text()); /* the failure to tell is another */
     }
     if (status == GY_OK) {
@@ -125,7 +125,7 @@ static void run_vertex(gy_vertex *vertex, gy_fault *fault, gy_worker_answer *ans
         }
     }
     gy_cohort_leave(vertex->cohort, status == GY_OK);
-    gy_outputs_close(vertex);
+    gy_flow_outputs_close(vertex);
     if (status < 0) {
         tell_failure(vertex, answer);
     }

@@ -13,7 +13,7 @@ enum { FILE_PIECE_BYTES = 256 << 10, SPILL_LEAST = 1 << 20 };
 
 /* ---- spilled files ---- */
 
-gy_status gy_spill_open(gy_cohort *cohort, int *file)
+gy_status gy_flow_spill_open(gy_cohort *cohort, int *file)
 {
     int made = open(cohort->options.folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (made < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
@@ -35,7 +35,7 @@ gy_status gy_spill_open(gy_cohort *cohort, int *file)
     return GY_OK;
 }
 
-gy_status gy_spill_write(int file, const void *data, size_t size_bytes, uint64_t offset)
+gy_status gy_flow_spill_write(int file, const void *data, size_t size_bytes, uint64_t offset)
 {
     const uint8_t *at = data;
     for (size_t done = 0; done < size_bytes;) {
@@ -54,7 +54,7 @@ gy_status gy_spill_write(int file, const void *data, size_t size_bytes, uint64_t
     return GY_OK;
 }
 
-gy_status gy_spill_read(int file, void *data, size_t size_bytes, uint64_t offset)
+gy_status gy_flow_spill_read(int file, void *data, size_t size_bytes, uint64_t offset)
 {
     uint8_t *at = data;
     for (size_t done = 0; done < size_bytes;) {
@@ -81,7 +81,7 @@ static void store(_Atomic uint64_t *word, uint64_t value)
     atomic_store_explicit(word, value, memory_order_seq_cst);
 }
 
-size_t gy_spill_room(gy_cohort *cohort, uint32_t index)
+size_t gy_flow_spill_room(gy_cohort *cohort, uint32_t index)
 {
     gy_flow_shared_channel *channel = &cohort->channels[index];
     uint64_t backlog = load(&channel->file_tail) - load(&channel->file_head);
@@ -127,7 +127,7 @@ static bool may_read(gy_cohort *cohort, uint32_t index)
            load(&channel->file_tail) != load(&channel->file_head);
 }
 
-bool gy_wait_is_true(gy_cohort *cohort, uint32_t wait)
+bool gy_flow_wait_is_true(gy_cohort *cohort, uint32_t wait)
 {
     uint32_t index = (wait - 1) / 2;
     if (index >= cohort->options.channel_count) {
@@ -150,7 +150,7 @@ bool gy_wait_is_true(gy_cohort *cohort, uint32_t wait)
 
 /* ---- mapping ---- */
 
-gy_status gy_fifo_map(gy_cohort *cohort, uint32_t index)
+gy_status gy_flow_fifo_map(gy_cohort *cohort, uint32_t index)
 {
     size_t size = cohort->ring_bytes;
     off_t offset = (off_t)(cohort->rings_offset + index * size);
@@ -175,7 +175,7 @@ static gy_status publish_file(gy_cohort *cohort, uint32_t index)
 {
     gy_end *end = &cohort->ends[index];
     gy_flow_shared_channel *channel = &cohort->channels[index];
-    GY_TRY(gy_spill_open(cohort, &end->file));
+    GY_TRY(gy_flow_spill_open(cohort, &end->file));
     atomic_store_explicit(&channel->file, end->file + 1, memory_order_seq_cst);
     atomic_fetch_add_explicit(&cohort->shared->spills, 1, memory_order_seq_cst);
     gy_cohort_ring(cohort, end->to, 0); /* wherever it sleeps: it opens the file now */
@@ -197,7 +197,7 @@ static gy_status spill(gy_cohort *cohort, uint32_t index, const uint8_t *data,
         }
         store(&channel->file_base, tail);
     }
-    GY_TRY(gy_spill_write(end->file, data, size_bytes, tail - load(&channel->file_base)));
+    GY_TRY(gy_flow_spill_write(end->file, data, size_bytes, tail - load(&channel->file_base)));
     store(&channel->file_tail, tail + size_bytes);
     end->spilled += size_bytes;
     gy_cohort_ring(cohort, end->to, gy_wait_read(index));
@@ -211,8 +211,8 @@ static void advance(gy_cohort *cohort, uint32_t index, size_t size_bytes)
     gy_cohort_ring(cohort, cohort->ends[index].to, gy_wait_read(index));
 }
 
-gy_status gy_fifo_write(gy_cohort *cohort, uint32_t index, const uint8_t *data,
-                        size_t size_bytes)
+gy_status gy_flow_fifo_write(gy_cohort *cohort, uint32_t index, const uint8_t *data,
+                             size_t size_bytes)
 {
     gy_end *end = &cohort->ends[index];
     gy_flow_shared_channel *channel = &cohort->channels[index];
@@ -229,7 +229,7 @@ gy_status gy_fifo_write(gy_cohort *cohort, uint32_t index, const uint8_t *data,
             piece = GY_MIN(room, size_bytes);
             memcpy(end->ring + load(&channel->tail) % cohort->ring_bytes, data, piece);
             advance(cohort, index, piece);
-        } else if ((room = gy_spill_room(cohort, index)) > 0) {
+        } else if ((room = gy_flow_spill_room(cohort, index)) > 0) {
             piece = GY_MIN(room, size_bytes);
             GY_TRY(spill(cohort, index, data, piece));
         } else if (is_reader_gone(cohort, index)) {
@@ -243,7 +243,7 @@ gy_status gy_fifo_write(gy_cohort *cohort, uint32_t index, const uint8_t *data,
     return GY_OK;
 }
 
-gy_status gy_fifo_room(gy_cohort *cohort, uint32_t index, size_t size_bytes, void **room)
+gy_status gy_flow_fifo_room(gy_cohort *cohort, uint32_t index, size_t size_bytes, void **room)
 {
     gy_end *end = &cohort->ends[index];
     gy_flow_shared_channel *channel = &cohort->channels[index];
@@ -267,14 +267,14 @@ gy_status gy_fifo_room(gy_cohort *cohort, uint32_t index, size_t size_bytes, voi
     return GY_OK;
 }
 
-gy_status gy_fifo_wrote(gy_cohort *cohort, uint32_t index, size_t size_bytes)
+gy_status gy_flow_fifo_wrote(gy_cohort *cohort, uint32_t index, size_t size_bytes)
 {
     gy_end *end = &cohort->ends[index];
     GY_ASSERT(size_bytes <= end->room_bytes);
     end->room_bytes = 0;
     if (!end->is_room_ring) {
         return end->is_pipe ? gy_pipe_write(cohort, index, end->buffer, size_bytes)
-                            : gy_fifo_write(cohort, index, end->buffer, size_bytes);
+                            : gy_flow_fifo_write(cohort, index, end->buffer, size_bytes);
     }
     if (size_bytes > 0) {
         end->bytes += size_bytes;
@@ -283,7 +283,7 @@ gy_status gy_fifo_wrote(gy_cohort *cohort, uint32_t index, size_t size_bytes)
     return GY_OK;
 }
 
-void gy_fifo_end(gy_cohort *cohort, uint32_t index)
+void gy_flow_fifo_end(gy_cohort *cohort, uint32_t index)
 {
     atomic_store_explicit(&cohort->channels[index].is_closed, 1, memory_order_seq_cst);
     gy_cohort_ring(cohort, cohort->ends[index].to, gy_wait_read(index));
@@ -291,7 +291,7 @@ void gy_fifo_end(gy_cohort *cohort, uint32_t index)
 
 /* ---- reading ---- */
 
-void gy_fifo_settle(gy_cohort *cohort)
+void gy_flow_fifo_settle(gy_cohort *cohort)
 {
     for (uint32_t i = 0; i < cohort->options.channel_count; i++) {
         const gy_end *end = &cohort->ends[i];
@@ -323,7 +323,7 @@ static gy_status read_file(gy_cohort *cohort, uint32_t index, size_t ready, cons
     gy_end *end = &cohort->ends[index];
     gy_flow_shared_channel *channel = &cohort->channels[index];
     if (end->file < 0) {
-        GY_TRY(gy_spills_take(cohort));
+        GY_TRY(gy_flow_spills_take(cohort));
     }
     GY_ASSERT(end->file >= 0);
     if (end->buffer == NULL) {
@@ -334,7 +334,7 @@ static gy_status read_file(gy_cohort *cohort, uint32_t index, size_t ready, cons
     }
     size_t piece = GY_MIN(ready, (size_t)FILE_PIECE_BYTES);
     uint64_t head = load(&channel->file_head);
-    GY_TRY(gy_spill_read(end->file, end->buffer, piece, head - load(&channel->file_base)));
+    GY_TRY(gy_flow_spill_read(end->file, end->buffer, piece, head - load(&channel->file_base)));
     store(&channel->file_head, head + piece);
     gy_cohort_ring(cohort, end->from, gy_wait_write(index));
     *data = end->buffer;
@@ -342,7 +342,8 @@ static gy_status read_file(gy_cohort *cohort, uint32_t index, size_t ready, cons
     return GY_OK;
 }
 
-gy_status gy_fifo_read(gy_cohort *cohort, uint32_t index, const void **data, size_t *size_bytes)
+gy_status gy_flow_fifo_read(gy_cohort *cohort, uint32_t index, const void **data,
+                            size_t *size_bytes)
 {
     gy_end *end = &cohort->ends[index];
     const gy_flow_shared_channel *channel = &cohort->channels[index];

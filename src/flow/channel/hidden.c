@@ -96,7 +96,7 @@ static void list_programs(const char *line, char out[PATH_MAX])
     }
 }
 
-bool gy_command_find_hidden(const char *const *command, const char *said, char *out)
+bool gy_flow_command_find_hidden(const char *const *command, const char *said, char *out)
 {
     char programs[PATH_MAX];
     if (find_among(said, NULL, out)) { /* what it missed itself; others may have served it */

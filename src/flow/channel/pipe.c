@@ -344,7 +344,8 @@ static gy_status pump_piece(gy_pipe *pipe, uint8_t *piece, size_t size_bytes)
     gy_flow_shared_channel *channel = &cohort->channels[pipe->channel];
     uint64_t head = atomic_load_explicit(&channel->file_head, memory_order_seq_cst);
     uint64_t base = atomic_load_explicit(&channel->file_base, memory_order_seq_cst);
-    GY_TRY(gy_spill_read(cohort->ends[pipe->channel].file, piece, size_bytes, head - base));
+    GY_TRY(
+        gy_flow_spill_read(cohort->ends[pipe->channel].file, piece, size_bytes, head - base));
     for (size_t done = 0; done < size_bytes;) {
         ssize_t sent = send_some(cohort, pipe->channel, piece + done, size_bytes - done);
         if (sent < 0) {
@@ -402,7 +403,7 @@ static gy_status spill(gy_cohort *cohort, uint32_t index, const uint8_t *data,
     gy_pipe *pipe = end->pipe;
     gy_flow_shared_channel *channel = &cohort->channels[index];
     if (end->file < 0) {
-        GY_TRY(gy_spill_open(cohort, &end->file));
+        GY_TRY(gy_flow_spill_open(cohort, &end->file));
     }
     uint64_t tail = atomic_load_explicit(&channel->file_tail, memory_order_seq_cst);
     if (backlog_of(cohort, index) == 0) {
@@ -412,7 +413,7 @@ static gy_status spill(gy_cohort *cohort, uint32_t index, const uint8_t *data,
         atomic_store_explicit(&channel->file_base, tail, memory_order_seq_cst);
     }
     uint64_t base = atomic_load_explicit(&channel->file_base, memory_order_seq_cst);
-    GY_TRY(gy_spill_write(end->file, data, size_bytes, tail - base));
+    GY_TRY(gy_flow_spill_write(end->file, data, size_bytes, tail - base));
     end->spilled += size_bytes;
     gy_mutex_lock(&pipe->lock);
     atomic_store_explicit(&channel->file_tail, tail + size_bytes, memory_order_seq_cst);
@@ -435,7 +436,7 @@ static gy_status put_all(gy_cohort *cohort, uint32_t index, const uint8_t *data,
         size_t piece = 0;
         bool must_spill = atomic_load_explicit(&channel->must_spill, memory_order_seq_cst) != 0;
         if (pipe->has_pump || must_spill) {
-            size_t room = gy_spill_room(cohort, index);
+            size_t room = gy_flow_spill_room(cohort, index);
             piece = GY_MIN(size_bytes, room);
             if (piece > 0) {
                 GY_TRY(spill(cohort, index, data, piece));

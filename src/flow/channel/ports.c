@@ -89,7 +89,7 @@ static void close_plain(gy_vertex *vertex, uint32_t input)
     release(vertex, input);
 }
 
-gy_status gy_inputs_check(gy_vertex *vertex)
+gy_status gy_flow_inputs_check(gy_vertex *vertex)
 {
     for (uint32_t i = 0; vertex->inputs != NULL && i < vertex->order->input_count; i++) {
         if (vertex->order->inputs[i].kind != GY_INPUT_PLAIN ||
@@ -105,7 +105,7 @@ gy_status gy_inputs_check(gy_vertex *vertex)
     return GY_OK;
 }
 
-gy_status gy_files_check(gy_vertex *vertex)
+gy_status gy_flow_files_check(gy_vertex *vertex)
 {
     const gy_flow_task *order = vertex->order;
     for (size_t i = 0; order->stamps != NULL && order->files != NULL && order->files[i] != NULL;
@@ -304,7 +304,7 @@ gy_status gy_vertex_read(gy_vertex *vertex, int input, const void **data, size_t
     return GY_OK;
 }
 
-void gy_inputs_close(gy_vertex *vertex)
+void gy_flow_inputs_close(gy_vertex *vertex)
 {
     for (uint32_t i = 0; vertex->inputs != NULL && i < vertex->order->input_count; i++) {
         if (vertex->inputs[i].object != NULL) {
@@ -355,7 +355,7 @@ static gy_status open_output(gy_vertex *vertex, uint32_t index)
     return GY_OK;
 }
 
-gy_status gy_outputs_open(gy_vertex *vertex)
+gy_status gy_flow_outputs_open(gy_vertex *vertex)
 {
     uint32_t count = vertex->order->output_count;
     vertex->outputs = gy_alloc_zero("flow.ports", count, sizeof(gy_out_port));
@@ -418,7 +418,7 @@ gy_status gy_vertex_advance(gy_vertex *vertex, int output, size_t size_bytes)
     return blame(vertex, (uint32_t)output, status);
 }
 
-gy_status gy_outputs_finish(gy_vertex *vertex, gy_section_sum *sums, bool *is_inline)
+gy_status gy_flow_outputs_finish(gy_vertex *vertex, gy_section_sum *sums, bool *is_inline)
 {
     const gy_flow_task *order = vertex->order;
     *is_inline = false;
@@ -449,7 +449,7 @@ gy_status gy_outputs_finish(gy_vertex *vertex, gy_section_sum *sums, bool *is_in
     return GY_OK;
 }
 
-void gy_outputs_close(gy_vertex *vertex)
+void gy_flow_outputs_close(gy_vertex *vertex)
 {
     for (uint32_t i = 0; vertex->outputs != NULL && i < vertex->order->output_count; i++) {
         if (vertex->order->outputs[i].kind == GY_OUTPUT_FINAL) {

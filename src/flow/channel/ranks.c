@@ -170,7 +170,7 @@ static gy_status run_ranks(gy_vertex *vertex, uint32_t node, uint32_t each,
     return status;
 }
 
-gy_status gy_ranks_run(gy_vertex *vertex)
+gy_status gy_flow_ranks_run(gy_vertex *vertex)
 {
     const gy_flow_task *order = vertex->order;
     const uint32_t hosts = (uint32_t)GY_MAX(order->hosts, 1);

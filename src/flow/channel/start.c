@@ -424,8 +424,8 @@ gy_status gy_welcome_read(const void *message, size_t size_bytes, gy_arena *aren
 
 /* ---- names ---- */
 
-const char *gy_name_data(gy_attempt id, uint32_t member, uint32_t width,
-                         char out[GY_NAME_BYTES])
+const char *gy_flow_name_data(gy_attempt id, uint32_t member, uint32_t width,
+                              char out[GY_NAME_BYTES])
 {
     size_t size = gy_print(out, GY_NAME_BYTES, "%u.%u.%u", id.task, id.epoch, id.attempt);
     if (width > 1) {
@@ -434,20 +434,20 @@ const char *gy_name_data(gy_attempt id, uint32_t member, uint32_t width,
     return out;
 }
 
-const char *gy_name_file(uint32_t round, gy_attempt id, uint32_t member, uint32_t width,
-                         char out[GY_NAME_BYTES])
+const char *gy_flow_name_file(uint32_t round, gy_attempt id, uint32_t member, uint32_t width,
+                              char out[GY_NAME_BYTES])
 {
     char name[GY_NAME_BYTES];
     if (round <= 1) {
-        return gy_name_data(id, member, width, out);
+        return gy_flow_name_data(id, member, width, out);
     }
     (void)snprintf(out, GY_NAME_BYTES, "%u-%.48s", round,
-                   gy_name_data(id, member, width, name));
+                   gy_flow_name_data(id, member, width, name));
     return out;
 }
 
-const char *gy_name_final(gy_attempt id, uint32_t member, uint32_t output,
-                          char out[GY_NAME_BYTES])
+const char *gy_flow_name_final(gy_attempt id, uint32_t member, uint32_t output,
+                               char out[GY_NAME_BYTES])
 {
     (void)snprintf(out, GY_NAME_BYTES, "%u.%u.%u.%u.%u", id.task, id.epoch, id.attempt, member,
                    output);

@@ -19,7 +19,7 @@ typedef struct gy_welcome {
     const char *const *stages; /* (stage_count) */
     uint32_t stage_count;
     bool is_traced;
-    uint32_t round; /* gy_name_file's */
+    uint32_t round; /* gy_flow_name_file's */
     bool is_remote; /* at a daemon, whose folder of the job this is: no door for faults, and
                        what a process makes there it makes itself */
     int64_t record_timeout_ns;
@@ -84,14 +84,14 @@ GY_MUST_CHECK gy_status gy_vertex_start_read(const void *message, size_t size_by
 
 enum { GY_NAME_BYTES = 64 };
 /** Of an attempt's file: "TASK.EPOCH.ATTEMPT", of a cohort with ".MEMBER" behind it. */
-const char *gy_name_data(gy_attempt id, uint32_t member, uint32_t width,
-                         char out[GY_NAME_BYTES]);
+const char *gy_flow_name_data(gy_attempt id, uint32_t member, uint32_t width,
+                              char out[GY_NAME_BYTES]);
 /** The same of the program's job `round` on a cluster: a host that was cut off may still have
  * files of an earlier one; from the second job on "ROUND-" stands before it. */
-const char *gy_name_file(uint32_t round, gy_attempt id, uint32_t member, uint32_t width,
-                         char out[GY_NAME_BYTES]);
+const char *gy_flow_name_file(uint32_t round, gy_attempt id, uint32_t member, uint32_t width,
+                              char out[GY_NAME_BYTES]);
 /** Of a final output before it has its name: "TASK.EPOCH.ATTEMPT.MEMBER.OUTPUT". */
-const char *gy_name_final(gy_attempt id, uint32_t member, uint32_t output,
-                          char out[GY_NAME_BYTES]);
+const char *gy_flow_name_final(gy_attempt id, uint32_t member, uint32_t output,
+                               char out[GY_NAME_BYTES]);
 
 #endif

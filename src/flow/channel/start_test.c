@@ -192,13 +192,14 @@ GY_TEST(welcomes_are_read_too)
 GY_TEST(names_tell_attempts_apart)
 {
     char name[GY_NAME_BYTES];
-    assert_string_equal(gy_name_data((gy_attempt){1, 2, 3}, 4, 1, name), "1.2.3");
-    assert_string_equal(gy_name_data((gy_attempt){1, 2, 3}, 4, 5, name), "1.2.3.4");
-    assert_string_equal(gy_name_file(1, (gy_attempt){1, 2, 3}, 4, 5, name), "1.2.3.4");
-    assert_string_equal(gy_name_file(2, (gy_attempt){1, 2, 3}, 4, 5, name), "2-1.2.3.4");
-    assert_string_equal(gy_name_final((gy_attempt){1, 2, 3}, 4, 5, name), "1.2.3.4.5");
+    assert_string_equal(gy_flow_name_data((gy_attempt){1, 2, 3}, 4, 1, name), "1.2.3");
+    assert_string_equal(gy_flow_name_data((gy_attempt){1, 2, 3}, 4, 5, name), "1.2.3.4");
+    assert_string_equal(gy_flow_name_file(1, (gy_attempt){1, 2, 3}, 4, 5, name), "1.2.3.4");
+    assert_string_equal(gy_flow_name_file(2, (gy_attempt){1, 2, 3}, 4, 5, name), "2-1.2.3.4");
+    assert_string_equal(gy_flow_name_final((gy_attempt){1, 2, 3}, 4, 5, name), "1.2.3.4.5");
     const uint32_t most = UINT32_MAX;
-    assert_true(strlen(gy_name_final((gy_attempt){most, most, most}, most, most, name)) == 54);
+    assert_true(strlen(gy_flow_name_final((gy_attempt){most, most, most}, most, most, name)) ==
+                54);
 }
 
 GY_TEST_MAIN(NULL, NULL)

@@ -92,13 +92,13 @@ bool gy_vertex_is_cancelled(const gy_vertex *vertex)
 
 /* ---- what is left for the next ---- */
 
-void gy_keep_init(gy_keep *keep)
+void gy_keep_init(gy_launch_keep *keep)
 {
     gy_mutex_init(&keep->lock, 1);
     keep->state = NULL;
 }
 
-void gy_keep_fini(gy_keep *keep)
+void gy_keep_fini(gy_launch_keep *keep)
 {
     gy_keep_drop(keep, NULL);
     gy_mutex_fini(&keep->lock);
@@ -106,7 +106,7 @@ void gy_keep_fini(gy_keep *keep)
 
 void gy_vertex_keep(gy_vertex *vertex, void *state, void (*drop)(void *state))
 {
-    gy_keep *keep = vertex->order->keep;
+    gy_launch_keep *keep = vertex->order->keep;
     if (keep != NULL && state != NULL) {
         gy_mutex_lock(&keep->lock);
         if (keep->state == NULL) {
@@ -124,7 +124,7 @@ void gy_vertex_keep(gy_vertex *vertex, void *state, void (*drop)(void *state))
 
 void *gy_vertex_kept(gy_vertex *vertex)
 {
-    gy_keep *keep = vertex->order->keep;
+    gy_launch_keep *keep = vertex->order->keep;
     void *state = NULL;
     if (keep != NULL) {
         gy_mutex_lock(&keep->lock);
@@ -137,7 +137,7 @@ void *gy_vertex_kept(gy_vertex *vertex)
     return state;
 }
 
-void gy_keep_drop(gy_keep *keep, const char *stage)
+void gy_keep_drop(gy_launch_keep *keep, const char *stage)
 {
     gy_mutex_lock(&keep->lock);
     if (keep->state != NULL && keep->stage != stage) {
@@ -158,7 +158,7 @@ static int remove_entry(const char *path, const struct stat *status, int kind,
     return remove(path) == 0 || errno == ENOENT ? 0 : -1;
 }
 
-gy_status gy_folder_remove(const char *path)
+gy_status gy_flow_folder_remove(const char *path)
 {
     if (nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS) != 0 && errno != ENOENT) {
         return gy_fail(GY_IO, "cannot remove folder %s: %s", path, strerrordesc_np(errno));
@@ -181,7 +181,7 @@ static gy_status make_scratch(gy_vertex *vertex)
         error = -errno;
     }
     if (error == -EEXIST) { /* of an attempt of this name that died: its files are not ours */
-        gy_status status = gy_folder_remove(path.data);
+        gy_status status = gy_flow_folder_remove(path.data);
         error = status < 0 || mkdir(path.data, 0700) != 0 ? -EEXIST : 0;
     }
     if (error != 0) {

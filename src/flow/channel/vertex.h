@@ -69,20 +69,20 @@ GY_MUST_CHECK gy_status gy_vertex_read_object(gy_vertex *vertex, uint32_t at, co
  * See that the user's files that are open are still the version that was opened: called before
  * outputs are ended. After a failure, whatever it was, a file that changed is its cause.
  */
-GY_MUST_CHECK gy_status gy_inputs_check(gy_vertex *vertex);
+GY_MUST_CHECK gy_status gy_flow_inputs_check(gy_vertex *vertex);
 /** Likewise, of the files in a command's folder. */
-GY_MUST_CHECK gy_status gy_files_check(gy_vertex *vertex);
+GY_MUST_CHECK gy_status gy_flow_files_check(gy_vertex *vertex);
 /** Give all inputs back. */
-void gy_inputs_close(gy_vertex *vertex);
+void gy_flow_inputs_close(gy_vertex *vertex);
 /** Bytes of an output of any kind, after which `outputs[].size_bytes` knows them. */
-GY_MUST_CHECK gy_status gy_outputs_open(gy_vertex *vertex);
+GY_MUST_CHECK gy_status gy_flow_outputs_open(gy_vertex *vertex);
 /** End all outputs well: files are whole then. `sums` (output_count). */
-GY_MUST_CHECK gy_status gy_outputs_finish(gy_vertex *vertex, gy_section_sum *sums,
-                                          bool *is_inline);
+GY_MUST_CHECK gy_status gy_flow_outputs_finish(gy_vertex *vertex, gy_section_sum *sums,
+                                               bool *is_inline);
 /** Free all; files that were not finished go. */
-void gy_outputs_close(gy_vertex *vertex);
+void gy_flow_outputs_close(gy_vertex *vertex);
 /** The work of a vertex whose order has a command. */
-GY_MUST_CHECK gy_status gy_command_run(gy_vertex *vertex);
+GY_MUST_CHECK gy_status gy_flow_command_run(gy_vertex *vertex);
 
 /**
  * Find a file that a command, or what it said when it failed, names and that a sandbox hides
@@ -90,13 +90,13 @@ GY_MUST_CHECK gy_status gy_command_run(gy_vertex *vertex);
  * @param out  PATH_MAX bytes: its path
  * @cost a few calls of the system a word
  */
-bool gy_command_find_hidden(const char *const *command, const char *said, char *out);
+bool gy_flow_command_find_hidden(const char *const *command, const char *said, char *out);
 /** Of one whose command has ranks. */
-GY_MUST_CHECK gy_status gy_ranks_run(gy_vertex *vertex);
+GY_MUST_CHECK gy_status gy_flow_ranks_run(gy_vertex *vertex);
 /** The report of a vertex that ended well. */
 void gy_report_write(const gy_vertex *vertex, const gy_section_sum *sums, bool is_inline,
                      gy_worker_answer *answer);
 /** Remove a folder with all in it. GY_IO */
-GY_MUST_CHECK gy_status gy_folder_remove(const char *path);
+GY_MUST_CHECK gy_status gy_flow_folder_remove(const char *path);
 
 #endif

@@ -499,7 +499,7 @@ static gy_status take_one(gy_vertex *vertex)
     return GY_OK;
 }
 
-static void run_kept(gy_keep *keep, const char *stage, gy_vertex_work work)
+static void run_kept(gy_launch_keep *keep, const char *stage, gy_vertex_work work)
 {
     gy_flow_task order = order_of(work);
     order.stage = stage;
@@ -514,7 +514,7 @@ static void run_kept(gy_keep *keep, const char *stage, gy_vertex_work work)
 GY_TEST(what_is_left_is_for_the_same_stage)
 {
     static const char one[] = "one", other[] = "other";
-    gy_keep keep;
+    gy_launch_keep keep;
     gy_keep_init(&keep);
     dropped = 0;
     run_kept(&keep, one, leave_one);

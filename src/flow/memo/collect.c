@@ -48,7 +48,7 @@ static bool is_named(const gy_memo_store *store, const char *name)
     if (sscanf(name, "%16llx%16llx.%u.%u", &high, &low, &epoch, &attempt) != 4) {
         return false;
     }
-    const gy_memo_entry *entry = gy_memo_find(store, (gy_key){.high = high, .low = low});
+    const gy_memo_entry *entry = gy_flow_memo_find(store, (gy_key){.high = high, .low = low});
     return entry != NULL && entry->epoch == epoch && entry->attempt == attempt;
 }
 
@@ -80,7 +80,7 @@ static gy_status sweep_one(void *arg, const char *name)
 static gy_status sweep(const gy_memo_store *store, int64_t *freed_bytes)
 {
     sweeping of = {.store = store};
-    GY_TRY(gy_memo_path(store, "objects", of.folder));
+    GY_TRY(gy_flow_memo_path(store, "objects", of.folder));
     const gy_status status = gy_disk_each(store->env, of.folder, sweep_one, &of);
     *freed_bytes += of.freed_bytes;
     return status;
@@ -90,20 +90,20 @@ static gy_status sweep(const gy_memo_store *store, int64_t *freed_bytes)
 static gy_status rewrite(gy_memo_store *store)
 {
     char path[GY_MEMO_PATH];
-    GY_TRY(gy_memo_path(store, "index", path));
+    GY_TRY(gy_flow_memo_path(store, "index", path));
     if (ftruncate(store->index, (off_t)(sizeof(GY_MEMO_MAGIC) - 1)) != 0) {
         return gy_fail(GY_IO, "cannot cut %s: %s", path, strerror(errno));
     }
     for (size_t i = 0; i < store->content_count; i++) {
-        GY_TRY(gy_memo_append(store, GY_MEMO_CONTENT, &store->contents[i],
-                              sizeof(store->contents[i]), NULL, 0));
+        GY_TRY(gy_flow_memo_append(store, GY_MEMO_CONTENT, &store->contents[i],
+                                   sizeof(store->contents[i]), NULL, 0));
     }
     for (size_t i = 0; i < store->entry_count; i++) {
         gy_memo_entry kept = store->entries[i];
         kept.report = NULL;
         if (!kept.is_gone) {
-            GY_TRY(gy_memo_append(store, GY_MEMO_KEPT, &kept, sizeof(kept),
-                                  store->entries[i].report, kept.report_bytes));
+            GY_TRY(gy_flow_memo_append(store, GY_MEMO_KEPT, &kept, sizeof(kept),
+                                       store->entries[i].report, kept.report_bytes));
         }
     }
     return GY_OK;
@@ -123,7 +123,7 @@ gy_status gy_flow_collect(const char *memo, int64_t limit_bytes, int64_t *freed_
         return gy_fail(GY_NOTFOUND, "%s is no memo folder: it has no index", memo);
     }
     gy_memo_store *store = NULL;
-    gy_status status = gy_memo_open(gy_env_real(), memo, &store);
+    gy_status status = gy_flow_memo_open(gy_env_real(), memo, &store);
     if (status != GY_OK) {
         return status;
     }
@@ -133,7 +133,7 @@ gy_status gy_flow_collect(const char *memo, int64_t limit_bytes, int64_t *freed_
     status = status == GY_OK ? choose(store, (uint64_t)limit_bytes) : status;
     status = status == GY_OK ? sweep(store, &freed) : status;
     status = status == GY_OK ? rewrite(store) : status;
-    gy_memo_close(store);
+    gy_flow_memo_close(store);
     if (freed_bytes != NULL) {
         *freed_bytes = freed;
     }

@@ -73,18 +73,18 @@ static int add_object(struct dl_phdr_info *info, size_t size, void *arg)
         return 0;
     }
     gy_mapping mapping;
-    walk->status = gy_file_map(path, &mapping);
+    walk->status = gy_store_file_map(path, &mapping);
     if (walk->status < 0) {
         return 1;
     }
     uint64_t key[2];
     gy_hash_wide(mapping.data, mapping.size_bytes, key);
-    gy_file_unmap(&mapping);
+    gy_store_file_unmap(&mapping);
     gy_text_add_bytes(&walk->words, key, sizeof(key));
     return 0;
 }
 
-gy_status gy_key_build(gy_key *build)
+gy_status gy_flow_key_build(gy_key *build)
 {
     gy_build_walk walk = {0};
     (void)dl_iterate_phdr(add_object, &walk);
@@ -171,8 +171,8 @@ static gy_status look_for_whole(const char *text, size_t cut, bool *is_whole)
         gy_place_facts facts;
         memcpy(name, text, cut);
         name[cut] = '\0';
-        *is_whole =
-            !gy_facts_are_known(name) && gy_facts_of(gy_env_real(), text, &facts) == GY_OK;
+        *is_whole = !gy_store_facts_are_known(name) &&
+                    gy_store_facts_of(gy_env_real(), text, &facts) == GY_OK;
         return GY_OK;
     }
     gy_host_file file;
@@ -280,7 +280,7 @@ static gy_status check_own(const char *text, const char *hosts)
 {
     char own[GY_HOST_FILE_NAME] = "";
     (void)gethostname(own, sizeof(own) - 1);
-    return hosts[0] == '\0' || gy_places_have(hosts, own)
+    return hosts[0] == '\0' || gy_flow_places_have(hosts, own)
                ? GY_OK
                : gy_fail(GY_ARG,
                          "%s is on another host than this one (%s): submit the job to a "
@@ -293,7 +293,7 @@ static gy_status add_stored(gy_proto_keys *keys, const char *text, const gy_file
                             gy_text *words, gy_object *object)
 {
     gy_place_facts facts;
-    GY_TRY(gy_facts_of(gy_env_real(), range->path, &facts));
+    GY_TRY(gy_store_facts_of(gy_env_real(), range->path, &facts));
     GY_TRY(check_within(text, range, facts.size_bytes));
     if (facts.version[0] == '\0') {
         return gy_fail(GY_UNSUPPORTED,
@@ -338,9 +338,9 @@ static gy_status add_file(gy_proto_keys *keys, const char *text, const gy_file_r
         return GY_OK;
     }
     gy_key content;
-    if (!gy_memo_content(keys->memo, &file, &content)) {
+    if (!gy_flow_memo_content(keys->memo, &file, &content)) {
         GY_TRY(read_content(range, &file, stamp, &content));
-        GY_TRY(gy_memo_tell_content(keys->memo, &file, content));
+        GY_TRY(gy_flow_memo_tell_content(keys->memo, &file, content));
     }
     gy_text_add_bytes(words, &content, sizeof(content));
     return GY_OK;
@@ -509,7 +509,7 @@ gy_status gy_proto_keys_make(gy_proto_keys *keys, const gy_dag *dag)
         status = describe(keys, dag, (uint32_t)p, &words);
         keys->places[p] = (gy_proto_places){.hosts = NULL};
         if (status >= 0 && keys->is_over_hosts) {
-            status = gy_places_find(dag, (uint32_t)p, &keys->texts, &keys->places[p]);
+            status = gy_flow_places_find(dag, (uint32_t)p, &keys->texts, &keys->places[p]);
             if (status >= 0 && keys->places[p].hosts == NULL && keys->objects[p] != NULL) {
                 status = gy_objects_near(&near, &dag->protos[p], &keys->texts,
                                          &keys->places[p].hosts);

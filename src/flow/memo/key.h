@@ -36,7 +36,7 @@ GY_MUST_CHECK gy_status gy_file_range_read(const char *text, gy_file_range *rang
  * else contents. GY_IO
  * @cost microseconds with build ids
  */
-GY_MUST_CHECK gy_status gy_key_build(gy_key *build);
+GY_MUST_CHECK gy_status gy_flow_key_build(gy_key *build);
 
 /** Where vertices of a prototype would best run. */
 typedef struct gy_proto_places {
@@ -84,7 +84,7 @@ typedef struct gy_proto_keys {
  */
 GY_MUST_CHECK gy_status gy_proto_keys_make(gy_proto_keys *keys, const gy_dag *dag);
 void gy_proto_keys_fini(gy_proto_keys *keys);
-/** For gy_lower_growth, arg being the keys. */
+/** For gy_flow_lower_growth, arg being the keys. */
 void gy_proto_keys_tell(void *arg, const gy_dag *dag, uint32_t proto, gy_key *key,
                         bool *is_kept, int64_t *bytes);
 /** Likewise. */

@@ -22,7 +22,8 @@ static gy_status fail_file(const char *verb, const char *path)
                    strerror(errno));
 }
 
-gy_status gy_memo_path(const gy_memo_store *store, const char *name, char out[GY_MEMO_PATH])
+gy_status gy_flow_memo_path(const gy_memo_store *store, const char *name,
+                            char out[GY_MEMO_PATH])
 {
     if (snprintf(out, GY_MEMO_PATH, "%s/%s", store->folder, name) >= GY_MEMO_PATH) {
         return gy_fail(GY_ARG, "the path of the memo folder has over %d bytes",
@@ -83,7 +84,7 @@ gy_memo_entry *gy_memo_entry_of(const gy_memo_store *store, gy_key key)
     return NULL;
 }
 
-const gy_memo_entry *gy_memo_find(const gy_memo_store *store, gy_key key)
+const gy_memo_entry *gy_flow_memo_find(const gy_memo_store *store, gy_key key)
 {
     const gy_memo_entry *entry = gy_memo_entry_of(store, key);
     return entry != NULL && !entry->is_gone ? entry : NULL;
@@ -102,7 +103,7 @@ static gy_memo_content_row *content_of(const gy_memo_store *store, const gy_memo
     return NULL;
 }
 
-bool gy_memo_content(const gy_memo_store *store, const gy_memo_file *file, gy_key *content)
+bool gy_flow_memo_content(const gy_memo_store *store, const gy_memo_file *file, gy_key *content)
 {
     const gy_memo_content_row *row = content_of(store, file);
     if (row != NULL) {
@@ -236,7 +237,7 @@ static gy_status load_index(gy_memo_store *store, const char *path, bool is_alon
                    : fail_file("write", path);
     }
     gy_bytes bytes;
-    GY_TRY(gy_file_read(store->env, path, SIZE_MAX / 2, &bytes));
+    GY_TRY(gy_store_file_read(store->env, path, SIZE_MAX / 2, &bytes));
     size_t used = 0;
     gy_status status = take_index(store, bytes.data, bytes.size_bytes, &used);
     gy_free(bytes.data);
@@ -273,8 +274,8 @@ static gy_status write_record(const gy_memo_store *store, const gy_text *text)
     return status;
 }
 
-gy_status gy_memo_append(gy_memo_store *store, uint32_t kind, const void *body,
-                         size_t body_bytes, const void *more, size_t more_bytes)
+gy_status gy_flow_memo_append(gy_memo_store *store, uint32_t kind, const void *body,
+                              size_t body_bytes, const void *more, size_t more_bytes)
 {
     gy_text text = {0};
     gy_memo_record record = {.kind = kind, .body_bytes = (uint32_t)(body_bytes + more_bytes)};
@@ -318,19 +319,19 @@ static gy_status take_lock(gy_memo_store *store, bool *is_alone, bool may_be_alo
 static gy_status open_files(gy_memo_store *store)
 {
     char path[GY_MEMO_PATH];
-    GY_TRY(gy_memo_path(store, "objects/any", path));
+    GY_TRY(gy_flow_memo_path(store, "objects/any", path));
     const int made = gy_disk_make_folders(path);
     if (made != 0) {
         return gy_fail(GY_IO, "cannot make the folder %s: %s", store->folder, strerror(-made));
     }
-    GY_TRY(gy_memo_path(store, "lock", path));
+    GY_TRY(gy_flow_memo_path(store, "lock", path));
     store->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (store->lock < 0) {
         return fail_file("open", path);
     }
     bool is_alone = false;
     GY_TRY(take_lock(store, &is_alone, true));
-    GY_TRY(gy_memo_path(store, "index", path));
+    GY_TRY(gy_flow_memo_path(store, "index", path));
     store->index = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (store->index < 0) {
         return fail_file("open", path);
@@ -339,7 +340,7 @@ static gy_status open_files(gy_memo_store *store)
     return is_alone ? take_lock(store, &is_alone, false) : GY_OK;
 }
 
-gy_status gy_memo_open(gy_env *env, const char *folder, gy_memo_store **store)
+gy_status gy_flow_memo_open(gy_env *env, const char *folder, gy_memo_store **store)
 {
     gy_memo_store *made = gy_alloc_zero("flow.memo", 1, sizeof(*made));
     if (made == NULL) {
@@ -350,19 +351,19 @@ gy_status gy_memo_open(gy_env *env, const char *folder, gy_memo_store **store)
     made->folder = gy_copy_text("flow.memo", folder);
     gy_status status = made->folder != NULL ? open_files(made) : GY_NOMEM;
     if (status != GY_OK) {
-        gy_memo_close(made);
+        gy_flow_memo_close(made);
         return status;
     }
     *store = made;
     return GY_OK;
 }
 
-void gy_memo_share(gy_memo_store *store, bool is_over_hosts)
+void gy_flow_memo_share(gy_memo_store *store, bool is_over_hosts)
 {
     store->is_over_hosts = is_over_hosts;
 }
 
-void gy_memo_close(gy_memo_store *store)
+void gy_flow_memo_close(gy_memo_store *store)
 {
     if (store == NULL) {
         return;
@@ -383,14 +384,14 @@ void gy_memo_close(gy_memo_store *store)
     gy_free(store);
 }
 
-uint64_t gy_memo_bytes(const gy_memo_store *store)
+uint64_t gy_flow_memo_bytes(const gy_memo_store *store)
 {
     return store->bytes;
 }
 
 /* ---- results ---- */
 
-void gy_memo_object(const gy_memo_entry *entry, uint32_t member, char out[GY_MEMO_NAME])
+void gy_flow_memo_object(const gy_memo_entry *entry, uint32_t member, char out[GY_MEMO_NAME])
 {
     const size_t size = gy_print(
         out, GY_MEMO_NAME, "objects/%016llx%016llx.%u.%u", (unsigned long long)entry->key.high,
@@ -405,7 +406,7 @@ static bool has_file(const gy_memo_entry *entry, uint32_t member)
     return (entry->files >> member & 1) != 0;
 }
 
-gy_status gy_memo_remember(gy_memo_store *store, gy_manager *manager)
+gy_status gy_flow_memo_remember(gy_memo_store *store, gy_manager *manager)
 {
     gy_sched_memo *memos = gy_alloc("flow.memo", (store->entry_count + 1) * sizeof(*memos));
     if (memos == NULL) {
@@ -420,8 +421,8 @@ gy_status gy_memo_remember(gy_memo_store *store, gy_manager *manager)
             if (!has_file(entry, m)) {
                 continue;
             }
-            gy_memo_object(entry, m, name);
-            status = gy_memo_path(store, name, path);
+            gy_flow_memo_object(entry, m, name);
+            status = gy_flow_memo_path(store, name, path);
             entry->is_gone = entry->is_gone || access(path, R_OK) != 0;
         }
         if (!entry->is_gone) {
@@ -568,14 +569,14 @@ static gy_status both_paths(const gy_memo_store *store, const gy_memo_entry *ent
                             uint32_t member)
 {
     char name[GY_MEMO_NAME];
-    gy_memo_object(entry, member, name);
-    GY_TRY(gy_memo_path(store, name, out[0]));
+    gy_flow_memo_object(entry, member, name);
+    GY_TRY(gy_flow_memo_path(store, name, out[0]));
     const char *folder = place->data;
     if (is_final(place, member)) {
         folder = place->hidden;
-        (void)gy_name_final(place->id, member, 0, name);
+        (void)gy_flow_name_final(place->id, member, 0, name);
     } else {
-        (void)gy_name_file(place->round, place->id, member, entry->width, name);
+        (void)gy_flow_name_file(place->round, place->id, member, entry->width, name);
     }
     if (snprintf(out[1], GY_MEMO_PATH, "%s/%s", folder, name) >= GY_MEMO_PATH) {
         return gy_fail(GY_ARG, "the path %s is too long", folder);
@@ -583,8 +584,8 @@ static gy_status both_paths(const gy_memo_store *store, const gy_memo_entry *ent
     return GY_OK;
 }
 
-gy_status gy_memo_lend(gy_memo_store *store, const gy_memo_entry *entry,
-                       const gy_memo_place *place)
+gy_status gy_flow_memo_lend(gy_memo_store *store, const gy_memo_entry *entry,
+                            const gy_memo_place *place)
 {
     for (uint32_t m = 0; m < entry->width; m++) {
         char paths[2][GY_MEMO_PATH];
@@ -596,11 +597,11 @@ gy_status gy_memo_lend(gy_memo_store *store, const gy_memo_entry *entry,
                                   : link_file(store->env, paths[0], paths[1]));
     }
     const gy_memo_used used = {entry->key, store->env->ops->wall_ns(store->env)};
-    return gy_memo_append(store, GY_MEMO_USED, &used, sizeof(used), NULL, 0);
+    return gy_flow_memo_append(store, GY_MEMO_USED, &used, sizeof(used), NULL, 0);
 }
 
-gy_status gy_memo_keep(gy_memo_store *store, const gy_memo_entry *entry,
-                       const gy_memo_place *place)
+gy_status gy_flow_memo_keep(gy_memo_store *store, const gy_memo_entry *entry,
+                            const gy_memo_place *place)
 {
     gy_memo_entry kept = *entry;
     kept.bytes = 0;
@@ -620,15 +621,16 @@ gy_status gy_memo_keep(gy_memo_store *store, const gy_memo_entry *entry,
     }
     kept.used_ns = store->env->ops->wall_ns(store->env);
     kept.report = NULL;
-    GY_TRY(gy_memo_append(store, GY_MEMO_KEPT, &kept, sizeof(kept), entry->report,
-                          entry->report_bytes));
+    GY_TRY(gy_flow_memo_append(store, GY_MEMO_KEPT, &kept, sizeof(kept), entry->report,
+                               entry->report_bytes));
     kept.report = entry->report;
     return learn_entry(store, &kept);
 }
 
-gy_status gy_memo_tell_content(gy_memo_store *store, const gy_memo_file *file, gy_key content)
+gy_status gy_flow_memo_tell_content(gy_memo_store *store, const gy_memo_file *file,
+                                    gy_key content)
 {
     const gy_memo_content_row row = {*file, content};
-    GY_TRY(gy_memo_append(store, GY_MEMO_CONTENT, &row, sizeof(row), NULL, 0));
+    GY_TRY(gy_flow_memo_append(store, GY_MEMO_CONTENT, &row, sizeof(row), NULL, 0));
     return learn_content(store, &row);
 }

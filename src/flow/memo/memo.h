@@ -24,14 +24,15 @@ typedef struct gy_memo_file {
 
 /** Open and lock, making what is not there. GY_IO; GY_FORMAT no memo folder; GY_STATE it is
  * being collected; GY_NOMEM */
-GY_MUST_CHECK gy_status gy_memo_open(gy_env *env, const char *folder, gy_memo_store **store);
+GY_MUST_CHECK gy_status gy_flow_memo_open(gy_env *env, const char *folder,
+                                          gy_memo_store **store);
 /** Managers on several hosts write to it, of which none knows where its end is. */
-void gy_memo_share(gy_memo_store *store, bool is_over_hosts);
+void gy_flow_memo_share(gy_memo_store *store, bool is_over_hosts);
 /** NULL is fine. */
-void gy_memo_close(gy_memo_store *store);
+void gy_flow_memo_close(gy_memo_store *store);
 
 /** Tell the manager what is there, but for what lost its files. */
-GY_MUST_CHECK gy_status gy_memo_remember(gy_memo_store *store, gy_manager *manager);
+GY_MUST_CHECK gy_status gy_flow_memo_remember(gy_memo_store *store, gy_manager *manager);
 
 /** A kept result. */
 typedef struct gy_memo_entry {
@@ -47,17 +48,17 @@ typedef struct gy_memo_entry {
 } gy_memo_entry;
 
 /** What is kept under the key; NULL: nothing. */
-const gy_memo_entry *gy_memo_find(const gy_memo_store *store, gy_key key);
+const gy_memo_entry *gy_flow_memo_find(const gy_memo_store *store, gy_key key);
 enum { GY_MEMO_WIDTH_MAX = 64 };
 
 /** Where files of a job's attempt lie. */
 typedef struct gy_memo_place {
     gy_attempt id;
-    uint32_t round;     /* gy_name_file's */
+    uint32_t round;     /* gy_flow_name_file's */
     const char *data;   /* folder of intermediates */
     const char *hidden; /* folder of final outputs before they have their names */
     uint64_t finals;    /* bit m: the one output of member m is final */
-    gy_key contents[GY_MEMO_WIDTH_MAX]; /* of those members; for gy_memo_lend */
+    gy_key contents[GY_MEMO_WIDTH_MAX]; /* of those members; for gy_flow_memo_lend */
 } gy_memo_place;
 
 /**
@@ -68,19 +69,20 @@ typedef struct gy_memo_place {
  * @return GY_OK; GY_FORMAT a final output was changed since it was kept: it is no more; GY_IO;
  * GY_NOTFOUND; GY_NOMEM
  */
-GY_MUST_CHECK gy_status gy_memo_lend(gy_memo_store *store, const gy_memo_entry *entry,
-                                     const gy_memo_place *place);
+GY_MUST_CHECK gy_status gy_flow_memo_lend(gy_memo_store *store, const gy_memo_entry *entry,
+                                          const gy_memo_place *place);
 /** Keep a result of up to GY_MEMO_WIDTH_MAX members, whose files (if there are any) lie in the
  * place; entry->report is copied. */
-GY_MUST_CHECK gy_status gy_memo_keep(gy_memo_store *store, const gy_memo_entry *entry,
-                                     const gy_memo_place *place);
+GY_MUST_CHECK gy_status gy_flow_memo_keep(gy_memo_store *store, const gy_memo_entry *entry,
+                                          const gy_memo_place *place);
 
 /** The content that a file had when it was read last, if it is still the same by its stat. */
-bool gy_memo_content(const gy_memo_store *store, const gy_memo_file *file, gy_key *content);
-GY_MUST_CHECK gy_status gy_memo_tell_content(gy_memo_store *store, const gy_memo_file *file,
-                                             gy_key content);
+bool gy_flow_memo_content(const gy_memo_store *store, const gy_memo_file *file,
+                          gy_key *content);
+GY_MUST_CHECK gy_status gy_flow_memo_tell_content(gy_memo_store *store,
+                                                  const gy_memo_file *file, gy_key content);
 
 /** Bytes of all files. */
-uint64_t gy_memo_bytes(const gy_memo_store *store);
+uint64_t gy_flow_memo_bytes(const gy_memo_store *store);
 
 #endif

@@ -49,12 +49,13 @@ struct gy_memo_store {
 };
 
 /** "folder/name" */
-GY_MUST_CHECK gy_status gy_memo_path(const gy_memo_store *store, const char *name,
-                                     char out[GY_MEMO_PATH]);
+GY_MUST_CHECK gy_status gy_flow_memo_path(const gy_memo_store *store, const char *name,
+                                          char out[GY_MEMO_PATH]);
 /** "objects/KEY.EPOCH.ATTEMPT", of a cohort with ".MEMBER" */
-void gy_memo_object(const gy_memo_entry *entry, uint32_t member, char out[GY_MEMO_NAME]);
+void gy_flow_memo_object(const gy_memo_entry *entry, uint32_t member, char out[GY_MEMO_NAME]);
 gy_memo_entry *gy_memo_entry_of(const gy_memo_store *store, gy_key key);
-GY_MUST_CHECK gy_status gy_memo_append(gy_memo_store *store, uint32_t kind, const void *body,
-                                       size_t body_bytes, const void *more, size_t more_bytes);
+GY_MUST_CHECK gy_status gy_flow_memo_append(gy_memo_store *store, uint32_t kind,
+                                            const void *body, size_t body_bytes,
+                                            const void *more, size_t more_bytes);
 
 #endif

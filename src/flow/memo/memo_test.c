@@ -48,7 +48,7 @@ static void write_file(const char *path, const char *text)
 static gy_memo_store *open_store(const place *at)
 {
     gy_memo_store *store = NULL;
-    assert_ok(gy_memo_open(gy_env_real(), at->memo, &store));
+    assert_ok(gy_flow_memo_open(gy_env_real(), at->memo, &store));
     return store;
 }
 
@@ -57,7 +57,7 @@ static gy_status try_keep(gy_memo_store *store, const place *at, uint64_t n, siz
 {
     const gy_attempt id = {(uint32_t)n, 0, 1};
     char name[GY_NAME_BYTES], path[400], *text = gy_alloc_zero("test", bytes + 1, 1);
-    snprintf(path, sizeof(path), "%s/%s", at->data, gy_name_data(id, 0, 1, name));
+    snprintf(path, sizeof(path), "%s/%s", at->data, gy_flow_name_data(id, 0, 1, name));
     memset(text, 'x', bytes);
     write_file(path, text);
     gy_free(text);
@@ -67,7 +67,7 @@ static gy_status try_keep(gy_memo_store *store, const place *at, uint64_t n, siz
                                  .width = 1,
                                  .report = "report",
                                  .report_bytes = 6};
-    return gy_memo_keep(store, &entry, &(gy_memo_place){.id = id, .data = at->data});
+    return gy_flow_memo_keep(store, &entry, &(gy_memo_place){.id = id, .data = at->data});
 }
 
 static void keep(gy_memo_store *store, const place *at, uint64_t n, size_t bytes)
@@ -82,23 +82,23 @@ GY_TEST(what_is_kept_is_found_again)
     for (uint64_t n = 1; n <= 200; n++) {
         keep(store, &at, n, 100);
     }
-    gy_memo_close(store);
+    gy_flow_memo_close(store);
     store = open_store(&at);
-    assert_int_equal(gy_memo_bytes(store), 200 * 4096); /* pages of a disk */
+    assert_int_equal(gy_flow_memo_bytes(store), 200 * 4096); /* pages of a disk */
     for (uint64_t n = 1; n <= 200; n++) {
-        const gy_memo_entry *entry = gy_memo_find(store, (gy_key){n, n});
+        const gy_memo_entry *entry = gy_flow_memo_find(store, (gy_key){n, n});
         assert_non_null(entry);
         assert_int_equal(entry->content.high, n);
         assert_memory_equal(entry->report, "report", 6);
     }
-    assert_null(gy_memo_find(store, (gy_key){0, 1}));
+    assert_null(gy_flow_memo_find(store, (gy_key){0, 1}));
     char path[400];
     const gy_attempt other = {999, 0, 1};
-    assert_ok(gy_memo_lend(store, gy_memo_find(store, (gy_key){5, 5}),
-                           &(gy_memo_place){.id = other, .data = at.data}));
+    assert_ok(gy_flow_memo_lend(store, gy_flow_memo_find(store, (gy_key){5, 5}),
+                                &(gy_memo_place){.id = other, .data = at.data}));
     snprintf(path, sizeof(path), "%s/999.0.1", at.data);
     assert_int_equal(access(path, R_OK), 0);
-    gy_memo_close(store);
+    gy_flow_memo_close(store);
     remove_place(&at);
 }
 
@@ -112,23 +112,23 @@ GY_TEST(a_torn_index_loses_its_end_alone)
     snprintf(index, sizeof(index), "%s/index", at.memo);
     assert_int_equal(stat(index, &whole), 0);
     keep(store, &at, 2, 10);
-    gy_memo_close(store);
+    gy_flow_memo_close(store);
     assert_int_equal(stat(index, &about), 0);
     for (off_t size = about.st_size - 1; size > whole.st_size; size -= 37) {
         assert_int_equal(truncate(index, size), 0);
         store = open_store(&at);
-        assert_non_null(gy_memo_find(store, (gy_key){1, 1}));
-        assert_null(gy_memo_find(store, (gy_key){2, 2}));
+        assert_non_null(gy_flow_memo_find(store, (gy_key){1, 1}));
+        assert_null(gy_flow_memo_find(store, (gy_key){2, 2}));
         keep(store, &at, 3, 10); /* goes on behind what was whole */
-        gy_memo_close(store);
+        gy_flow_memo_close(store);
         store = open_store(&at);
-        assert_non_null(gy_memo_find(store, (gy_key){3, 3}));
-        gy_memo_close(store);
+        assert_non_null(gy_flow_memo_find(store, (gy_key){3, 3}));
+        gy_flow_memo_close(store);
         assert_int_equal(truncate(index, whole.st_size + 40), 0);
     }
     store = open_store(&at); /* a flipped bit: what it stands in, and what follows, is gone */
     keep(store, &at, 4, 10);
-    gy_memo_close(store);
+    gy_flow_memo_close(store);
     assert_int_equal(stat(index, &about), 0);
     const int file = open(index, O_RDWR);
     char byte = 0;
@@ -137,11 +137,11 @@ GY_TEST(a_torn_index_loses_its_end_alone)
     assert_int_equal(pwrite(file, &byte, 1, about.st_size - 20), 1);
     close(file);
     store = open_store(&at);
-    assert_non_null(gy_memo_find(store, (gy_key){1, 1}));
-    assert_null(gy_memo_find(store, (gy_key){4, 4}));
-    gy_memo_close(store);
+    assert_non_null(gy_flow_memo_find(store, (gy_key){1, 1}));
+    assert_null(gy_flow_memo_find(store, (gy_key){4, 4}));
+    gy_flow_memo_close(store);
     write_file(index, "something else");
-    assert_status(gy_memo_open(gy_env_real(), at.memo, &store), GY_FORMAT);
+    assert_status(gy_flow_memo_open(gy_env_real(), at.memo, &store), GY_FORMAT);
     remove_place(&at);
 }
 
@@ -202,7 +202,7 @@ GY_TEST(a_copy_that_fails_leaves_nothing)
             gy_memo_store *store = NULL;
             char line[300], out[256], data[400];
             far_disk = gy_disk_real;
-            assert_ok(gy_memo_open(&env, at.memo, &store));
+            assert_ok(gy_flow_memo_open(&env, at.memo, &store));
             far_disk.link = no_link;
             far_disk.read = far_read;
             far_disk.write = kind == 0 ? far_write : far_write_nothing;
@@ -214,7 +214,7 @@ GY_TEST(a_copy_that_fails_leaves_nothing)
             is_over = status == GY_OK;
             failed += !is_over;
             assert_int_equal(is_over, far_calls < far_bad);
-            assert_int_equal(gy_memo_find(store, (gy_key){1, 1}) != NULL, is_over);
+            assert_int_equal(gy_flow_memo_find(store, (gy_key){1, 1}) != NULL, is_over);
             snprintf(line, sizeof(line), "ls -A %s/objects | wc -l", at.memo);
             assert_int_equal(gy_test_shell(line, out, sizeof(out)), 0);
             assert_int_equal(strtol(out, NULL, 10), is_over);
@@ -223,13 +223,14 @@ GY_TEST(a_copy_that_fails_leaves_nothing)
                 struct stat about;
                 snprintf(data, sizeof(data), "%s/9.0.1", at.data);
                 snprintf(far_name, sizeof(far_name), "%s", data);
-                assert_ok(gy_memo_lend(store, gy_memo_find(store, (gy_key){1, 1}),
-                                       &(gy_memo_place){.id = {9, 0, 1}, .data = at.data}));
+                assert_ok(
+                    gy_flow_memo_lend(store, gy_flow_memo_find(store, (gy_key){1, 1}),
+                                      &(gy_memo_place){.id = {9, 0, 1}, .data = at.data}));
                 assert_int_equal(stat(data, &about), 0);
                 assert_int_equal(about.st_size, BYTES);
                 assert_int_equal(about.st_nlink, 1);
             }
-            gy_memo_close(store);
+            gy_flow_memo_close(store);
             remove_place(&at);
         }
         assert_true(failed >= 3 * (kind + 1));
@@ -245,13 +246,13 @@ GY_TEST(a_result_of_too_many_members_is_refused)
         place at = make_place();
         gy_memo_store *store = open_store(&at);
         const gy_memo_entry entry = {.key = {1, 1}, .attempt = 1, .width = widths[i]};
-        assert_ok(gy_memo_append(store, GY_MEMO_KEPT, &entry, sizeof(entry), NULL, 0));
-        gy_memo_close(store);
+        assert_ok(gy_flow_memo_append(store, GY_MEMO_KEPT, &entry, sizeof(entry), NULL, 0));
+        gy_flow_memo_close(store);
         const bool is_good = i + 1 == GY_COUNT(widths);
-        assert_status(gy_memo_open(gy_env_real(), at.memo, &store),
+        assert_status(gy_flow_memo_open(gy_env_real(), at.memo, &store),
                       is_good ? GY_OK : GY_FORMAT);
         if (is_good) {
-            gy_memo_close(store);
+            gy_flow_memo_close(store);
         }
         remove_place(&at);
     }
@@ -274,7 +275,7 @@ static void let_go(gy_env *env, uint64_t round)
 GY_TEST(who_holds_the_lock_is_waited_for)
 {
     place at = make_place();
-    gy_memo_close(open_store(&at));
+    gy_flow_memo_close(open_store(&at));
     char path[300];
     snprintf(path, sizeof(path), "%s/lock", at.memo);
     gy_env_ops ops = *gy_env_real()->ops;
@@ -282,9 +283,9 @@ GY_TEST(who_holds_the_lock_is_waited_for)
     patient_env patient = {.env = {&ops}, .lock = open(path, O_RDWR)};
     assert_int_equal(flock(patient.lock, LOCK_EX), 0);
     gy_memo_store *store = NULL;
-    assert_ok(gy_memo_open(&patient.env, at.memo, &store));
+    assert_ok(gy_flow_memo_open(&patient.env, at.memo, &store));
     assert_int_equal(patient.pauses, 1);
-    gy_memo_close(store);
+    gy_flow_memo_close(store);
     close(patient.lock);
     remove_place(&at);
 }
@@ -293,26 +294,26 @@ GY_TEST(who_holds_the_lock_is_waited_for)
 GY_TEST(hosts_append_one_after_the_other)
 {
     place at = make_place();
-    gy_memo_close(open_store(&at));
+    gy_flow_memo_close(open_store(&at));
     char path[300];
     snprintf(path, sizeof(path), "%s/index", at.memo);
     gy_env_ops ops = *gy_env_real()->ops;
     ops.pause = let_go;
     patient_env patient = {.env = {&ops}, .lock = open(path, O_RDWR)};
     gy_memo_store *store = NULL;
-    assert_ok(gy_memo_open(&patient.env, at.memo, &store));
+    assert_ok(gy_flow_memo_open(&patient.env, at.memo, &store));
     assert_int_equal(flock(patient.lock, LOCK_EX), 0);
     keep(store, &at, 1, 10); /* locally one call is enough */
     assert_int_equal(patient.pauses, 0);
-    gy_memo_share(store, true);
+    gy_flow_memo_share(store, true);
     keep(store, &at, 2, 10);
     assert_int_equal(patient.pauses, 1);
     assert_int_equal(flock(patient.lock, LOCK_EX | LOCK_NB), 0); /* it has let go */
-    gy_memo_close(store);
+    gy_flow_memo_close(store);
     close(patient.lock);
     store = open_store(&at);
-    assert_non_null(gy_memo_find(store, (gy_key){2, 2}));
-    gy_memo_close(store);
+    assert_non_null(gy_flow_memo_find(store, (gy_key){2, 2}));
+    gy_flow_memo_close(store);
     remove_place(&at);
 }
 
@@ -323,11 +324,12 @@ GY_TEST(files_are_those_of_the_jobs_round)
     char path[400];
     gy_memo_store *store = open_store(&at);
     keep(store, &at, 1, 10);
-    assert_ok(gy_memo_lend(store, gy_memo_find(store, (gy_key){1, 1}),
-                           &(gy_memo_place){.id = {7, 0, 1}, .round = 3, .data = at.data}));
+    assert_ok(
+        gy_flow_memo_lend(store, gy_flow_memo_find(store, (gy_key){1, 1}),
+                          &(gy_memo_place){.id = {7, 0, 1}, .round = 3, .data = at.data}));
     snprintf(path, sizeof(path), "%s/3-7.0.1", at.data);
     assert_int_equal(access(path, R_OK), 0);
-    gy_memo_close(store);
+    gy_flow_memo_close(store);
     remove_place(&at);
 }
 
@@ -340,11 +342,11 @@ GY_TEST(jobs_open_a_folder_at_once)
         if (children[c] == 0) { /* each keeps results of its own */
             gy_memo_store *store = NULL;
             for (uint64_t n = 0; n < 30; n++) {
-                if (gy_memo_open(gy_env_real(), at.memo, &store) != GY_OK) {
+                if (gy_flow_memo_open(gy_env_real(), at.memo, &store) != GY_OK) {
                     _exit(1);
                 }
                 keep(store, &at, (uint64_t)c * 1000 + n, 10);
-                gy_memo_close(store);
+                gy_flow_memo_close(store);
             }
             _exit(0);
         }
@@ -357,9 +359,9 @@ GY_TEST(jobs_open_a_folder_at_once)
     gy_memo_store *store = open_store(&at);
     for (uint64_t n = 0; n < 180; n++) {
         const uint64_t key = n / 30 * 1000 + n % 30;
-        assert_non_null(gy_memo_find(store, (gy_key){key, key}));
+        assert_non_null(gy_flow_memo_find(store, (gy_key){key, key}));
     }
-    gy_memo_close(store);
+    gy_flow_memo_close(store);
     remove_place(&at);
 }
 
@@ -371,9 +373,9 @@ GY_TEST(collecting_removes_the_least_recently_used)
         keep(store, &at, n, 1000);
     }
     assert_status(gy_flow_collect(at.memo, 5 * 4096, NULL), GY_STATE); /* a job uses it */
-    assert_ok(gy_memo_lend(store, gy_memo_find(store, (gy_key){2, 2}),
-                           &(gy_memo_place){.id = {50, 0, 1}, .data = at.data}));
-    gy_memo_close(store);
+    assert_ok(gy_flow_memo_lend(store, gy_flow_memo_find(store, (gy_key){2, 2}),
+                                &(gy_memo_place){.id = {50, 0, 1}, .data = at.data}));
+    gy_flow_memo_close(store);
     char stray[400];
     snprintf(stray, sizeof(stray), "%s/objects/stray", at.memo);
     write_file(stray, "12345");
@@ -383,11 +385,11 @@ GY_TEST(collecting_removes_the_least_recently_used)
     assert_ok(gy_flow_collect(at.memo, 5 * 4096, &freed));
     assert_int_equal(freed, 7 * 4096);
     store = open_store(&at);
-    assert_int_equal(gy_memo_bytes(store), 5 * 4096);
+    assert_int_equal(gy_flow_memo_bytes(store), 5 * 4096);
     for (uint64_t n = 1; n <= 10; n++) {
-        assert_int_equal(gy_memo_find(store, (gy_key){n, n}) != NULL, n == 2 || n > 6);
+        assert_int_equal(gy_flow_memo_find(store, (gy_key){n, n}) != NULL, n == 2 || n > 6);
     }
-    gy_memo_close(store);
+    gy_flow_memo_close(store);
     assert_status(gy_flow_collect(at.data, 0, NULL), GY_NOTFOUND);
     assert_status(gy_flow_collect(at.memo, -1, NULL), GY_ARG);
     remove_place(&at);
@@ -398,8 +400,8 @@ GY_TEST(collecting_removes_the_least_recently_used)
 static gy_status make_keys(gy_dag *dag, gy_memo_store *memo, gy_key *keys, uint32_t count)
 {
     gy_proto_keys made = {.memo = memo};
-    gy_stamps_forget(); /* as the end of a job does */
-    assert_ok(gy_key_build(&made.build));
+    gy_store_stamps_forget(); /* as the end of a job does */
+    assert_ok(gy_flow_key_build(&made.build));
     gy_status status = gy_proto_keys_make(&made, dag);
     for (uint32_t p = 0; status >= 0 && p < count; p++) {
         bool is_kept = false;
@@ -495,7 +497,7 @@ GY_TEST(files_are_known_by_content_or_by_stat)
     assert_status(key_of(&whole, NULL, &about[0]), GY_NOTFOUND);
     const gy_vertex_options folder = {.function = "a", .files = (const char *[]){at.top, NULL}};
     assert_status(key_of(&folder, NULL, &about[0]), GY_IO);
-    gy_memo_close(store);
+    gy_flow_memo_close(store);
     remove_place(&at);
 }
 
@@ -512,10 +514,10 @@ GY_TEST(contents_are_read_once)
     assert_int_equal(store->content_count, 1);
     assert_ok(key_of(&options, store, &key));
     assert_int_equal(store->content_count, 1);
-    gy_memo_close(store);
+    gy_flow_memo_close(store);
     store = open_store(&at); /* also by a later job */
     assert_int_equal(store->content_count, 1);
-    gy_memo_close(store);
+    gy_flow_memo_close(store);
     remove_place(&at);
 }
 
@@ -550,7 +552,7 @@ GY_TEST(names_that_look_like_ranges_are_names)
     gy_file_range range;
     assert_non_null(mkdtemp(folder));
     (void)snprintf(path, sizeof(path), "%s/x:1:2", folder);
-    assert_ok(gy_file_write(gy_env_real(), path, "abcdef", 6));
+    assert_ok(gy_store_file_write(gy_env_real(), path, "abcdef", 6));
     (void)snprintf(uri, sizeof(uri), "file://%s", path);
     const char *const whole[] = {path, uri};
     for (size_t i = 0; i < GY_COUNT(whole); i++) {
@@ -593,14 +595,14 @@ GY_TEST(files_of_hosts_are_places)
         (void)gy_dag_vertex(dag, &(gy_vertex_options){.function = "f",
                                                       .files = rows[i].files,
                                                       .preferred_hosts = rows[i].near});
-        assert_status(gy_places_find(dag, 0, &arena, &places), rows[i].status);
+        assert_status(gy_flow_places_find(dag, 0, &arena, &places), rows[i].status);
         assert_int_equal(places.is_pinned && rows[i].status == GY_OK, rows[i].is_pinned);
         assert_true((places.hosts != NULL) == (rows[i].hosts != NULL));
         if (rows[i].hosts != NULL) {
             assert_string_equal(places.hosts, rows[i].hosts);
         }
         dag->is_running = true;
-        assert_status(gy_places_find(dag, 0, &arena, &places),
+        assert_status(gy_flow_places_find(dag, 0, &arena, &places),
                       rows[i].is_pinned ? GY_UNSUPPORTED : rows[i].status);
         gy_dag_free(dag);
         gy_arena_free(&arena);
@@ -633,7 +635,7 @@ GY_TEST(what_reads_a_hosts_file_is_not_kept)
     }
     gy_proto_keys_fini(&keys);
     gy_dag_free(dag);
-    gy_memo_close(store);
+    gy_flow_memo_close(store);
     remove_place(&at);
 }
 

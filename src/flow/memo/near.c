@@ -81,7 +81,7 @@ static gy_status look_at(gy_near *near, const char *text, shares *all)
     if (!range.is_object || strncmp(range.path, "s3://", 5) == 0) {
         return GY_OK;
     }
-    GY_TRY(gy_facts_of(near->env, range.path, &facts));
+    GY_TRY(gy_store_facts_of(near->env, range.path, &facts));
     const uint64_t left = facts.size_bytes - GY_MIN(range.offset, facts.size_bytes);
     const uint64_t size = GY_MIN(range.size_bytes, left);
     return size >= WORTH_BYTES ? ask(near, &range, size, all) : GY_OK;

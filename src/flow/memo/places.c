@@ -15,7 +15,7 @@ static bool has(const char *hosts, const char *name, size_t length)
     return false;
 }
 
-bool gy_places_have(const char *hosts, const char *name)
+bool gy_flow_places_have(const char *hosts, const char *name)
 {
     return has(hosts, name, strlen(name));
 }
@@ -77,8 +77,8 @@ static gy_status add_near(const gy_proto *proto, gy_text *hosts)
     return hosts->status;
 }
 
-gy_status gy_places_find(const gy_dag *dag, uint32_t proto, gy_arena *arena,
-                         gy_proto_places *places)
+gy_status gy_flow_places_find(const gy_dag *dag, uint32_t proto, gy_arena *arena,
+                              gy_proto_places *places)
 {
     const gy_proto *row = &dag->protos[proto];
     char holders[GY_HOST_FILE_HOSTS] = "";

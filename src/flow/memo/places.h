@@ -8,7 +8,7 @@
 #include "flow/memo/key.h"
 
 /** Is it one of the names, which have spaces between? Pure. */
-bool gy_places_have(const char *hosts, const char *name);
+bool gy_flow_places_have(const char *hosts, const char *name);
 
 /**
  * A vertex that reads files of hosts runs on one that has all of them; else `near` says.
@@ -17,7 +17,7 @@ bool gy_places_have(const char *hosts, const char *name);
  * @return GY_OK; GY_ARG no host has all its files, or the name of a host is none;
  * GY_UNSUPPORTED a file of hosts in a growth; GY_NOMEM
  */
-GY_MUST_CHECK gy_status gy_places_find(const gy_dag *dag, uint32_t proto, gy_arena *arena,
-                                       gy_proto_places *places);
+GY_MUST_CHECK gy_status gy_flow_places_find(const gy_dag *dag, uint32_t proto, gy_arena *arena,
+                                            gy_proto_places *places);
 
 #endif

@@ -14,7 +14,7 @@
 
 enum { TRIES = 8 };
 
-void gy_running_hidden_name(const gy_flow_job *job, char out[GY_HIDDEN_NAME_BYTES])
+void gy_flow_run_hidden_name(const gy_flow_job *job, char out[GY_HIDDEN_NAME_BYTES])
 {
     if (job->epoch == 0) {
         (void)snprintf(out, GY_HIDDEN_NAME_BYTES, ".gyre-%s", job->id);
@@ -24,7 +24,7 @@ void gy_running_hidden_name(const gy_flow_job *job, char out[GY_HIDDEN_NAME_BYTE
     }
 }
 
-bool gy_running_is_hidden(const gy_flow_job *job, const char *name, uint64_t *epoch)
+bool gy_flow_run_is_hidden(const gy_flow_job *job, const char *name, uint64_t *epoch)
 {
     const size_t size = strlen(job->id);
     if (strncmp(name, ".gyre-", 6) != 0 || strncmp(name + 6, job->id, size) != 0) {
@@ -50,7 +50,7 @@ static gy_status seek_hidden(void *arg, const char *name)
 {
     seeking *of = arg;
     uint64_t epoch = 0;
-    if (gy_running_is_hidden(of->job, name, &epoch) && epoch >= of->epoch) {
+    if (gy_flow_run_is_hidden(of->job, name, &epoch) && epoch >= of->epoch) {
         (void)snprintf(of->name, sizeof(of->name), "%.*s", GY_HIDDEN_NAME_BYTES - 1, name);
         of->epoch = epoch;
     }
@@ -68,10 +68,10 @@ static gy_status take_hidden(gy_flow_job *job)
                        (unsigned long long)job->epoch, (unsigned long long)of.epoch,
                        job->output);
     }
-    if (of.name[0] == '\0' && gy_running_restore_hidden(job)) {
+    if (of.name[0] == '\0' && gy_flow_run_restore_hidden(job)) {
         return GY_OK;
     }
-    GY_TRY(gy_running_path(path, job->output, of.name));
+    GY_TRY(gy_flow_run_path(path, job->output, of.name));
     const int failed =
         of.name[0] == '\0' ? mkdir(job->hidden, 0700) : rename(path, job->hidden);
     if (failed == 0 || of.epoch == job->epoch) {
@@ -82,7 +82,7 @@ static gy_status take_hidden(gy_flow_job *job)
                : gy_fail(GY_IO, "cannot make %s: %s", job->hidden, strerror(errno));
 }
 
-gy_status gy_running_began(void *arg)
+gy_status gy_flow_run_began(void *arg)
 {
     gy_flow_job *job = arg;
     gy_status status = job->epoch > 0 && job->hidden[0] != '\0' ? GY_AGAIN : GY_OK;
@@ -93,20 +93,20 @@ gy_status gy_running_began(void *arg)
         status = gy_fail(GY_STATE, "another manager is making %s", job->hidden);
     }
     if (status == GY_OK && job->hidden[0] != '\0') {
-        status = gy_running_check_output(job);
+        status = gy_flow_run_check_output(job);
         if (status < 0 && job->is_restored) {
-            gy_running_keep_hidden(job);
+            gy_flow_run_keep_hidden(job);
         } else if (status < 0 && job->epoch > 0) {
             (void)rmdir(job->hidden); /* it is another job's output */
         } else if (status == GY_OK && !job->is_resumed) {
-            gy_running_forget_kept(job);
+            gy_flow_run_forget_kept(job);
         }
     }
     job->is_ours = job->is_ours || status == GY_OK;
     return status;
 }
 
-void gy_running_over(void *arg)
+void gy_flow_run_over(void *arg)
 {
     gy_flow_job *job = arg;
     job->is_ours = false;

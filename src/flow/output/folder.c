@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-gy_status gy_running_path(char out[GY_JOB_PATH], const char *folder, const char *name)
+gy_status gy_flow_run_path(char out[GY_JOB_PATH], const char *folder, const char *name)
 {
     if (snprintf(out, GY_JOB_PATH, "%s/%s", folder, name) >= GY_JOB_PATH) {
         return gy_fail(GY_ARG, "the path %.100s.../%s is too long", folder, name);
@@ -25,10 +25,10 @@ gy_status gy_running_path(char out[GY_JOB_PATH], const char *folder, const char 
     return GY_OK;
 }
 
-gy_status gy_running_make_own_folder(const char *path)
+gy_status gy_flow_run_make_own_folder(const char *path)
 {
     char any[GY_JOB_PATH];
-    GY_TRY(gy_running_path(any, path, "any"));
+    GY_TRY(gy_flow_run_path(any, path, "any"));
     const int made = gy_disk_make_folders(any);
     return made == 0 ? GY_OK
                      : gy_fail(GY_IO, "cannot make the folder %s: %s", path, strerror(-made));
@@ -51,7 +51,7 @@ static void remove_folder(const char *path)
 
 /* ---- the job's own ---- */
 
-void gy_running_new_id(gy_env *env, int64_t wall_ns, char id[GY_JOB_ID_BYTES])
+void gy_flow_run_new_id(gy_env *env, int64_t wall_ns, char id[GY_JOB_ID_BYTES])
 {
     const time_t seconds = (time_t)(wall_ns / 1000000000);
     struct tm when;
@@ -62,7 +62,7 @@ void gy_running_new_id(gy_env *env, int64_t wall_ns, char id[GY_JOB_ID_BYTES])
                    (unsigned long long)(env->ops->random(env, GY_CHANCE_WORK) & 0xffffff));
 }
 
-void gy_running_choose_id(gy_flow_job *job)
+void gy_flow_run_choose_id(gy_flow_job *job)
 {
     if (job->ticket != NULL) { /* the same for all epochs */
         const size_t size = gy_print(job->id, sizeof(job->id), "%016llx%016llx",
@@ -74,13 +74,13 @@ void gy_running_choose_id(gy_flow_job *job)
         }
         return;
     }
-    gy_running_new_id(job->env, job->wall_ns, job->id);
+    gy_flow_run_new_id(job->env, job->wall_ns, job->id);
 }
 
 static gy_status read_id(gy_flow_job *job, const char *path)
 {
     gy_bytes bytes;
-    GY_TRY(gy_file_read(job->env, path, sizeof(job->id) - 1, &bytes));
+    GY_TRY(gy_store_file_read(job->env, path, sizeof(job->id) - 1, &bytes));
     memcpy(job->id, bytes.data, bytes.size_bytes);
     job->id[bytes.size_bytes] = '\0';
     gy_free(bytes.data);
@@ -93,12 +93,13 @@ static gy_status write_settings(gy_flow_job *job)
 {
     char path[GY_JOB_PATH];
     gy_text settings = {0};
-    gy_running_settings(&settings);
+    gy_flow_run_settings(&settings);
     gy_status status = settings.status;
     if (status == GY_OK && settings.size_bytes > 0) {
-        status = gy_running_path(path, job->folder, GY_JOB_SETTINGS_FILE);
-        status = status < 0 ? status
-                            : gy_file_write(job->env, path, settings.data, settings.size_bytes);
+        status = gy_flow_run_path(path, job->folder, GY_JOB_SETTINGS_FILE);
+        status = status < 0
+                     ? status
+                     : gy_store_file_write(job->env, path, settings.data, settings.size_bytes);
     }
     gy_text_free(&settings);
     return status;
@@ -109,12 +110,12 @@ static gy_status write_settings(gy_flow_job *job)
 static gy_status know_id(gy_flow_job *job)
 {
     char path[GY_JOB_PATH];
-    GY_TRY(gy_running_path(path, job->folder, "id"));
+    GY_TRY(gy_flow_run_path(path, job->folder, "id"));
     if (job->is_resumed) {
         return read_id(job, path);
     }
     gy_status status = job->epoch == 0
-                           ? gy_file_write(job->env, path, job->id, strlen(job->id))
+                           ? gy_store_file_write(job->env, path, job->id, strlen(job->id))
                            : gy_share_create(job->env, path, job->id, strlen(job->id));
     status = status == GY_EXISTS ? read_id(job, path) : status;
     return status < 0 ? status : write_settings(job);
@@ -130,37 +131,37 @@ static gy_status name_staging(gy_flow_job *job)
                  uri[size - 1] == '/' ? "" : "/") >= (int)sizeof(job->target)) {
         return gy_fail(GY_ARG, "the output %.100s... is too long", uri);
     }
-    return gy_running_path(job->output, job->folder, "output");
+    return gy_flow_run_path(job->output, job->folder, "output");
 }
 
 /* The output's path from the root. */
-gy_status gy_running_name_output(gy_flow_job *job)
+gy_status gy_flow_run_name_output(gy_flow_job *job)
 {
     char here[GY_JOB_PATH];
     if (gy_uri_is_remote(job->options.output)) {
         return name_staging(job);
     }
     if (job->options.output[0] == '/') {
-        GY_TRY(gy_running_path(job->output, job->options.output, "."));
+        GY_TRY(gy_flow_run_path(job->output, job->options.output, "."));
         job->output[strlen(job->output) - 2] = '\0';
         return GY_OK;
     }
     if (getcwd(here, sizeof(here)) == NULL) {
         return gy_fail(GY_IO, "the current folder has no path: %s", strerror(errno));
     }
-    return gy_running_path(job->output, here, job->options.output);
+    return gy_flow_run_path(job->output, here, job->options.output);
 }
 
 static gy_status make_output(gy_flow_job *job);
 
-gy_status gy_running_name_folder(gy_flow_job *job)
+gy_status gy_flow_run_name_folder(gy_flow_job *job)
 {
     char name[GY_HIDDEN_NAME_BYTES], here[GY_JOB_PATH];
     if (job->options.folder == NULL) {
         (void)snprintf(name, sizeof(name), GY_JOB_SHARED_NAME "%s", job->id);
-        GY_TRY(gy_running_name_output(job));
+        GY_TRY(gy_flow_run_name_output(job));
         job->is_folder_own = true;
-        return gy_running_path(job->folder, job->output, name);
+        return gy_flow_run_path(job->folder, job->output, name);
     }
     if (job->options.folder[0] == '/') {
         return snprintf(job->folder, GY_JOB_PATH, "%s", job->options.folder) < GY_JOB_PATH
@@ -170,18 +171,18 @@ gy_status gy_running_name_folder(gy_flow_job *job)
     if (getcwd(here, sizeof(here)) == NULL) {
         return gy_fail(GY_IO, "the current folder has no path: %s", strerror(errno));
     }
-    return gy_running_path(job->folder, here, job->options.folder);
+    return gy_flow_run_path(job->folder, here, job->options.folder);
 }
 
 static gy_status find_folder(gy_flow_job *job)
 {
     if (job->ticket != NULL && job->options.folder == NULL) {
-        GY_TRY(gy_running_name_folder(job));
-        GY_TRY(gy_running_take_back(job));
+        GY_TRY(gy_flow_run_name_folder(job));
+        GY_TRY(gy_flow_run_take_back(job));
         return make_output(job);
     }
     if (job->options.folder != NULL) {
-        return gy_running_name_folder(job);
+        return gy_flow_run_name_folder(job);
     }
     if (job->options.is_resume) {
         return gy_fail(GY_ARG, "a job to resume needs its folder");
@@ -191,7 +192,7 @@ static gy_status find_folder(gy_flow_job *job)
     if (known < 0) {
         return gy_fail_within(known, "no folder for the job, but none is given");
     }
-    return gy_running_path(job->folder, all, job->id);
+    return gy_flow_run_path(job->folder, all, job->id);
 }
 
 /* Is the job a new one? */
@@ -221,26 +222,26 @@ static gy_status look_for_journal(gy_flow_job *job)
     return GY_OK;
 }
 
-gy_status gy_running_make_folder(gy_flow_job *job)
+gy_status gy_flow_run_make_folder(gy_flow_job *job)
 {
-    gy_running_choose_id(job);
-    GY_TRY(gy_running_place_journal(job));
+    gy_flow_run_choose_id(job);
+    GY_TRY(gy_flow_run_place_journal(job));
     GY_TRY(find_folder(job));
     GY_TRY(look_for_journal(job));
-    if (gy_running_is_done(job)) {
+    if (gy_flow_run_is_done(job)) {
         return GY_OK;
     }
-    GY_TRY(gy_running_check_left(job));
+    GY_TRY(gy_flow_run_check_left(job));
     if (job->is_folder_own) { /* it is in the output, which may be another job's */
-        GY_TRY(gy_running_check_output(job));
+        GY_TRY(gy_flow_run_check_output(job));
     }
     const char *const names[] = {"data", "scratch", "run", "trace"};
     job->is_new = access(job->folder, F_OK) != 0;
-    GY_TRY(gy_running_path(job->data, job->folder, "data"));
+    GY_TRY(gy_flow_run_path(job->data, job->folder, "data"));
     for (size_t i = 0; i < GY_COUNT(names); i++) {
         char path[GY_JOB_PATH];
-        GY_TRY(gy_running_path(path, job->folder, names[i]));
-        GY_TRY(gy_running_make_own_folder(path));
+        GY_TRY(gy_flow_run_path(path, job->folder, names[i]));
+        GY_TRY(gy_flow_run_make_own_folder(path));
     }
     return know_id(job);
 }
@@ -260,8 +261,8 @@ static gy_status look_at_name(void *arg, const char *name)
     finding *of = arg;
     const gy_flow_job *job = of->job;
     uint64_t epoch = 0;
-    if ((gy_running_is_hidden(job, name, &epoch) && epoch <= job->epoch) ||
-        gy_running_is_kept_name(name) ||
+    if ((gy_flow_run_is_hidden(job, name, &epoch) && epoch <= job->epoch) ||
+        gy_flow_run_is_kept_name(name) ||
         (job->is_folder_own && strcmp(name, strrchr(job->folder, '/') + 1) == 0)) {
         return GY_OK;
     }
@@ -325,7 +326,7 @@ static gy_status fail_not_empty(const gy_flow_job *job, const char *other)
                    job->output, other, id);
 }
 
-gy_status gy_running_check_output(const gy_flow_job *job)
+gy_status gy_flow_run_check_output(const gy_flow_job *job)
 {
     finding of = {.job = job};
     if (!job->is_resumed || job->is_restored) { /* what stands there beside our hidden one */
@@ -337,7 +338,7 @@ gy_status gy_running_check_output(const gy_flow_job *job)
 static gy_status make_output(gy_flow_job *job)
 {
     char parent[GY_JOB_PATH];
-    GY_TRY(gy_running_path(parent, job->output, "..")); /* checks the length alone */
+    GY_TRY(gy_flow_run_path(parent, job->output, "..")); /* checks the length alone */
     const int made = gy_disk_make_folders(job->output);
     if (made != 0) {
         return gy_fail(GY_IO, "cannot make the folders above %s: %s", job->output,
@@ -395,43 +396,44 @@ static gy_status check_target(const gy_flow_job *job)
                : gy_error_raise(&error);
 }
 
-gy_status gy_running_make_output(gy_flow_job *job)
+gy_status gy_flow_run_make_output(gy_flow_job *job)
 {
     if (job->options.output == NULL) {
         return GY_OK;
     }
-    GY_TRY(gy_running_name_output(job));
+    GY_TRY(gy_flow_run_name_output(job));
     char name[GY_HIDDEN_NAME_BYTES];
-    gy_running_hidden_name(job, name);
+    gy_flow_run_hidden_name(job, name);
     gy_status status = check_target(job);
     status = status < 0 ? status : make_output(job);
     if (status < 0) {
         job->output[0] = '\0'; /* not ours to clean */
         return status;
     }
-    GY_TRY(gy_running_path(job->hidden, job->output, name));
-    GY_TRY(gy_running_check_output(job));
+    GY_TRY(gy_flow_run_path(job->hidden, job->output, name));
+    GY_TRY(gy_flow_run_check_output(job));
     if (job->epoch > 0) {
-        return GY_OK; /* the rest is gy_running_began's */
+        return GY_OK; /* the rest is gy_flow_run_began's */
     }
     if (mkdir(job->hidden, 0700) != 0 && errno != EEXIST) {
         return gy_fail(GY_IO, "cannot make a folder in %s: %s", job->output, strerror(errno));
     }
-    return gy_running_check_output(job);
+    return gy_flow_run_check_output(job);
 }
 
 /* ---- the end ---- */
 
-void gy_running_remove_names(const gy_flow_job *job)
+void gy_flow_run_remove_names(const gy_flow_job *job)
 {
     char path[GY_JOB_PATH], name[GY_DAG_NAME_BYTES];
     struct stat about;
-    if (stat(job->hidden, &about) != 0 || gy_running_is_published(job)) {
+    if (stat(job->hidden, &about) != 0 || gy_flow_run_is_published(job)) {
         return; /* it was somebody else's from the beginning, or an earlier manager made it */
     }
     for (size_t i = 0; i < job->dag->final_count; i++) {
-        if (gy_running_path(path, job->output,
-                            gy_running_final_name(job->dag, &job->dag->finals[i], name)) >= 0) {
+        if (gy_flow_run_path(path, job->output,
+                             gy_flow_run_final_name(job->dag, &job->dag->finals[i], name)) >=
+            0) {
             (void)unlink(path);
         }
     }
@@ -440,7 +442,7 @@ void gy_running_remove_names(const gy_flow_job *job)
 /* One that is there says that there is something to go on with. */
 static void remove_journal(gy_flow_job *job, gy_status status)
 {
-    if (status >= 0 && gy_running_say_done(job) < 0) {
+    if (status >= 0 && gy_flow_run_say_done(job) < 0) {
         gy_warn("the next manager would run an ended job again: %s", gy_error_text());
     }
     const bool is_apart = job->ticket != NULL && job->journal != NULL;
@@ -457,7 +459,7 @@ static void remove_journal(gy_flow_job *job, gy_status status)
 static void clean_staging(const gy_flow_job *job, gy_status status, bool is_left)
 {
     const bool is_gone = status >= 0 || job->is_published;
-    if (is_gone || (!is_left && !gy_running_has_saved(job))) {
+    if (is_gone || (!is_left && !gy_flow_run_has_saved(job))) {
         remove_folder(job->output);
     }
 }
@@ -470,10 +472,10 @@ static void clean_output(gy_flow_job *job, gy_status status, bool is_left)
     }
     const bool has_hidden = job->hidden[0] != '\0', is_void = status < 0 && !job->is_published;
     if (is_void && has_hidden) {
-        gy_running_remove_names(job);
+        gy_flow_run_remove_names(job);
     }
     if (has_hidden && is_left) {
-        gy_running_keep_hidden(job);
+        gy_flow_run_keep_hidden(job);
     } else if (has_hidden) {
         remove_folder(job->hidden);
     }
@@ -486,9 +488,9 @@ static void clean_output(gy_flow_job *job, gy_status status, bool is_left)
 static void clean_folder(const gy_flow_job *job, bool is_left)
 {
     const char *const names[] = {"data", "scratch", "run", "trace"};
-    for (size_t i = is_left && gy_running_is_shared(job); i < GY_COUNT(names); i++) {
+    for (size_t i = is_left && gy_flow_run_is_shared(job); i < GY_COUNT(names); i++) {
         char path[GY_JOB_PATH];
-        if (gy_running_path(path, job->folder, names[i]) >= 0) {
+        if (gy_flow_run_path(path, job->folder, names[i]) >= 0) {
             remove_folder(path);
         }
     }
@@ -500,16 +502,16 @@ static void remove_unbegun(const gy_flow_job *job)
     const char *const names[] = {"id", GY_JOB_SETTINGS_FILE, GY_JOB_INPUTS_FILE};
     for (size_t i = 0; i < GY_COUNT(names); i++) {
         char path[GY_JOB_PATH];
-        if (gy_running_path(path, job->folder, names[i]) >= 0) {
+        if (gy_flow_run_path(path, job->folder, names[i]) >= 0) {
             (void)unlink(path);
         }
     }
     (void)rmdir(job->folder);
 }
 
-void gy_running_clean(gy_flow_job *job, gy_status status)
+void gy_flow_run_clean(gy_flow_job *job, gy_status status)
 {
-    const bool is_left = status < 0 && gy_running_is_left(job);
+    const bool is_left = status < 0 && gy_flow_run_is_left(job);
     if (!job->is_ours) {
         return;
     }
@@ -524,7 +526,7 @@ void gy_running_clean(gy_flow_job *job, gy_status status)
         clean_folder(job, is_left);
     }
     if (is_left) {
-        gy_running_keep_folder(job);
+        gy_flow_run_keep_folder(job);
         return;
     }
     remove_journal(job, status); /* last */

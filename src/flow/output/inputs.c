@@ -55,11 +55,11 @@ static gy_status write_all(const gy_flow_job *job, const char *path, const gy_te
                       : gy_fail(GY_IO, "cannot write %s: %s", path, strerror((int)-error));
 }
 
-gy_status gy_running_save_inputs(const gy_flow_job *job)
+gy_status gy_flow_run_save_inputs(const gy_flow_job *job)
 {
     char path[GY_JOB_PATH], last[GY_JOB_PATH] = "";
     gy_text text = {.data = NULL};
-    gy_status status = gy_running_path(path, job->folder, GY_JOB_INPUTS_FILE);
+    gy_status status = gy_flow_run_path(path, job->folder, GY_JOB_INPUTS_FILE);
     for (size_t p = 0; status >= 0 && p < job->keys.count; p++) {
         status = add_proto(job, p, last, &text);
     }
@@ -91,14 +91,14 @@ static gy_status compare(const gy_flow_job *job, const gy_stamp *was, const char
                              job->folder, path, gy_stamp_tell(&was->disk, &now.disk, text));
 }
 
-gy_status gy_running_name_changed(const gy_flow_job *job, gy_status status)
+gy_status gy_flow_run_name_changed(const gy_flow_job *job, gy_status status)
 {
     char path[GY_JOB_PATH], name[GY_JOB_PATH];
     gy_bytes bytes = {NULL, 0};
     gy_error before;
     gy_error_take(&before, status);
-    gy_status found = gy_running_path(path, job->folder, GY_JOB_INPUTS_FILE);
-    if (found < 0 || gy_file_read(job->env, path, INPUTS_BYTES_MAX, &bytes) < 0) {
+    gy_status found = gy_flow_run_path(path, job->folder, GY_JOB_INPUTS_FILE);
+    if (found < 0 || gy_store_file_read(job->env, path, INPUTS_BYTES_MAX, &bytes) < 0) {
         return gy_error_raise(&before);
     }
     saved_input saved;

@@ -125,107 +125,107 @@ typedef struct gy_flow_job {
 /* ---- folder.c ---- */
 
 /** The job's id and folders, made or found again; data, trace and run folders in it. */
-GY_MUST_CHECK gy_status gy_running_make_folder(gy_flow_job *job);
+GY_MUST_CHECK gy_status gy_flow_run_make_folder(gy_flow_job *job);
 /** The output folder: absent or empty before, or as the resumed job left it. GY_EXISTS */
-GY_MUST_CHECK gy_status gy_running_make_output(gy_flow_job *job);
+GY_MUST_CHECK gy_status gy_flow_run_make_output(gy_flow_job *job);
 /** GY_EXISTS: it is of a new job, and not empty. To be called before and after the hidden
  * folder is made: of two jobs that begin at once both see each other then, or one does. */
-GY_MUST_CHECK gy_status gy_running_check_output(const gy_flow_job *job);
+GY_MUST_CHECK gy_status gy_flow_run_check_output(const gy_flow_job *job);
 /** With all above it; may be there. GY_IO; GY_ARG */
-GY_MUST_CHECK gy_status gy_running_make_own_folder(const char *path);
+GY_MUST_CHECK gy_status gy_flow_run_make_own_folder(const char *path);
 /** job->output, from the root, and job->target; of an output in an object store the job's
  * folder must be known. GY_ARG; GY_IO */
-GY_MUST_CHECK gy_status gy_running_name_output(gy_flow_job *job);
+GY_MUST_CHECK gy_status gy_flow_run_name_output(gy_flow_job *job);
 /** job->folder, from the root, that was given; of a job on a cluster that was given none where
  * its output will be, since that is in storage that all hosts have. GY_ARG; GY_IO */
-GY_MUST_CHECK gy_status gy_running_name_folder(gy_flow_job *job);
+GY_MUST_CHECK gy_status gy_flow_run_name_folder(gy_flow_job *job);
 /** An id that no other job has: the date and a number. */
-void gy_running_new_id(gy_env *env, int64_t wall_ns, char id[GY_JOB_ID_BYTES]);
+void gy_flow_run_new_id(gy_env *env, int64_t wall_ns, char id[GY_JOB_ID_BYTES]);
 /** job->id */
-void gy_running_choose_id(gy_flow_job *job);
+void gy_flow_run_choose_id(gy_flow_job *job);
 /** Of a failed job: no name of the output stays. Nothing, without its hidden folder. */
-void gy_running_remove_names(const gy_flow_job *job);
+void gy_flow_run_remove_names(const gy_flow_job *job);
 /** Nothing but the published output and the log stays; after a failure, nothing of the output.
  */
-void gy_running_clean(gy_flow_job *job, gy_status status);
+void gy_flow_run_clean(gy_flow_job *job, gy_status status);
 /** "a/b"; GY_ARG too long. */
-GY_MUST_CHECK gy_status gy_running_path(char out[GY_JOB_PATH], const char *folder,
-                                        const char *name);
+GY_MUST_CHECK gy_status gy_flow_run_path(char out[GY_JOB_PATH], const char *folder,
+                                         const char *name);
 
 /* ---- inputs.c ---- */
 
 #define GY_JOB_INPUTS_FILE "inputs"
 /** Which versions of files a new job has as inputs, into its folder: for
- * gy_running_name_changed. GY_IO; GY_NOMEM */
-GY_MUST_CHECK gy_status gy_running_save_inputs(const gy_flow_job *job);
+ * gy_flow_run_name_changed. GY_IO; GY_NOMEM */
+GY_MUST_CHECK gy_status gy_flow_run_save_inputs(const gy_flow_job *job);
 /** A resumed job that is another one than its journal's, `status`: GY_STATE with the name of an
  * input that changed since, if there is one, else `status` and its text. */
-gy_status gy_running_name_changed(const gy_flow_job *job, gy_status status);
+gy_status gy_flow_run_name_changed(const gy_flow_job *job, gy_status status);
 
 /* ---- resume.c ---- */
 
 /** The variables that this program was told by, a line of NAME=VALUE each. */
-void gy_running_settings(gy_text *out);
+void gy_flow_run_settings(gy_text *out);
 /** A program that is started again to go on finds the folder in its environment. */
-void gy_running_look_for_resume(gy_flow_job *job);
+void gy_flow_run_look_for_resume(gy_flow_job *job);
 
 /** Of a job on a cluster whose journal shall lie elsewhere than in its folder: job->journal, a
  * place of its own (id) below. GY_ARG; GY_IO; GY_NOMEM */
-GY_MUST_CHECK gy_status gy_running_place_journal(gy_flow_job *job);
+GY_MUST_CHECK gy_status gy_flow_run_place_journal(gy_flow_job *job);
 /** The manager's epoch, if it has one. GY_ARG */
-GY_MUST_CHECK gy_status gy_running_look_for_epoch(gy_flow_job *job);
+GY_MUST_CHECK gy_status gy_flow_run_look_for_epoch(gy_flow_job *job);
 
 /* ---- retained.c: what a failed job of a cluster leaves, so that it can be resumed ---- */
 
 /** Something of it is committed, and nothing is published. */
-bool gy_running_is_left(const gy_flow_job *job);
+bool gy_flow_run_is_left(const gy_flow_job *job);
 /** What final outputs are committed goes from the output into the job's folder. */
-void gy_running_keep_hidden(const gy_flow_job *job);
+void gy_flow_run_keep_hidden(const gy_flow_job *job);
 /** The job's folder, if it is in the output, gets the name of one that is kept. */
-void gy_running_keep_folder(const gy_flow_job *job);
+void gy_flow_run_keep_folder(const gy_flow_job *job);
 /** What lies in an output under this name is of no job that runs. */
-bool gy_running_is_kept_name(const char *name);
+bool gy_flow_run_is_kept_name(const char *name);
 /** A job that is resumed finds its folder again. GY_NOTFOUND nothing is left; GY_IO; GY_ARG */
-GY_MUST_CHECK gy_status gy_running_take_back(const gy_flow_job *job);
+GY_MUST_CHECK gy_status gy_flow_run_take_back(const gy_flow_job *job);
 /** And its journal. GY_NOTFOUND */
-GY_MUST_CHECK gy_status gy_running_check_left(const gy_flow_job *job);
-/** And what gy_running_keep_hidden kept; false: nothing. */
-bool gy_running_restore_hidden(gy_flow_job *job);
+GY_MUST_CHECK gy_status gy_flow_run_check_left(const gy_flow_job *job);
+/** And what gy_flow_run_keep_hidden kept; false: nothing. */
+bool gy_flow_run_restore_hidden(gy_flow_job *job);
 /** What earlier jobs left in the output goes: another one is begun there. */
-void gy_running_forget_kept(gy_flow_job *job);
+void gy_flow_run_forget_kept(gy_flow_job *job);
 /**
  * All of it goes, as its user wants: what is in the output and below a folder or place of the
  * job's own. The daemon is told. GY_OK the job was published, which is_done says; GY_CANCELLED
  * else; GY_IO, GY_ARG something stays
  */
-GY_MUST_CHECK gy_status gy_running_forget(gy_flow_job *job);
+GY_MUST_CHECK gy_status gy_flow_run_forget(gy_flow_job *job);
 
 /* ---- epoch.c ---- */
 
 /** What the output's hidden folder is called. */
-void gy_running_hidden_name(const gy_flow_job *job, char out[GY_HIDDEN_NAME_BYTES]);
+void gy_flow_run_hidden_name(const gy_flow_job *job, char out[GY_HIDDEN_NAME_BYTES]);
 /** Whether it is called so by a manager of this job, and of which epoch. */
-bool gy_running_is_hidden(const gy_flow_job *job, const char *name, uint64_t *epoch);
+bool gy_flow_run_is_hidden(const gy_flow_job *job, const char *name, uint64_t *epoch);
 /** gy_driver_ops.began, .over */
-gy_status gy_running_began(void *arg);
-void gy_running_over(void *arg);
+gy_status gy_flow_run_began(void *arg);
+void gy_flow_run_over(void *arg);
 
 /* ---- published.c ---- */
 
 /** Has an earlier manager published the output, and forgotten the journal? Sets is_done. */
-bool gy_running_is_done(gy_flow_job *job);
-/** Of a job without an output: what gy_running_is_done finds. GY_IO */
-GY_MUST_CHECK gy_status gy_running_say_done(gy_flow_job *job);
+bool gy_flow_run_is_done(gy_flow_job *job);
+/** Of a job without an output: what gy_flow_run_is_done finds. GY_IO */
+GY_MUST_CHECK gy_status gy_flow_run_say_done(gy_flow_job *job);
 /** Of a job on a cluster that keeps a memo intermediates lie in its folder, which all hosts
  * have, and not at daemons. */
-bool gy_running_is_shared(const gy_flow_job *job);
+bool gy_flow_run_is_shared(const gy_flow_job *job);
 /** Final outputs have their names, so that a job that goes on may take them as they are. */
-bool gy_running_has_saved(const gy_flow_job *job);
+bool gy_flow_run_has_saved(const gy_flow_job *job);
 /** The output has a manifest, and it is this job's. */
-bool gy_running_is_published(const gy_flow_job *job);
+bool gy_flow_run_is_published(const gy_flow_job *job);
 /** Name of a final output: "NAME-00000". */
-const char *gy_running_final_name(const gy_dag *dag, const gy_dag_final *final,
-                                  char out[GY_DAG_NAME_BYTES]);
+const char *gy_flow_run_final_name(const gy_dag *dag, const gy_dag_final *final,
+                                   char out[GY_DAG_NAME_BYTES]);
 /** By which a manifest shows whose it is. */
 void gy_running_begin_manifest(const gy_flow_job *job, gy_text *text);
 

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-void gy_running_look_for_resume(gy_flow_job *job)
+void gy_flow_run_look_for_resume(gy_flow_job *job)
 {
     const char *folder = gy_setting_get(GY_JOB_RESUME_VARIABLE);
     if (folder == NULL) {
@@ -27,7 +27,7 @@ void gy_running_look_for_resume(gy_flow_job *job)
     }
 }
 
-gy_status gy_running_look_for_epoch(gy_flow_job *job)
+gy_status gy_flow_run_look_for_epoch(gy_flow_job *job)
 {
     const char *text = gy_setting_get(GY_JOB_EPOCH_VARIABLE);
     if (text != NULL || job->options.is_resume) { /* who resumes locally has the next epoch */
@@ -45,7 +45,7 @@ gy_status gy_running_look_for_epoch(gy_flow_job *job)
                          text);
 }
 
-gy_status gy_running_place_journal(gy_flow_job *job)
+gy_status gy_flow_run_place_journal(gy_flow_job *job)
 {
     const char *where = gy_setting_get(GY_JOB_JOURNAL_VARIABLE);
     if (job->ticket == NULL || where == NULL) {
@@ -69,7 +69,7 @@ gy_status gy_running_place_journal(gy_flow_job *job)
         return gy_fail(GY_ARG, GY_JOB_JOURNAL_VARIABLE " is too long");
     }
     job->journal = own;
-    GY_TRY(is_uri ? GY_OK : gy_running_make_own_folder(own));
+    GY_TRY(is_uri ? GY_OK : gy_flow_run_make_own_folder(own));
     const gy_status status = gy_journal_suits(job->env, own); /* before more is made */
     if (status < 0 && !is_uri) {
         (void)rmdir(own);
@@ -77,7 +77,7 @@ gy_status gy_running_place_journal(gy_flow_job *job)
     return status;
 }
 
-void gy_running_settings(gy_text *out)
+void gy_flow_run_settings(gy_text *out)
 {
     static const char *const names[] = {"GYRE_JOB_JOURNAL", "GYRE_JOB_PROCESSES",
                                         "GYRE_JOB_THREADS", "GYRE_JOB_MEMORY",

@@ -17,7 +17,7 @@
 
 static const char hidden_name[] = "hidden";
 
-bool gy_running_is_left(const gy_flow_job *job)
+bool gy_flow_run_is_left(const gy_flow_job *job)
 {
     bool is_left = false;
     for (size_t i = 0; job->ticket != NULL && job->manager != NULL && !job->is_published &&
@@ -30,7 +30,7 @@ bool gy_running_is_left(const gy_flow_job *job)
     return is_left;
 }
 
-bool gy_running_is_kept_name(const char *name)
+bool gy_flow_run_is_kept_name(const char *name)
 {
     return strncmp(name, GY_JOB_KEPT_NAME, sizeof(GY_JOB_KEPT_NAME) - 1) == 0;
 }
@@ -39,22 +39,22 @@ static gy_status kept_path(const gy_flow_job *job, char out[GY_JOB_PATH])
 {
     char name[GY_HIDDEN_NAME_BYTES];
     (void)snprintf(name, sizeof(name), GY_JOB_KEPT_NAME "%s", job->id);
-    return gy_running_path(out, job->output, name);
+    return gy_flow_run_path(out, job->output, name);
 }
 
 static void remove_kept(const char *path)
 {
-    if (access(path, F_OK) == 0 && gy_folder_remove(path) < 0) {
+    if (access(path, F_OK) == 0 && gy_flow_folder_remove(path) < 0) {
         gy_warn("cannot remove the retained files of a failed job: %s", gy_error_text());
     }
 }
 
 /* ---- its end ---- */
 
-void gy_running_keep_hidden(const gy_flow_job *job)
+void gy_flow_run_keep_hidden(const gy_flow_job *job)
 {
     char path[GY_JOB_PATH];
-    const bool has_path = gy_running_path(path, job->folder, hidden_name) >= 0;
+    const bool has_path = gy_flow_run_path(path, job->folder, hidden_name) >= 0;
     if (has_path) {
         remove_kept(path);
     }
@@ -63,7 +63,7 @@ void gy_running_keep_hidden(const gy_flow_job *job)
     }
 }
 
-void gy_running_keep_folder(const gy_flow_job *job)
+void gy_flow_run_keep_folder(const gy_flow_job *job)
 {
     char path[GY_JOB_PATH];
     if (job->is_folder_own && (kept_path(job, path) < 0 || rename(job->folder, path) != 0)) {
@@ -81,7 +81,7 @@ static gy_status fail_gone(const gy_flow_job *job, const char *what, const char 
     return gy_fail(GY_NOTFOUND, "nothing is left to resume: %s %s", what, how);
 }
 
-gy_status gy_running_take_back(const gy_flow_job *job)
+gy_status gy_flow_run_take_back(const gy_flow_job *job)
 {
     char path[GY_JOB_PATH];
     if (!job->ticket->is_resumed) {
@@ -94,12 +94,12 @@ gy_status gy_running_take_back(const gy_flow_job *job)
     }
     /* Of a program's later jobs none may have begun. */
     return job->ticket->round == 1 && access(job->folder, F_OK) != 0 &&
-                   !gy_running_is_published(job)
+                   !gy_flow_run_is_published(job)
                ? fail_gone(job, job->folder, "is gone")
                : GY_OK;
 }
 
-gy_status gy_running_check_left(const gy_flow_job *job)
+gy_status gy_flow_run_check_left(const gy_flow_job *job)
 {
     return job->ticket == NULL || !job->ticket->is_resumed || job->ticket->round != 1 ||
                    job->is_resumed
@@ -108,11 +108,11 @@ gy_status gy_running_check_left(const gy_flow_job *job)
                            "holds no journal of this job");
 }
 
-bool gy_running_restore_hidden(gy_flow_job *job)
+bool gy_flow_run_restore_hidden(gy_flow_job *job)
 {
     char path[GY_JOB_PATH];
     job->is_restored =
-        gy_running_path(path, job->folder, hidden_name) >= 0 && rename(path, job->hidden) == 0;
+        gy_flow_run_path(path, job->folder, hidden_name) >= 0 && rename(path, job->hidden) == 0;
     return job->is_restored;
 }
 
@@ -120,14 +120,14 @@ static gy_status forget_one_kept(void *arg, const char *name)
 {
     const gy_flow_job *job = arg;
     char path[GY_JOB_PATH], mine[GY_JOB_PATH];
-    if (gy_running_is_kept_name(name) && gy_running_path(path, job->output, name) >= 0 &&
-        gy_running_path(mine, job->hidden, "kept") >= 0 && rename(path, mine) == 0) {
+    if (gy_flow_run_is_kept_name(name) && gy_flow_run_path(path, job->output, name) >= 0 &&
+        gy_flow_run_path(mine, job->hidden, "kept") >= 0 && rename(path, mine) == 0) {
         remove_kept(mine);
     }
     return GY_OK;
 }
 
-void gy_running_forget_kept(gy_flow_job *job)
+void gy_flow_run_forget_kept(gy_flow_job *job)
 {
     if (job->hidden[0] != '\0' &&
         gy_disk_each(job->env, job->output, forget_one_kept, job) < 0) {
@@ -139,7 +139,7 @@ void gy_running_forget_kept(gy_flow_job *job)
 
 static gy_status remove_all(const char *path)
 {
-    return access(path, F_OK) == 0 ? gy_folder_remove(path) : GY_OK;
+    return access(path, F_OK) == 0 ? gy_flow_folder_remove(path) : GY_OK;
 }
 
 /* One name in the output; whatever is not this job's stays. */
@@ -149,11 +149,11 @@ static gy_status forget_name(void *arg, const char *name)
     char path[GY_JOB_PATH], kept[GY_JOB_PATH];
     uint64_t epoch = 0;
     GY_TRY(kept_path(job, kept));
-    GY_TRY(gy_running_path(path, job->output, name));
-    const bool is_hidden = gy_running_is_hidden(job, name, &epoch);
+    GY_TRY(gy_flow_run_path(path, job->output, name));
+    const bool is_hidden = gy_flow_run_is_hidden(job, name, &epoch);
     if (is_hidden) { /* of a manager that did not live to rename it */
         memcpy(job->hidden, path, sizeof(path));
-        gy_running_remove_names(job);
+        gy_flow_run_remove_names(job);
         job->hidden[0] = '\0';
     }
     const bool is_own = is_hidden || strcmp(path, kept) == 0 ||
@@ -177,16 +177,16 @@ static gy_status forget_folder(const gy_flow_job *job)
     static const char *const names[] = {"data", "scratch", "run", "trace", hidden_name};
     char path[GY_JOB_PATH];
     gy_bytes id;
-    GY_TRY(gy_running_path(path, job->folder, "id"));
+    GY_TRY(gy_flow_run_path(path, job->folder, "id"));
     if (access(path, F_OK) != 0) {
         return GY_OK;
     }
-    GY_TRY(gy_file_read(job->env, path, sizeof(job->id) - 1, &id));
+    GY_TRY(gy_store_file_read(job->env, path, sizeof(job->id) - 1, &id));
     const bool is_own =
         id.size_bytes == strlen(job->id) && memcmp(id.data, job->id, id.size_bytes) == 0;
     gy_free(id.data);
     for (size_t i = 0; is_own && i < GY_COUNT(names); i++) {
-        GY_TRY(gy_running_path(path, job->folder, names[i]));
+        GY_TRY(gy_flow_run_path(path, job->folder, names[i]));
         GY_TRY(remove_all(path));
     }
     return is_own ? gy_journal_remove(job->env, job->folder) : GY_OK;
@@ -195,7 +195,7 @@ static gy_status forget_folder(const gy_flow_job *job)
 static gy_status forget_all(gy_flow_job *job)
 {
     if (job->output[0] != '\0' || job->options.output != NULL) {
-        GY_TRY(gy_running_name_output(job));
+        GY_TRY(gy_flow_run_name_output(job));
         GY_TRY(forget_output(job));
     }
     if (!job->is_folder_own) {
@@ -208,13 +208,13 @@ static gy_status forget_all(gy_flow_job *job)
     return GY_OK;
 }
 
-gy_status gy_running_forget(gy_flow_job *job)
+gy_status gy_flow_run_forget(gy_flow_job *job)
 {
     GY_TRY(gy_ticket_say_forgotten(job->ticket, false));
-    gy_running_choose_id(job);
-    GY_TRY(gy_running_place_journal(job));
-    GY_TRY(gy_running_name_folder(job));
-    if (!gy_running_is_done(job)) {
+    gy_flow_run_choose_id(job);
+    GY_TRY(gy_flow_run_place_journal(job));
+    GY_TRY(gy_flow_run_name_folder(job));
+    if (!gy_flow_run_is_done(job)) {
         GY_TRY(forget_all(job));
     }
     GY_TRY(gy_ticket_say_forgotten(job->ticket, true));

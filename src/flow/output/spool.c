@@ -99,13 +99,13 @@ static gy_status find_folder(spooling *to, const char *folder)
     }
     char here[GY_JOB_PATH], all[GY_JOB_PATH], id[GY_JOB_ID_BYTES];
     if (given != NULL) {
-        GY_TRY(gy_path_local(given, "the job's folder", all, sizeof(all)));
+        GY_TRY(gy_store_path_local(given, "the job's folder", all, sizeof(all)));
         if (all[0] == '/') {
             memcpy(to->folder, all, strlen(all) + 1);
         } else if (getcwd(here, sizeof(here)) == NULL) {
             return gy_fail(GY_IO, "the current folder has no path: %s", strerror(errno));
         } else {
-            GY_TRY(gy_running_path(to->folder, here, all));
+            GY_TRY(gy_flow_run_path(to->folder, here, all));
         }
         to->is_resumed = own != NULL && strcmp(own, to->folder) == 0;
         return GY_OK;
@@ -114,8 +114,8 @@ static gy_status find_folder(spooling *to, const char *folder)
     if (known < 0) {
         return gy_fail_within(known, "no folder for standard input");
     }
-    gy_running_new_id(gy_env_real(), gy_env_real()->ops->wall_ns(gy_env_real()), id);
-    return gy_running_path(to->folder, all, id);
+    gy_flow_run_new_id(gy_env_real(), gy_env_real()->ops->wall_ns(gy_env_real()), id);
+    return gy_flow_run_path(to->folder, all, id);
 }
 
 static gy_status copy_bytes(int from, int to, const char *name, const char *path)
@@ -184,7 +184,7 @@ static gy_status take(spooling *to, size_t index)
     char *path = gy_arena_alloc(&to->arena, GY_JOB_PATH);
     GY_TRY(path != NULL ? GY_OK : GY_NOMEM);
     (void)snprintf(name, sizeof(name), "input-%zu", index);
-    GY_TRY(gy_running_path(path, to->folder, name));
+    GY_TRY(gy_flow_run_path(path, to->folder, name));
     const bool is_there = access(path, F_OK) == 0;
     if (to->is_resumed && !is_there) {
         return gy_fail(GY_NOTFOUND, "cannot resume the job in %s: it has no copy of %s",
@@ -196,7 +196,7 @@ static gy_status take(spooling *to, size_t index)
     }
     if (!to->is_resumed) {
         to->is_new = to->is_new || access(to->folder, F_OK) != 0;
-        GY_TRY(gy_running_make_own_folder(to->folder));
+        GY_TRY(gy_flow_run_make_own_folder(to->folder));
         GY_TRY(copy_input(to->inputs[index], path));
     }
     to->copies[to->copy_count++] = path;

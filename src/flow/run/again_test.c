@@ -254,7 +254,7 @@ static bool run_deadly(const gy_flow_options *options, int left)
         ops.disk = &disk;
         deadly_env deadly = {.env = {&ops}, .left = left};
         const gy_status status =
-            gy_running_run(&deadly.env, flow, make_growing(10), options, NULL);
+            gy_flow_run_execute(&deadly.env, flow, make_growing(10), options, NULL);
         _exit(status == GY_OK ? 0 : 3);
     }
     int status = 0;

@@ -2,7 +2,7 @@
  * cannot be done there, where outputs lie. */
 #include "flow/run/run_priv.h"
 
-#include "driver/voice.h"
+#include "driver/heartbeat.h"
 #include "store/remote/remote.h"
 #include "store/store.h"
 
@@ -14,7 +14,7 @@
 
 /* ---- the ticket ---- */
 
-gy_status gy_running_look_for_cluster(gy_flow_job *job)
+gy_status gy_flow_run_look_for_cluster(gy_flow_job *job)
 {
     gy_ticket ticket;
     gy_status status = gy_ticket_read(&ticket);
@@ -38,7 +38,7 @@ gy_status gy_running_look_for_cluster(gy_flow_job *job)
     return GY_OK;
 }
 
-void gy_running_leave_cluster(gy_flow_job *job)
+void gy_flow_run_leave_cluster(gy_flow_job *job)
 {
     if (job->ticket != NULL) {
         close(job->ticket_lock);
@@ -48,14 +48,14 @@ void gy_running_leave_cluster(gy_flow_job *job)
     }
 }
 
-uint32_t gy_running_round(const gy_flow_job *job)
+uint32_t gy_flow_run_round(const gy_flow_job *job)
 {
     return job->ticket != NULL ? job->ticket->round : 0;
 }
 
 /* A journal's last one is at most (its epoch + round - 1), so this is always the next: what
  * daemons know of processes of the program's former job is older. */
-uint32_t gy_running_generation(const gy_flow_job *job)
+uint32_t gy_flow_run_generation(const gy_flow_job *job)
 {
     return job->ticket != NULL ? job->ticket->epoch + job->ticket->round - 1 : 0;
 }
@@ -81,7 +81,7 @@ static gy_status check_program(const gy_ticket *ticket)
                    name_of(path), name_of(ticket->program));
 }
 
-gy_status gy_running_check_cluster(const gy_flow_job *job)
+gy_status gy_flow_run_check_cluster(const gy_flow_job *job)
 {
     const gy_flow_options *o = &job->options;
     if (job->ticket == NULL) {
@@ -130,7 +130,7 @@ gy_status gy_running_check_cluster(const gy_flow_job *job)
  * manager says what the largest host lends this job, as the name server knows it, and nothing
  * that runs together is wider: a pipe that does not fit is a file.
  */
-gy_status gy_running_agree_on_width(gy_flow_job *job)
+gy_status gy_flow_run_agree_on_width(gy_flow_job *job)
 {
     char path[GY_JOB_PATH], text[16];
     gy_bytes bytes;
@@ -141,7 +141,7 @@ gy_status gy_running_agree_on_width(gy_flow_job *job)
     if (job->ticket->slots > 0) {
         job->width = (int)GY_MIN(job->ticket->slots, (uint32_t)job->processes);
     }
-    GY_TRY(gy_running_path(path, job->folder, "width"));
+    GY_TRY(gy_flow_run_path(path, job->folder, "width"));
     (void)snprintf(text, sizeof(text), "%d", job->width);
     gy_status status = gy_share_create(job->env, path, text, strlen(text));
     if (status != GY_EXISTS) {
@@ -160,7 +160,7 @@ gy_status gy_running_agree_on_width(gy_flow_job *job)
 
 /* ---- how far it is ---- */
 
-void gy_running_say(void *arg, const gy_manager *manager, gy_text *line)
+void gy_flow_run_say(void *arg, const gy_manager *manager, gy_text *line)
 {
     const gy_flow_job *job = arg;
     for (size_t i = 0; i < job->dag->stage_count; i++) {
@@ -196,7 +196,7 @@ static bool is_in_file(const gy_flow_job *job, uint32_t task, uint32_t vertex, u
 {
     size_t final = 0, finals = 0;
     if (job->task_flags[task] & GY_TASK_FINAL) {
-        gy_lower_finals(job->dag, vertex, &final, &finals);
+        gy_flow_lower_finals(job->dag, vertex, &final, &finals);
     }
     for (size_t i = final; i < final + finals; i++) {
         if (job->dag->finals[i].output == output) {
@@ -206,16 +206,16 @@ static bool is_in_file(const gy_flow_job *job, uint32_t task, uint32_t vertex, u
     return !is_channel(job, task, vertex, output);
 }
 
-int64_t gy_running_held(void *arg, const gy_manager *manager, const gy_sched_event *done)
+int64_t gy_flow_run_held(void *arg, const gy_manager *manager, const gy_sched_event *done)
 {
     gy_flow_job *job = arg;
     const gy_lowering *l = &job->lowering;
     const uint32_t task = done->id.task;
     gy_report report;
-    if (gy_running_is_shared(job)) {
+    if (gy_flow_run_is_shared(job)) {
         return -1;
     }
-    if (gy_running_follow(job, manager) < 0 || task >= l->task_count ||
+    if (gy_flow_run_follow(job, manager) < 0 || task >= l->task_count ||
         done->member >= l->member_first[task + 1] - l->member_first[task] ||
         gy_report_read(done->report, done->report_bytes, &report) < 0) {
         return 0; /* the machine decides about it; held is the careful word */

@@ -6,13 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 
-gy_status gy_running_welcome(void *arg, const char *folder, gy_text *message)
+gy_status gy_flow_run_welcome(void *arg, const char *folder, gy_text *message)
 {
     gy_flow_job *job = arg;
     char data[GY_JOB_PATH];
     job->is_ours = job->has_lock = true; /* the driver holds it */
-    const bool is_there = folder != NULL && !gy_running_is_shared(job);
-    GY_TRY(gy_running_path(data, is_there ? folder : job->folder, "data"));
+    const bool is_there = folder != NULL && !gy_flow_run_is_shared(job);
+    GY_TRY(gy_flow_run_path(data, is_there ? folder : job->folder, "data"));
     const char **stages =
         gy_alloc("flow.welcome", (job->dag->stage_count + 1) * sizeof(*stages));
     if (stages == NULL) {
@@ -29,7 +29,7 @@ gy_status gy_running_welcome(void *arg, const char *folder, gy_text *message)
                                    .stages = stages,
                                    .stage_count = (uint32_t)job->dag->stage_count,
                                    .is_traced = job->options.trace != NULL,
-                                   .round = gy_running_round(job),
+                                   .round = gy_flow_run_round(job),
                                    .is_remote = folder != NULL,
                                    .record_timeout_ns = (int64_t)(seconds * 1e9),
                                    /* a clock of another machine says nothing there */
@@ -39,8 +39,8 @@ gy_status gy_running_welcome(void *arg, const char *folder, gy_text *message)
     return message->status;
 }
 
-gy_status gy_running_report(const gy_flow_job *job, uint32_t task, const void *data,
-                            size_t size_bytes, uint32_t member, gy_report *report)
+gy_status gy_flow_run_report(const gy_flow_job *job, uint32_t task, const void *data,
+                             size_t size_bytes, uint32_t member, gy_report *report)
 {
     const uint32_t width =
         job->lowering.member_first[task + 1] - job->lowering.member_first[task];
@@ -88,7 +88,7 @@ static gy_status fill_channels(gy_flow_job *job, uint32_t task, gy_vertex_start 
                            count + 1));
             job->channel_outputs[count] = edge->output;
             job->channels[count++] =
-                (gy_flow_task_channel){.from = (uint16_t)gy_lower_member(l, edge->from),
+                (gy_flow_task_channel){.from = (uint16_t)gy_flow_lower_member(l, edge->from),
                                        .to = (uint16_t)m,
                                        .is_pipe = edge->channel == GY_CHANNEL_PIPE};
         }
@@ -114,8 +114,8 @@ static gy_status add_need(gy_flow_job *job, const gy_sched_task_state *state,
                            .host = state->host,
                            .size_bytes = size_bytes,
                            .wanted_bytes = GY_SECTION_ASKED_BYTES};
-    (void)gy_name_file(gy_running_round(job), state->committed, input->member, input->width,
-                       need.name);
+    (void)gy_flow_name_file(gy_flow_run_round(job), state->committed, input->member,
+                            input->width, need.name);
     const gy_section_wanted wanted = {
         .owner = {state->key, state->committed.epoch, state->committed.attempt, input->member},
         .content = input->content,
@@ -134,13 +134,13 @@ static gy_status fill_edge(gy_flow_job *job, const gy_manager *manager, const gy
     const uint32_t width = l->member_first[task + 1] - l->member_first[task];
     gy_sched_task_state state;
     gy_manager_task(manager, task, &state);
-    const uint32_t member = width > 1 ? gy_lower_member(l, edge->from) : 0;
+    const uint32_t member = width > 1 ? gy_flow_lower_member(l, edge->from) : 0;
     gy_report report = {0};
-    GY_TRY(gy_running_report(job, task, state.report, state.report_bytes, member, &report));
+    GY_TRY(gy_flow_run_report(job, task, state.report, state.report_bytes, member, &report));
     const gy_report_part part = gy_report_output(&report, edge->output);
     size_t final = 0, finals = 0;
     if (job->task_flags[task] & GY_TASK_FINAL) {
-        gy_lower_finals(job->dag, edge->from, &final, &finals);
+        gy_flow_lower_finals(job->dag, edge->from, &final, &finals);
     }
     for (size_t i = final; i < final + finals; i++) {
         if (job->dag->finals[i].output == edge->output) {
@@ -152,8 +152,9 @@ static gy_status fill_edge(gy_flow_job *job, const gy_manager *manager, const gy
             input->kind = GY_INPUT_PLAIN;
             input->path = path;
             input->size_bytes = UINT64_MAX;
-            return gy_running_path(path, job->hidden,
-                                   gy_name_final(state.committed, member, edge->output, name));
+            return gy_flow_run_path(
+                path, job->hidden,
+                gy_flow_name_final(state.committed, member, edge->output, name));
         }
     }
     if (part.size_bytes == 0 || part.inlined != NULL) {
@@ -163,7 +164,7 @@ static gy_status fill_edge(gy_flow_job *job, const gy_manager *manager, const gy
         return GY_OK;
     }
     const bool is_here =
-        job->place == NULL || state.host == job->place->host || gy_running_is_shared(job);
+        job->place == NULL || state.host == job->place->host || gy_flow_run_is_shared(job);
     input->kind = is_here ? GY_INPUT_SECTION : GY_INPUT_FETCHED;
     input->from = state.committed;
     input->member = member;
@@ -270,7 +271,7 @@ static gy_status fill_outputs(gy_flow_job *job, uint32_t vertex, uint32_t member
     }
     size_t final = 0, finals = 0;
     if (job->task_flags[job->lowering.task[vertex]] & GY_TASK_FINAL) {
-        gy_lower_finals(job->dag, vertex, &final, &finals);
+        gy_flow_lower_finals(job->dag, vertex, &final, &finals);
     }
     for (size_t i = final; i < final + finals; i++) {
         job->outputs[job->dag->finals[i].output].kind = GY_OUTPUT_FINAL;
@@ -356,7 +357,7 @@ static gy_status fill_start(gy_flow_job *job, const gy_manager *manager,
         .command = proto->command,
         .is_reported = job->options.on_output != NULL};
     GY_TRY(name_files(job, proto, start));
-    if (gy_lower_ranks(l, dag, vertex) > 1) {
+    if (gy_flow_lower_ranks(l, dag, vertex) > 1) {
         return fill_gang(job, manager, effect, start);
     }
     if (start->width > 1) {
@@ -372,11 +373,11 @@ static gy_status fill_start(gy_flow_job *job, const gy_manager *manager,
     return fill_outputs(job, vertex, effect->member, start);
 }
 
-gy_status gy_running_encode(void *arg, const gy_manager *manager, const gy_effect *start,
-                            gy_driver_place *place, gy_text *message)
+gy_status gy_flow_run_encode(void *arg, const gy_manager *manager, const gy_effect *start,
+                             gy_driver_place *place, gy_text *message)
 {
     gy_flow_job *job = arg;
-    GY_TRY(gy_running_follow(job, manager));
+    GY_TRY(gy_flow_run_follow(job, manager));
     job->place = place;
     gy_vertex_start written;
     gy_status status = fill_start(job, manager, start, &written);

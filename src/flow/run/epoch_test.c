@@ -109,7 +109,7 @@ static pid_t start_sleepy(const place *at, int epoch, int left, int signal)
         set_epoch(epoch);
         const gy_flow_options options = own_options(at);
         const gy_status status =
-            gy_running_run(&sleepy.env, flow, make_sums(2, 2), &options, NULL);
+            gy_flow_run_execute(&sleepy.env, flow, make_sums(2, 2), &options, NULL);
         /* GY_EXISTS: it had not even begun, and finds the output made */
         _exit(status == GY_OK ? 0 : status == GY_STATE || status == GY_EXISTS ? 7 : 3);
     }
@@ -324,7 +324,7 @@ GY_TEST(an_output_that_cannot_be_read_is_not_an_empty_one)
     (void)snprintf(unread, sizeof(unread), "%s", at.output);
     const gy_flow_options options = own_options(&at);
     gy_dag *dag = make_sums(1, 1);
-    assert_status(gy_running_run(&env, flow, dag, &options, NULL), GY_IO);
+    assert_status(gy_flow_run_execute(&env, flow, dag, &options, NULL), GY_IO);
     assert_non_null(strstr(gy_error_text(), "cannot list"));
     gy_dag_free(dag);
     remove_place(&at);

@@ -50,7 +50,7 @@ static void add_source(const gy_flow_job *job, const gy_bad_record *record, gy_t
     }
 }
 
-void gy_running_name_record(void *arg, const gy_bad_record *record, gy_text *out)
+void gy_flow_run_name_record(void *arg, const gy_bad_record *record, gy_text *out)
 {
     const gy_flow_job *job = arg;
     char name[GY_DAG_NAME_BYTES];
@@ -133,7 +133,7 @@ bool gy_running_list_bad(const gy_flow_job *job, gy_arena *arena, gy_job_report 
     return is_ok;
 }
 
-void gy_running_tell_history(gy_flow_job *job, gy_job_state state, const char *reason)
+void gy_flow_run_tell_history(gy_flow_job *job, gy_job_state state, const char *reason)
 {
     char here[GY_JOB_PATH] = "";
     if (getcwd(here, sizeof(here)) == NULL) {
@@ -154,7 +154,7 @@ void gy_running_tell_history(gy_flow_job *job, gy_job_state state, const char *r
         begin_history(job, &row);
         return;
     }
-    gy_job_report *report = job->history != NULL ? gy_running_make_report(job) : NULL;
+    gy_job_report *report = job->history != NULL ? gy_flow_run_make_report(job) : NULL;
     if (report != NULL) {
         row.report = *report;
         if (gy_history_save(job->history, &row) < 0) {

@@ -40,17 +40,17 @@ static gy_status find_final(const gy_flow_job *job, const gy_manager *manager,
                             const gy_dag_final *final, gy_final_file *file)
 {
     const uint32_t task = job->lowering.task[final->vertex];
-    const uint32_t member = gy_lower_member(&job->lowering, final->vertex);
+    const uint32_t member = gy_flow_lower_member(&job->lowering, final->vertex);
     gy_sched_task_state state;
     gy_manager_task(manager, task, &state);
     gy_report report;
-    GY_TRY(gy_running_report(job, task, state.report, state.report_bytes, member, &report));
+    GY_TRY(gy_flow_run_report(job, task, state.report, state.report_bytes, member, &report));
     char name[GY_NAME_BYTES];
     file->id = state.committed;
     file->size_bytes = gy_report_output(&report, final->output).size_bytes;
     file->content = report.content;
-    return gy_running_path(file->path, job->hidden,
-                           gy_name_final(state.committed, member, final->output, name));
+    return gy_flow_run_path(file->path, job->hidden,
+                            gy_flow_name_final(state.committed, member, final->output, name));
 }
 
 static bool is_same_file(const char *a, const char *b)
@@ -69,7 +69,7 @@ static int replace(const gy_flow_job *job, const gy_final_file *file, const char
     if (is_same_file(file->path, to)) {
         return 0;
     }
-    if (gy_running_path(next, job->hidden, "next") < 0) {
+    if (gy_flow_run_path(next, job->hidden, "next") < 0) {
         errno = ENAMETOOLONG;
         return -1;
     }
@@ -96,18 +96,19 @@ static gy_status save_final(const gy_flow_job *job, const gy_final_file *file, c
                : gy_fail(GY_IO, "cannot make %s readable: %s", to, strerror(errno));
 }
 
-gy_status gy_running_save(void *arg, const gy_manager *manager, gy_attempt *lost)
+gy_status gy_flow_run_save(void *arg, const gy_manager *manager, gy_attempt *lost)
 {
     gy_flow_job *job = arg;
-    GY_TRY(gy_running_follow(job, manager));
-    GY_TRY(gy_running_check_refinements(job));
-    gy_running_recount(job);
+    GY_TRY(gy_flow_run_follow(job, manager));
+    GY_TRY(gy_flow_run_check_refinements(job));
+    gy_flow_run_recount(job);
     for (size_t i = 0; i < job->dag->final_count; i++) {
         const gy_dag_final *final = &job->dag->finals[i];
         gy_final_file file;
         char to[GY_JOB_PATH], name[GY_DAG_NAME_BYTES];
         GY_TRY(find_final(job, manager, final, &file));
-        GY_TRY(gy_running_path(to, job->output, gy_running_final_name(job->dag, final, name)));
+        GY_TRY(
+            gy_flow_run_path(to, job->output, gy_flow_run_final_name(job->dag, final, name)));
         gy_status status = save_final(job, &file, to);
         if (status == GY_NOTFOUND) {
             *lost = file.id;
@@ -133,7 +134,7 @@ static gy_status write_manifest(const gy_flow_job *job, const gy_manager *manage
         char name[GY_DAG_NAME_BYTES];
         GY_TRY(find_final(job, manager, &job->dag->finals[i], &file));
         gy_text_add(text, "%s\n  {\"name\": \"%s\", \"bytes\": %llu}", i > 0 ? "," : "",
-                    gy_running_final_name(job->dag, &job->dag->finals[i], name),
+                    gy_flow_run_final_name(job->dag, &job->dag->finals[i], name),
                     (unsigned long long)file.size_bytes);
     }
     gy_text_add(text, "],%s", same_end);
@@ -188,14 +189,15 @@ static gy_status accept(const gy_flow_job *job, const char *path, const gy_text 
  * a published output may have moved them. */
 static gy_status check_saved(const gy_flow_job *job, const gy_manager *manager)
 {
-    const bool is_published = gy_running_is_published(job);
+    const bool is_published = gy_flow_run_is_published(job);
     for (size_t i = 0; i < job->dag->final_count && !is_published; i++) {
         const gy_dag_final *final = &job->dag->finals[i];
         gy_final_file file;
         struct stat about;
         char to[GY_JOB_PATH], name[GY_DAG_NAME_BYTES];
         GY_TRY(find_final(job, manager, final, &file));
-        GY_TRY(gy_running_path(to, job->output, gy_running_final_name(job->dag, final, name)));
+        GY_TRY(
+            gy_flow_run_path(to, job->output, gy_flow_run_final_name(job->dag, final, name)));
         if (stat(to, &about) != 0 || (uint64_t)about.st_size != file.size_bytes) {
             return gy_fail(GY_NOTFOUND, "%s is missing or has another size than %llu bytes", to,
                            (unsigned long long)file.size_bytes);
@@ -235,9 +237,9 @@ static gy_status begin_upload(gy_flow_job *job, const gy_manager *manager, const
         gy_final_file file;
         char name[GY_DAG_NAME_BYTES];
         GY_TRY(find_final(job, manager, &job->dag->finals[i], &file));
-        GY_TRY(gy_object_output_add(job->upload,
-                                    gy_running_final_name(job->dag, &job->dag->finals[i], name),
-                                    file.size_bytes));
+        GY_TRY(gy_object_output_add(
+            job->upload, gy_flow_run_final_name(job->dag, &job->dag->finals[i], name),
+            file.size_bytes));
     }
     return gy_object_output_start(job->upload);
 }
@@ -247,9 +249,9 @@ static gy_status publish_there(gy_flow_job *job, const gy_manager *manager)
 {
     if (job->upload == NULL) {
         gy_text text = {0};
-        gy_status status = gy_running_follow(job, manager);
+        gy_status status = gy_flow_run_follow(job, manager);
         if (status >= 0) {
-            gy_running_recount(job);
+            gy_flow_run_recount(job);
             status = write_manifest(job, manager, &text);
         }
         status = status < 0 ? status : begin_upload(job, manager, &text);
@@ -261,7 +263,7 @@ static gy_status publish_there(gy_flow_job *job, const gy_manager *manager)
     return status;
 }
 
-void gy_running_end_upload(gy_flow_job *job)
+void gy_flow_run_end_upload(gy_flow_job *job)
 {
     if (job->upload == NULL) {
         return;
@@ -277,7 +279,7 @@ void gy_running_end_upload(gy_flow_job *job)
     }
 }
 
-gy_status gy_running_publish(void *arg, const gy_manager *manager)
+gy_status gy_flow_run_publish(void *arg, const gy_manager *manager)
 {
     gy_flow_job *job = arg;
     if (job->output[0] == '\0') {
@@ -286,13 +288,13 @@ gy_status gy_running_publish(void *arg, const gy_manager *manager)
     if (job->target[0] != '\0') {
         return publish_there(job, manager);
     }
-    GY_TRY(gy_running_follow(job, manager));
-    gy_running_recount(job); /* one that goes on may have had nothing to save */
+    GY_TRY(gy_flow_run_follow(job, manager));
+    gy_flow_run_recount(job); /* one that goes on may have had nothing to save */
     char name[48], from[GY_JOB_PATH], to[GY_JOB_PATH];
     /* A name for each epoch: what an older one has open is not what is published. */
     (void)snprintf(name, sizeof(name), "MANIFEST-%llu.json", (unsigned long long)job->epoch);
-    GY_TRY(gy_running_path(from, job->hidden, name));
-    GY_TRY(gy_running_path(to, job->output, "MANIFEST.json"));
+    GY_TRY(gy_flow_run_path(from, job->hidden, name));
+    GY_TRY(gy_flow_run_path(to, job->output, "MANIFEST.json"));
     if (!is_same_file(from, to)) { /* else a manager before this one came so far */
         gy_text text = {0};
         gy_status status = check_saved(job, manager);

@@ -59,11 +59,11 @@ static gy_status make_gates(gy_flow_job *job)
     return GY_OK;
 }
 
-gy_status gy_running_lower(gy_flow_job *job, gy_growth *growth)
+gy_status gy_flow_run_lower(gy_flow_job *job, gy_growth *growth)
 {
     const size_t protos = job->keys.count;
     size_t cut = 0;
-    GY_TRY(gy_lower_check(&job->lowering, job->dag));
+    GY_TRY(gy_flow_lower_check(&job->lowering, job->dag));
     GY_TRY(check_functions(job, protos));
     if (job->dag->final_count > 0 && job->output[0] == '\0') {
         return gy_fail(GY_ARG, "the job has files of output %s, and no folder for them",
@@ -71,20 +71,20 @@ gy_status gy_running_lower(gy_flow_job *job, gy_growth *growth)
     }
     GY_TRY(gy_proto_keys_make(&job->keys, job->dag));
     job->lowering.is_over_hosts = job->ticket != NULL;
-    GY_TRY(gy_lower_cohorts(&job->lowering, job->dag, (uint32_t)job->width, &cut));
+    GY_TRY(gy_flow_lower_cohorts(&job->lowering, job->dag, (uint32_t)job->width, &cut));
     if (cut > 0) {
-        gy_running_note_text(
+        gy_flow_run_note_text(
             job,
             "%zu pipes or FIFOs became files: their cohorts are wider than the "
             "%d processes that one host has, or would wait for themselves",
             cut, job->width);
     }
     const gy_lower_source source = {gy_proto_keys_tell, &job->keys, gy_proto_keys_places};
-    GY_TRY(gy_lower_growth(&job->lowering, job->dag, &source, growth));
+    GY_TRY(gy_flow_lower_growth(&job->lowering, job->dag, &source, growth));
     gy_status status = keep_flags(job, growth);
     status = status < 0 ? status : make_gates(job);
     if (status < 0) {
-        gy_growth_free(growth);
+        gy_flow_growth_free(growth);
     }
     return status;
 }
@@ -96,7 +96,7 @@ static uint32_t stage_of(const gy_flow_job *job, uint32_t vertex)
     return job->dag->protos[job->dag->proto[first]].stage;
 }
 
-gy_status gy_running_mark_gates(gy_flow_job *job)
+gy_status gy_flow_run_mark_refinements(gy_flow_job *job)
 {
     for (size_t g = 0; g < job->dag->refinement_count; g++) {
         const gy_dag_refinement *refinement = &job->dag->refinements[g];
@@ -178,8 +178,8 @@ static gy_status look_at_port(gy_flow_job *job, const gy_manager *manager, uint3
         return GY_OK; /* lost since; its stage is complete once more later */
     }
     gy_report report;
-    GY_TRY(gy_running_report(job, task, state.report, state.report_bytes,
-                             gy_lower_member(&job->lowering, at[0]), &report));
+    GY_TRY(gy_flow_run_report(job, task, state.report, state.report_bytes,
+                              gy_flow_lower_member(&job->lowering, at[0]), &report));
     const bool is_told = is_as_before(&job->refinements[refinement], port, &report);
     const gy_refinement_seen seen = {
         .refinement = refinement,
@@ -268,7 +268,7 @@ static gy_status grow(gy_flow_job *job, gy_growth *growth)
     if (job->dag->status < 0) {
         return gy_fail(job->dag->status, "%s", job->dag->error);
     }
-    return gy_running_lower(job, growth);
+    return gy_flow_run_lower(job, growth);
 }
 
 /* Bad records that an earlier manager knew. */
@@ -283,7 +283,7 @@ static gy_status learn(gy_flow_job *job, const gy_manager *manager)
     return GY_OK;
 }
 
-gy_status gy_running_follow(gy_flow_job *job, const gy_manager *manager)
+gy_status gy_flow_run_follow(gy_flow_job *job, const gy_manager *manager)
 {
     gy_grown grown;
     GY_TRY(learn(job, manager));
@@ -292,7 +292,7 @@ gy_status gy_running_follow(gy_flow_job *job, const gy_manager *manager)
         const size_t before = job->task_count;
         GY_TRY(recall(job, &grown));
         GY_TRY(grow(job, &growth));
-        gy_growth_free(&growth);
+        gy_flow_growth_free(&growth);
         if (before != grown.first_task || job->task_count - before != grown.task_count) {
             return gy_fail(GY_MISMATCH,
                            "the refinement after stage %s makes %zu tasks, the journal has %u: "
@@ -304,12 +304,12 @@ gy_status gy_running_follow(gy_flow_job *job, const gy_manager *manager)
     return GY_OK;
 }
 
-gy_status gy_running_grow(void *arg, const gy_manager *manager, uint32_t stage,
-                          const gy_growth **growth)
+gy_status gy_flow_run_grow(void *arg, const gy_manager *manager, uint32_t stage,
+                           const gy_growth **growth)
 {
     gy_flow_job *job = arg;
-    GY_TRY(gy_running_follow(job, manager));
-    gy_growth_free(&job->growth);
+    GY_TRY(gy_flow_run_follow(job, manager));
+    gy_flow_growth_free(&job->growth);
     job->detail.size_bytes = 0;
     *growth = NULL;
     GY_TRY(look(job, manager, stage));
@@ -320,7 +320,7 @@ gy_status gy_running_grow(void *arg, const gy_manager *manager, uint32_t stage,
     return GY_OK;
 }
 
-gy_status gy_running_check_refinements(const gy_flow_job *job)
+gy_status gy_flow_run_check_refinements(const gy_flow_job *job)
 {
     for (size_t g = 0; g < job->refinement_count; g++) {
         if (!job->refinements[g].is_done) {

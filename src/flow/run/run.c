@@ -35,13 +35,13 @@ static gy_cause judge_failure(void *arg, const gy_manager *manager, gy_sched_eve
     gy_text record = {0};
     bool is_bad = false;
     if (cause == GY_CAUSE_NEW_BAD_RECORD && gy_bad_last(job->bad, &record, &is_bad)) {
-        gy_running_note_text(job, "%s: %s", gy_text_get(&record),
-                             is_bad ? "a bad record, skipped from now on" : "tried once more");
+        gy_flow_run_note_text(job, "%s: %s", gy_text_get(&record),
+                              is_bad ? "a bad record, skipped from now on" : "tried once more");
     }
     gy_text_free(&record);
     if (cause == GY_CAUSE_FATAL) {
         (void)snprintf(job->fatal, sizeof(job->fatal), "%s", gy_error_text());
-        gy_running_note_text(job, "%s", job->fatal);
+        gy_flow_run_note_text(job, "%s", job->fatal);
     } else if (cause == GY_CAUSE_NEW_BAD_RECORD) {
         job->learnt.size_bytes = 0;
         gy_bad_write_last(job->bad, &job->learnt);
@@ -54,7 +54,7 @@ static gy_cause judge_failure(void *arg, const gy_manager *manager, gy_sched_eve
 static void remove_file(const char *folder, const char *name)
 {
     char path[GY_JOB_PATH];
-    if (gy_running_path(path, folder, name) < 0 || (unlink(path) != 0 && errno != ENOENT)) {
+    if (gy_flow_run_path(path, folder, name) < 0 || (unlink(path) != 0 && errno != ENOENT)) {
         gy_warn("cannot remove %s/%s: %s", folder, name, strerror(errno));
     }
 }
@@ -63,9 +63,9 @@ static void remove_file(const char *folder, const char *name)
 static void remove_scratch(const gy_flow_job *job, const char *name)
 {
     char folder[GY_JOB_PATH], path[GY_JOB_PATH];
-    if (gy_running_path(folder, job->folder, "scratch") < 0 ||
-        gy_running_path(path, folder, name) < 0 ||
-        (access(path, F_OK) == 0 && gy_folder_remove(path) < 0)) {
+    if (gy_flow_run_path(folder, job->folder, "scratch") < 0 ||
+        gy_flow_run_path(path, folder, name) < 0 ||
+        (access(path, F_OK) == 0 && gy_flow_folder_remove(path) < 0)) {
         gy_warn("a scratch folder stays: %s", gy_error_text());
     }
 }
@@ -73,7 +73,7 @@ static void remove_scratch(const gy_flow_job *job, const char *name)
 static void remove_cohort(const gy_flow_job *job, gy_attempt id)
 {
     char name[GY_NAME_BYTES], table[GY_NAME_BYTES + 16];
-    (void)snprintf(table, sizeof(table), "run/cohort.%s", gy_name_data(id, 0, 1, name));
+    (void)snprintf(table, sizeof(table), "run/cohort.%s", gy_flow_name_data(id, 0, 1, name));
     remove_file(job->folder, table);
 }
 
@@ -83,14 +83,14 @@ static void discard(void *arg, const gy_manager *manager, const gy_effect *effec
     gy_flow_job *job = arg;
     const gy_lowering *l = &job->lowering;
     const uint32_t task = effect->id.task;
-    if (gy_running_follow(job, manager) < 0) {
+    if (gy_flow_run_follow(job, manager) < 0) {
         return; /* the same failure ends the job at the next START */
     }
     const uint32_t first = l->member_first[task], width = l->member_first[task + 1] - first;
     char name[GY_NAME_BYTES];
     for (uint32_t m = 0; m < width; m++) {
-        (void)gy_name_file(gy_running_round(job), effect->id, m, width, name);
-        if (names != NULL && !gy_running_is_shared(job)) {
+        (void)gy_flow_name_file(gy_flow_run_round(job), effect->id, m, width, name);
+        if (names != NULL && !gy_flow_run_is_shared(job)) {
             gy_text_add_bytes(names, name, strlen(name) + 1);
         } else {
             remove_file(job->data, name);
@@ -100,11 +100,11 @@ static void discard(void *arg, const gy_manager *manager, const gy_effect *effec
         }
         size_t final = 0, finals = 0;
         if (job->task_flags[task] & GY_TASK_FINAL) {
-            gy_lower_finals(job->dag, l->members[first + m], &final, &finals);
+            gy_flow_lower_finals(job->dag, l->members[first + m], &final, &finals);
         }
         for (size_t i = final; i < final + finals; i++) {
             remove_file(job->hidden,
-                        gy_name_final(effect->id, m, job->dag->finals[i].output, name));
+                        gy_flow_name_final(effect->id, m, job->dag->finals[i].output, name));
         }
     }
     if (width > 1 && names == NULL) {
@@ -115,7 +115,7 @@ static void discard(void *arg, const gy_manager *manager, const gy_effect *effec
 static void committed(void *arg, const gy_effect *effect)
 {
     const gy_flow_job *job = arg;
-    gy_running_committed(arg, effect);
+    gy_flow_run_committed(arg, effect);
     const uint32_t task = effect->id.task;
     if (job->ticket == NULL && task < job->lowering.task_count &&
         job->lowering.member_first[task + 1] - job->lowering.member_first[task] > 1) {
@@ -133,18 +133,18 @@ static gy_status keep_cause(gy_flow_job *job, gy_status status)
 static gy_status grow(void *arg, const gy_manager *manager, uint32_t stage,
                       const gy_growth **growth)
 {
-    return keep_cause(arg, gy_running_grow(arg, manager, stage, growth));
+    return keep_cause(arg, gy_flow_run_grow(arg, manager, stage, growth));
 }
 
 static gy_status save(void *arg, const gy_manager *manager, gy_attempt *lost)
 {
-    const gy_status status = gy_running_save(arg, manager, lost);
+    const gy_status status = gy_flow_run_save(arg, manager, lost);
     return status == GY_NOTFOUND ? status : keep_cause(arg, status); /* made again */
 }
 
 static gy_status publish(void *arg, const gy_manager *manager)
 {
-    return keep_cause(arg, gy_running_publish(arg, manager));
+    return keep_cause(arg, gy_flow_run_publish(arg, manager));
 }
 
 /* ---- options ---- */
@@ -176,7 +176,7 @@ static gy_status check_options(gy_flow_job *job)
     if (job->dag->is_running) {
         return gy_fail(GY_STATE, "job %s was run before: a graph runs once", job->dag->name);
     }
-    GY_TRY(gy_running_check_cluster(job));
+    GY_TRY(gy_flow_run_check_cluster(job));
     const int most = job->ticket != NULL ? PROCESSES_MAX : count_cores();
     job->processes = o->processes > 0 ? o->processes : GY_MIN(most, PROCESSES_MAX);
     job->deadline = o->timeout_s > 0 ? gy_env_deadline(job->env, o->timeout_s) : GY_NEVER;
@@ -187,7 +187,7 @@ static gy_status check_options(gy_flow_job *job)
 
 static gy_status make_manager(gy_flow_job *job, const gy_growth *growth)
 {
-    GY_TRY(gy_running_mark_gates(job));
+    GY_TRY(gy_flow_run_mark_refinements(job));
     const size_t count = job->dag->stage_count;
     gy_stage *stages = gy_arena_alloc(&job->arena, (count + 1) * sizeof(*stages));
     job->stage_bytes = gy_arena_alloc(&job->arena, (count + 1) * sizeof(*job->stage_bytes));
@@ -203,7 +203,7 @@ static gy_status make_manager(gy_flow_job *job, const gy_growth *growth)
         .stage_count = (uint32_t)count,
         .process_max = (uint32_t)job->processes,
         .host_max = job->ticket != NULL ? GY_JOB_HOSTS : 0,
-        .generation = gy_running_generation(job),
+        .generation = gy_flow_run_generation(job),
         .threads = (uint32_t)o->threads,
         .failures_max = o->failures_max,
         .backup_floor_ns = (int64_t)(o->backup_floor_s * 1e9),
@@ -214,49 +214,49 @@ static gy_status make_manager(gy_flow_job *job, const gy_growth *growth)
 
 static gy_status prepare(gy_flow_job *job)
 {
-    GY_TRY(gy_running_look_for_cluster(job));
+    GY_TRY(gy_flow_run_look_for_cluster(job));
     if (job->ticket == NULL) {
-        gy_running_look_for_resume(job);
-        GY_TRY(gy_running_look_for_epoch(job));
+        gy_flow_run_look_for_resume(job);
+        GY_TRY(gy_flow_run_look_for_epoch(job));
     }
     GY_TRY(check_options(job));
     if (job->dag->status < 0) {
         return gy_fail(job->dag->status, "%s", job->dag->error);
     }
     if (job->ticket != NULL && job->ticket->is_forgotten) {
-        return gy_running_forget(job);
+        return gy_flow_run_forget(job);
     }
     /* Before anything is asked of a store, which loads more: it is the same for who goes on. */
-    GY_TRY(gy_key_build(&job->keys.build));
-    GY_TRY(gy_running_trace_begin(job));
-    GY_TRY(gy_running_make_folder(job));
+    GY_TRY(gy_flow_key_build(&job->keys.build));
+    GY_TRY(gy_flow_run_trace_begin(job));
+    GY_TRY(gy_flow_run_make_folder(job));
     if (job->is_done) {
         return GY_OK;
     }
-    GY_TRY(gy_running_make_output(job));
+    GY_TRY(gy_flow_run_make_output(job));
     job->keys.is_over_hosts = job->ticket != NULL;
     if (job->options.memo != NULL) {
-        GY_TRY(gy_memo_open(job->env, job->options.memo, &job->memo));
-        gy_memo_share(job->memo, job->ticket != NULL);
+        GY_TRY(gy_flow_memo_open(job->env, job->options.memo, &job->memo));
+        gy_flow_memo_share(job->memo, job->ticket != NULL);
         job->keys.memo = job->memo;
     }
-    GY_TRY(gy_running_wall(job));
-    GY_TRY(gy_running_agree_on_width(job));
+    GY_TRY(gy_flow_run_prepare_sandbox(job));
+    GY_TRY(gy_flow_run_agree_on_width(job));
     gy_growth growth;
-    GY_TRY(gy_running_lower(job, &growth));
+    GY_TRY(gy_flow_run_lower(job, &growth));
     job->dag->is_running = true;
-    gy_status status = job->is_resumed ? GY_OK : gy_running_save_inputs(job);
+    gy_status status = job->is_resumed ? GY_OK : gy_flow_run_save_inputs(job);
     status = status < 0 ? status : make_manager(job, &growth);
-    gy_growth_free(&growth);
+    gy_flow_growth_free(&growth);
     GY_TRY(status);
     if (job->memo != NULL) {
-        GY_TRY(gy_memo_remember(job->memo, job->manager));
+        GY_TRY(gy_flow_memo_remember(job->memo, job->manager));
     }
     job->bad = gy_bad_new(job->options.bad_records_max);
     if (job->bad == NULL) {
         return GY_NOMEM;
     }
-    gy_bad_name_by(job->bad, gy_running_name_record, job);
+    gy_bad_name_by(job->bad, gy_flow_run_name_record, job);
     for (int i = 0; i < 2; i++) {
         job->secret[i] = job->env->ops->random(job->env, GY_CHANCE_NETWORK);
     }
@@ -270,12 +270,12 @@ static gy_status prepare(gy_flow_job *job)
 static gy_status publish_nothing(gy_flow_job *job)
 {
     char path[GY_JOB_PATH];
-    GY_TRY(gy_running_check_refinements(job));
-    GY_TRY(gy_running_path(path, job->output, "MANIFEST.json"));
+    GY_TRY(gy_flow_run_check_refinements(job));
+    GY_TRY(gy_flow_run_path(path, job->output, "MANIFEST.json"));
     if (job->is_resumed && job->target[0] == '\0' && access(path, F_OK) == 0) {
         return GY_OK; /* the folder was empty when the job began: it is its own */
     }
-    gy_running_recount(job);
+    gy_flow_run_recount(job);
     gy_status status = publish(job, job->manager);
     if (status == GY_AGAIN) {
         gy_object_output_wait(job->upload);
@@ -292,24 +292,24 @@ static void said(void *arg, const char *text, size_t size_bytes, int exit_status
 
 static gy_status drive(gy_flow_job *job)
 {
-    const gy_driver_ops ops = {.encode = gy_running_encode,
-                               .welcome = gy_running_welcome,
+    const gy_driver_ops ops = {.encode = gy_flow_run_encode,
+                               .welcome = gy_flow_run_welcome,
                                .committed = committed,
                                .discard = discard,
-                               .held = gy_running_held,
-                               .say = gy_running_say,
-                               .view = gy_running_view,
+                               .held = gy_flow_run_held,
+                               .say = gy_flow_run_say,
+                               .view = gy_flow_run_view,
                                .failed = judge_failure,
                                .is_culprit = gy_bad_is_told,
                                .grow = grow,
                                .save = save,
                                .publish = publish,
-                               .began = gy_running_began,
-                               .over = gy_running_over,
+                               .began = gy_flow_run_began,
+                               .over = gy_flow_run_over,
                                .said = job->options.on_output != NULL ? said : NULL,
-                               .traced = job->options.trace != NULL ? gy_running_traced : NULL,
-                               .note = gy_running_note,
-                               .tick = gy_running_tick,
+                               .traced = job->options.trace != NULL ? gy_flow_run_traced : NULL,
+                               .note = gy_flow_run_note,
+                               .tick = gy_flow_run_tick,
                                .arg = job};
     const gy_driver_options options = {
         .folder = job->folder,
@@ -327,7 +327,7 @@ static gy_status drive(gy_flow_job *job)
     gy_status status = gy_driver_run(job->env, job->manager, &options);
     if (status >= 0) { /* a job that had ended calls nothing of this room */
         job->is_ours = true;
-        status = gy_running_follow(job, job->manager);
+        status = gy_flow_run_follow(job, job->manager);
     }
     if (status >= 0 && job->dag->final_count == 0) {
         status = publish_nothing(job);
@@ -339,7 +339,7 @@ static gy_status drive(gy_flow_job *job)
         status = gy_error_raise(&error);
     }
     if (status == GY_FORMAT && job->is_resumed && !job->is_ours) {
-        status = gy_running_name_changed(job, status);
+        status = gy_flow_run_name_changed(job, status);
     }
     if (status == GY_FORMAT && job->is_resumed && !job->is_ours) {
         status = gy_fail_within(GY_MISMATCH,
@@ -357,11 +357,11 @@ static void end_memo(gy_flow_job *job)
     }
     const int64_t limit =
         job->options.memo_bytes_max > 0 ? job->options.memo_bytes_max : MEMO_BYTES;
-    const bool is_over = gy_memo_bytes(job->memo) > (uint64_t)limit;
-    gy_memo_close(job->memo);
+    const bool is_over = gy_flow_memo_bytes(job->memo) > (uint64_t)limit;
+    gy_flow_memo_close(job->memo);
     job->memo = NULL;
     if (is_over && gy_flow_collect(job->options.memo, limit, NULL) < 0) {
-        gy_running_note_text(job, "memo: %s", gy_error_text());
+        gy_flow_run_note_text(job, "memo: %s", gy_error_text());
     }
 }
 
@@ -372,8 +372,8 @@ static void free_job(gy_flow_job *job)
     gy_fault_context_free(job->door);
     gy_bad_free(job->bad);
     gy_manager_free(job->manager);
-    gy_memo_close(job->memo);
-    gy_growth_free(&job->growth);
+    gy_flow_memo_close(job->memo);
+    gy_flow_growth_free(&job->growth);
     gy_lowering_fini(&job->lowering);
     gy_proto_keys_fini(&job->keys);
     for (size_t i = 0; i < job->refinement_count; i++) {
@@ -392,9 +392,9 @@ static void free_job(gy_flow_job *job)
     gy_text_free(&job->traced);
     gy_arena_free(&job->arena);
     gy_arena_free(&job->start_arena);
-    gy_running_leave_cluster(job);
-    gy_facts_forget(); /* the next job's inputs are what they are then */
-    gy_stamps_forget();
+    gy_flow_run_leave_cluster(job);
+    gy_store_facts_forget(); /* the next job's inputs are what they are then */
+    gy_store_stamps_forget();
     gy_free(job);
 }
 
@@ -414,7 +414,7 @@ static gy_status name_path(gy_flow_job *job, const char *what, const char **plac
     const char *text = *place;
     path[0] = '\0';
     *place = path;
-    return gy_path_local(text, what, path, GY_JOB_PATH);
+    return gy_store_path_local(text, what, path, GY_JOB_PATH);
 }
 
 static gy_status name_places(gy_flow_job *job)
@@ -433,20 +433,20 @@ static gy_status drive_and_tell(gy_flow_job *job, gy_error *error)
 {
     job->has_begun = true;
     if (job->ticket == NULL) {
-        gy_running_tell_history(job, GY_JOB_RUNNING, "");
+        gy_flow_run_tell_history(job, GY_JOB_RUNNING, "");
     }
     const gy_status status = drive(job);
     gy_error_take(error, status);
-    gy_running_recount(job);
-    gy_running_show(job); /* as it ends */
+    gy_flow_run_recount(job);
+    gy_flow_run_show(job); /* as it ends */
     if (status < 0 && job->fatal[0] != '\0') {
         (void)snprintf(error->text, sizeof(error->text), "%s", job->fatal);
     }
     if (!job->is_over && job->ticket == NULL) { /* else another manager's word is the last */
-        gy_running_tell_history(job, state_of(status), status < 0 ? error->text : "");
+        gy_flow_run_tell_history(job, state_of(status), status < 0 ? error->text : "");
     }
     if (job->options.trace != NULL) {
-        gy_running_trace(job);
+        gy_flow_run_trace(job);
     }
     return status;
 }
@@ -454,11 +454,11 @@ static gy_status drive_and_tell(gy_flow_job *job, gy_error *error)
 gy_status gy_flow_run(gy_flow *flow, gy_dag *dag, const gy_flow_options *options,
                       gy_job_report **report)
 {
-    return gy_running_run(gy_env_real(), flow, dag, options, report);
+    return gy_flow_run_execute(gy_env_real(), flow, dag, options, report);
 }
 
-gy_status gy_running_run(gy_env *env, gy_flow *flow, gy_dag *dag,
-                         const gy_flow_options *options, gy_job_report **report)
+gy_status gy_flow_run_execute(gy_env *env, gy_flow *flow, gy_dag *dag,
+                              const gy_flow_options *options, gy_job_report **report)
 {
     static const gy_flow_options defaults;
     gy_flow_job *job = gy_alloc_zero("flow.job", 1, sizeof(*job));
@@ -482,7 +482,7 @@ gy_status gy_running_run(gy_env *env, gy_flow *flow, gy_dag *dag,
     status = status < 0 ? status : prepare(job);
     gy_error error = {.rank = -1};
     if (status >= 0 && job->is_done) {
-        gy_running_note_text(job, "an earlier manager has published the output");
+        gy_flow_run_note_text(job, "an earlier manager has published the output");
     } else if (status >= 0) {
         status = drive_and_tell(job, &error);
     } else {
@@ -491,13 +491,13 @@ gy_status gy_running_run(gy_env *env, gy_flow *flow, gy_dag *dag,
     end_memo(job);
     gy_fault_context_free(job->door); /* its file goes before the journal, which goes last */
     job->door = NULL;
-    gy_running_end_upload(job);
-    gy_running_clean(job, status);
+    gy_flow_run_end_upload(job);
+    gy_flow_run_clean(job, status);
     if (job->ticket == NULL && job->has_begun) {
         gy_history_tidy(job->folder);
     }
     if (report != NULL) {
-        *report = gy_running_make_report(job);
+        *report = gy_flow_run_make_report(job);
     }
     free_job(job);
     return status < 0 ? gy_error_raise(&error) : GY_OK;

@@ -392,7 +392,7 @@ GY_TEST(a_trace_that_lacks_processes_is_not_written)
     snprintf(trace, sizeof(trace), "%s/trace.json", at.top);
     options.trace = trace;
     gy_dag *dag = make_sums(2, 1);
-    assert_ok(gy_running_run(&env, flow, dag, &options, NULL)); /* its job stands */
+    assert_ok(gy_flow_run_execute(&env, flow, dag, &options, NULL)); /* its job stands */
     gy_dag_free(dag);
     snprintf(line, sizeof(line), "cat '%s'", trace);
     assert_int_equal(gy_test_shell(line, text, sizeof(text)), 0);

@@ -11,7 +11,7 @@ enum { INPUTS_BYTES = 64 << 10 }; /* beyond, the folders of the inputs are permi
 static gy_status permit(gy_flow_job *job, const char *folder, const char *name)
 {
     char path[GY_JOB_PATH];
-    GY_TRY(gy_running_path(path, folder, name));
+    GY_TRY(gy_flow_run_path(path, folder, name));
     return gy_sandbox_add(&job->sandbox, path, true);
 }
 
@@ -90,7 +90,7 @@ static gy_status permit_own(gy_flow_job *job)
     return job->hidden[0] != '\0' ? gy_sandbox_add(&job->sandbox, job->hidden, true) : GY_OK;
 }
 
-gy_status gy_running_wall(gy_flow_job *job)
+gy_status gy_flow_run_prepare_sandbox(gy_flow_job *job)
 {
     gy_text missing = {.data = NULL};
     if (job->options.sandbox == NULL) {
@@ -103,7 +103,7 @@ gy_status gy_running_wall(gy_flow_job *job)
     }
     if (status == GY_OK && missing.size_bytes > 0) {
         gy_warn("the sandbox lacks %s", gy_text_get(&missing));
-        gy_running_note_text(job, "the sandbox lacks %s", gy_text_get(&missing));
+        gy_flow_run_note_text(job, "the sandbox lacks %s", gy_text_get(&missing));
     }
     gy_text_free(&missing);
     GY_TRY(status);

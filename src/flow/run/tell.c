@@ -29,7 +29,7 @@ static void count(gy_flow_job *job, const char *name, int64_t by)
     const char *copy = keep_text(&job->arena, name);
     if (copy == NULL || GY_GROW("flow.counters", job->counters, job->counter_capacity,
                                 job->counter_count + 1) < 0) {
-        gy_running_note_text(job, "counter %s is wrong: out of memory", name);
+        gy_flow_run_note_text(job, "counter %s is wrong: out of memory", name);
         return;
     }
     size_t at = job->counter_count++;
@@ -69,7 +69,7 @@ static gy_status count_task(gy_flow_job *job, uint32_t task, const gy_sched_task
     const uint32_t width = l->member_first[task + 1] - l->member_first[task];
     for (uint32_t m = 0; state->report_bytes > 0 && m < width; m++) {
         gy_report report;
-        GY_TRY(gy_running_report(job, task, state->report, state->report_bytes, m, &report));
+        GY_TRY(gy_flow_run_report(job, task, state->report, state->report_bytes, m, &report));
         count_report(job, stage_of(job, task, m), &report);
     }
     return GY_OK;
@@ -86,8 +86,8 @@ static int64_t final_bytes(const gy_flow_job *job, const gy_dag_final *final)
     gy_report report;
     gy_manager_task(job->manager, task, &state);
     if (state.committed.attempt == 0 ||
-        gy_running_report(job, task, state.report, state.report_bytes,
-                          gy_lower_member(&job->lowering, final->vertex), &report) < 0) {
+        gy_flow_run_report(job, task, state.report, state.report_bytes,
+                           gy_flow_lower_member(&job->lowering, final->vertex), &report) < 0) {
         return 0;
     }
     return (int64_t)gy_report_output(&report, final->output).size_bytes;
@@ -116,7 +116,7 @@ static void count_hosts(gy_flow_job *job)
     }
 }
 
-void gy_running_recount(gy_flow_job *job)
+void gy_flow_run_recount(gy_flow_job *job)
 {
     job->output_bytes = 0;
     for (size_t i = 0; i < job->dag->final_count; i++) {
@@ -134,7 +134,7 @@ void gy_running_recount(gy_flow_job *job)
         }
     }
     if (status < 0) {
-        gy_running_note_text(job, "the counters are wrong: %s", gy_error_text());
+        gy_flow_run_note_text(job, "the counters are wrong: %s", gy_error_text());
     }
     count_hosts(job);
 }
@@ -148,7 +148,7 @@ static gy_status place_of(const gy_flow_job *job, const gy_effect *effect, gy_me
     const uint32_t first = l->member_first[effect->id.task];
     const uint32_t width = l->member_first[effect->id.task + 1] - first;
     *place = (gy_memo_place){.id = effect->id,
-                             .round = gy_running_round(job),
+                             .round = gy_flow_run_round(job),
                              .data = job->data,
                              .hidden = job->hidden};
     if ((job->task_flags[effect->id.task] & GY_TASK_FINAL) == 0) {
@@ -156,11 +156,11 @@ static gy_status place_of(const gy_flow_job *job, const gy_effect *effect, gy_me
     }
     for (uint32_t m = 0; m < GY_MIN(width, (uint32_t)GY_MEMO_WIDTH_MAX); m++) {
         size_t final = 0, finals = 0;
-        gy_lower_finals(job->dag, l->members[first + m], &final, &finals);
+        gy_flow_lower_finals(job->dag, l->members[first + m], &final, &finals);
         if (finals > 0) {
             gy_report report;
-            GY_TRY(gy_running_report(job, effect->id.task, effect->data, effect->size_bytes, m,
-                                     &report));
+            GY_TRY(gy_flow_run_report(job, effect->id.task, effect->data, effect->size_bytes, m,
+                                      &report));
             place->finals |= UINT64_C(1) << m;
             place->contents[m] = report.content;
         }
@@ -174,16 +174,16 @@ static void remember(gy_flow_job *job, const gy_effect *effect,
     const gy_lowering *l = &job->lowering;
     const uint32_t task = effect->id.task;
     const uint32_t width = l->member_first[task + 1] - l->member_first[task];
-    const gy_memo_entry *kept = gy_memo_find(job->memo, effect->key);
+    const gy_memo_entry *kept = gy_flow_memo_find(job->memo, effect->key);
     gy_memo_place place;
     gy_status status = place_of(job, effect, &place);
     if (status < 0) {
-        gy_running_note_text(job, "memo: %s", gy_error_text());
+        gy_flow_run_note_text(job, "memo: %s", gy_error_text());
         return;
     }
     if (kept != NULL && kept->epoch == effect->id.epoch &&
         kept->attempt == effect->id.attempt) {
-        status = gy_memo_lend(job->memo, kept, &place);
+        status = gy_flow_memo_lend(job->memo, kept, &place);
     } else if ((job->task_flags[task] & GY_TASK_NO_MEMO) == 0 && skipped == 0 &&
                width <= GY_MEMO_WIDTH_MAX) {
         const gy_memo_entry entry = {.key = effect->key,
@@ -193,20 +193,20 @@ static void remember(gy_flow_job *job, const gy_effect *effect,
                                      .width = (uint16_t)width,
                                      .report = effect->data,
                                      .report_bytes = effect->size_bytes};
-        status = gy_memo_keep(job->memo, &entry, &place);
+        status = gy_flow_memo_keep(job->memo, &entry, &place);
     }
     if (status < 0) {
-        gy_running_note_text(job, "memo: %s", gy_error_text());
+        gy_flow_run_note_text(job, "memo: %s", gy_error_text());
     }
 }
 
-void gy_running_committed(void *arg, const gy_effect *effect)
+void gy_flow_run_committed(void *arg, const gy_effect *effect)
 {
     gy_flow_job *job = arg;
     const uint32_t task = effect->id.task;
-    gy_status status = gy_running_follow(job, job->manager);
+    gy_status status = gy_flow_run_follow(job, job->manager);
     if (status < 0) {
-        gy_running_note_text(job, "a commit is not counted: %s", gy_error_text());
+        gy_flow_run_note_text(job, "a commit is not counted: %s", gy_error_text());
         return;
     }
     gy_sched_task_state state;
@@ -214,7 +214,7 @@ void gy_running_committed(void *arg, const gy_effect *effect)
     const int64_t skipped = job->skipped;
     status = count_task(job, task, &state); /* until all are counted anew, at the end */
     if (status < 0) {
-        gy_running_note_text(job, "a report is not counted: %s", gy_error_text());
+        gy_flow_run_note_text(job, "a report is not counted: %s", gy_error_text());
     }
     if (job->memo != NULL) {
         remember(job, effect, &state, job->skipped - skipped);
@@ -243,7 +243,7 @@ static void add_note(gy_flow_job *job, const char *text)
     }
 }
 
-void gy_running_view(void *arg, gy_driver_view *view)
+void gy_flow_run_view(void *arg, gy_driver_view *view)
 {
     const gy_flow_job *job = arg;
     for (; view->counter_count < GY_MIN(job->counter_count, (size_t)GY_DRIVER_ROWS);
@@ -259,7 +259,7 @@ void gy_running_view(void *arg, gy_driver_view *view)
     }
 }
 
-void gy_running_note_text(gy_flow_job *job, const char *format, ...)
+void gy_flow_run_note_text(gy_flow_job *job, const char *format, ...)
 {
     char text[1024];
     va_list args;
@@ -270,15 +270,15 @@ void gy_running_note_text(gy_flow_job *job, const char *format, ...)
 }
 
 /* What it is about stands before it, unless it begins so. */
-void gy_running_note(void *arg, const gy_effect *effect)
+void gy_flow_run_note(void *arg, const gy_effect *effect)
 {
     gy_flow_job *job = arg;
     const gy_lowering *l = &job->lowering;
     const char *words = effect->reason != NULL ? effect->reason : "";
     if (effect->id.task == GY_TASK_NONE && effect->process != UINT32_MAX) {
         const bool is_named = strncmp(words, "process ", strlen("process ")) == 0;
-        gy_running_note_text(job, is_named ? "%.0u%s" : "process %u: %s",
-                             is_named ? 0 : effect->process, words);
+        gy_flow_run_note_text(job, is_named ? "%.0u%s" : "process %u: %s",
+                              is_named ? 0 : effect->process, words);
     } else if (effect->id.task < l->task_count) {
         char name[GY_DAG_NAME_BYTES];
         const uint32_t first = l->member_first[effect->id.task];
@@ -289,7 +289,7 @@ void gy_running_note(void *arg, const gy_effect *effect)
             is_named = strncmp(words, name, strlen(name)) == 0;
         }
         gy_dag_vertex_name(job->dag, l->members[first], name);
-        gy_running_note_text(job, is_named ? "%.0s%s" : "%s: %s", name, words);
+        gy_flow_run_note_text(job, is_named ? "%.0s%s" : "%s: %s", name, words);
     } else {
         add_note(job, words);
     }
@@ -381,7 +381,7 @@ static size_t drop_unmade(const gy_flow_job *job, gy_job_stage *stages)
     return left;
 }
 
-gy_job_report *gy_running_make_report(const gy_flow_job *job)
+gy_job_report *gy_flow_run_make_report(const gy_flow_job *job)
 {
     gy_report_holder *holder = gy_alloc_zero("flow.report", 1, sizeof(*holder));
     if (holder == NULL) {
@@ -444,10 +444,10 @@ int64_t gy_job_report_counter(const gy_job_report *report, const char *name)
 
 /* ---- now and then ---- */
 
-void gy_running_show(gy_flow_job *job)
+void gy_flow_run_show(gy_flow_job *job)
 {
     if (job->options.progress != NULL) {
-        gy_job_report *report = gy_running_make_report(job);
+        gy_job_report *report = gy_flow_run_make_report(job);
         if (report != NULL) {
             job->options.progress(job->options.progress_arg, report);
         }
@@ -464,21 +464,22 @@ static void tell_resume(gy_flow_job *job, const gy_manager *manager)
         stands += state.committed;
     }
     job->has_told_resume = true;
-    gy_running_note_text(job, "another manager continues, process %ld: %u of %u tasks are done",
-                         (long)getpid(), stands, job->lowering.task_count);
+    gy_flow_run_note_text(job,
+                          "another manager continues, process %ld: %u of %u tasks are done",
+                          (long)getpid(), stands, job->lowering.task_count);
 }
 
-void gy_running_tick(void *arg, const gy_manager *manager)
+void gy_flow_run_tick(void *arg, const gy_manager *manager)
 {
     gy_flow_job *job = arg;
     job->is_ours = job->has_lock = true;
     if (job->is_resumed && !job->has_told_resume) {
         tell_resume(job, manager);
     }
-    gy_running_show(job);
+    gy_flow_run_show(job);
     const int64_t now_ns = gy_now_ns(job->env);
     if (job->history != NULL && now_ns - job->saved_ns >= HISTORY_NS) {
         job->saved_ns = now_ns;
-        gy_running_tell_history(job, GY_JOB_RUNNING, "");
+        gy_flow_run_tell_history(job, GY_JOB_RUNNING, "");
     }
 }

@@ -39,8 +39,8 @@ static gy_status name_process(gy_flow_job *job, const gy_driver_guest *guest, ui
     return job->traced.status;
 }
 
-void gy_running_traced(void *arg, const gy_driver_guest *guest, uint32_t pid, const void *rows,
-                       size_t size_bytes)
+void gy_flow_run_traced(void *arg, const gy_driver_guest *guest, uint32_t pid, const void *rows,
+                        size_t size_bytes)
 {
     gy_flow_job *job = arg;
     if (job->traced.size_bytes > PIECE_BYTES_MAX) {
@@ -55,8 +55,9 @@ void gy_running_traced(void *arg, const gy_driver_guest *guest, uint32_t pid, co
         job->traced.size_bytes = before; /* a process may scribble, not into the others' */
     }
     if (status < 0 || job->traced.size_bytes > PIECE_BYTES_MAX) {
-        gy_running_note_text(job, "the trace of process %u on %s is lost: %s", pid, guest->host,
-                             status < 0 ? gy_error_text() : "too much, and all that follows");
+        gy_flow_run_note_text(job, "the trace of process %u on %s is lost: %s", pid,
+                              guest->host,
+                              status < 0 ? gy_error_text() : "too much, and all that follows");
     }
 }
 
@@ -76,8 +77,8 @@ static gy_status add_piece(void *arg, const char *name)
     if (name[0] == '.') {
         return GY_OK;
     }
-    GY_TRY(gy_running_path(path, of->folder, name));
-    GY_TRY(gy_file_read(of->job->env, path, PIECE_BYTES_MAX, &bytes));
+    GY_TRY(gy_flow_run_path(path, of->folder, name));
+    GY_TRY(gy_store_file_read(of->job->env, path, PIECE_BYTES_MAX, &bytes));
     if (bytes.size_bytes > 0) {
         gy_text_add(of->text, ",\n");
         gy_text_add_bytes(of->text, bytes.data, bytes.size_bytes);
@@ -89,7 +90,7 @@ static gy_status add_piece(void *arg, const char *name)
 static gy_status write_trace(gy_flow_job *job, gy_text *text)
 {
     char folder[GY_JOB_PATH];
-    GY_TRY(gy_running_path(folder, job->folder, "trace"));
+    GY_TRY(gy_flow_run_path(folder, job->folder, "trace"));
     gy_text_add(text, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
     gy_trace_write(text, (int)getpid(), "manager");
     if (job->traced.status == GY_OK && job->traced.size_bytes > 0) {
@@ -101,20 +102,20 @@ static gy_status write_trace(gy_flow_job *job, gy_text *text)
     return text->status;
 }
 
-gy_status gy_running_trace_begin(const gy_flow_job *job)
+gy_status gy_flow_run_trace_begin(const gy_flow_job *job)
 {
     static const char empty[] = "{\"traceEvents\":[]}\n";
     return job->options.trace == NULL
                ? GY_OK
-               : gy_file_write(job->env, job->options.trace, empty, sizeof(empty) - 1);
+               : gy_store_file_write(job->env, job->options.trace, empty, sizeof(empty) - 1);
 }
 
-void gy_running_trace(gy_flow_job *job)
+void gy_flow_run_trace(gy_flow_job *job)
 {
     gy_text text = {0};
     gy_status status = write_trace(job, &text);
     if (status >= 0) {
-        status = gy_file_write(job->env, job->options.trace, text.data, text.size_bytes);
+        status = gy_store_file_write(job->env, job->options.trace, text.data, text.size_bytes);
     }
     if (status < 0) {
         gy_warn("the trace is lost: %s", gy_error_text()); /* its job stands all the same */

@@ -1,6 +1,6 @@
 /* gy_flow_start: the list of functions, and serving instead where this process was started to.
  */
-#include "driver/voice.h"
+#include "driver/heartbeat.h"
 #include "flow/dag.h"
 #include "flow/flow.h"
 #include "flow/memo/key.h"
@@ -107,7 +107,7 @@ gy_status gy_flow_input(const char *path, uint64_t *size_bytes)
     GY_TRY(gy_file_range_read(path, &range));
     if (range.is_object) {
         gy_place_facts facts = {.size_bytes = 0};
-        GY_TRY(gy_facts_of(gy_env_real(), range.path, &facts));
+        GY_TRY(gy_store_facts_of(gy_env_real(), range.path, &facts));
         *size_bytes = facts.size_bytes;
         return GY_OK;
     }

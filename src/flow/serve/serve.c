@@ -23,7 +23,7 @@ typedef struct gy_served {
     gy_welcome welcome;
     gy_arena arena; /* of the welcome */
     gy_fault *fault;
-    gy_keep keep;
+    gy_launch_keep keep;
     bool is_welcome;
 } gy_served;
 
@@ -124,8 +124,8 @@ static gy_status fill_inputs(gy_flow_serving *serving)
             }
         }
         if (from->kind == GY_INPUT_SECTION) {
-            (void)gy_name_file(serving->served->welcome.round, from->from, from->member,
-                               from->width, name);
+            (void)gy_flow_name_file(serving->served->welcome.round, from->from, from->member,
+                                    from->width, name);
             inputs[i].path = path_in(&serving->arena, serving->served->welcome.data, name);
             if (inputs[i].path == NULL) {
                 return GY_NOMEM;
@@ -150,7 +150,7 @@ static gy_status fill_outputs(gy_flow_serving *serving)
         outputs[i] = (gy_flow_task_output){.kind = start->outputs[i].kind,
                                            .channel = start->outputs[i].channel};
         if (outputs[i].kind == GY_OUTPUT_FINAL) {
-            (void)gy_name_final(serving->task->id, serving->task->member, i, name);
+            (void)gy_flow_name_final(serving->task->id, serving->task->member, i, name);
             outputs[i].path = path_in(&serving->arena, serving->served->welcome.output, name);
             if (outputs[i].path == NULL) {
                 return GY_NOMEM;
@@ -168,8 +168,8 @@ static gy_status fill_paths(gy_flow_serving *serving)
     const gy_vertex_start *start = &serving->start;
     gy_flow_task *order = &serving->order;
     char name[GY_NAME_BYTES];
-    (void)gy_name_file(welcome->round, serving->task->id, serving->task->member, start->width,
-                       name);
+    (void)gy_flow_name_file(welcome->round, serving->task->id, serving->task->member,
+                            start->width, name);
     order->path = path_in(&serving->arena, welcome->data, name);
     char *cohort = gy_arena_alloc(&serving->arena, GY_NAME_BYTES + 16);
     char *title = gy_arena_alloc(&serving->arena, strlen(order->stage) + 16);
@@ -180,7 +180,7 @@ static gy_status fill_paths(gy_flow_serving *serving)
     order->name = title;
     if (start->width > 1) {
         (void)snprintf(cohort, GY_NAME_BYTES + 16, "run/cohort.%s",
-                       gy_name_file(welcome->round, serving->task->id, 0, 1, name));
+                       gy_flow_name_file(welcome->round, serving->task->id, 0, 1, name));
         order->cohort = path_in(&serving->arena, welcome->folder, cohort);
     }
     return start->width > 1 && order->cohort == NULL ? GY_NOMEM : GY_OK;

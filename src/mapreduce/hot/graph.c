@@ -88,7 +88,7 @@ static gy_status read_growth(const gy_refinement *refinement, growth *out)
     GY_ASSERT(size >= sizeof(head));
     memcpy(&head, data, sizeof(head));
     const char *at = data + sizeof(head) + head.task_bytes;
-    GY_TRY(gy_task_read(data + sizeof(head), head.task_bytes, &out->stage));
+    GY_TRY(gy_mapreduce_task_read(data + sizeof(head), head.task_bytes, &out->stage));
     out->least = head.least;
     out->reduce = next_text(&at);
     out->share = next_text(&at);
@@ -125,7 +125,7 @@ static void write_parameter(const growing *g, gy_phase phase, const gy_text *hot
     about.hot = hot->data;
     about.hot_bytes = hot->size_bytes;
     about.shares = shares;
-    gy_task_write(out, &about, NULL, NULL, 0);
+    gy_mapreduce_task_write(out, &about, NULL, NULL, 0);
     if (hot->status < 0) {
         out->status = hot->status;
     }
@@ -311,7 +311,7 @@ size_t gy_hot_bytes(const gy_map_reduce_options *o)
     const bool is_allowed =
         o->reduce != NULL
             ? o->has_bytes && o->combine == GY_COMBINE_USER
-            : gy_mapreduce_fold_is_list(gy_combine_fold(o->combine, o->has_bytes));
+            : gy_mapreduce_fold_is_list(gy_mapreduce_combine_fold(o->combine, o->has_bytes));
     if (!is_allowed || o->is_map_only || o->order != GY_ORDER_HASH ||
         o->hot_key_bytes == SIZE_MAX) {
         return 0;
@@ -327,7 +327,7 @@ void gy_hot_grow(gy_dag *dag, gy_part maps, const gy_task_options *reduce,
         function, options->combine_function != NULL ? options->combine_function : function,
         name};
     gy_text task = {0}, parameter = {0};
-    gy_task_write(&task, reduce, NULL, NULL, 0);
+    gy_mapreduce_task_write(&task, reduce, NULL, NULL, 0);
     growth_head head = {.least = gy_hot_bytes(options), .task_bytes = task.size_bytes};
     while (options->files != NULL && options->files[head.file_count] != NULL) {
         head.file_count++;

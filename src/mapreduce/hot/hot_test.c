@@ -187,7 +187,7 @@ static void expect_key(gy_text *out, const listed_key *key, const gy_map_reduce_
         }
         const bool is_set = o->combine == GY_COMBINE_SET;
         if (o->reduce == NULL &&
-            gy_mapreduce_fold_is_list(gy_combine_fold(o->combine, o->has_bytes))) {
+            gy_mapreduce_fold_is_list(gy_mapreduce_combine_fold(o->combine, o->has_bytes))) {
             if (is_set && all.count > 0 && all.last == value) {
                 continue;
             }

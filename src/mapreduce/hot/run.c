@@ -70,9 +70,9 @@ static gy_status put_share(gy_reducer *reduce, searching *from)
     gy_listed list = {.more = more_of_tables, .arg = from, .fold = options->fold};
     gy_values values = gy_listed_values(&list);
     if (!options->has_reduce && options->fold == GY_FOLD_SET) {
-        return gy_put_set(&reduce->output, NULL, &values);
+        return gy_mapreduce_put_set(&reduce->output, NULL, &values);
     }
-    return gy_reduce_key(reduce, from->entry->key, from->entry->key_size, &values);
+    return gy_mapreduce_reduce_key(reduce, from->entry->key, from->entry->key_size, &values);
 }
 
 gy_status gy_hot_share_run(gy_vertex *vertex, const gy_task_stage *stage)
@@ -219,7 +219,7 @@ gy_status gy_hot_reduce(gy_hot_cursor *cursor, gy_reducer *reduce)
     if (reduce->stage->options.has_reduce) {
         gy_listed list = {.more = more_of_shares, .arg = &from, .fold = GY_FOLD_LIST};
         gy_values values = gy_listed_values(&list);
-        GY_TRY(gy_reduce_key(reduce, entry->key, entry->key_size, &values));
+        GY_TRY(gy_mapreduce_reduce_key(reduce, entry->key, entry->key_size, &values));
     } else if (reduce->stage->options.fold == GY_FOLD_SET) {
         GY_TRY(write_set(&from, entry, &reduce->output));
     } else {

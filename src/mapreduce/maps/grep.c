@@ -222,7 +222,7 @@ static gy_status check_pattern(const gy_grep_options *options)
     return GY_OK;
 }
 
-gy_status gy_grep_parameter(const gy_grep_options *options, gy_text *parameter)
+gy_status gy_mapreduce_grep_parameter(const gy_grep_options *options, gy_text *parameter)
 {
     GY_TRY(check_pattern(options));
     const bool is_fixed = options->is_fixed && !options->ignores_case;

@@ -13,15 +13,20 @@
 enum { TOP_DEFAULT = 5, TOP_MOST = 1 << 20 };
 
 const gy_function gy_mapreduce_functions[] = {
-    GY_MAP("gyre.words", gy_map_words), GY_MAP("gyre.grep", gy_map_grep),
-    GY_MAP("gyre.index", gy_map_index), GY_MAP("gyre.fields", gy_map_fields),
-    GY_MAP("gyre.copy", gy_map_copy),   GY_MAP("gyre.pairs", gy_map_pairs),
-    GY_VERTEX("gyre.top", gy_top_run),  GY_COMBINE("gyre.add", gy_add_weights),
-    GY_VERTEX("gyre.say", gy_say_run),  GY_SORT_FUNCTION,
+    GY_MAP("gyre.words", gy_map_words),
+    GY_MAP("gyre.grep", gy_map_grep),
+    GY_MAP("gyre.index", gy_map_index),
+    GY_MAP("gyre.fields", gy_map_fields),
+    GY_MAP("gyre.copy", gy_map_copy),
+    GY_MAP("gyre.pairs", gy_map_pairs),
+    GY_VERTEX("gyre.top", gy_top_run),
+    GY_COMBINE("gyre.add", gy_mapreduce_add_weights),
+    GY_VERTEX("gyre.say", gy_mapreduce_say_run),
+    GY_SORT_FUNCTION,
 };
 const int gy_mapreduce_function_count = GY_COUNT(gy_mapreduce_functions);
 
-gy_status gy_say_run(gy_vertex *vertex)
+gy_status gy_mapreduce_say_run(gy_vertex *vertex)
 {
     size_t size = 0;
     const void *text = gy_vertex_parameter(vertex, &size);
@@ -90,14 +95,14 @@ gy_dag *gy_dag_grep(gy_flow *flow, const gy_grep_options *options)
     all.combine = options->is_counting ? GY_COMBINE_SUM : GY_COMBINE_NONE;
     all.order = options->is_counting ? GY_ORDER_KEY : GY_ORDER_HASH;
     gy_text parameter = {0};
-    gy_status status = gy_grep_parameter(options, &parameter);
+    gy_status status = gy_mapreduce_grep_parameter(options, &parameter);
     all.parameter = parameter.data;
     all.parameter_bytes = parameter.size_bytes;
     gy_dag *dag = NULL;
     if (status >= 0) {
         dag = gy_map_reduce(flow, &all);
     } else {
-        dag = gy_job_new(flow, all.map);
+        dag = gy_mapreduce_job_new(flow, all.map);
         if (dag != NULL) {
             gy_dag_fail(dag, status, "%s", gy_error_text());
         }
@@ -119,7 +124,7 @@ gy_dag *gy_dag_topk(gy_flow *flow, const gy_topk_options *options)
     all.partitions = 1;
     all.parameter = &with;
     all.parameter_bytes = sizeof(with);
-    gy_dag *dag = gy_job_new(flow, "top");
+    gy_dag *dag = gy_mapreduce_job_new(flow, "top");
     if (dag == NULL) {
         return NULL;
     }
@@ -135,7 +140,7 @@ gy_dag *gy_dag_topk(gy_flow *flow, const gy_topk_options *options)
         return dag;
     }
     int count = 0;
-    const gy_part maps = gy_job_maps(dag, &all, "map", &count);
+    const gy_part maps = gy_mapreduce_job_maps(dag, &all, "map", &count);
     const gy_part top = gy_dag_vertex(dag, &(gy_vertex_options){.function = "gyre.top",
                                                                 .stage = "top",
                                                                 .parameter = &with,
@@ -186,7 +191,7 @@ static bool check_files(gy_dag *dag, const char *const *files)
 
 gy_dag *gy_dag_commands(gy_flow *flow, const gy_commands_options *options)
 {
-    gy_dag *dag = gy_job_new(flow, "commands");
+    gy_dag *dag = gy_mapreduce_job_new(flow, "commands");
     if (dag == NULL) {
         return NULL;
     }
@@ -200,7 +205,7 @@ gy_dag *gy_dag_commands(gy_flow *flow, const gy_commands_options *options)
     gy_map_reduce_options reading = options_of(&options->job, "gyre.copy");
     reading.is_map_only = true;
     int splits = 0;
-    const gy_part readers = gy_job_maps(dag, &reading, "read", &splits);
+    const gy_part readers = gy_mapreduce_job_maps(dag, &reading, "read", &splits);
     if (gy_dag_error(dag) != NULL) {
         return dag;
     }
@@ -212,9 +217,11 @@ gy_dag *gy_dag_commands(gy_flow *flow, const gy_commands_options *options)
         sorting.format = GY_RECORDS_KEY_VALUE;
         sorting.has_bytes = true;
         sorting.order = GY_ORDER_KEY;
-        const int partitions = gy_job_partitions(sorting.partitions);
-        part = gy_part_pointwise(part, gy_job_streams(dag, &sorting, splits), GY_CHANNEL_FIFO);
-        part = gy_part_bipartite(part, gy_job_reduces(dag, &sorting, NULL), GY_CHANNEL_FILE);
+        const int partitions = gy_mapreduce_job_partitions(sorting.partitions);
+        part = gy_part_pointwise(part, gy_mapreduce_job_streams(dag, &sorting, splits),
+                                 GY_CHANNEL_FIFO);
+        part = gy_part_bipartite(part, gy_mapreduce_job_reduces(dag, &sorting, NULL),
+                                 GY_CHANNEL_FILE);
         part = gy_part_pointwise(
             part,
             add_commands(dag, options->reduce, "reduce command", options->files, partitions),

@@ -14,6 +14,7 @@ typedef struct gy_top_parameter {
 } gy_top_parameter;
 
 /** GY_ARG: no pattern; GY_NOMEM */
-GY_MUST_CHECK gy_status gy_grep_parameter(const gy_grep_options *options, gy_text *parameter);
+GY_MUST_CHECK gy_status gy_mapreduce_grep_parameter(const gy_grep_options *options,
+                                                    gy_text *parameter);
 
 #endif

@@ -36,7 +36,7 @@ static gy_token field_of(const gy_top_parameter *with, const char *line, size_t 
 /* Sums of weights that are beyond 64 bits stay so, whatever is added in whatever order. */
 #define BEYOND INT64_MIN
 
-int64_t gy_add_weights(int64_t left, int64_t right)
+int64_t gy_mapreduce_add_weights(int64_t left, int64_t right)
 {
     int64_t sum = 0;
     return left == BEYOND || right == BEYOND || __builtin_add_overflow(left, right, &sum)
@@ -172,7 +172,7 @@ static gy_status write_best(gy_vertex *vertex, gy_top *top)
     gy_status status = GY_OK;
     for (size_t i = 0; i < count && status >= 0; i++) {
         const gy_top_row row = gy_top_get(top, i);
-        status = gy_put_number(&output, row.key, row.key_bytes, row.count);
+        status = gy_mapreduce_put_number(&output, row.key, row.key_bytes, row.count);
     }
     if (status >= 0) {
         status = gy_outlet_flush(&output);
@@ -199,8 +199,9 @@ gy_status gy_top_run(gy_vertex *vertex)
     gy_status status = gy_top_new((size_t)with->k, &top);
     if (status >= 0) {
         const bool is_weighted = with->weight_field > 0;
-        status = gy_task_tables(inputs, count, is_weighted ? GY_FOLD_USER : GY_FOLD_SUM,
-                                is_weighted ? gy_add_weights : NULL, &groups);
+        status =
+            gy_mapreduce_task_tables(inputs, count, is_weighted ? GY_FOLD_USER : GY_FOLD_SUM,
+                                     is_weighted ? gy_mapreduce_add_weights : NULL, &groups);
     }
     if (status >= 0) {
         status = keep_best(groups, with->weight_field > 0, top);

@@ -101,7 +101,7 @@ static gy_status visit_row(gy_input_state *state, const gy_record *record, const
     return state->visit(state->arg, record);
 }
 
-gy_status gy_visit_rows(gy_input_state *state, const gy_piece_of *piece, size_t *used)
+gy_status gy_mapreduce_visit_rows(gy_input_state *state, const gy_piece_of *piece, size_t *used)
 {
     gy_record record = {.file = state->input->path, .delimiter = state->input->delimiter};
     size_t at = 0;

@@ -17,20 +17,21 @@ static visit_piece visitor_of(gy_record_format format)
     switch (format) {
     case GY_RECORDS_LINES:
     case GY_RECORDS_KEY_VALUE:
-        return gy_visit_lines;
+        return gy_mapreduce_visit_lines;
     case GY_RECORDS_TEXT:
-        return gy_visit_texts;
+        return gy_mapreduce_visit_texts;
     case GY_RECORDS_CSV:
-        return gy_visit_rows;
+        return gy_mapreduce_visit_rows;
     case GY_RECORDS_FIXED:
-        return gy_visit_fixed;
+        return gy_mapreduce_visit_fixed;
     }
     gy_panic("no record format %d", (int)format);
 }
 
 static gy_encoding encoding_of(const gy_input *input)
 {
-    return gy_encoding_for(input->encoding, input->path, input->format == GY_RECORDS_FIXED);
+    return gy_store_encoding_for(input->encoding, input->path,
+                                 input->format == GY_RECORDS_FIXED);
 }
 
 bool gy_input_has_cr_lines(const void *head, size_t size_bytes)
@@ -70,7 +71,7 @@ size_t gy_input_turn(char *data, size_t begin, size_t size, bool is_last)
 bool gy_input_can_part(const gy_input *input, const void *head, size_t size_bytes)
 {
     return input->format != GY_RECORDS_CSV &&
-           !gy_format_is_packed(encoding_of(input), head, size_bytes) &&
+           !gy_store_format_is_packed(encoding_of(input), head, size_bytes) &&
            !(gy_input_asks_for_cr(input) && gy_input_has_cr_lines(head, size_bytes));
 }
 
@@ -86,12 +87,12 @@ uint64_t gy_input_stream_begin(gy_record_format format, size_t record_bytes, uin
 gy_status gy_input_check_head(const gy_input *input, const void *head, size_t size_bytes)
 {
     const gy_encoding encoding = encoding_of(input);
-    if (encoding != GY_ENCODING_AUTO || gy_format_is_packed(encoding, head, size_bytes)) {
+    if (encoding != GY_ENCODING_AUTO || gy_store_format_is_packed(encoding, head, size_bytes)) {
         return GY_OK;
     }
     return input->format == GY_RECORDS_FIXED
-               ? gy_format_check(input->path, head, size_bytes)
-               : gy_format_check_text(input->path, false, head, size_bytes);
+               ? gy_store_format_check(input->path, head, size_bytes)
+               : gy_store_format_check_text(input->path, false, head, size_bytes);
 }
 
 /* What is visited shall be text, however it came. */
@@ -100,8 +101,8 @@ static gy_status check_text(const gy_input *input, const char *data, size_t size
     return input->format == GY_RECORDS_FIXED || input->is_made ||
                    input->encoding != GY_ENCODING_AUTO
                ? GY_OK
-               : gy_format_check_text(input->path, input->is_expanded, data,
-                                      GY_MIN(size, (size_t)GY_FORMAT_HEAD_BYTES));
+               : gy_store_format_check_text(input->path, input->is_expanded, data,
+                                            GY_MIN(size, (size_t)GY_FORMAT_HEAD_BYTES));
 }
 
 /* What some programs write before UTF-8 is no part of the first record: the piece begins behind
@@ -346,7 +347,7 @@ gy_status gy_input_visit(const gy_input *input, gy_record_visit visit, void *arg
         return gy_fail(GY_ARG, "%s: bytes %llu to %llu of what cannot be parted", input->path,
                        (unsigned long long)input->begin, (unsigned long long)input->end);
     }
-    if (gy_format_is_packed(encoding_of(input), input->data, input->size_bytes)) {
+    if (gy_store_format_is_packed(encoding_of(input), input->data, input->size_bytes)) {
         return visit_compressed(input, visit, arg);
     }
     return gy_input_is_turned(input, input->data, input->size_bytes)

@@ -7,7 +7,8 @@
 
 enum { TEXT_BYTES = 64 << 10 };
 
-gy_status gy_visit_lines(gy_input_state *state, const gy_piece_of *piece, size_t *used)
+gy_status gy_mapreduce_visit_lines(gy_input_state *state, const gy_piece_of *piece,
+                                   size_t *used)
 {
     gy_record record = {.file = state->input->path};
     const bool has_keys = state->input->format == GY_RECORDS_KEY_VALUE,
@@ -70,7 +71,8 @@ static size_t text_size(const gy_piece_of *piece, size_t at)
     return (size_t)(newline - text) + 1;
 }
 
-gy_status gy_visit_texts(gy_input_state *state, const gy_piece_of *piece, size_t *used)
+gy_status gy_mapreduce_visit_texts(gy_input_state *state, const gy_piece_of *piece,
+                                   size_t *used)
 {
     gy_record record = {.file = state->input->path};
     size_t at = 0;
@@ -89,7 +91,8 @@ gy_status gy_visit_texts(gy_input_state *state, const gy_piece_of *piece, size_t
     return GY_OK;
 }
 
-gy_status gy_visit_fixed(gy_input_state *state, const gy_piece_of *piece, size_t *used)
+gy_status gy_mapreduce_visit_fixed(gy_input_state *state, const gy_piece_of *piece,
+                                   size_t *used)
 {
     const size_t bytes = state->input->record_bytes;
     gy_record record = {.file = state->input->path, .size = bytes};

@@ -83,11 +83,11 @@ typedef struct sort_inputs {
 static gy_status look_at(sort_inputs *inputs, gy_arena *arena, const gy_sort_options *options)
 {
     const size_t record_bytes = options->record_bytes;
-    GY_TRY(gy_facts_ask(gy_env_real(), inputs->paths));
+    GY_TRY(gy_store_facts_ask(gy_env_real(), inputs->paths));
     for (size_t i = 0; i < inputs->count; i++) {
         const char *path = inputs->paths[i];
         gy_job_file file = {0};
-        GY_TRY(gy_job_look_at(path, &file));
+        GY_TRY(gy_mapreduce_job_look_at(path, &file));
         if (file.is_elsewhere) { /* each vertex of a sort reads all of them */
             return gy_fail(GY_UNSUPPORTED,
                            "cannot sort %s: a sort reads its inputs from every host, expected "
@@ -102,15 +102,16 @@ static gy_status look_at(sort_inputs *inputs, gy_arena *arena, const gy_sort_opt
         if (!file.is_object) {
             GY_TRY(gy_input_check_head(&input, file.head, file.head_bytes));
         }
-        const gy_encoding encoding = gy_encoding_for(options->encoding, path, record_bytes > 0);
-        const bool is_packed = gy_format_is_packed(encoding, file.head, file.head_bytes);
+        const gy_encoding encoding =
+            gy_store_encoding_for(options->encoding, path, record_bytes > 0);
+        const bool is_packed = gy_store_format_is_packed(encoding, file.head, file.head_bytes);
         /* Samples and ranges are read from mapped files, so an object becomes one. */
         inputs->is_made[i] = file.is_object || is_packed ||
                              (file.has_cr_lines && gy_input_asks_for_cr(&input)) ||
                              (record_bytes == 0 && options->line_end == GY_LINE_END_ANY);
         inputs->encodings[i] = inputs->is_made[i] ? encoding : GY_ENCODING_PLAIN;
         inputs->made_count += inputs->is_made[i];
-        inputs->ranges[i] = gy_job_range(arena, path, file.size_bytes);
+        inputs->ranges[i] = gy_mapreduce_job_range(arena, path, file.size_bytes);
         if (inputs->ranges[i] == NULL) {
             return GY_NOMEM;
         }
@@ -185,7 +186,7 @@ static gy_status add_expanders(gy_dag *dag, gy_arena *arena, const sort_inputs *
 static gy_status add_sort(gy_dag *dag, gy_arena *arena, const sort_inputs *inputs,
                           const gy_sort_options *options, gy_sort_told *told)
 {
-    const int parts = options->partitions == 0 ? gy_job_cores() : options->partitions;
+    const int parts = options->partitions == 0 ? gy_mapreduce_job_cores() : options->partitions;
     told->input_count = (uint32_t)inputs->count;
     const void *parameter =
         make_parameter(arena, told, inputs->places, inputs->count * sizeof(*inputs->places));

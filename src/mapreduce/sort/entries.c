@@ -121,7 +121,7 @@ static size_t group_end(const gy_entry *entries, size_t count, size_t from, unsi
     return end;
 }
 
-void gy_entries_sort_words(gy_entry *entries, gy_entry *scratch, size_t count)
+void gy_mapreduce_entries_sort_words(gy_entry *entries, gy_entry *scratch, size_t count)
 {
     GY_ASSERT(count <= UINT32_MAX);
     if (count <= INSERT_MOST) {
@@ -145,7 +145,7 @@ void gy_entries_sort_words(gy_entry *entries, gy_entry *scratch, size_t count)
     for (size_t i = 0; rest > 0 && i < count;) {
         const size_t end = group_end(entries, count, i, rest);
         if (end - i > 1) {
-            gy_entries_sort_words(entries + i, scratch + i, end - i);
+            gy_mapreduce_entries_sort_words(entries + i, scratch + i, end - i);
         }
         i = end;
     }
@@ -267,7 +267,7 @@ static void sort_ties(const gy_sort_records *records, gy_entry *entries, gy_entr
 static void sort_level(const gy_sort_records *records, gy_entry *entries, gy_entry *scratch,
                        size_t count, level at)
 {
-    gy_entries_sort_words(entries, scratch, count);
+    gy_mapreduce_entries_sort_words(entries, scratch, count);
     for (size_t i = 0; i < count;) {
         const size_t end = group_end(entries, count, i, 0);
         if (end - i > 1) {
@@ -318,11 +318,11 @@ static bool words_suffice(const gy_sort_layout *layout, size_t depth)
            (layout->kind == GY_LAYOUT_FIXED && layout->key_bytes <= depth + sizeof(uint64_t));
 }
 
-void gy_entries_sort(const gy_sort_records *records, gy_entry *entries, gy_entry *scratch,
-                     size_t count, size_t depth)
+void gy_mapreduce_entries_sort(const gy_sort_records *records, gy_entry *entries,
+                               gy_entry *scratch, size_t count, size_t depth)
 {
     if (words_suffice(records->layout, depth)) {
-        gy_entries_sort_words(entries, scratch, count);
+        gy_mapreduce_entries_sort_words(entries, scratch, count);
         return;
     }
     /* A typed key is its word: as if it had been read to its end. */

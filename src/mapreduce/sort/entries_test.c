@@ -53,7 +53,7 @@ static void check(const gy_sort_layout *layout, const char *data, size_t size_by
         compared = &records;
         qsort(expected, count, sizeof(*expected), compare_entries);
     }
-    gy_entries_sort(&records, entries, scratch, count, 0);
+    gy_mapreduce_entries_sort(&records, entries, scratch, count, 0);
     for (size_t i = 0; i < count; i++) {
         assert_int_equal(entries[i].position, expected[i].position);
     }

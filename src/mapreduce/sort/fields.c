@@ -184,15 +184,15 @@ static const find_fields finds[GY_WAY_COUNT] = {
     [GY_WAY_PLAIN] = find_plain,
 };
 
-size_t gy_fields_find_by(gy_way way, const char *text, size_t size, unsigned number,
-                         uint32_t *edges, size_t *lines)
+size_t gy_mapreduce_fields_find_by(gy_way way, const char *text, size_t size, unsigned number,
+                                   uint32_t *edges, size_t *lines)
 {
     GY_ASSERT(size <= GY_FIELDS_TEXT_BYTES && number > 0 && finds[way] != NULL);
     return finds[way](text, size, number, edges, lines);
 }
 
-size_t gy_fields_find(const char *text, size_t size, unsigned number, uint32_t *edges,
-                      size_t *lines)
+size_t gy_mapreduce_fields_find(const char *text, size_t size, unsigned number, uint32_t *edges,
+                                size_t *lines)
 {
-    return gy_fields_find_by(gy_way_best(), text, size, number, edges, lines);
+    return gy_mapreduce_fields_find_by(gy_way_best(), text, size, number, edges, lines);
 }

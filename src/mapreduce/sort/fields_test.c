@@ -46,11 +46,12 @@ static void check(const char *text, size_t size, unsigned number)
     const size_t count = find_slowly(exact, size, number, expected, &all);
     for (gy_way way = GY_WAY_PLAIN; way <= gy_way_best(); way++) {
         assert_true(gy_way_is_here(way));
-        assert_int_equal(gy_fields_find_by(way, exact, size, number, found, &lines), count);
+        assert_int_equal(gy_mapreduce_fields_find_by(way, exact, size, number, found, &lines),
+                         count);
         assert_memory_equal(found, expected, 2 * count * sizeof(*found));
         assert_int_equal(lines, all);
     }
-    assert_int_equal(gy_fields_find(exact, size, number, found, &lines), count);
+    assert_int_equal(gy_mapreduce_fields_find(exact, size, number, found, &lines), count);
     gy_free(expected);
     gy_free(found);
     gy_free(exact);
@@ -66,7 +67,8 @@ GY_TEST(lines_of_a_log)
     size_t lines = 0;
     for (gy_way way = GY_WAY_PLAIN; way <= gy_way_best(); way++) {
         assert_true(gy_way_is_here(way));
-        assert_int_equal(gy_fields_find_by(way, text, strlen(text), 7, edges, &lines), 2);
+        assert_int_equal(gy_mapreduce_fields_find_by(way, text, strlen(text), 7, edges, &lines),
+                         2);
         assert_int_equal(lines, 5);
         assert_int_equal(edges[1] - edges[0], 9);
         assert_memory_equal(text + edges[0], "/a/b.html", 9);

@@ -123,7 +123,7 @@ static gy_status gather_small(gy_sort_gather *gather, gy_entry_list *list, size_
 {
     const size_t count = list->count;
     move_entries(gather, list, gather->flat);
-    gy_entries_sort(gather->records, gather->flat, gather->scratch, count, depth);
+    gy_mapreduce_entries_sort(gather->records, gather->flat, gather->scratch, count, depth);
     return gy_sort_gather_entries(gather, gather->flat, count);
 }
 
@@ -137,7 +137,7 @@ static gy_status gather_whole(gy_sort_gather *gather, gy_entry_list *list, size_
         return GY_NOMEM;
     }
     move_entries(gather, list, entries);
-    gy_entries_sort(gather->records, entries, entries + count, count, depth);
+    gy_mapreduce_entries_sort(gather->records, entries, entries + count, count, depth);
     const gy_status status = gy_sort_gather_entries(gather, entries, count);
     gy_free(entries);
     return status;

@@ -225,7 +225,7 @@ static gy_status cut_range(sorter *sort, const gy_sort_range_of *range)
     if (status == GY_OK) {
         GY_ASSERT(picked > 0); /* the range was too large */
         gy_entry *scratch = sort->gather.scratch;
-        gy_entries_sort(sort->gather.records, picking->picks, scratch, picked, 0);
+        gy_mapreduce_entries_sort(sort->gather.records, picking->picks, scratch, picked, 0);
         middle = picking->picks[picked / 2].position;
     }
     gy_free(picking);

@@ -158,7 +158,7 @@ static gy_status order_drawn(const gy_sort_records *records, gy_entry *entries, 
             qsort(entries, count, sizeof(*entries), by_position);
         }
         const size_t kept = unite(entries, count, positions, times);
-        gy_entries_sort(records, entries, entries + count, kept, 0);
+        gy_mapreduce_entries_sort(records, entries, entries + count, kept, 0);
         gy_sort_bound *to = bounds;
         for (size_t i = 0; i < kept; i++) {
             const gy_sort_item item = gy_sort_item_at(records, entries[i].position);

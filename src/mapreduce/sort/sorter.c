@@ -82,7 +82,7 @@ static gy_entry *sort_memory(gy_sorter *sorter)
     }
     const gy_sort_span span = {sorter->memory, sorter->used};
     const gy_sort_records records = {&sorter->layout, &span, 1};
-    gy_entries_sort(&records, entries, entries - sorter->count, sorter->count, 0);
+    gy_mapreduce_entries_sort(&records, entries, entries - sorter->count, sorter->count, 0);
     return entries;
 }
 

@@ -166,8 +166,8 @@ static gy_status look_at_head(const gy_sort_told *told, const gy_source *source,
     *is_turned = gy_input_is_turned(&input, data, size);
     return told->layout.record_bytes > 0 || told->encoding != GY_ENCODING_AUTO
                ? GY_OK
-               : gy_format_check_text(gy_source_name(source), gy_source_is_packed(source), data,
-                                      GY_MIN(size, (size_t)GY_FORMAT_HEAD_BYTES));
+               : gy_store_format_check_text(gy_source_name(source), gy_source_is_packed(source),
+                                            data, GY_MIN(size, (size_t)GY_FORMAT_HEAD_BYTES));
 }
 
 static gy_status expand_all(gy_vertex *vertex, const gy_sort_told *told, gy_source *source,

@@ -187,7 +187,7 @@ static gy_status sqlite_open(gy_persist_table *table, const gy_persist_table_opt
     const size_t word = strcspn(path, ":/");
     char own[PATH_BYTES];
     if (!is_named && gy_uri_is_file(path)) {
-        GY_TRY(gy_path_local(path, "the table", own, sizeof(own)));
+        GY_TRY(gy_store_path_local(path, "the table", own, sizeof(own)));
         path = own;
     } else if (!is_named && path[word] == ':') {
         return gy_fail(GY_ARG, "the table \"%.100s\": expected sqlite:PATH or etcd:https://...",

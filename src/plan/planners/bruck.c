@@ -26,7 +26,7 @@ static gy_status copy_part(gy_plan_sink *sink, gy_blocks a, gy_blocks to, int ch
         from.run = into.run = 1;
         from.slot += chunk;
         into.slot += chunk;
-        GY_TRY(gy_emit_copy(sink, from, into));
+        GY_TRY(gy_plan_emit_copy(sink, from, into));
     }
     return GY_OK;
 }
@@ -38,10 +38,11 @@ gy_status gy_plan_bruck_allgather(const gy_plan_request *request, int rank, gy_p
     int round = 0;
     for (int far = 1; far < ranks; far *= 2, round++) {
         int parts = GY_MIN(far, ranks - far);
-        GY_TRY(gy_emit_send(sink, (rank - far + ranks) % ranks,
-                            gy_scratch_whole(rank, 0, parts * chunks), round));
-        GY_TRY(gy_emit_recv(sink, (rank + far) % ranks,
-                            gy_scratch_whole(rank, far * chunks, parts * chunks), round, 0));
+        GY_TRY(gy_plan_emit_send(sink, (rank - far + ranks) % ranks,
+                                 gy_scratch_whole(rank, 0, parts * chunks), round));
+        GY_TRY(gy_plan_emit_recv(sink, (rank + far) % ranks,
+                                 gy_scratch_whole(rank, far * chunks, parts * chunks), round,
+                                 0));
     }
     for (int i = request->in_place ? 1 : 0; i < ranks; i++) {
         int block = (rank + i) % ranks * chunks;
@@ -69,16 +70,16 @@ static gy_status move_slots(const gy_plan_request *request, int rank, int bit,
     while (1 << tag < bit) {
         tag++;
     }
-    GY_TRY(
-        gy_emit_send(sink, (rank + bit) % ranks, gy_scratch_whole(rank, slots, packed), tag));
+    GY_TRY(gy_plan_emit_send(sink, (rank + bit) % ranks, gy_scratch_whole(rank, slots, packed),
+                             tag));
     *sent = sink->count;
-    GY_TRY(gy_emit_recv(sink, (rank - bit + ranks) % ranks,
-                        gy_scratch_whole(rank, slots + half, packed), tag, 0));
+    GY_TRY(gy_plan_emit_recv(sink, (rank - bit + ranks) % ranks,
+                             gy_scratch_whole(rank, slots + half, packed), tag, 0));
     packed = 0;
     for (int first = bit; first < ranks; first += 2 * bit) {
         int run = GY_MIN(bit, ranks - first) * chunks;
-        GY_TRY(gy_emit_copy(sink, gy_scratch_whole(rank, slots + half + packed, run),
-                            gy_scratch_whole(rank, first * chunks, run)));
+        GY_TRY(gy_plan_emit_copy(sink, gy_scratch_whole(rank, slots + half + packed, run),
+                                 gy_scratch_whole(rank, first * chunks, run)));
         packed += run;
     }
     return GY_OK;
@@ -89,7 +90,7 @@ gy_status gy_plan_bruck_alltoall(const gy_plan_request *request, int rank, gy_pl
     int ranks = request->ranks, chunks = gy_request_chunks(request);
     int own = (rank * ranks + rank) * chunks;
     if (!request->in_place) {
-        GY_TRY(gy_emit_copy(sink, gy_in(rank, own, chunks), gy_out(rank, own, chunks)));
+        GY_TRY(gy_plan_emit_copy(sink, gy_in(rank, own, chunks), gy_out(rank, own, chunks)));
     }
     for (int i = 1; i < ranks; i++) {
         int block = (rank * ranks + (rank + i) % ranks) * chunks;

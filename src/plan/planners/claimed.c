@@ -33,23 +33,23 @@ gy_status gy_plan_claimed_allreduce(const gy_plan_request *request, int rank,
     if (ranks == 1) {
         return request->in_place
                    ? GY_OK
-                   : gy_emit_copy(sink, gy_in(0, 0, chunks), gy_out(0, 0, chunks));
+                   : gy_plan_emit_copy(sink, gy_in(0, 0, chunks), gy_out(0, 0, chunks));
     }
     for (int block = 0; block < blocks; block++) {
-        GY_TRY(gy_emit_copy(sink, gy_in(rank, block, 1), laid_out(request, rank, block)));
+        GY_TRY(gy_plan_emit_copy(sink, gy_in(rank, block, 1), laid_out(request, rank, block)));
     }
-    GY_TRY(gy_emit_post(sink, LAID_OUT));
-    GY_TRY(gy_emit_wait(sink, GY_EVERY, LAID_OUT));
-    GY_TRY(gy_emit_claims(&(gy_claims){.request = request,
-                                       .rank = rank,
-                                       .chunks = chunks,
-                                       .mark = SUMMED,
-                                       .operand = laid_out,
-                                       .result = sum_of},
-                          sink));
+    GY_TRY(gy_plan_emit_post(sink, LAID_OUT));
+    GY_TRY(gy_plan_emit_wait(sink, GY_EVERY, LAID_OUT));
+    GY_TRY(gy_plan_emit_claims(&(gy_claims){.request = request,
+                                            .rank = rank,
+                                            .chunks = chunks,
+                                            .mark = SUMMED,
+                                            .operand = laid_out,
+                                            .result = sum_of},
+                               sink));
     for (int step = 0; step < blocks; step++) {
         int block = (rank * chunks + step) % blocks; /* everybody begins with another one */
-        GY_TRY(gy_emit_copy(sink, sum_of(request, block), gy_out(rank, block, 1)));
+        GY_TRY(gy_plan_emit_copy(sink, sum_of(request, block), gy_out(rank, block, 1)));
     }
     return GY_OK;
 }

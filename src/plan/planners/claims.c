@@ -29,7 +29,7 @@ static gy_status fold_claim(const gy_claims *claims, int block, gy_plan_sink *si
         bool is_last = of == request->ranks - 1;
         gy_blocks next =
             is_last ? claims->result(request, block) : gy_scratch(claims->rank, 0, block);
-        GY_TRY(gy_emit_reduce(sink, sum, claims->operand(request, of, block), next));
+        GY_TRY(gy_plan_emit_reduce(sink, sum, claims->operand(request, of, block), next));
         sum = next;
     }
     return GY_OK;
@@ -39,7 +39,7 @@ static gy_status wait_for_owners(const gy_claims *claims, int blocks, gy_plan_si
 {
     const gy_plan_request *request = claims->request;
     if (request->claims == GY_CLAIMS_USUAL) {
-        return gy_emit_wait(sink, GY_EVERY, claims->mark);
+        return gy_plan_emit_wait(sink, GY_EVERY, claims->mark);
     }
     for (int owner = 0; owner < request->ranks; owner++) {
         bool has_any = false;
@@ -47,13 +47,13 @@ static gy_status wait_for_owners(const gy_claims *claims, int blocks, gy_plan_si
             has_any = owner_of(claims, block) == owner;
         }
         if (has_any && owner != claims->rank) {
-            GY_TRY(gy_emit_wait(sink, owner, claims->mark));
+            GY_TRY(gy_plan_emit_wait(sink, owner, claims->mark));
         }
     }
     return GY_OK;
 }
 
-gy_status gy_emit_claims(const gy_claims *claims, gy_plan_sink *sink)
+gy_status gy_plan_emit_claims(const gy_claims *claims, gy_plan_sink *sink)
 {
     int blocks = claims->request->ranks * claims->chunks;
     bool is_free = claims->request->claims == GY_CLAIMS_FREE, has_any = false;
@@ -72,7 +72,7 @@ gy_status gy_emit_claims(const gy_claims *claims, gy_plan_sink *sink)
                             &(gy_step){.kind = GY_STEP_CLAIMED, .mark = (uint32_t)blocks});
     }
     if (has_any) {
-        GY_TRY(gy_emit_post(sink, claims->mark));
+        GY_TRY(gy_plan_emit_post(sink, claims->mark));
     }
     return wait_for_owners(claims, blocks, sink);
 }

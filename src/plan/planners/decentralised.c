@@ -24,15 +24,16 @@ enum { SUM, OWN, FIRST, CAME, KINDS };
 static gy_status copy_all(const gy_plan_request *request, gy_plan_sink *sink)
 {
     int chunks = gy_request_chunks(request);
-    return request->in_place ? GY_OK
-                             : gy_emit_copy(sink, gy_in(0, 0, chunks), gy_out(0, 0, chunks));
+    return request->in_place
+               ? GY_OK
+               : gy_plan_emit_copy(sink, gy_in(0, 0, chunks), gy_out(0, 0, chunks));
 }
 
 /* The own vector where it lasts while it is sent: in place the result would overwrite it. */
 static gy_status keep_own(const gy_plan_request *request, int rank, gy_plan_sink *sink,
                           gy_blocks own, int chunk)
 {
-    return request->in_place ? gy_emit_copy(sink, gy_in(rank, chunk, 1), own) : GY_OK;
+    return request->in_place ? gy_plan_emit_copy(sink, gy_in(rank, chunk, 1), own) : GY_OK;
 }
 
 /* Sum one chunk in rank order: what has come, what comes now, and the own part. */
@@ -54,9 +55,9 @@ static gy_status fold_chunk(const fold_spec *fold, gy_plan_sink *sink)
         if (of == 0 && is_here) {
             sum = came;
         } else if (of == 0) {
-            GY_TRY(gy_emit_recv(sink, of, sum, fold->chunk, 0));
+            GY_TRY(gy_plan_emit_recv(sink, of, sum, fold->chunk, 0));
         } else if (is_here) {
-            GY_TRY(gy_emit_reduce(sink, sum, came, next));
+            GY_TRY(gy_plan_emit_reduce(sink, sum, came, next));
             sum = next;
         } else {
             GY_TRY(gy_plan_emit(sink, &(gy_step){.kind = GY_STEP_RECV_REDUCE,
@@ -85,7 +86,7 @@ gy_status gy_plan_copies_allreduce(const gy_plan_request *request, int rank, gy_
         int to = gy_sink_skip(sink, 1, request->ranks - 1);
         for (to += to > rank; to < request->ranks; to++) {
             if (to != rank) {
-                GY_TRY(gy_emit_send(sink, to, own, chunk));
+                GY_TRY(gy_plan_emit_send(sink, to, own, chunk));
             }
         }
         GY_TRY(fold_chunk(&(fold_spec){.ranks = request->ranks,
@@ -114,12 +115,12 @@ gy_status gy_plan_one_by_one_allreduce(const gy_plan_request *request, int rank,
         int turn = gy_sink_skip(sink, 1, ranks - 1 - (rank + 1 < ranks));
         for (turn += turn > rank ? 2 : 0; turn < ranks; turn++) {
             if (turn != rank && turn != rank + 1) {
-                GY_TRY(gy_emit_send(sink, turn, own, chunk));
+                GY_TRY(gy_plan_emit_send(sink, turn, own, chunk));
             }
         }
         gy_blocks first = gy_scratch(rank, chunk * KINDS + FIRST, chunk);
         if (rank > 0) {
-            GY_TRY(gy_emit_recv(sink, rank - 1, first, chunk, 0));
+            GY_TRY(gy_plan_emit_recv(sink, rank - 1, first, chunk, 0));
         }
         GY_TRY(fold_chunk(&(fold_spec){.ranks = ranks,
                                        .rank = rank,
@@ -129,7 +130,7 @@ gy_status gy_plan_one_by_one_allreduce(const gy_plan_request *request, int rank,
                                        .first_of = rank - 1},
                           sink));
         if (rank + 1 < ranks) {
-            GY_TRY(gy_emit_send(sink, rank + 1, own, chunk));
+            GY_TRY(gy_plan_emit_send(sink, rank + 1, own, chunk));
         }
     }
     return GY_OK;
@@ -147,9 +148,10 @@ gy_status gy_plan_pipeline_allreduce(const gy_plan_request *request, int rank,
     for (int chunk = 0; chunk < gy_request_chunks(request); chunk++) {
         uint32_t first = sink->count;
         for (int round = 1 + gy_sink_skip(sink, 2, ranks - 1); round < ranks; round++) {
-            GY_TRY(gy_emit_send(sink, (rank + round) % ranks, gy_in(rank, chunk, 1), chunk));
+            GY_TRY(
+                gy_plan_emit_send(sink, (rank + round) % ranks, gy_in(rank, chunk, 1), chunk));
             int from = (rank - round + ranks) % ranks;
-            GY_TRY(gy_emit_recv(sink, from, gy_scratch(rank, from, chunk), chunk, 0));
+            GY_TRY(gy_plan_emit_recv(sink, from, gy_scratch(rank, from, chunk), chunk, 0));
         }
         gy_blocks sum = rank == 0 ? gy_in(rank, chunk, 1) : gy_scratch(rank, 0, chunk);
         int left_out = gy_sink_skip(sink, 1, ranks - 1);

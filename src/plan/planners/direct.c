@@ -17,15 +17,16 @@ enum { ENTERED = 1, DONE = 2 };
 
 static gy_status meet(gy_plan_sink *sink, uint32_t mark)
 {
-    GY_TRY(gy_emit_post(sink, mark));
-    return gy_emit_wait(sink, GY_EVERY, mark);
+    GY_TRY(gy_plan_emit_post(sink, mark));
+    return gy_plan_emit_wait(sink, GY_EVERY, mark);
 }
 
 static gy_status copy_all(const gy_plan_request *request, gy_plan_sink *sink)
 {
     int chunks = gy_request_chunks(request);
-    return request->in_place ? GY_OK
-                             : gy_emit_copy(sink, gy_in(0, 0, chunks), gy_out(0, 0, chunks));
+    return request->in_place
+               ? GY_OK
+               : gy_plan_emit_copy(sink, gy_in(0, 0, chunks), gy_out(0, 0, chunks));
 }
 
 static gy_blocks input_of(const gy_plan_request *request, int of, int block)
@@ -58,13 +59,13 @@ static gy_status fold_parts(const gy_plan_request *request, int rank,
         return copy_all(request, sink);
     }
     GY_TRY(meet(sink, ENTERED));
-    return gy_emit_claims(&(gy_claims){.request = request,
-                                       .rank = rank,
-                                       .chunks = gy_request_chunks(request),
-                                       .mark = DONE,
-                                       .operand = input_of,
-                                       .result = result},
-                          sink);
+    return gy_plan_emit_claims(&(gy_claims){.request = request,
+                                            .rank = rank,
+                                            .chunks = gy_request_chunks(request),
+                                            .mark = DONE,
+                                            .operand = input_of,
+                                            .result = result},
+                               sink);
 }
 
 gy_status gy_plan_direct_allreduce(const gy_plan_request *request, int rank, gy_plan_sink *sink)
@@ -89,16 +90,16 @@ gy_status gy_plan_direct_allgather(const gy_plan_request *request, int rank, gy_
     if (ranks == 1) {
         return copy_all(request, sink);
     }
-    GY_TRY(gy_emit_post(sink, ENTERED));
+    GY_TRY(gy_plan_emit_post(sink, ENTERED));
     if (!request->in_place) {
-        GY_TRY(gy_emit_copy(sink, gy_in(rank, rank * chunks, chunks),
-                            gy_out(rank, rank * chunks, chunks)));
+        GY_TRY(gy_plan_emit_copy(sink, gy_in(rank, rank * chunks, chunks),
+                                 gy_out(rank, rank * chunks, chunks)));
     }
     for (int step = 1; step < ranks; step++) {
         int of = (rank + step) % ranks;
-        GY_TRY(gy_emit_wait(sink, of, ENTERED));
-        GY_TRY(gy_emit_copy(sink, gy_in(of, of * chunks, chunks),
-                            gy_out(rank, of * chunks, chunks)));
+        GY_TRY(gy_plan_emit_wait(sink, of, ENTERED));
+        GY_TRY(gy_plan_emit_copy(sink, gy_in(of, of * chunks, chunks),
+                                 gy_out(rank, of * chunks, chunks)));
     }
     return meet(sink, DONE);
 }
@@ -110,12 +111,12 @@ gy_status gy_plan_direct_broadcast(const gy_plan_request *request, int rank, gy_
         return GY_OK;
     }
     if (rank == root) {
-        GY_TRY(gy_emit_post(sink, ENTERED));
-        return gy_emit_wait(sink, GY_EVERY, DONE);
+        GY_TRY(gy_plan_emit_post(sink, ENTERED));
+        return gy_plan_emit_wait(sink, GY_EVERY, DONE);
     }
-    GY_TRY(gy_emit_wait(sink, root, ENTERED));
-    GY_TRY(gy_emit_copy(sink, gy_out(root, 0, chunks), gy_out(rank, 0, chunks)));
-    return gy_emit_post(sink, DONE);
+    GY_TRY(gy_plan_emit_wait(sink, root, ENTERED));
+    GY_TRY(gy_plan_emit_copy(sink, gy_out(root, 0, chunks), gy_out(rank, 0, chunks)));
+    return gy_plan_emit_post(sink, DONE);
 }
 
 /* Rank `rank` takes the part `part` of rank `of`, when that has entered. */
@@ -124,16 +125,16 @@ static gy_status take_part(const gy_plan_request *request, int rank, int of, int
 {
     int chunks = gy_request_chunks(request);
     if (of != rank) {
-        GY_TRY(gy_emit_wait(sink, of, ENTERED));
+        GY_TRY(gy_plan_emit_wait(sink, of, ENTERED));
     }
-    return gy_emit_copy(sink, gy_in(of, part * chunks, chunks),
-                        gy_out(rank, part * chunks, chunks));
+    return gy_plan_emit_copy(sink, gy_in(of, part * chunks, chunks),
+                             gy_out(rank, part * chunks, chunks));
 }
 
 gy_status gy_plan_direct_alltoall(const gy_plan_request *request, int rank, gy_plan_sink *sink)
 {
     int ranks = request->ranks;
-    GY_TRY(gy_emit_post(sink, ENTERED));
+    GY_TRY(gy_plan_emit_post(sink, ENTERED));
     for (int step = 0; step < ranks; step++) {
         int of = (rank + step) % ranks;
         GY_TRY(take_part(request, rank, of, of * ranks + rank, sink));
@@ -145,24 +146,24 @@ gy_status gy_plan_direct_gather(const gy_plan_request *request, int rank, gy_pla
 {
     int ranks = request->ranks, root = request->root;
     if (rank != root) {
-        GY_TRY(gy_emit_post(sink, ENTERED));
-        return gy_emit_wait(sink, root, DONE);
+        GY_TRY(gy_plan_emit_post(sink, ENTERED));
+        return gy_plan_emit_wait(sink, root, DONE);
     }
     for (int step = request->in_place ? 1 : 0; step < ranks; step++) {
         int of = (rank + step) % ranks;
         GY_TRY(take_part(request, rank, of, of, sink));
     }
-    return gy_emit_post(sink, DONE);
+    return gy_plan_emit_post(sink, DONE);
 }
 
 gy_status gy_plan_direct_scatter(const gy_plan_request *request, int rank, gy_plan_sink *sink)
 {
     int root = request->root;
     if (rank == root) {
-        GY_TRY(gy_emit_post(sink, ENTERED));
+        GY_TRY(gy_plan_emit_post(sink, ENTERED));
         GY_TRY(request->in_place ? GY_OK : take_part(request, rank, root, rank, sink));
-        return gy_emit_wait(sink, GY_EVERY, DONE);
+        return gy_plan_emit_wait(sink, GY_EVERY, DONE);
     }
     GY_TRY(take_part(request, rank, root, rank, sink));
-    return gy_emit_post(sink, DONE);
+    return gy_plan_emit_post(sink, DONE);
 }

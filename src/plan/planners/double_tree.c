@@ -125,7 +125,7 @@ gy_status gy_plan_double_tree_allreduce(const gy_plan_request *request, int rank
 {
     int32_t children[GY_TREES][CHILDREN];
     gy_tree_plan plan = plan_of(request, rank, children, sink);
-    return gy_trees_allreduce(&plan);
+    return gy_plan_trees_allreduce(&plan);
 }
 
 gy_status gy_plan_double_tree_broadcast(const gy_plan_request *request, int rank,
@@ -133,7 +133,7 @@ gy_status gy_plan_double_tree_broadcast(const gy_plan_request *request, int rank
 {
     int32_t children[GY_TREES][CHILDREN];
     gy_tree_plan plan = plan_of(request, rank, children, sink);
-    return gy_trees_broadcast(&plan);
+    return gy_plan_trees_broadcast(&plan);
 }
 
 gy_status gy_plan_double_tree_reduce(const gy_plan_request *request, int rank,
@@ -141,5 +141,5 @@ gy_status gy_plan_double_tree_reduce(const gy_plan_request *request, int rank,
 {
     int32_t children[GY_TREES][CHILDREN];
     gy_tree_plan plan = plan_of(request, rank, children, sink);
-    return gy_trees_reduce(&plan);
+    return gy_plan_trees_reduce(&plan);
 }

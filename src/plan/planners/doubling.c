@@ -50,9 +50,9 @@ int gy_core_rank(const gy_core *core, int id)
 static gy_status exchange(int rank, int partner, gy_blocks *sum, int chunk, gy_plan_sink *sink)
 {
     gy_blocks came = gy_scratch(rank, chunk, chunk), out = gy_out(rank, chunk, 1);
-    GY_TRY(gy_emit_send(sink, partner, *sum, chunk));
+    GY_TRY(gy_plan_emit_send(sink, partner, *sum, chunk));
     uint32_t sent = sink->count;
-    GY_TRY(gy_emit_recv(sink, partner, came, chunk, 0));
+    GY_TRY(gy_plan_emit_recv(sink, partner, came, chunk, 0));
     bool is_left = rank < partner;
     GY_TRY(gy_plan_emit(sink, &(gy_step){.kind = GY_STEP_REDUCE,
                                          .a = is_left ? *sum : came,
@@ -70,8 +70,8 @@ static gy_status double_chunk(const gy_plan_request *request, int rank, gy_block
     gy_core core = gy_core_of(request->ranks, rank);
     gy_blocks out = gy_out(rank, chunk, 1);
     if (core.is_out) {
-        GY_TRY(gy_emit_send(sink, rank - 1, sum, chunk));
-        return gy_emit_recv(sink, rank - 1, out, chunk, sink->count);
+        GY_TRY(gy_plan_emit_send(sink, rank - 1, sum, chunk));
+        return gy_plan_emit_recv(sink, rank - 1, out, chunk, sink->count);
     }
     if (core.has_guest) {
         GY_TRY(gy_plan_emit(sink, &(gy_step){.kind = GY_STEP_RECV_REDUCE,
@@ -85,19 +85,19 @@ static gy_status double_chunk(const gy_plan_request *request, int rank, gy_block
     for (int bit = 1; bit < core.size; bit *= 2) {
         GY_TRY(exchange(rank, gy_core_rank(&core, core.id ^ bit), &sum, chunk, sink));
     }
-    return core.has_guest ? gy_emit_send(sink, rank + 1, out, chunk) : GY_OK;
+    return core.has_guest ? gy_plan_emit_send(sink, rank + 1, out, chunk) : GY_OK;
 }
 
 static gy_status fold_chunk(const gy_plan_request *request, int rank, int chunk,
                             gy_plan_sink *sink)
 {
     int ranks = request->ranks;
-    int doubling = GY_MIN(gy_request_number(request, (ranks + 1) / 2), ranks);
+    int doubling = GY_MIN(gy_plan_request_number(request, (ranks + 1) / 2), ranks);
     gy_plan_request among = {.ranks = doubling};
     gy_blocks sum = gy_in(rank, chunk, 1), out = gy_out(rank, chunk, 1);
     if (rank >= doubling) {
-        GY_TRY(gy_emit_send(sink, rank % doubling, sum, chunk));
-        return gy_emit_recv(sink, rank % doubling, out, chunk, sink->count);
+        GY_TRY(gy_plan_emit_send(sink, rank % doubling, sum, chunk));
+        return gy_plan_emit_recv(sink, rank % doubling, out, chunk, sink->count);
     }
     for (int guest = rank + doubling; guest < ranks; guest += doubling) {
         GY_TRY(gy_plan_emit(sink, &(gy_step){.kind = GY_STEP_RECV_REDUCE,
@@ -112,7 +112,7 @@ static gy_status fold_chunk(const gy_plan_request *request, int rank, int chunk,
         GY_TRY(double_chunk(&among, rank, sum, chunk, sink));
     }
     for (int guest = rank + doubling; guest < ranks; guest += doubling) {
-        GY_TRY(gy_emit_send(sink, guest, out, chunk));
+        GY_TRY(gy_plan_emit_send(sink, guest, out, chunk));
     }
     return GY_OK;
 }
@@ -124,7 +124,7 @@ static gy_status plan_chunks(const gy_plan_request *request, int rank, bool is_f
     if (request->ranks == 1) {
         return request->in_place
                    ? GY_OK
-                   : gy_emit_copy(sink, gy_in(0, 0, chunks), gy_out(0, 0, chunks));
+                   : gy_plan_emit_copy(sink, gy_in(0, 0, chunks), gy_out(0, 0, chunks));
     }
     for (int chunk = 0; chunk < chunks; chunk++) {
         GY_TRY(is_folded ? fold_chunk(request, rank, chunk, sink)

@@ -21,18 +21,19 @@ gy_status gy_plan_exchange_allreduce(const gy_plan_request *request, int rank,
     if (ranks == 1) {
         return request->in_place
                    ? GY_OK
-                   : gy_emit_copy(sink, gy_in(0, 0, chunks), gy_out(0, 0, chunks));
+                   : gy_plan_emit_copy(sink, gy_in(0, 0, chunks), gy_out(0, 0, chunks));
     }
     for (int chunk = 0; chunk < chunks; chunk++) {
         uint32_t mark = (uint32_t)chunk + 1;
-        GY_TRY(gy_emit_copy(sink, gy_in(rank, chunk, 1), gy_stage(rank, chunk % 2, chunk)));
-        GY_TRY(gy_emit_post(sink, mark));
-        GY_TRY(gy_emit_wait(sink, GY_EVERY, mark));
+        GY_TRY(
+            gy_plan_emit_copy(sink, gy_in(rank, chunk, 1), gy_stage(rank, chunk % 2, chunk)));
+        GY_TRY(gy_plan_emit_post(sink, mark));
+        GY_TRY(gy_plan_emit_wait(sink, GY_EVERY, mark));
         gy_blocks sum = contribution(rank, 0, chunk);
         for (int of = 1; of < ranks; of++) {
             gy_blocks next =
                 of == ranks - 1 ? gy_out(rank, chunk, 1) : gy_scratch(rank, 0, chunk);
-            GY_TRY(gy_emit_reduce(sink, sum, contribution(rank, of, chunk), next));
+            GY_TRY(gy_plan_emit_reduce(sink, sum, contribution(rank, of, chunk), next));
             sum = next;
         }
     }

@@ -20,15 +20,15 @@ gy_status gy_plan_flat_gather(const gy_plan_request *request, int rank, gy_plan_
 {
     int ranks = request->ranks, chunks = gy_request_chunks(request), root = request->root;
     if (rank != root) {
-        return gy_emit_send(sink, root, gy_in(rank, rank * chunks, chunks), 0);
+        return gy_plan_emit_send(sink, root, gy_in(rank, rank * chunks, chunks), 0);
     }
     if (!request->in_place) {
-        GY_TRY(gy_emit_copy(sink, gy_in(rank, rank * chunks, chunks),
-                            gy_out(rank, rank * chunks, chunks)));
+        GY_TRY(gy_plan_emit_copy(sink, gy_in(rank, rank * chunks, chunks),
+                                 gy_out(rank, rank * chunks, chunks)));
     }
     for (int step = 1 + gy_sink_skip(sink, 1, ranks - 1); step < ranks; step++) {
         int of = (root + step) % ranks;
-        GY_TRY(gy_emit_recv(sink, of, gy_out(rank, of * chunks, chunks), 0, 0));
+        GY_TRY(gy_plan_emit_recv(sink, of, gy_out(rank, of * chunks, chunks), 0, 0));
     }
     return GY_OK;
 }
@@ -37,15 +37,15 @@ gy_status gy_plan_flat_scatter(const gy_plan_request *request, int rank, gy_plan
 {
     int ranks = request->ranks, chunks = gy_request_chunks(request), root = request->root;
     if (rank != root) {
-        return gy_emit_recv(sink, root, gy_out(rank, rank * chunks, chunks), 0, 0);
+        return gy_plan_emit_recv(sink, root, gy_out(rank, rank * chunks, chunks), 0, 0);
     }
     for (int step = 1 + gy_sink_skip(sink, 1, ranks - 1); step < ranks; step++) {
         int to = (root + step) % ranks;
-        GY_TRY(gy_emit_send(sink, to, gy_in(rank, to * chunks, chunks), 0));
+        GY_TRY(gy_plan_emit_send(sink, to, gy_in(rank, to * chunks, chunks), 0));
     }
     return request->in_place ? GY_OK
-                             : gy_emit_copy(sink, gy_in(rank, rank * chunks, chunks),
-                                            gy_out(rank, rank * chunks, chunks));
+                             : gy_plan_emit_copy(sink, gy_in(rank, rank * chunks, chunks),
+                                                 gy_out(rank, rank * chunks, chunks));
 }
 
 gy_status gy_plan_flat_alltoall(const gy_plan_request *request, int rank, gy_plan_sink *sink)
@@ -53,14 +53,15 @@ gy_status gy_plan_flat_alltoall(const gy_plan_request *request, int rank, gy_pla
     int ranks = request->ranks, chunks = gy_request_chunks(request);
     for (int step = 1 + gy_sink_skip(sink, 1, ranks - 1); step < ranks; step++) {
         int to = (rank + step) % ranks;
-        GY_TRY(gy_emit_send(sink, to, gy_in(rank, (rank * ranks + to) * chunks, chunks), 0));
+        GY_TRY(
+            gy_plan_emit_send(sink, to, gy_in(rank, (rank * ranks + to) * chunks, chunks), 0));
     }
     int own = (rank * ranks + rank) * chunks;
-    GY_TRY(gy_emit_copy(sink, gy_in(rank, own, chunks), gy_out(rank, own, chunks)));
+    GY_TRY(gy_plan_emit_copy(sink, gy_in(rank, own, chunks), gy_out(rank, own, chunks)));
     for (int step = 1 + gy_sink_skip(sink, 1, ranks - 1); step < ranks; step++) {
         int from = (rank - step + ranks) % ranks;
-        GY_TRY(gy_emit_recv(sink, from, gy_out(rank, (from * ranks + rank) * chunks, chunks), 0,
-                            0));
+        GY_TRY(gy_plan_emit_recv(sink, from,
+                                 gy_out(rank, (from * ranks + rank) * chunks, chunks), 0, 0));
     }
     return GY_OK;
 }
@@ -88,13 +89,13 @@ gy_status gy_plan_pairwise_alltoall(const gy_plan_request *request, int rank,
         int give = (rank * ranks + to) * chunks, take = (from * ranks + rank) * chunks;
         if (to == rank) {
             GY_TRY(request->in_place ? GY_OK
-                                     : gy_emit_copy(sink, gy_in(rank, give, chunks),
-                                                    gy_out(rank, take, chunks)));
+                                     : gy_plan_emit_copy(sink, gy_in(rank, give, chunks),
+                                                         gy_out(rank, take, chunks)));
             continue;
         }
         if (!request->in_place) {
-            GY_TRY(gy_emit_send(sink, to, gy_in(rank, give, chunks), 0));
-            GY_TRY(gy_emit_recv(sink, from, gy_out(rank, take, chunks), 0, 0));
+            GY_TRY(gy_plan_emit_send(sink, to, gy_in(rank, give, chunks), 0));
+            GY_TRY(gy_plan_emit_recv(sink, from, gy_out(rank, take, chunks), 0, 0));
             continue;
         }
         for (int chunk = 0; chunk < chunks; chunk++) {
@@ -104,9 +105,9 @@ gy_status gy_plan_pairwise_alltoall(const gy_plan_request *request, int rank,
                                                  .a = gy_in(rank, give + chunk, 1),
                                                  .to = slot,
                                                  .after = {sent[turn]}}));
-            GY_TRY(gy_emit_send(sink, to, slot, chunk));
+            GY_TRY(gy_plan_emit_send(sink, to, slot, chunk));
             sent[turn] = sink->count;
-            GY_TRY(gy_emit_recv(sink, from, gy_out(rank, take + chunk, 1), chunk, 0));
+            GY_TRY(gy_plan_emit_recv(sink, from, gy_out(rank, take + chunk, 1), chunk, 0));
         }
     }
     return GY_OK;

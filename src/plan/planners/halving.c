@@ -67,7 +67,7 @@ static gy_status halve(halving_run *run, block_range *range, bool is_summed)
         bool keeps_high = (run->core.id & bit) != 0;
         block_range keep = keeps_high ? high : low, give = keeps_high ? low : high;
         gy_blocks (*from)(int, int, int) = is_summed || round > 0 ? gy_out : gy_in;
-        GY_TRY(gy_emit_send(run->sink, partner, in_range(from, run->rank, give), round));
+        GY_TRY(gy_plan_emit_send(run->sink, partner, in_range(from, run->rank, give), round));
         run->given[round] = give;
         run->sent[round] = run->sink->count;
         GY_TRY(join_range(run, partner, in_range(from, run->rank, keep),
@@ -88,9 +88,10 @@ static gy_status unite(const halving_run *run, block_range range)
         round--;
         int partner = gy_core_rank(&run->core, run->core.id ^ bit);
         block_range back = run->given[round];
-        GY_TRY(gy_emit_send(run->sink, partner, in_range(gy_out, run->rank, range), round));
-        GY_TRY(gy_emit_recv(run->sink, partner, in_range(gy_out, run->rank, back), round,
-                            run->sent[round]));
+        GY_TRY(
+            gy_plan_emit_send(run->sink, partner, in_range(gy_out, run->rank, range), round));
+        GY_TRY(gy_plan_emit_recv(run->sink, partner, in_range(gy_out, run->rank, back), round,
+                                 run->sent[round]));
         range.first = GY_MIN(range.first, back.first);
         range.run += back.run;
     }
@@ -107,18 +108,18 @@ gy_status gy_plan_halving_allreduce(const gy_plan_request *request, int rank,
     block_range all = {0, run.core.size * run.chunks}, range = all;
     gy_blocks in = in_range(gy_in, rank, all), out = in_range(gy_out, rank, all);
     if (request->ranks == 1) {
-        return request->in_place ? GY_OK : gy_emit_copy(sink, in, out);
+        return request->in_place ? GY_OK : gy_plan_emit_copy(sink, in, out);
     }
     if (run.core.is_out) {
-        GY_TRY(gy_emit_send(sink, rank - 1, in, ROUNDS));
-        return gy_emit_recv(sink, rank - 1, out, ROUNDS, sink->count);
+        GY_TRY(gy_plan_emit_send(sink, rank - 1, in, ROUNDS));
+        return gy_plan_emit_recv(sink, rank - 1, out, ROUNDS, sink->count);
     }
     if (run.core.has_guest) {
         GY_TRY(join_range(&run, rank + 1, in, out, ROUNDS));
     }
     GY_TRY(halve(&run, &range, run.core.has_guest));
     GY_TRY(unite(&run, range));
-    return run.core.has_guest ? gy_emit_send(sink, rank + 1, out, ROUNDS) : GY_OK;
+    return run.core.has_guest ? gy_plan_emit_send(sink, rank + 1, out, ROUNDS) : GY_OK;
 }
 
 /* The parts of the core's members [id, id + count) and their guests. */
@@ -135,12 +136,12 @@ static gy_status hand_out(const halving_run *run, bool is_in_out)
 {
     block_range own = {run->rank * run->chunks, run->chunks};
     if (!is_in_out) {
-        GY_TRY(gy_emit_copy(run->sink, gy_work(run->rank, own.first, own.run),
-                            gy_out(run->rank, own.first, own.run)));
+        GY_TRY(gy_plan_emit_copy(run->sink, gy_work(run->rank, own.first, own.run),
+                                 gy_out(run->rank, own.first, own.run)));
     }
     return run->core.has_guest
-               ? gy_emit_send(run->sink, run->rank + 1,
-                              gy_work(run->rank, own.first + own.run, own.run), ROUNDS)
+               ? gy_plan_emit_send(run->sink, run->rank + 1,
+                                   gy_work(run->rank, own.first + own.run, own.run), ROUNDS)
                : GY_OK;
 }
 
@@ -155,11 +156,12 @@ gy_status gy_plan_halving_reduce_scatter(const gy_plan_request *request, int ran
     if (request->ranks == 1) {
         return request->in_place
                    ? GY_OK
-                   : gy_emit_copy(sink, gy_in(0, 0, blocks), gy_out(0, 0, blocks));
+                   : gy_plan_emit_copy(sink, gy_in(0, 0, blocks), gy_out(0, 0, blocks));
     }
     if (run.core.is_out) {
-        GY_TRY(gy_emit_send(sink, rank - 1, gy_in(rank, 0, blocks), ROUNDS));
-        return gy_emit_recv(sink, rank - 1, gy_out(rank, own, run.chunks), ROUNDS, sink->count);
+        GY_TRY(gy_plan_emit_send(sink, rank - 1, gy_in(rank, 0, blocks), ROUNDS));
+        return gy_plan_emit_recv(sink, rank - 1, gy_out(rank, own, run.chunks), ROUNDS,
+                                 sink->count);
     }
     gy_blocks (*from)(int, int, int) = gy_in;
     if (run.core.has_guest) {
@@ -173,7 +175,7 @@ gy_status gy_plan_halving_reduce_scatter(const gy_plan_request *request, int ran
         block_range low = parts_of(&run, first, bit), high = parts_of(&run, first + bit, bit);
         block_range keep = keeps_high ? high : low, give = keeps_high ? low : high;
         bool is_last = bit == 1 && !run.core.has_guest;
-        GY_TRY(gy_emit_send(sink, partner, in_range(from, rank, give), round));
+        GY_TRY(gy_plan_emit_send(sink, partner, in_range(from, rank, give), round));
         GY_TRY(join_range(&run, partner, in_range(from, rank, keep),
                           in_range(is_last ? gy_out : gy_work, rank, keep), round));
         from = gy_work;
@@ -192,24 +194,25 @@ gy_status gy_plan_doubling_allgather(const gy_plan_request *request, int rank,
     int chunks = run.chunks, blocks = request->ranks * chunks, round = 0;
     gy_blocks own = gy_out(rank, rank * chunks, chunks);
     if (!request->in_place) {
-        GY_TRY(gy_emit_copy(sink, gy_in(rank, rank * chunks, chunks), own));
+        GY_TRY(gy_plan_emit_copy(sink, gy_in(rank, rank * chunks, chunks), own));
     }
     if (run.core.is_out) {
-        GY_TRY(gy_emit_send(sink, rank - 1, own, ROUNDS));
-        return gy_emit_recv(sink, rank - 1, gy_out(rank, 0, blocks), ROUNDS, sink->count);
+        GY_TRY(gy_plan_emit_send(sink, rank - 1, own, ROUNDS));
+        return gy_plan_emit_recv(sink, rank - 1, gy_out(rank, 0, blocks), ROUNDS, sink->count);
     }
     if (run.core.has_guest) {
-        GY_TRY(
-            gy_emit_recv(sink, rank + 1, gy_out(rank, (rank + 1) * chunks, chunks), ROUNDS, 0));
+        GY_TRY(gy_plan_emit_recv(sink, rank + 1, gy_out(rank, (rank + 1) * chunks, chunks),
+                                 ROUNDS, 0));
     }
     for (int bit = 1; bit < run.core.size; bit *= 2, round++) {
         int mine = run.core.id / bit * bit, theirs = mine ^ bit;
         int partner = gy_core_rank(&run.core, run.core.id ^ bit);
-        GY_TRY(gy_emit_send(sink, partner, in_range(gy_out, rank, parts_of(&run, mine, bit)),
-                            round));
-        GY_TRY(gy_emit_recv(sink, partner, in_range(gy_out, rank, parts_of(&run, theirs, bit)),
-                            round, 0));
+        GY_TRY(gy_plan_emit_send(sink, partner,
+                                 in_range(gy_out, rank, parts_of(&run, mine, bit)), round));
+        GY_TRY(gy_plan_emit_recv(
+            sink, partner, in_range(gy_out, rank, parts_of(&run, theirs, bit)), round, 0));
     }
-    return run.core.has_guest ? gy_emit_send(sink, rank + 1, gy_out(rank, 0, blocks), ROUNDS)
-                              : GY_OK;
+    return run.core.has_guest
+               ? gy_plan_emit_send(sink, rank + 1, gy_out(rank, 0, blocks), ROUNDS)
+               : GY_OK;
 }

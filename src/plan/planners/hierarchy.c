@@ -52,7 +52,7 @@ static gy_status inside(host_plan *plan, gy_operation operation, int chunks,
 {
     const gy_plan_shared *hosts = plan->hosts;
     int begin = hosts->begins[plan->host];
-    part->algorithm = gy_request_inner(plan->request, operation);
+    part->algorithm = gy_plan_request_inner(plan->request, operation);
     part->request.operation = operation;
     part->request.ranks = hosts->begins[plan->host + 1] - begin;
     part->request.chunks = chunks;
@@ -67,7 +67,7 @@ static gy_status inside(host_plan *plan, gy_operation operation, int chunks,
 static gy_status across(host_plan *plan, int chunks, gy_plan_group *part)
 {
     gy_plan_request outer;
-    part->algorithm = gy_request_outer(plan->request, &outer);
+    part->algorithm = gy_plan_request_outer(plan->request, &outer);
     outer.in_place = part->request.in_place;
     outer.chunks = chunks;
     outer.root = gy_host_of(plan->request->topology, plan->request->root);

@@ -106,16 +106,16 @@ static gy_status find_out(const gy_plan_request *request, unsigned from, gy_plan
         find_runs(shared);
     }
     if ((from & GY_FROM_TOUR) != 0) {
-        GY_TRY(gy_find_tour(request, shared));
+        GY_TRY(gy_plan_find_tour(request, shared));
     }
     bool has_tree = (from & GY_FROM_TREE) != 0 && shared->hosts > 1; /* else the binomial one */
-    return has_tree ? gy_grow_tree(request, shared) : GY_OK;
+    return has_tree ? gy_plan_grow_tree(request, shared) : GY_OK;
 }
 
 gy_status gy_plan_share(const gy_algorithm *algorithm, const gy_plan_request *request,
                         gy_plan_shared **shared)
 {
-    GY_TRY(gy_request_check(algorithm, request));
+    GY_TRY(gy_plan_request_check(algorithm, request));
     gy_plan_shared *made = gy_alloc_zero("plan.shared", 1, sizeof(*made));
     if (made == NULL) {
         return GY_NOMEM;

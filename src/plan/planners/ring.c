@@ -68,8 +68,8 @@ static gy_status copy_part(const gy_plan_request *request, int rank, gy_plan_sin
     if (request->in_place) {
         return GY_OK;
     }
-    return gy_emit_copy(sink, gy_in(rank, rank * chunks, chunks),
-                        gy_out(rank, rank * chunks, chunks));
+    return gy_plan_emit_copy(sink, gy_in(rank, rank * chunks, chunks),
+                             gy_out(rank, rank * chunks, chunks));
 }
 
 /*

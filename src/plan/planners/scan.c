@@ -37,11 +37,11 @@ gy_status gy_plan_chain_scan(const gy_plan_request *request, int rank, gy_plan_s
                                                  .chunk = (uint16_t)chunk}));
         }
         if (!is_last) {
-            GY_TRY(gy_emit_send(sink, rank + 1, sum, chunk));
+            GY_TRY(gy_plan_emit_send(sink, rank + 1, sum, chunk));
             sent[chunk % SLOTS] = sink->count;
         }
         if (rank == 0 ? !request->in_place : !is_last) {
-            GY_TRY(gy_emit_copy(sink, sum, out));
+            GY_TRY(gy_plan_emit_copy(sink, sum, out));
         }
     }
     return GY_OK;
@@ -59,7 +59,7 @@ gy_status gy_plan_chain_exclusive_scan(const gy_plan_request *request, int rank,
         gy_blocks before = is_last ? out : gy_scratch(rank, SLOTS, chunk);
         gy_blocks sum = gy_scratch(rank, chunk % SLOTS, chunk);
         if (rank > 0) {
-            GY_TRY(gy_emit_recv(sink, rank - 1, before, chunk, 0));
+            GY_TRY(gy_plan_emit_recv(sink, rank - 1, before, chunk, 0));
         }
         if (rank > 0 && !is_last) {
             GY_TRY(gy_plan_emit(sink, &(gy_step){.kind = GY_STEP_REDUCE,
@@ -69,11 +69,11 @@ gy_status gy_plan_chain_exclusive_scan(const gy_plan_request *request, int rank,
                                                  .after = {sent[chunk % SLOTS]}}));
         }
         if (!is_last) {
-            GY_TRY(gy_emit_send(sink, rank + 1, rank == 0 ? in : sum, chunk));
+            GY_TRY(gy_plan_emit_send(sink, rank + 1, rank == 0 ? in : sum, chunk));
             sent[chunk % SLOTS] = sink->count;
         }
         if (rank > 0 && !is_last) {
-            GY_TRY(gy_emit_copy(sink, before, out));
+            GY_TRY(gy_plan_emit_copy(sink, before, out));
         }
     }
     return GY_OK;
@@ -99,13 +99,13 @@ gy_status gy_plan_doubling_scan(const gy_plan_request *request, int rank, gy_pla
         for (int far = 1; far < ranks; far *= 2) {
             uint32_t sent = 0;
             if (rank + far < ranks) {
-                GY_TRY(gy_emit_send(sink, rank + far, sum, chunk));
+                GY_TRY(gy_plan_emit_send(sink, rank + far, sum, chunk));
                 sent = sink->count;
             }
             if (rank >= far) {
                 bool is_final = rank < 2 * far && rank + 2 * far >= ranks;
                 gy_blocks next = is_final ? out : gy_scratch(rank, 1 + chunk, chunk);
-                GY_TRY(gy_emit_recv(sink, rank - far, came, chunk, 0));
+                GY_TRY(gy_plan_emit_recv(sink, rank - far, came, chunk, 0));
                 GY_TRY(gy_plan_emit(sink, &(gy_step){.kind = GY_STEP_REDUCE,
                                                      .a = came,
                                                      .b = sum,
@@ -115,7 +115,7 @@ gy_status gy_plan_doubling_scan(const gy_plan_request *request, int rank, gy_pla
             }
         }
         if (rank == 0 ? !request->in_place : sum.buffer != GY_BUFFER_OUT) {
-            GY_TRY(gy_emit_copy(sink, sum, out));
+            GY_TRY(gy_plan_emit_copy(sink, sum, out));
         }
     }
     return GY_OK;
@@ -124,8 +124,8 @@ gy_status gy_plan_doubling_scan(const gy_plan_request *request, int rank, gy_pla
 /* What came joins the sum without the own part, which begins as what came first. */
 static gy_status add_before(int far, gy_blocks came, gy_blocks before, gy_plan_sink *sink)
 {
-    return far == 1 ? gy_emit_copy(sink, came, before)
-                    : gy_emit_reduce(sink, came, before, before);
+    return far == 1 ? gy_plan_emit_copy(sink, came, before)
+                    : gy_plan_emit_reduce(sink, came, before, before);
 }
 
 gy_status gy_plan_doubling_exclusive_scan(const gy_plan_request *request, int rank,
@@ -140,13 +140,13 @@ gy_status gy_plan_doubling_exclusive_scan(const gy_plan_request *request, int ra
         uint32_t sent = 0;
         for (int far = 1; far < request->ranks; far *= 2) {
             if (rank + far < request->ranks) {
-                GY_TRY(gy_emit_send(sink, rank + far, sum, chunk));
+                GY_TRY(gy_plan_emit_send(sink, rank + far, sum, chunk));
                 sent = sink->count;
             }
             if (rank < far) {
                 continue;
             }
-            GY_TRY(gy_emit_recv(sink, rank - far, came, chunk, 0));
+            GY_TRY(gy_plan_emit_recv(sink, rank - far, came, chunk, 0));
             GY_TRY(add_before(far, came, before, sink));
             if (rank + 2 * far < request->ranks) { /* it is sent again */
                 GY_TRY(gy_plan_emit(sink, &(gy_step){.kind = GY_STEP_REDUCE,

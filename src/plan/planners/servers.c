@@ -68,8 +68,8 @@ static gy_status send_parts(const server_plan *plan)
     for (i += i > own_turn; i < plan->servers; i++) {
         int part = (plan->rank + i) % plan->servers, server = server_of(plan, part);
         for (int chunk = 0; server != plan->rank && chunk < plan->chunks; chunk++) {
-            GY_TRY(gy_emit_send(plan->sink, server,
-                                gy_in(plan->rank, part * plan->chunks + chunk, 1), chunk));
+            GY_TRY(gy_plan_emit_send(plan->sink, server,
+                                     gy_in(plan->rank, part * plan->chunks + chunk, 1), chunk));
         }
     }
     return GY_OK;
@@ -97,7 +97,7 @@ static gy_status sum_block(const server_plan *plan, int block, int tag)
             continue;
         }
         if (of == 0) {
-            GY_TRY(gy_emit_recv(plan->sink, of, sum, tag, 0));
+            GY_TRY(gy_plan_emit_recv(plan->sink, of, sum, tag, 0));
             continue;
         }
         GY_TRY(gy_plan_emit(plan->sink, &step));
@@ -113,7 +113,7 @@ static gy_status copy_all(const server_plan *plan)
     int blocks = plan->servers * plan->chunks;
     return plan->request->in_place
                ? GY_OK
-               : gy_emit_copy(plan->sink, gy_in(0, 0, blocks), gy_out(0, 0, blocks));
+               : gy_plan_emit_copy(plan->sink, gy_in(0, 0, blocks), gy_out(0, 0, blocks));
 }
 
 /* Sum the part that this rank serves. */
@@ -131,8 +131,9 @@ static gy_status give_results(const server_plan *plan, int part)
     int step = 1 + gy_sink_skip(plan->sink, plan->chunks, ranks - 1);
     for (; step < ranks; step++) {
         for (int chunk = 0; chunk < plan->chunks; chunk++) {
-            GY_TRY(gy_emit_send(plan->sink, (plan->rank + step) % ranks,
-                                gy_out(plan->rank, part * plan->chunks + chunk, 1), chunk));
+            GY_TRY(gy_plan_emit_send(plan->sink, (plan->rank + step) % ranks,
+                                     gy_out(plan->rank, part * plan->chunks + chunk, 1),
+                                     chunk));
         }
     }
     return GY_OK;
@@ -141,9 +142,9 @@ static gy_status give_results(const server_plan *plan, int part)
 static gy_status take_results(const server_plan *plan, int part)
 {
     for (int chunk = 0; chunk < plan->chunks; chunk++) {
-        GY_TRY(gy_emit_recv(plan->sink, server_of(plan, part),
-                            gy_out(plan->rank, part * plan->chunks + chunk, 1), chunk,
-                            sent_at(plan, part, chunk)));
+        GY_TRY(gy_plan_emit_recv(plan->sink, server_of(plan, part),
+                                 gy_out(plan->rank, part * plan->chunks + chunk, 1), chunk,
+                                 sent_at(plan, part, chunk)));
     }
     return GY_OK;
 }
@@ -208,14 +209,14 @@ gy_status gy_plan_flat_allgather(const gy_plan_request *request, int rank, gy_pl
 {
     int ranks = request->ranks, chunks = gy_request_chunks(request), own = rank * chunks;
     if (!request->in_place) {
-        GY_TRY(gy_emit_copy(sink, gy_in(rank, own, chunks), gy_out(rank, own, chunks)));
+        GY_TRY(gy_plan_emit_copy(sink, gy_in(rank, own, chunks), gy_out(rank, own, chunks)));
     }
     for (int step = 1 + gy_sink_skip(sink, 1, ranks - 1); step < ranks; step++) {
-        GY_TRY(gy_emit_send(sink, (rank + step) % ranks, gy_out(rank, own, chunks), 0));
+        GY_TRY(gy_plan_emit_send(sink, (rank + step) % ranks, gy_out(rank, own, chunks), 0));
     }
     for (int step = 1 + gy_sink_skip(sink, 1, ranks - 1); step < ranks; step++) {
         int of = (rank - step + ranks) % ranks;
-        GY_TRY(gy_emit_recv(sink, of, gy_out(rank, of * chunks, chunks), 0, 0));
+        GY_TRY(gy_plan_emit_recv(sink, of, gy_out(rank, of * chunks, chunks), 0, 0));
     }
     return GY_OK;
 }
@@ -229,7 +230,7 @@ gy_status gy_plan_flat_reduce(const gy_plan_request *request, int rank, gy_plan_
     for (int chunk = 0; chunk < plan.chunks; chunk++) {
         GY_TRY(rank == request->root
                    ? sum_block(&plan, chunk, chunk)
-                   : gy_emit_send(sink, request->root, gy_in(rank, chunk, 1), chunk));
+                   : gy_plan_emit_send(sink, request->root, gy_in(rank, chunk, 1), chunk));
     }
     return GY_OK;
 }
@@ -240,10 +241,10 @@ gy_status gy_plan_flat_broadcast(const gy_plan_request *request, int rank, gy_pl
     for (int chunk = 0; chunk < gy_request_chunks(request); chunk++) {
         gy_blocks block = gy_out(rank, chunk, 1);
         if (rank != root) {
-            GY_TRY(gy_emit_recv(sink, root, block, chunk, 0));
+            GY_TRY(gy_plan_emit_recv(sink, root, block, chunk, 0));
         }
         for (int step = 1; rank == root && step < ranks; step++) {
-            GY_TRY(gy_emit_send(sink, (root + step) % ranks, block, chunk));
+            GY_TRY(gy_plan_emit_send(sink, (root + step) % ranks, block, chunk));
         }
     }
     return GY_OK;

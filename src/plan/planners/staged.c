@@ -24,8 +24,9 @@ enum { AHEAD = 4 };
 static gy_status copy_all(const gy_plan_request *request, gy_plan_sink *sink)
 {
     int chunks = gy_request_chunks(request);
-    return request->in_place ? GY_OK
-                             : gy_emit_copy(sink, gy_in(0, 0, chunks), gy_out(0, 0, chunks));
+    return request->in_place
+               ? GY_OK
+               : gy_plan_emit_copy(sink, gy_in(0, 0, chunks), gy_out(0, 0, chunks));
 }
 
 /* to = x0 op x1 op ...: block `block`, the others' from slot `slot` of their staging. */
@@ -47,7 +48,7 @@ static gy_status fold_block(const fold_spec *fold, gy_plan_sink *sink)
     for (int of = 1; of < fold->ranks; of++) {
         bool is_last = of == fold->ranks - 1;
         gy_blocks next = is_last ? fold->to : gy_scratch(fold->rank, 0, fold->block);
-        GY_TRY(gy_emit_reduce(sink, sum, operand(fold, of), next));
+        GY_TRY(gy_plan_emit_reduce(sink, sum, operand(fold, of), next));
         sum = next;
     }
     return GY_OK;
@@ -55,8 +56,8 @@ static gy_status fold_block(const fold_spec *fold, gy_plan_sink *sink)
 
 static gy_status meet(gy_plan_sink *sink, uint32_t mark)
 {
-    GY_TRY(gy_emit_post(sink, mark));
-    return gy_emit_wait(sink, GY_EVERY, mark);
+    GY_TRY(gy_plan_emit_post(sink, mark));
+    return gy_plan_emit_wait(sink, GY_EVERY, mark);
 }
 
 /* Sets of staging slots: the others' blocks of one window and the next, and sums of three. */
@@ -74,8 +75,8 @@ static gy_status lay_out_window(const gy_plan_request *request, int rank, int wi
     for (int of = 0; of < ranks; of++) {
         int block = window * ranks + of;
         if (of != rank) {
-            GY_TRY(gy_emit_copy(sink, gy_in(rank, block, 1),
-                                gy_stage(rank, window % BLOCK_SETS * ranks + of, block)));
+            GY_TRY(gy_plan_emit_copy(sink, gy_in(rank, block, 1),
+                                     gy_stage(rank, window % BLOCK_SETS * ranks + of, block)));
         }
     }
     return GY_OK;
@@ -86,8 +87,8 @@ static gy_status fetch_sums(const gy_plan_request *request, int rank, int window
 {
     for (int step = 1; step < request->ranks; step++) {
         int of = (rank + step) % request->ranks; /* everybody begins with another one */
-        GY_TRY(gy_emit_copy(sink, sum_of(of, window, request->ranks),
-                            gy_out(rank, window * request->ranks + of, 1)));
+        GY_TRY(gy_plan_emit_copy(sink, sum_of(of, window, request->ranks),
+                                 gy_out(rank, window * request->ranks + of, 1)));
     }
     return GY_OK;
 }
@@ -113,17 +114,17 @@ gy_status gy_plan_staged_allreduce(const gy_plan_request *request, int rank, gy_
                               sink));
         }
         if (meets) {
-            GY_TRY(gy_emit_post(sink, (uint32_t)turn + 1));
+            GY_TRY(gy_plan_emit_post(sink, (uint32_t)turn + 1));
         }
         if (sums) {
-            GY_TRY(gy_emit_copy(sink, sum_of(rank, summed, ranks),
-                                gy_out(rank, summed * ranks + rank, 1)));
+            GY_TRY(gy_plan_emit_copy(sink, sum_of(rank, summed, ranks),
+                                     gy_out(rank, summed * ranks + rank, 1)));
         }
         if (fetched >= 0) {
             GY_TRY(fetch_sums(request, rank, fetched, sink));
         }
         if (meets) {
-            GY_TRY(gy_emit_wait(sink, GY_EVERY, (uint32_t)turn + 1));
+            GY_TRY(gy_plan_emit_wait(sink, GY_EVERY, (uint32_t)turn + 1));
         }
     }
     return GY_OK;
@@ -143,8 +144,8 @@ static gy_status give_window(const gy_plan_request *request, int rank, int windo
     for (int of = 0; of < ranks; of++) {
         int block = window * ranks + of;
         if (folder_of(request, of) != rank) {
-            GY_TRY(gy_emit_copy(sink, gy_in(rank, block, 1),
-                                gy_stage(rank, window % BLOCK_SETS * ranks + of, block)));
+            GY_TRY(gy_plan_emit_copy(sink, gy_in(rank, block, 1),
+                                     gy_stage(rank, window % BLOCK_SETS * ranks + of, block)));
         }
     }
     return GY_OK;
@@ -176,8 +177,8 @@ static gy_status fetch_window(const gy_plan_request *request, int window, gy_pla
     for (int step = 1; step < ranks; step++) {
         int of = (root + step) % ranks;
         if (folder_of(request, of) != root) {
-            GY_TRY(gy_emit_copy(sink, sum_of(of, window, ranks),
-                                gy_out(root, window * ranks + of, 1)));
+            GY_TRY(gy_plan_emit_copy(sink, sum_of(of, window, ranks),
+                                     gy_out(root, window * ranks + of, 1)));
         }
     }
     return GY_OK;
@@ -199,13 +200,13 @@ gy_status gy_plan_staged_reduce(const gy_plan_request *request, int rank, gy_pla
             GY_TRY(sum_window(request, rank, summed, sink));
         }
         if (meets) {
-            GY_TRY(gy_emit_post(sink, (uint32_t)turn + 1));
+            GY_TRY(gy_plan_emit_post(sink, (uint32_t)turn + 1));
         }
         if (fetched >= 0 && rank == request->root) {
             GY_TRY(fetch_window(request, fetched, sink));
         }
         if (meets) {
-            GY_TRY(gy_emit_wait(sink, GY_EVERY, (uint32_t)turn + 1));
+            GY_TRY(gy_plan_emit_wait(sink, GY_EVERY, (uint32_t)turn + 1));
         }
     }
     return GY_OK;
@@ -222,8 +223,8 @@ gy_status gy_plan_staged_reduce_scatter(const gy_plan_request *request, int rank
         int base = chunk % 2 * ranks;
         for (int of = 0; of < ranks; of++) {
             if (of != rank) {
-                GY_TRY(gy_emit_copy(sink, gy_in(rank, of * chunks + chunk, 1),
-                                    gy_stage(rank, base + of, of * chunks + chunk)));
+                GY_TRY(gy_plan_emit_copy(sink, gy_in(rank, of * chunks + chunk, 1),
+                                         gy_stage(rank, base + of, of * chunks + chunk)));
             }
         }
         GY_TRY(meet(sink, (uint32_t)chunk + 1));
@@ -245,16 +246,18 @@ gy_status gy_plan_staged_allgather(const gy_plan_request *request, int rank, gy_
         uint32_t mark = (uint32_t)chunk + 1;
         int own = rank * chunks + chunk;
         if (ranks > 1) {
-            GY_TRY(gy_emit_copy(sink, gy_in(rank, own, 1), gy_stage(rank, chunk % 2, own)));
-            GY_TRY(gy_emit_post(sink, mark));
+            GY_TRY(
+                gy_plan_emit_copy(sink, gy_in(rank, own, 1), gy_stage(rank, chunk % 2, own)));
+            GY_TRY(gy_plan_emit_post(sink, mark));
         }
         if (!request->in_place) {
-            GY_TRY(gy_emit_copy(sink, gy_in(rank, own, 1), gy_out(rank, own, 1)));
+            GY_TRY(gy_plan_emit_copy(sink, gy_in(rank, own, 1), gy_out(rank, own, 1)));
         }
         for (int step = 1; step < ranks; step++) {
             int of = (rank + step) % ranks, block = of * chunks + chunk;
-            GY_TRY(gy_emit_wait(sink, of, mark));
-            GY_TRY(gy_emit_copy(sink, gy_stage(of, chunk % 2, block), gy_out(rank, block, 1)));
+            GY_TRY(gy_plan_emit_wait(sink, of, mark));
+            GY_TRY(gy_plan_emit_copy(sink, gy_stage(of, chunk % 2, block),
+                                     gy_out(rank, block, 1)));
         }
     }
     return GY_OK;
@@ -270,15 +273,16 @@ gy_status gy_plan_staged_broadcast(const gy_plan_request *request, int rank, gy_
         int slot = chunk % AHEAD;
         if (rank == request->root) {
             if (chunk >= AHEAD) {
-                GY_TRY(gy_emit_wait(sink, GY_EVERY, mark - AHEAD));
+                GY_TRY(gy_plan_emit_wait(sink, GY_EVERY, mark - AHEAD));
             }
-            GY_TRY(gy_emit_copy(sink, gy_out(rank, chunk, 1), gy_stage(rank, slot, chunk)));
-            GY_TRY(gy_emit_post(sink, mark));
+            GY_TRY(
+                gy_plan_emit_copy(sink, gy_out(rank, chunk, 1), gy_stage(rank, slot, chunk)));
+            GY_TRY(gy_plan_emit_post(sink, mark));
         } else {
-            GY_TRY(gy_emit_wait(sink, request->root, mark));
-            GY_TRY(gy_emit_copy(sink, gy_stage(request->root, slot, chunk),
-                                gy_out(rank, chunk, 1)));
-            GY_TRY(gy_emit_post(sink, mark));
+            GY_TRY(gy_plan_emit_wait(sink, request->root, mark));
+            GY_TRY(gy_plan_emit_copy(sink, gy_stage(request->root, slot, chunk),
+                                     gy_out(rank, chunk, 1)));
+            GY_TRY(gy_plan_emit_post(sink, mark));
         }
     }
     return GY_OK;
@@ -292,9 +296,10 @@ static gy_status lay_out_parts(const gy_plan_request *request, int rank, int fir
     for (int to = 0; to < request->ranks; to++) {
         int block = first + to * gy_request_chunks(request);
         if (to != rank) {
-            GY_TRY(gy_emit_copy(sink, gy_in(rank, block, 1), gy_stage(rank, base + to, block)));
+            GY_TRY(gy_plan_emit_copy(sink, gy_in(rank, block, 1),
+                                     gy_stage(rank, base + to, block)));
         } else if (!request->in_place) {
-            GY_TRY(gy_emit_copy(sink, gy_in(rank, block, 1), gy_out(rank, block, 1)));
+            GY_TRY(gy_plan_emit_copy(sink, gy_in(rank, block, 1), gy_out(rank, block, 1)));
         }
     }
     return GY_OK;
@@ -307,13 +312,13 @@ gy_status gy_plan_staged_alltoall(const gy_plan_request *request, int rank, gy_p
         uint32_t mark = (uint32_t)chunk + 1;
         int base = chunk % 2 * ranks; /* whoever has met all at c + 1 may lay out c + 2 */
         GY_TRY(lay_out_parts(request, rank, rank * ranks * chunks + chunk, base, sink));
-        GY_TRY(gy_emit_post(sink, mark));
+        GY_TRY(gy_plan_emit_post(sink, mark));
         for (int step = 1; step < ranks; step++) {
             int of = (rank + step) % ranks;
             int block = (of * ranks + rank) * chunks + chunk;
-            GY_TRY(gy_emit_wait(sink, of, mark));
-            GY_TRY(
-                gy_emit_copy(sink, gy_stage(of, base + rank, block), gy_out(rank, block, 1)));
+            GY_TRY(gy_plan_emit_wait(sink, of, mark));
+            GY_TRY(gy_plan_emit_copy(sink, gy_stage(of, base + rank, block),
+                                     gy_out(rank, block, 1)));
         }
     }
     return GY_OK;
@@ -327,21 +332,21 @@ gy_status gy_plan_staged_gather(const gy_plan_request *request, int rank, gy_pla
         int own = rank * chunks + chunk, slot = chunk % AHEAD;
         if (rank != root) {
             if (chunk >= AHEAD) {
-                GY_TRY(gy_emit_wait(sink, root, mark - AHEAD));
+                GY_TRY(gy_plan_emit_wait(sink, root, mark - AHEAD));
             }
-            GY_TRY(gy_emit_copy(sink, gy_in(rank, own, 1), gy_stage(rank, slot, own)));
-            GY_TRY(gy_emit_post(sink, mark));
+            GY_TRY(gy_plan_emit_copy(sink, gy_in(rank, own, 1), gy_stage(rank, slot, own)));
+            GY_TRY(gy_plan_emit_post(sink, mark));
             continue;
         }
         if (!request->in_place) {
-            GY_TRY(gy_emit_copy(sink, gy_in(rank, own, 1), gy_out(rank, own, 1)));
+            GY_TRY(gy_plan_emit_copy(sink, gy_in(rank, own, 1), gy_out(rank, own, 1)));
         }
         for (int step = 1; step < ranks; step++) {
             int of = (rank + step) % ranks, block = of * chunks + chunk;
-            GY_TRY(gy_emit_wait(sink, of, mark));
-            GY_TRY(gy_emit_copy(sink, gy_stage(of, slot, block), gy_out(rank, block, 1)));
+            GY_TRY(gy_plan_emit_wait(sink, of, mark));
+            GY_TRY(gy_plan_emit_copy(sink, gy_stage(of, slot, block), gy_out(rank, block, 1)));
         }
-        GY_TRY(gy_emit_post(sink, mark));
+        GY_TRY(gy_plan_emit_post(sink, mark));
     }
     return GY_OK;
 }
@@ -354,16 +359,17 @@ gy_status gy_plan_staged_scatter(const gy_plan_request *request, int rank, gy_pl
         uint32_t mark = (uint32_t)chunk + 1;
         int own = rank * chunks + chunk, base = chunk % SETS * ranks;
         if (rank != root) {
-            GY_TRY(gy_emit_wait(sink, root, mark));
-            GY_TRY(gy_emit_copy(sink, gy_stage(root, base + rank, own), gy_out(rank, own, 1)));
-            GY_TRY(gy_emit_post(sink, mark));
+            GY_TRY(gy_plan_emit_wait(sink, root, mark));
+            GY_TRY(gy_plan_emit_copy(sink, gy_stage(root, base + rank, own),
+                                     gy_out(rank, own, 1)));
+            GY_TRY(gy_plan_emit_post(sink, mark));
             continue;
         }
         if (chunk >= SETS) {
-            GY_TRY(gy_emit_wait(sink, GY_EVERY, mark - SETS));
+            GY_TRY(gy_plan_emit_wait(sink, GY_EVERY, mark - SETS));
         }
         GY_TRY(lay_out_parts(request, rank, chunk, base, sink));
-        GY_TRY(gy_emit_post(sink, mark));
+        GY_TRY(gy_plan_emit_post(sink, mark));
     }
     return GY_OK;
 }

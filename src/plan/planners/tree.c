@@ -36,7 +36,7 @@ static gy_status go_up(const gy_tree_plan *plan, int tree, int block, gy_blocks 
                                                    .chunk = (uint16_t)block}));
         *sum = to;
     }
-    return spot->parent < 0 ? GY_OK : gy_emit_send(plan->sink, spot->parent, *sum, block);
+    return spot->parent < 0 ? GY_OK : gy_plan_emit_send(plan->sink, spot->parent, *sum, block);
 }
 
 /* Pass a block on; who gave last is told first. */
@@ -45,10 +45,10 @@ static gy_status go_down(const gy_tree_plan *plan, int tree, int block, uint32_t
     const gy_tree_spot *spot = &plan->spots[tree];
     gy_blocks out = gy_out(plan->rank, block, 1);
     if (spot->parent >= 0) {
-        GY_TRY(gy_emit_recv(plan->sink, spot->parent, out, block, after));
+        GY_TRY(gy_plan_emit_recv(plan->sink, spot->parent, out, block, after));
     }
     for (int i = spot->child_count - 1; i >= 0; i--) {
-        GY_TRY(gy_emit_send(plan->sink, spot->children[i], out, block));
+        GY_TRY(gy_plan_emit_send(plan->sink, spot->children[i], out, block));
     }
     return GY_OK;
 }
@@ -58,7 +58,7 @@ static gy_status copy_all(const gy_tree_plan *plan)
     int blocks = plan->trees * gy_request_chunks(plan->request);
     return plan->request->in_place
                ? GY_OK
-               : gy_emit_copy(plan->sink, gy_in(0, 0, blocks), gy_out(0, 0, blocks));
+               : gy_plan_emit_copy(plan->sink, gy_in(0, 0, blocks), gy_out(0, 0, blocks));
 }
 
 /*
@@ -137,7 +137,7 @@ static gy_status sum_chunk(const gy_tree_plan *plan, int tree, int block, bool g
     gy_blocks sum, to = is_end ? gy_out(plan->rank, block, 1) : gy_work(plan->rank, block, 1);
     GY_TRY(go_up(plan, tree, block, to, &sum));
     bool gives = plan->rank == plan->top && !is_end;
-    return gives ? gy_emit_send(plan->sink, plan->request->root, sum, block) : GY_OK;
+    return gives ? gy_plan_emit_send(plan->sink, plan->request->root, sum, block) : GY_OK;
 }
 
 static gy_status run_stream(const schedule *made, way to, int tree, int chunk)
@@ -151,8 +151,8 @@ static gy_status run_stream(const schedule *made, way to, int tree, int chunk)
     case WAY_DOWN:
         return go_down(plan, tree, block, sent_up(made, tree, chunk));
     case WAY_TO_ROOT:
-        return gy_emit_recv(plan->sink, plan->top, gy_out(plan->rank, block, 1), block,
-                            sent_up(made, tree, chunk));
+        return gy_plan_emit_recv(plan->sink, plan->top, gy_out(plan->rank, block, 1), block,
+                                 sent_up(made, tree, chunk));
     case WAYS:
     default:
         return GY_OK;
@@ -177,17 +177,17 @@ static gy_status run_schedule(const gy_tree_plan *plan, bool goes_up, bool goes_
     return GY_OK;
 }
 
-gy_status gy_trees_broadcast(const gy_tree_plan *plan)
+gy_status gy_plan_trees_broadcast(const gy_tree_plan *plan)
 {
     return run_schedule(plan, false, true);
 }
 
-gy_status gy_trees_reduce(const gy_tree_plan *plan)
+gy_status gy_plan_trees_reduce(const gy_tree_plan *plan)
 {
     return run_schedule(plan, true, false);
 }
 
-gy_status gy_trees_allreduce(const gy_tree_plan *plan)
+gy_status gy_plan_trees_allreduce(const gy_tree_plan *plan)
 {
     return run_schedule(plan, true, true);
 }
@@ -223,21 +223,21 @@ gy_status gy_plan_tree_broadcast(const gy_plan_request *request, int rank, gy_pl
 {
     int32_t children[BITS];
     gy_tree_plan plan = binomial(request, rank, request->root, children, sink);
-    return gy_trees_broadcast(&plan);
+    return gy_plan_trees_broadcast(&plan);
 }
 
 gy_status gy_plan_tree_reduce(const gy_plan_request *request, int rank, gy_plan_sink *sink)
 {
     int32_t children[BITS];
     gy_tree_plan plan = binomial(request, rank, 0, children, sink);
-    return gy_trees_reduce(&plan);
+    return gy_plan_trees_reduce(&plan);
 }
 
 gy_status gy_plan_tree_allreduce(const gy_plan_request *request, int rank, gy_plan_sink *sink)
 {
     int32_t children[BITS];
     gy_tree_plan plan = binomial(request, rank, 0, children, sink);
-    return gy_trees_allreduce(&plan);
+    return gy_plan_trees_allreduce(&plan);
 }
 
 /* Slots of a gathering or scattering rank: place + i lies in slot i. */
@@ -261,10 +261,10 @@ static gy_status copy_parts(const gy_plan_request *request, int rank, int parts,
         }
         if (is_gather) { /* the own part never went through a slot at the root */
             gy_blocks from = is_own ? gy_in(rank, block, 1) : slot;
-            GY_TRY(gy_emit_copy(sink, from, gy_out(rank, block, 1)));
+            GY_TRY(gy_plan_emit_copy(sink, from, gy_out(rank, block, 1)));
         } else {
-            GY_TRY(gy_emit_copy(sink, gy_in(rank, block, 1),
-                                is_own ? gy_out(rank, block, 1) : slot));
+            GY_TRY(gy_plan_emit_copy(sink, gy_in(rank, block, 1),
+                                     is_own ? gy_out(rank, block, 1) : slot));
         }
     }
     return GY_OK;
@@ -282,20 +282,20 @@ gy_status gy_plan_tree_gather(const gy_plan_request *request, int rank, gy_plan_
     int ranks = request->ranks, chunks = gy_request_chunks(request), root = request->root;
     int place = (rank - root + ranks) % ranks, bit = 1, parts = 1;
     for (int chunk = 0; rank != root && chunk < chunks; chunk++) {
-        GY_TRY(gy_emit_copy(sink, gy_in(rank, rank * chunks + chunk, 1),
-                            gy_scratch(rank, chunk, rank * chunks + chunk)));
+        GY_TRY(gy_plan_emit_copy(sink, gy_in(rank, rank * chunks + chunk, 1),
+                                 gy_scratch(rank, chunk, rank * chunks + chunk)));
     }
     for (; bit < ranks && (place & bit) == 0; bit *= 2) {
         if (place + bit < ranks) {
             int more = GY_MIN(bit, ranks - place - bit);
-            GY_TRY(gy_emit_recv(sink, (rank + bit) % ranks, subtree(rank, bit, more, chunks), 0,
-                                0));
+            GY_TRY(gy_plan_emit_recv(sink, (rank + bit) % ranks,
+                                     subtree(rank, bit, more, chunks), 0, 0));
             parts += more;
         }
     }
     return rank == root ? copy_parts(request, rank, parts, true, sink)
-                        : gy_emit_send(sink, (rank - bit + ranks) % ranks,
-                                       subtree(rank, 0, parts, chunks), 0);
+                        : gy_plan_emit_send(sink, (rank - bit + ranks) % ranks,
+                                            subtree(rank, 0, parts, chunks), 0);
 }
 
 gy_status gy_plan_tree_scatter(const gy_plan_request *request, int rank, gy_plan_sink *sink)
@@ -307,18 +307,18 @@ gy_status gy_plan_tree_scatter(const gy_plan_request *request, int rank, gy_plan
     }
     int parts = GY_MIN(bit, ranks - place);
     GY_TRY(rank == root ? copy_parts(request, rank, ranks, false, sink)
-                        : gy_emit_recv(sink, (rank - bit + ranks) % ranks,
-                                       subtree(rank, 0, parts, chunks), 0, 0));
+                        : gy_plan_emit_recv(sink, (rank - bit + ranks) % ranks,
+                                            subtree(rank, 0, parts, chunks), 0, 0));
     for (bit /= 2; bit > 0; bit /= 2) {
         if (place + bit < ranks) {
             int more = GY_MIN(bit, ranks - place - bit);
-            GY_TRY(
-                gy_emit_send(sink, (rank + bit) % ranks, subtree(rank, bit, more, chunks), 0));
+            GY_TRY(gy_plan_emit_send(sink, (rank + bit) % ranks,
+                                     subtree(rank, bit, more, chunks), 0));
         }
     }
     for (int chunk = 0; rank != root && chunk < chunks; chunk++) {
         int block = rank * chunks + chunk;
-        GY_TRY(gy_emit_copy(sink, gy_scratch(rank, chunk, block), gy_out(rank, block, 1)));
+        GY_TRY(gy_plan_emit_copy(sink, gy_scratch(rank, chunk, block), gy_out(rank, block, 1)));
     }
     return GY_OK;
 }

@@ -34,8 +34,9 @@ static int nearest_host(const gy_topology *topology, int from, const uint8_t *is
 {
     int nearest = -1;
     for (int other = 0; other < topology->hosts; other++) {
-        if (!is_left_out[other] && (nearest < 0 || gy_host_cost(topology, from, other) <
-                                                       gy_host_cost(topology, from, nearest))) {
+        if (!is_left_out[other] &&
+            (nearest < 0 || gy_plan_host_cost(topology, from, other) <
+                                gy_plan_host_cost(topology, from, nearest))) {
             nearest = other;
         }
     }
@@ -63,7 +64,7 @@ static int next_host(host_search *search, int from)
 }
 
 /* The ranks host by host, each host the nearest to the one before. */
-gy_status gy_find_tour(const gy_plan_request *request, gy_plan_shared *shared)
+gy_status gy_plan_find_tour(const gy_plan_request *request, gy_plan_shared *shared)
 {
     host_search search = {.topology = request->topology,
                           .is_left_out = gy_arena_alloc(&shared->arena, (size_t)shared->hosts)};
@@ -191,7 +192,8 @@ static tree_edge edge_to(const growth *grow, int from, int host)
 {
     const gy_topology *topology = grow->request->topology;
     double start = grow->free_at[from];
-    return (tree_edge){start, start + gy_host_cost(topology, gy_host_of(topology, from), host),
+    return (tree_edge){start,
+                       start + gy_plan_host_cost(topology, gy_host_of(topology, from), host),
                        from, host};
 }
 
@@ -275,7 +277,7 @@ static void sort_children(growth *grow)
     at[ranks] = ranks - 1;
 }
 
-gy_status gy_grow_tree(const gy_plan_request *request, gy_plan_shared *shared)
+gy_status gy_plan_grow_tree(const gy_plan_request *request, gy_plan_shared *shared)
 {
     gy_arena arena = {.blocks = NULL};
     growth grow;
@@ -314,7 +316,7 @@ static gy_tree_plan tree_of(const gy_plan_request *request, int rank, gy_plan_si
     static gy_status tree_##name(const gy_plan_request *request, int rank, gy_plan_sink *sink) \
     {                                                                                          \
         gy_tree_plan plan = tree_of(request, rank, sink);                                      \
-        return gy_trees_##name(&plan);                                                         \
+        return gy_plan_trees_##name(&plan);                                                    \
     }                                                                                          \
     gy_status gy_plan_weighted_tree_##name(const gy_plan_request *request, int rank,           \
                                            gy_plan_sink *sink)                                 \

@@ -8,7 +8,7 @@
 
 static const int64_t sender_waits_ns = 60000000000; /* for a receiver that takes nothing */
 
-gy_status gy_bulk_new(gy_stream *stream, bool is_sender, stream_bulk **bulk)
+gy_status gy_rpc_bulk_new(gy_stream *stream, bool is_sender, stream_bulk **bulk)
 {
     stream_bulk *made = gy_alloc_zero("rpc.bulk", 1, sizeof(*made));
     if (made == NULL) {
@@ -28,7 +28,7 @@ gy_status gy_bulk_new(gy_stream *stream, bool is_sender, stream_bulk **bulk)
     return GY_OK;
 }
 
-void gy_bulk_free(stream_bulk *bulk)
+void gy_rpc_bulk_free(stream_bulk *bulk)
 {
     gy_stream *stream = bulk->stream;
     *(bulk->previous != NULL ? &bulk->previous->next : &stream->bulks) = bulk->next;
@@ -51,14 +51,14 @@ void gy_bulk_free(stream_bulk *bulk)
 
 /* ---- Frames ---- */
 
-gy_status gy_bulk_room(stream_bulk *bulk, size_t body_bytes)
+gy_status gy_rpc_bulk_room(stream_bulk *bulk, size_t body_bytes)
 {
     GY_ASSERT(bulk->out_at == bulk->out_bytes);
     bulk->out_at = bulk->out_bytes = 0;
     return GY_GROW("rpc.bulk", bulk->out, bulk->out_room, GY_FRAME_BYTES + body_bytes);
 }
 
-void gy_bulk_seal(stream_bulk *bulk, int kind, size_t body_bytes)
+void gy_rpc_bulk_seal(stream_bulk *bulk, int kind, size_t body_bytes)
 {
     gy_transport_frame_write(&(gy_transport_frame){.type = GY_FRAME_MESSAGE,
                                                    .size_bytes = body_bytes,
@@ -68,16 +68,16 @@ void gy_bulk_seal(stream_bulk *bulk, int kind, size_t body_bytes)
     bulk->out_bytes = GY_FRAME_BYTES + body_bytes;
 }
 
-gy_status gy_bulk_say(stream_bulk *bulk, int kind, const ProtobufCMessage *message)
+gy_status gy_rpc_bulk_say(stream_bulk *bulk, int kind, const ProtobufCMessage *message)
 {
     size_t size = protobuf_c_message_get_packed_size(message);
-    GY_TRY(gy_bulk_room(bulk, size));
+    GY_TRY(gy_rpc_bulk_room(bulk, size));
     protobuf_c_message_pack(message, bulk->out + GY_FRAME_BYTES);
-    gy_bulk_seal(bulk, kind, size);
+    gy_rpc_bulk_seal(bulk, kind, size);
     return GY_OK;
 }
 
-gy_status gy_bulk_write(stream_bulk *bulk)
+gy_status gy_rpc_bulk_write(stream_bulk *bulk)
 {
     gy_tcp_wire *wire = bulk->connection->wire;
     while (bulk->out_at < bulk->out_bytes) {
@@ -110,7 +110,7 @@ static gy_status fill(stream_bulk *bulk, void *to, size_t wanted, size_t *have)
     return GY_OK;
 }
 
-gy_status gy_bulk_read(stream_bulk *bulk, size_t most)
+gy_status gy_rpc_bulk_read(stream_bulk *bulk, size_t most)
 {
     gy_transport_frame *frame = &bulk->frame;
     if (bulk->head_bytes < GY_FRAME_BYTES) {
@@ -137,7 +137,7 @@ gy_status gy_bulk_read(stream_bulk *bulk, size_t most)
 
 /* ---- Connections ---- */
 
-gy_status gy_bulk_accept(stream_connection *connection)
+gy_status gy_rpc_bulk_accept(stream_connection *connection)
 {
     gy_stream *stream = connection->stream;
     const gy_bulk_server *server = stream->server;
@@ -150,17 +150,17 @@ gy_status gy_bulk_accept(stream_connection *connection)
     if (stream->bulk_count >= most) {
         return gy_fail(GY_LIMIT, "%u transfers are in progress already", most);
     }
-    GY_TRY(gy_bulk_new(stream, true, &bulk));
+    GY_TRY(gy_rpc_bulk_new(stream, true, &bulk));
     memcpy(bulk->head, connection->head, GY_FRAME_BYTES);
     bulk->head_bytes = GY_FRAME_BYTES;
     bulk->connection = connection;
     connection->bulk = bulk;
-    gy_stranger_remove(connection);
+    gy_rpc_stranger_remove(connection);
     return gy_tcp_wire_widen(connection->wire);
 }
 
 /* The receiver's connection is open. */
-gy_status gy_bulk_greet(stream_connection *connection)
+gy_status gy_rpc_bulk_greet(stream_connection *connection)
 {
     const gy_bulk_fetch *fetch = &connection->bulk->fetch;
     Gy__Rpc__Fetch asks;
@@ -173,16 +173,16 @@ gy_status gy_bulk_greet(stream_connection *connection)
     asks.window_bytes = fetch->window_bytes;
     asks.is_raw = fetch->is_raw;
     GY_TRY(gy_tcp_wire_widen(connection->wire));
-    return gy_bulk_say(connection->bulk, KIND_FETCH, &asks.base);
+    return gy_rpc_bulk_say(connection->bulk, KIND_FETCH, &asks.base);
 }
 
-gy_status gy_bulk_step(stream_connection *connection)
+gy_status gy_rpc_bulk_step(stream_connection *connection)
 {
     stream_bulk *bulk = connection->bulk;
-    return bulk->is_sender ? gy_bulk_send_on(bulk) : gy_bulk_receive_on(bulk);
+    return bulk->is_sender ? gy_rpc_bulk_send_on(bulk) : gy_rpc_bulk_receive_on(bulk);
 }
 
-bool gy_bulk_wants_room(const stream_connection *connection)
+bool gy_rpc_bulk_wants_room(const stream_connection *connection)
 {
     const stream_bulk *bulk = connection->bulk;
     bool may_send =
@@ -190,17 +190,17 @@ bool gy_bulk_wants_room(const stream_connection *connection)
     return may_send || bulk->out_at < bulk->out_bytes;
 }
 
-bool gy_bulk_wants_input(const stream_connection *connection)
+bool gy_rpc_bulk_wants_input(const stream_connection *connection)
 {
     return !connection->bulk->is_paused;
 }
 
-void gy_bulk_lost(stream_bulk *bulk, gy_status status)
+void gy_rpc_bulk_lost(stream_bulk *bulk, gy_status status)
 {
     if (bulk->is_sender) {
-        gy_bulk_free(bulk);
+        gy_rpc_bulk_free(bulk);
     } else {
-        gy_bulk_receive_end(bulk, status);
+        gy_rpc_bulk_receive_end(bulk, status);
     }
 }
 
@@ -217,7 +217,7 @@ static int64_t due_ns(const stream_bulk *bulk)
     return bulk->is_cancelled ? 0 : GY_MIN(silent_ns, bulk->fetch.deadline.at_ns);
 }
 
-int64_t gy_bulks_next_ns(const gy_stream *stream)
+int64_t gy_rpc_bulks_next_ns(const gy_stream *stream)
 {
     int64_t next_ns = INT64_MAX;
     for (const stream_bulk *bulk = stream->bulks; bulk != NULL; bulk = bulk->next) {
@@ -238,10 +238,10 @@ static void end_due(stream_bulk *bulk, int64_t now_ns)
         status = gy_fail(GY_PEER, "%s: nothing moved for %.0f s", bulk->connection->from,
                          (double)(now_ns - bulk->moved_ns) / 1e9);
     }
-    gy_connection_fail(bulk->connection, status);
+    gy_rpc_connection_fail(bulk->connection, status);
 }
 
-void gy_bulks_look(gy_stream *stream)
+void gy_rpc_bulks_look(gy_stream *stream)
 {
     int64_t now_ns = gy_now_ns(stream->env);
     for (stream_bulk *bulk = stream->bulks; bulk != NULL;) {

@@ -74,22 +74,22 @@ static inline uint64_t gy_bulk_get(const uint8_t *from, size_t size_bytes)
     return number;
 }
 
-GY_MUST_CHECK gy_status gy_bulk_new(gy_stream *stream, bool is_sender, stream_bulk **bulk);
+GY_MUST_CHECK gy_status gy_rpc_bulk_new(gy_stream *stream, bool is_sender, stream_bulk **bulk);
 /** Room for a frame's body behind its head, in `out`. */
-GY_MUST_CHECK gy_status gy_bulk_room(stream_bulk *bulk, size_t body_bytes);
+GY_MUST_CHECK gy_status gy_rpc_bulk_room(stream_bulk *bulk, size_t body_bytes);
 /** The body stands in its place: make it a frame. */
-void gy_bulk_seal(stream_bulk *bulk, int kind, size_t body_bytes);
-GY_MUST_CHECK gy_status gy_bulk_say(stream_bulk *bulk, int kind,
-                                    const ProtobufCMessage *message);
+void gy_rpc_bulk_seal(stream_bulk *bulk, int kind, size_t body_bytes);
+GY_MUST_CHECK gy_status gy_rpc_bulk_say(stream_bulk *bulk, int kind,
+                                        const ProtobufCMessage *message);
 /** GY_OK nothing is left to be written; GY_AGAIN; < 0 */
-gy_status gy_bulk_write(stream_bulk *bulk);
+gy_status gy_rpc_bulk_write(stream_bulk *bulk);
 /** GY_OK a frame of at most `most` bytes is there; GY_AGAIN; < 0 */
-gy_status gy_bulk_read(stream_bulk *bulk, size_t most);
+gy_status gy_rpc_bulk_read(stream_bulk *bulk, size_t most);
 
 /* Both: GY_OK go on when the socket allows; GY_AGAIN more can be done at once; < 0 it fails. */
-gy_status gy_bulk_send_on(stream_bulk *bulk);
-gy_status gy_bulk_receive_on(stream_bulk *bulk);
+gy_status gy_rpc_bulk_send_on(stream_bulk *bulk);
+gy_status gy_rpc_bulk_receive_on(stream_bulk *bulk);
 /** The receiver's end, with gy_error_text of a failure. */
-void gy_bulk_receive_end(stream_bulk *bulk, gy_status status);
+void gy_rpc_bulk_receive_end(stream_bulk *bulk, gy_status status);
 
 #endif

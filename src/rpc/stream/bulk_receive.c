@@ -20,7 +20,7 @@ static stream_bulk *find_fetch(const gy_rpc *rpc, uint64_t number)
     return bulk;
 }
 
-gy_status gy_bulk_begin(gy_rpc *rpc, const gy_bulk_fetch *fetch, uint64_t *number)
+gy_status gy_rpc_bulk_begin(gy_rpc *rpc, const gy_bulk_fetch *fetch, uint64_t *number)
 {
     gy_stream *stream = rpc->carrier;
     stream_bulk *bulk = NULL;
@@ -29,7 +29,7 @@ gy_status gy_bulk_begin(gy_rpc *rpc, const gy_bulk_fetch *fetch, uint64_t *numbe
         return gy_fail(GY_ARG, "a name of %zu bytes: at most %d", fetch->name_bytes,
                        GY_BULK_NAME_BYTES);
     }
-    GY_TRY(gy_bulk_new(stream, false, &bulk));
+    GY_TRY(gy_rpc_bulk_new(stream, false, &bulk));
     bulk->fetch = *fetch;
     bulk->fetch.window_bytes =
         fetch->window_bytes > 0 ? fetch->window_bytes : (size_t)BULK_WINDOW_BYTES;
@@ -41,11 +41,11 @@ gy_status gy_bulk_begin(gy_rpc *rpc, const gy_bulk_fetch *fetch, uint64_t *numbe
             memcpy(name, fetch->name, fetch->name_bytes);
         }
         bulk->fetch.name = name;
-        status = gy_connection_fetch(stream, bulk, fetch->address);
+        status = gy_rpc_connection_fetch(stream, bulk, fetch->address);
     }
     if (status < 0) {
         gy_free(name);
-        gy_bulk_free(bulk);
+        gy_rpc_bulk_free(bulk);
         return status;
     }
     bulk->number = ++stream->fetch_count;
@@ -53,17 +53,17 @@ gy_status gy_bulk_begin(gy_rpc *rpc, const gy_bulk_fetch *fetch, uint64_t *numbe
     return GY_OK;
 }
 
-void gy_bulk_go_on(gy_rpc *rpc, uint64_t number)
+void gy_rpc_bulk_go_on(gy_rpc *rpc, uint64_t number)
 {
     stream_bulk *bulk = find_fetch(rpc, number);
     if (bulk != NULL && bulk->is_paused) {
         bulk->is_paused = false;
         bulk->moved_ns = gy_now_ns(bulk->stream->env);
-        gy_connection_heat(bulk->connection);
+        gy_rpc_connection_heat(bulk->connection);
     }
 }
 
-void gy_bulk_cancel(gy_rpc *rpc, uint64_t number)
+void gy_rpc_bulk_cancel(gy_rpc *rpc, uint64_t number)
 {
     stream_bulk *bulk = find_fetch(rpc, number);
     if (bulk != NULL) {
@@ -73,7 +73,7 @@ void gy_bulk_cancel(gy_rpc *rpc, uint64_t number)
 
 /* ---- The end ---- */
 
-void gy_bulk_receive_end(stream_bulk *bulk, gy_status status)
+void gy_rpc_bulk_receive_end(stream_bulk *bulk, gy_status status)
 {
     const gy_bulk_fetch fetch = bulk->fetch;
     uint64_t came = bulk->at;
@@ -82,7 +82,7 @@ void gy_bulk_receive_end(stream_bulk *bulk, gy_status status)
     }
     gy_error why;
     gy_error_take(&why, status);
-    gy_bulk_free(bulk);
+    gy_rpc_bulk_free(bulk);
     gy_free((void *)(uintptr_t)fetch.name);
     if (status < 0) {
         (void)gy_error_raise(&why);
@@ -207,9 +207,9 @@ static gy_status give_credit(stream_bulk *bulk)
     if (!is_due || bulk->at == bulk->end || bulk->out_at < bulk->out_bytes) {
         return GY_OK;
     }
-    GY_TRY(gy_bulk_room(bulk, 8));
+    GY_TRY(gy_rpc_bulk_room(bulk, 8));
     gy_bulk_put(bulk->out + GY_FRAME_BYTES, wanted, 8);
-    gy_bulk_seal(bulk, KIND_CREDIT, 8);
+    gy_rpc_bulk_seal(bulk, KIND_CREDIT, 8);
     bulk->granted = wanted;
     return GY_OK;
 }
@@ -227,9 +227,9 @@ static gy_status hear(stream_bulk *bulk)
                    (unsigned long long)bulk->frame.tag);
 }
 
-gy_status gy_bulk_receive_on(stream_bulk *bulk)
+gy_status gy_rpc_bulk_receive_on(stream_bulk *bulk)
 {
-    gy_status status = gy_bulk_write(bulk);
+    gy_status status = gy_rpc_bulk_write(bulk);
     GY_TRY(status);
     if (bulk->held != NULL && !bulk->is_paused) {
         GY_TRY(hand_over(bulk));
@@ -238,17 +238,17 @@ gy_status gy_bulk_receive_on(stream_bulk *bulk)
         if (bulk->has_begun && bulk->at == bulk->end) {
             stream_connection *connection = bulk->connection;
             connection->bulk = NULL;
-            gy_connection_close(connection);
-            gy_bulk_receive_end(bulk, GY_OK);
+            gy_rpc_connection_close(connection);
+            gy_rpc_bulk_receive_end(bulk, GY_OK);
             return GY_OK;
         }
-        status = gy_bulk_read(bulk, BULK_HEAD_BYTES + BULK_CHUNK_BYTES);
+        status = gy_rpc_bulk_read(bulk, BULK_HEAD_BYTES + BULK_CHUNK_BYTES);
         if (status != GY_OK) {
             return status < 0 ? status : GY_OK;
         }
         GY_TRY(hear(bulk));
         GY_TRY(give_credit(bulk));
-        GY_TRY(gy_bulk_write(bulk));
+        GY_TRY(gy_rpc_bulk_write(bulk));
     }
     return bulk->is_paused ? GY_OK : GY_AGAIN;
 }

@@ -17,7 +17,7 @@ static gy_status tell(stream_bulk *bulk, gy_status status, const char *text)
     region.version = BULK_VERSION;
     region.note = (ProtobufCBinaryData){.len = status == GY_OK ? bulk->region.note_bytes : 0,
                                         .data = bulk->region.note};
-    return gy_bulk_say(bulk, KIND_REGION, &region.base);
+    return gy_rpc_bulk_say(bulk, KIND_REGION, &region.base);
 }
 
 static gy_status find(stream_bulk *bulk, const Gy__Rpc__Fetch *asks)
@@ -176,7 +176,7 @@ static gy_status put_chunk(stream_bulk *bulk)
         bulk->end = bulk->at;
         return tell(bulk, status, why.text);
     }
-    GY_TRY(gy_bulk_room(bulk, BULK_HEAD_BYTES + size));
+    GY_TRY(gy_rpc_bulk_room(bulk, BULK_HEAD_BYTES + size));
     uint8_t *head = bulk->out + GY_FRAME_BYTES, *data = head + BULK_HEAD_BYTES;
     GY_TRY(pack(bulk, data, size, &packed));
     if (packed == 0) {
@@ -185,21 +185,21 @@ static gy_status put_chunk(stream_bulk *bulk)
     gy_bulk_put(head, size, 4);
     gy_bulk_put(head + 4, packed > 0, 4);
     gy_bulk_put(head + 8, gy_hash(bulk->raw, size, bulk->at), 8);
-    gy_bulk_seal(bulk, KIND_CHUNK, BULK_HEAD_BYTES + (packed > 0 ? packed : size));
+    gy_rpc_bulk_seal(bulk, KIND_CHUNK, BULK_HEAD_BYTES + (packed > 0 ? packed : size));
     bulk->at += size;
     return GY_OK;
 }
 
-gy_status gy_bulk_send_on(stream_bulk *bulk)
+gy_status gy_rpc_bulk_send_on(stream_bulk *bulk)
 {
     gy_status status = GY_OK;
-    while ((status = gy_bulk_read(bulk, BULK_WORD_BYTES)) == GY_OK) {
+    while ((status = gy_rpc_bulk_read(bulk, BULK_WORD_BYTES)) == GY_OK) {
         GY_TRY(bulk->frame.tag == KIND_CREDIT && bulk->has_begun ? hear_credit(bulk)
                                                                  : hear_fetch(bulk));
     }
     GY_TRY(status);
     for (int round = 0; round < BULK_ROUNDS; round++) {
-        status = gy_bulk_write(bulk);
+        status = gy_rpc_bulk_write(bulk);
         if (status != GY_OK) {
             return status < 0 ? status : GY_OK;
         }

@@ -178,7 +178,7 @@ static void go_on(scene *at, outcome *what)
 {
     if (what->must_go_on) {
         what->must_go_on = false;
-        gy_bulk_go_on(at->pair.client.rpc, what->number);
+        gy_rpc_bulk_go_on(at->pair.client.rpc, what->number);
     }
 }
 
@@ -200,7 +200,7 @@ static void regions_arrive(bool is_plain)
             gy_bulk_fetch fetch = fetch_of(&at, which == 0 ? "noise" : "words", &what);
             fetch.at = 77;
             fetch.is_raw = is_raw == 1;
-            assert_ok(gy_bulk_begin(at.pair.client.rpc, &fetch, &what.number));
+            assert_ok(gy_rpc_bulk_begin(at.pair.client.rpc, &fetch, &what.number));
             wait_for(&at, &what);
             if (what.status != GY_OK) {
                 fail_msg("%s", what.text);
@@ -220,7 +220,7 @@ static void regions_arrive(bool is_plain)
     memset(got, 0, REGION);
     what.to = got;
     what.is_slow = true;
-    assert_ok(gy_bulk_begin(at.pair.client.rpc, &fetch, &what.number));
+    assert_ok(gy_rpc_bulk_begin(at.pair.client.rpc, &fetch, &what.number));
     wait_for(&at, &what);
     assert_int_equal(what.status, GY_OK);
     assert_int_equal(what.taken, 2000001);
@@ -230,7 +230,7 @@ static void regions_arrive(bool is_plain)
     /* Nothing is something as well. */
     fetch = fetch_of(&at, "noise", &what);
     fetch.offset = REGION;
-    assert_ok(gy_bulk_begin(at.pair.client.rpc, &fetch, &what.number));
+    assert_ok(gy_rpc_bulk_begin(at.pair.client.rpc, &fetch, &what.number));
     wait_for(&at, &what);
     assert_true(what.status == GY_OK && what.came == 0);
     close_scene(&at);
@@ -254,7 +254,7 @@ GY_TEST(pieces_arrive_as_one)
         gy_bulk_fetch fetch = fetch_of(&at, "pieces", &what);
         fetch.offset = from[i];
         fetch.begun = begun;
-        assert_ok(gy_bulk_begin(at.pair.client.rpc, &fetch, &what.number));
+        assert_ok(gy_rpc_bulk_begin(at.pair.client.rpc, &fetch, &what.number));
         wait_for(&at, &what);
         if (what.status != GY_OK) {
             fail_msg("%s", what.text);
@@ -270,7 +270,7 @@ GY_TEST(pieces_arrive_as_one)
     gy_bulk_fetch fetch = fetch_of(&at, "pieces", &what);
     fetch.begun = begun;
     what.must_go_on = true;
-    assert_ok(gy_bulk_begin(at.pair.client.rpc, &fetch, &what.number));
+    assert_ok(gy_rpc_bulk_begin(at.pair.client.rpc, &fetch, &what.number));
     KIT_TURN_UNTIL(&at.pair, what.ends > 0);
     assert_true(what.status == GY_LIMIT && what.came == 0);
     close_scene(&at);
@@ -289,7 +289,7 @@ GY_TEST(regions_arrive_in_plain_text)
 static void expect(scene *at, const gy_bulk_fetch *fetch, outcome *what, gy_status status,
                    const char *text)
 {
-    assert_ok(gy_bulk_begin(at->pair.client.rpc, fetch, &what->number));
+    assert_ok(gy_rpc_bulk_begin(at->pair.client.rpc, fetch, &what->number));
     wait_for(at, what);
     if (what->status != status || strstr(what->text, text) == NULL) {
         fail_msg("%s: \"%s\", expected \"%s\"", gy_status_text(what->status), what->text, text);
@@ -319,8 +319,8 @@ GY_TEST(what_fails_is_said)
     fetch.fd = -1;
     expect(&at, &fetch, &what, GY_IO, "cannot be written");
     fetch = fetch_of(&at, "noise", &what);
-    assert_ok(gy_bulk_begin(at.pair.client.rpc, &fetch, &what.number));
-    gy_bulk_cancel(at.pair.client.rpc, what.number);
+    assert_ok(gy_rpc_bulk_begin(at.pair.client.rpc, &fetch, &what.number));
+    gy_rpc_bulk_cancel(at.pair.client.rpc, what.number);
     assert_int_equal(what.ends, 0);
     wait_for(&at, &what);
     assert_int_equal(what.status, GY_CANCELLED);
@@ -329,7 +329,7 @@ GY_TEST(what_fails_is_said)
     fetch.take = take;
     what.is_slow = true;
     what.taken = REGION; /* it pauses at once */
-    assert_ok(gy_bulk_begin(at.pair.client.rpc, &fetch, &what.number));
+    assert_ok(gy_rpc_bulk_begin(at.pair.client.rpc, &fetch, &what.number));
     KIT_TURN_UNTIL(&at.pair, what.must_go_on);
     gy_rpc_free(at.pair.client.rpc);
     at.pair.client.rpc = NULL;
@@ -385,7 +385,7 @@ GY_TEST(a_half_is_not_the_whole)
         /* The connection is cut. */
         gy_bulk_fetch fetch = fetch_of(&at, "noise", &what);
         fetch.address = way.address;
-        assert_ok(gy_bulk_begin(at.pair.client.rpc, &fetch, &what.number));
+        assert_ok(gy_rpc_bulk_begin(at.pair.client.rpc, &fetch, &what.number));
         KIT_PASS_UNTIL(&at.pair, &way, way.passed > REGION / 2);
         kit_middle_cut(&way);
         KIT_PASS_UNTIL(&at.pair, &way, what.ends > 0);
@@ -394,7 +394,7 @@ GY_TEST(a_half_is_not_the_whole)
         fetch = fetch_of(&at, "noise", &what);
         fetch.address = way.address;
         fetch.window_bytes = 400000; /* or all could be on its way already */
-        assert_ok(gy_bulk_begin(at.pair.client.rpc, &fetch, &what.number));
+        assert_ok(gy_rpc_bulk_begin(at.pair.client.rpc, &fetch, &what.number));
         KIT_PASS_UNTIL(&at.pair, &way, way.passed > REGION / 2);
         gy_rpc_free(at.pair.server.rpc);
         at.pair.server.rpc = NULL;
@@ -416,7 +416,7 @@ GY_TEST(a_changed_byte_is_found)
     for (way.spoilt = 100000; way.spoilt < REGION; way.spoilt += 1000000) {
         gy_bulk_fetch fetch = fetch_of(&at, "noise", &what);
         fetch.address = way.address;
-        assert_ok(gy_bulk_begin(at.pair.client.rpc, &fetch, &what.number));
+        assert_ok(gy_rpc_bulk_begin(at.pair.client.rpc, &fetch, &what.number));
         KIT_PASS_UNTIL(&at.pair, &way, what.ends > 0);
         assert_int_equal(what.status, GY_FORMAT);
         if (strstr(what.text, way.address) == NULL ||
@@ -448,7 +448,7 @@ GY_TEST(no_changed_byte_goes_unseen)
         fetch.address = way.address;
         fetch.size_bytes = PART;
         fetch.deadline = gy_deadline_after(i == 0 ? 20 : 0.05); /* a length may grow */
-        assert_ok(gy_bulk_begin(at.pair.client.rpc, &fetch, &what.number));
+        assert_ok(gy_rpc_bulk_begin(at.pair.client.rpc, &fetch, &what.number));
         KIT_PASS_UNTIL(&at.pair, &way, what.ends > 0);
         failed += what.status != GY_OK;
         sums += strstr(what.text, "the checksum of byte 0") != NULL;
@@ -479,7 +479,7 @@ GY_TEST(calls_do_not_wait)
         kit_ask(at.pair.client.rpc, at.pair.peer, KIT_ECHO, 1, gy_deadline_after(20), &call));
     KIT_TURN_UNTIL(&at.pair, call.ends == 1);
     gy_bulk_fetch fetch = fetch_of(&at, "noise", &what);
-    assert_ok(gy_bulk_begin(at.pair.client.rpc, &fetch, &what.number));
+    assert_ok(gy_rpc_bulk_begin(at.pair.client.rpc, &fetch, &what.number));
     int calls = 0;
     while (what.ends == 0) {
         assert_ok(kit_ask(at.pair.client.rpc, at.pair.peer, KIT_ECHO, 1, gy_deadline_after(20),

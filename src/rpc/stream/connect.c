@@ -36,7 +36,7 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     (void)status; /* what is wrong shows when it is read */
     (void)events;
     connection->stream->happened++;
-    gy_connection_go_on(connection);
+    gy_rpc_connection_go_on(connection);
 }
 
 static gy_status set_wire(stream_connection *connection, gy_tcp_wire *wire)
@@ -67,8 +67,8 @@ static gy_status make(gy_stream *stream, bool is_caller, stream_connection **con
     return GY_OK;
 }
 
-gy_status gy_connection_new(gy_stream *stream, gy_tcp_wire *wire, bool is_caller,
-                            stream_connection **connection)
+gy_status gy_rpc_connection_new(gy_stream *stream, gy_tcp_wire *wire, bool is_caller,
+                                stream_connection **connection)
 {
     stream_connection *made = NULL;
     if (make(stream, is_caller, &made) < 0) {
@@ -101,7 +101,7 @@ static gy_status call(stream_connection *connection, const gy_address *address)
     }
     GY_TRY(gy_tcp_wire_call(address, stream->tls, &wire));
     GY_TRY(set_wire(connection, wire));
-    gy_connection_watch(connection);
+    gy_rpc_connection_watch(connection);
     return GY_OK;
 }
 
@@ -124,7 +124,7 @@ static void on_lookup(uv_getaddrinfo_t *request, int error, struct addrinfo *fou
             status = call(connection, &address);
         }
         if (status < 0) {
-            gy_connection_fail(connection, status);
+            gy_rpc_connection_fail(connection, status);
         }
     }
     uv_freeaddrinfo(found);
@@ -186,7 +186,7 @@ static gy_status call_text(stream_connection *connection, const char *text)
     return call(connection, &address);
 }
 
-gy_status gy_connection_dial(void *carrier, gy_rpc_link *link, const char *address)
+gy_status gy_rpc_connection_dial(void *carrier, gy_rpc_link *link, const char *address)
 {
     gy_stream *stream = carrier;
     stream_connection *made = NULL;
@@ -194,7 +194,7 @@ gy_status gy_connection_dial(void *carrier, gy_rpc_link *link, const char *addre
     GY_TRY(make(stream, true, &made));
     gy_status status = call_text(made, address);
     if (status < 0) {
-        gy_connection_close(made);
+        gy_rpc_connection_close(made);
         return status;
     }
     made->link = link;
@@ -202,14 +202,14 @@ gy_status gy_connection_dial(void *carrier, gy_rpc_link *link, const char *addre
     return GY_OK;
 }
 
-gy_status gy_connection_fetch(gy_stream *stream, stream_bulk *bulk, const char *address)
+gy_status gy_rpc_connection_fetch(gy_stream *stream, stream_bulk *bulk, const char *address)
 {
     stream_connection *made = NULL;
     gy_stream_look_at_ring(stream);
     GY_TRY(make(stream, true, &made));
     gy_status status = call_text(made, address);
     if (status < 0) {
-        gy_connection_close(made);
+        gy_rpc_connection_close(made);
         return status;
     }
     made->bulk = bulk;
@@ -217,7 +217,7 @@ gy_status gy_connection_fetch(gy_stream *stream, stream_bulk *bulk, const char *
     return GY_OK;
 }
 
-void gy_connection_heat(stream_connection *connection)
+void gy_rpc_connection_heat(stream_connection *connection)
 {
     stream_connection **last = &connection->stream->hot;
     if (connection->is_hot) {
@@ -238,7 +238,7 @@ static void on_closed(uv_handle_t *handle)
     gy_free(handle->data);
 }
 
-void gy_connection_close(stream_connection *connection)
+void gy_rpc_connection_close(stream_connection *connection)
 {
     gy_stream *stream = connection->stream;
     if (connection->is_closed) {
@@ -246,7 +246,7 @@ void gy_connection_close(stream_connection *connection)
     }
     connection->is_closed = true;
     connection->link = NULL;
-    gy_stranger_remove(connection);
+    gy_rpc_stranger_remove(connection);
     for (stream_connection **at = &stream->pushed; *at != NULL; at = &(*at)->next_pushed) {
         if (*at == connection) {
             *at = connection->next_pushed;
@@ -274,7 +274,7 @@ void gy_connection_close(stream_connection *connection)
     uv_close((uv_handle_t *)&connection->poll, on_closed);
 }
 
-void gy_connection_fail(stream_connection *connection, gy_status status)
+void gy_rpc_connection_fail(stream_connection *connection, gy_status status)
 {
     gy_stream *stream = connection->stream;
     gy_rpc_link *link = connection->link;
@@ -288,16 +288,16 @@ void gy_connection_fail(stream_connection *connection, gy_status status)
     if (bulk != NULL && strstr(why.text, connection->from) == NULL) {
         gy_error_take(&why, gy_fail(status, "%s: %s", connection->from, why.text));
     }
-    gy_connection_close(connection);
+    gy_rpc_connection_close(connection);
     (void)gy_error_raise(&why);
     if (link != NULL) {
         gy_rpc_link_lost(stream->rpc, link, status);
     } else if (bulk != NULL) {
-        gy_bulk_lost(bulk, status);
+        gy_rpc_bulk_lost(bulk, status);
     }
 }
 
-void gy_connection_close_link(void *carrier, gy_rpc_link *link)
+void gy_rpc_connection_close_link(void *carrier, gy_rpc_link *link)
 {
     stream_connection *connection = gy_rpc_link_tag(link);
     const void *data = NULL;
@@ -309,12 +309,12 @@ void gy_connection_close_link(void *carrier, gy_rpc_link *link)
             (void)gy_tcp_wire_flush(connection->wire);
         }
     }
-    gy_connection_close(connection);
+    gy_rpc_connection_close(connection);
 }
 
 /* ---- Bytes ---- */
 
-void gy_connection_push(void *carrier, gy_rpc_link *link)
+void gy_rpc_connection_push(void *carrier, gy_rpc_link *link)
 {
     gy_stream *stream = carrier;
     stream_connection *connection = gy_rpc_link_tag(link);
@@ -325,15 +325,15 @@ void gy_connection_push(void *carrier, gy_rpc_link *link)
     }
 }
 
-void gy_connection_watch(stream_connection *connection)
+void gy_rpc_connection_watch(stream_connection *connection)
 {
     const void *data = NULL;
     bool has_output = connection->link != NULL && connection->is_open &&
                       gy_rpc_link_output(connection->link, &data) > 0;
     int events = UV_READABLE;
     if (connection->bulk != NULL && connection->is_open) {
-        has_output = gy_bulk_wants_room(connection);
-        events = gy_bulk_wants_input(connection) ? UV_READABLE : 0;
+        has_output = gy_rpc_bulk_wants_room(connection);
+        events = gy_rpc_bulk_wants_input(connection) ? UV_READABLE : 0;
     }
     if (has_output || gy_tcp_wire_wants_room(connection->wire)) {
         events |= UV_WRITABLE;
@@ -383,10 +383,10 @@ static gy_status read_in(stream_connection *connection)
             return GY_OK;
         }
         if (connection->is_stranger && gy_rpc_link_is_ready(connection->link)) {
-            gy_stranger_remove(connection);
+            gy_rpc_stranger_remove(connection);
         }
     }
-    gy_connection_heat(connection); /* others first */
+    gy_rpc_connection_heat(connection); /* others first */
     return GY_OK;
 }
 
@@ -399,7 +399,7 @@ static gy_status go_up(stream_connection *connection)
     connection->is_open = true;
     connection->role = GY_RPC_ROLES;
     if (connection->bulk != NULL) {
-        return gy_bulk_greet(connection);
+        return gy_rpc_bulk_greet(connection);
     }
     if (connection->is_caller) {
         gy_rpc_link_up(stream->rpc, connection->link, GY_RPC_ROLES, "");
@@ -431,7 +431,7 @@ static gy_status identify(stream_connection *connection)
     gy_transport_frame frame;
     if (gy_transport_frame_read(connection->head, 0, BULK_WORD_BYTES, &frame) == GY_OK &&
         frame.type == GY_FRAME_MESSAGE && frame.tag == KIND_FETCH) {
-        return gy_bulk_accept(connection);
+        return gy_rpc_bulk_accept(connection);
     }
     GY_TRY(gy_rpc_link_in(stream->rpc, connection->from, &connection->link));
     gy_rpc_link_set_tag(connection->link, connection);
@@ -446,20 +446,20 @@ static void go_on(stream_connection *connection, gy_status status)
         return;
     }
     if (status < 0) {
-        gy_connection_fail(connection, status);
+        gy_rpc_connection_fail(connection, status);
     } else {
-        gy_connection_watch(connection);
+        gy_rpc_connection_watch(connection);
     }
 }
 
-void gy_connection_write(stream_connection *connection)
+void gy_rpc_connection_write(stream_connection *connection)
 {
     if (connection->is_open && connection->link != NULL) {
         go_on(connection, write_out(connection));
     }
 }
 
-void gy_connection_go_on(stream_connection *connection)
+void gy_rpc_connection_go_on(stream_connection *connection)
 {
     gy_status status = GY_OK;
     if (connection->is_closed || connection->is_hot) {
@@ -480,9 +480,9 @@ void gy_connection_go_on(stream_connection *connection)
         status = identify(connection);
     }
     if (connection->is_open && status == GY_OK && connection->bulk != NULL) {
-        status = gy_bulk_step(connection);
+        status = gy_rpc_bulk_step(connection);
         if (status == GY_AGAIN) {
-            gy_connection_heat(connection);
+            gy_rpc_connection_heat(connection);
         }
     }
     if (connection->is_open && status >= 0 && connection->link != NULL) {

@@ -11,7 +11,7 @@ static const int64_t again_ns = 100000000; /* after a caller could not be let in
 
 static void watch_listener(gy_stream *stream);
 
-void gy_stranger_add(stream_connection *connection)
+void gy_rpc_stranger_add(stream_connection *connection)
 {
     gy_stream *stream = connection->stream;
     connection->is_stranger = true;
@@ -23,7 +23,7 @@ void gy_stranger_add(stream_connection *connection)
     stream->stranger_count++;
 }
 
-void gy_stranger_remove(stream_connection *connection)
+void gy_rpc_stranger_remove(stream_connection *connection)
 {
     gy_stream *stream = connection->stream;
     if (!connection->is_stranger) {
@@ -38,7 +38,7 @@ void gy_stranger_remove(stream_connection *connection)
     watch_listener(stream);
 }
 
-int64_t gy_strangers_due_ns(const gy_stream *stream)
+int64_t gy_rpc_strangers_due_ns(const gy_stream *stream)
 {
     if (stream->strangers_first == NULL) {
         return INT64_MAX;
@@ -49,14 +49,14 @@ int64_t gy_strangers_due_ns(const gy_stream *stream)
                : last_ns - (int64_t)((GY_STRANGER_SECONDS - GY_STRANGER_YIELDS) * 1e9);
 }
 
-void gy_strangers_look(gy_stream *stream)
+void gy_rpc_strangers_look(gy_stream *stream)
 {
-    while (gy_now_ns(stream->env) >= gy_strangers_due_ns(stream)) {
+    while (gy_now_ns(stream->env) >= gy_rpc_strangers_due_ns(stream)) {
         const bool is_full = stream->stranger_count == stream->stranger_max;
-        gy_connection_fail(stream->strangers_first,
-                           gy_fail(GY_STATE, "it did not prove itself within %g s%s",
-                                   is_full ? GY_STRANGER_YIELDS : GY_STRANGER_SECONDS,
-                                   is_full ? ", and others may be waiting" : ""));
+        gy_rpc_connection_fail(stream->strangers_first,
+                               gy_fail(GY_STATE, "it did not prove itself within %g s%s",
+                                       is_full ? GY_STRANGER_YIELDS : GY_STRANGER_SECONDS,
+                                       is_full ? ", and others may be waiting" : ""));
     }
 }
 
@@ -76,13 +76,13 @@ static bool let_in(gy_stream *stream)
         return false;
     }
     if (gy_tcp_wire_new(socket, stream->tls, false, &wire) < 0 ||
-        gy_connection_new(stream, wire, false, &made) < 0) {
+        gy_rpc_connection_new(stream, wire, false, &made) < 0) {
         gy_rpc_complain(stream->rpc, "a caller", "was not let in", gy_error_text());
         return true;
     }
     (void)gy_address_text(&from, made->from);
-    gy_stranger_add(made);
-    gy_connection_go_on(made);
+    gy_rpc_stranger_add(made);
+    gy_rpc_connection_go_on(made);
     return true;
 }
 
@@ -114,7 +114,7 @@ static void watch_listener(gy_stream *stream)
     }
 }
 
-void gy_listener_look(gy_stream *stream)
+void gy_rpc_listener_look(gy_stream *stream)
 {
     if (gy_now_ns(stream->env) >= stream->listen_ns) {
         stream->listen_ns = INT64_MAX;

@@ -68,7 +68,8 @@ void gy_stream_look_at_ring(gy_stream *stream)
         stream_connection *next = at->next;
         if (at->is_open &&
             !gy_keyring_find(stream->ring, gy_tcp_wire_key_name(at->wire), &who, key.bytes)) {
-            gy_connection_fail(at, gy_fail(GY_PEER, "the key of the connection was retired"));
+            gy_rpc_connection_fail(at,
+                                   gy_fail(GY_PEER, "the key of the connection was retired"));
             next = stream->connections; /* what was heard of it may have ended others */
         }
         at = next;
@@ -89,7 +90,7 @@ static void push(gy_stream *stream)
         stream_connection *connection = stream->pushed;
         stream->pushed = connection->next_pushed;
         connection->is_pushed = false;
-        gy_connection_write(connection);
+        gy_rpc_connection_write(connection);
     }
 }
 
@@ -104,7 +105,7 @@ static void go_on_hot(gy_stream *stream)
         stream_connection *connection = stream->hot;
         stream->hot = connection->next_hot;
         connection->is_hot = false;
-        gy_connection_go_on(connection);
+        gy_rpc_connection_go_on(connection);
     }
 }
 
@@ -118,8 +119,8 @@ static int64_t next_ns(const void *carrier)
         return 0;
     }
     at_ns = GY_MIN(at_ns, stream->listen_ns);
-    at_ns = GY_MIN(at_ns, gy_strangers_due_ns(stream));
-    at_ns = GY_MIN(at_ns, gy_bulks_next_ns(stream));
+    at_ns = GY_MIN(at_ns, gy_rpc_strangers_due_ns(stream));
+    at_ns = GY_MIN(at_ns, gy_rpc_bulks_next_ns(stream));
     return stream->ring != NULL ? GY_MIN(at_ns, stream->ring_ns) : at_ns;
 }
 
@@ -141,9 +142,9 @@ static void wait(gy_stream *stream, int64_t until_ns)
 
 static void do_due(gy_stream *stream)
 {
-    gy_listener_look(stream);
-    gy_strangers_look(stream);
-    gy_bulks_look(stream);
+    gy_rpc_listener_look(stream);
+    gy_rpc_strangers_look(stream);
+    gy_rpc_bulks_look(stream);
     if (stream->ring != NULL && gy_now_ns(stream->env) >= stream->ring_ns) {
         gy_stream_look_at_ring(stream);
     }
@@ -178,7 +179,7 @@ static void free_stream(void *carrier)
 {
     gy_stream *stream = carrier;
     while (stream->connections != NULL) {
-        gy_connection_fail(stream->connections, gy_fail(GY_CANCELLED, "the node ends"));
+        gy_rpc_connection_fail(stream->connections, gy_fail(GY_CANCELLED, "the node ends"));
     }
     gy_stream_unlisten(stream);
     uv_close((uv_handle_t *)&stream->timer, NULL);
@@ -193,9 +194,9 @@ static void free_stream(void *carrier)
 
 static const gy_rpc_carrier_ops stream_ops = {
     .name = "stream",
-    .dial = gy_connection_dial,
-    .push = gy_connection_push,
-    .close = gy_connection_close_link,
+    .dial = gy_rpc_connection_dial,
+    .push = gy_rpc_connection_push,
+    .close = gy_rpc_connection_close_link,
     .listen = gy_stream_listen,
     .turn = turn,
     .next = next_ns,

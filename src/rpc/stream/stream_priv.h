@@ -76,58 +76,58 @@ struct gy_stream {
 /* ---- connect.c ---- */
 
 /** Takes `wire`, also on failure. */
-GY_MUST_CHECK gy_status gy_connection_new(gy_stream *stream, gy_tcp_wire *wire, bool is_caller,
-                                          stream_connection **connection);
+GY_MUST_CHECK gy_status gy_rpc_connection_new(gy_stream *stream, gy_tcp_wire *wire,
+                                              bool is_caller, stream_connection **connection);
 /** Call `address` for a link. */
-gy_status gy_connection_dial(void *carrier, gy_rpc_link *link, const char *address);
+gy_status gy_rpc_connection_dial(void *carrier, gy_rpc_link *link, const char *address);
 /** Call `address` for a transfer. */
-GY_MUST_CHECK gy_status gy_connection_fetch(gy_stream *stream, stream_bulk *bulk,
-                                            const char *address);
+GY_MUST_CHECK gy_status gy_rpc_connection_fetch(gy_stream *stream, stream_bulk *bulk,
+                                                const char *address);
 /** It has more to do, whatever the socket says. */
-void gy_connection_heat(stream_connection *connection);
-void gy_connection_push(void *carrier, gy_rpc_link *link);
-void gy_connection_close_link(void *carrier, gy_rpc_link *link);
+void gy_rpc_connection_heat(stream_connection *connection);
+void gy_rpc_connection_push(void *carrier, gy_rpc_link *link);
+void gy_rpc_connection_close_link(void *carrier, gy_rpc_link *link);
 /** Open it, read, write: what the socket allows. */
-void gy_connection_go_on(stream_connection *connection);
+void gy_rpc_connection_go_on(stream_connection *connection);
 /** Write alone. */
-void gy_connection_write(stream_connection *connection);
+void gy_rpc_connection_write(stream_connection *connection);
 /** Watch for what it waits for. */
-void gy_connection_watch(stream_connection *connection);
+void gy_rpc_connection_watch(stream_connection *connection);
 /** It fails: `status` < 0 with gy_error_text. */
-void gy_connection_fail(stream_connection *connection, gy_status status);
+void gy_rpc_connection_fail(stream_connection *connection, gy_status status);
 /** No more of it, without a word. */
-void gy_connection_close(stream_connection *connection);
+void gy_rpc_connection_close(stream_connection *connection);
 
 /* ---- listen.c ---- */
 
 gy_status gy_stream_listen(void *carrier, const char *at, char text[GY_RPC_ADDRESS_BYTES]);
-void gy_stranger_add(stream_connection *connection);
+void gy_rpc_stranger_add(stream_connection *connection);
 /** It has said who it is, or is gone. */
-void gy_stranger_remove(stream_connection *connection);
+void gy_rpc_stranger_remove(stream_connection *connection);
 /** Those that take too long are sent away; when all places are taken, soon. */
-void gy_strangers_look(gy_stream *stream);
+void gy_rpc_strangers_look(gy_stream *stream);
 /** When the next one has had its time; INT64_MAX: none is there. */
-int64_t gy_strangers_due_ns(const gy_stream *stream);
+int64_t gy_rpc_strangers_due_ns(const gy_stream *stream);
 /** Those that could not be let in are tried again when it is time. */
-void gy_listener_look(gy_stream *stream);
+void gy_rpc_listener_look(gy_stream *stream);
 void gy_stream_unlisten(gy_stream *stream);
 
 /* ---- bulk.c ---- */
 
 /** A caller wants something; its first frame's head is there. */
-GY_MUST_CHECK gy_status gy_bulk_accept(stream_connection *connection);
+GY_MUST_CHECK gy_status gy_rpc_bulk_accept(stream_connection *connection);
 /** The connection that was made for a transfer is open: say what is wanted. */
-GY_MUST_CHECK gy_status gy_bulk_greet(stream_connection *connection);
+GY_MUST_CHECK gy_status gy_rpc_bulk_greet(stream_connection *connection);
 /** GY_OK; GY_AGAIN more can be done at once; < 0. The connection may be closed within. */
-gy_status gy_bulk_step(stream_connection *connection);
-bool gy_bulk_wants_room(const stream_connection *connection);
-bool gy_bulk_wants_input(const stream_connection *connection);
+gy_status gy_rpc_bulk_step(stream_connection *connection);
+bool gy_rpc_bulk_wants_room(const stream_connection *connection);
+bool gy_rpc_bulk_wants_input(const stream_connection *connection);
 /** Its connection failed, and is closed. */
-void gy_bulk_lost(stream_bulk *bulk, gy_status status);
-void gy_bulk_free(stream_bulk *bulk);
-int64_t gy_bulks_next_ns(const gy_stream *stream);
+void gy_rpc_bulk_lost(stream_bulk *bulk, gy_status status);
+void gy_rpc_bulk_free(stream_bulk *bulk);
+int64_t gy_rpc_bulks_next_ns(const gy_stream *stream);
 /** Those that are late or silent end. */
-void gy_bulks_look(gy_stream *stream);
+void gy_rpc_bulks_look(gy_stream *stream);
 
 /* ---- stream.c ---- */
 

@@ -1,13 +1,13 @@
 /**
  * The state of a manager, and what changes a part of it alone: columns of tasks, queues, runs
- * and seats, heaps of slots, rows and names of hosts, records, effects. Nothing here decides
- * what runs where.
+ * and placements, heaps of slots, rows and names of hosts, records, effects. Nothing here
+ * decides what runs where.
  *
- * A *run* is an attempt under way; a *seat* is one member of a run at a process. A run that is
- * no longer wanted is dead, but it and its seats stay until the processes have let go of them,
- * so that load is counted right and no file is discarded under a writer.
+ * A *run* is an attempt under way; a *placement* is one member of a run at a process. A run
+ * that is no longer wanted is dead, but it and its placements stay until the processes have let
+ * go of them, so that load is counted right and no file is discarded under a writer.
  *
- * A job at home has no host: no row, no list, no second heap.
+ * A job locally has no host: no row, no list, no second heap.
  */
 #ifndef GY_SCHED_STATE_STATE_H
 #define GY_SCHED_STATE_STATE_H

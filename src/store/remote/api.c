@@ -118,7 +118,7 @@ gy_status gy_store_check(const char *uri)
 
 gy_status gy_store_path(const char *text, char *path, size_t size_bytes)
 {
-    return gy_path_local(text, "the path", path, size_bytes);
+    return gy_store_path_local(text, "the path", path, size_bytes);
 }
 
 gy_status gy_store_remove(const char *uri)

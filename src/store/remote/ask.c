@@ -12,7 +12,7 @@
 enum { UNREACHABLE_TRIES = 4, FRUITLESS_MOST = 32 };
 static const double pause_first_s = 0.1, pause_most_s = 5, silence_least_s = 0.25;
 
-double gy_retry_pause_s(int index, double chance)
+double gy_store_retry_pause_s(int index, double chance)
 {
     double pause = pause_first_s;
     for (int i = 1; i < index && pause < pause_most_s; i++) {
@@ -84,7 +84,7 @@ static bool prepare_next(asking *state)
     }
     gy_place *place = state->place;
     const uint64_t drawn = place->env->ops->random(place->env, GY_CHANCE_NETWORK);
-    const double pause = gy_retry_pause_s(state->fruitless, gy_random_part(drawn));
+    const double pause = gy_store_retry_pause_s(state->fruitless, gy_random_part(drawn));
     gy_debug("%s: try %d: %s: the next in %.3g s", place->uri.text, state->tries,
              answer->status == 0 ? answer->error : "a transient failure", pause);
     return wait_s(place, GY_MAX(pause, answer->retry_after_s), state->deadline);

@@ -78,7 +78,7 @@ static gy_status keep(const uint64_t key[2], const gy_place_facts *facts)
     return GY_OK;
 }
 
-gy_status gy_facts_keep(const char *uri, const gy_place_facts *facts)
+gy_status gy_store_facts_keep(const char *uri, const gy_place_facts *facts)
 {
     uint64_t key[2];
     key_of(uri, key);
@@ -103,13 +103,13 @@ static bool look_up(const char *uri, gy_place_facts *facts)
     return is_known;
 }
 
-bool gy_facts_are_known(const char *uri)
+bool gy_store_facts_are_known(const char *uri)
 {
     gy_place_facts facts;
     return look_up(uri, &facts);
 }
 
-gy_status gy_facts_of(gy_env *env, const char *uri, gy_place_facts *facts)
+gy_status gy_store_facts_of(gy_env *env, const char *uri, gy_place_facts *facts)
 {
     if (look_up(uri, facts)) {
         return GY_OK;
@@ -128,7 +128,7 @@ gy_status gy_facts_of(gy_env *env, const char *uri, gy_place_facts *facts)
                          gy_place_uri(place));
     }
     gy_place_close(place);
-    return status == GY_OK ? gy_facts_keep(uri, facts) : status;
+    return status == GY_OK ? gy_store_facts_keep(uri, facts) : status;
 }
 
 typedef struct asking {
@@ -140,10 +140,10 @@ static gy_status ask_one(void *arg, size_t index)
 {
     const asking *of = arg;
     gy_place_facts facts;
-    return gy_facts_of(of->env, of->uris[index], &facts);
+    return gy_store_facts_of(of->env, of->uris[index], &facts);
 }
 
-gy_status gy_facts_ask(gy_env *env, const char *const *names)
+gy_status gy_store_facts_ask(gy_env *env, const char *const *names)
 {
     size_t count = 0, unknown = 0;
     while (names[count] != NULL) {
@@ -155,7 +155,7 @@ gy_status gy_facts_ask(gy_env *env, const char *const *names)
     }
     for (size_t i = 0; i < count; i++) {
         uris[unknown] = names[i];
-        unknown += gy_uri_is_remote(names[i]) && !gy_facts_are_known(names[i]);
+        unknown += gy_uri_is_remote(names[i]) && !gy_store_facts_are_known(names[i]);
     }
     asking of = {env, uris};
     const gy_status status = gy_remote_each(unknown, ask_one, &of);
@@ -163,7 +163,7 @@ gy_status gy_facts_ask(gy_env *env, const char *const *names)
     return status;
 }
 
-void gy_facts_forget(void)
+void gy_store_facts_forget(void)
 {
     GY_ASSERT(pthread_mutex_lock(&known.lock) == 0);
     gy_free(known.slots);

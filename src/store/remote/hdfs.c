@@ -43,7 +43,7 @@ static void make_url(const gy_hdfs_call *call, gy_text *url)
     }
 }
 
-gy_status gy_hdfs_ask(gy_hdfs_call *call)
+gy_status gy_store_hdfs_ask(gy_hdfs_call *call)
 {
     gy_text url = {0};
     make_url(call, &url);
@@ -82,7 +82,7 @@ static gy_status ask_both(gy_hdfs_call *call)
     call->data_node[0] = '\0';
     const bool is_once = call->is_once;
     call->is_once = false; /* the name node does nothing yet */
-    gy_status status = gy_hdfs_ask(call);
+    gy_status status = gy_store_hdfs_ask(call);
     call->is_once = is_once;
     if (status < 0 || call->answer.status != 307) {
         return status; /* a refusal; or a 200 without a data node, which the caller sees */
@@ -104,7 +104,7 @@ static gy_status ask_both(gy_hdfs_call *call)
     return status < 0 ? gy_fail_within(status, "data node %s", call->data_node) : GY_OK;
 }
 
-gy_status gy_hdfs_ask_data(gy_hdfs_call *call)
+gy_status gy_store_hdfs_ask_data(gy_hdfs_call *call)
 {
     const char *operation = call->operation;
     gy_text excluding = {0};
@@ -126,23 +126,23 @@ gy_status gy_hdfs_ask_data(gy_hdfs_call *call)
     return status;
 }
 
-gy_status gy_hdfs_document(const gy_hdfs_call *call, json_t **document)
+gy_status gy_store_hdfs_document(const gy_hdfs_call *call, json_t **document)
 {
     const gy_status status =
-        gy_hdfs_read(call->place->answer, call->answer.body_bytes, document);
+        gy_store_hdfs_read(call->place->answer, call->answer.body_bytes, document);
     return status < 0 ? gy_fail_within(status, "%s", call->place->uri.text) : GY_OK;
 }
 
-gy_status gy_hdfs_fail(const gy_hdfs_call *call, const char *words)
+gy_status gy_store_hdfs_fail(const gy_hdfs_call *call, const char *words)
 {
     const gy_http_answer *answer = &call->answer;
     const gy_uri *uri = &call->place->uri;
     gy_hdfs_words said = {.name = ""};
     json_t *document = NULL;
     if (answer->error_bytes > 0 &&
-        gy_hdfs_read(answer->error, answer->error_bytes, &document) == GY_OK) {
-        (void)gy_hdfs_exception(document, &said); /* else the number has to do */
-        gy_hdfs_free(document);
+        gy_store_hdfs_read(answer->error, answer->error_bytes, &document) == GY_OK) {
+        (void)gy_store_hdfs_exception(document, &said); /* else the number has to do */
+        gy_store_hdfs_free(document);
     }
     char told[704];
     snprintf(told, sizeof(told), "%d%s%s%s%s", answer->status, said.name[0] != '\0' ? " " : "",
@@ -167,19 +167,19 @@ gy_status gy_hdfs_fail(const gy_hdfs_call *call, const char *words)
 
 /* ---- looking ---- */
 
-gy_status gy_hdfs_look(gy_place *place, const char *path, gy_hdfs_item *item)
+gy_status gy_store_hdfs_look(gy_place *place, const char *path, gy_hdfs_item *item)
 {
     gy_hdfs_call call = {
         .place = place, .method = "GET", .path = path, .operation = "GETFILESTATUS"};
-    GY_TRY(gy_hdfs_ask(&call));
+    GY_TRY(gy_store_hdfs_ask(&call));
     if (!gy_hdfs_is_good(&call)) {
-        return gy_hdfs_fail(&call, "look at");
+        return gy_store_hdfs_fail(&call, "look at");
     }
     json_t *document = NULL;
-    GY_TRY(gy_hdfs_document(&call, &document));
-    const gy_status status = gy_hdfs_status(document, item);
+    GY_TRY(gy_store_hdfs_document(&call, &document));
+    const gy_status status = gy_store_hdfs_status(document, item);
     item->name = NULL; /* the document's, which goes */
-    gy_hdfs_free(document);
+    gy_store_hdfs_free(document);
     return status < 0 ? gy_fail_within(status, "%s", place->uri.text) : GY_OK;
 }
 
@@ -199,7 +199,7 @@ static void fill_facts(const gy_hdfs_item *item, gy_place_facts *facts)
 static gy_status hdfs_stat(gy_place *place, gy_place_facts *facts)
 {
     gy_hdfs_item item = {.name = NULL};
-    GY_TRY(gy_hdfs_look(place, place->uri.path, &item));
+    GY_TRY(gy_store_hdfs_look(place, place->uri.path, &item));
     fill_facts(&item, facts);
     return GY_OK;
 }
@@ -234,7 +234,7 @@ static gy_status visit_page(listing *list, const json_t *document, size_t *count
     gy_status status = GY_OK;
     for (*count = 0; status == GY_OK; (*count)++) {
         gy_hdfs_item item = {.name = NULL};
-        status = gy_hdfs_listed(document, *count, &item);
+        status = gy_store_hdfs_listed(document, *count, &item);
         if (status == GY_NOTFOUND) {
             return GY_OK;
         }
@@ -257,17 +257,17 @@ static gy_status list_page(listing *list, size_t *count, bool *is_more)
                          .method = "GET",
                          .path = list->place->uri.path,
                          .operation = gy_text_get(&operation)};
-    gy_status status = operation.status < 0 ? operation.status : gy_hdfs_ask(&call);
+    gy_status status = operation.status < 0 ? operation.status : gy_store_hdfs_ask(&call);
     gy_text_free(&operation);
     GY_TRY(status);
     if (!gy_hdfs_is_good(&call)) {
-        return gy_hdfs_fail(&call, "list");
+        return gy_store_hdfs_fail(&call, "list");
     }
     json_t *document = NULL;
-    GY_TRY(gy_hdfs_document(&call, &document));
-    *is_more = gy_hdfs_remaining(document) > 0;
+    GY_TRY(gy_store_hdfs_document(&call, &document));
+    *is_more = gy_store_hdfs_remaining(document) > 0;
     status = visit_page(list, document, count);
-    gy_hdfs_free(document);
+    gy_store_hdfs_free(document);
     return status;
 }
 
@@ -276,7 +276,7 @@ static gy_status hdfs_list(gy_place *place, gy_place_visit visit, void *arg)
     gy_place_entry entry = {.uri = place->uri.text};
     GY_TRY(hdfs_stat(place, &entry.facts));
     if (!entry.facts.is_folder) {
-        entry.name = gy_path_name(place->uri.path);
+        entry.name = gy_store_path_name(place->uri.path);
         return visit(arg, &entry);
     }
     listing list = {.place = place, .visit = visit, .arg = arg};
@@ -312,9 +312,9 @@ static gy_status open_range(gy_place *place, uint64_t at, char *data, size_t wan
                          .operation = operation,
                          .into = data,
                          .into_bytes = wanted};
-    GY_TRY(gy_hdfs_ask_data(&call));
+    GY_TRY(gy_store_hdfs_ask_data(&call));
     if (!gy_hdfs_is_good(&call)) {
-        return gy_hdfs_fail(&call, "read");
+        return gy_store_hdfs_fail(&call, "read");
     }
     if (call.answer.body_bytes != wanted) {
         return gy_fail(GY_IO, "cannot read %s: %zu bytes came of %zu", place->uri.text,
@@ -329,7 +329,7 @@ static gy_status open_range(gy_place *place, uint64_t at, char *data, size_t wan
 static gy_status check_version(gy_place *place, const char *version, gy_hdfs_item *item)
 {
     gy_place_facts facts;
-    GY_TRY(gy_hdfs_look(place, place->uri.path, item));
+    GY_TRY(gy_store_hdfs_look(place, place->uri.path, item));
     fill_facts(item, &facts);
     if (item->is_folder) {
         return gy_fail(GY_IO, "cannot read %s: it is a folder, expected a file",
@@ -362,7 +362,7 @@ static gy_status hdfs_read(gy_place *place, const char *version, uint64_t at, vo
 static gy_status hdfs_remove(gy_place *place)
 {
     gy_hdfs_item item = {.name = NULL};
-    const gy_status found = gy_hdfs_look(place, place->uri.path, &item);
+    const gy_status found = gy_store_hdfs_look(place, place->uri.path, &item);
     if (found < 0) {
         return found == GY_NOTFOUND ? GY_OK : found;
     }
@@ -374,9 +374,10 @@ static gy_status hdfs_remove(gy_place *place)
                          .method = "DELETE",
                          .path = place->uri.path,
                          .operation = "DELETE&recursive=false"};
-    GY_TRY(gy_hdfs_ask(&call));
-    return gy_hdfs_is_good(&call) || call.answer.status == 404 ? GY_OK
-                                                               : gy_hdfs_fail(&call, "remove");
+    GY_TRY(gy_store_hdfs_ask(&call));
+    return gy_hdfs_is_good(&call) || call.answer.status == 404
+               ? GY_OK
+               : gy_store_hdfs_fail(&call, "remove");
 }
 
 static gy_status hdfs_blocks(gy_place *place, uint64_t at, uint64_t size_bytes,
@@ -387,14 +388,14 @@ static gy_status hdfs_blocks(gy_place *place, uint64_t at, uint64_t size_bytes,
              (unsigned long long)at, (unsigned long long)size_bytes);
     gy_hdfs_call call = {
         .place = place, .method = "GET", .path = place->uri.path, .operation = operation};
-    GY_TRY(gy_hdfs_ask(&call));
+    GY_TRY(gy_store_hdfs_ask(&call));
     if (!gy_hdfs_is_good(&call)) {
-        return gy_hdfs_fail(&call, "ask for the blocks of");
+        return gy_store_hdfs_fail(&call, "ask for the blocks of");
     }
     json_t *document = NULL;
-    GY_TRY(gy_hdfs_document(&call, &document));
-    const gy_status status = gy_hdfs_blocks(document, visit, arg);
-    gy_hdfs_free(document);
+    GY_TRY(gy_store_hdfs_document(&call, &document));
+    const gy_status status = gy_store_hdfs_blocks(document, visit, arg);
+    gy_store_hdfs_free(document);
     return status < 0 ? gy_fail_within(status, "%s", place->uri.text) : GY_OK;
 }
 
@@ -408,8 +409,8 @@ const gy_place_ops gy_place_hdfs = {
     .remove = hdfs_remove,
     .guarantee = gy_hdfs_guarantee,
     .blocks = hdfs_blocks,
-    .write_open = gy_hdfs_write_open,
-    .write_part = gy_hdfs_write_part,
-    .write_finish = gy_hdfs_write_finish,
-    .write_abort = gy_hdfs_write_abort,
+    .write_open = gy_store_hdfs_write_open,
+    .write_part = gy_store_hdfs_write_part,
+    .write_finish = gy_store_hdfs_write_finish,
+    .write_abort = gy_store_hdfs_write_abort,
 };

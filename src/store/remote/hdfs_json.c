@@ -12,7 +12,7 @@
 
 enum { NAME_MOST = 255, HOSTS_MOST = 64 };
 
-gy_status gy_hdfs_read(const char *data, size_t size_bytes, json_t **document)
+gy_status gy_store_hdfs_read(const char *data, size_t size_bytes, json_t **document)
 {
     json_error_t error;
     json_t *made = json_loadb(data, size_bytes, JSON_REJECT_DUPLICATES, &error);
@@ -29,7 +29,7 @@ gy_status gy_hdfs_read(const char *data, size_t size_bytes, json_t **document)
     return GY_OK;
 }
 
-void gy_hdfs_free(json_t *document)
+void gy_store_hdfs_free(json_t *document)
 {
     json_decref(document);
 }
@@ -74,14 +74,14 @@ static gy_status read_item(const json_t *from, gy_hdfs_item *item)
     return item->is_folder ? GY_OK : get_count(from, "length", &item->size_bytes);
 }
 
-gy_status gy_hdfs_status(const json_t *document, gy_hdfs_item *item)
+gy_status gy_store_hdfs_status(const json_t *document, gy_hdfs_item *item)
 {
     const json_t *status = json_object_get(document, "FileStatus");
     return json_is_object(status) ? read_item(status, item)
                                   : gy_fail(GY_FORMAT, "the answer has no FileStatus");
 }
 
-gy_status gy_hdfs_listed(const json_t *document, size_t index, gy_hdfs_item *item)
+gy_status gy_store_hdfs_listed(const json_t *document, size_t index, gy_hdfs_item *item)
 {
     const json_t *listing = json_object_get(document, "DirectoryListing");
     const json_t *partial = json_object_get(listing, "partialListing");
@@ -94,14 +94,14 @@ gy_status gy_hdfs_listed(const json_t *document, size_t index, gy_hdfs_item *ite
                                          : GY_NOTFOUND;
 }
 
-uint64_t gy_hdfs_remaining(const json_t *document)
+uint64_t gy_store_hdfs_remaining(const json_t *document)
 {
     const json_t *count =
         json_object_get(json_object_get(document, "DirectoryListing"), "remainingEntries");
     return json_integer_value(count) > 0 ? (uint64_t)json_integer_value(count) : 0;
 }
 
-bool gy_hdfs_exception(const json_t *document, gy_hdfs_words *words)
+bool gy_store_hdfs_exception(const json_t *document, gy_hdfs_words *words)
 {
     const json_t *exception = json_object_get(document, "RemoteException");
     const char *name = json_string_value(json_object_get(exception, "exception"));
@@ -116,7 +116,7 @@ bool gy_hdfs_exception(const json_t *document, gy_hdfs_words *words)
     return true;
 }
 
-gy_status gy_hdfs_boolean(const json_t *document, bool *value)
+gy_status gy_store_hdfs_boolean(const json_t *document, bool *value)
 {
     const json_t *said = json_object_get(document, "boolean");
     *value = json_is_true(said);
@@ -141,7 +141,7 @@ static gy_status visit_block(const json_t *from, gy_place_block_visit visit, voi
     return visit(arg, &block);
 }
 
-gy_status gy_hdfs_blocks(const json_t *document, gy_place_block_visit visit, void *arg)
+gy_status gy_store_hdfs_blocks(const json_t *document, gy_place_block_visit visit, void *arg)
 {
     const json_t *list =
         json_object_get(json_object_get(document, "BlockLocations"), "BlockLocation");

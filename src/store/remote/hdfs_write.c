@@ -18,7 +18,7 @@ gy_status gy_hdfs_guarantee(gy_place *place, gy_place_guarantees *guarantees)
     return GY_OK;
 }
 
-gy_status gy_hdfs_write_open(gy_place_writer *writer)
+gy_status gy_store_hdfs_write_open(gy_place_writer *writer)
 {
     const char *path = writer->place->uri.path, *slash = strrchr(path, '/');
     if (slash == NULL || slash[1] == '\0') {
@@ -40,12 +40,12 @@ static gy_status create(gy_place_writer *writer, const void *data, size_t size_b
                          .body = data,
                          .body_bytes = size_bytes};
     writer->is_begun = true;
-    GY_TRY(gy_hdfs_ask_data(&call));
+    GY_TRY(gy_store_hdfs_ask_data(&call));
     if (!gy_hdfs_is_good(&call) || call.data_node[0] == '\0') {
-        return gy_hdfs_fail(&call, "write");
+        return gy_store_hdfs_fail(&call, "write");
     }
     gy_hdfs_item item = {.name = NULL};
-    GY_TRY(gy_hdfs_look(writer->place, gy_text_get(&writer->upload), &item));
+    GY_TRY(gy_store_hdfs_look(writer->place, gy_text_get(&writer->upload), &item));
     writer->number = item.number;
     writer->written_bytes = item.size_bytes;
     return item.size_bytes == size_bytes
@@ -65,14 +65,14 @@ static gy_status append(gy_place_writer *writer, const void *data, size_t size_b
                          .body = data,
                          .body_bytes = size_bytes,
                          .is_once = true};
-    gy_status status = gy_hdfs_ask_data(&call);
+    gy_status status = gy_store_hdfs_ask_data(&call);
     if (status == GY_OK && (!gy_hdfs_is_good(&call) || call.data_node[0] == '\0')) {
-        status = gy_hdfs_fail(&call, "append to");
+        status = gy_store_hdfs_fail(&call, "append to");
     }
     gy_error error;
     gy_error_take(&error, status);
     gy_hdfs_item item = {.name = NULL};
-    GY_TRY(gy_hdfs_look(writer->place, gy_text_get(&writer->upload), &item));
+    GY_TRY(gy_store_hdfs_look(writer->place, gy_text_get(&writer->upload), &item));
     if (item.size_bytes == writer->written_bytes + size_bytes) {
         writer->written_bytes = item.size_bytes;
         return GY_OK;
@@ -85,7 +85,7 @@ static gy_status append(gy_place_writer *writer, const void *data, size_t size_b
                    (unsigned long long)(writer->written_bytes + size_bytes));
 }
 
-gy_status gy_hdfs_write_part(gy_place_writer *writer, const void *data, size_t size_bytes)
+gy_status gy_store_hdfs_write_part(gy_place_writer *writer, const void *data, size_t size_bytes)
 {
     return writer->is_begun ? append(writer, data, size_bytes)
                             : create(writer, data, size_bytes);
@@ -95,7 +95,7 @@ gy_status gy_hdfs_write_part(gy_place_writer *writer, const void *data, size_t s
 static gy_status look_whose(const gy_place_writer *writer, bool *is_ours, bool *is_there)
 {
     gy_hdfs_item item = {.name = NULL};
-    const gy_status found = gy_hdfs_look(writer->place, writer->place->uri.path, &item);
+    const gy_status found = gy_store_hdfs_look(writer->place, writer->place->uri.path, &item);
     *is_there = found == GY_OK;
     *is_ours = found == GY_OK && !item.is_folder && item.number == writer->number &&
                item.size_bytes == writer->written_bytes;
@@ -105,7 +105,7 @@ static gy_status look_whose(const gy_place_writer *writer, bool *is_ours, bool *
 static gy_status refuse_folder(const gy_place_writer *writer)
 {
     gy_hdfs_item item = {.name = NULL};
-    const gy_status found = gy_hdfs_look(writer->place, writer->place->uri.path, &item);
+    const gy_status found = gy_store_hdfs_look(writer->place, writer->place->uri.path, &item);
     if (found < 0) {
         return found == GY_NOTFOUND ? GY_OK : found;
     }
@@ -131,7 +131,7 @@ static gy_status rename_file(gy_place_writer *writer)
                          .method = "PUT",
                          .path = gy_text_get(&writer->upload),
                          .operation = gy_text_get(&operation)};
-    gy_status status = operation.status < 0 ? operation.status : gy_hdfs_ask(&call);
+    gy_status status = operation.status < 0 ? operation.status : gy_store_hdfs_ask(&call);
     gy_text_free(&operation);
     bool is_ours = false, is_there = false;
     GY_TRY(status);
@@ -141,7 +141,7 @@ static gy_status rename_file(gy_place_writer *writer)
         return GY_OK;
     }
     if (!gy_hdfs_is_good(&call)) {
-        return gy_hdfs_fail(&call, "write");
+        return gy_store_hdfs_fail(&call, "write");
     }
     if (is_there && writer->mode == GY_PLACE_NEW) {
         return gy_fail(GY_EXISTS, "cannot create %s: it is there already", place->uri.text);
@@ -150,16 +150,17 @@ static gy_status rename_file(gy_place_writer *writer)
                    place->uri.text);
 }
 
-gy_status gy_hdfs_write_finish(gy_place_writer *writer, const void *data, size_t size_bytes)
+gy_status gy_store_hdfs_write_finish(gy_place_writer *writer, const void *data,
+                                     size_t size_bytes)
 {
     GY_TRY(refuse_folder(writer));
     if (size_bytes > 0 || !writer->is_begun) {
-        GY_TRY(gy_hdfs_write_part(writer, data, size_bytes));
+        GY_TRY(gy_store_hdfs_write_part(writer, data, size_bytes));
     }
     return rename_file(writer);
 }
 
-void gy_hdfs_write_abort(gy_place_writer *writer)
+void gy_store_hdfs_write_abort(gy_place_writer *writer)
 {
     if (!writer->is_begun) {
         return;
@@ -168,7 +169,7 @@ void gy_hdfs_write_abort(gy_place_writer *writer)
                          .method = "DELETE",
                          .path = gy_text_get(&writer->upload),
                          .operation = "DELETE&recursive=false"};
-    const gy_status status = gy_hdfs_ask(&call);
+    const gy_status status = gy_store_hdfs_ask(&call);
     if (status < 0) {
         gy_warn("%s is left behind: %s", call.path, gy_error_text());
     } else if (!gy_hdfs_is_good(&call) && call.answer.status != 404) {

@@ -150,7 +150,7 @@ static void keep_range(gy_http_answer *answer, const char *value)
     }
 }
 
-void gy_version_keep(char version[GY_VERSION_BYTES], const char *tag, size_t size_bytes)
+void gy_store_version_keep(char version[GY_VERSION_BYTES], const char *tag, size_t size_bytes)
 {
     const bool is_quoted = size_bytes >= 2 && tag[0] == '"' && tag[size_bytes - 1] == '"';
     keep_value(version, GY_VERSION_BYTES, is_quoted ? tag + 1 : tag,
@@ -162,7 +162,7 @@ static void keep_header(http_exchange *exchange, const char *name, const char *v
 {
     gy_http_answer *answer = exchange->answer;
     if (strcasecmp(name, "etag") == 0) {
-        gy_version_keep(answer->etag, value, size);
+        gy_store_version_keep(answer->etag, value, size);
     } else if (strcasecmp(name, "location") == 0) {
         keep_value(answer->location, sizeof(answer->location), value, size);
     } else if (strcasecmp(name, "content-range") == 0) {

@@ -39,7 +39,7 @@ static gy_status file_stat(gy_place *place, gy_place_facts *facts)
 {
     struct stat found;
     if (stat(place->uri.path, &found) != 0) {
-        return gy_file_fail("look at", place->uri.path, -errno);
+        return gy_store_file_fail("look at", place->uri.path, -errno);
     }
     if (!S_ISREG(found.st_mode) && !S_ISDIR(found.st_mode)) {
         return gy_fail(GY_IO, "%s is a device, pipe or socket, expected a file",
@@ -85,7 +85,7 @@ static gy_status visit_name(gy_place *place, const char *name, gy_place_visit vi
     } else if (status == GY_OK) { /* a link to nothing or to itself, or gone meanwhile */
         is_there = is_link = lstat(path.data, &found) == 0;
         if (!is_there && errno != ENOENT) {
-            status = gy_file_fail("look at", path.data, -errno);
+            status = gy_store_file_fail("look at", path.data, -errno);
         }
     }
     if (status == GY_OK && is_there) {
@@ -109,7 +109,7 @@ static gy_status file_list(gy_place *place, gy_place_visit visit, void *arg)
     gy_place_entry entry = {.uri = place->uri.text};
     GY_TRY(file_stat(place, &entry.facts));
     if (!entry.facts.is_folder) {
-        entry.name = gy_path_name(place->uri.path);
+        entry.name = gy_store_path_name(place->uri.path);
         return visit(arg, &entry);
     }
     name_list names = {.items = NULL};
@@ -149,13 +149,13 @@ static gy_status file_read(gy_place *place, const char *version, uint64_t at, vo
     int file = -1;
     uint64_t size = 0;
     struct stat found;
-    GY_TRY(gy_file_open(place->env, path, &file, &size));
+    GY_TRY(gy_store_file_open(place->env, path, &file, &size));
     int error = read_at(file, at, data, wanted, got);
     error = error == 0 && fstat(file, &found) != 0 ? -errno : error;
     (void)gy_env_disk(place->env)->close(place->env, file);
     if (error != 0) {
         *got = 0;
-        return gy_file_fail("read", path, error);
+        return gy_store_file_fail("read", path, error);
     }
     gy_place_facts facts;
     fill_facts(&found, &facts);
@@ -170,8 +170,9 @@ static gy_status file_read(gy_place *place, const char *version, uint64_t at, vo
 static gy_status file_remove(gy_place *place)
 {
     const int error = gy_env_disk(place->env)->unlink(place->env, place->uri.path);
-    return error == 0 || error == -ENOENT ? GY_OK
-                                          : gy_file_fail("remove", place->uri.path, error);
+    return error == 0 || error == -ENOENT
+               ? GY_OK
+               : gy_store_file_fail("remove", place->uri.path, error);
 }
 
 static gy_status file_guarantee(gy_place *place, gy_place_guarantees *guarantees)
@@ -180,7 +181,7 @@ static gy_status file_guarantee(gy_place *place, gy_place_guarantees *guarantees
     memcpy(folder, place->uri.path, sizeof(folder));
     struct stat found;
     if (stat(folder, &found) != 0 || !S_ISDIR(found.st_mode)) {
-        gy_path_cut(folder);
+        gy_store_path_cut(folder);
     }
     gy_share share;
     GY_TRY(gy_share_look(folder, &share));

@@ -99,12 +99,12 @@ static gy_status read_file(const char *path, gy_bytes *text)
     gy_env *env = gy_env_real();
     const int file = disk->open(env, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
     if (file < 0) {
-        return gy_file_fail("open", path, file);
+        return gy_store_file_fail("open", path, file);
     }
     struct stat facts;
     gy_status status = GY_OK;
     if (fstat(file, &facts) != 0) {
-        status = gy_file_fail("read", path, -errno);
+        status = gy_store_file_fail("read", path, -errno);
     } else if (!S_ISREG(facts.st_mode) || facts.st_size > FILE_BYTES_MOST) {
         status = gy_fail(GY_IO, "%s is no file of at most %d bytes", path, FILE_BYTES_MOST);
     } else if ((facts.st_uid != geteuid() && facts.st_uid != 0) ||
@@ -119,7 +119,7 @@ static gy_status read_file(const char *path, gy_bytes *text)
     int64_t got = 1;
     while (status == GY_OK && got > 0) {
         got = disk->read(env, file, data + used, FILE_BYTES_MOST - used);
-        status = got < 0 ? gy_file_fail("read", path, got) : GY_OK;
+        status = got < 0 ? gy_store_file_fail("read", path, got) : GY_OK;
         used += got > 0 ? (size_t)got : 0;
     }
     (void)disk->close(env, file);

@@ -55,8 +55,8 @@ GY_MUST_CHECK gy_status gy_uri_check_new(const char *text);
  * one that is too long
  * @threads any
  */
-GY_MUST_CHECK gy_status gy_path_local(const char *text, const char *what, char *path,
-                                      size_t size_bytes);
+GY_MUST_CHECK gy_status gy_store_path_local(const char *text, const char *what, char *path,
+                                            size_t size_bytes);
 
 /** @param options NULL: the defaults. GY_ARG an unknown scheme, no bucket, no host, a wrong
  * setting; GY_IO credentials that others may write; GY_NOMEM. @threads any */
@@ -218,23 +218,23 @@ GY_MUST_CHECK gy_status gy_remote_each(size_t count, gy_status (*work)(void *arg
 
 /**
  * Get the facts of an object from the cache, which lists and earlier requests fill since
- * gy_facts_forget; else by a request. So a list of a thousand objects costs one request, not a
- * thousand more. A reader compares versions, so a stale fact ends in GY_STATE, never in wrong
- * bytes.
+ * gy_store_facts_forget; else by a request. So a list of a thousand objects costs one request,
+ * not a thousand more. A reader compares versions, so a stale fact ends in GY_STATE, never in
+ * wrong bytes.
  *
  * @return GY_OK; GY_IO a folder; as gy_place_stat
  * @threads any
  */
-GY_MUST_CHECK gy_status gy_facts_of(gy_env *env, const char *uri, gy_place_facts *facts);
+GY_MUST_CHECK gy_status gy_store_facts_of(gy_env *env, const char *uri, gy_place_facts *facts);
 /** Fill the cache with those of `names` (NULL at the end) that are objects, sixteen requests at
  * once. */
-GY_MUST_CHECK gy_status gy_facts_ask(gy_env *env, const char *const *names);
+GY_MUST_CHECK gy_status gy_store_facts_ask(gy_env *env, const char *const *names);
 /** Whether the cache has the object's facts. */
-bool gy_facts_are_known(const char *uri);
+bool gy_store_facts_are_known(const char *uri);
 /** Put an entry of a list into the cache. GY_NOMEM @threads any */
-GY_MUST_CHECK gy_status gy_facts_keep(const char *uri, const gy_place_facts *facts);
+GY_MUST_CHECK gy_status gy_store_facts_keep(const char *uri, const gy_place_facts *facts);
 /** Empty the cache. @threads any */
-void gy_facts_forget(void);
+void gy_store_facts_forget(void);
 
 /* ---- folders that several hosts mount ---- */
 
@@ -264,8 +264,8 @@ GY_MUST_CHECK gy_status gy_share_create(gy_env *env, const char *path, const voi
 GY_MUST_CHECK gy_status gy_share_rename(gy_env *env, const char *from, const char *to);
 
 /**
- * gy_file_read for files that other hosts write: it opens the file again, so that NFS shows
- * what was written before a close, and once more when the handle became stale meanwhile.
+ * gy_store_file_read for files that other hosts write: it opens the file again, so that NFS
+ * shows what was written before a close, and once more when the handle became stale meanwhile.
  */
 GY_MUST_CHECK gy_status gy_share_read(gy_env *env, const char *path, size_t limit_bytes,
                                       gy_bytes *out);

@@ -112,10 +112,10 @@ GY_MUST_CHECK gy_status gy_place_page(gy_place *place, gy_http_request *request)
 
 /** The pause before try `index` (1: the second): 0.1 s doubled each time to 5 s at most, of
  * which `chance` in [0, 1) takes up to a half. Pure. */
-double gy_retry_pause_s(int index, double chance);
+double gy_store_retry_pause_s(int index, double chance);
 
 /** Keep an entity tag as a version, without its quotes; one too long is none. */
-void gy_version_keep(char version[GY_VERSION_BYTES], const char *tag, size_t size_bytes);
+void gy_store_version_keep(char version[GY_VERSION_BYTES], const char *tag, size_t size_bytes);
 
 /** A name that nobody else has: 32 hexadecimal digits. */
 void gy_place_token(gy_place *place, char out[GY_TOKEN_BYTES]);
@@ -182,25 +182,25 @@ typedef struct gy_hdfs_item {
 
 /** The JSON document of an answer; NULL when it is none, or deeper or longer than it may be. */
 struct json_t;
-GY_MUST_CHECK gy_status gy_hdfs_read(const char *data, size_t size_bytes,
-                                     struct json_t **document);
-void gy_hdfs_free(struct json_t *document);
+GY_MUST_CHECK gy_status gy_store_hdfs_read(const char *data, size_t size_bytes,
+                                           struct json_t **document);
+void gy_store_hdfs_free(struct json_t *document);
 /** FileStatus of GETFILESTATUS, or item `index` of a list; GY_NOTFOUND there are no more. */
-GY_MUST_CHECK gy_status gy_hdfs_status(const struct json_t *document, gy_hdfs_item *item);
-GY_MUST_CHECK gy_status gy_hdfs_listed(const struct json_t *document, size_t index,
-                                       gy_hdfs_item *item);
+GY_MUST_CHECK gy_status gy_store_hdfs_status(const struct json_t *document, gy_hdfs_item *item);
+GY_MUST_CHECK gy_status gy_store_hdfs_listed(const struct json_t *document, size_t index,
+                                             gy_hdfs_item *item);
 /** How many entries come after this page. */
-uint64_t gy_hdfs_remaining(const struct json_t *document);
+uint64_t gy_store_hdfs_remaining(const struct json_t *document);
 /** What a RemoteException says. */
 typedef struct gy_hdfs_words {
     char name[96], text[512];
 } gy_hdfs_words;
 /** False: the document is none. */
-bool gy_hdfs_exception(const struct json_t *document, gy_hdfs_words *words);
+bool gy_store_hdfs_exception(const struct json_t *document, gy_hdfs_words *words);
 /** The answer to RENAME and DELETE. */
-GY_MUST_CHECK gy_status gy_hdfs_boolean(const struct json_t *document, bool *value);
+GY_MUST_CHECK gy_status gy_store_hdfs_boolean(const struct json_t *document, bool *value);
 /** Visit the blocks of GETFILEBLOCKLOCATIONS. */
-GY_MUST_CHECK gy_status gy_hdfs_blocks(const struct json_t *document,
-                                       gy_place_block_visit visit, void *arg);
+GY_MUST_CHECK gy_status gy_store_hdfs_blocks(const struct json_t *document,
+                                             gy_place_block_visit visit, void *arg);
 
 #endif

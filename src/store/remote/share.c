@@ -36,7 +36,7 @@ gy_status gy_share_look(const char *folder, gy_share *share)
         failed = statfs(folder, &facts);
     } while (failed != 0 && errno == EINTR);
     if (failed != 0) {
-        return gy_file_fail("look at", folder, -errno);
+        return gy_store_file_fail("look at", folder, -errno);
     }
     *share = (gy_share){"unknown", true, false};
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
@@ -63,7 +63,7 @@ static gy_status sync_path(gy_env *env, const char *path, bool is_folder)
         return GY_NOMEM;
     }
     if (is_folder) {
-        gy_path_cut(name);
+        gy_store_path_cut(name);
     }
     const int file = disk->open(env, name, is_folder ? O_RDONLY | O_DIRECTORY : O_RDONLY, 0);
     int error = file < 0 ? file : disk->sync(env, file);
@@ -71,7 +71,7 @@ static gy_status sync_path(gy_env *env, const char *path, bool is_folder)
         (void)disk->close(env, file);
     }
     error = is_folder && error == -EINVAL ? 0 : error; /* file systems without it */
-    const gy_status status = error < 0 ? gy_file_fail("sync", name, error) : GY_OK;
+    const gy_status status = error < 0 ? gy_store_file_fail("sync", name, error) : GY_OK;
     gy_free(name);
     return status;
 }
@@ -84,7 +84,7 @@ gy_status gy_share_rename(gy_env *env, const char *from, const char *to)
     GY_TRY(sync_path(env, from, false));
     const int error = gy_env_disk(env)->rename(env, from, to);
     if (error < 0) {
-        return gy_file_fail("rename", from, error);
+        return gy_store_file_fail("rename", from, error);
     }
     GY_TRY(sync_path(env, to, true));
     return sync_path(env, from, true);
@@ -102,7 +102,7 @@ gy_status gy_share_read(gy_env *env, const char *path, size_t limit_bytes, gy_by
         used = 0;
         gy_free(data);
         data = NULL;
-        GY_TRY(gy_file_open(env, path, &file, &size));
+        GY_TRY(gy_store_file_open(env, path, &file, &size));
         if (size > limit_bytes) {
             (void)disk->close(env, file);
             return gy_fail(GY_LIMIT, "%s has %llu bytes, expected at most %zu", path,
@@ -118,7 +118,7 @@ gy_status gy_share_read(gy_env *env, const char *path, size_t limit_bytes, gy_by
     }
     if (error < 0) {
         gy_free(data);
-        return gy_file_fail("read", path, error);
+        return gy_store_file_fail("read", path, error);
     }
     data[used] = '\0';
     *out = (gy_bytes){data, used};

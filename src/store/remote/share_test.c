@@ -43,7 +43,7 @@ GY_TEST(a_disk_that_fails_leaves_all_or_nothing)
         status = gy_share_create(test_env(), path, "whole", 5);
         test_disk_state.countdown = 0;
         gy_bytes got = {NULL, 0};
-        if (gy_file_read(gy_env_real(), path, 100, &got) == GY_OK) {
+        if (gy_store_file_read(gy_env_real(), path, 100, &got) == GY_OK) {
             assert_string_equal(got.data, "whole");
             gy_free(got.data);
             assert_int_equal(test_entry_count(folder), 1);

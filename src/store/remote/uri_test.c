@@ -82,7 +82,7 @@ GY_TEST(unknown_schemes_are_refused)
         assert_status(gy_uri_check(unknown[i]), GY_ARG);
         assert_non_null(strstr(gy_error_text(), "expected s3, hdfs, webhdfs, swebhdfs, file"));
         assert_status(gy_uri_check_new(unknown[i]), GY_ARG);
-        assert_status(gy_path_local(unknown[i], "the memo", path, sizeof(path)), GY_ARG);
+        assert_status(gy_store_path_local(unknown[i], "the memo", path, sizeof(path)), GY_ARG);
         assert_status(gy_uri_parse(unknown[i], &uri), GY_ARG);
     }
     assert_status(gy_uri_check_new("s3a://b/k"), GY_ARG);
@@ -97,13 +97,13 @@ GY_TEST(unknown_schemes_are_refused)
                                            {"FILE://LOCALHOST/", "/"}};
     for (size_t i = 0; i < GY_COUNT(paths); i++) {
         assert_ok(gy_uri_check_new(paths[i][0]));
-        assert_ok(gy_path_local(paths[i][0], "the memo", path, sizeof(path)));
+        assert_ok(gy_store_path_local(paths[i][0], "the memo", path, sizeof(path)));
         assert_string_equal(path, paths[i][1]);
     }
-    assert_status(gy_path_local("s3://bucket/k", "the memo", path, sizeof(path)), GY_ARG);
+    assert_status(gy_store_path_local("s3://bucket/k", "the memo", path, sizeof(path)), GY_ARG);
     assert_non_null(strstr(gy_error_text(), "the memo is 's3://bucket/k'"));
-    assert_status(gy_path_local("file://host/k", "the memo", path, sizeof(path)), GY_ARG);
-    assert_status(gy_path_local("a-path-of-more", "the memo", path, 14), GY_ARG);
+    assert_status(gy_store_path_local("file://host/k", "the memo", path, sizeof(path)), GY_ARG);
+    assert_status(gy_store_path_local("a-path-of-more", "the memo", path, 14), GY_ARG);
     assert_ok(gy_uri_parse("S3://bucket/Key", &uri));
     assert_string_equal(uri.text, "s3://bucket/Key");
     assert_int_equal(chdir("/"), 0);
@@ -139,7 +139,8 @@ GY_TEST(pauses_double_to_a_limit)
 {
     double before = 0;
     for (int i = 1; i < 40; i++) {
-        const double longest = gy_retry_pause_s(i, 0), shortest = gy_retry_pause_s(i, 1);
+        const double longest = gy_store_retry_pause_s(i, 0),
+                     shortest = gy_store_retry_pause_s(i, 1);
         assert_true(longest >= before && longest <= 5 && longest >= 0.1);
         assert_true(shortest * 2 >= longest * 0.999 && shortest <= longest);
         before = longest;

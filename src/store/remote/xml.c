@@ -142,7 +142,7 @@ static void keep_of_root(xml_reading *reading, const char *name)
     } else if (strcmp(name, "NextContinuationToken") == 0) {
         keep_whole(answer->token, sizeof(answer->token), reading);
     } else if (strcmp(name, "ETag") == 0) {
-        gy_version_keep(answer->etag, reading->text, reading->text_bytes);
+        gy_store_version_keep(answer->etag, reading->text, reading->text_bytes);
     } else if (strcmp(name, "IsTruncated") == 0) {
         answer->is_truncated = strcmp(reading->text, "true") == 0;
     } else if (strcmp(name, "EncodingType") == 0) {
@@ -204,7 +204,7 @@ static void keep_of_item(xml_reading *reading, const char *name)
     } else if (strcmp(name, "LastModified") == 0) {
         item->modified_ms = parse_time_ms(reading->text);
     } else if (strcmp(name, "ETag") == 0) {
-        gy_version_keep(item->etag, reading->text, reading->text_bytes);
+        gy_store_version_keep(item->etag, reading->text, reading->text_bytes);
     }
 }
 

@@ -80,7 +80,7 @@ static gy_status check_print(gy_env *env, int file, const char *path, const gy_d
     }
     const int error = disk->print(env, file, was->size_bytes, &print);
     if (error < 0) {
-        return gy_file_fail("read", path, error);
+        return gy_store_file_fail("read", path, error);
     }
     return print == was->print ? GY_OK : refuse(path, "other bytes are in it");
 }
@@ -120,7 +120,7 @@ gy_status gy_stamp_check(gy_env *env, int file, const char *path, const gy_stamp
     }
     const int error = take_settled(env, file, was, &is);
     if (error < 0) {
-        return gy_file_fail("read", path, error);
+        return gy_store_file_fail("read", path, error);
     }
     if (expected->machine != gy_stamp_machine()) {
         if (is.size_bytes < was->size_bytes) {
@@ -183,7 +183,7 @@ gy_status gy_stamp_take(gy_env *env, int file, const char *path, gy_stamp *stamp
         error = disk->print(env, file, stamp->disk.size_bytes, &stamp->disk.print);
     }
     if (error < 0) {
-        return gy_file_fail("read", path, error);
+        return gy_store_file_fail("read", path, error);
     }
     stamp->machine = gy_stamp_machine();
     return GY_OK;
@@ -206,7 +206,7 @@ static gy_status open_to_look(const char *path, int *file)
     if (*file < 0 && (errno == EACCES || errno == EPERM)) {
         *file = open(path, O_PATH | O_CLOEXEC);
     }
-    return *file >= 0 ? GY_OK : gy_file_fail("read", path, -errno);
+    return *file >= 0 ? GY_OK : gy_store_file_fail("read", path, -errno);
 }
 
 static gy_status look(const char *path, gy_stamp *stamp)
@@ -218,13 +218,13 @@ static gy_status look(const char *path, gy_stamp *stamp)
     GY_TRY(open_to_look(path, &file));
     gy_status status = GY_OK;
     if (fstat(file, &about) != 0) {
-        status = gy_file_fail("read", path, -errno);
+        status = gy_store_file_fail("read", path, -errno);
     } else if (!S_ISREG(about.st_mode)) {
         status = gy_fail(GY_IO, "cannot read %s: expected a regular file", path);
     } else {
         const gy_disk_ops *disk = gy_env_disk(env);
         const int error = disk->stamp(env, file, &stamp->disk);
-        status = error < 0 ? gy_file_fail("read", path, error) : GY_OK;
+        status = error < 0 ? gy_store_file_fail("read", path, error) : GY_OK;
         stamp->machine = gy_stamp_machine();
         if (disk->print(env, file, stamp->disk.size_bytes, &stamp->disk.print) < 0) {
             stamp->disk.print = 0; /* who reads it will say why it cannot be read */
@@ -345,7 +345,7 @@ gy_status gy_stamp_of(const char *path, gy_stamp *stamp)
     return recall(key, stamp) ? GY_OK : gy_stamp_look(path, stamp);
 }
 
-void gy_stamps_forget(void)
+void gy_store_stamps_forget(void)
 {
     GY_ASSERT(pthread_mutex_lock(&known.lock) == 0);
     gy_free(known.slots);

@@ -38,9 +38,9 @@ const char *gy_stamp_tell(const gy_disk_stamp *was, const gy_disk_stamp *is,
 uint64_t gy_stamp_machine(void);
 
 /**
- * The version of a regular file that has the path now, remembered until gy_stamps_forget. When
- * it was changed just now, waits for the clock of files (some ms) to go on, so that another
- * change has another time.
+ * The version of a regular file that has the path now, remembered until gy_store_stamps_forget.
+ * When it was changed just now, waits for the clock of files (some ms) to go on, so that
+ * another change has another time.
  *
  * @return GY_OK; GY_NOTFOUND; GY_IO: no regular file, no permission to look at it
  * @threads any
@@ -51,7 +51,7 @@ GY_MUST_CHECK gy_status gy_stamp_look(const char *path, gy_stamp *stamp);
  * with. */
 GY_MUST_CHECK gy_status gy_stamp_of(const char *path, gy_stamp *stamp);
 /** The next job's files are what they are then. @threads any */
-void gy_stamps_forget(void);
+void gy_store_stamps_forget(void);
 
 /** The version of an open file, for gy_stamp_check. Zero on a disk that tells none. GY_IO
  * @threads any */

@@ -165,12 +165,12 @@ GY_TEST(what_was_looked_at_is_remembered)
     write_at(0, "b");
     assert_ok(gy_stamp_of(path, &again));
     assert_memory_equal(&again, &stamp, sizeof(stamp));
-    gy_stamps_forget();
+    gy_store_stamps_forget();
     assert_ok(gy_stamp_of(path, &again));
     assert_memory_not_equal(&again, &stamp, sizeof(stamp));
     assert_status(gy_stamp_look(folder, &again), GY_IO);
     assert_status(gy_stamp_look("/nonexistent/x", &again), GY_NOTFOUND);
-    gy_stamps_forget();
+    gy_store_stamps_forget();
 }
 
 /* ---- sources ---- */
@@ -214,7 +214,7 @@ GY_TEST(training_data_is_of_one_version)
     test_put(path, idx, sizeof(idx));
     assert_ok(gy_source_open(gy_env_real(), path, GY_ENCODING_PLAIN, &source));
     write_at(50000, "other");
-    assert_status(gy_idx_read(source, NULL, GY_IDX_LIMIT, &tensor), GY_STATE);
+    assert_status(gy_store_idx_read(source, NULL, GY_IDX_LIMIT, &tensor), GY_STATE);
     assert_null(tensor);
     gy_source_close(source);
     assert_ok(gy_bundle_new(&bundle));

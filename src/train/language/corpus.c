@@ -269,7 +269,7 @@ const char *gy_corpus_path(const gy_corpus *corpus, int32_t file)
 static gy_status gather_over_comm(void *arg, const void *mine, size_t size_bytes, gy_text *all,
                                   size_t *begins)
 {
-    return gy_gather_bytes(arg, mine, size_bytes, all, begins);
+    return gy_train_gather_bytes(arg, mine, size_bytes, all, begins);
 }
 
 gy_status gy_corpus_read(const gy_corpus_options *options, gy_corpus **corpus)

@@ -31,11 +31,11 @@ void gy_language_rows(const gy_sample *samples, int64_t count, gy_view *x)
         size_t size = (size_t)samples[i].size_bytes;
         if (x->dtype == GY_F32) {
             float *row = (float *)x->data + i * GY_NGRAM_WIDTH;
-            gy_ngrams_row(samples[i].text, size, GY_NGRAM_WIDTH, row);
+            gy_train_ngrams_row(samples[i].text, size, GY_NGRAM_WIDTH, row);
         } else {
             float narrow[GY_NGRAM_WIDTH];
             double *row = (double *)x->data + i * GY_NGRAM_WIDTH;
-            gy_ngrams_row(samples[i].text, size, GY_NGRAM_WIDTH, narrow);
+            gy_train_ngrams_row(samples[i].text, size, GY_NGRAM_WIDTH, narrow);
             for (int k = 0; k < GY_NGRAM_WIDTH; k++) {
                 row[k] = (double)narrow[k];
             }

@@ -66,8 +66,8 @@ GY_TEST(rows_are_the_features_in_both_types)
     gy_language_rows(samples, 2, &x32);
     gy_language_rows(samples, 2, &x64);
     for (int row = 0; row < 2; row++) {
-        gy_ngrams_row(samples[row].text, (size_t)samples[row].size_bytes, GY_NGRAM_WIDTH,
-                      expected);
+        gy_train_ngrams_row(samples[row].text, (size_t)samples[row].size_bytes, GY_NGRAM_WIDTH,
+                            expected);
         assert_memory_equal(narrow + row * GY_NGRAM_WIDTH, expected, sizeof(expected));
         for (int i = 0; i < GY_NGRAM_WIDTH; i++) {
             assert_true(wide[row * GY_NGRAM_WIDTH + i] == (double)expected[i]);

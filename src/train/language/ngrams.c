@@ -7,7 +7,7 @@
 
 enum { LINE_BEGIN = 2, LINE_END = 3 };
 
-void gy_ngrams_row(const char *text, size_t size_bytes, int width, float *row)
+void gy_train_ngrams_row(const char *text, size_t size_bytes, int width, float *row)
 {
     GY_ASSERT(width >= 2 && width <= 65536 && (width & (width - 1)) == 0);
     memset(row, 0, (size_t)width * sizeof(*row));

@@ -20,7 +20,7 @@ enum {
  * @threads any
  * @source Weinberger et al., "Feature hashing for large scale multitask learning", ICML 2009
  */
-void gy_ngrams_row(const char *text, size_t size_bytes, int width, float *row);
+void gy_train_ngrams_row(const char *text, size_t size_bytes, int width, float *row);
 
 /** The bucket of one 3-gram in [0, width). */
 static inline uint32_t gy_ngram_bucket(unsigned char a, unsigned char b, unsigned char c,

@@ -45,7 +45,7 @@ GY_TEST(rows_equal_the_reference)
         for (int b = 0; b < width; b++) {
             fast[b] = 7; /* old contents must go */
         }
-        gy_ngrams_row(line, size, width, fast);
+        gy_train_ngrams_row(line, size, width, fast);
         reference(line, size, width, plain);
         assert_memory_equal(fast, plain, (size_t)width * sizeof(float));
     }
@@ -55,7 +55,7 @@ GY_TEST(rows_have_norm_one_and_keep_their_bits)
 {
     static float row[GY_NGRAM_WIDTH];
     const char *line = "static int answer(void);";
-    gy_ngrams_row(line, strlen(line), GY_NGRAM_WIDTH, row);
+    gy_train_ngrams_row(line, strlen(line), GY_NGRAM_WIDTH, row);
     double sum = 0;
     for (int i = 0; i < GY_NGRAM_WIDTH; i++) {
         sum += (double)row[i] * (double)row[i];
@@ -64,7 +64,7 @@ GY_TEST(rows_have_norm_one_and_keep_their_bits)
     /* A saved model depends on these: changing the hash makes old files useless. */
     assert_int_equal(gy_ngram_bucket('i', 'n', 't', 8192), 4358);
     assert_int_equal(gy_ngram_bucket(2, '#', '!', 8192), 3627);
-    gy_ngrams_row("", 0, GY_NGRAM_WIDTH, row);
+    gy_train_ngrams_row("", 0, GY_NGRAM_WIDTH, row);
     for (int i = 0; i < GY_NGRAM_WIDTH; i++) {
         assert_true(row[i] == 0);
     }

@@ -6,7 +6,7 @@
 
 #include "transport/net.h"
 
-static inline void gy_put_number(uint8_t *to, uint64_t number, size_t size_bytes)
+static inline void gy_mapreduce_put_number(uint8_t *to, uint64_t number, size_t size_bytes)
 {
     for (size_t i = 0; i < size_bytes; i++) {
         to[i] = (uint8_t)(number >> (8 * i));

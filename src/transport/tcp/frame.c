@@ -10,11 +10,11 @@ enum { MAGIC_AT = 0, TYPE_AT = 4, SIZE_AT = 8, TAG_AT = 16, SEQUENCE_AT = 24 };
 void gy_transport_frame_write(const gy_transport_frame *frame, uint8_t out[GY_FRAME_BYTES])
 {
     GY_ASSERT(frame->type >= GY_FRAME_HELLO && frame->type < GY_FRAME_TYPES);
-    gy_put_number(out + MAGIC_AT, frame_magic, 4);
-    gy_put_number(out + TYPE_AT, (uint64_t)frame->type, 4);
-    gy_put_number(out + SIZE_AT, frame->size_bytes, 8);
-    gy_put_number(out + TAG_AT, frame->tag, 8);
-    gy_put_number(out + SEQUENCE_AT, frame->sequence, 8);
+    gy_mapreduce_put_number(out + MAGIC_AT, frame_magic, 4);
+    gy_mapreduce_put_number(out + TYPE_AT, (uint64_t)frame->type, 4);
+    gy_mapreduce_put_number(out + SIZE_AT, frame->size_bytes, 8);
+    gy_mapreduce_put_number(out + TAG_AT, frame->tag, 8);
+    gy_mapreduce_put_number(out + SEQUENCE_AT, frame->sequence, 8);
 }
 
 static bool is_http(const uint8_t in[GY_FRAME_BYTES])

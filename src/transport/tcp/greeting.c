@@ -38,10 +38,10 @@ static gy_status speak(gy_greeting *greeting)
     uint8_t *body = words + GY_FRAME_BYTES;
     gy_transport_frame_write(
         &(gy_transport_frame){.type = GY_FRAME_HELLO, .size_bytes = HELLO_BYTES}, words);
-    gy_put_number(body, HELLO_VERSION, 4);
+    gy_mapreduce_put_number(body, HELLO_VERSION, 4);
     memcpy(body + 4, greeting->mine.run, GY_RUN_ID_BYTES);
-    gy_put_number(body + 4 + GY_RUN_ID_BYTES, greeting->mine.index, 4);
-    gy_put_number(body + 8 + GY_RUN_ID_BYTES, greeting->mine.count, 4);
+    gy_mapreduce_put_number(body + 4 + GY_RUN_ID_BYTES, greeting->mine.index, 4);
+    gy_mapreduce_put_number(body + 8 + GY_RUN_ID_BYTES, greeting->mine.count, 4);
     while (greeting->sent_bytes < sizeof(words)) {
         struct iovec piece = {.iov_base = words + greeting->sent_bytes,
                               .iov_len = sizeof(words) - greeting->sent_bytes};

@@ -184,8 +184,8 @@ static bool hang_bell(gy_transport *near, gy_transport *far)
     return status >= 0;
 }
 
-gy_status gy_hosts_open(gy_transport *near, gy_transport *far, const int32_t *hosts,
-                        gy_transport **transport)
+gy_status gy_transport_hosts_open(gy_transport *near, gy_transport *far, const int32_t *hosts,
+                                  gy_transport **transport)
 {
     size_t size = (size_t)far->size;
     hosts_transport *made =

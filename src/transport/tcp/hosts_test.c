@@ -155,7 +155,7 @@ static int send_to_sleeper(int segment)
     gy_transport *me = NULL;
     gy_transport_segment *seen = NULL;
     gy_deadline deadline = gy_deadline_after(60);
-    if (gy_shm_open(segment, 1, gy_env_real(), &me) != GY_OK ||
+    if (gy_transport_shm_open(segment, 1, gy_env_real(), &me) != GY_OK ||
         gy_transport_segment_map(segment, &seen) != GY_OK) {
         return 3;
     }
@@ -164,7 +164,7 @@ static int send_to_sleeper(int segment)
         gy_transfer send;
         while (atomic_load_explicit(&sleeper->sleep, memory_order_acquire) !=
                    GY_SLEEP_ON_PIPE ||
-               gy_process_state(getppid()) != 'S') {
+               gy_transport_process_state(getppid()) != 'S') {
             if (gy_now_ns(gy_env_real()) > deadline.at_ns) {
                 return 4;
             }
@@ -198,9 +198,9 @@ GY_TEST(another_process_ends_a_nap)
     }
     gy_tcp_options way = {
         .rank = 0, .size = 3, .addresses = addresses, .hosts = hosts, .listener = listeners[0]};
-    assert_ok(gy_shm_open(segment, 0, gy_env_real(), &near));
+    assert_ok(gy_transport_shm_open(segment, 0, gy_env_real(), &near));
     assert_ok(gy_tcp_open(&way, gy_env_real(), &far));
-    assert_ok(gy_hosts_open(near, far, hosts, &ranks[0]));
+    assert_ok(gy_transport_hosts_open(near, far, hosts, &ranks[0]));
     way.rank = 2;
     way.listener = listeners[2];
     assert_ok(gy_tcp_open(&way, gy_env_real(), &ranks[1]));

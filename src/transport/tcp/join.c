@@ -65,11 +65,11 @@ static gy_status join_net(gy_run_ticket *ticket, bool is_ucx, gy_env *env,
         status = go_by_ucx(net, &far);
     }
     if (status >= 0 && net->is_shared) {
-        status = gy_shm_open(segment, rank - net->first_rank, env, &near);
+        status = gy_transport_shm_open(segment, rank - net->first_rank, env, &near);
         if (status < 0) {
             gy_transport_close(far);
         } else {
-            status = gy_hosts_open(near, far, hosts, &far);
+            status = gy_transport_hosts_open(near, far, hosts, &far);
         }
     } else if (status >= 0) {
         status = gy_transport_record(far, segment);
@@ -96,7 +96,7 @@ gy_status gy_run_ticket_join(gy_run_ticket *ticket, bool is_ucx, gy_env *env,
     if (ticket->net != NULL) {
         return join_net(ticket, is_ucx, env, transport);
     }
-    GY_TRY(gy_shm_open(ticket->segment, ticket->place.rank, env, transport));
+    GY_TRY(gy_transport_shm_open(ticket->segment, ticket->place.rank, env, transport));
     return is_ucx ? gy_ucx_open(&(gy_ucx_options){.is_loopback = true}, *transport, transport)
                   : GY_OK;
 }

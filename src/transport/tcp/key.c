@@ -14,7 +14,7 @@
 
 enum { SECRET_RANDOM_BYTES = 64 };
 
-gy_status gy_run_id_make(uint8_t id[GY_RUN_ID_BYTES])
+gy_status gy_transport_run_id_make(uint8_t id[GY_RUN_ID_BYTES])
 {
     return RAND_bytes(id, GY_RUN_ID_BYTES) == 1
                ? GY_OK

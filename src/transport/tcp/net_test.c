@@ -48,7 +48,7 @@ GY_TEST(each_field_of_a_frame_is_checked)
                 got.tag == sent.tag && got.sequence == sent.sequence);
     for (size_t i = 0; i < GY_COUNT(wrong); i++) {
         gy_transport_frame_write(&sent, bytes);
-        gy_put_number(bytes + wrong[i].at, wrong[i].value, wrong[i].size_bytes);
+        gy_mapreduce_put_number(bytes + wrong[i].at, wrong[i].value, wrong[i].size_bytes);
         assert_status(gy_transport_frame_read(bytes, 7, 1000, &got), GY_FORMAT);
         assert_non_null(strstr(gy_error_text(), wrong[i].said));
     }
@@ -400,7 +400,7 @@ GY_TEST(garbage_is_sent_away)
     gy_random random = {.key = gy_test_seed()};
     gy_transport_frame_write(&(gy_transport_frame){.type = GY_FRAME_HELLO, .size_bytes = 1},
                              huge);
-    gy_put_number(huge + 8, (uint64_t)1 << 63, 8);
+    gy_mapreduce_put_number(huge + 8, (uint64_t)1 << 63, 8);
     for (int secret = 0; secret < 2; secret++) {
         door_scene scene;
         open_scene(&scene, secret == 1 ? &one_key : NULL);

@@ -80,7 +80,7 @@ void gy_tcp_lose(tcp_transport *tcp, int rank, gy_status status)
     if (peer->link != NULL) {
         (void)epoll_ctl(tcp->epoll, EPOLL_CTL_DEL, gy_tcp_wire_socket(peer->link->wire), NULL);
     }
-    gy_transfers_end(sends_of(peer), GY_PEER);
+    gy_transport_transfers_end(sends_of(peer), GY_PEER);
 }
 
 /* ---- What comes ---- */
@@ -171,7 +171,7 @@ bool gy_tcp_push(tcp_transport *tcp, int rank)
 static bool deliver_own(tcp_transport *tcp)
 {
     tcp_peer *self = &tcp->peers[tcp->base.rank];
-    return gy_transfers_deliver(&self->early, &self->early_inbox);
+    return gy_transport_transfers_deliver(&self->early, &self->early_inbox);
 }
 
 /* ---- Progress ---- */
@@ -299,7 +299,7 @@ static gy_status tcp_send(gy_transport *transport, gy_transfer *transfer)
                        transfer->peer);
     }
     bool is_alone = *sends_of(peer) == NULL;
-    gy_transfers_push(sends_of(peer), transfer);
+    gy_transport_transfers_push(sends_of(peer), transfer);
     if (transfer->peer == transport->rank) {
         (void)deliver_own(tcp);
         return GY_OK;
@@ -341,7 +341,7 @@ static void tcp_cancel(gy_transport *transport, gy_transfer *transfer)
 {
     tcp_peer *peer = &tcp_of(transport)->peers[transfer->peer];
     bool is_half = peer->link != NULL && peer->link->head_sent_bytes > 0;
-    if (!gy_transfers_cancel(sends_of(peer), inbox_of(peer), transfer, is_half)) {
+    if (!gy_transport_transfers_cancel(sends_of(peer), inbox_of(peer), transfer, is_half)) {
         peer->link->is_cut = true;
     }
 }
@@ -579,7 +579,7 @@ static void tcp_close(gy_transport *transport)
     tcp_transport *tcp = tcp_of(transport);
     say_goodbye(tcp);
     for (int rank = 0; rank < transport->size; rank++) {
-        gy_transfers_end(sends_of(&tcp->peers[rank]), GY_STATE);
+        gy_transport_transfers_end(sends_of(&tcp->peers[rank]), GY_STATE);
         gy_greeting_free(tcp->peers[rank].greeting);
         gy_tcp_link_free(tcp->peers[rank].link);
         gy_inbox_fini(&tcp->peers[rank].early_inbox);

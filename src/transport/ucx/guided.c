@@ -139,7 +139,8 @@ static const gy_transport_ops guided_ops = {
     .survive = guided_survive,
 };
 
-gy_status gy_guided_open(gy_transport *guide, gy_transport *data, gy_transport **transport)
+gy_status gy_transport_guided_open(gy_transport *guide, gy_transport *data,
+                                   gy_transport **transport)
 {
     guided_transport *made = gy_alloc_zero(
         "transport.guided", 1, sizeof(*made) + (size_t)guide->size * sizeof(int64_t));

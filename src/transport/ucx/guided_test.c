@@ -121,7 +121,7 @@ static gy_status receive_after(int naps, bool is_gone_there, double *seconds)
     gy_transfer receive;
     uint8_t byte;
     clock_ns = 1;
-    assert_ok(gy_guided_open(&guide.base, &data.base, &guided));
+    assert_ok(gy_transport_guided_open(&guide.base, &data.base, &guided));
     assert_ok(gy_transport_recv(guided, 1, 5, &byte, 1, &receive));
     gy_status status = gy_transport_finish(guided, &receive, (gy_deadline){INT64_C(1) << 40});
     gy_transport_close(guided);

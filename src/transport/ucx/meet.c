@@ -195,5 +195,5 @@ gy_status gy_ucx_open(const gy_ucx_options *options, gy_transport *guide,
         gy_transport_close(guide);
         return status;
     }
-    return gy_guided_open(guide, data, transport);
+    return gy_transport_guided_open(guide, data, transport);
 }

@@ -1,5 +1,5 @@
 /* A manager without a job says that it lives and wants nothing. Real files, one thread. */
-#include "driver/voice.h"
+#include "driver/heartbeat.h"
 
 #include "control/net/net.h"
 

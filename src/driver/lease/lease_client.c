@@ -1,11 +1,11 @@
 /* Hosts found, attached to, lost; and the slots that stand on leases there. */
-#include "driver/tenant/tenant.h"
+#include "driver/lease/lease_client.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "control/net/net.h"
-#include "driver/tenant/plant.h"
+#include "driver/lease/plant.h"
 
 #ifdef GYRE_PLANTED
 gy_lease_client_plant gy_lease_client_planted;

@@ -1,6 +1,6 @@
 /* Where slots are requested: near what tasks read, and for tasks that run on few hosts alone at
  * these. */
-#include "driver/tenant/tenant.h"
+#include "driver/lease/lease_client.h"
 
 #include <assert.h>
 #include <string.h>

@@ -2,8 +2,8 @@
  * Bugs for the tests that must find them. They are compiled in with GYRE_PLANTED alone;
  * tests/sim/whole_test.c plants one after the other.
  */
-#ifndef GY_DRIVER_TENANT_PLANT_H
-#define GY_DRIVER_TENANT_PLANT_H
+#ifndef GY_DRIVER_LEASE_PLANT_H
+#define GY_DRIVER_LEASE_PLANT_H
 
 /** Of what a manager rents. */
 #define GY_LEASE_CLIENT_PLANT_LIST(X)                                                          \

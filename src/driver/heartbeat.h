@@ -3,8 +3,8 @@
  * behind the last one, as long as its program lives. Else the name server would find it silent
  * and start the next one.
  */
-#ifndef GY_DRIVER_VOICE_H
-#define GY_DRIVER_VOICE_H
+#ifndef GY_DRIVER_HEARTBEAT_H
+#define GY_DRIVER_HEARTBEAT_H
 
 #include "control/net/ticket.h"
 

@@ -2,7 +2,7 @@
  * one is missing in it; what is left of an older gang stands in no newer one's way; a host that
  * does not answer is given up after its time, and at once if the name server has lost it too.
  */
-#include "driver/tenant/tenant.h"
+#include "driver/lease/lease_client.h"
 
 #include <string.h>
 

@@ -3,11 +3,11 @@
  * slots processes, hears what became of them, and clears up behind it. The driver of one
  * machine has one; a daemon has one for each job. Nothing here waits but gy_supervisor_close.
  */
-#ifndef GY_WORKER_WARDEN_H
-#define GY_WORKER_WARDEN_H
+#ifndef GY_WORKER_SUPERVISOR_H
+#define GY_WORKER_SUPERVISOR_H
 
 #include "worker/board.h"
-#include "worker/nursery.h"
+#include "worker/fork_server.h"
 #include "worker/sandbox/sandbox.h"
 
 /** Zero, then filled in down to `folder`. @threads one at a time */

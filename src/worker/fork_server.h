@@ -1,8 +1,8 @@
 /**
  * The parent of the vertex processes, and what is said to it and by it.
  */
-#ifndef GY_WORKER_NURSERY_H
-#define GY_WORKER_NURSERY_H
+#ifndef GY_WORKER_FORK_SERVER_H
+#define GY_WORKER_FORK_SERVER_H
 
 #include "worker/sandbox/sandbox.h"
 #include "worker/start.h"

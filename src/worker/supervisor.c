@@ -1,5 +1,5 @@
 /* Orders to a fork server, and what is left behind it. */
-#include "worker/warden.h"
+#include "worker/supervisor.h"
 
 #include "worker/limits.h"
 #include "worker/log.h"

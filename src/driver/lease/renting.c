@@ -1,11 +1,11 @@
 /* What the manager wants of the name server, what it gets, what it releases. */
-#include "driver/tenant/tenant.h"
+#include "driver/lease/lease_client.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "control/net/net.h"
-#include "driver/tenant/plant.h"
+#include "driver/lease/plant.h"
 
 static const int64_t request_every_ns = 400000000;
 static const int64_t request_ns_min = 2000000; /* between two, however fast they change */

@@ -7,8 +7,8 @@
  * All calls of one on one thread. Callbacks are called from within, `step` too: it may come
  * back with gy_lease_client_spawn, gy_lease_client_forget and gy_lease_client_avoid alone.
  */
-#ifndef GY_DRIVER_TENANT_TENANT_H
-#define GY_DRIVER_TENANT_TENANT_H
+#ifndef GY_DRIVER_LEASE_LEASE_CLIENT_H
+#define GY_DRIVER_LEASE_LEASE_CLIENT_H
 
 #include "base/index.h"
 #include "control/control.h"
@@ -132,7 +132,7 @@ typedef struct gy_lease_client {
     size_t avoid_count, avoid_room;
 } gy_lease_client;
 
-/* ---- tenant.c: hosts, and the slots that stand on leases there ---- */
+/* ---- lease_client.c: hosts, and the slots that stand on leases there ---- */
 
 /** env, manager, ops, arg, job, epoch, slot_count are filled in; dead_ns 0: 2 s; sequence and
  * gang: what was said under this epoch before. GY_NOMEM */
@@ -200,7 +200,7 @@ void gy_lease_client_forget(gy_lease_client *client, uint32_t slot, uint32_t gen
 void gy_lease_client_process_ended(gy_lease_client *client, uint32_t number, bool was_ready,
                                    const char *why);
 
-/* ---- rent.c: requests, allocations, leases that go back ---- */
+/* ---- renting.c: requests, allocations, leases that go back ---- */
 
 /** Said when they have changed, or it is time. */
 void gy_lease_client_request(gy_lease_client *client, int64_t now_ns);
@@ -230,7 +230,7 @@ void gy_lease_client_where_handle(gy_lease_client *client, uint64_t sequence, ui
 /** Idle slots go back that nothing can use which waits. */
 void gy_lease_client_where_release(gy_lease_client *client, int64_t now_ns);
 
-/* ---- rent.c: hosts where tasks fail ---- */
+/* ---- renting.c: hosts where tasks fail ---- */
 
 /** As the machine asks; done by gy_lease_client_do_avoids, outside of steps. */
 void gy_lease_client_avoid(gy_lease_client *client, uint32_t host, const char *reason);
