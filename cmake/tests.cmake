@@ -91,7 +91,6 @@ endfunction()
 # When all tests are known: the table of each program, and its links.
 function(gyre_test_programs)
     get_property(programs GLOBAL PROPERTY GYRE_TEST_PROGRAMS)
-    set(every "")
     set(sources "") # for tools/select_tests.py
     foreach(program IN LISTS programs)
         get_property(names TARGET ${program} PROPERTY GYRE_TESTS)
@@ -111,14 +110,14 @@ function(gyre_test_programs)
             COMMAND sh -c "for link; do ln -f \"$0\" \"$link\" || cp -f \"$0\" \"$link\"; done"
             $<TARGET_FILE:${program}> ${links})
         get_property(is_left_out TARGET ${program} PROPERTY EXCLUDE_FROM_ALL)
+        # A target for each program: what is made for a target waits for all that the target needs.
         if(is_left_out)
             add_custom_target(${program}_links DEPENDS ${links})
         else()
-            list(APPEND every ${links})
+            add_custom_target(${program}_links ALL DEPENDS ${links})
         endif()
     endforeach()
     file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/tests.txt CONTENT "${sources}")
-    add_custom_target(test_links ALL DEPENDS ${every})
 endfunction()
 
 # With a sanitizer what these tests do themselves is compiled faster than it runs: not the oracles
