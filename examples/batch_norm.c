@@ -1,5 +1,5 @@
-/* A model with batch norm: trained by the statistics of each batch, evaluated by running ones,
- * so that a row is told apart alike alone and among others.
+/* A model with batch norm: training uses the statistics of each batch, evaluation the running
+ * statistics, so that a row gets the same class alone and in a batch.
  *
  *     cc batch_norm.c -lgyre -lm -o batch_norm && ./batch_norm MODEL     (a file to write)
  *     gyre run -n 4 ./batch_norm MODEL                                   the same on four ranks
@@ -64,7 +64,7 @@ int main(int argc, char **argv)
              gy_train(model, &set, NULL, &plan, &result) ||
              gy_model_evaluate(model, &set, 64, &loss, &accuracy, NULL) ||
              (first && gy_model_save(model, argv[1], NULL));
-    if (!status && first) { /* what others would do with the file, on one rank */
+    if (!status && first) { /* evaluate the saved file on one rank, as another program would */
         status = gy_model_load(argv[1], NULL, &loaded) ||
                  gy_tensor_zeros(NULL, GY_F32, (int64_t[]){SAMPLES, WIDTH}, 2, &rows);
         for (int64_t i = 0; !status && i < SAMPLES; i++) {

@@ -1,13 +1,13 @@
 /*
- * A dataflow job that trains: parts of a text become numbers side by side, then ranks, on as
- * many hosts as are asked for, learn y = softmax(x W) from them; W is the job's output.
+ * A dataflow job that trains: map vertices parse parts of a text in parallel, then ranks on
+ * HOSTS hosts train y = softmax(x W) on the result; W is the job's output.
  *
  *     cc learn.c -lgyre -o learn
  *     ./learn FOLDER RANKS HOSTS TEXT...                               on this host
  *     gyre job submit --nameservers ... -- ./learn FOLDER RANKS HOSTS TEXT...   on a cluster
  *
- * A line of TEXT is a class (0 to 2) and 8 numbers. FOLDER/w-00000 gets 8 x 3 of them, a line
- * each. When a host is lost its ranks' work is: all begin again on others.
+ * A line of TEXT is a class (0 to 2) and 8 numbers. FOLDER/w-00000 gets the 8 x 3 numbers of W,
+ * one per line. When a host is lost, all ranks start again on other hosts.
  */
 #define _GNU_SOURCE
 #include <gyre/gyre.h>
@@ -49,7 +49,7 @@ static gy_status prepare(gy_vertex *vertex)
             at = end;
             row[i] = strtof(at, &end);
         }
-        if (end != at) { /* else it is no line of ours */
+        if (end != at) { /* else the line is malformed */
             gy_vertex_count(vertex, "rows", 1);
             status = gy_vertex_write(vertex, 0, row, sizeof(row));
         }
@@ -130,7 +130,7 @@ static gy_status learn(const float *rows, int64_t count)
     gy_comm *comm = NULL;
     gy_session *s = NULL;
     gy_status status = gy_comm_world(&comm);
-    if (status == GY_OK) { /* the gradient's allreduce comes by itself */
+    if (status == GY_OK) { /* the session allreduces gradients */
         status = gy_session_new(g, &(gy_session_options){.comm = comm}, &s);
     }
     const int r = status == GY_OK ? gy_comm_rank(comm) : 0;
@@ -186,7 +186,7 @@ static gy_status run(gy_flow *flow, char **argv, int texts)
         files[i][1] = NULL;
         maps[i] = (gy_vertex_options){.function = "prepare", .outputs = 1, .files = files[i]};
     }
-    /* A name without a slash is found beside this program, on whatever host. */
+    /* A name without a slash is found beside this program, on every host. */
     const char *command[] = {basename(argv[0]), NULL};
     gy_part gang =
         gy_dag_vertex(dag, &(gy_vertex_options){.command = command,

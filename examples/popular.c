@@ -5,7 +5,7 @@
  *     ./popular LOG FOLDER            one graph, its vertices joined by FIFOs: no file between
  *     ./popular --jobs LOG FOLDER     two jobs, the second over what the first one published
  *
- * The answer stands in FOLDER/top-00000 and is printed.
+ * The answer is written to FOLDER/top-00000 and printed.
  */
 #define _GNU_SOURCE
 #include <gyre/gyre.h>
@@ -16,7 +16,7 @@
 
 enum { COUNTERS = 2, TOP = 5, PATH_BYTES = 4096, PART_BYTES = PATH_BYTES + 64 };
 
-/* ---- pages and how often they were asked for ---- */
+/* ---- pages and their numbers of requests ---- */
 
 typedef struct pages {
     struct page {
@@ -27,7 +27,7 @@ typedef struct pages {
     size_t slots, used;
 } pages;
 
-/* A vertex that has no memory ends; the job's manager tells which one did. */
+/* A vertex without memory ends; the job's manager reports which one. */
 static void *take(void *memory)
 {
     if (memory == NULL) {
@@ -102,7 +102,7 @@ static gy_status write_pages(gy_vertex *vertex, pages *all, size_t most)
         const struct page *page = &all->items[i];
         const size_t to = hash(page->name, page->size) >> 32;
         const int output = (int)(to % (size_t)gy_vertex_outputs(vertex));
-        /* A page's name has any length, so it is no part of what is printed into a buffer. */
+        /* A page's name may have any length, so it is not printed into the buffer. */
         snprintf(number, sizeof(number), "%lld ", (long long)page->count);
         GY_TRY(gy_vertex_write(vertex, output, number, strlen(number)));
         GY_TRY(gy_vertex_write(vertex, output, page->name, page->size));
@@ -119,7 +119,7 @@ static gy_status write_pages(gy_vertex *vertex, pages *all, size_t most)
 
 typedef void (*line_work)(pages *all, const char *line, size_t size);
 
-/* The begin of a line whose end is in a later piece of the input. */
+/* The beginning of a line whose end is in a later chunk of the input. */
 typedef struct begun {
     char *data;
     size_t used, room;
@@ -135,7 +135,7 @@ static void keep(begun *line, const char *data, size_t size)
     line->used += size;
 }
 
-/* Each line of an input, which comes in pieces; the last one may have no end. */
+/* Call for each line of an input, which is read in chunks; the last line may have no end. */
 static gy_status each_line(gy_vertex *vertex, int input, line_work work, pages *all)
 {
     begun line = {0};
@@ -188,7 +188,7 @@ static void add_page(pages *all, const char *line, size_t size)
     }
 }
 
-/* A part of the log: what pages it has, how often. */
+/* Count the pages of a part of the log. */
 static gy_status count(gy_vertex *vertex)
 {
     pages all = {0};
@@ -197,7 +197,7 @@ static gy_status count(gy_vertex *vertex)
     return write_pages(vertex, &all, SIZE_MAX);
 }
 
-/* Sums of all inputs; the parameter says how many pages go on. */
+/* Sum the counts of all inputs; the parameter is the number of pages to output. */
 static gy_status sum(gy_vertex *vertex)
 {
     pages all = {0};
@@ -288,7 +288,8 @@ static gy_status one_graph(gy_flow *flow, char parts[COUNTERS][PART_BYTES], cons
     return run(flow, dag, folder);
 }
 
-/* First all pages with their counts into a folder of its own, then the top of that. */
+/* The first job publishes all pages with their counts, the second one computes the top of them.
+ */
 static gy_status two_jobs(gy_flow *flow, char parts[COUNTERS][PART_BYTES], const char *folder)
 {
     char between[PATH_BYTES], file[PART_BYTES];

@@ -21,7 +21,7 @@ int main(int argc, char **argv)
     gy_session_options ranks = {.comm = NULL};
     gy_session *s;
     int status = argc != 3 || gy_read_idx(argv[1], &images) || gy_read_idx(argv[2], &digits) ||
-                 gy_comm_world(&ranks.comm) || /* the gradient's allreduce comes by itself */
+                 gy_comm_world(&ranks.comm) || /* the session allreduces gradients */
                  gy_session_new(g, &ranks, &s);
     int r = status ? 0 : gy_comm_rank(ranks.comm), p = status ? 1 : gy_comm_size(ranks.comm);
     for (int64_t i = 0, n = 100; !status && i + n <= gy_tensor_size(images, 0); i += n) {

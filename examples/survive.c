@@ -1,6 +1,6 @@
 /*
- * A sum of many steps that outlives its ranks: kill -9 any of them, the last line stays the
- * same.
+ * A sum of many steps that survives the loss of ranks: kill any of them with kill -9, and the
+ * last line stays the same.
  *
  *     gyre run -n 4 --on-failure=restart ./survive
  */

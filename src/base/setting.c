@@ -11,19 +11,19 @@
 #include <string.h>
 
 const char *const gy_info_settings[] = {
-    /* what users choose */
+    /* users set these */
     "GYRE_LOG", "GYRE_TIMEOUT", "GYRE_COLL", "GYRE_TUNE", "GYRE_TRANSPORT", "GYRE_ISA",
     "GYRE_KERNEL", "GYRE_S3_ENDPOINT", "GYRE_S3_STYLE", "GYRE_CA_FILE", "GYRE_STORE_TIMEOUT",
     "GYRE_MPI_CHUNK",
-    /* what `gyre run` sets for each rank */
+    /* `gyre run` sets these for each rank */
     "GYRE_RANK", "GYRE_SIZE", "GYRE_RUN_FD", "GYRE_CORES", "GYRE_RANKS_ON_HOST",
-    /* what `gyre job run` and `gyre job resume` set for the program */
+    /* `gyre job run` and `gyre job resume` set these for the program */
     "GYRE_JOB_RESUME", "GYRE_JOB_EPOCH", "GYRE_JOB_JOURNAL", "GYRE_JOB_PROCESSES",
     "GYRE_JOB_THREADS", "GYRE_JOB_MEMORY", "GYRE_JOB_TIMEOUT", "GYRE_JOB_HEARTBEAT_TIMEOUT",
     "GYRE_JOB_FOLDER", "GYRE_JOB_MEMO", "GYRE_JOB_MEMO_BYTES", "GYRE_JOB_TRACE",
     "GYRE_JOB_SANDBOX", "GYRE_JOB_QUOTA",
-    /* what a job sets for its processes, for ranks that are a vertex, a daemon for the manager
-       of a job */
+    /* a job sets these for its processes and for ranks that are a vertex; a daemon sets the
+       last one for the manager of a job */
     "GYRE_VERTEX", "GYRE_INPUTS", "GYRE_OUTPUT", "GYRE_TICKET", NULL};
 
 const char *gy_setting_get(const char *name)

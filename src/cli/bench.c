@@ -1,4 +1,4 @@
-/* gyre bench: a quick look at what this machine gives; bench/ has the comparisons. */
+/* gyre bench: a quick measurement of this machine; bench/ has the comparisons. */
 #include "cli/cli.h"
 #include "cli/report.h"
 
@@ -47,7 +47,7 @@ static gy_status measure(gy_comm *comm, gy_status (*step)(void *arg), void *arg,
     double wanted = settings.time / (first > 1e-9 ? first : 1e-9) / SAMPLES;
     int64_t calls = wanted < 1 ? 1 : wanted > 1e6 ? 1000000 : (int64_t)wanted;
     double samples_wanted = settings.time / (first > 1e-9 ? first : 1e-9);
-    /* A call that takes longer than all the time is taken once. */
+    /* A call that takes longer than the whole duration is measured once. */
     int samples = samples_wanted < 1         ? 1
                   : samples_wanted < 3       ? 3
                   : samples_wanted > SAMPLES ? SAMPLES

@@ -38,19 +38,19 @@ extern const size_t gy_command_count;
 /** NULL: no such subcommand. */
 const gy_command *gy_command_find(const char *name);
 
-/** The door to jobs, with all functions that `gyre` has; once a process. NULL: said on standard
- * error. */
+/** The handle to run jobs with all functions of `gyre`; once a process. NULL: the failure has
+ * been reported on standard error. */
 gy_flow *gy_cli_flow(void);
 
 /** Run this very command line on `ranks` ranks; `name` stands in messages. Returns the exit
  * status. */
 int gy_cli_start_ranks(const char *name, int ranks);
-/** The same with more said of the run. */
+/** The same with the options of the launch. */
 int gy_cli_start_run(const char *name, const gy_run_options *options);
 
 /**
- * Look at the GYRE_* variables: a value that is not known is wrong usage, a name that is not
- * known gets a warning. Returns the exit status.
+ * Check the GYRE_* variables: an unknown value is wrong usage, an unknown name gets a warning.
+ * Returns the exit status.
  */
 int gy_cli_environment_check(void);
 

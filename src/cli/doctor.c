@@ -28,7 +28,7 @@ static const gy_option options[] = {
 
 typedef struct ring {
     uint64_t first, last;
-    char roles[512]; /* of which there are keys alone; "": of all */
+    char roles[512]; /* the roles of a restricted key file; "": all */
 } ring;
 
 static gy_status note_line(void *arg, const gy_keyring_entry *entry)
@@ -45,8 +45,8 @@ static gy_status note_line(void *arg, const gy_keyring_entry *entry)
     return GY_OK;
 }
 
-/* By what this user's processes would be known to those of other hosts, or why they would not.
- */
+/* Report the key with which this user's processes authenticate to other hosts, or what is wrong
+ * with it. */
 static void say_key(void)
 {
     char path[4096];

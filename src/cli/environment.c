@@ -1,4 +1,4 @@
-/* The environment as the command gets it: what cannot hold is said before anything starts. */
+/* The environment of the command: an invalid variable is reported before anything starts. */
 #include "cli/cli.h"
 #include "cli/report.h"
 
@@ -40,7 +40,7 @@ int gy_cli_environment_check(void)
     if (gy_info_check_settings() < 0) {
         return gy_cli_report_usage("gyre: %s", gy_error_text());
     }
-    if (getenv("GYRE_RANK") == NULL) { /* to a rank the launcher has said it */
+    if (getenv("GYRE_RANK") == NULL) { /* the launcher has warned for its ranks */
         warn_of_unknown();
     }
     return GY_EXIT_OK;

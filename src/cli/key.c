@@ -13,7 +13,7 @@
 
 enum { PATH_BYTES = 4096 };
 
-/* The file that was named, or the user's; NULL: there is no such place. */
+/* The given file, or the user's; NULL: the user has no configuration folder. */
 static const char *path_of(const char *named, char kept[PATH_BYTES])
 {
     if (named != NULL) {
@@ -87,7 +87,7 @@ static int show(const char *path, char **operands)
 
 static const struct {
     const char *name, *operands;
-    int count; /* before the file, which may be left out */
+    int count; /* operands before the optional file */
     int (*run)(const char *path, char **operands);
 } verbs[] = {
     {"new", "[FILE]", 0, make},

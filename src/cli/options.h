@@ -55,10 +55,11 @@ typedef struct gy_option {
     const char *choices; /* "sgd|adam" */
 } gy_option;
 
-/** A subcommand. Settings hold the defaults before, and what was given after parsing. */
+/** A subcommand. Its settings hold the defaults before parsing, and the given values after it.
+ */
 typedef struct gy_command {
     const char *name, *summary;
-    const char *operands; /* as help shows them: "PROGRAM [ARGUMENT…]"; "" for none */
+    const char *operands; /* as help prints them: "PROGRAM [ARGUMENT…]"; "" for none */
     int operands_least, operands_most; /* most -1: any number */
     bool stops_at_operand;             /* options end at the first operand */
     const char *description;           /* a few lines for help */

@@ -18,14 +18,14 @@ void gy_cli_report_score(const gy_language_score *score);
 void gy_cli_report_time(const gy_train_result *result);
 
 /**
- * Say what failed: on standard error, after `what`; in a rank through the launcher, which says
- * the first cause once for all. Returns the exit status.
+ * Report a failure on standard error, after `what`; a rank reports it through the launcher,
+ * which prints the first cause once for all ranks. Returns the exit status.
  */
 int gy_cli_report_failure(const char *what, gy_status status);
 
 /**
- * Say what is wrong with how the command was called, one line: once, also when all ranks of a
- * run see it. Returns GY_EXIT_USAGE.
+ * Report wrong usage in one line: once, also when all ranks of a launch detect it. Returns
+ * GY_EXIT_USAGE.
  */
 int gy_cli_report_usage(const char *format, ...) GY_PRINTF(1, 2);
 

@@ -13,7 +13,8 @@ static struct {
     bool prefix, no_binding;
     double timeout, grace, meet;
     const char *rendezvous, *transport, *on_failure, *record;
-    gy_hosts_settings over; /* over.at has the key file and --plaintext of both ways */
+    gy_hosts_settings
+        over; /* over.at has the key file and --plaintext also of launches without --hosts */
 } settings = {.ranks = 0};
 
 static const gy_option options[] = {
@@ -79,7 +80,7 @@ static gy_run_failure failure_mode(void)
     return strcmp(name, "continue") == 0 ? GY_RUN_CONTINUE : GY_RUN_RESTART;
 }
 
-/* An option that has no place beside the others; NULL: none. */
+/* The first option that the other options exclude; NULL: none. */
 static const char *misplaced(void)
 {
     const gy_hosts_settings *over = &settings.over;

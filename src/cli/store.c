@@ -27,10 +27,10 @@ static gy_status print_entry(void *arg, const gy_store_entry *entry)
         }
         printf("%14llu  %-19s  ", (unsigned long long)entry->size_bytes, date);
     }
-    char shown[4 * 4608]; /* no name moves the cursor, none is two */
+    char shown[4 * 4608]; /* escaped: a name is one line and moves no cursor */
     GY_TRY(gy_store_escape_name(entry->name, shown, sizeof(shown)));
     puts(shown);
-    return ferror(stdout) ? GY_CANCELLED : GY_OK; /* main says that it cannot be written */
+    return ferror(stdout) ? GY_CANCELLED : GY_OK; /* main reports that it cannot be written */
 }
 
 /* The exit status that a failure of a verb comes to. */
@@ -69,7 +69,8 @@ static int run_cat(char **operands, int count)
     return GY_EXIT_OK;
 }
 
-/* TO, or with a slash at its end the name of FROM behind it. False: too long. */
+/* The target of a copy: TO, with FROM's name appended when TO ends with a slash. False: too
+ * long. */
 static bool find_target(const char *from, const char *to, char *target, size_t size_bytes)
 {
     const size_t size = strlen(to);
@@ -87,7 +88,8 @@ static void interrupt(int number)
     gy_store_interrupt();
 }
 
-/* What is half written goes; who asks twice does not wait for that. */
+/* The first signal stops the copy and removes what is half written; the second ends the process
+ * at once. */
 static void watch_signals(void)
 {
     static const int ending[] = {SIGINT, SIGTERM, SIGHUP};

@@ -73,7 +73,7 @@ static const gy_option options[] = {
     {&gy_option_quiet, GY_OPTION_FLAG, NULL, PLACE(quiet), 0, 0, NULL},
 };
 
-/* What a training holds; freed by end_job. */
+/* The state of a training run; end_job frees it. */
 typedef struct train_job {
     const char *name;
     bool is_language, is_first; /* rank 0 */
@@ -230,7 +230,7 @@ static gy_status save_curve(const train_job *job)
     return gy_plot_save(&plot, path_of(job, "loss.svg", path));
 }
 
-/* Rank 0 saves what people want to keep; the trace is everybody's. */
+/* Rank 0 saves the model and the loss curve; all ranks contribute to the trace. */
 static gy_status save_results(const train_job *job)
 {
     char path[PATH_BYTES];
@@ -333,7 +333,7 @@ static void end_job(train_job *job)
     gy_corpus_free(job->corpus);
 }
 
-/* What only all options together can tell. */
+/* Check the options that depend on each other. */
 static int check_settings(const char *name)
 {
     static const char *const names = "language|softmax|mlp|lenet";

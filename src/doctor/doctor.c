@@ -92,10 +92,12 @@ static gy_status look_at(const gy_found_run *runs, int count, const gy_doctor_op
         return status;
     }
     return options->process != 0
-               ? gy_fail(GY_NOTFOUND, "process %d belongs to no run that this user may look at",
+               ? gy_fail(GY_NOTFOUND,
+                         "process %d belongs to no launch that this user may inspect",
                          options->process)
-               : gy_fail(GY_NOTFOUND, "no run of this user is alive here; one that failed has "
-                                      "left a file (gyre doctor --recording FILE)");
+               : gy_fail(GY_NOTFOUND,
+                         "no launch of this user is running on this host; a failed "
+                         "one has left a file (gyre doctor --recording FILE)");
 }
 
 static gy_status look(const gy_doctor_options *options, gy_text *out)

@@ -469,7 +469,7 @@ GY_TEST(errors_of_composition_are_kept_and_named)
     expect_error(dag, "-2 inputs");
     dag = new_dag();
     (void)gy_part_clone(VERTEX(dag, 0, 0), 0);
-    expect_error(dag, "0 copies");
+    expect_error(dag, "0 clones");
     dag = new_dag();
     (void)gy_part_clone(VERTEX(dag, 0, 0), INT32_MAX);
     assert_string_equal(gy_status_text(dag->status), gy_status_text(GY_LIMIT));

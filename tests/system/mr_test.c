@@ -240,7 +240,7 @@ GY_TEST(jobs_are_remembered)
     must("m wordcount text --split 4KiB && id=$(gyre job list --last 1 | tail -n 1 | cut -d' ' "
          "-f 1) && gyre job show $id >said && grep -q '^job .*done$' said && grep -q 'mr "
          "wordcount text' said && grep -Eq '^map +[0-9]+ ' said && grep -q 'map records' said "
-         "&& ! gyre job kill $id 2>said && grep -q 'does not run' said && ! gyre job resume "
+         "&& ! gyre job kill $id 2>said && grep -q 'is not running' said && ! gyre job resume "
          "$id 2>said && grep -q 'finished successfully' said");
 }
 

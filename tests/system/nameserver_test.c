@@ -124,13 +124,13 @@ static const char *const lines[] = {
     "page() { sed -n 's,^status page: \\(http://[^/]*\\)/$,\\1,p' ns; }; "
     "up --table p --page 127.0.0.1:0 && [ $(stat -c %a p.token) = 600 ] && "
     "get $(page) p.token | grep -qx 'gyre_nameserver_elected 1' && "
-    "grep -q 'TOKEN, is in .*p.token$' ns && ! grep -qf p.token ns && down && "
+    "grep -q 'TOKEN is in .*p.token$' ns && ! grep -qf p.token ns && down && "
     "up --table p --page 0 --page-token mine && get $(page) mine >said && "
     "! get $(page) p.token 2>said && grep -q 401 said; down && "
     "! gyre nameserver --listen 127.0.0.1:0 --plaintext --table p --page nowhere 2>said && "
     "grep -q 'no address' said && "
     "! gyre nameserver --listen 127.0.0.1:0 --plaintext --table p --page-token f 2>said && "
-    "grep -q 'status page alone' said",
+    "grep -q 'needs a status page' said",
     /* table-*: those of etcd */
     "e() { ! gyre nameserver --listen 127.0.0.1:0 --plaintext --table "
     "etcd:https://127.0.0.1:1/x "

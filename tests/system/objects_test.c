@@ -216,7 +216,7 @@ GY_TEST(what_cannot_be_read_ends_the_job)
          "'access denied (403 SignatureDoesNotMatch' said && ! grep -q o7her said");
     must("if gyre doctor --check-sandbox | grep -q '^network *yes'; then ! m wordcount "
          "s3://good/in "
-         "--sandbox network 2>said && grep -q 's3://good/in/a: the sandbox.s part `network`' "
+         "--sandbox network 2>said && grep -q 's3://good/in/a: the sandbox part `network`' "
          "said; fi");
 }
 

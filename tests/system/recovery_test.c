@@ -270,7 +270,7 @@ static int part_leave(bool is_abort)
     }
     gy_status status = gy_barrier(comm);
     bool is_right = status == GY_CANCELLED &&
-                    strstr(gy_error_text(), is_abort ? "rank 1 aborted the run: out of fuel"
+                    strstr(gy_error_text(), is_abort ? "rank 1 aborted the launch: out of fuel"
                                                      : "rank 1 revoked") != NULL;
     if (!is_right) {
         return usage_failure("barrier");

@@ -19,7 +19,7 @@ static void print_head(bool *is_printed)
     }
 }
 
-/* Behind the head, which is not printed before somebody answers. */
+/* Print a row; the first one prints the head before it, so that a failure prints no head. */
 static gy_status print_daemon(void *arg, const gy_cluster_daemon *daemon)
 {
     print_head(arg);

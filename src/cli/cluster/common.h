@@ -1,5 +1,5 @@
 /**
- * Options that every command has which asks a name server.
+ * Options of every command that connects to a name server.
  */
 #ifndef GY_CLI_CLUSTER_COMMON_H
 #define GY_CLI_CLUSTER_COMMON_H
@@ -27,31 +27,35 @@ typedef struct gy_names_settings {
      offsetof(type, at.connect_timeout_s), 0.001, 1e5, NULL}
 /* clang-format on */
 
-/** What is said of the cluster's name servers makes a job one of a cluster, also when the rest
- * of it is missing: that is then complained about. */
+/** Whether the command line has an option about the cluster's name servers. The job is then one
+ * of a cluster, and a missing --nameservers is wrong usage. */
 bool gy_cli_is_of_cluster(const gy_names_settings *at);
 
-/** Who asks, or the exit status of a failure that is said; `what` stands before it. */
+/** Open a client of the name servers. A failure is reported after `what`. Returns the exit
+ * status. */
 int gy_cli_open_cluster(const char *what, const gy_names_settings *at, gy_cluster **cluster);
 
-/** The same for one who drains daemons. */
+/** The same in the role of an operator, who may drain daemons. */
 int gy_cli_open_operator(const char *what, const gy_names_settings *at, gy_cluster **cluster);
 
-/** Ends it; the exit status of `status`, whose failure is said. */
+/** Report the failure of `status`, if it is one, and close the client. Returns the exit status.
+ */
 int gy_cli_close_cluster(const char *what, gy_cluster *cluster, gy_status status);
-/** The key file that was given, or the user's; NULL for plain text. Exit status. */
+/** Find the key file: the given one, or the user's; NULL for plain text. Returns the exit
+ * status. */
 int gy_cli_find_key(const char *what, const char *given, bool is_plaintext, char kept[4096],
                     const char **key);
 
-/** Of GY_ARG usage, else a failure; says it. Exit status. */
+/** Report `status`: GY_ARG as wrong usage, else as a failure. Returns the exit status. */
 int gy_cli_failure(const char *what, gy_status status);
-/** Of an option: HOST:PORT where it listens (port_min 0) or HOST:PORT,... (1). NULL is well.
- * Exit status. */
+/** Of an option: HOST:PORT where it listens (port_min 0) or HOST:PORT,... (1). NULL is valid.
+ * Returns the exit status. */
 int gy_cli_check_addresses(const char *what, const char *option, const char *addresses,
                            int port_min);
 
-/** For scripts: HOST:PORT into a file that is there with all its bytes or not at all; a failure
- * is said and ends this process as SIGTERM does. NULL: nothing. False: it failed. */
+/** Write HOST:PORT to a file for scripts; the file appears whole or not at all. A failure is
+ * reported and ends this process as SIGTERM does. Without a path (NULL) do nothing. Returns
+ * false for a failure. */
 bool gy_cli_write_port_file(const char *what, const char *path, const char *address);
 
 /** The verbs of `gyre job` with --nameservers; each returns the exit status. */
@@ -61,7 +65,7 @@ int gy_cli_cluster_kill(const gy_names_settings *at, const char *job);
 /** timeout in seconds for all of them; 0: none */
 int gy_cli_cluster_forget(const gy_names_settings *at, double timeout, char **jobs, int count);
 
-/** What a job has printed here; zero at first. */
+/** The output of a job that this command has printed; zero at first. */
 typedef struct gy_cli_heard {
     uint32_t epoch; /* of the manager that printed last */
     char tail[4096];
@@ -72,7 +76,7 @@ typedef struct gy_cli_heard {
  * gy_cli_heard. */
 void gy_cli_print_said(void *arg, uint32_t epoch, uint64_t lost, const char *text,
                        size_t size_bytes);
-/** Tell that a job has ended badly, and why where it has not printed that itself. */
+/** Report that a job failed, and the reason unless the job has printed it itself. */
 void gy_cli_tell_end(const char *what, const char *id, const gy_cluster_result *end,
                      const gy_cli_heard *heard);
 

@@ -1,4 +1,4 @@
-/* gyre daemon: serve a cluster with this host. */
+/* gyre daemon: make this host part of a cluster. */
 #include "cli/cli.h"
 #include "cli/cluster/common.h"
 #include "cli/report.h"

@@ -22,10 +22,10 @@ static const double wait_told_seconds = 3, wait_again_seconds = 60;
 /* ---- the manager ---- */
 
 typedef struct told {
-    int exit_status; /* of the ranks; 0: they did not say */
+    int exit_status; /* of the ranks; 0: not reported */
 } told;
 
-/* What ranks print, and how they ended: the first word counts. */
+/* Take the output of the ranks and their exit status; the first failure counts. */
 static void hear(void *arg, const char *text, size_t size_bytes, int exit_status)
 {
     told *heard = arg;
@@ -39,8 +39,8 @@ static void hear(void *arg, const char *text, size_t size_bytes, int exit_status
     }
 }
 
-/* Without --folder its journal goes with it: beside the ticket, in a folder of this manager.
- */
+/* Without --folder the journal is in a folder of this manager, beside the ticket, and is
+ * removed with it. */
 static bool find_folder(char path[PATH_BYTES])
 {
     const char *ticket = getenv("GYRE_TICKET");
@@ -70,7 +70,7 @@ static int run_gang(const gy_hosts_settings *given, const gy_run_options *run, c
         return GY_EXIT_FAILURE;
     }
     const int count = ranks.ranks;
-    ranks.ranks = 0; /* the vertex says it */
+    ranks.ranks = 0; /* the vertex has the number */
     (void)gy_dag_vertex(dag, &(gy_vertex_options){.command = (const char *const *)operands,
                                                   .stage = "ranks",
                                                   .parameter = &ranks,
@@ -115,11 +115,11 @@ static void watch_signals(void)
     }
 }
 
-/* What a job without slots waits for. */
+/* Why a job without slots waits. */
 typedef struct waiting {
     const char *id;
     long long hosts;
-    double next_seconds; /* it is looked for then */
+    double next_seconds; /* time of the next check */
     char reason[GY_CLUSTER_REASON_BYTES], told[GY_CLUSTER_REASON_BYTES]; /* "": nothing */
 } waiting;
 
@@ -147,7 +147,7 @@ static gy_status find_reason(void *arg, const gy_cluster_job *job)
     return GY_OK;
 }
 
-/* Say it once it has taken long, and again when it is something else. */
+/* Report the reason once the wait is long, and again when the reason changes. */
 static void tell_waiting(gy_cluster *cluster, waiting *waits)
 {
     const double now = now_seconds();
@@ -157,7 +157,7 @@ static void tell_waiting(gy_cluster *cluster, waiting *waits)
     waits->next_seconds = now + wait_again_seconds;
     waits->reason[0] = '\0';
     if (gy_cluster_list(cluster, &(gy_cluster_visit){.job = find_reason, .arg = waits}) < 0) {
-        return; /* who asks for the job's end is told why */
+        return; /* the wait for the job's end reports the failure */
     }
     if (waits->reason[0] != '\0' && strcmp(waits->reason, waits->told) != 0) {
         gy_print_to(stderr, "gyre run: job %s waits: %s\n", waits->id, waits->reason);
@@ -165,7 +165,7 @@ static void tell_waiting(gy_cluster *cluster, waiting *waits)
     memcpy(waits->told, waits->reason, sizeof(waits->told));
 }
 
-/* Until the job's end; a signal ends the job. */
+/* Wait for the job's end; a signal kills the job. */
 static int wait_for_end(gy_cluster *cluster, const char *id, long long hosts)
 {
     waiting waits = {
@@ -198,7 +198,7 @@ static int wait_for_end(gy_cluster *cluster, const char *id, long long hosts)
     if (ending != 0) {
         return 128 + ending;
     }
-    if (end.status != GY_OK && end.code <= 0) { /* else its manager has said why */
+    if (end.status != GY_OK && end.code <= 0) { /* else its manager has printed the reason */
         gy_cli_tell_end("run", id, &end, &heard);
     }
     return end.status == GY_OK ? GY_EXIT_OK : end.code > 0 ? end.code : GY_EXIT_FAILURE;
@@ -228,7 +228,7 @@ static void add_number(line *made, const char *option, double value)
     add(made, text);
 }
 
-/* The same command, as the manager understands it; what its options say here. */
+/* Make the command line of the manager from the options of this one. */
 static void make_line(line *made, const gy_hosts_settings *given, const gy_run_options *run,
                       char **operands)
 {

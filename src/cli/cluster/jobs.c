@@ -71,12 +71,12 @@ bool gy_cli_write_port_file(const char *what, const char *path, const char *addr
     is_written = file != NULL && fclose(file) == 0 && is_written;
     if (!is_written || rename(beside, path) != 0) {
         gy_print_to(stderr, "gyre %s: cannot write %s: %s\n", what, path, strerror(errno));
-        return raise(SIGTERM) != 0; /* it ends as by that */
+        return raise(SIGTERM) != 0; /* the server ends as by SIGTERM */
     }
     return true;
 }
 
-/* Says how it went, then ends: closing may have failures of its own. */
+/* Report the failure before closing, which may record a failure of its own. */
 int gy_cli_close_cluster(const char *what, gy_cluster *cluster, gy_status status)
 {
     int exit_status = status < 0 ? gy_cli_report_failure(what, status) : GY_EXIT_OK;
@@ -89,7 +89,7 @@ bool gy_cli_is_of_cluster(const gy_names_settings *at)
     return at->names != NULL || at->key != NULL || at->is_plaintext;
 }
 
-/* `options` with what the command line says of the name servers and the key. */
+/* Open with `options` and the name servers and key of the command line. */
 static int open_cluster_as(const char *what, const gy_names_settings *at,
                            gy_cluster_options options, gy_cluster **cluster)
 {
@@ -141,7 +141,7 @@ static void print_head(bool *is_printed)
     }
 }
 
-/* Behind the head, which is not printed before somebody answers. */
+/* Print a row; the first one prints the head before it, so that a failure prints no head. */
 static gy_status print_row(void *arg, const gy_cluster_job *job)
 {
     print_head(arg);
@@ -207,7 +207,7 @@ static gy_status print_report(void *arg, const gy_job_report *report)
     return GY_OK;
 }
 
-/* The last lines, as they are but for what is no text. */
+/* Print the last lines, with bytes that are no text escaped. */
 static void print_tail(void *arg, uint32_t epoch, uint64_t lost, const char *text,
                        size_t size_bytes)
 {
@@ -292,7 +292,8 @@ static void keep_tail(gy_cli_heard *heard, const char *text, size_t size_bytes)
     heard->tail_bytes = kept + size;
 }
 
-/* The words behind "exit status N: ", which may be cut, are the end of what it printed. */
+/* Whether the text after "exit status N: ", which may be truncated, is the end of its output.
+ */
 static bool has_printed(const gy_cli_heard *heard, const char *reason)
 {
     const char *words = strstr(reason, ": ");
@@ -316,7 +317,7 @@ void gy_cli_tell_end(const char *what, const char *id, const gy_cluster_result *
                 end->reason);
 }
 
-/* What the job prints; what is missing of it is said. */
+/* Print the job's output, and report what is missing of it. */
 void gy_cli_print_said(void *arg, uint32_t epoch, uint64_t lost, const char *text,
                        size_t size_bytes)
 {
@@ -333,11 +334,12 @@ void gy_cli_print_said(void *arg, uint32_t epoch, uint64_t lost, const char *tex
                     (unsigned long long)lost);
     }
     if (fwrite(text, 1, size_bytes, stdout) != size_bytes || fflush(stdout) != 0) {
-        clearerr(stdout); /* nobody reads it; the job's end is still waited for */
+        clearerr(stdout); /* standard output has no reader; the job's end still counts */
     }
 }
 
-/* From that manager on. 0 it ended well, 1 otherwise, 124 not in that time. */
+/* Wait for the end of the job, from the manager of `epoch` on. Returns 0 when it succeeded, 124
+ * when it did not end in time, else 1. */
 static int wait_for(const char *what, gy_cluster *cluster, const char *id, uint32_t epoch,
                     gy_cli_heard *heard)
 {
@@ -359,7 +361,7 @@ static int wait_for(const char *what, gy_cluster *cluster, const char *id, uint3
     return GY_EXIT_OK;
 }
 
-/* Those that are given, and where the journal lies; exit status. */
+/* List the given variables, and the one of the journal's place. Returns the exit status. */
 static int list_variables(char journal[4096], const char *variables[GY_OPTION_LIST_MAX + 2])
 {
     const char *const *given = gy_submit_given.variables.items;
@@ -413,7 +415,7 @@ static bool has_heard(const gy_cli_heard *heard, const char *words)
     return memmem(heard->tail, heard->tail_bytes, words, strlen(words)) != NULL;
 }
 
-/* Whether the file that a hint begins with is among its last words. */
+/* Whether the end of the output names the file that the hint begins with. */
 static bool is_heard(const gy_cli_heard *heard, const char *hint)
 {
     const char *end = strstr(hint, " is missing in ");
@@ -424,8 +426,8 @@ static bool is_heard(const gy_cli_heard *heard, const char *hint)
     return memmem(heard->tail, heard->tail_bytes, name, size - (size_t)(name - hint)) != NULL;
 }
 
-/* A job that says it found no file may lack one that its command line names and that is here
- * alone; other failures have other reasons. */
+/* When the output of a failed job mentions a missing file, look for a file that the command
+ * line names and that exists only on this host. */
 static void tell_unbrought(char **operands, const gy_cli_heard *heard)
 {
     char hint[2400];

@@ -21,8 +21,8 @@ static void listening(void *arg, const char *address)
     settings.has_failed = !gy_cli_write_port_file("nameserver", settings.port_file, address);
 }
 
-/* Not among what scripts read; without the token, as standard error often is a log that others
- * may read. */
+/* On standard error, as scripts read standard output; without the token, as standard error is
+ * often a log that others can read. */
 static void page_ready(void *arg, const char *url, const char *token_file)
 {
     (void)arg;
@@ -30,7 +30,7 @@ static void page_ready(void *arg, const char *url, const char *token_file)
                 token_file);
 }
 
-/* Before anything is made. */
+/* Check the options before any file is made. */
 static int check(const gy_nameserver_options *options)
 {
     const char *table = options->table;

@@ -1,4 +1,4 @@
-/* Files that a command needs and that are not where it runs. */
+/* Find files that a command needs and that its folder lacks. */
 #include "cli/jobs/common.h"
 
 #include <stdio.h>
@@ -7,8 +7,8 @@
 
 enum { WORD_BYTES = 4096 };
 
-/* The next word of a line of shell, without its quotes; false: there is none. Enough to find
- * names of files, no more: what the shell would put in for variables is not looked at. */
+/* Get the next word of a shell command line, without quotes; false: there is none. This is
+ * enough to find names of files: variables are not expanded. */
 static bool next_word(const char **at, char word[WORD_BYTES])
 {
     static const char apart[] = " \t\n;|&<>()";
@@ -41,7 +41,7 @@ static const char *last_name(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
-/* A file of this folder, by a path that is of no use in another one. */
+/* Whether the word is a relative path of a file, which is invalid in another folder. */
 static bool is_file_here(const char *word)
 {
     struct stat facts;

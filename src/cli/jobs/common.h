@@ -1,5 +1,5 @@
 /**
- * Options that every command has which runs a job, and the settings behind them.
+ * Options of every command that runs a job, and their settings.
  */
 #ifndef GY_CLI_JOBS_COMMON_H
 #define GY_CLI_JOBS_COMMON_H
@@ -9,9 +9,9 @@
 #include <gyre/job.h>
 
 /**
- * Find a word of a command that names a file of this folder which the command's own folder
- * lacks: of `files` (NULL at the end) each lies there under its last name.
- * @return true: `out` says so, without a line end
+ * Find a word of a command that names a file of the current folder which the command's own
+ * folder lacks. The latter has each of `files` (NULL at the end) under its last name.
+ * @return true: `out` has a message about the file, without a line end
  */
 bool gy_cli_find_unbrought(const char *command, const char *const *files, char *out,
                            size_t size_bytes);
@@ -44,11 +44,11 @@ typedef struct gy_job_settings {
      offsetof(type, job.sandbox), 0, 0, NULL}
 /* clang-format on */
 
-/** `out`, with date and time of this place, or "-". */
+/** Write local date and time, or "-", into `out`; returns it. */
 const char *gy_cli_date_text(int64_t wall_ns, char out[32]);
 
-/** What is known of a job, with a heading each; of none nothing. Notes are told from begin_ns
- * (wall clock) on; 0: with their dates. */
+/** Print a part of a job's report under its heading; nothing for an empty part. The times of
+ * notes are relative to begin_ns (wall clock); 0: they are dates. */
 void gy_cli_print_stages(const gy_job_stage *stages, size_t count);
 void gy_cli_print_counters(const gy_job_counter *counters, size_t count);
 void gy_cli_print_notes(const gy_job_note *notes, size_t count, int64_t begin_ns);

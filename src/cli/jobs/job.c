@@ -78,7 +78,7 @@ static int run_list(char **operands, int count)
                                          "other: --last is for jobs of this machine");
     }
     const int most = settings.last < 0 ? LAST_JOBS : (int)settings.last;
-    bool has_header = false; /* not before what cannot be read */
+    bool has_header = false; /* the first row prints it, so that a failure prints none */
     gy_status status = gy_job_list(most, print_row, &has_header);
     if (status != GY_OK) {
         return gy_cli_report_failure("job list", status);
@@ -157,7 +157,7 @@ static int run_kill(char **operands, int count)
     return status == GY_OK ? GY_EXIT_OK : gy_cli_report_failure("job kill", status);
 }
 
-/* A number as a variable's text; nothing for one that was not given. */
+/* Set a variable to a number; do nothing for an option that was not given. */
 static bool set_number(const char *name, double value)
 {
     char text[64];
@@ -192,7 +192,7 @@ static int run_run(char **operands, int count)
     return errno == ENOENT ? 127 : 126;
 }
 
-/* Those of this machine that are named. */
+/* Remove the given jobs of this machine. */
 static int forget_these(char **operands, int count)
 {
     if (settings.quota >= 0 || settings.keep >= 0 || settings.job.memo != NULL) {

@@ -104,7 +104,7 @@ static gy_line_end line_end(void)
                : GY_LINE_END_AUTO;
 }
 
-static const char *const *shown; /* what the inputs are called */
+static const char *const *shown; /* names of the inputs for the output and messages */
 
 static gy_job_options common(const gy_file_list *inputs)
 {
@@ -123,7 +123,7 @@ static gy_dag *make_wordcount(gy_flow *flow, const gy_file_list *inputs)
     return gy_dag_wordcount(flow, &job);
 }
 
-/* The index, and beside it what its numbers mean. */
+/* The index, and beside it the list of inputs by number. */
 static gy_dag *make_index(gy_flow *flow, const gy_file_list *inputs)
 {
     gy_job_options job = common(inputs);
@@ -147,7 +147,7 @@ static gy_dag *make_grep(gy_flow *flow, const gy_file_list *inputs)
                                                 .is_counting = settings.is_counting});
 }
 
-/* Checked before: one letter, or a tab as two. */
+/* check_options has accepted it: one character, or \\t. */
 static char separator(void)
 {
     if (settings.separator == NULL) {
@@ -204,7 +204,7 @@ static gy_dag *make_commands(gy_flow *flow, const gy_file_list *inputs)
                                                   .files = settings.files.items});
 }
 
-/* What a job may be told beyond what all take. */
+/* A ready-made job, and the options that it takes beyond the common ones. */
 typedef struct mr_verb {
     const char *name, *takes; /* options, each between spaces */
     gy_dag *(*make)(gy_flow *flow, const gy_file_list *inputs);
@@ -224,7 +224,7 @@ static const mr_verb verbs[] = {
     {"--map", " map reduce file split ", make_commands},
 };
 
-/* Where there is nothing between the maps and the output, there is nothing to part. */
+/* Only a job with a shuffle between its maps and the output has partitions. */
 static bool has_partitions(const mr_verb *verb)
 {
     return strstr(verb->takes, " partitions ") != NULL ||
@@ -293,7 +293,7 @@ static int check_options(const mr_verb *verb)
     return GY_EXIT_OK;
 }
 
-/* What was left out or taken for nothing is told, also to those who want no progress. */
+/* Report lines that were left out or had no value, also with --quiet. */
 static void print_lacking(const gy_job_report *report, const char *verb)
 {
     const bool is_sort = strcmp(verb, "sort") == 0;
@@ -352,7 +352,7 @@ static void show_nothing(void *arg, const gy_job_report *report)
     (void)report;
 }
 
-/* A command that failed may lack its file; its own words may not say that this is elsewhere. */
+/* When a command failed, look for a file that it names and that its folder lacks. */
 static int report_failure(gy_status status)
 {
     char hint[2400];
@@ -414,7 +414,8 @@ static const mr_verb *find_verb(const char *name)
     return NULL;
 }
 
-/* Of inputs that can be read once only the job reads copies. */
+/* Copy inputs that can be read only once, such as standard input, and run the job on the
+ * copies. */
 static int run_spooled(const mr_verb *verb, const gy_file_list *inputs)
 {
     gy_flow_spool *spool = NULL;

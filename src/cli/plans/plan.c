@@ -22,7 +22,7 @@ enum {
     WIDTH_LEAST = 24,
     FAILURES_MOST = 16
 };
-enum { LINKS_BYTES = (1 << 20) + 1 }; /* one more than such a file may have */
+enum { LINKS_BYTES = (1 << 20) + 1 }; /* one more than the maximum size of the file */
 
 typedef struct plan_settings {
     const char *operation, *algorithm, *svg, *links;
@@ -34,7 +34,7 @@ typedef struct plan_settings {
     const char *fail;
 } plan_settings;
 
-/* What stands in when an option is not given; with it one sees whether it was. */
+/* The values of options that were not given. */
 #define UNSET                                                                                  \
     {                                                                                          \
         .root = -1, .bytes = -1, .alpha = -1, .beta = -1, .gamma = -1, .alpha_across = -1,     \
@@ -123,7 +123,7 @@ static int fail(gy_status status)
     return status == GY_ARG ? GY_EXIT_USAGE : code;
 }
 
-/* What --links read, until the end of the command. */
+/* The file of --links, read; freed at the end of the command. */
 static gy_plan_links *links;
 
 static int read_links(gy_plan_query *query)
@@ -191,7 +191,7 @@ static int run_list(const char *operation)
 {
     gy_plan_algorithm first;
     if (operation != NULL && !gy_plan_algorithm_at(operation, 0, &first)) {
-        int64_t steps; /* the failure says which operations there are */
+        int64_t steps; /* the failure lists the operations */
         return fail(gy_plan_length(
             &(gy_plan_query){.operation = operation, .algorithm = "", .ranks = 1}, &steps));
     }

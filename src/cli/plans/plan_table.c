@@ -1,4 +1,4 @@
-/* gyre plan table: what the algorithms of an operation cost, read off their plans, beside the
+/* gyre plan table: the cost of an operation's algorithms, computed from their plans, beside the
  * formulas of the literature. */
 #include "cli/plans/plan.h"
 
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The formulas say seconds from ranks, bytes and servers. */
+/* The formulas give seconds for ranks, bytes and servers. */
 typedef struct formula_values {
     double p, n, k, alpha, beta, gamma;
 } formula_values;
@@ -61,7 +61,7 @@ static double by_halving(const formula_values *v)
     return 2 * log2_up(v->p) * v->alpha + 2 * (v->p - 1) / v->p * v->n * v->beta;
 }
 
-/* How the lectures call an algorithm of allreduce, and what they say it takes. */
+/* The lectures' names of the allreduce algorithms, and their formulas. */
 typedef struct lecture_row {
     const char *name, *title, *formula;
     double (*seconds)(const formula_values *values);
@@ -239,7 +239,7 @@ gy_status gy_cli_print_plan_table(const gy_plan_query *query, const gy_table_for
         int64_t steps;
         gy_plan_query wrong = *query;
         wrong.algorithm = "";
-        return gy_plan_length(&wrong, &steps); /* says which operations there are */
+        return gy_plan_length(&wrong, &steps); /* the failure lists the operations */
     }
     if (format->is_csv) {
         printf("operation,algorithm,ranks,bytes,depth,rounds,sent,received,sent_by_all,fan_in,"

@@ -9,7 +9,7 @@ void gy_comm_abort(gy_comm *comm, int code, const char *text)
     GY_COMM_EXPECT(comm);
     gy_error error;
     GY_ASSERT(code > 0 && code < 256);
-    gy_error_take(&error, gy_fail(GY_CANCELLED, "rank %d aborted the run: %.800s",
+    gy_error_take(&error, gy_fail(GY_CANCELLED, "rank %d aborted the launch: %.800s",
                                   gy_comm_peer(comm, comm->rank), text));
     gy_comm_refuse(comm, &error);
     if (!gy_transport_run_report_abort(&error)) {
