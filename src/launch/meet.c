@@ -201,7 +201,7 @@ static gy_status meet_as_first(gy_nodes *nodes, const gy_meeting *meeting, doubl
 static gy_status meet_as_other(gy_nodes *nodes, const gy_meeting *meeting, double seconds)
 {
     gy_deadline deadline = gy_env_deadline(nodes->env, seconds), answer = GY_NEVER;
-    gy_error last = {.text = "nobody answers"};
+    gy_error last = {.text = "no answer"};
     for (;;) {
         gy_status status = GY_OK;
         if (nodes->greeting == NULL && nodes->nodes[0].link == NULL) {

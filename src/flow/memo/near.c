@@ -143,7 +143,7 @@ gy_status gy_objects_near(gy_near *near, const gy_proto *proto, gy_arena *arena,
     for (size_t i = 0; status == GY_OK && !near->is_over && proto->files[i] != NULL; i++) {
         status = look_at(near, proto->files[i], all);
         if (status < 0 && status != GY_NOMEM && status != GY_ARG) {
-            gy_warn("vertices are placed without looking where their inputs lie: %s",
+            gy_warn("vertices are placed without the locations of their inputs: %s",
                     gy_error_text());
             near->is_over = true;
             status = GY_OK;

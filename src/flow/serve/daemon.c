@@ -16,7 +16,7 @@ gy_status gy_daemon_run(const gy_daemon_run_options *setup)
         return gy_fail(GY_ARG, "a daemon needs name servers, an address and a folder");
     }
     if (setup->slots < 0 || setup->retention_s < 0) {
-        return gy_fail(GY_ARG, "%d slots, files kept %g s: neither may be below zero",
+        return gy_fail(GY_ARG, "%d slots, files retained for %g s: expected 0 or more",
                        setup->slots, setup->retention_s);
     }
     if (setup->key_file == NULL && !setup->is_plaintext) {

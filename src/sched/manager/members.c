@@ -154,7 +154,7 @@ void gy_manager_host_lost(gy_manager *manager, const gy_sched_event *event)
     }
     const char *reason =
         gy_manager_text(manager, "lost with host %s (%s): %s", row->name, row->address,
-                        event->reason != NULL ? event->reason : "it is gone");
+                        event->reason != NULL ? event->reason : "it is lost");
     gy_manager_note_host(manager, event->host, reason);
     for (uint32_t process = 0; process < manager->options.process_max; process++) {
         if (manager->slots[process].host == event->host) {
@@ -219,10 +219,10 @@ void gy_manager_slot_close(gy_manager *manager, const gy_sched_event *event)
     if (manager->options.host_max == 0 || event->process >= manager->options.process_max) {
         return;
     }
-    gy_manager_slot_take(manager, event->process,
-                         gy_manager_text(manager, "lost with the lease of slot %u: %s",
-                                         event->process,
-                                         event->reason != NULL ? event->reason : "it is over"));
+    gy_manager_slot_take(
+        manager, event->process,
+        gy_manager_text(manager, "lost with the lease of slot %u: %s", event->process,
+                        event->reason != NULL ? event->reason : "it has expired"));
 }
 
 /* ---- Hosts where tasks fail ---- */

@@ -390,7 +390,7 @@ static gy_status hdfs_blocks(gy_place *place, uint64_t at, uint64_t size_bytes,
         .place = place, .method = "GET", .path = place->uri.path, .operation = operation};
     GY_TRY(gy_store_hdfs_ask(&call));
     if (!gy_hdfs_is_good(&call)) {
-        return gy_store_hdfs_fail(&call, "ask for the blocks of");
+        return gy_store_hdfs_fail(&call, "get the block locations of");
     }
     json_t *document = NULL;
     GY_TRY(gy_store_hdfs_document(&call, &document));
