@@ -13,8 +13,7 @@ int main(int argc, char **argv)
     gy_node labels = gy_graph_input(g, "labels", GY_U8, (int64_t[]){GY_BATCH}, 1);
     gy_node w = gy_graph_parameter(g, "w", GY_F32, (int64_t[]){784, 10}, 2, gy_init_zeros());
     gy_node rows = gy_op_cast(gy_op_reshape(pixels, (int64_t[]){GY_BATCH, 784}, 2), GY_F32);
-    gy_node loss =
-        gy_op_cross_entropy(gy_op_matmul(rows, w), labels); /* -mean log softmax(x W) */
+    gy_node loss = gy_op_cross_entropy(gy_op_matmul(rows, w), labels); /* of softmax(x W) */
     gy_node move = gy_op_mul(gy_graph_scalar(g, GY_F32, 3e-6), gy_op_gradient(loss, w));
     gy_node fetch[] = {loss, gy_op_assign(w, gy_op_sub(w, move))};
     gy_tensor *images, *digits;
