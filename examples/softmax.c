@@ -1,7 +1,7 @@
 /* Lecture A's example: y = softmax(x W), trained by cross entropy, on the digits.
  *
  *     cc softmax.c -lgyre -o softmax && ./softmax IMAGES LABELS      (IDX files, plain or .gz)
- *     gyre run --ranks 4 ./softmax IMAGES LABELS                          the same on four ranks
+ *     gyre run --ranks 4 ./softmax IMAGES LABELS   the same on four
  */
 #include <gyre/gyre.h>
 #include <stdio.h>
