@@ -186,8 +186,7 @@ static void compare(const shape *form, const bench_case *which, int threads, int
         must(gy_engine_new(&(gy_engine_options){.workers = threads, .bind = true},
                            &ours.engine));
         for (int v = 0; v < CASE_VARS; v++) {
-            ours.vars[v] = gy_var_new(ours.engine);
-            GY_ASSERT(ours.vars[v] != NULL);
+            must(gy_var_new(ours.engine, &ours.vars[v]));
         }
         (void)run_ours(form, which, &ours, threads);
         check(form, which, "gyre");

@@ -48,8 +48,9 @@ static gy_status make_model(const char *name, bool has_dropout, gy_model **model
             (*model)->layers[i].rate = 0;
         }
     }
-    gy_train_options training =
-        gy_train_defaults(&(gy_train_options){.epochs = 1, .batch = 1, .rate = 0.01});
+    gy_train_options training;
+    GY_TRY(gy_train_defaults(&(gy_train_options){.epochs = 1, .batch = 1, .rate = 0.01},
+                             &training));
     GY_TRY(gy_model_build(*model, &training));
     set_weights(*model);
     return GY_OK;

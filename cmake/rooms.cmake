@@ -124,7 +124,8 @@ function(gyre_headers_check)
 endfunction()
 
 macro(gyre_install)
-    install(TARGETS gyre LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    install(TARGETS gyre EXPORT gyre-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+        INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
     if(TARGET gyre_command)
         install(TARGETS gyre_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
     endif()
@@ -134,6 +135,15 @@ macro(gyre_install)
     string(REGEX REPLACE "/$" "" GYRE_PC_PREFIX "${GYRE_PC_PREFIX}")
     configure_file(cmake/gyre.pc.in gyre.pc @ONLY)
     install(FILES ${CMAKE_BINARY_DIR}/gyre.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+    # find_package(gyre), target gyre::gyre; it finds its prefix in the same way.
+    include(CMakePackageConfigHelpers)
+    set(package ${CMAKE_INSTALL_LIBDIR}/cmake/gyre)
+    configure_file(cmake/gyre-config.cmake.in gyre-config.cmake COPYONLY)
+    write_basic_package_version_file(${CMAKE_BINARY_DIR}/gyre-config-version.cmake
+        VERSION ${PROJECT_VERSION} COMPATIBILITY SameMinorVersion)
+    install(EXPORT gyre-targets NAMESPACE gyre:: DESTINATION ${package})
+    install(FILES ${CMAKE_BINARY_DIR}/gyre-config.cmake ${CMAKE_BINARY_DIR}/gyre-config-version.cmake
+        DESTINATION ${package})
     if(EXISTS ${CMAKE_SOURCE_DIR}/docs/gyre.1)
         install(FILES docs/gyre.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
     endif()

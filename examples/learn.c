@@ -17,6 +17,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Pass a failure up. */
+#define TRY(call)                                                                              \
+    do {                                                                                       \
+        gy_status status_ = (call);                                                            \
+        if (status_ != GY_OK) {                                                                \
+            return status_;                                                                    \
+        }                                                                                      \
+    } while (0)
+
 enum { FEATURES = 8, CLASSES = 3, ROW = FEATURES + 1, BATCH = 64, EPOCHS = 20, TEXTS = 64 };
 
 /* ---- a map: lines to rows of numbers, the class last ---- */
@@ -27,7 +36,7 @@ static gy_status prepare(gy_vertex *vertex)
     size_t used = 0, size = 1;
     while (size > 0) { /* a text fits into memory */
         const void *data = NULL;
-        GY_TRY(gy_vertex_read(vertex, 0, &data, &size));
+        TRY(gy_vertex_read(vertex, 0, &data, &size));
         char *more = realloc(text, used + size + 1);
         if (more == NULL) {
             free(text);
@@ -93,8 +102,8 @@ static int64_t read_rows(float **rows)
 static gy_status cut_batch(const float *rows, int64_t from, int64_t to, gy_tensor **x,
                            gy_tensor **y)
 {
-    GY_TRY(gy_tensor_new(NULL, GY_F32, (int64_t[]){to - from, FEATURES}, 2, x));
-    GY_TRY(gy_tensor_new(NULL, GY_U8, (int64_t[]){to - from}, 1, y));
+    TRY(gy_tensor_new(NULL, GY_F32, (int64_t[]){to - from, FEATURES}, 2, x));
+    TRY(gy_tensor_new(NULL, GY_U8, (int64_t[]){to - from}, 1, y));
     for (int64_t i = from; i < to; i++) {
         for (int k = 0; k < FEATURES; k++) {
             gy_tensor_set(*x, (i - from) * FEATURES + k, (double)rows[i * ROW + k]);
@@ -119,7 +128,8 @@ static gy_status write_parameters(gy_tensor *w)
 
 static gy_status learn(const float *rows, int64_t count)
 {
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = NULL;
+    TRY(gy_graph_new(&g));
     gy_node x = gy_graph_input(g, "x", GY_F32, (int64_t[]){GY_BATCH, FEATURES}, 2);
     gy_node y = gy_graph_input(g, "y", GY_U8, (int64_t[]){GY_BATCH}, 1);
     gy_node w =

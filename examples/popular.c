@@ -14,6 +14,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Pass a failure up. */
+#define TRY(call)                                                                              \
+    do {                                                                                       \
+        gy_status status_ = (call);                                                            \
+        if (status_ != GY_OK) {                                                                \
+            return status_;                                                                    \
+        }                                                                                      \
+    } while (0)
+
 enum { COUNTERS = 2, TOP = 5, PATH_BYTES = 4096, PART_BYTES = PATH_BYTES + 64 };
 
 /* ---- pages and their numbers of requests ---- */
@@ -104,9 +113,9 @@ static gy_status write_pages(gy_vertex *vertex, pages *all, size_t most)
         const int output = (int)(to % (size_t)gy_vertex_outputs(vertex));
         /* A page's name may have any length, so it is not printed into the buffer. */
         snprintf(number, sizeof(number), "%lld ", (long long)page->count);
-        GY_TRY(gy_vertex_write(vertex, output, number, strlen(number)));
-        GY_TRY(gy_vertex_write(vertex, output, page->name, page->size));
-        GY_TRY(gy_vertex_write(vertex, output, "\n", 1));
+        TRY(gy_vertex_write(vertex, output, number, strlen(number)));
+        TRY(gy_vertex_write(vertex, output, page->name, page->size));
+        TRY(gy_vertex_write(vertex, output, "\n", 1));
     }
     for (size_t i = 0; i < all->slots; i++) {
         free(all->items[i].name);
@@ -192,7 +201,7 @@ static void add_page(pages *all, const char *line, size_t size)
 static gy_status count(gy_vertex *vertex)
 {
     pages all = {0};
-    GY_TRY(each_line(vertex, 0, count_page, &all));
+    TRY(each_line(vertex, 0, count_page, &all));
     gy_vertex_count(vertex, "pages seen by counters", (int64_t)all.used);
     return write_pages(vertex, &all, SIZE_MAX);
 }
@@ -204,7 +213,7 @@ static gy_status sum(gy_vertex *vertex)
     size_t bytes = 0;
     const int64_t *most = gy_vertex_parameter(vertex, &bytes);
     for (int i = 0; i < gy_vertex_inputs(vertex); i++) {
-        GY_TRY(each_line(vertex, i, add_page, &all));
+        TRY(each_line(vertex, i, add_page, &all));
     }
     return write_pages(vertex, &all, (size_t)*most);
 }
@@ -299,7 +308,7 @@ static gy_status two_jobs(gy_flow *flow, char parts[COUNTERS][PART_BYTES], const
     gy_part all = gy_part_pointwise(counters(first, parts, 1),
                                     sums(first, "sum", INT64_MAX, NULL), GY_CHANNEL_FILE);
     gy_part_output(all, "counts");
-    GY_TRY(run(flow, first, between));
+    TRY(run(flow, first, between));
     gy_dag *second = gy_dag_new(flow, "the most popular");
     gy_part_output(sums(second, "top", TOP, (const char *[]){file, NULL}), "top");
     return run(flow, second, folder);

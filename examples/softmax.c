@@ -8,7 +8,12 @@
 
 int main(int argc, char **argv)
 {
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = NULL;
+    gy_tensor *images, *digits;
+    gy_session_options ranks = {.comm = NULL};
+    gy_session *s;
+    int status = gy_graph_new(&g) || argc != 3 || gy_read_idx(argv[1], &images) ||
+                 gy_read_idx(argv[2], &digits) || gy_comm_world(&ranks.comm);
     gy_node pixels = gy_graph_input(g, "pixels", GY_U8, (int64_t[]){GY_BATCH, 28, 28}, 3);
     gy_node labels = gy_graph_input(g, "labels", GY_U8, (int64_t[]){GY_BATCH}, 1);
     gy_node w = gy_graph_parameter(g, "w", GY_F32, (int64_t[]){784, 10}, 2, gy_init_zeros());
@@ -16,12 +21,7 @@ int main(int argc, char **argv)
     gy_node loss = gy_op_cross_entropy(gy_op_matmul(rows, w), labels); /* of softmax(x W) */
     gy_node move = gy_op_mul(gy_graph_scalar(g, GY_F32, 3e-6), gy_op_gradient(loss, w));
     gy_node fetch[] = {loss, gy_op_assign(w, gy_op_sub(w, move))};
-    gy_tensor *images, *digits;
-    gy_session_options ranks = {.comm = NULL};
-    gy_session *s;
-    int status = argc != 3 || gy_read_idx(argv[1], &images) || gy_read_idx(argv[2], &digits) ||
-                 gy_comm_world(&ranks.comm) || /* the session allreduces gradients */
-                 gy_session_new(g, &ranks, &s);
+    status = status || gy_session_new(g, &ranks, &s); /* the session allreduces gradients */
     int r = status ? 0 : gy_comm_rank(ranks.comm), p = status ? 1 : gy_comm_size(ranks.comm);
     for (int64_t i = 0, n = 100; !status && i + n <= gy_tensor_size(images, 0); i += n) {
         gy_tensor *x = NULL, *y = NULL, *out[2] = {NULL, NULL};
@@ -32,6 +32,6 @@ int main(int argc, char **argv)
         (void)(status || r || printf("%6d loss %.4f\n", (int)i, gy_tensor_get(out[0], 0)));
         gy_tensor_drop(x), gy_tensor_drop(y), gy_tensor_drop(out[0]);
     }
-    const char *usage = "usage: softmax IMAGES LABELS";
-    return status ? fprintf(stderr, "%s\n", argc != 3 ? usage : gy_error_text()), 1 : 0;
+    const char *text = argc != 3 ? "usage: softmax IMAGES LABELS" : gy_error_text();
+    return status ? fprintf(stderr, "%s\n", text), 1 : 0;
 }

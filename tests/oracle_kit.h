@@ -110,6 +110,7 @@ static inline void fill(void *data, gy_dtype dtype, size_t count, uint64_t seed,
         case GY_BF16:
             ((uint16_t *)data)[i] = gy_bf16_from(value);
             break;
+        case GY_DTYPE_NONE:
         case GY_DTYPE_COUNT:
         default:
             abort();
@@ -543,7 +544,7 @@ static inline void draw_case(gy_random *random, int size, const gy_algorithm *ro
         GY_OPERATION_SCAN,      GY_OPERATION_EXCLUSIVE_SCAN};
     *spec = (case_spec){
         .operation = operations[gy_random_below(random, GY_COUNT(operations))],
-        .dtype = (gy_dtype)gy_random_below(random, GY_DTYPE_COUNT),
+        .dtype = (gy_dtype)(1 + gy_random_below(random, GY_DTYPE_COUNT - 1)),
         .reduction = (gy_reduction)gy_random_below(random, GY_REDUCTION_COUNT),
         .count = draw_count(random),
         .root = (int)gy_random_below(random, (uint64_t)size),

@@ -83,14 +83,20 @@ GY_API size_t gy_printable(char *out, size_t size_bytes, const char *text, size_
  */
 GY_API void gy_print_to(FILE *out, const char *format, ...) GY_PRINTF(2, 3);
 
-/** Pass a failure up. Not where something must be undone: use a named label there. */
-#define GY_TRY(expr)                                                                           \
-    do {                                                                                       \
-        gy_status gy_try_ = (expr);                                                            \
-        if (gy_try_ < 0) {                                                                     \
-            return gy_try_;                                                                    \
-        }                                                                                      \
-    } while (0)
+/**
+ * Options structs. Each begins with `size_t struct_size` and means its defaults when all its
+ * bytes are zero. struct_size says how large the struct was where the caller was compiled: the
+ * library takes the members that the caller knew, and the defaults of later ones. Zero stands
+ * for the size that this library knows, which is right for a program compiled with its headers.
+ * GY_OPTIONS fills the member in:
+ *
+ *     gy_session_options options = GY_OPTIONS(gy_session_options, .comm = comm, .seed = 7);
+ *
+ * A function that takes options takes NULL for the defaults, too, unless its comment says that
+ * a member is needed. It refuses with GY_ARG a struct_size below sizeof(size_t), and with
+ * GY_UNSUPPORTED a larger struct of a later Gyre that sets what this library does not know.
+ */
+#define GY_OPTIONS(type, ...) ((type){.struct_size = sizeof(type), __VA_ARGS__})
 
 /** A point in time on the process's monotonic clock, in nanoseconds. */
 typedef struct gy_deadline {

@@ -17,6 +17,7 @@ extern "C" {
 
 /** Zero fields take the default, where there is one; it stands behind the comment. */
 typedef struct gy_nameserver_options {
+    size_t struct_size;   /* GY_OPTIONS; 0: as compiled */
     const char *listen;   /* "HOST:PORT"; port 0: the system chooses one */
     const char *key_file; /* key ring; NULL: only with is_plaintext */
     bool is_plaintext;    /* no key; loopback addresses alone */
@@ -72,6 +73,7 @@ GY_API GY_MUST_CHECK gy_status gy_nameserver_run(const gy_nameserver_options *op
 typedef struct gy_cluster gy_cluster;
 
 typedef struct gy_cluster_options {
+    size_t struct_size;      /* GY_OPTIONS; 0: as compiled */
     const char *nameservers; /* "HOST:PORT,HOST:PORT"; the elected leader answers */
     const char *key_file; /* key ring of the role submitter, or of watcher, which may only list;
                            * NULL: only with is_plaintext */
@@ -195,8 +197,8 @@ GY_API GY_MUST_CHECK gy_status gy_cluster_kill(gy_cluster *cluster, const char *
 
 /**
  * Resume a job that failed or was killed. Its next manager continues from the job's journal;
- * outputs that daemons still store (`gyre daemon --orphan-retention`) are not computed again. The call
- * returns when the request is stored; gy_cluster_follow waits for the job's end.
+ * outputs that daemons still store (`gyre daemon --orphan-retention`) are not computed again.
+ * The call returns when the request is stored; gy_cluster_follow waits for the job's end.
  *
  * @param epoch  becomes that of the next manager, for gy_cluster_follow_from
  * @return GY_OK; GY_NOTFOUND; GY_ARG not a whole id; GY_STATE it runs, or ended well, or its

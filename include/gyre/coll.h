@@ -468,6 +468,7 @@ typedef struct gy_recoverable gy_recoverable;
 
 /** Zero fields are the defaults. */
 typedef struct gy_recoverable_options {
+    size_t struct_size; /* GY_OPTIONS; 0: as compiled */
     int replicas;       /* copies beside the first: so many ranks may be lost at once; 2. When
                            more are and something is lost, all ranks say what: GY_STATE */
     size_t limit_bytes; /* of all results since a checkpoint, of which a rank keeps about

@@ -36,6 +36,7 @@ typedef struct gy_corpus gy_corpus;
 
 /** Zero fields are the defaults. */
 typedef struct gy_corpus_options {
+    size_t struct_size;     /* GY_OPTIONS; 0: as compiled */
     const char *root;       /* the folder that stands for "/"; NULL: "/" */
     gy_comm *comm;          /* ranks that share the reading; NULL: this process alone */
     int64_t class_bytes;    /* read at most this much of a class; 0: 64 MiB */

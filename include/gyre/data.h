@@ -80,8 +80,9 @@ typedef struct gy_file_list {
 
 /** What of folders is taken, too. Zero: neither. */
 typedef struct gy_file_list_options {
-    bool takes_hidden; /* names that begin with '.' or '_', and MANIFEST.json */
-    bool takes_links;  /* to files and folders */
+    size_t struct_size; /* GY_OPTIONS; 0: as compiled */
+    bool takes_hidden;  /* names that begin with '.' or '_', and MANIFEST.json */
+    bool takes_links;   /* to files and folders */
 } gy_file_list_options;
 
 /**

@@ -11,6 +11,7 @@ extern "C" {
 #endif
 
 typedef struct gy_doctor_options {
+    size_t struct_size; /* GY_OPTIONS; 0: as compiled */
     int process; /* of a live launch: its launcher, keeper or a rank; 0: the only launch here */
     const char *file; /* NULL; or a flight record (gyre run --recording) to read instead */
     bool is_json;     /* JSON for programs in place of text for people */

@@ -45,6 +45,7 @@ typedef enum gy_lane {
 typedef void (*gy_work)(void *arg, gy_done *done);
 
 typedef struct gy_engine_options {
+    size_t struct_size; /* GY_OPTIONS; 0: as compiled */
     /* Threads that compute, the caller included; 0: the cores of this process's cpuset divided
      * by ranks_on_host, at least 1. */
     int workers;
@@ -98,14 +99,16 @@ typedef struct gy_engine_counts {
 /** @threads any; exact only while nothing runs */
 GY_API gy_engine_counts gy_engine_count(const gy_engine *engine);
 
-/** A variable of the engine. NULL when out of memory. @threads any */
-GY_API gy_var *gy_var_new(gy_engine *engine);
+/** A variable of the engine; caller owns it. @return GY_OK; GY_NOMEM @threads any */
+GY_API GY_MUST_CHECK gy_status gy_var_new(gy_engine *engine, gy_var **var);
 /** Frees after all tasks pushed on it so far; the caller must not use it any more. NULL is
  * fine. */
 GY_API void gy_var_free(gy_var *var);
 
-/** A group. `deadline` bounds it: later tasks fail with GY_TIMEOUT. NULL when out of memory. */
-GY_API gy_scope *gy_scope_new(gy_engine *engine, gy_deadline deadline);
+/** A group of tasks; caller owns it. `deadline` bounds it: later tasks fail with GY_TIMEOUT.
+ * @return GY_OK; GY_NOMEM @threads any */
+GY_API GY_MUST_CHECK gy_status gy_scope_new(gy_engine *engine, gy_deadline deadline,
+                                            gy_scope **scope);
 /** Waits for the group's tasks, then frees it. NULL is fine. */
 GY_API void gy_scope_free(gy_scope *scope);
 /**

@@ -91,6 +91,7 @@ typedef enum gy_determinism {
 enum { GY_PORTS_ANY = -1 };
 
 typedef struct gy_vertex_options {
+    size_t struct_size;   /* GY_OPTIONS; 0: as compiled */
     const char *function; /* a name of gy_flow_start; NULL with `command` */
     const char *stage; /* for reports, and what gy_part_refine waits for; NULL: the function's
                           (or command's) name */
@@ -215,6 +216,7 @@ typedef struct gy_refinement gy_refinement;
 typedef void (*gy_refine_work)(gy_refinement *refinement, gy_dag *dag, gy_part outputs);
 
 typedef struct gy_refine_options {
+    size_t struct_size; /* GY_OPTIONS; 0: as compiled */
     gy_refine_work work;
     const void *parameter; /* (parameter_bytes) copied; gy_refinement_parameter */
     size_t parameter_bytes;
@@ -301,6 +303,7 @@ GY_API int gy_plan_key_ranges(gy_sample_key *keys, int64_t count, int ranges,
 #define GY_FLOW_MEMORY_BYTES_MIN (8 << 20)
 
 typedef struct gy_flow_options {
+    size_t struct_size; /* GY_OPTIONS; 0: as compiled */
     /* Folder that appears atomically, by its MANIFEST.json; absent or empty before. Or a prefix
      * in a store (s3://BUCKET/PREFIX, hdfs://HOST:PORT/PATH) below which no object is: the
      * output is made in the job's folder, then sent, the manifest last and exclusively. Nothing

@@ -1,9 +1,26 @@
 /**
- * Computation graphs: build them from nodes, differentiate them, run them in a session.
+ * Computation graphs: a program builds them from nodes, differentiates them and runs them in a
+ * session.
  *
- * A failed call returns a node of its graph that carries the failure; using it is harmless, and
- * gy_graph_status() or the first gy_session call reports the first failure with the node's
- * place.
+ * Names. gy_graph_* makes the leaves of a graph (inputs, parameters, constants); gy_op_* makes
+ * one node from others and is named as its row of the operator table; gy_session_* runs.
+ *
+ * Shapes are written (rows, columns); "…" stands for any number of dimensions; a size may be
+ * GY_BATCH, which a run binds. `dim` counts dimensions from 0, and from the end when it is
+ * negative (-1: the last) where the comment says so. `axes` is a set of dimensions: bit i is
+ * dimension i, 0 means all of them.
+ *
+ * Errors. A gy_op_* or gy_graph_* call that fails returns a failed node (index -1) and keeps
+ * its failure in the graph; a failed node may be passed on and gives failed nodes. The first
+ * failure is reported, with the place of its node, by gy_graph_status(), gy_op_gradients() and
+ * gy_session_new(): GY_SHAPE shapes do not fit, GY_TYPE element types do not fit, GY_ARG an
+ * argument or a node of another graph, GY_EXISTS a name that is taken, GY_NOMEM.
+ *
+ * Types. Arithmetic runs on f64, f32 and integers up to 64 bits (u64, f16 and bf16 are storage:
+ * cast them). Operands have one element type; gy_op_cast makes it so.
+ *
+ * Threads. A graph is built by one thread at a time; sessions over it run when it is no longer
+ * changed, except by nodes added to its end.
  *
  * @source lecture A, "The Language of AI: Computation Graph"
  */
@@ -17,28 +34,31 @@
 extern "C" {
 #endif
 
+/** Nodes and their edges. @threads owner */
 typedef struct gy_graph gy_graph;
 
-/** One output of one node: a small value. */
+/** One output of one node. A value to copy; the graph owns the node. */
 typedef struct gy_node {
     gy_graph *graph;
     int32_t index, output; /* index -1: failed */
 } gy_node;
 
-/** How a parameter begins. */
+/** The values that a parameter begins with. */
 typedef enum gy_init_kind {
     GY_INIT_ZEROS,
-    GY_INIT_CONSTANT,
-    GY_INIT_UNIFORM, /* [-scale, scale) */
-    GY_INIT_NORMAL,  /* deviation scale */
-    GY_INIT_GLOROT,  /* uniform, sqrt(6 / (fan in + fan out)) */
-    GY_INIT_HE,      /* normal, sqrt(2 / fan in) */
-    GY_INIT_TENSOR,  /* a copy of `tensor` */
+    GY_INIT_CONSTANT, /* scale everywhere */
+    GY_INIT_UNIFORM,  /* drawn from [-scale, scale) */
+    GY_INIT_NORMAL,   /* drawn with mean 0 and standard deviation scale */
+    GY_INIT_GLOROT,   /* uniform within sqrt(6 / (fan in + fan out)) */
+    GY_INIT_HE,       /* normal with deviation sqrt(2 / fan in) */
+    GY_INIT_TENSOR,   /* a copy of `tensor` */
 } gy_init_kind;
+/** Zero: all zeros. Draws come from the session's seed and the parameter's name, so that they
+ * are the same on any number of ranks. */
 typedef struct gy_init {
     gy_init_kind kind;
     double scale;
-    gy_tensor *tensor;
+    gy_tensor *tensor; /* held by the graph from gy_graph_parameter on */
 } gy_init;
 static inline gy_init gy_init_zeros(void)
 {
@@ -56,35 +76,58 @@ static inline gy_init gy_init_he(void)
     return init;
 }
 
-GY_API gy_graph *gy_graph_new(void); /* NULL when out of memory */
+/** An empty graph; caller owns it. @return GY_OK; GY_NOMEM @threads any */
+GY_API GY_MUST_CHECK gy_status gy_graph_new(gy_graph **graph);
+/** Frees the graph and its nodes. NULL is fine. Free its sessions first. */
 GY_API void gy_graph_free(gy_graph *graph);
-/** The first failure of any call on the graph, its text with node and place; GY_OK if none. */
+/** The first failure of any call on the graph, with its node in gy_error_text(); GY_OK if none.
+ */
 GY_API gy_status gy_graph_status(const gy_graph *graph);
 
-/** Fed at each run. Names are unique per graph among inputs and among parameters. */
+/* ---- leaves ---- */
+
+/**
+ * A value that each run is fed. Only its first size may be symbolic.
+ * @param name   unique among the graph's inputs; copied
+ * @param sizes  (rank)
+ */
 GY_API gy_node gy_graph_input(gy_graph *graph, const char *name, gy_dtype dtype,
                               const int64_t *sizes, int rank);
-/** Kept by the session, changed by gy_op_assign. Not differentiated unless asked for by
- * gy_op_gradient. */
+/**
+ * A variable that the session keeps between runs and gy_op_assign changes. Its gradient is
+ * computed only where gy_op_gradient asks for it.
+ * @param name   unique among the graph's parameters; copied
+ * @param sizes  (rank) numbers, none symbolic
+ */
 GY_API gy_node gy_graph_parameter(gy_graph *graph, const char *name, gy_dtype dtype,
                                   const int64_t *sizes, int rank, gy_init init);
-/** A copy of the tensor. */
+/** A constant: the graph keeps a copy of the tensor. */
 GY_API gy_node gy_graph_literal(gy_graph *graph, gy_tensor *tensor);
+/** A constant of rank 0. */
 GY_API gy_node gy_graph_scalar(gy_graph *graph, gy_dtype dtype, double value);
-/** The same of a whole number, each bit of which is kept (u64: its bits; a smaller integer
- * type: the low ones), where a double holds none beyond 2^53. */
+/** The same from an integer, each bit of which is kept, where a double holds none beyond 2^53
+ * (u64: its bits; a smaller integer type: the low ones). */
 GY_API gy_node gy_graph_scalar_int64(gy_graph *graph, gy_dtype dtype, int64_t value);
+/** A constant of the given sizes, `value` everywhere. */
+GY_API gy_node gy_graph_fill(gy_graph *graph, gy_dtype dtype, const int64_t *sizes, int rank,
+                             double value);
 
-/** The node under another name: in failures, traces and explanations. Returns it. */
+/** Gives the node another name, in failures, traces and explanations. Inputs and parameters
+ * keep theirs. @return the node */
 GY_API gy_node gy_node_named(gy_node node, const char *name);
 
-/** c = op(a) op(b): (…,m,k) (…,k,n) -> (…,m,n). */
+/* ---- products ---- */
+
+/** c = a b: (…,m,k) (…,k,n) -> (…,m,n). Floating types. */
 GY_API gy_node gy_op_matmul(gy_node a, gy_node b);
+/** The same of a and b with their last two dimensions swapped where asked for. */
 GY_API gy_node gy_op_matmul_transposed(gy_node a, bool transpose_a, gy_node b,
                                        bool transpose_b);
 
-/* Element-wise, broadcasting from the right. Comparisons give u8 0 or 1. Minimum and maximum
- * are NaN where either is, and -0 is below +0; relu of NaN is NaN. Integers wrap. */
+/* ---- element by element, broadcasting from the right ---- */
+
+/* Two operands. Integers wrap; a quotient of integers is cut towards 0, by 0 it is 0. pow is of
+ * floating types alone. minimum and maximum are NaN where either is, and -0 is below +0. */
 GY_API gy_node gy_op_add(gy_node a, gy_node b);
 GY_API gy_node gy_op_sub(gy_node a, gy_node b);
 GY_API gy_node gy_op_mul(gy_node a, gy_node b);
@@ -92,53 +135,121 @@ GY_API gy_node gy_op_div(gy_node a, gy_node b);
 GY_API gy_node gy_op_pow(gy_node a, gy_node b);
 GY_API gy_node gy_op_minimum(gy_node a, gy_node b);
 GY_API gy_node gy_op_maximum(gy_node a, gy_node b);
+/* Comparisons give u8: 0 or 1. They have no gradient. */
 GY_API gy_node gy_op_equal(gy_node a, gy_node b);
+GY_API gy_node gy_op_not_equal(gy_node a, gy_node b);
 GY_API gy_node gy_op_less(gy_node a, gy_node b);
+GY_API gy_node gy_op_less_equal(gy_node a, gy_node b);
 GY_API gy_node gy_op_greater(gy_node a, gy_node b);
+GY_API gy_node gy_op_greater_equal(gy_node a, gy_node b);
+/** a where condition (u8) is not 0, else b. */
 GY_API gy_node gy_op_select(gy_node condition, gy_node a, gy_node b);
+
+/* One operand of a floating or integer type. sign is -1, 0 or 1, and 0 of NaN; relu of NaN is
+ * NaN; the gradients of abs, sign and relu are 0 at 0. */
 GY_API gy_node gy_op_neg(gy_node a);
 GY_API gy_node gy_op_abs(gy_node a);
+GY_API gy_node gy_op_sign(gy_node a);
+GY_API gy_node gy_op_square(gy_node a);
+GY_API gy_node gy_op_relu(gy_node a);
+/* One operand of a floating type. log is the natural logarithm, log1p is log(1 + a) without
+ * loss near 0, gelu is the exact form a Phi(a), round takes halves to the even number. The
+ * gradients of floor, ceil and round are 0. */
 GY_API gy_node gy_op_exp(gy_node a);
 GY_API gy_node gy_op_log(gy_node a);
+GY_API gy_node gy_op_log1p(gy_node a);
 GY_API gy_node gy_op_sqrt(gy_node a);
+GY_API gy_node gy_op_sin(gy_node a);
+GY_API gy_node gy_op_cos(gy_node a);
 GY_API gy_node gy_op_tanh(gy_node a);
 GY_API gy_node gy_op_sigmoid(gy_node a);
-GY_API gy_node gy_op_relu(gy_node a);
 GY_API gy_node gy_op_gelu(gy_node a);
+GY_API gy_node gy_op_erf(gy_node a);
+GY_API gy_node gy_op_floor(gy_node a);
+GY_API gy_node gy_op_ceil(gy_node a);
+GY_API gy_node gy_op_round(gy_node a);
+/** The values in another element type. A floating value becomes an integer by being cut towards
+ * 0 (the ends of the range for what lies beyond, 0 for NaN); a smaller integer type keeps the
+ * low bits. The gradient passes between floating types alone. */
 GY_API gy_node gy_op_cast(gy_node a, gy_dtype dtype);
 
-/* Reductions over the dimensions whose bit is set in `axes`; 0 means all. Max and min are NaN
- * where any element is, and argmax is the place of the first NaN, on any number of ranks. A sum
- * has the element type of `a`, and of integers wraps: cast narrow ones first (gy_op_cast). A
- * mean is of floating types alone. */
-GY_API gy_node gy_op_sum(gy_node a, uint32_t axes, bool keep);
-GY_API gy_node gy_op_mean(gy_node a, uint32_t axes, bool keep);
-GY_API gy_node gy_op_max(gy_node a, uint32_t axes, bool keep);
-GY_API gy_node gy_op_min(gy_node a, uint32_t axes, bool keep);
-GY_API gy_node gy_op_argmax(gy_node a, int dim); /* i64, the first of equals */
+/* ---- reductions over `axes` ---- */
 
+/* The reduced dimensions go away, or stay with size 1 where keep_dims is set. The result has
+ * the element type of `a`: sums and products of integers wrap, so cast narrow ones first. max
+ * and min are NaN where any element is, on any number of ranks, and refuse to reduce a
+ * dimension of size 0 (GY_SHAPE). */
+GY_API gy_node gy_op_sum(gy_node a, uint32_t axes, bool keep_dims);
+GY_API gy_node gy_op_prod(gy_node a, uint32_t axes, bool keep_dims);
+GY_API gy_node gy_op_max(gy_node a, uint32_t axes, bool keep_dims);
+GY_API gy_node gy_op_min(gy_node a, uint32_t axes, bool keep_dims);
+/** Of floating types. */
+GY_API gy_node gy_op_mean(gy_node a, uint32_t axes, bool keep_dims);
+/** The unbiased variance: squared deviations from the mean, summed and divided by n - 1. Of
+ * floating types; a run that finds n = 1 fails with GY_SHAPE. */
+GY_API gy_node gy_op_variance(gy_node a, uint32_t axes, bool keep_dims);
+/** How many elements the axes hold, over all ranks: a scalar of a's element type. */
+GY_API gy_node gy_op_count(gy_node a, uint32_t axes);
+
+/* ---- along one dimension, from the end when `dim` is negative ---- */
+
+/** The place of the largest element, the first of equals, the first NaN where there is one:
+ * i64, without `dim`. */
+GY_API gy_node gy_op_argmax(gy_node a, int dim);
+/** The same of the smallest element. */
+GY_API gy_node gy_op_argmin(gy_node a, int dim);
+/** Running sums: element i is the sum of elements 0 to i; of elements i to the last with
+ * is_reverse. Integers wrap. */
+GY_API gy_node gy_op_cumsum(gy_node a, int dim, bool is_reverse);
 GY_API gy_node gy_op_softmax(gy_node a, int dim);
 GY_API gy_node gy_op_log_softmax(gy_node a, int dim);
 /** Mean over rows of -log softmax(logits)[label]: logits (n, classes), labels (n) integers ->
- * scalar. */
+ * scalar. A run that meets a label outside [0, classes) fails with GY_ARG and names the row. */
 GY_API gy_node gy_op_cross_entropy(gy_node logits, gy_node labels);
-
-/** x (N,C,H,W), filters (K,C,R,S) -> (N,K,H',W'); zero padding on both sides. */
-GY_API gy_node gy_op_conv2d(gy_node x, gy_node filters, int stride, int pad);
-GY_API gy_node gy_op_max_pool(gy_node x, int window, int stride, int pad);
 /**
- * The mean of each window over those of its elements that lie in the image: what is padding
- * counts neither in the sum nor in what it is divided by (ONNX's default, PyTorch's
- * count_include_pad=False). The gradient is divided alike.
+ * Labels (…) as a new dimension `dim` of size `classes`: 1 at the label's place, else 0. A
+ * label outside [0, classes) fails the run with GY_ARG.
+ * @param dtype  of the result; 0: f32
  */
-GY_API gy_node gy_op_average_pool(gy_node x, int window, int stride, int pad);
-/** The same divided by all window * window elements, padding being zeros (PyTorch's default,
- * count_include_pad=True). Without padding both are one. */
-GY_API gy_node gy_op_average_pool_padded(gy_node x, int window, int stride, int pad);
-/** Zero with probability rate, else scaled by 1 / (1 - rate). Drawn anew each run, from the
- * session's seed. For training: leave it out of the nodes that are fetched to evaluate. */
+GY_API gy_node gy_op_one_hot(gy_node labels, int64_t classes, int dim, gy_dtype dtype);
+
+/* ---- images: (N, C, H, W) ---- */
+
+/** Zero: steps of 1, no padding. */
+typedef struct gy_conv_options {
+    size_t struct_size; /* GY_OPTIONS; 0: as compiled */
+    int stride[2];      /* down and across, in elements; 0: 1 */
+    int pad[2];         /* rows of zeros above and below, columns of zeros left and right */
+} gy_conv_options;
+/** x (N,C,H,W), filters (K,C,R,S) -> (N,K,H',W') with H' = (H + 2 pad - R) / stride + 1. The
+ * sums are not flipped: y[h,w] = sum x[h stride + r - pad, …] filters[r, …]. */
+GY_API gy_node gy_op_conv2d(gy_node x, gy_node filters, const gy_conv_options *options);
+
+/** The windows of a pooling operator. `window` is needed, the rest may be zero. */
+typedef struct gy_window_options {
+    size_t struct_size; /* GY_OPTIONS; 0: as compiled */
+    int window[2];      /* rows and columns of a window */
+    int stride[2];      /* from one window to the next, down and across; 0: the window's size */
+    int pad[2];         /* rows and columns around the image; below the window's size */
+    bool counts_padding; /* average: padding counts as zeros (see gy_op_average_pool) */
+} gy_window_options;
+/** The largest element of each window; padding is never the largest. */
+GY_API gy_node gy_op_max_pool(gy_node x, const gy_window_options *options);
+/**
+ * The mean of each window. Padding counts neither in the sum nor in what it is divided by
+ * (ONNX's default, PyTorch's count_include_pad=False), or, with counts_padding, as zeros in
+ * both (PyTorch's default). The gradient is divided alike.
+ */
+GY_API gy_node gy_op_average_pool(gy_node x, const gy_window_options *options);
+
+/* ---- layers ---- */
+
+/** Each element is 0 with probability `rate`, else it is scaled by 1 / (1 - rate). Drawn anew
+ * each run, from the session's seed and step. For training: leave it out of the nodes that are
+ * fetched to evaluate. */
 GY_API gy_node gy_op_dropout(gy_node x, double rate);
-/** table (rows, width), indices integers (…) -> (…, width). */
+/** table (rows, width), indices integers (…) -> (…, width). An index outside [0, rows) fails
+ * the run with GY_ARG. */
 GY_API gy_node gy_op_embedding(gy_node table, gy_node indices);
 /** Normalise the last `axis_count` dimensions; gain and bias have their sizes. */
 GY_API gy_node gy_op_layer_norm(gy_node x, gy_node gain, gy_node bias, int axis_count,
@@ -157,8 +268,8 @@ GY_API gy_node gy_op_batch_norm(gy_node x, gy_node gain, gy_node bias, double ep
 /**
  * Running statistics of x, the input of a gy_op_batch_norm: two gy_op_assign to fetch with the
  * training step, which set running to (1 - momentum) running + momentum (that of the batch).
- * The batch's variance is unbiased here, its mean and variance are of the global batch and so
- * alike on all ranks.
+ * The batch's variance is unbiased here; its mean and variance are those of the global batch
+ * and so alike on all ranks.
  *
  * @param mean, variance  parameters (channels); zeros and ones at first
  * @param momentum        above 0, up to 1; 0.1 is usual
@@ -171,77 +282,110 @@ GY_API void gy_op_batch_norm_updates(gy_node x, gy_node mean, gy_node variance, 
 GY_API gy_node gy_op_batch_norm_inference(gy_node x, gy_node gain, gy_node bias, gy_node mean,
                                           gy_node variance, double epsilon);
 
-/** One size may be 0x7fffffffffffffff (GY_ANY): what remains. */
+/* ---- shapes ---- */
+
+/** In gy_op_reshape: the size that remains. */
 #define GY_ANY INT64_MAX
+/** The same elements, row-major, in other sizes (rank), one of which may be GY_ANY. */
 GY_API gy_node gy_op_reshape(gy_node a, const int64_t *sizes, int rank);
-GY_API gy_node gy_op_transpose(gy_node a,
-                               const int *dims); /* dims: a permutation, one per dimension */
+/** dims: a permutation, one entry a dimension; dimension i of the result is dims[i] of `a`. */
+GY_API gy_node gy_op_transpose(gy_node a, const int *dims);
+/** Repeats dimensions of size 1, and new ones on the left, up to the given sizes. */
 GY_API gy_node gy_op_broadcast_to(gy_node a, const int64_t *sizes, int rank);
+/** Elements [begin, end) by `step` of dimension `dim`. In a symbolic dimension all are
+ * multiples of GY_BATCH or 0, and step is 1. */
 GY_API gy_node gy_op_slice(gy_node a, int dim, int64_t begin, int64_t end, int64_t step);
+/** Zeros around dimension `dim`: `before` and `after` of them, 0 or more. */
+GY_API gy_node gy_op_pad(gy_node a, int dim, int64_t before, int64_t after);
+/** The parts one behind the other along `dim`; all other sizes are equal. count >= 1. */
 GY_API gy_node gy_op_concat(const gy_node *parts, int count, int dim);
-/** Rows of `a` along dim by integer indices (1-D), and its adjoint: rows of `a` summed into
- * `size` rows. */
+/** Slices of `a` along dim by integer indices (…), whose sizes replace dim. An index outside
+ * [0, size of dim) fails the run with GY_ARG. */
 GY_API gy_node gy_op_gather(gy_node a, gy_node indices, int dim);
+/** The adjoint of gather: slices of `a` summed into `size` places along dim, by their indices.
+ */
 GY_API gy_node gy_op_scatter_add(gy_node a, gy_node indices, int dim, int64_t size);
 
+/* ---- gradients and updates ---- */
+
 /**
- * d loss / d wrt[i] as nodes of the same graph; loss is a scalar. Gradients of gradients work.
- * A value that loss does not depend on gets zeros.
+ * d loss / d wrt[i] as nodes of the same graph; gradients of gradients work. A value that loss
+ * does not depend on gets zeros.
+ * @param loss       a floating scalar
+ * @param wrt        (count)
+ * @param gradients  (count) takes the nodes
+ * @return GY_OK; the graph's failure; GY_SHAPE loss is no scalar; GY_UNSUPPORTED a node on the
+ *         way has no gradient (names it); GY_NOMEM
  */
 GY_API GY_MUST_CHECK gy_status gy_op_gradients(gy_node loss, const gy_node *wrt, int count,
                                                gy_node *gradients);
+/** The same of one; a failure is the graph's. */
 GY_API gy_node gy_op_gradient(gy_node loss, gy_node wrt);
-/** Fetched, it sets the parameter to `value` after all reads of this run (once in a run); used,
+/** Fetched, it sets the parameter to `value` after all reads of this run, once in a run; used,
  * it is `value`. */
 GY_API gy_node gy_op_assign(gy_node parameter, gy_node value);
 
+/* ---- sessions ---- */
+
+/** Parameters, and the programs that were compiled from a graph. @threads owner */
 typedef struct gy_session gy_session;
+/** Zero: this process alone, on all cores, seed 0. */
 typedef struct gy_session_options {
-    gy_engine *engine; /* NULL: the session makes one */
-    gy_comm *comm;     /* the data axis of the mesh; NULL: one rank along it */
+    size_t struct_size; /* GY_OPTIONS; 0: as compiled */
+    gy_engine *engine;  /* borrowed; NULL: the session makes one */
+    gy_comm *comm;      /* the data axis of the mesh, borrowed; NULL: one rank along it */
     /* The model axis: ranks with the same rows, which share out the work of operators. NULL:
        one rank along it. Every rank is in one communicator of each axis. */
     gy_comm *model;
-    uint64_t seed;       /* of parameters and dropout */
+    uint64_t seed;       /* of parameters and dropout, the same on every rank */
     int workers;         /* of the session's own engine; 0: cores / ranks on this host */
     bool has_no_overlap; /* nothing runs beside an exchange: to see what overlap gains */
 } gy_session_options;
 
-/** Parameters kept, programs compiled at first use per (fetches, batch). GY_OK or the graph's
- * failure. */
+/**
+ * A session over the graph; caller owns it. Parameters are made when they are first used,
+ * programs are compiled at the first run of each (fetches, batch). The graph, the engine and
+ * the communicators outlive it.
+ * @return GY_OK; the graph's failure; GY_ARG; GY_NOMEM
+ */
 GY_API GY_MUST_CHECK gy_status gy_session_new(gy_graph *graph,
                                               const gy_session_options *options,
                                               gy_session **session);
+/** NULL is fine. */
 GY_API void gy_session_free(gy_session *session);
 
+/** What an input is in one run. */
 typedef struct gy_feed {
     gy_node node;
     gy_tensor *tensor; /* borrowed for the run */
 } gy_feed;
 
 /**
- * Run: feed every needed input, compute the fetches.
+ * Run: feed the inputs that are needed and compute the fetches. All ranks of the session's
+ * communicators call it with the same fetches and batch.
  *
  * An input whose first size is symbolic is sharded over the data axis: each rank feeds its
  * part, rows [gy_part_begin(batch, r, p), gy_part_begin(batch, r + 1, p)). Other inputs are fed
  * alike on all.
  *
- * @param batch   the global batch; 0: this rank's rows times ranks
- * @param results one held tensor per fetch (caller drops), complete on every rank: a fetched
- * value with a symbolic first size is this rank's rows. NULL entries for fetches of
- * gy_op_assign.
+ * @param batch   rows of the global batch; 0: this rank's rows times the ranks
+ * @param results (fetch_count) takes one held tensor a fetch, which the caller drops. It is
+ *                complete on every rank, but a value with a symbolic first size is this rank's
+ *                rows; NULL for a fetch of gy_op_assign.
  * @return GY_OK; GY_ARG a feed is missing; GY_SHAPE a feed does not fit (names node and both
- * shapes); what a kernel or a collective failed with
+ *         shapes); what a kernel or a collective failed with. `results` is untouched on
+ *         failure.
  */
 GY_API GY_MUST_CHECK gy_status gy_session_run(gy_session *session, const gy_feed *feeds,
                                               int feed_count, int64_t batch,
                                               const gy_node *fetches, int fetch_count,
                                               gy_tensor **results);
-/** The parameter's tensor, borrowed; change it only between runs. NULL: no such
- * name, or no memory to make it, which is done when it is first asked for. */
+/** The parameter's tensor, borrowed from the session; it is made when it is first asked for.
+ * Change it between runs only. NULL: no such name, or no memory. */
 GY_API gy_tensor *gy_session_parameter(gy_session *session, const char *name);
-/** How often it ran; part of every random draw. Set when a checkpoint is resumed. */
+/** Runs so far; part of every random draw. */
 GY_API uint64_t gy_session_step(const gy_session *session);
+/** Sets the number of runs, as when a checkpoint is resumed. */
 GY_API void gy_session_set_step(gy_session *session, uint64_t step);
 
 /** Where the time of all runs so far went, in seconds of this process's wall clock. */
@@ -254,7 +398,9 @@ GY_API gy_session_stats gy_session_statistics(const gy_session *session);
 
 /**
  * The text of every stage of compiling (fetches, batch): graph, gradient, rewrite, expand,
- * place, fuse, memory, with sizes, placements and costs. Caller frees with gy_string_free.
+ * place, fuse, memory, with sizes, placements and costs.
+ * @param text  takes the text; free it with gy_string_free
+ * @return GY_OK; what compiling failed with; GY_NOMEM
  */
 GY_API GY_MUST_CHECK gy_status gy_session_explain(gy_session *session, int64_t batch,
                                                   const gy_node *fetches, int fetch_count,

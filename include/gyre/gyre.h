@@ -10,6 +10,7 @@
 #include <gyre/corpus.h>
 #include <gyre/daemon.h>
 #include <gyre/data.h>
+#include <gyre/dlpack.h>
 #include <gyre/doctor.h>
 #include <gyre/engine.h>
 #include <gyre/flow.h>

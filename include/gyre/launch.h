@@ -25,6 +25,7 @@ typedef enum gy_run_failure {
 } gy_run_failure;
 
 typedef struct gy_run_options {
+    size_t struct_size;  /* GY_OPTIONS; 0: as compiled */
     int ranks;           /* on this host, 1 .. GY_RUN_RANKS_MAX */
     bool has_prefix;     /* "[3] " before each line of output; else ranks write directly */
     bool has_no_binding; /* every rank may use the whole cpuset */

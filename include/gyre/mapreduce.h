@@ -257,6 +257,7 @@ typedef enum gy_reduce_order {
 } gy_reduce_order;
 
 typedef struct gy_map_reduce_options {
+    size_t struct_size; /* GY_OPTIONS; 0: as compiled */
     /* Paths of files, or URIs of objects in S3 and HDFS, NULL at the end. "file://HOST/path"
      * lies on that host's own disk (gy_vertex_options.files); its size is not known before it
      * runs, so it is one split. */
@@ -310,6 +311,7 @@ GY_API extern const gy_function gy_mapreduce_functions[];
 GY_API extern const int gy_mapreduce_function_count;
 
 typedef struct gy_job_options {
+    size_t struct_size;               /* GY_OPTIONS; 0: as compiled */
     const char *const *inputs;        /* paths and objects, NULL at the end */
     const char *const *names;         /* as of gy_map_reduce_options */
     int partitions;                   /* 0: two a core */
@@ -324,6 +326,7 @@ typedef struct gy_job_options {
 GY_API GY_MUST_CHECK gy_dag *gy_dag_wordcount(gy_flow *flow, const gy_job_options *options);
 
 typedef struct gy_grep_options {
+    size_t struct_size; /* GY_OPTIONS; 0: as compiled */
     gy_job_options job;
     const char *pattern;
     bool is_fixed; /* the pattern's bytes; else an extended regular expression (POSIX) */
@@ -347,6 +350,7 @@ GY_API void gy_dag_list_inputs(gy_dag *dag, const char *const *inputs, const cha
 #define GY_COUNTER_NO_NUMBER "lines without a number"
 
 typedef struct gy_topk_options {
+    size_t struct_size; /* GY_OPTIONS; 0: as compiled */
     gy_job_options job;
     int field;        /* of a line, from 1; 0: the whole line */
     int k;            /* 0: 5 */
@@ -363,6 +367,7 @@ typedef struct gy_topk_options {
 GY_API GY_MUST_CHECK gy_dag *gy_dag_topk(gy_flow *flow, const gy_topk_options *options);
 
 typedef struct gy_commands_options {
+    size_t struct_size; /* GY_OPTIONS; 0: as compiled */
     gy_job_options job;
     const char *const *map; /* a program and its arguments, NULL at the end: lines in, lines of
                                key, tab, value out */

@@ -16,8 +16,9 @@ extern "C" {
  */
 typedef struct gy_progress_bar gy_progress_bar;
 
-/** Make a bar that writes to `file` (a descriptor, borrowed). NULL: out of memory. */
-GY_API gy_progress_bar *gy_progress_bar_new(int file);
+/** Make a bar that writes to `file` (a descriptor, borrowed). Caller owns it.
+ * @return GY_OK; GY_NOMEM */
+GY_API GY_MUST_CHECK gy_status gy_progress_bar_new(int file, gy_progress_bar **bar);
 /** Draw the bar, at most about ten times a second; other calls are cheap. Errors of writing are
  * ignored. */
 GY_API void gy_progress_bar_show(gy_progress_bar *bar, const gy_progress *progress);

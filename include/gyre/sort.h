@@ -30,6 +30,7 @@ typedef enum gy_sort_method {
 } gy_sort_method;
 
 typedef struct gy_sort_options {
+    size_t struct_size;        /* GY_OPTIONS; 0: as compiled */
     const char *const *inputs; /* paths of files, URIs of objects; NULL at the end */
     size_t record_bytes;       /* 0: lines; the last may lack its line end */
     size_t key_offset;         /* of the key in its record */

@@ -28,16 +28,19 @@ enum { GY_TENSOR_RANK_MAX = 8 };
     X(U8, 1, uint8_t)
 
 typedef enum gy_dtype {
+    GY_DTYPE_NONE, /* not said: the default where an option has one, else refused */
 #define GY_X(name, bytes, type) GY_##name,
     GY_DTYPE_LIST(GY_X)
 #undef GY_X
         GY_DTYPE_COUNT
 } gy_dtype;
 
+/** Bytes of one element. GY_DTYPE_NONE and numbers outside the enum panic. @threads any */
 GY_API size_t gy_dtype_bytes(gy_dtype dtype);
-/** "f32"; static. */
+/** "f32"; "none" for GY_DTYPE_NONE; static. @threads any */
 GY_API const char *gy_dtype_name(gy_dtype dtype);
-/** false when no element type has that name. */
+/** The element type of a name. @return false when there is none of that name; `dtype` is then
+ * untouched. @threads any */
 GY_API bool gy_dtype_parse(const char *name, gy_dtype *dtype);
 
 /** How the elements lie in memory. */

@@ -13,16 +13,16 @@
 extern "C" {
 #endif
 
-/** Samples by index. One table of functions and a context that begins with it. @threads owner
- */
+/** Samples by index: a table of functions, and a context that begins with gy_dataset. Programs
+ * may make their own. @threads owner */
 typedef struct gy_dataset gy_dataset;
 typedef struct gy_dataset_ops {
     const char *name;
-    /* Write samples indices[0 .. count) to x (count, input sizes…) and, unless NULL, labels
-     * (count) i32. */
+    /* Writes samples indices[0 .. count) to x (count, input sizes…), of the model's element
+     * type, and, unless it is NULL, to labels (count) i32. A failure ends the training. */
     gy_status (*fill)(gy_dataset *dataset, const int64_t *indices, int64_t count, gy_view *x,
                       gy_view *labels);
-    void (*free)(gy_dataset *dataset);
+    void (*free)(gy_dataset *dataset); /* called once, by gy_dataset_free */
 } gy_dataset_ops;
 struct gy_dataset {
     const gy_dataset_ops *ops;
@@ -33,18 +33,24 @@ struct gy_dataset {
     int64_t input_sizes[GY_TENSOR_RANK_MAX];
 };
 
-/** Images and labels of an IDX pair (plain or .gz), pixels scaled to [0, 1]. Names file, offset
- * and value on failure. `labels_path` NULL: images to predict, all labelled 0, of 0 classes. */
+/**
+ * Images and labels of a pair of IDX files (plain or compressed), pixels scaled to [0, 1].
+ * @param labels_path  NULL: images to predict, all labelled 0, of 0 classes
+ * @param dataset      caller owns; gy_dataset_free
+ * @return as gy_read_idx; GY_FORMAT the two do not fit: names file, offset and value
+ */
 GY_API GY_MUST_CHECK gy_status gy_dataset_open_idx(const char *images_path,
                                                    const char *labels_path,
                                                    gy_dataset **dataset);
 /** MNIST's four files in `folder`: train-images-idx3-ubyte[.gz] … t10k-labels-idx1-ubyte[.gz].
- */
+ * Caller owns both sets; on failure neither is made. */
 GY_API GY_MUST_CHECK gy_status gy_dataset_open_mnist(const char *folder, gy_dataset **train,
                                                      gy_dataset **test);
+/** NULL is fine. */
 GY_API void gy_dataset_free(gy_dataset *dataset);
 
-/** One layer of a sequential model; made by the functions below, zero members are defaults. */
+/** One layer of a sequential model. The functions below make them; zero members are defaults.
+ */
 typedef enum gy_layer_kind {
     GY_LAYER_DENSE,
     GY_LAYER_CONV2D,
@@ -90,10 +96,11 @@ GY_API gy_layer gy_layer_batch_norm(void);
 /** Layers, their parameters, and the session that holds them. @threads owner */
 typedef struct gy_model gy_model;
 typedef struct gy_model_options {
-    const char *name; /* architecture, kept in the saved file: "lenet" */
+    size_t struct_size; /* GY_OPTIONS; 0: as compiled */
+    const char *name;   /* architecture, kept in the saved file: "lenet" */
     const gy_layer *layers;
     int layer_count;
-    gy_dtype dtype; /* GY_F64 is 0: say GY_F32 */
+    gy_dtype dtype; /* of parameters and arithmetic: GY_F32 or GY_F64; 0: GY_F32 */
     int input_rank; /* of one sample, without the batch */
     int64_t input_sizes[GY_TENSOR_RANK_MAX];
     uint64_t seed;
@@ -103,7 +110,14 @@ typedef struct gy_model_options {
     const char *const *class_names; /* kept in the saved file; NULL: none */
     int class_count;
 } gy_model_options;
+/**
+ * A model, not trained; caller owns it. Layers and names are copied, the communicator outlives
+ * it. Every rank of the communicator makes it alike.
+ * @return GY_OK; GY_ARG, GY_TYPE or GY_SHAPE an option or a layer that does not fit (names it);
+ *         GY_NOMEM
+ */
 GY_API GY_MUST_CHECK gy_status gy_model_new(const gy_model_options *options, gy_model **model);
+/** NULL is fine. */
 GY_API void gy_model_free(gy_model *model);
 /**
  * Freeze layer `index` (or no longer): from the next gy_train on its parameters stay what they
@@ -113,10 +127,15 @@ GY_API void gy_model_free(gy_model *model);
  */
 GY_API GY_MUST_CHECK gy_status gy_model_freeze(gy_model *model, int index, bool is_frozen);
 
-/** The models that the command knows, for inputs of the given sizes and a number of classes. */
+/**
+ * One of the models that the command knows (softmax, mlp, lenet), for the inputs that `options`
+ * gives and a number of classes; name and layers of the options are not read.
+ * @return as gy_model_new; GY_NOTFOUND there is no model of that name
+ */
 GY_API GY_MUST_CHECK gy_status gy_model_named(const char *name, const gy_model_options *options,
                                               int classes, gy_model **model);
 
+/** How a gradient becomes a change of the parameters. */
 typedef enum gy_optimizer_kind {
     GY_OPTIMIZER_SGD,
     GY_OPTIMIZER_MOMENTUM,
@@ -140,7 +159,7 @@ typedef enum gy_schedule_kind {
     GY_SCHEDULE_LINEAR, /* rate (1 - t / T) */
 } gy_schedule_kind;
 
-/** Where the training is. */
+/** Where a training is. */
 typedef struct gy_progress {
     int epoch;
     int64_t step, steps;  /* of the whole training */
@@ -150,7 +169,9 @@ typedef struct gy_progress {
     double test_loss, test_accuracy; /* at an epoch end, when there is a test set */
 } gy_progress;
 
+/** Zero members are the defaults, but for epochs and batch, which are needed. */
 typedef struct gy_train_options {
+    size_t struct_size; /* GY_OPTIONS; 0: as compiled */
     int epochs;
     int64_t batch;  /* global, over all ranks; one step's update when accumulate is 1 */
     int accumulate; /* batches per update; 0 is 1 */
@@ -183,14 +204,15 @@ typedef struct gy_train_options {
  */
 GY_API gy_train_options gy_train_recipe(const char *model);
 
+/** What a training did; times are this rank's, in seconds. */
 typedef struct gy_train_result {
     int64_t steps;
     double loss, test_loss, test_accuracy, seconds;
     double compute_s, exposed_communication_s, input_s;
     double hidden_communication_s; /* part of compute_s */
     double *losses; /* one per step, `steps` of them; free with gy_train_result_free */
-    bool
-        is_stopped_early; /* by patience, before the last epoch; also when resumed after that */
+    /* By patience, before the last epoch; also when resumed after that. */
+    bool is_stopped_early;
     int64_t resumed_step; /* of the checkpoint that it went on from; 0: none */
 } gy_train_result;
 
@@ -207,12 +229,13 @@ typedef struct gy_train_result {
 GY_API GY_MUST_CHECK gy_status gy_train(gy_model *model, gy_dataset *train, gy_dataset *test,
                                         const gy_train_options *options,
                                         gy_train_result *result);
+/** Frees what the result points at. */
 GY_API void gy_train_result_free(gy_train_result *result);
 
 /**
  * The text of every stage of compiling one update with `options`, with sizes, placements and
- * costs. Builds the model's graph anew, parameters keep their values. Caller frees it with
- * gy_string_free.
+ * costs; free it with gy_string_free. Builds the model's graph anew, parameters keep their
+ * values.
  */
 GY_API GY_MUST_CHECK gy_status gy_train_explain(gy_model *model,
                                                 const gy_train_options *options, char **text);
@@ -225,8 +248,8 @@ GY_API GY_MUST_CHECK gy_status gy_train_explain(gy_model *model,
 GY_API GY_MUST_CHECK gy_status gy_model_evaluate(gy_model *model, gy_dataset *dataset,
                                                  int64_t batch, double *loss, double *accuracy,
                                                  int32_t *predicted);
-/** Class log-probabilities of x (rows, input sizes…) -> out (rows, classes) f32, on this rank
- * alone. */
+/** Class log-probabilities of x (rows, input sizes…) -> out (rows, classes) f32, held once by
+ * the caller; this rank alone computes them. @return GY_OK; GY_SHAPE; GY_NOMEM */
 GY_API GY_MUST_CHECK gy_status gy_model_predict(gy_model *model, gy_tensor *x, gy_tensor **out);
 
 /** Save as safetensors, whole or not at all; `extra` are further metadata pairs, NULL-ended, or
@@ -237,12 +260,14 @@ GY_API GY_MUST_CHECK gy_status gy_model_save(gy_model *model, const char *path,
  * fit. */
 GY_API GY_MUST_CHECK gy_status gy_model_load(const char *path, const gy_model_options *options,
                                              gy_model **model);
-/** The architecture's name, and metadata of the file it came from (NULL: no such key).
- * Borrowed. */
+/** The architecture's name; borrowed from the model. */
 GY_API const char *gy_model_name(const gy_model *model);
+/** A metadata value of the file that the model came from, borrowed; NULL: no such key. */
 GY_API const char *gy_model_metadata(const gy_model *model, const char *key);
+/** The name of class `index`, borrowed; NULL: it has none. */
 GY_API const char *gy_model_class_name(const gy_model *model, int index);
 GY_API int gy_model_class_count(const gy_model *model);
+/** The session that holds the parameters, borrowed until the model is trained or freed. */
 GY_API gy_session *gy_model_session(gy_model *model);
 
 #ifdef __cplusplus

@@ -14,8 +14,9 @@ extern "C" {
 
 /** Zero fields take the defaults. */
 typedef struct gy_tune_options {
-    const char *path;  /* of the table; NULL: where communicators read it */
-    double duration_s; /* of measuring; 0: 20 */
+    size_t struct_size; /* GY_OPTIONS; 0: as compiled */
+    const char *path;   /* of the table; NULL: where communicators read it */
+    double duration_s;  /* of measuring; 0: 20 */
 } gy_tune_options;
 
 /**

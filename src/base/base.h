@@ -11,6 +11,7 @@
 #include "base/fail.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/options.h"
 #include "base/random.h"
 #include "base/setting.h"
 #include "base/text.h"

@@ -20,6 +20,15 @@ gy_status gy_fail_at(gy_status status, const char *file, int line, const char *f
  * change. */
 gy_status gy_fail_within(gy_status status, const char *format, ...) GY_PRINTF(2, 3);
 
+/** Pass a failure up. Not where something must be undone: use a named label there. */
+#define GY_TRY(expr)                                                                           \
+    do {                                                                                       \
+        gy_status gy_try_ = (expr);                                                            \
+        if (gy_try_ < 0) {                                                                     \
+            return gy_try_;                                                                    \
+        }                                                                                      \
+    } while (0)
+
 enum { GY_ERROR_TEXT_BYTES = 1024 };
 
 /** A failure that travels between threads, ranks and requests. */

@@ -1,4 +1,5 @@
 #include "base/log.h"
+#include "base/fail.h"
 
 #include "base/setting.h"
 #include "base/text.h"

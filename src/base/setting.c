@@ -1,5 +1,7 @@
 #include "base/setting.h"
 
+#include "base/options.h"
+
 #include "base/fail.h"
 #include "base/log.h"
 #include "base/text.h"
@@ -89,4 +91,46 @@ gy_status gy_setting_user_path(const char *variable, const char *under, const ch
     return (size_t)size < size_bytes ? GY_OK
                                      : gy_fail(GY_ARG, "the path under %s is too long",
                                                folder != NULL ? variable : "HOME");
+}
+
+/* ---- options structs ---- */
+
+static bool is_zero(const unsigned char *bytes, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (bytes[i] != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+gy_status gy_base_options_take(void *known, size_t size_bytes, const void *options,
+                               const char *name)
+{
+    GY_ASSERT(known != NULL && size_bytes > sizeof(size_t));
+    size_t given = size_bytes;
+    if (options != NULL) {
+        memcpy(&given, options, sizeof(given));
+        given = given == 0 ? size_bytes : given;
+        if (given < sizeof(given)) {
+            return gy_fail(GY_ARG, "%s: struct_size is %zu, expected 0 or sizeof(%s)", name,
+                           given, name);
+        }
+        if (given > size_bytes &&
+            !is_zero((const unsigned char *)options + size_bytes, given - size_bytes)) {
+            return gy_fail(GY_UNSUPPORTED,
+                           "%s: struct_size is %zu, this library knows %zu bytes and a later "
+                           "member is set: the program was compiled with a later Gyre",
+                           name, given, size_bytes);
+        }
+    }
+    unsigned char *out = known;
+    const size_t copied = options == NULL ? 0 : given < size_bytes ? given : size_bytes;
+    if (copied > 0) {
+        memmove(out, options, copied);
+    }
+    memset(out + copied, 0, size_bytes - copied);
+    memcpy(out, &size_bytes, sizeof(size_bytes));
+    return GY_OK;
 }

@@ -1,4 +1,5 @@
 #include "base/timer.h"
+#include "base/fail.h"
 
 #include "base/alloc.h"
 #include "base/fail.h"

@@ -102,13 +102,10 @@ static gy_status bench_engine(gy_comm *comm, bool is_first)
     engine_bench bench = {.engine = NULL};
     gy_engine_options chosen = {.ranks_on_host = gy_comm_size(comm)};
     GY_TRY(gy_engine_new(&chosen, &bench.engine));
-    bench.source = gy_var_new(bench.engine);
-    bool is_made = bench.source != NULL;
-    for (int i = 0; i < FAN; i++) {
-        bench.vars[i] = gy_var_new(bench.engine);
-        is_made = is_made && bench.vars[i] != NULL;
+    gy_status status = gy_var_new(bench.engine, &bench.source);
+    for (int i = 0; i < FAN && status == GY_OK; i++) {
+        status = gy_var_new(bench.engine, &bench.vars[i]);
     }
-    gy_status status = is_made ? GY_OK : GY_NOMEM;
     for (int chain = 1; chain >= 0 && status == GY_OK; chain--) {
         double seconds = 0;
         bench.is_chain = chain == 1;
@@ -147,10 +144,8 @@ static gy_status bench_matmul(gy_comm *comm, bool is_first, gy_dtype dtype)
 {
     const int64_t sizes[2] = {SQUARE, SQUARE};
     matmul_bench bench = {.session = NULL};
-    gy_graph *graph = gy_graph_new();
-    if (graph == NULL) {
-        return GY_NOMEM;
-    }
+    gy_graph *graph = NULL;
+    GY_TRY(gy_graph_new(&graph));
     gy_node a = gy_graph_parameter(graph, "a", dtype, sizes, 2, gy_init_glorot());
     gy_node b = gy_graph_parameter(graph, "b", dtype, sizes, 2, gy_init_glorot());
     bench.fetch = gy_op_max(gy_op_matmul(a, b), 0, false);

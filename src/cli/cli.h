@@ -9,6 +9,15 @@
 #include <gyre/flow.h>
 #include <gyre/launch.h>
 
+/** Pass a failure up. */
+#define GY_TRY(expr)                                                                           \
+    do {                                                                                       \
+        gy_status gy_try_ = (expr);                                                            \
+        if (gy_try_ < 0) {                                                                     \
+            return gy_try_;                                                                    \
+        }                                                                                      \
+    } while (0)
+
 /** Every subcommand, in the order of the help text. */
 #define GY_COMMAND_LIST(X)                                                                     \
     X(run)                                                                                     \

@@ -314,7 +314,7 @@ static gy_status do_job(train_job *job)
     }
     gy_trace_begin();
     if (job->is_first && !settings.quiet) {
-        job->bar = gy_progress_bar_new(STDERR_FILENO);
+        GY_TRY(gy_progress_bar_new(STDERR_FILENO, &job->bar));
     }
     gy_status status = gy_train(job->model, job->train, job->test, &chosen, &job->result);
     gy_progress_bar_free(job->bar);

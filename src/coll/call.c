@@ -1,6 +1,8 @@
 /* What a call says: is it possible, how large is it, does it agree with another rank's. */
 #include "coll/coll_priv.h"
 
+#include "tensor/tensor.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -70,7 +72,10 @@ gy_plan_order gy_call_order(const gy_coll_call *call)
 size_t gy_call_element_bytes(const gy_coll_call *call)
 {
     bool is_own = has_user(call) && call->user->element_bytes != 0;
-    return is_own ? call->user->element_bytes : gy_dtype_bytes(call->dtype);
+    if (is_own) {
+        return call->user->element_bytes;
+    }
+    return call->dtype == GY_DTYPE_NONE ? 1 : gy_dtype_bytes(call->dtype); /* NONE: a barrier */
 }
 
 size_t gy_count_limit(const gy_coll_call *call)
@@ -266,7 +271,7 @@ gy_status gy_call_check(const gy_comm *comm, const gy_coll_call *call)
         return gy_fail(GY_ARG, "operation %d does not exist", (int)call->operation);
     }
     const char *name = gy_operation_name(call->operation);
-    if ((unsigned)call->dtype >= GY_DTYPE_COUNT) {
+    if (!gy_dtype_is_element(call->dtype) && call->operation != GY_OPERATION_BARRIER) {
         return gy_fail(GY_ARG, "%s: element type %d does not exist", name, (int)call->dtype);
     }
     if (is_reduction(call->operation)) {

@@ -279,6 +279,8 @@ GY_TEST(bad_calls_are_refused)
     assert_status(gy_allreduce(comm, data, data, 2, GY_F32, GY_BIT_AND), GY_ARG);
     assert_status(gy_allreduce(comm, data, data, 2, GY_F32, GY_REDUCTION_COUNT), GY_ARG);
     assert_ok(gy_allreduce(comm, NULL, NULL, 0, GY_F32, GY_SUM));
+    assert_status(gy_allreduce(comm, data, out, 2, GY_DTYPE_NONE, GY_SUM), GY_ARG);
+    assert_string_equal(gy_error_text(), "allreduce: element type 0 does not exist");
     assert_ok(gy_barrier(comm));
     gy_comm_free(comm);
     gy_comm_free(NULL);

@@ -4,6 +4,8 @@
  */
 #include "coll/record_priv.h"
 
+#include "tensor/tensor.h"
+
 /* The epoch's parity, 1, communicator slot, that slot's life, the user's tag: apart from all
  * tags of collectives; and of agreements, since that tag is no negative number. */
 static uint64_t message_tag(const gy_comm *comm, int tag)
@@ -20,7 +22,7 @@ static size_t bytes_of(const gy_message *message)
 gy_status gy_message_check(const gy_comm *comm, gy_coll_kind kind, const gy_message *message)
 {
     bool is_any = kind == GY_COLL_RECV && message->peer == GY_ANY_SOURCE;
-    if ((unsigned)message->dtype >= GY_DTYPE_COUNT) {
+    if (!gy_dtype_is_element(message->dtype)) {
         return gy_fail(GY_ARG, "message: element type %d does not exist", (int)message->dtype);
     }
     if (!is_any && (message->peer < 0 || message->peer >= comm->size)) {

@@ -62,7 +62,7 @@ const char *gy_record_text(const gy_flight_record *record, char out[GY_RECORD_TE
                  record->leader);
     }
     if (is_send || record->operation == GY_RECORD_RECV) {
-        bool is_known = record->dtype < GY_DTYPE_COUNT;
+        bool is_known = gy_dtype_is_element((gy_dtype)record->dtype);
         char rank[16] = "any rank";
         if (record->root >= 0) {
             snprintf(rank, sizeof(rank), "rank %d", record->root);

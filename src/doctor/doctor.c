@@ -102,6 +102,9 @@ static gy_status look_at(const gy_found_run *runs, int count, const gy_doctor_op
 
 static gy_status look(const gy_doctor_options *options, gy_text *out)
 {
+    gy_doctor_options known;
+    GY_TRY(gy_options_take(gy_doctor_options, &known, options));
+    options = &known;
     if (options->file != NULL) {
         return read_file(options, out);
     }

@@ -150,9 +150,10 @@ static void settle(gy_engine *engine)
 
 gy_status gy_engine_new(const gy_engine_options *options, gy_engine **engine)
 {
+    gy_engine_options known;
+    GY_TRY(gy_options_take(gy_engine_options, &known, options));
+    options = &known;
     static _Atomic uint64_t next_id = 1;
-    const gy_engine_options none = {.workers = 0};
-    options = options != NULL ? options : &none;
     if (options->workers < 0 || options->workers > 4096 || options->ranks_on_host < 0) {
         return gy_fail(GY_ARG, "%d workers for %d ranks, expected 0 to 4096 for at least 0",
                        options->workers, options->ranks_on_host);

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "engine_kit.h"
 #include "gy_test.h"
 
 enum { WORKERS_MAX = 3 };
@@ -92,7 +93,7 @@ static void push_on(gy_engine *engine, gy_work run, void *arg, gy_var *read, gy_
 GY_TEST(one_worker_runs_in_the_waiting_thread)
 {
     gy_engine *engine = start(1);
-    gy_var *var = gy_var_new(engine);
+    gy_var *var = kit_var(engine);
     kept seen = {.done = NULL};
     push_on(engine, keep, &seen, NULL, var);
     assert_status(gy_engine_wait(engine, var, gy_deadline_after(0.01)), GY_TIMEOUT);
@@ -107,7 +108,7 @@ GY_TEST(a_variable_read_and_mutated_counts_once)
 {
     for (int workers = 1; workers <= WORKERS_MAX; workers++) {
         gy_engine *engine = start(workers);
-        gy_var *var = gy_var_new(engine);
+        gy_var *var = kit_var(engine);
         char text[100] = "";
         char *at = text;
         gy_var *twice[3] = {var, var, var};
@@ -164,7 +165,7 @@ GY_TEST(free_drains_what_nobody_waited_for)
     for (int workers = 1; workers <= WORKERS_MAX; workers++) {
         _Atomic int count = 0;
         gy_engine *engine = start(workers);
-        gy_var *var = gy_var_new(engine);
+        gy_var *var = kit_var(engine);
         for (int i = 0; i < 3000; i++) {
             push_on(engine, count_up, &count, i % 3 == 0 ? var : NULL, i % 3 == 1 ? var : NULL);
         }
@@ -180,9 +181,9 @@ GY_TEST(failures_poison_readers_and_heal)
 {
     for (int workers = 1; workers <= WORKERS_MAX; workers++) {
         gy_engine *engine = start(workers);
-        gy_var *a = gy_var_new(engine);
-        gy_var *b = gy_var_new(engine);
-        gy_var *c = gy_var_new(engine);
+        gy_var *a = kit_var(engine);
+        gy_var *b = kit_var(engine);
+        gy_var *c = kit_var(engine);
         _Atomic int count = 0;
         cause_seen seen = {.status = GY_OK};
         push_on(engine, break_down, NULL, NULL, a);
@@ -215,8 +216,8 @@ GY_TEST(scopes_cancel_and_keep_the_first_error)
 {
     for (int workers = 1; workers <= WORKERS_MAX; workers++) {
         gy_engine *engine = start(workers);
-        gy_var *var = gy_var_new(engine);
-        gy_scope *scope = gy_scope_new(engine, GY_NEVER);
+        gy_var *var = kit_var(engine);
+        gy_scope *scope = kit_scope(engine, GY_NEVER);
         _Atomic int count = 0;
         kept first = {.done = NULL};
         gy_task task = {.name = "held",
@@ -244,10 +245,10 @@ GY_TEST(scopes_cancel_and_keep_the_first_error)
 GY_TEST(scopes_end_at_their_deadline)
 {
     gy_engine *engine = start(2);
-    gy_scope *scope = gy_scope_new(engine, gy_deadline_after(0.01));
+    gy_scope *scope = kit_scope(engine, gy_deadline_after(0.01));
     kept first = {.done = NULL};
     _Atomic int count = 0;
-    gy_var *var = gy_var_new(engine);
+    gy_var *var = kit_var(engine);
     gy_task task = {
         .run = keep, .arg = &first, .scope = scope, .mutates = &var, .mutate_count = 1};
     assert_ok(gy_engine_push(engine, &task));
@@ -275,7 +276,7 @@ GY_TEST(another_thread_ends_a_task_and_wakes_the_waiter)
 {
     for (int workers = 1; workers <= WORKERS_MAX; workers++) {
         gy_engine *engine = start(workers);
-        gy_var *var = gy_var_new(engine);
+        gy_var *var = kit_var(engine);
         for (int i = 0; i < 50; i++) {
             kept first = {.done = NULL};
             _Atomic int count = 0;
@@ -314,8 +315,8 @@ GY_TEST(sleepers_are_woken_by_the_last_end)
     for (int workers = 1; workers <= WORKERS_MAX; workers++) {
         for (int what = 0; what < 3; what++) {
             late_end late = {.engine = start(workers)};
-            gy_var *var = gy_var_new(late.engine);
-            gy_scope *scope = gy_scope_new(late.engine, GY_NEVER);
+            gy_var *var = kit_var(late.engine);
+            gy_scope *scope = kit_scope(late.engine, GY_NEVER);
             gy_thread other = {.is_started = false};
             assert_ok(gy_thread_start(&other, "other", end_when_asleep, &late));
             assert_ok(gy_engine_push(late.engine, &(gy_task){.run = keep,
@@ -410,7 +411,7 @@ static void outlive_the_end(void *arg, gy_done *done)
 GY_TEST(a_body_may_outlive_its_end)
 {
     gy_engine *engine = start(1);
-    gy_var *var = gy_var_new(engine);
+    gy_var *var = kit_var(engine);
     late_end late = {.engine = engine};
     gy_thread other = {.is_started = false};
     assert_ok(gy_thread_start(&other, "other", end_and_tell, &late));
@@ -425,7 +426,7 @@ static void wait_inside(void *arg, gy_done *done)
 {
     void **pair = arg;
     gy_engine *engine = pair[0];
-    gy_var *inner = gy_var_new(engine);
+    gy_var *inner = kit_var(engine);
     push_on(engine, count_up, pair[1], NULL, inner);
     assert_ok(gy_engine_wait(engine, inner, gy_deadline_after(60)));
     assert_int_equal(atomic_load((_Atomic int *)pair[1]) > 0, 1);
@@ -577,7 +578,7 @@ GY_TEST(waiters_drive_progress)
 {
     for (int workers = 1; workers <= WORKERS_MAX; workers++) {
         gy_engine *engine = start(workers);
-        gy_var *var = gy_var_new(engine);
+        gy_var *var = kit_var(engine);
         wire net = {.calls = 0};
         assert_ok(gy_engine_add_progress(engine, drive, &net));
         for (int i = 0; i < 20; i++) {
@@ -613,7 +614,7 @@ GY_TEST(bad_arguments_are_named)
                       engine, &(gy_task){.run = count_up, .mutates = &none, .mutate_count = 1}),
                   GY_ARG);
     enum { MANY = (1 << 20) + 1 };
-    gy_var *var = gy_var_new(engine);
+    gy_var *var = kit_var(engine);
     gy_var **list = gy_alloc("test.list", MANY * sizeof(gy_var *));
     assert_true(var != NULL && list != NULL);
     for (int i = 0; i < MANY; i++) {
@@ -641,8 +642,7 @@ static bool try_program(int workers, int *ran)
     gy_var *vars[40] = {NULL};
     bool is_whole = true;
     for (int i = 0; i < 40 && is_whole; i++) {
-        vars[i] = gy_var_new(engine);
-        is_whole = vars[i] != NULL;
+        is_whole = gy_var_new(engine, &vars[i]) == GY_OK;
     }
     _Atomic int count = 0;
     int pushed = 0;
@@ -697,7 +697,7 @@ static int64_t allocations_of_steps(int workers)
     gy_engine *engine = start(workers);
     gy_var *vars[8];
     for (int i = 0; i < 8; i++) {
-        vars[i] = gy_var_new(engine);
+        vars[i] = kit_var(engine);
     }
     _Atomic int count = 0;
     int64_t live = 0;
@@ -714,7 +714,7 @@ static int64_t allocations_of_steps(int workers)
                                                         .mutates = vars + i % 8,
                                                         .mutate_count = 1}));
         }
-        gy_var *brief = gy_var_new(engine);
+        gy_var *brief = kit_var(engine);
         push_on(engine, count_up, &count, NULL, brief);
         gy_var_free(brief);
         assert_ok(gy_engine_wait_all(engine, GY_NEVER));

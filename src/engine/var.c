@@ -191,13 +191,16 @@ bool gy_waiter_unlink(gy_waiter *waiter)
     return at != NULL;
 }
 
-gy_var *gy_var_new(gy_engine *engine)
+gy_status gy_var_new(gy_engine *engine, gy_var **var)
 {
-    gy_var *var = gy_engine_pool_var(engine);
-    if (var != NULL) {
-        *var = (gy_var){.engine = engine};
+    GY_ASSERT(engine != NULL && var != NULL);
+    gy_var *made = gy_engine_pool_var(engine);
+    if (made == NULL) {
+        return GY_NOMEM;
     }
-    return var;
+    *made = (gy_var){.engine = engine};
+    *var = made;
+    return GY_OK;
 }
 
 void gy_var_free(gy_var *var)

@@ -125,14 +125,17 @@ gy_status gy_engine_wait_all(gy_engine *engine, gy_deadline deadline)
     return GY_OK;
 }
 
-gy_scope *gy_scope_new(gy_engine *engine, gy_deadline deadline)
+gy_status gy_scope_new(gy_engine *engine, gy_deadline deadline, gy_scope **scope)
 {
-    gy_scope *scope = gy_alloc_zero("engine.scope", 1, sizeof(*scope));
-    if (scope != NULL) {
-        scope->engine = engine;
-        scope->deadline = deadline;
+    GY_ASSERT(engine != NULL && scope != NULL);
+    gy_scope *made = gy_alloc_zero("engine.scope", 1, sizeof(*made));
+    if (made == NULL) {
+        return GY_NOMEM;
     }
-    return scope;
+    made->engine = engine;
+    made->deadline = deadline;
+    *scope = made;
+    return GY_OK;
 }
 
 void gy_scope_free(gy_scope *scope)

@@ -270,8 +270,14 @@ static bool copy_options(gy_dag *dag, const gy_vertex_options *o, gy_proto *prot
     return is_ok || out_of_memory(dag);
 }
 
-bool gy_dag_add_proto(gy_dag *dag, const gy_vertex_options *o)
+bool gy_dag_add_proto(gy_dag *dag, const gy_vertex_options *options)
 {
+    gy_vertex_options known;
+    const gy_status taken = gy_options_take(gy_vertex_options, &known, options);
+    if (taken < 0) {
+        return gy_dag_fail(dag, taken, "%s", gy_error_text()), false;
+    }
+    const gy_vertex_options *o = &known;
     if (!check_options(dag, o)) {
         return false;
     }
@@ -310,8 +316,12 @@ gy_part gy_dag_vertices(gy_dag *dag, const gy_vertex_options *options, int count
         return none;
     }
     const uint32_t first = (uint32_t)dag->vertex_count;
+    const size_t first_proto = dag->proto_count;
+    /* The array has the steps of the Gyre that the caller was compiled with. */
+    const size_t step = options->struct_size != 0 ? options->struct_size : sizeof(*options);
     for (int i = 0; i < count; i++) {
-        if (!gy_dag_add_proto(dag, &options[i])) {
+        const void *at = (const char *)options + (size_t)i * step;
+        if (!gy_dag_add_proto(dag, at)) {
             return none;
         }
         (void)gy_dag_add_vertex(dag, (uint32_t)dag->proto_count - 1);
@@ -323,13 +333,13 @@ gy_part gy_dag_vertices(gy_dag *dag, const gy_vertex_options *options, int count
     }
     gy_flow_part_begin_list(&maker, GY_PART_INPUTS);
     for (uint32_t i = 0; i < (uint32_t)count; i++) {
-        if (options[i].inputs != 0) {
+        if (dag->protos[first_proto + i].inputs != 0) {
             gy_flow_part_add(&maker, first + i);
         }
     }
     gy_flow_part_begin_list(&maker, GY_PART_OUTPUTS);
     for (uint32_t i = 0; i < (uint32_t)count; i++) {
-        if (options[i].outputs != 0) {
+        if (dag->protos[first_proto + i].outputs != 0) {
             gy_flow_part_add(&maker, first + i);
         }
     }

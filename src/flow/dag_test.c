@@ -590,6 +590,27 @@ GY_TEST(a_thousand_layers_do_not_cost_their_square)
     gy_dag_free(dag);
 }
 
+/* An array of options has the steps of the Gyre that its program was compiled with. */
+GY_TEST(options_of_another_gyre_are_taken_or_refused)
+{
+    struct {
+        gy_vertex_options options;
+        int64_t later;
+    } two[2] = {{{.struct_size = sizeof(two[0]), .function = "a", .outputs = 1}, 0},
+                {{.struct_size = sizeof(two[0]), .function = "b", .inputs = 3}, 0}};
+    gy_dag *dag = new_dag();
+    (void)gy_dag_vertices(dag, &two[0].options, 2);
+    assert_null(gy_dag_error(dag));
+    assert_int_equal(dag->vertex_count, 2);
+    assert_int_equal(dag->protos[0].outputs, 1);
+    assert_int_equal(dag->protos[1].inputs, 3);
+    two[1].later = 1;
+    (void)gy_dag_vertices(dag, &two[0].options, 2);
+    assert_non_null(gy_dag_error(dag));
+    assert_non_null(strstr(gy_dag_error(dag), "gy_vertex_options: struct_size is"));
+    gy_dag_free(dag);
+}
+
 GY_TEST(many_vertices_of_their_own_come_in_order)
 {
     gy_dag *dag = new_dag();

@@ -59,9 +59,16 @@ static bool name_stages(gy_dag *dag, const char *const *stages)
 void gy_part_refine(gy_part part, const gy_refine_options *options)
 {
     gy_dag *dag = part.dag;
+    gy_refine_options known;
     if (dag->status < 0) {
         return;
     }
+    const gy_status taken = gy_options_take(gy_refine_options, &known, options);
+    if (taken < 0) {
+        gy_dag_fail(dag, taken, "%s", gy_error_text());
+        return;
+    }
+    options = &known;
     if (gy_flow_part_get(dag, part) == NULL || options->work == NULL ||
         (options->parameter == NULL && options->parameter_bytes > 0)) {
         gy_dag_fail(dag, GY_ARG,

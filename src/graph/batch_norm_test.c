@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "graph_kit.h"
 #include "gy_test.h"
 
 enum { CHANNELS = 3, ROWS = 5, VALUES_MAX = 256 };
@@ -22,8 +23,7 @@ typedef struct network {
 
 static network network_new(int side, double momentum)
 {
-    network n = {
-        .graph = gy_graph_new(), .side = side, .positions = side > 0 ? side * side : 1};
+    network n = {.graph = kit_graph(), .side = side, .positions = side > 0 ? side * side : 1};
     const int64_t channels[] = {CHANNELS};
     n.x = gy_graph_input(n.graph, "x", GY_F64, (int64_t[]){GY_BATCH, CHANNELS, side, side},
                          side > 0 ? 4 : 2);
@@ -258,7 +258,7 @@ GY_TEST(what_does_not_fit_is_named)
     };
     for (size_t i = 0; i < GY_COUNT(cases); i++) {
         for (int form = 0; form < 2; form++) {
-            gy_graph *g = gy_graph_new();
+            gy_graph *g = kit_graph();
             gy_node x = gy_graph_input(g, "x", GY_F64, (int64_t[]){GY_BATCH, 3}, 2), updates[2];
             gy_node one =
                 gy_graph_parameter(g, "one", GY_F64, (int64_t[]){3}, 1, gy_init_zeros());
@@ -278,7 +278,7 @@ GY_TEST(what_does_not_fit_is_named)
             gy_graph_free(g);
         }
     }
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = kit_graph();
     gy_node x = gy_graph_input(g, "x", GY_F64, (int64_t[]){GY_BATCH}, 1);
     gy_node one = gy_graph_parameter(g, "one", GY_F64, (int64_t[]){1}, 1, gy_init_zeros());
     assert_int_equal(gy_op_batch_norm_inference(x, one, one, one, one, 1e-5).index, -1);

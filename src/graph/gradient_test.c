@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "graph_kit.h"
 #include "gy_test.h"
 
 static double run_scalar(gy_session *session, const gy_feed *feeds, int count, gy_node node)
@@ -77,7 +78,7 @@ GY_TEST(random_graphs_agree_with_finite_differences)
 GY_TEST(gradients_of_gradients_agree)
 {
     gy_random random = {.key = 11};
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = kit_graph();
     gy_node x = gy_graph_input(g, "x", GY_F64, (int64_t[]){GY_BATCH, 3}, 2);
     gy_node y = gy_graph_input(g, "y", GY_F64, (int64_t[]){GY_BATCH, 2}, 2);
     gy_node w = gy_graph_parameter(g, "w", GY_F64, (int64_t[]){3, 2}, 2,
@@ -102,7 +103,7 @@ GY_TEST(gradients_of_gradients_agree)
 
 GY_TEST(what_the_loss_does_not_reach_gets_zeros)
 {
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = kit_graph();
     gy_node a = gy_graph_parameter(g, "a", GY_F64, (int64_t[]){2}, 1, gy_init_zeros());
     gy_node b = gy_graph_parameter(g, "b", GY_F64, (int64_t[]){2, 3}, 2, gy_init_zeros());
     gy_node loss = gy_op_sum(gy_op_exp(a), 0, false);
@@ -125,7 +126,7 @@ GY_TEST(what_the_loss_does_not_reach_gets_zeros)
 
 GY_TEST(a_loss_that_is_no_scalar_is_named)
 {
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = kit_graph();
     gy_node a = gy_graph_parameter(g, "a", GY_F64, (int64_t[]){2, 3}, 2, gy_init_zeros());
     gy_node loss = gy_node_named(gy_op_exp(a), "energy"), gradient;
     assert_status(gy_op_gradients(loss, &a, 1, &gradient), GY_SHAPE);

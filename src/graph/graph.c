@@ -34,9 +34,15 @@ gy_graph *gy_graph_new_like(const gy_graph *like)
     return graph;
 }
 
-gy_graph *gy_graph_new(void)
+gy_status gy_graph_new(gy_graph **graph)
 {
-    return gy_graph_new_like(NULL);
+    GY_ASSERT(graph != NULL);
+    gy_graph *made = gy_graph_new_like(NULL);
+    if (made == NULL) {
+        return GY_NOMEM;
+    }
+    *graph = made;
+    return GY_OK;
 }
 
 void gy_graph_free(gy_graph *graph)

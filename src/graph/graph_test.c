@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "graph_kit.h"
 #include "gy_test.h"
 
 static void assert_says(const gy_graph *graph, const char *const *words, int count)
@@ -19,7 +20,7 @@ static void assert_says(const gy_graph *graph, const char *const *words, int cou
 
 GY_TEST(shapes_that_do_not_fit_are_named)
 {
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = kit_graph();
     gy_node x = gy_graph_input(g, "pixels", GY_F32, (int64_t[]){GY_BATCH, 784}, 2);
     gy_node w =
         gy_graph_parameter(g, "weights", GY_F32, (int64_t[]){785, 10}, 2, gy_init_zeros());
@@ -38,7 +39,7 @@ GY_TEST(shapes_that_do_not_fit_are_named)
 GY_TEST(names_are_unique)
 {
     const int64_t sizes[] = {3};
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = kit_graph();
     gy_graph_parameter(g, "w", GY_F32, sizes, 1, gy_init_zeros());
     gy_graph_input(g, "w", GY_F32, sizes, 1); /* an input may have a parameter's */
     assert_ok(gy_graph_status(g));
@@ -51,7 +52,7 @@ GY_TEST(bad_arguments_are_named)
 {
     const int64_t sizes[] = {2, 3}, symbolic[] = {2, GY_BATCH};
     for (int i = 0; i < 8; i++) {
-        gy_graph *g = gy_graph_new(), *other = gy_graph_new();
+        gy_graph *g = kit_graph(), *other = kit_graph();
         gy_node a = gy_graph_input(g, "a", GY_F32, sizes, 2);
         gy_node b = gy_graph_input(other, "b", GY_F32, sizes, 2);
         const char *word = "";
@@ -97,7 +98,7 @@ GY_TEST(bad_arguments_are_named)
 
 GY_TEST(many_parts_are_joined)
 {
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = kit_graph();
     gy_node parts[40];
     for (int i = 0; i < 40; i++) {
         gy_node value = gy_graph_scalar(g, GY_F64, i);
@@ -122,7 +123,7 @@ enum { CHAIN = 300 };
 /* Nodes of a chain, `letter` and a number. */
 static gy_graph *chain_of(char letter)
 {
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = kit_graph();
     gy_node x = gy_graph_input(g, "x", GY_F64, (int64_t[]){GY_BATCH, 3}, 2);
     for (int i = 0; i < CHAIN; i++) {
         char name[16];
@@ -167,7 +168,11 @@ GY_TEST(stages_show_what_changed)
 /* Build, differentiate, compile and run once; whatever fails on the way must be said. */
 static gy_status build_and_run(void)
 {
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = NULL;
+    if (gy_graph_new(&g) < 0) {
+        assert_null(g);
+        return GY_NOMEM;
+    }
     gy_node x = gy_graph_input(g, "x", GY_F64, (int64_t[]){GY_BATCH, 3}, 2);
     gy_node w = gy_graph_parameter(g, "w", GY_F64, (int64_t[]){3, 2}, 2, gy_init_glorot());
     gy_node y = gy_op_dropout(gy_op_softmax(gy_op_matmul(x, w), 1), 0.25);

@@ -1,6 +1,8 @@
 /* The public constructors: attributes, then apply. */
 #include "graph/graph_priv.h"
 
+#include "tensor/tensor.h"
+
 #include <string.h>
 
 enum { NODES_MAX = GY_OP_INPUTS_MAX };
@@ -55,7 +57,7 @@ static bool fill_shape(gy_graph *graph, const char *name, gy_dtype dtype, const 
 {
     *attributes = no_attributes();
     if (rank < 0 || rank > GY_TENSOR_RANK_MAX || (rank > 0 && sizes == NULL) ||
-        (unsigned)dtype >= GY_DTYPE_COUNT) {
+        !gy_dtype_is_element(dtype)) {
         gy_fail(GY_ARG, "rank %d (0 to %d) or element type %d is out of range", rank,
                 GY_TENSOR_RANK_MAX, (int)dtype);
         gy_graph_fail(graph, GY_ARG, name);
@@ -213,6 +215,17 @@ gy_node gy_graph_scalar(gy_graph *graph, gy_dtype dtype, double value)
     return apply_named(graph, &gy_ops_row_fill, &attributes, NULL, 0, NULL);
 }
 
+gy_node gy_graph_fill(gy_graph *graph, gy_dtype dtype, const int64_t *sizes, int rank,
+                      double value)
+{
+    gy_attributes attributes;
+    if (graph == NULL || !fill_shape(graph, "fill", dtype, sizes, rank, &attributes)) {
+        return gy_node_failed(graph);
+    }
+    attributes.shape.value = value;
+    return apply_named(graph, &gy_ops_row_fill, &attributes, NULL, 0, NULL);
+}
+
 /* A fill where a double holds the element, for a fill's value is one; else a literal. */
 gy_node gy_graph_scalar_int64(gy_graph *graph, gy_dtype dtype, int64_t value)
 {
@@ -248,37 +261,49 @@ gy_node gy_op_matmul(gy_node a, gy_node b)
     return gy_op_matmul_transposed(a, false, b, false);
 }
 
-#define BINARY(name, row)                                                                      \
+#define BINARY(name)                                                                           \
     gy_node gy_op_##name(gy_node a, gy_node b)                                                 \
     {                                                                                          \
-        return binary(&gy_ops_row_##row, a, b);                                                \
+        return binary(&gy_ops_row_##name, a, b);                                               \
     }
-BINARY(add, add)
-BINARY(sub, sub)
-BINARY(mul, mul)
-BINARY(div, div)
-BINARY(pow, pow)
-BINARY(minimum, minimum)
-BINARY(maximum, maximum)
-BINARY(equal, equal)
-BINARY(less, less)
-BINARY(greater, greater)
+BINARY(add)
+BINARY(sub)
+BINARY(mul)
+BINARY(div)
+BINARY(pow)
+BINARY(minimum)
+BINARY(maximum)
+BINARY(equal)
+BINARY(not_equal)
+BINARY(less)
+BINARY(less_equal)
+BINARY(greater)
+BINARY(greater_equal)
 #undef BINARY
 
-#define UNARY(name, row)                                                                       \
+#define UNARY(name)                                                                            \
     gy_node gy_op_##name(gy_node a)                                                            \
     {                                                                                          \
-        return unary(&gy_ops_row_##row, a);                                                    \
+        return unary(&gy_ops_row_##name, a);                                                   \
     }
-UNARY(neg, neg)
-UNARY(abs, abs)
-UNARY(exp, exp)
-UNARY(log, log)
-UNARY(sqrt, sqrt)
-UNARY(tanh, tanh)
-UNARY(sigmoid, sigmoid)
-UNARY(relu, relu)
-UNARY(gelu, gelu)
+UNARY(neg)
+UNARY(abs)
+UNARY(exp)
+UNARY(log)
+UNARY(sqrt)
+UNARY(tanh)
+UNARY(sigmoid)
+UNARY(relu)
+UNARY(gelu)
+UNARY(sign)
+UNARY(square)
+UNARY(erf)
+UNARY(sin)
+UNARY(cos)
+UNARY(log1p)
+UNARY(floor)
+UNARY(ceil)
+UNARY(round)
 #undef UNARY
 
 gy_node gy_op_select(gy_node condition, gy_node a, gy_node b)
@@ -293,109 +318,7 @@ gy_node gy_op_cast(gy_node a, gy_dtype dtype)
     return gy_node_apply(&gy_ops_row_cast, &attributes, &a, 1);
 }
 
-static const gy_type *type_of(gy_node node)
-{
-    return gy_graph_type(node.graph, (gy_value){node.index, node.output});
-}
-
-static gy_node reduce(const gy_op *op, gy_node a, uint32_t axes, bool keep)
-{
-    if (a.index < 0) {
-        return a;
-    }
-    gy_attributes attributes = no_attributes();
-    attributes.reduce.axes = gy_reduce_axes(axes, type_of(a)->rank);
-    attributes.reduce.keep = keep;
-    return gy_node_apply(op, &attributes, &a, 1);
-}
-
-gy_node gy_op_sum(gy_node a, uint32_t axes, bool keep)
-{
-    return reduce(&gy_ops_row_sum, a, axes, keep);
-}
-
-gy_node gy_op_mean(gy_node a, uint32_t axes, bool keep)
-{
-    return reduce(&gy_ops_row_mean, a, axes, keep);
-}
-
-gy_node gy_op_max(gy_node a, uint32_t axes, bool keep)
-{
-    return reduce(&gy_ops_row_max, a, axes, keep);
-}
-
-gy_node gy_op_min(gy_node a, uint32_t axes, bool keep)
-{
-    return reduce(&gy_ops_row_min, a, axes, keep);
-}
-
-static gy_node along(const gy_op *op, const gy_node *inputs, int count, int dim, int64_t depth)
-{
-    gy_attributes attributes = no_attributes();
-    attributes.axis.dim = dim;
-    attributes.axis.depth = depth;
-    if (inputs[0].index >= 0 && dim < 0) { /* from the end */
-        attributes.axis.dim = dim + type_of(inputs[0])->rank;
-    }
-    return gy_node_apply(op, &attributes, inputs, count);
-}
-
-gy_node gy_op_argmax(gy_node a, int dim)
-{
-    return along(&gy_ops_row_argmax, &a, 1, dim, 0);
-}
-
-gy_node gy_op_softmax(gy_node a, int dim)
-{
-    return along(&gy_ops_row_softmax, &a, 1, dim, 0);
-}
-
-gy_node gy_op_log_softmax(gy_node a, int dim)
-{
-    return along(&gy_ops_row_log_softmax, &a, 1, dim, 0);
-}
-
 gy_node gy_op_cross_entropy(gy_node logits, gy_node labels)
 {
     return binary(&gy_ops_row_cross_entropy, logits, labels);
-}
-
-gy_node gy_op_conv2d(gy_node x, gy_node filters, int stride, int pad)
-{
-    gy_attributes attributes = no_attributes();
-    for (int i = 0; i < 2; i++) {
-        attributes.conv.stride[i] = stride;
-        attributes.conv.pad[i] = pad;
-    }
-    return gy_node_apply(&gy_ops_row_conv2d, &attributes, (gy_node[]){x, filters}, 2);
-}
-
-static gy_attributes pool_attributes(int window, int stride, int pad)
-{
-    gy_attributes attributes = no_attributes();
-    for (int i = 0; i < 2; i++) {
-        attributes.pool.window[i] = window;
-        attributes.pool.stride[i] = stride;
-        attributes.pool.pad[i] = pad;
-    }
-    return attributes;
-}
-
-gy_node gy_op_max_pool(gy_node x, int window, int stride, int pad)
-{
-    const gy_attributes attributes = pool_attributes(window, stride, pad);
-    return gy_node_apply(&gy_ops_row_max_pool, &attributes, &x, 1);
-}
-
-gy_node gy_op_average_pool(gy_node x, int window, int stride, int pad)
-{
-    const gy_attributes attributes = pool_attributes(window, stride, pad);
-    return gy_node_apply(&gy_ops_row_average_pool, &attributes, &x, 1);
-}
-
-gy_node gy_op_average_pool_padded(gy_node x, int window, int stride, int pad)
-{
-    gy_attributes attributes = pool_attributes(window, stride, pad);
-    attributes.pool.count_pad = true;
-    return gy_node_apply(&gy_ops_row_average_pool, &attributes, &x, 1);
 }

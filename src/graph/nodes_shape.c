@@ -284,6 +284,27 @@ gy_node gy_op_slice(gy_node a, int dim, int64_t begin, int64_t end, int64_t step
     return gy_node_apply(&gy_ops_row_slice, &attributes, &a, 1);
 }
 
+gy_node gy_op_pad(gy_node a, int dim, int64_t before, int64_t after)
+{
+    if (a.index < 0) {
+        return a;
+    }
+    const gy_type *type = type_of(a);
+    if (dim < 0 || dim >= type->rank || before < 0 || after < 0) {
+        gy_fail(GY_ARG, "pad: %lld before and %lld behind dimension %d of %d dimensions",
+                (long long)before, (long long)after, dim, type->rank);
+        return fail_node(a, GY_ARG, "pad");
+    }
+    gy_attributes attributes = no_attributes();
+    const int64_t size = type->sizes[dim];
+    attributes.slice.dim = dim;
+    attributes.slice.begin = before;
+    attributes.slice.end = before + size;
+    attributes.slice.step = 1;
+    attributes.slice.size = before + size + after;
+    return gy_node_apply(&gy_ops_row_pad, &attributes, &a, 1);
+}
+
 gy_node gy_op_concat(const gy_node *parts, int count, int dim)
 {
     GY_ASSERT(parts != NULL && count >= 1);

@@ -8,10 +8,11 @@
 #include <string.h>
 
 #include "graph/passes/pass_test.h"
+#include "graph_kit.h"
 
 GY_TEST(common_subexpressions_are_one)
 {
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = kit_graph();
     gy_node x = matrix(g, "x"), y = matrix(g, "y");
     gy_node left = gy_op_mul(x, y), right = gy_op_mul(y, x);
     gy_node sum = gy_op_add(left, right);
@@ -31,7 +32,7 @@ GY_TEST(common_subexpressions_are_one)
 
 GY_TEST(two_dropouts_stay_two)
 {
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = kit_graph();
     gy_node x = matrix(g, "x");
     gy_node both[] = {gy_op_dropout(x, 0.5), gy_op_dropout(x, 0.5)};
     gy_graph *bound = bind(g, 1, 4, both, 2), *out;
@@ -44,7 +45,7 @@ GY_TEST(two_dropouts_stay_two)
 
 GY_TEST(constants_are_computed)
 {
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = kit_graph();
     gy_node x = matrix(g, "x");
     gy_node three = gy_graph_scalar(g, GY_F64, 3), also = gy_graph_scalar(g, GY_F64, 3);
     gy_node one = gy_op_exp(gy_op_sub(three, also));
@@ -73,7 +74,7 @@ GY_TEST(constants_are_computed)
 
 GY_TEST(what_nobody_needs_goes)
 {
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = kit_graph();
     gy_node x = matrix(g, "x"), fetches[] = {gy_op_exp(x), gy_op_tanh(x)};
     gy_graph *bound = bind(g, 1, 4, fetches, 2), *out;
     bound->root_count = 1;
@@ -88,7 +89,7 @@ GY_TEST(what_nobody_needs_goes)
 
 GY_TEST(algebra_removes_neutral_elements)
 {
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = kit_graph();
     gy_node x = matrix(g, "x"), one = gy_graph_scalar(g, GY_F64, 1),
             zero = gy_graph_scalar(g, GY_F64, 0);
     gy_node plain = gy_op_neg(gy_op_neg(gy_op_add(gy_op_mul(one, x), zero)));
@@ -121,7 +122,7 @@ GY_TEST(algebra_removes_neutral_elements)
 
 GY_TEST(algebra_moves_shapes_out_of_the_way)
 {
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = kit_graph();
     gy_node x = matrix(g, "x"), y = matrix(g, "y");
     const int swap[] = {1, 0};
     gy_node fetches[] = {
@@ -160,7 +161,7 @@ GY_TEST(algebra_moves_shapes_out_of_the_way)
 
 GY_TEST(a_sum_of_what_was_broadcast_is_a_product)
 {
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = kit_graph();
     gy_node row = gy_graph_parameter(g, "row", GY_F64, (int64_t[]){3}, 1, gy_init_zeros());
     gy_node sum = gy_op_sum(gy_op_broadcast_to(row, (int64_t[]){5, 3}, 2), 1, false);
     check(gy_rewrite_algebra, g, &sum, 1,
@@ -179,7 +180,7 @@ GY_TEST(a_sum_of_what_was_broadcast_is_a_product)
 /* The allreduce of the gradient stands between t(x) dy and the update; nobody wrote it. */
 GY_TEST(placement_inserts_the_gradients_allreduce)
 {
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = kit_graph();
     gy_node x = gy_graph_input(g, "x", GY_F32, (int64_t[]){GY_BATCH, 784}, 2);
     gy_node labels = gy_graph_input(g, "labels", GY_I32, (int64_t[]){GY_BATCH}, 1);
     gy_node w = gy_graph_parameter(g, "w", GY_F32, (int64_t[]){784, 10}, 2, gy_init_zeros());
@@ -216,7 +217,7 @@ GY_TEST(placement_inserts_the_gradients_allreduce)
  * what is Partial or cut along one axis stays so through the exchanges of the other. */
 GY_TEST(layers_are_cut_along_the_model_axis)
 {
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = kit_graph();
     gy_node x = gy_graph_input(g, "x", GY_F32, (int64_t[]){GY_BATCH, 4096}, 2);
     gy_node w1 =
         gy_graph_parameter(g, "w1", GY_F32, (int64_t[]){4096, 4096}, 2, gy_init_zeros());
@@ -297,7 +298,7 @@ static double work_of(const gy_graph *graph, int32_t index)
 GY_TEST(a_node_that_reads_twice_is_one_user)
 {
     enum { COUNT = 1 << 20 };
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = kit_graph();
     gy_node w = gy_graph_parameter(g, "w", GY_F32, (int64_t[]){COUNT}, 1, gy_init_zeros());
     gy_node y = gy_op_exp(w), square = gy_op_mul(y, y);
     gy_mesh mesh = {.axes = 2, .sizes = {1, 2}};
@@ -325,7 +326,7 @@ GY_TEST(a_node_that_reads_twice_is_one_user)
  * no kernel runs it. */
 GY_TEST(batch_norm_is_expanded_on_any_number_of_ranks)
 {
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = kit_graph();
     gy_node x = gy_graph_input(g, "x", GY_F64, (int64_t[]){GY_BATCH, 2, 3, 3}, 4);
     gy_node gain = gy_graph_parameter(g, "gain", GY_F64, (int64_t[]){2}, 1, gy_init_zeros());
     gy_node bias = gy_graph_parameter(g, "bias", GY_F64, (int64_t[]){2}, 1, gy_init_zeros());
@@ -347,7 +348,7 @@ GY_TEST(batch_norm_is_expanded_on_any_number_of_ranks)
 /* A collective stands right behind its input, assignments at the end. */
 GY_TEST(schedule_hoists_collectives)
 {
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = kit_graph();
     gy_node x = matrix(g, "x");
     gy_node w = gy_graph_parameter(g, "w", GY_F64, (int64_t[]){3, 3}, 2, gy_init_zeros());
     gy_node square = gy_node_named(gy_op_matmul_transposed(x, true, x, false), "square");
@@ -374,7 +375,7 @@ GY_TEST(schedule_hoists_collectives)
 /* The numbers given after placement hold, whatever later passes do to the order of nodes. */
 GY_TEST(schedule_keeps_the_order_of_collectives)
 {
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = kit_graph();
     gy_node x = matrix(g, "x"), y = matrix(g, "y");
     gy_node first = gy_op_matmul_transposed(x, true, x, false);
     gy_node second = gy_op_matmul_transposed(y, true, y, false);
@@ -412,7 +413,7 @@ GY_TEST(schedule_keeps_the_order_of_collectives)
 /* Two exchanges, the second of what came of the first, and numbers that say otherwise. */
 GY_TEST(schedule_refuses_what_waits_for_itself)
 {
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = kit_graph();
     gy_node x = matrix(g, "x");
     gy_node first = gy_op_matmul_transposed(x, true, x, false);
     gy_node second = gy_op_sum(gy_op_matmul(x, gy_op_tanh(first)), 0, false);
@@ -445,7 +446,7 @@ GY_TEST(schedule_refuses_what_waits_for_itself)
 /* On a mesh: placement prices exchanges, which takes memory too. */
 GY_TEST(every_allocation_of_the_passes_may_fail)
 {
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = kit_graph();
     gy_node x = matrix(g, "x");
     gy_node w = gy_graph_parameter(g, "w", GY_F64, (int64_t[]){3, 3}, 2, gy_init_zeros());
     gy_node loss = gy_op_sum(gy_op_relu(gy_op_matmul(x, w)), 0, false);

@@ -3,17 +3,15 @@
  * of the window with padding as zeros; its gradient alike; in every type and layout. Max
  * pooling and relu keep a NaN.
  */
-#include <gyre/graph.h>
-
 #include "base/base.h"
+#include "graph/graph.h"
 
 #include <math.h>
 
+#include "graph_kit.h"
 #include "gy_test.h"
 
 enum { HEIGHT = 5, WIDTH = 4 };
-
-typedef gy_node (*pool_of)(gy_node x, int window, int stride, int pad);
 
 /* x(i): small numbers that differ. */
 static double number(int64_t i)
@@ -21,26 +19,29 @@ static double number(int64_t i)
     return (double)(i * 7 % 11) - 4;
 }
 
-static int64_t part(int64_t out, int window, int stride, int pad, int64_t size, int64_t *begin)
+/* The elements of window `out` along `axis` (height, width) that lie in the image. */
+static int64_t part(const gy_window_options *w, int axis, int64_t out, int64_t *begin)
 {
-    int64_t from = out * stride - pad, to = GY_MIN(from + window, size);
+    const int64_t size = axis == 0 ? HEIGHT : WIDTH;
+    const int64_t from = out * w->stride[axis] - w->pad[axis];
     *begin = GY_MAX(from, (int64_t)0);
-    return to - *begin;
+    return GY_MIN(from + w->window[axis], size) - *begin;
 }
 
 typedef struct pool_case {
     gy_dtype dtype;
-    int channels, window, stride, pad;
-    bool is_padded;
+    int channels;
+    gy_window_options window;
 } pool_case;
 
 /* The mean of window (i, j) of one plane, and its gradient: 1 / divisor to each element. */
 static double window_mean(const pool_case *c, int64_t plane, int64_t i, int64_t j, double *dx)
 {
+    const gy_window_options *w = &c->window;
     int64_t top = 0, left = 0;
-    int64_t rows = part(i, c->window, c->stride, c->pad, HEIGHT, &top);
-    int64_t columns = part(j, c->window, c->stride, c->pad, WIDTH, &left);
-    double divisor = c->is_padded ? c->window * c->window : (double)(rows * columns), sum = 0;
+    int64_t rows = part(w, 0, i, &top), columns = part(w, 1, j, &left);
+    double divisor = w->counts_padding ? w->window[0] * w->window[1] : (double)(rows * columns);
+    double sum = 0;
     for (int64_t r = top; r < top + rows; r++) {
         for (int64_t k = left; k < left + columns; k++) {
             int64_t at = (plane * HEIGHT + r) * WIDTH + k;
@@ -51,16 +52,30 @@ static double window_mean(const pool_case *c, int64_t plane, int64_t i, int64_t 
     return sum / divisor;
 }
 
+/* The largest of window (i, j) of one plane. */
+static double window_maximum(const gy_window_options *w, int64_t plane, int64_t i, int64_t j)
+{
+    int64_t top = 0, left = 0;
+    int64_t rows = part(w, 0, i, &top), columns = part(w, 1, j, &left);
+    double largest = -INFINITY;
+    for (int64_t r = top; r < top + rows; r++) {
+        for (int64_t k = left; k < left + columns; k++) {
+            largest = fmax(largest, number((plane * HEIGHT + r) * WIDTH + k));
+        }
+    }
+    return largest;
+}
+
 static void check(const pool_case *c)
 {
     const int64_t sizes[] = {2, c->channels, HEIGHT, WIDTH};
-    const pool_of pool = c->is_padded ? gy_op_average_pool_padded : gy_op_average_pool;
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = kit_graph();
     gy_node x = gy_graph_input(g, "x", c->dtype, sizes, 4);
-    gy_node y = pool(x, c->window, c->stride, c->pad);
-    gy_node fetches[] = {y, gy_op_gradient(gy_op_sum(y, 0, false), x)};
+    gy_node y = gy_op_average_pool(x, &c->window);
+    gy_node fetches[] = {y, gy_op_gradient(gy_op_sum(y, 0, false), x),
+                         gy_op_max_pool(x, &c->window)};
     gy_session *session = NULL;
-    gy_tensor *data = NULL, *results[2];
+    gy_tensor *data = NULL, *results[3];
     assert_ok(gy_graph_status(g));
     assert_ok(gy_session_new(g, &(gy_session_options){.workers = 1}, &session));
     assert_ok(gy_tensor_new(NULL, c->dtype, sizes, 4, &data));
@@ -68,14 +83,18 @@ static void check(const pool_case *c)
     for (int64_t i = 0; i < count; i++) {
         gy_tensor_set(data, i, number(i));
     }
-    assert_ok(gy_session_run(session, &(gy_feed){x, data}, 1, 0, fetches, 2, results));
+    assert_ok(gy_session_run(session, &(gy_feed){x, data}, 1, 0, fetches, 3, results));
     double *dx = gy_alloc_zero("test", (size_t)count, sizeof(*dx));
     int64_t height = gy_tensor_size(results[0], 2), width = gy_tensor_size(results[0], 3);
-    assert_true(height == (HEIGHT + 2 * c->pad - c->window) / c->stride + 1);
+    const gy_window_options *w = &c->window;
+    assert_true(height == (HEIGHT + 2 * w->pad[0] - w->window[0]) / w->stride[0] + 1);
+    assert_true(width == (WIDTH + 2 * w->pad[1] - w->window[1]) / w->stride[1] + 1);
     for (int64_t plane = 0, at = 0; plane < sizes[0] * sizes[1]; plane++) {
         for (int64_t i = 0; i < height * width; i++, at++) {
             double expected = window_mean(c, plane, i / width, i % width, dx);
             assert_true(fabs(gy_tensor_get(results[0], at) - expected) < 1e-5);
+            expected = window_maximum(w, plane, i / width, i % width);
+            assert_true(gy_tensor_get(results[2], at) == expected);
         }
     }
     for (int64_t i = 0; i < count; i++) {
@@ -84,6 +103,7 @@ static void check(const pool_case *c)
     gy_free(dx);
     gy_tensor_drop(results[0]);
     gy_tensor_drop(results[1]);
+    gy_tensor_drop(results[2]);
     gy_tensor_drop(data);
     gy_session_free(session);
     gy_graph_free(g);
@@ -91,17 +111,38 @@ static void check(const pool_case *c)
 
 GY_TEST(the_mean_is_over_what_it_says)
 {
-    static const int shapes[][3] = {{2, 1, 1}, {3, 1, 1}, {3, 2, 1}, {3, 2, 2}, {2, 2, 0}};
+    static const gy_window_options windows[] = {
+        {.window = {2, 2}, .stride = {1, 1}, .pad = {1, 1}},
+        {.window = {3, 3}, .stride = {1, 1}, .pad = {1, 1}},
+        {.window = {3, 3}, .stride = {2, 2}, .pad = {1, 1}},
+        {.window = {2, 2}, .stride = {2, 2}},
+        {.window = {3, 1}, .stride = {1, 2}, .pad = {1, 0}}, /* each axis its own */
+        {.window = {1, 3}, .stride = {2, 1}, .pad = {0, 1}},
+        {.window = {2, 3}, .stride = {3, 1}, .pad = {1, 0}},
+    };
     for (int kind = 0; kind < 8; kind++) {
-        for (size_t k = 0; k < GY_COUNT(shapes); k++) {
-            check(&(pool_case){.dtype = kind & 1 ? GY_F32 : GY_F64,
-                               .channels = kind & 2 ? 16 : 3, /* the blocked layout, or not */
-                               .is_padded = (kind & 4) != 0,
-                               .window = shapes[k][0],
-                               .stride = shapes[k][1],
-                               .pad = shapes[k][2]});
+        for (size_t k = 0; k < GY_COUNT(windows); k++) {
+            pool_case one = {.dtype = kind & 1 ? GY_F32 : GY_F64,
+                             .channels = kind & 2 ? 16 : 3, /* the blocked layout, or not */
+                             .window = windows[k]};
+            one.window.counts_padding = (kind & 4) != 0;
+            check(&one);
         }
     }
+}
+
+/* A stride of 0 is the window's size. */
+GY_TEST(windows_lie_side_by_side_unless_told)
+{
+    gy_graph *g = kit_graph();
+    gy_node x = gy_graph_input(g, "x", GY_F32, (int64_t[]){1, 1, 6, 9}, 4);
+    gy_node y = gy_op_max_pool(x, &GY_OPTIONS(gy_window_options, .window = {2, 3}));
+    assert_ok(gy_graph_status(g));
+    const gy_type *type = gy_graph_type(g, (gy_value){y.index, y.output});
+    assert_true(type->sizes[2] == 3 && type->sizes[3] == 3);
+    (void)gy_op_max_pool(x, NULL);
+    assert_status(gy_graph_status(g), GY_ARG);
+    gy_graph_free(g);
 }
 
 /* A NaN anywhere in a window is the window's maximum. */
@@ -110,9 +151,11 @@ GY_TEST(a_maximum_keeps_nan)
     for (int kind = 0; kind < 4; kind++) {
         const gy_dtype dtype = kind & 1 ? GY_F32 : GY_F64;
         const int64_t sizes[] = {1, kind & 2 ? 16 : 1, 4, 4};
-        gy_graph *g = gy_graph_new();
+        gy_graph *g = kit_graph();
         gy_node x = gy_graph_input(g, "x", dtype, sizes, 4);
-        gy_node fetches[] = {gy_op_max_pool(gy_op_relu(x), 2, 2, 0), gy_op_softmax(x, 3)};
+        gy_node fetches[] = {
+            gy_op_max_pool(gy_op_relu(x), &(gy_window_options){.window = {2, 2}}),
+            gy_op_softmax(x, 3)};
         gy_session *session = NULL;
         gy_tensor *data = NULL, *results[2];
         assert_ok(gy_session_new(g, &(gy_session_options){.workers = 1}, &session));

@@ -78,10 +78,7 @@ static gy_status bind_storage(gy_program *program, int32_t index)
     const gy_storage *storage = &program->memory.buffers[index];
     const gy_graph_node *leaf =
         storage->leaf >= 0 ? &program->graph->nodes[storage->leaf] : NULL;
-    program->vars[index] = gy_var_new(session->engine);
-    if (program->vars[index] == NULL) {
-        return GY_NOMEM;
-    }
+    GY_TRY(gy_var_new(session->engine, &program->vars[index]));
     switch (storage->kind) {
     case GY_STORAGE_INPUT:
         return GY_OK;
@@ -350,8 +347,7 @@ static gy_status add_steps(gy_program *program)
         GY_TRY(add_step(program, i, &choices[i]));
     }
     set_priorities(program);
-    program->scope = gy_scope_new(program->session->engine, GY_NEVER);
-    return program->scope == NULL ? GY_NOMEM : GY_OK;
+    return gy_scope_new(program->session->engine, GY_NEVER, &program->scope);
 }
 
 gy_status gy_program_new(gy_session *session, int64_t batch, const gy_value *fetches,

@@ -184,8 +184,9 @@ static inline void random_graph_make(random_graph *r, uint64_t seed, bool is_smo
                                                         {RANDOM_FEATURES, RANDOM_FEATURES},
                                                         {RANDOM_FEATURES, 0}};
     static const char *const names[RANDOM_PARAMETERS] = {"u", "v", "w", "row"};
-    *r = (random_graph){
-        .graph = gy_graph_new(), .random = {.key = seed}, .is_smooth = is_smooth};
+    gy_graph *graph = NULL;
+    GY_ASSERT(gy_graph_new(&graph) == GY_OK);
+    *r = (random_graph){.graph = graph, .random = {.key = seed}, .is_smooth = is_smooth};
     const int64_t batch[] = {GY_BATCH, RANDOM_FEATURES};
     const gy_init init = {GY_INIT_UNIFORM, 1, NULL};
     r->x = r->values[r->count++] = gy_graph_input(r->graph, "x", GY_F64, batch, 2);

@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "graph_kit.h"
 #include "gy_test.h"
 
 enum { RANKS_MAX = 4, VALUES_MAX = 512, TRIALS = 12, BATCH = 7 };
@@ -235,7 +236,7 @@ GY_TEST(random_graphs_agree_on_any_number_of_ranks)
 /* Rows that come from everywhere: each rank fetches its own part of the joined ones. */
 static gy_status run_rows(member *me)
 {
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = kit_graph();
     gy_node x = gy_graph_input(g, "x", GY_F64, (int64_t[]){GY_BATCH, RANDOM_FEATURES}, 2);
     gy_node joined = gy_op_concat((gy_node[]){x, gy_op_exp(x)}, 2, 0);
     gy_node fetches[] = {joined, gy_op_transpose(x, (int[]){1, 0})};
@@ -292,7 +293,7 @@ enum { NOT_FED = 16 };
 static gy_status run_bad_label(member *me)
 {
     const int number = me->number, seed = (int)me->seed;
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = kit_graph();
     gy_node x = gy_graph_input(g, "x", GY_F64, (int64_t[]){GY_BATCH, RANDOM_FEATURES}, 2);
     gy_node labels = gy_graph_input(g, "labels", GY_I32, (int64_t[]){GY_BATCH}, 1);
     gy_node loss = gy_node_named(gy_op_cross_entropy(x, labels), "the loss");
@@ -383,7 +384,7 @@ GY_TEST(exchanges_can_be_alone)
 /* An optimizer's step in the large: a layer norm, an embedding, a batch norm over cut rows. */
 static gy_status run_network(member *me)
 {
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = kit_graph();
     const int64_t channels[] = {RANDOM_FEATURES}, filter_sizes[] = {RANDOM_FEATURES, 1, 2, 2};
     const gy_init draw = {GY_INIT_UNIFORM, 1, NULL};
     gy_node x = gy_graph_input(g, "x", GY_F64, (int64_t[]){GY_BATCH, RANDOM_FEATURES}, 2);
@@ -393,12 +394,14 @@ static gy_status run_network(member *me)
     gy_node w =
         gy_graph_parameter(g, "w", GY_F64, (int64_t[]){2 * RANDOM_FEATURES, 3}, 2, draw);
     gy_node image = gy_op_reshape(x, (int64_t[]){GY_BATCH, 1, 2, 2}, 4);
-    gy_node maps = gy_op_conv2d(image, filters, 1, 1);
+    gy_node maps = gy_op_conv2d(image, filters, &(gy_conv_options){.pad = {1, 1}});
     gy_node normal = gy_op_batch_norm(maps, gain, bias, 1e-5), running[2];
     gy_op_batch_norm_updates(maps, gain, bias, 0.25, running);
-    gy_node pooled = gy_op_max_pool(gy_op_relu(normal), 2, 1, 0);
-    gy_node flat =
-        gy_op_reshape(gy_op_average_pool(pooled, 2, 1, 0), (int64_t[]){GY_BATCH, GY_ANY}, 2);
+    gy_node pooled = gy_op_max_pool(gy_op_relu(normal),
+                                    &(gy_window_options){.window = {2, 2}, .stride = {1, 1}});
+    gy_node flat = gy_op_reshape(
+        gy_op_average_pool(pooled, &(gy_window_options){.window = {2, 2}, .stride = {1, 1}}),
+        (int64_t[]){GY_BATCH, GY_ANY}, 2);
     gy_node normed = gy_op_layer_norm(gy_op_mul(x, flat), gain, bias, 1, 1e-5);
     gy_node both = gy_op_concat((gy_node[]){normed, gy_op_dropout(flat, 0.25)}, 2, 1);
     gy_node best = gy_op_argmax(x, 1);
@@ -453,7 +456,7 @@ GY_TEST(a_network_agrees_on_any_number_of_ranks)
 /* Two dense layers and an embedding, trained for some steps. */
 static gy_status run_layers(member *me)
 {
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = kit_graph();
     const gy_init draw = {GY_INIT_UNIFORM, 1, NULL};
     gy_node x = gy_graph_input(g, "x", GY_F64, (int64_t[]){GY_BATCH, RANDOM_FEATURES}, 2);
     gy_node w1 = gy_graph_parameter(g, "w1", GY_F64, (int64_t[]){RANDOM_FEATURES, 6}, 2, draw);
@@ -529,7 +532,7 @@ GY_TEST(random_graphs_agree_on_any_mesh)
 /* The extremes of a batch that holds a NaN in one column and zeros of both signs in another. */
 static gy_status run_extremes(member *me)
 {
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = kit_graph();
     gy_node x = gy_graph_input(g, "x", GY_F64, (int64_t[]){GY_BATCH, RANDOM_FEATURES}, 2);
     gy_node fetches[] = {gy_op_max(x, 1, false), gy_op_min(x, 1, false), gy_op_max(x, 0, false),
                          gy_op_min(gy_op_neg(x), 1, true)};

@@ -116,7 +116,10 @@ static gy_status heal(gy_program *program, gy_status failed)
     gy_error error;
     gy_error_take(&error, failed);
     gy_scope_free(program->scope);
-    program->scope = gy_scope_new(program->session->engine, GY_NEVER);
+    program->scope = NULL; /* stays so out of memory: run_steps says it */
+    if (gy_scope_new(program->session->engine, GY_NEVER, &program->scope) < 0) {
+        GY_ASSERT(program->scope == NULL);
+    }
     for (int32_t i = 0; i < program->memory.buffer_count; i++) {
         gy_var_heal(program->vars[i]);
     }

@@ -45,6 +45,9 @@ static gy_status start(gy_session *session, const gy_session_options *options)
 
 gy_status gy_session_new(gy_graph *graph, const gy_session_options *options, gy_session **out)
 {
+    gy_session_options known;
+    GY_TRY(gy_options_take(gy_session_options, &known, options));
+    options = &known;
     GY_TRY(gy_graph_status(graph));
     gy_session *session = gy_alloc_zero("graph.session", 1, sizeof(*session));
     if (session == NULL) {
@@ -52,7 +55,7 @@ gy_status gy_session_new(gy_graph *graph, const gy_session_options *options, gy_
     }
     session->graph = graph;
     gy_meter_init(&session->meter);
-    gy_status status = start(session, options != NULL ? options : &(gy_session_options){0});
+    gy_status status = start(session, options);
     if (status < 0) {
         gy_error error;
         gy_error_take(&error, status);

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "graph_kit.h"
 #include "gy_test.h"
 
 enum { ROWS = 64, FEATURES = 8, CLASSES = 3 };
@@ -36,7 +37,7 @@ GY_TEST(softmax_regression_converges)
     int32_t label_data[ROWS];
     make_data(x_data, label_data);
 
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = kit_graph();
     gy_node x = gy_graph_input(g, "x", GY_F32, (int64_t[]){GY_BATCH, FEATURES}, 2);
     gy_node labels = gy_graph_input(g, "labels", GY_I32, (int64_t[]){GY_BATCH}, 1);
     gy_node w =
@@ -88,7 +89,7 @@ static gy_tensor *vector(int64_t n, const double *data)
 GY_TEST(assignments_come_after_all_reads)
 {
     gy_tensor *one = vector(2, (double[]){1, 2}), *two = vector(2, (double[]){3, 4});
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = kit_graph();
     const int64_t sizes[] = {2};
     gy_node v = gy_graph_parameter(g, "v", GY_F64, sizes, 1, (gy_init){GY_INIT_TENSOR, 0, one});
     gy_node w = gy_graph_parameter(g, "w", GY_F64, sizes, 1, (gy_init){GY_INIT_TENSOR, 0, two});
@@ -117,7 +118,7 @@ GY_TEST(initial_values_depend_on_seed_and_name_alone)
     const int64_t sizes[] = {20, 30};
     double seen[3];
     for (int i = 0; i < 3; i++) {
-        gy_graph *g = gy_graph_new();
+        gy_graph *g = kit_graph();
         if (i == 1) {
             gy_graph_parameter(g, "other", GY_F32, sizes, 2, gy_init_he());
         }
@@ -149,7 +150,7 @@ static void assert_says(const char *const *words, int count)
 
 GY_TEST(wrong_feeds_are_named_with_both_shapes)
 {
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = kit_graph();
     gy_node x = gy_graph_input(g, "pixels", GY_F64, (int64_t[]){GY_BATCH, 3}, 2);
     gy_node y = gy_graph_input(g, "offset", GY_F64, (int64_t[]){3}, 1);
     gy_node sum = gy_op_sum(gy_op_add(x, y), 0, false);
@@ -187,7 +188,7 @@ GY_TEST(dropout_is_drawn_anew_and_repeats_from_seed_and_step)
 {
     double sums[2][3];
     for (int i = 0; i < 2; i++) {
-        gy_graph *g = gy_graph_new();
+        gy_graph *g = kit_graph();
         gy_node ones = gy_op_broadcast_to(gy_graph_scalar(g, GY_F32, 1), (int64_t[]){1000}, 1);
         gy_node weights = gy_graph_parameter(g, "w", GY_F32, (int64_t[]){1000}, 1,
                                              (gy_init){GY_INIT_UNIFORM, 1, NULL});
@@ -217,7 +218,7 @@ GY_TEST(dropout_is_part_of_a_fused_group)
     enum { HEIGHT = 6, WIDTH = 37 };
     double values[2][HEIGHT * WIDTH];
     for (int turn = 0; turn < 2; turn++) {
-        gy_graph *g = gy_graph_new();
+        gy_graph *g = kit_graph();
         gy_node x = gy_graph_input(g, "x", GY_F32, (int64_t[]){GY_BATCH, WIDTH}, 2);
         gy_node y = gy_op_tanh(gy_op_dropout(gy_op_exp(x), 0.5));
         gy_node loss = gy_op_sum(gy_node_named(y, "two\nlines\n:"), 0, false);
@@ -262,7 +263,7 @@ GY_TEST(dropout_is_part_of_a_fused_group)
 
 GY_TEST(a_parameter_is_assigned_once)
 {
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = kit_graph();
     gy_node w = gy_graph_parameter(g, "w", GY_F32, (int64_t[]){2}, 1, gy_init_zeros());
     gy_node fetches[] = {gy_op_assign(w, gy_op_exp(w)), gy_op_assign(w, gy_op_neg(w))};
     gy_session *session;
@@ -279,7 +280,7 @@ GY_TEST(a_parameter_is_assigned_once)
 
 GY_TEST(steady_state_allocates_nothing)
 {
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = kit_graph();
     gy_node x = gy_graph_input(g, "x", GY_F32, (int64_t[]){GY_BATCH, 4}, 2);
     gy_node w = gy_graph_parameter(g, "w", GY_F32, (int64_t[]){4, 2}, 2, gy_init_glorot());
     gy_node y = gy_op_dropout(gy_op_softmax(gy_op_matmul(x, w), 1), 0.5);
@@ -304,7 +305,7 @@ GY_TEST(steady_state_allocates_nothing)
 GY_TEST(traces_name_the_nodes)
 {
     gy_trace_start(256);
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = kit_graph();
     gy_node w = gy_graph_parameter(g, "w", GY_F32, (int64_t[]){4, 2}, 2, gy_init_glorot());
     gy_node y = gy_node_named(gy_op_exp(w), "energy of w"), loss = gy_op_sum(y, 0, false);
     gy_session *session;
@@ -324,7 +325,7 @@ GY_TEST(traces_name_the_nodes)
 
 GY_TEST(explanation_shows_every_stage)
 {
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = kit_graph();
     gy_node x = gy_graph_input(g, "x", GY_F32, (int64_t[]){GY_BATCH, 4}, 2);
     gy_node w = gy_graph_parameter(g, "w", GY_F32, (int64_t[]){4, 2}, 2, gy_init_zeros());
     gy_node y = gy_node_named(gy_op_matmul(x, w), "logits");

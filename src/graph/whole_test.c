@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "graph_kit.h"
 #include "gy_test.h"
 
 #define BEYOND (INT64_C(1) << 53)
@@ -68,7 +69,7 @@ GY_TEST(constants_keep_every_bit)
     const int64_t values[] = {0,           -1,        BEYOND - 1, BEYOND,       BEYOND + 1,
                               -BEYOND - 1, INT64_MAX, INT64_MIN,  INT64_MAX - 1};
     for (size_t k = 0; k < GY_COUNT(values); k++) {
-        gy_graph *g = gy_graph_new();
+        gy_graph *g = kit_graph();
         gy_node a = gy_graph_scalar_int64(g, GY_I64, values[k]),
                 one = gy_graph_scalar_int64(g, GY_I64, 1);
         int64_t next = (int64_t)((uint64_t)values[k] + 1);
@@ -83,7 +84,7 @@ GY_TEST(constants_keep_every_bit)
 /* Narrow types keep the low bits, floats are rounded; a type that does not exist is told. */
 GY_TEST(constants_of_other_types)
 {
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = kit_graph();
     assert_true(value_of(gy_graph_scalar_int64(g, GY_I32, BEYOND + 7)) == 7);
     assert_true(value_of(gy_graph_scalar_int64(g, GY_U8, 300)) == 44);
     assert_true(value_of(gy_graph_scalar_int64(g, GY_F64, BEYOND + 1)) == BEYOND);
@@ -102,7 +103,7 @@ GY_TEST(neighbours_are_told_apart)
     for (int64_t i = 0; i < COUNT; i++) {
         data[i] = BEYOND + (i == 23 ? 1 : 0);
     }
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = kit_graph();
     gy_node x = gy_graph_input(g, "x", GY_I64, (int64_t[]){COUNT}, 1);
     gy_node fetches[] = {
         gy_op_max(x, 0, false), gy_op_argmax(x, 0), gy_op_sum(x, 0, false),
@@ -128,7 +129,7 @@ GY_TEST(neighbours_are_told_apart)
 /* What is explained has the digits of a whole number. */
 GY_TEST(constants_are_printed_whole)
 {
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = kit_graph();
     gy_node x = gy_graph_input(g, "x", GY_I64, (int64_t[]){GY_BATCH}, 1);
     gy_node y = gy_op_add(x, gy_graph_scalar_int64(g, GY_I64, 123456789012));
     gy_session *session = NULL;

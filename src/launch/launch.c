@@ -141,6 +141,12 @@ static int reaper(const gy_run_options *options, char *const argv[], int life,
 
 int gy_run(const gy_run_options *options, char *const argv[])
 {
+    gy_run_options known;
+    if (gy_options_take(gy_run_options, &known, options) < 0) {
+        fprintf(stderr, "gyre: %s\n", gy_error_text());
+        return 2;
+    }
+    options = &known;
     if (!is_good(options, argv)) {
         return 2;
     }

@@ -36,6 +36,17 @@ gy_dag *gy_mapreduce_job_new(gy_flow *flow, const char *name)
     return gy_dag_new(flow, name);
 }
 
+gy_dag *gy_mapreduce_refused(gy_flow *flow, const char *name, gy_status status)
+{
+    gy_error why;
+    gy_error_take(&why, status);
+    gy_dag *dag = gy_mapreduce_job_new(flow, name);
+    if (dag != NULL) {
+        gy_dag_fail(dag, status, "%s", why.text);
+    }
+    return dag;
+}
+
 /* ---- errors ---- */
 
 static const char *error_of(const gy_map_reduce_options *o)
@@ -501,6 +512,12 @@ gy_part gy_mapreduce_job_streams(gy_dag *dag, const gy_map_reduce_options *optio
 
 gy_dag *gy_map_reduce(gy_flow *flow, const gy_map_reduce_options *options)
 {
+    gy_map_reduce_options known;
+    const gy_status taken = gy_options_take(gy_map_reduce_options, &known, options);
+    if (taken < 0) {
+        return gy_mapreduce_refused(flow, "mapreduce", taken);
+    }
+    options = &known;
     const char *name = options->map != NULL ? options->map : "mapreduce";
     const size_t own = strlen(OWN_PREFIX);
     gy_dag *dag =

@@ -27,6 +27,8 @@ const char *gy_mapreduce_job_range(gy_arena *arena, const char *path, uint64_t s
 
 /** Make a graph, which records its first error; NULL: out of memory. */
 gy_dag *gy_mapreduce_job_new(gy_flow *flow, const char *name);
+/** A graph that carries this thread's last failure: what a job of bad options is. */
+gy_dag *gy_mapreduce_refused(gy_flow *flow, const char *name, gy_status status);
 
 /** Add the maps over the inputs, a vertex a split, with free outputs; *count becomes how many.
  */

@@ -47,6 +47,7 @@ static MPI_Datatype type_of(gy_dtype dtype)
         return MPI_UINT64_T;
     case GY_U32:
         return MPI_UINT32_T;
+    case GY_DTYPE_NONE:
     case GY_F16:
     case GY_BF16:
     case GY_I16:

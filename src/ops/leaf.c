@@ -10,9 +10,9 @@ static gy_status shape_infer(const gy_attributes *attributes, const gy_type *inp
     if (rank < 0 || rank > GY_TENSOR_RANK_MAX) {
         return gy_fail(GY_SHAPE, "rank %d, expected 0 to %d", rank, GY_TENSOR_RANK_MAX);
     }
-    if ((unsigned)attributes->shape.dtype >= GY_DTYPE_COUNT) {
-        return gy_fail(GY_TYPE, "element type %d, expected one below %d",
-                       (int)attributes->shape.dtype, GY_DTYPE_COUNT);
+    if (!gy_dtype_is_element(attributes->shape.dtype)) {
+        return gy_fail(GY_TYPE, "element type %d, expected one from 1 to %d",
+                       (int)attributes->shape.dtype, GY_DTYPE_COUNT - 1);
     }
     gy_type type = gy_type_plain(attributes->shape.dtype, rank);
     for (int dim = 0; dim < rank; dim++) {

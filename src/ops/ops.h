@@ -76,9 +76,10 @@ typedef union gy_attributes {
         int64_t begin, end, step, size; /* size: pad alone */
     } slice;
     struct {
-        int32_t dim;    /* concat, softmax, argmax, one_hot, gather, scatter_add */
-        int64_t depth;  /* one_hot: classes; scatter_add: size of dim in the result */
-        gy_dtype dtype; /* one_hot: of the result */
+        int32_t dim;     /* concat, softmax, argmax, cumsum, one_hot, gather, scatter_add */
+        int64_t depth;   /* one_hot: classes; scatter_add: size of dim in the result */
+        gy_dtype dtype;  /* one_hot: of the result */
+        bool is_reverse; /* cumsum: from the end */
     } axis;
     struct {
         gy_dtype dtype;

@@ -1,6 +1,6 @@
 /*
- * Along one dimension: softmax, log-softmax, one-hot, and the cross entropy of logits against
- * labels. All subtract the maximum first, so that large logits do not overflow.
+ * Along one dimension: softmax, log-softmax, running sums, one-hot, and the cross entropy of
+ * logits against labels. All subtract the maximum first, so that large logits do not overflow.
  */
 #include "ops/ops_priv.h"
 
@@ -221,7 +221,7 @@ static gy_status one_hot_infer(const gy_attributes *attributes, const gy_type *i
                        "one_hot: new dimension %d of %s, expected 0 to %d (at most %d)", dim,
                        gy_type_text(&inputs[0], text), inputs[0].rank, GY_TENSOR_RANK_MAX);
     }
-    if (attributes->axis.depth < 0 || (unsigned)attributes->axis.dtype >= GY_DTYPE_COUNT) {
+    if (attributes->axis.depth < 0 || !gy_dtype_is_element(attributes->axis.dtype)) {
         return gy_fail(GY_ARG, "one_hot: %" PRId64 " classes of element type %d",
                        attributes->axis.depth, (int)attributes->axis.dtype);
     }
@@ -416,4 +416,111 @@ const gy_op gy_ops_row_cross_entropy = {
     .placements = cross_entropy_placements,
     .reference = cross_entropy_reference,
     GY_SAMPLES(cross_entropy_samples),
+};
+
+/* ---- running sums: y[i] = x[0] + … + x[i], or from the end ---- */
+
+static gy_status cumsum_infer(const gy_attributes *attributes, const gy_type *inputs,
+                              int input_count, gy_type *outputs)
+{
+    (void)input_count;
+    char text[GY_TYPE_TEXT_BYTES];
+    if (!gy_dtype_is_whole(inputs[0].dtype)) {
+        GY_TRY(gy_need_real("cumsum", inputs, 0));
+    }
+    if (attributes->axis.dim < 0 || attributes->axis.dim >= inputs[0].rank) {
+        return gy_fail(GY_SHAPE, "cumsum: dimension %d of %s, which has %d",
+                       attributes->axis.dim, gy_type_text(&inputs[0], text), inputs[0].rank);
+    }
+    *outputs = gy_type_like(&inputs[0]);
+    return GY_OK;
+}
+
+/* The sums of the line along `dim` that begins at `at`. Sums of floats are kept in double,
+ * those of integers wrap. */
+static void sum_line(const gy_kernel_call *call, gy_ops_index at)
+{
+    const gy_view *x = &call->inputs[0];
+    const int dim = call->attributes->axis.dim;
+    const bool is_real = gy_dtype_is_real(x->dtype),
+               is_reverse = call->attributes->axis.is_reverse;
+    const int64_t size = x->sizes[dim];
+    double real = 0;
+    uint64_t whole = 0;
+    for (int64_t i = 0; i < size; i++) {
+        at.at[dim] = is_reverse ? size - 1 - i : i;
+        if (is_real) {
+            real += gy_real_at(x, &at, x->rank);
+            gy_real_put(&call->outputs[0], &at, real);
+        } else {
+            whole += (uint64_t)gy_whole_at(x, &at, x->rank);
+            gy_whole_put(&call->outputs[0], &at, (int64_t)whole);
+        }
+    }
+}
+
+static gy_status cumsum_reference(const gy_kernel_call *call)
+{
+    const gy_view *x = &call->inputs[0];
+    gy_ops_index at = {{0}};
+    if (gy_view_count(x) == 0) {
+        return GY_OK;
+    }
+    do {
+        if (at.at[call->attributes->axis.dim] == 0) {
+            sum_line(call, at);
+        }
+    } while (gy_ops_index_next(&at, x->sizes, x->rank));
+    return GY_OK;
+}
+
+/* Element i of x is in the sums from i on: dx is the running sum of dy from the other end. */
+static gy_status cumsum_gradient(gy_builder *builder, const gy_applied *node,
+                                 const gy_value *dy, gy_value *dx)
+{
+    gy_attributes attributes = *node->attributes;
+    attributes.axis.is_reverse = !attributes.axis.is_reverse;
+    dx[0] = gy_build(builder, &gy_ops_row_cumsum, &attributes, dy, 1);
+    return GY_OK;
+}
+
+static int cumsum_placements(const gy_attributes *attributes, const gy_type *inputs,
+                             int input_count, const gy_type *outputs, gy_signature *signatures)
+{
+    (void)input_count;
+    (void)outputs;
+    gy_signatures made = {.list = signatures};
+    gy_signatures_all_but(&made, &inputs[0], attributes->axis.dim);
+    gy_signatures_partial(&made, 0);
+    return made.count;
+}
+
+static const gy_ops_sample cumsum_samples[] = {
+    {.attributes.axis = {.dim = 1},
+     .input_count = 1,
+     .inputs = {GY_IN(-2, 2, 3, 5)},
+     .differentiable = 1},
+    {.attributes.axis = {.dim = 0, .is_reverse = true},
+     .input_count = 1,
+     .inputs = {GY_IN(-2, 2, 4, 2, 3)},
+     .differentiable = 1},
+    {.attributes.axis = {.dim = 0},
+     .input_count = 1,
+     .inputs = {GY_IN(-2, 2, 0, 3)},
+     .differentiable = 1},
+    {.attributes.axis = {.dim = 1},
+     .input_count = 1,
+     .inputs = {GY_IN_OF(GY_I32, -99, 99, 2, 7)}},
+};
+
+const gy_op gy_ops_row_cumsum = {
+    .name = "cumsum",
+    .input_count = 1,
+    .output_count = 1,
+    .infer = cumsum_infer,
+    .cost = gy_cost_elementwise,
+    .gradient = cumsum_gradient,
+    .placements = cumsum_placements,
+    .reference = cumsum_reference,
+    GY_SAMPLES(cumsum_samples),
 };

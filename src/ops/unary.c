@@ -82,6 +82,12 @@ REAL_FORMULA(tanh, tanh(v))
 REAL_FORMULA(sigmoid, v >= 0 ? 1 / (1 + exp(-v)) : exp(v) / (1 + exp(v)))
 REAL_FORMULA(gelu, 0.5 * v * (1 + erf(v * sqrt_half)))
 REAL_FORMULA(erf, erf(v))
+REAL_FORMULA(sin, sin(v))
+REAL_FORMULA(cos, cos(v))
+REAL_FORMULA(log1p, log1p(v))
+REAL_FORMULA(floor, floor(v))
+REAL_FORMULA(ceil, ceil(v))
+REAL_FORMULA(round, rint(v)) /* in the rounding mode that every thread begins with */
 
 /* ---- gradients: x, y and dy are the input, the output and the gradient that comes in ---- */
 
@@ -160,6 +166,9 @@ GRADIENT(sigmoid, mul(s, s->dy, mul(s, s->y, rest(s, 1, s->y))))
 GRADIENT(relu, where_open(s)) /* 0 at 0; x > 0 exactly where y > 0 */
 GRADIENT(gelu, mul(s, s->dy, gelu_slope(s)))
 GRADIENT(erf, mul(s, s->dy, scaled(s, bell(s, 1), two_over_sqrt_pi)))
+GRADIENT(sin, mul(s, s->dy, gy_build1(builder, &gy_ops_row_cos, s->x)))
+GRADIENT(cos, mul(s, s->dy, scaled(s, gy_build1(builder, &gy_ops_row_sin, s->x), -1)))
+GRADIENT(log1p, gy_build2(builder, &gy_ops_row_div, s->dy, rest(s, 1, scaled(s, s->x, -1))))
 
 /* ---- rows ---- */
 
@@ -189,6 +198,13 @@ static const gy_ops_sample positive_samples[] = {
     {.input_count = 1, .inputs = {GY_IN(0.5, 1, 0)}, .differentiable = 1},
 };
 
+/* Not at 0 or 1, where floor and ceil leap, nor at 1/2, where round does. */
+static const gy_ops_sample step_samples[] = {
+    {.input_count = 1, .inputs = {GY_IN(0.05, 0.45, 4, 5)}, .differentiable = 1},
+    {.input_count = 1, .inputs = {GY_IN(-2.95, -2.55, 3)}, .differentiable = 1},
+    {.input_count = 1, .inputs = {GY_IN_OF(GY_F32, -9, 9, 3, 4)}},
+};
+
 static const gy_ops_sample exp_samples[] = {
     {.input_count = 1, .inputs = {GY_IN(-3, 3, 4, 5)}, .differentiable = 1},
     {.input_count = 1, .inputs = {GY_IN(-20, -5, 2, 1, 7)}, .differentiable = 1},
@@ -209,6 +225,12 @@ ROW(sigmoid, 0, sigmoid_gradient, gy_placements_elementwise, any_samples);
 ROW(relu, 0, relu_gradient, gy_placements_elementwise, bent_samples);
 ROW(gelu, 0, gelu_gradient, gy_placements_elementwise, any_samples);
 ROW(erf, 0, erf_gradient, gy_placements_elementwise, any_samples);
+ROW(sin, 0, sin_gradient, gy_placements_elementwise, any_samples);
+ROW(cos, 0, cos_gradient, gy_placements_elementwise, any_samples);
+ROW(log1p, 0, log1p_gradient, gy_placements_elementwise, positive_samples);
+ROW(floor, 0, gy_gradient_zero, gy_placements_elementwise, step_samples);
+ROW(ceil, 0, gy_gradient_zero, gy_placements_elementwise, step_samples);
+ROW(round, 0, gy_gradient_zero, gy_placements_elementwise, step_samples);
 
 /* ---- cast ---- */
 
@@ -217,10 +239,10 @@ static gy_status cast_infer(const gy_attributes *attributes, const gy_type *inpu
 {
     (void)input_count;
     char text[GY_TYPE_TEXT_BYTES];
-    if ((unsigned)attributes->cast.dtype >= GY_DTYPE_COUNT) {
-        return gy_fail(GY_TYPE, "cast: %s to element type %d, expected one below %d",
+    if (!gy_dtype_is_element(attributes->cast.dtype)) {
+        return gy_fail(GY_TYPE, "cast: %s to element type %d, expected one from 1 to %d",
                        gy_type_text(&inputs[0], text), (int)attributes->cast.dtype,
-                       GY_DTYPE_COUNT);
+                       GY_DTYPE_COUNT - 1);
     }
     *outputs = gy_type_like(&inputs[0]);
     outputs->dtype = attributes->cast.dtype;

@@ -71,7 +71,8 @@ GY_TEST(random_bundles_come_back)
             snprintf(name, sizeof(name), "l%llu.\"w\\\n%zu\xc3\xa9",
                      (unsigned long long)gy_random_below(&random, 100), i);
             add(bundle, name,
-                random_tensor(&random, (gy_dtype)gy_random_below(&random, GY_DTYPE_COUNT)));
+                random_tensor(&random,
+                              (gy_dtype)(1 + gy_random_below(&random, GY_DTYPE_COUNT - 1))));
         }
         assert_ok(gy_bundle_set(bundle, "step", "11"));
         assert_ok(gy_bundle_set(bundle, "epoch", "7"));

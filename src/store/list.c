@@ -362,6 +362,8 @@ static void tell_left_out(const making *list)
 gy_status gy_file_list_make_with(const char *const *paths, const gy_file_list_options *options,
                                  gy_file_list **list)
 {
+    gy_file_list_options known;
+    GY_TRY(gy_options_take(gy_file_list_options, &known, options));
     size_t count = 0;
     while (paths[count] != NULL) {
         count++;
@@ -369,8 +371,8 @@ gy_status gy_file_list_make_with(const char *const *paths, const gy_file_list_op
     making *made = gy_alloc_zero("store.list", 1, sizeof(*made));
     window *at = gy_alloc("store.list", sizeof(*at));
     gy_status status = made == NULL || at == NULL ? GY_NOMEM : GY_OK;
-    if (status == GY_OK && options != NULL) {
-        made->options = *options;
+    if (status == GY_OK) {
+        made->options = known;
     }
     for (size_t i = 0; status == GY_OK && i < count; i += WINDOW) {
         at->paths = paths + i;

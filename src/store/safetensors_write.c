@@ -23,13 +23,13 @@ static const char *const type_names[GY_DTYPE_COUNT] = {
 
 const char *gy_store_safetensors_dtype(gy_dtype dtype)
 {
-    GY_ASSERT((unsigned)dtype < GY_DTYPE_COUNT);
+    GY_ASSERT(gy_dtype_is_element(dtype));
     return type_names[dtype];
 }
 
 bool gy_store_safetensors_parse_dtype(const char *name, gy_dtype *dtype)
 {
-    for (int i = 0; i < GY_DTYPE_COUNT; i++) {
+    for (int i = GY_DTYPE_NONE + 1; i < GY_DTYPE_COUNT; i++) {
         if (strcmp(name, type_names[i]) == 0) {
             *dtype = (gy_dtype)i;
             return true;

@@ -169,7 +169,7 @@ static narrow_run narrower(gy_dtype to, gy_dtype from)
 
 void gy_convert_run(gy_run to, gy_const_run from, int64_t count)
 {
-    GY_ASSERT((unsigned)to.dtype < GY_DTYPE_COUNT && (unsigned)from.dtype < GY_DTYPE_COUNT);
+    GY_ASSERT(gy_dtype_is_element(to.dtype) && gy_dtype_is_element(from.dtype));
     const widen_run widen = wideners[from.dtype];
     const narrow_run narrow = narrower(to.dtype, from.dtype);
     const int64_t to_step = to.stride * (int64_t)gy_dtype_bytes(to.dtype);

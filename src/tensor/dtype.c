@@ -7,14 +7,15 @@
 #include <string.h>
 
 static const char *const names[] = {
-    [GY_F64] = "f64", [GY_F32] = "f32", [GY_F16] = "f16", [GY_BF16] = "bf16",
-    [GY_I64] = "i64", [GY_I32] = "i32", [GY_I16] = "i16", [GY_I8] = "i8",
-    [GY_U64] = "u64", [GY_U32] = "u32", [GY_U16] = "u16", [GY_U8] = "u8",
+    [GY_DTYPE_NONE] = "none", [GY_F64] = "f64", [GY_F32] = "f32", [GY_F16] = "f16",
+    [GY_BF16] = "bf16",       [GY_I64] = "i64", [GY_I32] = "i32", [GY_I16] = "i16",
+    [GY_I8] = "i8",           [GY_U64] = "u64", [GY_U32] = "u32", [GY_U16] = "u16",
+    [GY_U8] = "u8",
 };
 _Static_assert(GY_COUNT(names) == GY_DTYPE_COUNT, "a name for each element type");
 
 static const uint8_t item_bytes[] = {
-#define GY_X(name, bytes, type) bytes,
+#define GY_X(name, bytes, type) [GY_##name] = (bytes),
     GY_DTYPE_LIST(GY_X)
 #undef GY_X
 };
@@ -25,7 +26,7 @@ GY_DTYPE_LIST(GY_X)
 
 size_t gy_dtype_bytes(gy_dtype dtype)
 {
-    GY_ASSERT((unsigned)dtype < GY_DTYPE_COUNT);
+    GY_ASSERT(gy_dtype_is_element(dtype));
     return item_bytes[dtype];
 }
 
@@ -37,7 +38,7 @@ const char *gy_dtype_name(gy_dtype dtype)
 
 bool gy_dtype_parse(const char *name, gy_dtype *dtype)
 {
-    for (int i = 0; i < GY_DTYPE_COUNT; i++) {
+    for (int i = GY_DTYPE_NONE + 1; i < GY_DTYPE_COUNT; i++) {
         if (strcmp(name, names[i]) == 0) {
             *dtype = (gy_dtype)i;
             return true;

@@ -39,6 +39,9 @@ gy_status gy_tensor_new(gy_pool *pool, gy_dtype dtype, const int64_t *sizes, int
                         gy_tensor **tensor)
 {
     int64_t count = 0;
+    if (!gy_dtype_is_element(dtype)) {
+        return gy_fail(GY_ARG, "tensor: element type %d does not exist", (int)dtype);
+    }
     GY_TRY(gy_shape_count(sizes, rank, gy_dtype_bytes(dtype), &count));
     gy_view view = gy_view_of(NULL, dtype, sizes, rank);
     return new_with_storage(pool, &view, tensor);
@@ -80,6 +83,9 @@ gy_status gy_tensor_wrap(const gy_view *view, void (*release)(void *arg), void *
                          gy_tensor **tensor)
 {
     int64_t count = 0;
+    if (!gy_dtype_is_element(view->dtype)) {
+        return gy_fail(GY_ARG, "tensor: element type %d does not exist", (int)view->dtype);
+    }
     GY_TRY(gy_shape_count(view->sizes, view->rank, gy_dtype_bytes(view->dtype), &count));
     if (view->data == NULL && count > 0) {
         return gy_fail(GY_ARG, "a tensor of %lld elements over no memory", (long long)count);

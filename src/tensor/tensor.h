@@ -7,6 +7,12 @@
 
 #include <gyre/tensor.h>
 
+/** True of the types that elements have: not of GY_DTYPE_NONE, nor of what is no gy_dtype. */
+static inline bool gy_dtype_is_element(gy_dtype dtype)
+{
+    return dtype > GY_DTYPE_NONE && dtype < GY_DTYPE_COUNT;
+}
+
 /** Channels of one block of GY_FORMAT_BLOCKED. */
 enum { GY_BLOCK_CHANNELS = 16, GY_SHAPE_TEXT_BYTES = 128 };
 

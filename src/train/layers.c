@@ -265,7 +265,10 @@ static gy_node apply_conv2d(gy_model *model, int index, gy_node x)
                                       he_of(channels * layer->window * layer->window));
     gy_node bias =
         layer_parameter(model, index, "bias", (int64_t[]){layer->units}, 1, gy_init_zeros());
-    gy_node y = gy_op_conv2d(x, filters, GY_MAX(layer->stride, 1), layer->pad);
+    gy_node y =
+        gy_op_conv2d(x, filters,
+                     &GY_OPTIONS(gy_conv_options, .stride = {layer->stride, layer->stride},
+                                 .pad = {layer->pad, layer->pad}));
     return gy_op_add(y, gy_op_reshape(bias, (int64_t[]){layer->units, 1, 1}, 3));
 }
 
@@ -321,6 +324,10 @@ gy_node gy_train_layers_apply(gy_model *model, gy_node x, bool is_training)
 {
     for (int i = 0; i < model->layer_count; i++) {
         const gy_layer *layer = &model->layers[i];
+        const int stride = GY_MAX(layer->stride, 1);
+        const gy_window_options window =
+            GY_OPTIONS(gy_window_options, .window = {layer->window, layer->window},
+                       .stride = {stride, stride}, .pad = {layer->pad, layer->pad});
         switch (layer->kind) {
         case GY_LAYER_DENSE:
             x = apply_dense(model, i, x);
@@ -329,10 +336,10 @@ gy_node gy_train_layers_apply(gy_model *model, gy_node x, bool is_training)
             x = apply_conv2d(model, i, x);
             break;
         case GY_LAYER_MAX_POOL:
-            x = gy_op_max_pool(x, layer->window, GY_MAX(layer->stride, 1), layer->pad);
+            x = gy_op_max_pool(x, &window);
             break;
         case GY_LAYER_AVERAGE_POOL:
-            x = gy_op_average_pool(x, layer->window, GY_MAX(layer->stride, 1), layer->pad);
+            x = gy_op_average_pool(x, &window);
             break;
         case GY_LAYER_RELU:
             x = gy_op_relu(x);

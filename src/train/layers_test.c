@@ -51,6 +51,14 @@ GY_TEST(what_no_file_could_hold_is_refused)
         {.kind = (gy_layer_kind)99},
     };
     gy_model *model = NULL;
+    const gy_layer only = gy_layer_dense(2);
+    const gy_model_options plain =
+        GY_OPTIONS(gy_model_options, .layers = &only, .layer_count = 1, .input_rank = 1,
+                   .input_sizes = {WIDTH});
+    assert_ok(gy_model_new(&plain, &model)); /* of float32, for no element type is said */
+    assert_int_equal(model->dtype, GY_F32);
+    gy_model_free(model);
+    model = NULL;
     gy_model_options options = {.layers = layers,
                                 .layer_count = 1,
                                 .dtype = GY_F64,

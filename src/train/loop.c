@@ -430,7 +430,8 @@ static gy_status run(loop *l)
 gy_status gy_train(gy_model *model, gy_dataset *train, gy_dataset *test,
                    const gy_train_options *options, gy_train_result *result)
 {
-    gy_train_options filled = gy_train_defaults(options);
+    gy_train_options filled;
+    GY_TRY(gy_train_defaults(options, &filled));
     GY_TRY(gy_train_check(model, train, test, &filled));
     loop l = {.model = model, .train = train, .test = test, .options = filled};
     gy_status status = run(&l);

@@ -132,8 +132,11 @@ gy_status gy_model_build(gy_model *model, const gy_train_options *options)
     model->slot_status = GY_OK;
     model->statistic_count = 0;
     model->pair_layer = -1;
-    model->graph = gy_graph_new();
-    gy_status status = model->graph == NULL ? GY_NOMEM : build_forward(model);
+    model->graph = NULL;
+    gy_status status = gy_graph_new(&model->graph);
+    if (status == GY_OK) {
+        status = build_forward(model);
+    }
     if (status == GY_OK) {
         status = check_expected(model);
     }
@@ -298,7 +301,10 @@ gy_status gy_model_make(const gy_model_options *options, const gy_bundle *bundle
 
 gy_status gy_model_new(const gy_model_options *options, gy_model **model)
 {
-    return gy_model_make(options, NULL, model);
+    gy_model_options known;
+    GY_TRY(gy_options_take(gy_model_options, &known, options));
+    known.dtype = known.dtype != GY_DTYPE_NONE ? known.dtype : GY_F32;
+    return gy_model_make(&known, NULL, model);
 }
 
 void gy_model_free(gy_model *model)
@@ -355,7 +361,8 @@ gy_status gy_model_named(const char *name, const gy_model_options *options, int 
     }
     for (size_t i = 0; i < GY_COUNT(known); i++) {
         if (strcmp(known[i].name, name) == 0) {
-            gy_model_options o = *options;
+            gy_model_options o;
+            GY_TRY(gy_options_take(gy_model_options, &o, options));
             o.name = name;
             o.layers = known[i].layers;
             o.layer_count = (int)known[i].count;

@@ -178,7 +178,8 @@ static gy_status read_description(const gy_bundle *bundle, gy_model_options *opt
 
 gy_status gy_model_load(const char *path, const gy_model_options *options, gy_model **model)
 {
-    gy_model_options o = options == NULL ? (gy_model_options){.seed = 0} : *options;
+    gy_model_options o;
+    GY_TRY(gy_options_take(gy_model_options, &o, options));
     gy_bundle *bundle = NULL;
     GY_TRY(gy_bundle_read(path, &bundle));
     gy_layer *layers = NULL;

@@ -20,9 +20,10 @@
 #include <stdio.h>
 #include <string.h>
 
-gy_train_options gy_train_defaults(const gy_train_options *options)
+gy_status gy_train_defaults(const gy_train_options *options, gy_train_options *filled)
 {
-    gy_train_options o = *options;
+    gy_train_options o;
+    GY_TRY(gy_options_take(gy_train_options, &o, options));
     bool is_adam = o.optimizer == GY_OPTIMIZER_ADAM || o.optimizer == GY_OPTIMIZER_ADAMW;
     o.rate = o.rate == 0 ? (is_adam ? 1e-3 : 1e-2) : o.rate;
     o.momentum = o.momentum == 0 ? 0.9 : o.momentum;
@@ -32,7 +33,8 @@ gy_train_options gy_train_defaults(const gy_train_options *options)
     o.schedule_factor = o.schedule_factor == 0 ? 0.1 : o.schedule_factor;
     o.schedule_every = o.schedule_every == 0 ? 1 : o.schedule_every;
     o.accumulate = o.accumulate == 0 ? 1 : o.accumulate;
-    return o;
+    *filled = o;
+    return GY_OK;
 }
 
 static gy_node scaled(gy_model *model, gy_node value, double by)

@@ -60,16 +60,19 @@ const char *gy_train_progress_line(char out[GY_PROGRESS_BYTES], const gy_progres
     return out;
 }
 
-gy_progress_bar *gy_progress_bar_new(int file)
+gy_status gy_progress_bar_new(int file, gy_progress_bar **bar)
 {
-    gy_progress_bar *bar = gy_alloc_zero("train.progress", 1, sizeof(*bar));
-    if (bar != NULL) {
-        bar->file = file;
-        bar->is_terminal = isatty(file) == 1;
-        bar->start_ns = gy_now_ns(gy_env_real());
-        bar->shown_ns = bar->start_ns;
+    GY_ASSERT(bar != NULL);
+    gy_progress_bar *made = gy_alloc_zero("train.progress", 1, sizeof(*made));
+    if (made == NULL) {
+        return GY_NOMEM;
     }
-    return bar;
+    made->file = file;
+    made->is_terminal = isatty(file) == 1;
+    made->start_ns = gy_now_ns(gy_env_real());
+    made->shown_ns = made->start_ns;
+    *bar = made;
+    return GY_OK;
 }
 
 /* One write, so that lines of several programs do not mix; nobody can be told if it fails. */

@@ -45,7 +45,8 @@ GY_TEST(a_pipe_gets_plain_lines)
 {
     int ends[2];
     assert_int_equal(pipe(ends), 0);
-    gy_progress_bar *bar = gy_progress_bar_new(ends[1]);
+    gy_progress_bar *bar = NULL;
+    assert_ok(gy_progress_bar_new(ends[1], &bar));
     assert_non_null(bar);
     gy_progress now = {.step = 1, .steps = 2, .loss = 0.5};
     gy_progress_bar_show(bar, &now); /* too soon for a line */
@@ -69,7 +70,8 @@ GY_TEST(a_huge_loss_is_cut_to_the_line)
 {
     int ends[2];
     assert_int_equal(pipe(ends), 0);
-    gy_progress_bar *bar = gy_progress_bar_new(ends[1]);
+    gy_progress_bar *bar = NULL;
+    assert_ok(gy_progress_bar_new(ends[1], &bar));
     assert_non_null(bar);
     gy_progress_bar_show(
         bar, &(gy_progress){.loss = 1e300, .test_loss = 1e300, .is_epoch_end = true});

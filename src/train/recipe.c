@@ -19,6 +19,7 @@ static const struct {
 gy_train_options gy_train_recipe(const char *model)
 {
     gy_train_options options = {
+        .struct_size = sizeof(options),
         .epochs = 10,
         .batch = 128,
         .optimizer = GY_OPTIMIZER_ADAM,

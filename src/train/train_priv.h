@@ -68,7 +68,8 @@ struct gy_model {
 };
 
 /** Optimizer settings with every default filled in. */
-gy_train_options gy_train_defaults(const gy_train_options *options);
+GY_MUST_CHECK gy_status gy_train_defaults(const gy_train_options *options,
+                                          gy_train_options *filled);
 /** GY_ARG names the field that is out of range, its value and the range. */
 gy_status gy_train_check(const gy_model *model, const gy_dataset *train, const gy_dataset *test,
                          const gy_train_options *options);

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "engine_kit.h"
 #include "gy_test.h"
 
 enum { VARS = 12, TASKS = 150, LISTED = 5, CHILDREN = 3, PROGRAMS = 150, PUSHERS = 3 };
@@ -183,7 +184,7 @@ static void run_serially(program *all, int at)
 static void draw_step(program *all, int at, gy_random *random)
 {
     step *what = &all->steps[at];
-    *what = (step){.program = all, .id = (uint64_t)at + 1, .own = gy_var_new(all->engine)};
+    *what = (step){.program = all, .id = (uint64_t)at + 1, .own = kit_var(all->engine)};
     uint64_t kind = gy_random_below(random, 40);
     what->end = kind < 6    ? END_ELSEWHERE
                 : kind == 6 ? FAIL_NOW
@@ -244,7 +245,7 @@ static void run_program(program *all, gy_random *random)
     }
     assert_ok(gy_engine_new(&options, &all->engine));
     for (int v = 0; v < VARS; v++) {
-        all->vars[v] = gy_var_new(all->engine);
+        all->vars[v] = kit_var(all->engine);
     }
     gy_thread other = {.is_started = false};
     assert_ok(gy_thread_start(&other, "other", end_handed, all));
@@ -318,7 +319,7 @@ static void *push_bumps(void *arg)
     enum { BUMPS = 400 };
     bump *bumps = gy_alloc("test.bumps", sizeof(bump) * BUMPS);
     assert_non_null(bumps);
-    gy_scope *scope = gy_scope_new(all->engine, GY_NEVER);
+    gy_scope *scope = kit_scope(all->engine, GY_NEVER);
     gy_random random = {.key = self->key};
     for (int i = 0; i < BUMPS; i++) {
         bumps[i] = (bump){
@@ -347,7 +348,7 @@ GY_TEST(pushers_that_share_variables_never_lock_up)
         memset(&all, 0, sizeof(all));
         assert_ok(gy_engine_new(&(gy_engine_options){.workers = workers}, &all.engine));
         for (int v = 0; v < VARS; v++) {
-            all.vars[v] = gy_var_new(all.engine);
+            all.vars[v] = kit_var(all.engine);
         }
         pusher pushers[PUSHERS];
         for (int i = 0; i < PUSHERS; i++) {

@@ -2,6 +2,8 @@
  * formulas of the literature. */
 #include "cli/plans/plan.h"
 
+#include "cli/cli.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -96,6 +96,9 @@ static gy_status open_node(gy_cluster *made, const gy_cluster_options *options)
 
 gy_status gy_cluster_open(const gy_cluster_options *options, gy_cluster **cluster)
 {
+    gy_cluster_options known;
+    GY_TRY(gy_options_take(gy_cluster_options, &known, options));
+    options = &known;
     static const gy_net_type types[] = {GY_NET_ASK_BLOBS, GY_NET_PUT_BLOB, GY_NET_SUBMIT,
                                         GY_NET_KILL,      GY_NET_DRAIN,    GY_NET_WAIT_END,
                                         GY_NET_LIST,      GY_NET_ASK_SPEC, GY_NET_ASK_OUTPUT,

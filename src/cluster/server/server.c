@@ -480,6 +480,9 @@ static gy_status open_page(gy_server *server)
 
 gy_status gy_nameserver_run(const gy_nameserver_options *options)
 {
+    gy_nameserver_options known;
+    GY_TRY(gy_options_take(gy_nameserver_options, &known, options));
+    options = &known;
     int signals = -1;
     gy_server server = {.env = gy_env_real(),
                         .wake_ns = INT64_MAX,

@@ -5,6 +5,8 @@
  */
 #include "coll/kernels.h"
 
+#include "tensor/tensor.h"
+
 #include "base/base.h"
 #include "tensor/extreme.h"
 #include "tensor/half.h"
@@ -176,7 +178,7 @@ gy_coll_combine_many gy_coll_combine_many_of(gy_dtype dtype, gy_reduction reduct
         [GY_I16] = many_U16, [GY_I8] = many_U8,   [GY_U64] = many_U64, [GY_U32] = many_U32,
         [GY_U16] = many_U16, [GY_U8] = many_U8,
     };
-    GY_ASSERT((unsigned)dtype < GY_DTYPE_COUNT && (unsigned)reduction < GY_REDUCTION_COUNT);
+    GY_ASSERT(gy_dtype_is_element(dtype) && (unsigned)reduction < GY_REDUCTION_COUNT);
     return reduction == GY_SUM || reduction == GY_AVG ? loops[dtype] : NULL;
 }
 
@@ -195,7 +197,7 @@ gy_coll_combine gy_coll_combine_of(gy_dtype dtype, gy_reduction reduction)
         INTEGER_ROW(I64), INTEGER_ROW(I32), INTEGER_ROW(I16), INTEGER_ROW(I8),
         INTEGER_ROW(U64), INTEGER_ROW(U32), INTEGER_ROW(U16), INTEGER_ROW(U8),
     };
-    GY_ASSERT((unsigned)dtype < GY_DTYPE_COUNT && (unsigned)reduction < GY_REDUCTION_COUNT);
+    GY_ASSERT(gy_dtype_is_element(dtype) && (unsigned)reduction < GY_REDUCTION_COUNT);
     return loops[dtype][reduction];
 }
 
@@ -206,7 +208,7 @@ void gy_divide(gy_dtype dtype, void *data, size_t count, int divisor)
         GY_DTYPE_LIST(GY_X)
 #undef GY_X
     };
-    GY_ASSERT((unsigned)dtype < GY_DTYPE_COUNT && divisor > 0);
+    GY_ASSERT(gy_dtype_is_element(dtype) && divisor > 0);
     loops[dtype](data, count, divisor);
 }
 

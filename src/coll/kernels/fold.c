@@ -18,6 +18,9 @@ enum {
 gy_coll_fold gy_coll_fold_of(gy_dtype dtype, gy_reduction reduction,
                              const gy_user_reduction *user, int ranks)
 {
+    if (dtype == GY_DTYPE_NONE) { /* a barrier, which combines nothing */
+        return (gy_coll_fold){.user = user, .element_bytes = 1};
+    }
     size_t element = gy_dtype_bytes(dtype);
     if (user != NULL) {
         return (gy_coll_fold){.user = user,

@@ -100,7 +100,7 @@ GY_TEST(sums_at_once_have_the_bits_of_one_after_another)
     room.results[0] = take_room();
     room.results[1] = take_room();
     for (long i = 0; i < gy_test_cases(4000); i++) {
-        many_case one = {.dtype = (gy_dtype)gy_random_below(&random, GY_DTYPE_COUNT),
+        many_case one = {.dtype = (gy_dtype)(1 + gy_random_below(&random, GY_DTYPE_COUNT - 1)),
                          .reduction = gy_random_below(&random, 4) == 0 ? GY_AVG : GY_SUM,
                          .count = 1 + gy_random_below(&random, i % 8 == 0 ? LONGEST : 300),
                          .terms = 2 + (int)gy_random_below(&random, GY_FOLD_TERMS - 1),

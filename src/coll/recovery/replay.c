@@ -16,21 +16,22 @@ enum { REPLICAS_DEFAULT = 2 };
 gy_status gy_recoverable_new(gy_comm *comm, const gy_recoverable_options *options,
                              gy_recoverable **made_to)
 {
+    gy_recoverable_options known;
+    GY_TRY(gy_options_take(gy_recoverable_options, &known, options));
+    options = &known;
     GY_COMM_EXPECT(comm);
     if (comm->root != comm) {
         return gy_fail(GY_ARG, "recovery: a group, expected a communicator of all ranks, which "
                                "gy_comm_recover can make anew");
     }
-    int wanted =
-        options != NULL && options->replicas > 0 ? options->replicas : REPLICAS_DEFAULT;
+    int wanted = options->replicas > 0 ? options->replicas : REPLICAS_DEFAULT;
     gy_recoverable *made = gy_alloc_zero("coll.replay", 1, sizeof(*made));
     if (made == NULL) {
         return GY_NOMEM;
     }
     made->comm = comm;
     made->replicas = GY_MIN(wanted, gy_comm_size(comm) - 1);
-    made->limit_bytes =
-        options != NULL && options->limit_bytes > 0 ? options->limit_bytes : limit_default;
+    made->limit_bytes = options->limit_bytes > 0 ? options->limit_bytes : limit_default;
     made->is_apart = true; /* until all stand at the first call */
     size_t count = (size_t)made->replicas + 1;
     made->states = gy_alloc_zero("coll.replay", count, sizeof(gy_state));

@@ -187,6 +187,9 @@ static gy_status tune(gy_tuner *tuner, const gy_tune_options *options, char **re
 
 gy_status gy_tune(gy_comm *comm, const gy_tune_options *options, char **report)
 {
+    gy_tune_options known;
+    GY_TRY(gy_options_take(gy_tune_options, &known, options));
+    options = &known;
     gy_tuner tuner = {.comm = comm};
     *report = NULL;
     if (comm->size < 2) {

@@ -460,18 +460,19 @@ gy_status gy_flow_run(gy_flow *flow, gy_dag *dag, const gy_flow_options *options
 gy_status gy_flow_run_execute(gy_env *env, gy_flow *flow, gy_dag *dag,
                               const gy_flow_options *options, gy_job_report **report)
 {
-    static const gy_flow_options defaults;
-    gy_flow_job *job = gy_alloc_zero("flow.job", 1, sizeof(*job));
+    gy_flow_options known;
     if (report != NULL) {
         *report = NULL;
     }
+    GY_TRY(gy_options_take(gy_flow_options, &known, options));
+    gy_flow_job *job = gy_alloc_zero("flow.job", 1, sizeof(*job));
     if (job == NULL) {
         return GY_NOMEM;
     }
     job->env = env;
     job->flow = flow;
     job->dag = dag;
-    job->options = options != NULL ? *options : defaults;
+    job->options = known;
     job->started_ns = gy_now_ns(job->env);
     job->wall_ns = job->env->ops->wall_ns(job->env);
     gy_status status = gy_flow_options_override(&job->options);

@@ -10,6 +10,9 @@ enum { PATH_BYTES = 4096 };
 
 gy_status gy_daemon_run(const gy_daemon_run_options *setup)
 {
+    gy_daemon_run_options known;
+    GY_TRY(gy_options_take(gy_daemon_run_options, &known, setup));
+    setup = &known;
     const gy_net_hooks hooks = {.locate = gy_section_locate};
     char key[PATH_BYTES];
     if (setup->nameservers == NULL || setup->listen == NULL || setup->folder == NULL) {

@@ -5,12 +5,13 @@
 #include <math.h>
 
 #include "graph/passes/pass_test.h"
+#include "graph_kit.h"
 #include "ops/kernels/libraries.h"
 
 /* A mean ends a group as a sum does, also of a cut batch: it divides by the global number. */
 GY_TEST(means_end_groups)
 {
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = kit_graph();
     gy_node x = matrix(g, "x"), y = matrix(g, "y");
     gy_node loss = gy_op_mean(gy_op_exp(gy_op_sub(x, y)), 0, false);
     gy_graph *bound = bind(g, 2, 4, &loss, 1), *placed, *out;
@@ -43,7 +44,7 @@ GY_TEST(means_end_groups)
 
 GY_TEST(bias_and_relu_move_into_products)
 {
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = kit_graph();
     gy_node x = gy_graph_input(g, "x", GY_F32, (int64_t[]){GY_BATCH, 3}, 2);
     gy_node w = gy_graph_parameter(g, "w", GY_F32, (int64_t[]){3, 5}, 2, gy_init_zeros());
     gy_node b = gy_graph_parameter(g, "b", GY_F32, (int64_t[]){5}, 1, gy_init_zeros());
@@ -72,13 +73,13 @@ GY_TEST(bias_and_relu_move_into_products)
 /* A bias of (K,1,1) is the convolution's; one of another shape stays an addition. */
 GY_TEST(bias_of_channels_moves_into_convolutions)
 {
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = kit_graph();
     gy_node x = gy_graph_input(g, "x", GY_F32, (int64_t[]){GY_BATCH, 2, 5, 5}, 4);
     gy_node w = gy_graph_parameter(g, "w", GY_F32, (int64_t[]){3, 2, 3, 3}, 4, gy_init_zeros());
     gy_node b = gy_graph_parameter(g, "b", GY_F32, (int64_t[]){3}, 1, gy_init_zeros());
     gy_node row = gy_graph_parameter(g, "row", GY_F32, (int64_t[]){3}, 1, gy_init_zeros());
-    gy_node y = gy_op_add(gy_op_conv2d(x, w, 1, 0), gy_op_reshape(b, (int64_t[]){3, 1, 1}, 3));
-    gy_node fetches[] = {y, gy_op_add(gy_op_conv2d(x, w, 1, 0), row)};
+    gy_node y = gy_op_add(gy_op_conv2d(x, w, NULL), gy_op_reshape(b, (int64_t[]){3, 1, 1}, 3));
+    gy_node fetches[] = {y, gy_op_add(gy_op_conv2d(x, w, NULL), row)};
     gy_graph *bound = bind(g, 1, 4, fetches, 2), *out;
     assert_ok(gy_fuse_epilogues(bound, &out));
     assert_prints(out, "   0 x: f32[4,2,5,5] R = input()\n"
@@ -97,7 +98,7 @@ GY_TEST(bias_of_channels_moves_into_convolutions)
 /* w - r t(x) dy is one node; a gradient that something else reads is stored. */
 GY_TEST(the_gradient_is_subtracted_where_it_is_made)
 {
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = kit_graph();
     gy_node x = matrix(g, "x"), dy = matrix(g, "dy");
     gy_node w = gy_graph_parameter(g, "w", GY_F64, (int64_t[]){3, 3}, 2, gy_init_zeros());
     gy_node rate = gy_graph_input(g, "rate", GY_F64, NULL, 0);
@@ -133,7 +134,7 @@ static int count_of(const gy_graph *graph, const gy_op *op)
 /* What a gradient needs of relu is stored and summed in one pass. */
 GY_TEST(chains_and_their_sums_are_one_node)
 {
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = kit_graph();
     gy_node y = matrix(g, "y"), dy = matrix(g, "dy"), zero = gy_graph_scalar(g, GY_F64, 0);
     gy_node masked = gy_op_select(gy_op_greater(y, zero), dy, zero);
     gy_node wide =
@@ -163,7 +164,7 @@ GY_TEST(chains_and_their_sums_are_one_node)
 /* All of it reads x: what looked at each pair of readers took minutes for these nodes. */
 GY_TEST(a_long_chain_is_fused_in_time)
 {
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = kit_graph();
     gy_node x = matrix(g, "x"), y = x;
     for (int i = 0; i < gy_test_cases(4000); i++) {
         y = i % 7 != 0 ? gy_op_tanh(gy_op_add(y, x))
@@ -180,7 +181,7 @@ GY_TEST(a_long_chain_is_fused_in_time)
 /* exp and add cannot be one: the product between them reads the one for the other. */
 GY_TEST(what_comes_back_is_not_fused)
 {
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = kit_graph();
     gy_node x = matrix(g, "x");
     gy_node w = gy_graph_parameter(g, "w", GY_F64, (int64_t[]){3, 3}, 2, gy_init_zeros());
     gy_node a = gy_op_exp(x), sum = gy_op_add(a, gy_op_matmul(a, w));
@@ -203,7 +204,7 @@ GY_TEST(what_comes_back_is_not_fused)
 /* No program reads both what an allreduce waits for and what it gives. */
 GY_TEST(nothing_is_fused_across_a_collective)
 {
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = kit_graph();
     gy_node x = matrix(g, "x"), y = matrix(g, "y");
     gy_node total = gy_op_sum(gy_op_mul(x, x), 0, false);
     gy_node ready = gy_op_exp(y), late = gy_op_tanh(gy_op_mul(ready, total));
@@ -230,7 +231,7 @@ typedef struct images {
 /* Two convolutions of 16 channels with relu and pooling between, then a product. */
 static images make_images(void)
 {
-    images n = {.graph = gy_graph_new()};
+    images n = {.graph = kit_graph()};
     const gy_init init = {GY_INIT_UNIFORM, 0.2, NULL};
     n.x = gy_graph_input(n.graph, "x", GY_F32, (int64_t[]){GY_BATCH, 1, 8, 8}, 4);
     n.parameters[0] =
@@ -240,9 +241,12 @@ static images make_images(void)
         gy_graph_parameter(n.graph, "c", GY_F32, (int64_t[]){16, 16, 3, 3}, 4, init);
     n.parameters[3] = gy_graph_parameter(n.graph, "d", GY_F32, (int64_t[]){64, 4}, 2, init);
     gy_node bias = gy_op_reshape(n.parameters[1], (int64_t[]){16, 1, 1}, 3);
-    gy_node y = gy_op_relu(gy_op_add(gy_op_conv2d(n.x, n.parameters[0], 1, 1), bias));
-    y = n.pooled = gy_op_max_pool(y, 2, 2, 0);
-    y = gy_op_max_pool(gy_op_relu(gy_op_conv2d(y, n.parameters[2], 1, 1)), 2, 2, 0);
+    gy_node y = gy_op_relu(
+        gy_op_add(gy_op_conv2d(n.x, n.parameters[0], &(gy_conv_options){.pad = {1, 1}}), bias));
+    y = n.pooled = gy_op_max_pool(y, &(gy_window_options){.window = {2, 2}});
+    y = gy_op_max_pool(
+        gy_op_relu(gy_op_conv2d(y, n.parameters[2], &(gy_conv_options){.pad = {1, 1}})),
+        &(gy_window_options){.window = {2, 2}});
     y = gy_op_tanh(
         gy_op_matmul(gy_op_reshape(y, (int64_t[]){GY_BATCH, 64}, 2), n.parameters[3]));
     n.loss = gy_op_mean(gy_op_mul(y, y), 0, false);
@@ -506,7 +510,7 @@ GY_TEST(no_two_live_values_share_memory)
 /* w -= r g writes w's own memory: no copy is left, nor a task for the assignment. */
 GY_TEST(updates_are_made_in_place)
 {
-    gy_graph *g = gy_graph_new();
+    gy_graph *g = kit_graph();
     const int64_t sizes[] = {64, 8};
     const gy_init init = {GY_INIT_UNIFORM, 1, NULL};
     gy_node w = gy_graph_parameter(g, "w", GY_F64, sizes, 2, init);

@@ -55,6 +55,12 @@ static const char *name_of(const gy_job_options *job)
 
 gy_dag *gy_dag_wordcount(gy_flow *flow, const gy_job_options *options)
 {
+    gy_job_options known;
+    const gy_status taken = gy_options_take(gy_job_options, &known, options);
+    if (taken < 0) {
+        return gy_mapreduce_refused(flow, "words", taken);
+    }
+    options = &known;
     gy_map_reduce_options all = options_of(options, "gyre.words");
     all.combine = GY_COMBINE_SUM;
     return gy_map_reduce(flow, &all);
@@ -62,6 +68,12 @@ gy_dag *gy_dag_wordcount(gy_flow *flow, const gy_job_options *options)
 
 gy_dag *gy_dag_index(gy_flow *flow, const gy_job_options *options)
 {
+    gy_job_options known;
+    const gy_status taken = gy_options_take(gy_job_options, &known, options);
+    if (taken < 0) {
+        return gy_mapreduce_refused(flow, "index", taken);
+    }
+    options = &known;
     gy_map_reduce_options all = options_of(options, "gyre.index");
     all.combine = GY_COMBINE_SET;
     return gy_map_reduce(flow, &all);
@@ -90,6 +102,12 @@ void gy_dag_list_inputs(gy_dag *dag, const char *const *inputs, const char *name
 
 gy_dag *gy_dag_grep(gy_flow *flow, const gy_grep_options *options)
 {
+    gy_grep_options known;
+    const gy_status taken = gy_options_take(gy_grep_options, &known, options);
+    if (taken < 0) {
+        return gy_mapreduce_refused(flow, "grep", taken);
+    }
+    options = &known;
     gy_map_reduce_options all = options_of(&options->job, "gyre.grep");
     all.is_map_only = !options->is_counting;
     all.combine = options->is_counting ? GY_COMBINE_SUM : GY_COMBINE_NONE;
@@ -113,6 +131,12 @@ gy_dag *gy_dag_grep(gy_flow *flow, const gy_grep_options *options)
 
 gy_dag *gy_dag_topk(gy_flow *flow, const gy_topk_options *options)
 {
+    gy_topk_options known;
+    const gy_status taken = gy_options_take(gy_topk_options, &known, options);
+    if (taken < 0) {
+        return gy_mapreduce_refused(flow, "top", taken);
+    }
+    options = &known;
     gy_map_reduce_options all = options_of(&options->job, "gyre.fields");
     const gy_top_parameter with = {.field = options->field,
                                    .weight_field = options->weight_field,
@@ -191,6 +215,12 @@ static bool check_files(gy_dag *dag, const char *const *files)
 
 gy_dag *gy_dag_commands(gy_flow *flow, const gy_commands_options *options)
 {
+    gy_commands_options known;
+    const gy_status taken = gy_options_take(gy_commands_options, &known, options);
+    if (taken < 0) {
+        return gy_mapreduce_refused(flow, "commands", taken);
+    }
+    options = &known;
     gy_dag *dag = gy_mapreduce_job_new(flow, "commands");
     if (dag == NULL) {
         return NULL;

@@ -240,6 +240,12 @@ static gy_status make_sort(gy_dag *dag, gy_arena *arena, const gy_sort_options *
 
 gy_dag *gy_dag_sort(gy_flow *flow, const gy_sort_options *options)
 {
+    gy_sort_options known;
+    const gy_status taken = gy_options_take(gy_sort_options, &known, options);
+    if (taken < 0) {
+        return gy_mapreduce_refused(flow, "sort", taken);
+    }
+    options = &known;
     gy_dag *dag = gy_dag_new(flow, "sort");
     if (dag == NULL) {
         return NULL;

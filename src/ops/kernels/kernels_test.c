@@ -669,8 +669,10 @@ GY_TEST(random_elementwise_and_reductions)
             }
             set_type(&e, i, rank - skip, own);
             draw(&e, i,
-                 op == &gy_ops_row_log || op == &gy_ops_row_pow || op == &gy_ops_row_sqrt ? 0.1
-                                                                                          : -4,
+                 op == &gy_ops_row_log || op == &gy_ops_row_pow || op == &gy_ops_row_sqrt ||
+                         op == &gy_ops_row_log1p
+                     ? 0.1
+                     : -4,
                  op == &gy_ops_row_prod ? -3.9 : 4, &random);
         }
         if (is_reduction) {

@@ -6,6 +6,8 @@
  */
 #include "plan/plan_priv.h"
 
+#include "base/fail.h"
+
 gy_status gy_plan_dissemination_barrier(const gy_plan_request *request, int rank,
                                         gy_plan_sink *sink)
 {

@@ -16,6 +16,8 @@
  */
 #include "plan/plan_priv.h"
 
+#include "base/fail.h"
+
 gy_status gy_plan_flat_gather(const gy_plan_request *request, int rank, gy_plan_sink *sink)
 {
     int ranks = request->ranks, chunks = gy_request_chunks(request), root = request->root;

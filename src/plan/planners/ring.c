@@ -20,6 +20,8 @@
  */
 #include "plan/plan_priv.h"
 
+#include "base/fail.h"
+
 static int wrap(int part, int ranks)
 {
     return (part % ranks + ranks) % ranks;
