@@ -101,7 +101,7 @@ endmacro()
 function(gyre_headers_check)
     file(GLOB public CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/include/gyre/*.h)
     list(FILTER public EXCLUDE REGEX "/gyre/mpi\\.h$") # compiled where MPI's headers are (src/mpi)
-    file(GLOB inner CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/*/*.h)
+    file(GLOB_RECURSE inner CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/*.h)
     list(FILTER inner EXCLUDE REGEX "_test\\.h$")
     foreach(room IN LISTS GYRE_BESIDE) # compiled where the headers that they need are
         list(FILTER inner EXCLUDE REGEX "/src/${room}/")
@@ -120,7 +120,8 @@ function(gyre_headers_check)
         endif()
     endforeach()
     add_library(gyre_headers OBJECT ${units})
-    target_link_libraries(gyre_headers PRIVATE gyre_flags)
+    list(TRANSFORM GYRE_ROOMS PREPEND gy_ OUTPUT_VARIABLE rooms) # for headers that are made, and those of libraries
+    target_link_libraries(gyre_headers PRIVATE gyre_flags ${rooms})
 endfunction()
 
 macro(gyre_install)

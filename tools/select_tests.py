@@ -36,12 +36,14 @@ Choice = namedtuple("Choice", "run left_out touched why")
 
 
 def read_rooms(text):
-    """The rooms (folders of src) and those that each may include; base is implied."""
+    """The rooms (folders of src) and those that each may include; base is implied. A room is one library, so that its
+    folders, which stand indented below it, count as the room."""
     rooms = {}
     for line in text.splitlines():
         words = line.split("#")[0].split()
-        if words:
-            rooms[words[1]] = set(words[2:]) | ({"base"} if words[1] != "base" else set())
+        if words and not line[0].isspace():
+            below = {folder.split("/")[0] for folder in words[2:]}
+            rooms[words[1]] = below | ({"base"} if words[1] != "base" else set())
     return rooms
 
 

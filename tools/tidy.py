@@ -15,7 +15,8 @@ from pathlib import Path
 import words
 
 TOP = Path(__file__).resolve().parent.parent
-FUNCTION_LINES, FILE_LINES, PARAMETERS, ROOM_FILES = 70, 800, 6, 15
+FUNCTION_LINES, FILE_LINES, PARAMETERS, ROOM_FILES, CIRCLE_FILES = 70, 800, 6, 15, 3
+STRICT = {"sched", "persist", "worker", "control", "driver", "cluster"}
 BANNED = {  # call: what to use, and where it is allowed all the same
     "malloc": ("gy_alloc", {"base"}), "calloc": ("gy_alloc_zero", {"base"}),
     "realloc": ("gy_resize", {"base"}), "free": ("gy_free", {"base"}),
@@ -37,18 +38,67 @@ def breach(path, line, text):
     breaches.append(f"{path.relative_to(TOP)}:{line}: {text}")
 
 
+def room_name(folder):
+    return folder.split("/")[0]
+
+
+def circles(graph):
+    """The strongly connected parts of {node: nodes}, each sorted (Tarjan, without recursion)."""
+    number, low, stack, found = {}, {}, [], []
+    for root in sorted(graph):
+        work = [(root, None)]
+        while work:
+            node, rest = work.pop()
+            if rest is None:
+                if node in number:
+                    continue
+                number[node] = low[node] = len(number)
+                stack.append(node)
+                rest = iter(sorted(graph.get(node, ())))
+            for other in rest:
+                if other not in number:
+                    work += [(node, rest), (other, None)]
+                    break
+                if other in stack:
+                    low[node] = min(low[node], low[other])
+            else:
+                if low[node] == number[node]:
+                    at = stack.index(node)
+                    found.append(sorted(stack[at:]))
+                    del stack[at:]
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
+    return found
+
+
 def read_rooms():
-    rooms = {}
-    for line in (TOP / "src/rooms.txt").read_text().splitlines():
-        if line and not line.startswith("#"):
-            rank, room, *below = line.split()
-            rooms[room] = (int(rank), set(below))
-    for room, (rank, below) in rooms.items():
-        for other in below:
+    """Of each folder of src/rooms.txt its rank, which is its room's, and the folders it may include."""
+    law, rooms, room = TOP / "src/rooms.txt", {}, None
+    for number, line in enumerate(law.read_text().splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        if line[0].isspace():  # a folder of the room above
+            folder, *below = line.split()
+            if room is None or room_name(folder) != room:
+                breach(law, number, f"folder {folder} stands below room {room}")
+                continue
+            rank = rooms[room][0]
+        else:
+            rank, folder, *below = line.split()
+            rank, room = int(rank), folder
+        rooms[folder] = (rank, set(below))
+    for folder, (rank, below) in rooms.items():
+        reached = {room_name(other) for other in rooms[room_name(folder)][1]} | {room_name(folder), "base"}
+        for other in sorted(below):
             if other not in rooms:
-                breach(TOP / "src/rooms.txt", 0, f"room {room} may include {other}, which is no room")
-            elif rooms[other][0] >= rank:
-                breach(TOP / "src/rooms.txt", 0, f"room {room} of rank {rank} includes {other} upward")
+                breach(law, 0, f"room {folder} may include {other}, which is no room")
+            elif room_name(other) != room_name(folder) and rooms[other][0] >= rank:
+                breach(law, 0, f"room {folder} of rank {rank} includes {other} upward")
+            elif room_name(other) not in reached:
+                breach(law, 0, f"folder {folder} may include {other}, the room around it may not")
+    for circle in circles({f: below & set(rooms) for f, (_, below) in rooms.items()}):
+        if len(circle) > 1 and len({room_name(folder) for folder in circle}) == 1:
+            breach(law, 0, f"folders include each other: {', '.join(circle)}")
     return rooms
 
 
@@ -57,13 +107,24 @@ def room_of(path):
     return parts[1] if parts[0] == "src" and len(parts) > 2 else None
 
 
+def folder_of(path):
+    """The folder below src that a file is in, as src/rooms.txt names it."""
+    parts = path.relative_to(TOP).parts
+    return "/".join(parts[1:-1]) if parts[0] == "src" and len(parts) > 2 else None
+
+
 def is_test(path):
     return bool(re.search(r"_test\.[ch]$", path.name)) or path.relative_to(TOP).parts[0] == "tests"
 
 
-def check_includes(path, text, rooms):
-    room = room_of(path)
-    sees_all = bool(re.search(r"_(test|fuzz|bench)\.c$", path.name))
+def is_beside(path):
+    """A test, fuzz target or bench, or what they share."""
+    return bool(re.search(r"_(test|fuzz|bench)\.[ch]$", path.name))
+
+
+def check_includes(path, text, rooms, excesses):
+    """`excesses` gathers, by "folder>folder" or "folder>header", includes that the ratchet may know."""
+    room, folder = room_of(path), folder_of(path)
     for number, line in enumerate(text.splitlines(), 1):
         found = re.match(r'\s*#\s*include\s+(["<])([^">]+)[">]', line)
         if not found:
@@ -74,21 +135,56 @@ def check_includes(path, text, rooms):
             continue
         if path.is_relative_to(TOP / "include") and kind == '"':
             breach(path, number, f"public header includes {name}: only <gyre/…> and system headers")
-        target = name.split("/")[0]
+        target, at = room_name(name), name.rpartition("/")[0]
         if kind == "<" and target in rooms and "/" in name:
             breach(path, number, f"include of <{name}>: a room's header stands in quotes")
-        if room is None or kind == "<" or "/" not in name:
+        if room not in rooms or kind == "<" or "/" not in name:
             continue
-        if target == room or target == "base":
-            if rooms[room][0] >= 10 and target == "base":
+        rank, below = rooms.get(folder, rooms[room])
+        reached = {room_name(other) for other in rooms[room][1]} | {room}
+        if target == "base" and room != "base":
+            if rank >= 10:
                 breach(path, number, f"door {room} includes {name}: doors see include/gyre alone")
-            continue
-        if target not in rooms:
+        elif target not in rooms:
             breach(path, number, f"include of {name}: no such room")
-        elif target not in rooms[room][1]:
+        elif target not in reached:
             breach(path, number, f"room {room} may not include {name} (src/rooms.txt)")
-        elif name.endswith("_priv.h") and not sees_all:
-            breach(path, number, f"room {room} includes {name}, private to {target}")
+        elif at != folder and at not in below and not is_beside(path):
+            excesses.setdefault(f"{folder}>{at}", []).append(
+                (path, number, f"folder {folder} may not include {name} (src/rooms.txt)"))
+        elif at != folder and name.endswith("_priv.h"):
+            excesses.setdefault(f"{folder}>{name}", []).append(
+                (path, number, f"folder {folder} includes {name}, private to {at}"))
+
+
+def check_excesses(excesses, ratchet):
+    """An entry of the ratchet says how many includes of its kind are known."""
+    for key, places in sorted(excesses.items()):
+        known = ratchet.pop(key, None)
+        path, number, _ = places[-1]
+        if known is not None:
+            check_size(path, number, key, (len(places), 0, "includes"), known)
+        for path, number, what in places if known is None else ():
+            breach(path, number, what)
+
+
+def check_circles(files, texts, ratchet):
+    """Headers and the .c files of their names (x.h, x_priv.h, x.c) include each other in small circles alone."""
+    def node(name):
+        return re.sub(r"(_priv)?\.[ch]$", "", name)
+    graph, first = {}, {}
+    for path in sorted(files):
+        if folder_of(path) is None or path.suffix not in (".c", ".h") or is_beside(path):
+            continue
+        own = node(str(path.relative_to(TOP / "src")))
+        found = re.findall(r'^\s*#\s*include\s+"([^"]+/[^"]+\.h)"', texts[path], re.M)
+        graph.setdefault(own, set()).update(node(name) for name in found)
+        first.setdefault(own, path)
+    for circle in circles(graph):
+        if len(circle) > 1:
+            what = f"a circle of includes ({', '.join(circle)})"
+            check_size(first[circle[0]], 1, what, (len(circle), CIRCLE_FILES, "files"),
+                       ratchet.pop(f"circle of {circle[0]}", None))
 
 
 def functions(lines):
@@ -300,20 +396,31 @@ def check_settings(texts):
 
 
 def check_rooms(rooms, files, ratchet):
-    for folder in sorted((TOP / "src").iterdir()):
-        if not folder.is_dir():
-            continue
-        if folder.name not in rooms:
+    law, sources = TOP / "src/rooms.txt", [f for f in files if f.suffix == ".c" and folder_of(f)]
+    folders = {f for f in (TOP / "src").iterdir() if f.is_dir()} | {f.parent for f in files if folder_of(f)}
+    for folder in sorted(folders):
+        name = str(folder.relative_to(TOP / "src"))
+        if name not in rooms:
             breach(folder, 0, "a folder that is no room (src/rooms.txt)")
             continue
-        if not (folder / "README.md").exists():
+        if "/" not in name and not (folder / "README.md").exists():
             breach(folder, 0, "room without README.md")
-        own = [f for f in files if f.parent == folder and f.suffix == ".c"
-               and not re.search(r"_(test|fuzz|bench)\.c$", f.name)]
-        if not [f for f in files if f.is_relative_to(folder) and f.suffix == ".c"]:
+        if "/" not in name and not any(f.is_relative_to(folder) for f in sources):
             breach(folder, 0, "an empty room")
-        check_size(folder, 0, folder.name, (len(own), ROOM_FILES + 1, ".c files"),
-                   ratchet.pop(str(folder.relative_to(TOP)), None))
+        own = [f for f in sources if f.parent == folder and not is_beside(f)]
+        check_size(folder, 0, name, (len(own), ROOM_FILES, ".c files"), ratchet.pop(f"src/{name}", None))
+    for name in rooms:
+        if "/" in name and not (TOP / "src" / name).is_dir():
+            breach(law, 0, f"{name} is no folder")
+
+
+def check_strict(ratchet):
+    """Rooms that were made under the law of folders have no exception from it."""
+    for key in list(ratchet):
+        room = room_name(re.sub("^(src/|circle of )", "", key).split(">")[0])
+        if room in STRICT and ":" not in key:
+            ratchet.pop(key)
+            breach(TOP / "tools/tidy_ratchet.txt", 0, f"{key}: room {room} has no exceptions")
 
 
 def check_dead(files, texts):
@@ -346,13 +453,16 @@ def main():
             if line and not line.startswith("#"):
                 key, length = line.rsplit(" ", 1)
                 ratchet[key] = int(length)
-    rooms = read_rooms()
+    rooms, excesses = read_rooms(), {}
+    check_strict(ratchet)
     texts = {path: path.read_text(errors="replace") for path in files}
     for path, text in texts.items():
-        check_includes(path, text, rooms)
+        check_includes(path, text, rooms, excesses)
         check_sizes(path, text, ratchet)
         check_words(path, text)
         check_prints(path, text)
+    check_excesses(excesses, ratchet)
+    check_circles(files, texts, ratchet)
     check_settings(texts)
     check_rooms(rooms, files, ratchet)
     check_dead(files, texts)

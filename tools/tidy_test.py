@@ -13,15 +13,16 @@ from pathlib import Path
 TIDY = Path(__file__).resolve().parent / "tidy.py"
 HEADER = "#ifndef H\n#define H\n#include <gyre/low.h>\n#endif\n"
 CLEAN = {
-    "src/rooms.txt": "# rank, room, what it may include\n0 base\n1 low\n2 high low\n10 cli\n",
+    "src/rooms.txt": "# rank, room, what it may include\n0 base\n1 low\n  low/deep low\n2 high low low/deep\n10 cli\n",
     "include/gyre/low.h": "int gy_low(void);\n",
     "src/base/README.md": "# base\n", "src/base/base.h": HEADER, "src/base/base.c": '#include "base/base.h"\n',
     "src/base/setting.c": 'static const char *const names[] = {"GYRE_LOG"};\n',
     "src/base/log.c": 'static const char *const name = "GYRE_LOG";\n',
     "src/low/README.md": "# low\n", "src/low/low.h": HEADER, "src/low/low_priv.h": HEADER,
     "src/low/low.c": '#include "low/low.h"\n#include "low/low_priv.h"\n',
+    "src/low/deep/deep.h": HEADER, "src/low/deep/deep.c": '#include "low/deep/deep.h"\n#include "low/low.h"\n',
     "src/high/README.md": "# high\n", "src/high/high.h": HEADER,
-    "src/high/high.c": '#include "high/high.h"\n#include "low/low.h"\n',
+    "src/high/high.c": '#include "high/high.h"\n#include "low/low.h"\n#include "low/deep/deep.h"\n',
     "src/cli/README.md": "# cli\n", "src/cli/main.c": "#include <gyre/low.h>\n",
 }
 
@@ -35,15 +36,23 @@ def function(lines=3, parameters=1):
 # What is written (path, text added; None: the file goes) and how the report then begins.
 BREACHES = {
     "a type that is defined twice": ("src/high/high.c", "typedef struct gy_thing {\n    int a;\n} gy_thing;\nenum gy_thing { GY_THING };\n",
-                                     "src/high/high.c:6: type gy_thing is defined in src/high/high.c:3 too"),
+                                     "src/high/high.c:7: type gy_thing is defined in src/high/high.c:4 too"),
     "a pointer's type that is defined twice": ("src/high/high.c", "typedef int (*gy_call)(int);\ntypedef void (*gy_call)(void);\n",
-                                               "src/high/high.c:4: type gy_call is defined"),
+                                               "src/high/high.c:5: type gy_call is defined"),
     "a function that does not say its room": ("src/low/low.c", "int gy_lone(int p)\n{\n}\n",
                                               "src/low/low.c:4: gy_lone does not begin with gy_low_"),
     "upward include": ("src/low/low.c", '#include "high/high.h"\n', "src/low/low.c:3: room low may not include"),
     "include of no room": ("src/low/low.c", '#include "none/x.h"\n', "src/low/low.c:3: include of none/x.h"),
     "room in angle brackets": ("src/low/low.c", "#include <high/high.h>\n", "src/low/low.c:3: include of <high/high.h>"),
-    "another room's private header": ("src/high/high.c", '#include "low/low_priv.h"\n', "src/high/high.c:3: room high includes"),
+    "another room's private header": ("src/high/high.c", '#include "low/low_priv.h"\n', "src/high/high.c:4: folder high includes low/low_priv.h"),
+    "a private header of the folder above": ("src/low/deep/deep.c", '#include "low/low_priv.h"\n', "src/low/deep/deep.c:3: folder low/deep includes low/low_priv.h"),
+    "a private header in a test elsewhere": ("src/low/deep/deep_test.c", '#include "low/low_priv.h"\n', "src/low/deep/deep_test.c:1: folder low/deep includes low/low_priv.h"),
+    "a folder of the room that is not named": ("src/low/low.c", '#include "low/deep/deep.h"\n', "src/low/low.c:3: folder low may not include low/deep/deep.h"),
+    "a folder without a line": ("src/low/other/x.c", "int x;\n", "src/low/other:0: a folder that is no room"),
+    "a line without a folder": ("src/rooms.txt", "1 low\n  low/deep low\n  low/gone low\n", "src/rooms.txt:0: low/gone is no folder"),
+    "a folder below another room": ("src/rooms.txt", "  low/deep low\n", "src/rooms.txt:7: folder low/deep stands below room cli"),
+    "folders that include each other": ("src/rooms.txt", "1 low low/deep\n  low/deep low\n", "src/rooms.txt:0: folders include each other: low, low/deep"),
+    "an exception in a room that has none": ("tools/tidy_ratchet.txt", "sched/state>sched/hosts 1\n", "tools/tidy_ratchet.txt:0: sched/state>sched/hosts: room sched has no exceptions"),
     "door into base": ("src/cli/main.c", '#include "base/base.h"\n', "src/cli/main.c:2: door cli"),
     "door into a room": ("src/cli/main.c", '#include "low/low.h"\n', "src/cli/main.c:2: room cli may not include"),
     "include of ../": ("src/low/low.c", '#include "../low/low.h"\n', "src/low/low.c:3: include of ../low/low.h"),
@@ -101,7 +110,8 @@ HARMLESS = {
     "a print that measures": ("src/low/low.c", '    int n = snprintf(NULL, 0, "%s", b);\n'),
     "a member called free": ("src/low/low.c", "    pool->free(x);\n"),
     "a variable of tests alone": ("src/low/low_test.c", '    getenv("GYRE_TEST_MARK");\n'),
-    "a test sees private headers": ("src/high/high_test.c", '#include "low/low_priv.h"\n'),
+    "a test sees private headers of its folder": ("src/low/low_test.c", '#include "low/low_priv.h"\n'),
+    "a test sees all folders of its room": ("src/low/low_test.c", '#include "low/deep/deep.h"\n'),
 }
 
 
@@ -172,13 +182,32 @@ def main():
     expect_clean("an allowance that shrank", [lone, (entry, "prefix:low 2\n")])
     expect_breach("an allowance that grew", [lone, ("src/low/low.c", "int gy_alone(int p)\n{\n}\n"), (entry, "prefix:low 1\n")],
                   "src/low/low.c:7: gy_alone does not begin with gy_low_")
-    crowd = [(f"src/low/part{i}.c", "int x;\n") for i in range(16)]
-    expect_breach("17 files in a room", crowd, "src/low:0: low has 17 .c files, at most 16")
-    expect_clean("a crowd that is known", [*crowd, (entry, "src/low 17\n")])
+    crowd = [(f"src/low/part{i}.c", "int x;\n") for i in range(15)]
+    expect_breach("16 files in a room", crowd, "src/low:0: low has 16 .c files, at most 15")
+    expect_clean("a crowd that is known", [*crowd, (entry, "src/low 16\n")])
+    expect_breach("16 files in a folder of a room", [(f"src/low/deep/part{i}.c", "int x;\n") for i in range(15)],
+                  "src/low/deep:0: low/deep has 16 .c files, at most 15")
+    private = ("src/low/deep/deep.c", '#include "low/low_priv.h"\n')
+    expect_clean("an include that is known", [private, (entry, "low/deep>low/low_priv.h 1\n")])
+    expect_breach("one include more than known", [private, private, (entry, "low/deep>low/low_priv.h 1\n")],
+                  "src/low/deep/deep.c:4: low/deep>low/low_priv.h has 2 includes, at most 1")
+    expect_breach("one include less than known", [private, (entry, "low/deep>low/low_priv.h 2\n")],
+                  "src/low/deep/deep.c:3: low/deep>low/low_priv.h has 1 includes, tools/tidy_ratchet.txt allows 2: lower it")
+    expect_breach("a folder that reaches further than its room",
+                  [("src/high/part/x.c", "int x;\n"), ("src/rooms.txt", "1 other\n2 high low low/deep\n  high/part other\n")],
+                  "src/rooms.txt:0: folder high/part may include other, the room around it may not")
+
+    def ring(length):
+        """x0.h, which x1.c includes, and so on around."""
+        return [(f"src/low/x{i}.{kind}", f'#include "low/x{(i + more) % length}.h"\n')
+                for i in range(length) for kind, more in (("c", 0), ("c", 1), ("h", 0))][:3 * length]
+    expect_clean("a circle of 3 files", ring(3))
+    expect_breach("a circle of 4 files", ring(4), "src/low/x0.c:1: a circle of includes (low/x0, low/x1, low/x2, low/x3) has 4 files")
+    expect_clean("a circle that is known", [*ring(4), (entry, "circle of low/x0 4\n")])
 
     for line in wrong:
         print(line)
-    print(f"tidy_test: {len(BREACHES) + 4} breaches, {len(HARMLESS) + 4} harmless, {len(wrong)} wrong")
+    print(f"tidy_test: {len(BREACHES) + 8} breaches, {len(HARMLESS) + 6} harmless, {len(wrong)} wrong")
     return 1 if wrong else 0
 
 

@@ -5,6 +5,7 @@
 #ifndef GY_STORE_REMOTE_HTTP_H
 #define GY_STORE_REMOTE_HTTP_H
 
+#include "base/text.h"
 #include "store/remote/remote.h"
 
 enum {
