@@ -99,7 +99,7 @@ endmacro()
 
 # Every header compiles alone, as C and (the public ones) as C++.
 function(gyre_headers_check)
-    file(GLOB public CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/include/gyre/*.h)
+    file(GLOB public CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/include/gyre/*.h ${CMAKE_SOURCE_DIR}/include/gyre/demo/*.h)
     list(FILTER public EXCLUDE REGEX "/gyre/mpi\\.h$") # compiled where MPI's headers are (src/mpi)
     file(GLOB_RECURSE inner CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/*.h)
     list(FILTER inner EXCLUDE REGEX "_test\\.h$")
@@ -130,7 +130,7 @@ macro(gyre_install)
     if(TARGET gyre_command)
         install(TARGETS gyre_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
     endif()
-    install(DIRECTORY include/gyre DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+    install(DIRECTORY include/gyre DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} PATTERN demo EXCLUDE)
     # The file finds its prefix from where it lies, so that the tree can be moved.
     file(RELATIVE_PATH GYRE_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
     string(REGEX REPLACE "/$" "" GYRE_PC_PREFIX "${GYRE_PC_PREFIX}")

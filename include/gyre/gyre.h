@@ -7,7 +7,6 @@
 #include <gyre/base.h>
 #include <gyre/cluster.h>
 #include <gyre/coll.h>
-#include <gyre/corpus.h>
 #include <gyre/daemon.h>
 #include <gyre/data.h>
 #include <gyre/dlpack.h>
@@ -18,7 +17,6 @@
 #include <gyre/info.h>
 #include <gyre/job.h>
 #include <gyre/key.h>
-#include <gyre/language.h>
 #include <gyre/launch.h>
 #include <gyre/mapreduce.h>
 #include <gyre/operation.h>

@@ -3,6 +3,8 @@
 #include "cli/cli.h"
 #include "cli/report.h"
 
+#include <gyre/demo/language.h>
+
 #include <string.h>
 #include <unistd.h>
 

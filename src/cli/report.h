@@ -6,6 +6,7 @@
 
 #include "cli/options.h"
 
+#include <gyre/demo/language.h>
 #include <gyre/gyre.h>
 
 /** What was read: files, lines and bytes by class. */

@@ -2,6 +2,8 @@
 #include "cli/cli.h"
 #include "cli/report.h"
 
+#include <gyre/demo/language.h>
+
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>

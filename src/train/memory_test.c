@@ -3,6 +3,7 @@
 #include "train/language/language_priv.h"
 #include "train/train_priv.h"
 
+#include <gyre/demo/language.h>
 #include <gyre/report.h>
 
 #include <dirent.h>

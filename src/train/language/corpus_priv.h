@@ -6,7 +6,7 @@
 #define GY_TRAIN_CORPUS_PRIV_H
 
 #include "base/base.h"
-#include <gyre/corpus.h>
+#include <gyre/demo/corpus.h>
 
 enum {
     CORPUS_FILE_BYTES = 256 * 1024, /* read of one file */

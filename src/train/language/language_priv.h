@@ -4,7 +4,7 @@
 #ifndef GY_TRAIN_LANGUAGE_LANGUAGE_PRIV_H
 #define GY_TRAIN_LANGUAGE_LANGUAGE_PRIV_H
 
-#include <gyre/language.h>
+#include <gyre/demo/language.h>
 
 /* How lines become rows; a model file of other features is refused. */
 #define GY_LANGUAGE_FEATURES "hashed 3-grams, 8192 buckets, version 1"

@@ -2,10 +2,10 @@
  * The main job: recognise the language of code, line by line, with a two-layer network over
  * hashed character 3-grams.
  */
-#ifndef GYRE_LANGUAGE_H
-#define GYRE_LANGUAGE_H
+#ifndef GYRE_DEMO_LANGUAGE_H
+#define GYRE_DEMO_LANGUAGE_H
 
-#include <gyre/corpus.h>
+#include <gyre/demo/corpus.h>
 #include <gyre/train.h>
 
 #ifdef __cplusplus

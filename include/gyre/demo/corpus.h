@@ -5,8 +5,8 @@
  * communicator, each its share of the files; every rank then has the same samples, whatever the
  * number of ranks.
  */
-#ifndef GYRE_CORPUS_H
-#define GYRE_CORPUS_H
+#ifndef GYRE_DEMO_CORPUS_H
+#define GYRE_DEMO_CORPUS_H
 
 #include <gyre/coll.h>
 
@@ -36,7 +36,6 @@ typedef struct gy_corpus gy_corpus;
 
 /** Zero fields are the defaults. */
 typedef struct gy_corpus_options {
-    size_t struct_size;     /* GY_OPTIONS; 0: as compiled */
     const char *root;       /* the folder that stands for "/"; NULL: "/" */
     gy_comm *comm;          /* ranks that share the reading; NULL: this process alone */
     int64_t class_bytes;    /* read at most this much of a class; 0: 64 MiB */
