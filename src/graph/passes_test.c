@@ -322,6 +322,33 @@ GY_TEST(a_node_that_reads_twice_is_one_user)
     gy_graph_free(g);
 }
 
+/* As of an operator with one placement more than the pass has room for. */
+static int too_many_placements(const gy_attributes *attributes, const gy_type *inputs,
+                               int input_count, const gy_type *outputs,
+                               gy_signature *signatures)
+{
+    (void)attributes;
+    (void)inputs;
+    (void)input_count;
+    (void)outputs;
+    (void)signatures;
+    return GY_OP_SIGNATURES_MAX + 1;
+}
+
+GY_TEST(placements_that_do_not_fit_refuse_the_node)
+{
+    gy_graph *g = kit_graph();
+    gy_node y = gy_op_exp(matrix(g, "x"));
+    gy_graph *bound = bind(g, 2, 4, &y, 1), *out;
+    gy_op many = *bound->nodes[1].op;
+    many.placements = too_many_placements;
+    bound->nodes[1].op = &many;
+    assert_status(gy_place(bound, &out), GY_LIMIT);
+    assert_string_equal(gy_error_text(), "operator exp has 17 placements, at most 16");
+    gy_graph_free(bound);
+    gy_graph_free(g);
+}
+
 /* Statistics over a cut batch: expanded, so that they are of all ranks; and on one rank too, as
  * no kernel runs it. */
 GY_TEST(batch_norm_is_expanded_on_any_number_of_ranks)

@@ -262,8 +262,8 @@ struct gy_op {
     const char *no_gradient; /* why `gradient` is NULL */
     /* Optional: the same result from other operators, used when no signature or kernel fits. */
     gy_status (*expand)(gy_builder *builder, const gy_applied *node, gy_value *outputs);
-    /* Signatures for one mesh axis beyond (R,…)->R, which always holds; returns how many (<=
-     * GY_OP_SIGNATURES_MAX). */
+    /* Signatures for one mesh axis beyond (R,…)->R, which always holds; writes the first
+     * GY_OP_SIGNATURES_MAX, returns how many there are (more: the caller refuses the node). */
     int (*placements)(const gy_attributes *attributes, const gy_type *inputs, int input_count,
                       const gy_type *outputs, gy_signature *signatures);
     const char *no_placements; /* why `placements` is NULL */

@@ -104,12 +104,11 @@ static inline gy_placement gy_partial(gy_reduction reduction)
     return (gy_placement){.kind = GY_PARTIAL, .reduction = (uint8_t)reduction};
 }
 
-/** A list of signatures that is being filled; what goes past GY_OP_SIGNATURES_MAX is left out.
- */
+/** A list of signatures that is being filled. */
 typedef struct gy_signatures {
-    gy_signature *list;
-    int count;
-    gy_signature spare; /* what is left out goes here */
+    gy_signature *list; /* (GY_OP_SIGNATURES_MAX) */
+    int count;          /* of all that were added; more than the list holds: it is incomplete */
+    gy_signature spare; /* what the list has no room for goes here */
 } gy_signatures;
 /** The next signature, all replicated. */
 gy_signature *gy_signatures_add(gy_signatures *signatures);

@@ -4,6 +4,7 @@
  * plain definition and by the kernel that is chosen for the parts.
  */
 #include "ops/ops.h"
+#include "ops/ops_priv.h"
 #include "ops_eager.h"
 #include "ops_random.h"
 
@@ -412,6 +413,20 @@ GY_TEST(so_over_random_shapes)
     }
     printf("%d signatures\n", total);
     assert_in_range(total, 70 * gy_test_cases(40), 3000 * gy_test_cases(40));
+}
+
+GY_TEST(more_signatures_than_fit_are_counted)
+{
+    gy_signature list[GY_OP_SIGNATURES_MAX + 1];
+    const gy_signature untouched = {.outputs = {gy_shard(7)}};
+    list[GY_OP_SIGNATURES_MAX] = untouched;
+    gy_signatures made = {.list = list};
+    for (int i = 0; i <= GY_OP_SIGNATURES_MAX; i++) {
+        gy_signatures_shard(&made, 0, i);
+    }
+    assert_int_equal(made.count, GY_OP_SIGNATURES_MAX + 1);
+    assert_int_equal(list[GY_OP_SIGNATURES_MAX - 1].outputs[0].dim, GY_OP_SIGNATURES_MAX - 1);
+    assert_memory_equal(&list[GY_OP_SIGNATURES_MAX], &untouched, sizeof(untouched));
 }
 
 static bool has_signature(const gy_op *op, const gy_ops_sample *sample, const gy_type *types,

@@ -126,10 +126,10 @@ gy_status gy_reference_copy(const gy_kernel_call *call)
 
 gy_signature *gy_signatures_add(gy_signatures *signatures)
 {
-    if (signatures->count == GY_OP_SIGNATURES_MAX) {
-        return &signatures->spare;
-    }
-    gy_signature *signature = &signatures->list[signatures->count++];
+    /* Counted although there is no room: who asked for the list sees that it does not fit. */
+    int at = signatures->count++;
+    gy_signature *signature =
+        at < GY_OP_SIGNATURES_MAX ? &signatures->list[at] : &signatures->spare;
     *signature = (gy_signature){.inputs = {{0}}};
     return signature;
 }

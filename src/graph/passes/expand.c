@@ -60,6 +60,7 @@ static bool needs_expansion(const gy_graph *in, const gy_graph_node *node, const
                     ? 0
                     : node->op->placements(&node->attributes, inputs, node->input_count,
                                            node->types, signatures);
+    count = GY_MIN(count, GY_OP_SIGNATURES_MAX); /* the placement pass refuses more */
     for (int i = 0; i < count; i++) {
         bool fits = true;
         for (int k = 0; k < node->input_count; k++) {

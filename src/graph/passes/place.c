@@ -119,7 +119,10 @@ static gy_status list_candidates(gy_placer *placer, int32_t index)
                     ? 0
                     : node->op->placements(&node->attributes, inputs, node->input_count,
                                            node->types, more);
-    GY_ASSERT(count <= GY_OP_SIGNATURES_MAX);
+    if (count > GY_OP_SIGNATURES_MAX) {
+        return gy_fail(GY_LIMIT, "operator %s has %d placements, at most %d", node->op->name,
+                       count, GY_OP_SIGNATURES_MAX);
+    }
     out->list = gy_arena_alloc(&placer->arena, ((size_t)count + 1) * sizeof(*out->list));
     out->work_s = gy_arena_alloc(&placer->arena, ((size_t)count + 1) * sizeof(double));
     if (out->list == NULL || out->work_s == NULL) {
