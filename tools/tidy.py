@@ -3,7 +3,7 @@
 
 Exits 1 with one line per breach: file:line: what, limit. Known exceptions stand in
 tools/tidy_ratchet.txt ("file:function lines", "file:function() parameters", "folder files",
-"prefix:room functions"); an entry says the size that is there, and goes with the last excess.
+"prefix:room functions"), the density of assertions of each room in tools/assert_ratchet.txt; an entry says the size that is there, and goes with the last excess.
 tools/tidy_test.py breaks each rule once.
 """
 import functools
@@ -365,6 +365,38 @@ def check_prefixes(texts, ratchet):
                                f" {len(found)} such functions in {room}, at most {known}")
 
 
+ASSERTED = re.compile(r"\bGY_(?:ASSERT|CHECK_DEEP)\s*\(")
+
+
+def check_assertions(texts):
+    """Assertions a function of a room, tests left out: tools/assert_ratchet.txt says "room assertions functions"
+    as they were counted last, and the density (the first by the second) may only rise."""
+    known = TOP / "tools/assert_ratchet.txt"
+    found = {}
+    for path, text in texts.items():
+        room = room_of(path)
+        if room is None or re.search(r"_(test|fuzz|bench)\.[ch]$", path.name):
+            continue
+        facts, count = found.get(room, (0, 0))
+        plain = re.sub(r"^[ \t]*#[ \t]*define\b(?:[^\n]*\\\n)*[^\n]*", "", strip_comments(text), flags=re.M)
+        found[room] = (facts + len(ASSERTED.findall(plain)), count + text.splitlines().count("{"))
+    for number, line in enumerate(known.read_text().splitlines() if known.exists() else (), 1):
+        if not line or line.startswith("#"):
+            continue
+        room, *least = line.split()
+        facts, count = found.get(room, (0, 0))
+        if count == 0:
+            breach(known, number, f"{room} is gone: remove the entry")
+            continue
+        least_facts, least_count = map(int, least)
+        # Integers, so that a density that stayed is never taken for one that fell.
+        if facts * least_count < least_facts * count:
+            breach(known, number, f"{room} has {facts} assertions in {count} functions ({facts / count:.3f} a function),"
+                                  f" at least {least_facts / least_count:.3f}: state what the new functions rely on")
+        elif facts / count > least_facts / least_count + 0.1:
+            print(f"note: tools/assert_ratchet.txt: {room} has {facts} {count}, the entry says {' '.join(least)}: raise it")
+
+
 def is_static(lines, first):
     """Whether the function whose brace stands in lines[first] is static."""
     while first > 0 and lines[first - 1].strip() and not lines[first - 1].rstrip().endswith((";", "}", "*/")) \
@@ -468,6 +500,7 @@ def main():
     check_dead(files, texts)
     check_types(texts)
     check_prefixes(texts, ratchet)
+    check_assertions(texts)
     for key in ratchet:
         breaches.append(f"tools/tidy_ratchet.txt:0: {key} is gone: remove the entry")
     breaches.extend(words.check(TOP))

@@ -182,6 +182,16 @@ def main():
     expect_clean("an allowance that shrank", [lone, (entry, "prefix:low 2\n")])
     expect_breach("an allowance that grew", [lone, ("src/low/low.c", "int gy_alone(int p)\n{\n}\n"), (entry, "prefix:low 1\n")],
                   "src/low/low.c:7: gy_alone does not begin with gy_low_")
+    asserts = "tools/assert_ratchet.txt"
+    checked = ("src/low/low.c", "static int checked(int p)\n{\n    GY_ASSERT(p > 0);\n}\n\nstatic int bare(int p)\n{\n}\n")
+    expect_clean("assertions of the ratchet", [checked, (asserts, "# room assertions functions\nlow 1 2\n")])
+    expect_breach("assertions that grew thin", [checked, (asserts, "low 2 3\n")],
+                  "tools/assert_ratchet.txt:1: low has 1 assertions in 2 functions (0.500 a function), at least 0.667")
+    expect_breach("an assertion in a comment", [("src/low/low.c", "/* GY_ASSERT(p) */\nstatic int bare(int p)\n{\n}\n"), (asserts, "low 1 1\n")],
+                  "tools/assert_ratchet.txt:1: low has 0 assertions in 1 functions")
+    expect_breach("an assertion of a test", [("src/low/low.c", "static int bare(int p)\n{\n}\n"), ("src/low/low_test.c", "GY_ASSERT(1);\n"), (asserts, "low 1 1\n")],
+                  "tools/assert_ratchet.txt:1: low has 0 assertions in 1 functions")
+    expect_breach("assertions of a room that is gone", [(asserts, "other 1 1\n")], "tools/assert_ratchet.txt:1: other is gone")
     crowd = [(f"src/low/part{i}.c", "int x;\n") for i in range(15)]
     expect_breach("16 files in a room", crowd, "src/low:0: low has 16 .c files, at most 15")
     expect_clean("a crowd that is known", [*crowd, (entry, "src/low 16\n")])
@@ -207,7 +217,7 @@ def main():
 
     for line in wrong:
         print(line)
-    print(f"tidy_test: {len(BREACHES) + 8} breaches, {len(HARMLESS) + 6} harmless, {len(wrong)} wrong")
+    print(f"tidy_test: {len(BREACHES) + 12} breaches, {len(HARMLESS) + 7} harmless, {len(wrong)} wrong")
     return 1 if wrong else 0
 
 

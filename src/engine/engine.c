@@ -23,6 +23,8 @@ static void rest(const gy_engine *engine)
 static int64_t judge(gy_engine *engine, gy_worker *self, int64_t start_ns)
 {
     int64_t now = gy_clock_ns();
+    GY_ASSERT(self == gy_own.worker);
+    GY_ASSERT(now >= start_ns);
     self->is_reluctant = now - start_ns < SHORT_TASK_NS;
     if (self->is_reluctant && self->in_hand != NULL) {
         gy_engine_heap_push(&engine->heap, self->in_hand);
@@ -36,6 +38,8 @@ static void *worker_main(void *arg)
 {
     gy_worker *self = arg;
     gy_engine *engine = self->engine;
+    GY_ASSERT(self->index > 0);
+    GY_ASSERT(self->index < engine->worker_count);
     gy_own = (gy_self){.engine = engine, .id = engine->id, .worker = self};
     gy_idle idle = {.is_worker = true};
     int64_t start_ns = gy_clock_ns();
@@ -56,12 +60,17 @@ static void *worker_main(void *arg)
         }
         start_ns = gy_clock_ns();
     }
+    GY_ASSERT(gy_own.depth == 0);
+    GY_ASSERT(gy_own.frame == NULL);
+    GY_ASSERT(self->in_hand == NULL); /* all tasks have ended */
     return NULL;
 }
 
 /* The index-th core of the set. */
 static void pin(pthread_t thread, const cpu_set_t *cores, int index)
 {
+    GY_ASSERT(index >= 0);
+    GY_ASSERT(CPU_COUNT(cores) > 0);
     int wanted = index % CPU_COUNT(cores);
     for (size_t core = 0; core < CPU_SETSIZE; core++) {
         if (CPU_ISSET(core, cores) && wanted-- == 0) {
@@ -77,6 +86,7 @@ static void pin(pthread_t thread, const cpu_set_t *cores, int index)
 
 static void take_down(gy_engine *engine)
 {
+    GY_ASSERT(atomic_load_explicit(&engine->jobs, memory_order_relaxed) == NULL);
     gy_cond_fini(&engine->workers_asleep.cond);
     gy_cond_fini(&engine->waiters_asleep.cond);
     gy_mutex_fini(&engine->sleep_lock);
@@ -90,6 +100,8 @@ static void take_down(gy_engine *engine)
 
 static gy_status add_workers(gy_engine *engine)
 {
+    GY_ASSERT(engine->workers == NULL);
+    GY_ASSERT(engine->worker_count > 0);
     engine->workers =
         gy_alloc_zero("engine.workers", (size_t)engine->worker_count, sizeof(gy_worker *));
     if (engine->workers == NULL) {
@@ -109,7 +121,9 @@ static gy_status add_workers(gy_engine *engine)
 
 static void stop_workers(gy_engine *engine)
 {
-    (void)atomic_exchange_explicit(&engine->is_stopping, true, memory_order_seq_cst);
+    bool was_stopping =
+        atomic_exchange_explicit(&engine->is_stopping, true, memory_order_seq_cst);
+    GY_ASSERT(!was_stopping);
     gy_engine_call_workers(engine);
     for (int i = 1; i < engine->worker_count; i++) {
         gy_thread_join(&engine->workers[i]->thread);
@@ -118,6 +132,8 @@ static void stop_workers(gy_engine *engine)
 
 static gy_status start_workers(gy_engine *engine, const cpu_set_t *cores, bool bind)
 {
+    GY_ASSERT(engine->workers != NULL);
+    GY_ASSERT(!engine->was_bound);
     for (int i = 1; i < engine->worker_count; i++) {
         gy_worker *worker = engine->workers[i];
         gy_status status = gy_thread_start(&worker->thread, "gyre-worker", worker_main, worker);
@@ -140,6 +156,7 @@ static gy_status start_workers(gy_engine *engine, const cpu_set_t *cores, bool b
 /* This thread becomes worker 0, unless it is a worker of another engine for good. */
 static void settle(gy_engine *engine)
 {
+    GY_ASSERT(engine->workers[0]->index == 0);
     if (gy_own.worker == NULL || gy_own.is_home) {
         gy_own.engine = engine;
         gy_own.id = engine->id;
@@ -150,6 +167,7 @@ static void settle(gy_engine *engine)
 
 gy_status gy_engine_new(const gy_engine_options *options, gy_engine **engine)
 {
+    GY_ASSERT(engine != NULL);
     gy_engine_options known;
     GY_TRY(gy_options_take(gy_engine_options, &known, options));
     options = &known;
@@ -171,6 +189,7 @@ gy_status gy_engine_new(const gy_engine_options *options, gy_engine **engine)
     made->worker_count =
         options->workers > 0 ? options->workers : GY_MAX(CPU_COUNT(&cores) / ranks, 1);
     made->may_spin = (int64_t)made->worker_count * ranks <= CPU_COUNT(&cores);
+    GY_ASSERT(made->worker_count > 0);
     made->id = atomic_fetch_add_explicit(&next_id, 1, memory_order_relaxed);
     made->task_limit = options->task_limit > 0 ? options->task_limit : TASK_LIMIT_DEFAULT;
     made->memory_budget = (int64_t)GY_MIN(options->memory_budget, (size_t)INT64_MAX / 4);
@@ -203,6 +222,8 @@ void gy_engine_free(gy_engine *engine)
     GY_ASSERT(status == GY_OK);
     stop_workers(engine);
     gy_blocking_fini(&engine->blocking);
+    GY_ASSERT(gy_engine_alive(engine) == 0); /* nobody pushed while we ended */
+    GY_ASSERT(atomic_load_explicit(&engine->bytes_used, memory_order_relaxed) == 0);
     /* Pairs with the release in end_elsewhere. */
     while (atomic_load_explicit(&engine->outside_calls, memory_order_acquire) > 0) {
         sched_yield();
@@ -219,6 +240,7 @@ void gy_engine_free(gy_engine *engine)
 
 gy_engine_counts gy_engine_count(const gy_engine *engine)
 {
+    GY_ASSERT(engine->workers != NULL);
     gy_engine_counts counts = {
         .tasks = atomic_load_explicit(&engine->outside_ended, memory_order_acquire),
         .idle_ns = atomic_load_explicit(&engine->workers[0]->idle_ns, memory_order_relaxed)};
@@ -230,5 +252,6 @@ gy_engine_counts gy_engine_count(const gy_engine *engine)
 
 int gy_engine_workers(const gy_engine *engine)
 {
+    GY_ASSERT(engine->worker_count > 0);
     return engine->worker_count;
 }

@@ -10,7 +10,8 @@ static gy_failure *bare_failure(gy_status status)
     enum { CODES = 32 };
     static gy_failure bare[CODES];
     static gy_spinlock lock;
-    GY_ASSERT(status < 0 && status > -CODES);
+    GY_ASSERT(status < 0);
+    GY_ASSERT(status > -CODES);
     gy_failure *failure = &bare[-status];
     gy_spin_lock(&lock);
     if (!failure->is_static) {
@@ -21,11 +22,15 @@ static gy_failure *bare_failure(gy_status status)
                  gy_status_text(status));
     }
     gy_spin_unlock(&lock);
+    GY_ASSERT(failure->is_static);
+    GY_ASSERT(failure->error.status == status);
     return failure;
 }
 
 gy_failure *gy_failure_new(gy_status status, const char *task, const char *text)
 {
+    GY_ASSERT(task != NULL);
+    GY_ASSERT(text != NULL);
     GY_ASSERT(status < 0);
     char kept[GY_ERROR_TEXT_BYTES]; /* the allocation may overwrite what `text` points to */
     snprintf(kept, sizeof(kept), "%s", text);
@@ -45,7 +50,8 @@ gy_failure *gy_failure_new(gy_status status, const char *task, const char *text)
 gy_failure *gy_failure_hold(gy_failure *failure)
 {
     if (failure != NULL && !failure->is_static) {
-        atomic_fetch_add_explicit(&failure->holders, 1, memory_order_relaxed);
+        int before = atomic_fetch_add_explicit(&failure->holders, 1, memory_order_relaxed);
+        GY_ASSERT(before > 0); /* only a holder can pass a hold on */
     }
     return failure;
 }

@@ -4,13 +4,18 @@
 
 static void run_piece(const gy_engine_loop *job, int64_t piece)
 {
+    GY_ASSERT(piece >= 0);
+    GY_ASSERT(piece < job->pieces);
     int64_t begin = piece * job->grain;
     int64_t left = job->count - begin;
+    GY_ASSERT(left > 0);
     job->fn(job->arg, begin, begin + GY_MIN(left, job->grain));
 }
 
 static bool run_pieces(gy_engine_loop *job)
 {
+    GY_ASSERT(job->pieces > 0);
+    GY_ASSERT(gy_own.depth >= 0);
     bool has_run = false;
     gy_own.depth++;
     for (;;) {
@@ -35,7 +40,8 @@ static gy_engine_loop *join_job(gy_engine *engine)
         job = job->next;
     }
     if (job != NULL) {
-        atomic_fetch_add_explicit(&job->helpers, 1, memory_order_relaxed);
+        int before = atomic_fetch_add_explicit(&job->helpers, 1, memory_order_relaxed);
+        GY_ASSERT(before >= 0);
     }
     gy_spin_unlock(&engine->jobs_lock);
     return job;
@@ -52,7 +58,9 @@ bool gy_engine_loop_help(gy_engine *engine)
     }
     bool has_run = run_pieces(job);
     /* The job is gone after this. Seq_cst: the look for sleepers must not come earlier. */
-    if (atomic_fetch_sub_explicit(&job->helpers, 1, memory_order_seq_cst) == 1) {
+    int before = atomic_fetch_sub_explicit(&job->helpers, 1, memory_order_seq_cst);
+    GY_ASSERT(before > 0);
+    if (before == 1) {
         gy_engine_call_waiters(engine);
     }
     return has_run;
@@ -60,6 +68,8 @@ bool gy_engine_loop_help(gy_engine *engine)
 
 static void list_job(gy_engine *engine, gy_engine_loop *job)
 {
+    GY_ASSERT(job->next == NULL);
+    GY_ASSERT(job->pieces > 1);
     gy_spin_lock(&engine->jobs_lock);
     job->next = atomic_load_explicit(&engine->jobs, memory_order_relaxed);
     (void)atomic_exchange_explicit(&engine->jobs, job, memory_order_seq_cst);
@@ -73,9 +83,10 @@ static void unlist_job(gy_engine *engine, gy_engine_loop *job)
     if (at == job) {
         atomic_store_explicit(&engine->jobs, job->next, memory_order_release);
     } else {
-        while (at->next != job) {
+        while (at != NULL && at->next != job) {
             at = at->next;
         }
+        GY_ASSERT(at != NULL); /* the loop is listed until here */
         at->next = job->next;
     }
     gy_spin_unlock(&engine->jobs_lock);
@@ -84,12 +95,15 @@ static void unlist_job(gy_engine *engine, gy_engine_loop *job)
 static bool has_no_helpers(void *arg)
 {
     gy_engine_loop *job = arg;
-    return atomic_load_explicit(&job->helpers, memory_order_seq_cst) == 0;
+    int helpers = atomic_load_explicit(&job->helpers, memory_order_seq_cst);
+    GY_ASSERT(helpers >= 0);
+    return helpers == 0;
 }
 
 void gy_parallel_for(gy_engine *engine, int64_t count, int64_t grain,
                      void (*fn)(void *arg, int64_t begin, int64_t end), void *arg)
 {
+    GY_ASSERT(fn != NULL);
     GY_ASSERT(grain > 0);
     if (count <= 0) {
         return;
@@ -104,6 +118,8 @@ void gy_parallel_for(gy_engine *engine, int64_t count, int64_t grain,
         gy_own.depth--;
         return;
     }
+    GY_ASSERT(job.pieces > 1);
+    GY_ASSERT(engine->worker_count > 1);
     list_job(engine, &job);
     for (int64_t i = 1; i < GY_MIN(job.pieces, (int64_t)engine->worker_count); i++) {
         gy_engine_call_one(engine);

@@ -19,6 +19,7 @@ struct gy_var_slab {
 
 static bool add_task_slab(gy_engine_pool *pool)
 {
+    GY_ASSERT(pool->tasks == NULL);
     struct task_slab *slab = gy_alloc_zero("engine.tasks", 1, sizeof(*slab));
     if (slab == NULL) {
         return false;
@@ -35,6 +36,7 @@ static bool add_task_slab(gy_engine_pool *pool)
 /* Up to `count` tasks of the shared pool as a list; NULL when out of memory. */
 static gy_done *take_tasks(gy_engine_pool *pool, int count, int *taken)
 {
+    GY_ASSERT(count > 0);
     gy_spin_lock(&pool->lock);
     gy_done *first = NULL;
     if (pool->tasks != NULL || add_task_slab(pool)) {
@@ -47,6 +49,7 @@ static gy_done *take_tasks(gy_engine_pool *pool, int count, int *taken)
         }
         pool->tasks = last->next;
         last->next = NULL;
+        GY_ASSERT(n <= count);
         *taken = n;
     }
     gy_spin_unlock(&pool->lock);
@@ -55,6 +58,8 @@ static gy_done *take_tasks(gy_engine_pool *pool, int count, int *taken)
 
 static gy_access *take_accesses(gy_engine *engine, int class)
 {
+    GY_ASSERT(class > 0);
+    GY_ASSERT(class < ACCESS_CLASSES);
     gy_engine_pool *pool = &engine->pool;
     gy_spin_lock(&pool->lock);
     gy_access *array = pool->accesses[class];
@@ -68,6 +73,8 @@ static gy_access *take_accesses(gy_engine *engine, int class)
 
 gy_done *gy_engine_task_new(gy_engine *engine, gy_worker *self, size_t access_count)
 {
+    GY_ASSERT(access_count <= ACCESSES_MAX);
+    GY_ASSERT(self == NULL || (self->free == NULL) == (self->free_count == 0));
     gy_done *task = self != NULL ? self->free : NULL;
     if (task == NULL) {
         int taken = 0;
@@ -103,6 +110,8 @@ gy_done *gy_engine_task_new(gy_engine *engine, gy_worker *self, size_t access_co
 
 void gy_engine_task_free(gy_engine *engine, gy_worker *self, gy_done *task)
 {
+    GY_ASSERT(task->access_class < ACCESS_CLASSES);
+    GY_ASSERT((task->access_class == 0) == (task->accesses == task->inline_accesses));
     gy_engine_pool *pool = &engine->pool;
     if (task->access_class != 0) {
         gy_spin_lock(&pool->lock);
@@ -130,6 +139,8 @@ void gy_engine_task_free(gy_engine *engine, gy_worker *self, gy_done *task)
     gy_done *first = self->free;
     self->free = last->next;
     self->free_count -= BATCH_TASKS;
+    GY_ASSERT(self->free != NULL);
+    GY_ASSERT(self->free_count > 0);
     gy_spin_lock(&pool->lock);
     last->next = pool->tasks;
     pool->tasks = first;
@@ -153,6 +164,9 @@ gy_var *gy_engine_pool_var(gy_engine *engine)
     }
     gy_var *var = pool->vars;
     if (var != NULL) {
+        GY_ASSERT(var->head == NULL);
+        GY_ASSERT(var->active == 0);
+        GY_ASSERT(var->failure == NULL);
         pool->vars = var->next;
     }
     gy_spin_unlock(&pool->lock);
@@ -161,7 +175,9 @@ gy_var *gy_engine_pool_var(gy_engine *engine)
 
 void gy_engine_pool_return_var(gy_engine *engine, gy_var *var)
 {
-    GY_ASSERT(var->head == NULL && var->active == 0);
+    GY_ASSERT(var->engine == engine);
+    GY_ASSERT(var->head == NULL);
+    GY_ASSERT(var->active == 0);
     gy_failure_drop(var->failure);
     var->failure = NULL;
     gy_engine_pool *pool = &engine->pool;

@@ -31,6 +31,7 @@ static gy_status check(const gy_task *task)
  */
 static size_t sort_accesses(gy_access *accesses, size_t count)
 {
+    GY_ASSERT(count > 1);
     size_t gap = 1;
     while (gap < count / 3) {
         gap = 3 * gap + 1;
@@ -53,11 +54,13 @@ static size_t sort_accesses(gy_access *accesses, size_t count)
             accesses[kept - 1].kind = ACCESS_MUTATE;
         }
     }
+    GY_ASSERT(kept <= count);
     return kept;
 }
 
 static void fill_accesses(gy_engine *engine, gy_done *done, const gy_task *task)
 {
+    GY_ASSERT(done->accesses != NULL);
     gy_access *accesses = done->accesses;
     size_t count = 0;
     for (size_t i = 0; i < task->read_count; i++) {
@@ -70,6 +73,7 @@ static void fill_accesses(gy_engine *engine, gy_done *done, const gy_task *task)
         accesses[count].kind = ACCESS_MUTATE;
         accesses[count++].owner = done;
     }
+    GY_ASSERT(count == task->read_count + task->mutate_count);
     done->access_count = (uint32_t)(count > 1 ? sort_accesses(accesses, count) : count);
     for (uint32_t i = 0; i < done->access_count; i++) {
         GY_ASSERT(accesses[i].var->engine == engine);
@@ -86,6 +90,7 @@ typedef struct admission {
 
 static bool is_under_limit(void *arg)
 {
+    GY_ASSERT(((gy_engine *)arg)->task_limit > 0);
     gy_engine *engine = arg;
     return gy_engine_alive(engine) < (int64_t)engine->task_limit;
 }
@@ -97,6 +102,7 @@ static bool take_bytes(void *arg)
     if (want->is_taken) {
         return true;
     }
+    GY_ASSERT(want->bytes > 0);
     int64_t used = atomic_load_explicit(&want->engine->bytes_used, memory_order_acquire);
     while (used == 0 || used + want->bytes <= want->engine->memory_budget) {
         if (atomic_compare_exchange_weak_explicit(&want->engine->bytes_used, &used,
@@ -115,6 +121,7 @@ static bool take_bytes(void *arg)
  */
 static void keep_pace(gy_engine *engine, gy_worker *self)
 {
+    GY_ASSERT(gy_own.depth == 0);
     bool is_tight = engine->task_limit < TASK_LIMIT_DEFAULT;
     if (self != NULL && !is_tight) {
         if (++self->since_check < PUSH_CHECK) {
@@ -146,7 +153,9 @@ static void admit(gy_engine *engine, gy_worker *self, gy_done *done)
     } else if (done->bytes != 0) {
         admission want = {.engine = engine, .bytes = (int64_t)done->bytes};
         if (gy_own.depth > 0) {
-            atomic_fetch_add_explicit(&engine->bytes_used, want.bytes, memory_order_acq_rel);
+            int64_t before = atomic_fetch_add_explicit(&engine->bytes_used, want.bytes,
+                                                       memory_order_acq_rel);
+            GY_ASSERT(before >= 0);
         } else {
             gy_status status =
                 gy_engine_help_until(engine, take_bytes, &want, GY_NEVER, POLL_NS);
@@ -157,6 +166,7 @@ static void admit(gy_engine *engine, gy_worker *self, gy_done *done)
 
 static void count_push(gy_engine *engine, gy_worker *self)
 {
+    GY_ASSERT(self == NULL || self->engine == engine);
     if (self != NULL) {
         uint64_t pushed = atomic_load_explicit(&self->pushed, memory_order_relaxed);
         atomic_store_explicit(&self->pushed, pushed + 1, memory_order_release);
@@ -167,6 +177,9 @@ static void count_push(gy_engine *engine, gy_worker *self)
 
 gy_status gy_engine_push(gy_engine *engine, const gy_task *task)
 {
+    GY_ASSERT(engine != NULL);
+    GY_ASSERT(task != NULL);
+    GY_ASSERT((unsigned)task->lane <= GY_LANE_NETWORK);
     GY_TRY(check(task));
     if (task->lane == GY_LANE_BLOCKING) {
         GY_TRY(gy_blocking_prepare(engine));
@@ -199,7 +212,9 @@ gy_status gy_engine_push(gy_engine *engine, const gy_task *task)
     admit(engine, self, done);
     if (done->scope != NULL) {
         GY_ASSERT(done->scope->engine == engine);
-        atomic_fetch_add_explicit(&done->scope->alive, 1, memory_order_relaxed);
+        int64_t before =
+            atomic_fetch_add_explicit(&done->scope->alive, 1, memory_order_relaxed);
+        GY_ASSERT(before >= 0);
     }
     count_push(engine, self);
     if (gy_access_link(done->accesses, done->access_count, &done->missing) == 0) {

@@ -4,6 +4,7 @@
 
 bool gy_engine_ring_push(gy_engine_ring *ring, gy_done *task)
 {
+    GY_ASSERT(task->lane == GY_LANE_COMPUTE);
     uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
     /* Pairs with the swap in gy_engine_ring_pop: a slot is filled again only after it was read.
      */
@@ -31,6 +32,7 @@ gy_done *gy_engine_ring_pop(gy_engine_ring *ring)
             atomic_load_explicit(&ring->slots[head % RING_SLOTS], memory_order_relaxed);
         if (atomic_compare_exchange_weak_explicit(&ring->head, &head, head + 1,
                                                   memory_order_acq_rel, memory_order_relaxed)) {
+            GY_ASSERT(task != NULL);
             return task;
         }
     }
@@ -44,11 +46,13 @@ bool gy_engine_ring_is_empty(gy_engine_ring *ring)
 
 static int64_t key_of(const gy_done *task)
 {
+    GY_ASSERT(task->lane <= GY_LANE_NETWORK);
     return task->lane == GY_LANE_NETWORK ? KEY_NETWORK : task->priority;
 }
 
 static bool is_before(const gy_done *a, const gy_done *b)
 {
+    GY_ASSERT(a->order != b->order);
     int64_t key_a = key_of(a);
     int64_t key_b = key_of(b);
     return key_a != key_b ? key_a > key_b : a->order < b->order;
@@ -60,6 +64,8 @@ static gy_done *meld(gy_done *a, gy_done *b)
     if (a == NULL || b == NULL) {
         return a != NULL ? a : b;
     }
+    GY_ASSERT(a->next == NULL);
+    GY_ASSERT(b->next == NULL);
     if (is_before(b, a)) {
         gy_done *first = b;
         b = a;
@@ -83,6 +89,8 @@ static gy_done *meld_siblings(gy_done *first)
         if (b != NULL) {
             b->next = NULL;
         }
+        GY_ASSERT(a != first);
+        GY_ASSERT(b != a);
         gy_done *pair = meld(a, b);
         pair->next = pairs;
         pairs = pair;
@@ -108,6 +116,7 @@ static void publish_top(gy_engine_heap *heap)
 
 void gy_engine_heap_push(gy_engine_heap *heap, gy_done *task)
 {
+    GY_ASSERT(atomic_load_explicit(&task->state, memory_order_relaxed) == TASK_QUEUED);
     gy_spin_lock(&heap->lock);
     task->order = heap->order++;
     task->child = NULL;
@@ -127,6 +136,7 @@ gy_done *gy_engine_heap_pop(gy_engine_heap *heap, int64_t key)
     gy_spin_lock(&heap->lock);
     gy_done *task = heap->root;
     if (task != NULL && key_of(task) >= key) {
+        GY_ASSERT(task->next == NULL); /* the root has no siblings */
         heap->root = meld_siblings(task->child);
         task->child = NULL;
         task->next = NULL;

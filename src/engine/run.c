@@ -7,6 +7,8 @@ _Thread_local gy_self gy_own __attribute__((tls_model("initial-exec")));
 
 void gy_engine_ready(gy_engine *engine, gy_worker *self, gy_done *task)
 {
+    GY_ASSERT(task->engine == engine);
+    GY_ASSERT(atomic_load_explicit(&task->state, memory_order_relaxed) == TASK_QUEUED);
     if (task->lane == GY_LANE_BLOCKING) {
         gy_blocking_push(engine, task);
         return;
@@ -20,6 +22,7 @@ void gy_engine_ready(gy_engine *engine, gy_worker *self, gy_done *task)
 
 void gy_engine_flush_hand(gy_engine *engine, gy_worker *self)
 {
+    GY_ASSERT(self == NULL || self->engine == engine);
     if (self != NULL && self->in_hand != NULL) {
         gy_done *task = self->in_hand;
         self->in_hand = NULL;
@@ -64,6 +67,8 @@ int64_t gy_engine_alive(gy_engine *engine)
 /* How much the others have done, ever. */
 static uint64_t activity(const gy_engine *engine, const gy_worker *self)
 {
+    GY_ASSERT(self->engine == engine);
+    GY_ASSERT(self->index < engine->worker_count);
     uint64_t sum = 0;
     for (int i = 0; i < engine->worker_count; i++) {
         if (i != self->index) {
@@ -82,6 +87,7 @@ static uint64_t activity(const gy_engine *engine, const gy_worker *self)
  */
 static bool may_take(gy_engine *engine, gy_worker *self)
 {
+    GY_ASSERT(self == NULL || self->engine == engine);
     if (self == NULL || self->index == 0 || !self->is_reluctant) {
         return true;
     }
@@ -95,6 +101,7 @@ static bool may_take(gy_engine *engine, gy_worker *self)
         self->was_held_off = true;
         return false;
     }
+    GY_ASSERT(now >= self->probe_ns);
     self->probe_ns = now;
     return true;
 }
@@ -102,6 +109,8 @@ static bool may_take(gy_engine *engine, gy_worker *self)
 static gy_done *steal(gy_engine *engine, const gy_worker *self)
 {
     int first = self != NULL ? self->index + 1 : 0;
+    GY_ASSERT(first >= 0);
+    GY_ASSERT(first <= engine->worker_count);
     for (int i = 0; i < engine->worker_count; i++) {
         gy_worker *victim = engine->workers[(first + i) % engine->worker_count];
         if (victim != self) {
@@ -128,6 +137,7 @@ static gy_done *find_near(gy_engine *engine, gy_worker *self)
     if (self != NULL) {
         task = self->in_hand;
         self->in_hand = NULL;
+        GY_ASSERT(task == NULL || task->lane == GY_LANE_COMPUTE);
         if (task == NULL) {
             task = gy_engine_ring_pop(&self->ring);
         }
@@ -149,6 +159,7 @@ static gy_done *find_far(gy_engine *engine, gy_worker *self)
 
 bool gy_engine_run_near(gy_engine *engine, gy_worker *self)
 {
+    GY_ASSERT(self == NULL || self->engine == engine);
     gy_done *task = find_near(engine, self);
     if (task == NULL) {
         return false;
@@ -200,7 +211,9 @@ static void leave_scope(gy_scope *scope, gy_failure *failure)
     }
     /* The scope may be freed after this. Seq_cst: gy_engine_call_waiters must not look earlier.
      */
-    if (atomic_fetch_sub_explicit(&scope->alive, 1, memory_order_seq_cst) == 1) {
+    int64_t before = atomic_fetch_sub_explicit(&scope->alive, 1, memory_order_seq_cst);
+    GY_ASSERT(before > 0);
+    if (before == 1) {
         gy_engine_call_waiters(engine);
     }
 }
@@ -208,6 +221,8 @@ static void leave_scope(gy_scope *scope, gy_failure *failure)
 /* Hand on tasks that became ready (last first); the first plain one stays in hand. */
 static void hand_on(gy_engine *engine, gy_worker *self, gy_done *ready, bool may_keep)
 {
+    GY_ASSERT(ready != NULL);
+    GY_ASSERT(!may_keep || self != NULL);
     gy_done *in_order = NULL;
     while (ready != NULL) {
         gy_done *next = ready->next;
@@ -232,13 +247,16 @@ static void hand_on(gy_engine *engine, gy_worker *self, gy_done *ready, bool may
 static void finish(gy_engine *engine, gy_worker *self, gy_done *task, gy_failure *failure,
                    bool is_runner)
 {
+    GY_ASSERT(task->engine == engine);
+    GY_ASSERT(failure == NULL || failure->error.status < 0);
     gy_done *ready = NULL;
     for (uint32_t i = 0; i < task->access_count; i++) {
         ready = gy_access_release(&task->accesses[i], failure, ready);
     }
     if (task->bytes != 0) {
-        atomic_fetch_sub_explicit(&engine->bytes_used, (int64_t)task->bytes,
-                                  memory_order_release);
+        int64_t used = atomic_fetch_sub_explicit(&engine->bytes_used, (int64_t)task->bytes,
+                                                 memory_order_release);
+        GY_ASSERT(used >= (int64_t)task->bytes);
     }
     gy_failure_drop(task->cause);
     gy_scope *scope = task->scope;
@@ -280,6 +298,8 @@ static gy_failure *find_cause(const gy_done *task)
 /* True when the task has ended, with `failure` as its result. */
 static bool call_body(gy_done *task, gy_failure **failure)
 {
+    GY_ASSERT(task->run != NULL);
+    GY_ASSERT(gy_own.depth >= 0);
     gy_engine_frame frame = {.outer = gy_own.frame, .task = task};
     atomic_store_explicit(&task->state, TASK_RUNNING, memory_order_relaxed);
     gy_own.frame = &frame;
@@ -293,6 +313,8 @@ static bool call_body(gy_done *task, gy_failure **failure)
     } else {
         task->run(task->arg, task);
     }
+    GY_ASSERT(gy_own.frame == &frame);
+    GY_ASSERT(gy_own.depth > 0);
     gy_own.depth--;
     gy_own.frame = frame.outer;
     if (frame.is_ended) {
@@ -311,6 +333,7 @@ static bool call_body(gy_done *task, gy_failure **failure)
 
 void gy_engine_task_run(gy_engine *engine, gy_worker *self, gy_done *task)
 {
+    GY_ASSERT(task->engine == engine);
     GY_ASSERT(atomic_load_explicit(&task->missing, memory_order_relaxed) <= 1);
     gy_failure *failure = NULL;
     task->cause = find_cause(task);
@@ -324,6 +347,7 @@ void gy_engine_task_run(gy_engine *engine, gy_worker *self, gy_done *task)
 
 static void end_elsewhere(gy_done *task, gy_failure *failure)
 {
+    GY_ASSERT(gy_own.frame == NULL || gy_own.frame->task != task);
     gy_engine *engine = task->engine;
     /* Keeps gy_engine_free from ending while we are in here. */
     atomic_fetch_add_explicit(&engine->outside_calls, 1, memory_order_acq_rel);
@@ -334,11 +358,13 @@ static void end_elsewhere(gy_done *task, gy_failure *failure)
     } else {
         GY_ASSERT(before == TASK_RUNNING); /* else it was ended twice */
     }
-    atomic_fetch_sub_explicit(&engine->outside_calls, 1, memory_order_release);
+    int calls = atomic_fetch_sub_explicit(&engine->outside_calls, 1, memory_order_release);
+    GY_ASSERT(calls > 0);
 }
 
 static void end(gy_done *task, gy_failure *failure)
 {
+    GY_ASSERT(atomic_load_explicit(&task->state, memory_order_relaxed) != TASK_QUEUED);
     for (gy_engine_frame *frame = gy_own.frame; frame != NULL; frame = frame->outer) {
         if (frame->task == task) {
             GY_ASSERT(!frame->is_ended);
@@ -352,6 +378,7 @@ static void end(gy_done *task, gy_failure *failure)
 
 void gy_done_ok(gy_done *done)
 {
+    GY_ASSERT(done != NULL);
     end(done, NULL);
 }
 

@@ -23,6 +23,7 @@ static void park(gy_engine *engine, gy_idle *idle, bool (*is_done)(void *arg), v
         while (bed->calls == 0 && status == GY_OK && !is_done(arg)) {
             status = gy_cond_wait(&bed->cond, &engine->sleep_lock, deadline);
         }
+        GY_ASSERT(bed->calls >= 0);
         if (bed->calls > 0) {
             bed->calls--;
             gy_mutex_unlock(&engine->sleep_lock);
@@ -32,17 +33,21 @@ static void park(gy_engine *engine, gy_idle *idle, bool (*is_done)(void *arg), v
     } else {
         idle->since_ns = 0;
     }
-    atomic_fetch_sub_explicit(&bed->sleepers, 1, memory_order_seq_cst);
+    int before = atomic_fetch_sub_explicit(&bed->sleepers, 1, memory_order_seq_cst);
+    GY_ASSERT(before > 0);
     gy_mutex_unlock(&engine->sleep_lock);
 }
 
 void gy_idle_round(gy_engine *engine, gy_idle *idle, bool (*is_done)(void *arg), void *arg,
                    gy_deadline deadline)
 {
+    GY_ASSERT(is_done != NULL);
+    GY_ASSERT(idle->nap_ns >= 0);
     int64_t now = gy_clock_ns();
     if (idle->since_ns == 0) {
         idle->since_ns = now;
     }
+    GY_ASSERT(now >= idle->since_ns);
     bool must_poll = atomic_load_explicit(&engine->progress_count, memory_order_relaxed) > 0;
     if (now - idle->since_ns >= (must_poll ? POLL_NS : SPIN_NS)) {
         int64_t nap_ns = !must_poll ? idle->nap_ns : idle->is_worker ? POLL_NS : NAP_NS;
@@ -68,6 +73,7 @@ static bool wake_one(gy_engine *engine, gy_dormitory *bed)
     gy_mutex_lock(&engine->sleep_lock);
     if (atomic_load_explicit(&bed->sleepers, memory_order_relaxed) > 0) {
         atomic_fetch_sub_explicit(&bed->sleepers, 1, memory_order_seq_cst);
+        GY_ASSERT(bed->calls >= 0);
         bed->calls++;
         gy_cond_signal(&bed->cond);
         was_called = true;
@@ -83,6 +89,7 @@ static void wake_all(gy_engine *engine, gy_dormitory *bed)
     }
     gy_mutex_lock(&engine->sleep_lock);
     bed->calls += atomic_exchange_explicit(&bed->sleepers, 0, memory_order_seq_cst);
+    GY_ASSERT(bed->calls >= 0);
     gy_cond_broadcast(&bed->cond);
     gy_mutex_unlock(&engine->sleep_lock);
 }

@@ -14,11 +14,13 @@
 /* The owner of a queued access that is no waiter. */
 static gy_done *task_of(const gy_access *access)
 {
+    GY_ASSERT(access->kind != ACCESS_WAIT);
     return access->owner;
 }
 
 static void hold(gy_var *var, gy_access *access) GY_REQUIRES(var->lock)
 {
+    GY_ASSERT(access->kind == ACCESS_MUTATE ? var->active == 0 : var->active >= 0);
     access->is_poisoned = var->failure != NULL;
     if (access->kind == ACCESS_MUTATE) {
         var->active = -1;
@@ -30,6 +32,8 @@ static void hold(gy_var *var, gy_access *access) GY_REQUIRES(var->lock)
 
 static void append(gy_var *var, gy_access *access) GY_REQUIRES(var->lock)
 {
+    GY_ASSERT(access->var == var);
+    GY_ASSERT(var->head == NULL || var->tail->next == NULL);
     access->next = NULL;
     if (var->head == NULL) {
         var->head = access;
@@ -57,6 +61,8 @@ int gy_access_link(gy_access *accesses, size_t count, _Atomic int32_t *missing)
             waiting++;
         }
     }
+    GY_ASSERT(waiting >= 0);
+    GY_ASSERT((size_t)waiting <= count);
     /* Nobody can grant before the locks are gone, so a plain count will do. */
     atomic_store_explicit(missing, waiting, memory_order_relaxed);
     for (size_t i = 0; i < count; i++) {
@@ -76,6 +82,7 @@ static gy_access *advance(gy_var *var) GY_REQUIRES(var->lock)
         if (!is_free) {
             break;
         }
+        GY_ASSERT(access->var == var);
         var->head = access->next;
         if (access->kind == ACCESS_WAIT) {
             gy_waiter *waiter = access->owner;
@@ -104,6 +111,7 @@ static gy_done *grant(gy_access *granted, gy_done *ready)
             gy_engine_call_waiters(engine);
         } else {
             gy_done *task = task_of(granted);
+            GY_ASSERT(atomic_load_explicit(&task->missing, memory_order_relaxed) > 0);
             /* One is missing: this one, and nobody else will touch the count. Acquire pairs
              * with the release of those that granted the others. */
             if (atomic_load_explicit(&task->missing, memory_order_acquire) == 1 ||
@@ -119,6 +127,7 @@ static gy_done *grant(gy_access *granted, gy_done *ready)
 
 gy_done *gy_access_release(gy_access *access, gy_failure *failure, gy_done *ready)
 {
+    GY_ASSERT(access->kind != ACCESS_WAIT);
     gy_var *var = access->var;
     bool is_over = false;
     gy_spin_lock(&var->lock);
@@ -146,6 +155,7 @@ gy_done *gy_access_release(gy_access *access, gy_failure *failure, gy_done *read
 
 bool gy_waiter_link(gy_waiter *waiter, gy_var *var)
 {
+    GY_ASSERT(waiter->engine == var->engine);
     gy_access *access = &waiter->access;
     *access = (gy_access){.var = var, .owner = waiter, .kind = ACCESS_WAIT};
     gy_spin_lock(&var->lock);
@@ -161,6 +171,8 @@ bool gy_waiter_link(gy_waiter *waiter, gy_var *var)
 
 bool gy_waiter_unlink(gy_waiter *waiter)
 {
+    GY_ASSERT(waiter->access.kind == ACCESS_WAIT);
+    GY_ASSERT(waiter->access.owner == waiter);
     gy_var *var = waiter->access.var;
     gy_spin_lock(&var->lock);
     gy_access *before = NULL;
@@ -193,7 +205,8 @@ bool gy_waiter_unlink(gy_waiter *waiter)
 
 gy_status gy_var_new(gy_engine *engine, gy_var **var)
 {
-    GY_ASSERT(engine != NULL && var != NULL);
+    GY_ASSERT(engine != NULL);
+    GY_ASSERT(var != NULL);
     gy_var *made = gy_engine_pool_var(engine);
     if (made == NULL) {
         return GY_NOMEM;
@@ -220,6 +233,7 @@ void gy_var_free(gy_var *var)
 
 void gy_var_heal(gy_var *var)
 {
+    GY_ASSERT(var != NULL);
     gy_status past = gy_engine_wait(var->engine, var, GY_NEVER);
     if (past == GY_OK) {
         return;

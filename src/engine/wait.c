@@ -8,6 +8,7 @@ static void end_idling(gy_worker *self, int64_t *begun_ns)
         return;
     }
     int64_t now = gy_clock_ns();
+    GY_ASSERT(now >= *begun_ns);
     gy_trace_span("wait", *begun_ns, now, 0);
     if (self != NULL) {
         int64_t before = atomic_load_explicit(&self->idle_ns, memory_order_relaxed);
@@ -19,6 +20,8 @@ static void end_idling(gy_worker *self, int64_t *begun_ns)
 gy_status gy_engine_help_until(gy_engine *engine, bool (*is_done)(void *arg), void *arg,
                                gy_deadline deadline, int64_t nap_ns)
 {
+    GY_ASSERT(is_done != NULL);
+    GY_ASSERT(nap_ns >= 0);
     gy_worker *self = gy_own_worker(engine);
     gy_idle idle = {.nap_ns = nap_ns};
     gy_status status = GY_OK;
@@ -55,6 +58,7 @@ static gy_status raise_and_drop(gy_failure *failure)
     if (failure == NULL) {
         return GY_OK;
     }
+    GY_ASSERT(failure->error.status < 0);
     gy_status status = gy_error_raise(&failure->error);
     gy_failure_drop(failure);
     return status;
@@ -92,11 +96,14 @@ gy_status gy_engine_wait(gy_engine *engine, gy_var *var, gy_deadline deadline)
 static bool is_empty(void *arg)
 {
     gy_scope *scope = arg;
-    return atomic_load_explicit(&scope->alive, memory_order_seq_cst) == 0;
+    int64_t alive = atomic_load_explicit(&scope->alive, memory_order_seq_cst);
+    GY_ASSERT(alive >= 0);
+    return alive == 0;
 }
 
 gy_status gy_scope_wait(gy_scope *scope, gy_deadline deadline)
 {
+    GY_ASSERT(scope != NULL);
     if (scope->deadline.at_ns < deadline.at_ns) {
         deadline = scope->deadline;
     }
@@ -118,6 +125,7 @@ static bool is_all_done(void *arg)
 
 gy_status gy_engine_wait_all(gy_engine *engine, gy_deadline deadline)
 {
+    GY_ASSERT(engine != NULL);
     if (gy_engine_help_until(engine, is_all_done, engine, deadline, POLL_NS) == GY_TIMEOUT) {
         return gy_fail(GY_TIMEOUT, "deadline passed waiting for %lld tasks",
                        (long long)gy_engine_alive(engine));
@@ -127,7 +135,8 @@ gy_status gy_engine_wait_all(gy_engine *engine, gy_deadline deadline)
 
 gy_status gy_scope_new(gy_engine *engine, gy_deadline deadline, gy_scope **scope)
 {
-    GY_ASSERT(engine != NULL && scope != NULL);
+    GY_ASSERT(engine != NULL);
+    GY_ASSERT(scope != NULL);
     gy_scope *made = gy_alloc_zero("engine.scope", 1, sizeof(*made));
     if (made == NULL) {
         return GY_NOMEM;
@@ -151,5 +160,6 @@ void gy_scope_free(gy_scope *scope)
 
 void gy_scope_cancel(gy_scope *scope)
 {
+    GY_ASSERT(scope != NULL);
     atomic_store_explicit(&scope->is_cancelled, true, memory_order_release);
 }

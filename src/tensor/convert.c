@@ -155,6 +155,8 @@ static const narrow_run from_whole[GY_DTYPE_COUNT] = {
 
 static narrow_run narrower(gy_dtype to, gy_dtype from)
 {
+    GY_ASSERT(gy_dtype_is_element(to));
+    GY_ASSERT(gy_dtype_is_element(from));
     static const narrow_run from_natural[] = {
         [GY_F64] = natural_F64,
         [GY_F32] = natural_F32,
@@ -169,7 +171,9 @@ static narrow_run narrower(gy_dtype to, gy_dtype from)
 
 void gy_convert_run(gy_run to, gy_const_run from, int64_t count)
 {
-    GY_ASSERT(gy_dtype_is_element(to.dtype) && gy_dtype_is_element(from.dtype));
+    GY_ASSERT(count >= 0);
+    GY_ASSERT(gy_dtype_is_element(to.dtype));
+    GY_ASSERT(gy_dtype_is_element(from.dtype));
     const widen_run widen = wideners[from.dtype];
     const narrow_run narrow = narrower(to.dtype, from.dtype);
     const int64_t to_step = to.stride * (int64_t)gy_dtype_bytes(to.dtype);

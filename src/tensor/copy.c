@@ -24,6 +24,7 @@ typedef struct loop {
 /* The dimensions of the copy, outermost first. */
 static loop plan_loop(const gy_view *to, const gy_view *from)
 {
+    GY_ASSERT(to->rank == from->rank);
     loop plan = {.rank = 0};
     for (int dim = 0; dim < to->rank; dim++) { /* insertion sort by falling target stride */
         if (to->sizes[dim] == 1) {
@@ -50,6 +51,7 @@ static loop plan_loop(const gy_view *to, const gy_view *from)
         plan.to[kept] = plan.to[dim];
         plan.from[kept] = plan.from[dim];
     }
+    GY_ASSERT(kept == 0 || kept < plan.rank);
     plan.rank = plan.rank == 0 ? 0 : kept + 1;
     return plan;
 }
@@ -71,6 +73,7 @@ DEFINE_MOVE(uint64_t)
 
 static void copy_run(gy_run to, gy_const_run from, int64_t count)
 {
+    GY_ASSERT(count > 0);
     if (to.dtype != from.dtype) {
         gy_convert_run(to, from, count);
         return;
@@ -95,6 +98,7 @@ static void copy_run(gy_run to, gy_const_run from, int64_t count)
  */
 static void copy_turned(gy_run to, gy_const_run from, const loop *plan)
 {
+    GY_ASSERT(plan->rank >= 2);
     enum { TILE = 16 };
     const int64_t rows = plan->sizes[plan->rank - 2], columns = plan->sizes[plan->rank - 1];
     const int64_t to_item = (int64_t)gy_dtype_bytes(to.dtype);
@@ -119,6 +123,8 @@ static void copy_turned(gy_run to, gy_const_run from, const loop *plan)
 /* Copy dense views of one shape that has elements. */
 static void copy_dense(const gy_view *to, const gy_view *from)
 {
+    GY_ASSERT(to->format == GY_FORMAT_DENSE);
+    GY_ASSERT(from->format == GY_FORMAT_DENSE);
     const loop plan = plan_loop(to, from);
     const int inner = plan.rank - 1; /* the innermost is a run */
     const bool is_turned =
@@ -218,7 +224,8 @@ gy_status gy_view_copy(gy_view *to, const gy_view *from)
     if (gy_view_count(to) == 0) {
         return GY_OK;
     }
-    GY_ASSERT(to->data != NULL && from->data != NULL);
+    GY_ASSERT(to->data != NULL);
+    GY_ASSERT(from->data != NULL);
     if (to->format == GY_FORMAT_BLOCKED || from->format == GY_FORMAT_BLOCKED) {
         GY_ASSERT(to->rank == 4);
         copy_blocked(to, from);

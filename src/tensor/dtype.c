@@ -38,6 +38,8 @@ const char *gy_dtype_name(gy_dtype dtype)
 
 bool gy_dtype_parse(const char *name, gy_dtype *dtype)
 {
+    GY_ASSERT(name != NULL);
+    GY_ASSERT(dtype != NULL);
     for (int i = GY_DTYPE_NONE + 1; i < GY_DTYPE_COUNT; i++) {
         if (strcmp(name, names[i]) == 0) {
             *dtype = (gy_dtype)i;
@@ -50,12 +52,14 @@ bool gy_dtype_parse(const char *name, gy_dtype *dtype)
 /* Element `offset` of data, as the type that `value` has. */
 static void get(gy_dtype dtype, const void *data, int64_t offset, gy_run value)
 {
+    GY_ASSERT(data != NULL);
     const char *at = (const char *)data + offset * (int64_t)gy_dtype_bytes(dtype);
     gy_convert_run(value, (gy_const_run){at, dtype, 1}, 1);
 }
 
 static void set(gy_dtype dtype, void *data, int64_t offset, gy_const_run value)
 {
+    GY_ASSERT(data != NULL);
     char *at = (char *)data + offset * (int64_t)gy_dtype_bytes(dtype);
     gy_convert_run((gy_run){at, dtype, 1}, value, 1);
 }

@@ -37,6 +37,7 @@ gy_pool *gy_pool_heap(void)
 
 gy_status gy_pool_new(void *memory, size_t size_bytes, gy_pool **pool)
 {
+    GY_ASSERT(pool != NULL);
     const size_t start = gy_round_up((uintptr_t)memory, POOL_ALIGN) - (uintptr_t)memory;
     if (memory == NULL || size_bytes < start + POOL_ALIGN) {
         return gy_fail(GY_ARG, "%zu bytes at %p for a pool, expected at least %zu", size_bytes,
@@ -111,6 +112,7 @@ static gy_status take_piece(gy_pool *pool, size_t at, size_t wanted) GY_REQUIRES
 
 void *gy_pool_take(gy_pool *pool, size_t size_bytes)
 {
+    GY_ASSERT(pool != NULL);
     if (size_bytes > SIZE_MAX - POOL_ALIGN) {
         (void)gy_fail(GY_NOMEM, "out of memory: %zu bytes from a pool", size_bytes);
         return NULL;
@@ -141,6 +143,7 @@ void *gy_pool_take(gy_pool *pool, size_t size_bytes)
 /* The piece that starts at `offset`, or piece_count. */
 static size_t find_piece(const gy_pool *pool, size_t offset) GY_REQUIRES(pool->lock)
 {
+    GY_ASSERT(offset < pool->size_bytes);
     size_t low = 0, high = pool->piece_count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -158,6 +161,10 @@ static size_t find_piece(const gy_pool *pool, size_t offset) GY_REQUIRES(pool->l
 static void join_next(gy_pool *pool, size_t at) GY_REQUIRES(pool->lock)
 {
     piece *here = &pool->pieces[at];
+    GY_ASSERT(at + 1 < pool->piece_count);
+    GY_ASSERT(!here->is_taken);
+    GY_ASSERT(!here[1].is_taken);
+    GY_ASSERT(here->offset + here->size_bytes == here[1].offset);
     here->size_bytes += here[1].size_bytes;
     memmove(here + 1, here + 2, (pool->piece_count - at - 2) * sizeof(piece));
     pool->piece_count--;
@@ -165,6 +172,7 @@ static void join_next(gy_pool *pool, size_t at) GY_REQUIRES(pool->lock)
 
 void gy_pool_give(gy_pool *pool, void *memory)
 {
+    GY_ASSERT(pool != NULL);
     if (memory == NULL) {
         return;
     }
@@ -179,6 +187,8 @@ void gy_pool_give(gy_pool *pool, void *memory)
     GY_ASSERT(at < pool->piece_count);
     GY_ASSERT(pool->pieces[at].is_taken); /* given back twice otherwise */
     pool->pieces[at].is_taken = false;
+    GY_ASSERT(pool->taken_count > 0);
+    GY_ASSERT(pool->used_bytes >= pool->pieces[at].size_bytes);
     pool->taken_count--;
     pool->used_bytes -= pool->pieces[at].size_bytes;
     if (at + 1 < pool->piece_count && !pool->pieces[at + 1].is_taken) {
@@ -196,6 +206,7 @@ size_t gy_pool_used_bytes(gy_pool *pool)
         return 0;
     }
     gy_mutex_lock(&pool->lock);
+    GY_ASSERT(pool->used_bytes <= pool->size_bytes);
     size_t used = pool->used_bytes;
     gy_mutex_unlock(&pool->lock);
     return used;
@@ -207,6 +218,7 @@ size_t gy_pool_piece_count(gy_pool *pool)
         return 0;
     }
     gy_mutex_lock(&pool->lock);
+    GY_ASSERT(pool->taken_count <= pool->piece_count);
     size_t count = pool->taken_count;
     gy_mutex_unlock(&pool->lock);
     return count;

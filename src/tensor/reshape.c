@@ -7,6 +7,7 @@
 
 static gy_status need_dense(const gy_tensor *tensor, const char *verb)
 {
+    GY_ASSERT(verb != NULL);
     if (tensor->view.format != GY_FORMAT_DENSE) {
         char text[GY_SHAPE_TEXT_BYTES];
         return gy_fail(GY_UNSUPPORTED, "cannot %s %s: copy it to a dense tensor first", verb,
@@ -18,6 +19,7 @@ static gy_status need_dense(const gy_tensor *tensor, const char *verb)
 gy_status gy_tensor_slice(gy_tensor *tensor, int dim, int64_t begin, int64_t end, int64_t step,
                           gy_tensor **out)
 {
+    GY_ASSERT(out != NULL);
     gy_view view = tensor->view;
     char text[GY_SHAPE_TEXT_BYTES];
     GY_TRY(need_dense(tensor, "slice"));
@@ -39,6 +41,7 @@ gy_status gy_tensor_slice(gy_tensor *tensor, int dim, int64_t begin, int64_t end
 
 gy_status gy_tensor_permute(gy_tensor *tensor, const int *dims, gy_tensor **out)
 {
+    GY_ASSERT(dims != NULL || tensor->view.rank == 0);
     GY_TRY(need_dense(tensor, "permute"));
     const int rank = tensor->view.rank;
     unsigned seen = 0;
@@ -60,6 +63,7 @@ gy_status gy_tensor_permute(gy_tensor *tensor, const int *dims, gy_tensor **out)
 static gy_status resolve_sizes(const gy_view *from, const int64_t *sizes, int rank,
                                int64_t resolved[GY_TENSOR_RANK_MAX])
 {
+    GY_ASSERT(sizes != NULL || rank == 0);
     char a[GY_SHAPE_TEXT_BYTES], b[GY_SHAPE_TEXT_BYTES];
     const int64_t count = gy_view_count(from);
     int open = -1;
@@ -98,6 +102,7 @@ static gy_status resolve_sizes(const gy_view *from, const int64_t *sizes, int ra
  */
 static bool find_strides(const gy_view *from, gy_view *to)
 {
+    GY_ASSERT(from->format == GY_FORMAT_DENSE);
     int64_t run_size[GY_TENSOR_RANK_MAX], run_stride[GY_TENSOR_RANK_MAX];
     int runs = 0; /* innermost first */
     for (int dim = from->rank - 1; dim >= 0; dim--) {
@@ -133,6 +138,7 @@ static bool find_strides(const gy_view *from, gy_view *to)
 /* A row-major copy of `from` with the shape of `shape`. */
 static gy_status reshape_by_copy(gy_tensor *from, const gy_view *shape, gy_tensor **out)
 {
+    GY_ASSERT(gy_view_count(&from->view) == gy_view_count(shape));
     gy_tensor *made = NULL;
     GY_TRY(gy_tensor_new(from->pool, shape->dtype, shape->sizes, shape->rank, &made));
     gy_view source = gy_tensor_pin(from);
@@ -140,12 +146,14 @@ static gy_status reshape_by_copy(gy_tensor *from, const gy_view *shape, gy_tenso
     gy_status status = gy_view_copy(&target, &source);
     gy_tensor_unpin(from);
     GY_ASSERT(status == GY_OK);
+    GY_ASSERT(gy_view_is_contiguous(&made->view));
     *out = made;
     return GY_OK;
 }
 
 gy_status gy_tensor_reshape(gy_tensor *tensor, const int64_t *sizes, int rank, gy_tensor **out)
 {
+    GY_ASSERT(out != NULL);
     int64_t resolved[GY_TENSOR_RANK_MAX];
     GY_TRY(resolve_sizes(&tensor->view, sizes, rank, resolved));
     gy_view view = gy_view_of(tensor->view.data, tensor->view.dtype, resolved, rank);

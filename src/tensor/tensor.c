@@ -8,6 +8,8 @@
 /* A handle without storage. */
 static gy_tensor *new_handle(const gy_view *view)
 {
+    GY_ASSERT(view->rank >= 0);
+    GY_ASSERT(view->rank <= GY_TENSOR_RANK_MAX);
     gy_tensor *tensor = gy_alloc_zero("tensor.handle", 1, sizeof(*tensor));
     if (tensor != NULL) {
         atomic_init(&tensor->holds, 1);
@@ -20,6 +22,7 @@ static gy_tensor *new_handle(const gy_view *view)
 /* A tensor with storage of gy_view_bytes(view); view->data is not looked at. */
 static gy_status new_with_storage(gy_pool *pool, const gy_view *view, gy_tensor **tensor)
 {
+    GY_ASSERT(tensor != NULL);
     gy_tensor *made = new_handle(view);
     if (made == NULL) {
         return GY_NOMEM;
@@ -38,6 +41,7 @@ static gy_status new_with_storage(gy_pool *pool, const gy_view *view, gy_tensor 
 gy_status gy_tensor_new(gy_pool *pool, gy_dtype dtype, const int64_t *sizes, int rank,
                         gy_tensor **tensor)
 {
+    GY_ASSERT(tensor != NULL);
     int64_t count = 0;
     if (!gy_dtype_is_element(dtype)) {
         return gy_fail(GY_ARG, "tensor: element type %d does not exist", (int)dtype);
@@ -50,6 +54,7 @@ gy_status gy_tensor_new(gy_pool *pool, gy_dtype dtype, const int64_t *sizes, int
 gy_status gy_tensor_new_blocked(gy_pool *pool, gy_dtype dtype, const int64_t sizes[4],
                                 gy_tensor **tensor)
 {
+    GY_ASSERT(tensor != NULL);
     int64_t count = 0;
     /* the padding takes at most 16 times the elements */
     GY_TRY(gy_shape_count(sizes, 4, gy_dtype_bytes(dtype) * GY_BLOCK_CHANNELS / 2, &count));
@@ -60,6 +65,7 @@ gy_status gy_tensor_new_blocked(gy_pool *pool, gy_dtype dtype, const int64_t siz
 gy_status gy_tensor_zeros(gy_pool *pool, gy_dtype dtype, const int64_t *sizes, int rank,
                           gy_tensor **tensor)
 {
+    GY_ASSERT(tensor != NULL);
     gy_tensor *made = NULL;
     GY_TRY(gy_tensor_new(pool, dtype, sizes, rank, &made));
     memset(made->view.data, 0, gy_view_bytes(&made->view));
@@ -70,6 +76,7 @@ gy_status gy_tensor_zeros(gy_pool *pool, gy_dtype dtype, const int64_t *sizes, i
 gy_status gy_tensor_from(gy_pool *pool, gy_dtype dtype, const int64_t *sizes, int rank,
                          const void *data, gy_tensor **tensor)
 {
+    GY_ASSERT(tensor != NULL);
     gy_tensor *made = NULL;
     GY_TRY(gy_tensor_new(pool, dtype, sizes, rank, &made));
     if (gy_view_count(&made->view) > 0) {
@@ -82,6 +89,8 @@ gy_status gy_tensor_from(gy_pool *pool, gy_dtype dtype, const int64_t *sizes, in
 gy_status gy_tensor_wrap(const gy_view *view, void (*release)(void *arg), void *arg,
                          gy_tensor **tensor)
 {
+    GY_ASSERT(view != NULL);
+    GY_ASSERT(tensor != NULL);
     int64_t count = 0;
     if (!gy_dtype_is_element(view->dtype)) {
         return gy_fail(GY_ARG, "tensor: element type %d does not exist", (int)view->dtype);
@@ -105,6 +114,8 @@ gy_status gy_tensor_wrap(const gy_view *view, void (*release)(void *arg), void *
 
 gy_status gy_tensor_share(gy_tensor *source, const gy_view *view, gy_tensor **out)
 {
+    GY_ASSERT(source != NULL);
+    GY_ASSERT(out != NULL);
     gy_tensor *made = new_handle(view);
     if (made == NULL) {
         return GY_NOMEM;
@@ -117,6 +128,7 @@ gy_status gy_tensor_share(gy_tensor *source, const gy_view *view, gy_tensor **ou
 
 gy_tensor *gy_tensor_hold(gy_tensor *tensor)
 {
+    GY_ASSERT(tensor != NULL);
     /* relaxed: whoever holds may pass a further hold on without ordering anything */
     int64_t before = atomic_fetch_add_explicit(&tensor->holds, 1, memory_order_relaxed);
     GY_ASSERT(before > 0);
@@ -142,6 +154,7 @@ void gy_tensor_drop(gy_tensor *tensor)
                 tensor->release(tensor->release_arg);
             }
         }
+        GY_ASSERT(root == NULL || root->root == NULL); /* views share the storage's owner */
         gy_free(tensor);
         tensor = root; /* the view's hold on it */
     }
@@ -149,32 +162,38 @@ void gy_tensor_drop(gy_tensor *tensor)
 
 gy_dtype gy_tensor_dtype(const gy_tensor *tensor)
 {
+    GY_ASSERT(tensor != NULL);
     return tensor->view.dtype;
 }
 
 int gy_tensor_rank(const gy_tensor *tensor)
 {
+    GY_ASSERT(tensor != NULL);
     return tensor->view.rank;
 }
 
 int64_t gy_tensor_size(const gy_tensor *tensor, int dim)
 {
-    GY_ASSERT(dim >= 0 && dim < tensor->view.rank);
+    GY_ASSERT(dim >= 0);
+    GY_ASSERT(dim < tensor->view.rank);
     return tensor->view.sizes[dim];
 }
 
 int64_t gy_tensor_count(const gy_tensor *tensor)
 {
+    GY_ASSERT(tensor != NULL);
     return gy_view_count(&tensor->view);
 }
 
 gy_pool *gy_tensor_pool(const gy_tensor *tensor)
 {
+    GY_ASSERT(tensor->pool == NULL || tensor->release == NULL);
     return tensor->pool;
 }
 
 gy_view gy_tensor_pin(gy_tensor *tensor)
 {
+    GY_ASSERT(tensor != NULL);
     gy_tensor *root = tensor->root != NULL ? tensor->root : tensor;
     /* acquire: pairs with the release in unpin, for an evictor that waits for no pins */
     int64_t before = atomic_fetch_add_explicit(&root->pins, 1, memory_order_acquire);
@@ -192,6 +211,8 @@ void gy_tensor_unpin(gy_tensor *tensor)
 
 gy_status gy_tensor_copy(gy_tensor *to, gy_tensor *from)
 {
+    GY_ASSERT(to != NULL);
+    GY_ASSERT(from != NULL);
     gy_view target = gy_tensor_pin(to);
     gy_view source = gy_tensor_pin(from);
     gy_status status = gy_view_copy(&target, &source);
@@ -202,7 +223,8 @@ gy_status gy_tensor_copy(gy_tensor *to, gy_tensor *from)
 
 double gy_tensor_get(gy_tensor *tensor, int64_t index)
 {
-    GY_ASSERT(index >= 0 && index < gy_tensor_count(tensor));
+    GY_ASSERT(index >= 0);
+    GY_ASSERT(index < gy_tensor_count(tensor));
     gy_view view = gy_tensor_pin(tensor);
     double value = gy_element_get(view.dtype, view.data, gy_view_offset(&view, index));
     gy_tensor_unpin(tensor);
@@ -211,7 +233,8 @@ double gy_tensor_get(gy_tensor *tensor, int64_t index)
 
 void gy_tensor_set(gy_tensor *tensor, int64_t index, double value)
 {
-    GY_ASSERT(index >= 0 && index < gy_tensor_count(tensor));
+    GY_ASSERT(index >= 0);
+    GY_ASSERT(index < gy_tensor_count(tensor));
     gy_view view = gy_tensor_pin(tensor);
     gy_element_set(view.dtype, view.data, gy_view_offset(&view, index), value);
     gy_tensor_unpin(tensor);
@@ -219,7 +242,8 @@ void gy_tensor_set(gy_tensor *tensor, int64_t index, double value)
 
 int64_t gy_tensor_get_int64(gy_tensor *tensor, int64_t index)
 {
-    GY_ASSERT(index >= 0 && index < gy_tensor_count(tensor));
+    GY_ASSERT(index >= 0);
+    GY_ASSERT(index < gy_tensor_count(tensor));
     gy_view view = gy_tensor_pin(tensor);
     int64_t value = gy_element_get_whole(view.dtype, view.data, gy_view_offset(&view, index));
     gy_tensor_unpin(tensor);
@@ -228,7 +252,8 @@ int64_t gy_tensor_get_int64(gy_tensor *tensor, int64_t index)
 
 void gy_tensor_set_int64(gy_tensor *tensor, int64_t index, int64_t value)
 {
-    GY_ASSERT(index >= 0 && index < gy_tensor_count(tensor));
+    GY_ASSERT(index >= 0);
+    GY_ASSERT(index < gy_tensor_count(tensor));
     gy_view view = gy_tensor_pin(tensor);
     gy_element_set_whole(view.dtype, view.data, gy_view_offset(&view, index), value);
     gy_tensor_unpin(tensor);

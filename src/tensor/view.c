@@ -11,7 +11,8 @@ static const int64_t max_bytes = INT64_C(1) << 62;
 
 gy_status gy_shape_count(const int64_t *sizes, int rank, size_t item_bytes, int64_t *count)
 {
-    GY_ASSERT(item_bytes >= 1 && item_bytes <= 64);
+    GY_ASSERT(item_bytes >= 1);
+    GY_ASSERT(item_bytes <= 64);
     if (rank < 0 || rank > GY_TENSOR_RANK_MAX) {
         return gy_fail(GY_ARG, "rank %d, expected 0 to %d", rank, GY_TENSOR_RANK_MAX);
     }
@@ -38,6 +39,8 @@ gy_status gy_shape_count(const int64_t *sizes, int rank, size_t item_bytes, int6
 
 const char *gy_shape_text(const int64_t *sizes, int rank, char out[GY_SHAPE_TEXT_BYTES])
 {
+    GY_ASSERT(rank >= 0);
+    GY_ASSERT(rank <= GY_TENSOR_RANK_MAX);
     size_t used = 0;
     out[used++] = '[';
     for (int dim = 0; dim < rank; dim++) {
@@ -59,6 +62,7 @@ const char *gy_shape_text(const int64_t *sizes, int rank, char out[GY_SHAPE_TEXT
 
 const char *gy_view_text(const gy_view *view, char out[GY_SHAPE_TEXT_BYTES])
 {
+    GY_ASSERT(view != NULL);
     char shape[GY_SHAPE_TEXT_BYTES];
     snprintf(out, GY_SHAPE_TEXT_BYTES, "%s%.115s%s", gy_dtype_name(view->dtype),
              gy_shape_text(view->sizes, view->rank, shape),
@@ -68,12 +72,15 @@ const char *gy_view_text(const gy_view *view, char out[GY_SHAPE_TEXT_BYTES])
 
 bool gy_view_same_shape(const gy_view *a, const gy_view *b)
 {
+    GY_ASSERT(a->rank <= GY_TENSOR_RANK_MAX);
     return a->rank == b->rank &&
            memcmp(a->sizes, b->sizes, (size_t)a->rank * sizeof(a->sizes[0])) == 0;
 }
 
 int64_t gy_view_count(const gy_view *view)
 {
+    GY_ASSERT(view->rank >= 0);
+    GY_ASSERT(view->rank <= GY_TENSOR_RANK_MAX);
     int64_t count = 1;
     for (int dim = 0; dim < view->rank; dim++) {
         count *= view->sizes[dim];
@@ -83,6 +90,8 @@ int64_t gy_view_count(const gy_view *view)
 
 bool gy_view_is_contiguous(const gy_view *view)
 {
+    GY_ASSERT(view->rank >= 0);
+    GY_ASSERT(view->rank <= GY_TENSOR_RANK_MAX);
     if (view->format != GY_FORMAT_DENSE) {
         return false;
     }
@@ -116,7 +125,11 @@ gy_view gy_view_of(void *data, gy_dtype dtype, const int64_t *sizes, int rank)
 
 gy_view gy_view_cut(const gy_view *view, int dim, int64_t begin, int64_t count, int64_t step)
 {
-    GY_ASSERT(view->format == GY_FORMAT_DENSE && dim >= 0 && dim < view->rank);
+    GY_ASSERT(count >= 0);
+    GY_ASSERT(count == 0 || begin >= 0);
+    GY_ASSERT(view->format == GY_FORMAT_DENSE);
+    GY_ASSERT(dim >= 0);
+    GY_ASSERT(dim < view->rank);
     gy_view part = *view;
     if (count > 0) {
         part.data = (char *)view->data +
@@ -131,6 +144,7 @@ gy_view gy_view_cut(const gy_view *view, int dim, int64_t begin, int64_t count, 
 
 gy_view gy_view_permute(const gy_view *view, const int *dims)
 {
+    GY_ASSERT(dims != NULL || view->rank == 0);
     GY_ASSERT(view->format == GY_FORMAT_DENSE);
     gy_view turned = *view;
     for (int i = 0; i < view->rank; i++) {
@@ -142,8 +156,9 @@ gy_view gy_view_permute(const gy_view *view, const int *dims)
 
 gy_view gy_view_spread(const gy_view *view, const int64_t *sizes, int rank)
 {
-    GY_ASSERT(view->format == GY_FORMAT_DENSE && rank >= view->rank &&
-              rank <= GY_TENSOR_RANK_MAX);
+    GY_ASSERT(view->format == GY_FORMAT_DENSE);
+    GY_ASSERT(rank >= view->rank);
+    GY_ASSERT(rank <= GY_TENSOR_RANK_MAX);
     gy_view spread = *view;
     spread.rank = rank;
     for (int dim = 0; dim < rank; dim++) {
@@ -157,6 +172,7 @@ gy_view gy_view_spread(const gy_view *view, const int64_t *sizes, int rank)
 
 gy_view gy_view_blocked(void *data, gy_dtype dtype, const int64_t sizes[4])
 {
+    GY_ASSERT(sizes != NULL);
     gy_view view = gy_view_of(data, dtype, sizes, 4);
     view.format = GY_FORMAT_BLOCKED;
     memset(view.strides, 0, sizeof(view.strides));
@@ -165,6 +181,7 @@ gy_view gy_view_blocked(void *data, gy_dtype dtype, const int64_t sizes[4])
 
 size_t gy_view_bytes(const gy_view *view)
 {
+    GY_ASSERT(view->format == GY_FORMAT_DENSE || view->format == GY_FORMAT_BLOCKED);
     const size_t item = gy_dtype_bytes(view->dtype);
     if (gy_view_count(view) == 0) {
         return 0;
@@ -183,6 +200,7 @@ size_t gy_view_bytes(const gy_view *view)
 
 int64_t gy_view_offset(const gy_view *view, int64_t index)
 {
+    GY_ASSERT(index >= 0);
     int64_t place[GY_TENSOR_RANK_MAX];
     for (int dim = view->rank - 1; dim >= 0; dim--) {
         place[dim] = index % view->sizes[dim];

@@ -78,6 +78,8 @@ static carried_transport *carried_of(gy_transport *transport)
 /* Reached by this transport, and not given up. */
 static bool is_far(const carried_transport *carried, int rank)
 {
+    GY_ASSERT(rank >= 0);
+    GY_ASSERT(rank < carried->base.size);
     int first = carried->near_first;
     return rank != carried->base.rank &&
            (rank < first || rank >= first + carried->near_count) &&
@@ -92,6 +94,7 @@ static bool is_gone(const carried_peer *peer)
 
 static void fail_library(carried_transport *carried, int peer)
 {
+    GY_ASSERT(carried->carrier.name != NULL);
     gy_error error;
     gy_error_take(&error, gy_fail(GY_IO, "%s cannot carry a packet between rank %d and rank %d",
                                   carried->carrier.name, carried->base.rank, peer));
@@ -102,6 +105,10 @@ static void fail_library(carried_transport *carried, int peer)
 
 static void send_note(carried_transport *carried, int to, int kind, const gy_error *error)
 {
+    GY_ASSERT(to >= 0);
+    GY_ASSERT(to < carried->base.size);
+    GY_ASSERT(kind >= NOTE_ABORT);
+    GY_ASSERT(kind <= NOTE_HERE);
     const gy_carrier *carrier = &carried->carrier;
     note *made = gy_alloc_zero("transport.note", 1, sizeof(*made));
     if (made == NULL) {
@@ -126,6 +133,7 @@ static void send_note(carried_transport *carried, int to, int kind, const gy_err
 
 static void tell_all(carried_transport *carried, int kind, const gy_error *error)
 {
+    GY_ASSERT((error != NULL) == (kind == NOTE_ABORT));
     for (int rank = 0; rank < carried->base.size; rank++) {
         if (is_far(carried, rank)) {
             send_note(carried, rank, kind, error);
@@ -135,6 +143,7 @@ static void tell_all(carried_transport *carried, int kind, const gy_error *error
 
 static void end_notes(carried_transport *carried)
 {
+    GY_ASSERT(carried->carrier.is_done != NULL);
     const gy_carrier *carrier = &carried->carrier;
     for (note **at = &carried->notes; *at != NULL;) {
         note *one = *at;
@@ -149,6 +158,8 @@ static void end_notes(carried_transport *carried)
 
 static void hear_note(carried_transport *carried, int from, const note *heard)
 {
+    GY_ASSERT(from >= 0);
+    GY_ASSERT(from < carried->base.size);
     carried->peers[from].is_here = true;
     if (heard->said.kind == NOTE_ABORT && heard->said.status < 0) {
         gy_error error = {.status = (gy_status)heard->said.status, .rank = heard->said.rank};
@@ -164,6 +175,7 @@ static void hear_note(carried_transport *carried, int from, const note *heard)
 
 static void hear_notes(carried_transport *carried)
 {
+    GY_ASSERT(carried->carrier.look != NULL);
     const gy_carrier *carrier = &carried->carrier;
     int from = GY_CARRIER_ANY;
     size_t size = 0;
@@ -189,6 +201,9 @@ static void hear_notes(carried_transport *carried)
 
 static traffic *traffic_of(carried_transport *carried, int rank)
 {
+    GY_ASSERT(rank >= 0);
+    GY_ASSERT(rank < carried->base.size);
+    GY_ASSERT(rank != carried->base.rank);
     carried_peer *peer = &carried->peers[rank];
     if (peer->traffic == NULL) {
         size_t room = carried->packet_bytes;
@@ -206,6 +221,7 @@ static traffic *traffic_of(carried_transport *carried, int rank)
 
 static bool is_sending(const carried_peer *peer)
 {
+    GY_ASSERT(peer->sends == NULL || peer->sends->done_bytes <= peer->sends->size_bytes);
     bool is = peer->sends != NULL;
     for (int i = 0; i < SLOTS && peer->traffic != NULL; i++) {
         is = is || peer->traffic->out[i].is_under_way;
@@ -222,6 +238,8 @@ static bool is_receiving(const carried_peer *peer)
 /* The next packet of the first send. */
 static size_t fill(carried_peer *peer, uint8_t *packet, size_t room)
 {
+    GY_ASSERT(peer->sends != NULL);
+    GY_ASSERT(room > sizeof(head));
     gy_transfer *send = peer->sends;
     size_t used = 0;
     if (!peer->is_begun) {
@@ -245,6 +263,7 @@ static size_t fill(carried_peer *peer, uint8_t *packet, size_t room)
 
 static bool push(carried_transport *carried, int rank)
 {
+    GY_ASSERT(rank != carried->base.rank);
     const gy_carrier *carrier = &carried->carrier;
     carried_peer *peer = &carried->peers[rank];
     traffic *way = traffic_of(carried, rank);
@@ -259,6 +278,8 @@ static bool push(carried_transport *carried, int rank)
             continue;
         }
         size_t size = fill(peer, out->data, carried->packet_bytes);
+        GY_ASSERT(size > 0);
+        GY_ASSERT(size <= carried->packet_bytes);
         out->is_under_way =
             carrier->send(carrier->context, rank, DATA_LANE, out->data, size, &out->packet);
         has_moved = true;
@@ -274,8 +295,11 @@ static bool push(carried_transport *carried, int rank)
 /* Hand on what has come; false: nobody has asked for the message and there is no room. */
 static bool use(carried_transport *carried, int rank)
 {
+    GY_ASSERT(carried->peers[rank].traffic != NULL);
     carried_peer *peer = &carried->peers[rank];
     traffic *way = peer->traffic;
+    GY_ASSERT(way->in_bytes > 0);
+    GY_ASSERT(way->in_bytes <= carried->packet_bytes);
     if (!peer->inbox.is_arriving) {
         head begin;
         if (way->in_bytes < sizeof(begin)) {
@@ -308,6 +332,8 @@ static bool use(carried_transport *carried, int rank)
 /* Ask for the next packet if there is one. */
 static bool ask_for(carried_transport *carried, int rank)
 {
+    GY_ASSERT(carried->peers[rank].traffic != NULL);
+    GY_ASSERT(!carried->peers[rank].traffic->in.is_under_way);
     const gy_carrier *carrier = &carried->carrier;
     traffic *way = carried->peers[rank].traffic;
     int from = rank;
@@ -328,6 +354,7 @@ static bool ask_for(carried_transport *carried, int rank)
 
 static bool pull(carried_transport *carried, int rank)
 {
+    GY_ASSERT(rank != carried->base.rank);
     const gy_carrier *carrier = &carried->carrier;
     carried_peer *peer = &carried->peers[rank];
     traffic *way = traffic_of(carried, rank);
@@ -359,16 +386,20 @@ static bool deliver_own(carried_transport *carried)
 
 static void list(carried_transport *carried, int rank)
 {
+    GY_ASSERT(rank >= 0);
+    GY_ASSERT(rank < carried->base.size);
     carried_peer *peer = &carried->peers[rank];
     if (!peer->is_listed && rank != carried->base.rank &&
         (is_sending(peer) || is_receiving(peer))) {
         peer->is_listed = true;
+        GY_ASSERT(carried->busy_count < carried->base.size);
         carried->busy[carried->busy_count++] = rank;
     }
 }
 
 static gy_status carried_progress(gy_transport *transport)
 {
+    GY_ASSERT(carried_of(transport)->busy_count >= 0);
     carried_transport *carried = carried_of(transport);
     bool has_moved = deliver_own(carried);
     for (int i = 0; i < carried->busy_count;) {
@@ -388,6 +419,8 @@ static gy_status carried_progress(gy_transport *transport)
 
 static gy_status carried_send(gy_transport *transport, gy_transfer *transfer)
 {
+    GY_ASSERT(transfer->peer >= 0);
+    GY_ASSERT(transfer->peer < transport->size);
     carried_transport *carried = carried_of(transport);
     int to = transfer->peer; /* a copy that is sent at once is gone afterwards */
     carried_peer *peer = &carried->peers[to];
@@ -411,6 +444,8 @@ static gy_status carried_send(gy_transport *transport, gy_transfer *transfer)
 
 static gy_status carried_recv(gy_transport *transport, gy_transfer *transfer)
 {
+    GY_ASSERT(transfer->peer >= 0);
+    GY_ASSERT(transfer->peer < transport->size);
     carried_transport *carried = carried_of(transport);
     carried_peer *peer = &carried->peers[transfer->peer];
     gy_inbox_post(&peer->inbox, transfer);
@@ -425,6 +460,8 @@ static gy_status carried_recv(gy_transport *transport, gy_transfer *transfer)
 
 static void carried_cancel(gy_transport *transport, gy_transfer *transfer)
 {
+    GY_ASSERT(transfer->peer >= 0);
+    GY_ASSERT(transfer->peer < transport->size);
     carried_peer *peer = &carried_of(transport)->peers[transfer->peer];
     if (!gy_transport_transfers_cancel(&peer->sends, &peer->inbox, transfer, peer->is_begun)) {
         peer->is_cut = true;
@@ -441,6 +478,8 @@ static gy_status carried_aborted(gy_transport *transport)
 /* Does the library say that a rank is gone that did not say that it leaves? */
 static bool is_lost(carried_transport *carried, int rank)
 {
+    GY_ASSERT(rank >= 0);
+    GY_ASSERT(rank < carried->base.size);
     const gy_carrier *carrier = &carried->carrier;
     carried_peer *peer = &carried->peers[rank];
     if (carrier->is_lost == NULL || peer->has_left || !is_far(carried, rank) ||
@@ -454,6 +493,8 @@ static bool is_lost(carried_transport *carried, int rank)
 
 static gy_status carried_check(gy_transport *transport, int peer)
 {
+    GY_ASSERT(peer >= -1);
+    GY_ASSERT(peer < transport->size);
     carried_transport *carried = carried_of(transport);
     if (peer >= 0 && is_gone(&carried->peers[peer])) {
         return gy_fail(GY_PEER, "rank %d has left the launch", peer);
@@ -469,6 +510,7 @@ static gy_status carried_check(gy_transport *transport, int peer)
 
 static void carried_abort(gy_transport *transport, const gy_error *error)
 {
+    GY_ASSERT(error->status < 0);
     carried_transport *carried = carried_of(transport);
     const uint32_t epoch = transport->survival.epoch;
     const bool is_first = carried_aborted(transport) == GY_OK;
@@ -482,6 +524,8 @@ static void carried_abort(gy_transport *transport, const gy_error *error)
 
 static bool carried_has_joined(gy_transport *transport, int peer)
 {
+    GY_ASSERT(peer >= 0);
+    GY_ASSERT(peer < transport->size);
     (void)transport;
     (void)peer;
     return true;
@@ -489,6 +533,7 @@ static bool carried_has_joined(gy_transport *transport, int peer)
 
 static void carried_nap(gy_transport *transport, int64_t nap_ns)
 {
+    GY_ASSERT(nap_ns >= 0);
     (void)nap_ns; /* nothing wakes one who sleeps */
     transport->env->ops->pause(transport->env, UINT64_MAX);
 }
@@ -501,6 +546,8 @@ static bool carried_is_busy(const gy_transport *transport)
 static int count_silent(const carried_transport *carried, double seconds, gy_absent *absent,
                         int room)
 {
+    GY_ASSERT(room >= 0);
+    GY_ASSERT(absent != NULL || room == 0);
     int count = 0;
     for (int rank = 0; rank < carried->base.size; rank++) {
         const carried_peer *peer = &carried->peers[rank];
@@ -517,6 +564,7 @@ static int count_silent(const carried_transport *carried, double seconds, gy_abs
 
 static int carried_absent(gy_transport *transport, gy_absent *absent, int room)
 {
+    GY_ASSERT(room >= 0);
     carried_transport *carried = carried_of(transport);
     int64_t start_ns = gy_now_ns(transport->env), now_ns;
     int64_t end_ns = gy_env_deadline(transport->env, ANSWER_S).at_ns;
@@ -539,6 +587,7 @@ static int carried_absent(gy_transport *transport, gy_absent *absent, int room)
 /* Take what a peer has sent and nobody wants any more. */
 static void drain(carried_transport *carried, int rank)
 {
+    GY_ASSERT(rank != carried->base.rank);
     const gy_carrier *carrier = &carried->carrier;
     carried_peer *peer = &carried->peers[rank];
     traffic *way = peer->got_packets < peer->left_packets ? traffic_of(carried, rank) : NULL;
@@ -569,6 +618,7 @@ static bool has_failed(const carried_transport *carried)
  */
 static bool say_goodbye(carried_transport *carried)
 {
+    GY_ASSERT(carried->busy_count <= carried->base.size);
     const gy_deadline well = gy_env_deadline(carried->base.env, CLOSE_WELL_S),
                       failed = gy_env_deadline(carried->base.env, CLOSE_S);
     bool is_over = false, is_told = false, is_alone = carried->carrier.close != NULL;
@@ -641,6 +691,10 @@ static const gy_transport_ops carried_ops = {
 gy_status gy_carried_open(const gy_carried_options *options, const gy_carrier *carrier,
                           gy_env *env, gy_transport **transport)
 {
+    GY_ASSERT(carrier->send != NULL);
+    GY_ASSERT(carrier->recv != NULL);
+    GY_ASSERT(carrier->look != NULL);
+    GY_ASSERT(carrier->is_done != NULL);
     int size = options->size;
     if (size < 1 || size > GY_RANKS_MAX) {
         return gy_fail(GY_ARG, "%d ranks: expected 1 to %d", size, GY_RANKS_MAX);
@@ -656,6 +710,10 @@ gy_status gy_carried_open(const gy_carried_options *options, const gy_carrier *c
     made->carrier = *carrier;
     made->packet_bytes = options->packet_bytes > 0 ? options->packet_bytes : PACKET_BYTES;
     GY_ASSERT(made->packet_bytes > sizeof(head));
+    GY_ASSERT(options->rank >= 0);
+    GY_ASSERT(options->rank < size);
+    GY_ASSERT(options->near_count >= 0);
+    GY_ASSERT(options->near_count <= size);
     made->busy = busy;
     made->near_first = options->near_first;
     made->near_count = options->near_count;

@@ -16,6 +16,8 @@
 
 static gy_status read_number(const char *name, const char *text, int *number)
 {
+    GY_ASSERT(text != NULL);
+    GY_ASSERT(number != NULL);
     char *end = NULL;
     errno = 0;
     long value = strtol(text, &end, 10);
@@ -32,6 +34,9 @@ typedef enum message_way { WAY_OF_LAUNCHER, WAY_MPI, WAY_UCX } message_way;
 static gy_status join_run(int socket, const gy_run_place *told, message_way way, gy_env *env,
                           gy_transport **transport)
 {
+    GY_ASSERT(socket >= 0);
+    GY_ASSERT(told->rank >= 0);
+    GY_ASSERT(told->rank < told->size);
     gy_run_ticket ticket;
     int rank = told->rank, size = told->size;
     GY_TRY(gy_run_ticket_take(socket, &ticket));
@@ -55,6 +60,8 @@ static gy_status join_run(int socket, const gy_run_place *told, message_way way,
 /* What a launcher put into the environment. size 0: no launcher did. */
 static gy_status read_environment(gy_run_place *place, int *socket)
 {
+    GY_ASSERT(place != NULL);
+    GY_ASSERT(socket != NULL);
     const char *rank_text = gy_setting_get(GY_RUN_RANK),
                *size_text = gy_setting_get(GY_RUN_SIZE),
                *socket_text = gy_setting_get(GY_RUN_SOCKET);
@@ -106,6 +113,7 @@ bool gy_transport_run_has_place(void)
 
 static gy_status read_way(message_way *way)
 {
+    GY_ASSERT(way != NULL);
     static const char *const names[] = {
         [WAY_OF_LAUNCHER] = "auto", [WAY_MPI] = "mpi", [WAY_UCX] = "ucx"};
     const char *name = gy_setting_get("GYRE_TRANSPORT");
@@ -140,6 +148,8 @@ void gy_transport_run_find_launcher(void)
 
 gy_status gy_transport_open_from_environment(gy_env *env, gy_transport **transport)
 {
+    GY_ASSERT(env != NULL);
+    GY_ASSERT(transport != NULL);
     gy_run_place place;
     int socket = -1;
     message_way way = WAY_OF_LAUNCHER;

@@ -21,6 +21,7 @@ typedef struct gy_transport_failure {
 static inline void gy_transport_failure_keep(gy_transport_failure *failure,
                                              const gy_error *error, uint32_t epoch)
 {
+    GY_ASSERT(error->status < 0);
     if (!failure->is_set || failure->epoch < epoch) {
         failure->error = *error;
         failure->epoch = epoch;
@@ -32,6 +33,8 @@ static inline void gy_transport_failure_keep(gy_transport_failure *failure,
 static inline void gy_transport_failure_say(gy_transport_failure *failure,
                                             const gy_error *error, int rank, uint32_t epoch)
 {
+    GY_ASSERT(error->status < 0);
+    GY_ASSERT(rank >= 0);
     gy_error said = {.status = error->status, .rank = error->rank >= 0 ? error->rank : rank};
     snprintf(said.text, sizeof(said.text), "rank %d: %.990s", said.rank, error->text);
     gy_transport_failure_keep(failure, &said, epoch);
@@ -53,6 +56,7 @@ static inline gy_status gy_transport_failure_raise(const gy_transport_failure *f
 /** True once in an epoch: all peers are to be told. */
 static inline bool gy_transport_failure_tell_once(gy_transport_failure *failure, uint32_t epoch)
 {
+    GY_ASSERT(failure->is_set);
     const bool is_untold = !failure->was_told || failure->told_epoch != epoch;
     failure->was_told = true;
     failure->told_epoch = epoch;

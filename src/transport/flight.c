@@ -12,6 +12,8 @@ enum { FLIGHT_VERSION = 1 };
 
 gy_flight *gy_flight_new(int ranks)
 {
+    GY_ASSERT(ranks > 0);
+    GY_ASSERT(ranks <= GY_RANKS_MAX);
     gy_flight *made = gy_alloc_zero("flight", 1, sizeof(*made));
     if (made == NULL) {
         return NULL;
@@ -43,6 +45,7 @@ void gy_flight_free(gy_flight *flight)
 
 static gy_status write_all(int fd, const void *data, size_t size_bytes)
 {
+    GY_ASSERT(fd >= 0);
     for (size_t done = 0; done < size_bytes;) {
         ssize_t put = write(fd, (const uint8_t *)data + done, size_bytes - done);
         if (put < 0 && errno != EINTR) {
@@ -55,6 +58,7 @@ static gy_status write_all(int fd, const void *data, size_t size_bytes)
 
 gy_status gy_flight_write(const gy_flight *flight, int fd)
 {
+    GY_ASSERT(flight->head.ranks > 0);
     GY_TRY(write_all(fd, &flight->head, sizeof(flight->head)));
     for (int i = 0; i < flight->head.ranks; i++) {
         GY_TRY(write_all(fd, &flight->ranks[i], sizeof(flight->ranks[i])));
@@ -67,6 +71,7 @@ gy_status gy_flight_write(const gy_flight *flight, int fd)
 /* GY_FORMAT when the file ends before. */
 static gy_status read_all(int fd, void *to, size_t size_bytes)
 {
+    GY_ASSERT(fd >= 0);
     for (size_t done = 0; done < size_bytes;) {
         ssize_t got = read(fd, (uint8_t *)to + done, size_bytes - done);
         if (got < 0 && errno != EINTR) {
@@ -82,6 +87,7 @@ static gy_status read_all(int fd, void *to, size_t size_bytes)
 
 static gy_status check_head(gy_flight_head *head)
 {
+    GY_ASSERT(head != NULL);
     if (memcmp(head->magic, flight_magic, sizeof(head->magic)) != 0) {
         return gy_fail(GY_FORMAT, "this is not a flight recorder of gyre");
     }
@@ -103,6 +109,8 @@ static gy_status check_head(gy_flight_head *head)
 
 static gy_status read_rank(int fd, gy_flight *flight, int i)
 {
+    GY_ASSERT(i >= 0);
+    GY_ASSERT(i < flight->head.ranks);
     gy_flight_rank *rank = &flight->ranks[i];
     GY_TRY(read_all(fd, rank, sizeof(*rank)));
     if (rank->rank != flight->head.first_rank + i || rank->stage >= GY_FLIGHT_STAGES ||
@@ -122,6 +130,7 @@ static gy_status read_rank(int fd, gy_flight *flight, int i)
 /* A record that holds what no rank writes: from a ring of another make, or damaged. */
 static bool is_sound(const gy_flight_head *head, const gy_flight_record *record)
 {
+    GY_ASSERT(head->size > 0);
     return record->state < GY_RECORD_STATES && record->comm_slot < GY_RECORD_COMM_SLOTS &&
            record->waits_for >= -1 && record->waits_for < head->size && record->leader >= 0 &&
            record->leader < head->size;
@@ -129,9 +138,12 @@ static bool is_sound(const gy_flight_head *head, const gy_flight_record *record)
 
 void gy_flight_clean(gy_flight *flight)
 {
+    GY_ASSERT(flight->head.ranks > 0);
+    GY_ASSERT(flight->head.size >= flight->head.ranks);
     for (int i = 0; i < flight->head.ranks; i++) {
         uint32_t kept = 0;
         gy_flight_rank *rank = &flight->ranks[i];
+        GY_ASSERT(rank->record_count <= GY_RECORDS);
         for (uint32_t at = 0; at < rank->record_count; at++) {
             if (is_sound(&flight->head, &flight->records[i][at])) {
                 flight->records[i][kept++] = flight->records[i][at];
@@ -150,6 +162,7 @@ void gy_flight_clean(gy_flight *flight)
 
 gy_status gy_flight_read(int fd, gy_flight **flight)
 {
+    GY_ASSERT(flight != NULL);
     gy_flight_head head;
     GY_TRY(read_all(fd, &head, sizeof(head)));
     GY_TRY(check_head(&head));

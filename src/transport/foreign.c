@@ -33,6 +33,8 @@ static bool is_lost; /* one could not even be noted */
 
 static bool start_counted(const gy_library_call *call, gy_carried *request)
 {
+    GY_ASSERT(theirs != NULL);
+    GY_ASSERT(under_way >= 0);
     bool has_started = theirs->start(call, request);
     under_way += has_started;
     return has_started;
@@ -40,6 +42,8 @@ static bool start_counted(const gy_library_call *call, gy_carried *request)
 
 static gy_status test_counted(gy_carried *request)
 {
+    GY_ASSERT(theirs != NULL);
+    GY_ASSERT(under_way > 0);
     gy_status status = theirs->test(request);
     under_way -= status != GY_AGAIN;
     return status;
@@ -47,6 +51,7 @@ static gy_status test_counted(gy_carried *request)
 
 static void lose_call(const gy_carried *request, void *memory)
 {
+    GY_ASSERT(under_way > 0);
     lost_call *noted = gy_alloc("transport.lost", sizeof(*noted));
     if (noted == NULL) {
         is_lost = true; /* its memory stays */
@@ -59,12 +64,14 @@ static void lose_call(const gy_carried *request, void *memory)
 /* Those that are done by now, though they failed. */
 static void settle(void)
 {
+    GY_ASSERT(theirs != NULL || lost == NULL);
     for (lost_call **at = &lost; *at != NULL;) {
         lost_call *one = *at;
         if (theirs->test(&one->request) == GY_AGAIN) {
             at = &one->next;
             continue;
         }
+        GY_ASSERT(under_way > 0);
         under_way--;
         *at = one->next;
         gy_free(one->memory);
@@ -74,6 +81,7 @@ static void settle(void)
 
 static void show_library(gy_transport *transport)
 {
+    GY_ASSERT(transport->library == NULL);
     if (place_of.has_library) {
         theirs = &place_of.library;
         library = (gy_library){.name = theirs->name,
@@ -90,11 +98,15 @@ static void show_library(gy_transport *transport)
 /* Nobody rings when the library's collective moves on: only who asks moves it. */
 static void foreign_nap(gy_transport *transport, int64_t nap_ns)
 {
+    GY_ASSERT(below != NULL);
+    GY_ASSERT(nap_ns >= 0);
     below->nap(transport, under_way > 0 ? GY_MIN(nap_ns, (int64_t)NAP_NS) : nap_ns);
 }
 
 static void foreign_close(gy_transport *transport)
 {
+    GY_ASSERT(below != NULL);
+    GY_ASSERT(run != NULL);
     gy_env *env = transport->env;
     int64_t end_ns = gy_env_deadline(env, SETTLE_S).at_ns;
     settle();
@@ -109,6 +121,7 @@ static void foreign_close(gy_transport *transport)
 /* Beside the library that this code is in, else wherever the loader looks. */
 static void *open_library(const char *name)
 {
+    GY_ASSERT(name != NULL);
     Dl_info here;
     char path[4096] = "";
     if (dladdr((const void *)&foreign_ops, &here) != 0 && here.dli_fname != NULL) {
@@ -127,6 +140,7 @@ static void *open_library(const char *name)
 
 static gy_status load(const char *name)
 {
+    GY_ASSERT(name != NULL);
     void *opened = open_library(name);
     if (opened == NULL) {
         return gy_fail(GY_UNSUPPORTED, "this rank was started by the launcher of %s: %s", name,
@@ -142,6 +156,10 @@ static gy_status load(const char *name)
 
 static gy_status open_ways(const gy_foreign_place *place, gy_env *env, gy_transport **transport)
 {
+    GY_ASSERT(place->rank >= 0);
+    GY_ASSERT(place->rank < place->size);
+    GY_ASSERT(place->first_rank >= 0);
+    GY_ASSERT(place->first_rank <= place->rank);
     gy_transport *near = NULL, *far = NULL;
     bool is_shared = place->segment >= 0;
     if (is_shared) {
@@ -171,6 +189,8 @@ static gy_status open_ways(const gy_foreign_place *place, gy_env *env, gy_transp
 gy_status gy_transport_foreign_open(const char *name, bool is_apart, gy_env *env,
                                     gy_transport **transport)
 {
+    GY_ASSERT(name != NULL);
+    GY_ASSERT(transport != NULL);
     gy_foreign_place *place = &place_of;
     char why[256] = "";
     *place = (gy_foreign_place){.segment = -1};

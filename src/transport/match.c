@@ -8,6 +8,7 @@ enum { SPARE_BYTES = 4096, SPARE_BYTES_MAX = 256 * 1024 };
 
 void gy_transport_transfers_push(gy_transfer **list, gy_transfer *transfer)
 {
+    GY_ASSERT(transfer->status == GY_AGAIN);
     while (*list != NULL) {
         list = &(*list)->next;
     }
@@ -17,6 +18,7 @@ void gy_transport_transfers_push(gy_transfer **list, gy_transfer *transfer)
 
 bool gy_transport_transfers_remove(gy_transfer **list, gy_transfer *transfer)
 {
+    GY_ASSERT(transfer != NULL);
     for (; *list != NULL; list = &(*list)->next) {
         if (*list == transfer) {
             *list = transfer->next;
@@ -29,6 +31,7 @@ bool gy_transport_transfers_remove(gy_transfer **list, gy_transfer *transfer)
 
 void gy_transfer_end(gy_transfer *transfer, gy_status status)
 {
+    GY_ASSERT(status != GY_AGAIN);
     if (transfer->is_orphan) {
         gy_free(transfer);
     } else {
@@ -38,6 +41,7 @@ void gy_transfer_end(gy_transfer *transfer, gy_status status)
 
 void gy_transport_transfers_end(gy_transfer **list, gy_status status)
 {
+    GY_ASSERT(status < 0);
     while (*list != NULL) {
         gy_transfer *next = (*list)->next;
         gy_transfer_end(*list, status);
@@ -47,6 +51,7 @@ void gy_transport_transfers_end(gy_transfer **list, gy_status status)
 
 gy_transfer *gy_transfer_orphan(const gy_transfer *transfer)
 {
+    GY_ASSERT(transfer->done_bytes <= transfer->size_bytes);
     gy_transfer *orphan = gy_alloc("transport.orphan", sizeof(*orphan) + transfer->size_bytes);
     if (orphan == NULL) {
         return NULL;
@@ -64,6 +69,7 @@ gy_transfer *gy_transfer_orphan(const gy_transfer *transfer)
 /* The message is `size_bytes` long: does it fit? The receive learns the size in any case. */
 static bool fits(gy_transfer *receive, size_t size_bytes)
 {
+    GY_ASSERT(receive->done_bytes == 0);
     bool is_fit = size_bytes <= receive->size_bytes;
     receive->size_bytes = size_bytes;
     return is_fit;
@@ -85,12 +91,14 @@ static void take(gy_transfer *receive)
 
 static void drop_kept(gy_inbox *inbox, gy_kept *kept)
 {
+    GY_ASSERT(kept->wanted == NULL || kept->is_whole);
     gy_kept **place = &inbox->kept;
     while (*place != kept) {
         GY_ASSERT(*place != NULL);
         place = &(*place)->next;
     }
     *place = kept->next;
+    GY_ASSERT(inbox->kept_bytes >= kept->size_bytes);
     inbox->kept_bytes -= kept->size_bytes;
     if (kept->capacity >= SPARE_BYTES &&
         inbox->spare_bytes + kept->capacity <= SPARE_BYTES_MAX) {
@@ -105,6 +113,7 @@ static void drop_kept(gy_inbox *inbox, gy_kept *kept)
 /* The smallest spare one with so much room, else a new one; NULL: no memory. */
 static gy_kept *take_kept(gy_inbox *inbox, size_t size_bytes)
 {
+    GY_ASSERT(inbox->spare != NULL || inbox->spare_bytes == 0);
     gy_kept **best = NULL;
     for (gy_kept **at = &inbox->spare; *at != NULL; at = &(*at)->next) {
         bool is_better = best == NULL || (*at)->capacity < (*best)->capacity;
@@ -113,6 +122,7 @@ static gy_kept *take_kept(gy_inbox *inbox, size_t size_bytes)
     if (size_bytes >= SPARE_BYTES && best != NULL) {
         gy_kept *taken = *best;
         *best = taken->next;
+        GY_ASSERT(inbox->spare_bytes >= taken->capacity);
         inbox->spare_bytes -= taken->capacity;
         return taken;
     }
@@ -125,6 +135,7 @@ static gy_kept *take_kept(gy_inbox *inbox, size_t size_bytes)
 
 static void hand_over(gy_inbox *inbox, gy_kept *kept, gy_transfer *receive)
 {
+    GY_ASSERT(receive->status == GY_AGAIN);
     GY_ASSERT(kept->is_whole);
     if (fits(receive, kept->size_bytes)) {
         if (kept->size_bytes > 0) {
@@ -150,6 +161,7 @@ static void drop_stale(gy_inbox *inbox)
 
 void gy_inbox_post(gy_inbox *inbox, gy_transfer *transfer)
 {
+    GY_ASSERT(transfer->status == GY_AGAIN);
     if (inbox->survival != NULL && inbox->survival->is_stale != NULL) {
         drop_stale(inbox);
     }
@@ -174,6 +186,8 @@ void gy_inbox_post(gy_inbox *inbox, gy_transfer *transfer)
 
 static bool keep(gy_inbox *inbox, uint64_t tag, size_t size_bytes)
 {
+    GY_ASSERT(inbox->store == NULL);
+    GY_ASSERT(inbox->receive == NULL);
     /* One message is always let in, else a large one could never come. */
     if (inbox->kept != NULL && inbox->kept_bytes + size_bytes > GY_KEPT_BYTES_MAX) {
         return false;
@@ -188,6 +202,7 @@ static bool keep(gy_inbox *inbox, uint64_t tag, size_t size_bytes)
         end = &(*end)->next;
     }
     *end = kept;
+    GY_ASSERT(kept->capacity >= size_bytes);
     inbox->kept_bytes += size_bytes;
     inbox->store = kept;
     return true;
@@ -195,7 +210,9 @@ static bool keep(gy_inbox *inbox, uint64_t tag, size_t size_bytes)
 
 bool gy_inbox_begin(gy_inbox *inbox, uint64_t tag, size_t size_bytes)
 {
-    GY_ASSERT(!inbox->is_arriving && inbox->receive == NULL && inbox->store == NULL);
+    GY_ASSERT(!inbox->is_arriving);
+    GY_ASSERT(inbox->receive == NULL);
+    GY_ASSERT(inbox->store == NULL);
     gy_transfer *receive = inbox->posted;
     while (receive != NULL && (receive->tag != tag || is_void(receive))) {
         receive = receive->next;
@@ -221,6 +238,7 @@ bool gy_inbox_begin(gy_inbox *inbox, uint64_t tag, size_t size_bytes)
 
 size_t gy_inbox_space(const gy_inbox *inbox, uint8_t **to)
 {
+    GY_ASSERT(inbox->arrived_bytes <= inbox->arriving_bytes);
     uint8_t *start = inbox->receive != NULL ? inbox->receive->data
                      : inbox->store != NULL ? inbox->store->data
                                             : NULL;
@@ -253,6 +271,7 @@ void gy_inbox_filled(gy_inbox *inbox, size_t size_bytes)
 
 bool gy_inbox_deliver(gy_inbox *inbox, uint64_t tag, const void *data, size_t size_bytes)
 {
+    GY_ASSERT(data != NULL || size_bytes == 0);
     if (!gy_inbox_begin(inbox, tag, size_bytes)) {
         return false;
     }
@@ -270,6 +289,7 @@ bool gy_inbox_deliver(gy_inbox *inbox, uint64_t tag, const void *data, size_t si
 
 void gy_inbox_cancel(gy_inbox *inbox, gy_transfer *transfer)
 {
+    GY_ASSERT(transfer != NULL);
     if (gy_transport_transfers_remove(&inbox->posted, transfer)) {
         return;
     }
@@ -287,6 +307,7 @@ void gy_inbox_cancel(gy_inbox *inbox, gy_transfer *transfer)
 bool gy_transport_transfers_cancel(gy_transfer **list, gy_inbox *inbox, gy_transfer *transfer,
                                    bool is_half)
 {
+    GY_ASSERT(transfer->status == GY_AGAIN);
     is_half = is_half && *list == transfer;
     if (!gy_transport_transfers_remove(list, transfer)) {
         gy_inbox_cancel(inbox, transfer);
@@ -305,6 +326,7 @@ bool gy_transport_transfers_cancel(gy_transfer **list, gy_inbox *inbox, gy_trans
 
 bool gy_transport_transfers_deliver(gy_transfer **list, gy_inbox *inbox)
 {
+    GY_ASSERT(list != NULL);
     bool has_moved = false;
     while (*list != NULL) {
         gy_transfer *send = *list;
@@ -323,6 +345,7 @@ void gy_inbox_fini(gy_inbox *inbox)
     while (inbox->kept != NULL) {
         drop_kept(inbox, inbox->kept);
     }
+    GY_ASSERT(inbox->kept_bytes == 0);
     while (inbox->spare != NULL) {
         gy_kept *spare = inbox->spare;
         inbox->spare = spare->next;

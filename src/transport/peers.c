@@ -38,6 +38,7 @@ gy_rank_stage gy_transport_peers_stage(gy_transport_segment *segment, int rank)
 
 static void ring_all(gy_transport_segment *segment)
 {
+    GY_ASSERT(segment->header->ranks > 0);
     for (int rank = 0; rank < segment->header->ranks; rank++) {
         gy_transport_peers_ring(segment, rank);
     }
@@ -99,6 +100,8 @@ bool gy_transport_peers_is_stopped(gy_transport_segment *segment, int rank)
 
 void gy_transport_peers_record(gy_transport *transport, gy_transport_segment *segment)
 {
+    GY_ASSERT(transport->rank >= segment->header->first_rank);
+    GY_ASSERT(transport->rank - segment->header->first_rank < segment->header->ranks);
     transport->records = gy_transport_segment_records(segment);
     transport->first_recorded = segment->header->first_rank;
     transport->recorded_ranks = segment->header->ranks;
@@ -111,6 +114,8 @@ void gy_transport_peers_record(gy_transport *transport, gy_transport_segment *se
 
 gy_status gy_transport_record(gy_transport *transport, int fd)
 {
+    GY_ASSERT(transport->recorder == NULL);
+    GY_ASSERT(transport->records == NULL);
     gy_transport_segment *segment = NULL;
     GY_TRY(gy_transport_segment_map(fd, &segment));
     int rank = transport->rank - segment->header->first_rank;
@@ -129,6 +134,7 @@ gy_status gy_transport_record(gy_transport *transport, int fd)
 
 void gy_transport_close(gy_transport *transport)
 {
+    GY_ASSERT(transport == NULL || transport->ops != NULL);
     if (transport == NULL) {
         return;
     }
@@ -143,17 +149,20 @@ void gy_transport_close(gy_transport *transport)
 
 gy_status gy_transport_peers_aborted(gy_transport_segment *segment, uint32_t epoch)
 {
+    GY_ASSERT(epoch < UINT32_MAX / GY_ABORT_STATES);
     /* acquire: with the release in gy_transport_peers_abort, the error itself */
     if (atomic_load_explicit(&segment->header->abort, memory_order_acquire) !=
         epoch * GY_ABORT_STATES + GY_ABORT_SET) {
         return GY_OK;
     }
+    GY_ASSERT(segment->header->error.status < 0); /* as gy_transport_peers_abort wrote it */
     return gy_error_raise(&segment->header->error);
 }
 
 /* True: this rank is the first of its epoch. Nobody reads what an earlier one left. */
 static bool claim_abort(_Atomic uint32_t *abort, uint32_t epoch)
 {
+    GY_ASSERT(epoch < UINT32_MAX / GY_ABORT_STATES);
     uint32_t none = epoch * GY_ABORT_STATES + GY_ABORT_NONE;
     uint32_t before = atomic_load_explicit(abort, memory_order_relaxed);
     while (before <= none) {
@@ -168,6 +177,7 @@ static bool claim_abort(_Atomic uint32_t *abort, uint32_t epoch)
 /* Who came second may end now: what the first one writes must be seen before that. */
 static void await_writer(const _Atomic uint32_t *abort, uint32_t epoch)
 {
+    GY_ASSERT(epoch < UINT32_MAX / GY_ABORT_STATES);
     const uint32_t writing = epoch * GY_ABORT_STATES + GY_ABORT_WRITING;
     for (int i = 0; i < WRITER_YIELDS; i++) { /* not for ever: it may have died */
         if (atomic_load_explicit(abort, memory_order_relaxed) != writing) {
@@ -180,6 +190,7 @@ static void await_writer(const _Atomic uint32_t *abort, uint32_t epoch)
 void gy_transport_peers_abort(gy_transport_segment *segment, uint32_t epoch, int rank,
                               const gy_error *error)
 {
+    GY_ASSERT(error->status < 0);
     if (!claim_abort(&segment->header->abort, epoch)) {
         await_writer(&segment->header->abort, epoch);
         return;
@@ -198,6 +209,7 @@ void gy_transport_peers_abort(gy_transport_segment *segment, uint32_t epoch, int
 
 gy_status gy_transport_peers_hang_bell(gy_transport_segment *segment, int rank, int *pipe)
 {
+    GY_ASSERT(pipe != NULL);
     gy_rank_state *state = gy_transport_segment_state(segment, rank);
     struct stat facts;
     int ends[2];
@@ -245,6 +257,8 @@ static int open_pipe(const gy_rank_state *state)
 /* Threads of this process may ring at once: the first one's descriptor is kept. */
 static int pipe_to(gy_transport_segment *segment, int rank)
 {
+    GY_ASSERT(rank >= 0);
+    GY_ASSERT(rank < segment->header->ranks);
     /* acquire: with the exchange of whoever opened it */
     _Atomic int *end = &segment->pipes[rank].descriptor;
     int kept = atomic_load_explicit(end, memory_order_acquire);
@@ -257,6 +271,7 @@ static int pipe_to(gy_transport_segment *segment, int rank)
         if (opened >= 0) {
             close(opened);
         }
+        GY_ASSERT(kept != 0); /* another thread was first */
         return kept;
     }
     return opened;
@@ -264,6 +279,8 @@ static int pipe_to(gy_transport_segment *segment, int rank)
 
 static void write_bell(gy_transport_segment *segment, int rank)
 {
+    GY_ASSERT(rank >= 0);
+    GY_ASSERT(rank < segment->header->ranks);
     int pipe = pipe_to(segment, rank);
     /* A pipe that is full wakes as well as one more byte would. */
     if (pipe < 0 || (write(pipe, "", 1) != 1 && errno != EAGAIN)) {
@@ -288,6 +305,7 @@ void gy_transport_peers_ring(gy_transport_segment *segment, int rank)
     /* acq_rel: the pipe's names, from before the rank said that it sleeps there */
     uint32_t sleep =
         atomic_exchange_explicit(&state->sleep, GY_SLEEP_NONE, memory_order_acq_rel);
+    GY_ASSERT(sleep <= GY_SLEEP_ON_PIPE);
     if (sleep == GY_SLEEP_ON_PIPE) {
         write_bell(segment, rank);
     } else if (sleep == GY_SLEEP_ON_WORD) {
@@ -298,6 +316,7 @@ void gy_transport_peers_ring(gy_transport_segment *segment, int rank)
 
 bool gy_transport_peers_announce(gy_rank_state *state)
 {
+    GY_ASSERT(state != NULL);
     /* seq_cst: with the load in gy_transport_peers_ring; the pipe's names before it */
     return atomic_exchange_explicit(&state->sleep, GY_SLEEP_ON_PIPE, memory_order_seq_cst) ==
            GY_SLEEP_NONE;
@@ -305,6 +324,7 @@ bool gy_transport_peers_announce(gy_rank_state *state)
 
 uint32_t gy_transport_peers_nap(gy_rank_state *state, uint32_t bell, int64_t nap_ns)
 {
+    GY_ASSERT(nap_ns >= 0);
     if (nap_ns > 0) {
         struct timespec nap = {.tv_sec = nap_ns / 1000000000, .tv_nsec = nap_ns % 1000000000};
         syscall(SYS_futex, &state->bell, FUTEX_WAIT, bell, &nap, NULL, 0);

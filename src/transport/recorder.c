@@ -17,7 +17,8 @@ void gy_flight_comm_slot_put(gy_flight_record_area *area, int comm_slot,
                              const gy_flight_comm_slot *entry)
 {
     uint64_t words[2];
-    GY_ASSERT(comm_slot >= 0 && comm_slot < GY_RECORD_COMM_SLOTS);
+    GY_ASSERT(comm_slot >= 0);
+    GY_ASSERT(comm_slot < GY_RECORD_COMM_SLOTS);
     memcpy(words, entry, sizeof(words));
     /* A reader that sees half of a change names other members once. */
     atomic_store_explicit(&area->comm_slots[comm_slot][0], words[0], memory_order_release);
@@ -77,11 +78,14 @@ static uint32_t whole_records(const ring_copy *copies, gy_flight_record *out)
             out[count++] = *record;
         }
     }
+    GY_ASSERT(count <= GY_RECORDS);
     return count;
 }
 
 static bool read_at(int fd, void *to, size_t size_bytes, size_t at)
 {
+    GY_ASSERT(fd >= 0);
+    GY_ASSERT(size_bytes > 0);
     for (size_t done = 0; done < size_bytes;) {
         ssize_t got = pread(fd, (uint8_t *)to + done, size_bytes - done, (off_t)(at + done));
         if (got <= 0) {
@@ -94,6 +98,7 @@ static bool read_at(int fd, void *to, size_t size_bytes, size_t at)
 
 static bool copy_ring(int fd, size_t at, ring_copy *copy)
 {
+    GY_ASSERT(copy != NULL);
     return read_at(fd, &copy->count, sizeof(copy->count), at) &&
            read_at(fd, copy->comm_slots, sizeof(copy->comm_slots),
                    at + offsetof(gy_flight_record_area, comm_slots)) &&
@@ -103,6 +108,8 @@ static bool copy_ring(int fd, size_t at, ring_copy *copy)
 
 bool gy_flight_record_latest(gy_flight_record_area *area, gy_flight_record *record)
 {
+    GY_ASSERT(area != NULL);
+    GY_ASSERT(record != NULL);
     uint64_t count = atomic_load_explicit(&area->count, memory_order_acquire);
     uint64_t first = count > GY_RECORDS ? count - GY_RECORDS : 0;
     uint64_t words[GY_RECORD_WORDS];
@@ -126,6 +133,7 @@ bool gy_flight_record_latest(gy_flight_record_area *area, gy_flight_record *reco
 
 static void name_program(int process, char *out, size_t size_bytes)
 {
+    GY_ASSERT(size_bytes > 0);
     char path[32];
     snprintf(path, sizeof(path), "/proc/%d/comm", process);
     int file = process > 0 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
@@ -140,6 +148,8 @@ static void name_program(int process, char *out, size_t size_bytes)
 static gy_status take_rank(int fd, const gy_transport_segment_layout *layout, ring_copy *copies,
                            gy_flight *flight, int rank)
 {
+    GY_ASSERT(rank >= 0);
+    GY_ASSERT(rank < flight->head.ranks);
     gy_flight_rank *out = &flight->ranks[rank];
     gy_rank_state state;
     size_t area = layout->records + (size_t)rank * sizeof(gy_flight_record_area);
@@ -173,6 +183,7 @@ static gy_status take_rank(int fd, const gy_transport_segment_layout *layout, ri
 
 static void fill_head(gy_flight *flight, const gy_transport_segment_header *header)
 {
+    GY_ASSERT(header->ranks == flight->head.ranks);
     gy_flight_head *head = &flight->head;
     gy_env *env = gy_env_real();
     int64_t now_ns = gy_now_ns(env);
@@ -197,6 +208,7 @@ static void fill_head(gy_flight *flight, const gy_transport_segment_header *head
 
 gy_status gy_flight_take(int fd, gy_flight **flight)
 {
+    GY_ASSERT(flight != NULL);
     gy_transport_segment_layout layout = {.total = 0};
     gy_transport_segment_header header;
     GY_TRY(gy_transport_segment_look(fd, &header, &layout));

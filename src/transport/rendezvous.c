@@ -25,6 +25,7 @@ static _Atomic bool is_renewable;
 
 gy_status gy_transport_rendezvous_pair(int sockets[2])
 {
+    GY_ASSERT(sockets != NULL);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0) {
         return gy_fail(GY_IO, "cannot make a pair of sockets: %s", strerror(errno));
     }
@@ -40,6 +41,7 @@ typedef union control {
 /* Put a message and a descriptor into the rank's socket. */
 static gy_status put_message(int socket, struct iovec piece, int descriptor)
 {
+    GY_ASSERT(piece.iov_len > 0);
     control beside;
     memset(&beside, 0, sizeof(beside));
     struct msghdr message = {.msg_iov = &piece,
@@ -62,6 +64,7 @@ static gy_status put_message(int socket, struct iovec piece, int descriptor)
  */
 static gy_status take_message(int socket, struct iovec piece, int *descriptor)
 {
+    GY_ASSERT(piece.iov_len > 0);
     control beside;
     struct msghdr message = {.msg_iov = &piece,
                              .msg_iovlen = 1,
@@ -94,6 +97,7 @@ static gy_status take_message(int socket, struct iovec piece, int *descriptor)
 
 gy_status gy_transport_rendezvous_greet(int socket, const gy_run_place *place, int segment)
 {
+    GY_ASSERT(place->is_over || (place->rank >= 0 && place->rank < place->size));
     greeting words = {.magic = greeting_magic,
                       .rank = place->rank,
                       .size = place->size,
@@ -106,6 +110,8 @@ gy_status gy_transport_rendezvous_greet(int socket, const gy_run_place *place, i
 
 gy_status gy_transport_rendezvous_take(int socket, gy_run_place *place, int *segment)
 {
+    GY_ASSERT(place != NULL);
+    GY_ASSERT(segment != NULL);
     greeting words = {.magic = 0};
     int got = -1;
     struct iovec piece = {.iov_base = &words, .iov_len = sizeof(words)};
@@ -134,6 +140,7 @@ bool gy_transport_run_is_renewable(void)
 /* Another greeting: GY_AGAIN none yet; GY_PEER the launcher is gone. */
 static gy_status take_next(gy_run_ticket *ticket)
 {
+    GY_ASSERT(ticket != NULL);
     gy_run_ticket got = {.segment = -1, .listener = -1};
     struct pollfd look = {.fd = atomic_load_explicit(&run_socket, memory_order_acquire),
                           .events = POLLIN};
@@ -150,6 +157,7 @@ static gy_status take_next(gy_run_ticket *ticket)
 
 gy_status gy_run_ticket_take(int socket, gy_run_ticket *ticket)
 {
+    GY_ASSERT(ticket != NULL);
     gy_run_ticket got = {.segment = -1, .listener = -1};
     GY_TRY(gy_transport_rendezvous_take(socket, &got.place, &got.segment));
     if (got.place.has_net) {
@@ -160,12 +168,15 @@ gy_status gy_run_ticket_take(int socket, gy_run_ticket *ticket)
             return status;
         }
     }
+    GY_ASSERT(got.segment >= 0);
+    GY_ASSERT(got.place.has_net == (got.net != NULL));
     *ticket = got;
     return GY_OK;
 }
 
 void gy_run_ticket_drop(gy_run_ticket *ticket)
 {
+    GY_ASSERT(ticket->listener < 0 || ticket->listener != ticket->segment);
     if (ticket->segment >= 0) {
         close(ticket->segment);
     }
@@ -178,6 +189,7 @@ void gy_run_ticket_drop(gy_run_ticket *ticket)
 
 void gy_transport_run_await(int wait_ms)
 {
+    GY_ASSERT(wait_ms >= -1);
     struct pollfd look = {.fd = atomic_load_explicit(&run_socket, memory_order_acquire),
                           .events = POLLIN};
     (void)poll(&look, 1, wait_ms);
@@ -199,6 +211,7 @@ gy_run_net *gy_run_net_new(int size)
 
 gy_status gy_transport_rendezvous_greet_net(int socket, const gy_run_net *net, int listener)
 {
+    GY_ASSERT(net->size > 0);
     /* The piece is not const, though sending only reads. */
     struct iovec piece = {.iov_base = (void *)(uintptr_t)net, .iov_len = net_bytes(net->size)};
     return put_message(socket, piece, listener);
@@ -207,6 +220,8 @@ gy_status gy_transport_rendezvous_greet_net(int socket, const gy_run_net *net, i
 gy_status gy_transport_rendezvous_take_net(int socket, int size, gy_run_net **net,
                                            int *listener)
 {
+    GY_ASSERT(net != NULL);
+    GY_ASSERT(listener != NULL);
     gy_run_net *made = gy_run_net_new(size);
     if (made == NULL) {
         return GY_NOMEM;
@@ -226,6 +241,7 @@ gy_status gy_transport_rendezvous_take_net(int socket, int size, gy_run_net **ne
 
 gy_status gy_transport_rendezvous_read(int socket, gy_error *error)
 {
+    GY_ASSERT(error != NULL);
     gy_error got;
     ssize_t size = recv(socket, &got, sizeof(got), MSG_DONTWAIT);
     if (size < 0 && errno == ECONNRESET) {
@@ -250,6 +266,7 @@ void gy_transport_run_report_to(int socket)
 
 bool gy_transport_run_report(const gy_error *error)
 {
+    GY_ASSERT(error != NULL);
     int socket = atomic_load_explicit(&run_socket, memory_order_acquire);
     /* Nobody can be told if the launcher is gone. */
     return socket >= 0 && send(socket, error, sizeof(*error), MSG_NOSIGNAL | MSG_DONTWAIT) ==
@@ -258,6 +275,7 @@ bool gy_transport_run_report(const gy_error *error)
 
 bool gy_transport_run_report_abort(const gy_error *error)
 {
+    GY_ASSERT(error->status < 0);
     gy_error told = *error;
     told.rank = GY_RANK_ABORTS;
     return gy_transport_run_report(&told);
@@ -290,6 +308,7 @@ static gy_status hear_launcher(void)
 
 static gy_status join_next(gy_env *env, gy_transport **transport)
 {
+    GY_ASSERT(next_ticket.segment >= 0);
     gy_transport_close(*transport);
     *transport = NULL;
     gy_status status = gy_run_ticket_join(&next_ticket, false, env, transport);
@@ -301,6 +320,7 @@ static gy_status join_next(gy_env *env, gy_transport **transport)
  * generation. GY_OK; GY_TIMEOUT; GY_PEER */
 static gy_status await_all(gy_transport *transport, gy_deadline deadline)
 {
+    GY_ASSERT(transport != NULL);
     gy_wait wait = gy_wait_start(transport, -1, "all ranks to join", deadline);
     wait.is_blind = true;
     for (int peer = 0; peer < transport->size; peer++) {
@@ -318,6 +338,8 @@ static gy_status await_all(gy_transport *transport, gy_deadline deadline)
 gy_status gy_transport_generation_meet(gy_env *env, gy_deadline deadline,
                                        gy_transport **transport)
 {
+    GY_ASSERT(env != NULL);
+    GY_ASSERT(transport != NULL);
     gy_status status = GY_OK;
     while (status >= 0 && gy_now_ns(env) < deadline.at_ns) {
         status = hear_launcher();
@@ -354,6 +376,7 @@ gy_status gy_transport_generation_meet(gy_env *env, gy_deadline deadline,
 
 gy_status gy_transport_generation_finish(gy_env *env, gy_deadline deadline)
 {
+    GY_ASSERT(env != NULL);
     const gy_error done = {.status = GY_OK, .rank = GY_RANK_DONE};
     if (!gy_transport_run_report(&done)) {
         return gy_fail(GY_PEER, "cannot report to the launcher that this rank has finished");

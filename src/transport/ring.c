@@ -4,7 +4,8 @@
 
 gy_transport_ring_end gy_transport_ring_writer(gy_transport_ring *ring, size_t ring_bytes)
 {
-    GY_ASSERT(ring_bytes > 0 && (ring_bytes & (ring_bytes - 1)) == 0);
+    GY_ASSERT(ring_bytes > 0);
+    GY_ASSERT((ring_bytes & (ring_bytes - 1)) == 0);
     return (gy_transport_ring_end){
         .ring = ring,
         .ring_bytes = ring_bytes,
@@ -18,6 +19,7 @@ gy_transport_ring_end gy_transport_ring_reader(gy_transport_ring *ring, size_t r
     uint64_t head = end.own;
     end.own = end.other;
     end.other = head;
+    GY_ASSERT(end.own <= end.other);
     return end;
 }
 
@@ -49,6 +51,7 @@ void gy_transport_ring_put(gy_transport_ring_end *writer, const void *data, size
 
 void gy_transport_ring_publish(gy_transport_ring_end *writer)
 {
+    GY_ASSERT(writer->own - writer->other <= writer->ring_bytes);
     /* With the load in gy_transport_ring_ready, the bytes before the counter. seq_cst, as that
      * one is and what says and asks who sleeps: a reader that was not rung sees the counter. */
     atomic_store_explicit(&writer->ring->head, writer->own, memory_order_seq_cst);

@@ -25,6 +25,7 @@ enum {
 /* Lay the next area of count * stride bytes; false when the sum does not fit 62 bits. */
 static bool lay(size_t *end, size_t *area, size_t count, size_t stride)
 {
+    GY_ASSERT(*end % PAGE_BYTES == 0);
     size_t bytes = 0;
     *area = *end;
     if (__builtin_mul_overflow(count, stride, &bytes) || bytes > SIZE_MAX / 4 - *end) {
@@ -37,6 +38,8 @@ static bool lay(size_t *end, size_t *area, size_t count, size_t stride)
 gy_status gy_transport_segment_plan(int ranks, size_t staging_bytes, size_t ring_bytes,
                                     size_t pool_bytes, gy_transport_segment_layout *layout)
 {
+    GY_ASSERT(ranks > 0);
+    GY_ASSERT(ranks <= GY_RANKS_MAX);
     size_t count = (size_t)ranks,
            end = gy_round_up(sizeof(gy_transport_segment_header), PAGE_BYTES);
     gy_transport_segment_layout plan = {.ring_stride = sizeof(gy_transport_ring) + ring_bytes};
@@ -58,6 +61,7 @@ gy_status gy_transport_segment_plan(int ranks, size_t staging_bytes, size_t ring
 static gy_status fill_in(const gy_transport_segment_options *options,
                          gy_transport_segment_options *out)
 {
+    GY_ASSERT(options != out);
     *out = *options;
     if (options->ranks < 1 || options->ranks > GY_RANKS_MAX) {
         return gy_fail(GY_ARG, "%d ranks: expected 1 to %d", options->ranks, GY_RANKS_MAX);
@@ -86,6 +90,7 @@ static gy_status fill_in(const gy_transport_segment_options *options,
 /* Beyond the limit of file sizes the kernel would end this process by a signal. */
 static gy_status check_file_limit(size_t size_bytes)
 {
+    GY_ASSERT(size_bytes > 0);
     struct rlimit limit;
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < size_bytes) {
         return gy_fail(
@@ -98,6 +103,8 @@ static gy_status check_file_limit(size_t size_bytes)
 
 gy_status gy_transport_segment_make(const gy_transport_segment_options *options, int *fd)
 {
+    GY_ASSERT(options != NULL);
+    GY_ASSERT(fd != NULL);
     gy_transport_segment_options wanted;
     gy_transport_segment_layout layout = {.total = 0};
     GY_TRY(fill_in(options, &wanted));
@@ -136,6 +143,8 @@ gy_status gy_transport_segment_make(const gy_transport_segment_options *options,
 gy_status gy_transport_segment_look(int fd, gy_transport_segment_header *header,
                                     gy_transport_segment_layout *layout)
 {
+    GY_ASSERT(header != NULL);
+    GY_ASSERT(layout != NULL);
     struct stat facts;
     if (fstat(fd, &facts) != 0) {
         return gy_fail(GY_IO, "cannot look at the segment, descriptor %d: %s", fd,
@@ -163,6 +172,7 @@ gy_status gy_transport_segment_look(int fd, gy_transport_segment_header *header,
 
 gy_status gy_transport_segment_map(int fd, gy_transport_segment **segment)
 {
+    GY_ASSERT(segment != NULL);
     gy_transport_segment_layout layout = {.total = 0};
     gy_transport_segment_header header = {.magic = 0};
     GY_TRY(gy_transport_segment_look(fd, &header, &layout));
@@ -194,14 +204,19 @@ gy_status gy_transport_segment_map(int fd, gy_transport_segment **segment)
 
 void gy_transport_segment_hold(gy_transport_segment *segment)
 {
-    atomic_fetch_add_explicit(&segment->holders, 1, memory_order_relaxed);
+    int before = atomic_fetch_add_explicit(&segment->holders, 1, memory_order_relaxed);
+    GY_ASSERT(before > 0); /* only a holder can pass a hold on */
 }
 
 void gy_transport_segment_drop(gy_transport_segment *segment)
 {
+    if (segment == NULL) {
+        return;
+    }
     /* acq_rel: whoever unmaps comes after all that the others did */
-    if (segment != NULL &&
-        atomic_fetch_sub_explicit(&segment->holders, 1, memory_order_acq_rel) == 1) {
+    int before = atomic_fetch_sub_explicit(&segment->holders, 1, memory_order_acq_rel);
+    GY_ASSERT(before > 0);
+    if (before == 1) {
         for (int rank = 0; rank < segment->header->ranks; rank++) {
             int pipe =
                 atomic_load_explicit(&segment->pipes[rank].descriptor, memory_order_relaxed);

@@ -89,6 +89,8 @@ void gy_transport_segment_drop(gy_transport_segment *segment);
 static inline gy_rank_state *gy_transport_segment_state(const gy_transport_segment *segment,
                                                         int rank)
 {
+    GY_ASSERT(rank >= 0);
+    GY_ASSERT(rank < segment->header->ranks);
     return (gy_rank_state *)(void *)(segment->base + segment->layout.states) + rank;
 }
 
@@ -103,6 +105,10 @@ gy_transport_segment_records(const gy_transport_segment *segment)
 static inline gy_transport_ring *gy_transport_segment_ring(const gy_transport_segment *segment,
                                                            int from, int to)
 {
+    GY_ASSERT(from >= 0);
+    GY_ASSERT(from < segment->header->ranks);
+    GY_ASSERT(to >= 0);
+    GY_ASSERT(to < segment->header->ranks);
     size_t index = (size_t)from * (size_t)segment->header->ranks + (size_t)to;
     return (gy_transport_ring *)(void *)(segment->base + segment->layout.rings +
                                          index * segment->layout.ring_stride);

@@ -30,6 +30,8 @@ static gy_status self_progress(gy_transport *transport)
 
 static gy_status self_send(gy_transport *transport, gy_transfer *transfer)
 {
+    GY_ASSERT(transfer->peer == 0);
+    GY_ASSERT(transfer->status == GY_AGAIN);
     gy_transport_transfers_push(&self_of(transport)->sends, transfer);
     (void)self_progress(transport);
     return GY_OK;
@@ -37,18 +39,24 @@ static gy_status self_send(gy_transport *transport, gy_transfer *transfer)
 
 static gy_status self_recv(gy_transport *transport, gy_transfer *transfer)
 {
+    GY_ASSERT(transfer->peer == 0);
+    GY_ASSERT(transfer->status == GY_AGAIN);
     gy_inbox_post(&self_of(transport)->inbox, transfer);
     return GY_OK;
 }
 
 static void self_cancel(gy_transport *transport, gy_transfer *transfer)
 {
+    GY_ASSERT(transfer->peer == 0);
+    GY_ASSERT(transfer->status == GY_AGAIN);
     self_transport *self = self_of(transport);
     (void)gy_transport_transfers_cancel(&self->sends, &self->inbox, transfer, false);
 }
 
 static gy_status self_check(gy_transport *transport, int peer)
 {
+    GY_ASSERT(peer >= -1);
+    GY_ASSERT(peer <= 0);
     (void)transport;
     (void)peer;
     return GY_OK;
@@ -56,12 +64,14 @@ static gy_status self_check(gy_transport *transport, int peer)
 
 static gy_status self_aborted(gy_transport *transport)
 {
+    GY_ASSERT(!self_of(transport)->is_aborted || self_of(transport)->error.status < 0);
     const self_transport *self = self_of(transport);
     return self->is_aborted ? gy_error_raise(&self->error) : GY_OK;
 }
 
 static void self_abort(gy_transport *transport, const gy_error *error)
 {
+    GY_ASSERT(error->status < 0);
     self_transport *self = self_of(transport);
     if (!self->is_aborted) {
         self->error = *error;
@@ -71,6 +81,7 @@ static void self_abort(gy_transport *transport, const gy_error *error)
 
 static bool self_has_joined(gy_transport *transport, int peer)
 {
+    GY_ASSERT(peer == 0);
     (void)transport;
     (void)peer;
     return true;
@@ -78,6 +89,7 @@ static bool self_has_joined(gy_transport *transport, int peer)
 
 static void self_nap(gy_transport *transport, int64_t nap_ns)
 {
+    GY_ASSERT(nap_ns >= 0);
     (void)nap_ns;
     transport->env->ops->pause(transport->env, UINT64_MAX);
 }
@@ -98,6 +110,8 @@ static const gy_transport_ops self_ops = {
 
 gy_status gy_transport_self_open(gy_env *env, gy_transport **transport)
 {
+    GY_ASSERT(env != NULL);
+    GY_ASSERT(transport != NULL);
     self_transport *self = gy_alloc_zero("transport.self", 1, sizeof(*self));
     if (self == NULL) {
         return GY_NOMEM;

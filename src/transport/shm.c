@@ -44,19 +44,25 @@ static shm_transport *shm_of(gy_transport *transport)
 
 static void list(shm_transport *shm, int peer)
 {
+    GY_ASSERT(peer >= 0);
+    GY_ASSERT(peer < shm->shared.size);
     if (!shm->peers[peer].is_listed) {
         shm->peers[peer].is_listed = true;
+        GY_ASSERT(shm->busy_count < shm->shared.size);
         shm->busy[shm->busy_count++] = peer;
     }
 }
 
 static void shm_wake(gy_transport *transport, int peer)
 {
+    GY_ASSERT(peer >= shm_of(transport)->first);
     gy_transport_peers_ring(shm_of(transport)->segment, peer - shm_of(transport)->first);
 }
 
 static bool push_sends(shm_transport *shm, int to)
 {
+    GY_ASSERT(to >= 0);
+    GY_ASSERT(to < shm->shared.size);
     shm_peer *peer = &shm->peers[to];
     bool has_moved = false;
     while (peer->sends != NULL) {
@@ -70,6 +76,7 @@ static bool push_sends(shm_transport *shm, int to)
             peer->is_frame_out = true;
             has_moved = true;
         }
+        GY_ASSERT(send->done_bytes <= send->size_bytes);
         size_t left = send->size_bytes - send->done_bytes;
         size_t room =
             gy_transport_ring_room(&peer->out, GY_MIN(left, peer->out.ring_bytes / 4));
@@ -93,6 +100,8 @@ static bool push_sends(shm_transport *shm, int to)
 
 static bool pull_receives(shm_transport *shm, int from)
 {
+    GY_ASSERT(from >= 0);
+    GY_ASSERT(from < shm->shared.size);
     shm_peer *peer = &shm->peers[from];
     bool has_moved = false;
     while (gy_inbox_is_busy(&peer->inbox)) {
@@ -128,6 +137,7 @@ static bool pull_receives(shm_transport *shm, int from)
 
 static gy_status shm_progress(gy_transport *transport)
 {
+    GY_ASSERT(shm_of(transport)->busy_count >= 0);
     shm_transport *shm = shm_of(transport);
     bool has_moved = false;
     for (int i = 0; i < shm->busy_count;) {
@@ -149,6 +159,8 @@ static gy_status shm_send(gy_transport *transport, gy_transfer *transfer)
 {
     shm_transport *shm = shm_of(transport);
     int at = transfer->peer - shm->first;
+    GY_ASSERT(at >= 0);
+    GY_ASSERT(at < shm->shared.size);
     shm_peer *peer = &shm->peers[at];
     if (peer->is_cut) {
         return gy_fail(GY_STATE,
@@ -167,6 +179,8 @@ static gy_status shm_recv(gy_transport *transport, gy_transfer *transfer)
 {
     shm_transport *shm = shm_of(transport);
     int at = transfer->peer - shm->first;
+    GY_ASSERT(at >= 0);
+    GY_ASSERT(at < shm->shared.size);
     shm_peer *peer = &shm->peers[at];
     gy_inbox_post(&peer->inbox, transfer);
     (void)pull_receives(shm, at);
@@ -180,6 +194,8 @@ static gy_status shm_recv(gy_transport *transport, gy_transfer *transfer)
 static void shm_cancel(gy_transport *transport, gy_transfer *transfer)
 {
     shm_transport *shm = shm_of(transport);
+    GY_ASSERT(transfer->peer >= shm->first);
+    GY_ASSERT(transfer->peer - shm->first < shm->shared.size);
     shm_peer *peer = &shm->peers[transfer->peer - shm->first];
     if (!gy_transport_transfers_cancel(&peer->sends, &peer->inbox, transfer,
                                        peer->is_frame_out)) {
@@ -196,6 +212,7 @@ static gy_status shm_aborted(gy_transport *transport)
 static gy_status shm_check(gy_transport *transport, int peer)
 {
     shm_transport *shm = shm_of(transport);
+    GY_ASSERT(peer < shm->first + shm->shared.size);
     if (peer >= 0) {
         return gy_transport_peers_check(shm->segment, peer - shm->first, true);
     }
@@ -209,6 +226,7 @@ static gy_status shm_check(gy_transport *transport, int peer)
 
 static int shm_absent(gy_transport *transport, gy_absent *absent, int room)
 {
+    GY_ASSERT(room >= 0);
     shm_transport *shm = shm_of(transport);
     int count = 0;
     for (int rank = 0; rank < shm->shared.size; rank++) {
@@ -224,6 +242,7 @@ static int shm_absent(gy_transport *transport, gy_absent *absent, int room)
 
 static void shm_abort(gy_transport *transport, const gy_error *error)
 {
+    GY_ASSERT(error->status < 0);
     gy_transport_peers_abort(shm_of(transport)->segment, transport->survival.epoch,
                              transport->rank, error);
 }
@@ -237,6 +256,7 @@ static bool shm_has_joined(gy_transport *transport, int peer)
 
 static void shm_nap(gy_transport *transport, int64_t nap_ns)
 {
+    GY_ASSERT(nap_ns >= 0);
     shm_transport *shm = shm_of(transport);
     shm->bell = gy_transport_peers_nap(
         gy_transport_segment_state(shm->segment, shm->shared.rank), shm->bell, nap_ns);
@@ -244,6 +264,7 @@ static void shm_nap(gy_transport *transport, int64_t nap_ns)
 
 static gy_status shm_hang_bell(gy_transport *transport, int *descriptor)
 {
+    GY_ASSERT(descriptor != NULL);
     shm_transport *shm = shm_of(transport);
     if (shm->pipe < 0) {
         GY_TRY(gy_transport_peers_hang_bell(shm->segment, shm->shared.rank, &shm->pipe));
@@ -255,6 +276,7 @@ static gy_status shm_hang_bell(gy_transport *transport, int *descriptor)
 static gy_status shm_announce(gy_transport *transport)
 {
     shm_transport *shm = shm_of(transport);
+    GY_ASSERT(shm->pipe >= 0); /* shm_hang_bell came before */
     gy_rank_state *state = gy_transport_segment_state(shm->segment, shm->shared.rank);
     if (atomic_load_explicit(&state->is_muted, memory_order_relaxed) != 0) {
         return GY_UNSUPPORTED;
@@ -264,6 +286,7 @@ static gy_status shm_announce(gy_transport *transport)
 
 static void shm_close(gy_transport *transport)
 {
+    GY_ASSERT(shm_of(transport)->segment != NULL);
     shm_transport *shm = shm_of(transport);
     gy_transport_peers_leave(shm->segment, shm->shared.rank, transport->has_given_up);
     if (shm->pipe >= 0) {
@@ -298,6 +321,8 @@ static const gy_transport_ops shm_ops = {
 
 static gy_shared see_areas(const gy_transport_segment *segment, int rank)
 {
+    GY_ASSERT(rank >= 0);
+    GY_ASSERT(rank < segment->header->ranks);
     return (gy_shared){
         .rank = rank,
         .size = segment->header->ranks,
@@ -318,6 +343,7 @@ static gy_shared see_areas(const gy_transport_segment *segment, int rank)
 static gy_status join(gy_transport_segment *segment, int rank, gy_env *env,
                       gy_transport **transport)
 {
+    GY_ASSERT(transport != NULL);
     int size = segment->header->ranks;
     if (rank < 0 || rank >= size) {
         return gy_fail(GY_ARG, "rank %d does not exist: expected 0 to %d", rank, size - 1);
@@ -360,6 +386,8 @@ static gy_status join(gy_transport_segment *segment, int rank, gy_env *env,
 
 gy_status gy_transport_shm_open(int fd, int rank, gy_env *env, gy_transport **transport)
 {
+    GY_ASSERT(env != NULL);
+    GY_ASSERT(transport != NULL);
     gy_transport_segment *segment = NULL;
     GY_TRY(gy_transport_segment_map(fd, &segment));
     gy_status status = join(segment, rank, env, transport);
@@ -370,6 +398,8 @@ gy_status gy_transport_shm_open(int fd, int rank, gy_env *env, gy_transport **tr
 gy_status gy_transport_shm_open_process(int process, int fd, int rank, gy_env *env,
                                         gy_transport **transport)
 {
+    GY_ASSERT(env != NULL);
+    GY_ASSERT(transport != NULL);
     char path[64];
     snprintf(path, sizeof(path), "/proc/%d/fd/%d", process, fd);
     int opened = open(path, O_RDWR | O_CLOEXEC);
@@ -384,6 +414,8 @@ gy_status gy_transport_shm_open_process(int process, int fd, int rank, gy_env *e
 gy_status gy_transport_shm_open_all(const gy_transport_segment_options *options, gy_env *env,
                                     gy_transport **transports)
 {
+    GY_ASSERT(env != NULL);
+    GY_ASSERT(transports != NULL);
     int fd = -1;
     GY_TRY(gy_transport_segment_make(options, &fd));
     gy_transport_segment *segment = NULL;

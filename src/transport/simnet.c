@@ -27,6 +27,8 @@ static simnet *simnet_of(gy_transport *transport)
 
 static void receive(void *arg, int from, const void *data, size_t size_bytes)
 {
+    GY_ASSERT(from >= 0);
+    GY_ASSERT(from < ((const simnet *)arg)->base.size);
     simnet *net = arg;
     frame head;
     const uint8_t *bytes = data;
@@ -48,6 +50,8 @@ static void receive(void *arg, int from, const void *data, size_t size_bytes)
 
 static gy_status check_one(const simnet *net, int rank)
 {
+    GY_ASSERT(rank >= 0);
+    GY_ASSERT(rank < net->base.size);
     if (!gy_sim_is_up(net->sim, rank)) {
         return gy_fail(GY_PEER, "rank %d is lost", rank);
     }
@@ -57,6 +61,8 @@ static gy_status check_one(const simnet *net, int rank)
 static gy_status send_frame(simnet *net, int peer, const frame *head, const void *data,
                             size_t size_bytes)
 {
+    GY_ASSERT(peer >= 0);
+    GY_ASSERT(peer < net->base.size);
     uint8_t *bytes = gy_alloc("transport.frame", sizeof(*head) + size_bytes);
     if (bytes == NULL) {
         return GY_NOMEM;
@@ -73,6 +79,7 @@ static gy_status send_frame(simnet *net, int peer, const frame *head, const void
 
 static gy_status simnet_send(gy_transport *transport, gy_transfer *transfer)
 {
+    GY_ASSERT(transfer->status == GY_AGAIN);
     GY_TRY(check_one(simnet_of(transport), transfer->peer));
     frame head = {.kind = FRAME_MESSAGE, .tag = transfer->tag};
     GY_TRY(send_frame(simnet_of(transport), transfer->peer, &head, transfer->data,
@@ -83,12 +90,15 @@ static gy_status simnet_send(gy_transport *transport, gy_transfer *transfer)
 
 static gy_status simnet_recv(gy_transport *transport, gy_transfer *transfer)
 {
+    GY_ASSERT(transfer->peer >= 0);
+    GY_ASSERT(transfer->peer < transport->size);
     gy_inbox_post(&simnet_of(transport)->inboxes[transfer->peer], transfer);
     return GY_OK;
 }
 
 static gy_status simnet_progress(gy_transport *transport)
 {
+    GY_ASSERT(simnet_of(transport)->looked <= simnet_of(transport)->arrived);
     simnet *net = simnet_of(transport);
     bool has_moved = net->arrived != net->looked;
     net->looked = net->arrived;
@@ -97,6 +107,8 @@ static gy_status simnet_progress(gy_transport *transport)
 
 static void simnet_cancel(gy_transport *transport, gy_transfer *transfer)
 {
+    GY_ASSERT(transfer->peer >= 0);
+    GY_ASSERT(transfer->peer < transport->size);
     gy_inbox_cancel(&simnet_of(transport)->inboxes[transfer->peer], transfer);
 }
 
@@ -108,6 +120,8 @@ static gy_status simnet_aborted(gy_transport *transport)
 
 static gy_status simnet_check(gy_transport *transport, int peer)
 {
+    GY_ASSERT(peer >= -1);
+    GY_ASSERT(peer < transport->size);
     const simnet *net = simnet_of(transport);
     if (net->is_starved) {
         return gy_fail(GY_NOMEM, "rank %d has no memory for a message that it got",
@@ -123,6 +137,7 @@ static gy_status simnet_check(gy_transport *transport, int peer)
 
 static void simnet_abort(gy_transport *transport, const gy_error *error)
 {
+    GY_ASSERT(error->status < 0);
     simnet *net = simnet_of(transport);
     gy_transport_failure_say(&net->failure, error, transport->rank, transport->survival.epoch);
     frame head = {.kind = FRAME_ABORT, .tag = transport->survival.epoch};
@@ -136,17 +151,21 @@ static void simnet_abort(gy_transport *transport, const gy_error *error)
 
 static bool simnet_has_joined(gy_transport *transport, int peer)
 {
+    GY_ASSERT(peer >= 0);
+    GY_ASSERT(peer < transport->size);
     return gy_sim_is_listening(simnet_of(transport)->sim, peer);
 }
 
 static void simnet_nap(gy_transport *transport, int64_t nap_ns)
 {
+    GY_ASSERT(nap_ns >= 0);
     simnet *net = simnet_of(transport);
     gy_sim_run_until(net->sim, gy_sim_now_ns(net->sim) + nap_ns);
 }
 
 static void simnet_close(gy_transport *transport)
 {
+    GY_ASSERT(simnet_of(transport)->sim != NULL);
     simnet *net = simnet_of(transport);
     gy_sim_listen(net->sim, transport->rank, NULL, NULL);
     for (int rank = 0; rank < transport->size; rank++) {
@@ -171,6 +190,8 @@ static const gy_transport_ops simnet_ops = {
 
 gy_status gy_transport_simnet_open(gy_sim *sim, int rank, gy_transport **transport)
 {
+    GY_ASSERT(sim != NULL);
+    GY_ASSERT(transport != NULL);
     int size = gy_sim_nodes(sim);
     if (rank < 0 || rank >= size) {
         return gy_fail(GY_ARG, "rank %d does not exist: the sim has nodes 0 to %d", rank,

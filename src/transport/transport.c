@@ -9,6 +9,8 @@ enum { ABSENT_NAMED = 8, ABSENT_TEXT = 512 };
 static gy_status start(gy_transport *transport, gy_transfer *transfer, gy_transfer what,
                        gy_status (*begin)(gy_transport *, gy_transfer *))
 {
+    GY_ASSERT(begin != NULL);
+    GY_ASSERT(what.status == GY_AGAIN);
     if (what.peer < 0 || what.peer >= transport->size) {
         return gy_fail(GY_ARG, "rank %d does not exist: expected 0 to %d", what.peer,
                        transport->size - 1);
@@ -34,6 +36,7 @@ static gy_status start_send(gy_transport *transport, gy_transfer *transfer,
 gy_status gy_transport_send(gy_transport *transport, int peer, uint64_t tag, const void *data,
                             size_t size_bytes, gy_transfer *transfer)
 {
+    GY_ASSERT(transfer != NULL);
     gy_transfer what = {.status = GY_AGAIN, .size_bytes = size_bytes, .peer = peer, .tag = tag};
     return start_send(transport, transfer, &what, data);
 }
@@ -41,6 +44,7 @@ gy_status gy_transport_send(gy_transport *transport, int peer, uint64_t tag, con
 gy_status gy_transport_send_soon(gy_transport *transport, int peer, uint64_t tag,
                                  const void *data, size_t size_bytes, gy_transfer *transfer)
 {
+    GY_ASSERT(transfer != NULL);
     gy_transfer what = {.status = GY_AGAIN,
                         .size_bytes = size_bytes,
                         .peer = peer,
@@ -52,12 +56,14 @@ gy_status gy_transport_send_soon(gy_transport *transport, int peer, uint64_t tag
 gy_status gy_transport_post(gy_transport *transport, int peer, uint64_t tag, const void *data,
                             size_t size_bytes)
 {
+    GY_ASSERT(data != NULL || size_bytes == 0);
     const gy_transfer what = {.status = GY_AGAIN,
                               .size_bytes = size_bytes,
                               .peer = peer,
                               .tag = tag,
                               .data = (uint8_t *)(uintptr_t)data};
-    GY_ASSERT(peer >= 0 && peer < transport->size);
+    GY_ASSERT(peer >= 0);
+    GY_ASSERT(peer < transport->size);
     gy_transfer *copy = gy_transfer_orphan(&what);
     if (copy == NULL) {
         return GY_NOMEM;
@@ -72,6 +78,7 @@ gy_status gy_transport_post(gy_transport *transport, int peer, uint64_t tag, con
 gy_status gy_transport_recv(gy_transport *transport, int peer, uint64_t tag, void *data,
                             size_t size_bytes, gy_transfer *transfer)
 {
+    GY_ASSERT(transfer != NULL);
     gy_transfer what = {
         .status = GY_AGAIN, .size_bytes = size_bytes, .peer = peer, .tag = tag, .data = data};
     return start(transport, transfer, what, transport->ops->recv);
@@ -82,7 +89,8 @@ gy_status gy_transport_recv_any(gy_transport *transport, gy_transport_any *any, 
 {
     gy_status last = GY_OK;
     int started = 0;
-    GY_ASSERT(any->count > 0 && any->transfers != NULL);
+    GY_ASSERT(any->count > 0);
+    GY_ASSERT(any->transfers != NULL);
     any->is_taken = false;
     for (int i = 0; i < any->count; i++) {
         gy_transfer what = {.status = GY_AGAIN,
@@ -100,6 +108,8 @@ gy_status gy_transport_recv_any(gy_transport *transport, gy_transport_any *any, 
 
 gy_status gy_transport_any_end(const gy_transport_any *any, int *index)
 {
+    GY_ASSERT(any->count > 0);
+    GY_ASSERT(any->transfers != NULL);
     gy_status last = GY_AGAIN;
     int gone = 0;
     for (int i = 0; i < any->count; i++) {
@@ -114,11 +124,14 @@ gy_status gy_transport_any_end(const gy_transport_any *any, int *index)
         last = transfer->status < 0 ? transfer->status : last;
         gone += transfer->status < 0;
     }
+    GY_ASSERT(gone <= any->count);
     return gone == any->count ? last : GY_AGAIN;
 }
 
 void gy_transport_any_cancel(gy_transport *transport, gy_transport_any *any)
 {
+    GY_ASSERT(any->count >= 0);
+    GY_ASSERT(any->transfers != NULL || any->count == 0);
     for (int i = 0; i < any->count; i++) {
         gy_transport_cancel(transport, &any->transfers[i]);
     }
@@ -126,12 +139,15 @@ void gy_transport_any_cancel(gy_transport *transport, gy_transport_any *any)
 
 gy_status gy_transport_progress(gy_transport *transport)
 {
+    GY_ASSERT(transport->ops->progress != NULL);
     return transport->ops->progress(transport);
 }
 
 void gy_transport_cancel(gy_transport *transport, gy_transfer *transfer)
 {
     if (transfer->status == GY_AGAIN) {
+        GY_ASSERT(transfer->peer >= 0);
+        GY_ASSERT(transfer->peer < transport->size);
         transport->ops->cancel(transport, transfer);
         transfer->status = GY_CANCELLED;
     }
@@ -140,6 +156,8 @@ void gy_transport_cancel(gy_transport *transport, gy_transfer *transfer)
 gy_status gy_transport_finish(gy_transport *transport, gy_transfer *transfer,
                               gy_deadline deadline)
 {
+    GY_ASSERT(transfer->peer >= 0);
+    GY_ASSERT(transfer->peer < transport->size);
     gy_wait wait = gy_wait_start(transport, transfer->peer, "message", deadline);
     while (transfer->status == GY_AGAIN) {
         if (transport->ops->progress(transport) == GY_OK) {
@@ -160,7 +178,8 @@ gy_status gy_transport_finish(gy_transport *transport, gy_transfer *transfer,
 
 gy_status gy_transport_check(gy_transport *transport, int peer)
 {
-    GY_ASSERT(peer >= -1 && peer < transport->size);
+    GY_ASSERT(peer >= -1);
+    GY_ASSERT(peer < transport->size);
     GY_TRY(transport->ops->aborted(transport));
     return transport->ops->check(transport, peer);
 }
@@ -168,6 +187,7 @@ gy_status gy_transport_check(gy_transport *transport, int peer)
 /* "rank 3 is stopped, rank 5 does not answer for 1.2 s" */
 static const char *absent_text(const gy_absent *absent, int count, char out[ABSENT_TEXT])
 {
+    GY_ASSERT(count > 0);
     gy_text text = {.data = NULL};
     for (int i = 0; i < GY_MIN(count, (int)ABSENT_NAMED); i++) {
         gy_text_add(&text, "%srank %d ", i > 0 ? ", " : "", absent[i].rank);
@@ -185,13 +205,15 @@ static const char *absent_text(const gy_absent *absent, int count, char out[ABSE
 
 gy_status gy_transport_look(gy_transport *transport, int peer)
 {
-    GY_ASSERT(peer >= 0 && peer < transport->size);
+    GY_ASSERT(peer >= 0);
+    GY_ASSERT(peer < transport->size);
     (void)transport->ops->aborted(transport); /* for its look at the network */
     return transport->ops->check(transport, peer);
 }
 
 void gy_transport_survive(gy_transport *transport, const gy_survival *survival)
 {
+    GY_ASSERT(survival != NULL);
     transport->survival = *survival;
     if (transport->ops->survive != NULL) {
         transport->ops->survive(transport, survival);
@@ -200,6 +222,7 @@ void gy_transport_survive(gy_transport *transport, const gy_survival *survival)
 
 void gy_transport_part(gy_transport *transport)
 {
+    GY_ASSERT(transport != NULL);
     if (transport->ops->part != NULL) {
         transport->ops->part(transport);
     }
@@ -207,6 +230,7 @@ void gy_transport_part(gy_transport *transport)
 
 gy_status gy_transport_blame(gy_transport *transport, gy_status status)
 {
+    GY_ASSERT(status < 0);
     gy_absent absent[ABSENT_NAMED];
     gy_error error;
     char text[ABSENT_TEXT];
@@ -228,6 +252,7 @@ void gy_transport_abort(gy_transport *transport, const gy_error *error)
 
 static gy_status meet(gy_transport *transport, gy_deadline deadline)
 {
+    GY_ASSERT(transport->size > 0);
     for (int peer = 0; peer < transport->size; peer++) {
         char what[48];
         snprintf(what, sizeof(what), "rank %d to join", peer);
@@ -242,6 +267,7 @@ static gy_status meet(gy_transport *transport, gy_deadline deadline)
 /* A rank that comes later must neither take this one for a member nor wait for it. */
 gy_status gy_transport_meet(gy_transport *transport, gy_deadline deadline)
 {
+    GY_ASSERT(!transport->has_given_up);
     gy_status status = meet(transport, deadline);
     if (status < 0) {
         gy_error error;
@@ -255,6 +281,8 @@ gy_status gy_transport_meet(gy_transport *transport, gy_deadline deadline)
 
 void gy_transport_wake(gy_transport *transport, int peer)
 {
+    GY_ASSERT(peer >= 0);
+    GY_ASSERT(peer < transport->size);
     if (transport->ops->wake != NULL) {
         transport->ops->wake(transport, peer);
     }
@@ -262,5 +290,6 @@ void gy_transport_wake(gy_transport *transport, int peer)
 
 const gy_shared *gy_transport_shared(const gy_transport *transport)
 {
+    GY_ASSERT(transport != NULL);
     return transport->shared;
 }

@@ -9,6 +9,7 @@ enum {
 
 static gy_status time_is_over(const gy_wait *wait, int64_t now_ns)
 {
+    GY_ASSERT(now_ns >= wait->deadline.at_ns);
     double waited = (double)(now_ns - wait->start_ns) * 1e-9;
     if (wait->peer >= 0) {
         (void)gy_fail(GY_TIMEOUT, "rank %d waited %.3f s for rank %d: %s",
@@ -24,6 +25,8 @@ static gy_status time_is_over(const gy_wait *wait, int64_t now_ns)
  * the next one, when that look showed that the wait is now for another. */
 static gy_status look_after_peers(gy_wait *wait, int64_t now_ns)
 {
+    GY_ASSERT(!wait->is_blind);
+    GY_ASSERT(wait->peer < wait->transport->size);
     wait->check_ns = now_ns + CHECK_EVERY_NS;
     gy_status status = gy_transport_check(wait->transport, wait->peer);
     if (status >= 0 && wait->peer >= 0) {
@@ -42,6 +45,8 @@ static gy_status look_after_peers(gy_wait *wait, int64_t now_ns)
 
 gy_status gy_wait_round(gy_wait *wait)
 {
+    GY_ASSERT(wait->peer >= -1);
+    GY_ASSERT(wait->what != NULL);
     gy_transport *transport = wait->transport;
     uint64_t round = wait->round++;
     bool may_spin = !transport->is_oversubscribed;

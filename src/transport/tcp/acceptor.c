@@ -20,6 +20,8 @@ struct gy_tcp_acceptor {
 gy_status gy_tcp_acceptor_new(const gy_tcp_acceptor_options *options, gy_env *env,
                               gy_tcp_acceptor **door)
 {
+    GY_ASSERT(options->judge != NULL);
+    GY_ASSERT(options->listener >= 0);
     gy_tcp_acceptor *made = gy_alloc_zero("transport.door", 1, sizeof(*made));
     if (made == NULL) {
         close(options->listener);
@@ -33,6 +35,8 @@ gy_status gy_tcp_acceptor_new(const gy_tcp_acceptor_options *options, gy_env *en
 
 static void send_away(gy_tcp_acceptor *door, stranger *who, const char *why)
 {
+    GY_ASSERT(who->greeting != NULL);
+    GY_ASSERT(door->count > 0);
     char text[GY_ADDRESS_TEXT_BYTES];
     gy_warn("refused a connection from %s: %s", gy_address_text(&who->from, text), why);
     gy_greeting_free(who->greeting);
@@ -43,6 +47,8 @@ static void send_away(gy_tcp_acceptor *door, stranger *who, const char *why)
 /* False: nobody is there. */
 static bool let_in(gy_tcp_acceptor *door, stranger *place)
 {
+    GY_ASSERT(place->greeting == NULL);
+    GY_ASSERT(door->count < GY_STRANGERS);
     gy_tcp_wire *wire = NULL;
     place->from.size_bytes = sizeof(place->from.at);
     int socket = accept4(door->options.listener, &place->from.at.any, &place->from.size_bytes,
@@ -62,6 +68,8 @@ static bool let_in(gy_tcp_acceptor *door, stranger *place)
 
 gy_status gy_tcp_acceptor_step(gy_tcp_acceptor *door, gy_tcp_wire **wire, gy_hello *theirs)
 {
+    GY_ASSERT(door->count >= 0);
+    GY_ASSERT(door->count <= GY_STRANGERS);
     bool has_callers = true;
     /* All places taken: the next caller waits in the system's queue. */
     for (int i = 0; i < GY_STRANGERS && (has_callers || door->count > 0); i++) {
@@ -76,6 +84,8 @@ gy_status gy_tcp_acceptor_step(gy_tcp_acceptor *door, gy_tcp_wire **wire, gy_hel
                                             door->options.arg, wire, theirs);
         if (status == GY_OK) {
             gy_greeting_free(who->greeting);
+            GY_ASSERT(*wire != NULL);
+            GY_ASSERT(door->count > 0);
             who->greeting = NULL;
             door->count--;
             return GY_OK;
@@ -91,6 +101,8 @@ gy_status gy_tcp_acceptor_step(gy_tcp_acceptor *door, gy_tcp_wire **wire, gy_hel
 
 int gy_tcp_acceptor_sockets(const gy_tcp_acceptor *door, int *sockets, bool *wants_room)
 {
+    GY_ASSERT(sockets != NULL);
+    GY_ASSERT(wants_room != NULL);
     int count = 0;
     if (door->count < GY_STRANGERS) {
         wants_room[count] = false;
@@ -103,6 +115,7 @@ int gy_tcp_acceptor_sockets(const gy_tcp_acceptor *door, int *sockets, bool *wan
             sockets[count++] = gy_tcp_wire_socket(wire);
         }
     }
+    GY_ASSERT(count <= GY_STRANGERS + 1);
     return count;
 }
 

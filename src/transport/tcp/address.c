@@ -10,6 +10,8 @@
 
 gy_status gy_address_split(const char *text, uint16_t least, char host[256], char port[8])
 {
+    GY_ASSERT(text != NULL);
+    GY_ASSERT(least <= 1);
     const char *colon = strrchr(text, ':');
     size_t length = colon != NULL ? (size_t)(colon - text) : 0;
     bool is_bracketed = length >= 2 && text[0] == '[' && text[length - 1] == ']';
@@ -33,6 +35,7 @@ gy_status gy_address_split(const char *text, uint16_t least, char host[256], cha
 
 gy_status gy_address_find(const char *text, gy_address *address)
 {
+    GY_ASSERT(address != NULL);
     char host[256], port[8];
     GY_TRY(gy_address_split(text, 1, host, port));
     struct addrinfo wanted = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
@@ -81,6 +84,7 @@ void gy_address_set_port(gy_address *address, uint16_t port)
 
 const char *gy_address_text(const gy_address *address, char out[GY_ADDRESS_TEXT_BYTES])
 {
+    GY_ASSERT(out != NULL);
     char host[INET6_ADDRSTRLEN] = "?";
     bool is_v6 = address->at.any.sa_family == AF_INET6;
     const void *at = is_v6 ? (const void *)&address->at.v6.sin6_addr
@@ -93,6 +97,7 @@ const char *gy_address_text(const gy_address *address, char out[GY_ADDRESS_TEXT_
 
 gy_status gy_address_own(int socket, gy_address *address)
 {
+    GY_ASSERT(socket >= 0);
     address->size_bytes = sizeof(address->at);
     if (getsockname(socket, &address->at.any, &address->size_bytes) != 0) {
         return gy_fail(GY_IO, "a socket has no address: %s", strerror(errno));
@@ -102,6 +107,8 @@ gy_status gy_address_own(int socket, gy_address *address)
 
 gy_status gy_address_listen(gy_address *address, int *listener)
 {
+    GY_ASSERT(listener != NULL);
+    GY_ASSERT(address->size_bytes <= sizeof(address->at));
     char text[GY_ADDRESS_TEXT_BYTES];
     int one = 1;
     int made = socket(address->at.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

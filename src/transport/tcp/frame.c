@@ -9,7 +9,10 @@ enum { MAGIC_AT = 0, TYPE_AT = 4, SIZE_AT = 8, TAG_AT = 16, SEQUENCE_AT = 24 };
 
 void gy_transport_frame_write(const gy_transport_frame *frame, uint8_t out[GY_FRAME_BYTES])
 {
-    GY_ASSERT(frame->type >= GY_FRAME_HELLO && frame->type < GY_FRAME_TYPES);
+    GY_ASSERT(frame->type == GY_FRAME_MESSAGE ||
+              (frame->tag == 0 && frame->size_bytes <= GY_CONTROL_BYTES));
+    GY_ASSERT(frame->type >= GY_FRAME_HELLO);
+    GY_ASSERT(frame->type < GY_FRAME_TYPES);
     gy_mapreduce_put_number(out + MAGIC_AT, frame_magic, 4);
     gy_mapreduce_put_number(out + TYPE_AT, (uint64_t)frame->type, 4);
     gy_mapreduce_put_number(out + SIZE_AT, frame->size_bytes, 8);
@@ -31,6 +34,7 @@ static bool is_http(const uint8_t in[GY_FRAME_BYTES])
 gy_status gy_transport_frame_read(const uint8_t in[GY_FRAME_BYTES], uint64_t sequence,
                                   uint64_t limit, gy_transport_frame *frame)
 {
+    GY_ASSERT(limit <= GY_MESSAGE_BYTES);
     uint64_t type = gy_get_number(in + TYPE_AT, 4);
     uint64_t size = gy_get_number(in + SIZE_AT, 8), tag = gy_get_number(in + TAG_AT, 8);
     uint64_t number = gy_get_number(in + SEQUENCE_AT, 8);

@@ -20,6 +20,7 @@ struct gy_greeting {
 gy_status gy_greeting_new(gy_tcp_wire *wire, bool is_caller, const gy_hello *mine,
                           gy_greeting **greeting)
 {
+    GY_ASSERT(wire != NULL);
     gy_greeting *made = gy_alloc_zero("transport.greeting", 1, sizeof(*made));
     if (made == NULL) {
         gy_tcp_wire_close(wire);
@@ -34,6 +35,7 @@ gy_status gy_greeting_new(gy_tcp_wire *wire, bool is_caller, const gy_hello *min
 
 static gy_status speak(gy_greeting *greeting)
 {
+    GY_ASSERT(greeting->stage == STAGE_SPEAK || greeting->stage == STAGE_ANSWER);
     uint8_t words[GY_FRAME_BYTES + HELLO_BYTES];
     uint8_t *body = words + GY_FRAME_BYTES;
     gy_transport_frame_write(
@@ -74,6 +76,7 @@ static gy_status hear(gy_greeting *greeting, size_t wanted)
 
 static gy_status read_hello(gy_greeting *greeting)
 {
+    GY_ASSERT(greeting->heard_bytes == GY_FRAME_BYTES + HELLO_BYTES);
     const uint8_t *body = greeting->heard + GY_FRAME_BYTES;
     uint64_t version = gy_get_number(body, 4);
     if (version != HELLO_VERSION) {
@@ -88,6 +91,7 @@ static gy_status read_hello(gy_greeting *greeting)
 
 static gy_status hear_hello(gy_greeting *greeting)
 {
+    GY_ASSERT(greeting->stage == STAGE_HEAR);
     gy_status status = hear(greeting, GY_FRAME_BYTES);
     if (status != GY_OK) {
         return status;
@@ -121,6 +125,8 @@ static gy_status hear_hello(gy_greeting *greeting)
 /* Best effort: the other end may be gone, and then needs no words. */
 static gy_status refuse(gy_greeting *greeting, gy_status status)
 {
+    GY_ASSERT(status < 0);
+    GY_ASSERT(!greeting->is_caller);
     gy_error error;
     gy_error_take(&error, status);
     uint8_t head[GY_FRAME_BYTES];
@@ -140,6 +146,8 @@ static gy_status refuse(gy_greeting *greeting, gy_status status)
 gy_status gy_greeting_step(gy_greeting *greeting, gy_judge judge, void *arg, gy_tcp_wire **wire,
                            gy_hello *theirs)
 {
+    GY_ASSERT(greeting->wire != NULL);
+    GY_ASSERT(judge != NULL);
     gy_status status = GY_OK;
     if (greeting->stage == STAGE_OPEN) {
         status = gy_tcp_wire_open(greeting->wire);
@@ -177,6 +185,7 @@ gy_status gy_greeting_step(gy_greeting *greeting, gy_judge judge, void *arg, gy_
 
 const gy_tcp_wire *gy_greeting_wire(const gy_greeting *greeting)
 {
+    GY_ASSERT(greeting->wire != NULL);
     return greeting->wire;
 }
 

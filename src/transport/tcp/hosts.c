@@ -17,6 +17,8 @@ static hosts_transport *hosts_of(gy_transport *transport)
 
 static gy_transport *way_to(gy_transport *transport, int peer)
 {
+    GY_ASSERT(peer >= 0);
+    GY_ASSERT(peer < transport->size);
     const hosts_transport *hosts = hosts_of(transport);
     return hosts->hosts[peer] == hosts->hosts[transport->rank] ? hosts->near : hosts->far;
 }
@@ -57,6 +59,7 @@ static gy_status hosts_aborted(gy_transport *transport)
 
 static void hosts_survive(gy_transport *transport, const gy_survival *survival)
 {
+    GY_ASSERT(survival != NULL);
     hosts_transport *hosts = hosts_of(transport);
     gy_transport_survive(hosts->near, survival);
     gy_transport_survive(hosts->far, survival);
@@ -64,6 +67,8 @@ static void hosts_survive(gy_transport *transport, const gy_survival *survival)
 
 static gy_status hosts_check(gy_transport *transport, int peer)
 {
+    GY_ASSERT(peer >= -1);
+    GY_ASSERT(peer < transport->size);
     hosts_transport *hosts = hosts_of(transport);
     if (peer >= 0) {
         gy_transport *way = way_to(transport, peer);
@@ -76,6 +81,7 @@ static gy_status hosts_check(gy_transport *transport, int peer)
 /* Far first: it has the words as they are, the segment puts the rank before them once more. */
 static void hosts_abort(gy_transport *transport, const gy_error *error)
 {
+    GY_ASSERT(error->status < 0);
     hosts_transport *hosts = hosts_of(transport);
     hosts->far->ops->abort(hosts->far, error);
     hosts->near->ops->abort(hosts->near, error);
@@ -94,6 +100,7 @@ static bool hosts_has_joined(gy_transport *transport, int peer)
  */
 static bool sleep_on_both(hosts_transport *hosts, int64_t nap_ns)
 {
+    GY_ASSERT(nap_ns >= 0);
     gy_status status =
         hosts->has_bell ? hosts->near->ops->announce(hosts->near) : GY_UNSUPPORTED;
     if (status == GY_UNSUPPORTED) {
@@ -110,6 +117,7 @@ static bool sleep_on_both(hosts_transport *hosts, int64_t nap_ns)
  */
 static void hosts_nap(gy_transport *transport, int64_t nap_ns)
 {
+    GY_ASSERT(nap_ns >= 0);
     hosts_transport *hosts = hosts_of(transport);
     if (!sleep_on_both(hosts, nap_ns)) {
         gy_transport *way = hosts->far->ops->is_busy(hosts->far) ? hosts->far : hosts->near;
@@ -128,6 +136,7 @@ static void hosts_wake(gy_transport *transport, int peer)
 
 static int hosts_absent(gy_transport *transport, gy_absent *absent, int room)
 {
+    GY_ASSERT(room >= 0);
     hosts_transport *hosts = hosts_of(transport);
     int near = hosts->near->ops->absent(hosts->near, absent, room);
     int told = GY_MIN(near, room);
@@ -136,6 +145,7 @@ static int hosts_absent(gy_transport *transport, gy_absent *absent, int room)
 
 static void hosts_part(gy_transport *transport)
 {
+    GY_ASSERT(hosts_of(transport)->far != NULL);
     hosts_transport *hosts = hosts_of(transport);
     gy_transport_part(hosts->near);
     gy_transport_part(hosts->far);
@@ -143,6 +153,7 @@ static void hosts_part(gy_transport *transport)
 
 static void hosts_close(gy_transport *transport)
 {
+    GY_ASSERT(hosts_of(transport)->near != NULL);
     hosts_transport *hosts = hosts_of(transport);
     gy_transport_close(hosts->far);
     gy_transport_close(hosts->near);
@@ -170,6 +181,7 @@ static const gy_transport_ops hosts_ops = {
 /* True: naps of `far` end when `near` is rung. */
 static bool hang_bell(gy_transport *near, gy_transport *far)
 {
+    GY_ASSERT(near != far);
     int bell = -1;
     if (near->ops->hang_bell == NULL || far->ops->heed == NULL) {
         return false;
@@ -187,6 +199,8 @@ static bool hang_bell(gy_transport *near, gy_transport *far)
 gy_status gy_transport_hosts_open(gy_transport *near, gy_transport *far, const int32_t *hosts,
                                   gy_transport **transport)
 {
+    GY_ASSERT(near->size <= far->size);
+    GY_ASSERT(hosts != NULL);
     size_t size = (size_t)far->size;
     hosts_transport *made =
         gy_alloc_zero("transport.hosts", 1, sizeof(*made) + size * sizeof(*hosts));

@@ -16,6 +16,7 @@ enum { SECRET_RANDOM_BYTES = 64 };
 
 gy_status gy_transport_run_id_make(uint8_t id[GY_RUN_ID_BYTES])
 {
+    GY_ASSERT(id != NULL);
     return RAND_bytes(id, GY_RUN_ID_BYTES) == 1
                ? GY_OK
                : gy_fail(GY_IO, "the system gives no random numbers");
@@ -23,6 +24,8 @@ gy_status gy_transport_run_id_make(uint8_t id[GY_RUN_ID_BYTES])
 
 gy_status gy_transport_key_save(const char *path, const void *text, size_t size_bytes)
 {
+    GY_ASSERT(text != NULL);
+    GY_ASSERT(size_bytes > 0);
     int made = gy_disk_make_folders(path);
     if (made != 0) {
         return gy_fail(GY_IO, "cannot make the folder of %s: %s", path, strerror(-made));
@@ -44,6 +47,7 @@ gy_status gy_transport_key_save(const char *path, const void *text, size_t size_
 
 gy_status gy_transport_key_make(const char *path)
 {
+    GY_ASSERT(path != NULL);
     static const char digits[] = "0123456789abcdef";
     uint8_t secret[SECRET_RANDOM_BYTES];
     char text[2 + 2 * SECRET_RANDOM_BYTES + 1] = "1 ";
@@ -64,6 +68,8 @@ gy_status gy_transport_key_make(const char *path)
 gy_status gy_transport_key_load(const char *path, uint8_t *text, size_t most,
                                 size_t *size_bytes)
 {
+    GY_ASSERT(text != NULL);
+    GY_ASSERT(most > 0);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0) {
         return gy_fail(errno == ENOENT ? GY_NOTFOUND : GY_IO,
@@ -98,6 +104,8 @@ gy_status gy_transport_key_derive(const uint8_t *secret, size_t size_bytes,
                                   const uint8_t epoch[GY_RUN_ID_BYTES], const char *role,
                                   gy_transport_key *key)
 {
+    GY_ASSERT(size_bytes > 0);
+    GY_ASSERT(role != NULL);
     EVP_KDF *kdf = EVP_KDF_fetch(NULL, "HKDF", NULL);
     EVP_KDF_CTX *work = kdf != NULL ? EVP_KDF_CTX_new(kdf) : NULL;
     char hash[] = "SHA256";

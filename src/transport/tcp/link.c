@@ -6,6 +6,7 @@ enum { PIECES = 32 };
 
 gy_status gy_tcp_link_new(gy_tcp_wire *wire, gy_tcp_link **link)
 {
+    GY_ASSERT(wire != NULL);
     gy_tcp_link *made = gy_alloc_zero("transport.link", 1, sizeof(*made));
     uint8_t *ahead = gy_alloc("transport.link", GY_LINK_AHEAD_BYTES);
     if (made == NULL || ahead == NULL) {
@@ -25,7 +26,8 @@ gy_status gy_tcp_link_new(gy_tcp_wire *wire, gy_tcp_link **link)
 gy_status gy_tcp_link_note(gy_tcp_link *link, gy_transport_frame_type type, const void *body,
                            size_t size_bytes)
 {
-    GY_ASSERT(type != GY_FRAME_MESSAGE && size_bytes <= GY_CONTROL_BYTES);
+    GY_ASSERT(type != GY_FRAME_MESSAGE);
+    GY_ASSERT(size_bytes <= GY_CONTROL_BYTES);
     gy_note *note = gy_alloc("transport.note", sizeof(gy_note) + GY_FRAME_BYTES + size_bytes);
     if (note == NULL) {
         return GY_NOMEM;
@@ -50,6 +52,9 @@ static bool is_between_messages(const gy_tcp_link *link)
 /* The first note goes between two messages. */
 static gy_status push_note(gy_tcp_link *link)
 {
+    GY_ASSERT(link->notes != NULL);
+    GY_ASSERT(is_between_messages(link));
+    GY_ASSERT(link->notes->sent_bytes < link->notes->size_bytes);
     gy_note *note = link->notes;
     if (note->sent_bytes == 0) {
         gy_transport_frame_write(
@@ -78,6 +83,7 @@ static gy_status push_note(gy_tcp_link *link)
 static int gather(const gy_tcp_link *link, struct iovec pieces[PIECES],
                   uint8_t heads[PIECES / 2][GY_FRAME_BYTES])
 {
+    GY_ASSERT(link->head_sent_bytes < GY_FRAME_BYTES || link->sends != NULL);
     int count = 0;
     uint64_t sequence = link->sequence;
     for (const gy_transfer *send = link->sends; send != NULL && count + 2 <= PIECES;
@@ -94,12 +100,15 @@ static int gather(const gy_tcp_link *link, struct iovec pieces[PIECES],
         pieces[count++] = (struct iovec){.iov_base = send->data + send->done_bytes,
                                          .iov_len = send->size_bytes - send->done_bytes};
     }
+    GY_ASSERT(count > 0);
+    GY_ASSERT(count <= PIECES);
     return count;
 }
 
 /* `put` bytes of the messages have gone. */
 static void advance(gy_tcp_link *link, size_t put)
 {
+    GY_ASSERT(link->head_sent_bytes <= GY_FRAME_BYTES);
     while (link->sends != NULL) {
         gy_transfer *send = link->sends;
         size_t head = GY_MIN(put, GY_FRAME_BYTES - link->head_sent_bytes);
@@ -121,6 +130,7 @@ static void advance(gy_tcp_link *link, size_t put)
 
 gy_status gy_tcp_link_push(gy_tcp_link *link)
 {
+    GY_ASSERT(link->head_sent_bytes == 0 || link->sends != NULL || link->is_cut);
     bool has_moved = false;
     gy_status status = gy_tcp_wire_flush(link->wire);
     while (status == GY_OK && (link->notes != NULL || link->sends != NULL)) {
@@ -150,6 +160,8 @@ gy_status gy_tcp_link_push(gy_tcp_link *link)
 /* Use what was read before. GY_OK all of it. */
 static gy_status use_ahead(gy_tcp_link *link, gy_tcp_link_hear hear, void *arg)
 {
+    GY_ASSERT(link->ahead_from <= link->ahead_to);
+    GY_ASSERT(link->ahead_to <= GY_LINK_AHEAD_BYTES);
     struct iovec bytes = {.iov_base = link->ahead + link->ahead_from,
                           .iov_len = link->ahead_to - link->ahead_from};
     size_t taken = 0;
@@ -165,6 +177,7 @@ static gy_status use_ahead(gy_tcp_link *link, gy_tcp_link_hear hear, void *arg)
  * there was no more. */
 static gy_status read_once(gy_tcp_link *link, bool *is_all, gy_tcp_link_hear hear, void *arg)
 {
+    GY_ASSERT(link->ahead_from == link->ahead_to);
     struct iovec pieces[2] = {{.iov_len = 0}};
     int count = 0;
     size_t straight = 0, got = 0, taken = 0;
@@ -187,6 +200,8 @@ static gy_status read_once(gy_tcp_link *link, bool *is_all, gy_tcp_link_hear hea
         GY_TRY(gy_reader_take(&link->reader, &bytes, &taken, hear, arg));
         GY_ASSERT(taken == body);
     }
+    GY_ASSERT(got > 0);
+    GY_ASSERT(got - body <= GY_LINK_AHEAD_BYTES);
     link->ahead_to = got - body;
     *is_all = got < straight + GY_LINK_AHEAD_BYTES;
     return GY_OK;
@@ -194,6 +209,7 @@ static gy_status read_once(gy_tcp_link *link, bool *is_all, gy_tcp_link_hear hea
 
 gy_status gy_tcp_link_pull(gy_tcp_link *link, gy_tcp_link_hear hear, void *arg)
 {
+    GY_ASSERT(hear != NULL);
     bool has_moved = false, is_all = false;
     gy_status status = GY_OK;
     /* Up to the end: what TLS has read ahead does not show in the socket. */
@@ -214,11 +230,13 @@ gy_status gy_tcp_link_pull(gy_tcp_link *link, gy_tcp_link_hear hear, void *arg)
 
 bool gy_tcp_link_is_full(const gy_tcp_link *link)
 {
+    GY_ASSERT(link->wire != NULL);
     return link->notes != NULL || link->sends != NULL || gy_tcp_wire_wants_room(link->wire);
 }
 
 const gy_tcp_wire *gy_tcp_link_wire(const gy_tcp_link *link)
 {
+    GY_ASSERT(link != NULL);
     return link->wire;
 }
 

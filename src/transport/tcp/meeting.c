@@ -6,6 +6,11 @@
 
 static void join(tcp_transport *tcp, int rank, gy_tcp_wire *wire)
 {
+    GY_ASSERT(rank >= 0);
+    GY_ASSERT(rank < tcp->base.size);
+    GY_ASSERT(tcp->peers[rank].link == NULL);
+    GY_ASSERT(!tcp->peers[rank].has_joined);
+    GY_ASSERT(tcp->missing > 0);
     tcp_peer *peer = &tcp->peers[rank];
     gy_tcp_link *link = NULL;
     if (gy_tcp_link_new(wire, &link) < 0) {
@@ -46,6 +51,7 @@ gy_status gy_tcp_judge(void *arg, const gy_hello *theirs)
 /* The one who was called must be the one who answers. */
 static gy_status judge_answer(void *arg, const gy_hello *theirs)
 {
+    GY_ASSERT(((const tcp_ear *)arg)->rank < ((const tcp_ear *)arg)->tcp->base.rank);
     const tcp_ear *at = arg;
     GY_TRY(gy_tcp_judge(at->tcp, theirs));
     return theirs->index == (uint32_t)at->rank
@@ -56,6 +62,7 @@ static gy_status judge_answer(void *arg, const gy_hello *theirs)
 
 static bool greet(tcp_transport *tcp, int rank)
 {
+    GY_ASSERT(tcp->peers[rank].greeting != NULL);
     tcp_peer *peer = &tcp->peers[rank];
     gy_tcp_wire *wire = NULL;
     gy_hello theirs;
@@ -76,6 +83,7 @@ static bool greet(tcp_transport *tcp, int rank)
 
 static bool open_door(tcp_transport *tcp)
 {
+    GY_ASSERT(tcp->door != NULL);
     gy_tcp_wire *wire = NULL;
     gy_hello theirs;
     bool has_moved = false;
@@ -83,6 +91,7 @@ static bool open_door(tcp_transport *tcp)
         return false;
     }
     while (gy_tcp_acceptor_step(tcp->door, &wire, &theirs) == GY_OK) {
+        GY_ASSERT(theirs.index < (uint32_t)tcp->base.size); /* as the judge saw */
         join(tcp, (int)theirs.index, wire);
         has_moved = true;
     }
@@ -92,6 +101,7 @@ static bool open_door(tcp_transport *tcp)
 /* Nobody is awaited any more: the port is closed. */
 static void close_door(tcp_transport *tcp)
 {
+    GY_ASSERT(tcp->missing == 0);
     gy_tcp_acceptor_free(tcp->door);
     tcp->door = NULL;
 }
@@ -99,6 +109,7 @@ static void close_door(tcp_transport *tcp)
 /* While ranks are missing: callers, and calls under way. */
 bool gy_tcp_meet_on(tcp_transport *tcp)
 {
+    GY_ASSERT(tcp->missing >= 0);
     bool has_moved = tcp->door != NULL && open_door(tcp);
     for (int rank = 0; rank < tcp->base.rank; rank++) {
         has_moved = (tcp->peers[rank].greeting != NULL && greet(tcp, rank)) || has_moved;
@@ -111,6 +122,10 @@ bool gy_tcp_meet_on(tcp_transport *tcp)
 
 void gy_tcp_call(tcp_transport *tcp, int rank, const gy_address *address)
 {
+    GY_ASSERT(rank >= 0);
+    GY_ASSERT(rank < tcp->base.rank);
+    GY_ASSERT(tcp->peers[rank].is_far);
+    GY_ASSERT(tcp->peers[rank].greeting == NULL);
     tcp_peer *peer = &tcp->peers[rank];
     gy_tcp_wire *wire = NULL;
     gy_status status = gy_tcp_wire_call(address, tcp->tls, &wire);

@@ -6,6 +6,8 @@
  * when another receive waits for what comes behind it. */
 static gy_status begin_message(gy_reader *reader)
 {
+    GY_ASSERT(reader->is_inside);
+    GY_ASSERT(!reader->is_begun);
     if (reader->frame.size_bytes > GY_EAGER_BYTES && !reader->is_eager &&
         reader->inbox.posted == NULL && !gy_inbox_is_stale(&reader->inbox, reader->frame.tag)) {
         return GY_AGAIN;
@@ -19,6 +21,8 @@ static gy_status begin_message(gy_reader *reader)
 
 static gy_status read_head(gy_reader *reader, const uint8_t *bytes, size_t size, size_t *taken)
 {
+    GY_ASSERT(!reader->is_inside);
+    GY_ASSERT(reader->head_bytes < GY_FRAME_BYTES);
     size_t more = GY_MIN(size, GY_FRAME_BYTES - reader->head_bytes);
     memcpy(reader->head + reader->head_bytes, bytes, more);
     reader->head_bytes += more;
@@ -40,6 +44,8 @@ static gy_status read_head(gy_reader *reader, const uint8_t *bytes, size_t size,
 
 static void end_frame(gy_reader *reader)
 {
+    GY_ASSERT(reader->is_inside);
+    GY_ASSERT(reader->head_bytes == GY_FRAME_BYTES);
     gy_free(reader->control);
     reader->control = NULL;
     reader->is_inside = false;
@@ -50,6 +56,8 @@ static void end_frame(gy_reader *reader)
 static gy_status take_message(gy_reader *reader, const uint8_t *bytes, size_t size,
                               size_t *taken)
 {
+    GY_ASSERT(reader->is_inside);
+    GY_ASSERT(reader->frame.type == GY_FRAME_MESSAGE);
     if (!reader->is_begun) {
         gy_status status = begin_message(reader);
         if (status != GY_OK) {
@@ -74,6 +82,9 @@ static gy_status take_message(gy_reader *reader, const uint8_t *bytes, size_t si
 static gy_status take_control(gy_reader *reader, const uint8_t *bytes, size_t size,
                               size_t *taken, gy_status *heard)
 {
+    GY_ASSERT(reader->is_inside);
+    GY_ASSERT(reader->frame.type != GY_FRAME_MESSAGE);
+    GY_ASSERT(reader->control_bytes <= reader->frame.size_bytes);
     size_t wanted = (size_t)reader->frame.size_bytes - reader->control_bytes;
     size_t more = GY_MIN(wanted, size);
     if (more > 0) {
@@ -88,6 +99,7 @@ static gy_status take_control(gy_reader *reader, const uint8_t *bytes, size_t si
 gy_status gy_reader_take(gy_reader *reader, const struct iovec *bytes, size_t *taken,
                          gy_tcp_link_hear hear, void *arg)
 {
+    GY_ASSERT(hear != NULL);
     const uint8_t *data = bytes->iov_base;
     *taken = 0;
     while (*taken < bytes->iov_len || reader->is_inside) {
@@ -118,6 +130,7 @@ gy_status gy_reader_take(gy_reader *reader, const struct iovec *bytes, size_t *t
 
 void gy_reader_fini(gy_reader *reader)
 {
+    GY_ASSERT(reader->control == NULL || reader->is_inside);
     gy_inbox_fini(&reader->inbox);
     gy_free(reader->control);
     reader->control = NULL;

@@ -8,6 +8,7 @@ enum { RAW_BYTES_MOST = 4096 };
 
 static bool read_hex(const char *text, gy_secret *secret)
 {
+    GY_ASSERT(text != NULL);
     static const char digits[] = "0123456789abcdef";
     size_t size = strlen(text);
     if (size % 2 != 0 || size / 2 > sizeof(secret->bytes)) {
@@ -29,6 +30,7 @@ static bool read_hex(const char *text, gy_secret *secret)
 /* What is found is never said: it may be a secret that stands in the wrong place. */
 static gy_status read_words(const gy_lines *lines, gy_secret *secret)
 {
+    GY_ASSERT(lines->count >= 0);
     const char *last = lines->count > 0 ? lines->words[lines->count - 1] : "";
     int64_t epoch = 1;
     *secret = (gy_secret){.is_bare = lines->count == 1};
@@ -60,6 +62,7 @@ static gy_status read_words(const gy_lines *lines, gy_secret *secret)
 
 gy_status gy_secret_next(gy_lines *lines, gy_secret *secret)
 {
+    GY_ASSERT(secret != NULL);
     for (;;) {
         gy_status status = gy_line_next(lines);
         if (status != GY_OK) {
@@ -169,6 +172,7 @@ static gy_status read_lines(const char *path, gy_lines *lines, const char *role,
 static gy_status read_raw(const char *path, const uint8_t *text, size_t size, const char *role,
                           const uint8_t *run, gy_keys *keys)
 {
+    GY_ASSERT(keys->count == 0);
     while (size > 0 && (text[size - 1] == '\n' || text[size - 1] == '\r')) {
         size--;
     }
@@ -185,6 +189,8 @@ static gy_status read_raw(const char *path, const uint8_t *text, size_t size, co
 gy_status gy_keys_read(const char *path, const char *role, const uint8_t run[GY_RUN_ID_BYTES],
                        gy_keys *keys)
 {
+    GY_ASSERT(path != NULL);
+    GY_ASSERT(role != NULL);
     static const uint8_t no_run[GY_RUN_ID_BYTES];
     uint8_t *text = gy_alloc("transport.keys", GY_KEY_FILE_BYTES);
     size_t size = 0;
@@ -211,6 +217,8 @@ gy_status gy_keys_read(const char *path, const char *role, const uint8_t run[GY_
 
 const gy_transport_key *gy_keys_find(const gy_keys *keys, uint64_t epoch)
 {
+    GY_ASSERT(keys->count >= 0);
+    GY_ASSERT(keys->count <= GY_KEYS_MOST);
     for (int i = 0; i < keys->count; i++) {
         if (keys->items[i].epoch == epoch) {
             return &keys->items[i].key;
@@ -221,5 +229,6 @@ const gy_transport_key *gy_keys_find(const gy_keys *keys, uint64_t epoch)
 
 void gy_keys_wipe(gy_keys *keys)
 {
+    GY_ASSERT(keys != NULL);
     explicit_bzero(keys, sizeof(*keys));
 }

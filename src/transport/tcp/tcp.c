@@ -43,6 +43,8 @@ static gy_transfer **sends_of(tcp_peer *peer)
 
 void gy_tcp_watch(tcp_transport *tcp, int socket, int who, bool is_new, uint32_t events)
 {
+    GY_ASSERT(tcp->epoll >= 0);
+    GY_ASSERT(socket >= 0);
     struct epoll_event event = {.events = events, .data = {.u64 = (uint64_t)(uint32_t)who}};
     if (epoll_ctl(tcp->epoll, is_new ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, socket, &event) != 0) {
         gy_warn("epoll refuses a socket: %s", strerror(errno));
@@ -51,6 +53,8 @@ void gy_tcp_watch(tcp_transport *tcp, int socket, int who, bool is_new, uint32_t
 
 static void watch_peer(tcp_transport *tcp, int rank)
 {
+    GY_ASSERT(tcp->peers[rank].link != NULL);
+    GY_ASSERT(!tcp->peers[rank].is_closed);
     tcp_peer *peer = &tcp->peers[rank];
     bool wants_room =
         gy_tcp_link_is_full(peer->link) && !peer->is_holding && !peer->link->is_cut;
@@ -69,6 +73,10 @@ static void watch_peer(tcp_transport *tcp, int rank)
 
 void gy_tcp_lose(tcp_transport *tcp, int rank, gy_status status)
 {
+    GY_ASSERT(status < 0);
+    GY_ASSERT(rank >= 0);
+    GY_ASSERT(rank < tcp->base.size);
+    GY_ASSERT(rank != tcp->base.rank);
     tcp_peer *peer = &tcp->peers[rank];
     peer->is_closed = true;
     if (!peer->has_left && !peer->is_gone) {
@@ -90,6 +98,7 @@ enum { ABORT_HEAD_BYTES = 12 };
 static gy_status hear_abort(tcp_transport *tcp, const gy_transport_frame *frame,
                             const uint8_t *body)
 {
+    GY_ASSERT(frame->type == GY_FRAME_ABORT);
     if (frame->size_bytes < ABORT_HEAD_BYTES) {
         return gy_fail(GY_FORMAT, "a failure of %llu bytes",
                        (unsigned long long)frame->size_bytes);
@@ -108,6 +117,8 @@ static gy_status hear_abort(tcp_transport *tcp, const gy_transport_frame *frame,
 
 static gy_status hear(void *arg, const gy_transport_frame *frame, const uint8_t *body)
 {
+    GY_ASSERT(((const tcp_ear *)arg)->rank >= 0);
+    GY_ASSERT(((const tcp_ear *)arg)->rank < ((const tcp_ear *)arg)->tcp->base.size);
     const tcp_ear *at = arg;
     if (frame->type == GY_FRAME_ABORT) {
         return hear_abort(at->tcp, frame, body);
@@ -128,6 +139,8 @@ static gy_status hear(void *arg, const gy_transport_frame *frame, const uint8_t 
 
 bool gy_tcp_pull(tcp_transport *tcp, int rank)
 {
+    GY_ASSERT(rank >= 0);
+    GY_ASSERT(rank < tcp->base.size);
     tcp_peer *peer = &tcp->peers[rank];
     if (peer->link == NULL || peer->is_closed) {
         return false;
@@ -148,6 +161,8 @@ bool gy_tcp_pull(tcp_transport *tcp, int rank)
 
 bool gy_tcp_push(tcp_transport *tcp, int rank)
 {
+    GY_ASSERT(rank >= 0);
+    GY_ASSERT(rank < tcp->base.size);
     tcp_peer *peer = &tcp->peers[rank];
     if (peer->link == NULL || peer->is_closed) {
         return false;
@@ -178,8 +193,12 @@ static bool deliver_own(tcp_transport *tcp)
 
 static void list(tcp_transport *tcp, int rank)
 {
+    GY_ASSERT(rank >= 0);
+    GY_ASSERT(rank < tcp->base.size);
+    GY_ASSERT(rank != tcp->base.rank);
     if (!tcp->peers[rank].is_listed) {
         tcp->peers[rank].is_listed = true;
+        GY_ASSERT(tcp->busy_count < tcp->base.size);
         tcp->busy[tcp->busy_count++] = rank;
     }
 }
@@ -187,6 +206,7 @@ static void list(tcp_transport *tcp, int rank)
 /* What ringers wrote: one byte each, of which few are there at once. */
 static void empty_bell(const tcp_transport *tcp)
 {
+    GY_ASSERT(tcp->bell >= 0);
     char bytes[64];
     ssize_t size;
     do {
@@ -196,6 +216,7 @@ static void empty_bell(const tcp_transport *tcp)
 
 static bool look_at_all(tcp_transport *tcp, int wait_ms)
 {
+    GY_ASSERT(wait_ms >= 0);
     struct epoll_event events[EVENTS_AT_ONCE];
     int count = epoll_wait(tcp->epoll, events, EVENTS_AT_ONCE, wait_ms);
     bool has_moved = false;
@@ -207,6 +228,7 @@ static bool look_at_all(tcp_transport *tcp, int wait_ms)
             empty_bell(tcp);
             continue;
         }
+        GY_ASSERT(rank < tcp->base.size);
         if (rank == DOOR_EVENT || tcp->peers[rank].link == NULL) {
             continue; /* meet_on looks at them all */
         }
@@ -223,6 +245,8 @@ static bool look_at_all(tcp_transport *tcp, int wait_ms)
 /* Is what comes from the rank worth a system call in this round? */
 static bool is_turn_of(const tcp_transport *tcp, int rank)
 {
+    GY_ASSERT(tcp->base.awaited >= 0);
+    GY_ASSERT(tcp->base.awaited <= tcp->base.size);
     int awaited = tcp->base.awaited - 1;
     return awaited < 0 || awaited == rank || !tcp->peers[awaited].is_listed ||
            tcp->rounds % OTHERS_EVERY == 0;
@@ -231,6 +255,7 @@ static bool is_turn_of(const tcp_transport *tcp, int rank)
 /* Forget those that have nothing under way any more; with few, ask each one first. */
 static bool look_at_busy(tcp_transport *tcp, bool is_direct)
 {
+    GY_ASSERT(tcp->busy_count <= tcp->base.size);
     bool has_moved = false;
     for (int i = 0; i < tcp->busy_count;) {
         int rank = tcp->busy[i];
@@ -266,6 +291,7 @@ static void push_held(tcp_transport *tcp)
 
 static gy_status tcp_progress(gy_transport *transport)
 {
+    GY_ASSERT(tcp_of(transport)->busy_count >= 0);
     tcp_transport *tcp = tcp_of(transport);
     tcp->rounds++;
     if (tcp->is_holding && tcp->rounds >= tcp->hold_until) {
@@ -285,6 +311,8 @@ static gy_status tcp_progress(gy_transport *transport)
 
 static gy_status tcp_send(gy_transport *transport, gy_transfer *transfer)
 {
+    GY_ASSERT(transfer->peer >= 0);
+    GY_ASSERT(transfer->peer < transport->size);
     tcp_transport *tcp = tcp_of(transport);
     tcp_peer *peer = &tcp->peers[transfer->peer];
     if (peer->is_gone) {
@@ -319,6 +347,8 @@ static gy_status tcp_send(gy_transport *transport, gy_transfer *transfer)
 
 static gy_status tcp_recv(gy_transport *transport, gy_transfer *transfer)
 {
+    GY_ASSERT(transfer->peer >= 0);
+    GY_ASSERT(transfer->peer < transport->size);
     tcp_transport *tcp = tcp_of(transport);
     tcp_peer *peer = &tcp->peers[transfer->peer];
     gy_inbox *inbox = inbox_of(peer);
@@ -339,6 +369,8 @@ static gy_status tcp_recv(gy_transport *transport, gy_transfer *transfer)
 
 static void tcp_cancel(gy_transport *transport, gy_transfer *transfer)
 {
+    GY_ASSERT(transfer->peer >= 0);
+    GY_ASSERT(transfer->peer < transport->size);
     tcp_peer *peer = &tcp_of(transport)->peers[transfer->peer];
     bool is_half = peer->link != NULL && peer->link->head_sent_bytes > 0;
     if (!gy_transport_transfers_cancel(sends_of(peer), inbox_of(peer), transfer, is_half)) {
@@ -368,6 +400,7 @@ static bool may_answer(const tcp_peer *peer)
 
 static void ask(tcp_transport *tcp, int rank, int64_t now_ns)
 {
+    GY_ASSERT(may_answer(&tcp->peers[rank]));
     tcp_peer *peer = &tcp->peers[rank];
     if (gy_tcp_link_note(peer->link, GY_FRAME_ASK, NULL, 0) == GY_OK) {
         peer->is_heard = false;
@@ -403,6 +436,7 @@ static bool is_asked_in_vain(const tcp_peer *peer)
 /* Has one that may still answer not done so? */
 static bool is_answer_due(const tcp_transport *tcp, int64_t start_ns)
 {
+    GY_ASSERT(start_ns >= 0);
     int64_t now_ns = gy_now_ns(tcp->base.env);
     for (int rank = 0; rank < tcp->base.size; rank++) {
         const tcp_peer *peer = &tcp->peers[rank];
@@ -418,6 +452,7 @@ static bool is_answer_due(const tcp_transport *tcp, int64_t start_ns)
  * among the absent, a slow one hardly ever. */
 static int tcp_absent(gy_transport *transport, gy_absent *absent, int room)
 {
+    GY_ASSERT(room >= 0);
     tcp_transport *tcp = tcp_of(transport);
     int64_t start_ns = gy_now_ns(transport->env);
     int count = 0;
@@ -456,12 +491,15 @@ static gy_status tcp_aborted(gy_transport *transport)
 
 static bool is_missed(const tcp_transport *tcp, int rank)
 {
+    GY_ASSERT(rank >= 0);
+    GY_ASSERT(rank < tcp->base.size);
     return tcp->peers[rank].is_gone && !gy_transport_is_lost(&tcp->base, rank);
 }
 
 /* Whose end was seen first: others may have ended because of it. */
 static const tcp_peer *first_gone(const tcp_transport *tcp, const tcp_peer *first)
 {
+    GY_ASSERT(first == NULL || first->is_gone);
     for (int rank = 0; rank < tcp->base.size; rank++) {
         const tcp_peer *who = &tcp->peers[rank];
         if (is_missed(tcp, rank) && (first == NULL || who->gone_at < first->gone_at)) {
@@ -473,6 +511,8 @@ static const tcp_peer *first_gone(const tcp_transport *tcp, const tcp_peer *firs
 
 static gy_status tcp_check(gy_transport *transport, int peer)
 {
+    GY_ASSERT(peer >= -1);
+    GY_ASSERT(peer < transport->size);
     const tcp_transport *tcp = tcp_of(transport);
     const tcp_peer *gone = NULL;
     if (peer < 0) {
@@ -491,10 +531,12 @@ static gy_status tcp_check(gy_transport *transport, int peer)
 
 static void tell_all(tcp_transport *tcp, const gy_error *error)
 {
+    GY_ASSERT(error->status < 0);
     uint8_t body[ABORT_HEAD_BYTES + sizeof(error->text)];
     int32_t words[3] = {(int32_t)error->status, (int32_t)error->rank,
                         (int32_t)tcp->base.survival.epoch};
     size_t text = strlen(error->text);
+    GY_ASSERT(text < sizeof(error->text));
     memcpy(body, words, sizeof(words));
     memcpy(body + ABORT_HEAD_BYTES, error->text, text);
     for (int rank = 0; rank < tcp->base.size; rank++) {
@@ -510,6 +552,7 @@ static void tell_all(tcp_transport *tcp, const gy_error *error)
 /* What was heard is told on: this rank may end now, and whoever sees its end shall know why. */
 static void tcp_abort(gy_transport *transport, const gy_error *error)
 {
+    GY_ASSERT(error->status < 0);
     tcp_transport *tcp = tcp_of(transport);
     const uint32_t epoch = transport->survival.epoch;
     gy_transport_failure_say(&tcp->failure, error, transport->rank, epoch);
@@ -520,12 +563,15 @@ static void tcp_abort(gy_transport *transport, const gy_error *error)
 
 static bool tcp_has_joined(gy_transport *transport, int peer)
 {
+    GY_ASSERT(peer >= 0);
+    GY_ASSERT(peer < transport->size);
     const tcp_transport *tcp = tcp_of(transport);
     return !tcp->peers[peer].is_far || tcp->peers[peer].has_joined;
 }
 
 static void tcp_nap(gy_transport *transport, int64_t nap_ns)
 {
+    GY_ASSERT(nap_ns >= 0);
     tcp_transport *tcp = tcp_of(transport);
     push_held(tcp);
     if (nap_ns > 0) {
@@ -538,6 +584,7 @@ static void tcp_nap(gy_transport *transport, int64_t nap_ns)
 /* Say that this rank leaves, and wait a moment for what is still to be written. */
 static void say_goodbye(tcp_transport *tcp)
 {
+    GY_ASSERT(tcp->busy_count <= tcp->base.size);
     gy_deadline deadline = gy_env_deadline(tcp->base.env, CLOSE_MS / 1000.0);
     for (int rank = 0; rank < tcp->base.size; rank++) {
         tcp_peer *peer = &tcp->peers[rank];
@@ -595,6 +642,7 @@ static void tcp_close(gy_transport *transport)
 
 static gy_status tcp_heed(gy_transport *transport, int descriptor)
 {
+    GY_ASSERT(descriptor >= 0);
     tcp_transport *tcp = tcp_of(transport);
     struct epoll_event event = {.events = EPOLLIN,
                                 .data = {.u64 = (uint64_t)(uint32_t)BELL_EVENT}};
@@ -647,6 +695,8 @@ gy_tcp_count gy_tcp_counts(const gy_transport *transport)
 
 static gy_status set_up(tcp_transport *tcp, const gy_tcp_options *options)
 {
+    GY_ASSERT(tcp->door == NULL);
+    GY_ASSERT(tcp->tls == NULL);
     tcp->epoll = epoll_create1(EPOLL_CLOEXEC);
     gy_status status = GY_OK;
     if (tcp->epoll < 0) {
@@ -672,6 +722,8 @@ static gy_status set_up(tcp_transport *tcp, const gy_tcp_options *options)
 
 gy_status gy_tcp_open(const gy_tcp_options *options, gy_env *env, gy_transport **transport)
 {
+    GY_ASSERT(options != NULL);
+    GY_ASSERT(transport != NULL);
     int size = options->size, rank = options->rank;
     if (size < 1 || size > GY_RANKS_MAX || rank < 0 || rank >= size) {
         close(options->listener);

@@ -28,6 +28,7 @@ typedef struct tls_end {
 
 static int bio_read(BIO *bio, char *to, int size_bytes)
 {
+    GY_ASSERT(size_bytes >= 0);
     BIO_clear_retry_flags(bio);
     int got = gy_tls_receive(BIO_get_data(bio), to, size_bytes);
     if (got == -1) {
@@ -38,6 +39,7 @@ static int bio_read(BIO *bio, char *to, int size_bytes)
 
 static int bio_write(BIO *bio, const char *from, int size_bytes)
 {
+    GY_ASSERT(size_bytes >= 0);
     BIO_clear_retry_flags(bio);
     int put = gy_tls_send(BIO_get_data(bio), from, size_bytes);
     if (put == -1) {
@@ -61,6 +63,7 @@ static const gy_tls *tls_of(const SSL *ssl)
 
 static SSL_SESSION *key_session(SSL *ssl, const gy_transport_key *key)
 {
+    GY_ASSERT(key != NULL);
     const SSL_CIPHER *suite = SSL_CIPHER_find(ssl, suite_id);
     SSL_SESSION *session = SSL_SESSION_new();
     if (suite == NULL || session == NULL ||
@@ -77,6 +80,7 @@ static SSL_SESSION *key_session(SSL *ssl, const gy_transport_key *key)
 static int offer_key(SSL *ssl, const EVP_MD *hash, const unsigned char **name, size_t *size,
                      SSL_SESSION **session)
 {
+    GY_ASSERT(session != NULL);
     const gy_tls_source *source = &tls_of(ssl)->source;
     tls_end *end = SSL_get_app_data(ssl);
     gy_transport_key key;
@@ -98,6 +102,7 @@ static int offer_key(SSL *ssl, const EVP_MD *hash, const unsigned char **name, s
  */
 static int find_key(SSL *ssl, const unsigned char *name, size_t size, SSL_SESSION **session)
 {
+    GY_ASSERT(session != NULL);
     const gy_tls_source *source = &tls_of(ssl)->source;
     tls_end *end = SSL_get_app_data(ssl);
     gy_transport_key key;
@@ -151,6 +156,8 @@ static gy_status set_up(gy_tls *tls)
 
 gy_status gy_tls_new_from(const gy_tls_source *source, gy_tls **tls)
 {
+    GY_ASSERT(source->offer != NULL);
+    GY_ASSERT(source->find != NULL);
     gy_tls *made = gy_alloc_zero("transport.tls", 1, sizeof(*made));
     if (made == NULL) {
         return GY_NOMEM;
@@ -168,6 +175,7 @@ gy_status gy_tls_new_from(const gy_tls_source *source, gy_tls **tls)
 gy_status gy_transport_key_name(const gy_transport_key *key, const char *role,
                                 char name[GY_KEY_NAME_BYTES])
 {
+    GY_ASSERT(role != NULL);
     uint8_t digest[EVP_MAX_MD_SIZE];
     unsigned digest_bytes = 0;
     if (EVP_Digest(key->bytes, sizeof(key->bytes), digest, &digest_bytes, EVP_sha256(), NULL) !=
@@ -181,6 +189,8 @@ gy_status gy_transport_key_name(const gy_transport_key *key, const char *role,
 
 static gy_status offer_own(void *arg, char name[GY_KEY_NAME_BYTES], gy_transport_key *key)
 {
+    GY_ASSERT(((const gy_tls *)arg)->offered >= 0);
+    GY_ASSERT(((const gy_tls *)arg)->offered < ((const gy_tls *)arg)->keys.count);
     const gy_tls *tls = arg;
     memcpy(name, tls->names[tls->offered], GY_KEY_NAME_BYTES);
     *key = tls->keys.items[tls->offered].key;
@@ -189,6 +199,7 @@ static gy_status offer_own(void *arg, char name[GY_KEY_NAME_BYTES], gy_transport
 
 static bool find_own(void *arg, const char *name, gy_transport_key *key)
 {
+    GY_ASSERT(name != NULL);
     const gy_tls *tls = arg;
     const gy_transport_key *found = gy_keys_find(&tls->keys, gy_tls_epoch(tls, name));
     if (found != NULL) {
@@ -199,12 +210,14 @@ static bool find_own(void *arg, const char *name, gy_transport_key *key)
 
 bool gy_tls_offer_older(gy_tls *tls)
 {
+    GY_ASSERT(tls->offered >= 0);
     tls->offered = (tls->offered + 1) % GY_MAX(tls->keys.count, 1);
     return tls->offered > 0;
 }
 
 uint64_t gy_tls_epoch(const gy_tls *tls, const char *name)
 {
+    GY_ASSERT(name != NULL);
     for (int i = 0; i < tls->keys.count; i++) {
         if (strcmp(name, tls->names[i]) == 0) {
             return tls->keys.items[i].epoch;
@@ -216,7 +229,8 @@ uint64_t gy_tls_epoch(const gy_tls *tls, const char *name)
 gy_status gy_tls_new_of(const gy_keys *keys, const char *role, gy_tls **tls)
 {
     gy_tls *made = NULL;
-    GY_ASSERT(keys->count > 0 && keys->count <= GY_KEYS_MOST);
+    GY_ASSERT(keys->count > 0);
+    GY_ASSERT(keys->count <= GY_KEYS_MOST);
     GY_TRY(gy_tls_new_from(&(gy_tls_source){.offer = offer_own, .find = find_own}, &made));
     gy_status status = GY_OK;
     for (int i = 0; i < keys->count && status == GY_OK; i++) {
@@ -237,6 +251,7 @@ gy_status gy_tls_new_of(const gy_keys *keys, const char *role, gy_tls **tls)
 
 gy_status gy_tls_new(const gy_transport_key *key, const char *role, gy_tls **tls)
 {
+    GY_ASSERT(key != NULL);
     gy_keys one = {.count = 1, .items = {{.epoch = 1, .key = *key}}};
     gy_status status = gy_tls_new_of(&one, role, tls);
     gy_keys_wipe(&one);
@@ -255,6 +270,8 @@ void gy_tls_free(gy_tls *tls)
 
 gy_status gy_tls_open(gy_tls *tls, void *wire, bool is_caller, SSL **ssl)
 {
+    GY_ASSERT(tls->context != NULL);
+    GY_ASSERT(wire != NULL);
     SSL *made = SSL_new(tls->context);
     BIO *bio = made != NULL ? BIO_new(tls->method) : NULL;
     tls_end *end = gy_alloc_zero("transport.tls", 1, sizeof(*end));
@@ -288,6 +305,7 @@ void gy_tls_close(SSL *ssl)
 
 void gy_tls_read_ahead(SSL *ssl, bool is_deep)
 {
+    GY_ASSERT(ssl != NULL);
     if (is_deep) {
         SSL_set_default_read_buffer_len(ssl, READ_AHEAD_BYTES);
     }
@@ -296,18 +314,21 @@ void gy_tls_read_ahead(SSL *ssl, bool is_deep)
 
 const char *gy_tls_key_name(const SSL *ssl)
 {
+    GY_ASSERT(ssl != NULL);
     const tls_end *end = SSL_get_app_data(ssl);
     return end->name;
 }
 
 bool gy_tls_is_proved(SSL *ssl)
 {
+    GY_ASSERT(ssl != NULL);
     return SSL_session_reused(ssl) == 1 && SSL_version(ssl) == TLS1_3_VERSION &&
            SSL_CIPHER_get_protocol_id(SSL_get_current_cipher(ssl)) == 0x1301;
 }
 
 gy_status gy_tls_explain(const gy_tls *tls, const SSL *ssl, bool is_caller)
 {
+    GY_ASSERT(tls->context != NULL);
     unsigned long code = ERR_peek_error();
     int reason = ERR_GET_REASON(code);
     const tls_end *end = SSL_get_app_data(ssl);

@@ -47,6 +47,7 @@ static void relieve_loopback(int socket)
 /* Small messages go at once; a host that vanishes is found within about ten seconds. */
 static void set_options(int socket)
 {
+    GY_ASSERT(socket >= 0);
     static const struct {
         int level, name, value;
     } options[] = {
@@ -65,6 +66,7 @@ static void set_options(int socket)
 
 gy_status gy_tcp_wire_new(int socket, gy_tls *tls, bool is_caller, gy_tcp_wire **wire)
 {
+    GY_ASSERT(socket >= 0);
     gy_tcp_wire *made = gy_alloc_zero("transport.wire", 1, sizeof(*made));
     gy_status status = made != NULL ? GY_OK : GY_NOMEM;
     if (status == GY_OK && tls != NULL) {
@@ -103,6 +105,8 @@ const char *gy_tcp_wire_key_name(const gy_tcp_wire *wire)
 
 gy_status gy_tcp_wire_call(const gy_address *address, gy_tls *tls, gy_tcp_wire **wire)
 {
+    GY_ASSERT(address->size_bytes > 0);
+    GY_ASSERT(address->size_bytes <= sizeof(address->at));
     char text[GY_ADDRESS_TEXT_BYTES];
     int made = socket(address->at.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (made < 0) {
@@ -119,6 +123,8 @@ gy_status gy_tcp_wire_call(const gy_address *address, gy_tls *tls, gy_tcp_wire *
 
 static gy_status connect_on(gy_tcp_wire *wire)
 {
+    GY_ASSERT(wire->is_caller);
+    GY_ASSERT(!wire->is_connected);
     struct pollfd look = {.fd = wire->socket, .events = POLLOUT};
     int error = 0;
     socklen_t size = sizeof(error);
@@ -134,6 +140,8 @@ static gy_status connect_on(gy_tcp_wire *wire)
 
 int gy_tls_receive(void *arg, void *to, int size_bytes)
 {
+    GY_ASSERT(to != NULL);
+    GY_ASSERT(size_bytes >= 0);
     gy_tcp_wire *wire = arg;
     size_t most = (size_t)size_bytes;
     if (!wire->is_open) {
@@ -154,6 +162,8 @@ int gy_tls_receive(void *arg, void *to, int size_bytes)
 
 int gy_tls_send(void *arg, const void *from, int size_bytes)
 {
+    GY_ASSERT(from != NULL);
+    GY_ASSERT(size_bytes >= 0);
     gy_tcp_wire *wire = arg;
     if ((size_t)size_bytes > wire->waiting_room - wire->waiting_bytes) {
         return -1;
@@ -175,6 +185,8 @@ static gy_status broken(gy_tcp_wire *wire)
 
 gy_status gy_tcp_wire_flush(gy_tcp_wire *wire)
 {
+    GY_ASSERT(wire->sent_bytes <= wire->waiting_bytes);
+    GY_ASSERT(wire->waiting_bytes <= wire->waiting_room);
     while (wire->sent_bytes < wire->waiting_bytes) {
         ssize_t put = send(wire->socket, wire->waiting + wire->sent_bytes,
                            wire->waiting_bytes - wire->sent_bytes, MSG_NOSIGNAL);
@@ -199,6 +211,7 @@ gy_status gy_tcp_wire_flush(gy_tcp_wire *wire)
 /* A spare wire has room for a record when there is one to send. */
 static gy_status get_room(gy_tcp_wire *wire)
 {
+    GY_ASSERT(wire->waiting != NULL || wire->waiting_room == 0);
     if (wire->is_spare && wire->waiting_room < SPARE_BYTES) {
         uint8_t *waiting = gy_resize("transport.wire", wire->waiting, SPARE_BYTES);
         if (waiting == NULL) {
@@ -213,6 +226,7 @@ static gy_status get_room(gy_tcp_wire *wire)
 /* The other end is no stranger: now it gets buffers. */
 static gy_status get_buffers(gy_tcp_wire *wire)
 {
+    GY_ASSERT(wire->ssl != NULL);
     gy_tls_read_ahead(wire->ssl, !wire->is_spare);
     if (wire->is_spare) {
         return get_room(wire);
@@ -235,6 +249,8 @@ gy_status gy_tcp_wire_widen(gy_tcp_wire *wire)
 
 static gy_status shake_hands(gy_tcp_wire *wire)
 {
+    GY_ASSERT(wire->is_connected);
+    GY_ASSERT(!wire->is_open);
     ERR_clear_error();
     int done = SSL_do_handshake(wire->ssl);
     int error = done == 1 ? SSL_ERROR_NONE : SSL_get_error(wire->ssl, done);
@@ -258,6 +274,7 @@ static gy_status shake_hands(gy_tcp_wire *wire)
 
 gy_status gy_tcp_wire_open(gy_tcp_wire *wire)
 {
+    GY_ASSERT(wire != NULL);
     gy_status status = wire->is_connected ? GY_OK : connect_on(wire);
     if (status == GY_OK && wire->ssl != NULL && !wire->is_open) {
         status = shake_hands(wire);
@@ -268,6 +285,7 @@ gy_status gy_tcp_wire_open(gy_tcp_wire *wire)
 
 static gy_status ended(gy_tcp_wire *wire)
 {
+    GY_ASSERT(wire != NULL);
     wire->is_broken = true;
     return gy_fail(GY_PEER, "the other end closed the connection");
 }
@@ -275,6 +293,7 @@ static gy_status ended(gy_tcp_wire *wire)
 static gy_status read_record(gy_tcp_wire *wire, const struct iovec *pieces, int count,
                              size_t *got)
 {
+    GY_ASSERT(wire->ssl != NULL);
     for (int i = 0; i < count; i++) {
         size_t at = 0;
         while (at < pieces[i].iov_len) {
@@ -302,6 +321,8 @@ static gy_status read_record(gy_tcp_wire *wire, const struct iovec *pieces, int 
 gy_status gy_tcp_wire_read(gy_tcp_wire *wire, const struct iovec *pieces, int count,
                            size_t *got)
 {
+    GY_ASSERT(count > 0);
+    GY_ASSERT(count <= PIECES_MAX);
     *got = 0;
     if (wire->ssl != NULL) {
         return read_record(wire, pieces, count, got);
@@ -323,6 +344,7 @@ gy_status gy_tcp_wire_read(gy_tcp_wire *wire, const struct iovec *pieces, int co
 /* Gather up to a record from the pieces, from `at` bytes on. */
 static size_t gather(gy_tcp_wire *wire, const struct iovec *pieces, int count, size_t at)
 {
+    GY_ASSERT(wire->record != NULL);
     size_t filled = 0;
     for (int i = 0; i < count && filled < RECORD_BYTES; i++) {
         if (at >= pieces[i].iov_len) {
@@ -334,12 +356,15 @@ static size_t gather(gy_tcp_wire *wire, const struct iovec *pieces, int count, s
         filled += size;
         at = 0;
     }
+    GY_ASSERT(filled <= RECORD_BYTES);
     return filled;
 }
 
 static gy_status write_records(gy_tcp_wire *wire, const struct iovec *pieces, int count,
                                size_t *put)
 {
+    GY_ASSERT(wire->ssl != NULL);
+    GY_ASSERT(*put == 0);
     GY_ASSERT(!wire->is_spare || count == 1);
     for (;;) {
         gy_status status = gy_tcp_wire_flush(wire);
@@ -371,6 +396,8 @@ static gy_status write_records(gy_tcp_wire *wire, const struct iovec *pieces, in
 /* Short ones are copied together: send takes less time than sendmsg. */
 static ssize_t send_pieces(int socket, const struct iovec *pieces, int count)
 {
+    GY_ASSERT(count > 0);
+    GY_ASSERT(count <= PIECES_MAX);
     uint8_t together[SHORT_BYTES];
     size_t size = 0;
     for (int i = 0; i < count && size <= SHORT_BYTES; i++) {
@@ -390,6 +417,7 @@ static ssize_t send_pieces(int socket, const struct iovec *pieces, int count)
 
 void gy_tcp_wire_write_plain(const gy_tcp_wire *wire, const struct iovec *pieces, int count)
 {
+    GY_ASSERT(count > 0);
     if (wire->counts.sent_bytes == 0) {
         (void)!send_pieces(wire->socket, pieces, count); /* if it fails nobody is there */
     }
@@ -414,11 +442,13 @@ gy_status gy_tcp_wire_write(gy_tcp_wire *wire, const struct iovec *pieces, int c
 
 int gy_tcp_wire_socket(const gy_tcp_wire *wire)
 {
+    GY_ASSERT(wire != NULL);
     return wire->socket;
 }
 
 bool gy_tcp_wire_wants_room(const gy_tcp_wire *wire)
 {
+    GY_ASSERT(wire->sent_bytes <= wire->waiting_bytes);
     return !wire->is_connected || wire->sent_bytes < wire->waiting_bytes;
 }
 

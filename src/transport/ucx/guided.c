@@ -149,8 +149,10 @@ gy_status gy_transport_guided_open(gy_transport *guide, gy_transport *data,
         gy_transport_close(guide);
         return GY_NOMEM;
     }
-    GY_ASSERT(guide->rank == data->rank && guide->size == data->size);
-    GY_ASSERT(guide->ops->absent != NULL && data->ops->is_busy != NULL);
+    GY_ASSERT(guide->rank == data->rank);
+    GY_ASSERT(guide->size == data->size);
+    GY_ASSERT(guide->ops->absent != NULL);
+    GY_ASSERT(data->ops->is_busy != NULL);
     made->guide = guide;
     made->data = data;
     made->base = (gy_transport){.ops = &guided_ops,
