@@ -1,7 +1,7 @@
 /**
  * Room mpi: collectives of unmodified MPI programs over Gyre. Reading order: mpi_priv.h,
- * pmpi_priv.h, types.c, large.c, roster.c, context.c, drive.c, pull.c, blocking.c,
- * nonblocking.c, wide.c, requests.c, creators.c.
+ * pmpi_priv.h, types.c, large.c, roster.c, context.c, drive.c, pull.c, blocking.c, entries.c,
+ * requests.c, creators.c.
  *
  * The sources are compiled once for each MPI library (its mpi.h, its handles) and loaded in
  * front of it. A *door* is what a communicator gets on top: a segment of shared memory, a Gyre
@@ -174,7 +174,7 @@ enum { GY_MPI_LEFT = -1 }; /* no code of MPI's */
 int gy_mpi_prepare(gy_mpi_context *door, gy_pull_kind kind, const gy_mpi_call *call,
                    gy_pull *pull);
 
-/* ---- blocking.c, nonblocking.c ---- */
+/* ---- blocking.c, entries.c ---- */
 
 /** Run what gy_mpi_prepare made with `code`, or refuse it; not GY_MPI_LEFT. An MPI code. */
 int gy_mpi_run(gy_pull *pull, int code);
