@@ -62,21 +62,6 @@ void gy_flow_run_new_id(gy_env *env, int64_t wall_ns, char id[GY_JOB_ID_BYTES])
                    (unsigned long long)(env->ops->random(env, GY_CHANCE_WORK) & 0xffffff));
 }
 
-void gy_flow_run_choose_id(gy_flow_job *job)
-{
-    if (job->ticket != NULL) { /* the same for all epochs */
-        const size_t size = gy_print(job->id, sizeof(job->id), "%016llx%016llx",
-                                     (unsigned long long)job->ticket->job.high,
-                                     (unsigned long long)job->ticket->job.low);
-        if (job->ticket->round > 1) {
-            (void)snprintf(job->id + size, sizeof(job->id) - size, ".%u",
-                           job->ticket->round % 10000);
-        }
-        return;
-    }
-    gy_flow_run_new_id(job->env, job->wall_ns, job->id);
-}
-
 static gy_status read_id(gy_flow_job *job, const char *path)
 {
     gy_bytes bytes;
@@ -152,8 +137,6 @@ gy_status gy_flow_run_name_output(gy_flow_job *job)
     return gy_flow_run_path(job->output, here, job->options.output);
 }
 
-static gy_status make_output(gy_flow_job *job);
-
 gy_status gy_flow_run_name_folder(gy_flow_job *job)
 {
     char name[GY_HIDDEN_NAME_BYTES], here[GY_JOB_PATH];
@@ -174,16 +157,8 @@ gy_status gy_flow_run_name_folder(gy_flow_job *job)
     return gy_flow_run_path(job->folder, here, job->options.folder);
 }
 
-static gy_status find_folder(gy_flow_job *job)
+gy_status gy_flow_run_find_folder(gy_flow_job *job)
 {
-    if (job->ticket != NULL && job->options.folder == NULL) {
-        GY_TRY(gy_flow_run_name_folder(job));
-        GY_TRY(gy_flow_run_take_back(job));
-        return make_output(job);
-    }
-    if (job->options.folder != NULL) {
-        return gy_flow_run_name_folder(job);
-    }
     if (job->options.is_resume) {
         return gy_fail(GY_ARG, "a job to resume needs its folder");
     }
@@ -224,14 +199,15 @@ static gy_status look_for_journal(gy_flow_job *job)
 
 gy_status gy_flow_run_make_folder(gy_flow_job *job)
 {
-    gy_flow_run_choose_id(job);
-    GY_TRY(gy_flow_run_place_journal(job));
-    GY_TRY(find_folder(job));
+    const gy_flow_site *site = job->site;
+    site->choose_id(job);
+    GY_TRY(site->place_journal != NULL ? site->place_journal(job) : GY_OK);
+    GY_TRY(job->options.folder != NULL ? gy_flow_run_name_folder(job) : site->find_folder(job));
     GY_TRY(look_for_journal(job));
-    if (gy_flow_run_is_done(job)) {
+    if (site->is_done != NULL && site->is_done(job)) {
         return GY_OK;
     }
-    GY_TRY(gy_flow_run_check_left(job));
+    GY_TRY(site->check_left != NULL ? site->check_left(job) : GY_OK);
     if (job->is_folder_own) { /* it is in the output, which may be another job's */
         GY_TRY(gy_flow_run_check_output(job));
     }
@@ -335,7 +311,7 @@ gy_status gy_flow_run_check_output(const gy_flow_job *job)
     return of.other[0] == '\0' ? GY_OK : fail_not_empty(job, of.other);
 }
 
-static gy_status make_output(gy_flow_job *job)
+gy_status gy_flow_run_make_output_folder(gy_flow_job *job)
 {
     char parent[GY_JOB_PATH];
     GY_TRY(gy_flow_run_path(parent, job->output, "..")); /* checks the length alone */
@@ -380,11 +356,11 @@ static gy_status check_target(const gy_flow_job *job)
     if (job->target[0] == '\0' || job->is_resumed) {
         return GY_OK;
     }
-    const gy_status status = gy_object_output_check(
-        gy_env_real(), job->target, job->ticket != NULL ? GY_JOB_STORE_SECONDS : 0);
+    const gy_status status =
+        gy_object_output_check(gy_env_real(), job->target, job->site->store_seconds);
     gy_leaver of = {.target = job->target};
     gy_error error;
-    if (status != GY_EXISTS || job->ticket != NULL) {
+    if (status != GY_EXISTS || !job->site->has_history) {
         return status;
     }
     gy_error_take(&error, status);
@@ -405,7 +381,7 @@ gy_status gy_flow_run_make_output(gy_flow_job *job)
     char name[GY_HIDDEN_NAME_BYTES];
     gy_flow_run_hidden_name(job, name);
     gy_status status = check_target(job);
-    status = status < 0 ? status : make_output(job);
+    status = status < 0 ? status : gy_flow_run_make_output_folder(job);
     if (status < 0) {
         job->output[0] = '\0'; /* not ours to clean */
         return status;
@@ -442,10 +418,10 @@ void gy_flow_run_remove_names(const gy_flow_job *job)
 /* One that is there says that there is something to go on with. */
 static void remove_journal(gy_flow_job *job, gy_status status)
 {
-    if (status >= 0 && gy_flow_run_say_done(job) < 0) {
+    if (status >= 0 && job->site->say_done != NULL && job->site->say_done(job) < 0) {
         gy_warn("the next manager would run an ended job again: %s", gy_error_text());
     }
-    const bool is_apart = job->ticket != NULL && job->journal != NULL;
+    const bool is_apart = job->site->place_journal != NULL && job->journal != NULL;
     if ((status >= 0 || is_apart) && job->folder[0] != '\0' &&
         gy_journal_remove(job->env, job->journal != NULL ? job->journal : job->folder) < 0) {
         gy_warn("cannot remove the journal of an ended job: %s", gy_error_text());
@@ -511,7 +487,7 @@ static void remove_unbegun(const gy_flow_job *job)
 
 void gy_flow_run_clean(gy_flow_job *job, gy_status status)
 {
-    const bool is_left = status < 0 && gy_flow_run_is_left(job);
+    const bool is_left = status < 0 && job->site->is_left != NULL && job->site->is_left(job);
     if (!job->is_ours) {
         return;
     }
@@ -530,7 +506,7 @@ void gy_flow_run_clean(gy_flow_job *job, gy_status status)
         return;
     }
     remove_journal(job, status); /* last */
-    if (status < 0 && job->is_new && !job->has_begun && job->ticket == NULL) {
+    if (status < 0 && job->is_new && !job->has_begun && job->site->has_history) {
         remove_unbegun(job);
     }
     if (job->is_folder_own) { /* a failed one, too: its end is known to the name server */

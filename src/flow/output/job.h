@@ -18,6 +18,7 @@
 #include "store/remote/remote.h"
 
 enum { GY_JOB_HOSTS = 4096 /* that a job ever had, lost ones too */ };
+enum { GY_JOB_PROCESSES = 4096 };
 #define GY_JOB_SHARED_NAME ".gyre-job-"  /* and its id: folder of a job on a cluster */
 #define GY_JOB_KEPT_NAME   ".gyre-kept-" /* of one that failed, which may be resumed */
 enum { GY_JOB_STORE_SECONDS = 5 /* that a manager of a cluster waits for a store, silent */ };
@@ -32,7 +33,46 @@ typedef struct gy_refinement_state {
     bool is_done;
 } gy_refinement_state;
 
-typedef struct gy_flow_job {
+typedef struct gy_flow_job gy_flow_job;
+
+/** Where a job runs: this machine, or a cluster whose daemon has left it a ticket. Functions
+ * may be NULL where they say so. */
+typedef struct gy_flow_site {
+    const char *name;
+    uint32_t host_max;    /* 0: one machine, whose processes share its folders */
+    int process_max;      /* when the job does not say; 0: as many as cores */
+    double store_seconds; /* to wait for a store before the job begins; 0: no limit */
+    bool has_history;     /* the user's history lists its jobs; else the name server does */
+    /* What whoever started the process has set. GY_ARG */
+    gy_status (*begin)(gy_flow_job *job);
+    /* Options that make no sense here; NULL: all do. GY_UNSUPPORTED; GY_ARG */
+    gy_status (*check)(const gy_flow_job *job);
+    /* job->id */
+    void (*choose_id)(gy_flow_job *job);
+    /* job->folder, of a job that was given none. GY_ARG; GY_IO */
+    gy_status (*find_folder)(gy_flow_job *job);
+    /* job->journal, when it is not in the job's folder; NULL: `begin` knows. GY_ARG; GY_IO */
+    gy_status (*place_journal)(gy_flow_job *job);
+    /* NULL: it listens to nobody. For faults that tests order. */
+    gy_status (*listen)(gy_flow_job *job);
+
+    /* Of epochs that follow each other, all or none: */
+    /* Has an earlier manager published the output, and forgotten the journal? Sets is_done. */
+    bool (*is_done)(gy_flow_job *job);
+    /* Of a job without an output: what is_done finds. GY_IO */
+    gy_status (*say_done)(gy_flow_job *job);
+    /* Of a job that is resumed: is its journal there? GY_NOTFOUND */
+    gy_status (*check_left)(const gy_flow_job *job);
+    /* Does a failed job leave something to go on with? */
+    bool (*is_left)(const gy_flow_job *job);
+    /* job->width, as all managers of the job say; NULL: as many as it has processes. */
+    gy_status (*agree_on_width)(gy_flow_job *job);
+} gy_flow_site;
+
+extern const gy_flow_site gy_flow_site_local;   /* run.c */
+extern const gy_flow_site gy_flow_site_cluster; /* cluster.c */
+
+struct gy_flow_job {
     gy_env *env;
     gy_flow *flow;
     gy_dag *dag;
@@ -50,9 +90,10 @@ typedef struct gy_flow_job {
     int64_t started_ns, wall_ns; /* monotonic; since 1970 */
     gy_deadline deadline;
     bool is_resumed, is_published;
-    bool is_ours;        /* the folders: nobody else's manager is at work in them */
-    bool is_over;        /* a manager of a newer epoch is */
-    gy_ticket *ticket;   /* of a job on a cluster; NULL: of this machine */
+    bool is_ours; /* the folders: nobody else's manager is at work in them */
+    bool is_over; /* a manager of a newer epoch is */
+    const gy_flow_site *site;
+    gy_ticket *ticket;   /* gy_flow_site_cluster's; else NULL */
     int ticket_lock;     /* no other process of the program runs a job; with a ticket */
     uint64_t epoch;      /* of the manager; 0: it has none */
     const char *journal; /* with an epoch: a URI, on a cluster also a folder; NULL: the journal
@@ -120,7 +161,7 @@ typedef struct gy_flow_job {
     gy_driver_traffic traffic; /* between the hosts of a cluster */
     gy_status cause;           /* of a failed growth, save or publication */
     char fatal[512];           /* why a failure was said to be for good */
-} gy_flow_job;
+};
 
 /* ---- folder.c ---- */
 
@@ -141,8 +182,11 @@ GY_MUST_CHECK gy_status gy_flow_run_name_output(gy_flow_job *job);
 GY_MUST_CHECK gy_status gy_flow_run_name_folder(gy_flow_job *job);
 /** An id that no other job has: the date and a number. */
 void gy_flow_run_new_id(gy_env *env, int64_t wall_ns, char id[GY_JOB_ID_BYTES]);
-/** job->id */
-void gy_flow_run_choose_id(gy_flow_job *job);
+/** Where the folder of a job of this machine lies that was given none. GY_ARG; GY_IO */
+GY_MUST_CHECK gy_status gy_flow_run_find_folder(gy_flow_job *job);
+/** job->output itself, with all above it; may be there. GY_EXISTS: it is no folder; GY_IO;
+ * GY_ARG */
+GY_MUST_CHECK gy_status gy_flow_run_make_output_folder(gy_flow_job *job);
 /** Of a failed job: no name of the output stays. Nothing, without its hidden folder. */
 void gy_flow_run_remove_names(const gy_flow_job *job);
 /** Nothing but the published output and the log stays; after a failure, nothing of the output.
@@ -166,14 +210,13 @@ gy_status gy_flow_run_name_changed(const gy_flow_job *job, gy_status status);
 
 /** The variables that this program was told by, a line of NAME=VALUE each. */
 void gy_flow_run_settings(gy_text *out);
-/** A program that is started again to go on finds the folder in its environment. */
-void gy_flow_run_look_for_resume(gy_flow_job *job);
+/** A program that is started again to go on finds the folder in its environment, and the
+ * manager's epoch, if it has one. GY_ARG */
+GY_MUST_CHECK gy_status gy_flow_run_look_for_resume(gy_flow_job *job);
 
 /** Of a job on a cluster whose journal shall lie elsewhere than in its folder: job->journal, a
  * place of its own (id) below. GY_ARG; GY_IO; GY_NOMEM */
 GY_MUST_CHECK gy_status gy_flow_run_place_journal(gy_flow_job *job);
-/** The manager's epoch, if it has one. GY_ARG */
-GY_MUST_CHECK gy_status gy_flow_run_look_for_epoch(gy_flow_job *job);
 
 /* ---- retained.c: what a failed job of a cluster leaves, so that it can be resumed ---- */
 

@@ -51,7 +51,7 @@ bool gy_flow_run_has_saved(const gy_flow_job *job)
 gy_status gy_flow_run_say_done(gy_flow_job *job)
 {
     char path[GY_JOB_PATH], line[GY_JOB_ID_BYTES + 1];
-    if (job->ticket == NULL || job->output[0] != '\0') {
+    if (job->output[0] != '\0') {
         return GY_OK;
     }
     GY_TRY(gy_flow_run_path(path, job->folder, "ended"));
@@ -80,8 +80,7 @@ bool gy_flow_run_is_done(gy_flow_job *job)
 {
     char expected[GY_JOB_ID_BYTES + 64];
     const bool has_output = job->output[0] != '\0' || job->options.output != NULL;
-    if (job->ticket == NULL ||
-        (job->is_resumed && !gy_journal_is_ending(job->env, job->folder)) ||
+    if ((job->is_resumed && !gy_journal_is_ending(job->env, job->folder)) ||
         (has_output && job->output[0] == '\0' && gy_flow_run_name_output(job) < 0)) {
         return false;
     }
@@ -99,5 +98,5 @@ bool gy_flow_run_is_done(gy_flow_job *job)
 
 bool gy_flow_run_is_shared(const gy_flow_job *job)
 {
-    return job->ticket != NULL && job->options.memo != NULL;
+    return job->site->host_max > 0 && job->options.memo != NULL;
 }

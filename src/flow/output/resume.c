@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-void gy_flow_run_look_for_resume(gy_flow_job *job)
+static void look_for_resume(gy_flow_job *job)
 {
     const char *folder = gy_setting_get(GY_JOB_RESUME_VARIABLE);
     if (folder == NULL) {
@@ -27,8 +27,9 @@ void gy_flow_run_look_for_resume(gy_flow_job *job)
     }
 }
 
-gy_status gy_flow_run_look_for_epoch(gy_flow_job *job)
+gy_status gy_flow_run_look_for_resume(gy_flow_job *job)
 {
+    look_for_resume(job);
     const char *text = gy_setting_get(GY_JOB_EPOCH_VARIABLE);
     if (text != NULL || job->options.is_resume) { /* who resumes locally has the next epoch */
         job->journal = gy_setting_get(GY_JOB_JOURNAL_VARIABLE);
@@ -48,7 +49,7 @@ gy_status gy_flow_run_look_for_epoch(gy_flow_job *job)
 gy_status gy_flow_run_place_journal(gy_flow_job *job)
 {
     const char *where = gy_setting_get(GY_JOB_JOURNAL_VARIABLE);
-    if (job->ticket == NULL || where == NULL) {
+    if (where == NULL) {
         return GY_OK;
     }
     const bool is_uri = gy_uri_is_remote(where) || gy_uri_is_file(where);

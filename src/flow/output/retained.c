@@ -20,8 +20,8 @@ static const char hidden_name[] = "hidden";
 bool gy_flow_run_is_left(const gy_flow_job *job)
 {
     bool is_left = false;
-    for (size_t i = 0; job->ticket != NULL && job->manager != NULL && !job->is_published &&
-                       i < gy_manager_stage_count(job->manager);
+    for (size_t i = 0;
+         job->manager != NULL && !job->is_published && i < gy_manager_stage_count(job->manager);
          i++) {
         gy_stage_state state;
         gy_manager_stage(job->manager, (uint32_t)i, &state);
@@ -101,8 +101,7 @@ gy_status gy_flow_run_take_back(const gy_flow_job *job)
 
 gy_status gy_flow_run_check_left(const gy_flow_job *job)
 {
-    return job->ticket == NULL || !job->ticket->is_resumed || job->ticket->round != 1 ||
-                   job->is_resumed
+    return !job->ticket->is_resumed || job->ticket->round != 1 || job->is_resumed
                ? GY_OK
                : fail_gone(job, job->journal != NULL ? job->journal : job->folder,
                            "holds no journal of this job");
@@ -211,7 +210,7 @@ static gy_status forget_all(gy_flow_job *job)
 gy_status gy_flow_run_forget(gy_flow_job *job)
 {
     GY_TRY(gy_ticket_say_forgotten(job->ticket, false));
-    gy_flow_run_choose_id(job);
+    job->site->choose_id(job);
     GY_TRY(gy_flow_run_place_journal(job));
     GY_TRY(gy_flow_run_name_folder(job));
     if (!gy_flow_run_is_done(job)) {

@@ -33,6 +33,7 @@ gy_status gy_flow_run_look_for_cluster(gy_flow_job *job)
         return status;
     }
     *job->ticket = ticket;
+    job->site = &gy_flow_site_cluster;
     job->ticket_lock = lock;
     job->epoch = ticket.epoch;
     return GY_OK;
@@ -81,12 +82,9 @@ static gy_status check_program(const gy_ticket *ticket)
                    name_of(path), name_of(ticket->program));
 }
 
-gy_status gy_flow_run_check_cluster(const gy_flow_job *job)
+static gy_status check_options(const gy_flow_job *job)
 {
     const gy_flow_options *o = &job->options;
-    if (job->ticket == NULL) {
-        return GY_OK;
-    }
     GY_TRY(check_program(job->ticket));
     if (o->memo != NULL && o->memo[0] != '/') {
         return gy_fail(GY_ARG,
@@ -130,14 +128,11 @@ gy_status gy_flow_run_check_cluster(const gy_flow_job *job)
  * manager says what the largest host lends this job, as the name server knows it, and nothing
  * that runs together is wider: a pipe that does not fit is a file.
  */
-gy_status gy_flow_run_agree_on_width(gy_flow_job *job)
+static gy_status agree_on_width(gy_flow_job *job)
 {
     char path[GY_JOB_PATH], text[16];
     gy_bytes bytes;
     job->width = job->processes;
-    if (job->ticket == NULL) {
-        return GY_OK;
-    }
     if (job->ticket->slots > 0) {
         job->width = (int)GY_MIN(job->ticket->slots, (uint32_t)job->processes);
     }
@@ -231,3 +226,40 @@ int64_t gy_flow_run_held(void *arg, const gy_manager *manager, const gy_sched_ev
     }
     return bytes;
 }
+
+/* ---- the table ---- */
+
+/* The same for all epochs. */
+static void choose_id(gy_flow_job *job)
+{
+    const size_t size = gy_print(job->id, sizeof(job->id), "%016llx%016llx",
+                                 (unsigned long long)job->ticket->job.high,
+                                 (unsigned long long)job->ticket->job.low);
+    if (job->ticket->round > 1) {
+        (void)snprintf(job->id + size, sizeof(job->id) - size, ".%u",
+                       job->ticket->round % 10000);
+    }
+}
+
+static gy_status find_folder(gy_flow_job *job)
+{
+    GY_TRY(gy_flow_run_name_folder(job));
+    GY_TRY(gy_flow_run_take_back(job));
+    return gy_flow_run_make_output_folder(job);
+}
+
+const gy_flow_site gy_flow_site_cluster = {
+    .name = "cluster",
+    .host_max = GY_JOB_HOSTS,
+    .process_max = GY_JOB_PROCESSES,
+    .store_seconds = GY_JOB_STORE_SECONDS,
+    .check = check_options,
+    .choose_id = choose_id,
+    .find_folder = find_folder,
+    .place_journal = gy_flow_run_place_journal,
+    .is_done = gy_flow_run_is_done,
+    .say_done = gy_flow_run_say_done,
+    .check_left = gy_flow_run_check_left,
+    .is_left = gy_flow_run_is_left,
+    .agree_on_width = agree_on_width,
+};

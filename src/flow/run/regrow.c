@@ -70,7 +70,7 @@ gy_status gy_flow_run_lower(gy_flow_job *job, gy_growth *growth)
                        job->dag->output_names[0]);
     }
     GY_TRY(gy_proto_keys_make(&job->keys, job->dag));
-    job->lowering.is_over_hosts = job->ticket != NULL;
+    job->lowering.is_over_hosts = job->site->host_max > 0;
     GY_TRY(gy_flow_lower_cohorts(&job->lowering, job->dag, (uint32_t)job->width, &cut));
     if (cut > 0) {
         gy_flow_run_note_text(

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PROCESSES_MAX = 4096, THREADS_MAX = 1024, TRACE_EVENTS = 1 << 14 };
+enum { THREADS_MAX = 1024, TRACE_EVENTS = 1 << 14 };
 #define MEMO_BYTES (INT64_C(10) << 30)
 
 /* ---- faults, and what is of no use any more ---- */
@@ -117,7 +117,7 @@ static void committed(void *arg, const gy_effect *effect)
     const gy_flow_job *job = arg;
     gy_flow_run_committed(arg, effect);
     const uint32_t task = effect->id.task;
-    if (job->ticket == NULL && task < job->lowering.task_count &&
+    if (job->site->host_max == 0 && task < job->lowering.task_count &&
         job->lowering.member_first[task + 1] - job->lowering.member_first[task] > 1) {
         remove_cohort(job, effect->id);
     }
@@ -158,10 +158,10 @@ static int count_cores(void)
 static gy_status check_options(gy_flow_job *job)
 {
     const gy_flow_options *o = &job->options;
-    if (o->processes < 0 || o->processes > PROCESSES_MAX || o->threads < 0 ||
+    if (o->processes < 0 || o->processes > GY_JOB_PROCESSES || o->threads < 0 ||
         o->threads > THREADS_MAX) {
         return gy_fail(GY_ARG, "%d processes of %d threads: expected up to %d of up to %d",
-                       o->processes, o->threads, PROCESSES_MAX, THREADS_MAX);
+                       o->processes, o->threads, GY_JOB_PROCESSES, THREADS_MAX);
     }
     if (o->failures_max < 0 || o->memo_bytes_max < 0 || o->timeout_s < 0 ||
         o->record_timeout_s < 0 ||
@@ -176,12 +176,33 @@ static gy_status check_options(gy_flow_job *job)
     if (job->dag->is_running) {
         return gy_fail(GY_STATE, "job %s was run before: a graph runs once", job->dag->name);
     }
-    GY_TRY(gy_flow_run_check_cluster(job));
-    const int most = job->ticket != NULL ? PROCESSES_MAX : count_cores();
-    job->processes = o->processes > 0 ? o->processes : GY_MIN(most, PROCESSES_MAX);
+    GY_TRY(job->site->check != NULL ? job->site->check(job) : GY_OK);
+    const int most = job->site->process_max > 0 ? job->site->process_max : count_cores();
+    job->processes = o->processes > 0 ? o->processes : GY_MIN(most, GY_JOB_PROCESSES);
     job->deadline = o->timeout_s > 0 ? gy_env_deadline(job->env, o->timeout_s) : GY_NEVER;
     return GY_OK;
 }
+
+/* ---- this machine ---- */
+
+static void choose_id(gy_flow_job *job)
+{
+    gy_flow_run_new_id(job->env, job->wall_ns, job->id);
+}
+
+static gy_status listen_for_faults(gy_flow_job *job)
+{
+    return gy_fault_listen(job->folder, &job->door);
+}
+
+const gy_flow_site gy_flow_site_local = {
+    .name = "local",
+    .has_history = true,
+    .begin = gy_flow_run_look_for_resume,
+    .choose_id = choose_id,
+    .find_folder = gy_flow_run_find_folder,
+    .listen = listen_for_faults,
+};
 
 /* ---- before the run ---- */
 
@@ -202,7 +223,7 @@ static gy_status make_manager(gy_flow_job *job, const gy_growth *growth)
         .stages = stages,
         .stage_count = (uint32_t)count,
         .process_max = (uint32_t)job->processes,
-        .host_max = job->ticket != NULL ? GY_JOB_HOSTS : 0,
+        .host_max = job->site->host_max,
         .generation = gy_flow_run_generation(job),
         .threads = (uint32_t)o->threads,
         .failures_max = o->failures_max,
@@ -215,10 +236,7 @@ static gy_status make_manager(gy_flow_job *job, const gy_growth *growth)
 static gy_status prepare(gy_flow_job *job)
 {
     GY_TRY(gy_flow_run_look_for_cluster(job));
-    if (job->ticket == NULL) {
-        gy_flow_run_look_for_resume(job);
-        GY_TRY(gy_flow_run_look_for_epoch(job));
-    }
+    GY_TRY(job->site->begin != NULL ? job->site->begin(job) : GY_OK);
     GY_TRY(check_options(job));
     if (job->dag->status < 0) {
         return gy_fail(job->dag->status, "%s", job->dag->error);
@@ -234,14 +252,15 @@ static gy_status prepare(gy_flow_job *job)
         return GY_OK;
     }
     GY_TRY(gy_flow_run_make_output(job));
-    job->keys.is_over_hosts = job->ticket != NULL;
+    job->keys.is_over_hosts = job->site->host_max > 0;
     if (job->options.memo != NULL) {
         GY_TRY(gy_flow_memo_open(job->env, job->options.memo, &job->memo));
-        gy_flow_memo_share(job->memo, job->ticket != NULL);
+        gy_flow_memo_share(job->memo, job->site->host_max > 0);
         job->keys.memo = job->memo;
     }
     GY_TRY(gy_flow_run_prepare_sandbox(job));
-    GY_TRY(gy_flow_run_agree_on_width(job));
+    job->width = job->processes;
+    GY_TRY(job->site->agree_on_width != NULL ? job->site->agree_on_width(job) : GY_OK);
     gy_growth growth;
     GY_TRY(gy_flow_run_lower(job, &growth));
     job->dag->is_running = true;
@@ -260,8 +279,7 @@ static gy_status prepare(gy_flow_job *job)
     for (int i = 0; i < 2; i++) {
         job->secret[i] = job->env->ops->random(job->env, GY_CHANCE_NETWORK);
     }
-    /* On a cluster what the boards say is all there is to hear. */
-    return job->ticket == NULL ? gy_fault_listen(job->folder, &job->door) : GY_OK;
+    return job->site->listen != NULL ? job->site->listen(job) : GY_OK;
 }
 
 /* ---- the run ---- */
@@ -432,7 +450,7 @@ static gy_status name_places(gy_flow_job *job)
 static gy_status drive_and_tell(gy_flow_job *job, gy_error *error)
 {
     job->has_begun = true;
-    if (job->ticket == NULL) {
+    if (job->site->has_history) {
         gy_flow_run_tell_history(job, GY_JOB_RUNNING, "");
     }
     const gy_status status = drive(job);
@@ -442,7 +460,7 @@ static gy_status drive_and_tell(gy_flow_job *job, gy_error *error)
     if (status < 0 && job->fatal[0] != '\0') {
         (void)snprintf(error->text, sizeof(error->text), "%s", job->fatal);
     }
-    if (!job->is_over && job->ticket == NULL) { /* else another manager's word is the last */
+    if (!job->is_over && job->site->has_history) { /* else another manager's word is the last */
         gy_flow_run_tell_history(job, state_of(status), status < 0 ? error->text : "");
     }
     if (job->options.trace != NULL) {
@@ -472,6 +490,7 @@ gy_status gy_flow_run_execute(gy_env *env, gy_flow *flow, gy_dag *dag,
     job->env = env;
     job->flow = flow;
     job->dag = dag;
+    job->site = &gy_flow_site_local;
     job->options = known;
     job->started_ns = gy_now_ns(job->env);
     job->wall_ns = job->env->ops->wall_ns(job->env);
@@ -494,7 +513,7 @@ gy_status gy_flow_run_execute(gy_env *env, gy_flow *flow, gy_dag *dag,
     job->door = NULL;
     gy_flow_run_end_upload(job);
     gy_flow_run_clean(job, status);
-    if (job->ticket == NULL && job->has_begun) {
+    if (job->site->has_history && job->has_begun) {
         gy_history_tidy(job->folder);
     }
     if (report != NULL) {

@@ -30,10 +30,6 @@ void gy_flow_run_leave_cluster(gy_flow_job *job);
 uint32_t gy_flow_run_round(const gy_flow_job *job);
 /** gy_manager_options.generation: over epochs and over jobs of a program none comes twice. */
 uint32_t gy_flow_run_generation(const gy_flow_job *job);
-/** GY_UNSUPPORTED, GY_ARG: options that make no sense there. Nothing without a ticket. */
-GY_MUST_CHECK gy_status gy_flow_run_check_cluster(const gy_flow_job *job);
-/** How wide a cohort may be: as all managers of the job say. */
-GY_MUST_CHECK gy_status gy_flow_run_agree_on_width(gy_flow_job *job);
 /** gy_driver_ops.held, .say */
 int64_t gy_flow_run_held(void *arg, const gy_manager *manager, const gy_sched_event *done);
 void gy_flow_run_say(void *arg, const gy_manager *manager, gy_text *line);
