@@ -1,6 +1,6 @@
 /* The loop. */
 #include "base/signals.h"
-#include "driver/remote.h"
+#include "driver/loop.h"
 
 #include <errno.h>
 #include <string.h>
@@ -46,8 +46,8 @@ static int wait_ms(const gy_driver *driver)
 {
     int64_t now_ns = gy_now_ns(driver->env);
     int64_t until_ns = GY_MIN(GY_MIN(driver->timer_ns, driver->tick_ns), driver->publish_ns);
-    if (driver->remote != NULL) {
-        until_ns = GY_MIN(until_ns, gy_remote_next_ns(driver));
+    if (driver->executor->next_ns != NULL) {
+        until_ns = GY_MIN(until_ns, driver->executor->next_ns(driver));
     }
     int64_t since_ns = 0;
     if (gy_journal_is_waiting(driver->folder.journal, &since_ns)) {
@@ -72,25 +72,12 @@ static bool hear_all(gy_driver *driver, int signals)
         uint64_t name = events[i].data.u64;
         if ((name & 3) == GY_EPOLL_SIGNALS) {
             hear_signals(driver, signals);
-        } else if ((name & 3) == GY_EPOLL_FORK_SERVER) {
-            gy_driver_handle_fork_server(driver);
-        } else if ((name & 3) == GY_EPOLL_REMOTE) {
-            continue; /* below, as when only its time has come */
-        } else {
-            gy_process *process = &driver->processes[(uint32_t)name >> 2];
-            if (process->socket < 0 || process->generation != name >> 32) {
-                continue; /* it ended a moment ago */
-            }
-            if ((events[i].events & EPOLLOUT) != 0) {
-                gy_process_touch(driver, process);
-            }
-            if ((events[i].events & ~(uint32_t)EPOLLOUT) != 0) {
-                gy_driver_handle_process(driver, process);
-            }
+        } else if (driver->executor->ready != NULL) {
+            driver->executor->ready(driver, name, events[i].events);
         }
     }
-    if (driver->remote != NULL) {
-        gy_remote_turn(driver);
+    if (driver->executor->turn != NULL) {
+        driver->executor->turn(driver);
     }
     return count < EVENTS;
 }
@@ -107,8 +94,8 @@ static void look_at_clock(gy_driver *driver)
         driver->tick_ns = now_ns + tick_every_ns;
         gy_driver_processes_look_after(driver, now_ns);
         gy_folder_try_lock(&driver->folder);
-        if (driver->remote != NULL) {
-            gy_remote_tick(driver, now_ns);
+        if (driver->executor->tick != NULL) {
+            driver->executor->tick(driver, now_ns);
         }
         if (driver->ops->tick != NULL) {
             driver->ops->tick(driver->ops->arg, driver->manager);
@@ -130,8 +117,8 @@ static void do_all(gy_driver *driver)
 {
     do {
         gy_driver_errands_do(driver);
-        if (driver->remote != NULL) {
-            gy_remote_settle(driver);
+        if (driver->executor->settle != NULL) {
+            driver->executor->settle(driver);
         }
         gy_driver_processes_send(driver);
     } while (gy_driver_errands_sync(driver));
@@ -166,16 +153,6 @@ static void run(gy_driver *driver, int signals)
     }
 }
 
-static gy_status open_remote(gy_driver *driver)
-{
-    GY_TRY(gy_remote_open(driver));
-    struct epoll_event event = {.events = EPOLLIN, .data = {.u64 = GY_EPOLL_REMOTE}};
-    if (epoll_ctl(driver->epoll, EPOLL_CTL_ADD, gy_remote_fd(driver), &event) != 0) {
-        return gy_fail(GY_LIMIT, "cannot wait for events: %s", strerror(errno));
-    }
-    return GY_OK;
-}
-
 static gy_status open_driver(gy_driver *driver, int signals)
 {
     const gy_driver_options *options = driver->options;
@@ -187,13 +164,13 @@ static gy_status open_driver(gy_driver *driver, int signals)
     GY_TRY(gy_folder_open(&driver->folder, driver->env, options->folder, options->epoch > 0));
     GY_TRY(gy_driver_processes_open(driver));
     /* It loads the program, name servers are dialled, while the journal is read. */
-    GY_TRY(options->ticket != NULL ? open_remote(driver) : gy_driver_fork_server_start(driver));
+    GY_TRY(driver->executor->open(driver));
     GY_TRY(gy_folder_replay(&driver->folder, options->epoch, options->journal, options->owner,
                             driver->manager));
     if (driver->ops->began != NULL) {
         GY_TRY(driver->ops->began(driver->ops->arg));
     }
-    return driver->remote != NULL ? gy_remote_begin(driver) : GY_OK;
+    return driver->executor->begin != NULL ? driver->executor->begin(driver) : GY_OK;
 }
 
 /* The last of the journal. Who ends with a failure has not synced that, so may not know that
@@ -227,8 +204,8 @@ static void end_journal(gy_driver *driver)
 static gy_status close_driver(gy_driver *driver)
 {
     end_journal(driver);
-    gy_remote_close(driver);
-    gy_driver_processes_close(driver, driver->is_hard);
+    driver->executor->close(driver, driver->is_hard);
+    gy_driver_processes_free(driver);
     gy_folder_close(&driver->folder);
     gy_driver_errands_free(driver);
     gy_free(driver->effects.items);
@@ -257,6 +234,8 @@ gy_status gy_driver_run(gy_env *env, gy_manager *manager, const gy_driver_option
                         .manager = manager,
                         .options = options,
                         .ops = options->ops,
+                        .executor =
+                            options->ticket != NULL ? &gy_executor_cluster : &gy_executor_local,
                         .process_count = (uint32_t)options->processes,
                         .threads = (uint32_t)GY_MAX(options->threads, 1),
                         .folder = {.env = env, .lock = -1},

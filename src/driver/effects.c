@@ -1,5 +1,5 @@
 /* What the machine asks for, begun at once or remembered as an errand. */
-#include "driver/remote.h"
+#include "driver/loop.h"
 
 #include <string.h>
 
@@ -62,9 +62,10 @@ static void send_start(gy_driver *driver, const gy_effect *effect)
     gy_text *message = &driver->message;
     message->size_bytes = 0;
     message->status = GY_OK;
-    gy_driver_place *place = driver->remote != NULL ? &driver->place : NULL;
+    const gy_executor_ops *executor = driver->executor;
+    gy_driver_place *place = executor->host != NULL ? &driver->place : NULL;
     if (place != NULL) {
-        place->host = gy_remote_host(driver, effect->process);
+        place->host = executor->host(driver, effect->process);
         place->count = 0;
     }
     gy_status status =
@@ -75,28 +76,20 @@ static void send_start(gy_driver *driver, const gy_effect *effect)
             gy_fail(GY_LIMIT, "its message of %zu bytes is too large", message->size_bytes);
     }
     if (status == GY_OK && place != NULL) {
-        status = gy_remote_start(driver, process, effect, place);
+        status = executor->fetch(driver, process, effect, place);
+    } else if (status == GY_OK) {
+        gy_process_start(driver, process, effect);
     }
     if (status < 0) {
         gy_errand_failed(driver, effect);
-        return;
     }
-    if (place != NULL) {
-        return;
-    }
-    gy_wire_add(&process->out, &(gy_wire){.kind = GY_WIRE_START,
-                                          .id = effect->id,
-                                          .member = effect->member,
-                                          .key = effect->key,
-                                          .body = message->data,
-                                          .body_bytes = message->size_bytes});
-    gy_process_touch(driver, process);
 }
 
 static void send_cancel(gy_driver *driver, const gy_effect *effect)
 {
     gy_process *process = gy_process_get(driver, effect->process, effect->generation);
-    if (process != NULL && driver->remote != NULL && gy_remote_unstart(driver, effect)) {
+    if (process != NULL && driver->executor->unfetch != NULL &&
+        driver->executor->unfetch(driver, effect)) {
         (void)gy_fail(GY_CANCELLED, "cancelled before it began");
         gy_errand_failed(driver, effect);
     } else if (process != NULL) {
@@ -131,13 +124,13 @@ static void end(gy_driver *driver, const gy_effect *effect)
 static void discard(gy_driver *driver, const gy_effect *effect)
 {
     const gy_driver_ops *ops = driver->ops;
-    if (driver->remote == NULL) {
+    if (driver->executor->discard == NULL) {
         ops->discard(ops->arg, driver->manager, effect, NULL);
         return;
     }
     gy_text names = {0};
     ops->discard(ops->arg, driver->manager, effect, &names);
-    gy_remote_discard(driver, effect->host, &names);
+    driver->executor->discard(driver, effect->host, &names);
     gy_text_free(&names);
 }
 
@@ -190,8 +183,8 @@ static void begin(gy_driver *driver, const gy_effect *effect)
         driver->timer_ns = GY_MIN(driver->timer_ns, effect->at_ns);
         break;
     case GY_EFFECT_AVOID:
-        if (driver->remote != NULL) {
-            gy_remote_avoid(driver, effect->host, effect->reason);
+        if (driver->executor->avoid != NULL) {
+            driver->executor->avoid(driver, effect->host, effect->reason);
         }
         break;
     case GY_EFFECT_GROW:
@@ -259,9 +252,9 @@ static bool may_go_on(gy_driver *driver)
 void gy_driver_watch(gy_driver *driver)
 {
     const int64_t now_ns = gy_now_ns(driver->env);
-    if (driver->remote == NULL || driver->has_ended || driver->is_journal_lost ||
+    if (driver->executor->watch_ns == NULL || driver->has_ended || driver->is_journal_lost ||
         !gy_manager_has_exact(driver->manager) ||
-        now_ns - driver->looked_ns < gy_remote_watch_ns(driver)) {
+        now_ns - driver->looked_ns < driver->executor->watch_ns(driver)) {
         return;
     }
     driver->looked_ns = may_go_on(driver) ? now_ns : driver->looked_ns;

@@ -1,18 +1,12 @@
-/* What comes from the processes and from the fork server, as events of the machine. */
-#include "driver/remote.h"
-#include "worker/log.h"
+/* What comes from the processes, as events of the machine. */
+#include "driver/loop.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 enum {
-    READ_BYTES = 128 << 10,
     NEVER_READY_MAX = 12, /* processes in a row that died before they were ready */
     NO_ANSWER_MAX = 8,    /* or by themselves, while all that they had told was that */
     LOSSES_MAX = 10,      /* of processes under one task, then they are the task's doing */
@@ -68,8 +62,8 @@ static void hear_words(const gy_driver *driver, const gy_process *process,
                   (int)(message->input & 255));
     } else if (message->kind == GY_WIRE_TRACED && ops->traced != NULL) {
         gy_driver_guest guest = {.host = ""};
-        if (driver->remote != NULL) {
-            gy_remote_guest(driver, process->slot, &guest);
+        if (driver->executor->guest != NULL) {
+            driver->executor->guest(driver, process->slot, &guest);
         }
         ops->traced(ops->arg, &guest, message->input, message->body, message->body_bytes);
     }
@@ -106,8 +100,8 @@ static gy_status hear(gy_driver *driver, gy_process *process, const gy_wire *mes
         event.content = message->key;
         event.report = message->body;
         event.report_bytes = message->body_bytes;
-        if (driver->remote != NULL) {
-            gy_remote_answered(driver, process);
+        if (driver->executor->answered != NULL) {
+            driver->executor->answered(driver, process);
             look_at_held(driver, &event);
         }
         gy_driver_step(driver, &event);
@@ -117,8 +111,8 @@ static gy_status hear(gy_driver *driver, gy_process *process, const gy_wire *mes
             break;
         }
         driver->unexplained = 0;
-        if (driver->remote != NULL) {
-            gy_remote_answered(driver, process);
+        if (driver->executor->answered != NULL) {
+            driver->executor->answered(driver, process);
         }
         hear_failed(driver, process, message, now_ns);
         return GY_OK;
@@ -144,8 +138,7 @@ static gy_status hear(gy_driver *driver, gy_process *process, const gy_wire *mes
     return gy_fail(GY_FORMAT, "message %d is out of order", (int)message->kind);
 }
 
-/* Understand what has come, and make room for what is under way. */
-static gy_status hear_all(gy_driver *driver, gy_process *process)
+gy_status gy_process_understand(gy_driver *driver, gy_process *process)
 {
     size_t at = 0, used = 0;
     int64_t now_ns = gy_now_ns(driver->env);
@@ -163,36 +156,14 @@ static gy_status hear_all(gy_driver *driver, gy_process *process)
     if (status != GY_AGAIN) {
         return status;
     }
-    return GY_GROW("driver.hear", process->in, process->in_room, GY_MAX(used, READ_BYTES));
-}
-
-/* Read once, and understand it. GY_AGAIN nothing is there; GY_PEER the end */
-static gy_status read_once(gy_driver *driver, gy_process *process)
-{
-    if (process->in == NULL) {
-        process->in = gy_alloc("driver.hear", READ_BYTES);
-        if (process->in == NULL) {
-            return GY_NOMEM;
-        }
-        process->in_room = READ_BYTES;
-    }
-    ssize_t got = recv(process->socket, process->in + process->in_bytes,
-                       process->in_room - process->in_bytes, MSG_DONTWAIT);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
-        return GY_AGAIN;
-    }
-    if (got <= 0) {
-        return GY_PEER;
-    }
-    process->in_bytes += (size_t)got;
-    return hear_all(driver, process);
+    return GY_GROW("driver.hear", process->in, process->in_room, GY_MAX(used, GY_READ_BYTES));
 }
 
 /* Room for so much more. */
 static gy_status make_room(gy_process *process, size_t size_bytes)
 {
     return GY_GROW("driver.hear", process->in, process->in_room,
-                   GY_MAX(process->in_bytes + size_bytes, READ_BYTES));
+                   GY_MAX(process->in_bytes + size_bytes, GY_READ_BYTES));
 }
 
 static void kill_for_garbage(gy_driver *driver, const gy_process *process)
@@ -213,6 +184,15 @@ static void tell_heard(gy_driver *driver, gy_process *process, int64_t now_ns)
     }
 }
 
+void gy_process_heard(gy_driver *driver, gy_process *process, gy_status status)
+{
+    if (status < 0 && status != GY_AGAIN) {
+        kill_for_garbage(driver, process);
+    } else {
+        tell_heard(driver, process, gy_now_ns(driver->env));
+    }
+}
+
 void gy_driver_handle_bytes(gy_driver *driver, gy_process *process, const void *data,
                             size_t size_bytes)
 {
@@ -224,59 +204,22 @@ void gy_driver_handle_bytes(gy_driver *driver, gy_process *process, const void *
     if (status == GY_OK) {
         memcpy(process->in + process->in_bytes, data, size_bytes);
         process->in_bytes += size_bytes;
-        status = hear_all(driver, process);
+        status = gy_process_understand(driver, process);
     }
-    if (process->generation != generation || process->state == GY_PROCESS_NONE) {
-        return; /* its slot was closed by what it said */
-    }
-    if (status < 0 && status != GY_AGAIN) {
-        kill_for_garbage(driver, process);
-    } else {
-        tell_heard(driver, process, gy_now_ns(driver->env));
-    }
-}
-
-void gy_driver_handle_process(gy_driver *driver, gy_process *process)
-{
-    if (process->state == GY_PROCESS_MUTE || process->closed_ns != 0) {
-        /* Nothing of it counts any more, and its end comes from the fork server. */
-        (void)epoll_ctl(driver->epoll, EPOLL_CTL_DEL, process->socket, NULL);
-        return;
-    }
-    gy_status status = read_once(driver, process);
-    int64_t now_ns = gy_now_ns(driver->env);
-    if (status == GY_PEER) {
-        process->closed_ns = now_ns;
-        (void)epoll_ctl(driver->epoll, EPOLL_CTL_DEL, process->socket, NULL);
-    } else if (status < 0) {
-        kill_for_garbage(driver, process);
-    } else {
-        tell_heard(driver, process, now_ns);
+    if (process->generation == generation && process->state != GY_PROCESS_NONE) {
+        gy_process_heard(driver, process,
+                         status); /* else its slot was closed by what it said */
     }
 }
 
 /* ---- ends ---- */
 
 /* Why a process is gone, for people; how long that is without the end of its log. */
-static size_t explain(const gy_driver *driver, const gy_process *process, const gy_gone *gone,
-                      gy_text *reason)
+static size_t explain(const gy_process *process, const gy_gone *gone, gy_text *reason)
 {
-    if (process->reason[0] != '\0') {
-        gy_text_add(reason, "%s", process->reason);
-    } else if (gone->why != NULL) {
-        gy_text_add(reason, "%s", gone->why);
-    } else {
-        gy_supervisor_explain(&driver->supervisor, gone->news, process->is_killed, reason);
-    }
+    gy_text_add(reason, "%s", process->reason[0] != '\0' ? process->reason : gone->why);
     const size_t brief = reason->size_bytes;
-    if (gone->why != NULL) {
-        if (gone->last_words[0] != '\0') {
-            gy_text_add(reason, "; its log ends: %s", gone->last_words);
-        }
-        return brief;
-    }
-    gy_worker_log_end(driver->env, driver->options->folder, process->slot, process->generation,
-                      reason);
+    gy_text_add(reason, "%s", gone->log_end);
     return brief;
 }
 
@@ -413,13 +356,7 @@ static void fail_without_answer(gy_driver *driver, const gy_gone *gone, const ch
 void gy_process_end(gy_driver *driver, gy_process *process, const gy_gone *gone)
 {
     gy_text reason = {.data = NULL};
-    const bool is_silent =
-        process->state == GY_PROCESS_MUTE || process->closed_ns != 0 || process->socket < 0;
-    gy_status status = is_silent ? GY_PEER : GY_OK;
-    while (status == GY_OK) { /* what it said before */
-        status = read_once(driver, process);
-    }
-    const size_t brief = explain(driver, process, gone, &reason);
+    const size_t brief = explain(process, gone, &reason);
     const char *words = reason.status == GY_OK ? gy_text_get(&reason) : "out of memory";
     if (process->state == GY_PROCESS_STARTING && !process->is_killed &&
         ++driver->deaths > NEVER_READY_MAX) {
@@ -447,54 +384,4 @@ void gy_process_end(gy_driver *driver, gy_process *process, const gy_gone *gone)
                                      .generation = generation,
                                      .reason = words});
     gy_text_free(&reason);
-}
-
-static void end_process(gy_driver *driver, gy_process *process, const gy_fork_server_news *news)
-{
-    gy_process_end(driver, process,
-                   &(gy_gone){.news = news,
-                              .lines = gy_supervisor_boards(&driver->supervisor, process->slot),
-                              .line_count = driver->threads});
-}
-
-/* The fork server is gone, and the processes with it. */
-static void replace_fork_server(gy_driver *driver)
-{
-    int status = gy_supervisor_lost(&driver->supervisor);
-    gy_info("the fork server of the job has ended (status %d)", status);
-    gy_status started = gy_driver_fork_server_start(driver);
-    if (started < 0) {
-        gy_driver_fail(driver, started);
-    }
-    /* Those alone: to end one may start another. */
-    for (uint32_t i = 0; i < driver->process_count; i++) {
-        driver->processes[i].is_bereft = driver->processes[i].state != GY_PROCESS_NONE;
-    }
-    for (uint32_t i = 0; i < driver->process_count; i++) {
-        gy_process *one = &driver->processes[i];
-        if (one->is_bereft && one->state != GY_PROCESS_NONE) {
-            gy_fork_server_news news = {
-                .slot = i, .generation = one->generation, .status = SIGKILL};
-            end_process(driver, one, &news);
-        }
-    }
-}
-
-void gy_driver_handle_fork_server(gy_driver *driver)
-{
-    while (!driver->has_ended) {
-        gy_fork_server_news news;
-        gy_status status = gy_supervisor_handle(&driver->supervisor, &news);
-        if (status == GY_AGAIN) {
-            return;
-        }
-        if (status < 0) {
-            replace_fork_server(driver);
-            return;
-        }
-        gy_process *process = &driver->processes[news.slot];
-        if (process->state != GY_PROCESS_NONE && process->generation == news.generation) {
-            end_process(driver, process, &news);
-        }
-    }
 }

@@ -63,9 +63,81 @@ typedef struct gy_suspect {
     uint32_t task, losses, silences;
 } gy_suspect;
 
+/** How a process has ended. */
+typedef struct gy_gone {
+    const gy_fork_server_news *news;
+    gy_board *lines; /* (line_count) what its threads were at */
+    uint32_t line_count;
+    const char *why;     /* for people */
+    const char *log_end; /* to be added to it: "; its log ends: ..."; "" */
+} gy_gone;
+
+typedef struct gy_driver gy_driver;
 typedef struct gy_remote gy_remote; /* remote/: slots at daemons */
 
-typedef struct gy_driver {
+/**
+ * Where the processes of a job run. The driver calls these on its thread; slots that are said
+ * to be optional are NULL where there is nothing to do.
+ */
+typedef struct gy_executor_ops {
+    const char *name;
+    /* What takes time begins, before the journal is read. GY_ARG; GY_LIMIT; GY_NOMEM; GY_PEER
+     */
+    gy_status (*open)(gy_driver *driver);
+    /* Optional: the journal has been replayed. GY_NOMEM */
+    gy_status (*begin)(gy_driver *driver);
+    /* End all, orderly unless `is_hard`, and wait for that. Also after a failure, and when it
+     * was not opened. */
+    void (*close)(gy_driver *driver, bool is_hard);
+
+    /* Optional: a descriptor that it watches is ready. */
+    void (*ready)(gy_driver *driver, uint64_t name, uint32_t events);
+    /* Optional: once a round, after that; and when it must come at the latest. */
+    void (*turn)(gy_driver *driver);
+    int64_t (*next_ns)(const gy_driver *driver);
+    /* Optional: ten times a second. */
+    void (*tick)(gy_driver *driver, int64_t now_ns);
+    /* Optional: after steps, before messages are sent. */
+    void (*settle)(gy_driver *driver);
+    /* Optional: how long it may be unknown that another manager has begun. NULL: for ever */
+    int64_t (*watch_ns)(const gy_driver *driver);
+
+    /* Start a process in its slot; its end is told to gy_process_end. GY_LIMIT; GY_PEER;
+     * GY_AGAIN; GY_NOMEM: nothing was started */
+    gy_status (*spawn)(gy_driver *driver, gy_process *process);
+    /* Kill it; its end is told. `reason`: NULL as the machine asked. */
+    void (*kill)(gy_driver *driver, const gy_process *process, const char *reason);
+    /* The slot's process is gone or forgotten: what was to be told to it, too. */
+    void (*forget)(gy_driver *driver, const gy_process *process);
+    /* Send what it takes now of process->out. */
+    void (*send)(gy_driver *driver, gy_process *process);
+    /* Optional: the job's folder where the slot is. NULL: options->folder */
+    const char *(*folder)(const gy_driver *driver, uint32_t slot);
+    /* Optional: whose host that is. NULL: this machine */
+    void (*guest)(const gy_driver *driver, uint32_t slot, gy_driver_guest *guest);
+
+    /* Optional, all or none: outputs lie at hosts, and are fetched from one to another.
+     * The host of a slot; GY_NONE: it has none. */
+    uint32_t (*host)(const gy_driver *driver, uint32_t slot);
+    /* Tell the process of a START, whose message is driver->message, once what it needs is at
+     * its host. GY_NOMEM: as if not told */
+    gy_status (*fetch)(gy_driver *driver, gy_process *process, const gy_effect *effect,
+                       const gy_driver_place *place);
+    /* A START that still waits is taken back: true. */
+    bool (*unfetch)(gy_driver *driver, const gy_effect *effect);
+    /* The process has answered a START. */
+    void (*answered)(gy_driver *driver, const gy_process *process);
+    /* Files of an attempt that ran on `host` (GY_NONE: any) may go: names, each with its NUL.
+     */
+    void (*discard)(gy_driver *driver, uint32_t host, const gy_text *names);
+    /* No more work for that host, a little later. */
+    void (*avoid)(gy_driver *driver, uint32_t host, const char *reason);
+} gy_executor_ops;
+
+extern const gy_executor_ops gy_executor_local;   /* local.c: processes of this machine */
+extern const gy_executor_ops gy_executor_cluster; /* ../remote: slots that daemons lend */
+
+struct gy_driver {
     gy_env *env;
     gy_manager *manager;
     const gy_driver_options *options;
@@ -73,10 +145,11 @@ typedef struct gy_driver {
     uint32_t process_count, threads;
     gy_folder folder;
     int epoll;
-    gy_remote *remote;     /* NULL: processes of this machine, and a supervisor for them */
-    gy_driver_place place; /* scratch of encode */
-    gy_supervisor supervisor;
-    uint32_t deaths;      /* of processes that were never ready, in a row */
+    const gy_executor_ops *executor;
+    gy_supervisor supervisor; /* gy_executor_local's */
+    gy_remote *remote;        /* gy_executor_cluster's */
+    gy_driver_place place;    /* scratch of encode */
+    uint32_t deaths;          /* of processes that were never ready, in a row */
     uint32_t unexplained; /* that ended by themselves, and no task with them; since an answer */
     gy_meet *meets;       /* of attempts that are under way */
     size_t meet_count, meet_room;
@@ -102,13 +175,11 @@ typedef struct gy_driver {
     bool has_ended;
     bool is_over; /* the journal is another epoch's */
     gy_error end; /* how */
-} gy_driver;
+};
 
 /* ---- processes.c ---- */
 
 GY_MUST_CHECK gy_status gy_driver_processes_open(gy_driver *driver);
-/** A new fork server. GY_LIMIT too many have gone; GY_NOMEM */
-GY_MUST_CHECK gy_status gy_driver_fork_server_start(gy_driver *driver);
 /** Start a process in a slot. A failure comes back as an errand. */
 void gy_process_spawn(gy_driver *driver, const gy_effect *effect);
 /** Kill it: `reason` says why, NULL as the machine asked. Its end is told later. */
@@ -117,6 +188,8 @@ void gy_process_kill(gy_driver *driver, uint32_t slot, uint32_t generation, cons
 void gy_process_gone(gy_driver *driver, gy_process *process);
 /** The slot's process if it is of that generation and serves; else NULL. */
 gy_process *gy_process_get(gy_driver *driver, uint32_t slot, uint32_t generation);
+/** Add the START whose message is driver->message. */
+void gy_process_start(gy_driver *driver, gy_process *process, const gy_effect *effect);
 /** Something was added to process->out. */
 void gy_process_touch(gy_driver *driver, gy_process *process);
 /** Send what can be sent of all that was added. */
@@ -129,31 +202,26 @@ GY_MUST_CHECK gy_status gy_process_meet(gy_driver *driver, gy_process *process,
 void gy_process_part(gy_driver *driver, const gy_attempt *id);
 /** Those that take too long to come or to go. */
 void gy_driver_processes_look_after(gy_driver *driver, int64_t now_ns);
-/** End all, orderly unless `is_hard`, and wait for their end. */
-void gy_driver_processes_close(gy_driver *driver, bool is_hard);
+/** Their executor is closed. */
+void gy_driver_processes_free(gy_driver *driver);
 
-/* ---- handle.c: what comes from processes and fork server ---- */
+/* ---- handle.c: what comes from processes ---- */
 
+/* The low bits of what epoll knows a descriptor by; all but SIGNALS are the executors'. */
 enum { GY_EPOLL_REMOTE, GY_EPOLL_SIGNALS, GY_EPOLL_FORK_SERVER, GY_EPOLL_PROCESS };
 
-/** How a process has ended. */
-typedef struct gy_gone {
-    const gy_fork_server_news *news;
-    gy_board *lines; /* (line_count) what its threads were at */
-    uint32_t line_count;
-    const char *why, *last_words; /* of one at a daemon; NULL: they are found out */
-} gy_gone;
+enum { GY_READ_BYTES = 128 << 10 };
 
-/** Bytes of a remote process, in order. */
+/** Understand what is new in process->in, and make room for what is under way. GY_AGAIN that
+ * was all; GY_FORMAT; GY_NOMEM */
+GY_MUST_CHECK gy_status gy_process_understand(gy_driver *driver, gy_process *process);
+/** That gave so: the process is alive, or it is killed for what it sent. */
+void gy_process_heard(gy_driver *driver, gy_process *process, gy_status status);
+/** Bytes that came from it, in order, in whatever portions. */
 void gy_driver_handle_bytes(gy_driver *driver, gy_process *process, const void *data,
                             size_t size_bytes);
 /** It is gone. */
 void gy_process_end(gy_driver *driver, gy_process *process, const gy_gone *gone);
-
-/** A process's socket can be read. */
-void gy_driver_handle_process(gy_driver *driver, gy_process *process);
-/** The fork server's can. */
-void gy_driver_handle_fork_server(gy_driver *driver);
 
 /* ---- effects.c ---- */
 

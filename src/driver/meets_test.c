@@ -59,6 +59,7 @@ static int begin(void **state)
     driver = (gy_driver){.env = gy_env_real(),
                          .options = &options,
                          .ops = &ops,
+                         .executor = &gy_executor_local,
                          .process_count = MEMBERS,
                          .threads = 1,
                          .epoll = -1,

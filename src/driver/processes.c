@@ -1,12 +1,7 @@
 /* The slots: processes that start, get messages, are killed, end. */
-#include "driver/remote.h"
-#include "worker/log.h"
+#include "driver/loop.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 static const int64_t ready_ns = 30000000000; /* from its start to READY */
@@ -14,7 +9,6 @@ static const int64_t leave_ns = 500000000;   /* from the end of its socket to it
 
 gy_status gy_driver_processes_open(gy_driver *driver)
 {
-    const gy_driver_options *options = driver->options;
     uint32_t count = driver->process_count;
     driver->processes = gy_alloc_zero("driver.processes", count, sizeof(gy_process));
     driver->dirty = gy_alloc("driver.processes", count * sizeof(uint32_t));
@@ -24,26 +18,6 @@ gy_status gy_driver_processes_open(gy_driver *driver)
     for (uint32_t i = 0; i < count; i++) {
         driver->processes[i].slot = i;
         driver->processes[i].socket = -1;
-    }
-    if (options->ticket != NULL) {
-        return GY_OK; /* daemons have the supervisors */
-    }
-    driver->supervisor = (gy_supervisor){.env = driver->env,
-                                         .start = {.argv = options->argv},
-                                         .role = {.processes = count,
-                                                  .threads = driver->threads,
-                                                  .memory_bytes = options->memory_bytes},
-                                         .sandbox = options->sandbox,
-                                         .folder = driver->options->folder};
-    return gy_supervisor_open(&driver->supervisor);
-}
-
-gy_status gy_driver_fork_server_start(gy_driver *driver)
-{
-    GY_TRY(gy_supervisor_start(&driver->supervisor));
-    struct epoll_event event = {.events = EPOLLIN, .data = {.u64 = GY_EPOLL_FORK_SERVER}};
-    if (epoll_ctl(driver->epoll, EPOLL_CTL_ADD, driver->supervisor.socket, &event) != 0) {
-        return gy_fail(GY_LIMIT, "cannot watch a socket: %s", strerror(errno));
     }
     return GY_OK;
 }
@@ -55,8 +29,8 @@ static gy_status add_welcome(gy_driver *driver, gy_process *process)
     message->size_bytes = 0;
     message->status = GY_OK;
     if (ops->welcome != NULL) {
-        const char *folder =
-            driver->remote != NULL ? gy_remote_folder(driver, process->slot) : NULL;
+        const char *(*folder_of)(const gy_driver *, uint32_t) = driver->executor->folder;
+        const char *folder = folder_of != NULL ? folder_of(driver, process->slot) : NULL;
         GY_TRY(ops->welcome(ops->arg, folder, message));
         GY_TRY(message->status);
     }
@@ -68,19 +42,7 @@ static gy_status add_welcome(gy_driver *driver, gy_process *process)
 
 static gy_status spawn(gy_driver *driver, gy_process *process)
 {
-    if (driver->remote != NULL) {
-        GY_TRY(gy_remote_spawn(driver, process));
-        return add_welcome(driver, process);
-    }
-    GY_TRY(gy_supervisor_spawn(&driver->supervisor, process->slot, process->generation,
-                               &process->socket));
-    uint64_t name = ((uint64_t)process->generation << 32) | process->slot << 2;
-    struct epoll_event event = {.events = EPOLLIN, .data = {.u64 = name | GY_EPOLL_PROCESS}};
-    if (epoll_ctl(driver->epoll, EPOLL_CTL_ADD, process->socket, &event) != 0) {
-        gy_status status = gy_fail(GY_LIMIT, "cannot watch a socket: %s", strerror(errno));
-        gy_supervisor_kill(&driver->supervisor, process->slot, process->generation);
-        return status;
-    }
+    GY_TRY(driver->executor->spawn(driver, process));
     return add_welcome(driver, process);
 }
 
@@ -117,11 +79,7 @@ void gy_process_gone(gy_driver *driver, gy_process *process)
     process->sent = 0;
     process->in_bytes = 0;
     gy_text_free(&process->out);
-    if (driver->remote != NULL) {
-        gy_remote_forget(driver, process);
-    } else {
-        gy_supervisor_clear(&driver->supervisor, process->slot);
-    }
+    driver->executor->forget(driver, process);
 }
 
 void gy_process_kill(gy_driver *driver, uint32_t slot, uint32_t generation, const char *reason)
@@ -139,11 +97,7 @@ void gy_process_kill(gy_driver *driver, uint32_t slot, uint32_t generation, cons
     } else {
         process->is_killed = true;
     }
-    if (driver->remote != NULL) {
-        gy_remote_kill(driver, process, reason);
-    } else {
-        gy_supervisor_kill(&driver->supervisor, slot, generation);
-    }
+    driver->executor->kill(driver, process, reason);
 }
 
 gy_process *gy_process_get(gy_driver *driver, uint32_t slot, uint32_t generation)
@@ -162,40 +116,16 @@ void gy_process_touch(gy_driver *driver, gy_process *process)
     }
 }
 
-static void watch(const gy_driver *driver, gy_process *process, bool is_blocked)
+void gy_process_start(gy_driver *driver, gy_process *process, const gy_effect *effect)
 {
-    if (process->is_blocked != is_blocked) {
-        uint64_t name = ((uint64_t)process->generation << 32) | process->slot << 2;
-        struct epoll_event event = {.events = EPOLLIN | (is_blocked ? EPOLLOUT : 0),
-                                    .data = {.u64 = name | GY_EPOLL_PROCESS}};
-        GY_ASSERT(epoll_ctl(driver->epoll, EPOLL_CTL_MOD, process->socket, &event) == 0);
-        process->is_blocked = is_blocked;
-    }
-}
-
-static void send_to(gy_driver *driver, gy_process *process)
-{
-    gy_text *out = &process->out;
-    if (out->status < 0) { /* a message is missing */
-        gy_process_kill(driver, process->slot, process->generation,
-                        "out of memory for a message to it");
-        return;
-    }
-    while (process->sent < out->size_bytes) {
-        ssize_t done = send(process->socket, out->data + process->sent,
-                            out->size_bytes - process->sent, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (done > 0) {
-            process->sent += (size_t)done;
-        } else if (done < 0 && errno == EAGAIN) {
-            watch(driver, process, true);
-            return;
-        } else if (done < 0 && errno != EINTR) {
-            break; /* it is gone, which its end will tell */
-        }
-    }
-    watch(driver, process, false);
-    out->size_bytes = 0;
-    process->sent = 0;
+    GY_ASSERT(process->state == GY_PROCESS_READY);
+    gy_wire_add(&process->out, &(gy_wire){.kind = GY_WIRE_START,
+                                          .id = effect->id,
+                                          .member = effect->member,
+                                          .key = effect->key,
+                                          .body = driver->message.data,
+                                          .body_bytes = driver->message.size_bytes});
+    gy_process_touch(driver, process);
 }
 
 void gy_driver_processes_send(gy_driver *driver)
@@ -203,12 +133,14 @@ void gy_driver_processes_send(gy_driver *driver)
     for (uint32_t i = 0; i < driver->dirty_count; i++) {
         gy_process *process = &driver->processes[driver->dirty[i]];
         process->is_dirty = false;
-        const bool is_heard =
-            process->state != GY_PROCESS_MUTE && process->state != GY_PROCESS_NONE;
-        if (driver->remote != NULL && is_heard) {
-            gy_remote_send(driver, process);
-        } else if (process->socket >= 0 && is_heard) {
-            send_to(driver, process);
+        if (process->state == GY_PROCESS_MUTE || process->state == GY_PROCESS_NONE) {
+            continue;
+        }
+        if (process->out.status < 0) { /* a message is missing */
+            gy_process_kill(driver, process->slot, process->generation,
+                            "out of memory for a message to it");
+        } else {
+            driver->executor->send(driver, process);
         }
     }
     driver->dirty_count = 0;
@@ -299,27 +231,11 @@ void gy_driver_processes_look_after(gy_driver *driver, int64_t now_ns)
     }
 }
 
-void gy_driver_processes_close(gy_driver *driver, bool is_hard)
+void gy_driver_processes_free(gy_driver *driver)
 {
     for (uint32_t i = 0; driver->processes != NULL && i < driver->process_count; i++) {
-        gy_process *process = &driver->processes[i];
-        if (process->socket >= 0) {
-            close(process->socket);
-            process->socket = -1;
-        }
-    }
-    const bool is_remote = driver->options->ticket != NULL;
-    if (!is_remote) {
-        gy_supervisor_close(&driver->supervisor, is_hard);
-    }
-    for (uint32_t i = 0; driver->processes != NULL && i < driver->process_count; i++) {
-        gy_process *process = &driver->processes[i];
-        if (process->state != GY_PROCESS_NONE && !is_remote) {
-            gy_worker_log_end(driver->env, driver->options->folder, i, process->generation,
-                              NULL);
-        }
-        gy_text_free(&process->out);
-        gy_free(process->in);
+        gy_text_free(&driver->processes[i].out);
+        gy_free(driver->processes[i].in);
     }
     gy_free(driver->processes);
     gy_free(driver->dirty);

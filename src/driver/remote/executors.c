@@ -56,7 +56,7 @@ static void say_open(gy_driver *driver, uint32_t slot)
     }
 }
 
-gy_status gy_remote_spawn(gy_driver *driver, const gy_process *process)
+gy_status remote_spawn(gy_driver *driver, gy_process *process)
 {
     GY_TRY(gy_lease_client_spawn(&driver->remote->client, process->slot, process->generation));
     driver->remote->client.executors[process->slot].window = REMOTE_WINDOW_BYTES;
@@ -78,7 +78,7 @@ static void say_close(gy_driver *driver, uint32_t slot, const char *reason)
                                         GY_NET_CLOSE, &message.base, NULL, NULL) < 0;
 }
 
-void gy_remote_kill(gy_driver *driver, const gy_process *process, const char *reason)
+void remote_kill(gy_driver *driver, const gy_process *process, const char *reason)
 {
     const lease_executor *executor = &driver->remote->client.executors[process->slot];
     if (executor->lease != 0 && executor->generation == process->generation) {
@@ -86,7 +86,7 @@ void gy_remote_kill(gy_driver *driver, const gy_process *process, const char *re
     }
 }
 
-void gy_remote_answered(gy_driver *driver, const gy_process *process)
+void remote_answered(gy_driver *driver, const gy_process *process)
 {
     lease_executor *executor = &driver->remote->client.executors[process->slot];
     executor->running -= executor->running > 0;
@@ -94,16 +94,11 @@ void gy_remote_answered(gy_driver *driver, const gy_process *process)
 
 /* ---- bytes ---- */
 
-void gy_remote_send(gy_driver *driver, gy_process *process)
+void remote_send(gy_driver *driver, gy_process *process)
 {
     gy_remote *remote = driver->remote;
     lease_executor *executor = &remote->client.executors[process->slot];
     gy_text *out = &process->out;
-    if (out->status < 0) { /* a message is missing */
-        gy_process_kill(driver, process->slot, process->generation,
-                        "out of memory for a message to it");
-        return;
-    }
     while (executor->lease != 0 && executor->generation == process->generation &&
            process->sent < out->size_bytes && executor->window > 0 && !executor->is_open_due) {
         REMOTE_MESSAGE(Relay, relay, message);
@@ -281,8 +276,12 @@ gy_status remote_handle_executor_gone(void *arg, const gy_rpc_asked *asked,
         return GY_OK;
     }
     char why[GY_ERROR_TEXT_BYTES], words[GY_ERROR_TEXT_BYTES];
+    char log_end[sizeof(words) + 24] = "";
     gy_net_clean_text(message->reason, why, sizeof(why));
     gy_net_clean_text(message->last_words, words, sizeof(words));
+    if (words[0] != '\0') {
+        (void)gy_print(log_end, sizeof(log_end), "; its log ends: %s", words);
+    }
     gy_board *lines = copy_boards(message);
     const gy_fork_server_news news = {.slot = process->slot,
                                       .generation = process->generation,
@@ -301,7 +300,7 @@ gy_status remote_handle_executor_gone(void *arg, const gy_rpc_asked *asked,
                               .lines = lines,
                               .line_count = (uint32_t)message->n_boards,
                               .why = why,
-                              .last_words = words});
+                              .log_end = log_end});
     gy_free(lines);
     return GY_OK;
 }

@@ -76,7 +76,7 @@ void remote_starts_free(gy_driver *driver)
     }
 }
 
-void gy_remote_forget(gy_driver *driver, const gy_process *process)
+void remote_forget(gy_driver *driver, const gy_process *process)
 {
     gy_remote *remote = driver->remote;
     for (remote_start *at = remote->starts, *next; at != NULL; at = next) {
@@ -88,14 +88,14 @@ void gy_remote_forget(gy_driver *driver, const gy_process *process)
     gy_lease_client_forget(&remote->client, process->slot, process->generation);
 }
 
-bool gy_remote_unstart(gy_driver *driver, const gy_effect *effect)
+bool remote_unfetch(gy_driver *driver, const gy_effect *effect)
 {
     for (remote_start *at = driver->remote->starts; at != NULL; at = at->next) {
         if (at->slot == effect->process && at->generation == effect->generation &&
             at->member == effect->member && at->id.task == effect->id.task &&
             at->id.epoch == effect->id.epoch && at->id.attempt == effect->id.attempt) {
             drop_start(driver, at);
-            gy_remote_answered(driver, &driver->processes[effect->process]);
+            remote_answered(driver, &driver->processes[effect->process]);
             return true;
         }
     }
@@ -260,21 +260,14 @@ void remote_fetches_go_on(void *arg, uint32_t host)
     }
 }
 
-gy_status gy_remote_start(gy_driver *driver, gy_process *process, const gy_effect *effect,
-                          const gy_driver_place *place)
+gy_status remote_fetch(gy_driver *driver, gy_process *process, const gy_effect *effect,
+                       const gy_driver_place *place)
 {
     gy_remote *remote = driver->remote;
-    const gy_wire wire = {.kind = GY_WIRE_START,
-                          .id = effect->id,
-                          .member = effect->member,
-                          .key = effect->key,
-                          .body = driver->message.data,
-                          .body_bytes = driver->message.size_bytes};
     const uint32_t host = remote->client.executors[process->slot].host;
     remote->client.executors[process->slot].running++;
     if (place->count == 0) {
-        gy_wire_add(&process->out, &wire);
-        gy_process_touch(driver, process);
+        gy_process_start(driver, process, effect);
         return GY_OK;
     }
     remote_start *start = gy_alloc_zero("driver.remote", 1, sizeof(*start));
@@ -287,7 +280,12 @@ gy_status gy_remote_start(gy_driver *driver, gy_process *process, const gy_effec
                             .generation = process->generation,
                             .id = effect->id,
                             .member = effect->member};
-    gy_wire_add(&start->wire, &wire);
+    gy_wire_add(&start->wire, &(gy_wire){.kind = GY_WIRE_START,
+                                         .id = effect->id,
+                                         .member = effect->member,
+                                         .key = effect->key,
+                                         .body = driver->message.data,
+                                         .body_bytes = driver->message.size_bytes});
     if (remote->starts != NULL) {
         remote->starts->place = &start->next;
     }
@@ -331,7 +329,7 @@ static void fail_start(gy_driver *driver, remote_start *start, gy_sched_event *e
     event->generation = start->generation;
     event->id = start->id;
     event->member = start->member;
-    gy_remote_answered(driver, &driver->processes[start->slot]);
+    remote_answered(driver, &driver->processes[start->slot]);
     drop_start(driver, start);
     gy_driver_step(driver, event);
 }

@@ -143,21 +143,21 @@ void remote_beat(void *arg, uint32_t number)
     remote_tell(driver, driver->remote->client.hosts[number].peer, GY_NET_BEAT, &message.base);
 }
 
-uint32_t gy_remote_host(const gy_driver *driver, uint32_t slot)
+uint32_t remote_host(const gy_driver *driver, uint32_t slot)
 {
     const lease_executor *executor = &driver->remote->client.executors[slot];
     return executor->lease != 0 ? executor->host : GY_NONE;
 }
 
-const char *gy_remote_folder(const gy_driver *driver, uint32_t slot)
+const char *remote_folder(const gy_driver *driver, uint32_t slot)
 {
-    const uint32_t host = gy_remote_host(driver, slot);
+    const uint32_t host = remote_host(driver, slot);
     return host != GY_NONE ? driver->remote->client.hosts[host].folder : NULL;
 }
 
-void gy_remote_guest(const gy_driver *driver, uint32_t slot, gy_driver_guest *guest)
+void remote_guest(const gy_driver *driver, uint32_t slot, gy_driver_guest *guest)
 {
-    const uint32_t number = gy_remote_host(driver, slot);
+    const uint32_t number = remote_host(driver, slot);
     if (number != GY_NONE) {
         const lease_host *host = &driver->remote->client.hosts[number];
         *guest = (gy_driver_guest){

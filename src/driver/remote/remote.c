@@ -1,8 +1,10 @@
 /* The node of a manager: what it says and hears, and when. */
 #include "driver/remote/remote_priv.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 
 static const int64_t farewell_ns = 500000000;
 static const double call_seconds = 30; /* a daemon that takes longer to answer is not well */
@@ -181,7 +183,7 @@ static const gy_lease_client_ops lease_ops = {.step = step,
                                               .request = remote_say_requests,
                                               .give = remote_say_give};
 
-gy_status gy_remote_open(gy_driver *driver)
+static gy_status remote_open(gy_driver *driver)
 {
     const gy_ticket *ticket = driver->options->ticket;
     gy_remote *remote = gy_alloc_zero("driver.remote", 1, sizeof(*remote));
@@ -231,33 +233,32 @@ gy_status gy_remote_open(gy_driver *driver)
     GY_TRY(gy_rpc_new(driver->env, &options, &remote->rpc));
     GY_TRY(dial_names(remote));
     dial_own(remote);
+    struct epoll_event event = {.events = EPOLLIN, .data = {.u64 = GY_EPOLL_REMOTE}};
+    if (epoll_ctl(driver->epoll, EPOLL_CTL_ADD, gy_rpc_fd(remote->rpc), &event) != 0) {
+        return gy_fail(GY_LIMIT, "cannot wait for events: %s", strerror(errno));
+    }
     return GY_OK;
 }
 
-gy_status gy_remote_begin(gy_driver *driver)
+static gy_status remote_begin(gy_driver *driver)
 {
     return gy_lease_client_begin(&driver->remote->client);
 }
 
 /* ---- turns ---- */
 
-int gy_remote_fd(const gy_driver *driver)
-{
-    return gy_rpc_fd(driver->remote->rpc);
-}
-
-int64_t gy_remote_next_ns(const gy_driver *driver)
+static int64_t remote_next_ns(const gy_driver *driver)
 {
     return gy_rpc_next(driver->remote->rpc).at_ns;
 }
 
-void gy_remote_turn(gy_driver *driver)
+static void remote_turn(gy_driver *driver)
 {
     while (!driver->has_ended && gy_rpc_turn(driver->remote->rpc, (gy_deadline){0}) == GY_OK) {
     }
 }
 
-void gy_remote_avoid(gy_driver *driver, uint32_t host, const char *reason)
+static void remote_avoid(gy_driver *driver, uint32_t host, const char *reason)
 {
     gy_lease_client_avoid(&driver->remote->client, host, reason);
 }
@@ -283,7 +284,7 @@ static void send_discards(gy_driver *driver, lease_host *host)
     }
 }
 
-void gy_remote_discard(gy_driver *driver, uint32_t host, const gy_text *names)
+static void remote_discard(gy_driver *driver, uint32_t host, const gy_text *names)
 {
     gy_remote *remote = driver->remote;
     for (uint32_t i = 0; i < remote->client.host_count; i++) {
@@ -298,7 +299,7 @@ void gy_remote_discard(gy_driver *driver, uint32_t host, const gy_text *names)
     }
 }
 
-void gy_remote_tick(gy_driver *driver, int64_t now_ns)
+static void remote_tick(gy_driver *driver, int64_t now_ns)
 {
     gy_lease_client *client = &driver->remote->client;
     gy_lease_client_look_after(client, now_ns);
@@ -312,7 +313,7 @@ void gy_remote_tick(gy_driver *driver, int64_t now_ns)
     gy_lease_client_release_all(client, now_ns);
 }
 
-void gy_remote_settle(gy_driver *driver)
+static void remote_settle(gy_driver *driver)
 {
     gy_lease_client *client = &driver->remote->client;
     gy_lease_client_do_avoids(client);
@@ -334,7 +335,7 @@ static void farewell_done(void *arg, gy_status status, const ProtobufCMessage *a
     }
 }
 
-int64_t gy_remote_watch_ns(const gy_driver *driver)
+static int64_t remote_watch_ns(const gy_driver *driver)
 {
     return gy_lease_client_watch_ns(&driver->remote->client);
 }
@@ -359,8 +360,9 @@ static void say_farewell(gy_driver *driver)
     }
 }
 
-void gy_remote_close(gy_driver *driver)
+static void remote_close(gy_driver *driver, bool is_hard)
 {
+    (void)is_hard; /* daemons end the processes */
     gy_remote *remote = driver->remote;
     if (remote == NULL) {
         return;
@@ -381,3 +383,27 @@ void gy_remote_close(gy_driver *driver)
     gy_free(remote);
     driver->remote = NULL;
 }
+
+const gy_executor_ops gy_executor_cluster = {
+    .name = "cluster",
+    .open = remote_open,
+    .begin = remote_begin,
+    .close = remote_close,
+    .turn = remote_turn,
+    .next_ns = remote_next_ns,
+    .tick = remote_tick,
+    .settle = remote_settle,
+    .watch_ns = remote_watch_ns,
+    .spawn = remote_spawn,
+    .kill = remote_kill,
+    .forget = remote_forget,
+    .send = remote_send,
+    .folder = remote_folder,
+    .guest = remote_guest,
+    .host = remote_host,
+    .fetch = remote_fetch,
+    .unfetch = remote_unfetch,
+    .answered = remote_answered,
+    .discard = remote_discard,
+    .avoid = remote_avoid,
+};

@@ -1,12 +1,13 @@
 /**
- * What the files of the driver's remote side tell each other.
+ * What the files of the cluster's executor tell each other. Each slot that is open stands on a
+ * lease; its process is at the daemon, and what the two say to each other goes over rpc.
  */
 #ifndef GY_DRIVER_REMOTE_REMOTE_PRIV_H
 #define GY_DRIVER_REMOTE_REMOTE_PRIV_H
 
 #include "control/net/net.h"
 #include "driver/lease/lease_client.h"
-#include "driver/remote.h"
+#include "driver/loop.h"
 
 enum {
     REMOTE_NAMES_MAX = 8,
@@ -84,6 +85,20 @@ Gy__Cluster__Key remote_key(gy_key key);
     gy__cluster__##STEM##__init(&(NAME));                                                      \
     (NAME).job = &NAME##_job;                                                                  \
     (NAME).epoch = driver->remote->ticket->epoch
+
+/* ---- slots of gy_executor_cluster ---- */
+
+gy_status remote_spawn(gy_driver *driver, gy_process *process);
+void remote_kill(gy_driver *driver, const gy_process *process, const char *reason);
+void remote_forget(gy_driver *driver, const gy_process *process);
+void remote_send(gy_driver *driver, gy_process *process);
+uint32_t remote_host(const gy_driver *driver, uint32_t slot);
+const char *remote_folder(const gy_driver *driver, uint32_t slot);
+void remote_guest(const gy_driver *driver, uint32_t slot, gy_driver_guest *guest);
+gy_status remote_fetch(gy_driver *driver, gy_process *process, const gy_effect *effect,
+                       const gy_driver_place *place);
+bool remote_unfetch(gy_driver *driver, const gy_effect *effect);
+void remote_answered(gy_driver *driver, const gy_process *process);
 
 /* ---- requests.c: the name server ---- */
 

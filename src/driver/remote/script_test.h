@@ -9,7 +9,7 @@
 #define GY_DRIVER_REMOTE_SCRIPT_TEST_H
 
 #include "control/net/net.h"
-#include "driver/remote.h"
+#include "driver/loop.h"
 #include "driver/remote/script_types_test.h"
 
 #include "gy_test.h"

@@ -4,7 +4,7 @@
 #define GY_DRIVER_REMOTE_SCRIPT_TYPES_TEST_H
 
 #include "control/net/net.h"
-#include "driver/remote.h"
+#include "driver/loop.h"
 
 #include <pthread.h>
 

@@ -232,6 +232,7 @@ int64_t gy_flow_run_held(void *arg, const gy_manager *manager, const gy_sched_ev
 /* The same for all epochs. */
 static void choose_id(gy_flow_job *job)
 {
+    GY_ASSERT(job->ticket != NULL);
     const size_t size = gy_print(job->id, sizeof(job->id), "%016llx%016llx",
                                  (unsigned long long)job->ticket->job.high,
                                  (unsigned long long)job->ticket->job.low);
