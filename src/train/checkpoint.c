@@ -263,7 +263,7 @@ static gy_status prepare_here(const gy_train_options *options)
     }
     struct stat about;
     if (stat(folder, &about) != 0 || !S_ISDIR(about.st_mode)) {
-        return gy_fail(GY_IO, "%s: cannot keep checkpoints here: it is no folder", folder);
+        return gy_fail(GY_IO, "%s: cannot keep checkpoints here: it is not a folder", folder);
     }
     if (access(folder, W_OK | X_OK) != 0) {
         return gy_fail(GY_IO, "%s: cannot write checkpoints: %s", folder, strerror(errno));

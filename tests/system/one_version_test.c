@@ -95,7 +95,7 @@ GY_TEST(a_resumed_job_is_of_one_version)
     must("new; rm -rf o job died; ! gyre mr --map '[ -e $GO.died ] || { : >$GO.died; kill -9 "
          "$(cat ${GO%go}job/lock); sleep 2; }; cat' in -o o -q -p 1 --split 4KiB --folder "
          "$PWD/job >said 2>&1; mv in2 in; gyre job resume $(cat job/id) >said 2>&1; rc=$?; "
-         "[ $rc = 1 ] && grep -q '/in changed since the job began' said");
+         "[ $rc = 1 ] && grep -q '/in changed since the job started' said");
 }
 
 GY_TEST(what_changes_no_byte_is_no_change)
