@@ -54,7 +54,8 @@ _Noreturn void gy_panic_at(const char *file, int line, const char *format, ...) 
 #define GY_ASSERT(fact)                                                                        \
     ((fact) ? (void)0 : gy_panic_at(__FILE__, __LINE__, "assertion failed: %s", #fact))
 
-/** O(n) facts, in development builds alone. */
+/** Facts that are O(n), or that each task of nanoseconds would pay; development builds alone.
+ */
 #ifdef GYRE_DEEP
 #define GY_CHECK_DEEP(fact) GY_ASSERT(fact)
 #else

@@ -23,8 +23,8 @@ static void rest(const gy_engine *engine)
 static int64_t judge(gy_engine *engine, gy_worker *self, int64_t start_ns)
 {
     int64_t now = gy_clock_ns();
-    GY_ASSERT(self == gy_own.worker);
-    GY_ASSERT(now >= start_ns);
+    GY_CHECK_DEEP(self == gy_own.worker);
+    GY_CHECK_DEEP(now >= start_ns);
     self->is_reluctant = now - start_ns < SHORT_TASK_NS;
     if (self->is_reluctant && self->in_hand != NULL) {
         gy_engine_heap_push(&engine->heap, self->in_hand);

@@ -61,7 +61,7 @@ static inline void gy_spin_lock(gy_spinlock *lock)
 /* Pairs with the exchange of gy_spin_try. */
 static inline void gy_spin_unlock(gy_spinlock *lock)
 {
-    GY_ASSERT(atomic_load_explicit(&lock->held, memory_order_relaxed) == 1);
+    GY_CHECK_DEEP(atomic_load_explicit(&lock->held, memory_order_relaxed) == 1);
     atomic_store_explicit(&lock->held, 0, memory_order_release);
 }
 

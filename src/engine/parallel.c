@@ -4,11 +4,11 @@
 
 static void run_piece(const gy_engine_loop *job, int64_t piece)
 {
-    GY_ASSERT(piece >= 0);
-    GY_ASSERT(piece < job->pieces);
+    GY_CHECK_DEEP(piece >= 0);
+    GY_CHECK_DEEP(piece < job->pieces);
     int64_t begin = piece * job->grain;
     int64_t left = job->count - begin;
-    GY_ASSERT(left > 0);
+    GY_CHECK_DEEP(left > 0);
     job->fn(job->arg, begin, begin + GY_MIN(left, job->grain));
 }
 

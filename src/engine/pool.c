@@ -36,7 +36,7 @@ static bool add_task_slab(gy_engine_pool *pool)
 /* Up to `count` tasks of the shared pool as a list; NULL when out of memory. */
 static gy_done *take_tasks(gy_engine_pool *pool, int count, int *taken)
 {
-    GY_ASSERT(count > 0);
+    GY_CHECK_DEEP(count > 0);
     gy_spin_lock(&pool->lock);
     gy_done *first = NULL;
     if (pool->tasks != NULL || add_task_slab(pool)) {
@@ -49,7 +49,7 @@ static gy_done *take_tasks(gy_engine_pool *pool, int count, int *taken)
         }
         pool->tasks = last->next;
         last->next = NULL;
-        GY_ASSERT(n <= count);
+        GY_CHECK_DEEP(n <= count);
         *taken = n;
     }
     gy_spin_unlock(&pool->lock);
@@ -73,8 +73,8 @@ static gy_access *take_accesses(gy_engine *engine, int class)
 
 gy_done *gy_engine_task_new(gy_engine *engine, gy_worker *self, size_t access_count)
 {
-    GY_ASSERT(access_count <= ACCESSES_MAX);
-    GY_ASSERT(self == NULL || (self->free == NULL) == (self->free_count == 0));
+    GY_CHECK_DEEP(access_count <= ACCESSES_MAX);
+    GY_CHECK_DEEP(self == NULL || (self->free == NULL) == (self->free_count == 0));
     gy_done *task = self != NULL ? self->free : NULL;
     if (task == NULL) {
         int taken = 0;
@@ -110,8 +110,8 @@ gy_done *gy_engine_task_new(gy_engine *engine, gy_worker *self, size_t access_co
 
 void gy_engine_task_free(gy_engine *engine, gy_worker *self, gy_done *task)
 {
-    GY_ASSERT(task->access_class < ACCESS_CLASSES);
-    GY_ASSERT((task->access_class == 0) == (task->accesses == task->inline_accesses));
+    GY_CHECK_DEEP(task->access_class < ACCESS_CLASSES);
+    GY_CHECK_DEEP((task->access_class == 0) == (task->accesses == task->inline_accesses));
     gy_engine_pool *pool = &engine->pool;
     if (task->access_class != 0) {
         gy_spin_lock(&pool->lock);
@@ -139,8 +139,8 @@ void gy_engine_task_free(gy_engine *engine, gy_worker *self, gy_done *task)
     gy_done *first = self->free;
     self->free = last->next;
     self->free_count -= BATCH_TASKS;
-    GY_ASSERT(self->free != NULL);
-    GY_ASSERT(self->free_count > 0);
+    GY_CHECK_DEEP(self->free != NULL);
+    GY_CHECK_DEEP(self->free_count > 0);
     gy_spin_lock(&pool->lock);
     last->next = pool->tasks;
     pool->tasks = first;

@@ -31,7 +31,7 @@ static gy_status check(const gy_task *task)
  */
 static size_t sort_accesses(gy_access *accesses, size_t count)
 {
-    GY_ASSERT(count > 1);
+    GY_CHECK_DEEP(count > 1);
     size_t gap = 1;
     while (gap < count / 3) {
         gap = 3 * gap + 1;
@@ -54,13 +54,13 @@ static size_t sort_accesses(gy_access *accesses, size_t count)
             accesses[kept - 1].kind = ACCESS_MUTATE;
         }
     }
-    GY_ASSERT(kept <= count);
+    GY_CHECK_DEEP(kept <= count);
     return kept;
 }
 
 static void fill_accesses(gy_engine *engine, gy_done *done, const gy_task *task)
 {
-    GY_ASSERT(done->accesses != NULL);
+    GY_CHECK_DEEP(done->accesses != NULL);
     gy_access *accesses = done->accesses;
     size_t count = 0;
     for (size_t i = 0; i < task->read_count; i++) {
@@ -73,7 +73,7 @@ static void fill_accesses(gy_engine *engine, gy_done *done, const gy_task *task)
         accesses[count].kind = ACCESS_MUTATE;
         accesses[count++].owner = done;
     }
-    GY_ASSERT(count == task->read_count + task->mutate_count);
+    GY_CHECK_DEEP(count == task->read_count + task->mutate_count);
     done->access_count = (uint32_t)(count > 1 ? sort_accesses(accesses, count) : count);
     for (uint32_t i = 0; i < done->access_count; i++) {
         GY_ASSERT(accesses[i].var->engine == engine);
@@ -121,7 +121,7 @@ static bool take_bytes(void *arg)
  */
 static void keep_pace(gy_engine *engine, gy_worker *self)
 {
-    GY_ASSERT(gy_own.depth == 0);
+    GY_CHECK_DEEP(gy_own.depth == 0);
     bool is_tight = engine->task_limit < TASK_LIMIT_DEFAULT;
     if (self != NULL && !is_tight) {
         if (++self->since_check < PUSH_CHECK) {
@@ -155,7 +155,7 @@ static void admit(gy_engine *engine, gy_worker *self, gy_done *done)
         if (gy_own.depth > 0) {
             int64_t before = atomic_fetch_add_explicit(&engine->bytes_used, want.bytes,
                                                        memory_order_acq_rel);
-            GY_ASSERT(before >= 0);
+            GY_CHECK_DEEP(before >= 0);
         } else {
             gy_status status =
                 gy_engine_help_until(engine, take_bytes, &want, GY_NEVER, POLL_NS);
@@ -166,7 +166,7 @@ static void admit(gy_engine *engine, gy_worker *self, gy_done *done)
 
 static void count_push(gy_engine *engine, gy_worker *self)
 {
-    GY_ASSERT(self == NULL || self->engine == engine);
+    GY_CHECK_DEEP(self == NULL || self->engine == engine);
     if (self != NULL) {
         uint64_t pushed = atomic_load_explicit(&self->pushed, memory_order_relaxed);
         atomic_store_explicit(&self->pushed, pushed + 1, memory_order_release);

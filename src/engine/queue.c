@@ -4,7 +4,7 @@
 
 bool gy_engine_ring_push(gy_engine_ring *ring, gy_done *task)
 {
-    GY_ASSERT(task->lane == GY_LANE_COMPUTE);
+    GY_CHECK_DEEP(task->lane == GY_LANE_COMPUTE);
     uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
     /* Pairs with the swap in gy_engine_ring_pop: a slot is filled again only after it was read.
      */
@@ -32,7 +32,7 @@ gy_done *gy_engine_ring_pop(gy_engine_ring *ring)
             atomic_load_explicit(&ring->slots[head % RING_SLOTS], memory_order_relaxed);
         if (atomic_compare_exchange_weak_explicit(&ring->head, &head, head + 1,
                                                   memory_order_acq_rel, memory_order_relaxed)) {
-            GY_ASSERT(task != NULL);
+            GY_CHECK_DEEP(task != NULL);
             return task;
         }
     }
@@ -46,13 +46,13 @@ bool gy_engine_ring_is_empty(gy_engine_ring *ring)
 
 static int64_t key_of(const gy_done *task)
 {
-    GY_ASSERT(task->lane <= GY_LANE_NETWORK);
+    GY_CHECK_DEEP(task->lane <= GY_LANE_NETWORK);
     return task->lane == GY_LANE_NETWORK ? KEY_NETWORK : task->priority;
 }
 
 static bool is_before(const gy_done *a, const gy_done *b)
 {
-    GY_ASSERT(a->order != b->order);
+    GY_CHECK_DEEP(a->order != b->order);
     int64_t key_a = key_of(a);
     int64_t key_b = key_of(b);
     return key_a != key_b ? key_a > key_b : a->order < b->order;
@@ -64,8 +64,8 @@ static gy_done *meld(gy_done *a, gy_done *b)
     if (a == NULL || b == NULL) {
         return a != NULL ? a : b;
     }
-    GY_ASSERT(a->next == NULL);
-    GY_ASSERT(b->next == NULL);
+    GY_CHECK_DEEP(a->next == NULL);
+    GY_CHECK_DEEP(b->next == NULL);
     if (is_before(b, a)) {
         gy_done *first = b;
         b = a;
@@ -89,8 +89,8 @@ static gy_done *meld_siblings(gy_done *first)
         if (b != NULL) {
             b->next = NULL;
         }
-        GY_ASSERT(a != first);
-        GY_ASSERT(b != a);
+        GY_CHECK_DEEP(a != first);
+        GY_CHECK_DEEP(b != a);
         gy_done *pair = meld(a, b);
         pair->next = pairs;
         pairs = pair;
@@ -116,7 +116,7 @@ static void publish_top(gy_engine_heap *heap)
 
 void gy_engine_heap_push(gy_engine_heap *heap, gy_done *task)
 {
-    GY_ASSERT(atomic_load_explicit(&task->state, memory_order_relaxed) == TASK_QUEUED);
+    GY_CHECK_DEEP(atomic_load_explicit(&task->state, memory_order_relaxed) == TASK_QUEUED);
     gy_spin_lock(&heap->lock);
     task->order = heap->order++;
     task->child = NULL;
@@ -136,7 +136,7 @@ gy_done *gy_engine_heap_pop(gy_engine_heap *heap, int64_t key)
     gy_spin_lock(&heap->lock);
     gy_done *task = heap->root;
     if (task != NULL && key_of(task) >= key) {
-        GY_ASSERT(task->next == NULL); /* the root has no siblings */
+        GY_CHECK_DEEP(task->next == NULL); /* the root has no siblings */
         heap->root = meld_siblings(task->child);
         task->child = NULL;
         task->next = NULL;

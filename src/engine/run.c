@@ -7,8 +7,8 @@ _Thread_local gy_self gy_own __attribute__((tls_model("initial-exec")));
 
 void gy_engine_ready(gy_engine *engine, gy_worker *self, gy_done *task)
 {
-    GY_ASSERT(task->engine == engine);
-    GY_ASSERT(atomic_load_explicit(&task->state, memory_order_relaxed) == TASK_QUEUED);
+    GY_CHECK_DEEP(task->engine == engine);
+    GY_CHECK_DEEP(atomic_load_explicit(&task->state, memory_order_relaxed) == TASK_QUEUED);
     if (task->lane == GY_LANE_BLOCKING) {
         gy_blocking_push(engine, task);
         return;
@@ -22,7 +22,7 @@ void gy_engine_ready(gy_engine *engine, gy_worker *self, gy_done *task)
 
 void gy_engine_flush_hand(gy_engine *engine, gy_worker *self)
 {
-    GY_ASSERT(self == NULL || self->engine == engine);
+    GY_CHECK_DEEP(self == NULL || self->engine == engine);
     if (self != NULL && self->in_hand != NULL) {
         gy_done *task = self->in_hand;
         self->in_hand = NULL;
@@ -67,8 +67,8 @@ int64_t gy_engine_alive(gy_engine *engine)
 /* How much the others have done, ever. */
 static uint64_t activity(const gy_engine *engine, const gy_worker *self)
 {
-    GY_ASSERT(self->engine == engine);
-    GY_ASSERT(self->index < engine->worker_count);
+    GY_CHECK_DEEP(self->engine == engine);
+    GY_CHECK_DEEP(self->index < engine->worker_count);
     uint64_t sum = 0;
     for (int i = 0; i < engine->worker_count; i++) {
         if (i != self->index) {
@@ -87,7 +87,7 @@ static uint64_t activity(const gy_engine *engine, const gy_worker *self)
  */
 static bool may_take(gy_engine *engine, gy_worker *self)
 {
-    GY_ASSERT(self == NULL || self->engine == engine);
+    GY_CHECK_DEEP(self == NULL || self->engine == engine);
     if (self == NULL || self->index == 0 || !self->is_reluctant) {
         return true;
     }
@@ -101,7 +101,7 @@ static bool may_take(gy_engine *engine, gy_worker *self)
         self->was_held_off = true;
         return false;
     }
-    GY_ASSERT(now >= self->probe_ns);
+    GY_CHECK_DEEP(now >= self->probe_ns);
     self->probe_ns = now;
     return true;
 }
@@ -109,8 +109,8 @@ static bool may_take(gy_engine *engine, gy_worker *self)
 static gy_done *steal(gy_engine *engine, const gy_worker *self)
 {
     int first = self != NULL ? self->index + 1 : 0;
-    GY_ASSERT(first >= 0);
-    GY_ASSERT(first <= engine->worker_count);
+    GY_CHECK_DEEP(first >= 0);
+    GY_CHECK_DEEP(first <= engine->worker_count);
     for (int i = 0; i < engine->worker_count; i++) {
         gy_worker *victim = engine->workers[(first + i) % engine->worker_count];
         if (victim != self) {
@@ -137,7 +137,7 @@ static gy_done *find_near(gy_engine *engine, gy_worker *self)
     if (self != NULL) {
         task = self->in_hand;
         self->in_hand = NULL;
-        GY_ASSERT(task == NULL || task->lane == GY_LANE_COMPUTE);
+        GY_CHECK_DEEP(task == NULL || task->lane == GY_LANE_COMPUTE);
         if (task == NULL) {
             task = gy_engine_ring_pop(&self->ring);
         }
@@ -159,7 +159,7 @@ static gy_done *find_far(gy_engine *engine, gy_worker *self)
 
 bool gy_engine_run_near(gy_engine *engine, gy_worker *self)
 {
-    GY_ASSERT(self == NULL || self->engine == engine);
+    GY_CHECK_DEEP(self == NULL || self->engine == engine);
     gy_done *task = find_near(engine, self);
     if (task == NULL) {
         return false;
@@ -212,7 +212,7 @@ static void leave_scope(gy_scope *scope, gy_failure *failure)
     /* The scope may be freed after this. Seq_cst: gy_engine_call_waiters must not look earlier.
      */
     int64_t before = atomic_fetch_sub_explicit(&scope->alive, 1, memory_order_seq_cst);
-    GY_ASSERT(before > 0);
+    GY_CHECK_DEEP(before > 0);
     if (before == 1) {
         gy_engine_call_waiters(engine);
     }
@@ -221,8 +221,8 @@ static void leave_scope(gy_scope *scope, gy_failure *failure)
 /* Hand on tasks that became ready (last first); the first plain one stays in hand. */
 static void hand_on(gy_engine *engine, gy_worker *self, gy_done *ready, bool may_keep)
 {
-    GY_ASSERT(ready != NULL);
-    GY_ASSERT(!may_keep || self != NULL);
+    GY_CHECK_DEEP(ready != NULL);
+    GY_CHECK_DEEP(!may_keep || self != NULL);
     gy_done *in_order = NULL;
     while (ready != NULL) {
         gy_done *next = ready->next;
@@ -247,8 +247,8 @@ static void hand_on(gy_engine *engine, gy_worker *self, gy_done *ready, bool may
 static void finish(gy_engine *engine, gy_worker *self, gy_done *task, gy_failure *failure,
                    bool is_runner)
 {
-    GY_ASSERT(task->engine == engine);
-    GY_ASSERT(failure == NULL || failure->error.status < 0);
+    GY_CHECK_DEEP(task->engine == engine);
+    GY_CHECK_DEEP(failure == NULL || failure->error.status < 0);
     gy_done *ready = NULL;
     for (uint32_t i = 0; i < task->access_count; i++) {
         ready = gy_access_release(&task->accesses[i], failure, ready);
@@ -256,7 +256,7 @@ static void finish(gy_engine *engine, gy_worker *self, gy_done *task, gy_failure
     if (task->bytes != 0) {
         int64_t used = atomic_fetch_sub_explicit(&engine->bytes_used, (int64_t)task->bytes,
                                                  memory_order_release);
-        GY_ASSERT(used >= (int64_t)task->bytes);
+        GY_CHECK_DEEP(used >= (int64_t)task->bytes);
     }
     gy_failure_drop(task->cause);
     gy_scope *scope = task->scope;
@@ -298,8 +298,8 @@ static gy_failure *find_cause(const gy_done *task)
 /* True when the task has ended, with `failure` as its result. */
 static bool call_body(gy_done *task, gy_failure **failure)
 {
-    GY_ASSERT(task->run != NULL);
-    GY_ASSERT(gy_own.depth >= 0);
+    GY_CHECK_DEEP(task->run != NULL);
+    GY_CHECK_DEEP(gy_own.depth >= 0);
     gy_engine_frame frame = {.outer = gy_own.frame, .task = task};
     atomic_store_explicit(&task->state, TASK_RUNNING, memory_order_relaxed);
     gy_own.frame = &frame;
@@ -313,8 +313,8 @@ static bool call_body(gy_done *task, gy_failure **failure)
     } else {
         task->run(task->arg, task);
     }
-    GY_ASSERT(gy_own.frame == &frame);
-    GY_ASSERT(gy_own.depth > 0);
+    GY_CHECK_DEEP(gy_own.frame == &frame);
+    GY_CHECK_DEEP(gy_own.depth > 0);
     gy_own.depth--;
     gy_own.frame = frame.outer;
     if (frame.is_ended) {
@@ -333,7 +333,7 @@ static bool call_body(gy_done *task, gy_failure **failure)
 
 void gy_engine_task_run(gy_engine *engine, gy_worker *self, gy_done *task)
 {
-    GY_ASSERT(task->engine == engine);
+    GY_CHECK_DEEP(task->engine == engine);
     GY_ASSERT(atomic_load_explicit(&task->missing, memory_order_relaxed) <= 1);
     gy_failure *failure = NULL;
     task->cause = find_cause(task);
@@ -364,7 +364,7 @@ static void end_elsewhere(gy_done *task, gy_failure *failure)
 
 static void end(gy_done *task, gy_failure *failure)
 {
-    GY_ASSERT(atomic_load_explicit(&task->state, memory_order_relaxed) != TASK_QUEUED);
+    GY_CHECK_DEEP(atomic_load_explicit(&task->state, memory_order_relaxed) != TASK_QUEUED);
     for (gy_engine_frame *frame = gy_own.frame; frame != NULL; frame = frame->outer) {
         if (frame->task == task) {
             GY_ASSERT(!frame->is_ended);
@@ -378,7 +378,7 @@ static void end(gy_done *task, gy_failure *failure)
 
 void gy_done_ok(gy_done *done)
 {
-    GY_ASSERT(done != NULL);
+    GY_CHECK_DEEP(done != NULL);
     end(done, NULL);
 }
 

@@ -14,13 +14,13 @@
 /* The owner of a queued access that is no waiter. */
 static gy_done *task_of(const gy_access *access)
 {
-    GY_ASSERT(access->kind != ACCESS_WAIT);
+    GY_CHECK_DEEP(access->kind != ACCESS_WAIT);
     return access->owner;
 }
 
 static void hold(gy_var *var, gy_access *access) GY_REQUIRES(var->lock)
 {
-    GY_ASSERT(access->kind == ACCESS_MUTATE ? var->active == 0 : var->active >= 0);
+    GY_CHECK_DEEP(access->kind == ACCESS_MUTATE ? var->active == 0 : var->active >= 0);
     access->is_poisoned = var->failure != NULL;
     if (access->kind == ACCESS_MUTATE) {
         var->active = -1;
@@ -32,8 +32,8 @@ static void hold(gy_var *var, gy_access *access) GY_REQUIRES(var->lock)
 
 static void append(gy_var *var, gy_access *access) GY_REQUIRES(var->lock)
 {
-    GY_ASSERT(access->var == var);
-    GY_ASSERT(var->head == NULL || var->tail->next == NULL);
+    GY_CHECK_DEEP(access->var == var);
+    GY_CHECK_DEEP(var->head == NULL || var->tail->next == NULL);
     access->next = NULL;
     if (var->head == NULL) {
         var->head = access;
@@ -61,8 +61,8 @@ int gy_access_link(gy_access *accesses, size_t count, _Atomic int32_t *missing)
             waiting++;
         }
     }
-    GY_ASSERT(waiting >= 0);
-    GY_ASSERT((size_t)waiting <= count);
+    GY_CHECK_DEEP(waiting >= 0);
+    GY_CHECK_DEEP((size_t)waiting <= count);
     /* Nobody can grant before the locks are gone, so a plain count will do. */
     atomic_store_explicit(missing, waiting, memory_order_relaxed);
     for (size_t i = 0; i < count; i++) {
@@ -82,7 +82,7 @@ static gy_access *advance(gy_var *var) GY_REQUIRES(var->lock)
         if (!is_free) {
             break;
         }
-        GY_ASSERT(access->var == var);
+        GY_CHECK_DEEP(access->var == var);
         var->head = access->next;
         if (access->kind == ACCESS_WAIT) {
             gy_waiter *waiter = access->owner;
@@ -111,7 +111,7 @@ static gy_done *grant(gy_access *granted, gy_done *ready)
             gy_engine_call_waiters(engine);
         } else {
             gy_done *task = task_of(granted);
-            GY_ASSERT(atomic_load_explicit(&task->missing, memory_order_relaxed) > 0);
+            GY_CHECK_DEEP(atomic_load_explicit(&task->missing, memory_order_relaxed) > 0);
             /* One is missing: this one, and nobody else will touch the count. Acquire pairs
              * with the release of those that granted the others. */
             if (atomic_load_explicit(&task->missing, memory_order_acquire) == 1 ||
@@ -127,7 +127,7 @@ static gy_done *grant(gy_access *granted, gy_done *ready)
 
 gy_done *gy_access_release(gy_access *access, gy_failure *failure, gy_done *ready)
 {
-    GY_ASSERT(access->kind != ACCESS_WAIT);
+    GY_CHECK_DEEP(access->kind != ACCESS_WAIT);
     gy_var *var = access->var;
     bool is_over = false;
     gy_spin_lock(&var->lock);
