@@ -25,7 +25,7 @@
 
 #ifdef GYRE_TSAN
 /* Not a second of sleep at the end of each process. */
-__attribute__((visibility("default"))) const char *__tsan_default_options(void);
+__attribute__((visibility("default"), weak)) const char *__tsan_default_options(void);
 const char *__tsan_default_options(void)
 {
     return "atexit_sleep_ms=0";
