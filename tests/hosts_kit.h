@@ -182,16 +182,11 @@ static inline void kit_start(kit_hosts *hosts, int nodes, int host, const char *
     char text[2][16];
     snprintf(text[0], 16, "%d", nodes);
     snprintf(text[1], 16, "%d", host);
-    const char *words[KIT_WORDS] = {getenv("GYRE_BIN"),
-                                    "run",
-                                    "--timeout",
-                                    "60",
-                                    "--nodes",
-                                    text[0],
-                                    "--node",
-                                    text[1],
-                                    "--rendezvous",
-                                    hosts->rendezvous};
+    const char *words[KIT_WORDS] = {getenv("GYRE_BIN"), "run",
+                                    "--timeout",        "60",
+                                    "--nodes",          text[0],
+                                    "--node",           text[1],
+                                    "--rendezvous",     hosts->rendezvous};
     int count = 10;
     for (; *options != NULL && count < KIT_WORDS - 1; options++) {
         words[count++] = *options;

@@ -13,7 +13,7 @@ extern "C" {
 
 /** Zero fields take the default, where there is one. */
 typedef struct gy_daemon_run_options {
-    size_t struct_size; /* GY_OPTIONS; 0: as compiled */
+    size_t struct_size;       /* GY_OPTIONS; 0: as compiled */
     const char *nameservers;  /* "HOST:PORT,HOST:PORT" */
     const char *listen;       /* "HOST:PORT"; port 0: the system chooses one */
     const char *folder;       /* its own, on a disk of this host; created when missing */

@@ -228,7 +228,8 @@ static void add_note(gy_flow_job *job, const char *text)
     struct last_note *last = &job->last_notes[job->last_note_count++ % GY_DRIVER_ROWS];
     const int64_t wall_ns = job->env->ops->wall_ns(job->env);
     last->wall_ns = wall_ns;
-    (void)snprintf(last->text, sizeof(last->text), "%.159s", text); /* for people: it may be cut */
+    (void)snprintf(last->text, sizeof(last->text), "%.159s",
+                   text); /* for people: it may be cut */
     if (job->note_count < GY_JOB_NOTES) {
         const char *copy = keep_text(&job->arena, text);
         if (copy == NULL ||
