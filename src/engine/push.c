@@ -155,7 +155,7 @@ static void admit(gy_engine *engine, gy_worker *self, gy_done *done)
         if (gy_own.depth > 0) {
             int64_t before = atomic_fetch_add_explicit(&engine->bytes_used, want.bytes,
                                                        memory_order_acq_rel);
-            GY_CHECK_DEEP(before >= 0);
+            GY_ASSERT(before >= 0);
         } else {
             gy_status status =
                 gy_engine_help_until(engine, take_bytes, &want, GY_NEVER, POLL_NS);

@@ -256,7 +256,7 @@ static void finish(gy_engine *engine, gy_worker *self, gy_done *task, gy_failure
     if (task->bytes != 0) {
         int64_t used = atomic_fetch_sub_explicit(&engine->bytes_used, (int64_t)task->bytes,
                                                  memory_order_release);
-        GY_CHECK_DEEP(used >= (int64_t)task->bytes);
+        GY_ASSERT(used >= (int64_t)task->bytes);
     }
     gy_failure_drop(task->cause);
     gy_scope *scope = task->scope;
