@@ -27,8 +27,9 @@ void gy_limits_forbid(const gy_limits *limits, bool is_forbidden);
 /** In the fork server at its end, and in a vertex process once it has entered: what is open,
  * and the memory. The groups stay for gy_limits_sweep. */
 void gy_limits_close(gy_limits *limits);
-/** In the reaper, and in the driver after its end, however that came: kill who is left in the
- * groups of that name, where this process is not, and remove them. */
+/** Kill every process that is left in the control groups of that name, of which the caller is
+ * no member, and remove the groups. The reaper calls it, and the driver after the reaper's end.
+ */
 void gy_limits_sweep(pid_t name, uint32_t processes);
 /** Remove the groups of jobs that were killed with all who would have removed them: named by a
  * process that is not there, and empty. At most some; what cannot be removed stays.

@@ -1,15 +1,15 @@
 /**
  * Hosts of a job, inside the manager: what waits for whom, where a task goes, who fails where.
  *
- * Invariant: an input that is committed on a lost host is read by committed tasks alone; who is
- * raised takes such inputs along.
+ * Invariant: only committed tasks read an input that is committed on a lost host. When a task
+ * must run again, the tasks that made such inputs of it run again too.
  */
 #ifndef GY_SCHED_HOSTS_HOSTS_H
 #define GY_SCHED_HOSTS_HOSTS_H
 
 #include "sched/state/state.h"
 
-/* ---- hosts.c: who is there ---- */
+/* ---- hosts.c: the list of hosts and their states ---- */
 /** BEGIN: what was committed where; exact tasks wait for hosts that are expected. */
 void gy_manager_hosts_begin(gy_manager *manager);
 /** It does not start before: a run of it may go on where nobody can look. */
