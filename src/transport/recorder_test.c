@@ -3,8 +3,10 @@
  * file says the same, and no damaged one is believed.
  */
 #include "transport/recorder.h"
+#include "transport/segment_priv.h"
 #include "transport/transport.h"
 
+#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -290,6 +292,19 @@ GY_TEST(other_memory_is_no_segment)
     assert_int_equal(pwrite(fd, "\x02\x00\x00\x00", 4, 12), 4);
     assert_ok(gy_flight_take(fd, &flight));
     gy_flight_free(flight);
+    /* Two ranks that are not all of their run. */
+    const int32_t at_first = offsetof(gy_transport_segment_header, first_rank);
+    const int32_t at_size = offsetof(gy_transport_segment_header, run_size);
+    const int32_t damages[][2] = {{at_size, 5},  {at_size, -1},         {at_size, INT32_MAX},
+                                  {at_first, 8}, {at_first, INT32_MAX}, {at_first, -1}};
+    for (size_t i = 0; i < GY_COUNT(damages); i++) {
+        int32_t sound = 0;
+        assert_int_equal(pread(fd, &sound, sizeof(sound), damages[i][0]), sizeof(sound));
+        assert_int_equal(pwrite(fd, &damages[i][1], sizeof(sound), damages[i][0]),
+                         sizeof(sound));
+        assert_status(gy_flight_take(fd, &flight), GY_FORMAT);
+        assert_int_equal(pwrite(fd, &sound, sizeof(sound), damages[i][0]), sizeof(sound));
+    }
     assert_int_equal(ftruncate(fd, 8192), 0);
     assert_status(gy_flight_take(fd, &flight), GY_FORMAT);
     close(fd);

@@ -154,11 +154,15 @@ gy_status gy_transport_segment_look(int fd, gy_transport_segment_header *header,
     if (size != (ssize_t)sizeof(*header) || header->magic != segment_magic) {
         return gy_fail(GY_FORMAT, "descriptor %d is not a segment of shared memory", fd);
     }
-    if (header->version != SEGMENT_VERSION || header->ranks < 1 ||
-        header->ranks > GY_RANKS_MAX || header->first_rank < 0 ||
-        header->first_rank > INT32_MAX - header->ranks) {
-        return gy_fail(GY_FORMAT, "segment of version %u with %d ranks: expected version %d",
-                       header->version, header->ranks, SEGMENT_VERSION);
+    if (header->version != SEGMENT_VERSION) {
+        return gy_fail(GY_FORMAT, "a segment of version %u, expected %d", header->version,
+                       SEGMENT_VERSION);
+    }
+    if (header->ranks < 1 || header->ranks > GY_RANKS_MAX || header->first_rank < 0 ||
+        header->first_rank > GY_RANKS_MAX - header->ranks || header->run_size > GY_RANKS_MAX ||
+        header->run_size < header->first_rank + header->ranks) {
+        return gy_fail(GY_FORMAT, "a segment of %d ranks from rank %d on, of %d", header->ranks,
+                       header->first_rank, header->run_size);
     }
     GY_TRY(gy_transport_segment_plan(header->ranks, header->staging_bytes, header->ring_bytes,
                                      header->pool_bytes, layout));
