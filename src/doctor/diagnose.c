@@ -1,4 +1,4 @@
-/* Who does what, and who waits for whom. */
+/* Finds out what each rank does and which rank waits for which. */
 #include "doctor/doctor_priv.h"
 
 #include <string.h>
@@ -43,7 +43,8 @@ static void examine(const gy_flight *flight, int rank, gy_patient *patient)
     bool is_over = letter == '\0' || letter == 'Z' || letter == 'X';
     patient->is_gone =
         facts->stage == GY_FLIGHT_DEAD || (facts->stage == GY_FLIGHT_JOINED && is_over);
-    /* Of those that go on the oldest, else the latest that failed after all others ended. */
+    /* The oldest call under way; if there is none, the first failed call after which no call
+     * ended in order. */
     for (uint32_t at = 0; at < facts->record_count; at++) {
         const gy_flight_record *record = &flight->records[rank][at];
         if (is_open(record)) {
@@ -60,7 +61,7 @@ static void examine(const gy_flight *flight, int rank, gy_patient *patient)
     }
 }
 
-/* The same call in another rank's records. */
+/* Find the record of the same call among another rank's records. */
 static const gy_flight_record *find_call(const gy_flight *flight, int rank,
                                          const gy_flight_record *call)
 {
@@ -73,8 +74,8 @@ static const gy_flight_record *find_call(const gy_flight *flight, int rank,
     return NULL;
 }
 
-/* Is the rank `other` a member of the group in which `rank` called? Both know it by
- * communicator slot, first rank and first number. */
+/* Is the rank `other` a member of the communicator in which `rank` called? Both ranks identify
+ * the communicator by its slot, first rank and first number. */
 static bool is_member(const gy_flight *flight, int rank, int other,
                       const gy_flight_record *call)
 {
@@ -108,7 +109,7 @@ static void add_wait_for(gy_diagnosis *diagnosis, int from, int world_rank)
     }
 }
 
-/* A failed message or collective waits as it did when it failed. */
+/* A failed message or collective has the same wait edges as when it failed. */
 static void add_waits_of(gy_diagnosis *diagnosis, int rank)
 {
     const gy_flight *flight = diagnosis->flight;

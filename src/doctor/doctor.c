@@ -1,4 +1,5 @@
-/* What `gyre doctor` does: find, read, diagnose, say. */
+/* What `gyre doctor` does: finds the launches, reads the flight record, diagnoses it, and
+ * prints the findings. */
 #include "doctor/doctor_priv.h"
 
 #include <gyre/doctor.h>
@@ -68,7 +69,8 @@ static void list(const gy_found_run *runs, int count, gy_text *out)
     }
 }
 
-/* All segments of a process: unmodified MPI programs have one a communicator. */
+/* Describe all segments of a process: an unmodified MPI program has one for each
+ * communicator. */
 static gy_status look_at(const gy_found_run *runs, int count, const gy_doctor_options *options,
                          gy_text *out)
 {
@@ -120,7 +122,8 @@ static gy_status look(const gy_doctor_options *options, gy_text *out)
             gy_text_add(out, "%s\n", which);
         }
         list(runs, count, out);
-        if (options->is_json) { /* a program asked, and the list is for people */
+        /* JSON is for programs, and the list of launches is for people */
+        if (options->is_json) {
             status = gy_fail(GY_ARG, "%s", which);
         }
     } else if (status == GY_OK) {

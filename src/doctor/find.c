@@ -1,4 +1,4 @@
-/* Runs of this user, through the descriptors of processes under /proc. */
+/* Finds this user's launches through the descriptors of the processes under /proc. */
 #include "doctor/doctor_priv.h"
 
 #include <dirent.h>
@@ -48,7 +48,7 @@ static void look_at_process(gy_found_run *runs, int *count, pid_t process)
     snprintf(folder, sizeof(folder), "/proc/%d/fd", (int)process);
     DIR *files = opendir(folder);
     if (files == NULL) {
-        return; /* another user's, or it has just ended */
+        return; /* the process belongs to another user, or it has just ended */
     }
     for (struct dirent *file = readdir(files); file != NULL; file = readdir(files)) {
         int number = (int)number_of(file->d_name);

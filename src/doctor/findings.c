@@ -1,4 +1,4 @@
-/* The findings in words, the causes first. */
+/* Writes the findings as text, causes first. */
 #include "doctor/doctor_priv.h"
 
 #include "coll/coll.h"
@@ -6,9 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static const double patience_s = 0.5;    /* a wait in a run that goes on is no finding before */
-static const double late_share = 0.75;   /* of the collectives that a rank enters last, */
-static const double late_least_s = 1e-4; /* and how late on average */
+static const double patience_s = 0.5; /* in a live launch a shorter wait is no finding */
+/* share of the collectives that a late rank enters last, */
+static const double late_share = 0.75;
+static const double late_least_s = 1e-4; /* and its mean delay */
 enum { LATE_LEAST = 8 };
 
 static const char *const kind_names[] = {"stopped", "gone",      "mismatch", "circle",
@@ -22,7 +23,7 @@ const char *gy_finding_name(gy_finding_kind kind)
 
 static gy_finding *add(gy_diagnosis *diagnosis, gy_finding_kind kind, int rank)
 {
-    static gy_finding nowhere; /* too many: nobody reads them */
+    static gy_finding nowhere; /* a dummy for findings beyond the limit */
     bool is_full = diagnosis->finding_count == GY_FINDINGS_MAX;
     gy_finding *made = is_full ? &nowhere : &diagnosis->findings[diagnosis->finding_count++];
     *made = (gy_finding){.kind = kind, .ranks = {rank}, .rank_count = 1};
@@ -36,7 +37,7 @@ static void name_too(gy_finding *finding, int rank)
     }
 }
 
-/* How long a rank has been in its call; of one that has failed: long enough. */
+/* How long a rank has been in its call, in seconds; a failed call counts as long enough. */
 static double patience_of(const gy_diagnosis *diagnosis, int rank)
 {
     const gy_flight_record *call = diagnosis->patients[rank].call;
@@ -123,7 +124,7 @@ static bool is_other_call(const gy_flight_record *a, const gy_flight_record *b)
            is_described(a) && is_described(b) && !agree(a, b);
 }
 
-/* A record of `rank` that differs from this one at the same number. */
+/* A record of `rank` with the same number that differs from this one. */
 static const gy_flight_record *find_other_call(const gy_flight *flight, int rank,
                                                const gy_flight_record *call)
 {
@@ -160,7 +161,8 @@ static void find_mismatches(gy_diagnosis *diagnosis)
     }
 }
 
-/* Follow the first wait from rank to rank; steps until `rank` comes again, 0 it does not. */
+/* Follow the first wait edge from rank to rank. Returns the steps until `rank` comes again; 0:
+ * it does not. */
 static int next_of(const gy_diagnosis *diagnosis, int rank)
 {
     for (int other = 0; other < diagnosis->flight->head.ranks; other++) {
@@ -196,7 +198,7 @@ static void tell_circle(gy_diagnosis *diagnosis, int first)
     gy_text_move(&text, finding->text, sizeof(finding->text));
 }
 
-/* Each circle is told once, by its lowest rank. */
+/* Report each cycle once, at its lowest rank. */
 static void find_circles(gy_diagnosis *diagnosis)
 {
     int ranks = diagnosis->flight->head.ranks;
@@ -218,7 +220,8 @@ static void find_circles(gy_diagnosis *diagnosis)
     }
 }
 
-/* Awaited, and waits for nobody here: the end of the chain. */
+/* Find ranks that others wait for and that wait for no rank here: the end of a chain of
+ * waits. */
 static void find_missing(gy_diagnosis *diagnosis)
 {
     int ranks = diagnosis->flight->head.ranks;

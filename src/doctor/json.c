@@ -1,4 +1,4 @@
-/* A diagnosis for programs. */
+/* Prints a diagnosis as JSON. */
 #include "doctor/doctor_priv.h"
 
 #include "coll/coll.h"
@@ -11,7 +11,8 @@ static void add_string(gy_text *out, const char *text)
         if (byte == '"' || byte == '\\') {
             gy_text_add(out, "\\%c", byte);
         } else if (byte < 0x20 || byte >= 0x7f) {
-            gy_text_add(out, "\\u%04x", byte); /* names are plain; what is not stays legible */
+            /* field names are plain ASCII; other bytes stay legible */
+            gy_text_add(out, "\\u%04x", byte);
         } else {
             gy_text_add(out, "%c", byte);
         }

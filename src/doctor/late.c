@@ -1,4 +1,4 @@
-/* Who enters late: the entries of each collective side by side. */
+/* Finds ranks that enter late by comparing the entry times of each collective. */
 #include "doctor/doctor_priv.h"
 
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static bool is_same(const entry *a, const entry *b)
            a->record->leader == b->record->leader && a->record->number == b->record->number;
 }
 
-/* Entries of one collective, the first one first. */
+/* Account for the entries of one collective, earliest first. */
 static void add_collective(gy_diagnosis *diagnosis, const entry *entries, size_t count)
 {
     for (size_t i = 0; i < count && count > 1; i++) {

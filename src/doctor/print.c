@@ -1,4 +1,4 @@
-/* A diagnosis for people. */
+/* Prints a diagnosis as text. */
 #include "doctor/doctor_priv.h"
 
 #include "coll/coll.h"
@@ -15,7 +15,7 @@ static const char *state_name(const gy_patient *patient)
                                  : stages[patient->rank->stage];
 }
 
-/* How the record's algorithm is called; "" not known here. */
+/* The name of the record's algorithm; "" when unknown here. */
 static const char *algorithm_of(const gy_flight *flight, const gy_flight_record *record)
 {
     if (record->algorithm == GY_RECORD_LIBRARY) {

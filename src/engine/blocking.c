@@ -1,5 +1,5 @@
-/* The lane of tasks that sleep in the kernel: threads made when all others are busy, kept idle.
- */
+/* The lane of tasks that block in the kernel. The lane starts a thread when all its threads
+ * are busy, and keeps idle threads for later tasks. */
 #include "engine/engine_priv.h"
 
 void gy_blocking_init(gy_blocking *blocking)
@@ -46,7 +46,8 @@ static gy_status add_thread(gy_engine *engine) GY_REQUIRES(blocking->lock)
     GY_TRY(gy_thread_start(&blocking->threads[blocking->thread_count], "gyre-block",
                            blocking_main, engine));
     if (engine->was_bound) {
-        /* It inherited the one core of the thread that made it. */
+        /* The new thread inherits the affinity of its creator, which may be pinned to one
+         * core. */
         (void)pthread_setaffinity_np(blocking->threads[blocking->thread_count].thread,
                                      sizeof(engine->home_cpus), &engine->home_cpus);
     }
@@ -58,7 +59,7 @@ gy_status gy_blocking_prepare(gy_engine *engine)
 {
     gy_blocking *blocking = &engine->blocking;
     gy_mutex_lock(&blocking->lock);
-    GY_ASSERT(!blocking->is_stopping); /* the engine has not been freed */
+    GY_ASSERT(!blocking->is_stopping); /* gy_engine_free has not stopped this lane */
     gy_status status = blocking->thread_count == 0 ? add_thread(engine) : GY_OK;
     gy_mutex_unlock(&blocking->lock);
     return status;
@@ -75,7 +76,8 @@ void gy_blocking_push(gy_engine *engine, gy_done *task)
     blocking->queued_count++;
     if (blocking->queued_count > blocking->idle_count &&
         blocking->thread_count < BLOCKING_THREADS) {
-        (void)add_thread(engine); /* one exists: without another the task waits for it */
+        /* a failure is harmless: the existing thread runs the task later */
+        (void)add_thread(engine);
     }
     gy_cond_signal(&blocking->cond);
     gy_mutex_unlock(&blocking->lock);

@@ -1,4 +1,4 @@
-/* Starting and ending an engine; the loop of a worker. */
+/* Starts and stops an engine, and holds the main loop of a worker. */
 #include "engine/engine_priv.h"
 
 static bool is_stopping(void *arg)
@@ -7,7 +7,8 @@ static bool is_stopping(void *arg)
     return atomic_load_explicit(&engine->is_stopping, memory_order_seq_cst);
 }
 
-/* About a microsecond, for a worker that leaves the work it sees to others. */
+/* Pause for about a microsecond. A reluctant worker does this while it leaves queued work to
+ * other workers. */
 static void rest(const gy_engine *engine)
 {
     if (!engine->may_spin) {
@@ -19,7 +20,9 @@ static void rest(const gy_engine *engine)
     }
 }
 
-/* After a task that began looking for work at start_ns: was it worth it? */
+/* Decide after a task whether moving tasks to this worker pays. The worker becomes reluctant
+ * when search (begun at start_ns) and task together took less than SHORT_TASK_NS. Returns the
+ * time now. */
 static int64_t judge(gy_engine *engine, gy_worker *self, int64_t start_ns)
 {
     int64_t now = gy_clock_ns();
@@ -77,7 +80,7 @@ static void pin(pthread_t thread, const cpu_set_t *cores, int index)
             cpu_set_t one;
             CPU_ZERO(&one);
             CPU_SET(core, &one);
-            /* Refused at worst: the worker then runs unbound. */
+            /* The worker runs unpinned when the system refuses. */
             (void)pthread_setaffinity_np(thread, sizeof(one), &one);
             return;
         }
@@ -153,7 +156,8 @@ static gy_status start_workers(gy_engine *engine, const cpu_set_t *cores, bool b
     return GY_OK;
 }
 
-/* This thread becomes worker 0, unless it is a worker of another engine for good. */
+/* Make the calling thread worker 0, unless it already is a permanent worker of another
+ * engine. */
 static void settle(gy_engine *engine)
 {
     GY_ASSERT(engine->workers[0]->index == 0);
@@ -222,7 +226,7 @@ void gy_engine_free(gy_engine *engine)
     GY_ASSERT(status == GY_OK);
     stop_workers(engine);
     gy_blocking_fini(&engine->blocking);
-    GY_ASSERT(gy_engine_alive(engine) == 0); /* nobody pushed while we ended */
+    GY_ASSERT(gy_engine_alive(engine) == 0); /* no task was pushed during shutdown */
     GY_ASSERT(atomic_load_explicit(&engine->bytes_used, memory_order_relaxed) == 0);
     /* Pairs with the release in end_elsewhere. */
     while (atomic_load_explicit(&engine->outside_calls, memory_order_acquire) > 0) {

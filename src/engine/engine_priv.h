@@ -1,8 +1,9 @@
 /**
  * What the files of room engine share: tasks, variables, workers, queues.
  *
- * Lock order: the locks of variables (by address), then none. Spin locks guard a few dozen
- * instructions; nothing is called under one except what this room owns.
+ * Lock order: locks of variables, by address; a thread that holds one takes no other kind of
+ * lock. A spin lock guards a few dozen instructions, and its holder calls only functions of
+ * this room.
  */
 #ifndef GY_ENGINE_PRIV_H
 #define GY_ENGINE_PRIV_H
@@ -15,22 +16,29 @@
 #include <stdatomic.h>
 
 enum {
-    INLINE_ACCESSES = 3, /* what most tasks touch; more come from a pool */
+    /* accesses stored in the task itself; longer arrays come from a pool */
+    INLINE_ACCESSES = 3,
     ACCESS_CLASSES = 20, /* pools of 4, 8, 16 ... accesses */
     ACCESSES_MAX = 2 << (ACCESS_CLASSES - 1),
-    RING_SLOTS = 1024, /* ready tasks a worker keeps before the shared heap takes them */
-    RUN_AHEAD = 512,   /* alive tasks from which a pusher runs some itself */
-    PUSH_CHECK = 64,   /* pushes between two looks at the other workers' counts */
+    /* capacity of a worker's own queue; further ready tasks go to the shared heap */
+    RING_SLOTS = 1024,
+    RUN_AHEAD = 512, /* alive tasks from which a pushing thread runs ready tasks itself */
+    PUSH_CHECK = 64, /* pushes between two reads of the other workers' counters */
     TASK_LIMIT_DEFAULT = 1 << 20,
     PROGRESS_SLOTS = 16,
-    LOCK_RANK = 1, /* of both mutexes, never held together: below what callers may hold */
+    /* rank of both mutexes, which are never held together; lower than any lock that callers
+     * may hold */
+    LOCK_RANK = 1,
     BLOCKING_THREADS = 64,
-    SPIN_NS = 100000,     /* a wait that is longer sleeps in the kernel */
-    POLL_NS = 1000000,    /* the same where progress has to be polled */
-    NAP_NS = 200000,      /* a sleep between two polls of a waiter; of a worker POLL_NS */
-    SHORT_TASK_NS = 1000, /* finding a task elsewhere and running it; moving costs as much */
-    QUIET_NS = 2000,      /* a core that did nothing so long runs something long */
-    PROBE_NS = 20000,     /* how often a reluctant worker tries again */
+    SPIN_NS = 100000,  /* a longer wait sleeps in the kernel */
+    POLL_NS = 1000000, /* the same limit where the thread must poll for progress */
+    /* a waiting thread sleeps so long between two polls; a worker sleeps POLL_NS */
+    NAP_NS = 200000,
+    /* about what moving a task to another core costs; a shorter task is not worth moving */
+    SHORT_TASK_NS = 1000,
+    /* a core whose counters stand still for so long is inside a long task */
+    QUIET_NS = 2000,
+    PROBE_NS = 20000, /* interval at which a reluctant worker tries again to take tasks */
 };
 
 /* ---- small locks ---- */
@@ -47,7 +55,7 @@ static inline bool gy_spin_try(gy_spinlock *lock)
 static inline void gy_spin_lock(gy_spinlock *lock)
 {
     while (!gy_spin_try(lock)) {
-        /* The holder may have lost its core: give it ours after a while. */
+        /* The kernel may have preempted the holder: yield this core to it after some spins. */
         for (int i = 0; atomic_load_explicit(&lock->held, memory_order_relaxed) != 0; i++) {
             if (i < 100) {
                 gy_spin();
@@ -65,11 +73,11 @@ static inline void gy_spin_unlock(gy_spinlock *lock)
     atomic_store_explicit(&lock->held, 0, memory_order_release);
 }
 
-/* ---- failures: counted, shared by everything they poison ---- */
+/* ---- failures: reference-counted, shared by every variable that they poison ---- */
 
 typedef struct gy_failure {
     _Atomic int holders;
-    bool is_static; /* never freed: used when even a failure finds no memory */
+    bool is_static; /* a static object for the case that no memory is left; never freed */
     gy_error error;
 } gy_failure;
 
@@ -82,7 +90,7 @@ void gy_failure_drop(gy_failure *failure);
 typedef enum access_kind {
     ACCESS_READ,
     ACCESS_MUTATE,
-    ACCESS_WAIT, /* owner is a gy_waiter; holds nothing once granted */
+    ACCESS_WAIT, /* owner is a gy_waiter; a granted wait does not occupy the variable */
 } access_kind;
 
 typedef struct gy_access {
@@ -95,13 +103,16 @@ typedef struct gy_access {
 
 struct gy_var {
     gy_spinlock lock;
-    int32_t active;         /* readers now; -1: a mutation. GUARDED(lock), as all that follow */
-    gy_access *head, *tail; /* who waits, first come first */
-    gy_failure *failure;    /* also read by holders of an access, who keep mutations out */
+    /* number of current readers; -1: one mutation. GUARDED(lock), as all that follow */
+    int32_t active;
+    gy_access *head, *tail; /* waiting accesses, first in first out */
+    /* whoever was granted an access may read it without the lock, since no mutation runs
+     * then */
+    gy_failure *failure;
     gy_engine *engine;
-    const char *holder;  /* the last mutation's name */
-    struct gy_var *next; /* pooled variables */
-    bool is_closing;     /* goes back to the pool when idle */
+    const char *holder;  /* name of the last task that mutated the variable */
+    struct gy_var *next; /* link in the pool of free variables */
+    bool is_closing;     /* returns to the pool once no access is left */
 };
 _Static_assert(sizeof(struct gy_var) <= GY_CACHE_LINE, "a variable is one cache line");
 
@@ -110,8 +121,8 @@ _Static_assert(sizeof(struct gy_var) <= GY_CACHE_LINE, "a variable is one cache 
 typedef enum task_state {
     TASK_QUEUED,
     TASK_RUNNING,
-    TASK_RETURNED, /* the body returned, the end is to come */
-    TASK_ENDED,    /* ended, the body has yet to return */
+    TASK_RETURNED, /* the body has returned, but nobody has ended the task yet */
+    TASK_ENDED,    /* the task has ended, but the body has not returned yet */
 } task_state;
 
 struct gy_done {
@@ -120,20 +131,23 @@ struct gy_done {
     gy_work run;
     void *arg;
     union {
-        gy_done *next;      /* a list, or the next sibling in the heap */
-        gy_failure *result; /* while it runs: how another thread ended it, held */
+        gy_done *next; /* link in a list, or the next sibling in the heap */
+        /* failure with which another thread ended the task while the body ran; counted
+         * reference */
+        gy_failure *result;
     };
     gy_access *accesses;
     gy_scope *scope;
     const char *name;
     union {
-        gy_done *child;    /* in the heap */
-        gy_failure *cause; /* once begun: what its inputs failed with, held */
+        gy_done *child; /* first child in the heap */
+        /* failure of the task's inputs, set when the task begins; counted reference */
+        gy_failure *cause;
     };
     gy_engine *engine;
-    uint64_t order; /* within the heap, first come first */
+    uint64_t order; /* push number: orders tasks of equal key in the heap */
     size_t bytes;
-    uint8_t access_class; /* 0: the inline ones */
+    uint8_t access_class; /* size class of the access array; 0: the inline array */
     uint8_t lane;
     bool runs_poisoned;
     _Atomic uint8_t state;
@@ -143,10 +157,12 @@ struct gy_done {
 
 /* ---- ready tasks ---- */
 
-/* One producer, many consumers, first in first out; positions only grow. */
+/* One producer, many consumers, first in first out. Both positions only increase. */
 typedef struct gy_engine_ring {
-    _Alignas(GY_CACHE_LINE) _Atomic uint64_t head; /* next to take, moved by compare-and-swap */
-    _Alignas(GY_CACHE_LINE) _Atomic uint64_t tail; /* next to fill, the owner's */
+    /* next slot to take; consumers advance it by compare-and-swap */
+    _Alignas(GY_CACHE_LINE) _Atomic uint64_t head;
+    /* next slot to fill; only the owner writes it */
+    _Alignas(GY_CACHE_LINE) _Atomic uint64_t tail;
     _Atomic(gy_done *) slots[RING_SLOTS];
 } gy_engine_ring;
 
@@ -154,54 +170,54 @@ bool gy_engine_ring_push(gy_engine_ring *ring, gy_done *task);
 gy_done *gy_engine_ring_pop(gy_engine_ring *ring);
 bool gy_engine_ring_is_empty(gy_engine_ring *ring);
 
-/* Keys order the heap: lane network above every priority. */
+/* Keys order the heap. A task of the network lane comes before every priority. */
 #define KEY_NONE    INT64_MIN
 #define KEY_NETWORK ((int64_t)INT32_MAX + 1)
 
-/* A pairing heap by (key, order): Fredman, Sedgewick, Sleator, Tarjan 1986. No memory of its
- * own. */
+/* A pairing heap ordered by (key, push number): Fredman, Sedgewick, Sleator, Tarjan 1986. It
+ * links the tasks themselves and allocates nothing. */
 typedef struct gy_engine_heap {
     _Alignas(GY_CACHE_LINE) gy_spinlock lock;
     gy_done *root;
     uint64_t order;
-    _Atomic int64_t top; /* key of the root, KEY_NONE when empty; read without the lock */
+    _Atomic int64_t top; /* key of the root, KEY_NONE when empty; readers need no lock */
 } gy_engine_heap;
 
 void gy_engine_heap_push(gy_engine_heap *heap, gy_done *task);
-/* The first task if its key is at least `key`, else NULL. */
+/* Remove and return the first task if its key is at least `key`, else NULL. */
 gy_done *gy_engine_heap_pop(gy_engine_heap *heap, int64_t key);
 
 /* ---- engine ---- */
 
-/* Padding keeps what different threads write on lines of its own. */
+/* Padding puts data of different writers on different cache lines. */
 /* NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding) */
 typedef struct gy_worker {
     gy_engine *engine;
     int index;
-    gy_thread thread; /* not started for worker 0: the thread that made the engine */
-    gy_done *in_hand; /* made ready by this worker's last task: run next */
-    gy_done *free;    /* recycled tasks */
+    gy_thread thread; /* not started for worker 0, which is the thread that made the engine */
+    gy_done *in_hand; /* a task that this worker's last task made ready; it runs next */
+    gy_done *free;    /* free tasks for reuse */
     int free_count;
     int since_check;
-    bool is_reluctant; /* its last task was too short to be worth moving */
-    bool was_held_off; /* saw work of others and left it to them */
-    uint64_t seen;     /* the others' activity, last looked at */
-    int64_t seen_ns;   /* since when it has not changed */
-    int64_t probe_ns;  /* when it last took something from others */
+    bool is_reluctant; /* its last task was too short to be worth moving to another core */
+    bool was_held_off; /* it saw tasks of other workers and left them there */
+    uint64_t seen;     /* the other workers' activity counter at the last read */
+    int64_t seen_ns;   /* time since which that counter has not changed */
+    int64_t probe_ns;  /* last time it took a task from another worker */
     _Alignas(GY_CACHE_LINE) _Atomic uint64_t pushed; /* written by the owner alone */
     _Atomic uint64_t ended;
     _Atomic int64_t idle_ns;
     gy_engine_ring ring;
 } gy_worker;
 
-/* A loop that is being split: on the caller's stack, listed while pieces are left. */
+/* A parallel loop. It lives on the caller's stack and stays listed while it has chunks left. */
 typedef struct gy_engine_loop {
     struct gy_engine_loop *next;
     void (*fn)(void *arg, int64_t begin, int64_t end);
     void *arg;
     int64_t count, grain, pieces;
     _Atomic int64_t taken;
-    _Atomic int helpers; /* GUARDED(jobs_lock) for going up */
+    _Atomic int helpers; /* an increment needs jobs_lock (GUARDED), a decrement does not */
 } gy_engine_loop;
 
 typedef struct gy_engine_poll {
@@ -209,14 +225,15 @@ typedef struct gy_engine_poll {
     void *arg;
 } gy_engine_poll;
 
-/* Threads that sleep in the kernel. */
+/* Threads that sleep in the kernel until new work or an end wakes them. */
 typedef struct gy_dormitory {
     gy_cond cond;
-    _Atomic int sleepers; /* not yet called; written under sleep_lock */
-    int calls;            /* GUARDED(sleep_lock): called and not yet awake */
+    /* sleeping threads that nobody has woken yet; written under sleep_lock */
+    _Atomic int sleepers;
+    int calls; /* GUARDED(sleep_lock): wake-ups that no sleeper has consumed yet */
 } gy_dormitory;
 
-/* Padding keeps what different threads write on lines of its own. */
+/* Padding puts data of different writers on different cache lines. */
 /* NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding) */
 typedef struct gy_blocking {
     gy_mutex lock;
@@ -236,33 +253,36 @@ typedef struct gy_engine_pool {
     struct gy_var_slab *var_slabs;
 } gy_engine_pool;
 
-/* Padding keeps what different threads write on lines of its own. */
+/* Padding puts data of different writers on different cache lines. */
 /* NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding) */
 struct gy_engine {
-    /* Read by all, written rarely. */
+    /* All threads read these fields, and few write them. */
     int worker_count;
-    bool may_spin; /* the ranks of this host have a core for each worker */
+    bool may_spin; /* this host's ranks together have a core for each worker */
     bool was_bound;
-    uint64_t id; /* unlike any other engine's of this process */
+    uint64_t id; /* unique among the engines of this process */
     size_t task_limit;
     int64_t memory_budget;
     gy_worker **workers;
     _Atomic bool is_stopping;
     _Atomic int progress_count;
-    _Atomic(gy_engine_loop *) jobs; /* list GUARDED(jobs_lock), head read without */
+    /* changes need jobs_lock (GUARDED); reading the head does not */
+    _Atomic(gy_engine_loop *) jobs;
     gy_spinlock jobs_lock;
-    cpu_set_t home_cpus; /* worker 0's before it was bound */
+    cpu_set_t home_cpus; /* affinity of the creating thread before it was pinned */
 
     gy_engine_heap heap;
     _Alignas(GY_CACHE_LINE) gy_mutex sleep_lock;
     gy_dormitory workers_asleep, waiters_asleep;
 
-    _Alignas(GY_CACHE_LINE) _Atomic uint64_t outside_pushed; /* by threads that are no worker */
+    /* pushes by threads that are no workers */
+    _Alignas(GY_CACHE_LINE) _Atomic uint64_t outside_pushed;
     _Atomic uint64_t outside_ended;
-    _Atomic int outside_calls; /* ends in flight on such threads */
+    /* calls that end a task from such a thread and have not returned */
+    _Atomic int outside_calls;
     _Atomic int64_t bytes_used;
 
-    _Alignas(GY_CACHE_LINE) gy_spinlock progress_lock; /* held while callbacks run */
+    _Alignas(GY_CACHE_LINE) gy_spinlock progress_lock; /* held while progress callbacks run */
     gy_engine_poll progress[PROGRESS_SLOTS];
 
     gy_engine_pool pool;
@@ -274,25 +294,26 @@ struct gy_scope {
     gy_deadline deadline;
     _Atomic bool is_cancelled;
     _Atomic int64_t alive;
-    _Atomic(gy_failure *) failure; /* the first one */
+    _Atomic(gy_failure *) failure; /* first failure of any task */
 };
 
-/* What this thread is doing; the frame of the innermost body. */
+/* What this thread runs now: one frame for each nested task body, innermost first. */
 typedef struct gy_engine_frame {
     struct gy_engine_frame *outer;
     gy_done *task;
-    bool is_ended; /* the body ended its task itself */
+    bool is_ended; /* the body has ended its task itself */
     gy_failure *failure;
 } gy_engine_frame;
 
 typedef struct gy_self {
-    gy_engine *engine; /* only compared: it may be gone */
+    gy_engine *engine; /* only compared, never dereferenced: the engine may have been freed */
     uint64_t id;
     gy_worker *worker;
     gy_engine_frame *frame;
-    int depth;        /* bodies, pieces and progress calls below us */
-    bool in_progress; /* below a progress call */
-    bool is_home;     /* worker 0, not a thread of the engine's own */
+    /* nested task bodies, loop chunks and progress callbacks on this thread's stack */
+    int depth;
+    bool in_progress; /* inside a progress callback */
+    bool is_home;     /* worker 0, which is the caller's thread */
 } gy_self;
 
 extern _Thread_local gy_self gy_own __attribute__((tls_model("initial-exec")));
@@ -317,60 +338,62 @@ void gy_engine_pool_fini(gy_engine *engine);
 
 /* var.c */
 
-/* Queue accesses, sorted by variable, each once. Returns how many wait. */
+/* Queue accesses that are sorted by variable and without duplicates. Returns how many must
+ * wait. */
 int gy_access_link(gy_access *accesses, size_t count, _Atomic int32_t *missing);
-/* Give back an access; tasks that become ready are put before `ready`. */
+/* Release an access. Tasks that become ready are linked in front of `ready`. */
 gy_done *gy_access_release(gy_access *access, gy_failure *failure, gy_done *ready);
 
 typedef struct gy_waiter {
     gy_engine *engine;
     _Atomic bool is_done;
-    gy_failure *failure; /* of the variable, held */
+    gy_failure *failure; /* the variable's failure; counted reference */
     gy_access access;
 } gy_waiter;
 
-/* True when nothing was to be waited for. */
+/* True when no earlier access is left to wait for. */
 bool gy_waiter_link(gy_waiter *waiter, gy_var *var);
-/* Take a waiter out again. False when it was granted meanwhile. */
+/* Remove a waiter from its variable. False when the variable granted it in the meantime. */
 bool gy_waiter_unlink(gy_waiter *waiter);
 
 /* run.c */
 
-/* Find a ready task and run it; also pieces of loops. False when nothing is there to do. */
+/* Find and run one ready task or one chunk of a loop. False when there is none. */
 bool gy_engine_run_one(gy_engine *engine, gy_worker *self);
-/* The same for what this thread has queued itself, or what goes before that. */
+/* The same for this thread's own queue and for tasks that go before it (network lane). */
 bool gy_engine_run_near(gy_engine *engine, gy_worker *self);
-/* Hand a ready task to whoever may run it. */
+/* Queue a ready task where any worker may take it. */
 void gy_engine_ready(gy_engine *engine, gy_worker *self, gy_done *task);
 void gy_engine_task_run(gy_engine *engine, gy_worker *self, gy_done *task);
-/* Stop holding back a task that others could run. */
+/* Make the task in hand available to other workers. */
 void gy_engine_flush_hand(gy_engine *engine, gy_worker *self);
 bool gy_engine_has_work(gy_engine *engine);
 int64_t gy_engine_alive(gy_engine *engine);
 
 /* sleep.c */
 typedef struct gy_idle {
-    int64_t since_ns; /* 0: just began */
-    int64_t nap_ns;   /* longest sleep; 0: any */
+    int64_t since_ns; /* 0: the wait has just begun */
+    int64_t nap_ns;   /* longest sleep; 0: unlimited */
     bool is_worker;
     bool has_slept;
 } gy_idle;
 
-/* One round of waiting for is_done(arg) or work: spins, yields or sleeps, not past the
- * deadline. */
+/* One round of waiting for is_done(arg) or for work: spins, yields, or sleeps until the
+ * deadline at the latest. */
 void gy_idle_round(gy_engine *engine, gy_idle *idle, bool (*is_done)(void *arg), void *arg,
                    gy_deadline deadline);
-/* A task became ready. */
+/* Wake one sleeper: a task became ready. */
 void gy_engine_call_one(gy_engine *engine);
-/* Something that a waiter may wait for has happened. */
+/* Wake all waiting threads: a condition that they wait for may now hold. */
 void gy_engine_call_waiters(gy_engine *engine);
 void gy_engine_call_workers(gy_engine *engine);
 
 /* wait.c */
 
 /*
- * Help until is_done(arg) or the deadline (GY_TIMEOUT, no failure recorded). One sleep lasts at
- * most nap_ns; 0: as long as it takes, for what ends with gy_engine_call_waiters.
+ * Run ready tasks until is_done(arg) or the deadline (GY_TIMEOUT; records no failure). One
+ * sleep lasts at most nap_ns; 0: unlimited, for conditions whose change calls
+ * gy_engine_call_waiters.
  */
 gy_status gy_engine_help_until(gy_engine *engine, bool (*is_done)(void *arg), void *arg,
                                gy_deadline deadline, int64_t nap_ns);
@@ -384,7 +407,7 @@ bool gy_engine_progress_poll(gy_engine *engine);
 /* blocking.c */
 void gy_blocking_init(gy_blocking *blocking);
 void gy_blocking_fini(gy_blocking *blocking);
-/* Make sure that one thread exists. */
+/* Start the first thread of the lane unless one runs already. */
 gy_status gy_blocking_prepare(gy_engine *engine);
 void gy_blocking_push(gy_engine *engine, gy_done *task);
 

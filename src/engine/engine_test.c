@@ -1,5 +1,5 @@
 /* Goal: order, failures, scopes, limits and ends from elsewhere keep what gyre/engine.h
- * promises. */
+ * guarantees. */
 #include "engine/engine_priv.h"
 
 #include <sched.h>

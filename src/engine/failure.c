@@ -1,10 +1,11 @@
-/* Failures that several variables and a scope share: counted, never without memory. */
+/* Failures, reference-counted so that several variables and a scope can share one. Recording a
+ * failure succeeds even without memory. */
 #include "engine/engine_priv.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Told apart by status alone: what remains when there is no memory for the text. */
+/* A static failure that carries only the status, for when no memory is left for the text. */
 static gy_failure *bare_failure(gy_status status)
 {
     enum { CODES = 32 };
@@ -32,7 +33,8 @@ gy_failure *gy_failure_new(gy_status status, const char *task, const char *text)
     GY_ASSERT(task != NULL);
     GY_ASSERT(text != NULL);
     GY_ASSERT(status < 0);
-    char kept[GY_ERROR_TEXT_BYTES]; /* the allocation may overwrite what `text` points to */
+    /* copied first, since the allocation may overwrite the buffer behind `text` */
+    char kept[GY_ERROR_TEXT_BYTES];
     snprintf(kept, sizeof(kept), "%s", text);
     gy_failure *failure = gy_alloc("engine.failure", sizeof(*failure));
     if (failure == NULL) {
@@ -51,7 +53,7 @@ gy_failure *gy_failure_hold(gy_failure *failure)
 {
     if (failure != NULL && !failure->is_static) {
         int before = atomic_fetch_add_explicit(&failure->holders, 1, memory_order_relaxed);
-        GY_ASSERT(before > 0); /* only a holder can pass a hold on */
+        GY_ASSERT(before > 0); /* only the holder of a reference can pass on another */
     }
     return failure;
 }
@@ -61,7 +63,8 @@ void gy_failure_drop(gy_failure *failure)
     if (failure == NULL || failure->is_static) {
         return;
     }
-    /* acq_rel: the last holder frees what all others have finished reading. */
+    /* acq_rel: whoever drops the last reference frees the failure after all others have read
+     * it. */
     int before = atomic_fetch_sub_explicit(&failure->holders, 1, memory_order_acq_rel);
     GY_ASSERT(before > 0);
     if (before == 1) {

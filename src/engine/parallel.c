@@ -1,5 +1,5 @@
-/* Splitting one loop over idle workers, the caller helping. Pieces never depend on who runs
- * them. */
+/* Splits one loop into chunks for idle workers and the caller. The chunk boundaries do not
+ * depend on which thread runs a chunk, so results are reproducible. */
 #include "engine/engine_priv.h"
 
 static void run_piece(const gy_engine_loop *job, int64_t piece)
@@ -30,7 +30,7 @@ static bool run_pieces(gy_engine_loop *job)
     return has_run;
 }
 
-/* The first job that has pieces left, joined; NULL if none. */
+/* Join the first loop that has chunks left; NULL if there is none. */
 static gy_engine_loop *join_job(gy_engine *engine)
 {
     gy_spin_lock(&engine->jobs_lock);
@@ -57,7 +57,8 @@ bool gy_engine_loop_help(gy_engine *engine)
         return false;
     }
     bool has_run = run_pieces(job);
-    /* The job is gone after this. Seq_cst: the look for sleepers must not come earlier. */
+    /* The owner may free the job after this decrement. Seq_cst: the following read of
+     * `sleepers` must not move before it. */
     int before = atomic_fetch_sub_explicit(&job->helpers, 1, memory_order_seq_cst);
     GY_ASSERT(before > 0);
     if (before == 1) {
@@ -86,7 +87,7 @@ static void unlist_job(gy_engine *engine, gy_engine_loop *job)
         while (at != NULL && at->next != job) {
             at = at->next;
         }
-        GY_ASSERT(at != NULL); /* the loop is listed until here */
+        GY_ASSERT(at != NULL); /* the loop stays listed until this point */
         at->next = job->next;
     }
     gy_spin_unlock(&engine->jobs_lock);
@@ -126,7 +127,8 @@ void gy_parallel_for(gy_engine *engine, int64_t count, int64_t grain,
     }
     (void)run_pieces(&job);
     unlist_job(engine, &job);
-    /* Helpers are in their last piece; ours took about as long. */
+    /* Other workers run the last chunks. They take about as long as our own last chunk did, so
+     * spinning pays. */
     gy_idle idle = {.since_ns = 0};
     while (!has_no_helpers(&job)) {
         gy_idle_round(engine, &idle, has_no_helpers, &job, GY_NEVER);

@@ -1,4 +1,5 @@
-/* Memory that is used again: tasks, arrays of accesses, variables. Freed with the engine. */
+/* Pools of reusable memory: tasks, arrays of accesses, variables. The engine frees them at its
+ * end. */
 #include "engine/engine_priv.h"
 
 #include <string.h>
@@ -33,7 +34,7 @@ static bool add_task_slab(gy_engine_pool *pool)
     return true;
 }
 
-/* Up to `count` tasks of the shared pool as a list; NULL when out of memory. */
+/* Take up to `count` tasks from the shared pool as a list; NULL when out of memory. */
 static gy_done *take_tasks(gy_engine_pool *pool, int count, int *taken)
 {
     GY_CHECK_DEEP(count > 0);
@@ -131,7 +132,8 @@ void gy_engine_task_free(gy_engine *engine, gy_worker *self, gy_done *task)
     if (++self->free_count < KEEP_TASKS) {
         return;
     }
-    /* One worker ends what another pushes: give a batch back under one lock. */
+    /* When one worker pushes and another one ends the tasks, free tasks pile up at the second:
+     * return a batch under one lock. */
     gy_done *last = self->free;
     for (int i = 1; i < BATCH_TASKS; i++) {
         last = last->next;

@@ -1,5 +1,5 @@
-/* Callbacks that move communication on: one thread at a time, whoever waits or is between
- * tasks. */
+/* Progress callbacks, which drive communication. One thread at a time calls them: a waiting
+ * thread, or a worker between two tasks. */
 #include "engine/engine_priv.h"
 
 bool gy_engine_progress_poll(gy_engine *engine)
@@ -35,7 +35,7 @@ gy_status gy_engine_add_progress(gy_engine *engine, bool (*progress)(void *arg),
         atomic_store_explicit(&engine->progress_count, count + 1, memory_order_release);
     }
     gy_spin_unlock(&engine->progress_lock);
-    gy_engine_call_waiters(engine); /* sleepers must poll from now on */
+    gy_engine_call_waiters(engine); /* sleepers must wake and begin to poll */
     gy_engine_call_workers(engine);
     return status;
 }
@@ -50,7 +50,7 @@ void gy_engine_remove_progress(gy_engine *engine, bool (*progress)(void *arg), v
            (engine->progress[at].call != progress || engine->progress[at].arg != arg)) {
         at++;
     }
-    GY_ASSERT(at < count); /* else it was never added */
+    GY_ASSERT(at < count); /* otherwise the callback was never added */
     for (; at + 1 < count; at++) {
         engine->progress[at] = engine->progress[at + 1];
     }

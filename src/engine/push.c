@@ -1,4 +1,4 @@
-/* Pushing a task: checks, admission, the queues of its variables. */
+/* Pushes a task: checks it, admits it, and queues its accesses on the variables. */
 #include "engine/engine_priv.h"
 
 enum { BURST = 128 };
@@ -27,8 +27,7 @@ static gy_status check(const gy_task *task)
     return GY_OK;
 }
 
-/* Sort by address (Shell 1959, gaps 3k + 1), then join what is listed twice. Returns the count.
- */
+/* Sort by address (Shell 1959, gaps 3k + 1), then merge duplicates. Returns the new count. */
 static size_t sort_accesses(gy_access *accesses, size_t count)
 {
     GY_CHECK_DEEP(count > 1);
@@ -95,7 +94,7 @@ static bool is_under_limit(void *arg)
     return gy_engine_alive(engine) < (int64_t)engine->task_limit;
 }
 
-/* Take the bytes if they fit, or if nobody else holds any. */
+/* Take the bytes if they fit into the budget, or if no other task holds any. */
 static bool take_bytes(void *arg)
 {
     admission *want = arg;
@@ -116,8 +115,9 @@ static bool take_bytes(void *arg)
 }
 
 /*
- * Far ahead of the workers, run some tasks first: what is pushed then stays in this core's
- * cache. A tight task_limit is looked at for every push, a wide one now and then.
+ * When the caller is far ahead of the workers, it runs some tasks itself, so that what it
+ * pushes next stays in this core's cache. A small task_limit is checked at each push, a large
+ * one every PUSH_CHECK pushes.
  */
 static void keep_pace(gy_engine *engine, gy_worker *self)
 {
@@ -144,7 +144,7 @@ static void keep_pace(gy_engine *engine, gy_worker *self)
 
 static void admit(gy_engine *engine, gy_worker *self, gy_done *done)
 {
-    /* Inside a task nothing waits: what it waits for might wait for this very task. */
+    /* A push inside a task never waits, because the condition may depend on this very task. */
     if (gy_own.depth == 0) {
         keep_pace(engine, self);
     }

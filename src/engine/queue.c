@@ -1,5 +1,5 @@
-/* Ready tasks: each worker's ring, from which anyone may take, and the shared heap for all
- * others. */
+/* Queues of ready tasks: a ring for each worker, from which any worker may take, and a shared
+ * heap for all other tasks. */
 #include "engine/engine_priv.h"
 
 bool gy_engine_ring_push(gy_engine_ring *ring, gy_done *task)
@@ -14,8 +14,9 @@ bool gy_engine_ring_push(gy_engine_ring *ring, gy_done *task)
         return false;
     }
     atomic_store_explicit(&ring->slots[tail % RING_SLOTS], task, memory_order_relaxed);
-    /* An exchange, not a store: the look at `sleepers` that follows must not overtake it. It
-     * pairs with the load of tail in gy_engine_ring_pop and, in one order, with gy_park. */
+    /* An exchange instead of a store: the following read of `sleepers` must not move before
+     * it. It pairs with the load of tail in gy_engine_ring_pop and with the total order in
+     * gy_park. */
     (void)atomic_exchange_explicit(&ring->tail, tail + 1, memory_order_seq_cst);
     return true;
 }
@@ -58,7 +59,7 @@ static bool is_before(const gy_done *a, const gy_done *b)
     return key_a != key_b ? key_a > key_b : a->order < b->order;
 }
 
-/* Join two heaps; either may be NULL. The roots have no siblings. */
+/* Meld two heaps; either may be NULL. The roots have no siblings. */
 static gy_done *meld(gy_done *a, gy_done *b)
 {
     if (a == NULL || b == NULL) {
@@ -77,7 +78,7 @@ static gy_done *meld(gy_done *a, gy_done *b)
     return a;
 }
 
-/* Join siblings in pairs from the left, then the pairs from the right. */
+/* Meld siblings in pairs from the left, then the results from the right. */
 static gy_done *meld_siblings(gy_done *first)
 {
     gy_done *pairs = NULL;
@@ -105,7 +106,7 @@ static gy_done *meld_siblings(gy_done *first)
     return root;
 }
 
-/* Seq_cst, as in gy_engine_ring_push: the pusher looks at `sleepers` next. */
+/* Seq_cst, as in gy_engine_ring_push, because the pusher reads `sleepers` next. */
 static void publish_top(gy_engine_heap *heap)
 {
     int64_t top = heap->root != NULL ? key_of(heap->root) : KEY_NONE;
@@ -128,7 +129,8 @@ void gy_engine_heap_push(gy_engine_heap *heap, gy_done *task)
 
 gy_done *gy_engine_heap_pop(gy_engine_heap *heap, int64_t key)
 {
-    /* Read without the lock: wrong at most for a moment, and then looked at again. */
+    /* Read without the lock. A stale value does no harm: the caller comes back and reads
+     * again. */
     int64_t top = atomic_load_explicit(&heap->top, memory_order_relaxed);
     if (top == KEY_NONE || top < key) {
         return NULL;

@@ -1,4 +1,4 @@
-/* Running tasks: what to run next, the body, the end and what it sets free. */
+/* Runs tasks: chooses the next one, calls its body, and releases its accesses at its end. */
 #include "engine/engine_priv.h"
 
 _Thread_local gy_self gy_own __attribute__((tls_model("initial-exec")));
@@ -45,8 +45,9 @@ bool gy_engine_has_work(gy_engine *engine)
 }
 
 /*
- * Counts of ended tasks are read first: if they equal the pushed ones, read later, then no task
- * was alive between the two. Acquire pairs with the release in count_end and gy_engine_push.
+ * Reads the counters of ended tasks before those of pushed tasks: if they are equal, no task
+ * was alive between the two reads. Acquire pairs with the release in count_end and
+ * gy_engine_push.
  */
 int64_t gy_engine_alive(gy_engine *engine)
 {
@@ -64,7 +65,8 @@ int64_t gy_engine_alive(gy_engine *engine)
 
 /* ---- what to run next ---- */
 
-/* How much the others have done, ever. */
+/* Sum of the other workers' counters of pushed and ended tasks. It changes whenever they make
+ * progress. */
 static uint64_t activity(const gy_engine *engine, const gy_worker *self)
 {
     GY_CHECK_DEEP(self->engine == engine);
@@ -80,10 +82,11 @@ static uint64_t activity(const gy_engine *engine, const gy_worker *self)
 }
 
 /*
- * May this worker take what others have queued? Moving a task to another core costs it about
- * five cache misses, some 0.5 us. A worker whose last task was shorter leaves the rest to those
- * who queued it while they are quick themselves: until they do nothing for QUIET_NS (they are
- * in a long task, or gone), and it tries again every PROBE_NS.
+ * May this worker take tasks from the queues of other workers? Moving a task to another core
+ * costs about five cache misses, some 0.5 us. A worker whose last task was shorter than that
+ * leaves the tasks in their queues while the owners make progress. It takes them once the
+ * owners' counters stand still for QUIET_NS (the owners run long tasks or sleep), and it tries
+ * again every PROBE_NS.
  */
 static bool may_take(gy_engine *engine, gy_worker *self)
 {
@@ -123,7 +126,7 @@ static gy_done *steal(gy_engine *engine, const gy_worker *self)
     return NULL;
 }
 
-/* What is this thread's own, or comes before it. */
+/* Find a task in this thread's own queue, or one of the network lane, which goes first. */
 static gy_done *find_near(gy_engine *engine, gy_worker *self)
 {
     gy_done *task = NULL;
@@ -191,7 +194,8 @@ static void count_end(gy_engine *engine, gy_worker *self)
     } else {
         atomic_fetch_add_explicit(&engine->outside_ended, 1, memory_order_release);
     }
-    /* Waiters for all tasks sleep in short naps, so this glance may miss one. */
+    /* A thread that waits for all tasks sleeps only for short naps, so a missed wake-up here
+     * costs one nap. */
     if (atomic_load_explicit(&engine->waiters_asleep.sleepers, memory_order_relaxed) > 0 &&
         gy_engine_alive(engine) == 0) {
         gy_engine_call_waiters(engine);
@@ -209,8 +213,8 @@ static void leave_scope(gy_scope *scope, gy_failure *failure)
             gy_failure_drop(failure);
         }
     }
-    /* The scope may be freed after this. Seq_cst: gy_engine_call_waiters must not look earlier.
-     */
+    /* The owner may free the scope after this decrement. Seq_cst: the read of `sleepers` in
+     * gy_engine_call_waiters must not move before it. */
     int64_t before = atomic_fetch_sub_explicit(&scope->alive, 1, memory_order_seq_cst);
     GY_CHECK_DEEP(before > 0);
     if (before == 1) {
@@ -218,7 +222,8 @@ static void leave_scope(gy_scope *scope, gy_failure *failure)
     }
 }
 
-/* Hand on tasks that became ready (last first); the first plain one stays in hand. */
+/* Queue tasks that became ready (listed last first). The first ordinary one stays in hand, so
+ * that it runs next on this core. */
 static void hand_on(gy_engine *engine, gy_worker *self, gy_done *ready, bool may_keep)
 {
     GY_CHECK_DEEP(ready != NULL);
@@ -242,8 +247,8 @@ static void hand_on(gy_engine *engine, gy_worker *self, gy_done *ready, bool may
     }
 }
 
-/* Takes `failure`. `is_runner`: called by the loop that ran the body, which looks for work
- * next. */
+/* Takes `failure`. `is_runner`: the caller is the loop that ran the body and that looks for
+ * work afterwards. */
 static void finish(gy_engine *engine, gy_worker *self, gy_done *task, gy_failure *failure,
                    bool is_runner)
 {
@@ -273,8 +278,8 @@ static void finish(gy_engine *engine, gy_worker *self, gy_done *task, gy_failure
 
 /* ---- the body ---- */
 
-/* What keeps a task from running: a failed input, first in the order of accesses; its scope.
- * Held. */
+/* The failure that keeps a task from running: that of the first failed input in the order of
+ * accesses, else that of its scope. Returns a counted reference. */
 static gy_failure *find_cause(const gy_done *task)
 {
     for (uint32_t i = 0; i < task->access_count; i++) {
@@ -305,7 +310,7 @@ static bool call_body(gy_done *task, gy_failure **failure)
     gy_own.frame = &frame;
     gy_own.depth++;
     if (gy_trace_on()) {
-        const char *name = task->name; /* the task may be gone after its body */
+        const char *name = task->name; /* the body may free the task before it returns */
         int64_t bytes = (int64_t)task->bytes;
         int64_t start_ns = gy_clock_ns();
         task->run(task->arg, task);
@@ -321,7 +326,7 @@ static bool call_body(gy_done *task, gy_failure **failure)
         *failure = frame.failure;
         return true;
     }
-    /* Pairs with the exchange in end_elsewhere: whoever comes second finishes the task. */
+    /* Pairs with the exchange in end_elsewhere: the second of the two finishes the task. */
     int before = atomic_exchange_explicit(&task->state, TASK_RETURNED, memory_order_acq_rel);
     if (before == TASK_ENDED) {
         *failure = task->result;
@@ -349,14 +354,14 @@ static void end_elsewhere(gy_done *task, gy_failure *failure)
 {
     GY_ASSERT(gy_own.frame == NULL || gy_own.frame->task != task);
     gy_engine *engine = task->engine;
-    /* Keeps gy_engine_free from ending while we are in here. */
+    /* Keeps gy_engine_free waiting until this call has returned. */
     atomic_fetch_add_explicit(&engine->outside_calls, 1, memory_order_acq_rel);
     task->result = failure;
     int before = atomic_exchange_explicit(&task->state, TASK_ENDED, memory_order_acq_rel);
     if (before == TASK_RETURNED) {
         finish(engine, gy_own_worker(engine), task, failure, false);
     } else {
-        GY_ASSERT(before == TASK_RUNNING); /* else it was ended twice */
+        GY_ASSERT(before == TASK_RUNNING); /* otherwise the task was ended twice */
     }
     int calls = atomic_fetch_sub_explicit(&engine->outside_calls, 1, memory_order_release);
     GY_ASSERT(calls > 0);

@@ -1,9 +1,10 @@
 /*
- * Waiting well: spin while there is a core for each worker, yield where there is not, sleep in
- * the kernel for what lasts longer than a wake-up costs.
+ * How a thread waits: it spins while there is a core for each worker, yields where there is
+ * not, and sleeps in the kernel when the wait exceeds the cost of a wake-up.
  *
- * A sleeper counts itself and then looks once more for work; whoever makes work looks at the
- * count afterwards. Both in sequentially consistent order, so one of them sees the other.
+ * A sleeper increments the sleeper count and then searches for work once more; a thread that
+ * makes work reads the count afterwards. Both are sequentially consistent, so at least one of
+ * them sees the other.
  */
 #include "engine/engine_priv.h"
 
@@ -18,8 +19,8 @@ static void park(gy_engine *engine, gy_idle *idle, bool (*is_done)(void *arg), v
     if (!is_done(arg) && !gy_engine_has_work(engine)) {
         idle->has_slept = true;
         gy_status status = GY_OK;
-        /* A thread that parks meanwhile may take a call meant for us: look at our own end too.
-         */
+        /* Another thread that parks meanwhile may consume the wake-up meant for this one, so
+         * this thread also checks its own condition. */
         while (bed->calls == 0 && status == GY_OK && !is_done(arg)) {
             status = gy_cond_wait(&bed->cond, &engine->sleep_lock, deadline);
         }

@@ -1,17 +1,17 @@
 /*
- * Variables: who may touch one now, and who waits, first come first.
+ * Variables: which tasks access one now, and which wait, first in first out.
  *
- * A push locks all its variables in the order of their addresses before it queues on any, so
- * two pushes that share variables are ordered alike on each of them and no cycle can arise. An
- * end locks one variable at a time. Readers in front of the queue hold together, a mutation
- * alone.
+ * A push locks all its variables in the order of their addresses before it queues on any of
+ * them. Two pushes that share variables are therefore in the same order on each of them, and no
+ * cycle can arise. An end locks one variable at a time. Consecutive readers at the front of the
+ * queue are granted together, a mutation alone.
  *
  * @source Chen et al., "MXNet", 2015 (queues of a variable); Bernstein et al., "Concurrency
- * Control and Recovery in Database Systems", 1987, chapter 3 (ordered locking)
+ *     Control and Recovery in Database Systems", 1987, chapter 3 (ordered locking)
  */
 #include "engine/engine_priv.h"
 
-/* The owner of a queued access that is no waiter. */
+/* The task that owns a queued access; not for accesses of a waiter. */
 static gy_done *task_of(const gy_access *access)
 {
     GY_CHECK_DEEP(access->kind != ACCESS_WAIT);
@@ -63,7 +63,8 @@ int gy_access_link(gy_access *accesses, size_t count, _Atomic int32_t *missing)
     }
     GY_CHECK_DEEP(waiting >= 0);
     GY_CHECK_DEEP((size_t)waiting <= count);
-    /* Nobody can grant before the locks are gone, so a plain count will do. */
+    /* No other thread can grant an access before the locks are released, so a relaxed store
+     * suffices. */
     atomic_store_explicit(missing, waiting, memory_order_relaxed);
     for (size_t i = 0; i < count; i++) {
         gy_spin_unlock(&accesses[i].var->lock);
@@ -71,7 +72,7 @@ int gy_access_link(gy_access *accesses, size_t count, _Atomic int32_t *missing)
     return waiting;
 }
 
-/* Take from the queue all that may go on now, as a list in order. */
+/* Dequeue all accesses that may start now, and return them as a list in order. */
 static gy_access *advance(gy_var *var) GY_REQUIRES(var->lock)
 {
     gy_access *first = NULL;
@@ -97,8 +98,8 @@ static gy_access *advance(gy_var *var) GY_REQUIRES(var->lock)
     return first;
 }
 
-/* Tell the owners of granted accesses; tasks that lacked nothing else are put before `ready`.
- */
+/* Notify the owners of granted accesses. Tasks that are now ready are linked in front of
+ * `ready`. */
 static gy_done *grant(gy_access *granted, gy_done *ready)
 {
     while (granted != NULL) {
@@ -106,14 +107,15 @@ static gy_done *grant(gy_access *granted, gy_done *ready)
         if (granted->kind == ACCESS_WAIT) {
             gy_waiter *waiter = granted->owner;
             gy_engine *engine = waiter->engine;
-            /* The waiter's stack may be gone after this. Pairs with its loads of is_done. */
+            /* The waiting thread may leave its stack frame after this store. Pairs with its
+             * loads of is_done. */
             (void)atomic_exchange_explicit(&waiter->is_done, true, memory_order_seq_cst);
             gy_engine_call_waiters(engine);
         } else {
             gy_done *task = task_of(granted);
             GY_CHECK_DEEP(atomic_load_explicit(&task->missing, memory_order_relaxed) > 0);
-            /* One is missing: this one, and nobody else will touch the count. Acquire pairs
-             * with the release of those that granted the others. */
+            /* Only this access is missing, so no other thread touches the count. Acquire pairs
+             * with the release of the threads that granted the others. */
             if (atomic_load_explicit(&task->missing, memory_order_acquire) == 1 ||
                 atomic_fetch_sub_explicit(&task->missing, 1, memory_order_acq_rel) == 1) {
                 task->next = ready;
@@ -191,7 +193,7 @@ bool gy_waiter_unlink(gy_waiter *waiter)
         if (var->tail == at) {
             var->tail = before;
         }
-        granted = advance(var); /* readers that stood behind us */
+        granted = advance(var); /* readers queued behind this waiter */
     }
     gy_spin_unlock(&var->lock);
     gy_done *ready = grant(granted, NULL);

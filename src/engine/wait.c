@@ -1,7 +1,7 @@
-/* Waiting for a variable, a scope or everything, helping to run what is ready. */
+/* Waits for a variable, a scope or all tasks, and runs ready tasks meanwhile. */
 #include "engine/engine_priv.h"
 
-/* A stretch of waiting without work is over: count it and show it. */
+/* Account for a period of waiting without work, and record it in the trace. */
 static void end_idling(gy_worker *self, int64_t *begun_ns)
 {
     if (*begun_ns == 0) {
@@ -47,12 +47,15 @@ gy_status gy_engine_help_until(gy_engine *engine, bool (*is_done)(void *arg), vo
     end_idling(self, &begun_ns);
     gy_engine_flush_hand(engine, self);
     if (idle.has_slept && gy_engine_has_work(engine)) {
-        gy_engine_call_one(engine); /* we may have been called for work that we now leave */
+        /* a wake-up for new work may have reached this thread, which leaves: wake another
+         * one */
+        gy_engine_call_one(engine);
     }
     return status;
 }
 
-/* The status of a failure, which is dropped; its text becomes this thread's. */
+/* Record the failure's text as this thread's error, drop the reference, and return its
+ * status. */
 static gy_status raise_and_drop(gy_failure *failure)
 {
     if (failure == NULL) {
@@ -87,7 +90,9 @@ gy_status gy_engine_wait(gy_engine *engine, gy_var *var, gy_deadline deadline)
                            holder != NULL ? holder : "no task");
         }
         while (!is_granted(&waiter)) {
-            gy_spin(); /* granted while we gave up: the granter still has our address */
+            /* the variable granted the access after the timeout, and the granting thread still
+             * uses this stack frame */
+            gy_spin();
         }
     }
     return raise_and_drop(waiter.failure);

@@ -1,8 +1,8 @@
 /*
- * Conversion between any two element types in two steps: a piece of the source is widened to
- * double or to 64-bit integers, which hold every value of the source exactly, then narrowed to
- * the target. So twelve types need 12 wideners and 3 x 12 narrowers instead of 144 loops; the
- * piece stays in L1.
+ * Converts between any two element types in two steps: it widens a chunk of the source to
+ * double or to 64-bit integers, which hold every value of the source exactly, and then narrows
+ * the chunk to the target type. Twelve types thus need 12 wideners and 3 x 12 narrowers
+ * instead of 144 loops; the chunk stays in the L1 cache.
  */
 #include "tensor/convert_priv.h"
 
@@ -18,9 +18,9 @@ typedef union wide {
     int64_t whole[PIECE];
 } wide;
 
-/* A double that rounds to any shorter floating type as `value` itself would: bits that do not
- * fit are folded into the last one ("round to odd"; Boldo and Melquiond, "Emulation of FMA and
- * correctly rounded sums", 2008). */
+/* A double that rounds to any shorter floating type exactly as `value` would: the bits that do
+ * not fit are ORed into the last bit ("round to odd"; Boldo and Melquiond, "Emulation of FMA
+ * and correctly rounded sums", 2008). This avoids double rounding. */
 static double sticky_double(uint64_t magnitude)
 {
     if (magnitude >> 53 != 0) {
@@ -128,7 +128,7 @@ DEFINE_NARROW(whole, U64, uint64_t, whole, (uint64_t))
 DEFINE_NARROW(whole, U32, uint32_t, whole, (uint32_t))
 DEFINE_NARROW(whole, U16, uint16_t, whole, (uint16_t))
 DEFINE_NARROW(whole, U8, uint8_t, whole, (uint8_t))
-/* From unsigned integers only the floating targets differ: the low bits are the same. */
+/* Unsigned sources need their own loop only for floating targets: the low bits are the same. */
 DEFINE_NARROW(natural, F64, double, whole, UNSIGNED_F64)
 DEFINE_NARROW(natural, F32, float, whole, UNSIGNED_F32)
 DEFINE_NARROW(natural, F16, uint16_t, whole, UNSIGNED_F16)

@@ -1,12 +1,10 @@
-/**
- * Conversion of a run of elements from one type to another.
- */
+/** Converts a strided sequence of elements from one type to another. */
 #ifndef GY_TENSOR_CONVERT_PRIV_H
 #define GY_TENSOR_CONVERT_PRIV_H
 
 #include "tensor/tensor.h"
 
-/** Elements `stride` apart (in elements). */
+/** A sequence of elements that are `stride` elements apart. */
 typedef struct gy_run {
     void *data;
     gy_dtype dtype;
@@ -19,7 +17,8 @@ typedef struct gy_const_run {
     int64_t stride;
 } gy_const_run;
 
-/** Convert `count` elements, as told at gy_view_copy. The runs must not overlap. */
+/** Convert `count` elements by the rules of gy_view_copy. The two sequences must not
+ * overlap. */
 void gy_convert_run(gy_run to, gy_const_run from, int64_t count);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * Copies between views. Both are first brought to the same few dimensions: sizes of 1 fall out,
- * the rest is ordered by the target's strides (so that the innermost run writes forward),
- * neighbours that are gapless in both are joined. A contiguous pair so becomes one run of
- * memcpy or of conversion; where the two innermost stand the other way round in the source,
- * they are copied in tiles.
+ * Copies between views. The planner first reduces both views to the same few dimensions: it
+ * drops sizes of 1, orders the rest by the target's strides (so that the innermost loop writes
+ * forward), and merges neighbours that are gapless in both. A contiguous pair becomes one
+ * memcpy or one conversion. Where the source has the two innermost dimensions in the opposite
+ * order, the copy works in tiles.
  *
  * A blocked view (N,C,H,W) is the dense (N,C/16,16,H,W) with permuted strides; channels beyond
  * the last whole block are a second such view with fewer than 16 in the third dimension.
@@ -26,7 +26,7 @@ static loop plan_loop(const gy_view *to, const gy_view *from)
 {
     GY_ASSERT(to->rank == from->rank);
     loop plan = {.rank = 0};
-    for (int dim = 0; dim < to->rank; dim++) { /* insertion sort by falling target stride */
+    for (int dim = 0; dim < to->rank; dim++) { /* insertion sort by descending target stride */
         if (to->sizes[dim] == 1) {
             continue;
         }
@@ -41,7 +41,7 @@ static loop plan_loop(const gy_view *to, const gy_view *from)
         plan.from[at] = from->strides[dim];
     }
     int kept = 0;
-    for (int dim = 1; dim < plan.rank; dim++) { /* join a dimension into the one outside it */
+    for (int dim = 1; dim < plan.rank; dim++) { /* merge a dimension into the next outer one */
         if (plan.to[kept] == plan.to[dim] * plan.sizes[dim] &&
             plan.from[kept] == plan.from[dim] * plan.sizes[dim]) {
             plan.sizes[kept] *= plan.sizes[dim];
@@ -93,8 +93,9 @@ static void copy_run(gy_run to, gy_const_run from, int64_t count)
 }
 
 /*
- * The two innermost dimensions of a copy that turns them, in tiles: while a run writes forward
- * it reads one element of each of `count` cache lines, which the next rows need again.
+ * Copy the two innermost dimensions of a transposing copy in tiles. A row that writes forward
+ * reads one element from each of `count` cache lines, and the next rows of the tile read the
+ * same lines again.
  */
 static void copy_turned(gy_run to, gy_const_run from, const loop *plan)
 {
@@ -120,13 +121,13 @@ static void copy_turned(gy_run to, gy_const_run from, const loop *plan)
     }
 }
 
-/* Copy dense views of one shape that has elements. */
+/* Copy dense views of one shape with at least one element. */
 static void copy_dense(const gy_view *to, const gy_view *from)
 {
     GY_ASSERT(to->format == GY_FORMAT_DENSE);
     GY_ASSERT(from->format == GY_FORMAT_DENSE);
     const loop plan = plan_loop(to, from);
-    const int inner = plan.rank - 1; /* the innermost is a run */
+    const int inner = plan.rank - 1; /* the innermost dimension is copied as one sequence */
     const bool is_turned =
         plan.rank >= 2 && plan.from[inner] > plan.from[inner - 1] && plan.from[inner - 1] > 0;
     const int64_t count = plan.rank == 0 ? 1 : plan.sizes[inner];
@@ -145,7 +146,7 @@ static void copy_dense(const gy_view *to, const gy_view *from)
             copy_run(target, source, count);
         }
         int dim = is_turned ? inner - 2 : inner - 1;
-        for (; dim >= 0; dim--) { /* the next place: as an odometer turns */
+        for (; dim >= 0; dim--) { /* advance to the next index, as an odometer does */
             to_at += plan.to[dim];
             from_at += plan.from[dim];
             if (++place[dim] < plan.sizes[dim]) {

@@ -1,4 +1,4 @@
-/* DLPack: tensors handed out and taken in without a copy. */
+/* DLPack: exports and imports tensors without a copy. */
 #include "tensor/tensor_priv.h"
 
 #include "base/base.h"
@@ -20,15 +20,16 @@ static const gy_dlpack_dtype types[GY_DTYPE_COUNT] = {
     [GY_U16] = {GY_DLPACK_UINT, 16, 1},  [GY_U8] = {GY_DLPACK_UINT, 8, 1},
 };
 
-/* ---- out ---- */
+/* ---- export ---- */
 
-/* What is handed out: one of the two forms, and the sizes that it points at. */
+/* An exported tensor: one of DLPack's two forms, and the sizes and strides that it points
+ * at. */
 typedef struct handed {
     union {
         gy_dlpack versioned;
         gy_dlpack_unversioned unversioned;
     } form;
-    gy_tensor *tensor; /* held and pinned */
+    gy_tensor *tensor; /* one hold and one pin, released by the importer's deleter call */
     int64_t sizes[GY_TENSOR_RANK_MAX], strides[GY_TENSOR_RANK_MAX];
 } handed;
 
@@ -104,12 +105,12 @@ gy_status gy_tensor_to_dlpack_unversioned(gy_tensor *tensor, gy_dlpack_unversion
     return GY_OK;
 }
 
-/* ---- in ---- */
+/* ---- import ---- */
 
 static gy_status take_dtype(gy_dlpack_dtype from, gy_dtype *dtype)
 {
     if (from.code == GY_DLPACK_BOOL && from.bits == 8 && from.lanes == 1) {
-        *dtype = GY_U8; /* 0 and 1, as comparisons of Gyre give them */
+        *dtype = GY_U8; /* 0 and 1, as Gyre's comparisons produce them */
         return GY_OK;
     }
     for (int i = GY_DTYPE_NONE + 1; i < GY_DTYPE_COUNT; i++) {
@@ -125,7 +126,8 @@ static gy_status take_dtype(gy_dlpack_dtype from, gy_dtype *dtype)
                    from.code, from.bits, from.lanes);
 }
 
-/* Elements may lie in any order and repeat, but within 2^62 bytes of the first. */
+/* The strides may have any order and may repeat elements, but every element must lie within
+ * 2^62 bytes of the first. */
 static gy_status take_strides(const gy_dlpack_tensor *from, gy_view *view)
 {
     const int64_t limit = (INT64_C(1) << 62) / (int64_t)gy_dtype_bytes(view->dtype);

@@ -49,7 +49,7 @@ bool gy_dtype_parse(const char *name, gy_dtype *dtype)
     return false;
 }
 
-/* Element `offset` of data, as the type that `value` has. */
+/* Read the element at index `offset` of data, as the wide type of `value`. */
 static void get(gy_dtype dtype, const void *data, int64_t offset, gy_run value)
 {
     GY_ASSERT(data != NULL);

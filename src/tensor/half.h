@@ -1,7 +1,7 @@
 /**
- * Sixteen-bit floating types as bits: IEEE binary16 and bfloat16, rounding to nearest even.
+ * Sixteen-bit floating types as bits: IEEE binary16 and bfloat16, rounded to nearest even.
  *
- * A double goes to either in one rounding, so that no value is rounded twice on its way.
+ * A double converts to either type with one rounding, never two.
  *
  * @source IEEE 754-2019, 4.3.1 (roundTiesToEven), 3.4 (binary16)
  */
@@ -28,8 +28,8 @@ static inline float gy_float_of_bits(uint32_t bits)
 
 /**
  * Round a double to a 16-bit format with `mantissa_bits` and `exponent_bits` (1 + both = 16).
- * Overflow gives infinity, NaN stays a (quiet) NaN with its sign, what is too small a subnormal
- * or 0.
+ * Overflow gives infinity; NaN becomes a quiet NaN with its sign; a value below the normal
+ * range becomes a subnormal or 0.
  */
 static inline uint16_t gy_small_float(double value, int mantissa_bits, int exponent_bits)
 {
@@ -46,7 +46,7 @@ static inline uint16_t gy_small_float(double value, int mantissa_bits, int expon
     int target = exponent - 1023 + bias; /* biased exponent in the small format */
     int drop = 52 - mantissa_bits;
     if (target <=
-        0) { /* subnormal there: the leading 1 is written out and more bits fall off */
+        0) { /* a subnormal result: the leading 1 is explicit, and more bits are rounded off */
         mantissa |= exponent == 0 ? 0 : UINT64_C(1) << 52;
         drop += 1 - target;
         target = 0;
@@ -58,7 +58,8 @@ static inline uint16_t gy_small_float(double value, int mantissa_bits, int expon
     uint64_t rest = mantissa & ((UINT64_C(1) << drop) - 1);
     uint64_t half = UINT64_C(1) << (drop - 1);
     if (rest > half || (rest == half && (kept & 1) != 0)) {
-        kept++; /* a carry out of the mantissa steps the exponent: what is wanted */
+        /* a carry out of the mantissa increments the exponent, which is the correct result */
+        kept++;
     }
     return (uint16_t)(sign | (kept >= infinity ? infinity : kept));
 }

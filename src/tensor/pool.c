@@ -1,10 +1,10 @@
 /*
- * Pools: the heap, or a range given out in pieces.
+ * Pools: the heap, or a given memory range that the pool divides into blocks.
  *
- * A range pool keeps its book outside the range: pieces in address order, each free or taken,
- * that cover the range exactly; no two neighbours are both free. So every byte of the range is
- * payload, other processes may map it without seeing the book, and giving back what was not
- * taken is caught. First fit: a take looks at each piece (O(pieces)), a give finds its piece by
+ * A range pool keeps its metadata outside the range: a table of blocks in address order, each
+ * free or taken, that cover the range exactly. No two neighbouring blocks are both free. Every
+ * byte of the range is payload, other processes may map the range without the table, and the
+ * pool detects a double free. Allocation is first fit (O(blocks)); a free finds its block by
  * bisection.
  */
 #include "tensor/tensor.h"
@@ -31,7 +31,7 @@ struct gy_pool {
 
 gy_pool *gy_pool_heap(void)
 {
-    static gy_pool heap; /* never written: only its address tells it apart */
+    static gy_pool heap; /* never written: only its address identifies it */
     return &heap;
 }
 
@@ -73,8 +73,8 @@ void gy_pool_free(gy_pool *pool)
     gy_free(pool);
 }
 
-/* The first free piece that is large enough, or piece_count; `largest` takes the largest seen.
- */
+/* The first free block that is large enough, or piece_count. `largest` takes the largest free
+ * size. */
 static size_t first_fit(const gy_pool *pool, size_t wanted, size_t *largest)
     GY_REQUIRES(pool->lock)
 {
@@ -91,7 +91,7 @@ static size_t first_fit(const gy_pool *pool, size_t wanted, size_t *largest)
     return at;
 }
 
-/* Cut `wanted` bytes off the front of free piece `at`. */
+/* Split `wanted` bytes off the front of free block `at`. */
 static gy_status take_piece(gy_pool *pool, size_t at, size_t wanted) GY_REQUIRES(pool->lock)
 {
     const size_t rest = pool->pieces[at].size_bytes - wanted;
@@ -140,7 +140,7 @@ void *gy_pool_take(gy_pool *pool, size_t size_bytes)
     return memory;
 }
 
-/* The piece that starts at `offset`, or piece_count. */
+/* The block that starts at `offset`, or piece_count. */
 static size_t find_piece(const gy_pool *pool, size_t offset) GY_REQUIRES(pool->lock)
 {
     GY_ASSERT(offset < pool->size_bytes);
@@ -157,7 +157,7 @@ static size_t find_piece(const gy_pool *pool, size_t offset) GY_REQUIRES(pool->l
                                                                          : pool->piece_count;
 }
 
-/* Join piece `at` with the one after it. */
+/* Merge block `at` with the next one. */
 static void join_next(gy_pool *pool, size_t at) GY_REQUIRES(pool->lock)
 {
     piece *here = &pool->pieces[at];
@@ -185,7 +185,7 @@ void gy_pool_give(gy_pool *pool, void *memory)
     gy_mutex_lock(&pool->lock);
     size_t at = find_piece(pool, (size_t)((unsigned char *)memory - pool->memory));
     GY_ASSERT(at < pool->piece_count);
-    GY_ASSERT(pool->pieces[at].is_taken); /* given back twice otherwise */
+    GY_ASSERT(pool->pieces[at].is_taken); /* otherwise the block was freed twice */
     pool->pieces[at].is_taken = false;
     GY_ASSERT(pool->taken_count > 0);
     GY_ASSERT(pool->used_bytes >= pool->pieces[at].size_bytes);

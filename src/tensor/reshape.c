@@ -59,7 +59,7 @@ gy_status gy_tensor_permute(gy_tensor *tensor, const int *dims, gy_tensor **out)
     return gy_tensor_share(tensor, &view, out);
 }
 
-/* `sizes` with its -1 replaced, checked to hold `count` elements. */
+/* Resolve a -1 in `sizes` and check that the product is `count`. */
 static gy_status resolve_sizes(const gy_view *from, const int64_t *sizes, int rank,
                                int64_t resolved[GY_TENSOR_RANK_MAX])
 {
@@ -96,9 +96,9 @@ static gy_status resolve_sizes(const gy_view *from, const int64_t *sizes, int ra
 }
 
 /*
- * Strides under which the new sizes read the old storage in row-major order; false when there
- * are none. The old dimensions fall into runs without gaps; each run must be cut exactly by new
- * sizes.
+ * Strides under which the new sizes address the old storage in row-major order; false when
+ * there are none. The old dimensions form gapless groups, and each group must be a product of
+ * consecutive new sizes.
  */
 static bool find_strides(const gy_view *from, gy_view *to)
 {

@@ -1,11 +1,11 @@
-/* Counted tensors: storage from a pool or the caller, holds and pins. */
+/* Reference-counted tensors: storage from a pool or from the caller, holds and pins. */
 #include "tensor/tensor_priv.h"
 
 #include "base/base.h"
 
 #include <string.h>
 
-/* A handle without storage. */
+/* A tensor object without storage. */
 static gy_tensor *new_handle(const gy_view *view)
 {
     GY_ASSERT(view->rank >= 0);
@@ -19,7 +19,7 @@ static gy_tensor *new_handle(const gy_view *view)
     return tensor;
 }
 
-/* A tensor with storage of gy_view_bytes(view); view->data is not looked at. */
+/* A tensor with storage of gy_view_bytes(view); view->data is ignored. */
 static gy_status new_with_storage(gy_pool *pool, const gy_view *view, gy_tensor **tensor)
 {
     GY_ASSERT(tensor != NULL);
@@ -56,7 +56,7 @@ gy_status gy_tensor_new_blocked(gy_pool *pool, gy_dtype dtype, const int64_t siz
 {
     GY_ASSERT(tensor != NULL);
     int64_t count = 0;
-    /* the padding takes at most 16 times the elements */
+    /* padding multiplies the elements by at most 16 */
     GY_TRY(gy_shape_count(sizes, 4, gy_dtype_bytes(dtype) * GY_BLOCK_CHANNELS / 2, &count));
     gy_view view = gy_view_blocked(NULL, dtype, sizes);
     return new_with_storage(pool, &view, tensor);
@@ -129,7 +129,7 @@ gy_status gy_tensor_share(gy_tensor *source, const gy_view *view, gy_tensor **ou
 gy_tensor *gy_tensor_hold(gy_tensor *tensor)
 {
     GY_ASSERT(tensor != NULL);
-    /* relaxed: whoever holds may pass a further hold on without ordering anything */
+    /* relaxed: a holder may add another hold without ordering other memory */
     int64_t before = atomic_fetch_add_explicit(&tensor->holds, 1, memory_order_relaxed);
     GY_ASSERT(before > 0);
     return tensor;
@@ -146,7 +146,7 @@ void gy_tensor_drop(gy_tensor *tensor)
         }
         gy_tensor *root = tensor->root;
         if (root == NULL) {
-            /* relaxed: ordered by the drop above */
+            /* relaxed: the drop above orders this read */
             GY_ASSERT(atomic_load_explicit(&tensor->pins, memory_order_relaxed) == 0);
             if (tensor->pool != NULL) {
                 gy_pool_give(tensor->pool, tensor->view.data);
@@ -154,7 +154,8 @@ void gy_tensor_drop(gy_tensor *tensor)
                 tensor->release(tensor->release_arg);
             }
         }
-        GY_ASSERT(root == NULL || root->root == NULL); /* views share the storage's owner */
+        /* a view refers to the owner of the storage directly */
+        GY_ASSERT(root == NULL || root->root == NULL);
         gy_free(tensor);
         tensor = root; /* the view's hold on it */
     }
@@ -195,7 +196,8 @@ gy_view gy_tensor_pin(gy_tensor *tensor)
 {
     GY_ASSERT(tensor != NULL);
     gy_tensor *root = tensor->root != NULL ? tensor->root : tensor;
-    /* acquire: pairs with the release in unpin, for an evictor that waits for no pins */
+    /* acquire: pairs with the release in unpin, for a buffer pool that evicts once no pins are
+     * left */
     int64_t before = atomic_fetch_add_explicit(&root->pins, 1, memory_order_acquire);
     GY_ASSERT(before >= 0);
     return tensor->view;

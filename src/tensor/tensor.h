@@ -1,13 +1,14 @@
 /**
- * Room tensor: what higher rooms see beyond <gyre/tensor.h>: shapes with checks, texts for
- * error messages, copies between views, element conversion.
+ * Room tensor: what higher rooms see beyond <gyre/tensor.h>: checked shapes, texts for error
+ * messages, copies between views, element conversion.
  */
 #ifndef GY_TENSOR_TENSOR_H
 #define GY_TENSOR_TENSOR_H
 
 #include <gyre/tensor.h>
 
-/** True of the types that elements have: not of GY_DTYPE_NONE, nor of what is no gy_dtype. */
+/** True for the types that elements have; false for GY_DTYPE_NONE and for numbers outside the
+ * enum. */
 static inline bool gy_dtype_is_element(gy_dtype dtype)
 {
     return dtype > GY_DTYPE_NONE && dtype < GY_DTYPE_COUNT;
@@ -28,7 +29,7 @@ enum { GY_BLOCK_CHANNELS = 16, GY_SHAPE_TEXT_BYTES = 128 };
 GY_MUST_CHECK gy_status gy_shape_count(const int64_t *sizes, int rank, size_t item_bytes,
                                        int64_t *count);
 
-/** "[64,784]", cut with "..." when it does not fit; returns `out`. */
+/** "[64,784]", truncated with "..." when it does not fit; returns `out`. */
 const char *gy_shape_text(const int64_t *sizes, int rank, char out[GY_SHAPE_TEXT_BYTES]);
 
 /** "f32[64,784]"; blocked: "f32[8,3,5,5]:blocked"; returns `out`. */
@@ -47,22 +48,24 @@ size_t gy_view_bytes(const gy_view *view);
  * gy_view_of. */
 gy_view gy_view_blocked(void *data, gy_dtype dtype, const int64_t sizes[4]);
 
-/** How many elements [begin, end) by step takes. 0 <= begin <= end, step >= 1. */
+/** The number of elements that a slice [begin, end) with a step selects. 0 <= begin <= end,
+ * step >= 1. */
 static inline int64_t gy_slice_count(int64_t begin, int64_t end, int64_t step)
 {
     return end == begin ? 0 : (end - begin - 1) / step + 1;
 }
 
-/** Elements begin, begin + step, … (count of them) along a dimension of a dense view. */
+/** The view of `count` elements begin, begin + step, ... along dimension `dim` of a dense
+ * view. */
 gy_view gy_view_cut(const gy_view *view, int dim, int64_t begin, int64_t count, int64_t step);
 
-/** A dense view with its dimensions in another order: i is dims[i] of `view`. */
+/** The view with its dimensions permuted: dimension i is dims[i] of `view`, which is dense. */
 gy_view gy_view_permute(const gy_view *view, const int *dims);
 
 /** A dense view broadcast from the right to `sizes`: stride 0 where it repeats. */
 gy_view gy_view_spread(const gy_view *view, const int64_t *sizes, int rank);
 
-/** Place of an element, in elements from view->data, by its row-major index in [0, count). */
+/** Offset of an element from view->data, in elements, by its row-major index in [0, count). */
 int64_t gy_view_offset(const gy_view *view, int64_t index);
 
 /**
@@ -70,13 +73,14 @@ int64_t gy_view_offset(const gy_view *view, int64_t index);
  * blocked `to` become zero.
  *
  * Conversion: integer to integer keeps the low bits; to a floating type rounds to nearest even;
- * floating to integer cuts toward zero, the ends of the range for what lies beyond, 0 for NaN.
+ * floating to integer truncates toward zero, saturates at the range's ends, and gives 0 for
+ * NaN.
  *
  * @param to    may be strided; no two of its elements may share memory, none with `from`
  * @param from  may repeat elements (stride 0)
  * @return GY_OK; GY_SHAPE with both shapes
  * @threads any, on different memory
- * @cost one pass; contiguous runs of one type are memcpy
+ * @cost one pass; contiguous sequences of one type are memcpy
  */
 GY_MUST_CHECK gy_status gy_view_copy(gy_view *to, const gy_view *from);
 
@@ -86,19 +90,21 @@ void gy_view_zero(gy_view *view);
 /** An element as double, and back, with the conversions of gy_view_copy. */
 double gy_element_get(gy_dtype dtype, const void *data, int64_t offset);
 void gy_element_set(gy_dtype dtype, void *data, int64_t offset, double value);
-/** The same with 64-bit integers, which keep every bit of an integer element (u64: as bits). */
+/** The same with 64-bit integers, which preserve every bit of an integer element (u64: as
+ * bits). */
 int64_t gy_element_get_whole(gy_dtype dtype, const void *data, int64_t offset);
 void gy_element_set_whole(gy_dtype dtype, void *data, int64_t offset, int64_t value);
 
-/** A new tensor kept as nChw16c, contents undefined (padding too). Errors as gy_tensor_new. */
+/** A new tensor in the blocked format nChw16c, contents undefined (padding too). Errors as
+ * gy_tensor_new. */
 GY_MUST_CHECK gy_status gy_tensor_new_blocked(gy_pool *pool, gy_dtype dtype,
                                               const int64_t sizes[4], gy_tensor **tensor);
 
 /** The tensor's pool, NULL for wrapped memory. */
 gy_pool *gy_tensor_pool(const gy_tensor *tensor);
 
-/** Bytes of a pool in use, and how many pieces they are; 0 for the heap, which does not count.
- */
+/** Bytes of a pool in use, and the number of blocks; 0 for the heap, which does not count
+ * them. */
 size_t gy_pool_used_bytes(gy_pool *pool);
 size_t gy_pool_piece_count(gy_pool *pool);
 

@@ -1,6 +1,4 @@
-/**
- * What a tensor is, for the files of this room.
- */
+/** The tensor structure, for the files of this room. */
 #ifndef GY_TENSOR_TENSOR_PRIV_H
 #define GY_TENSOR_TENSOR_PRIV_H
 
@@ -10,12 +8,13 @@
 
 struct gy_tensor {
     _Atomic int64_t holds;
-    _Atomic int64_t pins; /* counted at the root alone */
-    gy_tensor *root;      /* whose storage a view shares, held; NULL: this one has its own */
-    gy_pool *pool;        /* where the storage came from; NULL: wrapped */
+    _Atomic int64_t pins; /* pins of the storage; only the root counts them */
+    /* tensor whose storage this view shares; counted reference; NULL: owns its storage */
+    gy_tensor *root;
+    gy_pool *pool; /* pool of the storage; NULL: wrapped memory of the caller */
     void (*release)(void *arg);
     void *release_arg;
-    gy_view view; /* const after creation */
+    gy_view view; /* constant after creation */
 };
 
 /** A view tensor over `source`'s storage, held once. */

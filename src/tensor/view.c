@@ -1,4 +1,4 @@
-/* Shapes and views: counts with overflow checks, places of elements, texts. */
+/* Shapes and views: counts with overflow checks, offsets of elements, texts. */
 #include "tensor/tensor.h"
 
 #include "base/base.h"
@@ -17,7 +17,7 @@ gy_status gy_shape_count(const int64_t *sizes, int rank, size_t item_bytes, int6
         return gy_fail(GY_ARG, "rank %d, expected 0 to %d", rank, GY_TENSOR_RANK_MAX);
     }
     int64_t product =
-        (int64_t)item_bytes; /* without the sizes that are 0: bounds strides too */
+        (int64_t)item_bytes; /* without sizes of 0, so that the bound covers the strides too */
     bool is_empty = false;
     char text[GY_SHAPE_TEXT_BYTES];
     for (int dim = 0; dim < rank; dim++) {
@@ -136,7 +136,8 @@ gy_view gy_view_cut(const gy_view *view, int dim, int64_t begin, int64_t count, 
                     begin * view->strides[dim] * (int64_t)gy_dtype_bytes(view->dtype);
     }
     part.sizes[dim] = count;
-    if (count > 1) { /* else unused, and the product might overflow */
+    /* a stride of a dimension of size 1 is unused, and the product might overflow */
+    if (count > 1) {
         part.strides[dim] *= step;
     }
     return part;
