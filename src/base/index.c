@@ -24,7 +24,7 @@ uint32_t gy_index_find(const gy_index *table, gy_key key)
 static gy_status grow(gy_index *table)
 {
     gy_index larger = {.mask = table->cells == NULL ? 15 : table->mask * 2 + 1};
-    larger.cells = gy_alloc_zero("cluster.index", larger.mask + 1, sizeof(gy_index_cell));
+    larger.cells = gy_alloc_zero("base.index", larger.mask + 1, sizeof(gy_index_cell));
     if (larger.cells == NULL) {
         return GY_NOMEM;
     }
@@ -51,6 +51,17 @@ gy_status gy_index_put(gy_index *table, gy_key key, uint32_t value)
     return GY_OK;
 }
 
+gy_status gy_index_number(gy_index *table, gy_key key, uint32_t *number)
+{
+    const uint32_t known = gy_index_find(table, key), next = (uint32_t)table->count;
+    GY_ASSERT(table->count < GY_NONE && (known == GY_NONE || known < next));
+    if (known == GY_NONE) {
+        GY_TRY(gy_index_put(table, key, next));
+    }
+    *number = known == GY_NONE ? next : known;
+    return GY_OK;
+}
+
 /* Those behind the hole move into it, unless they stand where they are at home (Knuth 6.4 R).
  */
 void gy_index_remove(gy_index *table, gy_key key)
@@ -67,6 +78,7 @@ void gy_index_remove(gy_index *table, gy_key key)
             hole = at;
         }
     }
+    GY_ASSERT(table->count > 0);
     table->cells[hole] = (gy_index_cell){0};
     table->count--;
 }
@@ -106,10 +118,10 @@ gy_status gy_control_heap_put(gy_control_heap *heap, uint32_t item)
 {
     size_t known = heap->place_count;
     if (!gy_control_heap_has(heap, item)) {
-        GY_TRY(GY_GROW("cluster.heap", heap->items, heap->capacity, heap->count + 1));
+        GY_TRY(GY_GROW("base.heap", heap->items, heap->capacity, heap->count + 1));
         if (item >= known) {
             size_t room = known;
-            GY_TRY(GY_GROW("cluster.heap", heap->places, room, (size_t)item + 1));
+            GY_TRY(GY_GROW("base.heap", heap->places, room, (size_t)item + 1));
             memset(heap->places + known, 0xff, (room - known) * sizeof(uint32_t));
             heap->place_count = room;
         }

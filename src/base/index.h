@@ -1,6 +1,6 @@
 /**
- * Two things that both machines stand on: a table from keys to indices (open addressing), and a
- * heap of indices that knows where each stands. Zero-initialise both.
+ * The hash index of all rooms, a table from keys to indices with open addressing, and a heap of
+ * indices that knows where each stands. Zero-initialise both.
  */
 #ifndef GY_BASE_INDEX_H
 #define GY_BASE_INDEX_H
@@ -17,13 +17,28 @@ typedef struct gy_index {
     size_t mask, count;
 } gy_index;
 
-/** GY_NONE: not there. */
+/** @return the index of the key; GY_NONE: the table does not have it */
 uint32_t gy_index_find(const gy_index *table, gy_key key);
-/** GY_NOMEM. The key is not there yet. */
+/** Add a key that the table does not have. `value` is not GY_NONE. GY_NOMEM */
 GY_MUST_CHECK gy_status gy_index_put(gy_index *table, gy_key key, uint32_t value);
+/**
+ * Number keys in the order in which they come: *number is that of the key, and a new key has
+ * table->count as it was before the call. For tables from which nothing is removed.
+ *
+ * @return GY_OK; GY_NOMEM, and the table is as before
+ */
+GY_MUST_CHECK gy_status gy_index_number(gy_index *table, gy_key key, uint32_t *number);
+/** A key that the table does not have is fine. */
 void gy_index_remove(gy_index *table, gy_key key);
 void gy_index_free(gy_index *table);
 
+/** Memory of its cells. */
+static inline size_t gy_index_bytes(const gy_index *table)
+{
+    return table->cells == NULL ? 0 : (table->mask + 1) * sizeof(gy_index_cell);
+}
+
+/** The key of a number that is no hash. */
 static inline gy_key gy_index_id(uint64_t id)
 {
     return (gy_key){id, id * 0x9E3779B97F4A7C15u};

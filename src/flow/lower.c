@@ -154,11 +154,9 @@ static void add_task(gy_lower_work *work, uint32_t number)
         add_member(work, l->members[m], task);
         add_inputs(work, l->members[m], task);
     }
-    uint64_t key[2] = {0, 0};
     if (work->words.status >= 0) {
-        gy_hash_wide(work->words.data, work->words.size_bytes, key);
+        task->key = gy_key_of(work->words.data, work->words.size_bytes);
     }
-    task->key = (gy_key){.high = key[0], .low = key[1]};
 }
 
 gy_status gy_flow_lower_growth(gy_lowering *lowering, const gy_dag *dag,

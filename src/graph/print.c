@@ -1,4 +1,5 @@
 /* A graph as text, one line a node: what --explain and the tests of passes show. */
+#include "base/index.h"
 #include "graph/graph.h"
 
 #include <stdio.h>
@@ -191,8 +192,7 @@ void gy_graph_print(const gy_graph *graph, gy_text *text)
 
 /* The lines of a text, to be found by the whole of each or by the name at its begin. */
 typedef struct line_set {
-    const char **slots; /* open addressing; NULL: free */
-    size_t capacity;    /* a power of two */
+    gy_index keys;
     bool is_by_name;
 } line_set;
 
@@ -207,32 +207,19 @@ static size_t key_bytes(const line_set *set, const char *line)
     return strcspn(line, set->is_by_name ? ":" : "\n") + 1;
 }
 
-/* Where the line is, or would be. */
-static const char **find_line(const line_set *set, const char *line)
+static bool has_line(const line_set *set, const char *line)
 {
-    const size_t size_bytes = key_bytes(set, line);
-    size_t at = (size_t)gy_hash(line, size_bytes, 0) & (set->capacity - 1);
-    while (set->slots[at] != NULL && strncmp(set->slots[at], line, size_bytes) != 0) {
-        at = (at + 1) & (set->capacity - 1);
-    }
-    return &set->slots[at];
+    return gy_index_find(&set->keys, gy_key_of(line, key_bytes(set, line))) != GY_NONE;
 }
 
 static gy_status set_lines(line_set *set, const char *text, bool is_by_name)
 {
-    size_t count = 0;
-    for (const char *line = text; *line != '\0'; line = next_line(line)) {
-        count++;
-    }
-    for (set->capacity = 4; set->capacity < 2 * count;) {
-        set->capacity *= 2;
-    }
+    uint32_t number = 0;
     set->is_by_name = is_by_name;
-    set->slots = gy_alloc_zero("graph.lines", set->capacity, sizeof(*set->slots));
-    for (const char *line = text; set->slots != NULL && *line != '\0'; line = next_line(line)) {
-        *find_line(set, line) = line;
+    for (const char *line = text; *line != '\0'; line = next_line(line)) {
+        GY_TRY(gy_index_number(&set->keys, gy_key_of(line, key_bytes(set, line)), &number));
     }
-    return set->slots != NULL ? GY_OK : GY_NOMEM;
+    return GY_OK;
 }
 
 /* Names of nodes that `before` has and `names` has not. */
@@ -241,7 +228,7 @@ static void print_gone(const char *before, const line_set *names, gy_text *text)
     size_t column = 0;
     for (const char *line = before; *line != '\0'; line = next_line(line)) {
         size_t size_bytes = key_bytes(names, line);
-        if (*find_line(names, line) != NULL) {
+        if (has_line(names, line)) {
             continue;
         }
         gy_text_add(text, column == 0 ? "   -" : column > 80 ? "\n    " : "");
@@ -257,8 +244,8 @@ static void print_changed(const char *now, const line_set *lines, const line_set
                           gy_text *text)
 {
     for (const char *line = now; *line != '\0'; line = next_line(line)) {
-        if (*find_line(lines, line) == NULL) {
-            gy_text_add(text, "   %c", *find_line(names, line) == NULL ? '+' : '~');
+        if (!has_line(lines, line)) {
+            gy_text_add(text, "   %c", !has_line(names, line) ? '+' : '~');
             gy_text_add_bytes(text, line + 4, key_bytes(lines, line) - 4);
         }
     }
@@ -266,7 +253,7 @@ static void print_changed(const char *now, const line_set *lines, const line_set
 
 static void print_difference(const char *before, const char *now, gy_text *text)
 {
-    line_set lines = {.slots = NULL}, names = {.slots = NULL}, now_names = {.slots = NULL};
+    line_set lines = {.is_by_name = false}, names = lines, now_names = lines;
     if (set_lines(&lines, before, false) < 0 || set_lines(&names, before, true) < 0 ||
         set_lines(&now_names, now, true) < 0) {
         text->status = GY_NOMEM;
@@ -274,9 +261,9 @@ static void print_difference(const char *before, const char *now, gy_text *text)
         print_gone(before, &now_names, text);
         print_changed(now, &lines, &names, text);
     }
-    gy_free(lines.slots);
-    gy_free(names.slots);
-    gy_free(now_names.slots);
+    gy_index_free(&lines.keys);
+    gy_index_free(&names.keys);
+    gy_index_free(&now_names.keys);
 }
 
 void gy_graph_print_stage(const gy_graph *graph, const char *stage, gy_text *before,

@@ -6,11 +6,10 @@
 
 gy_status gy_plan_values_init(gy_plan_values *values, int ranks)
 {
-    *values = (gy_plan_values){.words = ((size_t)ranks + 63) / 64, .table_size = 1024};
-    values->table = gy_alloc_zero("plan.values", values->table_size, sizeof(uint32_t));
+    *values = (gy_plan_values){.words = ((size_t)ranks + 63) / 64};
     values->items = gy_alloc_zero("plan.values", 1, sizeof(gy_plan_value));
     values->sets = gy_alloc_zero("plan.values", values->words, sizeof(uint64_t));
-    if (values->table == NULL || values->items == NULL || values->sets == NULL) {
+    if (values->items == NULL || values->sets == NULL) {
         gy_plan_values_fini(values);
         return GY_NOMEM;
     }
@@ -21,54 +20,22 @@ gy_status gy_plan_values_init(gy_plan_values *values, int ranks)
 
 void gy_plan_values_fini(gy_plan_values *values)
 {
-    gy_free(values->table);
+    gy_index_free(&values->table);
     gy_free(values->items);
     gy_free(values->sets);
     *values = (gy_plan_values){.items = NULL};
-}
-
-static size_t place_of(const gy_plan_values *values, const gy_plan_value *value)
-{
-    uint64_t key[2] = {(uint64_t)value->left << 32 | value->right,
-                       (uint64_t)(uint32_t)value->first << 32 | (uint32_t)value->block};
-    size_t at = gy_hash(key, sizeof(key), 0) & (values->table_size - 1);
-    while (values->table[at] != 0) {
-        const gy_plan_value *there = &values->items[values->table[at]];
-        if (there->left == value->left && there->right == value->right &&
-            there->first == value->first && there->block == value->block) {
-            break;
-        }
-        at = (at + 1) & (values->table_size - 1);
-    }
-    return at;
-}
-
-static bool grow_table(gy_plan_values *values)
-{
-    size_t size = values->table_size * 2;
-    uint32_t *table = gy_alloc_zero("plan.values", size, sizeof(uint32_t));
-    if (table == NULL) {
-        return false;
-    }
-    gy_free(values->table);
-    values->table = table;
-    values->table_size = size;
-    for (uint32_t i = 1; i < values->count; i++) {
-        values->table[place_of(values, &values->items[i])] = i;
-    }
-    return true;
 }
 
 /* The number of a value: an old one if it is known. Its set is left to the caller when new. */
 static uint32_t intern(gy_plan_values *values, const gy_plan_value *value, bool *is_new)
 {
     *is_new = false;
-    if (values->count * 2 > values->table_size && !grow_table(values)) {
-        return GY_VALUE_BAD;
-    }
-    size_t at = place_of(values, value);
-    if (values->table[at] != 0) {
-        return values->table[at];
+    const uint64_t tree[2] = {(uint64_t)value->left << 32 | value->right,
+                              (uint64_t)(uint32_t)value->first << 32 | (uint32_t)value->block};
+    const gy_key key = gy_key_of(tree, sizeof(tree));
+    const uint32_t known = gy_index_find(&values->table, key);
+    if (known != GY_NONE) {
+        return known;
     }
     size_t words = (values->count + 1) * values->words;
     if (GY_GROW("plan.values", values->items, values->capacity, values->count + 1) != GY_OK) {
@@ -77,10 +44,13 @@ static uint32_t intern(gy_plan_values *values, const gy_plan_value *value, bool 
     if (GY_GROW("plan.values", values->sets, values->sets_capacity, words) != GY_OK) {
         return GY_VALUE_BAD;
     }
-    uint32_t number = (uint32_t)values->count++;
+    uint32_t number = (uint32_t)values->count;
+    if (gy_index_put(&values->table, key, number) != GY_OK) {
+        return GY_VALUE_BAD;
+    }
+    values->count++;
     values->items[number] = *value;
     memset(&values->sets[number * values->words], 0, values->words * sizeof(uint64_t));
-    values->table[at] = number;
     *is_new = true;
     return number;
 }

@@ -6,6 +6,7 @@
 #ifndef GY_PLAN_VALUES_PRIV_H
 #define GY_PLAN_VALUES_PRIV_H
 
+#include "base/index.h"
 #include "plan/plan.h"
 
 #define GY_VALUE_NONE UINT32_C(0) /* never written */
@@ -22,8 +23,7 @@ typedef struct gy_plan_value {
 typedef struct gy_plan_values {
     gy_plan_value *items; /* [0] is no value */
     size_t count, capacity;
-    uint32_t *table; /* open addressing by content */
-    size_t table_size;
+    gy_index table; /* by content */
     uint64_t *sets; /* (count, words) which ranks contribute */
     size_t sets_capacity, words;
 } gy_plan_values;

@@ -290,11 +290,9 @@ static bool is_news(gy_names *names, uint32_t daemon, const gy_daemon_state *sta
 
 gy_key gy_names_host_key(const char *host)
 {
-    uint64_t wide[2] = {0};
-    if (host != NULL && host[0] != '\0') {
-        gy_hash_wide(host, strnlen(host, GY_CONTROL_TEXT_BYTES), wide);
-    }
-    return (gy_key){wide[0], wide[1]};
+    return host != NULL && host[0] != '\0'
+               ? gy_key_of(host, strnlen(host, GY_CONTROL_TEXT_BYTES))
+               : (gy_key){0};
 }
 
 /* Of several daemons of a host one is found by its name. */

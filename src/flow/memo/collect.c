@@ -94,7 +94,7 @@ static gy_status rewrite(gy_memo_store *store)
     if (ftruncate(store->index, (off_t)(sizeof(GY_MEMO_MAGIC) - 1)) != 0) {
         return gy_fail(GY_IO, "cannot cut %s: %s", path, strerror(errno));
     }
-    for (size_t i = 0; i < store->content_count; i++) {
+    for (size_t i = 0; i < store->by_file.count; i++) {
         GY_TRY(gy_flow_memo_append(store, GY_MEMO_CONTENT, &store->contents[i],
                                    sizeof(store->contents[i]), NULL, 0));
     }

@@ -77,10 +77,9 @@ static int add_object(struct dl_phdr_info *info, size_t size, void *arg)
     if (walk->status < 0) {
         return 1;
     }
-    uint64_t key[2];
-    gy_hash_wide(mapping.data, mapping.size_bytes, key);
+    const gy_key key = gy_key_of(mapping.data, mapping.size_bytes);
     gy_store_file_unmap(&mapping);
-    gy_text_add_bytes(&walk->words, key, sizeof(key));
+    gy_text_add_bytes(&walk->words, &key, sizeof(key));
     return 0;
 }
 
@@ -89,11 +88,7 @@ gy_status gy_flow_key_build(gy_key *build)
     gy_build_walk walk = {0};
     (void)dl_iterate_phdr(add_object, &walk);
     const gy_status status = walk.status < 0 ? walk.status : walk.words.status;
-    uint64_t key[2] = {0, 0};
-    if (status >= 0) {
-        gy_hash_wide(walk.words.data, walk.words.size_bytes, key);
-    }
-    *build = (gy_key){.high = key[0], .low = key[1]};
+    *build = status >= 0 ? gy_key_of(walk.words.data, walk.words.size_bytes) : (gy_key){0};
     gy_text_free(&walk.words);
     return status;
 }
@@ -257,18 +252,15 @@ static gy_status read_content(const gy_file_range *range, const gy_memo_file *fi
                              (unsigned long long)(file->offset + done + got),
                              more < 0 ? strerror(errno) : "it was truncated");
         }
-        uint64_t sum[2] = {0, 0};
-        gy_hash_wide(piece, got, sum);
-        gy_text_add_bytes(&sums, sum, sizeof(sum));
+        const gy_key sum = gy_key_of(piece, got);
+        gy_text_add_bytes(&sums, &sum, sizeof(sum));
         done += got;
     }
     status = status < 0 ? status : sums.status;
     if (status >= 0) {
         status = gy_stamp_check(gy_env_real(), opened, range->path, stamp);
     }
-    uint64_t key[2] = {0, 0};
-    gy_hash_wide(sums.size_bytes > 0 ? sums.data : "", sums.size_bytes, key);
-    *content = (gy_key){.high = key[0], .low = key[1]};
+    *content = gy_key_of(sums.size_bytes > 0 ? sums.data : "", sums.size_bytes);
     gy_text_free(&sums);
     gy_free(piece);
     (void)close(opened);
@@ -450,52 +442,16 @@ static gy_status reserve(gy_proto_keys *keys, size_t count)
     GY_TRY(GY_GROW("flow.keys", keys->places, keys->places_capacity, count));
     GY_TRY(GY_GROW("flow.keys", keys->objects, keys->objects_capacity, count));
     GY_TRY(GY_GROW("flow.keys", keys->stamps, keys->stamps_capacity, count));
-    if (keys->slots >= count * 2) {
-        return GY_OK;
-    }
-    size_t slots = 64;
-    while (slots < count * 2) {
-        slots *= 2;
-    }
-    uint32_t *table = gy_alloc_zero("flow.keys", slots, sizeof(*table));
-    uint32_t *equal = gy_alloc_zero("flow.keys", slots, sizeof(*equal));
-    if (table == NULL || equal == NULL) {
-        gy_free(table);
-        gy_free(equal);
-        return GY_NOMEM;
-    }
-    for (size_t i = 0; i < keys->slots; i++) {
-        if (keys->table[i] == 0) {
-            continue;
-        }
-        size_t at = keys->bases[keys->table[i] - 1].low & (slots - 1);
-        while (table[at] != 0) {
-            at = (at + 1) & (slots - 1);
-        }
-        table[at] = keys->table[i];
-        equal[at] = keys->equal[i];
-    }
-    gy_free(keys->table);
-    gy_free(keys->equal);
-    keys->table = table;
-    keys->equal = equal;
-    keys->slots = slots;
-    return GY_OK;
+    return GY_GROW("flow.keys", keys->equal, keys->equal_capacity, count);
 }
 
-/* Which of the prototypes of this base it is. */
-static uint32_t count_equal(gy_proto_keys *keys, uint32_t proto)
+/* Count in *which the prototypes before it that have its base. */
+static gy_status count_equal(gy_proto_keys *keys, uint32_t proto, uint64_t *which)
 {
-    const gy_key *base = &keys->bases[proto];
-    size_t at = base->low & (keys->slots - 1);
-    while (keys->table[at] != 0 &&
-           memcmp(&keys->bases[keys->table[at] - 1], base, sizeof(*base)) != 0) {
-        at = (at + 1) & (keys->slots - 1);
-    }
-    if (keys->table[at] == 0) {
-        keys->table[at] = proto + 1;
-    }
-    return keys->equal[at]++;
+    const uint32_t first = gy_index_find(&keys->firsts, keys->bases[proto]);
+    keys->equal[proto] = 0;
+    *which = first == GY_NONE ? 0 : ++keys->equal[first];
+    return first == GY_NONE ? gy_index_put(&keys->firsts, keys->bases[proto], proto) : GY_OK;
 }
 
 gy_status gy_proto_keys_make(gy_proto_keys *keys, const gy_dag *dag)
@@ -516,14 +472,11 @@ gy_status gy_proto_keys_make(gy_proto_keys *keys, const gy_dag *dag)
             }
         }
         if (status >= 0) {
-            uint64_t key[3] = {0, 0, 0};
-            gy_hash_wide(words.data, words.size_bytes, key);
-            keys->bases[p] = (gy_key){.high = key[0], .low = key[1]};
-            key[2] = count_equal(keys, (uint32_t)p);
-            uint64_t last[2];
-            gy_hash_wide(key, sizeof(key), last);
-            keys->keys[p] = (gy_key){.high = last[0], .low = last[1]};
-            keys->count = p + 1;
+            const gy_key base = keys->bases[p] = gy_key_of(words.data, words.size_bytes);
+            uint64_t key[3] = {base.high, base.low, 0};
+            status = count_equal(keys, (uint32_t)p, &key[2]);
+            keys->keys[p] = gy_key_of(key, sizeof(key));
+            keys->count = p + (status >= 0);
         }
     }
     gy_text_free(&words);
@@ -535,7 +488,7 @@ void gy_proto_keys_fini(gy_proto_keys *keys)
     gy_free(keys->keys);
     gy_free(keys->bases);
     gy_free(keys->bytes);
-    gy_free(keys->table);
+    gy_index_free(&keys->firsts);
     gy_free(keys->equal);
     gy_free(keys->places);
     gy_free((void *)(uintptr_t)keys->objects);

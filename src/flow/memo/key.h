@@ -5,6 +5,7 @@
 #ifndef GY_FLOW_MEMO_KEY_H
 #define GY_FLOW_MEMO_KEY_H
 
+#include "base/index.h"
 #include "flow/dag.h"
 #include "flow/lower.h"
 #include "flow/memo/memo.h"
@@ -67,11 +68,10 @@ typedef struct gy_proto_keys {
                                   that it had when its key was made; NULL: it has none */
     gy_arena texts;
     size_t keys_capacity, bases_capacity, bytes_capacity, places_capacity, objects_capacity,
-        stamps_capacity;
+        stamps_capacity, equal_capacity;
     size_t count;
-    uint32_t *table; /* (slots) open addressing: prototype + 1, the first of its base */
-    uint32_t *equal; /* (slots) how many have that base */
-    size_t slots;
+    gy_index firsts; /* by a base: the first prototype that has it */
+    uint32_t *equal; /* (count) of a first one: how many later ones have its base */
 } gy_proto_keys;
 
 /**

@@ -32,56 +32,10 @@ gy_status gy_flow_memo_path(const gy_memo_store *store, const char *name,
     return GY_OK;
 }
 
-/* ---- tables ---- */
-
-static gy_status grow_table(gy_memo_table *table, size_t count)
-{
-    if (table->slots >= count * 2) {
-        return GY_OK;
-    }
-    size_t slots = 64;
-    while (slots < count * 2) {
-        slots *= 2;
-    }
-    uint32_t *items = gy_alloc_zero("flow.memo", slots, sizeof(*items));
-    uint64_t *hashes = gy_alloc_zero("flow.memo", slots, sizeof(*hashes));
-    if (items == NULL || hashes == NULL) {
-        gy_free(items);
-        gy_free(hashes);
-        return GY_NOMEM;
-    }
-    for (size_t i = 0; i < table->slots; i++) {
-        if (table->items[i] != 0) {
-            size_t at = table->hashes[i] & (slots - 1);
-            while (items[at] != 0) {
-                at = (at + 1) & (slots - 1);
-            }
-            items[at] = table->items[i];
-            hashes[at] = table->hashes[i];
-        }
-    }
-    gy_free(table->items);
-    gy_free(table->hashes);
-    *table = (gy_memo_table){items, hashes, slots};
-    return GY_OK;
-}
-
-static uint64_t hash_file(const gy_memo_file *file)
-{
-    return gy_hash(file, sizeof(*file), 0);
-}
-
 gy_memo_entry *gy_memo_entry_of(const gy_memo_store *store, gy_key key)
 {
-    const gy_memo_table *table = &store->by_key;
-    for (size_t at = key.low & (table->slots - 1); table->slots > 0 && table->items[at] != 0;
-         at = (at + 1) & (table->slots - 1)) {
-        gy_memo_entry *entry = &store->entries[table->items[at] - 1];
-        if (memcmp(&entry->key, &key, sizeof(key)) == 0) {
-            return entry;
-        }
-    }
-    return NULL;
+    const uint32_t row = gy_index_find(&store->by_key, key);
+    return row != GY_NONE ? &store->entries[row] : NULL;
 }
 
 const gy_memo_entry *gy_flow_memo_find(const gy_memo_store *store, gy_key key)
@@ -90,50 +44,22 @@ const gy_memo_entry *gy_flow_memo_find(const gy_memo_store *store, gy_key key)
     return entry != NULL && !entry->is_gone ? entry : NULL;
 }
 
-static gy_memo_content_row *content_of(const gy_memo_store *store, const gy_memo_file *file)
-{
-    const gy_memo_table *table = &store->by_file;
-    for (size_t at = hash_file(file) & (table->slots - 1);
-         table->slots > 0 && table->items[at] != 0; at = (at + 1) & (table->slots - 1)) {
-        gy_memo_content_row *row = &store->contents[table->items[at] - 1];
-        if (memcmp(&row->file, file, sizeof(*file)) == 0) {
-            return row;
-        }
-    }
-    return NULL;
-}
-
 bool gy_flow_memo_content(const gy_memo_store *store, const gy_memo_file *file, gy_key *content)
 {
-    const gy_memo_content_row *row = content_of(store, file);
-    if (row != NULL) {
-        *content = row->content;
+    const uint32_t row = gy_index_find(&store->by_file, gy_key_of(file, sizeof(*file)));
+    if (row != GY_NONE) {
+        *content = store->contents[row].content;
     }
-    return row != NULL;
+    return row != GY_NONE;
 }
 
-static void put_in_table(gy_memo_table *table, uint64_t hash, size_t item)
+static gy_status learn_content(gy_memo_store *store, const gy_memo_content_row *of)
 {
-    size_t at = hash & (table->slots - 1);
-    while (table->items[at] != 0) {
-        at = (at + 1) & (table->slots - 1);
-    }
-    table->items[at] = (uint32_t)item + 1;
-    table->hashes[at] = hash;
-}
-
-static gy_status learn_content(gy_memo_store *store, const gy_memo_content_row *row)
-{
-    gy_memo_content_row *known = content_of(store, &row->file);
-    if (known != NULL) {
-        known->content = row->content;
-        return GY_OK;
-    }
+    uint32_t row = 0;
     GY_TRY(GY_GROW("flow.memo", store->contents, store->content_capacity,
-                   store->content_count + 1));
-    GY_TRY(grow_table(&store->by_file, store->content_count + 1));
-    put_in_table(&store->by_file, hash_file(&row->file), store->content_count);
-    store->contents[store->content_count++] = *row;
+                   store->by_file.count + 1));
+    GY_TRY(gy_index_number(&store->by_file, gy_key_of(&of->file, sizeof(of->file)), &row));
+    store->contents[row] = *of;
     return GY_OK;
 }
 
@@ -152,8 +78,7 @@ static gy_status learn_entry(gy_memo_store *store, const gy_memo_entry *entry)
     if (known == NULL) {
         GY_TRY(GY_GROW("flow.memo", store->entries, store->entry_capacity,
                        store->entry_count + 1));
-        GY_TRY(grow_table(&store->by_key, store->entry_count + 1));
-        put_in_table(&store->by_key, entry->key.low, store->entry_count);
+        GY_TRY(gy_index_put(&store->by_key, entry->key, (uint32_t)store->entry_count));
         known = &store->entries[store->entry_count++];
         *known = (gy_memo_entry){0};
     }
@@ -374,12 +299,11 @@ void gy_flow_memo_close(gy_memo_store *store)
             (void)close(files[i]);
         }
     }
-    void *columns[] = {store->entries,       store->contents,      store->by_key.items,
-                       store->by_key.hashes, store->by_file.items, store->by_file.hashes,
-                       store->folder};
-    for (size_t i = 0; i < GY_COUNT(columns); i++) {
-        gy_free(columns[i]);
-    }
+    gy_free(store->entries);
+    gy_free(store->contents);
+    gy_free(store->folder);
+    gy_index_free(&store->by_key);
+    gy_index_free(&store->by_file);
     gy_arena_free(&store->reports);
     gy_free(store);
 }

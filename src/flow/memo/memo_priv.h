@@ -4,6 +4,7 @@
 #ifndef GY_FLOW_MEMO_MEMO_PRIV_H
 #define GY_FLOW_MEMO_MEMO_PRIV_H
 
+#include "base/index.h"
 #include "flow/memo/memo.h"
 
 #define GY_MEMO_MAGIC "gyre memo 1\n"
@@ -27,13 +28,6 @@ typedef struct gy_memo_used {
     int64_t used_ns;
 } gy_memo_used;
 
-/** Open addressing: item + 1, and its hash. */
-typedef struct gy_memo_table {
-    uint32_t *items;
-    uint64_t *hashes;
-    size_t slots;
-} gy_memo_table;
-
 struct gy_memo_store {
     gy_env *env;
     char *folder;
@@ -41,9 +35,9 @@ struct gy_memo_store {
     bool is_over_hosts; /* appends take the index's lock */
     gy_memo_entry *entries;
     size_t entry_count, entry_capacity;
-    gy_memo_content_row *contents;
-    size_t content_count, content_capacity;
-    gy_memo_table by_key, by_file;
+    gy_memo_content_row *contents; /* (by_file.count) */
+    size_t content_capacity;
+    gy_index by_key, by_file; /* by_file: by the hash of a gy_memo_file */
     gy_arena reports;
     uint64_t bytes;
 };

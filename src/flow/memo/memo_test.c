@@ -511,12 +511,12 @@ GY_TEST(contents_are_read_once)
     const gy_vertex_options options = {.function = "a", .files = (const char *[]){path, NULL}};
     gy_key key;
     assert_ok(key_of(&options, store, &key));
-    assert_int_equal(store->content_count, 1);
+    assert_int_equal(store->by_file.count, 1);
     assert_ok(key_of(&options, store, &key));
-    assert_int_equal(store->content_count, 1);
+    assert_int_equal(store->by_file.count, 1);
     gy_flow_memo_close(store);
     store = open_store(&at); /* also by a later job */
-    assert_int_equal(store->content_count, 1);
+    assert_int_equal(store->by_file.count, 1);
     gy_flow_memo_close(store);
     remove_place(&at);
 }

@@ -65,10 +65,8 @@ gy_status gy_section_asked(const void *asked, size_t asked_bytes, const char *pa
 gy_key gy_section_fetch_key(const gy_section_wanted *wanted)
 {
     uint8_t asked[GY_SECTION_ASKED_BYTES];
-    uint64_t hash[2];
     gy_section_ask(wanted, asked);
-    gy_hash_wide(asked, sizeof(asked), hash);
-    return (gy_key){.high = hash[0], .low = hash[1]};
+    return gy_key_of(asked, sizeof(asked));
 }
 
 const char *gy_section_fetch_name(const gy_section_wanted *wanted,

@@ -171,9 +171,7 @@ static gy_status grow_buffer(section *to, size_t needed)
 gy_key gy_section_content(const gy_section_sum *sums, size_t count)
 {
     static_assert(sizeof(gy_section_sum) == 16, "hashed as it lies");
-    uint64_t wide[2];
-    gy_hash_wide(sums, count * sizeof(*sums), wide);
-    return (gy_key){.high = wide[0], .low = wide[1]};
+    return gy_key_of(sums, count * sizeof(*sums));
 }
 
 gy_status gy_section_writer_new(gy_env *env, const gy_section_writer_options *options,

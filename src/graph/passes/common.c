@@ -2,14 +2,10 @@
  * Common subexpressions: two nodes of one operator with equal attributes and inputs are one,
  * unless they draw random numbers or have an effect. Hash consing, one walk.
  */
+#include "base/index.h"
 #include "graph/graph.h"
 
 #include <string.h>
-
-typedef struct table {
-    int32_t *slots; /* node of `out` + 1; 0: free */
-    size_t mask;
-} table;
 
 static bool may_merge(const gy_graph_node *node)
 {
@@ -95,44 +91,43 @@ static uint64_t hash_of(const gy_graph_node *node, const gy_value *inputs)
                : gy_hash(&node->attributes, sizeof(node->attributes), hash);
 }
 
-static void merge_or_copy(gy_pass *pass, const table *seen, int32_t index)
+/* Nodes of one hash that differ follow each other by the high half of their keys. */
+static gy_status merge_or_copy(gy_pass *pass, gy_index *seen, int32_t index)
 {
     const gy_graph_node *node = &pass->in->nodes[index];
     gy_value inputs[GY_OP_INPUTS_MAX];
     canonical_inputs(pass, node, inputs);
-    size_t slot = hash_of(node, inputs) & seen->mask;
-    for (; seen->slots[slot] != 0; slot = (slot + 1) & seen->mask) {
-        int32_t made = seen->slots[slot] - 1;
-        if (is_equal(&pass->out->nodes[made], node, inputs)) {
-            for (int32_t k = 0; k < node->output_count; k++) {
-                gy_pass_set(pass, (gy_value){index, k}, (gy_value){made, k});
-            }
-            return;
-        }
+    gy_key key = {.low = hash_of(node, inputs)};
+    uint32_t made = gy_index_find(seen, key);
+    while (made != GY_NONE && !is_equal(&pass->out->nodes[made], node, inputs)) {
+        key.high++;
+        made = gy_index_find(seen, key);
     }
-    gy_value copy = gy_pass_copy(pass, index);
-    seen->slots[slot] = copy.node + 1;
+    if (made == GY_NONE) {
+        const gy_value copy = gy_pass_copy(pass, index);
+        GY_TRY(gy_graph_status(pass->out));
+        return gy_index_put(seen, key, (uint32_t)copy.node);
+    }
+    for (int32_t k = 0; k < node->output_count; k++) {
+        gy_pass_set(pass, (gy_value){index, k}, (gy_value){(int32_t)made, k});
+    }
+    return GY_OK;
 }
 
 gy_status gy_rewrite_common(const gy_graph *in, gy_graph **out)
 {
     gy_pass pass;
     GY_TRY(gy_pass_begin(&pass, in));
-    size_t size = 16;
-    while (size < 2 * (size_t)in->node_count) {
-        size *= 2;
-    }
-    table seen = {.slots = gy_alloc_zero("graph.common", size, sizeof(int32_t)),
-                  .mask = size - 1};
-    gy_status status = seen.slots == NULL ? GY_NOMEM : GY_OK;
+    gy_index seen = {.cells = NULL};
+    gy_status status = GY_OK;
     for (int32_t i = 0; status >= 0 && i < in->node_count; i++) {
         if (may_merge(&in->nodes[i])) {
-            merge_or_copy(&pass, &seen, i);
+            status = merge_or_copy(&pass, &seen, i);
         } else {
             gy_pass_copy(&pass, i);
         }
-        status = gy_graph_status(pass.out);
+        status = status < 0 ? status : gy_graph_status(pass.out);
     }
-    gy_free(seen.slots);
+    gy_index_free(&seen);
     return gy_pass_end(&pass, status, out);
 }

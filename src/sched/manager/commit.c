@@ -116,8 +116,7 @@ static gy_key combine(gy_manager *manager, const run *over)
     for (uint32_t member = 0; member < over->width; member++) {
         memcpy(all + member * sizeof(gy_key), &over->members[member].content, sizeof(gy_key));
     }
-    uint64_t sum[2];
-    gy_hash_wide(all, hashed, sum);
+    const gy_key sum = gy_key_of(all, hashed);
     uint8_t *out = all;
     for (uint32_t member = 0; member < over->width; member++) {
         const run_member *part = &over->members[member];
@@ -130,7 +129,7 @@ static gy_key combine(gy_manager *manager, const run *over)
     }
     manager->rows[over->task].report = gy_manager_keep(manager, all, size);
     gy_free(all);
-    return (gy_key){.high = sum[0], .low = sum[1]};
+    return sum;
 }
 
 /* Where its outputs lie from now on. */

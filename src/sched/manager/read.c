@@ -139,6 +139,6 @@ size_t gy_manager_bytes(const gy_manager *manager)
            manager->run_capacity * sizeof(run) +
            manager->placement_capacity * sizeof(placement) +
            manager->memo_capacity * sizeof(gy_sched_memo) +
-           (manager->memo_count > 0 ? (manager->memo_mask + 1) * sizeof(uint32_t) : 0) +
+           gy_index_bytes(&manager->memo_index) +
            manager->options.process_max * (sizeof(slot) + sizeof(uint32_t));
 }

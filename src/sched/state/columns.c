@@ -236,19 +236,14 @@ gy_key gy_manager_key(const gy_manager *manager, uint32_t task)
         memcpy(out + sizeof(gy_key), &manager->edges[edge].output, sizeof(uint32_t));
         out += sizeof(gy_key) + sizeof(uint32_t);
     }
-    uint64_t sum[2];
-    gy_hash_wide(manager->scratch, (size_t)(out - manager->scratch), sum);
-    return (gy_key){.high = sum[0], .low = sum[1]};
+    return gy_key_of(manager->scratch, (size_t)(out - manager->scratch));
 }
 
 gy_key gy_manager_job_key(const gy_growth *growth)
 {
-    uint64_t sums[4] = {0};
-    gy_hash_wide(growth->tasks, growth->task_count * sizeof(gy_sched_task), sums);
-    gy_hash_wide(growth->edges, growth->edge_count * sizeof(gy_edge), sums + 2);
-    uint64_t sum[2];
-    gy_hash_wide(sums, sizeof(sums), sum);
-    return (gy_key){.high = sum[0], .low = sum[1]};
+    const gy_key sums[] = {gy_key_of(growth->tasks, growth->task_count * sizeof(gy_sched_task)),
+                           gy_key_of(growth->edges, growth->edge_count * sizeof(gy_edge))};
+    return gy_key_of(sums, sizeof(sums));
 }
 
 const uint8_t *gy_manager_keep(gy_manager *manager, const void *data, size_t size_bytes)

@@ -1,30 +1,17 @@
 /*
- * Outputs of earlier jobs by key: a table with open addressing over what was told.
+ * Outputs of earlier jobs by key: an index over what was told.
  */
 #include "sched/state/state.h"
 
-#include <string.h>
-
-static gy_status index_all(gy_manager *manager)
+/* The first of several with one key is the one that is recalled. */
+static gy_status add(gy_manager *manager, const gy_sched_memo *memo)
 {
-    size_t slots = 16;
-    while (slots < manager->memo_count * 2) {
-        slots *= 2;
+    const uint32_t row = (uint32_t)manager->memo_count;
+    if (gy_index_find(&manager->memo_index, memo->key) == GY_NONE) {
+        GY_TRY(gy_index_put(&manager->memo_index, memo->key, row));
     }
-    uint32_t *table = gy_alloc_zero("manager.memo", slots, sizeof(*table));
-    if (table == NULL) {
-        return GY_NOMEM;
-    }
-    for (size_t i = 0; i < manager->memo_count; i++) {
-        size_t at = manager->memos[i].key.low & (slots - 1);
-        while (table[at] != 0) {
-            at = (at + 1) & (slots - 1);
-        }
-        table[at] = (uint32_t)i + 1;
-    }
-    gy_free(manager->memo_index);
-    manager->memo_index = table;
-    manager->memo_mask = slots - 1;
+    manager->memos[row] = *memo;
+    manager->memo_count++;
     return GY_OK;
 }
 
@@ -40,9 +27,9 @@ gy_status gy_manager_remember(gy_manager *manager, const gy_sched_memo *memos, s
             return manager->status;
         }
         copy.report = kept != NULL ? kept + sizeof(uint32_t) : NULL;
-        manager->memos[manager->memo_count++] = copy;
+        GY_TRY(add(manager, &copy));
     }
-    return index_all(manager);
+    return GY_OK;
 }
 
 const gy_sched_memo *gy_manager_recall(const gy_manager *manager, uint32_t task, gy_key key)
@@ -52,18 +39,12 @@ const gy_sched_memo *gy_manager_recall(const gy_manager *manager, uint32_t task,
                       (row->flags & GY_TASK_NO_MEMO) == 0 &&
                       ((row->epoch == 0 && (row->marks & MARK_CONTENT) == 0) ||
                        GY_PLANTED(MEMO_AGAIN)); /* else it was lost: not again */
-    for (size_t at = key.low & manager->memo_mask; may_recall && manager->memo_index[at] != 0;
-         at = (at + 1) & manager->memo_mask) {
-        const gy_sched_memo *memo = &manager->memos[manager->memo_index[at] - 1];
-        if (memcmp(&memo->key, &key, sizeof(key)) == 0) {
-            return memo;
-        }
-    }
-    return NULL;
+    const uint32_t memo = may_recall ? gy_index_find(&manager->memo_index, key) : GY_NONE;
+    return memo != GY_NONE ? &manager->memos[memo] : NULL;
 }
 
 void gy_manager_memo_free(gy_manager *manager)
 {
     gy_free(manager->memos);
-    gy_free(manager->memo_index);
+    gy_index_free(&manager->memo_index);
 }

@@ -27,17 +27,10 @@ static gy_status push(gy_tasks *list, uint32_t item)
     return GY_OK;
 }
 
-static gy_key name_key(const char *name, size_t length)
-{
-    uint64_t sum[2];
-    gy_hash_wide(name, length, sum);
-    return (gy_key){.high = sum[0], .low = sum[1]};
-}
-
 /* The number of a name; a new one's first host is none. */
 static gy_status name_number(gy_hosts *hosts, const char *name, size_t length, uint32_t *number)
 {
-    const gy_key key = name_key(name, length);
+    const gy_key key = gy_key_of(name, length);
     *number = gy_index_find(&hosts->names, key);
     if (*number != GY_NONE) {
         return GY_OK;
@@ -59,7 +52,7 @@ static gy_status name_number(gy_hosts *hosts, const char *name, size_t length, u
 uint32_t gy_manager_name_of(const gy_manager *manager, uint32_t host)
 {
     const char *name = manager->hosts.rows[host].name;
-    return gy_index_find(&manager->hosts.names, name_key(name, strlen(name)));
+    return gy_index_find(&manager->hosts.names, gy_key_of(name, strlen(name)));
 }
 
 const uint32_t *gy_manager_places_of(const gy_manager *manager, uint32_t task)

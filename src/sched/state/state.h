@@ -348,8 +348,8 @@ struct gy_manager {
 
     /* memo */
     gy_sched_memo *memos;
-    uint32_t *memo_index; /* open addressing: memo + 1 */
-    size_t memo_count, memo_capacity, memo_mask;
+    gy_index memo_index; /* by their keys */
+    size_t memo_count, memo_capacity;
     uint32_t memo_missed; /* the task at the head whose key is not there */
 
     /* effects */

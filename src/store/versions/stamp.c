@@ -3,6 +3,7 @@
 
 #include "base/base.h"
 #include "base/hash.h"
+#include "base/index.h"
 #include "store/store_priv.h"
 
 #include <errno.h>
@@ -14,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SLOTS_FIRST = 64, SETTLE_TRIES = 32, APPEND_TRIES = 8, BOOT_ID_BYTES = 36 };
+enum { SETTLE_TRIES = 32, APPEND_TRIES = 8, BOOT_ID_BYTES = 36 };
 #define TICK_NS 1000000
 #define SKEW_NS 1000000000 /* a file's clock may be another host's */
 
@@ -236,18 +237,14 @@ static gy_status look(const char *path, gy_stamp *stamp)
 
 /* ---- remembered ---- */
 
-typedef struct seen {
-    uint64_t key[2]; /* of the path; both 0: the slot is free */
-    gy_stamp stamp;
-} seen;
-
 static struct known {
     pthread_mutex_t lock;
-    seen *slots;
-    size_t capacity, count;
+    gy_index rows; /* by the hash of a path */
+    gy_stamp *stamps;
+    size_t capacity;
 } known = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static gy_status key_of(const char *path, uint64_t key[2])
+static gy_status key_of(const char *path, gy_key *key)
 {
     gy_text whole = {.data = NULL};
     char folder[4096];
@@ -259,75 +256,42 @@ static gy_status key_of(const char *path, uint64_t key[2])
     }
     gy_text_add_bytes(&whole, path, strlen(path));
     if (whole.status == GY_OK) {
-        gy_hash_wide(whole.data, whole.size_bytes, key);
-        key[0] |= 1; /* never the key of a free slot */
+        *key = gy_key_of(whole.data, whole.size_bytes);
     }
     const gy_status status = whole.status;
     gy_text_free(&whole);
     return status;
 }
 
-/* Where it is or belongs; there is a free slot. */
-static seen *find(seen *slots, size_t capacity, const uint64_t key[2])
+static gy_status remember(gy_key key, const gy_stamp *stamp)
 {
-    size_t at = key[1] & (capacity - 1);
-    while (slots[at].key[0] != 0 &&
-           (slots[at].key[0] != key[0] || slots[at].key[1] != key[1])) {
-        at = (at + 1) & (capacity - 1);
-    }
-    return &slots[at];
-}
-
-static gy_status grow(void)
-{
-    if (known.capacity > 2 * known.count) {
-        return GY_OK;
-    }
-    const size_t larger = known.capacity > 0 ? known.capacity * 2 : SLOTS_FIRST;
-    seen *slots = gy_alloc_zero("store.stamps", larger, sizeof(*slots));
-    if (slots == NULL) {
-        return GY_NOMEM;
-    }
-    for (size_t i = 0; i < known.capacity; i++) {
-        if (known.slots[i].key[0] != 0) {
-            *find(slots, larger, known.slots[i].key) = known.slots[i];
-        }
-    }
-    gy_free(known.slots);
-    known.slots = slots;
-    known.capacity = larger;
-    return GY_OK;
-}
-
-static gy_status remember(const uint64_t key[2], const gy_stamp *stamp)
-{
+    uint32_t row = 0;
     GY_ASSERT(pthread_mutex_lock(&known.lock) == 0);
-    const gy_status status = grow();
+    gy_status status =
+        GY_GROW("store.stamps", known.stamps, known.capacity, known.rows.count + 1);
+    status = status == GY_OK ? gy_index_number(&known.rows, key, &row) : status;
     if (status == GY_OK) {
-        seen *row = find(known.slots, known.capacity, key);
-        known.count += row->key[0] == 0;
-        *row = (seen){.key = {key[0], key[1]}, .stamp = *stamp};
+        known.stamps[row] = *stamp;
     }
     GY_ASSERT(pthread_mutex_unlock(&known.lock) == 0);
     return status;
 }
 
-static bool recall(const uint64_t key[2], gy_stamp *stamp)
+static bool recall(gy_key key, gy_stamp *stamp)
 {
     GY_ASSERT(pthread_mutex_lock(&known.lock) == 0);
-    const seen *row = known.capacity > 0 ? find(known.slots, known.capacity, key) : NULL;
-    const bool is_known = row != NULL && row->key[0] != 0;
-    if (is_known) {
-        *stamp = row->stamp;
+    const uint32_t row = gy_index_find(&known.rows, key);
+    if (row != GY_NONE) {
+        *stamp = known.stamps[row];
     }
     GY_ASSERT(pthread_mutex_unlock(&known.lock) == 0);
-    return is_known;
+    return row != GY_NONE;
 }
 
 gy_status gy_stamp_look(const char *path, gy_stamp *stamp)
 {
-    uint64_t key[2] = {0, 0};
-    GY_TRY(key_of(path, key));
+    gy_key key;
+    GY_TRY(key_of(path, &key));
     GY_TRY(look(path, stamp));
     for (int i = 0; i < SETTLE_TRIES && is_just_changed(&stamp->disk); i++) {
         (void)nanosleep(&(struct timespec){.tv_nsec = TICK_NS}, NULL);
@@ -340,16 +304,17 @@ gy_status gy_stamp_look(const char *path, gy_stamp *stamp)
 
 gy_status gy_stamp_of(const char *path, gy_stamp *stamp)
 {
-    uint64_t key[2] = {0, 0};
-    GY_TRY(key_of(path, key));
+    gy_key key;
+    GY_TRY(key_of(path, &key));
     return recall(key, stamp) ? GY_OK : gy_stamp_look(path, stamp);
 }
 
 void gy_store_stamps_forget(void)
 {
     GY_ASSERT(pthread_mutex_lock(&known.lock) == 0);
-    gy_free(known.slots);
-    known.slots = NULL;
-    known.capacity = known.count = 0;
+    gy_index_free(&known.rows);
+    gy_free(known.stamps);
+    known.stamps = NULL;
+    known.capacity = 0;
     GY_ASSERT(pthread_mutex_unlock(&known.lock) == 0);
 }
