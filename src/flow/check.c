@@ -1,10 +1,10 @@
-/* Is a graph whole: every port joined, once, and no cycle. */
+/* Checks that a graph is complete: every port is connected once, and there is no cycle. */
 #include "flow/lower.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* What is known of an output port. */
+/* Flags of an output port. */
 enum { PORT_USED = 1, PORT_PIPED = 2, PORT_FINAL = 4 };
 
 void gy_lowering_fini(gy_lowering *lowering)
@@ -37,7 +37,8 @@ static bool is_sorted(const gy_dag_edge *edges, size_t count)
     return true;
 }
 
-/* A vertex's inputs, in the order they were joined, are sorted nearly always. */
+/* Sort a vertex's inputs, which are nearly always sorted already, as they were connected in
+ * order. */
 static void sort_inputs(gy_dag_edge *edges, const uint32_t *first, size_t vertices)
 {
     for (size_t v = 0; v < vertices; v++) {
@@ -48,7 +49,7 @@ static void sort_inputs(gy_dag_edge *edges, const uint32_t *first, size_t vertic
     }
 }
 
-/* edge_first of the new vertices from the edges' counts; then the edges themselves. */
+/* Compute edge_first of the new vertices from their edge counts, then distribute the edges. */
 static gy_status sort_edges(gy_lowering *l, gy_dag *dag)
 {
     const size_t v0 = l->vertex_floor, e0 = l->edge_floor;
@@ -72,7 +73,7 @@ static gy_status sort_edges(gy_lowering *l, gy_dag *dag)
     }
     memcpy(old, dag->edges + e0, edges * sizeof(*old));
     for (size_t e = 0; e < edges; e++) {
-        dag->edges[first[old[e].to - v0]++] = old[e]; /* now first[v] is where v ends */
+        dag->edges[first[old[e].to - v0]++] = old[e]; /* now first[v] is the end of v's edges */
     }
     gy_free(old);
     memmove(first + 1, first, vertices * sizeof(*first));
@@ -142,12 +143,12 @@ static gy_status fail_port(const gy_dag *dag, uint32_t vertex, uint32_t output,
                    what);
 }
 
-/* Output ports of the new vertices while they are marked. */
+/* Marks on the output ports of the new vertices. */
 typedef struct gy_port_table {
     const gy_lowering *lowering;
     const gy_dag *dag;
-    size_t *first;  /* (new vertices + 1) where a vertex's are in `ports` */
-    uint8_t *ports; /* PORT_ */
+    size_t *first;  /* (new vertices + 1) index of a vertex's first port in `ports` */
+    uint8_t *ports; /* flags PORT_* */
 } gy_port_table;
 
 static uint8_t *port_at(const gy_port_table *table, uint32_t vertex, uint32_t output)
@@ -249,9 +250,10 @@ static gy_status check_outputs(const gy_lowering *l, const gy_dag *dag)
     return status;
 }
 
-/* ---- cycles: strongly connected components (Tarjan 1972), against the edges ---- */
+/* ---- cycles: strongly connected components (Tarjan 1972), against the direction of edges
+ * ---- */
 
-/* A node has its members' edges left from `edge` of `member` on. */
+/* A node on the stack: its edges from `edge` of `member` on are still to be followed. */
 typedef struct gy_cycle_step {
     uint32_t node, member, edge;
 } gy_cycle_step;
@@ -259,16 +261,16 @@ typedef struct gy_cycle_step {
 typedef struct gy_cycle_walk {
     const gy_lowering *lowering;
     const gy_dag *dag;
-    const uint32_t *task; /* NULL: nodes are vertices */
+    const uint32_t *task; /* NULL: each vertex is a node */
     uint32_t floor, nodes;
     gy_cycle_step *stack;
     size_t depth;
-    uint32_t *open; /* nodes whose component is not complete */
+    uint32_t *open; /* nodes whose component is not complete yet */
     size_t open_count;
-    uint32_t *order, *low; /* (nodes) order 0: not seen, UINT32_MAX: complete */
-    uint8_t *is_own;       /* (nodes) waits for itself */
+    uint32_t *order, *low; /* (nodes) order 0: not visited; UINT32_MAX: component complete */
+    uint8_t *is_own;       /* (nodes) the node depends on itself */
     uint32_t seen;
-    uint32_t *component; /* (nodes) the caller's */
+    uint32_t *component; /* (nodes) the caller's result */
     uint32_t component_count;
 } gy_cycle_walk;
 
@@ -282,7 +284,7 @@ static void enter(gy_cycle_walk *walk, uint32_t node)
     walk->order[node - walk->floor] = walk->low[node - walk->floor] = ++walk->seen;
 }
 
-/* The next node that the top one waits for; false: no more. */
+/* The next node that the top node depends on; false: no more. */
 static bool next_before(gy_cycle_walk *walk, uint32_t *node)
 {
     const gy_lowering *l = walk->lowering;
@@ -293,7 +295,7 @@ static bool next_before(gy_cycle_walk *walk, uint32_t *node)
             const gy_dag_edge *edge = &walk->dag->edges[top->edge++];
             if (edge->from < l->vertex_floor ||
                 (walk->task != NULL && edge->channel != GY_CHANNEL_FILE)) {
-                continue; /* done already, or within the cohort */
+                continue; /* complete already, or within the same cohort */
             }
             *node = walk->task != NULL ? walk->task[edge->from] : edge->from;
             return true;
@@ -305,7 +307,7 @@ static bool next_before(gy_cycle_walk *walk, uint32_t *node)
     }
 }
 
-/* The top node has no more edges: with it a component may be complete. */
+/* The top node has no more edges: pop it, which may complete a component. */
 static void leave(gy_cycle_walk *walk)
 {
     const uint32_t node = walk->stack[--walk->depth].node, at = node - walk->floor;

@@ -1,9 +1,9 @@
 /*
- * Cohorts: the classes of vertices under "joined by a pipe or FIFO". One that is wider than the
- * processes is built again: the two groups with the most expected bytes between them, of equal
- * ones with the most pipes, become one, as long as they fit. What joins groups in the end
- * becomes a file. Of very many pipes each is looked at once, by its bytes (Kruskal 1956 with a
- * bound).
+ * Cohorts: the equivalence classes of vertices connected by pipes or FIFOs. A cohort with more
+ * members than processes is built again from single vertices: the two groups with the most
+ * expected bytes between them (then with the most pipes) are united while the result fits. The
+ * pipes that still connect different groups become files. A graph with very many pipes
+ * considers each pipe once, by descending bytes (Kruskal 1956 with a bound).
  */
 #include "flow/lower.h"
 
@@ -12,7 +12,7 @@
 
 enum { PIPES_WEIGHED_MAX = 1024, ROUNDS_MAX = 50 };
 
-/* A pipe with what is expected to go through it. */
+/* A pipe with its expected number of bytes. */
 typedef struct gy_pipe_weight {
     int64_t bytes;
     size_t edge;
@@ -21,7 +21,7 @@ typedef struct gy_pipe_weight {
 typedef struct gy_cohorts {
     gy_dag *dag;
     uint32_t floor, width_max;
-    uint32_t *parent, *size; /* (new vertices) a forest; size of roots */
+    uint32_t *parent, *size; /* (new vertices) a union-find forest; size is valid at roots */
     gy_pipe_weight *pipes;
     size_t pipe_count, cut_count;
 } gy_cohorts;
@@ -35,7 +35,8 @@ static uint32_t find_root(uint32_t *parent, uint32_t at)
     return at;
 }
 
-/* The smaller number stays root, so that tasks come in the order of their first vertices. */
+/* The smaller number becomes the root, so that tasks are in the order of their first
+ * vertices. */
 static bool unite(gy_cohorts *c, const gy_dag_edge *edge, uint32_t width_max)
 {
     const uint32_t a = find_root(c->parent, edge->from - c->floor);
@@ -87,7 +88,7 @@ static int compare_weights(const void *left, const void *right)
     return (a->edge > b->edge) - (a->edge < b->edge);
 }
 
-/* All pipes between two groups. */
+/* Sum over all pipes between two groups. */
 typedef struct gy_group_pair {
     uint32_t a, b;
     uint32_t pipes;
@@ -108,7 +109,8 @@ static bool is_better(const gy_group_pair *x, const gy_group_pair *y)
     return x->bytes != y->bytes ? x->bytes > y->bytes : x->pipes > y->pipes;
 }
 
-/* Groups that may still be united, with what is between them; how many pairs. */
+/* List the pairs of groups that may still be united, with the bytes between them; returns how
+ * many. */
 static size_t list_pairs(const gy_cohorts *c, const uint8_t *is_wide, gy_group_pair *pairs)
 {
     size_t count = 0, kept = 0;
@@ -152,7 +154,7 @@ static gy_status unite_best(gy_cohorts *c, const uint8_t *is_wide)
     return GY_OK;
 }
 
-/* Cohorts wider than allowed lose their cheapest pipes; the others stay whole. */
+/* Split cohorts that are too wide at their cheapest pipes; leave the others whole. */
 static gy_status rebuild(gy_cohorts *c, const uint8_t *is_wide)
 {
     alone(c);
@@ -209,7 +211,7 @@ uint32_t gy_flow_lower_ranks(const gy_lowering *lowering, const gy_dag *dag, uin
     return lowering->is_over_hosts && proto->hosts > 0 ? GY_MAX((uint32_t)proto->ranks, 1) : 1;
 }
 
-/* task, members and member_first from the forest. */
+/* Fill in task, members and member_first from the forest. */
 static void number_tasks(const gy_cohorts *c, gy_lowering *l)
 {
     const uint32_t v0 = c->floor, end = (uint32_t)c->dag->vertex_count;
@@ -253,7 +255,8 @@ static gy_status reserve_tasks(gy_lowering *l, const gy_dag *dag)
                    l->task_count + (vertices - l->vertex_floor) + 1);
 }
 
-/* The cheapest cohort of each cycle (`is_all`: every one) becomes files. cost (tasks): zero */
+/* In each cycle turn the cheapest cohort (`is_all`: every cohort) into files. cost (tasks):
+ * zero on entry */
 static void untie_cycles(gy_cohorts *c, const gy_lowering *l, const uint32_t *component,
                          int64_t *cost, uint32_t *cheapest, bool is_all)
 {
@@ -280,7 +283,8 @@ static void untie_cycles(gy_cohorts *c, const gy_lowering *l, const uint32_t *co
     }
 }
 
-/* Cohorts that wait for themselves, through a file within or through other tasks. */
+/* Find cohorts that depend on themselves, through a file inside or through other tasks, and
+ * turn their pipes into files. */
 static gy_status untie(gy_cohorts *c, gy_lowering *l, int round, bool *is_tied)
 {
     const size_t vertices = c->dag->vertex_count - c->floor;
@@ -305,7 +309,7 @@ static gy_status untie(gy_cohorts *c, gy_lowering *l, int round, bool *is_tied)
     return status;
 }
 
-/* Ranks over hosts are a task of their own: what they read and write are files. */
+/* Ranks over hosts are a task of their own, so their inputs and outputs are files. */
 static void join_gangs_by_files(const gy_cohorts *c, const gy_lowering *l)
 {
     const gy_dag *dag = c->dag;
@@ -356,7 +360,7 @@ static gy_status cut(gy_cohorts *c, gy_lowering *l)
     unite_all(c);
     GY_TRY(cut_wide(c));
     bool is_tied = true;
-    for (int round = 0; is_tied; round++) { /* each leaves fewer pipes */
+    for (int round = 0; is_tied; round++) { /* ends, since each round leaves fewer pipes */
         unite_all(c);
         number_tasks(c, l);
         GY_TRY(untie(c, l, round, &is_tied));

@@ -1,17 +1,17 @@
 /*
  * Composition: clone, pointwise, bipartite, merge, fork (Isard et al. 2007, section 3). Each
- * makes new edges in the dag and a new part; what it was made of stays as it was. Marks of
- * vertices are scratch: set, used, cleared within one call.
+ * operation adds edges to the dag and makes a new part; its operands stay unchanged. Marks of
+ * vertices are scratch: an operation sets, uses and clears them within one call.
  */
 #include "flow/dag.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Marks of vertices: in which part, and where they have free ports. */
+/* Marks of a vertex: the parts that contain it, and the parts in which its ports are free. */
 enum { IN_A = 1, IN_B = 2, INPUT_B = 4, OUTPUT_B = 8 };
 
-/* The lists of a part that a composition is about to use. */
+/* Copy the description of a part that a composition is about to use. */
 static bool take(gy_dag *dag, gy_part part, gy_dag_part *out)
 {
     if (dag->status < 0) {
@@ -26,7 +26,7 @@ static bool take(gy_dag *dag, gy_part part, gy_dag_part *out)
                         : "a part that was not made is composed");
         return false;
     }
-    *out = *found; /* a copy: the dag's array may move */
+    *out = *found; /* a copy, because the dag's array may be reallocated */
     return true;
 }
 
@@ -52,12 +52,12 @@ static void add_list(gy_part_maker *maker, const gy_dag_part *part, gy_part_list
 {
     for (uint32_t i = 0; i < part->count[list]; i++) {
         const gy_dag_run run =
-            maker->dag->runs[part->at[list] + i]; /* adding moves the array */
+            maker->dag->runs[part->at[list] + i]; /* adding may reallocate the array */
         gy_flow_part_add_run(maker, run);
     }
 }
 
-/* The edges of both, in ascending order, then those made from `first` on. */
+/* Add the edges of both parts in ascending order, then the new edges from `first` on. */
 static void add_edges(gy_part_maker *maker, const gy_dag_part *a, const gy_dag_part *b,
                       size_t first)
 {
@@ -67,7 +67,8 @@ static void add_edges(gy_part_maker *maker, const gy_dag_part *a, const gy_dag_p
     const uint32_t j_end = b != NULL ? j + b->count[GY_PART_EDGES] : 0;
     while (i < i_end || j < j_end) {
         const bool is_a = j == j_end || (i < i_end && dag->runs[i].first <= dag->runs[j].first);
-        const gy_dag_run run = dag->runs[is_a ? i++ : j++]; /* a copy: adding moves the array */
+        /* a copy, because adding may reallocate the array */
+        const gy_dag_run run = dag->runs[is_a ? i++ : j++];
         gy_flow_part_add_edges(maker, run.first, run.count);
     }
     gy_flow_part_add_edges(maker, (uint32_t)first, (uint32_t)(dag->edge_count - first));
@@ -91,7 +92,7 @@ static void clone_list(gy_part_maker *maker, const gy_dag_part *part, gy_part_li
     }
 }
 
-/* shape: copies, vertices of the part, first new vertex */
+/* shape: number of copies, vertices of the part, first new vertex */
 static bool clone_edges(gy_dag *dag, const gy_dag_part *part, const uint32_t shape[3])
 {
     for (uint32_t c = 1; c < shape[0]; c++) {
@@ -111,19 +112,20 @@ static bool clone_edges(gy_dag *dag, const gy_dag_part *part, const uint32_t sha
     return true;
 }
 
-/* New vertices copy after copy, each in the order of the part. */
+/* Add the vertices copy by copy, each copy in the order of the part. */
 static void clone_vertices(gy_dag *dag, const gy_dag_part *part, uint32_t copies)
 {
     uint32_t at = 0, vertex = 0;
     gy_part_cursor cursor = gy_flow_part_read(dag, part, GY_PART_VERTICES);
     while (gy_flow_part_next(&cursor, &vertex)) {
-        dag->marks[vertex] = ++at; /* its place from 1 */
+        dag->marks[vertex] = ++at; /* its position, from 1 */
     }
     for (uint32_t c = 1; c < copies; c++) {
         cursor = gy_flow_part_read(dag, part, GY_PART_VERTICES);
         while (gy_flow_part_next(&cursor, &vertex)) {
             const uint32_t made = gy_dag_add_vertex(dag, dag->proto[vertex]);
-            dag->inputs[made] = dag->inputs[vertex]; /* those of any number that have edges */
+            /* vertices with any number of ports: the number that has edges */
+            dag->inputs[made] = dag->inputs[vertex];
             dag->outputs[made] = dag->outputs[vertex];
         }
     }
@@ -172,8 +174,8 @@ static uint32_t last_of(const gy_dag_run *run)
     return run->first + (run->count - 1) * run->stride;
 }
 
-/* Do the parts' runs lie apart? False: maybe not. Saves walks over all that was composed so
- * far. */
+/* Do the runs of the two parts cover disjoint ranges? False: perhaps not. Avoids a walk over
+ * the whole graph composed so far. */
 static bool is_apart(const gy_dag *dag, const gy_dag_part parts[2])
 {
     enum { PAIRS_MAX = 4096 };
@@ -207,7 +209,7 @@ static void check_apart(gy_dag *dag, const gy_dag_part parts[2])
     unmark(dag, &parts[0]);
 }
 
-/* Both parts of a composition, of one dag, without a vertex in common. */
+/* Get both parts of a composition, which must be of one dag and share no vertex. */
 static bool take_two(gy_part a, gy_part b, gy_dag_part parts[2])
 {
     gy_dag *dag = a.dag;
@@ -252,7 +254,7 @@ static bool check_channel(gy_dag *dag, gy_channel channel)
     return dag->status >= 0;
 }
 
-/* The next port, from the first again after the last. */
+/* The next port; after the last one starts again at the first. */
 static void next_round(gy_part_cursor *cursor, const gy_dag_part *part, gy_part_list list,
                        uint32_t out[2])
 {
@@ -327,7 +329,8 @@ gy_part gy_part_fork(gy_part a, gy_part b, gy_channel channel)
     return pointwise(a, b, channel, true);
 }
 
-/* Which port of `vertex` the k-th of `count` neighbours gets; false: they do not fit. */
+/* Choose the port of `vertex` for the k-th of `count` neighbours; false: the numbers do not
+ * fit. */
 static bool choose_port(gy_dag *dag, uint32_t vertex, bool is_output, const uint64_t of[2],
                         uint32_t *port)
 {
@@ -337,7 +340,7 @@ static bool choose_port(gy_dag *dag, uint32_t vertex, bool is_output, const uint
     } else if (ports == of[1]) {
         *port = (uint32_t)of[0];
     } else if (is_output && ports == 1) {
-        *port = 0; /* the same to all */
+        *port = 0; /* one output goes to all neighbours */
     } else {
         char name[GY_DAG_NAME_BYTES];
         gy_dag_fail(dag, GY_ARG,
@@ -378,7 +381,7 @@ gy_part gy_part_bipartite(gy_part a, gy_part b, gy_channel channel)
 
 /* ---- merge ---- */
 
-/* Free: in each part that has the vertex. */
+/* A port of a vertex in both parts is free if it is free in both. */
 static void merge_ports(gy_part_maker *maker, const gy_dag_part parts[2], gy_part_list list,
                         uint32_t free_in_b)
 {
@@ -428,7 +431,7 @@ gy_part gy_part_merge(gy_part a, gy_part b)
     return gy_flow_part_end(&maker);
 }
 
-/* ---- where outputs go ---- */
+/* ---- destinations of outputs ---- */
 
 static bool is_file_name(const char *name)
 {

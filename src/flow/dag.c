@@ -89,7 +89,8 @@ static const char *copy_text(gy_dag *dag, const char *text)
 
 bool gy_dag_stage_of(gy_dag *dag, const char *name, uint32_t *stage)
 {
-    for (size_t i = dag->stage_count; i-- > 0;) { /* the last one is the likely one */
+    /* search backwards, since the last stage is the most likely one */
+    for (size_t i = dag->stage_count; i-- > 0;) {
         if (strcmp(dag->stages[i].name, name) == 0) {
             *stage = (uint32_t)i;
             return true;
@@ -125,7 +126,8 @@ bool gy_dag_reserve(gy_dag *dag, size_t more)
     uint32_t **columns[] = {&dag->proto, &dag->index, &dag->inputs, &dag->outputs};
     size_t capacity = dag->vertex_capacity;
     for (size_t i = 0; i < GY_COUNT(columns); i++) {
-        capacity = dag->vertex_capacity; /* that of the columns not grown so far */
+        /* the capacity of the columns that are not reallocated yet */
+        capacity = dag->vertex_capacity;
         if (gy_reserve("flow.vertices", (void **)columns[i], &capacity, needed,
                        sizeof(uint32_t)) < 0) {
             return out_of_memory(dag);
@@ -237,7 +239,7 @@ static bool check_options(gy_dag *dag, const gy_vertex_options *o)
     return dag->status >= 0;
 }
 
-/* What the options point at, into the arena. */
+/* Copy everything that the options point at into the arena. */
 static bool copy_options(gy_dag *dag, const gy_vertex_options *o, gy_proto *proto)
 {
     const gy_proto *last = dag->proto_count > 0 ? &dag->protos[dag->proto_count - 1] : NULL;
@@ -317,7 +319,8 @@ gy_part gy_dag_vertices(gy_dag *dag, const gy_vertex_options *options, int count
     }
     const uint32_t first = (uint32_t)dag->vertex_count;
     const size_t first_proto = dag->proto_count;
-    /* The array has the steps of the Gyre that the caller was compiled with. */
+    /* The array's element size is that of the library version that the caller was compiled
+     * with. */
     const size_t step = options->struct_size != 0 ? options->struct_size : sizeof(*options);
     for (int i = 0; i < count; i++) {
         const void *at = (const char *)options + (size_t)i * step;

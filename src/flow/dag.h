@@ -1,7 +1,7 @@
 /**
  * A job's graph in memory, for the files of this room: columns of vertices, an array of edges,
- * and parts as runs of vertices. A part of a million clones has one run in each of its lists,
- * and takes 16 bytes for each vertex and edge.
+ * and parts as runs of vertices. A part of a million clones has one run in each of its lists;
+ * each vertex and edge takes 16 bytes.
  *
  * The clones of a prototype (the options of gy_dag_vertex) share everything but their number.
  */
@@ -16,8 +16,8 @@
 
 enum {
     GY_DAG_VERTICES_MAX = 1 << 28,
-    GY_DAG_PORTS_MAX = 65535, /* of a vertex */
-    GY_DAG_NAME_BYTES = 128,  /* of a function, stage, output */
+    GY_DAG_PORTS_MAX = 65535, /* ports of a vertex */
+    GY_DAG_NAME_BYTES = 128,  /* length of the name of a function, stage or output */
     GY_DAG_ERROR_BYTES = 512,
 };
 
@@ -25,11 +25,12 @@ typedef struct gy_proto {
     const char *function;               /* NULL: a command */
     const void *parameter;              /* (parameter_bytes) */
     const char *const *files;           /* NULL at the end; NULL: none */
-    const char *const *command;         /* the same */
-    const char *const *preferred_hosts; /* the same */
+    const char *const *command;         /* as `files` */
+    const char *const *preferred_hosts; /* as `files` */
     size_t parameter_bytes, memory_bytes;
     int64_t output_bytes;
-    uint32_t stage, base; /* base: vertices of the stage when it was made */
+    /* base: number of vertices that the stage had when the prototype was made */
+    uint32_t stage, base;
     uint32_t copies;
     int32_t inputs, outputs, ranks, hosts;
     uint8_t determinism;
@@ -45,13 +46,13 @@ typedef struct gy_dag_edge {
 } gy_dag_edge;
 static_assert(sizeof(gy_dag_edge) == 16, "an edge is 16 bytes");
 
-/** The vertices first, first + stride, …; of edges a range, with stride 1. */
+/** The vertices first, first + stride, ...; for edges a contiguous range, stride 1. */
 typedef struct gy_dag_run {
     uint32_t first, count, stride;
 } gy_dag_run;
 
-/** The lists of a part. All input ports of a vertex in `INPUTS` are free, likewise `OUTPUTS`.
- */
+/** The lists of a part. All input ports of a vertex in INPUTS are free; likewise all output
+ * ports of one in OUTPUTS. */
 typedef enum gy_part_list {
     GY_PART_VERTICES,
     GY_PART_INPUTS,
@@ -61,7 +62,7 @@ typedef enum gy_part_list {
 } gy_part_list;
 
 typedef struct gy_dag_part {
-    uint32_t at[GY_PART_LISTS], count[GY_PART_LISTS]; /* runs in gy_dag.runs */
+    uint32_t at[GY_PART_LISTS], count[GY_PART_LISTS]; /* ranges of runs in gy_dag.runs */
 } gy_dag_part;
 
 /** A final output: output `output` of `vertex` becomes file `number` of the job's output
@@ -73,7 +74,7 @@ typedef struct gy_dag_final {
 typedef struct gy_dag_stage {
     const char *name;
     uint32_t vertices;
-    bool is_gate, is_growth; /* is_growth: a refinement function makes its vertices */
+    bool is_gate, is_growth; /* is_growth: a refinement function creates the stage's vertices */
 } gy_dag_stage;
 
 typedef struct gy_dag_refinement {
@@ -83,19 +84,18 @@ typedef struct gy_dag_refinement {
     int32_t part;
     uint32_t *ports; /* (port_count, 2) vertex and output, in order; owned */
     uint32_t port_count;
-    uint32_t
-        stages_left; /* stages of its part that are not done; UINT32_MAX: not counted yet */
+    uint32_t stages_left; /* unfinished stages of its part; UINT32_MAX: not counted yet */
     bool is_done;
 } gy_dag_refinement;
 
 struct gy_dag {
     gy_flow *flow;
     const char *name;
-    gy_arena arena; /* names, parameters */
+    gy_arena arena; /* memory of names and parameters */
     gy_proto *protos;
     size_t proto_count, proto_capacity;
     uint32_t *proto, *index, *inputs,
-        *outputs; /* (vertex_count); inputs, outputs: port counts */
+        *outputs; /* (vertex_count); inputs, outputs: numbers of ports */
     size_t vertex_count, vertex_capacity;
     gy_dag_edge *edges;
     size_t edge_count, edge_capacity;
@@ -113,9 +113,10 @@ struct gy_dag {
     size_t refinement_count, refinement_capacity;
     uint32_t *marks; /* (mark_capacity) scratch, all 0 between calls */
     size_t mark_capacity;
-    size_t part_floor; /* parts below were made before the run; refinement cannot use them */
-    bool is_running;   /* during refinement: making a new stage is an error */
-    gy_status status;  /* of the first error */
+    /* parts below this number were made before the run; refinement cannot use them */
+    size_t part_floor;
+    bool is_running;  /* during refinement: making a new stage is an error */
+    gy_status status; /* status of the first error */
     char error[GY_DAG_ERROR_BYTES];
 };
 
@@ -146,8 +147,8 @@ void gy_dag_join(gy_dag *dag, const uint32_t from[2], const uint32_t to[2], gy_c
 /** A position in a list; it stays valid when the dag's arrays are reallocated. */
 typedef struct gy_part_cursor {
     const gy_dag *dag;
-    uint32_t run, runs_end, at; /* at: within the run */
-    bool is_output;             /* gy_flow_part_next_port: of outputs */
+    uint32_t run, runs_end, at; /* at: position within the run */
+    bool is_output;             /* for gy_flow_part_next_port: iterate over outputs */
     uint32_t port;
 } gy_part_cursor;
 

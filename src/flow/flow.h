@@ -11,8 +11,8 @@
 struct gy_flow {
     gy_function *functions; /* (count) by name */
     uint32_t count;
-    uint64_t hash; /* of the names */
-    char **argv;   /* of main */
+    uint64_t hash; /* hash of the names */
+    char **argv;   /* main's argv */
 };
 
 /** Find a function's number by its name; UINT32_MAX: none has that name. @cost O(log count) */

@@ -1,4 +1,4 @@
-/* Tasks and edges for the manager. */
+/* Turns the graph into the manager's tasks and edges. */
 #include "flow/lower.h"
 
 #include "base/text.h"
@@ -41,7 +41,7 @@ void gy_flow_lower_finals(const gy_dag *dag, uint32_t vertex, size_t *first, siz
     }
 }
 
-/* One call of gy_flow_lower_growth. */
+/* State of one call of gy_flow_lower_growth. */
 typedef struct gy_lower_work {
     const gy_lowering *lowering;
     const gy_dag *dag;
@@ -49,12 +49,12 @@ typedef struct gy_lower_work {
     gy_sched_task *tasks;
     gy_edge *edges;
     size_t task_count, edge_count;
-    gy_text words;  /* of one task's key */
-    uint32_t proto; /* the last one asked for */
+    gy_text words;  /* words that make one task's key */
+    uint32_t proto; /* prototype whose key was computed last */
     gy_key proto_key;
     bool is_kept, is_pinned, has_places;
     int64_t bytes;
-    const char *hosts;   /* of the last one */
+    const char *hosts;   /* hosts of the prototype that was looked up last */
     const char **places; /* (tasks) */
     gy_status status;
 } gy_lower_work;
@@ -64,7 +64,7 @@ static void add_word(gy_lower_work *work, uint32_t word)
     gy_text_add_bytes(&work->words, &word, sizeof(word));
 }
 
-/* Of a cohort the places of its first member that has some count. */
+/* A cohort prefers the hosts of its first member that prefers any. */
 static void add_places(gy_lower_work *work, uint32_t vertex, gy_sched_task *task)
 {
     char name[GY_DAG_NAME_BYTES];
@@ -79,7 +79,7 @@ static void add_places(gy_lower_work *work, uint32_t vertex, gy_sched_task *task
     task->flags |= work->is_pinned ? GY_TASK_PINNED : 0;
 }
 
-/* What a member is: into the key and the task. */
+/* Add a member's description to the task and to its key. */
 static void add_member(gy_lower_work *work, uint32_t vertex, gy_sched_task *task)
 {
     const gy_dag *dag = work->dag;
@@ -108,7 +108,9 @@ static void add_member(gy_lower_work *work, uint32_t vertex, gy_sched_task *task
     task->determinism = GY_MAX(task->determinism, proto->determinism);
     task->input_bytes += work->bytes;
     task->output_count += dag->outputs[vertex];
-    add_word(work, (uint32_t)finals); /* a result of the same bytes lies in another file */
+    /* the key includes the number of final outputs, because the same bytes then lie in other
+     * files */
+    add_word(work, (uint32_t)finals);
     if (finals > 0) {
         task->flags |= GY_TASK_FINAL;
         task->flags |= dag->outputs[vertex] != 1 ? GY_TASK_NO_MEMO : 0;
@@ -117,7 +119,7 @@ static void add_member(gy_lower_work *work, uint32_t vertex, gy_sched_task *task
         task->flags |= GY_TASK_NO_MEMO;
     }
     if (proto->ranks > 0) {
-        task->flags |= GY_TASK_EXACT; /* a second gang would take the first one's cores */
+        task->flags |= GY_TASK_EXACT; /* a second gang would take the cores of the first one */
     }
 }
 
@@ -150,7 +152,7 @@ static void add_task(gy_lower_work *work, uint32_t number)
     const uint32_t ranks = gy_flow_lower_ranks(l, work->dag, l->members[first]);
     task->hosts =
         ranks > 1 ? (uint32_t)work->dag->protos[work->dag->proto[l->members[first]]].hosts : 0;
-    for (uint32_t m = first; m < end; m += ranks) { /* a gang is alone in its task */
+    for (uint32_t m = first; m < end; m += ranks) { /* a gang is the only member of its task */
         add_member(work, l->members[m], task);
         add_inputs(work, l->members[m], task);
     }
@@ -191,7 +193,8 @@ gy_status gy_flow_lower_growth(gy_lowering *lowering, const gy_dag *dag,
                           .edges = work.edges,
                           .edge_count = work.edge_count,
                           .places = work.places};
-    if (!work.has_places) { /* as nearly always: then nobody keeps anything of it */
+    /* nearly always the case, and then the growth has no column for it */
+    if (!work.has_places) {
         gy_free(work.places);
         growth->places = NULL;
     }

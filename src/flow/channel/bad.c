@@ -1,4 +1,5 @@
-/* Which records are bad: a place that two attempts died at. A value and functions. */
+/* Decides which records are bad: a record at which two attempts died. Pure: a value and
+ * functions. */
 #include "base/base.h"
 #include "flow/channel/fault_priv.h"
 
@@ -10,27 +11,27 @@
 typedef struct named {
     uint32_t task, member;
     gy_flow_record_id place;
-    int failures;     /* 1: a suspect; 2: bad */
-    uint32_t attempt; /* that made it bad */
+    int failures;     /* 1: a suspect record; 2: a bad record */
+    uint32_t attempt; /* the attempt that made it bad */
     int signal;
     bool is_timeout;
-    char text[GY_FAULT_KEY_BYTES]; /* of a key */
-    char *backtrace;               /* NULL: none came */
+    char text[GY_FAULT_KEY_BYTES]; /* first bytes of a key */
+    char *backtrace;               /* NULL: no datagram arrived */
 } named;
 
 struct gy_bad {
     int64_t records_max, count;
-    named *items; /* rising by (task, member, source, offset) */
+    named *items; /* ascending by (task, member, source, offset) */
     size_t item_count, item_capacity;
     gy_flow_record_id
-        *places; /* answers gy_bad_of: of bad records alone, in the order of items */
+        *places; /* result of gy_bad_of: the bad records alone, in the order of items */
     size_t place_capacity;
-    named last; /* of gy_bad_tell; failures 0: none */
+    named last; /* the record of the last gy_bad_tell; failures 0: none */
     gy_bad_namer namer;
     void *namer_arg;
 };
 
-/** A record in a journal; its backtrace follows. */
+/** A record as the journal stores it; its backtrace follows. */
 typedef struct written {
     uint32_t task, member, source, failures;
     uint64_t offset;
@@ -73,7 +74,7 @@ static int compare(const named *a, const named *b)
     return 0;
 }
 
-/* The first item that is not before `key`. */
+/* The index of the first item that is not less than `key`. */
 static size_t find(const gy_bad *bad, const named *key)
 {
     size_t low = 0, high = bad->item_count;
@@ -88,7 +89,7 @@ static size_t find(const gy_bad *bad, const named *key)
     return low;
 }
 
-/* The record of that place, made with no failures when it was never named. NULL: no memory. */
+/* The entry of that record; a new one has no failures. NULL: out of memory. */
 static named *record_of(gy_bad *bad, const named *key)
 {
     size_t at = find(bad, key);
@@ -118,7 +119,7 @@ void gy_bad_handle(gy_bad *bad, const gy_crash_report *crash_report)
     named key = key_of(crash_report->id, crash_report->member, crash_report->place);
     named *record = record_of(bad, &key);
     if (record == NULL || record->backtrace != NULL) {
-        return; /* a backtrace less: the list is the poorer, no decision hangs on it */
+        return; /* the list lacks a backtrace, but no decision depends on it */
     }
     gy_text names = {.data = NULL};
     gy_fault_names(crash_report->backtrace, &names);
@@ -216,13 +217,14 @@ static gy_cause too_many(const gy_bad *bad, const named *record)
     return GY_CAUSE_FATAL;
 }
 
-/* Under a map of a user's file that was cut its reader dies. The board has the end of its path;
- * the namer knows all of it. */
+/* A vertex dies with SIGBUS when the user's file under its mapping was shortened. The board
+ * has only the end of the file's path; the namer knows the whole path. */
 static gy_cause tell_mapped(const gy_bad *bad, gy_attempt id, uint32_t member,
                             const gy_fault_board *board, gy_cause cause)
 {
     if (atomic_load_explicit(&board->mapped, memory_order_acquire) != GY_MAPPED_PLAIN) {
-        return cause; /* an intermediate: the next attempt finds it damaged */
+        /* an intermediate file: the next attempt finds it damaged and reports a lost input */
+        return cause;
     }
     char text[GY_FAULT_KEY_BYTES];
     memcpy(text, board->text, sizeof(text));
@@ -258,7 +260,7 @@ gy_cause gy_bad_tell(gy_bad *bad, gy_attempt id, uint32_t member, const void *le
     bad->last.failures = 0;
     int number = atomic_load_explicit(&board->signal, memory_order_acquire);
     if (number == 0) {
-        return cause; /* it did not die of what it did */
+        return cause; /* the process did not die of this vertex's own work */
     }
     if (atomic_load_explicit(&board->mapped, memory_order_relaxed) != 0) {
         return tell_mapped(bad, id, member, board, cause);
@@ -273,7 +275,8 @@ gy_cause gy_bad_tell(gy_bad *bad, gy_attempt id, uint32_t member, const void *le
     if (record == NULL) {
         return cause;
     }
-    if (record->failures >= 2) { /* begun before it was named, or it does not skip it */
+    /* the attempt began before the record was bad, or its function does not skip records */
+    if (record->failures >= 2) {
         return id.attempt <= record->attempt ? GY_CAUSE_NEW_BAD_RECORD : cause;
     }
     record->failures++;

@@ -18,47 +18,51 @@
 enum { GY_SMALL_BYTES = 4096 };
 
 typedef enum gy_input_kind {
-    GY_INPUT_SECTION, /* an output of another attempt, in its file */
-    GY_INPUT_INLINE,  /* such an output that travelled in messages */
+    GY_INPUT_SECTION, /* an output of another attempt, in that attempt's file */
+    GY_INPUT_INLINE,  /* an output of another attempt that travelled in messages */
     GY_INPUT_PLAIN,   /* a user's file, or a range of it */
     GY_INPUT_FIFO,
     GY_INPUT_PIPE,
-    GY_INPUT_FETCHED, /* a SECTION that was fetched from another host */
+    GY_INPUT_FETCHED, /* a SECTION that was copied from another host */
     GY_INPUT_OBJECT,  /* an object of S3 or HDFS, or a range of it */
 } gy_input_kind;
 
 typedef struct gy_flow_task_input {
     gy_input_kind kind;
-    uint32_t section;                /* SECTION, FETCHED: which output of its producer */
-    uint32_t epoch, attempt, member; /* SECTION: the attempt that wrote the file; the key stands
-                                        for (job, task), since later jobs may read it */
-    uint32_t channel;                /* FIFO, PIPE: row of gy_flow_task.channels */
-    gy_key key;                      /* SECTION: the producer's */
-    gy_key content;                  /* SECTION, FETCHED: from the producer's report */
-    const char *path;                /* SECTION, PLAIN, FETCHED; OBJECT: its URI */
-    const char *version;             /* OBJECT: gy_place_facts.version */
-    const void *data;                /* INLINE */
-    uint64_t offset, size_bytes; /* PLAIN, OBJECT: UINT64_MAX: to its end; INLINE: the size */
-    uint64_t total_bytes;        /* OBJECT: of the whole */
-    gy_stamp stamp;              /* PLAIN: the version that it must have */
+    /* SECTION, FETCHED: index of the output within its producer */
+    uint32_t section;
+    /* SECTION: the attempt that wrote the file; the key replaces (job, task), since later jobs
+     * may read the file */
+    uint32_t epoch, attempt, member;
+    uint32_t channel;    /* FIFO, PIPE: row in gy_flow_task.channels */
+    gy_key key;          /* SECTION: the producer's key */
+    gy_key content;      /* SECTION, FETCHED: from the producer's report */
+    const char *path;    /* SECTION, PLAIN, FETCHED; OBJECT: its URI */
+    const char *version; /* OBJECT: gy_place_facts.version */
+    const void *data;    /* INLINE */
+    /* PLAIN, OBJECT: UINT64_MAX: up to the end; INLINE: the size */
+    uint64_t offset, size_bytes;
+    uint64_t total_bytes; /* OBJECT: size of the whole object */
+    gy_stamp stamp;       /* PLAIN: the version that the file must have */
 } gy_flow_task_input;
 
 typedef enum gy_output_kind {
-    GY_OUTPUT_SECTION, /* of the attempt's file, or in the report */
-    GY_OUTPUT_FINAL,   /* a file for users at `path`, its bytes alone; not synced */
+    GY_OUTPUT_SECTION, /* a section of the attempt's file, or bytes in the report */
+    /* a file for users at `path` that contains nothing but the output; not synced */
+    GY_OUTPUT_FINAL,
     GY_OUTPUT_FIFO,
     GY_OUTPUT_PIPE,
 } gy_output_kind;
 
 typedef struct gy_flow_task_output {
     gy_output_kind kind;
-    uint32_t channel; /* FIFO, PIPE: row of gy_flow_task.channels */
+    uint32_t channel; /* FIFO, PIPE: row in gy_flow_task.channels */
     const char *path; /* FINAL */
 } gy_flow_task_output;
 
 /** A channel within a cohort. The tasks of all members have the same rows. */
 typedef struct gy_flow_task_channel {
-    uint16_t from, to; /* members */
+    uint16_t from, to; /* member numbers */
     bool is_pipe;
 } gy_flow_task_channel;
 
@@ -88,7 +92,7 @@ typedef struct gy_flow_task {
     gy_key key;
     uint32_t member;
     const char *name;   /* for messages: "stage[index]" */
-    const char *stage;  /* for the trace: lives as long as the process */
+    const char *stage;  /* for the trace; static or of the process's lifetime */
     gy_vertex_work run; /* NULL: `command` */
     gy_any_work user;
     const gy_function *functions; /* (function_count) of the program, by name */
@@ -99,7 +103,7 @@ typedef struct gy_flow_task {
     size_t memory_bytes; /* 0: none */
     const char *folder;  /* of the job: spills, scratch */
     const char
-        *path; /* of the attempt's file; its last component names the scratch folder too */
+        *path; /* of the attempt's file; its last component also names the scratch folder */
     const gy_flow_task_input *inputs;   /* (input_count) */
     const gy_flow_task_output *outputs; /* (output_count) */
     uint32_t input_count, output_count;
@@ -107,38 +111,43 @@ typedef struct gy_flow_task {
         *bad; /* (bad_count) records to skip, ascending by (source, offset) */
     size_t bad_count;
     int64_t record_timeout_ns; /* 0: none */
-    int64_t still_ns; /* how long processes that a command left behind may hold its output open
-                         without writing; 0: 5 s */
+    /* A command may leave child processes that hold its output open; after so long without a
+     * write the wait ends. 0: 5 s */
+    int64_t still_ns;
 
-    uint32_t width; /* members of the cohort; 0, 1: none */
+    uint32_t width; /* number of members of the cohort; 0 or 1: no cohort */
     uint32_t channel_count;
     const gy_flow_task_channel *channels; /* (channel_count) */
-    const char *cohort;                   /* path of its table, which the first member makes */
-    size_t ring_bytes;                    /* of a FIFO; 0: 1 MiB */
-    uint64_t token[2];                    /* random secret of this attempt that authenticates a
-                                             pipe's connection */
+    /* path of the cohort's table, which the first member creates */
+    const char *cohort;
+    size_t ring_bytes; /* size of a FIFO's ring; 0: 1 MiB */
+    uint64_t token[2]; /* random secret of this attempt that authenticates a
+                          pipe's connection */
 
     const char *const *command; /* argv, NULL-ended */
-    const char *const *files;   /* linked into its working folder; NULL-ended, or NULL */
-    const gy_stamp *stamps;     /* of files; NULL: of none */
-    int ranks; /* > 0: so many ranks of `command`, which have no standard input and output */
-    int hosts; /* above 1: member m of `width` is rank m; the first of each host's starts all of
-                  that host's */
-    const char *address;        /* of this host: "HOST:PORT" of its daemon */
-    bool is_plain;              /* no encryption between the ranks */
-    bool is_reported;           /* the ranks' output goes to the manager */
-    const gy_worker_task *task; /* through which members at several hosts meet; NULL: alone */
+    /* files linked into the command's working folder; NULL-ended, or NULL */
+    const char *const *files;
+    const gy_stamp *stamps; /* versions of `files`, one each; NULL: unchecked */
+    int ranks; /* > 0: `command` runs as so many ranks, without standard input and output */
+    /* above 1: member m of `width` is rank m, and the first member of each host starts all
+     * ranks of that host */
+    int hosts;
+    const char *address; /* "HOST:PORT" of this host's daemon */
+    bool is_plain;       /* no encryption between the ranks */
+    bool is_reported;    /* the ranks' output is sent to the manager */
+    /* connection through which members on several hosts find each other; NULL: one host */
+    const gy_worker_task *task;
 
-    gy_launch_keep *keep; /* of the process; NULL: nothing is cached */
+    gy_launch_keep *keep; /* the process's cached state; NULL: no caching */
 
-    gy_deadline deadline; /* of the job: every wait ends by it */
+    gy_deadline deadline; /* the job's deadline, which ends every wait */
 } gy_flow_task;
 
 /**
- * Run one task to its end and fill in the answer with its result. Several may run at once, on
- * threads of their own.
+ * Run one task to its end and fill in the answer with its result. Several tasks may run at
+ * once, each on a thread of its own.
  *
- * @param fault  of this process; NULL: nothing is caught
+ * @param fault  the process's fault handler; NULL: faults are not caught
  * @param board  (GY_BOARD_BYTES) shared memory that outlives the process, zeroed; NULL: none
  */
 void gy_vertex_execute(gy_env *env, const gy_flow_task *order, gy_fault *fault, void *board,
@@ -152,17 +161,17 @@ typedef struct gy_counter {
 } gy_counter;
 
 /**
- * The report of an attempt, encoded as bytes: empty when all its outputs are empty and it has
- * nothing else to report. It has the sizes of outputs of every kind.
+ * The report of an attempt, decoded in place. It is empty when all outputs are empty and there
+ * is nothing else to report. It has the sizes of outputs of every kind.
  */
 typedef struct gy_report {
-    gy_key content; /* of its SECTION and FINAL outputs; zero for the empty report */
-    bool is_inline; /* the report itself has the SECTION outputs */
+    gy_key content; /* content of the SECTION and FINAL outputs; zero for the empty report */
+    bool is_inline; /* the report itself contains the SECTION outputs */
     uint32_t output_count, counter_count;
-    int64_t skipped; /* bad records */
+    int64_t skipped; /* number of bad records that the attempt skipped */
     const void *sample;
-    size_t sample_bytes; /* of gy_vertex_set_sample */
-    /* positions of the parts */
+    size_t sample_bytes; /* size of the sample of gy_vertex_set_sample */
+    /* positions of these parts within the report */
     const unsigned char *sizes, *ends, *inlined, *counters;
     uint32_t size_width, counter_bytes;
 } gy_report;
@@ -172,7 +181,7 @@ GY_MUST_CHECK gy_status gy_report_read(const void *data, size_t size_bytes, gy_r
 
 typedef struct gy_report_part {
     uint64_t size_bytes;
-    const void *inlined; /* NULL: in a file */
+    const void *inlined; /* NULL: the output is in a file */
 } gy_report_part;
 
 /** Get one output of a report; an output that the report does not have is empty. @cost O(1) */

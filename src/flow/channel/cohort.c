@@ -1,4 +1,4 @@
-/* Meeting of a cohort's members, who waits where, and circles of waiting. */
+/* How the members of a cohort find each other, wait for each other, and detect deadlocks. */
 #include "flow/channel/cohort_priv.h"
 
 #include <errno.h>
@@ -17,13 +17,16 @@
 enum {
     PAGE_BYTES = 4096,
     RING_BYTES = 1 << 20,
-    NAP_NS = 50000000,     /* between looks at deadline, cancelling and peers */
-    POLL_NAP_NS = 5000000, /* of who sleeps on a socket, where no bell rings */
+    /* between checks of the deadline, cancellation and the other members */
+    NAP_NS = 50000000,
+    /* for a member that sleeps on a socket, where no futex can wake it */
+    POLL_NAP_NS = 5000000,
 };
 
-/* The file at options.path: where to find the memory. */
+/* The contents of the file at options.path: where the shared memory is. */
 typedef struct meeting {
-    _Atomic uint32_t state; /* 0: nobody came; 1: being made; 2: there */
+    /* 0: no member has come; 1: the first one creates the memory; 2: ready */
+    _Atomic uint32_t state;
     int32_t pid, file;
     uint64_t inode;
 } meeting;
@@ -44,7 +47,8 @@ static void wake_all(_Atomic uint32_t *word)
 void gy_cohort_ring(gy_cohort *cohort, uint32_t member, uint32_t wait)
 {
     gy_flow_shared_member *of = &cohort->members[member];
-    /* partner: the store of `waits` in gy_cohort_wait; one of the two sees the other's */
+    /* partner: the store of `waits` in gy_cohort_wait; at least one of the two sees the
+     * other's store */
     uint32_t waits = (uint32_t)atomic_load_explicit(&of->waits, memory_order_seq_cst);
     if (waits != 0 && (wait == 0 || waits == wait)) {
         atomic_fetch_add_explicit(&of->bell, 1, memory_order_seq_cst);
@@ -81,7 +85,7 @@ gy_status gy_cohort_check(gy_cohort *cohort)
     return GY_OK;
 }
 
-/* A process that ended, reaped or not. */
+/* True for a process that has ended, whether it was reaped or not. */
 static bool is_dead(int32_t pid)
 {
     int file = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -107,7 +111,7 @@ static void look_after_peers(gy_cohort *cohort)
     }
 }
 
-/* ---- circles ---- */
+/* ---- deadlocks ---- */
 
 static uint32_t other_side(const gy_cohort *cohort, uint32_t wait)
 {
@@ -120,13 +124,14 @@ static bool is_write(uint32_t wait)
     return wait % 2 == 0;
 }
 
-/* A writer on a circle, and a number that tells this circle of these waits from all others. */
+/* A writer on a wait-for cycle, and a number that distinguishes this cycle of these waits from
+ * all others. */
 typedef struct circle {
-    uint32_t writer, wait; /* wait 0: none */
+    uint32_t writer, wait; /* wait 0: no writer found */
     uint64_t print;
 } circle;
 
-/* Follow who waits for whom from this member. False: the walk ends at one that runs. */
+/* Follow the wait-for edges from this member. False: the walk ends at a member that runs. */
 static bool walk(gy_cohort *cohort, circle *found)
 {
     uint32_t at = cohort->options.member;
@@ -155,13 +160,14 @@ static bool walk(gy_cohort *cohort, circle *found)
 }
 
 /*
- * This member is about to sleep. Each sleeper waits for one thing, so the walk is a line that
- * ends at a member that runs, or comes back: a circle that nobody else will break. Walked twice
- * with the same waits, all on it slept between the walks, at once; without that a reader that
- * empties a ring between two looks seems to wait for the very writer that seems to wait for it.
- * Then its best writer is told to spill; a FIFO's rather than a pipe's, since that needs no
- * thread. Who closes a circle stored its wait before it walks, so at least the last one sees
- * the whole.
+ * Called when this member is about to sleep. Each sleeper waits for one member, so the walk is
+ * a path that either ends at a member that runs or returns to its start: a deadlock. The walk
+ * is done twice; when both walks see the same waits, all members on the cycle slept at one
+ * time between the walks. A single walk could see a false cycle: a reader that empties a ring
+ * between two reads of the table would seem to wait for the writer that seems to wait for it.
+ * The function then tells the best writer on the cycle to spill, preferably a FIFO's, since a
+ * pipe's needs a thread. A member stores its wait before it walks, so at least the last member
+ * of a cycle sees all of it.
  */
 static void break_circle(gy_cohort *cohort)
 {
@@ -173,7 +179,7 @@ static void break_circle(gy_cohort *cohort)
     }
 }
 
-/* Files that others spilled to this member are opened while their writers are still there. */
+/* Open the files that writers spilled for this member while those writers still exist. */
 gy_status gy_flow_spills_take(gy_cohort *cohort)
 {
     uint32_t spills = atomic_load_explicit(&cohort->shared->spills, memory_order_acquire);
@@ -236,7 +242,8 @@ gy_status gy_cohort_wait(gy_cohort *cohort, uint32_t wait, gy_engine_ready ready
 {
     gy_flow_shared_member *own = &cohort->members[cohort->options.member];
     uint32_t channel = (wait - 1) / 2;
-    GY_TRY(flush_pipes(cohort)); /* who waits for what is in our buffers would wait for ever */
+    /* a peer that waits for bytes in our own buffers would never wake */
+    GY_TRY(flush_pipes(cohort));
     gy_status status = GY_OK;
     uint64_t waits = ++cohort->turn << 32 | wait;
     set_waiting(cohort, true);
@@ -275,7 +282,7 @@ gy_status gy_cohort_wait(gy_cohort *cohort, uint32_t wait, gy_engine_ready ready
     return status;
 }
 
-/* ---- coming and going ---- */
+/* ---- joining and leaving ---- */
 
 static gy_status lay_out(gy_cohort *cohort)
 {
@@ -401,8 +408,8 @@ static gy_status open_ends(gy_cohort *cohort)
     return GY_OK;
 }
 
-/* Only when all are here may the first one's descriptor, or any one's listener, be done
- * without. */
+/* Before all members have joined, the creator must keep its descriptor open, and each reader
+ * its listener. */
 static gy_status wait_for_all(gy_cohort *cohort)
 {
     gy_flow_shared *shared = cohort->shared;
@@ -435,7 +442,8 @@ static gy_status join(gy_cohort *cohort)
     const int how = O_RDWR | O_CREAT | O_CLOEXEC;
     int file = open(cohort->options.path, how, 0600);
     if (file < 0 && errno == ENOENT && gy_disk_make_folders(cohort->options.path) == 0) {
-        file = open(cohort->options.path, how, 0600); /* the first one on its host */
+        /* this member is the first one on its host */
+        file = open(cohort->options.path, how, 0600);
     }
     if (file < 0) {
         return gy_fail(GY_IO, "cannot make %s: %s", cohort->options.path,
@@ -536,7 +544,8 @@ uint64_t gy_cohort_bytes(const gy_cohort *cohort, uint32_t index, uint64_t *spil
     return cohort->ends[index].bytes;
 }
 
-/* What was spilled must be in the reader's hands before this process forgets the file. */
+/* The reader must have opened a spilled file before its writer exits, since the file has no
+ * name. */
 static bool are_spills_taken(gy_cohort *cohort)
 {
     for (uint32_t i = 0; i < cohort->options.channel_count; i++) {
@@ -558,7 +567,7 @@ static void wait_for_spills(gy_cohort *cohort)
     gy_flow_shared_member *own = &cohort->members[cohort->options.member];
     while (gy_cohort_check(cohort) == GY_OK) {
         uint32_t bell = atomic_load_explicit(&own->bell, memory_order_seq_cst);
-        /* no channel: a walk that comes here stops */
+        /* no channel: another member's walk stops here */
         atomic_store_explicit(&own->waits, UINT32_MAX, memory_order_seq_cst);
         if (are_spills_taken(cohort)) {
             break;
@@ -602,13 +611,14 @@ void gy_cohort_leave(gy_cohort *cohort, bool is_well)
         }
         for (uint32_t i = 0; i < cohort->options.channel_count; i++) {
             if (cohort->ends[i].pipe != NULL && !cohort->ends[i].is_reader) {
-                gy_pipe_close(cohort, i); /* its pump may still have to send */
+                gy_pipe_close(cohort, i); /* its pump thread may still have bytes to send */
             }
         }
         atomic_store_explicit(&own->state, is_well ? GY_MEMBER_WELL : GY_MEMBER_ILL,
                               memory_order_seq_cst);
         for (uint32_t i = 0; i < cohort->options.width; i++) {
-            gy_cohort_ring(cohort, i, 0); /* who writes to us may drop it now */
+            /* writers to this member may discard their bytes now */
+            gy_cohort_ring(cohort, i, 0);
         }
     }
     if (cohort->shared != NULL && !cohort->is_in) {

@@ -1,7 +1,6 @@
-/* A vertex in any language: its input goes through a child's standard input, its output comes
- * from the child's standard output. Both sides are polled, so neither waits for the other; the
- * child's words on standard error go to ours, and the last of them into the reason of a
- * failure. */
+/* A vertex in any language: a child process reads the input from its standard input and writes
+ * the output to its standard output. Both sides are polled, so neither blocks the other. The
+ * child's standard error is copied to ours, and its tail becomes part of a failure's reason. */
 #include "base/base.h"
 #include "flow/channel/vertex.h"
 
@@ -20,35 +19,36 @@
 
 enum {
     PIECE_BYTES = 64 << 10,
-    TAIL_BYTES = 400, /* of standard error, in the reason */
+    TAIL_BYTES = 400, /* tail of standard error in the reason */
     WORDS_BYTES = 4096,
     HINT_BYTES = 1024,
-    NAP_MS = 50,  /* between looks at cancelling */
-    END_MS = 2,   /* between looks at a child that closed its output */
-    ERR_MS = 200, /* its words on standard error are heard so long after its end */
+    NAP_MS = 50,  /* between checks for cancellation */
+    END_MS = 2,   /* between checks of a child that closed its output */
+    ERR_MS = 200, /* how long after the child's end its standard error is still read */
 };
-/* No byte has moved for so long, and none can be expected: what the child started holds its
- * input or output although it has ended, or it is stopped. Twice that: it closed its output and
- * goes on. */
+/* No byte has moved for so long, and none can be expected: the child ended or is stopped, but
+ * its descendants hold its input or output open. Twice as long is allowed when the child
+ * closed its output and still runs. */
 static const int64_t still_default_ns = 5000000000;
 
 enum { IS_RUNNING, IS_STOPPED, HAS_ENDED };
 
 typedef struct child {
     gy_vertex *vertex;
-    pid_t pid;        /* and of its group; 0: none */
-    int in, out, err; /* our ends; -1: closed */
-    const char *data; /* of the input, not yet written */
+    pid_t pid;        /* also the process group; 0: none */
+    int in, out, err; /* our ends of the child's descriptors; -1: closed */
+    const char *data; /* input bytes that are not written yet */
     size_t left;
     bool has_input, has_output;
-    bool ends_lines;  /* a last line of the output that has no end gets one */
-    char last;        /* byte of the output; '\n' before the first */
+    bool ends_lines;  /* add a newline to a last output line that lacks one */
+    char last;        /* last byte of the output; '\n' before the first byte */
     int life;         /* IS_RUNNING, ... */
-    int64_t lived_ns; /* since then */
-    int64_t moved_ns; /* the last byte of its input or output, or the end of either */
+    int64_t lived_ns; /* time of the last change of `life` */
+    int64_t moved_ns; /* time of the last byte of input or output, or of the end of either */
     char tail[TAIL_BYTES + 1];
     size_t tail_bytes;
-    char begun[4]; /* (begun_bytes <= 3) of standard error: a character whose end comes later */
+    /* (begun_bytes <= 3) of standard error: the incomplete UTF-8 character at the end */
+    char begun[4];
     size_t begun_bytes;
 } child;
 
@@ -62,7 +62,7 @@ static void close_file(int *file)
 
 /* ---- starting ---- */
 
-/* Files named beside the command lie in its working folder under their last names. */
+/* Link the command's files into its working folder under their base names. */
 static gy_status link_files(const gy_vertex *vertex, const char *folder)
 {
     const char *const *files = vertex->order->files;
@@ -95,7 +95,7 @@ static gy_status make_pipe(int ends[2], int ours)
     return GY_OK;
 }
 
-/* The three descriptors of the child; it starts in `folder`, in a group of its own. */
+/* Start the child in `folder` with its three descriptors, in a process group of its own. */
 static int spawn(const child *of, const char *folder, const int files[3], pid_t *pid)
 {
     posix_spawn_file_actions_t actions;
@@ -136,7 +136,7 @@ static int spawn(const child *of, const char *folder, const int files[3], pid_t 
     return error;
 }
 
-/* What a sandbox hides is not seen from the words of the one who misses it. */
+/* A sandbox hides files, and the child's own error message does not say so. */
 static const char *hint_at(const child *of, const char *said, char hint[HINT_BYTES])
 {
     char path[PATH_MAX];
@@ -146,7 +146,8 @@ static const char *hint_at(const child *of, const char *said, char hint[HINT_BYT
         const char *file = realpath(path, whole) != NULL ? whole : path;
         size_t size = (size_t)(strrchr(file, '/') - file);
         if (size > 4 && memcmp(file + size - 4, "/bin", 4) == 0) {
-            size -= 4; /* what belongs to a program lies beside its folder */
+            /* a program's libraries lie beside its bin folder, which is permitted with it */
+            size -= 4;
         }
         gy_print(hint, HINT_BYTES,
                  " (the sandbox part files hides %.400s: read=%.*s permits it)", file,
@@ -189,9 +190,9 @@ static gy_status start(child *of)
     return status;
 }
 
-/* ---- carrying ---- */
+/* ---- data ---- */
 
-/* The next bytes for the child; at the end its input is closed. */
+/* Write the next input bytes to the child; at the end close its input. */
 static gy_status feed(child *of)
 {
     if (of->left == 0) {
@@ -208,7 +209,8 @@ static gy_status feed(child *of)
         of->moved_ns = gy_now_ns(of->vertex->env);
         of->data += put;
         of->left -= (size_t)put;
-    } else if (put < 0 && errno == EPIPE) { /* it has read enough: what is left is not wanted */
+        /* the child has read enough and closed its input: discard the rest */
+    } else if (put < 0 && errno == EPIPE) {
         struct timespec now = {0, 0};
         sigset_t broken;
         sigemptyset(&broken);
@@ -241,7 +243,7 @@ static gy_status drain(child *of)
     return GY_OK;
 }
 
-/* How many bytes at the end are the begin of a character in UTF-8. */
+/* How many bytes at the end are the beginning of an incomplete UTF-8 character. */
 static size_t count_begun(const char *words, size_t size)
 {
     for (size_t back = 1; back <= 3 && back <= size; back++) {
@@ -253,7 +255,7 @@ static size_t count_begun(const char *words, size_t size)
     return 0;
 }
 
-/* Lines for people: what a terminal would obey is shown instead. */
+/* Print lines for people, with control characters escaped, which a terminal would obey. */
 static void echo(child *of, const char *words, size_t size, bool is_end)
 {
     char whole[sizeof(of->begun) + WORDS_BYTES], shown[4 * sizeof(whole) + 1];
@@ -269,7 +271,7 @@ static void echo(child *of, const char *words, size_t size, bool is_end)
     }
 }
 
-/* Standard error: to ours, and its end is kept. */
+/* Copy standard error to ours and remember its tail. */
 static void listen_to(child *of)
 {
     char words[WORDS_BYTES];
@@ -289,9 +291,10 @@ static void listen_to(child *of)
     of->tail_bytes = kept + size;
 }
 
-/* ---- who keeps us waiting ---- */
+/* ---- a child that blocks us ---- */
 
-/* Whether it runs, without taking its end: its number stays its own, and its group's. */
+/* Check whether the child runs, without reaping it, so that its pid and group id stay
+ * reserved. */
 static void look_at_life(child *of, int64_t now_ns)
 {
     siginfo_t news = {.si_pid = 0};
@@ -305,7 +308,7 @@ static void look_at_life(child *of, int64_t now_ns)
     }
 }
 
-/* As its user wrote it. */
+/* The command's name as the user wrote it. */
 static const char *name_of(const child *of)
 {
     const char *const *command = (const char *const *)of->vertex->order->command;
@@ -313,8 +316,8 @@ static const char *name_of(const child *of)
     return is_shell && command[2] != NULL ? command[2] : command[0];
 }
 
-/* One that ended, or closed its output, is waited for no longer. Whoever made the error would
- * make it again in another attempt. */
+/* Fail a wait for a child that ended or closed its output. The failure is fatal, since another
+ * attempt would fail alike. */
 static gy_status fail_held(const child *of, int64_t still_ns)
 {
     const double seconds = (double)still_ns / 1e9;
@@ -332,7 +335,7 @@ static gy_status fail_held(const child *of, int64_t still_ns)
     return gy_vertex_fail(of->vertex, status, GY_CAUSE_FATAL);
 }
 
-/* Nothing moves: will it ever? Each wait of this file comes by here. */
+/* Decide whether a wait can still end when no byte moves. Every wait of this file calls it. */
 static gy_status look_after(child *of)
 {
     const int64_t now_ns = gy_now_ns(of->vertex->env), given_ns = of->vertex->order->still_ns;
@@ -344,12 +347,13 @@ static gy_status look_after(child *of)
                        (double)ns_max / 1e9);
     }
     if (of->life == HAS_ENDED && still_ns > ns_max) {
-        close_file(&of->in); /* who has it does not read */
+        close_file(&of->in); /* whoever holds the pipe does not read it */
         GY_TRY(of->out >= 0 ? fail_held(of, ns_max) : GY_OK);
     }
     if (of->life == HAS_ENDED && of->in < 0 && of->out < 0 &&
         still_ns > ERR_MS * INT64_C(1000000)) {
-        close_file(&of->err); /* another's by now: all that was its own is here */
+        /* descendants hold the pipe, and all that the child itself wrote has been read */
+        close_file(&of->err);
     }
     return of->life == IS_RUNNING && of->has_output && of->out < 0 && still_ns > 2 * ns_max
                ? fail_held(of, 2 * ns_max)
@@ -386,7 +390,7 @@ static gy_status carry(child *of)
     return GY_OK;
 }
 
-/* ---- its end ---- */
+/* ---- the child's end ---- */
 
 static gy_status judge(const child *of, int status)
 {
@@ -398,7 +402,7 @@ static gy_status judge(const child *of, int status)
     char text[TAIL_BYTES + 1];
     for (size_t i = 0; i < size; i++) {
         text[i] = of->tail[i];
-        if (strchr("\n\r\t", text[i]) != NULL) { /* NUL too */
+        if (strchr("\n\r\t", text[i]) != NULL) { /* matches NUL too */
             text[i] = ' ';
         }
     }
@@ -424,14 +428,14 @@ static gy_status judge(const child *of, int status)
     return GY_OK;
 }
 
-/* It closed what it had: its end is near, but it may sleep. */
+/* The child closed its output, so it will probably end soon, though it may sleep first. */
 static gy_status wait_for_end(child *of)
 {
     for (;;) {
         int status = 0;
         pid_t ended = waitpid(of->pid, &status, WNOHANG);
         if (ended == of->pid) {
-            (void)kill(-of->pid, SIGKILL); /* what it left in its group */
+            (void)kill(-of->pid, SIGKILL); /* descendants that are left in its group */
             of->pid = 0;
             return judge(of, status);
         }
@@ -450,7 +454,7 @@ static void kill_child(child *of)
 {
     if (of->pid > 0) {
         (void)kill(-of->pid, SIGKILL);
-        (void)kill(of->pid, SIGKILL); /* it may have left its group */
+        (void)kill(of->pid, SIGKILL); /* the child may have left its group */
         while (waitpid(of->pid, NULL, 0) < 0 && errno == EINTR) {
         }
         of->pid = 0;
@@ -469,7 +473,7 @@ static gy_status check_order(const gy_flow_task *order)
     return GY_OK;
 }
 
-/* The parameter says that the output is lines (gy_vertex_options.command). */
+/* True when the parameter declares the output as lines (gy_vertex_options.command). */
 static bool is_text(const gy_flow_task *order)
 {
     return order->output_count > 0 && order->parameter_bytes == 1 &&

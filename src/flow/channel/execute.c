@@ -1,11 +1,11 @@
-/* One task from its order to its answer. */
+/* Runs one task, from its order to its answer. */
 #include "base/base.h"
 #include "flow/channel/vertex.h"
 
 #include <assert.h>
 #include <string.h>
 
-/* What stands before a failure's reason: "count[3]: cannot …". */
+/* Write the failure's reason with its vertex in front: "count[3]: cannot …". */
 static void tell_failure(const gy_vertex *vertex, gy_worker_answer *answer)
 {
     answer->cause = vertex->cause;
@@ -21,7 +21,7 @@ static gy_status join(gy_vertex *vertex)
 {
     const gy_flow_task *order = vertex->order;
     if (order->width <= 1 || order->hosts > 0) {
-        return GY_OK; /* ranks meet by themselves */
+        return GY_OK; /* ranks on several hosts find each other without a cohort */
     }
     gy_cohort_options options = {
         .path = order->cohort,
@@ -44,8 +44,8 @@ static gy_status join(gy_vertex *vertex)
     return GY_OK;
 }
 
-/* What a function's own failure counts as: wrong data and a user's error stay wrong however
- * often it runs. */
+/* The cause of a function's own failure: wrong data and a user's error stay wrong in every
+ * attempt. */
 static gy_cause cause_of(gy_status status)
 {
     bool is_for_good = status == GY_FORMAT || status == GY_ARG || status == GY_TYPE ||
@@ -53,7 +53,7 @@ static gy_cause cause_of(gy_status status)
     return is_for_good ? GY_CAUSE_FATAL : GY_CAUSE_OWN;
 }
 
-/* The function's work, then the outputs' end. */
+/* Call the function, then finish the outputs. */
 static gy_status work(gy_vertex *vertex, gy_section_sum *sums, bool *is_inline)
 {
     GY_TRY(gy_vertex_check(vertex));
@@ -65,7 +65,7 @@ static gy_status work(gy_vertex *vertex, gy_section_sum *sums, bool *is_inline)
         GY_TRY(gy_flow_inputs_check(vertex));
     }
     if (status < 0 && vertex->cause == GY_CAUSE_NONE) {
-        GY_TRY(gy_vertex_check(vertex)); /* it saw the cancelling itself */
+        GY_TRY(gy_vertex_check(vertex)); /* the function noticed the cancellation itself */
         return gy_vertex_fail(vertex, status, cause_of(status));
     }
     if (vertex->cause != GY_CAUSE_NONE) {
@@ -116,7 +116,8 @@ static void run_vertex(gy_vertex *vertex, gy_fault *fault, gy_worker_answer *ans
             (void)gy_vertex_fail(vertex, status, GY_CAUSE_OWN);
         }
     } else if (vertex->scratch != NULL && gy_flow_folder_remove(vertex->scratch) < 0) {
-        gy_warn("%s", gy_error_text()); /* the failure to tell is another */
+        /* report the first failure; this second one is only logged */
+        gy_warn("%s", gy_error_text());
     }
     if (status == GY_OK) {
         gy_report_write(vertex, sums, is_inline, answer);

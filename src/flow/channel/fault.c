@@ -1,7 +1,7 @@
-/* The handler of faults. On the thread that faulted, on a stack of its own: the board first,
- * which is the truth; then, as far as it gets, a backtrace by datagram; then the process dies
- * by the same signal. Nothing here allocates or locks, and a fault within the handler kills at
- * once. */
+/* The signal handler of faults. It runs on the faulting thread, on an alternate stack. It
+ * first writes the board, which alone decides; then it tries to send a backtrace by datagram;
+ * then the process dies by the same signal. The handler neither allocates nor locks, and a
+ * fault within the handler kills the process at once. */
 #include "base/base.h"
 #include "flow/channel/fault_priv.h"
 
@@ -21,7 +21,7 @@ enum {
     STACK_BYTES = 256 << 10, /* unwinding C++ or sanitized frames takes more than SIGSTKSZ */
     FRAMES_MOST = 48,
     MODULES_MOST = 64,
-    TICKS = 4, /* a record is late when so many ticks saw it */
+    TICKS = 4, /* a record times out when so many ticks of the timer saw it */
 };
 
 typedef struct module {
@@ -42,14 +42,14 @@ static _Atomic(gy_fault *) installed;
 static pthread_key_t thread_key;
 static pthread_once_t thread_key_once = PTHREAD_ONCE_INIT;
 
-/* What a thread keeps between its tasks. */
+/* What a thread reuses for its next tasks. */
 typedef struct fault_thread {
     void *stack;
     stack_t before;
     sigset_t mask_before;
     timer_t timer;
     bool has_timer;
-    int64_t period_ns; /* of the timer; 0: it stands */
+    int64_t period_ns; /* period of the timer; 0: it is stopped */
 } fault_thread;
 
 static _Thread_local gy_fault_task *volatile current;
@@ -78,7 +78,7 @@ static void add_hex(char *out, size_t *size, size_t capacity, uintptr_t value)
     add_text(out, size, capacity, digits);
 }
 
-/* "FILE+0xOFFSET" a line: the receiver, another process, has the file at other addresses. */
+/* "FILE+0xOFFSET" a line: the receiving process has the files mapped at other addresses. */
 static void describe(const gy_fault *fault, void *const *frames, int count,
                      gy_crash_report *crash_report)
 {
@@ -105,7 +105,7 @@ static void copy_path(gy_fault_board *board, const char *path)
     memcpy(board->text, path + (size - kept), kept + 1);
 }
 
-/* SIGBUS within a mapped file: the file was shortened, no record is to blame. */
+/* SIGBUS within a mapped file: the file was shortened, so no record is to blame. */
 static bool is_of_a_file(const gy_fault_task *task, const siginfo_t *info)
 {
     const char *address = info->si_addr;
@@ -113,7 +113,7 @@ static bool is_of_a_file(const gy_fault_task *task, const siginfo_t *info)
     uint32_t count = atomic_load_explicit(&task->span_count, memory_order_relaxed);
     for (uint32_t i = 0; i < count; i++) {
         const gy_fault_span *span = &spans[i];
-        /* the kernel gives the address, or that of its page */
+        /* the kernel reports the address or the start of its page */
         size_t end = gy_round_up(span->size_bytes, 4096);
         if (address >= span->data && address < span->data + end) {
             gy_fault_board *board = task->board;
@@ -133,7 +133,7 @@ static void report_crash(const gy_fault_task *task, int number)
     if (fault->socket < 0) {
         return;
     }
-    gy_crash_report crash_report; /* 3 KiB of this handler's own stack */
+    gy_crash_report crash_report; /* uses 3 KiB of the handler's own stack */
     memset(&crash_report, 0, sizeof(crash_report));
     crash_report.id = task->id;
     crash_report.member = task->member;
@@ -143,10 +143,11 @@ static void report_crash(const gy_fault_task *task, int number)
     void *frames[FRAMES_MOST];
     describe(fault, frames, backtrace(frames, FRAMES_MOST), &crash_report);
     (void)send(fault->socket, &crash_report, sizeof(crash_report),
-               MSG_DONTWAIT | MSG_NOSIGNAL); /* or lost */
+               /* the datagram may be lost, which costs only the backtrace */
+               MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* The same signal again, this time without a handler. */
+/* Raise the same signal again, this time with the default action. */
 static void die(int number)
 {
     struct sigaction plain = {.sa_handler = SIG_DFL};
@@ -162,7 +163,7 @@ static void handle(int number, siginfo_t *info, void *context)
 {
     (void)context;
     const gy_fault_task *task = current;
-    current = NULL; /* a fault from here on is nobody's */
+    current = NULL; /* a further fault belongs to no vertex */
     if (task != NULL && task->pid == getpid()) {
         gy_fault_board *board = task->board;
         if (number != SIGBUS || !is_of_a_file(task, info)) {
@@ -178,11 +179,11 @@ static void handle(int number, siginfo_t *info, void *context)
     die(number);
 }
 
-/* A tick of the thread's timer: late is a record that TICKS of them saw. */
+/* A tick of the thread's timer: a record that TICKS ticks saw has timed out. */
 static void tick(int number, siginfo_t *info, void *context)
 {
     gy_fault_task *task = current;
-    if (info->si_code != SI_TIMER) { /* somebody means it */
+    if (info->si_code != SI_TIMER) { /* another process sent the signal on purpose */
         handle(number, info, context);
         return;
     }
@@ -299,7 +300,7 @@ gy_status gy_fault_watch(gy_fault_task *task, const gy_fault_span *span)
 {
     uint32_t count = atomic_load_explicit(&task->span_count, memory_order_relaxed);
     gy_fault_span *old = atomic_load_explicit(&task->spans, memory_order_relaxed);
-    if (count == task->span_capacity) { /* the handler may look at the old ones until then */
+    if (count == task->span_capacity) { /* the handler may read the old array until then */
         size_t capacity = task->span_capacity > 0 ? task->span_capacity * 2 : 8;
         gy_fault_span *spans = gy_alloc("flow.spans", capacity * sizeof(*spans));
         if (spans == NULL) {
@@ -392,7 +393,7 @@ gy_status gy_fault_open(const char *folder, gy_fault **fault)
     made->socket = folder != NULL ? gy_fault_call(folder) : -1;
     (void)dl_iterate_phdr(note_module, made);
     void *frames[2];
-    (void)backtrace(frames, 2); /* loads the unwinder, which allocates */
+    (void)backtrace(frames, 2); /* the first call loads the unwinder, which allocates */
     catch_all(made);
     *fault = made;
     return GY_OK;

@@ -16,7 +16,7 @@
 
 /** A record id: it names the same record in every attempt of its vertex. */
 typedef struct gy_flow_record_id {
-    uint32_t source; /* or GY_PLACE_KEY: offset is the hash of a key */
+    uint32_t source; /* input number; or GY_PLACE_KEY: offset is the hash of a key */
     uint64_t offset;
 } gy_flow_record_id;
 #define GY_PLACE_KEY UINT32_MAX
@@ -45,8 +45,8 @@ typedef struct gy_crash_report {
     uint32_t member;
     int32_t signal;
     gy_flow_record_id place;
-    char backtrace[3072]; /* lines of "FILE+0xOFFSET", innermost first; of gy_fault_names: with
-                             names */
+    /* lines of "FILE+0xOFFSET", innermost first; after gy_fault_names: with function names */
+    char backtrace[3072];
 } gy_crash_report;
 
 typedef struct gy_fault_context gy_fault_context;
@@ -62,7 +62,7 @@ void gy_fault_context_free(gy_fault_context *door);
  */
 void gy_fault_names(const char *backtrace, gy_text *out);
 
-/* ---- what is decided ---- */
+/* ---- decisions ---- */
 
 /** The suspect and bad records of a job. Pure: a value and functions. */
 typedef struct gy_bad gy_bad;
@@ -107,8 +107,8 @@ void gy_bad_handle(gy_bad *bad, const gy_crash_report *crash_report);
 gy_cause gy_bad_tell(gy_bad *bad, gy_attempt id, uint32_t member, const void *board,
                      gy_cause cause);
 enum { GY_BAD_SUSPECTS_MAX = 8 };
-/** Whether the board has a signal: this vertex killed its process, and the other vertices of
- * that process did not. */
+/** Whether the board contains a signal: then this vertex killed its process, and the other
+ * vertices of that process did not. */
 bool gy_bad_is_told(const void *board);
 /** Append the record that the last gy_bad_tell named, encoded for gy_bad_learn of another
  * manager of this build; nothing when it named none. */

@@ -1,4 +1,5 @@
-/* Where datagrams of faults arrive, and the names of what their backtraces name by offset. */
+/* Receives the datagrams of faults, and finds the function names for the offsets in their
+ * backtraces. */
 #include "base/base.h"
 #include "flow/channel/fault_priv.h"
 
@@ -16,12 +17,13 @@
 struct gy_fault_context {
     int socket;
     char *path;
-    ino_t made; /* the socket's file: another manager may put its own there */
+    ino_t made; /* inode of the socket's file: another manager may put its own socket there */
 };
 
 #define SOCKET_NAME "faults"
 
-/* The name of a socket may have 107 bytes, a folder's more: through a descriptor it has few. */
+/* A socket's path may have 107 bytes, and a folder's path may be longer, so the path goes
+ * through a descriptor under /proc. */
 static gy_status address_in(const char *folder, int *descriptor, struct sockaddr_un *address)
 {
     int opened = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -67,7 +69,7 @@ gy_status gy_fault_listen(const char *folder, gy_fault_context **door)
     if (status == GY_OK) {
         made->path = path.data;
         made->socket = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        (void)unlink(path.data); /* of a manager that was killed */
+        (void)unlink(path.data); /* the socket of a manager that was killed */
         struct stat about = {.st_ino = 0};
         if (made->socket < 0 ||
             bind(made->socket, (struct sockaddr *)&address, sizeof(address)) != 0 ||
@@ -93,7 +95,7 @@ bool gy_fault_handle(gy_fault_context *door, gy_crash_report *crash_report)
     ssize_t got = 0;
     do {
         got = recv(door->socket, crash_report, sizeof(*crash_report), MSG_DONTWAIT);
-    } while (got >= 0 && got != sizeof(*crash_report)); /* no datagram of ours */
+    } while (got >= 0 && got != sizeof(*crash_report)); /* not a datagram of this program */
     crash_report->backtrace[sizeof(crash_report->backtrace) - 1] = '\0';
     return got == sizeof(*crash_report);
 }
@@ -158,7 +160,7 @@ static bool copy_at(const image *from, uint64_t offset, void *out, size_t size_b
     return true;
 }
 
-/* The function of a table of symbols that holds `address`. */
+/* The function in a symbol table that contains `address`. */
 static const char *symbol_in(const image *from, const Elf64_Shdr *table,
                              const Elf64_Shdr *strings, uint64_t address)
 {
@@ -219,7 +221,8 @@ void gy_fault_names(const char *backtrace, gy_text *out)
         if (path[0] == '/' && strcmp(path, last.path) != 0) {
             open_image(&last, path);
         }
-        /* a frame's address is behind its call: one less is within it */
+        /* a return address lies behind its call instruction, so subtract one to stay within
+         * the function */
         const char *name =
             path[0] == '/' && offset > 0 ? symbol_at(&last, (uint64_t)offset - 1) : NULL;
         gy_text_add(out, "%.*s%s%s\n", (int)(end - backtrace), backtrace,

@@ -1,6 +1,4 @@
-/**
- * What the handler of a fault sees of the thread that it runs on.
- */
+/** What the fault handler reads of the thread that it runs on. */
 #ifndef GY_FLOW_CHANNEL_FAULT_PRIV_H
 #define GY_FLOW_CHANNEL_FAULT_PRIV_H
 
@@ -13,22 +11,23 @@ enum { GY_FAULT_KEY_BYTES = 64 };
 enum { GY_MAPPED_PLAIN = 1, GY_MAPPED_SECTION = 2 };
 
 /**
- * A task's board (GY_BOARD_BYTES at most). Atomics since the handler of the same thread, and
- * who reads it after the process has died, see them in the order stored.
+ * A task's board (at most GY_BOARD_BYTES). Its members are atomic so that the handler on the
+ * same thread, and the reader after the process's death, see the stores in order.
  */
 typedef struct gy_fault_board {
-    _Atomic uint64_t records; /* places stored so far: what a timer compares */
+    _Atomic uint64_t records; /* record ids stored so far, which the timer compares */
     _Atomic uint64_t offset;
     _Atomic uint32_t source;
     _Atomic uint32_t has_place;
-    _Atomic int32_t signal;      /* that it died of; 0: none */
-    _Atomic uint32_t is_timeout; /* the record took too long */
-    _Atomic uint32_t mapped;     /* GY_MAPPED_*: SIGBUS in a mapped input, its path in `text` */
+    _Atomic int32_t signal;      /* the signal that killed the process; 0: none */
+    _Atomic uint32_t is_timeout; /* the record exceeded its time limit */
+    /* GY_MAPPED_*: SIGBUS in a mapped input, whose path is in `text` */
+    _Atomic uint32_t mapped;
     _Atomic uint32_t input;
-    char text[GY_FAULT_KEY_BYTES]; /* first bytes of a key, or last ones of a path */
+    char text[GY_FAULT_KEY_BYTES]; /* first bytes of a key, or last bytes of a path */
 } gy_fault_board;
 
-/** A span that somebody may shorten under the reader's feet. */
+/** A mapped file that somebody may shorten during the task. */
 typedef struct gy_fault_span {
     const char *data;
     size_t size_bytes;
@@ -41,30 +40,30 @@ typedef struct gy_fault_task {
     gy_fault_board *board;
     gy_attempt id;
     uint32_t member;
-    int64_t timeout_ns; /* a record may take; 0: any time */
+    int64_t timeout_ns; /* time limit of a record; 0: none */
     _Atomic bool is_waiting;
-    /* spans: changed by the thread itself with its signals open, so the handler takes only what
-     * is whole */
+    /* the thread changes these without blocking signals, so each store leaves the list valid
+     * for the handler */
     gy_fault_span *_Atomic spans;
     _Atomic uint32_t span_count;
     size_t span_capacity;
-    /* the handler's */
-    int32_t pid; /* what the vertex forked is not the vertex */
+    /* for the handler: */
+    int32_t pid; /* a process that the vertex forked has another pid and is not the vertex */
     uint64_t ticked_records;
     int ticks;
     bool is_in;
 } gy_fault_task;
 
-/** Catch what this thread does from now on; the caller filled in fault, board, id, member,
- * timeout_ns. What a thread needs for it (a stack, a timer) is kept until the thread ends.
+/** Catch faults of this thread from now on. The caller has filled in fault, board, id, member
+ * and timeout_ns. The stack and the timer that a thread needs stay until the thread ends.
  * GY_NOMEM; GY_IO no timer */
 GY_MUST_CHECK gy_status gy_fault_enter(gy_fault_task *task);
-/** No longer. Does nothing for who did not enter. */
+/** Stop catching faults. Does nothing without a matching gy_fault_enter. */
 void gy_fault_leave(gy_fault_task *task);
-/** A SIGBUS within the span is its file's doing. GY_NOMEM */
+/** Blame a SIGBUS within the span on its file, not on a record. GY_NOMEM */
 GY_MUST_CHECK gy_status gy_fault_watch(gy_fault_task *task, const gy_fault_span *span);
 void gy_fault_unwatch(gy_fault_task *task, const char *data);
-/** A datagram socket connected to who listens in `folder`; -1: nobody does. */
+/** Open a datagram socket to the manager that listens in `folder`; -1: none listens. */
 int gy_fault_call(const char *folder);
 
 #endif

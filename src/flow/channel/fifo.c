@@ -1,5 +1,6 @@
-/* FIFOs: a ring mapped twice in a row, so that what wraps around is still one span; and the
- * file that takes what the ring cannot while its reader waits for somebody else. */
+/* FIFOs: a ring that is mapped twice in a row, so that a range that wraps around is still
+ * contiguous, and the file that takes the overflow while the ring's reader waits for another
+ * member. */
 #include "flow/channel/cohort_priv.h"
 
 #include <errno.h>
@@ -17,7 +18,7 @@ gy_status gy_flow_spill_open(gy_cohort *cohort, int *file)
 {
     int made = open(cohort->options.folder, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (made < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
-        gy_text path = {.data = NULL}; /* a file system without files that have no name */
+        gy_text path = {.data = NULL}; /* this file system has no O_TMPFILE */
         gy_text_add(&path, "%s/spill-XXXXXX", cohort->options.folder);
         if (path.status == GY_OK) {
             made = mkostemp(path.data, O_CLOEXEC);
@@ -87,7 +88,7 @@ size_t gy_flow_spill_room(gy_cohort *cohort, uint32_t index)
     uint64_t backlog = load(&channel->file_tail) - load(&channel->file_head);
     if (atomic_exchange_explicit(&channel->must_spill, 0, memory_order_seq_cst) != 0 &&
         load(&channel->file_limit) <= backlog) {
-        /* twice as much each time, so that a long detour costs few walks */
+        /* double the limit each time, so that a long spill needs few deadlock walks */
         uint64_t more = GY_MAX((uint64_t)SPILL_LEAST, (uint64_t)cohort->ring_bytes);
         store(&channel->file_limit, backlog + GY_MAX(more, backlog));
     }
@@ -95,7 +96,7 @@ size_t gy_flow_spill_room(gy_cohort *cohort, uint32_t index)
     return limit > backlog ? (size_t)(limit - backlog) : 0;
 }
 
-/* ---- who may go on ---- */
+/* ---- who may proceed ---- */
 
 static size_t ring_room(gy_cohort *cohort, const gy_flow_shared_channel *channel)
 {
@@ -135,13 +136,15 @@ bool gy_flow_wait_is_true(gy_cohort *cohort, uint32_t wait)
     }
     const gy_flow_shared_channel *channel = &cohort->channels[index];
     if (wait == gy_wait_read(index)) {
-        if (cohort->options.channels[index].is_pipe) { /* spilled bytes are not yet sent */
+        /* bytes that a pipe spilled are not sent yet */
+        if (cohort->options.channels[index].is_pipe) {
             return atomic_load_explicit(&channel->is_closed, memory_order_seq_cst) == 0 &&
                    load(&channel->tail) == load(&channel->head);
         }
         return !may_read(cohort, index);
     }
-    if (cohort->options.channels[index].is_pipe) { /* what a socket holds nobody knows */
+    /* the number of bytes in a socket's buffers is unknown */
+    if (cohort->options.channels[index].is_pipe) {
         return load(&channel->tail) != load(&channel->head) &&
                atomic_load_explicit(&channel->must_spill, memory_order_seq_cst) == 0;
     }
@@ -178,7 +181,8 @@ static gy_status publish_file(gy_cohort *cohort, uint32_t index)
     GY_TRY(gy_flow_spill_open(cohort, &end->file));
     atomic_store_explicit(&channel->file, end->file + 1, memory_order_seq_cst);
     atomic_fetch_add_explicit(&cohort->shared->spills, 1, memory_order_seq_cst);
-    gy_cohort_ring(cohort, end->to, 0); /* wherever it sleeps: it opens the file now */
+    /* on whatever the reader sleeps, it opens the file now */
+    gy_cohort_ring(cohort, end->to, 0);
     return GY_OK;
 }
 
@@ -191,7 +195,8 @@ static gy_status spill(gy_cohort *cohort, uint32_t index, const uint8_t *data,
         GY_TRY(publish_file(cohort, index));
     }
     uint64_t tail = load(&channel->file_tail);
-    if (tail == load(&channel->file_head)) { /* all was read: from the beginning again */
+    /* the reader has read everything: reuse the file from its beginning */
+    if (tail == load(&channel->file_head)) {
         if (ftruncate(end->file, 0) != 0) {
             return gy_fail(GY_IO, "cannot empty a spilled file: %s", strerrordesc_np(errno));
         }
@@ -222,7 +227,8 @@ gy_status gy_flow_fifo_write(gy_cohort *cohort, uint32_t index, const uint8_t *d
         size_t room = backlog == 0 ? ring_room(cohort, channel) : 0;
         size_t piece = 0;
         if (room > 0) {
-            if (load(&channel->file_limit) > 0) { /* the detour is over */
+            /* the file is empty again: return to the ring */
+            if (load(&channel->file_limit) > 0) {
                 store(&channel->file_limit, 0);
                 atomic_store_explicit(&channel->must_spill, 0, memory_order_seq_cst);
             }
@@ -301,7 +307,7 @@ void gy_flow_fifo_settle(gy_cohort *cohort)
     }
 }
 
-/* Give back what the last read gave. The writer is woken for no less than half a ring. */
+/* Release the bytes of the last read. The writer is woken only once half the ring is free. */
 static void release(gy_cohort *cohort, uint32_t index)
 {
     gy_end *end = &cohort->ends[index];
@@ -316,7 +322,7 @@ static void release(gy_cohort *cohort, uint32_t index)
     }
 }
 
-/* The next bytes of the file; only while the ring is empty. */
+/* Read the next bytes of the file; only while the ring is empty. */
 static gy_status read_file(gy_cohort *cohort, uint32_t index, size_t ready, const void **data,
                            size_t *size_bytes)
 {
@@ -349,15 +355,15 @@ gy_status gy_flow_fifo_read(gy_cohort *cohort, uint32_t index, const void **data
     const gy_flow_shared_channel *channel = &cohort->channels[index];
     release(cohort, index);
     for (;;) {
-        /* In this order. Nothing follows a close; and while the file is not empty its writer
-         * adds nothing to the ring: if the ring is empty afterwards, what the file held then is
-         * next.
-         */
+        /* The order of these loads matters. Nothing follows a close; and while the file is not
+         * empty, its writer adds nothing to the ring. So if the ring is empty afterwards, the
+         * bytes that the file had come next. */
         bool is_closed = atomic_load_explicit(&channel->is_closed, memory_order_seq_cst) != 0;
         size_t filed = (size_t)(load(&channel->file_tail) - load(&channel->file_head));
         size_t ready = (size_t)(load(&channel->tail) - load(&channel->head));
         if (ready > 0) {
-            /* a part of the ring, so that the writer fills the rest meanwhile */
+            /* return a quarter of the ring at most, so that the writer fills the rest
+             * meanwhile */
             end->held_bytes = GY_MIN(ready, cohort->ring_bytes / 4);
             *data = end->ring + load(&channel->head) % cohort->ring_bytes;
             *size_bytes = end->held_bytes;

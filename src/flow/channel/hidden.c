@@ -1,6 +1,6 @@
 /*
- * Files that a sandbox hides from a command: they are there, their rights would let us read
- * them, and they cannot be opened (Landlock refuses open, not stat; landlock(7)).
+ * Finds files that a sandbox hides from a command: they exist and their mode permits reading,
+ * but opening them fails (Landlock refuses open, not stat; landlock(7)).
  */
 #include "base/setting.h"
 #include "base/text.h"
@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* As its rights say. */
+/* Does the file's mode permit reading? */
 static bool may_read(const char *path)
 {
     struct stat about;
@@ -33,7 +33,8 @@ static bool is_hidden(const char *path)
     return file < 0 && errno == EACCES;
 }
 
-/* `name` in one of the folders of a list with colons between, each with `below` behind it. */
+/* Search `name` in the folders of a colon-separated list, with `below` appended to each
+ * folder. */
 static bool find_in(const char *list, const char *below, const char *name, char out[PATH_MAX])
 {
     while (list != NULL && *list != '\0') {
@@ -47,7 +48,8 @@ static bool find_in(const char *list, const char *below, const char *name, char 
     return false;
 }
 
-/* A word of a command or of what it said: a path, a program's name, or a library's. */
+/* Check one word of a command or of its error output: a path, a program's name, or a library's
+ * name. */
 static bool find_word(const char *word, const char *programs, char out[PATH_MAX])
 {
     const char *path = gy_setting_get("PATH");
@@ -62,8 +64,8 @@ static bool find_word(const char *word, const char *programs, char out[PATH_MAX]
     return find_in(path, "", word, out);
 }
 
-/* Each word of a text, with `programs` NULL those that are paths from the root; what the shell
- * and messages put around words is none of it. */
+/* Check each word of a text; with `programs` NULL only absolute paths. Quotes and punctuation
+ * around a word are removed. */
 static bool find_among(const char *text, const char *programs, char out[PATH_MAX])
 {
     static const char apart[] = " \t\n\r\"'`;:|&<>(),[]=";
@@ -79,7 +81,7 @@ static bool find_among(const char *text, const char *programs, char out[PATH_MAX
     return false;
 }
 
-/* The folders of the programs that a line names by a path, with colons between. */
+/* List the folders of programs that a line names by path, separated by colons. */
 static void list_programs(const char *line, char out[PATH_MAX])
 {
     static const char apart[] = " \t\n\"';|&<>()";
@@ -99,7 +101,9 @@ static void list_programs(const char *line, char out[PATH_MAX])
 bool gy_flow_command_find_hidden(const char *const *command, const char *said, char *out)
 {
     char programs[PATH_MAX];
-    if (find_among(said, NULL, out)) { /* what it missed itself; others may have served it */
+    /* the command's own message names the missing file best; any other hidden file may be
+     * harmless */
+    if (find_among(said, NULL, out)) {
         return true;
     }
     for (size_t i = 0; command[i] != NULL; i++) {

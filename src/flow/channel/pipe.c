@@ -1,8 +1,9 @@
 /*
- * Pipes: TCP over the loopback. The reader listens and takes the one caller that knows the
- * token; frames of (length, bytes) follow, and a closing record of length 0 with count and
- * checksum of all bytes: a stream that ends without it is a death. A writer on a circle of
- * waiting goes on into a file, which a thread sends from then on.
+ * Pipes: TCP over the loopback. The reader listens and accepts the one caller that knows the
+ * token. Frames of (length, bytes) follow, and then a closing record of length 0 with the
+ * count and the checksum of all bytes: a stream that ends without this record means that the
+ * writer died. A writer on a wait-for cycle appends to a file from then on, which a pump
+ * thread sends.
  */
 #include "flow/channel/cohort_priv.h"
 
@@ -17,11 +18,11 @@
 #include <unistd.h>
 
 enum {
-    FRAME_BYTES = 64 << 10, /* at most, of data */
+    FRAME_BYTES = 64 << 10, /* most data bytes in a frame */
     IN_BYTES = 256 << 10,
     GREETING_BYTES = 20, /* token, channel */
     CLOSING_BYTES = 20,  /* 0, count, checksum */
-    GREETING_MS = 1000,  /* what a caller has to say it */
+    GREETING_MS = 1000,  /* time limit for a caller's greeting */
     PUMP_NAP_MS = 50,
 };
 
@@ -29,11 +30,11 @@ struct gy_pipe {
     int listener, socket;
     uint8_t *buffer;
     size_t first,
-        used; /* reader: what is there; writer: used alone, behind 4 bytes of length */
+        used; /* reader: bytes received; writer: bytes buffered behind 4 bytes of length */
     uint32_t frame_left;
     gy_hash_stream hash;
     uint64_t total;
-    /* writer: what spills */
+    /* writer: the spilled bytes */
     gy_mutex lock;
     gy_cond more;
     bool has_pump, is_finished GY_GUARDED(lock);
@@ -63,7 +64,7 @@ static gy_status make_pipe(gy_cohort *cohort, uint32_t index)
     gy_hash_begin(&pipe->hash);
     gy_mutex_init(&pipe->lock, 1);
     gy_cond_init(&pipe->more);
-    cohort->ends[index].pipe = pipe; /* freed with it from here on */
+    cohort->ends[index].pipe = pipe; /* freed together with the cohort from here on */
     pipe->buffer = gy_alloc("flow.pipe", IN_BYTES);
     return pipe->buffer != NULL ? GY_OK : GY_NOMEM;
 }
@@ -106,8 +107,8 @@ static void greeting_of(const gy_cohort *cohort, uint32_t index, uint8_t out[GRE
     memcpy(out + sizeof(cohort->options.token), &index, sizeof(index));
 }
 
-/* Whether a caller says the token in time, all of it. Compared whole, whatever differs first.
- */
+/* Does the caller send the whole token in time? The comparison takes the same time wherever
+ * the bytes differ. */
 static bool is_believed(const gy_cohort *cohort, uint32_t index, int caller)
 {
     uint8_t said[GREETING_BYTES], expected[GREETING_BYTES];
@@ -120,7 +121,7 @@ static bool is_believed(const gy_cohort *cohort, uint32_t index, int caller)
         }
         struct pollfd look = {.fd = caller, .events = POLLIN};
         int ready = poll(&look, 1, (int)((left_ns + 999999) / 1000000));
-        if (ready < 0 && errno == EINTR) { /* a timer of records */
+        if (ready < 0 && errno == EINTR) { /* the timer of records interrupted the call */
             continue;
         }
         if (ready != 1) {
@@ -163,7 +164,8 @@ static gy_status take_caller(gy_cohort *cohort, uint32_t index)
         GY_TRY(gy_cohort_wait(cohort, gy_wait_read(index), has_caller, pipe->listener, POLLIN));
         int caller = accept4(pipe->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (caller < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
-            return fail_accept(); /* who called waits on, and the next call fails as well */
+            /* the caller keeps waiting, and the next accept fails as well */
+            return fail_accept();
         }
         if (caller >= 0 && is_believed(cohort, index, caller)) {
             pipe->socket = caller;
@@ -180,7 +182,7 @@ static bool has_bytes(gy_cohort *cohort, uint32_t index)
     return is_ready(cohort->ends[index].pipe->socket, POLLIN);
 }
 
-/* More bytes behind those that are there, at least one. */
+/* Read more bytes behind the buffered ones, at least one. */
 static gy_status refill(gy_cohort *cohort, uint32_t index)
 {
     gy_pipe *pipe = cohort->ends[index].pipe;
@@ -307,7 +309,7 @@ static gy_status call_reader(gy_cohort *cohort, uint32_t index)
         (uint16_t)atomic_load_explicit(&cohort->channels[index].port, memory_order_acquire));
     pipe->socket = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     int on = 1;
-    /* the listener is there: on the loopback this ends at once, one way or the other */
+    /* the listener exists already, and on the loopback a connect finishes or fails at once */
     if (pipe->socket < 0 ||
         setsockopt(pipe->socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0 ||
         connect(pipe->socket, (struct sockaddr *)&address, sizeof(address)) != 0) {
@@ -321,7 +323,8 @@ static gy_status call_reader(gy_cohort *cohort, uint32_t index)
     return GY_OK;
 }
 
-/* Send as much as goes at once: its size; 0: would block; < 0: the reader is gone. */
+/* Send as much as the socket takes: returns the size; 0: it would block; < 0: the reader is
+ * gone. */
 static ssize_t send_some(gy_cohort *cohort, uint32_t index, const void *data, size_t size_bytes)
 {
     ssize_t sent = 0;
@@ -390,7 +393,7 @@ static void *pump(void *arg)
     uint8_t *piece = gy_alloc("flow.pump", IN_BYTES);
     if (piece == NULL || pump_all(pipe, piece) < 0) {
         atomic_store_explicit(&pipe->has_failed, true, memory_order_release);
-        gy_cohort_break(pipe->cohort); /* its writer may have ended well already */
+        gy_cohort_break(pipe->cohort); /* the writer itself may already have ended in order */
     }
     gy_free(piece);
     return NULL;
@@ -426,7 +429,8 @@ static gy_status spill(gy_cohort *cohort, uint32_t index, const uint8_t *data,
     return GY_OK;
 }
 
-/* All of it, in order: to the socket until the first circle, to the file from then on. */
+/* Write all bytes in order: to the socket until the first deadlock, to the file from then
+ * on. */
 static gy_status put_all(gy_cohort *cohort, uint32_t index, const uint8_t *data,
                          size_t size_bytes)
 {
@@ -444,7 +448,7 @@ static gy_status put_all(gy_cohort *cohort, uint32_t index, const uint8_t *data,
         } else {
             ssize_t sent = send_some(cohort, index, data, size_bytes);
             if (sent < 0 && !is_reader_gone(cohort, index)) {
-                /* a reader that leaves well says so just before its socket closes */
+                /* a reader that leaves in order announces it just before its socket closes */
                 GY_TRY(gy_cohort_check(cohort));
                 return lost(strerrordesc_np(errno));
             }
@@ -474,7 +478,7 @@ gy_status gy_pipe_flush(gy_cohort *cohort, uint32_t index)
         GY_TRY(call_reader(cohort, index));
     }
     memcpy(pipe->buffer, &size, sizeof(size));
-    pipe->used = 0; /* so that a wait does not flush it once more */
+    pipe->used = 0; /* so that a wait does not flush these bytes again */
     return put_all(cohort, index, pipe->buffer, sizeof(size) + size);
 }
 
@@ -532,7 +536,8 @@ void gy_pipe_close(gy_cohort *cohort, uint32_t index)
     gy_pipe *pipe = end->pipe;
     if (pipe->has_pump) {
         gy_mutex_lock(&pipe->lock);
-        pipe->is_finished = true; /* what is left it still sends, unless the cohort is broken */
+        /* the pump still sends the rest, unless the cohort is broken */
+        pipe->is_finished = true;
         gy_cond_signal(&pipe->more);
         gy_mutex_unlock(&pipe->lock);
         gy_thread_join(&pipe->pump);

@@ -1,4 +1,4 @@
-/* Inputs and outputs of a vertex: files, sections of files, bytes of messages, pipes, FIFOs. */
+/* Inputs and outputs of a vertex: files, sections of files, inline bytes, pipes, FIFOs. */
 #include "base/base.h"
 #include "flow/channel/vertex.h"
 #include "flow/objects/input.h"
@@ -14,10 +14,11 @@
 
 /* ---- inputs ---- */
 
-/* Whether this failure means that the input must be made again. */
+/* Report a failed input as lost if another execution of its producer can restore it. */
 static gy_status lose(gy_vertex *vertex, uint32_t input, gy_status status)
 {
-    if (status == GY_NOMEM || status == GY_LIMIT) { /* what this process lacks */
+    /* a shortage of this process, not of the input */
+    if (status == GY_NOMEM || status == GY_LIMIT) {
         return gy_vertex_fail(vertex, status, GY_CAUSE_OWN);
     }
     if (vertex->cause == GY_CAUSE_NONE) {
@@ -49,9 +50,9 @@ static void release(gy_vertex *vertex, uint32_t input)
     gy_section_close(section);
 }
 
-/* ---- a user's file: nobody makes it again, so whatever is wrong with it is for good ---- */
+/* ---- users' files: nobody can produce them again, so any failure is permanent ---- */
 
-enum { FILES_KEPT = 256 }; /* descriptors; of further files the name is looked at again */
+enum { FILES_KEPT = 256 }; /* descriptors that stay open; further files are checked by name */
 
 static int open_file(const char *path)
 {
@@ -64,7 +65,7 @@ static gy_status fail_open(const char *path, int error)
                    strerrordesc_np(error));
 }
 
-/* Is an open file still what it was when it was opened? */
+/* Is an open file still the version that was opened? */
 static gy_status check_plain(gy_vertex *vertex, uint32_t input)
 {
     const gy_in_port *port = &vertex->inputs[input];
@@ -98,7 +99,8 @@ gy_status gy_flow_inputs_check(gy_vertex *vertex)
         }
         const gy_status status = check_plain(vertex, i);
         if (status < 0) {
-            vertex->cause = GY_CAUSE_NONE; /* what it led to says less */
+            /* the change of the file is the cause of whatever failure followed */
+            vertex->cause = GY_CAUSE_NONE;
             return gy_vertex_fail(vertex, status, GY_CAUSE_FATAL);
         }
     }
@@ -156,7 +158,7 @@ static gy_status open_section(gy_vertex *vertex, uint32_t input)
     return GY_OK;
 }
 
-/* The part of an open file that the order names, as much of it as its version has. */
+/* Map the range of an open file that the order names, as far as this version extends. */
 static gy_status map_plain(const gy_flow_task_input *from, int file, const gy_stamp *stamp,
                            gy_section *section)
 {
@@ -191,8 +193,9 @@ static gy_status map_plain(const gy_flow_task_input *from, int file, const gy_st
     return result;
 }
 
-/* Which version the open file shall have from now on: the one that the job was planned with; of
- * what nobody looked at before, or of another host's copy, the one that it has. */
+/* Decide which version the open file must have from now on: the version that the job was
+ * planned with; the current version where no plan recorded one or where the file is another
+ * host's copy. */
 static gy_status settle_stamp(const gy_flow_task_input *from, int file, gy_stamp *stamp)
 {
     GY_TRY(gy_stamp_check(gy_env_real(), file, from->path, &from->stamp));
@@ -233,7 +236,7 @@ static gy_status open_plain(gy_vertex *vertex, uint32_t input)
     return GY_OK;
 }
 
-/* What was read of an input is released, when it is still what it was. */
+/* Release an input after checking that the file did not change while it was read. */
 static gy_status end_input(gy_vertex *vertex, uint32_t input)
 {
     if (vertex->order->inputs[input].kind != GY_INPUT_PLAIN) {
@@ -262,9 +265,9 @@ static gy_status open_input(gy_vertex *vertex, uint32_t input)
 static gy_cause cause_of_channel(gy_status status)
 {
     if (status == GY_LIMIT) {
-        return GY_CAUSE_FATAL; /* no room for what spills: every attempt would fill the disk */
+        return GY_CAUSE_FATAL; /* no space to spill: every attempt would fill the disk */
     }
-    /* a sum that differs, an end too early: whoever wrote it is to blame, not this vertex */
+    /* a wrong checksum or an early end is the producer's fault, not this vertex's */
     return status == GY_NOMEM || status == GY_IO ? GY_CAUSE_OWN : GY_CAUSE_PEER;
 }
 
@@ -283,7 +286,8 @@ gy_status gy_vertex_read(gy_vertex *vertex, int input, const void **data, size_t
         return gy_vertex_read_object(vertex, at, data, size_bytes);
     }
     if (port->state == GY_PORT_NEW) {
-        /* comparing sums may take longer than a record may: the last one is not to blame */
+        /* verifying a checksum may take longer than the record timeout, and the last record is
+         * not to blame */
         atomic_store_explicit(&vertex->task.is_waiting, true, memory_order_relaxed);
         gy_status status = open_input(vertex, at);
         atomic_store_explicit(&vertex->task.is_waiting, false, memory_order_relaxed);
@@ -368,7 +372,8 @@ gy_status gy_flow_outputs_open(gy_vertex *vertex)
     return GY_OK;
 }
 
-/* Failures of writing: a full disk ends the job, since every attempt would fill it again. */
+/* The cause of a failed write: a full disk ends the job, since every attempt would fill it
+ * again. */
 static gy_status blame(gy_vertex *vertex, uint32_t output, gy_status status)
 {
     if (status >= 0) {
@@ -427,7 +432,7 @@ gy_status gy_flow_outputs_finish(gy_vertex *vertex, gy_section_sum *sums, bool *
             bool is_small = false;
             GY_TRY(blame(vertex, i, gy_section_finish(vertex->outputs[i].file, &is_small)));
             sums[i] = gy_section_sums(vertex->outputs[i].file)[0];
-            if (vertex->sections != NULL) { /* its table, and so its content, knows them too */
+            if (vertex->sections != NULL) { /* the attempt's content covers final outputs too */
                 gy_section_note(vertex->sections, i, &sums[i]);
             }
         }

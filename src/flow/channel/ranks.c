@@ -1,6 +1,7 @@
-/* A vertex that is ranks of the tensor wing. Its inputs are files when they begin, its output
- * is a file that rank 0 leaves. Over several hosts each of them has a process that starts its
- * ranks; the other members only hold the slots in which these ranks are. */
+/* A vertex whose command runs as ranks of the tensor runtime. Its inputs are files when the
+ * ranks start, and its output is a file that rank 0 writes. On several hosts one process of
+ * each host starts that host's ranks; the other members only occupy the executor slots of
+ * these ranks. */
 #include "base/base.h"
 #include "driver/gang.h"
 #include "flow/channel/vertex.h"
@@ -16,8 +17,9 @@
 enum {
     LOOK_MS = 20,
     COPY_BYTES = 256 << 10,
-    ATTEMPT_MASK = (1 << 20) - 1, /* of an attempt: under this manager */
-    LOSSES_MAX = 16,              /* runs that may end so before that counts as a failure */
+    ATTEMPT_MASK = (1 << 20) - 1, /* number of an attempt under this manager */
+    /* launches that may end by the loss of another node before it counts as a failure */
+    LOSSES_MAX = 16,
 };
 
 /* ---- files ---- */
@@ -44,7 +46,7 @@ static gy_status write_input(gy_vertex *vertex, int input, const char *path)
     return status;
 }
 
-/* What ranks find and leave: variables and the folder and file that they name. */
+/* What ranks find in their environment: variables, and the folder and file that these name. */
 typedef struct rank_files {
     gy_text inputs, output; /* "GYRE_INPUTS=FOLDER", "GYRE_OUTPUT=FILE" */
     const char *variables[3];
@@ -99,7 +101,7 @@ static gy_status make_files(gy_vertex *vertex, rank_files *files)
     return GY_OK;
 }
 
-/* What rank 0 left is the output. */
+/* Make rank 0's file the output. */
 static gy_status read_output(gy_vertex *vertex, const rank_files *files)
 {
     if (vertex->order->output_count == 0) {
@@ -128,7 +130,7 @@ static gy_status read_output(gy_vertex *vertex, const rank_files *files)
 
 /* ---- hosts ---- */
 
-/* A slot of a rank that another process starts: held until that one has ended. */
+/* Occupy the slot of a rank that another process starts, until that process has ended. */
 static gy_status hold_slot(gy_vertex *vertex, uint32_t starter)
 {
     const gy_worker_task *task = vertex->order->task;
@@ -163,7 +165,8 @@ static gy_status run_ranks(gy_vertex *vertex, uint32_t node, uint32_t each,
     };
     memcpy(&gang.argv, &order->command, sizeof(gang.argv)); /* drops the const */
     gy_status status = gy_gang_run(&gang, vertex->is_cancelled);
-    /* Another node was lost: its host is, or the next run shows. Not for ever. */
+    /* Another node was lost: either the manager notices its host's loss, or the next launch
+     * does. The number of such retries is limited. */
     if (status == GY_STATE && (order->id.attempt & ATTEMPT_MASK) <= LOSSES_MAX) {
         return gy_vertex_fail(vertex, status, GY_CAUSE_PEER);
     }
@@ -175,7 +178,7 @@ gy_status gy_flow_ranks_run(gy_vertex *vertex)
     const gy_flow_task *order = vertex->order;
     const uint32_t hosts = (uint32_t)GY_MAX(order->hosts, 1);
     const uint32_t each = (uint32_t)order->ranks / hosts;
-    const bool has_slots = order->hosts > 0; /* one a rank */
+    const bool has_slots = order->hosts > 0; /* each rank has an executor slot */
     const uint32_t node = has_slots ? order->member / each : 0;
     if (has_slots && order->task == NULL) {
         return gy_fail(GY_ARG, "ranks over hosts without a task");

@@ -1,4 +1,5 @@
-/* A report as bytes: sizes and small outputs where one lookup finds them, then counters. */
+/* Encodes and decodes reports: sizes and small outputs come first, where one lookup finds
+ * them, then the counters. */
 #include "base/base.h"
 #include "flow/channel/vertex.h"
 
@@ -8,7 +9,7 @@
 enum { REPORT_INLINE = 1, REPORT_OUTPUTS_MAX = 1 << 20 };
 
 typedef struct report_head {
-    uint8_t flags, size_width; /* 2, 4, 8 bytes a size */
+    uint8_t flags, size_width; /* 2, 4 or 8 bytes for each size */
     uint16_t counter_count;
     uint32_t output_count;
     uint64_t content[2];
@@ -25,8 +26,9 @@ static bool is_nothing(const gy_vertex *vertex)
     bool is_empty =
         vertex->tally_count == 0 && vertex->skipped == 0 && vertex->sample.size_bytes == 0;
     for (uint32_t i = 0; is_empty && i < vertex->order->output_count; i++) {
+        /* a final output is a file even when empty */
         is_empty = vertex->outputs[i].size_bytes == 0 &&
-                   vertex->order->outputs[i].kind != GY_OUTPUT_FINAL; /* there is a file */
+                   vertex->order->outputs[i].kind != GY_OUTPUT_FINAL;
     }
     return is_empty;
 }
@@ -35,11 +37,11 @@ static void add_sizes(const gy_vertex *vertex, uint32_t width, gy_text *out)
 {
     for (uint32_t i = 0; i < vertex->order->output_count; i++) {
         uint64_t size = vertex->outputs[i].size_bytes;
-        gy_text_add_bytes(out, &size, width); /* little-endian: the low bytes */
+        gy_text_add_bytes(out, &size, width); /* little-endian: the low bytes come first */
     }
 }
 
-/* Where each output ends in what follows, then all of them. */
+/* Add the end position of each inline output, then the bytes of all of them. */
 static void add_inlined(const gy_vertex *vertex, gy_text *out)
 {
     uint16_t end = 0;
@@ -183,7 +185,7 @@ gy_report_part gy_report_output(const gy_report *report, uint32_t output)
     if (report->is_inline) {
         uint16_t begin = output > 0 ? end_at(report, output - 1) : 0;
         uint16_t end = end_at(report, output);
-        /* no bytes here: another kind of output, or an empty one */
+        /* no bytes here: an output of another kind, or an empty one */
         part.inlined = (uint64_t)end - begin == size ? report->inlined + begin : NULL;
     }
     return part;

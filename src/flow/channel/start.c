@@ -1,4 +1,4 @@
-/* The welcome and STARTs as bytes. */
+/* Encodes and decodes the welcome and START messages. */
 #include "flow/channel/start.h"
 #include "base/text.h"
 
@@ -156,7 +156,7 @@ void gy_welcome_write(const gy_welcome *welcome, gy_text *message)
     }
 }
 
-/* ---- reading: the first failure is kept, what follows it is empty ---- */
+/* ---- reading: after the first failure all further values are empty ---- */
 
 typedef struct gy_vertex_start_reader {
     const char *at, *end;
@@ -198,7 +198,8 @@ static gy_key take_key(gy_vertex_start_reader *reader)
     return (gy_key){.high = high, .low = take_u64(reader)};
 }
 
-/* Zeroed; NULL after a failure. `least` bytes of each are still to come. */
+/* Allocate a zeroed array; NULL after a failure. The message must still have `least` bytes for
+ * each element, which bounds the allocation. */
 static void *take_array(gy_vertex_start_reader *reader, uint32_t count, size_t size,
                         size_t least)
 {
@@ -215,7 +216,7 @@ static void *take_array(gy_vertex_start_reader *reader, uint32_t count, size_t s
     return array;
 }
 
-/* Copied, aligned, a NUL behind it. */
+/* Copy bytes into aligned memory and add a NUL. */
 static const void *take_copy(gy_vertex_start_reader *reader, uint32_t *size_bytes)
 {
     *size_bytes = take_u32(reader);

@@ -1,4 +1,4 @@
-/* What a vertex's function asks and tells; its inputs and outputs are in ports.c. */
+/* What a vertex's function can ask and report; ports.c has its inputs and outputs. */
 #include "flow/channel/vertex.h"
 #include "base/base.h"
 
@@ -90,7 +90,7 @@ bool gy_vertex_is_cancelled(const gy_vertex *vertex)
     return atomic_load_explicit(vertex->is_cancelled, memory_order_relaxed);
 }
 
-/* ---- what is left for the next ---- */
+/* ---- state cached for the next vertex ---- */
 
 void gy_keep_init(gy_launch_keep *keep)
 {
@@ -147,7 +147,7 @@ void gy_keep_drop(gy_launch_keep *keep, const char *stage)
     gy_mutex_unlock(&keep->lock);
 }
 
-/* ---- the folder for files of its own ---- */
+/* ---- scratch folder ---- */
 
 static int remove_entry(const char *path, const struct stat *status, int kind,
                         struct FTW *where)
@@ -180,7 +180,8 @@ static gy_status make_scratch(gy_vertex *vertex)
     if (error == 0 && mkdir(path.data, 0700) != 0) {
         error = -errno;
     }
-    if (error == -EEXIST) { /* of an attempt of this name that died: its files are not ours */
+    /* an attempt of the same name that died left it: its files are not ours */
+    if (error == -EEXIST) {
         gy_status status = gy_flow_folder_remove(path.data);
         error = status < 0 || mkdir(path.data, 0700) != 0 ? -EEXIST : 0;
     }
@@ -190,7 +191,7 @@ static gy_status make_scratch(gy_vertex *vertex)
         gy_text_free(&path);
         return status;
     }
-    vertex->scratch = path.data; /* the text's memory is the vertex's now */
+    vertex->scratch = path.data; /* the vertex owns the text's memory now */
     return GY_OK;
 }
 
