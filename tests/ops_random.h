@@ -262,9 +262,10 @@ static inline void ops_random_broadcast(gy_ops_sample *sample, gy_random *random
 
 static inline void ops_random_cross_entropy(gy_ops_sample *sample, gy_random *random)
 {
-    ops_random_sizes(sample, 0, 2, 6, random);
-    ops_random_copy_sizes(sample, 1, sample->inputs[0].sizes, 1);
-    sample->inputs[1].high = (double)sample->inputs[0].sizes[1];
+    const int rank = (int)ops_random_in(random, 1, 4);
+    ops_random_sizes(sample, 0, rank, 4, random);
+    ops_random_copy_sizes(sample, 1, sample->inputs[0].sizes, rank - 1);
+    sample->inputs[1].high = (double)sample->inputs[0].sizes[rank - 1];
 }
 
 /**
@@ -308,7 +309,7 @@ static inline bool ops_random_sample(const gy_op *op, gy_random *random, gy_ops_
         ops_random_norm(op, sample, random);
     } else if (op == &gy_ops_row_dropout || op == &gy_ops_row_identity) {
         ops_random_sizes(sample, 0, (int)ops_random_in(random, 0, 4), 5, random);
-    } else if (op == &gy_ops_row_cross_entropy) {
+    } else if (op == &gy_ops_row_cross_entropy || op == &gy_ops_row_cross_entropy_gradient) {
         ops_random_cross_entropy(sample, random);
     } else {
         return false;

@@ -203,8 +203,9 @@ GY_API gy_node gy_op_argmin(gy_node a, int dim);
 GY_API gy_node gy_op_cumsum(gy_node a, int dim, bool is_reverse);
 GY_API gy_node gy_op_softmax(gy_node a, int dim);
 GY_API gy_node gy_op_log_softmax(gy_node a, int dim);
-/** Mean over rows of -log softmax(logits)[label]: logits (n, classes), labels (n) integers ->
- * scalar. A run that meets a label outside [0, classes) fails with GY_ARG and names the row. */
+/** Mean over all rows of -log softmax(logits)[label]: logits (…, classes), labels (…) integers
+ * -> scalar. A run that meets a label outside [0, classes) fails with GY_ARG and names the row,
+ * counted over all ranks. */
 GY_API gy_node gy_op_cross_entropy(gy_node logits, gy_node labels);
 /**
  * Labels (…) as a new dimension `dim` of size `classes`: 1 at the label's place, else 0. A

@@ -196,18 +196,16 @@ GY_TEST(placement_inserts_the_gradients_allreduce)
                        "   3 matmul_3: f32[64,10] S0 = matmul(0, 2)\n"
                        "   4 cross_entropy_4: f32[] P(sum) = cross_entropy(3, 1)\n"
                        "   5 cross_entropy_4.allreduce: f32[] R = allreduce(4)\n"
-                       "   6 softmax_6: f32[64,10] S0 = softmax(3)\n"
-                       "   7 one_hot_7: f32[64,10] S0 = one_hot(1)\n"
-                       "   8 div_9: f32[] R = fill() 0.015625\n"
-                       "   9 mul_11: f32[64,10] S0 = fused(6, 7, 8) %3 = sub %0 %1, "
-                       "%4 = mul %3 %2 -> store %4\n"
-                       "  10 matmul_13: f32[784,10] P(sum) = matmul(0, 9) ta\n"
-                       "  11 matmul_13.allreduce: f32[784,10] R = allreduce(10)\n"
-                       "  12 fill_14: f32[] R = fill() 0.5\n"
-                       "  13 sub_16: f32[784,10] R = fused(12, 11, 2) %3 = mul %0 %1, "
+                       "   6 fill_5: f32[] R = fill() 1\n"
+                       "   7 cross_entropy_gradient_6: f32[64,10] S0 = "
+                       "cross_entropy_gradient(3, 1, 6)\n"
+                       "   8 matmul_8: f32[784,10] P(sum) = matmul(0, 7) ta\n"
+                       "   9 matmul_8.allreduce: f32[784,10] R = allreduce(8)\n"
+                       "  10 fill_9: f32[] R = fill() 0.5\n"
+                       "  11 sub_11: f32[784,10] R = fused(10, 9, 2) %3 = mul %0 %1, "
                        "%4 = sub %2 %3 -> store %4\n"
-                       "  14 assign_17: f32[784,10] R = assign(2, 13)\n"
-                       "     fetched: 5 14\n");
+                       "  12 assign_12: f32[784,10] R = assign(2, 11)\n"
+                       "     fetched: 5 12\n");
     gy_graph_free(out);
     gy_graph_free(bound);
     gy_graph_free(g);

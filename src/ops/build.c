@@ -126,6 +126,122 @@ gy_value gy_build_total(gy_builder *builder, gy_value a, gy_value b)
     return gy_build2(builder, &gy_ops_row_add, a, b);
 }
 
+/* ---- the gradient of a row by its expansion ---- */
+
+enum { TAPE_MAX = 64 };
+
+/* A node of an expansion, and what has reached its result so far. */
+typedef struct taped {
+    const gy_op *op;
+    gy_attributes attributes;
+    gy_value inputs[GY_OP_INPUTS_MAX], value, slope;
+    int input_count;
+} taped;
+
+/* A builder that keeps what it hands on to another one. */
+typedef struct tape {
+    gy_builder builder; /* first: the builder is the tape */
+    gy_builder *real;
+    const gy_applied *node; /* that is differentiated */
+    gy_value *slopes;       /* (node->input_count) */
+    taped list[TAPE_MAX];
+    int count;
+} tape;
+
+static gy_value tape_apply(gy_builder *builder, const gy_op *op,
+                           const gy_attributes *attributes, const gy_value *inputs,
+                           int input_count)
+{
+    tape *t = (tape *)builder;
+    GY_ASSERT(t->count < TAPE_MAX && op->output_count == 1);
+    taped *entry = &t->list[t->count];
+    entry->value = t->real->ops->apply(t->real, op, attributes, inputs, input_count);
+    if (entry->value.node < 0) {
+        return GY_NO_VALUE;
+    }
+    entry->op = op;
+    entry->attributes = *attributes;
+    entry->slope = GY_NO_VALUE;
+    entry->input_count = input_count;
+    memcpy(entry->inputs, inputs, (size_t)input_count * sizeof(inputs[0]));
+    t->count++;
+    return entry->value;
+}
+
+static const gy_type *tape_type(gy_builder *builder, gy_value value)
+{
+    tape *t = (tape *)builder;
+    return t->real->ops->type(t->real, value);
+}
+
+/* What has reached a value that the expansion made or began with; NULL: of neither. */
+static gy_value *tape_slope(tape *t, gy_value value)
+{
+    for (int k = 0; k < t->node->input_count; k++) {
+        const gy_value input = t->node->inputs[k];
+        if (input.node == value.node && input.output == value.output) {
+            return &t->slopes[k];
+        }
+    }
+    for (int i = 0; i < t->count; i++) {
+        const gy_value made = t->list[i].value;
+        if (made.node == value.node && made.output == value.output) {
+            return &t->list[i].slope;
+        }
+    }
+    return NULL;
+}
+
+static gy_status tape_back(tape *t)
+{
+    for (int i = t->count - 1; i >= 0; i--) {
+        const taped *entry = &t->list[i];
+        gy_value to[GY_OP_INPUTS_MAX];
+        if (entry->slope.node < 0 || entry->input_count == 0) {
+            continue;
+        }
+        const gy_applied applied = {&entry->attributes, entry->inputs, entry->input_count,
+                                    &entry->value};
+        GY_ASSERT(entry->op->gradient != NULL);
+        GY_TRY(entry->op->gradient(t->real, &applied, &entry->slope, to));
+        for (int k = 0; k < entry->input_count; k++) {
+            gy_value *sum = tape_slope(t, entry->inputs[k]);
+            if (sum != NULL && to[k].node >= 0) {
+                *sum = gy_build_total(t->real, *sum, to[k]);
+            }
+        }
+    }
+    return GY_OK;
+}
+
+gy_status gy_ops_expanded_gradient(gy_builder *builder, const gy_op *op, const gy_applied *node,
+                                   const gy_value *dy, gy_value *dx)
+{
+    static const gy_builder_ops ops = {.apply = tape_apply, .type = tape_type};
+    gy_value outputs[GY_OP_OUTPUTS_MAX];
+    GY_ASSERT(op->expand != NULL && op->output_count <= GY_OP_OUTPUTS_MAX);
+    tape *t = gy_alloc_zero("ops.tape", 1, sizeof(*t));
+    if (t == NULL) {
+        return GY_NOMEM;
+    }
+    *t = (tape){.builder = {&ops}, .real = builder, .node = node, .slopes = dx};
+    for (int k = 0; k < node->input_count; k++) {
+        dx[k] = GY_NO_VALUE;
+    }
+    gy_status status = op->expand(&t->builder, node, outputs);
+    for (int k = 0; status >= 0 && k < op->output_count; k++) {
+        gy_value *slope = tape_slope(t, outputs[k]);
+        if (slope != NULL && dy[k].node >= 0) {
+            *slope = gy_build_total(builder, *slope, dy[k]);
+        }
+    }
+    if (status >= 0) {
+        status = tape_back(t);
+    }
+    gy_free(t);
+    return status;
+}
+
 gy_status gy_gradient_zero(gy_builder *builder, const gy_applied *node, const gy_value *dy,
                            gy_value *dx)
 {

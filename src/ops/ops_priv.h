@@ -91,6 +91,12 @@ gy_value gy_build_reshape(gy_builder *builder, gy_value value, const int64_t *si
 gy_value gy_build_cast_like(gy_builder *builder, gy_value value, gy_value like);
 /** a + b, where either may be GY_NO_VALUE (zero). */
 gy_value gy_build_total(gy_builder *builder, gy_value a, gy_value b);
+/**
+ * A row's gradient from what its expansion is made of, for rows whose gradient is seldom
+ * needed: of second derivatives. The expansion has at most 64 nodes of one output each.
+ */
+gy_status gy_ops_expanded_gradient(gy_builder *builder, const gy_op *op, const gy_applied *node,
+                                   const gy_value *dy, gy_value *dx);
 /** Zero everywhere: GY_NO_VALUE for every input. */
 gy_status gy_gradient_zero(gy_builder *builder, const gy_applied *node, const gy_value *dy,
                            gy_value *dx);

@@ -464,6 +464,8 @@ GY_TEST(rows_of_the_design_are_there)
     const gy_type bias = {.dtype = GY_F32, .rank = 1, .sizes = {3}};
     const gy_type scalar = {.dtype = GY_F32, .rank = 0};
     const gy_type labels = {.dtype = GY_I32, .rank = 1, .sizes = {GY_BATCH}};
+    const gy_type logits = {.dtype = GY_F32, .rank = 3, .sizes = {GY_BATCH, 6, 9}};
+    const gy_type words = {.dtype = GY_I32, .rank = 2, .sizes = {GY_BATCH, 6}};
     const gy_ops_sample two = {.input_count = 2}, one = {.input_count = 1};
     const gy_ops_sample turned = {.attributes.matmul = {.transpose_a = true}, .input_count = 2};
     const gy_ops_sample rows = {.attributes.reduce = {.axes = 1}, .input_count = 1};
@@ -499,6 +501,7 @@ GY_TEST(rows_of_the_design_are_there)
         {&gy_ops_row_sum, &rows, {dy}, {{S(1)}, {S(0)}}, true},
         {&gy_ops_row_broadcast_to, &spread, {scalar}, {{R}, {S(0)}}, true},
         {&gy_ops_row_cross_entropy, &two, {dy, labels}, {{S(0), S(0)}, {P}}, true},
+        {&gy_ops_row_cross_entropy, &two, {logits, words}, {{S(1), S(1)}, {P}}, true},
         {&gy_ops_row_count, &rows, {dy}, {{S(0)}, {R}}, true},
         {&gy_ops_row_gather,
          &two,

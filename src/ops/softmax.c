@@ -292,40 +292,79 @@ const gy_op gy_ops_row_one_hot = {
 
 /* ---- cross entropy ---- */
 
+/* logits (…, classes) and labels (…). */
+static gy_status check_labels(const char *name, const gy_type *inputs)
+{
+    char texts[2][GY_TYPE_TEXT_BYTES];
+    GY_TRY(gy_need_real(name, inputs, 0));
+    GY_TRY(gy_need_whole(name, inputs, 1));
+    const int rank = inputs[1].rank;
+    if (inputs[0].rank != rank + 1 || memcmp(inputs[0].sizes, inputs[1].sizes,
+                                             (size_t)rank * sizeof(inputs[0].sizes[0])) != 0) {
+        return gy_fail(GY_SHAPE,
+                       "%s: logits %s and labels %s, expected (..., classes) and (...)", name,
+                       gy_type_text(&inputs[0], texts[0]), gy_type_text(&inputs[1], texts[1]));
+    }
+    return GY_OK;
+}
+
 static gy_status cross_entropy_infer(const gy_attributes *attributes, const gy_type *inputs,
                                      int input_count, gy_type *outputs)
 {
     (void)attributes;
     (void)input_count;
-    char texts[2][GY_TYPE_TEXT_BYTES];
-    GY_TRY(gy_need_real("cross_entropy", inputs, 0));
-    GY_TRY(gy_need_whole("cross_entropy", inputs, 1));
-    if (inputs[0].rank != 2 || inputs[1].rank != 1 ||
-        inputs[0].sizes[0] != inputs[1].sizes[0]) {
-        return gy_fail(GY_SHAPE,
-                       "cross_entropy: logits %s and labels %s, expected (rows, classes) and "
-                       "(rows)",
-                       gy_type_text(&inputs[0], texts[0]), gy_type_text(&inputs[1], texts[1]));
-    }
+    GY_TRY(check_labels("cross_entropy", inputs));
     *outputs = gy_type_plain(inputs[0].dtype, 0);
     return GY_OK;
+}
+
+/* Walks the rows of logits: the label of each, the maximum and the sum of exp(x - maximum). */
+typedef struct row_walk {
+    const gy_kernel_call *call;
+    gy_ops_index at; /* of the row's first class */
+    int64_t row, label;
+    double maximum, sum;
+} row_walk;
+
+static gy_status row_look(row_walk *walk)
+{
+    const gy_view *logits = &walk->call->inputs[0];
+    const int dim = logits->rank - 1;
+    GY_TRY(gy_call_index(walk->call, 1, walk->row, "label", logits->sizes[dim], &walk->label));
+    walk->sum = line_sum(logits, walk->at, dim, &walk->maximum);
+    return GY_OK;
+}
+
+static void row_next(row_walk *walk)
+{
+    const gy_view *logits = &walk->call->inputs[0];
+    (void)gy_ops_index_next(&walk->at, logits->sizes, logits->rank - 1);
+    walk->row++;
+}
+
+/* Of all ranks. */
+static double row_count(const gy_kernel_call *call)
+{
+    double rows = 1;
+    for (int dim = 0; dim < call->inputs[1].rank; dim++) {
+        rows *= (double)gy_call_size(call, 1, dim);
+    }
+    return rows;
 }
 
 static gy_status cross_entropy_reference(const gy_kernel_call *call)
 {
     const gy_view *logits = &call->inputs[0];
+    const int64_t rows = gy_view_count(&call->inputs[1]);
+    row_walk walk = {.call = call};
     double total = 0;
-    for (int64_t row = 0; row < logits->sizes[0]; row++) {
-        gy_ops_index at = {{row, 0}};
-        int64_t label = 0;
-        GY_TRY(gy_call_index(call, 1, row, "label", logits->sizes[1], &label));
-        double maximum = 0;
-        double sum = line_sum(logits, at, 1, &maximum);
-        at.at[1] = label;
-        total += log(sum) + maximum - gy_real_at(logits, &at, 2);
+    for (; walk.row < rows; row_next(&walk)) {
+        GY_TRY(row_look(&walk));
+        gy_ops_index truth = walk.at;
+        truth.at[logits->rank - 1] = walk.label;
+        total += log(walk.sum) + walk.maximum - gy_real_at(logits, &truth, logits->rank);
     }
-    gy_real_put(&call->outputs[0], &(gy_ops_index){{0}},
-                total / (double)gy_call_size(call, 0, 0));
+    gy_real_put(&call->outputs[0], &(gy_ops_index){{0}}, total / row_count(call));
     return GY_OK;
 }
 
@@ -334,8 +373,8 @@ static gy_value one_hot_like(gy_builder *builder, gy_value labels, gy_value logi
     const gy_type *type = builder->ops->type(builder, logits);
     gy_attributes attributes;
     memset(&attributes, 0, sizeof(attributes));
-    attributes.axis.dim = 1;
-    attributes.axis.depth = type->sizes[1];
+    attributes.axis.dim = type->rank - 1;
+    attributes.axis.depth = type->sizes[type->rank - 1];
     attributes.axis.dtype = type->dtype;
     return gy_build(builder, &gy_ops_row_one_hot, &attributes, &labels, 1);
 }
@@ -344,21 +383,27 @@ static gy_value along_classes(gy_builder *builder, const gy_op *op, gy_value log
 {
     gy_attributes attributes;
     memset(&attributes, 0, sizeof(attributes));
-    attributes.axis.dim = 1;
+    attributes.axis.dim = builder->ops->type(builder, logits)->rank - 1;
     return gy_build(builder, op, &attributes, &logits, 1);
 }
 
-/* d logits = (softmax - one-hot) dy / rows */
+/* `value` divided by the number of rows of all ranks. */
+static gy_value over_rows(gy_builder *builder, gy_value value, gy_value logits)
+{
+    const int rank = builder->ops->type(builder, logits)->rank;
+    if (rank == 1) {
+        return value;
+    }
+    gy_value rows =
+        gy_build_reduce(builder, &gy_ops_row_count, logits, (1u << (rank - 1)) - 1u, false);
+    return gy_build2(builder, &gy_ops_row_div, value, rows);
+}
+
 static gy_status cross_entropy_gradient(gy_builder *builder, const gy_applied *node,
                                         const gy_value *dy, gy_value *dx)
 {
-    const gy_value logits = node->inputs[0], labels = node->inputs[1];
-    gy_value chance = along_classes(builder, &gy_ops_row_softmax, logits);
-    gy_value truth = one_hot_like(builder, labels, logits);
-    gy_value rows = gy_build_reduce(builder, &gy_ops_row_count, logits, 1, false);
-    gy_value share = gy_build2(builder, &gy_ops_row_div, dy[0], rows);
-    gy_value error = gy_build2(builder, &gy_ops_row_sub, chance, truth);
-    dx[0] = gy_build2(builder, &gy_ops_row_mul, error, share);
+    dx[0] = gy_build3(builder, &gy_ops_row_cross_entropy_gradient, node->inputs[0],
+                      node->inputs[1], dy[0]);
     dx[1] = GY_NO_VALUE;
     return GY_OK;
 }
@@ -370,10 +415,8 @@ static gy_status cross_entropy_expand(gy_builder *builder, const gy_applied *nod
     gy_value chance = along_classes(builder, &gy_ops_row_log_softmax, logits);
     gy_value truth = one_hot_like(builder, node->inputs[1], logits);
     gy_value product = gy_build2(builder, &gy_ops_row_mul, chance, truth);
-    gy_value total = gy_build_reduce(builder, &gy_ops_row_sum, product, 3, false);
-    gy_value rows = gy_build_reduce(builder, &gy_ops_row_count, logits, 1, false);
-    outputs[0] =
-        gy_build1(builder, &gy_ops_row_neg, gy_build2(builder, &gy_ops_row_div, total, rows));
+    gy_value total = gy_build1(builder, &gy_ops_row_sum, product);
+    outputs[0] = gy_build1(builder, &gy_ops_row_neg, over_rows(builder, total, logits));
     return GY_OK;
 }
 
@@ -383,13 +426,14 @@ static int cross_entropy_placements(const gy_attributes *attributes, const gy_ty
                                     gy_signature *signatures)
 {
     (void)attributes;
-    (void)inputs;
     (void)input_count;
     (void)outputs;
     gy_signatures made = {.list = signatures};
-    gy_signature *rows = gy_signatures_add(&made);
-    rows->inputs[0] = rows->inputs[1] = gy_shard(0);
-    rows->outputs[0] = gy_partial(GY_SUM);
+    for (int dim = 0; dim < inputs[1].rank; dim++) {
+        gy_signature *rows = gy_signatures_add(&made);
+        rows->inputs[0] = rows->inputs[1] = gy_shard(dim);
+        rows->outputs[0] = gy_partial(GY_SUM);
+    }
     return made.count;
 }
 
@@ -402,6 +446,12 @@ static const gy_ops_sample cross_entropy_samples[] = {
      .differentiable = 1},
     {.input_count = 2,
      .inputs = {GY_IN(-2, 2, 1, 6), GY_IN_OF(GY_I64, 0, 6, 1)},
+     .differentiable = 1},
+    {.input_count = 2,
+     .inputs = {GY_IN(-2, 2, 3, 5, 4), GY_IN_OF(GY_I32, 0, 4, 3, 5)},
+     .differentiable = 1},
+    {.input_count = 2,
+     .inputs = {GY_IN(-2, 2, 7), {.dtype = GY_I32, .low = 0, .high = 7}},
      .differentiable = 1},
 };
 
@@ -416,6 +466,102 @@ const gy_op gy_ops_row_cross_entropy = {
     .placements = cross_entropy_placements,
     .reference = cross_entropy_reference,
     GY_SAMPLES(cross_entropy_samples),
+};
+
+/* ---- its gradient: d logits = (softmax - one-hot) dy / rows ---- */
+
+static gy_status loss_gradient_infer(const gy_attributes *attributes, const gy_type *inputs,
+                                     int input_count, gy_type *outputs)
+{
+    (void)attributes;
+    (void)input_count;
+    char text[GY_TYPE_TEXT_BYTES];
+    GY_TRY(check_labels("cross_entropy_gradient", inputs));
+    GY_TRY(gy_need_same_dtype("cross_entropy_gradient", &inputs[0], &inputs[2]));
+    if (inputs[2].rank != 0) {
+        return gy_fail(GY_SHAPE, "cross_entropy_gradient: dy is %s, expected a scalar",
+                       gy_type_text(&inputs[2], text));
+    }
+    *outputs = gy_type_like(&inputs[0]);
+    return GY_OK;
+}
+
+static gy_status loss_gradient_reference(const gy_kernel_call *call)
+{
+    const gy_view *logits = &call->inputs[0];
+    const int dim = logits->rank - 1;
+    const int64_t rows = gy_view_count(&call->inputs[1]);
+    const double share =
+        gy_real_at(&call->inputs[2], &(gy_ops_index){{0}}, 0) / row_count(call);
+    row_walk walk = {.call = call};
+    for (; walk.row < rows; row_next(&walk)) {
+        GY_TRY(row_look(&walk));
+        gy_ops_index at = walk.at;
+        for (; at.at[dim] < logits->sizes[dim]; at.at[dim]++) {
+            double chance = exp(gy_real_at(logits, &at, dim + 1) - walk.maximum) / walk.sum;
+            gy_real_put(&call->outputs[0], &at, (chance - (at.at[dim] == walk.label)) * share);
+        }
+    }
+    return GY_OK;
+}
+
+static gy_status loss_gradient_expand(gy_builder *builder, const gy_applied *node,
+                                      gy_value *outputs)
+{
+    const gy_value logits = node->inputs[0];
+    gy_value chance = along_classes(builder, &gy_ops_row_softmax, logits);
+    gy_value truth = one_hot_like(builder, node->inputs[1], logits);
+    gy_value share = over_rows(builder, node->inputs[2], logits);
+    outputs[0] = gy_build2(builder, &gy_ops_row_mul,
+                           gy_build2(builder, &gy_ops_row_sub, chance, truth), share);
+    return GY_OK;
+}
+
+static gy_status loss_gradient_gradient(gy_builder *builder, const gy_applied *node,
+                                        const gy_value *dy, gy_value *dx)
+{
+    return gy_ops_expanded_gradient(builder, &gy_ops_row_cross_entropy_gradient, node, dy, dx);
+}
+
+static int loss_gradient_placements(const gy_attributes *attributes, const gy_type *inputs,
+                                    int input_count, const gy_type *outputs,
+                                    gy_signature *signatures)
+{
+    (void)attributes;
+    (void)input_count;
+    (void)outputs;
+    gy_signatures made = {.list = signatures};
+    for (int dim = 0; dim < inputs[1].rank; dim++) {
+        gy_signature *rows = gy_signatures_add(&made);
+        rows->inputs[0] = rows->inputs[1] = rows->outputs[0] = gy_shard(dim);
+    }
+    gy_signatures_partial(&made, 2);
+    return made.count;
+}
+
+static const gy_ops_sample loss_gradient_samples[] = {
+    {.input_count = 3,
+     .inputs = {GY_IN(-2, 2, 5, 4), GY_IN_OF(GY_I32, 0, 4, 5), GY_IN_SCALAR(-2, 2)},
+     .differentiable = 5},
+    {.input_count = 3,
+     .inputs = {GY_IN(-2, 2, 2, 3, 4), GY_IN_OF(GY_I64, 0, 4, 2, 3), GY_IN_SCALAR(1, 2)},
+     .differentiable = 5},
+    {.input_count = 3,
+     .inputs = {GY_IN(500, 510, 7), {.dtype = GY_U8, .low = 0, .high = 7}, GY_IN_SCALAR(1, 2)},
+     .differentiable = 5},
+};
+
+const gy_op gy_ops_row_cross_entropy_gradient = {
+    .name = "cross_entropy_gradient",
+    .input_count = 3,
+    .output_count = 1,
+    .infer = loss_gradient_infer,
+    .cost = softmax_cost,
+    .gradient = loss_gradient_gradient,
+    .expand = loss_gradient_expand,
+    .placements = loss_gradient_placements,
+    .reference = loss_gradient_reference,
+    GY_SAMPLES(loss_gradient_samples),
 };
 
 /* ---- running sums: y[i] = x[0] + … + x[i], or from the end ---- */

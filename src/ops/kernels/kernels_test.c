@@ -694,31 +694,31 @@ GY_TEST(random_elementwise_and_reductions)
 GY_TEST(rows_along_the_last_dimension)
 {
     gy_random random = {.key = gy_test_seed()};
-    const gy_op *const ops[] = {&gy_ops_row_softmax, &gy_ops_row_log_softmax,
-                                &gy_ops_row_argmax, &gy_ops_row_layer_norm,
-                                &gy_ops_row_cross_entropy};
+    const gy_op *const ops[] = {&gy_ops_row_softmax,       &gy_ops_row_log_softmax,
+                                &gy_ops_row_argmax,        &gy_ops_row_layer_norm,
+                                &gy_ops_row_cross_entropy, &gy_ops_row_cross_entropy_gradient};
     for (int round = 0; round < gy_test_cases(16); round++) {
         for (size_t k = 0; k < GY_COUNT(ops); k++) {
             int64_t sizes[2] = {stretch(&random), stretch(&random)};
             sizes[1] *= round % 5 == 0 && sizes[0] < 10 ? 40 : 1;
-            example e = {.op = ops[k], .input_count = k == 3 ? 3 : k == 4 ? 2 : 1};
+            example e = {.op = ops[k], .input_count = k < 3 ? 1 : k == 4 ? 2 : 3};
             set_type(&e, 0, 2, sizes);
-            set_type(&e, 1, 1, k == 4 ? &sizes[0] : &sizes[1]);
-            set_type(&e, 2, 1, &sizes[1]);
+            set_type(&e, 1, 1, k >= 4 ? &sizes[0] : &sizes[1]);
+            set_type(&e, 2, k == 5 ? 0 : 1, &sizes[1]);
             if (k == 3) {
                 e.attributes.norm.axis_count = 1;
                 e.attributes.norm.epsilon = 1e-3;
             } else if (k < 3) {
                 e.attributes.axis.dim = 1;
             }
-            if (k == 4) {
+            if (k >= 4) {
                 e.input_types[1].dtype = GY_I32;
             }
             double wide = round % 3 == 0 ? 90 : 3;
             draw(&e, 0, -wide, wide, &random);
-            draw(&e, 1, 0, k == 4 ? (double)sizes[1] : 2, &random);
+            draw(&e, 1, 0, k >= 4 ? (double)sizes[1] : 2, &random);
             draw(&e, 2, -1, 1, &random);
-            e.input_count = k == 3 ? 3 : k == 4 ? 2 : 1;
+            e.input_count = k < 3 ? 1 : k == 4 ? 2 : 3;
             make_types(&e);
             assert_true(check(&e) >= 2);
             e.input_count = 3;
@@ -729,19 +729,23 @@ GY_TEST(rows_along_the_last_dimension)
 
 GY_TEST(wrong_labels_are_named)
 {
-    const int64_t sizes[2] = {3, 4};
-    double logits[12] = {0}, labels[3] = {0, 4, 1};
-    example e = {.op = &gy_ops_row_cross_entropy, .input_count = 2, .values = {logits, labels}};
-    set_type(&e, 0, 2, sizes);
-    set_type(&e, 1, 1, sizes);
-    e.input_types[1].dtype = GY_I64;
-    make_types(&e);
-    manner how = {.real = GY_F32};
-    result r;
-    assert_true(run_kernel(&e, &how, &r));
-    assert_int_equal(r.status, GY_ARG);
-    assert_non_null(strstr(gy_error_text(), "label 4 at place 1, expected 0 to 3"));
-    free_result(&r);
+    const gy_op *const ops[] = {&gy_ops_row_cross_entropy, &gy_ops_row_cross_entropy_gradient};
+    const int64_t sizes[3] = {3, 2, 4};
+    double logits[24] = {0}, labels[6] = {0, 1, 2, 4, 5, 3}, slope[1] = {1};
+    for (int k = 0; k < 2; k++) {
+        example e = {.op = ops[k], .input_count = 2 + k, .values = {logits, labels, slope}};
+        set_type(&e, 0, 3, sizes);
+        set_type(&e, 1, 2, sizes);
+        set_type(&e, 2, 0, sizes);
+        e.input_types[1].dtype = GY_I64;
+        make_types(&e);
+        manner how = {.real = GY_F32};
+        result r;
+        assert_true(run_kernel(&e, &how, &r));
+        assert_int_equal(r.status, GY_ARG);
+        assert_non_null(strstr(gy_error_text(), "label 4 at place 3, expected 0 to 3"));
+        free_result(&r);
+    }
 }
 
 GY_TEST(the_description_names_the_libraries)

@@ -1,6 +1,6 @@
 /**
  * Operators that work along rows, the last dimension: softmax, log-softmax, cross entropy,
- * argmax, layer norm. Rows are independent (cross entropy adds them in order).
+ * argmax, layer norm. Rows are independent (the losses of cross entropy are added in order).
  */
 #include "ops/kernels/kernels_priv.h"
 #include "ops/kernels/tiles.h"
@@ -46,7 +46,7 @@ static bool along_accepts(const gy_kernel_query *query)
 static void softmax_row_f32(const float *x, float *y, int64_t count, bool is_log)
 {
     if (!is_log) {
-        gy_tiles()->softmax(x, y, count);
+        gy_tiles()->softmax(x, y, count, 1);
         return;
     }
     float maximum = gy_tiles()->row_max(x, count);
@@ -102,51 +102,97 @@ const gy_kernel gy_kernel_softmax = {
     .run = softmax_run,
 };
 
-/* ---- cross entropy ---- */
+/* ---- cross entropy and its gradient ---- */
 
 static bool cross_entropy_accepts(const gy_kernel_query *query)
 {
-    return gy_dtype_is_real(query->inputs[0].dtype) && query->inputs[0].rank == 2 &&
-           query->inputs[1].dtype != GY_U64;
+    return gy_dtype_is_real(query->inputs[0].dtype) && query->inputs[1].dtype != GY_U64;
 }
 
+/* The loss of each row. */
 static size_t cross_entropy_workspace(const gy_kernel_query *query)
 {
-    return (size_t)query->inputs[0].sizes[1] * sizeof(float);
+    return (size_t)gy_view_count(&query->inputs[1]) * sizeof(double);
 }
 
-static double row_loss(const gy_kernel_call *call, int64_t row, int64_t columns, int64_t label)
+static int64_t class_count(const gy_kernel_call *call)
 {
-    int64_t at = row * columns;
-    if (call->inputs[0].dtype == GY_F32) {
-        const float *x = (const float *)call->inputs[0].data + at;
-        float maximum = gy_tiles()->row_max(x, columns);
-        double sum = gy_tiles()->exp_sum(x, maximum, call->workspace, columns);
-        return log(sum) + (double)maximum - (double)x[label];
+    return call->inputs[0].sizes[call->inputs[0].rank - 1];
+}
+
+/* Labels are checked before anything is computed. */
+static gy_status check_labels(const gy_kernel_call *call)
+{
+    const int64_t rows = gy_view_count(&call->inputs[1]), classes = class_count(call);
+    int64_t label = 0;
+    for (int64_t row = 0; row < rows; row++) {
+        GY_TRY(gy_kernel_index(call, 1, row, "label", classes, &label));
     }
-    const double *x = (const double *)call->inputs[0].data + at;
-    double maximum = -INFINITY, sum = 0;
-    for (int64_t i = 0; i < columns; i++) {
-        maximum = fmax(maximum, x[i]);
+    return GY_OK;
+}
+
+static int64_t label_at(const gy_kernel_call *call, int64_t row)
+{
+    const gy_view *labels = &call->inputs[1];
+    return gy_element_get_whole(labels->dtype, labels->data, row);
+}
+
+/* Of all ranks. */
+static double all_rows(const gy_kernel_call *call)
+{
+    double rows = 1;
+    for (int dim = 0; dim < call->inputs[1].rank; dim++) {
+        rows *= (double)(call->input_types != NULL ? call->input_types[1].sizes[dim]
+                                                   : call->inputs[1].sizes[dim]);
     }
-    for (int64_t i = 0; i < columns; i++) {
-        sum += exp(x[i] - maximum);
+    return rows;
+}
+
+/* The sum of exp(x - maximum). */
+static double line_f64(const double *x, int64_t count, double *maximum)
+{
+    double sum = 0;
+    *maximum = -INFINITY;
+    for (int64_t i = 0; i < count; i++) {
+        *maximum = fmax(*maximum, x[i]);
     }
-    return log(sum) + maximum - x[label];
+    for (int64_t i = 0; i < count; i++) {
+        sum += exp(x[i] - *maximum);
+    }
+    return sum;
+}
+
+static void loss_rows(void *arg, int64_t begin, int64_t end)
+{
+    const row_call *r = arg;
+    double *losses = r->call->workspace;
+    for (int64_t row = begin; row < end; row++) {
+        int64_t at = row * r->columns, label = label_at(r->call, row);
+        if (r->call->inputs[0].dtype == GY_F32) {
+            const float *x = (const float *)r->call->inputs[0].data + at;
+            float maximum = gy_tiles()->row_max(x, r->columns);
+            double sum = gy_tiles()->exp_total(x, maximum, r->columns);
+            losses[row] = log(sum) + (double)maximum - (double)x[label];
+        } else {
+            const double *x = (const double *)r->call->inputs[0].data + at;
+            double maximum = 0, sum = line_f64(x, r->columns, &maximum);
+            losses[row] = log(sum) + maximum - x[label];
+        }
+    }
 }
 
 static gy_status cross_entropy_run(const gy_kernel_call *call)
 {
     const gy_view *logits = &call->inputs[0];
-    int64_t rows = logits->sizes[0], classes = logits->sizes[1];
-    int64_t all = call->input_types != NULL ? call->input_types[0].sizes[0] : rows;
+    const int64_t rows = gy_view_count(&call->inputs[1]);
+    const double *losses = call->workspace;
     double total = 0;
+    GY_TRY(check_labels(call));
+    each_rows(call, 1, loss_rows);
     for (int64_t row = 0; row < rows; row++) {
-        int64_t label = 0;
-        GY_TRY(gy_kernel_index(call, 1, row, "label", classes, &label));
-        total += row_loss(call, row, classes, label);
+        total += losses[row];
     }
-    gy_element_set(logits->dtype, call->outputs[0].data, 0, total / (double)all);
+    gy_element_set(logits->dtype, call->outputs[0].data, 0, total / all_rows(call));
     return GY_OK;
 }
 
@@ -155,6 +201,43 @@ const gy_kernel gy_kernel_cross_entropy = {
     .accepts = cross_entropy_accepts,
     .workspace_bytes = cross_entropy_workspace,
     .run = cross_entropy_run,
+};
+
+static void loss_gradient_rows(void *arg, int64_t begin, int64_t end)
+{
+    const row_call *r = arg;
+    const gy_view *dy = &r->call->inputs[2];
+    const double share = gy_element_get(dy->dtype, dy->data, 0) / all_rows(r->call);
+    for (int64_t row = begin; row < end; row++) {
+        int64_t at = row * r->columns, label = label_at(r->call, row);
+        if (dy->dtype == GY_F32) {
+            float *to = (float *)r->call->outputs[0].data + at;
+            gy_tiles()->softmax((const float *)r->call->inputs[0].data + at, to, r->columns,
+                                share);
+            to[label] -= (float)share;
+        } else {
+            const double *x = (const double *)r->call->inputs[0].data + at;
+            double *to = (double *)r->call->outputs[0].data + at;
+            double maximum = 0, sum = line_f64(x, r->columns, &maximum);
+            for (int64_t i = 0; i < r->columns; i++) {
+                to[i] = exp(x[i] - maximum) / sum * share;
+            }
+            to[label] -= share;
+        }
+    }
+}
+
+static gy_status loss_gradient_run(const gy_kernel_call *call)
+{
+    GY_TRY(check_labels(call));
+    each_rows(call, 1, loss_gradient_rows);
+    return GY_OK;
+}
+
+const gy_kernel gy_kernel_cross_entropy_gradient = {
+    .name = "tiles cross entropy gradient",
+    .accepts = cross_entropy_accepts,
+    .run = loss_gradient_run,
 };
 
 /* ---- argmax ---- */

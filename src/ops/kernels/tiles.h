@@ -48,7 +48,10 @@ typedef struct gy_tile_table {
     gy_tile_fold (*find_fold)(gy_ops_code reduction, gy_dtype type, bool by_rows);
     /* y = exp(x - shift) and the sum of y; along one row. */
     double (*exp_sum)(const float *x, float shift, float *y, int64_t count);
-    void (*softmax)(const float *x, float *y, int64_t count);
+    /* The same sum without y. */
+    double (*exp_total)(const float *x, float shift, int64_t count);
+    /* y = factor softmax(x); along one row. */
+    void (*softmax)(const float *x, float *y, int64_t count, double factor);
     float (*row_max)(const float *x, int64_t count);
     double (*row_sum)(const float *x, int64_t count);
     /* Sum of (x - mean)^2. */
