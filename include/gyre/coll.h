@@ -96,7 +96,8 @@ typedef struct gy_bootstrap {
 /**
  * A communicator of the ranks of a bootstrap, which all call it; nothing of the bootstrap is
  * used later. The ranks are on one host and see one /proc. gy_comm_free frees it.
- * @return GY_OK on all ranks; else a failure on all: GY_UNSUPPORTED the ranks are on several
+ * @return GY_OK on all ranks; else a failure on all: GY_FORMAT a rank has another version of
+ * Gyre, with another protocol of ranks; GY_UNSUPPORTED the ranks are on several
  * hosts (gy_comm_world joins those of a whole launch); GY_PEER another rank could not; GY_ARG;
  * GY_LIMIT more than 1024 ranks; GY_NOMEM; GY_IO; what allgather returned
  */

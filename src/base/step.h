@@ -11,17 +11,16 @@
 #include <stdarg.h>
 
 /**
- * NAME: one more of EFFECTS (items, count, capacity), not filled in, valid until the next.
- * Never NULL: without memory *status is GY_NOMEM, and it is one that nobody reads.
+ * NAME: one more of EFFECTS (items, count, capacity, nowhere), not filled in, valid until the
+ * next. Never NULL: without memory *status is GY_NOMEM, and it is one that nobody reads.
  */
 #define GY_EFFECT_OF(NAME, EFFECTS, EFFECT, TAG)                                               \
     static inline EFFECT *NAME(EFFECTS *out, gy_status *status)                                \
     {                                                                                          \
-        static _Thread_local EFFECT nowhere;                                                   \
         void *items = out->items;                                                              \
         if (gy_reserve(TAG, &items, &out->capacity, out->count + 1, sizeof(EFFECT)) < 0) {     \
             *status = GY_NOMEM;                                                                \
-            return &nowhere;                                                                   \
+            return &out->nowhere;                                                              \
         }                                                                                      \
         out->items = items;                                                                    \
         return &out->items[out->count++];                                                      \

@@ -124,7 +124,8 @@ gy_comm *gy_comm_self(void)
 
 /* What a rank tells the others. */
 typedef struct introduction {
-    uint64_t host; /* alike where processes see the same /proc */
+    int64_t protocol; /* GY_RANK_PROTOCOL, before all that it numbers */
+    uint64_t host;    /* alike where processes see the same /proc */
     int64_t status;
     int64_t process, segment; /* rank 0: where the shared memory is; -1: not made */
     cpu_set_t cores;
@@ -147,6 +148,11 @@ static uint64_t host_identity(void)
 static gy_status look_at_all(const gy_bootstrap *from, const introduction *all,
                              const gy_error *own)
 {
+    for (int rank = 0; rank < from->size; rank++) {
+        char who[32];
+        (void)snprintf(who, sizeof(who), "rank %d", rank);
+        GY_TRY(gy_transport_protocol_check(who, all[rank].protocol));
+    }
     for (int rank = 0; rank < from->size; rank++) {
         if (all[rank].host != all[0].host) {
             return gy_fail(
@@ -202,7 +208,7 @@ static gy_status join_bootstrap(const gy_bootstrap *from, introduction *all, int
                                 gy_comm **comm)
 {
     gy_transport *transport = NULL;
-    introduction mine = {.host = host_identity(), .segment = -1};
+    introduction mine = {.protocol = GY_RANK_PROTOCOL, .host = host_identity(), .segment = -1};
     gy_status status = sched_getaffinity(0, sizeof(mine.cores), &mine.cores) == 0
                            ? GY_OK
                            : gy_fail(GY_IO, "the cores of this process are not known");

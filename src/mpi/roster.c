@@ -4,7 +4,9 @@
  * A rank without Gyre cannot be asked: it would wait for nobody, or for something else. So each
  * rank that has it opens a socket, under a name that only ranks of its program on its host
  * know, before it enters the library's MPI_Init, which no rank leaves before all have entered
- * it. Who can then be reached is there. The name is abstract: it goes when its process does.
+ * it. Who can then be reached is there. The name is abstract: it goes when its process does. It
+ * has the number of the rank protocol, so that ranks of another build are as if they had no
+ * Gyre.
  */
 #include "mpi/mpi_priv.h"
 
@@ -90,8 +92,9 @@ static int find_key(char text[KEY_BYTES])
 static socklen_t name_of(int rank, struct sockaddr_un *name)
 {
     *name = (struct sockaddr_un){.sun_family = AF_UNIX}; /* a path from NUL on: abstract */
-    size_t length = gy_print(name->sun_path + 1, sizeof(name->sun_path) - 1,
-                             "gyre-mpi/%016llx/%d", (unsigned long long)key, rank);
+    size_t length =
+        gy_print(name->sun_path + 1, sizeof(name->sun_path) - 1, "gyre-mpi-%d/%016llx/%d",
+                 GY_RANK_PROTOCOL, (unsigned long long)key, rank);
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length);
 }
 

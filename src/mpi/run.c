@@ -87,34 +87,48 @@ static bool is_everywhere(bool mine)
 
 /*
  * Numbers the hosts in the order of ranks. Launchers count hosts by names, which need not
- * differ: one is what sees the same /proc. False: no memory.
+ * differ: one is what sees the same /proc. False, alike on all ranks: no memory, or ranks of
+ * different protocols; `why` says it.
  */
-static bool find_hosts(gy_foreign_place *place)
+static bool find_hosts(gy_foreign_place *place, char *why, size_t why_bytes)
 {
     size_t size = (size_t)place->size;
-    uint64_t mine = gy_mpi_host_identity();
-    uint64_t *all = gy_alloc_zero("mpi.run", size, sizeof(*all));
+    uint64_t mine[2] = {GY_RANK_PROTOCOL, gy_mpi_host_identity()};
+    uint64_t(*all)[2] = gy_alloc_zero("mpi.run", size, sizeof(*all));
     hosts = gy_alloc_zero("mpi.run", size, sizeof(*hosts));
     int32_t count = 0;
     if (!is_everywhere(all != NULL && hosts != NULL) || all == NULL || hosts == NULL) {
         gy_free(all);
+        snprintf(why, why_bytes, "there is no memory for the table of %d ranks", place->size);
         return false;
     }
-    (void)gy_pmpi.Allgather(&mine, 1, MPI_UINT64_T, all, 1, MPI_UINT64_T, MPI_COMM_WORLD);
+    (void)gy_pmpi.Allgather(mine, 2, MPI_UINT64_T, all, 2, MPI_UINT64_T, MPI_COMM_WORLD);
+    bool is_one = true;
     for (size_t rank = 0; rank < size; rank++) {
+        if (all[rank][0] != all[0][0]) {
+            is_one = false;
+            snprintf(why, why_bytes,
+                     "ranks 0 and %zu have rank protocols %llu and %llu: expected one version "
+                     "of Gyre for all ranks",
+                     rank, (unsigned long long)all[0][0], (unsigned long long)all[rank][0]);
+        }
         size_t first = 0;
-        while (all[first] != all[rank]) {
+        while (all[first][1] != all[rank][1]) {
             first++;
         }
         hosts[rank] = first < rank ? hosts[first] : count++;
-        if (all[rank] == mine) {
+        if (all[rank][1] == mine[1]) {
             place->first_rank = place->host_ranks == 0 ? (int)rank : place->first_rank;
             place->host_ranks++;
         }
     }
     place->hosts = hosts;
+    if (!is_one) { /* nobody leaves what was not joined */
+        gy_free(hosts);
+        place->hosts = hosts = NULL;
+    }
     gy_free(all);
-    return true;
+    return is_one;
 }
 
 /* Are the ranks of each host next to each other, so that they can share its memory? */
@@ -175,8 +189,7 @@ static bool join_world(bool is_apart, gy_foreign_place *place, char *why, size_t
     *place = (gy_foreign_place){.segment = -1};
     (void)PMPI_Comm_rank(MPI_COMM_WORLD, &place->rank);
     (void)PMPI_Comm_size(MPI_COMM_WORLD, &place->size);
-    if (!find_hosts(place)) {
-        snprintf(why, why_bytes, "there is no memory for the table of %d ranks", place->size);
+    if (!find_hosts(place, why, why_bytes)) {
         return false;
     }
     MPI_Comm host = MPI_COMM_NULL;

@@ -177,6 +177,7 @@ typedef struct gy_effect {
 typedef struct gy_effects {
     gy_effect *items;
     size_t count, capacity;
+    gy_effect nowhere; /* filled in, and read by nobody, where memory fails */
 } gy_effects;
 
 /**

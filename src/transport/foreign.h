@@ -7,7 +7,7 @@
 
 #include "transport/library.h"
 
-enum { GY_FOREIGN_VERSION = 3 };
+enum { GY_FOREIGN_VERSION = 4 };
 
 /** Where a rank stands, whose shared memory it joins (/proc/`process`/fd/`segment`), and what
  * carries messages to the ranks that do not share it. */

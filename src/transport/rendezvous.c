@@ -14,10 +14,13 @@ static const uint32_t greeting_magic = 0x676a6f6a;
 
 typedef struct greeting {
     uint32_t magic;
+    int32_t protocol; /* the second in every version, whatever follows */
     int32_t rank, size, facts;
 } greeting;
 
 enum { NET_WAIT_MS = 10000 };
+/* Up to this protocol a greeting had no number: {magic, rank, size, facts}. */
+enum { OLD_GREETING_PROTOCOL = 6, OLD_GREETING_BYTES = 16 };
 enum { HAS_NET = 1, IS_RENEWABLE = 2, IS_OVER = 4 };
 
 static _Atomic int run_socket = -1;
@@ -60,9 +63,10 @@ static gy_status put_message(int socket, struct iovec piece, int descriptor)
 }
 
 /* Take the next message: exactly as long as the piece, with a descriptor, which the caller
- * owns.
+ * owns. Of another size, *size_bytes, the piece has what fits (GY_FORMAT).
  */
-static gy_status take_message(int socket, struct iovec piece, int *descriptor)
+static gy_status take_message(int socket, struct iovec piece, int *descriptor,
+                              size_t *size_bytes)
 {
     GY_ASSERT(piece.iov_len > 0);
     control beside;
@@ -79,6 +83,7 @@ static gy_status take_message(int socket, struct iovec piece, int *descriptor)
         return gy_fail(GY_IO, "cannot read the launcher's greeting from descriptor %d: %s",
                        socket, strerror(errno));
     }
+    *size_bytes = (size_t)size;
     struct cmsghdr *head = CMSG_FIRSTHDR(&message);
     int got = -1;
     if (head != NULL && head->cmsg_type == SCM_RIGHTS &&
@@ -99,6 +104,7 @@ gy_status gy_transport_rendezvous_greet(int socket, const gy_run_place *place, i
 {
     GY_ASSERT(place->is_over || (place->rank >= 0 && place->rank < place->size));
     greeting words = {.magic = greeting_magic,
+                      .protocol = GY_RANK_PROTOCOL,
                       .rank = place->rank,
                       .size = place->size,
                       .facts = (place->has_net ? HAS_NET : 0) |
@@ -115,10 +121,21 @@ gy_status gy_transport_rendezvous_take(int socket, gy_run_place *place, int *seg
     greeting words = {.magic = 0};
     int got = -1;
     struct iovec piece = {.iov_base = &words, .iov_len = sizeof(words)};
-    GY_TRY(take_message(socket, piece, &got));
-    if (words.magic != greeting_magic) {
-        close(got);
-        return gy_fail(GY_FORMAT, "descriptor %d sent no greeting of a launcher", socket);
+    size_t size_bytes = 0;
+    gy_status status = take_message(socket, piece, &got, &size_bytes);
+    if (words.magic == greeting_magic) { /* from a launcher, if perhaps one of another build */
+        const bool is_numbered = size_bytes != OLD_GREETING_BYTES;
+        const gy_status same = gy_transport_protocol_check(
+            "the launcher", is_numbered ? words.protocol : OLD_GREETING_PROTOCOL);
+        status = same < 0 ? same : status;
+    } else if (status >= 0) {
+        status = gy_fail(GY_FORMAT, "descriptor %d sent no greeting of a launcher", socket);
+    }
+    if (status < 0) {
+        if (got >= 0) {
+            close(got);
+        }
+        return status;
     }
     *place = (gy_run_place){.rank = words.rank,
                             .size = words.size,
@@ -230,7 +247,8 @@ gy_status gy_transport_rendezvous_take_net(int socket, int size, gy_run_net **ne
     struct pollfd look = {.fd = socket, .events = POLLIN};
     (void)poll(&look, 1, NET_WAIT_MS);
     struct iovec piece = {.iov_base = made, .iov_len = net_bytes(size)};
-    gy_status status = take_message(socket, piece, listener);
+    size_t size_bytes = 0;
+    gy_status status = take_message(socket, piece, listener, &size_bytes);
     if (status < 0) {
         gy_free(made);
         return status;

@@ -14,7 +14,6 @@ static const uint64_t segment_magic =
     0x31676573657267u; /* "gresug1", reads as text in a dump */
 
 enum {
-    SEGMENT_VERSION = 5,
     PAGE_BYTES = 4096,
     STAGING_BYTES = 18 * 1024 * 1024, /* costs nothing until touched */
     RING_BYTES = 64 * 1024,
@@ -112,7 +111,7 @@ gy_status gy_transport_segment_make(const gy_transport_segment_options *options,
                                      wanted.pool_bytes, &layout));
     gy_transport_segment_header header = {
         .magic = segment_magic,
-        .version = SEGMENT_VERSION,
+        .version = GY_RANK_PROTOCOL,
         .ranks = wanted.ranks,
         .first_rank = wanted.first_rank,
         .run_size = GY_MAX(wanted.run_size, wanted.first_rank + wanted.ranks),
@@ -154,10 +153,7 @@ gy_status gy_transport_segment_look(int fd, gy_transport_segment_header *header,
     if (size != (ssize_t)sizeof(*header) || header->magic != segment_magic) {
         return gy_fail(GY_FORMAT, "descriptor %d is not a segment of shared memory", fd);
     }
-    if (header->version != SEGMENT_VERSION) {
-        return gy_fail(GY_FORMAT, "a segment of version %u, expected %d", header->version,
-                       SEGMENT_VERSION);
-    }
+    GY_TRY(gy_transport_protocol_check("the maker of the shared memory", header->version));
     if (header->ranks < 1 || header->ranks > GY_RANKS_MAX || header->first_rank < 0 ||
         header->first_rank > GY_RANKS_MAX - header->ranks || header->run_size > GY_RANKS_MAX ||
         header->run_size < header->first_rank + header->ranks) {

@@ -4,6 +4,18 @@
 
 #include <stdio.h>
 
+gy_status gy_transport_protocol_check(const char *who, int64_t theirs)
+{
+    GY_ASSERT(who != NULL);
+    GY_ASSERT(who[0] != '\0');
+    return theirs == GY_RANK_PROTOCOL
+               ? GY_OK
+               : gy_fail(GY_FORMAT,
+                         "%s has rank protocol %lld, this process %d (gyre %s): expected one "
+                         "version of Gyre for all ranks of a launch and their launcher",
+                         who, (long long)theirs, GY_RANK_PROTOCOL, GYRE_VERSION);
+}
+
 enum { ABSENT_NAMED = 8, ABSENT_TEXT = 512 };
 
 static gy_status start(gy_transport *transport, gy_transfer *transfer, gy_transfer what,

@@ -360,6 +360,22 @@ typedef struct gy_transport_segment_options {
 enum { GY_RANKS_MAX = 1024 };
 
 /**
+ * The number of all that the ranks of one launch and their launcher share: greetings, segments,
+ * frames, signatures of collectives, the numbers of element types and operations. Raise it
+ * whenever one of them changes: ranks of different builds would misread each other, so they
+ * compare this number before anything else. 7: element types begin with GY_DTYPE_NONE.
+ */
+enum { GY_RANK_PROTOCOL = 7 };
+
+/**
+ * Compare another process's number with GY_RANK_PROTOCOL.
+ * @param who  the other, at the beginning of the text: "the launcher"
+ * @return GY_OK; GY_FORMAT they differ: one line that names both
+ * @threads any
+ */
+GY_MUST_CHECK gy_status gy_transport_protocol_check(const char *who, int64_t theirs);
+
+/**
  * Make the segment of a host: an anonymous file (memfd) that vanishes with its last user. The
  * caller owns *fd (close-on-exec) and passes it on by inheritance, SCM_RIGHTS or as
  * /proc/PID/fd/N. GY_ARG; GY_LIMIT; GY_IO

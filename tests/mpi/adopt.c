@@ -56,13 +56,15 @@ static void compare(gy_comm *comm, MPI_Comm mpi, int rank, int size)
            "broadcast");
 }
 
-/* An exchange in which the last rank seems to be on another host. */
+/* An exchange that changes one bit of what the last rank tells, so many bytes from its start.
+ */
+static size_t changed;
 static gy_status from_elsewhere(void *arg, const void *mine, void *all, size_t size_bytes)
 {
     int size = 0;
     gy_status status = gy_mpi_bootstrap_allgather(arg, mine, all, size_bytes);
     MPI_Comm_size(*(MPI_Comm *)arg, &size);
-    ((unsigned char *)all)[(size_t)(size - 1) * size_bytes] ^= 1;
+    ((unsigned char *)all)[(size_t)(size - 1) * size_bytes + changed] ^= 1;
     return status;
 }
 
@@ -81,7 +83,13 @@ static void refuse(int rank, int size)
     MPI_Comm world = MPI_COMM_WORLD;
     gy_bootstrap bad = {rank, size, from_elsewhere, &world};
     expect(gy_comm_from_mpi(MPI_COMM_NULL, &comm) == GY_ARG, "no communicator is refused");
-    if (size > 1) {
+    if (size > 1) { /* a rank begins with its protocol, then names its host */
+        char text[64];
+        snprintf(text, sizeof(text), "rank %d has rank protocol ", size - 1);
+        expect(gy_comm_from_bootstrap(&bad, &comm) == GY_FORMAT, "two builds are refused");
+        expect(rank == size - 1 || strstr(gy_error_text(), text) == gy_error_text(),
+               "by the name of the rank");
+        changed = sizeof(int64_t);
         expect(gy_comm_from_bootstrap(&bad, &comm) == GY_UNSUPPORTED, "two hosts are refused");
         expect(strstr(gy_error_text(), "different hosts") != NULL, "in words");
     }

@@ -149,6 +149,7 @@ typedef struct gy_daemon_effect {
 typedef struct gy_daemon_effects {
     gy_daemon_effect *items;
     size_t count, capacity;
+    gy_daemon_effect nowhere; /* filled in, and read by nobody, where memory fails */
 } gy_daemon_effects;
 
 /** GY_ARG a wrong option; GY_NOMEM. @threads all calls of one on one thread at a time */

@@ -130,6 +130,7 @@ typedef struct gy_names_effect {
 typedef struct gy_names_effects {
     gy_names_effect *items;
     size_t count, capacity;
+    gy_names_effect nowhere; /* filled in, and read by nobody, where memory fails */
 } gy_names_effects;
 
 /** GY_ARG a wrong option; GY_NOMEM. @threads all calls of one on one thread at a time */

@@ -54,7 +54,7 @@ static double median(double *values, size_t count)
 
 static void fit(stage_row *stage)
 {
-    static _Thread_local double values[PAIRS];
+    double values[PAIRS]; /* 16 KiB: as a thread-local it would bar dlopen of the library */
     size_t count = GY_MIN(stage->sampled, (uint32_t)SAMPLES), pairs = 0;
     const sample *all = stage->samples;
     for (size_t i = 0; i < count; i++) {

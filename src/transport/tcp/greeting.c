@@ -1,9 +1,10 @@
 #include "transport/tcp/bytes_priv.h"
+#include "transport/transport.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { HELLO_VERSION = 1, HELLO_BYTES = 4 + GY_RUN_ID_BYTES + 4 + 4, REFUSED_BYTES = 512 };
+enum { HELLO_BYTES = 4 + GY_RUN_ID_BYTES + 4 + 4, REFUSED_BYTES = 512 };
 
 typedef enum stage { STAGE_OPEN, STAGE_SPEAK, STAGE_HEAR, STAGE_ANSWER } stage;
 
@@ -40,7 +41,7 @@ static gy_status speak(gy_greeting *greeting)
     uint8_t *body = words + GY_FRAME_BYTES;
     gy_transport_frame_write(
         &(gy_transport_frame){.type = GY_FRAME_HELLO, .size_bytes = HELLO_BYTES}, words);
-    gy_mapreduce_put_number(body, HELLO_VERSION, 4);
+    gy_mapreduce_put_number(body, GY_RANK_PROTOCOL, 4);
     memcpy(body + 4, greeting->mine.run, GY_RUN_ID_BYTES);
     gy_mapreduce_put_number(body + 4 + GY_RUN_ID_BYTES, greeting->mine.index, 4);
     gy_mapreduce_put_number(body + 8 + GY_RUN_ID_BYTES, greeting->mine.count, 4);
@@ -78,11 +79,7 @@ static gy_status read_hello(gy_greeting *greeting)
 {
     GY_ASSERT(greeting->heard_bytes == GY_FRAME_BYTES + HELLO_BYTES);
     const uint8_t *body = greeting->heard + GY_FRAME_BYTES;
-    uint64_t version = gy_get_number(body, 4);
-    if (version != HELLO_VERSION) {
-        return gy_fail(GY_FORMAT, "the peer has protocol version %llu, this process %d",
-                       (unsigned long long)version, HELLO_VERSION);
-    }
+    GY_TRY(gy_transport_protocol_check("the peer", (int64_t)gy_get_number(body, 4)));
     memcpy(greeting->theirs.run, body + 4, GY_RUN_ID_BYTES);
     greeting->theirs.index = (uint32_t)gy_get_number(body + 4 + GY_RUN_ID_BYTES, 4);
     greeting->theirs.count = (uint32_t)gy_get_number(body + 8 + GY_RUN_ID_BYTES, 4);
