@@ -44,7 +44,11 @@ int main(int argc, char **argv)
 {
     static const gy_dataset_ops ops = {.name = "curve", .fill = fill};
     static float one[SAMPLES * CLASSES], all[SAMPLES * CLASSES];
-    gy_dataset set = {&ops, SAMPLES, CLASSES, NULL, 1, {WIDTH}};
+    gy_dataset set = {.ops = &ops,
+                      .count = SAMPLES,
+                      .classes = CLASSES,
+                      .input_rank = 1,
+                      .input_sizes = {WIDTH}};
     gy_layer layers[] = {gy_layer_batch_norm(), gy_layer_dense(24), gy_layer_batch_norm(),
                          gy_layer_relu(), gy_layer_dense(CLASSES)};
     gy_model_options options = {.layers = layers,

@@ -18,8 +18,8 @@ extern "C" {
 typedef struct gy_dataset gy_dataset;
 typedef struct gy_dataset_ops {
     const char *name;
-    /* Writes samples indices[0 .. count) to x (count, input sizes…), of the model's element
-     * type, and, unless it is NULL, to labels (count) i32. A failure ends the training. */
+    /* Writes samples indices[0 .. count) to x (count, input sizes…), of input_dtype, and,
+     * unless it is NULL, to labels (count, label sizes…) i32. A failure ends the training. */
     gy_status (*fill)(gy_dataset *dataset, const int64_t *indices, int64_t count, gy_view *x,
                       gy_view *labels);
     void (*free)(gy_dataset *dataset); /* called once, by gy_dataset_free */
@@ -31,6 +31,9 @@ struct gy_dataset {
     const char *const *class_names; /* or NULL */
     int input_rank;                 /* of one sample */
     int64_t input_sizes[GY_TENSOR_RANK_MAX];
+    gy_dtype input_dtype; /* GY_DTYPE_NONE: the model's element type */
+    int label_rank;       /* of one sample's labels; 0: one label a sample */
+    int64_t label_sizes[GY_TENSOR_RANK_MAX];
 };
 
 /**
@@ -93,11 +96,47 @@ GY_API gy_layer gy_layer_flatten(void);
  */
 GY_API gy_layer gy_layer_batch_norm(void);
 
-/** Layers, their parameters, and the session that holds them. @threads owner */
+/**
+ * What a model's function builds with: one form of the model, for training or for evaluation,
+ * in one graph. Valid during the call.
+ */
+typedef struct gy_model_builder gy_model_builder;
+/**
+ * A model as a function: make nodes from x (batch, input sizes…) to *logits (batch, label
+ * sizes…, classes). It is called as often as forms are needed, more than once in one graph, and
+ * each time makes the same nodes of the same parameters, but for what differs between training
+ * and evaluation (gy_model_is_training). A node that fails is reported by its graph: the
+ * function itself fails only with what it checks, such as sizes that do not divide.
+ * @param arg  of gy_model_options
+ */
+typedef gy_status (*gy_model_function)(void *arg, gy_model_builder *builder, gy_node x,
+                                       gy_node *logits);
+/**
+ * The parameter `name`, of the model's element type. Named again, in this form or another, it
+ * is the same node, and rank, sizes and init must be the same: that ties weights.
+ * @param sizes  (rank)
+ * @return a failed node where there is a parameter of that name and other sizes
+ */
+GY_API gy_node gy_model_parameter(gy_model_builder *builder, const char *name,
+                                  const int64_t *sizes, int rank, gy_init init);
+/** One layer on x, as in a list of layers, with parameters "name.weight", "name.bias"; batch
+ * norm with its running statistics. */
+GY_API gy_node gy_model_layer(gy_model_builder *builder, const char *name, gy_layer layer,
+                              gy_node x);
+/** Whether this form is the one for training: with dropout, by the statistics of the batch. */
+GY_API bool gy_model_is_training(const gy_model_builder *builder);
+/** The text of gy_model_options.configuration, or of the file that is loaded; "" for none. */
+GY_API const char *gy_model_configuration(const gy_model_builder *builder);
+/** The element type of parameters and arithmetic. */
+GY_API gy_dtype gy_model_dtype(const gy_model_builder *builder);
+
+/** A function of nodes, or layers; their parameters, and the session that holds them.
+ * @threads owner */
 typedef struct gy_model gy_model;
 typedef struct gy_model_options {
     size_t struct_size; /* GY_OPTIONS; 0: as compiled */
     const char *name;   /* architecture, kept in the saved file: "lenet" */
+    /* A list of layers, in order … */
     const gy_layer *layers;
     int layer_count;
     gy_dtype dtype; /* of parameters and arithmetic: GY_F32 or GY_F64; 0: GY_F32 */
@@ -109,10 +148,18 @@ typedef struct gy_model_options {
     bool has_no_overlap;            /* as in gy_session_options */
     const char *const *class_names; /* kept in the saved file; NULL: none */
     int class_count;
+    /* … or a function, which outlives the model as `arg` does. */
+    gy_model_function build;
+    void *arg;
+    const char *configuration; /* of the function; kept in the saved file; NULL: "" */
+    gy_dtype input_dtype;      /* of x: integers for tokens; 0: `dtype` */
+    int label_rank;            /* of one sample's labels; 0: one label a sample */
+    int64_t label_sizes[GY_TENSOR_RANK_MAX];
 } gy_model_options;
 /**
- * A model, not trained; caller owns it. Layers and names are copied, the communicator outlives
- * it. Every rank of the communicator makes it alike.
+ * A model, not trained; caller owns it. Layers and texts are copied, the communicator outlives
+ * it. Every rank of the communicator makes it alike. The last size of the logits is the number
+ * of classes; the loss is the mean over all labels of the batch of their cross entropy.
  * @return GY_OK; GY_ARG, GY_TYPE or GY_SHAPE an option or a layer that does not fit (names it);
  *         GY_NOMEM
  */
@@ -123,7 +170,7 @@ GY_API void gy_model_free(gy_model *model);
  * Freeze layer `index` (or no longer): from the next gy_train on its parameters stay what they
  * are, and a frozen batch norm normalises by its running statistics, which stay too. A choice
  * of this training: a saved model does not keep it, a checkpoint is resumed with the same one.
- * @return GY_OK; GY_ARG no such layer
+ * @return GY_OK; GY_ARG no such layer, or the model is a function
  */
 GY_API GY_MUST_CHECK gy_status gy_model_freeze(gy_model *model, int index, bool is_frozen);
 
@@ -221,7 +268,7 @@ typedef struct gy_train_result {
  * the graph's placement inserted, every rank makes the same update.
  * @param test may be NULL
  * The last batch of an epoch has the rows that are left; a batch larger than the set is all of
- * it. Losses are means over rows, whatever the ranks' shares.
+ * it. Losses are means over labels, whatever the ranks' shares.
  * @return GY_OK; GY_NUMERIC the loss is not a number (names the step, counted from 1), or a
  * parameter is not finite at a checkpoint or the end: the model is what that step left; GY_ARG
  * a label out of range (names the sample), an option; what data, files, ranks failed with
@@ -241,23 +288,30 @@ GY_API GY_MUST_CHECK gy_status gy_train_explain(gy_model *model,
                                                 const gy_train_options *options, char **text);
 
 /**
- * Loss and accuracy over a data set, shared among the ranks; `predicted` (count) may be NULL.
+ * Loss and accuracy over the labels of a data set, shared among the ranks; `predicted` (count,
+ * label sizes…) may be NULL.
  * @return GY_OK; GY_SHAPE samples of other sizes than the model takes, or none; GY_ARG; what
  * data, ranks failed with
  */
 GY_API GY_MUST_CHECK gy_status gy_model_evaluate(gy_model *model, gy_dataset *dataset,
                                                  int64_t batch, double *loss, double *accuracy,
                                                  int32_t *predicted);
-/** Class log-probabilities of x (rows, input sizes…) -> out (rows, classes) f32, held once by
- * the caller; this rank alone computes them. @return GY_OK; GY_SHAPE; GY_NOMEM */
+/** Class log-probabilities of x (rows, input sizes…) -> out (rows, label sizes…, classes) f32,
+ * held once by the caller; this rank alone computes them. @return GY_OK; GY_SHAPE; GY_NOMEM */
 GY_API GY_MUST_CHECK gy_status gy_model_predict(gy_model *model, gy_tensor *x, gy_tensor **out);
 
 /** Save as safetensors, whole or not at all; `extra` are further metadata pairs, NULL-ended, or
  * NULL. */
 GY_API GY_MUST_CHECK gy_status gy_model_save(gy_model *model, const char *path,
                                              const char *const *extra);
-/** Load a model of any architecture that gy_model_save wrote. GY_FORMAT names what does not
- * fit. */
+/**
+ * Load a model of any architecture that gy_model_save wrote. Of the options it takes seed,
+ * communicator and workers, and of a program's own function `build` and `arg`: the one that the
+ * model was saved with. A model that gy_model_named knows needs none.
+ * @return GY_OK; GY_FORMAT names what does not fit; GY_MISMATCH a configuration that is not the
+ * file's; GY_ARG the file is of a function and there is none, or of layers and there is one;
+ * what reading failed with
+ */
 GY_API GY_MUST_CHECK gy_status gy_model_load(const char *path, const gy_model_options *options,
                                              gy_model **model);
 /** The architecture's name; borrowed from the model. */

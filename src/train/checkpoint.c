@@ -34,9 +34,14 @@ static void fingerprint(const gy_model *model, const gy_train_options *o, gy_dat
                 o->weight_decay, o->clip_norm);
     gy_text_add(text, "schedule %d %.17g %d, warmup %d, ", (int)o->schedule, o->schedule_factor,
                 o->schedule_every, o->warmup_steps);
-    gy_text_add(text, "epochs %d, model seed %llu, type %s, layers ", o->epochs,
+    gy_text_add(text, "epochs %d, model seed %llu, type %s, ", o->epochs,
                 (unsigned long long)model->seed, gy_dtype_name(model->dtype));
-    gy_train_layers_text(model->layers, model->layer_count, text);
+    if (model->layers != NULL) {
+        gy_text_add(text, "layers ");
+        gy_train_layers_text(model->layers, model->layer_count, text);
+    } else {
+        gy_model_describe(model, text);
+    }
 }
 
 /* "0, 2", or "none". */
@@ -141,7 +146,7 @@ static gy_status add_tensors(gy_bundle *bundle, gy_model *model, const gy_train_
     }
     gy_tensor *losses = NULL;
     GY_TRY(gy_tensor_from(NULL, GY_F64, &state->step, 1, state->losses, &losses));
-    gy_status status = gy_bundle_add(bundle, "losses", losses);
+    gy_status status = gy_bundle_add(bundle, GY_TRAIN_LOSSES, losses);
     gy_tensor_drop(losses);
     return status;
 }
@@ -398,7 +403,7 @@ static gy_status restore(const gy_bundle *bundle, gy_model *model, gy_train_stat
     GY_TRY(get_number(bundle, "gyre.step", &step));
     GY_TRY(get_number(bundle, "gyre.best_loss", &best));
     GY_TRY(get_number(bundle, "gyre.epochs_worse", &worse));
-    gy_tensor *losses = gy_bundle_find(bundle, "losses");
+    gy_tensor *losses = gy_bundle_find(bundle, GY_TRAIN_LOSSES);
     if (!(step >= 0 && step < 1e15) || losses == NULL || gy_tensor_dtype(losses) != GY_F64 ||
         gy_tensor_count(losses) != (int64_t)step) {
         return gy_fail(GY_FORMAT, "step %g does not fit the saved losses", step);

@@ -9,9 +9,12 @@ gy_status gy_batch_new(const gy_model *model, int64_t rows, gy_batch *batch)
 {
     int64_t sizes[GY_TENSOR_RANK_MAX] = {rows};
     memcpy(&sizes[1], model->input_sizes, (size_t)model->input_rank * sizeof(*sizes));
-    *batch = (gy_batch){.rows = rows, .classes = model->classes};
-    GY_TRY(gy_tensor_new(NULL, model->dtype, sizes, model->input_rank + 1, &batch->x));
-    gy_status status = gy_tensor_new(NULL, GY_I32, sizes, 1, &batch->labels);
+    *batch =
+        (gy_batch){.rows = rows, .classes = model->classes, .label_count = model->label_count};
+    GY_TRY(gy_tensor_new(NULL, model->input_dtype, sizes, model->input_rank + 1, &batch->x));
+    memcpy(&sizes[1], model->label_sizes, (size_t)model->label_rank * sizeof(*sizes));
+    gy_status status =
+        gy_tensor_new(NULL, GY_I32, sizes, model->label_rank + 1, &batch->labels);
     if (status < 0) {
         gy_tensor_drop(batch->x);
         batch->x = NULL;
@@ -31,11 +34,11 @@ static gy_status check_labels(const gy_batch *batch, const gy_dataset *dataset,
                               const int64_t *indices, int64_t count, const gy_view *labels)
 {
     const int32_t *values = labels->data;
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; i < count * batch->label_count; i++) {
         if (values[i] < 0 || values[i] >= batch->classes) {
             return gy_fail(GY_ARG, "data set %s: sample %lld has label %d, expected 0 to %d",
-                           dataset->ops->name, (long long)indices[i], (int)values[i],
-                           batch->classes - 1);
+                           dataset->ops->name, (long long)indices[i / batch->label_count],
+                           (int)values[i], batch->classes - 1);
         }
     }
     return GY_OK;
@@ -70,8 +73,26 @@ gy_status gy_batch_fill(gy_batch *batch, gy_dataset *dataset, const int64_t *ind
 typedef struct tally {
     double loss_sum;
     int64_t correct;
-    int32_t *predicted; /* of all samples, zero where other ranks predict; or NULL */
+    int32_t *predicted; /* of all labels, zero where other ranks predict; or NULL */
 } tally;
+
+/* Predictions of some labels, the first of which is label `begin` of the set. */
+static void count_right(gy_tensor *predicted, gy_tensor *labels, int64_t begin, tally *sum)
+{
+    const gy_view said = gy_tensor_pin(predicted), known = gy_tensor_pin(labels);
+    const int64_t count = gy_view_count(&known);
+    GY_ASSERT(said.dtype == GY_I64 && gy_view_count(&said) == count);
+    GY_ASSERT(gy_view_is_contiguous(&said) && gy_view_is_contiguous(&known));
+    for (int64_t i = 0; i < count; i++) {
+        const int32_t guess = (int32_t)((const int64_t *)said.data)[i];
+        sum->correct += guess == ((const int32_t *)known.data)[i];
+        if (sum->predicted != NULL) {
+            sum->predicted[begin + i] = guess;
+        }
+    }
+    gy_tensor_unpin(predicted);
+    gy_tensor_unpin(labels);
+}
 
 /* Rows [begin, begin + rows) of the set, of which this rank has its part. */
 static gy_status evaluate_batch(gy_model *model, gy_dataset *dataset, gy_batch *batch,
@@ -101,13 +122,7 @@ static gy_status evaluate_batch(gy_model *model, gy_dataset *dataset, gy_batch *
     status = gy_session_run(model->session, feeds, 2, rows, fetches, 2, results);
     if (status == GY_OK) {
         sum->loss_sum += gy_tensor_get(results[0], 0) * (double)rows;
-        for (int64_t i = 0; i < last - first; i++) {
-            int32_t predicted = (int32_t)gy_tensor_get(results[1], i);
-            sum->correct += predicted == (int32_t)gy_tensor_get(labels, i);
-            if (sum->predicted != NULL) {
-                sum->predicted[begin + first + i] = predicted;
-            }
-        }
+        count_right(results[1], labels, (begin + first) * model->label_count, sum);
     }
     gy_tensor_drop(results[0]);
     gy_tensor_drop(results[1]);
@@ -141,8 +156,9 @@ gy_status gy_model_evaluate(gy_model *model, gy_dataset *dataset, int64_t batch,
     GY_TRY(
         gy_train_tell(model->comm, gy_batch_new(model, GY_MIN(batch, dataset->count), &rows)));
     tally sum = {.predicted = predicted};
+    const int64_t labels = dataset->count * model->label_count;
     if (predicted != NULL) {
-        memset(predicted, 0, (size_t)dataset->count * sizeof(*predicted));
+        memset(predicted, 0, (size_t)labels * sizeof(*predicted));
     }
     gy_status status = GY_OK;
     for (int64_t at = 0; at < dataset->count && status == GY_OK; at += batch) {
@@ -151,9 +167,9 @@ gy_status gy_model_evaluate(gy_model *model, gy_dataset *dataset, int64_t batch,
     }
     gy_batch_free(&rows);
     GY_TRY(status);
-    GY_TRY(share(model, dataset->count, &sum));
+    GY_TRY(share(model, labels, &sum));
     *loss = sum.loss_sum / (double)dataset->count;
-    *accuracy = (double)sum.correct / (double)dataset->count;
+    *accuracy = (double)sum.correct / (double)labels;
     return GY_OK;
 }
 
@@ -166,9 +182,13 @@ gy_status gy_model_predict(gy_model *model, gy_tensor *x, gy_tensor **out)
     gy_feed feed = {model->x, x};
     gy_tensor *result = NULL;
     GY_TRY(gy_session_run(model->session, &feed, 1, 0, &model->log_probabilities, 1, &result));
-    int64_t sizes[2] = {gy_tensor_size(result, 0), gy_tensor_size(result, 1)};
+    int64_t sizes[GY_TENSOR_RANK_MAX];
+    const int rank = gy_tensor_rank(result);
+    for (int i = 0; i < rank; i++) {
+        sizes[i] = gy_tensor_size(result, i);
+    }
     gy_tensor *made = NULL;
-    gy_status status = gy_tensor_new(NULL, GY_F32, sizes, 2, &made);
+    gy_status status = gy_tensor_new(NULL, GY_F32, sizes, rank, &made);
     if (status == GY_OK) {
         status = gy_tensor_copy(made, result);
     }

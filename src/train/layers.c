@@ -200,35 +200,31 @@ static const gy_type *type_of(gy_node node)
                           : gy_graph_type(node.graph, (gy_value){node.index, node.output});
 }
 
-/* What a layer keeps in the session: a parameter, or a running statistic. */
-typedef struct wanted_slot {
-    const char *what;
-    gy_init init;
-    gy_train_slot_kind kind;
-} wanted_slot;
+/* One layer where it is applied. */
+typedef struct site {
+    gy_model_builder *builder;
+    const char *name; /* what its parameters are called */
+    const gy_layer *layer;
+} site;
 
-/* That of layer `index`; the second application of the layers finds the first one's. */
-static gy_node layer_slot(gy_model *model, int index, const int64_t *sizes, int rank,
-                          const wanted_slot *wanted)
+/* The slot "name.what" of a layer. */
+static gy_node layer_slot(const site *at, const char *what, const int64_t *sizes, int rank,
+                          gy_init init, gy_train_slot_kind kind)
 {
-    char name[GY_TRAIN_NAME_BYTES];
-    snprintf(name, sizeof(name), "%s%d.%s", kinds[model->layers[index].kind].name, index,
-             wanted->what);
-    for (size_t i = 0; i < model->slot_count; i++) {
-        if (strcmp(model->slots[i].name, name) == 0) {
-            return model->slots[i].node;
-        }
+    char name[GY_TRAIN_PARAMETER_BYTES];
+    if (!gy_print_whole(name, sizeof(name), "%s.%s", at->name, what)) {
+        gy_graph *graph = at->builder->model->graph;
+        gy_fail(GY_ARG, "name of a layer too long: %.60s", at->name);
+        gy_graph_fail(graph, GY_ARG, NULL);
+        return (gy_node){.graph = graph, .index = -1};
     }
-    const bool is_frozen = wanted->kind == GY_SLOT_PARAMETER && model->is_frozen[index];
-    return gy_model_slot(model, name, sizes, rank, wanted->init,
-                         is_frozen ? GY_SLOT_FROZEN : wanted->kind);
+    return gy_train_builder_slot(at->builder, name, sizes, rank, init, kind);
 }
 
-static gy_node layer_parameter(gy_model *model, int index, const char *what,
-                               const int64_t *sizes, int rank, gy_init init)
+static gy_node layer_parameter(const site *at, const char *what, const int64_t *sizes, int rank,
+                               gy_init init)
 {
-    const wanted_slot wanted = {.what = what, .init = init, .kind = GY_SLOT_PARAMETER};
-    return layer_slot(model, index, sizes, rank, &wanted);
+    return layer_slot(at, what, sizes, rank, init, GY_SLOT_PARAMETER);
 }
 
 /* Normal with deviation sqrt(2 / fan in), for what a relu follows (He et al., ICCV 2015). */
@@ -237,34 +233,32 @@ static gy_init he_of(int64_t fan_in)
     return (gy_init){.kind = GY_INIT_NORMAL, .scale = sqrt(2 / (double)GY_MAX(fan_in, 1))};
 }
 
-static gy_node apply_dense(gy_model *model, int index, gy_node x)
+static gy_node apply_dense(const site *at, gy_node x)
 {
     const gy_type *type = type_of(x);
     if (type == NULL) {
         return x;
     }
     int64_t inputs = type->rank > 0 ? type->sizes[type->rank - 1] : 0;
-    int64_t units = model->layers[index].units;
+    int64_t units = at->layer->units;
     gy_node weight =
-        layer_parameter(model, index, "weight", (int64_t[]){inputs, units}, 2, he_of(inputs));
-    gy_node bias =
-        layer_parameter(model, index, "bias", (int64_t[]){units}, 1, gy_init_zeros());
+        layer_parameter(at, "weight", (int64_t[]){inputs, units}, 2, he_of(inputs));
+    gy_node bias = layer_parameter(at, "bias", (int64_t[]){units}, 1, gy_init_zeros());
     return gy_op_add(gy_op_matmul(x, weight), bias);
 }
 
-static gy_node apply_conv2d(gy_model *model, int index, gy_node x)
+static gy_node apply_conv2d(const site *at, gy_node x)
 {
-    const gy_layer *layer = &model->layers[index];
+    const gy_layer *layer = at->layer;
     const gy_type *type = type_of(x);
     if (type == NULL) {
         return x;
     }
     int64_t channels = type->rank == 4 ? type->sizes[1] : 1;
     int64_t filter_sizes[4] = {layer->units, channels, layer->window, layer->window};
-    gy_node filters = layer_parameter(model, index, "weight", filter_sizes, 4,
+    gy_node filters = layer_parameter(at, "weight", filter_sizes, 4,
                                       he_of(channels * layer->window * layer->window));
-    gy_node bias =
-        layer_parameter(model, index, "bias", (int64_t[]){layer->units}, 1, gy_init_zeros());
+    gy_node bias = layer_parameter(at, "bias", (int64_t[]){layer->units}, 1, gy_init_zeros());
     gy_node y =
         gy_op_conv2d(x, filters,
                      &GY_OPTIONS(gy_conv_options, .stride = {layer->stride, layer->stride},
@@ -282,19 +276,32 @@ static gy_node apply_flatten(gy_node x)
 }
 
 /* One value for each channel. */
-static gy_node channel_slot(gy_model *model, int index, int64_t channels, const char *what,
-                            double value, gy_train_slot_kind kind)
+static gy_node channel_slot(const site *at, int64_t channels, const char *what, double value,
+                            gy_train_slot_kind kind)
 {
-    const wanted_slot wanted = {
-        .what = what, .init = {.kind = GY_INIT_CONSTANT, .scale = value}, .kind = kind};
-    return layer_slot(model, index, &channels, 1, &wanted);
+    const gy_init init = {.kind = GY_INIT_CONSTANT, .scale = value};
+    return layer_slot(at, what, &channels, 1, init, kind);
+}
+
+/* Keep the two assignments of a training batch to the running statistics. */
+static void add_statistics(const site *at, gy_node x, gy_node mean, gy_node variance)
+{
+    gy_model *model = at->builder->model;
+    if (GY_GROW("train.statistics", model->statistics, model->statistic_capacity,
+                model->statistic_count + 2) < 0) {
+        model->slot_status = GY_NOMEM;
+        return;
+    }
+    gy_op_batch_norm_updates(x, mean, variance, momentum_of(at->layer),
+                             &model->statistics[model->statistic_count]);
+    model->statistic_count += 2;
 }
 
 /* In training by the batch's statistics, unless frozen, else by the running ones. */
-static gy_node apply_batch_norm(gy_model *model, int index, gy_node x, bool is_training)
+static gy_node apply_batch_norm(const site *at, gy_node x)
 {
-    const gy_layer *layer = &model->layers[index];
     const gy_type *type = type_of(x);
+    gy_model *model = at->builder->model;
     if (type == NULL) {
         return x;
     }
@@ -303,66 +310,69 @@ static gy_node apply_batch_norm(gy_model *model, int index, gy_node x, bool is_t
     for (int dim = 2; dim < type->rank; dim++) {
         positions *= type->sizes[dim];
     }
-    gy_node gain = channel_slot(model, index, channels, "weight", 1, GY_SLOT_PARAMETER);
-    gy_node bias = channel_slot(model, index, channels, "bias", 0, GY_SLOT_PARAMETER);
-    gy_node mean = channel_slot(model, index, channels, "running_mean", 0, GY_SLOT_STATISTIC);
-    gy_node variance =
-        channel_slot(model, index, channels, "running_variance", 1, GY_SLOT_STATISTIC);
-    if (!is_training || model->is_frozen[index]) {
-        return gy_op_batch_norm_inference(x, gain, bias, mean, variance, epsilon_of(layer));
+    gy_node gain = channel_slot(at, channels, "weight", 1, GY_SLOT_PARAMETER);
+    gy_node bias = channel_slot(at, channels, "bias", 0, GY_SLOT_PARAMETER);
+    gy_node mean = channel_slot(at, channels, "running_mean", 0, GY_SLOT_STATISTIC);
+    gy_node variance = channel_slot(at, channels, "running_variance", 1, GY_SLOT_STATISTIC);
+    const double epsilon = epsilon_of(at->layer);
+    if (!at->builder->is_training || gy_train_builder_is_frozen(at->builder)) {
+        return gy_op_batch_norm_inference(x, gain, bias, mean, variance, epsilon);
     }
-    if (positions == 1 && model->pair_layer < 0) {
-        model->pair_layer = index;
+    if (positions == 1 && model->pair_layer[0] == '\0') {
+        gy_print(model->pair_layer, sizeof(model->pair_layer), "%s", at->name);
     }
-    gy_op_batch_norm_updates(x, mean, variance, momentum_of(layer),
-                             &model->statistics[model->statistic_count]);
-    model->statistic_count += 2;
-    return gy_op_batch_norm(x, gain, bias, epsilon_of(layer));
+    add_statistics(at, x, mean, variance);
+    return gy_op_batch_norm(x, gain, bias, epsilon);
 }
 
-gy_node gy_train_layers_apply(gy_model *model, gy_node x, bool is_training)
+gy_node gy_model_layer(gy_model_builder *builder, const char *name, gy_layer layer, gy_node x)
 {
-    for (int i = 0; i < model->layer_count; i++) {
-        const gy_layer *layer = &model->layers[i];
-        const int stride = GY_MAX(layer->stride, 1);
-        const gy_window_options window =
-            GY_OPTIONS(gy_window_options, .window = {layer->window, layer->window},
-                       .stride = {stride, stride}, .pad = {layer->pad, layer->pad});
-        switch (layer->kind) {
-        case GY_LAYER_DENSE:
-            x = apply_dense(model, i, x);
-            break;
-        case GY_LAYER_CONV2D:
-            x = apply_conv2d(model, i, x);
-            break;
-        case GY_LAYER_MAX_POOL:
-            x = gy_op_max_pool(x, &window);
-            break;
-        case GY_LAYER_AVERAGE_POOL:
-            x = gy_op_average_pool(x, &window);
-            break;
-        case GY_LAYER_RELU:
-            x = gy_op_relu(x);
-            break;
-        case GY_LAYER_TANH:
-            x = gy_op_tanh(x);
-            break;
-        case GY_LAYER_SIGMOID:
-            x = gy_op_sigmoid(x);
-            break;
-        case GY_LAYER_GELU:
-            x = gy_op_gelu(x);
-            break;
-        case GY_LAYER_DROPOUT:
-            x = is_training && layer->rate > 0 ? gy_op_dropout(x, layer->rate) : x;
-            break;
-        case GY_LAYER_FLATTEN:
-            x = apply_flatten(x);
-            break;
-        case GY_LAYER_BATCH_NORM:
-            x = apply_batch_norm(model, i, x, is_training);
-            break;
-        }
+    const site at = {.builder = builder, .name = name, .layer = &layer};
+    const int stride = GY_MAX(layer.stride, 1);
+    const gy_window_options window =
+        GY_OPTIONS(gy_window_options, .window = {layer.window, layer.window},
+                   .stride = {stride, stride}, .pad = {layer.pad, layer.pad});
+    switch (layer.kind) {
+    case GY_LAYER_DENSE:
+        return apply_dense(&at, x);
+    case GY_LAYER_CONV2D:
+        return apply_conv2d(&at, x);
+    case GY_LAYER_MAX_POOL:
+        return gy_op_max_pool(x, &window);
+    case GY_LAYER_AVERAGE_POOL:
+        return gy_op_average_pool(x, &window);
+    case GY_LAYER_RELU:
+        return gy_op_relu(x);
+    case GY_LAYER_TANH:
+        return gy_op_tanh(x);
+    case GY_LAYER_SIGMOID:
+        return gy_op_sigmoid(x);
+    case GY_LAYER_GELU:
+        return gy_op_gelu(x);
+    case GY_LAYER_DROPOUT:
+        return builder->is_training && layer.rate > 0 ? gy_op_dropout(x, layer.rate) : x;
+    case GY_LAYER_FLATTEN:
+        return apply_flatten(x);
+    case GY_LAYER_BATCH_NORM:
+        return apply_batch_norm(&at, x);
     }
-    return x;
+    gy_fail(GY_ARG, "layer %s is of kind %d, expected 0 to %d", name, (int)layer.kind,
+            GY_LAYER_BATCH_NORM);
+    gy_graph_fail(builder->model->graph, GY_ARG, NULL);
+    return (gy_node){.graph = builder->model->graph, .index = -1};
+}
+
+gy_status gy_train_layers_build(void *arg, gy_model_builder *builder, gy_node x,
+                                gy_node *logits)
+{
+    (void)arg;
+    const gy_model *model = builder->model;
+    for (int i = 0; i < model->layer_count; i++) {
+        char name[GY_TRAIN_NAME_BYTES];
+        gy_print(name, sizeof(name), "%s%d", kinds[model->layers[i].kind].name, i);
+        builder->layer = i;
+        x = gy_model_layer(builder, name, model->layers[i], x);
+    }
+    *logits = x;
+    return GY_OK;
 }

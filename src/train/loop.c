@@ -14,6 +14,9 @@
 /* Names of checkpoints have twelve digits. */
 static const int64_t steps_limit = 999999999999;
 
+/* How many labels at least a batch of the test has, if the training's has fewer. */
+static const int64_t test_labels = 256;
+
 /* All that one call of gy_train holds. */
 typedef struct loop {
     gy_model *model;
@@ -37,6 +40,26 @@ static gy_status out_of(const char *name, double value, const char *range)
     return gy_fail(GY_ARG, "training: %s is %g, expected %s", name, value, range);
 }
 
+/* Element type of the samples, sizes of their labels. */
+static gy_status check_kinds(const gy_model *model, const gy_dataset *set, const char *what)
+{
+    const gy_dtype dtype = set->input_dtype != GY_DTYPE_NONE ? set->input_dtype : model->dtype;
+    if (dtype != model->input_dtype) {
+        return gy_fail(GY_TYPE, "training: the %s set has samples of %s, model %s takes %s",
+                       what, gy_dtype_name(dtype), model->name,
+                       gy_dtype_name(model->input_dtype));
+    }
+    if (set->label_rank != model->label_rank ||
+        memcmp(set->label_sizes, model->label_sizes,
+               (size_t)model->label_rank * sizeof(int64_t)) != 0) {
+        char has[GY_SHAPE_TEXT_BYTES], takes[GY_SHAPE_TEXT_BYTES];
+        return gy_fail(GY_SHAPE, "training: the %s set has labels %s a sample, model %s %s",
+                       what, gy_shape_text(set->label_sizes, set->label_rank, has), model->name,
+                       gy_shape_text(model->label_sizes, model->label_rank, takes));
+    }
+    return GY_OK;
+}
+
 gy_status gy_train_dataset_check(const gy_model *model, const gy_dataset *set, const char *what)
 {
     bool fits = set->input_rank == model->input_rank &&
@@ -53,7 +76,7 @@ gy_status gy_train_dataset_check(const gy_model *model, const gy_dataset *set, c
         return gy_fail(GY_ARG, "training: the %s set has %d classes, model %s %d", what,
                        set->classes, model->name, model->classes);
     }
-    return GY_OK;
+    return check_kinds(model, set, what);
 }
 
 gy_status gy_train_check(const gy_model *model, const gy_dataset *train, const gy_dataset *test,
@@ -127,14 +150,13 @@ static gy_status make_room(loop *l)
 static gy_status check_rows(const loop *l)
 {
     const int64_t count = l->train->count, batch = l->options.batch;
-    const int layer = l->model->pair_layer;
-    if (layer < 0 || (batch > 1 && count % batch != 1)) {
+    if (l->model->pair_layer[0] == '\0' || (batch > 1 && count % batch != 1)) {
         return GY_OK;
     }
     return gy_fail(GY_ARG,
                    "training: %lld samples in batches of %lld leave one of 1 row, and "
-                   "batch_norm%d normalises by a batch of at least 2: choose another batch",
-                   (long long)count, (long long)batch, layer);
+                   "%s normalises by a batch of at least 2: choose another batch",
+                   (long long)count, (long long)batch, l->model->pair_layer);
 }
 
 /* Rank 0 warns for all. */
@@ -298,8 +320,9 @@ static gy_status run_step(loop *l)
 /* Test at an epoch's end; decides about stopping early. */
 static gy_status test_model(loop *l)
 {
-    GY_TRY(gy_model_evaluate(l->model, l->test, GY_MAX(l->options.batch, 256),
-                             &l->result.test_loss, &l->result.test_accuracy, NULL));
+    const int64_t batch = GY_MAX(l->options.batch, test_labels / l->model->label_count);
+    GY_TRY(gy_model_evaluate(l->model, l->test, batch, &l->result.test_loss,
+                             &l->result.test_accuracy, NULL));
     if (l->result.test_loss < l->state.best_loss) {
         l->state.best_loss = l->result.test_loss;
         l->state.epochs_worse = 0;

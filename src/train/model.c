@@ -2,6 +2,7 @@
  * A sequential model: its graph, its session, and the parameters that outlive both.
  */
 #include "graph/graph.h"
+#include "tensor/tensor.h"
 #include "train/train_priv.h"
 
 #include <stdio.h>
@@ -25,29 +26,63 @@ gy_node gy_model_slot(gy_model *model, const char *name, const int64_t *sizes, i
     return slot->node;
 }
 
+static const gy_type *type_of(gy_node node)
+{
+    return gy_graph_type(node.graph, (gy_value){node.index, node.output});
+}
+
+/* Logits are (batch, label sizes…, classes). */
+static gy_status check_logits(const gy_model *model, const gy_type *type)
+{
+    const gy_type *labels = type_of(model->labels);
+    bool fits = type->rank == labels->rank + 1;
+    for (int i = 0; fits && i < labels->rank; i++) {
+        fits = type->sizes[i] == labels->sizes[i];
+    }
+    if (!fits) {
+        char texts[2][160];
+        return gy_fail(GY_SHAPE,
+                       "model %s: logits %s for labels %s: expected the sizes of the labels, "
+                       "then the number of classes",
+                       model->name, gy_type_text(type, texts[0]),
+                       gy_type_text(labels, texts[1]));
+    }
+    return GY_OK;
+}
+
+/* One form of the model. */
+static gy_status build_form(gy_model *model, bool is_training, gy_node *logits)
+{
+    gy_model_builder builder = {.model = model, .is_training = is_training, .layer = -1};
+    *logits = (gy_node){.graph = NULL, .index = -1};
+    GY_TRY(model->build(model->build_arg, &builder, model->x, logits));
+    GY_TRY(model->slot_status);
+    GY_TRY(gy_graph_status(model->graph));
+    if (logits->graph != model->graph || logits->index < 0) {
+        return gy_fail(GY_ARG, "model %s: its function gave no logits", model->name);
+    }
+    return check_logits(model, type_of(*logits));
+}
+
 /* Forward pass for training and for use, losses, predictions. */
 static gy_status build_forward(gy_model *model)
 {
     int64_t sizes[GY_TENSOR_RANK_MAX] = {GY_BATCH};
+    gy_node training, logits;
     memcpy(&sizes[1], model->input_sizes, (size_t)model->input_rank * sizeof(*sizes));
-    model->x = gy_graph_input(model->graph, "x", model->dtype, sizes, model->input_rank + 1);
-    model->labels = gy_graph_input(model->graph, "labels", GY_I32, (int64_t[]){GY_BATCH}, 1);
-    gy_node training = gy_train_layers_apply(model, model->x, true);
+    model->x =
+        gy_graph_input(model->graph, "x", model->input_dtype, sizes, model->input_rank + 1);
+    memcpy(&sizes[1], model->label_sizes, (size_t)model->label_rank * sizeof(*sizes));
+    model->labels =
+        gy_graph_input(model->graph, "labels", GY_I32, sizes, model->label_rank + 1);
+    GY_TRY(build_form(model, true, &training));
     model->train_loss = gy_op_cross_entropy(training, model->labels);
-    gy_node logits = gy_train_layers_apply(model, model->x, false);
+    GY_TRY(build_form(model, false, &logits));
     model->loss = gy_op_cross_entropy(logits, model->labels);
-    model->log_probabilities = gy_op_log_softmax(logits, 1);
-    model->predicted = gy_op_argmax(logits, 1);
-    GY_TRY(model->slot_status);
-    GY_TRY(gy_graph_status(model->graph));
-    const gy_type *type = gy_graph_type(model->graph, (gy_value){logits.index, logits.output});
-    if (type->rank != 2) {
-        return gy_fail(GY_SHAPE,
-                       "the last layer gives %d dimensions, expected 2: (batch, classes)",
-                       type->rank);
-    }
-    model->classes = (int)type->sizes[1];
-    return GY_OK;
+    model->log_probabilities = gy_op_log_softmax(logits, -1);
+    model->predicted = gy_op_argmax(logits, -1);
+    model->classes = (int)type_of(logits)->sizes[model->label_rank + 1];
+    return gy_graph_status(model->graph);
 }
 
 static void drop_update(gy_update *update)
@@ -119,90 +154,130 @@ static gy_status check_expected(const gy_model *model)
     return GY_OK;
 }
 
+void gy_model_describe(const gy_model *model, gy_text *text)
+{
+    GY_ASSERT(model->configuration != NULL);
+    gy_text_add(text, "function %s: %s", model->name, model->configuration);
+    for (size_t i = 0; i < model->slot_count; i++) {
+        const gy_train_slot *slot = &model->slots[i];
+        const gy_type *type = type_of(slot->node);
+        for (int k = 0; slot->kind != GY_SLOT_STATE && k <= type->rank; k++) {
+            if (k == 0) {
+                gy_text_add(text, "; %s", slot->name);
+            } else {
+                gy_text_add(text, " %lld", (long long)type->sizes[k - 1]);
+            }
+        }
+    }
+}
+
+/* Everything that gy_model_build makes anew. */
+static void drop_built(gy_model *model)
+{
+    gy_session_free(model->session);
+    gy_graph_free(model->graph);
+    gy_free(model->slots);
+    gy_free(model->statistics);
+    drop_update(&model->update);
+}
+
+static gy_status build_all(gy_model *model, const gy_train_options *options)
+{
+    GY_TRY(gy_graph_new(&model->graph));
+    GY_TRY(build_forward(model));
+    GY_TRY(check_expected(model));
+    if (options != NULL) {
+        GY_TRY(gy_update_build(model, options));
+    }
+    return gy_session_new(model->graph,
+                          &(gy_session_options){.comm = model->comm,
+                                                .seed = model->seed,
+                                                .workers = model->workers,
+                                                .has_no_overlap = model->has_no_overlap},
+                          &model->session);
+}
+
 gy_status gy_model_build(gy_model *model, const gy_train_options *options)
 {
-    gy_graph *old_graph = model->graph;
-    gy_session *old_session = model->session;
-    gy_train_slot *old_slots = model->slots;
-    size_t old_count = model->slot_count;
-    drop_update(&model->update);
+    gy_model old = *model;
+    model->graph = NULL;
+    model->session = NULL;
     model->slots = NULL;
     model->slot_count = model->slot_capacity = 0;
-    model->session = NULL;
     model->slot_status = GY_OK;
-    model->statistic_count = 0;
-    model->pair_layer = -1;
-    model->graph = NULL;
-    gy_status status = gy_graph_new(&model->graph);
-    if (status == GY_OK) {
-        status = build_forward(model);
-    }
-    if (status == GY_OK) {
-        status = check_expected(model);
-    }
-    if (status == GY_OK && options != NULL) {
-        status = gy_update_build(model, options);
-    }
-    if (status == GY_OK) {
-        status = gy_session_new(model->graph,
-                                &(gy_session_options){.comm = model->comm,
-                                                      .seed = model->seed,
-                                                      .workers = model->workers,
-                                                      .has_no_overlap = model->has_no_overlap},
-                                &model->session);
-    }
-    if (status == GY_OK && old_session != NULL) {
-        status = carry_over(model, old_session, old_slots, old_count);
+    model->statistics = NULL;
+    model->statistic_count = model->statistic_capacity = 0;
+    model->pair_layer[0] = '\0';
+    model->update = (gy_update){.fetches = NULL};
+    gy_status status = build_all(model, options);
+    if (status == GY_OK && old.session != NULL) {
+        status = carry_over(model, old.session, old.slots, old.slot_count);
     }
     if (status < 0) {
-        /* The model stays what it was. */
-        gy_session_free(model->session);
-        gy_graph_free(model->graph);
-        gy_free(model->slots);
-        drop_update(&model->update);
-        model->graph = old_graph;
-        model->session = old_session;
-        model->slots = old_slots;
-        model->slot_count = model->slot_capacity = old_count;
+        drop_built(model);
+        *model = old; /* the model stays what it was */
         return status;
     }
-    gy_session_free(old_session);
-    gy_graph_free(old_graph);
-    gy_free(old_slots);
+    drop_built(&old);
     return GY_OK;
 }
 
-/* Of one sample: what is beyond is a damaged file or a slip. */
+/* Elements of one sample: what is beyond is a damaged file or a slip. */
 static const int64_t input_limit = (int64_t)1 << 40;
 
-static gy_status check_options(const gy_model_options *options)
+/* (rank) sizes of one sample's input or labels; *count takes their product. */
+static gy_status check_sizes(const char *what, const int64_t *sizes, int rank, int64_t *count)
 {
-    if (options->layer_count < 1 || options->layer_count > GY_LAYER_LIMIT) {
+    *count = 1;
+    for (int i = 0; i < rank; i++) {
+        if (sizes[i] < 1) {
+            return gy_fail(GY_ARG, "model: %s size %lld in dimension %d, expected at least 1",
+                           what, (long long)sizes[i], i);
+        }
+        if (sizes[i] > input_limit / *count) {
+            return gy_fail(GY_LIMIT, "model: %s sizes of more than %lld elements", what,
+                           (long long)input_limit);
+        }
+        *count *= sizes[i];
+    }
+    return GY_OK;
+}
+
+static gy_status check_kind(const gy_model_options *options)
+{
+    if (options->build == NULL &&
+        (options->layer_count < 1 || options->layer_count > GY_LAYER_LIMIT)) {
         return gy_fail(GY_ARG, "model: %d layers, expected 1 to %d", options->layer_count,
                        GY_LAYER_LIMIT);
     }
+    if (options->build != NULL && options->layer_count > 0) {
+        return gy_fail(GY_ARG, "model: a function and %d layers, expected one of both",
+                       options->layer_count);
+    }
+    return GY_OK;
+}
+
+static gy_status check_options(const gy_model_options *options)
+{
+    int64_t count = 0;
+    GY_TRY(check_kind(options));
     if (options->dtype != GY_F32 && options->dtype != GY_F64) {
         return gy_fail(GY_TYPE, "model: element type %s, expected f32 or f64",
                        gy_dtype_name(options->dtype));
+    }
+    if (!gy_dtype_is_element(options->input_dtype)) {
+        return gy_fail(GY_TYPE, "model: input of element type %d", (int)options->input_dtype);
     }
     if (options->input_rank < 1 || options->input_rank >= GY_TENSOR_RANK_MAX) {
         return gy_fail(GY_ARG, "model: input of %d dimensions, expected 1 to %d",
                        options->input_rank, GY_TENSOR_RANK_MAX - 1);
     }
-    int64_t count = 1;
-    for (int i = 0; i < options->input_rank; i++) {
-        if (options->input_sizes[i] < 1) {
-            return gy_fail(GY_ARG,
-                           "model: input size %lld in dimension %d, expected at least 1",
-                           (long long)options->input_sizes[i], i);
-        }
-        if (options->input_sizes[i] > input_limit / count) {
-            return gy_fail(GY_LIMIT, "model: an input of more than %lld elements",
-                           (long long)input_limit);
-        }
-        count *= options->input_sizes[i];
+    if (options->label_rank < 0 || options->label_rank > GY_TENSOR_RANK_MAX - 2) {
+        return gy_fail(GY_ARG, "model: labels of %d dimensions, expected 0 to %d",
+                       options->label_rank, GY_TENSOR_RANK_MAX - 2);
     }
-    return GY_OK;
+    GY_TRY(check_sizes("input", options->input_sizes, options->input_rank, &count));
+    return check_sizes("label", options->label_sizes, options->label_rank, &count);
 }
 
 /* What could be saved and not loaded again is no model: layers pass through their text, class
@@ -220,7 +295,7 @@ static gy_status check_texts(const gy_model_options *options)
     }
     gy_train_layers_text(options->layers, options->layer_count, &text);
     gy_status status = text.status;
-    if (status == GY_OK) {
+    if (status == GY_OK && options->build == NULL) {
         status = gy_train_layers_parse(gy_text_get(&text), &parsed, &count);
         status = status == GY_FORMAT ? gy_fail(GY_ARG, "model: %s", gy_error_text()) : status;
     }
@@ -258,37 +333,70 @@ static gy_status copy_class_names(gy_model *model, const gy_model_options *optio
     return GY_OK;
 }
 
-gy_status gy_model_make(const gy_model_options *options, const gy_bundle *bundle,
-                        gy_model **model)
+/* What of the options is numbers. */
+static void take_numbers(gy_model *made, const gy_model_options *options)
 {
-    GY_TRY(check_options(options));
-    GY_TRY(check_texts(options));
-    gy_model *made = gy_alloc_zero("train.model", 1, sizeof(*made));
-    if (made == NULL) {
-        return GY_NOMEM;
-    }
     snprintf(made->name, sizeof(made->name), "%s",
-             options->name == NULL ? "sequential" : options->name);
+             options->name != NULL    ? options->name
+             : options->build != NULL ? "function"
+                                      : "sequential");
+    made->build = options->build != NULL ? options->build : gy_train_layers_build;
+    made->build_arg = options->arg;
     made->layer_count = options->layer_count;
     made->input_rank = options->input_rank;
     memcpy(made->input_sizes, options->input_sizes, sizeof(made->input_sizes));
+    made->label_rank = options->label_rank;
+    memcpy(made->label_sizes, options->label_sizes, sizeof(made->label_sizes));
+    made->label_count = 1;
+    for (int i = 0; i < made->label_rank; i++) {
+        made->label_count *= made->label_sizes[i];
+    }
     made->dtype = options->dtype;
+    made->input_dtype = options->input_dtype;
     made->seed = options->seed;
     made->comm = options->comm;
     made->workers = options->workers;
     made->has_no_overlap = options->has_no_overlap;
-    made->expected = bundle;
-    const size_t layers = (size_t)made->layer_count;
+}
+
+/* The layers, or the configuration of a function. */
+static gy_status take_kind(gy_model *made, const gy_model_options *options)
+{
+    const size_t layers = (size_t)options->layer_count;
+    if (options->build != NULL) {
+        made->configuration = gy_copy_text(
+            "train.model", options->configuration != NULL ? options->configuration : "");
+        return made->configuration != NULL ? GY_OK : GY_NOMEM;
+    }
     made->layers = gy_alloc_zero("train.model", layers, sizeof(gy_layer));
     made->is_frozen = gy_alloc_zero("train.model", layers, sizeof(bool));
-    made->statistics = gy_alloc_zero("train.model", 2 * layers, sizeof(gy_node));
-    gy_status status = GY_NOMEM;
-    if (made->layers != NULL && made->is_frozen != NULL && made->statistics != NULL) {
-        memcpy(made->layers, options->layers, layers * sizeof(gy_layer));
+    if (made->layers == NULL || made->is_frozen == NULL) {
+        return GY_NOMEM;
+    }
+    memcpy(made->layers, options->layers, layers * sizeof(gy_layer));
+    return GY_OK;
+}
+
+gy_status gy_model_make(const gy_model_options *options, const gy_bundle *bundle,
+                        gy_model **model)
+{
+    gy_model_options known = *options;
+    known.dtype = known.dtype != GY_DTYPE_NONE ? known.dtype : GY_F32;
+    known.input_dtype = known.input_dtype != GY_DTYPE_NONE ? known.input_dtype : known.dtype;
+    GY_TRY(check_options(&known));
+    GY_TRY(check_texts(&known));
+    gy_model *made = gy_alloc_zero("train.model", 1, sizeof(*made));
+    if (made == NULL) {
+        return GY_NOMEM;
+    }
+    take_numbers(made, &known);
+    made->expected = bundle;
+    gy_status status = take_kind(made, &known);
+    if (status == GY_OK) {
         status = gy_model_build(made, NULL);
     }
     if (status == GY_OK) {
-        status = copy_class_names(made, options);
+        status = copy_class_names(made, &known);
     }
     if (status < 0) {
         gy_model_free(made);
@@ -303,7 +411,6 @@ gy_status gy_model_new(const gy_model_options *options, gy_model **model)
 {
     gy_model_options known;
     GY_TRY(gy_options_take(gy_model_options, &known, options));
-    known.dtype = known.dtype != GY_DTYPE_NONE ? known.dtype : GY_F32;
     return gy_model_make(&known, NULL, model);
 }
 
@@ -312,23 +419,24 @@ void gy_model_free(gy_model *model)
     if (model == NULL) {
         return;
     }
-    gy_session_free(model->session);
-    gy_graph_free(model->graph);
-    gy_free(model->slots);
-    drop_update(&model->update);
+    drop_built(model);
     for (int i = 0; model->class_names != NULL && i < model->classes; i++) {
         gy_free(model->class_names[i]);
     }
     gy_free(model->class_names);
     gy_bundle_free(model->source);
+    gy_free(model->configuration);
     gy_free(model->layers);
     gy_free(model->is_frozen);
-    gy_free(model->statistics);
     gy_free(model);
 }
 
 gy_status gy_model_freeze(gy_model *model, int index, bool is_frozen)
 {
+    if (model->layers == NULL) {
+        return gy_fail(GY_ARG, "freeze: layer %d, but model %s is a function", index,
+                       model->name);
+    }
     if (index < 0 || index >= model->layer_count) {
         return gy_fail(GY_ARG, "freeze: layer %d, model %s has 0 to %d", index, model->name,
                        model->layer_count - 1);

@@ -28,28 +28,50 @@ static gy_status set_class_names(gy_bundle *bundle, const gy_model *model)
     return status;
 }
 
-/* What the model is, as metadata. */
-static gy_status describe(gy_bundle *bundle, const gy_model *model)
+static gy_status set_sizes(gy_bundle *bundle, const char *key, const int64_t *sizes, int rank)
+{
+    gy_text text = {.data = NULL};
+    for (int i = 0; i < rank; i++) {
+        gy_text_add(&text, "%s%lld", i == 0 ? "" : " ", (long long)sizes[i]);
+    }
+    gy_status status =
+        text.status < 0 ? text.status : gy_bundle_set(bundle, key, gy_text_get(&text));
+    gy_text_free(&text);
+    return status;
+}
+
+static gy_status set_layers(gy_bundle *bundle, const gy_model *model)
 {
     gy_text layers = {.data = NULL};
-    gy_text sizes = {.data = NULL};
     gy_train_layers_text(model->layers, model->layer_count, &layers);
-    for (int i = 0; i < model->input_rank; i++) {
-        gy_text_add(&sizes, "%s%lld", i == 0 ? "" : " ", (long long)model->input_sizes[i]);
-    }
-    gy_status status = layers.status < 0 ? layers.status : sizes.status;
+    gy_status status = layers.status;
     if (status == GY_OK) {
         status = gy_bundle_set(bundle, "gyre.layers", gy_text_get(&layers));
     }
-    if (status == GY_OK) {
-        status = gy_bundle_set(bundle, "gyre.input", gy_text_get(&sizes));
-    }
     gy_text_free(&layers);
-    gy_text_free(&sizes);
-    GY_TRY(status);
+    return status;
+}
+
+/* What the model is, as metadata. A file of format 1 is of layers, of one label a sample, and
+ * its input has the element type of its parameters. */
+static gy_status describe(gy_bundle *bundle, const gy_model *model)
+{
+    const bool is_function = model->layers == NULL;
+    const bool is_plain =
+        !is_function && model->label_rank == 0 && model->input_dtype == model->dtype;
+    if (is_function) {
+        GY_TRY(gy_bundle_set(bundle, "gyre.configuration", model->configuration));
+    } else {
+        GY_TRY(set_layers(bundle, model));
+    }
+    if (!is_plain) {
+        GY_TRY(gy_bundle_set(bundle, "gyre.input_dtype", gy_dtype_name(model->input_dtype)));
+        GY_TRY(set_sizes(bundle, "gyre.labels", model->label_sizes, model->label_rank));
+    }
+    GY_TRY(set_sizes(bundle, "gyre.input", model->input_sizes, model->input_rank));
     GY_TRY(gy_bundle_set(bundle, "gyre.model", model->name));
     GY_TRY(gy_bundle_set(bundle, "gyre.dtype", gy_dtype_name(model->dtype)));
-    GY_TRY(set_number(bundle, "gyre.format", 1));
+    GY_TRY(set_number(bundle, "gyre.format", is_plain ? 1 : 2));
     return set_class_names(bundle, model);
 }
 
@@ -93,18 +115,20 @@ static gy_status need(const gy_bundle *bundle, const char *key, const char **val
                : gy_fail(GY_FORMAT, "no '%s' in the metadata: not a model of gyre", key);
 }
 
-static gy_status parse_sizes(const char *text, gy_model_options *options)
+/* Up to rank_max sizes of one sample's input or labels. */
+static gy_status parse_sizes(const char *what, const char *text, int rank_max, int64_t *sizes,
+                             int *rank)
 {
     const char *at = text;
+    *rank = 0;
     while (*at != '\0') {
         char *end = NULL;
         long long size = strtoll(at, &end, 10);
-        if (end == at || size < 1 || size > (1LL << 40) ||
-            options->input_rank == GY_TENSOR_RANK_MAX - 1) {
-            return gy_fail(GY_FORMAT, "input sizes '%.40s': expected up to %d numbers", text,
-                           GY_TENSOR_RANK_MAX - 1);
+        if (end == at || size < 1 || size > (1LL << 40) || *rank == rank_max) {
+            return gy_fail(GY_FORMAT, "%s sizes '%.40s': expected up to %d numbers", what, text,
+                           rank_max);
         }
-        options->input_sizes[options->input_rank++] = size;
+        sizes[(*rank)++] = size;
         at = end + strspn(end, " ");
     }
     return GY_OK;
@@ -142,38 +166,92 @@ static gy_status fill_parameters(gy_model *model, const gy_bundle *bundle)
     return GY_OK;
 }
 
-/* Options from the metadata; `layers`, `names` and `lines` are the caller's to free. */
-static gy_status read_description(const gy_bundle *bundle, gy_model_options *options,
-                                  gy_layer **layers, char **names, const char ***lines)
+static gy_status need_dtype(const gy_bundle *bundle, const char *key, gy_dtype *dtype)
 {
     const char *text = NULL;
-    GY_TRY(need(bundle, "gyre.model", &text));
-    options->name = text;
-    GY_TRY(need(bundle, "gyre.format", &text));
-    if (strcmp(text, "1") != 0) {
-        return gy_fail(GY_FORMAT, "model format %.20s, this version reads 1", text);
-    }
-    GY_TRY(need(bundle, "gyre.dtype", &text));
-    if (!gy_dtype_parse(text, &options->dtype)) {
-        return gy_fail(GY_FORMAT, "unknown element type '%.20s'", text);
-    }
-    GY_TRY(need(bundle, "gyre.input", &text));
-    options->input_rank = 0;
-    GY_TRY(parse_sizes(text, options));
-    GY_TRY(need(bundle, "gyre.layers", &text));
-    GY_TRY(gy_train_layers_parse(text, layers, &options->layer_count));
-    options->layers = *layers;
-    options->class_names = NULL;
-    text = gy_bundle_get(bundle, "gyre.classes");
-    if (text != NULL) {
-        *names = gy_copy_text("train.model", text);
-        if (*names == NULL) {
-            return GY_NOMEM;
+    GY_TRY(need(bundle, key, &text));
+    return gy_dtype_parse(text, dtype)
+               ? GY_OK
+               : gy_fail(GY_FORMAT, "unknown element type '%.20s'", text);
+}
+
+/* What the description of a file points at while a model is made of it. */
+typedef struct described {
+    gy_layer *layers;
+    char *names;
+    const char **lines;
+} described;
+
+/* Layers, or the function that the file is of and its configuration. */
+static gy_status read_kind(const gy_bundle *bundle, gy_model_options *options, described *made)
+{
+    const char *layers = gy_bundle_get(bundle, "gyre.layers");
+    if (layers != NULL) {
+        if (options->build != NULL) {
+            return gy_fail(GY_ARG, "model %s is a list of layers, not one of a function",
+                           options->name);
         }
-        GY_TRY(split_lines(*names, lines, &options->class_count));
-        options->class_names = *lines;
+        GY_TRY(gy_train_layers_parse(layers, &made->layers, &options->layer_count));
+        options->layers = made->layers;
+        return GY_OK;
     }
+    const char *text = NULL;
+    const char *expected = options->configuration;
+    GY_TRY(need(bundle, "gyre.configuration", &text));
+    if (expected != NULL && strcmp(expected, text) != 0) {
+        return gy_fail(GY_MISMATCH, "model %s has configuration '%.80s', expected '%.80s'",
+                       options->name, text, expected);
+    }
+    options->configuration = text;
+    options->layer_count = 0;
+    return options->build != NULL
+               ? GY_OK
+               : gy_fail(GY_ARG,
+                         "model %s is one of a function, which only its program has: give it "
+                         "as gy_model_options.build",
+                         options->name);
+}
+
+static gy_status read_names(const gy_bundle *bundle, gy_model_options *options, described *made)
+{
+    const char *text = gy_bundle_get(bundle, "gyre.classes");
+    options->class_names = NULL;
+    if (text == NULL) {
+        return GY_OK;
+    }
+    made->names = gy_copy_text("train.model", text);
+    if (made->names == NULL) {
+        return GY_NOMEM;
+    }
+    GY_TRY(split_lines(made->names, &made->lines, &options->class_count));
+    options->class_names = made->lines;
     return GY_OK;
+}
+
+/* Options from the metadata. */
+static gy_status read_description(const gy_bundle *bundle, gy_model_options *options,
+                                  described *made)
+{
+    const char *text = NULL, *format = NULL;
+    GY_TRY(need(bundle, "gyre.model", &options->name));
+    GY_TRY(need(bundle, "gyre.format", &format));
+    if (strcmp(format, "1") != 0 && strcmp(format, "2") != 0) {
+        return gy_fail(GY_FORMAT, "model format %.20s, this version reads 1 and 2", format);
+    }
+    GY_TRY(need_dtype(bundle, "gyre.dtype", &options->dtype));
+    GY_TRY(need(bundle, "gyre.input", &text));
+    GY_TRY(parse_sizes("input", text, GY_TENSOR_RANK_MAX - 1, options->input_sizes,
+                       &options->input_rank));
+    options->input_dtype = options->dtype;
+    options->label_rank = 0;
+    if (strcmp(format, "2") == 0) {
+        GY_TRY(need_dtype(bundle, "gyre.input_dtype", &options->input_dtype));
+        GY_TRY(need(bundle, "gyre.labels", &text));
+        GY_TRY(parse_sizes("label", text, GY_TENSOR_RANK_MAX - 2, options->label_sizes,
+                           &options->label_rank));
+    }
+    GY_TRY(read_kind(bundle, options, made));
+    return read_names(bundle, options, made);
 }
 
 gy_status gy_model_load(const char *path, const gy_model_options *options, gy_model **model)
@@ -182,20 +260,18 @@ gy_status gy_model_load(const char *path, const gy_model_options *options, gy_mo
     GY_TRY(gy_options_take(gy_model_options, &o, options));
     gy_bundle *bundle = NULL;
     GY_TRY(gy_bundle_read(path, &bundle));
-    gy_layer *layers = NULL;
-    char *names = NULL;
-    const char **lines = NULL;
+    described parts = {.layers = NULL};
     gy_model *made = NULL;
-    gy_status status = read_description(bundle, &o, &layers, &names, &lines);
+    gy_status status = read_description(bundle, &o, &parts);
     if (status == GY_OK) {
         status = gy_model_make(&o, bundle, &made);
     }
     if (status == GY_OK) {
         status = fill_parameters(made, bundle);
     }
-    gy_free(layers);
-    gy_free(names);
-    gy_free(lines);
+    gy_free(parts.layers);
+    gy_free(parts.names);
+    gy_free(parts.lines);
     if (status < 0) {
         gy_bundle_free(bundle);
         gy_model_free(made);

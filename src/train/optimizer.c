@@ -14,11 +14,9 @@
  *
  * @source Sutskever et al., ICML 2013; Kingma & Ba, ICLR 2015; Loshchilov & Hutter, ICLR 2019
  */
+#include "base/text.h"
 #include "graph/graph.h"
 #include "train/train_priv.h"
-
-#include <stdio.h>
-#include <string.h>
 
 gy_status gy_train_defaults(const gy_train_options *options, gy_train_options *filled)
 {
@@ -46,7 +44,7 @@ static gy_node scaled(gy_model *model, gy_node value, double by)
 static gy_node state_of(gy_model *model, const gy_train_slot *slot, const char *what)
 {
     char name[GY_TRAIN_NAME_BYTES];
-    snprintf(name, sizeof(name), "%.60s/%s", slot->name, what);
+    gy_print(name, sizeof(name), "%s/%s", slot->name, what);
     const gy_type *type =
         gy_graph_type(model->graph, (gy_value){slot->node.index, slot->node.output});
     return gy_model_slot(model, name, type->sizes, type->rank, gy_init_zeros(), GY_SLOT_STATE);
@@ -171,7 +169,7 @@ static gy_status build(gy_model *model, const gy_train_options *o, const gy_trai
 static void add_statistics(gy_model *model)
 {
     gy_update *update = &model->update;
-    for (int i = 0; i < model->statistic_count; i++) {
+    for (size_t i = 0; i < model->statistic_count; i++) {
         update->fetches[update->fetch_count++] = model->statistics[i];
         update->gather_fetches[update->gather_count++] = model->statistics[i];
     }
@@ -181,7 +179,7 @@ gy_status gy_update_build(gy_model *model, const gy_train_options *options)
 {
     /* State is appended to the model's slots meanwhile, so the parameters are copied first. */
     const size_t all = model->slot_count;
-    const size_t more = (size_t)model->statistic_count + 1;
+    const size_t more = model->statistic_count + 1;
     gy_train_slot *slots = gy_alloc_zero("train.update", all, sizeof(*slots));
     gy_node *gradients = gy_alloc_zero("train.update", all, sizeof(*gradients));
     model->update.fetches =

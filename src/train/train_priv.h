@@ -6,11 +6,15 @@
 #define GY_TRAIN_TRAIN_PRIV_H
 
 #include "base/base.h"
+#include "train/train.h"
 
 #include <gyre/data.h>
-#include <gyre/train.h>
 
-enum { GY_LAYER_LIMIT = 256, GY_TRAIN_NAME_BYTES = 96 };
+/* A parameter's name leaves room for what the optimizer adds to it ("/velocity"). */
+enum { GY_LAYER_LIMIT = 256, GY_TRAIN_NAME_BYTES = 96, GY_TRAIN_PARAMETER_BYTES = 80 };
+
+/* The tensor of a checkpoint that is no parameter. */
+#define GY_TRAIN_LOSSES "losses"
 
 /** What of the session's parameters belongs to the model, and who changes it. */
 typedef enum gy_train_slot_kind {
@@ -40,10 +44,14 @@ typedef struct gy_update {
 
 struct gy_model {
     char name[GY_TRAIN_NAME_BYTES];
-    gy_layer *layers;
-    int layer_count, input_rank, classes;
-    int64_t input_sizes[GY_TENSOR_RANK_MAX];
-    gy_dtype dtype;
+    gy_model_function build;
+    void *build_arg;
+    char *configuration; /* of a function; NULL: a list of layers */
+    gy_layer *layers;    /* of a list; NULL: a function */
+    int layer_count, input_rank, label_rank, classes;
+    int64_t input_sizes[GY_TENSOR_RANK_MAX], label_sizes[GY_TENSOR_RANK_MAX];
+    int64_t label_count; /* of one sample: the product of label_sizes */
+    gy_dtype dtype, input_dtype;
     uint64_t seed;
     gy_comm *comm;
     int workers;
@@ -59,10 +67,10 @@ struct gy_model {
     size_t slot_count, slot_capacity;
     gy_status slot_status; /* the first failure to make one, which the graph does not know */
     bool *is_frozen;       /* of each layer */
-    gy_node *statistics;   /* assignments of a training batch to running statistics; room for
-                              two a layer */
-    int statistic_count;
-    int pair_layer; /* the first one that cannot train on a batch of one row; -1: none */
+    gy_node *statistics;   /* assignments of a training batch to running statistics */
+    size_t statistic_count, statistic_capacity;
+    char pair_layer[GY_TRAIN_NAME_BYTES]; /* the first one that cannot train on a batch of one
+                                             row; "": none */
     gy_update update;
     int64_t input_ns; /* spent in filling batches to evaluate */
 };
@@ -84,11 +92,26 @@ gy_status gy_train_dataset_check(const gy_model *model, const gy_dataset *set,
  */
 gy_status gy_model_build(gy_model *model, const gy_train_options *options);
 
-/** Nodes of the layers on x, ending in logits; parameters are made at the first call. */
-gy_node gy_train_layers_apply(gy_model *model, gy_node x, bool is_training);
+struct gy_model_builder {
+    gy_model *model;
+    bool is_training;
+    int layer; /* of a list: which one is applied; -1: of a function */
+};
+
+/** The gy_model_function of a list of layers; `arg` is not read. */
+gy_status gy_train_layers_build(void *arg, gy_model_builder *builder, gy_node x,
+                                gy_node *logits);
+/** Whether the layer that is being applied is frozen; false in a function. */
+bool gy_train_builder_is_frozen(const gy_model_builder *builder);
+/** A parameter or a running statistic: the slot of that name, made when it is first named. */
+gy_node gy_train_builder_slot(gy_model_builder *builder, const char *name, const int64_t *sizes,
+                              int rank, gy_init init, gy_train_slot_kind kind);
 /** "conv2d 32 5 1 2; relu; …", and back. GY_FORMAT names the word. */
 void gy_train_layers_text(const gy_layer *layers, int count, gy_text *text);
 gy_status gy_train_layers_parse(const char *text, gy_layer **layers, int *count);
+
+/** What a function's model is, as text: its configuration, then parameters and sizes. */
+void gy_model_describe(const gy_model *model, gy_text *text);
 
 /** A new slot of the model. */
 gy_node gy_model_slot(gy_model *model, const char *name, const int64_t *sizes, int rank,
@@ -111,17 +134,6 @@ typedef struct gy_train_state {
     double *losses;   /* one per update; grows */
     size_t loss_capacity;
 } gy_train_state;
-
-/**
- * All ranks get the failure of the lowest rank that has one, with its words; else `status`. A
- * collective: every rank calls it, and the communicator stays usable.
- */
-gy_status gy_train_agree(gy_comm *comm, gy_status status);
-/**
- * A failure that the other ranks do not share: they end with the same cause instead of waiting
- * for this rank. Returns `status`; the communicator is unusable when that is a failure.
- */
-gy_status gy_train_tell(gy_comm *comm, gy_status status);
 
 /** Make the folder, see that it can be written and, unless resuming, that it is unused. */
 gy_status gy_train_checkpoint_prepare(gy_model *model, const gy_train_options *options);
@@ -149,9 +161,9 @@ gy_status gy_train_slot_tensor(gy_model *model, const char *name, gy_tensor **te
 
 /** Tensors for one rank's rows of a batch, filled from a data set. */
 typedef struct gy_batch {
-    gy_tensor *x, *labels; /* room for `rows` */
-    int64_t rows;
-    int classes; /* labels are below */
+    gy_tensor *x, *labels;     /* room for `rows` */
+    int64_t rows, label_count; /* of a row */
+    int classes;               /* labels are below */
 } gy_batch;
 gy_status gy_batch_new(const gy_model *model, int64_t rows, gy_batch *batch);
 void gy_batch_free(gy_batch *batch);

@@ -2,7 +2,7 @@
  * Goal: what can be wrong with data, checkpoints, model files, disks and single ranks is named,
  * reaches every rank with the same words, and leaves nothing half-done.
  */
-#include "train/gather.h"
+#include "train/report/gather.h"
 #include "training_kit.h"
 
 #include <gyre/data.h>
@@ -411,10 +411,11 @@ GY_TEST(model_files_that_do_not_fit_are_named)
         {"gyre.layers", "flatten; dense 1000000000; dense 1000000000", GY_FORMAT, "dense1"},
         {"gyre.layers", "conv2d 8 9 1 0; flatten; dense 10", GY_SHAPE, "do not fit images"},
         {"gyre.input", "1 7 7", GY_FORMAT, "'dense1.weight'"},
-        {"gyre.input", "99999999999 99999999999", GY_LIMIT, "an input of more than"},
+        {"gyre.input", "99999999999 99999999999", GY_LIMIT, "input sizes of more than"},
         {"gyre.dtype", "f64", GY_FORMAT, "'dense1.weight'"},
         {"gyre.dtype", "i32", GY_TYPE, "i32"},
-        {"gyre.format", "2", GY_FORMAT, "format 2, this version reads 1"},
+        {"gyre.format", "2", GY_FORMAT, "no 'gyre.input_dtype'"},
+        {"gyre.format", "3", GY_FORMAT, "format 3, this version reads 1 and 2"},
         {"gyre.classes", "one\ntwo", GY_ARG, "2 class names for 10"},
     };
     for (size_t i = 0; i < GY_COUNT(cases); i++) {

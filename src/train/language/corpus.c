@@ -1,6 +1,6 @@
 #include "train/language/corpus_priv.h"
 
-#include "train/gather.h"
+#include "train/report/gather.h"
 #include "train/train_priv.h"
 
 #include <string.h>

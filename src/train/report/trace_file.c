@@ -1,8 +1,8 @@
 /* The events of all ranks as one file that Chrome and Perfetto show. */
 #include "base/base.h"
 #include "store/store.h"
-#include "train/gather.h"
-#include "train/train_priv.h"
+#include "train/report/gather.h"
+#include "train/train.h"
 
 #include <gyre/report.h>
 

@@ -1,6 +1,6 @@
 /* Goal: a progress line fits its terminal at any width, a bar that is no terminal writes plain
  * lines, an epoch's end always shows. */
-#include "train/progress.h"
+#include "train/report/progress.h"
 
 #include "base/base.h"
 

@@ -1,6 +1,6 @@
 /* Goal: plots are well-formed XML whatever the data, ticks are round, points stand where they
  * belong. */
-#include "train/plot.h"
+#include "train/report/plot.h"
 
 #include "base/base.h"
 

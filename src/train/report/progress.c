@@ -1,4 +1,4 @@
-#include "train/progress.h"
+#include "train/report/progress.h"
 
 #include "base/base.h"
 #include "base/text.h"

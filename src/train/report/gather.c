@@ -1,6 +1,7 @@
-#include "train/gather.h"
+#include "train/report/gather.h"
 
-#include "train/train_priv.h"
+#include "base/base.h"
+#include "train/train.h"
 
 #include <string.h>
 

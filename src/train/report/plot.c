@@ -1,4 +1,4 @@
-#include "train/plot.h"
+#include "train/report/plot.h"
 
 #include "base/base.h"
 #include "store/store.h"
