@@ -608,6 +608,32 @@ GY_TEST(a_record_of_the_first_version_is_read)
     finish(&at);
 }
 
+GY_TEST(a_record_of_another_version_is_refused)
+{
+    bench at = {.now_ns = ms};
+    start(&at);
+    submit(&at, 1, 0, "");
+    gy_names_free(at.names);
+    for (int i = 0; i < CELLS && at.table[i].version != 0; i++) {
+        char expected[160];
+        at.table[i].data[4] = 9; /* behind its kind */
+        (void)snprintf(expected, sizeof(expected),
+                       "record %016llx%016llx of the table is of version 9, expected version 2",
+                       (unsigned long long)at.table[i].key.high,
+                       (unsigned long long)at.table[i].key.low);
+        for (size_t size = at.table[i].size_bytes; size >= 16; size -= 8) {
+            assert_ok(gy_names_new(&(gy_names_options){0}, &at.names));
+            assert_status(gy_names_load(at.names, at.table[i].key, at.table[i].version,
+                                        at.table[i].data, size),
+                          GY_UNSUPPORTED);
+            assert_string_equal(gy_error_text(), expected);
+            gy_names_free(at.names);
+        }
+    }
+    at.names = NULL;
+    finish(&at);
+}
+
 GY_TEST(out_of_memory_is_output)
 {
     bool has_failed = true;

@@ -12,33 +12,37 @@ static gy_key own_key(uint64_t low)
     return (gy_key){NAMES_OWN_KEY, low};
 }
 
-static void store(gy_names *names, gy_key key, uint64_t version, const void *record,
-                  size_t size_bytes)
+/* `body`: packed, NULL to remove the record. */
+static void store(gy_names *names, const gy_names_effect *what, uint32_t kind, const void *body,
+                  size_t body_bytes)
 {
+    names_record_head_packed head;
+    uint8_t *copy = gy_arena_alloc(&names->texts, sizeof(head) + body_bytes);
     gy_names_effect *effect = gy_names_emit(names, GY_NAMES_STORE);
-    effect->key = key;
-    effect->version = version;
-    void *copy = gy_arena_alloc(&names->texts, size_bytes + 1);
+    effect->key = what->key;
+    effect->version = what->version;
     if (copy == NULL) {
         gy_names_no_memory(names, GY_NOMEM);
         return;
     }
-    if (size_bytes > 0) {
-        memcpy(copy, record, size_bytes);
-        names_record_head *head = copy;
-        const uint8_t *body = (const uint8_t *)copy + sizeof(*head);
-        head->version = NAMES_RECORD_VERSION;
-        head->checksum = gy_hash(body, size_bytes - sizeof(*head), head->kind);
-    }
     effect->data = copy;
-    effect->size_bytes = size_bytes;
+    if (body != NULL) {
+        head = names_record_head_pack(
+            &(names_record_head){.kind = kind,
+                                 .version = NAMES_RECORD_VERSION,
+                                 .checksum = gy_hash(body, body_bytes, kind)});
+        memcpy(copy, &head, sizeof(head));
+        memcpy(copy + sizeof(head), body, body_bytes);
+        effect->size_bytes = sizeof(head) + body_bytes;
+    }
 }
 
 static void store_number(gy_names *names, gy_key key, uint64_t version, uint32_t kind,
                          uint64_t value)
 {
-    const names_record_number record = {.head = {.kind = kind}, .value = value};
-    store(names, key, version, &record, sizeof(record));
+    const names_record_number_packed body =
+        names_record_number_pack(&(names_record_number){.value = value});
+    store(names, &(gy_names_effect){.key = key, .version = version}, kind, &body, sizeof(body));
 }
 
 void gy_names_store_term(gy_names *names)
@@ -61,8 +65,7 @@ void gy_names_store_job(gy_names *names, uint32_t job, pending what)
     GY_ASSERT(row->pending == PENDING_NONE);
     row->pending = what;
     const job_facts *facts = &row->next;
-    names_record_job record = {.head = {.kind = RECORD_JOB},
-                               .spec = facts->spec,
+    names_record_job record = {.spec = facts->spec,
                                .platform = facts->platform,
                                .epoch = facts->epoch,
                                .attempts = facts->attempts,
@@ -78,12 +81,16 @@ void gy_names_store_job(gy_names *names, uint32_t job, pending what)
     memcpy(record.name, facts->name, sizeof(record.name));
     memcpy(record.label, facts->label, sizeof(record.label));
     memcpy(record.reason, facts->reason, sizeof(record.reason));
-    store(names, row->key, row->record, &record, sizeof(record));
+    const names_record_job_packed body = names_record_job_pack(&record);
+    store(names, &(gy_names_effect){.key = row->key, .version = row->record}, RECORD_JOB, &body,
+          sizeof(body));
 }
 
 void gy_names_forget_job(gy_names *names, uint32_t job)
 {
-    store(names, names->jobs[job].key, names->jobs[job].record, NULL, 0);
+    const job_row *row = &names->jobs[job];
+    store(names, &(gy_names_effect){.key = row->key, .version = row->record}, RECORD_JOB, NULL,
+          0);
 }
 
 /* ---- What stands ---- */
@@ -201,9 +208,12 @@ void gy_names_stored(gy_names *names, const gy_names_event *event)
 
 /* ---- What stood ---- */
 
-static gy_status load_job(gy_names *names, gy_key key, uint64_t version,
-                          const names_record_job *record)
+static gy_status load_job(gy_names *names, gy_key key, uint64_t version, const uint8_t *body)
 {
+    names_record_job taken;
+    const names_record_job *record = &taken;
+    size_t left = sizeof(names_record_job_packed);
+    GY_ASSERT(names_record_job_take(&body, &left, &taken));
     const char *const texts[] = {record->name, record->label};
     for (size_t i = 0; i < GY_COUNT(texts); i++) {
         if (memchr(texts[i], '\0', GY_CONTROL_TEXT_BYTES) == NULL) {
@@ -246,11 +256,13 @@ static gy_status load_job(gy_names *names, gy_key key, uint64_t version,
     return GY_OK;
 }
 
-static gy_status load_number(gy_names *names, gy_key key, uint64_t version,
-                             const names_record_number *record)
+static gy_status load_number(gy_names *names, gy_key key, uint64_t version, const uint8_t *body)
 {
+    names_record_number record;
+    size_t left = sizeof(names_record_number_packed);
+    GY_ASSERT(names_record_number_take(&body, &left, &record));
     if (key.low == 0) {
-        names->term = record->value;
+        names->term = record.value;
         names->term_record = version;
         return GY_OK;
     }
@@ -261,7 +273,7 @@ static gy_status load_number(gy_names *names, gy_key key, uint64_t version,
                                            names->options.daemon_max);
     }
     names->daemons[daemon].version = version;
-    names->daemons[daemon].is_drained = record->value != 0;
+    names->daemons[daemon].is_drained = record.value != 0;
     return GY_OK;
 }
 
@@ -271,28 +283,26 @@ gy_status gy_names_load(gy_names *names, gy_key key, uint64_t version, const voi
     GY_ASSERT(names->phase == NAMES_NEW);
     bool is_own = key.high == NAMES_OWN_KEY;
     uint32_t kind = !is_own ? RECORD_JOB : key.low == 0 ? RECORD_TERM : RECORD_DAEMON;
-    size_t wanted = is_own ? sizeof(names_record_number) : sizeof(names_record_job);
-    union {
-        names_record_head head;
-        names_record_number number;
-        names_record_job job;
-    } record;
-    memset(&record, 0, sizeof(record));
-    if (size_bytes >= sizeof(record.head)) {
-        memcpy(&record, data, GY_MIN(size_bytes, sizeof(record)));
-        const bool is_first = record.head.version == NAMES_RECORD_FIRST;
-        wanted -= is_first && !is_own ? NAMES_RECORD_FIRST_LESS : 0;
-        if (!is_first && record.head.version != NAMES_RECORD_VERSION) {
-            return gy_fail(GY_UNSUPPORTED, "a record of version %u, this is version %u",
-                           record.head.version, NAMES_RECORD_VERSION);
-        }
+    size_t wanted =
+        is_own ? sizeof(names_record_number_packed) : sizeof(names_record_job_packed);
+    const uint8_t *at = data;
+    size_t left = size_bytes;
+    names_record_head head = {.kind = 0};
+    if (names_record_head_take(&at, &left, &head) && head.version == NAMES_RECORD_FIRST) {
+        wanted -= is_own ? 0 : NAMES_RECORD_FIRST_LESS;
+    } else if (left < size_bytes && head.version != NAMES_RECORD_VERSION) {
+        return gy_fail(GY_UNSUPPORTED,
+                       "record %016llx%016llx of the table is of version %u, expected version "
+                       "%d",
+                       (unsigned long long)key.high, (unsigned long long)key.low, head.version,
+                       NAMES_RECORD_VERSION);
     }
-    if (size_bytes != wanted || record.head.kind != kind ||
-        gy_hash((const uint8_t *)&record + sizeof(record.head), wanted - sizeof(record.head),
-                kind) != record.head.checksum) {
+    if (left != wanted || head.kind != kind || gy_hash(at, left, kind) != head.checksum) {
         return gy_fail(GY_FORMAT, "record %016llx%016llx of %zu bytes is damaged",
                        (unsigned long long)key.high, (unsigned long long)key.low, size_bytes);
     }
-    return is_own ? load_number(names, key, version, &record.number)
-                  : load_job(names, key, version, &record.job);
+    uint8_t body[sizeof(names_record_job_packed)] = {0}; /* of the first version: filled up */
+    memcpy(body, at, left);
+    return is_own ? load_number(names, key, version, body)
+                  : load_job(names, key, version, body);
 }

@@ -6,10 +6,14 @@
 
 #include "base/base.h"
 #include "base/disk.h"
+#include "base/record.h"
 #include "persist/journal/journal.h"
 #include "persist/journal/plant.h"
 
 enum { GY_JOURNAL_PATH = 4096, GY_JOURNAL_OWNER = 96 };
+
+#define GY_RECORDS "persist/journal/heads.def"
+#include "base/record.inc"
 
 /** A form that it can have. */
 typedef struct gy_journal_ops {

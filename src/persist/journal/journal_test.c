@@ -343,6 +343,43 @@ GY_TEST_WITH(test_damage_is_told, .setup_func = enter, .teardown_func = leave)
     assert_non_null(strstr(gy_error_text(), "has 50 bytes, expected a head"));
 }
 
+/* What another version wrote is named with its version, whatever its fields were. */
+GY_TEST_WITH(test_other_versions_are_refused, .setup_func = enter, .teardown_func = leave)
+{
+    static const struct {
+        const char *name, *said;
+        bool is_object;
+        long size_bytes; /* its head had less then; 0: as many as today */
+    } cases[] = {
+        {"journal.1", "journal.1 is of version 2, expected version 1", false, 0},
+        {"journal.1", "journal.1 is of version 2, expected version 1", false, 24},
+        {"seal.1", "seal.1 is of version 2, expected version 1", false, 0},
+        {"seal.1", "seal.1 is of version 2, expected version 1", false, 40},
+        {"journal.1.0", "journal.1.0 is of version 2, expected version 1", true, 0},
+        {"journal.1.1", "journal.1.1 is of version 2, expected version 1", true, 16},
+    };
+    for (size_t i = 0; i < GY_COUNT(cases); i++) {
+        gy_journal *journal = NULL;
+        char other[96], path[128];
+        snprintf(other, sizeof(other), cases[i].is_object ? "file:%.80s" : "%.80s", folder);
+        swap_folder(other);
+        write_epochs(2);
+        swap_folder(other);
+        spoil(cases[i].name, 8, "\2"); /* behind its magic */
+        path_to(cases[i].name, path);
+        assert_int_equal(cases[i].size_bytes > 0 ? truncate(path, cases[i].size_bytes) : 0, 0);
+        swap_folder(other);
+        assert_status(open_as(3, &journal), GY_UNSUPPORTED);
+        if (strstr(gy_error_text(), cases[i].said) == NULL) {
+            fail_msg("nothing says \"%s\" in: %s", cases[i].said, gy_error_text());
+        }
+        assert_null(strchr(gy_error_text(), '\n'));
+        swap_folder(other);
+        assert_int_equal(leave(NULL), 0);
+        assert_int_equal(enter(NULL), 0);
+    }
+}
+
 /* Interrupted at any name, a removal leaves no journal of a job that has not ended. */
 GY_TEST_WITH(test_half_removed_is_not_half_a_job, .setup_func = enter, .teardown_func = leave)
 {

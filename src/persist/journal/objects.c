@@ -19,15 +19,7 @@ typedef enum object_kind {
     OBJECT_END   /* the job has ended, and all of this goes */
 } object_kind;
 
-/* In this machine's byte order, as the records are. */
-typedef struct object_head {
-    char magic[8]; /* "gyre obj" */
-    uint32_t version, kind;
-    uint64_t epoch, number, by;
-    uint64_t checksum; /* of the content, then of what stands before it */
-} object_head;
-
-static_assert(sizeof(object_head) == 48, "heads have no holes");
+static_assert(sizeof(object_head_packed) == 48, "a head of another size needs another VERSION");
 
 typedef struct object_name {
     uint64_t epoch, number;
@@ -38,10 +30,11 @@ typedef struct object_list {
     size_t count, capacity;
 } object_list;
 
-static uint64_t sum_object(const object_head *head, const uint8_t *content, size_t size_bytes)
+static uint64_t sum_object(const void *packed, uint64_t number, const uint8_t *content,
+                           size_t size_bytes)
 {
-    return gy_hash(head, offsetof(object_head, checksum),
-                   gy_hash(content, size_bytes, head->number));
+    return gy_hash(packed, offsetof(object_head_packed, checksum),
+                   gy_hash(content, size_bytes, number));
 }
 
 static void name_of(const object_name *name, char out[64])
@@ -138,13 +131,35 @@ static gy_status create(const gy_journal_store *store, object_head head, const v
     name_of(&(object_name){head.epoch, head.number}, name);
     memcpy(head.magic, "gyre obj", sizeof(head.magic));
     head.version = VERSION;
-    head.checksum = sum_object(&head, content, size_bytes);
-    gy_status status = gy_journal_add(&bytes, &head, sizeof(head));
+    object_head_packed packed = object_head_pack(&head);
+    gy_record_put(packed.checksum, sizeof(packed.checksum),
+                  sum_object(&packed, head.number, content, size_bytes));
+    gy_status status = gy_journal_add(&bytes, &packed, sizeof(packed));
     status = status < 0 ? status : gy_journal_add(&bytes, content, size_bytes);
     status =
         status < 0 ? status : store->create(store->arg, name, bytes.data, bytes.size_bytes);
     gy_free(bytes.data);
     return status;
+}
+
+/* An object of another version may have other fields behind its version. */
+static gy_status take_head(const char *name, object_name which, const uint8_t *data,
+                           size_t size_bytes, object_head *head)
+{
+    object_opening opening;
+    const uint8_t *start = data, *content = data;
+    size_t after = size_bytes, left = size_bytes;
+    const bool has_magic = object_opening_take(&start, &after, &opening) &&
+                           memcmp(opening.magic, "gyre obj", sizeof(opening.magic)) == 0;
+    if (has_magic && opening.version != VERSION) {
+        return gy_fail(GY_UNSUPPORTED, "%s is of version %u, expected version %d", name,
+                       opening.version, VERSION);
+    }
+    return has_magic && object_head_take(&content, &left, head) && head->epoch == which.epoch &&
+                   head->number == which.number &&
+                   head->checksum == sum_object(data, head->number, content, left)
+               ? GY_OK
+               : gy_fail(GY_FORMAT, "%s does not hold what was written there", name);
 }
 
 /* Its content is appended. GY_NOTFOUND */
@@ -162,21 +177,10 @@ static gy_status read_object(const gy_journal_store *store, object_name which,
         status = store->read(store->arg, name, to->data + before, room, &size);
     }
     GY_TRY(status);
-    if (size >= sizeof(*head)) {
-        memcpy(head, to->data + before, sizeof(*head));
-    }
-    if (size < sizeof(*head) || memcmp(head->magic, "gyre obj", 8) != 0 ||
-        head->epoch != which.epoch || head->number != which.number ||
-        head->checksum !=
-            sum_object(head, to->data + before + sizeof(*head), size - sizeof(*head))) {
-        return gy_fail(GY_FORMAT, "%s does not hold what was written there", name);
-    }
-    if (head->version != VERSION) {
-        return gy_fail(GY_UNSUPPORTED, "%s is of version %u, this is version %d", name,
-                       head->version, VERSION);
-    }
-    memmove(to->data + before, to->data + before + sizeof(*head), size - sizeof(*head));
-    to->size_bytes = before + size - sizeof(*head);
+    GY_TRY(take_head(name, which, to->data + before, size, head));
+    size -= sizeof(object_head_packed);
+    memmove(to->data + before, to->data + before + sizeof(object_head_packed), size);
+    to->size_bytes = before + size;
     return GY_OK;
 }
 

@@ -13,32 +13,16 @@
 
 enum { VERSION = 1 };
 
-/* In this machine's byte order, as the records are. */
-typedef struct segment_head {
-    char magic[8]; /* "gyre seg" */
-    uint64_t version, epoch;
-    char owner[GY_JOURNAL_OWNER];
-    uint64_t checksum; /* of what stands before it */
-} segment_head;
+/* The last bytes of both. */
+enum { SUM_BYTES = 8 };
 
-typedef struct segment_seal {
-    char magic[8];               /* "gyreseal" */
-    uint64_t version, epoch, by; /* by its own epoch: the job has ended, and all of this goes */
-    uint64_t size_bytes, content; /* of the records; their checksum */
-    uint64_t checksum;            /* of what stands before it */
-} segment_seal;
+static_assert(sizeof(segment_head_packed) == 128 && sizeof(segment_seal_packed) == 56,
+              "a head or seal of another size needs another VERSION");
 
-static_assert(sizeof(segment_head) == 128 && sizeof(segment_seal) == 56,
-              "heads and seals have no holes");
-
-static uint64_t sum_head(const segment_head *head)
+/* The checksum of a packed head or seal: of all that stands before it. */
+static uint64_t sum_of(const void *packed, size_t size_bytes)
 {
-    return gy_hash(head, offsetof(segment_head, checksum), VERSION);
-}
-
-static uint64_t sum_seal(const segment_seal *seal)
-{
-    return gy_hash(seal, offsetof(segment_seal, checksum), VERSION);
+    return gy_hash(packed, size_bytes - SUM_BYTES, VERSION);
 }
 
 static gy_status path_of(const char *folder, bool is_seal, uint64_t epoch,
@@ -72,23 +56,35 @@ static int64_t read_file(gy_env *env, const char *path, bool is_kept, gy_journal
     return error;
 }
 
+/* A head or seal of another version may have other fields behind these two. */
+static gy_status check_version(const char *path, const char *magic, const uint8_t *data,
+                               size_t size)
+{
+    segment_opening opening;
+    return !segment_opening_take(&data, &size, &opening) ||
+                   memcmp(opening.magic, magic, sizeof(opening.magic)) != 0 ||
+                   opening.version == VERSION
+               ? GY_OK
+               : gy_fail(GY_UNSUPPORTED, "%s is of version %llu, expected version %d", path,
+                         (unsigned long long)opening.version, VERSION);
+}
+
 static gy_status check_head(const char *path, uint64_t epoch, const uint8_t *data, size_t size)
 {
     segment_head head;
-    if (size < sizeof(head)) {
+    const uint8_t *at = data;
+    size_t left = size;
+    GY_TRY(check_version(path, "gyre seg", data, size));
+    if (!segment_head_take(&at, &left, &head)) {
         return gy_fail(GY_FORMAT, "%s has %zu bytes, expected a head of %zu", path, size,
-                       sizeof(head));
+                       sizeof(segment_head_packed));
     }
-    memcpy(&head, data, sizeof(head));
-    if (memcmp(head.magic, "gyre seg", sizeof(head.magic)) != 0 ||
-        head.checksum != sum_head(&head) || head.epoch != epoch) {
-        return gy_fail(GY_FORMAT, "%s is no segment of epoch %llu", path,
-                       (unsigned long long)epoch);
-    }
-    return head.version == VERSION
+    return memcmp(head.magic, "gyre seg", sizeof(head.magic)) == 0 &&
+                   head.checksum == sum_of(data, sizeof(segment_head_packed)) &&
+                   head.epoch == epoch
                ? GY_OK
-               : gy_fail(GY_UNSUPPORTED, "%s is of version %llu, this is version %d", path,
-                         (unsigned long long)head.version, VERSION);
+               : gy_fail(GY_FORMAT, "%s is no segment of epoch %llu", path,
+                         (unsigned long long)epoch);
 }
 
 /* Append the records of a segment, as far as they are seen now. */
@@ -105,8 +101,8 @@ static gy_status read_records(gy_journal *journal, uint64_t epoch, bool is_kept,
     uint8_t *data = to->data + before;
     size_t size = to->size_bytes - before;
     GY_TRY(check_head(path, epoch, data, size));
-    size -= sizeof(segment_head);
-    memmove(data, data + sizeof(segment_head), size);
+    size -= sizeof(segment_head_packed);
+    memmove(data, data + sizeof(segment_head_packed), size);
     to->size_bytes = before + size;
     return GY_OK;
 }
@@ -118,11 +114,12 @@ static gy_status read_seal(gy_journal *journal, uint64_t epoch, segment_seal *se
     GY_TRY(path_of(journal->folder, true, epoch, path));
     int64_t error = read_file(journal->env, path, false, &bytes);
     gy_status status = error < 0 ? gy_journal_fail("read", path, error) : GY_OK;
-    if (status == GY_OK && bytes.size_bytes == sizeof(*seal)) {
-        memcpy(seal, bytes.data, sizeof(*seal));
-    }
+    const uint8_t *at = bytes.data;
+    size_t left = bytes.size_bytes;
+    status = status < 0 ? status : check_version(path, "gyreseal", at, left);
     if (status == GY_OK &&
-        (bytes.size_bytes != sizeof(*seal) || seal->checksum != sum_seal(seal) ||
+        (left != sizeof(segment_seal_packed) || !segment_seal_take(&at, &left, seal) ||
+         seal->checksum != sum_of(bytes.data, sizeof(segment_seal_packed)) ||
          memcmp(seal->magic, "gyreseal", sizeof(seal->magic)) != 0 || seal->epoch != epoch)) {
         status =
             gy_fail(GY_FORMAT, "%s is no seal of epoch %llu", path, (unsigned long long)epoch);
@@ -140,11 +137,13 @@ static gy_status read_seal(gy_journal *journal, uint64_t epoch, segment_seal *se
 static gy_status create_seal(gy_env *env, const char *folder, segment_seal *seal)
 {
     char path[GY_JOURNAL_PATH];
+    GY_ASSERT(seal->epoch > 0 && seal->by >= seal->epoch);
     memcpy(seal->magic, "gyreseal", sizeof(seal->magic));
     seal->version = VERSION;
-    seal->checksum = sum_seal(seal);
+    segment_seal_packed packed = segment_seal_pack(seal);
+    gy_record_put(packed.checksum, SUM_BYTES, sum_of(&packed, sizeof(packed)));
     GY_TRY(path_of(folder, true, seal->epoch, path));
-    return gy_share_create(env, path, seal, sizeof(*seal));
+    return gy_share_create(env, path, &packed, sizeof(packed));
 }
 
 /* Seal the segment at the whole ones of these records. Of several who do, the first one's seal
@@ -208,26 +207,31 @@ gy_status gy_journal_segment_create(gy_journal *journal, const char *owner)
                          .version = VERSION,
                          .epoch = journal->epoch};
     snprintf(head.owner, sizeof(head.owner), "%s", owner != NULL ? owner : "");
-    head.checksum = sum_head(&head);
+    segment_head_packed packed = segment_head_pack(&head);
+    gy_record_put(packed.checksum, SUM_BYTES, sum_of(&packed, sizeof(packed)));
     GY_TRY(path_of(journal->folder, false, journal->epoch, path));
-    return gy_share_create(journal->env, path, &head, sizeof(head));
+    return gy_share_create(journal->env, path, &packed, sizeof(packed));
 }
 
 void gy_journal_segment_owner(gy_journal *journal, uint64_t epoch, char out[GY_JOURNAL_OWNER])
 {
     char path[GY_JOURNAL_PATH];
     gy_env *env = journal->env;
+    segment_head_packed packed;
     segment_head head;
     out[0] = '\0';
     if (path_of(journal->folder, false, epoch, path) < 0) {
         return;
     }
     int file = gy_env_disk(env)->open(env, path, O_RDONLY, 0);
-    int64_t got = file < 0 ? file : gy_env_disk(env)->read(env, file, &head, sizeof(head));
+    int64_t got = file < 0 ? file : gy_env_disk(env)->read(env, file, &packed, sizeof(packed));
     if (file >= 0) {
         (void)gy_env_disk(env)->close(env, file);
     }
-    if (got == (int64_t)sizeof(head) && head.checksum == sum_head(&head)) {
+    const uint8_t *at = (const uint8_t *)&packed;
+    size_t left = got > 0 ? (size_t)got : 0;
+    if (segment_head_take(&at, &left, &head) &&
+        head.checksum == sum_of(&packed, sizeof(packed))) {
         memcpy(out, head.owner, sizeof(head.owner));
         out[GY_JOURNAL_OWNER - 1] = '\0'; /* whoever may write in that folder wrote it */
     }

@@ -3,6 +3,7 @@
  * order and nothing before what it needs is safe.
  */
 #include "sched/manager/machine_test.h"
+#include "sched/state/records.h"
 
 /* Until it ends: all that runs is done. */
 static void run_all(machine *at)
@@ -345,6 +346,34 @@ GY_TEST(a_journal_of_another_job_is_refused)
     machine_new(&next, &other, (gy_manager_options){0});
     assert_status(gy_manager_replay(next.manager, first.journal, first.journal_bytes, &used),
                   GY_FORMAT);
+    gy_manager_free(next.manager);
+    machine_free(&first);
+}
+
+/* Of an older build, whose beginning may have had less behind its version. */
+GY_TEST(a_journal_of_another_version_is_refused)
+{
+    machine_job job;
+    machine first, next;
+    size_t used = 0;
+    machine_fan(&job, 3, GY_OUTPUT_DETERMINISTIC);
+    machine_new(&first, &job, (gy_manager_options){0});
+    machine_begin(&first);
+    machine_new(&next, &job, (gy_manager_options){0});
+    for (size_t size = sizeof(record_opening_packed); size <= sizeof(record_begin_packed);
+         size += 4) {
+        record_head head = {.size_bytes = (uint32_t)size, .kind = RECORD_BEGIN};
+        uint8_t *body = first.journal + sizeof(record_head_packed);
+        gy_record_put(body + 8, 4, 3); /* behind its magic */
+        head.checksum = gy_hash(body, size, (uint64_t)RECORD_BEGIN << 32 | size);
+        const record_head_packed packed = record_head_pack(&head);
+        memcpy(first.journal, &packed, sizeof(packed));
+        assert_status(
+            gy_manager_replay(next.manager, first.journal, sizeof(packed) + size, &used),
+            GY_UNSUPPORTED);
+        assert_string_equal(gy_error_text(),
+                            "at byte 0: its records are of version 3, expected version 4");
+    }
     gy_manager_free(next.manager);
     machine_free(&first);
 }

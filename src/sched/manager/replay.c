@@ -12,17 +12,6 @@ typedef struct reader {
     size_t left;
 } reader;
 
-static bool take(reader *from, void *to, size_t size_bytes)
-{
-    if (from->left < size_bytes) {
-        return false;
-    }
-    memcpy(to, from->body, size_bytes);
-    from->body += size_bytes;
-    from->left -= size_bytes;
-    return true;
-}
-
 static gy_status misfit(const char *what)
 {
     return gy_fail(GY_FORMAT, "the journal has a record of another job: %s", what);
@@ -30,15 +19,19 @@ static gy_status misfit(const char *what)
 
 static gy_status take_begin(gy_manager *manager, reader *from, bool is_first)
 {
+    record_opening opening;
     record_begin body;
-    if (!take(from, &body, sizeof(body)) || memcmp(body.magic, "gyre job", 8) != 0) {
+    reader start =
+        *from; /* a beginning of another version may have other fields behind these */
+    if (!record_opening_take(&start.body, &start.left, &opening) ||
+        memcmp(opening.magic, "gyre job", sizeof(opening.magic)) != 0) {
         return misfit("a beginning without its magic");
     }
-    if (body.version != RECORD_VERSION) {
-        return gy_fail(GY_UNSUPPORTED, "the journal is of version %u, this is version %u",
-                       body.version, RECORD_VERSION);
+    if (opening.version != RECORD_VERSION) {
+        return gy_fail(GY_UNSUPPORTED, "its records are of version %u, expected version %d",
+                       opening.version, RECORD_VERSION);
     }
-    if (is_first == manager->has_begun ||
+    if (!record_begin_take(&from->body, &from->left, &body) || is_first == manager->has_begun ||
         memcmp(&body.job, &manager->job, sizeof(body.job)) != 0) {
         return misfit("the beginning of other tasks");
     }
@@ -53,7 +46,8 @@ static gy_status take_begin(gy_manager *manager, reader *from, bool is_first)
 static gy_status take_commit(gy_manager *manager, reader *from)
 {
     record_commit body;
-    if (!take(from, &body, sizeof(body)) || body.task >= manager->task_count) {
+    if (!record_commit_take(&from->body, &from->left, &body) ||
+        body.task >= manager->task_count) {
         return misfit("a commit of a task that is not there");
     }
     if (body.host != GY_HOST_NOWHERE &&
@@ -83,7 +77,8 @@ static gy_status take_raise(gy_manager *manager, reader *from)
 {
     record_raise body;
     while (from->left > 0) {
-        if (!take(from, &body, sizeof(body)) || body.task >= manager->task_count) {
+        if (!record_raise_take(&from->body, &from->left, &body) ||
+            body.task >= manager->task_count) {
             return misfit("a loss of a task that is not there");
         }
         task_row *row = &manager->rows[body.task];
@@ -95,42 +90,46 @@ static gy_status take_raise(gy_manager *manager, reader *from)
     return GY_OK;
 }
 
-/* The arrays in a record may stand at odd addresses. */
 static gy_status take_grown(gy_manager *manager, reader *from)
 {
     record_grown body;
-    if (!take(from, &body, sizeof(body)) || body.stage >= manager->options.stage_count ||
-        body.edge_count > from->left || body.detail_bytes > from->left ||
-        from->left != body.task_count * sizeof(gy_sched_task) +
-                          body.edge_count * sizeof(gy_edge) + body.detail_bytes) {
+    if (!record_grown_take(&from->body, &from->left, &body) ||
+        body.stage >= manager->options.stage_count || body.edge_count > from->left ||
+        body.detail_bytes > from->left ||
+        from->left != body.task_count * sizeof(gy_sched_task_packed) +
+                          body.edge_count * sizeof(gy_edge_packed) + body.detail_bytes) {
         return misfit("a refinement of another size");
     }
-    size_t tasks = body.task_count * sizeof(gy_sched_task);
-    size_t edges = body.edge_count * sizeof(gy_edge);
-    uint8_t *copy = gy_alloc("manager.grown", tasks + edges + 1);
-    if (copy == NULL) {
+    gy_sched_task *tasks = gy_alloc("manager.grown", body.task_count * sizeof(*tasks) + 1);
+    gy_edge *edges = gy_alloc("manager.grown", body.edge_count * sizeof(*edges) + 1);
+    if (tasks == NULL || edges == NULL) {
+        gy_free(tasks);
+        gy_free(edges);
         return GY_NOMEM;
     }
-    if (tasks + edges > 0) {
-        memcpy(copy, from->body, tasks + edges);
+    for (uint32_t i = 0; i < body.task_count; i++) {
+        GY_ASSERT(gy_sched_task_take(&from->body, &from->left, &tasks[i]));
     }
-    const void *at_tasks = copy, *at_edges = copy + tasks;
-    const gy_growth growth = {.tasks = at_tasks,
+    for (uint64_t i = 0; i < body.edge_count; i++) {
+        GY_ASSERT(gy_edge_take(&from->body, &from->left, &edges[i]));
+    }
+    const gy_growth growth = {.tasks = tasks,
                               .task_count = body.task_count,
-                              .edges = at_edges,
+                              .edges = edges,
                               .edge_count = body.edge_count,
-                              .detail = from->body + tasks + edges,
+                              .detail = from->body,
                               .detail_bytes = body.detail_bytes};
     gy_status status = gy_manager_take_growth(manager, body.stage, &growth);
     manager->stages[body.stage].asked_tasks = body.asked_tasks;
-    gy_free(copy);
+    gy_free(tasks);
+    gy_free(edges);
     return status == GY_ARG ? gy_fail_within(GY_FORMAT, "a refinement in the journal") : status;
 }
 
 static gy_status take_end(gy_manager *manager, reader *from)
 {
     record_end body;
-    if (!take(from, &body, sizeof(body))) {
+    if (!record_end_take(&from->body, &from->left, &body)) {
         return misfit("an end without its status");
     }
     manager->is_ended = body.status == GY_OK;
@@ -181,7 +180,7 @@ static const char *take_text(reader *from)
 static gy_status take_host(gy_manager *manager, reader *from)
 {
     record_host body;
-    if (!take(from, &body, sizeof(body))) {
+    if (!record_host_take(&from->body, &from->left, &body)) {
         return misfit("a host without its number");
     }
     if (body.host >= manager->options.host_max) {
@@ -237,27 +236,24 @@ static gy_status take_record(gy_manager *manager, uint32_t kind, reader from)
     }
 }
 
-/* The record at `at`, whole and with the checksum that its head tells. */
-static bool find_record(const uint8_t *bytes, size_t size_bytes, size_t at, record_head *head)
+/* A record that is whole and has the checksum that its head tells. */
+static bool find_record(reader from, record_head *head)
 {
-    if (size_bytes - at < sizeof(*head)) {
-        return false;
-    }
-    memcpy(head, bytes + at, sizeof(*head));
-    if (head->size_bytes > size_bytes - at - sizeof(*head)) {
+    if (!record_head_take(&from.body, &from.left, head) || head->size_bytes > from.left) {
         return false;
     }
     uint64_t seed = (uint64_t)head->kind << 32 | head->size_bytes;
-    return gy_hash(bytes + at + sizeof(*head), head->size_bytes, seed) == head->checksum ||
+    return gy_hash(from.body, head->size_bytes, seed) == head->checksum ||
            GY_PLANTED(TORN_TAKEN);
 }
 
 size_t gy_manager_measure(const void *journal, size_t size_bytes)
 {
+    const uint8_t *bytes = journal;
     record_head head;
     size_t at = 0;
-    while (find_record(journal, size_bytes, at, &head)) {
-        at += sizeof(head) + head.size_bytes;
+    while (find_record((reader){bytes + at, size_bytes - at}, &head)) {
+        at += sizeof(record_head_packed) + head.size_bytes;
     }
     return at;
 }
@@ -275,13 +271,13 @@ gy_status gy_manager_replay(gy_manager *manager, const void *journal, size_t siz
     const uint8_t *bytes = journal;
     record_head head;
     size_t at = 0;
-    while (find_record(bytes, size_bytes, at, &head)) {
-        const reader body = {bytes + at + sizeof(head), head.size_bytes};
+    while (find_record((reader){bytes + at, size_bytes - at}, &head)) {
+        const reader body = {bytes + at + sizeof(record_head_packed), head.size_bytes};
         gy_status status = take_record(manager, head.kind, body);
         if (status < 0) {
             return gy_fail_within(status, "at byte %zu", at);
         }
-        at += sizeof(head) + head.size_bytes;
+        at += sizeof(record_head_packed) + head.size_bytes;
     }
     manager->position = at;
     *used = at;

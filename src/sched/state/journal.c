@@ -11,7 +11,7 @@ typedef struct part {
     size_t size_bytes;
 } part;
 
-enum { PARTS = 4 };
+enum { PARTS = 3 };
 
 /* One APPEND holds all records that follow each other. */
 static void tell(gy_manager *manager, size_t size_bytes)
@@ -26,34 +26,53 @@ static void tell(gy_manager *manager, size_t size_bytes)
     last->position = manager->position;
 }
 
+/* Room in the journal for a record's body; NULL: there is none, and the manager's state says
+ * why. */
+static uint8_t *begin_record(gy_manager *manager, size_t size)
+{
+    if (size > UINT32_MAX) {
+        gy_manager_end(manager, GY_LIMIT, "a record of more than 4 GiB");
+        return NULL;
+    }
+    if (GY_GROW("manager.journal", manager->journal, manager->journal_capacity,
+                manager->journal_bytes + sizeof(record_head_packed) + size) < 0) {
+        manager->status = GY_NOMEM;
+        return NULL;
+    }
+    return manager->journal + manager->journal_bytes + sizeof(record_head_packed);
+}
+
+/* The body stands where begin_record made room for it. */
+static void end_record(gy_manager *manager, record_kind kind, size_t size)
+{
+    uint8_t *out = manager->journal + manager->journal_bytes;
+    const record_head head = {.size_bytes = (uint32_t)size,
+                              .kind = kind,
+                              .checksum = gy_hash(out + sizeof(record_head_packed), size,
+                                                  (uint64_t)kind << 32 | size)};
+    const record_head_packed packed = record_head_pack(&head);
+    memcpy(out, &packed, sizeof(packed));
+    manager->journal_bytes += sizeof(packed) + size;
+    tell(manager, sizeof(packed) + size);
+}
+
 static void write_record(gy_manager *manager, record_kind kind, const part parts[PARTS])
 {
     size_t size = 0;
     for (int i = 0; i < PARTS; i++) {
         size += parts[i].size_bytes;
     }
-    size_t total = sizeof(record_head) + size;
-    if (size > UINT32_MAX) {
-        gy_manager_end(manager, GY_LIMIT, "a record of more than 4 GiB");
+    uint8_t *body = begin_record(manager, size);
+    if (body == NULL) {
         return;
     }
-    if (GY_GROW("manager.journal", manager->journal, manager->journal_capacity,
-                manager->journal_bytes + total) < 0) {
-        manager->status = GY_NOMEM;
-        return;
-    }
-    uint8_t *out = manager->journal + manager->journal_bytes, *body = out + sizeof(record_head);
     for (int i = 0; i < PARTS; i++) {
         if (parts[i].size_bytes > 0) {
             memcpy(body, parts[i].data, parts[i].size_bytes);
             body += parts[i].size_bytes;
         }
     }
-    record_head head = {.size_bytes = (uint32_t)size, .kind = kind};
-    head.checksum = gy_hash(out + sizeof(head), size, (uint64_t)kind << 32 | size);
-    memcpy(out, &head, sizeof(head));
-    manager->journal_bytes += total;
-    tell(manager, total);
+    end_record(manager, kind, size);
 }
 
 void gy_manager_write_begin(gy_manager *manager)
@@ -62,8 +81,9 @@ void gy_manager_write_begin(gy_manager *manager)
                                .version = RECORD_VERSION,
                                .generation = manager->generation,
                                .job = manager->job};
+    const record_begin_packed packed = record_begin_pack(&body);
     write_record(manager, manager->has_begun ? RECORD_RESUME : RECORD_BEGIN,
-                 (const part[PARTS]){{&body, sizeof(body)}});
+                 (const part[PARTS]){{&packed, sizeof(packed)}});
     manager->has_begun = true;
 }
 
@@ -85,23 +105,25 @@ void gy_manager_write_commit(gy_manager *manager, uint32_t task)
         memcpy(&size, row->report, sizeof(size));
         report = (part){row->report + sizeof(size), size};
     }
-    write_record(manager, RECORD_COMMIT, (const part[PARTS]){{&body, sizeof(body)}, report});
+    const record_commit_packed packed = record_commit_pack(&body);
+    write_record(manager, RECORD_COMMIT,
+                 (const part[PARTS]){{&packed, sizeof(packed)}, report});
 }
 
 void gy_manager_write_raise(gy_manager *manager)
 {
-    size_t count = manager->raised.count;
-    record_raise *all = gy_alloc("manager.raised", count * sizeof(*all));
-    if (all == NULL) {
-        manager->status = GY_NOMEM;
+    const size_t size = manager->raised.count * sizeof(record_raise_packed);
+    uint8_t *body = begin_record(manager, size);
+    if (body == NULL) {
         return;
     }
-    for (size_t i = 0; i < count; i++) {
-        uint32_t task = manager->raised.items[i];
-        all[i] = (record_raise){.task = task, .epoch = manager->rows[task].epoch};
+    for (size_t i = 0; i < manager->raised.count; i++) {
+        const uint32_t task = manager->raised.items[i];
+        const record_raise raise = {.task = task, .epoch = manager->rows[task].epoch};
+        const record_raise_packed packed = record_raise_pack(&raise);
+        memcpy(body + i * sizeof(packed), &packed, sizeof(packed));
     }
-    write_record(manager, RECORD_RAISE, (const part[PARTS]){{all, count * sizeof(*all)}});
-    gy_free(all);
+    end_record(manager, RECORD_RAISE, size);
 }
 
 void gy_manager_write_grown(gy_manager *manager, uint32_t stage, const gy_growth *growth)
@@ -111,20 +133,36 @@ void gy_manager_write_grown(gy_manager *manager, uint32_t stage, const gy_growth
                                .asked_tasks = manager->stages[stage].asked_tasks,
                                .edge_count = growth->edge_count,
                                .detail_bytes = growth->detail_bytes};
-    write_record(
-        manager, RECORD_GROWN,
-        (const part[PARTS]){{&body, sizeof(body)},
-                            {growth->tasks, growth->task_count * sizeof(gy_sched_task)},
-                            {growth->edges, growth->edge_count * sizeof(gy_edge)},
-                            {growth->detail, growth->detail_bytes}});
+    const record_grown_packed packed = record_grown_pack(&body);
+    const size_t size = sizeof(packed) + growth->task_count * sizeof(gy_sched_task_packed) +
+                        growth->edge_count * sizeof(gy_edge_packed) + growth->detail_bytes;
+    uint8_t *at = begin_record(manager, size);
+    if (at == NULL) {
+        return;
+    }
+    memcpy(at, &packed, sizeof(packed));
+    at += sizeof(packed);
+    for (uint32_t i = 0; i < growth->task_count; i++, at += sizeof(gy_sched_task_packed)) {
+        const gy_sched_task_packed task = gy_sched_task_pack(&growth->tasks[i]);
+        memcpy(at, &task, sizeof(task));
+    }
+    for (size_t i = 0; i < growth->edge_count; i++, at += sizeof(gy_edge_packed)) {
+        const gy_edge_packed edge = gy_edge_pack(&growth->edges[i]);
+        memcpy(at, &edge, sizeof(edge));
+    }
+    if (growth->detail_bytes > 0) {
+        memcpy(at, growth->detail, growth->detail_bytes);
+    }
+    end_record(manager, RECORD_GROWN, size);
 }
 
 void gy_manager_write_host(gy_manager *manager, uint32_t host)
 {
     const host_row *row = &manager->hosts.rows[host];
     const record_host body = {.host = host, .id = row->id};
+    const record_host_packed packed = record_host_pack(&body);
     write_record(manager, RECORD_HOST,
-                 (const part[PARTS]){{&body, sizeof(body)},
+                 (const part[PARTS]){{&packed, sizeof(packed)},
                                      {row->address, strlen(row->address) + 1},
                                      {row->name, strlen(row->name) + 1}});
 }
@@ -142,8 +180,9 @@ void gy_manager_write_learnt(gy_manager *manager, const void *data, size_t size_
 void gy_manager_write_end(gy_manager *manager, gy_status status, const char *reason)
 {
     const record_end body = {.status = status};
+    const record_end_packed packed = record_end_pack(&body);
     write_record(manager, RECORD_END,
-                 (const part[PARTS]){{&body, sizeof(body)}, {reason, strlen(reason)}});
+                 (const part[PARTS]){{&packed, sizeof(packed)}, {reason, strlen(reason)}});
 }
 
 void gy_manager_sync(gy_manager *manager)

@@ -1,5 +1,5 @@
 /**
- * Records of a job's journal, as they lie in the file (this machine's byte order).
+ * Records of a job's journal, as they lie in the file; records.def has their fields.
  *
  *     | size of the body | kind | checksum over kind, size, body | body | next record ...
  *
@@ -11,6 +11,7 @@
 #ifndef GY_SCHED_STATE_RECORDS_H
 #define GY_SCHED_STATE_RECORDS_H
 
+#include "base/record.h"
 #include "sched/job.h"
 
 #include <assert.h>
@@ -30,52 +31,18 @@ typedef enum record_kind {
     RECORD_KINDS
 } record_kind;
 
-typedef struct record_head {
-    uint32_t size_bytes; /* of the body */
-    uint32_t kind;
-    uint64_t checksum;
-} record_head;
+#define GY_RECORDS "sched/state/records.def"
+#include "base/record.inc"
 
-typedef struct record_begin {
-    char magic[8]; /* "gyre job" */
-    uint32_t version, generation;
-    gy_key job; /* of the growth that it began with */
-} record_begin;
+#define GY_RECORDS "sched/state/growth.def"
+#define GY_RECORDS_OF_STRUCTS
+#include "base/record.inc"
 
-typedef struct record_commit {
-    uint32_t task, epoch, attempt;
-    uint16_t host; /* that holds its outputs; UINT16_MAX: none does */
-    uint8_t held;  /* how many bytes, as gy_manager_held_code says it */
-    uint8_t zero;
-    gy_key key, content;
-} record_commit;
-
-typedef struct record_raise {
-    uint32_t task, epoch;
-} record_raise;
-
-typedef struct record_grown {
-    uint32_t stage, task_count;
-    uint32_t asked_tasks, zero; /* tasks that the stage had when it was asked */
-    uint64_t edge_count, detail_bytes;
-} record_grown;
-
-/** The number stands for this id from here on, or has another address. */
-typedef struct record_host {
-    uint32_t host, zero;
-    gy_key id;
-} record_host;
-
-typedef struct record_end {
-    int32_t status;
-    uint32_t zero;
-} record_end;
-
-static_assert(sizeof(record_head) == 16 && sizeof(record_begin) == 32 &&
-                  sizeof(record_commit) == 48 && sizeof(record_raise) == 8 &&
-                  sizeof(record_grown) == 32 && sizeof(record_host) == 24 &&
-                  sizeof(record_end) == 8 && sizeof(gy_sched_task) == 48 &&
-                  sizeof(gy_edge) == 8,
-              "records have no holes");
+static_assert(sizeof(record_head_packed) == 16 && sizeof(record_begin_packed) == 32 &&
+                  sizeof(record_commit_packed) == 48 && sizeof(record_raise_packed) == 8 &&
+                  sizeof(record_grown_packed) == 32 && sizeof(record_host_packed) == 24 &&
+                  sizeof(record_end_packed) == 8 && sizeof(gy_sched_task_packed) == 48 &&
+                  sizeof(gy_edge_packed) == 8,
+              "a record of another size needs another RECORD_VERSION");
 
 #endif
