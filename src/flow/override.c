@@ -1,4 +1,4 @@
-/* What the environment of a program says of its jobs. */
+/* Options of a job that the environment overrides. */
 #include "base/base.h"
 #include "base/fail.h"
 #include "base/setting.h"
@@ -10,7 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* A whole number from `low` to `high`; *value stays when the variable is not set. */
+/* Read an integer from `low` to `high`; *value is unchanged when the variable is not set. */
 static gy_status take_count(const char *name, long long low, long long high, long long *value)
 {
     const char *text = gy_setting_get(name);
@@ -55,7 +55,7 @@ gy_status gy_flow_options_override(gy_flow_options *options)
 {
     long long processes = options->processes, threads = options->threads;
     long long memory = (long long)options->memory_bytes, kept = options->memo_bytes_max;
-    long long quota = 0; /* read at the job's end */
+    long long quota = 0; /* the job's end reads the value */
     GY_TRY(take_count("GYRE_JOB_PROCESSES", 1, 4096, &processes));
     GY_TRY(take_count("GYRE_JOB_THREADS", 1, 1024, &threads));
     GY_TRY(take_count("GYRE_JOB_MEMORY", GY_FLOW_MEMORY_BYTES_MIN, INT64_C(1) << 50, &memory));
@@ -71,7 +71,7 @@ gy_status gy_flow_options_override(gy_flow_options *options)
     take_text("GYRE_JOB_MEMO", &options->memo);
     take_text("GYRE_JOB_TRACE", &options->trace);
     take_text("GYRE_JOB_SANDBOX", &options->sandbox);
-    static gy_flow_bars progress; /* of this process's terminal, of which there is one */
+    static gy_flow_bars progress; /* static, because the process has one terminal */
     if (options->progress == NULL) {
         options->progress = gy_flow_show_progress;
         options->progress_arg = &progress;

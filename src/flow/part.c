@@ -1,6 +1,6 @@
 /*
- * Parts as runs of vertices: reading and making their lists. Neighbouring runs grow together,
- * so that a million copies are one run.
+ * Parts as runs of vertices: iterates and builds their lists. Adjacent runs are merged, so a
+ * million clones are one run.
  */
 #include "flow/dag.h"
 
@@ -104,7 +104,7 @@ void gy_flow_part_add(gy_part_maker *maker, uint32_t vertex)
     gy_flow_part_add_run(maker, (gy_dag_run){vertex, 1, 1});
 }
 
-/* Ranges of edges come in ascending order. */
+/* Ranges of edges must come in ascending order. */
 void gy_flow_part_add_edges(gy_part_maker *maker, uint32_t first, uint32_t count)
 {
     gy_dag *dag = maker->dag;

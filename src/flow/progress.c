@@ -1,4 +1,4 @@
-/* The stages of a job as bars, drawn again over themselves while it runs. */
+/* Draws a job's stages as progress bars and updates them in place. */
 #include "flow/progress.h"
 
 #include "base/fail.h"
@@ -83,7 +83,7 @@ void gy_flow_show_progress(void *arg, const gy_job_report *report)
         gy_text_add(&text, "\033[%dA\033[J", progress->lines);
     }
     int lines = gy_flow_progress_bars(report, terminal_columns(), &text);
-    if (text.status == GY_OK) { /* a picture that cannot be made or shown is no failure */
+    if (text.status == GY_OK) { /* failing to draw is no failure of the job */
         (void)!write(STDERR_FILENO, gy_text_get(&text), text.size_bytes);
         progress->lines = lines;
     }

@@ -8,8 +8,8 @@
 
 #include <gyre/flow.h>
 
-/** Add a line of at most `columns` characters for each stage (of many: for those at work) to
- * `out`. Returns how many. */
+/** Append a line of at most `columns` characters for each stage (with many stages only for
+ * active ones) to `out`. Returns the number of lines. */
 int gy_flow_progress_bars(const gy_job_report *report, int columns, gy_text *out);
 
 #endif

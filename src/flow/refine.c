@@ -1,10 +1,11 @@
-/* Growth: refinements, trees and fans chosen from sizes, ranges of keys from a sample. */
+/* Dynamic graph refinement: refinement points, aggregation and distribution trees chosen from
+ * sizes, and key ranges chosen from a sample. */
 #include "flow/refine.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- refinements ---- */
+/* ---- refinement points ---- */
 
 static bool copy_ports(gy_dag *dag, gy_dag_refinement *refinement)
 {
@@ -190,9 +191,9 @@ uint32_t gy_flow_shape_tree(const int64_t *bytes, uint32_t count, int64_t bytes_
     return first + 1;
 }
 
-/* ---- vertices by a shape ---- */
+/* ---- vertices of a tree ---- */
 
-/* Copies of `options`, `count` of them: their first vertex. */
+/* Add `count` clones of `options`; returns the first vertex. */
 static bool make_vertices(gy_dag *dag, const gy_vertex_options *options, uint32_t count,
                           gy_part *part, uint32_t *first)
 {
@@ -251,7 +252,7 @@ gy_part gy_refinement_aggregate(gy_refinement *refinement, gy_part outputs,
         }
     }
     gy_free(parent);
-    gy_part_maker maker = {.dag = dag}; /* the root alone has a free output */
+    gy_part_maker maker = {.dag = dag}; /* only the root has a free output */
     for (gy_part_list list = GY_PART_VERTICES; list < GY_PART_LISTS; list++) {
         gy_flow_part_begin_list(&maker, list);
         if (list == GY_PART_VERTICES || list == GY_PART_OUTPUTS) {
@@ -344,7 +345,7 @@ void gy_part_aggregate(gy_part part, const gy_vertex_options *combiner,
                                               .stages = stages});
 }
 
-/* ---- ranges of keys ---- */
+/* ---- key ranges ---- */
 
 static int compare_keys(const void *left, const void *right)
 {
@@ -357,7 +358,7 @@ static int compare_keys(const void *left, const void *right)
     return (a->key_bytes > b->key_bytes) - (a->key_bytes < b->key_bytes);
 }
 
-/* Sorted, equal keys as one; how many are left. */
+/* Sort the keys and merge equal ones; returns how many remain. */
 static int64_t join_equal(gy_sample_key *keys, int64_t count)
 {
     if (count == 0) {
@@ -385,7 +386,7 @@ int gy_plan_key_ranges(gy_sample_key *keys, int64_t count, int ranges, gy_key_ra
     }
     const int64_t fair = GY_MAX((total + ranges - 1) / ranges, 1);
     int at = 0;
-    int64_t left = total, share = fair; /* share: of the range at hand */
+    int64_t left = total, share = fair; /* share: target weight of the current range */
     out[0] = (gy_key_range){.shares = 1};
     for (int64_t i = 0; i < distinct; i++) {
         const int64_t weight = keys[i].weight;
@@ -393,7 +394,8 @@ int gy_plan_key_ranges(gy_sample_key *keys, int64_t count, int ranges, gy_key_ra
         const bool is_heavy = ways > 1;
         const bool was_heavy = out[at].shares > 1;
         gy_key_range *range = &out[at];
-        /* closed before the key when with it the range is further off than without */
+        /* close the range before this key when adding the key would overshoot the target by
+         * more than leaving it out falls short */
         const bool is_full =
             range->weight > 0 && range->weight + weight - share > share - range->weight;
         if (range->weight > 0 && at + 1 < ranges && (is_heavy || was_heavy || is_full)) {

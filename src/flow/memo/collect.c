@@ -1,4 +1,4 @@
-/* What the memo folder keeps too much of is removed. */
+/* Shrinks the memo folder to its size limit. */
 #include "flow/memo/memo_priv.h"
 
 #include "store/store.h"
@@ -19,7 +19,7 @@ static int compare_used(const void *left, const void *right)
     return (a->used_ns > b->used_ns) - (a->used_ns < b->used_ns);
 }
 
-/* Entries beyond the limit are marked as gone, the least recently used first. */
+/* Mark the entries beyond the limit as gone, the least recently used first. */
 static gy_status choose(gy_memo_store *store, uint64_t limit)
 {
     gy_memo_entry **order = gy_alloc("flow.collect", (store->entry_count + 1) * sizeof(*order));
@@ -31,7 +31,8 @@ static gy_status choose(gy_memo_store *store, uint64_t limit)
     }
     qsort(order, store->entry_count, sizeof(*order), compare_used);
     for (size_t i = 0; i < store->entry_count && store->bytes > limit; i++) {
-        if (order[i]->bytes > 0) { /* what stands in the index alone costs next to nothing */
+        /* an entry without files costs only its place in the index */
+        if (order[i]->bytes > 0) {
             order[i]->is_gone = true;
             store->bytes -= order[i]->bytes;
         }
@@ -58,7 +59,8 @@ typedef struct sweeping {
     char folder[GY_MEMO_PATH];
 } sweeping;
 
-/* Also what a copy was called that a crash cut off: nobody else is here. */
+/* Also removes unfinished copies that a crash left: the exclusive lock excludes other
+ * writers. */
 static gy_status sweep_one(void *arg, const char *name)
 {
     sweeping *of = arg;
@@ -86,7 +88,7 @@ static gy_status sweep(const gy_memo_store *store, int64_t *freed_bytes)
     return status;
 }
 
-/* The index anew, of what is left. */
+/* Write a new index of the remaining entries. */
 static gy_status rewrite(gy_memo_store *store)
 {
     char path[GY_MEMO_PATH];

@@ -1,4 +1,4 @@
-/* Keys of prototypes; the program's build id. Real files alone: stat, ELF notes. */
+/* Keys of prototypes, and the program's build id. Real files only: stat, ELF notes. */
 #include "flow/memo/key.h"
 #include "flow/memo/near.h"
 #include "flow/memo/places.h"
@@ -50,8 +50,8 @@ static bool add_build_id(const struct dl_phdr_info *info, gy_text *words)
     return false;
 }
 
-/* Not the program: the kernel's page, and what is opened when it is first needed, so that it is
- * there in one run and not in the next. */
+/* True for the kernel's vdso and for libraries that are loaded on first use: they may be
+ * loaded in one run and not in the next, so they are no part of the build id. */
 static bool is_apart(const char *path)
 {
     static const char *const late[] = {GY_LATE_ALL};
@@ -93,9 +93,9 @@ gy_status gy_flow_key_build(gy_key *build)
     return status;
 }
 
-/* ---- files from outside ---- */
+/* ---- input files from outside the graph ---- */
 
-/* The number that ends the text before `end`; NULL: none stands there. Moves end before its
+/* The number at the end of the text before `end`; NULL: there is none. Moves `end` before its
  * ':'. */
 static const char *last_number(const char *text, const char *end, uint64_t *value)
 {
@@ -113,7 +113,7 @@ static const char *last_number(const char *text, const char *end, uint64_t *valu
     return at - 1;
 }
 
-/* The text without its numbers; made absolute. */
+/* Make the path without its numbers absolute. */
 static gy_status take_path(const char *text, size_t length, gy_file_range *range)
 {
     char name[sizeof(range->path)];
@@ -128,7 +128,7 @@ static gy_status take_path(const char *text, size_t length, gy_file_range *range
         range->is_object = true;
         memcpy(range->path, name, length + 1);
         for (char *at = range->path; *at != ':'; at++) {
-            *at = (char)tolower((unsigned char)*at); /* of its scheme */
+            *at = (char)tolower((unsigned char)*at); /* lower case for the URI's scheme */
         }
         return GY_OK;
     }
@@ -153,8 +153,8 @@ static gy_status take_path(const char *text, size_t length, gy_file_range *range
     return GY_OK;
 }
 
-/* Whether a text that ends with two numbers is the name of a file or an object all the same.
- * `cut`: the bytes before them. */
+/* Is a text that ends with two numbers nevertheless the name of a file or an object? `cut`:
+ * the bytes before the numbers. */
 static gy_status look_for_whole(const char *text, size_t cut, bool *is_whole)
 {
     char name[sizeof(((gy_file_range *)0)->path)];
@@ -186,7 +186,7 @@ gy_status gy_file_range_read(const char *text, gy_file_range *range)
     const char *before = before_size != NULL ? last_number(text, before_size, &offset) : NULL;
     bool is_whole = before == NULL;
     if (before != NULL && before[-1] == '/' && !gy_uri_is_remote(text)) {
-        before--; /* "path/:offset:size": nothing else has that name */
+        before--; /* "path/:offset:size": a file's name cannot end so */
     } else if (before != NULL) {
         GY_TRY(look_for_whole(text, (size_t)(before - text), &is_whole));
     }
@@ -205,7 +205,7 @@ static gy_status check_within(const char *text, const gy_file_range *range, uint
                : GY_OK;
 }
 
-/* What is known of a file without reading it: as it was when the job was planned. */
+/* Add what stat knows of a file, as it was when the job was planned, without reading it. */
 static gy_status identify(const char *text, const gy_file_range *range, gy_memo_file *file,
                           gy_stamp *stamp)
 {
@@ -226,7 +226,7 @@ static gy_status identify(const char *text, const gy_file_range *range, gy_memo_
 
 enum { PIECE_BYTES = 1 << 20 };
 
-/* The hash over the hashes of a range's pieces. */
+/* Hash the hashes of a range's chunks. */
 static gy_status read_content(const gy_file_range *range, const gy_memo_file *file,
                               const gy_stamp *stamp, gy_key *content)
 {
@@ -267,7 +267,7 @@ static gy_status read_content(const gy_file_range *range, const gy_memo_file *fi
     return status;
 }
 
-/* A job locally reads files of its own host. */
+/* A job on one machine reads files of its own host only. */
 static gy_status check_own(const char *text, const char *hosts)
 {
     char own[GY_HOST_FILE_NAME] = "";
@@ -280,7 +280,8 @@ static gy_status check_own(const char *text, const char *hosts)
                          text, own);
 }
 
-/* An object is what its store says it is: by name, version and size, without reading it. */
+/* Identify an object by its name, version and size, as the store reports them, without reading
+ * it. */
 static gy_status add_stored(gy_proto_keys *keys, const char *text, const gy_file_range *range,
                             gy_text *words, gy_object *object)
 {
@@ -306,14 +307,14 @@ static gy_status add_stored(gy_proto_keys *keys, const char *text, const gy_file
     return words->status;
 }
 
-/* `*stamp` stays zero of a file that is read elsewhere alone. */
+/* `*stamp` stays zero for a file that only other hosts read. */
 static gy_status add_file(gy_proto_keys *keys, const char *text, const gy_file_range *range,
                           gy_text *words, uint32_t at, gy_stamp *stamp)
 {
     gy_memo_file file = {0};
     int64_t *bytes = &keys->bytes[at];
     if (keys->is_over_hosts && range->hosts[0] != '\0') {
-        /* Every manager must come to the same key, wherever it runs. */
+        /* Every manager must compute the same key, on whatever host it runs. */
         *bytes += range->size_bytes != UINT64_MAX ? (int64_t)range->size_bytes : 0;
         gy_text_add_bytes(words, text, strlen(text) + 1);
         return GY_OK;
@@ -321,7 +322,7 @@ static gy_status add_file(gy_proto_keys *keys, const char *text, const gy_file_r
     GY_TRY(check_own(text, range->hosts));
     GY_TRY(identify(text, range, &file, stamp));
     if (keys->is_over_hosts) {
-        file.device = 0; /* each host counts what is mounted by itself */
+        file.device = 0; /* device numbers differ between hosts */
     }
     *bytes += (int64_t)file.size_bytes;
     if (keys->memo == NULL) {
@@ -354,7 +355,7 @@ static size_t count_files(const gy_proto *proto)
     return count;
 }
 
-/* Zeroed rows, one for each of the files. */
+/* Allocate zeroed rows, one for each of the prototype's files. */
 static void *make_rows(gy_proto_keys *keys, const gy_proto *proto, size_t row_bytes)
 {
     const size_t size = count_files(proto) * row_bytes;
@@ -365,8 +366,8 @@ static void *make_rows(gy_proto_keys *keys, const gy_proto *proto, size_t row_by
     return rows;
 }
 
-/* A file or an object; `rows` (as many as files) of the latter, made when the first one comes.
- */
+/* Add a file or an object. `rows` (one for each file) describes objects and is allocated when
+ * the first object comes. */
 static gy_status add_input(gy_proto_keys *keys, const gy_proto *proto, size_t index,
                            gy_text *words, uint32_t at)
 {
@@ -503,8 +504,9 @@ void gy_proto_keys_tell(void *arg, const gy_dag *dag, uint32_t proto, gy_key *ke
     const gy_proto_keys *keys = arg;
     GY_ASSERT(proto < keys->count);
     *key = keys->keys[proto];
+    /* the content of a file on another host is unknown here */
     *is_kept = (dag->protos[proto].command == NULL || dag->protos[proto].files != NULL) &&
-               !keys->places[proto].is_pinned; /* what a host's file holds is not known here */
+               !keys->places[proto].is_pinned;
     *bytes = keys->bytes[proto];
 }
 

@@ -1,4 +1,4 @@
-/* The memo store: its index in memory and on disk. Real files alone, for their locks. */
+/* The memo store: its index in memory and on disk. Real files only, because it locks them. */
 #include "flow/memo/memo_priv.h"
 
 #include "base/text.h"
@@ -63,7 +63,7 @@ static gy_status learn_content(gy_memo_store *store, const gy_memo_content_row *
     return GY_OK;
 }
 
-/* The last word on a key counts. The report is copied. */
+/* Add or replace the entry of a key. The report is copied. */
 static gy_status learn_entry(gy_memo_store *store, const gy_memo_entry *entry)
 {
     void *report = NULL;
@@ -125,7 +125,7 @@ static gy_status take_record(gy_memo_store *store, const gy_memo_record *record,
     return learn_entry(store, &entry);
 }
 
-/* *used: up to the first torn record. */
+/* *used: the size before the first torn record. */
 static gy_status take_index(gy_memo_store *store, const char *data, size_t size_bytes,
                             size_t *used)
 {
@@ -175,8 +175,9 @@ static gy_status load_index(gy_memo_store *store, const char *path, bool is_alon
     return GY_OK;
 }
 
-/* One call: appends of several jobs do not mix. On a file system of several hosts each of them
- * thinks to know where the file ends, and is right while it has the lock. */
+/* One write call for each record, so that records of several jobs do not mix. On a file system
+ * that several hosts share, a host may have a stale idea of the file's end; with the lock it
+ * is correct. */
 static gy_status write_record(const gy_memo_store *store, const gy_text *text)
 {
     if (store->is_over_hosts) {
@@ -221,8 +222,8 @@ gy_status gy_flow_memo_append(gy_memo_store *store, uint32_t kind, const void *b
 
 /* ---- opening ---- */
 
-/* Alone if nobody else has it, else shared; who opens the folder or collects in it is waited
- * for. */
+/* Lock exclusively if no other process has the folder open, else shared. Waits while another
+ * process opens or collects the folder. */
 static gy_status take_lock(gy_memo_store *store, bool *is_alone, bool may_be_alone)
 {
     const gy_deadline deadline = gy_env_deadline(store->env, LOCK_SECONDS);
@@ -240,7 +241,7 @@ static gy_status take_lock(gy_memo_store *store, bool *is_alone, bool may_be_alo
     }
 }
 
-/* Alone at first, to mend the index; then shared. */
+/* Open exclusively first, to repair the index; then shared. */
 static gy_status open_files(gy_memo_store *store)
 {
     char path[GY_MEMO_PATH];
@@ -376,21 +377,21 @@ static gy_status fail_copy(const char *from, const char *to, int64_t error)
     return gy_fail(status, "cannot copy %s to %s: %s", from, to, strerror((int)-error));
 }
 
-/* Read, not mapped: who made it may cut it meanwhile. */
+/* Read the file instead of mapping it, because its owner may truncate it meanwhile. */
 static int64_t add_all(gy_env *env, int source, char *piece, gy_writer *writer)
 {
     int64_t got = gy_env_disk(env)->size(env, source);
     for (got = got < 0 ? got : 1; got > 0;) {
         got = gy_env_disk(env)->read(env, source, piece, PIECE_BYTES);
         if (got > 0 && gy_writer_add(writer, piece, (size_t)got) < 0) {
-            return 0; /* which finishing says again */
+            return 0; /* gy_section_finish reports the failure again */
         }
     }
     return got;
 }
 
-/* There under its name once it is whole and on the disk: whoever comes after a crash believes
- * what has that name. */
+/* The copy gets its name only after it is complete and synced, because a process after a crash
+ * trusts a file with that name. */
 static gy_status copy_file(gy_env *env, const char *from, const char *to)
 {
     const gy_disk_ops *disk = gy_env_disk(env);
@@ -412,8 +413,8 @@ static gy_status copy_file(gy_env *env, const char *from, const char *to)
     return gy_writer_finish(writer);
 }
 
-/* The same file under two names, a copy where links cannot be; one that is there is the same.
- */
+/* Link the file under a second name, or copy it where links are impossible. An existing file
+ * of that name has the same content. */
 static gy_status link_file(gy_env *env, const char *from, const char *to)
 {
     const int error = gy_env_disk(env)->link(env, from, to);
@@ -424,8 +425,8 @@ static gy_status link_file(gy_env *env, const char *from, const char *to)
                                                                   : fail_copy(from, to, error);
 }
 
-/* Copy a final output, whose bytes must be what its producer told. Its user has the same file
- * under another name and may write into it, so it is read, not mapped. */
+/* Copy a final output and check that its bytes match its producer's report. The user has the
+ * same file under another name and may write to it, so it is read, not mapped. */
 static gy_status copy_pieces(int from, int to, gy_section_sum *sum)
 {
     char *piece = gy_alloc("flow.memo", PIECE_BYTES);
@@ -487,7 +488,7 @@ static bool is_final(const gy_memo_place *place, uint32_t member)
     return (place->finals >> member & 1) != 0;
 }
 
-/* The paths of a member's file in the store and in the job. */
+/* Make the paths of a member's file in the store and in the job. */
 static gy_status both_paths(const gy_memo_store *store, const gy_memo_entry *entry,
                             const gy_memo_place *place, char out[2][GY_MEMO_PATH],
                             uint32_t member)
@@ -537,7 +538,7 @@ gy_status gy_flow_memo_keep(gy_memo_store *store, const gy_memo_entry *entry,
         struct stat about;
         GY_TRY(both_paths(store, entry, place, paths, m));
         if (stat(paths[1], &about) != 0) {
-            continue; /* all it made stands in its report */
+            continue; /* the report contains all outputs of this member */
         }
         GY_TRY(link_file(store->env, paths[1], paths[0]));
         kept.files |= UINT64_C(1) << m;

@@ -1,4 +1,4 @@
-/* Hosts of HDFS's blocks as requests. */
+/* Makes preferred hosts of the hosts of HDFS blocks. */
 #include "flow/memo/near.h"
 
 #include "base/text.h"
@@ -16,11 +16,11 @@ typedef struct host_share {
     uint64_t bytes;
 } host_share;
 
-/* How much of the prototype's ranges each host has. */
+/* How many bytes of the prototype's ranges each host has. */
 typedef struct shares {
     host_share rows[HOSTS_SEEN];
     size_t count;
-    uint64_t begin, end; /* of the range at hand */
+    uint64_t begin, end; /* the current range */
 } shares;
 
 static bool is_name(const char *name)
@@ -72,7 +72,7 @@ static gy_status ask(gy_near *near, const gy_file_range *range, uint64_t size, s
     return status;
 }
 
-/* The shares of one file, when it is worth a question. */
+/* Add the shares of one file if it is large enough for a request. */
 static gy_status look_at(gy_near *near, const char *text, shares *all)
 {
     gy_file_range range;
@@ -98,7 +98,7 @@ static const host_share *most_of(shares *all)
     return best;
 }
 
-/* "dn1.rack.example" may call itself "dn1"; an address has no short name. */
+/* The host "dn1.rack.example" may call itself "dn1"; an IP address has no short name. */
 static void add_name(gy_text *out, const char *name)
 {
     const size_t first = strcspn(name, ".");

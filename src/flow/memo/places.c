@@ -1,4 +1,4 @@
-/* Where vertices would best run. */
+/* Decides on which hosts a prototype's vertices run best. */
 #include "flow/memo/places.h"
 
 #include "base/text.h"
@@ -20,7 +20,7 @@ bool gy_flow_places_have(const char *hosts, const char *name)
     return has(hosts, name, strlen(name));
 }
 
-/* Those of `hosts` that are among `more`, too. */
+/* Keep those of `hosts` that are also among `more`. */
 static void intersect(char *hosts, const char *more)
 {
     size_t kept = 0;
@@ -38,7 +38,7 @@ static void intersect(char *hosts, const char *more)
     hosts[kept] = '\0';
 }
 
-/* Names of the hosts that have all files which lie on hosts; *count: how many do. */
+/* Find the hosts that have all files with a host name; *count: the number of such files. */
 static gy_status find_holders(const gy_proto *proto, char hosts[GY_HOST_FILE_HOSTS],
                               uint32_t *count)
 {

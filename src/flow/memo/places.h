@@ -1,21 +1,22 @@
 /**
- * Where vertices of a prototype would best run: hosts that have the files that they read, and
- * those that they are told.
+ * On which hosts a prototype's vertices run best: hosts that have their input files, and hosts
+ * that the program requests.
  */
 #ifndef GY_FLOW_MEMO_PLACES_H
 #define GY_FLOW_MEMO_PLACES_H
 
 #include "flow/memo/key.h"
 
-/** Is it one of the names, which have spaces between? Pure. */
+/** Is `name` in the list, which is separated by spaces? Pure. */
 bool gy_flow_places_have(const char *hosts, const char *name);
 
 /**
- * A vertex that reads files of hosts runs on one that has all of them; else `near` says.
+ * Find the hosts for a prototype: a vertex that reads files of hosts runs on a host that has
+ * all of them; otherwise `near` decides.
  *
- * @param places  `hosts` is of the arena
- * @return GY_OK; GY_ARG no host has all its files, or the name of a host is none;
- * GY_UNSUPPORTED a file of hosts in a growth; GY_NOMEM
+ * @param places  its `hosts` is in the arena
+ * @return GY_OK; GY_ARG no host has all the files, or a malformed host name; GY_UNSUPPORTED a
+ *     host's file in a refinement; GY_NOMEM
  */
 GY_MUST_CHECK gy_status gy_flow_places_find(const gy_dag *dag, uint32_t proto, gy_arena *arena,
                                             gy_proto_places *places);

@@ -1,4 +1,4 @@
-/* Bytes of an object: one source for the range, more of them behind its end. */
+/* Reads an object: one source for the range, and further sources beyond its end. */
 #include "flow/objects/input.h"
 
 #include "flow/objects/prefetch.h"
@@ -12,9 +12,10 @@
 #include <string.h>
 
 enum {
-    BEYOND_BYTES = 64 << 10, /* where nearly all records end that begin before */
+    /* nearly all records that begin in the range end within so many bytes */
+    BEYOND_BYTES = 64 << 10,
     AHEAD_LEAST = 256 << 10,
-    AHEAD_SHARE = 16, /* of the vertex's memory, for each of the two buffers */
+    AHEAD_SHARE = 16, /* each of the two buffers takes this share of the vertex's memory */
 };
 
 struct gy_object_input {
@@ -22,15 +23,16 @@ struct gy_object_input {
     const gy_flow_task_input *from;
     const _Atomic bool *is_cancelled;
     size_t ahead_bytes;
-    uint64_t end;               /* of the range */
-    uint64_t at;                /* the next byte */
-    gy_source *source;          /* NULL: it is to be opened at `at` */
-    uint64_t until;             /* where it ends */
-    uint64_t step;              /* of the next one beyond the range */
-    char *piece;                /* (GY_OBJECT_PIECE_BYTES) NULL until one is wanted */
-    gy_objects_prefetch *ahead; /* that may have the range; NULL: asked, or there is none */
-    uint32_t index;             /* of the input, for it */
-    char *whole;                /* the range as it was fetched before; NULL: it was not */
+    uint64_t end;      /* end of the range */
+    uint64_t at;       /* position of the next byte */
+    gy_source *source; /* NULL: to be opened at `at` */
+    uint64_t until;    /* where the source ends */
+    uint64_t step;     /* size of the next source beyond the range */
+    char *piece;       /* (GY_OBJECT_PIECE_BYTES) NULL until first used */
+    /* may have prefetched the range; NULL: already asked, or no prefetching */
+    gy_objects_prefetch *ahead;
+    uint32_t index; /* number of the input, for the prefetcher */
+    char *whole;    /* the whole range as prefetched; NULL: not prefetched */
 };
 
 gy_status gy_object_input_open(gy_env *env, const gy_flow_task_input *from, size_t memory_bytes,
@@ -73,7 +75,7 @@ void gy_object_input_close(gy_object_input *input)
     }
 }
 
-/* A source over the range as it was fetched before it was asked for; NULL: it was not. */
+/* Make a source from the prefetched range; NULL: it was not prefetched. */
 static gy_status open_fetched(gy_object_input *input)
 {
     size_t size = 0;
@@ -89,8 +91,8 @@ static gy_status open_fetched(gy_object_input *input)
                                 : GY_OK;
 }
 
-/* A source from here on: to the range's end (with what belongs to its last record), or a step
- * beyond it. */
+/* Open a source at the current position: to the range's end (plus the rest of its last
+ * record), or one step beyond the range. */
 static gy_status open_source(gy_object_input *input, bool is_beyond)
 {
     const uint64_t total = input->from->total_bytes;
@@ -155,7 +157,7 @@ gy_status gy_object_input_next(gy_object_input *input, const void **data, size_t
     return gy_object_input_fill(input, false, input->piece, GY_OBJECT_PIECE_BYTES, size_bytes);
 }
 
-/* ---- of a vertex ---- */
+/* ---- for a vertex ---- */
 
 bool gy_vertex_is_object(const gy_vertex *vertex, int input)
 {
@@ -182,15 +184,16 @@ void gy_vertex_object_budget(gy_vertex *vertex, int input, size_t memory_bytes)
     vertex->inputs[input].memory_bytes = memory_bytes;
 }
 
-/* An object that is gone or another one stays so; a store that does not answer may be out of
- * this host's reach alone. */
+/* A missing or changed object stays so in every attempt; an unresponsive store may be
+ * unreachable from this host only. */
 static gy_cause cause_of(gy_status status)
 {
     return status == GY_IO || status == GY_TIMEOUT || status == GY_NOMEM ? GY_CAUSE_OWN
                                                                          : GY_CAUSE_FATAL;
 }
 
-/* Until `end`: a store may take longer than a record may, and the last one is not to blame. */
+/* Suspend the record timeout until `end`: a store may take longer than the timeout, and the
+ * last record is not to blame. */
 static gy_status use(gy_vertex *vertex, uint32_t at, gy_object_input **input)
 {
     gy_in_port *port = &vertex->inputs[at];

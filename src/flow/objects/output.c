@@ -1,4 +1,4 @@
-/* Files of a folder brought below a prefix, by a thread that leads and three that help. */
+/* Uploads the files of a folder below a prefix, with one leading thread and three helpers. */
 #include "flow/objects/output.h"
 
 #include "base/text.h"
@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 enum {
-    LOCK_RANK = 30, /* above a place's */
+    LOCK_RANK = 30, /* rank above a place's lock */
     HANDS = 4,
     PIECE_BYTES = 256 << 10,
     AHEAD_BYTES = 1 << 20,
@@ -27,11 +27,11 @@ typedef struct row {
     uint64_t size_bytes;
 } row;
 
-/* One that brings files; the first one leads. */
+/* An uploading thread; the first one leads. */
 typedef struct hand {
     gy_object_output *output;
     gy_thread thread;
-    gy_place *place; /* of the object at hand; changed by the lock */
+    gy_place *place; /* place of the current object; guarded by the lock */
     char *piece;     /* (2 * PIECE_BYTES) */
 } hand;
 
@@ -44,8 +44,8 @@ struct gy_object_output {
     row *files; /* (count) */
     size_t count, capacity;
     hand hands[HANDS];
-    _Atomic bool is_ended; /* by a failure or from outside: nobody begins anything more */
-    gy_mutex lock;         /* of what follows */
+    _Atomic bool is_ended; /* after a failure or a stop: no thread begins another file */
+    gy_mutex lock;         /* guards the members that follow */
     gy_cond moves;
     size_t next, done;
     bool is_over;
@@ -58,7 +58,7 @@ static bool is_ended(const gy_object_output *output)
     return atomic_load_explicit(&output->is_ended, memory_order_acquire);
 }
 
-/* Who waits for a store waits no more. */
+/* End the upload and cancel requests that threads wait for. */
 static void end_all(gy_object_output *output, gy_status status)
 {
     gy_mutex_lock(&output->lock);
@@ -88,7 +88,7 @@ static gy_status open_place(hand *own, const char *name)
     gy_mutex_lock(&output->lock);
     own->place = place;
     gy_mutex_unlock(&output->lock);
-    if (is_ended(output)) { /* end_all may have come before the place was to be seen */
+    if (is_ended(output)) { /* end_all may have run before the place became visible to it */
         gy_place_cancel(place);
     }
     return GY_OK;
@@ -122,7 +122,7 @@ static gy_status compare(const hand *own, gy_source *left, gy_source *right, boo
     return GY_OK;
 }
 
-/* The object that has the name, if there is one, must have the file's bytes. */
+/* If an object of that name exists, compare its bytes with the file's. */
 static gy_status look_at(const hand *own, const char *path, uint64_t size_bytes, bool *is_there)
 {
     const gy_object_output *output = own->output;
@@ -175,7 +175,7 @@ static gy_status send_file(const hand *own, const char *path)
         status = pump(own, file, writer);
         if (status == GY_OK) {
             status = gy_place_writer_finish(writer);
-        } else { /* what failed is said, whatever taking back runs into */
+        } else { /* report the upload's failure, not that of the clean-up */
             gy_error error;
             gy_error_take(&error, status);
             gy_place_writer_abort(writer);
@@ -193,7 +193,7 @@ static gy_status bring_open(const hand *own, const char *path, uint64_t size_byt
         GY_TRY(look_at(own, path, size_bytes, &is_there));
     }
     gy_status status = is_there ? GY_OK : send_file(own, path);
-    if (status == GY_EXISTS) { /* since then */
+    if (status == GY_EXISTS) { /* another manager created it meanwhile */
         GY_TRY(look_at(own, path, size_bytes, &is_there));
         status = is_there ? GY_OK : fail_other(own);
     }
@@ -225,7 +225,7 @@ static gy_status bring(hand *own, const row *file)
 
 /* ---- the manifest ---- */
 
-/* Is there one? It must be of this output. */
+/* Does a manifest exist? If so, it must be of this output. */
 static gy_status look_at_manifest(hand *own, bool *is_there)
 {
     const gy_object_output *output = own->output;
@@ -307,7 +307,7 @@ static void bring_all(hand *own)
     for (size_t i = 1; i < HANDS && i < output->count; i++) {
         hand *helper = &output->hands[i];
         if (gy_thread_start(&helper->thread, "gyre-output", help, helper) < 0) {
-            break; /* fewer do it, too */
+            break; /* fewer helpers can do it as well */
         }
     }
     (void)help(own);
@@ -334,7 +334,7 @@ static void *lead(void *arg)
     gy_mutex_lock(&output->lock);
     output->done = is_there ? output->count : output->done;
     if (status == GY_OK) {
-        output->error.status = GY_OK; /* whoever stopped it came too late */
+        output->error.status = GY_OK; /* the stop came after the last file */
     }
     output->is_over = true;
     gy_cond_broadcast(&output->moves);
@@ -342,7 +342,7 @@ static void *lead(void *arg)
     return NULL;
 }
 
-/* ---- from outside ---- */
+/* ---- interface ---- */
 
 static const char *keep(gy_object_output *output, const char *text, size_t size_bytes)
 {
@@ -418,7 +418,8 @@ void gy_object_output_wait(gy_object_output *output)
 {
     gy_mutex_lock(&output->lock);
     while (output->hands[0].thread.is_started && !output->is_over) {
-        (void)gy_cond_wait(&output->moves, &output->lock, GY_NEVER); /* each request ends */
+        /* ends, since each request has a time limit */
+        (void)gy_cond_wait(&output->moves, &output->lock, GY_NEVER);
     }
     gy_mutex_unlock(&output->lock);
 }
@@ -458,9 +459,9 @@ void gy_object_output_free(gy_object_output *output)
     gy_free(output);
 }
 
-/* ---- before it ---- */
+/* ---- before the upload ---- */
 
-/* What a probe or a killed writer left is nobody's data. */
+/* Entries of a probe or of a killed writer do not count as data. */
 static gy_status refuse_entry(void *arg, const gy_place_entry *entry)
 {
     if (strncmp(entry->name, own_names, sizeof(own_names) - 1) == 0) {

@@ -1,11 +1,11 @@
 /*
- * Hands, each a thread with one request at a time, take the next input that is not fetched:
+ * Fetching threads, each with one request at a time, take the next input that is not fetched:
  *
  *   inputs   0    1    2    3    4    5    6    7    8  ...
  *            read, taken    ready     on their way   not begun: the budget is full
  *
- * Two begin; each that got an answer brings one more, so that a server is not met by sixteen
- * new connections at once.
+ * Two threads begin, and each one that got an answer adds another, so that a server does not
+ * see sixteen new connections at once.
  */
 #include "flow/objects/prefetch.h"
 
@@ -15,11 +15,11 @@
 
 #include <stdatomic.h>
 
-enum { LOCK_RANK = 45 /* above a place's own */, SMALL_SHARE = 4, HANDS_FIRST = 2 };
-static const double look_s = 0.1; /* how soon a reader that is no longer wanted sees it */
+enum { LOCK_RANK = 45 /* rank above a place's own lock */, SMALL_SHARE = 4, HANDS_FIRST = 2 };
+static const double look_s = 0.1; /* how soon a cancelled reader notices it */
 
 typedef enum prefetch_state {
-    AHEAD_NONE,  /* nobody fetches it: large, no object, or the reader was first */
+    AHEAD_NONE,  /* not prefetched: too large, no object, or the reader came first */
     AHEAD_LATER, /* not begun */
     AHEAD_ASKED, /* on its way */
     AHEAD_READY,
@@ -27,7 +27,7 @@ typedef enum prefetch_state {
 } prefetch_state;
 
 typedef struct prefetch_input {
-    prefetch_state state; /* by the lock, as the rest */
+    prefetch_state state; /* guarded by the lock, as are the members that follow */
     char *data;
     size_t size_bytes;
 } prefetch_input;
@@ -35,7 +35,7 @@ typedef struct prefetch_input {
 typedef struct prefetch_hand {
     gy_objects_prefetch *all;
     gy_thread thread;
-    gy_place *place; /* that it waits for; by the lock */
+    gy_place *place; /* place of the current request; guarded by the lock */
 } prefetch_hand;
 
 struct gy_objects_prefetch {
@@ -43,18 +43,18 @@ struct gy_objects_prefetch {
     const gy_flow_task *order;
     const _Atomic bool *is_cancelled;
     size_t budget_bytes;
-    gy_mutex lock; /* of what follows */
+    gy_mutex lock; /* guards the members that follow */
     gy_cond moves;
     bool is_stopped;
     int hand_count;
-    uint32_t next;          /* the first that may be AHEAD_LATER */
-    size_t held_bytes;      /* of those asked for and ready */
-    gy_error error;         /* of the failed one: no more are begun */
+    uint32_t next;          /* first input that may be AHEAD_LATER */
+    size_t held_bytes;      /* bytes of inputs that are requested or ready */
+    gy_error error;         /* the failure; after it no request begins */
     prefetch_input *inputs; /* (order->input_count) */
     prefetch_hand hands[GY_OBJECTS_AT_ONCE];
 };
 
-/* Bytes of an input's range; SIZE_MAX: it is no object. */
+/* Bytes of an input's range; SIZE_MAX: not an object. */
 static size_t range_bytes(const gy_flow_task_input *from)
 {
     if (from->kind != GY_INPUT_OBJECT) {
@@ -64,7 +64,8 @@ static size_t range_bytes(const gy_flow_task_input *from)
     return (size_t)GY_MIN(from->size_bytes, most);
 }
 
-/* The next input for a hand, whose bytes are counted; false: there is none, or no longer. */
+/* Get the next input for a thread, and count its bytes against the budget; false: there is
+ * none. */
 static bool take_next(gy_objects_prefetch *all, uint32_t *input)
 {
     bool has = false;
@@ -83,7 +84,7 @@ static bool take_next(gy_objects_prefetch *all, uint32_t *input)
             *input = all->next++;
             all->inputs[*input].state = AHEAD_ASKED;
             all->held_bytes += size;
-        } else { /* the reader takes one, or the end comes: gy_objects_prefetch_end */
+        } else { /* the reader takes an input, or gy_objects_prefetch_end */
             (void)gy_cond_wait(&all->moves, &all->lock, GY_NEVER);
         }
     }
@@ -91,7 +92,7 @@ static bool take_next(gy_objects_prefetch *all, uint32_t *input)
     return has;
 }
 
-/* What a hand waits for, which the end cancels; false: the end was first. */
+/* Register the place of a request, so that the end can cancel it; false: the end came first. */
 static bool show_place(prefetch_hand *hand, gy_place *place)
 {
     gy_mutex_lock(&hand->all->lock);
@@ -122,7 +123,7 @@ static gy_status fetch(prefetch_hand *hand, const gy_flow_task_input *from, char
 
 static void *run(void *arg);
 
-/* One more, by the lock; where there are no more threads, fewer do it, too. */
+/* Add a thread, with the lock held; when that fails, the existing ones do the work. */
 static void add_hand(gy_objects_prefetch *all)
 {
     if (!all->is_stopped && all->hand_count < GY_OBJECTS_AT_ONCE) {
@@ -162,7 +163,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* How many inputs are small; sizes are noted. */
+/* Count the small inputs, and record their sizes. */
 static uint32_t mark_small(gy_objects_prefetch *all, uint32_t first)
 {
     uint32_t count = 0;
@@ -254,7 +255,8 @@ gy_status gy_objects_prefetch_take(gy_objects_prefetch *ahead, uint32_t input, c
     bool is_cancelled = false;
     *data = NULL;
     gy_mutex_lock(&ahead->lock);
-    while (of->state == AHEAD_ASKED && !is_cancelled) { /* a request ends by its patience */
+    /* ends, since a request has a time limit */
+    while (of->state == AHEAD_ASKED && !is_cancelled) {
         (void)gy_cond_wait(&ahead->moves, &ahead->lock, gy_env_deadline(gy_env_real(), look_s));
         is_cancelled = is_unwanted(ahead);
     }

@@ -1,7 +1,7 @@
 /*
- * Beside its journal (persist/journal/journal.h) a job has an output that only one manager may
- * write. Each epoch has a hidden folder of its own name there; a newer one renames it, so that
- * what an older one still does finds nothing. Real files.
+ * Like its journal (persist/journal/journal.h), a job's output may have only one writing
+ * manager. Each epoch has a hidden folder with a name of its own there. A newer manager
+ * renames the folder, so that writes of an older one fail. Real files only.
  */
 #include "flow/output/job.h"
 
@@ -42,7 +42,7 @@ bool gy_flow_run_is_hidden(const gy_flow_job *job, const char *name, uint64_t *e
 
 typedef struct seeking {
     const gy_flow_job *job;
-    char name[GY_HIDDEN_NAME_BYTES]; /* of the hidden folder that is there; "": none is */
+    char name[GY_HIDDEN_NAME_BYTES]; /* name of the existing hidden folder; "": none */
     uint64_t epoch;
 } seeking;
 
@@ -57,7 +57,7 @@ static gy_status seek_hidden(void *arg, const char *name)
     return GY_OK;
 }
 
-/* Once more, when it is another one by now: GY_AGAIN. */
+/* Try to rename the hidden folder; GY_AGAIN: another manager renamed it meanwhile. */
 static gy_status take_hidden(gy_flow_job *job)
 {
     char path[GY_JOB_PATH];
@@ -97,7 +97,7 @@ gy_status gy_flow_run_began(void *arg)
         if (status < 0 && job->is_restored) {
             gy_flow_run_keep_hidden(job);
         } else if (status < 0 && job->epoch > 0) {
-            (void)rmdir(job->hidden); /* it is another job's output */
+            (void)rmdir(job->hidden); /* the output belongs to another job */
         } else if (status == GY_OK && !job->is_resumed) {
             gy_flow_run_forget_kept(job);
         }

@@ -1,5 +1,5 @@
-/* Folders of a job: its own, and the output that nobody sees before it is published. Real
- * files. */
+/* Folders of a job: its own, and the output folder, which stays hidden before publication.
+ * Real files only. */
 #include "base/text.h"
 #include "flow/output/job.h"
 
@@ -40,7 +40,7 @@ static int remove_one(const char *path, const struct stat *about, int kind, stru
     return remove(path) != 0 && errno != ENOENT;
 }
 
-/* The folder and all in it; what cannot go is said. */
+/* Remove the folder and everything in it; log what cannot be removed. */
 static void remove_folder(const char *path)
 {
     if (nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS) != 0 && errno != ENOENT &&
@@ -49,7 +49,7 @@ static void remove_folder(const char *path)
     }
 }
 
-/* ---- the job's own ---- */
+/* ---- the job's own folder ---- */
 
 void gy_flow_run_new_id(gy_env *env, int64_t wall_ns, char id[GY_JOB_ID_BYTES])
 {
@@ -90,8 +90,8 @@ static gy_status write_settings(gy_flow_job *job)
     return status;
 }
 
-/* An id is written when the folder is made, and read when the job goes on. Of managers with
- * epochs several may make it: the first one's counts. */
+/* The id is written when the folder is created, and read when the job resumes. Several
+ * managers with epochs may create it; the first one's id counts. */
 static gy_status know_id(gy_flow_job *job)
 {
     char path[GY_JOB_PATH];
@@ -106,7 +106,7 @@ static gy_status know_id(gy_flow_job *job)
     return status < 0 ? status : write_settings(job);
 }
 
-/* What goes to an object store is made in the job's own folder before. */
+/* An output for an object store is staged in the job's own folder first. */
 static gy_status name_staging(gy_flow_job *job)
 {
     const char *uri = job->options.output;
@@ -119,7 +119,7 @@ static gy_status name_staging(gy_flow_job *job)
     return gy_flow_run_path(job->output, job->folder, "output");
 }
 
-/* The output's path from the root. */
+/* The output's absolute path. */
 gy_status gy_flow_run_name_output(gy_flow_job *job)
 {
     char here[GY_JOB_PATH];
@@ -170,7 +170,7 @@ gy_status gy_flow_run_find_folder(gy_flow_job *job)
     return gy_flow_run_path(job->folder, all, job->id);
 }
 
-/* Is the job a new one? */
+/* Does the folder have no journal, so that the job is a new one? */
 static gy_status look_for_journal(gy_flow_job *job)
 {
     const char *where = job->journal != NULL ? job->journal : job->folder;
@@ -178,9 +178,9 @@ static gy_status look_for_journal(gy_flow_job *job)
     if (has_journal && job->options.is_resume && job->epoch == 0) {
         GY_TRY(gy_journal_next(job->env, where, &job->epoch));
     }
-    if (job->epoch > 0) { /* whatever the epochs before it came to */
+    if (job->epoch > 0) { /* however far earlier epochs came */
         job->is_resumed = has_journal;
-        return GY_OK; /* ours once the journal is open */
+        return GY_OK; /* the folder is ours once the journal is open */
     }
     if (has_journal && !job->options.is_resume) {
         return gy_fail(GY_EXISTS, "%s holds a job: resume it or choose another folder",
@@ -193,7 +193,8 @@ static gy_status look_for_journal(gy_flow_job *job)
         return gy_fail(GY_STATE, "another manager runs the job in %s", job->folder);
     }
     job->is_resumed = job->options.is_resume;
-    job->is_ours = !job->is_resumed; /* else once the driver holds its lock */
+    /* otherwise the folder is ours once the driver holds its lock */
+    job->is_ours = !job->is_resumed;
     return GY_OK;
 }
 
@@ -208,7 +209,8 @@ gy_status gy_flow_run_make_folder(gy_flow_job *job)
         return GY_OK;
     }
     GY_TRY(site->check_left != NULL ? site->check_left(job) : GY_OK);
-    if (job->is_folder_own) { /* it is in the output, which may be another job's */
+    /* the folder is inside the output folder, which may be another job's */
+    if (job->is_folder_own) {
         GY_TRY(gy_flow_run_check_output(job));
     }
     const char *const names[] = {"data", "scratch", "run", "trace"};
@@ -222,7 +224,7 @@ gy_status gy_flow_run_make_folder(gy_flow_job *job)
     return know_id(job);
 }
 
-/* ---- the output's ---- */
+/* ---- the output folder ---- */
 
 static const char hidden_prefix[] = ".gyre-";
 
@@ -231,7 +233,7 @@ typedef struct finding {
     char other[256]; /* "": none */
 } finding;
 
-/* GY_AGAIN: it is another's. */
+/* GY_AGAIN: the entry is another job's. */
 static gy_status look_at_name(void *arg, const char *name)
 {
     finding *of = arg;
@@ -246,11 +248,11 @@ static gy_status look_at_name(void *arg, const char *name)
     if (is_left || of->other[0] == '\0') {
         (void)snprintf(of->other, sizeof(of->other), "%.255s", name);
     }
-    return is_left ? GY_AGAIN : GY_OK; /* who it was says more than what it is called */
+    return is_left ? GY_AGAIN : GY_OK; /* the job's id says more than the entry's name */
 }
 
-/* Which job's a hidden folder is: ".gyre-DATE-TIME-NUMBER" here, ".gyre-NUMBER-EPOCH" or
- * ".gyre-job-NUMBER" of a cluster, whose numbers have 32 digits. */
+/* Get the job's id from a hidden folder's name: ".gyre-DATE-TIME-NUMBER" for one machine,
+ * ".gyre-NUMBER-EPOCH" or ".gyre-job-NUMBER" for a cluster, whose numbers have 32 digits. */
 static bool read_hidden_name(const char *name, char id[GY_JOB_ID_BYTES])
 {
     const bool is_folder =
@@ -267,7 +269,7 @@ static bool read_hidden_name(const char *name, char id[GY_JOB_ID_BYTES])
     return is_local;
 }
 
-/* The way out is its user's choice: go on with that job, or have what it left removed. */
+/* Tell the user the choice: resume that job, or remove what it left. */
 static gy_status fail_not_empty(const gy_flow_job *job, const char *other)
 {
     char id[GY_JOB_ID_BYTES];
@@ -305,7 +307,7 @@ static gy_status fail_not_empty(const gy_flow_job *job, const char *other)
 gy_status gy_flow_run_check_output(const gy_flow_job *job)
 {
     finding of = {.job = job};
-    if (!job->is_resumed || job->is_restored) { /* what stands there beside our hidden one */
+    if (!job->is_resumed || job->is_restored) { /* entries beside our hidden folder */
         GY_TRY(gy_disk_each(job->env, job->output, look_at_name, &of));
     }
     return of.other[0] == '\0' ? GY_OK : fail_not_empty(job, of.other);
@@ -314,7 +316,7 @@ gy_status gy_flow_run_check_output(const gy_flow_job *job)
 gy_status gy_flow_run_make_output_folder(gy_flow_job *job)
 {
     char parent[GY_JOB_PATH];
-    GY_TRY(gy_flow_run_path(parent, job->output, "..")); /* checks the length alone */
+    GY_TRY(gy_flow_run_path(parent, job->output, "..")); /* only checks the length */
     const int made = gy_disk_make_folders(job->output);
     if (made != 0) {
         return gy_fail(GY_IO, "cannot make the folders above %s: %s", job->output,
@@ -338,7 +340,7 @@ typedef struct gy_leaver {
     char id[GY_JOB_ID_BYTES]; /* "": none */
 } gy_leaver;
 
-/* The last job that did not end well there. */
+/* Find the last failed job with this output. */
 static gy_status look_at_job(void *arg, const gy_job *row)
 {
     gy_leaver *of = arg;
@@ -350,7 +352,7 @@ static gy_status look_at_job(void *arg, const gy_job *row)
     return GY_AGAIN;
 }
 
-/* A manager of a cluster that waits for a store is silent meanwhile. */
+/* A manager on a cluster cannot print while it waits for a store. */
 static gy_status check_target(const gy_flow_job *job)
 {
     if (job->target[0] == '\0' || job->is_resumed) {
@@ -383,13 +385,13 @@ gy_status gy_flow_run_make_output(gy_flow_job *job)
     gy_status status = check_target(job);
     status = status < 0 ? status : gy_flow_run_make_output_folder(job);
     if (status < 0) {
-        job->output[0] = '\0'; /* not ours to clean */
+        job->output[0] = '\0'; /* the output is not ours to clean */
         return status;
     }
     GY_TRY(gy_flow_run_path(job->hidden, job->output, name));
     GY_TRY(gy_flow_run_check_output(job));
     if (job->epoch > 0) {
-        return GY_OK; /* the rest is gy_flow_run_began's */
+        return GY_OK; /* gy_flow_run_began does the rest */
     }
     if (mkdir(job->hidden, 0700) != 0 && errno != EEXIST) {
         return gy_fail(GY_IO, "cannot make a folder in %s: %s", job->output, strerror(errno));
@@ -397,14 +399,16 @@ gy_status gy_flow_run_make_output(gy_flow_job *job)
     return gy_flow_run_check_output(job);
 }
 
-/* ---- the end ---- */
+/* ---- the end of a job ---- */
 
 void gy_flow_run_remove_names(const gy_flow_job *job)
 {
     char path[GY_JOB_PATH], name[GY_DAG_NAME_BYTES];
     struct stat about;
     if (stat(job->hidden, &about) != 0 || gy_flow_run_is_published(job)) {
-        return; /* it was somebody else's from the beginning, or an earlier manager made it */
+        /* the output was another job's from the beginning, or an earlier manager published
+         * it */
+        return;
     }
     for (size_t i = 0; i < job->dag->final_count; i++) {
         if (gy_flow_run_path(path, job->output,
@@ -415,7 +419,7 @@ void gy_flow_run_remove_names(const gy_flow_job *job)
     }
 }
 
-/* One that is there says that there is something to go on with. */
+/* An existing journal means that the job can be resumed. */
 static void remove_journal(gy_flow_job *job, gy_status status)
 {
     if (status >= 0 && job->site->say_done != NULL && job->site->say_done(job) < 0) {
@@ -427,11 +431,11 @@ static void remove_journal(gy_flow_job *job, gy_status status)
         gy_warn("cannot remove the journal of an ended job: %s", gy_error_text());
     }
     if (is_apart && job->journal[0] == '/') {
-        remove_folder(job->journal); /* its own */
+        remove_folder(job->journal); /* the journal's own folder */
     }
 }
 
-/* What is to go to an object store stays until it has gone: who goes on sends the rest. */
+/* Staged files stay until they are uploaded: a resumed job uploads the rest. */
 static void clean_staging(const gy_flow_job *job, gy_status status, bool is_left)
 {
     const bool is_gone = status >= 0 || job->is_published;
@@ -460,7 +464,7 @@ static void clean_output(gy_flow_job *job, gy_status status, bool is_left)
     }
 }
 
-/* What is committed may lie in the first of them. */
+/* The first of the folders may contain committed outputs. */
 static void clean_folder(const gy_flow_job *job, bool is_left)
 {
     const char *const names[] = {"data", "scratch", "run", "trace"};
@@ -472,7 +476,7 @@ static void clean_folder(const gy_flow_job *job, bool is_left)
     }
 }
 
-/* One that was refused has no row in the history that would lead to its folder. */
+/* A refused job has no row in the history that would lead to its folder. */
 static void remove_unbegun(const gy_flow_job *job)
 {
     const char *const names[] = {"id", GY_JOB_SETTINGS_FILE, GY_JOB_INPUTS_FILE};
@@ -496,7 +500,7 @@ void gy_flow_run_clean(gy_flow_job *job, gy_status status)
     }
     if (job->epoch == 0 && !job->has_lock && job->folder[0] != '\0' &&
         gy_history_is_held(job->folder)) {
-        return; /* another job began there at the same time, and was first */
+        return; /* another job began there at the same time and was first */
     }
     if (job->folder[0] != '\0') {
         clean_folder(job, is_left);
@@ -505,11 +509,12 @@ void gy_flow_run_clean(gy_flow_job *job, gy_status status)
         gy_flow_run_keep_folder(job);
         return;
     }
-    remove_journal(job, status); /* last */
+    remove_journal(job, status); /* the journal goes last */
     if (status < 0 && job->is_new && !job->has_begun && job->site->has_history) {
         remove_unbegun(job);
     }
-    if (job->is_folder_own) { /* a failed one, too: its end is known to the name server */
+    /* also after a failure, since the name server knows the job's end */
+    if (job->is_folder_own) {
         remove_folder(job->folder);
         if (status < 0 && job->is_output_made && !job->is_published) {
             (void)rmdir(job->output);

@@ -1,5 +1,5 @@
-/* Which versions of its inputs a job began with: so that a resume that finds others names one.
- */
+/* Saves the versions of a job's inputs, so that a resume that finds changed inputs can name
+ * one. */
 #include "flow/output/job.h"
 
 #include "base/disk.h"
@@ -10,13 +10,13 @@
 
 enum { INPUTS_BYTES_MAX = 256 << 20 };
 
-/* In the file: before each path, which has `path_bytes` and no NUL. */
+/* A record of the file: it precedes each path, which has `path_bytes` and no NUL. */
 typedef struct saved_input {
     gy_stamp stamp;
     uint64_t path_bytes;
 } saved_input;
 
-/* Splits of one file come one after the other: it is named once. */
+/* Consecutive splits of one file give one record. */
 static gy_status add_proto(const gy_flow_job *job, size_t at, char last[GY_JOB_PATH],
                            gy_text *out)
 {
@@ -38,7 +38,7 @@ static gy_status add_proto(const gy_flow_job *job, size_t at, char last[GY_JOB_P
     return out->status;
 }
 
-/* Not synced: without it nothing but a name is lost. */
+/* Not synced: losing the file loses only the name in a message. */
 static gy_status write_all(const gy_flow_job *job, const char *path, const gy_text *text)
 {
     const gy_disk_ops *disk = gy_env_disk(job->env);
@@ -70,7 +70,7 @@ gy_status gy_flow_run_save_inputs(const gy_flow_job *job)
     return status;
 }
 
-/* The failure that an input gives which is not what it was; GY_OK. */
+/* The failure that names a changed input; GY_OK: unchanged. */
 static gy_status compare(const gy_flow_job *job, const gy_stamp *was, const char *path)
 {
     char text[GY_STAMP_TEXT_BYTES];
@@ -106,7 +106,7 @@ gy_status gy_flow_run_name_changed(const gy_flow_job *job, gy_status status)
         memcpy(&saved, bytes.data + at, sizeof(saved));
         at += sizeof(saved);
         if (saved.path_bytes >= sizeof(name) || saved.path_bytes > bytes.size_bytes - at) {
-            break; /* it was cut as the machine stopped */
+            break; /* the file was torn when the machine stopped */
         }
         memcpy(name, bytes.data + at, (size_t)saved.path_bytes);
         name[saved.path_bytes] = '\0';

@@ -1,5 +1,5 @@
-/* What an output and a job's folder show: is it published, is it this job's, had its last
- * manager come to the end. */
+/* Determines from an output and a job's folder whether the output is published, whether it is
+ * this job's, and whether its last manager finished. */
 #include "flow/output/job.h"
 
 #include "base/text.h"
@@ -60,7 +60,7 @@ gy_status gy_flow_run_say_done(gy_flow_job *job)
     return status == GY_EXISTS ? GY_OK : status;
 }
 
-/* Does a file that says so begin with these words? */
+/* Does the file exist and begin with these words? */
 static bool begins(const gy_flow_job *job, const char *folder, const char *name,
                    const char *expected)
 {
@@ -68,7 +68,7 @@ static bool begins(const gy_flow_job *job, const char *folder, const char *name,
     gy_bytes bytes;
     if (gy_flow_run_path(path, folder, name) < 0 ||
         gy_store_file_read(job->env, path, GY_JOB_MANIFEST_BYTES, &bytes) < 0) {
-        return false; /* then it is as any other folder that is not empty */
+        return false; /* then it is treated like any other folder that is not empty */
     }
     const bool is_same = bytes.size_bytes >= strlen(expected) &&
                          memcmp(bytes.data, expected, strlen(expected)) == 0;
@@ -92,7 +92,8 @@ bool gy_flow_run_is_done(gy_flow_job *job)
                                                  GY_JOB_STORE_SECONDS, expected)
                    : has_output ? begins(job, job->output, "MANIFEST.json", expected)
                                 : begins(job, job->folder, "ended", expected);
-    job->is_ours = job->is_ours || job->is_done; /* what its last manager left goes with us */
+    /* files that the last manager left are ours to remove */
+    job->is_ours = job->is_ours || job->is_done;
     return job->is_done;
 }
 

@@ -1,5 +1,5 @@
-/* What the environment says of going on: which job the program was started again for, and
- * what shall be said again. */
+/* Reads and writes the environment for a resume: which job the program was started again for,
+ * and the settings to pass on. */
 #include "flow/output/job.h"
 
 #include "persist/journal/journal.h"
@@ -19,7 +19,7 @@ static void look_for_resume(gy_flow_job *job)
     }
     char own[GY_JOB_PATH] = "";
     if (job->options.folder != NULL && realpath(job->options.folder, own) == NULL) {
-        return; /* another one, which is not there so far */
+        return; /* another job, which has not begun */
     }
     if (own[0] == '\0' || strcmp(own, folder) == 0) {
         job->options.folder = folder;
@@ -31,7 +31,7 @@ gy_status gy_flow_run_look_for_resume(gy_flow_job *job)
 {
     look_for_resume(job);
     const char *text = gy_setting_get(GY_JOB_EPOCH_VARIABLE);
-    if (text != NULL || job->options.is_resume) { /* who resumes locally has the next epoch */
+    if (text != NULL || job->options.is_resume) { /* a local resume takes the next epoch */
         job->journal = gy_setting_get(GY_JOB_JOURNAL_VARIABLE);
     }
     if (text == NULL) {
@@ -71,7 +71,8 @@ gy_status gy_flow_run_place_journal(gy_flow_job *job)
     }
     job->journal = own;
     GY_TRY(is_uri ? GY_OK : gy_flow_run_make_own_folder(own));
-    const gy_status status = gy_journal_suits(job->env, own); /* before more is made */
+    /* check it before anything else is created */
+    const gy_status status = gy_journal_suits(job->env, own);
     if (status < 0 && !is_uri) {
         (void)rmdir(own);
     }

@@ -1,8 +1,8 @@
 /*
- * What a job of a cluster leaves that has failed or was killed: its journal, and the final
- * outputs that are committed. In the output it is called so that another job that begins there
- * knows that it may go; each of the two, and who resumes it, renames it, which one of them can.
- * Real files.
+ * What a failed or killed job on a cluster leaves: its journal, and its committed final
+ * outputs. The name of the folder in the output tells another job that begins there that it
+ * may remove it. That job and a resume both rename the folder first, and only one rename
+ * succeeds. Real files only.
  */
 #include "flow/channel/vertex.h"
 #include "flow/output/job.h"
@@ -49,7 +49,7 @@ static void remove_kept(const char *path)
     }
 }
 
-/* ---- its end ---- */
+/* ---- the end of a job ---- */
 
 void gy_flow_run_keep_hidden(const gy_flow_job *job)
 {
@@ -59,7 +59,8 @@ void gy_flow_run_keep_hidden(const gy_flow_job *job)
         remove_kept(path);
     }
     if (!has_path || (rename(job->hidden, path) != 0 && errno != ENOENT)) {
-        remove_kept(job->hidden); /* on another file system: those are made again */
+        /* on another file system a rename fails, and the outputs are made again */
+        remove_kept(job->hidden);
     }
 }
 
@@ -71,12 +72,12 @@ void gy_flow_run_keep_folder(const gy_flow_job *job)
     }
 }
 
-/* ---- going on ---- */
+/* ---- resuming ---- */
 
 static gy_status fail_gone(const gy_flow_job *job, const char *what, const char *how)
 {
     if (job->journal != NULL && job->journal[0] == '/') {
-        (void)rmdir(job->journal); /* if it was made just now */
+        (void)rmdir(job->journal); /* if it was created just now */
     }
     return gy_fail(GY_NOTFOUND, "nothing is left to resume: %s %s", what, how);
 }
@@ -92,7 +93,7 @@ gy_status gy_flow_run_take_back(const gy_flow_job *job)
         errno != ENOTEMPTY) {
         return gy_fail(GY_IO, "cannot rename %s: %s", path, strerror(errno));
     }
-    /* Of a program's later jobs none may have begun. */
+    /* Otherwise a later job of the program may have begun. */
     return job->ticket->round == 1 && access(job->folder, F_OK) != 0 &&
                    !gy_flow_run_is_published(job)
                ? fail_gone(job, job->folder, "is gone")
@@ -134,14 +135,14 @@ void gy_flow_run_forget_kept(gy_flow_job *job)
     }
 }
 
-/* ---- its user wants nothing of it kept ---- */
+/* ---- removing everything ---- */
 
 static gy_status remove_all(const char *path)
 {
     return access(path, F_OK) == 0 ? gy_flow_folder_remove(path) : GY_OK;
 }
 
-/* One name in the output; whatever is not this job's stays. */
+/* Remove one entry in the output if it is this job's. */
 static gy_status forget_name(void *arg, const char *name)
 {
     gy_flow_job *job = arg;
@@ -150,7 +151,7 @@ static gy_status forget_name(void *arg, const char *name)
     GY_TRY(kept_path(job, kept));
     GY_TRY(gy_flow_run_path(path, job->output, name));
     const bool is_hidden = gy_flow_run_is_hidden(job, name, &epoch);
-    if (is_hidden) { /* of a manager that did not live to rename it */
+    if (is_hidden) { /* a manager died before it could rename its hidden folder */
         memcpy(job->hidden, path, sizeof(path));
         gy_flow_run_remove_names(job);
         job->hidden[0] = '\0';
@@ -166,11 +167,11 @@ static gy_status forget_output(gy_flow_job *job)
         return GY_OK;
     }
     GY_TRY(gy_disk_each(job->env, job->output, forget_name, job));
-    (void)rmdir(job->output); /* if there is nothing else */
+    (void)rmdir(job->output); /* succeeds only if the folder is empty */
     return GY_OK;
 }
 
-/* That was given, and may be another job's by now. */
+/* A folder that the program gave may belong to another job by now. */
 static gy_status forget_folder(const gy_flow_job *job)
 {
     static const char *const names[] = {"data", "scratch", "run", "trace", hidden_name};

@@ -1,4 +1,4 @@
-/* Inputs that can be read once only, as files in the job's folder. Real files. */
+/* Copies inputs that can be read only once into the job's folder. Real files only. */
 #include "flow/output/job.h"
 
 #include "persist/journal/journal.h"
@@ -15,22 +15,23 @@
 enum { PIECE_BYTES = 1 << 20, PAGE_BYTES = 4096 };
 
 typedef struct spooling {
-    gy_flow_spool spool; /* first: what users see */
+    gy_flow_spool spool; /* must be first: the public struct */
     const char **inputs;
-    const char **copies; /* (copy_count) of those in `inputs` that are ours */
+    const char **copies; /* (copy_count) copies among `inputs` */
     size_t copy_count;
-    bool is_resumed, is_new; /* a job goes on that has them; the folder is ours */
+    /* is_resumed: a resumed job has the copies; is_new: the folder was created here */
+    bool is_resumed, is_new;
     char folder[GY_JOB_PATH];
     gy_arena arena;
 } spooling;
 
-/* /dev/stdin by its name: the processes of a job have another one. */
+/* /dev/stdin by its name: the job's processes have another standard input. */
 static bool is_stdin(const char *input)
 {
     return strcmp(input, "-") == 0 || strcmp(input, "/dev/stdin") == 0;
 }
 
-/* A regular file that says another size than it has, as those of /proc and /sys do. */
+/* A regular file whose size differs from its content's, as in /proc and /sys. */
 static gy_status look_for_bytes(const char *input, bool *is_wanted)
 {
     struct stat about;
@@ -43,7 +44,7 @@ static gy_status look_for_bytes(const char *input, bool *is_wanted)
     GY_TRY(gy_host_file_read(input, &file));
     if (file.hosts[0] != '\0' || stat(file.path, &about) != 0 || !S_ISREG(about.st_mode) ||
         (about.st_size != 0 && about.st_size != PAGE_BYTES)) {
-        return GY_OK; /* what is wrong with it others say */
+        return GY_OK; /* other functions report what is wrong with it */
     }
     const int opened = open(file.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (opened >= 0) {
@@ -85,7 +86,7 @@ static gy_status check_stdin(const char *const *inputs)
                : gy_fail(GY_ARG, "standard input (-) is closed: expected a pipe or a file");
 }
 
-/* The folder that the job will have: of one that goes on, given, or a new one. */
+/* Determine the job's folder: that of a resumed job, a given one, or a new one. */
 static gy_status find_folder(spooling *to, const char *folder)
 {
     const char *own = gy_setting_get(GY_JOB_RESUME_VARIABLE);
@@ -145,7 +146,8 @@ static gy_status copy_bytes(int from, int to, const char *name, const char *path
     return status;
 }
 
-/* Under another name until it is whole: who resumes the job finds all of it or nothing. */
+/* Copy under a temporary name and rename at the end, so that a resume finds a complete copy or
+ * none. */
 static gy_status copy_input(const char *input, const char *path)
 {
     char part[GY_JOB_PATH];
@@ -256,7 +258,7 @@ void gy_flow_spool_close(gy_flow_spool *spool)
         (void)unlink(made->copies[i]);
     }
     if (made->is_new && !is_left) {
-        (void)rmdir(made->folder); /* of a job that never began: nothing is in it */
+        (void)rmdir(made->folder); /* the job never began, so its folder is empty */
     }
     gy_arena_free(&made->arena);
     gy_free(made);

@@ -1,5 +1,5 @@
-/* A job whose processes are at daemons: what is the same for all epochs of its managers, what
- * cannot be done there, where outputs lie. */
+/* A job whose processes run at daemons: what all epochs of its managers must agree on, which
+ * options are impossible there, and where outputs lie. */
 #include "flow/run/run_priv.h"
 
 #include "driver/heartbeat.h"
@@ -54,8 +54,8 @@ uint32_t gy_flow_run_round(const gy_flow_job *job)
     return job->ticket != NULL ? job->ticket->round : 0;
 }
 
-/* A journal's last one is at most (its epoch + round - 1), so this is always the next: what
- * daemons know of processes of the program's former job is older. */
+/* The journal's last generation is at most its epoch + round - 1, so this one is always newer;
+ * whatever daemons know of processes of the program's previous job is older. */
 uint32_t gy_flow_run_generation(const gy_flow_job *job)
 {
     return job->ticket != NULL ? job->ticket->epoch + job->ticket->round - 1 : 0;
@@ -67,7 +67,8 @@ static const char *name_of(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
-/* Daemons start the submitted program for vertices, which must be this one. */
+/* Daemons start the submitted program for vertices, so it must be the program that runs
+ * here. */
 static gy_status check_program(const gy_ticket *ticket)
 {
     struct stat own, submitted;
@@ -117,17 +118,16 @@ static gy_status check_options(const gy_flow_job *job)
         return gy_fail(GY_ARG, "a job on a cluster needs an output or a folder in storage that "
                                "all hosts have at the same path");
     }
-    /* Most often this host lends slots, too: their parent starts while we read the journal. */
+    /* This host usually provides slots too: start the fork server while the journal is read. */
     gy_ticket_prewarm_hint(job->ticket,
                            &(gy_ticket_request){.threads = (uint32_t)GY_MAX(o->threads, 1),
                                                 .memory_bytes = (uint64_t)o->memory_bytes});
     return GY_OK;
 }
 
-/* The graph must become the same tasks in each epoch, but hosts come and go. So the first
- * manager says what the largest host lends this job, as the name server knows it, and nothing
- * that runs together is wider: a pipe that does not fit is a file.
- */
+/* The graph must become the same tasks in each epoch, although hosts come and go. So the first
+ * manager records how many slots the largest host lends this job, as the name server reports
+ * it, and no cohort is wider. A pipe that does not fit becomes a file. */
 static gy_status agree_on_width(gy_flow_job *job)
 {
     char path[GY_JOB_PATH], text[16];
@@ -153,7 +153,7 @@ static gy_status agree_on_width(gy_flow_job *job)
                : gy_fail(GY_FORMAT, "%s does not hold the maximum width of a cohort", path);
 }
 
-/* ---- how far it is ---- */
+/* ---- progress ---- */
 
 void gy_flow_run_say(void *arg, const gy_manager *manager, gy_text *line)
 {
@@ -166,9 +166,9 @@ void gy_flow_run_say(void *arg, const gy_manager *manager, gy_text *line)
     }
 }
 
-/* ---- where it lies ---- */
+/* ---- places of outputs ---- */
 
-/* Whether an output goes to another member of its cohort, while both run. */
+/* Does an output go to another member of the same cohort, while both run? */
 static bool is_channel(const gy_flow_job *job, uint32_t task, uint32_t vertex, uint32_t output)
 {
     const gy_lowering *l = &job->lowering;
@@ -186,7 +186,7 @@ static bool is_channel(const gy_flow_job *job, uint32_t task, uint32_t vertex, u
     return false;
 }
 
-/* Whether an output's bytes are in the attempt's own file, which is at its host. */
+/* Are an output's bytes in the attempt's own file, which is on the attempt's host? */
 static bool is_in_file(const gy_flow_job *job, uint32_t task, uint32_t vertex, uint32_t output)
 {
     size_t final = 0, finals = 0;
@@ -195,7 +195,7 @@ static bool is_in_file(const gy_flow_job *job, uint32_t task, uint32_t vertex, u
     }
     for (size_t i = final; i < final + finals; i++) {
         if (job->dag->finals[i].output == output) {
-            return false; /* shared storage */
+            return false; /* in shared storage */
         }
     }
     return !is_channel(job, task, vertex, output);
@@ -213,7 +213,7 @@ int64_t gy_flow_run_held(void *arg, const gy_manager *manager, const gy_sched_ev
     if (gy_flow_run_follow(job, manager) < 0 || task >= l->task_count ||
         done->member >= l->member_first[task + 1] - l->member_first[task] ||
         gy_report_read(done->report, done->report_bytes, &report) < 0) {
-        return 0; /* the machine decides about it; held is the careful word */
+        return 0; /* the manager decides; "held" is the safe answer */
     }
     const uint32_t vertex = l->members[l->member_first[task] + done->member];
     const uint32_t count = GY_MIN(report.output_count, job->dag->outputs[vertex]);
@@ -227,7 +227,7 @@ int64_t gy_flow_run_held(void *arg, const gy_manager *manager, const gy_sched_ev
     return bytes;
 }
 
-/* ---- the table ---- */
+/* ---- the site ---- */
 
 /* The same for all epochs. */
 static void choose_id(gy_flow_job *job)

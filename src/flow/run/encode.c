@@ -1,4 +1,5 @@
-/* STARTs: what a member reads, writes and skips, from the graph and what is committed. */
+/* Encodes STARTs: what a member reads, writes and skips, from the graph and the committed
+ * tasks. */
 #include "flow/run/run_priv.h"
 #include "flow/section/section_fetch.h"
 
@@ -10,7 +11,7 @@ gy_status gy_flow_run_welcome(void *arg, const char *folder, gy_text *message)
 {
     gy_flow_job *job = arg;
     char data[GY_JOB_PATH];
-    job->is_ours = job->has_lock = true; /* the driver holds it */
+    job->is_ours = job->has_lock = true; /* the driver holds the lock */
     const bool is_there = folder != NULL && !gy_flow_run_is_shared(job);
     GY_TRY(gy_flow_run_path(data, is_there ? folder : job->folder, "data"));
     const char **stages =
@@ -32,7 +33,8 @@ gy_status gy_flow_run_welcome(void *arg, const char *folder, gy_text *message)
                                    .round = gy_flow_run_round(job),
                                    .is_remote = folder != NULL,
                                    .record_timeout_ns = (int64_t)(seconds * 1e9),
-                                   /* a clock of another machine says nothing there */
+                                   /* clocks of different machines are not comparable, so a
+                                    * daemon gets no deadline */
                                    .deadline = folder != NULL ? GY_NEVER : job->deadline},
                      message);
     gy_free(stages);
@@ -47,7 +49,8 @@ gy_status gy_flow_run_report(const gy_flow_job *job, uint32_t task, const void *
     if (width == 1) {
         return gy_report_read(data, size_bytes, report);
     }
-    const char *at = data; /* of a cohort: uint32_t size, bytes, one after the other */
+    /* reports of a cohort: uint32_t size and bytes of each, one after the other */
+    const char *at = data;
     for (uint32_t m = 0;; m++) {
         uint32_t size = 0;
         if (size_bytes < sizeof(size)) {
@@ -100,7 +103,7 @@ static gy_status fill_channels(gy_flow_job *job, uint32_t task, gy_vertex_start 
 
 /* ---- inputs ---- */
 
-/* What the reader's host has to fetch before. */
+/* Add a file that the reader's host must fetch first. */
 static gy_status add_need(gy_flow_job *job, const gy_sched_task_state *state,
                           const gy_vertex_start_input *input, uint64_t size_bytes)
 {
@@ -125,7 +128,7 @@ static gy_status add_need(gy_flow_job *job, const gy_sched_task_state *state,
     return gy_driver_place_add(job->place, &need);
 }
 
-/* Output of a committed task as an input. */
+/* Fill in an input from the output of a committed task. */
 static gy_status fill_edge(gy_flow_job *job, const gy_manager *manager, const gy_dag_edge *edge,
                            gy_vertex_start_input *input)
 {
@@ -175,7 +178,7 @@ static gy_status fill_edge(gy_flow_job *job, const gy_manager *manager, const gy
     return is_here ? GY_OK : add_need(job, &state, input, part.size_bytes);
 }
 
-/* Files of a function, behind what edges bring. */
+/* Fill in a function's files, after the inputs from edges. */
 static gy_status fill_files(gy_flow_job *job, uint32_t at, uint32_t *count)
 {
     const gy_proto *proto = &job->dag->protos[at];
@@ -210,7 +213,7 @@ static gy_status fill_files(gy_flow_job *job, uint32_t at, uint32_t *count)
     return GY_OK;
 }
 
-/* How many edges the members before this one have of other tasks. */
+/* How many edges from other tasks the members before this one have. */
 static uint32_t edges_before(const gy_flow_job *job, uint32_t task, uint32_t member)
 {
     const gy_lowering *l = &job->lowering;
@@ -281,9 +284,9 @@ static gy_status fill_outputs(gy_flow_job *job, uint32_t vertex, uint32_t member
     return GY_OK;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole START ---- */
 
-/* Files of a command; those that URIs name are called by their paths. */
+/* Fill in a command's files; objects are replaced by local paths. */
 static gy_status name_files(gy_flow_job *job, const gy_proto *proto, gy_vertex_start *start)
 {
     size_t count = 0;
@@ -312,8 +315,8 @@ static gy_status name_files(gy_flow_job *job, const gy_proto *proto, gy_vertex_s
     return GY_OK;
 }
 
-/* Ranks over hosts: each host's first member is sent what the vertex reads, the very first one
- * what it writes as well; the others only hold their slots. */
+/* Ranks over hosts: the first member of each host gets the inputs, the first of all also the
+ * outputs; the other members only occupy their executor slots. */
 static gy_status fill_gang(gy_flow_job *job, const gy_manager *manager, const gy_effect *effect,
                            gy_vertex_start *start)
 {

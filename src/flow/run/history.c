@@ -1,4 +1,4 @@
-/* What the history of jobs is told, and what records and vertices are called there. */
+/* Writes a job's rows in the history, with names for records and vertices. */
 #include "flow/run/run_priv.h"
 
 #include <string.h>
@@ -6,7 +6,7 @@
 
 /* ---- names ---- */
 
-/* The file of a vertex's input; NULL: it is another vertex's output, or there is none. */
+/* The file of a vertex's input; NULL: the input is another vertex's output, or missing. */
 static const char *file_of(const gy_dag *dag, uint32_t vertex, uint32_t input)
 {
     const gy_proto *proto = &dag->protos[dag->proto[vertex]];
@@ -35,7 +35,7 @@ static bool vertex_of(const gy_flow_job *job, const gy_bad_record *record, uint3
     return true;
 }
 
-/* The file that a record is of, or its input's number. */
+/* Append the file of a record, or the number of its input. */
 static void add_source(const gy_flow_job *job, const gy_bad_record *record, gy_text *out)
 {
     uint32_t vertex = 0;
@@ -68,7 +68,7 @@ void gy_flow_run_name_record(void *arg, const gy_bad_record *record, gy_text *ou
 
 /* ---- the history ---- */
 
-/* A job without one is as good: what fails is said once, then there is none. */
+/* A job can run without a history: log the first failure and stop writing it. */
 static void lose_history(gy_flow_job *job)
 {
     gy_warn("this job is missing in the history: %s", gy_error_text());

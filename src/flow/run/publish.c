@@ -1,6 +1,6 @@
 /*
- * The output appears at once: its data get their names and are synced, then the manifest is
- * created by link(2), which two jobs cannot both do. Real files: links.
+ * Publishes an output atomically: its files get their names and are synced, then link(2)
+ * creates the manifest, which only one of two jobs can do. Real files only, because of links.
  */
 #include "base/escape.h"
 #include "flow/run/run_priv.h"
@@ -60,9 +60,9 @@ static bool is_same_file(const char *a, const char *b)
            left.st_dev == right.st_dev;
 }
 
-/* In the place of what an earlier manager put there: the name is never without a file, and all
- * goes by the hidden folder, which is not there for who does not know that its epoch is over.
- */
+/* Replace a file that an earlier manager named, in one rename, so that the name always has a
+ * file. The path goes through the hidden folder, which does not exist for a manager whose
+ * epoch is over. */
 static int replace(const gy_flow_job *job, const gy_final_file *file, const char *to)
 {
     char next[GY_JOB_PATH];
@@ -79,7 +79,7 @@ static int replace(const gy_flow_job *job, const gy_final_file *file, const char
     return link(file->path, next) == 0 ? rename(next, to) : -1;
 }
 
-/* Sync it, and give it its name beside the one it has. */
+/* Sync the file, and link it under its final name. */
 static gy_status save_final(const gy_flow_job *job, const gy_final_file *file, const char *to)
 {
     struct stat about;
@@ -168,8 +168,8 @@ static gy_status create_file(gy_env *env, const char *path, const gy_text *text)
                      : gy_fail(GY_IO, "cannot write %s: %s", path, strerror((int)-done));
 }
 
-/* The manifest that stands there is this job's, made by a manager before this one or by one
- * that does not know that its epoch is over: it names the same files. */
+/* An existing manifest is accepted if it is this job's: an earlier manager made it, or one
+ * that does not know yet that its epoch is over. It names the same files. */
 static gy_status accept(const gy_flow_job *job, const char *path, const gy_text *own)
 {
     gy_bytes there;
@@ -185,8 +185,8 @@ static gy_status accept(const gy_flow_job *job, const char *path, const gy_text 
                    : gy_fail(GY_EXISTS, "cannot publish %s: another one is there", path);
 }
 
-/* A manager before this one may have saved them, failed, and removed their names. Whoever uses
- * a published output may have moved them. */
+/* Check that saved files still exist. An earlier manager may have saved them, failed, and
+ * removed their names; a user of a published output may have moved them. */
 static gy_status check_saved(const gy_flow_job *job, const gy_manager *manager)
 {
     const bool is_published = gy_flow_run_is_published(job);
@@ -244,7 +244,7 @@ static gy_status begin_upload(gy_flow_job *job, const gy_manager *manager, const
     return gy_object_output_start(job->upload);
 }
 
-/* Once it has begun, the driver asks until it is over. */
+/* Once the upload has begun, the driver calls this until it ends. */
 static gy_status publish_there(gy_flow_job *job, const gy_manager *manager)
 {
     if (job->upload == NULL) {
@@ -289,13 +289,14 @@ gy_status gy_flow_run_publish(void *arg, const gy_manager *manager)
         return publish_there(job, manager);
     }
     GY_TRY(gy_flow_run_follow(job, manager));
-    gy_flow_run_recount(job); /* one that goes on may have had nothing to save */
+    gy_flow_run_recount(job); /* a resumed job may have had nothing to save */
     char name[48], from[GY_JOB_PATH], to[GY_JOB_PATH];
-    /* A name for each epoch: what an older one has open is not what is published. */
+    /* Each epoch has its own name, so a file that an older manager holds open is not the
+     * published one. */
     (void)snprintf(name, sizeof(name), "MANIFEST-%llu.json", (unsigned long long)job->epoch);
     GY_TRY(gy_flow_run_path(from, job->hidden, name));
     GY_TRY(gy_flow_run_path(to, job->output, "MANIFEST.json"));
-    if (!is_same_file(from, to)) { /* else a manager before this one came so far */
+    if (!is_same_file(from, to)) { /* otherwise an earlier manager came this far */
         gy_text text = {0};
         gy_status status = check_saved(job, manager);
         status = status < 0 ? status : write_manifest(job, manager, &text);

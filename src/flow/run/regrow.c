@@ -1,7 +1,8 @@
 /*
- * Growth while a job runs: refinements gather sizes and samples stage by stage, then their
- * functions compose. What a refinement saw goes into the journal beside the tasks that came of
- * it, so that a manager that goes on makes the same graph from the same numbers.
+ * Refinement while a job runs: refinement points gather sizes and samples stage by stage, then
+ * their functions compose new vertices. The journal records what a refinement point saw
+ * together with the tasks it made, so that a resumed manager makes the same graph from the
+ * same numbers.
  */
 #include "flow/run/run_priv.h"
 
@@ -24,7 +25,7 @@ static gy_status keep_flags(gy_flow_job *job, const gy_growth *growth)
     return GY_OK;
 }
 
-/* Every function that new vertices name is in the program's list. */
+/* Check that the program lists every function that new vertices name. */
 static gy_status check_functions(const gy_flow_job *job, size_t first)
 {
     for (size_t p = first; p < job->dag->proto_count; p++) {
@@ -106,16 +107,16 @@ gy_status gy_flow_run_mark_refinements(gy_flow_job *job)
     }
     for (size_t s = 0; s < job->dag->stage_count; s++) {
         gy_dag_stage *stage = &job->dag->stages[s];
-        stage->is_gate =
-            stage->is_gate || stage->is_growth; /* its vertices may be waited for */
+        /* a refinement point may wait for its vertices */
+        stage->is_gate = stage->is_gate || stage->is_growth;
     }
     return GY_OK;
 }
 
-/* ---- what refinements see ---- */
+/* ---- inputs of refinements ---- */
 
-/* In the journal: what one port showed; `sample_bytes` bytes follow, or it is the port before
- * whose sample this is too. */
+/* A journal record of one port; `sample_bytes` bytes follow, unless the previous port has the
+ * same sample. */
 typedef struct gy_refinement_seen {
     uint32_t refinement, port;
     int64_t bytes;
@@ -155,7 +156,7 @@ static gy_status see(gy_flow_job *job, const gy_refinement_seen *seen, const voi
     return GY_OK;
 }
 
-/* Did the port before show the same sample? A vertex has one for all its ports. */
+/* Does the previous port have the same sample? A vertex has one sample for all its ports. */
 static bool is_as_before(const gy_refinement_state *refinement, uint32_t port,
                          const gy_report *report)
 {
@@ -175,7 +176,7 @@ static gy_status look_at_port(gy_flow_job *job, const gy_manager *manager, uint3
     gy_sched_task_state state;
     gy_manager_task(manager, task, &state);
     if (state.committed.attempt == 0) {
-        return GY_OK; /* lost since; its stage is complete once more later */
+        return GY_OK; /* the vertex was lost since; its stage will complete once more */
     }
     gy_report report;
     GY_TRY(gy_flow_run_report(job, task, state.report, state.report_bytes,
@@ -193,7 +194,7 @@ static gy_status look_at_port(gy_flow_job *job, const gy_manager *manager, uint3
     return see(job, &seen, report.sample);
 }
 
-/* Of all ports of this stage, into job->detail too. */
+/* Gather all ports of this stage, and write them to job->detail too. */
 static gy_status look(gy_flow_job *job, const gy_manager *manager, uint32_t stage)
 {
     for (uint32_t g = 0; g < job->refinement_count; g++) {
@@ -208,7 +209,7 @@ static gy_status look(gy_flow_job *job, const gy_manager *manager, uint32_t stag
     return job->detail.status;
 }
 
-/* The same, as an earlier manager saw it. */
+/* Restore what an earlier manager gathered. */
 static gy_status recall(gy_flow_job *job, const gy_grown *grown)
 {
     const char *at = grown->detail;
@@ -234,9 +235,9 @@ static gy_status recall(gy_flow_job *job, const gy_grown *grown)
     return GY_OK;
 }
 
-/* ---- growing ---- */
+/* ---- running refinements ---- */
 
-/* Call the functions of all refinements that have seen everything. */
+/* Call the functions of all refinement points that have seen all their ports. */
 static void open_gates(gy_flow_job *job)
 {
     for (size_t g = 0; g < job->refinement_count; g++) {
@@ -246,7 +247,7 @@ static void open_gates(gy_flow_job *job)
         }
         state->is_done = true;
         const gy_dag_refinement row =
-            job->dag->refinements[g]; /* a copy: growth may add refinements */
+            job->dag->refinements[g]; /* a copy, because growth may add refinements */
         gy_refinement refinement = {.row = &row,
                                     .bytes = state->bytes,
                                     .samples = state->samples,
@@ -271,7 +272,7 @@ static gy_status grow(gy_flow_job *job, gy_growth *growth)
     return gy_flow_run_lower(job, growth);
 }
 
-/* Bad records that an earlier manager knew. */
+/* Restore bad records that an earlier manager knew. */
 static gy_status learn(gy_flow_job *job, const gy_manager *manager)
 {
     const void *data = NULL;
@@ -316,7 +317,7 @@ gy_status gy_flow_run_grow(void *arg, const gy_manager *manager, uint32_t stage,
     GY_TRY(grow(job, &job->growth));
     job->growth.detail = job->detail.data;
     job->growth.detail_bytes = job->detail.size_bytes;
-    *growth = &job->growth; /* also of no task: it counts among those grown */
+    *growth = &job->growth; /* also when it made no task, because the growths are counted */
     return GY_OK;
 }
 

@@ -14,7 +14,7 @@
 enum { THREADS_MAX = 1024, TRACE_EVENTS = 1 << 14 };
 #define MEMO_BYTES (INT64_C(10) << 30)
 
-/* ---- faults, and what is of no use any more ---- */
+/* ---- faults and obsolete files ---- */
 
 static gy_cause judge_failure(void *arg, const gy_manager *manager, gy_sched_event *failed,
                               const void *board)
@@ -28,7 +28,8 @@ static gy_cause judge_failure(void *arg, const gy_manager *manager, gy_sched_eve
     if (failed->cause != GY_CAUSE_OWN) {
         return failed->cause;
     }
-    _Alignas(64) unsigned char aligned[GY_BOARD_BYTES]; /* it came within a message */
+    /* aligned, because it arrived within a message */
+    _Alignas(64) unsigned char aligned[GY_BOARD_BYTES];
     memcpy(aligned, board, sizeof(aligned));
     const gy_cause cause =
         gy_bad_tell(job->bad, failed->id, failed->member, aligned, failed->cause);
@@ -59,7 +60,7 @@ static void remove_file(const char *folder, const char *name)
     }
 }
 
-/* What a killed process left of its own. */
+/* Remove the scratch folder of a killed process. */
 static void remove_scratch(const gy_flow_job *job, const char *name)
 {
     char folder[GY_JOB_PATH], path[GY_JOB_PATH];
@@ -95,7 +96,7 @@ static void discard(void *arg, const gy_manager *manager, const gy_effect *effec
         } else {
             remove_file(job->data, name);
         }
-        if (names == NULL) { /* what else it left at a daemon goes with the job */
+        if (names == NULL) { /* its other files at a daemon are removed with the job */
             remove_scratch(job, name);
         }
         size_t final = 0, finals = 0;
@@ -123,7 +124,7 @@ static void committed(void *arg, const gy_effect *effect)
     }
 }
 
-/* The manager knows that these failed, not as what. */
+/* Store the failure's status, because the manager knows only that a callback failed. */
 static gy_status keep_cause(gy_flow_job *job, gy_status status)
 {
     job->cause = status < 0 ? status : job->cause;
@@ -139,7 +140,7 @@ static gy_status grow(void *arg, const gy_manager *manager, uint32_t stage,
 static gy_status save(void *arg, const gy_manager *manager, gy_attempt *lost)
 {
     const gy_status status = gy_flow_run_save(arg, manager, lost);
-    return status == GY_NOTFOUND ? status : keep_cause(arg, status); /* made again */
+    return status == GY_NOTFOUND ? status : keep_cause(arg, status); /* the task runs again */
 }
 
 static gy_status publish(void *arg, const gy_manager *manager)
@@ -183,7 +184,7 @@ static gy_status check_options(gy_flow_job *job)
     return GY_OK;
 }
 
-/* ---- this machine ---- */
+/* ---- the site: one machine ---- */
 
 static void choose_id(gy_flow_job *job)
 {
@@ -204,7 +205,7 @@ const gy_flow_site gy_flow_site_local = {
     .listen = listen_for_faults,
 };
 
-/* ---- before the run ---- */
+/* ---- preparation ---- */
 
 static gy_status make_manager(gy_flow_job *job, const gy_growth *growth)
 {
@@ -244,7 +245,8 @@ static gy_status prepare(gy_flow_job *job)
     if (job->ticket != NULL && job->ticket->is_forgotten) {
         return gy_flow_run_forget(job);
     }
-    /* Before anything is asked of a store, which loads more: it is the same for who goes on. */
+    /* Compute the build id before any store request loads further libraries, so that a resumed
+     * job gets the same id. */
     GY_TRY(gy_flow_key_build(&job->keys.build));
     GY_TRY(gy_flow_run_trace_begin(job));
     GY_TRY(gy_flow_run_make_folder(job));
@@ -284,14 +286,14 @@ static gy_status prepare(gy_flow_job *job)
 
 /* ---- the run ---- */
 
-/* A job without final data: the manager asks for no manifest, who looks for one finds it. */
+/* A job without final data: the manager needs no manifest, but a reader finds an empty one. */
 static gy_status publish_nothing(gy_flow_job *job)
 {
     char path[GY_JOB_PATH];
     GY_TRY(gy_flow_run_check_refinements(job));
     GY_TRY(gy_flow_run_path(path, job->output, "MANIFEST.json"));
     if (job->is_resumed && job->target[0] == '\0' && access(path, F_OK) == 0) {
-        return GY_OK; /* the folder was empty when the job began: it is its own */
+        return GY_OK; /* the folder was empty when the job began, so the file is this job's */
     }
     gy_flow_run_recount(job);
     gy_status status = publish(job, job->manager);
@@ -343,7 +345,7 @@ static gy_status drive(gy_flow_job *job)
         .deadline = job->options.timeout_s > 0 ? job->deadline : (gy_deadline){0},
     };
     gy_status status = gy_driver_run(job->env, job->manager, &options);
-    if (status >= 0) { /* a job that had ended calls nothing of this room */
+    if (status >= 0) { /* a job that had already ended calls no callback of this room */
         job->is_ours = true;
         status = gy_flow_run_follow(job, job->manager);
     }
@@ -411,7 +413,7 @@ static void free_job(gy_flow_job *job)
     gy_arena_free(&job->arena);
     gy_arena_free(&job->start_arena);
     gy_flow_run_leave_cluster(job);
-    gy_store_facts_forget(); /* the next job's inputs are what they are then */
+    gy_store_facts_forget(); /* the next job must read its inputs' metadata again */
     gy_store_stamps_forget();
     gy_free(job);
 }
@@ -421,7 +423,7 @@ static gy_job_state state_of(gy_status status)
     return status >= 0 ? GY_JOB_DONE : status == GY_CANCELLED ? GY_JOB_KILLED : GY_JOB_FAILED;
 }
 
-/* What lies in files has a path, whatever it was called. */
+/* Replace the name of a folder by its local path. */
 static gy_status name_path(gy_flow_job *job, const char *what, const char **place)
 {
     if (*place == NULL) {
@@ -446,7 +448,7 @@ static gy_status name_places(gy_flow_job *job)
                : name_path(job, "the output", &o->output);
 }
 
-/* A cluster's job is in the name server's list, and has a ticket; others are in the history. */
+/* Run the job and report it: the name server lists a cluster's job, the history other jobs. */
 static gy_status drive_and_tell(gy_flow_job *job, gy_error *error)
 {
     job->has_begun = true;
@@ -456,11 +458,12 @@ static gy_status drive_and_tell(gy_flow_job *job, gy_error *error)
     const gy_status status = drive(job);
     gy_error_take(error, status);
     gy_flow_run_recount(job);
-    gy_flow_run_show(job); /* as it ends */
+    gy_flow_run_show(job); /* show the final state */
     if (status < 0 && job->fatal[0] != '\0') {
         (void)snprintf(error->text, sizeof(error->text), "%s", job->fatal);
     }
-    if (!job->is_over && job->site->has_history) { /* else another manager's word is the last */
+    /* otherwise the newer manager writes the final state */
+    if (!job->is_over && job->site->has_history) {
         gy_flow_run_tell_history(job, state_of(status), status < 0 ? error->text : "");
     }
     if (job->options.trace != NULL) {
@@ -509,7 +512,8 @@ gy_status gy_flow_run_execute(gy_env *env, gy_flow *flow, gy_dag *dag,
         gy_error_take(&error, status);
     }
     end_memo(job);
-    gy_fault_context_free(job->door); /* its file goes before the journal, which goes last */
+    /* remove the socket's file before the journal, which goes last */
+    gy_fault_context_free(job->door);
     job->door = NULL;
     gy_flow_run_end_upload(job);
     gy_flow_run_clean(job, status);

@@ -1,6 +1,6 @@
 /*
  * What the tests of whole jobs share: vertices, a folder for each test, graphs of sums. The
- * program is its own vertex process.
+ * test program is its own vertex process.
  */
 #ifndef GY_FLOW_RUN_RUN_TEST_H
 #define GY_FLOW_RUN_RUN_TEST_H
@@ -25,7 +25,7 @@ static gy_flow *flow;
 
 /* ---- vertices ---- */
 
-/* Its number to each output, and to a growth. */
+/* Writes its number to each output, and to a refinement's sample. */
 static inline gy_status number(gy_vertex *vertex)
 {
     char text[32];
@@ -37,7 +37,7 @@ static inline gy_status number(gy_vertex *vertex)
     return gy_vertex_set_sample(vertex, text, size);
 }
 
-/* The sum of all numbers in its inputs, a line each. */
+/* Writes the sum of all numbers in its inputs, a line each. */
 static inline gy_status sum(gy_vertex *vertex)
 {
     long long total = 0;
@@ -69,7 +69,7 @@ static inline gy_status sum(gy_vertex *vertex)
     return gy_vertex_outputs(vertex) > 0 ? gy_vertex_write(vertex, 0, text, size) : GY_OK;
 }
 
-/* Its input to its output. */
+/* Copies its input to its output. */
 static inline gy_status copy(gy_vertex *vertex)
 {
     for (;;) {
@@ -83,7 +83,7 @@ static inline gy_status copy(gy_vertex *vertex)
     }
 }
 
-/* So many bytes as its parameter says, more than fit in a message. */
+/* Writes as many bytes as its parameter says, more than fit in a message. */
 static inline gy_status flood(gy_vertex *vertex)
 {
     size_t bytes = 0;
@@ -94,7 +94,7 @@ static inline gy_status flood(gy_vertex *vertex)
     return GY_OK;
 }
 
-/* To output 0 so many bytes as its parameter says, to output 1 twice as many. */
+/* Writes as many bytes as its parameter says to output 0, and twice as many to output 1. */
 static inline gy_status two(gy_vertex *vertex)
 {
     size_t bytes = 0;
@@ -106,7 +106,7 @@ static inline gy_status two(gy_vertex *vertex)
     return GY_OK;
 }
 
-/* By how many bytes its input 1 is longer than its input 0. */
+/* Writes by how many bytes its input 1 is longer than its input 0. */
 static inline gy_status difference(gy_vertex *vertex)
 {
     long long bytes[2] = {0, 0};
@@ -127,7 +127,7 @@ static inline gy_status refuse(gy_vertex *vertex)
     return gy_fail(GY_STATE, "vertex %d does not want", gy_vertex_index(vertex));
 }
 
-/* Kills its manager once: the parameter is a file that says whether it was so. */
+/* Kills its manager once: the parameter names a file that exists once it did. */
 static inline gy_status kill_manager(gy_vertex *vertex)
 {
     size_t bytes = 0;
@@ -142,13 +142,13 @@ static inline gy_status kill_manager(gy_vertex *vertex)
         (void)fclose(from);
         (void)kill(manager, SIGKILL);
         for (;;) {
-            (void)pause(); /* this process goes with its manager */
+            (void)pause(); /* this process dies with its manager */
         }
     }
     return number(vertex);
 }
 
-/* Its first run takes away all files of the job, once: those who come later find nothing. */
+/* Its first run removes all files of the job, so that later readers find nothing. */
 static inline gy_status steal(gy_vertex *vertex)
 {
     size_t bytes = 0;
@@ -165,7 +165,7 @@ static inline gy_status steal(gy_vertex *vertex)
     return number(vertex);
 }
 
-/* Makes the file that its parameter says, as somebody else would. */
+/* Creates the file that its parameter names, as another user would. */
 static inline gy_status intrude(gy_vertex *vertex)
 {
     size_t bytes = 0;
@@ -174,7 +174,7 @@ static inline gy_status intrude(gy_vertex *vertex)
     return number(vertex);
 }
 
-/* As `intrude`, of the first of two paths, when the second one is not there so far. */
+/* Like `intrude` for the first of two paths, if the second one does not exist yet. */
 static inline gy_status intrude_once(gy_vertex *vertex)
 {
     size_t bytes = 0;
@@ -185,7 +185,7 @@ static inline gy_status intrude_once(gy_vertex *vertex)
     return number(vertex);
 }
 
-/* Waits until a file is there: as progress makes it. */
+/* Waits until a file exists, which progress creates. */
 static inline gy_status wait_for_file(gy_vertex *vertex)
 {
     size_t bytes = 0;
@@ -206,7 +206,7 @@ static const gy_function functions[] = {
     GY_VERTEX("refuse", refuse),   GY_VERTEX("killer", kill_manager),
 };
 
-/* ---- a place for each test ---- */
+/* ---- a folder for each test ---- */
 
 typedef struct place {
     char top[256], output[300], folder[300], memo[300];
@@ -236,7 +236,7 @@ static inline gy_flow_options options_of(const place *at)
         .output = at->output, .folder = at->folder, .processes = 2, .timeout_s = 60};
 }
 
-/* How many entries a folder has, -1: there is none. */
+/* Number of entries of a folder; -1: it does not exist. */
 static inline int count_entries(const char *path)
 {
     DIR *folder = opendir(path);
@@ -273,7 +273,7 @@ static inline gy_part vertices(gy_dag *dag, const char *function, int inputs, in
                          copies);
 }
 
-/* maps numbers, reducers sums of them, into files sum-00000… */
+/* mappers write numbers, reducers their sums, into files sum-00000, ... */
 static inline gy_dag *make_sums(int maps, int reducers)
 {
     gy_dag *dag = gy_dag_new(flow, "sums");
@@ -285,7 +285,8 @@ static inline gy_dag *make_sums(int maps, int reducers)
 
 static inline void grow_sums(gy_refinement *refinement, gy_dag *dag, gy_part outputs)
 {
-    for (int64_t i = 0; i < gy_refinement_outputs(refinement); i++) { /* two of a vertex */
+    /* two outputs of each vertex */
+    for (int64_t i = 0; i < gy_refinement_outputs(refinement); i++) {
         char text[32];
         size_t size = 0;
         const void *sample = gy_refinement_sample(refinement, i, &size);

@@ -1,4 +1,4 @@
-/* What the processes of a job may see when there are a sandbox around them. Real files. */
+/* Decides what a job's processes may access inside a sandbox. Real files only. */
 #include "flow/run/run_priv.h"
 
 #include "store/remote/remote.h"
@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { INPUTS_BYTES = 64 << 10 }; /* beyond, the folders of the inputs are permitted */
+/* with longer lists of inputs, their folders are permitted instead */
+enum { INPUTS_BYTES = 64 << 10 };
 
 static gy_status permit(gy_flow_job *job, const char *folder, const char *name)
 {
@@ -15,7 +16,7 @@ static gy_status permit(gy_flow_job *job, const char *folder, const char *name)
     return gy_sandbox_add(&job->sandbox, path, true);
 }
 
-/* A file, or its folder unless that is the one before it. */
+/* Permit a file, or its folder unless the previous file had the same one. */
 static gy_status permit_input(gy_flow_job *job, const char *path, bool is_by_folder, char *last)
 {
     char wanted[GY_JOB_PATH];
@@ -43,7 +44,7 @@ static gy_status permit_file(void *arg, const char *path)
     return gy_sandbox_add(&job->sandbox, path, false);
 }
 
-/* What reads objects needs the network, names to log in by, and whom to trust. */
+/* Readers of objects need the network, the name resolver, credentials and certificates. */
 static gy_status permit_object(gy_flow_job *job, const char *uri)
 {
     if ((job->sandbox.parts & GY_SANDBOX_NETWORK) != 0) {
@@ -55,11 +56,11 @@ static gy_status permit_object(gy_flow_job *job, const char *uri)
     return gy_place_files(uri, permit_file, job);
 }
 
-/* Parts of one file lie beside each other. */
+/* Consecutive inputs of one file need one permission. */
 static gy_status permit_inputs(gy_flow_job *job, bool is_by_folder)
 {
     char last[GY_JOB_PATH] = "";
-    bool has_objects[2] = {false, false}; /* of S3; others */
+    bool has_objects[2] = {false, false}; /* [0] S3; [1] other stores */
     for (size_t p = 0; p < job->dag->proto_count; p++) {
         const gy_proto *proto = &job->dag->protos[p];
         for (size_t i = 0; proto->files != NULL && proto->files[i] != NULL; i++) {
@@ -69,7 +70,8 @@ static gy_status permit_inputs(gy_flow_job *job, bool is_by_folder)
             if (!range.is_object) {
                 GY_TRY(permit_input(job, path, is_by_folder, last));
             } else if (!has_objects[strncmp(path, "s3://", 5) != 0]) {
-                has_objects[strncmp(path, "s3://", 5) != 0] = true; /* the same for all */
+                /* the same permission for all objects of a kind */
+                has_objects[strncmp(path, "s3://", 5) != 0] = true;
                 GY_TRY(permit_object(job, path));
             }
         }
@@ -82,7 +84,7 @@ static gy_status permit_inputs(gy_flow_job *job, bool is_by_folder)
 
 static gy_status permit_own(gy_flow_job *job)
 {
-    /* The first one is where programs put what they need for a while. */
+    /* The first one serves as the programs' temporary folder. */
     static const char *const own[] = {"scratch", "data", "run", "trace"};
     for (size_t i = 0; i < GY_COUNT(own); i++) {
         GY_TRY(permit(job, job->folder, own[i]));

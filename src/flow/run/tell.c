@@ -1,4 +1,4 @@
-/* What is told of a job: counters, notes, the report, the history. */
+/* Reports on a job: counters, notes, the report, the history. */
 #include "flow/run/run_priv.h"
 
 #include <errno.h>
@@ -62,7 +62,7 @@ static uint32_t stage_of(const gy_flow_job *job, uint32_t task, uint32_t member)
     return job->dag->protos[job->dag->proto[vertex]].stage;
 }
 
-/* All reports of a task. */
+/* Count all members' reports of a task. */
 static gy_status count_task(gy_flow_job *job, uint32_t task, const gy_sched_task_state *state)
 {
     const gy_lowering *l = &job->lowering;
@@ -75,11 +75,11 @@ static gy_status count_task(gy_flow_job *job, uint32_t task, const gy_sched_task
     return GY_OK;
 }
 
-/* Of a final output that stands, as its task reported it. */
+/* Bytes of a committed final output, as its task reported them. */
 static int64_t final_bytes(const gy_flow_job *job, const gy_dag_final *final)
 {
     if (final->vertex >= job->lowering.vertex_floor) {
-        return 0; /* of a growth that failed */
+        return 0; /* vertex of a failed growth */
     }
     const uint32_t task = job->lowering.task[final->vertex];
     gy_sched_task_state state;
@@ -93,7 +93,7 @@ static int64_t final_bytes(const gy_flow_job *job, const gy_dag_final *final)
     return (int64_t)gy_report_output(&report, final->output).size_bytes;
 }
 
-/* Of a job on a cluster, under this manager. */
+/* Count the hosts that this manager used. */
 static void count_hosts(gy_flow_job *job)
 {
     const gy_driver_traffic *traffic = &job->traffic;
@@ -141,7 +141,7 @@ void gy_flow_run_recount(gy_flow_job *job)
 
 /* ---- memo ---- */
 
-/* Where the attempt's files lie; which of them are final outputs, and of what content. */
+/* Find the folders of an attempt's files, which outputs are final, and their contents. */
 static gy_status place_of(const gy_flow_job *job, const gy_effect *effect, gy_memo_place *place)
 {
     const gy_lowering *l = &job->lowering;
@@ -212,7 +212,7 @@ void gy_flow_run_committed(void *arg, const gy_effect *effect)
     gy_sched_task_state state;
     gy_manager_task(job->manager, task, &state);
     const int64_t skipped = job->skipped;
-    status = count_task(job, task, &state); /* until all are counted anew, at the end */
+    status = count_task(job, task, &state); /* until all tasks are counted again at the end */
     if (status < 0) {
         gy_flow_run_note_text(job, "a report is not counted: %s", gy_error_text());
     }
@@ -229,7 +229,7 @@ static void add_note(gy_flow_job *job, const char *text)
     const int64_t wall_ns = job->env->ops->wall_ns(job->env);
     last->wall_ns = wall_ns;
     (void)snprintf(last->text, sizeof(last->text), "%.159s",
-                   text); /* for people: it may be cut */
+                   text); /* the text is for people and may be cut */
     if (job->note_count < GY_JOB_NOTES) {
         const char *copy = keep_text(&job->arena, text);
         if (copy == NULL ||
@@ -270,7 +270,7 @@ void gy_flow_run_note_text(gy_flow_job *job, const char *format, ...)
     add_note(job, text);
 }
 
-/* What it is about stands before it, unless it begins so. */
+/* Add the name of the vertex in front, unless the text begins with it. */
 void gy_flow_run_note(void *arg, const gy_effect *effect)
 {
     gy_flow_job *job = arg;
@@ -298,9 +298,9 @@ void gy_flow_run_note(void *arg, const gy_effect *effect)
 
 /* ---- the report ---- */
 
-/* A report with what it points at. */
+/* A report with the data that it points at. */
 typedef struct gy_report_holder {
-    gy_job_report report; /* first */
+    gy_job_report report; /* must be first */
     gy_arena arena;
     gy_text bad; /* for people */
 } gy_report_holder;
@@ -325,8 +325,8 @@ static void fill_stages(const gy_flow_job *job, gy_job_stage *stages)
     }
 }
 
-/* The manager knows a cohort under its first member's stage alone: it counts as a task of each
- * of its stages. `seen` (stages) is zero. */
+/* The manager counts a cohort under its first member's stage; this counts it as a task of each
+ * of its members' stages. `seen` (stages) is zero. */
 static void fill_cohorts(const gy_flow_job *job, gy_job_stage *stages, uint32_t *seen)
 {
     const gy_lowering *l = &job->lowering;
@@ -369,7 +369,7 @@ static bool fill_texts(const gy_flow_job *job, gy_report_holder *holder, gy_job_
     return is_ok && holder->report.name != NULL && holder->report.folder != NULL;
 }
 
-/* How many are left without those of which growth made no vertex. */
+/* Drop stages for which a refinement made no vertex; returns how many remain. */
 static size_t drop_unmade(const gy_flow_job *job, gy_job_stage *stages)
 {
     size_t left = 0;
@@ -443,7 +443,7 @@ int64_t gy_job_report_counter(const gy_job_report *report, const char *name)
     return 0;
 }
 
-/* ---- now and then ---- */
+/* ---- periodic output ---- */
 
 void gy_flow_run_show(gy_flow_job *job)
 {

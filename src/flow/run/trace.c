@@ -1,4 +1,4 @@
-/* One Chrome trace of the manager and of all vertex processes that ended by themselves. */
+/* Merges the Chrome traces of the manager and of all vertex processes that exited in order. */
 #include "flow/run/run_priv.h"
 
 #include "base/text.h"
@@ -9,9 +9,9 @@
 
 enum { PIECE_BYTES_MAX = 64 << 20 };
 
-/* ---- of processes at daemons: rows that come with their answers ---- */
+/* ---- processes at daemons, whose events come with their answers ---- */
 
-/* One number for a process of the whole cluster: pids are below 2^22. */
+/* Number a process of the whole cluster uniquely: pids are below 2^22. */
 static int64_t number_of(const gy_driver_guest *guest, uint32_t pid)
 {
     return ((int64_t)guest->number << 22) + (pid & ((1u << 22) - 1));
@@ -52,7 +52,8 @@ void gy_flow_run_traced(void *arg, const gy_driver_guest *guest, uint32_t pid, c
                         : gy_trace_show(&job->traced, rows, size_bytes, number_of(guest, pid),
                                         -guest->clock_ns);
     if (status < 0 && job->traced.status == GY_OK) {
-        job->traced.size_bytes = before; /* a process may scribble, not into the others' */
+        /* a process may send garbage, which must not damage the other events */
+        job->traced.size_bytes = before;
     }
     if (status < 0 || job->traced.size_bytes > PIECE_BYTES_MAX) {
         gy_flow_run_note_text(job, "the trace of process %u on %s is lost: %s", pid,
@@ -61,7 +62,7 @@ void gy_flow_run_traced(void *arg, const gy_driver_guest *guest, uint32_t pid, c
     }
 }
 
-/* ---- of processes here: pieces that they leave ---- */
+/* ---- processes on this machine, which leave a file each ---- */
 
 typedef struct pieces {
     gy_flow_job *job;
@@ -118,7 +119,8 @@ void gy_flow_run_trace(gy_flow_job *job)
         status = gy_store_file_write(job->env, job->options.trace, text.data, text.size_bytes);
     }
     if (status < 0) {
-        gy_warn("the trace is lost: %s", gy_error_text()); /* its job stands all the same */
+        /* the job succeeds without its trace */
+        gy_warn("the trace is lost: %s", gy_error_text());
     }
     gy_text_free(&text);
 }

@@ -1,5 +1,5 @@
-/* Sections between hosts. The reader believes nothing of a fetched file before its note's own
- * sum was compared. */
+/* Sections between hosts. The reader trusts nothing of a fetched file before it has verified
+ * the note's own checksum. */
 #include "flow/section/section_fetch.h"
 
 #include "base/base.h"
@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { HEAP_BYTES = 64 << 10 /* up to here reading is cheaper than mapping */ };
+enum { HEAP_BYTES = 64 << 10 /* up to this size reading is cheaper than mapping */ };
 
 typedef struct asked_words {
     uint64_t magic;
@@ -26,7 +26,7 @@ enum { END_BYTES = sizeof(gy_fetch_note) + sizeof(uint32_t) };
 
 static_assert(sizeof(asked_words) == GY_SECTION_ASKED_BYTES, "no gaps");
 
-/* ---- asking ---- */
+/* ---- requests ---- */
 
 void gy_section_ask(const gy_section_wanted *wanted, uint8_t asked[GY_SECTION_ASKED_BYTES])
 {
@@ -78,7 +78,7 @@ const char *gy_section_fetch_name(const gy_section_wanted *wanted,
     return out;
 }
 
-/* ---- where it lies ---- */
+/* ---- finding a section ---- */
 
 uint64_t gy_fetch_note_sum(const gy_fetch_note *note)
 {
@@ -120,7 +120,7 @@ gy_status gy_section_locate(void *arg, const char *path, const void *asked, size
     return GY_OK;
 }
 
-/* ---- what came ---- */
+/* ---- reading a fetched file ---- */
 
 static gy_status bad(const char *path, uint64_t size_bytes, const char *what)
 {
@@ -148,7 +148,7 @@ static gy_status read_at(const char *path, int file, void *data, size_t size_byt
     return GY_OK;
 }
 
-/* The end of the file against what was wanted. */
+/* Check the note at the end of the file against `wanted`. */
 static gy_status read_note(const gy_section_wanted *wanted, int file, uint64_t file_bytes,
                            gy_fetch_note *note)
 {
@@ -176,7 +176,7 @@ static gy_status read_note(const gy_section_wanted *wanted, int file, uint64_t f
 static gy_status take(const char *path, int file, size_t size_bytes, gy_section *section)
 {
     if (size_bytes > HEAP_BYTES) {
-        /* populated: all of it is summed next */
+        /* populated, because all pages are checksummed next */
         void *memory = mmap(NULL, size_bytes, PROT_READ, MAP_SHARED | MAP_POPULATE, file, 0);
         if (memory == MAP_FAILED) {
             return gy_fail(errno == ENOMEM ? GY_NOMEM : GY_IO, "cannot map %s: %s", path,

@@ -1,5 +1,5 @@
-/* Reading an attempt's file: nothing of it is believed before its checksum was compared, and no
- * memory is taken for what it announces beyond its own size. */
+/* Reads an attempt's file. It trusts nothing before the checksum is verified, and allocates no
+ * more than the file's own size justifies. */
 #include "base/base.h"
 #include "flow/section/section_priv.h"
 
@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { HEAP_BYTES = 64 << 10 /* up to here reading is cheaper than mapping */ };
+enum { HEAP_BYTES = 64 << 10 /* up to this size reading is cheaper than mapping */ };
 
 typedef struct section_file {
     const gy_section_wanted *wanted;
@@ -81,9 +81,8 @@ static gy_status read_at(const section_file *from, void *data, size_t size_bytes
 
 static gy_status open_file(section_file *from)
 {
-    /* Vertices may write where it lies, and a daemon outside their sandbox reads it: what
-     * stands there is linked hard or copied, and a symbolic link was not put there by a
-     * runtime. */
+    /* Vertices may write to this folder, and a daemon outside their sandbox reads it. The
+     * runtime itself makes only hard links and copies there, so a symbolic link is refused. */
     from->file =
         open(from->wanted->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
     if (from->file < 0) {
@@ -100,7 +99,7 @@ static gy_status open_file(section_file *from)
     return GY_OK;
 }
 
-/* Header and tail: whose file, and where its table is. */
+/* Read header and tail: check the owner, and find the table. */
 static gy_status read_ends(section_file *from)
 {
     const uint64_t ends = sizeof(from->header) + sizeof(from->tail);
@@ -170,8 +169,8 @@ static gy_status read_table(section_file *from)
     return GY_OK;
 }
 
-/* Where a section's extents begin in the table; they must lie as the writer lays them: the
- * checks cost nothing, and a map of other pages would be wrong bytes at best. */
+/* Find a section's first extent in the table. The extents must be laid out as the writer does
+ * it: the checks are cheap, and mapping other pages would give wrong bytes. */
 static gy_status check_extents(const section_file *from, const gy_section_row *row,
                                uint64_t *first)
 {
@@ -221,8 +220,8 @@ static gy_status load(const section_file *from, const gy_section_row *row, uint6
     return GY_OK;
 }
 
-/* All extents one behind the other: the first's place within its page decides where it begins.
- */
+/* Map all extents one behind the other; the first one's offset within its page decides where
+ * the section begins. */
 static gy_status map(const section_file *from, const gy_section_row *row, uint64_t first,
                      gy_section *section)
 {
@@ -238,7 +237,8 @@ static gy_status map(const section_file *from, const gy_section_row *row, uint64
         gy_section_extent extent = extent_at(from, first + i);
         off_t offset = (off_t)(extent.offset - extent.offset % GY_SECTION_PAGE);
         size_t size = (size_t)extent.size_bytes + (i == 0 ? lead : 0);
-        /* populated: all of it is summed next, and faults would cost a third of that */
+        /* populated, because all pages are checksummed next and page faults would cost a third
+         * of that */
         if (mmap(base + done, size, PROT_READ, MAP_SHARED | MAP_FIXED | MAP_POPULATE,
                  from->file, offset) == MAP_FAILED) {
             int error = errno;

@@ -1,5 +1,5 @@
-/* Writing an attempt's file: a buffer for each section, whole pages of it to the end of the
- * file, summed on their way. */
+/* Writes an attempt's file: each section has a buffer, whose whole pages are appended to the
+ * file and checksummed on the way. */
 #include "base/base.h"
 #include "flow/section/section_priv.h"
 
@@ -9,7 +9,8 @@
 
 enum {
     BUFFER_LEAST = GY_SECTION_PAGE,
-    BUFFER_MOST = 256 << 10, /* what is summed is still in the cache when it is written */
+    /* bounded so that checksummed bytes are still in the cache when they are written */
+    BUFFER_MOST = 256 << 10,
     MEMORY_DEFAULT = 32 << 20,
     PIECE_BYTES = 256 << 10,
 };
@@ -17,7 +18,7 @@ enum {
 typedef struct section {
     uint8_t *buffer;
     size_t used, capacity;
-    size_t room; /* asked for by gy_section_room */
+    size_t room; /* room that gy_section_room returned */
     bool is_elsewhere;
     uint64_t size_bytes;
     gy_section_extent *extents;
@@ -33,7 +34,7 @@ struct gy_section_writer {
     bool is_made, is_finished, is_full, is_small;
     gy_status failed;
     gy_error error;
-    uint64_t position; /* of the file's end */
+    uint64_t position; /* position of the file's end */
     uint64_t total;    /* bytes of all sections */
     size_t buffer_max;
     gy_section_sum *sums;
@@ -75,7 +76,7 @@ static gy_status make_file(gy_section_writer *writer)
         return GY_OK;
     }
     const gy_disk_ops *disk = gy_env_disk(writer->env);
-    /* what an attempt of that name left before is no longer wanted by anybody */
+    /* nobody needs the file that an attempt of the same name left */
     int file =
         disk->open(writer->env, writer->path, O_WRONLY | O_CREAT | O_TRUNC, 0666 /* umask */);
     if (file < 0) {
@@ -99,7 +100,8 @@ static gy_status pad_to_page(gy_section_writer *writer)
     return over == 0 ? GY_OK : write_all(writer, zeros, GY_SECTION_PAGE - over);
 }
 
-/* Bytes of a section to the end of the file: whole pages, unless they are its last. */
+/* Append bytes of a section to the file: whole pages, unless they are the section's last
+ * bytes. */
 static gy_status put(gy_section_writer *writer, section *to, const uint8_t *data,
                      size_t size_bytes, bool is_last)
 {
@@ -115,7 +117,8 @@ static gy_status put(gy_section_writer *writer, section *to, const uint8_t *data
         last = &to->extents[to->extent_count++];
         *last = (gy_section_extent){.offset = writer->position};
     }
-    for (size_t at = 0; at < size_bytes;) { /* summed and written while it is in the cache */
+    /* checksummed and written while it is in the cache */
+    for (size_t at = 0; at < size_bytes;) {
         size_t piece = GY_MIN(size_bytes - at, (size_t)PIECE_BYTES);
         gy_hash_feed(&to->hash, data + at, piece);
         GY_TRY(write_all(writer, data + at, piece));
@@ -130,7 +133,7 @@ static size_t whole_pages(const gy_section_writer *writer, size_t size_bytes)
     return writer->options.is_plain ? size_bytes : size_bytes - size_bytes % GY_SECTION_PAGE;
 }
 
-/* Write the whole pages of a section's buffer; what is left over moves to its front. */
+/* Write the whole pages of a section's buffer; the rest moves to the front. */
 static gy_status flush(gy_section_writer *writer, section *from)
 {
     size_t size = whole_pages(writer, from->used);
@@ -140,7 +143,8 @@ static gy_status flush(gy_section_writer *writer, section *from)
     GY_TRY(put(writer, from, from->buffer, size, false));
     from->used -= size;
     memmove(from->buffer, from->buffer + size, from->used);
-    if (from->capacity > 2 * writer->buffer_max) { /* a large room: the next may be small */
+    /* after a large room, shrink the buffer: the next request may be small */
+    if (from->capacity > 2 * writer->buffer_max) {
         void *buffer = gy_resize("flow.buffer", from->buffer, writer->buffer_max);
         from->capacity = buffer != NULL ? writer->buffer_max : from->capacity;
         from->buffer = buffer != NULL ? buffer : from->buffer;
@@ -263,7 +267,8 @@ static gy_status add(gy_section_writer *writer, section *to, const uint8_t *data
 {
     size_t left = size_bytes;
     while (left > 0) {
-        if (to->used == 0 && left >= writer->buffer_max) { /* straight from the caller */
+        /* written straight from the caller's memory */
+        if (to->used == 0 && left >= writer->buffer_max) {
             size_t size = whole_pages(writer, left);
             GY_TRY(put(writer, to, data, size, false));
             data += size;

@@ -1,5 +1,5 @@
-/* gy_flow_start: the list of functions, and serving instead where this process was started to.
- */
+/* gy_flow_start: reads the list of functions, and serves vertices instead when this process
+ * was started for that. */
 #include "driver/heartbeat.h"
 #include "flow/dag.h"
 #include "flow/flow.h"
@@ -84,10 +84,11 @@ gy_flow *gy_flow_start(const int *argc, char ***argv, const gy_function *functio
     if (socket >= 0) {
         const int status = gy_flow_serve(flow, socket);
         (void)fflush(NULL);
-        _exit(status); /* what main does with the flow is the manager's part */
+        _exit(status); /* only the manager's process runs the rest of main */
     }
     gy_ticket ticket;
-    if (gy_ticket_read(&ticket) == GY_OK) { /* else gy_flow_run says what is wrong with it */
+    /* otherwise gy_flow_run reports what is wrong with the ticket */
+    if (gy_ticket_read(&ticket) == GY_OK) {
         gy_driver_heartbeat_start(gy_env_real(), &ticket);
     }
     return flow;

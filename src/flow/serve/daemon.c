@@ -1,4 +1,4 @@
-/* <gyre/daemon.h>: a daemon of room cluster, with what it has to ask this room. */
+/* <gyre/daemon.h>: a daemon of room cluster, with callbacks into this room. */
 #include "cluster/host/host.h"
 #include "flow/section/section_fetch.h"
 

@@ -1,6 +1,6 @@
 /*
- * A vertex process: STARTs become orders, orders run (channel/execute.c), answers go back. All
- * that is made for a task lives in an arena as long as the task.
+ * A vertex process: decodes STARTs into orders, runs them (channel/execute.c), and sends the
+ * answers. Everything that is made for a task is in an arena that lives as long as the task.
  */
 #include "driver/gang.h"
 #include "flow/channel/channel.h"
@@ -21,13 +21,13 @@ enum { TRACE_EVENTS = 1 << 14 };
 typedef struct gy_served {
     const gy_flow *flow;
     gy_welcome welcome;
-    gy_arena arena; /* of the welcome */
+    gy_arena arena; /* memory of the welcome */
     gy_fault *fault;
     gy_launch_keep keep;
     bool is_welcome;
 } gy_served;
 
-/* What a job's folder at a daemon has beside its data. */
+/* Create the subfolders that a job's folder at a daemon has beside its data. */
 static gy_status make_folders(const char *folder)
 {
     static const char *const names[] = {"data", "scratch", "run", "trace"};
@@ -76,7 +76,7 @@ static const char *path_in(gy_arena *arena, const char *folder, const char *name
     return path;
 }
 
-/* One START on its way. */
+/* State of one START. */
 typedef struct gy_flow_serving {
     const gy_served *served;
     const gy_worker_task *task;
@@ -241,7 +241,8 @@ static gy_status fill_order(gy_flow_serving *serving)
     return fill_outputs(serving);
 }
 
-/* What a process at a daemon has recorded goes with its answers: it does not end by itself. */
+/* Send the recorded trace events of a process at a daemon with its answers, because the
+ * process does not exit in order. */
 static void tell_trace(const gy_served *served, const gy_worker_task *task)
 {
     gy_text rows = {.data = NULL};
@@ -267,7 +268,8 @@ static void serve_task(void *arg, const gy_worker_task *task, const _Atomic bool
     } else {
         gy_vertex_execute(gy_env_real(), &serving.order, served->fault, task->board,
                           is_cancelled, answer);
-        if (answer->cause == GY_CAUSE_LOST_INPUT) { /* the manager counts edges of the task */
+        /* the manager counts the edges of the whole task */
+        if (answer->cause == GY_CAUSE_LOST_INPUT) {
             GY_ASSERT(answer->input < serving.start.input_count);
             answer->input = serving.start.inputs[answer->input].task_input;
         }
@@ -278,7 +280,7 @@ static void serve_task(void *arg, const gy_worker_task *task, const _Atomic bool
 
 /* ---- the process ---- */
 
-/* Its part of the job's trace: FOLDER/trace/PID. */
+/* Write this process's part of the job's trace: FOLDER/trace/PID. */
 static void write_trace(const gy_served *served)
 {
     gy_text text = {0};
