@@ -1,4 +1,4 @@
-/* What a map emits: batches on their way to the table, the sorters or the output. */
+/* What a map emits: batches of pairs on their way to the table, the sorters or the output. */
 #include "mapreduce/task.h"
 
 #include "base/base.h"
@@ -43,7 +43,7 @@ gy_vertex *gy_map_vertex(gy_map *map)
     return map->vertex;
 }
 
-/* Each to the sorter of its partition; numbers as 8 bytes. */
+/* Add each item to the sorter of its partition; a number becomes 8 bytes. */
 static gy_status sort_items(gy_map *map, const gy_item *items, size_t count)
 {
     const gy_task_options *options = &map->stage->options;
@@ -95,14 +95,14 @@ gy_status gy_map_flush(gy_map *map)
     return map->status;
 }
 
-/* Into the batch's bytes, which have room for it. */
+/* Copy a short text into the batch's memory, which has room for it. */
 static inline const char *copy_small(gy_map *map, const char *from, size_t size)
 {
     char *to = map->bytes + map->used;
     map->used += size;
 #ifdef HAS_VECTORS
-    /* 16 at once where that cannot leave the page; what is too much is overwritten. Of nothing
-     * there may be no page. */
+    /* Copy 16 bytes at once where that cannot cross into another page; later copies overwrite
+     * the surplus. An empty text may have an address outside any page. */
     if (size - 1 < 16 && ((uintptr_t)from & 4095) <= 4096 - 16) {
         _mm_storeu_si128((void *)to, _mm_loadu_si128((const void *)from));
         return to;
@@ -132,7 +132,7 @@ static gy_status check_size(size_t size)
                          GY_VALUE_BYTES_MAX);
 }
 
-/* An item that is too large for the batch: behind it, alone. */
+/* Add an item that is too large for the batch as a batch of its own, after the current one. */
 static void emit_large(gy_map *map, const gy_item *item)
 {
     if (gy_map_flush(map) >= 0) {
@@ -140,7 +140,7 @@ static void emit_large(gy_map *map, const gy_item *item)
     }
 }
 
-/* Keys that the batch has no room for, or that the map may not emit. */
+/* The slow path: a key that the batch has no room for, or that the map may not emit. */
 static __attribute__((noinline)) bool make_room(gy_map *map, const gy_item *item)
 {
     if (map->status < 0) {
@@ -162,7 +162,7 @@ void gy_emit(gy_map *map, const void *key, size_t key_size, int64_t value)
     gy_item item = {.key = key, .key_size = (uint32_t)key_size};
     item.number = map->is_counting ? 1 : value;
     const size_t copied = is_lasting(map, key) ? 0 : key_size;
-    /* `capacity` is 0 when a number may not be emitted. */
+    /* `capacity` is 0 when the map may not emit numbers. */
     if (__builtin_expect(map->count >= map->capacity || key_size > GY_EMIT_BYTES ||
                              map->used + copied > GY_EMIT_BYTES,
                          0)) {
@@ -171,7 +171,7 @@ void gy_emit(gy_map *map, const void *key, size_t key_size, int64_t value)
             return;
         }
     }
-    /* Also an empty one: what it points to may be gone when the batch is added. */
+    /* Also for an empty key: its pointer may be invalid by the time the batch is flushed. */
     if (copied > 0 || key_size == 0) {
         item.key = copy_small(map, key, key_size);
     }
@@ -229,7 +229,7 @@ void gy_emit_batch(gy_map *map, const gy_emission *items, size_t count)
     }
 }
 
-/* Word by word, where there is no table that takes texts. */
+/* Emit the words one by one, where the output is no table that takes texts. */
 static void emit_each_word(gy_map *map, const char *text, size_t size)
 {
     const gy_record record = {.data = text, .size = size};

@@ -1,4 +1,4 @@
-/* A table that spills. */
+/* A hash table that spills to disk when its memory is full. */
 #include "mapreduce/gather.h"
 
 #include "base/base.h"
@@ -15,21 +15,21 @@
 
 enum {
     OUTLET_BYTES_MAX = 256 << 10,
-    LEVELS = 16, /* FAN_IN^16 spills: no limit */
+    LEVELS = 16, /* FAN_IN^16 spills: unlimited in practice */
     PATH_BYTES = 4096,
 };
 
 struct gy_gather {
     gy_gather_options options;
     gy_mapreduce_table *table;
-    uint64_t levels[LEVELS][GY_GATHER_FAN_IN]; /* numbers of spills */
+    uint64_t levels[LEVELS][GY_GATHER_FAN_IN]; /* numbers of the spills at each level */
     size_t counts[LEVELS];
     uint64_t made;
     gy_gather_report report;
     uint32_t *edges;
 };
 
-/* Rows on their way to partitions. */
+/* State of the distribution of rows over partitions. */
 typedef struct parting {
     const gy_gather_options *options;
     gy_outlet *outlets; /* (partitions) */
@@ -60,7 +60,7 @@ gy_status gy_gather_new(const gy_gather_options *options, gy_gather **gather)
     return GY_OK;
 }
 
-/* Several may share a folder: the gather's address is in the name. */
+/* The path has the gather's address in it, because several gathers may share a folder. */
 static void spill_path(const gy_gather *gather, uint64_t number, char path[PATH_BYTES])
 {
     (void)snprintf(path, PATH_BYTES, "%s/spill.%llx.%llu", gather->options.scratch,
@@ -130,7 +130,7 @@ static gy_status open_spill(gy_gather *gather, spill_file *spill)
     return GY_OK;
 }
 
-/* Close; a spill that failed is removed, one that stands is listed at its level. */
+/* Close a spill; remove it after a failure, else add it to its level. */
 static gy_status close_spill(gy_gather *gather, spill_file *spill, gy_outlet *outlet,
                              size_t level, gy_status status)
 {
@@ -216,7 +216,8 @@ static gy_status open_source(const gy_gather *gather, uint64_t number, spill_sou
                : gy_source_open(gather->options.env, path, GY_ENCODING_PLAIN, &from->source);
 }
 
-/* The given spills as one. `*sources` must live as long, then close_sources. */
+/* Open the given spills as one merged source. `*sources` must outlive it; then
+ * close_sources. */
 static gy_status open_groups(const gy_gather *gather, const uint64_t *spills, size_t count,
                              spill_source **sources, gy_groups **groups)
 {
@@ -252,7 +253,7 @@ static gy_status open_groups(const gy_gather *gather, const uint64_t *spills, si
     return status;
 }
 
-/* All rows of several spills, folded, to `visit`. */
+/* Merge several spills, fold equal keys, and pass all rows to `visit`. */
 static gy_status visit_groups(gy_groups *groups, bool is_list, gy_row_visit visit, void *arg)
 {
     for (;;) {
@@ -288,7 +289,7 @@ static gy_status visit_spills(const gy_gather *gather, const uint64_t *spills, s
     return status;
 }
 
-/* A full level becomes one spill of the next. */
+/* Merge the spills of a full level into one spill of the next level. */
 static gy_status merge_level(gy_gather *gather, size_t level)
 {
     spill_file file;
@@ -307,7 +308,7 @@ static gy_status merge_level(gy_gather *gather, size_t level)
 
 /* ---- adding ---- */
 
-/* The table, made when the first item comes: a task that has none takes no memory. */
+/* Make the table when the first item comes, so that a task without items takes no memory. */
 static gy_status need_table(gy_gather *gather)
 {
     if (gather->table != NULL) {
@@ -332,7 +333,7 @@ gy_status gy_gather_add(gy_gather *gather, const gy_item *items, size_t count)
     return gy_mapreduce_table_add(gather->table, items, count);
 }
 
-/* Where to cut a text of more than one call's worth: behind a blank. 0: there is none. */
+/* Where to split a text that is too long for one call: after whitespace. 0: there is none. */
 static size_t cut_at_blank(const char *text, size_t size)
 {
     size_t cut = size;
@@ -342,7 +343,7 @@ static size_t cut_at_blank(const char *text, size_t size)
     return cut;
 }
 
-/* A word that is longer than one call's text: alone. */
+/* Add a word that is longer than one call's text. */
 static gy_status add_long_word(gy_gather *gather, const char *text, size_t size, gy_item item,
                                size_t *taken)
 {
@@ -454,12 +455,13 @@ static gy_status visit_all(gy_gather *gather, gy_row_visit visit, void *arg)
     if (gy_mapreduce_table_size(gather->table) > 0) {
         GY_TRY(spill_table(gather));
     }
-    gy_mapreduce_table_free(gather->table); /* its memory is for reading now */
+    /* release the table's memory for the read buffers */
+    gy_mapreduce_table_free(gather->table);
     gather->table = NULL;
     if (gather->options.space != NULL) {
         gy_mapreduce_table_space_empty(gather->options.space);
     }
-    /* Older spills stand at higher levels: their values come first. */
+    /* older spills are at higher levels, and their values come first */
     uint64_t all[LEVELS * GY_GATHER_FAN_IN];
     size_t count = 0;
     for (size_t level = LEVELS; level-- > 0;) {

@@ -12,7 +12,7 @@
 
 enum {
     GY_GATHER_BYTES_MIN = 256 << 10,
-    GY_GATHER_FAN_IN = 16, /* so many spills of one size are merged into one */
+    GY_GATHER_FAN_IN = 16, /* how many spills of one level are merged into one */
 };
 
 typedef struct gy_gather_options {
@@ -21,25 +21,26 @@ typedef struct gy_gather_options {
     uint32_t partitions;                   /* at least 1 */
     gy_partition_work partition;           /* NULL: ranges of the hash */
     size_t memory_bytes;                   /* at least GY_GATHER_BYTES_MIN */
-    size_t sample_items;                   /* as of gy_mapreduce_table_options */
-    const gy_mapreduce_progress *progress; /* as of gy_mapreduce_table_options */
-    gy_env *env;                           /* whose disk takes spills */
-    const char *scratch;                   /* folder for them, borrowed */
-    gy_mapreduce_table_space *space;       /* as of gy_mapreduce_table_options */
-    struct gy_heavy *heavy; /* of lists: sees each row that goes to a sink; NULL: nobody */
+    size_t sample_items;                   /* see gy_mapreduce_table_options */
+    const gy_mapreduce_progress *progress; /* see gy_mapreduce_table_options */
+    gy_env *env;                           /* its disk takes the spills */
+    const char *scratch;                   /* folder of the spills, borrowed */
+    gy_mapreduce_table_space *space;       /* see gy_mapreduce_table_options */
+    struct gy_heavy *heavy; /* of lists: records each row that goes to a sink; NULL: off */
 } gy_gather_options;
 
 typedef struct gy_gather gy_gather;
 
 /** Statistics, for tests and counters. */
 typedef struct gy_gather_report {
-    uint64_t items;                         /* added items: words and fields of texts too */
+    /* number of added items, including words and fields of texts */
+    uint64_t items;
     uint64_t spills, spilled_bytes, passes; /* passes: how often combining was abandoned */
 } gy_gather_report;
 
-/** GY_NOMEM */
+/** Make a gather. GY_NOMEM */
 GY_MUST_CHECK gy_status gy_gather_new(const gy_gather_options *options, gy_gather **gather);
-/** Removes its spill files. */
+/** Free it and remove its spill files. */
 void gy_gather_free(gy_gather *gather);
 
 /** Add items. As gy_mapreduce_table_add; GY_IO a spill failed. */

@@ -1,4 +1,5 @@
-/* Several tables read as one: a tree of losers of their next rows, by (hash, key, table). */
+/* Merges several tables by a tree of losers over their next rows, ordered by (hash, key,
+ * table). */
 #include "mapreduce/losers.h"
 #include "mapreduce/rows_priv.h"
 
@@ -14,14 +15,15 @@ struct gy_groups {
     gy_mapreduce_fold fold;
     gy_join_numbers join;
     head *heads;    /* (tree.count) */
-    gy_losers tree; /* of their rows' hashes */
-    /* the key at hand */
+    gy_losers tree; /* over the hashes of their next rows */
+    /* the current key */
     char *key;
     size_t key_size, key_capacity;
     uint64_t hash;
-    gy_row row; /* as it is given, unless it lies in one table alone */
+    gy_row row; /* the row that the caller gets, unless the key is in one table only */
     bool has_key;
-    bool is_waiting; /* the top's row was given, the top is to go on */
+    /* the caller has the first table's row, so that table still has to advance */
+    bool is_waiting;
 };
 
 static int compare_keys(const char *a, size_t a_size, const char *b, size_t b_size)
@@ -30,7 +32,7 @@ static int compare_keys(const char *a, size_t a_size, const char *b, size_t b_si
     return sign != 0 ? sign : (a_size > b_size) - (a_size < b_size);
 }
 
-/* Of two tables whose rows' hashes are equal. */
+/* Order of two tables whose next rows have equal hashes. */
 static bool is_before(const void *arg, uint32_t a, uint32_t b)
 {
     const gy_groups *groups = arg;
@@ -58,7 +60,7 @@ static const head *top_of(const gy_groups *groups)
     return &groups->heads[gy_losers_first(&groups->tree)];
 }
 
-/* The first table goes on to its next row. */
+/* Advance the first table to its next row. */
 static gy_status advance(gy_groups *groups)
 {
     GY_TRY(read_row(groups, gy_losers_first(&groups->tree)));
@@ -81,7 +83,7 @@ gy_status gy_groups_new(gy_mapreduce_rows **rows, size_t count, gy_mapreduce_fol
     }
     *made = (gy_groups){.fold = fold, .join = join, .heads = heads};
     gy_status status = gy_losers_init(&made->tree, count);
-    heads[0].is_ended = true; /* when there is none */
+    heads[0].is_ended = true; /* the table has no row */
     for (size_t i = 0; i < count; i++) {
         heads[i].rows = rows[i];
     }
@@ -118,7 +120,7 @@ static bool is_top_of_key(const gy_groups *groups)
            memcmp(row->key, groups->key, row->key_size) == 0;
 }
 
-/* Keep the top's key: its table will go on while the key is in use. */
+/* Copy the first row's key, because its table will advance while the key is in use. */
 static gy_status keep_key(gy_groups *groups)
 {
     const gy_row *row = &top_of(groups)->row;
@@ -153,7 +155,7 @@ gy_status gy_groups_list(gy_groups *groups, const char **list, size_t *size)
 
 static gy_status next_list(gy_groups *groups, const gy_row **row)
 {
-    while (groups->has_key) { /* what was not read */
+    while (groups->has_key) { /* skip what the caller did not read */
         const char *list;
         size_t size;
         GY_TRY(gy_groups_list(groups, &list, &size));
@@ -167,8 +169,7 @@ static gy_status next_list(gy_groups *groups, const gy_row **row)
     return GY_OK;
 }
 
-/* A key of one table is given as it lies there; the table goes on when the next is asked for.
- */
+/* A key in one table only is returned in place; the table advances at the next call. */
 static gy_status next_number(gy_groups *groups, const gy_row **row)
 {
     if (groups->is_waiting) {

@@ -1,9 +1,9 @@
 /**
- * The hash of keys: cheap for the short keys of text, the same on every machine, so that the
- * order of tables (hash, then key) is too.
+ * The hash of keys. It is cheap for the short keys of text and the same on every machine, so
+ * the order of tables (hash, then key) is too.
  *
- * Blocks of 16 bytes are folded by the 128-bit product of their two words; a key of up to 16
- * bytes is one block, padded with zeros; of a longer one the last block ends with the key.
+ * Each block of 16 bytes is folded by the 128-bit product of its two words. A key of up to 16
+ * bytes is one block, padded with zeros; the last block of a longer key ends with the key.
  *
  * @source the folded multiplication of Wang Yi's wyhash; constants: golden ratio, pi
  */
@@ -20,7 +20,7 @@
 
 enum { GY_KEY_HEAD = 16 };
 
-/** The first 16 bytes of a key, zeros behind its end; little endian. */
+/** The first 16 bytes of a key, padded with zeros; little-endian. */
 typedef struct gy_key_head {
     uint64_t low, high;
 } gy_key_head;
@@ -35,7 +35,7 @@ static inline uint64_t gy_hash_load8(const char *from)
     return value;
 }
 
-/* The same without touching a byte outside the key. */
+/* The same without reading a byte outside the key. */
 static inline gy_key_head gy_key_head_within(const char *key, size_t size)
 {
     gy_key_head head = {0, 0};
@@ -54,8 +54,8 @@ static inline gy_key_head gy_key_head_within(const char *key, size_t size)
 }
 
 /**
- * The head of a key of any size. Reads up to 15 bytes behind a short key where they lie in its
- * page (which cannot fault), without using them.
+ * The head of a key of any size. Reads up to 15 bytes behind a short key if they are in the
+ * same page (which cannot fault), and masks them out.
  */
 static inline gy_key_head gy_key_head_of(const char *key, size_t size)
 {
@@ -96,7 +96,7 @@ static inline uint64_t gy_key_hash(const char *key, size_t size, gy_key_head hea
                         0x13198A2E03707345u);
 }
 
-/** Which of `partitions` a hash belongs to: ranges of the hash in order. */
+/** The partition of a hash: partitions are consecutive ranges of the hash. */
 static inline uint32_t gy_hash_partition(uint64_t hash, uint32_t partitions)
 {
     __extension__ const unsigned __int128 product = (unsigned __int128)hash * partitions;

@@ -1,4 +1,4 @@
-/* MapReduce jobs as graphs. */
+/* Builds the graphs of MapReduce jobs. */
 #include "mapreduce/job.h"
 
 #include "base/base.h"
@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define OWN_PREFIX "gyre." /* of the ready-made jobs' functions */
+#define OWN_PREFIX "gyre." /* prefix of the functions of ready-made jobs */
 
 enum { PARTITIONS_A_CORE = 2, PARTITIONS_MOST = 4096 };
 
@@ -87,7 +87,8 @@ static const char *error_of(const gy_map_reduce_options *o)
     return NULL;
 }
 
-/* Each function that is named is listed, as what it shall be. False: told in the graph. */
+/* Check that each named function is in the program's list with the right kind. False: the
+ * graph records the error. */
 static bool check_functions(gy_dag *dag, const gy_map_reduce_options *o)
 {
     const struct {
@@ -114,7 +115,7 @@ static bool check_functions(gy_dag *dag, const gy_map_reduce_options *o)
 
 /* ---- inputs ---- */
 
-/* What a path that is no file is, and what to do about it. */
+/* Refuse a path that is no regular file, and name a remedy. */
 static gy_status refuse(const char *path, mode_t mode)
 {
     if (S_ISDIR(mode)) {
@@ -126,7 +127,7 @@ static gy_status refuse(const char *path, mode_t mode)
                    path, S_ISFIFO(mode) ? " but a pipe" : "");
 }
 
-/* Whether lines end by '\r': where the head has no '\n', more of the file says so. */
+/* Do the file's lines end with '\r'? When the head has no '\n', read more of the file. */
 static ssize_t look_for_lines(int open_file, gy_job_file *file)
 {
     file->has_cr_lines = gy_input_has_cr_lines(file->head, file->head_bytes);
@@ -187,7 +188,7 @@ gy_status gy_mapreduce_job_look_at(const char *text, gy_job_file *file)
     return status;
 }
 
-/* An input as its maps will take it. */
+/* An input with the options that its maps use. */
 static gy_input input_of(const gy_map_reduce_options *options, const char *path)
 {
     return (gy_input){.path = path,
@@ -196,7 +197,7 @@ static gy_input input_of(const gy_map_reduce_options *options, const char *path)
                       .line_end = options->line_end};
 }
 
-/* Size and, of a file that is worth parting, whether that can be done. */
+/* Find the size, and whether a file that is large enough to split can be split. */
 static gy_status look_at(const gy_map_reduce_options *options, const char *path,
                          gy_split_file *split)
 {
@@ -212,7 +213,8 @@ static gy_status look_at(const gy_map_reduce_options *options, const char *path,
     return GY_OK;
 }
 
-/* Whether an object that is worth parting can be: its head costs a request. */
+/* Find whether an object that is large enough to split can be split; reading its head takes a
+ * request. */
 static gy_status look_into(const gy_map_reduce_options *options, const char *uri,
                            gy_split_file *split)
 {
@@ -235,11 +237,11 @@ static gy_status look_into(const gy_map_reduce_options *options, const char *uri
     return status;
 }
 
-/* Files whose heads stores are asked for. */
+/* State of the requests for objects' heads. */
 typedef struct looking {
     const gy_map_reduce_options *options;
     gy_split_file *files;
-    size_t *large; /* which they are */
+    size_t *large; /* their numbers among the inputs */
 } looking;
 
 static gy_status look_into_one(void *arg, size_t index)
@@ -249,7 +251,8 @@ static gy_status look_into_one(void *arg, size_t index)
     return look_into(at->options, at->options->inputs[file], &at->files[file]);
 }
 
-/* Sizes as they are now: what is appended to a file while the job runs is no part of it. */
+/* Splits use the current sizes, so data appended to a file while the job runs are not part of
+ * it. */
 static gy_status plan_splits(const gy_map_reduce_options *options, gy_split_file **sizes,
                              gy_splits *splits)
 {
@@ -285,7 +288,8 @@ static gy_status plan_splits(const gy_map_reduce_options *options, gy_split_file
     return status;
 }
 
-/* All of a file of which nothing is known here: numbers that end its name are no range. */
+/* The range of a whole file about which nothing is known here, written so that numbers at the
+ * end of its name are not taken for a range. */
 static const char *whole_of(gy_arena *arena, const char *uri)
 {
     size_t used = 0;
@@ -316,7 +320,7 @@ const char *gy_mapreduce_job_range(gy_arena *arena, const char *path, uint64_t s
     return range;
 }
 
-/* Of an object what the part has: what follows its end is read on demand. */
+/* The range of an object's part; bytes beyond its end are read on demand. */
 static const char *range_of(gy_arena *arena, const gy_map_reduce_options *options,
                             const gy_task_part *part, uint64_t size_bytes)
 {
@@ -373,13 +377,14 @@ static gy_task_options stage_options(const gy_map_reduce_options *o, gy_phase ph
     };
 }
 
-/* What the maps take. */
+/* What the maps read. */
 typedef struct planned {
     gy_splits splits;
-    gy_split_file *files; /* as of the job's inputs */
+    gy_split_file *files; /* one for each input of the job */
 } planned;
 
-/* The vertex of one task: its parts' files, then the side files. All in the arena. */
+/* Fill in the vertex of one task, with the files of its parts and the side files, all in the
+ * arena. */
 static gy_status fill_map(gy_arena *arena, const gy_map_reduce_options *options,
                           const planned *plan, size_t task, gy_vertex_options *vertex)
 {
@@ -465,7 +470,7 @@ gy_part gy_mapreduce_job_maps(gy_dag *dag, const gy_map_reduce_options *options,
     return maps;
 }
 
-/* Copies of one vertex with a parameter of no parts. */
+/* Clone one vertex whose parameter has no parts. */
 static gy_part add_clones(gy_dag *dag, const gy_task_options *about, gy_vertex_options vertex,
                           int copies)
 {

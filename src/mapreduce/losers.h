@@ -1,11 +1,11 @@
 /**
- * A tree of losers over sources that each have a word: which of them comes next.
+ * A tree of losers over sources that have a word each: it determines which source comes next.
  *
  *   winner           nodes[0] is the source whose item comes next; nodes[1..k-1] hold the
  *     1              losers of the matches on the way up; leaves are sources. When the
- *    / \             winner's word has changed, its leaf alone is replayed: a comparison a
- *   2   3            level, of words but for ties, and without a branch: which of two sources
- *  / \ / \           comes first cannot be guessed.
+ *    / \             winner's word has changed, only the matches above its leaf are replayed:
+ *   2   3            one comparison a level, of words except for ties, and without a branch,
+ *  / \ / \           because which of two sources comes first cannot be predicted.
  *  a b c d
  *
  * @source Knuth, The Art of Computer Programming 3, 5.4.1
@@ -17,14 +17,15 @@
 
 typedef struct gy_losers {
     size_t count;
-    uint64_t *words; /* (count) the smallest comes next; UINT64_MAX of a source at its end */
+    uint64_t *words; /* (count) the smallest comes next; UINT64_MAX for a source at its end */
     uint32_t *nodes; /* (count + 1) */
 } gy_losers;
 
-/** Whether source a comes before b, whose words are equal; also of sources at their end. */
+/** Whether source a comes before b when their words are equal; also for sources at their
+ * end. */
 typedef bool (*gy_losers_tie)(const void *arg, uint32_t a, uint32_t b);
 
-/** Words are zero at first. GY_NOMEM */
+/** Make a tree; the words are zero at first. GY_NOMEM */
 GY_MUST_CHECK static inline gy_status gy_losers_init(gy_losers *tree, size_t count)
 {
     GY_ASSERT(count < UINT32_MAX);
@@ -45,7 +46,8 @@ static inline uint32_t gy_losers_first(const gy_losers *tree)
     return tree->nodes[0];
 }
 
-/** Play the matches from the winner's leaf to the top, once its word is the next one. */
+/** Replay the matches from the winner's leaf to the root after the winner's word has
+ * changed. */
 static inline void gy_losers_replay(gy_losers *tree, gy_losers_tie tie, const void *arg)
 {
     uint32_t winner = tree->nodes[0];
@@ -66,8 +68,8 @@ static inline void gy_losers_replay(gy_losers *tree, gy_losers_tie tie, const vo
 }
 
 /**
- * Whether a source beside the winner has its word: such a one lost to it on its way up. Of
- * UINT64_MAX also sources at their end count.
+ * Whether another source has the winner's word: such a source lost directly to the winner. For
+ * UINT64_MAX, sources at their end count too.
  */
 static inline bool gy_losers_has_equal(const gy_losers *tree)
 {
@@ -80,7 +82,7 @@ static inline bool gy_losers_has_equal(const gy_losers *tree)
     return has;
 }
 
-/* The winner below a node; the losers stay in the nodes. */
+/* Play the matches below a node and return the winner; the losers stay in the nodes. */
 static inline uint32_t gy_losers_play_below(gy_losers *tree, size_t node, gy_losers_tie tie,
                                             const void *arg)
 {
@@ -96,7 +98,7 @@ static inline uint32_t gy_losers_play_below(gy_losers *tree, size_t node, gy_los
     return is_left ? left : right;
 }
 
-/** Play all matches, once all words are there. */
+/** Play all matches after all words are set. */
 static inline void gy_losers_play(gy_losers *tree, gy_losers_tie tie, const void *arg)
 {
     tree->nodes[0] = tree->count < 2 ? 0 : gy_losers_play_below(tree, 1, tie, arg);

@@ -1,4 +1,4 @@
-/* Splits of input files. */
+/* Plans the splits of input files. */
 #include "mapreduce/plan.h"
 
 #include "base/base.h"
@@ -27,7 +27,7 @@ static gy_status add_part(gy_splits *splits, uint64_t begin, uint64_t end, size_
     return GY_OK;
 }
 
-/* What was added since the last task is one. */
+/* Make one task of what was added since the last task. */
 static gy_status end_task(gy_splits *splits)
 {
     if (splits->starts[splits->task_count] == splits->part_count) {
@@ -39,7 +39,8 @@ static gy_status end_task(gy_splits *splits)
     return GY_OK;
 }
 
-/* How many small files share a task: a power of two, which a changed size hardly changes. */
+/* How many small files share a task: a power of two, which rarely changes when a file's size
+ * changes, so that memoised results stay valid. */
 static size_t files_together(const gy_split_file *files, size_t count, uint64_t split_bytes)
 {
     const uint64_t least = GY_MIN((uint64_t)OBJECT_BYTES, split_bytes / OBJECTS);

@@ -7,12 +7,13 @@
 #include "mapreduce/task.h"
 
 typedef struct gy_split_file {
-    uint64_t size_bytes; /* UINT64_MAX: not known, and it cannot be parted: a task of its own */
+    /* UINT64_MAX: unknown, so the file cannot be split and is a task of its own */
+    uint64_t size_bytes;
     bool can_part;
-    bool is_remote; /* an object: asking for it takes as long as reading a lot of a file */
+    bool is_remote; /* an object: a request takes as long as reading much of a local file */
 } gy_split_file;
 
-/** Task t has parts[starts[t]] up to parts[starts[t + 1]]. */
+/** Task t has parts[starts[t]] up to parts[starts[t + 1]], exclusive. */
 typedef struct gy_splits {
     gy_task_part *parts;
     size_t part_count, part_capacity;
@@ -21,10 +22,10 @@ typedef struct gy_splits {
 } gy_splits;
 
 /**
- * Cut files into tasks of about split_bytes, in their order. Large files are cut evenly. Small
- * ones share a task by their number alone, 2^n of them, so that one file that changes its size
- * changes no other task. A small object counts for 1 MiB at least (for less of small splits),
- * so that many of them are spread over tasks.
+ * Divide files into tasks of about split_bytes, in their order. Large files are cut into equal
+ * parts. Small files share a task in groups of 2^n, which depends only on their number, so a
+ * file whose size changes changes no other task. A small object counts as at least 1 MiB (less
+ * with small splits), so that many objects are spread over several tasks.
  *
  * @param files (count) at least one
  * @param split_bytes > 0
@@ -34,7 +35,7 @@ GY_MUST_CHECK gy_status gy_splits_plan(const gy_split_file *files, size_t count,
                                        uint64_t split_bytes, gy_splits *splits);
 void gy_splits_free(gy_splits *splits);
 
-/** The default of split_bytes: half of a core's share, within 32 and 256 MiB. Pure. */
+/** The default of split_bytes: half of a core's share, between 32 and 256 MiB. Pure. */
 uint64_t gy_mapreduce_split_bytes(uint64_t total_bytes, int cores);
 
 #endif

@@ -1,4 +1,5 @@
-/* Reduces: the keys of several tables or sorted runs, their values, what is written. */
+/* Reduces: merges the keys of several tables or sorted runs, iterates over their values, and
+ * writes the output. */
 #include "mapreduce/task.h"
 
 #include "base/base.h"
@@ -36,7 +37,7 @@ gy_vertex *gy_reduce_vertex(gy_reducer *reduce)
 
 /* ---- writing ---- */
 
-/* The number's digits at the end of `room`; where they begin. */
+/* Write the number's digits at the end of `room`; returns where they begin. */
 static char *digits_of(int64_t number, char room[NUMBER_BYTES + 1])
 {
     uint64_t left = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
@@ -51,7 +52,7 @@ static char *digits_of(int64_t number, char room[NUMBER_BYTES + 1])
     return at;
 }
 
-/* A number and the line's end; where they end. */
+/* Write a number and a line end; returns where they end. */
 static char *put_number(char *out, int64_t number)
 {
     if ((uint64_t)number < 10) {
@@ -67,7 +68,7 @@ static char *put_number(char *out, int64_t number)
     return out;
 }
 
-/* Put a line together; `is_loose`: the key has GY_COPY_SLACK bytes behind it. */
+/* Write a line; `is_loose`: the key has GY_COPY_SLACK readable bytes after it. */
 static inline gy_status put_line(gy_outlet *output, const char *key, size_t key_size,
                                  int64_t number, bool is_loose)
 {
@@ -90,7 +91,7 @@ gy_status gy_mapreduce_put_number(gy_outlet *output, const void *key, size_t key
     return put_line(output, key, key_size, number, false);
 }
 
-/* May it write lines? */
+/* May the reducer write lines? */
 static bool can_write(gy_reducer *reduce)
 {
     if (reduce->is_combining && reduce->status >= 0) {
@@ -184,7 +185,7 @@ bool gy_values_bytes(gy_values *values, const void **value, size_t *size_bytes)
     return has;
 }
 
-/* One number. */
+/* A sequence of one number. */
 typedef struct single {
     int64_t number;
     bool is_given;
@@ -237,7 +238,7 @@ static gy_status more_of_groups(void *arg, const char **list, size_t *size)
     return gy_groups_list(arg, list, size);
 }
 
-/* The values of a key of sorted records. */
+/* Iterates over the values of a key of sorted records. */
 typedef struct grouped {
     gy_sort_groups groups;
     gy_mapreduce_fold fold;
@@ -292,7 +293,7 @@ gy_status gy_mapreduce_put_set(gy_outlet *output, const gy_record *key, gy_value
     return key != NULL && has_any ? gy_outlet_add(output, "\n", 1) : GY_OK;
 }
 
-/* A line for each value; of a set one with all. */
+/* Write a line for each value; for a set one line with all values. */
 static gy_status write_values(gy_reducer *reduce, const gy_record *key, gy_values *values)
 {
     gy_outlet *output = &reduce->output;
@@ -332,7 +333,7 @@ gy_status gy_mapreduce_reduce_key(gy_reducer *reduce, const char *key, size_t ke
     return reduce->status;
 }
 
-/* `hot`: keys whose shares come from elsewhere. */
+/* `hot`: keys whose shares other vertices reduced. */
 static gy_status reduce_tables(gy_reducer *reduce, gy_groups *groups, gy_hot_cursor *hot)
 {
     const gy_mapreduce_fold fold = reduce->stage->options.fold;
@@ -408,7 +409,7 @@ gy_status gy_mapreduce_task_tables(gy_input_of *inputs, size_t count, gy_mapredu
     return status;
 }
 
-/* Fold all tables, then sort what is left of them by key. */
+/* Fold all tables, then sort the resulting rows by key. */
 static gy_status sort_tables(gy_reducer *reduce, gy_groups *groups)
 {
     const gy_sorter_options options = {

@@ -1,4 +1,4 @@
-/* Regions of addresses that become memory. */
+/* Reserves address ranges and commits memory in them. */
 #include "mapreduce/region.h"
 
 #include "base/base.h"
@@ -26,7 +26,7 @@ gy_status gy_region_reserve(gy_region *region, size_t most, size_t least)
     *region = (gy_region){.at = space + before, .reserved = size};
     if (size > GY_REGION_HUGE_PAGE) {
         (void)madvise(region->at + GY_REGION_HUGE_PAGE, size - GY_REGION_HUGE_PAGE,
-                      MADV_HUGEPAGE); /* only faster */
+                      MADV_HUGEPAGE); /* a failure only costs speed */
     }
     return GY_OK;
 }

@@ -1,4 +1,4 @@
-/* Rows out and in. */
+/* Encodes and decodes rows. */
 #include "mapreduce/rows_priv.h"
 
 #include "base/base.h"
@@ -37,7 +37,8 @@ gy_status gy_outlet_make_room(gy_outlet *outlet, size_t size_bytes)
 
 gy_status gy_outlet_add(gy_outlet *outlet, const void *data, size_t size_bytes)
 {
-    if (outlet->buffer != NULL && size_bytes > outlet->capacity) { /* not through the buffer */
+    /* large data bypass the buffer */
+    if (outlet->buffer != NULL && size_bytes > outlet->capacity) {
         GY_TRY(gy_outlet_flush(outlet));
         outlet->flushed += size_bytes;
         return outlet->sink.write(outlet->sink.arg, data, size_bytes);
@@ -106,7 +107,8 @@ void gy_mapreduce_rows_free(gy_mapreduce_rows *rows)
 
 enum { ROW_WRONG = -1, ROW_CUT = 0, ROW_WHOLE = 1 };
 
-/* The row at `from`. `*size`: its bytes, or, of one that is cut, how many to have at least. */
+/* Decode the row at `from`. `*size`: its size, or for a truncated row the least number of
+ * bytes to read. */
 static inline int parse(const gy_mapreduce_rows *rows, const char *from, const char *end,
                         gy_row *row, size_t *size)
 {
@@ -148,7 +150,7 @@ static gy_status fail_rows(const gy_mapreduce_rows *rows, const char *what)
                    (unsigned long long)(rows->passed - (size_t)(rows->end - rows->at)));
 }
 
-/* The next bytes of the source, when none are at hand. */
+/* Get the next chunk of the source when the current one is used up. */
 static gy_status fetch(gy_mapreduce_rows *rows)
 {
     if (rows->at == rows->end && !rows->is_ended) {
@@ -161,7 +163,7 @@ static gy_status fetch(gy_mapreduce_rows *rows)
     return GY_OK;
 }
 
-/* A row whose bytes at hand end within it: put it together. */
+/* The row crosses the end of the chunk: assemble it in a buffer. */
 static gy_status join_row(gy_mapreduce_rows *rows, gy_row *row)
 {
     size_t have = 0, needed = GY_ROW_HEAD_BYTES;
@@ -178,14 +180,14 @@ static gy_status join_row(gy_mapreduce_rows *rows, gy_row *row)
         rows->at += more;
         have += more;
         found = parse(rows, rows->joined, rows->joined + have, row, &needed);
-        if (found == ROW_CUT && needed <= have) { /* its head ends within what follows */
+        if (found == ROW_CUT && needed <= have) { /* the end of its head is in the next chunk */
             needed = have + 1;
         }
     }
     if (found == ROW_WRONG) {
         return fail_rows(rows, "no row");
     }
-    rows->at -= have - needed; /* the last bytes taken belong to the next row */
+    rows->at -= have - needed; /* the surplus bytes belong to the next row */
     return GY_OK;
 }
 
@@ -203,7 +205,8 @@ gy_status gy_mapreduce_rows_next(gy_mapreduce_rows *rows, gy_row *row, bool *has
     }
     if (found == ROW_WHOLE && (size_t)(rows->end - rows->at) >= size + GY_COPY_SLACK) {
         rows->at += size;
-    } else { /* the last ones at hand too, so that there is slack behind their keys */
+        /* also the last ones of the chunk, so that their keys have readable bytes after them */
+    } else {
         GY_TRY(join_row(rows, row));
     }
     if (row->hash < rows->last_hash) {

@@ -1,6 +1,4 @@
-/**
- * Inside room mapreduce: rows read where most of them are short.
- */
+/** Inside room mapreduce: the inlined fast path of reading rows, most of which are short. */
 #ifndef GY_MAPREDUCE_ROWS_PRIV_H
 #define GY_MAPREDUCE_ROWS_PRIV_H
 
@@ -12,15 +10,15 @@
 struct gy_mapreduce_rows {
     gy_byte_source source;
     bool is_list, is_ended;
-    const char *at, *end; /* what is left of the bytes at hand */
-    char *joined;         /* a row that lay in several pieces */
+    const char *at, *end; /* the unread bytes of the chunk */
+    char *joined;         /* buffer for a row that crosses chunks */
     size_t joined_capacity;
-    uint64_t last_hash, passed; /* bytes taken from the source, for messages */
+    uint64_t last_hash, passed; /* passed: bytes taken from the source, for messages */
 };
 
 /**
- * gy_mapreduce_rows_next, at once where the row has two sizes of one byte, all of it and slack
- * are at hand, and it is in order.
+ * gy_mapreduce_rows_next with a fast path: for a row with two one-byte sizes that lies in the
+ * chunk with its slack and is in order.
  */
 GY_MUST_CHECK static inline gy_status gy_mapreduce_rows_step(gy_mapreduce_rows *rows,
                                                              gy_row *row, bool *has_row)

@@ -1,4 +1,4 @@
-/* What a vertex of a MapReduce job does: the map over its parts of the inputs. */
+/* Runs the maps of a MapReduce job over their parts of the inputs. */
 #include "mapreduce/task.h"
 
 #include "base/base.h"
@@ -14,7 +14,7 @@ enum {
     OUTPUT_BYTES = 256 << 10,
     MEMORY_BYTES = 1 << 30,
     OVERHEAD_BYTES = 3 << 20,
-    RECORD_SHARE = 8, /* of the memory, for the longest record of a compressed file */
+    RECORD_SHARE = 8, /* fraction of the memory for the longest record of a compressed file */
 };
 
 static gy_status write_output(void *arg, const void *data, size_t size_bytes)
@@ -42,12 +42,13 @@ gy_byte_source gy_byte_source_of(gy_input_of *from, const char *name)
     return (gy_byte_source){more_of_input, from, name};
 }
 
-/* A map while it goes through records. */
+/* State of a map that reads records. */
 typedef struct mapping {
     gy_map *map;
     gy_map_work work;
     uint32_t source;
-    uint64_t passed, ended; /* bytes of earlier parts, less where this one begins; with it */
+    /* passed: bytes of earlier parts minus the begin of this one; ended: including this part */
+    uint64_t passed, ended;
     bool has_bad;
     int64_t records;
 } mapping;
@@ -69,18 +70,18 @@ static gy_status map_record(void *arg, const gy_record *record)
 size_t gy_mapreduce_task_memory(const gy_vertex *vertex, const gy_task_stage *stage)
 {
     size_t memory = stage->options.memory_bytes;
-    if (memory == 0) { /* a part of the process's: what user code takes comes on top */
+    if (memory == 0) { /* a part of the process's memory, because user code needs some too */
         memory = gy_vertex_memory(vertex) / 4 * 3;
     }
     if (memory == 0) {
         memory = MEMORY_BYTES;
     }
-    /* What a process takes whatever it does: libraries, buffers, its share of the manager. */
+    /* subtract what every process takes: libraries, buffers, its share of the manager */
     memory -= GY_MIN(memory / 3, (size_t)OVERHEAD_BYTES);
     return GY_MAX(memory, (size_t)GY_GATHER_BYTES_MIN);
 }
 
-/* A part begins: those behind it may be as large. */
+/* Begin a part; later parts are assumed to be as large. */
 static void begin_part(mapping *at, int input, size_t size)
 {
     const gy_task_part *part = &at->map->stage->parts[input];
@@ -92,7 +93,7 @@ static void begin_part(mapping *at, int input, size_t size)
         (gy_mapreduce_progress){.done = before, .total = before + (end - begin) * left};
 }
 
-/* Bytes of an object as a stream. */
+/* Reads an object as a stream. */
 typedef struct object_bytes {
     gy_vertex *vertex;
     int input;
@@ -111,7 +112,7 @@ static gy_status read_object(void *arg, void *data, size_t wanted, size_t *got)
 
 static void close_nothing(void *arg)
 {
-    (void)arg; /* the port is the vertex's */
+    (void)arg; /* the port belongs to the vertex */
 }
 
 static gy_status fill_from_source(void *arg, char *data, size_t wanted, size_t *got)
@@ -119,7 +120,7 @@ static gy_status fill_from_source(void *arg, char *data, size_t wanted, size_t *
     return gy_source_read(arg, data, wanted, got);
 }
 
-/* A part of an object, or all of one, which may be compressed. */
+/* Map a part of an object, or a whole one, which may be compressed. */
 static gy_status map_object(mapping *at, const gy_input *from, object_bytes *bytes)
 {
     static const gy_source_ops ops = {read_object, close_nothing};
@@ -128,7 +129,7 @@ static gy_status map_object(mapping *at, const gy_input *from, object_bytes *byt
         return gy_fail(GY_FORMAT, "%s has grown since the job was planned: %llu bytes",
                        from->path, (unsigned long long)total);
     }
-    if (from->begin > 0 || from->end < total) { /* as it was planned: not compressed */
+    if (from->begin > 0 || from->end < total) { /* the plan found that it is not compressed */
         return gy_input_visit_stream(from, fill_from_object, bytes, map_record, at);
     }
     gy_source *source = NULL;
@@ -144,7 +145,7 @@ static gy_status map_object(mapping *at, const gy_input *from, object_bytes *byt
     return status;
 }
 
-/* A file is mapped until the next read. */
+/* Map a file. It stays mapped until the next read. */
 static gy_status map_file(mapping *at, gy_input *from, int input)
 {
     gy_map *map = at->map;
@@ -187,7 +188,7 @@ static gy_status map_part(mapping *at, int input, const char *path)
         status = map_file(at, &from, input);
     }
     gy_vertex_at_none(map->vertex);
-    if (status < 0 && map->status < 0) { /* texts of later calls are in the way */
+    if (status < 0 && map->status < 0) { /* later calls may have overwritten the error text */
         return gy_fail(map->status, "%s: %s", path, map->text);
     }
     GY_TRY(status);
@@ -197,7 +198,7 @@ static gy_status map_part(mapping *at, int input, const char *path)
     return GY_OK;
 }
 
-/* An input of the graph as a stream of bytes. */
+/* Reads an input of the graph as a stream of bytes. */
 typedef struct streaming {
     gy_vertex *vertex;
     const char *at;
@@ -225,7 +226,7 @@ static gy_status fill_from_input(void *arg, char *data, size_t wanted, size_t *g
     return GY_OK;
 }
 
-/* A map without parts reads its one input. */
+/* A map without parts reads its only input. */
 static gy_status map_stream(mapping *at)
 {
     gy_map *map = at->map;
@@ -289,7 +290,7 @@ static void drop_space(void *space)
     gy_mapreduce_table_space_free(space);
 }
 
-/* For the growth function. */
+/* Report heavy keys to the refinement function. */
 static gy_status tell_heavy(gy_vertex *vertex, const gy_heavy *heavy)
 {
     gy_text told = {0};
@@ -451,7 +452,7 @@ gy_status gy_map_run(gy_vertex *vertex, const gy_task_stage *stage)
     return status;
 }
 
-/* Functions that the parameter names must be in the program's list. */
+/* Check that the program lists the functions that the parameter names. */
 static gy_status check_functions(gy_vertex *vertex, const gy_task_stage *stage)
 {
     const char *const names[] = {stage->options.combine, stage->options.partition};

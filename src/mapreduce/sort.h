@@ -2,8 +2,8 @@
  * Sorting of records: in memory, within ranges of mapped inputs, and by runs on disk that are
  * merged. Reading order: entries, sample, range, sorter, runs, merge, top.
  *
- * A record is sorted by an *entry* of 16 bytes: the first 8 bytes of its key as a number, and
- * where it lies. Equal keys keep the order of the input.
+ * A record is represented by an *entry* of 16 bytes: the first 8 bytes of its key as a number,
+ * and its position. The sort is stable.
  */
 #ifndef GY_MAPREDUCE_SORT_H
 #define GY_MAPREDUCE_SORT_H
@@ -16,32 +16,34 @@
 /* ---- records ---- */
 
 typedef enum gy_sort_layout_kind {
-    GY_LAYOUT_FIXED,  /* records of record_bytes each; a shorter one at the end is an error */
-    GY_LAYOUT_LINES,  /* each ended by '\n' (takes_cr: or "\r\n"), which the last may lack */
+    GY_LAYOUT_FIXED, /* records of record_bytes each; a shorter last one is an error */
+    /* records that end with '\n' (takes_cr: or "\r\n"), which the last one may lack */
+    GY_LAYOUT_LINES,
     GY_LAYOUT_FRAMED, /* varint of the key's size, varint of the value's, key, value */
 } gy_sort_layout_kind;
 
 typedef enum gy_key_kind {
-    GY_KEY_BYTES,   /* as memcmp; a prefix comes before what it begins */
-    GY_KEY_INT64,   /* 8 bytes of this machine */
+    GY_KEY_BYTES,   /* as memcmp; a prefix comes before longer keys */
+    GY_KEY_INT64,   /* 8 bytes in host byte order */
     GY_KEY_FLOAT64, /* the same; -0 before 0, NaN beyond the infinity of its sign */
 } gy_key_kind;
 
-/** What a record is made of and which part of it orders. */
+/** The format of a record, and which part of it is the key. */
 typedef struct gy_sort_layout {
     gy_sort_layout_kind kind;
     gy_key_kind key;
     size_t record_bytes; /* FIXED: > 0 */
     size_t key_offset;   /* FIXED and LINES: bytes before the key */
-    size_t key_bytes;    /* FIXED: > 0, 8 if typed; LINES: at most so many, 0: all */
+    size_t key_bytes;    /* FIXED: > 0, 8 if typed; LINES: an upper bound, 0: none */
     bool has_values;     /* FRAMED: equal keys are ordered by value (secondary sort) */
-    bool takes_cr; /* LINES: '\r' before the '\n', or at the end, is no part of the line */
+    /* LINES: a '\r' before the '\n', or at the end, does not belong to the line */
+    bool takes_cr;
 } gy_sort_layout;
 
-/** GY_ARG when the fields of a layout do not fit each other. */
+/** GY_ARG when the fields of a layout contradict each other. */
 GY_MUST_CHECK gy_status gy_sort_layout_check(const gy_sort_layout *layout);
 
-/** A record's parts, borrowed from where it lies. */
+/** A record's parts, borrowed from its memory. */
 typedef struct gy_sort_item {
     const char *data, *key, *value; /* value: FRAMED */
     size_t size_bytes, key_bytes, value_bytes;
@@ -64,10 +66,10 @@ enum { GY_POSITION_BITS = 40, GY_VARINT_BYTES = 10 };
 #define GY_POSITION_MASK ((UINT64_C(1) << GY_POSITION_BITS) - 1)
 #define GY_SPANS_MAX     ((size_t)1 << (64 - GY_POSITION_BITS))
 
-/** What is sorted. */
+/** An element of the sort. */
 typedef struct gy_entry {
-    uint64_t prefix;   /* 8 bytes of the key, the first one highest */
-    uint64_t position; /* span << GY_POSITION_BITS | offset: rises with the input */
+    uint64_t prefix;   /* 8 bytes of the key as a big-endian number */
+    uint64_t position; /* span << GY_POSITION_BITS | offset: ascends with the input */
 } gy_entry;
 
 static inline uint64_t gy_sort_position(size_t span, size_t offset)
@@ -75,7 +77,7 @@ static inline uint64_t gy_sort_position(size_t span, size_t offset)
     return (uint64_t)span << GY_POSITION_BITS | offset;
 }
 
-/** Up to 8 bytes as a number that orders as they do; what is missing counts as zero. */
+/** Up to 8 bytes as a number with the same order; missing bytes count as zero. */
 static inline uint64_t gy_sort_word(const char *data, size_t size_bytes)
 {
     uint64_t word = 0;
@@ -89,7 +91,7 @@ static inline uint64_t gy_sort_word(const char *data, size_t size_bytes)
     return word;
 }
 
-/** A typed key's 8 bytes as a number that orders as the type does. */
+/** A typed key's 8 bytes as an unsigned number with the type's order. */
 static inline uint64_t gy_typed_word(gy_key_kind kind, const char *data)
 {
     const uint64_t sign = UINT64_C(1) << 63;
@@ -104,7 +106,8 @@ static inline uint64_t gy_sort_key_word(gy_key_kind kind, const char *data, size
     return kind == GY_KEY_BYTES ? gy_sort_word(data, size_bytes) : gy_typed_word(kind, data);
 }
 
-/** Write `value` in 7 bits a byte, low ones first; returns the bytes written (1 to 10). */
+/** Encode `value` as varint, 7 bits a byte, low bits first; returns the bytes written (1 to
+ * 10). */
 static inline size_t gy_sort_varint_put(char *to, uint64_t value)
 {
     size_t size = 0;
@@ -115,7 +118,7 @@ static inline size_t gy_sort_varint_put(char *to, uint64_t value)
     return size;
 }
 
-/** Read it; NULL when it is cut or over 64 bits, else what follows. */
+/** Decode a varint; NULL when it is truncated or over 64 bits, else the position after it. */
 static inline const char *gy_sort_varint_get(const char *from, const char *end, uint64_t *value)
 {
     uint64_t result = 0;
@@ -133,7 +136,8 @@ static inline const char *gy_sort_varint_get(const char *from, const char *end, 
     return NULL;
 }
 
-/** The record at `at`, which must be below `end`; false when it is cut or malformed. */
+/** Decode the record at `at`, which must be below `end`; false when it is truncated or
+ * malformed. */
 static inline bool gy_sort_item_read(const gy_sort_layout *layout, const char *at,
                                      const char *end, gy_sort_item *item)
 {
@@ -168,7 +172,7 @@ static inline bool gy_sort_item_read(const gy_sort_layout *layout, const char *a
     return true;
 }
 
-/** The record at a position that was read before. */
+/** The record at a position that was decoded successfully before. */
 static inline gy_sort_item gy_sort_item_at(const gy_sort_records *records, uint64_t position)
 {
     const gy_sort_span *span = &records->spans[position >> GY_POSITION_BITS];
@@ -180,8 +184,9 @@ static inline gy_sort_item gy_sort_item_at(const gy_sort_records *records, uint6
     return item;
 }
 
-/** At most `most` bytes of a key from byte `depth` on; it has `depth` bytes. Of a line no more
- * than that is looked at: what sorts long lines word by word must not look for their ends. */
+/** At most `most` bytes of a key from byte `depth` on; the key has at least `depth` bytes. Does
+ * not read further into a line, because a sort that goes word by word must not search for the
+ * ends of long lines. */
 static inline gy_sort_span gy_sort_key_head(const gy_sort_records *records, uint64_t position,
                                             size_t depth, size_t most)
 {
@@ -207,8 +212,8 @@ static inline gy_sort_span gy_sort_key_head(const gy_sort_records *records, uint
     return (gy_sort_span){span->data + at, size};
 }
 
-/** Of a line that is `*size_bytes` with its end: whether that is not '\n', which then has to be
- * written behind what *size_bytes says. */
+/** For a line of `*size_bytes` including its end: returns whether its last byte is not '\n', in
+ * which case the caller must add one after the *size_bytes that it returns. */
 static inline bool gy_sort_line_trim(const gy_sort_layout *layout, const char *line,
                                      size_t *size_bytes)
 {
@@ -231,7 +236,7 @@ static inline int gy_sort_bytes_compare(const char *a, size_t a_bytes, const cha
     return order != 0 ? order : (a_bytes > b_bytes) - (a_bytes < b_bytes);
 }
 
-/** Order of two records by key. */
+/** Compare two records by key. */
 static inline int gy_sort_key_compare(gy_key_kind kind, const gy_sort_item *a,
                                       const gy_sort_item *b)
 {
@@ -243,7 +248,7 @@ static inline int gy_sort_key_compare(gy_key_kind kind, const gy_sort_item *a,
     return gy_sort_bytes_compare(a->key, a->key_bytes, b->key, b->key_bytes);
 }
 
-/** Order of two records: by key, then by value where the layout says so. */
+/** Compare two records by key, then by value where the layout asks for it. */
 static inline int gy_sort_item_compare(const gy_sort_layout *layout, const gy_sort_item *a,
                                        const gy_sort_item *b)
 {
@@ -276,11 +281,11 @@ void gy_mapreduce_entries_sort_words(gy_entry *entries, gy_entry *scratch, size_
 
 /* ---- samples and splitters ---- */
 
-/** GY_OK; GY_ARG the layout; GY_FORMAT a fixed record is cut; GY_LIMIT too many or too large
- * spans. FIXED or LINES. */
+/** Check records. GY_OK; GY_ARG the layout; GY_FORMAT a fixed record is truncated; GY_LIMIT too
+ * many or too large spans. FIXED or LINES. */
 GY_MUST_CHECK gy_status gy_sort_records_check(const gy_sort_records *records);
 
-/** A place in the order of (key, position); the key is borrowed from the records. */
+/** A position in the order of (key, position); the key is borrowed from the records. */
 typedef struct gy_sort_bound {
     const char *key;
     size_t key_bytes;
@@ -291,14 +296,15 @@ typedef struct gy_sort_bound {
 typedef struct gy_mapreduce_sample {
     gy_sort_bound *bounds;
     size_t count;
-    uint64_t records; /* of the input: exact for FIXED, else estimated from the sample */
+    /* number of records in the input: exact for FIXED, else estimated from the sample */
+    uint64_t records;
 } gy_mapreduce_sample;
 
 enum { GY_SAMPLE_MOST = 16384 };
 
 /**
- * Draw one record from each of up to GY_SAMPLE_MOST equal stretches of the input: the same for
- * the same records and seed.
+ * Draw one record from each of up to GY_SAMPLE_MOST equal stretches of the input. The same
+ * records and seed give the same sample.
  *
  * @param records  FIXED or LINES; must outlive the sample
  * @return GY_OK; what gy_sort_records_check returns; GY_NOMEM
@@ -309,11 +315,12 @@ GY_MUST_CHECK gy_status gy_mapreduce_sample_take(const gy_sort_records *records,
 void gy_mapreduce_sample_free(gy_mapreduce_sample *sample);
 
 /**
- * Cut the order into `parts` of about equally many records: a pure function of the sample.
+ * Divide the order into `parts` with about equally many records: a pure function of the
+ * sample.
  *
- * @param keeps_keys  records of one key stay in one part, as a reduce needs them; else a
- * frequent key is cut where its records lie
- * @param bounds      takes parts - 1 bounds, rising; equal ones make empty parts
+ * @param keeps_keys  all records of a key stay in one part, as a reduce needs them; otherwise a
+ *     frequent key is split by position
+ * @param bounds      becomes parts - 1 bounds, ascending; equal ones make empty parts
  */
 void gy_mapreduce_sample_split(const gy_mapreduce_sample *sample, gy_key_kind kind,
                                size_t parts, bool keeps_keys, gy_sort_bound *bounds);
@@ -321,15 +328,15 @@ void gy_mapreduce_sample_split(const gy_mapreduce_sample *sample, gy_key_kind ki
 /** Order of two bounds: by key, then by position. */
 int gy_sort_bound_compare(gy_key_kind kind, const gy_sort_bound *a, const gy_sort_bound *b);
 
-/** The index of the first bound of the sample that is not below `bound`. */
+/** The index of the first bound of the sample that is not less than `bound`. */
 size_t gy_mapreduce_sample_find(const gy_mapreduce_sample *sample, gy_key_kind kind,
                                 const gy_sort_bound *bound);
 
-/* ---- where sorted bytes go ---- */
+/* ---- output ---- */
 
-/** Takes bytes in order, without a copy: asks for room, fills it, says how much. */
+/** Takes bytes in order without a copy: the sort gets room, fills it, and commits it. */
 typedef struct gy_sort_sink {
-    /* Room for at least size_bytes; valid until wrote. */
+    /* Get room for at least size_bytes; valid until the next call of wrote. */
     gy_status (*room)(void *arg, size_t size_bytes, void **room);
     gy_status (*wrote)(void *arg, size_t size_bytes);
     void *arg;
@@ -337,13 +344,13 @@ typedef struct gy_sort_sink {
 
 /* ---- ranges of inputs in memory ---- */
 
-/** Records r with low <= r < high; NULL: open. */
+/** Records r with low <= r < high; NULL: unbounded. */
 typedef struct gy_sort_range_of {
     const gy_sort_bound *low, *high;
 } gy_sort_range_of;
 
 typedef struct gy_range_options {
-    size_t memory_bytes; /* of everything that this call allocates; 0: as for all records */
+    size_t memory_bytes; /* for all allocations of this call; 0: enough for all records */
     const gy_mapreduce_sample *sample;
 } gy_range_options;
 
@@ -351,18 +358,18 @@ enum { GY_RANGE_MEMORY_BYTES_MIN = 4 << 20 };
 
 /** What a sort did. */
 typedef struct gy_range_report {
-    uint64_t records, bytes; /* written */
-    uint64_t scans;          /* of the whole input */
+    uint64_t records, bytes; /* written to the output */
+    uint64_t scans;          /* number of scans over the whole input */
 } gy_range_report;
 
 /**
  * Write the records of a range in order: scan the input for as many entries as memory holds,
- * sort and gather them, and again for what is left. No byte is written but the output's. One
- * key of more records than memory holds is written by a scan of its own.
+ * sort and gather them, and repeat for the rest. Only the output is written to disk. A key
+ * with more records than memory holds is written by a scan of its own.
  *
  * @param records  FIXED or LINES, in memory or mapped; a last line gets its '\n'
  * @return GY_OK; GY_ARG the layout, memory below GY_RANGE_MEMORY_BYTES_MIN; GY_NOMEM; what the
- * sink returns
+ *     sink returns
  * @threads any; several ranges of one input may be sorted at once
  * @cost 16 bytes of memory a record in the range; a scan reads every key of the input
  */
@@ -373,29 +380,27 @@ GY_MUST_CHECK gy_status gy_sort_range(const gy_sort_records *records,
 
 /* ---- scans or runs ---- */
 
-/** What is known of the inputs of a sort and of the machine. */
+/** Facts about the inputs of a sort and the machine. */
 typedef struct gy_sort_facts {
     uint64_t input_bytes;
-    uint64_t cached_bytes; /* of the inputs, in the page cache now */
-    uint64_t free_bytes;   /* that the page cache may grow by */
+    uint64_t cached_bytes; /* bytes of the inputs that are in the page cache now */
+    uint64_t free_bytes;   /* bytes by which the page cache may grow */
 } gy_sort_facts;
 
-/** Whether the page cache keeps the inputs, so that records can be fetched where they lie.
- * Pure.
- */
+/** Whether the page cache keeps the inputs, so that random reads of records are cheap. Pure. */
 bool gy_sort_is_kept(const gy_sort_facts *facts);
 
-/** Ask the system. What it does not say counts as kept. */
+/** Ask the operating system. Where it gives no answer, the inputs count as cached. */
 gy_sort_facts gy_sort_facts_get(const gy_sort_records *records);
 
 /* ---- runs: sorted records on disk ---- */
 
-/** A file of framed records without a name: written once, then read once. Not thread-safe. */
+/** An unnamed file of framed records: written once, then read once. Not thread-safe. */
 typedef struct gy_sort_run gy_sort_run;
 
 /**
- * Make one in `folder`. Its name is gone when this returns, so that nothing is left whatever
- * happens.
+ * Create a run in `folder`. Its name is removed before this returns, so that a crash leaves no
+ * file.
  *
  * @param buffer  of buffer_bytes > 0, borrowed until gy_sort_run_seal
  * @return GY_OK; GY_NOTFOUND no such folder; GY_IO; GY_NOMEM
@@ -407,15 +412,16 @@ GY_MUST_CHECK gy_status gy_sort_run_add(gy_sort_run *run, const void *data, size
 GY_MUST_CHECK gy_status gy_sort_run_seal(gy_sort_run *run);
 /** Begin reading with a buffer that is borrowed until the run is freed. */
 void gy_sort_run_read(gy_sort_run *run, char *buffer, size_t buffer_bytes);
-/** The next bytes: a gy_sort_fill. At the end, the sum of what was read is that of what was
- * written, or GY_IO. */
+/** A gy_sort_fill: the next bytes. GY_IO when at the end the checksum of the bytes read differs
+ * from that of the bytes written. */
 GY_MUST_CHECK gy_status gy_sort_run_fill(void *run, const void **data, size_t *size_bytes);
-/** NULL is fine. */
+/** Free a run. NULL is fine. */
 void gy_sort_run_free(gy_sort_run *run);
 
 /* ---- merging ---- */
 
-/** The next bytes of a source, valid until the next call; none at the end, again and again. */
+/** Get the next chunk of a source, valid until the next call; empty at the end, also when
+ * called again. */
 typedef gy_status (*gy_sort_fill)(void *arg, const void **data, size_t *size_bytes);
 
 typedef struct gy_merge_source {
@@ -423,12 +429,12 @@ typedef struct gy_merge_source {
     void *arg;
 } gy_merge_source;
 
-/** Framed records of several sorted sources as one: a tree of losers. Not thread-safe. */
+/** Merges framed records of several sorted sources by a tree of losers. Not thread-safe. */
 typedef struct gy_merge gy_merge;
 
 /**
  * @param layout   FRAMED; copied
- * @param sources  copied; records may cross the pieces that a source gives
+ * @param sources  copied; records may cross a source's chunks
  * @return GY_OK; GY_NOMEM; GY_FORMAT; what a source returns
  * @cost log2(count) comparisons of words a record
  * @source Knuth, The Art of Computer Programming 3, 5.4.1
@@ -437,53 +443,55 @@ GY_MUST_CHECK gy_status gy_merge_new(const gy_sort_layout *layout,
                                      const gy_merge_source *sources, size_t count,
                                      gy_merge **merge);
 /**
- * The next record in order, of equal ones that of the first source; `*has` is false at the end.
- * Valid until the next call.
+ * Get the next record in order, equal ones in the order of the sources; `*has` is false at the
+ * end. Valid until the next call.
  *
- * @return GY_OK; GY_FORMAT a record is cut or malformed; GY_NOMEM; what a source returns
+ * @return GY_OK; GY_FORMAT a record is truncated or malformed; GY_NOMEM; what a source returns
  */
 GY_MUST_CHECK gy_status gy_merge_next(gy_merge *merge, gy_sort_item *item, bool *has);
-/** Frees no source. NULL is fine. */
+/** Free the merge, but no source. NULL is fine. */
 void gy_merge_free(gy_merge *merge);
 
-/* ---- sorting what is added, under a budget ---- */
+/* ---- external sort ---- */
 
-/** Records in, records in order out; runs on disk when memory is full. Not thread-safe. */
+/** Takes records and returns them in order; writes runs to disk when memory is full. Not
+ * thread-safe. */
 typedef struct gy_sorter gy_sorter;
 
 typedef struct gy_sorter_options {
-    size_t memory_bytes; /* of all that the sorter holds; at least GY_SORTER_MEMORY_BYTES_MIN */
-    const char *scratch; /* folder for runs; copied */
+    size_t memory_bytes; /* total memory of the sorter; at least GY_SORTER_MEMORY_BYTES_MIN */
+    const char *scratch; /* folder of the runs; copied */
     gy_key_kind key;
-    bool has_values; /* equal keys are ordered by value; else as they were added */
+    /* order equal keys by value; otherwise they stay in the order of addition */
+    bool has_values;
 } gy_sorter_options;
 
 enum { GY_SORTER_MEMORY_BYTES_MIN = 64 << 10 };
 
-/** What a sorter did. */
+/** Statistics of a sorter. */
 typedef struct gy_sorter_report {
-    uint64_t records, bytes;  /* added; as framed */
-    uint64_t runs, run_bytes; /* written, those of merges, too */
-    uint64_t merges;          /* of runs into longer ones */
+    uint64_t records, bytes;  /* added records; their size when framed */
+    uint64_t runs, run_bytes; /* runs written, including those of merges */
+    uint64_t merges;          /* merges of runs into longer ones */
 } gy_sorter_report;
 
-/** GY_ARG memory below the least; GY_NOMEM. */
+/** Make a sorter. GY_ARG memory below the minimum; GY_NOMEM. */
 GY_MUST_CHECK gy_status gy_sorter_new(gy_env *env, const gy_sorter_options *options,
                                       gy_sorter **sorter);
 /**
- * Add records: key and value of each are copied.
+ * Add records: copies key and value of each.
  *
  * @return GY_OK; GY_LIMIT a record is larger than the memory; GY_ARG a typed key without 8
- * bytes; GY_IO, GY_NOTFOUND of a run; after a failure only gy_sorter_free remains
+ *     bytes; GY_IO, GY_NOTFOUND of a run; after a failure only gy_sorter_free may be called
  */
 GY_MUST_CHECK gy_status gy_sorter_add(gy_sorter *sorter, const gy_sort_item *items,
                                       size_t count);
-/** No more will be added. */
+/** End adding. */
 GY_MUST_CHECK gy_status gy_sorter_end(gy_sorter *sorter);
-/** The next record in order; `*has` is false at the end. Valid until the next call. */
+/** Get the next record in order; `*has` is false at the end. Valid until the next call. */
 GY_MUST_CHECK gy_status gy_sorter_next(gy_sorter *sorter, gy_sort_item *item, bool *has);
 void gy_sorter_report_get(const gy_sorter *sorter, gy_sorter_report *report);
-/** NULL is fine. */
+/** Free a sorter. NULL is fine. */
 void gy_sorter_free(gy_sorter *sorter);
 
 /* ---- groups of one key ---- */
@@ -495,18 +503,18 @@ typedef gy_status (*gy_sort_next)(void *arg, gy_sort_item *item, bool *has);
 typedef struct gy_sort_groups {
     gy_sort_next next;
     void *arg;
-    gy_sort_item item; /* read, not yet given */
+    gy_sort_item item; /* read, but not returned yet */
     bool has, is_first, is_given;
-    char *key; /* the group's, copied */
+    char *key; /* copy of the group's key */
     size_t key_bytes, key_capacity;
 } gy_sort_groups;
 
 void gy_sort_groups_init(gy_sort_groups *groups, gy_sort_next next, void *arg);
-/** The next key, valid until the next one; values of this one that were not asked for are
- * passed over. */
+/** Get the next key, valid until the next call; skips values of the previous key that were not
+ * read. */
 GY_MUST_CHECK gy_status gy_sort_groups_next(gy_sort_groups *groups, gy_sort_span *key,
                                             bool *has);
-/** The key's next value, valid until the next call. */
+/** Get the key's next value, valid until the next call. */
 GY_MUST_CHECK gy_status gy_sort_groups_value(gy_sort_groups *groups, gy_sort_span *value,
                                              bool *has);
 void gy_sort_groups_fini(gy_sort_groups *groups);

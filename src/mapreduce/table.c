@@ -1,4 +1,4 @@
-/* Tables: adding items in waves of 16, so that the misses of a wave overlap. */
+/* Tables: adds items in waves of 16, so that the cache misses of a wave overlap. */
 #include "mapreduce/table_priv.h"
 
 #include "base/base.h"
@@ -14,14 +14,14 @@ enum {
     BLOCK_BYTES_MAX = 8 << 20,
 };
 
-/* An item on its way: its slot is prefetched, then its record. */
+/* An item being added: its slot is prefetched, then its record. */
 typedef struct pending {
     const char *key;
-    const gy_item *item; /* NULL: a word */
+    const gy_item *item; /* NULL: a word of a text */
     uint64_t hash;
     gy_key_head head;
     uint32_t key_size;
-    uint32_t found; /* the place of a record with half the hash; 0: none had */
+    uint32_t found; /* position of a record with the same half of the hash; 0: none */
 } pending;
 
 int64_t gy_mapreduce_fold_numbers(gy_mapreduce_fold fold, gy_join_numbers join, int64_t left,
@@ -56,7 +56,8 @@ gy_status gy_mapreduce_table_new(const gy_mapreduce_table_options *options,
     made->options = *options;
     made->options.sample_items = options->sample_items != 0 ? options->sample_items : SAMPLE;
     made->arena_used = GY_PLACE_BYTES;
-    made->block_bytes = BLOCK_BYTES_MIN; /* a power of two, so that huge pages are whole */
+    /* a power of two, so that huge pages are used completely */
+    made->block_bytes = BLOCK_BYTES_MIN;
     while (made->block_bytes < BLOCK_BYTES_MAX &&
            made->block_bytes * 2 <= options->memory_bytes / 16) {
         made->block_bytes *= 2;
@@ -113,7 +114,7 @@ static inline bool is_same_key(const gy_record_head *record, const pending *item
                                    item->key_size - GY_KEY_HEAD) == 0);
 }
 
-/* GY_AGAIN: no room for the value, nothing was changed. */
+/* GY_AGAIN: no room for the value; nothing was changed. */
 static inline gy_status combine(gy_mapreduce_table *table, gy_record_head *record,
                                 const pending *item)
 {
@@ -130,8 +131,8 @@ static inline gy_status combine(gy_mapreduce_table *table, gy_record_head *recor
     return GY_OK;
 }
 
-/* A record with its first value. GY_AGAIN: no room. What is taken in vain goes with the clear.
- */
+/* Make a record with its first value. GY_AGAIN: no room; memory taken so far is released by
+ * the clear. */
 static gy_status make_record(gy_mapreduce_table *table, const pending *item,
                              gy_record_head **made)
 {
@@ -164,7 +165,7 @@ static gy_status make_record(gy_mapreduce_table *table, const pending *item,
     return GY_OK;
 }
 
-/* From here on items are only kept, in the order of arrival. */
+/* Stop combining: from here on items are only stored, in the order of arrival. */
 static void give_up_combining(gy_mapreduce_table *table)
 {
     const size_t kept =
@@ -188,7 +189,7 @@ static gy_status append(gy_mapreduce_table *table, const pending *item)
     return status;
 }
 
-/* Find or make the record. GY_AGAIN: no room, nothing was changed. */
+/* Find or make the record. GY_AGAIN: no room; nothing was changed. */
 static gy_status insert(gy_mapreduce_table *table, const pending *item)
 {
     if (table->is_passing) {
@@ -204,7 +205,7 @@ static gy_status insert(gy_mapreduce_table *table, const pending *item)
             }
         }
     }
-    if (at - home > GY_PROBES_MAX) { /* keys come in the order of their hashes */
+    if (at - home > GY_PROBES_MAX) { /* keys arrive in the order of their hashes */
         give_up_combining(table);
         return append(table, item);
     }
@@ -216,9 +217,9 @@ static gy_status insert(gy_mapreduce_table *table, const pending *item)
     table->slots[at] = gy_mapreduce_slot_of(item->hash, gy_place_of(table, record));
     table->used++;
     status = gy_mapreduce_table_room(table);
-    if (status == GY_AGAIN) { /* the item is in; probing slows down but stays right */
+    if (status == GY_AGAIN) { /* the item is in the table; long probes only cost time */
         status = table->used < table->capacity / 4 * 3 ? GY_OK : GY_AGAIN;
-        if (status == GY_AGAIN) { /* leave one slot free for ever: take the item out again */
+        if (status == GY_AGAIN) { /* one slot must always stay free: take the item out again */
             table->slots[at] = 0;
             table->used--;
         }
@@ -226,7 +227,7 @@ static gy_status insert(gy_mapreduce_table *table, const pending *item)
     return status;
 }
 
-/* No room: the owner writes what there is and clears; then once more. */
+/* No room: the owner writes the table's rows and clears it; then try again. */
 static gy_status insert_after_full(gy_mapreduce_table *table, const pending *item)
 {
     const uint64_t clears = table->clears;
@@ -234,7 +235,7 @@ static gy_status insert_after_full(gy_mapreduce_table *table, const pending *ite
     GY_ASSERT(table->clears != clears && table->used == 0);
     gy_status status = insert(table, item);
     if (status == GY_AGAIN) {
-        GY_TRY(gy_mapreduce_table_begin_slots(table)); /* more room for a large key */
+        GY_TRY(gy_mapreduce_table_begin_slots(table)); /* a large key needs more room */
         status = insert(table, item);
     }
     if (status != GY_AGAIN) {
@@ -248,8 +249,9 @@ static gy_status insert_after_full(gy_mapreduce_table *table, const pending *ite
                    size, table->options.memory_bytes);
 }
 
-/* Two slots, by masks since compilers make branches of choices, which would be guessed wrong:
- * nine of ten keys that are there are in one of them, and `insert` finds the others. */
+/* Compare two slots with masks instead of branches, because compilers turn choices into
+ * branches that the CPU would mispredict. Nine of ten existing keys are in one of the two
+ * slots, and `insert` finds the others. */
 static inline void look(const gy_mapreduce_table *table, pending *item)
 {
     const size_t at = gy_mapreduce_slot_index(table, item->hash);
@@ -266,7 +268,7 @@ static gy_status settle_slowly(gy_mapreduce_table *table, pending *wave, size_t 
     gy_status status = insert(table, &wave[i]);
     if (status == GY_AGAIN) {
         status = insert_after_full(table, &wave[i]);
-        for (size_t j = i + 1; j < WAVE; j++) { /* the records seen are gone */
+        for (size_t j = i + 1; j < WAVE; j++) { /* the records found so far are gone */
             wave[j].found = 0;
         }
         for (size_t j = 0; j < WAVE; j++) {
@@ -297,7 +299,7 @@ static inline void begin(const gy_mapreduce_table *table, pending *item)
     __builtin_prefetch(&table->slots[gy_mapreduce_slot_index(table, item->hash)]);
 }
 
-/* Does combining pay? Not when more than a third are new. */
+/* Does combining pay off? Not when more than a third of the keys are new. */
 static void judge(gy_mapreduce_table *table)
 {
     if (!table->is_passing && table->items >= table->options.sample_items &&
@@ -306,14 +308,14 @@ static void judge(gy_mapreduce_table *table)
     }
 }
 
-/* Words of a text instead of items. */
+/* The words of a text, in place of items. */
 typedef struct gy_words_of {
     const char *text;
     const uint32_t *edges;
     const gy_item *like;
 } gy_words_of;
 
-/* What both sources share; `items` NULL: words. */
+/* The common part of both sources; `items` NULL: words. */
 static inline __attribute__((always_inline)) gy_status
 add_all(gy_mapreduce_table *table, const gy_item *items, const gy_words_of *words, size_t count)
 {

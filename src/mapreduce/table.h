@@ -1,10 +1,11 @@
 /**
- * Aggregation by hash: a table of keys with a number or a list each, under a budget.
+ * Aggregation by hash: a table from keys to a number or a list each, within a memory budget.
  *
- * Keys lie in an arena, 16 bytes of them beside the size; slots hold half the hash and the
- * place, in the order of hashes (linear probing from the hash's high bits), so that growing and
- * writing in canonical order walk through memory. Lookups go in three waves of 16: hash and
- * prefetch the slot; look at the slot and prefetch the record; compare and combine.
+ * Keys are in an arena, their first 16 bytes beside the size. A slot has half of the hash and
+ * the record's position. Slots are in the order of hashes (linear probing from the hash's high
+ * bits), so that growing and writing in canonical order go through memory sequentially. Lookups
+ * proceed in three steps of 16 items: hash and prefetch the slot; read the slot and prefetch
+ * the record; compare and combine.
  */
 #ifndef GY_MAPREDUCE_TABLE_H
 #define GY_MAPREDUCE_TABLE_H
@@ -23,21 +24,22 @@ typedef struct gy_item {
     uint32_t key_size, value_size;
 } gy_item;
 
-/** What becomes of the values of a key. */
+/** How the values of a key are folded. */
 typedef enum gy_mapreduce_fold {
-    GY_FOLD_LIST,    /* all are kept, bytes, in the order of arrival */
-    GY_FOLD_NUMBERS, /* all are kept, numbers */
-    GY_FOLD_SET,     /* of numbers that arrive in ascending order for each key: each once */
-    GY_FOLD_SUM,     /* of numbers, modulo 2^64 */
+    GY_FOLD_LIST,    /* keeps all values, bytes, in the order of arrival */
+    GY_FOLD_NUMBERS, /* keeps all values, numbers */
+    /* for numbers that arrive in ascending order for each key: keeps each once */
+    GY_FOLD_SET,
+    GY_FOLD_SUM, /* adds numbers, modulo 2^64 */
     GY_FOLD_MIN,
     GY_FOLD_MAX,
     GY_FOLD_USER,
 } gy_mapreduce_fold;
 
-/** Joins two numbers of a key; must be associative. Left came first. */
+/** Combines two numbers of a key; must be associative. Left came first. */
 typedef int64_t (*gy_join_numbers)(int64_t left, int64_t right);
 
-/** A list's fold keeps bytes, the others one number. */
+/** The folds that are lists keep all values; the others keep one number. */
 static inline bool gy_mapreduce_fold_is_list(gy_mapreduce_fold fold)
 {
     return fold <= GY_FOLD_SET;
@@ -48,16 +50,16 @@ int64_t gy_mapreduce_fold_numbers(gy_mapreduce_fold fold, gy_join_numbers join, 
 
 /** How far a task is through its input; both 0: unknown. */
 typedef struct gy_mapreduce_progress {
-    uint64_t done, total; /* bytes */
+    uint64_t done, total; /* in bytes */
 } gy_mapreduce_progress;
 
 typedef struct gy_mapreduce_table gy_mapreduce_table;
 
-/** What a table leaves to the next one: memory that has been used, which is several times
- * faster than memory new to a process. */
+/** Memory that a table leaves to the next one: touched memory is several times faster than
+ * memory that is new to the process. */
 typedef struct gy_mapreduce_table_space gy_mapreduce_table_space;
 
-/** Empty. NULL: GY_NOMEM */
+/** Make an empty one. NULL: GY_NOMEM */
 GY_MUST_CHECK gy_mapreduce_table_space *gy_mapreduce_table_space_new(void);
 void gy_mapreduce_table_space_free(gy_mapreduce_table_space *space);
 void gy_mapreduce_table_space_empty(gy_mapreduce_table_space *space);
@@ -66,49 +68,50 @@ typedef struct gy_mapreduce_table_options {
     gy_mapreduce_fold fold;
     gy_join_numbers join; /* GY_FOLD_USER */
     size_t memory_bytes;  /* of slots, records and lists; at least GY_TABLE_BYTES_MIN */
-    size_t sample_items;  /* combining is judged after so many; 0: 4 Mi, before which the table
-                             is small and fast */
-    const gy_mapreduce_progress *progress; /* looked at when slots are short, to foresee how
-                                    many keys will come; NULL: unknown */
-    /* No room is left: write what is there, then gy_mapreduce_table_clear. */
+    /* number of items after which combining is judged; 0: 4 Mi, before which the table is
+     * small and fast */
+    size_t sample_items;
+    /* read when slots run out, to estimate the number of keys to come; NULL: unknown */
+    const gy_mapreduce_progress *progress;
+    /* Called when no room is left: must write the rows, then call gy_mapreduce_table_clear. */
     gy_status (*full)(void *arg);
     void *arg;
     gy_mapreduce_table_space
-        *space; /* is taken, and given back at the end; NULL: memory of its own */
+        *space; /* taken, and returned at the end; NULL: memory of its own */
 } gy_mapreduce_table_options;
 
 enum { GY_TABLE_BYTES_MIN = 64 << 10 };
 
-/** GY_NOMEM */
+/** Make a table. GY_NOMEM */
 GY_MUST_CHECK gy_status gy_mapreduce_table_new(const gy_mapreduce_table_options *options,
                                                gy_mapreduce_table **table);
 void gy_mapreduce_table_free(gy_mapreduce_table *table);
 
 /**
- * Take items; nothing of them is borrowed afterwards.
+ * Add items; the table copies what it needs.
  *
- * @return GY_OK; GY_LIMIT a key and its value do not fit into the memory;
- * GY_NOMEM; what `full` returned
+ * @return GY_OK; GY_LIMIT a key and its value do not fit into the memory; GY_NOMEM; what `full`
+ *     returned
  * @cost 15-25 ns an item of text with 15 % distinct keys
  */
 GY_MUST_CHECK gy_status gy_mapreduce_table_add(gy_mapreduce_table *table, const gy_item *items,
                                                size_t count);
-/** The same for the words of a text, as gy_mapreduce_words_find gave them, each with the number
- * of `like`; NULL: with 1, to be summed. */
+/** The same for the words of a text that gy_mapreduce_words_find found, each with the number of
+ * `like`; NULL: with 1, to be summed. */
 GY_MUST_CHECK gy_status gy_mapreduce_table_add_words(gy_mapreduce_table *table,
                                                      const char *text, const uint32_t *edges,
                                                      size_t count, const gy_item *like);
 
-/** Empty it, keep its memory. */
+/** Remove all keys, but keep the memory. */
 void gy_mapreduce_table_clear(gy_mapreduce_table *table);
-/** Keys in it; when combining was given up a key may be there more than once. */
+/** Number of keys; without combining a key may count more than once. */
 size_t gy_mapreduce_table_size(const gy_mapreduce_table *table);
 size_t gy_mapreduce_table_bytes(const gy_mapreduce_table *table);
-/** Combining was given up: more than a third of the items brought a new key, or keys came in
- * the order of their hashes, as from another table. */
+/** Has the table stopped combining? It does when more than a third of the items have a new key,
+ * or when keys arrive in the order of their hashes, as from another table. */
 bool gy_mapreduce_table_is_passing(const gy_mapreduce_table *table);
 
-/** A row as it is visited in order: a number, or a piece of the list (of one key several). */
+/** A row of the visit: a number, or a segment of the list (a key may have several). */
 typedef struct gy_row {
     uint64_t hash;
     const char *key;
@@ -119,8 +122,8 @@ typedef struct gy_row {
 } gy_row;
 
 /**
- * Call visit(arg, row) for each key, by (hash, key); of lists for each piece, in order. Only
- * gy_mapreduce_table_clear and gy_mapreduce_table_free may follow, also after a failure.
+ * Call visit(arg, row) for each key, by (hash, key); for lists for each segment, in order.
+ * Only gy_mapreduce_table_clear and gy_mapreduce_table_free may follow, also after a failure.
  *
  * @return GY_OK; what `visit` returned; GY_NOMEM
  */

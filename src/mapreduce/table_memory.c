@@ -1,4 +1,4 @@
-/* Memory of tables: slots that grow, an arena of blocks, lists of pieces. */
+/* Memory of tables: slots that grow, an arena of blocks, lists of segments. */
 #include "mapreduce/table_priv.h"
 
 #include "base/base.h"
@@ -8,8 +8,8 @@ enum {
     SLOTS_MIN = 256,
     FIRST_CHUNK_BYTES = 24,
     LAST_CHUNK_BYTES = 32 << 10,
-    SURE_KEYS = 8 << 10, /* fewer tell nothing of those to come */
-    FORESEEN_TIMES = 16, /* at most so many times the slots at once */
+    SURE_KEYS = 8 << 10, /* fewer keys give no reliable estimate */
+    FORESEEN_TIMES = 16, /* largest factor by which the slots grow at once */
 };
 
 static const size_t arena_most = (size_t)GY_PLACE_BYTES << 32, slots_most = (size_t)1 << 32;
@@ -74,8 +74,8 @@ void gy_mapreduce_table_unreserve(gy_mapreduce_table *table)
     }
 }
 
-/* Memory up to `bytes` of the arena or the slots; what the other one keeps in vain must give
- * way. `wanted`: what is taken where there is so much. */
+/* Commit memory up to `bytes` of the arena or the slots; surplus of the other one is released
+ * if needed. `wanted`: how much to commit when the budget allows. */
 static gy_status need(gy_mapreduce_table *table, gy_region *region, size_t bytes, size_t wanted)
 {
     const size_t memory = table->options.memory_bytes;
@@ -101,16 +101,17 @@ gy_status gy_mapreduce_table_need(gy_mapreduce_table *table, size_t end)
 }
 
 /*
- * In place: all slots move to the end, then each to where its hash belongs now, in the order of
- * hashes but for neighbours. None is to lie beyond where it is read from: those behind it fit,
- * all but GY_SLOTS_BEHIND of which no more than GY_PROBES_MAX and one a growth are needed.
+ * Rehash in place: move all slots to the end, then each one to where its hash belongs now. The
+ * order of hashes is kept except among neighbours. No slot may be written beyond its reading
+ * position; the GY_SLOTS_BEHIND slots at the end ensure this, as at most GY_PROBES_MAX plus
+ * one for each growth are needed.
  */
 static void spread_slots(gy_mapreduce_table *table, size_t old_count)
 {
     gy_mapreduce_slot *slots = table->slots;
     const size_t count = table->capacity + GY_SLOTS_BEHIND;
     size_t from = count;
-    for (size_t i = old_count; i-- > 0;) { /* which are taken cannot be guessed */
+    for (size_t i = old_count; i-- > 0;) { /* whether a slot is taken cannot be predicted */
         const gy_mapreduce_slot slot = slots[i];
         slots[from - 1] = slot;
         from -= slot != 0;
@@ -128,7 +129,7 @@ static void spread_slots(gy_mapreduce_table *table, size_t old_count)
     }
 }
 
-/* How many keys there will be: of text, twice as much has 15/8 times as many. */
+/* Estimate the final number of keys: twice as much text has 15/8 times as many keys. */
 static size_t foresee(const gy_mapreduce_table *table)
 {
     const gy_mapreduce_progress *progress = table->options.progress;
@@ -137,7 +138,7 @@ static size_t foresee(const gy_mapreduce_table *table)
     for (; done <= progress->total / 2 && keys < SIZE_MAX / 4; done *= 2) {
         keys += keys - keys / 8;
     }
-    if (done > progress->total / 2) { /* less than as much again is left */
+    if (done > progress->total / 2) { /* less than half of the input is left */
         const double more = (double)(progress->total - done) / (double)done;
         keys += (size_t)((double)keys * more * 7 / 8);
     }
@@ -145,9 +146,9 @@ static size_t foresee(const gy_mapreduce_table *table)
 }
 
 /*
- * Twice the slots, or as many as the keys to come will need where that can be foreseen: then
- * they move once, and lookups find them where they look first. Not for more than a quarter of
- * the memory, which keys need too.
+ * Double the slots, or provide as many as the estimated keys need: then they move once, and
+ * lookups succeed at the first probe. At most a quarter of the memory, since keys need some
+ * too.
  */
 static size_t larger_capacity(const gy_mapreduce_table *table)
 {
@@ -181,7 +182,7 @@ gy_status gy_mapreduce_table_grow(gy_mapreduce_table *table)
     if (status != GY_OK) {
         return status;
     }
-    if (left > old_bytes) { /* of another table */
+    if (left > old_bytes) { /* left by another table */
         memset(slots->at + old_bytes, 0, GY_MIN(left, bytes) - old_bytes);
     }
     table->capacity = larger;
@@ -200,7 +201,8 @@ gy_status gy_mapreduce_table_begin_slots(gy_mapreduce_table *table)
     return GY_OK;
 }
 
-/* A piece with room for `size` bytes; larger each time, so that long lists are few pieces. */
+/* Add a segment with room for `size` bytes; each is larger than the last, so that long lists
+ * have few segments. */
 static gy_chunk *add_chunk(gy_mapreduce_table *table, gy_list *list, size_t size, bool *is_full)
 {
     size_t capacity = FIRST_CHUNK_BYTES;
@@ -236,7 +238,7 @@ gy_status gy_list_add(gy_mapreduce_table *table, gy_list *list, const gy_item *i
         head_size = gy_sort_varint_put(head, gy_zigzag(item->number));
     } else if (is_first || item->number != list->newest) {
         GY_ASSERT(is_first || item->number > list->newest);
-        /* Each piece begins anew, so that it can be read alone. */
+        /* Each segment begins with a full number, so that it can be decoded alone. */
         head_size = gy_sort_varint_put(head, gy_zigzag(item->number));
     } else {
         return GY_OK;

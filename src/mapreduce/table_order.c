@@ -1,4 +1,4 @@
-/* Visiting a table in canonical order: by hash, then key. */
+/* Visits a table in canonical order: by hash, then key. */
 #include "mapreduce/table_priv.h"
 
 #include "base/base.h"
@@ -7,13 +7,13 @@
 
 enum { RADIX_BITS = 11, RADIX = 1 << RADIX_BITS, PREFETCH = 24, INSERTION_MOVES = 48 };
 
-/* Slots have half a hash: those that share it are ordered when they are visited. */
+/* Slots have half of the hash: those with equal halves are ordered during the visit. */
 static uint32_t half_of(gy_mapreduce_slot slot)
 {
     return (uint32_t)(slot >> 32);
 }
 
-/* One stable pass by RADIX_BITS bits of the hash. */
+/* One stable counting pass by RADIX_BITS bits of the hash. */
 static void radix_pass(const gy_mapreduce_slot *from, gy_mapreduce_slot *to, size_t count,
                        int shift)
 {
@@ -32,7 +32,7 @@ static void radix_pass(const gy_mapreduce_slot *from, gy_mapreduce_slot *to, siz
     }
 }
 
-/* By half the hash, or, of slots that share it, by hash and key. */
+/* Order by half of the hash; with equal halves by hash and key. */
 static bool is_before(const gy_mapreduce_table *table, gy_mapreduce_slot a, gy_mapreduce_slot b,
                       bool by_key)
 {
@@ -48,7 +48,7 @@ static bool is_before(const gy_mapreduce_table *table, gy_mapreduce_slot a, gy_m
     return sign != 0 ? sign < 0 : left->key_size < right->key_size;
 }
 
-/* Stable; from short runs to long ones. `other` is as large. */
+/* Stable merge sort, bottom-up. `other` is as large. */
 static void merge_sort(const gy_mapreduce_table *table, gy_mapreduce_slot *slots,
                        gy_mapreduce_slot *other, size_t count, bool by_key)
 {
@@ -74,8 +74,8 @@ static void merge_sort(const gy_mapreduce_table *table, gy_mapreduce_slot *slots
     }
 }
 
-/* Slots are in order but for places nearby; false: some are not so near (then nothing is
- * lost, the caller sorts). */
+/* Sort slots that are nearly in order; false: some are too far from their position (the slots
+ * are still complete, and the caller sorts them in another way). */
 static bool insertion_sort(gy_mapreduce_slot *slots, size_t count)
 {
     for (size_t i = 1; i < count; i++) {
@@ -94,7 +94,7 @@ static bool insertion_sort(gy_mapreduce_slot *slots, size_t count)
     return true;
 }
 
-/* Sort by half the hash, stable. */
+/* Sort by half of the hash, stable. */
 static gy_status sort_slots(gy_mapreduce_table *table)
 {
     if (!table->is_passing) {
@@ -116,7 +116,7 @@ static gy_status sort_slots(gy_mapreduce_table *table)
     gy_mapreduce_slot *other = (gy_mapreduce_slot *)(void *)space.at;
     radix_pass(table->slots, other, table->used, 64 - 2 * RADIX_BITS);
     radix_pass(other, table->slots, table->used, 64 - RADIX_BITS);
-    /* What shares 22 bits is few, but for a key that comes very often. */
+    /* few slots share 22 bits, except for a very frequent key */
     for (size_t low = 0; low < table->used;) {
         size_t high = low + 1;
         while (high < table->used && table->slots[high] >> (64 - 2 * RADIX_BITS) ==
@@ -137,7 +137,7 @@ static bool is_equal_key(const gy_record_head *a, const gy_record_head *b)
     return a->key_size == b->key_size && memcmp(a->key, b->key, a->key_size) == 0;
 }
 
-/* Slots that share half a hash: by hash and key, should there be several keys. */
+/* Sort slots with equal halves by hash and key, if they have different keys. */
 static gy_status sort_equal_halves(const gy_mapreduce_table *table, gy_mapreduce_slot *slots,
                                    size_t count)
 {
@@ -168,8 +168,8 @@ static gy_status visit_list(const gy_list *list, gy_row *row, gy_row_visit visit
     return GY_OK;
 }
 
-/* The slots from `low` that have its key: of numbers one row, of lists one each piece. Where
- * the next key begins. */
+/* Visit the slots from `low` on that have its key: one row for a number, a row for each
+ * segment of lists. Returns where the next key begins. */
 static gy_status visit_key(const gy_mapreduce_table *table, size_t *low, size_t high,
                            gy_row_visit visit, void *arg)
 {

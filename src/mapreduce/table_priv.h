@@ -1,6 +1,4 @@
-/**
- * What table.c (adding), table_order.c (visiting) and table_memory.c (arena, slots) share.
- */
+/** What table.c (adding), table_order.c (visiting) and table_memory.c (arena, slots) share. */
 #ifndef GY_MAPREDUCE_TABLE_PRIV_H
 #define GY_MAPREDUCE_TABLE_PRIV_H
 
@@ -10,17 +8,17 @@
 
 #include <string.h>
 
-/* A piece of a list. */
+/* A segment of a list. */
 typedef struct gy_chunk {
     struct gy_chunk *next;
     uint32_t used, capacity;
     char bytes[];
 } gy_chunk;
 
-/* The list of a key: encoded values in pieces. */
+/* The list of a key: encoded values in segments. */
 typedef struct gy_list {
     gy_chunk *first, *last;
-    int64_t newest; /* of GY_FOLD_SET, once there is a piece */
+    int64_t newest; /* last value of GY_FOLD_SET, if there is a segment */
 } gy_list;
 
 typedef struct gy_record_head {
@@ -29,16 +27,16 @@ typedef struct gy_record_head {
         gy_list *list;
     };
     uint32_t key_size;
-    char key[]; /* zeros behind it up to GY_KEY_HEAD */
+    char key[]; /* padded with zeros up to GY_KEY_HEAD */
 } gy_record_head;
 
-/* The upper half of a key's hash, above the place of its record in the arena; 0: free. */
+/* The upper half of a key's hash, above the position of its record in the arena; 0: free. */
 typedef uint64_t gy_mapreduce_slot;
 
 enum {
-    GY_PLACE_BYTES = 8,     /* what places count; of the first no record is made */
-    GY_PROBES_MAX = 512,    /* a record lies no further behind the slot of its hash ... */
-    GY_SLOTS_BEHIND = 2048, /* ... but for one more each time the slots grow: none wraps */
+    GY_PLACE_BYTES = 8,     /* unit of positions; no record is at position 0 */
+    GY_PROBES_MAX = 512,    /* largest distance of a slot from its hash's place ... */
+    GY_SLOTS_BEHIND = 2048, /* ... plus one for each growth, so that no probe wraps around */
 };
 
 struct gy_mapreduce_table_space {
@@ -51,11 +49,11 @@ struct gy_mapreduce_table {
     gy_mapreduce_slot *slots; /* (capacity + GY_SLOTS_BEHIND), at space.slots */
     size_t capacity;          /* at most 2^32 */
     size_t used;
-    size_t items;    /* since it was empty */
-    bool is_passing; /* slots are a list in the order of arrival */
+    size_t items;    /* items added since it was empty */
+    bool is_passing; /* not combining: slots are a list in the order of arrival */
     gy_mapreduce_table_space space;
     size_t arena_used;
-    size_t block_bytes; /* taken of the arena at once */
+    size_t block_bytes; /* taken from the arena at once */
     uint64_t clears;
 };
 
@@ -90,17 +88,19 @@ static inline uint64_t gy_record_hash(const gy_record_head *record)
     return gy_key_hash(record->key, record->key_size, head);
 }
 
-/** Addresses for arena and slots, and what memory another table left there. GY_NOMEM */
+/** Reserve addresses for arena and slots, reusing memory that another table left. GY_NOMEM */
 GY_MUST_CHECK gy_status gy_mapreduce_table_reserve(gy_mapreduce_table *table);
-/** Give it back. */
+/** Release them. */
 void gy_mapreduce_table_unreserve(gy_mapreduce_table *table);
-/** The first few slots, all free. GY_NOMEM */
+/** Make the first few slots, all free. GY_NOMEM */
 GY_MUST_CHECK gy_status gy_mapreduce_table_begin_slots(gy_mapreduce_table *table);
 
-/** Arena up to `end` and GY_COPY_SLACK behind it. GY_AGAIN: not within the budget; GY_NOMEM */
+/** Commit the arena up to `end` and GY_COPY_SLACK beyond it. GY_AGAIN: not within the budget;
+ * GY_NOMEM */
 GY_MUST_CHECK gy_status gy_mapreduce_table_need(gy_mapreduce_table *table, size_t end);
 
-/** 8-byte aligned; NULL: the budget (`*is_full`) or the memory is spent. */
+/** Allocate from the arena, 8-byte aligned; NULL: the budget (`*is_full`) or the memory is used
+ * up. */
 GY_MUST_CHECK static inline void *gy_mapreduce_table_take(gy_mapreduce_table *table,
                                                           size_t size_bytes, bool *is_full)
 {
@@ -117,11 +117,11 @@ GY_MUST_CHECK static inline void *gy_mapreduce_table_take(gy_mapreduce_table *ta
     return table->space.arena.at + begin;
 }
 
-/** Slots for twice as many keys, or for as many as can be foreseen. GY_AGAIN: not within the
+/** Grow the slots for twice as many keys, or for the estimated number. GY_AGAIN: not within the
  * budget; GY_NOMEM */
 GY_MUST_CHECK gy_status gy_mapreduce_table_grow(gy_mapreduce_table *table);
 
-/** Room for one slot more. As gy_mapreduce_table_grow. */
+/** Make room for one more slot. As gy_mapreduce_table_grow. */
 GY_MUST_CHECK static inline gy_status gy_mapreduce_table_room(gy_mapreduce_table *table)
 {
     return table->used < (table->is_passing ? table->capacity : table->capacity / 2)
@@ -132,9 +132,9 @@ GY_MUST_CHECK static inline gy_status gy_mapreduce_table_room(gy_mapreduce_table
 size_t gy_mapreduce_table_slots_bytes(size_t capacity);
 
 /**
- * Copy the slots that are taken, in their order, to `to`, which may begin at or before `from`;
- * one slot behind them is written too, within the first `count`. How many. Without a branch:
- * whether a slot is taken cannot be guessed.
+ * Copy the taken slots in their order to `to`, which may begin at or before `from`; also
+ * writes one slot after them, within the first `count`. Returns how many. Branch-free, because
+ * whether a slot is taken cannot be predicted.
  */
 static inline size_t gy_slots_squeeze(gy_mapreduce_slot *to, const gy_mapreduce_slot *from,
                                       size_t count)
@@ -148,7 +148,7 @@ static inline size_t gy_slots_squeeze(gy_mapreduce_slot *to, const gy_mapreduce_
     return kept;
 }
 
-/** Append a value to a list. `*is_full` and GY_AGAIN: not within the budget, unchanged. */
+/** Append a value to a list. `*is_full` and GY_AGAIN: not within the budget; unchanged. */
 GY_MUST_CHECK gy_status gy_list_add(gy_mapreduce_table *table, gy_list *list,
                                     const gy_item *item, bool *is_full);
 

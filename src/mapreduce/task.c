@@ -1,4 +1,4 @@
-/* The parameter of a vertex, written and read. */
+/* Encodes and decodes the parameter of a vertex. */
 #include "mapreduce/task.h"
 
 #include "base/base.h"
@@ -8,7 +8,7 @@
 
 #define MAGIC 0x6d617072u
 
-/* Then: parts, the user's parameter, hot keys, names and paths, each with its NUL. */
+/* Followed by parts, the user's parameter, hot keys, names and paths, each with its NUL. */
 typedef struct head {
     uint32_t magic, partitions;
     uint64_t record_bytes, memory_bytes, parameter_bytes, hot_key_bytes, hot_bytes, text_bytes;
@@ -32,7 +32,7 @@ gy_mapreduce_fold gy_mapreduce_combine_fold(gy_combine combine, bool has_bytes)
         return GY_FOLD_MAX;
     case GY_COMBINE_SET:
         return GY_FOLD_SET;
-    case GY_COMBINE_USER: /* of bytes: for the shares of hot keys */
+    case GY_COMBINE_USER: /* combines bytes: for the shares of hot keys */
         return has_bytes ? GY_FOLD_LIST : GY_FOLD_USER;
     }
     gy_panic("no combine %d", (int)combine);
@@ -86,8 +86,8 @@ void gy_mapreduce_task_write(gy_text *out, const gy_task_options *options,
     gy_text_free(&words);
 }
 
-/* Whether the pieces that a head tells of are all that follows it. Each is compared with what
- * the others leave: their sum may be more than a number holds. */
+/* Do the sizes in a head add up to exactly the bytes after it? Each is compared with what the
+ * others leave, because their sum may overflow. */
 static bool is_whole(const head *seen, size_t size_bytes)
 {
     if (size_bytes < sizeof(*seen) || seen->magic != MAGIC) {
@@ -105,7 +105,7 @@ static bool is_whole(const head *seen, size_t size_bytes)
     return left == 0;
 }
 
-/* The text at *at, which goes on behind its NUL; NULL: it has none before the end. */
+/* Take the text at *at and advance *at beyond its NUL; NULL: no NUL before the end. */
 static const char *take_text(const char **at, const char *end)
 {
     const char *text = *at, *nul = memchr(text, '\0', (size_t)(end - text));

@@ -17,19 +17,19 @@
 typedef enum gy_phase {
     GY_PHASE_MAP = 1,
     GY_PHASE_REDUCE,
-    GY_PHASE_SHARE, /* of a hot key */
+    GY_PHASE_SHARE, /* reduces a share of a hot key */
 } gy_phase;
 
 /** A range of an input file; gy_task_stage.paths has its path. */
 typedef struct gy_task_part {
     uint64_t begin, end;
-    uint64_t number; /* of the file among the job's inputs */
+    uint64_t number; /* number of the file among the job's inputs */
 } gy_task_part;
 
 typedef struct gy_task_options {
     gy_phase phase;
     gy_record_format format;
-    gy_encoding encoding; /* of the inputs' files */
+    gy_encoding encoding; /* of the input files */
     gy_line_end line_end;
     gy_mapreduce_fold fold;
     gy_reduce_order order;
@@ -41,18 +41,21 @@ typedef struct gy_task_options {
     const char *combine, *partition; /* names of functions; NULL: none */
     const void *parameter;           /* (parameter_bytes) the user's */
     size_t parameter_bytes;
-    size_t hot_key_bytes; /* of a map: its sample lists keys with so many bytes; 0: no sample */
-    const void *hot;      /* (hot_bytes) gy_hot_write: a share's key, those of a reduce */
+    /* of a map: report keys with so many bytes in its sample; 0: no sample */
+    size_t hot_key_bytes;
+    /* (hot_bytes) by gy_hot_write: the key of a share, or the hot keys of a reduce */
+    const void *hot;
     size_t hot_bytes;
-    uint32_t shares, sides; /* of a reduce's inputs: of hot keys, behind the tables; side files,
-                               behind those */
+    /* of a reduce's inputs: the shares of hot keys come after the tables, and the side files
+     * after those */
+    uint32_t shares, sides;
 } gy_task_options;
 
 /** A parameter after reading; its pointers are borrowed from the parameter's bytes. */
 typedef struct gy_task_stage {
     gy_task_options options;
     const gy_task_part *parts; /* (part_count) */
-    const char *paths;         /* of the parts, concatenated, each with its NUL */
+    const char *paths;         /* paths of the parts, concatenated, each with its NUL */
     uint32_t part_count;
 } gy_task_stage;
 
@@ -64,7 +67,7 @@ void gy_mapreduce_task_write(gy_text *out, const gy_task_options *options,
 GY_MUST_CHECK gy_status gy_mapreduce_task_read(const void *data, size_t size_bytes,
                                                gy_task_stage *stage);
 
-/** The fold that options ask for; has_bytes: the map emits bytes. */
+/** The fold for these options; has_bytes: the map emits bytes. */
 gy_mapreduce_fold gy_mapreduce_combine_fold(gy_combine combine, bool has_bytes);
 
 /* ---- running maps and reduces ---- */
@@ -72,7 +75,7 @@ gy_mapreduce_fold gy_mapreduce_combine_fold(gy_combine combine, bool has_bytes);
 enum {
     GY_EMIT_ITEMS = 256,
     GY_EMIT_BYTES =
-        8 << 10, /* of copied keys and values; a larger pair is a batch of its own */
+        8 << 10, /* bytes of copied keys and values; a larger pair is a batch of its own */
     GY_VALUE_BYTES_MAX = 1 << 30,
 };
 
@@ -82,20 +85,20 @@ struct gy_map {
     gy_vertex *vertex;
     const gy_task_stage *stage;
     gy_gather *gather;              /* GY_ORDER_HASH; NULL: map only */
-    struct gy_sorter **sorters;     /* (partitions) else */
+    struct gy_sorter **sorters;     /* (partitions) for the other orders */
     gy_partition_work partition;    /* NULL: by hash */
-    gy_outlet output;               /* map only */
-    int64_t number;                 /* of the current file among the job's inputs */
-    gy_mapreduce_progress progress; /* of the task, by offsets of records */
+    gy_outlet output;               /* of a map without reduces */
+    int64_t number;                 /* number of the current file among the job's inputs */
+    gy_mapreduce_progress progress; /* through the task's input, by offsets of records */
     uint64_t sorted;                /* items that went to sorters */
     void *state;                    /* gy_map_state */
     void (*drop_state)(void *state);
     gy_status status;    /* of the first failure */
-    char text[256];      /* of it */
+    char text[256];      /* text of the first failure */
     const char *lasting; /* (lasting_size) keys inside this memory need no copy */
     size_t lasting_size;
     size_t count, used;
-    size_t capacity; /* of items; 0: the map may not emit numbers */
+    size_t capacity; /* in items; 0: the map may not emit numbers */
     bool is_counting;
     gy_item items[GY_EMIT_ITEMS];
     char bytes[GY_EMIT_BYTES + 16];
@@ -103,7 +106,7 @@ struct gy_map {
 
 /** Empty the batch of emitted pairs. */
 GY_MUST_CHECK gy_status gy_map_flush(gy_map *map);
-/** Record a failure with its text, if it is the first. */
+/** Record a failure with its text, unless there was an earlier one. */
 void gy_map_keep(gy_map *map, gy_status status);
 
 struct gy_values {
@@ -145,14 +148,16 @@ GY_MUST_CHECK gy_status gy_mapreduce_put_number(gy_outlet *output, const void *k
 /** The user's function that combines numbers; NULL: the fold needs none. */
 gy_join_numbers gy_mapreduce_task_join(const gy_vertex *vertex, const gy_task_options *options);
 
-/** The budget of a vertex: the job's, else three quarters of the process's, else 1 GiB. */
+/** The memory budget of a vertex: the job's option, else three quarters of the process's, else
+ * 1 GiB. */
 size_t gy_mapreduce_task_memory(const gy_vertex *vertex, const gy_task_stage *stage);
 
-/** Give a key with its values to the user's reduce, or write them as a job without one does. */
+/** Pass a key with its values to the user's reduce, or write them as a job without a reduce
+ * does. */
 GY_MUST_CHECK gy_status gy_mapreduce_reduce_key(gy_reducer *reduce, const char *key,
                                                 size_t key_size, gy_values *values);
 /** Write the numbers of a set, separated by spaces, and before the first one `key` and a tab
- * (NULL: neither). */
+ * (key NULL: neither). */
 GY_MUST_CHECK gy_status gy_mapreduce_put_set(gy_outlet *output, const gy_record *key,
                                              gy_values *values);
 

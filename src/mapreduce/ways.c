@@ -30,7 +30,8 @@ bool gy_way_is_here(gy_way way)
 
 gy_way gy_way_best(void)
 {
-    static _Atomic int known; /* 1 + the way; relaxed: whoever computes it finds the same */
+    /* 1 + the instruction set; relaxed: every thread computes the same value */
+    static _Atomic int known;
     int found = atomic_load_explicit(&known, memory_order_relaxed);
     if (found == 0) {
         int way = gy_setting_choose("GYRE_ISA", "baseline|avx2|avx512", GY_WAY_AVX512);

@@ -1,6 +1,6 @@
 /**
- * The ways to look at text 64 bytes at a time: which of them this machine can go, and which is
- * taken. Everything that has a vector form has a function for each.
+ * Instruction sets for text processing 64 bytes at a time: which of them this CPU supports,
+ * and which is used. Everything that is vectorised has a function for each.
  */
 #ifndef GY_MAPREDUCE_WAYS_H
 #define GY_MAPREDUCE_WAYS_H
@@ -14,11 +14,11 @@ typedef enum gy_way {
     GY_WAY_COUNT
 } gy_way;
 
-/** Can this CPU go it? @threads any */
+/** Does this CPU support it? @threads any */
 bool gy_way_is_here(gy_way way);
 
-/** The best that is here, or less when GYRE_ISA (baseline, avx2, avx512) says so; read once.
- * @threads any @cost a load */
+/** The best that this CPU supports, or a lesser one by GYRE_ISA (baseline, avx2, avx512);
+ * determined once. @threads any @cost a load */
 gy_way gy_way_best(void);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Words of text: a bit for each byte that is no blank; where a bit differs from the one before
- * it, a word begins or ends.
+ * Finds words of text: a bit for each byte that is not whitespace; a word begins or ends where
+ * a bit differs from the previous one.
  *
  * Source: Langdale, Lemire: "Parsing gigabytes of JSON per second", VLDB Journal 2019 (bits to
  * positions, eight at a time); AVX-512's compression does all 64 at once.
@@ -24,7 +24,8 @@ static inline uint32_t *put_turns(uint64_t turns, uint32_t base, uint32_t *out)
 {
     const int count = __builtin_popcountll(turns);
     for (int done = 0; done < count; done += 8) {
-        for (int i = 0; i < 8; i++) { /* of 0 the position does not matter, it is overwritten */
+        /* for 0 the position does not matter, since it is overwritten */
+        for (int i = 0; i < 8; i++) {
             out[done + i] = base + (uint32_t)__builtin_ctzll(turns | (uint64_t)1 << 63);
             turns &= turns - 1;
         }
@@ -41,7 +42,7 @@ static uint64_t words_of_block(const char *text)
     return bits;
 }
 
-/* The last block of a text, filled with whitespace. */
+/* The last block of a text, padded with whitespace. */
 static const char *last_block(char block[BLOCK], const char *text, size_t size)
 {
     memset(block, ' ', BLOCK);
@@ -71,8 +72,9 @@ static size_t find_plain(const char *text, size_t size, uint32_t *edges)
 #define AVX2   __attribute__((target("avx2,bmi,popcnt")))
 #define AVX512 __attribute__((target("avx512f,avx512bw,avx512vl,avx512vbmi2,bmi,bmi2,popcnt")))
 
-/* For each low half of a byte the blank that ends by it; where there is none, a byte that does
- * not end so. A byte is blank when it is what stands there (of 0x80 and above: 0). */
+/* A lookup table by the low half of a byte: the whitespace byte with that low half; where
+ * there is none, a byte with another low half. A byte is whitespace when it equals its entry
+ * (0 for bytes from 0x80 on). */
 #define WHITESPACE ' ', 0, 0, 0, 0, 0, 0, 0, 0, '\t', '\n', 0, 0, '\r', 0, 0
 
 AVX2 static inline uint64_t words_of_half(const char *text)
@@ -93,7 +95,7 @@ AVX2 static size_t find_avx2(const char *text, size_t size, uint32_t *edges)
     FIND_WITH(words_of_halves);
 }
 
-/* 16 of the packed positions of a block, as numbers from `at` on. */
+/* Store 16 of the packed positions of a block as numbers from `at` on. */
 #define STORE_QUARTER(quarter)                                                                 \
     _mm512_storeu_si512(out + (size_t)16 * (quarter),                                          \
                         _mm512_add_epi32(base, _mm512_cvtepu8_epi32(_mm512_extracti32x4_epi32( \

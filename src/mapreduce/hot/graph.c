@@ -1,12 +1,13 @@
 /*
- * Reduces as a growth: once all maps are done and told their heavy keys, hot ones get vertices
- * of their own.
+ * Builds the reduces by dynamic refinement: once all maps have finished and reported their
+ * heavy keys, hot keys get vertices of their own.
  *
  *   maps   m0   m1   m2   m3
  *           \   /     \   /
- *          hot key   hot key        a share each, of the key in one partition
+ *          hot key   hot key        each reduces a share of one key of one partition
  *                \    /
- *     m0 … m3 -> reduce -> part     all other keys, and the shares in their place
+ *     m0 ... m3 -> reduce -> part     reduces all other keys, and writes the shares in their
+ *     place
  */
 #include "mapreduce/hot/hot.h"
 
@@ -56,10 +57,10 @@ gy_status gy_hot_read(const gy_task_options *options, size_t *at, gy_hot_entry *
     return GY_OK;
 }
 
-/* ---- what the growth is told ---- */
+/* ---- parameter of the refinement function ---- */
 
-/* Then: the parameter of a reduce, names of functions and output, side files, each with its
- * NUL. */
+/* Followed by the parameter of a reduce, names of functions and output, and side files, each
+ * with its NUL. */
 typedef struct growth_head {
     uint64_t least, task_bytes;
     uint32_t file_count, spare;
@@ -69,7 +70,7 @@ static_assert(sizeof(growth_head) % 8 == 0, "a parameter is aligned to 8");
 typedef struct growth {
     gy_task_stage stage;
     uint64_t least;
-    const char *reduce, *share, *name; /* functions, and the output */
+    const char *reduce, *share, *name; /* names of functions and of the output */
     const char **files;                /* NULL at the end; owned */
 } growth;
 
@@ -104,9 +105,9 @@ static gy_status read_growth(const gy_refinement *refinement, growth *out)
     return GY_OK;
 }
 
-/* ---- growing ---- */
+/* ---- refinement ---- */
 
-/* A growth at work. */
+/* State of one refinement. */
 typedef struct growing {
     gy_refinement *refinement;
     gy_dag *dag;
@@ -114,7 +115,7 @@ typedef struct growing {
     const gy_hot_plan *plan;
     uint32_t maps, partitions;
     uint32_t first_share; /* vertex of the plan's first share */
-    gy_text *parameters;  /* of vertices: they are copied when those are made */
+    gy_text *parameters;  /* of the vertices, which copy them */
 } growing;
 
 static void write_parameter(const growing *g, gy_phase phase, const gy_text *hot,
@@ -175,7 +176,7 @@ static void join_map(const growing *g, uint32_t map, uint32_t partition, uint32_
     gy_dag_join(g->dag, port, (uint32_t[]){to, UINT32_MAX}, GY_CHANNEL_FILE);
 }
 
-/* Vertices of the plan's shares, which come first so that they begin first. */
+/* Add the vertices of the plan's shares. They come first, so that they start first. */
 static void add_shares(growing *g, gy_vertex_options *vertices)
 {
     const gy_hot_plan *plan = g->plan;
@@ -199,7 +200,7 @@ static void add_shares(growing *g, gy_vertex_options *vertices)
     }
 }
 
-/* All partitions' reduces; behind the maps come the shares. */
+/* Add the reduces of all partitions, with the maps as inputs and then the shares. */
 static gy_part add_reduces(growing *g, gy_vertex_options *vertices)
 {
     const gy_hot_plan *plan = g->plan;
@@ -225,7 +226,7 @@ static gy_part add_reduces(growing *g, gy_vertex_options *vertices)
     return reduces;
 }
 
-/* With hot keys: vertices have parameters of their own. */
+/* With hot keys the vertices have parameters of their own. */
 static gy_status grow_hot(growing *g)
 {
     const size_t texts = g->plan->key_count + g->partitions;
@@ -249,7 +250,7 @@ static gy_status grow_hot(growing *g)
     return status;
 }
 
-/* As the graph would have been without a growth. */
+/* Without hot keys: the same reduces as without refinement. */
 static gy_status grow_plain(growing *g, gy_part outputs)
 {
     gy_text parameter = {0};

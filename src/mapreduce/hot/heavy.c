@@ -1,4 +1,4 @@
-/* The heaviest keys of a map's output, and what it tells of them. */
+/* Collects the heaviest keys of a map's output, and reports them. */
 #include "mapreduce/hot/hot.h"
 
 #include "base/base.h"
@@ -7,7 +7,8 @@
 #include <assert.h>
 #include <string.h>
 
-/* A key of so many maps' output is rarely evener than this: less in each is not looked at. */
+/* Keys with a smaller share of a map's output are ignored: a hot key is rarely spread that
+ * evenly over the maps. */
 enum { FLOOR_SHARE = 256 };
 
 static_assert(sizeof(gy_told_head) +
@@ -68,7 +69,7 @@ void gy_heavy_keep(gy_heavy *heavy, const gy_row *row, uint32_t partition)
                                      .bytes = heavy->bytes};
 }
 
-/* A key with half a fair part of all bytes has that in one of the maps at least. */
+/* A key with half a fair share of all bytes has at least that share in one of the maps. */
 static bool may_be_hot(const gy_heavy *heavy, const gy_heavy_key *key)
 {
     return key->bytes * 4 * heavy->partitions > heavy->total;

@@ -1,6 +1,6 @@
 /**
- * What tests of jobs share: a folder of inputs, and the vertices of a job's graph, run in this
- * process one after the other, growth included.
+ * What tests of jobs share: a folder of inputs, and a runner that executes the vertices of a
+ * job's graph in this process one after the other, including refinement.
  */
 #ifndef GY_MAPREDUCE_HOT_JOB_TEST_H
 #define GY_MAPREDUCE_HOT_JOB_TEST_H
@@ -78,19 +78,19 @@ static inline void append_file(gy_text *out, const char *path)
     fclose(file);
 }
 
-static const gy_function *test_functions; /* by name, as gy_flow_start keeps them */
+static const gy_function *test_functions; /* sorted by name, as in gy_flow_start */
 static size_t test_function_count;
 
 /* ---- a job, vertex by vertex ---- */
 
 typedef struct outcome {
-    gy_text all; /* the output's files, one behind the other */
+    gy_text all; /* the output's files, concatenated */
     gy_cause cause;
     char reason[400];
     int64_t skipped;
     int maps;
-    int hot;              /* vertices of stage "hot key" */
-    gy_text reports[600]; /* of the vertices; bounded by the tests' splits */
+    int hot;              /* number of vertices of stage "hot key" */
+    gy_text reports[600]; /* reports of the vertices; bounded by the tests' splits */
 } outcome;
 
 static const gy_flow_record_id *bad_places;
@@ -101,7 +101,7 @@ static inline void path_of(char out[PATH_BYTES], uint32_t vertex, uint32_t outpu
     snprintf(out, PATH_BYTES, "%s/out.%u.%u", folder, vertex, output);
 }
 
-/* Run a vertex of the graph; its inputs are what those before it wrote. */
+/* Run a vertex of the graph, which reads the outputs of earlier ones. */
 static inline void run_vertex(const gy_dag *dag, uint32_t vertex, outcome *out)
 {
     const gy_proto *proto = &dag->protos[dag->proto[vertex]];
@@ -174,7 +174,7 @@ static inline void run_vertex(const gy_dag *dag, uint32_t vertex, outcome *out)
     gy_text_free(&answer.reason);
 }
 
-/* What its vertices reported, to the refinement's function. */
+/* Call the refinement function with the reports of its vertices. */
 static inline void open_refinement(gy_dag *dag, size_t number, const outcome *out)
 {
     const gy_dag_refinement row = dag->refinements[number];

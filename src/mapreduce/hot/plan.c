@@ -1,10 +1,11 @@
 /*
- * Which keys are hot, and how their values are shared: a function of what maps told and of
- * complete sizes.
+ * Decides which keys are hot and how their values are shared: a pure function of the maps'
+ * reports and of complete sizes.
  *
- *   bytes of the key in maps   5 3 0 4 | 6 1 | 5 5     three shares: neighbours, so that what
- *                                                      is written one after the other is in
- *                                                      the order of maps
+ *   bytes of the key in maps   5 3 0 4 | 6 1 | 5 5
+ *
+ * The three shares are of neighbouring maps, so their concatenated outputs are in the order of
+ * maps.
  */
 #include "mapreduce/hot/hot.h"
 
@@ -15,9 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A told key of one map. */
+/* A key as one map reported it. */
 typedef struct piece {
-    gy_hot_key key; /* weight: in this map */
+    gy_hot_key key; /* weight: bytes in this map */
     uint32_t map;
 } piece;
 
@@ -45,7 +46,7 @@ static int compare_pieces(const void *left, const void *right)
     return order != 0 ? order : (a->map > b->map) - (a->map < b->map);
 }
 
-/* What a map told; what no map of ours tells counts as nothing. */
+/* Decode a map's report; a malformed one counts as empty. */
 static gy_status take_told(const gy_hot_told *told, uint32_t map, uint32_t partitions,
                            pieces *out)
 {
@@ -80,13 +81,13 @@ static gy_status take_told(const gy_hot_told *told, uint32_t map, uint32_t parti
     return GY_OK;
 }
 
-/* Cut the key's maps where a part of its weight ends; how many shares came of it. */
+/* Cut the key's maps where a fraction of its weight ends; returns the number of shares. */
 static uint32_t cut_shares(const piece *of, size_t count, uint32_t maps, gy_hot_key *key,
                            gy_hot_share *shares)
 {
     const int64_t ways = key->share_count;
     uint32_t made = 0, first = 0;
-    int64_t sum = 0, passed = 0; /* passed: whole parts that are behind */
+    int64_t sum = 0, passed = 0; /* passed: complete fractions so far */
     for (size_t i = 0; i < count; i++) {
         sum += of[i].key.weight;
         if (sum < key->weight && sum * ways >= key->weight * (passed + 1)) {
@@ -99,7 +100,7 @@ static uint32_t cut_shares(const piece *of, size_t count, uint32_t maps, gy_hot_
     return made;
 }
 
-/* What all bytes and those of each partition say. */
+/* Thresholds from the total bytes and the bytes of each partition. */
 typedef struct scales {
     int64_t *partition_bytes; /* (partitions) */
     int64_t fair;
@@ -134,7 +135,7 @@ static gy_status plan_pieces(const pieces *of, const scales *with, gy_hot_plan *
         GY_TRY(GY_GROW("mapreduce.hot", plan->keys, key_capacity, plan->key_count + 1));
         key.share_count = cut_shares(&of->all[i], next - i, with->maps, &key,
                                      &plan->shares[plan->share_count]);
-        if (key.share_count > 1) { /* else all of it is in one map */
+        if (key.share_count > 1) { /* otherwise one map has all of it */
             plan->share_count += key.share_count;
             plan->keys[plan->key_count++] = key;
         }

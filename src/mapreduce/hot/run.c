@@ -1,6 +1,6 @@
 /*
- * Shares at work. Without a reduce a share is the text that stands in the output: lines, or of
- * a set its numbers, separated by spaces. With a combiner it is a list of values.
+ * Runs shares. Without a reduce function a share is text as in the output: lines, or for a set
+ * its numbers, separated by spaces. With a combiner it is a list of values.
  */
 #include "mapreduce/hot/hot.h"
 
@@ -12,15 +12,15 @@ enum { OUTPUT_BYTES = 256 << 10 };
 
 /* ---- a share ---- */
 
-/* The rows of one key in tables that are read one after the other. */
+/* Iterates over the rows of one key in several tables, one table after the other. */
 typedef struct searching {
     const gy_hot_entry *entry;
     gy_input_of *tables; /* (table_count) */
     size_t table_count, at;
-    gy_mapreduce_rows *rows; /* of tables[at]; NULL: not open so far */
+    gy_mapreduce_rows *rows; /* of tables[at]; NULL: not open yet */
 } searching;
 
-/* Where the row stands to the key: before < 0. */
+/* Compare a row with the key: below 0 when the row comes before it. */
 static int place_of(const gy_row *row, const gy_hot_entry *entry)
 {
     if (row->hash != entry->hash) {
@@ -110,7 +110,7 @@ gy_status gy_hot_share_run(gy_vertex *vertex, const gy_task_stage *stage)
     return status;
 }
 
-/* ---- the reduce that takes shares ---- */
+/* ---- a reduce with shares ---- */
 
 static gy_status next_entry(gy_hot_cursor *cursor)
 {
@@ -142,7 +142,7 @@ gy_status gy_hot_end(const gy_hot_cursor *cursor)
                              : GY_OK;
 }
 
-/* Lists of values, an input each. */
+/* Lists of values, one in each input. */
 typedef struct listing {
     gy_input_of *shares; /* (share_count) */
     uint32_t share_count, at;
@@ -155,7 +155,7 @@ static gy_status more_of_shares(void *arg, const char **list, size_t *size)
     for (; from->at < from->share_count; from->at++) {
         const gy_byte_source source = gy_byte_source_of(&from->shares[from->at], "a share");
         const char *data = NULL;
-        GY_TRY(source.more(source.arg, &data, size)); /* a file: all of it */
+        GY_TRY(source.more(source.arg, &data, size)); /* a file: get all of it */
         if (*size > 0) {
             *list = data;
             return GY_OK;
@@ -164,12 +164,12 @@ static gy_status more_of_shares(void *arg, const char **list, size_t *size)
     return GY_OK;
 }
 
-/* All bytes of all shares. */
+/* Copy all bytes of all shares. */
 static gy_status copy_shares(listing *from, gy_outlet *output)
 {
     const char *text;
     size_t size;
-    GY_TRY(gy_outlet_room(output, 1)); /* a buffer, past which the large ones go */
+    GY_TRY(gy_outlet_room(output, 1)); /* allocates the buffer; large chunks bypass it */
     for (;;) {
         GY_TRY(more_of_shares(from, &text, &size));
         if (text == NULL) {
@@ -179,13 +179,14 @@ static gy_status copy_shares(listing *from, gy_outlet *output)
     }
 }
 
-/* The sets of shares as one: where two meet, the same number may end one and begin the next. */
+/* Concatenate sets: where two shares meet, the first may end with the number that the second
+ * begins with. */
 static gy_status join_sets(listing *from, gy_outlet *output)
 {
     const char *text, *last = NULL;
     size_t size, last_size = 0;
     GY_TRY(gy_outlet_room(output, 1));
-    for (;; from->at++) { /* a set is one piece */
+    for (;; from->at++) { /* a set comes as one chunk */
         GY_TRY(more_of_shares(from, &text, &size));
         if (text == NULL) {
             return GY_OK;
@@ -193,7 +194,7 @@ static gy_status join_sets(listing *from, gy_outlet *output)
         const char *end = text + size, *blank = memchr(text, ' ', size);
         const size_t first_size = (size_t)((blank != NULL ? blank : end) - text);
         if (last != NULL && first_size == last_size && memcmp(text, last, last_size) == 0) {
-            text += first_size; /* what follows begins with its blank */
+            text += first_size; /* the rest begins with its space */
         } else if (last != NULL) {
             GY_TRY(gy_outlet_add(output, " ", 1));
         }

@@ -1,4 +1,5 @@
-/** The bytes in which a map tells its heavy keys: a head, then for each a row and the key. */
+/** The encoding of a map's report of heavy keys: a head, then for each key a row and its
+ * bytes. */
 #ifndef GY_MAPREDUCE_HOT_TOLD_H
 #define GY_MAPREDUCE_HOT_TOLD_H
 

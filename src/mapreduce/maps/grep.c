@@ -1,4 +1,5 @@
-/* Lines that match: fixed bytes by memmem over whole texts, expressions line by line. */
+/* Finds lines that match: fixed strings by memmem over whole texts, regular expressions line
+ * by line. */
 #include "mapreduce/job.h"
 
 #include "base/base.h"
@@ -15,25 +16,26 @@ enum {
     IS_INVERTED = 4,
     IS_COUNTING = 8,
     PATTERN_BYTES = 64 << 10,
-    NESTED_MOST = 1000 /* groups in groups: the library goes down them by recursion */
+    NESTED_MOST = 1000 /* limit of nested groups, because the library recurses */
 };
 
 /* The parameter: flags, then the pattern with its NUL. */
 typedef struct matcher {
-    regex_t expression; /* unless fixed */
-    char fastmap[256];  /* of the expression: which bytes a match may begin with */
+    regex_t expression; /* not for fixed strings */
+    char fastmap[256];  /* of the expression: the bytes that a match may begin with */
     bool is_fixed, is_inverted, is_counting;
     const char *pattern;
     size_t size;
-    const char *file; /* whose name is in `name`; NULL: none so far */
-    gy_text name;     /* as lines of the output show it */
+    const char *file; /* the file whose name is in `name`; NULL: none yet */
+    gy_text name;     /* as it appears in lines of the output */
 } matcher;
 
 static void drop_matcher(void *state)
 {
     matcher *made = state;
     if (made != NULL && !made->is_fixed) {
-        made->expression.fastmap = NULL; /* it is no memory of the library's */
+        /* not allocated by the library, which must not free it */
+        made->expression.fastmap = NULL;
         regfree(&made->expression);
     }
     if (made != NULL) {
@@ -42,17 +44,17 @@ static void drop_matcher(void *state)
     gy_free(made);
 }
 
-/* An extended expression, but that '.' is any byte, also NUL, as for `grep -a`: that regcomp
- * does not offer. GY_ARG: no expression, says why. */
+/* Compile an extended expression in which '.' matches any byte, also NUL, as in `grep -a`;
+ * regcomp cannot do that. GY_ARG: malformed, with the reason. */
 static gy_status compile(regex_t *expression, const char *pattern, bool ignores_case)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     memset(expression, 0, sizeof(*expression));
-    (void)pthread_mutex_lock(&lock); /* the syntax is the process's */
+    (void)pthread_mutex_lock(&lock); /* the library's syntax setting is global to the process */
     const reg_syntax_t before = re_set_syntax((RE_SYNTAX_POSIX_EXTENDED & ~RE_DOT_NOT_NULL) |
                                               RE_NO_SUB | (ignores_case ? RE_ICASE : 0));
     const char *why = re_compile_pattern(pattern, strlen(pattern), expression);
-    expression->newline_anchor = 0; /* a line has none; '^' is looked for at its begin alone */
+    expression->newline_anchor = 0; /* the text is one line, so '^' matches only at its begin */
     (void)re_set_syntax(before);
     (void)pthread_mutex_unlock(&lock);
     if (why != NULL) {
@@ -85,7 +87,8 @@ static matcher *make_matcher(gy_map *map)
             return NULL;
         }
         made->expression.fastmap = made->fastmap;
-        (void)re_compile_fastmap(&made->expression); /* out of memory: it does without */
+        /* on failure matching works without the fastmap */
+        (void)re_compile_fastmap(&made->expression);
     }
     return made;
 }
@@ -99,7 +102,7 @@ static bool matches(const matcher *with, const char *line, size_t size)
     return regexec(&with->expression, line, 1, &range, REG_STARTEND) == 0;
 }
 
-/* A name is a line's beginning: it stays on that line. */
+/* Write a file's name at the beginning of a line, with line ends in the name replaced. */
 static void emit_name(gy_map *map, matcher *with, const char *file)
 {
     if (with->file != file) {
@@ -125,7 +128,7 @@ static void take_line(gy_map *map, matcher *with, const gy_record *record, const
     }
 }
 
-/* Jump from match to match, and find the lines around them. */
+/* Search from match to match, and find the lines around the matches. */
 static void grep_fixed(gy_map *map, matcher *with, const gy_record *record)
 {
     const char *at = record->data, *end = at + record->size;
@@ -139,7 +142,7 @@ static void grep_fixed(gy_map *map, matcher *with, const gy_record *record)
         const char *after = memchr(found, '\n', (size_t)(end - found));
         const char *last = after != NULL ? after : end;
         const size_t size = gy_line_size(map, line, (size_t)(last - line));
-        if (found + with->size <= line + size) { /* the line's end is no part of it */
+        if (found + with->size <= line + size) { /* a match must not include the line end */
             take_line(map, with, record, line, size);
         }
         at = after != NULL ? after + 1 : end;
@@ -172,7 +175,7 @@ void gy_map_grep(gy_map *map, const gy_record *record)
     }
 }
 
-/* As an expression, every letter for itself. */
+/* Make an expression that matches the fixed string. */
 static void escape(gy_text *out, const char *pattern)
 {
     for (; *pattern != '\0'; pattern++) {
@@ -183,7 +186,7 @@ static void escape(gy_text *out, const char *pattern)
     }
 }
 
-/* How deep groups lie in groups; those that brackets hold count, too. */
+/* The depth of nested groups; also counts parentheses inside brackets. */
 static size_t nested_in(const char *pattern)
 {
     size_t depth = 0, most = 0;

@@ -178,7 +178,7 @@ gy_dag *gy_dag_topk(gy_flow *flow, const gy_topk_options *options)
     return dag;
 }
 
-/* Copies of a program, each with one input and one output. */
+/* Clone a program with one input and one output. */
 static gy_part add_commands(gy_dag *dag, const char *const *command, const char *stage,
                             const char *const *files, int copies)
 {
@@ -198,7 +198,8 @@ static const char *last_name(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
-/* Files lie beside the command, each under its last name. False: told in the graph. */
+/* Check that the base names of files differ, since all lie in the command's folder. False: the
+ * graph records the error. */
 static bool check_files(gy_dag *dag, const char *const *files)
 {
     for (size_t i = 0; files != NULL && files[i] != NULL; i++) {

@@ -1,4 +1,4 @@
-/* The most frequent values of a field: maps count, one vertex keeps the best. */
+/* The most frequent values of a field: maps count, and one vertex selects the best. */
 #include "mapreduce/job.h"
 
 #include "base/base.h"
@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* Field `field` of a line; data NULL: it has none. */
+/* Field `field` of a line; data NULL: the line has fewer fields. */
 static gy_token field_of(const gy_top_parameter *with, const char *line, size_t size, int field)
 {
     if (with->separator == 0) {
@@ -33,7 +33,7 @@ static gy_token field_of(const gy_top_parameter *with, const char *line, size_t 
     }
 }
 
-/* Sums of weights that are beyond 64 bits stay so, whatever is added in whatever order. */
+/* A sum of weights that overflowed stays marked, whatever is added in whatever order. */
 #define BEYOND INT64_MIN
 
 int64_t gy_mapreduce_add_weights(int64_t left, int64_t right)
@@ -44,7 +44,7 @@ int64_t gy_mapreduce_add_weights(int64_t left, int64_t right)
                : sum;
 }
 
-/* A whole number, with its sign; false: it is none, or beyond 64 bits. */
+/* Parse an integer with its sign; false: malformed, or over 64 bits. */
 static bool number_of(gy_token word, int64_t *number)
 {
     const bool is_negative = word.size > 0 && word.data[0] == '-';
@@ -65,7 +65,7 @@ static bool number_of(gy_token word, int64_t *number)
     return true;
 }
 
-/* Lines that lack what was asked for. */
+/* Counts of lines without the field or the weight. */
 typedef struct lacking {
     uint64_t fields, numbers;
 } lacking;

@@ -1,4 +1,4 @@
-/* Maps of ready-made jobs over texts: words, words of files, fields, copies, pairs. */
+/* Map functions of ready-made jobs over texts: words, words of files, fields, copies, pairs. */
 #include "mapreduce/job.h"
 
 #include "base/base.h"
@@ -15,7 +15,7 @@ void gy_map_index(gy_map *map, const gy_record *record)
     gy_map_keep(map, gy_gather_add_words(map->gather, record->data, record->size, map->number));
 }
 
-/* Lines end by '\n', whatever ended them. */
+/* Copy lines; '\n' replaces whatever line end they had. */
 static void copy_lines(gy_map *map, const char *at, const char *end)
 {
     while (at < end) {
@@ -27,7 +27,8 @@ static void copy_lines(gy_map *map, const char *at, const char *end)
     }
 }
 
-/* The last line of a file may lack its end: another file's first one must not follow in it. */
+/* Add the line end that the last line of a file may lack; otherwise another file's first line
+ * would be appended to it. */
 void gy_map_copy(gy_map *map, const gy_record *record)
 {
     if (map->stage->options.line_end != GY_LINE_END_LF && record->size > 0 &&

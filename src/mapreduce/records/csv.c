@@ -1,21 +1,27 @@
-/* Rows of CSV as RFC 4180 has them: quotes around fields that hold delimiters, quotes (doubled)
- * or line ends. Rows end with LF, CRLF or CR. */
+/* Rows of CSV by RFC 4180: quotes around fields that contain delimiters, quotes (doubled) or
+ * line ends. Rows end with LF, CRLF or CR. */
 #include "mapreduce/input.h"
 
 #include "base/base.h"
 
 #include <string.h>
 
-typedef enum row_end { ROW_WHOLE, ROW_CUT, ROW_OPEN /* within quotes */, ROW_WRONG } row_end;
+typedef enum row_end {
+    ROW_WHOLE,
+    ROW_CUT,
+    ROW_OPEN /* ROW_OPEN: truncated within quotes */,
+    ROW_WRONG
+} row_end;
 
 typedef struct row {
-    size_t size, with_end; /* bytes without and with the line end */
+    size_t size, with_end; /* size without and with the line end */
     int64_t fields;
-    uint64_t lines;    /* line ends within and behind it */
-    const char *wrong; /* what is wrong with it */
+    uint64_t lines;    /* number of line ends within and after it */
+    const char *wrong; /* the error, or NULL */
 } row;
 
-/* The end of a quoted field that begins at `at` (the quote): behind its last quote. */
+/* Find the end of a quoted field whose opening quote is at `at`: the position after its
+ * closing quote. */
 static row_end skip_quoted(const char *data, size_t size, size_t *at, row *seen)
 {
     for (size_t i = *at + 1; i < size; i++) {
@@ -26,7 +32,8 @@ static row_end skip_quoted(const char *data, size_t size, size_t *at, row *seen)
                 i++;
             } else {
                 *at = i + 1;
-                return i + 1 < size ? ROW_WHOLE : ROW_CUT; /* cut: perhaps a doubled quote */
+                /* truncated: the next byte may be the second quote of a pair */
+                return i + 1 < size ? ROW_WHOLE : ROW_CUT;
             }
         }
     }
@@ -40,7 +47,7 @@ static row_end end_row(const char *data, size_t size, size_t at, row *seen)
     seen->size = at;
     seen->with_end = at + 1 + (is_cr && !is_last && data[at + 1] == '\n');
     seen->lines++;
-    return is_cr && is_last ? ROW_CUT : ROW_WHOLE; /* cut: perhaps '\n' follows */
+    return is_cr && is_last ? ROW_CUT : ROW_WHOLE; /* truncated: '\n' may follow */
 }
 
 static const char *what_is_wrong(char byte, bool is_closed)
@@ -50,13 +57,14 @@ static const char *what_is_wrong(char byte, bool is_closed)
                           : "a quote within a field that does not begin with one";
 }
 
-/* The end of the row at `data`. */
+/* Find the end of the row at `data`. */
 static row_end find_row(const char *data, size_t size, const gy_input *input, row *seen)
 {
     const char delimiter = input->delimiter,
                cr = input->line_end != GY_LINE_END_LF ? '\r' : '\n';
     *seen = (row){.fields = 1};
-    bool is_begin = true, is_closed = false; /* of a field; behind its closing quote */
+    /* is_begin: at a field's begin; is_closed: after its closing quote */
+    bool is_begin = true, is_closed = false;
     for (size_t i = 0; i < size; i++) {
         if (is_begin && data[i] == '"') {
             const row_end end = skip_quoted(data, size, &i, seen);
@@ -120,7 +128,7 @@ gy_status gy_mapreduce_visit_rows(gy_input_state *state, const gy_piece_of *piec
         record.data = piece->data + at;
         record.size = seen.size;
         record.offset = piece->offset + at;
-        if (seen.size > 0) { /* an empty line is no row */
+        if (seen.size > 0) { /* an empty line is not a row */
             GY_TRY(visit_row(state, &record, &seen));
         }
         state->line += seen.lines;

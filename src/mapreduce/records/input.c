@@ -1,4 +1,5 @@
-/* Files as records: whole mapped files or parts of them, and expanded ones piece by piece. */
+/* Reads files as records: memory-mapped files or parts of them, and expanded files chunk by
+ * chunk. */
 #include "mapreduce/input.h"
 
 #include "base/base.h"
@@ -8,7 +9,7 @@
 
 enum { PIECE_BYTES = 1 << 20, BEYOND_BYTES = 64 << 10, MARK_BYTES = 3 };
 
-#define MARK "\xef\xbb\xbf" /* of UTF-8 */
+#define MARK "\xef\xbb\xbf" /* the byte order mark in UTF-8 */
 
 typedef gy_status (*visit_piece)(gy_input_state *state, const gy_piece_of *piece, size_t *used);
 
@@ -40,7 +41,7 @@ bool gy_input_has_cr_lines(const void *head, size_t size_bytes)
     return size > 0 && memchr(head, '\n', size) == NULL && memchr(head, '\r', size) != NULL;
 }
 
-/* CSV looks for '\r' itself: within quotes it is a byte of its field. */
+/* CSV handles '\r' itself, because within quotes it is part of a field. */
 static bool has_lines(const gy_input *input)
 {
     return input->format != GY_RECORDS_FIXED && input->format != GY_RECORDS_CSV;
@@ -95,7 +96,7 @@ gy_status gy_input_check_head(const gy_input *input, const void *head, size_t si
                : gy_store_format_check_text(input->path, false, head, size_bytes);
 }
 
-/* What is visited shall be text, however it came. */
+/* Check that the data are text, whatever their source. */
 static gy_status check_text(const gy_input *input, const char *data, size_t size)
 {
     return input->format == GY_RECORDS_FIXED || input->is_made ||
@@ -105,8 +106,8 @@ static gy_status check_text(const gy_input *input, const char *data, size_t size
                                             GY_MIN(size, (size_t)GY_FORMAT_HEAD_BYTES));
 }
 
-/* What some programs write before UTF-8 is no part of the first record: the piece begins behind
- * it. How many bytes that are. */
+/* Some programs write a byte order mark first, which is no part of the first record. Returns
+ * the number of bytes to skip. */
 static size_t skip_mark(const gy_input *input, gy_piece_of *piece)
 {
     if (piece->offset != 0 || piece->size < MARK_BYTES || input->is_made ||
@@ -116,13 +117,13 @@ static size_t skip_mark(const gy_input *input, gy_piece_of *piece)
     piece->data += MARK_BYTES;
     piece->size -= MARK_BYTES;
     piece->offset = MARK_BYTES;
-    /* The record behind the mark is of the part that has the mark's first byte. */
+    /* a record after the mark belongs to the part that contains the mark's first byte */
     piece->stop = piece->stop > MARK_BYTES ? piece->stop - MARK_BYTES : 1;
     piece->stop = GY_MIN(piece->stop, piece->size);
     return MARK_BYTES;
 }
 
-/* Where the first record of the part begins. */
+/* Find the first record of the part. */
 static size_t first_record(const gy_input *input)
 {
     const size_t begin = (size_t)GY_MIN(input->begin, (uint64_t)input->size_bytes);
@@ -162,26 +163,28 @@ static gy_status visit_mapped(gy_input_state *state, visit_piece visit)
     return visit(state, &piece, &used);
 }
 
-/* A stream: a buffer that keeps what is not whole yet. */
+/* A stream, with a buffer for incomplete records. */
 typedef struct expanding {
     gy_input_fill fill;
     void *arg;
     char *buffer;
     size_t capacity, size;
     uint64_t offset;
-    uint64_t end;    /* of the part; UINT64_MAX: the stream's */
-    bool is_turning; /* '\r' becomes '\n', */
-    size_t turned;   /* up to here; what follows, one byte at most, waits for the next */
+    uint64_t end;    /* end of the part; UINT64_MAX: that of the stream */
+    bool is_turning; /* replace '\r' by '\n' */
+    /* done up to here; at most one byte that follows waits for its successor */
+    size_t turned;
 } expanding;
 
-/* What may be visited. */
+/* The bytes that may be visited. */
 static size_t ready_of(const expanding *from)
 {
     return from->is_turning ? from->turned : from->size;
 }
 
-/* How much to ask for: up to the part's end, but at first what shows what the file is; beyond
- * it, where a record ends that began within, as much again as there is of it. */
+/* How much to read: up to the part's end, though the first time only enough to identify the
+ * format; beyond the part's end, where the last record may end, as much as that record has so
+ * far. */
 static size_t wanted_of(const expanding *from)
 {
     const uint64_t at = from->offset + from->size;
@@ -191,7 +194,7 @@ static size_t wanted_of(const expanding *from)
     return (size_t)GY_MIN(most, (uint64_t)(from->capacity - from->size));
 }
 
-/* More bytes behind those that are kept; the buffer grows when one record fills it. */
+/* Read more bytes after the incomplete record; the buffer grows when one record fills it. */
 static gy_status expand_more(const gy_input *input, expanding *from, bool *is_last)
 {
     if (from->size == from->capacity) {
@@ -211,7 +214,8 @@ static gy_status expand_more(const gy_input *input, expanding *from, bool *is_la
     const size_t wanted = wanted_of(from);
     GY_TRY(from->fill(from->arg, from->buffer + from->size, wanted, &got));
     *is_last = got < wanted;
-    if (from->offset == 0 && from->size == 0) { /* as it is, before a '\r' becomes a '\n' */
+    /* check the original bytes, before '\r' is replaced */
+    if (from->offset == 0 && from->size == 0) {
         GY_TRY(check_text(input, from->buffer, got));
         if (from->end == UINT64_MAX) {
             from->is_turning = gy_input_is_turned(input, from->buffer, got);
@@ -232,7 +236,7 @@ static void drop(expanding *from, size_t used)
     from->turned -= from->is_turning ? used : 0;
 }
 
-/* The end of the line that another part has. */
+/* Skip the rest of a line that belongs to the previous part. */
 static gy_status skip_line(const gy_input *input, expanding *from)
 {
     for (bool is_last = false; !is_last;) {
@@ -261,7 +265,8 @@ static gy_status visit_expanding(gy_input_state *state, visit_piece visit, expan
         const size_t mark = skip_mark(state->input, &piece);
         GY_TRY(visit(state, &piece, &used));
         GY_ASSERT(used <= piece.size && (!is_last || used >= piece.stop));
-        drop(from, used > 0 || is_last ? mark + used : 0); /* else the mark is seen again */
+        /* otherwise the mark would be seen again */
+        drop(from, used > 0 || is_last ? mark + used : 0);
     }
     return GY_OK;
 }
@@ -295,7 +300,7 @@ static gy_status fill_from_source(void *arg, char *data, size_t wanted, size_t *
     return gy_source_read(arg, data, wanted, got);
 }
 
-/* A mapped file, from the byte on that its part's stream begins with. */
+/* The rest of a mapped file, from where its part's stream begins. */
 typedef struct mapped_rest {
     const char *data;
     size_t size;
@@ -311,7 +316,7 @@ static gy_status fill_from_mapped(void *arg, char *data, size_t wanted, size_t *
     return GY_OK;
 }
 
-/* Through a copy, in which '\r' becomes '\n'. */
+/* Visit a copy of the data in which '\n' replaces '\r'. */
 static gy_status visit_turned(const gy_input *input, gy_record_visit visit, void *arg)
 {
     const uint64_t begin =

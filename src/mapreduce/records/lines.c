@@ -39,18 +39,19 @@ gy_status gy_mapreduce_visit_lines(gy_input_state *state, const gy_piece_of *pie
     return GY_OK;
 }
 
-/* How much of the text makes one record: whole lines up to TEXT_BYTES, or one that is longer.
- * 0: its end is not here yet. */
+/* How much of the text makes one record: whole lines up to TEXT_BYTES, or one longer line. 0:
+ * the line's end has not been read yet. */
 static size_t text_size(const gy_piece_of *piece, size_t at)
 {
     const char *text = piece->data + at;
     size_t left = piece->size - at;
     const size_t most = GY_MIN(left, (size_t)TEXT_BYTES);
-    /* The first line that is another's begins behind a newline at stop - 1 or later. */
+    /* The next part's first line begins after a newline at stop - 1 or later. */
     if (piece->stop < piece->size && at + most >= piece->stop) {
         const char *last =
             memchr(piece->data + piece->stop - 1, '\n', piece->size - piece->stop + 1);
-        if (last == NULL && !piece->is_last) { /* its end is not here; what is before it is */
+        /* no line end is in the chunk, so only earlier lines are complete */
+        if (last == NULL && !piece->is_last) {
             const char *before = memrchr(text, '\n', piece->stop - at);
             return before != NULL ? (size_t)(before - text) + 1 : 0;
         }

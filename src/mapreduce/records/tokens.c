@@ -1,4 +1,4 @@
-/* What maps do to a record: its words, its fields. */
+/* Splits a record into words or fields for maps. */
 #include <gyre/mapreduce.h>
 
 #include "base/base.h"
@@ -27,8 +27,8 @@ static gy_word find_plainly(const char *at, const char *end)
 }
 
 #ifdef HAS_VECTORS
-/* A bit for each blank of 16 bytes. What lies behind the end of a record may be read where it
- * is in the same page. */
+/* A bit for each of 16 bytes that is whitespace. It may read beyond the record's end within
+ * the same page. */
 static inline unsigned whitespace_at(const char *at)
 {
     const __m128i bytes = _mm_loadu_si128((const void *)at);
@@ -45,7 +45,7 @@ static inline bool is_readable(const char *at)
     return ((uintptr_t)at & (PAGE - 1)) <= PAGE - VECTOR;
 }
 
-/* The end of a word that goes on at `at`. */
+/* Find the end of the word that contains `at`. */
 static const char *find_end(const char *at, const char *end)
 {
     while (at < end && is_readable(at)) {
@@ -91,7 +91,7 @@ gy_word gy_word_within(const char *at, const char *end)
 }
 #endif
 
-/* The field that begins at `at`. */
+/* Get the field that begins at `at`. */
 static gy_token field_from(const char *at, const char *end, char delimiter)
 {
     gy_token field = {.data = at, .end = end, .delimiter = delimiter};

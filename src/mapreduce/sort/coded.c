@@ -1,11 +1,12 @@
 /*
- * Sorting by decimal numbers, by fields, downward: keys become bytes that memcmp orders, and
- * records go by runs (sorter.c).
+ * Sorts by decimal numbers, by fields, or in descending order: keys are encoded as bytes that
+ * memcmp orders, and records are sorted by external runs (sorter.c).
  *
- *   number     0                    80
- *              12.5    81 02 '1' '2' '5'        sign, digits before the point, digits
- *             -12.5    7f fd ce cd ca ff        the same, each byte turned round; an end
- *   downward   each byte turned round; ff as ff 00, the end as ff ff
+ *   number      0                    80
+ *               12.5    81 02 '1' '2' '5'        sign, number of digits before the point,
+ *                       digits
+ *              -12.5    7f fd ce cd ca ff        the same with each byte inverted, and an end
+ *   descending  each byte inverted; ff as ff 00, the end as ff ff
  */
 #include "mapreduce/sort/told.h"
 
@@ -17,9 +18,10 @@
 
 enum {
     SAMPLE_SEED = 1,
-    BOUND_BYTES = 256, /* of a sampled code: as far as bounds tell keys apart */
-    LENGTH_MOST = 255, /* digits that one byte counts; more: 8 bytes behind it */
-    NUMBER_EXTRA = 12, /* sign, length, end */
+    /* prefix length of a sampled code, enough for bounds to distinguish keys */
+    BOUND_BYTES = 256,
+    LENGTH_MOST = 255, /* most digits that one length byte counts; more have 8 length bytes */
+    NUMBER_EXTRA = 12, /* bytes for sign, length, end */
 };
 
 /* ---- keys ---- */
@@ -29,7 +31,7 @@ static bool is_blank(char letter)
     return letter == ' ' || letter == '\t' || letter == '\r';
 }
 
-/* Field `number` of a line, data NULL when it has not so many. */
+/* Field `number` of a line; data NULL when the line has fewer. */
 static gy_sort_span field_of(const gy_sort_coding *coding, gy_sort_span line)
 {
     const char *at = line.data, *end = at + line.size_bytes;
@@ -53,7 +55,7 @@ static gy_sort_span field_of(const gy_sort_coding *coding, gy_sort_span line)
     }
 }
 
-/* Digits from `at` on. */
+/* Skip digits from `at` on. */
 static const char *skip_digits(const char *at, const char *end)
 {
     while (at < end && *at >= '0' && *at <= '9') {
@@ -62,7 +64,8 @@ static const char *skip_digits(const char *at, const char *end)
     return at;
 }
 
-/* The number that the key begins with, as bytes; how many. `out` has room for all of it. */
+/* Encode the number at the beginning of the key; returns the size. `out` has room for all of
+ * it. */
 static size_t code_number(gy_sort_span key, unsigned char *out, bool *lacks)
 {
     const char *at = key.data, *end = at + key.size_bytes;
@@ -103,7 +106,7 @@ static size_t code_number(gy_sort_span key, unsigned char *out, bool *lacks)
         for (size_t i = 1; i < size; i++) {
             out[i] = (unsigned char)~out[i];
         }
-        out[size++] = 0xff; /* of two that agree the shorter is the larger */
+        out[size++] = 0xff; /* of two numbers with a common prefix, the shorter one is larger */
     }
     return size;
 }
@@ -115,7 +118,7 @@ static size_t code_typed(gy_key_kind kind, const char *key, unsigned char *out)
     return sizeof(word);
 }
 
-/* Turn the order of codes round, within room for twice as many bytes and two. */
+/* Invert the order of codes, in a buffer with room for twice as many bytes plus two. */
 static size_t turn(unsigned char *code, size_t size)
 {
     size_t more = 2;
@@ -168,15 +171,15 @@ gy_status gy_sort_code(const gy_sort_layout *layout, const gy_sort_coding *codin
 
 /* ---- parts ---- */
 
-/* Records while they are coded: one buffer for all. */
+/* State of encoding records: one buffer for all. */
 typedef struct coding_run {
     const gy_sort_records *records;
     const gy_sort_coding *coding;
     gy_sorter *sorter;
-    gy_sort_bound low, high; /* key NULL: open */
+    gy_sort_bound low, high; /* key NULL: unbounded */
     size_t item_most;
     gy_sort_coded_key code;
-    int64_t without_field, without_number; /* of the part */
+    int64_t without_field, without_number; /* counts for the part */
 } coding_run;
 
 static gy_status code_item(coding_run *run, const gy_sort_item *item)
@@ -193,8 +196,8 @@ static int compare_bounds(const void *a, const void *b)
     return gy_sort_bound_compare(GY_KEY_BYTES, a, b);
 }
 
-/* The sample's records by their codes, in order; the codes' bytes are in the arena. A long
- * record is in the sample many times, side by side: it is coded once. */
+/* Encode the sample's records, and sort them by their codes, whose bytes are in the arena. A
+ * long record is in the sample many times, consecutively: it is encoded once. */
 static gy_status code_sample(coding_run *run, const gy_mapreduce_sample *sample,
                              gy_arena *arena, gy_sort_bound *bounds)
 {
@@ -221,7 +224,7 @@ static gy_status code_sample(coding_run *run, const gy_mapreduce_sample *sample,
     return GY_OK;
 }
 
-/* Find where the part begins and ends: a function of the records alone. */
+/* Find where the part begins and ends: a pure function of the records. */
 static gy_status find_part(coding_run *run, gy_arena *arena, size_t part, size_t parts)
 {
     gy_mapreduce_sample sample = {0};
@@ -232,7 +235,7 @@ static gy_status find_part(coding_run *run, gy_arena *arena, size_t part, size_t
     gy_sort_bound *bounds = gy_arena_alloc(arena, (sample.count + 1) * sizeof(*bounds));
     gy_status status = bounds == NULL ? GY_NOMEM : code_sample(run, &sample, arena, bounds);
     if (status == GY_OK) {
-        /* Without a sample there are no records. */
+        /* An empty sample means that there are no records. */
         const gy_mapreduce_sample coded = {bounds, sample.count, sample.records};
         run->low = part > 0 && coded.count > 0 ? bounds[coded.count * part / parts]
                                                : (gy_sort_bound){0};
@@ -244,7 +247,8 @@ static gy_status find_part(coding_run *run, gy_arena *arena, size_t part, size_t
     return status;
 }
 
-/* Each part refuses the first record that lacks something, also another's: all say the same. */
+/* Each part refuses the first record that lacks a field or number, even another part's, so
+ * that all parts report the same error. */
 static gy_status check_lack(const coding_run *run, size_t input, uint64_t offset)
 {
     const gy_sort_coding *coding = run->coding;
@@ -269,7 +273,7 @@ static gy_status add_records(coding_run *run)
         for (const char *at = span->data; at < end;) {
             gy_sort_item item = {0};
             const bool is_whole = gy_sort_item_read(layout, at, end, &item);
-            GY_ASSERT(is_whole); /* sizes were looked at */
+            GY_ASSERT(is_whole); /* the sizes were checked */
             GY_TRY(code_item(run, &item));
             GY_TRY(check_lack(run, number, (uint64_t)(at - span->data)));
             const gy_sort_bound here = {run->code.bytes, run->code.size,

@@ -1,5 +1,5 @@
-/* A sort of files as a graph: vertices that expand what is compressed and fetch what is an
- * object, one for each part of the order. */
+/* Builds the graph of a file sort: vertices that expand compressed files and fetch objects,
+ * and one vertex for each part of the order. */
 #include "mapreduce/sort/told.h"
 
 #include "base/base.h"
@@ -71,15 +71,17 @@ static void check_options(gy_dag *dag, const gy_sort_options *options,
 typedef struct sort_inputs {
     const char *const *paths;
     size_t count, made_count;
-    bool *is_made;          /* (count) by a vertex before: it is compressed, or an object */
+    /* (count) made by an earlier vertex, because the input is compressed or an object */
+    bool *is_made;
     gy_encoding *encodings; /* (count) */
-    const char **ranges;    /* (count) as large as they are now */
-    const char **plain;     /* of ranges; NULL at the end */
-    uint32_t *places; /* (count) those that are made, then the others: which input it is */
+    const char **ranges;    /* (count) ranges with the current sizes */
+    const char **plain;     /* ranges of inputs that are read in place; NULL at the end */
+    /* (count) number of the input: first those that vertices make, then the others */
+    uint32_t *places;
 } sort_inputs;
 
-/* A file that is not there, or whose size says that its last record is cut, is named before
- * anything starts. */
+/* Report a missing file, or one whose size implies a truncated last record, before anything
+ * starts. */
 static gy_status look_at(sort_inputs *inputs, gy_arena *arena, const gy_sort_options *options)
 {
     const size_t record_bytes = options->record_bytes;
@@ -88,7 +90,7 @@ static gy_status look_at(sort_inputs *inputs, gy_arena *arena, const gy_sort_opt
         const char *path = inputs->paths[i];
         gy_job_file file = {0};
         GY_TRY(gy_mapreduce_job_look_at(path, &file));
-        if (file.is_elsewhere) { /* each vertex of a sort reads all of them */
+        if (file.is_elsewhere) { /* each vertex of a sort reads all inputs */
             return gy_fail(GY_UNSUPPORTED,
                            "cannot sort %s: a sort reads its inputs from every host, expected "
                            "files that all of them have",
@@ -105,7 +107,7 @@ static gy_status look_at(sort_inputs *inputs, gy_arena *arena, const gy_sort_opt
         const gy_encoding encoding =
             gy_store_encoding_for(options->encoding, path, record_bytes > 0);
         const bool is_packed = gy_store_format_is_packed(encoding, file.head, file.head_bytes);
-        /* Samples and ranges are read from mapped files, so an object becomes one. */
+        /* Sampling and sorting ranges need mapped files, so an object is fetched into one. */
         inputs->is_made[i] = file.is_object || is_packed ||
                              (file.has_cr_lines && gy_input_asks_for_cr(&input)) ||
                              (record_bytes == 0 && options->line_end == GY_LINE_END_ANY);
@@ -138,7 +140,7 @@ static gy_status look_at(sort_inputs *inputs, gy_arena *arena, const gy_sort_opt
 
 /* ---- vertices ---- */
 
-/* A parameter with `more` behind it, in the arena; NULL: no memory. */
+/* Make a parameter with `more` appended, in the arena; NULL: out of memory. */
 static const void *make_parameter(gy_arena *arena, const gy_sort_told *told, const void *more,
                                   size_t more_bytes)
 {

@@ -1,25 +1,27 @@
 /*
- * Entries are sorted by words: the top bits that differ by counting passes, what they leave
- * equal again, what whole words leave equal by the keys' next words.
+ * Sorts entries word by word: counting passes over the top differing bits, then small groups
+ * that still agree in these bits, then groups with equal words by the keys' next words.
  */
 #include "mapreduce/sort.h"
 
 #include "base/base.h"
 
 enum {
-    INSERT_MOST = 24,     /* entries sorted by insertion */
-    COMPARE_MOST = 12,    /* equal prefixes sorted by comparing what follows */
-    LEVELS_MOST = 64,     /* words deep, then merge sort: keeps the stack small */
-    SPLIT_FROM = 1 << 16, /* entries from which the top digit goes first: 1 MiB */
+    INSERT_MOST = 24, /* so many entries are sorted by insertion */
+    /* so many equal prefixes are sorted by comparing the rest of the keys */
+    COMPARE_MOST = 12,
+    /* recursion depth in words; beyond it merge sort, which bounds the stack */
+    LEVELS_MOST = 64,
+    SPLIT_FROM = 1 << 16, /* from so many entries on, the top digit is sorted first: 1 MiB */
     DIGIT_BITS = 11,
     AHEAD = 16,
 };
 
-/* Which word of a record is in the prefix. */
+/* Which word of a record the prefix is. */
 typedef struct level {
-    size_t depth;  /* bytes before it */
-    bool is_value; /* of the value, the key being equal */
-    int number;    /* levels above */
+    size_t depth;  /* bytes before the word */
+    bool is_value; /* a word of the value, because the keys are equal */
+    int number;    /* recursion depth */
 } level;
 
 gy_status gy_sort_layout_check(const gy_sort_layout *layout)
@@ -56,7 +58,7 @@ static void insert(gy_entry *entries, size_t count)
     }
 }
 
-/* Bits in which prefixes differ. */
+/* The bits in which prefixes differ. */
 static uint64_t spread(const gy_entry *entries, size_t count)
 {
     uint64_t bits = 0;
@@ -81,7 +83,8 @@ static void scatter(const gy_entry *from, gy_entry *to, size_t count, unsigned s
     }
 }
 
-/* Two passes over the `2 bits` below bit `top`, the low ones first; what is below stays. */
+/* Two counting passes over the `2 bits` below bit `top`, low bits first; lower bits are not
+ * sorted. */
 static __attribute__((noinline)) void pass_twice(gy_entry *entries, gy_entry *scratch,
                                                  size_t count, unsigned top, unsigned bits)
 {
@@ -99,7 +102,7 @@ static __attribute__((noinline)) void pass_twice(gy_entry *entries, gy_entry *sc
     scatter(scratch, entries, count, above, high, bits);
 }
 
-/* One pass by the top digit, into scratch and back: parts that fit the cache. */
+/* One pass by the top digit, into scratch and back, giving parts that fit the cache. */
 static __attribute__((noinline)) void split(gy_entry *entries, gy_entry *scratch, size_t count,
                                             unsigned shift)
 {
@@ -111,7 +114,7 @@ static __attribute__((noinline)) void split(gy_entry *entries, gy_entry *scratch
     memcpy(entries, scratch, count * sizeof(*entries));
 }
 
-/* The end of the entries from `from` on that agree in the bits above `shift`. */
+/* The end of the group from `from` on that agrees in the bits above `shift`. */
 static size_t group_end(const gy_entry *entries, size_t count, size_t from, unsigned shift)
 {
     size_t end = from + 1;
@@ -133,7 +136,7 @@ void gy_mapreduce_entries_sort_words(gy_entry *entries, gy_entry *scratch, size_
         return;
     }
     const unsigned top = 64 - (unsigned)__builtin_clzll(bits);
-    unsigned rest = 0; /* low bits that are not sorted */
+    unsigned rest = 0; /* number of low bits that are not sorted */
     if (count >= SPLIT_FROM) {
         rest = top > DIGIT_BITS ? top - DIGIT_BITS : 0;
         split(entries, scratch, count, rest);
@@ -151,7 +154,7 @@ void gy_mapreduce_entries_sort_words(gy_entry *entries, gy_entry *scratch, size_
     }
 }
 
-/* The field of a record that the level is about, from its depth on. */
+/* The field that the level sorts by, from its depth on. */
 static gy_sort_span field(const gy_sort_records *records, uint64_t position, const level *at)
 {
     const gy_sort_item item = gy_sort_item_at(records, position);
@@ -161,7 +164,7 @@ static gy_sort_span field(const gy_sort_records *records, uint64_t position, con
                             : (gy_sort_span){data + at->depth, size - at->depth};
 }
 
-/* The field's first bytes from the level's depth on, `most` at the most. */
+/* At most `most` bytes of that field. */
 static gy_sort_span field_head(const gy_sort_records *records, uint64_t position,
                                const level *at, size_t most)
 {
@@ -184,7 +187,7 @@ static int compare_rest(const gy_sort_records *records, uint64_t a, uint64_t b, 
     return compare_rest(records, a, b, &value);
 }
 
-/* Stable: insertion for few, else merges of halves. */
+/* Stable: insertion sort for few entries, merge sort for more. */
 static void compare_sort(const gy_sort_records *records, gy_entry *entries, gy_entry *scratch,
                          size_t count, const level *at)
 {
@@ -234,9 +237,9 @@ static void load_words(const gy_sort_records *records, gy_entry *entries, size_t
 }
 
 /*
- * Words are equal, fields may still end at different bytes of them: part stably by how many
- * bytes are left, 0 to 8, or more (class 9). A field that ends comes before those that go on
- * with zeros.
+ * The words are equal, but fields may end at different bytes of them: distribute the entries
+ * stably by the bytes left, 0 to 8, or more (class 9). A field that ends comes before those
+ * that continue with zeros.
  */
 static void part_by_length(const gy_sort_records *records, gy_entry *entries, gy_entry *scratch,
                            size_t count, const level *at, size_t counts[10])
@@ -263,7 +266,7 @@ static void part_by_length(const gy_sort_records *records, gy_entry *entries, gy
 static void sort_ties(const gy_sort_records *records, gy_entry *entries, gy_entry *scratch,
                       size_t count, level at);
 
-/* Sort entries whose prefixes are the words of the level. */
+/* Sort entries whose prefixes are the level's words. */
 static void sort_level(const gy_sort_records *records, gy_entry *entries, gy_entry *scratch,
                        size_t count, level at)
 {
@@ -277,7 +280,7 @@ static void sort_level(const gy_sort_records *records, gy_entry *entries, gy_ent
     }
 }
 
-/* Sort entries that agree up to the level's word and in it. */
+/* Sort entries that agree up to and including the level's word. */
 static void sort_ties(const gy_sort_records *records, gy_entry *entries, gy_entry *scratch,
                       size_t count, level at)
 {
@@ -308,7 +311,7 @@ static void sort_ties(const gy_sort_records *records, gy_entry *entries, gy_entr
     sort_level(records, entries, scratch, count, at);
 }
 
-/* No two records with equal words differ in what orders them. */
+/* Do equal words imply equal keys and values? */
 static bool words_suffice(const gy_sort_layout *layout, size_t depth)
 {
     if (layout->has_values) {
@@ -325,6 +328,6 @@ void gy_mapreduce_entries_sort(const gy_sort_records *records, gy_entry *entries
         gy_mapreduce_entries_sort_words(entries, scratch, count);
         return;
     }
-    /* A typed key is its word: as if it had been read to its end. */
+    /* A typed key is one word, so all of it has been compared. */
     sort_level(records, entries, scratch, count, (level){depth, false, 0});
 }

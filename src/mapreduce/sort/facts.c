@@ -1,7 +1,7 @@
 /*
- * Whether the page cache keeps the inputs of a sort. Asks the system itself, not an
- * environment: which pages of a mapping are there, how much memory is left, also of this
- * process's group.
+ * Determines whether the page cache keeps the inputs of a sort. It asks the operating system
+ * directly: which pages of a mapping are resident, and how much memory is free, also in this
+ * process's control group.
  */
 #include "mapreduce/sort.h"
 
@@ -21,12 +21,12 @@ bool gy_sort_is_kept(const gy_sort_facts *facts)
         return true;
     }
     const uint64_t missing = facts->input_bytes - facts->cached_bytes;
-    /* A sixteenth of a large input that is missing will come; of what is free, the output and
-       others want a share, too. */
+    /* A missing sixteenth of a large input will be read soon; of the free memory the output
+     * and other processes need a share. */
     return missing <= facts->input_bytes / 16 || missing <= facts->free_bytes / 2;
 }
 
-/* The beginning of a small file as text; false when it cannot be read. */
+/* Read the beginning of a small file as text; false when it cannot be read. */
 static bool read_text(const char *path, char text[TEXT])
 {
     const int file = open(path, O_RDONLY | O_CLOEXEC);
@@ -45,7 +45,7 @@ static uint64_t number_of(const char *path, uint64_t otherwise)
     return read_text(path, text) ? strtoull(text, NULL, 10) : otherwise;
 }
 
-/* What the group of memory (version 1) that this process is in may still take. */
+/* The memory that this process's control group (version 1) may still take. */
 static uint64_t left_in_group(void)
 {
     char text[TEXT], path[TEXT + 128];
@@ -74,7 +74,7 @@ static uint64_t available_bytes(void)
     return GY_MIN(free_bytes, left_in_group());
 }
 
-/* How many of some evenly chosen pages of a span are in memory, in pages of `looks`. */
+/* Sample evenly chosen pages of a span; returns how many are resident, scaled to pages. */
 static uint64_t cached_of(const gy_sort_span *span, size_t looks)
 {
     const uintptr_t first = ((uintptr_t)span->data + PAGE - 1) / PAGE;

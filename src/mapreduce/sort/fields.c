@@ -1,9 +1,9 @@
 /*
- * Fields of lines: bits for spaces and ends of lines, 64 bytes at a time.
+ * Finds fields of lines with bit masks for whitespace and line ends, 64 bytes at a time.
  *
  *   text    1.2.3.4 - GET /a 200\n9.8...
  *   blank   00000001010001001000 1 ...
- *   begins  10000000101000100100 0 1..     no blank, after a blank
+ *   begins  10000000101000100100 0 1..     not blank, after a blank
  *
  * Field n of a line begins at the n-th bit of `begins` since the line's first byte.
  */
@@ -23,20 +23,20 @@ enum { BLOCK = 64 };
 typedef size_t (*find_fields)(const char *text, size_t size, unsigned number, uint32_t *edges,
                               size_t *lines);
 
-/* Bits of a block: spaces, tabs and ends of lines; ends of lines alone. */
+/* Bits of a block: whitespace including line ends; line ends alone. */
 typedef struct marks {
     uint64_t blank, newline;
 } marks;
 
-/* What a block leaves for the next. */
+/* State from block to block. */
 typedef struct parse {
-    unsigned number, fields; /* wanted; begun in this line */
-    bool is_open;            /* the wanted field has not ended */
-    uint64_t was_blank;      /* of the byte before the block */
+    unsigned number, fields; /* number of the wanted field; fields begun in this line */
+    bool is_open;            /* the wanted field has begun and not ended */
+    uint64_t was_blank;      /* whether the byte before the block is blank */
     uint32_t *out;
 } parse;
 
-/* The position of set bit `n` (from 0) of bits. */
+/* The position of the n-th set bit (from 0). */
 static inline unsigned bit_plain(uint64_t bits, unsigned n)
 {
     for (; n > 0; n--) {
@@ -46,18 +46,20 @@ static inline unsigned bit_plain(uint64_t bits, unsigned n)
 }
 
 /*
- * Go through the lines of a block. Bits from the lowest up to and with the line's end are the
- * line's; `bit_of` is inlined for each way.
+ * Process the lines of a block. The bits from the lowest one up to and including the line end
+ * belong to the line; `bit_of` is inlined for each instruction set.
  */
 static inline __attribute__((always_inline)) void
 parse_block(parse *at, marks here, uint32_t base, unsigned (*bit_of)(uint64_t, unsigned))
 {
-    const uint64_t after = here.blank << 1 | at->was_blank; /* the byte before is blank */
+    /* bit set: the byte before is blank */
+    const uint64_t after = here.blank << 1 | at->was_blank;
     const uint64_t begins = ~here.blank & after, ends = here.blank & ~after;
     uint64_t newlines = here.newline, left = UINT64_MAX;
     at->was_blank = here.blank >> 63;
     for (;;) {
-        const uint64_t line = left & (newlines ^ (newlines - 1)); /* all, without a newline */
+        /* all bits when there is no newline */
+        const uint64_t line = left & (newlines ^ (newlines - 1));
         if (at->is_open && (ends & line) != 0) {
             *at->out++ = base + (uint32_t)__builtin_ctzll(ends & line);
             at->is_open = false;

@@ -1,12 +1,13 @@
-/* From entries to records in order: lists are sorted in parts that fit the cache. */
+/* Turns entries into records in order: divides lists into parts that fit the cache, and sorts
+ * these. */
 #include "mapreduce/sort/scan.h"
 
 #include "base/base.h"
 
 enum {
     AHEAD = 16,
-    ROOM_BYTES = 64 << 10, /* asked of the sink at once */
-    FAN_BITS = 4,          /* parts of a list that is too large for the cache */
+    ROOM_BYTES = 64 << 10, /* room requested from the sink at once */
+    FAN_BITS = 4,          /* log2 of the number of parts for a list that exceeds the cache */
     FAN = 1 << FAN_BITS,
 };
 
@@ -24,7 +25,8 @@ static void prefetch(const char *record, size_t size_bytes)
     __builtin_prefetch(record + size_bytes - 1);
 }
 
-/* Copies of 16 bytes, the last one overlapping: no call for the usual small records. */
+/* Copies 16 bytes at a time, the last ones overlapping: avoids a call for the usual small
+ * records. */
 static void copy(char *to, const char *from, size_t size_bytes)
 {
     if (size_bytes < 16 || size_bytes > 256) {
@@ -60,7 +62,7 @@ static gy_status gather_fixed(gy_sort_gather *gather, const gy_entry *entries, s
     return GY_OK;
 }
 
-/* A line in pieces: a long one must not ask for as much room. */
+/* Write a line in chunks, because a long line must not request that much room at once. */
 static gy_status write_line(const gy_sort_sink *sink, const gy_sort_item *item, bool is_cut)
 {
     size_t at = 0;
@@ -107,7 +109,7 @@ static gy_entry *chunk_of(const gy_sort_gather *gather, uint32_t chunk)
     return gather->chunks.entries + (size_t)chunk * GY_CHUNK_ENTRIES;
 }
 
-/* Move the list's entries to `to` and give its chunks back. */
+/* Move the list's entries to `to` and free its chunks. */
 static void move_entries(gy_sort_gather *gather, gy_entry_list *list, gy_entry *to)
 {
     while (list->first != GY_CHUNK_NONE) {
@@ -118,7 +120,7 @@ static void move_entries(gy_sort_gather *gather, gy_entry_list *list, gy_entry *
     }
 }
 
-/* A list that fits the cache: flat, sorted, written. */
+/* Write a list that fits the cache: copy it to an array, sort, write. */
 static gy_status gather_small(gy_sort_gather *gather, gy_entry_list *list, size_t depth)
 {
     const size_t count = list->count;
@@ -127,8 +129,8 @@ static gy_status gather_small(gy_sort_gather *gather, gy_entry_list *list, size_
     return gy_sort_gather_entries(gather, gather->flat, count);
 }
 
-/* A list that cannot be dealt out, as too many parts of parts begin chunks: with memory of its
- * own. */
+/* Write a list that cannot be divided, because too many nested parts hold chunks: with an
+ * array of its own. */
 static gy_status gather_whole(gy_sort_gather *gather, gy_entry_list *list, size_t depth)
 {
     const size_t count = list->count;
@@ -143,7 +145,7 @@ static gy_status gather_whole(gy_sort_gather *gather, gy_entry_list *list, size_
     return status;
 }
 
-/* A list of equal keys: written as it is. */
+/* Write a list of equal keys in its order. */
 static gy_status gather_equal(gy_sort_gather *gather, gy_entry_list *list)
 {
     while (list->first != GY_CHUNK_NONE) {
@@ -155,7 +157,7 @@ static gy_status gather_equal(gy_sort_gather *gather, gy_entry_list *list)
     return GY_OK;
 }
 
-/* Bits in which the list's prefixes differ. */
+/* The bits in which the list's prefixes differ. */
 static uint64_t spread(const gy_sort_gather *gather, const gy_entry_list *list)
 {
     const uint64_t any = chunk_of(gather, list->first)->prefix;
@@ -169,10 +171,10 @@ static uint64_t spread(const gy_sort_gather *gather, const gy_entry_list *list)
     return bits;
 }
 
-/* How a list is dealt out. */
+/* How a list is divided. */
 typedef struct rule {
     const gy_sort_records *records;
-    unsigned shift; /* of prefixes; 64: by what is left of keys after `depth` */
+    unsigned shift; /* of prefixes; 64: by the bytes left of the keys after `depth` */
     size_t depth;
 } rule;
 
@@ -216,7 +218,7 @@ static void load_words(gy_sort_gather *gather, const gy_entry_list *list, size_t
     }
 }
 
-/* Write the parts in order; after a failure give back what is left of them. */
+/* Write the parts in order; after a failure free the remaining ones. */
 static gy_status gather_parts(gy_sort_gather *gather, gy_entry_list parts[FAN], size_t depth)
 {
     gy_status status = GY_OK;
@@ -229,8 +231,8 @@ static gy_status gather_parts(gy_sort_gather *gather, gy_entry_list parts[FAN], 
     return status;
 }
 
-/* Equal words: keys that end in them, shortest first, are written; the others stay in the list
- * with their next words. */
+/* All words are equal: write the keys that end within them, shortest first; the others stay in
+ * the list with their next words. */
 static gy_status gather_ended(gy_sort_gather *gather, gy_entry_list *list, size_t *depth)
 {
     const rule by = {gather->records, 64, *depth};

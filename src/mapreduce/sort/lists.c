@@ -1,4 +1,4 @@
-/* Chunks of entries and the lists made of them. */
+/* Chunks of entries, and the lists made of them. */
 #include "mapreduce/sort/lists.h"
 
 #include "base/base.h"
@@ -23,7 +23,7 @@ gy_status gy_entry_chunks_init(gy_entry_chunks *chunks, size_t memory_bytes)
     }
     const uintptr_t begin = gy_round_up((uintptr_t)chunks->entries, HUGE_PAGE_BYTES);
     const uintptr_t end = (uintptr_t)chunks->entries + limit * chunk_bytes;
-    if (begin + HUGE_PAGE_BYTES <= end) { /* without them it is slower, no more */
+    if (begin + HUGE_PAGE_BYTES <= end) { /* without huge pages it is only slower */
         (void)madvise((void *)begin, (end - begin) & ~(size_t)(HUGE_PAGE_BYTES - 1),
                       MADV_HUGEPAGE);
     }

@@ -1,5 +1,5 @@
 /**
- * Lists of entries in chunks of one piece of memory, for a sort whose parts grow at the same
+ * Lists of entries in chunks of one block of memory, for a sort whose parts grow at the same
  * time and are freed one by one.
  */
 #ifndef GY_MAPREDUCE_SORT_LISTS_H
@@ -9,8 +9,8 @@
 
 enum {
     GY_CHUNK_ENTRIES = 256, /* 4 KiB */
-    /* Chunks beyond the limit, 2 MiB: parts of parts begin chunks before those of the whole are
-       free. */
+    /* Chunks beyond the limit, 2 MiB: nested parts take chunks before those of the whole list
+     * are free. */
     GY_CHUNKS_SPARE = 512,
 };
 #define GY_CHUNK_NONE UINT32_MAX
@@ -18,18 +18,18 @@ enum {
 typedef struct gy_entry_chunks {
     gy_entry *entries;
     uint32_t *next;
-    uint32_t unused, fresh; /* first of those given back; first never used */
+    uint32_t unused, fresh; /* first of the free list; first never used */
     uint32_t used, limit, count;
 } gy_entry_chunks;
 
-/** Zero-initialise with gy_entry_list_begin. */
+/** Initialise with gy_entry_list_begin. */
 typedef struct gy_entry_list {
     uint32_t first, last;
-    uint32_t fill; /* entries in the last chunk */
+    uint32_t fill; /* number of entries in the last chunk */
     size_t count;
 } gy_entry_list;
 
-/** Chunks for `memory_bytes` and the spare ones. */
+/** Allocate chunks for `memory_bytes`, and the spare ones. */
 GY_MUST_CHECK gy_status gy_entry_chunks_init(gy_entry_chunks *chunks, size_t memory_bytes);
 void gy_entry_chunks_fini(gy_entry_chunks *chunks);
 
@@ -38,7 +38,7 @@ static inline void gy_entry_list_begin(gy_entry_list *list)
     *list = (gy_entry_list){GY_CHUNK_NONE, GY_CHUNK_NONE, GY_CHUNK_ENTRIES, 0};
 }
 
-/** Give the list another chunk; false when `most` chunks are used. */
+/** Append a chunk to the list; false when `most` chunks are in use. */
 bool gy_entry_list_grow(gy_entry_chunks *chunks, gy_entry_list *list, uint32_t most);
 
 static inline bool gy_entry_list_add(gy_entry_chunks *chunks, gy_entry_list *list,
@@ -52,15 +52,15 @@ static inline bool gy_entry_list_add(gy_entry_chunks *chunks, gy_entry_list *lis
     return true;
 }
 
-/** Entries in the list's chunk `chunk`. */
+/** Number of entries in the list's chunk `chunk`. */
 static inline uint32_t gy_entry_list_fill(const gy_entry_list *list, uint32_t chunk)
 {
     return chunk == list->last ? list->fill : GY_CHUNK_ENTRIES;
 }
 
-/** Give the first chunk back. */
+/** Free the first chunk. */
 void gy_entry_list_shift(gy_entry_chunks *chunks, gy_entry_list *list);
-/** Give all chunks back. */
+/** Free all chunks. */
 void gy_entry_list_clear(gy_entry_chunks *chunks, gy_entry_list *list);
 
 #endif

@@ -1,4 +1,4 @@
-/* Merging of framed records by a tree of losers. */
+/* Merges framed records by a tree of losers. */
 #include "mapreduce/sort.h"
 
 #include "base/base.h"
@@ -6,24 +6,24 @@
 
 enum { HEADER_BYTES = 2 * GY_VARINT_BYTES };
 
-/* A source and its record that has not been taken. */
+/* A source and its next record. */
 typedef struct cursor {
     gy_merge_source source;
-    const char *at, *end; /* what is left of the piece; the record is no part of it */
+    const char *at, *end; /* the rest of the chunk after the record */
     gy_sort_item item;
     bool is_ended;
-    char *carry; /* a record that crossed pieces */
+    char *carry; /* buffer for a record that crosses chunks */
     size_t carry_used, carry_capacity;
 } cursor;
 
 struct gy_merge {
     gy_sort_layout layout;
     cursor *cursors; /* (tree.count) */
-    gy_losers tree;  /* of their keys' words */
+    gy_losers tree;  /* over the words of the cursors' keys */
     bool is_begun;
 };
 
-/* The bytes a framed record needs, or 0 while its header is cut; SIZE_MAX: malformed. */
+/* The size of a framed record, or 0 while its header is truncated; SIZE_MAX: malformed. */
 static size_t needed_bytes(const char *data, size_t size_bytes)
 {
     uint64_t key = 0, value = 0;
@@ -56,7 +56,7 @@ static gy_status fail_cut(void)
     return gy_fail(GY_FORMAT, "a sorted run ends within a record or its record is malformed");
 }
 
-/* Put a record together that begins at the end of a piece. `*is_whole` is false at the end. */
+/* Assemble a record that crosses the end of a chunk. `*is_whole` is false at the end. */
 static gy_status carry_record(cursor *from, bool *is_whole)
 {
     from->carry_used = 0;
@@ -81,13 +81,13 @@ static gy_status carry_record(cursor *from, bool *is_whole)
             from->at = data;
             from->end = from->at + size;
         }
-        /* A header byte by byte, a body as far as the piece goes. */
+        /* read a header byte by byte, a body as far as the chunk goes */
         const size_t most = needed == 0 ? 1 : needed - from->carry_used;
         GY_TRY(carry_bytes(from, GY_MIN(most, (size_t)(from->end - from->at))));
     }
 }
 
-/* Read the cursor's next record. */
+/* Advance a cursor to its next record. */
 static gy_status advance(gy_merge *merge, size_t index)
 {
     cursor *from = &merge->cursors[index];
@@ -110,7 +110,7 @@ static gy_status advance(gy_merge *merge, size_t index)
     return GY_OK;
 }
 
-/* Of two cursors whose keys' words are equal. */
+/* Order of two cursors whose words are equal. */
 static bool is_before(const void *arg, uint32_t a, uint32_t b)
 {
     const gy_merge *merge = arg;
@@ -155,7 +155,7 @@ gy_status gy_merge_next(gy_merge *merge, gy_sort_item *item, bool *has)
     if (merge->tree.count == 0) {
         return GY_OK;
     }
-    if (merge->is_begun) { /* the record given last was borrowed until now */
+    if (merge->is_begun) { /* the caller had the previous record until now */
         const uint32_t last = gy_losers_first(&merge->tree);
         if (!merge->cursors[last].is_ended) {
             GY_TRY(advance(merge, last));

@@ -1,11 +1,12 @@
 /*
- * Sorting a range of mapped records in passes: each takes as many of the lowest records left as
- * memory holds.
+ * Sorts a range of mapped records in passes: each pass takes as many of the lowest remaining
+ * records as memory holds.
  *
  *   sample    |..|...|.|....|..|...|   splitters for buckets of a few thousand entries
- *   scan      every key; entries of the range go to their buckets. No chunk is left: the
- * highest bucket is given up, the pass ends below it gather    bucket by bucket: sort in the
- * cache, copy records to the sink again     from the first bucket that was given up
+ *   scan      every key; entries of the range go to their buckets. When no chunk is left, the
+ *             highest bucket is dropped, and the pass ends below it.
+ *   gather    bucket by bucket: sort in the cache, copy records to the sink
+ *   repeat    from the first bucket that was dropped
  *
  * When the lowest bucket alone is too large, the range is cut in three around one of its keys:
  * below, that key (no sort: a scan writes it in the input's order), above.
@@ -19,10 +20,10 @@
 
 enum {
     BUCKETS_MOST = 2048,
-    BUCKET_ENTRIES = 8192, /* about as many in each */
+    BUCKET_ENTRIES = 8192, /* target size of a bucket */
     POOL_SHARE_PER_CENT = 97,
-    PICKS = 1024, /* records looked at to cut a bucket */
-    TOGETHER = 8, /* keys that go down the tree at once */
+    PICKS = 1024, /* records sampled to cut a bucket */
+    TOGETHER = 8, /* keys that descend the tree together, to overlap latencies */
 };
 
 typedef struct sorter {
@@ -30,15 +31,15 @@ typedef struct sorter {
     const gy_mapreduce_sample *sample;
     gy_entry_list *lists;             /* BUCKETS_MOST */
     uint64_t splitters[BUCKETS_MOST]; /* bucket b: splitters[b - 1] <= word < splitters[b] */
-    uint64_t tree[BUCKETS_MOST];      /* the splitters, breadth first from [1] */
+    uint64_t tree[BUCKETS_MOST];      /* the splitters in breadth-first order, from [1] */
     unsigned levels;
     size_t bucket_count;
-    size_t limit;    /* buckets from here on are left to the next pass */
-    size_t depth;    /* bytes that all keys of the range share */
+    size_t limit;    /* buckets from here on are left for the next pass */
+    size_t depth;    /* number of bytes that all keys of the range share */
     bool is_crowded; /* the lowest bucket alone is too large */
 } sorter;
 
-/* Bytes that all keys between the bounds share. */
+/* The number of bytes that all keys between the bounds share. */
 static size_t shared_bytes(const gy_sort_layout *layout, const gy_sort_range_of *range)
 {
     if (layout->key != GY_KEY_BYTES || range->low == NULL || range->high == NULL) {
@@ -70,7 +71,8 @@ static void fill_tree(sorter *sort, size_t node, size_t *next)
     fill_tree(sort, 2 * node + 1, next);
 }
 
-/* Choose splitters from the samples in the range, and how many buckets memory should hold. */
+/* Choose splitters from the samples in the range, and the number of buckets that should fit in
+ * memory. */
 static void plan_pass(sorter *sort, const gy_sort_range_of *range)
 {
     const gy_sort_layout *layout = sort->gather.records->layout;
@@ -90,12 +92,12 @@ static void plan_pass(sorter *sort, const gy_sort_range_of *range)
     sort->depth = shared_bytes(layout, range);
     sort->bucket_count = 1;
     sort->limit = 0;
-    /* A splitter at the low bound's own word would leave the first bucket empty for ever. */
+    /* A splitter at the low bound's own word would leave the first bucket always empty. */
     uint64_t last = range->low == NULL ? 0 : word_at(layout, range->low, sort->depth);
     for (size_t i = 1; i < wanted; i++) {
         const size_t at = samples * i / wanted;
         const uint64_t word = word_at(layout, &sample->bounds[begin + at], sort->depth);
-        /* Half a chunk of each bucket is empty. */
+        /* half a chunk of each bucket is empty on average */
         if (sort->limit == 0 && (double)at * each + (double)i * GY_CHUNK_ENTRIES / 2 > room) {
             sort->limit = GY_MAX(sort->bucket_count - 1, 1);
         }
@@ -113,7 +115,7 @@ static void plan_pass(sorter *sort, const gy_sort_range_of *range)
     fill_tree(sort, 1, &next);
 }
 
-/* The bucket of each word: splitters that are not above it. */
+/* Find the bucket of each word: the number of splitters that are not above it. */
 static void classify(const sorter *sort, const gy_entry block[TOGETHER],
                      uint32_t buckets[TOGETHER])
 {
@@ -132,7 +134,7 @@ static void classify(const sorter *sort, const gy_entry block[TOGETHER],
     }
 }
 
-/* Make room: give up the highest bucket that is not empty. False when it is the lowest. */
+/* Make room: drop the highest bucket that is not empty. False when it is the lowest one. */
 static bool give_up(sorter *sort)
 {
     do {
@@ -145,7 +147,8 @@ static bool give_up(sorter *sort)
     return true;
 }
 
-/* Put the entries of a scan into their buckets; GY_LIMIT ends it when the pass is crowded. */
+/* Put a scan's entries into their buckets; GY_LIMIT ends the scan when the lowest bucket is
+ * too large. */
 static gy_status collect(void *arg, gy_entry *block, size_t count)
 {
     sorter *sort = arg;
@@ -179,14 +182,14 @@ static gy_status copy_block(void *arg, gy_entry *block, size_t count)
     return gy_sort_gather_entries(arg, block, count);
 }
 
-/* Records of one key: by the input's order. */
+/* Write the records of one key in the input's order. */
 static gy_status copy_range(sorter *sort, const gy_sort_range_of *range)
 {
     sort->gather.report->scans++;
     return gy_sort_scan(sort->gather.records, range, copy_block, &sort->gather);
 }
 
-/* A few records of a range, each as likely as any other. */
+/* A uniform random sample of a range's records. */
 typedef struct picker {
     gy_entry picks[PICKS];
     uint64_t seen;
@@ -211,7 +214,7 @@ static gy_status pick(void *arg, gy_entry *block, size_t count)
 
 static gy_status sort_range(sorter *sort, gy_sort_range_of range);
 
-/* Cut the range around the middle one of some of its records. */
+/* Cut the range at the median of some of its records. */
 static gy_status cut_range(sorter *sort, const gy_sort_range_of *range)
 {
     picker *picking = gy_alloc_zero("mapreduce.picks", 1, sizeof(*picking));
@@ -257,9 +260,9 @@ static bool is_one_key(const gy_sort_layout *layout, const gy_sort_range_of *ran
 }
 
 /*
- * The lowest place that a splitter's bucket can hold: the bytes that all keys share and the
- * word without its zeros at the end, which may stand for bytes that are not there. `key` has
- * room for depth + 8 bytes.
+ * The lowest bound that a splitter's bucket can contain: the bytes that all keys share, and
+ * the word without trailing zeros, since these may stand for missing bytes. `key` has room for
+ * depth + 8 bytes.
  */
 static gy_sort_bound bound_of(const sorter *sort, const gy_sort_range_of *range, uint64_t word,
                               char *key)
@@ -282,8 +285,8 @@ static gy_sort_bound bound_of(const sorter *sort, const gy_sort_range_of *range,
     return (gy_sort_bound){key, size, 0};
 }
 
-/* Collect what memory holds and write it. `*rest` is where the next pass begins, `*is_done`
- * says that there is none. */
+/* Collect and write as many records as memory holds. `*rest` becomes the beginning of the next
+ * pass, `*is_done` whether there is none. */
 static gy_status sort_pass(sorter *sort, const gy_sort_range_of *range)
 {
     plan_pass(sort, range);

@@ -1,5 +1,5 @@
 /**
- * For the tests of sorting: random records of key and value, and their order by a plain sort.
+ * For the tests of sorting: random records of key and value, and their order by a simple sort.
  */
 #ifndef GY_MAPREDUCE_SORT_RECORDS_TEST_H
 #define GY_MAPREDUCE_SORT_RECORDS_TEST_H
@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-/** Records in memory of their own; items point into it. */
+/** Records in memory of their own; the items point into it. */
 typedef struct test_records {
     char *bytes;
     gy_sort_item *items;
@@ -21,10 +21,10 @@ typedef struct test_records {
 
 typedef struct test_shape {
     size_t count, key_most, value_most;
-    unsigned alphabet; /* bytes are below */
-    unsigned heavy;    /* per cent of records with one key */
+    unsigned alphabet; /* all bytes are below it */
+    unsigned heavy;    /* percentage of records with one key */
     bool has_values;
-    gy_key_kind key; /* typed ones have 8 bytes */
+    gy_key_kind key; /* a typed key has 8 bytes */
 } test_shape;
 
 static inline test_records records_make(gy_random *random, const test_shape *shape)
@@ -46,7 +46,7 @@ static inline test_records records_make(gy_random *random, const test_shape *sha
             const char byte = (char)gy_random_below(random, shape->alphabet);
             *to++ = is_heavy && j < key ? 'k' : byte;
         }
-        to++; /* no two records at one place */
+        to++; /* no two records at the same address */
     }
     return made;
 }
@@ -61,8 +61,7 @@ static inline int test_compare(const void *a, const void *b, void *arg)
     return order != 0 ? order : (first->key > second->key) - (first->key < second->key);
 }
 
-/** Put the items into the order that a stable sort gives: their bytes lie in that order
- * in memory. */
+/** Put the items into the order of a stable sort: their addresses ascend with the input. */
 static inline void records_sort(test_records *records)
 {
     qsort_r(records->items, records->count, sizeof(gy_sort_item), test_compare, records);

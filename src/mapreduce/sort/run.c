@@ -1,4 +1,4 @@
-/* Runs: files without a name, written once and read once. */
+/* Runs: unnamed files, written once and read once. */
 #include "mapreduce/sort.h"
 
 #include "base/base.h"
@@ -11,11 +11,11 @@ enum { NAME_TRIES = 16, FILE_MODE = 0600 };
 
 struct gy_sort_run {
     gy_env *env;
-    int writer, reader; /* -1: closed; each has its own place in the file */
+    int writer, reader; /* -1: closed; each descriptor has its own file offset */
     char *buffer;
     size_t capacity, used;
     uint64_t size_bytes, read_bytes; /* written; read so far */
-    uint64_t sum;                    /* of what was written */
+    uint64_t sum;                    /* checksum of the bytes written */
     gy_hash_stream hash;
     char *folder; /* for messages */
 };
@@ -30,7 +30,7 @@ static gy_status fail(const gy_sort_run *run, const char *verb, int64_t error)
                    text != NULL ? text : "unknown error");
 }
 
-/* Open both descriptors and take the name away. */
+/* Open both descriptors and unlink the name. */
 static gy_status create(gy_sort_run *run)
 {
     const gy_disk_ops *disk = gy_env_disk(run->env);
@@ -92,7 +92,7 @@ static gy_status write_all(gy_sort_run *run, const char *data, size_t size_bytes
     while (size_bytes > 0) {
         const int64_t written =
             gy_env_disk(run->env)->write(run->env, run->writer, data, size_bytes);
-        if (written <= 0) { /* 0 would never end */
+        if (written <= 0) { /* 0 would loop forever */
             return fail(run, "write", written == 0 ? -EIO : written);
         }
         data += written;
@@ -171,10 +171,11 @@ void gy_sort_run_free(gy_sort_run *run)
     }
     const gy_disk_ops *disk = gy_env_disk(run->env);
     if (run->writer >= 0) {
-        (void)disk->close(run->env, run->writer); /* its bytes are given up */
+        /* an error no longer matters, since the file is discarded */
+        (void)disk->close(run->env, run->writer);
     }
     if (run->reader >= 0) {
-        (void)disk->close(run->env, run->reader); /* nothing was written through it */
+        (void)disk->close(run->env, run->reader); /* this descriptor only read */
     }
     gy_free(run->folder);
     gy_free(run);

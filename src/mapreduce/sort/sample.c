@@ -1,4 +1,4 @@
-/* Samples of mapped records, and the splitters made of them. */
+/* Draws samples of mapped records, and makes splitters of them. */
 #include "mapreduce/sort.h"
 
 #include "base/base.h"
@@ -47,7 +47,7 @@ static uint64_t count_units(const gy_sort_records *records)
     return units;
 }
 
-/* The offset of the record that unit `at` of the span belongs to, or follows it. */
+/* The offset of the record that contains unit `at` of the span, or of the next one. */
 static size_t record_at(const gy_sort_layout *layout, const gy_sort_span *span, uint64_t at)
 {
     if (layout->kind == GY_LAYOUT_FIXED) {
@@ -57,13 +57,14 @@ static size_t record_at(const gy_sort_layout *layout, const gy_sort_span *span, 
         return (size_t)at;
     }
     const char *newline = memchr(span->data + at, '\n', span->size_bytes - at);
-    /* In the last line: the span's first record instead, so that there always is one. */
+    /* within the last line: take the span's first record instead, so that there always is
+     * one */
     const bool is_last = newline == NULL || newline + 1 == span->data + span->size_bytes;
     return is_last ? 0 : (size_t)(newline + 1 - span->data);
 }
 
-/* The record that was drawn last, and from which units it would be drawn again: a line that is
- * longer than a stretch is looked at once, not for each of them. */
+/* The record drawn last, and the units that would draw it again: a line that is longer than a
+ * stretch is read once, not for each stretch. */
 typedef struct drawn_record {
     size_t span, first, last; /* units of the span; last < first: none */
     uint64_t position;
@@ -84,7 +85,8 @@ static void draw_one(const gy_sort_records *records, size_t span, size_t unit,
     }
     drawn->span = span;
     drawn->first = unit;
-    drawn->last = !is_lines ? unit : at >= unit ? at : SIZE_MAX; /* the last line: see above */
+    /* for the last line see above */
+    drawn->last = !is_lines ? unit : at >= unit ? at : SIZE_MAX;
     drawn->position = position;
 }
 
@@ -119,7 +121,8 @@ static int by_position(const void *a, const void *b)
     return (first->position > second->position) - (first->position < second->position);
 }
 
-/* Entries, in the order of positions, once each; `times` says how often. How many are left. */
+/* Remove duplicates from entries in the order of positions; `times` becomes the number of
+ * draws of each. Returns how many remain. */
 static size_t unite(gy_entry *entries, size_t count, uint64_t *positions, uint32_t *times)
 {
     size_t kept = 0;
@@ -147,7 +150,7 @@ static size_t find_position(const uint64_t *positions, size_t count, uint64_t po
     return low;
 }
 
-/* Sort what was drawn; a record that was drawn often is compared once. */
+/* Sort the drawn records; one that was drawn several times is compared once. */
 static gy_status order_drawn(const gy_sort_records *records, gy_entry *entries, size_t count,
                              gy_sort_bound *bounds)
 {

@@ -1,4 +1,4 @@
-/* Scans of mapped records: the words of keys, and which of them lie in a range. */
+/* Scans mapped records: computes the words of keys, and selects those in a range. */
 #include "mapreduce/sort/scan.h"
 
 #include "base/base.h"
@@ -6,7 +6,7 @@
 typedef struct scanner {
     const gy_sort_records *records;
     const gy_sort_range_of *range;
-    uint64_t low, width; /* words in [low, low + width] may lie in the range */
+    uint64_t low, width; /* only words in [low, low + width] may be in the range */
     gy_sort_take take;
     void *arg;
     gy_entry block[GY_BLOCK_ENTRIES];
@@ -18,7 +18,8 @@ static uint64_t bound_word(gy_key_kind kind, const gy_sort_bound *bound)
     return gy_sort_key_word(kind, bound->key, bound->key_bytes);
 }
 
-/* Of the words at the edges of the range, take out those that lie outside, and hand on. */
+/* Drop the keys whose words are at the range's edges but that are outside, and pass on the
+ * rest. */
 static gy_status flush(scanner *scan)
 {
     const gy_sort_range_of *range = scan->range;
@@ -42,7 +43,8 @@ static gy_status flush(scanner *scan)
     return kept == 0 ? GY_OK : scan->take(scan->arg, scan->block, kept);
 }
 
-/* Words of `count` keys of bytes, 8 or more each: nothing in the loop depends on the data. */
+/* Compute the words of `count` keys of at least 8 bytes; the loop has no data-dependent
+ * branch. */
 static void filter_words(scanner *scan, const char *key, size_t count, uint64_t position)
 {
     const size_t stride = scan->records->layout->record_bytes;
@@ -98,7 +100,7 @@ static gy_status scan_lines(scanner *scan, size_t number)
     const char *end = span->data + span->size_bytes;
     for (const char *at = span->data; at < end;) {
         gy_sort_item item = {0};
-        (void)gy_sort_item_read(layout, at, end, &item); /* a line is never malformed */
+        (void)gy_sort_item_read(layout, at, end, &item); /* a line cannot be malformed */
         const uint64_t word = gy_sort_word(item.key, item.key_bytes);
         scan->block[scan->count] =
             (gy_entry){word, gy_sort_position(number, (size_t)(at - span->data))};

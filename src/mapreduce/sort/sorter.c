@@ -1,10 +1,10 @@
 /*
- * Sorting what is added, under a budget.
+ * External sort with a memory budget.
  *
- *   memory  | records as framed -> ... <- scratch <- entries |   full: sort, write a run
+ *   memory  | framed records -> ... <- scratch <- entries |   full: sort, write a run
  *
- * Runs of level 0 are as large as memory; FAN of one level are merged into one of the next,
- * with the memory that the records left. The last merge takes whatever is there.
+ * Runs of level 0 are as large as memory. FAN runs of one level are merged into one of the next
+ * level, with the memory that the records occupied. The last merge takes all remaining runs.
  */
 #include "mapreduce/sort.h"
 
@@ -12,10 +12,10 @@
 
 enum {
     LEVELS = 16,
-    FAN_MOST = 64,           /* runs merged at once */
-    BLOCK_BYTES = 512 << 10, /* read at once where memory allows: amortises a seek */
+    FAN_MOST = 64,           /* most runs in a merge */
+    BLOCK_BYTES = 512 << 10, /* size of a read where memory allows: amortises a seek */
     BLOCK_LEAST = 4 << 10,
-    WRITE_SHARE = 16, /* of memory for writing a run */
+    WRITE_SHARE = 16, /* fraction of the memory for writing a run */
     WRITE_MOST = 1 << 20,
     AHEAD = 16,
 };
@@ -24,14 +24,16 @@ struct gy_sorter {
     gy_env *env;
     gy_sort_layout layout;
     char *scratch;
-    char *memory, *write; /* records and entries, or what merges read; what runs write */
+    /* memory: records and entries, or buffers for reading runs; write: buffer for writing
+     * them */
+    char *memory, *write;
     size_t memory_bytes, write_bytes;
-    size_t used, count; /* bytes of records; entries */
+    size_t used, count; /* bytes of records; number of entries */
     size_t fan;
-    gy_sort_run *runs[LEVELS][FAN_MOST]; /* of a level: as they were written */
+    gy_sort_run *runs[LEVELS][FAN_MOST]; /* in the order in which they were written */
     size_t run_counts[LEVELS];
-    gy_merge *merge; /* after the end, when there are runs */
-    size_t next;     /* after the end without runs */
+    gy_merge *merge; /* after the end, if there are runs */
+    size_t next;     /* after the end without runs: the next entry */
     gy_sorter_report report;
 };
 
@@ -64,14 +66,14 @@ gy_status gy_sorter_new(gy_env *env, const gy_sorter_options *options, gy_sorter
     return GY_OK;
 }
 
-/* Entry `index` lies at the end of memory; they grow downward and are turned round to sort. */
+/* The entries grow downward from the end of memory, and are reversed before sorting. */
 static gy_entry *entries_of(gy_sorter *sorter)
 {
     gy_entry *end = (gy_entry *)(void *)(sorter->memory + sorter->memory_bytes);
     return end - sorter->count;
 }
 
-/* Bring the entries into the input's order and sort them. */
+/* Reverse the entries into the input's order and sort them. */
 static gy_entry *sort_memory(gy_sorter *sorter)
 {
     gy_entry *entries = entries_of(sorter);
@@ -109,7 +111,7 @@ static gy_status write_memory(gy_sorter *sorter, gy_sort_run *run)
     return gy_sort_run_seal(run);
 }
 
-/* Merge the sources into `run` and seal it. */
+/* Write a merge into `run` and seal it. */
 static gy_status write_merged(gy_sorter *sorter, gy_merge *merge, gy_sort_run *run)
 {
     gy_sort_item item;
@@ -123,7 +125,7 @@ static gy_status write_merged(gy_sorter *sorter, gy_merge *merge, gy_sort_run *r
     return gy_sort_run_seal(run);
 }
 
-/* A merge over `count` runs that reads with equal parts of the memory. */
+/* Open a merge over `count` runs; each gets an equal part of the memory as its buffer. */
 static gy_status open_merge(gy_sorter *sorter, gy_sort_run *const *runs, size_t count,
                             gy_merge **merge)
 {
@@ -153,7 +155,7 @@ static gy_status new_run(gy_sorter *sorter, gy_sort_run **run)
     return GY_OK;
 }
 
-/* Make one run of `count` and free them. */
+/* Merge `count` runs into one and free them. */
 static gy_status merge_runs(gy_sorter *sorter, gy_sort_run **runs, size_t count,
                             gy_sort_run **merged)
 {
@@ -174,11 +176,11 @@ static gy_status merge_runs(gy_sorter *sorter, gy_sort_run **runs, size_t count,
     return status;
 }
 
-/* Put a run behind those of level 0; a full level becomes a run of the next. */
+/* Add a run to level 0; a full level is merged into a run of the next. */
 static gy_status keep_run(gy_sorter *sorter, gy_sort_run *run)
 {
     for (int level = 0;; level++) {
-        GY_ASSERT(level < LEVELS); /* 2 to the 16 runs at least */
+        GY_ASSERT(level < LEVELS); /* at least 2^16 runs */
         sorter->runs[level][sorter->run_counts[level]++] = run;
         if (sorter->run_counts[level] < sorter->fan || level == LEVELS - 1) {
             return GY_OK;
@@ -202,7 +204,7 @@ static gy_status spill(gy_sorter *sorter)
     return keep_run(sorter, run);
 }
 
-/* Bytes of memory that are free for one more entry and its scratch. */
+/* Bytes of memory left, after reserving an entry and its scratch. */
 static size_t free_bytes(const gy_sorter *sorter)
 {
     const size_t taken = sorter->used + 2 * (sorter->count + 1) * sizeof(gy_entry);
@@ -254,7 +256,7 @@ gy_status gy_sorter_add(gy_sorter *sorter, const gy_sort_item *items, size_t cou
     return GY_OK;
 }
 
-/* All runs, oldest first; the number of them. Their levels are empty afterwards. */
+/* Take all runs, oldest first; returns their number. The levels are empty afterwards. */
 static size_t take_runs(gy_sorter *sorter, gy_sort_run *runs[LEVELS * FAN_MOST])
 {
     size_t count = 0;
@@ -287,7 +289,8 @@ gy_status gy_sorter_end(gy_sorter *sorter)
     gy_sort_run *runs[LEVELS * FAN_MOST];
     size_t count = take_runs(sorter, runs);
     gy_status status = GY_OK;
-    while (status == GY_OK && count > sorter->fan) { /* the newest are the shortest */
+    /* merge the newest ones, which are the shortest */
+    while (status == GY_OK && count > sorter->fan) {
         const size_t some = GY_MIN(sorter->fan, count - sorter->fan + 1);
         gy_sort_run *merged = NULL;
         count -= some;

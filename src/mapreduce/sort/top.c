@@ -1,4 +1,5 @@
-/* The k largest: a binary heap whose root is the first to go. Source: Williams 1964. */
+/* The k largest: a binary heap whose root is the first to be replaced. Source: Williams
+ * 1964. */
 #include "mapreduce/top.h"
 
 #include "base/base.h"
@@ -8,7 +9,7 @@
 
 typedef struct row {
     gy_top_row shown;
-    char *key; /* what shown.key points at */
+    char *key; /* memory of shown.key */
     size_t capacity;
 } row;
 

@@ -1,5 +1,5 @@
-/* What the vertices of a sort do: take a range of the order out of all inputs, or expand or
- * fetch one. */
+/* Runs the vertices of a sort: one extracts a range of the order from all inputs, another
+ * expands or fetches one input. */
 #include "mapreduce/sort/scan.h"
 #include "mapreduce/sort/told.h"
 
@@ -20,7 +20,7 @@ static gy_status wrote(void *arg, size_t size_bytes)
     return gy_vertex_advance(arg, 0, size_bytes);
 }
 
-/* Records on their way into a sorter: the key, and all of it as the value. */
+/* State of adding records to a sorter: the key, and the whole record as the value. */
 typedef struct adding {
     const gy_sort_records *records;
     gy_sorter *sorter;
@@ -62,7 +62,7 @@ gy_status gy_sort_sorter(gy_vertex *vertex, gy_key_kind key, gy_sorter **sorter)
                                        .scratch = gy_vertex_scratch(vertex),
                                        .key = key};
     if (options.scratch == NULL) {
-        return GY_IO; /* said by whoever could not make it */
+        return GY_IO; /* whoever failed to make the room has recorded the error */
     }
     return gy_sorter_new(gy_env_real(), &options, sorter);
 }
@@ -139,7 +139,7 @@ static gy_status take_object(void *arg, void *data, size_t wanted, size_t *got)
 
 static void close_object(void *arg)
 {
-    (void)arg; /* it is the vertex's */
+    (void)arg; /* the input belongs to the vertex */
 }
 
 static gy_status open_input(gy_vertex *vertex, const gy_sort_told *told, const char *path,
@@ -156,7 +156,7 @@ static gy_status open_input(gy_vertex *vertex, const gy_sort_told *told, const c
     return gy_source_of(data, size, path, told->encoding, source);
 }
 
-/* What is looked at in the first bytes. */
+/* Check the first bytes of the data. */
 static gy_status look_at_head(const gy_sort_told *told, const gy_source *source,
                               const char *data, size_t size, bool *is_turned)
 {
@@ -174,7 +174,7 @@ static gy_status expand_all(gy_vertex *vertex, const gy_sort_told *told, gy_sour
                             uint64_t *size_bytes)
 {
     bool is_turned = false;
-    char held = 0; /* (held_bytes) what the next byte says more about */
+    char held = 0; /* (held_bytes) a '\r' whose meaning depends on the next byte */
     size_t held_bytes = 0;
     *size_bytes = 0;
     for (bool is_last = false; !is_last;) {
@@ -217,7 +217,7 @@ static gy_status expand(gy_vertex *vertex, const gy_sort_told *told, const char 
 
 /* ---- the vertex ---- */
 
-/* A byte order mark (UTF-8) is no part of the first line. */
+/* Skip a byte order mark (UTF-8), which is no part of the first line. */
 static void skip_mark(gy_sort_span *span)
 {
     if (span->size_bytes >= 3 && memcmp(span->data, "\xef\xbb\xbf", 3) == 0) {
