@@ -2,6 +2,7 @@
 #include "train/train_priv.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "gy_test.h"
 
@@ -69,13 +70,35 @@ GY_TEST(what_no_file_could_hold_is_refused)
         assert_status(gy_model_new(&options, &model), GY_ARG);
         assert_non_null(strstr(gy_error_text(), "model: "));
     }
-    static const char *const names[] = {"a", "b\nc", "d"};
+}
+
+/* Characters are names of classes, and one of them is a line end. */
+GY_TEST(names_of_classes_go_through_a_file)
+{
+    static const char *const names[2][CLASSES] = {{"a\\nb", "c\\", "\xc3\xa9"},
+                                                  {"\n", "\\n\n", "\r\x01\""}};
     const gy_layer dense = gy_layer_dense(CLASSES);
-    options.layers = &dense;
-    options.class_names = names;
-    options.class_count = CLASSES;
-    assert_status(gy_model_new(&options, &model), GY_ARG);
-    assert_non_null(strstr(gy_error_text(), "class 1 holds a line end"));
+    char path[] = "/tmp/gyre-names-XXXXXX";
+    const int file = mkstemp(path);
+    assert_true(file >= 0);
+    close(file);
+    for (int k = 0; k < 2; k++) {
+        gy_model *model = NULL;
+        assert_ok(gy_model_new(&GY_OPTIONS(gy_model_options, .layers = &dense, .layer_count = 1,
+                                           .input_rank = 1, .input_sizes = {WIDTH},
+                                           .class_names = names[k], .class_count = CLASSES,
+                                           .workers = 1),
+                               &model));
+        assert_ok(gy_model_save(model, path, NULL));
+        gy_model_free(model);
+        assert_ok(gy_model_load(path, NULL, &model));
+        assert_string_equal(gy_model_metadata(model, "gyre.format"), k == 0 ? "1" : "2");
+        for (int i = 0; i < CLASSES; i++) {
+            assert_string_equal(gy_model_class_name(model, i), names[k][i]);
+        }
+        gy_model_free(model);
+    }
+    unlink(path);
 }
 
 GY_TEST_MAIN(NULL, NULL)

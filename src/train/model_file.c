@@ -14,11 +14,50 @@ static gy_status set_number(gy_bundle *bundle, const char *key, int64_t value)
     return gy_bundle_set(bundle, key, text);
 }
 
-static gy_status set_class_names(gy_bundle *bundle, const gy_model *model)
+/* A line end in a name, as of the character \n, is written "\n", a backslash "\\". */
+static void add_name(gy_text *text, const char *name)
+{
+    for (const char *at = name; *at != '\0'; at++) {
+        if (*at == '\n' || *at == '\\') {
+            gy_text_add(text, "%s", *at == '\n' ? "\\n" : "\\\\");
+        } else {
+            gy_text_add_bytes(text, at, 1);
+        }
+    }
+}
+
+/* Undo add_name, in place. */
+static void read_name(char *name)
+{
+    char *to = name;
+    for (const char *at = name; *at != '\0'; at++) {
+        const bool is_escaped = *at == '\\' && (at[1] == 'n' || at[1] == '\\');
+        at += is_escaped;
+        *to++ = is_escaped && *at == 'n' ? '\n' : *at;
+    }
+    *to = '\0';
+}
+
+static bool has_line_ends(const gy_model *model)
+{
+    bool has = false;
+    for (int i = 0; model->class_names != NULL && i < model->classes; i++) {
+        has = has || strchr(model->class_names[i], '\n') != NULL;
+    }
+    return has;
+}
+
+/* A line for each; of format 1 as they are. */
+static gy_status set_class_names(gy_bundle *bundle, const gy_model *model, bool is_plain)
 {
     gy_text names = {.data = NULL};
     for (int i = 0; model->class_names != NULL && i < model->classes; i++) {
-        gy_text_add(&names, "%s%s", i == 0 ? "" : "\n", model->class_names[i]);
+        gy_text_add(&names, "%s", i == 0 ? "" : "\n");
+        if (is_plain) {
+            gy_text_add(&names, "%s", model->class_names[i]);
+        } else {
+            add_name(&names, model->class_names[i]);
+        }
     }
     gy_status status = names.status;
     if (status == GY_OK && names.data != NULL) {
@@ -53,12 +92,12 @@ static gy_status set_layers(gy_bundle *bundle, const gy_model *model)
 }
 
 /* What the model is, as metadata. A file of format 1 is of layers, of one label a sample, and
- * its input has the element type of its parameters. */
+ * its input has the element type of its parameters, no class name has a line end. */
 static gy_status describe(gy_bundle *bundle, const gy_model *model)
 {
     const bool is_function = model->layers == NULL;
-    const bool is_plain =
-        !is_function && model->label_rank == 0 && model->input_dtype == model->dtype;
+    const bool is_plain = !is_function && model->label_rank == 0 &&
+                          model->input_dtype == model->dtype && !has_line_ends(model);
     if (is_function) {
         GY_TRY(gy_bundle_set(bundle, "gyre.configuration", model->configuration));
     } else {
@@ -72,7 +111,7 @@ static gy_status describe(gy_bundle *bundle, const gy_model *model)
     GY_TRY(gy_bundle_set(bundle, "gyre.model", model->name));
     GY_TRY(gy_bundle_set(bundle, "gyre.dtype", gy_dtype_name(model->dtype)));
     GY_TRY(set_number(bundle, "gyre.format", is_plain ? 1 : 2));
-    return set_class_names(bundle, model);
+    return set_class_names(bundle, model, is_plain);
 }
 
 static gy_status add_parameters(gy_bundle *bundle, gy_model *model)
@@ -135,7 +174,7 @@ static gy_status parse_sizes(const char *what, const char *text, int rank_max, i
 }
 
 /* The lines of `text`, which is changed and must outlive the result; caller frees the array. */
-static gy_status split_lines(char *text, const char ***lines, int *count)
+static gy_status split_lines(char *text, bool is_plain, const char ***lines, int *count)
 {
     int found = 1;
     for (const char *at = text; *at != '\0'; at++) {
@@ -147,7 +186,11 @@ static gy_status split_lines(char *text, const char ***lines, int *count)
     }
     char *rest = text;
     for (int i = 0; i < found; i++) {
-        parts[i] = strsep(&rest, "\n");
+        char *name = strsep(&rest, "\n");
+        if (!is_plain) {
+            read_name(name);
+        }
+        parts[i] = name;
     }
     *lines = parts;
     *count = found;
@@ -212,7 +255,8 @@ static gy_status read_kind(const gy_bundle *bundle, gy_model_options *options, d
                          options->name);
 }
 
-static gy_status read_names(const gy_bundle *bundle, gy_model_options *options, described *made)
+static gy_status read_names(const gy_bundle *bundle, bool is_plain, gy_model_options *options,
+                            described *made)
 {
     const char *text = gy_bundle_get(bundle, "gyre.classes");
     options->class_names = NULL;
@@ -223,7 +267,7 @@ static gy_status read_names(const gy_bundle *bundle, gy_model_options *options, 
     if (made->names == NULL) {
         return GY_NOMEM;
     }
-    GY_TRY(split_lines(made->names, &made->lines, &options->class_count));
+    GY_TRY(split_lines(made->names, is_plain, &made->lines, &options->class_count));
     options->class_names = made->lines;
     return GY_OK;
 }
@@ -235,7 +279,8 @@ static gy_status read_description(const gy_bundle *bundle, gy_model_options *opt
     const char *text = NULL, *format = NULL;
     GY_TRY(need(bundle, "gyre.model", &options->name));
     GY_TRY(need(bundle, "gyre.format", &format));
-    if (strcmp(format, "1") != 0 && strcmp(format, "2") != 0) {
+    const bool is_plain = strcmp(format, "1") == 0;
+    if (!is_plain && strcmp(format, "2") != 0) {
         return gy_fail(GY_FORMAT, "model format %.20s, this version reads 1 and 2", format);
     }
     GY_TRY(need_dtype(bundle, "gyre.dtype", &options->dtype));
@@ -244,14 +289,14 @@ static gy_status read_description(const gy_bundle *bundle, gy_model_options *opt
                        &options->input_rank));
     options->input_dtype = options->dtype;
     options->label_rank = 0;
-    if (strcmp(format, "2") == 0) {
+    if (!is_plain) {
         GY_TRY(need_dtype(bundle, "gyre.input_dtype", &options->input_dtype));
         GY_TRY(need(bundle, "gyre.labels", &text));
         GY_TRY(parse_sizes("label", text, GY_TENSOR_RANK_MAX - 2, options->label_sizes,
                            &options->label_rank));
     }
     GY_TRY(read_kind(bundle, options, made));
-    return read_names(bundle, options, made);
+    return read_names(bundle, is_plain, options, made);
 }
 
 gy_status gy_model_load(const char *path, const gy_model_options *options, gy_model **model)
