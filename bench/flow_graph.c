@@ -57,7 +57,10 @@ typedef struct shape {
 /* Rows of vertices, each with two inputs from the row before, and one behind the last row. */
 static gy_dag *make_graph(gy_flow *flow, const shape *of, const char *gate)
 {
-    gy_dag *dag = gy_dag_new(flow, "empty vertices");
+    gy_dag *dag = NULL;
+    if (gy_dag_new(flow, "empty vertices", &dag) < 0) {
+        return NULL; /* which gy_flow_run refuses */
+    }
     gy_part all = {dag, -1};
     for (int i = 0; i < of->layers; i++) {
         const gy_vertex_options options = {.function = "nothing",
@@ -152,7 +155,10 @@ static int do_least(char *folder)
 /* A job of one vertex. */
 static gy_status run_empty(gy_flow *flow)
 {
-    gy_dag *dag = gy_dag_new(flow, "empty");
+    gy_dag *dag = NULL;
+    if (gy_dag_new(flow, "empty", &dag) < 0) {
+        return GY_NOMEM;
+    }
     (void)gy_dag_vertex(dag, &(gy_vertex_options){.function = "nothing"});
     const gy_flow_options options = {.processes = 1};
     const gy_status status = gy_flow_run(flow, dag, &options, NULL);
@@ -195,9 +201,10 @@ int main(int argc, char **argv)
         return do_least(argv[2]);
     }
     const gy_function functions[] = {GY_VERTEX("nothing", nothing), GY_VERTEX("last", last)};
-    gy_flow *flow = gy_flow_start(&argc, &argv, functions, 2);
-    if (flow == NULL) {
-        return 1;
+    gy_flow *flow = NULL;
+    const gy_status started = gy_flow_start(&argc, &argv, functions, 2, &flow);
+    if (started != GY_OK) {
+        return started < 0;
     }
     const shape of = {number(argv, argc, 3, 1000), number(argv, argc, 4, 1000),
                       number(argv, argc, 5, 2)};

@@ -102,20 +102,23 @@ static int run(gy_flow *flow, char **arguments)
     snprintf(out, sizeof(out), "%s/out", arguments[5]);
     snprintf(own, sizeof(own), "%s/job", arguments[5]);
     snprintf(trace, sizeof(trace), "%s/trace.json", arguments[5]);
-    gy_dag *dag = gy_map_reduce(
-        flow, &(gy_map_reduce_options){
-                  .inputs = inputs,
-                  .format = GY_RECORDS_LINES,
-                  .map = is_combined ? "offset bytes" : "offset",
-                  .has_bytes = is_combined,
-                  .combine = is_combined ? GY_COMBINE_USER : GY_COMBINE_SET,
-                  .combine_function = is_combined ? "combine" : NULL,
-                  .reduce = is_combined ? "reduce" : NULL,
-                  .partitions = (int)strtol(arguments[3], NULL, 10),
-                  .hot_key_bytes = strcmp(arguments[2], "whole") == 0 ? SIZE_MAX : 0});
+    gy_dag *dag = NULL;
+    gy_status status =
+        gy_map_reduce(flow,
+                      &(gy_map_reduce_options){
+                          .inputs = inputs,
+                          .format = GY_RECORDS_LINES,
+                          .map = is_combined ? "offset bytes" : "offset",
+                          .has_bytes = is_combined,
+                          .combine = is_combined ? GY_COMBINE_USER : GY_COMBINE_SET,
+                          .combine_function = is_combined ? "combine" : NULL,
+                          .reduce = is_combined ? "reduce" : NULL,
+                          .partitions = (int)strtol(arguments[3], NULL, 10),
+                          .hot_key_bytes = strcmp(arguments[2], "whole") == 0 ? SIZE_MAX : 0},
+                      &dag);
     const gy_flow_options options = {
         .output = out, .folder = own, .trace = trace, .processes = PROCESSES, .timeout_s = 300};
-    const gy_status status = dag == NULL ? GY_NOMEM : gy_flow_run(flow, dag, &options, NULL);
+    status = status < 0 ? status : gy_flow_run(flow, dag, &options, NULL);
     if (status != GY_OK) {
         fprintf(stderr, "bench_hot: %s\n", gy_error_text());
     }
@@ -125,12 +128,16 @@ static int run(gy_flow *flow, char **arguments)
 
 int main(int count, char **arguments)
 {
-    gy_flow *flow = gy_flow_start(&count, &arguments, functions, GY_COUNT(functions));
+    gy_flow *flow = NULL;
+    const gy_status started =
+        gy_flow_start(&count, &arguments, functions, GY_COUNT(functions), &flow);
     int failed = 2;
-    if (flow != NULL && count == 5 && strcmp(arguments[1], "make") == 0) {
+    if (started != GY_OK) {
+        failed = started < 0;
+    } else if (count == 5 && strcmp(arguments[1], "make") == 0) {
         failed =
             make(arguments[2], strtol(arguments[3], NULL, 10), strtol(arguments[4], NULL, 10));
-    } else if (flow != NULL && count == 6) {
+    } else if (count == 6) {
         failed = run(flow, arguments);
     } else {
         fprintf(stderr,

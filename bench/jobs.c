@@ -46,38 +46,43 @@ static const char **read_list(const char *path)
     return list;
 }
 
-static gy_dag *make_dag(gy_flow *flow, const char *verb, const char *const *inputs,
-                        size_t memory_bytes)
+/* GY_NOTFOUND: no such verb. */
+static gy_status make_dag(gy_flow *flow, const char *verb, const char *const *inputs,
+                          size_t memory_bytes, gy_dag **dag)
 {
     const gy_job_options job = {
         .inputs = inputs, .partitions = PARTITIONS, .memory_bytes = memory_bytes};
     if (strcmp(verb, "words") == 0) {
-        return gy_dag_wordcount(flow, &job);
+        return gy_dag_wordcount(flow, &job, dag);
     }
     if (strcmp(verb, "index") == 0) {
-        return gy_dag_index(flow, &job);
+        return gy_dag_index(flow, &job, dag);
     }
     if (strcmp(verb, "top") == 0) {
-        return gy_dag_topk(flow, &(gy_topk_options){.job = job, .field = PAGE_FIELD});
+        return gy_dag_topk(flow, &(gy_topk_options){.job = job, .field = PAGE_FIELD}, dag);
     }
     if (strcmp(verb, "lines") == 0) {
-        return gy_map_reduce(flow, &(gy_map_reduce_options){.inputs = inputs,
-                                                            .format = GY_RECORDS_LINES,
-                                                            .map = "count",
-                                                            .combine = GY_COMBINE_SUM,
-                                                            .memory_bytes = memory_bytes,
-                                                            .partitions = PARTITIONS});
+        return gy_map_reduce(flow,
+                             &(gy_map_reduce_options){.inputs = inputs,
+                                                      .format = GY_RECORDS_LINES,
+                                                      .map = "count",
+                                                      .combine = GY_COMBINE_SUM,
+                                                      .memory_bytes = memory_bytes,
+                                                      .partitions = PARTITIONS},
+                             dag);
     }
     const bool is_runs = strcmp(verb, "runs") == 0;
     return is_runs || strcmp(verb, "sort") == 0
-               ? gy_dag_sort(flow, &(gy_sort_options){.inputs = inputs,
-                                                      .record_bytes = RECORD,
-                                                      .key_bytes = KEY,
-                                                      .partitions = PARTITIONS,
-                                                      .method = is_runs ? GY_SORT_METHOD_RUNS
-                                                                        : GY_SORT_METHOD_AUTO,
-                                                      .memory_bytes = memory_bytes})
-               : NULL;
+               ? gy_dag_sort(flow,
+                             &(gy_sort_options){.inputs = inputs,
+                                                .record_bytes = RECORD,
+                                                .key_bytes = KEY,
+                                                .partitions = PARTITIONS,
+                                                .method = is_runs ? GY_SORT_METHOD_RUNS
+                                                                  : GY_SORT_METHOD_AUTO,
+                                                .memory_bytes = memory_bytes},
+                             dag)
+               : GY_NOTFOUND;
 }
 
 static gy_status run(gy_flow *flow, gy_dag *dag, const char *folder, int processes)
@@ -99,22 +104,31 @@ int main(int argc, char **argv)
     gy_function functions[MOST] = {GY_MAP("count", count_words)};
     memcpy(functions + OWN_FUNCTIONS, gy_mapreduce_functions,
            (size_t)gy_mapreduce_function_count * sizeof(functions[0]));
-    gy_flow *flow =
-        gy_flow_start(&argc, &argv, functions, gy_mapreduce_function_count + OWN_FUNCTIONS);
-    const int processes = flow != NULL && argc > 5 ? atoi(argv[3]) : 0;
+    gy_flow *flow = NULL;
+    gy_status status = gy_flow_start(&argc, &argv, functions,
+                                     gy_mapreduce_function_count + OWN_FUNCTIONS, &flow);
+    if (status != GY_OK) {
+        return status < 0;
+    }
+    const int processes = argc > 5 ? atoi(argv[3]) : 0;
     gy_dag *dag = NULL;
     if (processes > 0) {
         const char *const *given = (const char *const *)argv + 5;
         const char *const *inputs = given[0][0] == '@' ? read_list(given[0] + 1) : given;
         const size_t memory_bytes = strtoull(argv[4], NULL, 10) / (unsigned)processes;
-        dag = inputs == NULL ? NULL : make_dag(flow, argv[1], inputs, memory_bytes);
+        status =
+            inputs == NULL ? GY_NOTFOUND : make_dag(flow, argv[1], inputs, memory_bytes, &dag);
+    }
+    if (status < 0 && status != GY_NOTFOUND) {
+        (void)fprintf(stderr, "bench_jobs: %s\n", gy_error_text());
+        return 1;
     }
     if (dag == NULL) {
         (void)fprintf(stderr, "usage: bench_jobs words|lines|index|top|sort|runs FOLDER "
                               "PROCESSES MEMORY FILE...|@LIST\n");
         return 2;
     }
-    const gy_status status = run(flow, dag, argv[2], processes);
+    status = run(flow, dag, argv[2], processes);
     gy_dag_free(dag);
     gy_flow_end(flow);
     return status < 0;

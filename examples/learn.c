@@ -188,7 +188,8 @@ static int be_rank(void)
 
 static gy_status run(gy_flow *flow, char **argv, int texts)
 {
-    gy_dag *dag = gy_dag_new(flow, "learn");
+    gy_dag *dag = NULL;
+    TRY(gy_dag_new(flow, "learn", &dag));
     const char *files[TEXTS][2];
     gy_vertex_options maps[TEXTS];
     for (int i = 0; i < texts; i++) {
@@ -217,13 +218,18 @@ static gy_status run(gy_flow *flow, char **argv, int texts)
 int main(int argc, char **argv)
 {
     static const gy_function functions[] = {GY_VERTEX("prepare", prepare)};
-    gy_flow *flow = gy_flow_start(&argc, &argv, functions, 1);
-    if (flow != NULL && gy_run_is_rank()) {
+    gy_flow *flow = NULL;
+    const gy_status started = gy_flow_start(&argc, &argv, functions, 1, &flow);
+    if (started !=
+        GY_OK) { /* GY_DONE: this process has run vertices of the job, all it is for */
+        return started < 0 ? fprintf(stderr, "learn: %s\n", gy_error_text()), 1 : 0;
+    }
+    if (gy_run_is_rank()) {
         const int status = be_rank();
         gy_flow_end(flow);
         return status;
     }
-    if (flow == NULL || argc < 5 || argc > 4 + TEXTS) {
+    if (argc < 5 || argc > 4 + TEXTS) {
         fprintf(stderr, "usage: learn FOLDER RANKS HOSTS TEXT...\n");
         return 2;
     }

@@ -289,7 +289,8 @@ static gy_status run(gy_flow *flow, gy_dag *dag, const char *folder)
 /* count >> sum >= top, all at once: counters and sums in pairs, by the pages' hash. */
 static gy_status one_graph(gy_flow *flow, char parts[COUNTERS][PART_BYTES], const char *folder)
 {
-    gy_dag *dag = gy_dag_new(flow, "popular pages");
+    gy_dag *dag = NULL;
+    TRY(gy_dag_new(flow, "popular pages", &dag));
     gy_part sum_each = gy_part_clone(sums(dag, "sum", TOP, NULL), COUNTERS);
     gy_part all = gy_part_bipartite(counters(dag, parts, COUNTERS), sum_each, GY_CHANNEL_FIFO);
     all = gy_part_pointwise(all, sums(dag, "top", TOP, NULL), GY_CHANNEL_FIFO);
@@ -304,24 +305,31 @@ static gy_status two_jobs(gy_flow *flow, char parts[COUNTERS][PART_BYTES], const
     char between[PATH_BYTES], file[PART_BYTES];
     snprintf(between, sizeof(between), "%s.counts", folder);
     snprintf(file, sizeof(file), "%s/counts-00000", between);
-    gy_dag *first = gy_dag_new(flow, "pages counted");
+    gy_dag *first = NULL;
+    TRY(gy_dag_new(flow, "pages counted", &first));
     gy_part all = gy_part_pointwise(counters(first, parts, 1),
                                     sums(first, "sum", INT64_MAX, NULL), GY_CHANNEL_FILE);
     gy_part_output(all, "counts");
     TRY(run(flow, first, between));
-    gy_dag *second = gy_dag_new(flow, "the most popular");
+    gy_dag *second = NULL;
+    TRY(gy_dag_new(flow, "the most popular", &second));
     gy_part_output(sums(second, "top", TOP, (const char *[]){file, NULL}), "top");
     return run(flow, second, folder);
 }
 
 int main(int argc, char **argv)
 {
-    gy_flow *flow = gy_flow_start(
-        &argc, &argv, (gy_function[]){GY_VERTEX("count", count), GY_VERTEX("sum", sum)}, 2);
+    static const gy_function functions[] = {GY_VERTEX("count", count), GY_VERTEX("sum", sum)};
+    gy_flow *flow = NULL;
+    const gy_status started = gy_flow_start(&argc, &argv, functions, 2, &flow);
+    if (started !=
+        GY_OK) { /* GY_DONE: this process has run vertices of the job, all it is for */
+        return started < 0 ? fprintf(stderr, "popular: %s\n", gy_error_text()), 1 : 0;
+    }
     const int is_chain = argc == 4 && strcmp(argv[1], "--jobs") == 0;
     static char parts[COUNTERS][PART_BYTES];
     char path[PART_BYTES];
-    if (flow == NULL || argc != 3 + is_chain) {
+    if (argc != 3 + is_chain) {
         return fprintf(stderr, "usage: popular [--jobs] LOG FOLDER\n"), 2;
     }
     const char *folder = argv[2 + is_chain];

@@ -18,10 +18,11 @@ extern "C" {
 #define GY_PRINTF(format_index, first_index)                                                   \
     __attribute__((format(printf, format_index, first_index)))
 
-/** Every status code: 0 is success, above 0 "not yet", below 0 a failure. */
+/** Every status code: 0 is success, above 0 a fact that is neither, below 0 a failure. */
 #define GY_STATUS_LIST(X)                                                                      \
     X(OK, 0, "ok")                                                                             \
     X(AGAIN, 1, "try again")                                                                   \
+    X(DONE, 2, "nothing is left to do")                                                        \
     X(NOMEM, -1, "out of memory")                                                              \
     X(ARG, -2, "bad argument")                                                                 \
     X(IO, -3, "input or output failed")                                                        \

@@ -4,9 +4,15 @@
  * program.
  *
  * Parts of a graph are values that compose as Dryad's do: clone, pointwise, bipartite, merge,
- * fork. A graph keeps the first error that was made in it, and gy_flow_run returns it, so that
- * no composition needs a check of its own. What depends on sizes is decided at run time, by
- * refinement functions that see complete sizes alone (gy_part_refine).
+ * fork. What depends on sizes is decided at run time, by refinement functions that see complete
+ * sizes alone (gy_part_refine).
+ *
+ * Errors. Makers of graphs (gy_dag_new, gy_map_reduce, gy_dag_sort, …) return a gy_status and
+ * give the graph by an out parameter, which a failure leaves untouched. What builds on a graph
+ * is as in <gyre/graph.h>: a call that fails returns a failed part (index -1) and keeps its
+ * failure in the graph; a failed part may be passed on and gives failed parts. The first
+ * failure is reported by gy_dag_status() and gy_flow_run(), so no composition needs a check of
+ * its own.
  *
  * @source lecture A, "Dryad"; Isard, Budiu, Yu, Birrell, Fetterly, EuroSys 2007
  */
@@ -38,18 +44,33 @@ typedef struct gy_function {
     }
 
 /**
- * Register the program's functions; call it first in main, before any thread starts. In a
- * process that a job started to run vertices, the call serves that job and then ends the
- * process, so what precedes it in main runs in each such process too.
+ * Register the program's functions; call it first in main, before any thread starts.
+ *
+ * A job starts more processes of the same program, its workers, and this call is how they work:
+ * there it runs vertices until the job needs the process no more, and returns GY_DONE (or why
+ * it could not work) without a handle. main then returns at once, since what follows is the
+ * part of the job's manager; what precedes the call in main runs in each worker, too:
+ *
+ *     gy_flow *flow = NULL;
+ *     gy_status status = gy_flow_start(&argc, &argv, functions, 2, &flow);
+ *     if (status == GY_DONE) {
+ *         return 0;
+ *     }
+ *
+ * The job does not depend on the exit status of workers. A worker is forked where the call is
+ * made, so that main goes on from there in several processes. A vertex function that goes on
+ * after its job has ended ends with its process, from which main then does not return.
  *
  * @param argc, argv  as main got them; borrowed for the life of the program
  * @param functions   (count) names are unique and not empty; copied, their names borrowed
- * @return the handle, for gy_flow_end; NULL: a wrong list or no memory, which the log
- * (gy_log_set_handler) says
+ * @param flow        becomes the handle, for gy_flow_end
+ * @return GY_OK; GY_DONE a worker whose work is done; GY_ARG a wrong list; GY_NOMEM; GY_STATE a
+ * worker that cannot work
  * @threads the first, once
  */
-GY_API GY_MUST_CHECK gy_flow *gy_flow_start(const int *argc, char ***argv,
-                                            const gy_function *functions, int count);
+GY_API GY_MUST_CHECK gy_status gy_flow_start(const int *argc, char ***argv,
+                                             const gy_function *functions, int count,
+                                             gy_flow **flow);
 /** Free the handle, after all jobs. NULL is fine. */
 GY_API void gy_flow_end(gy_flow *flow);
 
@@ -144,17 +165,17 @@ typedef struct gy_part {
 } gy_part;
 
 /**
- * An empty graph.
+ * An empty graph; caller owns it.
  *
  * @param name of the job, for reports; copied
- * @return NULL: out of memory
+ * @return GY_OK; GY_NOMEM
  */
-GY_API GY_MUST_CHECK gy_dag *gy_dag_new(gy_flow *flow, const char *name);
+GY_API GY_MUST_CHECK gy_status gy_dag_new(gy_flow *flow, const char *name, gy_dag **dag);
 /** NULL is fine. Not while it runs. */
 GY_API void gy_dag_free(gy_dag *dag);
-/** The first error made in the graph; NULL: none was found so far (gy_flow_run checks the whole
- * graph). */
-GY_API const char *gy_dag_error(const gy_dag *dag);
+/** The first failure of any call on the graph, in words in gy_error_text(); GY_OK if none so
+ * far (gy_flow_run checks the whole graph). */
+GY_API gy_status gy_dag_status(const gy_dag *dag);
 
 /** Add a vertex; all its ports are free. @cost O(1) */
 GY_API gy_part gy_dag_vertex(gy_dag *dag, const gy_vertex_options *options);
@@ -353,12 +374,12 @@ typedef struct gy_flow_options {
  *
  * @param report  becomes the caller's (gy_job_report_free), also after a failure, or NULL; it
  * has stages, counters, notes and bad records. May be NULL
- * @return GY_OK; GY_ARG an error in the graph, a refinement or the options: names vertex and
- * port; GY_EXISTS the output exists, or the folder holds another job; GY_NOTFOUND an input file
- * is missing, or there is no job to resume; GY_MISMATCH the job to resume is another one;
- * GY_STATE the graph was run before, another manager runs this job, the memo folder is being
- * collected, or the job failed: says which vertex and why; GY_TIMEOUT; GY_CANCELLED by a
- * signal; GY_IO; GY_LIMIT; GY_NOMEM
+ * @return GY_OK; GY_ARG an error in the graph (as gy_dag_status), a refinement or the options:
+ * names vertex and port; GY_EXISTS the output exists, or the folder holds another job;
+ * GY_NOTFOUND an input file is missing, or there is no job to resume; GY_MISMATCH the job to
+ * resume is another one; GY_STATE the graph was run before, another manager runs this job, the
+ * memo folder is being collected, or the job failed: says which vertex and why; GY_TIMEOUT;
+ * GY_CANCELLED by a signal; GY_IO; GY_LIMIT; GY_NOMEM
  * @threads the one that called gy_flow_start
  * @cost about 5 us a vertex beside its work
  */

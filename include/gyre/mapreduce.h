@@ -11,12 +11,17 @@
  *     int main(int argc, char **argv)
  *     {
  *         const gy_function functions[] = {GY_MAP("count", count_words)};
- *         gy_flow *flow = gy_flow_start(&argc, &argv, functions, 1);
- *         gy_dag *dag = gy_map_reduce(flow, &(gy_map_reduce_options){
+ *         gy_flow *flow = NULL;
+ *         gy_dag *dag = NULL;
+ *         gy_status status = gy_flow_start(&argc, &argv, functions, 1, &flow);
+ *         if (status == GY_DONE) {
+ *             return 0;
+ *         }
+ *         status = status < 0 ? status : gy_map_reduce(flow, &(gy_map_reduce_options){
  *             .inputs = (const char *const[]){argv[1], NULL}, .format = GY_RECORDS_LINES,
- *             .map = "count", .combine = GY_COMBINE_SUM});
- *         gy_status status = gy_flow_run(flow, dag, &(gy_flow_options){.output = argv[2]},
- * NULL);
+ *             .map = "count", .combine = GY_COMBINE_SUM}, &dag);
+ *         status = status < 0 ? status
+ *             : gy_flow_run(flow, dag, &(gy_flow_options){.output = argv[2]}, NULL);
  *         ...
  *     }
  *
@@ -295,16 +300,19 @@ typedef struct gy_map_reduce_options {
 
 /**
  * The graph of a MapReduce job: a stage "map" over splits of the inputs, a stage "reduce", and
- * "hot key" when there is one. The call looks up the sizes of the inputs; the dag keeps errors
- * (gy_dag_error, gy_flow_run).
+ * "hot key" when there is one. The call looks up the sizes of the inputs.
  *
- * @return NULL: out of memory
+ * @param dag caller owns
+ * @return GY_OK; GY_ARG a wrong option; GY_NOTFOUND, GY_IO an input cannot be read; GY_FORMAT
+ * an input is not what it is named as; of objects as gy_store_list; GY_NOMEM
  * @cost a system call a file; a request an object whose size no listing gave before, and one
  * more when it is larger than a split
  */
-GY_API GY_MUST_CHECK gy_dag *gy_map_reduce(gy_flow *flow, const gy_map_reduce_options *options);
+GY_API GY_MUST_CHECK gy_status gy_map_reduce(gy_flow *flow,
+                                             const gy_map_reduce_options *options,
+                                             gy_dag **dag);
 
-/* ---- ready-made jobs ---- */
+/* ---- ready-made jobs: *dag is the caller's, the returns are those of gy_map_reduce ---- */
 
 /** The functions that the jobs below need, for gy_flow_start. */
 GY_API extern const gy_function gy_mapreduce_functions[];
@@ -323,7 +331,8 @@ typedef struct gy_job_options {
 } gy_job_options;
 
 /** Count words: lines of word, tab, count. */
-GY_API GY_MUST_CHECK gy_dag *gy_dag_wordcount(gy_flow *flow, const gy_job_options *options);
+GY_API GY_MUST_CHECK gy_status gy_dag_wordcount(gy_flow *flow, const gy_job_options *options,
+                                                gy_dag **dag);
 
 typedef struct gy_grep_options {
     size_t struct_size; /* GY_OPTIONS; 0: as compiled */
@@ -335,11 +344,13 @@ typedef struct gy_grep_options {
     bool is_counting; /* how many lines of each file match: lines of path, tab, count */
 } gy_grep_options;
 /** Find the lines that match, in the order of the inputs. */
-GY_API GY_MUST_CHECK gy_dag *gy_dag_grep(gy_flow *flow, const gy_grep_options *options);
+GY_API GY_MUST_CHECK gy_status gy_dag_grep(gy_flow *flow, const gy_grep_options *options,
+                                           gy_dag **dag);
 
 /** Build an inverted index: lines of word, tab, the numbers of the inputs that have it,
  * ascending, separated by spaces. Input i of `inputs` has the number i. */
-GY_API GY_MUST_CHECK gy_dag *gy_dag_index(gy_flow *flow, const gy_job_options *options);
+GY_API GY_MUST_CHECK gy_status gy_dag_index(gy_flow *flow, const gy_job_options *options,
+                                            gy_dag **dag);
 /** Add an output `name` to a graph that maps numbers to `inputs` (NULL at the end): lines of
  * number, tab, path. The graph keeps an error. */
 GY_API void gy_dag_list_inputs(gy_dag *dag, const char *const *inputs, const char *name);
@@ -364,7 +375,8 @@ typedef struct gy_topk_options {
  * smaller key first: lines of value, tab, count, in one file. The stages of its graph exchange
  * no files.
  */
-GY_API GY_MUST_CHECK gy_dag *gy_dag_topk(gy_flow *flow, const gy_topk_options *options);
+GY_API GY_MUST_CHECK gy_status gy_dag_topk(gy_flow *flow, const gy_topk_options *options,
+                                           gy_dag **dag);
 
 typedef struct gy_commands_options {
     size_t struct_size; /* GY_OPTIONS; 0: as compiled */
@@ -376,7 +388,9 @@ typedef struct gy_commands_options {
     const char *const *files;  /* put into the folder of both, NULL at the end; may be NULL */
 } gy_commands_options;
 /** Run any programs as map and reduce, by standard input and output. */
-GY_API GY_MUST_CHECK gy_dag *gy_dag_commands(gy_flow *flow, const gy_commands_options *options);
+GY_API GY_MUST_CHECK gy_status gy_dag_commands(gy_flow *flow,
+                                               const gy_commands_options *options,
+                                               gy_dag **dag);
 
 #ifdef __cplusplus
 }

@@ -59,9 +59,11 @@ typedef struct gy_sort_options {
  * into a file by a vertex of its own. GY_SORT_FUNCTION must be among the functions of
  * gy_flow_start.
  *
- * @return NULL: out of memory; the dag keeps errors (gy_dag_error, gy_flow_run)
+ * @param dag caller owns
+ * @return as gy_map_reduce; GY_UNSUPPORTED an input is on the disk of some hosts alone
  */
-GY_API GY_MUST_CHECK gy_dag *gy_dag_sort(gy_flow *flow, const gy_sort_options *options);
+GY_API GY_MUST_CHECK gy_status gy_dag_sort(gy_flow *flow, const gy_sort_options *options,
+                                           gy_dag **dag);
 
 /** Runs a vertex of a sort. */
 GY_API gy_status gy_sort_vertex(gy_vertex *vertex);

@@ -19,7 +19,7 @@ const size_t gy_command_count = sizeof(gy_commands) / sizeof(gy_commands[0]);
 enum { KEPT_ARGUMENTS = 1 << 16 };
 static char *kept_arguments[KEPT_ARGUMENTS]; /* argv before parsing; empty when it is longer */
 
-gy_flow *gy_cli_flow(void)
+gy_status gy_cli_flow(gy_flow **flow)
 {
     static char **arguments = kept_arguments; /* parsing moves those of main */
     static int count;
@@ -27,7 +27,7 @@ gy_flow *gy_cli_flow(void)
         count++;
     }
     return gy_flow_start(&count, &arguments, gy_mapreduce_functions,
-                         gy_mapreduce_function_count);
+                         gy_mapreduce_function_count, flow);
 }
 
 int gy_cli_start_run(const char *name, const gy_run_options *options)
@@ -163,9 +163,11 @@ int gy_cli(int argc, char **argv)
     if (argc < KEPT_ARGUMENTS) {
         memcpy(kept_arguments, argv, (size_t)argc * sizeof(argv[0]));
     }
-    if (getenv("GYRE_VERTEX") != NULL) { /* a process of a job: serves it and exits */
-        gy_flow_end(gy_cli_flow());
-        return GY_EXIT_FAILURE;
+    if (getenv("GYRE_VERTEX") != NULL) { /* a process of a job: works for it, and no more */
+        gy_flow *none = NULL;
+        const gy_status status = gy_cli_flow(&none);
+        gy_flow_end(none);
+        return status == GY_DONE ? GY_EXIT_OK : GY_EXIT_FAILURE;
     }
     if (argc < 2) {
         print_overview(stderr);

@@ -47,9 +47,9 @@ extern const size_t gy_command_count;
 /** NULL: no such subcommand. */
 const gy_command *gy_command_find(const char *name);
 
-/** The handle to run jobs with all functions of `gyre`; once a process. NULL: the failure has
- * been reported on standard error. */
-gy_flow *gy_cli_flow(void);
+/** The handle to run jobs with all functions of `gyre`; once a process. The returns of
+ * gy_flow_start. */
+gy_status gy_cli_flow(gy_flow **flow);
 
 /** Run this very command line on `ranks` ranks; `name` stands in messages. Returns the exit
  * status. */

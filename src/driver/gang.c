@@ -26,6 +26,8 @@ enum {
     FIND_SECONDS = 3600,    /* for other nodes to have their inputs */
     PRINT_BYTES = 16 << 10, /* read at once; a longer line is passed on in parts */
     TEXT_BYTES = 4096,
+    GANG_END = '=', /* and the exit status of the ranks: the last packet, of END_BYTES */
+    END_BYTES = 2,
 };
 
 /* ---- in the process started for it ---- */
@@ -144,11 +146,20 @@ static int keep(int socket, const gy_role *role, const char *texts, const char *
         run.environment = variables;
         code = gy_run(&run, (char *const *)(uintptr_t)list);
     } else {
-        fprintf(stderr, "gyre: %s\n", status < 0 ? gy_error_text() : "out of memory");
+        gy_log_message("%s", status < 0 ? gy_error_text() : "out of memory");
     }
     gy_free(list);
     gy_free(variables);
     return code;
+}
+
+/* How the ranks have ended; without these words they were not waited for. */
+static void tell_end(int socket, int code)
+{
+    char words[END_BYTES] = {GANG_END, (char)code};
+    if (gy_packet_send(socket, &(gy_packet){.data = words, .size_bytes = sizeof(words)}) < 0) {
+        gy_debug("nobody waits for the end of a gang: %s", gy_error_text());
+    }
 }
 
 int gy_gang_serve(int socket, const gy_role *role, gy_packet *packet, const char *texts)
@@ -161,17 +172,18 @@ int gy_gang_serve(int socket, const gy_role *role, gy_packet *packet, const char
         return 1;
     }
     if (output >= 0 && (dup2(output, STDOUT_FILENO) < 0 || dup2(output, STDERR_FILENO) < 0)) {
-        fprintf(stderr, "gyre: cannot forward the output of the ranks: %s\n", strerror(errno));
+        gy_log_message("cannot forward the output of the ranks: %s", strerror(errno));
     } else if (texts >= end || end[-1] != '\0') {
-        fprintf(stderr, "gyre: a gang was started with no program\n");
+        gy_log_message("a gang was started with no program");
     } else {
         status = keep(socket, role, texts, end);
     }
     if (output >= 0) {
         close(output);
     }
-    close(socket); /* tells that it has ended */
-    return status;
+    tell_end(socket, status);
+    close(socket);
+    return 0;
 }
 
 /* ---- in the vertex process: its start ---- */
@@ -183,6 +195,7 @@ typedef struct gang_run {
     int socket, print; /* print: what ranks write, -1: not read here */
     pid_t process;
     bool is_lost; /* another node is */
+    int code;     /* the exit status of the ranks; -1: not told */
     char line[PRINT_BYTES];
     size_t line_bytes;
     char where[TEXT_BYTES], key[TEXT_BYTES]; /* of node 0 */
@@ -337,7 +350,8 @@ static bool pass_on(gang_run *run)
     return got > 0;
 }
 
-/* The starter's socket: node 0's address, a byte for a lost node, or its end (false). */
+/* The starter's socket: node 0's address, a byte for a lost node, how the ranks ended, or its
+ * end (false). */
 static bool hear_starter(gang_run *run)
 {
     char words[TEXT_BYTES];
@@ -345,6 +359,8 @@ static bool hear_starter(gang_run *run)
     gy_status status = gy_packet_receive(run->socket, &packet, false);
     if (status == GY_OK && packet.size_bytes == 1) {
         run->is_lost = true;
+    } else if (status == GY_OK && packet.size_bytes == END_BYTES && words[0] == GANG_END) {
+        run->code = (unsigned char)words[1];
     } else if (status == GY_OK && packet.size_bytes <= GY_WORKER_WORDS_BYTES) {
         gy_worker_tell(run->gang->task, words, packet.size_bytes);
     }
@@ -384,17 +400,18 @@ static gy_status judge(const gang_run *run, int status)
     if (must_end(run)) {
         return gy_fail(GY_CANCELLED, "the gang was cancelled with its task");
     }
-    if (status == 0) {
+    if (run->code == 0) {
         return GY_OK;
     }
     if (run->is_lost) {
         return gy_fail(GY_STATE, "node %d of the gang lost another node", gang->node);
     }
-    if (status == -1 || !WIFEXITED(status)) {
+    if (run->code < 0) { /* whatever main returned: the ranks were not waited for */
         return gy_fail(GY_PEER, "the launcher of %d ranks of %s was killed by signal %d",
-                       gang->ranks, gang->argv[0], status == -1 ? 0 : WTERMSIG(status));
+                       gang->ranks, gang->argv[0],
+                       status != -1 && WIFSIGNALED(status) ? WTERMSIG(status) : 0);
     }
-    int code = WEXITSTATUS(status);
+    const int code = run->code;
     if (gang->is_reported) {
         gy_worker_say(gang->task, NULL, 0, code);
     }
@@ -446,7 +463,7 @@ gy_status gy_gang_run(const gy_gang *gang, const _Atomic bool *is_cancelled)
     run->gang = gang;
     run->is_cancelled = is_cancelled;
     run->env = gy_env_real();
-    run->socket = run->print = -1;
+    run->socket = run->print = run->code = -1;
     gy_status status = start(run);
     if (run->process > 0) {
         bool has_ended = status == GY_OK && wait_for_end(run);

@@ -40,7 +40,8 @@ typedef struct gy_gang {
 GY_MUST_CHECK gy_status gy_gang_run(const gy_gang *gang, const _Atomic bool *is_cancelled);
 
 /** For gy_worker_ops.gang: in the process that was started for a gang, with what came after the
- * role, and where its output goes (-1: as this one's): an exit status. */
+ * role, and where its output goes (-1: as this one's). It tells how the ranks ended by the
+ * socket; 0. */
 int gy_gang_serve(int socket, const struct gy_role *role, struct gy_packet *packet,
                   const char *texts);
 

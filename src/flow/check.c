@@ -434,9 +434,7 @@ static int compare_finals(const void *left, const void *right)
 
 gy_status gy_flow_lower_check(gy_lowering *lowering, gy_dag *dag)
 {
-    if (dag->status < 0) {
-        return gy_fail(dag->status, "%s", dag->error);
-    }
+    GY_TRY(gy_dag_status(dag));
     GY_TRY(check_ends(lowering, dag));
     GY_TRY(sort_edges(lowering, dag));
     GY_TRY(check_inputs(lowering, dag));

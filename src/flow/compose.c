@@ -14,7 +14,7 @@ enum { IN_A = 1, IN_B = 2, INPUT_B = 4, OUTPUT_B = 8 };
 /* Copy the description of a part that a composition is about to use. */
 static bool take(gy_dag *dag, gy_part part, gy_dag_part *out)
 {
-    if (dag->status < 0) {
+    if (dag == NULL || dag->status < 0) {
         return false;
     }
     const gy_dag_part *found = gy_flow_part_get(dag, part);

@@ -32,19 +32,21 @@ static bool out_of_memory(gy_dag *dag)
     return false;
 }
 
-gy_dag *gy_dag_new(gy_flow *flow, const char *name)
+gy_status gy_dag_new(gy_flow *flow, const char *name, gy_dag **dag)
 {
-    gy_dag *dag = gy_alloc_zero("flow.dag", 1, sizeof(*dag));
-    if (dag == NULL) {
-        return NULL;
+    GY_ASSERT(dag != NULL);
+    gy_dag *made = gy_alloc_zero("flow.dag", 1, sizeof(*made));
+    if (made == NULL) {
+        return GY_NOMEM;
     }
-    dag->flow = flow;
-    dag->name = gy_copy_text("flow.dag", name != NULL ? name : "job");
-    if (dag->name == NULL) {
-        gy_free(dag);
-        return NULL;
+    made->flow = flow;
+    made->name = gy_copy_text("flow.dag", name != NULL ? name : "job");
+    if (made->name == NULL) {
+        gy_free(made);
+        return GY_NOMEM;
     }
-    return dag;
+    *dag = made;
+    return GY_OK;
 }
 
 void gy_dag_free(gy_dag *dag)
@@ -67,9 +69,12 @@ void gy_dag_free(gy_dag *dag)
     gy_free(dag);
 }
 
-const char *gy_dag_error(const gy_dag *dag)
+gy_status gy_dag_status(const gy_dag *dag)
 {
-    return dag->status < 0 ? dag->error : NULL;
+    if (dag == NULL) {
+        return gy_fail(GY_ARG, "no graph: its maker failed");
+    }
+    return dag->status < 0 ? gy_fail(dag->status, "%s", dag->error) : GY_OK;
 }
 
 const char *gy_dag_vertex_name(const gy_dag *dag, uint32_t vertex, char out[GY_DAG_NAME_BYTES])
@@ -307,7 +312,7 @@ bool gy_dag_add_proto(gy_dag *dag, const gy_vertex_options *options)
 gy_part gy_dag_vertices(gy_dag *dag, const gy_vertex_options *options, int count)
 {
     const gy_part none = {dag, -1};
-    if (dag->status < 0) {
+    if (dag == NULL || dag->status < 0) {
         return none;
     }
     if (count < 1) {

@@ -120,6 +120,11 @@ struct gy_dag {
     char error[GY_DAG_ERROR_BYTES];
 };
 
+/** The text of gy_dag_status; NULL: no call has failed. */
+static inline const char *gy_dag_failure(const gy_dag *dag)
+{
+    return dag->status < 0 ? dag->error : NULL;
+}
 /** Record an error, if it is the graph's first. */
 void gy_dag_fail(gy_dag *dag, gy_status status, const char *format, ...) GY_PRINTF(3, 4);
 /** Write a vertex's name for messages, "stage[7]"; returns `out`. */

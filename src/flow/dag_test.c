@@ -372,7 +372,7 @@ static void run_case(uint64_t seed, uint64_t number)
 {
     model *m = gy_alloc_zero("test", 1, sizeof(*m));
     m->random = (gy_random){.key = seed, .next = number << 20};
-    m->dag = gy_dag_new(NULL, "model");
+    assert_ok(gy_dag_new(NULL, "model", &m->dag));
     for (int step = 0; step < 40 && m->part_count < 64; step++) {
         model_part *a = m->part_count > 0 ? m->parts[below(m, m->part_count)] : NULL;
         model_part *b = m->part_count > 0 ? m->parts[below(m, m->part_count)] : NULL;
@@ -400,8 +400,8 @@ static void run_case(uint64_t seed, uint64_t number)
             break;
         }
         if (made != NULL) {
-            if (gy_dag_error(m->dag) != NULL) {
-                fail_msg("case %llu: %s", (unsigned long long)number, gy_dag_error(m->dag));
+            if (gy_dag_failure(m->dag) != NULL) {
+                fail_msg("case %llu: %s", (unsigned long long)number, gy_dag_failure(m->dag));
             }
             m->parts[m->part_count++] = made;
             compare_part(m, made);
@@ -453,7 +453,8 @@ static void expect_error(gy_dag *dag, const char *words)
 
 static gy_dag *new_dag(void)
 {
-    gy_dag *dag = gy_dag_new(NULL, "error");
+    gy_dag *dag = NULL;
+    assert_ok(gy_dag_new(NULL, "error", &dag));
     assert_non_null(dag);
     return dag;
 }
@@ -546,7 +547,7 @@ GY_TEST(a_million_vertices_build_and_lower_quickly)
     gy_part top = gy_part_clone(VERTEX(dag, 0, 2), wide);
     gy_part low = gy_part_clone(VERTEX(dag, 2, 0), wide);
     (void)gy_part_pointwise(top, low, GY_CHANNEL_FILE);
-    assert_null(gy_dag_error(dag));
+    assert_null(gy_dag_failure(dag));
     assert_int_equal(dag->vertex_count, 2 * wide);
     assert_int_equal(dag->edge_count, 2 * wide);
     assert_true(dag->run_count < 100); /* copies are runs, not lists */
@@ -578,7 +579,7 @@ GY_TEST(a_thousand_layers_do_not_cost_their_square)
         gy_part layer = gy_part_clone(VERTEX(dag, 2, i + 1 < LAYERS ? 2 : 0), wide);
         all = gy_part_pointwise(all, layer, GY_CHANNEL_FILE);
     }
-    assert_null(gy_dag_error(dag));
+    assert_null(gy_dag_failure(dag));
     assert_int_equal(dag->vertex_count, LAYERS * wide);
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &to);
     const double seconds =
@@ -600,14 +601,14 @@ GY_TEST(options_of_another_gyre_are_taken_or_refused)
                 {{.struct_size = sizeof(two[0]), .function = "b", .inputs = 3}, 0}};
     gy_dag *dag = new_dag();
     (void)gy_dag_vertices(dag, &two[0].options, 2);
-    assert_null(gy_dag_error(dag));
+    assert_null(gy_dag_failure(dag));
     assert_int_equal(dag->vertex_count, 2);
     assert_int_equal(dag->protos[0].outputs, 1);
     assert_int_equal(dag->protos[1].inputs, 3);
     two[1].later = 1;
     (void)gy_dag_vertices(dag, &two[0].options, 2);
-    assert_non_null(gy_dag_error(dag));
-    assert_non_null(strstr(gy_dag_error(dag), "gy_vertex_options: struct_size is"));
+    assert_non_null(gy_dag_failure(dag));
+    assert_non_null(strstr(gy_dag_failure(dag), "gy_vertex_options: struct_size is"));
     gy_dag_free(dag);
 }
 
@@ -635,14 +636,34 @@ GY_TEST(many_vertices_of_their_own_come_in_order)
     gy_dag_free(dag);
 }
 
+GY_TEST(a_graph_keeps_its_first_failure)
+{
+    gy_dag *dag = NULL;
+    assert_status(gy_dag_status(dag), GY_ARG);
+    const gy_part none = gy_dag_vertex(dag, &(gy_vertex_options){.function = "read"});
+    assert_int_equal(none.index, -1); /* and is passed on by all that compose */
+    gy_part_output(gy_part_bipartite(gy_part_clone(none, 2), none, GY_CHANNEL_FILE), "out");
+    gy_part_refine(none, NULL);
+    gy_part_aggregate(none, NULL, 1, "out");
+    assert_ok(gy_dag_new(NULL, "kept", &dag));
+    assert_status(gy_dag_status(dag), GY_OK);
+    const gy_part failed = gy_part_clone(VERTEX(dag, 0, 1), 0);
+    assert_int_equal(failed.index, -1);
+    gy_part_output(failed, ".wrong"); /* a second failure, which does not count */
+    assert_status(gy_dag_status(dag), GY_ARG);
+    assert_string_equal(gy_error_text(), "0 clones of a part: expected at least 1");
+    gy_dag_free(dag);
+}
+
 GY_TEST(no_memory_is_an_error_and_leaks_nothing)
 {
     const int64_t live = gy_alloc_live();
     int failed = 0;
     for (int64_t n = 1; n < 200; n++) {
         gy_alloc_fail_after(n);
-        gy_dag *dag = gy_dag_new(NULL, "small");
-        gy_status status = dag == NULL ? GY_NOMEM : GY_OK;
+        gy_dag *dag = NULL;
+        gy_status status = gy_dag_new(NULL, "small", &dag);
+        assert_true((status == GY_OK) == (dag != NULL));
         if (dag != NULL) {
             gy_part a = gy_part_clone(VERTEX(dag, 0, 1), 20);
             gy_part b = gy_part_clone(VERTEX(dag, GY_PORTS_ANY, 1), 5);

@@ -22,7 +22,8 @@ uint32_t gy_flow_find(const gy_flow *flow, const char *name);
  * listed twice; GY_NOMEM. */
 GY_MUST_CHECK gy_status gy_flow_new(const gy_function *functions, int count, gy_flow **flow);
 
-/** Serve a job in this process, which the job started; returns the exit status (serve.c). */
+/** Serve a job in this process, which the job started; 0 it is needed no more, else it could
+ * not, which the log has (serve.c). */
 int gy_flow_serve(const gy_flow *flow, int socket);
 
 #endif

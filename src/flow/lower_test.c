@@ -61,7 +61,8 @@ static gy_status lower(fixture *f, uint32_t width_max)
 
 static fixture begin(void)
 {
-    fixture f = {.dag = gy_dag_new(NULL, "lower")};
+    fixture f = {.dag = NULL};
+    assert_ok(gy_dag_new(NULL, "lower", &f.dag));
     assert_non_null(f.dag);
     return f;
 }
@@ -429,7 +430,7 @@ GY_TEST(gangs_over_hosts_have_a_member_a_rank)
     for (size_t i = 0; i < GY_COUNT(wrong); i++) {
         fixture f = begin();
         (void)gy_dag_vertex(f.dag, &wrong[i]);
-        assert_non_null(strstr(gy_dag_error(f.dag), "as many on each of at most"));
+        assert_non_null(strstr(gy_dag_failure(f.dag), "as many on each of at most"));
         end(&f);
     }
 }

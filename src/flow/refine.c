@@ -61,7 +61,7 @@ void gy_part_refine(gy_part part, const gy_refine_options *options)
 {
     gy_dag *dag = part.dag;
     gy_refine_options known;
-    if (dag->status < 0) {
+    if (dag == NULL || dag->status < 0) {
         return;
     }
     const gy_status taken = gy_options_take(gy_refine_options, &known, options);
@@ -324,7 +324,7 @@ void gy_part_aggregate(gy_part part, const gy_vertex_options *combiner,
                        int64_t bytes_per_vertex, const char *name)
 {
     gy_dag *dag = part.dag;
-    if (dag->status < 0) {
+    if (dag == NULL || dag->status < 0) {
         return;
     }
     gy_tree_parameter tree = {.bytes = bytes_per_vertex};

@@ -136,7 +136,8 @@ static void spread_out(gy_refinement *refinement, gy_dag *dag, gy_part outputs)
 /* A dag with a refinement of `count` outputs of `bytes` each, lowered once. */
 static gy_dag *gated(int count, gy_lowering *lowering)
 {
-    gy_dag *dag = gy_dag_new(NULL, "gated");
+    gy_dag *dag = NULL;
+    assert_ok(gy_dag_new(NULL, "gated", &dag));
     gy_part map = gy_part_clone(
         gy_dag_vertex(dag, &(gy_vertex_options){.function = "map", .outputs = 1}), count);
     gy_part_refine(map, &(gy_refine_options){.work = spread_out,
@@ -181,13 +182,13 @@ GY_TEST(errors_of_growth_are_named)
     gy_lowering lowering = {0};
     gy_dag *dag = gated(4, &lowering);
     (void)gy_dag_vertex(dag, &(gy_vertex_options){.function = "other"});
-    assert_non_null(strstr(gy_dag_error(dag), "stage \"other\""));
+    assert_non_null(strstr(gy_dag_failure(dag), "stage \"other\""));
     gy_lowering_fini(&lowering);
     gy_dag_free(dag);
     lowering = (gy_lowering){0};
     dag = gated(4, &lowering);
     (void)gy_part_clone((gy_part){dag, 0}, 2);
-    assert_non_null(strstr(gy_dag_error(dag), "part from before the job"));
+    assert_non_null(strstr(gy_dag_failure(dag), "part from before the job"));
     gy_lowering_fini(&lowering);
     gy_dag_free(dag);
     lowering = (gy_lowering){0};
@@ -197,11 +198,11 @@ GY_TEST(errors_of_growth_are_named)
     assert_non_null(strstr(gy_error_text(), "map[0], which has finished"));
     gy_lowering_fini(&lowering);
     gy_dag_free(dag);
-    dag = gy_dag_new(NULL, "any");
+    assert_ok(gy_dag_new(NULL, "any", &dag));
     gy_part_refine(
         gy_dag_vertex(dag, &(gy_vertex_options){.function = "map", .outputs = GY_PORTS_ANY}),
         &(gy_refine_options){.work = spread_out});
-    assert_non_null(strstr(gy_dag_error(dag), "fixed number of outputs"));
+    assert_non_null(strstr(gy_dag_failure(dag), "fixed number of outputs"));
     gy_dag_free(dag);
 }
 

@@ -31,20 +31,17 @@ int gy_mapreduce_job_partitions(int partitions)
     return partitions > 0 ? partitions : PARTITIONS_A_CORE * gy_mapreduce_job_cores();
 }
 
-gy_dag *gy_mapreduce_job_new(gy_flow *flow, const char *name)
+gy_status gy_mapreduce_job_end(gy_status status, gy_dag *made, gy_dag **dag)
 {
-    return gy_dag_new(flow, name);
-}
-
-gy_dag *gy_mapreduce_refused(gy_flow *flow, const char *name, gy_status status)
-{
-    gy_error why;
-    gy_error_take(&why, status);
-    gy_dag *dag = gy_mapreduce_job_new(flow, name);
-    if (dag != NULL) {
-        gy_dag_fail(dag, status, "%s", why.text);
+    GY_ASSERT(made != NULL);
+    GY_ASSERT(dag != NULL);
+    status = status < 0 ? status : gy_dag_status(made);
+    if (status < 0) {
+        gy_dag_free(made);
+        return status;
     }
-    return dag;
+    *dag = made;
+    return GY_OK;
 }
 
 /* ---- errors ---- */
@@ -515,39 +512,36 @@ gy_part gy_mapreduce_job_streams(gy_dag *dag, const gy_map_reduce_options *optio
                       count);
 }
 
-gy_dag *gy_map_reduce(gy_flow *flow, const gy_map_reduce_options *options)
+/* Each step adds nothing to a graph that has failed. */
+static void build(gy_dag *dag, const gy_map_reduce_options *options)
 {
-    gy_map_reduce_options known;
-    const gy_status taken = gy_options_take(gy_map_reduce_options, &known, options);
-    if (taken < 0) {
-        return gy_mapreduce_refused(flow, "mapreduce", taken);
-    }
-    options = &known;
-    const char *name = options->map != NULL ? options->map : "mapreduce";
-    const size_t own = strlen(OWN_PREFIX);
-    gy_dag *dag =
-        gy_mapreduce_job_new(flow, strncmp(name, OWN_PREFIX, own) == 0 ? name + own : name);
-    if (dag == NULL) {
-        return NULL;
-    }
     int maps = 0;
     const char *output = options->name != NULL ? options->name : "part";
     gy_part part = gy_mapreduce_job_maps(dag, options, "map", &maps);
-    if (gy_dag_error(dag) != NULL) {
-        return dag;
+    if (dag->status < 0) {
+        return;
     }
     const gy_task_options reduce = stage_options(options, GY_PHASE_REDUCE);
     if (gy_hot_bytes(options) > 0 && maps > 1 && reduce.partitions > 1 &&
         (uint64_t)maps * reduce.partitions <= (uint64_t)GY_HOT_OUTPUTS_MOST) {
         gy_hot_grow(dag, part, &reduce, options, output);
-        return dag;
+        return;
     }
     if (!options->is_map_only) {
         part = gy_part_bipartite(part, gy_mapreduce_job_reduces(dag, options, NULL),
                                  GY_CHANNEL_FILE);
     }
-    if (gy_dag_error(dag) == NULL) {
-        gy_part_output(part, output);
-    }
-    return dag;
+    gy_part_output(part, output);
+}
+
+gy_status gy_map_reduce(gy_flow *flow, const gy_map_reduce_options *options, gy_dag **dag)
+{
+    gy_dag *made = NULL;
+    gy_map_reduce_options known;
+    GY_TRY(gy_options_take(gy_map_reduce_options, &known, options));
+    const char *name = known.map != NULL ? known.map : "mapreduce";
+    const size_t own = strlen(OWN_PREFIX);
+    GY_TRY(gy_dag_new(flow, strncmp(name, OWN_PREFIX, own) == 0 ? name + own : name, &made));
+    build(made, &known);
+    return gy_mapreduce_job_end(GY_OK, made, dag);
 }

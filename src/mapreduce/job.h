@@ -25,11 +25,9 @@ GY_MUST_CHECK gy_status gy_mapreduce_job_look_at(const char *path, gy_job_file *
  * reading. NULL: out of memory. */
 const char *gy_mapreduce_job_range(gy_arena *arena, const char *path, uint64_t size_bytes);
 
-/** Make a graph, which records its first error; NULL: out of memory. */
-gy_dag *gy_mapreduce_job_new(gy_flow *flow, const char *name);
-/** Make a graph that carries this thread's last failure: the result for a job with bad
- * options. */
-gy_dag *gy_mapreduce_refused(gy_flow *flow, const char *name, gy_status status);
+/** The end of each maker: *dag becomes `made`; where that keeps a failure, or `status` is one,
+ * the failure is returned and `made` freed. */
+GY_MUST_CHECK gy_status gy_mapreduce_job_end(gy_status status, gy_dag *made, gy_dag **dag);
 
 /** Add the maps over the inputs, one vertex a split, with free outputs; *count becomes their
  * number. */

@@ -301,7 +301,7 @@ GY_TEST(outputs_are_the_same_to_the_byte)
                                              .combine = GY_COMBINE_SUM,
                                              .partitions = 2,
                                              .split_bytes = 3000};
-        outcome out = i < 3 ? run_dag(gy_dag_wordcount(NULL, &job)) : run_job(&lines);
+        outcome out = i < 3 ? run_made(gy_dag_wordcount(NULL, &job, &made)) : run_job(&lines);
         assert_int_equal(out.cause, GY_CAUSE_NONE);
         if (i == 0) {
             first = out.all;
@@ -371,7 +371,7 @@ GY_TEST(an_index_lists_each_file_once)
                                     .split_bytes =
                                         (i == 0 ? 20000 : 50) + gy_random_below(&random, 1000),
                                     .memory_bytes = i % 2 == 0 ? GY_GATHER_BYTES_MIN : 0};
-        outcome out = run_dag(gy_dag_index(NULL, &job));
+        outcome out = run_made(gy_dag_index(NULL, &job, &made));
         assert_int_equal(out.cause, GY_CAUSE_NONE);
         gy_text expected = {0};
         for (size_t j = 0, next; j < word_count; j = next) {
@@ -402,7 +402,7 @@ GY_TEST(grep_finds_lines_in_order)
             .is_fixed = is_fixed,
             .ignores_case = ignores,
             .is_inverted = is_inverted};
-        outcome out = run_dag(gy_dag_grep(NULL, &options));
+        outcome out = run_made(gy_dag_grep(NULL, &options, &made));
         assert_int_equal(out.cause, GY_CAUSE_NONE);
         gy_text expected = {0};
         for (int f = 0; f < FILES; f++) {
@@ -438,22 +438,22 @@ GY_TEST(the_best_come_first)
     write_file(paths[1], log, sizeof(log) - 1);
     const char *const two[] = {paths[0], paths[1], NULL};
     gy_topk_options options = {.job = {.inputs = two, .split_bytes = 9}, .field = 2, .k = 2};
-    outcome out = run_dag(gy_dag_topk(NULL, &options));
+    outcome out = run_made(gy_dag_topk(NULL, &options, &made));
     assert_string_equal(gy_text_get(&out.all), "a\t6\nb\t4\n");
     gy_text_free(&out.all);
     options.k = 9;
-    out = run_dag(gy_dag_topk(NULL, &options));
+    out = run_made(gy_dag_topk(NULL, &options, &made));
     assert_string_equal(gy_text_get(&out.all), "a\t6\nb\t4\nc\t2\n");
     gy_text_free(&out.all);
     static const char sums[] = "a 5\nb -7\na 9223372036854775000\nb 8\nc 1\n";
     write_file(paths[0], sums, sizeof(sums) - 1);
     const char *const one[] = {paths[0], NULL};
     options = (gy_topk_options){.job = {.inputs = one}, .field = 1, .weight_field = 2};
-    out = run_dag(gy_dag_topk(NULL, &options));
+    out = run_made(gy_dag_topk(NULL, &options, &made));
     assert_string_equal(gy_text_get(&out.all), "a\t9223372036854775005\nb\t1\nc\t1\n");
     gy_text_free(&out.all);
     options = (gy_topk_options){.job = {.inputs = one}};
-    out = run_dag(gy_dag_topk(NULL, &options));
+    out = run_made(gy_dag_topk(NULL, &options, &made));
     assert_string_equal(gy_text_get(&out.all),
                         "a 5\t1\na 9223372036854775000\t1\nb -7\t1\nb 8\t1\nc 1\t1\n");
     gy_text_free(&out.all);
@@ -462,21 +462,21 @@ GY_TEST(the_best_come_first)
         "a 9223372036854775807\nb 9\na 1\nc 9223372036854775807\na 9\n";
     write_file(paths[0], beyond, sizeof(beyond) - 1);
     options = (gy_topk_options){.job = {.inputs = one}, .field = 1, .weight_field = 2};
-    out = run_dag(gy_dag_topk(NULL, &options));
+    out = run_made(gy_dag_topk(NULL, &options, &made));
     assert_int_equal(out.cause, GY_CAUSE_FATAL);
     assert_non_null(strstr(out.reason, "the weights of 'a' sum up to more"));
     gy_text_free(&out.all);
     write_file(paths[0], beyond + 22, sizeof(beyond) - 1 - 22);
-    out = run_dag(gy_dag_topk(NULL, &options));
+    out = run_made(gy_dag_topk(NULL, &options, &made));
     assert_string_equal(gy_text_get(&out.all), "c\t9223372036854775807\na\t10\nb\t9\n");
     gy_text_free(&out.all);
     write_file(paths[0], "a 5\nb five\n", 11);
     options = (gy_topk_options){.job = {.inputs = one}, .field = 1, .weight_field = 2};
-    out = run_dag(gy_dag_topk(NULL, &options));
+    out = run_made(gy_dag_topk(NULL, &options, &made));
     assert_string_equal(gy_text_get(&out.all), "a\t5\n");
     gy_text_free(&out.all);
     options.is_strict = true;
-    out = run_dag(gy_dag_topk(NULL, &options));
+    out = run_made(gy_dag_topk(NULL, &options, &made));
     assert_int_equal(out.cause, GY_CAUSE_FATAL);
     assert_non_null(strstr(out.reason, "the line at offset 4: field 2 is 'five'"));
 }
@@ -534,7 +534,7 @@ GY_TEST(failures_end_the_job_and_bad_records_are_skipped)
                                            .combine = GY_COMBINE_SUM,
                                            .order = GY_ORDER_KEY,
                                            .partitions = 1};
-    outcome out = run_dag(gy_map_reduce(NULL, &options));
+    outcome out = run_made(gy_map_reduce(NULL, &options, &made));
     assert_int_equal(out.cause, GY_CAUSE_FATAL);
     assert_non_null(strstr(out.reason, "input0: a z"));
     const gy_flow_record_id place = {.source = 0, .offset = 4};
@@ -548,7 +548,7 @@ GY_TEST(failures_end_the_job_and_bad_records_are_skipped)
     gy_map_reduce_options wrong = options;
     wrong.format = GY_RECORDS_CSV;
     write_file(paths[0], "a,b\nc\n", 6);
-    out = run_dag(gy_map_reduce(NULL, &wrong));
+    out = run_made(gy_map_reduce(NULL, &wrong, &made));
     assert_int_equal(out.cause, GY_CAUSE_FATAL);
     assert_non_null(strstr(out.reason, "input0:2: 1 fields in a row: expected 2"));
 }
@@ -563,13 +563,13 @@ GY_TEST(nothing_is_a_key)
                                          .combine = GY_COMBINE_SUM,
                                          .order = (gy_reduce_order)order,
                                          .partitions = 1};
-        outcome out = run_dag(gy_map_reduce(NULL, &options));
+        outcome out = run_made(gy_map_reduce(NULL, &options, &made));
         assert_string_equal(gy_text_get(&out.all), "\t9\n");
         gy_text_free(&out.all);
         options.map = "nothing";
         options.combine = GY_COMBINE_NONE;
         options.has_bytes = true;
-        out = run_dag(gy_map_reduce(NULL, &options));
+        out = run_made(gy_map_reduce(NULL, &options, &made));
         assert_string_equal(gy_text_get(&out.all), "\t\n\t\n\t\n");
         gy_text_free(&out.all);
     }
@@ -579,7 +579,8 @@ GY_TEST(functions_are_of_their_kind)
 {
     int argc = 1;
     char name[] = "job_test", *args[] = {name, NULL}, **argv = args;
-    gy_flow *flow = gy_flow_start(&argc, &argv, functions, GY_COUNT(functions));
+    gy_flow *flow = NULL;
+    assert_ok(gy_flow_start(&argc, &argv, functions, GY_COUNT(functions), &flow));
     assert_non_null(flow);
     const char *const one[] = {paths[0], NULL};
     write_file(paths[0], "a\n", 2);
@@ -600,25 +601,22 @@ GY_TEST(functions_are_of_their_kind)
     for (size_t i = 0; i < GY_COUNT(wrong); i++) {
         gy_map_reduce_options options = wrong[i].options;
         options.inputs = one;
-        gy_dag *dag = gy_map_reduce(flow, &options);
-        const char *error = gy_dag_error(dag);
-        if (error == NULL || strstr(error, wrong[i].expected) == NULL) {
-            fail_msg("'%s' lacks '%s'", error != NULL ? error : "", wrong[i].expected);
+        assert_status(gy_map_reduce(flow, &options, &made), GY_ARG);
+        assert_null(made);
+        if (strstr(gy_error_text(), wrong[i].expected) == NULL) {
+            fail_msg("'%s' lacks '%s'", gy_error_text(), wrong[i].expected);
         }
-        gy_dag_free(dag);
     }
     gy_flow_end(flow);
 }
 
 static void check_error(gy_map_reduce_options options, const char *expected)
 {
-    gy_dag *dag = gy_map_reduce(NULL, &options);
-    assert_non_null(dag);
-    assert_non_null(gy_dag_error(dag));
-    if (strstr(gy_dag_error(dag), expected) == NULL) {
-        fail_msg("'%s' lacks '%s'", gy_dag_error(dag), expected);
+    assert_true(gy_map_reduce(NULL, &options, &made) < 0);
+    assert_null(made);
+    if (strstr(gy_error_text(), expected) == NULL) {
+        fail_msg("'%s' lacks '%s'", gy_error_text(), expected);
     }
-    gy_dag_free(dag);
 }
 
 GY_TEST(errors_are_told)
@@ -653,10 +651,16 @@ GY_TEST(errors_are_told)
     o = good;
     o.order = GY_ORDER_VALUE;
     check_error(o, "only bytes can be ordered by value");
-    gy_dag *dag = gy_dag_grep(
-        NULL, &(gy_grep_options){.job = {.inputs = one}, .pattern = "a(", .is_fixed = false});
-    assert_non_null(strstr(gy_dag_error(dag), "pattern 'a(': "));
-    gy_dag_free(dag);
+    const gy_grep_options open_group = {.job = {.inputs = one}, .pattern = "a("};
+    assert_status(gy_dag_grep(NULL, &open_group, &made), GY_ARG);
+    assert_non_null(strstr(gy_error_text(), "pattern 'a(': "));
+    const gy_topk_options no_field = {.job = {.inputs = one}, .separator = ','};
+    assert_status(gy_dag_topk(NULL, &no_field, &made), GY_ARG);
+    assert_non_null(strstr(gy_error_text(), "a separator without a field"));
+    assert_status(gy_dag_commands(NULL, &(gy_commands_options){.job = {.inputs = one}}, &made),
+                  GY_ARG);
+    assert_string_equal(gy_error_text(), "no map command was given");
+    assert_null(made);
 }
 
 int main(void)

@@ -18,7 +18,7 @@ int gy_worker_serve(int socket, const gy_worker_ops *ops)
     (void)unsetenv("GYRE_VERTEX");
     (void)fcntl(socket, F_SETFD, FD_CLOEXEC);
     if (gy_packet_receive(socket, &packet, true) < 0) {
-        fprintf(stderr, "gyre: cannot serve a job: %s\n", gy_error_text());
+        gy_log_message("cannot serve a job: %s", gy_error_text());
         close(socket);
         return 1;
     }
@@ -36,15 +36,15 @@ int gy_worker_serve(int socket, const gy_worker_ops *ops)
                           (sandbox.paths_bytes == 0 || bytes[packet.size_bytes - 1] == '\0');
     if (is_fork_server && sandbox.parts != 0 &&
         gy_sandbox_close_files(socket, packet.files[0]) < 0) {
-        fprintf(stderr, "gyre: %s\n", gy_error_text());
-        return GY_FORK_SERVER_OPEN;
+        gy_worker_fork_server_refuse(socket);
+        return 1;
     }
     if (is_fork_server) {
         status = gy_worker_fork_server_run(socket, &role, &sandbox, packet.files[0], ops);
     } else if (role.kind == GY_ROLE_GANG && ops->gang != NULL) {
         status = ops->gang(socket, &role, &packet, bytes + sizeof(role));
     } else {
-        fprintf(stderr, "gyre: cannot serve a job: GYRE_VERTEX is set by something else\n");
+        gy_log_message("cannot serve a job: GYRE_VERTEX is set by something else");
         close(socket);
     }
     return status;

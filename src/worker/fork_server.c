@@ -96,11 +96,11 @@ static int live(fork_server *here, pid_t parent, const gy_fork_server_order *ord
         return 1; /* whoever wanted it is gone */
     }
     if (error != 0) {
-        fprintf(stderr, "gyre: cannot set up a process of the job: %s\n", strerror(error));
+        gy_log_message("cannot set up a process of the job: %s", strerror(error));
         return 1;
     }
     if (gy_worker_boards_map(here->boards, lines, &boards) < 0) {
-        fprintf(stderr, "gyre: %s\n", gy_error_text());
+        gy_log_message("%s", gy_error_text());
         return 1;
     }
     close(here->boards);
@@ -302,7 +302,7 @@ static void end_all(fork_server *here)
             return;
         }
         if (gone_ns > grace_ns + (int64_t)LAST_NS * LAST_ROUNDS) {
-            fprintf(stderr, "gyre: processes of a job do not end after SIGKILL\n");
+            gy_log_message("processes of a job do not end after SIGKILL");
             return;
         }
         struct pollfd look = {.fd = here->ended, .events = POLLIN};
@@ -337,7 +337,10 @@ static gy_status open_fork_server(fork_server *here)
     sigemptyset(&ended);
     sigaddset(&ended, SIGCHLD);
     GY_TRY(gy_sandbox_prepare(here->sandbox));
-    GY_TRY(gy_worker_reaper_split(here->role, &here->watch));
+    const gy_status split = gy_worker_reaper_split(here->role, &here->watch);
+    if (split != GY_OK) {
+        return split;
+    }
     GY_ASSERT(pthread_sigmask(SIG_BLOCK, &ended, &here->mask) == 0);
     here->ended = signalfd(-1, &ended, SFD_CLOEXEC | SFD_NONBLOCK);
     if (here->ended < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
@@ -365,6 +368,16 @@ static void close_fork_server(fork_server *here)
     }
 }
 
+void gy_worker_fork_server_refuse(int socket)
+{
+    const gy_fork_server_news news = {.is_unwalled = true};
+    GY_ASSERT(socket >= 0);
+    gy_log_message("%s", gy_error_text());
+    if (send(socket, &news, sizeof(news), MSG_NOSIGNAL) != (ssize_t)sizeof(news)) {
+        gy_debug("the driver is gone: %s", strerror(errno));
+    }
+}
+
 int gy_worker_fork_server_run(int socket, const gy_role *role, const gy_sandbox_paths *sandbox,
                               int boards, const gy_worker_ops *ops)
 {
@@ -382,8 +395,16 @@ int gy_worker_fork_server_run(int socket, const gy_role *role, const gy_sandbox_
     turn next = GO_ON;
     gy_status opened = open_fork_server(&here);
     if (opened < 0) {
-        fprintf(stderr, "gyre: %s\n", gy_error_text());
-        status = opened == GY_STATE ? GY_FORK_SERVER_OPEN : 1;
+        if (opened == GY_STATE) {
+            gy_worker_fork_server_refuse(socket);
+        } else {
+            gy_log_message("%s", gy_error_text());
+        }
+        status = 1;
+        next = IS_OVER;
+    }
+    if (opened == GY_DONE) { /* the reaper, whose end closes the socket */
+        here.socket = -1;
         next = IS_OVER;
     }
     while (next == GO_ON) {

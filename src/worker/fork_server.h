@@ -20,10 +20,11 @@ typedef struct gy_fork_server_news {
     int status;          /* as waitpid tells it */
     int error;           /* errno of a fork that failed; 0 */
     bool is_over_memory; /* it, or what it started, was killed for that */
+    bool is_unwalled;    /* no process of any slot will be: the sandbox cannot be entered */
 } gy_fork_server_news;
 
-/** Its exit status when it cannot be walled in as it was told to, said on standard error. */
-enum { GY_FORK_SERVER_OPEN = 78 };
+/** Tell the driver that the sandbox cannot be entered; gy_error_text goes to the log. */
+void gy_worker_fork_server_refuse(int socket);
 
 /** The reaper's life, which does not return; the fork server's, and (it returns there too) that
  * of each process that it forks; an exit status. `socket` and `boards` are taken. */

@@ -24,21 +24,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The reaper's whole life after the fork. */
-static _Noreturn void reaper(pid_t fork_server, const gy_role *role)
+/* The reaper's whole life after the fork, but for its way out of main. */
+static void reap_all(pid_t fork_server, const gy_role *role)
 {
-    int status = 0;
     gy_limits_collect(); /* beside the job, which waits for none of it */
     /* No deadline: the fork server lives as long as its job, and sees the driver's end itself.
      */
-    while (waitpid(fork_server, &status, 0) < 0 && errno == EINTR) {
+    while (waitpid(fork_server, NULL, 0) < 0 && errno == EINTR) {
     }
     gy_env *env = gy_env_real();
     if (!gy_worker_reap_all(env, gy_env_deadline(env, GY_REAP_SECONDS))) {
-        fprintf(stderr, "gyre: processes of a job do not end after SIGKILL\n");
+        gy_log_message("processes of a job do not end after SIGKILL");
     }
     gy_limits_sweep(getpid(), role->processes);
-    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
 }
 
 gy_status gy_worker_reaper_split(const gy_role *role, int *watch)
@@ -56,7 +54,9 @@ gy_status gy_worker_reaper_split(const gy_role *role, int *watch)
     pid_t fork_server = prctl(PR_SET_CHILD_SUBREAPER, 1) == 0 ? fork() : -1;
     if (fork_server > 0) {
         close(ends[0]);
-        reaper(fork_server, role);
+        reap_all(fork_server, role);
+        close(ends[1]);
+        return GY_DONE;
     }
     int error = errno;
     GY_ASSERT(pthread_sigmask(SIG_SETMASK, &before, NULL) == 0);

@@ -315,7 +315,7 @@ void gy_worker_trace(const gy_worker_task *task, const void *rows, size_t size_b
 static void end_thread(void *arg)
 {
     (void)arg;
-    fprintf(stderr, "a function of the job ended its thread (pthread_exit)\n");
+    gy_log_message("a function of the job ended its thread (pthread_exit)");
     _exit(1);
 }
 
@@ -614,7 +614,7 @@ int gy_worker_serve_tasks(const gy_worker_serving *serving)
         status = status < 0 ? status : read_all(&here);
     }
     if (status != GY_PEER) {
-        fprintf(stderr, "gyre: a vertex process cannot continue: %s\n", gy_error_text());
+        gy_log_message("a vertex process cannot continue: %s", gy_error_text());
     }
     int code = status == GY_PEER ? 0 : 1;
     if (here.runners != NULL) {

@@ -13,8 +13,7 @@
 /* ---- reaper.c: the parent of the fork server ---- */
 
 /** Fork: the child returns and is the fork server, *watch breaks when its reaper is gone; this
- * process does not return, and ends with the status of its child once all that is left of it
- * is gone. GY_LIMIT */
+ * process returns GY_DONE, once all that is left of the child is gone. GY_LIMIT */
 GY_MUST_CHECK gy_status gy_worker_reaper_split(const gy_role *role, int *watch);
 
 /* ---- serve.c: a vertex process ---- */

@@ -115,13 +115,17 @@ void gy_supervisor_kill(const gy_supervisor *supervisor, uint32_t slot, uint32_t
     }
 }
 
-gy_status gy_supervisor_handle(const gy_supervisor *supervisor, gy_fork_server_news *news)
+gy_status gy_supervisor_handle(gy_supervisor *supervisor, gy_fork_server_news *news)
 {
     gy_packet packet = {.data = news, .size_bytes = sizeof(*news)};
     gy_status status = gy_packet_receive(supervisor->socket, &packet, false);
     if (status == GY_OK &&
         (packet.size_bytes != sizeof(*news) || news->slot >= supervisor->role.processes)) {
         return gy_fail(GY_PEER, "the fork server of the job sent a malformed message");
+    }
+    if (status == GY_OK && news->is_unwalled) {
+        supervisor->is_unwalled = true;
+        return gy_fail(GY_PEER, "the fork server of the job cannot be sandboxed");
     }
     return status < 0 ? GY_PEER : status;
 }
@@ -192,8 +196,6 @@ int gy_supervisor_lost(gy_supervisor *supervisor)
     int status = gy_worker_child_wait(supervisor->env, process,
                                       gy_env_deadline(supervisor->env, leave_seconds));
     gy_limits_sweep(process, supervisor->role.processes);
-    supervisor->is_unwalled =
-        status != -1 && WIFEXITED(status) && WEXITSTATUS(status) == GY_FORK_SERVER_OPEN;
     return status;
 }
 

@@ -23,7 +23,7 @@ typedef struct gy_supervisor {
     int boards_file;
     pid_t *fork_servers; /* (count) the last one is the one that lives */
     size_t fork_server_count, fork_server_room;
-    bool is_unwalled; /* the last one could not be walled in */
+    bool is_unwalled; /* one has told that it cannot be sandboxed */
 } gy_supervisor;
 
 /** Boards. It may be closed after a failure, too. GY_LIMIT; GY_NOMEM */
@@ -37,8 +37,9 @@ GY_MUST_CHECK gy_status gy_supervisor_spawn(gy_supervisor *supervisor, uint32_t 
                                             uint32_t generation, int *socket);
 /** Kill it, with all it started. */
 void gy_supervisor_kill(const gy_supervisor *supervisor, uint32_t slot, uint32_t generation);
-/** What it says next. GY_AGAIN nothing; GY_PEER it is gone: gy_supervisor_lost is due */
-GY_MUST_CHECK gy_status gy_supervisor_handle(const gy_supervisor *supervisor,
+/** What it says next. GY_AGAIN nothing; GY_PEER it is gone, or cannot be sandboxed:
+ * gy_supervisor_lost is due */
+GY_MUST_CHECK gy_status gy_supervisor_handle(gy_supervisor *supervisor,
                                              gy_fork_server_news *news);
 /** The lines of a slot. */
 gy_board *gy_supervisor_boards(const gy_supervisor *supervisor, uint32_t slot);

@@ -253,7 +253,8 @@ static place make_place(int each)
 
 static gy_dag *make_dag(const place *at, bool is_blocked, bool has_neighbour, bool is_counted)
 {
-    gy_dag *dag = gy_dag_new(flow, "bad");
+    gy_dag *dag = NULL;
+    assert_ok(gy_dag_new(flow, "bad", &dag));
     gy_vertex_options readers[FILES];
     const char *files[FILES][2];
     habits has[FILES];
@@ -434,7 +435,8 @@ static uint64_t run_ready(const ready_job *job, const place *at, const char *con
     uint64_t hash = 0;
     snprintf(line, sizeof(line), "rm -rf %s %s", at->output, at->folder);
     assert_int_equal(gy_test_shell(line, out, sizeof(out)), 0);
-    gy_dag *dag = gy_map_reduce(flow, &how);
+    gy_dag *dag = NULL;
+    assert_ok(gy_map_reduce(flow, &how, &dag));
     gy_job_report *report = NULL;
     assert_ok(gy_flow_run(flow, dag, &options, &report));
     assert_int_equal(report->skipped_records, bad);
@@ -608,9 +610,10 @@ GY_TEST(one_too_many_ends_the_job)
 
 int main(int argc, char **argv)
 {
-    flow = gy_flow_start(&argc, &argv, functions, (int)GY_COUNT(functions));
-    if (flow == NULL) {
-        return 1;
+    const gy_status started =
+        gy_flow_start(&argc, &argv, functions, (int)GY_COUNT(functions), &flow);
+    if (started != GY_OK) {
+        return started < 0;
     }
     submitted_begin();
     int failed = GY_TESTS_RUN(NULL, NULL);

@@ -78,7 +78,8 @@ static gy_status run_job(const char *top, int number)
     snprintf(folder, sizeof(folder), "%s/job%d", top, number);
     snprintf(before, sizeof(before), "%s/out%d/all-00000", top, number - 1);
     const char *const files[] = {before, NULL};
-    gy_dag *dag = gy_dag_new(flow, "a link");
+    gy_dag *dag = NULL;
+    assert_ok(gy_dag_new(flow, "a link", &dag));
     gy_part made =
         gy_part_clone(gy_dag_vertex(dag, &(gy_vertex_options){.function = "make",
                                                               .parameter = &makes,
@@ -202,9 +203,10 @@ int main(int argc, char **argv)
 {
     static const gy_function functions[] = {{.name = "make", .run = make},
                                             {.name = "join", .run = join}};
-    flow = gy_flow_start(&argc, &argv, functions, GY_COUNT(functions));
-    if (flow == NULL || argc > 1) {
-        return flow != NULL ? run_chain(argv[argc - 1]) : 1;
+    const gy_status started =
+        gy_flow_start(&argc, &argv, functions, GY_COUNT(functions), &flow);
+    if (started != GY_OK || argc > 1) {
+        return started == GY_OK ? run_chain(argv[argc - 1]) : started < 0;
     }
     const int failed = GY_TESTS_RUN(scene_begin, scene_end);
     gy_flow_end(flow);

@@ -56,7 +56,8 @@ static int run_job(gy_flow *flow, int argc, char **argv)
                                 .files = files[count],
                                 .preferred_hosts = near[0][0] != '-' ? near : NULL};
     }
-    gy_dag *dag = gy_dag_new(flow, "where");
+    gy_dag *dag = NULL;
+    assert_ok(gy_dag_new(flow, "where", &dag));
     gy_part_output(gy_dag_vertices(dag, options, count), "part");
     gy_job_report *report = NULL;
     const gy_flow_options run = {.output = argv[2]};
@@ -169,9 +170,13 @@ GY_TEST(what_cannot_be_is_said)
 int main(int argc, char **argv)
 {
     static const gy_function functions[] = {GY_VERTEX("where", say_where)};
-    gy_flow *flow = gy_flow_start(&argc, &argv, functions, 1);
+    gy_flow *flow = NULL;
+    const gy_status started = gy_flow_start(&argc, &argv, functions, 1, &flow);
+    if (started != GY_OK) {
+        return started < 0;
+    }
     if (argc > 5 && strcmp(argv[1], "job") == 0) {
-        return flow != NULL ? run_job(flow, argc, argv) : 1;
+        return run_job(flow, argc, argv);
     }
     gy_flow_end(flow);
     if (readlink("/proc/self/exe", self, sizeof(self) - 1) < 0) {

@@ -395,7 +395,8 @@ static pace_result run_pieces(const pace *how)
     options.processes = how->workers;
     options.timeout_s = 120;
     options.backup_floor_s = how->has_copies ? floor_ms * 1e-3 : -1;
-    gy_dag *dag = gy_dag_new(flow, "pieces");
+    gy_dag *dag = NULL;
+    assert_ok(gy_dag_new(flow, "pieces", &dag));
     gy_part_output(vertices(dag, "work", &at.has, 0, PIECES), "piece");
     gy_job_report *report = NULL;
     char log[LOG_BYTES];
@@ -512,7 +513,8 @@ GY_TEST(who_wakes_too_late_is_not_heard)
     options.heartbeat_timeout_s = 0.5;
     options.progress = lull_and_wake;
     options.progress_arg = &what;
-    gy_dag *dag = gy_dag_new(flow, "nap");
+    gy_dag *dag = NULL;
+    assert_ok(gy_dag_new(flow, "nap", &dag));
     gy_part_output(vertices(dag, "doze", &at.has, 0, SLEEPERS), "piece");
     gy_job_report *report = NULL;
     assert_ok(gy_flow_run(flow, dag, &options, &report));
@@ -593,7 +595,8 @@ GY_TEST(readers_of_what_was_drawn_run_again)
     gy_flow_options options = options_of(&at);
     options.progress = lose_what_was_drawn;
     options.progress_arg = &at;
-    gy_dag *dag = gy_dag_new(flow, "drawn");
+    gy_dag *dag = NULL;
+    assert_ok(gy_dag_new(flow, "drawn", &dag));
     gy_part from =
         gy_dag_vertex(dag, &(gy_vertex_options){.function = "draw",
                                                 .outputs = CONSUMERS,
@@ -642,7 +645,8 @@ static uint64_t run_chains(bool is_lossy, char log[LOG_BYTES], int moved[CHAINS]
     gy_flow_options options = options_of(&at);
     options.progress = is_lossy ? lose_three_stages : NULL;
     options.progress_arg = &at;
-    gy_dag *dag = gy_dag_new(flow, "chains");
+    gy_dag *dag = NULL;
+    assert_ok(gy_dag_new(flow, "chains", &dag));
     gy_part all = {0};
     for (at.has.stage = 'a'; at.has.stage <= 'd'; at.has.stage++) {
         gy_part next = vertices(dag, "relay", &at.has, at.has.stage > 'a', CHAINS);
@@ -713,9 +717,10 @@ GY_TEST(a_bit_turned_three_stages_up)
 
 int main(int argc, char **argv)
 {
-    flow = gy_flow_start(&argc, &argv, functions, (int)GY_COUNT(functions));
-    if (flow == NULL) {
-        return 1;
+    const gy_status started =
+        gy_flow_start(&argc, &argv, functions, (int)GY_COUNT(functions), &flow);
+    if (started != GY_OK) {
+        return started < 0;
     }
     submitted_begin();
     int failed = GY_TESTS_RUN(NULL, NULL);

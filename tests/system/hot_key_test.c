@@ -154,7 +154,8 @@ static outcome run(kind of, size_t hot_key_bytes, char dies, gy_flow_options flo
     snprintf(folder, sizeof(folder), "%s/job", top);
     snprintf(died, sizeof(died), "%s/died", top);
     const char *const inputs[] = {input, NULL};
-    gy_dag *dag = gy_map_reduce(
+    gy_dag *dag = NULL;
+    assert_ok(gy_map_reduce(
         flow,
         &(gy_map_reduce_options){.inputs = inputs,
                                  .format = GY_RECORDS_KEY_VALUE,
@@ -168,7 +169,8 @@ static outcome run(kind of, size_t hot_key_bytes, char dies, gy_flow_options flo
                                  .memory_bytes = memory,
                                  .parameter = &has,
                                  .parameter_bytes = sizeof(has),
-                                 .hot_key_bytes = hot_key_bytes});
+                                 .hot_key_bytes = hot_key_bytes},
+        &dag));
     flow_options.output = output;
     flow_options.folder = folder;
     flow_options.processes = WORKERS;
@@ -316,9 +318,10 @@ static int end(void **state)
 
 int main(int argc, char **argv)
 {
-    flow = gy_flow_start(&argc, &argv, functions, (int)GY_COUNT(functions));
-    if (flow == NULL) {
-        return 1;
+    const gy_status started =
+        gy_flow_start(&argc, &argv, functions, (int)GY_COUNT(functions), &flow);
+    if (started != GY_OK) {
+        return started < 0;
     }
     const int failed = GY_TESTS_RUN(begin, end);
     gy_flow_end(flow);

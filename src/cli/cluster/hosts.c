@@ -53,16 +53,24 @@ static int run_gang(const gy_hosts_settings *given, const gy_run_options *run, c
 {
     char folder[PATH_BYTES];
     told heard = {0};
-    gy_flow *flow = gy_cli_flow();
-    gy_dag *dag = flow != NULL ? gy_dag_new(flow, operands[0]) : NULL;
+    gy_flow *flow = NULL;
+    gy_dag *dag = NULL;
+    gy_status status = gy_cli_flow(&flow);
+    status = status == GY_OK ? gy_dag_new(flow, operands[0], &dag) : status;
+    if (status != GY_OK) {
+        gy_flow_end(flow);
+        return gy_cli_report_failure("run", status);
+    }
     gy_run_options ranks = *run;
     if (given->folder != NULL &&
         snprintf(folder, sizeof(folder), "%s", given->folder) >= (int)sizeof(folder)) {
+        gy_dag_free(dag);
         gy_flow_end(flow);
         return gy_cli_report_usage("gyre run: the folder's path has more than %d bytes",
                                    PATH_BYTES - 1);
     }
-    if (dag == NULL || (given->folder == NULL && !find_folder(folder))) {
+    if (given->folder == NULL && !find_folder(folder)) {
+        gy_dag_free(dag);
         gy_flow_end(flow);
         gy_print_to(
             stderr,
@@ -78,7 +86,7 @@ static int run_gang(const gy_hosts_settings *given, const gy_run_options *run, c
                                                   .determinism = GY_OUTPUT_INDETERMINATE,
                                                   .ranks = count,
                                                   .hosts = (int)given->hosts});
-    gy_status status = gy_flow_run(
+    status = gy_flow_run(
         flow, dag,
         &(gy_flow_options){
             .folder = folder, .failures_max = 1, .on_output = hear, .on_output_arg = &heard},

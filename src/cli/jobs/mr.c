@@ -117,34 +117,36 @@ static gy_job_options common(const gy_file_list *inputs)
                             .memory_bytes = (size_t)settings.memory};
 }
 
-static gy_dag *make_wordcount(gy_flow *flow, const gy_file_list *inputs)
+static gy_status make_wordcount(gy_flow *flow, const gy_file_list *inputs, gy_dag **dag)
 {
     const gy_job_options job = common(inputs);
-    return gy_dag_wordcount(flow, &job);
+    return gy_dag_wordcount(flow, &job, dag);
 }
 
 /* The index, and beside it the list of inputs by number. */
-static gy_dag *make_index(gy_flow *flow, const gy_file_list *inputs)
+static gy_status make_index(gy_flow *flow, const gy_file_list *inputs, gy_dag **dag)
 {
     gy_job_options job = common(inputs);
     if (settings.hot_key >= 0) {
         job.hot_key_bytes = settings.hot_key > 0 ? (size_t)settings.hot_key : SIZE_MAX;
     }
-    gy_dag *dag = gy_dag_index(flow, &job);
-    if (dag != NULL) {
-        gy_dag_list_inputs(dag, shown, "inputs");
+    const gy_status status = gy_dag_index(flow, &job, dag);
+    if (status == GY_OK) {
+        gy_dag_list_inputs(*dag, shown, "inputs");
     }
-    return dag;
+    return status;
 }
 
-static gy_dag *make_grep(gy_flow *flow, const gy_file_list *inputs)
+static gy_status make_grep(gy_flow *flow, const gy_file_list *inputs, gy_dag **dag)
 {
-    return gy_dag_grep(flow, &(gy_grep_options){.job = common(inputs),
-                                                .pattern = pattern,
-                                                .is_fixed = settings.is_fixed,
-                                                .ignores_case = settings.ignores_case,
-                                                .is_inverted = settings.is_inverted,
-                                                .is_counting = settings.is_counting});
+    return gy_dag_grep(flow,
+                       &(gy_grep_options){.job = common(inputs),
+                                          .pattern = pattern,
+                                          .is_fixed = settings.is_fixed,
+                                          .ignores_case = settings.ignores_case,
+                                          .is_inverted = settings.is_inverted,
+                                          .is_counting = settings.is_counting},
+                       dag);
 }
 
 /* check_options has accepted it: one character, or \\t. */
@@ -159,41 +161,45 @@ static char separator(void)
     return settings.separator[0];
 }
 
-static gy_dag *make_topk(gy_flow *flow, const gy_file_list *inputs)
+static gy_status make_topk(gy_flow *flow, const gy_file_list *inputs, gy_dag **dag)
 {
     return gy_dag_topk(
-        flow, &(gy_topk_options){.job = common(inputs),
-                                 .k = (int)settings.k,
-                                 .field = settings.field > 0 ? (int)settings.field : 0,
-                                 .weight_field = settings.weight > 0 ? (int)settings.weight : 0,
-                                 .separator = separator(),
-                                 .is_strict = settings.is_strict});
+        flow,
+        &(gy_topk_options){.job = common(inputs),
+                           .k = (int)settings.k,
+                           .field = settings.field > 0 ? (int)settings.field : 0,
+                           .weight_field = settings.weight > 0 ? (int)settings.weight : 0,
+                           .separator = separator(),
+                           .is_strict = settings.is_strict},
+        dag);
 }
 
-static gy_dag *make_sort(gy_flow *flow, const gy_file_list *inputs)
+static gy_status make_sort(gy_flow *flow, const gy_file_list *inputs, gy_dag **dag)
 {
     int kind = settings.key_kind == NULL
                    ? 0
                    : gy_cli_options_choice("bytes|int64|float64", settings.key_kind);
     kind = settings.is_numeric ? GY_SORT_NUMBER : kind;
     return gy_dag_sort(
-        flow, &(gy_sort_options){
-                  .inputs = inputs->paths,
-                  .record_bytes = (size_t)settings.record,
-                  .key_offset = settings.key_offset > 0 ? (size_t)settings.key_offset : 0,
-                  .key_bytes = settings.key_bytes > 0 ? (size_t)settings.key_bytes : 0,
-                  .order = (gy_sort_order)kind,
-                  .is_descending = settings.is_descending,
-                  .field = settings.field > 0 ? (int)settings.field : 0,
-                  .separator = separator(),
-                  .is_strict = settings.is_strict,
-                  .partitions = (int)settings.partitions,
-                  .memory_bytes = (size_t)settings.memory,
-                  .encoding = encoding(),
-                  .line_end = line_end()});
+        flow,
+        &(gy_sort_options){.inputs = inputs->paths,
+                           .record_bytes = (size_t)settings.record,
+                           .key_offset =
+                               settings.key_offset > 0 ? (size_t)settings.key_offset : 0,
+                           .key_bytes = settings.key_bytes > 0 ? (size_t)settings.key_bytes : 0,
+                           .order = (gy_sort_order)kind,
+                           .is_descending = settings.is_descending,
+                           .field = settings.field > 0 ? (int)settings.field : 0,
+                           .separator = separator(),
+                           .is_strict = settings.is_strict,
+                           .partitions = (int)settings.partitions,
+                           .memory_bytes = (size_t)settings.memory,
+                           .encoding = encoding(),
+                           .line_end = line_end()},
+        dag);
 }
 
-static gy_dag *make_commands(gy_flow *flow, const gy_file_list *inputs)
+static gy_status make_commands(gy_flow *flow, const gy_file_list *inputs, gy_dag **dag)
 {
     const char *const map[] = {"/bin/sh", "-c", settings.map, NULL};
     const char *const reduce[] = {"/bin/sh", "-c", settings.reduce, NULL};
@@ -201,13 +207,14 @@ static gy_dag *make_commands(gy_flow *flow, const gy_file_list *inputs)
                            &(gy_commands_options){.job = common(inputs),
                                                   .map = map,
                                                   .reduce = settings.reduce ? reduce : NULL,
-                                                  .files = settings.files.items});
+                                                  .files = settings.files.items},
+                           dag);
 }
 
 /* A ready-made job, and the options that it takes beyond the common ones. */
 typedef struct mr_verb {
     const char *name, *takes; /* options, each between spaces */
-    gy_dag *(*make)(gy_flow *flow, const gy_file_list *inputs);
+    gy_status (*make)(gy_flow *flow, const gy_file_list *inputs, gy_dag **dag);
 } mr_verb;
 
 static const mr_verb verbs[] = {
@@ -368,10 +375,7 @@ static int report_failure(gy_status status)
 
 static int run_job(gy_flow *flow, const mr_verb *verb, const gy_file_list *inputs)
 {
-    gy_dag *dag = verb->make(flow, inputs);
-    if (dag == NULL) {
-        return gy_cli_report_failure("mr", GY_NOMEM);
-    }
+    gy_dag *dag = NULL;
     const gy_flow_options flow_options = {
         .output = settings.output,
         .folder = settings.job.folder,
@@ -391,7 +395,8 @@ static int run_job(gy_flow *flow, const mr_verb *verb, const gy_file_list *input
         .progress = settings.is_quiet ? show_nothing : NULL,
     };
     gy_job_report *report = NULL;
-    gy_status status = gy_flow_run(flow, dag, &flow_options, &report);
+    gy_status status = verb->make(flow, inputs, &dag);
+    status = status < 0 ? status : gy_flow_run(flow, dag, &flow_options, &report);
     if (status == GY_OK) {
         print_report(report);
         print_lacking(report, verb->name);
@@ -419,7 +424,7 @@ static const mr_verb *find_verb(const char *name)
 static int run_spooled(const mr_verb *verb, const gy_file_list *inputs)
 {
     gy_flow_spool *spool = NULL;
-    const gy_status status = gy_flow_spool_open(inputs->paths, settings.job.folder, &spool);
+    gy_status status = gy_flow_spool_open(inputs->paths, settings.job.folder, &spool);
     if (status < 0) {
         return status == GY_ARG ? gy_cli_report_usage("gyre mr: %s", gy_error_text())
                                 : gy_cli_report_failure("mr", status);
@@ -427,8 +432,10 @@ static int run_spooled(const mr_verb *verb, const gy_file_list *inputs)
     const gy_file_list readable = {.paths = spool->inputs, .count = inputs->count};
     shown = inputs->paths;
     settings.job.folder = spool->folder != NULL ? spool->folder : settings.job.folder;
-    gy_flow *flow = gy_cli_flow();
-    const int code = flow != NULL ? run_job(flow, verb, &readable) : GY_EXIT_FAILURE;
+    gy_flow *flow = NULL;
+    status = gy_cli_flow(&flow);
+    const int code =
+        status == GY_OK ? run_job(flow, verb, &readable) : gy_cli_report_failure("mr", status);
     gy_flow_end(flow);
     gy_flow_spool_close(spool);
     return code;

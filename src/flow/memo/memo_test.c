@@ -414,9 +414,10 @@ static gy_status make_keys(gy_dag *dag, gy_memo_store *memo, gy_key *keys, uint3
 
 static gy_status key_of(const gy_vertex_options *options, gy_memo_store *memo, gy_key *key)
 {
-    gy_dag *dag = gy_dag_new(NULL, "keys");
+    gy_dag *dag = NULL;
+    assert_ok(gy_dag_new(NULL, "keys", &dag));
     (void)gy_dag_vertex(dag, options);
-    assert_null(gy_dag_error(dag));
+    assert_null(gy_dag_failure(dag));
     gy_status status = make_keys(dag, memo, key, 1);
     gy_dag_free(dag);
     return status;
@@ -452,7 +453,8 @@ GY_TEST(equal_vertices_have_keys_of_their_own)
 {
     enum { EQUAL = 300 };
     gy_key keys[EQUAL];
-    gy_dag *dag = gy_dag_new(NULL, "keys");
+    gy_dag *dag = NULL;
+    assert_ok(gy_dag_new(NULL, "keys", &dag));
     for (int i = 0; i < EQUAL; i++) {
         (void)gy_dag_vertex(dag, &(gy_vertex_options){.function = i % 2 == 0 ? "a" : "b"});
     }
@@ -590,7 +592,8 @@ GY_TEST(files_of_hosts_are_places)
     for (size_t i = 0; i < GY_COUNT(rows); i++) {
         gy_arena arena = {0};
         gy_proto_places places = {0};
-        gy_dag *dag = gy_dag_new(NULL, "places");
+        gy_dag *dag = NULL;
+        assert_ok(gy_dag_new(NULL, "places", &dag));
         assert_non_null(dag);
         (void)gy_dag_vertex(dag, &(gy_vertex_options){.function = "f",
                                                       .files = rows[i].files,
@@ -617,7 +620,8 @@ GY_TEST(what_reads_a_hosts_file_is_not_kept)
     snprintf(path, sizeof(path), "%s/input", at.top);
     write_file(path, "a");
     gy_memo_store *store = open_store(&at);
-    gy_dag *dag = gy_dag_new(NULL, "hosts");
+    gy_dag *dag = NULL;
+    assert_ok(gy_dag_new(NULL, "hosts", &dag));
     assert_non_null(dag);
     (void)gy_dag_vertex(
         dag, &(gy_vertex_options){.function = "f", .files = (const char *[]){path, NULL}});

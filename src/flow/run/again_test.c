@@ -15,7 +15,8 @@ static void write_input(const place *at, int i, const char *text)
 
 static gy_dag *make_over_files(const place *at, int count)
 {
-    gy_dag *dag = gy_dag_new(flow, "files");
+    gy_dag *dag = NULL;
+    assert_ok(gy_dag_new(flow, "files", &dag));
     static char paths[64][400];
     static const char *files[64][2];
     gy_vertex_options options[64];
@@ -125,7 +126,8 @@ GY_TEST(what_may_differ_is_not_remembered)
         options.output = output;
         options.memo = at.memo;
         options.memo_bytes_max = 150000;
-        gy_dag *dag = gy_dag_new(flow, "memo");
+        gy_dag *dag = NULL;
+        assert_ok(gy_dag_new(flow, "memo", &dag));
         gy_part loose =
             gy_dag_vertex(dag, &(gy_vertex_options){.function = "number",
                                                     .determinism = GY_OUTPUT_INDETERMINATE,
@@ -155,7 +157,8 @@ GY_TEST(what_may_differ_is_not_remembered)
 
 static gy_dag *make_killed(const char *mark, int maps)
 {
-    gy_dag *dag = gy_dag_new(flow, "killed");
+    gy_dag *dag = NULL;
+    assert_ok(gy_dag_new(flow, "killed", &dag));
     gy_part killer =
         gy_dag_vertex(dag, &(gy_vertex_options){.function = "killer",
                                                 .parameter = mark,
@@ -320,9 +323,10 @@ GY_TEST(so_it_does_behind_sandbox)
 
 int main(int argc, char **argv)
 {
-    flow = gy_flow_start(&argc, &argv, functions, GY_COUNT(functions));
-    if (flow == NULL) {
-        return 1;
+    const gy_status started =
+        gy_flow_start(&argc, &argv, functions, GY_COUNT(functions), &flow);
+    if (started != GY_OK) {
+        return started < 0;
     }
     const int failed = GY_TESTS_RUN(NULL, NULL);
     gy_flow_end(flow);

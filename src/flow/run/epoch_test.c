@@ -349,9 +349,10 @@ GY_TEST(a_wrong_epoch_is_refused)
 
 int main(int argc, char **argv)
 {
-    flow = gy_flow_start(&argc, &argv, functions, GY_COUNT(functions));
-    if (flow == NULL) {
-        return 1;
+    const gy_status started =
+        gy_flow_start(&argc, &argv, functions, GY_COUNT(functions), &flow);
+    if (started != GY_OK) {
+        return started < 0;
     }
     const int failed = GY_TESTS_RUN(NULL, NULL);
     gy_flow_end(flow);

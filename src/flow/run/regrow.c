@@ -266,9 +266,7 @@ static gy_status grow(gy_flow_job *job, gy_growth *growth)
     *growth = (gy_growth){0};
     open_gates(job);
     job->grown_count++;
-    if (job->dag->status < 0) {
-        return gy_fail(job->dag->status, "%s", job->dag->error);
-    }
+    GY_TRY(gy_dag_status(job->dag));
     return gy_flow_run_lower(job, growth);
 }
 

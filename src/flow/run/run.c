@@ -239,9 +239,7 @@ static gy_status prepare(gy_flow_job *job)
     GY_TRY(gy_flow_run_look_for_cluster(job));
     GY_TRY(job->site->begin != NULL ? job->site->begin(job) : GY_OK);
     GY_TRY(check_options(job));
-    if (job->dag->status < 0) {
-        return gy_fail(job->dag->status, "%s", job->dag->error);
-    }
+    GY_TRY(gy_dag_status(job->dag));
     if (job->ticket != NULL && job->ticket->is_forgotten) {
         return gy_flow_run_forget(job);
     }
@@ -484,6 +482,10 @@ gy_status gy_flow_run_execute(gy_env *env, gy_flow *flow, gy_dag *dag,
     gy_flow_options known;
     if (report != NULL) {
         *report = NULL;
+    }
+    if (flow == NULL || dag == NULL) {
+        return flow == NULL ? gy_fail(GY_STATE, "no handle: gy_flow_start did not return GY_OK")
+                            : gy_dag_status(dag);
     }
     GY_TRY(gy_options_take(gy_flow_options, &known, options));
     gy_flow_job *job = gy_alloc_zero("flow.job", 1, sizeof(*job));

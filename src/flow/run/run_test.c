@@ -56,7 +56,8 @@ GY_TEST(a_failed_job_leaves_no_output_and_says_why)
     place at = make_place();
     gy_flow_options options = options_of(&at);
     options.failures_max = 2;
-    gy_dag *dag = gy_dag_new(flow, "refused");
+    gy_dag *dag = NULL;
+    assert_ok(gy_dag_new(flow, "refused", &dag));
     gy_part map = vertices(dag, "number", 0, 1, 3);
     gy_part_output(map, "number");
     gy_part_output(vertices(dag, "refuse", 0, 1, 1), "refused");
@@ -75,17 +76,18 @@ GY_TEST(errors_are_told_before_anything_is_made)
 {
     place at = make_place();
     gy_flow_options options = options_of(&at);
-    gy_dag *dag = gy_dag_new(flow, "error");
+    gy_dag *dag = NULL;
+    assert_ok(gy_dag_new(flow, "error", &dag));
     (void)vertices(dag, "number", 0, 1, 3);
     assert_status(gy_flow_run(flow, dag, &options, NULL), GY_ARG);
     assert_non_null(strstr(gy_error_text(), "output 0 of number[0] goes nowhere"));
     gy_dag_free(dag);
-    dag = gy_dag_new(flow, "error");
+    assert_ok(gy_dag_new(flow, "error", &dag));
     (void)vertices(dag, "nonesuch", 0, 0, 1);
     assert_status(gy_flow_run(flow, dag, &options, NULL), GY_ARG);
     assert_non_null(strstr(gy_error_text(), "function nonesuch"));
     gy_dag_free(dag);
-    dag = gy_dag_new(flow, "error");
+    assert_ok(gy_dag_new(flow, "error", &dag));
     (void)gy_dag_vertex(
         dag, &(gy_vertex_options){.function = "number",
                                   .files = (const char *[]){"/nonexistent/file", NULL}});
@@ -119,7 +121,8 @@ GY_TEST(an_input_is_of_the_version_that_was_looked_at)
             assert_ok(gy_save_file(other, "5\n6\n7\n", 6));
             assert_int_equal(rename(other, path), 0);
         }
-        gy_dag *dag = gy_dag_new(flow, "version");
+        gy_dag *dag = NULL;
+        assert_ok(gy_dag_new(flow, "version", &dag));
         gy_part_output(
             gy_dag_vertex(dag, &(gy_vertex_options){.function = "copy",
                                                     .outputs = 1,
@@ -144,7 +147,8 @@ GY_TEST(cohorts_run_together_through_fifos_and_pipes)
         gy_flow_options options = options_of(&at);
         options.processes = 3;
         const int64_t lines = 400000;
-        gy_dag *dag = gy_dag_new(flow, "cohorts");
+        gy_dag *dag = NULL;
+        assert_ok(gy_dag_new(flow, "cohorts", &dag));
         gy_part source =
             gy_dag_vertex(dag, &(gy_vertex_options){.function = "flood",
                                                     .parameter = &lines,
@@ -172,7 +176,8 @@ GY_TEST(diamonds_of_fifos_end)
     gy_flow_options options = options_of(&at);
     options.processes = 4;
     const int64_t many = 300000;
-    gy_dag *dag = gy_dag_new(flow, "diamond");
+    gy_dag *dag = NULL;
+    assert_ok(gy_dag_new(flow, "diamond", &dag));
     gy_part source = gy_dag_vertex(dag, &(gy_vertex_options){.function = "two",
                                                              .parameter = &many,
                                                              .parameter_bytes = sizeof(many),
@@ -191,7 +196,8 @@ GY_TEST(small_jobs_and_few_processes_do)
 {
     place at = make_place();
     gy_flow_options options = options_of(&at);
-    gy_dag *dag = gy_dag_new(flow, "empty");
+    gy_dag *dag = NULL;
+    assert_ok(gy_dag_new(flow, "empty", &dag));
     assert_ok(gy_flow_run(flow, dag, &options, NULL)); /* a manifest of nothing */
     assert_int_equal(count_entries(at.output), 1);
     gy_dag_free(dag);
@@ -200,7 +206,7 @@ GY_TEST(small_jobs_and_few_processes_do)
     options = options_of(&at);
     options.processes = 1; /* the FIFO becomes a file, which a note says */
     options.threads = 3;
-    dag = gy_dag_new(flow, "one process");
+    assert_ok(gy_dag_new(flow, "one process", &dag));
     gy_part pair = gy_part_pointwise(vertices(dag, "number", 0, 1, 1),
                                      vertices(dag, "sum", 1, 1, 1), GY_CHANNEL_FIFO);
     gy_part_output(gy_part_clone(pair, 20), "sum");
@@ -221,7 +227,8 @@ GY_TEST(a_deadline_ends_a_job)
     options.timeout_s = 0.3;
     char never[300];
     snprintf(never, sizeof(never), "%s/never", at.top);
-    gy_dag *dag = gy_dag_new(flow, "late");
+    gy_dag *dag = NULL;
+    assert_ok(gy_dag_new(flow, "late", &dag));
     gy_part_output(gy_dag_vertex(dag, &(gy_vertex_options){.function = "wait",
                                                            .parameter = never,
                                                            .parameter_bytes = sizeof(never),
@@ -238,7 +245,8 @@ GY_TEST(large_outputs_go_through_files)
     place at = make_place();
     gy_flow_options options = options_of(&at);
     const int64_t lines = 100000;
-    gy_dag *dag = gy_dag_new(flow, "files");
+    gy_dag *dag = NULL;
+    assert_ok(gy_dag_new(flow, "files", &dag));
     gy_part source =
         gy_part_clone(gy_dag_vertex(dag, &(gy_vertex_options){.function = "flood",
                                                               .parameter = &lines,
@@ -259,7 +267,8 @@ GY_TEST(lost_files_are_made_again_and_counted_once)
     place at = make_place();
     gy_flow_options options = options_of(&at);
     const int64_t lines = 50000;
-    gy_dag *dag = gy_dag_new(flow, "lost");
+    gy_dag *dag = NULL;
+    assert_ok(gy_dag_new(flow, "lost", &dag));
     gy_part source = gy_dag_vertex(dag, &(gy_vertex_options){.function = "flood",
                                                              .parameter = &lines,
                                                              .parameter_bytes = sizeof(lines),
@@ -302,7 +311,8 @@ GY_TEST(commands_are_vertices_too)
     fputs("s/7/5/\n", file);
     fclose(file);
     const int64_t lines = 10000;
-    gy_dag *dag = gy_dag_new(flow, "command");
+    gy_dag *dag = NULL;
+    assert_ok(gy_dag_new(flow, "command", &dag));
     gy_part source = gy_dag_vertex(dag, &(gy_vertex_options){.function = "flood",
                                                              .parameter = &lines,
                                                              .parameter_bytes = sizeof(lines),
@@ -343,7 +353,8 @@ GY_TEST(notes_and_the_last_picture_are_whole)
     options.failures_max = 2;
     options.progress = keep_last;
     options.progress_arg = &last;
-    gy_dag *dag = gy_dag_new(flow, "refused");
+    gy_dag *dag = NULL;
+    assert_ok(gy_dag_new(flow, "refused", &dag));
     gy_part_output(vertices(dag, "refuse", 0, 1, 1), "refused");
     gy_job_report *report = NULL;
     assert_status(gy_flow_run(flow, dag, &options, &report), GY_STATE);
@@ -418,7 +429,8 @@ GY_TEST(progress_and_trace_tell_of_the_stages)
     options.progress = make_file;
     options.progress_arg = path;
     options.trace = trace;
-    gy_dag *dag = gy_dag_new(flow, "progress");
+    gy_dag *dag = NULL;
+    assert_ok(gy_dag_new(flow, "progress", &dag));
     gy_part_output(gy_dag_vertex(dag, &(gy_vertex_options){.function = "wait",
                                                            .stage = "patience",
                                                            .parameter = path,
@@ -443,7 +455,8 @@ GY_TEST(a_manifest_that_came_before_is_not_touched)
     gy_flow_options options = options_of(&at);
     char path[400];
     snprintf(path, sizeof(path), "%s/MANIFEST.json", at.output);
-    gy_dag *dag = gy_dag_new(flow, "intruder");
+    gy_dag *dag = NULL;
+    assert_ok(gy_dag_new(flow, "intruder", &dag));
     gy_part_output(gy_dag_vertex(dag, &(gy_vertex_options){.function = "intrude",
                                                            .parameter = path,
                                                            .parameter_bytes = sizeof(path),
@@ -466,7 +479,8 @@ GY_TEST(what_was_not_published_is_resumed)
     snprintf(paths[0], sizeof(paths[0]), "%s/MANIFEST.json", at.output);
     snprintf(paths[1], sizeof(paths[1]), "%s/once", at.top);
     for (int life = 0; life < 2; life++) {
-        gy_dag *dag = gy_dag_new(flow, "late");
+        gy_dag *dag = NULL;
+        assert_ok(gy_dag_new(flow, "late", &dag));
         gy_part_output(gy_dag_vertex(dag, &(gy_vertex_options){.function = "intrude_once",
                                                                .parameter = paths,
                                                                .parameter_bytes = sizeof(paths),
@@ -492,7 +506,8 @@ GY_TEST(gangs_of_ranks_are_vertices)
     char script[400], out[64], line[500];
     snprintf(script, sizeof(script), "echo $GYRE_RANK of $GYRE_SIZE > %s/rank-$GYRE_RANK",
              at.top);
-    gy_dag *dag = gy_dag_new(flow, "gang");
+    gy_dag *dag = NULL;
+    assert_ok(gy_dag_new(flow, "gang", &dag));
     (void)gy_dag_vertex(
         dag, &(gy_vertex_options){.command = (const char *[]){"sh", "-c", script, NULL},
                                   .stage = "gang",
@@ -548,7 +563,8 @@ GY_TEST(growth_may_be_nothing_and_errors_of_it_are_named)
     for (int i = 0; i < 2; i++) {
         place at = make_place();
         gy_flow_options options = options_of(&at);
-        gy_dag *dag = gy_dag_new(flow, "growth");
+        gy_dag *dag = NULL;
+        assert_ok(gy_dag_new(flow, "growth", &dag));
         gy_part_refine(
             vertices(dag, "number", 0, 1, 4),
             &(gy_refine_options){.work = works[i], .stages = (const char *[]){"sum", NULL}});
@@ -579,9 +595,10 @@ GY_TEST(graphs_grow_by_sizes_and_grow_again)
 
 int main(int argc, char **argv)
 {
-    flow = gy_flow_start(&argc, &argv, functions, GY_COUNT(functions));
-    if (flow == NULL) {
-        return 1;
+    const gy_status started =
+        gy_flow_start(&argc, &argv, functions, GY_COUNT(functions), &flow);
+    if (started != GY_OK) {
+        return started < 0;
     }
     const int failed = GY_TESTS_RUN(NULL, NULL);
     gy_flow_end(flow);

@@ -276,7 +276,8 @@ static inline gy_part vertices(gy_dag *dag, const char *function, int inputs, in
 /* mappers write numbers, reducers their sums, into files sum-00000, ... */
 static inline gy_dag *make_sums(int maps, int reducers)
 {
-    gy_dag *dag = gy_dag_new(flow, "sums");
+    gy_dag *dag = NULL;
+    assert_ok(gy_dag_new(flow, "sums", &dag));
     gy_part map = vertices(dag, "number", 0, reducers, maps);
     gy_part reduce = vertices(dag, "sum", GY_PORTS_ANY, 1, reducers);
     gy_part_output(gy_part_bipartite(map, reduce, GY_CHANNEL_FILE), "sum");
@@ -307,7 +308,8 @@ static inline void grow_sums(gy_refinement *refinement, gy_dag *dag, gy_part out
 
 static inline gy_dag *make_growing(int maps)
 {
-    gy_dag *dag = gy_dag_new(flow, "growing");
+    gy_dag *dag = NULL;
+    assert_ok(gy_dag_new(flow, "growing", &dag));
     gy_part_refine(vertices(dag, "number", 0, 2, maps),
                    &(gy_refine_options){.work = grow_sums,
                                         .stages = (const char *[]){"sum", "top", NULL}});

@@ -69,29 +69,38 @@ gy_status gy_flow_new(const gy_function *functions, int count, gy_flow **flow)
     return GY_OK;
 }
 
-gy_flow *gy_flow_start(const int *argc, char ***argv, const gy_function *functions, int count)
+/* Work until the job needs this process no more, be it as the fork server or as one of the
+ * processes that it forked. */
+static gy_status work(gy_flow *flow, int socket)
+{
+    const int status = gy_flow_serve(flow, socket);
+    gy_flow_end(flow);
+    return status == 0
+               ? GY_DONE
+               : gy_fail(GY_STATE, "a worker of a job could not work: its log says why");
+}
+
+gy_status gy_flow_start(const int *argc, char ***argv, const gy_function *functions, int count,
+                        gy_flow **flow)
 {
     GY_ASSERT(argc != NULL && argv != NULL);
-    gy_flow *flow = NULL;
-    gy_reserve_standard_files();
-    if (gy_flow_new(functions, count, &flow) < 0) {
-        gy_log_message("gy_flow_start: %s", gy_error_text());
-        return NULL;
-    }
     GY_ASSERT(flow != NULL);
-    flow->argv = *argv;
+    gy_flow *made = NULL;
+    gy_reserve_standard_files();
+    GY_TRY(gy_flow_new(functions, count, &made));
+    GY_ASSERT(made != NULL);
+    made->argv = *argv;
     const int socket = gy_worker_socket();
     if (socket >= 0) {
-        const int status = gy_flow_serve(flow, socket);
-        (void)fflush(NULL);
-        _exit(status); /* only the manager's process runs the rest of main */
+        return work(made, socket);
     }
     gy_ticket ticket;
     /* otherwise gy_flow_run reports what is wrong with the ticket */
     if (gy_ticket_read(&ticket) == GY_OK) {
         gy_driver_heartbeat_start(gy_env_real(), &ticket);
     }
-    return flow;
+    *flow = made;
+    return GY_OK;
 }
 
 void gy_flow_end(gy_flow *flow)

@@ -459,12 +459,12 @@ GY_TEST(combiners_and_reduces_keep_apart)
     o.split_bytes = text_bytes / 10;
     o.hot_key_bytes = 1;
     o.combine_function = "combine wrongly";
-    outcome out = run_dag(gy_map_reduce(NULL, &o));
+    outcome out = run_made(gy_map_reduce(NULL, &o, &made));
     assert_int_equal(out.cause, GY_CAUSE_FATAL);
     assert_non_null(strstr(out.reason, "a combiner wrote to the output"));
     o.combine_function = "combine";
     o.reduce = "reduce wrongly";
-    out = run_dag(gy_map_reduce(NULL, &o));
+    out = run_made(gy_map_reduce(NULL, &o, &made));
     assert_int_equal(out.cause, GY_CAUSE_FATAL);
     assert_non_null(strstr(out.reason, "a reduce gave a value"));
 }

@@ -197,18 +197,22 @@ static inline void open_refinement(gy_dag *dag, size_t number, const outcome *ou
     row.work(&refinement, dag, gy_refinement_part(dag, &row));
     gy_free(refinement.bytes);
     gy_free(refinement.samples);
-    if (gy_dag_error(dag) != NULL) {
-        fail_msg("%s", gy_dag_error(dag));
+    if (gy_dag_failure(dag) != NULL) {
+        fail_msg("%s", gy_dag_failure(dag));
     }
 }
 
-/* Takes the dag. */
-static inline outcome run_dag(gy_dag *dag)
+/* What a maker has made; it gives `made`. */
+static gy_dag *made;
+static inline outcome run_made(gy_status status)
 {
     outcome out = {.cause = GY_CAUSE_NONE};
+    gy_dag *dag = made;
+    assert_ok(status);
     assert_non_null(dag);
-    if (gy_dag_error(dag) != NULL) {
-        fail_msg("%s", gy_dag_error(dag));
+    made = NULL;
+    if (gy_dag_failure(dag) != NULL) {
+        fail_msg("%s", gy_dag_failure(dag));
     }
     size_t refinements = 0;
     for (uint32_t v = 0; v < dag->vertex_count && out.cause == GY_CAUSE_NONE; v++) {
@@ -240,7 +244,7 @@ static inline outcome run_dag(gy_dag *dag)
 
 static inline outcome run_job(const gy_map_reduce_options *options)
 {
-    outcome out = run_dag(gy_map_reduce(NULL, options));
+    outcome out = run_made(gy_map_reduce(NULL, options, &made));
     if (out.cause != GY_CAUSE_NONE) {
         fail_msg("cause %d: %s", out.cause, out.reason);
     }

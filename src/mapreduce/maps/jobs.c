@@ -53,30 +53,22 @@ static const char *name_of(const gy_job_options *job)
     return job->name != NULL ? job->name : "part";
 }
 
-gy_dag *gy_dag_wordcount(gy_flow *flow, const gy_job_options *options)
+gy_status gy_dag_wordcount(gy_flow *flow, const gy_job_options *options, gy_dag **dag)
 {
     gy_job_options known;
-    const gy_status taken = gy_options_take(gy_job_options, &known, options);
-    if (taken < 0) {
-        return gy_mapreduce_refused(flow, "words", taken);
-    }
-    options = &known;
-    gy_map_reduce_options all = options_of(options, "gyre.words");
+    GY_TRY(gy_options_take(gy_job_options, &known, options));
+    gy_map_reduce_options all = options_of(&known, "gyre.words");
     all.combine = GY_COMBINE_SUM;
-    return gy_map_reduce(flow, &all);
+    return gy_map_reduce(flow, &all, dag);
 }
 
-gy_dag *gy_dag_index(gy_flow *flow, const gy_job_options *options)
+gy_status gy_dag_index(gy_flow *flow, const gy_job_options *options, gy_dag **dag)
 {
     gy_job_options known;
-    const gy_status taken = gy_options_take(gy_job_options, &known, options);
-    if (taken < 0) {
-        return gy_mapreduce_refused(flow, "index", taken);
-    }
-    options = &known;
-    gy_map_reduce_options all = options_of(options, "gyre.index");
+    GY_TRY(gy_options_take(gy_job_options, &known, options));
+    gy_map_reduce_options all = options_of(&known, "gyre.index");
     all.combine = GY_COMBINE_SET;
-    return gy_map_reduce(flow, &all);
+    return gy_map_reduce(flow, &all, dag);
 }
 
 void gy_dag_list_inputs(gy_dag *dag, const char *const *inputs, const char *name)
@@ -100,13 +92,10 @@ void gy_dag_list_inputs(gy_dag *dag, const char *const *inputs, const char *name
     gy_text_free(&lines);
 }
 
-gy_dag *gy_dag_grep(gy_flow *flow, const gy_grep_options *options)
+gy_status gy_dag_grep(gy_flow *flow, const gy_grep_options *options, gy_dag **dag)
 {
     gy_grep_options known;
-    const gy_status taken = gy_options_take(gy_grep_options, &known, options);
-    if (taken < 0) {
-        return gy_mapreduce_refused(flow, "grep", taken);
-    }
+    GY_TRY(gy_options_take(gy_grep_options, &known, options));
     options = &known;
     gy_map_reduce_options all = options_of(&options->job, "gyre.grep");
     all.is_map_only = !options->is_counting;
@@ -116,26 +105,30 @@ gy_dag *gy_dag_grep(gy_flow *flow, const gy_grep_options *options)
     gy_status status = gy_mapreduce_grep_parameter(options, &parameter);
     all.parameter = parameter.data;
     all.parameter_bytes = parameter.size_bytes;
-    gy_dag *dag = NULL;
-    if (status >= 0) {
-        dag = gy_map_reduce(flow, &all);
-    } else {
-        dag = gy_mapreduce_job_new(flow, all.map);
-        if (dag != NULL) {
-            gy_dag_fail(dag, status, "%s", gy_error_text());
-        }
-    }
+    status = status < 0 ? status : gy_map_reduce(flow, &all, dag);
     gy_text_free(&parameter);
-    return dag;
+    return status;
 }
 
-gy_dag *gy_dag_topk(gy_flow *flow, const gy_topk_options *options)
+/* What gy_dag_topk checks by itself. */
+static gy_status check_top(const gy_top_parameter *with)
+{
+    if (with->field < 0 || with->weight_field < 0 || with->k < 0 || with->k > TOP_MOST) {
+        return gy_fail(GY_ARG,
+                       "field %d, weight_field %d, k %lld: expected 0 or more, k at most %d",
+                       with->field, with->weight_field, (long long)with->k, TOP_MOST);
+    }
+    if (with->separator != 0 && with->field == 0 && with->weight_field == 0) {
+        return gy_fail(GY_ARG,
+                       "a separator without a field: expected the number of one (--field)");
+    }
+    return GY_OK;
+}
+
+gy_status gy_dag_topk(gy_flow *flow, const gy_topk_options *options, gy_dag **dag)
 {
     gy_topk_options known;
-    const gy_status taken = gy_options_take(gy_topk_options, &known, options);
-    if (taken < 0) {
-        return gy_mapreduce_refused(flow, "top", taken);
-    }
+    GY_TRY(gy_options_take(gy_topk_options, &known, options));
     options = &known;
     gy_map_reduce_options all = options_of(&options->job, "gyre.fields");
     const gy_top_parameter with = {.field = options->field,
@@ -148,34 +141,20 @@ gy_dag *gy_dag_topk(gy_flow *flow, const gy_topk_options *options)
     all.partitions = 1;
     all.parameter = &with;
     all.parameter_bytes = sizeof(with);
-    gy_dag *dag = gy_mapreduce_job_new(flow, "top");
-    if (dag == NULL) {
-        return NULL;
-    }
-    if (with.field < 0 || with.weight_field < 0 || with.k < 0 || with.k > TOP_MOST) {
-        gy_dag_fail(dag, GY_ARG,
-                    "field %d, weight_field %d, k %lld: expected 0 or more, k at most %d",
-                    with.field, with.weight_field, (long long)with.k, TOP_MOST);
-        return dag;
-    }
-    if (with.separator != 0 && with.field == 0 && with.weight_field == 0) {
-        gy_dag_fail(dag, GY_ARG,
-                    "a separator without a field: expected the number of one (--field)");
-        return dag;
-    }
+    gy_dag *made = NULL;
+    GY_TRY(check_top(&with));
+    GY_TRY(gy_dag_new(flow, "top", &made));
     int count = 0;
-    const gy_part maps = gy_mapreduce_job_maps(dag, &all, "map", &count);
-    const gy_part top = gy_dag_vertex(dag, &(gy_vertex_options){.function = "gyre.top",
-                                                                .stage = "top",
-                                                                .parameter = &with,
-                                                                .parameter_bytes = sizeof(with),
-                                                                .inputs = GY_PORTS_ANY,
-                                                                .outputs = 1});
-    const gy_part whole = gy_part_bipartite(maps, top, GY_CHANNEL_FIFO);
-    if (gy_dag_error(dag) == NULL) {
-        gy_part_output(whole, name_of(&options->job));
-    }
-    return dag;
+    const gy_part maps = gy_mapreduce_job_maps(made, &all, "map", &count);
+    const gy_part top =
+        gy_dag_vertex(made, &(gy_vertex_options){.function = "gyre.top",
+                                                 .stage = "top",
+                                                 .parameter = &with,
+                                                 .parameter_bytes = sizeof(with),
+                                                 .inputs = GY_PORTS_ANY,
+                                                 .outputs = 1});
+    gy_part_output(gy_part_bipartite(maps, top, GY_CHANNEL_FIFO), name_of(&options->job));
+    return gy_mapreduce_job_end(GY_OK, made, dag);
 }
 
 /* Clone a program with one input and one output. */
@@ -198,47 +177,29 @@ static const char *last_name(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
-/* Check that the base names of files differ, since all lie in the command's folder. False: the
- * graph records the error. */
-static bool check_files(gy_dag *dag, const char *const *files)
+/* Check that the base names of files differ, since all lie in the command's folder. */
+static gy_status check_files(const char *const *files)
 {
     for (size_t i = 0; files != NULL && files[i] != NULL; i++) {
         for (size_t j = 0; j < i; j++) {
             if (strcmp(last_name(files[i]), last_name(files[j])) == 0) {
-                gy_dag_fail(dag, GY_ARG, "two files for the commands are called %s: %s and %s",
-                            last_name(files[i]), files[j], files[i]);
-                return false;
+                return gy_fail(GY_ARG, "two files for the commands are called %s: %s and %s",
+                               last_name(files[i]), files[j], files[i]);
             }
         }
     }
-    return true;
+    return GY_OK;
 }
 
-gy_dag *gy_dag_commands(gy_flow *flow, const gy_commands_options *options)
+/* Each step adds nothing to a graph that has failed. */
+static void build_commands(gy_dag *dag, const gy_commands_options *options)
 {
-    gy_commands_options known;
-    const gy_status taken = gy_options_take(gy_commands_options, &known, options);
-    if (taken < 0) {
-        return gy_mapreduce_refused(flow, "commands", taken);
-    }
-    options = &known;
-    gy_dag *dag = gy_mapreduce_job_new(flow, "commands");
-    if (dag == NULL) {
-        return NULL;
-    }
-    if (options->map == NULL || options->map[0] == NULL) {
-        gy_dag_fail(dag, GY_ARG, "no map command was given");
-        return dag;
-    }
-    if (!check_files(dag, options->files)) {
-        return dag;
-    }
     gy_map_reduce_options reading = options_of(&options->job, "gyre.copy");
     reading.is_map_only = true;
     int splits = 0;
     const gy_part readers = gy_mapreduce_job_maps(dag, &reading, "read", &splits);
-    if (gy_dag_error(dag) != NULL) {
-        return dag;
+    if (dag->status < 0) { /* else there are splits to read */
+        return;
     }
     gy_part part = gy_part_pointwise(
         readers, add_commands(dag, options->map, "map", options->files, splits),
@@ -258,8 +219,19 @@ gy_dag *gy_dag_commands(gy_flow *flow, const gy_commands_options *options)
             add_commands(dag, options->reduce, "reduce command", options->files, partitions),
             GY_CHANNEL_FIFO);
     }
-    if (gy_dag_error(dag) == NULL) {
-        gy_part_output(part, name_of(&options->job));
+    gy_part_output(part, name_of(&options->job));
+}
+
+gy_status gy_dag_commands(gy_flow *flow, const gy_commands_options *options, gy_dag **dag)
+{
+    gy_dag *made = NULL;
+    gy_commands_options known;
+    GY_TRY(gy_options_take(gy_commands_options, &known, options));
+    if (known.map == NULL || known.map[0] == NULL) {
+        return gy_fail(GY_ARG, "no map command was given");
     }
-    return dag;
+    GY_TRY(check_files(known.files));
+    GY_TRY(gy_dag_new(flow, "commands", &made));
+    build_commands(made, &known);
+    return gy_mapreduce_job_end(GY_OK, made, dag);
 }

@@ -240,31 +240,21 @@ static gy_status make_sort(gy_dag *dag, gy_arena *arena, const gy_sort_options *
     return add_sort(dag, arena, &inputs, options, told);
 }
 
-gy_dag *gy_dag_sort(gy_flow *flow, const gy_sort_options *options)
+gy_status gy_dag_sort(gy_flow *flow, const gy_sort_options *options, gy_dag **dag)
 {
+    gy_dag *made = NULL;
     gy_sort_options known;
-    const gy_status taken = gy_options_take(gy_sort_options, &known, options);
-    if (taken < 0) {
-        return gy_mapreduce_refused(flow, "sort", taken);
-    }
+    GY_TRY(gy_options_take(gy_sort_options, &known, options));
     options = &known;
-    gy_dag *dag = gy_dag_new(flow, "sort");
-    if (dag == NULL) {
-        return NULL;
-    }
+    GY_TRY(gy_dag_new(flow, "sort", &made));
     gy_sort_told told;
     memset(&told, 0, sizeof(told));
     set_layout(&told.layout, options);
     set_coding(&told.coding, options);
     told.method = options->method;
-    check_options(dag, options, &told.layout);
-    if (gy_dag_error(dag) == NULL) {
-        gy_arena arena = {0};
-        const gy_status status = make_sort(dag, &arena, options, &told);
-        if (status < 0) {
-            gy_dag_fail(dag, status, "%s", gy_error_text());
-        }
-        gy_arena_free(&arena);
-    }
-    return dag;
+    check_options(made, options, &told.layout);
+    gy_arena arena = {0};
+    const gy_status status = made->status < 0 ? GY_OK : make_sort(made, &arena, options, &told);
+    gy_arena_free(&arena);
+    return gy_mapreduce_job_end(status, made, dag);
 }

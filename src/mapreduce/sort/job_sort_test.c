@@ -81,13 +81,14 @@ static void run(gy_sort_method way, const char *const *inputs, const char *expec
     char output[100], folder[100];
     snprintf(output, sizeof(output), "%s/out%d", top, number);
     snprintf(folder, sizeof(folder), "%s/job%d", top, number++);
-    gy_dag *dag = gy_dag_sort(flow, &(gy_sort_options){.inputs = inputs,
-                                                       .record_bytes = RECORD,
-                                                       .key_bytes = KEY,
-                                                       .method = way,
-                                                       .partitions = PARTS,
-                                                       .memory_bytes = 4 << 20});
-    assert_non_null(dag);
+    gy_dag *dag = NULL;
+    const gy_sort_options sort = {.inputs = inputs,
+                                  .record_bytes = RECORD,
+                                  .key_bytes = KEY,
+                                  .method = way,
+                                  .partitions = PARTS,
+                                  .memory_bytes = 4 << 20};
+    assert_ok(gy_dag_sort(flow, &sort, &dag));
     const gy_flow_options options = {
         .output = output, .folder = folder, .processes = 3, .timeout_s = 60};
     gy_job_report *report = NULL;
@@ -141,9 +142,10 @@ GY_TEST(jobs_sort)
 
 int main(int argc, char **argv)
 {
-    flow = gy_flow_start(&argc, &argv, functions, GY_COUNT(functions));
-    if (flow == NULL) {
-        return 1;
+    const gy_status started =
+        gy_flow_start(&argc, &argv, functions, GY_COUNT(functions), &flow);
+    if (started != GY_OK) {
+        return started < 0;
     }
     snprintf(top, sizeof(top), "/tmp/gyre-sort-job-XXXXXX");
     if (mkdtemp(top) == NULL) {

@@ -89,12 +89,11 @@ static void parts_are_the_lines_in_order(gy_sort_method way)
     put("one", text, (size_t)(lines[LINES / 3] - text), paths[0]);
     put("two", lines[LINES / 3], (size_t)(to - lines[LINES / 3]) - 1,
         paths[1]); /* no last end */
-    gy_dag *dag = gy_dag_sort(
-        NULL, &(gy_sort_options){.inputs = (const char *const[]){paths[0], paths[1], NULL},
-                                 .partitions = PARTS,
-                                 .method = way});
-    assert_non_null(dag);
-    assert_null(gy_dag_error(dag));
+    gy_dag *dag = NULL;
+    const gy_sort_options sort = {.inputs = (const char *const[]){paths[0], paths[1], NULL},
+                                  .partitions = PARTS,
+                                  .method = way};
+    assert_ok(gy_dag_sort(NULL, &sort, &dag));
     assert_int_equal(dag->vertex_count, PARTS);
     assert_int_equal(dag->final_count, PARTS);
     char *out = gy_alloc("test", 200000);
@@ -170,16 +169,15 @@ GY_TEST(what_cannot_be_sorted_says_why)
     put("one", "0123456789", 10, paths[0]);
     put("two", "123456", 6, paths[1]);
     const char *const inputs[] = {paths[0], paths[1], NULL};
-    gy_dag *cut = gy_dag_sort(NULL, &(gy_sort_options){.inputs = inputs, .record_bytes = 5});
-    assert_non_null(cut);
-    assert_non_null(strstr(gy_dag_error(cut), paths[1])); /* before anything runs */
-    assert_non_null(strstr(gy_dag_error(cut), "6 bytes"));
-    gy_dag_free(cut);
+    gy_dag *dag = NULL;
+    gy_sort_options options = {.inputs = inputs, .record_bytes = 5};
+    assert_status(gy_dag_sort(NULL, &options, &dag), GY_FORMAT);
+    assert_non_null(strstr(gy_error_text(), paths[1])); /* before anything runs */
+    assert_non_null(strstr(gy_error_text(), "6 bytes"));
     assert_int_equal(unlink(paths[1]), 0);
-    gy_dag *gone = gy_dag_sort(NULL, &(gy_sort_options){.inputs = inputs});
-    assert_non_null(gone);
-    assert_non_null(strstr(gy_dag_error(gone), paths[1]));
-    gy_dag_free(gone);
+    options.record_bytes = 0;
+    assert_status(gy_dag_sort(NULL, &options, &dag), GY_NOTFOUND);
+    assert_non_null(strstr(gy_error_text(), paths[1]));
     assert_int_equal(unlink(paths[0]), 0);
     const gy_sort_options errors[] = {
         {.inputs = (const char *const[]){NULL}},
@@ -192,10 +190,8 @@ GY_TEST(what_cannot_be_sorted_says_why)
         {.inputs = (const char *const[]){"a", NULL}, .partitions = -1},
     };
     for (size_t i = 0; i < GY_COUNT(errors); i++) {
-        gy_dag *dag = gy_dag_sort(NULL, &errors[i]);
-        assert_non_null(dag);
-        assert_non_null(gy_dag_error(dag));
-        gy_dag_free(dag);
+        assert_true(gy_dag_sort(NULL, &errors[i], &dag) < 0);
+        assert_null(dag);
     }
 }
 
