@@ -326,6 +326,45 @@ GY_API gy_node gy_op_gradient(gy_node loss, gy_node wrt);
  * it is `value`. */
 GY_API gy_node gy_op_assign(gy_node parameter, gy_node value);
 
+/* ---- meshes ---- */
+
+/** Ranks as a grid with named axes, along which the work and the values of a graph are cut. */
+typedef struct gy_mesh gy_mesh;
+/**
+ * Lays the ranks of a communicator out as a grid; caller owns the mesh. All ranks of `comm`
+ * call it with the same text. Rank r has the coordinates of r written in the axes' sizes, the
+ * last axis as the last digit, so that the last axis joins neighbouring ranks.
+ *
+ * What an axis may cut is in its name: `data` the rows of a batch (dimensions of symbolic
+ * size) and what is pinned along it, `model` everything but rows, `auto` everything.
+ *
+ * @param comm  borrowed, outlives the mesh; NULL: this process alone
+ * @param axes  such as "data=2,model=4", each name at most once; NULL: all ranks along data
+ * @return GY_OK; GY_ARG the text names no axis, an unknown one or one twice, or its product is
+ *         not the number of ranks; GY_NOMEM; as gy_comm_split and gy_allreduce
+ * @threads as gy_comm_split
+ */
+GY_API GY_MUST_CHECK gy_status gy_mesh_new(gy_comm *comm, const char *axes, gy_mesh **mesh);
+/** How many ranks a mesh of that text needs: the product of its sizes. @return GY_OK; GY_ARG as
+ * gy_mesh_new @threads any */
+GY_API GY_MUST_CHECK gy_status gy_mesh_places(const char *axes, int *ranks);
+/** Freed by all its ranks, behind its sessions and before its communicator. NULL is fine. */
+GY_API void gy_mesh_free(gy_mesh *mesh);
+/** The number of axes. */
+GY_API int gy_mesh_axes(const gy_mesh *mesh);
+/** "data", "model" or "auto" of an axis in [0, axes). */
+GY_API const char *gy_mesh_axis_name(const gy_mesh *mesh, int axis);
+/** The axis of that name; -1: the mesh has none. */
+GY_API int gy_mesh_find(const gy_mesh *mesh, const char *name);
+/** Ranks along an axis, and this process's coordinate there; 1 and 0 of axis -1. */
+GY_API int gy_mesh_size(const gy_mesh *mesh, int axis);
+GY_API int gy_mesh_rank(const gy_mesh *mesh, int axis);
+/** All ranks of the mesh, borrowed; NULL: this process alone. */
+GY_API gy_comm *gy_mesh_comm(const gy_mesh *mesh);
+/** The ranks that differ from this one in that axis alone, borrowed; NULL: there is no other.
+ */
+GY_API gy_comm *gy_mesh_axis_comm(const gy_mesh *mesh, int axis);
+
 /* ---- sessions ---- */
 
 /** Parameters, and the programs that were compiled from a graph. @threads owner */
@@ -334,10 +373,10 @@ typedef struct gy_session gy_session;
 typedef struct gy_session_options {
     size_t struct_size; /* GY_OPTIONS; 0: as compiled */
     gy_engine *engine;  /* borrowed; NULL: the session makes one */
-    gy_comm *comm;      /* the data axis of the mesh, borrowed; NULL: one rank along it */
-    /* The model axis: ranks with the same rows, which share out the work of operators. NULL:
-       one rank along it. Every rank is in one communicator of each axis. */
-    gy_comm *model;
+    /* The ranks: `mesh`, or all of `comm` along the data axis. Both borrowed; of both, GY_ARG;
+       of none, this process alone. */
+    gy_comm *comm;
+    gy_mesh *mesh;
     uint64_t seed;       /* of parameters and dropout, the same on every rank */
     int workers;         /* of the session's own engine; 0: cores / ranks on this host */
     bool has_no_overlap; /* nothing runs beside an exchange: to see what overlap gains */
@@ -363,11 +402,11 @@ typedef struct gy_feed {
 
 /**
  * Run: feed the inputs that are needed and compute the fetches. All ranks of the session's
- * communicators call it with the same fetches and batch.
+ * mesh call it with the same fetches and batch.
  *
  * An input whose first size is symbolic is sharded over the data axis: each rank feeds its
- * part, rows [gy_part_begin(batch, r, p), gy_part_begin(batch, r + 1, p)). Other inputs are fed
- * alike on all.
+ * part, rows [gy_part_begin(batch, r, p), gy_part_begin(batch, r + 1, p)) for its coordinate r
+ * of p there. Other inputs are fed alike on all.
  *
  * @param batch   rows of the global batch; 0: this rank's rows times the ranks
  * @param results (fetch_count) takes one held tensor a fetch, which the caller drops. It is

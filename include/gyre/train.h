@@ -143,7 +143,8 @@ typedef struct gy_model_options {
     int input_rank; /* of one sample, without the batch */
     int64_t input_sizes[GY_TENSOR_RANK_MAX];
     uint64_t seed;
-    gy_comm *comm;                  /* NULL: this process alone */
+    gy_comm *comm; /* as in gy_session_options */
+    gy_mesh *mesh;
     int workers;                    /* 0: cores / ranks on this host */
     bool has_no_overlap;            /* as in gy_session_options */
     const char *const *class_names; /* kept in the saved file; NULL: none */

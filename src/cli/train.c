@@ -18,7 +18,7 @@ static struct {
         steps;
     long long warmup;
     double rate, momentum, weight_decay, clip, factor;
-    const char *data, *output, *optimizer, *schedule, *dtype, *checkpoints, *overlap;
+    const char *data, *output, *optimizer, *schedule, *dtype, *checkpoints, *overlap, *mesh;
     bool resume, explain, quiet;
 } settings = {.optimizer = "adam",
               .schedule = "cosine",
@@ -38,6 +38,9 @@ static const gy_option options[] = {
      NULL},
     {&gy_option_ranks, GY_OPTION_INTEGER, "default: 1", PLACE(ranks), 1, GY_RUN_RANKS_MAX,
      NULL},
+    {&gy_option_mesh, GY_OPTION_TEXT,
+     "data cuts rows, model everything else, auto what is best; default: all ranks along data",
+     PLACE(mesh), 0, 0, NULL},
     {&gy_option_workers, GY_OPTION_INTEGER, "default: cores / ranks", PLACE(workers), 1, 1024,
      NULL},
     {&gy_option_epochs, GY_OPTION_INTEGER, "default: 5, digits 10", PLACE(epochs), 1,
@@ -80,6 +83,7 @@ typedef struct train_job {
     const char *name;
     bool is_language, is_first; /* rank 0 */
     gy_comm *comm;
+    gy_mesh *mesh;
     gy_corpus *corpus;
     gy_dataset *train, *test;
     gy_model *model;
@@ -195,7 +199,7 @@ static gy_status make_model(train_job *job)
     gy_model_options chosen = {
         .dtype = strcmp(settings.dtype, "f64") == 0 ? GY_F64 : GY_F32,
         .seed = (uint64_t)settings.seed,
-        .comm = job->comm,
+        .mesh = job->mesh,
         .workers = (int)settings.workers,
         .has_no_overlap = strcmp(settings.overlap, "off") == 0,
     };
@@ -307,6 +311,7 @@ static gy_status explain(const train_job *job, const gy_train_options *chosen)
 
 static gy_status do_job(train_job *job)
 {
+    GY_TRY(gy_mesh_new(job->comm, settings.mesh, &job->mesh));
     GY_TRY(job->is_language ? open_language(job) : open_digits(job));
     GY_TRY(make_model(job));
     gy_train_options chosen = train_options(job);
@@ -333,6 +338,7 @@ static void end_job(train_job *job)
     gy_dataset_free(job->train);
     gy_dataset_free(job->test);
     gy_corpus_free(job->corpus);
+    gy_mesh_free(job->mesh);
 }
 
 /* Check the options that depend on each other. */
@@ -352,6 +358,18 @@ static int check_settings(const char *name)
     }
     if (settings.checkpoint_every > 0 && settings.checkpoints == NULL) {
         return gy_cli_report_usage("gyre train: --checkpoint-every needs --checkpoints FOLDER");
+    }
+    if (settings.mesh != NULL) {
+        int places = 0;
+        if (gy_mesh_places(settings.mesh, &places) < 0) {
+            return gy_cli_report_usage("gyre train: --mesh: %s", gy_error_text());
+        }
+        if (settings.ranks > 0 && settings.ranks != places) {
+            return gy_cli_report_usage("gyre train: --mesh: '%s' is of %d ranks, but --ranks "
+                                       "is %lld",
+                                       settings.mesh, places, settings.ranks);
+        }
+        settings.ranks = places;
     }
     const char *running = getenv("GYRE_SIZE");
     if (running != NULL && settings.ranks > 0 && strtoll(running, NULL, 10) != settings.ranks) {

@@ -92,6 +92,11 @@ bool gy_comm_progress(gy_comm *comm);
  * reserved and not started. @threads any */
 int64_t gy_comm_in_flight(gy_comm *comm);
 
+/** What a large message between these ranks costs: as measured by `gyre tune`, else built-in
+ * figures; between hosts those of the links across. Zero: they share memory and nothing was
+ * measured. */
+gy_links gy_coll_links(const gy_comm *comm);
+
 /** What a communicator did, for --stats. */
 typedef struct gy_comm_stats {
     int64_t collectives, bytes; /* ended; of this rank's vectors */

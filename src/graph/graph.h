@@ -4,7 +4,7 @@
  *
  * A graph is an array of nodes in an order in which inputs come before their users. A pass is a
  * pure function from a graph to a new graph; gy_pass copies and maps for it. Reading order:
- * graph, print, nodes, gradient, passes/ (pass, bind, constants, algebra, common, expand,
+ * graph, mesh, print, nodes, gradient, passes/ (pass, bind, constants, algebra, common, expand,
  * place, move, price, epilogue, layout, fuse, schedule, memory), compile, program, init,
  * session, run.
  */
@@ -29,14 +29,27 @@ typedef struct gy_graph_node {
     int32_t origin;      /* index in the user's graph; -1: made by a pass */
 } gy_graph_node;
 
+typedef enum gy_axis_kind { GY_AXIS_DATA, GY_AXIS_MODEL, GY_AXIS_AUTO } gy_axis_kind;
+
 /** The grid of ranks. Placements are decided from sizes alone, so that all ranks agree. */
-typedef struct gy_mesh {
-    int axes; /* `data`, then `model`; the leftmost is the outer one */
+struct gy_mesh {
+    int axes; /* the leftmost is the outer one */
+    gy_axis_kind kinds[GY_MESH_MAX];
     int sizes[GY_MESH_MAX];
     int coordinates[GY_MESH_MAX]; /* of this rank */
     gy_links links[GY_MESH_MAX];  /* what placement reckons with; zero: one host's. On all
                                      ranks alike */
-} gy_mesh;
+    gy_comm *comms[GY_MESH_MAX];  /* of this rank's line along each axis; NULL: it is alone
+                                     there */
+    gy_comm *whole;               /* of all ranks, borrowed; NULL: this process alone */
+};
+
+/** All ranks of `comm` (NULL: this process alone) along one data axis. */
+gy_mesh gy_mesh_line(gy_comm *comm);
+/** The axis that cuts the rows of batches, -1: none; and the ranks along it, 1 where there is
+ * none. */
+int gy_mesh_data_axis(const gy_mesh *mesh);
+int gy_mesh_row_ranks(const gy_mesh *mesh);
 
 /** What a program is for: a value that is fetched, or an effect, and where it shall live. */
 typedef struct gy_root {

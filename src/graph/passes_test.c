@@ -225,6 +225,7 @@ GY_TEST(layers_are_cut_along_the_model_axis)
     gy_node total = gy_op_sum(second, 0, false);
     gy_node fetches[] = {total, gy_op_gradient(total, w2)};
     const gy_mesh mesh = {.axes = 2,
+                          .kinds = {GY_AXIS_DATA, GY_AXIS_MODEL},
                           .sizes = {2, 2},
                           .links = {{0}, {.alpha = 1e-7, .beta = 1e-12, .gamma = 1e-12}}};
     gy_graph *bound = bind_mesh(g, &mesh, 2, fetches, 2), *out;
@@ -299,7 +300,7 @@ GY_TEST(a_node_that_reads_twice_is_one_user)
     gy_graph *g = kit_graph();
     gy_node w = gy_graph_parameter(g, "w", GY_F32, (int64_t[]){COUNT}, 1, gy_init_zeros());
     gy_node y = gy_op_exp(w), square = gy_op_mul(y, y);
-    gy_mesh mesh = {.axes = 2, .sizes = {1, 2}};
+    gy_mesh mesh = {.axes = 2, .kinds = {GY_AXIS_DATA, GY_AXIS_MODEL}, .sizes = {1, 2}};
     for (int i = 0; i < 2; i++) {
         gy_graph *bound = bind_mesh(g, &mesh, 1, &square, 1), *out;
         const double saved = (work_of(bound, 1) + work_of(bound, 2)) / 2;
@@ -477,6 +478,7 @@ GY_TEST(every_allocation_of_the_passes_may_fail)
     gy_node loss = gy_op_sum(gy_op_relu(gy_op_matmul(x, w)), 0, false);
     gy_node fetches[] = {loss, gy_op_assign(w, gy_op_sub(w, gy_op_gradient(loss, w)))};
     const gy_mesh mesh = {.axes = 2,
+                          .kinds = {GY_AXIS_DATA, GY_AXIS_MODEL},
                           .sizes = {2, 2},
                           .links = {{0}, {.alpha = 1e-15, .beta = 1e-18, .gamma = 1e-18}}};
     gy_graph *bound = bind_mesh(g, &mesh, 4, fetches, 2), *out = NULL;

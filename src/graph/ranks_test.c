@@ -21,7 +21,9 @@ typedef struct outcome {
 
 typedef struct member {
     gy_thread thread;
-    gy_comm *comm, *model;
+    gy_comm *comm;
+    gy_mesh *mesh;
+    char axes[32];
     int rank, ranks; /* along the data axis */
     int number;      /* in the mesh */
     bool cuts;       /* exchanges are said to be free: the model axis is used wherever it can */
@@ -37,14 +39,12 @@ static bool are_exchanges_alone; /* in all sessions, since no test runs beside a
 static gy_status open_session(const member *me, gy_graph *graph, uint64_t seed,
                               gy_session **session)
 {
-    const gy_session_options options = {.comm = me->comm,
-                                        .model = me->model,
-                                        .workers = 1,
-                                        .seed = seed,
-                                        .has_no_overlap = are_exchanges_alone};
+    const gy_session_options options = {
+        .mesh = me->mesh, .workers = 1, .seed = seed, .has_no_overlap = are_exchanges_alone};
     GY_TRY(gy_session_new(graph, &options, session));
     if (me->cuts) {
-        (*session)->mesh.links[1] = (gy_links){.alpha = 1e-15, .beta = 1e-18, .gamma = 1e-18};
+        (*session)->mesh.links[(*session)->mesh.axes - 1] =
+            (gy_links){.alpha = 1e-15, .beta = 1e-18, .gamma = 1e-18};
     }
     return GY_OK;
 }
@@ -127,25 +127,10 @@ static gy_status run_random(member *me)
 static void *member_thread(void *arg)
 {
     member *me = arg;
-    gy_error_take(&me->error, me->run(me));
+    gy_status status = gy_mesh_new(me->comm, me->axes, &me->mesh);
+    gy_error_take(&me->error, status < 0 ? status : me->run(me));
+    gy_mesh_free(me->mesh);
     return NULL;
-}
-
-/* One communicator for each group of ranks that differ only along one axis. */
-static void open_comms(int data, int model, member *members)
-{
-    for (int axis = 0; axis < 2; axis++) {
-        const int size = axis == 0 ? data : model, groups = axis == 0 ? model : data;
-        const gy_transport_segment_options segment = {.ranks = size, .pool_bytes = 16 << 20};
-        for (int group = 0; size > 1 && group < groups; group++) {
-            gy_transport *transports[RANKS_MAX];
-            assert_ok(gy_transport_shm_open_all(&segment, gy_env_real(), transports));
-            for (int i = 0; i < size; i++) {
-                member *me = &members[axis == 0 ? i * model + group : group * model + i];
-                assert_ok(gy_comm_new(transports[i], NULL, axis == 0 ? &me->comm : &me->model));
-            }
-        }
-    }
 }
 
 /* Ranks (0,0), (0,1), ... of a mesh; `cuts` as in member. */
@@ -154,11 +139,19 @@ static void run_mesh(const int mesh[2], bool cuts, uint64_t seed, gy_status (*ru
 {
     const int ranks = mesh[0] * mesh[1];
     memset(members, 0, (size_t)ranks * sizeof(*members));
-    open_comms(mesh[0], mesh[1], members);
+    const gy_transport_segment_options segment = {.ranks = ranks, .pool_bytes = 32 << 20};
+    gy_transport *transports[RANKS_MAX] = {NULL};
+    assert_ok(ranks > 1 ? gy_transport_shm_open_all(&segment, gy_env_real(), transports)
+                        : GY_OK);
+    for (int rank = 0; ranks > 1 && rank < ranks; rank++) {
+        assert_ok(gy_comm_new(transports[rank], NULL, &members[rank].comm));
+    }
     for (int rank = 0; rank < ranks; rank++) {
         members[rank].number = rank;
         members[rank].rank = rank / mesh[1];
         members[rank].ranks = mesh[0];
+        snprintf(members[rank].axes, sizeof(members[rank].axes), "data=%d,model=%d", mesh[0],
+                 mesh[1]);
         members[rank].cuts = cuts;
         members[rank].seed = seed;
         members[rank].run = run;
@@ -172,7 +165,6 @@ static void run_mesh(const int mesh[2], bool cuts, uint64_t seed, gy_status (*ru
     }
     for (int rank = 0; rank < ranks; rank++) {
         gy_comm_free(members[rank].comm);
-        gy_comm_free(members[rank].model);
     }
 }
 

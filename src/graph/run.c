@@ -77,20 +77,24 @@ gy_status gy_session_refuse(gy_session *session, gy_status status)
 }
 
 /*
- * A failure goes to the peers of every axis. With two axes all ranks end a run together: a rank
- * that failed has refused both communicators, so its peers along the first fail there, and
- * theirs along the second.
+ * A failure goes to the peers of every axis. On a mesh of several axes all ranks end a run
+ * together: one that failed has refused its communicators, and so the barrier fails everywhere.
  */
 static gy_status agree(gy_program *program, gy_status status)
 {
     gy_session *session = program->session;
-    const bool is_grid = session->mesh.axes > 1 && session->mesh.sizes[0] > 1;
+    const int ranks = session->mesh.whole != NULL ? gy_comm_size(session->mesh.whole) : 1;
+    bool is_grid = false; /* no communicator of one axis has all ranks */
+    for (int axis = 0; axis < session->mesh.axes; axis++) {
+        is_grid =
+            is_grid || (session->mesh.sizes[axis] > 1 && session->mesh.sizes[axis] < ranks);
+    }
     if (!program->has_exchanges) {
         return status;
     }
     gy_meter_change(&session->meter, 0, 1);
-    for (int axis = 0; status >= 0 && is_grid && axis < session->mesh.axes; axis++) {
-        status = gy_barrier(session->comms[axis]);
+    if (status >= 0 && is_grid) {
+        status = gy_barrier(session->mesh.whole);
     }
     gy_meter_change(&session->meter, 0, -1);
     return status < 0 ? gy_session_refuse(session, status) : status;
@@ -175,9 +179,11 @@ static gy_status check_feed(const gy_program *program, const gy_graph_node *node
         return GY_OK;
     }
     char have[160], want[160], all[160];
-    return gy_fail(GY_SHAPE, "feed of %s is %s, expected %s (rank %d's part of %s)", node->name,
-                   gy_type_text(&fed, have), gy_type_text(&wanted, want),
-                   program->graph->mesh.coordinates[0], gy_type_text(whole, all));
+    return gy_fail(
+        GY_SHAPE, "feed of %s is %s, expected %s (rank %d's part of %s)", node->name,
+        gy_type_text(&fed, have), gy_type_text(&wanted, want),
+        gy_mesh_rank(&program->graph->mesh, gy_mesh_data_axis(&program->graph->mesh)),
+        gy_type_text(whole, all));
 }
 
 /* Kernels get row-major memory: what has strides is copied. */

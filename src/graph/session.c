@@ -7,37 +7,28 @@ enum { PROGRAMS_MAX = 32 }; /* the least recently used one goes */
 
 static gy_status start(gy_session *session, const gy_session_options *options)
 {
-    gy_comm *const comms[] = {options->comm, options->model};
-    gy_comm *attach[GY_COUNT(comms)] = {NULL};
-    int ranks = 1;
     session->seed = options->seed;
     session->has_no_overlap = options->has_no_overlap;
     if (session->has_no_overlap) {
         gy_debug("nothing runs beside an exchange");
     }
-    session->mesh = (gy_mesh){.axes = 1, .sizes = {1}};
-    for (int axis = 0; axis < (int)GY_COUNT(comms); axis++) {
-        const int size = comms[axis] != NULL ? gy_comm_size(comms[axis]) : 1;
-        if (size > 1) {
-            session->mesh.axes = axis + 1;
-            session->mesh.sizes[axis] = size;
-            session->mesh.coordinates[axis] = gy_comm_rank(comms[axis]);
-            attach[axis] = comms[axis];
-            ranks *= size;
-            session->pool = session->pool != NULL ? session->pool : gy_comm_pool(comms[axis]);
-        }
+    if (options->mesh != NULL && options->comm != NULL) {
+        return gy_fail(GY_ARG, "session: a mesh and a communicator, expected one of them");
     }
-    session->pool = session->pool != NULL ? session->pool : gy_pool_heap();
+    session->mesh = options->mesh != NULL ? *options->mesh : gy_mesh_line(options->comm);
+    gy_comm *whole = session->mesh.whole;
+    const int ranks = whole != NULL ? gy_comm_size(whole) : 1;
+    session->pool = ranks > 1 ? gy_comm_pool(whole) : gy_pool_heap();
     session->engine = options->engine;
     if (session->engine == NULL) {
         const gy_engine_options engine = {.workers = options->workers, .ranks_on_host = ranks};
         GY_TRY(gy_engine_new(&engine, &session->engine));
         session->owns_engine = true;
     }
-    for (int axis = 0; axis < (int)GY_COUNT(comms); axis++) {
-        if (attach[axis] != NULL) {
-            GY_TRY(gy_collective_attach(session->engine, attach[axis]));
-            session->comms[axis] = attach[axis];
+    for (int axis = 0; axis < session->mesh.axes; axis++) {
+        if (session->mesh.comms[axis] != NULL) {
+            GY_TRY(gy_collective_attach(session->engine, session->mesh.comms[axis]));
+            session->comms[axis] = session->mesh.comms[axis];
         }
     }
     return GY_OK;
@@ -215,7 +206,7 @@ static int64_t fed_batch(const gy_session *session, const gy_feed *feeds, int fe
         }
         const gy_type *type = &session->graph->nodes[feeds[i].node.index].types[0];
         if (type->rank > 0 && type->sizes[0] < 0) {
-            return gy_tensor_size(feeds[i].tensor, 0) * session->mesh.sizes[0] /
+            return gy_tensor_size(feeds[i].tensor, 0) * gy_mesh_row_ranks(&session->mesh) /
                    -type->sizes[0];
         }
     }

@@ -131,16 +131,21 @@ static gy_status evaluate_batch(gy_model *model, gy_dataset *dataset, gy_batch *
     return gy_train_tell(model->comm, status);
 }
 
-/* Counts and predictions of all ranks. */
+/* Counts and predictions of all rows: ranks with the same rows have counted the same. */
 static gy_status share(gy_model *model, int64_t count, tally *sum)
 {
-    if (model->comm == NULL) {
+    gy_comm *comm = model->comm;
+    if (model->mesh != NULL) {
+        const int axis = gy_mesh_find(model->mesh, "data");
+        comm = axis < 0 ? NULL : gy_mesh_axis_comm(model->mesh, axis);
+    }
+    if (comm == NULL) {
         return GY_OK;
     }
-    GY_TRY(gy_allreduce(model->comm, &sum->correct, &sum->correct, 1, GY_I64, GY_SUM));
+    GY_TRY(gy_allreduce(comm, &sum->correct, &sum->correct, 1, GY_I64, GY_SUM));
     if (sum->predicted != NULL) {
-        GY_TRY(gy_allreduce(model->comm, sum->predicted, sum->predicted, (size_t)count, GY_I32,
-                            GY_SUM));
+        GY_TRY(
+            gy_allreduce(comm, sum->predicted, sum->predicted, (size_t)count, GY_I32, GY_SUM));
     }
     return GY_OK;
 }

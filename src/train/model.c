@@ -189,12 +189,14 @@ static gy_status build_all(gy_model *model, const gy_train_options *options)
     if (options != NULL) {
         GY_TRY(gy_update_build(model, options));
     }
-    return gy_session_new(model->graph,
-                          &(gy_session_options){.comm = model->comm,
-                                                .seed = model->seed,
-                                                .workers = model->workers,
-                                                .has_no_overlap = model->has_no_overlap},
-                          &model->session);
+    return gy_session_new(
+        model->graph,
+        &(gy_session_options){.comm = model->mesh == NULL ? model->comm : NULL,
+                              .mesh = model->mesh,
+                              .seed = model->seed,
+                              .workers = model->workers,
+                              .has_no_overlap = model->has_no_overlap},
+        &model->session);
 }
 
 gy_status gy_model_build(gy_model *model, const gy_train_options *options)
@@ -259,6 +261,9 @@ static gy_status check_kind(const gy_model_options *options)
 
 static gy_status check_options(const gy_model_options *options)
 {
+    if (options->comm != NULL && options->mesh != NULL) {
+        return gy_fail(GY_ARG, "model: a mesh and a communicator, expected one of them");
+    }
     int64_t count = 0;
     GY_TRY(check_kind(options));
     if (options->dtype != GY_F32 && options->dtype != GY_F64) {
@@ -347,7 +352,8 @@ static void take_numbers(gy_model *made, const gy_model_options *options)
     made->dtype = options->dtype;
     made->input_dtype = options->input_dtype;
     made->seed = options->seed;
-    made->comm = options->comm;
+    made->mesh = options->mesh;
+    made->comm = options->mesh != NULL ? gy_mesh_comm(options->mesh) : options->comm;
     made->workers = options->workers;
     made->has_no_overlap = options->has_no_overlap;
 }

@@ -53,7 +53,8 @@ struct gy_model {
     int64_t label_count; /* of one sample: the product of label_sizes */
     gy_dtype dtype, input_dtype;
     uint64_t seed;
-    gy_comm *comm;
+    gy_comm *comm; /* all ranks; NULL: this process alone */
+    gy_mesh *mesh; /* borrowed; NULL: all ranks share out the rows */
     int workers;
     bool has_no_overlap;
     char **class_names;        /* `classes` of them, or NULL */
@@ -178,6 +179,11 @@ static inline void gy_model_part(const gy_model *model, int64_t batch, int64_t *
 {
     int ranks = model->comm == NULL ? 1 : gy_comm_size(model->comm);
     int rank = model->comm == NULL ? 0 : gy_comm_rank(model->comm);
+    if (model->mesh != NULL) {
+        const int axis = gy_mesh_find(model->mesh, "data");
+        ranks = gy_mesh_size(model->mesh, axis);
+        rank = gy_mesh_rank(model->mesh, axis);
+    }
     *begin = gy_part_begin(batch, rank, ranks);
     *end = gy_part_begin(batch, rank + 1, ranks);
 }

@@ -16,6 +16,7 @@ typedef struct trial {
     gy_dtype dtype;
     gy_dataset *train, *test;
     gy_train_options options;
+    const char *mesh; /* NULL: all ranks along data */
     /* Of rank 0; the other ranks must have the same losses. */
     double losses[STEPS_MAX];
     int64_t steps;
@@ -56,10 +57,10 @@ static gy_status train_one(kit_rank *me)
                                 .dtype = t->dtype,
                                 .input_rank = 3,
                                 .seed = 11,
-                                .comm = me->comm,
                                 .workers = 1};
     memcpy(options.input_sizes, t->train->input_sizes, sizeof(options.input_sizes));
     gy_model *model = NULL;
+    GY_TRY(gy_mesh_new(me->comm, me->ranks > 1 ? t->mesh : NULL, &options.mesh));
     GY_TRY(t->model != NULL ? gy_model_named(t->model, &options, KIT_CLASSES, &model)
                             : gy_model_new(&options, &model));
     gy_train_result result;
@@ -75,6 +76,7 @@ static gy_status train_one(kit_rank *me)
         parameters_of[me->rank] = own.parameters;
     }
     gy_model_free(model);
+    gy_mesh_free(options.mesh);
     if (me->rank == 0) {
         *t = own;
     }
@@ -243,6 +245,39 @@ GY_TEST(uneven_batches_and_dropout_know_no_ranks)
             snprintf(text, sizeof(text), "batch %lld, %d ranks", (long long)batches[i], ranks);
             trial several = trained(t, ranks);
             assert_close(&alone, &several, 1e-9, text);
+            assert_true(alone.test_accuracy == several.test_accuracy);
+        }
+    }
+}
+
+/* Rows that no axis divides, clipping by a norm of all ranks, units dropped alike. */
+GY_TEST(meshes_train_as_one_rank_does)
+{
+    static const struct {
+        const char *axes;
+        int ranks;
+    } meshes[] = {{"data=2,model=2", 4}, {"model=2", 2},        {"model=3,data=1", 3},
+                  {"auto=3", 3},         {"data=1,model=4", 4}, {"model=2,data=2", 4}};
+    gy_dataset train = kit_digits(23, 6);
+    gy_dataset test = kit_digits(13, 6);
+    trial t = {.layers = dropped,
+               .layer_count = GY_COUNT(dropped),
+               .dtype = GY_F64,
+               .train = &train,
+               .test = &test,
+               .options = {.epochs = 1,
+                           .batch = 7,
+                           .optimizer = GY_OPTIMIZER_ADAM,
+                           .clip_norm = 0.1,
+                           .seed = 4}};
+    const size_t step = gy_test_cases(8) == 1 ? 3 : 1;
+    for (int accumulate = 1; accumulate <= 2; accumulate++) {
+        t.options.accumulate = accumulate;
+        const trial alone = trained(t, 1);
+        for (size_t i = 0; i < GY_COUNT(meshes); i += step) {
+            t.mesh = meshes[i].axes;
+            const trial several = trained(t, meshes[i].ranks);
+            assert_close(&alone, &several, 1e-9, meshes[i].axes);
             assert_true(alone.test_accuracy == several.test_accuracy);
         }
     }

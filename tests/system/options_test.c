@@ -99,6 +99,9 @@ static const struct {
      "same $P --explain -w 1 && cp said one && same $P --explain -w 4 && ! cmp -s said one"},
     {"train", "epochs", "t -d digits --epochs 3 -b 8 && grep -q 'trained 9 steps' said"},
     {"train", "batch", "t -d digits --epochs 2 -b 4 && grep -q 'trained 12 steps' said"},
+    {"train", "mesh",
+     "t $P --mesh data=1,model=2 && grep -q 'trained .* on rank 0' said && "
+     "! t $P --mesh rows=2 && grep -q \"no axis 'rows'\" said"},
     {"train", "accumulate", "t $P --accumulate 3 && grep -q 'trained 2 steps' said"},
     {"train", "optimizer",
      "for o in sgd momentum nesterov adam adamw; do t $P --optimizer $o && "

@@ -265,3 +265,24 @@ const char *gy_pick_why(const gy_pick *pick, char out[64])
     }
     return out;
 }
+
+gy_links gy_coll_links(const gy_comm *comm)
+{
+    GY_ASSERT(comm != NULL);
+    const gy_site *site = &comm->site;
+    GY_ASSERT(site->ranks > 0);
+    if (site->has_shared) {
+        const bool is_measured =
+            site->tuning != NULL && site->tuning->links[GY_LINK_DIRECT].is_measured;
+        return is_measured ? gy_site_links(site, GY_NEED_DIRECT, GY_TYPE_PLAIN)
+                           : (gy_links){.alpha = 0};
+    }
+    gy_links links = gy_site_links(site, GY_NEED_MESSAGES, GY_TYPE_PLAIN);
+    if (site->hosts.hosts > 1) { /* the slowest link bounds an exchange */
+        const gy_link_figures far = figures_of(site, GY_LINK_FAR);
+        links.alpha = far.alpha;
+        links.beta = far.beta;
+    }
+    links.alpha_across = 0;
+    return links;
+}

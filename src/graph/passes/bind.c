@@ -49,10 +49,10 @@ static gy_value used(const gy_pass *pass, gy_value in)
     return value;
 }
 
-/* Its first size is symbolic: its rows are shared out over the first axis. */
+/* Its first size is symbolic: its rows are shared out over the data axis. */
 static bool is_batched(const gy_graph *out, const gy_type *type)
 {
-    return out->mesh.sizes[0] > 1 && type->rank > 0 && type->sizes[0] < 0;
+    return gy_mesh_row_ranks(&out->mesh) > 1 && type->rank > 0 && type->sizes[0] < 0;
 }
 
 static void bind_node(gy_pass *pass, int32_t index, int64_t batch)
@@ -77,7 +77,8 @@ static void bind_node(gy_pass *pass, int32_t index, int64_t batch)
         gy_pass_set(pass, (gy_value){index, k}, (gy_value){value.node, k});
     }
     if (node->op == &gy_ops_row_input && is_batched(pass->out, &node->types[0])) {
-        made->types[0].placement[0] = (gy_placement){.kind = GY_SHARD, .dim = 0};
+        made->types[0].placement[gy_mesh_data_axis(&pass->out->mesh)] =
+            (gy_placement){.kind = GY_SHARD, .dim = 0};
     }
 }
 
@@ -90,7 +91,8 @@ static gy_status bind_roots(gy_pass *pass, const gy_value *fetches, int fetch_co
             return gy_graph_status(pass->out);
         }
         if (is_batched(pass->out, type)) {
-            root.placement[0] = (gy_placement){.kind = GY_SHARD, .dim = 0};
+            root.placement[gy_mesh_data_axis(&pass->out->mesh)] =
+                (gy_placement){.kind = GY_SHARD, .dim = 0};
         }
         GY_TRY(gy_graph_add_root(pass->out, &root));
     }

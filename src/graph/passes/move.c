@@ -3,7 +3,7 @@
  * reduce-scatter, Shard -> Replicate an allgather, Replicate -> Shard a local slice, Shard ->
  * another Shard the last two. Costs are those of the plan model (price.c).
  *
- * On the first axis, `data`, what is whole is not cut and an allgather counts four times: it
+ * On the data axis what is whole is not cut and an allgather counts four times: it
  * would stand at the end of the step, where nothing is left to overlap with it.
  */
 #include "graph/passes/place_priv.h"
@@ -11,7 +11,6 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { DATA_AXIS = 0 };
 static const double unwanted_s = 1, exposed = 4;
 
 /* Of what the ranks of this axis share: decided axes have cut it. */
@@ -33,7 +32,7 @@ double gy_move_cost(const gy_placer *placer, const gy_type *type, gy_placement f
     if (to.kind == GY_PARTIAL) {
         return INFINITY;
     }
-    const bool is_data = placer->axis == DATA_AXIS;
+    const bool is_data = placer->pass.in->mesh.kinds[placer->axis] == GY_AXIS_DATA;
     const double bytes = type_bytes(placer, type);
     const double cut = to.kind == GY_SHARD && is_data ? unwanted_s : 0;
     if (from.kind == GY_REPLICATE) {

@@ -1,0 +1,260 @@
+/*
+ * Meshes: the ranks of a communicator as a grid with named axes, a communicator of each line of
+ * the grid, and what its links cost.
+ */
+#include "graph/graph.h"
+
+#include "coll/coll.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    gy_axis_kind kind;
+} kinds[] = {
+    {"data", GY_AXIS_DATA},
+    {"model", GY_AXIS_MODEL},
+    {"auto", GY_AXIS_AUTO},
+};
+
+/* The next "name=size" of the text. */
+static gy_status parse_axis(const char *text, const char **at, gy_mesh *mesh)
+{
+    const size_t length = strcspn(*at, "=,");
+    size_t which = 0;
+    while (which < GY_COUNT(kinds) && (strlen(kinds[which].name) != length ||
+                                       strncmp(kinds[which].name, *at, length) != 0)) {
+        which++;
+    }
+    if (which == GY_COUNT(kinds)) {
+        return gy_fail(GY_ARG, "mesh '%s': no axis '%.*s': expected data, model or auto", text,
+                       (int)GY_MIN(length, 40), *at);
+    }
+    for (int axis = 0; axis < mesh->axes; axis++) {
+        if (mesh->kinds[axis] == kinds[which].kind) {
+            return gy_fail(GY_ARG, "mesh '%s': axis %s is named twice", text,
+                           kinds[which].name);
+        }
+    }
+    *at += length;
+    char *end = NULL;
+    long size = **at == '=' ? strtol(*at + 1, &end, 10) : 0;
+    if (end == NULL || end == *at + 1 || (*end != ',' && *end != '\0') || size < 1 ||
+        size > GY_RANKS_MAX) {
+        return gy_fail(GY_ARG, "mesh '%s': axis %s: expected %s=N with N from 1 to %d", text,
+                       kinds[which].name, kinds[which].name, GY_RANKS_MAX);
+    }
+    GY_ASSERT(mesh->axes < GY_MESH_MAX);
+    mesh->kinds[mesh->axes] = kinds[which].kind;
+    mesh->sizes[mesh->axes++] = (int)size;
+    *at = *end == ',' ? end + 1 : end;
+    return *end == ',' && *(end + 1) == '\0'
+               ? gy_fail(GY_ARG, "mesh '%s' ends with a comma", text)
+               : GY_OK;
+}
+
+/* The axes of the text, and the product of their sizes. */
+static gy_status parse(const char *text, gy_mesh *mesh, int *places)
+{
+    const char *at = text;
+    int64_t product = 1;
+    if (*at == '\0') {
+        return gy_fail(GY_ARG, "the mesh has no axis: expected such as data=2,model=2");
+    }
+    while (*at != '\0') {
+        GY_TRY(parse_axis(text, &at, mesh));
+        product *= mesh->sizes[mesh->axes - 1];
+        if (product > GY_RANKS_MAX) {
+            return gy_fail(GY_ARG, "mesh '%s' is of more than %d ranks", text, GY_RANKS_MAX);
+        }
+    }
+    *places = (int)product;
+    return GY_OK;
+}
+
+gy_status gy_mesh_places(const char *axes, int *ranks)
+{
+    GY_ASSERT(axes != NULL);
+    GY_ASSERT(ranks != NULL);
+    gy_mesh parsed = {.axes = 0};
+    return parse(axes, &parsed, ranks);
+}
+
+/* Row-major: the last axis changes fastest, so that it joins neighbouring ranks. */
+static void set_coordinates(gy_mesh *mesh, int rank)
+{
+    for (int axis = mesh->axes - 1; axis >= 0; axis--) {
+        mesh->coordinates[axis] = rank % mesh->sizes[axis];
+        rank /= mesh->sizes[axis];
+    }
+    GY_ASSERT(rank == 0);
+}
+
+/* The communicator of this rank's line along `axis`: ranks that differ there alone. */
+static gy_status join_line(gy_mesh *mesh, int axis)
+{
+    if (mesh->sizes[axis] == 1) {
+        return GY_OK;
+    }
+    if (mesh->sizes[axis] == gy_comm_size(mesh->whole)) {
+        mesh->comms[axis] = mesh->whole;
+        return GY_OK;
+    }
+    int colour = 0;
+    for (int other = 0; other < mesh->axes; other++) {
+        if (other != axis) {
+            colour = colour * mesh->sizes[other] + mesh->coordinates[other];
+        }
+    }
+    return gy_comm_split(mesh->whole, colour, mesh->coordinates[axis], &mesh->comms[axis]);
+}
+
+/* All ranks reckon with the slowest line of each axis, so that they decide alike. */
+static gy_status agree_on_links(gy_mesh *mesh)
+{
+    double figures[GY_MESH_MAX][3] = {{0}};
+    for (int axis = 0; axis < mesh->axes; axis++) {
+        if (mesh->comms[axis] != NULL) {
+            const gy_links links = gy_coll_links(mesh->comms[axis]);
+            figures[axis][0] = links.alpha;
+            figures[axis][1] = links.beta;
+            figures[axis][2] = links.gamma;
+        }
+    }
+    GY_TRY(gy_allreduce(mesh->whole, figures, figures, sizeof(figures) / sizeof(double), GY_F64,
+                        GY_MAX));
+    for (int axis = 0; axis < mesh->axes; axis++) {
+        mesh->links[axis] = (gy_links){
+            .alpha = figures[axis][0], .beta = figures[axis][1], .gamma = figures[axis][2]};
+    }
+    return GY_OK;
+}
+
+gy_mesh gy_mesh_line(gy_comm *comm)
+{
+    const int ranks = comm != NULL ? gy_comm_size(comm) : 1;
+    return (gy_mesh){.axes = 1,
+                     .kinds = {GY_AXIS_DATA},
+                     .sizes = {ranks},
+                     .coordinates = {comm != NULL ? gy_comm_rank(comm) : 0},
+                     .comms = {ranks > 1 ? comm : NULL},
+                     .whole = comm};
+}
+
+gy_status gy_mesh_new(gy_comm *comm, const char *axes, gy_mesh **mesh)
+{
+    GY_ASSERT(mesh != NULL);
+    gy_mesh made = gy_mesh_line(comm);
+    if (axes != NULL) {
+        const int ranks = comm != NULL ? gy_comm_size(comm) : 1;
+        int places = 0;
+        made = (gy_mesh){.whole = comm};
+        GY_TRY(parse(axes, &made, &places));
+        if (places != ranks) {
+            return gy_fail(GY_ARG, "mesh '%s' is of %d ranks, and there are %d", axes, places,
+                           ranks);
+        }
+        set_coordinates(&made, comm != NULL ? gy_comm_rank(comm) : 0);
+    }
+    gy_mesh *out = gy_alloc_zero("graph.mesh", 1, sizeof(*out));
+    if (out == NULL) {
+        return GY_NOMEM;
+    }
+    gy_status status = GY_OK;
+    for (int axis = 0; axes != NULL && axis < made.axes && status >= 0; axis++) {
+        status = join_line(&made, axis);
+    }
+    if (status >= 0 && comm != NULL && gy_comm_size(comm) > 1) {
+        status = agree_on_links(&made);
+    }
+    *out = made;
+    if (status < 0) {
+        gy_error error;
+        gy_error_take(&error, status);
+        gy_mesh_free(out);
+        return gy_error_raise(&error);
+    }
+    *mesh = out;
+    return GY_OK;
+}
+
+void gy_mesh_free(gy_mesh *mesh)
+{
+    if (mesh == NULL) {
+        return;
+    }
+    for (int axis = 0; axis < mesh->axes; axis++) {
+        if (mesh->comms[axis] != mesh->whole) {
+            gy_comm_free(mesh->comms[axis]);
+        }
+    }
+    gy_free(mesh);
+}
+
+int gy_mesh_axes(const gy_mesh *mesh)
+{
+    GY_ASSERT(mesh != NULL);
+    return mesh->axes;
+}
+
+const char *gy_mesh_axis_name(const gy_mesh *mesh, int axis)
+{
+    GY_ASSERT(axis >= 0 && axis < mesh->axes);
+    return kinds[mesh->kinds[axis]].name;
+}
+
+/* The axis of that kind; -1: none. */
+static int find_axis(const gy_mesh *mesh, gy_axis_kind kind)
+{
+    for (int axis = 0; axis < mesh->axes; axis++) {
+        if (mesh->kinds[axis] == kind) {
+            return axis;
+        }
+    }
+    return -1;
+}
+
+int gy_mesh_find(const gy_mesh *mesh, const char *name)
+{
+    for (size_t i = 0; i < GY_COUNT(kinds); i++) {
+        if (strcmp(kinds[i].name, name) == 0) {
+            return find_axis(mesh, kinds[i].kind);
+        }
+    }
+    return -1;
+}
+
+int gy_mesh_size(const gy_mesh *mesh, int axis)
+{
+    GY_ASSERT(axis >= -1 && axis < mesh->axes);
+    return axis < 0 ? 1 : mesh->sizes[axis];
+}
+
+int gy_mesh_rank(const gy_mesh *mesh, int axis)
+{
+    GY_ASSERT(axis >= -1 && axis < mesh->axes);
+    return axis < 0 ? 0 : mesh->coordinates[axis];
+}
+
+gy_comm *gy_mesh_comm(const gy_mesh *mesh)
+{
+    return mesh->whole;
+}
+
+gy_comm *gy_mesh_axis_comm(const gy_mesh *mesh, int axis)
+{
+    GY_ASSERT(axis >= 0 && axis < mesh->axes);
+    return mesh->comms[axis];
+}
+
+int gy_mesh_data_axis(const gy_mesh *mesh)
+{
+    return find_axis(mesh, GY_AXIS_DATA);
+}
+
+int gy_mesh_row_ranks(const gy_mesh *mesh)
+{
+    return gy_mesh_size(mesh, gy_mesh_data_axis(mesh));
+}
