@@ -33,6 +33,36 @@ static inline int shell(const char *line)
     return gy_test_shell(whole, output, sizeof(output));
 }
 
+/* What a test puts before each of its lines: functions of the shell. Of a test that has none it
+ * stays NULL. */
+static const char *kit_words;
+
+static inline int say(const char *line)
+{
+    char whole[3800];
+    snprintf(whole, sizeof(whole), "%s%s", kit_words != NULL ? kit_words : "", line);
+    return shell(whole);
+}
+
+static inline void must(const char *line)
+{
+    const int status = say(line);
+    if (status != 0) {
+        fail_msg("'%s' ended with %d: %s", line, status, output);
+    }
+}
+
+/*
+ * Words for jobs of `gyre mr`; `options` are more of its options, as a string.
+ *   m JOB INPUT...    gyre mr into the folder mo, whatever was there
+ *   all               the files of mo, one after the other
+ *   same FILE         what comes in is FILE, else the difference is shown
+ */
+#define KIT_MR_WORDS(options)                                                                  \
+    "export LC_ALL=C XDG_STATE_HOME=$PWD/state; "                                              \
+    "m() { rm -rf mo; gyre mr \"$@\" -o mo -q" options "; }; all() { cat mo/*-0*; }; "         \
+    "same() { cmp -s - $1 || { echo \"not as in $1\"; return 1; }; }; "
+
 static inline int kit_make_folder(void **state)
 {
     (void)state;

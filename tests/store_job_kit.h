@@ -1,6 +1,5 @@
 /**
  * What tests of jobs over remote storage share: both stubs, the real server, lines of a shell.
- * The test defines `say`, which runs a line with words of its own.
  */
 #ifndef GY_STORE_JOB_KIT_H
 #define GY_STORE_JOB_KIT_H
@@ -10,17 +9,6 @@
 
 static kit_server s3, hdfs, real;
 static char at_hdfs[64];
-
-/** The status of a line. */
-static int say(const char *line);
-
-static inline void must(const char *line)
-{
-    const int status = say(line);
-    if (status != 0) {
-        fail_msg("'%s' ended with %d: %s", line, status, output);
-    }
-}
 
 /** Settings of a stub, as a job finds them; $HDFS for lines. */
 static inline void use_stub(const kit_server *server)

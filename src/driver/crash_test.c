@@ -273,10 +273,4 @@ GY_TEST(test_groups_that_are_left_go)
     gy_test_job_remove(&job);
 }
 
-int main(void)
-{
-    GY_JOB_TEST_SERVE();
-    /* What a process of ours leaves would come to us. */
-    (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
-    return GY_TESTS_RUN(NULL, NULL);
-}
+GY_JOB_TEST_MAIN(NULL, NULL)

@@ -4,19 +4,6 @@
 
 #include <sys/file.h>
 
-static void end_job(const gy_test_job *job)
-{
-    gy_test_job_alone();
-    gy_test_job_remove(job);
-}
-
-static void assert_output(const gy_test_job *job, const char *words)
-{
-    if (strstr(job->notes, words) == NULL) {
-        fail_msg("nothing says \"%s\" in:\n%s", words, job->notes);
-    }
-}
-
 GY_TEST(test_a_job_runs)
 {
     gy_test_job job = {.task_count = 100, .chain = 2, .processes = 2};
@@ -29,7 +16,7 @@ GY_TEST(test_a_job_runs)
     job.word_count = 1;
     assert_ok(gy_test_job_run(&job));
     assert_int_equal(job.committed, 0);
-    end_job(&job);
+    gy_test_job_end(&job);
 }
 
 GY_TEST(test_threads_of_one_process)
@@ -37,7 +24,7 @@ GY_TEST(test_threads_of_one_process)
     gy_test_job job = {.task_count = 500, .chain = 1, .processes = 1, .threads = 4};
     assert_ok(gy_test_job_run(&job));
     assert_int_equal(job.committed, 500);
-    end_job(&job);
+    gy_test_job_end(&job);
 }
 
 /* One task behaves badly in its first attempt. */
@@ -81,12 +68,12 @@ GY_TEST(test_one_bad_attempt)
                            .silence_ns = cases[i].silence_ns};
         assert_ok(gy_test_job_run(&job));
         assert_int_equal(job.committed, 40);
-        assert_output(&job, cases[i].said);
+        gy_test_job_noted(&job, cases[i].said);
         assert_int_equal(job.failed, cases[i].failures);
         if (cases[i].failures > 0) {
             assert_string_equal(job.board, cases[i].word);
         }
-        end_job(&job);
+        gy_test_job_end(&job);
     }
 }
 
@@ -104,7 +91,7 @@ GY_TEST(test_who_ran_beside_the_culprit)
         assert_int_equal(job.committed, 10);
         assert_int_equal(job.failed, 2);
         assert_int_equal(job.blamed, is_known ? 1 : 2);
-        end_job(&job);
+        gy_test_job_end(&job);
     }
 }
 
@@ -117,7 +104,7 @@ GY_TEST(test_a_task_that_always_dies)
     assert_true(gy_test_job_run(&job) < 0);
     assert_non_null(strstr(gy_error_text(), "SIGSEGV"));
     assert_int_equal(job.failed, 6);
-    end_job(&job);
+    gy_test_job_end(&job);
 }
 
 /* From outside, as far as anybody sees: that counts for nobody, but not for ever. */
@@ -130,7 +117,7 @@ GY_TEST(test_a_task_that_is_always_killed)
     assert_true(gy_test_job_run(&job) < 0);
     assert_non_null(strstr(gy_error_text(), "SIGKILL"));
     assert_int_equal(job.failed, 6);
-    end_job(&job);
+    gy_test_job_end(&job);
 }
 
 GY_TEST(test_daemons_do_not_stay)
@@ -146,7 +133,7 @@ GY_TEST(test_daemons_do_not_stay)
      * it.
      */
     assert_true(gy_now_ns(env) < last.at_ns);
-    end_job(&job);
+    gy_test_job_end(&job);
 }
 
 GY_TEST(test_memory_is_limited)
@@ -165,9 +152,9 @@ GY_TEST(test_memory_is_limited)
     assert_ok(gy_test_job_run(&job));
     assert_int_equal(job.failed, 1);
     if (strstr(job.notes, "no more memory") == NULL) {
-        assert_output(&job, "killed by SIGKILL: over its memory limit of 256.0 MiB");
+        gy_test_job_noted(&job, "killed by SIGKILL: over its memory limit of 256.0 MiB");
     }
-    end_job(&job);
+    gy_test_job_end(&job);
 }
 
 GY_TEST(test_forks_are_bounded)
@@ -182,34 +169,18 @@ GY_TEST(test_forks_are_bounded)
                        .processes = 1,
                        .silence_ns = 100000000000}; /* two thousand forks take their time */
     assert_ok(gy_test_job_run(&job));
-    assert_output(&job, "exited with status 9");
-    end_job(&job);
-}
-
-/* The reaper is the only child of this process, the fork server its only one. */
-static void kill_above(gy_test_job *job, int depth)
-{
-    long found = getpid();
-    for (int i = 0; i < depth; i++) {
-        char path[64], text[64] = "";
-        snprintf(path, sizeof(path), "/proc/%ld/task/%ld/children", found, found);
-        int file = open(path, O_RDONLY);
-        assert_true(file >= 0 && read(file, text, sizeof(text) - 1) > 0);
-        close(file);
-        found = strtol(text, NULL, 10);
-    }
-    assert_int_equal(kill((pid_t)found, SIGKILL), 0);
-    job->on_tick = NULL;
+    gy_test_job_noted(&job, "exited with status 9");
+    gy_test_job_end(&job);
 }
 
 static void kill_reaper(gy_test_job *job)
 {
-    kill_above(job, 1);
+    gy_test_kill_below(job, 1);
 }
 
 static void kill_fork_server(gy_test_job *job)
 {
-    kill_above(job, 2);
+    gy_test_kill_below(job, 2);
 }
 
 /* Daemons that a killed one of the two leaves are found by the other one, with control groups
@@ -226,8 +197,8 @@ GY_TEST(test_the_fork_server_is_replaced)
                            .on_tick = ways[i]};
         assert_ok(gy_test_job_run(&job));
         assert_int_equal(job.committed, 200);
-        assert_output(&job, "killed by SIGKILL");
-        end_job(&job);
+        gy_test_job_noted(&job, "killed by SIGKILL");
+        gy_test_job_end(&job);
     }
 }
 
@@ -253,7 +224,7 @@ GY_TEST(test_silence_has_an_end)
                        .silence_ns = 400000000};
     assert_status(gy_test_job_run(&job), GY_TIMEOUT);
     assert_non_null(strstr(gy_error_text(), "3 processes that ran task 1 of stage"));
-    end_job(&job);
+    gy_test_job_end(&job);
 }
 
 /* A terminal that closed. */
@@ -271,7 +242,7 @@ GY_TEST(test_ignored_signals_do_not)
     assert_ok(gy_test_job_run(&job));
     assert_int_equal(job.committed, 200);
     assert_true(signal(SIGHUP, before) == SIG_IGN);
-    end_job(&job);
+    gy_test_job_end(&job);
 }
 
 GY_TEST(test_signals_end_it)
@@ -284,7 +255,7 @@ GY_TEST(test_signals_end_it)
                            .processes = 2,
                            .on_tick = ways[i]};
         assert_status(gy_test_job_run(&job), GY_CANCELLED);
-        end_job(&job);
+        gy_test_job_end(&job);
     }
 }
 
@@ -296,7 +267,7 @@ GY_TEST(test_a_deadline_ends_it)
                        .processes = 2,
                        .seconds = 0.3};
     assert_status(gy_test_job_run(&job), GY_TIMEOUT);
-    end_job(&job);
+    gy_test_job_end(&job);
 }
 
 GY_TEST(test_one_manager_a_job)
@@ -315,7 +286,7 @@ GY_TEST(test_one_manager_a_job)
     assert_true(read(lock, text, sizeof(text) - 1) > 0);
     assert_int_equal(strtol(text, NULL, 10), getpid());
     close(lock);
-    end_job(&job);
+    gy_test_job_end(&job);
 }
 
 GY_TEST(test_gangs)
@@ -327,8 +298,8 @@ GY_TEST(test_gangs)
                        .processes = 2};
     assert_ok(gy_test_job_run(&job));
     assert_int_equal(job.failed, 1);
-    assert_output(&job, "2 ranks of /bin/sh ended with exit status 5");
-    end_job(&job);
+    gy_test_job_noted(&job, "2 ranks of /bin/sh ended with exit status 5");
+    gy_test_job_end(&job);
 }
 
 GY_TEST(test_a_gang_ends_with_its_job)
@@ -339,13 +310,7 @@ GY_TEST(test_a_gang_ends_with_its_job)
                        .processes = 1,
                        .on_tick = send_signal};
     assert_status(gy_test_job_run(&job), GY_CANCELLED);
-    end_job(&job);
+    gy_test_job_end(&job);
 }
 
-int main(void)
-{
-    GY_JOB_TEST_SERVE();
-    /* What a process of ours leaves would come to us. */
-    (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
-    return GY_TESTS_RUN(NULL, NULL);
-}
+GY_JOB_TEST_MAIN(NULL, NULL)

@@ -282,10 +282,4 @@ GY_TEST(test_a_job_of_one_machine_has_no_epochs)
     gy_test_job_remove(&job);
 }
 
-int main(void)
-{
-    GY_JOB_TEST_SERVE();
-    /* What a process of ours leaves would come to us. */
-    (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
-    return GY_TESTS_RUN(NULL, NULL);
-}
+GY_JOB_TEST_MAIN(NULL, NULL)

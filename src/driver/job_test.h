@@ -271,6 +271,15 @@ static const gy_worker_ops gy_job_worker_ops = {.run = gy_job_run, .gang = gy_ga
         }                                                                                      \
     } while (0)
 
+/* The main of a test of jobs; what a process of ours leaves comes to it. */
+#define GY_JOB_TEST_MAIN(begin, end)                                                           \
+    int main(void)                                                                             \
+    {                                                                                          \
+        GY_JOB_TEST_SERVE();                                                                   \
+        (void)prctl(PR_SET_CHILD_SUBREAPER, 1);                                                \
+        return GY_TESTS_RUN(begin, end);                                                       \
+    }
+
 /* ---- the manager's side ---- */
 
 typedef struct gy_test_job {
@@ -456,6 +465,37 @@ static inline void gy_test_job_alone(void)
             (void)poll(NULL, 0, 1);
         }
     }
+}
+
+/* Nothing of the job is left, and its folder goes. */
+static inline void gy_test_job_end(const gy_test_job *job)
+{
+    gy_test_job_alone();
+    gy_test_job_remove(job);
+}
+
+static inline void gy_test_job_noted(const gy_test_job *job, const char *words)
+{
+    if (strstr(job->notes, words) == NULL) {
+        fail_msg("nothing says \"%s\" in:\n%s", words, job->notes);
+    }
+}
+
+/* From a tick: kill this process's only child (depth 1: the reaper), or that one's (2: the fork
+ * server), once. */
+static inline void gy_test_kill_below(gy_test_job *job, int depth)
+{
+    long found = getpid();
+    for (int i = 0; i < depth; i++) {
+        char path[64], text[64] = "";
+        snprintf(path, sizeof(path), "/proc/%ld/task/%ld/children", found, found);
+        int file = open(path, O_RDONLY);
+        assert_true(file >= 0 && read(file, text, sizeof(text) - 1) > 0);
+        close(file);
+        found = strtol(text, NULL, 10);
+    }
+    assert_int_equal(kill((pid_t)found, SIGKILL), 0);
+    job->on_tick = NULL;
 }
 
 /* ---- control groups ---- */

@@ -83,10 +83,4 @@ GY_TEST(test_mischief)
     }
 }
 
-int main(void)
-{
-    GY_JOB_TEST_SERVE();
-    /* What a process of ours leaves would come to us. */
-    (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
-    return GY_TESTS_RUN(NULL, NULL);
-}
+GY_JOB_TEST_MAIN(NULL, NULL)

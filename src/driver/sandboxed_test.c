@@ -24,19 +24,6 @@ static int free_sandbox(void **state)
     return 0;
 }
 
-static void end_job(const gy_test_job *job)
-{
-    gy_test_job_alone();
-    gy_test_job_remove(job);
-}
-
-static void assert_output(const gy_test_job *job, const char *words)
-{
-    if (strstr(job->notes, words) == NULL) {
-        fail_msg("nothing says \"%s\" in:\n%s", words, job->notes);
-    }
-}
-
 /* Faults, ends, daemons: each as it is without a sandbox. */
 GY_TEST(test_bad_tasks)
 {
@@ -53,10 +40,10 @@ GY_TEST(test_bad_tasks)
                        .sandbox = &sandbox};
     assert_ok(gy_test_job_run(&job));
     assert_int_equal(job.committed, 40);
-    assert_output(&job, "killed by SIGSEGV");
-    assert_output(&job, "its log ends: last words");
-    assert_output(&job, "as it was told");
-    end_job(&job);
+    gy_test_job_noted(&job, "killed by SIGSEGV");
+    gy_test_job_noted(&job, "its log ends: last words");
+    gy_test_job_noted(&job, "as it was told");
+    gy_test_job_end(&job);
 }
 
 /* Whatever the program left open. */
@@ -77,7 +64,7 @@ GY_TEST(test_open_files)
     assert_ok(gy_test_job_run(&job));
     close(left[0]);
     close(left[1]);
-    end_job(&job);
+    gy_test_job_end(&job);
 }
 
 GY_TEST(test_outside)
@@ -91,7 +78,7 @@ GY_TEST(test_outside)
                        .task_count = 2,
                        .processes = 1};
     assert_ok(gy_test_job_run(&job));
-    end_job(&job);
+    gy_test_job_end(&job);
     if ((sandbox.parts & GY_SANDBOX_FILES) == 0) {
         printf("no walls around files here\n");
     } else {
@@ -101,8 +88,8 @@ GY_TEST(test_outside)
                             .processes = 1,
                             .sandbox = &sandbox};
         assert_true(gy_test_job_run(&job) < 0);
-        assert_output(&job, "cannot read what is outside: Permission denied");
-        end_job(&job);
+        gy_test_job_noted(&job, "cannot read what is outside: Permission denied");
+        gy_test_job_end(&job);
     }
     assert_int_equal(unlink(secret), 0);
     assert_int_equal(unsetenv("GYRE_TEST_SECRET"), 0);
@@ -127,7 +114,7 @@ GY_TEST(test_killers)
     assert_ok(gy_test_job_run(&job));
     assert_int_equal(job.failed, 0);
     assert_null(strstr(job.notes, "SIGKILL"));
-    end_job(&job);
+    gy_test_job_end(&job);
     assert_int_equal(unsetenv("GYRE_TEST_MANAGER"), 0);
 }
 
@@ -143,17 +130,7 @@ static int depth;
 
 static void kill_parent(gy_test_job *job)
 {
-    long found = getpid();
-    for (int i = 0; i < depth; i++) {
-        char path[64], text[64] = "";
-        snprintf(path, sizeof(path), "/proc/%ld/task/%ld/children", found, found);
-        int file = open(path, O_RDONLY);
-        assert_true(file >= 0 && read(file, text, sizeof(text) - 1) > 0);
-        close(file);
-        found = strtol(text, NULL, 10);
-    }
-    assert_int_equal(kill((pid_t)found, SIGKILL), 0);
-    job->on_tick = NULL;
+    gy_test_kill_below(job, depth);
 }
 
 GY_TEST(test_killed_parents)
@@ -168,7 +145,7 @@ GY_TEST(test_killed_parents)
                            .on_tick = kill_parent};
         assert_ok(gy_test_job_run(&job));
         assert_int_equal(job.committed, 100);
-        end_job(&job);
+        gy_test_job_end(&job);
     }
 }
 
@@ -200,10 +177,4 @@ GY_TEST(test_no_sandbox_no_job)
     assert_int_equal(status, 0);
 }
 
-int main(void)
-{
-    GY_JOB_TEST_SERVE();
-    /* What a process of ours leaves would come to us. */
-    (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
-    return GY_TESTS_RUN(make_sandbox, free_sandbox);
-}
+GY_JOB_TEST_MAIN(make_sandbox, free_sandbox)

@@ -7,32 +7,19 @@
 #include "gy_test.h"
 
 /*
- * What a line can say:
- *   m JOB INPUT...    gyre mr into the folder mo, whatever was there
- *   all               the files of mo, one after the other
- *   same FILE         what comes in is FILE, else the difference is shown
+ * What a line can say beside KIT_MR_WORDS:
  *   counts INPUT...   they have the words of the file `text`, twice each
  *   refused WORDS COMMAND...   fails with status 1 and a line that has the words
  */
-static const char words[] =
-    "export LC_ALL=C XDG_STATE_HOME=$PWD/state; "
-    "m() { rm -rf mo; gyre mr \"$@\" -o mo -q -p 1; }; all() { cat mo/*-0*; }; "
-    "same() { cmp -s - $1 || { echo \"not as in $1\"; return 1; }; }; "
-    "counts() { m wordcount \"$@\" && all | sort | same twice; }; "
-    "refused() { what=$1; shift; \"$@\" 2>said; [ $? = 1 ] && grep -q \"$what\" said && "
-    "[ $(wc -l <said) = 1 ] || { echo \"not refused as $what: $*\"; cat said; return 1; }; }; "
-    "skip() { printf \"\\\\$1*M\\030\\007\\0\\0\\0skipped\"; }; "; /* magic 0x50 to 0x5f, octal
-                                                                    */
-
-static void must(const char *line)
-{
-    char whole[3800];
-    snprintf(whole, sizeof(whole), "%s%s", words, line);
-    const int status = shell(whole);
-    if (status != 0) {
-        fail_msg("'%s' ended with %d: %s", line, status, output);
-    }
-}
+static const char *kit_words = KIT_MR_WORDS(
+    " -p 1") "counts() { m wordcount \"$@\" && all | sort | same twice; }; "
+             "refused() { what=$1; shift; \"$@\" 2>said; [ $? = 1 ] && grep -q \"$what\" said "
+             "&& "
+             "[ $(wc -l <said) = 1 ] || { echo \"not refused as $what: $*\"; cat said; return "
+             "1; }; }; "
+             "skip() { printf \"\\\\$1*M\\030\\007\\0\\0\\0skipped\"; }; "; /* magic 0x50 to
+                                                                             * 0x5f, octal
+                                                                             */
 
 static int make_files(void **state)
 {

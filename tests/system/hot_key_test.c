@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "flow_main.h"
 #include "gy_test.h"
 
 enum {
@@ -28,7 +29,6 @@ enum {
     SMALL_MEMORY = 300 << 10,
 };
 
-static gy_flow *flow;
 static char top[64], input[96];
 static int64_t hot_count, hot_sum;
 
@@ -316,14 +316,4 @@ static int end(void **state)
     return 0;
 }
 
-int main(int argc, char **argv)
-{
-    const gy_status started =
-        gy_flow_start(&argc, &argv, functions, (int)GY_COUNT(functions), &flow);
-    if (started != GY_OK) {
-        return started < 0;
-    }
-    const int failed = GY_TESTS_RUN(begin, end);
-    gy_flow_end(flow);
-    return failed;
-}
+FLOW_TEST_MAIN(begin, end)

@@ -6,26 +6,7 @@
 
 #include "gy_test.h"
 
-/*
- * What a line can say:
- *   m JOB INPUT...    gyre mr into the folder mo, whatever was there
- *   all               the files of mo, one after the other
- *   same FILE         what comes in is FILE, else the difference is shown
- */
-static const char words[] =
-    "export LC_ALL=C XDG_STATE_HOME=$PWD/state; "
-    "m() { rm -rf mo; gyre mr \"$@\" -o mo -q -p 1; }; all() { cat mo/*-0*; }; "
-    "same() { cmp -s - $1 || { echo \"not as in $1\"; return 1; }; }; ";
-
-static void must(const char *line)
-{
-    char whole[3800];
-    snprintf(whole, sizeof(whole), "%s%s", words, line);
-    const int status = shell(whole);
-    if (status != 0) {
-        fail_msg("'%s' ended with %d: %s", line, status, output);
-    }
-}
+static const char *kit_words = KIT_MR_WORDS(" -p 1");
 
 /* One text in five forms. */
 static int make_files(void **state)

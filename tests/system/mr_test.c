@@ -6,31 +6,7 @@
 
 #include "gy_test.h"
 
-/*
- * What a line can say:
- *   m JOB INPUT...    gyre mr into the folder mo, whatever was there
- *   all               the files of mo, one after the other
- *   same FILE         what comes in is FILE, else the difference is shown
- */
-static const char words[] =
-    "export LC_ALL=C XDG_STATE_HOME=$PWD/state; "
-    "m() { rm -rf mo; gyre mr \"$@\" -o mo -q; }; all() { cat mo/*-0*; }; "
-    "same() { cmp -s - $1 || { echo \"not as in $1\"; return 1; }; }; ";
-
-static int say(const char *line)
-{
-    char whole[3800];
-    snprintf(whole, sizeof(whole), "%s%s", words, line);
-    return shell(whole);
-}
-
-static void must(const char *line)
-{
-    int status = say(line);
-    if (status != 0) {
-        fail_msg("'%s' ended with %d: %s", line, status, output);
-    }
-}
+static const char *kit_words = KIT_MR_WORDS("");
 
 /* Under a sanitizer some of the jobs are left out, which differ in what a process computes. */
 static void leave_out(size_t which)

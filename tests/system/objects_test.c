@@ -19,15 +19,9 @@ enum { MANY_KEYS = 1005 };
  *   m JOB INPUT...   gyre mr into the folder mo, whatever was there
  *   same             mo has the files of `expected`, byte for byte
  */
-static int say(const char *line)
-{
-    char whole[3800];
-    (void)snprintf(whole, sizeof(whole),
-                   "export LC_ALL=C XDG_STATE_HOME=$PWD/state; m() { rm -rf mo; gyre mr \"$@\" "
-                   "-o mo -q; }; same() { diff -r -x MANIFEST.json expected mo; }; %s",
-                   line);
-    return shell(whole);
-}
+static const char *kit_words =
+    "export LC_ALL=C XDG_STATE_HOME=$PWD/state; m() { rm -rf mo; gyre mr \"$@\" "
+    "-o mo -q; }; same() { diff -r -x MANIFEST.json expected mo; }; ";
 
 /* A text whose last line has no newline, half of it packed, an empty file, names that do not
  * count. */

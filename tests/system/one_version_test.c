@@ -34,7 +34,7 @@ static const char words[] =
     "until_there job/journal; kill -STOP $(cat job/lock); mv in2 in; "
     "kill -CONT $(cat job/lock); end; named /in || is $WHOLE; }; ";
 
-static void must(const char *line)
+static void must_end(const char *line)
 {
     char whole[3800];
     snprintf(whole, sizeof(whole), "%s%s || { echo \"rc $rc sum $sum\"; cat said; false; }",
@@ -47,61 +47,62 @@ static void must(const char *line)
 
 GY_TEST(a_replaced_input_is_named)
 {
-    must("new; begin in --split 4KiB; mv in2 in; end; named /in");
+    must_end("new; begin in --split 4KiB; mv in2 in; end; named /in");
 }
 
 GY_TEST(a_rewritten_input_is_named)
 {
-    must("new; touch -r in time; begin in --split 4KiB; "
-         "dd if=in2 of=in conv=notrunc status=none; touch -r time in; end; named /in");
-    must("new; begin in --split 4KiB; cat in2 in2 >in; end; named /in");
+    must_end("new; touch -r in time; begin in --split 4KiB; "
+             "dd if=in2 of=in conv=notrunc status=none; touch -r time in; end; named /in");
+    must_end("new; begin in --split 4KiB; cat in2 in2 >in; end; named /in");
 }
 
 GY_TEST(a_cut_input_is_named)
 {
-    must("new; begin in --split 4KiB; truncate -s 20000 in; end; named /in");
-    must("new; begin in --split 4KiB; : >in; end; named /in");
+    must_end("new; begin in --split 4KiB; truncate -s 20000 in; end; named /in");
+    must_end("new; begin in --split 4KiB; : >in; end; named /in");
 }
 
 GY_TEST(side_files_are_of_one_version)
 {
-    must("new; begin in --split 4KiB --file in2; echo >in3; mv in3 in2; end; named in2");
-    must("new; begin in --split 4KiB --file in2; echo >in2; end; named in2");
+    must_end("new; begin in --split 4KiB --file in2; echo >in3; mv in3 in2; end; named in2");
+    must_end("new; begin in --split 4KiB --file in2; echo >in2; end; named in2");
 }
 
 /* Of what each vertex reads all inputs, of fields, of records of a size, of compressed files.
  */
 GY_TEST(all_jobs_read_one_version)
 {
-    must("new; between sort in -r 12");
-    must("new; between sort --record-bytes 12 --key-bytes 11 in -r 12");
-    must("new; between sort --descending --field 2 in -r 12");
-    must("new; between topk --field 1 in --split 4KiB");
-    must("new; between wordcount in --split 4KiB");
-    must("new; between grep 9 in --split 4KiB");
-    must("new; gzip in; mv in.gz in; between sort in -r 12");
+    must_end("new; between sort in -r 12");
+    must_end("new; between sort --record-bytes 12 --key-bytes 11 in -r 12");
+    must_end("new; between sort --descending --field 2 in -r 12");
+    must_end("new; between topk --field 1 in --split 4KiB");
+    must_end("new; between wordcount in --split 4KiB");
+    must_end("new; between grep 9 in --split 4KiB");
+    must_end("new; gzip in; mv in.gz in; between sort in -r 12");
 }
 
 /* Results are remembered by what the job was planned with. */
 GY_TEST(a_memo_is_of_one_version)
 {
-    must("new; begin in --split 4KiB --memo memo; mv in2 in; end; named /in && new; "
-         "begin in --split 4KiB --memo memo; end; is $OLD");
+    must_end("new; begin in --split 4KiB --memo memo; mv in2 in; end; named /in && new; "
+             "begin in --split 4KiB --memo memo; end; is $OLD");
 }
 
 /* The manager dies once; the job is of the input that it began with, or is refused. */
 GY_TEST(a_resumed_job_is_of_one_version)
 {
-    must("new; rm -rf o job died; ! gyre mr --map '[ -e $GO.died ] || { : >$GO.died; kill -9 "
-         "$(cat ${GO%go}job/lock); sleep 2; }; cat' in -o o -q -p 1 --split 4KiB --folder "
-         "$PWD/job >said 2>&1; mv in2 in; gyre job resume $(cat job/id) >said 2>&1; rc=$?; "
-         "[ $rc = 1 ] && grep -q '/in changed since the job started' said");
+    must_end(
+        "new; rm -rf o job died; ! gyre mr --map '[ -e $GO.died ] || { : >$GO.died; kill -9 "
+        "$(cat ${GO%go}job/lock); sleep 2; }; cat' in -o o -q -p 1 --split 4KiB --folder "
+        "$PWD/job >said 2>&1; mv in2 in; gyre job resume $(cat job/id) >said 2>&1; rc=$?; "
+        "[ $rc = 1 ] && grep -q '/in changed since the job started' said");
 }
 
 GY_TEST(what_changes_no_byte_is_no_change)
 {
-    must("new; begin in --split 4KiB; chmod 400 in; ln in in3; end; rm in3; is $OLD");
-    must("new; begin in --split 4KiB; cat in2 >>in; end; is $OLD");
+    must_end("new; begin in --split 4KiB; chmod 400 in; ln in in3; end; rm in3; is $OLD");
+    must_end("new; begin in --split 4KiB; cat in2 >>in; end; is $OLD");
 }
 
 GY_TEST_MAIN(kit_make_folder, kit_remove_folder)

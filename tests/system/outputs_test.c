@@ -15,23 +15,16 @@
  *   id           of the last job
  *   none         it has left no bytes of an output in its folder
  */
-static int say(const char *line)
-{
-    char whole[3800];
-    (void)snprintf(
-        whole, sizeof(whole),
-        "export LC_ALL=C XDG_STATE_HOME=$PWD/state; id() { gyre job list --last 1 | awk 'NR == "
-        "2 { "
-        "print $1 }'; }; none() { [ -z \"$(find state/gyre/jobs/$(id) -name 'part-*')\" ]; }; "
-        "same() { rm -rf "
-        "got; mkdir got; for f in $(ls home); do gyre store cat $1/$f >got/$f || return 1; "
-        "done; sed -i 1d got/MANIFEST.json; diff -r home got || "
-        "return 1; [ \"$(gyre store ls $1 | grep -v '^[.]gyre-' | tr '\\n' ' ')\" = \"$(ls "
-        "home "
-        "| tr '\\n' ' ')\" ]; }; %s",
-        line);
-    return shell(whole);
-}
+static const char *kit_words =
+    "export LC_ALL=C XDG_STATE_HOME=$PWD/state; id() { gyre job list --last 1 | awk 'NR == "
+    "2 { "
+    "print $1 }'; }; none() { [ -z \"$(find state/gyre/jobs/$(id) -name 'part-*')\" ]; }; "
+    "same() { rm -rf "
+    "got; mkdir got; for f in $(ls home); do gyre store cat $1/$f >got/$f || return 1; "
+    "done; sed -i 1d got/MANIFEST.json; diff -r home got || "
+    "return 1; [ \"$(gyre store ls $1 | grep -v '^[.]gyre-' | tr '\\n' ' ')\" = \"$(ls "
+    "home "
+    "| tr '\\n' ' ')\" ]; }; ";
 
 static int begin(void **state)
 {

@@ -6,21 +6,7 @@
 
 #include "gy_test.h"
 
-static int say(const char *line)
-{
-    char whole[3800];
-    snprintf(whole, sizeof(whole),
-             "export LC_ALL=C XDG_STATE_HOME=$PWD/state; rm -rf O O2 said; %s", line);
-    return shell(whole);
-}
-
-static void must(const char *line)
-{
-    int status = say(line);
-    if (status != 0) {
-        fail_msg("'%s' ended with %d: %s", line, status, output);
-    }
-}
+static const char *kit_words = "export LC_ALL=C XDG_STATE_HOME=$PWD/state; rm -rf O O2 said; ";
 
 /* ---- sizes ---- */
 

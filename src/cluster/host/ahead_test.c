@@ -117,10 +117,7 @@ static void wait_for_told(kit_scene *at)
 
 static void serve_first_executor(kit_scene *at)
 {
-    kit_lend(at, 0, 1, 1, 1);
-    kit_manager_open(at, 0, at->job, 1);
-    kit_attach(at, &at->managers[0], 0, GY_OK);
-    kit_serve_executor(at, &at->managers[0], 1, 1);
+    kit_serve_executor(at, kit_attach_first(at, 1), 1, 1);
 }
 
 GY_TEST(parents_come_before_their_children)

@@ -52,10 +52,7 @@ GY_TEST(bytes_pass_within_credit)
     kit_open(&at, false);
     kit_job_is_this(&at);
     kit_daemon_start(&at, 0, "");
-    kit_lend(&at, 0, 1, 2, 1);
-    kit_manager *own = &at.managers[0];
-    kit_manager_open(&at, 0, at.job, 1);
-    kit_attach(&at, own, 0, GY_OK);
+    kit_manager *own = kit_attach_first(&at, 2);
     kit_executor(&at, own, 77, 1, 10, GY_NOTFOUND);
     kit_executor(&at, own, 1, 1, 10, GY_OK);
     kit_say(&at, own, 1, 1, &(gy_wire){.kind = GY_WIRE_WELCOME});
@@ -139,10 +136,7 @@ GY_TEST(more_than_the_window_is_refused)
     kit_open(&at, false);
     kit_job_is_this(&at);
     kit_daemon_start(&at, 0, "");
-    kit_lend(&at, 0, 1, 1, 1);
-    kit_manager *own = &at.managers[0];
-    kit_manager_open(&at, 0, at.job, 1);
-    kit_attach(&at, own, 0, GY_OK);
+    kit_manager *own = kit_attach_first(&at, 1);
     kit_serve_executor(&at, own, 1, 1);
     kit_task(&at, own, 1, 1, "stop");
     KIT_UNTIL(&at, has_one_stopped(at.daemons[0].process)); /* it reads nothing any more */
@@ -170,10 +164,7 @@ GY_TEST(ends_of_executors_are_told)
     kit_open(&at, false);
     kit_job_is_this(&at);
     kit_daemon_start(&at, 0, "");
-    kit_lend(&at, 0, 1, 1, 1);
-    kit_manager *own = &at.managers[0];
-    kit_manager_open(&at, 0, at.job, 1);
-    kit_attach(&at, own, 0, GY_OK);
+    kit_manager *own = kit_attach_first(&at, 1);
     /* By a fault: what it was at is known. */
     kit_serve_executor(&at, own, 1, 1);
     kit_task(&at, own, 1, 1, "segv");
@@ -231,10 +222,7 @@ GY_TEST(nothing_outlives_a_daemon)
         kit_open(&at, false);
         kit_job_is_this(&at);
         kit_daemon_start(&at, 0, "");
-        kit_lend(&at, 0, 1, 1, 1);
-        kit_manager *own = &at.managers[0];
-        kit_manager_open(&at, 0, at.job, 1);
-        kit_attach(&at, own, 0, GY_OK);
+        kit_manager *own = kit_attach_first(&at, 1);
         kit_serve_executor(&at, own, 1, 1);
         pid_t process = kit_process_of(&at, own, 1, 1), fork_server = kit_parent_of(process);
         kit_task(&at, own, 1, 1, "daemon, stop");
@@ -358,10 +346,7 @@ GY_TEST(files_go_with_their_job)
     kit_daemon_start(&at, 0, "GYRE_TEST_KEEP=50");
     snprintf(jobs, sizeof(jobs), "%s/jobs", at.daemons[0].folder);
     snprintf(trash, sizeof(trash), "%s/trash", at.daemons[0].folder);
-    kit_lend(&at, 0, 1, 1, 1);
-    kit_manager *own = &at.managers[0];
-    kit_manager_open(&at, 0, at.job, 1);
-    kit_attach(&at, own, 0, GY_OK);
+    kit_manager *own = kit_attach_first(&at, 1);
     kit_serve_executor(&at, own, 1, 1);
     for (int i = 0; i < 100; i++) {
         snprintf(path, sizeof(path), "%s/data/%d", own->folder, i);
@@ -428,10 +413,7 @@ GY_TEST(relays_and_idling_cost_little)
         kit_open(&at, has_key == 1);
         kit_job_is_this(&at);
         kit_daemon_start(&at, 0, "");
-        kit_lend(&at, 0, 1, 1, 1);
-        kit_manager *own = &at.managers[0];
-        kit_manager_open(&at, 0, at.job, 1);
-        kit_attach(&at, own, 0, GY_OK);
+        kit_manager *own = kit_attach_first(&at, 1);
         kit_serve_executor(&at, own, 1, 1);
         at.awaited = own->rpc;
         int64_t begin_ns = gy_now_ns(gy_env_real());
@@ -470,10 +452,7 @@ GY_TEST(sandbox_stand_around_processes)
         kit_open(&at, false);
         kit_job_is_this(&at);
         kit_daemon_start(&at, 0, is_walled ? "GYRE_TEST_WALLS=available" : "");
-        kit_lend(&at, 0, 1, 1, 1);
-        kit_manager *own = &at.managers[0];
-        kit_manager_open(&at, 0, at.job, 1);
-        kit_attach(&at, own, 0, GY_OK);
+        kit_manager *own = kit_attach_first(&at, 1);
         kit_serve_executor(&at, own, 1, 1);
         kit_task(&at, own, 1, 1, "");
         kit_hear(&at, own, GY_WIRE_DONE, body);

@@ -695,6 +695,17 @@ static inline void kit_attach(kit_scene *at, kit_manager *own, int daemon, gy_st
     KIT_CALL(at, own, GY_NET_ATTACH, &message.base, expected);
 }
 
+/* Manager 0 is this process, attached to daemon 0, which has lent it lease 1 of so many slots.
+ */
+static inline kit_manager *kit_attach_first(kit_scene *at, uint32_t slots)
+{
+    kit_manager *own = &at->managers[0];
+    kit_lend(at, 0, 1, slots, 1);
+    kit_manager_open(at, 0, at->job, 1);
+    kit_attach(at, own, 0, GY_OK);
+    return own;
+}
+
 static inline void kit_executor(kit_scene *at, kit_manager *own, uint64_t lease,
                                 uint32_t generation, uint64_t credit, gy_status expected)
 {

@@ -97,8 +97,7 @@ GY_TEST(a_late_request_wakes_no_later_end)
 
 GY_TEST(what_cannot_go_on_is_output)
 {
-    bench at = {.now_ns = ms};
-    start(&at);
+    bench at = started();
     assert_int_equal(resume(&at, 0), GY_NOTFOUND);
     submit(&at, 1, 0, "");
     assert_int_equal(resume(&at, 0), GY_STATE); /* it has not ended */
@@ -147,8 +146,7 @@ static void submit_and_lose_the_daemon(bench *at)
 GY_TEST(what_had_not_begun_is_known_after_a_restart)
 {
     for (int story = 0; story < 3; story++) {
-        bench at = {.now_ns = ms};
-        start(&at);
+        bench at = started();
         if (story == 2) {
             submit_and_lose_the_daemon(&at);
         } else {
@@ -172,8 +170,7 @@ GY_TEST(what_had_not_begun_is_known_after_a_restart)
 
 GY_TEST(one_that_waited_over_a_restart_begins)
 {
-    bench at = {.now_ns = ms};
-    start(&at);
+    bench at = started();
     submit(&at, 1, 0, "");
     restart(&at);
     pass(&at, 20000 * ms);
@@ -187,8 +184,7 @@ GY_TEST(one_that_waited_over_a_restart_begins)
 /* Its first manager had begun; the second one finds no daemon. */
 GY_TEST(what_waits_for_its_second_manager_has_begun)
 {
-    bench at = {.now_ns = ms};
-    start(&at);
+    bench at = started();
     daemon_says(&at, 1, 4, 0);
     submit(&at, 1, 0, "");
     daemon_says(&at, 1, 4, 0);
@@ -276,8 +272,7 @@ GY_TEST(what_is_forgotten_does_not_go_on)
 /* A failure stays one, with its reason, when what is kept is gone; who waits hears of that. */
 GY_TEST(how_it_ended_is_not_forgotten)
 {
-    bench at = {.now_ns = ms};
-    start(&at);
+    bench at = started();
     daemon_says(&at, 1, 4, 0);
     submit(&at, 1, 0, "");
     daemon_says(&at, 1, 4, 0);
@@ -324,8 +319,7 @@ GY_TEST(what_stays_in_part_is_output)
 
 GY_TEST(what_cannot_be_forgotten_is_output)
 {
-    bench at = {.now_ns = ms};
-    start(&at);
+    bench at = started();
     assert_int_equal(forget(&at, 0), GY_NOTFOUND);
     submit(&at, 1, 0, "");
     assert_int_equal(forget(&at, 0), GY_STATE);

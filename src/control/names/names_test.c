@@ -7,8 +7,7 @@
 
 GY_TEST(a_job_is_stored_before_it_is_accepted)
 {
-    bench at = {.now_ns = ms};
-    start(&at);
+    bench at = started();
     daemon_says(&at, 1, 4, 0);
     at.is_held_back = true;
     submit(&at, 1, 0, "");
@@ -36,8 +35,7 @@ GY_TEST(a_job_is_stored_before_it_is_accepted)
 
 GY_TEST(each_manager_has_an_epoch_of_its_own)
 {
-    bench at = {.now_ns = ms};
-    start(&at);
+    bench at = started();
     daemon_says(&at, 1, 4, 0);
     daemon_says(&at, 2, 4, 0);
     submit(&at, 1, 0, "");
@@ -84,8 +82,7 @@ static void begin_job(bench *at, uint64_t *first, uint64_t *other)
  * label, and no more than the job may have. */
 GY_TEST(a_manager_is_told_what_one_host_lends)
 {
-    bench at = {.now_ns = ms};
-    start(&at);
+    bench at = started();
     daemon_says(&at, 1, 2, 0);
     daemon_says(&at, 2, 5, 0);
     submit(&at, 1, 0, "");
@@ -184,8 +181,7 @@ static size_t told_anew(bench *at, uint64_t seen)
 
 GY_TEST(the_next_job_of_a_program_is_told_all)
 {
-    bench at = {.now_ns = ms};
-    start(&at);
+    bench at = started();
     daemon_says(&at, 1, 4, 0);
     submit(&at, 1, 0, "");
     daemon_says(&at, 1, 4, 0);
@@ -206,8 +202,7 @@ GY_TEST(the_next_job_of_a_program_is_told_all)
 GY_TEST(a_manager_goes_with_its_daemon)
 {
     for (int way = 0; way < 3; way++) {
-        bench at = {.now_ns = ms};
-        start(&at);
+        bench at = started();
         daemon_says(&at, 1, 4, 0);
         daemon_says(&at, 2, 4, 0);
         submit(&at, 1, 0, "");
@@ -235,8 +230,7 @@ GY_TEST(a_manager_goes_with_its_daemon)
 /* Whoever goes on hears which daemons are gone, with the first slots. */
 GY_TEST(a_new_manager_hears_which_daemons_are_lost)
 {
-    bench at = {.now_ns = ms};
-    start(&at);
+    bench at = started();
     daemon_says(&at, 1, 4, 0);
     daemon_says(&at, 2, 4, 0);
     submit(&at, 1, 0, "");
@@ -270,8 +264,7 @@ GY_TEST(a_new_name_server_hears_who_is_gone)
 {
     static const int64_t replaced_ms[] = {0, 3000, 10000};
     for (int way = 0; way < 3; way++) {
-        bench at = {.now_ns = ms};
-        start(&at);
+        bench at = started();
         daemon_says(&at, 1, 4, 0);
         submit(&at, 1, 0, "");
         daemon_says(&at, 1, 4, 0);
@@ -295,8 +288,7 @@ GY_TEST(a_new_name_server_hears_who_is_gone)
 GY_TEST(who_is_behind_the_times_reads_the_table_again)
 {
     for (uint32_t known = 1; known < 4; known++) {
-        bench at = {.now_ns = ms};
-        start(&at);
+        bench at = started();
         daemon_says(&at, 1, 4, 0);
         submit(&at, 1, 0, "");
         daemon_says(&at, 1, 4, 0);
@@ -319,8 +311,7 @@ GY_TEST(who_is_behind_the_times_reads_the_table_again)
 
 GY_TEST(a_manager_that_never_speaks_is_given_up)
 {
-    bench at = {.now_ns = ms};
-    start(&at);
+    bench at = started();
     submit(&at, 1, 0, "gpu");
     daemon_says(&at, 2, 4, 0);
     pass(&at, 1000 * ms);
@@ -460,8 +451,7 @@ GY_TEST(managers_of_a_daemon_are_bounded)
 
 GY_TEST(drained_and_bad_daemons_get_nothing)
 {
-    bench at = {.now_ns = ms};
-    start(&at);
+    bench at = started();
     daemon_says(&at, 1, 2, 0);
     submit(&at, 1, 0, "");
     submit(&at, 2, 0, "");
@@ -515,8 +505,7 @@ static const char *twin_says(bench *at)
 
 GY_TEST(two_of_one_identity_are_told_of)
 {
-    bench at = {.now_ns = ms};
-    start(&at);
+    bench at = started();
     daemon_says(&at, 1, 2, 0);
     const gy_daemon_state later = {.daemon = 1,
                                    .incarnation = 1,
@@ -549,8 +538,7 @@ GY_TEST(two_of_one_identity_are_told_of)
 GY_TEST(whoever_loses_a_store_ends)
 {
     for (int i = 0; i < 2; i++) {
-        bench at = {.now_ns = ms};
-        start(&at);
+        bench at = started();
         at.store_status = i == 0 ? GY_MISMATCH : GY_IO;
         submit(&at, 1, 0, "");
         assert_int_equal(said(&at, GY_NAMES_END)->status, at.store_status);
@@ -564,8 +552,7 @@ GY_TEST(whoever_loses_a_store_ends)
 
 GY_TEST(damaged_records_are_refused)
 {
-    bench at = {.now_ns = ms};
-    start(&at);
+    bench at = started();
     submit(&at, 1, 0, "");
     gy_names_free(at.names);
     at.names = NULL;
@@ -587,8 +574,7 @@ GY_TEST(damaged_records_are_refused)
 /* Of a build whose reasons were shorter. */
 GY_TEST(a_record_of_the_first_version_is_read)
 {
-    bench at = {.now_ns = ms};
-    start(&at);
+    bench at = started();
     submit(&at, 1, 7, "fast");
     int jobs = 0;
     for (int i = 0; i < CELLS && at.table[i].version != 0; i++) {
@@ -610,8 +596,7 @@ GY_TEST(a_record_of_the_first_version_is_read)
 
 GY_TEST(a_record_of_another_version_is_refused)
 {
-    bench at = {.now_ns = ms};
-    start(&at);
+    bench at = started();
     submit(&at, 1, 0, "");
     gy_names_free(at.names);
     for (int i = 0; i < CELLS && at.table[i].version != 0; i++) {

@@ -103,6 +103,14 @@ static inline void start(bench *at)
     tell(at, (gy_names_event){.kind = GY_NAMES_BEGIN});
 }
 
+/* A name server whose table is empty. */
+static inline bench started(void)
+{
+    bench at = {.now_ns = ms};
+    start(&at);
+    return at;
+}
+
 static inline gy_names_job look(const bench *at)
 {
     gy_names_job job;

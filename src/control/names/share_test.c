@@ -6,8 +6,7 @@
 
 GY_TEST(shares_follow_weights)
 {
-    bench at = {.now_ns = ms};
-    start(&at);
+    bench at = started();
     daemon_says(&at, 1, 6, 0);
     submit(&at, 1, 100, "");
     submit(&at, 2, 200, "");
@@ -226,8 +225,7 @@ GY_TEST(who_is_expected_in_vain_is_told)
 /* Where it would like to run first, then elsewhere; but no more elsewhere than are of use. */
 GY_TEST(requested_hosts_come_first)
 {
-    bench at = {.now_ns = ms};
-    start(&at);
+    bench at = started();
     daemon_says(&at, 1, 2, 0);
     daemon_says(&at, 2, 6, 0);
     submit(&at, 1, 0, "");
@@ -267,8 +265,7 @@ GY_TEST(requested_hosts_come_first)
 GY_TEST(slots_are_asked_back_where_they_are_requested)
 {
     for (int is_limited = 0; is_limited < 2; is_limited++) {
-        bench at = {.now_ns = ms};
-        start(&at);
+        bench at = started();
         daemon_says(&at, 1, 1, 0);
         daemon_says(&at, 2, 5, 0);
         submit(&at, 1, 0, "");

@@ -190,8 +190,8 @@ static void other_says(bench *at)
 GY_TEST(what_others_cannot_use_is_taken)
 {
     static lender all;
-    static bench at = {.now_ns = ms};
-    start(&at);
+    static bench at;
+    at = started();
     lender_says(&all, &at);
     other_says(&at);
     submit(&at, GANG, 100, "");

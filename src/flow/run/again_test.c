@@ -321,14 +321,4 @@ GY_TEST(so_it_does_behind_sandbox)
     assert_int_equal(unsetenv("GYRE_JOB_SANDBOX"), 0);
 }
 
-int main(int argc, char **argv)
-{
-    const gy_status started =
-        gy_flow_start(&argc, &argv, functions, GY_COUNT(functions), &flow);
-    if (started != GY_OK) {
-        return started < 0;
-    }
-    const int failed = GY_TESTS_RUN(NULL, NULL);
-    gy_flow_end(flow);
-    return failed;
-}
+FLOW_TEST_MAIN(NULL, NULL)

@@ -347,14 +347,4 @@ GY_TEST(a_wrong_epoch_is_refused)
         remove_place(&at);
 }
 
-int main(int argc, char **argv)
-{
-    const gy_status started =
-        gy_flow_start(&argc, &argv, functions, GY_COUNT(functions), &flow);
-    if (started != GY_OK) {
-        return started < 0;
-    }
-    const int failed = GY_TESTS_RUN(NULL, NULL);
-    gy_flow_end(flow);
-    return failed;
-}
+FLOW_TEST_MAIN(NULL, NULL)

@@ -19,9 +19,8 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "flow_main.h"
 #include "gy_test.h"
-
-static gy_flow *flow;
 
 /* ---- vertices ---- */
 

@@ -190,9 +190,7 @@ GY_TEST(a_journal_expects_its_hosts)
     machine_job job;
     machine at, next;
     machine_fan(&job, 2, GY_OUTPUT_DETERMINISTIC);
-    hosts_new(&at, &job, (gy_manager_options){.process_max = 4});
-    hosts_open(&at, 0, 0);
-    hosts_open(&at, 1, 1);
+    hosts_pair(&at, &job, (gy_manager_options){.process_max = 4});
     hosts_done(&at, 0, 10);
     hosts_done(&at, 1, 11);
     for (int is_lost = 0; is_lost < 2; is_lost++) {
@@ -296,8 +294,7 @@ GY_TEST(journals_of_another_kind_are_refused)
     assert_non_null(strstr(gy_error_text(), "runs over hosts"));
     gy_manager_free(next);
     machine_free(&at);
-    machine_new(&at, &job, (gy_manager_options){.process_max = 2});
-    machine_begin(&at);
+    machine_start(&at, &job, (gy_manager_options){.process_max = 2});
     record_begin *body = (record_begin *)(void *)(at.journal + sizeof(record_head));
     record_head *head = (record_head *)(void *)at.journal;
     body->version = 2;

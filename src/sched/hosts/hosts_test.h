@@ -46,10 +46,17 @@ static inline void hosts_new(machine *at, const machine_job *job, gy_manager_opt
 {
     options.host_max = 4;
     options.depth_max = options.depth_max == 0 ? 1 : options.depth_max;
-    machine_new(at, job, options);
-    machine_begin(at);
+    machine_start(at, job, options);
     hosts_up(at, 0);
     hosts_up(at, 1);
+}
+
+/* Such a job, with slot 0 at host 0 and slot 1 at host 1. */
+static inline void hosts_pair(machine *at, const machine_job *job, gy_manager_options options)
+{
+    hosts_new(at, job, options);
+    hosts_open(at, 0, 0);
+    hosts_open(at, 1, 1);
 }
 
 /* Where the newest run of a task is. */

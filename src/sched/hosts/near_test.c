@@ -29,9 +29,7 @@ GY_TEST(a_reader_goes_to_most_bytes)
         machine_job job;
         machine at;
         machine_fan(&job, 2, GY_OUTPUT_DETERMINISTIC);
-        hosts_new(&at, &job, (gy_manager_options){.process_max = 2});
-        hosts_open(&at, 0, 0);
-        hosts_open(&at, 1, 1);
+        hosts_pair(&at, &job, (gy_manager_options){.process_max = 2});
         hosts_done_bytes(&at, 0, 10, most == 0 ? 5000 : 1000);
         hosts_done_bytes(&at, 1, 11, most == 1 ? 5000 : 1000);
         assert_int_equal(hosts_where(&at, 2), most);
@@ -46,9 +44,7 @@ GY_TEST(names_are_places)
     static const uint32_t where[] = {1, 0, 0, 1, 1};
     machine_job job = {0};
     machine at;
-    for (int i = 0; i < 5; i++) {
-        machine_task(&job, (gy_sched_task){.input_bytes = 100}, NULL);
-    }
+    machine_tasks(&job, 5, (gy_sched_task){.input_bytes = 100});
     job.growth.places = places;
     hosts_new(&at, &job, (gy_manager_options){.process_max = 2, .threads = 4});
     machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_SLOT_OPEN, .process = 0, .host = 0});
@@ -69,13 +65,9 @@ GY_TEST(those_near_go_before)
     static const char *const places[] = {"h0", "h0", "h0", "h0", "h1", "h1", "h1", "h1"};
     machine_job job = {0};
     machine at;
-    for (int i = 0; i < 8; i++) {
-        machine_task(&job, (gy_sched_task){.input_bytes = 100}, NULL);
-    }
+    machine_tasks(&job, 8, (gy_sched_task){.input_bytes = 100});
     job.growth.places = places;
-    hosts_new(&at, &job, (gy_manager_options){.process_max = 2});
-    hosts_open(&at, 0, 0);
-    hosts_open(&at, 1, 1);
+    hosts_pair(&at, &job, (gy_manager_options){.process_max = 2});
     assert_int_equal(hosts_where(&at, 0), 0);
     assert_int_equal(hosts_where(&at, 4), 1); /* not 1, which is the oldest */
     for (uint32_t task = 4; task < 8; task++) {
@@ -98,9 +90,7 @@ GY_TEST(nobody_is_passed_by_for_ever)
         machine_task(&job, (gy_sched_task){.input_bytes = 100}, NULL);
     }
     job.growth.places = places;
-    hosts_new(&at, &job, (gy_manager_options){.process_max = 2});
-    hosts_open(&at, 0, 0);
-    hosts_open(&at, 1, 1);
+    hosts_pair(&at, &job, (gy_manager_options){.process_max = 2});
     uint32_t task = 2;
     while (machine_state(&at, 1) == TASK_READY) {
         assert_int_equal(hosts_where(&at, task), 1);
@@ -121,12 +111,8 @@ GY_TEST(a_cohort_is_on_one_host)
     machine_task(&job, (gy_sched_task){.stage = 1}, NULL);
     machine_task(&job, (gy_sched_task){.stage = 1}, NULL);
     machine_task(&job, (gy_sched_task){.stage = 0, .width = 2}, NULL);
-    for (int i = 0; i < 4; i++) {
-        machine_task(&job, (gy_sched_task){.stage = 1}, NULL);
-    }
-    hosts_new(&at, &job, (gy_manager_options){.process_max = 4});
-    hosts_open(&at, 0, 0);
-    hosts_open(&at, 1, 1);
+    machine_tasks(&job, 4, (gy_sched_task){.stage = 1});
+    hosts_pair(&at, &job, (gy_manager_options){.process_max = 4});
     assert_int_equal(hosts_where(&at, 0), 0);
     assert_int_equal(hosts_where(&at, 1), 1);
     assert_true(gy_manager_wanted_at_once(at.manager) == 2); /* set aside: no host has two */
@@ -181,13 +167,9 @@ GY_TEST(what_failed_goes_elsewhere)
     static const char *const places[] = {"h0", "h1", "h0"};
     machine_job job = {0};
     machine at;
-    for (int i = 0; i < 3; i++) {
-        machine_task(&job, (gy_sched_task){.input_bytes = 100}, NULL);
-    }
+    machine_tasks(&job, 3, (gy_sched_task){.input_bytes = 100});
     job.growth.places = places;
-    hosts_new(&at, &job, (gy_manager_options){.process_max = 2});
-    hosts_open(&at, 0, 0);
-    hosts_open(&at, 1, 1);
+    hosts_pair(&at, &job, (gy_manager_options){.process_max = 2});
     assert_int_equal(hosts_where(&at, 0), 0);
     assert_int_equal(hosts_where(&at, 1), 1);
     machine_fail(&at, 0, GY_CAUSE_OWN, 0);
@@ -208,9 +190,7 @@ GY_TEST(what_cannot_be_fetched_is_made_elsewhere)
     machine_job job;
     machine at;
     machine_fan(&job, 2, GY_OUTPUT_DETERMINISTIC);
-    hosts_new(&at, &job, (gy_manager_options){.process_max = 2});
-    hosts_open(&at, 0, 0);
-    hosts_open(&at, 1, 1);
+    hosts_pair(&at, &job, (gy_manager_options){.process_max = 2});
     hosts_done_bytes(&at, 0, 10, 1000);
     hosts_done_bytes(&at, 1, 11, 9000);
     assert_int_equal(hosts_where(&at, 2), 1);
@@ -232,9 +212,7 @@ static void fail_three(machine *at, uint32_t first)
 static void begin_many(machine *at, machine_job *job, uint32_t count)
 {
     *job = (machine_job){0};
-    for (uint32_t i = 0; i < count; i++) {
-        machine_task(job, (gy_sched_task){.stage = 0}, NULL);
-    }
+    machine_tasks(job, count, (gy_sched_task){.stage = 0});
     hosts_new(at, job, (gy_manager_options){.process_max = 8, .threads = 30});
     hosts_open(at, 0, 0);
 }
@@ -274,9 +252,7 @@ GY_TEST(the_last_resort_is_pardoned)
     for (uint32_t i = 0; i < 32; i++) {
         machine_task(&job, (gy_sched_task){.stage = 0, .width = i < 31 ? 1 : 2}, NULL);
     }
-    hosts_new(&at, &job, (gy_manager_options){.process_max = 8, .threads = 30});
-    hosts_open(&at, 0, 0);
-    hosts_open(&at, 1, 1);
+    hosts_pair(&at, &job, (gy_manager_options){.process_max = 8, .threads = 30});
     fail_three(&at, 0);
     assert_true(at.manager->hosts.rows[0].is_avoided);
     machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_SLOT_CLOSE, .process = 0});
@@ -363,9 +339,7 @@ GY_TEST(copies_go_to_another_host)
     for (int has_other = 0; has_other < 2; has_other++) {
         machine_job job = {0};
         machine at;
-        for (int i = 0; i < 5; i++) {
-            machine_task(&job, (gy_sched_task){.stage = 0}, NULL);
-        }
+        machine_tasks(&job, 5, (gy_sched_task){.stage = 0});
         hosts_new(&at, &job,
                   (gy_manager_options){.process_max = 3, .silence_ns = 100000000000});
         hosts_open(&at, 0, 0);

@@ -24,9 +24,7 @@ static void tick(machine *at)
 static void one_is_left(machine *at, uint32_t others)
 {
     machine_job job = {0};
-    for (int i = 0; i < 5; i++) {
-        machine_task(&job, (gy_sched_task){.stage = 0}, NULL);
-    }
+    machine_tasks(&job, 5, (gy_sched_task){.stage = 0});
     hosts_new(at, &job, (gy_manager_options){.process_max = 3, .silence_ns = 1000000000000});
     hosts_open(at, 0, 0);
     hosts_open(at, 1, others);
@@ -96,9 +94,7 @@ GY_TEST(a_late_cohort_wants_slots_together_elsewhere)
     machine at;
     machine_job job = {0};
     gy_wanted_where where;
-    for (int i = 0; i < 5; i++) {
-        machine_task(&job, (gy_sched_task){.stage = 0, .width = 2}, NULL);
-    }
+    machine_tasks(&job, 5, (gy_sched_task){.stage = 0, .width = 2});
     hosts_new(&at, &job, (gy_manager_options){.process_max = 6, .silence_ns = 1000000000000});
     for (uint32_t process = 0; process < 4; process++) {
         hosts_open(&at, process, process / 2);
@@ -155,10 +151,8 @@ GY_TEST(it_is_late_sooner_where_nothing_waits)
         for (uint32_t i = 0; i < 12 + 2 * waiting; i++) {
             machine_task(&job, (gy_sched_task){.stage = i < 12 ? 0 : 1}, NULL);
         }
-        hosts_new(&at, &job,
-                  (gy_manager_options){.process_max = 2, .silence_ns = 1000000000000});
-        hosts_open(&at, 0, 0);
-        hosts_open(&at, 1, 1);
+        hosts_pair(&at, &job,
+                   (gy_manager_options){.process_max = 2, .silence_ns = 1000000000000});
         at.now_ns += 1000;
         for (uint32_t task = 1; task < 12; task++) {
             done_after(&at, task, task_ns);
@@ -293,9 +287,7 @@ static double run_job(model *all, const uint32_t *hosts, gy_stage_state *stage)
 {
     machine_job job = {0};
     *all = (model){.slow = all->slow, .task_ns = all->task_ns};
-    for (int i = 0; i < TASKS; i++) {
-        machine_task(&job, (gy_sched_task){.stage = 0}, NULL);
-    }
+    machine_tasks(&job, TASKS, (gy_sched_task){.stage = 0});
     hosts_new(&all->at, &job, (gy_manager_options){.process_max = SLOTS});
     hosts_up(&all->at, 2);
     for (uint32_t i = 0; i < SLOTS; i++) {

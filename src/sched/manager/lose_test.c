@@ -21,8 +21,7 @@ static void begin_chain(machine *at, gy_determinism first)
 {
     machine_job job;
     chain(&job, first);
-    machine_new(at, &job, (gy_manager_options){.process_max = 1});
-    machine_begin(at);
+    machine_start(at, &job, (gy_manager_options){.process_max = 1});
     machine_done(at, 0, 10);
     machine_done(at, 1, 11);
 }
@@ -59,8 +58,7 @@ GY_TEST(a_loss_counts_once)
     machine_task(&job, (gy_sched_task){.stage = 0}, NULL);
     machine_task(&job, (gy_sched_task){.stage = 1, .input_count = 1}, a);
     machine_task(&job, (gy_sched_task){.stage = 1, .input_count = 1}, a);
-    machine_new(&at, &job, (gy_manager_options){.process_max = 3});
-    machine_begin(&at);
+    machine_start(&at, &job, (gy_manager_options){.process_max = 3});
     machine_done(&at, 0, 10);
     for (uint32_t process = 1; process < 3; process++) {
         if (at.manager->slots[process].state == SLOT_STARTING) {
@@ -114,8 +112,7 @@ static void half_of_the_readers(gy_determinism determinism, machine *at)
         machine_task(&job, (gy_sched_task){.stage = 1, .input_count = 1}, first);
     }
     machine_task(&job, (gy_sched_task){.stage = 3, .input_count = 1}, second);
-    machine_new(at, &job, (gy_manager_options){.process_max = 1});
-    machine_begin(at);
+    machine_start(at, &job, (gy_manager_options){.process_max = 1});
     machine_done(at, 0, 10);
     machine_done(at, 1, 11);
     while (machine_state(at, 2) == TASK_RUNNING) {
@@ -171,8 +168,7 @@ GY_TEST(a_loss_goes_through_who_waits)
     static const uint32_t b[] = {1};
     chain(&job, GY_OUTPUT_INDETERMINATE);
     machine_task(&job, (gy_sched_task){.stage = 3, .input_count = 1}, b);
-    machine_new(&at, &job, (gy_manager_options){.process_max = 1});
-    machine_begin(&at);
+    machine_start(&at, &job, (gy_manager_options){.process_max = 1});
     machine_done(&at, 0, 10);
     machine_done(&at, 1, 11);
     machine_done(&at, 2, 12);
@@ -216,8 +212,7 @@ GY_TEST(a_cohort_stands_as_one)
     machine_job job;
     machine at;
     two_of_three(&job);
-    machine_new(&at, &job, (gy_manager_options){.process_max = 2});
-    machine_begin(&at);
+    machine_start(&at, &job, (gy_manager_options){.process_max = 2});
     gy_sched_event first = member_done(&at, 0, 1);
     machine_tell(&at, first);
     machine_tell(&at, first); /* twice is once */
@@ -237,8 +232,7 @@ GY_TEST(a_cohort_falls_as_one)
     machine_job job;
     machine at;
     two_of_three(&job);
-    machine_new(&at, &job, (gy_manager_options){.process_max = 2});
-    machine_begin(&at);
+    machine_start(&at, &job, (gy_manager_options){.process_max = 2});
     gy_sched_event first = member_done(&at, 0, 1);
     machine_tell(&at, first);
     machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_PROCESS_DOWN,
@@ -263,8 +257,7 @@ GY_TEST(a_member_takes_the_others_with_it)
     machine_job job;
     machine at;
     two_of_three(&job);
-    machine_new(&at, &job, (gy_manager_options){.process_max = 2});
-    machine_begin(&at);
+    machine_start(&at, &job, (gy_manager_options){.process_max = 2});
     gy_sched_event other = machine_event(&at, 0, 1);
     machine_fail(&at, 0, GY_CAUSE_OWN, 0);
     assert_int_equal(machine_count(&at, GY_EFFECT_CANCEL), 1);
@@ -287,8 +280,7 @@ GY_TEST(what_is_remembered_does_not_run)
     machine first, next;
     gy_sched_memo memos[4];
     chain(&job, GY_OUTPUT_UNORDERED);
-    machine_new(&first, &job, (gy_manager_options){.process_max = 1});
-    machine_begin(&first);
+    machine_start(&first, &job, (gy_manager_options){.process_max = 1});
     for (uint32_t task = 0; task < 4; task++) {
         gy_sched_task_state left;
         machine_done(&first, task, 10 + task);

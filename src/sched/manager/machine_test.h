@@ -47,6 +47,14 @@ static inline uint32_t machine_task(machine_job *job, gy_sched_task task,
     return at;
 }
 
+/* So many tasks alike, which read nothing. */
+static inline void machine_tasks(machine_job *job, uint32_t count, gy_sched_task task)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        machine_task(job, task, NULL);
+    }
+}
+
 /* n tasks of stage 0, each read by one task of stage 1. */
 static inline void machine_fan(machine_job *job, uint32_t n, gy_determinism determinism)
 {
@@ -142,6 +150,14 @@ static inline void machine_begin(machine *at)
             machine_up(at, process);
         }
     }
+}
+
+/* A new manager of the job that has begun. */
+static inline void machine_start(machine *at, const machine_job *job,
+                                 gy_manager_options options)
+{
+    machine_new(at, job, options);
+    machine_begin(at);
 }
 
 /* Where member `member` of a task's newest run sits. */

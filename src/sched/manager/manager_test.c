@@ -60,8 +60,7 @@ GY_TEST(an_empty_job_ends)
 {
     machine_job job = {0};
     machine at;
-    machine_new(&at, &job, (gy_manager_options){0});
-    machine_begin(&at);
+    machine_start(&at, &job, (gy_manager_options){0});
     machine_synced(&at);
     assert_int_equal(machine_reported(&at, GY_EFFECT_END, 0)->status, GY_OK);
     machine_free(&at);
@@ -73,8 +72,7 @@ GY_TEST(an_output_is_published_last)
     machine_job job = {0};
     machine at;
     machine_task(&job, (gy_sched_task){.flags = GY_TASK_FINAL}, NULL);
-    machine_new(&at, &job, (gy_manager_options){0});
-    machine_begin(&at);
+    machine_start(&at, &job, (gy_manager_options){0});
     machine_done(&at, 0, 1);
     assert_int_equal(machine_count(&at, GY_EFFECT_SAVE), 1);
     assert_int_equal(machine_count(&at, GY_EFFECT_PUBLISH), 0);
@@ -102,8 +100,7 @@ GY_TEST(what_was_saved_may_be_gone)
     machine first, next;
     size_t used = 0;
     machine_task(&job, (gy_sched_task){.flags = GY_TASK_FINAL}, NULL);
-    machine_new(&first, &job, (gy_manager_options){0});
-    machine_begin(&first);
+    machine_start(&first, &job, (gy_manager_options){0});
     machine_done(&first, 0, 1);
     machine_tell(&first, (gy_sched_event){.kind = GY_EVENT_OUTPUT_SAFE});
     machine_synced(&first);
@@ -134,8 +131,7 @@ GY_TEST(a_second_answer_changes_nothing)
     machine_job job;
     machine at;
     machine_fan(&job, 2, GY_OUTPUT_DETERMINISTIC);
-    machine_new(&at, &job, (gy_manager_options){0});
-    machine_begin(&at);
+    machine_start(&at, &job, (gy_manager_options){0});
     gy_sched_event done = machine_done_event(&at, 0, 100);
     machine_tell(&at, done);
     machine_tell(&at, done); /* the files that stand stay */
@@ -158,8 +154,7 @@ GY_TEST(six_failures_end_the_job)
     machine_job job;
     machine at;
     machine_fan(&job, 1, GY_OUTPUT_DETERMINISTIC);
-    machine_new(&at, &job, (gy_manager_options){0});
-    machine_begin(&at);
+    machine_start(&at, &job, (gy_manager_options){0});
     for (int i = 0; i < 20; i++) { /* these do not count */
         machine_fail(&at, 0, i % 2 == 0 ? GY_CAUSE_NEW_BAD_RECORD : GY_CAUSE_PEER, 0);
     }
@@ -190,11 +185,8 @@ GY_TEST(a_death_counts_for_what_ran)
 {
     machine_job job = {0};
     machine at;
-    for (int i = 0; i < 20; i++) {
-        machine_task(&job, (gy_sched_task){.stage = 0}, NULL);
-    }
-    machine_new(&at, &job, (gy_manager_options){.process_max = 1, .depth_max = 10});
-    machine_begin(&at);
+    machine_tasks(&job, 20, (gy_sched_task){.stage = 0});
+    machine_start(&at, &job, (gy_manager_options){.process_max = 1, .depth_max = 10});
     for (uint32_t task = 0; task < 9; task++) {
         machine_done(&at, task, task);
     }
@@ -219,8 +211,7 @@ GY_TEST(silence_is_a_death_that_does_not_count)
     machine_job job;
     machine at;
     machine_fan(&job, 2, GY_OUTPUT_DETERMINISTIC);
-    machine_new(&at, &job, (gy_manager_options){.silence_ns = 1000000000});
-    machine_begin(&at);
+    machine_start(&at, &job, (gy_manager_options){.silence_ns = 1000000000});
     gy_sched_event zombie = machine_done_event(&at, 0, 100);
     for (int i = 0; i < 10 && machine_count(&at, GY_EFFECT_KILL) == 0; i++) {
         at.now_ns += 250000000;
@@ -276,8 +267,7 @@ GY_TEST(every_cut_journal_resumes)
     machine_job job;
     machine first;
     machine_fan(&job, 5, GY_OUTPUT_DETERMINISTIC);
-    machine_new(&first, &job, (gy_manager_options){0});
-    machine_begin(&first);
+    machine_start(&first, &job, (gy_manager_options){0});
     run_all(&first);
     for (size_t cut = 0; cut <= first.journal_bytes; cut++) {
         machine next;
@@ -318,8 +308,7 @@ GY_TEST(a_flipped_bit_ends_the_journal)
     machine_job job;
     machine first;
     machine_fan(&job, 3, GY_OUTPUT_DETERMINISTIC);
-    machine_new(&first, &job, (gy_manager_options){0});
-    machine_begin(&first);
+    machine_start(&first, &job, (gy_manager_options){0});
     run_all(&first);
     for (size_t bit = 0; bit < first.journal_bytes * 8; bit++) {
         machine next;
@@ -341,8 +330,7 @@ GY_TEST(a_journal_of_another_job_is_refused)
     size_t used = 0;
     machine_fan(&job, 3, GY_OUTPUT_DETERMINISTIC);
     machine_fan(&other, 4, GY_OUTPUT_DETERMINISTIC);
-    machine_new(&first, &job, (gy_manager_options){0});
-    machine_begin(&first);
+    machine_start(&first, &job, (gy_manager_options){0});
     machine_new(&next, &other, (gy_manager_options){0});
     assert_status(gy_manager_replay(next.manager, first.journal, first.journal_bytes, &used),
                   GY_FORMAT);
@@ -357,8 +345,7 @@ GY_TEST(a_journal_of_another_version_is_refused)
     machine first, next;
     size_t used = 0;
     machine_fan(&job, 3, GY_OUTPUT_DETERMINISTIC);
-    machine_new(&first, &job, (gy_manager_options){0});
-    machine_begin(&first);
+    machine_start(&first, &job, (gy_manager_options){0});
     machine_new(&next, &job, (gy_manager_options){0});
     for (size_t size = sizeof(record_opening_packed); size <= sizeof(record_begin_packed);
          size += 4) {
@@ -383,8 +370,7 @@ GY_TEST(a_journal_that_fails_ends_the_job)
     machine_job job;
     machine at;
     machine_fan(&job, 3, GY_OUTPUT_DETERMINISTIC);
-    machine_new(&at, &job, (gy_manager_options){0});
-    machine_begin(&at);
+    machine_start(&at, &job, (gy_manager_options){0});
     machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_JOURNAL_FAILED, .reason = "disk full"});
     assert_int_equal(at.said.count, 1); /* and nothing is appended any more */
     assert_int_equal(machine_reported(&at, GY_EFFECT_END, 0)->status, GY_IO);

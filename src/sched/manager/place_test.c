@@ -38,8 +38,7 @@ GY_TEST(short_tasks_are_sent_ahead)
     machine_job job;
     machine at;
     many(&job, 60, (gy_sched_task){.stage = 0});
-    machine_new(&at, &job, (gy_manager_options){.process_max = 2, .depth_max = 8});
-    machine_begin(&at);
+    machine_start(&at, &job, (gy_manager_options){.process_max = 2, .depth_max = 8});
     assert_int_equal(at.manager->slots[0].load + at.manager->slots[1].load, 2);
     for (uint32_t task = 0; task < 20; task++) {
         finish(&at, task, 1000);
@@ -54,8 +53,7 @@ GY_TEST(long_tasks_wait_for_nobody)
     machine_job job;
     machine at;
     many(&job, 20, (gy_sched_task){.stage = 0});
-    machine_new(&at, &job, (gy_manager_options){.process_max = 2});
-    machine_begin(&at);
+    machine_start(&at, &job, (gy_manager_options){.process_max = 2});
     for (uint32_t task = 0; task < 15; task++) {
         finish(&at, task, 3000000);
         assert_true(at.manager->slots[0].load <= 1 && at.manager->slots[1].load <= 1);
@@ -69,8 +67,7 @@ GY_TEST(nothing_stays_behind_a_long_one)
     machine_job job;
     machine at;
     many(&job, 26, (gy_sched_task){.stage = 0});
-    machine_new(&at, &job, (gy_manager_options){.process_max = 2, .depth_max = 5});
-    machine_begin(&at);
+    machine_start(&at, &job, (gy_manager_options){.process_max = 2, .depth_max = 5});
     uint32_t task = 0;
     for (; task < 16; task++) {
         finish(&at, task, 1000);
@@ -102,8 +99,7 @@ GY_TEST(nothing_stays_behind_while_a_slot_is_empty)
     many(&job, 1, (gy_sched_task){.stage = 0});
     machine_task(&job, (gy_sched_task){.stage = 0, .input_count = 1}, first);
     machine_task(&job, (gy_sched_task){.stage = 0, .input_count = 1}, first);
-    machine_new(&at, &job, (gy_manager_options){.process_max = 2, .depth_max = 5});
-    machine_begin(&at);
+    machine_start(&at, &job, (gy_manager_options){.process_max = 2, .depth_max = 5});
     finish(&at, 0, 1000);
     assert_int_equal(at.manager->slots[0].load, 2);
     assert_int_equal(at.manager->slots[1].state, SLOT_EMPTY);
@@ -126,11 +122,8 @@ GY_TEST(a_cohort_is_not_starved)
     machine at;
     many(&job, 3, (gy_sched_task){.stage = 0});
     machine_task(&job, (gy_sched_task){.stage = 1, .width = 3}, NULL);
-    for (int i = 0; i < 20; i++) {
-        machine_task(&job, (gy_sched_task){.stage = 0}, NULL);
-    }
-    machine_new(&at, &job, (gy_manager_options){.process_max = 3});
-    machine_begin(&at);
+    machine_tasks(&job, 20, (gy_sched_task){.stage = 0});
+    machine_start(&at, &job, (gy_manager_options){.process_max = 3});
     finish(&at, 0, 1000);
     finish(&at, 1, 1000);
     assert_int_equal(machine_state(&at, 3), TASK_READY);
@@ -178,8 +171,7 @@ static void begin_anew(const machine *at)
 static uint32_t leave_one(machine *at, machine_job *job, int count, int64_t run_ns)
 {
     many(job, count, (gy_sched_task){.stage = 0});
-    machine_new(at, job, (gy_manager_options){.process_max = 3});
-    machine_begin(at);
+    machine_start(at, job, (gy_manager_options){.process_max = 3});
     uint32_t slow =
         at->manager->runs[at->manager->placements[at->manager->slots[0].first].run].task;
     for (bool has_more = true; has_more;) {
@@ -250,8 +242,7 @@ GY_TEST(bytes_excuse)
         machine_task(
             &job, (gy_sched_task){.input_bytes = i == 0 ? 100000000 : 1000000 * (i + 1)}, NULL);
     }
-    machine_new(&at, &job, (gy_manager_options){.process_max = 2});
-    machine_begin(&at);
+    machine_start(&at, &job, (gy_manager_options){.process_max = 2});
     for (uint32_t task = 1; task < 20; task++) { /* 0.1 s and 0.1 s a megabyte */
         begin_anew(&at);
         finish(&at, task, 100000000 + 100000000 * (int64_t)(task + 1));
@@ -313,8 +304,7 @@ GY_TEST(a_gate_grows_once)
     machine at, next;
     machine_task(&job, (gy_sched_task){.stage = 2}, NULL);
     machine_task(&job, (gy_sched_task){.stage = 2}, NULL);
-    machine_new(&at, &job, (gy_manager_options){.process_max = 2});
-    machine_begin(&at);
+    machine_start(&at, &job, (gy_manager_options){.process_max = 2});
     machine_done(&at, 0, 10);
     assert_int_equal(machine_count(&at, GY_EFFECT_GROW), 0);
     machine_done(&at, 1, 11);
@@ -358,8 +348,7 @@ GY_TEST(wrong_growths_end_the_job)
         machine_job job = {0};
         machine at;
         machine_task(&job, (gy_sched_task){.stage = 2}, NULL);
-        machine_new(&at, &job, (gy_manager_options){.process_max = 1});
-        machine_begin(&at);
+        machine_start(&at, &job, (gy_manager_options){.process_max = 1});
         machine_done(&at, 0, 10);
         machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_GROWN,
                                            .stage = 2,
@@ -380,8 +369,7 @@ GY_TEST(nothing_goes_to_a_process_that_is_gone)
     machine_job job;
     machine at;
     machine_fan(&job, 1, GY_OUTPUT_DETERMINISTIC);
-    machine_new(&at, &job, (gy_manager_options){.process_max = 1});
-    machine_begin(&at);
+    machine_start(&at, &job, (gy_manager_options){.process_max = 1});
     gy_sched_event event = machine_event(&at, 0, 0);
     event.kind = GY_EVENT_FAILED;
     event.cause = GY_CAUSE_OWN;

@@ -80,9 +80,7 @@ static void run_job(const speeds *of, int64_t backup_floor_ns, result *out)
     worker workers[MOST] = {0};
     uint32_t count = 0;
     *out = (result){0};
-    for (int i = 0; i < TASKS; i++) {
-        machine_task(&job, (gy_sched_task){.stage = 0}, NULL);
-    }
+    machine_tasks(&job, TASKS, (gy_sched_task){.stage = 0});
     while (count < MOST && of->slowness[count] != 0) {
         count++;
     }
@@ -231,9 +229,7 @@ GY_TEST(a_slow_cohort_is_seen_and_copied)
     gy_stage_state stage = {.copies = 0};
     uint32_t seen = 0;
     all = (members){0};
-    for (int i = 0; i < COHORTS; i++) {
-        machine_task(&job, (gy_sched_task){.stage = 0, .width = 2}, NULL);
-    }
+    machine_tasks(&job, COHORTS, (gy_sched_task){.stage = 0, .width = 2});
     machine_new(&at, &job, (gy_manager_options){.process_max = WORKERS});
     machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_BEGIN});
     machine_synced(&at);
