@@ -283,7 +283,9 @@ enum { GY_CHOICE_BYTES = 128 };
  * "slots" up to 8 KiB, "hierarchy:tree+ring (model, 310 us)".
  *
  * @param is_registered  the buffers of all ranks lie in their pools (gy_comm_pool)
- * @return GY_OK; GY_NOMEM; @threads any
+ * @return GY_OK; GY_ARG no rank could make the call; GY_UNSUPPORTED the algorithm that the user
+ * names cannot carry it out; GY_NOMEM
+ * @threads any
  */
 GY_API GY_MUST_CHECK gy_status gy_coll_choice(gy_comm *comm, const gy_coll_call *call,
                                               bool is_registered, char out[GY_CHOICE_BYTES]);

@@ -90,11 +90,14 @@ bool gy_average_is_wide(const gy_comm *comm, const gy_coll_call *call)
 
 bool gy_average_is_sum(const gy_coll_call *call)
 {
+    GY_CHECK_DEEP((unsigned)call->dtype < GY_DTYPE_COUNT);
     return call->user != NULL && call->user == &integers[call->dtype].sum;
 }
 
 gy_coll_call gy_average_call(const gy_coll_call *call)
 {
+    GY_ASSERT((unsigned)call->dtype < GY_DTYPE_COUNT);
+    GY_ASSERT(integers[call->dtype].widen != NULL && call->user == NULL);
     gy_coll_call sums = *call;
     sums.user = &integers[call->dtype].sum;
     sums.in_parts.displacements = NULL; /* the sums lie without gaps */
@@ -108,6 +111,8 @@ static void widen_parts(const gy_average *average, void *to)
     const integer *how = &integers[call->dtype];
     const gy_parts *parts = &call->in_parts;
     size_t element = gy_dtype_bytes(call->dtype), at = 0;
+    GY_ASSERT(how->widen != NULL);
+    GY_ASSERT(!call->is_vector || parts->counts != NULL);
     if (!call->is_vector) {
         how->widen(to, call->in, gy_call_in_bytes(average->comm, call) / element);
         return;
@@ -125,6 +130,8 @@ static void widen_parts(const gy_average *average, void *to)
 
 gy_status gy_average_begin(const gy_comm *comm, gy_coll_call *call, gy_average **average)
 {
+    GY_ASSERT(gy_average_is_wide(comm, call));
+    GY_ASSERT(average != NULL);
     gy_coll_call sums = gy_average_call(call);
     size_t in_bytes = gy_round_up(gy_call_in_bytes(comm, &sums), GY_CACHE_LINE);
     bool is_split = call->operation == GY_OPERATION_REDUCE_SCATTER; /* else in place */
@@ -140,6 +147,7 @@ gy_status gy_average_begin(const gy_comm *comm, gy_coll_call *call, gy_average *
     sums.out = is_split ? room + in_bytes : gy_call_gets(comm, call) ? room : NULL;
     *made = (gy_average){.comm = comm, .call = *call, .room = room, .sums = sums.out};
     widen_parts(made, room);
+    GY_ASSERT(gy_average_is_sum(&sums));
     *call = sums;
     *average = made;
     return GY_OK;
@@ -148,7 +156,9 @@ gy_status gy_average_begin(const gy_comm *comm, gy_coll_call *call, gy_average *
 gy_status gy_average_end(gy_average *average, gy_status status)
 {
     const gy_coll_call *call = &average->call;
+    GY_ASSERT(status <= GY_OK && average->room != NULL);
     if (status == GY_OK && gy_call_gets(average->comm, call)) {
+        GY_ASSERT(average->sums != NULL && integers[call->dtype].divide != NULL);
         size_t bytes = gy_call_out_bytes(average->comm, call);
         integers[call->dtype].divide(call->out, average->sums,
                                      bytes / gy_dtype_bytes(call->dtype), average->comm->size);
@@ -163,12 +173,14 @@ static void end_average(void *arg, gy_status status)
     gy_average *average = arg;
     gy_coll_end end = average->end;
     void *own = average->arg;
+    GY_ASSERT(end != NULL);
     end(own, gy_average_end(average, status));
 }
 
 gy_status gy_average_start(gy_coll *coll)
 {
     gy_average *average = NULL;
+    GY_ASSERT(coll->stage == GY_COLL_RESERVED && coll->end != NULL);
     GY_TRY(gy_average_begin(coll->comm, &coll->call, &average));
     average->end = coll->end;
     average->arg = coll->arg;

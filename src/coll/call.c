@@ -10,6 +10,7 @@ enum { MAX_ELEMENT_BYTES = 4096 };
 
 static bool is_one_of(gy_operation operation, unsigned set)
 {
+    GY_CHECK_DEEP((unsigned)operation < GY_OPERATION_COUNT);
     return (set >> operation & 1) != 0;
 }
 
@@ -45,12 +46,14 @@ bool gy_call_gives(const gy_comm *comm, const gy_coll_call *call)
 {
     bool is_rooted =
         is_one_of(call->operation, ROOT_GIVES) || call->operation == GY_OPERATION_BROADCAST;
+    GY_CHECK_DEEP(!has_root(call->operation) || gy_comm_has_rank(comm, call->root));
     return !is_rooted || comm->rank == call->root;
 }
 
 bool gy_call_gets(const gy_comm *comm, const gy_coll_call *call)
 {
     bool is_left = call->operation == GY_OPERATION_EXCLUSIVE_SCAN && comm->rank == 0;
+    GY_CHECK_DEEP(!has_root(call->operation) || gy_comm_has_rank(comm, call->root));
     return !is_left && (!is_one_of(call->operation, ROOT_GETS) || comm->rank == call->root);
 }
 
@@ -66,12 +69,14 @@ bool gy_call_reduces(const gy_coll_call *call)
 
 gy_plan_order gy_call_order(const gy_coll_call *call)
 {
+    GY_CHECK_DEEP(!has_user(call) || call->user->combine != NULL);
     return has_user(call) && !call->user->is_commutative ? GY_ORDER_RANK : GY_ORDER_ANY;
 }
 
 size_t gy_call_element_bytes(const gy_coll_call *call)
 {
     bool is_own = has_user(call) && call->user->element_bytes != 0;
+    GY_CHECK_DEEP(!is_own || call->user->element_bytes <= MAX_ELEMENT_BYTES);
     if (is_own) {
         return call->user->element_bytes;
     }
@@ -85,11 +90,13 @@ size_t gy_count_limit(const gy_coll_call *call)
 
 gy_coll_fold gy_call_fold(const gy_comm *comm, const gy_coll_call *call)
 {
+    GY_CHECK_DEEP(comm->size > 1); /* one rank alone folds nothing */
     return gy_coll_fold_of(call->dtype, call->reduction, call->user, comm->size);
 }
 
 static size_t bytes_of(const gy_comm *comm, const gy_coll_call *call, unsigned split)
 {
+    GY_CHECK_DEEP(split == PARTS_IN || split == PARTS_OUT);
     bool is_split = is_one_of(call->operation, split);
     size_t count = call->count;
     if (call->is_vector && is_split) {
@@ -100,6 +107,7 @@ static size_t bytes_of(const gy_comm *comm, const gy_coll_call *call, unsigned s
     } else if (is_split) {
         count *= (size_t)comm->size;
     }
+    GY_CHECK_DEEP(count <= SIZE_MAX / gy_call_element_bytes(call));
     return count * gy_call_element_bytes(call);
 }
 
@@ -115,6 +123,7 @@ size_t gy_call_out_bytes(const gy_comm *comm, const gy_coll_call *call)
 
 static gy_status check_reduction(const gy_coll_call *call)
 {
+    GY_CHECK_DEEP(is_reduction(call->operation));
     const char *name = gy_operation_name(call->operation);
     if (has_user(call)) {
         bool is_bad = call->user->combine == NULL || call->user->name == NULL ||
@@ -143,6 +152,7 @@ bool gy_call_is_in_place(const gy_comm *comm, const gy_coll_call *call)
     size_t element = gy_call_element_bytes(call);
     uintptr_t own = call->count * element * (uintptr_t)comm->rank;
     uintptr_t in = (uintptr_t)call->in, out = (uintptr_t)call->out;
+    GY_CHECK_DEEP(element > 0 && gy_comm_has_rank(comm, comm->rank));
     if (call->is_vector && call->operation != GY_OPERATION_ALLTOALL) {
         own = gy_parts_own_start(comm, call) * element;
     }
@@ -165,6 +175,7 @@ typedef struct pieces {
 
 static pieces pieces_of(const gy_comm *comm, const gy_coll_call *call, unsigned split)
 {
+    GY_ASSERT(split == PARTS_IN || split == PARTS_OUT);
     const gy_parts *parts = split == PARTS_IN ? &call->in_parts : &call->out_parts;
     bool has_parts = call->is_vector && is_one_of(call->operation, split) &&
                      parts->counts != NULL && parts->displacements != NULL;
@@ -178,8 +189,10 @@ static pieces pieces_of(const gy_comm *comm, const gy_coll_call *call, unsigned 
 static void piece_at(const pieces *of, int i, uintptr_t *begin, uintptr_t *end)
 {
     bool has_parts = of->parts != NULL;
+    GY_CHECK_DEEP(i >= 0 && i < of->count);
     *begin = of->data + (has_parts ? (size_t)of->parts->displacements[i] * of->element : 0);
     *end = *begin + (has_parts ? (size_t)of->parts->counts[i] * of->element : of->bytes);
+    GY_CHECK_DEEP(*begin <= *end);
 }
 
 static bool overlaps(const gy_comm *comm, const gy_coll_call *call)
@@ -215,6 +228,7 @@ static const char *place_text(gy_operation operation)
 
 static gy_status check_apart(const gy_comm *comm, const gy_coll_call *call)
 {
+    GY_CHECK_DEEP((unsigned)call->operation < GY_OPERATION_COUNT);
     if (!overlaps(comm, call)) {
         return GY_OK;
     }
@@ -244,6 +258,7 @@ static gy_status check_there(const gy_comm *comm, const gy_coll_call *call)
 /* Most calls, at a glance: a small one costs as much as some looks. */
 static inline bool is_plainly_right(const gy_comm *comm, const gy_coll_call *call)
 {
+    GY_CHECK_DEEP(call->count <= gy_count_limit(call)); /* so no product below overflows */
     if (call->is_vector || call->in == NULL || call->out == NULL) {
         return false;
     }
@@ -258,6 +273,8 @@ static inline bool is_plainly_right(const gy_comm *comm, const gy_coll_call *cal
 
 gy_status gy_call_check_buffers(const gy_comm *comm, const gy_coll_call *call)
 {
+    GY_CHECK_DEEP((unsigned)call->operation < GY_OPERATION_COUNT);
+    GY_CHECK_DEEP(comm->size > 0);
     if (is_plainly_right(comm, call)) {
         return GY_OK;
     }
@@ -267,6 +284,8 @@ gy_status gy_call_check_buffers(const gy_comm *comm, const gy_coll_call *call)
 
 gy_status gy_call_check(const gy_comm *comm, const gy_coll_call *call)
 {
+    GY_CHECK_DEEP(call != NULL);
+    GY_CHECK_DEEP(gy_comm_has_rank(comm, comm->rank));
     if ((unsigned)call->operation >= GY_OPERATION_COUNT) {
         return gy_fail(GY_ARG, "operation %d does not exist", (int)call->operation);
     }
@@ -317,6 +336,7 @@ static bool find_registered(const gy_comm *comm, const gy_coll_call *call,
         is_out = gy_shared_owns(comm->shared, gy_comm_place(comm, comm->rank), call->out,
                                 gy_call_out_bytes(comm, call), &out);
     }
+    GY_ASSERT(in <= GY_REMOTE_MASK && out <= GY_REMOTE_MASK);
     *remote = (gy_remote_address){.in = in, .out = out & GY_REMOTE_MASK};
     return is_in && is_out;
 }
@@ -325,6 +345,7 @@ static bool find_registered(const gy_comm *comm, const gy_coll_call *call,
 static uint32_t detail_of(const gy_comm *comm, const gy_coll_call *call)
 {
     uint64_t hash = comm->life;
+    GY_CHECK_DEEP(!has_user(call) || call->user->name != NULL);
     if (has_user(call)) {
         const gy_user_reduction *user = call->user;
         hash = gy_hash(user->name, strlen(user->name),
@@ -352,6 +373,8 @@ static bool is_refusal(const gy_coll_call *call)
 gy_coll_signature gy_coll_signature_of(const gy_comm *comm, const gy_coll_call *call,
                                        bool is_tiny)
 {
+    GY_CHECK_DEEP(!is_tiny || comm->shared != NULL);
+    GY_CHECK_DEEP((unsigned)call->operation < GY_OPERATION_COUNT);
     gy_remote_address remote;
     bool reduces = is_reduction(call->operation);
     bool is_users = has_user(call) && !gy_average_is_sum(call), is_refused = is_refusal(call);
@@ -386,6 +409,7 @@ static const char *reduction_text(const gy_coll_signature *signature)
 
 const char *gy_coll_signature_text(const gy_coll_signature *signature, char out[128])
 {
+    GY_ASSERT(signature != NULL && out != NULL);
     gy_operation operation = (gy_operation)signature->operation;
     bool is_known =
         signature->operation < GY_OPERATION_COUNT && signature->dtype < GY_DTYPE_COUNT;
@@ -418,6 +442,7 @@ const char *gy_coll_signature_text(const gy_coll_signature *signature, char out[
 /* " of group 2"; the world needs no name. */
 static const char *group_text(const gy_comm *comm, char out[40])
 {
+    GY_ASSERT(comm->root != NULL);
     out[0] = '\0';
     if (comm->root != comm) {
         snprintf(out, 40, " of group %d.%u", comm->comm_slot, comm->life);
@@ -429,6 +454,7 @@ const char *gy_coll_text(const gy_coll *coll, char out[192])
 {
     char text[128], group[40];
     const gy_message *message = &coll->message;
+    GY_ASSERT(coll->comm != NULL && out != NULL);
     if (coll->kind == GY_COLL_COLLECTIVE) {
         snprintf(out, 192, "collective %llu%s, %s", (unsigned long long)coll->number,
                  group_text(coll->comm, group), gy_coll_signature_text(&coll->signature, text));
@@ -464,6 +490,9 @@ gy_status gy_coll_signature_mismatch(const gy_coll *coll, const gy_coll_signatur
     char mine[128], theirs[128], group[40], by[320];
     const gy_comm *comm = coll->comm;
     bool is_forced = coll->signature.forced != other->forced;
+    GY_ASSERT(coll->kind == GY_COLL_COLLECTIVE);
+    GY_ASSERT(rank >= 0 && rank < comm->transport->size &&
+              rank != gy_comm_peer(comm, comm->rank));
     return gy_fail(
         GY_MISMATCH, "collective %llu%s: rank %d called %s, rank %d called %s%s",
         (unsigned long long)coll->number, group_text(comm, group),
@@ -491,6 +520,7 @@ void gy_call_alone(const gy_coll_call *call)
     }
     const uint8_t *in = call->in;
     uint8_t *out = call->out;
+    GY_CHECK_DEEP(count == 0 || is_nothing || (in != NULL && out != NULL));
     if (count > 0 && !is_nothing && in + from != out + to) {
         memmove(out + to, in + from, count * element);
     }

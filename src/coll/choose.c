@@ -12,6 +12,7 @@ enum {
 
 bool gy_coll_is_usual(const gy_algorithm *row)
 {
+    GY_ASSERT(row != NULL && row->name != NULL);
     static const char *const on_host[] = {"claimed", "direct", "exchange", "staged"};
     for (size_t i = 0; i < GY_COUNT(on_host); i++) {
         if (strcmp(row->name, on_host[i]) == 0) {
@@ -27,6 +28,7 @@ bool gy_coll_is_usual(const gy_algorithm *row)
  */
 static int64_t longest_part(const gy_comm *comm, const gy_coll_call *call, int64_t told)
 {
+    GY_ASSERT(told >= -1);
     if (!call->is_vector) {
         return -1;
     }
@@ -39,6 +41,8 @@ static int64_t vector_bytes(const gy_comm *comm, const gy_coll_call *call, int64
     int64_t element = (int64_t)gy_call_element_bytes(call);
     int64_t parts = gy_call_has_parts(call) ? comm->size : 1;
     int64_t count = call->is_vector ? longest : (int64_t)call->count;
+    GY_ASSERT(element > 0 && parts > 0);
+    GY_ASSERT(count <= INT64_MAX / element / parts);
     return count < 0 ? UNKNOWN_BYTES : count * element * parts;
 }
 
@@ -46,6 +50,8 @@ static int64_t vector_bytes(const gy_comm *comm, const gy_coll_call *call, int64
 static gy_need_of need_of(const gy_comm *comm, const gy_coll_call *call, bool is_registered,
                           int64_t longest)
 {
+    GY_ASSERT(longest >= -1);
+    GY_ASSERT((unsigned)call->operation < GY_OPERATION_COUNT);
     bool is_half = gy_call_reduces(call) && call->user == NULL &&
                    (call->dtype == GY_F16 || call->dtype == GY_BF16);
     return (gy_need_of){.operation = call->operation,
@@ -63,6 +69,8 @@ static gy_need_of need_of(const gy_comm *comm, const gy_coll_call *call, bool is
 /* Say once for each size what a call takes. */
 static void tell(gy_site *site, const gy_need_of *need, const gy_pick *pick)
 {
+    GY_ASSERT((unsigned)need->operation < GY_OPERATION_COUNT && need->bytes >= 0);
+    GY_ASSERT(pick->row != NULL);
     uint64_t bit = UINT64_C(1) << (63 - __builtin_clzll((uint64_t)need->bytes | 1));
     char name[64], why[64], size[32];
     if (gy_log_is_on(GY_LOG_DEBUG) && (site->told[need->operation] & bit) == 0) {
@@ -78,6 +86,7 @@ static void tell(gy_site *site, const gy_need_of *need, const gy_pick *pick)
 static gy_status cut_vector(gy_comm *comm, const gy_coll_call *call, const gy_algorithm *row,
                             int64_t longest, gy_pieces *pieces)
 {
+    GY_ASSERT(call->is_vector && longest >= -1);
     int64_t element = (int64_t)gy_call_element_bytes(call), chunk = 0;
     GY_TRY(gy_site_chunk_bytes(&comm->site, row, &chunk));
     chunk = GY_MAX(chunk / element / gy_unit_of(element) * gy_unit_of(element),
@@ -86,6 +95,7 @@ static gy_status cut_vector(gy_comm *comm, const gy_coll_call *call, const gy_al
     if (chunks > UINT16_MAX) {
         return GY_LIMIT;
     }
+    GY_ASSERT(chunks >= 1);
     *pieces = (gy_pieces){.legs = 1, .leg = GY_MAX(longest, (int64_t)1), .chunks = (int)chunks};
     return GY_OK;
 }
@@ -93,6 +103,7 @@ static gy_status cut_vector(gy_comm *comm, const gy_coll_call *call, const gy_al
 /* One algorithm, and its pieces. */
 static gy_status choose(gy_coll *coll, int64_t longest, gy_coll_method *choice)
 {
+    GY_ASSERT(coll->comm->size > 1);
     gy_comm *comm = coll->comm;
     const gy_coll_call *call = &coll->call;
     int64_t element = (int64_t)gy_call_element_bytes(call), count = (int64_t)call->count;
@@ -107,6 +118,7 @@ static gy_status choose(gy_coll *coll, int64_t longest, gy_coll_method *choice)
                        call->user != NULL ? call->user->name : "the call");
     }
     tell(&comm->site, &need, &pick);
+    GY_ASSERT(pick.row->operation == call->operation);
     choice->algorithm = pick.row;
     memcpy(choice->parameter, pick.parameter, sizeof(choice->parameter));
     choice->is_streamed = false;
@@ -127,6 +139,7 @@ static gy_status choose(gy_coll *coll, int64_t longest, gy_coll_method *choice)
 static bool is_like(const gy_coll_memo *memo, const gy_coll *coll)
 {
     const gy_coll_call *call = &coll->call;
+    GY_ASSERT(!call->is_vector && call->user == NULL);
     return memo->is_set && gy_coll_signatures_agree(&memo->signature, &coll->signature) &&
            memo->is_in_place == (call->in == call->out) &&
            memo->all_registered == coll->all_registered;
@@ -140,6 +153,7 @@ static gy_status choose_usual(gy_coll *coll, gy_coll_method *choice)
         return GY_OK;
     }
     GY_TRY(choose(coll, -1, choice));
+    GY_ASSERT(choice->algorithm != NULL && choice->pieces.legs >= 1);
     *memo = (gy_coll_memo){.signature = coll->signature,
                            .is_set = true,
                            .is_in_place = coll->call.in == coll->call.out,
@@ -151,6 +165,7 @@ static gy_status choose_usual(gy_coll *coll, gy_coll_method *choice)
 gy_status gy_choose(gy_coll *coll, gy_coll_method *choice)
 {
     const gy_coll_call *call = &coll->call;
+    GY_ASSERT(call == &coll->call && coll->kind == GY_COLL_COLLECTIVE);
     if (!call->is_vector && call->user == NULL) {
         return choose_usual(coll, choice);
     }
@@ -170,8 +185,10 @@ gy_status gy_coll_choice(gy_comm *comm, const gy_coll_call *call, bool is_regist
                          char out[GY_CHOICE_BYTES])
 {
     GY_COMM_EXPECT(comm);
+    GY_ASSERT(call != NULL && out != NULL);
     gy_pick pick = {.row = NULL};
     char name[64], why[64];
+    GY_TRY(gy_call_check(comm, call));
     const gy_coll_call made = gy_average_is_wide(comm, call) ? gy_average_call(call) : *call;
     call = &made; /* as the ranks carry it out */
     gy_mutex_lock(&comm->root->lock);

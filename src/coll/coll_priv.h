@@ -256,19 +256,30 @@ _Noreturn void gy_comm_misused(const gy_comm *comm, const char *function);
         }                                                                                      \
     } while (0)
 
+/** Is `rank` a rank of the communicator? */
+static inline bool gy_comm_has_rank(const gy_comm *comm, int rank)
+{
+    return rank >= 0 && rank < comm->size;
+}
 /** The transport's number of a rank. */
 static inline int gy_comm_peer(const gy_comm *comm, int rank)
 {
+    GY_CHECK_DEEP(gy_comm_has_rank(comm, rank));
     return comm->ranks == NULL ? rank : comm->ranks[rank];
 }
 /** A rank's place among those that share memory; the communicator's ranks all do. */
 static inline int gy_comm_place(const gy_comm *comm, int rank)
 {
-    return gy_comm_peer(comm, rank) - comm->shared->first_rank;
+    GY_CHECK_DEEP(comm->shared != NULL);
+    int place = gy_comm_peer(comm, rank) - comm->shared->first_rank;
+    GY_CHECK_DEEP(place >= 0 && place < comm->shared->size);
+    return place;
 }
 /** Word `index` of the communicator's slot at a rank. */
 static inline gy_shared_word *gy_word_line(const gy_comm *comm, int rank, uint64_t index)
 {
+    GY_CHECK_DEEP(index < GY_COMM_SLOT_WORDS);
+    GY_CHECK_DEEP(comm->comm_slot < comm->root->shared_comm_slots);
     gy_shared_word *words = gy_shared_words(comm->shared, gy_comm_place(comm, rank));
     return &words[(uint64_t)comm->comm_slot * GY_COMM_SLOT_WORDS + index];
 }
@@ -279,19 +290,23 @@ static inline _Atomic uint64_t *gy_word_of(const gy_comm *comm, int rank, uint64
 /** Have the ranks of the host fewer cores than they are? Alike on all of them. */
 static inline bool gy_comm_is_crowded(const gy_comm *comm)
 {
+    GY_CHECK_DEEP(comm->shared == NULL || comm->shared->cores > 0);
     return comm->shared != NULL && comm->shared->size > comm->shared->cores;
 }
 /** Shares each rank its core with one other at most? */
 static inline bool gy_comm_has_pairs(const gy_comm *comm)
 {
+    GY_CHECK_DEEP(comm->shared == NULL || comm->shared->cores > 0);
     return comm->shared != NULL && comm->shared->size <= 2 * comm->shared->cores;
 }
 static inline uint8_t *gy_comm_slot_of(const gy_comm *comm, int rank)
 {
+    GY_CHECK_DEEP(comm->comm_slot >= 0 && comm->comm_slot < GY_COMM_SLOTS);
     uint8_t *staging = gy_shared_staging(comm->shared, gy_comm_place(comm, rank));
     size_t before = comm->comm_slot == 0
                         ? 0
                         : GY_WORLD_STAGING + (size_t)(comm->comm_slot - 1) * GY_GROUP_STAGING;
+    GY_CHECK_DEEP(before < comm->shared->staging_bytes);
     return staging + before;
 }
 /** Of its epoch, as it stands in all tags. */
@@ -302,12 +317,15 @@ static inline uint64_t gy_parity_of(const gy_comm *comm)
 /** What the tags of a communicator's collectives begin with. */
 static inline uint64_t gy_tag_of(const gy_comm *comm, uint64_t number, uint16_t chunk)
 {
+    GY_CHECK_DEEP(number >> 40 == 0); /* the communicator slot stands above */
+    GY_CHECK_DEEP(comm->comm_slot < GY_COMM_SLOTS);
     return gy_parity_of(comm) | (uint64_t)comm->comm_slot << 56 | number << 16 | chunk;
 }
 
 /** Elements that fill a cache line; at least one. */
 static inline int64_t gy_unit_of(int64_t element_bytes)
 {
+    GY_CHECK_DEEP(element_bytes > 0);
     return element_bytes < GY_CACHE_LINE ? GY_CACHE_LINE / element_bytes : 1;
 }
 
@@ -402,12 +420,15 @@ void gy_count_exchange_finish(const gy_coll *coll);
 /* slots.c */
 static inline gy_coll_slot *gy_coll_slot_of(const gy_comm *comm, int rank, uint64_t number)
 {
+    GY_CHECK_DEEP(comm->shared != NULL);
     return (gy_coll_slot *)(void *)gy_comm_slot_of(comm, rank) + number % GY_CHANNELS;
 }
 static inline uint8_t *gy_region_of(const gy_coll *coll, int rank)
 {
     const gy_comm *comm = coll->comm;
     uint64_t region = rank == comm->rank ? coll->region : coll->remote[rank].region;
+    GY_CHECK_DEEP(rank != comm->rank || coll->region < GY_CHANNELS);
+    GY_CHECK_DEEP(comm->region_bytes > 0);
     return gy_comm_slot_of(comm, rank) + GY_CHANNELS * sizeof(gy_coll_slot) +
            region % GY_CHANNELS * comm->region_bytes;
 }
@@ -446,6 +467,7 @@ void gy_plans_free(gy_comm *comm);
 #define GY_LIBRARY_NAME "mpi"
 static inline bool gy_row_is_library(const gy_algorithm *row)
 {
+    GY_CHECK_DEEP(row != NULL);
     return row->need == GY_NEED_LIBRARY;
 }
 /** Does the call fit the library that started the ranks? By what stands in signatures. */
@@ -479,6 +501,7 @@ gy_status gy_claim_await(gy_coll *coll, const gy_step *step);
 /* place.c */
 static inline size_t gy_run_element_bytes(const gy_coll *coll)
 {
+    GY_CHECK_DEEP(coll->runner.fold.element_bytes > 0);
     return coll->runner.fold.element_bytes;
 }
 /** Are all messages of the algorithm's plans running sums? Those of scans are. */
@@ -489,6 +512,7 @@ static inline bool gy_sums_travel(const gy_algorithm *row)
 /** Are the messages wider than the elements that they stand for? */
 static inline bool gy_run_widens(const gy_runner *runner)
 {
+    GY_CHECK_DEEP(runner->choice.algorithm != NULL);
     return gy_sums_travel(runner->choice.algorithm) && gy_coll_fold_is_wide(&runner->fold);
 }
 /** Do running sums stand in scratch, to be finished where they leave it? Where one rank folds
@@ -496,6 +520,7 @@ static inline bool gy_run_widens(const gy_runner *runner)
  * whose sums travel. */
 static inline bool gy_run_folds(const gy_runner *runner)
 {
+    GY_CHECK_DEEP(runner->choice.algorithm != NULL);
     const gy_algorithm *row = runner->choice.algorithm;
     bool reduces = row->operation == GY_OPERATION_ALLREDUCE ||
                    row->operation == GY_OPERATION_REDUCE ||
@@ -538,6 +563,9 @@ void gy_comm_tell(gy_comm *comm) GY_REQUIRES(comm->root->lock);
 gy_coll *gy_coll_take(gy_comm *comm) GY_REQUIRES(comm->root->lock);
 /** Without: for a message. */
 gy_coll *gy_coll_take_unnumbered(gy_comm *comm) GY_REQUIRES(comm->root->lock);
+/** Assert what holds of a call between two steps (the table in progress.c); after each change
+ * of its stage. */
+void gy_coll_check(const gy_coll *coll) GY_REQUIRES(comm->root->lock);
 void gy_coll_launch(gy_coll *coll) GY_REQUIRES(comm->root->lock);
 void gy_wake_peers(const gy_comm *comm);
 
@@ -580,6 +608,7 @@ GY_MUST_CHECK gy_status gy_comm_check_buffers(gy_comm *comm, const gy_coll_call 
 /** Hash of the names and the table that algorithms are chosen by. */
 static inline uint32_t gy_comm_chooses_by(const gy_comm *comm)
 {
+    GY_CHECK_DEEP(comm->site.forced != NULL);
     const gy_tuning *tuning = comm->site.tuning;
     return comm->site.forced->hash ^ (tuning != NULL ? tuning->hash : 0);
 }

@@ -21,6 +21,7 @@ gy_status gy_comm_read_timeout(double wanted, int64_t *timeout_ns)
                            text);
         }
     }
+    GY_ASSERT(seconds > 0);
     *timeout_ns = (int64_t)(seconds * 1e9);
     return GY_OK;
 }
@@ -47,6 +48,8 @@ gy_status gy_comm_check_settings(void)
 /* Staging of the communicator slot, 0: it has none. */
 static size_t comm_slot_bytes(const gy_comm *comm)
 {
+    GY_ASSERT(comm->shared != NULL);
+    GY_ASSERT(comm->comm_slot >= 0 && comm->comm_slot < GY_COMM_SLOTS);
     size_t all = comm->shared->staging_bytes;
     return comm->comm_slot == 0 ? GY_MIN(all, (size_t)GY_WORLD_STAGING)
                                 : (size_t)GY_GROUP_STAGING;
@@ -59,11 +62,13 @@ static int count_shared_comm_slots(const gy_shared *shared)
         shared->staging_bytes - GY_MIN(shared->staging_bytes, (size_t)GY_WORLD_STAGING);
     size_t comm_slots =
         GY_MIN(beyond / GY_GROUP_STAGING + 1, (size_t)GY_SHARED_WORDS / GY_COMM_SLOT_WORDS);
+    GY_ASSERT(comm_slots >= 1); /* the world's */
     return (int)GY_MIN(comm_slots, (size_t)GY_COMM_SLOTS);
 }
 
 static gy_status init_comm_slot(gy_comm *comm)
 {
+    GY_ASSERT(comm->comm_slot >= 0 && comm->comm_slot < GY_COMM_SLOTS);
     if (comm->shared == NULL) {
         return GY_OK;
     }
@@ -74,12 +79,14 @@ static gy_status init_comm_slot(gy_comm *comm)
                        least);
     }
     comm->region_bytes = (all - slots) / GY_CHANNELS / GY_CACHE_LINE * GY_CACHE_LINE;
+    GY_ASSERT(slots + comm->region_bytes * GY_CHANNELS <= all);
     return GY_OK;
 }
 
 /* Do all its ranks share this host's memory? */
 static bool is_together(const gy_comm *comm)
 {
+    GY_ASSERT(comm->size > 0);
     const gy_shared *shared = gy_transport_shared(comm->transport);
     bool is = shared != NULL && comm->size > 1;
     for (int rank = 0; rank < comm->size && is; rank++) {
@@ -92,6 +99,8 @@ static bool is_together(const gy_comm *comm)
 /* Of a run over several hosts the groups whose ranks are all on one use its memory. */
 static gy_status init_shared(gy_comm *comm, const gy_comm_options *options)
 {
+    GY_ASSERT(comm->root == comm && comm->ground != NULL);
+    GY_ASSERT(comm->ground->pool == NULL);
     const gy_shared *shared = gy_transport_shared(comm->transport);
     comm->pool = gy_pool_heap();
     if (shared == NULL || shared->size == 1 || options->has_messages_only) {
@@ -109,6 +118,8 @@ static gy_status init_shared(gy_comm *comm, const gy_comm_options *options)
 /* What every communicator has. */
 static gy_status init_tables(gy_comm *comm)
 {
+    GY_ASSERT(comm->size > 0);
+    GY_ASSERT(comm->peer_ended == NULL && comm->mapped == NULL);
     comm->peer_ended =
         gy_alloc_zero("coll.comm", (size_t)comm->size, sizeof(*comm->peer_ended));
     comm->mapped = gy_alloc_zero("coll.comm", (size_t)comm->size, sizeof(*comm->mapped));
@@ -122,6 +133,7 @@ static int find_loop_cores(const gy_comm *comm)
     const gy_transport *transport = comm->transport;
     bool is_one = transport->hosts == NULL && gy_transport_shared(transport) == NULL &&
                   transport->host_ranks == transport->size;
+    GY_ASSERT(transport != NULL && comm->size > 0);
     return is_one && comm->size > transport->host_cores ? transport->host_cores : 0;
 }
 
@@ -130,6 +142,8 @@ static gy_status init_site(gy_comm *comm)
 {
     const gy_transport *transport = comm->transport;
     int32_t *hosts = NULL;
+    GY_ASSERT(comm->root != NULL);
+    GY_ASSERT(comm->shared == NULL || comm->region_bytes > 0);
     if (transport->hosts != NULL) {
         hosts = gy_alloc_zero("coll.comm", (size_t)comm->size, sizeof(*hosts));
         if (hosts == NULL) {
@@ -154,6 +168,7 @@ static gy_status init_site(gy_comm *comm)
 
 static gy_status init(gy_comm *comm, const gy_comm_options *options)
 {
+    GY_ASSERT(comm->root == comm && comm->ranks == NULL);
     GY_TRY(
         gy_tuning_open(options->table, comm->transport->env, comm->rank == 0, &comm->tuning));
     if (options->algorithm != NULL || options->is_self) {
@@ -173,6 +188,7 @@ static gy_status init(gy_comm *comm, const gy_comm_options *options)
 
 gy_status gy_comm_new(gy_transport *transport, const gy_comm_options *options, gy_comm **comm)
 {
+    GY_ASSERT(transport != NULL && comm != NULL);
     gy_comm *made = gy_alloc_zero("coll.comm", 1, sizeof(*made));
     gy_ground *ground = gy_alloc_zero("coll.ground", 1, sizeof(*ground));
     if (made == NULL || ground == NULL) {
@@ -189,6 +205,7 @@ gy_status gy_comm_new(gy_transport *transport, const gy_comm_options *options, g
     made->transport = transport;
     made->rank = gy_transport_rank(transport);
     made->size = gy_transport_size(transport);
+    GY_ASSERT(gy_comm_has_rank(made, made->rank));
     gy_comm_init_lock(made);
     gy_status status =
         init(made, options != NULL ? options : &(gy_comm_options){.timeout_s = 0});
@@ -202,12 +219,16 @@ gy_status gy_comm_new(gy_transport *transport, const gy_comm_options *options, g
 
 void gy_comm_init_lock(gy_comm *root)
 {
+    GY_ASSERT(root->root == root);
     gy_mutex_init(&root->lock, COMM_LOCK_RANK);
 }
 
 gy_status gy_comm_init_group(gy_comm *group)
 {
     const gy_comm *root = group->root;
+    GY_ASSERT(root != NULL && group->ranks != NULL);
+    GY_ASSERT(gy_comm_has_rank(group, group->rank));
+    GY_ASSERT(group->next_number == group->ended);
     group->mark = GY_COMM_MARK;
     group->transport = root->transport;
     bool has_shared = group->comm_slot < root->shared_comm_slots && is_together(group);
@@ -225,6 +246,8 @@ gy_status gy_comm_init_group(gy_comm *group)
 
 static void free_coll(gy_coll *coll)
 {
+    GY_ASSERT(coll->runner.plan == NULL);
+    GY_ASSERT(!coll->runner.is_in_library);
     gy_free(coll->runner.scratch);
     gy_free(coll->runner.sends);
     gy_free(coll->remote);
@@ -249,7 +272,9 @@ static void free_pool(gy_pool *pool)
 static void drop_ground(gy_ground *ground)
 {
     /* acq_rel: whoever closes comes after all that the others did */
-    if (atomic_fetch_sub_explicit(&ground->holders, 1, memory_order_acq_rel) > 1) {
+    int before = atomic_fetch_sub_explicit(&ground->holders, 1, memory_order_acq_rel);
+    GY_ASSERT(before > 0);
+    if (before > 1) {
         return;
     }
     if (ground->pool != NULL) {
@@ -262,6 +287,8 @@ static void drop_ground(gy_ground *ground)
 
 void gy_comm_release(gy_comm *comm)
 {
+    GY_ASSERT(comm->mark == GY_COMM_MARK);
+    GY_ASSERT(comm->flying == NULL);
     while (comm->spare != NULL) {
         gy_coll *coll = comm->spare;
         comm->spare = coll->next;
@@ -281,7 +308,9 @@ void gy_comm_release(gy_comm *comm)
 
 static void free_root(gy_comm *root)
 {
+    GY_ASSERT(root->root == root);
     gy_mutex_lock(&root->lock);
+    GY_ASSERT(root->in_flight >= 0);
     if (root->in_flight > 0) {
         gy_comm_fail(
             root, gy_fail(GY_CANCELLED, "rank %d left with collectives in flight", root->rank));
@@ -290,6 +319,7 @@ static void free_root(gy_comm *root)
     gy_mutex_unlock(&root->lock);
     while (root->next != NULL) {
         gy_comm *group = root->next;
+        GY_ASSERT(group->root == root);
         root->next = group->next;
         gy_debug("group %d.%u was not freed", group->comm_slot, group->life);
         gy_comm_release(group);
@@ -330,12 +360,14 @@ void gy_comm_free(gy_comm *comm)
 int gy_comm_rank(const gy_comm *comm)
 {
     GY_COMM_EXPECT(comm);
+    GY_CHECK_DEEP(gy_comm_has_rank(comm, comm->rank));
     return comm->rank;
 }
 
 int gy_comm_size(const gy_comm *comm)
 {
     GY_COMM_EXPECT(comm);
+    GY_CHECK_DEEP(comm->size > 0);
     return comm->size;
 }
 
@@ -361,6 +393,7 @@ int gy_comm_host(const gy_comm *comm, int rank)
 /* Ranks below `end` on this process's host. */
 static int count_local(const gy_comm *comm, int end)
 {
+    GY_ASSERT(end >= 0 && end <= comm->size);
     int count = 0, own = gy_host_of(hosts_of(comm), comm->rank);
     for (int rank = 0; rank < end; rank++) {
         count += gy_host_of(hosts_of(comm), rank) == own;
@@ -383,6 +416,7 @@ int gy_comm_local_rank(const gy_comm *comm)
 gy_pool *gy_comm_pool(gy_comm *comm)
 {
     GY_COMM_EXPECT(comm);
+    GY_ASSERT(comm->pool != NULL);
     return comm->pool;
 }
 
@@ -396,6 +430,7 @@ int64_t gy_comm_in_flight(gy_comm *comm)
     if (comm->root->is_failed) {
         count = comm->unended; /* numbers that failed are never ended */
     }
+    GY_ASSERT(count >= 0);
     gy_mutex_unlock(&comm->root->lock);
     return count;
 }
@@ -404,6 +439,7 @@ gy_comm_stats gy_comm_statistics(gy_comm *comm)
 {
     gy_mutex_lock(&comm->root->lock);
     gy_comm_stats stats = comm->stats;
+    GY_ASSERT(stats.collectives >= 0 && stats.wait_ns >= 0);
     gy_mutex_unlock(&comm->root->lock);
     return stats;
 }
@@ -416,6 +452,7 @@ gy_status gy_coll_reserve(gy_comm *comm, gy_coll **coll)
     if (taken == NULL) {
         return GY_NOMEM;
     }
+    GY_ASSERT(taken->stage == GY_COLL_RESERVED && taken->comm == comm);
     *coll = taken;
     return GY_OK;
 }
@@ -434,6 +471,8 @@ gy_status gy_comm_check_buffers(gy_comm *comm, const gy_coll_call *call)
 
 void gy_coll_start(gy_coll *coll, const gy_coll_call *call, gy_coll_end end, void *arg)
 {
+    GY_ASSERT(coll->stage == GY_COLL_RESERVED && coll->kind == GY_COLL_COLLECTIVE);
+    GY_ASSERT(call != NULL && end != NULL);
     gy_comm *comm = coll->comm;
     gy_mutex_lock(&comm->root->lock);
     coll->call = *call;
@@ -461,6 +500,7 @@ void gy_coll_start(gy_coll *coll, const gy_coll_call *call, gy_coll_end end, voi
 
 void gy_coll_poison(gy_coll *coll, const gy_error *cause, gy_coll_end end, void *arg)
 {
+    GY_ASSERT(coll->stage == GY_COLL_RESERVED && end != NULL);
     gy_comm *comm = coll->comm;
     GY_ASSERT(cause->status < 0);
     gy_mutex_lock(&comm->root->lock);
@@ -482,50 +522,9 @@ void gy_comm_refuse(gy_comm *comm, const gy_error *cause)
     gy_mutex_unlock(&comm->root->lock);
 }
 
-void gy_comm_skip(gy_comm *comm, uint8_t why)
-{
-    GY_ASSERT(comm->shared != NULL && comm->root->options.outlives_mismatch);
-    gy_mutex_lock(&comm->root->lock);
-    uint64_t number = comm->next_number++;
-    gy_shared_word *line = gy_word_line(comm, comm->rank, 0);
-    /* relaxed: the release in gy_comm_end_number comes after */
-    atomic_store_explicit(&line->beside[number % GY_SHARED_BESIDE], number << 8 | why,
-                          memory_order_relaxed);
-    if (!comm->root->is_failed) { /* numbers that failed are never ended */
-        gy_comm_end_number(comm, number);
-        gy_wake_peers(comm);
-    }
-    gy_mutex_unlock(&comm->root->lock);
-}
-
-uint64_t gy_comm_ended_by(const gy_comm *comm, int rank)
-{
-    /* acquire: with the release in gy_comm_end_number */
-    return atomic_load_explicit(gy_word_of(comm, rank, 0), memory_order_acquire);
-}
-
-uint64_t gy_comm_next(const gy_comm *comm)
-{
-    return comm->next_number;
-}
-
-gy_status gy_comm_skipped(const gy_comm *comm, int rank, uint64_t number, const char *call)
-{
-    gy_shared_word *line = gy_word_line(comm, rank, 0);
-    /* relaxed: only words; after the acquire in gy_comm_ended_by */
-    uint64_t note =
-        atomic_load_explicit(&line->beside[number % GY_SHARED_BESIDE], memory_order_relaxed);
-    const char *why = NULL;
-    if (note >> 8 == number && comm->root->options.skip_text != NULL) {
-        why = comm->root->options.skip_text((uint8_t)(note & 0xff));
-    }
-    return gy_fail(GY_MISMATCH, "collective %llu: rank %d called %s, rank %d %s",
-                   (unsigned long long)number, gy_comm_peer(comm, comm->rank), call,
-                   gy_comm_peer(comm, rank), why != NULL ? why : "takes no part in it");
-}
-
 gy_status gy_coll_begin(gy_comm *comm, const gy_coll_call *call, gy_coll_end end, void *arg)
 {
+    GY_ASSERT(end != NULL);
     gy_coll *coll = NULL;
     GY_TRY(gy_call_check(comm, call));
     GY_TRY(gy_comm_check_buffers(comm, call));
@@ -536,6 +535,7 @@ gy_status gy_coll_begin(gy_comm *comm, const gy_coll_call *call, gy_coll_end end
 
 bool gy_comm_progress(gy_comm *comm)
 {
+    GY_ASSERT(comm->root != NULL);
     if (!gy_mutex_try(&comm->root->lock)) {
         return false;
     }
@@ -550,6 +550,8 @@ bool gy_comm_progress(gy_comm *comm)
 void gy_note_end(void *arg, gy_status status)
 {
     gy_wait_note *note = arg;
+    GY_ASSERT(status <= GY_OK);
+    GY_ASSERT(!atomic_load_explicit(&note->is_over, memory_order_relaxed)); /* exactly once */
     note->error.status = GY_OK;
     if (status != GY_OK) {
         gy_error_take(&note->error, status);
@@ -573,6 +575,8 @@ static gy_status fail_tiny(gy_comm *comm, gy_coll *coll, gy_status status)
     GY_REQUIRES(comm->root->lock)
 {
     char text[192];
+    GY_ASSERT(status < 0 || comm->root->is_failed);
+    GY_ASSERT(coll->kind == GY_COLL_COLLECTIVE);
     gy_record_over(coll, GY_RECORD_FAILED);
     if (comm->root->is_failed) {
         return gy_error_raise(&comm->root->failure);
@@ -595,6 +599,8 @@ static gy_status fail_tiny(gy_comm *comm, gy_coll *coll, gy_status status)
 static inline gy_status look_tiny(gy_coll *coll, bool is_first, bool *has_entered)
 {
     gy_comm *comm = coll->comm;
+    GY_CHECK_DEEP(comm->shared != NULL);
+    GY_CHECK_DEEP(coll->stage == GY_COLL_ENTERED);
     if (!*has_entered && gy_channel_is_free(comm, coll->number, &coll->peer)) {
         gy_coll_slot_enter(coll, true);
         *has_entered = true;
@@ -615,6 +621,9 @@ static inline gy_status look_tiny(gy_coll *coll, bool is_first, bool *has_entere
 /* Nothing else is in flight: slot out, slots in, done; no list, no callback. */
 static gy_status run_tiny(gy_comm *comm, const gy_coll_call *call) GY_REQUIRES(comm->root->lock)
 {
+    GY_CHECK_DEEP(comm->next_number == comm->ended);
+    GY_CHECK_DEEP(comm->root->in_flight == 0);
+    GY_CHECK_DEEP(gy_call_is_tiny(comm, call));
     gy_coll coll;
     coll.comm = comm;
     coll.call = *call;
@@ -650,6 +659,7 @@ static gy_status run_tiny(gy_comm *comm, const gy_coll_call *call) GY_REQUIRES(c
     if (status != GY_OK || comm->root->is_failed) {
         return fail_tiny(comm, &coll, status);
     }
+    GY_CHECK_DEEP(has_entered);
     gy_coll_slot_finish(&coll);
     coll.peer = -1;
     gy_record_tiny_over(&coll);
@@ -665,6 +675,8 @@ gy_status gy_comm_drive(gy_comm *comm, gy_coll *coll, gy_wait_note *note)
     char what[192];
     gy_wait wait =
         gy_wait_start(comm->transport, -1, "its call", (gy_deadline){coll->deadline_ns});
+    GY_ASSERT(coll->stage > GY_COLL_RESERVED);
+    GY_ASSERT(coll->comm == comm);
     wait.is_driven = true;
     bool is_short = true; /* not worth words yet */
     int64_t start_ns = gy_now_ns(comm->transport->env);
@@ -700,6 +712,7 @@ gy_status gy_comm_drive(gy_comm *comm, gy_coll *coll, gy_wait_note *note)
 static gy_status run_locked(gy_comm *comm, const gy_coll_call *call)
     GY_REQUIRES(comm->root->lock)
 {
+    GY_CHECK_DEEP(comm->root != NULL && comm->next_number >= comm->ended);
     if (comm->root->is_failed) {
         return gy_error_raise(&comm->root->failure);
     }
@@ -711,6 +724,7 @@ static gy_status run_locked(gy_comm *comm, const gy_coll_call *call)
     if (coll == NULL) {
         return GY_NOMEM;
     }
+    GY_ASSERT(coll->stage == GY_COLL_RESERVED && coll->comm == comm);
     gy_wait_note note = {.is_over = false};
     coll->call = *call;
     coll->end = gy_note_end;
@@ -721,6 +735,7 @@ static gy_status run_locked(gy_comm *comm, const gy_coll_call *call)
 
 static gy_status run_average(gy_comm *comm, const gy_coll_call *call)
 {
+    GY_ASSERT(gy_average_is_wide(comm, call));
     gy_average *average = NULL;
     gy_coll_call sums = *call;
     GY_TRY(gy_average_begin(comm, &sums, &average));
@@ -734,6 +749,8 @@ static gy_status run_average(gy_comm *comm, const gy_coll_call *call)
  */
 static gy_status meet_refused(gy_comm *comm, const gy_coll_call *call, gy_status status)
 {
+    GY_ASSERT(status < 0);
+    GY_ASSERT(comm->size > 1);
     gy_error cause;
     const gy_coll_call refusal = gy_call_refusal(call);
     gy_error_take(&cause, status);
@@ -746,6 +763,7 @@ static gy_status meet_refused(gy_comm *comm, const gy_coll_call *call, gy_status
 gy_status gy_coll_run(gy_comm *comm, const gy_coll_call *call)
 {
     GY_COMM_EXPECT(comm);
+    GY_CHECK_DEEP(call != NULL);
     GY_TRY(gy_call_check(comm, call));
     gy_status status = gy_call_check_buffers(comm, call);
     if (status < 0) {

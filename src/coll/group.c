@@ -16,6 +16,7 @@ typedef struct bid {
 static int compare_bids(const void *a, const void *b)
 {
     const bid *left = a, *right = b;
+    GY_ASSERT(left->colour == right->colour);
     if (left->key != right->key) {
         return left->key < right->key ? -1 : 1;
     }
@@ -25,12 +26,14 @@ static int compare_bids(const void *a, const void *b)
 /* Those of one colour stand first afterwards, in the group's order; how many. */
 static int select_members(bid *bids, int count, int64_t colour)
 {
+    GY_ASSERT(count > 0 && colour >= 0);
     int members = 0;
     for (int i = 0; i < count; i++) {
         if (bids[i].colour == colour) {
             bids[members++] = bids[i];
         }
     }
+    GY_ASSERT(members >= 1 && members <= count); /* this rank named the colour */
     qsort(bids, (size_t)members, sizeof(*bids), compare_bids);
     return members;
 }
@@ -38,6 +41,7 @@ static int select_members(bid *bids, int count, int64_t colour)
 /* -1: none is free at all members. */
 static int first_free_comm_slot(const bid *bids, int members)
 {
+    GY_ASSERT(members > 0);
     uint64_t taken = 0;
     for (int i = 0; i < members; i++) {
         taken |= bids[i].comm_slots_taken;
@@ -54,6 +58,7 @@ static gy_status make_group(gy_comm *parent, const bid *bids, int members, gy_co
         return gy_fail(GY_LIMIT, "a rank of the group has %d groups already",
                        GY_COMM_SLOTS - 1);
     }
+    GY_ASSERT(comm_slot > 0 && comm_slot < GY_COMM_SLOTS); /* the world has the first */
     made = gy_alloc_zero("coll.comm", 1, sizeof(*made));
     int *ranks = gy_alloc_zero("coll.comm", (size_t)members, sizeof(*ranks));
     if (made == NULL || ranks == NULL) {
@@ -66,6 +71,7 @@ static gy_status make_group(gy_comm *parent, const bid *bids, int members, gy_co
         base = GY_MAX(base, bids[i].base);
         made->rank = bids[i].rank == parent->rank ? i : made->rank;
     }
+    GY_ASSERT(base % GY_CHANNELS == 0);
     made->root = root;
     made->size = members;
     made->ranks = ranks;
@@ -84,7 +90,9 @@ static gy_status make_group(gy_comm *parent, const bid *bids, int members, gy_co
 static void enlist(gy_comm *group)
 {
     gy_comm *root = group->root;
+    GY_ASSERT(root != group);
     gy_mutex_lock(&root->lock);
+    GY_ASSERT((root->comm_slots >> group->comm_slot & 1) == 0);
     group->next = root->next;
     root->next = group;
     root->comm_slots |= UINT64_C(1) << group->comm_slot;
@@ -96,6 +104,7 @@ static void enlist(gy_comm *group)
 /* All ranks of the parent know after this whether every group could be made. */
 static gy_status agree(gy_comm *parent, gy_status mine)
 {
+    GY_ASSERT(mine <= GY_OK);
     gy_error error = {.status = GY_OK};
     int32_t worst = mine;
     if (mine < 0) {
@@ -113,6 +122,7 @@ static gy_status agree(gy_comm *parent, gy_status mine)
 static gy_status split(gy_comm *comm, int colour, int key, bid *bids, gy_comm **group)
 {
     gy_comm *root = comm->root;
+    GY_ASSERT(root != NULL && gy_comm_has_rank(comm, comm->rank));
     gy_mutex_lock(&root->lock);
     const bid mine = {.colour = colour,
                       .key = key,
@@ -137,6 +147,7 @@ static gy_status split(gy_comm *comm, int colour, int key, bid *bids, gy_comm **
     if (made != NULL) {
         enlist(made);
     }
+    GY_ASSERT((made == NULL) == (colour == GY_NO_COLOUR));
     *group = made;
     return GY_OK;
 }
@@ -144,6 +155,7 @@ static gy_status split(gy_comm *comm, int colour, int key, bid *bids, gy_comm **
 gy_status gy_comm_split(gy_comm *comm, int colour, int key, gy_comm **group)
 {
     GY_COMM_EXPECT(comm);
+    GY_ASSERT(group != NULL);
     if (colour < GY_NO_COLOUR) {
         return gy_fail(GY_ARG, "split: colour %d, expected 0 or more, or GY_NO_COLOUR", colour);
     }
@@ -166,6 +178,7 @@ gy_status gy_comm_dup(gy_comm *comm, gy_comm **copy)
  * it has ended, the communicator slot's memory is free. */
 static gy_status await_last(gy_comm *group) GY_REQUIRES(group->root->lock)
 {
+    GY_ASSERT(group->shared == NULL || group->ended > 0);
     int peer = -1;
     gy_deadline deadline = {gy_now_ns(group->transport->env) + group->timeout_ns};
     gy_wait wait = gy_wait_start(group->transport, -1, "leaving a group", deadline);
@@ -180,6 +193,7 @@ static gy_status await_last(gy_comm *group) GY_REQUIRES(group->root->lock)
 
 void gy_group_leave(gy_comm *group)
 {
+    GY_ASSERT(group->root != group);
     gy_comm *root = group->root;
     gy_status status = gy_barrier(group);
     gy_mutex_lock(&root->lock);
@@ -194,9 +208,11 @@ void gy_group_leave(gy_comm *group)
     gy_comm_tell(root);
     gy_comm **at = &root->next;
     while (*at != group) {
+        GY_ASSERT(*at != NULL); /* it is in the list */
         at = &(*at)->next;
     }
     *at = group->next;
+    GY_ASSERT((root->comm_slots >> group->comm_slot & 1) != 0);
     root->comm_slots &= ~(UINT64_C(1) << group->comm_slot);
     root->next_base =
         GY_MAX(root->next_base, (group->next_number / GY_CHANNELS + 2) * GY_CHANNELS);

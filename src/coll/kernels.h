@@ -4,6 +4,8 @@
 #ifndef GY_COLL_KERNELS_H
 #define GY_COLL_KERNELS_H
 
+#include "base/base.h"
+
 #include <gyre/base.h>
 #include <gyre/coll.h>
 
@@ -81,12 +83,14 @@ static inline bool gy_coll_fold_is_wide(const gy_coll_fold *fold)
 /** Bytes of an element of a running sum. */
 static inline size_t gy_coll_fold_sum_bytes(const gy_coll_fold *fold)
 {
+    GY_CHECK_DEEP(fold->element_bytes > 0);
     return gy_coll_fold_is_wide(fold) ? sizeof(float) : fold->element_bytes;
 }
 /** to = a op b as the elements are, not finished. */
 static inline void gy_coll_fold_combine(const gy_coll_fold *fold, void *to, const void *a,
                                         const void *b, size_t count)
 {
+    GY_CHECK_DEEP(fold->loop != NULL || fold->user != NULL);
     if (fold->loop != NULL) {
         fold->loop(to, a, b, count);
     } else {
@@ -96,6 +100,7 @@ static inline void gy_coll_fold_combine(const gy_coll_fold *fold, void *to, cons
 /** What an avg is short of its end. */
 static inline void gy_coll_fold_finish(const gy_coll_fold *fold, void *data, size_t count)
 {
+    GY_CHECK_DEEP(fold->divisor >= 0);
     if (fold->divisor != 0) {
         gy_divide(fold->dtype, data, count, fold->divisor);
     }

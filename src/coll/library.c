@@ -34,6 +34,7 @@ const gy_algorithm *gy_library_row(gy_operation operation)
 
 const gy_algorithm *gy_row_find(gy_operation operation, const char *name)
 {
+    GY_ASSERT(name != NULL);
     return strcmp(name, GY_LIBRARY_NAME) == 0 ? gy_library_row(operation)
                                               : gy_algorithm_find(operation, name);
 }
@@ -41,6 +42,7 @@ const gy_algorithm *gy_row_find(gy_operation operation, const char *name)
 gy_status gy_row_parse(gy_operation operation, const char *text, const gy_algorithm **row,
                        char parameter[GY_PLAN_PARAMETER])
 {
+    GY_ASSERT(text != NULL && row != NULL);
     const gy_algorithm *own =
         strcmp(text, GY_LIBRARY_NAME) == 0 ? gy_library_row(operation) : NULL;
     if (own == NULL) {
@@ -55,12 +57,14 @@ gy_status gy_row_parse(gy_operation operation, const char *text, const gy_algori
 
 bool gy_library_is_here(const gy_comm *comm)
 {
+    GY_ASSERT(comm->root != NULL && comm->transport != NULL);
     return comm->transport->library != NULL && comm->root == comm && comm->ranks == NULL &&
            comm->size == gy_transport_size(comm->transport);
 }
 
 bool gy_library_fits(const gy_comm *comm, const gy_coll_call *call)
 {
+    GY_ASSERT(call != NULL);
     return gy_library_is_here(comm) && gy_library_row(call->operation) != NULL &&
            !call->is_vector && (call->user == NULL || !gy_call_reduces(call)) &&
            comm->transport->library->knows(call->operation, call->dtype, call->reduction);
@@ -68,6 +72,7 @@ bool gy_library_fits(const gy_comm *comm, const gy_coll_call *call)
 
 gy_status gy_library_check(const gy_comm *comm, const gy_coll_call *call)
 {
+    GY_ASSERT((unsigned)call->operation < GY_OPERATION_COUNT);
     const char *name = comm->site.forced->names[call->operation];
     if (name == NULL || strcmp(name, GY_LIBRARY_NAME) != 0 || gy_library_fits(comm, call)) {
         return GY_OK;
@@ -132,6 +137,7 @@ void gy_library_cut(const gy_comm *comm, const gy_coll_call *call, gy_pieces *pi
     size_t most = (size_t)GY_LEG_BYTES / parts / gy_call_element_bytes(call);
     most = GY_MAX(most, (size_t)1);
     size_t legs = GY_MAX((call->count + most - 1) / most, (size_t)1);
+    GY_ASSERT(most * legs >= call->count);
     *pieces = (gy_pieces){.chunks = 1, .leg = (int64_t)most, .legs = (int64_t)legs};
 }
 
@@ -147,6 +153,8 @@ static leg_view view_of(const gy_coll *coll, bool has_parts)
     const gy_runner *runner = &coll->runner;
     size_t element = gy_run_element_bytes(coll), count = coll->call.count;
     size_t first = (size_t)(runner->leg * runner->choice.pieces.leg);
+    GY_ASSERT(first <= count);
+    GY_ASSERT(runner->leg < runner->choice.pieces.legs);
     return (leg_view){.first = first * element,
                       .length =
                           GY_MIN((size_t)runner->choice.pieces.leg, count - first) * element,
@@ -156,6 +164,7 @@ static leg_view view_of(const gy_coll *coll, bool has_parts)
 
 static uint8_t *out_of(const gy_coll *coll)
 {
+    GY_ASSERT(coll->runner.scratch != NULL);
     return coll->runner.scratch + coll->runner.work_at;
 }
 
@@ -165,6 +174,8 @@ static void copy_in(const gy_coll *coll)
     leg_view at = view_of(coll, gives_parts(call));
     const uint8_t *from = is_broadcast(call) ? call->out : call->in;
     uint8_t *to = is_broadcast(call) ? out_of(coll) : coll->runner.scratch;
+    GY_ASSERT(at.first + at.length <= at.part);
+    GY_ASSERT(!coll->runner.is_in_library);
     for (size_t i = 0; i < at.parts && at.length > 0 && gy_call_gives(coll->comm, call); i++) {
         memcpy(to + i * at.length, from + i * at.part + at.first, at.length);
     }
@@ -178,6 +189,8 @@ static void copy_out(const gy_coll *coll)
     const uint8_t *from = out_of(coll);
     bool is_givers = is_broadcast(call) && coll->comm->rank == call->root;
     bool gets = gy_call_gets(coll->comm, call) && !is_givers && at.length > 0;
+    GY_ASSERT(at.first + at.length <= at.part);
+    GY_ASSERT(!coll->runner.is_in_library);
     if (gets && gy_call_reduces(call)) {
         gy_coll_fold_finish(&coll->runner.fold, out_of(coll),
                             at.length / gy_run_element_bytes(coll));
@@ -189,6 +202,9 @@ static void copy_out(const gy_coll *coll)
 
 gy_status gy_library_start(gy_coll *coll, const gy_coll_method *choice)
 {
+    GY_ASSERT(gy_row_is_library(choice->algorithm));
+    GY_ASSERT(choice->pieces.leg >= 1 && choice->pieces.legs >= 1);
+    GY_ASSERT(coll->comm->transport->library != NULL);
     gy_runner *runner = &coll->runner;
     const gy_coll_call *call = &coll->call;
     runner->choice = *choice;
@@ -200,7 +216,8 @@ gy_status gy_library_start(gy_coll *coll, const gy_coll_method *choice)
     size_t size = (size_t)coll->comm->size;
     size_t in = gy_round_up(most * (gives_parts(call) ? size : 1), GY_CACHE_LINE);
     size_t out = gy_round_up(most * (gets_parts(call) ? size : 1), GY_CACHE_LINE);
-    runner->work_at = in + GY_CACHE_LINE; /* never the same place: MPI forbids it */
+    runner->work_at = in + GY_CACHE_LINE;             /* never the same place: MPI forbids it */
+    GY_ASSERT(runner->work_at >= in + GY_CACHE_LINE); /* never the same place: MPI forbids it */
     return gy_run_reserve(runner, runner->work_at + out + GY_CACHE_LINE);
 }
 
@@ -219,6 +236,8 @@ static gy_status start_leg(gy_coll *coll)
                                     .in = runner->scratch,
                                     .out = out_of(coll)};
     _Static_assert((int)GY_CHANNELS == (int)GY_LIBRARY_LANES, "a lane for each channel");
+    GY_ASSERT(!runner->is_in_library);
+    GY_ASSERT(library != NULL && runner->leg < runner->choice.pieces.legs);
     copy_in(coll);
     if (!library->start(&wanted, &runner->request)) {
         return gy_fail(GY_IO, "%s cannot begin it", library->name);
@@ -231,6 +250,8 @@ gy_status gy_library_step(gy_coll *coll, bool *has_moved)
 {
     gy_runner *runner = &coll->runner;
     const gy_library *library = coll->comm->transport->library;
+    GY_ASSERT(library != NULL);
+    GY_ASSERT(runner->leg >= 0 && runner->leg <= runner->choice.pieces.legs);
     coll->peer = -1; /* the library does not say */
     for (; runner->leg < runner->choice.pieces.legs; runner->leg++) {
         if (!runner->is_in_library) {
@@ -255,6 +276,7 @@ void gy_library_end(gy_coll *coll)
 {
     gy_runner *runner = &coll->runner;
     if (runner->is_in_library) {
+        GY_ASSERT(runner->scratch != NULL);
         coll->comm->transport->library->lose(&runner->request, runner->scratch);
         runner->is_in_library = false;
         runner->scratch = NULL;

@@ -10,17 +10,21 @@
  * tags of collectives; and of agreements, since that tag is no negative number. */
 static uint64_t message_tag(const gy_comm *comm, int tag)
 {
+    GY_ASSERT(tag >= 0);
+    GY_ASSERT(comm->comm_slot >= 0 && comm->comm_slot < GY_COMM_SLOTS);
     return gy_parity_of(comm) | UINT64_C(1) << 62 | (uint64_t)comm->comm_slot << 56 |
            (uint64_t)(comm->life & 0xffffff) << 32 | (uint32_t)tag;
 }
 
 static size_t bytes_of(const gy_message *message)
 {
+    GY_ASSERT(gy_dtype_is_element(message->dtype));
     return message->count * gy_dtype_bytes(message->dtype);
 }
 
 gy_status gy_message_check(const gy_comm *comm, gy_coll_kind kind, const gy_message *message)
 {
+    GY_ASSERT(kind == GY_COLL_SEND || kind == GY_COLL_RECV);
     bool is_any = kind == GY_COLL_RECV && message->peer == GY_ANY_SOURCE;
     if (!gy_dtype_is_element(message->dtype)) {
         return gy_fail(GY_ARG, "message: element type %d does not exist", (int)message->dtype);
@@ -46,6 +50,8 @@ static gy_status launch_any(gy_coll *coll, uint64_t tag)
 {
     const gy_comm *comm = coll->comm;
     gy_transport_any *any = &coll->any;
+    GY_ASSERT(gy_message_is_any(coll));
+    GY_ASSERT(coll->stage == GY_COLL_RUNS);
     if (any->transfers == NULL) {
         any->transfers = gy_alloc_zero("coll.any", (size_t)comm->size, sizeof(*any->transfers));
         if (any->transfers == NULL) {
@@ -64,6 +70,8 @@ gy_status gy_message_launch(gy_coll *coll)
     const gy_message *message = &coll->message;
     bool is_any = gy_message_is_any(coll);
     GY_ASSERT(coll->kind != GY_COLL_COLLECTIVE);
+    GY_ASSERT(coll->stage == GY_COLL_RESERVED && coll->number == UINT64_MAX);
+    GY_ASSERT(coll->end != NULL);
     GY_ASSERT(is_any || (message->peer >= 0 && message->peer < comm->size));
     int peer = is_any ? -1 : gy_comm_peer(comm, message->peer);
     uint64_t tag = message_tag(comm, message->tag);
@@ -71,6 +79,7 @@ gy_status gy_message_launch(gy_coll *coll)
     gy_coll_launch(coll);
     coll->stage = GY_COLL_RUNS;
     coll->is_agreed = true; /* nothing to compare */
+    gy_coll_check(coll);
     if (is_any) {
         return launch_any(coll, tag);
     }
@@ -85,6 +94,8 @@ gy_status gy_message_look(const gy_coll *coll)
 {
     const gy_comm *comm = coll->comm;
     gy_status last = GY_OK;
+    GY_ASSERT(gy_message_is_any(coll));
+    GY_ASSERT(coll->any.count == comm->size);
     if (coll->any.is_taken || comm->size == 1) {
         return GY_OK;
     }
@@ -105,11 +116,14 @@ gy_status gy_message_step(gy_coll *coll)
     const gy_message *message = &coll->message;
     size_t element = gy_dtype_bytes(message->dtype), wanted = bytes_of(message);
     int source = message->peer;
+    GY_ASSERT(coll->kind != GY_COLL_COLLECTIVE);
+    GY_ASSERT(coll->stage == GY_COLL_RUNS);
     if (gy_message_is_any(coll)) {
         gy_status status = gy_transport_any_end(&coll->any, &source);
         if (status == GY_AGAIN || source == GY_ANY_SOURCE) {
             return status < 0 ? gy_fail(status, "no rank is left that could send") : status;
         }
+        GY_ASSERT(gy_comm_has_rank(coll->comm, source));
         transfer = &coll->any.transfers[source];
     }
     if (transfer->status == GY_AGAIN) {
@@ -142,6 +156,7 @@ gy_status gy_message_step(gy_coll *coll)
 static gy_status run(gy_comm *comm, gy_coll_kind kind, const gy_message *message)
     GY_REQUIRES(comm->root->lock)
 {
+    GY_ASSERT(kind == GY_COLL_SEND || kind == GY_COLL_RECV);
     if (comm->root->is_failed) {
         return gy_error_raise(&comm->root->failure);
     }
@@ -150,6 +165,7 @@ static gy_status run(gy_comm *comm, gy_coll_kind kind, const gy_message *message
         return GY_NOMEM;
     }
     gy_wait_note note = {.is_over = false};
+    GY_ASSERT(coll->stage == GY_COLL_RESERVED);
     coll->kind = kind;
     coll->message = *message;
     coll->end = gy_note_end;

@@ -5,6 +5,7 @@
 
 static bool is_same(const gy_plan_request *a, const gy_plan_request *b)
 {
+    GY_ASSERT(a->ranks > 0 && b->ranks > 0);
     return a->operation == b->operation && a->ranks == b->ranks && a->root == b->root &&
            a->chunks == b->chunks && a->in_place == b->in_place && a->order == b->order &&
            a->claims == b->claims && strcmp(a->parameter, b->parameter) == 0;
@@ -12,6 +13,7 @@ static bool is_same(const gy_plan_request *a, const gy_plan_request *b)
 
 static void forget(gy_kept_plan *plan)
 {
+    GY_ASSERT(plan->users == 0);
     gy_steps_free(&plan->steps);
     gy_free(plan->notes);
     *plan = (gy_kept_plan){.algorithm = NULL};
@@ -19,6 +21,7 @@ static void forget(gy_kept_plan *plan)
 
 static bool crosses_parts(const gy_blocks *at, int chunks)
 {
+    GY_ASSERT(chunks > 0);
     bool is_users = at->buffer == GY_BUFFER_IN || at->buffer == GY_BUFFER_OUT;
     return is_users && at->run > 1 && at->first / chunks != (at->first + at->run - 1) / chunks;
 }
@@ -27,8 +30,11 @@ static bool crosses_parts(const gy_blocks *at, int chunks)
 static void measure(gy_kept_plan *plan)
 {
     int chunks = gy_cut_chunks(plan->algorithm->cut, &plan->request);
+    GY_ASSERT(plan->notes != NULL && plan->send_count == 0);
+    GY_ASSERT(chunks > 0);
     for (size_t i = 0; i < plan->steps.count; i++) {
         const gy_step *step = &plan->steps.items[i];
+        GY_ASSERT((unsigned)step->kind < GY_STEP_COUNT);
         bool is_sent = step->kind == GY_STEP_SEND;
         bool is_narrowed = gy_sums_travel(plan->algorithm) && step->to.buffer == GY_BUFFER_OUT;
         bool is_beside =
@@ -66,6 +72,8 @@ static gy_status find_sums(gy_kept_plan *plan)
         }
         bool becomes =
             is_combined || (travel && (step->kind == GY_STEP_RECV || note->a_is_sum));
+        GY_ASSERT(!is_kept || (step->to.slot >= 0 &&
+                               (size_t)step->to.slot + (size_t)step->to.run <= slots));
         for (int32_t k = 0; is_kept && k < step->to.run; k++) {
             is_sum[step->to.slot + k] = becomes;
         }
@@ -77,6 +85,7 @@ static gy_status find_sums(gy_kept_plan *plan)
 /* Does `next` go on with the sum that `step` left in scratch, as its left operand? */
 static bool goes_on(const gy_step *step, const gy_step *next)
 {
+    GY_ASSERT(next == step + 1);
     const gy_blocks *sum = &step->to, *left = &next->a;
     return next->kind == GY_STEP_REDUCE && next->after[0] == 0 && next->after[1] == 0 &&
            sum->buffer == GY_BUFFER_SCRATCH && left->buffer == GY_BUFFER_SCRATCH &&
@@ -88,6 +97,7 @@ static bool goes_on(const gy_step *step, const gy_step *next)
 /* Is what a chain leaves in a slot of scratch overwritten before it is read? */
 static bool is_left(const gy_kept_plan *plan, size_t from, int32_t slot)
 {
+    GY_ASSERT(from <= plan->steps.count && slot >= 0);
     for (size_t i = from; i < plan->steps.count; i++) {
         const gy_step *step = &plan->steps.items[i];
         const gy_blocks *blocks[] = {&step->a, &step->b, &step->to};
@@ -119,6 +129,7 @@ static void find_chains(gy_kept_plan *plan)
                goes_on(&steps[i + length - 1], &steps[i + length])) {
             length++;
         }
+        GY_ASSERT(i + length <= plan->steps.count);
         const gy_step *last = &steps[i + length - 1];
         bool is_whole =
             length > 1 && length < GY_FOLD_TERMS && steps[i].b.buffer != GY_BUFFER_SCRATCH &&
@@ -130,6 +141,9 @@ static void find_chains(gy_kept_plan *plan)
 
 static gy_status make(const gy_comm *comm, gy_kept_plan *plan)
 {
+    GY_ASSERT(gy_comm_has_rank(comm, comm->rank));
+    GY_ASSERT(plan->request.ranks == comm->size);
+    GY_ASSERT(plan->users == 0);
     gy_steps_init(&plan->steps);
     GY_TRY(gy_plan_rank(plan->algorithm, &plan->request, comm->rank, &plan->steps.sink));
     plan->notes = gy_alloc_zero("coll.plan", plan->steps.count + 1, sizeof(*plan->notes));
@@ -144,9 +158,13 @@ static gy_status make(const gy_comm *comm, gy_kept_plan *plan)
 gy_status gy_plan_keep(gy_comm *comm, const gy_algorithm *algorithm,
                        const gy_plan_request *request, gy_kept_plan **plan)
 {
+    GY_ASSERT(!gy_row_is_library(algorithm));
+    GY_ASSERT(algorithm->operation == request->operation);
+    GY_ASSERT(request->chunks >= 1);
     gy_kept_plan *oldest = NULL;
     for (size_t i = 0; i < GY_KEPT_PLANS; i++) {
         gy_kept_plan *kept = &comm->kept[i];
+        GY_ASSERT(kept->users >= 0);
         if (kept->algorithm == algorithm && is_same(&kept->request, request)) {
             kept->users++;
             kept->last_used = ++comm->uses;
@@ -166,6 +184,7 @@ gy_status gy_plan_keep(gy_comm *comm, const gy_algorithm *algorithm,
         forget(oldest);
         return status;
     }
+    GY_ASSERT(oldest->send_count <= oldest->steps.count);
     oldest->users = 1;
     oldest->last_used = ++comm->uses;
     *plan = oldest;

@@ -8,11 +8,13 @@ enum { LOOK_EVERY_ROUNDS = 256, LOOK_EVERY_NS = 20000000 };
 /* The tag of signatures; a plan's messages use the chunks below. */
 static uint64_t signature_tag(const gy_coll *coll)
 {
+    GY_ASSERT(coll->kind == GY_COLL_COLLECTIVE);
     return gy_tag_of(coll->comm, coll->number, UINT16_MAX);
 }
 
 void gy_wake_peers(const gy_comm *comm)
 {
+    GY_CHECK_DEEP(comm->shared != NULL);
     for (int rank = 0; rank < comm->size; rank++) {
         if (rank != comm->rank) {
             gy_transport_wake(comm->transport, gy_comm_peer(comm, rank));
@@ -27,8 +29,11 @@ static int find_neighbours(const gy_comm *comm, int neighbours[2])
 {
     int rank = comm->rank, size = comm->size;
     bool is_line = size == 4 && comm->site.loop_cores == 2;
+    GY_ASSERT(size > 1 && gy_comm_has_rank(comm, rank));
     neighbours[0] = size == 4 ? rank ^ (is_line && rank >= 2 ? 2 : 1) : (rank + 1) % size;
     neighbours[1] = size == 4 ? rank ^ 2 : (rank + size - 1) % size;
+    GY_ASSERT(gy_comm_has_rank(comm, neighbours[0]) && neighbours[0] != rank);
+    GY_ASSERT(gy_comm_has_rank(comm, neighbours[1]) && neighbours[1] != rank);
     return size == 2 || (is_line && rank >= 2) ? 1 : 2;
 }
 
@@ -38,6 +43,8 @@ static gy_status send_signatures(gy_coll *coll)
     const gy_comm *comm = coll->comm;
     int peers[2];
     int count = find_neighbours(comm, peers);
+    GY_ASSERT(comm->shared == NULL);
+    GY_ASSERT(coll->stage == GY_COLL_STARTED);
     for (int i = 0; i < count; i++) {
         peers[i] = gy_comm_peer(comm, peers[i]);
         GY_TRY(gy_transport_send_soon(comm->transport, peers[i], signature_tag(coll),
@@ -53,6 +60,8 @@ static gy_status send_signatures(gy_coll *coll)
 /* Each as it comes: the other neighbour may never call. */
 static gy_status compare_neighbours(gy_coll *coll)
 {
+    GY_ASSERT(coll->comm->shared == NULL);
+    GY_ASSERT(coll->stage >= GY_COLL_ENTERED && !coll->is_agreed);
     int neighbours[2], count = find_neighbours(coll->comm, neighbours);
     gy_status status = GY_OK;
     for (int i = 0; i < 2 * count; i++) {
@@ -82,6 +91,8 @@ static gy_status compare_neighbours(gy_coll *coll)
  * vector may need no laying out: that depends on the others. */
 static gy_status enter_shared(gy_coll *coll)
 {
+    GY_ASSERT(coll->comm->shared != NULL);
+    GY_ASSERT(coll->stage == GY_COLL_STARTED);
     bool is_tiny = gy_call_is_tiny(coll->comm, &coll->call);
     coll->has_remote = !is_tiny;
     if (!is_tiny) {
@@ -102,6 +113,8 @@ static gy_status enter_shared(gy_coll *coll)
 static gy_status enter(gy_coll *coll)
 {
     gy_comm *comm = coll->comm;
+    GY_ASSERT(coll->stage == GY_COLL_STARTED);
+    GY_ASSERT(coll->kind == GY_COLL_COLLECTIVE);
     if (!gy_channel_is_free(comm, coll->number, &coll->peer)) {
         return GY_AGAIN;
     }
@@ -120,6 +133,7 @@ static gy_status enter(gy_coll *coll)
         GY_TRY(send_signatures(coll));
     }
     coll->stage = GY_COLL_ENTERED;
+    gy_coll_check(coll);
     gy_record_entered(coll);
     return GY_OK;
 }
@@ -128,6 +142,7 @@ static gy_status enter(gy_coll *coll)
  * what it does when calls differ is not known. */
 static gy_status choose_and_start(gy_coll *coll)
 {
+    GY_ASSERT(coll->stage == GY_COLL_ENTERED && coll->runner.plan == NULL);
     gy_coll_method choice;
     GY_TRY(gy_choose(coll, &choice));
     if (gy_row_is_library(choice.algorithm) && !coll->is_agreed) {
@@ -143,6 +158,8 @@ static gy_status choose_and_start(gy_coll *coll)
 static gy_status begin_work(gy_coll *coll)
 {
     gy_comm *comm = coll->comm;
+    GY_ASSERT(coll->stage == GY_COLL_ENTERED);
+    GY_ASSERT(coll->is_agreed || comm->shared == NULL);
     if (coll->is_all_inline || gy_call_is_tiny(comm, &coll->call)) {
         gy_coll_slot_finish(coll);
         coll->stage = GY_COLL_ENDED;
@@ -156,6 +173,7 @@ static gy_status begin_work(gy_coll *coll)
     }
     gy_claim_prepare(coll);
     coll->stage = GY_COLL_RUNS;
+    gy_coll_check(coll);
     gy_record_runs(coll, coll->runner.choice.algorithm);
     return GY_OK;
 }
@@ -164,6 +182,7 @@ static gy_status begin_work(gy_coll *coll)
  * the latest before the end. A message of the wrong size waits for what they say. */
 static gy_status run_ahead(gy_coll *coll, bool *has_moved)
 {
+    GY_ASSERT(coll->stage == GY_COLL_RUNS || coll->stage == GY_COLL_AGREES);
     gy_status status = coll->is_agreed ? GY_OK : compare_neighbours(coll);
     if (status >= 0 && coll->stage == GY_COLL_RUNS) {
         status = gy_run_step(coll, has_moved);
@@ -193,7 +212,7 @@ static gy_status run_ahead(gy_coll *coll, bool *has_moved)
  *   AGREES    its own      on their way     has ended            without shared memory
  *   ENDED     free soon    compared         has ended            all
  */
-static void check_call(const gy_coll *coll)
+void gy_coll_check(const gy_coll *coll)
 {
     const gy_comm *comm = coll->comm;
     bool is_collective = coll->kind == GY_COLL_COLLECTIVE;
@@ -207,6 +226,10 @@ static void check_call(const gy_coll *coll)
     GY_ASSERT(coll->stage != GY_COLL_AGREES || comm->shared == NULL);
     GY_ASSERT(coll->stage != GY_COLL_RUNS || !is_collective || coll->runner.plan != NULL ||
               gy_row_is_library(coll->runner.choice.algorithm));
+    GY_ASSERT(!is_collective || coll->number >= comm->ended); /* its end is not counted yet */
+    GY_ASSERT(coll->stage != GY_COLL_ENTERED || comm->size > 1);
+    GY_ASSERT(coll->stage != GY_COLL_ENDED || coll->error.status <= GY_OK);
+    GY_ASSERT(coll->end != NULL && comm->root->in_flight > 0);
     GY_ASSERT(coll->peer >= -1 && coll->peer < comm->transport->size);
 }
 
@@ -243,11 +266,13 @@ static gy_status step(gy_coll *coll, bool *has_moved)
 void gy_comm_end_number(gy_comm *comm, uint64_t number)
 {
     GY_ASSERT(number >= comm->ended && number < comm->ended + GY_CHANNELS);
+    GY_CHECK_DEEP(!comm->is_ended[number % GY_CHANNELS]);
     comm->is_ended[number % GY_CHANNELS] = true;
     while (comm->is_ended[comm->ended % GY_CHANNELS]) {
         comm->is_ended[comm->ended % GY_CHANNELS] = false;
         comm->ended++;
     }
+    GY_CHECK_DEEP(comm->ended <= comm->next_number);
     if (comm->shared != NULL) {
         /* release: this rank's reads of others' slots and staging; with the acquire in
          * peer_has_ended */
@@ -256,15 +281,66 @@ void gy_comm_end_number(gy_comm *comm, uint64_t number)
     }
 }
 
+void gy_comm_skip(gy_comm *comm, uint8_t why)
+{
+    GY_ASSERT(comm->shared != NULL && comm->root->options.outlives_mismatch);
+    gy_mutex_lock(&comm->root->lock);
+    uint64_t number = comm->next_number++;
+    GY_ASSERT(number >> 56 == 0); /* it shares its word with the reason */
+    gy_shared_word *line = gy_word_line(comm, comm->rank, 0);
+    /* relaxed: the release in gy_comm_end_number comes after */
+    atomic_store_explicit(&line->beside[number % GY_SHARED_BESIDE], number << 8 | why,
+                          memory_order_relaxed);
+    if (!comm->root->is_failed) { /* numbers that failed are never ended */
+        gy_comm_end_number(comm, number);
+        gy_wake_peers(comm);
+    }
+    gy_mutex_unlock(&comm->root->lock);
+}
+
+uint64_t gy_comm_ended_by(const gy_comm *comm, int rank)
+{
+    GY_ASSERT(comm->shared != NULL && gy_comm_has_rank(comm, rank));
+    /* acquire: with the release in gy_comm_end_number */
+    return atomic_load_explicit(gy_word_of(comm, rank, 0), memory_order_acquire);
+}
+
+uint64_t gy_comm_next(const gy_comm *comm)
+{
+    GY_ASSERT(comm->next_number >= comm->ended);
+    return comm->next_number;
+}
+
+gy_status gy_comm_skipped(const gy_comm *comm, int rank, uint64_t number, const char *call)
+{
+    GY_ASSERT(gy_comm_has_rank(comm, rank) && rank != comm->rank);
+    GY_ASSERT(call != NULL);
+    gy_shared_word *line = gy_word_line(comm, rank, 0);
+    /* relaxed: only words; after the acquire in gy_comm_ended_by */
+    uint64_t note =
+        atomic_load_explicit(&line->beside[number % GY_SHARED_BESIDE], memory_order_relaxed);
+    const char *why = NULL;
+    if (note >> 8 == number && comm->root->options.skip_text != NULL) {
+        why = comm->root->options.skip_text((uint8_t)(note & 0xff));
+    }
+    return gy_fail(GY_MISMATCH, "collective %llu: rank %d called %s, rank %d %s",
+                   (unsigned long long)number, gy_comm_peer(comm, comm->rank), call,
+                   gy_comm_peer(comm, rank), why != NULL ? why : "takes no part in it");
+}
+
 static void remove_flying(gy_comm *comm, gy_coll *coll)
 {
     gy_coll **at = &comm->flying;
+    GY_ASSERT(coll->comm == comm && coll->stage == GY_COLL_ENDED);
+    GY_ASSERT(comm->root->in_flight > 0);
     while (*at != coll) {
+        GY_ASSERT(*at != NULL); /* it is in the list */
         at = &(*at)->next;
     }
     *at = coll->next;
     comm->root->in_flight--;
     comm->unended -= coll->kind == GY_COLL_COLLECTIVE;
+    GY_ASSERT(comm->unended >= 0);
     gy_coll **last = &comm->root->over;
     while (*last != NULL) {
         last = &(*last)->next_ended;
@@ -275,6 +351,7 @@ static void remove_flying(gy_comm *comm, gy_coll *coll)
 
 static void end_transfers(gy_coll *coll)
 {
+    GY_ASSERT(coll->stage > GY_COLL_RESERVED);
     for (int i = 0; i < 4; i++) {
         if (coll->signatures[i].status == GY_AGAIN) {
             gy_transport_cancel(coll->comm->transport, &coll->signatures[i]);
@@ -288,6 +365,8 @@ static void end_transfers(gy_coll *coll)
 
 void gy_comm_fail(gy_comm *comm, gy_status status)
 {
+    GY_ASSERT(status < 0);
+    GY_ASSERT(comm->root != NULL && comm->root->root == comm->root);
     if (!comm->root->is_failed) {
         comm->root->is_failed = true;
         gy_error_take(&comm->root->failure, status);
@@ -296,6 +375,7 @@ void gy_comm_fail(gy_comm *comm, gy_status status)
     for (gy_comm *each = comm->root; each != NULL; each = each->next) {
         while (each->flying != NULL) {
             gy_coll *coll = each->flying;
+            GY_ASSERT(coll->comm == each);
             end_transfers(coll);
             gy_record_over(coll, GY_RECORD_FAILED);
             coll->error = comm->root->failure;
@@ -309,6 +389,8 @@ void gy_comm_fail(gy_comm *comm, gy_status status)
 static void fail_step(gy_comm *comm, const gy_coll *coll, gy_status status)
 {
     char text[192];
+    GY_ASSERT(status < 0);
+    GY_ASSERT(coll->comm == comm);
     if (status == GY_PEER) { /* who ended after a failure has told what it was */
         gy_status cause = gy_transport_check(comm->transport, coll->peer);
         status = cause < 0 ? cause : status;
@@ -321,6 +403,8 @@ static void fail_step(gy_comm *comm, const gy_coll *coll, gy_status status)
 
 static void end_coll(gy_comm *comm, gy_coll *coll, gy_flight_record_state how)
 {
+    GY_ASSERT(coll->stage == GY_COLL_ENDED);
+    GY_ASSERT(how == GY_RECORD_ENDED || how == GY_RECORD_FAILED);
     end_transfers(coll);
     coll->peer = -1;
     gy_record_over(coll, how);
@@ -336,12 +420,14 @@ static void end_coll(gy_comm *comm, gy_coll *coll, gy_flight_record_state how)
  * outlives that, the call fails alone. */
 static bool fails_alone(gy_comm *comm, gy_coll *coll, gy_status status)
 {
+    GY_ASSERT(coll->comm == comm);
     if (status != GY_MISMATCH || !comm->root->options.outlives_mismatch ||
         coll->stage != GY_COLL_ENTERED) {
         return false;
     }
     gy_error_take(&coll->error, status);
     coll->stage = GY_COLL_ENDED;
+    gy_coll_check(coll);
     end_coll(comm, coll, GY_RECORD_FAILED);
     return true;
 }
@@ -350,6 +436,8 @@ static bool fails_alone(gy_comm *comm, gy_coll *coll, gy_status status)
 static gy_status fail_late(const gy_coll *coll)
 {
     int rank = gy_comm_peer(coll->comm, coll->comm->rank);
+    GY_ASSERT(coll->deadline_ns != INT64_MAX);
+    GY_ASSERT(coll->peer < coll->comm->transport->size);
     return coll->peer >= 0 ? gy_fail(GY_TIMEOUT, "rank %d waits for rank %d past its deadline",
                                      rank, coll->peer)
                            : gy_fail(GY_TIMEOUT, "rank %d waits past its deadline", rank);
@@ -359,6 +447,7 @@ static gy_status fail_late(const gy_coll *coll)
 static bool look_at_flying(gy_comm *comm, int64_t now)
 {
     for (gy_coll *coll = comm->flying; coll != NULL; coll = coll->next) {
+        GY_ASSERT(coll->comm == comm && coll->stage != GY_COLL_ENDED);
         gy_status status = GY_OK;
         if (coll->peer >= 0 && coll->stage != GY_COLL_STARTED) {
             status = gy_transport_check(comm->transport, coll->peer);
@@ -388,6 +477,7 @@ static bool look_at_flying(gy_comm *comm, int64_t now)
 /* Now and then: is everybody alive, is anything late? */
 static void look_around(gy_comm *root)
 {
+    GY_ASSERT(root->root == root && root->in_flight >= 0);
     if (root->in_flight == 0 || ++root->idle_rounds % LOOK_EVERY_ROUNDS != 0) {
         return;
     }
@@ -413,6 +503,7 @@ static bool progress_one(gy_comm *comm, bool *has_moved)
     gy_coll *next = NULL;
     for (gy_coll *coll = comm->flying; coll != NULL; coll = next) {
         next = coll->next;
+        GY_ASSERT(coll->comm == comm);
         gy_status status = step(coll, has_moved);
         if (status < 0 && fails_alone(comm, coll, status)) {
             *has_moved = true;
@@ -422,7 +513,7 @@ static bool progress_one(gy_comm *comm, bool *has_moved)
             fail_step(comm, coll, status);
             return false;
         }
-        check_call(coll);
+        gy_coll_check(coll);
         if (coll->stage == GY_COLL_ENDED) {
             end_coll(comm, coll, GY_RECORD_ENDED);
             *has_moved = true;
@@ -455,6 +546,8 @@ bool gy_progress_all(gy_comm *comm)
 static void recycle(gy_coll *coll)
 {
     gy_comm *comm = coll->comm;
+    GY_ASSERT(coll->stage == GY_COLL_ENDED);
+    GY_ASSERT(coll->runner.plan == NULL);
     coll->next = comm->spare;
     comm->spare = coll;
 }
@@ -465,6 +558,7 @@ void gy_comm_tell(gy_comm *comm)
         gy_coll *coll = comm->root->over;
         comm->root->over = coll->next_ended;
         gy_coll_end end = coll->end;
+        GY_ASSERT(end != NULL && coll->stage == GY_COLL_ENDED);
         void *arg = coll->arg;
         gy_error error = {.status = coll->error.status};
         if (error.status != GY_OK) {
@@ -473,6 +567,7 @@ void gy_comm_tell(gy_comm *comm)
         recycle(coll);
         gy_mutex_unlock(&comm->root->lock);
         gy_status status = error.status != GY_OK ? gy_error_raise(&error) : GY_OK;
+        GY_ASSERT(status <= GY_OK);
         end(arg, status);
         gy_mutex_lock(&comm->root->lock);
     }
@@ -482,6 +577,7 @@ gy_coll *gy_coll_take_unnumbered(gy_comm *comm)
 {
     gy_coll *coll = comm->spare;
     if (coll != NULL) {
+        GY_ASSERT(coll->stage == GY_COLL_ENDED && coll->runner.plan == NULL);
         comm->spare = coll->next;
     } else {
         coll = gy_alloc_zero("coll", 1, sizeof(*coll));
@@ -504,6 +600,8 @@ gy_coll *gy_coll_take_unnumbered(gy_comm *comm)
     coll->peer = -1;
     coll->deadline_ns = INT64_MAX;
     memset(coll->signatures, 0, sizeof(coll->signatures));
+    GY_ASSERT(comm->root->in_flight >= 0);
+    GY_ASSERT(coll->remote != NULL);
     comm->root->in_flight++;
     return coll;
 }
@@ -512,6 +610,7 @@ gy_coll *gy_coll_take(gy_comm *comm)
 {
     gy_coll *coll = gy_coll_take_unnumbered(comm);
     if (coll != NULL) {
+        GY_ASSERT(comm->next_number >= comm->ended);
         coll->number = comm->next_number++;
         comm->unended++;
         gy_record_reserve(coll);
@@ -524,6 +623,8 @@ void gy_coll_launch(gy_coll *coll)
     gy_comm *comm = coll->comm;
     gy_coll **at = &comm->flying;
     GY_ASSERT(coll->stage == GY_COLL_RESERVED);
+    GY_ASSERT(coll->end != NULL);
+    GY_ASSERT(coll->runner.plan == NULL);
     while (*at != NULL &&
            ((*at)->call.priority > coll->call.priority ||
             ((*at)->call.priority == coll->call.priority && (*at)->number < coll->number))) {
@@ -543,4 +644,7 @@ void gy_coll_launch(gy_coll *coll)
     }
     int64_t timeout = seconds > 0 ? (int64_t)(seconds * 1e9) : comm->timeout_ns;
     coll->deadline_ns = gy_now_ns(comm->transport->env) + timeout;
+    if (coll->kind == GY_COLL_COLLECTIVE) {
+        gy_coll_check(coll);
+    }
 }

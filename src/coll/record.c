@@ -12,6 +12,8 @@ _Static_assert(GY_RANKS_MAX <= INT16_MAX, "records hold ranks in 16 bits");
 
 void gy_record_comm_open(gy_comm *comm)
 {
+    GY_ASSERT(comm->comm_slot >= 0 && comm->comm_slot < GY_COMM_SLOTS);
+    GY_ASSERT(gy_comm_has_rank(comm, comm->rank));
     const gy_flight_comm_slot entry = {.base = comm->ended,
                                        .leader = (int16_t)gy_comm_peer(comm, 0),
                                        .size = (int16_t)comm->size,
@@ -24,6 +26,7 @@ void gy_record_comm_open(gy_comm *comm)
 
 void gy_record_comm_close(gy_comm *comm)
 {
+    GY_ASSERT(comm->comm_slot >= 0 && comm->comm_slot < GY_COMM_SLOTS);
     if (comm->records != NULL) {
         gy_flight_comm_slot_put(comm->records, comm->comm_slot,
                                 &(gy_flight_comm_slot){.size = 0});
@@ -34,6 +37,8 @@ void gy_record_comm_close(gy_comm *comm)
 void gy_record_message(gy_coll *coll)
 {
     const gy_comm *comm = coll->comm;
+    GY_ASSERT(coll->kind == GY_COLL_SEND || coll->kind == GY_COLL_RECV);
+    GY_ASSERT(coll->message.tag >= 0);
     if (comm->records != NULL) {
         bool is_send = coll->kind == GY_COLL_SEND;
         coll->record = (gy_flight_record){
@@ -55,6 +60,7 @@ void gy_record_message(gy_coll *coll)
 
 const char *gy_record_text(const gy_flight_record *record, char out[GY_RECORD_TEXT])
 {
+    GY_ASSERT(record != NULL && out != NULL);
     char group[40] = "", call[128];
     bool is_send = record->operation == GY_RECORD_SEND;
     if (record->comm_slot != 0) {
@@ -91,6 +97,8 @@ gy_status gy_record_blame(const gy_coll *coll, gy_status status)
         coll->peer >= 0 ? gy_transport_records(transport, coll->peer) : NULL;
     gy_flight_record record;
     char what[GY_RECORD_TEXT];
+    GY_ASSERT(status < 0);
+    GY_ASSERT(coll->peer < transport->size);
     if (status != GY_TIMEOUT || area == NULL) {
         return status;
     }

@@ -13,6 +13,8 @@ void gy_record_comm_close(gy_comm *comm);
 /** A new record: a number is taken, nothing else is known. */
 static inline void gy_record_reserve(gy_coll *coll)
 {
+    GY_CHECK_DEEP(coll->stage == GY_COLL_RESERVED);
+    GY_CHECK_DEEP(coll->number < coll->comm->next_number);
     const gy_comm *comm = coll->comm;
     if (comm->records != NULL) {
         coll->record = (gy_flight_record){.number = coll->number,
@@ -30,6 +32,8 @@ static inline void gy_record_reserve(gy_coll *coll)
 static inline void gy_record_describe(gy_coll *coll)
 {
     const gy_coll_signature *signature = &coll->signature;
+    GY_CHECK_DEEP(coll->kind == GY_COLL_COLLECTIVE);
+    GY_CHECK_DEEP(signature->root >= 0 && signature->root < coll->comm->size);
     coll->record.number = coll->number;
     coll->record.count = signature->count;
     coll->record.operation = signature->operation;
@@ -41,6 +45,8 @@ static inline void gy_record_describe(gy_coll *coll)
 
 static inline void gy_record_move(gy_coll *coll, gy_flight_record_state state)
 {
+    GY_CHECK_DEEP(coll->comm->records != NULL);
+    GY_CHECK_DEEP(coll->peer >= -1 && coll->peer < coll->comm->transport->size);
     coll->record.state = (uint8_t)state;
     coll->record.waits_for = (int16_t)coll->peer;
     gy_flight_record_put(coll->comm->records, &coll->record);
@@ -49,6 +55,8 @@ static inline void gy_record_move(gy_coll *coll, gy_flight_record_state state)
 /** The same, where nothing else has changed. */
 static inline void gy_record_move_only(gy_coll *coll, gy_flight_record_state state)
 {
+    GY_CHECK_DEEP(coll->comm->records != NULL);
+    GY_CHECK_DEEP(coll->peer >= -1 && coll->peer < coll->comm->transport->size);
     coll->record.state = (uint8_t)state;
     coll->record.waits_for = (int16_t)coll->peer;
     gy_flight_record_put_state(coll->comm->records, &coll->record);
@@ -57,6 +65,7 @@ static inline void gy_record_move_only(gy_coll *coll, gy_flight_record_state sta
 /** The reserved call is known and starts. */
 static inline void gy_record_start(gy_coll *coll)
 {
+    GY_CHECK_DEEP(coll->stage == GY_COLL_STARTED);
     if (coll->comm->records != NULL) {
         gy_record_describe(coll);
         coll->record.started = gy_ticks();
@@ -71,6 +80,7 @@ void gy_record_message(gy_coll *coll);
  */
 static inline void gy_record_tiny(gy_coll *coll, bool has_entered)
 {
+    GY_CHECK_DEEP(coll->stage == GY_COLL_ENTERED && coll->kind == GY_COLL_COLLECTIVE);
     const gy_comm *comm = coll->comm;
     if (comm->records != NULL) {
         gy_record_describe(coll);
@@ -88,6 +98,7 @@ static inline void gy_record_tiny(gy_coll *coll, bool has_entered)
 
 static inline void gy_record_entered(gy_coll *coll)
 {
+    GY_CHECK_DEEP(coll->kind == GY_COLL_COLLECTIVE);
     if (coll->comm->records != NULL) {
         coll->record.entered = gy_ticks();
         gy_record_move(coll, GY_RECORD_MEETING);
@@ -96,6 +107,9 @@ static inline void gy_record_entered(gy_coll *coll)
 
 static inline void gy_record_runs(gy_coll *coll, const gy_algorithm *algorithm)
 {
+    GY_CHECK_DEEP(coll->stage == GY_COLL_RUNS);
+    GY_CHECK_DEEP(gy_row_is_library(algorithm) ||
+                  (size_t)(algorithm - gy_algorithms) < gy_algorithm_count);
     if (coll->comm->records != NULL) {
         coll->record.algorithm = gy_row_is_library(algorithm)
                                      ? (uint8_t)GY_RECORD_LIBRARY
@@ -115,6 +129,7 @@ static inline void gy_record_waits(gy_coll *coll)
 /** ENDED or FAILED; a failed one keeps whom it waited for. */
 static inline void gy_record_over(gy_coll *coll, gy_flight_record_state state)
 {
+    GY_CHECK_DEEP(state == GY_RECORD_ENDED || state == GY_RECORD_FAILED);
     if (coll->comm->records != NULL) {
         coll->record.ended = gy_ticks();
         gy_record_move(coll, state);
@@ -124,6 +139,7 @@ static inline void gy_record_over(gy_coll *coll, gy_flight_record_state state)
 /** A tiny one: its end is not timed. */
 static inline void gy_record_tiny_over(gy_coll *coll)
 {
+    GY_CHECK_DEEP(coll->peer == -1);
     if (coll->comm->records != NULL) {
         gy_record_move_only(coll, GY_RECORD_ENDED);
     }

@@ -15,12 +15,14 @@ struct gy_request {
 static void drop(gy_request *request) GY_REQUIRES(request->comm->root->lock)
 {
     gy_comm *root = request->comm->root;
+    GY_ASSERT(root != NULL && root->root == root);
     request->next = root->spare_requests;
     root->spare_requests = request;
 }
 
 void gy_requests_free(gy_comm *root)
 {
+    GY_ASSERT(root->root == root);
     while (root->spare_requests != NULL) {
         gy_request *request = root->spare_requests;
         root->spare_requests = request->next;
@@ -30,6 +32,8 @@ void gy_requests_free(gy_comm *root)
 
 static gy_status make(gy_comm *comm, gy_coll_kind kind, gy_request **request)
 {
+    GY_ASSERT(kind == GY_COLL_COLLECTIVE || kind == GY_COLL_SEND || kind == GY_COLL_RECV);
+    GY_ASSERT(request != NULL);
     gy_comm *root = comm->root;
     gy_mutex_lock(&root->lock);
     gy_request *made = root->spare_requests;
@@ -57,6 +61,7 @@ gy_status gy_request_init(gy_comm *comm, const gy_coll_call *call, gy_request **
     GY_TRY(gy_call_check(comm, call));
     GY_TRY(gy_comm_check_buffers(comm, call));
     GY_TRY(make(comm, GY_COLL_COLLECTIVE, request));
+    GY_ASSERT((*request)->kind == GY_COLL_COLLECTIVE && !(*request)->is_started);
     (*request)->call = *call;
     return GY_OK;
 }
@@ -64,6 +69,7 @@ gy_status gy_request_init(gy_comm *comm, const gy_coll_call *call, gy_request **
 static gy_status init_message(gy_comm *comm, gy_coll_kind kind, const gy_message *message,
                               gy_request **request)
 {
+    GY_ASSERT(kind == GY_COLL_SEND || kind == GY_COLL_RECV);
     GY_TRY(gy_message_check(comm, kind, message));
     GY_TRY(make(comm, kind, request));
     (*request)->message = *message;
@@ -86,6 +92,7 @@ static void request_end(void *arg, gy_status status)
 {
     gy_request *request = arg;
     gy_comm *root = request->comm->root;
+    GY_ASSERT(status <= GY_OK);
     gy_mutex_lock(&root->lock);
     if (request->is_dropped) {
         drop(request);
@@ -104,6 +111,8 @@ static bool is_over(const gy_request *request)
 static gy_status start_message(gy_request *request) GY_REQUIRES(request->comm->root->lock)
 {
     gy_comm *comm = request->comm;
+    GY_ASSERT(request->kind == GY_COLL_SEND || request->kind == GY_COLL_RECV);
+    GY_ASSERT(request->is_started);
     if (comm->root->is_failed) {
         return gy_error_raise(&comm->root->failure);
     }
@@ -124,6 +133,7 @@ static gy_status start_message(gy_request *request) GY_REQUIRES(request->comm->r
 
 gy_status gy_request_start(gy_request *request)
 {
+    GY_ASSERT(request != NULL && !request->is_dropped);
     gy_comm *comm = request->comm;
     if (request->is_started) {
         return gy_fail(GY_STATE, "a request is started that has not been waited for");
@@ -146,6 +156,7 @@ gy_status gy_request_start(gy_request *request)
 
 static gy_status start_or_free(gy_request *made, gy_request **request)
 {
+    GY_ASSERT(made != NULL && !made->is_started);
     gy_status status = gy_request_start(made);
     if (status < 0) {
         gy_request_free(made);
@@ -182,13 +193,16 @@ gy_status gy_request_begin_recv(gy_comm *comm, const gy_message *message, gy_req
 /* It is over: its status; it can be started again. */
 static gy_status take_end(gy_request *request)
 {
+    GY_ASSERT(request->is_started && is_over(request));
     request->is_started = false;
     const gy_error *error = &request->note.error;
+    GY_ASSERT(error->status <= GY_OK);
     return error->status != GY_OK ? gy_error_raise(error) : GY_OK;
 }
 
 gy_status gy_request_test(gy_request *request)
 {
+    GY_ASSERT(request != NULL && !request->is_dropped);
     if (!request->is_started) {
         return GY_OK;
     }
@@ -202,6 +216,7 @@ gy_status gy_request_test(gy_request *request)
 static gy_status drive_once(gy_comm *comm, gy_wait *wait)
 {
     gy_status status = GY_OK;
+    GY_ASSERT(wait->transport != NULL);
     gy_mutex_lock(&comm->root->lock);
     if (gy_progress_all(comm)) {
         gy_wait_again(wait);
@@ -219,6 +234,7 @@ static gy_status drive_once(gy_comm *comm, gy_wait *wait)
 
 gy_status gy_request_wait(gy_request *request, gy_deadline deadline)
 {
+    GY_ASSERT(request != NULL && !request->is_dropped);
     gy_comm *comm = request->comm;
     gy_wait wait = gy_wait_start(comm->transport, -1, "a request", deadline);
     while (request->is_started && !is_over(request)) {
@@ -229,6 +245,7 @@ gy_status gy_request_wait(gy_request *request, gy_deadline deadline)
 
 gy_status gy_request_wait_all(gy_request *const *requests, size_t count, gy_deadline deadline)
 {
+    GY_ASSERT(requests != NULL || count == 0);
     gy_error first = {.status = GY_OK};
     for (size_t i = 0; i < count; i++) {
         gy_status status = requests[i] != NULL ? gy_request_wait(requests[i], deadline) : GY_OK;
@@ -243,6 +260,7 @@ gy_status gy_request_wait_all(gy_request *const *requests, size_t count, gy_dead
 static gy_status await_first(gy_request *const *requests, size_t count, gy_deadline deadline,
                              size_t *index)
 {
+    GY_ASSERT(index != NULL && (requests != NULL || count == 0));
     gy_wait wait = {.transport = NULL};
     for (;;) {
         gy_comm *comm = NULL;
@@ -270,16 +288,19 @@ gy_status gy_request_wait_any(gy_request *const *requests, size_t count, gy_dead
                               size_t *index)
 {
     GY_TRY(await_first(requests, count, deadline, index));
+    GY_ASSERT(*index < count);
     return take_end(requests[*index]);
 }
 
 gy_status gy_request_wait_some(gy_request *const *requests, size_t count, gy_deadline deadline,
                                size_t *indices, gy_status *statuses, size_t *ended)
 {
+    GY_ASSERT(indices != NULL && ended != NULL);
     gy_error failure = {.status = GY_OK};
     size_t first = 0, found = 0;
     *ended = 0;
     GY_TRY(await_first(requests, count, deadline, &first));
+    GY_ASSERT(first < count);
     for (size_t i = first; i < count; i++) {
         if (requests[i] != NULL && requests[i]->is_started && is_over(requests[i])) {
             gy_status status = take_end(requests[i]);
@@ -317,6 +338,7 @@ void gy_request_free(gy_request *request)
     if (request == NULL) {
         return;
     }
+    GY_ASSERT(!request->is_dropped); /* it is freed once */
     gy_comm *root = request->comm->root;
     gy_mutex_lock(&root->lock);
     if (request->is_started && !is_over(request)) {

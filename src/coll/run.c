@@ -8,6 +8,9 @@
 
 static gy_status await_send(gy_coll *coll, uint32_t index)
 {
+    GY_ASSERT(index < coll->runner.plan->steps.count);
+    GY_ASSERT(coll->runner.plan->steps.items[index].kind == GY_STEP_SEND);
+    GY_ASSERT(coll->runner.plan->notes[index].sends_before < coll->runner.sends_started);
     const gy_transfer *send = &coll->runner.sends[coll->runner.plan->notes[index].sends_before];
     coll->peer = send->peer;
     return send->status;
@@ -15,6 +18,7 @@ static gy_status await_send(gy_coll *coll, uint32_t index)
 
 static uint64_t message_tag(const gy_coll *coll, uint16_t chunk)
 {
+    GY_ASSERT(chunk != UINT16_MAX); /* the tag of signatures */
     return gy_tag_of(coll->comm, coll->number, chunk);
 }
 
@@ -23,6 +27,9 @@ static gy_status start_send(gy_coll *coll, const gy_step *step)
     gy_runner *runner = &coll->runner;
     size_t bytes = gy_run_message_bytes(coll, &step->a);
     const void *from = NULL;
+    GY_ASSERT(step->kind == GY_STEP_SEND);
+    GY_ASSERT(gy_comm_has_rank(coll->comm, step->peer));
+    GY_ASSERT(runner->sends_started < runner->plan->send_count);
     if (bytes > 0 && gy_run_widens(runner) && !runner->plan->notes[runner->next].a_is_sum) {
         from = gy_run_widen(coll, &step->a);
     } else if (bytes > 0) {
@@ -37,6 +44,8 @@ static gy_status start_send(gy_coll *coll, const gy_step *step)
 static gy_status check_received(const gy_coll *coll, int peer, size_t bytes)
 {
     const gy_transfer *receive = &coll->runner.receive;
+    GY_ASSERT(receive->status != GY_AGAIN);
+    GY_ASSERT(!coll->runner.is_receiving);
     if (receive->status < 0 && receive->status != GY_MISMATCH) {
         return gy_fail(receive->status, "receiving from rank %d: %s", peer,
                        gy_status_text(receive->status));
@@ -51,6 +60,8 @@ static gy_status check_received(const gy_coll *coll, int peer, size_t bytes)
 /* Receive into place, or beside it where the step combines or the place is in pieces. */
 static gy_status receive(gy_coll *coll, const gy_step *step)
 {
+    GY_ASSERT(step->kind == GY_STEP_RECV || step->kind == GY_STEP_RECV_REDUCE);
+    GY_ASSERT(gy_comm_has_rank(coll->comm, step->peer));
     gy_runner *runner = &coll->runner;
     if (runner->is_receiving && runner->receive.status == GY_AGAIN) {
         coll->peer = runner->receive.peer;
@@ -91,6 +102,7 @@ static gy_status receive(gy_coll *coll, const gy_step *step)
 static bool is_said_by_cards(const gy_coll *coll, uint32_t mark)
 {
     const gy_runner *runner = &coll->runner;
+    GY_ASSERT(mark > 0);
     return mark == 1 && (runner->choice.algorithm->need == GY_NEED_DIRECT ||
                          (runner->has_opened && runner->leg == 0 && !coll->any_registered));
 }
@@ -98,6 +110,9 @@ static bool is_said_by_cards(const gy_coll *coll, uint32_t mark)
 static void post(gy_coll *coll, uint32_t mark)
 {
     const gy_comm *comm = coll->comm;
+    GY_ASSERT(mark > 0);
+    GY_ASSERT(comm->shared != NULL);
+    GY_ASSERT(coll->runner.mark_base + mark < UINT32_C(1) << GY_MARK_BITS);
     if (coll->runner.choice.algorithm->need == GY_NEED_DIRECT && mark == 1) {
         return;
     }
@@ -118,6 +133,9 @@ static gy_status await_post(gy_coll *coll, int peer, uint32_t mark)
     gy_runner *runner = &coll->runner;
     const gy_comm *comm = coll->comm;
     uint64_t wanted = coll->number << GY_MARK_BITS | (runner->mark_base + mark);
+    GY_ASSERT(mark > 0);
+    GY_ASSERT(peer == GY_EVERY || gy_comm_has_rank(comm, peer));
+    GY_ASSERT(gy_comm_has_rank(comm, runner->wait_rank));
     if (is_said_by_cards(coll, mark)) {
         return GY_OK;
     }
@@ -139,6 +157,8 @@ static gy_status await_post(gy_coll *coll, int peer, uint32_t mark)
 
 static gy_status do_step(gy_coll *coll, const gy_step *step)
 {
+    GY_ASSERT(step == &coll->runner.plan->steps.items[coll->runner.next]);
+    GY_ASSERT(step->after[0] <= coll->runner.next && step->after[1] <= coll->runner.next);
     for (int i = 0; i < 2; i++) {
         if (step->after[i] != 0) {
             gy_status status = await_send(coll, step->after[i] - 1);
@@ -178,6 +198,8 @@ static gy_status do_step(gy_coll *coll, const gy_step *step)
 static gy_status await_sends(gy_coll *coll)
 {
     gy_runner *runner = &coll->runner;
+    GY_ASSERT(runner->sends_ended <= runner->sends_started);
+    GY_ASSERT(runner->sends_started <= runner->plan->send_count);
     for (; runner->sends_ended < runner->sends_started; runner->sends_ended++) {
         const gy_transfer *send = &runner->sends[runner->sends_ended];
         if (send->status != GY_OK) {
@@ -201,6 +223,9 @@ static gy_status begin_leg(gy_coll *coll, int64_t leg)
     int64_t length = GY_MIN(runner->choice.pieces.leg, (int64_t)call->count - first);
     bool has_parts = gy_call_has_parts(call);
     int parts = gy_cut_parts(row->cut, request);
+    GY_ASSERT(leg >= 0 && leg < runner->choice.pieces.legs);
+    GY_ASSERT(parts > 0 && unit > 0);
+    GY_ASSERT(call->is_vector || length >= 0);
     runner->leg = leg;
     runner->first = first;
     runner->layout = (gy_layout){.count = has_parts ? length * parts : length,
@@ -234,6 +259,7 @@ static size_t input_extent(const gy_coll *coll)
     for (int rank = 0; rank < coll->comm->size; rank++) {
         end = GY_MAX(end, parts->displacements[rank] + parts->counts[rank]);
     }
+    GY_ASSERT(end >= 0);
     return (size_t)end * gy_run_element_bytes(coll);
 }
 
@@ -248,6 +274,7 @@ gy_status gy_run_reserve(gy_runner *runner, size_t size_bytes)
         }
         runner->scratch_bytes = size_bytes;
     }
+    GY_ASSERT(runner->scratch_bytes >= size_bytes);
     return GY_OK;
 }
 
@@ -255,6 +282,7 @@ gy_status gy_run_reserve(gy_runner *runner, size_t size_bytes)
 static size_t longest_block(const gy_coll *coll)
 {
     const gy_layout *own = &coll->runner.layout;
+    GY_ASSERT(own->chunks > 0 && own->parts > 0);
     if (!coll->call.is_vector || coll->longest < 0) {
         return (size_t)gy_layout_longest(own);
     }
@@ -290,6 +318,8 @@ static gy_status reserve_scratch(gy_coll *coll, bool copies_input)
         runner->work_bytes = gy_round_up((size_t)whole * element, GY_CACHE_LINE);
     }
     runner->apart_at = runner->work_at + (size_t)plan->steps.work_planes * runner->work_bytes;
+    GY_ASSERT(runner->wire_at <= runner->pack_at && runner->pack_at <= runner->work_at);
+    GY_ASSERT(runner->work_at <= runner->apart_at);
     size_t wanted = runner->apart_at + (copies_input ? input_extent(coll) : 0);
     GY_TRY(gy_run_reserve(runner, wanted));
     return GY_GROW("coll.sends", runner->sends, runner->send_capacity, plan->send_count + 1);
@@ -299,6 +329,9 @@ gy_status gy_run_start(gy_coll *coll, const gy_coll_method *choice)
 {
     gy_runner *runner = &coll->runner;
     const gy_coll_call *call = &coll->call;
+    GY_ASSERT(choice->algorithm != NULL && choice->algorithm->operation == call->operation);
+    GY_ASSERT(choice->pieces.legs >= 1 && choice->pieces.chunks >= 1);
+    GY_ASSERT(runner->plan == NULL); /* the call before has ended */
     if (gy_row_is_library(choice->algorithm)) {
         return gy_library_start(coll, choice);
     }
@@ -348,6 +381,7 @@ gy_status gy_run_open(gy_coll *coll)
     gy_runner *runner = &coll->runner;
     const gy_steps *steps = &runner->plan->steps;
     size_t opening = gy_steps_opening(steps, coll->comm->rank);
+    GY_ASSERT(opening <= steps->count);
     GY_ASSERT(coll->stage == GY_COLL_STARTED && runner->next == 0);
     if (runner->choice.algorithm->need != GY_NEED_STAGE ||
         !begins_alike(coll->call.operation)) {
@@ -365,6 +399,9 @@ gy_status gy_run_open(gy_coll *coll)
 static gy_status next_leg(gy_coll *coll)
 {
     gy_runner *runner = &coll->runner;
+    GY_ASSERT(runner->leg + 1 < runner->choice.pieces.legs);
+    GY_ASSERT(runner->next == runner->plan->steps.count);
+    GY_ASSERT(runner->sends_ended == runner->sends_started);
     if (runner->choice.algorithm->need == GY_NEED_DIRECT) {
         runner->mark_base += runner->plan->steps.last_mark;
     } else if (runner->choice.algorithm->need == GY_NEED_STAGE) {
@@ -388,6 +425,7 @@ static gy_status next_leg(gy_coll *coll)
 static void finish_result(const gy_coll *coll)
 {
     const gy_coll_call *call = &coll->call;
+    GY_ASSERT(coll->runner.next == coll->runner.plan->steps.count);
     if (!gy_run_folds(&coll->runner) && gy_call_gets(coll->comm, call) &&
         gy_call_reduces(call)) {
         gy_coll_fold_finish(&coll->runner.fold, call->out,
@@ -398,9 +436,11 @@ static void finish_result(const gy_coll *coll)
 gy_status gy_run_step(gy_coll *coll, bool *has_moved)
 {
     gy_runner *runner = &coll->runner;
+    GY_ASSERT(coll->stage == GY_COLL_RUNS);
     if (gy_row_is_library(runner->choice.algorithm)) {
         return gy_library_step(coll, has_moved);
     }
+    GY_ASSERT(runner->plan != NULL);
     const gy_steps *steps = &runner->plan->steps;
     for (;;) {
         while (runner->next < steps->count) {
@@ -437,6 +477,7 @@ void gy_run_end(gy_coll *coll)
         gy_transport_cancel(coll->comm->transport, &runner->receive);
         runner->is_receiving = false;
     }
+    GY_ASSERT(runner->sends_ended <= runner->sends_started);
     for (uint32_t i = runner->sends_ended; i < runner->sends_started; i++) {
         gy_transport_cancel(coll->comm->transport, &runner->sends[i]);
     }
@@ -444,6 +485,7 @@ void gy_run_end(gy_coll *coll)
     if (runner->choice.is_streamed) {
         gy_stream_end();
     }
+    GY_ASSERT(runner->plan->users > 0);
     runner->plan->users--;
     runner->plan = NULL;
 }

@@ -34,12 +34,14 @@ static size_t given_bytes(const gy_comm *comm, const gy_coll_call *call)
  * of two. */
 static uint8_t *data_of(gy_coll_slot *slot, size_t bytes)
 {
+    GY_CHECK_DEEP(bytes <= GY_TINY_BYTES);
     return bytes <= GY_INLINE_BYTES ? slot->inline_payload : slot->data;
 }
 
 /* The most that any rank writes into its slot, as all ranks know it. */
 static size_t most_given(const gy_comm *comm, const gy_coll_call *call)
 {
+    GY_CHECK_DEEP(!call->is_vector || gy_parts_are_known(call));
     return call->is_vector && call->operation == GY_OPERATION_ALLGATHER
                ? (size_t)gy_parts_longest(comm, call) * gy_call_element_bytes(call)
                : given_bytes(comm, call);
@@ -59,6 +61,7 @@ bool gy_call_is_tiny(const gy_comm *comm, const gy_coll_call *call)
 
 static uint64_t peer_has_ended(gy_comm *comm, int peer)
 {
+    GY_CHECK_DEEP(gy_comm_has_rank(comm, peer) && peer != comm->rank);
     /* acquire: with the release in gy_comm_end_number, the peer's reads of our slot and staging
      * are past */
     uint64_t seen = atomic_load_explicit(gy_word_of(comm, peer, 0), memory_order_acquire);
@@ -68,6 +71,8 @@ static uint64_t peer_has_ended(gy_comm *comm, int peer)
 
 bool gy_channel_is_free(gy_comm *comm, uint64_t number, int *peer)
 {
+    GY_CHECK_DEEP(number >= comm->ended);
+    GY_CHECK_DEEP(peer != NULL);
     *peer = -1;
     if (number >= comm->ended + GY_CHANNELS) {
         return false;
@@ -87,6 +92,8 @@ void gy_region_take(gy_coll *coll)
     gy_comm *comm = coll->comm;
     uint64_t over = comm->ended; /* below it all have ended, as last seen */
     int best = -1;
+    GY_ASSERT(comm->shared != NULL);
+    GY_ASSERT(coll->stage == GY_COLL_STARTED);
     for (int rank = 0; rank < comm->size; rank++) {
         over = rank == comm->rank ? over : GY_MIN(over, comm->peer_ended[rank]);
     }
@@ -111,6 +118,7 @@ static void own_next_slot(const gy_coll *coll, size_t bytes)
     const gy_comm *comm = coll->comm;
     const gy_coll_slot *next = gy_coll_slot_of(comm, comm->rank, coll->number + 1);
     size_t end = bytes <= GY_INLINE_BYTES ? GY_CACHE_LINE : GY_CACHE_LINE + bytes;
+    GY_CHECK_DEEP(bytes <= GY_TINY_BYTES);
     for (size_t at = 0; at < end; at += GY_CACHE_LINE) {
         gy_fetch_to_write((const uint8_t *)next + at);
     }
@@ -123,6 +131,9 @@ void gy_coll_slot_enter(gy_coll *coll, bool is_tiny)
     const gy_coll_call *call = &coll->call;
     gy_coll_slot *slot = gy_coll_slot_of(comm, comm->rank, coll->number);
     size_t bytes = is_tiny && gy_call_gives(comm, call) ? given_bytes(comm, call) : 0;
+    GY_CHECK_DEEP(bytes <= GY_TINY_BYTES);
+    GY_CHECK_DEEP(coll->number >= comm->ended && coll->number < comm->ended + GY_CHANNELS);
+    GY_CHECK_DEEP(is_tiny || coll->region < GY_CHANNELS);
     slot->ended = comm->ended;
     slot->signature = coll->signature;
     if (call->is_vector && (is_tiny || gy_count_exchange_asks(comm, call))) {
@@ -155,6 +166,9 @@ void gy_coll_slot_enter(gy_coll *coll, bool is_tiny)
 gy_status gy_coll_slot_compare(gy_coll *coll)
 {
     gy_comm *comm = coll->comm;
+    GY_CHECK_DEEP(comm->shared != NULL);
+    GY_CHECK_DEEP(coll->checked >= 0 && coll->checked <= comm->size);
+    GY_CHECK_DEEP(!coll->has_remote || coll->remote != NULL);
     for (; coll->checked < comm->size; coll->checked++) {
         int rank = coll->checked;
         if (rank == comm->rank) {
@@ -189,6 +203,8 @@ gy_status gy_coll_slot_look_ahead(const gy_coll *coll)
 {
     const gy_comm *comm = coll->comm;
     bool may_skip = comm->root->options.outlives_mismatch;
+    GY_CHECK_DEEP(comm->shared != NULL);
+    GY_CHECK_DEEP(coll->checked >= 0 && coll->checked <= comm->size);
     for (int rank = coll->checked; rank < comm->size; rank++) {
         const gy_coll_slot *slot = gy_coll_slot_of(comm, rank, coll->number);
         /* First: who has ended the number has entered it before, or never will. */
@@ -213,6 +229,7 @@ gy_status gy_coll_slot_compare_spinning(gy_coll *coll)
     enum { LOOKS = 64 };
     gy_status status = gy_coll_slot_compare(coll);
     for (int look = 0; look < LOOKS && status == GY_AGAIN; look++) {
+        GY_CHECK_DEEP(coll->checked < coll->comm->size);
         const gy_coll_slot *slot = gy_coll_slot_of(coll->comm, coll->checked, coll->number);
         /* relaxed: only a hint, gy_coll_slot_compare looks again with acquire */
         if (atomic_load_explicit(&slot->entered, memory_order_relaxed) > coll->number) {
@@ -224,6 +241,7 @@ gy_status gy_coll_slot_compare_spinning(gy_coll *coll)
 
 static const uint8_t *given_by(const gy_coll *coll, int rank)
 {
+    GY_CHECK_DEEP(gy_comm_has_rank(coll->comm, rank));
     gy_coll_slot *slot = gy_coll_slot_of(coll->comm, rank, coll->number);
     return coll->call.is_vector ? slot->data
                                 : data_of(slot, given_bytes(coll->comm, &coll->call));
@@ -246,6 +264,8 @@ static bool keeps_own(const gy_coll *coll, size_t at, size_t bytes)
  * there, and reading it would wait for that. */
 static const uint8_t *term_of(const gy_coll *coll, const slot_fold *fold, int rank)
 {
+    GY_CHECK_DEEP(gy_comm_has_rank(coll->comm, rank));
+    GY_CHECK_DEEP(fold->at <= GY_TINY_BYTES && fold->given <= GY_TINY_BYTES);
     if (rank == coll->comm->rank && fold->takes_own) {
         return (const uint8_t *)coll->call.in + fold->at;
     }
@@ -256,6 +276,8 @@ static const uint8_t *term_of(const gy_coll *coll, const slot_fold *fold, int ra
 /* f16 and bf16: the sum is float32 until the last rank's data. */
 static void fold_wide(const gy_coll *coll, const slot_fold *slots, int ranks, size_t count)
 {
+    GY_ASSERT(count <= GY_TINY_BYTES / sizeof(uint16_t)); /* the room of `sum` */
+    GY_CHECK_DEEP(ranks > 1);
     float sum[GY_TINY_BYTES / sizeof(uint16_t)];
     gy_term left = {.data = term_of(coll, slots, 0)};
     for (int rank = 1; rank < ranks; rank++) {
@@ -277,6 +299,8 @@ static void fold_slots(const gy_coll *coll, size_t at, int ranks, size_t count)
                              .at = at,
                              .takes_own = !call->is_vector && keeps_own(coll, at, bytes)};
     const uint8_t *sum = term_of(coll, &slots, 0);
+    GY_CHECK_DEEP(ranks >= 1 && ranks <= coll->comm->size);
+    GY_CHECK_DEEP(at + bytes <= GY_TINY_BYTES);
     if (ranks == 1) {
         memmove(call->out, sum, bytes);
         return;
@@ -296,6 +320,7 @@ static void fold_slots(const gy_coll *coll, size_t at, int ranks, size_t count)
 static void collect(const gy_coll *coll, size_t at, size_t bytes)
 {
     uint8_t *out = coll->call.out;
+    GY_CHECK_DEEP(at + bytes <= GY_TINY_BYTES);
     for (int rank = 0; rank < coll->comm->size; rank++) {
         memcpy(out + (size_t)rank * bytes, given_by(coll, rank) + at, bytes);
     }
@@ -304,6 +329,7 @@ static void collect(const gy_coll *coll, size_t at, size_t bytes)
 /* A vector variant's own part of the sums. */
 static void fold_own_part(const gy_coll *coll)
 {
+    GY_CHECK_DEEP(coll->call.is_vector && coll->call.in_parts.counts != NULL);
     const int64_t *counts = coll->call.in_parts.counts;
     size_t before = 0, count = (size_t)counts[coll->comm->rank];
     for (int rank = 0; rank < coll->comm->rank; rank++) {
@@ -319,6 +345,7 @@ void gy_coll_slot_finish(const gy_coll *coll)
     const gy_comm *comm = coll->comm;
     const gy_coll_call *call = &coll->call;
     size_t count = call->count, bytes = count * gy_call_element_bytes(call);
+    GY_CHECK_DEEP(comm->shared != NULL && coll->checked == comm->size);
     if (!gy_call_gets(comm, call) || (bytes == 0 && !call->is_vector)) {
         return;
     }

@@ -224,6 +224,9 @@ static void choose_and_run(crew_member *me)
         }
         EXPECT(wrong == 0);
     }
+    char none[GY_CHOICE_BYTES];
+    const gy_coll_call unknown = {.operation = GY_OPERATION_COUNT, .dtype = GY_F32};
+    EXPECT(gy_coll_choice(me->comm, &unknown, false, none) == GY_ARG);
     gy_free(in);
     gy_free(out);
 }

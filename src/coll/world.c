@@ -14,6 +14,7 @@ static gy_error world_error;
 
 static gy_status renew(void *launcher, gy_deadline deadline, gy_transport **transport)
 {
+    GY_ASSERT(transport != NULL);
     (void)launcher;
     *transport = NULL;
     return gy_transport_generation_meet(gy_env_real(), deadline, transport);
@@ -28,6 +29,7 @@ static gy_status finish(void *launcher, gy_deadline deadline)
 /* Whoever dies before all are there is started anew, and another transport brings it. */
 static gy_status open_renewable(gy_transport *transport)
 {
+    GY_ASSERT(transport != NULL && world == NULL);
     const gy_comm_options options = {.renew = renew, .finish = finish};
     int64_t timeout_ns = 0;
     gy_status status = gy_comm_read_timeout(0, &timeout_ns);
@@ -42,8 +44,10 @@ static gy_status open_renewable(gy_transport *transport)
 
 static gy_status open_world(void)
 {
+    GY_ASSERT(world == NULL);
     gy_transport *transport = NULL;
     GY_TRY(gy_transport_open_from_environment(gy_env_real(), &transport));
+    GY_ASSERT(transport != NULL);
     gy_comm *made = NULL;
     if (gy_transport_run_is_renewable()) {
         return open_renewable(transport);
@@ -61,6 +65,7 @@ static gy_status open_world(void)
 
 void gy_comm_world_succeed(const gy_comm *old, gy_comm *whole)
 {
+    GY_ASSERT(whole != NULL && whole != old);
     pthread_mutex_lock(&world_lock);
     if (world == old) {
         world = whole;
@@ -70,6 +75,7 @@ void gy_comm_world_succeed(const gy_comm *old, gy_comm *whole)
 
 gy_status gy_comm_world(gy_comm **comm)
 {
+    GY_ASSERT(comm != NULL);
     pthread_mutex_lock(&world_lock);
     gy_status status = GY_OK;
     if (!is_world_tried) {
@@ -104,6 +110,7 @@ static gy_comm *self;
  */
 static void make_self(void)
 {
+    GY_ASSERT(self == NULL);
     static const gy_comm_options options = {.timeout_s = 60, .table = "none", .is_self = true};
     gy_transport *transport = NULL;
     gy_status status = gy_transport_self_open(gy_env_real(), &transport);
@@ -148,6 +155,7 @@ static uint64_t host_identity(void)
 static gy_status look_at_all(const gy_bootstrap *from, const introduction *all,
                              const gy_error *own)
 {
+    GY_ASSERT(from->rank >= 0 && from->rank < from->size);
     for (int rank = 0; rank < from->size; rank++) {
         char who[32];
         (void)snprintf(who, sizeof(who), "rank %d", rank);
@@ -178,6 +186,7 @@ static gy_status exchange(const gy_bootstrap *from, introduction *mine, gy_statu
                           introduction *all)
 {
     gy_error own = {.status = GY_OK};
+    GY_ASSERT(status <= GY_OK && all != NULL);
     (void)gy_error_keep(&own, status);
     mine->status = status;
     status = from->allgather(from->arg, mine, all, sizeof(*mine));
@@ -191,6 +200,7 @@ static gy_status exchange(const gy_bootstrap *from, introduction *mine, gy_statu
 static gy_status make_segment(const gy_bootstrap *from, const introduction *all,
                               introduction *mine, int *segment)
 {
+    GY_ASSERT(from->rank == 0 && segment != NULL);
     cpu_set_t cores = all[0].cores;
     for (int rank = 1; rank < from->size; rank++) {
         CPU_OR(&cores, &cores, &all[rank].cores);
@@ -198,6 +208,7 @@ static gy_status make_segment(const gy_bootstrap *from, const introduction *all,
     const gy_transport_segment_options options = {.ranks = from->size,
                                                   .host_cores = GY_MAX(CPU_COUNT(&cores), 1)};
     GY_TRY(gy_transport_segment_make(&options, segment));
+    GY_ASSERT(*segment >= 0);
     mine->process = getpid();
     mine->segment = *segment;
     return GY_OK;
@@ -207,6 +218,7 @@ static gy_status make_segment(const gy_bootstrap *from, const introduction *all,
 static gy_status join_bootstrap(const gy_bootstrap *from, introduction *all, int *segment,
                                 gy_comm **comm)
 {
+    GY_ASSERT(from->size >= 1 && from->size <= GY_RANKS_MAX);
     gy_transport *transport = NULL;
     introduction mine = {.protocol = GY_RANK_PROTOCOL, .host = host_identity(), .segment = -1};
     gy_status status = sched_getaffinity(0, sizeof(mine.cores), &mine.cores) == 0
@@ -226,12 +238,14 @@ static gy_status join_bootstrap(const gy_bootstrap *from, introduction *all, int
         gy_comm_free(made);
         return status;
     }
+    GY_ASSERT(made != NULL && made->size == from->size);
     *comm = made;
     return GY_OK;
 }
 
 gy_status gy_comm_from_bootstrap(const gy_bootstrap *bootstrap, gy_comm **comm)
 {
+    GY_ASSERT(bootstrap != NULL && comm != NULL);
     int segment = -1;
     if (bootstrap->size < 1 || bootstrap->rank < 0 || bootstrap->rank >= bootstrap->size ||
         bootstrap->allgather == NULL) {

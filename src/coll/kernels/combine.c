@@ -209,6 +209,7 @@ void gy_divide(gy_dtype dtype, void *data, size_t count, int divisor)
 #undef GY_X
     };
     GY_ASSERT(gy_dtype_is_element(dtype) && divisor > 0);
+    GY_ASSERT(loops[dtype] != NULL);
     loops[dtype](data, count, divisor);
 }
 

@@ -18,10 +18,12 @@ enum {
 gy_coll_fold gy_coll_fold_of(gy_dtype dtype, gy_reduction reduction,
                              const gy_user_reduction *user, int ranks)
 {
+    GY_CHECK_DEEP(ranks > 0);
     if (dtype == GY_DTYPE_NONE) { /* a barrier, which combines nothing */
         return (gy_coll_fold){.user = user, .element_bytes = 1};
     }
     size_t element = gy_dtype_bytes(dtype);
+    GY_CHECK_DEEP(element > 0);
     if (user != NULL) {
         return (gy_coll_fold){.user = user,
                               .element_bytes =
@@ -40,6 +42,7 @@ gy_coll_fold gy_coll_fold_of(gy_dtype dtype, gy_reduction reduction,
 static const float *as_floats(const gy_coll_fold *fold, gy_term term, size_t at, size_t count,
                               float *tile)
 {
+    GY_CHECK_DEEP(count <= WIDE_TILE);
     if (term.is_sum) {
         return (const float *)term.data + at;
     }
@@ -49,6 +52,7 @@ static const float *as_floats(const gy_coll_fold *fold, gy_term term, size_t at,
 
 static void finish_wide(const gy_coll_fold *fold, float *sum, uint16_t *to, size_t count)
 {
+    GY_CHECK_DEEP(count <= WIDE_TILE && fold->divisor >= 0);
     if (fold->divisor != 0) {
         gy_divide(GY_F32, sum, count, fold->divisor);
     }
@@ -61,6 +65,7 @@ static void fold_wide(const gy_targets *targets, bool is_sum, const gy_coll_fold
     alignas(64) float left[WIDE_TILE], right[WIDE_TILE];
     alignas(64) uint16_t halves[WIDE_TILE];
     gy_coll_combine combine = gy_coll_combine_of(GY_F32, fold->reduction);
+    GY_ASSERT(combine != NULL && targets->count > 0);
     for (size_t at = 0; at < count; at += WIDE_TILE) {
         size_t now = GY_MIN((size_t)WIDE_TILE, count - at);
         combine(left, as_floats(fold, a, at, now, left), as_floats(fold, b, at, now, right),
@@ -81,6 +86,7 @@ void gy_finish_into(const gy_targets *targets, const gy_coll_fold *fold, const v
     alignas(64) uint16_t halves[WIDE_TILE];
     const float *from = sum;
     GY_ASSERT(gy_coll_fold_is_wide(fold));
+    GY_ASSERT(targets->count > 0);
     for (size_t at = 0; at < count; at += WIDE_TILE) {
         size_t now = GY_MIN((size_t)WIDE_TILE, count - at);
         memcpy(tile, from + at, now * sizeof(*tile));
@@ -97,6 +103,7 @@ static void combine_tiles(const gy_targets *targets, const gy_coll_fold *fold, c
     alignas(64) uint8_t tile[TILE_BYTES];
     size_t element = fold->element_bytes, step = GY_MAX(TILE_BYTES / element, (size_t)1);
     bool in_place = element > TILE_BYTES || (targets->count == 1 && !targets->is_streamed);
+    GY_ASSERT(element > 0 && targets->count > 0);
     if (in_place && !is_finished) {
         step = count;
     }
@@ -116,12 +123,15 @@ static void combine_tiles(const gy_targets *targets, const gy_coll_fold *fold, c
 void gy_coll_combine_into(const gy_targets *targets, const gy_coll_fold *fold, const void *a,
                           const void *b, size_t count)
 {
+    GY_ASSERT(targets->count > 0);
     combine_tiles(targets, fold, a, b, count, false);
 }
 
 void gy_coll_fold_into(const gy_targets *targets, bool is_sum, const gy_coll_fold *fold,
                        gy_term a, gy_term b, size_t count)
 {
+    GY_CHECK_DEEP(gy_coll_fold_is_wide(fold) ||
+                  (!a.is_sum || fold->element_bytes == gy_coll_fold_sum_bytes(fold)));
     if (gy_coll_fold_is_wide(fold)) {
         fold_wide(targets, is_sum, fold, a, b, count);
     } else {
@@ -137,6 +147,7 @@ void gy_coll_fold_many_into(const gy_targets *targets, const gy_coll_fold *fold,
     size_t element = fold->element_bytes, step = TILE_BYTES / element;
     bool in_place = targets->count == 1 && !targets->is_streamed;
     GY_ASSERT(fold->many != NULL && term_count > 1 && term_count <= GY_FOLD_TERMS);
+    GY_ASSERT(targets->count > 0 && element <= TILE_BYTES);
     if (in_place && fold->divisor == 0) {
         step = count;
     }

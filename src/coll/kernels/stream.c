@@ -15,6 +15,7 @@
 
 void gy_stream_copy(void *to, const void *from, size_t size_bytes)
 {
+    GY_CHECK_DEEP(to != from || size_bytes == 0);
 #if defined(__SSE2__) && !defined(GYRE_ASAN) && !defined(GYRE_TSAN)
     uint8_t *out = to;
     const uint8_t *in = from;
@@ -46,6 +47,7 @@ void gy_stream_end(void)
 
 void gy_stream_put(const gy_targets *targets, size_t at, const void *from, size_t size_bytes)
 {
+    GY_CHECK_DEEP(targets->count > 0 && targets->to != NULL);
     for (int i = 0; i < targets->count; i++) {
         uint8_t *to = targets->to[i] + at;
         if (to == from) {
@@ -61,5 +63,6 @@ void gy_stream_put(const gy_targets *targets, size_t at, const void *from, size_
 
 void gy_copy_into(const gy_targets *targets, const void *from, size_t size_bytes)
 {
+    GY_CHECK_DEEP(targets->count > 0);
     gy_stream_put(targets, 0, from, size_bytes);
 }

@@ -38,21 +38,26 @@ typedef struct council {
 
 static ballot *own_of(const council *all)
 {
+    GY_ASSERT(all->own != NULL);
     return (ballot *)(void *)all->own;
 }
 
 static ballot *ballot_at(const council *all, uint8_t *ballots, int rank)
 {
+    GY_ASSERT(gy_comm_has_rank(all->comm, rank));
+    GY_ASSERT(ballots != NULL);
     return (ballot *)(void *)(ballots + (size_t)rank * all->ballot_bytes);
 }
 
 static bool is_dead(const ballot *state, int rank)
 {
+    GY_ASSERT(rank >= 0);
     return (state->dead[rank / 8] >> rank % 8 & 1) != 0;
 }
 
 static size_t dead_bytes(const gy_comm *comm)
 {
+    GY_ASSERT(comm->size > 0 && comm->size <= GY_RANKS_MAX);
     return gy_round_up(((size_t)comm->size + 7) / 8, sizeof(uint64_t));
 }
 
@@ -66,6 +71,7 @@ static bool is_stale(const void *rule, uint64_t tag)
 {
     const gy_ground *ground = rule;
     const uint64_t marks = UINT64_C(1) << 62 | UINT64_C(1) << 31;
+    GY_ASSERT(ground != NULL);
     if ((tag & marks) == marks) {
         uint32_t ahead = ((uint32_t)(tag >> 32) - ground->agreement) & 0xffffff;
         return ahead >= 0x800000;
@@ -75,6 +81,7 @@ static bool is_stale(const void *rule, uint64_t tag)
 
 void gy_ground_listen(gy_ground *ground, uint32_t live_epoch)
 {
+    GY_ASSERT(ground->transport != NULL && ground->is_lost != NULL);
     ground->live_epoch = live_epoch;
     gy_transport_survive(ground->transport, &(gy_survival){.epoch = ground->epoch,
                                                            .is_lost = ground->is_lost,
@@ -85,6 +92,7 @@ void gy_ground_listen(gy_ground *ground, uint32_t live_epoch)
 static gy_status tell_all(const council *all)
 {
     const gy_comm *comm = all->comm;
+    GY_ASSERT(all->ballot_bytes >= sizeof(ballot) && all->own != NULL);
     for (int rank = 0; rank < comm->size; rank++) {
         if (rank == comm->rank || is_dead(own_of(all), rank)) {
             continue;
@@ -101,6 +109,8 @@ static gy_status tell_all(const council *all)
 
 static gy_status listen_to(council *all, int rank)
 {
+    GY_ASSERT(rank != all->comm->rank);
+    GY_ASSERT(all->receives[rank].status != GY_AGAIN);
     return gy_transport_recv(all->comm->transport, gy_comm_peer(all->comm, rank), all->tag,
                              ballot_at(all, all->comes, rank), all->ballot_bytes,
                              &all->receives[rank]);
@@ -110,6 +120,7 @@ static gy_status listen_to(council *all, int rank)
 static bool bury(council *all, int rank)
 {
     ballot *own = own_of(all);
+    GY_ASSERT(rank != all->comm->rank);
     if (is_dead(own, rank)) {
         return false;
     }
@@ -123,6 +134,8 @@ static bool merge(council *all, const ballot *theirs)
     ballot *own = own_of(all);
     bool has_changed = (own->flags & theirs->flags) != own->flags ||
                        theirs->least < own->least || theirs->most > own->most;
+    GY_ASSERT(own->kind == BALLOT_STATE);
+    GY_ASSERT(!is_dead(theirs, all->comm->rank));
     own->flags &= theirs->flags;
     own->least = GY_MIN(own->least, theirs->least);
     own->most = GY_MAX(own->most, theirs->most);
@@ -137,6 +150,8 @@ static gy_status hear(council *all, int rank)
 {
     const gy_comm *comm = all->comm;
     ballot *theirs = ballot_at(all, all->told, rank);
+    GY_ASSERT(!all->is_decided);
+    GY_ASSERT(all->receives[rank].status == GY_OK);
     memcpy(theirs, ballot_at(all, all->comes, rank), all->ballot_bytes);
     if (is_dead(theirs, comm->rank)) {
         return gy_fail(GY_PEER, "rank %d considers this rank lost", gy_comm_peer(comm, rank));
@@ -152,6 +167,7 @@ static gy_status hear(council *all, int rank)
 
 static gy_status hear_all(council *all)
 {
+    GY_ASSERT(!all->is_decided);
     gy_status changed = GY_AGAIN;
     for (int rank = 0; rank < all->comm->size && !all->is_decided; rank++) {
         while (rank != all->comm->rank && !is_dead(own_of(all), rank) &&
@@ -168,6 +184,7 @@ static gy_status hear_all(council *all)
 static int find_other(const council *all)
 {
     const size_t skip = offsetof(ballot, flags);
+    GY_ASSERT(!is_dead(own_of(all), all->comm->rank));
     for (int rank = 0; rank < all->comm->size; rank++) {
         const ballot *theirs = ballot_at(all, all->told, rank);
         if (rank != all->comm->rank && !is_dead(own_of(all), rank) &&
@@ -186,6 +203,7 @@ static bool look_for_dead(council *all)
     const gy_comm *comm = all->comm;
     bool has_changed = false;
     int64_t now_ns = gy_now_ns(comm->transport->env);
+    GY_ASSERT(!all->is_decided);
     if (now_ns < all->look_ns) {
         return false;
     }
@@ -205,6 +223,7 @@ static gy_status come_to_agree(council *all) GY_REQUIRES(all->comm->root->lock)
     gy_deadline deadline = {gy_now_ns(comm->transport->env) + comm->timeout_ns};
     gy_wait wait =
         gy_wait_start(comm->transport, -1, "to agree on the ranks that are alive", deadline);
+    GY_ASSERT(own_of(all)->kind == BALLOT_STATE);
     wait.is_blind = true;
     GY_TRY(tell_all(all));
     for (int round = 1;; round++) {
@@ -237,6 +256,7 @@ static gy_status open_council(council *all)
 {
     gy_comm *comm = all->comm;
     size_t size = (size_t)comm->size;
+    GY_ASSERT(all->own == NULL && all->receives == NULL);
     all->ballot_bytes = sizeof(ballot) + dead_bytes(comm);
     all->own = gy_alloc_zero("coll.agree", 2 * size + 1, all->ballot_bytes);
     all->receives = gy_alloc_zero("coll.agree", size, sizeof(*all->receives));
@@ -256,6 +276,7 @@ static gy_status open_council(council *all)
 
 static void close_council(council *all)
 {
+    GY_ASSERT(all->comm != NULL);
     for (int rank = 0; all->receives != NULL && rank < all->comm->size; rank++) {
         gy_transport_cancel(all->comm->transport, &all->receives[rank]);
     }
@@ -265,6 +286,8 @@ static void close_council(council *all)
 
 gy_status gy_agree(gy_comm *comm, gy_agreement *agreement, bool *is_lost)
 {
+    GY_ASSERT(comm->root == comm);
+    GY_ASSERT(agreement != NULL && is_lost != NULL);
     gy_ground *ground = comm->root->ground;
     council all = {.comm = comm};
     gy_status status = open_council(&all);
@@ -284,6 +307,8 @@ gy_status gy_agree(gy_comm *comm, gy_agreement *agreement, bool *is_lost)
             is_lost[rank] = is_dead(own, rank);
             agreement->lost += is_lost[rank];
         }
+        GY_ASSERT(!is_lost[comm->rank]);
+        GY_ASSERT(agreement->lost < comm->size);
         ground->agreement++;
     } else {
         comm->root->is_astray = true;

@@ -3,6 +3,7 @@
 
 static gy_status check(const gy_comm *comm)
 {
+    GY_ASSERT(comm->root != NULL);
     if (comm->root != comm) {
         return gy_fail(GY_ARG,
                        "recover: a group, expected the communicator that it stems from");
@@ -19,6 +20,7 @@ static gy_status check(const gy_comm *comm)
 gy_status gy_comm_recover(gy_comm *comm, gy_comm **whole)
 {
     GY_COMM_EXPECT(comm);
+    GY_ASSERT(whole != NULL);
     GY_TRY(check(comm));
     gy_mutex_lock(&comm->lock);
     if (!comm->is_failed) {
@@ -31,10 +33,12 @@ gy_status gy_comm_recover(gy_comm *comm, gy_comm **whole)
     gy_deadline deadline = {gy_now_ns(comm->transport->env) + comm->timeout_ns};
     gy_transport *transport = NULL;
     GY_TRY(options->renew(options->launcher, deadline, &transport));
+    GY_ASSERT(transport != NULL && transport != comm->transport);
     gy_mutex_lock(&comm->lock);
     gy_transport_part(comm->transport); /* all ranks are in the new one */
     gy_mutex_unlock(&comm->lock);
     GY_TRY(gy_comm_new(transport, options, whole));
+    GY_ASSERT((*whole)->size == comm->size && (*whole)->rank == comm->rank);
     gy_comm_world_succeed(comm, *whole);
     return GY_OK;
 }

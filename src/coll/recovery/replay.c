@@ -16,6 +16,7 @@ enum { REPLICAS_DEFAULT = 2 };
 gy_status gy_recoverable_new(gy_comm *comm, const gy_recoverable_options *options,
                              gy_recoverable **made_to)
 {
+    GY_ASSERT(made_to != NULL);
     gy_recoverable_options known;
     GY_TRY(gy_options_take(gy_recoverable_options, &known, options));
     options = &known;
@@ -31,6 +32,7 @@ gy_status gy_recoverable_new(gy_comm *comm, const gy_recoverable_options *option
     }
     made->comm = comm;
     made->replicas = GY_MIN(wanted, gy_comm_size(comm) - 1);
+    GY_ASSERT(made->replicas >= 0);
     made->limit_bytes = options->limit_bytes > 0 ? options->limit_bytes : limit_default;
     made->is_apart = true; /* until all stand at the first call */
     size_t count = (size_t)made->replicas + 1;
@@ -46,6 +48,7 @@ gy_status gy_recoverable_new(gy_comm *comm, const gy_recoverable_options *option
 
 static void drop_results(gy_recoverable *replay)
 {
+    GY_ASSERT(replay->kept_bytes <= replay->total_bytes);
     while (replay->results != NULL) {
         gy_result *next = replay->results->next;
         gy_free(replay->results);
@@ -59,6 +62,7 @@ void gy_recoverable_free(gy_recoverable *replay)
     if (replay == NULL) {
         return;
     }
+    GY_ASSERT(replay->retired_count >= 0);
     drop_results(replay);
     gy_states_drop(replay, replay->states);
     gy_states_drop(replay, replay->pending);
@@ -73,11 +77,13 @@ void gy_recoverable_free(gy_recoverable *replay)
 
 gy_comm *gy_recoverable_comm(const gy_recoverable *replay)
 {
+    GY_ASSERT(replay != NULL);
     return replay->comm;
 }
 
 size_t gy_recoverable_bytes(const gy_recoverable *replay)
 {
+    GY_ASSERT(replay != NULL);
     return replay->kept_bytes;
 }
 
@@ -87,6 +93,7 @@ static bool is_mine(const gy_recoverable *replay, int64_t number)
 {
     int size = gy_comm_size(replay->comm);
     int64_t behind = (gy_comm_rank(replay->comm) - number % size + size) % size;
+    GY_ASSERT(number >= 0 && size > 0);
     return behind <= replay->replicas;
 }
 
@@ -102,11 +109,13 @@ static gy_result *find(const gy_recoverable *replay, int64_t number)
 /* All ranks have ended those below `number`: a few are enough to keep them. */
 static void thin_out(gy_recoverable *replay, int64_t number)
 {
+    GY_ASSERT(number <= replay->number);
     gy_result **at = &replay->results;
     while (*at != NULL) {
         gy_result *result = *at;
         if (result->number < number && !is_mine(replay, result->number)) {
             *at = result->next;
+            GY_ASSERT(replay->kept_bytes >= result->size_bytes);
             replay->kept_bytes -= result->size_bytes;
             gy_free(result);
         } else {
@@ -117,11 +126,13 @@ static void thin_out(gy_recoverable *replay, int64_t number)
 
 static void keep(gy_recoverable *replay, gy_result *result)
 {
+    GY_CHECK_DEEP(find(replay, replay->number) == NULL);
     result->number = replay->number++;
     result->next = replay->results;
     replay->results = result;
     replay->kept_bytes += result->size_bytes;
     replay->total_bytes += result->size_bytes;
+    GY_ASSERT(replay->kept_bytes <= replay->total_bytes);
 }
 
 /* ---- Going on after a loss ---- */
@@ -151,6 +162,7 @@ gy_status gy_replay_recover(gy_recoverable *replay)
         return gy_error_raise(&cause);
     }
     GY_TRY(status);
+    GY_ASSERT(whole != NULL && whole != replay->comm);
     retired[replay->retired_count++] = replay->comm;
     replay->comm = whole;
     replay->is_apart = true;
@@ -163,6 +175,7 @@ gy_status gy_replay_recover(gy_recoverable *replay)
  * the launcher does not start a rank anew that ends by it. */
 gy_status gy_replay_lost(const gy_recoverable *replay, gy_status status)
 {
+    GY_ASSERT(status < 0);
     gy_error error;
     gy_error_take(&error, status);
     gy_comm_refuse(replay->comm, &error);
@@ -173,6 +186,8 @@ gy_status gy_replay_lost(const gy_recoverable *replay, gy_status status)
 static gy_status take_result(gy_recoverable *replay, int from, size_t size_bytes,
                              gy_replay_call *own)
 {
+    GY_ASSERT(!own->is_served);
+    GY_ASSERT(gy_comm_has_rank(replay->comm, from));
     gy_result *result = gy_alloc("coll.replay", sizeof(*result) + size_bytes);
     if (result == NULL) {
         return GY_NOMEM;
@@ -212,6 +227,8 @@ static gy_status serve_result(gy_recoverable *replay, const gy_standing *standin
     int64_t sizes[GY_RANKS_MAX];
     gy_result *result = find(replay, number);
     int64_t mine = result != NULL ? (int64_t)result->size_bytes : -1;
+    GY_ASSERT(size <= GY_RANKS_MAX);
+    GY_ASSERT(result == NULL || result->number == number);
     GY_TRY(gy_allgather(comm, &mine, sizes, 1, GY_I64));
     for (int i = size - 1; i >= 0; i--) {
         from = sizes[i] >= 0 ? i : from;
@@ -239,6 +256,7 @@ static gy_status serve_result(gy_recoverable *replay, const gy_standing *standin
 static void commit(gy_recoverable *replay)
 {
     gy_state *old = replay->states;
+    GY_ASSERT(replay->states != replay->pending);
     replay->states = replay->pending;
     replay->pending = old;
     gy_states_drop(replay, old);
@@ -257,6 +275,8 @@ static gy_status stand_together(gy_recoverable *replay, gy_replay_call *own)
         .kind = own->kind, .version = replay->version, .number = replay->number};
     int64_t version = 0, least = INT64_MAX;
     bool is_equal = true, is_loading = false;
+    GY_ASSERT(size <= GY_RANKS_MAX);
+    GY_ASSERT(!own->is_served);
     GY_TRY(gy_allgather(comm, &mine, standings, sizeof(mine) / sizeof(int64_t), GY_I64));
     for (int i = 0; i < size; i++) {
         const gy_standing *at = &standings[i];
@@ -286,6 +306,7 @@ static gy_status stand_together(gy_recoverable *replay, gy_replay_call *own)
 
 gy_status gy_replay_meet(gy_recoverable *replay, gy_replay_call *own)
 {
+    GY_ASSERT(replay->comm != NULL && own != NULL);
     while (replay->is_apart && !own->is_served) {
         gy_status status = stand_together(replay, own);
         if (gy_replay_is_loss(status)) {
@@ -320,6 +341,7 @@ static gy_status run_kept(gy_recoverable *replay, const gy_coll_call *call, gy_r
 {
     gy_coll_call inner = *call;
     bool is_broadcast = call->operation == GY_OPERATION_BROADCAST;
+    GY_ASSERT(result->size_bytes == 0 || call->out != NULL);
     inner.out = result->data;
     if (is_broadcast && result->size_bytes > 0) {
         memcpy(result->data, call->out, result->size_bytes);
@@ -341,6 +363,7 @@ static gy_status run_kept(gy_recoverable *replay, const gy_coll_call *call, gy_r
 
 gy_status gy_recoverable_run(gy_recoverable *replay, const gy_coll_call *call)
 {
+    GY_ASSERT(replay != NULL && call != NULL);
     GY_TRY(check_call(replay, call));
     bool is_barrier = call->operation == GY_OPERATION_BARRIER;
     gy_replay_call own = {.kind = GY_REPLAY_CALL,
@@ -393,6 +416,7 @@ gy_status gy_recoverable_allreduce(gy_recoverable *replay, const void *in, void 
 gy_status gy_recoverable_checkpoint(gy_recoverable *replay, const void *state,
                                     size_t size_bytes)
 {
+    GY_ASSERT(replay != NULL);
     gy_replay_call own = {.kind = GY_REPLAY_CHECKPOINT};
     for (;;) {
         GY_TRY(gy_replay_meet(replay, &own));
@@ -413,6 +437,7 @@ gy_status gy_recoverable_checkpoint(gy_recoverable *replay, const void *state,
 gy_status gy_recoverable_load(gy_recoverable *replay, void *state, size_t size_bytes,
                               int64_t *version)
 {
+    GY_ASSERT(replay != NULL && version != NULL);
     gy_replay_call own = {.kind = GY_REPLAY_LOAD};
     if (replay->number > 0 || replay->version > 0) {
         return gy_fail(GY_STATE, "recovery: load comes before all other calls");
@@ -432,6 +457,7 @@ gy_status gy_recoverable_load(gy_recoverable *replay, void *state, size_t size_b
 
 gy_status gy_recoverable_finish(gy_recoverable *replay)
 {
+    GY_ASSERT(replay != NULL);
     gy_replay_call own = {.kind = GY_REPLAY_FINISH};
     for (;;) {
         GY_TRY(gy_replay_meet(replay, &own));

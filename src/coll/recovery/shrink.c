@@ -30,6 +30,7 @@ void gy_comm_revoke(gy_comm *comm)
 
 static gy_status check(const gy_comm *comm, const char *what)
 {
+    GY_ASSERT(what != NULL);
     if (comm->root != comm) {
         return gy_fail(GY_ARG, "%s: a group, expected the communicator that it stems from",
                        what);
@@ -43,6 +44,7 @@ static gy_status check(const gy_comm *comm, const char *what)
 
 static gy_status agree(gy_comm *comm, gy_agreement *agreement) GY_REQUIRES(comm->root->lock)
 {
+    GY_ASSERT(agreement != NULL);
     GY_TRY(check(comm, "agree"));
     bool *is_lost = gy_alloc_zero("coll.agree", (size_t)comm->size, sizeof(bool));
     if (is_lost == NULL) {
@@ -57,6 +59,7 @@ static gy_status agree(gy_comm *comm, gy_agreement *agreement) GY_REQUIRES(comm-
 gy_status gy_comm_agree(gy_comm *comm, gy_agreement *agreement)
 {
     GY_COMM_EXPECT(comm);
+    GY_ASSERT(agreement != NULL);
     gy_agreement said = *agreement;
     gy_mutex_lock(&comm->root->lock);
     gy_status status = agree(comm, &said);
@@ -70,16 +73,19 @@ gy_status gy_comm_agree(gy_comm *comm, gy_agreement *agreement)
 /* Above all numbers that this rank has used, in any communicator slot. */
 static uint64_t numbers_above(const gy_comm *root)
 {
+    GY_ASSERT(root->root == root);
     uint64_t base = root->next_base;
     for (const gy_comm *each = root; each != NULL; each = each->next) {
         base = GY_MAX(base, (each->next_number / GY_CHANNELS + 2) * GY_CHANNELS);
     }
+    GY_ASSERT(base % GY_CHANNELS == 0);
     return base;
 }
 
 /* As a group of all that live, but a root of its own. */
 static gy_status make_root(gy_comm *old, const bool *is_lost, uint64_t base, gy_comm **made_to)
 {
+    GY_ASSERT(!is_lost[old->rank]);
     gy_comm *made = gy_alloc_zero("coll.comm", 1, sizeof(*made));
     int *ranks = gy_alloc_zero("coll.comm", (size_t)old->size, sizeof(*ranks));
     if (made == NULL || ranks == NULL) {
@@ -93,6 +99,7 @@ static gy_status make_root(gy_comm *old, const bool *is_lost, uint64_t base, gy_
             ranks[made->size++] = gy_comm_peer(old, rank);
         }
     }
+    GY_ASSERT(made->size >= 1 && ranks[made->rank] == gy_comm_peer(old, old->rank));
     made->root = old;
     made->ranks = ranks;
     made->next_number = made->ended = made->next_base = base;
@@ -108,6 +115,7 @@ static gy_status make_root(gy_comm *old, const bool *is_lost, uint64_t base, gy_
     made->ground = old->ground;
     made->epoch = old->ground->epoch;
     gy_comm_init_lock(made);
+    GY_ASSERT(made->ground != NULL && made->root == made);
     atomic_fetch_add_explicit(&made->ground->holders, 1, memory_order_relaxed);
     old->is_succeeded = true;
     for (gy_comm *each = old; each != NULL; each = each->next) {
@@ -135,12 +143,14 @@ static gy_status shrink(gy_comm *comm, bool *is_lost, gy_comm **survivors)
     }
     ground->epoch = comm->epoch + 1;
     gy_ground_listen(ground, ground->epoch);
+    GY_ASSERT(!is_lost[comm->rank]);
     return make_root(comm, is_lost, (uint64_t)agreement.most, survivors);
 }
 
 gy_status gy_comm_shrink(gy_comm *comm, gy_comm **survivors)
 {
     GY_COMM_EXPECT(comm);
+    GY_ASSERT(survivors != NULL);
     bool *is_lost = gy_alloc_zero("coll.shrink", (size_t)comm->size, sizeof(bool));
     if (is_lost == NULL) {
         return GY_NOMEM;

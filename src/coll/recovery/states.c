@@ -5,6 +5,7 @@
 
 gy_status gy_state_set(gy_state *state, const void *data, size_t size_bytes)
 {
+    GY_ASSERT(state != NULL && (data == NULL || data != state->data));
     uint8_t *copy = gy_alloc("coll.state", size_bytes + 1);
     if (copy == NULL) {
         return GY_NOMEM;
@@ -19,6 +20,7 @@ gy_status gy_state_set(gy_state *state, const void *data, size_t size_bytes)
 
 void gy_states_drop(const gy_recoverable *replay, gy_state *states)
 {
+    GY_ASSERT(replay->replicas >= 0);
     for (int j = 0; states != NULL && j <= replay->replicas; j++) {
         gy_free(states[j].data);
         states[j] = (gy_state){.data = NULL};
@@ -37,6 +39,8 @@ static gy_status pass(gy_comm *comm, int j, const gy_state *from, gy_state *to)
                                                            .peer = (rank - j + size) % size,
                                                            .tag = GY_REPLAY_TAG + j},
                                              &requests[0]);
+    GY_ASSERT(j > 0 && j < size);
+    GY_ASSERT(from != to);
     if (status >= 0) {
         status = gy_request_begin_send(comm,
                                        &(gy_message){.data = from->data,
@@ -59,6 +63,7 @@ gy_status gy_states_spread(gy_recoverable *replay, gy_state *states)
     gy_comm *comm = replay->comm;
     int size = gy_comm_size(comm), rank = gy_comm_rank(comm);
     int64_t sizes[GY_RANKS_MAX], own = (int64_t)states[0].size_bytes;
+    GY_ASSERT(size <= GY_RANKS_MAX && replay->replicas < size);
     GY_TRY(gy_allgather(comm, &own, sizes, 1, GY_I64));
     for (int j = 1; j <= replay->replicas; j++) {
         GY_TRY(gy_state_set(&states[j], NULL, (size_t)sizes[(rank - j + size) % size]));
@@ -71,6 +76,7 @@ gy_status gy_states_spread(gy_recoverable *replay, gy_state *states)
 static int find_keeper(const gy_recoverable *replay, const gy_standing *standings, int rank)
 {
     int size = gy_comm_size(replay->comm);
+    GY_ASSERT(rank >= 0 && rank < size);
     for (int j = 1; j <= replay->replicas; j++) {
         if (standings[(rank + j) % size].kind != GY_REPLAY_LOAD) {
             return j;
@@ -81,6 +87,8 @@ static int find_keeper(const gy_recoverable *replay, const gy_standing *standing
 
 static gy_status hand_over(gy_recoverable *replay, int to, int j)
 {
+    GY_ASSERT(j >= 1 && j <= replay->replicas);
+    GY_ASSERT(gy_comm_has_rank(replay->comm, to) && to != replay->comm->rank);
     const gy_state *state = &replay->states[j];
     uint64_t size = state->size_bytes;
     GY_TRY(gy_send(replay->comm, &size, 1, GY_U64, to, GY_REPLAY_TAG));
@@ -89,6 +97,7 @@ static gy_status hand_over(gy_recoverable *replay, int to, int j)
 
 static gy_status take_over(gy_recoverable *replay, int from, gy_state *state)
 {
+    GY_ASSERT(gy_comm_has_rank(replay->comm, from) && from != replay->comm->rank);
     uint64_t size = 0;
     GY_TRY(gy_recv(replay->comm, &size, 1, GY_U64, from, GY_REPLAY_TAG));
     GY_TRY(gy_state_set(state, NULL, (size_t)size));
@@ -98,6 +107,7 @@ static gy_status take_over(gy_recoverable *replay, int from, gy_state *state)
 /* All ranks find the same, before any of them sends or waits. */
 static gy_status check_kept(const gy_recoverable *replay, const gy_standing *standings)
 {
+    GY_ASSERT(standings != NULL);
     for (int who = 0; who < gy_comm_size(replay->comm); who++) {
         if (standings[who].kind == GY_REPLAY_LOAD && find_keeper(replay, standings, who) == 0) {
             return gy_replay_lost(
@@ -115,10 +125,12 @@ static gy_status restore(gy_recoverable *replay, const gy_standing *standings)
 {
     gy_comm *comm = replay->comm;
     int size = gy_comm_size(comm), rank = gy_comm_rank(comm);
+    GY_ASSERT(gy_comm_has_rank(comm, rank));
     GY_TRY(check_kept(replay, standings));
     gy_state *fresh = replay->pending;
     for (int who = 0; who < size; who++) {
         int j = find_keeper(replay, standings, who), from = (who + j) % size;
+        GY_ASSERT(j >= 0 && j <= replay->replicas);
         if (standings[who].kind != GY_REPLAY_LOAD) {
             continue;
         }
@@ -137,10 +149,12 @@ static gy_status restore(gy_recoverable *replay, const gy_standing *standings)
 gy_status gy_states_serve(gy_recoverable *replay, const gy_standing *standings, int64_t version,
                           gy_replay_call *own)
 {
+    GY_ASSERT(version >= 0 && !own->is_served);
     if (version > 0) {
         GY_TRY(restore(replay, standings));
         /* A new rank has no copies: those of the others are made anew, all or none. */
         GY_TRY(gy_barrier(replay->comm));
+        GY_ASSERT(replay->states != replay->pending);
         gy_state *old = replay->states;
         replay->states = replay->pending;
         replay->pending = old;

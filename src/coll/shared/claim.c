@@ -17,6 +17,8 @@ static void map_region(const gy_comm *comm, const uint8_t *region)
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     uintptr_t first = (uintptr_t)region / page * page;
     uintptr_t end = gy_round_up((uintptr_t)region + comm->region_bytes, page);
+    GY_ASSERT(page > 0 && (page & (page - 1)) == 0);
+    GY_ASSERT(first < end);
     if (madvise((void *)first, end - first, MADV_POPULATE_WRITE) != 0) {
         gy_debug("staging is mapped page by page: %s", strerror(errno));
     }
@@ -27,6 +29,7 @@ void gy_claim_prepare(gy_coll *coll)
     gy_comm *comm = coll->comm;
     const gy_runner *runner = &coll->runner;
     _Static_assert(GY_CHANNELS <= 8 * sizeof(*comm->mapped), "a bit each");
+    GY_ASSERT(comm->shared != NULL || runner->plan == NULL || runner->plan->claims == 0);
     if (runner->plan == NULL || runner->plan->claims == 0 ||
         runner->choice.algorithm->need != GY_NEED_STAGE) {
         return;
@@ -50,6 +53,8 @@ _Static_assert((int)AT < (int)GY_SHARED_BESIDE, "all in one line");
 
 static _Atomic uint64_t *word_of(const gy_coll *coll, int rank, int which)
 {
+    GY_CHECK_DEEP(which == TAKEN || which == DONE || which == AT);
+    GY_CHECK_DEEP(gy_comm_has_rank(coll->comm, rank));
     return &gy_word_line(coll->comm, rank, 1 + coll->number % GY_CHANNELS)->beside[which];
 }
 
@@ -68,6 +73,7 @@ static uint64_t count_in(const gy_coll *coll, uint64_t value)
 /* For those who wait, and say for whom. */
 static void be_at(const gy_coll *coll, uint64_t claim)
 {
+    GY_ASSERT(claim <= COUNT_MASK);
     /* relaxed: carries no data; with the load in find_last */
     atomic_store_explicit(word_of(coll, coll->comm->rank, AT), value_of(coll, claim),
                           memory_order_relaxed);
@@ -80,6 +86,8 @@ static void take(gy_coll *coll)
     gy_runner *runner = &coll->runner;
     _Atomic uint64_t *taken = word_of(coll, 0, TAKEN);
     uint64_t end = (uint64_t)runner->claim_base + runner->plan->claims;
+    GY_ASSERT(!runner->is_claiming);
+    GY_ASSERT(runner->plan->claims > 0 && end <= COUNT_MASK);
     /* relaxed: the data was there when the calls were compared or a mark was posted */
     uint64_t seen = atomic_load_explicit(taken, memory_order_relaxed), count = 0;
     do {
@@ -90,6 +98,7 @@ static void take(gy_coll *coll)
                                 memory_order_relaxed));
     GY_ASSERT(count >= runner->claim_base || count >= end);
     runner->claim = (uint32_t)(GY_MIN(count, end) - runner->claim_base) + 1;
+    GY_ASSERT(runner->claim >= 1 && runner->claim <= runner->plan->claims + 1);
 }
 
 /* The claim in hand is done. */
@@ -110,6 +119,7 @@ static void finish(gy_coll *coll)
         /* release: the sum; with the acquire in gy_claim_await */
     } while (!atomic_compare_exchange_weak_explicit(
         done, &seen, value_of(coll, count), memory_order_release, memory_order_relaxed));
+    GY_ASSERT(count > runner->claim_base && count <= end);
     be_at(coll, 0);
     runner->is_claiming = false;
     if (count == end) {
@@ -119,6 +129,8 @@ static void finish(gy_coll *coll)
 
 void gy_claim_take(gy_coll *coll, const gy_step *step)
 {
+    GY_ASSERT(step->kind == GY_STEP_CLAIM);
+    GY_ASSERT(step->mark >= 1 && step->mark <= coll->runner.plan->claims);
     gy_runner *runner = &coll->runner;
     const gy_steps *steps = &runner->plan->steps;
     finish(coll);
@@ -127,6 +139,7 @@ void gy_claim_take(gy_coll *coll, const gy_step *step)
     }
     runner->is_claiming = runner->claim == step->mark;
     while (!runner->is_claiming) {
+        GY_ASSERT(runner->next + 1 < steps->count); /* CLAIMED ends the claims */
         const gy_step *next = &steps->items[runner->next + 1];
         if (next->kind == GY_STEP_CLAIMED ||
             (next->kind == GY_STEP_CLAIM && next->mark == runner->claim)) {
@@ -140,6 +153,7 @@ void gy_claim_take(gy_coll *coll, const gy_step *step)
 static int find_last(const gy_coll *coll)
 {
     const gy_comm *comm = coll->comm;
+    GY_ASSERT(comm->shared != NULL);
     for (int rank = 0; rank < comm->size; rank++) {
         /* relaxed: with the store in be_at */
         uint64_t at = atomic_load_explicit(word_of(coll, rank, AT), memory_order_relaxed);
@@ -152,6 +166,8 @@ static int find_last(const gy_coll *coll)
 
 gy_status gy_claim_await(gy_coll *coll, const gy_step *step)
 {
+    GY_ASSERT(step->kind == GY_STEP_CLAIMED);
+    GY_ASSERT(step->mark <= coll->runner.plan->claims);
     finish(coll);
     /* acquire: with the release in finish, all sums */
     uint64_t done = atomic_load_explicit(word_of(coll, 0, DONE), memory_order_acquire);

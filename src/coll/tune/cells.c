@@ -31,6 +31,7 @@ typedef struct cell {
 
 static double price_of(gy_tuner *tuner, const gy_need_of *need, const gy_pick *pick)
 {
+    GY_ASSERT(pick->row != NULL);
     double seconds = INFINITY;
     gy_status status = gy_site_price(&tuner->comm->site, need, pick, &seconds);
     return status == GY_OK ? seconds : INFINITY;
@@ -43,6 +44,7 @@ static void add_library(const gy_tuner *tuner, const gy_need_of *need, cell *at)
     const gy_algorithm *row = gy_library_row(need->operation);
     bool keeps = row != NULL && (!site->has_shared || gy_row_keeps_bits(row));
     if (keeps && gy_site_allows(site, need, row)) {
+        GY_ASSERT(at->count < TRIED);
         at->picks[at->count++] = (gy_pick){.row = row};
     }
 }
@@ -53,6 +55,7 @@ static void select_picks(gy_tuner *tuner, const gy_need_of *need, cell *at)
     gy_pick all[CANDIDATES];
     int count = gy_site_candidates(&tuner->comm->site, need, all, CANDIDATES);
     at->count = 0;
+    GY_ASSERT(count >= 0 && count <= CANDIDATES);
     for (int i = 0; i < count; i++) {
         all[i].seconds = price_of(tuner, need, &all[i]);
     }
@@ -69,12 +72,15 @@ static void select_picks(gy_tuner *tuner, const gy_need_of *need, cell *at)
         at->picks[at->count] = all[best];
         all[best].seconds = INFINITY;
     }
+    GY_ASSERT(at->count <= PRICED);
     add_library(tuner, need, at);
 }
 
 static gy_coll_call call_of(const gy_tuner *tuner, const gy_need_of *need)
 {
+    GY_ASSERT(need->bytes >= 0 && need->bytes <= GY_TUNE_LARGEST);
     bool is_registered = need->memory == GY_MEMORY_REGISTERED;
+    GY_ASSERT(!is_registered || tuner->shared_in != NULL);
     gy_dtype dtype = need->type == GY_TYPE_HALF ? GY_BF16 : GY_F32;
     size_t parts = gy_operation_has_parts(need->operation) ? (size_t)tuner->comm->size : 1;
     return (gy_coll_call){.operation = need->operation,
@@ -96,6 +102,7 @@ static bool fits_library(const gy_tuner *tuner, const gy_need_of *kind)
 static gy_status measure(gy_tuner *tuner, const gy_need_of *need, double budget, cell *at,
                          double *spent)
 {
+    GY_ASSERT(at->count > 0 && at->count <= TRIED);
     static double samples[TRIED][ROUNDS_MOST];
     const gy_coll_call call = call_of(tuner, need);
     char name[64];
@@ -111,6 +118,7 @@ static gy_status measure(gy_tuner *tuner, const gy_need_of *need, double budget,
         *spent += calls[i] * at->seconds[i];
     }
     int rounds = (int)fmin(fmax(budget / *spent, 1), ROUNDS_MOST);
+    GY_ASSERT(rounds >= 1 && rounds <= ROUNDS_MOST);
     for (int round = 0; round < rounds; round++) {
         for (int i = 0; i < at->count; i++) {
             gy_pick_name(&at->picks[i], name);
@@ -133,6 +141,7 @@ static gy_status measure(gy_tuner *tuner, const gy_need_of *need, double budget,
 /* The time of a pick at a size; NAN: it was not tried there. */
 static double time_of(const cell *at, const gy_pick *pick)
 {
+    GY_ASSERT(at->count > 0 && pick->row != NULL);
     for (int i = 0; i < at->count; i++) {
         if (at->picks[i].row == pick->row &&
             strcmp(at->picks[i].parameter, pick->parameter) == 0) {
@@ -144,6 +153,8 @@ static double time_of(const cell *at, const gy_pick *pick)
 
 static void find_winner(cell *at, const cell *before)
 {
+    GY_ASSERT(at->count > 0);
+    GY_ASSERT(before == NULL || (before->won >= 0 && before->won < before->count));
     at->won = 0;
     for (int i = 1; i < at->count; i++) {
         at->won = at->seconds[i] < at->seconds[at->won] ? i : at->won;
@@ -165,6 +176,7 @@ static void find_winner(cell *at, const cell *before)
  * or in the middle. */
 static int64_t border(const cell *before, const cell *after)
 {
+    GY_ASSERT(before->bytes > 0 && before->bytes < after->bytes);
     const gy_pick *old = &before->picks[before->won], *new = &after->picks[after->won];
     double ahead = log(time_of(before, new) / time_of(before, old));
     double behind = log(time_of(after, old) / time_of(after, new));
@@ -179,7 +191,9 @@ static int64_t border(const cell *before, const cell *after)
 static gy_status add_rules(gy_tuner *tuner, const gy_need_of *kind, const cell *cells,
                            int count)
 {
+    GY_ASSERT(count >= 0 && count <= SIZES);
     for (int i = 0; i < count; i++) {
+        GY_ASSERT(cells[i].won >= 0 && cells[i].won < cells[i].count);
         const gy_pick *won = &cells[i].picks[cells[i].won];
         bool is_new = i == 0 || !(time_of(&cells[i], &cells[i - 1].picks[cells[i - 1].won]) ==
                                   cells[i].seconds[cells[i].won]);
@@ -202,6 +216,7 @@ static gy_status add_rules(gy_tuner *tuner, const gy_need_of *kind, const cell *
 /* All sizes of one kind of call. */
 static gy_status measure_kind(gy_tuner *tuner, const gy_need_of *kind, double budget)
 {
+    GY_ASSERT(budget >= 0);
     static const int64_t sizes[SIZES] = {256,      2048,      8192,    16 << 10,
                                          64 << 10, 256 << 10, 1 << 20, GY_TUNE_LARGEST};
     cell cells[SIZES];
@@ -226,12 +241,14 @@ static gy_status measure_kind(gy_tuner *tuner, const gy_need_of *kind, double bu
         find_winner(at, count > 0 ? at - 1 : NULL);
         count++;
     }
+    GY_ASSERT(count <= SIZES);
     return add_rules(tuner, kind, cells, count);
 }
 
 /* Rank 0's clock says how much of the time each of `left` kinds has; 0: it is over. */
 static gy_status share_time(gy_tuner *tuner, int left, double *budget)
 {
+    GY_ASSERT(left > 0);
     int64_t now_ns = gy_now_ns(tuner->comm->transport->env);
     *budget = fmax((double)(tuner->end_ns - now_ns) * 1e-9 / left, 0);
     return gy_broadcast(tuner->comm, budget, 1, GY_F64, 0);

@@ -12,11 +12,13 @@ enum {
 
 static int64_t divide_up(int64_t a, int64_t b)
 {
+    GY_ASSERT(a >= 0 && b > 0);
     return (a + b - 1) / b;
 }
 
 static gy_plan_request request_of(const gy_site *site, const gy_pick *pick, int chunks)
 {
+    GY_ASSERT(pick->row != NULL && chunks >= 1);
     gy_plan_request request = {.operation = pick->row->operation,
                                .ranks = site->ranks,
                                .chunks = chunks,
@@ -28,6 +30,7 @@ static gy_plan_request request_of(const gy_site *site, const gy_pick *pick, int 
 /* Staging slots that an algorithm uses here: what a plan of some chunks takes. */
 static gy_status find_stage_slots(gy_site *site, const gy_algorithm *row, int32_t *slots)
 {
+    GY_ASSERT(row >= gy_algorithms && row < gy_algorithms + gy_algorithm_count);
     int32_t *known = &site->stage_slots[row - gy_algorithms];
     if (*known == 0) {
         bool is_one = (row->limits & GY_LIMIT_WINDOW) != 0;
@@ -45,12 +48,14 @@ static gy_status find_stage_slots(gy_site *site, const gy_algorithm *row, int32_
         *known = GY_MAX(steps.stage_slots, 1);
         gy_steps_free(&steps);
     }
+    GY_ASSERT(*known >= 1);
     *slots = *known;
     return GY_OK;
 }
 
 gy_status gy_site_chunk_bytes(gy_site *site, const gy_algorithm *row, int64_t *bytes)
 {
+    GY_ASSERT(row->need != GY_NEED_LIBRARY);
     *bytes = row->need == GY_NEED_DIRECT ? DIRECT_CHUNK_BYTES : MESSAGE_CHUNK_BYTES;
     if (row->need == GY_NEED_STAGE) {
         int32_t slots = 1;
@@ -58,6 +63,7 @@ gy_status gy_site_chunk_bytes(gy_site *site, const gy_algorithm *row, int64_t *b
         int64_t room = (int64_t)site->region_bytes / slots / GY_CACHE_LINE * GY_CACHE_LINE;
         *bytes = GY_MIN((int64_t)STAGE_CHUNK_BYTES, room);
     }
+    GY_ASSERT(*bytes >= 0);
     return GY_OK;
 }
 
@@ -65,6 +71,7 @@ gy_status gy_site_chunk_bytes(gy_site *site, const gy_algorithm *row, int64_t *b
  */
 static int64_t spread_of(const gy_site *site, const gy_pick *pick)
 {
+    GY_ASSERT(site->ranks > 0);
     gy_plan_request request = request_of(site, pick, 1);
     if (gy_operation_has_parts(request.operation)) {
         return 1;
@@ -76,6 +83,7 @@ static int64_t spread_of(const gy_site *site, const gy_pick *pick)
 gy_status gy_site_cut(gy_site *site, const gy_pick *pick, int64_t count, int64_t element_bytes,
                       gy_pieces *pieces)
 {
+    GY_ASSERT(count >= 0 && element_bytes > 0);
     int64_t unit = gy_unit_of(element_bytes), chunk = 0;
     GY_TRY(gy_site_chunk_bytes(site, pick->row, &chunk));
     /* A chunk here is what one block holds. */
@@ -89,6 +97,7 @@ gy_status gy_site_cut(gy_site *site, const gy_pick *pick, int64_t count, int64_t
     pieces->legs = GY_MAX(divide_up(count, leg_limit), (int64_t)1);
     pieces->leg = divide_up(divide_up(count, pieces->legs), unit) * unit;
     pieces->legs = GY_MAX(divide_up(count, GY_MAX(pieces->leg, (int64_t)1)), (int64_t)1);
+    GY_ASSERT(pieces->legs >= 1 && pieces->leg * pieces->legs >= count);
     int64_t leg = GY_MIN(pieces->leg, count);
     pieces->chunks = (int)GY_MAX(divide_up(leg, chunk * spread), (int64_t)1);
     GY_ASSERT(pieces->chunks <= UINT16_MAX);

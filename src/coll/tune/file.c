@@ -37,6 +37,7 @@ gy_status gy_forced_from_environment(gy_forced *forced)
 
 gy_status gy_tuning_path(char *out, size_t size_bytes)
 {
+    GY_ASSERT(out != NULL && size_bytes > 0);
     const char *config = gy_setting_get("XDG_CONFIG_HOME"), *home = gy_setting_get("HOME");
     if (config == NULL && home == NULL) {
         return gy_fail(GY_ARG, "neither XDG_CONFIG_HOME nor HOME is set: expected a file name");
@@ -61,6 +62,7 @@ static gy_status read_bytes(const char *path, gy_env *env, char *data, size_t *s
         }
         *size_bytes += (size_t)got;
     }
+    GY_ASSERT(*size_bytes <= GY_TABLE_BYTES_MAX + 1);
     if (file >= 0) {
         (void)disk->close(env, file);
     }
@@ -72,6 +74,7 @@ static gy_status read_bytes(const char *path, gy_env *env, char *data, size_t *s
 
 gy_status gy_tuning_read(const char *path, gy_env *env, gy_tuning **tuning)
 {
+    GY_ASSERT(path != NULL && tuning != NULL);
     size_t size = 0;
     char *data = gy_alloc("coll.tuning", GY_TABLE_BYTES_MAX + 1);
     gy_tuning *made = gy_alloc_zero("coll.tuning", 1, sizeof(*made));
@@ -91,6 +94,7 @@ gy_status gy_tuning_read(const char *path, gy_env *env, gy_tuning **tuning)
         gy_tuning_free(made);
         return status;
     }
+    GY_ASSERT(made != NULL && made->path != NULL);
     *tuning = made;
     return GY_OK;
 }
@@ -98,6 +102,7 @@ gy_status gy_tuning_read(const char *path, gy_env *env, gy_tuning **tuning)
 /* The usual file: one that is not there, or not of this machine, is none. */
 static gy_status open_usual(gy_env *env, bool tells, gy_tuning **tuning)
 {
+    GY_ASSERT(*tuning == NULL);
     char path[4096], here[GY_MACHINE_BYTES];
     if (gy_tuning_path(path, sizeof(path)) < 0) {
         return GY_OK;
@@ -116,6 +121,7 @@ static gy_status open_usual(gy_env *env, bool tells, gy_tuning **tuning)
 
 gy_status gy_tuning_open(const char *name, gy_env *env, bool tells, gy_tuning **tuning)
 {
+    GY_ASSERT(tuning != NULL);
     const char *wanted = name != NULL ? name : gy_setting_get("GYRE_TUNE");
     *tuning = NULL;
     if (wanted == NULL) {
@@ -137,6 +143,7 @@ static int write_bytes(gy_env *env, const char *path, const char *data, size_t s
     for (size_t at = 0; got >= 0 && at < size_bytes; at += (size_t)GY_MAX(got, 0)) {
         got = disk->write(env, file, data + at, size_bytes - at);
     }
+    GY_ASSERT(size_bytes == 0 || data != NULL);
     int ended = got < 0 ? (int)got : disk->sync(env, file);
     if (file >= 0) {
         int closed = disk->close(env, file);
@@ -147,6 +154,7 @@ static int write_bytes(gy_env *env, const char *path, const char *data, size_t s
 
 gy_status gy_tuning_write(const gy_tuning *tuning, const char *path, gy_env *env)
 {
+    GY_ASSERT(tuning != NULL && path != NULL);
     const gy_disk_ops *disk = gy_env_disk(env);
     gy_text text = {.data = NULL}, beside = {.data = NULL};
     gy_tuning_print(tuning, &text);

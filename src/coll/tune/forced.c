@@ -25,6 +25,7 @@ static gy_status no_such_name(const char *name)
 
 static gy_status check(gy_operation operation, const char *name)
 {
+    GY_ASSERT(name != NULL);
     const gy_algorithm *row = NULL;
     char parameter[GY_PLAN_PARAMETER];
     return gy_row_parse(operation, name, &row, parameter);
@@ -33,6 +34,7 @@ static gy_status check(gy_operation operation, const char *name)
 /* The tiny path needs no plan; whatever is larger is chosen. */
 static const char *plan_of(const char *name)
 {
+    GY_ASSERT(name != NULL);
     return strcmp(name, "slots") == 0 ? NULL : name;
 }
 
@@ -40,6 +42,7 @@ static const char *plan_of(const char *name)
  * that broadcasts) choose as if nothing was forced; one at least must know both. */
 static gy_status force_all(const char *name, const bool *is_given, gy_forced *forced)
 {
+    GY_ASSERT(name != NULL && is_given != NULL);
     bool is_known = strcmp(name, "slots") == 0;
     gy_error unfit = {.status = GY_OK};
     for (int i = 0; i < GY_OPERATION_COUNT; i++) {
@@ -65,10 +68,12 @@ static gy_status force_all(const char *name, const bool *is_given, gy_forced *fo
 
 static gy_status force_one(char *item, char *equals, bool *is_given, gy_forced *forced)
 {
+    GY_ASSERT(item != NULL && *equals == '=');
     gy_operation operation = GY_OPERATION_COUNT;
     const char *name = equals + 1;
     *equals = '\0';
     GY_TRY(gy_plan_operation_find(item, &operation));
+    GY_ASSERT((unsigned)operation < GY_OPERATION_COUNT);
     if (is_given[operation]) {
         return gy_fail(GY_ARG, "%s is given twice", item);
     }
@@ -82,6 +87,7 @@ static gy_status force_one(char *item, char *equals, bool *is_given, gy_forced *
 
 static gy_status parse(gy_forced *forced)
 {
+    GY_ASSERT(forced->text != NULL);
     bool is_given[GY_OPERATION_COUNT] = {false};
     char *for_all = NULL;
     for (char *item = forced->text, *next = NULL; item != NULL; item = next) {
@@ -105,6 +111,7 @@ static gy_status parse(gy_forced *forced)
 
 gy_status gy_forced_parse(const char *text, gy_forced *forced)
 {
+    GY_ASSERT(forced != NULL);
     *forced = (gy_forced){.hash = 0};
     if (text == NULL) {
         return GY_OK;
@@ -114,6 +121,7 @@ gy_status gy_forced_parse(const char *text, gy_forced *forced)
         return GY_NOMEM;
     }
     forced->hash = (uint32_t)gy_hash(text, strlen(text), 0) | 1;
+    GY_ASSERT(forced->hash != 0);
     gy_status status = parse(forced);
     if (status < 0) {
         gy_forced_fini(forced);

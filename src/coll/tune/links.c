@@ -12,6 +12,7 @@ enum { SAMPLES = 9, TINY_CALLS = 32, SMALL = 16 << 10, LARGE = 256 << 10 };
 static gy_status median_of(gy_tuner *tuner, const gy_coll_call *call, const char *name,
                            int calls, double *seconds)
 {
+    GY_ASSERT(calls > 0);
     double samples[SAMPLES];
     GY_TRY(gy_tune_time(tuner, call, name, calls, &samples[0]));
     for (int i = 0; i < SAMPLES; i++) {
@@ -23,6 +24,7 @@ static gy_status median_of(gy_tuner *tuner, const gy_coll_call *call, const char
 
 static void note(gy_tuner *tuner, gy_link_class link, double alpha, double beta)
 {
+    GY_ASSERT((unsigned)link < GY_LINK_CLASSES);
     tuner->tuning->links[link] = (gy_link_figures){.alpha = GY_MAX(alpha, LEAST_ALPHA),
                                                    .beta = GY_MAX(beta, LEAST_BETA),
                                                    .is_measured = true};
@@ -34,6 +36,7 @@ static gy_status measure_gamma(gy_tuner *tuner, gy_dtype dtype, gy_type_class ty
     double samples[SAMPLES];
     gy_coll_combine loop = gy_coll_combine_of(dtype, GY_SUM);
     size_t count = LARGE / gy_dtype_bytes(dtype);
+    GY_ASSERT(loop != NULL && (unsigned)type < GY_TYPE_CLASSES);
     for (int i = 0; i < SAMPLES; i++) {
         double begin = gy_tune_now(tuner);
         loop(tuner->out, tuner->in, tuner->out, count);
@@ -45,6 +48,7 @@ static gy_status measure_gamma(gy_tuner *tuner, gy_dtype dtype, gy_type_class ty
 
 static gy_status measure_word(gy_tuner *tuner)
 {
+    GY_ASSERT(tuner->comm->shared != NULL);
     double seconds = 0;
     const gy_coll_call tiny = {.operation = GY_OPERATION_ALLREDUCE,
                                .dtype = GY_F64,
@@ -65,6 +69,8 @@ static gy_status measure_reads(gy_tuner *tuner, const char *name, gy_link_class 
     size_t room = GY_TUNE_LARGEST / (size_t)tuner->comm->size;
     size_t sizes[] = {SMALL, GY_MIN((size_t)LARGE, room)};
     double seconds[2];
+    GY_ASSERT(tuner->comm->size > 1);
+    GY_ASSERT(!is_direct || tuner->shared_in != NULL);
     if (sizes[0] >= sizes[1]) {
         return GY_OK; /* more ranks than these buffers are for */
     }
@@ -88,6 +94,8 @@ static gy_status ping(gy_tuner *tuner, int peer, size_t bytes, double *seconds)
 {
     gy_comm *comm = tuner->comm;
     double samples[SAMPLES + 1];
+    GY_ASSERT(peer > 0 && peer < comm->size);
+    GY_ASSERT(bytes <= GY_TUNE_LARGEST);
     *seconds = 0;
     for (int i = 0; i <= SAMPLES && (comm->rank == 0 || comm->rank == peer); i++) {
         double begin = gy_tune_now(tuner);
@@ -107,6 +115,8 @@ static gy_status measure_messages(gy_tuner *tuner, gy_link_class link, bool is_f
 {
     const gy_comm *comm = tuner->comm;
     int peer = 1;
+    GY_ASSERT((unsigned)link < GY_LINK_CLASSES);
+    GY_ASSERT(comm->site.host_of != NULL);
     while (peer < comm->size && (comm->site.host_of[peer] != comm->site.host_of[0]) != is_far) {
         peer++;
     }
@@ -123,6 +133,7 @@ static gy_status measure_messages(gy_tuner *tuner, gy_link_class link, bool is_f
 gy_status gy_tune_links(gy_tuner *tuner)
 {
     const gy_comm *comm = tuner->comm;
+    GY_ASSERT(comm->size > 1);
     GY_TRY(measure_gamma(tuner, GY_F32, GY_TYPE_PLAIN));
     GY_TRY(measure_gamma(tuner, GY_BF16, GY_TYPE_HALF));
     if (comm->shared != NULL) {

@@ -30,6 +30,7 @@ static bool is_weighted(const gy_algorithm *row)
 static int add_hierarchies(const gy_site *site, const gy_algorithm *row, gy_pick *picks,
                            int most)
 {
+    GY_ASSERT(most >= 0);
     static const char *const inside[] = {"tree", "flat"};
     int count = 0;
     if (site->hosts.hosts == site->ranks) {
@@ -49,6 +50,7 @@ static int add_hierarchies(const gy_site *site, const gy_algorithm *row, gy_pick
                      outer->name);
         }
     }
+    GY_ASSERT(count <= most);
     return count;
 }
 
@@ -68,6 +70,7 @@ int gy_site_candidates(const gy_site *site, const gy_need_of *need, gy_pick *pic
             picks[count++] = (gy_pick){.row = row};
         }
     }
+    GY_ASSERT(count <= most);
     return count;
 }
 
@@ -82,6 +85,7 @@ static gy_status never_take(gy_plan_sink *sink, const gy_step *step)
 static gy_status is_too_long(const gy_algorithm *row, const gy_plan_request *request,
                              bool *is_long)
 {
+    GY_ASSERT(request->ranks > 0 && is_long != NULL);
     const int some[] = {0, request->ranks - 1};
     uint32_t steps = 0;
     for (size_t i = 0; i < GY_COUNT(some); i++) {
@@ -98,6 +102,7 @@ static gy_status is_too_long(const gy_algorithm *row, const gy_plan_request *req
 static double with_crowds(const gy_site *site, const gy_links *links,
                           const gy_plan_costs *price)
 {
+    GY_ASSERT(price->time_s >= 0 && links->alpha >= 0);
     bool is_across = site->hosts.hosts > 1;
     double alpha = is_across ? GY_MAX(links->alpha, links->alpha_across) : links->alpha;
     double crowd = GY_MAX(price->rounds - price->depth, 0) * alpha * OVERHEAD;
@@ -109,6 +114,7 @@ static double with_crowds(const gy_site *site, const gy_links *links,
 gy_status gy_site_price(gy_site *site, const gy_need_of *need, const gy_pick *pick,
                         double *seconds)
 {
+    GY_ASSERT(pick->row != NULL && need->bytes >= 0);
     bool has_parts = gy_operation_has_parts(need->operation), is_long = false;
     gy_links links = gy_site_links(site, pick->row->need, need->type);
     gy_plan_request request = {
@@ -119,6 +125,7 @@ gy_status gy_site_price(gy_site *site, const gy_need_of *need, const gy_pick *pi
     gy_plan_costs price;
     *seconds = INFINITY;
     GY_TRY(gy_site_cut(site, pick, need->bytes / parts, 1, &pieces));
+    GY_ASSERT(pieces.legs >= 1 && pieces.chunks >= 1);
     memcpy(request.parameter, pick->parameter, sizeof(request.parameter));
     request.chunks = pieces.chunks;
     GY_TRY(is_too_long(pick->row, &request, &is_long));
@@ -142,6 +149,7 @@ static gy_status price_all(gy_site *site, const gy_need_of *need, gy_pick *best)
     gy_pick picks[CANDIDATES];
     int count = gy_site_candidates(site, need, picks, CANDIDATES);
     double least = INFINITY;
+    GY_ASSERT(count >= 0 && count <= CANDIDATES);
     *best = (gy_pick){.reason = GY_REASON_NONE};
     for (int i = 0; i < count; i++) {
         double seconds = 0;
@@ -159,6 +167,7 @@ static gy_status price_all(gy_site *site, const gy_need_of *need, gy_pick *best)
 /* 1.5 times a power of two, up to a leg. */
 static int64_t priced_bytes(int64_t bytes)
 {
+    GY_ASSERT(bytes >= 0);
     int64_t power = 1;
     while (power * 2 <= GY_MIN(bytes, (int64_t)GY_LEG_BYTES)) {
         power *= 2;
@@ -169,6 +178,7 @@ static int64_t priced_bytes(int64_t bytes)
 /* Of all that the pick depends on; never 0. */
 static uint64_t key_of(const gy_site *site, const gy_need_of *need)
 {
+    GY_ASSERT(site->host_of != NULL && site->ranks > 0);
     const int64_t facts[] = {site->ranks,
                              site->has_shared,
                              (int64_t)site->near,
@@ -190,6 +200,7 @@ gy_status gy_site_predict(gy_site *site, const gy_need_of *need, gy_pick *pick)
     gy_need_of priced = *need;
     priced.bytes = priced_bytes(need->bytes);
     uint64_t key = key_of(site, &priced);
+    GY_ASSERT(key != 0);
     kept_pick *place = &kept[key / 2 % KEPT];
     pthread_mutex_lock(&kept_lock);
     bool is_kept = place->key == key;

@@ -53,6 +53,7 @@ static gy_status show_kind(gy_site *site, gy_need_of need, gy_text *out)
                         is_first ? "" : gy_text_bytes(size, (uint64_t)need.bytes),
                         gy_pick_name(&pick, name), gy_pick_why(&pick, why));
         }
+        GY_ASSERT(pick.row != NULL || pick.reason == GY_REASON_NONE);
         last = pick;
         if (is_barrier) {
             return GY_OK; /* has no size */
@@ -95,6 +96,7 @@ static gy_status init_site(const gy_tune_query *query, const gy_tuning *tuning,
         return gy_fail(GY_ARG, "%d ranks on %d hosts, expected 2 to %d on at most as many",
                        ranks, hosts, GY_PLAN_RANKS);
     }
+    GY_ASSERT(hosts >= 1 && hosts <= ranks);
     int32_t *host_of = gy_alloc_zero("coll.show", (size_t)ranks, sizeof(*host_of));
     if (host_of == NULL) {
         return GY_NOMEM;
@@ -114,6 +116,7 @@ static gy_status init_site(const gy_tune_query *query, const gy_tuning *tuning,
 
 gy_status gy_tune_show(const gy_tune_query *query, char **text)
 {
+    GY_ASSERT(query != NULL && text != NULL);
     gy_text out = {.data = NULL};
     gy_tuning *tuning = NULL;
     gy_forced forced = {.hash = 0};

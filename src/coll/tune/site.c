@@ -28,12 +28,14 @@ static const double built_in_gamma[GY_TYPE_CLASSES] = {0.1e-9, 0.3e-9};
 
 static gy_link_figures figures_of(const gy_site *site, gy_link_class link)
 {
+    GY_ASSERT((unsigned)link < GY_LINK_CLASSES);
     bool is_measured = site->tuning != NULL && site->tuning->links[link].is_measured;
     return is_measured ? site->tuning->links[link] : built_in[link];
 }
 
 gy_links gy_site_links(const gy_site *site, gy_need need, gy_type_class type)
 {
+    GY_ASSERT(need != GY_NEED_LIBRARY && (unsigned)type < GY_TYPE_CLASSES);
     static const gy_link_class shared[] = {
         [GY_NEED_STAGE] = GY_LINK_STAGED, [GY_NEED_DIRECT] = GY_LINK_DIRECT};
     bool has_gamma = site->tuning != NULL && site->tuning->gamma[type] > 0;
@@ -47,11 +49,13 @@ gy_links gy_site_links(const gy_site *site, gy_need need, gy_type_class type)
         links.alpha = figures_of(site, GY_LINK_WORD).alpha;
         links.beta = figures_of(site, shared[need]).beta;
     }
+    GY_ASSERT(links.gamma > 0 && links.alpha >= 0 && links.beta >= 0);
     return links;
 }
 
 static void select_rules(gy_site *site)
 {
+    GY_ASSERT(site->ranks > 0 && site->hosts.hosts > 0);
     for (int i = 0; i < GY_OPERATION_COUNT * GY_TYPE_CLASSES * GY_MEMORY_COUNT; i++) {
         int pair = i / GY_MEMORY_COUNT;
         gy_rule kind = {.operation = (gy_operation)(pair / GY_TYPE_CLASSES),
@@ -67,6 +71,7 @@ static void select_rules(gy_site *site)
 gy_status gy_site_init(gy_site *site, int ranks, const int32_t *host_of,
                        const gy_tuning *tuning)
 {
+    GY_ASSERT(ranks > 0 && ranks <= GY_PLAN_RANKS);
     *site = (gy_site){.ranks = ranks, .near = GY_LINK_RING, .tuning = tuning};
     site->hosts.hosts = 1;
     site->stage_slots =
@@ -84,6 +89,7 @@ gy_status gy_site_init(gy_site *site, int ranks, const int32_t *host_of,
         }
         site->host_of[rank] = first == rank ? hosts++ : site->host_of[first];
     }
+    GY_ASSERT(hosts <= ranks);
     site->hosts = (gy_topology){.host_of = site->host_of,
                                 .hosts = GY_MAX(hosts, 1),
                                 .within = 1,
@@ -102,11 +108,13 @@ void gy_site_fini(gy_site *site)
 
 static bool reduces(gy_operation operation)
 {
+    GY_ASSERT((unsigned)operation < GY_OPERATION_COUNT);
     return gy_call_reduces(&(gy_coll_call){.operation = operation});
 }
 
 bool gy_site_allows(const gy_site *site, const gy_need_of *need, const gy_algorithm *row)
 {
+    GY_ASSERT(row != NULL && need->bytes >= 0);
     bool is_registered = need->memory == GY_MEMORY_REGISTERED;
     if (gy_row_is_library(row)) {
         return row->operation == need->operation && need->fits_library &&
@@ -122,6 +130,7 @@ bool gy_site_allows(const gy_site *site, const gy_need_of *need, const gy_algori
 
 bool gy_row_keeps_bits(const gy_algorithm *row)
 {
+    GY_ASSERT(row != NULL);
     return !reduces(row->operation) || row->order == GY_ORDER_FOLD;
 }
 
@@ -155,6 +164,7 @@ const char *gy_site_message_name(gy_operation operation, int64_t bytes)
 static bool take(const gy_site *site, const gy_need_of *need, const char *name,
                  gy_reason reason, gy_pick *pick)
 {
+    GY_ASSERT((unsigned)need->operation < GY_OPERATION_COUNT);
     const gy_algorithm *row = name == NULL ? NULL : gy_row_find(need->operation, name);
     if (row == NULL || !gy_site_allows(site, need, row)) {
         return false;
@@ -166,6 +176,7 @@ static bool take(const gy_site *site, const gy_need_of *need, const char *name,
 static gy_status take_forced(const gy_site *site, const gy_need_of *need, gy_pick *pick,
                              bool *is_taken)
 {
+    GY_ASSERT((unsigned)need->operation < GY_OPERATION_COUNT);
     const char *name = site->forced == NULL ? NULL : site->forced->names[need->operation];
     const gy_algorithm *row = NULL;
     *is_taken = take(site, need, name, GY_REASON_FORCED, pick);
@@ -174,6 +185,9 @@ static gy_status take_forced(const gy_site *site, const gy_need_of *need, gy_pic
 
 static bool take_measured(const gy_site *site, const gy_need_of *need, gy_pick *pick)
 {
+    GY_ASSERT((unsigned)need->operation < GY_OPERATION_COUNT);
+    GY_ASSERT((unsigned)need->type < GY_TYPE_CLASSES &&
+              (unsigned)need->memory < GY_MEMORY_COUNT);
     const gy_rule *rule =
         gy_rules_find(site->rules[need->operation][need->type][need->memory], need->bytes);
     if (rule == NULL || !gy_site_allows(site, need, rule->row)) {
@@ -187,6 +201,7 @@ static bool take_measured(const gy_site *site, const gy_need_of *need, gy_pick *
 /* Crowded ranks on the loopback: those of a core sum first, one of each core doubles. */
 static bool take_folded(const gy_site *site, const gy_need_of *need, gy_pick *pick)
 {
+    GY_ASSERT(site->loop_cores >= 0);
     bool is_fit = site->loop_cores > 0 && need->operation == GY_OPERATION_ALLREDUCE &&
                   need->bytes <= FOLDED_BYTES;
     if (!is_fit || !take(site, need, "folded", GY_REASON_BUILT_IN, pick)) {
@@ -219,6 +234,8 @@ static bool take_built_in(const gy_site *site, const gy_need_of *need, gy_pick *
 
 gy_status gy_site_pick(gy_site *site, const gy_need_of *need, gy_pick *pick)
 {
+    GY_ASSERT(need->bytes >= 0);
+    GY_ASSERT(site->ranks > 0 && site->host_of != NULL);
     bool is_taken = false;
     GY_TRY(take_forced(site, need, pick, &is_taken));
     if (is_taken || take_measured(site, need, pick)) {
@@ -260,6 +277,7 @@ const char *gy_pick_why(const gy_pick *pick, char out[64])
                                           [GY_REASON_MODEL] = "model",
                                           [GY_REASON_ONLY] = "keeps the order"};
     size_t size = gy_print(out, 64, "%s", reasons[pick->reason]);
+    GY_ASSERT((size_t)pick->reason < GY_COUNT(reasons));
     if (pick->seconds > 0) {
         snprintf(out + size, 64 - size, ", %.3g us", pick->seconds * 1e6);
     }

@@ -126,6 +126,7 @@ void gy_site_fini(gy_site *site);
 /** The topology for plan requests; NULL: one host. */
 static inline const gy_topology *gy_site_topology(const gy_site *site)
 {
+    GY_ASSERT(site->hosts.hosts >= 1);
     return site->hosts.hosts > 1 ? &site->hosts : NULL;
 }
 /** What links cost an algorithm here. */

@@ -31,16 +31,19 @@ static const char *const type_names[GY_TYPE_CLASSES] = {
 
 const char *gy_memory_name(gy_memory memory)
 {
+    GY_ASSERT((unsigned)memory < GY_MEMORY_COUNT);
     return memory_names[memory];
 }
 
 const char *gy_type_name(gy_type_class type)
 {
+    GY_ASSERT((unsigned)type < GY_TYPE_CLASSES);
     return type_names[type];
 }
 
 const char *gy_link_name(gy_link_class link)
 {
+    GY_ASSERT((unsigned)link < GY_LINK_CLASSES);
     return link_names[link];
 }
 
@@ -56,9 +59,11 @@ static gy_status read_link(reader *from)
 {
     int link = 0;
     double alpha = 0, beta = 0;
+    GY_ASSERT(from->lines.count == 4);
     GY_TRY(gy_word_index(from->lines.words[1], "the link", link_names, GY_LINK_CLASSES, &link));
     GY_TRY(gy_word_number(from->lines.words[2], "alpha", &alpha));
     GY_TRY(gy_word_number(from->lines.words[3], "beta", &beta));
+    GY_ASSERT(link >= 0 && link < GY_LINK_CLASSES);
     if (from->tuning->links[link].is_measured) {
         return gy_fail(GY_FORMAT, "link %s is given twice", link_names[link]);
     }
@@ -71,8 +76,10 @@ static gy_status read_combine(reader *from)
 {
     int type = 0;
     double gamma = 0;
+    GY_ASSERT(from->lines.count == 3);
     GY_TRY(gy_word_index(from->lines.words[1], "the type", type_names, GY_TYPE_CLASSES, &type));
     GY_TRY(gy_word_number(from->lines.words[2], "gamma", &gamma));
+    GY_ASSERT(type >= 0 && type < GY_TYPE_CLASSES);
     if (from->tuning->gamma[type] > 0) {
         return gy_fail(GY_FORMAT, "combine %s is given twice", type_names[type]);
     }
@@ -83,6 +90,7 @@ static gy_status read_combine(reader *from)
 /* Could such a rule ever be followed? */
 static gy_status check_rule(const gy_rule *rule)
 {
+    GY_ASSERT(rule->row != NULL && rule->row->operation == rule->operation);
     static const gy_memory least[] = {[GY_NEED_MESSAGES] = GY_MEMORY_MESSAGES,
                                       [GY_NEED_STAGE] = GY_MEMORY_PRIVATE,
                                       [GY_NEED_DIRECT] = GY_MEMORY_REGISTERED};
@@ -115,6 +123,7 @@ static gy_status read_take(reader *from)
     int type = 0, memory = 0;
     int64_t ranks = 0, hosts = 0;
     double us = 0;
+    GY_ASSERT(from->lines.count == 9);
     GY_TRY(gy_plan_operation_find(words[1], &rule.operation));
     GY_TRY(gy_word_index(words[2], "the type", type_names, GY_TYPE_CLASSES, &type));
     GY_TRY(gy_word_index(words[3], "the memory", memory_names, GY_MEMORY_COUNT, &memory));
@@ -136,6 +145,7 @@ static gy_status read_take(reader *from)
 static gy_status read_end(reader *from)
 {
     int64_t count = 0;
+    GY_ASSERT(from->lines.count == 2);
     GY_TRY(gy_word_count(from->lines.words[1], "the count", (const int64_t[]){0, GY_RULES_MAX},
                          &count));
     if ((size_t)count != from->tuning->count) {
@@ -227,6 +237,7 @@ static gy_status read_all(reader *from)
 gy_status gy_tuning_parse(const char *text, size_t size_bytes, const char *path,
                           gy_tuning *tuning)
 {
+    GY_ASSERT(text != NULL && path != NULL);
     reader from = {.tuning = tuning, .lines = {.text = text, .size_bytes = size_bytes}};
     *tuning = (gy_tuning){.count = 0};
     gy_status status = read_all(&from);
@@ -249,11 +260,13 @@ void gy_tuning_fini(gy_tuning *tuning)
 
 gy_status gy_tuning_add(gy_tuning *tuning, const gy_rule *rule)
 {
+    GY_ASSERT(rule->row != NULL && rule->ranks >= 1 && rule->hosts >= 1);
     if (tuning->count == GY_RULES_MAX) {
         return gy_fail(GY_FORMAT, "more than %d lines \"take\"", GY_RULES_MAX);
     }
     GY_TRY(GY_GROW("coll.tuning", tuning->rules, tuning->capacity, tuning->count + 1));
     tuning->rules[tuning->count++] = *rule;
+    GY_ASSERT(tuning->count <= tuning->capacity);
     return GY_OK;
 }
 
@@ -294,12 +307,14 @@ gy_status gy_tuning_seal(gy_tuning *tuning)
     gy_tuning_print(tuning, &text);
     gy_status status = text.status;
     tuning->hash = (uint32_t)gy_hash(gy_text_get(&text), text.size_bytes, 0) | 1;
+    GY_ASSERT(tuning->hash != 0);
     gy_text_free(&text);
     return status;
 }
 
 gy_rules gy_tuning_select(const gy_tuning *tuning, const gy_rule *kind, int ranks, int hosts)
 {
+    GY_ASSERT(ranks > 0 && hosts > 0);
     gy_rules best = {.count = 0};
     for (size_t i = 0, end = 0; i < tuning->count; i = end) {
         const gy_rule *rule = &tuning->rules[i];
@@ -321,6 +336,7 @@ gy_rules gy_tuning_select(const gy_tuning *tuning, const gy_rule *kind, int rank
         int64_t held_low = GY_MIN(held, ranks), held_high = GY_MAX(held, ranks);
         if (best.count == 0 || high * held_low < held_high * low) {
             best = (gy_rules){.first = rule, .count = end - i};
+            GY_ASSERT(best.count > 0);
         }
     }
     return best;
@@ -328,6 +344,7 @@ gy_rules gy_tuning_select(const gy_tuning *tuning, const gy_rule *kind, int rank
 
 const gy_rule *gy_rules_find(gy_rules rules, int64_t bytes)
 {
+    GY_ASSERT(bytes >= 0);
     size_t at = 0;
     while (at + 1 < rules.count && rules.first[at + 1].from_bytes <= bytes) {
         at++;
@@ -339,6 +356,8 @@ const gy_rule *gy_rules_find(gy_rules rules, int64_t bytes)
 
 static void print_rule(const gy_rule *rule, gy_text *out)
 {
+    GY_ASSERT((unsigned)rule->type < GY_TYPE_CLASSES &&
+              (unsigned)rule->memory < GY_MEMORY_COUNT);
     char operation[32], name[64];
     snprintf(operation, sizeof(operation), "%s", gy_operation_name(rule->operation));
     for (char *at = strchr(operation, ' '); at != NULL; at = strchr(at, ' ')) {

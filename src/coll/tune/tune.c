@@ -16,12 +16,14 @@ static int compare(const void *left, const void *right)
 
 double gy_tune_median(double *values, size_t count)
 {
+    GY_ASSERT(count > 0);
     qsort(values, count, sizeof(*values), compare);
     return values[count / 2];
 }
 
 gy_status gy_tune_agree(const gy_tuner *tuner, double *values, size_t count)
 {
+    GY_ASSERT(values != NULL && count > 0);
     return gy_allreduce(tuner->comm, values, values, count, GY_F64, GY_MAX);
 }
 
@@ -29,6 +31,7 @@ gy_status gy_tune_agree(const gy_tuner *tuner, double *values, size_t count)
 static void force(gy_comm *comm, gy_operation operation, const char *name,
                   const gy_forced *before)
 {
+    GY_ASSERT((unsigned)operation < GY_OPERATION_COUNT);
     gy_forced *forced = &comm->root->forced;
     gy_mutex_lock(&comm->root->lock);
     forced->names[operation] = name != NULL ? name : before->names[operation];
@@ -39,6 +42,7 @@ static void force(gy_comm *comm, gy_operation operation, const char *name,
 gy_status gy_tune_time(gy_tuner *tuner, const gy_coll_call *call, const char *name, int calls,
                        double *seconds)
 {
+    GY_ASSERT(calls > 0);
     gy_comm *comm = tuner->comm;
     const gy_forced before = comm->root->forced;
     GY_TRY(gy_barrier(comm));
@@ -56,6 +60,7 @@ gy_status gy_tune_time(gy_tuner *tuner, const gy_coll_call *call, const char *na
 /* What stays of the table that is there: other numbers of ranks, other links. */
 static gy_status keep_others(gy_tuner *tuner, const gy_tuning *old)
 {
+    GY_ASSERT(old != NULL && old != tuner->tuning);
     gy_tuning *tuning = tuner->tuning;
     bool has_shared = tuner->comm->shared != NULL;
     for (int i = 0; i < GY_LINK_CLASSES; i++) {
@@ -92,6 +97,7 @@ static gy_status find_path(const gy_tune_options *options, char *path, size_t si
 /* On rank 0: the table that is there, if it is of this machine. */
 static gy_status open_old(const char *path, gy_env *env, gy_tuning **old)
 {
+    GY_ASSERT(*old == NULL);
     char here[GY_MACHINE_BYTES];
     gy_status status = gy_tuning_read(path, env, old);
     if (status == GY_OK && strcmp((*old)->machine, gy_machine_text(here)) != 0) {
@@ -105,6 +111,7 @@ static gy_status open_old(const char *path, gy_env *env, gy_tuning **old)
 /* Every rank's status, or that another one failed. */
 static gy_status agree_status(gy_comm *comm, gy_status mine)
 {
+    GY_ASSERT(mine <= GY_OK);
     gy_error error = {.status = GY_OK};
     int32_t worst = mine;
     if (mine < 0) {
@@ -139,6 +146,7 @@ static gy_status measure(gy_tuner *tuner)
 {
     gy_site *site = &tuner->comm->site;
     const gy_tuning *before = site->tuning;
+    GY_ASSERT(tuner->comm->size > 1 && tuner->in != NULL);
     GY_TRY(gy_tune_links(tuner));
     GY_TRY(gy_tuning_seal(tuner->tuning));
     site->tuning = tuner->tuning; /* its links say what has a chance */
@@ -149,6 +157,7 @@ static gy_status measure(gy_tuner *tuner)
 
 static gy_status finish(gy_tuner *tuner, const gy_tuning *old, const char *path, char **report)
 {
+    GY_ASSERT(tuner->comm->rank == 0);
     gy_text text = {.data = NULL};
     if (old != NULL) {
         GY_TRY(keep_others(tuner, old));
@@ -187,6 +196,7 @@ static gy_status tune(gy_tuner *tuner, const gy_tune_options *options, char **re
 
 gy_status gy_tune(gy_comm *comm, const gy_tune_options *options, char **report)
 {
+    GY_ASSERT(comm != NULL && report != NULL);
     gy_tune_options known;
     GY_TRY(gy_options_take(gy_tune_options, &known, options));
     options = &known;

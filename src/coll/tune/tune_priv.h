@@ -16,6 +16,7 @@ typedef struct gy_tuner {
 
 static inline double gy_tune_now(const gy_tuner *tuner)
 {
+    GY_ASSERT(tuner->comm != NULL);
     return (double)gy_now_ns(tuner->comm->transport->env) * 1e-9;
 }
 

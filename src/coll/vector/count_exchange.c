@@ -36,6 +36,7 @@ typedef struct known_counts {
 static void find_counts(const gy_coll *coll, known_counts *known)
 {
     const gy_coll_call *call = &coll->call;
+    GY_ASSERT(!gy_parts_are_known(call));
     *known = (known_counts){.list_count = 1, .count = coll->comm->size};
     if (call->operation == GY_OPERATION_ALLTOALL) {
         known->lists[0] = call->in_parts.counts;
@@ -59,11 +60,14 @@ static size_t head_of(const gy_coll *coll, int rank)
     size_t counts = call->operation == GY_OPERATION_ALLTOALL ? 2 * size
                     : rank == call->root                     ? size
                                                              : 1;
+    GY_CHECK_DEEP(gy_comm_has_rank(coll->comm, rank));
+    GY_CHECK_DEEP(counts * sizeof(int64_t) <= GY_TINY_BYTES / 2);
     return counts * sizeof(int64_t);
 }
 
 static int64_t longest_of(const int64_t *counts, int parts, int64_t longest)
 {
+    GY_ASSERT(counts != NULL && parts > 0);
     for (int part = 0; part < parts; part++) {
         longest = GY_MAX(longest, counts[part]);
     }
@@ -75,8 +79,10 @@ static size_t pack(const gy_comm *comm, const gy_parts *parts, size_t element, c
                    uint8_t *to)
 {
     size_t at = 0;
+    GY_ASSERT(parts->counts != NULL);
     for (int part = 0; part < comm->size; part++) {
         size_t bytes = (size_t)parts->counts[part] * element;
+        GY_CHECK_DEEP(parts->counts[part] >= 0);
         size_t start =
             parts->displacements != NULL ? (size_t)parts->displacements[part] * element : at;
         if (bytes > 0) {
@@ -92,6 +98,7 @@ static size_t enter_known(const gy_coll *coll, gy_coll_slot *slot)
 {
     const gy_coll_call *call = &coll->call;
     size_t bytes = gy_call_in_bytes(coll->comm, call);
+    GY_ASSERT(bytes <= GY_TINY_BYTES || call->operation == GY_OPERATION_REDUCE_SCATTER);
     if (call->operation == GY_OPERATION_REDUCE_SCATTER) {
         return pack(coll->comm, &call->in_parts, gy_call_element_bytes(call), call->in,
                     slot->data);
@@ -106,6 +113,7 @@ static size_t enter_known(const gy_coll *coll, gy_coll_slot *slot)
 static void lay_out_parts(const gy_coll *coll, size_t bytes, uint8_t *to)
 {
     const gy_coll_call *call = &coll->call;
+    GY_ASSERT(bytes > 0 && bytes <= GY_TINY_BYTES);
     if (call->operation == GY_OPERATION_GATHER) {
         memcpy(to, call->in, bytes);
     } else {
@@ -115,6 +123,7 @@ static void lay_out_parts(const gy_coll *coll, size_t bytes, uint8_t *to)
 
 size_t gy_count_exchange_enter(gy_coll *coll, gy_coll_slot *slot)
 {
+    GY_ASSERT(coll->call.is_vector && coll->comm->shared != NULL);
     const gy_comm *comm = coll->comm;
     const gy_coll_call *call = &coll->call;
     known_counts known;
@@ -131,6 +140,7 @@ size_t gy_count_exchange_enter(gy_coll *coll, gy_coll_slot *slot)
         coll->longest = longest_of(known.lists[i], known.count, coll->longest);
     }
     GY_ASSERT((size_t)known.list_count * list_bytes == head);
+    GY_ASSERT(head <= GY_TINY_BYTES);
     coll->is_all_inline =
         head + bytes <= GY_TINY_BYTES && comm->site.forced->names[call->operation] == NULL;
     int64_t told = coll->longest * 2 + coll->is_all_inline;
@@ -145,6 +155,7 @@ size_t gy_count_exchange_enter(gy_coll *coll, gy_coll_slot *slot)
 /* The counts in a rank's slot. */
 static const int64_t *counts_in(const gy_coll_slot *slot)
 {
+    GY_ASSERT(slot != NULL);
     return (const int64_t *)(const void *)slot->data;
 }
 
@@ -153,6 +164,7 @@ static gy_status compare(const gy_coll *coll, int from, int to, const int64_t co
 {
     const gy_comm *comm = coll->comm;
     char text[192];
+    GY_ASSERT(gy_comm_has_rank(comm, from) && gy_comm_has_rank(comm, to) && from != to);
     return counts[0] == counts[1]
                ? GY_OK
                : gy_fail(GY_MISMATCH, "%s: rank %d gives %lld elements, rank %d expects %lld",
@@ -168,6 +180,8 @@ gy_status gy_count_exchange_compare(gy_coll *coll, int rank, const gy_coll_slot 
     const int64_t *out = call->out_parts.counts;
     int me = comm->rank;
     int64_t told = 0, own = (int64_t)call->count;
+    GY_ASSERT(rank != me && gy_comm_has_rank(comm, rank));
+    GY_ASSERT(gy_count_exchange_asks(comm, call));
     memcpy(&told, slot->inline_payload + sizeof(gy_remote_address), sizeof(told));
     coll->longest = GY_MAX(coll->longest, told / 2);
     coll->is_all_inline = coll->is_all_inline && told % 2 == 1;
@@ -190,6 +204,7 @@ gy_status gy_count_exchange_compare(gy_coll *coll, int rank, const gy_coll_slot 
 /* Elements before part `part` of those that a rank told. */
 static int64_t told_before(const gy_coll *coll, int rank, int part)
 {
+    GY_ASSERT(gy_comm_has_rank(coll->comm, rank) && part <= coll->comm->size);
     const int64_t *counts = counts_in(gy_coll_slot_of(coll->comm, rank, coll->number));
     int64_t before = 0;
     for (int i = 0; i < part; i++) {
@@ -208,6 +223,7 @@ static size_t part_in(const gy_coll *coll, int rank)
 {
     const gy_coll_call *call = &coll->call;
     size_t element = gy_call_element_bytes(call);
+    GY_ASSERT(gy_comm_has_rank(coll->comm, rank) && element > 0);
     if (gy_parts_are_known(call)) {
         return 0;
     }
@@ -223,6 +239,8 @@ void gy_count_exchange_finish(const gy_coll *coll)
     const gy_coll_call *call = &coll->call;
     size_t element = gy_call_element_bytes(call), at = 0;
     uint8_t *out = call->out;
+    GY_ASSERT(coll->is_all_inline || gy_parts_are_known(call));
+    GY_ASSERT(coll->checked == comm->size);
     if (call->operation == GY_OPERATION_SCATTER) {
         const gy_coll_slot *slot = gy_coll_slot_of(comm, call->root, coll->number);
         if (call->count > 0) {

@@ -15,6 +15,7 @@
 /* The side whose parts the call names, for those that have one. */
 static const gy_parts *side_of(const gy_coll_call *call)
 {
+    GY_CHECK_DEEP(gy_call_has_parts(call));
     bool is_in = call->operation == GY_OPERATION_REDUCE_SCATTER ||
                  call->operation == GY_OPERATION_SCATTER;
     return is_in ? &call->in_parts : &call->out_parts;
@@ -36,6 +37,7 @@ int64_t gy_parts_sum(const gy_comm *comm, const gy_parts *parts)
     for (int rank = 0; rank < comm->size && parts->counts != NULL; rank++) {
         sum += parts->counts[rank];
     }
+    GY_CHECK_DEEP(sum >= 0);
     return sum;
 }
 
@@ -43,6 +45,7 @@ int64_t gy_parts_longest(const gy_comm *comm, const gy_coll_call *call)
 {
     const gy_parts *parts = side_of(call);
     int64_t longest = 0;
+    GY_CHECK_DEEP(parts->counts != NULL);
     for (int rank = 0; rank < comm->size; rank++) {
         longest = GY_MAX(longest, parts->counts[rank]);
     }
@@ -51,6 +54,7 @@ int64_t gy_parts_longest(const gy_comm *comm, const gy_coll_call *call)
 
 int64_t gy_parts_own(const gy_comm *comm, const gy_coll_call *call)
 {
+    GY_CHECK_DEEP(gy_comm_has_rank(comm, comm->rank) && side_of(call)->counts != NULL);
     return side_of(call)->counts[comm->rank];
 }
 
@@ -64,6 +68,7 @@ size_t gy_parts_own_start(const gy_comm *comm, const gy_coll_call *call)
     for (int rank = 0; rank < comm->rank && parts->counts != NULL; rank++) {
         start += parts->counts[rank];
     }
+    GY_CHECK_DEEP(start >= 0);
     return (size_t)start;
 }
 
@@ -72,6 +77,7 @@ static gy_status check_parts(const gy_comm *comm, const gy_coll_call *call,
 {
     const char *name = gy_operation_name(call->operation);
     int64_t limit = (int64_t)gy_count_limit(call);
+    GY_ASSERT(limit > 0);
     if (parts->counts == NULL) {
         return gy_fail(GY_ARG, "%s: no counts", name);
     }
@@ -89,6 +95,7 @@ static gy_status check_parts(const gy_comm *comm, const gy_coll_call *call,
 
 gy_status gy_parts_check(const gy_comm *comm, const gy_coll_call *call)
 {
+    GY_ASSERT(call->is_vector);
     if (!gy_call_has_parts(call)) {
         return gy_fail(GY_ARG, "%s has no form with counts",
                        gy_operation_name(call->operation));
@@ -112,6 +119,7 @@ gy_status gy_parts_check(const gy_comm *comm, const gy_coll_call *call)
 
 uint64_t gy_parts_hash(const gy_comm *comm, const gy_coll_call *call, uint64_t salt)
 {
+    GY_ASSERT(call->is_vector && comm->size > 0);
     size_t bytes = (size_t)comm->size * sizeof(int64_t);
     return gy_parts_are_known(call) ? gy_hash(side_of(call)->counts, bytes, salt) : salt;
 }
@@ -120,6 +128,7 @@ uint64_t gy_parts_hash(const gy_comm *comm, const gy_coll_call *call, uint64_t s
 static const int64_t *displacements_of(const gy_comm *comm, const gy_parts *parts,
                                        int64_t *room)
 {
+    GY_ASSERT(parts->counts != NULL && room != NULL);
     if (parts->displacements != NULL) {
         return parts->displacements;
     }
@@ -137,6 +146,8 @@ static void find_remote_displacements(const gy_coll *coll, gy_layout *layout,
 {
     const gy_comm *comm = coll->comm;
     const gy_coll_call *call = &coll->call;
+    GY_ASSERT(comm->shared != NULL);
+    GY_ASSERT(gy_count_exchange_asks(comm, call));
     if (call->operation == GY_OPERATION_SCATTER && comm->rank != call->root) {
         in_displacements[comm->rank] = gy_count_exchange_start(coll, call->root);
         layout->in_displacements = in_displacements;
@@ -151,6 +162,8 @@ gy_status gy_parts_layout(gy_coll *coll, gy_layout *layout)
     const gy_comm *comm = coll->comm;
     const gy_coll_call *call = &coll->call;
     size_t size = (size_t)comm->size;
+    GY_ASSERT(call->is_vector);
+    GY_ASSERT(layout->parts > 0 && layout->chunks > 0);
     if (coll->numbers == NULL) {
         coll->numbers = gy_alloc_zero("coll.parts", 4 * size, sizeof(int64_t));
         if (coll->numbers == NULL) {
