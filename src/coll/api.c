@@ -1,8 +1,6 @@
-/*
- * The public collectives: each makes its call, a value, out of plain arguments, and runs it.
- * Reduce, gatherv and scatterv take seven arguments, as MPI's do: there is nothing to leave
- * out.
- */
+/* The public collectives. Each function makes a call, which is a value, out of plain arguments
+ * and runs it. Reduce, gatherv and scatterv take seven arguments, as MPI's do, since each of
+ * the seven is needed. */
 #include "coll/coll_priv.h"
 
 static const gy_parts no_parts = {.counts = NULL};

@@ -1,14 +1,14 @@
 /*
- * Averages of integers. A sum of the call's own type would wrap before it is divided (the mean
- * of 100 and 100 in i8 would be -28), and a wrapped sum cannot be mended. So the ranks sum in a
- * type that holds the sum of as many ranks as there can be, with any algorithm, and each
- * divides what it gets: the same number on any number of ranks and by every algorithm.
+ * Averages of integers. A sum in the call's own type would wrap before the division (the mean
+ * of 100 and 100 in i8 would be -28), and nothing can repair a wrapped sum. So the ranks sum in
+ * a type that holds the sum of GY_PLAN_RANKS ranks, by any algorithm, and each rank divides its
+ * result. The result is the same number on any number of ranks and by every algorithm.
  *
  *   i8 u8 i16        32 bits
  *   u16 i32 u32      64 bits
  *   i64 u64         128 bits
  *
- * Other ranks see the call that was made: its signature says avg and the element type.
+ * Other ranks compare the call that the user made: its signature has avg and the element type.
  */
 #include "coll/coll_priv.h"
 
@@ -75,10 +75,10 @@ static const integer integers[GY_DTYPE_COUNT] = {
 
 struct gy_average {
     const gy_comm *comm;
-    gy_coll_call call; /* as it was made */
+    gy_coll_call call; /* the call as the user made it */
     void *room;        /* the widened input, then what this rank gets */
     const void *sums;  /* what this rank gets; in the room */
-    gy_coll_end end;   /* of a call that nobody waits for in place */
+    gy_coll_end end;   /* the end function of a nonblocking call */
     void *arg;
 };
 
@@ -104,7 +104,7 @@ gy_coll_call gy_average_call(const gy_coll_call *call)
     return sums;
 }
 
-/* Part by part, for what lies between them is not the call's. */
+/* The loop goes part by part, since the bytes between the parts do not belong to the call. */
 static void widen_parts(const gy_average *average, void *to)
 {
     const gy_coll_call *call = &average->call;

@@ -1,4 +1,5 @@
-/* What a call says: is it possible, how large is it, does it agree with another rank's. */
+/* Properties of a call: whether it is valid, how large its buffers are, and whether it agrees
+ * with the call of another rank. */
 #include "coll/coll_priv.h"
 
 #include "tensor/tensor.h"
@@ -21,9 +22,9 @@ enum {
         OF(ALLREDUCE) | OF(REDUCE_SCATTER) | OF(REDUCE) | OF(SCAN) | OF(EXCLUSIVE_SCAN),
     SCANS = OF(SCAN) | OF(EXCLUSIVE_SCAN),
     ROOTED = OF(BROADCAST) | OF(REDUCE) | OF(GATHER) | OF(SCATTER),
-    ROOT_GIVES = OF(SCATTER), /* the others' `in` is not used */
+    ROOT_GIVES = OF(SCATTER), /* the `in` of other ranks is not used */
     ROOT_GETS = OF(REDUCE) | OF(GATHER),
-    PARTS_IN = OF(REDUCE_SCATTER) | OF(SCATTER) | OF(ALLTOALL), /* in: a part a rank */
+    PARTS_IN = OF(REDUCE_SCATTER) | OF(SCATTER) | OF(ALLTOALL), /* `in` has one part per rank */
     PARTS_OUT = OF(ALLGATHER) | OF(GATHER) | OF(ALLTOALL)
 };
 
@@ -216,7 +217,7 @@ static bool overlaps(const gy_comm *comm, const gy_coll_call *call)
     return meet;
 }
 
-/* Where in and out have to be for a call in place. */
+/* Where the two buffers must lie for a call in place. */
 static const char *place_text(gy_operation operation)
 {
     return is_one_of(operation, OF(ALLGATHER) | OF(GATHER))
@@ -255,7 +256,8 @@ static gy_status check_there(const gy_comm *comm, const gy_coll_call *call)
                    call->count);
 }
 
-/* Most calls, at a glance: a small one costs as much as some looks. */
+/* This test accepts most calls and costs a few comparisons, since the full test would double
+ * the time of a small call. */
 static inline bool is_plainly_right(const gy_comm *comm, const gy_coll_call *call)
 {
     GY_CHECK_DEEP(call->count <= gy_count_limit(call)); /* so no product below overflows */
@@ -265,7 +267,7 @@ static inline bool is_plainly_right(const gy_comm *comm, const gy_coll_call *cal
     if (call->in == call->out) {
         return !gy_operation_has_parts(call->operation);
     }
-    /* no buffer is longer than all parts */
+    /* no buffer is longer than all parts together */
     size_t bytes = call->count * gy_call_element_bytes(call) * (size_t)comm->size;
     uintptr_t in = (uintptr_t)call->in, out = (uintptr_t)call->out;
     return in < out ? out - in >= bytes : in - out >= bytes;
@@ -313,7 +315,7 @@ gy_status gy_call_check(const gy_comm *comm, const gy_coll_call *call)
     return GY_OK;
 }
 
-/* Where the buffers lie in this rank's pool; false: not both there. */
+/* Finds the offsets of both buffers in this rank's pool; false: a buffer lies outside it. */
 static bool find_registered(const gy_comm *comm, const gy_coll_call *call,
                             gy_remote_address *remote)
 {
@@ -341,7 +343,8 @@ static bool find_registered(const gy_comm *comm, const gy_coll_call *call,
     return is_in && is_out;
 }
 
-/* What else must agree: the group, a user's reduction, counts that all ranks name. */
+/* Hashes what else all ranks must have alike: the group, the user's reduction, the counts that
+ * every rank knows. */
 static uint32_t detail_of(const gy_comm *comm, const gy_coll_call *call)
 {
     uint64_t hash = comm->life;
@@ -354,7 +357,8 @@ static uint32_t detail_of(const gy_comm *comm, const gy_coll_call *call)
     return (uint32_t)(call->is_vector ? gy_parts_hash(comm, call, hash) : hash);
 }
 
-/* Known by its address alone: nobody combines anything. */
+/* A call is recognised as a refusal by the address of this reduction, which no rank ever runs.
+ */
 static const gy_user_reduction refusal = {.name = "refused"};
 
 gy_coll_call gy_call_refusal(const gy_coll_call *call)
@@ -439,7 +443,7 @@ const char *gy_coll_signature_text(const gy_coll_signature *signature, char out[
     return out;
 }
 
-/* " of group 2"; the world needs no name. */
+/* Writes " of group 2.1"; the world gets no text. */
 static const char *group_text(const gy_comm *comm, char out[40])
 {
     GY_ASSERT(comm->root != NULL);
@@ -469,7 +473,8 @@ const char *gy_coll_text(const gy_coll *coll, char out[192])
     return out;
 }
 
-/* By what two ranks choose: the table's path is known of the own one alone. */
+/* Names the settings by which two ranks choose. A rank knows the path of its own table alone.
+ */
 static const char *chosen_text(const gy_comm *comm, const gy_coll_signature *other,
                                char out[320])
 {

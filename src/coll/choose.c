@@ -1,13 +1,15 @@
-/* How a call is carried out: the algorithm that the communicator's site picks, and how the
- * vector is cut for it. */
+/* Chooses how a call runs: the algorithm that the communicator's site picks, and the sizes into
+ * which the vector is cut for it. */
 #include "coll/coll_priv.h"
 
 #include <stdio.h>
 #include <string.h>
 
 enum {
-    STREAM_BYTES = 20 * 1024 * 1024, /* what all vectors take when results go past the cache */
-    UNKNOWN_BYTES = 1 << 20          /* taken for counts that only some ranks know */
+    /* Results bypass the cache when all vectors take more than this. */
+    STREAM_BYTES = 20 * 1024 * 1024,
+    /* The size that is assumed where only some ranks know the counts. */
+    UNKNOWN_BYTES = 1 << 20
 };
 
 bool gy_coll_is_usual(const gy_algorithm *row)
@@ -23,19 +25,18 @@ bool gy_coll_is_usual(const gy_algorithm *row)
            strcmp(row->name, gy_site_message_name(row->operation, GY_LEG_BYTES)) == 0;
 }
 
-/* Elements of the longest part of a vector variant; -1: not all ranks know it, or there are no
- * parts.
- */
-static int64_t longest_part(const gy_comm *comm, const gy_coll_call *call, int64_t told)
+/* Returns the elements of the longest part of a vector variant; -1: some rank does not know it,
+ * or the call has no parts. */
+static int64_t longest_part(const gy_comm *comm, const gy_coll_call *call, int64_t known)
 {
-    GY_ASSERT(told >= -1);
+    GY_ASSERT(known >= -1);
     if (!call->is_vector) {
         return -1;
     }
-    return gy_parts_are_known(call) ? gy_parts_longest(comm, call) : told;
+    return gy_parts_are_known(call) ? gy_parts_longest(comm, call) : known;
 }
 
-/* Bytes of the whole vector; alike on all ranks. */
+/* Returns the bytes of the whole vector; the result is the same on all ranks. */
 static int64_t vector_bytes(const gy_comm *comm, const gy_coll_call *call, int64_t longest)
 {
     int64_t element = (int64_t)gy_call_element_bytes(call);
@@ -46,7 +47,7 @@ static int64_t vector_bytes(const gy_comm *comm, const gy_coll_call *call, int64
     return count < 0 ? UNKNOWN_BYTES : count * element * parts;
 }
 
-/* `longest`: part of a vector variant. */
+/* Describes the call for the site. `longest` has the elements of the longest part, or -1. */
 static gy_need_of need_of(const gy_comm *comm, const gy_coll_call *call, bool is_registered,
                           int64_t longest)
 {
@@ -61,28 +62,28 @@ static gy_need_of need_of(const gy_comm *comm, const gy_coll_call *call, bool is
                                   : is_registered      ? GY_MEMORY_REGISTERED
                                                        : GY_MEMORY_PRIVATE,
                         .is_known = !call->is_vector || gy_parts_are_known(call),
-                        .is_told = longest >= 0,
+                        .is_longest_known = longest >= 0,
                         .fits_library = gy_library_fits(comm, call),
                         .bytes = vector_bytes(comm, call, longest)};
 }
 
-/* Say once for each size what a call takes. */
-static void tell(gy_site *site, const gy_need_of *need, const gy_pick *pick)
+/* Logs the choice once for each power of two of the size. */
+static void log_choice(gy_site *site, const gy_need_of *need, const gy_pick *pick)
 {
     GY_ASSERT((unsigned)need->operation < GY_OPERATION_COUNT && need->bytes >= 0);
     GY_ASSERT(pick->row != NULL);
     uint64_t bit = UINT64_C(1) << (63 - __builtin_clzll((uint64_t)need->bytes | 1));
     char name[64], why[64], size[32];
-    if (gy_log_is_on(GY_LOG_DEBUG) && (site->told[need->operation] & bit) == 0) {
-        site->told[need->operation] |= bit;
+    if (gy_log_is_on(GY_LOG_DEBUG) && (site->logged[need->operation] & bit) == 0) {
+        site->logged[need->operation] |= bit;
         gy_debug("%s of %s over %d ranks takes %s (%s)", gy_operation_name(need->operation),
                  gy_text_bytes(size, (uint64_t)need->bytes), site->ranks,
                  gy_pick_name(pick, name), gy_pick_why(pick, why));
     }
 }
 
-/* Counts that only some know are moved in one piece each; others in one leg. GY_LIMIT: in more
- * pieces than a plan can have. */
+/* Counts that only some ranks know move in one piece each; other vectors move in one leg.
+ * GY_LIMIT: a plan cannot have so many chunks. */
 static gy_status cut_vector(gy_comm *comm, const gy_coll_call *call, const gy_algorithm *row,
                             int64_t longest, gy_pieces *pieces)
 {
@@ -100,7 +101,7 @@ static gy_status cut_vector(gy_comm *comm, const gy_coll_call *call, const gy_al
     return GY_OK;
 }
 
-/* One algorithm, and its pieces. */
+/* Picks one algorithm and cuts the vector for it. */
 static gy_status choose(gy_coll *coll, int64_t longest, gy_coll_method *choice)
 {
     GY_ASSERT(coll->comm->size > 1);
@@ -117,7 +118,7 @@ static gy_status choose(gy_coll *coll, int64_t longest, gy_coll_method *choice)
                        gy_operation_name(call->operation),
                        call->user != NULL ? call->user->name : "the call");
     }
-    tell(&comm->site, &need, &pick);
+    log_choice(&comm->site, &need, &pick);
     GY_ASSERT(pick.row->operation == call->operation);
     choice->algorithm = pick.row;
     memcpy(choice->parameter, pick.parameter, sizeof(choice->parameter));
@@ -134,8 +135,8 @@ static gy_status choose(gy_coll *coll, int64_t longest, gy_coll_method *choice)
                            : gy_site_cut(&comm->site, &pick, count, element, &choice->pieces);
 }
 
-/* A signature says all that a choice depends on, but for counts of their own, a user's
- * reduction and what of the call it leaves out. */
+/* A choice depends on the signature and on what this function compares beside it. Vector counts
+ * and user reductions are not in the signature, so such calls never come here. */
 static bool is_like(const gy_coll_memo *memo, const gy_coll *coll)
 {
     const gy_coll_call *call = &coll->call;
@@ -172,7 +173,8 @@ gy_status gy_choose(gy_coll *coll, gy_coll_method *choice)
     int64_t longest = longest_part(coll->comm, call, coll->longest);
     gy_status status = choose(coll, longest, choice);
     if (status == GY_LIMIT && call->is_vector && !gy_parts_are_known(call)) {
-        coll->longest = -1; /* more than goes through staging: in one piece, by messages */
+        /* The parts do not fit staging, so each moves in one piece, by messages. */
+        coll->longest = -1;
         return choose(coll, -1, choice);
     }
     return status != GY_LIMIT || !call->is_vector
@@ -190,7 +192,7 @@ gy_status gy_coll_choice(gy_comm *comm, const gy_coll_call *call, bool is_regist
     char name[64], why[64];
     GY_TRY(gy_call_check(comm, call));
     const gy_coll_call made = gy_average_is_wide(comm, call) ? gy_average_call(call) : *call;
-    call = &made; /* as the ranks carry it out */
+    call = &made; /* what the ranks run */
     gy_mutex_lock(&comm->root->lock);
     if (comm->size == 1 || gy_call_is_tiny(comm, call)) {
         snprintf(out, GY_CHOICE_BYTES, "%s", comm->size == 1 ? "copy" : "slots");

@@ -14,26 +14,26 @@
 
 #include <gyre/coll.h>
 
-/** The end of a collective; a failure's text is in gy_error_text(). Called by whoever drives,
- * no lock held. */
+/** Called once when a collective has ended; the text of a failure is in gy_error_text(). The
+ * thread that makes progress calls it and holds no lock. */
 typedef void (*gy_coll_end)(void *arg, gy_status status);
 
-typedef struct gy_coll gy_coll; /* a collective that has its number */
+typedef struct gy_coll gy_coll; /* a collective that has a number */
 
 typedef struct gy_comm_options {
     double timeout_s;      /* 0: GYRE_TIMEOUT seconds, else 60 */
     const char *algorithm; /* as GYRE_COLL; NULL: GYRE_COLL, else chosen */
     const char *table; /* file of `gyre tune`, "none"; NULL: GYRE_TUNE, else the usual one */
     bool has_messages_only; /* as if the ranks shared no memory */
-    bool is_self; /* GY_COMM_SELF: GYRE_COLL is not looked at, gy_comm_free keeps it */
-    /* Calls that differ fail alone, on all ranks, and the communicator goes on (ranks that
-     * share memory). `skip_text` says what `why` of gy_comm_skip means; NULL: nothing is known.
-     */
+    bool is_self; /* GY_COMM_SELF: it ignores GYRE_COLL, and gy_comm_free leaves it alive */
+    /* Calls that differ fail alone, on all ranks, and the communicator goes on (only ranks that
+     * share memory). `skip_text` explains the `why` of gy_comm_skip; NULL: the text names no
+     * reason. */
     bool outlives_mismatch;
     const char *(*skip_text)(uint8_t why);
-    /* Who starts dead ranks anew; NULL: nobody. `renew` waits until all ranks are there again
-     * and gives a transport of all; `finish` says that this rank has done all: GY_OK all have,
-     * GY_AGAIN ranks were started anew. */
+    /* How dead ranks are restarted; NULL: they are not. `renew` waits until all ranks live
+     * again and gives a transport of all of them. `finish` reports that this rank has done its
+     * work: GY_OK all ranks have, GY_AGAIN ranks were restarted. */
     gy_status (*renew)(void *launcher, gy_deadline deadline, gy_transport **transport);
     gy_status (*finish)(void *launcher, gy_deadline deadline);
     void *launcher;
@@ -49,47 +49,43 @@ GY_MUST_CHECK gy_status gy_comm_new(gy_transport *transport, const gy_comm_optio
  * cannot hold. */
 GY_MUST_CHECK gy_status gy_comm_check_settings(void);
 
-/**
- * Take the next number now, start later: all ranks reserve in one order, and start when their
- * data is there. Every reserved collective must be started or poisoned. @threads any
- */
+/** Take the next number now and start later. All ranks reserve in one order, and start when
+ * their data is ready. Every reserved collective must be started or poisoned. @threads any */
 GY_MUST_CHECK gy_status gy_coll_reserve(gy_comm *comm, gy_coll **coll);
 /**
  * Start a reserved collective; `end` is called exactly once, also for a bad call or a failed
  * communicator. Buffers are borrowed until then. Never blocks. @threads any
  */
 void gy_coll_start(gy_coll *coll, const gy_coll_call *call, gy_coll_end end, void *arg);
-/** This rank cannot take part: all ranks fail with the same cause instead of waiting. */
+/** Report that this rank cannot take part: all ranks fail with the same cause instead of
+ * waiting. */
 void gy_coll_poison(gy_coll *coll, const gy_error *cause, gy_coll_end end, void *arg);
-/**
- * This rank cannot go on with the communicator: what is in flight and all that comes fails with
- * `cause`, here and on its peers, who hear of it in their next collective. @threads any
- */
+/** Report that this rank cannot go on with the communicator: all calls in flight and all later
+ * ones fail with `cause`, here and on the peers, which learn of it in their next collective.
+ * @threads any */
 void gy_comm_refuse(gy_comm *comm, const gy_error *cause);
-/**
- * This rank takes no part in the next number: peers that do fail with GY_MISMATCH, alone. Of
- * communicators that outlive mismatches. What the rank wrote before is seen by whoever sees the
- * number ended. Never waits. @threads any
- */
+/** Skip the next number: peers that take part in it fail with GY_MISMATCH, and the communicator
+ * goes on. Only for communicators that outlive mismatches. A rank that sees the number ended
+ * sees what this rank wrote before. Never waits. @threads any */
 void gy_comm_skip(gy_comm *comm, uint8_t why);
-/** Numbers that a rank has ended or skipped: all below it. @threads any */
+/** Return the number below which the rank has ended or skipped all. @threads any */
 uint64_t gy_comm_ended_by(const gy_comm *comm, int rank);
-/** The number that comes next here. @threads who calls the collectives */
+/** Return the next number of this rank. @threads the one that calls the collectives */
 uint64_t gy_comm_next(const gy_comm *comm);
-/** GY_MISMATCH, `rank` has skipped `number`; `call`: what this rank does there. */
+/** Fail with GY_MISMATCH, since `rank` has skipped `number`; `call` is the text of this rank's
+ * call. */
 gy_status gy_comm_skipped(const gy_comm *comm, int rank, uint64_t number, const char *call);
 /** Reserve and start. */
 GY_MUST_CHECK gy_status gy_coll_begin(gy_comm *comm, const gy_coll_call *call, gy_coll_end end,
                                       void *arg);
 
-/**
- * Move what can be moved and call the ends of what is finished. True when something moved.
- * Never blocks; returns false at once when another thread is at it. @threads any
- */
+/** Make progress, and call the end functions of calls that have ended. Returns true when
+ * something moved. Never blocks; returns false at once when another thread makes progress.
+ * @threads any */
 bool gy_comm_progress(gy_comm *comm);
 
-/** Collectives that have a number but no end yet; after a failure soon none but those that are
- * reserved and not started. @threads any */
+/** Return how many collectives have a number and have not ended; after a failure these are soon
+ * only the ones that are reserved and not started. @threads any */
 int64_t gy_comm_in_flight(gy_comm *comm);
 
 /** What a large message between these ranks costs: as measured by `gyre tune`, else built-in
@@ -97,19 +93,19 @@ int64_t gy_comm_in_flight(gy_comm *comm);
  * measured. */
 gy_links gy_coll_links(const gy_comm *comm);
 
-/** What a communicator did, for --stats. */
+/** What a communicator has done, for --stats. */
 typedef struct gy_comm_stats {
     int64_t collectives, bytes; /* ended; of this rank's vectors */
     int64_t wait_ns;            /* inside blocking calls */
 } gy_comm_stats;
 gy_comm_stats gy_comm_statistics(gy_comm *comm);
 
-/** May ranks of one host take the algorithm without a table or a name? What prices exchanges
- * looks at no other. */
+/** Test whether ranks of one host may take the algorithm without a table and without GYRE_COLL.
+ * The pricing of exchanges considers only such algorithms. */
 bool gy_coll_is_usual(const gy_algorithm *row);
 
-/** "collective 12 of group 1 led by rank 0, allreduce of 3 f32 by sum", "receive of 3 f32 from
- * rank 1, tag 5"; of a record that may hold anything. */
+/** Write a record as text: "collective 12 of group 1 led by rank 0, allreduce of 3 f32 by sum",
+ * or "receive of 3 f32 from rank 1, tag 5". The record may hold any bytes. */
 enum { GY_RECORD_TEXT = 224 };
 const char *gy_record_text(const gy_flight_record *record, char out[GY_RECORD_TEXT]);
 

@@ -1,4 +1,4 @@
-/* Communicators: made over a transport, driven by whoever waits. */
+/* Communicators: how they are made over a transport, and the blocking calls on them. */
 #include "coll/record_priv.h"
 #include "tensor/tensor.h"
 
@@ -45,7 +45,7 @@ gy_status gy_comm_check_settings(void)
     return gy_transport_check_environment();
 }
 
-/* Staging of the communicator slot, 0: it has none. */
+/* Returns the bytes of staging that the communicator slot has. */
 static size_t comm_slot_bytes(const gy_comm *comm)
 {
     GY_ASSERT(comm->shared != NULL);
@@ -55,7 +55,7 @@ static size_t comm_slot_bytes(const gy_comm *comm)
                                 : (size_t)GY_GROUP_STAGING;
 }
 
-/* Seats that have words and staging. */
+/* Counts the communicator slots that have words and staging. */
 static int count_shared_comm_slots(const gy_shared *shared)
 {
     size_t beyond =
@@ -83,7 +83,7 @@ static gy_status init_comm_slot(gy_comm *comm)
     return GY_OK;
 }
 
-/* Do all its ranks share this host's memory? */
+/* Tests whether all ranks of the communicator share this host's memory. */
 static bool is_together(const gy_comm *comm)
 {
     GY_ASSERT(comm->size > 0);
@@ -96,7 +96,7 @@ static bool is_together(const gy_comm *comm)
     return is;
 }
 
-/* Of a run over several hosts the groups whose ranks are all on one use its memory. */
+/* Sets up shared memory. On several hosts, a group uses it if all its ranks are on one host. */
 static gy_status init_shared(gy_comm *comm, const gy_comm_options *options)
 {
     GY_ASSERT(comm->root == comm && comm->ground != NULL);
@@ -115,7 +115,7 @@ static gy_status init_shared(gy_comm *comm, const gy_comm_options *options)
     return GY_OK;
 }
 
-/* What every communicator has. */
+/* Allocates the tables that every communicator has. */
 static gy_status init_tables(gy_comm *comm)
 {
     GY_ASSERT(comm->size > 0);
@@ -126,8 +126,9 @@ static gy_status init_tables(gy_comm *comm)
     return comm->peer_ended == NULL || comm->mapped == NULL ? GY_NOMEM : GY_OK;
 }
 
-/* Crowded ranks of one host without its memory. Alike on all: who sees all ranks on its host is
- * on that of the others. */
+/* Returns the cores of the host if its ranks are crowded and share no memory, else 0. The
+ * result is the same on all ranks, since a rank that sees all ranks on its host is on the host
+ * of every other rank. */
 static int find_loop_cores(const gy_comm *comm)
 {
     const gy_transport *transport = comm->transport;
@@ -137,7 +138,7 @@ static int find_loop_cores(const gy_comm *comm)
     return is_one && comm->size > transport->host_cores ? transport->host_cores : 0;
 }
 
-/* Seat and ranks are set. */
+/* Describes the site, after the communicator slot and the ranks are set. */
 static gy_status init_site(gy_comm *comm)
 {
     const gy_transport *transport = comm->transport;
@@ -256,8 +257,8 @@ static void free_coll(gy_coll *coll)
     gy_free(coll);
 }
 
-/* A program that ends early may still hold tensors: their memory goes, but giving it back must
- * not hurt. */
+/* A program that ends early may still hold tensors. Their memory is lost, and a later release
+ * of a tensor must not crash. */
 static void free_pool(gy_pool *pool)
 {
     size_t used = gy_pool_used_bytes(pool);
@@ -268,10 +269,10 @@ static void free_pool(gy_pool *pool)
     gy_pool_free(pool);
 }
 
-/* The last root of the ground takes it away. */
+/* The last root that stands on the ground frees it. */
 static void drop_ground(gy_ground *ground)
 {
-    /* acq_rel: whoever closes comes after all that the others did */
+    /* acq_rel: the close comes after everything that the other holders did */
     int before = atomic_fetch_sub_explicit(&ground->holders, 1, memory_order_acq_rel);
     GY_ASSERT(before > 0);
     if (before > 1) {
@@ -315,7 +316,7 @@ static void free_root(gy_comm *root)
         gy_comm_fail(
             root, gy_fail(GY_CANCELLED, "rank %d left with collectives in flight", root->rank));
     }
-    gy_comm_tell(root);
+    gy_comm_call_ends(root);
     gy_mutex_unlock(&root->lock);
     while (root->next != NULL) {
         gy_comm *group = root->next;
@@ -390,7 +391,7 @@ int gy_comm_host(const gy_comm *comm, int rank)
     return gy_host_of(hosts_of(comm), rank);
 }
 
-/* Ranks below `end` on this process's host. */
+/* Counts the ranks below `end` that are on this process's host. */
 static int count_local(const gy_comm *comm, int end)
 {
     GY_ASSERT(end >= 0 && end <= comm->size);
@@ -428,7 +429,7 @@ int64_t gy_comm_in_flight(gy_comm *comm)
         count -= comm->is_ended[i];
     }
     if (comm->root->is_failed) {
-        count = comm->unended; /* numbers that failed are never ended */
+        count = comm->unended; /* a failed communicator counts no number as ended */
     }
     GY_ASSERT(count >= 0);
     gy_mutex_unlock(&comm->root->lock);
@@ -494,7 +495,7 @@ void gy_coll_start(gy_coll *coll, const gy_coll_call *call, gy_coll_end end, voi
         gy_comm_fail(comm, status);
     }
     (void)gy_progress_all(comm);
-    gy_comm_tell(comm);
+    gy_comm_call_ends(comm);
     gy_mutex_unlock(&comm->root->lock);
 }
 
@@ -509,7 +510,7 @@ void gy_coll_poison(gy_coll *coll, const gy_error *cause, gy_coll_end end, void 
     coll->arg = arg;
     gy_coll_launch(coll);
     gy_comm_fail(comm, gy_error_raise(cause));
-    gy_comm_tell(comm);
+    gy_comm_call_ends(comm);
     gy_mutex_unlock(&comm->root->lock);
 }
 
@@ -518,7 +519,7 @@ void gy_comm_refuse(gy_comm *comm, const gy_error *cause)
     GY_ASSERT(cause->status < 0);
     gy_mutex_lock(&comm->root->lock);
     gy_comm_fail(comm, gy_error_raise(cause));
-    gy_comm_tell(comm);
+    gy_comm_call_ends(comm);
     gy_mutex_unlock(&comm->root->lock);
 }
 
@@ -540,7 +541,7 @@ bool gy_comm_progress(gy_comm *comm)
         return false;
     }
     bool has_moved = comm->root->in_flight > 0 && gy_progress_all(comm);
-    gy_comm_tell(comm);
+    gy_comm_call_ends(comm);
     gy_mutex_unlock(&comm->root->lock);
     return has_moved;
 }
@@ -556,18 +557,18 @@ void gy_note_end(void *arg, gy_status status)
     if (status != GY_OK) {
         gy_error_take(&note->error, status);
     }
-    /* release: the error; with the acquire of whoever asks */
+    /* release: the error; with the acquire of the waiting thread */
     atomic_store_explicit(&note->is_over, true, memory_order_release);
 }
 
-/* Let others start, and move what they started, while a tiny call waits. */
+/* Lets other threads start calls, and moves what they started, while a tiny call waits. */
 static void give_way(gy_comm *comm) GY_REQUIRES(comm->root->lock)
 {
     gy_mutex_unlock(&comm->root->lock);
     gy_mutex_lock(&comm->root->lock);
     if (comm->root->in_flight > 0) {
         (void)gy_progress_all(comm);
-        gy_comm_tell(comm);
+        gy_comm_call_ends(comm);
     }
 }
 
@@ -577,13 +578,13 @@ static gy_status fail_tiny(gy_comm *comm, gy_coll *coll, gy_status status)
     char text[192];
     GY_ASSERT(status < 0 || comm->root->is_failed);
     GY_ASSERT(coll->kind == GY_COLL_COLLECTIVE);
-    gy_record_over(coll, GY_RECORD_FAILED);
+    gy_record_end(coll, GY_RECORD_FAILED);
     if (comm->root->is_failed) {
         return gy_error_raise(&comm->root->failure);
     }
     if (status == GY_MISMATCH && comm->root->options.outlives_mismatch) {
-        gy_comm_end_number(comm,
-                           coll->number); /* all ranks see it, before anything has moved */
+        /* All ranks see the mismatch before any data has moved. */
+        gy_comm_end_number(comm, coll->number);
         return status;
     }
     if (status != GY_MISMATCH) {
@@ -594,9 +595,9 @@ static gy_status fail_tiny(gy_comm *comm, gy_coll *coll, gy_status status)
     return status;
 }
 
-/* Enter when the channel is free, then compare. The record is written while the others'
- * signatures are on their way. */
-static inline gy_status look_tiny(gy_coll *coll, bool is_first, bool *has_entered)
+/* Enters when the channel is free, then compares. The record is written while the signatures of
+ * the others are on their way. */
+static inline gy_status try_tiny(gy_coll *coll, bool is_first, bool *has_entered)
 {
     gy_comm *comm = coll->comm;
     GY_CHECK_DEEP(comm->shared != NULL);
@@ -618,7 +619,8 @@ static inline gy_status look_tiny(gy_coll *coll, bool is_first, bool *has_entere
                                    : gy_coll_slot_compare(coll);
 }
 
-/* Nothing else is in flight: slot out, slots in, done; no list, no callback. */
+/* Runs a tiny call while nothing else is in flight: it writes one slot and reads all slots,
+ * without a list and without a callback. */
 static gy_status run_tiny(gy_comm *comm, const gy_coll_call *call) GY_REQUIRES(comm->root->lock)
 {
     GY_CHECK_DEEP(comm->next_number == comm->ended);
@@ -638,7 +640,7 @@ static gy_status run_tiny(gy_comm *comm, const gy_coll_call *call) GY_REQUIRES(c
     bool has_entered = false;
     gy_status status = GY_AGAIN;
     for (int round = 1;; round++) {
-        status = look_tiny(&coll, round == 1, &has_entered);
+        status = try_tiny(&coll, round == 1, &has_entered);
         if (status != GY_AGAIN) {
             break;
         }
@@ -649,7 +651,7 @@ static gy_status run_tiny(gy_comm *comm, const gy_coll_call *call) GY_REQUIRES(c
         }
         status = gy_wait_round(&wait);
         if (status >= 0 && round % ROUNDS_UNDER_LOCK == 0) {
-            status = has_entered ? gy_coll_slot_look_ahead(&coll) : GY_OK;
+            status = has_entered ? gy_coll_slot_compare_later(&coll) : GY_OK;
             give_way(comm);
         }
         if (status < 0 || comm->root->is_failed) {
@@ -662,14 +664,14 @@ static gy_status run_tiny(gy_comm *comm, const gy_coll_call *call) GY_REQUIRES(c
     GY_CHECK_DEEP(has_entered);
     gy_coll_slot_finish(&coll);
     coll.peer = -1;
-    gy_record_tiny_over(&coll);
+    gy_record_tiny_end(&coll);
     gy_comm_end_number(comm, coll.number);
     comm->stats.collectives++;
     comm->stats.bytes += (int64_t)gy_call_out_bytes(comm, call);
     return GY_OK;
 }
 
-/* The lock is let go now and then, so that others can start. */
+/* Releases the lock now and then, so that other threads can start calls. */
 gy_status gy_comm_drive(gy_comm *comm, gy_coll *coll, gy_wait_note *note)
 {
     char what[192];
@@ -678,13 +680,13 @@ gy_status gy_comm_drive(gy_comm *comm, gy_coll *coll, gy_wait_note *note)
     GY_ASSERT(coll->stage > GY_COLL_RESERVED);
     GY_ASSERT(coll->comm == comm);
     wait.is_driven = true;
-    bool is_short = true; /* not worth words yet */
+    bool is_short = true; /* the text of the call is made when the wait naps, not before */
     int64_t start_ns = gy_now_ns(comm->transport->env);
     /* acquire: with the release in gy_note_end */
     for (int round = 1; !atomic_load_explicit(&note->is_over, memory_order_acquire); round++) {
         comm->transport->awaited = coll->stage == GY_COLL_STARTED ? 0 : coll->peer + 1;
         if (gy_progress_all(comm)) {
-            gy_comm_tell(comm);
+            gy_comm_call_ends(comm);
             gy_wait_again(&wait);
             continue;
         }
@@ -697,7 +699,7 @@ gy_status gy_comm_drive(gy_comm *comm, gy_coll *coll, gy_wait_note *note)
         if (status < 0) {
             status = gy_record_blame(coll, status);
             gy_comm_fail(comm, status);
-            gy_comm_tell(comm);
+            gy_comm_call_ends(comm);
         }
         if (round % ROUNDS_UNDER_LOCK == 0) {
             gy_mutex_unlock(&comm->root->lock);
@@ -745,8 +747,8 @@ static gy_status run_average(gy_comm *comm, const gy_coll_call *call)
     return gy_average_end(average, status);
 }
 
-/* If all ranks were refused theirs, they can make another call; if not, nobody is left waiting.
- */
+/* Meets the other ranks after a refusal. If all ranks were refused their buffers they can go
+ * on; if not, the communicator fails and no rank waits for ever. */
 static gy_status meet_refused(gy_comm *comm, const gy_coll_call *call, gy_status status)
 {
     GY_ASSERT(status < 0);

@@ -12,8 +12,8 @@
 
 enum { CREW_MAX = 19 };
 
-static size_t crew_ring_bytes = 4096; /* so small that messages wrap */
-static int crew_cores;                /* that the ranks are said to have; 0: the machine's */
+static size_t crew_ring_bytes = 4096; /* small, so that messages wrap */
+static int crew_cores; /* the cores that the ranks are told of; 0: the machine's */
 
 typedef struct crew_member {
     gy_comm *comm;
@@ -30,7 +30,7 @@ static inline void *crew_thread(void *arg)
     return NULL;
 }
 
-/* Run `run` as every rank of open transports, which it takes. */
+/* Runs `run` as every rank of open transports, which it takes. */
 static inline int crew_run_on(gy_transport **transports, int ranks,
                               const gy_comm_options *options, void (*run)(crew_member *me),
                               void *arg)
@@ -60,8 +60,8 @@ static inline int crew_run_on(gy_transport **transports, int ranks,
     return failures;
 }
 
-/* Run `run` as every rank of one host; returns how many expectations failed, -1 when it could
- * not be set up. */
+/* Runs `run` as every rank of one host; returns how many expectations failed, or -1 when the
+ * ranks could not be set up. */
 static inline int crew_run(int ranks, const gy_comm_options *options,
                            void (*run)(crew_member *me), void *arg)
 {

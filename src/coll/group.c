@@ -1,15 +1,15 @@
 /*
- * Groups: communicators of some ranks of another one. The ranks tell each other which
- * communicator slots are free at each and which numbers were used; a group takes the first
- * communicator slot that is free at all of its ranks and begins above all their numbers, so
- * nothing of those who had the communicator slot before can be mistaken.
+ * Groups: communicators of some ranks of another communicator. The ranks exchange which
+ * communicator slots are free at each of them and which numbers they have used. A group takes
+ * the first slot that is free at all its ranks and begins above all their numbers, so no
+ * message or mark of an earlier owner of the slot is taken for one of the group.
  */
 #include "coll/coll_priv.h"
 
 #include <stdlib.h>
 
 typedef struct bid {
-    int64_t colour, key, rank; /* rank: of the parent */
+    int64_t colour, key, rank; /* rank: in the parent */
     uint64_t comm_slots_taken, base;
 } bid;
 
@@ -23,7 +23,8 @@ static int compare_bids(const void *a, const void *b)
     return left->rank < right->rank ? -1 : left->rank > right->rank;
 }
 
-/* Those of one colour stand first afterwards, in the group's order; how many. */
+/* Moves the bids of one colour to the front, sorts them into the group's order and returns how
+ * many there are. */
 static int select_members(bid *bids, int count, int64_t colour)
 {
     GY_ASSERT(count > 0 && colour >= 0);
@@ -38,7 +39,7 @@ static int select_members(bid *bids, int count, int64_t colour)
     return members;
 }
 
-/* -1: none is free at all members. */
+/* Returns the first communicator slot that is free at all members; -1: there is none. */
 static int first_free_comm_slot(const bid *bids, int members)
 {
     GY_ASSERT(members > 0);
@@ -96,12 +97,13 @@ static void enlist(gy_comm *group)
     group->next = root->next;
     root->next = group;
     root->comm_slots |= UINT64_C(1) << group->comm_slot;
-    /* Above what a message of an earlier life may carry, even if this one stays idle. */
+    /* The base lies above what a message of an earlier owner may carry, even if this group
+     * stays idle. */
     root->next_base = GY_MAX(root->next_base, group->ended + GY_CHANNELS);
     gy_mutex_unlock(&root->lock);
 }
 
-/* All ranks of the parent know after this whether every group could be made. */
+/* After this call all ranks of the parent know whether every group was made. */
 static gy_status agree(gy_comm *parent, gy_status mine)
 {
     GY_ASSERT(mine <= GY_OK);
@@ -174,15 +176,16 @@ gy_status gy_comm_dup(gy_comm *comm, gy_comm **copy)
     return gy_comm_split(comm, 0, comm->rank, copy);
 }
 
-/* A peer may still read what this rank wrote for the last meeting; once its own word says that
- * it has ended, the communicator slot's memory is free. */
+/* A peer may still read what this rank wrote for the last barrier. The slot's memory is free
+ * once the peer's word 0 shows that the peer has ended the barrier. */
 static gy_status await_last(gy_comm *group) GY_REQUIRES(group->root->lock)
 {
     GY_ASSERT(group->shared == NULL || group->ended > 0);
     int peer = -1;
     gy_deadline deadline = {gy_now_ns(group->transport->env) + group->timeout_ns};
     gy_wait wait = gy_wait_start(group->transport, -1, "leaving a group", deadline);
-    /* The channel after the last is free when all have ended number `ended - 1`. */
+    /* The next use of the last channel is allowed when all ranks have ended number `ended - 1`.
+     */
     while (group->shared != NULL &&
            !gy_channel_is_free(group, group->ended - 1 + GY_CHANNELS, &peer)) {
         wait.peer = peer;
@@ -205,7 +208,7 @@ void gy_group_leave(gy_comm *group)
                 gy_error_text());
         gy_comm_fail(root, status);
     }
-    gy_comm_tell(root);
+    gy_comm_call_ends(root);
     gy_comm **at = &root->next;
     while (*at != group) {
         GY_ASSERT(*at != NULL); /* it is in the list */

@@ -1,18 +1,18 @@
 /*
- * Collectives of the library that started the ranks (MPI's) as one more choice. There is no
- * plan: nothing is checked, priced or drawn. Data go through memory of the communicator's, leg
- * by leg, so that a call can be given up after a failure though the library cannot take one
- * back; only nonblocking collectives are called, and asked whether they are done.
+ * Collectives of the library that started the ranks (MPI's), as one more algorithm. It has no
+ * plan, so it is neither checked nor priced nor drawn. Data go through the communicator's own
+ * memory, leg by leg, so that a call can be abandoned after a failure although the library
+ * cannot cancel one. Only nonblocking collectives are called, and then tested for completion.
  */
 #include "coll/coll_priv.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define LIBRARY_ROW(op, promise)                                                               \
+#define LIBRARY_ROW(op, guarantee)                                                             \
     {                                                                                          \
         .name = GY_LIBRARY_NAME, .operation = GY_OPERATION_##op, .need = GY_NEED_LIBRARY,      \
-        .order = GY_ORDER_##promise                                                            \
+        .order = GY_ORDER_##guarantee                                                          \
     }
 
 static const gy_algorithm rows[] = {
@@ -53,7 +53,7 @@ gy_status gy_row_parse(gy_operation operation, const char *text, const gy_algori
     return GY_OK;
 }
 
-/* ---- Which calls it can carry out ---- */
+/* ---- Which calls the library can run ---- */
 
 bool gy_library_is_here(const gy_comm *comm)
 {
@@ -141,9 +141,9 @@ void gy_library_cut(const gy_comm *comm, const gy_coll_call *call, gy_pieces *pi
     *pieces = (gy_pieces){.chunks = 1, .leg = (int64_t)most, .legs = (int64_t)legs};
 }
 
-/* A leg of one vector, or of all its parts: elements of each. */
+/* A leg of one vector, or of all parts of a vector; the fields count bytes. */
 typedef struct leg_view {
-    size_t first, length; /* of the leg within a part, bytes */
+    size_t first, length; /* of the leg within a part */
     size_t part;          /* bytes of a part */
     size_t parts;
 } leg_view;
@@ -216,8 +216,9 @@ gy_status gy_library_start(gy_coll *coll, const gy_coll_method *choice)
     size_t size = (size_t)coll->comm->size;
     size_t in = gy_round_up(most * (gives_parts(call) ? size : 1), GY_CACHE_LINE);
     size_t out = gy_round_up(most * (gets_parts(call) ? size : 1), GY_CACHE_LINE);
-    runner->work_at = in + GY_CACHE_LINE;             /* never the same place: MPI forbids it */
-    GY_ASSERT(runner->work_at >= in + GY_CACHE_LINE); /* never the same place: MPI forbids it */
+    runner->work_at = in + GY_CACHE_LINE; /* MPI forbids an input and an output that overlap */
+    GY_ASSERT(runner->work_at >=
+              in + GY_CACHE_LINE); /* MPI forbids an input and an output that overlap */
     return gy_run_reserve(runner, runner->work_at + out + GY_CACHE_LINE);
 }
 
@@ -252,7 +253,7 @@ gy_status gy_library_step(gy_coll *coll, bool *has_moved)
     const gy_library *library = coll->comm->transport->library;
     GY_ASSERT(library != NULL);
     GY_ASSERT(runner->leg >= 0 && runner->leg <= runner->choice.pieces.legs);
-    coll->peer = -1; /* the library does not say */
+    coll->peer = -1; /* the library does not report which rank it waits for */
     for (; runner->leg < runner->choice.pieces.legs; runner->leg++) {
         if (!runner->is_in_library) {
             GY_TRY(start_leg(coll));

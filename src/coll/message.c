@@ -1,13 +1,13 @@
-/*
- * Point to point: the transport's messages, with the communicator's slot and the user's tag in
- * theirs. They take no number, are driven with the collectives and fail with them.
- */
+/* Point-to-point messages: the transport's messages, tagged with the communicator slot and the
+ * user's tag. They take no number; the communicator drives them beside its collectives and
+ * fails them with it. */
 #include "coll/record_priv.h"
 
 #include "tensor/tensor.h"
 
-/* The epoch's parity, 1, communicator slot, that slot's life, the user's tag: apart from all
- * tags of collectives; and of agreements, since that tag is no negative number. */
+/* The tag has the epoch's parity, a 1, the communicator slot, the slot's life and the user's
+ * tag. So it differs from all tags of collectives; it differs from those of agreements, since a
+ * user's tag is not negative. */
 static uint64_t message_tag(const gy_comm *comm, int tag)
 {
     GY_ASSERT(tag >= 0);
@@ -90,7 +90,7 @@ gy_status gy_message_launch(gy_coll *coll)
                                    &coll->signatures[0]);
 }
 
-gy_status gy_message_look(const gy_coll *coll)
+gy_status gy_message_check_senders(const gy_coll *coll)
 {
     const gy_comm *comm = coll->comm;
     gy_status last = GY_OK;

@@ -1,6 +1,6 @@
 /*
  * Goal: every collective by every algorithm, of any type, size and number of ranks, equals a
- * serial oracle, on all ranks alike; algorithms that promise one order give one result.
+ * serial oracle, on all ranks alike; algorithms that guarantee one order give one result.
  */
 #include "oracle_kit.h"
 

@@ -63,8 +63,8 @@ static gy_coll_call call_of(const crew_member *me, const parts_case *spec, int64
 /* The plan that was kept, of the one call of its kind. */
 static const char *way_taken(const gy_comm *comm, gy_operation operation)
 {
-    for (size_t i = 0; i < GY_KEPT_PLANS; i++) {
-        const gy_algorithm *row = comm->kept[i].algorithm;
+    for (size_t i = 0; i < GY_CACHED_PLANS; i++) {
+        const gy_algorithm *row = comm->cached[i].algorithm;
         if (row != NULL && row->operation == operation) {
             return row->name;
         }

@@ -1,11 +1,10 @@
-/*
- * Where the blocks of a running plan lie, and the loops over them: copy, combine, pack.
- */
+/* Computes where the blocks of a running plan lie, and loops over them to copy, combine and
+ * pack. */
 #include "coll/coll_priv.h"
 
 #include <string.h>
 
-/* Blocks in slots that are moved as they are. */
+/* Tests whether a step moves whole slots, without looking at their elements. */
 static bool is_whole_slots(const gy_blocks *at)
 {
     return at->first == GY_WHOLE;
@@ -46,7 +45,7 @@ static uint8_t *user_block(const gy_coll *coll, const gy_blocks *at, int rank)
     bool is_in = at->buffer == GY_BUFFER_IN;
     GY_CHECK_DEEP(is_in || at->buffer == GY_BUFFER_OUT);
     GY_CHECK_DEEP(rank == comm->rank || comm->shared != NULL);
-    /* Only read through where the plan says IN; the checker has proved that. */
+    /* The plan never writes to IN (the plan checker proves it), so the cast loses no safety. */
     uint8_t *base = is_in ? (uint8_t *)(uintptr_t)runner->in : coll->call.out;
     if (rank != comm->rank) {
         const gy_remote_address *remote = &coll->remote[rank];
@@ -56,7 +55,8 @@ static uint8_t *user_block(const gy_coll *coll, const gy_blocks *at, int rank)
     int64_t start =
         gy_layout_start(&runner->layout, &runner->plan->request, at->buffer, at->first);
     if (rank != comm->rank && is_in && coll->call.is_vector &&
-        coll->call.operation == GY_OPERATION_ALLTOALL) { /* its row begins elsewhere */
+        coll->call.operation == GY_OPERATION_ALLTOALL) { /* the peer's row of parts begins at
+                                                            another displacement */
         const int64_t *remote_displacements = coll->numbers + 3 * (size_t)comm->size;
         start += remote_displacements[rank] - runner->layout.in_displacements[comm->rank];
     }
@@ -105,7 +105,8 @@ bool gy_run_is_dense(const gy_coll *coll, const gy_blocks *at)
                               at->run);
 }
 
-/* One piece of a step; bytes before it have been taken from the wire. */
+/* One piece of a step; `before` counts the bytes of the message that earlier pieces have taken.
+ */
 typedef struct piece {
     const gy_step *step;
     size_t bytes, before;
@@ -118,8 +119,8 @@ static const uint8_t *operand(const gy_coll *coll, const piece *now, const gy_bl
     return at->buffer == GY_BUFFER_WIRE ? place + now->before : place;
 }
 
-/* Where one rank folds all contributions, what is combined into scratch is a running sum, and a
- * sum that goes elsewhere is finished. Other message plans combine elements as they are. */
+/* Combines one piece. Where one rank folds all contributions, scratch holds running sums and
+ * any other target gets a finished one. Other message plans combine elements as they are. */
 static void combine_piece(const gy_coll *coll, const piece *now, const gy_targets *targets)
 {
     const gy_runner *runner = &coll->runner;
@@ -138,7 +139,8 @@ static void combine_piece(const gy_coll *coll, const piece *now, const gy_target
     }
 }
 
-/* A copy of a sum that is wider than an element: to scratch as it is, elsewhere finished. */
+/* Copies a sum that is wider than an element: unchanged to scratch, finished to any other
+ * target. */
 static void copy_sum(const gy_coll *coll, const piece *now, const gy_targets *targets)
 {
     const gy_coll_fold *fold = &coll->runner.fold;
@@ -164,7 +166,7 @@ static gy_targets targets_of(const gy_coll *coll, const gy_step *step, uint8_t *
                             runner->choice.is_streamed && step->to.buffer == GY_BUFFER_OUT};
 }
 
-/* Into all targets of the step. */
+/* Writes one piece to all targets of the step. */
 static void write_piece(const gy_coll *coll, const piece *now)
 {
     const gy_comm *comm = coll->comm;
@@ -195,7 +197,7 @@ static void write_piece(const gy_coll *coll, const piece *now)
             continue;
         }
         combine_piece(coll, now, &targets);
-        source = to[0]; /* more targets than fit: copies of the first */
+        source = to[0]; /* targets beyond the first TARGETS_AT_ONCE get copies of the first */
         is_wide = false;
     }
 }
@@ -227,7 +229,7 @@ void gy_run_write(const gy_coll *coll, const gy_step *step)
     }
 }
 
-/* All contributions of a chain at once; false: not these. */
+/* Combines all contributions of a chain at once; false: this chain goes step by step. */
 static bool fold_chain(const gy_coll *coll, const gy_step *first, uint32_t length)
 {
     GY_ASSERT(length > 1 && length < GY_FOLD_TERMS);

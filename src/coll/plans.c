@@ -1,4 +1,4 @@
-/* Plans that were made before: training calls the same collectives over and over. */
+/* The cache of plans, since a training loop calls the same collectives over and over. */
 #include "coll/coll_priv.h"
 
 #include <string.h>
@@ -11,12 +11,12 @@ static bool is_same(const gy_plan_request *a, const gy_plan_request *b)
            a->claims == b->claims && strcmp(a->parameter, b->parameter) == 0;
 }
 
-static void forget(gy_kept_plan *plan)
+static void forget(gy_cached_plan *plan)
 {
     GY_ASSERT(plan->users == 0);
     gy_steps_free(&plan->steps);
     gy_free(plan->notes);
-    *plan = (gy_kept_plan){.algorithm = NULL};
+    *plan = (gy_cached_plan){.algorithm = NULL};
 }
 
 static bool crosses_parts(const gy_blocks *at, int chunks)
@@ -26,8 +26,8 @@ static bool crosses_parts(const gy_blocks *at, int chunks)
     return is_users && at->run > 1 && at->first / chunks != (at->first + at->run - 1) / chunks;
 }
 
-/* What the steps need beside the buffers: sends counted, room for messages. */
-static void measure(gy_kept_plan *plan)
+/* Counts the sends of a plan and the room that its messages need beside the buffers. */
+static void measure(gy_cached_plan *plan)
 {
     int chunks = gy_cut_chunks(plan->algorithm->cut, &plan->request);
     GY_ASSERT(plan->notes != NULL && plan->send_count == 0);
@@ -49,9 +49,9 @@ static void measure(gy_kept_plan *plan)
     }
 }
 
-/* Which operands are running sums: what a step before combined in scratch, and where sums
- * travel all that comes. */
-static gy_status find_sums(gy_kept_plan *plan)
+/* Marks the operands that are running sums: what an earlier step combined in scratch and, where
+ * the messages carry sums, all that is received. */
+static gy_status find_sums(gy_cached_plan *plan)
 {
     size_t slots = (size_t)plan->steps.scratch_slots;
     bool travel = gy_sums_travel(plan->algorithm);
@@ -82,7 +82,7 @@ static gy_status find_sums(gy_kept_plan *plan)
     return GY_OK;
 }
 
-/* Does `next` go on with the sum that `step` left in scratch, as its left operand? */
+/* Tests whether `next` takes the sum that `step` left in scratch as its left operand. */
 static bool goes_on(const gy_step *step, const gy_step *next)
 {
     GY_ASSERT(next == step + 1);
@@ -94,8 +94,9 @@ static bool goes_on(const gy_step *step, const gy_step *next)
            (next->to.buffer != GY_BUFFER_SCRATCH || next->to.slot == sum->slot);
 }
 
-/* Is what a chain leaves in a slot of scratch overwritten before it is read? */
-static bool is_left(const gy_kept_plan *plan, size_t from, int32_t slot)
+/* Tests whether a later step overwrites what a chain leaves in a scratch slot before any step
+ * reads it. */
+static bool is_left(const gy_cached_plan *plan, size_t from, int32_t slot)
 {
     GY_ASSERT(from <= plan->steps.count && slot >= 0);
     for (size_t i = from; i < plan->steps.count; i++) {
@@ -112,9 +113,9 @@ static bool is_left(const gy_kept_plan *plan, size_t from, int32_t slot)
     return true;
 }
 
-/* Folds over shared memory whose running sum nobody else reads: x0 op x1 to scratch, that op x2
- * to scratch, ..., the last one elsewhere. */
-static void find_chains(gy_kept_plan *plan)
+/* Finds chains: folds over shared memory whose running sum no other step reads. They put x0 op
+ * x1 into scratch, then that op x2 into scratch, and so on; the last sum goes elsewhere. */
+static void find_chains(gy_cached_plan *plan)
 {
     const gy_step *steps = plan->steps.items;
     if (plan->algorithm->need == GY_NEED_MESSAGES || gy_sums_travel(plan->algorithm)) {
@@ -139,7 +140,7 @@ static void find_chains(gy_kept_plan *plan)
     }
 }
 
-static gy_status make(const gy_comm *comm, gy_kept_plan *plan)
+static gy_status make(const gy_comm *comm, gy_cached_plan *plan)
 {
     GY_ASSERT(gy_comm_has_rank(comm, comm->rank));
     GY_ASSERT(plan->request.ranks == comm->size);
@@ -155,27 +156,27 @@ static gy_status make(const gy_comm *comm, gy_kept_plan *plan)
     return find_sums(plan);
 }
 
-gy_status gy_plan_keep(gy_comm *comm, const gy_algorithm *algorithm,
-                       const gy_plan_request *request, gy_kept_plan **plan)
+gy_status gy_cached_plan_take(gy_comm *comm, const gy_algorithm *algorithm,
+                              const gy_plan_request *request, gy_cached_plan **plan)
 {
     GY_ASSERT(!gy_row_is_library(algorithm));
     GY_ASSERT(algorithm->operation == request->operation);
     GY_ASSERT(request->chunks >= 1);
-    gy_kept_plan *oldest = NULL;
-    for (size_t i = 0; i < GY_KEPT_PLANS; i++) {
-        gy_kept_plan *kept = &comm->kept[i];
-        GY_ASSERT(kept->users >= 0);
-        if (kept->algorithm == algorithm && is_same(&kept->request, request)) {
-            kept->users++;
-            kept->last_used = ++comm->uses;
-            *plan = kept;
+    gy_cached_plan *oldest = NULL;
+    for (size_t i = 0; i < GY_CACHED_PLANS; i++) {
+        gy_cached_plan *cached = &comm->cached[i];
+        GY_ASSERT(cached->users >= 0);
+        if (cached->algorithm == algorithm && is_same(&cached->request, request)) {
+            cached->users++;
+            cached->last_used = ++comm->uses;
+            *plan = cached;
             return GY_OK;
         }
-        if (kept->users == 0 && (oldest == NULL || kept->last_used < oldest->last_used)) {
-            oldest = kept;
+        if (cached->users == 0 && (oldest == NULL || cached->last_used < oldest->last_used)) {
+            oldest = cached;
         }
     }
-    GY_ASSERT(oldest != NULL); /* at most GY_CHANNELS are in use */
+    GY_ASSERT(oldest != NULL); /* at most GY_CHANNELS plans are in use at once */
     forget(oldest);
     oldest->algorithm = algorithm;
     oldest->request = *request;
@@ -193,7 +194,7 @@ gy_status gy_plan_keep(gy_comm *comm, const gy_algorithm *algorithm,
 
 void gy_plans_free(gy_comm *comm)
 {
-    for (size_t i = 0; i < GY_KEPT_PLANS; i++) {
-        forget(&comm->kept[i]);
+    for (size_t i = 0; i < GY_CACHED_PLANS; i++) {
+        forget(&comm->cached[i]);
     }
 }

@@ -1,11 +1,12 @@
-/* Collectives in flight: enter, compare, run, end; and what happens when one fails. */
+/* Collectives in flight: how they enter, compare, run and end, and what happens when one fails.
+ */
 #include "coll/record_priv.h"
 
 #include <string.h>
 
-enum { LOOK_EVERY_ROUNDS = 256, LOOK_EVERY_NS = 20000000 };
+enum { CHECK_EVERY_ROUNDS = 256, CHECK_EVERY_NS = 20000000 };
 
-/* The tag of signatures; a plan's messages use the chunks below. */
+/* Returns the tag of signatures; a plan's messages use smaller chunk numbers. */
 static uint64_t signature_tag(const gy_coll *coll)
 {
     GY_ASSERT(coll->kind == GY_COLL_COLLECTIVE);
@@ -22,9 +23,10 @@ void gy_wake_peers(const gy_comm *comm)
     }
 }
 
-/* Without shared memory signatures go to the two neighbours on a ring, so that every difference
- * is seen by two ranks. The ring of four is 0 1 3 2: doubling sends to the same ranks. Where
- * they fold by two it is cut into a line, 2 0 1 3: so does folding. */
+/* Without shared memory each rank sends its signature to its two neighbours on a ring, so that
+ * two ranks see every difference. The ring of four ranks is 0 1 3 2, since doubling sends
+ * between the same ranks. Where the ranks fold by two the ring is cut into the line 2 0 1 3,
+ * since folding sends along it. */
 static int find_neighbours(const gy_comm *comm, int neighbours[2])
 {
     int rank = comm->rank, size = comm->size;
@@ -37,7 +39,8 @@ static int find_neighbours(const gy_comm *comm, int neighbours[2])
     return size == 2 || (is_line && rank >= 2) ? 1 : 2;
 }
 
-/* They go with the plan's first messages, where those go to the same ranks. */
+/* Sends the signatures. They travel with the plan's first messages where those go to the same
+ * ranks. */
 static gy_status send_signatures(gy_coll *coll)
 {
     const gy_comm *comm = coll->comm;
@@ -57,7 +60,7 @@ static gy_status send_signatures(gy_coll *coll)
     return GY_OK;
 }
 
-/* Each as it comes: the other neighbour may never call. */
+/* Compares each signature when it arrives, since the other neighbour may never call. */
 static gy_status compare_neighbours(gy_coll *coll)
 {
     GY_ASSERT(coll->comm->shared == NULL);
@@ -87,8 +90,9 @@ static gy_status compare_neighbours(gy_coll *coll)
     return status;
 }
 
-/* What the rank lays out for its peers is there when they see its signature. A registered
- * vector may need no laying out: that depends on the others. */
+/* Enters over shared memory. The rank writes the data that its peers read before it publishes
+ * its signature. A registered vector may need no copy: that depends on the signatures of the
+ * others. */
 static gy_status enter_shared(gy_coll *coll)
 {
     GY_ASSERT(coll->comm->shared != NULL);
@@ -138,8 +142,8 @@ static gy_status enter(gy_coll *coll)
     return GY_OK;
 }
 
-/* Where messages carry signatures a library's collective waits for those of the neighbours:
- * what it does when calls differ is not known. */
+/* Chooses an algorithm and starts it. Where messages carry signatures, a library's collective
+ * waits for those of the neighbours, since its behaviour with different calls is undefined. */
 static gy_status choose_and_start(gy_coll *coll)
 {
     GY_ASSERT(coll->stage == GY_COLL_ENTERED && coll->runner.plan == NULL);
@@ -154,7 +158,7 @@ static gy_status choose_and_start(gy_coll *coll)
     return gy_run_start(coll, &choice);
 }
 
-/* All ranks of this host are here and mean the same: do it, or begin to. */
+/* Starts the work after the signatures on this host agree; a tiny call ends here. */
 static gy_status begin_work(gy_coll *coll)
 {
     gy_comm *comm = coll->comm;
@@ -178,16 +182,17 @@ static gy_status begin_work(gy_coll *coll)
     return GY_OK;
 }
 
-/* By messages the plan runs before the signatures have come: they are compared when they do, at
- * the latest before the end. A message of the wrong size waits for what they say. */
-static gy_status run_ahead(gy_coll *coll, bool *has_moved)
+/* Runs a plan. Without shared memory it runs before the signatures have arrived; they are
+ * compared when they arrive, at the latest before the call ends. A message of the wrong size is
+ * reported after that comparison, which may give a better cause. */
+static gy_status run_unconfirmed(gy_coll *coll, bool *has_moved)
 {
     GY_ASSERT(coll->stage == GY_COLL_RUNS || coll->stage == GY_COLL_AGREES);
     gy_status status = coll->is_agreed ? GY_OK : compare_neighbours(coll);
     if (status >= 0 && coll->stage == GY_COLL_RUNS) {
         status = gy_run_step(coll, has_moved);
         if (status == GY_OK || (status == GY_MISMATCH && !coll->is_agreed)) {
-            if (status < 0) { /* a success has no words to be copied */
+            if (status < 0) { /* a success has no error text to copy */
                 gy_error_take(&coll->error, status);
             }
             coll->stage = GY_COLL_AGREES;
@@ -204,10 +209,10 @@ static gy_status run_ahead(gy_coll *coll, bool *has_moved)
 /*
  * What holds of a call between two steps:
  *
- *   stage     channel      signatures       plan                 who
+ *   stage     channel      signatures       plan                 which calls
  *   STARTED   not yet      not compared     none                 collectives
  *   ENTERED   its own      being compared   perhaps laid out     collectives
- *   RUNS      its own      compared, or     there; a message     all
+ *   RUNS      its own      compared, or     set; a message       all
  *                          on their way     needs none
  *   AGREES    its own      on their way     has ended            without shared memory
  *   ENDED     free soon    compared         has ended            all
@@ -226,7 +231,7 @@ void gy_coll_check(const gy_coll *coll)
     GY_ASSERT(coll->stage != GY_COLL_AGREES || comm->shared == NULL);
     GY_ASSERT(coll->stage != GY_COLL_RUNS || !is_collective || coll->runner.plan != NULL ||
               gy_row_is_library(coll->runner.choice.algorithm));
-    GY_ASSERT(!is_collective || coll->number >= comm->ended); /* its end is not counted yet */
+    GY_ASSERT(!is_collective || coll->number >= comm->ended);
     GY_ASSERT(coll->stage != GY_COLL_ENTERED || comm->size > 1);
     GY_ASSERT(coll->stage != GY_COLL_ENDED || coll->error.status <= GY_OK);
     GY_ASSERT(coll->end != NULL && comm->root->in_flight > 0);
@@ -248,7 +253,8 @@ static gy_status step(gy_coll *coll, bool *has_moved)
     if (status == GY_OK && coll->stage == GY_COLL_ENTERED) {
         status = coll->comm->shared != NULL ? gy_coll_slot_compare(coll) : GY_OK;
         if (status == GY_AGAIN && coll->comm->root->options.outlives_mismatch) {
-            gy_status other = gy_coll_slot_look_ahead(coll); /* who waits may sleep long */
+            /* A waiting rank may sleep for long, so it compares the later ranks too. */
+            gy_status other = gy_coll_slot_compare_later(coll);
             status = other < 0 ? other : status;
         }
         coll->is_agreed = coll->comm->shared != NULL;
@@ -258,7 +264,7 @@ static gy_status step(gy_coll *coll, bool *has_moved)
         }
     }
     if (status == GY_OK && (coll->stage == GY_COLL_RUNS || coll->stage == GY_COLL_AGREES)) {
-        status = run_ahead(coll, has_moved);
+        status = run_unconfirmed(coll, has_moved);
     }
     return status;
 }
@@ -334,14 +340,14 @@ static void remove_flying(gy_comm *comm, gy_coll *coll)
     GY_ASSERT(coll->comm == comm && coll->stage == GY_COLL_ENDED);
     GY_ASSERT(comm->root->in_flight > 0);
     while (*at != coll) {
-        GY_ASSERT(*at != NULL); /* it is in the list */
+        GY_ASSERT(*at != NULL); /* the list has the call */
         at = &(*at)->next;
     }
     *at = coll->next;
     comm->root->in_flight--;
     comm->unended -= coll->kind == GY_COLL_COLLECTIVE;
     GY_ASSERT(comm->unended >= 0);
-    gy_coll **last = &comm->root->over;
+    gy_coll **last = &comm->root->ended_calls;
     while (*last != NULL) {
         last = &(*last)->next_ended;
     }
@@ -377,7 +383,7 @@ void gy_comm_fail(gy_comm *comm, gy_status status)
             gy_coll *coll = each->flying;
             GY_ASSERT(coll->comm == each);
             end_transfers(coll);
-            gy_record_over(coll, GY_RECORD_FAILED);
+            gy_record_end(coll, GY_RECORD_FAILED);
             coll->error = comm->root->failure;
             coll->stage = GY_COLL_ENDED;
             remove_flying(each, coll);
@@ -385,13 +391,14 @@ void gy_comm_fail(gy_comm *comm, gy_status status)
     }
 }
 
-/* Before: peers wait for us in vain. After: words on which collective it was. */
+/* Fails the communicator, so that no peer waits for this rank in vain, and names the call in
+ * the error text. */
 static void fail_step(gy_comm *comm, const gy_coll *coll, gy_status status)
 {
     char text[192];
     GY_ASSERT(status < 0);
     GY_ASSERT(coll->comm == comm);
-    if (status == GY_PEER) { /* who ended after a failure has told what it was */
+    if (status == GY_PEER) { /* a peer that ended after a failure has published its cause */
         gy_status cause = gy_transport_check(comm->transport, coll->peer);
         status = cause < 0 ? cause : status;
     }
@@ -401,13 +408,13 @@ static void fail_step(gy_comm *comm, const gy_coll *coll, gy_status status)
     gy_comm_fail(comm, status);
 }
 
-static void end_coll(gy_comm *comm, gy_coll *coll, gy_flight_record_state how)
+static void end_call(gy_comm *comm, gy_coll *coll, gy_flight_record_state how)
 {
     GY_ASSERT(coll->stage == GY_COLL_ENDED);
     GY_ASSERT(how == GY_RECORD_ENDED || how == GY_RECORD_FAILED);
     end_transfers(coll);
     coll->peer = -1;
-    gy_record_over(coll, how);
+    gy_record_end(coll, how);
     if (coll->kind == GY_COLL_COLLECTIVE) {
         gy_comm_end_number(comm, coll->number);
         comm->stats.collectives++;
@@ -416,8 +423,8 @@ static void end_coll(gy_comm *comm, gy_coll *coll, gy_flight_record_state how)
     remove_flying(comm, coll);
 }
 
-/* Calls that differ are seen on all ranks before anything has moved: where the communicator
- * outlives that, the call fails alone. */
+/* Tests whether the call fails alone. All ranks see a difference between calls before any data
+ * has moved, so a communicator that outlives mismatches goes on. */
 static bool fails_alone(gy_comm *comm, gy_coll *coll, gy_status status)
 {
     GY_ASSERT(coll->comm == comm);
@@ -428,12 +435,13 @@ static bool fails_alone(gy_comm *comm, gy_coll *coll, gy_status status)
     gy_error_take(&coll->error, status);
     coll->stage = GY_COLL_ENDED;
     gy_coll_check(coll);
-    end_coll(comm, coll, GY_RECORD_FAILED);
+    end_call(comm, coll, GY_RECORD_FAILED);
     return true;
 }
 
-/* Nobody is named where a library's collective is waited for: it does not say. */
-static gy_status fail_late(const gy_coll *coll)
+/* Fails a call whose deadline has passed. No rank is named for a library's collective, which
+ * does not report one. */
+static gy_status fail_overdue(const gy_coll *coll)
 {
     int rank = gy_comm_peer(coll->comm, coll->comm->rank);
     GY_ASSERT(coll->deadline_ns != INT64_MAX);
@@ -443,8 +451,8 @@ static gy_status fail_late(const gy_coll *coll)
                            : gy_fail(GY_TIMEOUT, "rank %d waits past its deadline", rank);
 }
 
-/* False: something failed. */
-static bool look_at_flying(gy_comm *comm, int64_t now)
+/* Returns false when something failed. */
+static bool check_flying(gy_comm *comm, int64_t now)
 {
     for (gy_coll *coll = comm->flying; coll != NULL; coll = coll->next) {
         GY_ASSERT(coll->comm == comm && coll->stage != GY_COLL_ENDED);
@@ -453,18 +461,18 @@ static bool look_at_flying(gy_comm *comm, int64_t now)
             status = gy_transport_check(comm->transport, coll->peer);
         }
         if (status >= 0 && gy_message_is_any(coll)) {
-            status = gy_message_look(coll);
+            status = gy_message_check_senders(coll);
         }
         if (status >= 0 && coll->stage == GY_COLL_ENTERED && comm->shared != NULL) {
-            status = gy_coll_slot_look_ahead(coll);
+            status = gy_coll_slot_compare_later(coll);
         }
         if (status >= 0 && coll->deadline_ns <= now) {
-            status = fail_late(coll);
+            status = fail_overdue(coll);
             status = gy_record_blame(coll, status);
             status = gy_transport_blame(comm->transport, status);
         }
         if (status < 0 && fails_alone(comm, coll, status)) {
-            return true; /* the others are looked at the next time */
+            return true; /* the next round checks the other calls */
         }
         if (status < 0) {
             fail_step(comm, coll, status);
@@ -474,20 +482,20 @@ static bool look_at_flying(gy_comm *comm, int64_t now)
     return true;
 }
 
-/* Now and then: is everybody alive, is anything late? */
-static void look_around(gy_comm *root)
+/* Checks, every CHECK_EVERY_NS, whether all peers live and whether a deadline has passed. */
+static void check_now_and_then(gy_comm *root)
 {
     GY_ASSERT(root->root == root && root->in_flight >= 0);
-    if (root->in_flight == 0 || ++root->idle_rounds % LOOK_EVERY_ROUNDS != 0) {
+    if (root->in_flight == 0 || ++root->idle_rounds % CHECK_EVERY_ROUNDS != 0) {
         return;
     }
     int64_t now = gy_now_ns(root->transport->env);
-    if (now < root->look_ns) {
+    if (now < root->check_ns) {
         return;
     }
-    root->look_ns = now + LOOK_EVERY_NS;
+    root->check_ns = now + CHECK_EVERY_NS;
     for (gy_comm *each = root; each != NULL; each = each->next) {
-        if (!look_at_flying(each, now)) {
+        if (!check_flying(each, now)) {
             return;
         }
     }
@@ -497,7 +505,7 @@ static void look_around(gy_comm *root)
     }
 }
 
-/* False: something failed. */
+/* Returns false when something failed. */
 static bool progress_one(gy_comm *comm, bool *has_moved)
 {
     gy_coll *next = NULL;
@@ -515,7 +523,7 @@ static bool progress_one(gy_comm *comm, bool *has_moved)
         }
         gy_coll_check(coll);
         if (coll->stage == GY_COLL_ENDED) {
-            end_coll(comm, coll, GY_RECORD_ENDED);
+            end_call(comm, coll, GY_RECORD_ENDED);
             *has_moved = true;
         } else {
             gy_record_waits(coll);
@@ -529,7 +537,7 @@ bool gy_progress_all(gy_comm *comm)
     gy_comm *root = comm->root;
     GY_ASSERT(root != NULL);
     if (root->is_failed) {
-        return false; /* the transport may be another one's by now */
+        return false; /* another communicator may own the transport by now */
     }
     bool has_moved = gy_transport_progress(comm->transport) == GY_OK;
     for (gy_comm *each = root; each != NULL && !root->is_failed; each = each->next) {
@@ -538,7 +546,7 @@ bool gy_progress_all(gy_comm *comm)
         }
     }
     if (!has_moved) {
-        look_around(root);
+        check_now_and_then(root);
     }
     return has_moved;
 }
@@ -552,11 +560,11 @@ static void recycle(gy_coll *coll)
     comm->spare = coll;
 }
 
-void gy_comm_tell(gy_comm *comm)
+void gy_comm_call_ends(gy_comm *comm)
 {
-    while (comm->root->over != NULL) {
-        gy_coll *coll = comm->root->over;
-        comm->root->over = coll->next_ended;
+    while (comm->root->ended_calls != NULL) {
+        gy_coll *coll = comm->root->ended_calls;
+        comm->root->ended_calls = coll->next_ended;
         gy_coll_end end = coll->end;
         GY_ASSERT(end != NULL && coll->stage == GY_COLL_ENDED);
         void *arg = coll->arg;

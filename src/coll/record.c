@@ -1,4 +1,4 @@
-/* What peers do, from their flight recorders: for the words of a failure. */
+/* Reads the flight recorders of peers, for the text of a failure. */
 #include "coll/record_priv.h"
 
 #include "tensor/tensor.h"

@@ -1,16 +1,15 @@
-/**
- * Inside room coll: what a rank leaves in its flight recorder. All of it under the root's lock.
- */
+/** Inside room coll: what a rank writes into its flight recorder. The root's lock protects all
+ * of it. */
 #ifndef GY_COLL_RECORD_PRIV_H
 #define GY_COLL_RECORD_PRIV_H
 
 #include "coll/coll_priv.h"
 
-/** The rank is in this communicator from now on; and no more. */
+/** Record that the rank joins the communicator, and that it leaves it. */
 void gy_record_comm_open(gy_comm *comm);
 void gy_record_comm_close(gy_comm *comm);
 
-/** A new record: a number is taken, nothing else is known. */
+/** Begin a record for a number whose call is not known yet. */
 static inline void gy_record_reserve(gy_coll *coll)
 {
     GY_CHECK_DEEP(coll->stage == GY_COLL_RESERVED);
@@ -28,7 +27,7 @@ static inline void gy_record_reserve(gy_coll *coll)
     }
 }
 
-/** The call's signature as the record has it. */
+/** Copy the call's signature into the record. */
 static inline void gy_record_describe(gy_coll *coll)
 {
     const gy_coll_signature *signature = &coll->signature;
@@ -52,7 +51,7 @@ static inline void gy_record_move(gy_coll *coll, gy_flight_record_state state)
     gy_flight_record_put(coll->comm->records, &coll->record);
 }
 
-/** The same, where nothing else has changed. */
+/** The same, where no other field has changed. */
 static inline void gy_record_move_only(gy_coll *coll, gy_flight_record_state state)
 {
     GY_CHECK_DEEP(coll->comm->records != NULL);
@@ -62,7 +61,7 @@ static inline void gy_record_move_only(gy_coll *coll, gy_flight_record_state sta
     gy_flight_record_put_state(coll->comm->records, &coll->record);
 }
 
-/** The reserved call is known and starts. */
+/** Record the start of a reserved call. */
 static inline void gy_record_start(gy_coll *coll)
 {
     GY_CHECK_DEEP(coll->stage == GY_COLL_STARTED);
@@ -73,10 +72,10 @@ static inline void gy_record_start(gy_coll *coll)
     }
 }
 
-/** A message starts: it takes a record with no number but its tag. */
+/** Record the start of a message: its record has the tag instead of a number. */
 void gy_record_message(gy_coll *coll);
 
-/** A tiny call: all in one, once it has entered or has to wait before. One look at the clock.
+/** Record a tiny call once it has entered or must wait before that. This reads the clock once.
  */
 static inline void gy_record_tiny(gy_coll *coll, bool has_entered)
 {
@@ -118,7 +117,7 @@ static inline void gy_record_runs(gy_coll *coll, const gy_algorithm *algorithm)
     }
 }
 
-/** Whom it waits for has changed, perhaps. */
+/** Record the rank that the call waits for, if it has changed. */
 static inline void gy_record_waits(gy_coll *coll)
 {
     if (coll->comm->records != NULL && coll->record.waits_for != (int16_t)coll->peer) {
@@ -126,8 +125,8 @@ static inline void gy_record_waits(gy_coll *coll)
     }
 }
 
-/** ENDED or FAILED; a failed one keeps whom it waited for. */
-static inline void gy_record_over(gy_coll *coll, gy_flight_record_state state)
+/** Record the end; a failed call's record still has the rank that it waited for. */
+static inline void gy_record_end(gy_coll *coll, gy_flight_record_state state)
 {
     GY_CHECK_DEEP(state == GY_RECORD_ENDED || state == GY_RECORD_FAILED);
     if (coll->comm->records != NULL) {
@@ -136,8 +135,8 @@ static inline void gy_record_over(gy_coll *coll, gy_flight_record_state state)
     }
 }
 
-/** A tiny one: its end is not timed. */
-static inline void gy_record_tiny_over(gy_coll *coll)
+/** Record the end of a tiny call, without a time. */
+static inline void gy_record_tiny_end(gy_coll *coll)
 {
     GY_CHECK_DEEP(coll->peer == -1);
     if (coll->comm->records != NULL) {
@@ -145,10 +144,8 @@ static inline void gy_record_tiny_over(gy_coll *coll)
     }
 }
 
-/**
- * After a deadline: what the rank that `coll` waits for does instead, before the recorded text,
- * if it is on this host. Returns `status`.
- */
+/** After a deadline: put what the rank that `coll` waits for does instead in front of the
+ * recorded text, if that rank is on this host. Returns `status`. */
 gy_status gy_record_blame(const gy_coll *coll, gy_status status);
 
 #endif

@@ -1,4 +1,4 @@
-/* Requests: calls that run while others do, once or again and again. */
+/* Requests: nonblocking calls, which can be started once or again and again. */
 #include "coll/coll_priv.h"
 
 struct gy_request {
@@ -9,7 +9,7 @@ struct gy_request {
     gy_message message;
     gy_wait_note note;
     bool is_dropped; /* freed while under way; of the root's lock */
-    bool is_started; /* and not waited for */
+    bool is_started; /* started, and its result has not been taken */
 };
 
 static void drop(gy_request *request) GY_REQUIRES(request->comm->root->lock)
@@ -140,14 +140,14 @@ gy_status gy_request_start(gy_request *request)
     }
     request->is_started = true;
     atomic_store_explicit(&request->note.is_over, false,
-                          memory_order_relaxed); /* nobody looks */
+                          memory_order_relaxed); /* no thread reads it before the start */
     gy_status status = GY_OK;
     if (request->kind == GY_COLL_COLLECTIVE) {
         status = gy_coll_begin(comm, &request->call, request_end, request);
     } else {
         gy_mutex_lock(&comm->root->lock);
         status = start_message(request);
-        gy_comm_tell(comm);
+        gy_comm_call_ends(comm);
         gy_mutex_unlock(&comm->root->lock);
     }
     request->is_started = status >= 0;
@@ -190,7 +190,7 @@ gy_status gy_request_begin_recv(gy_comm *comm, const gy_message *message, gy_req
     return start_or_free(made, request);
 }
 
-/* It is over: its status; it can be started again. */
+/* Takes the status of a call that has ended; the request can then be started again. */
 static gy_status take_end(gy_request *request)
 {
     GY_ASSERT(request->is_started && is_over(request));
@@ -212,7 +212,8 @@ gy_status gy_request_test(gy_request *request)
     return is_over(request) ? take_end(request) : GY_AGAIN;
 }
 
-/* Move what can be moved, else wait a little. GY_TIMEOUT; other failures end all that flies. */
+/* Makes progress, or waits a little where nothing moves. GY_TIMEOUT; any other failure ends all
+ * calls in flight. */
 static gy_status drive_once(gy_comm *comm, gy_wait *wait)
 {
     gy_status status = GY_OK;
@@ -227,7 +228,7 @@ static gy_status drive_once(gy_comm *comm, gy_wait *wait)
             status = GY_OK;
         }
     }
-    gy_comm_tell(comm);
+    gy_comm_call_ends(comm);
     gy_mutex_unlock(&comm->root->lock);
     return status;
 }
@@ -256,7 +257,7 @@ gy_status gy_request_wait_all(gy_request *const *requests, size_t count, gy_dead
     return first.status != GY_OK ? gy_error_raise(&first) : GY_OK;
 }
 
-/* Until one that was started has ended. GY_ARG none is started. */
+/* Waits until a started request has ended. GY_ARG: no request is started. */
 static gy_status await_first(gy_request *const *requests, size_t count, gy_deadline deadline,
                              size_t *index)
 {
@@ -338,7 +339,7 @@ void gy_request_free(gy_request *request)
     if (request == NULL) {
         return;
     }
-    GY_ASSERT(!request->is_dropped); /* it is freed once */
+    GY_ASSERT(!request->is_dropped); /* a request is freed once */
     gy_comm *root = request->comm->root;
     gy_mutex_lock(&root->lock);
     if (request->is_started && !is_over(request)) {

@@ -1,7 +1,5 @@
-/*
- * The runner: carries out one rank's steps, as far as they can go now. It has no thread and
- * never waits; coll->peer says whose turn it is.
- */
+/* The runner carries out the steps of one rank as far as they can go now. It has no thread and
+ * never waits; coll->peer names the rank that must act next. */
 #include "coll/coll_priv.h"
 
 #include <string.h>
@@ -57,7 +55,8 @@ static gy_status check_received(const gy_coll *coll, int peer, size_t bytes)
     return GY_OK;
 }
 
-/* Receive into place, or beside it where the step combines or the place is in pieces. */
+/* Receives into place, or into a buffer beside it where the step combines or the place has
+ * gaps. */
 static gy_status receive(gy_coll *coll, const gy_step *step)
 {
     GY_ASSERT(step->kind == GY_STEP_RECV || step->kind == GY_STEP_RECV_REDUCE);
@@ -97,9 +96,9 @@ static gy_status receive(gy_coll *coll, const gy_step *step)
     return GY_OK;
 }
 
-/* Do the calls, which all ranks have compared, say what the mark says? Registered vectors are
- * there for all when their rank enters; private ones that were laid out before as well. */
-static bool is_said_by_cards(const gy_coll *coll, uint32_t mark)
+/* Tests whether the compared signatures already imply the mark. A registered vector is readable
+ * when its rank enters, and so is a private vector that was copied to staging before. */
+static bool is_implied_by_signatures(const gy_coll *coll, uint32_t mark)
 {
     const gy_runner *runner = &coll->runner;
     GY_ASSERT(mark > 0);
@@ -120,10 +119,10 @@ static void post(gy_coll *coll, uint32_t mark)
     if (coll->runner.choice.is_streamed) {
         gy_stream_end();
     }
-    /* release: all this rank wrote and read; with the acquire in await_post */
+    /* release: all that this rank wrote and read; with the acquire in await_post */
     atomic_store_explicit(gy_word_of(comm, comm->rank, 1 + coll->number % GY_CHANNELS), value,
                           memory_order_release);
-    if (coll->stage != GY_COLL_STARTED) { /* else they wait for its signature */
+    if (coll->stage != GY_COLL_STARTED) { /* until then peers wait for the signature */
         gy_wake_peers(comm);
     }
 }
@@ -136,7 +135,7 @@ static gy_status await_post(gy_coll *coll, int peer, uint32_t mark)
     GY_ASSERT(mark > 0);
     GY_ASSERT(peer == GY_EVERY || gy_comm_has_rank(comm, peer));
     GY_ASSERT(gy_comm_has_rank(comm, runner->wait_rank));
-    if (is_said_by_cards(coll, mark)) {
+    if (is_implied_by_signatures(coll, mark)) {
         return GY_OK;
     }
     int first = peer == GY_EVERY ? runner->wait_rank : peer;
@@ -248,7 +247,7 @@ static gy_status begin_leg(gy_coll *coll, int64_t leg)
     return GY_OK;
 }
 
-/* Bytes of the input from its beginning to the end of its last part. */
+/* Returns the bytes of the input from its beginning to the end of its last part. */
 static size_t input_extent(const gy_coll *coll)
 {
     const gy_parts *parts = &coll->call.in_parts;
@@ -278,7 +277,7 @@ gy_status gy_run_reserve(gy_runner *runner, size_t size_bytes)
     return GY_OK;
 }
 
-/* Elements that a slot has room for; of staging alike on all ranks. */
+/* Returns the elements that fit a slot; for staging the result is the same on all ranks. */
 static size_t longest_block(const gy_coll *coll)
 {
     const gy_layout *own = &coll->runner.layout;
@@ -286,18 +285,18 @@ static size_t longest_block(const gy_coll *coll)
     if (!coll->call.is_vector || coll->longest < 0) {
         return (size_t)gy_layout_longest(own);
     }
-    const gy_layout told = {.count = coll->longest,
-                            .parts = 1,
-                            .chunks = own->chunks,
-                            .part_unit = 1,
-                            .chunk_unit = own->chunk_unit};
-    return (size_t)gy_layout_longest(&told);
+    const gy_layout staged = {.count = coll->longest,
+                              .parts = 1,
+                              .chunks = own->chunks,
+                              .part_unit = 1,
+                              .chunk_unit = own->chunk_unit};
+    return (size_t)gy_layout_longest(&staged);
 }
 
 static gy_status reserve_scratch(gy_coll *coll, bool copies_input)
 {
     gy_runner *runner = &coll->runner;
-    const gy_kept_plan *plan = runner->plan;
+    const gy_cached_plan *plan = runner->plan;
     size_t longest = longest_block(coll), element = gy_run_element_bytes(coll);
     size_t sum = gy_run_folds(runner) ? gy_coll_fold_sum_bytes(&runner->fold) : element;
     size_t slot = gy_round_up(longest * sum, GY_CACHE_LINE);
@@ -331,13 +330,14 @@ gy_status gy_run_start(gy_coll *coll, const gy_coll_method *choice)
     const gy_coll_call *call = &coll->call;
     GY_ASSERT(choice->algorithm != NULL && choice->algorithm->operation == call->operation);
     GY_ASSERT(choice->pieces.legs >= 1 && choice->pieces.chunks >= 1);
-    GY_ASSERT(runner->plan == NULL); /* the call before has ended */
+    GY_ASSERT(runner->plan == NULL); /* the previous call on this runner has ended */
     if (gy_row_is_library(choice->algorithm)) {
         return gy_library_start(coll, choice);
     }
     runner->fold = gy_call_fold(coll->comm, call);
     bool in_place = gy_call_is_in_place(coll->comm, call);
-    /* What a row's parts are replaced by may be longer than they. */
+    /* An all-to-all in place may put a part over a shorter one, so it works on a copy of the
+     * input. */
     bool is_uneven = call->is_vector && call->operation == GY_OPERATION_ALLTOALL;
     bool copies_input =
         in_place && (is_uneven || (choice->algorithm->limits & GY_LIMIT_APART) != 0);
@@ -358,7 +358,7 @@ gy_status gy_run_start(gy_coll *coll, const gy_coll_method *choice)
     runner->is_receiving = runner->is_claiming = runner->has_opened = false;
     runner->claim_base = 0;
     runner->in = call->in;
-    GY_TRY(gy_plan_keep(coll->comm, choice->algorithm, &request, &runner->plan));
+    GY_TRY(gy_cached_plan_take(coll->comm, choice->algorithm, &request, &runner->plan));
     GY_TRY(begin_leg(coll, 0));
     GY_TRY(reserve_scratch(coll, copies_input));
     if (copies_input && input_extent(coll) > 0) {
@@ -369,7 +369,8 @@ gy_status gy_run_start(gy_coll *coll, const gy_coll_method *choice)
     return GY_OK;
 }
 
-/* Do all ranks begin alike, so that the signature of any says what its first mark says? */
+/* Tests whether all ranks begin with the same step, so that the signature of any rank implies
+ * its first mark. */
 static bool begins_alike(gy_operation operation)
 {
     return operation == GY_OPERATION_ALLREDUCE || operation == GY_OPERATION_REDUCE_SCATTER ||
@@ -394,8 +395,9 @@ gy_status gy_run_open(gy_coll *coll)
     return GY_OK;
 }
 
-/* Between legs all meet once where a leg's staging is still read when the next one would write
- * it. Registered vectors' legs touch different elements. */
+/* Goes on to the next leg. All ranks meet between legs where peers may still read the staging
+ * of a leg that the next one overwrites. The legs of registered vectors touch different
+ * elements. */
 static gy_status next_leg(gy_coll *coll)
 {
     gy_runner *runner = &coll->runner;
@@ -421,7 +423,7 @@ static gy_status next_leg(gy_coll *coll)
     return begin_leg(coll, runner->leg + 1);
 }
 
-/* An avg whose sum was not finished by who folded it. */
+/* Divides the sum of an avg where no fold has done so. */
 static void finish_result(const gy_coll *coll)
 {
     const gy_coll_call *call = &coll->call;

@@ -1,13 +1,14 @@
 /*
- * Slots: each rank has one a channel, which all can read. It carries the rank's signature, and
- * the data of calls of up to 8 KiB, so that these take one meeting: write the own slot, read
- * all in rank order. The sum is the same left fold that the plans over shared memory promise.
+ * Slots: each rank has one per channel, which all ranks can read. A slot carries the rank's
+ * signature and the data of a call of up to 8 KiB, so that such a call takes one meeting: each
+ * rank writes its own slot and reads all slots in rank order. The sum is the same left fold
+ * that the plans over shared memory compute.
  */
 #include "coll/coll_priv.h"
 
 #include <string.h>
 
-/* What a rank writes into its slot, and what is there in all for a tiny call. */
+/* Returns the bytes that a rank writes into its slot for a tiny call. */
 static size_t given_bytes(const gy_comm *comm, const gy_coll_call *call)
 {
     switch (call->operation) {
@@ -30,15 +31,15 @@ static size_t given_bytes(const gy_comm *comm, const gy_coll_call *call)
     }
 }
 
-/* A few bytes share the line that says that they are there: one transfer between caches instead
- * of two. */
+/* A few bytes share the cache line of the mark, which saves one of two transfers between
+ * caches. */
 static uint8_t *data_of(gy_coll_slot *slot, size_t bytes)
 {
     GY_CHECK_DEEP(bytes <= GY_TINY_BYTES);
     return bytes <= GY_INLINE_BYTES ? slot->inline_payload : slot->data;
 }
 
-/* The most that any rank writes into its slot, as all ranks know it. */
+/* Returns the maximum of what the ranks write into their slots, as all ranks know it. */
 static size_t most_given(const gy_comm *comm, const gy_coll_call *call)
 {
     GY_CHECK_DEEP(!call->is_vector || gy_parts_are_known(call));
@@ -52,8 +53,7 @@ bool gy_call_is_tiny(const gy_comm *comm, const gy_coll_call *call)
     if (comm->shared == NULL || (call->is_vector && !gy_parts_are_known(call))) {
         return false;
     }
-    /* A forced plan runs for tiny messages too; a barrier and an empty call have nothing to
-     * plan. */
+    /* A forced plan runs for tiny messages too. A barrier and an empty call need no plan. */
     size_t bytes = most_given(comm, call);
     return bytes <= GY_TINY_BYTES &&
            (bytes == 0 || comm->site.forced->names[call->operation] == NULL);
@@ -62,8 +62,8 @@ bool gy_call_is_tiny(const gy_comm *comm, const gy_coll_call *call)
 static uint64_t peer_has_ended(gy_comm *comm, int peer)
 {
     GY_CHECK_DEEP(gy_comm_has_rank(comm, peer) && peer != comm->rank);
-    /* acquire: with the release in gy_comm_end_number, the peer's reads of our slot and staging
-     * are past */
+    /* acquire: with the release in gy_comm_end_number; the peer has finished reading this
+     * rank's slot and staging */
     uint64_t seen = atomic_load_explicit(gy_word_of(comm, peer, 0), memory_order_acquire);
     comm->peer_ended[peer] = GY_MAX(comm->peer_ended[peer], seen);
     return comm->peer_ended[peer];
@@ -90,7 +90,7 @@ bool gy_channel_is_free(gy_comm *comm, uint64_t number, int *peer)
 void gy_region_take(gy_coll *coll)
 {
     gy_comm *comm = coll->comm;
-    uint64_t over = comm->ended; /* below it all have ended, as last seen */
+    uint64_t over = comm->ended; /* all ranks have ended the numbers below, as last seen */
     int best = -1;
     GY_ASSERT(comm->shared != NULL);
     GY_ASSERT(coll->stage == GY_COLL_STARTED);
@@ -103,15 +103,15 @@ void gy_region_take(gy_coll *coll)
             best = region;
         }
     }
-    GY_ASSERT(best >= 0); /* at most GY_CHANNELS - 1 before it can be in flight */
+    GY_ASSERT(best >= 0); /* at most GY_CHANNELS - 1 earlier calls are in flight */
     comm->region_next[best] = coll->number + 1;
     coll->region = (uint8_t)best;
 }
 
 /*
- * The lines of the next slot lie in the peers' caches, since they read them last. Taking them
- * back one by one while writing costs a trip between the cores each; asked for now, they come
- * while we wait.
+ * The peers' caches hold the lines of the next slot, since the peers read them last. A write to
+ * each line would cost a trip between the cores. A prefetch now overlaps these trips with the
+ * wait.
  */
 static void own_next_slot(const gy_coll *coll, size_t bytes)
 {
@@ -157,8 +157,8 @@ void gy_coll_slot_enter(gy_coll *coll, bool is_tiny)
     atomic_store_explicit(&slot->entered, coll->number + 1, memory_order_release);
     gy_wake_peers(comm);
     own_next_slot(coll, bytes);
-    if (is_tiny &&
-        gy_call_reduces(call)) { /* found while the others' signatures are on their way */
+    /* The fold is looked up while the signatures of the others are on their way. */
+    if (is_tiny && gy_call_reduces(call)) {
         coll->runner.fold = gy_call_fold(comm, call);
     }
 }
@@ -199,7 +199,7 @@ gy_status gy_coll_slot_compare(gy_coll *coll)
     return GY_OK;
 }
 
-gy_status gy_coll_slot_look_ahead(const gy_coll *coll)
+gy_status gy_coll_slot_compare_later(const gy_coll *coll)
 {
     const gy_comm *comm = coll->comm;
     bool may_skip = comm->root->options.outlives_mismatch;
@@ -207,7 +207,8 @@ gy_status gy_coll_slot_look_ahead(const gy_coll *coll)
     GY_CHECK_DEEP(coll->checked >= 0 && coll->checked <= comm->size);
     for (int rank = coll->checked; rank < comm->size; rank++) {
         const gy_coll_slot *slot = gy_coll_slot_of(comm, rank, coll->number);
-        /* First: who has ended the number has entered it before, or never will. */
+        /* The ended word is read first: a rank that has ended the number has entered it before,
+         * or never will. */
         bool has_ended = may_skip && gy_comm_ended_by(comm, rank) > coll->number;
         /* acquire: with the release in gy_coll_slot_enter */
         uint64_t entered = atomic_load_explicit(&slot->entered, memory_order_acquire);
@@ -226,12 +227,12 @@ gy_status gy_coll_slot_look_ahead(const gy_coll *coll)
 
 gy_status gy_coll_slot_compare_spinning(gy_coll *coll)
 {
-    enum { LOOKS = 64 };
+    enum { POLLS = 64 };
     gy_status status = gy_coll_slot_compare(coll);
-    for (int look = 0; look < LOOKS && status == GY_AGAIN; look++) {
+    for (int look = 0; look < POLLS && status == GY_AGAIN; look++) {
         GY_CHECK_DEEP(coll->checked < coll->comm->size);
         const gy_coll_slot *slot = gy_coll_slot_of(coll->comm, coll->checked, coll->number);
-        /* relaxed: only a hint, gy_coll_slot_compare looks again with acquire */
+        /* relaxed: only a hint, gy_coll_slot_compare reads it again with acquire */
         if (atomic_load_explicit(&slot->entered, memory_order_relaxed) > coll->number) {
             status = gy_coll_slot_compare(coll);
         }
@@ -249,19 +250,19 @@ static const uint8_t *given_by(const gy_coll *coll, int rank)
 
 /* What a fold of the slots reads. */
 typedef struct slot_fold {
-    size_t given, at; /* in each slot; from where on */
-    bool takes_own;   /* where the call has it */
+    size_t given, at; /* bytes in each slot; offset of the first that is folded */
+    bool takes_own;   /* the own term is read from the call's input */
 } slot_fold;
 
-/* Does no running sum overwrite the own input before it is read? */
+/* Tests that no running sum overwrites the own input before it is read. */
 static bool keeps_own(const gy_coll *coll, size_t at, size_t bytes)
 {
     uintptr_t own = (uintptr_t)coll->call.in + at, out = (uintptr_t)coll->call.out;
     return coll->comm->rank < 2 || own + bytes <= out || out + bytes <= own;
 }
 
-/* The own data from the call: what was just written into the own slot may still be on its way
- * there, and reading it would wait for that. */
+/* Returns the term of a rank. The own term comes from the call's input: the own slot was just
+ * written, and a read would wait until the store has left the core. */
 static const uint8_t *term_of(const gy_coll *coll, const slot_fold *fold, int rank)
 {
     GY_CHECK_DEEP(gy_comm_has_rank(coll->comm, rank));
@@ -273,7 +274,7 @@ static const uint8_t *term_of(const gy_coll *coll, const slot_fold *fold, int ra
     return (coll->call.is_vector ? slot->data : data_of(slot, fold->given)) + fold->at;
 }
 
-/* f16 and bf16: the sum is float32 until the last rank's data. */
+/* Folds f16 and bf16: the sum is float32 until the last rank's data is added. */
 static void fold_wide(const gy_coll *coll, const slot_fold *slots, int ranks, size_t count)
 {
     GY_ASSERT(count <= GY_TINY_BYTES / sizeof(uint16_t)); /* the room of `sum` */
@@ -316,7 +317,7 @@ static void fold_slots(const gy_coll *coll, size_t at, int ranks, size_t count)
     gy_coll_fold_finish(fold, call->out, count);
 }
 
-/* out = a part of `bytes` from byte `at` on of each slot. */
+/* Copies `bytes` from byte `at` on of each slot to `out`, in rank order. */
 static void collect(const gy_coll *coll, size_t at, size_t bytes)
 {
     uint8_t *out = coll->call.out;
@@ -326,7 +327,7 @@ static void collect(const gy_coll *coll, size_t at, size_t bytes)
     }
 }
 
-/* A vector variant's own part of the sums. */
+/* Computes this rank's part of the sums of a vector variant. */
 static void fold_own_part(const gy_coll *coll)
 {
     GY_CHECK_DEEP(coll->call.is_vector && coll->call.in_parts.counts != NULL);

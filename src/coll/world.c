@@ -1,5 +1,5 @@
-/* Where communicators come from: the whole launch, this process alone, another library's ranks.
- */
+/* The communicators that exist without a parent: the launch's, this process's own, and one of
+ * ranks that another library started. */
 #include "coll/coll_priv.h"
 
 #include <fcntl.h>
@@ -26,7 +26,8 @@ static gy_status finish(void *launcher, gy_deadline deadline)
     return gy_transport_generation_finish(gy_env_real(), deadline);
 }
 
-/* Whoever dies before all are there is started anew, and another transport brings it. */
+/* A rank that dies before all ranks have met is restarted, and the meeting returns another
+ * transport. */
 static gy_status open_renewable(gy_transport *transport)
 {
     GY_ASSERT(transport != NULL && world == NULL);
@@ -106,8 +107,8 @@ void gy_comm_world_close(void)
 static pthread_once_t self_once = PTHREAD_ONCE_INIT;
 static gy_comm *self;
 
-/* No setting of the launch can make it fail: no table, no algorithm by name, a fixed timeout.
- */
+/* No setting of the launch can make this fail: it has no table, no forced algorithm and a fixed
+ * timeout. */
 static void make_self(void)
 {
     GY_ASSERT(self == NULL);
@@ -129,12 +130,13 @@ gy_comm *gy_comm_self(void)
 
 /* ---- Ranks that another library brought together ---- */
 
-/* What a rank tells the others. */
+/* What a rank sends to the others. */
 typedef struct introduction {
-    int64_t protocol; /* GY_RANK_PROTOCOL, before all that it numbers */
-    uint64_t host;    /* alike where processes see the same /proc */
+    int64_t protocol; /* GY_RANK_PROTOCOL, before the fields whose layout it numbers */
+    uint64_t host;    /* equal for processes that see the same /proc */
     int64_t status;
-    int64_t process, segment; /* rank 0: where the shared memory is; -1: not made */
+    int64_t process, segment; /* of rank 0: its process and file descriptor of the shared
+                                 memory; -1: not made */
     cpu_set_t cores;
 } introduction;
 
@@ -151,7 +153,7 @@ static uint64_t host_identity(void)
     return gy_hash(boot, size > 0 ? (size_t)size : 0, (uint64_t)names.st_ino);
 }
 
-/* All ranks have told `all`: did one fail? Alike on all of them. */
+/* Returns the first failure among the ranks; the result is the same on all of them. */
 static gy_status look_at_all(const gy_bootstrap *from, const introduction *all,
                              const gy_error *own)
 {
@@ -181,7 +183,7 @@ static gy_status look_at_all(const gy_bootstrap *from, const introduction *all,
     return GY_OK;
 }
 
-/* Tell how this rank fares and hear how the others do. */
+/* Sends this rank's status to all ranks and receives theirs. */
 static gy_status exchange(const gy_bootstrap *from, introduction *mine, gy_status status,
                           introduction *all)
 {
@@ -214,7 +216,7 @@ static gy_status make_segment(const gy_bootstrap *from, const introduction *all,
     return GY_OK;
 }
 
-/* In rounds that all ranks make alike, so that a failure of one is a failure of all. */
+/* All ranks make the same rounds, so that a failure of one is a failure of all. */
 static gy_status join_bootstrap(const gy_bootstrap *from, introduction *all, int *segment,
                                 gy_comm **comm)
 {

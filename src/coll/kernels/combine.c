@@ -13,7 +13,8 @@
 
 #include <string.h>
 
-/* Sanitizers and resolvers of clones do not go together: there the plain loop is enough. */
+/* Sanitizers do not work with the resolvers of target_clones, so their builds have the plain
+ * loop. */
 #if defined(__x86_64__) && !defined(GYRE_ASAN) && !defined(GYRE_TSAN)
 #define CLONES __attribute__((target_clones("arch=x86-64-v4", "avx2", "default")))
 #else

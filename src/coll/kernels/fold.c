@@ -19,7 +19,7 @@ gy_coll_fold gy_coll_fold_of(gy_dtype dtype, gy_reduction reduction,
                              const gy_user_reduction *user, int ranks)
 {
     GY_CHECK_DEEP(ranks > 0);
-    if (dtype == GY_DTYPE_NONE) { /* a barrier, which combines nothing */
+    if (dtype == GY_DTYPE_NONE) { /* a barrier combines nothing */
         return (gy_coll_fold){.user = user, .element_bytes = 1};
     }
     size_t element = gy_dtype_bytes(dtype);
@@ -38,7 +38,8 @@ gy_coll_fold gy_coll_fold_of(gy_dtype dtype, gy_reduction reduction,
                           .divisor = reduction == GY_AVG ? ranks : 0};
 }
 
-/* Elements from `at` on as float32: where they lie if they are that, else in the tile. */
+/* Returns the elements from `at` on as float32: the term's own memory if it is a running sum,
+ * else a widened copy in the tile. */
 static const float *as_floats(const gy_coll_fold *fold, gy_term term, size_t at, size_t count,
                               float *tile)
 {
@@ -95,8 +96,8 @@ void gy_finish_into(const gy_targets *targets, const gy_coll_fold *fold, const v
     }
 }
 
-/* In place where there is one target, else through a tile; one element may be larger than it.
- */
+/* Combines in place where there is one target, else through a tile. One element may be larger
+ * than the tile. */
 static void combine_tiles(const gy_targets *targets, const gy_coll_fold *fold, const uint8_t *a,
                           const uint8_t *b, size_t count, bool is_finished)
 {

@@ -130,8 +130,8 @@ static void find_chains(crew_member *me)
         const gy_algorithm *row = gy_row_find(GY_OPERATION_ALLREDUCE, names[k]);
         const gy_plan_request request = {
             .operation = GY_OPERATION_ALLREDUCE, .ranks = me->size, .chunks = 3};
-        gy_kept_plan *plan = NULL;
-        EXPECT(gy_plan_keep(me->comm, row, &request, &plan) == GY_OK);
+        gy_cached_plan *plan = NULL;
+        EXPECT(gy_cached_plan_take(me->comm, row, &request, &plan) == GY_OK);
         uint32_t reduces = 0, chained = 0;
         for (size_t i = 0; plan != NULL && i < plan->steps.count; i++) {
             reduces += plan->steps.items[i].kind == GY_STEP_REDUCE;

@@ -1,9 +1,6 @@
-/*
- * Copies that do not fill the cache with what nobody reads soon. Ordinary stores read a line
- * before they write it; streaming ones do not, which saves a third of the traffic of large
- * vectors, and costs two or three times as much where the vector would have stayed in the
- * cache.
- */
+/* Copies that bypass the cache. An ordinary store reads a line before it writes it. A streaming
+ * store does not, which saves a third of the traffic of large vectors and costs two or three
+ * times as much where the vector would have stayed in the cache. */
 #include "coll/kernels.h"
 
 #include "base/base.h"

@@ -1,20 +1,21 @@
 /*
- * Agreement among ranks of which some die. A state is what a rank knows: who is dead, and the
- * AND, MIN and MAX of what was said. Each tells its state to all that it takes to be alive,
- * merges what they tell, tells again when its own has changed, and decides when all of them
- * have told a state equal to its own; then it tells the decision, before it returns.
+ * Agreement among ranks of which some die. The state of a rank has the set of dead ranks that
+ * it knows, and the AND, MIN and MAX of the values that it has received. Each rank sends its
+ * state to all ranks that it considers alive and merges the states that it receives. When its
+ * own state changes it sends it again. It decides when every live rank has sent a state equal
+ * to its own, and sends the decision before it returns.
  *
- *     p0  {} 3 --.  .--> {} 1, told again --> all equal: decided
+ *     p0  {} 3 --.  .--> {} 1, sent again --> all equal: decided
  *     p1  {} 1 --'--'--> {} 1, equal to p0's second: decided
  *
- * Nothing is taken from a rank in the own set of the dead, and states only grow: so two that
- * live never decide differently (docs/decisions/018-recovery.md).
+ * A rank accepts nothing from a rank in its own set of the dead, and states only grow. So two
+ * live ranks never decide differently (docs/decisions/018-recovery.md).
  */
 #include "coll/coll_priv.h"
 
 #include <string.h>
 
-enum { LOOK_EVERY_NS = 20000000, ROUNDS_UNDER_LOCK = 64 };
+enum { CHECK_EVERY_NS = 20000000, ROUNDS_UNDER_LOCK = 64 };
 
 typedef enum ballot_kind { BALLOT_NONE, BALLOT_STATE, BALLOT_DECISION } ballot_kind;
 
@@ -22,18 +23,19 @@ typedef struct ballot {
     uint32_t kind; /* ballot_kind */
     uint32_t flags;
     int64_t least, most;
-    uint8_t dead[]; /* a bit a rank, whole words */
+    uint8_t dead[]; /* one bit per rank, in whole words */
 } ballot;
 
 typedef struct council {
     gy_comm *comm;
     uint64_t tag;
     size_t ballot_bytes;
-    uint8_t *own;          /* a ballot */
-    uint8_t *told, *comes; /* (size) ballots: the last of each rank; where the next goes */
-    gy_transfer *receives; /* (size) */
+    uint8_t *own;             /* one ballot */
+    uint8_t *last, *incoming; /* (size) ballots each: the last one from each rank; where the
+                              next one arrives */
+    gy_transfer *receives;    /* (size) */
     bool is_decided;
-    int64_t look_ns;
+    int64_t check_ns;
 } council;
 
 static ballot *own_of(const council *all)
@@ -61,7 +63,8 @@ static size_t dead_bytes(const gy_comm *comm)
     return gy_round_up(((size_t)comm->size + 7) / 8, sizeof(uint64_t));
 }
 
-/* 1 above the bits that a user's tag has not: apart from messages and collectives. */
+/* The bit 31 above a user's tag is 1, so the tag differs from those of messages and
+ * collectives. */
 static uint64_t agreement_tag(uint32_t number)
 {
     return UINT64_C(1) << 62 | (uint64_t)(number & 0xffffff) << 32 | UINT64_C(1) << 31;
@@ -73,8 +76,8 @@ static bool is_stale(const void *rule, uint64_t tag)
     const uint64_t marks = UINT64_C(1) << 62 | UINT64_C(1) << 31;
     GY_ASSERT(ground != NULL);
     if ((tag & marks) == marks) {
-        uint32_t ahead = ((uint32_t)(tag >> 32) - ground->agreement) & 0xffffff;
-        return ahead >= 0x800000;
+        uint32_t distance = ((uint32_t)(tag >> 32) - ground->agreement) & 0xffffff;
+        return distance >= 0x800000;
     }
     return tag >> 63 != (ground->live_epoch & 1);
 }
@@ -89,7 +92,7 @@ void gy_ground_listen(gy_ground *ground, uint32_t live_epoch)
                                                            .rule = ground});
 }
 
-static gy_status tell_all(const council *all)
+static gy_status send_ballots(const council *all)
 {
     const gy_comm *comm = all->comm;
     GY_ASSERT(all->ballot_bytes >= sizeof(ballot) && all->own != NULL);
@@ -102,7 +105,7 @@ static gy_status tell_all(const council *all)
         if (status == GY_NOMEM) {
             return status;
         }
-        /* One that cannot be told is gone, which a look at it will show. */
+        /* A rank that cannot be reached is dead, which find_dead will detect. */
     }
     return GY_OK;
 }
@@ -112,12 +115,12 @@ static gy_status listen_to(council *all, int rank)
     GY_ASSERT(rank != all->comm->rank);
     GY_ASSERT(all->receives[rank].status != GY_AGAIN);
     return gy_transport_recv(all->comm->transport, gy_comm_peer(all->comm, rank), all->tag,
-                             ballot_at(all, all->comes, rank), all->ballot_bytes,
+                             ballot_at(all, all->incoming, rank), all->ballot_bytes,
                              &all->receives[rank]);
 }
 
-/* True: the own state has changed. */
-static bool bury(council *all, int rank)
+/* Adds a rank to the own set of the dead. Returns true when the own state has changed. */
+static bool mark_dead(council *all, int rank)
 {
     ballot *own = own_of(all);
     GY_ASSERT(rank != all->comm->rank);
@@ -140,19 +143,19 @@ static bool merge(council *all, const ballot *theirs)
     own->least = GY_MIN(own->least, theirs->least);
     own->most = GY_MAX(own->most, theirs->most);
     for (int rank = 0; rank < all->comm->size; rank++) {
-        has_changed = (is_dead(theirs, rank) && bury(all, rank)) || has_changed;
+        has_changed = (is_dead(theirs, rank) && mark_dead(all, rank)) || has_changed;
     }
     return has_changed;
 }
 
-/* What came from a rank: GY_OK the own state has changed, GY_AGAIN not. */
-static gy_status hear(council *all, int rank)
+/* Takes the ballot of a rank: GY_OK the own state has changed; GY_AGAIN it has not. */
+static gy_status take_ballot(council *all, int rank)
 {
     const gy_comm *comm = all->comm;
-    ballot *theirs = ballot_at(all, all->told, rank);
+    ballot *theirs = ballot_at(all, all->last, rank);
     GY_ASSERT(!all->is_decided);
     GY_ASSERT(all->receives[rank].status == GY_OK);
-    memcpy(theirs, ballot_at(all, all->comes, rank), all->ballot_bytes);
+    memcpy(theirs, ballot_at(all, all->incoming, rank), all->ballot_bytes);
     if (is_dead(theirs, comm->rank)) {
         return gy_fail(GY_PEER, "rank %d considers this rank lost", gy_comm_peer(comm, rank));
     }
@@ -165,14 +168,14 @@ static gy_status hear(council *all, int rank)
     return merge(all, theirs) ? GY_OK : GY_AGAIN;
 }
 
-static gy_status hear_all(council *all)
+static gy_status take_ballots(council *all)
 {
     GY_ASSERT(!all->is_decided);
     gy_status changed = GY_AGAIN;
     for (int rank = 0; rank < all->comm->size && !all->is_decided; rank++) {
         while (rank != all->comm->rank && !is_dead(own_of(all), rank) &&
                all->receives[rank].status == GY_OK && !all->is_decided) {
-            gy_status status = hear(all, rank);
+            gy_status status = take_ballot(all, rank);
             GY_TRY(status);
             changed = status == GY_OK ? GY_OK : changed;
         }
@@ -180,13 +183,13 @@ static gy_status hear_all(council *all)
     return changed;
 }
 
-/* A rank whose last ballot is not as the own one; -1: none, so all agree. */
+/* Returns a rank whose last ballot differs from the own one; -1: all agree. */
 static int find_other(const council *all)
 {
     const size_t skip = offsetof(ballot, flags);
     GY_ASSERT(!is_dead(own_of(all), all->comm->rank));
     for (int rank = 0; rank < all->comm->size; rank++) {
-        const ballot *theirs = ballot_at(all, all->told, rank);
+        const ballot *theirs = ballot_at(all, all->last, rank);
         if (rank != all->comm->rank && !is_dead(own_of(all), rank) &&
             (theirs->kind == BALLOT_NONE ||
              memcmp((const uint8_t *)theirs + skip, all->own + skip,
@@ -197,21 +200,21 @@ static int find_other(const council *all)
     return -1;
 }
 
-/* Who among those that are waited for is gone? True: the own state has changed. */
-static bool look_for_dead(council *all)
+/* Checks whether the live ranks still run. Returns true when the own state has changed. */
+static bool find_dead(council *all)
 {
     const gy_comm *comm = all->comm;
     bool has_changed = false;
     int64_t now_ns = gy_now_ns(comm->transport->env);
     GY_ASSERT(!all->is_decided);
-    if (now_ns < all->look_ns) {
+    if (now_ns < all->check_ns) {
         return false;
     }
-    all->look_ns = now_ns + LOOK_EVERY_NS;
+    all->check_ns = now_ns + CHECK_EVERY_NS;
     for (int rank = 0; rank < comm->size; rank++) {
         if (rank != comm->rank && !is_dead(own_of(all), rank) &&
             gy_transport_look(comm->transport, gy_comm_peer(comm, rank)) < 0) {
-            has_changed = bury(all, rank) || has_changed;
+            has_changed = mark_dead(all, rank) || has_changed;
         }
     }
     return has_changed;
@@ -225,15 +228,15 @@ static gy_status come_to_agree(council *all) GY_REQUIRES(all->comm->root->lock)
         gy_wait_start(comm->transport, -1, "to agree on the ranks that are alive", deadline);
     GY_ASSERT(own_of(all)->kind == BALLOT_STATE);
     wait.is_blind = true;
-    GY_TRY(tell_all(all));
+    GY_TRY(send_ballots(all));
     for (int round = 1;; round++) {
-        gy_status changed = hear_all(all);
+        gy_status changed = take_ballots(all);
         GY_TRY(changed);
         if (all->is_decided) {
             break;
         }
-        if (changed == GY_OK || look_for_dead(all)) {
-            GY_TRY(tell_all(all));
+        if (changed == GY_OK || find_dead(all)) {
+            GY_TRY(send_ballots(all));
         }
         int other = find_other(all);
         if (other < 0) {
@@ -241,7 +244,7 @@ static gy_status come_to_agree(council *all) GY_REQUIRES(all->comm->root->lock)
         }
         wait.peer = gy_comm_peer(comm, other);
         (void)gy_progress_all(comm);
-        gy_comm_tell(comm);
+        gy_comm_call_ends(comm);
         GY_TRY(gy_wait_round(&wait));
         if (round % ROUNDS_UNDER_LOCK == 0) {
             gy_mutex_unlock(&comm->root->lock);
@@ -249,7 +252,7 @@ static gy_status come_to_agree(council *all) GY_REQUIRES(all->comm->root->lock)
         }
     }
     own_of(all)->kind = BALLOT_DECISION;
-    return tell_all(all);
+    return send_ballots(all);
 }
 
 static gy_status open_council(council *all)
@@ -263,8 +266,8 @@ static gy_status open_council(council *all)
     if (all->own == NULL || all->receives == NULL) {
         return GY_NOMEM;
     }
-    all->told = all->own + all->ballot_bytes;
-    all->comes = all->told + size * all->ballot_bytes;
+    all->last = all->own + all->ballot_bytes;
+    all->incoming = all->last + size * all->ballot_bytes;
     all->tag = agreement_tag(comm->root->ground->agreement);
     for (int rank = 0; rank < comm->size; rank++) {
         if (rank != comm->rank) {

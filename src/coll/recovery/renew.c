@@ -1,4 +1,4 @@
-/* A communicator of full size again, once the launcher has started the dead ranks anew. */
+/* Makes a communicator of full size again, after the launcher has restarted the dead ranks. */
 #include "coll/coll_priv.h"
 
 static gy_status check(const gy_comm *comm)
@@ -27,7 +27,7 @@ gy_status gy_comm_recover(gy_comm *comm, gy_comm **whole)
         gy_comm_fail(comm, gy_fail(GY_CANCELLED, "rank %d recovers the communicator",
                                    gy_comm_peer(comm, comm->rank)));
     }
-    gy_comm_tell(comm);
+    gy_comm_call_ends(comm);
     gy_mutex_unlock(&comm->lock);
     const gy_comm_options *options = &comm->options;
     gy_deadline deadline = {gy_now_ns(comm->transport->env) + comm->timeout_ns};
@@ -35,7 +35,7 @@ gy_status gy_comm_recover(gy_comm *comm, gy_comm **whole)
     GY_TRY(options->renew(options->launcher, deadline, &transport));
     GY_ASSERT(transport != NULL && transport != comm->transport);
     gy_mutex_lock(&comm->lock);
-    gy_transport_part(comm->transport); /* all ranks are in the new one */
+    gy_transport_part(comm->transport); /* all ranks use the new transport now */
     gy_mutex_unlock(&comm->lock);
     GY_TRY(gy_comm_new(transport, options, whole));
     GY_ASSERT((*whole)->size == comm->size && (*whole)->rank == comm->rank);

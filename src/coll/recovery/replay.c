@@ -1,8 +1,9 @@
 /*
- * Collectives that are made up for after a rank was started anew. They are numbered since the
- * last checkpoint and their results kept, each on replicas + 1 ranks. After a recovery all
- * ranks say where they stand, (version, number); the results that those behind lack are sent by
- * those who keep them, one number at a time, until all stand at the same call, which then runs.
+ * Collectives that a restarted rank repeats from cached results. The ranks number them since
+ * the last checkpoint and retain each result on replicas + 1 ranks. After a recovery all ranks
+ * exchange their positions (version, number). A rank that retains a result sends it to the
+ * ranks that are behind, one number at a time, until all ranks are at the same call, which then
+ * runs.
  *
  * @source rabit: Chen et al. 2015, "RABIT: A Reliable Allreduce and Broadcast Interface"
  */
@@ -34,7 +35,7 @@ gy_status gy_recoverable_new(gy_comm *comm, const gy_recoverable_options *option
     made->replicas = GY_MIN(wanted, gy_comm_size(comm) - 1);
     GY_ASSERT(made->replicas >= 0);
     made->limit_bytes = options->limit_bytes > 0 ? options->limit_bytes : limit_default;
-    made->is_apart = true; /* until all stand at the first call */
+    made->is_apart = true; /* until all ranks are at the first call */
     size_t count = (size_t)made->replicas + 1;
     made->states = gy_alloc_zero("coll.replay", count, sizeof(gy_state));
     made->pending = gy_alloc_zero("coll.replay", count, sizeof(gy_state));
@@ -106,7 +107,8 @@ static gy_result *find(const gy_recoverable *replay, int64_t number)
     return at;
 }
 
-/* All ranks have ended those below `number`: a few are enough to keep them. */
+/* All ranks have ended the calls below `number`, so replicas + 1 ranks are enough to retain
+ * their results. */
 static void thin_out(gy_recoverable *replay, int64_t number)
 {
     GY_ASSERT(number <= replay->number);
@@ -169,10 +171,10 @@ gy_status gy_replay_recover(gy_recoverable *replay)
     return GY_OK;
 }
 
-/* ---- Serving those behind ---- */
+/* ---- Serving ranks that are behind ---- */
 
-/* Nobody can go on from here: peers hear it even if this rank ends before they find it out, and
- * the launcher does not start a rank anew that ends by it. */
+/* No rank can continue. The peers learn it even if this rank ends before they detect it, and
+ * the launcher does not restart a rank that ends with this failure. */
 gy_status gy_replay_lost(const gy_recoverable *replay, gy_status status)
 {
     GY_ASSERT(status < 0);
@@ -218,7 +220,7 @@ static gy_status take_result(gy_recoverable *replay, int from, size_t size_bytes
     return GY_OK;
 }
 
-/* Those at `number` get its result from the first one that keeps it. */
+/* The ranks at `number` get its result from the first rank that retains it. */
 static gy_status serve_result(gy_recoverable *replay, const gy_standing *standings,
                               int64_t number, gy_replay_call *own)
 {
@@ -265,8 +267,8 @@ static void commit(gy_recoverable *replay)
     replay->number = 0;
 }
 
-/* One look at where all stand, and one step towards each other. */
-static gy_status stand_together(gy_recoverable *replay, gy_replay_call *own)
+/* Compares the positions of all ranks, and takes one step towards a common one. */
+static gy_status catch_up(gy_recoverable *replay, gy_replay_call *own)
 {
     gy_comm *comm = replay->comm;
     int size = gy_comm_size(comm);
@@ -289,7 +291,7 @@ static gy_status stand_together(gy_recoverable *replay, gy_replay_call *own)
         return GY_OK;
     }
     if (own->kind == GY_REPLAY_CHECKPOINT && replay->version < version) {
-        commit(replay); /* who is past the meeting has seen all ranks in it */
+        commit(replay); /* a rank that is past the checkpoint has seen all ranks in it */
         own->is_served = true;
     }
     if (is_loading) {
@@ -297,7 +299,7 @@ static gy_status stand_together(gy_recoverable *replay, gy_replay_call *own)
     }
     for (int i = 0; i < size; i++) {
         if (standings[i].version < version) {
-            return GY_OK; /* it has just committed */
+            return GY_OK; /* this rank has just committed */
         }
         least = GY_MIN(least, standings[i].number);
     }
@@ -308,7 +310,7 @@ gy_status gy_replay_meet(gy_recoverable *replay, gy_replay_call *own)
 {
     GY_ASSERT(replay->comm != NULL && own != NULL);
     while (replay->is_apart && !own->is_served) {
-        gy_status status = stand_together(replay, own);
+        gy_status status = catch_up(replay, own);
         if (gy_replay_is_loss(status)) {
             status = gy_replay_recover(replay);
         }
@@ -336,8 +338,9 @@ static gy_status check_call(const gy_recoverable *replay, const gy_coll_call *ca
     return gy_call_check_buffers(replay->comm, call);
 }
 
-/* Runs into the kept result: the input stays whole, also in place. */
-static gy_status run_kept(gy_recoverable *replay, const gy_coll_call *call, gy_result *result)
+/* Runs the call into the retained result, so that the input stays unchanged, also in place. */
+static gy_status run_retained(gy_recoverable *replay, const gy_coll_call *call,
+                              gy_result *result)
 {
     gy_coll_call inner = *call;
     bool is_broadcast = call->operation == GY_OPERATION_BROADCAST;
@@ -351,7 +354,7 @@ static gy_status run_kept(gy_recoverable *replay, const gy_coll_call *call, gy_r
     if (result->size_bytes > 0) {
         memcpy(call->out, result->data, result->size_bytes);
     }
-    /* Only what needs all ranks shows that all have ended the ones before. */
+    /* Only a call that needs all ranks proves that all have ended the earlier ones. */
     bool has_met =
         call->operation == GY_OPERATION_BARRIER || (!is_broadcast && result->size_bytes > 0);
     keep(replay, result);
@@ -391,7 +394,7 @@ gy_status gy_recoverable_run(gy_recoverable *replay, const gy_coll_call *call)
         }
         result->signature = own.signature;
         result->size_bytes = own.size_bytes;
-        gy_status status = run_kept(replay, call, result);
+        gy_status status = run_retained(replay, call, result);
         if (status >= 0) {
             return GY_OK;
         }

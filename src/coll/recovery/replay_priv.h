@@ -1,5 +1,4 @@
-/**
- * Inside recovery: a recoverable, its results and states, and what a rank waits in.
+/** Inside recovery: a recoverable, its results and states, and the call that a rank waits in.
  */
 #ifndef GY_COLL_REPLAY_PRIV_H
 #define GY_COLL_REPLAY_PRIV_H
@@ -8,7 +7,7 @@
 
 enum { GY_REPLAY_TAG = 1 };
 
-/** In the order in which they may stand at one (version, number). */
+/** The kinds of call, in the order that they have at one (version, number). */
 typedef enum gy_replay_kind {
     GY_REPLAY_LOAD,
     GY_REPLAY_CALL,
@@ -16,7 +15,7 @@ typedef enum gy_replay_kind {
     GY_REPLAY_FINISH
 } gy_replay_kind;
 
-/** Where a rank stands; sent as words. */
+/** The position of a rank; sent as three words. */
 typedef struct gy_standing {
     int64_t kind, version, number;
 } gy_standing;
@@ -24,7 +23,7 @@ typedef struct gy_standing {
 /** The call that a rank waits in. */
 typedef struct gy_replay_call {
     gy_replay_kind kind;
-    bool is_served;              /* it needs not run any more */
+    bool is_served;              /* it has its result and need not run */
     gy_coll_signature signature; /* CALL: */
     void *out;
     size_t size_bytes;
@@ -47,36 +46,38 @@ typedef struct gy_state {
 } gy_state;
 
 struct gy_recoverable {
-    gy_comm *comm; /* now */
-    gy_comm *
-        *retired; /* (retired_count) failed; freed at the end, as their memory may be used */
+    gy_comm *comm;     /* the current one */
+    gy_comm **retired; /* (retired_count) failed communicators; freed at the end, as their
+                          memory may be in use */
     int retired_count;
     int replicas;
-    bool is_apart; /* ranks may stand at different calls */
+    bool is_apart; /* ranks may be at different calls */
     int64_t version, number;
     gy_result *results; /* the newest first */
     size_t limit_bytes, total_bytes, kept_bytes;
-    gy_state *states;  /* (replicas + 1) [j]: of the rank j before this one */
-    gy_state *pending; /* the same, of the checkpoint that is being made */
+    gy_state *states;  /* (replicas + 1) [j]: the state of the rank j before this one */
+    gy_state *pending; /* the same, for the checkpoint that is being made */
 };
 
 /* replay.c */
 bool gy_replay_is_loss(gy_status status);
-/** Get a whole communicator; the recorded failure where nobody gives one. */
+/** Get a communicator of all ranks; where nobody restarts ranks, fail with the recorded
+ * failure. */
 GY_MUST_CHECK gy_status gy_replay_recover(gy_recoverable *replay);
-/** What all need is lost: `status`, which the launcher is told to end the run by. */
+/** Fail with `status` on all ranks, since no rank has what all need; the launcher ends the
+ * launch by it. */
 gy_status gy_replay_lost(const gy_recoverable *replay, gy_status status);
-/** Until all stand at one call, or this one is served. */
+/** Return when all ranks are at the same call, or when this one is served. */
 GY_MUST_CHECK gy_status gy_replay_meet(gy_recoverable *replay, gy_replay_call *own);
 
 /* states.c */
-/** A copy. */
+/** Replace the state by a copy of the data; NULL: by uninitialised bytes. */
 GY_MUST_CHECK gy_status gy_state_set(gy_state *state, const void *data, size_t size_bytes);
 void gy_states_drop(const gy_recoverable *replay, gy_state *states);
-/** Give states[0] to the followers, get states[j] from those before. */
+/** Send states[0] to the following ranks, and receive states[j] from the ranks before. */
 GY_MUST_CHECK gy_status gy_states_spread(gy_recoverable *replay, gy_state *states);
-/** Those that load get their state of `version` from their followers; then all have replicas.
- */
+/** Ranks that load get their state of `version` from a following rank; then all copies are
+ * made. */
 GY_MUST_CHECK gy_status gy_states_serve(gy_recoverable *replay, const gy_standing *standings,
                                         int64_t version, gy_replay_call *own);
 

@@ -1,4 +1,5 @@
-/* What ranks do after a failure: end the run, revoke, agree, go on with those that live. */
+/* What ranks do after a failure: end the launch, revoke, agree, continue with the live ranks.
+ */
 #include "coll/coll_priv.h"
 
 #include <stdio.h>
@@ -60,17 +61,17 @@ gy_status gy_comm_agree(gy_comm *comm, gy_agreement *agreement)
 {
     GY_COMM_EXPECT(comm);
     GY_ASSERT(agreement != NULL);
-    gy_agreement said = *agreement;
+    gy_agreement agreed = *agreement;
     gy_mutex_lock(&comm->root->lock);
-    gy_status status = agree(comm, &said);
+    gy_status status = agree(comm, &agreed);
     gy_mutex_unlock(&comm->root->lock);
     if (status >= 0) {
-        *agreement = said;
+        *agreement = agreed;
     }
     return status;
 }
 
-/* Above all numbers that this rank has used, in any communicator slot. */
+/* Returns a number above all that this rank has used, in any communicator slot. */
 static uint64_t numbers_above(const gy_comm *root)
 {
     GY_ASSERT(root->root == root);
@@ -82,7 +83,7 @@ static uint64_t numbers_above(const gy_comm *root)
     return base;
 }
 
-/* As a group of all that live, but a root of its own. */
+/* Makes a root of the live ranks, as if it were a group of the old one. */
 static gy_status make_root(gy_comm *old, const bool *is_lost, uint64_t base, gy_comm **made_to)
 {
     GY_ASSERT(!is_lost[old->rank]);
@@ -119,7 +120,7 @@ static gy_status make_root(gy_comm *old, const bool *is_lost, uint64_t base, gy_
     atomic_fetch_add_explicit(&made->ground->holders, 1, memory_order_relaxed);
     old->is_succeeded = true;
     for (gy_comm *each = old; each != NULL; each = each->next) {
-        each->records = NULL; /* the communicator slots are the new one's to tell of */
+        each->records = NULL; /* the new root records the communicator slots from now on */
     }
     *made_to = made;
     return GY_OK;
@@ -133,7 +134,7 @@ static gy_status shrink(gy_comm *comm, bool *is_lost, gy_comm **survivors)
     if (!comm->is_failed) {
         gy_comm_fail(comm, gy_fail(GY_CANCELLED, "rank %d shrinks the communicator",
                                    gy_comm_peer(comm, comm->rank)));
-        gy_comm_tell(comm);
+        gy_comm_call_ends(comm);
     }
     gy_agreement agreement = {.most = (int64_t)numbers_above(comm)};
     gy_ground_listen(ground, comm->epoch + 1);

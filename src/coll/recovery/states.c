@@ -1,4 +1,4 @@
-/* States of a checkpoint: each rank's own, with copies on the ranks that follow it. */
+/* States of a checkpoint: each rank has its own and copies of those of the ranks before it. */
 #include "coll/recovery/replay_priv.h"
 
 #include <string.h>
@@ -27,7 +27,7 @@ void gy_states_drop(const gy_recoverable *replay, gy_state *states)
     }
 }
 
-/* One step of the ring, j far: both under way at once. */
+/* One step of the ring over a distance of j; both messages are under way at once. */
 static gy_status pass(gy_comm *comm, int j, const gy_state *from, gy_state *to)
 {
     int size = gy_comm_size(comm), rank = gy_comm_rank(comm);
@@ -72,7 +72,7 @@ gy_status gy_states_spread(gy_recoverable *replay, gy_state *states)
     return GY_OK;
 }
 
-/* The first follower of `rank` that loads nothing itself: how far; 0 none. */
+/* Returns the distance of the first follower of `rank` that does not load itself; 0: none. */
 static int find_keeper(const gy_recoverable *replay, const gy_standing *standings, int rank)
 {
     int size = gy_comm_size(replay->comm);
@@ -104,7 +104,8 @@ static gy_status take_over(gy_recoverable *replay, int from, gy_state *state)
     return gy_recv(replay->comm, state->data, (size_t)size, GY_U8, from, GY_REPLAY_TAG);
 }
 
-/* All ranks find the same, before any of them sends or waits. */
+/* Checks that every state has a copy. All ranks get the same result before any of them sends or
+ * waits. */
 static gy_status check_kept(const gy_recoverable *replay, const gy_standing *standings)
 {
     GY_ASSERT(standings != NULL);
@@ -152,7 +153,8 @@ gy_status gy_states_serve(gy_recoverable *replay, const gy_standing *standings, 
     GY_ASSERT(version >= 0 && !own->is_served);
     if (version > 0) {
         GY_TRY(restore(replay, standings));
-        /* A new rank has no copies: those of the others are made anew, all or none. */
+        /* A restarted rank has no copies, so all copies are made again, on all ranks or on
+         * none. */
         GY_TRY(gy_barrier(replay->comm));
         GY_ASSERT(replay->states != replay->pending);
         gy_state *old = replay->states;

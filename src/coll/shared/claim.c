@@ -1,8 +1,8 @@
 /*
- * Claims: sums that the ranks of a host take one after another from a counter that they share,
- * where they have fewer cores than they are: the ranks that run sum, nobody waits for one that
- * does not. Counters stand beside the channel's mark, number and count in one word as there, so
- * that a new collective need not clear what the one before left.
+ * Claims: sums that the ranks of a host take one after another from a shared counter. They help
+ * where a host has fewer cores than ranks: the ranks that run do the sums, and nobody waits for
+ * a rank that does not run. The counters lie beside the channel's mark and also hold number and
+ * count in one word, so that a new collective need not reset them.
  */
 #include "coll/coll_priv.h"
 
@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* One request instead of a fault a page, now instead of in some later call. */
+/* One system call instead of a page fault per page, and now instead of in a later call. */
 static void map_region(const gy_comm *comm, const uint8_t *region)
 {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -44,8 +44,8 @@ void gy_claim_prepare(gy_coll *coll)
     }
 }
 
-/* Beside a mark. Of rank 0, for all: how many claims were taken, how many done; of each rank:
- * the one it is at. */
+/* The words beside a mark. Rank 0 has two for all ranks: the number of claims taken and of
+ * claims done. Each rank has one: the claim that it works on. */
 enum { TAKEN, DONE, AT };
 _Static_assert((int)AT < (int)GY_SHARED_BESIDE, "all in one line");
 
@@ -64,13 +64,13 @@ static uint64_t value_of(const gy_coll *coll, uint64_t count)
     return coll->number << GY_MARK_BITS | count;
 }
 
-/* 0 where the word is still that of an earlier collective. */
+/* Returns 0 where the word is of an earlier collective. */
 static uint64_t count_in(const gy_coll *coll, uint64_t value)
 {
     return value >> GY_MARK_BITS == coll->number ? value & COUNT_MASK : 0;
 }
 
-/* For those who wait, and say for whom. */
+/* Publishes the claim that this rank works on, so that waiting ranks can name it. */
 static void be_at(const gy_coll *coll, uint64_t claim)
 {
     GY_ASSERT(claim <= COUNT_MASK);
@@ -79,8 +79,8 @@ static void be_at(const gy_coll *coll, uint64_t claim)
                           memory_order_relaxed);
 }
 
-/* The next claim of this leg: said before it is taken, so that a rank that stops here is
- * named. */
+/* Takes the next claim of this leg. It is published before it is taken, so that a rank that
+ * stops in between can be named. */
 static void take(gy_coll *coll)
 {
     gy_runner *runner = &coll->runner;
@@ -88,7 +88,7 @@ static void take(gy_coll *coll)
     uint64_t end = (uint64_t)runner->claim_base + runner->plan->claims;
     GY_ASSERT(!runner->is_claiming);
     GY_ASSERT(runner->plan->claims > 0 && end <= COUNT_MASK);
-    /* relaxed: the data was there when the calls were compared or a mark was posted */
+    /* relaxed: the data was visible when the calls were compared or a mark was posted */
     uint64_t seen = atomic_load_explicit(taken, memory_order_relaxed), count = 0;
     do {
         count = count_in(coll, seen);
@@ -101,7 +101,7 @@ static void take(gy_coll *coll)
     GY_ASSERT(runner->claim >= 1 && runner->claim <= runner->plan->claims + 1);
 }
 
-/* The claim in hand is done. */
+/* Counts the current claim as done. */
 static void finish(gy_coll *coll)
 {
     gy_runner *runner = &coll->runner;
@@ -139,7 +139,7 @@ void gy_claim_take(gy_coll *coll, const gy_step *step)
     }
     runner->is_claiming = runner->claim == step->mark;
     while (!runner->is_claiming) {
-        GY_ASSERT(runner->next + 1 < steps->count); /* CLAIMED ends the claims */
+        GY_ASSERT(runner->next + 1 < steps->count); /* a CLAIMED step follows the last claim */
         const gy_step *next = &steps->items[runner->next + 1];
         if (next->kind == GY_STEP_CLAIMED ||
             (next->kind == GY_STEP_CLAIM && next->mark == runner->claim)) {
@@ -149,7 +149,7 @@ void gy_claim_take(gy_coll *coll, const gy_step *step)
     }
 }
 
-/* Whose claim is not done yet. */
+/* Returns a rank whose claim is not done yet. */
 static int find_last(const gy_coll *coll)
 {
     const gy_comm *comm = coll->comm;
@@ -161,7 +161,7 @@ static int find_last(const gy_coll *coll)
             return gy_comm_peer(comm, rank);
         }
     }
-    return coll->peer; /* it has ended meanwhile */
+    return coll->peer; /* that rank has finished meanwhile */
 }
 
 gy_status gy_claim_await(gy_coll *coll, const gy_step *step)

@@ -1,7 +1,8 @@
 /*
- * Which algorithm is the fastest: for each kind of call (operation, type, memory) and size all
- * candidates in turn, round by round, so that a slow phase of the machine meets all of them;
- * medians of the slowest rank. Those that the model gives no chance are left out.
+ * Measures which algorithm is the fastest. For each kind of call (operation, type, memory) and
+ * each size, all candidates run in turn, round by round, so that a slow phase of the machine
+ * affects all of them; the result is the median of the slowest rank. Candidates whose modelled
+ * price is far above the cheapest are left out.
  */
 #include "coll/tune/tune_priv.h"
 
@@ -17,11 +18,11 @@ enum {
     SURE_BYTES = 1 << 20
 };
 
-#define WIN     0.95  /* of the time of the one before, to take over from it */
-#define BATCH_S 30e-6 /* calls in a row that are timed at once */
-#define HOPE    8.0   /* times the cheapest price are not tried */
+#define WIN     0.95  /* a new winner takes at most this share of the old one's time */
+#define BATCH_S 30e-6 /* calls up to this time are timed together */
+#define HOPE    8.0   /* a candidate above this many times the cheapest price is not tried */
 
-/* What was tried at one size. */
+/* The candidates that were measured at one size. */
 typedef struct cell {
     int64_t bytes;
     gy_pick picks[TRIED];
@@ -37,7 +38,7 @@ static double price_of(gy_tuner *tuner, const gy_need_of *need, const gy_pick *p
     return status == GY_OK ? seconds : INFINITY;
 }
 
-/* What the library that started the ranks does has no price: it is always tried. */
+/* The library that started the ranks has no price, so it is always a candidate. */
 static void add_library(const gy_tuner *tuner, const gy_need_of *need, cell *at)
 {
     const gy_site *site = &tuner->comm->site;
@@ -49,7 +50,7 @@ static void add_library(const gy_tuner *tuner, const gy_need_of *need, cell *at)
     }
 }
 
-/* The candidates with the best prices. */
+/* Selects the candidates with the best prices. */
 static void select_picks(gy_tuner *tuner, const gy_need_of *need, cell *at)
 {
     gy_pick all[CANDIDATES];
@@ -83,13 +84,13 @@ static gy_coll_call call_of(const gy_tuner *tuner, const gy_need_of *need)
     GY_ASSERT(!is_registered || tuner->shared_in != NULL);
     gy_dtype dtype = need->type == GY_TYPE_HALF ? GY_BF16 : GY_F32;
     size_t parts = gy_operation_has_parts(need->operation) ? (size_t)tuner->comm->size : 1;
-    return (gy_coll_call){.operation = need->operation,
-                          .dtype = dtype,
-                          .reduction =
-                              GY_SUM, /* what is summed most, and known by every library */
-                          .count = (size_t)need->bytes / parts / gy_dtype_bytes(dtype),
-                          .in = is_registered ? tuner->shared_in : tuner->in,
-                          .out = is_registered ? tuner->shared_out : tuner->out};
+    return (gy_coll_call){
+        .operation = need->operation,
+        .dtype = dtype,
+        .reduction = GY_SUM, /* the most frequent reduction, which every library knows */
+        .count = (size_t)need->bytes / parts / gy_dtype_bytes(dtype),
+        .in = is_registered ? tuner->shared_in : tuner->in,
+        .out = is_registered ? tuner->shared_out : tuner->out};
 }
 
 static bool fits_library(const gy_tuner *tuner, const gy_need_of *kind)
@@ -98,7 +99,7 @@ static bool fits_library(const gy_tuner *tuner, const gy_need_of *kind)
     return gy_library_fits(tuner->comm, &call);
 }
 
-/* Times of all candidates, within about `budget` seconds; *spent is what one round takes. */
+/* Measures all candidates within about `budget` seconds; *spent is the time of one round. */
 static gy_status measure(gy_tuner *tuner, const gy_need_of *need, double budget, cell *at,
                          double *spent)
 {
@@ -138,7 +139,7 @@ static gy_status measure(gy_tuner *tuner, const gy_need_of *need, double budget,
     return GY_OK;
 }
 
-/* The time of a pick at a size; NAN: it was not tried there. */
+/* Returns the time of a pick at a size; NAN: it was not measured at that size. */
 static double time_of(const cell *at, const gy_pick *pick)
 {
     GY_ASSERT(at->count > 0 && pick->row != NULL);
@@ -172,8 +173,8 @@ static void find_winner(cell *at, const cell *before)
     }
 }
 
-/* Where the winner after becomes faster than the one before: on lines through the logarithms,
- * or in the middle. */
+/* Returns the size from which the later winner is faster than the earlier one: the crossing of
+ * the lines through the logarithms of their times, or the middle. */
 static int64_t border(const cell *before, const cell *after)
 {
     GY_ASSERT(before->bytes > 0 && before->bytes < after->bytes);
@@ -213,7 +214,7 @@ static gy_status add_rules(gy_tuner *tuner, const gy_need_of *kind, const cell *
     return GY_OK;
 }
 
-/* All sizes of one kind of call. */
+/* Measures all sizes of one kind of call. */
 static gy_status measure_kind(gy_tuner *tuner, const gy_need_of *kind, double budget)
 {
     GY_ASSERT(budget >= 0);
@@ -245,7 +246,8 @@ static gy_status measure_kind(gy_tuner *tuner, const gy_need_of *kind, double bu
     return add_rules(tuner, kind, cells, count);
 }
 
-/* Rank 0's clock says how much of the time each of `left` kinds has; 0: it is over. */
+/* Broadcasts, by rank 0's clock, how much time each of the `left` kinds has; 0: no time is
+ * left. */
 static gy_status share_time(gy_tuner *tuner, int left, double *budget)
 {
     GY_ASSERT(left > 0);
@@ -281,7 +283,8 @@ gy_status gy_tune_cells(gy_tuner *tuner)
         }
         GY_TRY(share_time(tuner, (KINDS - i) / 2 + 1, &budget));
         if (budget == 0 && i >= GY_MEMORY_COUNT) {
-            break; /* what is left is left to the model, but for the first operation */
+            break; /* the model serves the remaining kinds; the first operation is always
+                      measured */
         }
         GY_TRY(measure_kind(tuner, &kind, budget));
     }

@@ -1,12 +1,13 @@
-/* How a vector is cut: into legs that keep plans short, and chunks that follow each other. */
+/* How a vector is cut: into legs, which limit the length of plans, and chunks, which follow
+ * each other through a plan. */
 #include "coll/coll_priv.h"
 
 #include <string.h>
 
 enum {
     STAGE_CHUNK_BYTES =
-        64 * 1024, /* two slots and the vectors they stand for fit the second cache */
-    DIRECT_CHUNK_BYTES = 256 * 1024, /* so that others in flight get their turn */
+        64 * 1024, /* two slots and their part of the vectors fit the second cache */
+    DIRECT_CHUNK_BYTES = 256 * 1024, /* so that other calls in flight get their turn */
     MESSAGE_CHUNK_BYTES = 1 << 20,
 };
 
@@ -27,7 +28,7 @@ static gy_plan_request request_of(const gy_site *site, const gy_pick *pick, int 
     return request;
 }
 
-/* Staging slots that an algorithm uses here: what a plan of some chunks takes. */
+/* Finds how many staging slots the algorithm's plans use here. */
 static gy_status find_stage_slots(gy_site *site, const gy_algorithm *row, int32_t *slots)
 {
     GY_ASSERT(row >= gy_algorithms && row < gy_algorithms + gy_algorithm_count);
@@ -37,7 +38,8 @@ static gy_status find_stage_slots(gy_site *site, const gy_algorithm *row, int32_
         gy_plan_request request = request_of(site, &(gy_pick){.row = row}, is_one ? 1 : 8);
         gy_steps steps;
         gy_steps_init(&steps);
-        for (int rank = 0; rank < site->ranks; rank++) { /* only a root stages a broadcast */
+        /* All ranks are planned, since only the root of a broadcast stages. */
+        for (int rank = 0; rank < site->ranks; rank++) {
             gy_status status = gy_plan_rank(row, &request, rank, &steps.sink);
             if (status != GY_OK) {
                 gy_steps_free(&steps);
@@ -67,8 +69,7 @@ gy_status gy_site_chunk_bytes(gy_site *site, const gy_algorithm *row, int64_t *b
     return GY_OK;
 }
 
-/* Elements of a block's share of a leg: how often blocks stand side by side in what is counted.
- */
+/* Returns how many blocks lie side by side in the elements that `count` counts. */
 static int64_t spread_of(const gy_site *site, const gy_pick *pick)
 {
     GY_ASSERT(site->ranks > 0);
@@ -86,7 +87,7 @@ gy_status gy_site_cut(gy_site *site, const gy_pick *pick, int64_t count, int64_t
     GY_ASSERT(count >= 0 && element_bytes > 0);
     int64_t unit = gy_unit_of(element_bytes), chunk = 0;
     GY_TRY(gy_site_chunk_bytes(site, pick->row, &chunk));
-    /* A chunk here is what one block holds. */
+    /* From here on, `chunk` counts the elements of one block. */
     chunk = GY_MAX(chunk / element_bytes / unit * unit, unit);
     int64_t parts = gy_operation_has_parts(pick->row->operation) ? site->ranks : 1;
     int64_t spread = spread_of(site, pick);

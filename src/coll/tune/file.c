@@ -1,4 +1,5 @@
-/* What the environment says of choices; where tables of `gyre tune` lie, and whose they are. */
+/* The settings of the environment for choices, and the files that hold the tables of `gyre
+ * tune`. */
 #include "coll/coll_priv.h"
 
 #include "topo/topo.h"
@@ -15,7 +16,7 @@ const char *gy_machine_text(char out[GY_MACHINE_BYTES])
     gy_text text = {.data = NULL};
     const gy_topo_caches *caches = gy_topo_cache_sizes();
     gy_topo_cpu_name(cpu, sizeof(cpu));
-    /* The host's cores: a rank may be bound to one. */
+    /* The count is the host's, since a rank may be bound to one core. */
     gy_text_add(&text, "%s, %ld cores, caches", cpu, sysconf(_SC_NPROCESSORS_ONLN));
     for (int level = 1; level < GY_TOPO_LEVELS; level++) {
         gy_text_add(&text, " %s", gy_text_bytes(size, caches->data_bytes[level]));
@@ -48,7 +49,7 @@ gy_status gy_tuning_path(char *out, size_t size_bytes)
                                      : gy_fail(GY_ARG, "the path of the table is too long");
 }
 
-/* At most one byte more than a table may have. */
+/* Reads at most one byte more than a table may have. */
 static gy_status read_bytes(const char *path, gy_env *env, char *data, size_t *size_bytes)
 {
     const gy_disk_ops *disk = gy_env_disk(env);
@@ -99,8 +100,9 @@ gy_status gy_tuning_read(const char *path, gy_env *env, gy_tuning **tuning)
     return GY_OK;
 }
 
-/* The usual file: one that is not there, or not of this machine, is none. */
-static gy_status open_usual(gy_env *env, bool tells, gy_tuning **tuning)
+/* Opens the usual file; it counts as none if it does not exist or was measured on another
+ * machine. */
+static gy_status open_usual(gy_env *env, bool warns, gy_tuning **tuning)
 {
     GY_ASSERT(*tuning == NULL);
     char path[4096], here[GY_MACHINE_BYTES];
@@ -109,7 +111,7 @@ static gy_status open_usual(gy_env *env, bool tells, gy_tuning **tuning)
     }
     gy_status status = gy_tuning_read(path, env, tuning);
     if (status == GY_OK && strcmp((*tuning)->machine, gy_machine_text(here)) != 0) {
-        gy_log(tells ? GY_LOG_WARN : GY_LOG_INFO,
+        gy_log(warns ? GY_LOG_WARN : GY_LOG_INFO,
                "%s is not used: it was measured on %s, this is %s (gyre tune makes one; "
                "GYRE_TUNE=%s uses it anyway)",
                path, (*tuning)->machine, here, path);
@@ -119,13 +121,13 @@ static gy_status open_usual(gy_env *env, bool tells, gy_tuning **tuning)
     return status == GY_NOTFOUND ? GY_OK : status;
 }
 
-gy_status gy_tuning_open(const char *name, gy_env *env, bool tells, gy_tuning **tuning)
+gy_status gy_tuning_open(const char *name, gy_env *env, bool warns, gy_tuning **tuning)
 {
     GY_ASSERT(tuning != NULL);
     const char *wanted = name != NULL ? name : gy_setting_get("GYRE_TUNE");
     *tuning = NULL;
     if (wanted == NULL) {
-        return open_usual(env, tells, tuning);
+        return open_usual(env, warns, tuning);
     }
     if (strcmp(wanted, "none") == 0) {
         return GY_OK;
@@ -134,7 +136,7 @@ gy_status gy_tuning_open(const char *name, gy_env *env, bool tells, gy_tuning **
     return status < 0 && name == NULL ? gy_fail_within(status, "GYRE_TUNE") : status;
 }
 
-/* A negated errno. */
+/* Returns 0 or a negated errno. */
 static int write_bytes(gy_env *env, const char *path, const char *data, size_t size_bytes)
 {
     const gy_disk_ops *disk = gy_env_disk(env);

@@ -1,4 +1,5 @@
-/* GYRE_COLL: a name for all operations that know it, or `operation=name`, with commas. */
+/* GYRE_COLL: one name for all operations that know it, or a list of `operation=name` with
+ * commas. */
 #include "coll/coll_priv.h"
 
 #include <string.h>
@@ -31,15 +32,15 @@ static gy_status check(gy_operation operation, const char *name)
     return gy_row_parse(operation, name, &row, parameter);
 }
 
-/* The tiny path needs no plan; whatever is larger is chosen. */
+/* "slots" forces nothing: tiny calls use the slots, and larger ones are chosen. */
 static const char *plan_of(const char *name)
 {
     GY_ASSERT(name != NULL);
     return strcmp(name, "slots") == 0 ? NULL : name;
 }
 
-/* Operations that know the name but not its parameter ("hierarchy:flat+ring": there is no ring
- * that broadcasts) choose as if nothing was forced; one at least must know both. */
+/* Operations that know the name but not its parameter choose freely ("hierarchy:flat+ring": no
+ * ring broadcasts). At least one operation must know both. */
 static gy_status force_all(const char *name, const bool *is_given, gy_forced *forced)
 {
     GY_ASSERT(name != NULL && is_given != NULL);

@@ -1,11 +1,11 @@
-/* What links cost: alpha and beta of each class that the ranks have between them, gamma. */
+/* Measures what links cost: alpha and beta of each class between the ranks, and gamma. */
 #include "coll/tune/tune_priv.h"
 
 #include <string.h>
 
 enum { SAMPLES = 9, TINY_CALLS = 32, SMALL = 16 << 10, LARGE = 256 << 10 };
 
-/* No figure is 0 or below: noise, not a free lunch. */
+/* A figure of 0 or below is noise, so it is raised to these. */
 #define LEAST_ALPHA 1e-9
 #define LEAST_BETA  1e-13
 
@@ -30,7 +30,7 @@ static void note(gy_tuner *tuner, gy_link_class link, double alpha, double beta)
                                                    .is_measured = true};
 }
 
-/* Of one core: a and b are in its caches. */
+/* Measures the speed of one core, with both operands in its caches. */
 static gy_status measure_gamma(gy_tuner *tuner, gy_dtype dtype, gy_type_class type)
 {
     double samples[SAMPLES];
@@ -72,7 +72,7 @@ static gy_status measure_reads(gy_tuner *tuner, const char *name, gy_link_class 
     GY_ASSERT(tuner->comm->size > 1);
     GY_ASSERT(!is_direct || tuner->shared_in != NULL);
     if (sizes[0] >= sizes[1]) {
-        return GY_OK; /* more ranks than these buffers are for */
+        return GY_OK; /* the buffers are too small for so many ranks */
     }
     for (int i = 0; i < 2; i++) {
         const gy_coll_call call = {.operation = GY_OPERATION_ALLGATHER,
@@ -89,7 +89,7 @@ static gy_status measure_reads(gy_tuner *tuner, const char *name, gy_link_class 
     return GY_OK;
 }
 
-/* Half a round trip between rank 0 and `peer`; 0 on the others. */
+/* Measures half a round trip between rank 0 and `peer`; other ranks get 0. */
 static gy_status ping(gy_tuner *tuner, int peer, size_t bytes, double *seconds)
 {
     gy_comm *comm = tuner->comm;

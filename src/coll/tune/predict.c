@@ -1,7 +1,7 @@
 /*
- * The model's choice: every algorithm that is possible is priced on the site's links, the
- * cheapest is taken. Prices are of 1.5 times a power of two bytes, at most of one leg. They are
- * kept for all communicators of the process: a pure function's results.
+ * The model's choice: it prices every possible algorithm on the site's links and takes the
+ * cheapest. Prices are computed at 1.5 times a power of two bytes, up to one leg. They are
+ * cached for all communicators of the process, as the results of a pure function.
  */
 #include "coll/coll_priv.h"
 
@@ -9,24 +9,25 @@
 #include <stdio.h>
 #include <string.h>
 
-#define OVERHEAD 0.25 /* of alpha: a message occupies its sender and its receiver */
+/* The share of alpha for which a message occupies its sender and its receiver. */
+#define OVERHEAD 0.25
 
-enum { STEPS_PRICED = 1 << 16, CANDIDATES = 48, KEPT = 256 };
+enum { STEPS_PRICED = 1 << 16, CANDIDATES = 48, CACHED = 256 };
 
-typedef struct kept_pick {
+typedef struct cached_pick {
     uint64_t key; /* 0: free */
     gy_pick pick;
-} kept_pick;
+} cached_pick;
 
-static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
-static kept_pick kept[KEPT];
+static pthread_mutex_t cache_lock = PTHREAD_MUTEX_INITIALIZER;
+static cached_pick cache[CACHED];
 
 static bool is_weighted(const gy_algorithm *row)
 {
     return strncmp(row->name, "weighted", strlen("weighted")) == 0;
 }
 
-/* Hierarchies: the tree or the flat one inside, any across. */
+/* Adds hierarchies: the tree or the flat algorithm inside hosts, any algorithm across them. */
 static int add_hierarchies(const gy_site *site, const gy_algorithm *row, gy_pick *picks,
                            int most)
 {
@@ -34,7 +35,7 @@ static int add_hierarchies(const gy_site *site, const gy_algorithm *row, gy_pick
     static const char *const inside[] = {"tree", "flat"};
     int count = 0;
     if (site->hosts.hosts == site->ranks) {
-        return 0; /* nobody to be inside with */
+        return 0; /* every host has one rank */
     }
     if (row->operation == GY_OPERATION_BARRIER) {
         picks[0] = (gy_pick){.row = row};
@@ -81,7 +82,7 @@ static gy_status never_take(gy_plan_sink *sink, const gy_step *step)
     return GY_OK;
 }
 
-/* Would the plan have more steps than are worth it? */
+/* Tests whether the plan has more steps than pricing it is worth. */
 static gy_status is_too_long(const gy_algorithm *row, const gy_plan_request *request,
                              bool *is_long)
 {
@@ -97,8 +98,8 @@ static gy_status is_too_long(const gy_algorithm *row, const gy_plan_request *req
     return GY_OK;
 }
 
-/* What a plan's price leaves out: messages that need not follow each other cost their rank some
- * time each, and ranks of a host share its link. */
+/* Adds what a plan's price leaves out: independent messages occupy their rank for some time
+ * each, and the ranks of a host share its link. */
 static double with_crowds(const gy_site *site, const gy_links *links,
                           const gy_plan_costs *price)
 {
@@ -133,7 +134,7 @@ gy_status gy_site_price(gy_site *site, const gy_need_of *need, const gy_pick *pi
         return GY_OK;
     }
     GY_TRY(gy_plan_new(pick->row, &request, &plan));
-    bool is_square = pick->row->cut == GY_CUT_PAIRS; /* a part for each pair */
+    bool is_square = pick->row->cut == GY_CUT_PAIRS; /* a part for each pair of ranks */
     int64_t count = need->bytes / pieces.legs * (is_square ? site->ranks : 1);
     gy_status status =
         gy_plan_cost_of(plan, &(gy_volume){.count = count, .element_bytes = 1}, &links, &price);
@@ -164,7 +165,7 @@ static gy_status price_all(gy_site *site, const gy_need_of *need, gy_pick *best)
     return GY_OK;
 }
 
-/* 1.5 times a power of two, up to a leg. */
+/* Rounds to 1.5 times a power of two, up to a leg. */
 static int64_t priced_bytes(int64_t bytes)
 {
     GY_ASSERT(bytes >= 0);
@@ -175,7 +176,7 @@ static int64_t priced_bytes(int64_t bytes)
     return bytes == 0 ? 0 : power + power / 2;
 }
 
-/* Of all that the pick depends on; never 0. */
+/* Hashes all that the pick depends on; never 0. */
 static uint64_t key_of(const gy_site *site, const gy_need_of *need)
 {
     GY_ASSERT(site->host_of != NULL && site->ranks > 0);
@@ -189,7 +190,7 @@ static uint64_t key_of(const gy_site *site, const gy_need_of *need)
                              (int64_t)need->type,
                              (int64_t)need->memory,
                              need->is_known,
-                             need->is_told,
+                             need->is_longest_known,
                              need->bytes};
     uint64_t hosts = gy_hash(site->host_of, (size_t)site->ranks * sizeof(*site->host_of), 0);
     return gy_hash(facts, sizeof(facts), hosts) | 1;
@@ -201,17 +202,17 @@ gy_status gy_site_predict(gy_site *site, const gy_need_of *need, gy_pick *pick)
     priced.bytes = priced_bytes(need->bytes);
     uint64_t key = key_of(site, &priced);
     GY_ASSERT(key != 0);
-    kept_pick *place = &kept[key / 2 % KEPT];
-    pthread_mutex_lock(&kept_lock);
-    bool is_kept = place->key == key;
+    cached_pick *place = &cache[key / 2 % CACHED];
+    pthread_mutex_lock(&cache_lock);
+    bool is_cached = place->key == key;
     *pick = place->pick;
-    pthread_mutex_unlock(&kept_lock);
-    if (is_kept) {
+    pthread_mutex_unlock(&cache_lock);
+    if (is_cached) {
         return GY_OK;
     }
     GY_TRY(price_all(site, &priced, pick));
-    pthread_mutex_lock(&kept_lock);
-    *place = (kept_pick){.key = key, .pick = *pick};
-    pthread_mutex_unlock(&kept_lock);
+    pthread_mutex_lock(&cache_lock);
+    *place = (cached_pick){.key = key, .pick = *pick};
+    pthread_mutex_unlock(&cache_lock);
     return GY_OK;
 }

@@ -1,4 +1,4 @@
-/* The choice as text: what every operation takes, from which size on, and why. */
+/* The choice as text: which algorithm every operation takes, from which size on, and why. */
 #include "coll/coll_priv.h"
 
 #include <string.h>
@@ -33,7 +33,7 @@ static bool is_same(const gy_pick *a, const gy_pick *b)
            strcmp(a->parameter, b->parameter) == 0;
 }
 
-/* One line for each size from which on another one is taken. */
+/* Writes one line for each size from which on another algorithm is taken. */
 static gy_status show_kind(gy_site *site, gy_need_of need, gy_text *out)
 {
     gy_pick last = {.row = NULL}, pick;
@@ -56,7 +56,7 @@ static gy_status show_kind(gy_site *site, gy_need_of need, gy_text *out)
         GY_ASSERT(pick.row != NULL || pick.reason == GY_REASON_NONE);
         last = pick;
         if (is_barrier) {
-            return GY_OK; /* has no size */
+            return GY_OK; /* a barrier has no size */
         }
     }
     return GY_OK;

@@ -1,8 +1,6 @@
-/*
- * Sites: where ranks are, what links cost there, and which algorithm a call takes
- * (docs/decisions/014). Built-in figures are of the development machine (docs/decisions/004,
- * 017).
- */
+/* Sites: where ranks run, what links between them cost, and which algorithm a call takes
+ * (docs/decisions/014). The built-in figures were measured on the development machine
+ * (docs/decisions/004, 017). */
 #include "base/text.h"
 #include "coll/coll_priv.h"
 
@@ -80,7 +78,7 @@ gy_status gy_site_init(gy_site *site, int ranks, const int32_t *host_of,
     if (site->stage_slots == NULL || site->host_of == NULL) {
         return GY_NOMEM;
     }
-    /* Numbered in the order of their first ranks. */
+    /* Hosts are numbered in the order of their first ranks. */
     int hosts = 0;
     for (int rank = 0; rank < ranks && host_of != NULL; rank++) {
         int first = 0;
@@ -123,7 +121,7 @@ bool gy_site_allows(const gy_site *site, const gy_need_of *need, const gy_algori
     bool is_reached = row->need == GY_NEED_MESSAGES ||
                       (site->has_shared && (row->need == GY_NEED_STAGE || is_registered));
     bool is_known = need->is_known || (row->limits & GY_LIMIT_KNOWN) == 0 ||
-                    (need->is_told && row->need == GY_NEED_STAGE);
+                    (need->is_longest_known && row->need == GY_NEED_STAGE);
     return row->operation == need->operation && is_reached && is_known &&
            (!reduces(need->operation) || row->order >= need->order);
 }
@@ -160,7 +158,7 @@ const char *gy_site_message_name(gy_operation operation, int64_t bytes)
     }
 }
 
-/* Take a row by its name where it is possible. */
+/* Takes a row by its name if it is possible. */
 static bool take(const gy_site *site, const gy_need_of *need, const char *name,
                  gy_reason reason, gy_pick *pick)
 {
@@ -198,7 +196,8 @@ static bool take_measured(const gy_site *site, const gy_need_of *need, gy_pick *
     return true;
 }
 
-/* Crowded ranks on the loopback: those of a core sum first, one of each core doubles. */
+/* Crowded ranks on the loopback: the ranks of each core sum first, then one rank of each core
+ * doubles. */
 static bool take_folded(const gy_site *site, const gy_need_of *need, gy_pick *pick)
 {
     GY_ASSERT(site->loop_cores >= 0);
@@ -211,8 +210,11 @@ static bool take_folded(const gy_site *site, const gy_need_of *need, gy_pick *pi
     return true;
 }
 
-/* On one host. Two ranks: one meeting wins for small vectors, half the bytes
- * between the cores for large ones. Crowded ranks: who runs sums, while vectors fit staging. */
+/*
+ * Takes the built-in choice on one host. Of two ranks, one meeting wins for small vectors and
+ * half of the bytes between the cores for large ones. Among crowded ranks, those that run do
+ * the sums while vectors fit staging.
+ */
 static bool take_built_in(const gy_site *site, const gy_need_of *need, gy_pick *pick)
 {
     bool is_private = need->memory == GY_MEMORY_PRIVATE;

@@ -87,7 +87,7 @@ static gy_status read_combine(reader *from)
     return GY_OK;
 }
 
-/* Could such a rule ever be followed? */
+/* Checks that a call can follow the rule. */
 static gy_status check_rule(const gy_rule *rule)
 {
     GY_ASSERT(rule->row != NULL && rule->row->operation == rule->operation);
@@ -249,7 +249,7 @@ gy_status gy_tuning_parse(const char *text, size_t size_bytes, const char *path,
     return status;
 }
 
-/* ---- Keeping ---- */
+/* ---- Storing ---- */
 
 void gy_tuning_fini(gy_tuning *tuning)
 {
@@ -330,8 +330,8 @@ gy_rules gy_tuning_select(const gy_tuning *tuning, const gy_rule *kind, int rank
         if (compare_kinds(&same, rule) != 0 || !is_near) {
             continue;
         }
-        /* Nearer is a smaller ratio; of two alike the one with fewer ranks, which came first.
-         */
+        /* A smaller ratio is nearer; of two equal ratios the one with fewer ranks wins, which
+         * comes first. */
         int held = best.count == 0 ? 0 : best.first->ranks;
         int64_t held_low = GY_MIN(held, ranks), held_high = GY_MAX(held, ranks);
         if (best.count == 0 || high * held_low < held_high * low) {

@@ -1,4 +1,5 @@
-/* `gyre tune`: measure, keep what is known of other numbers of ranks, write the table. */
+/* `gyre tune`: measures, retains what the old table has for other numbers of ranks, writes the
+ * table. */
 #include "coll/tune/tune_priv.h"
 
 #include <stdlib.h>
@@ -27,7 +28,7 @@ gy_status gy_tune_agree(const gy_tuner *tuner, double *values, size_t count)
     return gy_allreduce(tuner->comm, values, values, count, GY_F64, GY_MAX);
 }
 
-/* Nothing is in flight. NULL: what was forced before. */
+/* Forces the algorithm `name`; NULL: restores what was forced before. No call is in flight. */
 static void force(gy_comm *comm, gy_operation operation, const char *name,
                   const gy_forced *before)
 {
@@ -57,7 +58,8 @@ gy_status gy_tune_time(gy_tuner *tuner, const gy_coll_call *call, const char *na
     return status;
 }
 
-/* What stays of the table that is there: other numbers of ranks, other links. */
+/* Copies from the old table the rules of other numbers of ranks and the links that were not
+ * measured now. */
 static gy_status keep_others(gy_tuner *tuner, const gy_tuning *old)
 {
     GY_ASSERT(old != NULL && old != tuner->tuning);
@@ -94,7 +96,7 @@ static gy_status find_path(const gy_tune_options *options, char *path, size_t si
     return GY_OK;
 }
 
-/* On rank 0: the table that is there, if it is of this machine. */
+/* On rank 0, opens the old table, if it was measured on this machine. */
 static gy_status open_old(const char *path, gy_env *env, gy_tuning **old)
 {
     GY_ASSERT(*old == NULL);
@@ -108,7 +110,7 @@ static gy_status open_old(const char *path, gy_env *env, gy_tuning **old)
     return status == GY_NOTFOUND ? GY_OK : status;
 }
 
-/* Every rank's status, or that another one failed. */
+/* Returns this rank's failure, or that another rank has failed. */
 static gy_status agree_status(gy_comm *comm, gy_status mine)
 {
     GY_ASSERT(mine <= GY_OK);
@@ -149,7 +151,7 @@ static gy_status measure(gy_tuner *tuner)
     GY_ASSERT(tuner->comm->size > 1 && tuner->in != NULL);
     GY_TRY(gy_tune_links(tuner));
     GY_TRY(gy_tuning_seal(tuner->tuning));
-    site->tuning = tuner->tuning; /* its links say what has a chance */
+    site->tuning = tuner->tuning; /* its links decide which candidates are measured */
     gy_status status = gy_tune_cells(tuner);
     site->tuning = before;
     return status;

@@ -1,24 +1,26 @@
 /*
- * Ranks that share memory exchange the counts of gather, scatter and all-to-all in their vector
- * variants, where a count is known on the side that gives a part and on the side that takes it.
- * Each rank writes the counts that it knows into its slot. So the one meeting of every call
- * also finds the longest part (all ranks may then cut alike and go through staging), and both
- * sides of a part compare their counts. Parts that fit are piggybacked behind the counts: then
- * the meeting was all.
+ * Ranks that share memory exchange the counts of the vector variants of gather, scatter and
+ * all-to-all, where only the giver and the taker of a part know its count. Each rank writes the
+ * counts that it knows into its slot. So the one meeting of every call also finds the longest
+ * part, by which all ranks cut alike and use staging, and both sides of a part compare their
+ * counts. Parts that fit are piggybacked behind the counts: then the call ends with that
+ * meeting.
  *
- *   slot.inline_payload   where registered buffers lie; then twice the longest part, plus one
- *                         where the parts are piggybacked
- *   slot.data             the counts: gather and scatter have one, the root one a rank;
- *                         all-to-all has those given, then those taken. Then the parts given.
+ *   slot.inline_payload   the offsets of registered buffers; then twice the longest part, plus
+ *                         one where the parts are piggybacked
+ *   slot.data             the counts: gather and scatter have one, or at the root one per rank;
+ *                         all-to-all has the counts given, then those taken. The parts that
+ *                         the rank gives follow.
  *
- * Where all ranks know all counts (allgather, reduce-scatter) no count is exchanged, and parts
- * are piggybacked alone.
+ * Where all ranks know all counts (allgather, reduce-scatter) they exchange none, and the slots
+ * hold the parts alone.
  */
 #include "coll/coll_priv.h"
 
 #include <string.h>
 
-enum { RANKS_MOST = GY_TINY_BYTES / 4 / sizeof(int64_t) }; /* whose counts leave room */
+/* The counts of so many ranks take at most half a slot. */
+enum { RANKS_MOST = GY_TINY_BYTES / 4 / sizeof(int64_t) };
 
 bool gy_count_exchange_asks(const gy_comm *comm, const gy_coll_call *call)
 {
@@ -26,7 +28,7 @@ bool gy_count_exchange_asks(const gy_comm *comm, const gy_coll_call *call)
            !gy_parts_are_known(call);
 }
 
-/* What this rank knows of counts. */
+/* The counts that this rank knows. */
 typedef struct known_counts {
     const int64_t *lists[2]; /* (count each) */
     int list_count, count;
@@ -52,7 +54,7 @@ static void find_counts(const gy_coll *coll, known_counts *known)
     }
 }
 
-/* Bytes of the counts that a rank lays out. */
+/* Returns the bytes of the counts that a rank writes. */
 static size_t head_of(const gy_coll *coll, int rank)
 {
     const gy_coll_call *call = &coll->call;
@@ -74,7 +76,7 @@ static int64_t longest_of(const int64_t *counts, int parts, int64_t longest)
     return longest;
 }
 
-/* The parts of a buffer one behind the other. */
+/* Copies the parts of a buffer one behind the other. */
 static size_t pack(const gy_comm *comm, const gy_parts *parts, size_t element, const void *from,
                    uint8_t *to)
 {
@@ -93,7 +95,7 @@ static size_t pack(const gy_comm *comm, const gy_parts *parts, size_t element, c
     return at;
 }
 
-/* A tiny call whose counts all know. */
+/* Writes the data of a tiny call whose counts all ranks know. */
 static size_t enter_known(const gy_coll *coll, gy_coll_slot *slot)
 {
     const gy_coll_call *call = &coll->call;
@@ -109,7 +111,7 @@ static size_t enter_known(const gy_coll *coll, gy_coll_slot *slot)
     return bytes;
 }
 
-/* The parts that this rank gives, behind the counts. */
+/* Writes the parts that this rank gives behind the counts. */
 static void lay_out_parts(const gy_coll *coll, size_t bytes, uint8_t *to)
 {
     const gy_coll_call *call = &coll->call;
@@ -143,8 +145,8 @@ size_t gy_count_exchange_enter(gy_coll *coll, gy_coll_slot *slot)
     GY_ASSERT(head <= GY_TINY_BYTES);
     coll->is_all_inline =
         head + bytes <= GY_TINY_BYTES && comm->site.forced->names[call->operation] == NULL;
-    int64_t told = coll->longest * 2 + coll->is_all_inline;
-    memcpy(slot->inline_payload + sizeof(gy_remote_address), &told, sizeof(told));
+    int64_t note = coll->longest * 2 + coll->is_all_inline;
+    memcpy(slot->inline_payload + sizeof(gy_remote_address), &note, sizeof(note));
     if (!coll->is_all_inline || bytes == 0) {
         return head;
     }
@@ -152,14 +154,14 @@ size_t gy_count_exchange_enter(gy_coll *coll, gy_coll_slot *slot)
     return head + bytes;
 }
 
-/* The counts in a rank's slot. */
+/* Returns the counts in a rank's slot. */
 static const int64_t *counts_in(const gy_coll_slot *slot)
 {
     GY_ASSERT(slot != NULL);
     return (const int64_t *)(const void *)slot->data;
 }
 
-/* The counts of one part as `from` gives and `to` expects it. */
+/* Compares the counts of one part: what `from` gives and what `to` expects. */
 static gy_status compare(const gy_coll *coll, int from, int to, const int64_t counts[2])
 {
     const gy_comm *comm = coll->comm;
@@ -179,12 +181,12 @@ gy_status gy_count_exchange_compare(gy_coll *coll, int rank, const gy_coll_slot 
     const int64_t *theirs = counts_in(slot), *in = call->in_parts.counts;
     const int64_t *out = call->out_parts.counts;
     int me = comm->rank;
-    int64_t told = 0, own = (int64_t)call->count;
+    int64_t note = 0, own = (int64_t)call->count;
     GY_ASSERT(rank != me && gy_comm_has_rank(comm, rank));
     GY_ASSERT(gy_count_exchange_asks(comm, call));
-    memcpy(&told, slot->inline_payload + sizeof(gy_remote_address), sizeof(told));
-    coll->longest = GY_MAX(coll->longest, told / 2);
-    coll->is_all_inline = coll->is_all_inline && told % 2 == 1;
+    memcpy(&note, slot->inline_payload + sizeof(gy_remote_address), sizeof(note));
+    coll->longest = GY_MAX(coll->longest, note / 2);
+    coll->is_all_inline = coll->is_all_inline && note % 2 == 1;
     if (call->operation == GY_OPERATION_ALLTOALL) {
         GY_TRY(compare(coll, rank, me, (const int64_t[]){theirs[me], out[rank]}));
         return compare(coll, me, rank, (const int64_t[]){in[rank], theirs[comm->size + me]});
@@ -201,8 +203,8 @@ gy_status gy_count_exchange_compare(gy_coll *coll, int rank, const gy_coll_slot 
                      : compare(coll, rank, me, (const int64_t[]){theirs[me], own});
 }
 
-/* Elements before part `part` of those that a rank told. */
-static int64_t told_before(const gy_coll *coll, int rank, int part)
+/* Returns the elements before part `part` of those that a rank gives. */
+static int64_t counts_before(const gy_coll *coll, int rank, int part)
 {
     GY_ASSERT(gy_comm_has_rank(coll->comm, rank) && part <= coll->comm->size);
     const int64_t *counts = counts_in(gy_coll_slot_of(coll->comm, rank, coll->number));
@@ -215,10 +217,10 @@ static int64_t told_before(const gy_coll *coll, int rank, int part)
 
 int64_t gy_count_exchange_start(const gy_coll *coll, int rank)
 {
-    return told_before(coll, rank, coll->comm->rank);
+    return counts_before(coll, rank, coll->comm->rank);
 }
 
-/* From where in a rank's slot this rank takes its part. */
+/* Returns the offset of this rank's part in a rank's slot. */
 static size_t part_in(const gy_coll *coll, int rank)
 {
     const gy_coll_call *call = &coll->call;

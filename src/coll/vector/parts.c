@@ -1,18 +1,19 @@
 /*
- * Parts of unequal length: what a rank of a vector variant knows of the counts, and where every
- * block of a call lies in the buffers.
+ * Parts of unequal length: which counts a rank of a vector variant knows, and where every block
+ * of a call lies in the buffers.
  *
  *   allgather       all ranks know all counts (out_parts)
- *   reduce-scatter  likewise (in_parts)
+ *   reduce-scatter  all ranks know all counts (in_parts)
  *   gather          the root knows all (out_parts), every rank its own
- *   scatter         likewise (in_parts)
- *   all-to-all      each rank its row (in_parts) and its column (out_parts)
+ *   scatter         the root knows all (in_parts), every rank its own
+ *   all-to-all      each rank knows its row (in_parts) and its column (out_parts)
  */
 #include "coll/coll_priv.h"
 
 #include <string.h>
 
-/* The side whose parts the call names, for those that have one. */
+/* Returns the side that has parts in the call; all-to-all has two, of which this is the output.
+ */
 static const gy_parts *side_of(const gy_coll_call *call)
 {
     GY_CHECK_DEEP(gy_call_has_parts(call));
@@ -124,7 +125,8 @@ uint64_t gy_parts_hash(const gy_comm *comm, const gy_coll_call *call, uint64_t s
     return gy_parts_are_known(call) ? gy_hash(side_of(call)->counts, bytes, salt) : salt;
 }
 
-/* Where parts begin: as said, else one after the other. */
+/* Returns the displacements of the parts: the user's, else those of parts one after the other.
+ */
 static const int64_t *displacements_of(const gy_comm *comm, const gy_parts *parts,
                                        int64_t *room)
 {
@@ -140,7 +142,7 @@ static const int64_t *displacements_of(const gy_comm *comm, const gy_parts *part
     return room;
 }
 
-/* Where this rank's parts begin in the inputs of those that it reads from. */
+/* Finds where this rank's parts begin in the inputs of the ranks that it reads from. */
 static void find_remote_displacements(const gy_coll *coll, gy_layout *layout,
                                       int64_t *in_displacements, int64_t *remote_displacements)
 {
