@@ -127,8 +127,13 @@ GY_API gy_pool *gy_comm_pool(gy_comm *comm);
 /* ---- Collectives ----
  *
  * One calling style: communicator, input, output, count, element type, and then what the
- * operation alone has, reduction and root. Where each rank has a count of its own (the vector
- * variants, named ...v as in MPI), `parts` stands where `count` stood.
+ * operation alone has, reduction and root. Every rank gives `count` elements, gets `count`
+ * elements, or both. A buffer that has a part for each rank holds size * count elements, the
+ * parts in the order of the ranks.
+ *
+ * The vector variants, named ...v as in MPI, do what the operation without the v does, with
+ * parts of different lengths: part r, of rank r, has parts->counts[r] elements. `parts` stands
+ * where `count` stood; a rank whose other buffer is one part has a `count` for that one.
  *
  * gy_NAME runs the collective and returns when it has ended. gy_NAME_call takes the same
  * arguments without the communicator and gives the call as a value, for everything else that
@@ -169,51 +174,49 @@ typedef struct gy_coll_call {
     double timeout_s; /* 0: the communicator's */
 } gy_coll_call;
 
-/** All ranks get the same bits of the combination of `count` elements of every rank. */
+/** All ranks get the combination of the inputs of all ranks, with the same bits. */
 GY_API GY_MUST_CHECK gy_status gy_allreduce(gy_comm *comm, const void *in, void *out,
                                             size_t count, gy_dtype dtype,
                                             gy_reduction reduction);
 GY_API gy_coll_call gy_allreduce_call(const void *in, void *out, size_t count, gy_dtype dtype,
                                       gy_reduction reduction);
 
-/** Root alone gets the combination in `out`; the others' `out` is not used. */
+/** Root alone gets the combination; the others' `out` is not used. */
 GY_API GY_MUST_CHECK gy_status gy_reduce(gy_comm *comm, const void *in, void *out, size_t count,
                                          gy_dtype dtype, gy_reduction reduction, int root);
 GY_API gy_coll_call gy_reduce_call(const void *in, void *out, size_t count, gy_dtype dtype,
                                    gy_reduction reduction, int root);
 
-/** `count` elements go from root's `data` to the `data` of all others. */
+/** All ranks get root's `data` in theirs. */
 GY_API GY_MUST_CHECK gy_status gy_broadcast(gy_comm *comm, void *data, size_t count,
                                             gy_dtype dtype, int root);
 GY_API gy_coll_call gy_broadcast_call(void *data, size_t count, gy_dtype dtype, int root);
 
-/** Each rank gives `count` elements; `out` gets size * count, in the order of the ranks. */
+/** All ranks get the inputs of all ranks, as parts of `out`. */
 GY_API GY_MUST_CHECK gy_status gy_allgather(gy_comm *comm, const void *in, void *out,
                                             size_t count, gy_dtype dtype);
 GY_API gy_coll_call gy_allgather_call(const void *in, void *out, size_t count, gy_dtype dtype);
 
-/** Each rank gives `count` elements; root's `out` gets size * count, in the order of the ranks.
- */
+/** Root alone gets the inputs of all ranks, as parts of `out`. */
 GY_API GY_MUST_CHECK gy_status gy_gather(gy_comm *comm, const void *in, void *out, size_t count,
                                          gy_dtype dtype, int root);
 GY_API gy_coll_call gy_gather_call(const void *in, void *out, size_t count, gy_dtype dtype,
                                    int root);
 
-/** Root's `in` holds size * count elements; each rank's `out` gets its `count`. */
+/** Each rank gets its part of root's `in`; the others' `in` is not used. */
 GY_API GY_MUST_CHECK gy_status gy_scatter(gy_comm *comm, const void *in, void *out,
                                           size_t count, gy_dtype dtype, int root);
 GY_API gy_coll_call gy_scatter_call(const void *in, void *out, size_t count, gy_dtype dtype,
                                     int root);
 
-/** `in` holds size * count elements; `out` gets this rank's `count` of the combination. */
+/** Each rank gets its part of the combination; `in` has all parts. */
 GY_API GY_MUST_CHECK gy_status gy_reduce_scatter(gy_comm *comm, const void *in, void *out,
                                                  size_t count, gy_dtype dtype,
                                                  gy_reduction reduction);
 GY_API gy_coll_call gy_reduce_scatter_call(const void *in, void *out, size_t count,
                                            gy_dtype dtype, gy_reduction reduction);
 
-/** `in` holds `count` elements for each rank, `out` gets `count` from each, both in the order
- * of the ranks. */
+/** Part d of `in` goes to rank d, part s of `out` comes from rank s. */
 GY_API GY_MUST_CHECK gy_status gy_alltoall(gy_comm *comm, const void *in, void *out,
                                            size_t count, gy_dtype dtype);
 GY_API gy_coll_call gy_alltoall_call(const void *in, void *out, size_t count, gy_dtype dtype);
@@ -232,36 +235,33 @@ GY_API GY_MUST_CHECK gy_status gy_exclusive_scan(gy_comm *comm, const void *in, 
 GY_API gy_coll_call gy_exclusive_scan_call(const void *in, void *out, size_t count,
                                            gy_dtype dtype, gy_reduction reduction);
 
-/** `in` holds parts->counts[rank] elements; every rank names all counts. */
+/** Every rank names all counts of `out`. */
 GY_API GY_MUST_CHECK gy_status gy_allgatherv(gy_comm *comm, const void *in, void *out,
                                              const gy_parts *parts, gy_dtype dtype);
 GY_API gy_coll_call gy_allgatherv_call(const void *in, void *out, const gy_parts *parts,
                                        gy_dtype dtype);
 
-/** Each rank gives `count` elements; `parts` says at root where they go, and is not used
- * elsewhere. */
+/** Root alone names the parts of `out`; elsewhere `parts` is not used. */
 GY_API GY_MUST_CHECK gy_status gy_gatherv(gy_comm *comm, const void *in, size_t count,
                                           void *out, const gy_parts *parts, gy_dtype dtype,
                                           int root);
 GY_API gy_coll_call gy_gatherv_call(const void *in, size_t count, void *out,
                                     const gy_parts *parts, gy_dtype dtype, int root);
 
-/** Each rank gets `count` elements; `parts` says at root where they lie, and is not used
- * elsewhere. */
+/** Root alone names the parts of `in`; elsewhere `parts` is not used. */
 GY_API GY_MUST_CHECK gy_status gy_scatterv(gy_comm *comm, const void *in, const gy_parts *parts,
                                            void *out, size_t count, gy_dtype dtype, int root);
 GY_API gy_coll_call gy_scatterv_call(const void *in, const gy_parts *parts, void *out,
                                      size_t count, gy_dtype dtype, int root);
 
-/** Rank r gets part r, parts->counts[r] elements, of the combination of the inputs of all
- * ranks. */
+/** Every rank names all counts of `in`. */
 GY_API GY_MUST_CHECK gy_status gy_reduce_scatterv(gy_comm *comm, const void *in, void *out,
                                                   const gy_parts *parts, gy_dtype dtype,
                                                   gy_reduction reduction);
 GY_API gy_coll_call gy_reduce_scatterv_call(const void *in, void *out, const gy_parts *parts,
                                             gy_dtype dtype, gy_reduction reduction);
 
-/** Part d of `in` goes to rank d, part s of `out` comes from rank s. Not in place. */
+/** Each rank names the counts of its own `in` and `out`. Not in place. */
 GY_API GY_MUST_CHECK gy_status gy_alltoallv(gy_comm *comm, const void *in,
                                             const gy_parts *in_parts, void *out,
                                             const gy_parts *out_parts, gy_dtype dtype);
@@ -420,12 +420,13 @@ GY_API __attribute__((noreturn)) void gy_comm_abort(gy_comm *comm, int code, con
  */
 GY_API void gy_comm_revoke(gy_comm *comm);
 
-/** What ranks agree on: in what this one says, out what is common to all that live. */
+/** What ranks agree on: in, the values of this rank; out, their combination over the live
+ * ranks. */
 typedef struct gy_agreement {
-    uint32_t flags; /* AND */
-    int64_t least;  /* MIN */
-    int64_t most;   /* MAX */
-    int lost;       /* out: ranks that are gone */
+    uint32_t flags;    /* AND */
+    int64_t value_min; /* MIN */
+    int64_t value_max; /* MAX */
+    int lost;          /* out: ranks that are gone */
 } gy_agreement;
 
 /**

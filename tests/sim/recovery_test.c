@@ -83,13 +83,13 @@ static bool live_an_epoch(baton *all, int rank, gy_comm *comm, chapter *now)
                  (unsigned long long)members, gy_comm_size(comm));
     }
     tempt_fate(all, rank);
-    gy_agreement agreement = {.flags = status >= 0, .least = rank, .most = rank};
+    gy_agreement agreement = {.flags = status >= 0, .value_min = rank, .value_max = rank};
     status = gy_comm_agree(comm, &agreement);
     if (!baton_is_up(all, rank)) {
         return true;
     }
     assert_ok(status);
-    assert_true(agreement.least <= rank && agreement.most >= rank);
+    assert_true(agreement.value_min <= rank && agreement.value_max >= rank);
     if (!now->is_written) {
         now->is_written = true;
         now->flags = agreement.flags;

@@ -298,14 +298,14 @@ gy_status gy_agree(gy_comm *comm, gy_agreement *agreement, bool *is_lost)
         ballot *own = own_of(&all);
         own->kind = BALLOT_STATE;
         own->flags = agreement->flags;
-        own->least = agreement->least;
-        own->most = agreement->most;
+        own->least = agreement->value_min;
+        own->most = agreement->value_max;
         status = come_to_agree(&all);
     }
     if (status >= 0) {
         const ballot *own = own_of(&all);
-        *agreement =
-            (gy_agreement){.flags = own->flags, .least = own->least, .most = own->most};
+        *agreement = (gy_agreement){
+            .flags = own->flags, .value_min = own->least, .value_max = own->most};
         for (int rank = 0; rank < comm->size; rank++) {
             is_lost[rank] = is_dead(own, rank);
             agreement->lost += is_lost[rank];

@@ -136,7 +136,7 @@ static gy_status shrink(gy_comm *comm, bool *is_lost, gy_comm **survivors)
                                    gy_comm_peer(comm, comm->rank)));
         gy_comm_call_ends(comm);
     }
-    gy_agreement agreement = {.most = (int64_t)numbers_above(comm)};
+    gy_agreement agreement = {.value_max = (int64_t)numbers_above(comm)};
     gy_ground_listen(ground, comm->epoch + 1);
     GY_TRY(gy_agree(comm, &agreement, is_lost));
     for (int rank = 0; rank < comm->size; rank++) {
@@ -145,7 +145,7 @@ static gy_status shrink(gy_comm *comm, bool *is_lost, gy_comm **survivors)
     ground->epoch = comm->epoch + 1;
     gy_ground_listen(ground, ground->epoch);
     GY_ASSERT(!is_lost[comm->rank]);
-    return make_root(comm, is_lost, (uint64_t)agreement.most, survivors);
+    return make_root(comm, is_lost, (uint64_t)agreement.value_max, survivors);
 }
 
 gy_status gy_comm_shrink(gy_comm *comm, gy_comm **survivors)
