@@ -1,8 +1,9 @@
 /**
- * Bulk: a region of a file, or of memory, goes from the node that has it to one that asks, on a
- * connection of its own, so that no beat waits behind it. Chunks carry a checksum that the
- * receiver verifies, and are compressed where the first one shows that it pays. The sender is
- * never ahead by more than the receiver's window. Nodes on sockets alone.
+ * Bulk transfers: a region of a file or of memory goes from the node that has it to the node
+ * that requests it, on a connection of its own, so that it delays no heartbeat. Each chunk has
+ * a checksum that the receiver verifies, and chunks are compressed if the first one shows that
+ * it pays. The sender is never further ahead than the receiver's window. Only for nodes on
+ * sockets.
  */
 #ifndef GY_RPC_BULK_H
 #define GY_RPC_BULK_H
@@ -15,63 +16,66 @@ typedef struct gy_bulk_extent {
     uint64_t offset, size_bytes;
 } gy_bulk_extent;
 
-/** What a name stands for. */
+/** The region that a name denotes. */
 typedef struct gy_bulk_region {
     int fd;        /* readable by pread */
-    bool is_taken; /* closed with the transfer */
+    bool is_taken; /* the transfer closes fd at its end */
     uint64_t offset, size_bytes;
-    /* Or it is no file, but these `size_bytes`, freed with gy_free at the transfer's end. */
+    /* Alternatively no file, but `size_bytes` of memory, freed with gy_free at the transfer's
+     * end. */
     uint8_t *data;
-    /* Where the region is not one piece of the file: its pieces, in order, `size_bytes` in all;
-     * freed with gy_free at the transfer's end. NULL: it is one, at `offset`. */
+    /* For a region that is not contiguous in the file: its extents, in order, `size_bytes`
+     * together; freed with gy_free at the transfer's end. NULL: contiguous at `offset`. */
     gy_bulk_extent *extents;
     size_t extent_count;
-    /* Goes to the receiver before the bytes. */
+    /* Sent to the receiver before the bytes. */
     uint8_t note[GY_BULK_NOTE_BYTES];
     uint32_t note_bytes;
 } gy_bulk_region;
 
-/** Of a node that has something to fetch; outlives it. */
+/** The callbacks of a node that serves regions; must outlive the node. */
 typedef struct gy_bulk_server {
-    uint32_t roles; /* bits of who may fetch */
-    /** Find it, soon: it holds up the node. A failure is told to the receiver. Role and subject
-     * ("": none) were proved; without keys GY_RPC_ROLES. */
+    uint32_t roles; /* bits GY_RPC_MAY(...) of the roles that may fetch */
+    /** Find the region of a name, quickly, because it blocks the node. A failure is sent to the
+     * receiver. Role and subject ("": none) are authenticated; without keys GY_RPC_ROLES. */
     gy_status (*find)(void *arg, gy_rpc_role role, const char *subject, const void *name,
                       size_t name_bytes, gy_bulk_region *region);
     void *arg;
-    int transfer_max; /* connections at once; 0: 64 */
+    int transfer_max; /* most connections at once; 0: 64 */
 } gy_bulk_server;
 
 typedef struct gy_bulk_fetch {
-    const char *address; /* "HOST:PORT" of the node that has it */
-    const void *name;    /* (name_bytes) the service's own words; copied */
+    const char *address; /* "HOST:PORT" of the serving node */
+    const void *name;    /* (name_bytes) defined by the service; copied */
     size_t name_bytes;
-    uint64_t offset, size_bytes; /* within the region; UINT64_MAX: to its end */
+    uint64_t offset, size_bytes; /* range within the region; UINT64_MAX: to its end */
     gy_deadline deadline;
-    /* Where it goes: to `at` of `fd`, the caller's, by pwrite, unless `take` is there. */
+    /* Destination: written by pwrite at `at` of the caller's `fd`, unless `take` is set. */
     int fd;
     uint64_t at;
-    /* Optional, once, before all bytes: how many will come, and the server's note of them. */
+    /* Optional, called once before all bytes: how many will come, and the server's note about
+     * them. */
     gy_status (*begun)(void *arg, uint64_t size_bytes, const void *note, size_t note_bytes);
-    /* In order. GY_OK taken; GY_AGAIN not now: the same again after gy_rpc_bulk_go_on; < 0 ends
-     * it.
-     */
+    /* Takes bytes in order. GY_OK taken; GY_AGAIN not now: called again with the same bytes
+     * after gy_rpc_bulk_go_on; < 0 ends the transfer. */
     gy_status (*take)(void *arg, uint64_t offset, const void *data, size_t size_bytes);
-    /* Once, from a turn: GY_OK all is there; GY_PEER; GY_TIMEOUT; GY_FORMAT a checksum;
-     * GY_CANCELLED; GY_IO; or the server's refusal. `size_bytes` came in order before it. */
+    /* Called once, from a turn: GY_OK complete; GY_PEER; GY_TIMEOUT; GY_FORMAT a wrong
+     * checksum; GY_CANCELLED; GY_IO; or the server's refusal. `size_bytes` arrived in order
+     * before. */
     void (*done)(void *arg, gy_status status, uint64_t size_bytes);
     void *arg;
-    size_t window_bytes;  /* 0: 4 MiB */
-    bool is_raw;          /* never compressed */
-    uint64_t *wire_bytes; /* optional: raised before `done` by what came, heads included */
+    size_t window_bytes; /* 0: 4 MiB */
+    bool is_raw;         /* never compressed */
+    /* optional: incremented before `done` by the received bytes, headers included */
+    uint64_t *wire_bytes;
 } gy_bulk_fetch;
 
-/** GY_OK *number names it; GY_ARG; GY_NOMEM; what dialling gives. */
+/** Begin a transfer. GY_OK *number identifies it; GY_ARG; GY_NOMEM; failures of dialling. */
 GY_MUST_CHECK gy_status gy_rpc_bulk_begin(gy_rpc *rpc, const gy_bulk_fetch *fetch,
                                           uint64_t *number);
-/** `take` may be called again, from the next turn. */
+/** Let `take` be called again, from the next turn on. */
 void gy_rpc_bulk_go_on(gy_rpc *rpc, uint64_t number);
-/** `done` comes with GY_CANCELLED, from the next turn. */
+/** Cancel: `done` is called with GY_CANCELLED, from the next turn. */
 void gy_rpc_bulk_cancel(gy_rpc *rpc, uint64_t number);
 
 #endif

@@ -1,4 +1,4 @@
-/* The key ring as a node uses it: read, derived, kept, read again. */
+/* The key ring as a node uses it: read, derived, cached, and read again after a change. */
 #include "rpc/keyring_priv.h"
 
 #include "base/text.h"
@@ -20,7 +20,7 @@ const char *const gy_keyring_roles[GY_RPC_ROLES] = {
 typedef struct ring_key {
     uint64_t epoch;
     gy_rpc_role role;
-    char subject[GY_RPC_SUBJECT_BYTES]; /* "": of the role itself */
+    char subject[GY_RPC_SUBJECT_BYTES]; /* "": for the whole role */
     gy_transport_key key;
     char name[GY_KEY_NAME_BYTES];
 } ring_key;
@@ -33,7 +33,7 @@ typedef struct ring_keys {
 struct gy_keyring {
     char *path;
     ring_keys keys;
-    struct stat facts; /* of the file that was read, or that was refused */
+    struct stat facts; /* stat data of the file that was read or refused */
     char text[256];
 };
 
@@ -117,7 +117,7 @@ bool gy_rpc_ring_has(const ring_line *line, gy_rpc_role role, const char *subjec
                                                           strcmp(line->subject, subject) == 0));
 }
 
-/* The next key on the way from a secret to a subject: HKDF, with what it is for as info. */
+/* Derive the next key on the way from a secret to a subject: HKDF, with its purpose as info. */
 static gy_status derive(const uint8_t *secret, size_t size_bytes, uint64_t epoch,
                         const char *info, gy_transport_key *key)
 {
@@ -182,7 +182,8 @@ static gy_status add_key(ring_keys *keys, const ring_line *line, gy_rpc_role rol
                            (unsigned long long)epoch);
         }
     }
-    if (keys->count == keys->capacity) { /* not by a resize, which would leave keys behind */
+    /* allocate and copy instead of a realloc, which would leave keys in freed memory */
+    if (keys->count == keys->capacity) {
         size_t capacity = GY_MAX(2 * keys->capacity, (size_t)16);
         ring_key *items = gy_alloc_zero("rpc.keyring", capacity, sizeof(*items));
         if (items == NULL) {
@@ -331,7 +332,7 @@ gy_status gy_keyring_open(const char *path, gy_keyring **ring)
 {
     gy_keyring *made = NULL;
     GY_TRY(make(path, &made));
-    (void)lstat(path, &made->facts); /* what it does not see, the reader says */
+    (void)lstat(path, &made->facts); /* the reader reports a missing file */
     gy_status status = load(made);
     if (status < 0) {
         gy_keyring_free(made);
@@ -367,9 +368,9 @@ gy_status gy_keyring_refresh(gy_keyring *ring)
     return GY_AGAIN;
 }
 
-/* ---- Which key ---- */
+/* ---- Choice of a key ---- */
 
-/* The only subject that keys of a role are for; NULL: none, or several. */
+/* The only subject that the role's keys are for; NULL: none, or several. */
 static const char *only_subject(const gy_keyring *ring, gy_rpc_role role)
 {
     const char *only = NULL;
@@ -383,7 +384,7 @@ static const char *only_subject(const gy_keyring *ring, gy_rpc_role role)
     return only;
 }
 
-/* The newest key of the role, or of a subject of it, of an epoch below. */
+/* The newest key of the role, or of one of its subjects, below an epoch. */
 static const ring_key *newest(const gy_keyring *ring, gy_rpc_role role, const char *subject,
                               uint64_t below)
 {
@@ -430,8 +431,9 @@ gy_status gy_keyring_offer(const gy_keyring *ring, gy_keyring_who *who, uint32_t
     return status;
 }
 
-/* "gyre rpc ROLE/SUBJECT EPOCH DIGITS" of a role and an epoch whose key is here: derive it.
- * What is no such name, or another key's, is found by the name of what was derived. */
+/* For the name "gyre rpc ROLE/SUBJECT EPOCH DIGITS" of a role and an epoch whose key is here:
+ * derive the subject's key. A malformed name, or that of another key, does not match the
+ * derived key's name. */
 static bool find_subject(const gy_keyring *ring, const char *name, gy_keyring_who *who,
                          gy_transport_key *key)
 {

@@ -1,4 +1,5 @@
-/* Key rings as files: make, rotate, retire, derive, look. A ring is replaced whole. */
+/* Key rings as files: makes, rotates, retires, derives and lists. A ring is replaced
+ * atomically. */
 #include "base/text.h"
 #include "rpc/keyring_priv.h"
 
@@ -13,7 +14,7 @@
 
 enum { NEW_SECRET_BYTES = 64, HEAD_BYTES = GY_SECRET_WHO_BYTES + 24 };
 
-/* A text that is wiped. */
+/* A text that is wiped before it is freed. */
 typedef struct ring_text {
     size_t size_bytes;
     char data[GY_KEY_FILE_BYTES + 1];
@@ -81,7 +82,7 @@ static gy_status read_text(const char *path, ring_text *text)
     return is_cut ? add(text, "\n", 1) : GY_OK;
 }
 
-/* What was written is what a crash leaves: the folder is synced as well. */
+/* Sync the folder too, so that the new file survives a crash. */
 static gy_status sync_folder(const char *path)
 {
     char folder[4096];
@@ -121,7 +122,7 @@ static gy_status replace(const char *path, const ring_text *text)
     return sync_folder(path);
 }
 
-/* Of a replacement that was cut off. */
+/* Remove the temporary file of an interrupted replacement. */
 static void drop_beside(const char *path)
 {
     char beside[4096];
@@ -136,11 +137,11 @@ gy_status gy_keyring_make(const char *path)
     return sync_folder(path);
 }
 
-/* What each line does to the new text. */
+/* Writes a line's part of the new text. */
 typedef gy_status (*each_line)(ring_text *to, const ring_line *line, const char *from,
                                size_t size_bytes, void *arg);
 
-/* `keeps_rest`: what stands behind the last line stays too. */
+/* `keeps_rest`: also keep text after the last line. */
 static gy_status walk(const char *path, ring_text *to, bool keeps_rest, each_line each,
                       void *arg)
 {
@@ -173,10 +174,10 @@ static gy_status walk(const char *path, ring_text *to, bool keeps_rest, each_lin
 typedef struct rotation {
     uint64_t newest;
     bool has_secret;
-    int count; /* of secrets */
+    int count; /* number of secrets */
 } rotation;
 
-/* Digits alone get their epoch, before others stand beside them. */
+/* A line with only digits gets its epoch number, before other lines are added. */
 static gy_status keep(ring_text *to, const ring_line *line, const char *from, size_t size_bytes)
 {
     size_t before = size_bytes - 1;
@@ -257,14 +258,14 @@ gy_status gy_keyring_retire(const char *path, uint64_t epoch)
     return status;
 }
 
-/* ---- For one who may be less ---- */
+/* ---- Restricted keys ---- */
 
 typedef struct derivation {
     uint32_t roles; /* bits GY_RPC_MAY(...) */
     const char *subject;
     uint32_t count;
-    bool has_others; /* found: keys that are not of this kind alone */
-    bool is_alone;   /* nobody else makes the same one */
+    bool has_others; /* result: the ring has other keys too */
+    bool is_alone;   /* the caller is the only one that makes this ring */
 } derivation;
 
 static gy_status derive_line(ring_text *to, const ring_line *line, const char *from,
@@ -306,7 +307,7 @@ static gy_status compare_line(ring_text *to, const ring_line *line, const char *
     return GY_OK;
 }
 
-/* What is there is another key, unless it was derived for the same one before. */
+/* Refuse to replace an existing ring unless it was derived for the same roles and subject. */
 static gy_status save_derived(const ring_text *text, const derivation *what, const char *to)
 {
     struct stat facts;
@@ -382,7 +383,7 @@ gy_status gy_keyring_scope(const char *path, gy_rpc_role role, const char *subje
     return derive_ring(path, &what, who, to);
 }
 
-/* ---- What is there ---- */
+/* ---- Listing ---- */
 
 static gy_status note_line(ring_text *to, const ring_line *line, const char *from,
                            size_t size_bytes, void *arg)
@@ -401,7 +402,7 @@ gy_status gy_keyring_list(const char *path, gy_keyring_visit visit, void *arg)
     gy_keyring *ring = NULL;
     ring_text *text = text_new();
     gy_status status = text != NULL ? gy_keyring_open(path, &ring) : GY_NOMEM;
-    gy_keyring_free(ring); /* it holds together, or has said what is wrong */
+    gy_keyring_free(ring); /* opened only to check it; a failure has been recorded */
     status = status == GY_OK ? walk(path, text, false, note_line, NULL) : status;
     for (size_t at = 0; status == GY_OK && at < text->size_bytes;) {
         char *who = NULL;

@@ -36,7 +36,8 @@ void gy_bundle_free(gy_bundle *bundle)
     gy_free(bundle);
 }
 
-/* Bytes that may follow the first of a UTF-8 sequence, -1 where none may start (RFC 3629). */
+/* The number of bytes that follow the first byte of a UTF-8 sequence, -1 where none may start
+ * (RFC 3629). */
 static int sequence_rest(unsigned char first)
 {
     return first < 0x80   ? 0
@@ -90,7 +91,7 @@ gy_status gy_bundle_add(gy_bundle *bundle, const char *name, gy_tensor *tensor)
     return gy_bundle_append(bundle, name, tensor);
 }
 
-/* Where `key` is or would be; true when it is there. */
+/* Find the index of `key`, or where it would be inserted; true when it exists. */
 static bool find_note(const gy_bundle *bundle, const char *key, size_t *at)
 {
     size_t low = 0, high = bundle->note_count;
@@ -221,7 +222,7 @@ static gy_status hash_elements(void *arg, const void *data, size_t size_bytes)
     return GY_OK;
 }
 
-/* One tensor: its name, type, sizes and elements, each hashed with the last hash as seed. */
+/* Hash one tensor: name, type, sizes and elements, each with the previous hash as seed. */
 static gy_status hash_item(const gy_bundle_item *item, uint64_t *out)
 {
     const char *type = gy_dtype_name(gy_tensor_dtype(item->tensor));

@@ -1,4 +1,4 @@
-/* bzip2 through libbz2, which is opened at its first call: a stream. */
+/* Decompresses a bzip2 stream with libbz2, which is loaded at its first call. */
 #include "store/store_priv.h"
 
 #include "base/base.h"
@@ -46,7 +46,7 @@ static gy_status begin(void *state)
 {
     bunzip2 *own = state;
     GY_TRY(gy_store_late_check(GY_LATE_BZIP2, "bzip2"));
-    end(own); /* it knows no reset */
+    end(own); /* libbz2 has no reset */
     own->stream = (bz_stream){.bzalloc = bzip2_alloc, .bzfree = bzip2_free};
     if (BZ2_bzDecompressInit(&own->stream, 0, 0) != BZ_OK) {
         return gy_fail(GY_NOMEM, "out of memory: no room to expand bzip2");
@@ -60,7 +60,8 @@ static gy_status step(void *state, gy_decode_io *io, bool *is_whole)
     bz_stream *stream = &((bunzip2 *)state)->stream;
     const unsigned in = (unsigned)GY_MIN(io->in_bytes, (size_t)PIECE_BYTES),
                    room = (unsigned)GY_MIN(io->out_bytes, (size_t)PIECE_BYTES);
-    memcpy(&stream->next_in, &io->in, sizeof(stream->next_in)); /* its input has no const */
+    /* the library's input pointer is not const */
+    memcpy(&stream->next_in, &io->in, sizeof(stream->next_in));
     stream->avail_in = in;
     stream->next_out = (char *)io->out;
     stream->avail_out = room;
@@ -90,5 +91,5 @@ const gy_decoder_ops gy_bzip2_ops = {
     .begin = begin,
     .end = end,
     .step = step,
-    .ratio_max = 1 << 21, /* a block of 900 kB of runs, 259 bytes in 5, in some 40 bytes */
+    .ratio_max = 1 << 21, /* a block of 900 kB of runs, 259 bytes in 5, takes some 40 bytes */
     .padding = 1};

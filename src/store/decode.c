@@ -1,5 +1,5 @@
-/* What is common to all decoders: members, frames or streams one behind the other, frames to
- * skip between them, padding behind them, and nothing else. */
+/* The common part of all decoders: concatenated members, frames or streams, skippable frames
+ * between them, padding after them, and nothing else. */
 #include "store/store_priv.h"
 
 #include "base/base.h"
@@ -9,29 +9,30 @@
 
 enum {
     INPUT_BYTES = 64 << 10,
-    FRAME_HEAD_BYTES = 10, /* that every format which is read shows itself in: bzip2's */
-    SKIP_HEAD_BYTES = 8,   /* of a frame to skip: magic, size */
+    /* every readable format is recognisable by so many bytes; bzip2 needs the most */
+    FRAME_HEAD_BYTES = 10,
+    SKIP_HEAD_BYTES = 8, /* of a skippable frame: magic, size */
 };
 
 struct gy_decoder {
-    const gy_file_format *format; /* NULL: only frames to skip so far */
-    void *state;                  /* of its ops */
+    const gy_file_format *format; /* NULL: only skippable frames so far */
+    void *state;                  /* state for its ops */
     bool is_between;              /* no member is open */
-    bool is_end;                  /* of what is below */
-    size_t at, size;              /* of input, what is not yet taken */
+    bool is_end;                  /* the source below has ended */
+    size_t at, size;              /* of the input buffer: the part that is not consumed yet */
     unsigned char input[INPUT_BYTES];
 };
 
 gy_status gy_store_late_check(const char *library, const char *purpose)
 {
-    if (dlopen(library, RTLD_NOW | RTLD_LOCAL) == NULL) { /* it stays */
+    if (dlopen(library, RTLD_NOW | RTLD_LOCAL) == NULL) { /* the library stays loaded */
         return gy_fail(GY_UNSUPPORTED, "%s is read with %s, which is not there: %s", purpose,
                        library, dlerror());
     }
     return GY_OK;
 }
 
-/* The format at hand is that. */
+/* Set the decoder's format. */
 static gy_status set_format(gy_decoder *decoder, const gy_file_format *format)
 {
     decoder->state = gy_alloc_zero("store.decoder", 1, format->ops->state_bytes);
@@ -39,7 +40,8 @@ static gy_status set_format(gy_decoder *decoder, const gy_file_format *format)
         return GY_NOMEM;
     }
     decoder->format = format;
-    return format->ops->begin(decoder->state); /* now, so that what lacks is said early */
+    /* called now, so that a missing library is reported early */
+    return format->ops->begin(decoder->state);
 }
 
 gy_status gy_decoder_new(gy_encoding encoding, gy_decoder **decoder)
@@ -81,7 +83,7 @@ uint64_t gy_decoder_ratio(const gy_decoder *decoder)
 
 /* ---- input ---- */
 
-/* Have `count` bytes at hand, or all to the end. */
+/* Have `count` bytes in the buffer, or all bytes up to the end. */
 static gy_status need(gy_decoder *decoder, gy_source *source, size_t count)
 {
     while (decoder->size - decoder->at < count && !decoder->is_end) {
@@ -102,7 +104,7 @@ static size_t left_in(const gy_decoder *decoder)
     return decoder->size - decoder->at;
 }
 
-/* Where what is next to be taken lies in the file. */
+/* The file offset of the next byte to consume. */
 static unsigned long long place_of(const gy_decoder *decoder, const gy_source *source)
 {
     return gy_source_raw_at(source) - left_in(decoder);
@@ -126,7 +128,7 @@ static bool may_skip(const gy_decoder *decoder)
     return decoder->format == NULL || decoder->format->ops->has_skippable;
 }
 
-/* A frame of anybody's bytes: magic, size, so many. */
+/* Skip a frame with arbitrary content: magic, size, and so many bytes. */
 static gy_status skip_frame(gy_decoder *decoder, gy_source *source)
 {
     GY_TRY(need(decoder, source, SKIP_HEAD_BYTES));
@@ -148,7 +150,7 @@ static gy_status skip_frame(gy_decoder *decoder, gy_source *source)
     return GY_OK;
 }
 
-/* NUL bytes, as tapes and blocks of a fixed size leave them. */
+/* Skip NUL bytes, which tapes and fixed block sizes append. */
 static gy_status skip_padding(gy_decoder *decoder, gy_source *source)
 {
     uint64_t count = 0;
@@ -180,7 +182,7 @@ static gy_status fail_tail(const gy_decoder *decoder, const gy_source *source)
                    place_of(decoder, source));
 }
 
-/* What begins behind a member: another one (*has), the end, or what may not be there. */
+/* Examine what follows a member: another one (*has), the end, or an error. */
 static gy_status find_member(gy_decoder *decoder, gy_source *source, bool *has)
 {
     *has = false;
@@ -225,7 +227,7 @@ static gy_status fail_step(const gy_decoder *decoder, const gy_source *source, g
                    place_of(decoder, source), reason);
 }
 
-/* Some bytes of the open member. */
+/* Decompress some bytes of the open member. */
 static gy_status expand_some(gy_decoder *decoder, gy_source *source, void *data, size_t wanted,
                              size_t *got)
 {
@@ -245,7 +247,7 @@ static gy_status expand_some(gy_decoder *decoder, gy_source *source, void *data,
     }
     decoder->is_between = is_whole;
     if (!is_whole && taken == 0 &&
-        *got == 0) { /* what it held back is out, and more is to come */
+        *got == 0) { /* the decoder has no buffered output, and the member continues */
         return decoder->is_end ? fail_cut(decoder, source)
                                : fail_step(decoder, source, GY_FORMAT, "it ends early");
     }

@@ -1,6 +1,6 @@
 /**
- * For the fuzz targets of what is expanded: any bytes behind a format's magic expand or fail,
- * the same at once and in small pieces.
+ * For the fuzz targets of decompression: any bytes after a format's magic either decompress or
+ * fail, with the same result in one read and in small reads.
  */
 #ifndef GY_STORE_EXPAND_FUZZ_H
 #define GY_STORE_EXPAND_FUZZ_H
@@ -14,7 +14,7 @@ enum { FUZZ_LIMIT = 1 << 14, FUZZ_PIECE = 7 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/** Expand in reads of `piece` bytes until the end, a failure or FUZZ_LIMIT bytes are full. */
+/** Decompress in reads of `piece` bytes until the end, a failure or FUZZ_LIMIT bytes. */
 static inline gy_status fuzz_read(gy_encoding encoding, const char *data, size_t size,
                                   size_t piece, gy_bytes *out)
 {
@@ -27,7 +27,7 @@ static inline gy_status fuzz_read(gy_encoding encoding, const char *data, size_t
         out->size_bytes += status == GY_OK ? got : 0;
         GY_ASSERT(got <= piece);
 #ifdef GYRE_PLANTED_BUG
-        char *small = gy_alloc("fuzz", 64); /* too small for what expands to more */
+        char *small = gy_alloc("fuzz", 64); /* too small on purpose for larger outputs */
         if (small != NULL) {
             ((volatile char *)small)[out->size_bytes] = 1;
         }
@@ -39,7 +39,7 @@ static inline gy_status fuzz_read(gy_encoding encoding, const char *data, size_t
     return status;
 }
 
-/** Both ways, for bytes that are `magic` (magic_bytes) and what was given. */
+/** Test both ways with `magic` (magic_bytes) followed by the input. */
 static inline void fuzz_expand(gy_encoding encoding, const char *magic, size_t magic_bytes,
                                const uint8_t *data, size_t size)
 {

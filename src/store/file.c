@@ -1,4 +1,4 @@
-/* Whole files: read, map, and the failures of opening one. */
+/* Whole files: reads and maps them, and reports why one cannot be opened. */
 #include "store/store_priv.h"
 
 #include "base/base.h"
@@ -48,7 +48,7 @@ void gy_store_path_cut(char *path)
 gy_status gy_store_file_open(gy_env *env, const char *path, int *file, uint64_t *size_bytes)
 {
     const gy_disk_ops *disk = gy_env_disk(env);
-    /* without O_NONBLOCK a named pipe would wait here for its writer */
+    /* without O_NONBLOCK, opening a named pipe would wait for its writer */
     int opened = disk->open(env, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
     if (opened < 0) {
         return gy_store_file_fail("open", path, opened);
@@ -87,7 +87,7 @@ gy_status gy_store_file_read(gy_env *env, const char *path, size_t limit_bytes, 
         gy_free(data);
         return status;
     }
-    data[got] = '\0'; /* fewer when somebody shortened the file meanwhile */
+    data[got] = '\0'; /* fewer bytes when the file was truncated meanwhile */
     *out = (gy_bytes){data, got};
     return GY_OK;
 }

@@ -1,5 +1,5 @@
 /**
- * For the tests of this room: a scratch folder, files in it, and a disk that fails on demand.
+ * For the tests of this room: a scratch folder, files in it, and a disk that fails on request.
  */
 #ifndef GY_STORE_FILES_TEST_H
 #define GY_STORE_FILES_TEST_H
@@ -17,7 +17,7 @@
 
 enum { TEST_PATH_BYTES = 512 };
 
-/** A fresh folder; remove with test_remove. */
+/** Make a new folder; remove it with test_remove. */
 static inline void test_folder(char out[TEST_PATH_BYTES])
 {
     const char *root = getenv("TMPDIR");
@@ -32,7 +32,7 @@ static inline const char *test_path(char out[TEST_PATH_BYTES], const char *folde
     return out;
 }
 
-/** Entries of a folder, "." and ".." left out. */
+/** Number of entries of a folder without "." and "..". */
 static inline int test_entry_count(const char *folder)
 {
     int count = 0;
@@ -66,7 +66,7 @@ static inline void test_put(const char *path, const void *data, size_t size_byte
     GY_ASSERT(fclose(file) == 0);
 }
 
-/** Letters that compress to about a half; gy_free. */
+/** Letters that compress to about half their size; gy_free. */
 static inline char *test_text(gy_random *random, size_t size)
 {
     char *text = gy_alloc("test", size);
@@ -76,12 +76,13 @@ static inline char *test_text(gy_random *random, size_t size)
     return text;
 }
 
-/* A disk whose n-th call from now (1: the next) gives `error`, a negated errno. */
+/* A disk whose n-th call from now (1: the next one) fails with `error`, a negated errno. */
 typedef struct test_disk {
     int countdown, error, calls;
     int open_files;
-    int64_t write_most; /* more is cut short; 0: no limit */
-    char order[64]; /* what was done, by first letter: w(rite) s(ync) r(ename); repeats once */
+    int64_t write_most; /* longer writes are cut short; 0: no limit */
+    /* calls so far by first letter: w(rite) s(ync) r(ename); repeated ones once */
+    char order[64];
 } test_disk;
 
 static test_disk test_disk_state;
@@ -114,8 +115,8 @@ static int test_open(gy_env *env, const char *path, int flags, unsigned mode)
 static int test_close(gy_env *env, int file)
 {
     int error = test_strike();
-    int closed =
-        gy_disk_real.close(env, file); /* Linux closes even when it reports a failure */
+    /* Linux closes the descriptor even when it reports a failure */
+    int closed = gy_disk_real.close(env, file);
     test_disk_state.open_files--;
     return error < 0 ? error : closed;
 }
@@ -158,7 +159,8 @@ static int test_rename(gy_env *env, const char *from, const char *to)
 
 static int test_unlink(gy_env *env, const char *path)
 {
-    test_disk_state.calls++; /* cleaning up works: else nothing could be demanded of it */
+    /* cleaning up never fails here, since otherwise tests could not require it */
+    test_disk_state.calls++;
     return gy_disk_real.unlink(env, path);
 }
 
@@ -189,7 +191,7 @@ static const gy_disk_ops test_disk_ops = {
     .links = test_links,
 };
 
-/** The real environment, but for its disk. */
+/** The real environment with this disk. */
 static inline gy_env *test_env(void)
 {
     static gy_env_ops ops;

@@ -1,5 +1,5 @@
-/* The formats that files come in, by what they begin with: those that are expanded, and those
- * that are refused by name. One table; nothing else in the tree knows a magic number. */
+/* File formats, recognised by their first bytes: formats that are decompressed, and formats
+ * that are refused by name. One table; no other file contains a magic number. */
 #include "store/store_priv.h"
 
 #include "base/base.h"
@@ -8,11 +8,11 @@
 #include <strings.h>
 
 enum {
-    TEXT_LOOK_BYTES = 64, /* in which a binary file shows itself */
+    TEXT_LOOK_BYTES = 64, /* a binary file is recognisable by so many bytes */
     SKIPPABLE_LAST = 0x5f,
 };
 
-/* Bytes that no text has: control characters other than white space, bells and escapes. */
+/* Bytes that no text has: control characters other than whitespace, bells and escapes. */
 static bool looks_binary(const unsigned char *head, size_t size)
 {
     for (size_t i = 0; i < size; i++) {
@@ -24,9 +24,9 @@ static bool looks_binary(const unsigned char *head, size_t size)
     return false;
 }
 
-/* ---- what magic numbers cannot say ---- */
+/* ---- formats that need more than a magic number ---- */
 
-/* "BZh", the size of blocks, and the number of the first block or of the end. */
+/* "BZh", the block size, and the magic of the first block or of the end. */
 static bool is_bzip2(const unsigned char *head, size_t size)
 {
     static const char block[] = "\x31\x41\x59\x26\x53\x59", end[] = "\x17\x72\x45\x38\x50\x90";
@@ -41,13 +41,13 @@ static bool is_skippable(const unsigned char *head, size_t size)
            memcmp(head + 1, "\x2a\x4d\x18", 3) == 0;
 }
 
-/* Letters that a text may begin with, before what none has. */
+/* Does a binary byte follow the letters, which alone might begin a text? */
 static bool is_binary_behind(const unsigned char *head, size_t size)
 {
     return looks_binary(head, GY_MIN(size, (size_t)TEXT_LOOK_BYTES));
 }
 
-/* Properties, a size of the dictionary that is a power of two or one and a half, and a size. */
+/* Properties, a dictionary size that is 2^n or 3 * 2^n, and a size. */
 static bool is_lzma(const unsigned char *head, size_t size)
 {
     if (size < 13) {
@@ -80,7 +80,7 @@ static const gy_file_format formats[] = {
      "fd 37 7a 58 5a 00", &gy_xz_ops},
     {"lz4", GY_ENCODING_LZ4, MAGIC("\x04\x22\x4d\x18"), 0, 3, NULL, ".lz4", "04 22 4d 18",
      &gy_lz4_ops},
-    /* What lies behind it says which of the two. */
+    /* The data after a skippable frame decide between the two formats. */
     {"zstd", GY_ENCODING_AUTO, MAGIC(""), 0, 4, is_skippable, NULL, NULL, &gy_zstd_ops},
     /* Containers of records or files. */
     {"a zip archive", 0, MAGIC("PK\x03\x04"), 0, 4, NULL, ".zip .jar .npz",
@@ -107,7 +107,7 @@ static const gy_file_format formats[] = {
     {"a SQLite database", 0, MAGIC("SQLite format 3\0"), 0, 16, NULL, NULL, CONVERT, NULL},
     {"an HDF5 file", 0, MAGIC("\x89HDF\r\n\x1a\n"), 0, 4, NULL, NULL, CONVERT, NULL},
     {"a NumPy array", 0, MAGIC("\x93NUMPY"), 0, 4, NULL, ".npy", CONVERT, NULL},
-    /* Compressed, and not read. */
+    /* Compressed formats that Gyre does not read. */
     {"compress (.Z)", 0, MAGIC("\x1f\x9d"), 0, 2, NULL, ".Z", EXPAND("gzip -d"), NULL},
     {"pack (.z)", 0, MAGIC("\x1f\x1e"), 0, 2, NULL, NULL, EXPAND("gzip -d"), NULL},
     {"LZH (.z)", 0, MAGIC("\x1f\xa0"), 0, 2, NULL, NULL, EXPAND("gzip -d"), NULL},
@@ -143,12 +143,12 @@ static const gy_file_format formats[] = {
      EXPAND("zstd -d"), NULL},
     {"a dictionary of zstd", 0, MAGIC("\x37\xa4\x30\xec"), 0, 4, NULL, NULL,
      "it holds no text", NULL},
-    /* Without a mark of their own: only their names tell. */
+    /* Formats without a magic number: only the file names identify them. */
     {"Brotli", 0, NULL, 0, 0, 0, NULL, ".br", EXPAND("brotli -d"), NULL},
 };
 /* clang-format on */
 
-/* ---- by bytes, by name ---- */
+/* ---- by content, by name ---- */
 
 static bool begins_as(const gy_file_format *format, const unsigned char *head, size_t size)
 {
@@ -185,7 +185,7 @@ bool gy_store_format_is_skippable(const void *head, size_t size_bytes)
     return is_skippable(head, size_bytes);
 }
 
-/* The format that a name's end stands for. */
+/* The format that the end of a file's name stands for. */
 static const gy_file_format *find_named(const char *path)
 {
     const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
@@ -239,7 +239,7 @@ bool gy_store_format_is_packed(gy_encoding encoding, const void *head, size_t si
     return encoding != GY_ENCODING_PLAIN;
 }
 
-/* Text of two or four bytes a letter would be taken for words with NUL bytes in them. */
+/* In UTF-16 and UTF-32 text Gyre would find words with NUL bytes, so such files are refused. */
 static gy_status check_letters(const char *path, const unsigned char *head, size_t size)
 {
     const struct {
@@ -260,7 +260,7 @@ static gy_status check_letters(const char *path, const unsigned char *head, size
     return GY_OK;
 }
 
-/* All that is left of a file is less than its format's mark. */
+/* Is the whole file a beginning of the format's magic number? */
 static bool is_cut_mark(const gy_file_format *format, const void *head, size_t size)
 {
     return format->magic != NULL && format->offset == 0 && size > 0 &&
@@ -274,7 +274,7 @@ gy_status gy_store_format_check_text(const char *path, bool is_expanded, const v
     if (format != NULL && format->ops == NULL) {
         return refuse(path, format);
     }
-    if (format != NULL) { /* what Gyre would expand, and did not, or did once */
+    if (format != NULL) { /* a format that Gyre decompresses, but not here, or only once */
         return gy_fail(GY_FORMAT, "%s: there is %s %s: expected text: expand it once before",
                        path, format->name, is_expanded ? "within what was expanded" : "in it");
     }

@@ -1,4 +1,4 @@
-/* gzip (RFC 1952) through zlib: a member. */
+/* Decompresses a gzip member (RFC 1952) with zlib. */
 #include "store/store_priv.h"
 
 #include "base/base.h"
@@ -54,7 +54,8 @@ static gy_status step(void *state, gy_decode_io *io, bool *is_whole)
     z_stream *stream = &((gunzip *)state)->stream;
     const uInt in = (uInt)GY_MIN(io->in_bytes, (size_t)PIECE_BYTES),
                room = (uInt)GY_MIN(io->out_bytes, (size_t)PIECE_BYTES);
-    memcpy(&stream->next_in, &io->in, sizeof(stream->next_in)); /* its input has no const */
+    /* the library's input pointer is not const */
+    memcpy(&stream->next_in, &io->in, sizeof(stream->next_in));
     stream->avail_in = in;
     stream->next_out = io->out;
     stream->avail_out = room;
@@ -80,7 +81,7 @@ const gy_decoder_ops gy_gzip_ops = {.state_bytes = sizeof(gunzip),
                                     .ratio_max = 1032,
                                     .padding = 1};
 
-/* ---- expanding in memory ---- */
+/* ---- decompression in memory ---- */
 
 /* Read to the end into a growing buffer. */
 static gy_status expand_all(gy_source *source, size_t limit_bytes, gy_bytes *out)
@@ -98,7 +99,7 @@ static gy_status expand_all(gy_source *source, size_t limit_bytes, gy_bytes *out
             capacity = larger;
         }
         size_t got = 0;
-        char beyond = 0; /* at the limit: one byte more is too many */
+        char beyond = 0; /* at the limit: one further byte is too many */
         const bool is_full = size == limit_bytes;
         GY_TRY(gy_source_read(source, is_full ? &beyond : out->data + size,
                               is_full ? 1 : capacity - size, &got));

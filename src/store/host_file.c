@@ -1,4 +1,4 @@
-/* Files by URIs, and the hosts that they name. */
+/* Files by URIs, and the hosts that the URIs name. */
 #include "store/host_file.h"
 
 #include "store/remote/remote_priv.h"
@@ -8,7 +8,8 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-/* What follows "file:" or "file://"; *hosts: bytes of it before the path. NULL: no URI. */
+/* Find what follows "file:" or "file://"; *hosts: number of bytes before the path. NULL: no
+ * URI. */
 static const char *find_path(const char *text, const char **hosts, size_t *host_bytes)
 {
     if (!gy_uri_is_file(text)) {
@@ -79,7 +80,7 @@ static gy_status take_path(const char *text, const char *from, bool is_uri, char
     return used > 0 ? GY_OK : gy_fail(GY_ARG, "\"%s\" has no path", text);
 }
 
-/* "file:a": a name with a colon where a file has it, else the relative path a. */
+/* "file:a" is a name with a colon if such a file exists, otherwise the relative path a. */
 static bool is_plain_name(const char *text)
 {
     struct stat about;

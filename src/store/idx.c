@@ -1,7 +1,7 @@
 /*
  * IDX, the format of the MNIST digits: two zero bytes, a byte for the type, one for the number
- * of sizes, the sizes as 32 bits, then the elements, all high byte first. What the header
- * guarantees is compared with what the source can hold before memory is taken for it.
+ * of sizes, the sizes as 32 bits, then the elements, all big-endian. The sizes in the header
+ * are checked against the source's size before memory is allocated.
  *
  * Source: LeCun, Cortes, Burges: "The MNIST database of handwritten digits", section on the
  * format.
@@ -68,7 +68,7 @@ static gy_status read_header(gy_source *source, gy_dtype *dtype, int *rank,
     return GY_OK;
 }
 
-/* Bytes after the header, checked against what can be there. */
+/* The number of bytes after the header, checked against what the source can have. */
 static gy_status check_size(const gy_source *source, const gy_view *shape, uint64_t limit_bytes)
 {
     const char *name = gy_source_name(source);
@@ -113,7 +113,7 @@ static gy_status read_elements(gy_source *source, const gy_view *view)
         return gy_fail(GY_FORMAT, "%s: the header says %s, %zu bytes, but only %zu follow it",
                        name, gy_view_text(view, text), wanted, got);
     }
-    char beyond = 0; /* also makes gzip check its end */
+    char beyond = 0; /* this read also makes gzip check its trailer */
     GY_TRY(gy_source_read(source, &beyond, 1, &more));
     if (more > 0) {
         return gy_fail(GY_FORMAT, "%s: the header says %s, but bytes follow after its %zu",

@@ -1,4 +1,4 @@
-/* Files and folders as a list of files, also of object stores. */
+/* Expands files and folders, also of object stores, into a list of files. */
 #include "store/host_file.h"
 #include "store/remote/remote.h"
 #include "store/store.h"
@@ -17,9 +17,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { PATH_BYTES = 4096, DEPTH_MAX = 64, WINDOW = 256 /* paths at once */ };
+enum {
+    PATH_BYTES = 4096,
+    DEPTH_MAX = 64,
+    WINDOW = 256 /* WINDOW: paths that are processed together */
+};
 
-/* Why something in a folder is no input. */
+/* Why an entry of a folder is left out. */
 typedef enum left_out { LEFT_HIDDEN, LEFT_LINK, LEFT_LOOP, LEFT_SPECIAL, LEFT_KINDS } left_out;
 
 typedef struct making {
@@ -29,7 +33,8 @@ typedef struct making {
     size_t capacity;
     gy_file_list_options options;
     uint64_t left[LEFT_KINDS];
-    const char *first_left[LEFT_KINDS]; /* in the arena; NULL: none so far */
+    /* (kinds) first name of each kind, in the arena; NULL: none so far */
+    const char *first_left[LEFT_KINDS];
 } making;
 
 static char *keep_text(making *list, const char *text)
@@ -70,7 +75,7 @@ static bool is_hidden(const char *name)
     return name[0] == '.' || name[0] == '_' || strcmp(name, manifest_name) == 0;
 }
 
-/* What a job says of its output is no data: leaving it out is nothing to speak of. */
+/* A job's own manifest is no data, so leaving it out needs no message. */
 static bool is_own_manifest(const char *path)
 {
     static const char begin[] = "{\"format\": \"gyre output ";
@@ -97,7 +102,7 @@ static int by_name(const void *a, const void *b)
 }
 
 typedef struct name_list {
-    making *list; /* whose arena has the names */
+    making *list; /* its arena has the names */
     char **items;
     size_t count, capacity;
 } name_list;
@@ -110,7 +115,7 @@ static gy_status add_name(void *arg, const char *name)
     return names->items[names->count++] != NULL ? GY_OK : GY_NOMEM;
 }
 
-/* A folder, and those it is in: a link to one of them leads round and round. */
+/* A folder and its ancestors: a link to one of them would loop. */
 typedef struct folder_at {
     const struct folder_at *above;
     const char *path;
@@ -131,7 +136,7 @@ static bool is_in(const folder_at *folder, const struct stat *facts)
 static gy_status add_folder(making *list, const folder_at *above, const char *path,
                             const struct stat *facts);
 
-/* What is there, links followed. */
+/* Add an entry after following links. */
 static gy_status add_found(making *list, const folder_at *in, const char *path,
                            const struct stat *facts)
 {
@@ -142,7 +147,7 @@ static gy_status add_found(making *list, const folder_at *in, const char *path,
     return S_ISREG(facts->st_mode) ? add_file(list, path) : leave_out(list, LEFT_SPECIAL, path);
 }
 
-/* One to nothing is refused: its file is missing. */
+/* Add a link's target. A dangling link is refused, because a file is missing. */
 static gy_status add_link(making *list, const folder_at *in, const char *path)
 {
     struct stat facts;
@@ -200,11 +205,11 @@ static gy_status add_prefix(making *list, const char *uri, int depth);
 
 typedef struct listing {
     making *list;
-    const char *uri; /* that is listed */
+    const char *uri; /* the URI being listed */
     int depth;
 } listing;
 
-/* A link of HDFS; what it leads to is looked at by its own name. */
+/* Add a link of HDFS; its target is looked up by its own name. */
 static gy_status add_remote_link(making *list, const char *uri, int depth)
 {
     gy_place *place = NULL;
@@ -243,7 +248,7 @@ static gy_status visit_entry(void *arg, const gy_place_entry *entry)
     return add_file(at->list, entry->uri);
 }
 
-/* The objects below, in the order of their names' bytes; of an object itself. */
+/* Add the objects below a prefix in the byte order of their names, or a single object. */
 static gy_status add_prefix(making *list, const char *uri, int depth)
 {
     gy_place *place = NULL;
@@ -257,7 +262,7 @@ static gy_status add_prefix(making *list, const char *uri, int depth)
     return status;
 }
 
-/* ---- whatever it is ---- */
+/* ---- any path ---- */
 
 static gy_status add_path(making *list, const char *text)
 {
@@ -271,7 +276,7 @@ static gy_status add_path(making *list, const char *text)
     }
     GY_TRY(gy_host_file_read(text, &file));
     if (file.hosts[0] != '\0') {
-        return add_file(list, text); /* nothing is known of it here */
+        return add_file(list, text); /* only another host knows the file */
     }
     const char *path = file.path;
     if (stat(path, &facts) != 0) {
@@ -281,13 +286,13 @@ static gy_status add_path(making *list, const char *text)
     return S_ISDIR(facts.st_mode) ? add_folder(list, NULL, path, &facts) : add_file(list, path);
 }
 
-/* ---- all of them ---- */
+/* ---- all paths ---- */
 
-/* Paths, and what those stand for of which stores are asked, several at once. */
+/* Paths, with the results of the requests to stores, several of which run at once. */
 typedef struct window {
     const char *const *paths;
-    size_t remote[WINDOW]; /* which of them are */
-    making lists[WINDOW];  /* of each path */
+    size_t remote[WINDOW]; /* indices of the remote paths */
+    making lists[WINDOW];  /* one list for each path */
 } window;
 
 static gy_status expand_one(void *arg, size_t index)

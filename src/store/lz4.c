@@ -1,4 +1,4 @@
-/* lz4 frames through liblz4, which is opened at its first call: a frame. */
+/* Decompresses an lz4 frame with liblz4, which is loaded at its first call. */
 #include "store/store_priv.h"
 
 #include "base/base.h"
@@ -65,5 +65,5 @@ const gy_decoder_ops gy_lz4_ops = {.state_bytes = sizeof(unlz4),
                                    .begin = begin,
                                    .end = end,
                                    .step = step,
-                                   .ratio_max = 256, /* a byte stands for 255 at most */
+                                   .ratio_max = 256, /* a byte encodes at most 255 bytes */
                                    .has_skippable = true};

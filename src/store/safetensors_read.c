@@ -1,7 +1,7 @@
 /*
- * Reads safetensors, strictly: the header is checked whole (types, sizes, offsets that cover
- * the elements exactly, without gap or overlap) before memory is taken for any tensor, so no
- * file makes the reader take more than its own size and its parsed header.
+ * Reads safetensors strictly: the whole header is checked (types, sizes, offsets that cover
+ * the elements exactly, without gap or overlap) before memory is allocated for any tensor. So
+ * no file makes the reader allocate more than its own size and its parsed header.
  *
  * Source: the format's description in the README of the huggingface/safetensors project.
  */
@@ -17,7 +17,7 @@
 enum { LENGTH_BYTES = 8, NAME_SHOWN = 64, NOTES_LIMIT = 8192 };
 
 typedef struct entry {
-    const char *name; /* of the JSON value */
+    const char *name; /* owned by the JSON value */
     uint64_t begin, end;
     gy_dtype dtype;
     int rank;
@@ -27,13 +27,13 @@ typedef struct entry {
 typedef struct parse {
     gy_source *source;
     const char *path;
-    uint64_t data_bytes; /* after the header */
+    uint64_t data_bytes; /* size of the data after the header */
     json_t *header;
     entry *entries;
     size_t entry_count;
 } parse;
 
-/* A name for a message: one short line. */
+/* Shorten a name to one line for a message. */
 static const char *shown(const char *name, char out[NAME_SHOWN])
 {
     size_t i = 0;
@@ -98,7 +98,8 @@ static gy_status read_notes(const parse *in, json_t *notes, gy_bundle *bundle)
     if (!json_is_object(notes)) {
         return gy_fail(GY_FORMAT, "%s: __metadata__ is not an object", in->path);
     }
-    if (json_object_size(notes) > NOTES_LIMIT) { /* each is put into a sorted array */
+    /* limited, because each is inserted into a sorted array */
+    if (json_object_size(notes) > NOTES_LIMIT) {
         return gy_fail(GY_LIMIT, "%s: %zu texts in __metadata__, expected at most %d", in->path,
                        json_object_size(notes), NOTES_LIMIT);
     }
@@ -191,7 +192,7 @@ static int by_offset(const void *a, const void *b)
     return strcmp(left->name, right->name);
 }
 
-/* Sort the entries by place and demand that they cover the data exactly. */
+/* Sort the entries by offset and check that they cover the data exactly. */
 static gy_status check_cover(parse *in)
 {
     char line[NAME_SHOWN];

@@ -1,8 +1,8 @@
 /*
  * Writes a bundle as safetensors: 8 bytes of header length, the header as JSON padded with
- * spaces so that the elements begin at a multiple of 8, then the elements without gaps. Tensors
- * stand by size of element, larger first, so that each is aligned to its own, and then by name:
- * equal bundles give equal bytes, whatever order they were filled in.
+ * spaces so that the elements begin at a multiple of 8, then the elements without gaps.
+ * Tensors are ordered by element size, larger first, so that each is aligned, and then by
+ * name: equal bundles give equal bytes, whatever the order of insertion.
  */
 #include "store/store_priv.h"
 
@@ -64,7 +64,7 @@ static const gy_bundle_item **sort_items(const gy_bundle *bundle)
     return order;
 }
 
-/* Names and texts were checked to be UTF-8: what is NULL here had no memory. */
+/* Names and texts are valid UTF-8, so NULL means out of memory. */
 static gy_status set_new(json_t *object, const char *key, json_t *value)
 {
     if (value == NULL || json_object_set_new(object, key, value) != 0) {

@@ -1,4 +1,4 @@
-/* Sources: bytes in order from a file or from memory, expanded where asked for. */
+/* Sources: a byte stream from a file or from memory, decompressed on request. */
 #include "store/store_priv.h"
 
 #include "base/base.h"
@@ -9,17 +9,20 @@ struct gy_source {
     const gy_source_ops *ops; /* NULL: a file or memory */
     void *arg;
     gy_env *env;               /* NULL: memory */
-    const unsigned char *data; /* memory, borrowed */
+    const unsigned char *data; /* for memory; borrowed */
     int file;
-    gy_stamp stamp;                           /* of the file when it was opened */
-    uint64_t size_bytes, raw_at;              /* raw bytes in all, and those taken */
-    unsigned char head[GY_FORMAT_HEAD_BYTES]; /* read ahead to see what it is */
+    gy_stamp stamp; /* version of the file when it was opened */
+    /* size of the raw bytes, and how many were read */
+    uint64_t size_bytes, raw_at;
+    /* first bytes, read in advance to recognise the format */
+    unsigned char head[GY_FORMAT_HEAD_BYTES];
     size_t head_at, head_count;
     gy_decoder *decoder; /* NULL: plain */
     char *name;
 };
 
-/* What is appended to a file meanwhile is no part of it. A size of 0 says nothing in /proc. */
+/* Bytes appended after the open are not part of the source. Files in /proc have size 0, which
+ * means nothing. */
 static size_t limit_to_stamp(const gy_source *source, size_t wanted)
 {
     const uint64_t at = source->raw_at + (source->head_count - source->head_at);
@@ -30,7 +33,7 @@ static size_t limit_to_stamp(const gy_source *source, size_t wanted)
                                     GY_MIN(at, source->stamp.disk.size_bytes));
 }
 
-/* Bytes from below, without the head. */
+/* Read raw bytes, excluding the head. */
 static gy_status take(gy_source *source, void *data, size_t wanted, size_t *got)
 {
     if (source->ops != NULL) {
@@ -82,7 +85,7 @@ uint64_t gy_source_raw_at(const gy_source *source)
     return source->raw_at;
 }
 
-/* Look at the first bytes and choose the decoder. */
+/* Recognise the format by the first bytes, and choose the decoder. */
 static gy_status choose_decoder(gy_source *source, gy_encoding encoding)
 {
     if (encoding == GY_ENCODING_PLAIN) {

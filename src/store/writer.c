@@ -1,4 +1,4 @@
-/* Files that appear whole or not at all: write beside, sync, rename, sync the folder. */
+/* Files that appear atomically: write a temporary file, sync, rename, sync the folder. */
 #include "store/store_priv.h"
 
 #include "base/base.h"
@@ -8,19 +8,19 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BUFFER_BYTES = 64 << 10, NAME_TRIES = 16, FILE_MODE = 0666 /* less the umask */ };
+enum { BUFFER_BYTES = 64 << 10, NAME_TRIES = 16, FILE_MODE = 0666 /* minus the umask */ };
 
 struct gy_writer {
     gy_env *env;
     int file;          /* -1: closed */
-    bool is_temporary; /* the temporary file is there */
-    gy_error error;    /* the first failure, if there was one */
+    bool is_temporary; /* the temporary file exists */
+    gy_error error;    /* the first failure */
     char *path, *folder, *temporary;
     size_t used;
     unsigned char buffer[BUFFER_BYTES];
 };
 
-/* Sync what the folder says of its files. */
+/* Sync the folder's entries. */
 static gy_status sync_folder(const gy_writer *writer)
 {
     const gy_disk_ops *disk = gy_env_disk(writer->env);
@@ -30,14 +30,15 @@ static gy_status sync_folder(const gy_writer *writer)
     }
     int error = disk->sync(writer->env, folder);
     (void)disk->close(writer->env, folder);
-    if (error < 0 && error != -EINVAL) { /* file systems without it say EINVAL */
+    /* file systems that cannot sync folders return EINVAL */
+    if (error < 0 && error != -EINVAL) {
         return gy_store_file_fail("sync folder", writer->folder, error);
     }
     return GY_OK;
 }
 
-/* A rename would put a file in the place of a device or pipe, too, and nobody asked for that.
- */
+/* Refuse targets that are no regular files, because the rename would replace a device or
+ * pipe. */
 static gy_status refuse_all_but_files(gy_env *env, const char *path)
 {
     const gy_disk_ops *disk = gy_env_disk(env);
@@ -45,9 +46,9 @@ static gy_status refuse_all_but_files(gy_env *env, const char *path)
     if (path_bytes == 0 || path[path_bytes - 1] == '/') {
         return gy_fail(GY_ARG, "cannot write '%s': expected the name of a file", path);
     }
-    int target = disk->open(env, path, O_PATH, 0); /* a look alone: needs no right to read */
+    int target = disk->open(env, path, O_PATH, 0); /* O_PATH needs no read permission */
     if (target < 0) {
-        return GY_OK; /* nothing there, or creating the temporary file says what is wrong */
+        return GY_OK; /* no such file, or creating the temporary file will report the problem */
     }
     const int64_t size = disk->size(env, target);
     (void)disk->close(env, target);
@@ -128,7 +129,7 @@ static gy_status write_all(gy_writer *writer, const void *data, size_t size_byte
     while (size_bytes > 0) {
         int64_t written =
             gy_env_disk(writer->env)->write(writer->env, writer->file, from, size_bytes);
-        if (written <= 0) { /* 0 would never end */
+        if (written <= 0) { /* 0 would loop forever */
             return gy_store_file_fail("write", writer->path, written == 0 ? -EIO : written);
         }
         from += written;
@@ -167,7 +168,7 @@ gy_status gy_writer_add(gy_writer *writer, const void *data, size_t size_bytes)
     return gy_error_keep(&writer->error, add(writer, data, size_bytes));
 }
 
-/* Everything on the disk under the temporary name. */
+/* Write and sync everything under the temporary name. */
 static gy_status settle(gy_writer *writer)
 {
     const gy_disk_ops *disk = gy_env_disk(writer->env);
@@ -181,7 +182,7 @@ static gy_status settle(gy_writer *writer)
     }
     int file = writer->file;
     writer->file = -1;
-    error = disk->close(writer->env, file); /* network file systems report here */
+    error = disk->close(writer->env, file); /* network file systems report write errors here */
     return error < 0 ? gy_store_file_fail("close", writer->path, error) : GY_OK;
 }
 
@@ -202,8 +203,8 @@ gy_status gy_writer_finish(gy_writer *writer)
     return status;
 }
 
-/* Give the file its name, which must be free. An answer may have been lost on its way: what the
- * call says then is wrong, and two names tell that it was done (open(2), O_EXCL). */
+/* Link the file to its name, which must not exist. When the answer was lost, the call reports
+ * a wrong failure, and a link count of two shows that it succeeded (open(2), O_EXCL). */
 static gy_status give_name(gy_writer *writer)
 {
     const gy_disk_ops *disk = gy_env_disk(writer->env);
@@ -227,7 +228,7 @@ gy_status gy_writer_create(gy_writer *writer)
     gy_status status = settle(writer);
     status = status < 0 ? status : give_name(writer);
     status = status < 0 ? status : sync_folder(writer);
-    gy_writer_abort(writer); /* the other name goes */
+    gy_writer_abort(writer); /* remove the temporary name */
     return status;
 }
 

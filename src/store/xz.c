@@ -1,4 +1,4 @@
-/* xz through liblzma, which is opened at its first call: a stream. */
+/* Decompresses an xz stream with liblzma, which is loaded at its first call. */
 #include "store/store_priv.h"
 
 #include "base/base.h"
@@ -6,10 +6,10 @@
 
 #include <lzma.h>
 
-#define MEMORY_MAX ((uint64_t)136 << 20) /* a dictionary of 128 MiB and what is around it */
+#define MEMORY_MAX ((uint64_t)136 << 20) /* a dictionary of 128 MiB plus overhead */
 
-/* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): they are passed on as they
- * come */
+/* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): the macro passes the
+ * library's names on */
 GY_LAZY(GY_LATE_XZ, lzma_ret, lzma_stream_decoder, (lzma_stream * a, uint64_t b, uint32_t c),
         (a, b, c))
 GY_LAZY(GY_LATE_XZ, lzma_ret, lzma_code, (lzma_stream * a, lzma_action b), (a, b))
@@ -24,7 +24,7 @@ typedef struct unxz {
 static void *xz_alloc(void *opaque, size_t count, size_t size)
 {
     (void)opaque;
-    return gy_alloc("store.xz", count * size); /* liblzma's count is 1 */
+    return gy_alloc("store.xz", count * size); /* liblzma always passes 1 as the count */
 }
 
 static void xz_free(void *opaque, void *pointer)
@@ -70,9 +70,9 @@ static gy_status step(void *state, gy_decode_io *io, bool *is_whole)
     io->out = stream->next_out;
     io->out_bytes = stream->avail_out;
     *is_whole = result == LZMA_STREAM_END;
-    switch ((int)result) { /* others than these do not come of decoding */
+    switch ((int)result) { /* decoding returns no other codes */
     case LZMA_OK:
-    case LZMA_BUF_ERROR: /* nothing to take and nothing to give: seen by the caller */
+    case LZMA_BUF_ERROR: /* no progress is possible, which the caller notices */
     case LZMA_STREAM_END:
         return GY_OK;
     case LZMA_MEM_ERROR:
@@ -95,5 +95,5 @@ const gy_decoder_ops gy_xz_ops = {.state_bytes = sizeof(unxz),
                                   .end = end,
                                   .step = step,
                                   .ratio_max =
-                                      1 << 16, /* a repeat of 273 bytes costs some 0.3 bits */
+                                      1 << 16, /* a match of 273 bytes costs some 0.3 bits */
                                   .padding = 4};

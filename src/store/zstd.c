@@ -1,4 +1,4 @@
-/* Zstandard (RFC 8878) through libzstd: a frame. */
+/* Decompresses a Zstandard frame (RFC 8878) with libzstd. */
 #include "store/store_priv.h"
 
 #include "base/base.h"
@@ -48,7 +48,7 @@ static gy_status step(void *state, gy_decode_io *io, bool *is_whole)
         return GY_OK;
     }
     io->reason = ZSTD_getErrorName(result);
-    switch ((int)ZSTD_getErrorCode(result)) { /* of the many some */
+    switch ((int)ZSTD_getErrorCode(result)) { /* only some of the many codes matter here */
     case ZSTD_error_memory_allocation:
         return GY_NOMEM;
     case ZSTD_error_frameParameter_windowTooLarge:
@@ -68,5 +68,5 @@ const gy_decoder_ops gy_zstd_ops = {.state_bytes = sizeof(unzstd),
                                     .begin = begin,
                                     .end = end,
                                     .step = step,
-                                    .ratio_max = 1 << 15, /* a block of 128 KiB in 4 bytes */
+                                    .ratio_max = 1 << 15, /* a block of 128 KiB takes 4 bytes */
                                     .has_skippable = true};

@@ -1,8 +1,9 @@
 /*
- * A transport over packets that another library carries. A message is a stream of packets on
- * the data lane: the first begins with a head, all but the last are full. A peer's packets are
- * asked for only while a receive waits for it, so what nobody wants stays in the library. Notes
- * (a failure, an end, are you there?) have a lane of their own.
+ * A transport over packets that another library carries. A message is a sequence of packets on
+ * the data lane: the first one begins with a head, and all but the last are full. The
+ * transport requests a peer's packets only while a receive waits for them, so unwanted data
+ * stay in the library. Notes (a failure, a departure, a liveness query) have a lane of their
+ * own.
  */
 #include "transport/carried_priv.h"
 #include "transport/failure_priv.h"
@@ -14,10 +15,11 @@
 enum { DATA_LANE, NOTE_LANE };
 enum { PACKET_BYTES = 64 * 1024, SLOTS = 2 };
 enum { NOTE_ABORT, NOTE_LEAVE, NOTE_ASK, NOTE_HERE };
-#define ANSWER_S     0.5  /* who is asked has so long */
-#define LAST_WORDS_S 0.1  /* who the library lost may just have left: its note has so long */
-#define CLOSE_S      1.0  /* for what is still to go after a failure, */
-#define CLOSE_WELL_S 60.0 /* and else */
+#define ANSWER_S 0.5 /* time limit for the answer to a liveness query */
+/* a rank that the library lost may have left in order: wait so long for its last note */
+#define LAST_NOTES_S 0.1
+#define CLOSE_S      1.0  /* time limit for sending the rest after a failure, */
+#define CLOSE_WELL_S 60.0 /* and otherwise */
 
 typedef struct head {
     uint64_t tag, size_bytes;
@@ -35,15 +37,15 @@ typedef struct note {
     struct {
         int32_t kind, status, rank;
         uint32_t epoch;
-        uint64_t packets; /* an end: data packets that went before */
+        uint64_t packets; /* in a departure note: number of data packets sent before */
         char text[sizeof(((gy_error *)0)->text)];
     } said;
 } note;
 
-/* Buffers of a peer that this rank talks with. */
+/* Buffers for a peer that exchanges messages with this rank. */
 typedef struct traffic {
     slot out[SLOTS], in;
-    size_t in_bytes, in_at; /* of the packet that came, and how much of it is used */
+    size_t in_bytes, in_at; /* bytes of the received packet, and how many were used */
     uint8_t data[];
 } traffic;
 
@@ -51,22 +53,23 @@ typedef struct carried_peer {
     gy_transfer *sends;
     gy_inbox inbox;
     traffic *traffic;
-    bool is_begun; /* the head of the first send is on its way */
-    bool is_cut;   /* a send was given up half way: nothing can follow */
+    bool is_begun; /* the first send's head is under way */
+    bool is_cut;   /* a send was cancelled half way, so no further message can follow */
     bool is_listed, has_left, is_here;
-    int64_t lost_ns; /* when the library first said that it is gone; 0 not yet */
-    uint64_t sent_packets, got_packets, left_packets; /* the last: sent by one who has left */
+    int64_t lost_ns; /* when the library first reported the peer as lost; 0: not yet */
+    /* left_packets: packets that a departed peer had sent */
+    uint64_t sent_packets, got_packets, left_packets;
 } carried_peer;
 
 typedef struct carried_transport {
     gy_transport base;
     gy_carrier carrier;
     size_t packet_bytes;
-    note *notes; /* under way */
+    note *notes; /* notes under way */
     gy_transport_failure failure;
-    int near_first, near_count; /* ranks that others lead to; none: 0 of them */
+    int near_first, near_count; /* ranks that another transport reaches; none: 0 of them */
     int busy_count;
-    int *busy; /* peers with something under way */
+    int *busy; /* peers with transfers under way */
     carried_peer peers[];
 } carried_transport;
 
@@ -75,7 +78,7 @@ static carried_transport *carried_of(gy_transport *transport)
     return (carried_transport *)(void *)transport;
 }
 
-/* Reached by this transport, and not given up. */
+/* Does this transport reach the rank, and has it not given it up? */
 static bool is_far(const carried_transport *carried, int rank)
 {
     GY_ASSERT(rank >= 0);
@@ -86,7 +89,7 @@ static bool is_far(const carried_transport *carried, int rank)
            !gy_transport_is_lost(&carried->base, rank);
 }
 
-/* It has left, and all that it sent is here. */
+/* The rank has left, and all its packets have arrived. */
 static bool is_gone(const carried_peer *peer)
 {
     return peer->has_left && peer->got_packets >= peer->left_packets;
@@ -112,7 +115,7 @@ static void send_note(carried_transport *carried, int to, int kind, const gy_err
     const gy_carrier *carrier = &carried->carrier;
     note *made = gy_alloc_zero("transport.note", 1, sizeof(*made));
     if (made == NULL) {
-        return; /* who is not told finds out by its deadline */
+        return; /* a rank that gets no note notices by its deadline */
     }
     made->said.kind = kind;
     made->said.epoch = carried->base.survival.epoch;
@@ -189,7 +192,7 @@ static void hear_notes(carried_transport *carried)
             return;
         }
         while (!carrier->is_done(carrier->context, &heard.packet)) {
-            carried->base.env->ops->pause(carried->base.env, 0); /* it is here already */
+            carried->base.env->ops->pause(carried->base.env, 0); /* the answer has arrived */
         }
         heard.said.text[sizeof(heard.said.text) - 1] = '\0';
         hear_note(carried, from, &heard);
@@ -235,7 +238,7 @@ static bool is_receiving(const carried_peer *peer)
            (peer->traffic != NULL && peer->traffic->in.is_under_way);
 }
 
-/* The next packet of the first send. */
+/* Fill the next packet of the first send. */
 static size_t fill(carried_peer *peer, uint8_t *packet, size_t room)
 {
     GY_ASSERT(peer->sends != NULL);
@@ -292,7 +295,8 @@ static bool push(carried_transport *carried, int rank)
     return has_moved;
 }
 
-/* Hand on what has come; false: nobody has asked for the message and there is no room. */
+/* Process the received packet; false: no receive wants the message, and there is no room for
+ * it. */
 static bool use(carried_transport *carried, int rank)
 {
     GY_ASSERT(carried->peers[rank].traffic != NULL);
@@ -329,7 +333,7 @@ static bool use(carried_transport *carried, int rank)
     return true;
 }
 
-/* Ask for the next packet if there is one. */
+/* Request the next packet, if there is one. */
 static bool ask_for(carried_transport *carried, int rank)
 {
     GY_ASSERT(carried->peers[rank].traffic != NULL);
@@ -375,14 +379,14 @@ static bool pull(carried_transport *carried, int rank)
     return has_moved;
 }
 
-/* Messages of this rank to itself. */
+/* Deliver messages of this rank to itself. */
 static bool deliver_own(carried_transport *carried)
 {
     carried_peer *self = &carried->peers[carried->base.rank];
     return gy_transport_transfers_deliver(&self->sends, &self->inbox);
 }
 
-/* ---- The table ---- */
+/* ---- The table of functions ---- */
 
 static void list(carried_transport *carried, int rank)
 {
@@ -422,7 +426,7 @@ static gy_status carried_send(gy_transport *transport, gy_transfer *transfer)
     GY_ASSERT(transfer->peer >= 0);
     GY_ASSERT(transfer->peer < transport->size);
     carried_transport *carried = carried_of(transport);
-    int to = transfer->peer; /* a copy that is sent at once is gone afterwards */
+    int to = transfer->peer; /* a copy of a send that completes at once is freed then */
     carried_peer *peer = &carried->peers[to];
     if (peer->has_left) {
         return gy_fail(GY_PEER, "rank %d has left the launch", to);
@@ -475,7 +479,7 @@ static gy_status carried_aborted(gy_transport *transport)
     return gy_transport_failure_raise(&carried->failure, transport->survival.epoch);
 }
 
-/* Does the library say that a rank is gone that did not say that it leaves? */
+/* Does the library report as lost a rank that did not announce its departure? */
 static bool is_lost(carried_transport *carried, int rank)
 {
     GY_ASSERT(rank >= 0);
@@ -488,7 +492,7 @@ static bool is_lost(carried_transport *carried, int rank)
     }
     int64_t now_ns = gy_now_ns(carried->base.env);
     peer->lost_ns = peer->lost_ns == 0 ? now_ns : peer->lost_ns;
-    return (double)(now_ns - peer->lost_ns) * 1e-9 > LAST_WORDS_S;
+    return (double)(now_ns - peer->lost_ns) * 1e-9 > LAST_NOTES_S;
 }
 
 static gy_status carried_check(gy_transport *transport, int peer)
@@ -515,7 +519,8 @@ static void carried_abort(gy_transport *transport, const gy_error *error)
     const uint32_t epoch = transport->survival.epoch;
     const bool is_first = carried_aborted(transport) == GY_OK;
     gy_transport_failure_say(&carried->failure, error, transport->rank, epoch);
-    /* Where ends are seen, what was heard is told on: this rank may end now. */
+    /* Where departures are visible, pass a received failure on: after this call the rank may
+     * exit. */
     if ((is_first || carried->carrier.is_lost != NULL) &&
         gy_transport_failure_tell_once(&carried->failure, epoch)) {
         tell_all(carried, NOTE_ABORT, &carried->failure.error);
@@ -534,7 +539,7 @@ static bool carried_has_joined(gy_transport *transport, int peer)
 static void carried_nap(gy_transport *transport, int64_t nap_ns)
 {
     GY_ASSERT(nap_ns >= 0);
-    (void)nap_ns; /* nothing wakes one who sleeps */
+    (void)nap_ns; /* no peer can wake a sleeping rank */
     transport->env->ops->pause(transport->env, UINT64_MAX);
 }
 
@@ -582,9 +587,9 @@ static int carried_absent(gy_transport *transport, gy_absent *absent, int room)
     return count;
 }
 
-/* ---- Life ---- */
+/* ---- Open and close ---- */
 
-/* Take what a peer has sent and nobody wants any more. */
+/* Receive and discard packets that nobody wants any more. */
 static void drain(carried_transport *carried, int rank)
 {
     GY_ASSERT(rank != carried->base.rank);
@@ -605,16 +610,16 @@ static void drain(carried_transport *carried, int rank)
     }
 }
 
-/* In this epoch or a later one. */
+/* Did a failure occur in this epoch or a later one? */
 static bool has_failed(const carried_transport *carried)
 {
     return carried->failure.is_set && carried->failure.epoch >= carried->base.survival.epoch;
 }
 
 /*
- * A library without `close` ends well only when all that was sent has been received, and its
- * end waits for all ranks anyway; from others a rank goes when its own is sent. False: that did
- * not come about in time.
+ * A library without `close` ends in order only after everything sent was received, and its
+ * shutdown waits for all ranks anyway. With `close`, a rank leaves once its own sends are
+ * done. False: not within the time limit.
  */
 static bool say_goodbye(carried_transport *carried)
 {
@@ -656,7 +661,7 @@ static void carried_close(gy_transport *transport)
         carrier->close(carrier->context);
     } else if (!is_well) {
         carrier->lose(carrier->context);
-        return; /* the library may still read what is on its way */
+        return; /* the library may still read the buffers of packets under way */
     }
     while (carried->notes != NULL) {
         note *next = carried->notes->next;

@@ -1,7 +1,7 @@
 /**
- * Messages over another library's (MPI's): it carries packets, this transport makes messages of
- * any size and tag out of them, matched as over TCP. The data of a message goes through packet
- * buffers of the transport's own, so that a transfer can be given up at any time.
+ * Messages over another library (such as MPI). The library carries packets, and this transport
+ * makes messages of any size and tag from them, matched as over TCP. Message data go through
+ * the transport's own packet buffers, so that a transfer can be cancelled at any time.
  */
 #ifndef GY_TRANSPORT_CARRIER_H
 #define GY_TRANSPORT_CARRIER_H
@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** A packet under way, in the library's own form. */
+/** A packet under way, in the library's own representation. */
 typedef struct gy_carried {
     uint64_t opaque[2];
 } gy_carried;
@@ -20,28 +20,29 @@ typedef struct gy_carried {
 enum { GY_CARRIER_ANY = -1 };
 
 /**
- * What such a library offers. Packets of one lane between two ranks keep their order. The
- * calls come from one thread at a time and never block; false: the library failed.
+ * The functions of such a library. Packets of one lane between two ranks keep their order. One
+ * thread at a time calls them, and they never block; false: the library failed.
  */
 typedef struct gy_carrier {
     const char *name; /* "mpi", "ucx" */
     void *context;
-    /* The data stay put until the packet is done; done: it may change. */
+    /* Start a send. The data must not change until the packet is done. */
     bool (*send)(void *context, int to, int lane, const void *data, size_t size_bytes,
                  gy_carried *packet);
-    /* Only for a packet that `look` told. */
+    /* Start a receive, only for a packet that `look` found. */
     bool (*recv)(void *context, int from, int lane, void *data, size_t size_bytes,
                  gy_carried *packet);
-    /* Has one come? `from` GY_CARRIER_ANY: from anybody, then it says from whom. */
+    /* Find an arrived packet. `from` GY_CARRIER_ANY: from any rank, and `from` becomes that
+     * rank. */
     bool (*look)(void *context, int *from, int lane, size_t *size_bytes);
     bool (*is_done)(void *context, gy_carried *packet);
-    /* Some packets will never be done: the library cannot end in order, and its memory stays.
-     * NULL: there is `close`. */
+    /* Some packets will never complete, so the library cannot end in order and its memory is
+     * leaked. NULL: `close` handles it. */
     void (*lose)(void *context);
-    /* Optional: does the library say that a rank is gone? Packets to it are done at once. */
+    /* Optional: has the library lost contact with a rank? Packets to it complete at once. */
     bool (*is_lost)(void *context, int rank);
-    /* Optional: give up what is under way, free the context. NULL: its end waits for all ranks,
-     * and is not this transport's. */
+    /* Optional: cancel everything under way and free the context. NULL: the library's end
+     * waits for all ranks, and somebody else calls it. */
     void (*close)(void *context);
 } gy_carrier;
 

@@ -1,4 +1,4 @@
-/* The one file of this room that reads environment variables. */
+/* The only file of this room that reads environment variables. */
 #include "transport/environment_priv.h"
 #include "transport/foreign_priv.h"
 #include "transport/rendezvous.h"
@@ -28,7 +28,7 @@ static gy_status read_number(const char *name, const char *text, int *number)
     return GY_OK;
 }
 
-/* How GYRE_TRANSPORT wants messages to go. */
+/* How GYRE_TRANSPORT asks for messages to be sent. */
 typedef enum message_way { WAY_OF_LAUNCHER, WAY_MPI, WAY_UCX } message_way;
 
 static gy_status join_run(int socket, const gy_run_place *told, message_way way, gy_env *env,
@@ -40,7 +40,7 @@ static gy_status join_run(int socket, const gy_run_place *told, message_way way,
     gy_run_ticket ticket;
     int rank = told->rank, size = told->size;
     GY_TRY(gy_run_ticket_take(socket, &ticket));
-    gy_transport_run_report_to(socket); /* first, so that a failure to join is told too */
+    gy_transport_run_report_to(socket); /* first, so that a failure to join is reported too */
     const gy_run_place *place = &ticket.place;
     gy_status status =
         place->rank == rank && place->size == size
@@ -50,14 +50,14 @@ static gy_status join_run(int socket, const gy_run_place *told, message_way way,
                       place->rank, place->size, rank, size);
     gy_run_ticket_drop(&ticket);
     if (status >= 0) {
-        /* Programs that this rank starts must not hold the launcher's socket. */
+        /* Programs that this rank starts must not inherit the launcher's socket. */
         (void)fcntl(socket, F_SETFD, FD_CLOEXEC);
         gy_log_set_rank(rank);
     }
     return status;
 }
 
-/* What a launcher put into the environment. size 0: no launcher did. */
+/* Read the launcher's variables. size 0: there was no launcher. */
 static gy_status read_environment(gy_run_place *place, int *socket)
 {
     GY_ASSERT(place != NULL);

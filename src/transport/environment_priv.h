@@ -4,7 +4,7 @@
 #ifndef GY_TRANSPORT_ENVIRONMENT_PRIV_H
 #define GY_TRANSPORT_ENVIRONMENT_PRIV_H
 
-/** Later reports go here. */
+/** Send later reports to this socket. */
 void gy_transport_run_report_to(int socket);
 
 #endif

@@ -1,6 +1,4 @@
-/**
- * Inside room transport: the failure that ends a run, as one of its ranks knows it.
- */
+/** Inside room transport: the failure that ends a launch, as one of its ranks knows it. */
 #ifndef GY_TRANSPORT_FAILURE_PRIV_H
 #define GY_TRANSPORT_FAILURE_PRIV_H
 
@@ -8,16 +6,16 @@
 
 #include <stdio.h>
 
-/** Zero-initialise. An epoch is what survivors of a failure begin; a failure ends its own one.
- */
+/** Zero-initialise. Survivors of a failure begin a new epoch; a failure ends its own epoch
+ * only. */
 typedef struct gy_transport_failure {
     bool is_set;
-    bool was_told; /* to all peers, in `told_epoch` */
+    bool was_told; /* this rank has reported it to all peers, in `told_epoch` */
     uint32_t epoch, told_epoch;
     gy_error error;
 } gy_transport_failure;
 
-/** Keep the first one of an epoch, and of epochs the newest. */
+/** Keep the first failure of an epoch, and failures of the newest epoch. */
 static inline void gy_transport_failure_keep(gy_transport_failure *failure,
                                              const gy_error *error, uint32_t epoch)
 {
@@ -29,7 +27,7 @@ static inline void gy_transport_failure_keep(gy_transport_failure *failure,
     }
 }
 
-/** `error` as rank `rank` of `epoch` says it: whose it was stands in it. */
+/** Record `error` of rank `rank` in `epoch`; the text names the rank. */
 static inline void gy_transport_failure_say(gy_transport_failure *failure,
                                             const gy_error *error, int rank, uint32_t epoch)
 {
@@ -46,14 +44,14 @@ static inline bool gy_transport_failure_is_of(const gy_transport_failure *failur
     return failure->is_set && failure->epoch == epoch;
 }
 
-/** GY_OK; or the failure of `epoch`, raised. */
+/** GY_OK; or raise the failure of `epoch`. */
 static inline gy_status gy_transport_failure_raise(const gy_transport_failure *failure,
                                                    uint32_t epoch)
 {
     return gy_transport_failure_is_of(failure, epoch) ? gy_error_raise(&failure->error) : GY_OK;
 }
 
-/** True once in an epoch: all peers are to be told. */
+/** True once in an epoch: the caller must report the failure to all peers. */
 static inline bool gy_transport_failure_tell_once(gy_transport_failure *failure, uint32_t epoch)
 {
     GY_ASSERT(failure->is_set);

@@ -1,4 +1,4 @@
-/* A recorder in a file: the head, then each rank with its records. */
+/* A flight record in a file: the head, then each rank with its records. */
 #include "transport/transport.h"
 
 #include <errno.h>
@@ -68,7 +68,7 @@ gy_status gy_flight_write(const gy_flight *flight, int fd)
     return GY_OK;
 }
 
-/* GY_FORMAT when the file ends before. */
+/* GY_FORMAT when the file is shorter. */
 static gy_status read_all(int fd, void *to, size_t size_bytes)
 {
     GY_ASSERT(fd >= 0);
@@ -127,7 +127,7 @@ static gy_status read_rank(int fd, gy_flight *flight, int i)
     return read_all(fd, flight->records[i], rank->record_count * sizeof(gy_flight_record));
 }
 
-/* A record that holds what no rank writes: from a ring of another make, or damaged. */
+/* Could a rank have written the record? False: another version, or damaged. */
 static bool is_sound(const gy_flight_head *head, const gy_flight_record *record)
 {
     GY_ASSERT(head->size > 0);

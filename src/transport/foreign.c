@@ -1,4 +1,4 @@
-/* Joins a run through the MPI of the launcher that started it (see foreign.h). */
+/* Joins a launch through the MPI whose launcher started it (see foreign.h). */
 #include "transport/foreign.h"
 
 #include "transport/carried_priv.h"
@@ -10,24 +10,25 @@
 #include <string.h>
 
 enum { NAP_NS = 50000 };
-#define SETTLE_S 1.0 /* for collectives that were given up, at the end */
+#define SETTLE_S 1.0 /* time limit at the end for collectives that were cancelled */
 
-/* A collective of the library's that was given up while it was under way. */
+/* A collective of the library that was cancelled while under way. */
 typedef struct lost_call {
     struct lost_call *next;
     gy_carried request;
     void *memory;
 } lost_call;
 
-static const gy_foreign_run *run;    /* of this process; stays open */
-static gy_transport_ops foreign_ops; /* those of what is below, but for naps and the end */
+static const gy_foreign_run *run; /* of this process; stays open to the end */
+/* the functions of the transport below, except naps and close */
+static gy_transport_ops foreign_ops;
 static const gy_transport_ops *below;
-static gy_library library; /* with the counting in front; as the transport, of its owner */
-static const gy_library *theirs;  /* without */
+static gy_library library;        /* the library without the wrapper */
+static const gy_library *theirs;  /* contains `theirs` */
 static gy_foreign_place place_of; /* holds `theirs` */
 static int under_way;
 static lost_call *lost;
-static bool is_lost; /* one could not even be noted */
+static bool is_lost; /* a cancelled collective could not be recorded */
 
 /* ---- The library's collectives ---- */
 
@@ -54,14 +55,14 @@ static void lose_call(const gy_carried *request, void *memory)
     GY_ASSERT(under_way > 0);
     lost_call *noted = gy_alloc("transport.lost", sizeof(*noted));
     if (noted == NULL) {
-        is_lost = true; /* its memory stays */
+        is_lost = true; /* its memory is leaked */
         return;
     }
     *noted = (lost_call){.next = lost, .request = *request, .memory = memory};
     lost = noted;
 }
 
-/* Those that are done by now, though they failed. */
+/* Free cancelled collectives that have completed meanwhile. */
 static void settle(void)
 {
     GY_ASSERT(theirs != NULL || lost == NULL);
@@ -95,7 +96,8 @@ static void show_library(gy_transport *transport)
 
 /* ---- The transport ---- */
 
-/* Nobody rings when the library's collective moves on: only who asks moves it. */
+/* The library's collectives progress only when they are polled, and nothing wakes a sleeper,
+ * so do not sleep. */
 static void foreign_nap(gy_transport *transport, int64_t nap_ns)
 {
     GY_ASSERT(below != NULL);
@@ -118,7 +120,7 @@ static void foreign_close(gy_transport *transport)
     run->leave(is_lost || lost != NULL);
 }
 
-/* Beside the library that this code is in, else wherever the loader looks. */
+/* Open it from the folder of this library, else from the loader's search path. */
 static void *open_library(const char *name)
 {
     GY_ASSERT(name != NULL);
@@ -129,7 +131,7 @@ static void *open_library(const char *name)
         int folder = slash != NULL ? (int)(slash - here.dli_fname) + 1 : 0;
         snprintf(path, sizeof(path), "%.*slibgyre-mpi-%s.so", folder, here.dli_fname, name);
     }
-    /* GLOBAL: an MPI's own plug-ins look for its names. */
+    /* RTLD_GLOBAL, because an MPI's own plug-ins resolve its symbols */
     void *opened = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
     if (opened == NULL) {
         snprintf(path, sizeof(path), "libgyre-mpi-%s.so", name);

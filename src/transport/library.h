@@ -1,6 +1,6 @@
 /**
- * Collectives of another library (the MPI whose launcher started the ranks), over all ranks of
- * the run: one more choice beside Gyre's own plans. libgyre links no such library.
+ * Collectives of another library (the MPI whose launcher started the ranks) over all ranks: an
+ * alternative to Gyre's own plans. libgyre links no such library.
  */
 #ifndef GY_TRANSPORT_LIBRARY_H
 #define GY_TRANSPORT_LIBRARY_H
@@ -11,30 +11,34 @@
 
 enum { GY_LIBRARY_LANES = 8 };
 
-/** A call; what an operation does not have is not looked at. */
+/** A call; members that an operation does not use are ignored. */
 typedef struct gy_library_call {
     gy_operation operation;
     gy_dtype dtype;
     gy_reduction reduction;
     int root;
-    int lane;       /* [0, GY_LIBRARY_LANES): calls of a lane start in one order on all ranks */
-    size_t count;   /* elements, as in the function of gyre/coll.h of that name; of all parts
-                       together less than 2^31 bytes */
-    const void *in; /* broadcast: not used */
-    void *out;      /* apart from in; broadcast: given too */
+    /* [0, GY_LIBRARY_LANES): calls of a lane must start in the same order on all ranks */
+    int lane;
+    /* elements, as in the function of gyre/coll.h; all parts together have less than 2^31
+     * bytes */
+    size_t count;
+    const void *in; /* unused for broadcast */
+    void *out;      /* different from in; also used for broadcast */
 } gy_library_call;
 
-/** Calls come from one thread at a time and never block. */
+/** One thread at a time calls these functions, and they never block. */
 typedef struct gy_library {
     const char *name; /* "mpi" */
-    /* Does it have the operation, and give Gyre's answers? Alike on all ranks. */
+    /* Does the library have the operation, with the same results as Gyre? The answer is the
+     * same on all ranks. */
     bool (*knows)(gy_operation operation, gy_dtype dtype, gy_reduction reduction);
-    /* Begin; the memory stays put until it is done. False: the library failed. */
+    /* Start a call; its memory must stay in place until it is done. False: the library
+     * failed. */
     bool (*start)(const gy_library_call *call, gy_carried *request);
-    /* GY_OK done; GY_AGAIN; GY_IO the library failed, and nothing is under way. */
+    /* GY_OK done; GY_AGAIN under way; GY_IO the library failed, and the call is over. */
     gy_status (*test)(gy_carried *request);
-    /* One that is under way is given up: `memory` (from gy_alloc, NULL: none) is taken, and
-     * freed once the library does not use it any more. */
+    /* Cancel a call under way: takes `memory` (from gy_alloc; NULL: none), which is freed once
+     * the library no longer uses it. */
     void (*lose)(const gy_carried *request, void *memory);
 } gy_library;
 

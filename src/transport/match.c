@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-/* Kept messages from here on are used again, so many bytes of a peer: what aligned allocations
- * give back does not fit them again, each came from new pages of the heap. */
+/* Buffers of unexpected messages from this size on are reused, up to so many bytes a peer:
+ * aligned allocations do not reuse freed blocks of the heap, and each would take new pages. */
 enum { SPARE_BYTES = 4096, SPARE_BYTES_MAX = 256 * 1024 };
 
 void gy_transport_transfers_push(gy_transfer **list, gy_transfer *transfer)
@@ -66,7 +66,7 @@ gy_transfer *gy_transfer_orphan(const gy_transfer *transfer)
     return orphan;
 }
 
-/* The message is `size_bytes` long: does it fit? The receive learns the size in any case. */
+/* The message has `size_bytes`: does it fit? The receive learns the size in either case. */
 static bool fits(gy_transfer *receive, size_t size_bytes)
 {
     GY_ASSERT(receive->done_bytes == 0);
@@ -75,7 +75,7 @@ static bool fits(gy_transfer *receive, size_t size_bytes)
     return is_fit;
 }
 
-/* Has another transfer of the same receive got its message? */
+/* Has another transfer of the same receive matched a message already? */
 static bool is_void(const gy_transfer *receive)
 {
     return receive->is_taken != NULL && *receive->is_taken;
@@ -110,7 +110,7 @@ static void drop_kept(gy_inbox *inbox, gy_kept *kept)
     }
 }
 
-/* The smallest spare one with so much room, else a new one; NULL: no memory. */
+/* Take the smallest spare buffer that is large enough, else a new one; NULL: out of memory. */
 static gy_kept *take_kept(gy_inbox *inbox, size_t size_bytes)
 {
     GY_ASSERT(inbox->spare != NULL || inbox->spare_bytes == 0);
@@ -188,7 +188,8 @@ static bool keep(gy_inbox *inbox, uint64_t tag, size_t size_bytes)
 {
     GY_ASSERT(inbox->store == NULL);
     GY_ASSERT(inbox->receive == NULL);
-    /* One message is always let in, else a large one could never come. */
+    /* The first message is always accepted, otherwise one larger than the limit could never
+     * arrive. */
     if (inbox->kept != NULL && inbox->kept_bytes + size_bytes > GY_KEPT_BYTES_MAX) {
         return false;
     }

@@ -25,7 +25,8 @@ gy_status gy_transport_peers_join(gy_transport_segment *segment, int rank)
                        segment->header->first_rank + rank);
     }
     atomic_store_explicit(&state->process, (int32_t)getpid(), memory_order_relaxed);
-    /* release: the process number before the stage (acquire in gy_transport_peers_stage) */
+    /* release: publishes the process id before the stage (acquire in
+     * gy_transport_peers_stage) */
     atomic_store_explicit(&state->stage, GY_RANK_JOINED, memory_order_release);
     return GY_OK;
 }
@@ -46,18 +47,18 @@ static void ring_all(gy_transport_segment *segment)
 
 void gy_transport_peers_leave(gy_transport_segment *segment, int rank, bool has_given_up)
 {
-    /* release: all that the rank published before it left */
+    /* release: publishes everything that the rank wrote before it left */
     atomic_store_explicit(&gy_transport_segment_state(segment, rank)->stage,
                           has_given_up ? GY_RANK_GAVE_UP : GY_RANK_LEFT, memory_order_release);
     ring_all(segment);
 }
 
-/* A process handle becomes readable when the process ends, even while it waits to be reaped. */
+/* A process descriptor becomes readable when the process ends, even before it is reaped. */
 static bool is_process_gone(pid_t process)
 {
     int handle = (int)syscall(SYS_pidfd_open, process, 0);
     if (handle < 0) {
-        /* Where the call is forbidden or descriptors have run out, a zombie still counts as
+        /* Where pidfd_open is forbidden or descriptors have run out, a zombie still counts as
          * alive. */
         return errno == ESRCH || (kill(process, 0) != 0 && errno == ESRCH);
     }
@@ -73,7 +74,7 @@ gy_status gy_transport_peers_check(gy_transport_segment *segment, int rank, bool
     gy_rank_stage stage = gy_transport_peers_stage(segment, rank);
     pid_t process = atomic_load_explicit(&state->process, memory_order_relaxed);
     if (stage == GY_RANK_JOINED && process != getpid() && is_process_gone(process)) {
-        /* It may have left before it ended: the stage then says so, and stays. */
+        /* The rank may have left in order before its process ended: then the stage stays so. */
         uint32_t before = GY_RANK_JOINED;
         (void)atomic_compare_exchange_strong_explicit(
             &state->stage, &before, GY_RANK_DEAD, memory_order_acq_rel, memory_order_acquire);
@@ -107,7 +108,8 @@ void gy_transport_peers_record(gy_transport *transport, gy_transport_segment *se
     transport->recorded_ranks = segment->header->ranks;
     gy_flight_record_area *own = gy_transport_records(transport, transport->rank);
     for (size_t i = 0; i < GY_RECORDS; i++) {
-        /* Faults now, not in a collective; nobody else writes here. */
+        /* Touch the pages now, so that no collective takes the page faults; nobody else writes
+         * here. */
         atomic_store_explicit(&own->rings[i][0], 0, memory_order_relaxed);
     }
 }
@@ -150,16 +152,17 @@ void gy_transport_close(gy_transport *transport)
 gy_status gy_transport_peers_aborted(gy_transport_segment *segment, uint32_t epoch)
 {
     GY_ASSERT(epoch < UINT32_MAX / GY_ABORT_STATES);
-    /* acquire: with the release in gy_transport_peers_abort, the error itself */
+    /* acquire: pairs with the release in gy_transport_peers_abort, which publishes the error */
     if (atomic_load_explicit(&segment->header->abort, memory_order_acquire) !=
         epoch * GY_ABORT_STATES + GY_ABORT_SET) {
         return GY_OK;
     }
-    GY_ASSERT(segment->header->error.status < 0); /* as gy_transport_peers_abort wrote it */
+    GY_ASSERT(segment->header->error.status < 0); /* as gy_transport_peers_abort asserts */
     return gy_error_raise(&segment->header->error);
 }
 
-/* True: this rank is the first of its epoch. Nobody reads what an earlier one left. */
+/* True: this rank's abort is the first of its epoch. A record of an earlier epoch is
+ * obsolete. */
 static bool claim_abort(_Atomic uint32_t *abort, uint32_t epoch)
 {
     GY_ASSERT(epoch < UINT32_MAX / GY_ABORT_STATES);
@@ -174,12 +177,13 @@ static bool claim_abort(_Atomic uint32_t *abort, uint32_t epoch)
     return false;
 }
 
-/* Who came second may end now: what the first one writes must be seen before that. */
+/* The second rank to abort may exit at once, so it first waits until the first one's error is
+ * visible. */
 static void await_writer(const _Atomic uint32_t *abort, uint32_t epoch)
 {
     GY_ASSERT(epoch < UINT32_MAX / GY_ABORT_STATES);
     const uint32_t writing = epoch * GY_ABORT_STATES + GY_ABORT_WRITING;
-    for (int i = 0; i < WRITER_YIELDS; i++) { /* not for ever: it may have died */
+    for (int i = 0; i < WRITER_YIELDS; i++) { /* bounded, because the writer may have died */
         if (atomic_load_explicit(abort, memory_order_relaxed) != writing) {
             return;
         }
@@ -199,13 +203,13 @@ void gy_transport_peers_abort(gy_transport_segment *segment, uint32_t epoch, int
     kept->status = error->status;
     kept->rank = error->rank >= 0 ? error->rank : rank;
     snprintf(kept->text, sizeof(kept->text), "rank %d: %.990s", kept->rank, error->text);
-    /* release: with the acquire in gy_transport_peers_aborted */
+    /* release: pairs with the acquire in gy_transport_peers_aborted */
     atomic_store_explicit(&segment->header->abort, epoch * GY_ABORT_STATES + GY_ABORT_SET,
                           memory_order_release);
     ring_all(segment);
 }
 
-/* ---- Bells ---- */
+/* ---- Wake-ups ---- */
 
 gy_status gy_transport_peers_hang_bell(gy_transport_segment *segment, int rank, int *pipe)
 {
@@ -216,7 +220,8 @@ gy_status gy_transport_peers_hang_bell(gy_transport_segment *segment, int rank, 
     if (pipe2(ends, O_NONBLOCK | O_CLOEXEC) != 0) {
         return gy_fail(GY_IO, "cannot make a pipe: %s", strerror(errno));
     }
-    close(ends[1]); /* whoever rings opens it to read and write, as this rank does now: */
+    /* the waking rank opens the pipe for reading and writing, as this rank does now */
+    close(ends[1]);
     char path[32];
     snprintf(path, sizeof(path), "/proc/self/fd/%d", ends[0]);
     int both = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
@@ -236,7 +241,7 @@ gy_status gy_transport_peers_hang_bell(gy_transport_segment *segment, int rank, 
     return GY_OK;
 }
 
-/* A peer's pipe, as this process opened it; -1: it cannot. */
+/* Open a peer's pipe; -1: impossible. */
 static int open_pipe(const gy_rank_state *state)
 {
     char path[64];
@@ -254,12 +259,13 @@ static int open_pipe(const gy_rank_state *state)
     return is_it ? pipe : -1;
 }
 
-/* Threads of this process may ring at once: the first one's descriptor is kept. */
+/* Threads of this process may wake a peer at the same time: the first one's descriptor is
+ * kept. */
 static int pipe_to(gy_transport_segment *segment, int rank)
 {
     GY_ASSERT(rank >= 0);
     GY_ASSERT(rank < segment->header->ranks);
-    /* acquire: with the exchange of whoever opened it */
+    /* acquire: pairs with the exchange of the thread that opened it */
     _Atomic int *end = &segment->pipes[rank].descriptor;
     int kept = atomic_load_explicit(end, memory_order_acquire);
     if (kept != 0) {
@@ -271,7 +277,7 @@ static int pipe_to(gy_transport_segment *segment, int rank)
         if (opened >= 0) {
             close(opened);
         }
-        GY_ASSERT(kept != 0); /* another thread was first */
+        GY_ASSERT(kept != 0); /* another thread opened it first */
         return kept;
     }
     return opened;
@@ -282,7 +288,7 @@ static void write_bell(gy_transport_segment *segment, int rank)
     GY_ASSERT(rank >= 0);
     GY_ASSERT(rank < segment->header->ranks);
     int pipe = pipe_to(segment, rank);
-    /* A pipe that is full wakes as well as one more byte would. */
+    /* A full pipe wakes as well as one more byte would. */
     if (pipe < 0 || (write(pipe, "", 1) != 1 && errno != EAGAIN)) {
         atomic_store_explicit(&gy_transport_segment_state(segment, rank)->is_muted, 1,
                               memory_order_relaxed);
@@ -293,16 +299,16 @@ void gy_transport_peers_ring(gy_transport_segment *segment, int rank)
 {
     gy_rank_state *state = gy_transport_segment_state(segment, rank);
     /*
-     * Whoever published a counter of a ring did so in seq_cst order, as this load is: a sleeper
-     * that this load does not see has announced itself later and sees the counter. News in a
-     * word of the segment (coll) are published with release alone: this load may pass that
-     * store, then the sleeper wakes by its nap's end. A fence would cost each exchange of a
-     * tiny message more.
+     * A ring's counter is published in seq_cst order, as is this load: if this load does not
+     * see a sleeper, that sleeper announced itself later and will see the counter. A word of
+     * the segment (coll) is published with release only, so this load may move before that
+     * store, and the sleeper then wakes at the end of its nap. A fence here would slow every
+     * exchange of a tiny message.
      */
     if (atomic_load_explicit(&state->sleep, memory_order_seq_cst) == GY_SLEEP_NONE) {
         return;
     }
-    /* acq_rel: the pipe's names, from before the rank said that it sleeps there */
+    /* acq_rel: the pipe's description, written before the rank announced its sleep */
     uint32_t sleep =
         atomic_exchange_explicit(&state->sleep, GY_SLEEP_NONE, memory_order_acq_rel);
     GY_ASSERT(sleep <= GY_SLEEP_ON_PIPE);
@@ -317,7 +323,8 @@ void gy_transport_peers_ring(gy_transport_segment *segment, int rank)
 bool gy_transport_peers_announce(gy_rank_state *state)
 {
     GY_ASSERT(state != NULL);
-    /* seq_cst: with the load in gy_transport_peers_ring; the pipe's names before it */
+    /* seq_cst: pairs with the load in gy_transport_peers_ring; publishes the pipe's
+     * description */
     return atomic_exchange_explicit(&state->sleep, GY_SLEEP_ON_PIPE, memory_order_seq_cst) ==
            GY_SLEEP_NONE;
 }
@@ -330,7 +337,7 @@ uint32_t gy_transport_peers_nap(gy_rank_state *state, uint32_t bell, int64_t nap
         syscall(SYS_futex, &state->bell, FUTEX_WAIT, bell, &nap, NULL, 0);
     }
     uint32_t now = atomic_load_explicit(&state->bell, memory_order_acquire);
-    /* seq_cst: with the load in gy_transport_peers_ring */
+    /* seq_cst: pairs with the load in gy_transport_peers_ring */
     atomic_exchange_explicit(&state->sleep, GY_SLEEP_ON_WORD, memory_order_seq_cst);
     return now;
 }

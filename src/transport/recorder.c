@@ -1,4 +1,4 @@
-/* The flight recorder as others see it: copies of the rings, whole records, files. */
+/* Reads flight recorders: copies of the rings, complete records, files. */
 #include "transport/recorder.h"
 
 #include "transport/peers_priv.h"
@@ -20,12 +20,12 @@ void gy_flight_comm_slot_put(gy_flight_record_area *area, int comm_slot,
     GY_ASSERT(comm_slot >= 0);
     GY_ASSERT(comm_slot < GY_RECORD_COMM_SLOTS);
     memcpy(words, entry, sizeof(words));
-    /* A reader that sees half of a change names other members once. */
+    /* A reader that sees a half-done change reports wrong members once. */
     atomic_store_explicit(&area->comm_slots[comm_slot][0], words[0], memory_order_release);
     atomic_store_explicit(&area->comm_slots[comm_slot][1], words[1], memory_order_release);
 }
 
-/* What stands behind the name in "7 (name) T 1 ..."; "": no such process. */
+/* The text after the name in "7 (name) T 1 ..."; "": no such process. */
 static const char *read_stat(int process, char text[STAT_BYTES])
 {
     char path[32];
@@ -53,7 +53,7 @@ int gy_transport_process_parent(int process)
     return at[0] != '\0' ? (int)strtol(at + 1, NULL, 10) : 0;
 }
 
-/* ---- A ring from three copies ---- */
+/* ---- Reading a ring from three copies ---- */
 
 typedef struct ring_copy {
     uint64_t count;
@@ -61,7 +61,7 @@ typedef struct ring_copy {
     gy_flight_record rings[GY_RECORDS];
 } ring_copy;
 
-/* Of the records in the second copy those that were not touched meanwhile, oldest first. */
+/* Collect the records of the second copy that did not change meanwhile, oldest first. */
 static uint32_t whole_records(const ring_copy *copies, gy_flight_record *out)
 {
     uint64_t end = copies[0].count;
@@ -129,7 +129,7 @@ bool gy_flight_record_latest(gy_flight_record_area *area, gy_flight_record *reco
     return false;
 }
 
-/* ---- A flight ---- */
+/* ---- Flight records ---- */
 
 static void name_program(int process, char *out, size_t size_bytes)
 {

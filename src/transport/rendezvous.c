@@ -35,13 +35,13 @@ gy_status gy_transport_rendezvous_pair(int sockets[2])
     return GY_OK;
 }
 
-/* The room of one descriptor beside a message, aligned as the system wants it. */
+/* Aligned room for the control message of one descriptor. */
 typedef union control {
     struct cmsghdr header;
     char bytes[CMSG_SPACE(sizeof(int))];
 } control;
 
-/* Put a message and a descriptor into the rank's socket. */
+/* Send a message and a descriptor over the rank's socket. */
 static gy_status put_message(int socket, struct iovec piece, int descriptor)
 {
     GY_ASSERT(piece.iov_len > 0);
@@ -154,7 +154,7 @@ bool gy_transport_run_is_renewable(void)
     return atomic_load_explicit(&is_renewable, memory_order_relaxed);
 }
 
-/* Another greeting: GY_AGAIN none yet; GY_PEER the launcher is gone. */
+/* Receive another greeting: GY_AGAIN none yet; GY_PEER the launcher has ended. */
 static gy_status take_next(gy_run_ticket *ticket)
 {
     GY_ASSERT(ticket != NULL);
@@ -229,7 +229,7 @@ gy_run_net *gy_run_net_new(int size)
 gy_status gy_transport_rendezvous_greet_net(int socket, const gy_run_net *net, int listener)
 {
     GY_ASSERT(net->size > 0);
-    /* The piece is not const, though sending only reads. */
+    /* The buffer is not const, though sending only reads it. */
     struct iovec piece = {.iov_base = (void *)(uintptr_t)net, .iov_len = net_bytes(net->size)};
     return put_message(socket, piece, listener);
 }
@@ -243,7 +243,7 @@ gy_status gy_transport_rendezvous_take_net(int socket, int size, gy_run_net **ne
     if (made == NULL) {
         return GY_NOMEM;
     }
-    /* The launcher puts it in right behind the place. */
+    /* The launcher sends it immediately after the place. */
     struct pollfd look = {.fd = socket, .events = POLLIN};
     (void)poll(&look, 1, NET_WAIT_MS);
     struct iovec piece = {.iov_base = made, .iov_len = net_bytes(size)};
@@ -263,7 +263,8 @@ gy_status gy_transport_rendezvous_read(int socket, gy_error *error)
     gy_error got;
     ssize_t size = recv(socket, &got, sizeof(got), MSG_DONTWAIT);
     if (size < 0 && errno == ECONNRESET) {
-        /* It ended without taking its greeting, which is told once, before what it said. */
+        /* The rank ended without reading its greeting: this is reported once, before the
+         * rank's own report. */
         size = recv(socket, &got, sizeof(got), MSG_DONTWAIT);
     }
     if (size < 0) {
@@ -286,7 +287,7 @@ bool gy_transport_run_report(const gy_error *error)
 {
     GY_ASSERT(error != NULL);
     int socket = atomic_load_explicit(&run_socket, memory_order_acquire);
-    /* Nobody can be told if the launcher is gone. */
+    /* Nobody can be informed when the launcher has ended. */
     return socket >= 0 && send(socket, error, sizeof(*error), MSG_NOSIGNAL | MSG_DONTWAIT) ==
                               (ssize_t)sizeof(*error);
 }
@@ -299,15 +300,16 @@ bool gy_transport_run_report_abort(const gy_error *error)
     return gy_transport_run_report(&told);
 }
 
-/* ---- Generations: a fresh segment whenever ranks were started anew ---- */
+/* ---- Generations: a new segment whenever ranks were restarted ---- */
 
 enum { LOOK_MS = 20 };
 
-/* The newest that was heard of, until it is joined. One run a process. */
+/* The newest ticket that was received and not joined yet. A process takes part in one
+ * launch. */
 static gy_run_ticket next_ticket = {.segment = -1, .listener = -1};
 static bool is_over;
 
-/* Take all that the launcher has said: GY_AGAIN that was all; GY_PEER it is gone. */
+/* Receive all messages of the launcher: GY_AGAIN no more; GY_PEER the launcher has ended. */
 static gy_status hear_launcher(void)
 {
     gy_run_ticket ticket = {.segment = -1, .listener = -1};
@@ -334,7 +336,7 @@ static gy_status join_next(gy_env *env, gy_transport **transport)
     return status;
 }
 
-/* A moment for all to join. Nobody is blamed for coming later; who is gone brings the next
+/* Wait a moment until all have joined. A late rank is no failure; a dead one leads to the next
  * generation. GY_OK; GY_TIMEOUT; GY_PEER */
 static gy_status await_all(gy_transport *transport, gy_deadline deadline)
 {
@@ -378,7 +380,8 @@ gy_status gy_transport_generation_meet(gy_env *env, gy_deadline deadline,
             return GY_OK;
         }
         if (met != GY_TIMEOUT) {
-            gy_transport_close(*transport); /* another rank is gone: the next one will come */
+            /* another rank has ended, so the next generation will come */
+            gy_transport_close(*transport);
             *transport = NULL;
         }
     }

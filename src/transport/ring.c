@@ -27,8 +27,8 @@ size_t gy_transport_ring_room(gy_transport_ring_end *writer, size_t wanted)
 {
     size_t room = writer->ring_bytes - (size_t)(writer->own - writer->other);
     if (room < wanted) {
-        /* seq_cst: with the store in gy_transport_ring_get, what was read there may be
-         * overwritten */
+        /* seq_cst: pairs with the store in gy_transport_ring_get, after which these bytes may
+         * be overwritten */
         writer->other = atomic_load_explicit(&writer->ring->tail, memory_order_seq_cst);
         room = writer->ring_bytes - (size_t)(writer->own - writer->other);
     }
@@ -52,8 +52,9 @@ void gy_transport_ring_put(gy_transport_ring_end *writer, const void *data, size
 void gy_transport_ring_publish(gy_transport_ring_end *writer)
 {
     GY_ASSERT(writer->own - writer->other <= writer->ring_bytes);
-    /* With the load in gy_transport_ring_ready, the bytes before the counter. seq_cst, as that
-     * one is and what says and asks who sleeps: a reader that was not rung sees the counter. */
+    /* Pairs with the load in gy_transport_ring_ready and publishes the bytes before the
+     * counter. seq_cst like the announcement and the check of sleepers: a reader that was not
+     * woken sees the counter. */
     atomic_store_explicit(&writer->ring->head, writer->own, memory_order_seq_cst);
 }
 
@@ -61,7 +62,7 @@ size_t gy_transport_ring_ready(gy_transport_ring_end *reader, size_t wanted)
 {
     size_t ready = (size_t)(reader->other - reader->own);
     if (ready < wanted) {
-        /* seq_cst: with the store in gy_transport_ring_publish */
+        /* seq_cst: pairs with the store in gy_transport_ring_publish */
         reader->other = atomic_load_explicit(&reader->ring->head, memory_order_seq_cst);
         ready = (size_t)(reader->other - reader->own);
     }
@@ -85,6 +86,7 @@ void gy_transport_ring_get(gy_transport_ring_end *reader, void *to, size_t size_
         gy_transport_ring_peek(reader, to, size_bytes);
     }
     reader->own += size_bytes;
-    /* seq_cst: with the load in gy_transport_ring_room, and as in gy_transport_ring_publish */
+    /* seq_cst: pairs with the load in gy_transport_ring_room; as in
+     * gy_transport_ring_publish */
     atomic_store_explicit(&reader->ring->tail, reader->own, memory_order_seq_cst);
 }

@@ -10,18 +10,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const uint64_t segment_magic =
-    0x31676573657267u; /* "gresug1", reads as text in a dump */
+static const uint64_t segment_magic = 0x31676573657267u; /* "gresug1" in a hex dump */
 
 enum {
     PAGE_BYTES = 4096,
-    STAGING_BYTES = 18 * 1024 * 1024, /* costs nothing until touched */
+    STAGING_BYTES = 18 * 1024 * 1024, /* takes no memory until touched */
     RING_BYTES = 64 * 1024,
 };
 #define POOL_BYTES     ((size_t)1 << 30)
 #define POOL_BYTES_ALL ((size_t)1 << 36)
 
-/* Lay the next area of count * stride bytes; false when the sum does not fit 62 bits. */
+/* Append an area of count * stride bytes to the layout; false when the sum exceeds 62 bits. */
 static bool lay(size_t *end, size_t *area, size_t count, size_t stride)
 {
     GY_ASSERT(*end % PAGE_BYTES == 0);
@@ -86,7 +85,7 @@ static gy_status fill_in(const gy_transport_segment_options *options,
     return GY_OK;
 }
 
-/* Beyond the limit of file sizes the kernel would end this process by a signal. */
+/* A write beyond the file size limit would kill this process by a signal, so check first. */
 static gy_status check_file_limit(size_t size_bytes)
 {
     GY_ASSERT(size_bytes > 0);
@@ -205,7 +204,7 @@ gy_status gy_transport_segment_map(int fd, gy_transport_segment **segment)
 void gy_transport_segment_hold(gy_transport_segment *segment)
 {
     int before = atomic_fetch_add_explicit(&segment->holders, 1, memory_order_relaxed);
-    GY_ASSERT(before > 0); /* only a holder can pass a hold on */
+    GY_ASSERT(before > 0); /* only the holder of a reference can pass on another */
 }
 
 void gy_transport_segment_drop(gy_transport_segment *segment)
@@ -213,7 +212,7 @@ void gy_transport_segment_drop(gy_transport_segment *segment)
     if (segment == NULL) {
         return;
     }
-    /* acq_rel: whoever unmaps comes after all that the others did */
+    /* acq_rel: whoever unmaps does so after all accesses of the others */
     int before = atomic_fetch_sub_explicit(&segment->holders, 1, memory_order_acq_rel);
     GY_ASSERT(before > 0);
     if (before == 1) {

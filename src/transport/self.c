@@ -5,7 +5,7 @@
 typedef struct self_transport {
     gy_transport base;
     gy_inbox inbox;
-    gy_transfer *sends; /* those that the inbox had no room for */
+    gy_transfer *sends; /* sends that did not fit into the inbox */
     bool is_aborted;
     gy_error error;
 } self_transport;

@@ -10,17 +10,18 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A message in the ring: this, then its bytes. */
+/* Header of a message in the ring; its bytes follow. */
 typedef struct frame {
     uint64_t tag, size_bytes;
 } frame;
 
 typedef struct shm_peer {
     gy_transport_ring_end out, in;
-    gy_transfer *sends; /* the first may be half written */
-    bool is_frame_out;  /* the first one's frame stands in the ring */
-    bool is_cut;        /* a half-written message was given up: nothing more can follow */
-    bool is_listed;     /* in `busy` */
+    gy_transfer *sends; /* the first one may be partly written */
+    bool is_frame_out;  /* the first one's header is in the ring */
+    /* a partly written message was cancelled, so no further message can follow */
+    bool is_cut;
+    bool is_listed; /* in `busy` */
     gy_inbox inbox;
 } shm_peer;
 
@@ -28,12 +29,14 @@ typedef struct shm_transport {
     gy_transport base;
     gy_shared shared;
     gy_transport_segment *segment;
-    int first; /* the run's number of the first rank here; `peers` and the segment count from it
-                */
-    uint32_t bell; /* as it stood when the nap was announced */
-    int pipe;      /* instead, for who sleeps on descriptors; -1: none */
+    /* number of this host's first rank within the launch; `peers` and the segment count from
+     * it */
+    int first;
+    uint32_t bell; /* its value when the nap was announced */
+    /* used instead of the futex by a rank that sleeps on descriptors; -1: none */
+    int pipe;
     int busy_count;
-    int *busy; /* peers with something under way */
+    int *busy; /* peers with transfers under way */
     shm_peer peers[];
 } shm_transport;
 
@@ -190,7 +193,7 @@ static gy_status shm_recv(gy_transport *transport, gy_transfer *transfer)
     return GY_OK;
 }
 
-/* What stands half in the ring is finished from a copy. */
+/* Complete a partly written message from a copy. */
 static void shm_cancel(gy_transport *transport, gy_transfer *transfer)
 {
     shm_transport *shm = shm_of(transport);
@@ -276,7 +279,7 @@ static gy_status shm_hang_bell(gy_transport *transport, int *descriptor)
 static gy_status shm_announce(gy_transport *transport)
 {
     shm_transport *shm = shm_of(transport);
-    GY_ASSERT(shm->pipe >= 0); /* shm_hang_bell came before */
+    GY_ASSERT(shm->pipe >= 0); /* shm_hang_bell was called before */
     gy_rank_state *state = gy_transport_segment_state(shm->segment, shm->shared.rank);
     if (atomic_load_explicit(&state->is_muted, memory_order_relaxed) != 0) {
         return GY_UNSUPPORTED;
@@ -339,7 +342,7 @@ static gy_shared see_areas(const gy_transport_segment *segment, int rank)
     };
 }
 
-/* Join a mapped segment; holds it once more on success. */
+/* Join a mapped segment; on success takes another reference. */
 static gy_status join(gy_transport_segment *segment, int rank, gy_env *env,
                       gy_transport **transport)
 {

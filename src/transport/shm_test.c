@@ -141,7 +141,7 @@ GY_TEST(ranks_go_on_after_a_failure)
 }
 
 /* A message written by a rank that has left is still delivered. */
-GY_TEST(last_words_are_heard)
+GY_TEST(messages_before_leaving_arrive)
 {
     gy_transport *ranks[RANKS];
     int value = 42, got = 0;

@@ -14,7 +14,7 @@ typedef struct frame {
 typedef struct simnet {
     gy_transport base;
     gy_sim *sim;
-    uint64_t arrived, looked; /* messages: for progress to say whether something moved */
+    uint64_t arrived, looked; /* counts of messages, by which progress detects new ones */
     bool is_starved;
     gy_transport_failure failure;
     gy_inbox inboxes[];
@@ -44,7 +44,7 @@ static void receive(void *arg, int from, const void *data, size_t size_bytes)
     }
     if (!gy_inbox_deliver(&net->inboxes[from], head.tag, bytes + sizeof(head),
                           size_bytes - sizeof(head))) {
-        net->is_starved = true; /* nowhere to keep it: said by the next check */
+        net->is_starved = true; /* out of memory: reported by the next check */
     }
 }
 
@@ -84,7 +84,7 @@ static gy_status simnet_send(gy_transport *transport, gy_transfer *transfer)
     frame head = {.kind = FRAME_MESSAGE, .tag = transfer->tag};
     GY_TRY(send_frame(simnet_of(transport), transfer->peer, &head, transfer->data,
                       transfer->size_bytes));
-    gy_transfer_end(transfer, GY_OK); /* copied */
+    gy_transfer_end(transfer, GY_OK); /* the data were copied */
     return GY_OK;
 }
 
@@ -143,7 +143,7 @@ static void simnet_abort(gy_transport *transport, const gy_error *error)
     frame head = {.kind = FRAME_ABORT, .tag = transport->survival.epoch};
     for (int rank = 0; rank < transport->size; rank++) {
         if (rank != transport->rank && gy_sim_is_up(net->sim, rank)) {
-            /* A rank that cannot be told finds out by its deadline. */
+            /* A rank that cannot be informed notices by its deadline. */
             (void)send_frame(net, rank, &head, &net->failure.error, sizeof(net->failure.error));
         }
     }

@@ -1,6 +1,6 @@
 /**
- * A transport over room sim: rank r on node r. The caller steps all ranks' machines and the sim
- * in one thread; a wait in one rank runs the sim on.
+ * A transport over room sim: rank r is node r. The caller steps all ranks' machines and the
+ * simulator in one thread; a wait in one rank runs the simulator.
  */
 #ifndef GY_TRANSPORT_SIMNET_H
 #define GY_TRANSPORT_SIMNET_H
@@ -8,8 +8,8 @@
 #include "sim/sim.h"
 #include "transport/transport.h"
 
-/** Borrows the sim, whose nodes are the ranks. GY_ARG; GY_EXISTS the node listens already;
- * GY_NOMEM */
+/** Open a rank. Borrows the sim, whose nodes are the ranks. GY_ARG; GY_EXISTS the node listens
+ * already; GY_NOMEM */
 GY_MUST_CHECK gy_status gy_transport_simnet_open(gy_sim *sim, int rank,
                                                  gy_transport **transport);
 

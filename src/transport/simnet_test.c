@@ -1,4 +1,5 @@
-/* Goal: the transport's promises hold over simulated links: order, delays, partitions, crashes.
+/* Goal: the transport's guarantees hold over simulated links: order, delays, partitions,
+ * crashes.
  */
 #include "transport/simnet.h"
 

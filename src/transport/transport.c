@@ -219,7 +219,7 @@ gy_status gy_transport_look(gy_transport *transport, int peer)
 {
     GY_ASSERT(peer >= 0);
     GY_ASSERT(peer < transport->size);
-    (void)transport->ops->aborted(transport); /* for its look at the network */
+    (void)transport->ops->aborted(transport); /* also reads the network */
     return transport->ops->check(transport, peer);
 }
 
@@ -276,7 +276,7 @@ static gy_status meet(gy_transport *transport, gy_deadline deadline)
     return GY_OK;
 }
 
-/* A rank that comes later must neither take this one for a member nor wait for it. */
+/* A rank that joins later must neither count this one as a member nor wait for it. */
 gy_status gy_transport_meet(gy_transport *transport, gy_deadline deadline)
 {
     GY_ASSERT(!transport->has_given_up);

@@ -1,10 +1,11 @@
 #include "transport/transport.h"
 
 enum {
-    LOOKS_BEFORE_CLOCK = 32,   /* spins between two readings of the clock */
-    SLEEP_AFTER_NS = 100000,   /* waking a sleeper costs 40-70 us: not worth it for less */
-    NAP_NS = 1000000,          /* what a lost wake-up costs at most */
-    CHECK_EVERY_NS = 20000000, /* liveness: some system calls a peer */
+    LOOKS_BEFORE_CLOCK = 32, /* spins between two reads of the clock */
+    /* waking a sleeper costs 40-70 us, so shorter waits do not sleep */
+    SLEEP_AFTER_NS = 100000,
+    NAP_NS = 1000000,          /* cost of a lost wake-up at most */
+    CHECK_EVERY_NS = 20000000, /* liveness check: some system calls a peer */
 };
 
 static gy_status time_is_over(const gy_wait *wait, int64_t now_ns)
@@ -21,8 +22,9 @@ static gy_status time_is_over(const gy_wait *wait, int64_t now_ns)
     return wait->is_blind ? GY_TIMEOUT : gy_transport_blame(wait->transport, GY_TIMEOUT);
 }
 
-/* A peer that is gone may have published what is waited for just before: one more look. So may
- * the next one, when that look showed that the wait is now for another. */
+/* A peer may have published the awaited word just before it ended, so check once more. The
+ * same holds for the next peer when that check showed that the wait now depends on another
+ * one. */
 static gy_status look_after_peers(gy_wait *wait, int64_t now_ns)
 {
     GY_ASSERT(!wait->is_blind);
@@ -30,7 +32,7 @@ static gy_status look_after_peers(gy_wait *wait, int64_t now_ns)
     wait->check_ns = now_ns + CHECK_EVERY_NS;
     gy_status status = gy_transport_check(wait->transport, wait->peer);
     if (status >= 0 && wait->peer >= 0) {
-        /* Another rank's death ends the run as well, whoever this wait is for. */
+        /* Another rank's death ends the launch as well, whichever rank this wait depends on. */
         status = gy_transport_check(wait->transport, -1);
     }
     if (status < 0 && !(wait->is_doomed && wait->doomed_peer == wait->peer)) {
@@ -74,8 +76,8 @@ gy_status gy_wait_round(gy_wait *wait)
         transport->env->ops->pause(transport->env, may_spin ? 0 : UINT64_MAX);
         return GY_OK;
     }
-    /* The first nap only announces itself (0 ns), so that what is published from now on rings.
-     */
+    /* The first nap only announces itself (0 ns), so that words published from now on cause a
+     * wake-up. */
     int64_t nap_ns = GY_MIN(wait->deadline.at_ns - now_ns, (int64_t)NAP_NS);
     transport->ops->nap(transport, wait->is_napping ? nap_ns : 0);
     wait->is_napping = true;

@@ -274,7 +274,8 @@ static void ends_of_ranks_are_named(void **state)
     assert_ok(gy_transport_send(ranks[1], 0, 9, &value, sizeof(value), &send));
     gy_transport_close(ranks[1]);
     assert_ok(gy_transport_recv(ranks[0], 1, 9, &got, sizeof(got), &receive));
-    assert_ok(gy_transport_finish(ranks[0], &receive, deadline)); /* last words */
+    assert_ok(gy_transport_finish(ranks[0], &receive,
+                                  deadline)); /* what the rank sent before it left */
     assert_int_equal(got, 42);
     assert_ok(gy_transport_recv(ranks[0], 1, 9, &got, sizeof(got), &receive));
     assert_status(gy_transport_finish(ranks[0], &receive, deadline), GY_PEER);

@@ -5,7 +5,7 @@
  * running meanwhile only fetches, so that a rank is switched to once a call.
  *
  * cost: 2 rounds; (p-1)/p of the vector read for sums and as much for results, as much again
- * copied at home.
+ * copied locally.
  */
 #include "plan/plan_priv.h"
 

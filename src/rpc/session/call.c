@@ -1,4 +1,4 @@
-/* What this node asks of others. */
+/* Calls that this node makes. */
 #include "rpc/session/session_priv.h"
 
 #include "rpc/proto/rpc.pb-c.h"
@@ -22,7 +22,7 @@ static void link_last(rpc_peer *peer, rpc_call *call)
     }
 }
 
-/* It waits behind none that was sent: does it wait itself? */
+/* Is the call, which comes after no sent call, itself unsent? */
 static bool is_unsent(const rpc_call *call)
 {
     const rpc_call *unsent = call->peer->unsent;
@@ -49,27 +49,27 @@ static gy_status tell_acks(rpc_peer *peer)
 {
     Gy__Rpc__Envelope envelope;
     gy__rpc__envelope__init(&envelope);
-    envelope.number = 1; /* a frame has at least a byte */
+    envelope.number = 1; /* a frame needs at least one byte */
     while (peer->ack_count > 0) {
         GY_TRY(gy_rpc_link_say(peer->link, KIND_BEAT, 0, &envelope));
     }
     return GY_OK;
 }
 
-/* ---- Asking ---- */
+/* ---- Making calls ---- */
 
 static bool has_room(rpc_peer *peer, size_t size_bytes)
 {
     const gy_rpc_options *options = &peer->node->options;
     size_t waiting = gy_rpc_peer_waiting(peer);
     if (peer->calls.count + peer->ack_count >= options->call_max && peer->is_up) {
-        (void)tell_acks(peer); /* or the link ends, and with it the acks */
+        (void)tell_acks(peer); /* on failure the link ends, and with it the acks */
     }
     return peer->calls.count + peer->ack_count < options->call_max &&
            (waiting == 0 || waiting + size_bytes <= options->queue_bytes);
 }
 
-/* How large it is packed; a failure when the method does not allow that. */
+/* Compute the encoded size; a failure when the method does not allow it. */
 static gy_status measure(const gy_rpc *node, uint32_t type, const ProtobufCMessage *message,
                          const gy_rpc_method **method, size_t *size_bytes)
 {
@@ -188,7 +188,7 @@ gy_status gy_rpc_tell(gy_rpc *rpc, gy_rpc_peer peer, uint32_t type,
         return GY_NOMEM;
     }
     protobuf_c_message_pack(message, body);
-    envelope.number = 1; /* a frame has at least a byte */
+    envelope.number = 1; /* a frame needs at least one byte */
     envelope.body = (ProtobufCBinaryData){.len = size, .data = body};
     gy_rpc_enter(rpc);
     gy_status status = gy_rpc_link_say(row->link, KIND_TELL, type, &envelope);
@@ -199,7 +199,7 @@ gy_status gy_rpc_tell(gy_rpc *rpc, gy_rpc_peer peer, uint32_t type,
 
 /* ---- Ends ---- */
 
-/* It is no longer the peer's; its callback comes with the node's next turn. */
+/* Remove the call from the peer; its callback is called in the node's next turn. */
 static void end_later(rpc_call *call, gy_status status, const char *why)
 {
     rpc_peer *peer = call->peer;
@@ -246,8 +246,8 @@ static gy_status note_ack(rpc_peer *peer, uint64_t number, size_t size_bytes)
     return GY_OK;
 }
 
-/* The peer need not go on with it. What a connection that breaks leaves untold, the first words
- * of the next one tell; between its first words and the answer to them it goes as an ack. */
+/* Tell the peer that a call is cancelled. What a breaking connection loses is repeated in the
+ * next connection's hello. Between the hello and its answer the message goes as an ack. */
 static void tell_cancel(rpc_call *call)
 {
     rpc_peer *peer = call->peer;
@@ -258,9 +258,11 @@ static void tell_cancel(rpc_call *call)
         return;
     }
     if (peer->is_up) {
-        (void)gy_rpc_link_say(peer->link, KIND_CANCEL, 0, &envelope); /* or the link ends */
+        /* on failure the link ends */
+        (void)gy_rpc_link_say(peer->link, KIND_CANCEL, 0, &envelope);
     } else if (peer->link != NULL) {
-        (void)note_ack(peer, call->entry.number, 0); /* untold, it costs the peer memory */
+        /* if the peer is not informed, it keeps the answer in memory */
+        (void)note_ack(peer, call->entry.number, 0);
     }
 }
 
@@ -295,11 +297,12 @@ void gy_rpc_calls_unlinked(rpc_peer *peer, gy_status status)
     (void)status;
     snprintf(why, sizeof(why), "%s", peer->why);
     peer->waiting_bytes = 0;
-    peer->ack_count = peer->ack_bytes = 0; /* the next first words tell what still waits */
+    /* the next hello sends the numbers that still wait */
+    peer->ack_count = peer->ack_bytes = 0;
     for (rpc_call *call = peer->first, *next = NULL; call != NULL; call = next) {
         next = call->next;
         peer->waiting_bytes += call->size_bytes;
-        peer->unsent = peer->first; /* all of them wait */
+        peer->unsent = peer->first; /* all calls are unsent again */
         if (call->is_hasty && !GY_PLANTED(HASTY_RETRIED)) {
             end_later(call, GY_PEER, why);
         }
@@ -331,7 +334,7 @@ gy_status gy_rpc_calls_answer(rpc_peer *peer, const gy_rpc_method *method,
                        (unsigned long long)envelope->number);
     }
     if (call == NULL || !call->was_sent) {
-        return GY_OK; /* ended already */
+        return GY_OK; /* it has ended already */
     }
     if (call->method != method || envelope->status > 0) {
         return gy_fail(GY_FORMAT, "an answer of another kind to call %llu",
@@ -346,7 +349,7 @@ gy_status gy_rpc_calls_answer(rpc_peer *peer, const gy_rpc_method *method,
     }
     if (status < 0) {
         gy_rpc_unpacked_free(answer);
-        return status; /* the link ends: it is sent again */
+        return status; /* the link ends, so the answer will come again */
     }
     if (envelope->status < 0) {
         snprintf(why, sizeof(why), "%s", envelope->text);

@@ -1,4 +1,4 @@
-/* One connection: frames in their order, first words, beats, silence. */
+/* One connection: frames in order, hellos, heartbeats, silence. */
 #include "rpc/session/session_priv.h"
 
 #include "rpc/proto/rpc.pb-c.h"
@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* To connect, shake hands and say who one is. */
+/* Time limit to connect, shake hands and send the hello. */
 static const int64_t open_within_ns = 5000000000;
 
 gy_status gy_rpc_link_new(gy_rpc *node, gy_rpc_link **link)
@@ -41,7 +41,7 @@ static void set_alarm(gy_rpc *node, gy_rpc_link *link)
     gy_rpc_alarm_set(&node->alarms, &link->alarm, GY_MIN(dead_ns, beat_ns));
 }
 
-/* ---- Out ---- */
+/* ---- Output ---- */
 
 static gy_status put(gy_rpc_link *link, uint64_t tag, const ProtobufCMessage *message)
 {
@@ -50,7 +50,8 @@ static gy_status put(gy_rpc_link *link, uint64_t tag, const ProtobufCMessage *me
         return gy_fail(GY_PEER, "the connection has closed");
     }
     gy_status status = gy_rpc_outbox_put(&link->outbox, tag, message);
-    if (status < 0) { /* it ends with the next turn: not within what users call */
+    /* the link ends in the next turn, not within a function that the user called */
+    if (status < 0) {
         link->is_broken = true;
         gy_rpc_alarm_set(&node->alarms, &link->alarm, gy_rpc_now_ns(node));
         return status;
@@ -98,7 +99,7 @@ gy_status gy_rpc_link_hello(gy_rpc_link *link)
             open[count++] = call->entry.number;
         }
     }
-    /* A node that dials another one twice is two peers there. */
+    /* A node that dials another one twice appears there as two peers. */
     uint8_t id[RPC_ID_BYTES];
     uint64_t own = link->is_dialled ? peer->entry.number : 0;
     memcpy(id, node->id, RPC_ID_BYTES);
@@ -119,7 +120,7 @@ gy_status gy_rpc_link_hello(gy_rpc_link *link)
     return status;
 }
 
-/* ---- In ---- */
+/* ---- Input ---- */
 
 static size_t limit_of(const void *arg, uint64_t tag)
 {
@@ -152,7 +153,7 @@ static gy_status hear_hello(gy_rpc_link *link, const uint8_t *body, size_t size_
     return status;
 }
 
-/* A text of the other end, fit for messages of this one. */
+/* Make a text of the other end safe for messages here. */
 static const char *words_of(const char *text, char out[RPC_TEXT_BYTES])
 {
     snprintf(out, RPC_TEXT_BYTES, "%s", text);
@@ -174,7 +175,7 @@ static gy_status hear_envelope(gy_rpc_link *link, const Gy__Rpc__Envelope *envel
     }
     if (kind == KIND_BYE) {
         if (peer != NULL && !peer->is_dialled) {
-            peer->is_dropped = true; /* it does not come back */
+            peer->is_dropped = true; /* the peer will not return */
         }
         return gy_fail(GY_PEER, "it has ended");
     }
@@ -252,7 +253,7 @@ void gy_rpc_link_sent(gy_rpc *rpc, gy_rpc_link *link, size_t size_bytes)
     gy_rpc_leave(rpc);
 }
 
-/* ---- Beginning and end ---- */
+/* ---- Open and close ---- */
 
 gy_status gy_rpc_link_in(gy_rpc *rpc, const char *from, gy_rpc_link **link)
 {
@@ -269,7 +270,7 @@ void gy_rpc_link_up(gy_rpc *rpc, gy_rpc_link *link, gy_rpc_role role, const char
     link->is_up = true;
     link->role = role;
     snprintf(link->subject, sizeof(link->subject), "%s", subject);
-    if (link->is_dialled) { /* until it does */
+    if (link->is_dialled) { /* silence counts from here on */
         snprintf(
             link->peer->why, sizeof(link->peer->why),
             "something listens there and does not answer as Gyre does: another program, or "
@@ -282,7 +283,7 @@ void gy_rpc_link_up(gy_rpc *rpc, gy_rpc_link *link, gy_rpc_role role, const char
     gy_rpc_leave(rpc);
 }
 
-static void bury(gy_rpc_link *link)
+static void remove_link(gy_rpc_link *link)
 {
     gy_rpc *node = link->node;
     link->is_dead = true;
@@ -319,7 +320,7 @@ void gy_rpc_link_end(gy_rpc_link *link, gy_status status)
     if (status == GY_FORMAT || (status == GY_STATE && !link->is_dialled)) {
         gy_rpc_complain(node, link->from, "was sent away", why.text);
     }
-    bury(link);
+    remove_link(link);
     node->ops->close(node->carrier, link);
     (void)gy_error_raise(&why);
     unlink_peer(link, status);
@@ -331,7 +332,7 @@ void gy_rpc_link_lost(gy_rpc *rpc, gy_rpc_link *link, gy_status status)
     GY_ASSERT(!link->is_dead && status < 0);
     gy_rpc_enter(rpc);
     gy_error_take(&why, status);
-    bury(link);
+    remove_link(link);
     (void)gy_error_raise(&why);
     unlink_peer(link, status);
     gy_rpc_leave(rpc);
@@ -367,12 +368,12 @@ void gy_rpc_link_alarm(gy_rpc_link *link)
     }
     bool is_due = now_ns - link->said_ns >= node->options.beat_ns;
     if (is_due && link->outbox.size_bytes == link->outbox.at && !GY_PLANTED(BEAT_FORGOTTEN)) {
-        envelope.number = 1; /* a frame has at least a byte */
+        envelope.number = 1; /* a frame needs at least one byte */
         if (gy_rpc_link_say(link, KIND_BEAT, 0, &envelope) < 0) {
             return;
         }
     }
-    link->said_ns = is_due ? now_ns : link->said_ns; /* what waits speaks as well */
+    link->said_ns = is_due ? now_ns : link->said_ns; /* queued data count as a heartbeat too */
     set_alarm(node, link);
 }
 

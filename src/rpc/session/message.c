@@ -1,16 +1,17 @@
-/* Bytes and messages: frames in and out, unpacking within bounds. */
+/* Bytes and messages: frames in both directions, and decoding within bounds. */
 #include "rpc/session/session_priv.h"
 
 #include <string.h>
 
-/* ---- Unpacking ---- */
+/* ---- Decoding ---- */
 
 enum { SPARE_BYTES = 4096, MORE_TIMES = 64 };
 
-/* A few bytes may ask for a large tree: what it may take follows from their number. */
+/* A few encoded bytes may describe a large tree, so the memory for decoding is limited in
+ * proportion to their number. */
 typedef struct budget {
     size_t left;
-    bool is_spent, is_out; /* of the budget, of memory */
+    bool is_spent, is_out; /* is_spent: the budget is used up; is_out: out of memory */
 } budget;
 
 static void *take(void *arg, size_t size_bytes)
@@ -58,7 +59,7 @@ void gy_rpc_unpacked_free(ProtobufCMessage *message)
     }
 }
 
-/* ---- In ---- */
+/* ---- Input ---- */
 
 static gy_status read_head(gy_rpc_inbox *inbox, gy_rpc_limit limit, const void *arg)
 {
@@ -93,7 +94,7 @@ gy_status gy_rpc_inbox_take(gy_rpc_inbox *inbox, const uint8_t **data, size_t *s
                             gy_rpc_limit limit, const void *arg, const uint8_t **body)
 {
     if (inbox->head_bytes == GY_FRAME_BYTES && inbox->body_bytes == inbox->frame.size_bytes) {
-        gy_free(inbox->body); /* of the frame before */
+        gy_free(inbox->body); /* body of the previous frame */
         inbox->body = NULL;
         inbox->head_bytes = inbox->body_bytes = 0;
     }
@@ -113,7 +114,8 @@ gy_status gy_rpc_inbox_take(gy_rpc_inbox *inbox, const uint8_t **data, size_t *s
     size_t wanted = (size_t)inbox->frame.size_bytes, missing = wanted - inbox->body_bytes;
     size_t size = GY_MIN(*size_bytes, missing);
     *body = *data;
-    if (inbox->body != NULL || size < wanted) { /* else it lies there in one piece */
+    /* otherwise the frame is contiguous in the input */
+    if (inbox->body != NULL || size < wanted) {
         if (inbox->body == NULL && (inbox->body = gy_alloc("rpc.frame", wanted)) == NULL) {
             return GY_NOMEM;
         }
@@ -138,7 +140,7 @@ void gy_rpc_inbox_fini(gy_rpc_inbox *inbox)
     inbox->body = NULL;
 }
 
-/* ---- Out ---- */
+/* ---- Output ---- */
 
 enum { OUTBOX_LEAST = 512, OUTBOX_KEPT = 4096 };
 

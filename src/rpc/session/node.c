@@ -1,4 +1,4 @@
-/* A node: its table of methods, its clock, what is due. */
+/* A node: its table of methods, its clock, and pending work. */
 #include "rpc/session/session_priv.h"
 
 #include <stdio.h>
@@ -63,7 +63,7 @@ static gy_status index_methods(gy_rpc *node)
     return GY_OK;
 }
 
-/* ---- Beginning and end ---- */
+/* ---- Open and close ---- */
 
 static void set_defaults(gy_rpc_options *options)
 {
@@ -139,7 +139,7 @@ void gy_rpc_free(gy_rpc *rpc)
         gy_rpc_drop(rpc, at->number);
     }
     gy_rpc_enter(rpc);
-    while (rpc->links != NULL) { /* of those that have not said who they are */
+    while (rpc->links != NULL) { /* links without a hello so far */
         gy_rpc_link_end(rpc->links, gy_fail(GY_CANCELLED, "this node ends"));
     }
     gy_rpc_calls_deliver(rpc);
@@ -154,7 +154,7 @@ void gy_rpc_free(gy_rpc *rpc)
     gy_free(rpc);
 }
 
-/* ---- What is due ---- */
+/* ---- Pending work ---- */
 
 void gy_rpc_enter(gy_rpc *node)
 {
@@ -251,7 +251,8 @@ void gy_rpc_hear(rpc_peer *peer, gy_rpc_event event)
     }
 }
 
-/* Ten lines at once, then one each second: a flood of strangers does not fill a disk. */
+/* Log ten lines at once, then one a second: a flood of unauthenticated callers must not fill a
+ * disk. */
 void gy_rpc_complain(gy_rpc *node, const char *from, const char *what, const char *why)
 {
     enum { BURST = 10 };
@@ -275,7 +276,7 @@ void gy_rpc_complain(gy_rpc *node, const char *from, const char *what, const cha
     }
 }
 
-/* ---- The carrier's part ---- */
+/* ---- Calls of the carrier ---- */
 
 gy_status gy_rpc_listen(gy_rpc *rpc, const char *at, char address[GY_RPC_ADDRESS_BYTES])
 {

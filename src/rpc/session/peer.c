@@ -1,4 +1,4 @@
-/* Peers: who they are, how they are reached, what waits for them. */
+/* Peers: their identities, their connections, and their queues. */
 #include "rpc/session/session_priv.h"
 
 #include "rpc/proto/rpc.pb-c.h"
@@ -60,7 +60,7 @@ gy_status gy_rpc_dial(gy_rpc *rpc, const char *address, gy_rpc_peer *peer)
     return GY_OK;
 }
 
-/* ---- Connections of a peer that is dialled ---- */
+/* ---- Connections to a dialled peer ---- */
 
 static void dial(rpc_peer *peer)
 {
@@ -81,7 +81,7 @@ static void dial(rpc_peer *peer)
     }
 }
 
-/* Twice as long after each failure, half of it by chance. */
+/* Double the pause after each failure; half of it is random. */
 static void dial_later(rpc_peer *peer)
 {
     const gy_rpc *node = peer->node;
@@ -141,9 +141,9 @@ void gy_rpc_peer_alarm(rpc_peer *peer)
     gy_rpc_hear(peer, GY_RPC_GONE);
 }
 
-/* ---- First words ---- */
+/* ---- Hellos ---- */
 
-/* For one who is not let in: why, and no more. */
+/* Tell a refused caller the reason, and no more. */
 static gy_status refuse(gy_rpc_link *link, gy_status status)
 {
     gy_error why;
@@ -204,7 +204,7 @@ static rpc_peer *find_by_id(const gy_rpc *node, const Gy__Rpc__Hello *hello)
     return peer;
 }
 
-/* A connection stands: say so, and send what waits. */
+/* The connection is established: report it, and send the queue. */
 static void go_up(rpc_peer *peer, gy_rpc_link *link)
 {
     peer->is_up = true;
@@ -217,7 +217,7 @@ static void go_up(rpc_peer *peer, gy_rpc_link *link)
     }
 }
 
-/* Of this end's dialling: the answer. */
+/* Handle the answer to this end's hello. */
 static gy_status hear_answer(gy_rpc_link *link, const Gy__Rpc__Hello *hello)
 {
     rpc_peer *peer = link->peer;
@@ -259,7 +259,7 @@ static gy_status make_known(gy_rpc_link *link, const Gy__Rpc__Hello *hello, rpc_
     return GY_OK;
 }
 
-/* Of one that dialled. */
+/* Handle the hello of a peer that dialled. */
 static gy_status hear_caller(gy_rpc_link *link, const Gy__Rpc__Hello *hello)
 {
     gy_rpc *node = link->node;
@@ -304,7 +304,7 @@ gy_status gy_rpc_peer_hello(gy_rpc_link *link, const Gy__Rpc__Hello *hello)
     return status == GY_STATE && !link->is_dialled ? refuse(link, status) : status;
 }
 
-/* ---- What waits ---- */
+/* ---- Queues ---- */
 
 size_t gy_rpc_peer_waiting(const rpc_peer *peer)
 {
@@ -390,7 +390,7 @@ void gy_rpc_peer_forget(rpc_peer *peer, gy_status status)
 
 void gy_rpc_peer_free(rpc_peer *peer)
 {
-    while (peer->first != NULL) { /* planted bugs alone leave some */
+    while (peer->first != NULL) { /* only planted bugs leave calls here */
         rpc_call *call = peer->first;
         peer->first = call->next;
         gy_rpc_alarm_dismiss(&peer->node->alarms, &call->alarm);

@@ -1,10 +1,8 @@
-/**
- * Bugs for the tests that must find them. They are compiled in with GYRE_PLANTED alone.
- */
+/** Bugs that tests must find. Only GYRE_PLANTED compiles them in. */
 #ifndef GY_RPC_SESSION_PLANT_PRIV_H
 #define GY_RPC_SESSION_PLANT_PRIV_H
 
-/** tests/sim/rpc_test.c plants one after the other. */
+/** tests/sim/rpc_test.c plants each of them. */
 #define GY_RPC_PLANT_LIST(X)                                                                   \
     X(NONE)                                                                                    \
     X(TOKEN_FORGOTTEN)                                                                         \

@@ -1,4 +1,4 @@
-/* What others ask of this node: each call is carried out once, its answer kept until the caller
+/* Calls of other nodes: each call is executed once, and its answer is stored until the caller
  * has it. */
 #include "rpc/session/session_priv.h"
 
@@ -12,12 +12,12 @@ static rpc_asked *asked_of(const rpc_peer *peer, uint64_t number)
     return (rpc_asked *)gy_rpc_table_find(&peer->asked, number);
 }
 
-/* ---- Answers that wait to be sent ---- */
+/* ---- Answers that are queued ---- */
 
 static void wait_to_send(rpc_peer *peer, rpc_asked *asked)
 {
     if (asked->is_waiting || peer->link == NULL || !peer->is_up) {
-        return; /* it is asked for again over the next connection */
+        return; /* the caller asks for it again over the next connection */
     }
     asked->is_waiting = true;
     asked->next_waiting = NULL;
@@ -54,7 +54,7 @@ void gy_rpc_asked_unlinked(rpc_peer *peer)
     }
 }
 
-/* ---- Answers that are kept ---- */
+/* ---- Answers that are stored ---- */
 
 static void take_out(rpc_peer *peer, rpc_asked *asked)
 {
@@ -97,7 +97,7 @@ gy_status gy_rpc_asked_send(rpc_peer *peer)
     return status;
 }
 
-/* One that never says that it has its answers does not fill the memory with them. */
+/* Drop the oldest answer, because a peer that acknowledges none must not fill the memory. */
 static void forget_oldest(rpc_peer *peer)
 {
     static const char text[] =
@@ -149,7 +149,7 @@ static void settle_text(rpc_peer *peer, rpc_asked *asked, gy_status status, cons
     settle(peer, asked, status, words, 0);
 }
 
-/* ---- Being asked ---- */
+/* ---- Incoming calls ---- */
 
 static gy_status check_role(const rpc_peer *peer, const gy_rpc_method *method)
 {
@@ -211,7 +211,7 @@ gy_status gy_rpc_serve_call(rpc_peer *peer, const gy_rpc_method *method,
         carry_out(peer, asked, envelope);
     }
     if (asked != NULL || number <= peer->heard) {
-        return GY_OK; /* it runs, or the caller has its answer, or wants none */
+        return GY_OK; /* it is running, or the caller has its answer or has cancelled it */
     }
     if (peer->asked.count >= 2 * (size_t)RPC_CALLS) {
         return gy_fail(GY_FORMAT, "more than %d calls at a time", 2 * RPC_CALLS);
@@ -228,7 +228,7 @@ gy_status gy_rpc_serve_call(rpc_peer *peer, const gy_rpc_method *method,
     }
     if (gy_rpc_table_add(&peer->asked, &asked->entry) < 0) {
         gy_free(asked);
-        return GY_NOMEM; /* the link ends: it comes again */
+        return GY_NOMEM; /* the link ends, so the call comes again */
     }
     peer->heard = GY_MAX(number, peer->heard);
     carry_out(peer, asked, envelope);
@@ -257,7 +257,7 @@ gy_status gy_rpc_serve_tell(rpc_peer *peer, const gy_rpc_method *method,
         status = method->serve(node->options.arg, &handle, request);
         gy_rpc_unpacked_free(request);
     }
-    if (status < 0) { /* nobody waits for an answer */
+    if (status < 0) { /* a notification has no answer */
         gy_error why;
         gy_error_take(&why, status);
         gy_rpc_complain(node, peer->text, "was refused", why.text);
@@ -317,7 +317,7 @@ void gy_rpc_refuse(gy_rpc *rpc, const gy_rpc_asked *asked, gy_status status, con
     }
 }
 
-/* ---- What the caller no longer wants ---- */
+/* ---- Cancelled calls ---- */
 
 static void cancel(rpc_peer *peer, rpc_asked *asked)
 {
@@ -350,7 +350,7 @@ void gy_rpc_serve_acks(rpc_peer *peer, const uint64_t *numbers, size_t count)
 
 static bool is_among(const uint64_t *numbers, size_t count, uint64_t number)
 {
-    size_t low = 0, high = count; /* they come in order */
+    size_t low = 0, high = count; /* the numbers are ascending */
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         if (numbers[middle] < number) {
@@ -376,7 +376,7 @@ void gy_rpc_serve_open(rpc_peer *peer, const uint64_t *numbers, size_t count)
                 at = at->next;
                 continue;
             }
-            cancel(peer, asked); /* which may change the chain */
+            cancel(peer, asked); /* it may change the list */
             at = i < peer->asked.bucket_count ? peer->asked.buckets[i] : NULL;
         }
     }

@@ -1,4 +1,4 @@
-/* Numbers and alarms. */
+/* A hash table by number, and a heap of alarms. */
 #include "rpc/session/session_priv.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@ static size_t bucket_of(uint64_t number, size_t bucket_count)
     return (size_t)(number * 0x9E3779B97F4A7C15u >> 20) & (bucket_count - 1);
 }
 
-/* Longer chains are no failure. */
+/* If it fails, longer chains only cost time. */
 static void grow(gy_rpc_table *table)
 {
     size_t count = table->bucket_count * 2;

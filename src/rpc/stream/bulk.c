@@ -1,4 +1,4 @@
-/* Transfers: their frames, their connections, their ends. */
+/* Bulk transfers: their frames, their connections, their ends. */
 #include "rpc/stream/bulk_priv.h"
 
 #include "rpc/proto/rpc.pb-c.h"
@@ -6,7 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static const int64_t sender_waits_ns = 60000000000; /* for a receiver that takes nothing */
+/* how long a sender waits for a receiver that takes nothing */
+static const int64_t sender_waits_ns = 60000000000;
 
 gy_status gy_rpc_bulk_new(gy_stream *stream, bool is_sender, stream_bulk **bulk)
 {
@@ -204,7 +205,7 @@ void gy_rpc_bulk_lost(stream_bulk *bulk, gy_status status)
     }
 }
 
-/* ---- Time ---- */
+/* ---- Time limits ---- */
 
 static int64_t due_ns(const stream_bulk *bulk)
 {
@@ -247,7 +248,7 @@ void gy_rpc_bulks_look(gy_stream *stream)
     for (stream_bulk *bulk = stream->bulks; bulk != NULL;) {
         if (due_ns(bulk) <= now_ns) {
             end_due(bulk, now_ns);
-            bulk = stream->bulks; /* what `done` did may have ended others */
+            bulk = stream->bulks; /* `done` may have ended other transfers */
         } else {
             bulk = bulk->next;
         }

@@ -1,4 +1,4 @@
-/* A transfer where the region goes. */
+/* A bulk transfer at the receiver. */
 #include "rpc/stream/bulk_priv.h"
 
 #include "rpc/proto/rpc.pb-c.h"
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- What users call ---- */
+/* ---- Interface ---- */
 
 static stream_bulk *find_fetch(const gy_rpc *rpc, uint64_t number)
 {
@@ -24,7 +24,7 @@ gy_status gy_rpc_bulk_begin(gy_rpc *rpc, const gy_bulk_fetch *fetch, uint64_t *n
 {
     gy_stream *stream = rpc->carrier;
     stream_bulk *bulk = NULL;
-    GY_ASSERT(rpc->ops->turn != NULL && fetch->done != NULL); /* on sockets */
+    GY_ASSERT(rpc->ops->turn != NULL && fetch->done != NULL); /* only for nodes on sockets */
     if (fetch->name_bytes > GY_BULK_NAME_BYTES) {
         return gy_fail(GY_ARG, "a name of %zu bytes: at most %d", fetch->name_bytes,
                        GY_BULK_NAME_BYTES);
@@ -67,7 +67,7 @@ void gy_rpc_bulk_cancel(gy_rpc *rpc, uint64_t number)
 {
     stream_bulk *bulk = find_fetch(rpc, number);
     if (bulk != NULL) {
-        bulk->is_cancelled = true; /* which is due at once */
+        bulk->is_cancelled = true; /* due at once */
     }
 }
 
@@ -138,7 +138,7 @@ static gy_status write_out(const stream_bulk *bulk, const uint8_t *data, size_t 
     return GY_OK;
 }
 
-/* Hand over what is held; GY_AGAIN it is not wanted now. */
+/* Pass buffered bytes to `take`; GY_AGAIN it does not accept them now. */
 static gy_status hand_over(stream_bulk *bulk)
 {
     const gy_bulk_fetch *fetch = &bulk->fetch;
@@ -199,7 +199,7 @@ static gy_status hear_chunk(stream_bulk *bulk)
     return hand_over(bulk);
 }
 
-/* Half of the window is gone: let more come. */
+/* Half of the window is consumed: grant more. */
 static gy_status give_credit(stream_bulk *bulk)
 {
     uint64_t wanted = bulk->fetch.offset + bulk->at + bulk->fetch.window_bytes;

@@ -1,4 +1,4 @@
-/* A transfer where the region is. */
+/* A bulk transfer at the sender. */
 #include "rpc/stream/bulk_priv.h"
 
 #include "rpc/proto/rpc.pb-c.h"
@@ -29,7 +29,7 @@ static gy_status find(stream_bulk *bulk, const Gy__Rpc__Fetch *asks)
         return gy_fail(GY_STATE, "it fetches in version %u, this end in %d", asks->version,
                        BULK_VERSION);
     }
-    /* Without keys nobody has proved a role. */
+    /* Without keys no role is authenticated. */
     if (role != GY_RPC_ROLES && (stream->server->roles & GY_RPC_MAY(role)) == 0) {
         return gy_fail(GY_STATE, "%s may not fetch", gy_rpc_role_one(role));
     }
@@ -90,7 +90,7 @@ static gy_status hear_credit(stream_bulk *bulk)
 
 /* ---- Chunks ---- */
 
-/* Does compression pay? The first chunk shows it, once. */
+/* Decide by the first chunk whether compression pays. */
 static gy_status measure(stream_bulk *bulk, size_t size, size_t packed)
 {
     enum { PAYS_BELOW_PERCENT = 80 };
@@ -103,7 +103,7 @@ static gy_status measure(stream_bulk *bulk, size_t size, size_t packed)
     return GY_OK;
 }
 
-/* Into `to` (size bytes): how many it became, 0: it stays as it is. */
+/* Compress into `to` (size bytes). Returns the compressed size, 0: send it uncompressed. */
 static gy_status pack(stream_bulk *bulk, uint8_t *to, size_t size, size_t *packed)
 {
     *packed = 0;
@@ -117,12 +117,13 @@ static gy_status pack(stream_bulk *bulk, uint8_t *to, size_t size, size_t *packe
     if (!bulk->is_measured) {
         GY_TRY(measure(bulk, size, made));
     }
-    *packed = ZSTD_isError(made) || bulk->is_raw ? 0 : made; /* an error: it does not fit */
+    /* an error means that it does not fit */
+    *packed = ZSTD_isError(made) || bulk->is_raw ? 0 : made;
     return GY_OK;
 }
 
-/* Where byte `at` of the region lies in the file, and how many follow it there. Chunks go
- * forward, so the search goes on where it was. */
+/* Find the file offset of byte `at` of the region, and how many bytes follow it contiguously.
+ * Chunks ascend, so the search resumes at the last extent. */
 static uint64_t place_of(stream_bulk *bulk, uint64_t at, size_t *follow)
 {
     const gy_bulk_region *region = &bulk->region;
@@ -208,5 +209,5 @@ gy_status gy_rpc_bulk_send_on(stream_bulk *bulk)
         }
         GY_TRY(put_chunk(bulk));
     }
-    return GY_OK; /* the socket has room: it is called again */
+    return GY_OK; /* the socket still has room, so this is called again */
 }

@@ -27,7 +27,7 @@ typedef struct outcome {
     uint64_t came, taken;
     char text[512];
     scene *at;
-    uint64_t number, promised;
+    uint64_t number, announced_bytes;
     char note[GY_BULK_NOTE_BYTES + 1];
     bool is_slow, must_go_on;
     uint8_t *to;
@@ -139,8 +139,8 @@ static void done(void *arg, gy_status status, uint64_t size_bytes)
 static gy_status begun(void *arg, uint64_t size_bytes, const void *note, size_t note_bytes)
 {
     outcome *what = arg;
-    assert_true(what->promised == 0 && note_bytes <= GY_BULK_NOTE_BYTES);
-    what->promised = size_bytes;
+    assert_true(what->announced_bytes == 0 && note_bytes <= GY_BULK_NOTE_BYTES);
+    what->announced_bytes = size_bytes;
     memcpy(what->note, note, note_bytes);
     return what->must_go_on ? gy_fail(GY_LIMIT, "no room for it") : GY_OK;
 }
@@ -260,7 +260,7 @@ GY_TEST(pieces_arrive_as_one)
             fail_msg("%s", what.text);
         }
         assert_int_equal(what.came, PIECES_BYTES - from[i]);
-        assert_int_equal(what.promised, what.came);
+        assert_int_equal(what.announced_bytes, what.came);
         assert_string_equal(what.note, "these are pieces");
         assert_int_equal(pread(at.into, got, sizeof(got), 0), what.came);
         assert_memory_equal(got, whole + from[i], what.came);

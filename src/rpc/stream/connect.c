@@ -1,13 +1,13 @@
-/* One connection: looked up, called, opened, read, written. */
+/* One connection: resolve, connect, open, read, write. */
 #include "rpc/stream/bulk_priv.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* An address that is looked up by name, on a thread of libuv's. */
+/* A name being resolved, on a thread of libuv. */
 struct stream_lookup {
     uv_getaddrinfo_t request;
-    stream_connection *connection; /* NULL: nobody wants it any more */
+    stream_connection *connection; /* NULL: the connection was closed meanwhile */
 };
 
 static void list_in(stream_connection *connection)
@@ -33,7 +33,7 @@ static void list_out(stream_connection *connection)
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
     stream_connection *connection = poll->data;
-    (void)status; /* what is wrong shows when it is read */
+    (void)status; /* a failure shows at the next read */
     (void)events;
     connection->stream->happened++;
     gy_rpc_connection_go_on(connection);
@@ -85,7 +85,7 @@ gy_status gy_rpc_connection_new(gy_stream *stream, gy_tcp_wire *wire, bool is_ca
     return GY_OK;
 }
 
-/* ---- Calling ---- */
+/* ---- Outgoing connections ---- */
 
 static gy_status fail_plain(const char *address)
 {
@@ -231,7 +231,7 @@ void gy_rpc_connection_heat(stream_connection *connection)
     connection->is_hot = true;
 }
 
-/* ---- The end ---- */
+/* ---- Close ---- */
 
 static void on_closed(uv_handle_t *handle)
 {
@@ -262,13 +262,14 @@ void gy_rpc_connection_close(stream_connection *connection)
     list_out(connection);
     if (connection->lookup != NULL) {
         connection->lookup->connection = NULL;
-        (void)uv_cancel((uv_req_t *)&connection->lookup->request); /* or it ends by itself */
+        /* otherwise it ends by itself */
+        (void)uv_cancel((uv_req_t *)&connection->lookup->request);
     }
     if (!connection->has_poll) {
         gy_free(connection);
         return;
     }
-    (void)uv_poll_stop(&connection->poll); /* always 0 */
+    (void)uv_poll_stop(&connection->poll); /* always returns 0 */
     gy_tcp_wire_close(connection->wire);
     connection->wire = NULL;
     uv_close((uv_handle_t *)&connection->poll, on_closed);
@@ -303,7 +304,8 @@ void gy_rpc_connection_close_link(void *carrier, gy_rpc_link *link)
     const void *data = NULL;
     size_t put = 0, size = gy_rpc_link_output(link, &data);
     (void)carrier;
-    if (connection->is_open && size > 0) { /* last words, if there is room for them */
+    /* send what is queued if there is room, as the connection closes */
+    if (connection->is_open && size > 0) {
         struct iovec piece = {.iov_base = (void *)(uintptr_t)data, .iov_len = size};
         if (gy_tcp_wire_write(connection->wire, &piece, 1, &put) == GY_OK) {
             (void)gy_tcp_wire_flush(connection->wire);
@@ -344,7 +346,7 @@ void gy_rpc_connection_watch(stream_connection *connection)
     } else if (events != connection->events) {
         connection->events = events;
         (void)uv_poll_start(&connection->poll, events,
-                            on_poll); /* the socket was polled before */
+                            on_poll); /* the socket was polled before, so this cannot fail */
     }
 }
 
@@ -367,7 +369,7 @@ static gy_status write_out(stream_connection *connection)
     return status;
 }
 
-/* Until there is no more: what TLS has read ahead does not show at the socket. */
+/* Read until there is no more: data that TLS has buffered do not make the socket readable. */
 static gy_status read_in(stream_connection *connection)
 {
     gy_stream *stream = connection->stream;
@@ -386,11 +388,11 @@ static gy_status read_in(stream_connection *connection)
             gy_rpc_stranger_remove(connection);
         }
     }
-    gy_rpc_connection_heat(connection); /* others first */
+    gy_rpc_connection_heat(connection); /* let other connections read first */
     return GY_OK;
 }
 
-/* It is open: what does it prove? */
+/* The connection is open: determine what the other end authenticated. */
 static gy_status go_up(stream_connection *connection)
 {
     gy_stream *stream = connection->stream;
@@ -414,7 +416,8 @@ static gy_status go_up(stream_connection *connection)
     return is_known ? GY_OK : gy_fail(GY_STATE, "its key was retired");
 }
 
-/* The head of its first frame says what it is. GY_AGAIN: it is not there yet. */
+/* The header of the first frame identifies a link or a bulk transfer. GY_AGAIN: not arrived
+ * yet. */
 static gy_status identify(stream_connection *connection)
 {
     gy_stream *stream = connection->stream;
@@ -463,7 +466,7 @@ void gy_rpc_connection_go_on(stream_connection *connection)
 {
     gy_status status = GY_OK;
     if (connection->is_closed || connection->is_hot) {
-        return; /* a hot one has its turn */
+        return; /* a connection with buffered data is called again anyway */
     }
     if (!connection->is_open) {
         gy_stream_choose_key(connection->stream, connection->from);

@@ -1,4 +1,4 @@
-/* Callers who have proved nothing yet: few at a time, not for long, and cheap. */
+/* Connections without authentication so far: their number, time and memory are limited. */
 #include "rpc/stream/stream_priv.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const int64_t again_ns = 100000000; /* after a caller could not be let in */
+static const int64_t again_ns = 100000000; /* pause after a failed accept */
 
 static void watch_listener(gy_stream *stream);
 
@@ -60,7 +60,7 @@ void gy_rpc_strangers_look(gy_stream *stream)
     }
 }
 
-/* False: nobody is there. */
+/* Accept a caller. False: there is none. */
 static bool let_in(gy_stream *stream)
 {
     gy_address from = {.size_bytes = sizeof(from.at)};
@@ -71,7 +71,8 @@ static bool let_in(gy_stream *stream)
     if (socket < 0) {
         if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
             gy_rpc_complain(stream->rpc, "a caller", "was not let in", strerror(errno));
-            stream->listen_ns = gy_now_ns(stream->env) + again_ns; /* it would fail at once */
+            /* it would fail again at once */
+            stream->listen_ns = gy_now_ns(stream->env) + again_ns;
         }
         return false;
     }
@@ -98,7 +99,7 @@ static void on_caller(uv_poll_t *poll, int status, int events)
     watch_listener(stream);
 }
 
-/* All places taken, or no descriptor left: the next caller waits in the system's queue. */
+/* With all places taken, or no descriptor left, the next caller waits in the kernel's queue. */
 static void watch_listener(gy_stream *stream)
 {
     bool has_room =

@@ -1,4 +1,4 @@
-/* A node on sockets: its loop, its turns, its ring of keys. */
+/* A node on sockets: its event loop, its turns, its key ring. */
 #include "rpc/stream/stream_priv.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@ static const int64_t ring_every_ns = 2000000000;
 static gy_status offer_key(void *arg, char name[GY_KEY_NAME_BYTES], gy_transport_key *key)
 {
     const gy_stream *stream = arg;
-    gy_keyring_who who = stream->who; /* it stays what it was at first */
+    gy_keyring_who who = stream->who; /* the subject given at first stays */
     return gy_keyring_offer(stream->ring, &who, stream->skipped, name, key->bytes);
 }
 
@@ -70,7 +70,7 @@ void gy_stream_look_at_ring(gy_stream *stream)
             !gy_keyring_find(stream->ring, gy_tcp_wire_key_name(at->wire), &who, key.bytes)) {
             gy_rpc_connection_fail(at,
                                    gy_fail(GY_PEER, "the key of the connection was retired"));
-            next = stream->connections; /* what was heard of it may have ended others */
+            next = stream->connections; /* handling it may have ended others */
         }
         at = next;
     }
@@ -81,7 +81,7 @@ void gy_stream_look_at_ring(gy_stream *stream)
 
 static void on_time(uv_timer_t *timer)
 {
-    (void)timer; /* it ends the wait */
+    (void)timer; /* it only ends the wait */
 }
 
 static void push(gy_stream *stream)
@@ -94,7 +94,7 @@ static void push(gy_stream *stream)
     }
 }
 
-/* Those that had more than their share to read, once each. */
+/* Continue once each with connections that have more data than their share. */
 static void go_on_hot(gy_stream *stream)
 {
     size_t count = 0;
@@ -113,8 +113,8 @@ static int64_t next_ns(const void *carrier)
 {
     const gy_stream *stream = carrier;
     int64_t at_ns = stream->hot != NULL ? 0 : INT64_MAX;
-    /* Sockets that came since libuv looked last are not behind its descriptor before it looks
-     * again: who waits for that would not hear them. */
+    /* libuv registers new sockets with its descriptor only when it polls. A caller that waits
+     * for that descriptor would miss their events, so let libuv poll now. */
     if (uv_loop_alive(&stream->loop) && uv_backend_timeout(&stream->loop) == 0) {
         return 0;
     }
@@ -133,8 +133,8 @@ static void wait(gy_stream *stream, int64_t until_ns)
     }
     uint64_t wait_ms = (uint64_t)GY_MIN((until_ns - now_ns + 999999) / 1000000, (int64_t)60000);
     uv_update_time(&stream->loop);
-    /* It repeats: libuv fires timers before it polls, and one that was due by then, and is
-     * gone, would leave a poll without an end. */
+    /* The timer repeats: libuv fires timers before it polls, so a one-shot timer that was due
+     * already would leave the poll without a time limit. */
     (void)uv_timer_start(&stream->timer, on_time, wait_ms, 1);
     (void)uv_run(&stream->loop, UV_RUN_ONCE);
     (void)uv_timer_stop(&stream->timer);
@@ -160,7 +160,7 @@ static gy_status turn(void *carrier, gy_deadline deadline)
     do {
         wait(stream, GY_MIN(deadline.at_ns, gy_rpc_next(stream->rpc).at_ns));
         go_on_hot(stream);
-        /* Nobody is found silent whose words lie here: after the sockets. */
+        /* After the sockets, so that a peer whose data have arrived is not found silent. */
         stream->happened += gy_rpc_next(stream->rpc).at_ns <= gy_now_ns(stream->env);
         do_due(stream);
     } while (stream->happened == 0 && gy_now_ns(stream->env) < deadline.at_ns);
@@ -173,7 +173,7 @@ static int descriptor(const void *carrier)
     return uv_backend_fd(&stream->loop);
 }
 
-/* ---- Beginning and end ---- */
+/* ---- Open and close ---- */
 
 static void free_stream(void *carrier)
 {
@@ -183,7 +183,7 @@ static void free_stream(void *carrier)
     }
     gy_stream_unlisten(stream);
     uv_close((uv_handle_t *)&stream->timer, NULL);
-    (void)uv_run(&stream->loop, UV_RUN_DEFAULT); /* a look-up that is under way holds it up */
+    (void)uv_run(&stream->loop, UV_RUN_DEFAULT); /* a name being resolved delays this */
     int left = uv_loop_close(&stream->loop);
     GY_ASSERT(left == 0);
     gy_tls_free(stream->tls);
@@ -257,7 +257,7 @@ gy_status gy_rpc_new(gy_env *env, const gy_rpc_options *options, gy_rpc **rpc)
         gy_free(stream);
         return status;
     }
-    (void)uv_timer_init(&stream->loop, &stream->timer); /* always 0 */
+    (void)uv_timer_init(&stream->loop, &stream->timer); /* always returns 0 */
     gy_rpc_options carried = *options;
     carried.subject = stream->who.subject;
     status = gy_rpc_new_carried(env, &carried, &stream_ops, stream, &stream->rpc);

@@ -55,7 +55,7 @@ gy_status gy_store_read(const char *uri, bool is_expanded, gy_store_sink take, v
     return status;
 }
 
-static _Atomic bool is_interrupted; /* all copies of this process are to end */
+static _Atomic bool is_interrupted; /* all copies of this process must end */
 
 void gy_store_interrupt(void)
 {
@@ -81,7 +81,7 @@ gy_status gy_store_copy(const char *from, const char *to, gy_store_mode mode)
         status = gy_store_read(from, false, add, writer);
         if (status == GY_OK) {
             status = gy_place_writer_finish(writer);
-        } else { /* what failed is said, whatever taking back runs into */
+        } else { /* report the copy's failure, not that of the clean-up */
             gy_error error;
             gy_error_take(&error, status);
             gy_place_writer_abort(writer);

@@ -1,6 +1,6 @@
 /*
- * Asking until there is an answer: tries with pauses that double, drawn so that many clients do
- * not come back at once.
+ * Repeats a request until it has an answer, with pauses that double and have a random part, so
+ * that many clients do not return at once.
  *
  * Source: Brooker, "Exponential backoff and jitter", AWS Architecture Blog, 2015; RFC 9110
  * (Retry-After).
@@ -28,7 +28,7 @@ static bool is_passing(int status)
            (status >= 500 && status != 501 && status != 505 && status != 507);
 }
 
-/* Sleep until then or until cancelled. False: the deadline would pass. */
+/* Sleep, or wake early when cancelled. False: the deadline would pass. */
 static bool wait_s(gy_place *place, double seconds, gy_deadline deadline)
 {
     const gy_deadline until = gy_env_deadline(place->env, seconds);
@@ -37,7 +37,8 @@ static bool wait_s(gy_place *place, double seconds, gy_deadline deadline)
     }
     gy_mutex_lock(&place->lock);
     while (!place->is_cancelled && gy_now_ns(place->env) < until.at_ns) {
-        (void)gy_cond_wait(&place->wakes, &place->lock, until); /* its end is the point */
+        /* only the end of the wait matters */
+        (void)gy_cond_wait(&place->wakes, &place->lock, until);
     }
     gy_mutex_unlock(&place->lock);
     return true;
@@ -53,18 +54,18 @@ static gy_status fail_tried(const gy_place *place, const gy_http_answer *answer,
                    place->uri.text, place->patience_s, tries, last);
 }
 
-/* One question and its tries. */
+/* State of a request and its tries. */
 typedef struct asking {
     gy_place *place;
     gy_http_request *request;
     gy_http_answer *answer;
     gy_deadline deadline;
-    int tries, fruitless; /* in all; since the last that brought bytes */
-    size_t kept_bytes;    /* of a range, from tries before */
+    int tries, fruitless; /* all tries; tries since the last one that brought bytes */
+    size_t kept_bytes;    /* bytes of a range from earlier tries */
     char version[GY_VERSION_BYTES];
 } asking;
 
-/* After a try that shall be followed by another; false: it is not. */
+/* Prepare the next try; false: there is none. */
 static bool prepare_next(asking *state)
 {
     gy_http_request *request = state->request;
@@ -73,7 +74,7 @@ static bool prepare_next(asking *state)
         answer->body_bytes = 0;
     } else if (request->version == NULL && answer->body_bytes > 0 && answer->etag[0] != '\0') {
         memcpy(state->version, answer->etag,
-               GY_VERSION_BYTES); /* what is kept is of this one */
+               GY_VERSION_BYTES); /* the bytes received so far are of this version */
         request->version = state->version;
     }
     state->fruitless = answer->body_bytes > state->kept_bytes ? 1 : state->fruitless + 1;
@@ -96,7 +97,7 @@ static gy_status open_http(gy_place *place)
         gy_http *http = NULL;
         GY_TRY(gy_http_open(place->env, &http));
         gy_mutex_lock(&place->lock);
-        place->http = http; /* gy_place_cancel looks at it */
+        place->http = http; /* gy_place_cancel reads it */
         gy_mutex_unlock(&place->lock);
     }
     return GY_OK;

@@ -1,6 +1,6 @@
 /*
- * libcurl, loaded late. Its thirty libraries cost every start of a program several milliseconds
- * when they are linked; so only a program that reaches for the network pays.
+ * Loads libcurl on first use. Linking it would load thirty libraries and cost every program
+ * start several milliseconds, also of programs that need no network.
  */
 #include "store/remote/curl.h"
 
@@ -10,7 +10,8 @@
 #include <dlfcn.h>
 #include <string.h>
 
-enum { VERSION_LEAST = 0x075700 }; /* 7.87: signs with the payload hash that it is given */
+/* 7.87: the first version that signs with a given payload hash */
+enum { VERSION_LEAST = 0x075700 };
 
 static struct {
     pthread_once_t once;
@@ -35,7 +36,8 @@ static gy_status find_all(void *library)
             return gy_fail(GY_UNSUPPORTED, "libcurl has no %s: expected 7.87 or newer",
                            wanted[i].name);
         }
-        memcpy(wanted[i].slot, &found, sizeof(found)); /* ISO C knows no cast for it */
+        /* ISO C has no cast from an object pointer to a function pointer */
+        memcpy(wanted[i].slot, &found, sizeof(found));
     }
     return GY_OK;
 }
@@ -46,7 +48,7 @@ static gy_status load(void)
     if (library == NULL) {
         return gy_fail(GY_UNSUPPORTED, "remote storage needs libcurl: %s", dlerror());
     }
-    GY_TRY(find_all(library)); /* it stays loaded: threads of it may run to the end */
+    GY_TRY(find_all(library)); /* never unloaded, because its threads may still run at exit */
     const CURLcode began = loaded.table.global_init(CURL_GLOBAL_DEFAULT);
     if (began != CURLE_OK) {
         return gy_fail(GY_UNSUPPORTED, "libcurl does not start: %s",

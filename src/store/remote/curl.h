@@ -1,6 +1,4 @@
-/**
- * The functions of libcurl that are used, found when first needed.
- */
+/** The functions of libcurl that Gyre uses, looked up at the first use. */
 #ifndef GY_STORE_REMOTE_CURL_H
 #define GY_STORE_REMOTE_CURL_H
 
@@ -8,7 +6,7 @@
 
 #include <curl/curl.h>
 
-/* A name here is a function of libcurl without "curl_". */
+/* A name in the list is a libcurl function without "curl_". */
 #define GY_CURL_LIST(X)                                                                        \
     X(global_init)                                                                             \
     X(version_info)                                                                            \
@@ -36,8 +34,8 @@ typedef struct gy_curl {
 #undef GY_X
 } gy_curl;
 
-/** The table, loaded once a process. GY_UNSUPPORTED no libcurl, one that lacks a function, is
- * older than 7.87 or has no TLS. @threads any */
+/** Get the table, which is loaded once a process. GY_UNSUPPORTED no libcurl, or one that lacks
+ * a function, is older than 7.87 or has no TLS. @threads any */
 GY_MUST_CHECK gy_status gy_curl_load(const gy_curl **curl);
 
 #endif

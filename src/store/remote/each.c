@@ -1,17 +1,21 @@
-/* Requests of which none needs another's answer, several at once. */
+/* Runs independent requests concurrently. */
 #include "store/remote/remote_priv.h"
 
-enum { LOCK_RANK = 40 /* above whatever is asked for */, HANDS = 16, HANDS_FIRST = 8 };
+enum {
+    LOCK_RANK = 40 /* rank above the locks that requests take */,
+    HANDS = 16,
+    HANDS_FIRST = 8
+};
 
 typedef struct working {
     gy_status (*work)(void *arg, size_t index);
     void *arg;
     size_t count;
-    gy_mutex lock; /* of what follows */
+    gy_mutex lock; /* guards the members that follow */
     gy_thread helpers[HANDS - 1];
     size_t helper_count;
-    size_t next, failed; /* failed: the lowest; count: none */
-    gy_error error;      /* of that */
+    size_t next, failed; /* failed: the lowest failed index; count: none */
+    gy_error error;      /* of the failed index */
 } working;
 
 static bool take_next(working *all, size_t *index)
@@ -26,7 +30,7 @@ static bool take_next(working *all, size_t *index)
 
 static void *run(void *arg);
 
-/* One more, where it has something to do; if there are no more threads, fewer do it, too. */
+/* Start another helper if there is work; without more threads, the existing ones do it. */
 static void add_helper(working *all)
 {
     gy_mutex_lock(&all->lock);
@@ -50,7 +54,8 @@ static void *run(void *arg)
                 gy_error_take(&all->error, status);
             }
             gy_mutex_unlock(&all->lock);
-        } else if (done == 0) { /* a server is not met by all connections at once */
+            /* start gradually, so that a server does not get all connections at once */
+        } else if (done == 0) {
             add_helper(all);
         }
     }
@@ -65,7 +70,7 @@ gy_status gy_remote_each(size_t count, gy_status (*work)(void *arg, size_t index
         add_helper(&all);
     }
     (void)run(&all);
-    for (size_t i = 0;; i++) { /* each that ends may have begun another */
+    for (size_t i = 0;; i++) { /* each helper that ends may have started another */
         gy_mutex_lock(&all.lock);
         const bool is_more = i < all.helper_count;
         gy_mutex_unlock(&all.lock);

@@ -1,7 +1,7 @@
 /*
- * HDFS through WebHDFS: the name node answers what is known of files, and sends who wants bytes
- * to a data node. Redirects are followed by hand: only from a name node to a data node, only
- * one, and never from TLS to none.
+ * HDFS through WebHDFS: the name node answers questions about files, and redirects reads and
+ * writes to a data node. This file follows redirects itself: only from a name node to a data
+ * node, only once, and never from TLS to plain HTTP.
  *
  * Source: Apache Hadoop, "WebHDFS REST API".
  */
@@ -58,7 +58,7 @@ gy_status gy_store_hdfs_ask(gy_hdfs_call *call)
     return status;
 }
 
-/* Is it a place that a name node may send us to? Its host and port go to call->data_node. */
+/* Check that the name node may redirect us there; host and port go to call->data_node. */
 static gy_status check_redirect(gy_hdfs_call *call)
 {
     const char *location = call->answer.location;
@@ -76,16 +76,17 @@ static gy_status check_redirect(gy_hdfs_call *call)
     return GY_OK;
 }
 
-/* The name node's answer; then the data node's, if it names one. */
+/* Ask the name node, then the data node that its answer names, if any. */
 static gy_status ask_both(gy_hdfs_call *call)
 {
     call->data_node[0] = '\0';
     const bool is_once = call->is_once;
-    call->is_once = false; /* the name node does nothing yet */
+    /* the name node itself changes nothing yet, so a repeat is harmless */
+    call->is_once = false;
     gy_status status = gy_store_hdfs_ask(call);
     call->is_once = is_once;
     if (status < 0 || call->answer.status != 307) {
-        return status; /* a refusal; or a 200 without a data node, which the caller sees */
+        return status; /* a refusal, or a 200 without a data node, which the caller handles */
     }
     GY_TRY(check_redirect(call));
     gy_text url = {0};
@@ -113,7 +114,7 @@ gy_status gy_store_hdfs_ask_data(gy_hdfs_call *call)
         status = ask_both(call);
         const bool is_the_node = call->data_node[0] != '\0' && !call->is_once &&
                                  (status == GY_IO || status == GY_TIMEOUT);
-        if (is_the_node && i + 1 < DATA_NODES_TRIED) { /* another has the block, too */
+        if (is_the_node && i + 1 < DATA_NODES_TRIED) { /* another data node has the block too */
             gy_text_add(&excluding, "%s", i == 0 ? operation : "");
             gy_text_add(&excluding, "%s", i == 0 ? "&excludedatanodes=" : "%2C");
             gy_http_encode(&excluding, call->data_node, strlen(call->data_node), "");
@@ -141,7 +142,8 @@ gy_status gy_store_hdfs_fail(const gy_hdfs_call *call, const char *words)
     json_t *document = NULL;
     if (answer->error_bytes > 0 &&
         gy_store_hdfs_read(answer->error, answer->error_bytes, &document) == GY_OK) {
-        (void)gy_store_hdfs_exception(document, &said); /* else the number has to do */
+        /* without a parsable body only the status number is reported */
+        (void)gy_store_hdfs_exception(document, &said);
         gy_store_hdfs_free(document);
     }
     char told[704];
@@ -165,7 +167,7 @@ gy_status gy_store_hdfs_fail(const gy_hdfs_call *call, const char *words)
                    "cannot %s %s: the server answers %s", words, uri->text, told);
 }
 
-/* ---- looking ---- */
+/* ---- metadata ---- */
 
 gy_status gy_store_hdfs_look(gy_place *place, const char *path, gy_hdfs_item *item)
 {
@@ -178,7 +180,7 @@ gy_status gy_store_hdfs_look(gy_place *place, const char *path, gy_hdfs_item *it
     json_t *document = NULL;
     GY_TRY(gy_store_hdfs_document(&call, &document));
     const gy_status status = gy_store_hdfs_status(document, item);
-    item->name = NULL; /* the document's, which goes */
+    item->name = NULL; /* the name belongs to the document, which is freed */
     gy_store_hdfs_free(document);
     return status < 0 ? gy_fail_within(status, "%s", place->uri.text) : GY_OK;
 }
@@ -210,8 +212,8 @@ typedef struct listing {
     gy_place *place;
     gy_place_visit visit;
     void *arg;
-    gy_text before, uri; /* the last name; the URI that is shown */
-    size_t folder_bytes; /* of the URI: the listed folder with its slash */
+    gy_text before, uri; /* the last name; the URI that the visitor gets */
+    size_t folder_bytes; /* of the URI: length of the listed folder's URI with its slash */
 } listing;
 
 static gy_status visit_item(listing *list, const gy_hdfs_item *item)
@@ -244,7 +246,7 @@ static gy_status visit_page(listing *list, const json_t *document, size_t *count
     return status;
 }
 
-/* The page behind list->before. */
+/* Get the page after the name list->before. */
 static gy_status list_page(listing *list, size_t *count, bool *is_more)
 {
     gy_text operation = {0};
@@ -300,7 +302,7 @@ static gy_status hdfs_list(gy_place *place, gy_place_visit visit, void *arg)
 
 /* ---- reading and removing ---- */
 
-/* Bytes [at, at + wanted), which are there. */
+/* Read bytes [at, at + wanted), which must exist. */
 static gy_status open_range(gy_place *place, uint64_t at, char *data, size_t wanted)
 {
     char operation[96];
@@ -320,7 +322,7 @@ static gy_status open_range(gy_place *place, uint64_t at, char *data, size_t wan
         return gy_fail(GY_IO, "cannot read %s: %zu bytes came of %zu", place->uri.text,
                        call.answer.body_bytes, wanted);
     }
-    if (call.data_node[0] == '\0') { /* a gateway gave them itself */
+    if (call.data_node[0] == '\0') { /* a gateway returned the bytes itself */
         memcpy(data, place->answer, wanted);
     }
     return GY_OK;
@@ -352,7 +354,8 @@ static gy_status hdfs_read(gy_place *place, const char *version, uint64_t at, vo
     }
     wanted = (size_t)GY_MIN((uint64_t)wanted, item.size_bytes - at);
     GY_TRY(open_range(place, at, data, wanted));
-    if (version != NULL) { /* WebHDFS has no If-Match: it was this one before and after */
+    /* WebHDFS has no If-Match, so the version is checked before and after the read */
+    if (version != NULL) {
         GY_TRY(check_version(place, version, &item));
     }
     *got = wanted;

@@ -1,6 +1,6 @@
 /*
- * What WebHDFS answers, by jansson. An answer is a stranger's: sizes, kinds and names are
- * checked before they are used.
+ * Decodes WebHDFS answers with jansson. An answer is not trusted: sizes, kinds and names are
+ * checked before use.
  *
  * Source: Apache Hadoop, "WebHDFS REST API", its JSON schemas.
  */
@@ -68,7 +68,7 @@ static gy_status read_item(const json_t *from, gy_hdfs_item *item)
     uint64_t changed = 0;
     GY_TRY(get_count(from, "modificationTime", &changed));
     item->modified_ms = (int64_t)changed;
-    if (json_object_get(from, "fileId") != NULL) { /* HttpFS tells none */
+    if (json_object_get(from, "fileId") != NULL) { /* HttpFS does not return it */
         GY_TRY(get_count(from, "fileId", &item->number));
     }
     return item->is_folder ? GY_OK : get_count(from, "length", &item->size_bytes);
@@ -111,7 +111,7 @@ bool gy_store_hdfs_exception(const json_t *document, gy_hdfs_words *words)
     }
     text = text != NULL ? text : "";
     snprintf(words->name, sizeof(words->name), "%s", name);
-    /* the rest is a stack of Java */
+    /* the rest is a Java stack trace */
     snprintf(words->text, sizeof(words->text), "%.*s", (int)strcspn(text, "\n"), text);
     return true;
 }

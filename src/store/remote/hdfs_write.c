@@ -1,6 +1,6 @@
 /*
- * HDFS written: a file of a name that nobody has, created and appended to, then renamed. The
- * name node's rename is one step, and replaces nothing unless it is told to.
+ * Writes to HDFS: creates a file under a unique temporary name, appends to it, and renames it.
+ * The name node's rename is atomic, and replaces nothing unless asked to.
  *
  * Source: Apache Hadoop, "WebHDFS REST API"; Options.Rename for renameoptions.
  */
@@ -35,8 +35,8 @@ static gy_status create(gy_place_writer *writer, const void *data, size_t size_b
     gy_hdfs_call call = {.place = writer->place,
                          .method = "PUT",
                          .path = gy_text_get(&writer->upload),
-                         .operation =
-                             "CREATE&overwrite=true", /* the name is ours: once is as twice */
+                         /* the name is unique to this writer, so a repeat is harmless */
+                         .operation = "CREATE&overwrite=true",
                          .body = data,
                          .body_bytes = size_bytes};
     writer->is_begun = true;
@@ -55,7 +55,7 @@ static gy_status create(gy_place_writer *writer, const void *data, size_t size_b
                          size_bytes);
 }
 
-/* An append whose answer was lost may have been done: the length tells. */
+/* An append whose answer was lost may have succeeded: the file's length decides. */
 static gy_status append(gy_place_writer *writer, const void *data, size_t size_bytes)
 {
     gy_hdfs_call call = {.place = writer->place,
@@ -91,7 +91,7 @@ gy_status gy_store_hdfs_write_part(gy_place_writer *writer, const void *data, si
                             : create(writer, data, size_bytes);
 }
 
-/* Has the final name this writer's file? */
+/* Does the final name refer to this writer's file? */
 static gy_status look_whose(const gy_place_writer *writer, bool *is_ours, bool *is_there)
 {
     gy_hdfs_item item = {.name = NULL};
@@ -109,7 +109,7 @@ static gy_status refuse_folder(const gy_place_writer *writer)
     if (found < 0) {
         return found == GY_NOTFOUND ? GY_OK : found;
     }
-    if (item.is_folder) { /* a rename would put the file into it */
+    if (item.is_folder) { /* a rename would move the file into the folder */
         return gy_fail(GY_IO, "cannot write %s: it is a folder, expected a file",
                        writer->place->uri.text);
     }
@@ -135,7 +135,8 @@ static gy_status rename_file(gy_place_writer *writer)
     gy_text_free(&operation);
     bool is_ours = false, is_there = false;
     GY_TRY(status);
-    GY_TRY(look_whose(writer, &is_ours, &is_there)); /* whatever was said: what is so? */
+    /* whatever the answer was, check the actual state */
+    GY_TRY(look_whose(writer, &is_ours, &is_there));
     if (is_ours) {
         writer->is_begun = false;
         return GY_OK;

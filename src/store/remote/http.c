@@ -1,7 +1,7 @@
 /*
- * One HTTP request: libcurl's multi interface with one transfer in it, so that waiting ends at
- * a deadline of ours, at a silence, or when another thread asks for it. Nothing of an answer is
- * trusted: what is kept has bounds, and a range is compared with what was asked for.
+ * One HTTP request: libcurl's multi interface with a single transfer, so that a wait ends at
+ * our deadline, after a silence, or when another thread cancels. Answers are not trusted:
+ * stored values are bounded, and a range is compared with the request.
  *
  * Source: RFC 9110 (ranges, If-Match, Retry-After).
  */
@@ -16,19 +16,19 @@
 #include <unistd.h>
 
 enum { KEPT_MOST = 32, BUFFER_BYTES = 512 << 10, POLL_MS_MOST = 10000, CONNECT_MS = 10000 };
-enum { CONTINUE_MS = 200 }; /* "100 Continue" is waited for so long before a body is sent */
+enum { CONTINUE_MS = 200 }; /* how long to wait for "100 Continue" before a body is sent */
 
 struct gy_http {
     gy_env *env;
     const gy_curl *curl;
     CURL *easy;
     CURLM *multi;
-    pid_t process; /* a child must not speak on its parent's connections */
+    pid_t process; /* a forked child must not use its parent's connections */
     gy_http *next;
     char trouble[CURL_ERROR_SIZE];
 };
 
-/* Connections that nobody uses. */
+/* Idle connections. */
 static struct {
     pthread_mutex_t lock;
     gy_http *first;
@@ -41,9 +41,9 @@ typedef struct http_exchange {
     gy_http_answer *answer;
     struct curl_slist *headers;
     size_t header_bytes;
-    bool is_judged;   /* the head of the answer was looked at */
-    bool is_enough;   /* no more of the body is wanted */
-    gy_status failed; /* what ended it from within */
+    bool is_judged;   /* the answer's head was checked */
+    bool is_enough;   /* the rest of the body is not needed */
+    gy_status failed; /* failure of a callback, which ended the transfer */
 } http_exchange;
 
 static void destroy(gy_http *http)
@@ -131,7 +131,7 @@ void gy_http_wake(gy_http *http)
 
 static void keep_value(char *out, size_t size_bytes, const char *value, size_t size)
 {
-    if (size < size_bytes) { /* a longer one is no value that anybody needs */
+    if (size < size_bytes) { /* nobody needs longer values */
         memcpy(out, value, size);
         out[size] = '\0';
     }
@@ -179,7 +179,8 @@ static void keep_header(http_exchange *exchange, const char *name, const char *v
         answer->modified_ms = at > 0 ? (int64_t)at * 1000 : 0;
     } else if (strcasecmp(name, "retry-after") == 0) {
         const double wait = strtod(value, NULL);
-        answer->retry_after_s = wait > 0 && wait < 3600 ? wait : 0; /* a date: our own pause */
+        /* a date: use our own pause instead */
+        answer->retry_after_s = wait > 0 && wait < 3600 ? wait : 0;
     } else if (strcasecmp(name, "x-amz-bucket-region") == 0) {
         keep_value(answer->region, sizeof(answer->region), value, size);
     } else if (strcasecmp(name, "x-amz-meta-gyre-token") == 0) {
@@ -187,7 +188,7 @@ static void keep_header(http_exchange *exchange, const char *name, const char *v
     }
 }
 
-/* What another answer left behind: "100 Continue" comes before the one that counts. */
+/* Clear what an earlier answer left: "100 Continue" comes before the final answer. */
 static void begin_answer(gy_http_answer *answer)
 {
     const size_t body_bytes = answer->body_bytes;
@@ -244,7 +245,7 @@ static bool is_good(int status)
     return status >= 200 && status < 300;
 }
 
-/* Is what begins here what was asked for? Looked at before the first byte is taken. */
+/* Check the answer's head against the request before the first byte is stored. */
 static gy_status judge(http_exchange *exchange)
 {
     const gy_http_request *request = exchange->request;
@@ -293,7 +294,7 @@ static size_t on_body(char *data, size_t one, size_t size, void *arg)
         return 0;
     }
     if (request->into == NULL) {
-        return size; /* nobody asked for words */
+        return size; /* the caller does not want the body */
     }
     const size_t room = request->into_bytes - answer->body_bytes;
     const size_t taken = GY_MIN(size, room);
@@ -302,7 +303,9 @@ static size_t on_body(char *data, size_t one, size_t size, void *arg)
         answer->body_bytes += taken;
     }
     if (taken < size && request->is_range && answer->status != 206) {
-        exchange->is_enough = true; /* the whole came, its beginning was wanted */
+        /* the server ignored the range and sent the whole object; only its beginning was
+         * wanted */
+        exchange->is_enough = true;
     } else if (taken < size) {
         end_within(exchange,
                    gy_fail(GY_LIMIT, "an answer of more than %zu bytes", request->into_bytes));
@@ -393,7 +396,7 @@ static gy_status set_options(http_exchange *exchange)
     SET(CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     SET(CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     SET(CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
-    /* refused where a transfer that found no host has left its buffer, of this size */
+    /* fails with an error when a transfer without a host has left a buffer of this size */
     (void)set(easy, CURLOPT_BUFFERSIZE, (long)BUFFER_BYTES);
     SET(CURLOPT_USERAGENT, "gyre");
     SET(CURLOPT_ERRORBUFFER, http->trouble);
@@ -402,7 +405,7 @@ static gy_status set_options(http_exchange *exchange)
     SET(CURLOPT_HEADERDATA, exchange);
     SET(CURLOPT_WRITEFUNCTION, on_body);
     SET(CURLOPT_WRITEDATA, exchange);
-    /* libcurl asks again on its own when a kept connection turns out to be closed */
+    /* libcurl repeats a request by itself when a reused connection turns out to be closed */
     SET(CURLOPT_FRESH_CONNECT, exchange->request->is_once ? 1L : 0L);
     is_set = is_set && set_body(exchange->request, http->curl, easy);
     return is_set ? GY_OK : gy_fail(GY_NOMEM, "libcurl does not take a request's settings");
@@ -429,7 +432,7 @@ static gy_status give_up(http_exchange *exchange, const char *why, double second
     return GY_AGAIN;
 }
 
-/* Drive the transfer to its end. GY_OK: `*code` is libcurl's. */
+/* Run the transfer to its end. GY_OK: `*code` is libcurl's result. */
 static gy_status drive(http_exchange *exchange, gy_deadline deadline, const bool *is_cancelled,
                        CURLcode *code)
 {
@@ -461,20 +464,20 @@ static gy_status drive(http_exchange *exchange, gy_deadline deadline, const bool
             return give_up(exchange, "the server sent nothing", (double)(now - heard) * 1e-9);
         }
         const int64_t wait_ns = GY_MIN(deadline.at_ns, silent_at) - now;
-        /* libcurl (7.88) now and then drops its own timer of "100 Continue" */
+        /* libcurl (7.88) sometimes loses its own timer for "100 Continue" */
         const int most_ms = exchange->request->body_bytes > 0 ? CONTINUE_MS : POLL_MS_MOST;
         const int64_t wait_ms = GY_MIN(wait_ns / 1000000 + 1, (int64_t)most_ms);
         (void)http->curl->multi_poll(http->multi, NULL, 0, (int)wait_ms, NULL);
     }
 }
 
-/* What libcurl's end of a transfer means. */
+/* Translate libcurl's result into a status. */
 static gy_status translate(http_exchange *exchange, CURLcode code)
 {
     gy_http *http = exchange->http;
     gy_http_answer *answer = exchange->answer;
     if (exchange->failed < 0) {
-        return exchange->failed; /* its words were recorded when it happened */
+        return exchange->failed; /* the callback recorded the error */
     }
     if (code == CURLE_OK || (code == CURLE_WRITE_ERROR && exchange->is_enough)) {
         return GY_OK;
@@ -491,7 +494,7 @@ static gy_status translate(http_exchange *exchange, CURLcode code)
         return gy_fail(GY_IO, "%s", words);
     case CURLE_URL_MALFORMAT:
         return gy_fail(GY_ARG, "%s", words);
-    case CURLE_UNSUPPORTED_PROTOCOL: /* also what is no HTTP/1 */
+    case CURLE_UNSUPPORTED_PROTOCOL: /* also for answers that are not HTTP/1 */
     case CURLE_WEIRD_SERVER_REPLY:
     case CURLE_BAD_CONTENT_ENCODING:
         return gy_fail(GY_FORMAT, "%s", words);
@@ -509,7 +512,7 @@ static gy_status translate(http_exchange *exchange, CURLcode code)
     return GY_AGAIN;
 }
 
-/* A good answer is as long as it said. */
+/* A successful answer must have its announced length. */
 static gy_status check_length(http_exchange *exchange)
 {
     const gy_http_request *request = exchange->request;
@@ -517,7 +520,7 @@ static gy_status check_length(http_exchange *exchange)
     if (!is_good(answer->status)) {
         return GY_OK;
     }
-    GY_TRY(judge(exchange)); /* nothing came of an empty one */
+    GY_TRY(judge(exchange)); /* an empty body called no callback, so check the head here */
     if (request->is_range && answer->status == 206 && answer->range_total != UINT64_MAX &&
         answer->body_bytes < request->into_bytes &&
         request->at + answer->body_bytes < answer->range_total) {
@@ -544,7 +547,7 @@ gy_status gy_http_try(gy_http *http, const gy_http_request *request, gy_deadline
         status = status == GY_OK ? translate(&exchange, code) : status;
         status = status == GY_OK ? check_length(&exchange) : status;
     }
-    http->curl->easy_reset(http->easy); /* forgets what the request lent, secrets too */
+    http->curl->easy_reset(http->easy); /* forget the request's data, secrets included */
     http->curl->slist_free_all(exchange.headers);
     return status;
 }

@@ -1,4 +1,4 @@
-/* Files as places. */
+/* Local files as places. */
 #include "store/remote/remote_priv.h"
 
 #include <errno.h>
@@ -82,7 +82,7 @@ static gy_status visit_name(gy_place *place, const char *name, gy_place_visit vi
     bool is_link = false, is_there = false;
     if (status == GY_OK && stat(path.data, &found) == 0) {
         is_there = true;
-    } else if (status == GY_OK) { /* a link to nothing or to itself, or gone meanwhile */
+    } else if (status == GY_OK) { /* a dangling or circular link, or a file removed meanwhile */
         is_there = is_link = lstat(path.data, &found) == 0;
         if (!is_there && errno != ENOENT) {
             status = gy_store_file_fail("look at", path.data, -errno);
@@ -127,7 +127,7 @@ static gy_status file_list(gy_place *place, gy_place_visit visit, void *arg)
     return status;
 }
 
-/* 0 or a negated errno. */
+/* Returns 0 or a negated errno. */
 static int read_at(int file, uint64_t at, char *data, size_t wanted, size_t *got)
 {
     ssize_t more = 1;

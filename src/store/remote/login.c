@@ -1,6 +1,6 @@
 /*
- * Who signs requests to S3: the environment, then the files that AWS's own tools keep. Roles of
- * machines (IMDS, SSO, web identity) are not asked for; their tools put keys into the
+ * Finds credentials for S3: first in the environment, then in the files of AWS's own tools.
+ * Machine roles (IMDS, SSO, web identity) are not supported; their tools can put keys into the
  * environment.
  *
  * Source: AWS, "Configuration and credential file settings".
@@ -34,7 +34,7 @@ static bool is_text(const char *data, size_t size, const char *text)
     return strlen(text) == size && memcmp(data, text, size) == 0;
 }
 
-/* Is "[…]" the profile's? ~/.aws/config calls it "profile NAME". */
+/* Is "[...]" the profile's section? ~/.aws/config writes "profile NAME". */
 static bool is_section(const char *line, size_t size, const char *profile)
 {
     size_t inner = size - 2;
@@ -81,7 +81,8 @@ gy_status gy_login_value(const char *text, const char *profile, const char *name
         (void)trim(line, &name_size);
         const char *value = trim(equal + 1, &value_size);
         if (is_text(line, name_size, name)) {
-            if (value_size >= size_bytes) { /* the value itself may be a secret */
+            /* the message omits the value, which may be a secret */
+            if (value_size >= size_bytes) {
                 return gy_fail(GY_LIMIT, "line %d: %s has %zu bytes, expected fewer than %zu",
                                number, name, value_size, size_bytes);
             }
@@ -92,7 +93,7 @@ gy_status gy_login_value(const char *text, const char *profile, const char *name
     return GY_OK;
 }
 
-/* A file of secrets: nobody else may have written it. A NUL stands behind *text. */
+/* Read a file of secrets, which nobody else may be able to write. A NUL follows *text. */
 static gy_status read_file(const char *path, gy_bytes *text)
 {
     const gy_disk_ops *disk = &gy_disk_real;
@@ -151,7 +152,7 @@ static gy_status copy_setting(const char *name, char *out, size_t size_bytes)
     return GY_OK;
 }
 
-/* VARIABLE, or ~/.aws/NAME; false: neither. */
+/* The path in VARIABLE, else ~/.aws/NAME; false: neither exists. */
 static bool find_path(const char *variable, const char *name, char path[PATH_BYTES])
 {
     const char *given = gy_setting_get(variable), *home = gy_setting_get("HOME");

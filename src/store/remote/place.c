@@ -1,4 +1,4 @@
-/* Places: the scheme's table behind a checking wrapper. */
+/* Places: a checking wrapper around each scheme's table of functions. */
 #include "store/remote/remote_priv.h"
 
 #include <stdio.h>
@@ -175,7 +175,7 @@ gy_status gy_place_writer_open(gy_place *place, gy_place_mode mode, gy_place_wri
     return GY_OK;
 }
 
-/* The most that is kept before it is sent: S3 takes 10,000 parts. */
+/* The size of a part grows with the object, because S3 accepts at most 10,000 parts. */
 static size_t part_bytes(const gy_place_writer *writer)
 {
     return (size_t)GY_PART_BYTES << (writer->part_count / PARTS_BEFORE_LARGER);
@@ -201,7 +201,8 @@ static gy_status add(gy_place_writer *writer, const char *data, size_t size_byte
 {
     while (size_bytes > 0) {
         const size_t most = part_bytes(writer);
-        if (writer->used == most) { /* more than one part: what is full can go */
+        /* there is more than one part, so a full buffer can be sent */
+        if (writer->used == most) {
             GY_TRY(writer->place->ops->write_part(writer, writer->buffer, writer->used));
             writer->part_count++;
             writer->used = 0;
@@ -239,7 +240,7 @@ gy_status gy_place_writer_finish(gy_place_writer *writer)
         writer->error.status < 0
             ? gy_error_raise(&writer->error)
             : writer->place->ops->write_finish(writer, writer->buffer, writer->used);
-    if (status < 0) { /* what failed is said, whatever taking back runs into */
+    if (status < 0) { /* report the writer's failure, not that of the clean-up */
         gy_error error;
         gy_error_take(&error, status);
         gy_place_writer_abort(writer);
@@ -249,7 +250,7 @@ gy_status gy_place_writer_finish(gy_place_writer *writer)
     return GY_OK;
 }
 
-/* Who cancelled does not want what was written to stay; that has a time of its own. */
+/* A cancelled writer must remove what it wrote, with a time limit of its own. */
 static void begin_taking_back(gy_place *place)
 {
     gy_mutex_lock(&place->lock);

@@ -1,6 +1,7 @@
 /*
- * A source over a remote object. Two lanes, each a connection, a buffer and a thread: lane k
- * asks for ranges k, k + 2, k + 4, …, so that one or two are under way while one is read.
+ * A source over a remote object. It has two lanes, each with a connection, a buffer and a
+ * thread: lane k requests ranges k, k + 2, k + 4, ..., so that one or two requests are under
+ * way while one range is read.
  *
  *   lane 0   [ range 0 ]        [ range 2 ]        [ range 4 ]
  *   lane 1        [ range 1 ]        [ range 3 ]
@@ -13,34 +14,34 @@
 #include <string.h>
 
 enum { LOCK_RANK = 20, LANES = 2 };
-static const double look_s = 0.1; /* how soon a reader that is no longer wanted sees it */
+static const double look_s = 0.1; /* how soon a cancelled reader notices it */
 
 typedef struct remote_reading remote_reading;
 
 typedef struct read_lane {
     remote_reading *reading;
-    gy_place *place; /* the thread's while it runs */
+    gy_place *place; /* only the thread uses it while it runs */
     gy_thread thread;
-    uint64_t first_at; /* where its first range begins */
-    char *data;        /* (capacity) the reader's while it is full, else the thread's */
+    uint64_t first_at; /* begin of its first range */
+    char *data;        /* (capacity) the reader's while it is full, otherwise the thread's */
     size_t used;
-    bool is_full;     /* this and the next by the lock */
-    gy_status failed; /* and it has ended */
+    bool is_full;     /* this and the next member are guarded by the lock */
+    gy_status failed; /* the lane's end, if below GY_OK */
     gy_error error;
 } read_lane;
 
 struct remote_reading {
     char version[GY_VERSION_BYTES];
-    uint64_t begin, end;              /* what is read of the object */
-    size_t capacity;                  /* of a buffer */
-    const _Atomic bool *is_cancelled; /* NULL: nobody cancels */
+    uint64_t begin, end;              /* range of the object to read */
+    size_t capacity;                  /* size of a lane's buffer */
+    const _Atomic bool *is_cancelled; /* NULL: cannot be cancelled */
     double patience_s;
     read_lane lanes[LANES];
     gy_mutex lock;
     gy_cond moves;
-    bool is_stopped; /* by the lock */
-    int turn;        /* the lane that is read */
-    size_t taken;    /* of its range */
+    bool is_stopped; /* guarded by the lock */
+    int turn;        /* the lane that the reader reads */
+    size_t taken;    /* bytes read of its range */
     uint64_t read_bytes;
 };
 
@@ -57,7 +58,8 @@ static gy_status fill(read_lane *lane, uint64_t at)
     return GY_OK;
 }
 
-/* Wait until the lane's range was read. False: stopped. The wait ends with gy_source_close. */
+/* Wait until the reader has consumed the lane's range. False: stopped. gy_source_close ends
+ * the wait. */
 static bool wait_empty(read_lane *lane)
 {
     remote_reading *reading = lane->reading;
@@ -99,11 +101,11 @@ static bool is_unwanted(const remote_reading *reading)
            atomic_load_explicit(reading->is_cancelled, memory_order_relaxed);
 }
 
-/* Wait for the range whose turn it is. */
+/* Wait for the range that the reader needs next. */
 static gy_status wait_full(remote_reading *reading)
 {
     read_lane *lane = &reading->lanes[reading->turn];
-    /* a range of HDFS is several questions, each within the place's patience */
+    /* a range of HDFS takes several requests, each within the place's timeout */
     const gy_deadline deadline = gy_env_deadline(gy_env_real(), 8 * reading->patience_s + 1);
     gy_status waited = GY_OK;
     gy_mutex_lock(&reading->lock);
@@ -204,7 +206,7 @@ static gy_status begin_lanes(remote_reading *reading, size_t ahead_bytes,
     return GY_OK;
 }
 
-/* All of it, as it is now. */
+/* Begin to read the object in its current version. */
 static gy_status begin(remote_reading *reading, const gy_place_options *options)
 {
     gy_place *place = reading->lanes[0].place;
@@ -219,7 +221,7 @@ static gy_status begin(remote_reading *reading, const gy_place_options *options)
     return begin_lanes(reading, GY_READ_AHEAD_BYTES, options);
 }
 
-/* NULL: no memory; the place is the reading's. */
+/* NULL: out of memory; the reading owns the place. */
 static remote_reading *new_reading(gy_place *place)
 {
     remote_reading *made = gy_alloc_zero("store.reading", 1, sizeof(*made));

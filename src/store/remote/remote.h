@@ -18,9 +18,10 @@
 #include "store/store.h"
 
 enum {
-    GY_URI_BYTES = 4608,    /* a URI with its NUL: a key of S3 has 1024 bytes, a path 4095 */
-    GY_VERSION_BYTES = 160, /* of an ETag and the like */
-    GY_READ_AHEAD_BYTES = 8 << 20, /* of each of a reading's two buffers */
+    /* a URI with its NUL: an S3 key has up to 1024 bytes, a path 4095 */
+    GY_URI_BYTES = 4608,
+    GY_VERSION_BYTES = 160,        /* size of an ETag or similar */
+    GY_READ_AHEAD_BYTES = 8 << 20, /* size of each of a reading's two buffers */
 };
 
 /** An open object, file or folder; opening it sends no request. One thread at a time. */
@@ -42,8 +43,8 @@ bool gy_uri_is_file(const char *text);
  * @threads any
  */
 GY_MUST_CHECK gy_status gy_uri_check(const char *text);
-/** The same for something to be made: an existing file of that name makes no difference, and
- * "s3:/b/k" (one slash) is refused when no file has that name. @threads any */
+/** The same for an object to be created: an existing file of that name makes no difference, and
+ * "s3:/b/k" (one slash) is refused unless a file has that name. @threads any */
 GY_MUST_CHECK gy_status gy_uri_check_new(const char *text);
 
 /**
@@ -58,11 +59,12 @@ GY_MUST_CHECK gy_status gy_uri_check_new(const char *text);
 GY_MUST_CHECK gy_status gy_store_path_local(const char *text, const char *what, char *path,
                                             size_t size_bytes);
 
-/** @param options NULL: the defaults. GY_ARG an unknown scheme, no bucket, no host, a wrong
- * setting; GY_IO credentials that others may write; GY_NOMEM. @threads any */
+/** Open a place. @param options NULL: the defaults. @return GY_OK; GY_ARG an unknown scheme, no
+ * bucket, no host, a wrong setting; GY_IO credentials that others may write; GY_NOMEM.
+ * @threads any */
 GY_MUST_CHECK gy_status gy_place_open(gy_env *env, const char *uri,
                                       const gy_place_options *options, gy_place **place);
-/** NULL is fine. */
+/** Close a place. NULL is fine. */
 void gy_place_close(gy_place *place);
 /**
  * Visit the paths of all files that gy_place_open may read for a URI of an object: credentials,
@@ -72,7 +74,7 @@ void gy_place_close(gy_place *place);
 GY_MUST_CHECK gy_status gy_place_files(const char *uri,
                                        gy_status (*visit)(void *arg, const char *path),
                                        void *arg);
-/** The URI of gy_place_open; borrowed. */
+/** The URI given to gy_place_open; borrowed. */
 const char *gy_place_uri(const gy_place *place);
 /** Cancel: the operation that another thread runs on the place, and all later ones, end with
  * GY_CANCELLED. An open writer removes what it wrote, for 10 s at most. @threads any */
@@ -80,8 +82,8 @@ void gy_place_cancel(gy_place *place);
 
 typedef struct gy_place_facts {
     uint64_t size_bytes;
-    bool is_folder; /* of S3: a bucket, or a prefix that keys begin with and a slash ends */
-    bool is_link;   /* of HDFS; of a listed file: to nothing */
+    bool is_folder;      /* of S3: a bucket, or a key prefix that ends with a slash */
+    bool is_link;        /* of HDFS; in a list of files: a dangling link */
     int64_t modified_ms; /* since 1970 by the server's clock; 0: unknown */
     /* Changes whenever the bytes do: the ETag of S3; for HDFS and files made of inode number,
      * length and time. Empty for folders. */
@@ -92,21 +94,21 @@ GY_MUST_CHECK gy_status gy_place_stat(gy_place *place, gy_place_facts *facts);
 
 /** An entry of a list; borrowed for the visit. */
 typedef struct gy_place_entry {
-    const char *uri;  /* to open; a folder's ends with a slash */
-    const char *name; /* the part of `uri` behind the listed URI */
+    const char *uri;  /* URI to open; a folder's ends with a slash */
+    const char *name; /* the part of `uri` after the listed URI */
     gy_place_facts facts;
 } gy_place_entry;
 typedef gy_status (*gy_place_visit)(void *arg, const gy_place_entry *entry);
 
 /**
- * Visit the entries of a folder or prefix: one level, in the order of the names' bytes. A file
- * is its own only entry. When an object of S3 has the name of the prefix, it comes first, and
- * so does a key of S3 that ends with a slash and has bytes. Pipes and devices are files of no
- * bytes. The list is read in pages, so memory does not grow with its length, except for a local
+ * Visit the entries of a folder or prefix: one level, in the byte order of the names. A file
+ * is its own only entry. On S3, an object with the name of the prefix comes first, and so does
+ * a key that ends with a slash and has bytes. Pipes and devices count as files without bytes.
+ * The list is read in pages, so memory does not grow with its length, except for a local
  * folder.
  *
- * @return GY_OK; GY_NOTFOUND no such folder; GY_FORMAT the server's list is not in order;
- * what `visit` returned; failures as above
+ * @return GY_OK; GY_NOTFOUND no such folder; GY_FORMAT the server's list is not in order; what
+ *     `visit` returned; failures as above
  */
 GY_MUST_CHECK gy_status gy_place_list(gy_place *place, gy_place_visit visit, void *arg);
 
@@ -134,10 +136,12 @@ typedef enum gy_place_mode {
  * rule removes them. Memory: one part, 8 MiB, twice that for each 1000 parts.
  */
 typedef struct gy_place_writer gy_place_writer;
-/** GY_UNSUPPORTED GY_PLACE_NEW on a store that cannot guarantee it (gy_place_guarantee). */
+/** Open a writer. GY_UNSUPPORTED GY_PLACE_NEW on a store that cannot guarantee it
+ * (gy_place_guarantee). */
 GY_MUST_CHECK gy_status gy_place_writer_open(gy_place *place, gy_place_mode mode,
                                              gy_place_writer **writer);
-/** After a failure only finish (which repeats it) or abort remain. */
+/** Append bytes. After a failure only finish (which returns it again) or abort may be
+ * called. */
 GY_MUST_CHECK gy_status gy_place_writer_add(gy_place_writer *writer, const void *data,
                                             size_t size_bytes);
 /** Finish the object and free the writer. A failure leaves nothing behind unless the server is
@@ -191,7 +195,7 @@ GY_MUST_CHECK gy_status gy_source_open_uri(gy_env *env, const char *uri, gy_enco
 typedef struct gy_source_part {
     const char *version; /* of gy_place_facts: GY_STATE when the object has changed since */
     uint64_t begin, end; /* bytes [begin, end), which must exist */
-    size_t ahead_bytes;  /* of each of the two buffers; 0: GY_READ_AHEAD_BYTES */
+    size_t ahead_bytes;  /* size of each of the two buffers; 0: GY_READ_AHEAD_BYTES */
     const gy_place_options *options;  /* NULL: the defaults */
     const _Atomic bool *is_cancelled; /* true: reads end within 0.1 s with GY_CANCELLED;
                                          outlives the source; NULL: never */
@@ -245,7 +249,8 @@ typedef struct gy_share {
     bool is_exclusive; /* link(2) creates exclusively among all hosts */
 } gy_share;
 
-/** GY_NOTFOUND; GY_IO. Real files alone. @threads any */
+/** Get the properties of a folder's file system. GY_NOTFOUND; GY_IO. Real files only.
+ * @threads any */
 GY_MUST_CHECK gy_status gy_share_look(const char *folder, gy_share *share);
 
 /**
@@ -260,7 +265,7 @@ GY_MUST_CHECK gy_status gy_share_look(const char *folder, gy_share *share);
 GY_MUST_CHECK gy_status gy_share_create(gy_env *env, const char *path, const void *data,
                                         size_t size_bytes);
 
-/** Rename, the bytes and both folders synced. Errors as gy_writer. */
+/** Rename a file, and sync its bytes and both folders. Errors as gy_writer. */
 GY_MUST_CHECK gy_status gy_share_rename(gy_env *env, const char *from, const char *to);
 
 /**

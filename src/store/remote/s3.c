@@ -1,9 +1,9 @@
 /*
- * S3: requests signed, objects looked at, listed, read and removed.
+ * S3: signs requests, and stats, lists, reads and removes objects.
  *
- * libcurl signs (SigV4). What it does not do is done before: 7.88 signs the query as it stands,
- * so names are given in order and every value encoded once; the payload's hash, which S3
- * demands as a header, is computed here.
+ * libcurl signs (SigV4). Some work is left for this file: libcurl 7.88 signs the query as it
+ * stands, so names must be sorted and every value encoded once; and S3 requires the payload's
+ * hash as a header, which is computed here.
  *
  * Source: AWS, "Signing AWS API requests" and "Amazon S3 API Reference".
  */
@@ -53,7 +53,7 @@ static gy_status find_server(gy_s3 *s3, const gy_uri *uri)
         snprintf(s3->scheme, sizeof(s3->scheme), "https://");
         snprintf(s3->server, sizeof(s3->server), "s3.%s.amazonaws.com", s3->login.region);
     }
-    /* a bucket with dots has no certificate as a host name */
+    /* a bucket name with dots does not match the wildcard certificate */
     int style = endpoint != NULL || strpbrk(uri->host, "._") != NULL ? 0 : 1;
     GY_TRY(gy_setting_choice("GYRE_S3_STYLE", "path|host", &style));
     s3->is_path_style = style == 0;
@@ -177,7 +177,8 @@ gy_status gy_s3_fail(const gy_s3_call *call, const char *words)
     gy_s3_answer said = {.root = ""};
     if (answer->error_bytes > 0 &&
         gy_s3_answer_read(answer->error, answer->error_bytes, &said) < 0) {
-        said.code[0] = said.message[0] = '\0'; /* a page of some proxy: the number has to do */
+        /* the body is a proxy's page: only the status number is reported */
+        said.code[0] = said.message[0] = '\0';
     }
     char told[768];
     snprintf(told, sizeof(told), "%d%s%s%s%s", answer->status, said.code[0] != '\0' ? " " : "",
@@ -216,9 +217,9 @@ gy_status gy_s3_fail(const gy_s3_call *call, const char *words)
                    "cannot %s %s: the server answers %s", words, uri, told);
 }
 
-/* ---- looking and listing ---- */
+/* ---- metadata and lists ---- */
 
-/* One page of the keys that begin with `prefix`, cut at the next slash. */
+/* Get one page of the keys that begin with `prefix`, up to the next slash. */
 static gy_status ask_page(gy_place *place, const char *prefix, const char *token, int keys,
                           gy_s3_answer *answer)
 {
@@ -245,13 +246,13 @@ static gy_status ask_page(gy_place *place, const char *prefix, const char *token
     return status < 0 ? gy_fail_within(status, "cannot list %s", place->uri.text) : GY_OK;
 }
 
-/* "dir" and "dir/" list the same; all of a bucket has no prefix. */
+/* "dir" and "dir/" list the same; a whole bucket has no prefix. */
 static gy_status make_prefix(const gy_place *place, char prefix[GY_URI_BYTES])
 {
     const size_t size = strlen(place->uri.path);
     memcpy(prefix, place->uri.path, size + 1);
     if (size > 0 && prefix[size - 1] != '/') {
-        memcpy(prefix + size, "/", 2); /* a key is shorter than the room by far */
+        memcpy(prefix + size, "/", 2); /* a key is much shorter than the buffer */
     }
     return GY_OK;
 }
@@ -267,7 +268,7 @@ static gy_status find_folder(gy_place *place, bool *is_folder)
     return status;
 }
 
-/* The object of this key. GY_NOTFOUND: there is none, which `call` has no words for. */
+/* Get the object of this key. GY_NOTFOUND: there is none; records no error. */
 static gy_status look_at_object(gy_place *place, gy_place_facts *facts)
 {
     gy_s3_call call = {.place = place};
@@ -291,7 +292,7 @@ static bool has_slash(const gy_place *place)
     return size > 0 && place->uri.path[size - 1] == '/';
 }
 
-/* A key that a slash ends is the mark of a folder, unless it has bytes. */
+/* A key that ends with a slash marks a folder, unless it has bytes. */
 static gy_status s3_stat(gy_place *place, gy_place_facts *facts)
 {
     if (place->uri.path[0] != '\0') {
@@ -319,11 +320,11 @@ typedef struct listing {
     void *arg;
     gy_text before; /* the last key */
     uint64_t count;
-    bool has_itself; /* the place is an object, too, and was visited */
+    bool has_itself; /* the place itself is an object too, and was visited */
     char prefix[GY_URI_BYTES];
 } listing;
 
-/* The last part of a key, with the slash that may end it. */
+/* The last component of a key, including a slash at its end. */
 static const char *last_name(const char *key)
 {
     const char *at = key + strlen(key);
@@ -343,7 +344,7 @@ static gy_status visit_item(listing *list, const gy_s3_item *item)
     }
     list->count++;
     if (item->key[prefix] == '\0' && item->size_bytes == 0) {
-        return GY_OK; /* the folder's own mark */
+        return GY_OK; /* the folder's own marker */
     }
     GY_TRY(gy_place_in_order(list->place, &list->before, item->key));
     gy_text uri = {0};
@@ -388,7 +389,7 @@ static gy_status list_pages(listing *list)
                    : GY_OK;
 }
 
-/* An object that a prefix hides: its key is what the prefix's slash comes behind. */
+/* Visit the object whose key is the prefix without its slash. */
 static gy_status visit_itself(listing *list)
 {
     gy_place *place = list->place;
@@ -410,7 +411,7 @@ static gy_status s3_list(gy_place *place, gy_place_visit visit, void *arg)
     *list = (listing){.place = place, .visit = visit, .arg = arg};
     gy_error itself = {.status = GY_OK};
     gy_status status = visit_itself(list);
-    if (status < 0 && !list->has_itself) { /* that counts when there is no prefix either */
+    if (status < 0 && !list->has_itself) { /* then a missing prefix is no error */
         gy_error_take(&itself, status);
         status = status == GY_NOTFOUND || status == GY_IO ? GY_OK : status;
     }
@@ -445,7 +446,7 @@ static gy_status s3_read(gy_place *place, const char *version, uint64_t at, void
     call.request.at = at;
     call.request.version = version != NULL && version[0] != '\0' ? version : NULL;
     GY_TRY(gy_s3_ask(&call));
-    if (call.answer.status == 416) { /* behind the end */
+    if (call.answer.status == 416) { /* behind the end of the object */
         return GY_OK;
     }
     if (!gy_s3_is_good(&call)) {

@@ -1,9 +1,9 @@
 /*
- * S3 written: one PUT, or parts that become an object when all are there. Every object carries
- * a token of its writer, so that an answer that was lost is told from somebody else's object.
+ * Writes to S3: one PUT, or parts that a last request turns into an object. Every object has a
+ * token of its writer, so that after a lost answer the writer recognises its own object.
  *
  * Source: AWS, "Amazon S3 API Reference": PutObject, CreateMultipartUpload, UploadPart,
- * CompleteMultipartUpload (which may fail behind a 200), conditional writes.
+ * CompleteMultipartUpload (which may fail after a 200), conditional writes.
  */
 #include "base/text.h"
 #include "store/remote/s3_priv.h"
@@ -23,7 +23,7 @@ typedef struct known {
     bool is_exclusive;
 } known;
 
-/* The buckets that were asked; the oldest goes. */
+/* Cache of probed buckets; the oldest one is replaced. */
 static struct {
     pthread_mutex_t lock;
     known items[KNOWN_MOST];
@@ -53,7 +53,7 @@ static void learn(const char *where, bool is_exclusive)
     GY_ASSERT(pthread_mutex_unlock(&knowledge.lock) == 0);
 }
 
-/* Create the probe; *status is HTTP's. */
+/* Create the probe object; *status becomes the HTTP status. */
 static gy_status put_probe(gy_place *place, const char *key, int *status)
 {
     gy_s3_call call;
@@ -80,7 +80,7 @@ static gy_status probe(gy_place *place, bool *is_exclusive)
     }
     int first = 0, second = 0;
     GY_TRY(put_probe(place, key, &first));
-    if (first >= 300) { /* it knows the header, and refuses it */
+    if (first >= 300) { /* the server knows the header and refuses it */
         *is_exclusive = false;
         return GY_OK;
     }
@@ -139,7 +139,7 @@ static void add_token(gy_s3_call *call, const gy_place_writer *writer)
     gy_s3_header(call, call->token);
 }
 
-/* Is what has the name now this writer's? */
+/* Does the name refer to this writer's object? */
 static gy_status look_whose(const gy_place_writer *writer, bool *is_ours)
 {
     gy_s3_call call;
@@ -149,7 +149,8 @@ static gy_status look_whose(const gy_place_writer *writer, bool *is_ours)
     return GY_OK;
 }
 
-/* The answer to what makes the object be seen: fine, or fine before and the answer was lost. */
+/* Decide the result of the request that makes the object visible: it succeeded now, or before
+ * and its answer was lost. */
 static gy_status settle(const gy_place_writer *writer, const gy_s3_call *call)
 {
     if (gy_s3_is_good(call)) {
@@ -247,7 +248,7 @@ gy_status gy_s3_write_part(gy_place_writer *writer, const void *data, size_t siz
     return writer->parts.status;
 }
 
-/* One try of making the object of the parts; GY_AGAIN: the server asks for another. */
+/* Try once to make the object from the parts; GY_AGAIN: the server asks for another try. */
 static gy_status complete(gy_place_writer *writer, const gy_text *body, const char *query)
 {
     gy_place *place = writer->place;
@@ -289,7 +290,7 @@ static gy_status complete_upload(gy_place_writer *writer)
             status = complete(writer, &body, gy_text_get(&query));
         }
         status =
-            status == GY_AGAIN ? GY_IO : status; /* its words are the thread's last failure */
+            status == GY_AGAIN ? GY_IO : status; /* the thread's last failure has the text */
     }
     gy_text_free(&body);
     gy_text_free(&query);
@@ -301,8 +302,8 @@ gy_status gy_s3_write_finish(gy_place_writer *writer, const void *data, size_t s
     if (writer->upload.size_bytes == 0) {
         return put_whole(writer, data, size_bytes);
     }
-    GY_TRY(
-        gy_s3_write_part(writer, data, size_bytes)); /* never empty: what is full goes late */
+    /* never empty: a full buffer is sent only when more bytes come */
+    GY_TRY(gy_s3_write_part(writer, data, size_bytes));
     return complete_upload(writer);
 }
 

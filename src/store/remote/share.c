@@ -1,7 +1,7 @@
 /*
- * Folders that several hosts mount. NFS guarantees that who opens a file sees what was closed
- * before (close-to-open), that a rename on the server is one step, and that link(2) fails when
- * the name is taken; it may lose the answer to a link that was made.
+ * Folders that several hosts mount. NFS guarantees that an open sees what was closed before
+ * (close-to-open), that a rename on the server is atomic, and that link(2) fails when the name
+ * exists; the answer to a successful link may be lost.
  *
  * Source: open(2), O_EXCL; RFC 7530 (NFS 4), RFC 1813 (NFS 3); statfs(2) and linux/magic.h.
  */
@@ -54,7 +54,7 @@ gy_status gy_share_create(gy_env *env, const char *path, const void *data, size_
     return gy_writer_create(writer);
 }
 
-/* Sync a file, or the folder that a path lies in. */
+/* Sync a file, or the folder that contains a path. */
 static gy_status sync_path(gy_env *env, const char *path, bool is_folder)
 {
     const gy_disk_ops *disk = gy_env_disk(env);
@@ -70,7 +70,8 @@ static gy_status sync_path(gy_env *env, const char *path, bool is_folder)
     if (file >= 0) {
         (void)disk->close(env, file);
     }
-    error = is_folder && error == -EINVAL ? 0 : error; /* file systems without it */
+    /* some file systems cannot sync folders */
+    error = is_folder && error == -EINVAL ? 0 : error;
     const gy_status status = error < 0 ? gy_store_file_fail("sync", name, error) : GY_OK;
     gy_free(name);
     return status;
@@ -96,7 +97,7 @@ gy_status gy_share_read(gy_env *env, const char *path, size_t limit_bytes, gy_by
     char *data = NULL;
     size_t used = 0;
     int64_t error = -ESTALE;
-    for (int i = 0; i < 2 && error == -ESTALE; i++) { /* a new open finds the file of now */
+    for (int i = 0; i < 2 && error == -ESTALE; i++) { /* a new open finds the current file */
         int file = -1;
         uint64_t size = 0;
         used = 0;

@@ -1,4 +1,4 @@
-/* URIs taken apart. Source: RFC 3986; RFC 8089 (file); buckets as AWS documents their names. */
+/* Parses URIs. Source: RFC 3986; RFC 8089 (file); bucket names as AWS documents them. */
 #include "store/host_file.h"
 #include "store/remote/remote_priv.h"
 
@@ -23,7 +23,7 @@ static const struct {
 };
 enum { SCHEMES = sizeof(schemes) / sizeof(schemes[0]) };
 
-/* Schemes are told apart whatever their case (RFC 3986, 3.1). */
+/* Schemes are case-insensitive (RFC 3986, 3.1). */
 static int find_scheme(const char *text)
 {
     for (int i = 0; i < SCHEMES; i++) {
@@ -39,7 +39,7 @@ bool gy_uri_is_remote(const char *uri)
     return find_scheme(uri) >= 0;
 }
 
-/* How many letters stand before the ':' of a scheme; 0: none does. */
+/* The number of letters before the ':' of a scheme; 0: no scheme. */
 static size_t scheme_bytes(const char *text)
 {
     size_t size = isalpha((unsigned char)text[0]) ? 1 : 0;
@@ -47,7 +47,7 @@ static size_t scheme_bytes(const char *text)
                         (text[size] != '\0' && strchr("+-.", text[size]) != NULL))) {
         size++;
     }
-    return size > 1 && text[size] == ':' ? size : 0; /* "c:/x" is none */
+    return size > 1 && text[size] == ':' ? size : 0; /* "c:/x" has no scheme */
 }
 
 bool gy_uri_is_file(const char *text)
@@ -55,7 +55,7 @@ bool gy_uri_is_file(const char *text)
     return strncasecmp(text, "file:", 5) == 0;
 }
 
-/* "word://": a path such as "a:b" is a path. */
+/* "word://"; a path such as "a:b" is a path. */
 static bool has_unknown_scheme(const char *text)
 {
     const size_t size = scheme_bytes(text);
@@ -69,7 +69,7 @@ static bool is_there(const char *path)
     return lstat(path, &about) == 0;
 }
 
-/* What others call a store that is known here by another name. */
+/* The scheme that Gyre uses for a store that others call `text`. */
 static const char *other_name(const char *text, size_t size)
 {
     static const char *const names[][2] = {
@@ -206,7 +206,7 @@ static gy_status parse_authority(const char *text, const char *rest, size_t size
         }
         uri->port = (int)number;
     }
-    if (strchr(user, ':') != NULL) { /* not shown: it may hold a password */
+    if (strchr(user, ':') != NULL) { /* not shown, since it may contain a password */
         return gy_fail(GY_ARG, "the URI of host %s has a password: WebHDFS takes none", host);
     }
     if (end == NULL || host[0] == '\0' || strlen(host) >= sizeof(uri->host) ||
@@ -254,7 +254,8 @@ gy_status gy_uri_parse(const char *text, gy_uri *uri)
     }
     uri->scheme = schemes[scheme].scheme;
     uri->is_tls = schemes[scheme].is_tls;
-    memcpy(uri->text, schemes[scheme].prefix, strlen(schemes[scheme].prefix)); /* its case */
+    /* in lower case */
+    memcpy(uri->text, schemes[scheme].prefix, strlen(schemes[scheme].prefix));
     const char *rest = text + strlen(schemes[scheme].prefix);
     return uri->scheme == GY_SCHEME_S3 ? parse_s3(text, rest, uri)
                                        : parse_hdfs(text, rest, uri);

@@ -1,6 +1,6 @@
 /*
- * The XML that S3 answers with, read by expat. An answer is what a stranger sends: a document
- * type (the only way to entities that grow) ends it, depth, names and counts have bounds.
+ * Parses S3's XML answers with expat. Answers are not trusted: a document type (the only
+ * source of expanding entities) is refused, and depth, names and counts are bounded.
  *
  * Source: AWS, "Amazon S3 API Reference": ListObjectsV2, CreateMultipartUpload, errors.
  */
@@ -18,8 +18,8 @@ typedef struct xml_reading {
     gy_s3_answer *answer;
     gy_status failed;
     int depth;
-    char names[3][NAME_MOST]; /* of the elements of depth 0 to 2 that are open */
-    bool is_child;            /* no element began within this one */
+    char names[3][NAME_MOST]; /* names of the open elements of depth 0 to 2 */
+    bool is_child;            /* the element has no child so far */
     char text[TEXT_MOST + 1];
     size_t text_bytes;
 } xml_reading;
@@ -49,7 +49,7 @@ static void XMLCALL on_doctype(void *arg, const char *name, const char *system,
     stop(arg, gy_fail(GY_FORMAT, "a document type, which no answer of S3 has"));
 }
 
-/* "Contents" also as "s3:Contents": a prefix says nothing here. */
+/* "Contents" also as "s3:Contents": the namespace prefix is ignored. */
 static const char *local_name(const char *name)
 {
     const char *colon = strrchr(name, ':');
@@ -101,7 +101,7 @@ static void XMLCALL on_text(void *arg, const char *text, int size)
     xml_reading *reading = arg;
     const size_t more = (size_t)size;
     if (!reading->is_child) {
-        return; /* between elements */
+        return; /* whitespace between elements */
     }
     if (reading->text_bytes + more > TEXT_MOST) {
         stop(reading, gy_fail(GY_LIMIT, "a text of more than %d bytes", TEXT_MOST));
@@ -111,7 +111,7 @@ static void XMLCALL on_text(void *arg, const char *text, int size)
     reading->text_bytes += more;
 }
 
-/* Words for people, cut where they do not fit. */
+/* Copy text for people, truncated to the room. */
 static void keep(char *out, size_t size_bytes, const xml_reading *reading)
 {
     const size_t size = GY_MIN(reading->text_bytes, size_bytes - 1);
@@ -119,7 +119,7 @@ static void keep(char *out, size_t size_bytes, const xml_reading *reading)
     out[size] = '\0';
 }
 
-/* Texts that must be whole to be of use. */
+/* Copy text that must be complete to be useful. */
 static void keep_whole(char *out, size_t size_bytes, xml_reading *reading)
 {
     if (reading->text_bytes >= size_bytes) {
@@ -163,8 +163,8 @@ static bool parse_size(const char *text, uint64_t *size_bytes)
     return text[0] != '\0';
 }
 
-/* Days since 1970 of a date of the Gregorian calendar (Hinnant, "chrono-compatible low-level
- * date algorithms"). */
+/* Days since 1970 for a Gregorian date (Hinnant, "chrono-compatible low-level date
+ * algorithms"). */
 static int64_t days_of(int64_t year, int64_t month, int64_t day)
 {
     year -= month <= 2;
@@ -173,7 +173,7 @@ static int64_t days_of(int64_t year, int64_t month, int64_t day)
     return era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
 }
 
-/* "2026-01-31T12:00:00.000Z"; 0 for what is none. */
+/* Parse "2026-01-31T12:00:00.000Z"; 0 when malformed. */
 static int64_t parse_time_ms(const char *text)
 {
     int year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0;
@@ -229,7 +229,7 @@ static void XMLCALL on_end(void *arg, const char *full_name)
     reading->is_child = false;
 }
 
-/* %20 and + as they were; a key has no NUL. */
+/* Decode %20 and +; a key has no NUL. */
 static gy_status decode(char *key)
 {
     char *to = key;

@@ -1,4 +1,4 @@
-/* Versions of files: taken, compared, and remembered for the process. */
+/* Versions of files: takes, compares and caches them. */
 #include "store/versions/stamp.h"
 
 #include "base/base.h"
@@ -17,14 +17,14 @@
 
 enum { SETTLE_TRIES = 32, APPEND_TRIES = 8, BOOT_ID_BYTES = 36 };
 #define TICK_NS 1000000
-#define SKEW_NS 1000000000 /* a file's clock may be another host's */
+#define SKEW_NS 1000000000 /* a network file's clock may be another host's */
 
 /* ---- comparing ---- */
 
 gy_stamp_change gy_stamp_compare(const gy_disk_stamp *was, const gy_disk_stamp *is)
 {
     if (was->size_bytes == 0 && is->size_bytes == 0) {
-        return GY_STAMP_SAME; /* of what is in /proc the rest differs each time */
+        return GY_STAMP_SAME; /* the other values of a file in /proc differ each time */
     }
     if (was->device != is->device || was->inode != is->inode ||
         was->size_bytes > is->size_bytes) {
@@ -71,7 +71,7 @@ const char *gy_stamp_tell(const gy_disk_stamp *was, const gy_disk_stamp *is,
     return out;
 }
 
-/* Are the first bytes, by samples, what they were? */
+/* Check by samples that the first bytes are unchanged. */
 static gy_status check_print(gy_env *env, int file, const char *path, const gy_disk_stamp *was)
 {
     const gy_disk_ops *disk = gy_env_disk(env);
@@ -86,14 +86,14 @@ static gy_status check_print(gy_env *env, int file, const char *path, const gy_d
     return print == was->print ? GY_OK : refuse(path, "other bytes are in it");
 }
 
-/* A rename changes the file's time alone: does its name lead elsewhere now? */
+/* A rename changes only the change time: does the name now lead to another file? */
 static bool is_renamed(const char *path, const gy_disk_stamp *is)
 {
     struct stat about;
     return stat(path, &about) != 0 || about.st_dev != is->device || about.st_ino != is->inode;
 }
 
-/* Who appends changes the time first, the size a moment later. */
+/* An append changes the time first and the size a moment later. */
 static int take_settled(gy_env *env, int file, const gy_disk_stamp *was, gy_disk_stamp *is)
 {
     const gy_disk_ops *disk = gy_env_disk(env);
@@ -161,7 +161,7 @@ static void find_machine(void)
         (void)!read(file, text, BOOT_ID_BYTES);
         (void)close(file);
     }
-    /* containers of one kernel have disks of their own */
+    /* containers of one kernel have the same boot id but disks of their own */
     (void)gethostname(text + BOOT_ID_BYTES, sizeof(text) - BOOT_ID_BYTES - 1);
     machine = gy_hash(text, sizeof(text), 0) | 1;
 }
@@ -190,8 +190,8 @@ gy_status gy_stamp_take(gy_env *env, int file, const char *path, gy_stamp *stamp
     return GY_OK;
 }
 
-/* Was it changed within the tick of the clock that stamps files? A later change within it
- * would have the same time. */
+/* Was the file changed within the current tick of the file clock? Another change in the same
+ * tick would have the same time. */
 static bool is_just_changed(const gy_disk_stamp *stamp)
 {
     struct timespec now;
@@ -200,7 +200,7 @@ static bool is_just_changed(const gy_disk_stamp *stamp)
     return stamp->changed_ns >= now_ns && stamp->changed_ns - now_ns < SKEW_NS;
 }
 
-/* Open to read, or, without the permission to, to look at. */
+/* Open for reading, or without that permission for stat only. */
 static gy_status open_to_look(const char *path, int *file)
 {
     *file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -228,14 +228,14 @@ static gy_status look(const char *path, gy_stamp *stamp)
         status = error < 0 ? gy_store_file_fail("read", path, error) : GY_OK;
         stamp->machine = gy_stamp_machine();
         if (disk->print(env, file, stamp->disk.size_bytes, &stamp->disk.print) < 0) {
-            stamp->disk.print = 0; /* who reads it will say why it cannot be read */
+            stamp->disk.print = 0; /* the later reader will report why it cannot be read */
         }
     }
     (void)close(file);
     return status;
 }
 
-/* ---- remembered ---- */
+/* ---- cache ---- */
 
 static struct known {
     pthread_mutex_t lock;

@@ -1,70 +1,71 @@
 /**
- * Which version of a file is read: what stat tells of it and samples of its bytes, taken when a
- * job is planned and compared wherever and as often as the file is opened and was read.
+ * The version of a file: its stat data and samples of its bytes, taken when a job is planned,
+ * and compared each time the file is opened and after it was read.
  *
- * What counts as the same version: the same file (device, inode) of the same size and time of
- * modification, and of the same time of change unless mode, owner, group or its names changed
- * since. A file that has grown is the same up to the size that it had while samples of those
- * bytes are what they were.
+ * A version is the same when the file (device, inode), its size and its modification time are
+ * the same, and also its change time, unless only mode, owner, group or names changed. A file
+ * that has grown still has the version up to its earlier size while samples of those bytes are
+ * unchanged.
  */
 #ifndef GY_STORE_STAMP_H
 #define GY_STORE_STAMP_H
 
 #include "base/disk.h"
 
-/** A version that a reader shall find; travels to other hosts. Zero: any is fine. */
+/** The version that a reader must find; sent to other hosts. Zero: any version. */
 typedef struct gy_stamp {
     gy_disk_stamp disk;
-    uint64_t machine; /* gy_stamp_machine of where it was taken; 0: none was */
+    uint64_t machine; /* gy_stamp_machine of the host that took it; 0: none was taken */
 } gy_stamp;
 
 typedef enum gy_stamp_change {
     GY_STAMP_SAME,
-    GY_STAMP_TOUCHED, /* names or attributes changed, and perhaps nothing else: see the print */
-    GY_STAMP_MOVED,   /* changed in nothing that is known, as by a rename; see its name */
-    GY_STAMP_GROWN,   /* the first bytes may be what they were: see the print */
+    GY_STAMP_TOUCHED, /* names or attributes changed, and perhaps more: compare the samples */
+    /* nothing known changed except the change time, as by a rename: check the name */
+    GY_STAMP_MOVED,
+    GY_STAMP_GROWN, /* grown, and the first bytes may be unchanged: compare the samples */
     GY_STAMP_OTHER,
 } gy_stamp_change;
 
-/** What became of a file, by what stat told. Pure. */
+/** Compare two stat results. Pure. */
 gy_stamp_change gy_stamp_compare(const gy_disk_stamp *was, const gy_disk_stamp *is);
 
 enum { GY_STAMP_TEXT_BYTES = 128 };
-/** What differs, for a message. @return out */
+/** Describe the difference for a message. @return out */
 const char *gy_stamp_tell(const gy_disk_stamp *was, const gy_disk_stamp *is,
                           char out[GY_STAMP_TEXT_BYTES]);
 
-/** A number of this running system that no other has. Not 0. @threads any */
+/** A number that identifies this running system; never 0. @threads any */
 uint64_t gy_stamp_machine(void);
 
 /**
- * The version of a regular file that has the path now, remembered until gy_store_stamps_forget.
- * When it was changed just now, waits for the clock of files (some ms) to go on, so that
- * another change has another time.
+ * Take the version of the regular file at the path, and cache it until gy_store_stamps_forget.
+ * When the file was changed just now, waits some milliseconds until the file clock advances,
+ * so that another change gets another time.
  *
- * @return GY_OK; GY_NOTFOUND; GY_IO: no regular file, no permission to look at it
+ * @return GY_OK; GY_NOTFOUND; GY_IO: no regular file, or no permission to stat it
  * @threads any
  * @cost up to 16 reads of 256 bytes
  */
 GY_MUST_CHECK gy_status gy_stamp_look(const char *path, gy_stamp *stamp);
-/** As gy_stamp_look was told last, or else it. So a job is of the version that it was planned
- * with. */
+/** Get the cached version of gy_stamp_look, or take it now. So a job uses the version that it
+ * was planned with. */
 GY_MUST_CHECK gy_status gy_stamp_of(const char *path, gy_stamp *stamp);
-/** The next job's files are what they are then. @threads any */
+/** Empty the cache, so that the next job takes versions anew. @threads any */
 void gy_store_stamps_forget(void);
 
-/** The version of an open file, for gy_stamp_check. Zero on a disk that tells none. GY_IO
+/** Take the version of an open file, for gy_stamp_check. Zero on a disk without versions. GY_IO
  * @threads any */
 GY_MUST_CHECK gy_status gy_stamp_take(gy_env *env, int file, const char *path, gy_stamp *stamp);
 
 /**
- * See that an open file is the version that is expected, on this machine or another one (there
- * by its size and samples alone: it may be a copy). To be called when it was opened, and when
- * all was read.
+ * Check that an open file has the expected version, on this machine or another one (there only
+ * size and samples are compared, since it may be a copy). Call it after the open and after the
+ * last read.
  *
- * @return GY_OK; GY_STATE it is another: names the file and what differs; GY_IO
+ * @return GY_OK; GY_STATE another version: names the file and the difference; GY_IO
  * @threads any
- * @cost one fstat; if it was changed, up to 16 reads of 256 bytes
+ * @cost one fstat; if that differs, up to 16 reads of 256 bytes
  */
 GY_MUST_CHECK gy_status gy_stamp_check(gy_env *env, int file, const char *path,
                                        const gy_stamp *expected);

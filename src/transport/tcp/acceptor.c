@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 typedef struct stranger {
-    gy_greeting *greeting; /* NULL: a free place */
+    gy_greeting *greeting; /* NULL: the place is free */
     gy_deadline deadline;
     gy_address from;
 } stranger;
@@ -44,7 +44,7 @@ static void send_away(gy_tcp_acceptor *door, stranger *who, const char *why)
     door->count--;
 }
 
-/* False: nobody is there. */
+/* Accept a caller; false: there is none. */
 static bool let_in(gy_tcp_acceptor *door, stranger *place)
 {
     GY_ASSERT(place->greeting == NULL);
@@ -54,7 +54,7 @@ static bool let_in(gy_tcp_acceptor *door, stranger *place)
     int socket = accept4(door->options.listener, &place->from.at.any, &place->from.size_bytes,
                          SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (socket < 0) {
-        return false; /* or one who has gone again */
+        return false; /* or a caller that has disconnected */
     }
     if (gy_tcp_wire_new(socket, door->options.tls, false, &wire) < 0 ||
         gy_greeting_new(wire, false, &door->options.hello, &place->greeting) < 0) {
@@ -71,7 +71,7 @@ gy_status gy_tcp_acceptor_step(gy_tcp_acceptor *door, gy_tcp_wire **wire, gy_hel
     GY_ASSERT(door->count >= 0);
     GY_ASSERT(door->count <= GY_STRANGERS);
     bool has_callers = true;
-    /* All places taken: the next caller waits in the system's queue. */
+    /* With all places taken, the next caller waits in the kernel's queue. */
     for (int i = 0; i < GY_STRANGERS && (has_callers || door->count > 0); i++) {
         stranger *who = &door->strangers[i];
         if (who->greeting == NULL && has_callers) {

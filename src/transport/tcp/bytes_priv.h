@@ -1,6 +1,4 @@
-/**
- * Inside room transport: numbers on a wire, lowest byte first on every machine.
- */
+/** Inside room transport: little-endian integers on the wire, on every machine. */
 #ifndef GY_TRANSPORT_TCP_BYTES_PRIV_H
 #define GY_TRANSPORT_TCP_BYTES_PRIV_H
 

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* "gyr1" on the wire; any other protocol's first bytes differ. */
+/* "gyr1" on the wire; the first bytes of other protocols differ */
 static const uint32_t frame_magic = 0x31727967;
 
 enum { MAGIC_AT = 0, TYPE_AT = 4, SIZE_AT = 8, TAG_AT = 16, SEQUENCE_AT = 24 };

@@ -58,7 +58,7 @@ static gy_status speak(gy_greeting *greeting)
     return gy_tcp_wire_flush(greeting->wire);
 }
 
-/* Exactly `wanted` bytes: what follows a greeting is for others to read. */
+/* Read exactly `wanted` bytes, because data after a greeting belong to the link. */
 static gy_status hear(gy_greeting *greeting, size_t wanted)
 {
     GY_ASSERT(wanted < sizeof(greeting->heard));
@@ -93,7 +93,7 @@ static gy_status hear_hello(gy_greeting *greeting)
     if (status != GY_OK) {
         return status;
     }
-    /* A record of TLS where a frame should be: the alert of one who wants a key. */
+    /* A TLS record in place of a frame: the alert of a peer that requires a key. */
     if (greeting->heard[0] >= 0x14 && greeting->heard[0] <= 0x17 && greeting->heard[1] == 3) {
         return gy_fail(GY_STATE,
                        "the peer uses TLS: it has a cluster key, this process has none");
@@ -119,7 +119,7 @@ static gy_status hear_hello(gy_greeting *greeting)
     return read_hello(greeting);
 }
 
-/* Best effort: the other end may be gone, and then needs no words. */
+/* Best effort: the other end may have closed already. */
 static gy_status refuse(gy_greeting *greeting, gy_status status)
 {
     GY_ASSERT(status < 0);

@@ -1,4 +1,4 @@
-/* One transport over two: shared memory inside a host, TCP or MPI between hosts. */
+/* Combines two transports: shared memory within a host, TCP or MPI between hosts. */
 #include "transport/tcp.h"
 
 #include <string.h>
@@ -6,7 +6,7 @@
 typedef struct hosts_transport {
     gy_transport base;
     gy_transport *near, *far;
-    bool has_bell;   /* far's naps end when the host rings */
+    bool has_bell;   /* far's naps end when a peer on this host wakes the rank */
     int32_t hosts[]; /* (size) */
 } hosts_transport;
 
@@ -78,7 +78,8 @@ static gy_status hosts_check(gy_transport *transport, int peer)
     return hosts->far->ops->check(hosts->far, -1);
 }
 
-/* Far first: it has the words as they are, the segment puts the rank before them once more. */
+/* Far first, because it sends the text unchanged; the segment adds the rank in front of the
+ * text. */
 static void hosts_abort(gy_transport *transport, const gy_error *error)
 {
     GY_ASSERT(error->status < 0);
@@ -94,9 +95,9 @@ static bool hosts_has_joined(gy_transport *transport, int peer)
 }
 
 /*
- * A rank sleeps on its sockets, among which its bell is: a ring of its host writes into a pipe
- * instead of waking a word. It first says that it sleeps there; who was rung since it last said
- * so looks again before it does.
+ * The rank sleeps on its sockets and its wake-up pipe: a peer on this host writes to the pipe
+ * instead of waking a futex. The rank first announces that it sleeps there; if it was woken
+ * since the last announcement, it checks its conditions again before it sleeps.
  */
 static bool sleep_on_both(hosts_transport *hosts, int64_t nap_ns)
 {
@@ -111,9 +112,9 @@ static bool sleep_on_both(hosts_transport *hosts, int64_t nap_ns)
 }
 
 /*
- * Without that (MPI between hosts; a peer that may not open this rank's pipe) nobody can sleep
- * on a word and on sockets at once: with messages of other hosts under way the rank sleeps on
- * the sockets, and a ring of its host waits for the end of the nap.
+ * Without a pipe (MPI between hosts, or a peer that may not open this rank's pipe) a rank
+ * cannot sleep on a futex and on sockets at once. With messages of other hosts under way it
+ * sleeps on the sockets, and a wake-up by its host is noticed only at the end of the nap.
  */
 static void hosts_nap(gy_transport *transport, int64_t nap_ns)
 {
@@ -178,7 +179,7 @@ static const gy_transport_ops hosts_ops = {
     .survive = hosts_survive,
 };
 
-/* True: naps of `far` end when `near` is rung. */
+/* True: naps of `far` end when `near` is woken. */
 static bool hang_bell(gy_transport *near, gy_transport *far)
 {
     GY_ASSERT(near != far);

@@ -1,4 +1,4 @@
-/* A rank joins the others by what its launcher gave it. */
+/* Joins the other ranks with the launcher's ticket. */
 #include "transport/rendezvous.h"
 #include "transport/tcp.h"
 #include "transport/ucx_priv.h"
@@ -6,7 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* UCX neither authenticates nor encrypts: beyond the loopback only where that was asked for. */
+/* UCX neither authenticates nor encrypts, so it is used beyond the loopback only on explicit
+ * request. */
 static gy_status check_ucx(const gy_run_net *net, bool *is_loopback)
 {
     *is_loopback = true;
@@ -31,7 +32,7 @@ static gy_status go_by_ucx(const gy_run_net *net, gy_transport **far)
     return gy_ucx_open(&options, *far, far);
 }
 
-/* Ranks on several hosts, or on one over TCP alone. */
+/* Join ranks on several hosts, or on one host over TCP only. */
 static gy_status join_net(gy_run_ticket *ticket, bool is_ucx, gy_env *env,
                           gy_transport **transport)
 {

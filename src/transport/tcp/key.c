@@ -99,7 +99,7 @@ gy_status gy_transport_key_load(const char *path, uint8_t *text, size_t most,
     return status;
 }
 
-/* HKDF with SHA-256 (RFC 5869): secret, the epoch as salt, the role as info. */
+/* HKDF with SHA-256 (RFC 5869): input secret, salt epoch, info role. */
 gy_status gy_transport_key_derive(const uint8_t *secret, size_t size_bytes,
                                   const uint8_t epoch[GY_RUN_ID_BYTES], const char *role,
                                   gy_transport_key *key)
@@ -109,7 +109,7 @@ gy_status gy_transport_key_derive(const uint8_t *secret, size_t size_bytes,
     EVP_KDF *kdf = EVP_KDF_fetch(NULL, "HKDF", NULL);
     EVP_KDF_CTX *work = kdf != NULL ? EVP_KDF_CTX_new(kdf) : NULL;
     char hash[] = "SHA256";
-    /* The library's parameters are not const, though they are only read. */
+    /* The library's parameters are not const, though it only reads them. */
     OSSL_PARAM parameters[] = {
         OSSL_PARAM_construct_utf8_string(OSSL_KDF_PARAM_DIGEST, hash, 0),
         OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_KEY, (void *)(uintptr_t)secret,

@@ -17,7 +17,7 @@ gy_status gy_tcp_link_new(gy_tcp_wire *wire, gy_tcp_link **link)
     }
     made->wire = wire;
     made->ahead = ahead;
-    made->sequence = made->reader.sequence = 1; /* the greeting was 0 */
+    made->sequence = made->reader.sequence = 1; /* the greeting was number 0 */
     made->reader.limit = GY_MESSAGE_BYTES;
     *link = made;
     return GY_OK;
@@ -49,7 +49,7 @@ static bool is_between_messages(const gy_tcp_link *link)
     return link->head_sent_bytes == 0;
 }
 
-/* The first note goes between two messages. */
+/* Write the first note between two messages. */
 static gy_status push_note(gy_tcp_link *link)
 {
     GY_ASSERT(link->notes != NULL);
@@ -79,7 +79,7 @@ static gy_status push_note(gy_tcp_link *link)
     return GY_OK;
 }
 
-/* Pieces of the messages that wait, from where the first one stands. */
+/* Gather the unsent parts of the queued messages, from the first one's position on. */
 static int gather(const gy_tcp_link *link, struct iovec pieces[PIECES],
                   uint8_t heads[PIECES / 2][GY_FRAME_BYTES])
 {
@@ -105,7 +105,7 @@ static int gather(const gy_tcp_link *link, struct iovec pieces[PIECES],
     return count;
 }
 
-/* `put` bytes of the messages have gone. */
+/* Account for `put` bytes that were written. */
 static void advance(gy_tcp_link *link, size_t put)
 {
     GY_ASSERT(link->head_sent_bytes <= GY_FRAME_BYTES);
@@ -157,7 +157,7 @@ gy_status gy_tcp_link_push(gy_tcp_link *link)
     return status < 0 ? status : has_moved ? GY_OK : GY_AGAIN;
 }
 
-/* Use what was read before. GY_OK all of it. */
+/* Process bytes that were read in advance. GY_OK: all of them. */
 static gy_status use_ahead(gy_tcp_link *link, gy_tcp_link_hear hear, void *arg)
 {
     GY_ASSERT(link->ahead_from <= link->ahead_to);
@@ -173,8 +173,8 @@ static gy_status use_ahead(gy_tcp_link *link, gy_tcp_link_hear hear, void *arg)
     return status;
 }
 
-/* One read: the rest of a message straight into its place, what follows it ahead. *is_all:
- * there was no more. */
+/* One read: the rest of a message goes directly to its destination, further bytes into the
+ * read-ahead buffer. *is_all: no more data. */
 static gy_status read_once(gy_tcp_link *link, bool *is_all, gy_tcp_link_hear hear, void *arg)
 {
     GY_ASSERT(link->ahead_from == link->ahead_to);
@@ -212,7 +212,7 @@ gy_status gy_tcp_link_pull(gy_tcp_link *link, gy_tcp_link_hear hear, void *arg)
     GY_ASSERT(hear != NULL);
     bool has_moved = false, is_all = false;
     gy_status status = GY_OK;
-    /* Up to the end: what TLS has read ahead does not show in the socket. */
+    /* Read until the end: data that TLS has buffered do not make the socket readable. */
     while (status == GY_OK) {
         if (link->ahead_to > link->ahead_from || link->reader.is_inside) {
             status = use_ahead(link, hear, arg);

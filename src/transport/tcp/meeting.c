@@ -1,4 +1,4 @@
-/* How ranks come together: the higher one calls the lower one. */
+/* How ranks connect: the higher rank calls the lower one. */
 #include "transport/tcp/tcp_priv.h"
 
 #include <string.h>
@@ -26,10 +26,12 @@ static void join(tcp_transport *tcp, int rank, gy_tcp_wire *wire)
     tcp->missing--;
     gy_tcp_watch(tcp, gy_tcp_wire_socket(wire), rank, peer->greeting == NULL, EPOLLIN);
     (void)gy_tcp_push(tcp, rank);
-    (void)gy_tcp_pull(tcp, rank); /* what TLS read ahead does not show in the socket */
+    /* data that TLS has buffered do not make the socket readable */
+    (void)gy_tcp_pull(tcp, rank);
 }
 
-/* The caller must be a rank of this run that has not come yet; higher ranks call lower ones. */
+/* The caller must be a rank of this launch that has not connected yet; higher ranks call lower
+ * ones. */
 gy_status gy_tcp_judge(void *arg, const gy_hello *theirs)
 {
     const tcp_transport *tcp = arg;
@@ -48,7 +50,7 @@ gy_status gy_tcp_judge(void *arg, const gy_hello *theirs)
     return GY_OK;
 }
 
-/* The one who was called must be the one who answers. */
+/* The rank that answers must be the one that was called. */
 static gy_status judge_answer(void *arg, const gy_hello *theirs)
 {
     GY_ASSERT(((const tcp_ear *)arg)->rank < ((const tcp_ear *)arg)->tcp->base.rank);
@@ -91,14 +93,14 @@ static bool open_door(tcp_transport *tcp)
         return false;
     }
     while (gy_tcp_acceptor_step(tcp->door, &wire, &theirs) == GY_OK) {
-        GY_ASSERT(theirs.index < (uint32_t)tcp->base.size); /* as the judge saw */
+        GY_ASSERT(theirs.index < (uint32_t)tcp->base.size); /* the judge checked it */
         join(tcp, (int)theirs.index, wire);
         has_moved = true;
     }
     return has_moved;
 }
 
-/* Nobody is awaited any more: the port is closed. */
+/* All ranks have connected: close the port. */
 static void close_door(tcp_transport *tcp)
 {
     GY_ASSERT(tcp->missing == 0);
@@ -106,7 +108,7 @@ static void close_door(tcp_transport *tcp)
     tcp->door = NULL;
 }
 
-/* While ranks are missing: callers, and calls under way. */
+/* While ranks are missing: accept callers, and continue outgoing calls. */
 bool gy_tcp_meet_on(tcp_transport *tcp)
 {
     GY_ASSERT(tcp->missing >= 0);

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-/* A large message waits in the stream for its receive, so that it goes straight there; but not
- * when another receive waits for what comes behind it. */
+/* A large message waits in the stream until its receive is posted, so that it needs no copy;
+ * but not when another receive waits for a message behind it. */
 static gy_status begin_message(gy_reader *reader)
 {
     GY_ASSERT(reader->is_inside);
@@ -122,7 +122,7 @@ gy_status gy_reader_take(gy_reader *reader, const struct iovec *bytes, size_t *t
             }
         }
         if (reader->is_inside && *taken == bytes->iov_len) {
-            break; /* the rest of the body has not come */
+            break; /* the rest of the body has not arrived */
         }
     }
     return GY_OK;

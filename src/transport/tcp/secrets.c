@@ -1,4 +1,4 @@
-/* Lines of a key file, and the keys of runs that come from them. */
+/* Parses the lines of a key file, and derives a launch's keys. */
 #include "transport/secret.h"
 
 #include <stdio.h>
@@ -27,7 +27,7 @@ static bool read_hex(const char *text, gy_secret *secret)
     return true;
 }
 
-/* What is found is never said: it may be a secret that stands in the wrong place. */
+/* Messages never quote the text, which may be a misplaced secret. */
 static gy_status read_words(const gy_lines *lines, gy_secret *secret)
 {
     GY_ASSERT(lines->count >= 0);
@@ -78,15 +78,15 @@ gy_status gy_secret_next(gy_lines *lines, gy_secret *secret)
     }
 }
 
-/* ---- Keys of runs ---- */
+/* ---- Keys of launches ---- */
 
 static bool is_one_of(char byte, const char *set)
 {
     return byte != '\0' && strchr(set, byte) != NULL;
 }
 
-/* Does the first line that says something begin with a number and go on, or is it digits alone?
- * Else the whole file is a secret. */
+/* Does the first relevant line begin with an epoch and continue, or is it hexadecimal digits
+ * only? Otherwise the whole file is one secret. */
 static bool has_lines(const char *text, size_t size)
 {
     static const char hex[] = "0123456789abcdefABCDEF";

@@ -9,19 +9,19 @@
 #include <unistd.h>
 
 enum {
-    DIRECT_LOOKS = 4, /* so few peers are asked one by one, without epoll */
-    EPOLL_EVERY = 64, /* rounds between two looks at everybody then, */
-    OTHERS_EVERY = 4, /* and at those whom nobody waits for */
-    HOLD_ROUNDS = 16, /* for so long a message may wait for another one, */
-    HOLD_YIELDS = 8,  /* and so long where ranks give way after each round */
+    DIRECT_LOOKS = 4, /* so few peers are polled one by one, without epoll */
+    EPOLL_EVERY = 64, /* with few peers: rounds between two epolls of all peers, */
+    OTHERS_EVERY = 4, /* and between two polls of peers that nobody waits for */
+    HOLD_ROUNDS = 16, /* rounds for which a message may wait to be sent with another one, */
+    HOLD_YIELDS = 8,  /* and the same where ranks yield after each round */
     EVENTS_AT_ONCE = 64,
     DOOR_EVENT = -1,
     BELL_EVENT = -2,
-    QUIET_NS = 300000000,  /* of a peer, before it is asked */
-    ANSWER_NS = 500000000, /* who is asked has so long to answer, */
-    ROLL_NS = 100000000,   /* and so long after a deadline: all may have been held up */
+    QUIET_NS = 300000000,  /* silence of a peer before it gets a liveness query */
+    ANSWER_NS = 500000000, /* time limit for its answer, */
+    ROLL_NS = 100000000,   /* and after a deadline, when all ranks may have been delayed */
     ROLL_LOOK_MS = 5,
-    CLOSE_MS = 1000, /* for what is still to be written when a rank leaves */
+    CLOSE_MS = 1000, /* time limit for unsent data when a rank leaves */
 };
 
 static tcp_transport *tcp_of(gy_transport *transport)
@@ -39,7 +39,7 @@ static gy_transfer **sends_of(tcp_peer *peer)
     return peer->link != NULL ? &peer->link->sends : &peer->early;
 }
 
-/* ---- What epoll looks for ---- */
+/* ---- epoll ---- */
 
 void gy_tcp_watch(tcp_transport *tcp, int socket, int who, bool is_new, uint32_t events)
 {
@@ -69,7 +69,7 @@ static void watch_peer(tcp_transport *tcp, int rank)
     }
 }
 
-/* ---- Ends of peers ---- */
+/* ---- Peers that end ---- */
 
 void gy_tcp_lose(tcp_transport *tcp, int rank, gy_status status)
 {
@@ -91,7 +91,7 @@ void gy_tcp_lose(tcp_transport *tcp, int rank, gy_status status)
     gy_transport_transfers_end(sends_of(peer), GY_PEER);
 }
 
-/* ---- What comes ---- */
+/* ---- Received frames ---- */
 
 enum { ABORT_HEAD_BYTES = 12 };
 
@@ -127,7 +127,7 @@ static gy_status hear(void *arg, const gy_transport_frame *frame, const uint8_t 
         return gy_tcp_link_note(at->tcp->peers[at->rank].link, GY_FRAME_HERE, NULL, 0);
     }
     if (frame->type == GY_FRAME_HERE) {
-        return GY_OK; /* that something came says it */
+        return GY_OK; /* its arrival is the answer */
     }
     if (frame->type == GY_FRAME_LEAVE) {
         at->tcp->peers[at->rank].has_left = true;
@@ -153,7 +153,7 @@ bool gy_tcp_pull(tcp_transport *tcp, int rank)
     peer->is_heard = peer->is_heard || status == GY_OK;
     if (peer->link->notes != NULL) {
         (void)gy_tcp_link_push(
-            peer->link); /* the answer to one who asks; a failure shows later */
+            peer->link); /* the answer to a liveness query; a failure shows later */
     }
     watch_peer(tcp, rank);
     return status == GY_OK;
@@ -172,7 +172,7 @@ bool gy_tcp_push(tcp_transport *tcp, int rank)
     if (status < 0) {
         gy_error error;
         gy_error_take(&error, status);
-        (void)gy_tcp_pull(tcp, rank); /* its last words say whether it left */
+        (void)gy_tcp_pull(tcp, rank); /* the last frames tell whether it left in order */
         if (!peer->is_closed) {
             gy_tcp_lose(tcp, rank, gy_error_raise(&error));
         }
@@ -182,7 +182,7 @@ bool gy_tcp_push(tcp_transport *tcp, int rank)
     return status == GY_OK;
 }
 
-/* Messages of this rank to itself. */
+/* Deliver messages of this rank to itself. */
 static bool deliver_own(tcp_transport *tcp)
 {
     tcp_peer *self = &tcp->peers[tcp->base.rank];
@@ -203,7 +203,7 @@ static void list(tcp_transport *tcp, int rank)
     }
 }
 
-/* What ringers wrote: one byte each, of which few are there at once. */
+/* Drain the wake-up pipe: one byte for each wake-up, and few at a time. */
 static void empty_bell(const tcp_transport *tcp)
 {
     GY_ASSERT(tcp->bell >= 0);
@@ -230,7 +230,7 @@ static bool look_at_all(tcp_transport *tcp, int wait_ms)
         }
         GY_ASSERT(rank < tcp->base.size);
         if (rank == DOOR_EVENT || tcp->peers[rank].link == NULL) {
-            continue; /* meet_on looks at them all */
+            continue; /* gy_tcp_meet_on polls all of them */
         }
         if ((events[i].events & EPOLLOUT) != 0) {
             has_moved = gy_tcp_push(tcp, rank) || has_moved;
@@ -242,7 +242,7 @@ static bool look_at_all(tcp_transport *tcp, int wait_ms)
     return has_moved;
 }
 
-/* Is what comes from the rank worth a system call in this round? */
+/* Is it worth a system call in this round to read from the rank? */
 static bool is_turn_of(const tcp_transport *tcp, int rank)
 {
     GY_ASSERT(tcp->base.awaited >= 0);
@@ -252,7 +252,7 @@ static bool is_turn_of(const tcp_transport *tcp, int rank)
            tcp->rounds % OTHERS_EVERY == 0;
 }
 
-/* Forget those that have nothing under way any more; with few, ask each one first. */
+/* Remove peers with nothing under way from the list; with few peers, poll each one first. */
 static bool look_at_busy(tcp_transport *tcp, bool is_direct)
 {
     GY_ASSERT(tcp->busy_count <= tcp->base.size);
@@ -278,7 +278,7 @@ static bool look_at_busy(tcp_transport *tcp, bool is_direct)
     return has_moved;
 }
 
-/* What may wait has waited long enough. */
+/* Send messages whose waiting time is over. */
 static void push_held(tcp_transport *tcp)
 {
     tcp->is_holding = false;
@@ -357,7 +357,7 @@ static gy_status tcp_recv(gy_transport *transport, gy_transfer *transfer)
         (void)deliver_own(tcp);
         return GY_OK;
     }
-    /* First what is to go: who is asked before it has been told has seldom answered. */
+    /* Write first: a peer that has not got our message rarely has sent its answer. */
     if (gy_inbox_is_busy(inbox) && !peer->is_holding) {
         (void)gy_tcp_pull(tcp, transfer->peer);
     }
@@ -378,9 +378,10 @@ static void tcp_cancel(gy_transport *transport, gy_transfer *transfer)
     }
 }
 
-/* ---- Peers ---- */
+/* ---- Liveness ---- */
 
-/* Behind a message that waits for its receive may stand a failure, or an end. */
+/* Read past a message that waits for its receive, because a failure or a departure may be
+ * behind it. */
 static void look_behind(tcp_transport *tcp)
 {
     for (int rank = 0; rank < tcp->base.size; rank++) {
@@ -409,7 +410,7 @@ static void ask(tcp_transport *tcp, int rank, int64_t now_ns)
     }
 }
 
-/* While this rank waits: who says nothing for long is asked whether it is there. */
+/* While this rank waits, send a liveness query to peers that have been silent for long. */
 static void ask_the_quiet(tcp_transport *tcp)
 {
     int64_t now_ns = gy_now_ns(tcp->base.env);
@@ -433,7 +434,7 @@ static bool is_asked_in_vain(const tcp_peer *peer)
     return may_answer(peer) && peer->asked_ns != 0 && !peer->is_heard;
 }
 
-/* Has one that may still answer not done so? */
+/* Has a peer that may still answer in time not answered yet? */
 static bool is_answer_due(const tcp_transport *tcp, int64_t start_ns)
 {
     GY_ASSERT(start_ns >= 0);
@@ -448,8 +449,8 @@ static bool is_answer_due(const tcp_transport *tcp, int64_t start_ns)
     return false;
 }
 
-/* All are asked, however short the wait was, and have time to answer: a stopped rank is always
- * among the absent, a slow one hardly ever. */
+/* All ranks get a query, however short the wait was, and have time to answer. A stopped rank
+ * is always reported as absent, a slow one rarely. */
 static int tcp_absent(gy_transport *transport, gy_absent *absent, int room)
 {
     GY_ASSERT(room >= 0);
@@ -496,7 +497,7 @@ static bool is_missed(const tcp_transport *tcp, int rank)
     return tcp->peers[rank].is_gone && !gy_transport_is_lost(&tcp->base, rank);
 }
 
-/* Whose end was seen first: others may have ended because of it. */
+/* The first rank that ended: others may have ended because of it. */
 static const tcp_peer *first_gone(const tcp_transport *tcp, const tcp_peer *first)
 {
     GY_ASSERT(first == NULL || first->is_gone);
@@ -544,12 +545,14 @@ static void tell_all(tcp_transport *tcp, const gy_error *error)
         if (peer->link != NULL && !peer->is_closed &&
             gy_tcp_link_note(peer->link, GY_FRAME_ABORT, body, ABORT_HEAD_BYTES + text) ==
                 GY_OK) {
-            (void)gy_tcp_push(tcp, rank); /* who cannot be told finds out by its deadline */
+            /* a rank that cannot be informed notices by its deadline */
+            (void)gy_tcp_push(tcp, rank);
         }
     }
 }
 
-/* What was heard is told on: this rank may end now, and whoever sees its end shall know why. */
+/* Pass a received failure on: this rank may exit, and a peer that sees its end must know the
+ * reason. */
 static void tcp_abort(gy_transport *transport, const gy_error *error)
 {
     GY_ASSERT(error->status < 0);
@@ -579,9 +582,9 @@ static void tcp_nap(gy_transport *transport, int64_t nap_ns)
     }
 }
 
-/* ---- Life ---- */
+/* ---- Close ---- */
 
-/* Say that this rank leaves, and wait a moment for what is still to be written. */
+/* Announce that this rank leaves, and wait a moment for unsent data. */
 static void say_goodbye(tcp_transport *tcp)
 {
     GY_ASSERT(tcp->busy_count <= tcp->base.size);

@@ -152,7 +152,7 @@ GY_TEST(ends_of_ranks_are_named)
         assert_ok(gy_transport_send(ranks[1], 0, 9, &value, sizeof(value), &send));
         gy_transport_close(ranks[1]);
         assert_ok(gy_transport_recv(ranks[0], 1, 9, &got, sizeof(got), &receive));
-        assert_ok(finish(ranks, &receive)); /* last words */
+        assert_ok(finish(ranks, &receive)); /* what the rank sent before it left */
         assert_int_equal(got, 42);
         assert_ok(gy_transport_recv(ranks[0], 1, 9, &got, sizeof(got), &receive));
         assert_status(finish(ranks, &receive), GY_PEER);

@@ -13,17 +13,17 @@ struct gy_tls {
     SSL_CTX *context;
     BIO_METHOD *method;
     gy_tls_source source;
-    /* Of gy_tls_new_of, which is its own source. */
+    /* For gy_tls_new_of, which is its own source. */
     gy_keys keys;
-    char names[GY_KEYS_MOST][GY_KEY_NAME_BYTES]; /* role and the key's fingerprint */
+    char names[GY_KEYS_MOST][GY_KEY_NAME_BYTES]; /* role and fingerprint of each key */
     char here[GY_KEY_NAME_BYTES + 32];
-    int offered; /* which of them */
+    int offered; /* index of the offered key */
 };
 
-/* What an SSL carries: the key's name that is offered, or that the caller named. */
+/* State attached to an SSL: the name of the key that is offered, or that the caller named. */
 typedef struct tls_end {
     char name[GY_KEY_NAME_BYTES];
-    bool is_unknown; /* there is no key of that name here */
+    bool is_unknown; /* no key has that name here */
 } tls_end;
 
 static int bio_read(BIO *bio, char *to, int size_bytes)
@@ -86,7 +86,7 @@ static int offer_key(SSL *ssl, const EVP_MD *hash, const unsigned char **name, s
     gy_transport_key key;
     *session = NULL;
     if (hash != NULL && EVP_MD_get_type(hash) != EVP_MD_get_type(EVP_sha256())) {
-        return 1; /* the key is for one hash alone */
+        return 1; /* the key is bound to one hash */
     }
     if (source->offer(source->arg, end->name, &key) < 0) {
         return 0;
@@ -98,8 +98,7 @@ static int offer_key(SSL *ssl, const EVP_MD *hash, const unsigned char **name, s
     return *session != NULL;
 }
 
-/* A key under another name is no key here; the handshake then ends for lack of a certificate.
- */
+/* An unknown key name gives no key, and the handshake then fails for lack of a certificate. */
 static int find_key(SSL *ssl, const unsigned char *name, size_t size, SSL_SESSION **session)
 {
     GY_ASSERT(session != NULL);
@@ -146,7 +145,7 @@ static gy_status set_up(gy_tls *tls)
     SSL_CTX_set_app_data(context, tls);
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION);
-    /* Without a shared key there is nobody to believe: no certificate is ever accepted. */
+    /* Only the shared key authenticates, so no certificate is ever accepted. */
     SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
     SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
     SSL_CTX_set_psk_use_session_callback(context, offer_key);

@@ -11,10 +11,10 @@
 
 enum {
     RECORD_BYTES = 16384,
-    RECORD_MORE_BYTES = 256, /* header, tag and padding of a record, generously */
+    RECORD_MORE_BYTES = 256, /* upper bound for a record's header, tag and padding */
     WAITING_BYTES = 4 * (RECORD_BYTES + RECORD_MORE_BYTES),
     SPARE_BYTES = RECORD_BYTES + RECORD_MORE_BYTES,
-    HANDSHAKE_BYTES = 8 * 1024, /* what a stranger gets instead */
+    HANDSHAKE_BYTES = 8 * 1024, /* the smaller buffer before authentication */
     PIECES_MAX = 64,
     SHORT_BYTES = 512,
 };
@@ -25,14 +25,15 @@ struct gy_tcp_wire {
     gy_tls *tls;
     SSL *ssl;
     gy_tcp_wire_count counts;
-    /* Under TLS: records that the socket did not take yet, and what becomes one. */
+    /* Under TLS: records that the socket did not take yet, and the data of the next record. */
     size_t waiting_room, waiting_bytes, sent_bytes;
-    uint8_t *waiting, *record; /* of a spare wire: NULL while nothing waits; always NULL */
+    /* of a spare wire: NULL while nothing waits; record is always NULL */
+    uint8_t *waiting, *record;
 };
 
-/* Nothing is lost or congested inside a host, and pacing (BBR's, where that is the system's
- * choice) takes a fifth of a long message's time there: Reno, which every system has and
- * allows, costs least. Connections between hosts keep the system's choice. */
+/* Inside a host nothing is lost or congested, and pacing (BBR's, where it is the system's
+ * default) costs a fifth of a long message's throughput. Reno, which every system has and
+ * permits, costs least. Connections between hosts keep the system's choice. */
 static void relieve_loopback(int socket)
 {
     static const char plain[] = "reno";
@@ -44,7 +45,7 @@ static void relieve_loopback(int socket)
     }
 }
 
-/* Small messages go at once; a host that vanishes is found within about ten seconds. */
+/* Send small messages at once; detect a vanished host within about ten seconds. */
 static void set_options(int socket)
 {
     GY_ASSERT(socket >= 0);
@@ -208,7 +209,7 @@ gy_status gy_tcp_wire_flush(gy_tcp_wire *wire)
     return GY_OK;
 }
 
-/* A spare wire has room for a record when there is one to send. */
+/* Allocate a spare wire's buffer when there is a record to send. */
 static gy_status get_room(gy_tcp_wire *wire)
 {
     GY_ASSERT(wire->waiting != NULL || wire->waiting_room == 0);
@@ -223,7 +224,7 @@ static gy_status get_room(gy_tcp_wire *wire)
     return GY_OK;
 }
 
-/* The other end is no stranger: now it gets buffers. */
+/* The other end is authenticated: allocate full buffers. */
 static gy_status get_buffers(gy_tcp_wire *wire)
 {
     GY_ASSERT(wire->ssl != NULL);
@@ -268,7 +269,7 @@ static gy_status shake_hands(gy_tcp_wire *wire)
     gy_status status = gy_tls_explain(wire->tls, wire->ssl, wire->is_caller);
     gy_error error_kept;
     gy_error_take(&error_kept, status);
-    (void)gy_tcp_wire_flush(wire); /* the alert that tells the other end */
+    (void)gy_tcp_wire_flush(wire); /* sends the alert that informs the other end */
     return gy_error_raise(&error_kept);
 }
 
@@ -341,7 +342,7 @@ gy_status gy_tcp_wire_read(gy_tcp_wire *wire, const struct iovec *pieces, int co
     return GY_OK;
 }
 
-/* Gather up to a record from the pieces, from `at` bytes on. */
+/* Gather up to a record from the chunks, starting `at` bytes into them. */
 static size_t gather(gy_tcp_wire *wire, const struct iovec *pieces, int count, size_t at)
 {
     GY_ASSERT(wire->record != NULL);
@@ -393,7 +394,7 @@ static gy_status write_records(gy_tcp_wire *wire, const struct iovec *pieces, in
     }
 }
 
-/* Short ones are copied together: send takes less time than sendmsg. */
+/* Copy short chunks together: send takes less time than sendmsg. */
 static ssize_t send_pieces(int socket, const struct iovec *pieces, int count)
 {
     GY_ASSERT(count > 0);
@@ -409,7 +410,7 @@ static ssize_t send_pieces(int socket, const struct iovec *pieces, int count)
     if (size <= SHORT_BYTES) {
         return send(socket, together, size, MSG_NOSIGNAL | MSG_DONTWAIT);
     }
-    /* The message's fields are not const, though sending only reads. */
+    /* The message's fields are not const, though sending only reads them. */
     struct msghdr message = {.msg_iov = (struct iovec *)(uintptr_t)pieces,
                              .msg_iovlen = (size_t)count};
     return sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -419,7 +420,7 @@ void gy_tcp_wire_write_plain(const gy_tcp_wire *wire, const struct iovec *pieces
 {
     GY_ASSERT(count > 0);
     if (wire->counts.sent_bytes == 0) {
-        (void)!send_pieces(wire->socket, pieces, count); /* if it fails nobody is there */
+        (void)!send_pieces(wire->socket, pieces, count); /* on failure nobody is there */
     }
 }
 
@@ -464,7 +465,8 @@ void gy_tcp_wire_close(gy_tcp_wire *wire)
     }
     gy_tls_close(wire->ssl);
     if (!wire->is_broken) {
-        /* Closed with bytes unread, the system would break off what was written last. */
+        /* Drain unread bytes, since otherwise the close would reset the connection and lose
+         * what was written last. */
         char unread[4096];
         (void)shutdown(wire->socket, SHUT_WR);
         for (size_t i = 0; i < GY_STRANGER_BYTES / sizeof(unread); i++) {

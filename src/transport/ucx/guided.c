@@ -1,13 +1,14 @@
-/* One transport over two: messages go one way, who is there and what failed another. */
+/* Combines two transports: one carries messages, the other (the guide) handles membership and
+ * failures. */
 #include "transport/ucx_priv.h"
 
-/* Who the guide says has left may have sent messages that come more slowly than that word. */
-#define LAST_WORDS_S 0.1
+/* Messages of a rank may arrive later than the guide's report that the rank has left. */
+#define LAST_NOTES_S 0.1
 
 typedef struct guided_transport {
     gy_transport base;
     gy_transport *guide, *data;
-    int64_t missed_ns[]; /* (size) when the guide first said that the rank is gone; 0 not yet */
+    int64_t missed_ns[]; /* (size) when the guide first reported the rank as gone; 0: not yet */
 } guided_transport;
 
 static guided_transport *guided_of(gy_transport *transport)
@@ -48,12 +49,13 @@ static gy_status guided_aborted(gy_transport *transport)
     return guided->data->ops->aborted(guided->data);
 }
 
-/* Of one rank its messages' way says better when it is missed, but need not know it at all. */
+/* The data transport knows best whether messages of a rank are missing, but may not know the
+ * rank at all. */
 static bool may_speak(guided_transport *guided, int peer)
 {
     int64_t now_ns = gy_now_ns(guided->base.env), *missed_ns = &guided->missed_ns[peer];
     *missed_ns = *missed_ns == 0 ? now_ns : *missed_ns;
-    return (double)(now_ns - *missed_ns) * 1e-9 < LAST_WORDS_S;
+    return (double)(now_ns - *missed_ns) * 1e-9 < LAST_NOTES_S;
 }
 
 static gy_status guided_check(gy_transport *transport, int peer)
@@ -70,7 +72,7 @@ static void guided_abort(gy_transport *transport, const gy_error *error)
 {
     gy_transport *guide = guided_of(transport)->guide, *data = guided_of(transport)->data;
     guide->ops->abort(guide, error);
-    data->ops->abort(data, error); /* what nobody receives any more does not hold up its end */
+    data->ops->abort(data, error); /* messages that nobody receives must not delay its close */
 }
 
 static bool guided_has_joined(gy_transport *transport, int peer)
@@ -79,7 +81,7 @@ static bool guided_has_joined(gy_transport *transport, int peer)
     return guide->ops->has_joined(guide, peer);
 }
 
-/* Nobody rings when a message arrives: while one is awaited, only who asks gets it. */
+/* Nothing wakes a rank when a message arrives, so while a message is awaited the rank polls. */
 static void guided_nap(gy_transport *transport, int64_t nap_ns)
 {
     guided_transport *guided = guided_of(transport);

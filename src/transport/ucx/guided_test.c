@@ -129,7 +129,7 @@ static gy_status receive_after(int naps, bool is_gone_there, double *seconds)
     return status;
 }
 
-GY_TEST(last_words_are_heard)
+GY_TEST(messages_before_leaving_arrive)
 {
     double seconds;
     assert_ok(receive_after(40, false, &seconds)); /* about as many milliseconds */

@@ -1,5 +1,5 @@
-/* Ranks meet on another transport, tell each other where UCX reaches them, and go on over it.
- */
+/* Ranks meet on another transport, exchange their UCX addresses there, and continue over
+ * UCX. */
 #include "transport/carried_priv.h"
 #include "transport/ucx_priv.h"
 
@@ -9,11 +9,11 @@
 
 #define MEET_S 60.0
 
-/* A packet of this size takes UCX three trips, so that it stays with its sender until it is
- * asked for. */
+/* UCX sends a packet of this size by rendezvous (three messages), so it stays with the sender
+ * until the receiver asks for it. */
 enum { PACKET_BYTES = 512 * 1024 };
 
-/* What each tells each. */
+/* What each rank sends to each other. */
 typedef struct letter {
     uint64_t size_bytes;
     uint8_t address[GY_UCX_ADDRESS_BYTES];
@@ -66,8 +66,8 @@ static gy_status exchange_one(gy_transport *guide, int rank, const letter *mine,
     return status;
 }
 
-/* With one rank after the other, all in the same order: so there is no circle of ranks that
- * wait. */
+/* Exchange with one rank after the other, in the same order everywhere, so that no cycle of
+ * waiting ranks arises. */
 static gy_status exchange(const gy_ucx_plugin *plugin, const gy_ucx_options *options,
                           gy_transport *guide, void *context)
 {
@@ -91,7 +91,7 @@ static gy_status exchange(const gy_ucx_plugin *plugin, const gy_ucx_options *opt
     return GY_OK;
 }
 
-/* ---- The first packets: afterwards the ways stand, whoever looks at them when ---- */
+/* ---- The first packets, which establish UCX's connections ---- */
 
 enum { HELLO_LANE = 2 }; /* messages have 0 and 1 */
 
@@ -124,7 +124,7 @@ static bool greet(const gy_ucx_options *options, gy_transport *guide, const gy_c
     return are_all;
 }
 
-/* Closes the carrier when it fails. */
+/* Closes the carrier on failure. */
 static gy_status greet_all(const gy_ucx_options *options, gy_transport *guide,
                            const gy_carrier *carrier)
 {
@@ -147,7 +147,8 @@ static gy_status greet_all(const gy_ucx_options *options, gy_transport *guide,
         status = gy_wait_round(&wait);
     }
     if (status < 0) {
-        carrier->close(carrier->context); /* before what it may write to goes */
+        /* must come before the memory that it may write to is freed */
+        carrier->close(carrier->context);
     }
     gy_free(hellos);
     return status;
