@@ -46,7 +46,7 @@ static const gy_kernel *choose(const gy_kernel_query *query)
 static bool is_exchange(const gy_op *op)
 {
     return op == &gy_ops_row_allreduce || op == &gy_ops_row_reduce_scatter ||
-           op == &gy_ops_row_allgather;
+           op == &gy_ops_row_allgather || op == &gy_ops_row_alltoall;
 }
 
 void gy_choose_kernels(const gy_graph *graph, int workers, gy_graph_choice *choices)
@@ -234,6 +234,7 @@ static gy_status add_exchange(gy_program *program, gy_program_step *step)
                                   .workspace = step->call.workspace,
                                   .watch = watch,
                                   .watch_arg = &program->session->meter};
+    GY_TRY(gy_collective_init(collective, &program->arena));
     step->collective = collective;
     program->has_exchanges = true;
     return GY_OK;

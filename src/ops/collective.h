@@ -13,8 +13,9 @@ GY_MUST_CHECK gy_status gy_collective_attach(gy_engine *engine, gy_comm *comm);
 void gy_collective_detach(gy_engine *engine, gy_comm *comm);
 
 /**
- * One allreduce, reduce_scatter or allgather row applied to this rank's part. Filled in by the
- * caller, kept until the task has ended; the same one is pushed at every run.
+ * One allreduce, reduce_scatter, allgather or alltoall row applied to this rank's part. Filled
+ * in by the caller, then by gy_collective_init; kept until the task has ended; the same one is
+ * pushed at every run.
  */
 typedef struct gy_collective {
     gy_comm *comm;
@@ -27,6 +28,10 @@ typedef struct gy_collective {
     /* Optional: told +1 when it starts, -1 when it ends (any thread). */
     void (*watch)(void *arg, int change);
     void *watch_arg;
+    /* Of gy_collective_init: elements to and from each rank, and where received parts that are
+       not yet in their places begin in the workspace, in bytes. */
+    int64_t *send_counts, *receive_counts;
+    size_t received_offset;
     /* The task's own. */
     gy_coll *coll;
     gy_done *done;
@@ -36,6 +41,9 @@ typedef struct gy_collective {
  * directly. */
 size_t gy_collective_workspace_bytes(const gy_op *op, const gy_attributes *attributes,
                                      const gy_type *type, int ranks);
+
+/** Reckon what each rank sends and receives; its arrays are the arena's. GY_NOMEM */
+GY_MUST_CHECK gy_status gy_collective_init(gy_collective *collective, gy_arena *arena);
 
 /**
  * Take the next number of the communicator and push `task` (its variables, scope, name and

@@ -71,9 +71,10 @@ static int move_placements(const gy_attributes *attributes, const gy_type *input
     (void)outputs;
     gy_signatures made = {.list = signatures};
     const gy_placement from = attributes->move.from, to = attributes->move.to;
-    const int cut = from.kind == GY_SHARD ? from.dim : to.kind == GY_SHARD ? to.dim : -1;
+    const int before = from.kind == GY_SHARD ? from.dim : -1;
+    const int behind = to.kind == GY_SHARD ? to.dim : -1;
     for (int dim = 0; dim < inputs[0].rank; dim++) {
-        if (dim != cut && inputs[0].sizes[dim] != 1) {
+        if (dim != before && dim != behind && inputs[0].sizes[dim] != 1) {
             gy_signatures_shard(&made, dim, dim);
         }
     }
@@ -132,6 +133,7 @@ static const gy_ops_sample move_samples[] = {
 MOVE(allreduce, GY_OP_COLLECTIVE, alone_reference);
 MOVE(reduce_scatter, GY_OP_COLLECTIVE, alone_reference);
 MOVE(allgather, GY_OP_COLLECTIVE, alone_reference);
+MOVE(alltoall, GY_OP_COLLECTIVE, alone_reference);
 MOVE(take_shard, 0, take_shard_reference);
 
 /* ---- fused ---- */

@@ -1,7 +1,7 @@
 /*
  * Changes of placement: Partial -> Replicate is an allreduce, Partial -> Shard a
  * reduce-scatter, Shard -> Replicate an allgather, Replicate -> Shard a local slice, Shard ->
- * another Shard the last two. Costs are those of the plan model (price.c).
+ * another Shard an all-to-all. Costs are those of the plan model (price.c).
  *
  * On the data axis what is whole is not cut and an allgather counts four times: it
  * would stand at the end of the step, where nothing is left to overlap with it.
@@ -44,11 +44,13 @@ double gy_move_cost(const gy_placer *placer, const gy_type *type, gy_placement f
                                                                : GY_OPERATION_REDUCE_SCATTER,
                                        bytes);
     }
-    double gather = (is_data ? exposed : 1) *
-                    gy_price_exchange(placer->prices, GY_OPERATION_ALLGATHER, bytes);
-    return to.kind == GY_REPLICATE
-               ? gather
-               : cut + gather + gy_price_copy(placer->prices, bytes / placer->ranks);
+    if (to.kind == GY_SHARD) { /* packed, exchanged, unpacked */
+        const double part = bytes / placer->ranks;
+        return cut + gy_price_exchange(placer->prices, GY_OPERATION_ALLTOALL, part) +
+               gy_price_copy(placer->prices, 2 * part);
+    }
+    return (is_data ? exposed : 1) *
+           gy_price_exchange(placer->prices, GY_OPERATION_ALLGATHER, bytes);
 }
 
 static bool is_fill(const gy_placer *placer, gy_value in)
@@ -88,8 +90,7 @@ static const gy_op *operation(gy_placement from, gy_placement to)
         return to.kind == GY_REPLICATE ? &gy_ops_row_allreduce : &gy_ops_row_reduce_scatter;
     }
     if (from.kind == GY_SHARD) {
-        GY_ASSERT(to.kind == GY_REPLICATE);
-        return &gy_ops_row_allgather;
+        return to.kind == GY_REPLICATE ? &gy_ops_row_allgather : &gy_ops_row_alltoall;
     }
     return &gy_ops_row_take_shard;
 }
@@ -140,11 +141,5 @@ gy_status gy_move(gy_placer *placer, gy_value in, gy_placement to, gy_value *out
     if (gy_placement_is(best->to, to)) {
         return GY_OK;
     }
-    gy_placement from = best->to;
-    if (from.kind == GY_SHARD && to.kind == GY_SHARD) {
-        const gy_placement all = {.kind = GY_REPLICATE};
-        GY_TRY(move_once(placer, in, from, all, out));
-        from = all;
-    }
-    return move_once(placer, in, from, to, out);
+    return move_once(placer, in, best->to, to, out);
 }
