@@ -99,8 +99,8 @@ static inline void say_names(const world *at)
 {
     const gy_names *machine = at->servers[0].machine;
     gy_names_job seen;
-    for (uint32_t i = 0;
-         at->is_traced && machine != NULL && gy_names_look_job(machine, i, &seen); i++) {
+    for (uint32_t i = 0; at->is_traced && machine != NULL && gy_names_job_at(machine, i, &seen);
+         i++) {
         const uint32_t number = world_job(at, seen.key);
         printf("  job %u: wants %u, has %u of name server, %u at hosts; %s\n", number,
                seen.slots_wanted, seen.slots_held, number < JOBS ? slots_of(at, number) : 0,
@@ -166,7 +166,7 @@ static inline void look_at_list(world *at)
 {
     gy_names_job seen;
     const gy_names *machine = at->servers[0].machine;
-    for (uint32_t i = 0; machine != NULL && gy_names_look_job(machine, i, &seen); i++) {
+    for (uint32_t i = 0; machine != NULL && gy_names_job_at(machine, i, &seen); i++) {
         uint32_t number = world_job(at, seen.key);
         if (number < JOBS && seen.is_ended && !at->jobs[number].is_ended) {
             on_ended(at, &(gy_names_effect){

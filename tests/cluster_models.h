@@ -110,7 +110,7 @@ static inline uint32_t slots_wanted(const world *at, const model *who)
     return is_held(at, who) ? own->width : GY_MIN(open, own->width);
 }
 
-static inline void say_requests(world *at, model *who)
+static inline void report_requests(world *at, model *who)
 {
     letter what = {.kind = LETTER_REQUESTS};
     gy_manager_requests *requests = &what.is.requests;
@@ -349,7 +349,7 @@ static inline void model_ticks(void *arg)
         return;
     }
     bool is_done = (is_all_done(at, who) && !is_held(at, who)) || who->is_killed;
-    say_requests(at, who);
+    report_requests(at, who);
     look_at_hosts(at, who);
     for (int i = 0; i < EXECUTORS && who->is_there; i++) {
         executor_view *executor = &who->executors[i];

@@ -347,7 +347,7 @@ static inline void model_ticks(void *arg)
         return;
     }
     look_at_lines(own);
-    gy_lease_client_look_after(&own->client, world_now(at));
+    gy_lease_client_check_hosts(&own->client, world_now(at));
     if (!real_has_ended(own)) {
         gy_lease_client_release_idle(&own->client, world_now(at));
         gy_lease_client_release_all(&own->client, world_now(at));

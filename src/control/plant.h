@@ -1,11 +1,11 @@
 /**
- * Bugs for the tests that must find them. They are compiled in with GYRE_PLANTED alone;
+ * Bugs to plant, which tests must find. They are compiled in only with GYRE_PLANTED;
  * tests/sim/cluster_test.c plants one after the other.
  */
 #ifndef GY_CONTROL_PLANT_H
 #define GY_CONTROL_PLANT_H
 
-/** Of the name server, then of the daemon. */
+/** First those of the name server, then those of the daemon. */
 #define GY_CONTROL_PLANT_LIST(X)                                                               \
     X(NONE)                                                                                    \
     X(ACCEPTED_UNSTORED)                                                                       \
@@ -50,8 +50,10 @@ typedef enum gy_control_plant {
 #ifdef GYRE_PLANTED
 extern gy_control_plant gy_control_planted;
 #define GY_PLANTED_HERE(bug) (gy_control_planted == GY_CONTROL_PLANT_##bug)
+#define GY_IS_PLANTED_HERE   (gy_control_planted != GY_CONTROL_PLANT_NONE)
 #else
 #define GY_PLANTED_HERE(bug) false
+#define GY_IS_PLANTED_HERE   false
 #endif
 
 #endif

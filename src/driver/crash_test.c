@@ -1,16 +1,16 @@
-/* Goal: a manager killed at any write of its journal, or whose disk fails, leaves no process
- * and a journal that the next one goes on from; nothing that was committed runs twice. */
+/* Goal: a manager that is killed at any write of its journal, or whose disk fails, leaves no
+ * process and a journal from which the next one resumes; no committed task runs twice. */
 #include "driver/job_test.h"
 
 enum { TASKS = 12 };
 
-/* The real disk until something happens to the journal: at byte, write or sync number `at`. */
+/* The real disk, until the journal's byte, write or sync number `at`. */
 typedef struct broken_env {
-    gy_env env; /* first */
+    gy_env env; /* must be first */
     gy_env_ops ops;
     gy_disk_ops disk;
-    int64_t count, at; /* bytes when the process is killed at a write, else calls */
-    int error;         /* what it fails with; 0: the process is killed */
+    int64_t count, at; /* bytes if the process is killed at a write, else calls */
+    int error;         /* the errno of the failure; 0: the process is killed */
     bool is_sync;
 } broken_env;
 
@@ -32,7 +32,8 @@ static int64_t broken_write(gy_env *env, int file, const void *data, size_t size
     int64_t left = broken->at - broken->count;
     broken->count += (int64_t)size_bytes;
     if (left < (int64_t)size_bytes) {
-        (void)gy_disk_real.write(env, file, data, (size_t)left); /* torn, or between records */
+        /* Within a record or between two. */
+        (void)gy_disk_real.write(env, file, data, (size_t)left);
         raise(SIGKILL);
     }
     return gy_disk_real.write(env, file, data, size_bytes);
@@ -63,9 +64,8 @@ static void break_disk(broken_env *broken, int64_t at, int error, bool is_sync)
     broken->env.ops = &broken->ops;
 }
 
-/* How many tasks the journal in the folder has as committed; which ones (`is_committed` may be
- * NULL).
- */
+/* Count the committed tasks in the folder's journal, and mark them (`is_committed` may be
+ * NULL). */
 static uint32_t count_committed(const gy_test_job *job, bool *is_committed)
 {
     char path[96];
@@ -99,7 +99,7 @@ static off_t count_runs(const char *path)
     return stat(path, &status) == 0 ? status.st_size / (off_t)sizeof(uint32_t) : 0;
 }
 
-/* In a child: one that is killed at byte or sync number `at`. True: it was killed. */
+/* In a child: run until byte or sync number `at`, which kills it. True: it was killed. */
 static bool run_broken(gy_test_job *job, int64_t at, bool is_sync)
 {
     fflush(NULL);
@@ -122,7 +122,7 @@ static bool run_broken(gy_test_job *job, int64_t at, bool is_sync)
     return true;
 }
 
-/* Kill at 0, step, 2 step ... until none comes; how many there were. */
+/* Kill at 0, step, 2 step ... until the job survives. Returns how many were killed. */
 static int kill_everywhere(bool is_sync, int64_t step)
 {
     int kills = 0;
@@ -157,7 +157,7 @@ GY_TEST(test_killed_at_every_write)
 
 enum { MANY = 3000 };
 
-/* None of the runs in the file from the `first` on was of a task that was committed. */
+/* No run in the file from the `first` on is of a committed task. */
 static void assert_no_run_again(const char *path, off_t first, const bool *is_committed)
 {
     static uint32_t runs[64 * MANY];
@@ -173,7 +173,7 @@ static void assert_no_run_again(const char *path, off_t first, const bool *is_co
     }
 }
 
-/* A larger job, killed again and again at random places until it has ended. */
+/* A larger job, killed repeatedly at random places until it ends. */
 GY_TEST(test_killed_at_random)
 {
     static bool is_committed[MANY];
@@ -186,7 +186,7 @@ GY_TEST(test_killed_at_random)
     int kills = 0;
     bool was_killed = true;
     memset(is_committed, 0, sizeof(is_committed));
-    while (was_killed) { /* the journal of all has some 200 kB */
+    while (was_killed) { /* the whole journal has about 200 kB */
         off_t before = count_runs(runs);
         was_killed = run_broken(&job, (int64_t)gy_random_below(&random, 40000), false);
         assert_no_run_again(runs, before, is_committed);
@@ -220,7 +220,7 @@ GY_TEST(test_a_disk_that_fails)
         assert_non_null(strstr(gy_error_text(), strerror(errors[i % 2])));
         assert_non_null(strstr(gy_error_text(), is_sync ? "cannot sync" : "cannot write"));
         gy_test_job_alone();
-        job.env = NULL; /* the disk is whole again */
+        job.env = NULL; /* the disk works again */
         assert_ok(gy_test_job_run(&job));
         gy_test_job_alone();
         gy_test_job_remove(&job);
@@ -233,7 +233,7 @@ static void kill_itself(gy_test_job *job)
     raise(SIGKILL);
 }
 
-/* Processes that wait, are stopped, have daemons and a gang: all gone with their manager. */
+/* Processes that wait or are stopped, daemons and a gang: all end with their manager. */
 GY_TEST(test_a_killed_manager_leaves_nobody)
 {
     gy_test_job job = {
@@ -259,7 +259,8 @@ GY_TEST(test_a_killed_manager_leaves_nobody)
     gy_test_job_remove(&job);
 }
 
-/* What another job left that was killed with all who would have removed its groups. */
+/* Control groups of another job, which was killed with all processes that would have removed
+ * them, are removed. */
 GY_TEST(test_groups_that_are_left_go)
 {
     gy_limits left;

@@ -1,4 +1,4 @@
-/* The loop. */
+/* The driver's loop. */
 #include "base/signals.h"
 #include "driver/loop.h"
 
@@ -10,7 +10,8 @@
 enum { EVENTS = 256 };
 static const int64_t tick_every_ns = 100000000;
 static const int64_t flush_after_ns = 5000000;
-static const int64_t last_after_ns = 10000000000; /* for the machine to end when told to */
+/* Time for the machine to end after a signal. */
+static const int64_t last_after_ns = 10000000000;
 
 void gy_driver_kill(gy_driver *driver, gy_status status)
 {
@@ -25,7 +26,7 @@ void gy_driver_kill(gy_driver *driver, gy_status status)
     gy_driver_step(driver, &(gy_sched_event){.kind = GY_EVENT_KILL, .reason = why.text});
 }
 
-static void hear_signals(gy_driver *driver, int signals)
+static void handle_signals(gy_driver *driver, int signals)
 {
     int count = gy_signals_count(signals);
     const char *name = sigabbrev_np(gy_signals_last());
@@ -41,7 +42,7 @@ static void hear_signals(gy_driver *driver, int signals)
     }
 }
 
-/* How long the next wait may last. */
+/* The maximum duration of the next wait. */
 static int wait_ms(const gy_driver *driver)
 {
     int64_t now_ns = gy_now_ns(driver->env);
@@ -62,8 +63,8 @@ static int wait_ms(const gy_driver *driver)
     return until_ns <= now_ns ? 0 : (int)((until_ns - now_ns + 999999) / 1000000);
 }
 
-/* True: all that was said has been heard. */
-static bool hear_all(gy_driver *driver, int signals)
+/* Handle all messages. True: all that had arrived are handled. */
+static bool handle_all(gy_driver *driver, int signals)
 {
     struct epoll_event events[EVENTS];
     int count = epoll_wait(driver->epoll, events, EVENTS, wait_ms(driver));
@@ -71,7 +72,7 @@ static bool hear_all(gy_driver *driver, int signals)
     for (int i = 0; i < count && !driver->has_ended; i++) {
         uint64_t name = events[i].data.u64;
         if ((name & 3) == GY_EPOLL_SIGNALS) {
-            hear_signals(driver, signals);
+            handle_signals(driver, signals);
         } else if (driver->executor->ready != NULL) {
             driver->executor->ready(driver, name, events[i].events);
         }
@@ -82,7 +83,7 @@ static bool hear_all(gy_driver *driver, int signals)
     return count < EVENTS;
 }
 
-static void look_at_clock(gy_driver *driver)
+static void check_clock(gy_driver *driver)
 {
     int64_t now_ns = gy_now_ns(driver->env);
     int64_t deadline_ns = driver->options->deadline.at_ns;
@@ -92,7 +93,7 @@ static void look_at_clock(gy_driver *driver)
     }
     if (now_ns >= driver->tick_ns) {
         driver->tick_ns = now_ns + tick_every_ns;
-        gy_driver_processes_look_after(driver, now_ns);
+        gy_driver_processes_check(driver, now_ns);
         gy_folder_try_lock(&driver->folder);
         if (driver->executor->tick != NULL) {
             driver->executor->tick(driver, now_ns);
@@ -112,7 +113,8 @@ static void look_at_clock(gy_driver *driver)
     }
 }
 
-/* Errands lead to steps, steps to errands; the processes have their messages before a sync. */
+/* Errands cause steps, and steps errands. Messages to processes are sent before a sync, so that
+ * the processes work meanwhile. */
 static void do_all(gy_driver *driver)
 {
     do {
@@ -144,9 +146,9 @@ static void run(gy_driver *driver, int signals)
     gy_driver_step(driver, &(gy_sched_event){.kind = GY_EVENT_BEGIN});
     do_all(driver);
     while (!driver->has_ended) {
-        /* Nobody is found silent whose words lie here: a sync may have taken long. */
-        if (hear_all(driver, signals)) {
-            look_at_clock(driver);
+        /* Handle waiting messages before judging silence: a sync may have taken long. */
+        if (handle_all(driver, signals)) {
+            check_clock(driver);
         }
         do_all(driver);
         flush_journal(driver);
@@ -163,7 +165,8 @@ static gy_status open_driver(gy_driver *driver, int signals)
     }
     GY_TRY(gy_folder_open(&driver->folder, driver->env, options->folder, options->epoch > 0));
     GY_TRY(gy_driver_processes_open(driver));
-    /* It loads the program, name servers are dialled, while the journal is read. */
+    /* Start this first: the fork server loads the program, or connections are made, while the
+     * journal is read. */
     GY_TRY(driver->executor->open(driver));
     GY_TRY(gy_folder_replay(&driver->folder, options->epoch, options->journal, options->owner,
                             driver->manager));
@@ -173,19 +176,20 @@ static gy_status open_driver(gy_driver *driver, int signals)
     return driver->executor->begin != NULL ? driver->executor->begin(driver) : GY_OK;
 }
 
-/* The last of the journal. Who ends with a failure has not synced that, so may not know that
- * another epoch goes on. */
+/* Write the end of the journal. A failed job has not synced it, so another epoch may have begun
+ * unnoticed. */
 static void end_journal(gy_driver *driver)
 {
     gy_journal *journal = driver->folder.journal;
     if (journal != NULL) {
-        /* Of a job with epochs that has failed another one may have to go on elsewhere. */
+        /* Retain the journal of a failed job with epochs, since another manager may have to
+         * resume it elsewhere. */
         const bool is_left = driver->end.status < 0 && gy_journal_epoch(journal) > 0;
         if (driver->has_ended && !driver->is_journal_lost) {
             const gy_status last =
                 is_left ? gy_journal_sync(journal) : gy_journal_flush(journal);
             if (last == GY_STATE) {
-                gy_error_take(&driver->end, last); /* that comes before any other failure */
+                gy_error_take(&driver->end, last); /* takes precedence over any other failure */
             } else if (last < 0) {
                 gy_driver_fail(driver, GY_IO);
             }

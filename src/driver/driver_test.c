@@ -1,5 +1,5 @@
-/* Goal: a job runs to its end through real processes whatever one of them does, and nothing of
- * it is left. */
+/* Goal: a job runs to its end through real processes, whatever one of them does, and leaves
+ * nothing behind. */
 #include "driver/job_test.h"
 
 #include <sys/file.h>
@@ -27,10 +27,10 @@ GY_TEST(test_threads_of_one_process)
     gy_test_job_end(&job);
 }
 
-/* One task behaves badly in its first attempt. */
+/* One task misbehaves in its first attempt. */
 typedef struct bad {
     const char *word, *said;
-    uint32_t failures; /* its own */
+    uint32_t failures; /* the task's own */
     int64_t silence_ns;
 } bad;
 
@@ -54,7 +54,7 @@ GY_TEST(test_one_bad_attempt)
     };
     for (size_t i = 0; i < GY_COUNT(cases); i++) {
 #if defined(GYRE_TSAN)
-        if (strstr(cases[i].word, "files") != NULL) { /* which ThreadSanitizer ends first */
+        if (strstr(cases[i].word, "files") != NULL) { /* ThreadSanitizer ends it first */
             print_message("skipped: closing what other threads use is a race by itself\n");
             continue;
         }
@@ -77,7 +77,7 @@ GY_TEST(test_one_bad_attempt)
     }
 }
 
-/* Whose board names nobody is to blame when another's does, or each is when none does. */
+/* If a board names a culprit, the other tasks are not blamed; if none does, each is. */
 GY_TEST(test_who_ran_beside_the_culprit)
 {
     for (int is_known = 0; is_known < 2; is_known++) {
@@ -107,7 +107,7 @@ GY_TEST(test_a_task_that_always_dies)
     gy_test_job_end(&job);
 }
 
-/* From outside, as far as anybody sees: that counts for nobody, but not for ever. */
+/* Kills from outside count against no task, but not for ever. */
 GY_TEST(test_a_task_that_is_always_killed)
 {
     gy_test_job job = {.words = (const char *const[]){"", "kill!"},
@@ -129,9 +129,8 @@ GY_TEST(test_daemons_do_not_stay)
     gy_env *env = gy_env_real();
     gy_deadline last = gy_env_deadline(env, 8);
     assert_ok(gy_test_job_run(&job));
-    /* By the fork server, which waits longer for what it cannot kill, not by what comes after
-     * it.
-     */
+    /* The fork server does it, which waits longest for a process that it cannot kill; no later
+     * timeout does. */
     assert_true(gy_now_ns(env) < last.at_ns);
     gy_test_job_end(&job);
 }
@@ -167,7 +166,7 @@ GY_TEST(test_forks_are_bounded)
                        .word_count = 1,
                        .task_count = 4,
                        .processes = 1,
-                       .silence_ns = 100000000000}; /* two thousand forks take their time */
+                       .silence_ns = 100000000000}; /* two thousand forks take time */
     assert_ok(gy_test_job_run(&job));
     gy_test_job_noted(&job, "exited with status 9");
     gy_test_job_end(&job);
@@ -183,14 +182,15 @@ static void kill_fork_server(gy_test_job *job)
     gy_test_kill_below(job, 2);
 }
 
-/* Daemons that a killed one of the two leaves are found by the other one, with control groups
- * or without. */
+/* If reaper or fork server is killed, the other one finds the daemons that are left, with and
+ * without control groups. */
 GY_TEST(test_the_fork_server_is_replaced)
 {
     void (*const ways[])(gy_test_job * job) = {kill_reaper, kill_fork_server};
     for (size_t i = 0; i < GY_COUNT(ways); i++) {
         gy_test_job job = {.words =
-                               (const char *const[]){"daemon, stop"}, /* it waits for its end */
+                               /* The task waits for its end. */
+                           (const char *const[]){"daemon, stop"},
                            .word_count = 1,
                            .task_count = 200,
                            .processes = 2,
@@ -227,14 +227,14 @@ GY_TEST(test_silence_has_an_end)
     gy_test_job_end(&job);
 }
 
-/* A terminal that closed. */
+/* As if the terminal closed. */
 static void send_hangup(gy_test_job *job)
 {
     (void)job;
     assert_int_equal(raise(SIGHUP), 0);
 }
 
-/* Who was started to ignore that, by nohup, does. */
+/* A program started with nohup ignores the signal. */
 GY_TEST(test_ignored_signals_do_not)
 {
     gy_test_job job = {.task_count = 200, .processes = 2, .on_commit = send_hangup};

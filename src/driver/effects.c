@@ -1,4 +1,4 @@
-/* What the machine asks for, begun at once or remembered as an errand. */
+/* Carries out the machine's effects, at once or later as errands. */
 #include "driver/loop.h"
 
 #include <string.h>
@@ -56,7 +56,7 @@ gy_status gy_driver_place_add(gy_driver_place *place, const gy_driver_need *need
 static void send_start(gy_driver *driver, const gy_effect *effect)
 {
     gy_process *process = gy_process_get(driver, effect->process, effect->generation);
-    if (process == NULL) { /* it has died, which the machine is about to hear */
+    if (process == NULL) { /* it has died, and the machine will be told soon */
         return;
     }
     gy_text *message = &driver->message;
@@ -156,7 +156,8 @@ static void begin(gy_driver *driver, const gy_effect *effect)
         append(driver, effect);
         break;
     case GY_EFFECT_COMMITTED:
-    case GY_EFFECT_DISCARD: /* each attempt ends with one of these, when no member runs */
+    case GY_EFFECT_DISCARD: /* each attempt ends with one of these, when no member runs any more
+                             */
         gy_process_part(driver, &effect->id);
         tell(driver, effect);
         break;
@@ -234,7 +235,8 @@ static void grow(gy_driver *driver, const gy_errand *errand)
     gy_driver_step(driver, &event);
 }
 
-/* What only one manager may do comes next; false: that is another one, or it cannot be seen. */
+/* Before an action only for the current manager: false if another one has begun, or the journal
+ * cannot be checked. */
 static bool may_go_on(gy_driver *driver)
 {
     if (driver->is_journal_lost || gy_journal_check(driver->folder.journal) == GY_OK) {
@@ -246,9 +248,12 @@ static bool may_go_on(gy_driver *driver)
     return false;
 }
 
-/* Who is parted from all others hears of no other manager, and goes on to be heard by daemons
- * on its own side: what must not run twice ran there and, when its lease seemed to be out,
- * elsewhere. So no word goes to them long after it was seen that no other had begun. */
+/*
+ * On a cluster, check regularly that no other manager has begun. A manager in a minority
+ * partition would not learn of it otherwise, and would keep the daemons on its side alive: a
+ * task that must not run twice would run there, and again elsewhere after its lease seemed to
+ * have expired. So it sends nothing to daemons if the last successful check is too old.
+ */
 void gy_driver_watch(gy_driver *driver)
 {
     const int64_t now_ns = gy_now_ns(driver->env);
@@ -312,7 +317,7 @@ static void save_or_publish(gy_driver *driver, gy_effect_kind kind)
     }
 }
 
-/* The machine hears that something it asked for did not come about. */
+/* Tell the machine that an effect could not be carried out. */
 static void tell_failure(gy_driver *driver, const gy_errand *errand)
 {
     gy_sched_event event = {.kind = GY_EVENT_JOURNAL_FAILED,
@@ -322,7 +327,7 @@ static void tell_failure(gy_driver *driver, const gy_errand *errand)
                             .member = errand->member,
                             .reason =
                                 errand->reason != NULL ? errand->reason : "out of memory"};
-    if (errand->kind == GY_EFFECT_CANCEL) { /* it had not begun */
+    if (errand->kind == GY_EFFECT_CANCEL) { /* the run had not begun */
         event.kind = GY_EVENT_FAILED;
         event.cause = GY_CAUSE_CANCELLED;
     } else if (errand->kind == GY_EFFECT_START) {

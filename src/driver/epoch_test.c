@@ -1,15 +1,15 @@
-/* Goal: a manager of a newer epoch goes on where older ones were killed, stopped or cut off;
- * what they committed does not run again, and who wakes up late ends without having done
- * anything. */
+/* Goal: a manager of a newer epoch resumes the job after older ones were killed, stopped or
+ * partitioned; it repeats no committed task, and an older manager that wakes up ends without
+ * any effect. */
 #include "driver/job_test.h"
 
 #include "persist/journal/journal.h"
 
 enum { TASKS = 40 };
 
-/* The real disk until so many bytes were written. */
+/* The real disk until so many bytes are written. */
 typedef struct deadly_env {
-    gy_env env; /* first */
+    gy_env env; /* must be first */
     gy_env_ops ops;
     gy_disk_ops disk;
     int64_t left;
@@ -27,7 +27,7 @@ static int64_t deadly_write(gy_env *env, int file, const void *data, size_t size
     return gy_disk_real.write(env, file, data, size_bytes);
 }
 
-/* In a child, which is killed after so many bytes. True: it was. */
+/* In a child that is killed after so many bytes. True: it was killed. */
 static bool run_deadly(gy_test_job *job, int64_t bytes)
 {
     fflush(NULL);
@@ -53,7 +53,7 @@ static gy_status replay(void *arg, const void *records, size_t size_bytes, size_
     return gy_manager_replay(arg, records, size_bytes, used);
 }
 
-/* What a manager that went on now would find: looked at in a copy of the folder. */
+/* The commits that a next manager would find, read from a copy of the folder. */
 static uint32_t count_committed(const gy_test_job *job, bool is_committed[TASKS])
 {
     char copy[80], line[200], said[200];
@@ -133,7 +133,7 @@ static void stop_once(gy_test_job *job)
     }
 }
 
-/* The journal is in the folder, or objects beside it. */
+/* The journal is in the folder, or as objects beside it. */
 static void wake_up_late(bool is_place)
 {
     char uri[96];
@@ -157,7 +157,7 @@ static void wake_up_late(bool is_place)
     gy_test_job next = {
         .task_count = TASKS, .chain = 1, .processes = 1, .epoch = 2, .journal = job.journal};
     memcpy(next.folder, job.folder, sizeof(next.folder));
-    assert_ok(gy_test_job_run(&next)); /* though the other one has the lock */
+    assert_ok(gy_test_job_run(&next)); /* although the other manager holds the lock */
     assert_false(next.is_over);
     assert_true(next.committed > 0 && next.committed <= TASKS);
     char object[96];
@@ -177,7 +177,7 @@ GY_TEST(test_who_wakes_up_late_ends)
     wake_up_late(true);
 }
 
-/* Stops itself as soon as it runs. */
+/* Stop this process as soon as the job runs. */
 static void stop_at_once(gy_test_job *job)
 {
     if (job->on_tick != NULL) {
@@ -197,7 +197,7 @@ static pid_t start(gy_test_job *job)
     return child;
 }
 
-/* Until the process that holds the folder's lock has told its number. */
+/* Wait until the holder of the folder's lock has written its process id. */
 static void await_holder(const char *folder, pid_t process)
 {
     char path[96], text[32] = "";
@@ -216,7 +216,7 @@ static void await_holder(const char *folder, pid_t process)
     }
 }
 
-/* Who lists and kills jobs goes by the lock: it comes to the one that goes on. */
+/* Commands that list and kill jobs go by the lock, so the manager that goes on takes it. */
 GY_TEST(test_the_lock_follows)
 {
     static const char *const words[] = {"wait!"};
@@ -264,9 +264,9 @@ GY_TEST(test_an_epoch_is_used_once)
     assert_refused(&job, 5, "epoch 5 was used before by ");
     assert_refused(&job, 4, "epoch 4 has ended: epoch 5 continues (");
     job.epoch = 6;
-    assert_ok(gy_test_job_run(&job)); /* it has ended: nothing runs */
+    assert_ok(gy_test_job_run(&job)); /* the job has ended: no task runs */
     job.epoch = 0;
-    assert_ok(gy_test_job_run(&job)); /* as the next one, which is 7 */
+    assert_ok(gy_test_job_run(&job)); /* the next epoch is 7 */
     assert_int_equal(job.committed, 5);
     assert_refused(&job, 7, "epoch 7 was used before by ");
     gy_test_job_alone();

@@ -1,4 +1,4 @@
-/* The folder of a job: who may run it, whose journal it has. */
+/* The folder of a job: its lock decides who may run the job, and it contains the journal. */
 #include "driver/folder.h"
 
 #include "base/disk.h"
@@ -20,7 +20,7 @@ static gy_status fail_file(const char *what, const char *path, int64_t error)
                    strerror((int)-error));
 }
 
-/* "folder/name" */
+/* Writes "folder/name". */
 static gy_status path_in(const gy_folder *folder, const char *name, char out[PATH_BYTES])
 {
     int size = snprintf(out, PATH_BYTES, "%s/%s", folder->path, name);
@@ -30,8 +30,8 @@ static gy_status path_in(const gy_folder *folder, const char *name, char out[PAT
     return GY_OK;
 }
 
-/* Who has the lock is the job's manager; its number stands in the file. Who lists jobs looks at
- * the lock for a moment, so it is tried for a while. */
+/* The manager of a job holds the lock, and writes its process id into the file. A process that
+ * lists jobs holds the lock briefly, so this tries for a while. */
 static gy_status take_lock(const gy_folder *folder, const char *path, int tries)
 {
     int taken = -1;
@@ -72,7 +72,8 @@ gy_status gy_folder_open(gy_folder *folder, gy_env *env, const char *path, bool 
     }
     gy_status status = take_lock(folder, at, has_epoch ? 1 : LOCK_TRIES);
     folder->has_lock = status == GY_OK;
-    if (status == GY_STATE && has_epoch) { /* who is cut off, or stopped, may hold it */
+    /* A partitioned or stopped manager may still hold it. */
+    if (status == GY_STATE && has_epoch) {
         gy_info("%s; the newer epoch continues", gy_error_text());
         status = GY_OK;
     }
@@ -84,7 +85,7 @@ void gy_folder_try_lock(gy_folder *folder)
     char at[PATH_BYTES];
     if (!folder->has_lock && path_in(folder, "lock", at) == GY_OK) {
         gy_status status = take_lock(folder, at, 1);
-        folder->has_lock = status != GY_STATE; /* of another failure it was told once */
+        folder->has_lock = status != GY_STATE; /* any other failure is logged once */
         if (status < 0 && status != GY_STATE) {
             gy_warn("cannot show that a manager is running here: %s", gy_error_text());
         }

@@ -12,18 +12,24 @@ typedef struct gy_folder {
     gy_env *env;
     const char *path;
     int lock;            /* -1: not open */
-    bool has_lock;       /* else somebody of another epoch has */
+    bool has_lock;       /* else a process of another epoch holds it */
     gy_journal *journal; /* NULL: not open */
 } gy_folder;
 
-/** Make the folder when it is not there, and take its lock; with an epoch only if nobody has
- * it. GY_STATE another manager has it; GY_IO */
+/**
+ * Create the folder if it does not exist, and take its lock; with an epoch only if it is free.
+ * GY_STATE another manager holds it; GY_IO
+ */
 GY_MUST_CHECK gy_status gy_folder_open(gy_folder *folder, gy_env *env, const char *path,
                                        bool has_epoch);
-/** Take the lock if the one who had it is gone, so that who lists jobs sees their manager. */
+/**
+ * Take the lock once its previous holder has ended, so that lists of jobs show this manager.
+ */
 void gy_folder_try_lock(gy_folder *folder);
-/** Open the journal, and replay what is there; epoch, journal and owner as in
- * gy_driver_options. As gy_journal_open; GY_UNSUPPORTED */
+/**
+ * Open and replay the journal; epoch, journal and owner as in gy_driver_options. As
+ * gy_journal_open; GY_UNSUPPORTED
+ */
 GY_MUST_CHECK gy_status gy_folder_replay(gy_folder *folder, uint64_t epoch, const char *journal,
                                          const char *owner, gy_manager *manager);
 void gy_folder_close(gy_folder *folder);

@@ -1,6 +1,8 @@
-/* A vertex that is ranks of the tensor wing: another process of this program starts them, since
- * the vertex process has threads, and what starts ranks forks. Of several hosts each has one
- * such vertex process; the first one's listens, and the others ask the manager's side where.
+/*
+ * A vertex that consists of ranks of the tensor wing. The vertex process has threads and so
+ * cannot fork ranks: it starts another process of this program that does. A gang on several
+ * hosts has a vertex process on each; that of node 0 listens, and the others ask the manager's
+ * side for its address.
  */
 #include "driver/gang.h"
 
@@ -23,17 +25,16 @@ enum {
     LOOK_MS = 20,
     END_SECONDS = 15,
     KEY_WORDS = 8,          /* of 64 random bits */
-    FIND_SECONDS = 3600,    /* for other nodes to have their inputs */
-    PRINT_BYTES = 16 << 10, /* read at once; a longer line is passed on in parts */
+    FIND_SECONDS = 3600,    /* for other nodes to fetch their inputs */
+    PRINT_BYTES = 16 << 10, /* read at once; a longer line is forwarded in parts */
     TEXT_BYTES = 4096,
     GANG_END = '=', /* and the exit status of the ranks: the last packet, of END_BYTES */
     END_BYTES = 2,
 };
 
-/* ---- in the process started for it ---- */
+/* ---- in the process that starts the ranks ---- */
 
-/* A list that ends with NULL of the next `count` texts (all that are left: -1); NULL: no
- * memory. */
+/* A NULL-terminated list of the next `count` texts (-1: all the rest); NULL: no memory. */
 static const char **list_texts(const char **at, const char *end, int64_t count)
 {
     size_t most = 1;
@@ -52,7 +53,7 @@ static const char **list_texts(const char **at, const char *end, int64_t count)
     return list;
 }
 
-/* A socket that listens at some port of that host; `address` gets it. GY_IO */
+/* Listen on a free port of that host; `address` receives it. GY_IO */
 static gy_status listen_at(const char *host, char address[TEXT_BYTES], int *listener)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
@@ -86,7 +87,7 @@ static gy_status listen_at(const char *host, char address[TEXT_BYTES], int *list
     return GY_OK;
 }
 
-/* "HOST:PORT" without its port, nor brackets. */
+/* Strip the port and brackets from "HOST:PORT". */
 static void cut_host(const char *address, char host[256])
 {
     const char *colon = strrchr(address, ':');
@@ -98,7 +99,7 @@ static void cut_host(const char *address, char host[256])
     (void)snprintf(host, 256, "%.*s", (int)size, address);
 }
 
-/* Node 0: listen, draw a key, and say both to the vertex process. */
+/* Node 0: listen, draw a key, and send both to the vertex process. */
 static gy_status open_meeting(int socket, gy_run_options *run, const char *address,
                               char where[TEXT_BYTES], char key[TEXT_BYTES])
 {
@@ -154,7 +155,7 @@ static int keep(int socket, const gy_role *role, const char *texts, const char *
 }
 
 /* How the ranks have ended; without these words they were not waited for. */
-static void tell_end(int socket, int code)
+static void report_end(int socket, int code)
 {
     char words[END_BYTES] = {GANG_END, (char)code};
     if (gy_packet_send(socket, &(gy_packet){.data = words, .size_bytes = sizeof(words)}) < 0) {
@@ -181,20 +182,20 @@ int gy_gang_serve(int socket, const gy_role *role, gy_packet *packet, const char
     if (output >= 0) {
         close(output);
     }
-    tell_end(socket, status);
+    report_end(socket, status);
     close(socket);
     return 0;
 }
 
-/* ---- in the vertex process: its start ---- */
+/* ---- in the vertex process: start ---- */
 
 typedef struct gang_run {
     const gy_gang *gang;
     const _Atomic bool *is_cancelled;
     gy_env *env;
-    int socket, print; /* print: what ranks write, -1: not read here */
+    int socket, print; /* print: the ranks' output; -1: not read here */
     pid_t process;
-    bool is_lost; /* another node is */
+    bool is_lost; /* another node is lost */
     int code;     /* the exit status of the ranks; -1: not told */
     char line[PRINT_BYTES];
     size_t line_bytes;
@@ -206,7 +207,7 @@ static bool must_end(const gang_run *run)
     return atomic_load_explicit(run->is_cancelled, memory_order_relaxed);
 }
 
-/* What node 0 has told: "ADDRESS KEY". GY_AGAIN not yet */
+/* Parse what node 0 published: "ADDRESS KEY". GY_AGAIN nothing yet */
 static gy_status read_where(gang_run *run, const char *words)
 {
     const char *blank = strchr(words, ' ');
@@ -218,7 +219,7 @@ static gy_status read_where(gang_run *run, const char *words)
     return GY_OK;
 }
 
-/* What that node has told; it may be bringing its inputs. */
+/* Wait for that node's published data; it may still be fetching its inputs. */
 static gy_status wait_for(const gang_run *run, int node, char words[GY_WORKER_WORDS_BYTES + 1])
 {
     const gy_gang *gang = run->gang;
@@ -236,13 +237,13 @@ static gy_status wait_for(const gang_run *run, int node, char words[GY_WORKER_WO
     return GY_OK;
 }
 
-/* Node 0 opens the meeting when all others are ready; they wait until it says where. */
+/* Node 0 starts when all others are ready; the others wait for its address. */
 static gy_status find_others(gang_run *run)
 {
     const gy_gang *gang = run->gang;
     char words[GY_WORKER_WORDS_BYTES + 1];
     if (gang->node > 0) {
-        gy_worker_tell(gang->task, "ready", 5);
+        gy_worker_publish(gang->task, "ready", 5);
         GY_TRY(wait_for(run, 0, words));
         return read_where(run, words);
     }
@@ -280,7 +281,7 @@ static void add_text(gy_text *text, const char *word)
     gy_text_add_bytes(text, word, strlen(word) + 1);
 }
 
-/* A program that came with this one lies beside it, on whatever host. */
+/* A program shipped with this one lies beside it on every host. */
 static const char *find_program(const char *name, char path[TEXT_BYTES])
 {
     const char *folder = gy_sandbox_program_folder();
@@ -291,7 +292,7 @@ static const char *find_program(const char *name, char path[TEXT_BYTES])
     return access(path, X_OK) == 0 ? path : name;
 }
 
-/* The role and its texts; `output`: where ranks print, -1. */
+/* Send the role and its texts; `output`: descriptor for the ranks' output, -1: none. */
 static gy_status send_role(const gang_run *run, int output)
 {
     const gy_gang *gang = run->gang;
@@ -329,9 +330,9 @@ static gy_status send_role(const gang_run *run, int output)
     return status;
 }
 
-/* ---- in the vertex process: while it runs ---- */
+/* ---- in the vertex process: while the ranks run ---- */
 
-/* What ranks wrote, in whole lines; false: nobody writes any more. */
+/* Forward the ranks' output in whole lines; false: the pipe is closed. */
 static bool pass_on(gang_run *run)
 {
     ssize_t got = read(run->print, run->line + run->line_bytes, PRINT_BYTES - run->line_bytes);
@@ -343,7 +344,7 @@ static bool pass_on(gang_run *run)
     bool is_all = got <= 0 || (last == NULL && run->line_bytes == PRINT_BYTES);
     size_t whole = is_all ? run->line_bytes : last != NULL ? (size_t)(last - run->line) + 1 : 0;
     if (whole > 0) {
-        gy_worker_say(run->gang->task, run->line, whole, 0);
+        gy_worker_output(run->gang->task, run->line, whole, 0);
         memmove(run->line, run->line + whole, run->line_bytes - whole);
         run->line_bytes -= whole;
     }
@@ -352,7 +353,7 @@ static bool pass_on(gang_run *run)
 
 /* The starter's socket: node 0's address, a byte for a lost node, how the ranks ended, or its
  * end (false). */
-static bool hear_starter(gang_run *run)
+static bool handle_starter(gang_run *run)
 {
     char words[TEXT_BYTES];
     gy_packet packet = {.data = words, .size_bytes = sizeof(words) - 1};
@@ -362,13 +363,13 @@ static bool hear_starter(gang_run *run)
     } else if (status == GY_OK && packet.size_bytes == END_BYTES && words[0] == GANG_END) {
         run->code = (unsigned char)words[1];
     } else if (status == GY_OK && packet.size_bytes <= GY_WORKER_WORDS_BYTES) {
-        gy_worker_tell(run->gang->task, words, packet.size_bytes);
+        gy_worker_publish(run->gang->task, words, packet.size_bytes);
     }
     return status == GY_OK || status == GY_AGAIN;
 }
 
-/* Until its socket closes; asks it to end once when the task is cancelled. False: it did not
- * end. */
+/* Wait until the starter's socket closes; ask it to end once the task is cancelled. False: it
+ * did not end. */
 static bool wait_for_end(gang_run *run)
 {
     gy_deadline last = GY_NEVER;
@@ -380,7 +381,7 @@ static bool wait_for_end(gang_run *run)
                 close(run->print);
                 run->print = -1;
             }
-            if (looks[0].revents != 0 && !hear_starter(run)) {
+            if (looks[0].revents != 0 && !handle_starter(run)) {
                 return true;
             }
         }
@@ -413,7 +414,7 @@ static gy_status judge(const gang_run *run, int status)
     }
     const int code = run->code;
     if (gang->is_reported) {
-        gy_worker_say(gang->task, NULL, 0, code);
+        gy_worker_output(gang->task, NULL, 0, code);
     }
     return code == GY_RUN_STATUS_TIMEOUT
                ? gy_fail(GY_TIMEOUT, "%d ranks of %s did not end in time", gang->ranks,
@@ -422,7 +423,7 @@ static gy_status judge(const gang_run *run, int status)
                          gang->ranks == 1 ? "" : "s", gang->argv[0], code);
 }
 
-/* The process that starts them, and what it needs to know. */
+/* Start the process that starts the ranks, and send it its role. */
 static gy_status start(gang_run *run)
 {
     int pipes[2] = {-1, -1};
@@ -471,7 +472,7 @@ gy_status gy_gang_run(const gy_gang *gang, const _Atomic bool *is_cancelled)
                                        gy_env_deadline(run->env, has_ended ? END_SECONDS : 0));
         struct pollfd look = {.fd = run->print, .events = POLLIN};
         while (run->print >= 0 && poll(&look, 1, 0) > 0 && pass_on(run)) {
-            /* what is left there of those who are gone */
+            /* output that ended processes left in the pipe */
         }
         status = status < 0 ? status : judge(run, how);
     }

@@ -1,6 +1,4 @@
-/**
- * Gang vertices: ranks of the tensor wing that are one vertex of a job.
- */
+/** Gang vertices: ranks of the tensor wing that form one vertex of a job. */
 #ifndef GY_DRIVER_GANG_H
 #define GY_DRIVER_GANG_H
 
@@ -8,40 +6,42 @@
 
 enum { GY_GANG_HOSTS_MAX = 256 };
 
-/** Ranks of the tensor wing that are one vertex, or (nodes above 1) one host's part of them. */
+/** The ranks of one vertex or (nodes > 1) the part of them on one host. */
 typedef struct gy_gang {
-    int ranks;         /* here, 1 .. GY_RUN_RANKS_MAX */
-    char *const *argv; /* program (found beside this one, or through PATH) and arguments,
-                          NULL at the end */
-    double timeout_s;  /* 0: no limit but the one in `run` */
-    const void *run;   /* (run_bytes) a gy_run_options, of which the plain numbers count;
-                          run_bytes 0: none */
+    int ranks;         /* on this host, 1 .. GY_RUN_RANKS_MAX */
+    char *const *argv; /* program (beside this one, or found through PATH) and arguments,
+                          NULL-terminated */
+    double timeout_s;  /* 0: no limit except that in `run` */
+    const void *run; /* (run_bytes) a gy_run_options, of which only the plain numbers are used;
+                        run_bytes 0: none */
     size_t run_bytes;
-    const char *const *environment; /* more variables; NULL at the end, or NULL */
-    const gy_worker_task *task;     /* NULL: alone, and nothing is told */
-    bool is_reported; /* gy_worker_say what ranks print, else it goes to the process's log; and
-                     how they failed */
+    /* Additional environment variables; NULL-terminated, or NULL. */
+    const char *const *environment;
+    const gy_worker_task *task; /* NULL: not in a vertex; nothing is published */
+    bool is_reported; /* gy_worker_output the ranks' output and how they failed; else both go to
+                         the process's log */
     /* of several hosts */
-    int nodes, node;     /* 0 and 0: this host alone; member node * ranks is that node */
-    const char *address; /* of node 0: "HOST:PORT"; it listens at another port of HOST */
-    bool is_plain;       /* no encryption; else with a key that node 0 draws for this attempt */
+    int nodes, node;     /* 0 and 0: only this host; member node * ranks is that node */
+    const char *address; /* of node 0: "HOST:PORT"; it listens on another port of HOST */
+    bool is_plain;       /* no encryption; else with a key that node 0 draws for each attempt */
 } gy_gang;
 
 /**
- * Called in gy_worker_ops.run: start ranks as `gyre run` does and wait for the end of all. What
- * they started is killed at the end. Nodes find node 0 by what it tells (gy_worker_tell).
+ * Called in gy_worker_ops.run: start ranks as `gyre run` does, wait until all have ended, and
+ * kill what they started. Node 0 publishes its address to the others (gy_worker_publish).
  *
- * @return GY_OK all ended well; GY_PEER they did not: how; GY_STATE another node was lost, or
- * did not come, for which nobody is to blame; GY_CANCELLED; GY_TIMEOUT; GY_ARG; GY_LIMIT no
- * more processes; GY_NOMEM
+ * @return GY_OK all ended well; GY_PEER they did not (the text says how); GY_STATE another node
+ * was lost, or did not come, which is no task's fault; GY_CANCELLED; GY_TIMEOUT; GY_ARG;
+ * GY_LIMIT no more processes; GY_NOMEM
  * @threads any
  * @cost a start of this program, then of the ranks
  */
 GY_MUST_CHECK gy_status gy_gang_run(const gy_gang *gang, const _Atomic bool *is_cancelled);
 
-/** For gy_worker_ops.gang: in the process that was started for a gang, with what came after the
- * role, and where its output goes (-1: as this one's). It tells how the ranks ended by the
- * socket; 0. */
+/**
+ * For gy_worker_ops.gang, in the process that was started for a gang: takes the texts after the
+ * role, and the descriptor of its output (-1: this process's). Returns an exit status.
+ */
 int gy_gang_serve(int socket, const struct gy_role *role, struct gy_packet *packet,
                   const char *texts);
 

@@ -1,4 +1,4 @@
-/* What comes from the processes, as events of the machine. */
+/* Turns messages and ends of processes into events of the machine. */
 #include "driver/loop.h"
 
 #include <signal.h>
@@ -8,16 +8,16 @@
 
 enum {
     NEVER_READY_MAX = 12, /* processes in a row that died before they were ready */
-    NO_ANSWER_MAX = 8,    /* or by themselves, while all that they had told was that */
-    LOSSES_MAX = 10,      /* of processes under one task, then they are the task's doing */
-    SILENCES_MAX = 3 /* likewise; each of them takes long, and the job ends with the last */
+    NO_ANSWER_MAX = 8,    /* processes in a row that died by themselves without any result */
+    LOSSES_MAX = 10,      /* processes lost under one task, after which the task is blamed */
+    SILENCES_MAX = 3      /* the same for silence; each takes long, and the last ends the job */
 };
 static const int64_t heard_every_ns = 100000000;
 
 /* ---- messages ---- */
 
-static void hear_failed(gy_driver *driver, const gy_process *process, const gy_wire *message,
-                        int64_t now_ns)
+static void handle_failed(gy_driver *driver, const gy_process *process, const gy_wire *message,
+                          int64_t now_ns)
 {
     static const uint8_t none[GY_BOARD_BYTES];
     const gy_driver_ops *ops = driver->ops;
@@ -43,8 +43,8 @@ static void hear_failed(gy_driver *driver, const gy_process *process, const gy_w
     gy_driver_step(driver, &event);
 }
 
-/* Whether its host takes outputs along when it is lost. */
-static void look_at_held(const gy_driver *driver, gy_sched_event *done)
+/* Does the output lie on the process's host, so that it is lost with it? */
+static void check_held(const gy_driver *driver, gy_sched_event *done)
 {
     const gy_driver_ops *ops = driver->ops;
     const int64_t bytes = ops->held != NULL ? ops->held(ops->arg, driver->manager, done) : -1;
@@ -52,9 +52,9 @@ static void look_at_held(const gy_driver *driver, gy_sched_event *done)
     done->held_bytes = bytes > 0 ? (uint64_t)bytes : 0;
 }
 
-/* What is for room flow alone. */
-static void hear_words(const gy_driver *driver, const gy_process *process,
-                       const gy_wire *message)
+/* Messages that concern only room flow. */
+static void handle_words(const gy_driver *driver, const gy_process *process,
+                         const gy_wire *message)
 {
     const gy_driver_ops *ops = driver->ops;
     if (message->kind == GY_WIRE_OUTPUT && ops->said != NULL) {
@@ -69,7 +69,7 @@ static void hear_words(const gy_driver *driver, const gy_process *process,
     }
 }
 
-/* One message; what a process must not say is a failure. */
+/* Handle one message; one that a process must not send is a failure. */
 static gy_status hear(gy_driver *driver, gy_process *process, const gy_wire *message,
                       int64_t now_ns)
 {
@@ -102,7 +102,7 @@ static gy_status hear(gy_driver *driver, gy_process *process, const gy_wire *mes
         event.report_bytes = message->body_bytes;
         if (driver->executor->answered != NULL) {
             driver->executor->answered(driver, process);
-            look_at_held(driver, &event);
+            check_held(driver, &event);
         }
         gy_driver_step(driver, &event);
         return GY_OK;
@@ -114,7 +114,7 @@ static gy_status hear(gy_driver *driver, gy_process *process, const gy_wire *mes
         if (driver->executor->answered != NULL) {
             driver->executor->answered(driver, process);
         }
-        hear_failed(driver, process, message, now_ns);
+        handle_failed(driver, process, message, now_ns);
         return GY_OK;
     case GY_WIRE_MEET:
         if (!is_ready) {
@@ -126,7 +126,7 @@ static gy_status hear(gy_driver *driver, gy_process *process, const gy_wire *mes
         if (!is_ready) {
             break;
         }
-        hear_words(driver, process, message);
+        handle_words(driver, process, message);
         return GY_OK;
     case GY_WIRE_NONE:
     case GY_WIRE_WELCOME:
@@ -156,13 +156,13 @@ gy_status gy_process_understand(gy_driver *driver, gy_process *process)
     if (status != GY_AGAIN) {
         return status;
     }
-    return GY_GROW("driver.hear", process->in, process->in_room, GY_MAX(used, GY_READ_BYTES));
+    return GY_GROW("driver.handle", process->in, process->in_room, GY_MAX(used, GY_READ_BYTES));
 }
 
-/* Room for so much more. */
+/* Make room for that many more bytes. */
 static gy_status make_room(gy_process *process, size_t size_bytes)
 {
-    return GY_GROW("driver.hear", process->in, process->in_room,
+    return GY_GROW("driver.handle", process->in, process->in_room,
                    GY_MAX(process->in_bytes + size_bytes, GY_READ_BYTES));
 }
 
@@ -173,7 +173,7 @@ static void kill_for_garbage(gy_driver *driver, const gy_process *process)
     gy_process_kill(driver, process->slot, process->generation, reason);
 }
 
-static void tell_heard(gy_driver *driver, gy_process *process, int64_t now_ns)
+static void report_heard(gy_driver *driver, gy_process *process, int64_t now_ns)
 {
     if (process->state == GY_PROCESS_READY && now_ns - process->heard_ns >= heard_every_ns) {
         process->heard_ns = now_ns;
@@ -184,12 +184,12 @@ static void tell_heard(gy_driver *driver, gy_process *process, int64_t now_ns)
     }
 }
 
-void gy_process_heard(gy_driver *driver, gy_process *process, gy_status status)
+void gy_process_received(gy_driver *driver, gy_process *process, gy_status status)
 {
     if (status < 0 && status != GY_AGAIN) {
         kill_for_garbage(driver, process);
     } else {
-        tell_heard(driver, process, gy_now_ns(driver->env));
+        report_heard(driver, process, gy_now_ns(driver->env));
     }
 }
 
@@ -207,14 +207,14 @@ void gy_driver_handle_bytes(gy_driver *driver, gy_process *process, const void *
         status = gy_process_understand(driver, process);
     }
     if (process->generation == generation && process->state != GY_PROCESS_NONE) {
-        gy_process_heard(driver, process,
-                         status); /* else its slot was closed by what it said */
+        gy_process_received(driver, process,
+                            status); /* otherwise its own message closed the slot */
     }
 }
 
 /* ---- ends ---- */
 
-/* Why a process is gone, for people; how long that is without the end of its log. */
+/* Write why a process ended, for display; returns the length without the end of its log. */
 static size_t explain(const gy_process *process, const gy_gone *gone, gy_text *reason)
 {
     gy_text_add(reason, "%s", process->reason[0] != '\0' ? process->reason : gone->why);
@@ -223,7 +223,7 @@ static size_t explain(const gy_process *process, const gy_gone *gone, gy_text *r
     return brief;
 }
 
-/* Did it die of what it ran? Not when it was killed from outside. */
+/* Did the process die from what it ran? Not if it was killed from outside. */
 static bool is_its_own(const gy_process *process, const gy_fork_server_news *news)
 {
     if (process->is_killed) {
@@ -236,7 +236,7 @@ static bool is_its_own(const gy_process *process, const gy_fork_server_news *new
     return number != SIGKILL && number != SIGTERM && number != SIGINT && number != SIGHUP;
 }
 
-/* The row of a task under which processes are lost; NULL: no memory for it. */
+/* The row of a task under which processes are lost; NULL: no memory. */
 static gy_suspect *get_suspect(gy_driver *driver, uint32_t task)
 {
     size_t at = 0;
@@ -254,8 +254,8 @@ static gy_suspect *get_suspect(gy_driver *driver, uint32_t task)
     return &driver->suspects[at];
 }
 
-/* One more process is lost under a task, for reasons that are not its own: true when that has
- * happened too often to believe it. No memory to count: not yet. */
+/* Count another process lost under the task for no reason of its own. True: this happened too
+ * often to be chance. Without memory to count: false. */
 static bool is_suspect(gy_driver *driver, uint32_t task)
 {
     gy_suspect *row = get_suspect(driver, task);
@@ -274,10 +274,10 @@ static bool is_culprit(const gy_driver_ops *ops, const gy_board *line)
            (ops->is_culprit != NULL && ops->is_culprit(line->text));
 }
 
-/* Did the process die of what one of its tasks did, and not of this one's? */
+/* Did another task's action kill the process? */
 static bool is_bystander(const gy_driver_ops *ops, const gy_gone *gone, const gy_board *line)
 {
-    bool is_known = false; /* who it was */
+    bool is_known = false; /* a board names the culprit */
     for (uint32_t i = 0; i < gone->line_count; i++) {
         const gy_board *one = &gone->lines[i];
         is_known = is_known || (is_at_work(one) && is_culprit(ops, one));
@@ -285,8 +285,9 @@ static bool is_bystander(const gy_driver_ops *ops, const gy_gone *gone, const gy
     return is_known && !is_culprit(ops, line);
 }
 
-/* A process that stops itself, say, is killed for its silence, and its task runs again: not for
- * ever. A host that slept or was busy makes many processes silent, each with another task. */
+/* A silent process is killed and its task runs again, but not for ever: the task may have
+ * stopped the process. A suspended or busy host makes many processes silent, each with another
+ * task. */
 static void count_silence(gy_driver *driver, const gy_process *process, const gy_gone *gone)
 {
     for (uint32_t i = 0; process->is_silent && i < gone->line_count; i++) {
@@ -307,8 +308,8 @@ static void count_silence(gy_driver *driver, const gy_process *process, const gy
     }
 }
 
-/* The tasks that it ran, of all that it had, failed with it; if it was killed from outside,
- * those under which that happens again and again. Whether any did. */
+/* Fail the tasks that were running in the process; if it was killed from outside, only those
+ * under which this happens repeatedly. True: any failed. */
 static bool fail_running(gy_driver *driver, const gy_process *process, const gy_gone *gone,
                          const char *reason)
 {
@@ -338,7 +339,7 @@ static bool fail_running(gy_driver *driver, const gy_process *process, const gy_
     return has_failed;
 }
 
-/* Who did it is not known for sure, but what ran there last. */
+/* No task was running for sure: blame the tasks that ran last. */
 static void fail_without_answer(gy_driver *driver, const gy_gone *gone, const char *words)
 {
     char last[128] = "";
@@ -370,7 +371,7 @@ void gy_process_end(gy_driver *driver, gy_process *process, const gy_gone *gone)
                             process->state == GY_PROCESS_READY &&
                             is_its_own(process, gone->news);
     if (has_failed && brief < reason.size_bytes) {
-        reason.data[brief] = '\0'; /* the task's note has its log */
+        reason.data[brief] = '\0'; /* the task's note contains its log */
     }
     if (is_nobodys && ++driver->unexplained > NO_ANSWER_MAX) {
         fail_without_answer(driver, gone, words);
@@ -379,7 +380,7 @@ void gy_process_end(gy_driver *driver, gy_process *process, const gy_gone *gone)
     gy_process_gone(driver, process);
     gy_driver_step(driver,
                    &(gy_sched_event){.kind = GY_EVENT_PROCESS_DOWN,
-                                     .cause = GY_CAUSE_CANCELLED, /* what counts is told */
+                                     .cause = GY_CAUSE_CANCELLED, /* what counts is reported */
                                      .process = process->slot,
                                      .generation = generation,
                                      .reason = words});

@@ -1,4 +1,4 @@
-/* A manager without a job says that it lives and wants nothing. Real files, one thread. */
+/* Sends heartbeats for a manager without a job. Uses real files, on one thread. */
 #include "driver/heartbeat.h"
 
 #include "control/net/net.h"
@@ -21,7 +21,7 @@ static struct voice {
     gy_env *env;
     gy_ticket ticket;
     pthread_t thread;
-    int bell; /* it shall end */
+    int bell; /* wakes the thread so that it ends */
     bool is_there;
     uint64_t sequence, seen;
     gy_rpc *rpc;
@@ -30,9 +30,9 @@ static struct voice {
     uint32_t name_count;
 } voice;
 
-/* What it was told is forgotten by the next driver, which is told again. */
-static gy_status hear_allocations(void *arg, const gy_rpc_asked *asked,
-                                  const ProtobufCMessage *request)
+/* The next driver receives all allocations again, so ignore them. */
+static gy_status handle_allocations(void *arg, const gy_rpc_asked *asked,
+                                    const ProtobufCMessage *request)
 {
     struct voice *own = arg;
     const Gy__Cluster__Allocations *message = (const void *)request;
@@ -43,10 +43,10 @@ static gy_status hear_allocations(void *arg, const gy_rpc_asked *asked,
     return GY_OK;
 }
 
-static gy_status hear_over(void *arg, const gy_rpc_asked *asked,
-                           const ProtobufCMessage *request)
+static gy_status handle_over(void *arg, const gy_rpc_asked *asked,
+                             const ProtobufCMessage *request)
 {
-    (void)arg, (void)asked, (void)request; /* the next driver hears it, too */
+    (void)arg, (void)asked, (void)request; /* the next driver is told too */
     return GY_OK;
 }
 
@@ -58,8 +58,8 @@ static gy_status open_node(struct voice *own)
     for (int i = 0; i < METHODS; i++) {
         own->methods[i] = gy_net_method(types[i]);
     }
-    own->methods[1].serve = hear_allocations;
-    own->methods[2].serve = hear_over;
+    own->methods[1].serve = handle_allocations;
+    own->methods[2].serve = handle_over;
     gy_net_key_text(own->ticket.job, subject);
     (void)snprintf(name, sizeof(name), "manager %.8s epoch %u, idle", subject,
                    own->ticket.epoch);
@@ -91,7 +91,7 @@ static void say(struct voice *own)
     Gy__Cluster__Requests message;
     gy__cluster__requests__init(&message);
     if (!gy_ticket_is_idle(&own->ticket)) {
-        return; /* the driver of another process speaks */
+        return; /* another process's driver sends heartbeats */
     }
     const uint64_t first = ((uint64_t)own->ticket.round * 2 + 1) << 32;
     own->sequence = GY_MAX(own->sequence, first) + 1;
@@ -111,7 +111,7 @@ static void say(struct voice *own)
     gy_arena_free(&arena);
 }
 
-/* Until the bell rings: true. */
+/* Wait until the bell rings: true. */
 static bool wait_for(const struct voice *own, int64_t until_ns)
 {
     for (;;) {
@@ -139,7 +139,7 @@ static bool wait_for(const struct voice *own, int64_t until_ns)
 static void *speak(void *arg)
 {
     struct voice *own = arg;
-    /* Who runs a job, or ends, at once needs nobody to speak for him. */
+    /* If a job starts or the program ends soon, no heartbeats are needed. */
     if (wait_for(own, gy_now_ns(own->env) + (int64_t)QUIET_MS * 1000000)) {
         return NULL;
     }
@@ -163,14 +163,14 @@ void gy_driver_heartbeat_start(gy_env *env, const gy_ticket *ticket)
         return;
     }
     if (!is_registered) {
-        /* It shall be silent before OpenSSL cleans up, so that must have registered first;
-         * who speaks plainly has no need of it. */
+        /* The thread must stop before OpenSSL's exit handler runs, so OpenSSL registers its
+         * handler first; a plaintext connection does not need it. */
         const bool is_ready = ticket->key_file[0] == '\0' || OPENSSL_init_crypto(0, NULL) == 1;
         is_registered = is_ready && atexit(gy_driver_heartbeat_stop) == 0;
     }
     voice = (struct voice){.env = env, .ticket = *ticket, .seen = 0};
     voice.bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    sigfillset(&all); /* signals are for the program's own threads */
+    sigfillset(&all); /* signals belong to the program's own threads */
     int error = voice.bell < 0 ? errno : pthread_sigmask(SIG_SETMASK, &all, &before);
     if (error == 0) {
         error = pthread_create(&voice.thread, NULL, speak, &voice);

@@ -1,5 +1,5 @@
 /**
- * For tests of the driver: a job whose tasks do what a word says, run by processes of the test
+ * For tests of the driver: a job whose tasks do what a word says, in processes of the test
  * program itself. Its main begins with GY_JOB_TEST_SERVE().
  */
 #ifndef GY_DRIVER_JOB_TEST_H
@@ -24,7 +24,7 @@
 #include <sys/stat.h>
 
 #ifdef GYRE_TSAN
-/* Not a second of sleep at the end of each process. */
+/* Avoids a second of sleep at the end of each process. */
 __attribute__((visibility("default"), weak)) const char *__tsan_default_options(void);
 const char *__tsan_default_options(void)
 {
@@ -34,7 +34,7 @@ const char *__tsan_default_options(void)
 
 /* ---- the processes' side ---- */
 
-/* The stream to the manager, found as a bug of a user would. */
+/* Find the stream to the manager, as a user's bug would. */
 static inline int gy_job_socket(void)
 {
     for (int file = 3; file < 64; file++) {
@@ -47,15 +47,15 @@ static inline int gy_job_socket(void)
     return -1;
 }
 
-/* A sanitizer would make an exit of it. */
+/* A sanitizer would turn the signal into an exit. */
 static inline void gy_job_fault(void)
 {
     (void)signal(SIGSEGV, SIG_DFL);
     raise(SIGSEGV);
 }
 
-/* "no files", "other files": all above standard error, which ought to be no user's. "spin":
- * then for ever, deaf to signals. */
+/* "no files", "other files": close or replace all descriptors above standard error. "spin":
+ * then loop for ever, with signals blocked. */
 static inline void gy_job_spoil_files(const char *word)
 {
     const int other = word[0] == 'o' ? open("/dev/zero", O_RDWR | O_CLOEXEC) : -1;
@@ -71,7 +71,7 @@ static inline void gy_job_spoil_files(const char *word)
     }
 }
 
-/* One that leaves its group and its session, and would live for ever. */
+/* Start a daemon that leaves its group and session and never ends. */
 static inline void gy_job_leave_daemon(void)
 {
     if (fork() == 0) {
@@ -108,7 +108,8 @@ static inline void gy_job_eat_memory(gy_worker_answer *answer)
     }
 }
 
-/* Only what a vertex process needs may be open in it: the standard ones, its stream. */
+/* Only the descriptors that a vertex process needs may be open: the standard ones and its
+ * stream. */
 static inline void gy_job_list_files(gy_worker_answer *answer)
 {
     DIR *folder = opendir("/proc/self/fd");
@@ -131,7 +132,7 @@ static inline void gy_job_list_files(gy_worker_answer *answer)
     }
 }
 
-/* A file outside of the job, as its environment names it; else one that root may read. */
+/* Read a file outside the job, named by the environment; else one that only root may read. */
 static inline void gy_job_read_secret(gy_worker_answer *answer)
 {
     const char *path = getenv("GYRE_TEST_SECRET");
@@ -144,7 +145,8 @@ static inline void gy_job_read_secret(gy_worker_answer *answer)
     }
 }
 
-/* Its parent, all processes that it may signal, and the manager as its environment names it. */
+/* Kill its parent, all processes that it may signal, and the manager, whose id is in the
+ * environment. */
 static inline void gy_job_kill_all(gy_worker_answer *answer)
 {
     const char *manager = getenv("GYRE_TEST_MANAGER");
@@ -155,7 +157,7 @@ static inline void gy_job_kill_all(gy_worker_answer *answer)
     (void)kill(getppid(), SIGSTOP);
 }
 
-/* Tasks that this process has begun. */
+/* Number of tasks that this process has begun. */
 static _Atomic int gy_job_begun;
 
 static inline void gy_job_do(const char *word, const _Atomic bool *is_cancelled,
@@ -229,7 +231,7 @@ static inline void gy_job_do(const char *word, const _Atomic bool *is_cancelled,
     }
 }
 
-/* The task's number into the file of GYRE_TEST_RUNS: which runs came to their end. */
+/* Append the task's number to the file GYRE_TEST_RUNS, which lists the completed runs. */
 static inline void gy_job_count_run(uint32_t task)
 {
     const char *path = getenv("GYRE_TEST_RUNS");
@@ -240,7 +242,8 @@ static inline void gy_job_count_run(uint32_t task)
     }
 }
 
-/* The message: "word" only in the first attempt; "word!" in each. The board keeps the word. */
+/* The message "word" applies only in the first attempt, "word!" in each. The board holds the
+ * word. */
 static inline void gy_job_run(void *arg, const gy_worker_task *task,
                               const _Atomic bool *is_cancelled, gy_worker_answer *answer)
 {
@@ -283,24 +286,24 @@ static const gy_worker_ops gy_job_worker_ops = {.run = gy_job_run, .gang = gy_ga
 /* ---- the manager's side ---- */
 
 typedef struct gy_test_job {
-    const char *const *words; /* (word_count) of the first tasks; the others have none */
+    const char *const *words; /* (word_count) for the first tasks; the others have none */
     uint32_t word_count, task_count;
-    uint32_t chain; /* every task reads the `chain` before it */
+    uint32_t chain; /* every task reads the task `chain` before it */
     int processes, threads;
     size_t memory_bytes;
     int64_t silence_ns;
-    double seconds;      /* for the whole; 0: 60 */
-    bool is_resume;      /* the folder stays as it is */
+    double seconds;      /* for the whole job; 0: 60 */
+    bool is_resume;      /* do not empty the folder */
     gy_env *env;         /* NULL: the real one */
     uint64_t epoch;      /* of its manager; 0: none */
     const char *journal; /* a URI; NULL: in the folder */
-    bool is_over;        /* another epoch goes on */
+    bool is_over;        /* another epoch has taken over */
     const gy_sandbox *sandbox;
     void (*on_tick)(struct gy_test_job *job); /* may be NULL */
     void (*on_commit)(struct gy_test_job *job);
-    bool has_culprits; /* a board that begins with "segv" is its process's end */
+    bool has_culprits; /* a board that begins with "segv" ends its process */
     uint32_t committed, failed, blamed;
-    char notes[16384]; /* all of them */
+    char notes[16384]; /* all notes */
     char board[64];    /* of the last failure */
     char folder[64];
 } gy_test_job;
@@ -415,7 +418,7 @@ static inline void gy_test_over(void *arg)
     job->is_over = true;
 }
 
-/* Run it; without a folder in one of its own. */
+/* Run the job; without a folder in a new one. */
 static inline gy_status gy_test_job_run(gy_test_job *job)
 {
     gy_driver_ops ops = {.encode = gy_test_encode,
@@ -446,8 +449,8 @@ static inline gy_status gy_test_job_run(gy_test_job *job)
     return status;
 }
 
-/* Every process that this test's processes have started ends by itself within some seconds (we
- * are the parent of what they leave). */
+/* Wait until every process started by this test has ended by itself, some seconds at most; this
+ * process adopts orphans. */
 static inline void gy_test_job_alone(void)
 {
     gy_env *env = gy_env_real();
@@ -500,8 +503,8 @@ static inline void gy_test_kill_below(gy_test_job *job, int depth)
 
 /* ---- control groups ---- */
 
-/* Make groups as a job leaves them whose processes were all killed at once; where they are.
- * False: none can be made here, which is said. */
+/* Create the groups that a job leaves if all its processes are killed at once. False: no groups
+ * can be created here, which is printed. */
 static inline bool gy_test_leave_groups(gy_limits *left)
 {
     const gy_role role = {.processes = 2, .memory_bytes = (size_t)64 << 20};

@@ -1,11 +1,11 @@
-/* Goal: limits hold also where there are no control groups; groups that nobody was left to
- * remove go, and no others. */
+/* Goal: limits hold without control groups too; groups of jobs whose processes were all killed
+ * are removed, and no others. */
 #include "driver/job_test.h"
 
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-/* In a child with the limit: its exit status. */
+/* Run in a child with the limit; its exit status. */
 static int run_limited(const gy_limits *limits, int (*run)(void))
 {
     fflush(NULL);
@@ -29,7 +29,7 @@ static int map_some(void)
 {
     bool is_under = can_map((size_t)64 << 20, MAP_PRIVATE | MAP_ANONYMOUS);
     bool is_over = can_map((size_t)1 << 30, MAP_PRIVATE | MAP_ANONYMOUS);
-    /* What is shared, as inputs and FIFOs are, is not counted. */
+    /* Shared memory, as for inputs and FIFOs, does not count. */
     bool is_shared = can_map((size_t)1 << 30, MAP_SHARED | MAP_ANONYMOUS);
     return is_under && !is_over && is_shared ? 0 : 1;
 }
@@ -65,14 +65,14 @@ GY_TEST(test_groups_of_the_dead_go)
     if (!gy_test_leave_groups(&left)) {
         skip();
     }
-    /* Of a job that one of its processes ran. */
+    /* Of a job started by a process of that job. */
     snprintf(inside, sizeof(inside), "%s%s", left.pids, strrchr(left.pids, '/'));
     assert_int_equal(mkdir(inside, 0700), 0);
     gy_limits_collect();
     assert_false(gy_test_has_groups(&left));
 }
 
-/* A process in the groups of one that is gone, until this end of the socket closes. */
+/* A process in the groups of a dead one, until this end of the socket closes. */
 static int occupy(const gy_limits *left)
 {
     int ends[2];
@@ -102,7 +102,7 @@ GY_TEST(test_groups_of_the_living_stay)
     if (!gy_test_leave_groups(&left)) {
         skip();
     }
-    /* Its number means nobody here, but somebody is in it: his memory stays too. */
+    /* The number is no process here, but the group is not empty: the memory group stays too. */
     const int socket = occupy(&left);
     const int place = (int)(strrchr(left.pids, '/') - left.pids);
     snprintf(others[0], sizeof(others[0]), "%.*s/gyre-%d", place, left.pids, (int)getpid());

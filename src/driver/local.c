@@ -1,4 +1,4 @@
-/* Processes of this machine: a fork server forks them, each is spoken to through a socket. */
+/* Processes on this machine: a fork server forks them, and each has a socket to the driver. */
 #include "driver/loop.h"
 #include "worker/log.h"
 
@@ -20,7 +20,7 @@ static gy_status watch_socket(const gy_driver *driver, int socket, uint64_t name
     return GY_OK;
 }
 
-/* A new fork server. GY_LIMIT too many have gone; GY_NOMEM */
+/* Start a new fork server. GY_LIMIT too many have died; GY_NOMEM */
 static gy_status start_fork_server(gy_driver *driver)
 {
     GY_TRY(gy_supervisor_start(&driver->supervisor));
@@ -112,7 +112,7 @@ static void local_send(gy_driver *driver, gy_process *process)
             watch(driver, process, true);
             return;
         } else if (done < 0 && errno != EINTR) {
-            break; /* it is gone, which its end will tell */
+            break; /* the process has ended, and its end will be reported */
         }
     }
     watch(driver, process, false);
@@ -120,13 +120,13 @@ static void local_send(gy_driver *driver, gy_process *process)
     process->sent = 0;
 }
 
-/* ---- what is heard ---- */
+/* ---- messages ---- */
 
-/* Read once, and understand it. GY_AGAIN nothing is there; GY_PEER the end */
+/* Read once and handle the messages. GY_AGAIN no data; GY_PEER the end */
 static gy_status read_once(gy_driver *driver, gy_process *process)
 {
     if (process->in == NULL) {
-        process->in = gy_alloc("driver.hear", GY_READ_BYTES);
+        process->in = gy_alloc("driver.handle", GY_READ_BYTES);
         if (process->in == NULL) {
             return GY_NOMEM;
         }
@@ -144,10 +144,10 @@ static gy_status read_once(gy_driver *driver, gy_process *process)
     return gy_process_understand(driver, process);
 }
 
-static void hear_process(gy_driver *driver, gy_process *process)
+static void handle_process(gy_driver *driver, gy_process *process)
 {
     if (process->state == GY_PROCESS_MUTE || process->closed_ns != 0) {
-        /* Nothing of it counts any more, and its end comes from the fork server. */
+        /* Ignore it from now on; the fork server reports its end. */
         (void)epoll_ctl(driver->epoll, EPOLL_CTL_DEL, process->socket, NULL);
         return;
     }
@@ -156,7 +156,7 @@ static void hear_process(gy_driver *driver, gy_process *process)
         process->closed_ns = gy_now_ns(driver->env);
         (void)epoll_ctl(driver->epoll, EPOLL_CTL_DEL, process->socket, NULL);
     } else {
-        gy_process_heard(driver, process, status);
+        gy_process_received(driver, process, status);
     }
 }
 
@@ -165,7 +165,7 @@ static void end_process(gy_driver *driver, gy_process *process, const gy_fork_se
     gy_text why = {0}, log_end = {0};
     const bool is_silent = process->state == GY_PROCESS_MUTE || process->closed_ns != 0;
     gy_status status = is_silent ? GY_PEER : GY_OK;
-    while (status == GY_OK) { /* what it said before */
+    while (status == GY_OK) { /* its last messages */
         status = read_once(driver, process);
     }
     gy_supervisor_explain(&driver->supervisor, news, process->is_killed, &why);
@@ -181,7 +181,7 @@ static void end_process(gy_driver *driver, gy_process *process, const gy_fork_se
     gy_text_free(&log_end);
 }
 
-/* The fork server is gone, and the processes with it. */
+/* The fork server has died, and its processes with it. */
 static void replace_fork_server(gy_driver *driver)
 {
     int status = gy_supervisor_lost(&driver->supervisor);
@@ -190,13 +190,14 @@ static void replace_fork_server(gy_driver *driver)
     if (started < 0) {
         gy_driver_fail(driver, started);
     }
-    /* Those alone: to end one may start another. */
+    /* Only these: ending one may start another. */
     for (uint32_t i = 0; i < driver->process_count; i++) {
-        driver->processes[i].is_bereft = driver->processes[i].state != GY_PROCESS_NONE;
+        driver->processes[i].has_lost_fork_server =
+            driver->processes[i].state != GY_PROCESS_NONE;
     }
     for (uint32_t i = 0; i < driver->process_count; i++) {
         gy_process *one = &driver->processes[i];
-        if (one->is_bereft && one->state != GY_PROCESS_NONE) {
+        if (one->has_lost_fork_server && one->state != GY_PROCESS_NONE) {
             gy_fork_server_news news = {
                 .slot = i, .generation = one->generation, .status = SIGKILL};
             end_process(driver, one, &news);
@@ -204,7 +205,7 @@ static void replace_fork_server(gy_driver *driver)
     }
 }
 
-static void hear_fork_server(gy_driver *driver)
+static void handle_fork_server(gy_driver *driver)
 {
     while (!driver->has_ended) {
         gy_fork_server_news news;
@@ -226,19 +227,19 @@ static void hear_fork_server(gy_driver *driver)
 static void local_ready(gy_driver *driver, uint64_t name, uint32_t events)
 {
     if ((name & 3) == GY_EPOLL_FORK_SERVER) {
-        hear_fork_server(driver);
+        handle_fork_server(driver);
         return;
     }
     GY_ASSERT((name & 3) == GY_EPOLL_PROCESS && (uint32_t)name >> 2 < driver->process_count);
     gy_process *process = &driver->processes[(uint32_t)name >> 2];
     if (process->socket < 0 || process->generation != name >> 32) {
-        return; /* it ended a moment ago */
+        return; /* it has just ended */
     }
     if ((events & EPOLLOUT) != 0) {
         gy_process_touch(driver, process);
     }
     if ((events & ~(uint32_t)EPOLLOUT) != 0) {
-        hear_process(driver, process);
+        handle_process(driver, process);
     }
 }
 

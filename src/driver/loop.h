@@ -1,10 +1,9 @@
 /**
- * Inside the driver: one thread that joins the machine, the journal and the processes.
+ * Inside the driver: one thread joins the machine, the journal and the processes.
  *
- * A round of the loop: wait; read what the processes and the fork server say, and step the
- * machine with each; timers; do what the steps asked for; send all messages that gathered;
- * sync, if it was asked for, while the processes work; write the journal when enough of it
- * waits or it waits long enough.
+ * A round of the loop: wait; read messages from processes and fork server, and step the machine
+ * with each; run timers; carry out the effects; send all batched messages; sync if requested,
+ * while the processes work; write the journal when enough waits, or has waited long enough.
  */
 #ifndef GY_DRIVER_LOOP_H
 #define GY_DRIVER_LOOP_H
@@ -16,46 +15,46 @@
 
 typedef enum gy_transport_process_state {
     GY_PROCESS_NONE,
-    GY_PROCESS_STARTING, /* told READY not yet */
+    GY_PROCESS_STARTING, /* READY not received yet */
     GY_PROCESS_READY,
-    GY_PROCESS_MUTE, /* to be killed: what it says is not heard any more */
+    GY_PROCESS_MUTE, /* to be killed: its messages are ignored */
 } gy_transport_process_state;
 
-/** A slot. */
+/** A process slot. */
 typedef struct gy_process {
     gy_transport_process_state state;
     uint32_t slot, generation;
-    int socket;        /* -1: closed */
-    bool is_dirty;     /* listed in gy_driver.dirty */
-    bool is_blocked;   /* waits until it can be written */
-    bool is_killed;    /* as the machine asked */
-    bool is_silent;    /* for its silence */
-    bool is_bereft;    /* it had a fork server that is gone */
-    int64_t began_ns;  /* STARTING since */
-    int64_t heard_ns;  /* the machine was told that it lives */
-    int64_t closed_ns; /* its socket ended, its death is not told yet; 0 */
-    gy_text out;       /* messages to it; the first `sent` bytes are gone */
+    int socket;                /* -1: closed */
+    bool is_dirty;             /* its index is in gy_driver.dirty */
+    bool is_blocked;           /* waits until its socket is writable */
+    bool is_killed;            /* by the machine */
+    bool is_silent;            /* killed for its silence */
+    bool has_lost_fork_server; /* its fork server has died */
+    int64_t began_ns;          /* when STARTING began */
+    int64_t heard_ns;          /* when the machine was last told that it is alive */
+    int64_t closed_ns;         /* when its socket ended, before its death is reported; 0 */
+    gy_text out;               /* messages to it; the first `sent` bytes are sent */
     size_t sent;
-    uint8_t *in; /* (in_room) read, not understood yet */
+    uint8_t *in; /* (in_room) received, not parsed yet */
     size_t in_bytes, in_room;
-    char reason[256]; /* why we kill it; "" */
+    char reason[256]; /* why the driver kills it; "" */
 } gy_process;
 
 enum { GY_MEETS_MAX = 1 << 16 };
 
-/** What a member of a gang over hosts has told for the others. */
+/** Data published by a member of a gang over hosts. */
 typedef struct gy_meet {
     gy_attempt id;
     uint32_t member;
     gy_text words;
 } gy_meet;
 
-/** Work that an effect asks for and that ends in another step. */
+/** Work requested by an effect that ends in a later step. */
 typedef struct gy_errand {
-    gy_effect_kind kind; /* GROW, SAVE, PUBLISH; START, SPAWN, APPEND: it failed */
+    gy_effect_kind kind; /* GROW, SAVE, PUBLISH; START, SPAWN, APPEND after a failure */
     uint32_t process, generation, stage, member;
     gy_attempt id;
-    char *reason; /* of what failed; owned; NULL when there was no memory for it */
+    char *reason; /* of the failure; owned; NULL if there was no memory */
 } gy_errand;
 
 /** A task under which processes were lost. */
@@ -66,76 +65,74 @@ typedef struct gy_suspect {
 /** How a process has ended. */
 typedef struct gy_gone {
     const gy_fork_server_news *news;
-    gy_board *lines; /* (line_count) what its threads were at */
+    gy_board *lines; /* (line_count) what its threads were running */
     uint32_t line_count;
-    const char *why;     /* for people */
-    const char *log_end; /* to be added to it: "; its log ends: ..."; "" */
+    const char *why;     /* for display */
+    const char *log_end; /* appended to it: "; its log ends: ..."; "" */
 } gy_gone;
 
 typedef struct gy_driver gy_driver;
-typedef struct gy_remote gy_remote; /* remote/: slots at daemons */
+typedef struct gy_remote gy_remote; /* in remote/: slots on daemons */
 
 /**
- * Where the processes of a job run. The driver calls these on its thread; slots that are said
- * to be optional are NULL where there is nothing to do.
+ * Where a job's processes run. The driver calls these on its thread; optional slots are NULL
+ * where there is nothing to do.
  */
 typedef struct gy_executor_ops {
     const char *name;
-    /* What takes time begins, before the journal is read. GY_ARG; GY_LIMIT; GY_NOMEM; GY_PEER
-     */
+    /* Start what takes time, before the journal is read. GY_ARG; GY_LIMIT; GY_NOMEM; GY_PEER */
     gy_status (*open)(gy_driver *driver);
     /* Optional: the journal has been replayed. GY_NOMEM */
     gy_status (*begin)(gy_driver *driver);
-    /* End all, orderly unless `is_hard`, and wait for that. Also after a failure, and when it
-     * was not opened. */
+    /* End everything, in order unless `is_hard`, and wait. Allowed after a failure, and before
+     * open. */
     void (*close)(gy_driver *driver, bool is_hard);
 
-    /* Optional: a descriptor that it watches is ready. */
+    /* Optional: a descriptor that it polls is ready. */
     void (*ready)(gy_driver *driver, uint64_t name, uint32_t events);
-    /* Optional: once a round, after that; and when it must come at the latest. */
+    /* Optional: called once a round, after `ready`; and when it must be called next. */
     void (*turn)(gy_driver *driver);
     int64_t (*next_ns)(const gy_driver *driver);
     /* Optional: ten times a second. */
     void (*tick)(gy_driver *driver, int64_t now_ns);
     /* Optional: after steps, before messages are sent. */
     void (*settle)(gy_driver *driver);
-    /* Optional: how long it may be unknown that another manager has begun. NULL: for ever */
+    /* Optional: how long another manager's beginning may go unnoticed. NULL: for ever */
     int64_t (*watch_ns)(const gy_driver *driver);
 
-    /* Start a process in its slot; its end is told to gy_process_end. GY_LIMIT; GY_PEER;
-     * GY_AGAIN; GY_NOMEM: nothing was started */
+    /* Start a process in its slot; gy_process_end reports its end. GY_LIMIT; GY_PEER; GY_AGAIN;
+     * GY_NOMEM: nothing was started */
     gy_status (*spawn)(gy_driver *driver, gy_process *process);
-    /* Kill it; its end is told. `reason`: NULL as the machine asked. */
+    /* Kill it; its end is reported. `reason`: NULL by the machine. */
     void (*kill)(gy_driver *driver, const gy_process *process, const char *reason);
-    /* The slot's process is gone or forgotten: what was to be told to it, too. */
+    /* The slot's process has ended: drop messages for it. */
     void (*forget)(gy_driver *driver, const gy_process *process);
-    /* Send what it takes now of process->out. */
+    /* Send as much of process->out as it accepts now. */
     void (*send)(gy_driver *driver, gy_process *process);
-    /* Optional: the job's folder where the slot is. NULL: options->folder */
+    /* Optional: the job's folder on the slot's host. NULL: options->folder */
     const char *(*folder)(const gy_driver *driver, uint32_t slot);
-    /* Optional: whose host that is. NULL: this machine */
+    /* Optional: the slot's host. NULL: this machine */
     void (*guest)(const gy_driver *driver, uint32_t slot, gy_driver_guest *guest);
 
-    /* Optional, all or none: outputs lie at hosts, and are fetched from one to another.
-     * The host of a slot; GY_NONE: it has none. */
+    /* Optional, all or none, if outputs lie on hosts and are fetched between them. The host of
+     * a slot; GY_NONE: it has none. */
     uint32_t (*host)(const gy_driver *driver, uint32_t slot);
-    /* Tell the process of a START, whose message is driver->message, once what it needs is at
-     * its host. GY_NOMEM: as if not told */
+    /* Send the process a START, whose message is driver->message, once its inputs are on its
+     * host. GY_NOMEM: not sent */
     gy_status (*fetch)(gy_driver *driver, gy_process *process, const gy_effect *effect,
                        const gy_driver_place *place);
-    /* A START that still waits is taken back: true. */
+    /* Cancel a START that still waits for inputs: true. */
     bool (*unfetch)(gy_driver *driver, const gy_effect *effect);
     /* The process has answered a START. */
     void (*answered)(gy_driver *driver, const gy_process *process);
-    /* Files of an attempt that ran on `host` (GY_NONE: any) may go: names, each with its NUL.
-     */
+    /* Delete files of an attempt on `host` (GY_NONE: any): names, each NUL-terminated. */
     void (*discard)(gy_driver *driver, uint32_t host, const gy_text *names);
-    /* No more work for that host, a little later. */
+    /* Give that host no more work, a little later. */
     void (*avoid)(gy_driver *driver, uint32_t host, const char *reason);
 } gy_executor_ops;
 
-extern const gy_executor_ops gy_executor_local;   /* local.c: processes of this machine */
-extern const gy_executor_ops gy_executor_cluster; /* ../remote: slots that daemons lend */
+extern const gy_executor_ops gy_executor_local;   /* local.c: processes on this machine */
+extern const gy_executor_ops gy_executor_cluster; /* ../remote: slots leased on daemons */
 
 struct gy_driver {
     gy_env *env;
@@ -146,12 +143,13 @@ struct gy_driver {
     gy_folder folder;
     int epoll;
     const gy_executor_ops *executor;
-    gy_supervisor supervisor; /* gy_executor_local's */
-    gy_remote *remote;        /* gy_executor_cluster's */
+    gy_supervisor supervisor; /* for gy_executor_local */
+    gy_remote *remote;        /* for gy_executor_cluster */
     gy_driver_place place;    /* scratch of encode */
-    uint32_t deaths;          /* of processes that were never ready, in a row */
-    uint32_t unexplained; /* that ended by themselves, and no task with them; since an answer */
-    gy_meet *meets;       /* of attempts that are under way */
+    uint32_t deaths;          /* processes in a row that were never ready */
+    uint32_t unexplained;     /* processes that ended by themselves with no task, since the last
+                                 result */
+    gy_meet *meets;           /* of attempts in progress */
     size_t meet_count, meet_room;
     gy_suspect *suspects;
     size_t suspect_count, suspect_room;
@@ -162,84 +160,88 @@ struct gy_driver {
     gy_errand *errands; /* a queue */
     size_t errand_head, errand_count, errand_room;
     bool is_sync_wanted, is_journal_lost;
-    int64_t looked_ns; /* when no other epoch had begun */
+    int64_t looked_ns; /* last check that no other epoch had begun */
     uint64_t sync_position;
     gy_text message;  /* scratch of encode */
-    int64_t timer_ns; /* the machine's; INT64_MAX */
+    int64_t timer_ns; /* the machine's; INT64_MAX: none */
     int64_t tick_ns;
-    int64_t publish_ns;      /* when to ask again whether it is published; INT64_MAX */
+    int64_t publish_ns;      /* when to check PUBLISH again; INT64_MAX */
     bool is_killed;          /* the machine was told to end, */
-    gy_status killed_status; /* for this */
+    gy_status killed_status; /* with this status */
     bool is_hard;            /* do not wait for processes to end by themselves */
-    int64_t last_ns;         /* it has until then */
+    int64_t last_ns;         /* the machine must end by then */
     bool has_ended;
-    bool is_over; /* the journal is another epoch's */
-    gy_error end; /* how */
+    bool is_over; /* the journal belongs to another epoch */
+    gy_error end; /* the result */
 };
 
 /* ---- processes.c ---- */
 
 GY_MUST_CHECK gy_status gy_driver_processes_open(gy_driver *driver);
-/** Start a process in a slot. A failure comes back as an errand. */
+/** Start a process in a slot. A failure becomes an errand. */
 void gy_process_spawn(gy_driver *driver, const gy_effect *effect);
-/** Kill it: `reason` says why, NULL as the machine asked. Its end is told later. */
+/** Kill a process: `reason`, NULL: by the machine. Its end is reported later. */
 void gy_process_kill(gy_driver *driver, uint32_t slot, uint32_t generation, const char *reason);
-/** Its end is known: the slot is free. */
+/** The process has ended: free its slot. */
 void gy_process_gone(gy_driver *driver, gy_process *process);
-/** The slot's process if it is of that generation and serves; else NULL. */
+/** The slot's process if it has that generation and serves; else NULL. */
 gy_process *gy_process_get(gy_driver *driver, uint32_t slot, uint32_t generation);
-/** Add the START whose message is driver->message. */
+/** Append the START whose message is driver->message. */
 void gy_process_start(gy_driver *driver, gy_process *process, const gy_effect *effect);
-/** Something was added to process->out. */
+/** Mark process->out as changed. */
 void gy_process_touch(gy_driver *driver, gy_process *process);
-/** Send what can be sent of all that was added. */
+/** Send what the sockets accept of all changed processes. */
 void gy_driver_processes_send(gy_driver *driver);
-/** Keep what a member has told, or answer its question if that is known. GY_FORMAT more than a
- * gang has to tell; GY_NOMEM */
+/**
+ * Store what a member publishes, or answer its question if possible. GY_FORMAT more than a gang
+ * may publish; GY_NOMEM
+ */
 GY_MUST_CHECK gy_status gy_process_meet(gy_driver *driver, gy_process *process,
                                         const gy_wire *message);
-/** That attempt has ended: what its members have told goes. @cost O(what is kept) */
+/** The attempt has ended: drop what its members published. @cost O(all published) */
 void gy_process_part(gy_driver *driver, const gy_attempt *id);
-/** Those that take too long to come or to go. */
-void gy_driver_processes_look_after(gy_driver *driver, int64_t now_ns);
-/** Their executor is closed. */
+/** Kill processes that take too long to start or to end. */
+void gy_driver_processes_check(gy_driver *driver, int64_t now_ns);
+/** Called when the executor is closed. */
 void gy_driver_processes_free(gy_driver *driver);
 
-/* ---- handle.c: what comes from processes ---- */
+/* ---- handle.c: messages and ends of processes ---- */
 
-/* The low bits of what epoll knows a descriptor by; all but SIGNALS are the executors'. */
+/* The low bits of a descriptor's name in epoll; all but SIGNALS belong to the executors. */
 enum { GY_EPOLL_REMOTE, GY_EPOLL_SIGNALS, GY_EPOLL_FORK_SERVER, GY_EPOLL_PROCESS };
 
 enum { GY_READ_BYTES = 128 << 10 };
 
-/** Understand what is new in process->in, and make room for what is under way. GY_AGAIN that
- * was all; GY_FORMAT; GY_NOMEM */
+/**
+ * Handle the new messages in process->in, and make room for an incomplete one. GY_AGAIN no more
+ * messages; GY_FORMAT; GY_NOMEM
+ */
 GY_MUST_CHECK gy_status gy_process_understand(gy_driver *driver, gy_process *process);
-/** That gave so: the process is alive, or it is killed for what it sent. */
-void gy_process_heard(gy_driver *driver, gy_process *process, gy_status status);
-/** Bytes that came from it, in order, in whatever portions. */
+/** With the status of a read: the process is alive, or is killed for invalid data. */
+void gy_process_received(gy_driver *driver, gy_process *process, gy_status status);
+/** Bytes received from it, in order, in arbitrary portions. */
 void gy_driver_handle_bytes(gy_driver *driver, gy_process *process, const void *data,
                             size_t size_bytes);
-/** It is gone. */
+/** The process has ended. */
 void gy_process_end(gy_driver *driver, gy_process *process, const gy_gone *gone);
 
 /* ---- effects.c ---- */
 
-/** Step the machine and begin what it asks for. */
+/** Step the machine and start carrying out its effects. */
 void gy_driver_step(gy_driver *driver, gy_sched_event *event);
-/** On a cluster, before words are heard and said: has another manager begun? */
+/** On a cluster, before messages are exchanged: check whether another manager has begun. */
 void gy_driver_watch(gy_driver *driver);
-/** PUBLISH, or whether it is done by now. */
+/** Start PUBLISH, or check whether it has finished. */
 void gy_driver_publish(gy_driver *driver);
-/** Do the errands that have gathered, all but syncs. */
+/** Run all queued errands except syncs. */
 void gy_driver_errands_do(gy_driver *driver);
-/** Sync if one is asked for. True: something was done. */
+/** Sync if requested. True: something was done. */
 bool gy_driver_errands_sync(gy_driver *driver);
-/** An effect failed, as this thread's last failure says: the machine is told later. */
+/** An effect failed with this thread's last failure: queue an errand that tells the machine. */
 void gy_errand_failed(gy_driver *driver, const gy_effect *effect);
-/** End the job soon; this thread's last failure says why if the machine does not say more. */
+/** End the job soon; with this thread's last failure unless the machine reports another. */
 void gy_driver_kill(gy_driver *driver, gy_status status);
-/** The job is over with this thread's last failure. The first one counts. */
+/** End the job with this thread's last failure. The first one counts. */
 void gy_driver_fail(gy_driver *driver, gy_status status);
 void gy_driver_errands_free(gy_driver *driver);
 

@@ -1,8 +1,6 @@
-/*
- * Goal: what members of a gang over hosts tell each other is kept while their attempt is under
- * way and no longer, so that a job has as many gangs as it wants, and an attempt hears nothing
- * of another one.
- */
+/* Goal: data published by members of a gang over hosts are stored while their attempt runs and
+ * no longer, so that a job may have any number of gangs, and an attempt never receives data of
+ * another. */
 #include "driver/loop.h"
 
 #include "gy_test.h"
@@ -11,10 +9,10 @@
 
 enum { TASKS = 8, MEMBERS = 2 };
 
-/* ---- A driver whose processes are this test ---- */
+/* ---- A driver whose processes are played by this test ---- */
 
 static gy_driver driver;
-static size_t heard[MEMBERS]; /* of what its processes were told */
+static size_t heard[MEMBERS]; /* of the data its processes received */
 
 static gy_status encode(void *arg, const gy_manager *manager, const gy_effect *start,
                         gy_driver_place *place, gy_text *message)
@@ -115,7 +113,7 @@ static int end(void **state)
     return 0;
 }
 
-/* ---- What processes do ---- */
+/* ---- The processes ---- */
 
 static gy_wire words_of(gy_attempt id, uint32_t member)
 {
@@ -129,7 +127,7 @@ static gy_wire question_of(gy_attempt id, uint32_t member)
         .kind = GY_WIRE_MEET, .id = id, .member = member, .input = MEMBERS - 1 - member};
 }
 
-/* Both members have begun: each hears what the other has told. */
+/* Both members have begun: each receives what the other has published. */
 static void meet(const gy_wire start[MEMBERS])
 {
     for (uint32_t slot = 0; slot < MEMBERS; slot++) {
@@ -141,14 +139,14 @@ static void meet(const gy_wire start[MEMBERS])
         say(slot, &question);
         assert_true(hear(slot, &answer));
         assert_true(answer.kind == GY_WIRE_MEET && answer.body_bytes == 4);
-        question.id.attempt++; /* nothing is heard of another attempt */
+        question.id.attempt++; /* nothing of another attempt is received */
         say(slot, &question);
         assert_false(hear(slot, &answer));
     }
     assert_int_equal(driver.meet_count, MEMBERS);
 }
 
-/* One member fails; the other one has told something before it hears that it is cancelled. */
+/* One member fails; the other one publishes data before its cancel arrives. */
 static void fail_together(const gy_wire start[MEMBERS])
 {
     gy_wire message;
@@ -193,7 +191,7 @@ GY_TEST_WITH(test_words_go_with_their_attempt, .setup_func = begin, .teardown_fu
     assert_int_equal(done.committed, TASKS);
 }
 
-/* At the limit a member that has told before goes on. */
+/* At the limit a member that has published before may go on. */
 GY_TEST_WITH(test_the_limit_is_for_new_members, .setup_func = begin, .teardown_func = end)
 {
     const gy_attempt id = {.task = 1, .epoch = 1, .attempt = 1};

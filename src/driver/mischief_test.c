@@ -1,10 +1,10 @@
-/* Goal: whatever mixture of deaths, kills from outside and threads comes together, a job ends
- * with all of its tasks committed once, and nothing of it is left. A property over seeds. */
+/* Goal: with any mixture of deaths, kills from outside and threads a job ends with each task
+ * committed once, and leaves nothing behind. A property over seeds. */
 #include "driver/job_test.h"
 
 static gy_random chance;
 
-/* One of the children of `of` at random, *count of which there are; 0: none. */
+/* A random child of `of`, *count of which exist; 0: none. */
 static long child_of(long of, int *count)
 {
     char path[64], text[512];
@@ -25,8 +25,8 @@ static long child_of(long of, int *count)
     return found;
 }
 
-/* A vertex process at random gets SIGKILL; seldom the fork server above it, or the reaper above
- * that one: one of the two, as nobody is left to know of the daemons of both. */
+/* Kill a random vertex process; rarely the fork server or the reaper, but not both, since no
+ * process would know their daemons then. */
 static void kill_somebody(gy_test_job *job)
 {
     (void)job;
@@ -38,7 +38,7 @@ static void kill_somebody(gy_test_job *job)
     long victim = getpid();
     for (int depth = 0; depth < deepest; depth++) {
         victim = child_of(victim, &count);
-        if (victim == 0 || (depth == 0 && count > 1)) { /* an earlier one is still ending */
+        if (victim == 0 || (depth == 0 && count > 1)) { /* an earlier one has not ended yet */
             return;
         }
     }

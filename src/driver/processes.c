@@ -1,11 +1,11 @@
-/* The slots: processes that start, get messages, are killed, end. */
+/* Process slots: processes start, receive messages, are killed, end. */
 #include "driver/loop.h"
 
 #include <stdio.h>
 #include <unistd.h>
 
-static const int64_t ready_ns = 30000000000; /* from its start to READY */
-static const int64_t leave_ns = 500000000;   /* from the end of its socket to its own */
+static const int64_t ready_ns = 30000000000; /* from start to READY */
+static const int64_t leave_ns = 500000000;   /* from the end of its socket to its exit */
 
 gy_status gy_driver_processes_open(gy_driver *driver)
 {
@@ -58,7 +58,7 @@ void gy_process_spawn(gy_driver *driver, const gy_effect *effect)
     process->closed_ns = 0;
     process->is_killed = false;
     process->is_silent = false;
-    process->is_bereft = false;
+    process->has_lost_fork_server = false;
     process->reason[0] = '\0';
     if (spawn(driver, process) < 0) {
         gy_process_gone(driver, process);
@@ -151,7 +151,7 @@ static bool is_attempt(const gy_attempt *a, const gy_attempt *b)
     return a->task == b->task && a->epoch == b->epoch && a->attempt == b->attempt;
 }
 
-/* The row of a member of that attempt; NULL: it has told nothing. */
+/* The row of a member of that attempt; NULL: it has published nothing. */
 static gy_meet *find_meet(const gy_driver *driver, const gy_attempt *id, uint32_t member)
 {
     for (size_t i = 0; i < driver->meet_count; i++) {
@@ -175,7 +175,7 @@ void gy_process_part(gy_driver *driver, const gy_attempt *id)
     driver->meet_count = kept;
 }
 
-static gy_status keep_words(gy_driver *driver, const gy_wire *message)
+static gy_status store_error_text(gy_driver *driver, const gy_wire *message)
 {
     gy_meet *row = find_meet(driver, &message->id, message->member);
     if (message->body_bytes > GY_WORKER_WORDS_BYTES ||
@@ -197,11 +197,11 @@ static gy_status keep_words(gy_driver *driver, const gy_wire *message)
 
 gy_status gy_process_meet(gy_driver *driver, gy_process *process, const gy_wire *message)
 {
-    if (process->is_killed) { /* for the machine it is gone */
+    if (process->is_killed) { /* the machine counts it as ended */
         return GY_OK;
     }
     if (message->body_bytes > 0) {
-        return keep_words(driver, message);
+        return store_error_text(driver, message);
     }
     const gy_meet *row = find_meet(driver, &message->id, message->input);
     if (row != NULL) {
@@ -213,10 +213,10 @@ gy_status gy_process_meet(gy_driver *driver, gy_process *process, const gy_wire 
                                               .body_bytes = row->words.size_bytes});
         gy_process_touch(driver, process);
     }
-    return GY_OK; /* not told yet: it asks again */
+    return GY_OK; /* not published yet: the member asks again */
 }
 
-void gy_driver_processes_look_after(gy_driver *driver, int64_t now_ns)
+void gy_driver_processes_check(gy_driver *driver, int64_t now_ns)
 {
     for (uint32_t i = 0; i < driver->process_count; i++) {
         gy_process *process = &driver->processes[i];

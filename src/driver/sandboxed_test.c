@@ -1,10 +1,10 @@
-/* Goal: jobs run in a sandbox as they do without, whatever goes wrong in them, and what is
- * inside the sandbox stays there. */
+/* Goal: jobs run in a sandbox as they do without one, whatever goes wrong in them, and nothing
+ * escapes from it. */
 #include "driver/job_test.h"
 
 static gy_sandbox sandbox;
 
-/* What is missing is said and done without. */
+/* Print which parts are missing, and run without them. */
 static int make_sandbox(void **state)
 {
     (void)state;
@@ -24,7 +24,7 @@ static int free_sandbox(void **state)
     return 0;
 }
 
-/* Faults, ends, daemons: each as it is without a sandbox. */
+/* Faults, exits, daemons: each as without a sandbox. */
 GY_TEST(test_bad_tasks)
 {
     static const char *const words[] = {
@@ -46,7 +46,7 @@ GY_TEST(test_bad_tasks)
     gy_test_job_end(&job);
 }
 
-/* Whatever the program left open. */
+/* The program's open descriptors are not inherited. */
 GY_TEST(test_open_files)
 {
     if (sandbox.parts == 0) {
@@ -54,7 +54,7 @@ GY_TEST(test_open_files)
         skip();
     }
     int left[2];
-    assert_int_equal(pipe(left), 0); /* as who does not think of it does: kept over exec */
+    assert_int_equal(pipe(left), 0); /* without close-on-exec, as a careless program does */
     gy_test_job job = {.words = (const char *const[]){"files!", "files!"},
                        .word_count = 2,
                        .task_count = 2,
@@ -95,7 +95,8 @@ GY_TEST(test_outside)
     assert_int_equal(unsetenv("GYRE_TEST_SECRET"), 0);
 }
 
-/* The manager cannot be reached; the parent neither, where it is the first of a namespace. */
+/* The manager cannot be reached, nor the parent if it is the first process of a PID namespace.
+ */
 GY_TEST(test_killers)
 {
     if ((sandbox.parts & GY_SANDBOX_PROCESSES) == 0) {
@@ -118,14 +119,14 @@ GY_TEST(test_killers)
     assert_int_equal(unsetenv("GYRE_TEST_MANAGER"), 0);
 }
 
-/* The job ends by that, not by what the driver gives up on after ten seconds. */
+/* The job ends by that, not by the driver's timeout of ten seconds. */
 #if defined(GYRE_ASAN) || defined(GYRE_TSAN)
 enum { KILLED_SECONDS = 60 };
 #else
 enum { KILLED_SECONDS = 9 };
 #endif
 
-/* The reaper (1) or the fork server (2), when a daemon has been left. */
+/* Kill the reaper (1) or the fork server (2) after a daemon was left. */
 static int depth;
 
 static void kill_parent(gy_test_job *job)
@@ -149,7 +150,7 @@ GY_TEST(test_killed_parents)
     }
 }
 
-/* What was agreed on cannot be had any more: the job does not run without. */
+/* If a part of the agreed sandbox is no longer available, the job does not run without it. */
 GY_TEST(test_no_sandbox_no_job)
 {
     const uint32_t parts = GY_SANDBOX_PROCESSES | GY_SANDBOX_CALLS;
@@ -158,7 +159,7 @@ GY_TEST(test_no_sandbox_no_job)
         skip();
     }
     fflush(NULL);
-    pid_t child = fork(); /* whose processes can make no namespace */
+    pid_t child = fork(); /* whose processes cannot create namespaces */
     assert_true(child >= 0);
     if (child == 0) {
         gy_test_job job = {.task_count = 2, .processes = 1, .sandbox = &sandbox, .seconds = 20};

@@ -27,7 +27,7 @@ static void signal_ranks(const run_keeper *keeper, int number)
     }
 }
 
-/* While the ranks are still there; a run without --record that ends well leaves nothing. */
+/* Save while the segment is mapped; a successful launch without --record saves nothing. */
 static void save_flight(run_keeper *keeper, const gy_run_end *end)
 {
     const gy_run_options *options = keeper->options;
@@ -61,7 +61,7 @@ static void signal_all(run_keeper *keeper, int status, int number)
     signal_ranks(keeper, number);
 }
 
-/* Everybody is asked first, and killed when the grace is over. */
+/* Signal all ranks first, and kill them when the grace period has passed. */
 void gy_launch_keeper_end(run_keeper *keeper, int status, int number, const char *format, ...)
 {
     gy_run_end end = {.status = status, .number = number};
@@ -77,7 +77,7 @@ void gy_launch_keeper_end(run_keeper *keeper, int status, int number, const char
     }
     save_flight(keeper, &end);
     if (keeper->nodes != NULL) {
-        gy_nodes_tell_end(keeper->nodes, &end);
+        gy_nodes_report_end(keeper->nodes, &end);
     }
     signal_all(keeper, status, number);
 }
@@ -102,7 +102,7 @@ static void read_outputs(run_rank *rank)
         }
     }
     if (rank->socket >= 0 && status == GY_PEER) {
-        close(rank->socket); /* the rank closed its end: it would stay readable */
+        close(rank->socket); /* the rank closed its end: the socket would stay readable */
         rank->socket = -1;
     }
 }
@@ -117,7 +117,7 @@ static void read_failures(run_keeper *keeper)
     }
 }
 
-/* A rank ended badly: the best words that there are for it. */
+/* The best explanation of a rank's bad end that is available. */
 static gy_run_end explain_failure(const run_keeper *keeper, int rank, pid_t process, int status)
 {
     const run_rank *who = &keeper->ranks[rank];
@@ -140,15 +140,15 @@ static gy_run_end explain_failure(const run_keeper *keeper, int rank, pid_t proc
     return end;
 }
 
-/* The error of passing on what a rank wrote; 0 none. */
+/* The errno of forwarding a rank's output; 0 none. */
 static int output_failure(const run_rank *rank)
 {
     int out = rank->out != NULL ? rank->out->failure : 0;
     return out == 0 && rank->err != NULL ? rank->err->failure : out;
 }
 
-/* Lines that nobody gets end the run: by what SIGPIPE does to one who writes itself, or told.
- */
+/* End the launch when its output cannot be written: by SIGPIPE's default action as for a
+ * process that writes itself, or with a message. */
 static void look_at_outputs(run_keeper *keeper)
 {
     for (int rank = 0; rank < keeper->started && !keeper->is_ending; rank++) {
@@ -169,11 +169,11 @@ static int rank_of(const run_keeper *keeper, pid_t process)
             return rank;
         }
     }
-    return -1; /* an adopted one */
+    return -1; /* an adopted process */
 }
 
-/* How well an end explains the run's failure: a rank that lost its peer only follows another.
- */
+/* How well an exit explains the launch's failure: a rank that lost its peer only follows
+ * another. */
 static int weight(const run_rank *rank, int status)
 {
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
@@ -185,7 +185,7 @@ static int weight(const run_rank *rank, int status)
     return WIFSIGNALED(status) ? 3 : 2;
 }
 
-/* A rank failed; does the run go on? Says so. */
+/* A rank failed. Can the launch continue? Reports the decision. */
 static bool goes_on(run_keeper *keeper, int rank, pid_t process, int status)
 {
     const run_rank *who = &keeper->ranks[rank];
@@ -204,12 +204,13 @@ static bool goes_on(run_keeper *keeper, int rank, pid_t process, int status)
     return true;
 }
 
-/* Reap all that ended; of those that ended together the weightiest is the cause. */
+/* Reap all processes that ended; of those that ended together the most significant one is the
+ * cause. */
 static void reap_ended(run_keeper *keeper)
 {
     int cause = -1, cause_status = 0, heaviest = 0, status = 0;
     pid_t process = 0, cause_process = 0;
-    /* A rank's failure to start is said before its end is looked at. */
+    /* Read why a rank failed to start before handling its exit. */
     read_failures(keeper);
     while ((process = waitpid(-1, &status, WNOHANG)) > 0) {
         int rank = rank_of(keeper, process);
@@ -250,7 +251,7 @@ static void take_signals(run_keeper *keeper)
             continue;
         }
         if (keeper->is_ending) {
-            keeper->kill_at_ns = 0; /* asked twice: no more grace */
+            keeper->kill_at_ns = 0; /* a second signal skips the grace period */
             continue;
         }
         gy_launch_keeper_end(keeper, 128 + number, number == SIGINT ? SIGINT : SIGTERM,
@@ -259,7 +260,7 @@ static void take_signals(run_keeper *keeper)
     reap_ended(keeper);
 }
 
-static void add_look(run_keeper *keeper, nfds_t *count, int fd)
+static void add_poll(run_keeper *keeper, nfds_t *count, int fd)
 {
     if (fd >= 0) {
         keeper->looks[(*count)++] = (struct pollfd){.fd = fd, .events = POLLIN};
@@ -277,7 +278,7 @@ static int wait_ms(const run_keeper *keeper)
     return left_ns <= 0 ? 0 : (int)GY_MIN(left_ns / 1000000 + 1, (int64_t)60000);
 }
 
-static void look_at_clock(run_keeper *keeper)
+static void check_clock(run_keeper *keeper)
 {
     int64_t now_ns = gy_now_ns(keeper->env);
     if (now_ns >= keeper->stop_at_ns) {
@@ -302,8 +303,8 @@ static void look_at_clock(run_keeper *keeper)
     }
 }
 
-/* What the keepers of other hosts say. */
-static void hear_nodes(run_keeper *keeper)
+/* Handle the messages of other hosts' keepers. */
+static void handle_nodes(run_keeper *keeper)
 {
     gy_run_end end;
     if (keeper->nodes != NULL && gy_nodes_step(keeper->nodes, &end) && !keeper->is_ending) {
@@ -314,37 +315,37 @@ static void hear_nodes(run_keeper *keeper)
     }
 }
 
-/* Ranks are running, or other hosts have not said yet how the run ended. */
+/* Are ranks running, or other hosts still to report how the launch ended? */
 static bool is_going_on(run_keeper *keeper)
 {
     if (keeper->alive > 0 || keeper->nodes == NULL || keeper->is_ending) {
         return keeper->alive > 0;
     }
     if (gy_launch_keeper_has_dead(keeper)) {
-        return true; /* they wait for the other hosts, to be started anew */
+        return true; /* dead ranks wait for the other hosts before they restart */
     }
     return keeper->held_ns != INT64_MAX || !gy_nodes_end_well(keeper->nodes);
 }
 
-/* One round: wait for news and deal with it. False: the launcher is gone. */
+/* One round: wait for events and handle them. False: the launcher has ended. */
 static bool keep_round(run_keeper *keeper)
 {
     nfds_t count = 0;
-    add_look(keeper, &count, keeper->signals);
-    add_look(keeper, &count, keeper->life);
+    add_poll(keeper, &count, keeper->signals);
+    add_poll(keeper, &count, keeper->life);
     for (int rank = 0; rank < keeper->started; rank++) {
         run_rank *who = &keeper->ranks[rank];
         who->first_look = count;
-        add_look(keeper, &count, who->socket);
-        add_look(keeper, &count, who->out != NULL ? who->out->from : -1);
-        add_look(keeper, &count, who->err != NULL ? who->err->from : -1);
+        add_poll(keeper, &count, who->socket);
+        add_poll(keeper, &count, who->out != NULL ? who->out->from : -1);
+        add_poll(keeper, &count, who->err != NULL ? who->err->from : -1);
         who->end_look = count;
     }
     if (keeper->nodes != NULL) {
-        count += gy_nodes_look(keeper->nodes, keeper->looks + count);
+        count += gy_nodes_poll(keeper->nodes, keeper->looks + count);
     }
     if (poll(keeper->looks, count, wait_ms(keeper)) < 0) {
-        look_at_clock(keeper); /* interrupted, or no memory: time passes all the same */
+        check_clock(keeper); /* interrupted, or out of memory: timers still apply */
         return true;
     }
     if (keeper->looks[1].revents != 0) {
@@ -361,32 +362,34 @@ static bool keep_round(run_keeper *keeper)
         }
     }
     look_at_outputs(keeper);
-    hear_nodes(keeper);
+    handle_nodes(keeper);
     take_signals(keeper);
-    look_at_clock(keeper);
+    check_clock(keeper);
     return true;
 }
 
 static gy_status start_all(run_keeper *keeper)
 {
     for (int rank = 0; rank < keeper->options->ranks; rank++) {
-        keeper->started++; /* first: what it has opened when it fails is looked at as well */
+        keeper->started++; /* count it first: a failed start leaves descriptors to close */
         GY_TRY(gy_launch_keeper_start(keeper, rank));
     }
     gy_launch_keeper_close_listeners(keeper);
     if (keeper->options->on_failure != GY_RUN_RESTART) {
-        /* From now on the failures' pipe ends when the last rank runs its program. */
+        /* Close our end: the failures' pipe then ends when the last rank has called exec. */
         close(keeper->failures_in);
         keeper->failures_in = -1;
     }
     return GY_OK;
 }
 
-/* Descriptors for all ranks: sockets and pipes; the usual soft limit is 1024. */
+/* Raise the limit of open files for all ranks' sockets and pipes; the usual soft limit is 1024.
+ */
 static void raise_file_limit(int ranks)
 {
     struct rlimit limit;
-    rlim_t needed = 512 + 5 * (rlim_t)ranks; /* other hosts and strangers at the door too */
+    /* Plus connections of other hosts and of strangers. */
+    rlim_t needed = 512 + 5 * (rlim_t)ranks;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < needed) {
         limit.rlim_cur = GY_MIN(needed, limit.rlim_max);
         (void)setrlimit(RLIMIT_NOFILE, &limit);
@@ -404,7 +407,8 @@ static gy_status prepare(run_keeper *keeper)
     sigaddset(&watched, SIGHUP);
     sigaddset(&watched, SIGQUIT);
     GY_ASSERT(sigprocmask(SIG_BLOCK, &watched, NULL) == 0);
-    /* A signal to the launcher's group must not reach us twice; and see become_rank. */
+    /* A signal to the launcher's group must not reach this process twice; see also become_rank.
+     */
     (void)setpgid(0, 0);
     (void)signal(SIGTTOU, SIG_IGN);
     keeper->is_pipe_ignored = signal(SIGPIPE, SIG_IGN) == SIG_IGN;
@@ -427,7 +431,7 @@ static gy_status prepare(run_keeper *keeper)
     return GY_OK;
 }
 
-/* Meet the other hosts, if any, and learn the numbers of the ranks here. */
+/* Connect to the other hosts, if any, and learn the numbers of the local ranks. */
 static gy_status meet_nodes(run_keeper *keeper)
 {
     const gy_run_options *options = keeper->options;
@@ -480,7 +484,8 @@ int gy_launch_keep(const gy_run_options *options, char *const argv[], int life,
         status = gy_nodes_attach(keeper.nodes, &keeper.renewal);
     }
     if (status == GY_CANCELLED) {
-        take_signals(&keeper); /* what broke the meeting off is the cause, if it was a signal */
+        /* A signal may have interrupted the rendezvous, and is then the cause. */
+        take_signals(&keeper);
     }
     if (status < 0) {
         gy_launch_keeper_end(&keeper, 1, SIGTERM, "%s", gy_error_text());
@@ -488,9 +493,9 @@ int gy_launch_keep(const gy_run_options *options, char *const argv[], int life,
     bool has_launcher = true;
     while (is_going_on(&keeper) && has_launcher) {
         has_launcher = keep_round(&keeper);
-        gy_launch_keeper_look_at_restarts(&keeper);
+        gy_launch_keeper_check_restarts(&keeper);
     }
-    /* The ranks are gone, or nobody is left to care for them: end what they started as well. */
+    /* The ranks have ended, or the launcher has: end the processes that they started, too. */
     if (!gy_worker_reap_all(keeper.env, gy_env_deadline(keeper.env, GY_REAP_SECONDS))) {
         gy_log_message("processes of this launch do not end after SIGKILL");
     }

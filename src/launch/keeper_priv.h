@@ -1,6 +1,6 @@
 /**
- * Inside the keeper: its state, as keeper.c (the loop), start.c (ranks) and restart.c
- * (generations) share it.
+ * The keeper's state, shared by keeper.c (the loop), start.c (ranks) and restart.c
+ * (generations).
  */
 #ifndef GY_LAUNCH_KEEPER_PRIV_H
 #define GY_LAUNCH_KEEPER_PRIV_H
@@ -12,13 +12,13 @@ enum { GY_RESTARTS_DEFAULT = 3 };
 typedef struct run_rank {
     pid_t process; /* 0: ended, or never started */
     int socket;
-    bool has_report, has_done; /* all that it had to do */
+    bool has_report, has_done; /* has_done: it has completed all its work */
     bool is_to_restart;
-    bool is_loss_untold; /* to the other keepers */
-    uint32_t lost_in;    /* generation */
+    bool is_loss_untold; /* the loss has not been sent to the other keepers */
+    uint32_t lost_in;    /* the generation in which it was lost */
     gy_run_end loss;
     gy_error report;
-    gy_launch_lines *out, *err; /* NULL without prefixes */
+    gy_launch_lines *out, *err; /* NULL: without prefixes */
     nfds_t first_look, end_look;
 } run_rank;
 
@@ -29,56 +29,58 @@ typedef struct run_keeper {
     gy_env *env;
     run_rank *ranks;
     struct pollfd *looks;
-    int signals, life, failures; /* what to poll beside the ranks */
-    int failures_in;             /* the ranks' end */
+    int signals, life, failures; /* polled besides the ranks' descriptors */
+    int failures_in;             /* the ranks' end of the pipe */
     int segment;
-    gy_nodes *nodes;      /* NULL: no connections at all */
-    gy_run_net *net;      /* for the ranks; NULL with nodes */
+    gy_nodes *nodes;      /* NULL: one host with shared memory only */
+    gy_run_net *net;      /* addresses for the ranks; NULL as `nodes` */
     int *listeners;       /* (ranks) */
-    int first_rank, size; /* ranks on nodes before, on all */
-    gy_run_end held;      /* a rank lost its peer: the peer's own end may still come */
-    int64_t held_ns;      /* until then; INT64_MAX: none */
+    int first_rank, size; /* number of ranks on earlier nodes, and on all */
+    gy_run_end held;      /* a rank lost its peer; the report waits for the peer's own end */
+    int64_t held_ns;      /* until this time; INT64_MAX: no report waits */
     int started, alive;
-    bool has_ended_well; /* some rank */
+    bool has_ended_well; /* at least one rank */
     int restarts_left;
-    bool is_over;         /* all ranks were told that all have done */
-    gy_run_end first_end; /* of a rank that failed and did not end the run; status 0: none */
-    bool is_pipe_ignored; /* by the user, so by the ranks as well */
+    bool is_over;         /* all ranks know that all ranks have done their work */
+    gy_run_end first_end; /* the first failure that did not end the launch; status 0: none */
+    bool is_pipe_ignored; /* inherited from the user, and passed on to the ranks */
     bool is_ending, is_saved;
-    int status;         /* of the run, once it is ending */
-    int64_t kill_at_ns; /* INT64_MAX: nobody is to be killed yet */
+    int status;         /* of the launch, once it is ending */
+    int64_t kill_at_ns; /* INT64_MAX: no kill is scheduled yet */
     int64_t stop_at_ns; /* the time limit */
     gy_renewal renewal;
-    int64_t renew_by_ns; /* a generation is to have begun; INT64_MAX: none is asked for */
+    int64_t renew_by_ns; /* deadline for the next generation to begin; INT64_MAX: none is
+                            requested */
 } run_keeper;
 
 /* keeper.c */
-/** The run ends with `status` for a cause, which is said; ranks get signal `number` first. "":
- * nothing is said here. */
+/**
+ * End the launch with `status` for a reason, which is logged unless it is ""; ranks get signal
+ * `number` first.
+ */
 void gy_launch_keeper_end(run_keeper *keeper, int status, int number, const char *format, ...)
     GY_PRINTF(4, 5);
 
 /* start.c */
 GY_MUST_CHECK gy_status gy_launch_keeper_make_segment(run_keeper *keeper);
-/** What ranks must know of the others, as the keepers have met. GY_LIMIT; GY_NOMEM */
+/** Build the addresses of all ranks from the rendezvous. GY_LIMIT; GY_NOMEM */
 GY_MUST_CHECK gy_status gy_launch_keeper_take_net(run_keeper *keeper);
-/** Start a rank, greeted, on its share of the cores. */
+/** Start a rank with its greeting, bound to its share of the cores. */
 GY_MUST_CHECK gy_status gy_launch_keeper_start(run_keeper *keeper, int rank);
-/** Tell a rank that runs its place in the newest generation. GY_PEER it is about to be found
- * dead; GY_IO */
-GY_MUST_CHECK gy_status gy_launch_keeper_tell_place(const run_keeper *keeper, int rank);
-/** What is left of a rank that has ended. */
+/** Send a running rank its place in the newest generation. GY_PEER: it is dying; GY_IO */
+GY_MUST_CHECK gy_status gy_launch_keeper_send_place(const run_keeper *keeper, int rank);
+/** Release what is left of a rank that has ended. */
 void gy_launch_keeper_forget(run_rank *who);
-/** The ranks have them now. */
+/** Close the listeners that the ranks have inherited. */
 void gy_launch_keeper_close_listeners(run_keeper *keeper);
 
 /* restart.c */
 extern const gy_renewal_ops gy_keeper_renewal;
-/** A rank failed: is it started anew? Says why. */
+/** Decide whether a failed rank restarts, and log why. */
 bool gy_launch_keeper_restarts(run_keeper *keeper, int rank, const gy_run_end *end);
-/** Do dead ranks wait to be started anew? */
+/** Do dead ranks wait for a restart? */
 bool gy_launch_keeper_has_dead(const run_keeper *keeper);
-/** Once a round: tell of the dead, and of all having done all. */
-void gy_launch_keeper_look_at_restarts(run_keeper *keeper);
+/** Once a round: report dead ranks, and the completion of all local ranks. */
+void gy_launch_keeper_check_restarts(run_keeper *keeper);
 
 #endif

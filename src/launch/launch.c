@@ -64,8 +64,7 @@ static bool is_good(const gy_run_options *options, char *const argv[])
     return are_nodes_good(options);
 }
 
-/* The signals that end a run, but those that whoever started us chose to ignore (nohup, `&`).
- */
+/* The signals that end a launch, except those that the parent chose to ignore (nohup, `&`). */
 static void list_signals(sigset_t *watched)
 {
     static const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
@@ -79,7 +78,7 @@ static void list_signals(sigset_t *watched)
     }
 }
 
-/* Pass signals on to a child until it ends; its status as waitpid tells it, -1 it is lost. */
+/* Forward signals to a child until it ends; its status as from waitpid, -1: unknown. */
 static int wait_for(pid_t child, const sigset_t *watched)
 {
     for (;;) {
@@ -98,7 +97,7 @@ static int wait_for(pid_t child, const sigset_t *watched)
     }
 }
 
-/* The exit status to pass on; 1 and a message when the child did not end by itself. */
+/* The exit status to pass on; 1 and a message if the child was killed. */
 static int exit_status(const char *who, int status)
 {
     if (status != -1 && WIFEXITED(status)) {
@@ -112,11 +111,12 @@ static int exit_status(const char *who, int status)
     return 1;
 }
 
-/* In the reaper: start the keeper; if that is killed, adopt and end all that it leaves. */
+/* The reaper: start the keeper; if that is killed, adopt and end all that it leaves. */
 static int reaper(const gy_run_options *options, char *const argv[], int life,
                   const sigset_t *watched, const sigset_t *before)
 {
-    /* A signal to the launcher's group must not reach us, and writing must not stop us. */
+    /* A signal to the launcher's group must not reach this process, and a write must not stop
+     * it. */
     (void)setpgid(0, 0);
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
     pid_t keeper = fork();
@@ -159,12 +159,14 @@ int gy_run(const gy_run_options *options, char *const argv[])
     struct sigaction plain = {.sa_handler = SIG_DFL}, child_before;
     list_signals(&watched);
     GY_ASSERT(pthread_sigmask(SIG_BLOCK, &watched, &before) == 0);
-    /* Were SIGCHLD ignored, the kernel would reap the reaper and its status be lost. */
+    /* If SIGCHLD were ignored, the kernel would reap the reaper and its status would be lost.
+     */
     GY_ASSERT(sigaction(SIGCHLD, &plain, &child_before) == 0);
     int status = 1;
     pid_t child = fork();
     if (child == 0) {
-        close(life[1]); /* only the launcher keeps it: it breaks when that one ends */
+        close(life[1]); /* only the launcher holds it open: the pipe breaks when the launcher
+                           ends */
         _exit(reaper(options, argv, life[0], &watched, &before));
     }
     close(life[0]);

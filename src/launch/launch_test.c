@@ -1,5 +1,5 @@
-/* Goal: shares of cores cover the cpuset without overlap; bad requests are refused before
- * anything starts. */
+/* Goal: shares of cores cover the cpuset without overlap; bad requests are refused before any
+ * process starts. */
 #include "launch/launch_priv.h"
 
 #include <string.h>

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A whole line with its prefix in one write, so that lines of two ranks never mix. */
+/* Write a whole line with its prefix in one call, so that lines of two ranks never mix. */
 static void write_line(gy_launch_lines *lines, const char *text, size_t size_bytes)
 {
     char out[GY_LINE_BYTES + 32];
@@ -17,13 +17,14 @@ static void write_line(gy_launch_lines *lines, const char *text, size_t size_byt
     while (done < size && lines->failure == 0) {
         ssize_t written = write(lines->to, out + done, size - done);
         if (written < 0 && errno != EINTR) {
-            lines->failure = errno; /* the keeper looks at it, and ends the run */
+            lines->failure = errno; /* the keeper checks it, and ends the launch */
         }
         done += written > 0 ? (size_t)written : 0;
     }
 }
 
-enum { PIECES_AT_ONCE = 17 }; /* more than a pipe holds: one call empties that of a dead rank */
+/* More than a pipe holds, so one call empties that of a dead rank. */
+enum { PIECES_AT_ONCE = 17 };
 
 static void end_line(gy_launch_lines *lines)
 {
@@ -38,8 +39,8 @@ static void end_line(gy_launch_lines *lines)
 void gy_launch_lines_pass(gy_launch_lines *lines)
 {
     char bytes[4096];
-    /* A few pieces at a time: a rank that floods must not keep the others and the signals
-     * waiting. */
+    /* Bounded, so that a rank that floods its pipe does not delay the other ranks and signals.
+     */
     for (int piece = 0; piece < PIECES_AT_ONCE && lines->from >= 0; piece++) {
         ssize_t size = read(lines->from, bytes, sizeof(bytes));
         if (size < 0 && errno == EINTR) {

@@ -1,4 +1,4 @@
-/* The keepers of a run's hosts meet: the others call node 0 until it lets them in. */
+/* Rendezvous of the keepers: the others connect to node 0 and retry until it admits them. */
 #include "launch/nodes_priv.h"
 
 #include <stdio.h>
@@ -8,10 +8,10 @@ static const double meet_default_seconds = 60, retry_seconds = 0.1;
 
 enum {
     LOOK_MS = 50,
-    ANSWER_SECONDS = 10, /* for one call, before the next is tried */
+    ANSWER_SECONDS = 10, /* for one connection, before the next try */
 };
 
-/* On node 0: may that node come in? */
+/* On node 0: may this node join? */
 static gy_status judge_node(void *arg, const gy_hello *theirs)
 {
     const gy_nodes *nodes = arg;
@@ -50,16 +50,16 @@ static gy_status open_door(gy_nodes *nodes, int *listeners)
                                     .judge = judge_node,
                                     .arg = nodes};
     GY_TRY(gy_tcp_acceptor_new(&door, nodes->env, &nodes->door));
-    return gy_nodes_seat_at(nodes, &nodes->rendezvous, listeners);
+    return gy_nodes_listen_at(nodes, &nodes->rendezvous, listeners);
 }
 
-/* GY_OK all nodes are here and everybody has the table. */
+/* GY_OK: all nodes are connected and each has the table. */
 static gy_status receive_nodes(gy_nodes *nodes)
 {
     gy_tcp_wire *wire = NULL;
     gy_hello theirs;
     while (gy_tcp_acceptor_step(nodes->door, &wire, &theirs) == GY_OK) {
-        if (nodes->tls != NULL) { /* it may not have the newest one yet */
+        if (nodes->tls != NULL) { /* the key file may be older than the node's */
             uint64_t epoch = gy_tls_epoch(nodes->tls, gy_tcp_wire_key_name(wire));
             nodes->epoch = GY_MIN(nodes->epoch, epoch);
         }
@@ -72,7 +72,7 @@ static gy_status receive_nodes(gy_nodes *nodes)
             return GY_AGAIN;
         }
     }
-    gy_status status = gy_nodes_tell(nodes, -1, GY_FRAME_TABLE, 0, NULL);
+    gy_status status = gy_nodes_send(nodes, -1, GY_FRAME_TABLE, 0, NULL);
     gy_nodes_step_links(nodes);
     gy_tcp_acceptor_free(nodes->door);
     nodes->door = NULL;
@@ -96,11 +96,12 @@ static gy_status greet_first(gy_nodes *nodes, int *listeners)
         return status;
     }
     GY_TRY(gy_tcp_link_new(wire, &nodes->nodes[0].link));
-    GY_TRY(gy_nodes_seat_at(nodes, &own, listeners));
-    return gy_nodes_tell(nodes, 0, GY_FRAME_NODE, 0, NULL);
+    GY_TRY(gy_nodes_listen_at(nodes, &own, listeners));
+    return gy_nodes_send(nodes, 0, GY_FRAME_NODE, 0, NULL);
 }
 
-/* Calls on until node 0 lets this one in. GY_OK the table is here; GY_PEER call again. */
+/* Connect until node 0 admits this node. GY_OK: the table has arrived; GY_PEER: connect again.
+ */
 static gy_status call_first(gy_nodes *nodes, int *listeners)
 {
     if (nodes->nodes[0].link == NULL) {
@@ -122,7 +123,8 @@ static gy_status begin_call(gy_nodes *nodes)
     return gy_greeting_new(wire, true, &hello, &nodes->greeting);
 }
 
-/* Wait for news of the meeting; GY_CANCELLED: something else is to be done first. */
+/* Wait for events of the rendezvous; GY_CANCELLED: a signal or the launcher's end comes first.
+ */
 static gy_status wait_for_news(const gy_nodes *nodes, const int *stops, size_t stop_count,
                                int wait_ms)
 {
@@ -146,7 +148,7 @@ static gy_status wait_for_news(const gy_nodes *nodes, const int *stops, size_t s
             (struct pollfd){.fd = gy_tcp_wire_socket(wire),
                             .events = gy_tcp_wire_wants_room(wire) ? POLLOUT : POLLIN};
     }
-    count += gy_nodes_look(nodes, looks + count);
+    count += gy_nodes_poll(nodes, looks + count);
     if (poll(looks, count, wait_ms) > 0) {
         for (size_t i = 0; i < stop_count; i++) {
             if (looks[i].revents != 0) {
@@ -173,7 +175,7 @@ static gy_status too_late(const gy_nodes *nodes, double seconds, const char *why
                    nodes->options->nodes, text, seconds);
 }
 
-/* What keeps a node from being let in now may be over soon; a wrong key or number will not. */
+/* A temporary obstacle may pass; a wrong key or number will not. */
 static bool may_try_again(gy_status status)
 {
     return status == GY_PEER;
@@ -234,7 +236,7 @@ static gy_status meet_as_other(gy_nodes *nodes, const gy_meeting *meeting, doubl
     }
 }
 
-/* Which key, if any: plain only on loopback or by name. */
+/* Choose the key: none only on the loopback or by an explicit option. */
 static gy_status choose_key(gy_nodes *nodes)
 {
     const gy_run_options *options = nodes->options;
@@ -259,13 +261,13 @@ static gy_status choose_key(gy_nodes *nodes)
     return status;
 }
 
-/* A run of one host over TCP: nobody to meet. */
+/* A launch over TCP on one host: there is no other keeper. */
 static gy_status be_alone(gy_nodes *nodes, const gy_meeting *meeting)
 {
     gy_address own = {.size_bytes = sizeof(own.at.v4)};
     own.at.v4.sin_family = AF_INET;
     own.at.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    return gy_nodes_seat_at(nodes, &own, meeting->listeners);
+    return gy_nodes_listen_at(nodes, &own, meeting->listeners);
 }
 
 gy_status gy_nodes_meet(const gy_run_options *options, gy_env *env, const gy_meeting *meeting,

@@ -1,4 +1,4 @@
-/* The keepers of a run's hosts: they meet, learn where all ranks listen, tell each other ends.
+/* The keepers of a launch's hosts: they exchange the addresses of all ranks, and report ends.
  */
 #include "launch/nodes_priv.h"
 
@@ -13,11 +13,12 @@ enum {
     LOOK_MS = 50,
     SEAT_BYTES = 4 + 4 + 16,
     END_BYTES = 8,
-    LOST_BIT = 256,       /* beside an exit status */
-    GENERATION_BYTES = 4, /* what a body between keepers begins with, but an end's */
+    LOST_BIT = 256, /* a flag beside an exit status */
+    /* Each body between keepers begins with the generation, except an end's. */
+    GENERATION_BYTES = 4,
 };
 
-/* Whom a link's frames come from. */
+/* Identifies the link that a frame came from. */
 typedef struct ear {
     gy_nodes *nodes;
     int from;
@@ -25,7 +26,7 @@ typedef struct ear {
 
 /* ---- Frames ---- */
 
-static void put_seat(gy_text *body, const node *seat)
+static void put_entry(gy_text *body, const node *seat)
 {
     uint32_t words[2] = {(uint32_t)seat->ranks, seat->address.at.any.sa_family == AF_INET6};
     uint8_t host[16] = {0};
@@ -39,8 +40,8 @@ static void put_seat(gy_text *body, const node *seat)
     gy_text_add_bytes(body, seat->ports, (size_t)seat->ranks * sizeof(*seat->ports));
 }
 
-/* Read one seat from `size` bytes; *used of them. */
-static gy_status take_seat(const uint8_t *bytes, size_t size, node *seat, size_t *used)
+/* Parse one address entry from `size` bytes; *used of them. */
+static gy_status take_entry(const uint8_t *bytes, size_t size, node *seat, size_t *used)
 {
     uint32_t words[2];
     if (size < SEAT_BYTES) {
@@ -80,12 +81,13 @@ static gy_status pass_on(gy_nodes *nodes, int from, gy_transport_frame_type type
     if (nodes->renewal != NULL) {
         return gy_renewal_handle(nodes->renewal, from, type, generation, cause);
     }
-    early_word *word = gy_alloc_zero("launch.nodes", 1, sizeof(*word));
+    early_message *word = gy_alloc_zero("launch.nodes", 1, sizeof(*word));
     if (word == NULL) {
         return GY_NOMEM;
     }
-    *word = (early_word){.from = from, .type = type, .generation = generation, .cause = *cause};
-    early_word **last = &nodes->early;
+    *word =
+        (early_message){.from = from, .type = type, .generation = generation, .cause = *cause};
+    early_message **last = &nodes->early;
     while (*last != NULL) {
         last = &(*last)->next;
     }
@@ -93,7 +95,7 @@ static gy_status pass_on(gy_nodes *nodes, int from, gy_transport_frame_type type
     return GY_OK;
 }
 
-/* The generation, and where the rest of the body is. */
+/* Parse the generation; the rest of the body follows it. */
 static gy_status take_generation(const gy_transport_frame *frame, const uint8_t **body,
                                  size_t *size, uint32_t *generation)
 {
@@ -107,21 +109,21 @@ static gy_status take_generation(const gy_transport_frame *frame, const uint8_t 
     return GY_OK;
 }
 
-/* A node has the ranks that it began with. */
-static gy_status take_seat_again(gy_nodes *nodes, int which, const uint8_t *bytes, size_t size,
-                                 size_t *used)
+/* Check that a node has as many ranks as before. */
+static gy_status take_entry_again(gy_nodes *nodes, int which, const uint8_t *bytes, size_t size,
+                                  size_t *used)
 {
     node *seat = &nodes->nodes[which];
     int before = seat->is_known ? seat->ranks : 0;
-    GY_TRY(take_seat(bytes, size, seat, used));
+    GY_TRY(take_entry(bytes, size, seat, used));
     return before == 0 || seat->ranks == before
                ? GY_OK
                : gy_fail(GY_FORMAT, "node %d has %d ranks, %d before", which, seat->ranks,
                          before);
 }
 
-static gy_status hear_node(gy_nodes *nodes, int from, const gy_transport_frame *frame,
-                           const uint8_t *body)
+static gy_status handle_node(gy_nodes *nodes, int from, const gy_transport_frame *frame,
+                             const uint8_t *body)
 {
     size_t used = 0, size = 0;
     uint32_t generation = 0;
@@ -130,13 +132,13 @@ static gy_status hear_node(gy_nodes *nodes, int from, const gy_transport_frame *
     if (nodes->options->node != 0 || is_first == (nodes->renewal != NULL)) {
         return gy_fail(GY_FORMAT, "a node sent its address without a request");
     }
-    GY_TRY(take_seat_again(nodes, from, body, size, &used));
+    GY_TRY(take_entry_again(nodes, from, body, size, &used));
     return is_first ? GY_OK
                     : gy_renewal_handle(nodes->renewal, from, GY_FRAME_NODE, generation, NULL);
 }
 
-static gy_status hear_table(gy_nodes *nodes, const gy_transport_frame *frame,
-                            const uint8_t *body)
+static gy_status handle_table(gy_nodes *nodes, const gy_transport_frame *frame,
+                              const uint8_t *body)
 {
     size_t size = 0, at = GY_RUN_ID_BYTES + sizeof(nodes->epoch);
     uint32_t generation = 0;
@@ -149,7 +151,7 @@ static gy_status hear_table(gy_nodes *nodes, const gy_transport_frame *frame,
     memcpy(&nodes->epoch, body + GY_RUN_ID_BYTES, sizeof(nodes->epoch));
     for (int i = 0; i < nodes->options->nodes; i++) {
         size_t used = 0;
-        GY_TRY(take_seat_again(nodes, i, body + at, size - at, &used));
+        GY_TRY(take_entry_again(nodes, i, body + at, size - at, &used));
         at += used;
     }
     if (nodes->nodes[nodes->options->node].ranks != nodes->options->ranks) {
@@ -161,7 +163,7 @@ static gy_status hear_table(gy_nodes *nodes, const gy_transport_frame *frame,
                     : gy_renewal_handle(nodes->renewal, 0, GY_FRAME_TABLE, generation, NULL);
 }
 
-static void keep_end(gy_nodes *nodes, const gy_run_end *end)
+static void store_end(gy_nodes *nodes, const gy_run_end *end)
 {
     if (!nodes->has_end) {
         nodes->end = *end;
@@ -189,8 +191,8 @@ static gy_status take_end(const uint8_t *body, size_t size, gy_run_end *end)
     return GY_OK;
 }
 
-/* To one node, or (-1) to all that are reached but `but`. A broken link is told to nobody: it
- * is noticed when it is read. GY_NOMEM */
+/* Send to one node, or (-1) to all connected ones but `but`. A broken link is no error here:
+ * the next read finds it. GY_NOMEM */
 static gy_status pass_frame(gy_nodes *nodes, int to, int but, gy_transport_frame_type type,
                             const gy_text *body)
 {
@@ -215,24 +217,24 @@ static void send_end(gy_nodes *nodes, const gy_run_end *end, int but)
     gy_text_free(&body);
 }
 
-static gy_status hear_end(gy_nodes *nodes, int from, const gy_transport_frame *frame,
-                          const uint8_t *body)
+static gy_status handle_end(gy_nodes *nodes, int from, const gy_transport_frame *frame,
+                            const uint8_t *body)
 {
     gy_run_end end = {.status = 1};
     GY_TRY(take_end(body, (size_t)frame->size_bytes, &end));
     if (!nodes->has_end) {
-        keep_end(nodes, &end);
+        store_end(nodes, &end);
         send_end(nodes, &end, from);
         if (end.is_lost) {
-            gy_nodes_tell_lost(nodes->options);
+            gy_nodes_report_lost(nodes->options);
         }
     }
     return GY_OK;
 }
 
-/* A word about generations that brings no seats. */
-static gy_status hear_word(gy_nodes *nodes, int from, const gy_transport_frame *frame,
-                           const uint8_t *body)
+/* Handle a message about generations that carries no addresses. */
+static gy_status handle_message(gy_nodes *nodes, int from, const gy_transport_frame *frame,
+                                const uint8_t *body)
 {
     size_t size = 0;
     uint32_t generation = 0;
@@ -249,19 +251,19 @@ static gy_status hear(void *arg, const gy_transport_frame *frame, const uint8_t 
     const ear *at = arg;
     switch (frame->type) {
     case GY_FRAME_NODE:
-        return hear_node(at->nodes, at->from, frame, body);
+        return handle_node(at->nodes, at->from, frame, body);
     case GY_FRAME_TABLE:
-        return hear_table(at->nodes, frame, body);
+        return handle_table(at->nodes, frame, body);
     case GY_FRAME_DONE:
         at->nodes->nodes[at->from].is_done = true;
         return GY_OK;
     case GY_FRAME_END:
-        return hear_end(at->nodes, at->from, frame, body);
+        return handle_end(at->nodes, at->from, frame, body);
     case GY_FRAME_LOST:
     case GY_FRAME_RENEW:
     case GY_FRAME_READY:
     case GY_FRAME_OVER:
-        return hear_word(at->nodes, at->from, frame, body);
+        return handle_message(at->nodes, at->from, frame, body);
     case GY_FRAME_HELLO:
     case GY_FRAME_REFUSED:
     case GY_FRAME_MESSAGE:
@@ -287,18 +289,18 @@ static void lose(gy_nodes *nodes, int from)
         gy_run_end end = {.status = 1, .number = SIGTERM, .is_lost = true};
         char where[GY_ADDRESS_TEXT_BYTES] = "";
         (void)gy_address_text(&gone->address, where);
-        where[strlen(where) - strlen(strrchr(where, ':'))] = '\0'; /* no port */
+        where[strlen(where) - strlen(strrchr(where, ':'))] = '\0'; /* without the port */
         snprintf(end.text, sizeof(end.text), "node %d (%s) is lost: %.800s", from, where,
                  gy_error_text());
         if (!nodes->has_end) {
-            keep_end(nodes, &end);
+            store_end(nodes, &end);
             send_end(nodes, &end, from);
-            gy_nodes_tell_lost(nodes->options);
+            gy_nodes_report_lost(nodes->options);
         }
     }
 }
 
-void gy_nodes_tell_lost(const gy_run_options *options)
+void gy_nodes_report_lost(const gy_run_options *options)
 {
     if (options->lost_fd > 0 && write(options->lost_fd, "l", 1) != 1) {
         gy_warn("cannot report a lost node: %s", strerror(errno));
@@ -319,7 +321,7 @@ void gy_nodes_step_links(gy_nodes *nodes)
     }
 }
 
-nfds_t gy_nodes_look(const gy_nodes *nodes, struct pollfd *looks)
+nfds_t gy_nodes_poll(const gy_nodes *nodes, struct pollfd *looks)
 {
     nfds_t count = 0;
     for (int i = 0; i < nodes->options->nodes; i++) {
@@ -344,10 +346,10 @@ bool gy_nodes_step(gy_nodes *nodes, gy_run_end *end)
     return false;
 }
 
-void gy_nodes_tell_end(gy_nodes *nodes, const gy_run_end *end)
+void gy_nodes_report_end(gy_nodes *nodes, const gy_run_end *end)
 {
     if (!nodes->has_end) {
-        keep_end(nodes, end);
+        store_end(nodes, end);
         nodes->is_told = true;
         send_end(nodes, end, -1);
     }
@@ -382,11 +384,11 @@ bool gy_nodes_end_well(gy_nodes *nodes)
 
 /* ---- Generations ---- */
 
-gy_status gy_nodes_seat_at(gy_nodes *nodes, const gy_address *own, int *listeners)
+gy_status gy_nodes_listen_at(gy_nodes *nodes, const gy_address *own, int *listeners)
 {
     node *seat = &nodes->nodes[nodes->options->node];
     int ranks = nodes->options->ranks;
-    gy_address here = *own; /* it may be the seat's */
+    gy_address here = *own; /* the address that the node had */
     gy_free(seat->ports);
     seat->ports = gy_alloc_zero("launch.nodes", (size_t)ranks, sizeof(*seat->ports));
     if (seat->ports == NULL) {
@@ -404,18 +406,18 @@ gy_status gy_nodes_seat_at(gy_nodes *nodes, const gy_address *own, int *listener
     return GY_OK;
 }
 
-gy_status gy_nodes_tell(gy_nodes *nodes, int to, gy_transport_frame_type type,
+gy_status gy_nodes_send(gy_nodes *nodes, int to, gy_transport_frame_type type,
                         uint32_t generation, const gy_run_end *cause)
 {
     gy_text body = {.data = NULL};
     gy_text_add_bytes(&body, &generation, GENERATION_BYTES);
     if (type == GY_FRAME_NODE) {
-        put_seat(&body, &nodes->nodes[nodes->options->node]);
+        put_entry(&body, &nodes->nodes[nodes->options->node]);
     } else if (type == GY_FRAME_TABLE) {
         gy_text_add_bytes(&body, nodes->run, sizeof(nodes->run));
         gy_text_add_bytes(&body, &nodes->epoch, sizeof(nodes->epoch));
         for (int i = 0; i < nodes->options->nodes; i++) {
-            put_seat(&body, &nodes->nodes[i]);
+            put_entry(&body, &nodes->nodes[i]);
         }
     } else if (cause != NULL) {
         put_end(&body, cause);
@@ -425,12 +427,12 @@ gy_status gy_nodes_tell(gy_nodes *nodes, int to, gy_transport_frame_type type,
     return status;
 }
 
-gy_status gy_nodes_seat(gy_nodes *nodes, int *listeners)
+gy_status gy_nodes_listen(gy_nodes *nodes, int *listeners)
 {
     if (nodes->options->node == 0) {
-        GY_TRY(gy_transport_run_id_make(nodes->run)); /* the table brings it to the others */
+        GY_TRY(gy_transport_run_id_make(nodes->run)); /* the table carries it to the others */
     }
-    return gy_nodes_seat_at(nodes, &nodes->nodes[nodes->options->node].address, listeners);
+    return gy_nodes_listen_at(nodes, &nodes->nodes[nodes->options->node].address, listeners);
 }
 
 gy_status gy_nodes_attach(gy_nodes *nodes, gy_renewal *renewal)
@@ -438,7 +440,7 @@ gy_status gy_nodes_attach(gy_nodes *nodes, gy_renewal *renewal)
     nodes->renewal = renewal;
     gy_status status = GY_OK;
     while (nodes->early != NULL) {
-        early_word *word = nodes->early;
+        early_message *word = nodes->early;
         nodes->early = word->next;
         status = status < 0 ? status
                             : gy_renewal_handle(renewal, word->from, word->type,
@@ -522,7 +524,7 @@ void gy_nodes_free(gy_nodes *nodes)
     }
     gy_deadline deadline = gy_env_deadline(nodes->env, flush_seconds);
     while (nodes->early != NULL) {
-        early_word *word = nodes->early;
+        early_message *word = nodes->early;
         nodes->early = word->next;
         gy_free(word);
     }

@@ -1,4 +1,4 @@
-/* The one file of this room that touches environment variables. */
+/* The only file of this room that accesses environment variables. */
 #include "launch/launch_priv.h"
 
 #include "base/text.h"

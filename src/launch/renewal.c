@@ -15,7 +15,7 @@ static void begin(gy_renewal *renewal)
     renewal->ops->begin(renewal->arg, renewal->generation);
 }
 
-/* Node 0: all have doors? */
+/* Node 0: if all nodes have listeners, send the table. */
 static void gather(gy_renewal *renewal)
 {
     for (int i = 0; i < renewal->nodes; i++) {
@@ -42,8 +42,9 @@ static void offer(gy_renewal *renewal, uint32_t wanted, const gy_run_end *cause)
     gather(renewal);
 }
 
-/* Node 0: what all have done in this generation is not undone by a loss that is told later. */
-static gy_status hear_lost(gy_renewal *renewal, uint32_t generation, const gy_run_end *cause)
+/* Node 0: a loss reported after all ranks have done their work in this generation changes
+ * nothing. */
+static gy_status handle_lost(gy_renewal *renewal, uint32_t generation, const gy_run_end *cause)
 {
     if (generation > renewal->generation) {
         return gy_fail(GY_FORMAT, "a rank lost in generation %u of %u", generation,
@@ -60,7 +61,7 @@ static gy_status hear_lost(gy_renewal *renewal, uint32_t generation, const gy_ru
     return GY_OK;
 }
 
-static gy_status hear_seat(gy_renewal *renewal, int from, uint32_t generation)
+static gy_status handle_seat(gy_renewal *renewal, int from, uint32_t generation)
 {
     if (generation != renewal->wanted || renewal->seats[from] == generation) {
         return gy_fail(GY_FORMAT, "doors for generation %u, %u is wanted", generation,
@@ -71,7 +72,7 @@ static gy_status hear_seat(gy_renewal *renewal, int from, uint32_t generation)
     return GY_OK;
 }
 
-static void hear_ready(gy_renewal *renewal, int from, uint32_t generation)
+static void handle_ready(gy_renewal *renewal, int from, uint32_t generation)
 {
     renewal->ready[from] = generation + 1;
     for (int i = 0; i < renewal->nodes; i++) {
@@ -88,7 +89,7 @@ void gy_renewal_lose(gy_renewal *renewal, uint32_t generation, const gy_run_end 
 {
     GY_ASSERT(generation <= renewal->generation);
     if (renewal->node == 0) {
-        gy_status status = hear_lost(renewal, generation, cause);
+        gy_status status = handle_lost(renewal, generation, cause);
         GY_ASSERT(status == GY_OK);
     } else {
         renewal->ops->tell(renewal->arg, 0, GY_FRAME_LOST, generation, cause);
@@ -102,15 +103,15 @@ void gy_renewal_done(gy_renewal *renewal)
     }
     renewal->is_ready = true;
     if (renewal->node == 0) {
-        hear_ready(renewal, 0, renewal->generation);
+        handle_ready(renewal, 0, renewal->generation);
     } else {
         renewal->ops->tell(renewal->arg, 0, GY_FRAME_READY, renewal->generation, NULL);
     }
 }
 
-/* What node 0 says: its words come in order, so each generation is offered, then begins. */
-static gy_status hear_first(gy_renewal *renewal, gy_transport_frame_type type,
-                            uint32_t generation, const gy_run_end *cause)
+/* Messages of node 0, which come in order: each generation is offered, then begins. */
+static gy_status handle_first(gy_renewal *renewal, gy_transport_frame_type type,
+                              uint32_t generation, const gy_run_end *cause)
 {
     uint32_t offered = renewal->offered, now = renewal->generation;
     if (type == GY_FRAME_RENEW && (generation == offered || generation == now + 1)) {
@@ -134,16 +135,16 @@ gy_status gy_renewal_handle(gy_renewal *renewal, int from, gy_transport_frame_ty
                             uint32_t generation, const gy_run_end *cause)
 {
     if (renewal->node != 0) {
-        return hear_first(renewal, type, generation, cause);
+        return handle_first(renewal, type, generation, cause);
     }
     if (type == GY_FRAME_LOST) {
-        return hear_lost(renewal, generation, cause);
+        return handle_lost(renewal, generation, cause);
     }
     if (type == GY_FRAME_NODE) {
-        return hear_seat(renewal, from, generation);
+        return handle_seat(renewal, from, generation);
     }
     if (type == GY_FRAME_READY && generation <= renewal->generation) {
-        hear_ready(renewal, from, generation);
+        handle_ready(renewal, from, generation);
         return GY_OK;
     }
     return gy_fail(GY_FORMAT, "node %d reports %d for generation %u: expected generation %u",

@@ -1,5 +1,5 @@
-/* Generations as one keeper carries them out: a fresh segment and fresh doors for all ranks
- * here, the dead anew. Which one comes when is renewal.c's. */
+/* Carries out generations in one keeper: a new segment and new listeners for all local ranks,
+ * and a restart of the dead ones. renewal.c decides which generation comes when. */
 #include "launch/keeper_priv.h"
 
 #include "topo/topo.h"
@@ -29,7 +29,7 @@ static void tell(void *arg, int to, gy_transport_frame_type type, uint32_t gener
     if (type == GY_FRAME_LOST) {
         expect_generation(keeper);
     }
-    if (gy_nodes_tell(keeper->nodes, to, type, generation, cause) < 0) {
+    if (gy_nodes_send(keeper->nodes, to, type, generation, cause) < 0) {
         gy_launch_keeper_end(keeper, 1, SIGTERM,
                              "cannot report a lost rank to the other nodes: %s",
                              gy_error_text());
@@ -44,7 +44,7 @@ static void say(void *arg, const gy_run_end *cause)
     }
 }
 
-/* A rank that has left cannot help a new one to catch up. */
+/* A rank that has ended cannot help a new one to catch up. */
 static const char *find_hindrance(const run_keeper *keeper)
 {
     return keeper->options->on_failure != GY_RUN_RESTART
@@ -62,7 +62,7 @@ static gy_status make_doors(run_keeper *keeper)
         return GY_NOMEM;
     }
     memset(keeper->listeners, -1, ranks * sizeof(int));
-    return gy_nodes_seat(keeper->nodes, keeper->listeners);
+    return gy_nodes_listen(keeper->nodes, keeper->listeners);
 }
 
 static bool offer(void *arg, uint32_t generation, const gy_run_end *cause)
@@ -106,7 +106,7 @@ static gy_status start_generation(run_keeper *keeper)
             who->lost_in = lost_in;
             GY_TRY(gy_launch_keeper_start(keeper, rank));
         } else if (who->socket >= 0) {
-            gy_status status = gy_launch_keeper_tell_place(keeper, rank);
+            gy_status status = gy_launch_keeper_send_place(keeper, rank);
             GY_TRY(status == GY_PEER ? GY_OK : status);
         }
     }
@@ -124,7 +124,7 @@ static void begin(void *arg, uint32_t generation)
     }
 }
 
-/* Nobody needs anybody any more, nor a rank that died meanwhile. */
+/* No rank needs another any more, not even one that died meanwhile. */
 static void over(void *arg)
 {
     run_keeper *keeper = arg;
@@ -133,8 +133,8 @@ static void over(void *arg)
     for (int rank = 0; rank < keeper->started; rank++) {
         run_rank *who = &keeper->ranks[rank];
         who->is_to_restart = who->is_loss_untold = false;
-        if (who->socket >= 0 && gy_launch_keeper_tell_place(keeper, rank) < 0) {
-            gy_debug("%s", gy_error_text()); /* it is about to be found dead */
+        if (who->socket >= 0 && gy_launch_keeper_send_place(keeper, rank) < 0) {
+            gy_debug("%s", gy_error_text()); /* the rank is dying, which the next round finds */
         }
     }
 }
@@ -151,7 +151,7 @@ bool gy_launch_keeper_restarts(run_keeper *keeper, int rank, const gy_run_end *e
 {
     run_rank *who = &keeper->ranks[rank];
     if (keeper->is_over) {
-        return true; /* it had done all */
+        return true; /* it had done all its work */
     }
     if (keeper->restarts_left == 0 || keeper->has_ended_well) {
         return false;
@@ -175,7 +175,7 @@ bool gy_launch_keeper_has_dead(const run_keeper *keeper)
     return false;
 }
 
-void gy_launch_keeper_look_at_restarts(run_keeper *keeper)
+void gy_launch_keeper_check_restarts(run_keeper *keeper)
 {
     bool has_all_done = keeper->options->on_failure == GY_RUN_RESTART;
     for (int rank = 0; rank < keeper->started && !keeper->is_ending; rank++) {

@@ -1,4 +1,5 @@
-/* The flight recorder of a run in a file: where the user says, else beside the last few. */
+/* Writes the flight record of a launch: to the file given by the user, else beside the last
+ * few. */
 #include "launch/launch_priv.h"
 
 #include "transport/recorder.h"
@@ -16,7 +17,7 @@ enum { KEPT_FILES = 16, LISTED_FILES = 4 * KEPT_FILES, NAME_BYTES = 64 };
 
 static const char name_begin[] = "flight-";
 
-/* Every folder of the path, for its owner alone. */
+/* Create every folder of the path, accessible to its owner only. */
 static bool make_folders(char *path)
 {
     for (char *at = path + 1; *at != '\0'; at++) {
@@ -63,7 +64,7 @@ static void remove_oldest(const char *folder)
     }
 }
 
-/* Whole or not at all. */
+/* Write the file atomically. */
 static gy_status write_flight(const gy_flight *flight, const char *path)
 {
     char part[4096];
@@ -87,7 +88,7 @@ static gy_status write_flight(const gy_flight *flight, const char *path)
     return status;
 }
 
-/* A new file of the user's folder. */
+/* A new file in the user's folder. */
 static gy_status choose_path(const gy_flight_head *head, char *path, size_t size_bytes)
 {
     GY_TRY(gy_launch_place_state_path(path, size_bytes));
@@ -103,7 +104,7 @@ static gy_status choose_path(const gy_flight_head *head, char *path, size_t size
                : gy_fail(GY_ARG, "the path of the flight recorder is too long");
 }
 
-/* Ranks that waited in vain, or were ended: not one that says itself what it lacks. */
+/* Did a rank hang or was it killed? A rank that reported its own cause needs no record. */
 static bool is_worth_a_file(const gy_flight *flight, bool is_violent)
 {
     int32_t status = flight->head.failure_status;

@@ -6,7 +6,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-/* Rank 0 keeps standard input; a terminal would stop it, since it is not in the foreground. */
+/* Rank 0 inherits standard input, unless that is a terminal, which would stop a process in the
+ * background. */
 static bool choose_input(int rank)
 {
     if (rank == 0 && !isatty(STDIN_FILENO)) {
@@ -22,10 +23,10 @@ static bool choose_outputs(const gy_spawn *spawn)
            (spawn->outputs[1] < 0 || dup2(spawn->outputs[1], STDERR_FILENO) >= 0);
 }
 
-/* In the child, up to exec. Returns only when something failed, with the reason in errno. */
+/* In the child, up to exec. Returns only after a failure, with the reason in errno. */
 static void become_rank(const gy_spawn *spawn, pid_t keeper)
 {
-    /* First this: if the keeper died before, its parent is another one by now. */
+    /* Set this first: if the keeper died before, the parent is already another process. */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) {
         return;
     }
@@ -37,10 +38,10 @@ static void become_rank(const gy_spawn *spawn, pid_t keeper)
         return;
     }
     if (spawn->cores != NULL) {
-        /* The cpuset may have shrunk meanwhile; an unbound rank is slower, not wrong. */
+        /* The cpuset may have shrunk meanwhile; an unbound rank is slower but correct. */
         (void)sched_setaffinity(0, sizeof(*spawn->cores), spawn->cores);
     }
-    /* Ranks are in groups of their own: writing to the terminal must not stop them. */
+    /* Each rank has its own process group: writing to the terminal must not stop it. */
     (void)signal(SIGTTOU, SIG_IGN);
     (void)signal(SIGPIPE, spawn->is_pipe_ignored ? SIG_IGN : SIG_DFL);
     if (sigprocmask(SIG_SETMASK, &spawn->mask, NULL) == 0) {
@@ -61,7 +62,7 @@ gy_status gy_spawn_rank(const gy_spawn *spawn, pid_t *process)
         (void)written;
         _exit(127);
     }
-    /* Also here, so that a signal to the group reaches it from now on. */
+    /* also in the parent, so that a signal to the group reaches the rank from now on */
     (void)setpgid(child, child);
     *process = child;
     return GY_OK;

@@ -1,4 +1,4 @@
-/* One rank of a run: its segment, its pipes and socket, its place. */
+/* Starts one rank: its segment, pipes, socket and place. */
 #include "launch/keeper_priv.h"
 
 #include "topo/topo.h"
@@ -30,7 +30,7 @@ gy_status gy_launch_keeper_take_net(run_keeper *keeper)
     return GY_OK;
 }
 
-/* A pipe for one of a rank's outputs: [0] read here without blocking, [1] the rank's. */
+/* A pipe for one of a rank's outputs: [0] read here without blocking, [1] for the rank. */
 static gy_status open_output(gy_launch_lines **lines, int rank, int to, int *write_end)
 {
     int pair[2];
@@ -133,7 +133,7 @@ gy_status gy_launch_keeper_start(run_keeper *keeper, int rank)
     return GY_OK;
 }
 
-gy_status gy_launch_keeper_tell_place(const run_keeper *keeper, int rank)
+gy_status gy_launch_keeper_send_place(const run_keeper *keeper, int rank)
 {
     gy_run_place place = place_of(keeper, rank);
     int socket = keeper->ranks[rank].socket;

@@ -1,4 +1,4 @@
-/* The first steps of a process that was started to serve. */
+/* The first steps of a process that another process started to serve. */
 #include "worker/serve_priv.h"
 
 #include <fcntl.h>
@@ -14,7 +14,7 @@ int gy_worker_serve(int socket, const gy_worker_ops *ops)
     gy_role role;
     int status = 1;
     GY_ASSERT(ops->run != NULL);
-    /* What this process starts is not started to serve. */
+    /* Processes that this one starts must not serve. */
     (void)unsetenv("GYRE_VERTEX");
     (void)fcntl(socket, F_SETFD, FD_CLOEXEC);
     if (gy_packet_receive(socket, &packet, true) < 0) {

@@ -1,4 +1,5 @@
-/* What runs in a process, in memory that its manager reads after its death. */
+/* Shared memory that shows what runs in a process; the manager reads it after the process's
+ * death. */
 #include "worker/board.h"
 
 #include <errno.h>

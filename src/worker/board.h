@@ -1,6 +1,4 @@
-/**
- * What runs in a process, seen from outside.
- */
+/** Shows from outside what runs in a process. */
 #ifndef GY_WORKER_BOARD_H
 #define GY_WORKER_BOARD_H
 
@@ -8,17 +6,23 @@
 
 #include <stdatomic.h>
 
-/** One line a thread of a vertex process, in memory that all share; no two in one cache line.
+/**
+ * One line for each thread of a vertex process, in shared memory; each has cache lines of its
+ * own.
  */
 typedef struct gy_board {
-    _Alignas(GY_CACHE_LINE) _Atomic uint32_t is_running; /* written last before, first after */
-    _Atomic uint32_t is_cut_off; /* its process ends, as its socket was closed or replaced */
+    /* Stored with release before the task runs, and cleared after it. */
+    _Alignas(GY_CACHE_LINE) _Atomic uint32_t is_running;
+    /* Its process ends because user code closed or replaced its socket. */
+    _Atomic uint32_t is_cut_off;
     uint32_t member;
     gy_attempt id;
-    _Alignas(16) uint8_t text[GY_BOARD_BYTES]; /* room flow's */
+    _Alignas(16) uint8_t text[GY_BOARD_BYTES]; /* opaque data of room flow */
 } gy_board;
 
-/** A memory file of lines for processes * threads. Its descriptor. GY_LIMIT */
+/**
+ * Create a memory file with lines for processes * threads, and return its descriptor. GY_LIMIT
+ */
 GY_MUST_CHECK gy_status gy_worker_boards_new(uint32_t lines, int *file);
 /** GY_NOMEM */
 GY_MUST_CHECK gy_status gy_worker_boards_map(int file, uint32_t lines, gy_board **boards);

@@ -1,10 +1,9 @@
 /*
- * The parent of a job's vertex processes.
- *
- * Nobody is left behind: each vertex process leads a group that is killed with it, adopts what
- * leaves the group, and hands that to the fork server when it dies. So every child of the fork
- * server that is no vertex process is an orphan of a dead one: it is killed, what it started is
- * adopted next, and so on until none is left.
+ * The fork server: the parent of a job's vertex processes. It leaves no process behind. Each
+ * vertex process leads a process group, which is killed with it, and is a subreaper: it adopts
+ * descendants that leave the group, and when it dies the fork server adopts them. So each child
+ * of the fork server that is no vertex process is an orphan of a dead one. The fork server
+ * kills it, adopts its children, and repeats this until none is left.
  */
 #include "worker/serve_priv.h"
 
@@ -22,42 +21,43 @@
 #include <unistd.h>
 
 enum {
-    ORPHAN_PASSES = 8,     /* then nobody may start anything until they are gone */
-    GRACE_NS = 2000000000, /* from the polite end to the other */
-    LAST_NS = 2000000000,  /* then it takes 10 s for all to be gone, or we go without them */
+    ORPHAN_PASSES = 8, /* passes over orphans after which no process may start a new one until
+                          all have ended */
+    GRACE_NS = 2000000000, /* from asking processes to end to killing them */
+    LAST_NS = 2000000000,  /* time after the first 10 s before giving up on the rest */
     LAST_ROUNDS = 5
 };
 
 typedef struct child {
-    pid_t process; /* 0: none */
+    pid_t process; /* 0: the slot is empty */
     uint32_t generation;
     bool has_news;
     gy_fork_server_news news;
 } child;
 
 typedef struct fork_server {
-    int socket, ended, boards; /* ended: readable when a child has ended */
-    int watch;                 /* breaks when the reaper is gone */
+    int socket, ended, boards; /* ended: a signalfd, readable when a child has ended */
+    int watch;                 /* the pipe to the reaper, which breaks when the reaper ends */
     const gy_role *role;
     const gy_sandbox_paths *sandbox;
     const gy_worker_ops *ops;
     child *children; /* (processes) */
     pid_t *spared;   /* (processes) */
-    pid_t name;      /* of the reaper, as the driver knows it */
+    pid_t name;      /* the reaper's process id, by which the driver knows this job */
     gy_limits limits;
-    sigset_t mask; /* as it was */
+    sigset_t mask; /* the signal mask before the fork server changed it */
     gy_env *env;
-    int passes; /* over orphans in a row that found some */
+    int passes; /* passes over orphans in a row that found some */
     bool is_told_to_end;
 } fork_server;
 
 /* ---- a new process ---- */
 
-/* In the child: what must hold before any code of a user runs. errno, 0 done. */
+/* In the child: set up what must hold before any user code runs. errno, 0: done. */
 static int become_vertex(const fork_server *here, pid_t parent,
                          const gy_fork_server_order *order, int log)
 {
-    /* First this: if the fork server died before, the parent is another one by now. */
+    /* Set this first: if the fork server died before, the parent is already another process. */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) {
         return errno;
     }
@@ -73,7 +73,7 @@ static int become_vertex(const fork_server *here, pid_t parent,
     return error != 0 ? error : pthread_sigmask(SIG_SETMASK, &here->mask, NULL);
 }
 
-/* The rest of a vertex process's life. */
+/* Run the vertex process to its end. */
 static int live(fork_server *here, pid_t parent, const gy_fork_server_order *order,
                 const int files[2])
 {
@@ -93,7 +93,7 @@ static int live(fork_server *here, pid_t parent, const gy_fork_server_order *ord
         close(files[1]);
     }
     if (error == ESRCH) {
-        return 1; /* whoever wanted it is gone */
+        return 1; /* the driver that ordered the process has ended */
     }
     if (error != 0) {
         gy_log_message("cannot set up a process of the job: %s", strerror(error));
@@ -113,14 +113,15 @@ static int live(fork_server *here, pid_t parent, const gy_fork_server_order *ord
     return status;
 }
 
-/* Fork for a slot. True: this is the child, *status its end. */
+/* Fork a process into a slot. True: this is the child, *status is its exit status. */
 static bool spawn(fork_server *here, const gy_fork_server_order *order, const int files[2],
                   int *status)
 {
     child *at = &here->children[order->slot];
     pid_t parent = getpid();
     fflush(NULL);
-    (void)gy_limits_is_over(&here->limits, order->slot); /* what came before is not his */
+    /* Kills before this process do not count against it. */
+    (void)gy_limits_is_over(&here->limits, order->slot);
     pid_t process = fork();
     if (process == 0) {
         *status = live(here, parent, order, files);
@@ -134,7 +135,8 @@ static bool spawn(fork_server *here, const gy_fork_server_order *order, const in
             .slot = order->slot, .generation = order->generation, .error = errno};
     } else {
         (void)setpgid(process,
-                      process); /* also here: to kill the group must not come too early */
+                      /* Here too: the group must exist first. */
+                      process);
     }
     return false;
 }
@@ -142,7 +144,7 @@ static bool spawn(fork_server *here, const gy_fork_server_order *order, const in
 static void kill_child(const fork_server *here, uint32_t slot)
 {
     pid_t process = here->children[slot].process;
-    if (process > 0) { /* not reaped, so the number is still its own */
+    if (process > 0) { /* the child is not reaped, so its process id is not reused */
         kill(-process, SIGKILL);
         kill(process, SIGKILL);
     }
@@ -159,7 +161,7 @@ static uint32_t slot_of(const fork_server *here, pid_t process)
     return slot;
 }
 
-/* Kill the children that are no vertex processes. True when there was one. */
+/* Kill the children that are no vertex processes. True: there was one. */
 static bool kill_orphans(const fork_server *here)
 {
     for (uint32_t slot = 0; slot < here->role->processes; slot++) {
@@ -168,12 +170,12 @@ static bool kill_orphans(const fork_server *here)
     return gy_worker_reap_kill(here->spared, here->role->processes, false) > 0;
 }
 
-/* Take the ends of all children that have ended; false: there is no child left. */
+/* Reap all children that have ended; false: there is no child left. */
 static bool reap(fork_server *here)
 {
     for (;;) {
         siginfo_t end = {.si_pid = 0};
-        /* First only look: while it is a zombie nobody else has its number. */
+        /* Only peek first: while the child is a zombie its process id is not reused. */
         if (waitid(P_ALL, 0, &end, WEXITED | WNOHANG | WNOWAIT) != 0) {
             return errno != ECHILD;
         }
@@ -199,7 +201,7 @@ static bool reap(fork_server *here)
     }
 }
 
-static void look_after_orphans(fork_server *here)
+static void watch_orphans(fork_server *here)
 {
     if (kill_orphans(here)) {
         if (++here->passes == ORPHAN_PASSES) {
@@ -213,8 +215,8 @@ static void look_after_orphans(fork_server *here)
     }
 }
 
-/* True: some could not be told yet. */
-static bool tell_news(fork_server *here)
+/* Send the news that wait. True: some could not be sent yet. */
+static bool report_news(fork_server *here)
 {
     for (uint32_t slot = 0; slot < here->role->processes; slot++) {
         child *at = &here->children[slot];
@@ -224,7 +226,7 @@ static bool tell_news(fork_server *here)
             if (sent < 0 && (errno == EAGAIN || errno == EINTR)) {
                 return true;
             }
-            at->has_news = false; /* nobody to tell it to: the next read says so */
+            at->has_news = false; /* the driver has ended: the next read finds out */
         }
     }
     return false;
@@ -234,7 +236,7 @@ static bool tell_news(fork_server *here)
 
 typedef enum turn { GO_ON, IS_CHILD, IS_OVER } turn;
 
-/* Do all that the driver has ordered. */
+/* Carry out all orders of the driver that have arrived. */
 static turn take_orders(fork_server *here, int *status)
 {
     for (;;) {
@@ -283,8 +285,8 @@ static void drain_ended(const fork_server *here)
     }
 }
 
-/* Until all children are gone: those of a driver that has said so may end by themselves first.
- */
+/* Wait until all children have ended; if the driver ended the job in order, they may first end
+ * by themselves. */
 static void end_all(fork_server *here)
 {
     int64_t begin_ns = gy_now_ns(here->env);
@@ -296,7 +298,7 @@ static void end_all(fork_server *here)
                 kill_child(here, slot);
             }
         }
-        look_after_orphans(here);
+        watch_orphans(here);
         drain_ended(here);
         if (!reap(here)) {
             return;
@@ -312,25 +314,26 @@ static void end_all(fork_server *here)
 
 static turn look_and_act(fork_server *here, int *status)
 {
-    bool is_waiting = tell_news(here);
+    bool is_waiting = report_news(here);
     struct pollfd looks[3] = {
         {.fd = here->socket, .events = (short)(POLLIN | (is_waiting ? POLLOUT : 0))},
         {.fd = here->ended, .events = POLLIN},
         {.fd = here->watch, .events = POLLIN}};
-    /* Orphans that have just been handed over are looked for again; else an event comes. */
+    /* Look for orphans again soon after a pass that found some; else wait for an event. */
     (void)poll(looks, 3, here->passes > 0 ? 5 : 10000);
     if (looks[2].revents != 0) {
-        return IS_OVER; /* nobody would look after what we leave */
+        return IS_OVER; /* the reaper has ended, so no process would clean up after this one */
     }
     if (looks[1].revents != 0 || here->passes > 0) {
         drain_ended(here);
         (void)reap(here);
-        look_after_orphans(here);
+        watch_orphans(here);
     }
     return looks[0].revents != 0 ? take_orders(here, status) : GO_ON;
 }
 
-/* Become the child of a reaper, block SIGCHLD and have it in a descriptor; memory, limits. */
+/* Fork off from the reaper, block SIGCHLD and read it from a descriptor; set up boards and
+ * limits. */
 static gy_status open_fork_server(fork_server *here)
 {
     sigset_t ended;
@@ -346,8 +349,8 @@ static gy_status open_fork_server(fork_server *here)
     if (here->ended < 0 || prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
         return gy_fail(GY_LIMIT, "cannot watch the processes of a job: %s", strerror(errno));
     }
-    here->children = gy_alloc_zero("worker.nursery", here->role->processes, sizeof(child));
-    here->spared = gy_alloc_zero("worker.nursery", here->role->processes, sizeof(pid_t));
+    here->children = gy_alloc_zero("worker.fork_server", here->role->processes, sizeof(child));
+    here->spared = gy_alloc_zero("worker.fork_server", here->role->processes, sizeof(pid_t));
     if (here->children == NULL || here->spared == NULL) {
         return GY_NOMEM;
     }
@@ -370,7 +373,7 @@ static void close_fork_server(fork_server *here)
 
 void gy_worker_fork_server_refuse(int socket)
 {
-    const gy_fork_server_news news = {.is_unwalled = true};
+    const gy_fork_server_news news = {.has_sandbox_failed = true};
     GY_ASSERT(socket >= 0);
     gy_log_message("%s", gy_error_text());
     if (send(socket, &news, sizeof(news), MSG_NOSIGNAL) != (ssize_t)sizeof(news)) {
@@ -415,7 +418,8 @@ int gy_worker_fork_server_run(int socket, const gy_role *role, const gy_sandbox_
     }
     if (opened == GY_OK) {
         end_all(&here);
-        gy_limits_forbid(&here.limits, false); /* this process may have to, at its exit */
+        /* The exit handlers of this process may need to start one. */
+        gy_limits_forbid(&here.limits, false);
         status = 0;
     }
     close_fork_server(&here);

@@ -1,11 +1,11 @@
 /*
- * Limits of a job's processes: control groups (version 1) where they can be made, else limits
- * of resources. A group holds whatever a vertex process starts, also what left its process
+ * Limits of a job's processes: control groups (version 1) where they can be created, else
+ * resource limits. A group holds all that a vertex process starts, even what leaves its process
  * group.
  *
- * Cost: 0.02 ms to join a group, as the one thread that one has just after a fork (`tasks`).
- * Who moves whole processes (`cgroup.procs`) waits for all cores of the machine to pass a quiet
- * point, 6 to 17 ms, and so does whoever forks meanwhile.
+ * Cost: 0.02 ms to join a group as a single thread (`tasks`), as just after a fork. Moving a
+ * whole process (`cgroup.procs`) waits 6 to 17 ms for all cores to pass a quiescent point, and
+ * so does any fork meanwhile.
  */
 #include "worker/limits.h"
 #include "base/base.h"
@@ -29,11 +29,12 @@ enum {
     TASKS_A_PROCESS = 256,
     TASKS_OF_A_USER = 16384,
     REMOVE_ROUNDS = 2000,
-    COLLECT_MOST = 64, /* groups, whoever is in them, at one look */
-    COLLECT_DEPTH = 3  /* a job that a job's process runs has its groups in that one's */
+    COLLECT_MOST = 64, /* groups to inspect in one collection, empty or not */
+    /* A job started by a process of another job has its groups below that job's. */
+    COLLECT_DEPTH = 3
 };
 
-/* Read a small file whole; its bytes, -1 it is not there. */
+/* Read a small file; its size in bytes, -1: it does not exist. */
 static ssize_t read_small(const char *path, char *text, size_t size)
 {
     int file = open(path, O_RDONLY | O_CLOEXEC);
@@ -68,8 +69,8 @@ static int write_number(const char *folder, const char *name, uint64_t value)
     return write_small(folder, name, text);
 }
 
-/* Where this process is under controller `name`, as far as it can be seen here. False: there is
- * no such controller. */
+/* The group of this process under controller `name`, as far as it is visible here. False: no
+ * such controller. */
 static bool find_place(const char *name, char folder[400])
 {
     char text[4096], want[32];
@@ -85,7 +86,8 @@ static bool find_place(const char *name, char folder[400])
             const char *inside = at + strlen(want);
             snprintf(folder, 400, "/sys/fs/cgroup/%s%.300s", name,
                      strcmp(inside, "/") == 0 ? "" : inside);
-            if (access(folder, W_OK) != 0) { /* in a container it may be told from outside */
+            /* In a container the path may be relative to the host's root. */
+            if (access(folder, W_OK) != 0) {
                 snprintf(folder, 400, "/sys/fs/cgroup/%s", name);
             }
             return true;
@@ -101,7 +103,7 @@ static void name_group(const char *place, pid_t fork_server, char out[512])
     snprintf(out, 512, "%.480s/%s%d", place, group_name, (int)fork_server);
 }
 
-/* The group of the job of `fork server`: beside where that process is. */
+/* The folder for the group of the job of `fork server`: beside that process's own group. */
 static bool find_folder(const char *name, pid_t fork_server, char out[512])
 {
     char place[400];
@@ -112,7 +114,8 @@ static bool find_folder(const char *name, pid_t fork_server, char out[512])
     return true;
 }
 
-/* An end to write to a group's file later, wherever this process may reach then. -1: none. */
+/* Open a group's file for a later write, when this process may no longer reach the path. -1:
+ * failed. */
 static int open_small(const char *folder, const char *name)
 {
     char path[600];
@@ -120,7 +123,7 @@ static int open_small(const char *folder, const char *name)
     return open(path, O_WRONLY | O_CLOEXEC);
 }
 
-/* Make a group; `folder` becomes "" when there can be none. */
+/* Create a group; `folder` becomes "" if this fails. */
 static void make_group(const char *name, pid_t fork_server, char folder[512])
 {
     if (!find_folder(name, fork_server, folder) ||
@@ -134,7 +137,7 @@ static void group_of(const gy_limits *limits, uint32_t slot, char out[560])
     snprintf(out, 560, "%s/%u", limits->memory, slot);
 }
 
-/* Lower one limit of resources, never above what it is. errno, 0 done. */
+/* Lower one resource limit, never raise it. errno, 0 done. */
 static int lower(__rlimit_resource_t resource, uint64_t most)
 {
     struct rlimit limit;
@@ -145,11 +148,11 @@ static int lower(__rlimit_resource_t resource, uint64_t most)
     return setrlimit(resource, &limit) == 0 ? 0 : errno;
 }
 
-/* What whoever has one thread writes "0" to, so as to be in a group. */
+/* A process with one thread joins a group by writing "0" to this file. */
 static const char joining[] = "tasks";
 
-/* The slot's group of memory, made or left there by an earlier process: what to write to so as
- * to enter it; -1: there is none. */
+/* Create the slot's memory group, or take the one of an earlier process. Returns a descriptor
+ * to write to in order to join; -1: failed. */
 static int make_memory(const gy_limits *limits, uint32_t slot)
 {
     char group[560];
@@ -158,7 +161,7 @@ static int make_memory(const gy_limits *limits, uint32_t slot)
         write_number(group, "memory.limit_in_bytes", limits->memory_bytes) != 0) {
         return -1;
     }
-    /* Swap counts too where the system counts it. */
+    /* Swap counts too where the kernel accounts for it. */
     (void)write_number(group, "memory.memsw.limit_in_bytes", limits->memory_bytes);
     return open_small(group, joining);
 }
@@ -208,9 +211,9 @@ int gy_limits_enter(const gy_limits *limits, uint32_t slot)
         return 0;
     }
 #if defined(GYRE_ASAN) || defined(GYRE_TSAN)
-    return 0; /* a sanitizer's shadow is many times as large */
+    return 0; /* a sanitizer's shadow memory is many times as large */
 #else
-    /* Not the address space: mapped inputs do not count. */
+    /* Not the address space, which would include mapped inputs. */
     return lower(RLIMIT_DATA, limits->memory_bytes);
 #endif
 }
@@ -246,7 +249,7 @@ void gy_limits_forbid(const gy_limits *limits, bool is_forbidden)
     }
 }
 
-/* Kill whoever is in a group; we are not. */
+/* Kill all processes of a group, of which this process is no member. */
 static void kill_all(const char *folder)
 {
     char path[600], text[16384];
@@ -263,7 +266,7 @@ static void kill_all(const char *folder)
     }
 }
 
-/* Remove a group, once nobody is in it: whoever still is gets killed. */
+/* Remove a group, after killing any process that is left in it. */
 static void remove_group(const char *folder)
 {
     for (int round = 0; rmdir(folder) != 0 && errno == EBUSY && round < REMOVE_ROUNDS;
@@ -273,7 +276,7 @@ static void remove_group(const char *folder)
     }
 }
 
-/* Remove the slots' groups of memory and the one above them. */
+/* Remove the slots' memory groups and their parent. */
 static void remove_memory(const char *folder, uint32_t processes)
 {
     char group[560];
@@ -305,7 +308,8 @@ void gy_limits_sweep(pid_t name, uint32_t processes)
 {
     char folder[512];
     if (find_folder("pids", name, folder)) {
-        (void)write_number(folder, "pids.max", 0); /* who is still there starts nobody */
+        /* A process that is still alive cannot start another. */
+        (void)write_number(folder, "pids.max", 0);
         remove_group(folder);
     }
     if (find_folder("memory", name, folder) && access(folder, F_OK) == 0) {
@@ -313,9 +317,9 @@ void gy_limits_sweep(pid_t name, uint32_t processes)
     }
 }
 
-/* ---- What nobody was left to remove ---- */
+/* ---- Groups whose owners were killed ---- */
 
-/* The process that a group is named by; 0: it is no group of ours. */
+/* The process that a group is named after; 0: the group is not Gyre's. */
 static pid_t named_by(const char *group)
 {
     const size_t size = sizeof(group_name) - 1;
@@ -327,7 +331,7 @@ static pid_t named_by(const char *group)
     return *end == '\0' && process <= INT_MAX ? (pid_t)process : 0;
 }
 
-/* A group and those in it, as far as nobody is in them. */
+/* Remove a group and its subgroups as far as they are empty. */
 static void remove_empty(const char *folder, int depth)
 {
     char inside[600];
@@ -346,9 +350,9 @@ static void remove_empty(const char *folder, int depth)
     (void)rmdir(folder);
 }
 
-/* Of a job that lives, in a container that shares this folder, say, the number may mean nobody
- * here. But somebody is in its group of processes, which therefore stays, and while that stays
- * its group of memory does. */
+/* The job may be alive in another PID namespace, say in a container that shares this folder,
+ * where its process id differs. But then its process group is not empty and stays, and so its
+ * memory group stays too. */
 static void collect(const char *place, const char *memory, int depth, int *left)
 {
     DIR *listing = opendir(place);

@@ -1,4 +1,4 @@
-/* What the processes of a job print. */
+/* The logs of a job's processes: standard output and standard error. */
 #include "worker/log.h"
 
 #include "base/disk.h"
@@ -12,7 +12,7 @@
 
 enum { TAIL_BYTES = 1024, TAIL_SHOWN = 240, PATH_BYTES = 4096 };
 
-/* "folder/name" */
+/* Writes "folder/name". */
 static bool path_in(const char *folder, const char *name, char out[PATH_BYTES])
 {
     return snprintf(out, PATH_BYTES, "%s/%s", folder, name) < PATH_BYTES;
@@ -38,7 +38,7 @@ int gy_worker_log_open(gy_env *env, const char *folder, uint32_t slot, uint32_t 
     return file;
 }
 
-/* The last line of `text` that is not blank, cut to what is worth showing. */
+/* Append the last line of `text` that is not empty, shortened for display. */
 static void add_last_line(char *text, size_t size_bytes, gy_text *out)
 {
     while (size_bytes > 0 && (uint8_t)text[size_bytes - 1] <= ' ') {
@@ -51,7 +51,7 @@ static void add_last_line(char *text, size_t size_bytes, gy_text *out)
     const bool is_cut = size_bytes - begin > TAIL_SHOWN;
     size_t size = is_cut ? TAIL_SHOWN : size_bytes - begin;
     while (is_cut && size > 0 && ((uint8_t)text[begin + size] & 0xC0) == 0x80) {
-        size--; /* not in the middle of a character */
+        size--; /* do not cut within a UTF-8 character */
     }
     for (size_t i = 0; i < size; i++) {
         char *at = &text[begin + i];

@@ -38,8 +38,8 @@ size_t gy_worker_reap_kill(const pid_t *spared, size_t count, bool takes_ends)
         if (is_spared(child, spared, count)) {
             continue;
         }
-        /* The number is still the child's: it is not reaped yet. A group that it joined may
-         * hold strangers, or us. */
+        /* The child is not reaped, so its process id is not reused. A group that it joined may
+         * contain other processes, or this one. */
         pid_t group = getpgid(child);
         if (group == child && group != getpgrp()) {
             kill(-group, SIGKILL);
@@ -65,7 +65,7 @@ bool gy_worker_reap_all(gy_env *env, gy_deadline deadline)
             reaped = waitpid(-1, NULL, WNOHANG);
         } while (reaped > 0 || (reaped < 0 && errno == EINTR));
         if (reaped < 0) {
-            return true; /* ECHILD */
+            return true; /* ECHILD: no child is left */
         }
         if (gy_now_ns(env) >= deadline.at_ns) {
             return false;

@@ -1,15 +1,14 @@
 /*
- * The reaper: the fork server's parent, which does nothing but wait for its end. Whoever of the
- * two is killed, the other one ends what is left:
+ * The reaper: the fork server's parent, which only waits for its end. If one of the two is
+ * killed, the other ends all that is left:
  *
  *     driver --exec--> reaper --fork--> fork server --fork--> vertex process 0, 1, ...
  *
- * When the fork server dies, its vertex processes die with it (parent-death signal) and what
- * they have left behind, daemons too, falls to the reaper, the next subreaper above. When the
- * reaper dies, the fork server sees its pipe close and ends as if the driver were gone. The
- * driver's socket stays open in both, so it closes when both are gone and nothing is left. Only
- * who kills both at once leaves daemons, and those only where no control group holds them and
- * no namespace of processes dies with its first one.
+ * When the fork server dies, its vertex processes die with it (parent-death signal), and the
+ * reaper, as the next subreaper, adopts the daemons that they left. When the reaper dies, the
+ * fork server sees its pipe close and ends as if the driver had ended. Both hold the driver's
+ * socket open, so it closes when both have ended and nothing is left. Daemons survive only if
+ * both are killed at once, and no control group or PID namespace holds them.
  */
 #include "worker/serve_priv.h"
 
@@ -27,9 +26,9 @@
 /* The reaper's whole life after the fork, but for its way out of main. */
 static void reap_all(pid_t fork_server, const gy_role *role)
 {
-    gy_limits_collect(); /* beside the job, which waits for none of it */
-    /* No deadline: the fork server lives as long as its job, and sees the driver's end itself.
-     */
+    gy_limits_collect(); /* concurrently with the job, which does not wait for it */
+    /* No deadline: the fork server lives as long as its job, and notices the driver's end
+     * itself. */
     while (waitpid(fork_server, NULL, 0) < 0 && errno == EINTR) {
     }
     gy_env *env = gy_env_real();

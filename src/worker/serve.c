@@ -1,10 +1,8 @@
 /*
- * A vertex process: one thread reads tasks ahead and tells that the process lives, also while
- * code of users runs; `threads` others run the tasks.
- *
- * Answers are gathered: whoever ends a task sends what has gathered when no task waits, when
- * there is enough of it, or when the reader is not looking after it (it looks every LOOK_MS
- * while tasks wait, so that no answer lies behind a long task).
+ * A vertex process. One thread reads tasks in advance and sends heartbeats, also while user
+ * code runs; `threads` others run the tasks. Answers are batched: a runner that finishes a task
+ * sends them when no task waits, when there are enough, or when the reader is not checking (it
+ * checks every LOOK_MS while tasks wait, so that no answer waits behind a long task).
  *
  * Locks: `lock` (the queue) before `out_lock` (the answers); never both.
  */
@@ -20,9 +18,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const double leave_seconds = 0.1; /* for a task that runs at the end */
+static const double leave_seconds = 0.1; /* time for a running task to end at shutdown */
 enum {
-    QUEUE_MAX = 4096, /* tasks: the manager sends far fewer */
+    QUEUE_MAX = 4096, /* tasks; the manager sends far fewer */
     READ_BYTES = 64 << 10,
     GATHER_ANSWERS = 16,
     GATHER_BYTES = 64 << 10,
@@ -47,15 +45,16 @@ typedef struct runner {
     uint32_t member;
     bool is_running;
     _Atomic bool is_cancelled;
-    /* with `lock`: the answer to what it asked last */
+    /* with `lock`: the answer to its last question */
     uint32_t asked; /* a member */
     char words[GY_WORKER_WORDS_BYTES + 1];
-    size_t word_bytes; /* 0: none came */
+    size_t word_bytes; /* 0: no answer has come */
 } runner;
 
 typedef struct server {
     const gy_worker_serving *serving;
-    struct stat socket; /* as it was: code of users may put something else in its place */
+    /* Its identity at the start: user code may put another file in its place. */
+    struct stat socket;
     gy_env *env;
     gy_mutex lock;
     gy_cond has_task, is_idle;
@@ -67,10 +66,10 @@ typedef struct server {
     _Atomic bool is_watched;
     gy_mutex out_lock;
     gy_text out GY_GUARDED(out_lock);
-    _Atomic uint32_t gathered; /* changed with out_lock */
-    _Atomic int64_t told_ns;   /* of the last bytes sent */
-    _Atomic bool is_broken;    /* the other end is gone */
-    uint8_t *in;               /* (room) read, not understood yet; the reader's */
+    _Atomic uint32_t gathered;   /* bytes of batched answers; changed with out_lock */
+    _Atomic int64_t reported_ns; /* when the last bytes were sent */
+    _Atomic bool is_broken;      /* the other end has closed */
+    uint8_t *in;                 /* (room) received, not parsed yet; used by the reader only */
     size_t in_bytes, in_room;
 } server;
 
@@ -83,8 +82,8 @@ static bool is_socket_ours(const server *here)
            now.st_dev == here->socket.st_dev;
 }
 
-/* The boards say why the process ends, and who did it: the task of `line`; NULL: any that ran
- * last in a thread, whose answer may be lost with the socket. */
+/* End the process, and record on the boards why and which task caused it: that of `line`; NULL:
+ * any that ran last in a thread, whose answer may be lost with the socket. */
 static _Noreturn void end_cut_off(const server *here, const gy_board *line)
 {
     for (uint32_t i = 0; i < here->serving->threads; i++) {
@@ -99,15 +98,14 @@ static _Noreturn void end_cut_off(const server *here, const gy_board *line)
 
 /* ---- answers ---- */
 
-/* The socket does not block, so that code of users which reads from it by mistake is not left
- * waiting there. */
+/* The socket does not block, so that user code that reads from it erroneously does not hang. */
 static void wait_for_room(const server *here)
 {
     struct pollfd look = {.fd = here->serving->socket, .events = POLLOUT};
     (void)poll(&look, 1, BEAT_MS);
 }
 
-/* Send all that has gathered; waits until the manager's side takes it, or is gone. */
+/* Send all batched answers; waits until the manager's side takes them or has ended. */
 static void send_gathered(server *here) GY_REQUIRES(here->out_lock)
 {
     size_t sent = 0;
@@ -125,13 +123,13 @@ static void send_gathered(server *here) GY_REQUIRES(here->out_lock)
             here->is_broken = true;
         }
     }
-    if (here->out.status < 0) { /* an answer is lost: the manager must not wait for it */
+    if (here->out.status < 0) { /* an answer is lost, and the manager must not wait for it */
         here->is_broken = true;
         (void)shutdown(here->serving->socket, SHUT_RDWR);
     }
     here->out.size_bytes = 0;
     here->gathered = 0;
-    here->told_ns = gy_now_ns(here->env);
+    here->reported_ns = gy_now_ns(here->env);
 }
 
 static void tell(server *here, const gy_wire *message, bool is_urgent)
@@ -147,7 +145,7 @@ static void tell(server *here, const gy_wire *message, bool is_urgent)
     gy_mutex_unlock(&here->out_lock);
 }
 
-/* FAILED's body is the board, then the words. */
+/* The body of FAILED is the board, then the reason. */
 static void tell_failure(server *here, const gy_wire *start, const void *board,
                          const gy_worker_answer *answer)
 {
@@ -168,7 +166,7 @@ static void tell_failure(server *here, const gy_wire *start, const void *board,
 
 /* ---- runners ---- */
 
-/* The next task; false: this is the end. */
+/* Take the next task; false: the process ends. */
 static bool take(server *here, runner *self, waiting *task)
 {
     gy_mutex_lock(&here->lock);
@@ -177,7 +175,7 @@ static bool take(server *here, runner *self, waiting *task)
         gy_cond_signal(&here->is_idle);
     }
     while (here->count == 0 && !here->has_ended) {
-        /* Ends: the reader sees its socket close and wakes all. */
+        /* No deadline: at the end the reader sees its socket close and wakes all. */
         (void)gy_cond_wait(&here->has_task, &here->lock, GY_NEVER);
     }
     bool is_there = !here->has_ended;
@@ -185,7 +183,8 @@ static bool take(server *here, runner *self, waiting *task)
         *task = here->queue[here->head];
         here->head = (here->head + 1) % QUEUE_MAX;
         here->count--;
-        here->head = here->count == 0 ? 0 : here->head; /* stays in the cache */
+        /* Start at index 0 again, which is in the cache. */
+        here->head = here->count == 0 ? 0 : here->head;
         self->id = task->start.id;
         self->member = task->start.member;
         self->asked = GY_NONE;
@@ -212,7 +211,7 @@ static void run_task(server *here, runner *self, const waiting *task)
     memset(board->text, 0, sizeof(board->text));
     board->id = task->start.id;
     board->member = task->start.member;
-    /* Pairs with the manager's side, which reads after this process's death. */
+    /* Pairs with the manager's side, which reads it after this process's death. */
     atomic_store_explicit(&board->is_running, 1, memory_order_release);
     int64_t begin_ns = gy_now_ns(here->env);
     ops->run(ops->arg, &given, &self->is_cancelled, &answer);
@@ -245,7 +244,7 @@ static void run_task(server *here, runner *self, const waiting *task)
     gy_text_free(&answer.reason);
 }
 
-void gy_worker_tell(const gy_worker_task *task, const void *words, size_t size_bytes)
+void gy_worker_publish(const gy_worker_task *task, const void *words, size_t size_bytes)
 {
     const runner *self = task->runner;
     GY_ASSERT(size_bytes > 0 && size_bytes <= GY_WORKER_WORDS_BYTES);
@@ -282,8 +281,8 @@ gy_status gy_worker_ask(const gy_worker_task *task, uint32_t member,
     return got > 0 ? GY_OK : GY_AGAIN;
 }
 
-void gy_worker_say(const gy_worker_task *task, const void *text, size_t size_bytes,
-                   int exit_status)
+void gy_worker_output(const gy_worker_task *task, const void *text, size_t size_bytes,
+                      int exit_status)
 {
     const runner *self = task->runner;
     tell(self->server,
@@ -311,7 +310,7 @@ void gy_worker_trace(const gy_worker_task *task, const void *rows, size_t size_b
     }
 }
 
-/* Code of users ended the thread that ran it: nobody would answer for its task. */
+/* User code ended the thread that ran it, so no thread would answer for its task. */
 static void end_thread(void *arg)
 {
     (void)arg;
@@ -324,7 +323,7 @@ static void *run_tasks(void *arg)
     runner *self = arg;
     server *here = self->server;
     waiting task;
-    sigset_t none; /* code of users has its faults and handlers as in a program of its own */
+    sigset_t none; /* user code has the fault signals and handlers of an ordinary program */
     sigemptyset(&none);
     GY_ASSERT(pthread_sigmask(SIG_SETMASK, &none, NULL) == 0);
     while (take(here, self, &task)) {
@@ -394,7 +393,7 @@ static void cancel(server *here, const gy_wire *message)
     gy_mutex_unlock(&here->lock);
 }
 
-/* An answer for the member that asked, unless it asks another by now. */
+/* Deliver an answer to the member that asked, unless it has asked for another member since. */
 static gy_status answer(server *here, const gy_wire *message)
 {
     if (message->body_bytes == 0 || message->body_bytes > GY_WORKER_WORDS_BYTES) {
@@ -443,8 +442,8 @@ static gy_status hear(server *here, const gy_wire *message)
     return gy_fail(GY_FORMAT, "message %d is none for a vertex process", (int)message->kind);
 }
 
-/* Understand what has come. */
-static gy_status hear_all(server *here)
+/* Handle all messages received so far. */
+static gy_status handle_all(server *here)
 {
     size_t at = 0, used = 0;
     gy_status status = GY_OK;
@@ -464,7 +463,7 @@ static gy_status hear_all(server *here)
     return status;
 }
 
-/* Read once. GY_AGAIN: nothing was there; GY_PEER the end */
+/* Read once. GY_AGAIN: no data; GY_PEER: the end */
 static gy_status read_some(server *here)
 {
     if (!is_socket_ours(here)) {
@@ -479,10 +478,10 @@ static gy_status read_some(server *here)
         return GY_PEER;
     }
     here->in_bytes += (size_t)got;
-    return hear_all(here);
+    return handle_all(here);
 }
 
-/* What has gathered and is behind a long task; a heartbeat when nothing was said for a while.
+/* Send answers that wait behind a long task, and a heartbeat when nothing was sent for a while.
  */
 static void look_after(server *here)
 {
@@ -491,12 +490,12 @@ static void look_after(server *here)
         send_gathered(here);
     }
     gy_mutex_unlock(&here->out_lock);
-    if (gy_now_ns(here->env) - here->told_ns >= (int64_t)BEAT_MS * 1000000) {
+    if (gy_now_ns(here->env) - here->reported_ns >= (int64_t)BEAT_MS * 1000000) {
         tell(here, &(gy_wire){.kind = GY_WIRE_ALIVE}, true);
     }
 }
 
-/* Until the other end is gone, or something came that is no message. */
+/* Read until the other end closes, or invalid data arrive. */
 static gy_status read_all(server *here)
 {
     gy_status status = GY_OK;
@@ -506,7 +505,7 @@ static gy_status read_all(server *here)
         struct pollfd look = {.fd = here->serving->socket, .events = POLLIN};
         if (poll(&look, 1, is_watched ? LOOK_MS : BEAT_MS) > 0) {
             status = read_some(here);
-            if (gy_now_ns(here->env) - here->told_ns >= (int64_t)BEAT_MS * 1000000) {
+            if (gy_now_ns(here->env) - here->reported_ns >= (int64_t)BEAT_MS * 1000000) {
                 look_after(here);
             }
         } else {
@@ -524,7 +523,7 @@ static gy_status start_runners(server *here)
         runner *one = &here->runners[i];
         *one = (runner){.server = here, .board = &here->serving->boards[i]};
         atomic_store_explicit(&one->board->is_running, 0, memory_order_relaxed);
-        one->board->id.task = GY_NONE; /* nothing ran here */
+        one->board->id.task = GY_NONE; /* no task ran in this thread */
         GY_TRY(gy_thread_start(&one->thread, "vertex", run_tasks, one));
     }
     return GY_OK;
@@ -539,8 +538,8 @@ static bool is_any_running(const server *here) GY_REQUIRES(here->lock)
     return i < here->serving->threads;
 }
 
-/* What runs when the socket ends may be why: it shut it down, and the manager's side learns
- * that from the boards, which an answer does not clear that is not heard. */
+/* A task that runs when the socket ends may be the cause, by shutting it down. The manager's
+ * side learns this from the boards, which an answer that does not arrive leaves set. */
 static void mark_running(server *here)
 {
     gy_mutex_lock(&here->lock);
@@ -553,11 +552,11 @@ static void mark_running(server *here)
     gy_mutex_unlock(&here->lock);
 }
 
-/* End the runners. A task that runs is of no use any more: it is cancelled, and the process
- * ends under one that does not look at its flag. */
+/* End the runners. The result of a running task is no longer needed: cancel it, and end the
+ * process if the task ignores its flag. */
 static void end_runners(server *here, int status)
 {
-    mark_running(here); /* should the manager's side be there after all */
+    mark_running(here); /* in case the manager's side is alive after all */
     gy_deadline last = gy_env_deadline(here->env, leave_seconds);
     gy_status waited = GY_OK;
     gy_mutex_lock(&here->lock);
@@ -607,7 +606,7 @@ int gy_worker_serve_tasks(const gy_worker_serving *serving)
     here.in = gy_alloc("worker.serve", READ_BYTES);
     gy_status status = GY_NOMEM;
     if (here.queue != NULL && here.runners != NULL && here.in != NULL) {
-        here.told_ns = gy_now_ns(here.env);
+        here.reported_ns = gy_now_ns(here.env);
         GY_ASSERT(fstat(serving->socket, &here.socket) == 0 &&
                   fcntl(serving->socket, F_SETFL, O_NONBLOCK) == 0);
         status = start_runners(&here);

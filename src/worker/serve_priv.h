@@ -1,6 +1,4 @@
-/**
- * What the files of the processes' side tell each other.
- */
+/** Shared by the files that run in the job's processes. */
 #ifndef GY_WORKER_SERVE_PRIV_H
 #define GY_WORKER_SERVE_PRIV_H
 
@@ -12,8 +10,11 @@
 
 /* ---- reaper.c: the parent of the fork server ---- */
 
-/** Fork: the child returns and is the fork server, *watch breaks when its reaper is gone; this
- * process returns GY_DONE, once all that is left of the child is gone. GY_LIMIT */
+/**
+ * Fork. The child returns and becomes the fork server; *watch breaks when its reaper ends. This
+ * process does not return: it ends with its child's status, after all processes left by the
+ * child have ended. GY_LIMIT
+ */
 GY_MUST_CHECK gy_status gy_worker_reaper_split(const gy_role *role, int *watch);
 
 /* ---- serve.c: a vertex process ---- */
@@ -25,8 +26,10 @@ typedef struct gy_worker_serving {
     const gy_worker_ops *ops;
 } gy_worker_serving;
 
-/** Serve until the other end closes; an exit status. Does not return while a task runs: the
- * process ends then. */
+/**
+ * Serve until the other end closes; an exit status. While a task runs it does not return but
+ * ends the process.
+ */
 int gy_worker_serve_tasks(const gy_worker_serving *serving);
 
 #endif

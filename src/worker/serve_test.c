@@ -1,6 +1,6 @@
-/* Goal: a vertex process answers every task once, hears a cancel whether the task waits or
- * runs, is heard while code of users runs, and ends with its manager. This test is the manager.
- */
+/* Goal: a vertex process answers every task once, obeys a cancel whether the task waits or
+ * runs, sends heartbeats while user code runs, and ends with its manager. This test plays the
+ * manager. */
 #include "worker/serve_priv.h"
 
 #include "gy_test.h"
@@ -14,13 +14,13 @@ typedef struct fixture {
     gy_worker_serving serving;
     gy_board *boards;
     int boards_file, socket, status;
-    _Atomic bool may_go; /* what tasks that wait wait for */
+    _Atomic bool may_go; /* releases the tasks that wait */
     _Atomic int running;
     uint8_t in[1 << 18];
     size_t in_bytes, at;
 } fixture;
 
-/* "wait": until it may go or is cancelled; "fail": fails; else done, with the message as
+/* "wait": until released or cancelled; "fail": fails; else succeeds, with the message as
  * report. */
 static void run(void *arg, const gy_worker_task *task, const _Atomic bool *is_cancelled,
                 gy_worker_answer *answer)
@@ -90,7 +90,7 @@ static void order(fixture *here, gy_wire_kind kind, uint32_t task, const char *b
                           .body_bytes = strlen(body)});
 }
 
-/* The next message but heartbeats, unless one is wanted. */
+/* The next message; heartbeats are skipped unless one is wanted. */
 static gy_wire hear(fixture *here, bool is_beat_wanted)
 {
     gy_env *env = gy_env_real();
@@ -173,7 +173,7 @@ GY_TEST(test_tasks_are_answered)
     assert_int_equal(finish(&here), 0);
 }
 
-/* An answer does not wait for the long task that comes after it. */
+/* An answer does not wait for the end of a long task that follows. */
 GY_TEST(test_no_answer_lies_behind_a_long_task)
 {
     static fixture here;
@@ -184,7 +184,7 @@ GY_TEST(test_no_answer_lies_behind_a_long_task)
     order(&here, GY_WIRE_START, 1, "wait");
     order(&here, GY_WIRE_START, 2, "x");
     assert_int_equal(hear(&here, false).id.task, 0);
-    assert_int_equal(hear(&here, true).kind, GY_WIRE_ALIVE); /* while it runs */
+    assert_int_equal(hear(&here, true).kind, GY_WIRE_ALIVE); /* while the task runs */
     atomic_store(&here.may_go, true);
     assert_int_equal(hear(&here, false).id.task, 1);
     assert_int_equal(hear(&here, false).id.task, 2);
@@ -202,7 +202,7 @@ GY_TEST(test_cancel)
     order(&here, GY_WIRE_START, 1, "x");
     order(&here, GY_WIRE_START, 2, "x");
     order(&here, GY_WIRE_CANCEL, 1, "");
-    order(&here, GY_WIRE_CANCEL, 7, ""); /* of one that it never had */
+    order(&here, GY_WIRE_CANCEL, 7, ""); /* of a task that the process never had */
     order(&here, GY_WIRE_CANCEL, 0, "");
     gy_wire first = hear(&here, false), second = hear(&here, false);
     assert_int_equal(first.id.task, 0);
@@ -210,7 +210,7 @@ GY_TEST(test_cancel)
     assert_int_equal(second.id.task, 1);
     assert_int_equal(second.cause, GY_CAUSE_CANCELLED);
     assert_int_equal(hear(&here, false).kind, GY_WIRE_DONE);
-    assert_int_equal(atomic_load(&here.running), 2); /* the cancelled one never ran */
+    assert_int_equal(atomic_load(&here.running), 2); /* the cancelled task never ran */
     assert_int_equal(finish(&here), 0);
 }
 
@@ -240,7 +240,7 @@ GY_TEST(test_nonsense_ends_it)
     gy_worker_ops ops;
     start(&here, &ops, 1);
     greet(&here);
-    tell(&here, &(gy_wire){.kind = GY_WIRE_READY}); /* that is for it to say */
+    tell(&here, &(gy_wire){.kind = GY_WIRE_READY}); /* only the process may send READY */
     gy_thread_join(&here.thread);
     assert_int_equal(finish(&here), 1);
     start(&here, &ops, 1);
@@ -249,7 +249,7 @@ GY_TEST(test_nonsense_ends_it)
     assert_int_equal(finish(&here), 1);
 }
 
-/* A message that is larger than what is read at once, and one that comes byte by byte. */
+/* A message larger than one read, and one that arrives byte by byte. */
 GY_TEST(test_pieces)
 {
     static fixture here;

@@ -1,4 +1,4 @@
-/* Another process of this program, and the packets that go to it. */
+/* Starts another process of this program, and sends packets to it. */
 #include "worker/start.h"
 #include "base/base.h"
 #include "worker/worker.h"
@@ -28,8 +28,8 @@ int gy_worker_socket(void)
                                                                               : -1;
 }
 
-/* An environment with GYRE_VERTEX set to `socket`; the text lies in `setting`. NULL: no
- * memory. */
+/* An environment with GYRE_VERTEX set to `socket`; the text lies in `setting`. NULL: no memory.
+ */
 static char **list_environment(char *const *from, char setting[32], int socket)
 {
     size_t count = 0, kept = 0;
@@ -50,8 +50,9 @@ static char **list_environment(char *const *from, char setting[32], int socket)
     return list;
 }
 
-/* posix_spawn with the child's socket at one number in both, standard input empty, a group of
- * its own (a terminal's signals are for us) and no signal blocked. errno, 0 done. */
+/* posix_spawn with the child's socket at the same number in both processes, empty standard
+ * input, its own process group (so that a terminal's signals reach only this process) and no
+ * blocked signals. errno, 0 done. */
 static int spawn(const gy_worker_start *start, int socket, char *const *environment,
                  pid_t *process)
 {
@@ -76,7 +77,7 @@ static int spawn(const gy_worker_start *start, int socket, char *const *environm
         posix_spawnattr_setsigdefault(&attributes, &all);
         error =
             posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-        /* A copy onto itself: kept open over exec. */
+        /* A dup onto itself clears close-on-exec. */
         error = error != 0 ? error : posix_spawn_file_actions_adddup2(&files, socket, socket);
         if (error == 0 && start->directory != NULL) {
             error = posix_spawn_file_actions_addchdir_np(&files, start->directory);
@@ -156,7 +157,7 @@ gy_status gy_packet_send(int socket, const gy_packet *packet)
     return gy_fail(GY_PEER, "cannot send to a process of the job: %s", strerror(errno));
 }
 
-/* Take the descriptors out of a message; more than fit are closed. */
+/* Take the descriptors out of a message; close those that do not fit. */
 static void take_files(struct msghdr *message, gy_packet *packet)
 {
     packet->file_count = 0;
@@ -197,7 +198,7 @@ gy_status gy_packet_receive(int socket, gy_packet *packet, bool is_waiting)
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
         return GY_AGAIN;
     }
-    if (got <= 0) { /* a reset is an end too: whoever was there is gone */
+    if (got <= 0) { /* a reset connection is an end too */
         return gy_fail(GY_PEER, "a process of the job has closed its socket");
     }
     take_files(&message, packet);
@@ -208,9 +209,9 @@ gy_status gy_packet_receive(int socket, gy_packet *packet, bool is_waiting)
     return GY_OK;
 }
 
-/* Until it has ended, or about that time; where the kernel tells of no single child's end, a
- * millisecond. */
-static void look_at_child(gy_env *env, int end, gy_deadline deadline)
+/* Wait until the child has ended, or until about that time; without a pidfd, for a millisecond.
+ */
+static void check_child(gy_env *env, int end, gy_deadline deadline)
 {
     struct pollfd look = {.fd = end, .events = POLLIN};
     int64_t left_ns = deadline.at_ns - gy_now_ns(env);
@@ -232,7 +233,7 @@ int gy_worker_child_wait(gy_env *env, pid_t child, gy_deadline deadline)
             kill(child, SIGKILL);
             is_killed = true;
         }
-        look_at_child(env, end, deadline);
+        check_child(env, end, deadline);
     }
     if (end >= 0) {
         close(end);

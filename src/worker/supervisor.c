@@ -1,4 +1,4 @@
-/* Orders to a fork server, and what is left behind it. */
+/* Sends orders to a fork server, and cleans up after it. */
 #include "worker/supervisor.h"
 
 #include "worker/limits.h"
@@ -13,11 +13,12 @@
 #include <unistd.h>
 
 enum {
-    FORK_SERVERS_MAX = 16,  /* that are killed, in one job */
-    SOCKET_BYTES = 1 << 20, /* asked for; the system may give less */
+    FORK_SERVERS_MAX = 16,  /* fork servers that may die in one job */
+    SOCKET_BYTES = 1 << 20, /* requested size; the kernel may grant less */
     CLOSE_SECONDS = 20
 };
-static const double leave_seconds = 0.1; /* from the end of its socket to its own */
+/* From the end of the fork server's socket to its exit. */
+static const double leave_seconds = 0.1;
 
 gy_status gy_supervisor_open(gy_supervisor *supervisor)
 {
@@ -29,7 +30,7 @@ gy_status gy_supervisor_open(gy_supervisor *supervisor)
     return gy_worker_boards_map(supervisor->boards_file, lines, &supervisor->boards);
 }
 
-/* Its role, and behind it the paths of its sandbox. */
+/* Send its role, followed by the paths of its sandbox. */
 static gy_status send_role(gy_supervisor *supervisor)
 {
     const gy_sandbox *sandbox = supervisor->sandbox;
@@ -62,10 +63,10 @@ gy_status gy_supervisor_start(gy_supervisor *supervisor)
         return gy_fail(GY_LIMIT, "the fork server of the job was killed %d times",
                        FORK_SERVERS_MAX);
     }
-    if (supervisor->is_unwalled) {
+    if (supervisor->has_sandbox_failed) {
         return gy_fail(GY_STATE, "cannot sandbox the job's processes: see standard error");
     }
-    GY_TRY(GY_GROW("worker.nursery", supervisor->fork_servers, supervisor->fork_server_room,
+    GY_TRY(GY_GROW("worker.fork_server", supervisor->fork_servers, supervisor->fork_server_room,
                    supervisor->fork_server_count + 1));
     GY_TRY(gy_worker_start_self(&supervisor->start, &supervisor->socket,
                                 &supervisor->fork_servers[supervisor->fork_server_count]));
@@ -110,7 +111,7 @@ void gy_supervisor_kill(const gy_supervisor *supervisor, uint32_t slot, uint32_t
         .kind = GY_FORK_SERVER_KILL, .slot = slot, .generation = generation};
     if (gy_packet_send(supervisor->socket,
                        &(gy_packet){.data = &order, .size_bytes = sizeof(order)}) < 0) {
-        /* A fork server that is gone has taken it along, which its socket will tell. */
+        /* A fork server that has ended took the process with it; its socket reports this. */
         gy_debug("cannot kill process %u: %s", slot, gy_error_text());
     }
 }
@@ -123,8 +124,8 @@ gy_status gy_supervisor_handle(gy_supervisor *supervisor, gy_fork_server_news *n
         (packet.size_bytes != sizeof(*news) || news->slot >= supervisor->role.processes)) {
         return gy_fail(GY_PEER, "the fork server of the job sent a malformed message");
     }
-    if (status == GY_OK && news->is_unwalled) {
-        supervisor->is_unwalled = true;
+    if (status == GY_OK && news->has_sandbox_failed) {
+        supervisor->has_sandbox_failed = true;
         return gy_fail(GY_PEER, "the fork server of the job cannot be sandboxed");
     }
     return status < 0 ? GY_PEER : status;
@@ -192,14 +193,14 @@ int gy_supervisor_lost(gy_supervisor *supervisor)
     pid_t process = supervisor->fork_servers[supervisor->fork_server_count - 1];
     close(supervisor->socket);
     supervisor->socket = -1;
-    /* Its reaper closes the socket with its last step. */
+    /* The reaper closes the socket as its last step. */
     int status = gy_worker_child_wait(supervisor->env, process,
                                       gy_env_deadline(supervisor->env, leave_seconds));
     gy_limits_sweep(process, supervisor->role.processes);
     return status;
 }
 
-/* Its socket ends when all it had is gone. */
+/* The fork server's socket ends when all its processes have ended. */
 static void wait_for_fork_server(gy_supervisor *supervisor)
 {
     gy_deadline last = gy_env_deadline(supervisor->env, CLOSE_SECONDS);

@@ -14,7 +14,7 @@ typedef struct head {
 
 static_assert(sizeof(head) == GY_WIRE_HEAD_BYTES, "the head has no gaps");
 
-enum { MARK = 0x47795631 }; /* tells scribbled bytes from a head */
+enum { MARK = 0x47795631 }; /* distinguishes a head from overwritten memory */
 
 void gy_wire_add(gy_text *out, const gy_wire *message)
 {
@@ -39,7 +39,7 @@ void gy_wire_add(gy_text *out, const gy_wire *message)
     }
 }
 
-/* What is wrong with a head; NULL: nothing. */
+/* The error in a head; NULL: none. */
 static const char *wrong_with(const head *first)
 {
     bool is_failed = first->kind == GY_WIRE_FAILED;

@@ -1,11 +1,12 @@
-/* Fuzz target: any bytes, in any pieces, give messages within their lengths or a failure. */
+/* Fuzz target: arbitrary bytes in arbitrary pieces give messages within their lengths, or a
+ * failure. */
 #include "worker/wire.h"
 
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Read a message as its owner would: all of its body. */
+/* Read all bytes of a message's body. */
 static uint64_t read_all(const gy_wire *message)
 {
     uint64_t sum = (uint64_t)message->kind + message->id.task;
@@ -16,7 +17,7 @@ static uint64_t read_all(const gy_wire *message)
         sum += body[i];
     }
 #ifdef GYRE_PLANTED_BUG
-    /* room for a body of 16 bytes: the length is believed */
+    /* room for a body of 16 bytes only, whatever the length says */
     uint8_t *copy = gy_alloc("fuzz", 16);
     for (size_t i = 0; copy != NULL && i < message->body_bytes; i++) {
         ((volatile uint8_t *)copy)[i] = body[i];
@@ -26,8 +27,8 @@ static uint64_t read_all(const gy_wire *message)
     return sum;
 }
 
-/* The first byte says how long the pieces are; a heap copy of exactly what has come, so that a
- * read past it is seen. */
+/* The first byte is the size of the pieces. The received bytes are copied to a heap block of
+ * exactly their size, so that a sanitizer sees a read past the end. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 1) {
@@ -57,6 +58,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         }
     }
     gy_free(all);
-    __asm__ volatile("" : : "r"(sum)); /* the reads count */
+    __asm__ volatile("" : : "r"(sum)); /* prevent the compiler from removing the reads */
     return 0;
 }

@@ -1,4 +1,5 @@
-/* Goal: messages come out as they went in, in any pieces, and what is no message is refused. */
+/* Goal: messages are parsed as they were written, in pieces of any size, and invalid ones are
+ * refused. */
 #include "worker/wire.h"
 
 #include "gy_test.h"
@@ -45,7 +46,8 @@ GY_TEST(test_messages_come_back)
         gy_wire expected = sample(i, bodies[i]), message;
         size_t used = 0, all = GY_WIRE_HEAD_BYTES + strlen(bodies[i]);
         const uint8_t *data = (const uint8_t *)text.data + at;
-        for (size_t part = 0; part < all; part++) { /* any piece is not whole, and says so */
+        /* Each proper part is reported as incomplete. */
+        for (size_t part = 0; part < all; part++) {
             assert_int_equal(gy_wire_next(data, part, &message, &used), GY_AGAIN);
             assert_true(used > part && used <= all);
         }
@@ -58,7 +60,7 @@ GY_TEST(test_messages_come_back)
     gy_text_free(&text);
 }
 
-/* Each byte of the head changed in turn: a message within its bytes, or a refusal. */
+/* Flip each bit of the head in turn: a message within its bytes, or a refusal. */
 GY_TEST(test_changed_heads_are_refused)
 {
     gy_text text = {.data = NULL};
@@ -77,8 +79,8 @@ GY_TEST(test_changed_heads_are_refused)
             text.data[at] ^= (char)(1 << bit);
         }
     }
-    /* mark and gap, a length over the limit, of 8 kinds a bit away the 6 that do not fit, every
-     * cause, the sign of the time */
+    /* magic and padding, a length over the limit, 6 of the 8 kinds one bit away, each cause,
+     * the sign of the time */
     assert_int_equal(refused, 32 + 16 + 4 + 6 + 8 + 1);
     gy_text_free(&text);
 }

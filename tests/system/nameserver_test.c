@@ -280,7 +280,7 @@ typedef struct shown {
     char reason[128];
 } shown;
 
-static gy_status look_at_daemon(void *arg, const gy_cluster_daemon *daemon)
+static gy_status check_daemon(void *arg, const gy_cluster_daemon *daemon)
 {
     shown *at = arg;
     at->daemons++;
@@ -300,7 +300,7 @@ static shown look(void)
 {
     gy_cluster *cluster = NULL;
     shown at = {0};
-    const gy_cluster_visit visit = {.job = look_at_job, .daemon = look_at_daemon, .arg = &at};
+    const gy_cluster_visit visit = {.job = look_at_job, .daemon = check_daemon, .arg = &at};
     assert_ok(gy_cluster_open(
         &(gy_cluster_options){.nameservers = server.address, .key_file = server.ring},
         &cluster));

@@ -1,4 +1,4 @@
-/* What a user asks: lists, ends, waits, drains. */
+/* A user's requests: lists, status, waiting, kill, resume, drain. */
 #include "cluster/client/client_priv.h"
 
 #include <stdio.h>
@@ -61,14 +61,14 @@ gy_status gy_cluster_list(gy_cluster *cluster, const gy_cluster_visit *visit)
     return gy_client_ask(cluster, GY_NET_LIST, &all.base, gy_client_soon(cluster), show, &own);
 }
 
-/* ---- What one of them is at ---- */
+/* ---- The status of one job ---- */
 
 typedef struct look {
     gy_cluster_report_visit visit;
     void *arg;
 } look;
 
-/* Rows of `report` from the view; their texts stay with it. GY_NOMEM */
+/* Write the rows of `report` from the view, which owns their texts. GY_NOMEM */
 static gy_status fill_report(const Gy__Cluster__View *view, gy_arena *arena,
                              gy_job_report *report)
 {
@@ -152,7 +152,7 @@ gy_status gy_cluster_read_report(gy_cluster *cluster, const char *id,
                          show_view, &at);
 }
 
-/* ---- One of them by the beginning of its id ---- */
+/* ---- Find a job by the beginning of its id ---- */
 
 typedef struct search {
     const char *beginning;
@@ -175,16 +175,16 @@ static gy_status look_at_job(void *arg, const gy_cluster_job *job)
     return GY_OK;
 }
 
-static gy_status look_at_daemon(void *arg, const gy_cluster_daemon *daemon)
+static gy_status check_daemon(void *arg, const gy_cluster_daemon *daemon)
 {
     look_at(arg, daemon->id, daemon->host);
     return GY_OK;
 }
 
-/* As long as nobody has answered it may be asked again: what was found then does not count. */
+/* The request may be repeated until it is answered; results of earlier tries do not count. */
 static gy_status judge(const search *at, const char *what)
 {
-    if (at->beginning[0] == '\0') { /* every id begins so: it is a script's empty variable */
+    if (at->beginning[0] == '\0') { /* every id begins with it: a script's empty variable */
         return gy_fail(
             GY_ARG, "the id of a %s is empty: expected an id, its beginning or a name", what);
     }
@@ -207,7 +207,7 @@ gy_status gy_cluster_find_job(gy_cluster *cluster, const char *beginning,
     return GY_OK;
 }
 
-/* ---- Orders ---- */
+/* ---- Requests about one job ---- */
 
 typedef struct seen_job {
     const char *id;
@@ -224,7 +224,7 @@ static gy_status see_job(void *arg, const gy_cluster_job *job)
     return GY_OK;
 }
 
-/* One that ends meanwhile, or whose first answer was lost, is not told from one that did. */
+/* A job that ends meanwhile, or whose first answer was lost, counts as killed. */
 gy_status gy_cluster_kill(gy_cluster *cluster, const char *id)
 {
     gy_key job;
@@ -242,7 +242,8 @@ gy_status gy_cluster_kill(gy_cluster *cluster, const char *id)
     return gy_client_ask(cluster, GY_NET_KILL, &kill.base, gy_client_soon(cluster), NULL, NULL);
 }
 
-/* What is seen first is what is asked for: an answer that was lost makes it no other job. */
+/* Read the job's epoch first and send it with each try: a repeated request then cannot apply to
+ * a later end of the job. */
 static gy_status ask_again(gy_cluster *cluster, const char *id, bool is_forgotten,
                            uint32_t *epoch)
 {
@@ -291,7 +292,7 @@ gy_status gy_cluster_drain(gy_cluster *cluster, const char *id, bool is_on)
     search at = {.beginning = id};
     unsigned long long daemon = 0;
     Gy__Cluster__Drain drain = GY__CLUSTER__DRAIN__INIT;
-    GY_TRY(gy_cluster_list(cluster, &(gy_cluster_visit){.daemon = look_at_daemon, .arg = &at}));
+    GY_TRY(gy_cluster_list(cluster, &(gy_cluster_visit){.daemon = check_daemon, .arg = &at}));
     GY_TRY(judge(&at, "daemon"));
     if (sscanf(at.id, "%16llx", &daemon) != 1) {
         return gy_fail(GY_FORMAT, "the name server lists a daemon '%s'", at.id);
@@ -340,12 +341,12 @@ gy_status gy_cluster_wait(gy_cluster *cluster, const char *id, double seconds,
     return GY_OK;
 }
 
-/* ---- What it prints ---- */
+/* ---- A job's output ---- */
 
 typedef struct follow {
     gy_cluster_output_handler said;
     void *arg;
-    gy_cluster_result *end; /* NULL: nobody asks */
+    gy_cluster_result *end; /* NULL: not requested */
     uint32_t epoch;
     uint64_t offset;
     bool is_over;
@@ -355,7 +356,7 @@ static gy_status take_output(void *arg, const ProtobufCMessage *answer)
 {
     follow *at = arg;
     const Gy__Cluster__OutputSince *since = (const Gy__Cluster__OutputSince *)answer;
-    /* Of a manager that is gone nobody knows how much more it printed. */
+    /* Of a manager that has ended it is not known how much more it printed. */
     const uint64_t from = since->epoch == at->epoch ? at->offset : 0;
     if (since->epoch < at->epoch || since->offset < from ||
         since->offset > UINT64_MAX - since->data.len) {

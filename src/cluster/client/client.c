@@ -1,4 +1,4 @@
-/* Questions and answers, whichever name server is elected. */
+/* Requests and answers, whichever name server is elected. */
 #include "cluster/client/client_priv.h"
 
 #include <stdio.h>
@@ -72,8 +72,8 @@ static gy_status dial_all(gy_cluster *cluster, const char *names, bool is_plaint
     return cluster->server_count > 0 ? GY_OK : gy_fail(GY_ARG, "no name server is given");
 }
 
-/* As an operator, if so asked; else as a submitter, or with a ring that has no key of one as a
- * watcher: he may list. */
+/* Open the node as an operator if requested; else as a submitter, or if the ring lacks that key
+ * as a watcher, which may only list. */
 static gy_status open_node(gy_cluster *made, const gy_cluster_options *options)
 {
     gy_rpc_options node = {.name = options->is_operator ? "operator" : "submitter",
@@ -120,7 +120,7 @@ gy_status gy_cluster_open(const gy_cluster_options *options, gy_cluster **cluste
     for (size_t i = 0; i < GY_COUNT(types); i++) {
         made->methods[i] = gy_net_method(types[i]);
     }
-    if (options->prewarm != NULL) { /* first: it runs while keys are read */
+    if (options->prewarm != NULL) { /* first, since it runs while the keys are read */
         gy_client_prewarm(made, options->prewarm);
     }
     gy_status status = open_node(made, options);
@@ -137,13 +137,13 @@ gy_status gy_cluster_open(const gy_cluster_options *options, gy_cluster **cluste
 void gy_cluster_close(gy_cluster *cluster)
 {
     if (cluster != NULL) {
-        gy_client_look_away(cluster);
+        gy_client_cancel_prewarm(cluster);
         gy_rpc_free(cluster->rpc);
         gy_free(cluster);
     }
 }
 
-/* ---- Asking ---- */
+/* ---- Requests ---- */
 
 void gy_client_meanwhile(gy_cluster *cluster)
 {
@@ -168,8 +168,8 @@ static void answered(void *arg, gy_status status, const ProtobufCMessage *answer
     gy_error_take(&asks->outcome, status);
 }
 
-/* Something else answers at the address of a name server. Where that is so at all of them,
- * nothing changes by waiting. */
+/* Another kind of process answers at a name server's address. If that is so for all addresses,
+ * waiting does not help. */
 static gy_status check_roles(const gy_cluster *cluster, bool is_patient)
 {
     gy_rpc_facts facts = {.text = ""};
@@ -191,7 +191,7 @@ static gy_status check_roles(const gy_cluster *cluster, bool is_patient)
                    facts.text);
 }
 
-/* One of those that are there, another than the last one if it can be; 0: none. */
+/* A connected name server, another than the last one if possible; 0: none. */
 static gy_rpc_peer find_server(gy_cluster *cluster)
 {
     for (int i = 0; i < cluster->server_count; i++) {
@@ -206,8 +206,8 @@ static gy_rpc_peer find_server(gy_cluster *cluster)
     return 0;
 }
 
-/* Its failure names the reason why the first one cannot be reached. */
-static gy_status say_unreachable(gy_cluster *cluster)
+/* Fail with the reason why the first one cannot be reached. */
+static gy_status report_unreachable(gy_cluster *cluster)
 {
     question asks = {0};
     GY_TRY(check_roles(cluster, false));
@@ -229,7 +229,8 @@ static gy_status say_unreachable(gy_cluster *cluster)
                : GY_AGAIN; /* it came back */
 }
 
-/* Once, of one that is there: GY_AGAIN nobody knows, or it shall be asked again. */
+/* Send the request once to a connected name server. GY_AGAIN: it has no answer yet, or asks for
+ * a repetition. */
 static gy_status ask_once(gy_cluster *cluster, gy_rpc_peer peer, gy_rpc_request *request,
                           question *asks)
 {
@@ -257,8 +258,8 @@ static gy_status ask_once(gy_cluster *cluster, gy_rpc_peer peer, gy_rpc_request 
     return status == GY_PEER || status == GY_TIMEOUT ? GY_AGAIN : status;
 }
 
-/* Nobody is there, for the whole patience over questions that follow each other. Where
- * `is_short`, the deadline alone does not prove it. */
+/* Has no name server been connected for the whole connect timeout, over successive requests?
+ * With is_short the deadline alone is no proof. */
 static bool is_unreachable(gy_cluster *cluster, int64_t now_ns, gy_deadline deadline,
                            bool is_short)
 {
@@ -269,8 +270,8 @@ static bool is_unreachable(gy_cluster *cluster, int64_t now_ns, gy_deadline dead
            (now_ns >= deadline.at_ns && !is_short);
 }
 
-/* The deadline is over. Who was there and is not for a moment has no answer yet. */
-static gy_status say_late(const question *asks, bool is_short)
+/* The deadline has passed. If a name server was connected, only its answer is missing. */
+static gy_status report_late(const question *asks, bool is_short)
 {
     const gy_status status = asks->is_over ? asks->outcome.status : GY_OK;
     return status < 0 && !(status == GY_PEER && is_short)
@@ -285,7 +286,7 @@ static gy_status ask(gy_cluster *cluster, gy_rpc_request *call, question *asks)
     const bool is_hasty = deadline.at_ns < begun_ns + cluster->patience_ns;
     gy_status status = GY_AGAIN;
     if (begun_ns - cluster->asked_ns >= cluster->patience_ns) {
-        cluster->absent_ns = 0; /* nobody has looked meanwhile */
+        cluster->absent_ns = 0; /* no request checked it meanwhile */
     }
     while (status == GY_AGAIN) {
         gy_rpc_peer peer = find_server(cluster);
@@ -298,12 +299,12 @@ static gy_status ask(gy_cluster *cluster, gy_rpc_request *call, question *asks)
         } else if (check_roles(cluster, true) < 0) {
             return GY_ARG;
         } else if (is_unreachable(cluster, now_ns, deadline, is_hasty && cluster->has_seen)) {
-            return say_unreachable(cluster);
+            return report_unreachable(cluster);
         }
         if (status == GY_AGAIN && now_ns >= deadline.at_ns) {
-            return say_late(asks, is_hasty);
+            return report_late(asks, is_hasty);
         }
-        if (status == GY_AGAIN) { /* while something may change */
+        if (status == GY_AGAIN) { /* while the state may still change */
             gy_deadline pause = {GY_MIN(now_ns + pause_ns, deadline.at_ns)};
             while (gy_rpc_turn(cluster->rpc, pause) == GY_OK &&
                    gy_now_ns(cluster->env) < pause.at_ns && find_server(cluster) == 0) {

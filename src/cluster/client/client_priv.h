@@ -1,6 +1,4 @@
-/**
- * Who asks a name server: one node that dials all of them, of which the elected one answers.
- */
+/** The client of name servers: a node that connects to all of them; the elected one answers. */
 #ifndef GY_CLUSTER_CLIENT_CLIENT_PRIV_H
 #define GY_CLUSTER_CLIENT_CLIENT_PRIV_H
 
@@ -14,11 +12,11 @@
 
 enum { CLIENT_METHODS = 11, CLIENT_SERVERS = 16 };
 
-/** A loader that was asked what it finds for a program. */
+/** A loader that lists the libraries of a program. */
 typedef struct gy_client_loader {
     char *program;
     pid_t child; /* 0: none */
-    int from;    /* what it says */
+    int from;    /* its output */
 } gy_client_loader;
 
 typedef struct gy_client_digests gy_client_digests;
@@ -29,39 +27,41 @@ struct gy_cluster {
     gy_rpc_method methods[CLIENT_METHODS];
     gy_rpc *rpc;
     gy_rpc_peer servers[CLIENT_SERVERS];
-    int server_count, last; /* last: that was asked */
-    bool has_seen;          /* one of them was there, ever */
-    int64_t absent_ns;      /* since when none is there, over questions; 0: one was */
-    int64_t asked_ns;       /* the last question's end */
+    int server_count, last; /* last: the one last asked */
+    bool has_seen;          /* one of them was connected at some time */
+    int64_t absent_ns; /* since when none is connected, over successive requests; 0: one was */
+    int64_t asked_ns;  /* when the last request ended */
     gy_client_loader ahead;
-    gy_client_digests *digests; /* NULL: nothing is recalled */
+    gy_client_digests *digests; /* NULL: nothing is cached */
 };
 
-/** What an answer is used for, within a turn; `answer` is borrowed. */
+/** Handles an answer within a turn; `answer` is borrowed. */
 typedef gy_status (*gy_client_use)(void *arg, const ProtobufCMessage *answer);
 
 /**
- * Ask the name server that is elected, over breaks and changes of it, until somebody has
- * answered or the deadline is over. The request must bear being asked again.
+ * Send a request to the elected name server until it is answered or the deadline passes, over
+ * broken connections and elections. The request must be repeatable.
  *
- * @param use NULL: the answer says nothing
- * @return what `use` gave; the refusal; GY_PEER nobody answers; GY_TIMEOUT somebody is there,
- * and has no answer yet
+ * @param use NULL: the answer has no content
+ * @return as `use` returns; the refusal; GY_PEER no name server is reachable; GY_TIMEOUT one
+ * is, but has not answered yet
  */
 GY_MUST_CHECK gy_status gy_client_ask(gy_cluster *cluster, gy_net_type type,
                                       const ProtobufCMessage *request, gy_deadline deadline,
                                       gy_client_use use, void *arg);
-/** What has come for the connections is done, without waiting: they come up while other things
- * are looked at. Changes this thread's last failure. */
+/**
+ * Process the events of the connections without waiting, so that they come up while other work
+ * is done. Changes this thread's last failure.
+ */
 void gy_client_meanwhile(gy_cluster *cluster);
-/** The deadline of what is answered at once. */
+/** The deadline of a request that is answered at once. */
 gy_deadline gy_client_soon(const gy_cluster *cluster);
 
 /** "0123…" of 32 digits. GY_ARG */
 GY_MUST_CHECK gy_status gy_client_read_id(const char *id, gy_key *job);
 static_assert((int)GY_CLUSTER_ID_BYTES == (int)GY_NET_KEY_TEXT, "an id is a key's text");
 
-/* ---- What a program is made of ---- */
+/* ---- The files of a program ---- */
 
 enum { CLIENT_PATH_BYTES = 4096 };
 
@@ -71,7 +71,7 @@ typedef struct gy_client_file {
     gy_key content;
     uint64_t size_bytes;
     bool is_executable, is_library;
-    bool is_recalled; /* content: it was not read */
+    bool is_recalled; /* content: from the cache, the file was not read */
 } gy_client_file;
 
 typedef struct gy_client_files {
@@ -79,38 +79,45 @@ typedef struct gy_client_files {
     size_t count, capacity;
 } gy_client_files;
 
-/** Where a shell would find it, links followed; `is_system`: every host is taken to have it.
- * GY_NOTFOUND */
+/**
+ * Find a program as a shell would, and follow links; `is_system`: every host is assumed to have
+ * it. GY_NOTFOUND
+ */
 GY_MUST_CHECK gy_status gy_client_find_program(const char *name, char path[CLIENT_PATH_BYTES],
                                                bool *is_system);
-/** Its libraries that are not the system's, added to `files`; none of what is no ELF program.
- * GY_NOTFOUND one that its loader does not find; GY_IO; GY_TIMEOUT; GY_NOMEM */
+/**
+ * Add its libraries that are not the system's to `files`; none if it is no ELF program.
+ * GY_NOTFOUND a library that its loader does not find; GY_IO; GY_TIMEOUT; GY_NOMEM
+ */
 GY_MUST_CHECK gy_status gy_client_find_libraries(gy_cluster *cluster, const char *program,
                                                  gy_client_files *files);
-/** The loader of a program that will be submitted is asked now, and heard by find_libraries. */
+/** Start the loader of a program that will be submitted; find_libraries reads its output. */
 void gy_client_prewarm(gy_cluster *cluster, const char *name);
-/** It is not wanted any more. */
-void gy_client_look_away(gy_cluster *cluster);
-/** GY_EXISTS two of one name; GY_ARG the name; GY_NOTFOUND; GY_IO; GY_NOMEM */
+/** Cancel the prewarm. */
+void gy_client_cancel_prewarm(gy_cluster *cluster);
+/** GY_EXISTS two files of one name; GY_ARG the name; GY_NOTFOUND; GY_IO; GY_NOMEM */
 GY_MUST_CHECK gy_status gy_client_add_file(gy_cluster *cluster, gy_client_files *files,
                                            const char *path, const char *name, bool is_library);
 
-/* ---- digests.c: contents of files that were read before ---- */
+/* ---- digests.c: a cache of files' content hashes ---- */
 
-/** The same file, and nobody has written to it. */
+/** Is it the same file, unmodified? */
 bool gy_client_is_same(const struct stat *a, const struct stat *b);
-/** What the user's file of them says; without one none is known. NULL: no memory. */
+/** Load the user's cache; without its file the cache is empty. NULL: no memory. */
 gy_client_digests *gy_client_digests_open(void);
-/** NULL: not known. */
+/** NULL: not cached. */
 bool gy_client_digests_find(const gy_client_digests *digests, const struct stat *about,
                             gy_key *content);
-/** What was read of a file that is the same before and after; not of one that was changed so
- * lately (wall_ns: now) that another change may have the same time. NULL is fine. */
+/**
+ * Cache the hash of a file whose stat is the same before and after the read; not if it was
+ * modified so recently (wall_ns: now) that another modification may have the same time. NULL is
+ * allowed.
+ */
 void gy_client_digests_put(gy_client_digests *digests, const struct stat *about, gy_key content,
                            int64_t wall_ns);
-/** Nothing that is known is right any more. NULL is fine. */
+/** Drop the whole cache, since an entry was wrong. NULL is allowed. */
 void gy_client_digests_forget(gy_client_digests *digests);
-/** Writes them if there are others. That it cannot harms nobody. NULL is fine. */
+/** Save the cache if it has changed. A failure does no harm. NULL is allowed. */
 void gy_client_digests_close(gy_client_digests *digests);
 
 #endif

@@ -1,5 +1,5 @@
-/* Goal: a program goes to a name server with what it is made of, once; what a user asks is
- * answered by whichever name server is there, or refused with words. */
+/* Goal: a program is sent to a name server with its files, once; requests are answered by
+ * whichever name server is reachable, or refused with a reason. */
 #include "cluster/client/client_priv.h"
 
 #include <fcntl.h>
@@ -46,7 +46,7 @@ static Gy__Cluster__JobSpec *read_spec(void)
 {
     char line[256];
     static char bytes[65536];
-    /* The only blob that is a spec: it names the folder where this test runs. */
+    /* The only blob that is a specification, as it names the folder of this test. */
     snprintf(line, sizeof(line), "cat $(grep -al A_VARIABLE= %s/table.files/*)", server.folder);
     FILE *pipe = popen(line, "r");
     assert_non_null(pipe);
@@ -78,7 +78,7 @@ static const char *variable(const Gy__Cluster__JobSpec *spec, const char *name)
     return NULL;
 }
 
-/* ---- What a program is made of ---- */
+/* ---- The files of a program ---- */
 
 static void a_program_comes_with_its_files(void **state)
 {
@@ -111,15 +111,16 @@ static void a_program_comes_with_its_files(void **state)
     assert_string_equal(spec->directory, here);
     gy__cluster__job_spec__free_unpacked(spec, NULL);
     assert_int_equal(count_files(), 3);
-    assert_ok(gy_cluster_submit(cluster, &program, again)); /* another job of the same files */
+    /* Another job with the same files. */
+    assert_ok(gy_cluster_submit(cluster, &program, again));
     assert_string_not_equal(id, again);
     assert_int_equal(count_files(), 3);
-    arguments[0] = "sh"; /* of the system: every host has it */
+    arguments[0] = "sh"; /* part of the system, which every host has */
     assert_ok(gy_cluster_submit(cluster, &program, id));
     assert_int_equal(count_files(), 4);
 }
 
-/* A library that lies in no folder of the system goes with the program. */
+/* A library outside the system's folders is sent with the program. */
 static void libraries_of_ones_own_are_found(void **state)
 {
     (void)state;
@@ -143,7 +144,7 @@ static void libraries_of_ones_own_are_found(void **state)
     assert_true(files.rows[0].is_library && files.rows[0].size_bytes > 0);
     gy_free(files.rows);
     files = (gy_client_files){0};
-    /* A version of symbols that is not there, and a library. */
+    /* A missing version of symbols, and a missing library. */
     snprintf(line, sizeof(line),
              "sed 's/GLIBC_2\\.2\\.5/GLIBC_9.9.9/g' %s >%s/newer && chmod 755 %s/newer", self,
              server.folder, server.folder);
@@ -155,7 +156,7 @@ static void libraries_of_ones_own_are_found(void **state)
     gy_free(files.rows);
 }
 
-/* ---- What is recalled of files ---- */
+/* ---- The cache of hashes ---- */
 
 static const int64_t settled_ns = 3000000000;
 
@@ -171,7 +172,7 @@ static int64_t wall_ns(void)
     return gy_env_real()->ops->wall_ns(gy_env_real());
 }
 
-/* Is it recalled by another process than the one that put it there? */
+/* Does another process find it in the cache? */
 static bool is_recalled(const char *path, gy_key *content)
 {
     const struct stat about = stat_of(path);
@@ -199,13 +200,13 @@ static void files_that_are_the_same_are_recalled(void **state)
     snprintf(kept, sizeof(kept), "%s/gyre/digests", server.folder);
     write_file(path, "one");
     write_file(other, "two");
-    recall(path, (gy_key){1, 2}, wall_ns()); /* it may be written to at the same time */
+    recall(path, (gy_key){1, 2}, wall_ns()); /* it may be modified at the same moment */
     assert_false(is_recalled(path, &found));
     recall(path, (gy_key){1, UINT64_MAX}, wall_ns() + settled_ns);
     recall(other, (gy_key){3, 4}, wall_ns() + settled_ns);
     assert_true(is_recalled(path, &found) && found.high == 1 && found.low == UINT64_MAX);
     assert_true(is_recalled(other, &found) && found.high == 3 && found.low == 4);
-    /* Others of this size, at the time that this one had. */
+    /* Another file of the same size, with the same time. */
     const struct stat about = stat_of(path);
     write_file(path, "One");
     assert_int_equal(
@@ -214,14 +215,14 @@ static void files_that_are_the_same_are_recalled(void **state)
     assert_false(is_recalled(path, &found));
     recall(path, (gy_key){5, 6}, wall_ns() + settled_ns);
     assert_true(is_recalled(path, &found) && found.high == 5);
-    /* Who else may write to the file says nothing. */
+    /* A cache file that others may write is ignored. */
     assert_int_equal(chmod(kept, 0620), 0);
     assert_false(is_recalled(path, &found));
     assert_int_equal(chmod(kept, 0600), 0);
     assert_true(is_recalled(other, &found));
     write_file(kept, "gyre digests 1\n1 2 3 4\n");
     assert_false(is_recalled(other, &found));
-    /* There is room for so many; the latest stay. */
+    /* The cache has a limit; the latest entries stay. */
     gy_client_digests *digests = gy_client_digests_open();
     struct stat many = about;
     for (uint64_t i = 1; i <= 70; i++) {
@@ -236,7 +237,7 @@ static void files_that_are_the_same_are_recalled(void **state)
     gy_client_digests_close(digests);
 }
 
-/* What is recalled is wrong, and nobody has it: then it is read after all. */
+/* A cached hash is wrong, and the name server has no such file: then the file is read. */
 static void what_is_brought_was_read(void **state)
 {
     (void)state;
@@ -255,12 +256,13 @@ static void what_is_brought_was_read(void **state)
     gy__cluster__job_spec__free_unpacked(spec, NULL);
     assert_int_equal(count_files(), 2);
     assert_false(is_recalled(script, &found));
-    recall(script, content, wall_ns() + settled_ns); /* as it is: not read, nor brought */
+    /* The cached hash is right: the file is neither read nor sent. */
+    recall(script, content, wall_ns() + settled_ns);
     assert_ok(gy_cluster_submit(cluster, &program, id));
     assert_int_equal(count_files(), 2);
 }
 
-/* Whether the one that was looked at first is submitted or not, nothing is left of that. */
+/* Whether the prewarmed program is submitted or not, no process is left. */
 static void a_program_is_looked_at_ahead(void **state)
 {
     (void)state;
@@ -269,7 +271,7 @@ static void a_program_is_looked_at_ahead(void **state)
     assert_true(readlink("/proc/self/exe", self, sizeof(self) - 1) > 0);
     const char *own[] = {self, NULL}, *foreign[] = {"true", NULL};
     const char *const *programs[] = {own, foreign};
-    (void)kit_server_end(&server, SIGKILL); /* no child of this process is left */
+    (void)kit_server_end(&server, SIGKILL); /* this process has no child left */
     for (int i = 0; i < 2; i++) {
         const gy_cluster_options options = {.nameservers = before,
                                             .key_file = server.ring,
@@ -311,7 +313,7 @@ static void what_cannot_be_submitted_is_output(void **state)
         GY_ARG);
 }
 
-/* ---- What is asked ---- */
+/* ---- Requests ---- */
 
 static gy_status take_name(void *arg, const gy_cluster_job *job)
 {
@@ -346,7 +348,7 @@ static void expect_no_resume(void)
                      GY_NOTFOUND);
     assert_ok(gy_cluster_submit(cluster, &(gy_cluster_program){.arguments = arguments}, other));
     assert_int_equal(gy_cluster_resume(cluster, other, &epoch), GY_STATE);
-    /* Seen by the client: the name server would take it for a resume that was asked again. */
+    /* The client notices: the name server would take it for a repeated resume. */
     assert_non_null(strstr(gy_error_text(), "has not ended: the cluster continues it"));
     assert_non_null(strstr(gy_error_text(), other));
     assert_ok(gy_cluster_kill(cluster, other));
@@ -370,9 +372,10 @@ static void a_job_is_found_killed_and_waited_for(void **state)
     assert_ok(gy_cluster_find_job(cluster, beginning, found));
     assert_string_equal(found, id);
     assert_int_equal(gy_cluster_find_job(cluster, "x", found), GY_NOTFOUND);
-    assert_int_equal(gy_cluster_find_job(cluster, "", found), GY_ARG); /* though it is alone */
+    /* Although it is the only job. */
+    assert_int_equal(gy_cluster_find_job(cluster, "", found), GY_ARG);
     assert_int_equal(gy_cluster_wait(cluster, id, 0.02, &ended, reason), GY_TIMEOUT);
-    (void)kit_server_end(&server, SIGKILL); /* and it is there again while somebody waits */
+    (void)kit_server_end(&server, SIGKILL); /* and it comes back while the client waits */
     kit_server_start(&server);
     assert_ok(gy_cluster_kill(cluster, id));
     assert_ok(gy_cluster_wait(cluster, id, 20, &ended, reason));
@@ -403,8 +406,8 @@ static void nobody_answers(void **state)
     gy_cluster_close(other);
 }
 
-/* Questions that may not wait so long follow each other while a name server is away: it is
- * waited for as long as the patience says, over all of them. */
+/* Requests with short deadlines follow each other while a name server is down: over all of them
+ * the client waits as long as its connect timeout. */
 static void one_that_was_there_is_waited_for(void **state)
 {
     (void)state;

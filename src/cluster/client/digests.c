@@ -1,9 +1,9 @@
 /*
- * Contents of files that were read before, by what stat says of them: a program that is
- * submitted a hundred times is read once. A file of the user's, text, the latest first;
- * whatever is wrong with it, nothing is known. As with git's index (racy-git, its
- * documentation) a file that was changed within two seconds is not trusted to be the same:
- * times are coarse.
+ * A cache of files' content hashes by their stat, so that a program that is submitted a hundred
+ * times is read once. The cache is a text file of the user, latest entries first; if anything
+ * is wrong with it, the cache is empty. As in git's index (racy-git in its documentation) a
+ * file that was modified within the last two seconds is not trusted, since timestamps are
+ * coarse.
  */
 #include "cluster/client/client_priv.h"
 
@@ -27,7 +27,7 @@ struct gy_client_digests {
     char path[PATH_BYTES]; /* "": there is none */
     digest_row rows[ROWS];
     size_t count;
-    bool is_other; /* than the file */
+    bool is_other; /* differs from the file */
 };
 
 static int64_t nanoseconds(struct timespec time)
@@ -63,7 +63,7 @@ bool gy_client_is_same(const struct stat *a, const struct stat *b)
 
 /* ---- the file ---- */
 
-/* All of it into text (FILE_BYTES), a NUL behind; false: it is not this user's alone. */
+/* Read it into text (FILE_BYTES), NUL-terminated; false: others may write it. */
 static bool read_text(const char *path, char *text)
 {
     struct stat about;
@@ -139,7 +139,7 @@ static bool write_rows(const gy_client_digests *digests, FILE *to)
     return is_written;
 }
 
-/* Two that write at once: the later one's stays, whole. */
+/* Written atomically: of two processes the later one's version stays. */
 static void save(const gy_client_digests *digests)
 {
     char beside[PATH_BYTES + 32];
@@ -173,7 +173,7 @@ void gy_client_digests_close(gy_client_digests *digests)
     gy_free(digests);
 }
 
-/* ---- what is known ---- */
+/* ---- entries ---- */
 
 bool gy_client_digests_find(const gy_client_digests *digests, const struct stat *about,
                             gy_key *content)
@@ -200,7 +200,7 @@ void gy_client_digests_put(gy_client_digests *digests, const struct stat *about,
     while (at < digests->count && !is_same_file(&digests->rows[at], &made)) {
         at++;
     }
-    if (at == digests->count) { /* the last one goes when there is no room */
+    if (at == digests->count) { /* the oldest entry is dropped when the cache is full */
         at = GY_MIN(at, (size_t)ROWS - 1);
         digests->count = at + 1;
     }

@@ -1,6 +1,6 @@
-/* What a program is made of: itself, and the libraries that its own loader finds for it outside
- * of the system's folders. The loader is asked ("INTERPRETER --list PROGRAM", ld.so(8)) and the
- * program is not run. */
+/* Finds a program's files: itself, and the libraries outside the system's folders that its own
+ * loader finds. The loader lists them ("INTERPRETER --list PROGRAM", ld.so(8)) without running
+ * the program. */
 #include "cluster/client/client_priv.h"
 
 #include <errno.h>
@@ -103,7 +103,7 @@ static gy_status hash_file(gy_cluster *cluster, int file, gy_client_file *row)
     return got < 0 ? fail_file("read", row->path, error) : GY_OK;
 }
 
-/* As it was found before, if it is still the same; else it is read. */
+/* Take the hash from the cache if the file is unmodified; else read it. */
 static gy_status find_content(gy_cluster *cluster, int file, const struct stat *about,
                               gy_client_file *row)
 {
@@ -165,7 +165,7 @@ gy_status gy_client_add_file(gy_cluster *cluster, gy_client_files *files, const 
 
 /* ---- Libraries ---- */
 
-/* "\tlibx.so.1 => /path/libx.so.1 (0x7f…)", or "=> not found". */
+/* Parse "\tlibx.so.1 => /path/libx.so.1 (0x7f…)", or "=> not found". */
 static gy_status take_line(gy_cluster *cluster, const char *program, char *line,
                            gy_client_files *files)
 {
@@ -175,7 +175,7 @@ static gy_status take_line(gy_cluster *cluster, const char *program, char *line,
         return gy_fail(GY_UNSUPPORTED, "%s", line); /* "PROGRAM: LIBRARY: ... not found" */
     }
     if (arrow == NULL) {
-        return GY_OK; /* the kernel's, or the loader itself */
+        return GY_OK; /* the kernel's vDSO, or the loader itself */
     }
     char *name = line + strspn(line, " \t"), *path = arrow + 4;
     *arrow = '\0';
@@ -208,8 +208,8 @@ static gy_status take_list(gy_cluster *cluster, const char *program, char *text,
     return GY_OK;
 }
 
-/* All that it says until it ends, at most LIST_BYTES. */
-static gy_status hear_loader(gy_cluster *cluster, int from, char *text, size_t *size_bytes)
+/* Read the loader's output until it ends, at most LIST_BYTES. */
+static gy_status handle_loader(gy_cluster *cluster, int from, char *text, size_t *size_bytes)
 {
     gy_env *env = cluster->env;
     const gy_deadline last = gy_env_deadline(env, LOADER_SECONDS);
@@ -254,7 +254,7 @@ static int start_loader(const char *loader, const char *program, int to, pid_t *
         return error;
     }
     error = posix_spawn_file_actions_adddup2(&actions, to, STDOUT_FILENO);
-    /* There it says which versions of symbols a library lacks. */
+    /* It lists missing versions of symbols on standard error. */
     error = error != 0 ? error : posix_spawn_file_actions_adddup2(&actions, to, STDERR_FILENO);
     error = error != 0 ? error : posix_spawn(child, loader, &actions, NULL, arguments, environ);
     posix_spawn_file_actions_destroy(&actions);
@@ -267,7 +267,7 @@ static gy_status begin_loader(const char *program, gy_client_loader *made)
     int ends[2];
     GY_TRY(gy_net_find_loader(program, loader));
     if (loader[0] == '\0') {
-        return GY_OK; /* a script, or a program of one piece */
+        return GY_OK; /* a script, or a static program */
     }
     if (pipe2(ends, O_CLOEXEC) != 0) {
         return gy_fail(GY_LIMIT, "cannot make a pipe: %s", strerror(errno));
@@ -283,12 +283,12 @@ static gy_status begin_loader(const char *program, gy_client_loader *made)
     return GY_OK;
 }
 
-/* With a library that is not there it fails as well, and says so in its list. */
+/* If a library is missing the loader fails too, and its list names the library. */
 static gy_status end_loader(gy_cluster *cluster, gy_client_loader *loader, char *text)
 {
     int ended = 0;
     size_t size = 0;
-    gy_status status = hear_loader(cluster, loader->from, text, &size);
+    gy_status status = handle_loader(cluster, loader->from, text, &size);
     close(loader->from);
     if (status < 0) {
         (void)kill(loader->child, SIGKILL);
@@ -309,15 +309,15 @@ void gy_client_prewarm(gy_cluster *cluster, const char *name)
     gy_client_loader *ahead = &cluster->ahead;
     if (gy_client_find_program(name, path, &is_system) < 0 || is_system ||
         begin_loader(path, ahead) < 0 || ahead->child == 0) {
-        return; /* what is wrong with it is said when it is submitted */
+        return; /* the submission will report the error */
     }
     ahead->program = gy_copy_text("client", path);
     if (ahead->program == NULL) {
-        gy_client_look_away(cluster);
+        gy_client_cancel_prewarm(cluster);
     }
 }
 
-void gy_client_look_away(gy_cluster *cluster)
+void gy_client_cancel_prewarm(gy_cluster *cluster)
 {
     gy_client_loader *ahead = &cluster->ahead;
     if (ahead->child > 0) {

@@ -1,4 +1,5 @@
-/* A program becomes a spec, its files are brought where they are missing, then it is a job. */
+/* Submits a program: builds its specification, uploads the files that the name server lacks,
+ * then creates the job. */
 #include "base/text.h"
 #include "cluster/client/client_priv.h"
 #include "control/net/ticket.h"
@@ -12,7 +13,7 @@
 
 extern char **environ;
 
-/* Variables that every job gets as they are here. */
+/* Environment variables that every job inherits. */
 static const char *const usual[] = {"PATH",
                                     "HOME",
                                     "USER",
@@ -35,7 +36,7 @@ typedef struct package {
     gy_arena arena;
     gy_client_files files;
     Gy__Cluster__JobSpec spec;
-    gy_key key; /* of the packed spec */
+    gy_key key; /* of the packed specification */
     uint8_t *packed;
     size_t packed_bytes;
     gy_key missing[GY_NET_FILES_MAX + 1];
@@ -47,9 +48,9 @@ static char *borrowed(const char *text)
     return (char *)(uintptr_t)text;
 }
 
-/* ---- The spec ---- */
+/* ---- The specification ---- */
 
-/* "NAME=VALUE" of this process. NULL: it is not set. */
+/* "NAME=VALUE" from this process's environment. NULL: it is not set. */
 static char *find_variable(const char *name)
 {
     size_t size = strlen(name);
@@ -66,7 +67,8 @@ static gy_status put_variable(Gy__Cluster__JobSpec *spec, char *setting)
     size_t size = strcspn(setting, "=") + 1;
     for (size_t i = 0; i < spec->n_environment; i++) {
         if (strncmp(spec->environment[i], setting, size) == 0) {
-            spec->environment[i] = setting; /* what is asked for goes before what is usual */
+            /* Explicit variables take precedence over inherited ones. */
+            spec->environment[i] = setting;
             return GY_OK;
         }
     }
@@ -117,7 +119,8 @@ static bool is_among(const char *word, const char *const *words)
     return *words != NULL;
 }
 
-/* What gyre runs: its command, and the verb or the map's own command. */
+/* The part of a name that says what gyre runs: its command, and the verb or the map's own
+ * command. */
 static void name_verb(const char *const *arguments, char *out, size_t size_bytes)
 {
     static const char map[] = "--map";
@@ -136,7 +139,7 @@ static void name_verb(const char *const *arguments, char *out, size_t size_bytes
              verb != NULL ? verb : "");
 }
 
-/* What runs, for people: of gyre its command and verb, of what runs a script that too. */
+/* The display name: for gyre its command and verb, for an interpreter its script. */
 static void name_job(const char *const *arguments, char *out, size_t size_bytes)
 {
     static const char *const shells[] = {"sh",   "bash", "dash",    "env", "perl",
@@ -152,7 +155,7 @@ static void name_job(const char *const *arguments, char *out, size_t size_bytes)
     }
 }
 
-/* The same file under the same name is there already. */
+/* Is the same file already listed under the same name? */
 static bool is_brought(const package *made, const char *path, const char *name)
 {
     for (size_t i = 0; i < made->files.count; i++) {
@@ -164,7 +167,7 @@ static bool is_brought(const package *made, const char *path, const char *name)
     return false;
 }
 
-/* An argument that is a program: itself, then its libraries. */
+/* If an argument is a program, add it and its libraries. */
 static gy_status find_program(gy_cluster *cluster, const gy_cluster_program *program,
                               package *made, size_t at)
 {
@@ -185,7 +188,7 @@ static gy_status find_program(gy_cluster *cluster, const gy_cluster_program *pro
     return GY_OK;
 }
 
-/* The program first, then its libraries, then what the user names. */
+/* The program first, then its libraries, then the user's files. */
 static gy_status find_files(gy_cluster *cluster, const gy_cluster_program *program,
                             package *made)
 {
@@ -276,7 +279,7 @@ static gy_status make_package(gy_cluster *cluster, const gy_cluster_program *pro
     return GY_OK;
 }
 
-/* ---- What is missing there is brought ---- */
+/* ---- Upload of missing files ---- */
 
 static gy_status take_missing(void *arg, const ProtobufCMessage *answer)
 {
@@ -320,7 +323,7 @@ static gy_status put_piece(gy_cluster *cluster, Gy__Cluster__PutBlob *piece)
                          NULL);
 }
 
-/* From a file, or from memory (file < 0). */
+/* Upload from a file, or from memory (file < 0). */
 static gy_status put_pieces(gy_cluster *cluster, gy_key key, int file, uint8_t *bytes,
                             uint64_t size_bytes)
 {
@@ -414,7 +417,7 @@ static bool is_missing(gy_status status)
     return status == GY_NOTFOUND || status == GY_STATE;
 }
 
-/* A file that is to be brought, and was not read. */
+/* Is there a missing file whose hash came from the cache, without a read? */
 static bool misses_recalled(const package *made)
 {
     bool is_it = false;
@@ -435,8 +438,9 @@ static void free_package(package *made)
     *made = (package){.packed = NULL};
 }
 
-/* What was submitted before is there: only when it is not, is it asked what is. A name server
- * that is elected in between may have other files: once more, from the start. */
+/* Submit at once: if all was uploaded before, nothing is missing. Only after a refusal ask
+ * which files are missing. A name server elected in between may have other files, so start
+ * again then. */
 static gy_status bring_and_submit(gy_cluster *cluster, const gy_cluster_program *program,
                                   package *made, gy_key job)
 {
@@ -470,7 +474,7 @@ gy_status gy_cluster_submit(gy_cluster *cluster, const gy_cluster_program *progr
     const gy_env_ops *ops = cluster->env->ops;
     const gy_key job = {ops->random(cluster->env, GY_CHANCE_WORK),
                         ops->random(cluster->env, GY_CHANCE_WORK) | 1};
-    gy_client_meanwhile(cluster); /* it is called */
+    gy_client_meanwhile(cluster); /* connect meanwhile */
     cluster->digests = gy_client_digests_open();
     gy_status status = make_package(cluster, program, made);
     status = status == GY_OK ? bring_and_submit(cluster, program, made, job) : status;

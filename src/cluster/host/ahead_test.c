@@ -1,7 +1,8 @@
 /*
- * Goal: the parent of a job's processes is there before the first of them is ordered, where its
- * manager runs; at most one a slot, none that nobody will want, and a program that is no
- * manager is run once. It is in its group of processes before it is anything, and none is left.
+ * Goal: the fork server of a job starts before its first process is ordered, on the manager's
+ * host; at most one for each slot, none that no manager will use, and a program that is no
+ * manager is started once. It joins its control group before anything else, and none is left
+ * behind.
  */
 #include "cluster/host/host_test.h"
 
@@ -11,7 +12,7 @@ enum { SLOTS = 4 }; /* of kit_be_daemon */
 
 /* ---- the manager's side ---- */
 
-/* As gy_flow_run does: a ticket, a word of the processes that it will want, and no end. */
+/* As gy_flow_run does: read the ticket, send the prewarm hint, then wait for ever. */
 static int be_manager(void)
 {
     gy_ticket ticket;
@@ -45,7 +46,7 @@ static void order_manager(kit_scene *at, uint32_t epoch)
               (gy_control_order){.kind = GY_ORDER_MANAGER, .job = at->job, .epoch = epoch});
 }
 
-/* The name server has given it up. */
+/* The name server has replaced it. */
 static void end_manager(kit_scene *at, uint32_t epoch)
 {
     KIT_UNTIL(at, at->daemons[0].manager_count == 1);
@@ -53,7 +54,7 @@ static void end_manager(kit_scene *at, uint32_t epoch)
     KIT_UNTIL(at, at->daemons[0].manager_count == 0);
 }
 
-/* ---- what is there ---- */
+/* ---- processes ---- */
 
 static bool has_variable(pid_t process, const char *name)
 {
@@ -92,7 +93,7 @@ static int list_children(const kit_scene *at, pid_t children[64])
     return count;
 }
 
-/* How many parents of vertex processes the daemon has; the last one of them. */
+/* Number of fork servers of the daemon; *last is one of them. */
 static int count_fork_servers(const kit_scene *at, pid_t *last)
 {
     pid_t children[64];
@@ -132,7 +133,7 @@ GY_TEST(parents_come_before_their_children)
     serve_first_executor(&at);
     assert_int_equal(count_fork_servers(&at, &late), 1);
     assert_int_equal(late, early);
-    /* It is the daemon's as any other: what it lost is told. */
+    /* The daemon treats it like any other: its loss is reported. */
     kit_manager *own = &at.managers[0];
     assert_int_equal(kill(early, SIGKILL), 0);
     KIT_UNTIL(&at, own->gone_count == 1);
@@ -140,8 +141,7 @@ GY_TEST(parents_come_before_their_children)
     kit_close(&at);
 }
 
-/* The group of processes that is named by `parent`, if the process is in it; false: it is not.
- */
+/* The control group named after `parent`, if the process is in it; false: it is not. */
 static bool find_group(pid_t process, pid_t parent, char path[512])
 {
     char name[64], text[4096], own[32];
@@ -179,7 +179,8 @@ GY_TEST(groups_go_with_their_parents)
         serve_first_executor(&at);
         const pid_t child = kit_process_of(&at, &at.managers[0], 1, 1);
         assert_true(find_group(child, parent, group));
-        assert_false(find_group(parent, parent, group)); /* who removes it is not in it */
+        /* A process that removes the group must not be in it. */
+        assert_false(find_group(parent, parent, group));
         assert_int_equal(access(group, F_OK), 0);
         const int status = kit_daemon_end(&at, 0, round == 0 ? SIGKILL : SIGTERM);
         assert_true(round == 0 || status == 0);
@@ -198,7 +199,7 @@ GY_TEST(other_requests_get_another_one)
     job_is_manager(&at, "GYRE_TEST_THREADS=3");
     order_manager(&at, 1);
     KIT_UNTIL(&at, count_fork_servers(&at, &early) == 1);
-    serve_first_executor(&at); /* of one thread */
+    serve_first_executor(&at); /* with one thread */
     KIT_UNTIL(&at, kit_is_gone(early));
     assert_int_equal(count_fork_servers(&at, &late), 1);
     assert_int_not_equal(late, early);
@@ -214,16 +215,16 @@ GY_TEST(what_nobody_wants_goes)
     job_is_manager(&at, NULL);
     order_manager(&at, 1);
     KIT_UNTIL(&at, count_fork_servers(&at, &early) == 1);
-    /* Killed before it is wanted: it comes when it is ordered. */
+    /* If it is killed before it is needed, the order starts a new one. */
     assert_int_equal(kill(early, SIGKILL), 0);
     KIT_UNTIL(&at, count_fork_servers(&at, &late) == 0);
     end_manager(&at, 2);
     order_manager(&at, 3);
     KIT_UNTIL(&at, count_fork_servers(&at, &early) == 1);
-    end_manager(&at, 4); /* and it goes along */
+    end_manager(&at, 4); /* and it ends with the manager */
     KIT_UNTIL(&at, kit_is_gone(early));
     assert_int_equal(count_fork_servers(&at, &late), 0);
-    order_manager(&at, 5); /* with its daemon, in peace and not */
+    order_manager(&at, 5); /* and with its daemon, in order or killed */
     KIT_UNTIL(&at, count_fork_servers(&at, &early) == 1);
     assert_int_equal(kit_daemon_end(&at, 0, SIGTERM), 0);
     assert_true(kit_is_gone(early));
@@ -247,7 +248,7 @@ GY_TEST(there_is_one_a_slot)
         order_manager(&at, 1);
         wait_for_told(&at);
     }
-    /* Whoever is answered now was heard after the last one. */
+    /* Whoever gets an answer now, all earlier messages have been handled. */
     kit_manager_open(&at, 0, at.job, 1);
     kit_attach(&at, &at.managers[0], 0, GY_OK);
     KIT_UNTIL(&at, count_fork_servers(&at, &last) == SLOTS);
@@ -264,7 +265,7 @@ GY_TEST(who_is_no_manager_runs_once)
     snprintf(script, sizeof(script), "%s/script", at.folder);
     snprintf(line, sizeof(line),
              "echo '#!/bin/sh' >%s; echo 'echo once >>%s; echo nonsense "
-             ">${GYRE_TICKET%%/*}/wish' >>%s; chmod 755 %s",
+             ">${GYRE_TICKET%%/*}/request' >>%s; chmod 755 %s",
              script, path, script, script);
     assert_int_equal(gy_test_shell(line, text, sizeof(text)), 0);
     kit_job_is(&at, &(kit_program){.arguments = {script}});

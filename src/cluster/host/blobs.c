@@ -1,8 +1,6 @@
-/*
- * Content by its hash. What lies here was verified in this life of the daemon, and is verified
- * again when its size or time of change is another one. What some job's folder links to stays;
- * of the rest the oldest goes when there is too much.
- */
+/* Files by content hash. Each was verified in this life of the daemon, and is verified again
+ * when its size or modification time changes. A file that a job's folder links to stays; of the
+ * others the oldest are deleted when there are too many. */
 #include "cluster/host/host_priv.h"
 
 #include <errno.h>
@@ -70,7 +68,7 @@ static void drop(gy_host *host, host_blob *blob)
     free_blob(blob);
 }
 
-/* ---- What is here ---- */
+/* ---- Existing blobs ---- */
 
 static int64_t changed_ns(const struct stat *about)
 {
@@ -86,7 +84,7 @@ static void stop_reading(host_blob *blob)
     blob->is_verified = false;
 }
 
-/* GY_AGAIN: there is more of it. */
+/* GY_AGAIN: there is more to read. */
 static gy_status digest_some(host_blob *blob, uint8_t *piece)
 {
     ssize_t got = 1;
@@ -100,7 +98,7 @@ static gy_status digest_some(host_blob *blob, uint8_t *piece)
     return got == 0 ? GY_OK : GY_AGAIN;
 }
 
-/* Its bytes have been read: is it what its name says? GY_NOTFOUND: no */
+/* All its bytes are hashed: do they match its name? GY_NOTFOUND: they do not */
 static gy_status judge(host_blob *blob)
 {
     struct stat about;
@@ -124,9 +122,9 @@ static void throw_away(gy_host *host, const host_blob *blob)
     (void)unlink(path);
 }
 
-/* Some of the bytes of one that is being verified; but for GY_AGAIN it is none of them any
- * more. GY_NOTFOUND: it was not what its name says, and is gone; what fails says nothing of it,
- * and it stays. */
+/* Hash more bytes of a blob that is being verified; any result but GY_AGAIN ends that.
+ * GY_NOTFOUND: it did not match its name and was deleted; another failure proves nothing, so
+ * the blob stays. */
 static gy_status verify_some(gy_host *host, host_blob *blob)
 {
     uint8_t *piece = gy_alloc("host.blob", PIECE_BYTES);
@@ -143,8 +141,8 @@ static gy_status verify_some(gy_host *host, host_blob *blob)
     return status;
 }
 
-/* Is it what its name says? GY_AGAIN: it will be known; of gigabytes that takes seconds, in
- * which this daemon must not fall silent. Else as verify_some. */
+/* Verify a blob. GY_AGAIN: in progress; gigabytes take seconds, in which this daemon must not
+ * fall silent. Else as verify_some. */
 static gy_status verify(gy_host *host, host_blob *blob)
 {
     char path[HOST_PATH];
@@ -179,7 +177,7 @@ static gy_status verify(gy_host *host, host_blob *blob)
     return verify_some(host, blob);
 }
 
-/* The one that was used longest ago and that no job's folder has. */
+/* The least recently used blob that no job's folder links to. */
 static host_blob *oldest(const gy_host *host, uint64_t *total)
 {
     host_blob *found = NULL;
@@ -222,7 +220,7 @@ static gy_status load_blob(void *arg, const char *name)
         return add(host, (gy_key){high, low}) != NULL ? GY_OK : GY_NOMEM;
     }
     if (name[0] != '.' && gy_host_path(path, host->folder, "blobs", name)) {
-        (void)unlink(path); /* of a fetch that was cut off */
+        (void)unlink(path); /* left by an interrupted fetch */
     }
     return GY_OK;
 }
@@ -249,7 +247,7 @@ gy_status gy_host_blob_link(gy_host *host, gy_key key, bool is_executable, const
     return error == 0 ? GY_OK : gy_fail(GY_IO, "cannot link %s: %s", to, strerror(error));
 }
 
-/* ---- What comes ---- */
+/* ---- Fetched blobs ---- */
 
 static gy_status take_piece(void *arg, uint64_t offset, const void *data, size_t size_bytes)
 {
@@ -278,7 +276,7 @@ static void part_path(const gy_host *host, gy_key key, char out[HOST_PATH])
     (void)gy_host_path(out, host->folder, "blobs", name);
 }
 
-/* All of it came: is it what was asked for? */
+/* All of it has arrived: keep it if it matches its name. */
 static gy_status keep(gy_host *host, host_blob *blob)
 {
     char part[HOST_PATH], path[HOST_PATH];
@@ -308,7 +306,7 @@ static gy_status open_part(gy_host *host, host_blob *blob)
                            : gy_fail(GY_IO, "cannot make %s: %s", part, strerror(errno));
 }
 
-/* What came is kept, or goes. */
+/* Keep or delete what arrived. */
 static gy_status end_part(gy_host *host, host_blob *blob, gy_status status)
 {
     gy_error why;
@@ -350,7 +348,7 @@ static void done(void *arg, gy_status status, uint64_t size_bytes)
     gy_host *host = blob->host;
     gy_key key = blob->key;
     (void)size_bytes;
-    if (status == GY_CANCELLED) { /* the node ends */
+    if (status == GY_CANCELLED) { /* the node is closing */
         return;
     }
     status = end_part(host, blob, status);
@@ -413,7 +411,7 @@ gy_status gy_host_blob(gy_host *host, gy_key key)
     return blob != NULL ? fetch_or_drop(host, blob) : GY_NOMEM;
 }
 
-bool gy_host_blobs_look(gy_host *host)
+bool gy_host_blobs_verify(gy_host *host)
 {
     host_blob *blob = host->blobs;
     while (blob != NULL && !blob->is_verified) {

@@ -1,4 +1,4 @@
-/* What the machine asks for, begun. Whatever follows is an event of a later step. */
+/* Carries out the machine's effects. Their results are events of a later step. */
 #include "cluster/host/host_priv.h"
 
 #include <string.h>
@@ -39,7 +39,7 @@ static void relay(gy_host *host, const gy_daemon_effect *effect)
     gy_host_executor_pump(host, executor);
 }
 
-static void say_bye(gy_host *host)
+static void report_bye(gy_host *host)
 {
     gy_host_ask(host, GY_NET_DAEMON_BYE, &(host_ask){.until_ns = host->last_ns});
 }
@@ -48,10 +48,10 @@ void gy_host_do(gy_host *host, const gy_daemon_effect *effect)
 {
     switch (effect->kind) {
     case GY_DAEMON_STATE:
-        gy_host_tell_state(host, &effect->state);
+        gy_host_send_state(host, &effect->state);
         return;
     case GY_DAEMON_BYE:
-        say_bye(host);
+        report_bye(host);
         return;
     case GY_DAEMON_SYNC:
         sync_record(host, effect);
@@ -94,7 +94,7 @@ void gy_host_do(gy_host *host, const gy_daemon_effect *effect)
     case GY_DAEMON_TELL_EXECUTOR_GONE:
     case GY_DAEMON_TELL_CREDIT:
     case GY_DAEMON_TELL_FETCHED:
-        gy_host_tell(host, effect);
+        gy_host_send(host, effect);
         return;
     case GY_DAEMON_WAKE:
         host->wake_ns = GY_MIN(host->wake_ns, effect->at_ns);

@@ -1,5 +1,5 @@
-/* Executors: a process each, and its stream. What comes of it waits here until its manager has
- * room, what goes to it until it reads. */
+/* Executors: each has a process and its stream. Data from the process wait here until its
+ * manager has room, data to it until it reads. */
 #include "cluster/host/host_priv.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ host_executor *gy_host_executor_new(gy_host *host, host_job *job, uint64_t lease
     if (found != NULL) {
         return found;
     }
-    host_executor *made = gy_alloc_zero("host.seat", 1, sizeof(*made));
+    host_executor *made = gy_alloc_zero("host.executor", 1, sizeof(*made));
     if (made == NULL) {
         gy_host_fail(host, GY_NOMEM);
         return NULL;
@@ -54,7 +54,7 @@ void gy_host_executor_free(gy_host *host, host_executor *executor)
 
 /* ---- From the process ---- */
 
-/* What is waited for: input while there is room, output while there is something to say. */
+/* Poll for input while there is room, and for output while there is data. */
 static void wait_for(gy_host *host, host_executor *executor)
 {
     bool is_behind = executor->down_at < executor->down_bytes && executor->down_due > 0;
@@ -63,7 +63,8 @@ static void wait_for(gy_host *host, host_executor *executor)
                              (is_behind ? (uint32_t)EPOLLOUT : 0));
 }
 
-/* Read what there is room for. GY_AGAIN nothing more now; GY_PEER the end; GY_OK: no room. */
+/* Read as much as there is room for. GY_AGAIN no more data now; GY_PEER the end; GY_OK: no
+ * room. */
 static gy_status read_up(host_executor *executor)
 {
     if (executor->up == NULL && (executor->up = gy_alloc("host.up", HOST_STREAM)) == NULL) {
@@ -86,8 +87,8 @@ static gy_status read_up(host_executor *executor)
     return GY_OK;
 }
 
-/* Tell the machine of bytes that it does not know of, and send what it lets go. */
-static void tell_ready(gy_host *host, host_executor *executor)
+/* Tell the machine of new bytes, and send as much as it allows. */
+static void report_ready(gy_host *host, host_executor *executor)
 {
     uint64_t more = executor->up_bytes - executor->up_told;
     if (more > 0) {
@@ -161,7 +162,7 @@ static void pump_down(gy_host *host, host_executor *executor)
             continue;
         }
         if (done < 0) {
-            break; /* it is full; or gone, which its end will tell */
+            break; /* its socket is full; or it has ended, which is reported separately */
         }
         executor->down_at += (size_t)done;
         executor->down_due -= (uint64_t)done;
@@ -197,7 +198,7 @@ void gy_host_executor_pump(gy_host *host, host_executor *executor)
     }
 }
 
-/* ---- Its life ---- */
+/* ---- Start and end ---- */
 
 static void on_stream(gy_host *host, void *owner, uint32_t events)
 {
@@ -207,8 +208,8 @@ static void on_stream(gy_host *host, void *owner, uint32_t events)
     }
     if ((events & ~(uint32_t)EPOLLOUT) != 0) {
         gy_status status = read_up(executor);
-        tell_ready(host, executor);
-        if (status == GY_PEER) { /* its end comes from the fork server, soon, or it is killed */
+        report_ready(host, executor);
+        if (status == GY_PEER) { /* the fork server will report its end, or it is killed */
             gy_host_unwatch(host, &executor->watch);
             executor->is_closed = true;
             executor->job->closed_ns = GY_MIN(executor->job->closed_ns, gy_now_ns(host->env));
@@ -230,9 +231,9 @@ void gy_host_executor_drain(gy_host *host, host_executor *executor)
         size_t before = executor->up_bytes;
         gy_status status = read_up(executor);
         if (!host->is_stepping) {
-            tell_ready(host, executor);
+            report_ready(host, executor);
         }
-        /* Without credit the rest is of no use: its process is gone. */
+        /* Without credit the rest is useless, since its process has ended. */
         if (status != GY_OK || executor->up_bytes >= GY_MAX(before, (size_t)HOST_STREAM)) {
             gy_host_unwatch(host, &executor->watch);
         }
@@ -272,7 +273,7 @@ void gy_host_executor_start(gy_host *host, const gy_daemon_effect *effect)
         if (gy_host_watch(host, &executor->watch, socket, EPOLLIN) < 0) {
             gy_warn("killing a process of job %s: %s", job->name, gy_error_text());
             close(socket);
-            gy_host_executor_kill(executor); /* the fork server tells when its slot is free */
+            gy_host_executor_kill(executor); /* the fork server reports when its slot is free */
         }
     }
     if (status < 0) {
@@ -294,7 +295,7 @@ void gy_host_executor_news(gy_host *host, host_executor *executor,
                            const gy_fork_server_news *news)
 {
     gy_text reason = {.data = NULL};
-    gy_host_executor_drain(host, executor); /* what it said before */
+    gy_host_executor_drain(host, executor); /* read its last data */
     executor->has_news = true;
     executor->news = *news;
     gy_supervisor_explain(executor->job->supervisor, news, executor->is_killed, &reason);
@@ -304,7 +305,7 @@ void gy_host_executor_news(gy_host *host, host_executor *executor,
                                           .generation = executor->generation,
                                           .reason = gy_text_get(&reason)});
     gy_text_free(&reason);
-    if (!executor->is_dead) { /* nobody was told of it */
+    if (!executor->is_dead) { /* its start was never reported */
         gy_host_executor_free(host, executor);
     }
 }

@@ -1,7 +1,6 @@
-/*
- * Goal: what fails in a daemon for a moment costs nothing that is good: no process goes on of
- * which nobody hears, no slot is given away under one, no file is thrown away unread.
- */
+/* Goal: a transient failure in a daemon destroys nothing that is intact: no process runs
+ * unobserved, no slot is given to another process while one uses it, no file is discarded
+ * unread. */
 #include "cluster/host/host_priv.h"
 
 #include "cluster/host/process_test.h"
@@ -44,7 +43,7 @@ static host_job *make_job(void)
     return job;
 }
 
-/* ---- Processes of which no word would come: there is no epoll ---- */
+/* ---- Processes whose messages could not arrive: epoll fails ---- */
 
 GY_TEST_WITH(test_a_manager_that_is_not_heard_is_over, .setup_func = begin,
              .teardown_func = end)
@@ -66,12 +65,12 @@ GY_TEST_WITH(test_a_manager_that_is_not_heard_is_over, .setup_func = begin,
     job->manager.wanted = 3;
     gy_host_manager_go(&host, job, GY_OK);
     gy_host_manager_free(job);
-    memset(&job->program, 0, sizeof(job->program)); /* it is no heap's */
+    memset(&job->program, 0, sizeof(job->program)); /* it is not on the heap */
     assert_int_equal(host.event_count, 1);
     assert_int_equal(host.events[0].event.kind, GY_DAEMON_MANAGER_DOWN);
     assert_int_equal(host.events[0].event.epoch, 3);
     assert_true(job->manager.shim == 0 && job->manager.epoch == 0);
-    /* All that is left is what its shim left, and that ends. */
+    /* Only what its shim left remains, and that is killed. */
     assert_true(host.orphans_ns != 0);
     gy_test_job_alone();
 }
@@ -80,7 +79,7 @@ GY_TEST_WITH(test_a_process_that_is_not_heard_keeps_its_slot, .setup_func = begi
              .teardown_func = end)
 {
     gy_supervisor *supervisor =
-        gy_alloc_zero("test", 1, sizeof(*supervisor)); /* the job's: it frees it */
+        gy_alloc_zero("test", 1, sizeof(*supervisor)); /* the job owns and frees it */
     char path[512] = "", *argv[] = {path, NULL};
     host_job *job = make_job();
     gy_fork_server_news news;
@@ -103,7 +102,7 @@ GY_TEST_WITH(test_a_process_that_is_not_heard_keeps_its_slot, .setup_func = begi
                                                       .epoch = 1});
     const host_executor *executor = gy_host_executor(job, 1, 4);
     assert_true(executor != NULL && executor->has_process && executor->is_killed);
-    assert_int_equal(host.event_count, 0); /* nothing is told before it is gone */
+    assert_int_equal(host.event_count, 0); /* its end is not reported before it has happened */
     assert_int_equal(job->slots[executor->slot], 1);
     while (status == GY_AGAIN) {
         struct pollfd look = {.fd = job->supervisor->socket, .events = POLLIN};
@@ -112,7 +111,7 @@ GY_TEST_WITH(test_a_process_that_is_not_heard_keeps_its_slot, .setup_func = begi
     }
     assert_ok(status);
     assert_true(news.slot == executor->slot && news.generation == 4);
-    /* It may see that its stream is closed before the signal comes. */
+    /* It may see its stream close before the signal arrives. */
     assert_true(WIFEXITED(news.status) ||
                 (WIFSIGNALED(news.status) && WTERMSIG(news.status) == SIGKILL));
     gy_supervisor_close(job->supervisor, true);
@@ -123,7 +122,7 @@ GY_TEST_WITH(test_a_process_that_is_not_heard_keeps_its_slot, .setup_func = begi
 
 /* ---- Keys of managers ---- */
 
-/* Another epoch, at a time of its own. */
+/* Add an epoch with a time of its own to the ring. */
 static void rotate(const char *ring)
 {
     static time_t second = 1000000000;
@@ -160,19 +159,19 @@ GY_TEST_WITH(test_a_key_that_was_not_written_is_written_later, .setup_func = beg
     snprintf(beside, sizeof(beside), "%s.new", key);
     assert_ok(gy_keyring_scope(ring, GY_RPC_MANAGER, job->name, key));
     job->manager.shim = getpid(); /* it runs */
-    gy_host_look_at_ring(&host);
+    gy_host_check_ring(&host);
     rotate(ring);
-    assert_int_equal(mkdir(beside, 0700), 0); /* nothing can be written there */
-    gy_host_look_at_ring(&host);
-    gy_host_look_at_ring(&host);
+    assert_int_equal(mkdir(beside, 0700), 0); /* so that nothing can be written there */
+    gy_host_check_ring(&host);
+    gy_host_check_ring(&host);
     assert_int_equal(count_epochs(key), 1);
     assert_int_equal(rmdir(beside), 0);
-    gy_host_look_at_ring(&host);
+    gy_host_check_ring(&host);
     assert_int_equal(count_epochs(key), 2);
-    /* A try that was cut off has left a file. */
+    /* An interrupted try has left a file. */
     rotate(ring);
     assert_int_equal(close(open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600)), 0);
-    gy_host_look_at_ring(&host);
+    gy_host_check_ring(&host);
     assert_int_equal(count_epochs(key), 3);
     assert_int_not_equal(access(beside, F_OK), 0);
     job->manager.shim = 0;
@@ -200,7 +199,7 @@ static gy_key put_blob(size_t size_bytes, char path[HOST_PATH])
 
 GY_TEST_WITH(test_a_file_is_not_thrown_away_unread, .setup_func = begin, .teardown_func = end)
 {
-    enum { LITTLE = 1000, MUCH = 5 << 20 }; /* of MUCH not all is read at once */
+    enum { LITTLE = 1000, MUCH = 5 << 20 }; /* of MUCH only a part is read at once */
     char path[HOST_PATH];
     const gy_key little = put_blob(LITTLE, path);
     gy_status status = GY_NOMEM;
@@ -218,11 +217,11 @@ GY_TEST_WITH(test_a_file_is_not_thrown_away_unread, .setup_func = begin, .teardo
     const gy_key much = put_blob(MUCH, path);
     assert_int_equal(gy_host_blob(&host, much), GY_AGAIN);
     gy_alloc_fail_after(1);
-    assert_true(gy_host_blobs_look(&host));
+    assert_true(gy_host_blobs_verify(&host));
     gy_alloc_fail_after(0);
     assert_int_equal(access(path, F_OK), 0);
-    assert_int_equal(gy_host_blob(&host, much), GY_AGAIN); /* read anew */
-    while (gy_host_blobs_look(&host)) {
+    assert_int_equal(gy_host_blob(&host, much), GY_AGAIN); /* it is read again */
+    while (gy_host_blobs_verify(&host)) {
     }
     assert_ok(gy_host_blob(&host, much));
 }

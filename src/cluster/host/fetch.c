@@ -1,4 +1,4 @@
-/* Sections that lie at other daemons, and those of ours that others want. */
+/* Fetches sections from other daemons, and serves those of this one. */
 #include "cluster/host/host_priv.h"
 
 #include <errno.h>
@@ -19,15 +19,15 @@ gy_status gy_host_check_name(const char *name)
     return GY_OK;
 }
 
-/* ---- What managers want ---- */
+/* ---- Requests of managers ---- */
 
-/* Its row, a new one where there is none; NULL: no memory. */
+/* The row of a section, new if necessary; NULL: no memory. */
 static host_want *find_want(host_job *job, gy_key content)
 {
     uint32_t row = gy_index_find(&job->by_want, content);
     if (row == GY_NONE) {
         const gy_status status =
-            GY_GROW("host.wants", job->wants, job->want_room, job->want_count + 1);
+            GY_GROW("host.requests", job->wants, job->want_room, job->want_count + 1);
         if (status < 0 || gy_index_put(&job->by_want, content, (uint32_t)job->want_count) < 0) {
             return NULL;
         }
@@ -46,7 +46,7 @@ gy_status gy_host_want(host_job *job, const Gy__Cluster__FetchOne *asks)
                        asks->wanted.len);
     }
     const size_t name_bytes = strlen(asks->name) + 1;
-    char *name = gy_alloc("host.wants", name_bytes + asks->wanted.len);
+    char *name = gy_alloc("host.requests", name_bytes + asks->wanted.len);
     host_want *want = name != NULL ? find_want(job, content) : NULL;
     if (want == NULL) {
         gy_free(name);
@@ -76,8 +76,8 @@ void gy_host_unwant_all(host_job *job)
 
 /* ---- Fetching ---- */
 
-/* Until it is whole it has a name of its own: one that was told to stop still ends when another
- * one fetches the same. */
+/* A temporary name until the file is complete: a fetch that was stopped may still end while
+ * another one fetches the same section. */
 static void section_path(const host_lot *lot, const host_fetch *fetch, bool is_part,
                          char out[HOST_PATH])
 {
@@ -121,7 +121,7 @@ static gy_status open_part(const host_lot *lot, const host_fetch *fetch, int *fi
     return GY_OK;
 }
 
-/* Behind the bytes: the note, and how long it is. Then it has its name. */
+/* Append the note and its size, then rename the file to its final name. */
 static gy_status finish(host_lot *lot, const host_fetch *fetch, int file, const uint8_t *note,
                         size_t note_bytes)
 {
@@ -142,7 +142,7 @@ static gy_status finish(host_lot *lot, const host_fetch *fetch, int file, const 
     return GY_OK;
 }
 
-/* What the machine is told: whose fault it is, and whether another try may help. */
+/* Translate a failure for the machine: whose fault it is, and whether a retry may help. */
 static gy_status meaning(const host_lot *lot, gy_status status)
 {
     if (lot->status < 0) {
@@ -155,7 +155,7 @@ static gy_status meaning(const host_lot *lot, gy_status status)
     return is_later ? GY_PEER : status;
 }
 
-/* The machine hears of it after this step. */
+/* Tell the machine after this step. */
 static void section_over(host_lot *lot, host_fetch *fetch, gy_status status)
 {
     if (fetch->is_over) {
@@ -193,7 +193,7 @@ static void end_lot(host_lot *lot)
     gy_free(lot);
 }
 
-/* ---- One alone: straight to its file ---- */
+/* ---- A single section: written directly to its file ---- */
 
 static gy_status alone_begun(void *arg, uint64_t size_bytes, const void *note,
                              size_t note_bytes)
@@ -216,7 +216,7 @@ static gy_status alone_take(void *arg, uint64_t offset, const void *data, size_t
     return lot->status = put(lot, lot->file, data, size_bytes, offset);
 }
 
-/* ---- Small ones together: each is kept until all of it is here ---- */
+/* ---- Small sections together: each is buffered until it is complete ---- */
 
 enum { HERE_BYTES = HOST_HEAD_BYTES + GY_BULK_NOTE_BYTES + GY_DAEMON_LOT_ONE };
 
@@ -229,7 +229,7 @@ static uint64_t number_at(const uint8_t *from, size_t size_bytes)
     return number;
 }
 
-/* All bytes of the one that comes, as far as its head is here; < 0: that is wrong. */
+/* The size of the current section once its head has arrived; < 0: the head is invalid. */
 static gy_status bytes_expected(host_lot *lot, size_t *bytes)
 {
     *bytes = HOST_HEAD_BYTES;
@@ -245,7 +245,7 @@ static gy_status bytes_expected(host_lot *lot, size_t *bytes)
     return GY_OK;
 }
 
-/* The one that came: to its file, unless the peer had none such. */
+/* Write the complete section to its file, unless the peer did not have it. */
 static void settle(host_lot *lot)
 {
     host_fetch *fetch = &lot->sections[lot->at++];
@@ -293,7 +293,7 @@ static gy_status together_take(void *arg, uint64_t offset, const void *data, siz
         lot->here_bytes += more;
         from += more;
         size_bytes -= more;
-        GY_TRY(bytes_expected(lot, &wanted)); /* its head may be here now */
+        GY_TRY(bytes_expected(lot, &wanted)); /* its head may have arrived now */
         if (lot->here_bytes == wanted) {
             settle(lot);
         }
@@ -302,7 +302,7 @@ static gy_status together_take(void *arg, uint64_t offset, const void *data, siz
     return GY_OK;
 }
 
-/* ---- Either ---- */
+/* ---- Both ---- */
 
 static void done(void *arg, gy_status status, uint64_t size_bytes)
 {
@@ -330,7 +330,7 @@ static void done(void *arg, gy_status status, uint64_t size_bytes)
     }
 }
 
-/* Nothing is packed on its way to a daemon of this very machine. */
+/* Data for a daemon on the same machine are not compressed. */
 static bool is_own(const gy_host *host, const char *address)
 {
     const char *colon = strrchr(host->address, ':');
@@ -340,7 +340,7 @@ static bool is_own(const gy_host *host, const char *address)
            (size > 0 && strncmp(address, host->address, size + 1) == 0);
 }
 
-/* What is asked of the peer; false: too long for one name. */
+/* The name of the requested bytes at the peer; false: too long. */
 static bool name_lot(const host_job *job, const host_lot *lot, uint8_t *name, size_t *size)
 {
     Gy__Cluster__Key key = GY__CLUSTER__KEY__INIT;
@@ -382,7 +382,7 @@ static gy_status begin(const host_job *job, host_lot *lot, const char *address)
     const bool is_alone = lot->count == 1;
     if (!name_lot(job, lot, name, &size)) {
         return gy_fail(GY_MISMATCH, "the names of %u sections are too long for one request",
-                       lot->count); /* each is tried alone then */
+                       lot->count); /* then each is tried alone */
     }
     if (is_alone) {
         GY_TRY(open_part(lot, &lot->sections[0], &lot->file));
@@ -491,7 +491,7 @@ void gy_host_fetches_free(gy_host *host)
     }
 }
 
-/* ---- What others fetch ---- */
+/* ---- Sections served to others ---- */
 
 static gy_status locate(gy_host *host, const host_job *job, const char *file,
                         const ProtobufCBinaryData *wanted, gy_net_located *located)
@@ -530,7 +530,7 @@ static void put_number(uint8_t *to, uint64_t number, size_t size_bytes)
     }
 }
 
-/* A section behind its head, at `to`. */
+/* Write a section with its head to `to`. */
 static gy_status read_section(const gy_net_located *located, uint8_t *to, uint64_t size)
 {
     put_number(to, GY_OK, 4);
@@ -558,8 +558,8 @@ static gy_status read_section(const gy_net_located *located, uint8_t *to, uint64
     return GY_OK;
 }
 
-/* One of several: at the end of the region, which has room for it. What is wrong with it is
- * said in its place. */
+/* Append one of several sections to the region, which has room for it; if it fails, the head
+ * says so. */
 static void add_section(gy_host *host, const host_job *job,
                         const Gy__Cluster__BulkSection *asks, gy_bulk_region *region)
 {
@@ -616,7 +616,7 @@ gy_status gy_host_find(void *arg, gy_rpc_role role, const char *subject, const v
 {
     static ProtobufCAllocator *const usual = NULL;
     gy_host *host = arg;
-    (void)role; /* the node has looked at it */
+    (void)role; /* the node has checked it */
     (void)subject;
     Gy__Cluster__BulkName *asks = gy__cluster__bulk_name__unpack(usual, name_bytes, name);
     if (asks == NULL) {

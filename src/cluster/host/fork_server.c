@@ -1,4 +1,5 @@
-/* A job's fork server: it comes when the job's program is here, and takes all with it. */
+/* The fork server of a job: started when the job's program is complete, and its end takes all
+ * processes with it. */
 #include "cluster/host/host_priv.h"
 
 #include <errno.h>
@@ -9,11 +10,11 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-enum { LOSSES_MAX = 16 };                        /* of fork servers, in one job */
+enum { LOSSES_MAX = 16 };                        /* fork servers that may die in one job */
 static const int64_t end_within_ns = 6000000000; /* then it is killed */
-static const int64_t leave_ns = 500000000;       /* from the end of a stream to its process's */
+static const int64_t leave_ns = 500000000; /* from the end of a stream to its process's exit */
 
-static void say_down(gy_host *host, const host_job *job, const char *reason)
+static void report_down(gy_host *host, const host_job *job, const char *reason)
 {
     gy_host_later(host, &(gy_daemon_event){.kind = GY_DAEMON_FORK_SERVER_DOWN,
                                            .job = job->key,
@@ -21,7 +22,7 @@ static void say_down(gy_host *host, const host_job *job, const char *reason)
                                            .reason = reason});
 }
 
-/* It is gone, and with it all that it started. Returns with no executor that has a process. */
+/* The fork server has ended, and all that it started. Afterwards no executor has a process. */
 static void forget_fork_server(gy_host *host, host_job *job)
 {
     gy_host_unwatch_only(host, &job->fork_server);
@@ -39,7 +40,7 @@ static void forget_fork_server(gy_host *host, host_job *job)
     }
 }
 
-/* Executors of older epochs, of which the machine does not speak any more. */
+/* Free executors of older epochs, which the machine has forgotten. */
 static void free_executors(gy_host *host, host_job *job)
 {
     for (host_executor *executor = job->executors; executor != NULL;
@@ -50,7 +51,7 @@ static void free_executors(gy_host *host, host_job *job)
     }
 }
 
-/* Its socket has ended, or it does not end. */
+/* Its socket has ended, or it did not end in time. */
 static void fork_server_gone(gy_host *host, host_job *job)
 {
     char reason[GY_CONTROL_REASON_BYTES];
@@ -64,7 +65,7 @@ static void fork_server_gone(gy_host *host, host_job *job)
                                           .job = job->key,
                                           .epoch = job->fork_server_epoch,
                                           .reason = reason});
-    /* The machine may have asked for the next one, which waits for this. */
+    /* The machine may have ordered the next one, which waits for this one's end. */
     gy_supervisor *old = job->supervisor;
     job->supervisor = NULL;
     free_executors(host, job);
@@ -100,14 +101,14 @@ static void on_fork_server(gy_host *host, void *owner, uint32_t events)
     }
 }
 
-/* The sandbox of all jobs, and behind them this one's own files: not its record, nor what its
- * manager has. */
+/* Build the sandbox: that of all jobs, plus this job's own files except its record and its
+ * manager's. */
 static gy_status wall(gy_host *host, host_job *job)
 {
     static const struct {
         const char *name;
         bool is_writable;
-    } own[] = {{"scratch", true}, /* the first is for what is needed for a while */
+    } own[] = {{"scratch", true}, /* the first is for temporary files */
                {"data", true},     {"run", true},     {"trace", true},
                {"fetched", false}, {"program", false}};
     gy_sandbox_fini(&job->sandbox);
@@ -140,12 +141,11 @@ static bool is_role(const gy_role *a, const gy_role *b)
            a->memory_bytes == b->memory_bytes;
 }
 
-/* A process that will be the parent of others, on its way; why it cannot be started is said at
- * once. */
+/* Start the parent of vertex processes; a failure to start it is reported at once. */
 static gy_status open_supervisor(gy_host *host, host_job *job, const gy_role *role,
                                  gy_supervisor **supervisor)
 {
-    gy_supervisor *made = gy_alloc_zero("host.warden", 1, sizeof(*made));
+    gy_supervisor *made = gy_alloc_zero("host.supervisor", 1, sizeof(*made));
     if (made == NULL) {
         return GY_NOMEM;
     }
@@ -173,9 +173,9 @@ static gy_status open_supervisor(gy_host *host, host_job *job, const gy_role *ro
     return GY_OK;
 }
 
-/* ---- One that nobody has ordered yet ---- */
+/* ---- Started before it is ordered (prewarm) ---- */
 
-static void ahead_gone(gy_host *host, host_job *job)
+static void prewarmed_gone(gy_host *host, host_job *job)
 {
     gy_supervisor *old = job->ahead.supervisor;
     gy_host_unwatch_only(host, &job->ahead.watch);
@@ -194,11 +194,11 @@ static void on_ahead(gy_host *host, void *owner, uint32_t events)
     gy_fork_server_news news;
     (void)events;
     if (gy_supervisor_handle(job->ahead.supervisor, &news) < 0) {
-        ahead_gone(host, job);
+        prewarmed_gone(host, job);
     }
 }
 
-/* As many as may be of use at a time. */
+/* Are there fewer prewarmed ones than can be useful? */
 static bool has_room(const gy_host *host)
 {
     uint32_t count = 0;
@@ -226,7 +226,7 @@ void gy_host_fork_server_foresee(gy_host *host, host_job *job, const gy_ticket_r
     job->ahead.watch.owner = job;
     job->ahead.last_ns = INT64_MAX;
     if (gy_host_watch(host, &job->ahead.watch, job->ahead.supervisor->socket, EPOLLIN) < 0) {
-        ahead_gone(host, job);
+        prewarmed_gone(host, job);
     }
 }
 
@@ -240,8 +240,8 @@ void gy_host_fork_server_dismiss(gy_host *host, host_job *job)
 
 /* ---- One that is ordered ---- */
 
-/* The one that was foreseen, if it is as ordered; else it ends, and NULL. */
-static gy_supervisor *take_ahead(gy_host *host, host_job *job, const gy_role *role)
+/* Take the prewarmed one if it matches the order; else end it and return NULL. */
+static gy_supervisor *take_prewarmed(gy_host *host, host_job *job, const gy_role *role)
 {
     gy_supervisor *supervisor = job->ahead.supervisor;
     if (supervisor == NULL || job->ahead.last_ns != INT64_MAX ||
@@ -269,7 +269,7 @@ static gy_status start(gy_host *host, host_job *job)
         return GY_NOMEM;
     }
     memset(job->slots, 0, host->slots);
-    gy_supervisor *supervisor = take_ahead(host, job, &role);
+    gy_supervisor *supervisor = take_prewarmed(host, job, &role);
     if (supervisor == NULL) {
         GY_TRY(open_supervisor(host, job, &role, &supervisor));
     }
@@ -329,11 +329,11 @@ void gy_host_fork_server_end(gy_host *host, gy_key key)
         gy_supervisor_end(job->supervisor, true);
     } else if (job->is_fork_server_wanted) {
         job->is_fork_server_wanted = false;
-        say_down(host, job, "closed before it started");
+        report_down(host, job, "closed before it started");
     }
 }
 
-void gy_host_fork_server_look(gy_host *host, host_job *job, int64_t now_ns)
+void gy_host_fork_server_check(gy_host *host, host_job *job, int64_t now_ns)
 {
     if (job->closed_ns != INT64_MAX && now_ns - job->closed_ns > leave_ns) {
         job->closed_ns = INT64_MAX;
@@ -345,7 +345,7 @@ void gy_host_fork_server_look(gy_host *host, host_job *job, int64_t now_ns)
         }
     }
     if (job->ahead.supervisor != NULL && now_ns >= job->ahead.last_ns) {
-        ahead_gone(host, job); /* it does not end by itself */
+        prewarmed_gone(host, job); /* it does not end by itself */
     }
     if (job->supervisor != NULL && job->is_fork_server_ending &&
         now_ns >= job->fork_server_last_ns) {

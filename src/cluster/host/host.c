@@ -1,4 +1,4 @@
-/* The loop: wait, step, do; and how a daemon begins and ends. */
+/* The daemon's loop (wait, step, carry out effects), its beginning and its end. */
 #include "base/text.h"
 #include "cluster/host/host_priv.h"
 #include "worker/limits.h"
@@ -14,10 +14,10 @@
 
 enum { EVENTS = 64 };
 static const int64_t tick_every_ns = 1000000000;
-static const int64_t brief_ns = 20000000; /* while something is due soon */
-/* One name server of several listens: soon after it does, all daemons shall be there. */
+static const int64_t brief_ns = 20000000; /* while a timer is due soon */
+/* Of several name servers one listens: soon after it begins, all daemons must be connected. */
 static const int64_t names_again_ns = 500000000;
-static const int64_t last_after_ns = 8000000000; /* for all to end */
+static const int64_t last_after_ns = 8000000000; /* for all processes to end */
 
 /* ---- Events ---- */
 
@@ -77,7 +77,7 @@ void gy_host_step(gy_host *host, gy_daemon_event *event)
     host->is_stepping = false;
 }
 
-/* ---- Files to wait for ---- */
+/* ---- Descriptors to poll ---- */
 
 gy_status gy_host_watch(gy_host *host, host_watch *watch, int file, uint32_t events)
 {
@@ -136,32 +136,32 @@ static void begin_end(gy_host *host)
     gy_host_step(host, &(gy_daemon_event){.kind = GY_DAEMON_STOP});
 }
 
-static void look_at_clock(gy_host *host)
+static void check_clock(gy_host *host)
 {
     int64_t now_ns = gy_now_ns(host->env);
     if (now_ns >= host->wake_ns) {
         host->wake_ns = INT64_MAX;
         gy_host_step(host, &(gy_daemon_event){.kind = GY_DAEMON_TIMER});
     }
-    gy_host_look_at_asks(host, now_ns);
+    gy_host_check_asks(host, now_ns);
     gy_host_step(host, NULL);
-    host->is_verifying = gy_host_blobs_look(host);
+    host->is_verifying = gy_host_blobs_verify(host);
     for (host_job *job = host->jobs; job != NULL; job = job->next) {
-        gy_host_program_look(host, job, now_ns);
-        gy_host_fork_server_look(host, job, now_ns);
-        gy_host_manager_look(host, job, now_ns);
+        gy_host_program_check(host, job, now_ns);
+        gy_host_fork_server_check(host, job, now_ns);
+        gy_host_manager_check(host, job, now_ns);
     }
     gy_host_step(host, NULL);
     gy_host_end_orphans(host, now_ns);
     if (now_ns >= host->tick_ns) {
         host->tick_ns = now_ns + tick_every_ns;
-        gy_host_look_at_disk(host);
-        gy_host_look_at_ring(host);
-        gy_host_look_at_names(host, now_ns);
+        gy_host_check_disk(host);
+        gy_host_check_ring(host);
+        gy_host_check_names(host, now_ns);
     }
 }
 
-/* Is there anything whose time this loop has to look at itself? */
+/* Is there a timer that this loop must check itself? */
 static bool is_busy(const gy_host *host)
 {
     bool is_it = host->asks != NULL || host->is_ending || host->orphans_ns != 0;
@@ -203,11 +203,11 @@ static void round_once(gy_host *host, bool *has_trash)
     if (!host->is_ending && gy_signals_count(host->signals) > 0) {
         begin_end(host);
     }
-    /* Silence is judged after what came was heard. */
+    /* Handle waiting messages before judging silence. */
     while (host->status == GY_OK && gy_rpc_turn(host->rpc, (gy_deadline){0}) == GY_OK) {
     }
-    look_at_clock(host);
-    gy_host_tell_fetched(host);
+    check_clock(host);
+    gy_host_send_fetched(host);
     gy_host_reap(host);
     *has_trash = gy_host_sweep(host);
 }
@@ -230,7 +230,7 @@ static void run(gy_host *host)
     }
 }
 
-/* ---- Begin and end ---- */
+/* ---- Beginning and end ---- */
 
 /* Orders, calls, ends of connections. */
 static void hear(void *arg, gy_rpc_peer peer, gy_rpc_event event)
@@ -283,7 +283,7 @@ static gy_status open_node(gy_host *host)
                       &host->rpc));
     char address[GY_RPC_ADDRESS_BYTES];
     GY_TRY(gy_rpc_listen(host->rpc, options->listen, address));
-    /* Whoever listens everywhere is reached by its name. */
+    /* A daemon that listens on all addresses is reached by its host's name. */
     const char *port = strrchr(address, ':');
     bool is_anywhere =
         strncmp(address, "0.0.0.0:", 8) == 0 || strncmp(address, "[::]:", 5) == 0;
@@ -320,10 +320,10 @@ static gy_status open_machine(gy_host *host)
 
 static void on_node(gy_host *host, void *owner, uint32_t events)
 {
-    (void)host, (void)owner, (void)events; /* each round turns the node */
+    (void)host, (void)owner, (void)events; /* each round turns the node anyway */
 }
 
-/* Which sandbox the processes of jobs have; what this machine lacks is said. */
+/* Determine the sandbox of jobs' processes; log what this machine lacks. */
 static gy_status look_at_sandbox(gy_host *host)
 {
     const char *wanted = host->options->sandbox;
@@ -338,9 +338,8 @@ static gy_status look_at_sandbox(gy_host *host)
     return status;
 }
 
-/* Inside the sandbox of processes is another /dev/shm than the one that this folder may lie in.
- */
-static gy_status look_at_folder(const gy_host *host)
+/* The sandbox's mount namespace has another /dev/shm than the one this folder may lie in. */
+static gy_status check_folder(const gy_host *host)
 {
     static const char hidden[] = "/dev/shm/";
     const bool is_hidden = (host->sandbox.parts & GY_SANDBOX_PROCESSES) != 0 &&
@@ -364,10 +363,10 @@ static gy_status open_host(gy_host *host, host_watch watches[2])
     GY_TRY(gy_signals_open(&host->signals));
     GY_TRY(gy_host_watch(host, &watches[0], host->signals, EPOLLIN));
     GY_TRY(gy_host_identity(host));
-    GY_TRY(look_at_folder(host));
+    GY_TRY(check_folder(host));
     gy_limits_collect();
     GY_TRY(open_node(host));
-    /* The node's own file: it is never closed here. */
+    /* The descriptor belongs to the node and is never closed here. */
     GY_TRY(gy_host_watch(host, &watches[1], gy_rpc_fd(host->rpc), EPOLLIN));
     GY_TRY(open_machine(host));
     GY_TRY(gy_host_blobs_load(host));
@@ -381,7 +380,7 @@ static gy_status open_host(gy_host *host, host_watch watches[2])
 
 static gy_status close_host(gy_host *host)
 {
-    gy_host_jobs_free(host); /* no process is left: then nobody's bytes are missed */
+    gy_host_jobs_free(host); /* no process is left, so no data are missed */
     gy_rpc_free(host->rpc);
     host->rpc = NULL;
     gy_host_fetches_free(host);
@@ -404,7 +403,7 @@ static gy_status close_host(gy_host *host)
     return host->status < 0 ? gy_error_raise(&host->why) : GY_OK;
 }
 
-/* What a name server would not take, it would never list. */
+/* Refuse texts that a name server would refuse, since it would never list this daemon. */
 static gy_status check_texts(const gy_host_options *options)
 {
     const char *const texts[] = {options->host, options->labels};
@@ -447,7 +446,7 @@ gy_status gy_host_run(gy_env *env, const gy_host_options *options)
     host->slots = options->slots > 0 ? options->slots : core_count();
     host->lock = host->epoll = host->signals = -1;
     host->wake_ns = INT64_MAX;
-    host->trash_count = 1; /* of an earlier life, perhaps */
+    host->trash_count = 1; /* an earlier life may have left files */
     gy_status status = gy_host_adopt();
     status = status < 0 ? status : open_host(host, watches);
     if (status < 0) {

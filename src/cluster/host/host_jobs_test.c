@@ -1,7 +1,5 @@
-/*
- * Goal: a daemon brings what a job is made of, verified, runs its manager and tells how that
- * ended, and fetches sections of other daemons; nothing that is wrong passes for right.
- */
+/* Goal: a daemon fetches and verifies a job's files, runs its manager and reports its end, and
+ * fetches sections from other daemons; corrupt data are never accepted. */
 #include "cluster/host/host_test.h"
 
 #include "control/net/ticket.h"
@@ -30,7 +28,7 @@ static void wait_for_file(kit_scene *at, const char *path, char *text, size_t ro
 
 /* ---- Managers ---- */
 
-/* One that this host cannot load, which is another matter than one that fails alike. */
+/* A program that this host cannot load, as opposed to one that fails with the same status. */
 static void expect_unloadable(kit_scene *at)
 {
     char self[512] = "", changed[128], said[256], line[1024];
@@ -61,7 +59,7 @@ GY_TEST(ends_of_managers_are_told)
     char path[128], text[512], line[1024];
     kit_open(&at, true);
     kit_daemon_start(&at, 0, "");
-    /* Well: it had a ticket, its variables, and a key of its job alone. */
+    /* Success: it had a ticket, its environment, and a key for its job only. */
     snprintf(path, sizeof(path), "%s/out", at.folder);
     snprintf(line, sizeof(line),
              "cat \"$GYRE_TICKET\" >%s.new; echo \"$WORD\" >>%s.new; stat -c %%a "
@@ -82,7 +80,7 @@ GY_TEST(ends_of_managers_are_told)
     snprintf(path, sizeof(path), "%s/jobs/abcdef01234567890000000000000007/manager/key",
              at.daemons[0].folder);
     assert_int_not_equal(access(path, F_OK), 0);
-    /* Badly: its log tail; the name server needs a while to hear it. */
+    /* Failure: with its log tail; the name server takes a while to answer. */
     at.is_deaf = true;
     at.job.low++;
     shell_job(&at, "echo first; echo no such corpus >&2; exit 3");
@@ -94,7 +92,7 @@ GY_TEST(ends_of_managers_are_told)
     assert_int_equal(at.end_status, GY_STATE);
     assert_string_equal(at.end_reason, "exit status 3: no such corpus");
     assert_int_equal(memcmp(at.said, "first\nno such corpus\n", 21), 0);
-    /* A program that is not there. */
+    /* A program that does not exist. */
     int before = at.ends;
     at.job.low++;
     kit_job_is(&at, &(kit_program){.arguments = {"/nowhere/at/all"}});
@@ -103,7 +101,7 @@ GY_TEST(ends_of_managers_are_told)
     assert_non_null(strstr(at.end_reason, "cannot run /nowhere/at/all"));
     expect_unloadable(&at);
     KIT_UNTIL(&at, at.daemons[0].manager_count == 0);
-    /* By a signal: another one shall go on. */
+    /* Killed by a signal: another manager must resume. */
     before = at.ends;
     at.job.low++;
     shell_job(&at, "kill -KILL $$");
@@ -114,7 +112,7 @@ GY_TEST(ends_of_managers_are_told)
     kit_close(&at);
 }
 
-/* A manager that starts others, in sessions of their own; their numbers. */
+/* A manager that starts processes in sessions of their own; their ids. */
 static void start_family(kit_scene *at, uint32_t epoch, pid_t family[3])
 {
     char path[128], line[512], text[64];
@@ -138,7 +136,8 @@ static bool is_family_gone(const pid_t family[3])
     return kit_is_gone(family[0]) && kit_is_gone(family[1]) && kit_is_gone(family[2]);
 }
 
-/* As the name server knows them; an old one says nothing, then those of this host. */
+/* The number of slots as the name server knows it; an older name server sends none, then this
+ * host's number. */
 GY_TEST(a_manager_hears_what_one_host_lends)
 {
     static kit_scene at;
@@ -173,7 +172,7 @@ GY_TEST(managers_end_with_their_daemon)
     kit_open(&at, false);
     kit_daemon_start(&at, 0, "");
     start_family(&at, 1, family);
-    order_manager(&at, 2); /* the name server has given it up */
+    order_manager(&at, 2); /* the name server has replaced it */
     KIT_UNTIL(&at, is_family_gone(family));
     KIT_UNTIL(&at, at.daemons[0].manager_count == 0);
     start_family(&at, 3, family);
@@ -196,7 +195,7 @@ GY_TEST(managers_end_with_their_daemon)
 
 /* ---- Programs ---- */
 
-/* Content that is not what its name says, and for another platform: not run. */
+/* Content that does not match its name, or a program for another platform, is not run. */
 static void expect_refused(kit_scene *at, kit_program *program, const char *path)
 {
     char blob[256];
@@ -213,7 +212,8 @@ static void expect_refused(kit_scene *at, kit_program *program, const char *path
     at->job.low++;
     int finds = at->finds;
     order_manager(at, 1);
-    KIT_UNTIL(at, at->finds > finds + 2); /* the spec, and the file again and again */
+    /* It asks for the specification, and for the file repeatedly. */
+    KIT_UNTIL(at, at->finds > finds + 2);
     at->platform = 12345;
     at->job.low++;
     int asks = at->spec_asks;
@@ -240,7 +240,7 @@ GY_TEST(programs_are_brought_whole)
              "%s.new %s\n",
              path, path, path);
     gy_key run = kit_blob(&at, script, strlen(script)), side = kit_blob(&at, "beside\n", 7);
-    /* More than is read at once to see that it is what its name says. */
+    /* More than is verified at once. */
     static char bytes[9 << 20];
     memset(bytes, 'x', sizeof(bytes));
     gy_key large = kit_blob(&at, bytes, sizeof(bytes));
@@ -257,7 +257,7 @@ GY_TEST(programs_are_brought_whole)
     assert_true(strstr(text, folder) != NULL && strstr(text, "program:/opt/lib\n") != NULL);
     assert_non_null(strstr(text, "500\n400\n"));
     KIT_UNTIL(&at, at.ends == 1);
-    /* Again in another life, in which all is read once more. */
+    /* Again in another life, which verifies everything again. */
     char first[512], blob[256];
     snprintf(first, sizeof(first), "%s", strstr(text, "500\n"));
     unlink(path);
@@ -270,7 +270,7 @@ GY_TEST(programs_are_brought_whole)
     KIT_UNTIL(&at, at.ends == 2);
     assert_int_equal(at.finds, finds);
     assert_string_equal(strstr(text, "500\n"), first);
-    /* Also when somebody wrote over it: then it is brought again. */
+    /* Also after the file was overwritten: then it is fetched again. */
     snprintf(blob, sizeof(blob), "%s/blobs/%016llx%016llx", at.daemons[0].folder,
              (unsigned long long)large.high, (unsigned long long)large.low);
     assert_int_equal(truncate(blob, sizeof(bytes) - 1), 0);
@@ -292,7 +292,7 @@ GY_TEST(programs_are_brought_whole)
     kit_close(&at);
 }
 
-/* What a job is may come with the word of it; if it is not what it should be, it is fetched. */
+/* The specification may come with the order; if it does not match its name, it is fetched. */
 GY_TEST(small_specs_need_no_transfer)
 {
     static kit_scene at;
@@ -303,7 +303,7 @@ GY_TEST(small_specs_need_no_transfer)
     order_manager(&at, 1);
     KIT_UNTIL(&at, at.ends == 1);
     assert_true(at.end_status == GY_OK && at.finds == 0);
-    at.job.low++; /* it is here */
+    at.job.low++; /* it exists here */
     order_manager(&at, 1);
     KIT_UNTIL(&at, at.ends == 2);
     assert_true(at.end_status == GY_OK && at.finds == 0);
@@ -314,7 +314,7 @@ GY_TEST(small_specs_need_no_transfer)
     order_manager(&at, 1);
     KIT_UNTIL(&at, at.ends == 3);
     assert_true(at.end_status == GY_OK && at.finds == 1);
-    assert_int_equal(at.end_output, 8); /* nothing that it printed is told behind its end */
+    assert_int_equal(at.end_output, 8); /* no output is sent after the end */
     assert_string_equal(at.said, "fetched\n");
     kit_close(&at);
 }
@@ -355,7 +355,7 @@ static void expect_fetched(kit_scene *at, kit_manager *own, const Gy__Cluster__F
     }
 }
 
-/* The fetched sections of a job, and nothing else. */
+/* Only the fetched sections of a job. */
 static void expect_listed(const char *folder, const char *names)
 {
     char line[4200], said[256] = "";
@@ -364,7 +364,7 @@ static void expect_listed(const char *folder, const char *names)
     assert_string_equal(said, names);
 }
 
-/* Two daemons, each with a manager of its own. */
+/* Two daemons, each with its own manager. */
 static void open_two(kit_scene *at)
 {
     kit_open(at, true);
@@ -408,8 +408,8 @@ GY_TEST(sections_come_from_other_daemons)
     assert_memory_equal(got, bytes + SIZE / 3, SIZE - SIZE / 3);
     assert_memory_equal(got + SIZE - SIZE / 3, bytes, SIZE / 3);
     assert_memory_equal(got + SIZE, "note\4\0\0\0", 8);
-    expect_fetched(&at, own, &message, GY_OK); /* it is here */
-    /* A file that is not there, one that is shorter than said, another size than said. */
+    expect_fetched(&at, own, &message, GY_OK); /* it exists here */
+    /* A missing file, one shorter than announced, another size than announced. */
     message.number = 2;
     message.name = (char *)(uintptr_t) "none";
     expect_fetched(&at, own, &message, GY_NOTFOUND);
@@ -424,7 +424,7 @@ GY_TEST(sections_come_from_other_daemons)
     message.size_bytes = SIZE - 1;
     message.wanted.len = 0;
     expect_fetched(&at, own, &message, GY_MISMATCH);
-    /* Names that leave the folder are refused; a dead peer is no failure of the section's. */
+    /* Names that lead out of the folder are refused; a dead peer is reported as such. */
     Gy__Cluster__Key key = kit_key(at.job), content = kit_key((gy_key){1, 1});
     message.name = (char *)(uintptr_t) "../record";
     message.content = &content;
@@ -433,7 +433,7 @@ GY_TEST(sections_come_from_other_daemons)
     gy__cluster__fetch__init(&all);
     all.job = &key;
     all.epoch = 1;
-    KIT_CALL(&at, own, GY_NET_FETCH, &all.base, GY_FORMAT); /* of nothing */
+    KIT_CALL(&at, own, GY_NET_FETCH, &all.base, GY_FORMAT); /* an empty section */
     all.n_sections = 1;
     all.sections = sections;
     KIT_CALL(&at, own, GY_NET_FETCH, &all.base, GY_FORMAT);
@@ -446,8 +446,8 @@ GY_TEST(sections_come_from_other_daemons)
     kit_close(&at);
 }
 
-/* Many small ones, of which some are not there or of another size: each has its own end, and
- * few transfers bring them. */
+/* Many small sections, some missing or of another size: each has its own result, and few
+ * transfers fetch them. */
 GY_TEST(small_sections_come_together)
 {
     enum { COUNT = 60, LEAST = 3000 };
@@ -494,15 +494,15 @@ GY_TEST(small_sections_come_together)
             assert_memory_equal(got + LEAST + which, "note\4\0\0\0", 8);
         }
     }
-    assert_in_range(own->transfers, 3, 4); /* two, and the one that is tried again alone */
-    /* Of this machine, so nothing is packed: heads, notes, frames, and one that was of no use.
+    assert_in_range(own->transfers, 3, 4); /* two, and one for the retry */
+    /* On the same machine nothing is compressed: heads, notes, frames, and one useless section.
      */
     assert_in_range(own->beyond_bytes, COUNT * 20, LEAST + COUNT * 40 + 1000);
     kit_close(&at);
 }
 
-/* A section that is not wanted any more and then wanted again, all in one breath: what is told
- * to stop takes nothing away from what begins. */
+/* A section is cancelled and requested again at once: the cancelled fetch must not harm the new
+ * one. */
 GY_TEST(a_stopped_one_disturbs_no_other)
 {
     enum { SIZE = 64 << 20, ROUNDS = 5 };
@@ -531,7 +531,7 @@ GY_TEST(a_stopped_one_disturbs_no_other)
         fetch(&at, own, &message, 1);
         assert_ok(gy_rpc_tell(own->rpc, own->peer, GY_NET_UNFETCH, &unwanted.base));
         expect_fetched(&at, own, &message, GY_OK);
-        assert_int_equal(own->transfers - before, 2); /* no third that has to try again */
+        assert_int_equal(own->transfers - before, 2); /* no third transfer for a retry */
     }
     kit_close(&at);
 }

@@ -1,7 +1,5 @@
-/*
- * Goal: a daemon as a process keeps what daemon.h promises: epochs over restarts, bytes within
- * credit, executors whose end is told, and nothing that outlives it.
- */
+/* Goal: a daemon process obeys the rules of daemon.h: epochs over restarts, bytes within
+ * credit, reported ends of executors, and no process outlives it. */
 #include "cluster/host/host_test.h"
 
 /* ---- Epochs ---- */
@@ -22,7 +20,7 @@ GY_TEST(older_epochs_are_refused)
     kit_attach(&at, &at.managers[0], 0, GY_STATE);
     kit_executor(&at, &at.managers[0], 10, 1, 100, GY_STATE);
     assert_non_null(strstr(at.managers[0].text, "the daemon has epoch 2"));
-    /* It is killed; the next life knows. */
+    /* It is killed; its next life remembers the epoch. */
     uint64_t id = at.daemons[0].id, incarnation = at.daemons[0].incarnation;
     assert_int_equal(at.daemons[0].life, 1);
     kit_daemon_end(&at, 0, SIGKILL);
@@ -35,7 +33,7 @@ GY_TEST(older_epochs_are_refused)
     gy_rpc_drop(at.managers[1].rpc, at.managers[1].peer);
     at.managers[1].peer = 0;
     kit_attach(&at, &at.managers[1], 0, GY_OK);
-    /* One who is another job's manager says nothing of this one. */
+    /* Another job's manager cannot affect this job. */
     kit_manager_open(&at, 2, (gy_key){1, 2}, 9);
     at.managers[2].job = at.job;
     kit_attach(&at, &at.managers[2], 0, GY_STATE);
@@ -57,7 +55,7 @@ GY_TEST(bytes_pass_within_credit)
     kit_executor(&at, own, 1, 1, 10, GY_OK);
     kit_say(&at, own, 1, 1, &(gy_wire){.kind = GY_WIRE_WELCOME});
     KIT_UNTIL(&at, own->in_bytes == 10);
-    /* A word to another executor there and back: nothing more came of this one. */
+    /* A round trip to another executor: nothing more has come from this one. */
     kit_executor(&at, own, 2, 2, 0, GY_OK);
     kit_close_executor(&at, own, 2, 2);
     KIT_UNTIL(&at, own->gone_count == 1);
@@ -71,7 +69,7 @@ GY_TEST(bytes_pass_within_credit)
     credit.bytes = 1 << 20;
     KIT_CALL(&at, own, GY_NET_CREDIT, &credit.base, GY_OK);
     kit_hear(&at, own, GY_WIRE_READY, body);
-    /* To the process, more than a window in all: what it took is released. */
+    /* More than a window towards the process: it returns credit for what it took. */
     static char large[100000];
     memset(large, 'x', sizeof(large) - 1);
     for (int i = 0; i < 8; i++) {
@@ -85,7 +83,7 @@ GY_TEST(bytes_pass_within_credit)
     kit_close(&at);
 }
 
-/* One of those that it has started, or that they have, is stopped. */
+/* Is one of its descendants stopped? */
 static bool has_one_stopped(pid_t of)
 {
     char path[64], state = '?';
@@ -108,8 +106,8 @@ static bool has_one_stopped(pid_t of)
     return is_found;
 }
 
-/* A manager whose connection came back, or whose executor's process goes on: it may ask again,
- * and the daemon goes on. */
+/* A manager that reconnects, or whose executor's process still runs, may ask again later, and
+ * the daemon goes on. */
 GY_TEST(who_comes_too_early_is_told_so)
 {
     static kit_scene at;
@@ -147,7 +145,7 @@ GY_TEST(more_than_the_window_is_refused)
     message.lease = 1;
     message.generation = 1;
     message.data = (ProtobufCBinaryData){.len = sizeof(large), .data = large};
-    int i = 0; /* the socket takes some */
+    int i = 0; /* the socket buffers some */
     do {
         int before = own->ends;
         kit_call(own, GY_NET_RELAY, &message.base);
@@ -165,7 +163,7 @@ GY_TEST(ends_of_executors_are_told)
     kit_job_is_this(&at);
     kit_daemon_start(&at, 0, "");
     kit_manager *own = kit_attach_first(&at, 1);
-    /* By a fault: what it was at is known. */
+    /* By a fault: the board shows what it ran. */
     kit_serve_executor(&at, own, 1, 1);
     kit_task(&at, own, 1, 1, "segv");
     KIT_UNTIL(&at, own->gone_count == 1);
@@ -175,7 +173,7 @@ GY_TEST(ends_of_executors_are_told)
     assert_int_equal(gone->boards, 1);
     assert_string_equal(gone->board, "segv");
     assert_string_equal(gone->reason, "killed by SIGSEGV");
-    /* By itself, with words. */
+    /* By itself, with a message. */
     own->in_bytes = 0;
     kit_serve_executor(&at, own, 1, 2);
     kit_task(&at, own, 1, 2, "exit");
@@ -183,7 +181,7 @@ GY_TEST(ends_of_executors_are_told)
     gone = &own->gone[1];
     assert_true(WIFEXITED(gone->wait_status) && WEXITSTATUS(gone->wait_status) == 0);
     assert_string_equal(gone->words, "last words");
-    /* As ordered. */
+    /* By order. */
     own->in_bytes = 0;
     kit_serve_executor(&at, own, 1, 3);
     kit_close_executor(&at, own, 1, 3);
@@ -191,12 +189,12 @@ GY_TEST(ends_of_executors_are_told)
     gone = &own->gone[2];
     assert_string_equal(gone->reason, "killed by SIGKILL, as requested");
     assert_int_equal(gone->boards, 0);
-    /* Its stream ends, it does not: it is killed. */
+    /* Its stream ends but the process does not: it is killed. */
     own->in_bytes = 0;
     kit_serve_executor(&at, own, 1, 4);
     kit_task(&at, own, 1, 4, "close");
     KIT_UNTIL(&at, own->gone_count == 4);
-    /* Its parent is killed: so is it, and the next one has another. */
+    /* Its parent is killed, and it with that; the next one has a new parent. */
     own->in_bytes = 0;
     kit_serve_executor(&at, own, 1, 5);
     pid_t process = kit_process_of(&at, own, 1, 5), fork_server = kit_parent_of(process);
@@ -207,7 +205,7 @@ GY_TEST(ends_of_executors_are_told)
     kit_serve_executor(&at, own, 1, 6);
     process = kit_process_of(&at, own, 1, 6);
     assert_true(kit_parent_of(process) != fork_server);
-    /* The lease is taken back. */
+    /* The lease is ended. */
     kit_order(&at, 0, (gy_control_order){.kind = GY_ORDER_END_LEASE, .lease = 1});
     KIT_UNTIL(&at, own->lease_gone_count == 1 && own->gone_count == 6 &&
                        at.daemons[0].lease_count == 0);
@@ -234,7 +232,7 @@ GY_TEST(nothing_outlives_a_daemon)
     }
 }
 
-/* ---- One daemon a folder; room ---- */
+/* ---- One daemon for each folder; disk space ---- */
 
 GY_TEST(a_folder_has_one_daemon)
 {
@@ -251,12 +249,12 @@ GY_TEST(a_folder_has_one_daemon)
     close(file);
     second = kit_start_process(&at, &at.daemons[0], "");
     assert_int_equal(WEXITSTATUS(kit_wait(second)), 100 - GY_FORMAT);
-    unlink(path); /* nothing says any more that what is there is a daemon */
+    unlink(path); /* nothing marks the folder as a daemon's any more */
     second = kit_start_process(&at, &at.daemons[0], "");
     assert_int_equal(WEXITSTATUS(kit_wait(second)), 100 - GY_ARG);
     assert_int_equal(gy_disk_remove_tree(at.daemons[0].folder), 0);
     kit_daemon_start(&at, 0, "");
-    assert_int_equal(at.daemons[0].life, 1); /* another one */
+    assert_int_equal(at.daemons[0].life, 1); /* a new identity */
     kit_close(&at);
 }
 
@@ -291,14 +289,15 @@ GY_TEST(a_folder_of_others_is_left_alone)
     assert_status(run_in(folder), GY_ARG);
     assert_non_null(strstr(gy_error_text(), folder));
     snprintf(line, sizeof(line), "cd '%s' && rmdir trash/mine blobs/x && rmdir *", folder);
-    assert_int_equal(gy_test_shell(line, said, sizeof(said)), 0); /* all of it, and no more */
+    /* All of it is removed, and nothing else. */
+    assert_int_equal(gy_test_shell(line, said, sizeof(said)), 0);
     assert_int_equal(mode_of(folder), 0755);
-    /* Others may look into an empty one, not write. */
+    /* Others may read an empty folder, but not write to it. */
     assert_int_equal(chmod(folder, 0775), 0);
     assert_status(run_in(folder), GY_ARG);
     assert_non_null(strstr(gy_error_text(), "775"));
     assert_int_equal(chmod(folder, 0755), 0);
-    /* One that ended before it had an identity. */
+    /* A daemon ended before it had an identity. */
     snprintf(line, sizeof(line), "touch '%s/lock' '%s/identity.new'", folder, folder);
     assert_int_equal(gy_test_shell(line, said, sizeof(said)), 0);
     kit_daemon_start(&at, 0, "");
@@ -354,13 +353,13 @@ GY_TEST(files_go_with_their_job)
         assert_true(file >= 0);
         close(file);
     }
-    /* What processes make beside it, too. */
+    /* Including files that processes create beside their data. */
     snprintf(path, sizeof(path), "%s/scratch/below", own->folder);
     assert_int_equal(gy_disk_make_folders(path), 0);
     int made = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
     assert_true(made >= 0 && close(made) == 0);
     snprintf(path, sizeof(path), "%s/data/99", own->folder);
-    /* What is of no use any more. */
+    /* Discard what is no longer needed. */
     Gy__Cluster__Discard discard = GY__CLUSTER__DISCARD__INIT;
     Gy__Cluster__Key key = kit_key(at.job);
     char *names[] = {(char *)(uintptr_t) "99"};
@@ -378,9 +377,9 @@ GY_TEST(files_go_with_their_job)
     kit_close(&at);
 }
 
-/* ---- What it costs ---- */
+/* ---- Cost ---- */
 
-/* User and system time of a process, and its resident memory, from /proc. */
+/* User and system time of a process and its resident memory, from /proc. */
 static void look_at(pid_t process, double *seconds, long *kib)
 {
     char path[64], text[1024] = "";
@@ -440,29 +439,30 @@ GY_TEST(relays_and_idling_cost_little)
     }
 }
 
-/* All that this machine has: work is done behind them, and what is outside stays there. */
+/* With all parts that this machine supports: work succeeds inside, and what is outside is
+ * protected. */
 GY_TEST(sandbox_stand_around_processes)
 {
     static kit_scene at;
     gy_sandbox_features features;
     char body[256];
-    gy_sandbox_look(&features);
+    gy_sandbox_probe(&features);
     const bool has_files = (features.parts & GY_SANDBOX_FILES) != 0;
-    for (int is_walled = 0; is_walled < 2; is_walled++) {
+    for (int is_sandboxed = 0; is_sandboxed < 2; is_sandboxed++) {
         kit_open(&at, false);
         kit_job_is_this(&at);
-        kit_daemon_start(&at, 0, is_walled ? "GYRE_TEST_WALLS=available" : "");
+        kit_daemon_start(&at, 0, is_sandboxed ? "GYRE_TEST_WALLS=available" : "");
         kit_manager *own = kit_attach_first(&at, 1);
         kit_serve_executor(&at, own, 1, 1);
         kit_task(&at, own, 1, 1, "");
         kit_hear(&at, own, GY_WIRE_DONE, body);
-        if (is_walled) {
+        if (is_sandboxed) {
             kit_task(&at, own, 1, 1, "files");
             kit_hear(&at, own, GY_WIRE_DONE, body);
         }
         if (getuid() == 0 && has_files) {
             kit_task(&at, own, 1, 1, "secret");
-            kit_hear(&at, own, is_walled ? GY_WIRE_FAILED : GY_WIRE_DONE, body);
+            kit_hear(&at, own, is_sandboxed ? GY_WIRE_FAILED : GY_WIRE_DONE, body);
         }
         kit_close(&at);
     }
@@ -476,7 +476,7 @@ GY_TEST(a_folder_that_sandbox_hide_is_refused)
     gy_sandbox_features features;
     char folder[] = "/dev/shm/gyre-host-XXXXXX";
     const gy_net_hooks hooks = {.locate = kit_locate};
-    gy_sandbox_look(&features);
+    gy_sandbox_probe(&features);
     if ((features.parts & GY_SANDBOX_PROCESSES) == 0) {
         printf("skipped: no namespaces here: %s\n", features.reasons[1]);
         skip();
@@ -493,7 +493,7 @@ GY_TEST(a_folder_that_sandbox_hide_is_refused)
     assert_int_equal(gy_disk_remove_tree(folder), 0);
 }
 
-/* Of the folder that a test names, the names do not come to their end. */
+/* Listing the folder that a test sets here fails before its end. */
 static char unread[128];
 
 static int unread_list(gy_env *env, const char *folder, gy_disk_visit visit, void *arg)
@@ -502,7 +502,7 @@ static int unread_list(gy_env *env, const char *folder, gy_disk_visit visit, voi
     return ended == 0 && strcmp(folder, unread) == 0 ? -EIO : ended;
 }
 
-/* Jobs whose records are not seen have epochs that it would obey again. */
+/* If it missed records of jobs, it would obey old epochs again. */
 GY_TEST(a_folder_that_cannot_be_read_ends_the_daemon)
 {
     static const char *const names[] = {"jobs", "blobs",
@@ -515,13 +515,13 @@ GY_TEST(a_folder_that_cannot_be_read_ends_the_daemon)
     disk.list = unread_list;
     ops.disk = &disk;
     assert_non_null(mkdtemp(folder));
-    const gy_host_options options = {.names = "", /* where it ends, having read all */
+    const gy_host_options options = {.names = "", /* it fails there after reading everything */
                                      .listen = "127.0.0.1:0",
                                      .folder = folder,
                                      .is_plaintext = true,
                                      .sandbox = "rights",
                                      .hooks = &hooks};
-    snprintf(unread, sizeof(unread), "%s", folder); /* may be somebody's */
+    snprintf(unread, sizeof(unread), "%s", folder); /* the folder may belong to someone else */
     assert_status(gy_host_run(&env, &options), GY_IO);
     assert_non_null(strstr(gy_error_text(), unread));
     assert_status(gy_host_run(gy_env_real(), &options), GY_ARG); /* the folder is its own now */

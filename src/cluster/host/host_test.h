@@ -1,6 +1,6 @@
 /**
- * For tests of daemons: a name server and managers that do as they are told, on real sockets,
- * against daemons that are processes of the test program, whose main begins: HOST_TEST_SERVE()
+ * For tests of daemons: a scripted name server and managers on real sockets, and daemons as
+ * processes of the test program, whose main begins with: HOST_TEST_SERVE()
  */
 #ifndef GY_CLUSTER_HOST_TEST_H
 #define GY_CLUSTER_HOST_TEST_H
@@ -18,7 +18,7 @@ enum { KIT_DAEMONS = 2, KIT_MANAGERS = 3, KIT_BYTES = 1 << 20, KIT_GONE = 96 };
 
 /* ---- The daemon's side ---- */
 
-/* A section: its file's bytes in halves, the later one first, unless the words are others. */
+/* A section: the halves of its file's bytes exchanged, or as given. */
 static inline gy_status kit_locate(void *arg, const char *path, const void *wanted,
                                    size_t wanted_bytes, gy_net_located *located)
 {
@@ -45,7 +45,7 @@ static inline const char *kit_word(const char *name)
     return value != NULL && value[0] != '\0' ? value : NULL;
 }
 
-/* In the daemon's process: GYRE_TEST_... say what it is. */
+/* In the daemon's process: environment variables GYRE_TEST_... set its options. */
 static inline int kit_be_daemon(void)
 {
     const gy_net_hooks hooks = {.locate = kit_locate};
@@ -63,7 +63,7 @@ static inline int kit_be_daemon(void)
         .reserve_bytes = reserve != NULL ? strtoull(reserve, NULL, 10) : 1,
         .keep_ns = keep != NULL ? strtoll(keep, NULL, 10) * 1000000 : 0,
         .fetch_ns = 100000000,
-        /* the default, but that processes tell numbers by which they are seen here */
+        /* the default without a PID namespace, so that processes report ids valid outside */
         .sandbox = sandbox != NULL ? sandbox : "available,rights,calls",
         .hooks = &hooks};
     gy_log_set_level(kit_word("GYRE_TEST_LOUD") != NULL ? GY_LOG_DEBUG : GY_LOG_ERROR);
@@ -82,9 +82,9 @@ static inline int kit_be_daemon(void)
         }                                                                                      \
     } while (0)
 
-/* ---- This side ---- */
+/* ---- The test's side ---- */
 
-/* What the name server knows of a daemon. */
+/* The name server's view of a daemon. */
 typedef struct kit_daemon {
     pid_t process;
     char folder[64], host[16];
@@ -107,14 +107,14 @@ typedef struct kit_gone {
 
 typedef struct kit_manager {
     gy_rpc *rpc;
-    gy_rpc_peer peer; /* the daemon that it speaks to */
+    gy_rpc_peer peer; /* the daemon it is connected to */
     gy_key job;
     uint32_t epoch;
     int ends; /* of calls */
     gy_status status;
     char text[512], folder[4096];
     size_t lease_count;
-    uint8_t in[KIT_BYTES]; /* relayed of lease 1 */
+    uint8_t in[KIT_BYTES]; /* received from lease 1 */
     size_t in_bytes, relays;
     kit_gone gone[KIT_GONE];
     size_t gone_count, lease_gone_count;
@@ -122,7 +122,7 @@ typedef struct kit_manager {
     gy_status fetched[KIT_GONE];
     uint64_t fetched_numbers[KIT_GONE];
     size_t fetched_count;
-    uint64_t transfers, beyond_bytes; /* on the wire, beside those of sections */
+    uint64_t transfers, beyond_bytes; /* on the wire, besides the sections' */
 } kit_manager;
 
 typedef struct kit_scene {
@@ -133,20 +133,20 @@ typedef struct kit_scene {
     gy_bulk_server bulk;
     kit_daemon daemons[KIT_DAEMONS];
     kit_manager managers[KIT_MANAGERS];
-    gy_key job, spec; /* spec: the blob that the job is */
+    gy_key job, spec; /* spec: the job's blob */
     uint64_t platform, order;
     char blob_folder[64];
-    uint8_t packed[4096]; /* what is in that blob, */
+    uint8_t packed[4096]; /* content of that blob, */
     size_t packed_bytes;
-    bool is_telling; /* and comes with the word of it */
+    bool is_telling; /* sent with the order */
     int spec_asks, finds, ends;
     gy_status end_status;
     char end_reason[512];
     uint32_t end_epoch;
     char said[4096];   /* by the manager */
-    size_t end_output; /* of it, when its end was told */
+    size_t end_output; /* of it, when its end was reported */
     bool is_deaf;      /* it does not answer JOB_END */
-    gy_rpc *awaited;   /* whose words are waited for; NULL: the name server's */
+    gy_rpc *awaited;   /* whose message is awaited; NULL: the name server's */
 } kit_scene;
 
 static inline gy_status kit_state(void *arg, const gy_rpc_asked *asked,
@@ -254,7 +254,7 @@ static inline gy_status kit_job_end(void *arg, const gy_rpc_asked *asked,
     return gy_rpc_answer(at->names, asked, &over.base);
 }
 
-/* The blobs of the job: files of a folder. */
+/* The blobs of the job are files of a folder. */
 static inline gy_status kit_find(void *arg, gy_rpc_role role, const char *subject,
                                  const void *name, size_t name_bytes, gy_bulk_region *region)
 {
@@ -417,7 +417,7 @@ static inline void kit_call(kit_manager *own, gy_net_type type, const ProtobufCM
                           NULL));
 }
 
-/* ---- All turn ---- */
+/* ---- Turns ---- */
 
 static inline void kit_turn(kit_scene *at)
 {
@@ -445,7 +445,7 @@ static inline void kit_turn(kit_scene *at)
         }                                                                                      \
     } while (0)
 
-/* A call and its end. */
+/* Make a call and wait for its result. */
 #define KIT_CALL(at, own, type, message, expected)                                             \
     do {                                                                                       \
         int before_ = (own)->ends;                                                             \
@@ -497,7 +497,7 @@ static inline void kit_open(kit_scene *at, bool has_key)
 static inline pid_t kit_start_process(const kit_scene *at, const kit_daemon *daemon,
                                       const char *more)
 {
-    static char line[5][128]; /* the environment of what is started */
+    static char line[5][128]; /* the environment of started processes */
     snprintf(line[0], 128, "GYRE_TEST_NAMES=%s", at->names_address);
     snprintf(line[1], 128, "GYRE_TEST_FOLDER=%s", daemon->folder);
     snprintf(line[2], 128, "GYRE_TEST_HOST=%s", daemon->host);
@@ -517,7 +517,7 @@ static inline pid_t kit_start_process(const kit_scene *at, const kit_daemon *dae
     return child;
 }
 
-/* Start it and wait until it has said its state in this life. */
+/* Start it and wait for its first state in this life. */
 static inline void kit_daemon_start(kit_scene *at, int which, const char *more)
 {
     kit_daemon *daemon = &at->daemons[which];
@@ -552,7 +552,7 @@ static inline int kit_daemon_end(kit_scene *at, int which, int number)
     assert_int_equal(kill(process, number), 0);
     while (waitpid(process, &status, WNOHANG) == 0) {
         assert_true(gy_now_ns(gy_env_real()) < last.at_ns);
-        kit_turn(at); /* it says goodbye */
+        kit_turn(at); /* it sends DAEMON_BYE */
     }
     at->daemons[which].process = 0;
     return status;
@@ -575,7 +575,7 @@ static inline void kit_close(kit_scene *at)
     assert_int_equal(gy_test_shell(line, said, sizeof(said)), 0);
 }
 
-/* ---- What the name server does ---- */
+/* ---- The name server ---- */
 
 static inline void kit_order(kit_scene *at, int which, gy_control_order order)
 {
@@ -603,7 +603,7 @@ static inline void kit_lend(kit_scene *at, int which, uint64_t lease, uint32_t c
     KIT_UNTIL(at, at->daemons[which].lease_count >= count);
 }
 
-/* Content into the folder of blobs; its name. */
+/* Write content to the folder of blobs; its name. */
 static inline gy_key kit_blob(kit_scene *at, const void *data, size_t size_bytes)
 {
     gy_net_digest *digest = NULL;
@@ -622,8 +622,8 @@ static inline gy_key kit_blob(kit_scene *at, const void *data, size_t size_bytes
 }
 
 typedef struct kit_program {
-    const char *arguments[4]; /* NULL at the end */
-    const char *names[4];     /* of files; NULL at the end */
+    const char *arguments[4]; /* NULL-terminated */
+    const char *names[4];     /* of files; NULL-terminated */
     gy_key contents[4];
     bool is_library; /* the last file */
     const char *directory, *variable;
@@ -665,7 +665,7 @@ static inline void kit_job_is(kit_scene *at, const kit_program *program)
     at->spec = kit_blob(at, at->packed, at->packed_bytes);
 }
 
-/* The test program itself: its processes do what words say. */
+/* The program is the test program itself: its processes do what words say. */
 static inline void kit_job_is_this(kit_scene *at)
 {
     char path[512] = "";
@@ -673,7 +673,7 @@ static inline void kit_job_is_this(kit_scene *at)
     kit_job_is(at, &(kit_program){.arguments = {path}, .directory = "/tmp"});
 }
 
-/* ---- What managers do ---- */
+/* ---- The managers ---- */
 
 static inline Gy__Cluster__Key kit_key(gy_key key)
 {
@@ -749,7 +749,7 @@ static inline void kit_say(kit_scene *at, kit_manager *own, uint64_t lease, uint
     gy_text_free(&text);
 }
 
-/* The next message of lease 1 is of that kind; its body. */
+/* Check the kind of the next message of lease 1; its body. */
 static inline void kit_hear(kit_scene *at, kit_manager *own, gy_wire_kind kind, char body[256])
 {
     gy_wire message;
@@ -767,7 +767,7 @@ static inline void kit_hear(kit_scene *at, kit_manager *own, gy_wire_kind kind, 
     assert_int_equal(message.kind, kind);
 }
 
-/* A process in an executor that serves. */
+/* Start a process that serves in an executor. */
 static inline void kit_serve_executor(kit_scene *at, kit_manager *own, uint64_t lease,
                                       uint32_t generation)
 {
@@ -787,7 +787,7 @@ static inline void kit_task(kit_scene *at, kit_manager *own, uint64_t lease,
                        .body_bytes = strlen(word)});
 }
 
-/* The number of the process in an executor. */
+/* The process id of an executor's process. */
 static inline pid_t kit_process_of(kit_scene *at, kit_manager *own, uint64_t lease,
                                    uint32_t generation)
 {

@@ -1,4 +1,4 @@
-/* The folder of a daemon: whose it is, who that is, and whether there is room. */
+/* The folder of a daemon: its lock, its identity, its disk space. */
 #include "base/text.h"
 #include "cluster/host/host_priv.h"
 
@@ -14,7 +14,7 @@
 
 enum { SMALL_FILE = 1024 };
 static const uint64_t reserve_bytes = 1 << 30;
-static const int64_t full_for_ns = 5000000000; /* after something had no room */
+static const int64_t full_for_ns = 5000000000; /* after a write had no room */
 
 bool gy_host_path(char out[HOST_PATH], const char *folder, const char *a, const char *b)
 {
@@ -33,7 +33,7 @@ static gy_status fail_file(gy_host *host, const char *what, const char *path, in
                    strerror(error));
 }
 
-/* The folder that a file is in. */
+/* Sync the folder of a file. */
 static int sync_folder_of(gy_host *host, const char *path)
 {
     char folder[HOST_PATH];
@@ -96,7 +96,7 @@ gy_status gy_host_read_file(gy_host *host, const char *path, char *text, size_t 
     return GY_OK;
 }
 
-/* ---- Who it is ---- */
+/* ---- Identity ---- */
 
 static gy_status take_lock(gy_host *host)
 {
@@ -114,7 +114,7 @@ static gy_status take_lock(gy_host *host)
     return GY_OK;
 }
 
-/* Another life of who was here, or the first of a new one. */
+/* Begin another life of the identity in the folder, or a new identity. */
 static gy_status take_identity(gy_host *host)
 {
     char path[HOST_PATH], text[SMALL_FILE];
@@ -142,7 +142,7 @@ static gy_status take_identity(gy_host *host)
     return gy_host_write_file(host, path, text);
 }
 
-/* What a daemon had in its folder that ended before it had said who it is. */
+/* Is it a file of a daemon that ended before it had an identity? */
 static bool is_begun(const char *name)
 {
     return strcmp(name, "lock") == 0 || strcmp(name, "identity.new") == 0;
@@ -160,7 +160,7 @@ static gy_status look_at_name(void *arg, const char *name)
     return GY_OK;
 }
 
-/* An empty folder, or one that a daemon began: all in it is removed as it sees fit. */
+/* Accept an empty folder, or one that a daemon began: it will remove any files in it. */
 static gy_status check_is_own(gy_env *env, const char *folder)
 {
     contents of = {false, false};
@@ -174,8 +174,8 @@ static gy_status check_is_own(gy_env *env, const char *folder)
                      folder);
 }
 
-/* Its folder: made, or found as a daemon may have it. What is in it is for its user alone, so
- * the mode of one that is there stays as it is. */
+/* Create the folder, or check that it is a daemon's. Its content is readable by its user only,
+ * so the mode of an existing folder stays. */
 static gy_status take_folder(gy_host *host)
 {
     const gy_host_options *options = host->options;
@@ -222,7 +222,7 @@ gy_status gy_host_identity(gy_host *host)
     }
     GY_TRY(take_folder(host));
     GY_TRY(take_lock(host));
-    GY_TRY(take_identity(host)); /* before there is anything else */
+    GY_TRY(take_identity(host)); /* before any other file exists */
     for (size_t i = 0; i < GY_COUNT(folders); i++) {
         (void)gy_host_path(path, host->folder, folders[i], "x");
         int error = gy_disk_make_folders(path);
@@ -233,16 +233,16 @@ gy_status gy_host_identity(gy_host *host)
     return GY_OK;
 }
 
-/* ---- Room ---- */
+/* ---- Disk space ---- */
 
 void gy_host_disk_full(gy_host *host)
 {
     host->full_ns = gy_now_ns(host->env);
     host->is_full = true;
-    host->tick_ns = 0; /* the machine hears it in this round */
+    host->tick_ns = 0; /* tell the machine in this round */
 }
 
-void gy_host_look_at_disk(gy_host *host)
+void gy_host_check_disk(gy_host *host)
 {
     struct statvfs about;
     char left[32], reason[GY_CONTROL_REASON_BYTES];
@@ -255,7 +255,8 @@ void gy_host_look_at_disk(gy_host *host)
         free_bytes = (uint64_t)about.f_bavail * about.f_frsize;
         snprintf(reason, sizeof(reason), "disk full: %s left", gy_text_bytes(left, free_bytes));
     }
-    /* Who has just become free does not begin at once to be full again. */
+    /* Hysteresis: a disk that was full must have more than the reserve before it accepts work
+     * again. */
     uint64_t least = host->is_troubled ? reserve + reserve / 4 : reserve;
     bool is_full = free_bytes < least ||
                    (host->is_full && gy_now_ns(host->env) - host->full_ns < full_for_ns);

@@ -1,4 +1,4 @@
-/* Jobs of this daemon: their folders, their records, and how both go. */
+/* The jobs of this daemon: their folders and records, and their removal. */
 #include "cluster/host/host_priv.h"
 
 #include <dirent.h>
@@ -121,13 +121,13 @@ static gy_status look_at_file(void *arg, const char *name)
     }
     of->is_there = true;
     if (!is_kept) {
-        gy_host_throw(of->host, path);
+        gy_host_move_to_trash(of->host, path);
     }
     return GY_OK;
 }
 
-/* Is there something in a job's folder, whoever made it, beside its record? is_thrown: no more,
- * but for what a manager needs that runs here. */
+/* Does a job's folder contain files other than its record? is_thrown: move them to the trash,
+ * except those that a running manager needs. */
 static gy_status look_at_files(gy_host *host, const host_job *job, bool is_thrown,
                                bool *is_there)
 {
@@ -137,7 +137,7 @@ static gy_status look_at_files(gy_host *host, const host_job *job, bool is_throw
     return status == GY_NOTFOUND ? GY_OK : status;
 }
 
-/* One job's record into the machine; what lies there without one goes. */
+/* Load one job's record into the machine; a folder without one is removed. */
 static gy_status load_job(void *arg, const char *name)
 {
     gy_host *host = arg;
@@ -167,11 +167,11 @@ static gy_status load_job(void *arg, const char *name)
     if (status < 0 && status != GY_NOTFOUND) {
         return status;
     }
-    /* What was being linked or fetched is not trusted; data are. */
+    /* files being linked or fetched are not trusted; data are */
     static const char *const untrusted[] = {"program", "manager", "fetched"};
     for (size_t i = 0; i < GY_COUNT(untrusted); i++) {
         if (gy_host_path(path, job->path, untrusted[i], NULL)) {
-            gy_host_throw(host, path);
+            gy_host_move_to_trash(host, path);
         }
     }
     GY_TRY(look_at_files(host, job, false, &is_there));
@@ -185,9 +185,9 @@ gy_status gy_host_load(gy_host *host)
     return gy_disk_each(host->env, path, load_job, host);
 }
 
-/* ---- Their end ---- */
+/* ---- Removal ---- */
 
-void gy_host_throw(gy_host *host, const char *path)
+void gy_host_move_to_trash(gy_host *host, const char *path)
 {
     char name[32], to[HOST_PATH];
     snprintf(name, sizeof(name), "%llu-%llu", (unsigned long long)host->life,
@@ -205,10 +205,10 @@ void gy_host_discard(gy_host *host, gy_key key, bool is_all)
     if (job == NULL) {
         return;
     }
-    gy_host_fork_server_dismiss(host, job); /* its sandbox surrounds what goes now */
+    gy_host_fork_server_dismiss(host, job); /* its sandbox contains the files being removed */
     bool is_there = false;
     if (is_all) {
-        gy_host_throw(host, job->path);
+        gy_host_move_to_trash(host, job->path);
     } else if (look_at_files(host, job, true, &is_there) < 0) {
         gy_warn("cannot remove the files of job %s: %s", job->name, gy_error_text());
     }
@@ -225,7 +225,7 @@ void gy_host_discard(gy_host *host, gy_key key, bool is_all)
     }
 }
 
-/* Remove what is in a folder, at most *left files; true: it is empty. */
+/* Remove a folder's content, at most *left files; true: it is empty. */
 static bool sweep_folder(int file, int depth, int *left)
 {
     DIR *folder = depth < GY_DISK_DEPTH_MAX ? fdopendir(file) : NULL;
@@ -272,7 +272,7 @@ bool gy_host_sweep(gy_host *host)
         host->swept_count = count;
         return false;
     }
-    if (left > 0) { /* something does not go: not again before there is more */
+    if (left > 0) { /* a file cannot be removed: retry only when there is more trash */
         gy_warn("cannot remove all files in %s", path);
         host->swept_count = count;
         return false;

@@ -1,4 +1,5 @@
-/* Managers that run here: a ticket, a key for their job alone, a process, and how it ended. */
+/* Managers that run here: each has a ticket, a key for its job only, a process, and a reported
+ * end. */
 #include "cluster/host/host_priv.h"
 #include "worker/log.h"
 
@@ -15,14 +16,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const int64_t end_within_ns = 6000000000; /* then its shim is killed, and it with it */
+/* Then its shim is killed, and the manager with it. */
+static const int64_t end_within_ns = 6000000000;
 static const double reap_seconds = 1;
 static const int64_t output_every_ns = 100000000;
-static const int64_t say_within_ns = 2000000000; /* after its end */
+static const int64_t report_within_ns = 2000000000; /* after its end */
 enum { OUTPUT_BEHIND = 1 << 20 };
 
-/* Programs of gigabytes take longer to come than a manager may take to be heard. */
-static void say_waits(gy_host *host, const host_job *job, bool is_waiting)
+/* Tell the machine that the manager waits for files: large programs take longer to fetch than a
+ * manager may take to report. */
+static void report_waits(gy_host *host, const host_job *job, bool is_waiting)
 {
     gy_host_later(host, &(gy_daemon_event){.kind = is_waiting ? GY_DAEMON_MANAGER_WAITS
                                                               : GY_DAEMON_MANAGER_RUNS,
@@ -30,7 +33,7 @@ static void say_waits(gy_host *host, const host_job *job, bool is_waiting)
                                            .epoch = job->manager.wanted});
 }
 
-static void say_down(gy_host *host, const host_job *job, uint32_t epoch, int signal)
+static void report_down(gy_host *host, const host_job *job, uint32_t epoch, int signal)
 {
     gy_host_later(host, &(gy_daemon_event){.kind = GY_DAEMON_MANAGER_DOWN,
                                            .job = job->key,
@@ -38,9 +41,9 @@ static void say_down(gy_host *host, const host_job *job, uint32_t epoch, int sig
                                            .signal = (uint32_t)signal});
 }
 
-/* ---- Its start ---- */
+/* ---- Start ---- */
 
-/* Ticket and key, in a new folder. */
+/* Write ticket and key to a new folder. */
 static gy_status make_ticket(gy_host *host, const host_job *job, uint32_t epoch,
                              char path[HOST_PATH])
 {
@@ -57,7 +60,7 @@ static gy_status make_ticket(gy_host *host, const host_job *job, uint32_t epoch,
         strlen(options->names) >= sizeof(ticket.names)) {
         return gy_fail(GY_ARG, "a path or a list of name servers is too long");
     }
-    gy_host_throw(host, folder);
+    gy_host_move_to_trash(host, folder);
     int error = gy_disk_make_folders(path);
     if (error != 0) {
         return gy_fail(GY_IO, "cannot make %s: %s", folder, strerror(-error));
@@ -65,7 +68,8 @@ static gy_status make_ticket(gy_host *host, const host_job *job, uint32_t epoch,
     snprintf(ticket.names, sizeof(ticket.names), "%s", options->names);
     snprintf(ticket.folder, sizeof(ticket.folder), "%s", folder);
     snprintf(ticket.program, sizeof(ticket.program), "%s", job->program.path);
-    if (strlen(host->address) < sizeof(ticket.daemon)) { /* else it hears it when it needs it */
+    /* Else it learns the address when it needs it. */
+    if (strlen(host->address) < sizeof(ticket.daemon)) {
         memcpy(ticket.daemon, host->address, strlen(host->address) + 1);
     }
     if (options->key_file != NULL) {
@@ -79,8 +83,8 @@ static gy_status make_ticket(gy_host *host, const host_job *job, uint32_t epoch,
 
 static void on_shim(gy_host *host, void *owner, uint32_t events);
 
-/* It is a manager: it says which processes it will want here, so their parent is on its way
- * while it reads its journal. A program that is none says nothing and is started once. */
+/* The program sent the prewarm hint, so it is a manager: start its fork server while it reads
+ * the journal. A program that is no manager sends nothing. */
 static void on_request(gy_host *host, void *owner, uint32_t events)
 {
     host_job *job = owner;
@@ -90,7 +94,7 @@ static void on_request(gy_host *host, void *owner, uint32_t events)
     if (status == GY_AGAIN) {
         return;
     }
-    gy_host_unwatch(host, &job->manager.request); /* one word, or none */
+    gy_host_unwatch(host, &job->manager.request); /* one hint, or none */
     if (status == GY_OK) {
         gy_host_fork_server_foresee(host, job, &request);
     }
@@ -113,7 +117,7 @@ static void listen_for_request(gy_host *host, host_job *job)
     }
 }
 
-/* What is in its log already printed an earlier manager. */
+/* Output already in the log belongs to an earlier manager. */
 static void begin_output(host_job *job, const char *log)
 {
     host_manager *manager = &job->manager;
@@ -127,8 +131,8 @@ static void begin_output(host_job *job, const char *log)
     manager->end_ns = INT64_MAX;
 }
 
-/* Nobody would hear of its end: it is over, and its manager with it, before anything is said.
- */
+/* Its end could not be observed: end the shim, and with it the manager, before reporting
+ * anything. */
 static void end_shim(gy_host *host, host_manager *manager)
 {
     (void)kill(manager->shim, SIGKILL);
@@ -155,7 +159,7 @@ static gy_status start_process(gy_host *host, host_job *job, const char *ticket)
         environment[program->variable_count + 1] = NULL;
         memcpy(argv, spec->arguments, spec->n_arguments * sizeof(char *));
         argv[spec->n_arguments] = NULL;
-        /* What cannot be read as a program is started all the same, and says so itself. */
+        /* A file that is no program is started nevertheless, to get its error message. */
         if (gy_net_find_loader(program->path, loader) < 0) {
             gy_debug("cannot ask the loader about a program: %s", gy_error_text());
         }
@@ -200,7 +204,7 @@ void gy_host_manager_go(gy_host *host, host_job *job, gy_status status)
     }
     if (manager->is_waiting) {
         manager->is_waiting = false;
-        say_waits(host, job, false);
+        report_waits(host, job, false);
     }
     manager->wanted = 0;
     status = status < 0 ? status : make_ticket(host, job, epoch, ticket);
@@ -211,7 +215,7 @@ void gy_host_manager_go(gy_host *host, host_job *job, gy_status status)
     if (status < 0) {
         gy_warn("cannot start the manager of job %s: %s", job->name, gy_error_text());
         gy_host_unwatch(host, &manager->request);
-        say_down(host, job, epoch, 0);
+        report_down(host, job, epoch, 0);
         return;
     }
     manager->epoch = epoch;
@@ -222,7 +226,7 @@ void gy_host_manager_go(gy_host *host, host_job *job, gy_status status)
 
 void gy_host_manager_start(gy_host *host, const gy_daemon_effect *start)
 {
-    const uint32_t epoch = start->epoch; /* the effect may be gone soon */
+    const uint32_t epoch = start->epoch; /* the effect may be freed soon */
     host_job *job = gy_host_job_new(host, start->job);
     if (job != NULL) {
         job->manager.wanted = epoch;
@@ -233,12 +237,12 @@ void gy_host_manager_start(gy_host *host, const gy_daemon_effect *start)
         gy_host_program_need(host, job);
         if (job->manager.wanted == epoch) {
             job->manager.is_waiting = true;
-            say_waits(host, job, true);
+            report_waits(host, job, true);
         }
     }
 }
 
-/* ---- Its end ---- */
+/* ---- End ---- */
 
 void gy_host_manager_end(gy_host *host, gy_key key, uint32_t epoch)
 {
@@ -249,20 +253,20 @@ void gy_host_manager_end(gy_host *host, gy_key key, uint32_t epoch)
     }
     if (manager->wanted == epoch) {
         manager->wanted = 0;
-        say_down(host, job, epoch, 0);
+        report_down(host, job, epoch, 0);
     } else if (manager->epoch == epoch && manager->shim != 0) {
         manager->is_killed = true;
         manager->last_ns = gy_now_ns(host->env) + end_within_ns;
         if (send(manager->watch.file, "k", 1, MSG_NOSIGNAL | MSG_DONTWAIT) != 1) {
             gy_debug("a supervisor has ended already");
         }
-    } else if (manager->epoch == epoch) { /* its end waits for the name server: no more */
+    } else if (manager->epoch == epoch) { /* its end waits for the name server: cancel that */
         manager->epoch = 0;
-        say_down(host, job, epoch, 0);
+        report_down(host, job, epoch, 0);
     }
 }
 
-/* ---- What it prints ---- */
+/* ---- Output ---- */
 
 static uint64_t printed(const host_manager *manager)
 {
@@ -292,7 +296,7 @@ static void is_reported(void *arg, gy_status status, const ProtobufCMessage *ans
     }
     host_manager *manager = &job->manager;
     const int64_t now_ns = gy_now_ns(call.host->env);
-    if (status != GY_PEER && status != GY_TIMEOUT) { /* nobody wants what was refused */
+    if (status != GY_PEER && status != GY_TIMEOUT) { /* refused output is not sent again */
         manager->said = manager->saying;
         manager->look_ns = now_ns;
     }
@@ -300,12 +304,13 @@ static void is_reported(void *arg, gy_status status, const ProtobufCMessage *ans
     look_at_end(call.host, job, now_ns);
 }
 
-/* The next piece; of more than is kept there, and was not told for long, the last. */
-static void say_more(gy_host *host, host_job *job, uint64_t size)
+/* Send the next piece; after a long time without an answer only the last bytes that the name
+ * server retains. */
+static void report_more(gy_host *host, host_job *job, uint64_t size)
 {
     host_manager *manager = &job->manager;
-    uint8_t *data = gy_alloc("host.said", GY_NET_OUTPUT_PIECE);
-    output_call *call = gy_alloc("host.said", sizeof(*call));
+    uint8_t *data = gy_alloc("host.output", GY_NET_OUTPUT_PIECE);
+    output_call *call = gy_alloc("host.output", sizeof(*call));
     if (size - manager->said > OUTPUT_BEHIND) {
         manager->said = size - GY_NET_OUTPUT_KEPT;
     }
@@ -335,9 +340,9 @@ static void say_more(gy_host *host, host_job *job, uint64_t size)
     gy_free(data);
 }
 
-static void tell_end(gy_host *host, host_job *job);
+static void report_end(gy_host *host, host_job *job);
 
-static void look_at_output(gy_host *host, host_job *job, int64_t now_ns)
+static void check_output(gy_host *host, host_job *job, int64_t now_ns)
 {
     host_manager *manager = &job->manager;
     if (manager->epoch == 0 || manager->log < 0 || now_ns < manager->look_ns) {
@@ -346,12 +351,11 @@ static void look_at_output(gy_host *host, host_job *job, int64_t now_ns)
     const uint64_t size = printed(manager);
     manager->look_ns = now_ns + output_every_ns;
     if (manager->saying == 0 && size > manager->said) {
-        say_more(host, job, size);
+        report_more(host, job, size);
     }
 }
 
-/* Its end is told behind all that it printed, if that can be said; the last of it comes along.
- */
+/* Report the end after all output, if that can be sent; the last bytes come with it. */
 static void look_at_end(gy_host *host, host_job *job, int64_t now_ns)
 {
     host_manager *manager = &job->manager;
@@ -359,9 +363,9 @@ static void look_at_end(gy_host *host, host_job *job, int64_t now_ns)
         (now_ns >= manager->end_ns ||
          (manager->saying == 0 && printed(manager) <= manager->said + GY_NET_LAST_BYTES))) {
         manager->end_ns = INT64_MAX;
-        tell_end(host, job);
+        report_end(host, job);
     } else {
-        look_at_output(host, job, now_ns);
+        check_output(host, job, now_ns);
     }
 }
 
@@ -400,8 +404,8 @@ static bool is_forgotten(const host_job *job)
     return gy_host_path(folder, job->path, "manager", NULL) && gy_ticket_is_forgotten(folder);
 }
 
-/* It ended by itself, with an exit status: the job is over. */
-static void tell_end(gy_host *host, host_job *job)
+/* It ended by itself with an exit status: the job has ended. */
+static void report_end(gy_host *host, host_job *job)
 {
     host_manager *manager = &job->manager;
     host_ask ask = {.job = job->key,
@@ -459,15 +463,15 @@ static void manager_gone(gy_host *host, host_job *job)
             manager->epoch, signal);
     if (!manager->is_killed && manager->has_status && WIFEXITED(manager->ended.status)) {
         const int64_t now_ns = gy_now_ns(host->env);
-        manager->end_ns = now_ns + say_within_ns;
+        manager->end_ns = now_ns + report_within_ns;
         manager->look_ns = 0;
         look_at_end(host, job, now_ns);
     } else {
         manager->look_ns = 0;
-        look_at_output(host, job, gy_now_ns(host->env)); /* what there is of its log tail */
+        check_output(host, job, gy_now_ns(host->env)); /* read the rest of its output */
         uint32_t epoch = manager->epoch;
         manager->epoch = 0;
-        say_down(host, job, epoch, signal);
+        report_down(host, job, epoch, signal);
     }
     manager->is_killed = false;
 }
@@ -489,7 +493,7 @@ static void on_shim(gy_host *host, void *owner, uint32_t events)
     }
 }
 
-void gy_host_manager_told(gy_host *host, gy_key key, uint32_t epoch)
+void gy_host_manager_reported(gy_host *host, gy_key key, uint32_t epoch)
 {
     char folder[HOST_PATH];
     host_job *job = gy_host_job(host, key);
@@ -499,14 +503,14 @@ void gy_host_manager_told(gy_host *host, gy_key key, uint32_t epoch)
     job->manager.epoch = 0;
     gy_host_manager_free(job);
     if (gy_host_path(folder, job->path, "manager", NULL)) {
-        gy_host_throw(host, folder);
+        gy_host_move_to_trash(host, folder);
     }
-    say_down(host, job, epoch, 0);
+    report_down(host, job, epoch, 0);
 }
 
-/* The ring has other epochs: who holds keys of it gets the new ones; what fails is tried again
- * with the next look. */
-void gy_host_look_at_ring(gy_host *host)
+/* The key ring has other epochs: update the keys of running managers; failures are retried at
+ * the next check. */
+void gy_host_check_ring(gy_host *host)
 {
     const char *ring = host->options->key_file;
     struct stat about;
@@ -531,7 +535,7 @@ void gy_host_look_at_ring(gy_host *host)
     }
 }
 
-void gy_host_manager_look(gy_host *host, host_job *job, int64_t now_ns)
+void gy_host_manager_check(gy_host *host, host_job *job, int64_t now_ns)
 {
     look_at_end(host, job, now_ns);
     if (job->manager.shim != 0 && now_ns >= job->manager.last_ns) {

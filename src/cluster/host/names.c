@@ -1,5 +1,5 @@
-/* Name servers: the daemon keeps a connection to all it was told of, says its state to each
- * that is there, obeys orders by their numbers whoever gives them, and asks the one that
+/* Name servers: the daemon stays connected to all it was configured with, sends its state to
+ * each, obeys orders by their numbers whoever sends them, and sends its calls to the one that
  * answers. */
 #include "cluster/host/host_priv.h"
 
@@ -35,7 +35,7 @@ gy_status gy_host_dial_names(gy_host *host)
                                 : gy_fail(GY_ARG, "no address of a name server is given");
 }
 
-/* Several may be told of, of which one listens. */
+/* Of several configured name servers one listens. */
 static bool is_alone(const gy_host *host)
 {
     for (uint32_t i = 0; i < host->name_count; i++) {
@@ -70,7 +70,7 @@ void gy_host_name_is_up(gy_host *host, uint32_t which, bool is_up)
     }
 }
 
-void gy_host_look_at_names(gy_host *host, int64_t now_ns)
+void gy_host_check_names(gy_host *host, int64_t now_ns)
 {
     gy_text text = {.data = NULL};
     if (host->is_ending || !is_alone(host)) {
@@ -115,14 +115,14 @@ const char *gy_host_name_address(const gy_host *host)
     return host->names[which].address;
 }
 
-void gy_host_tell_state(gy_host *host, const gy_daemon_state *state)
+void gy_host_send_state(gy_host *host, const gy_daemon_state *state)
 {
     gy_arena arena = {NULL};
     Gy__Cluster__DaemonState message;
     gy__cluster__daemon_state__init(&message);
     gy_status status = gy_net_write_state(state, &arena, &message);
     for (uint32_t i = 0; i < host->name_count && status == GY_OK; i++) {
-        /* What is lost is said again. */
+        /* A lost state is sent again. */
         if (host->names[i].is_up && gy_rpc_tell(host->rpc, host->names[i].peer,
                                                 GY_NET_DAEMON_STATE, &message.base) < 0) {
             gy_debug("cannot send the state of a job: %s", gy_error_text());
@@ -147,7 +147,7 @@ gy_status gy_host_order(void *arg, const gy_rpc_asked *asked, const ProtobufCMes
     return GY_OK;
 }
 
-/* ---- Questions ---- */
+/* ---- Calls ---- */
 
 static void end_ask(host_ask *ask, const ProtobufCMessage *answer)
 {
@@ -156,7 +156,7 @@ static void end_ask(host_ask *ask, const ProtobufCMessage *answer)
     if (ask->type == GY_NET_ASK_SPEC) {
         gy_host_program_spec(host, ask->job, (const Gy__Cluster__Spec *)answer);
     } else if (ask->type == GY_NET_JOB_END) {
-        gy_host_manager_told(host, ask->job, ask->epoch);
+        gy_host_manager_reported(host, ask->job, ask->epoch);
     } else {
         host->is_bye_sent = true;
     }
@@ -166,7 +166,7 @@ static void answered(void *arg, gy_status status, const ProtobufCMessage *answer
 {
     host_ask *ask = arg;
     gy_host *host = ask->host;
-    if (status == GY_CANCELLED) { /* the node ends */
+    if (status == GY_CANCELLED) { /* the node is closing */
         ask->is_over = true;
         return;
     }
@@ -203,7 +203,7 @@ static gy_status call(gy_host *host, host_ask *ask, const ProtobufCMessage *mess
     return gy_host_call_name(host, ask->type, message, answered, ask);
 }
 
-static gy_status tell_end(gy_host *host, host_ask *ask, Gy__Cluster__Key *job)
+static gy_status report_end(gy_host *host, host_ask *ask, Gy__Cluster__Key *job)
 {
     Gy__Cluster__JobEnd message;
     uint8_t last[GY_NET_LAST_BYTES];
@@ -231,7 +231,7 @@ static void try_ask(gy_host *host, host_ask *ask)
         message.job = &job;
         status = call(host, ask, &message.base);
     } else if (ask->type == GY_NET_JOB_END) {
-        status = tell_end(host, ask, &job);
+        status = report_end(host, ask, &job);
     } else {
         Gy__Cluster__DaemonBye message = GY__CLUSTER__DAEMON_BYE__INIT;
         message.daemon = host->id;
@@ -260,7 +260,7 @@ void gy_host_ask(gy_host *host, uint32_t type, const host_ask *what)
     host->asks = made;
 }
 
-void gy_host_look_at_asks(gy_host *host, int64_t now_ns)
+void gy_host_check_asks(gy_host *host, int64_t now_ns)
 {
     for (host_ask *ask = host->asks; ask != NULL; ask = ask->next) {
         if (!ask->is_over && now_ns >= ask->again_ns) {

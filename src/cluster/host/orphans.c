@@ -1,7 +1,5 @@
-/*
- * A daemon adopts what a shim, or a fork server with its reaper, left when it was killed: none
- * of it may go on. Children that belong to a job are known; all others are orphans.
- */
+/* A daemon adopts the children of a killed shim, or of a killed fork server and reaper, and
+ * kills them. Children that belong to a job are known; all others are orphans. */
 #include "cluster/host/host_priv.h"
 
 #include "worker/reap.h"
@@ -10,7 +8,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 
-static const int64_t look_for_ns = 1000000000; /* the kernel hands them on within moments */
+static const int64_t look_for_ns = 1000000000; /* the kernel reparents them within moments */
 
 gy_status gy_host_adopt(void)
 {

@@ -1,4 +1,4 @@
-/* What the kernel knows of a process. */
+/* Reads the kernel's state of a process. */
 #ifndef GY_CLUSTER_HOST_PROCESS_TEST_H
 #define GY_CLUSTER_HOST_PROCESS_TEST_H
 
@@ -10,7 +10,7 @@
 
 #include "gy_test.h"
 
-/* What the kernel says of a process, from its state on; NULL: it is not there. */
+/* The fields of /proc/PID/stat from the state on; NULL: no such process. */
 static inline const char *kit_stat(pid_t process, char text[512])
 {
     char path[64];
@@ -33,7 +33,7 @@ static inline pid_t kit_parent_of(pid_t process)
     return (pid_t)strtol(at + 2, NULL, 10);
 }
 
-/* It has ended, and its parent knows, or it is nobody's any more. */
+/* Has it ended, and been reaped or at least become a zombie? */
 static inline bool kit_is_gone(pid_t process)
 {
     char text[512];

@@ -1,5 +1,5 @@
-/* What a job runs: asked of the name server, fetched by content, linked into the job's folder.
- */
+/* Prepares a job's program: asks the name server for it, fetches its files by content, links
+ * them into the job's folder. */
 #include "cluster/host/host_priv.h"
 
 #include <fcntl.h>
@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 static const int64_t ask_for_ns = 10000000000;  /* a name server may be just starting */
-static const int64_t blob_for_ns = 30000000000; /* and again with each file */
+static const int64_t blob_for_ns = 30000000000; /* restarted with each file */
 static const int64_t again_ns = 200000000;
 static const char library_variable[] = "LD_LIBRARY_PATH=";
 
@@ -39,7 +39,7 @@ void gy_host_program_free(host_program *program)
     *program = (host_program){.again_ns = INT64_MAX};
 }
 
-/* It is ready, or not to be had. */
+/* It is ready, or cannot be had. */
 static void end_of(gy_host *host, host_job *job, gy_status status)
 {
     gy_error why;
@@ -84,7 +84,7 @@ static gy_status read_spec(gy_host *host, host_program *program)
                : gy_fail(GY_FORMAT, "the description of the job is malformed");
 }
 
-/* The variables of the job's processes; with shipped libraries the loader finds those first. */
+/* The environment of the job's processes; the loader searches shipped libraries first. */
 static gy_status make_environment(host_program *program)
 {
     const Gy__Cluster__JobSpec *spec = program->spec;
@@ -142,7 +142,7 @@ static gy_status finish(host_program *program)
     return make_environment(program);
 }
 
-/* The next step. GY_AGAIN it waits for a blob. */
+/* Take the next step. GY_AGAIN: it waits for a blob. */
 static gy_status next(gy_host *host, host_job *job)
 {
     host_program *program = &job->program;
@@ -182,7 +182,7 @@ static void go_on(gy_host *host, host_job *job)
     }
 }
 
-/* ---- What others call ---- */
+/* ---- Interface ---- */
 
 static gy_status begin(gy_host *host, host_job *job)
 {
@@ -191,7 +191,7 @@ static gy_status begin(gy_host *host, host_job *job)
     if (!gy_host_path(path, job->path, "program", NULL)) {
         return gy_fail(GY_ARG, "the path of a daemon's folder is too long");
     }
-    gy_host_throw(host, path); /* of a try that failed */
+    gy_host_move_to_trash(host, path); /* of a failed try */
     if (mkdir(path, 0700) != 0) {
         return gy_fail(GY_IO, "cannot make %s", path);
     }
@@ -268,7 +268,7 @@ void gy_host_program_blob(gy_host *host, gy_key blob, gy_status status)
     }
 }
 
-void gy_host_program_look(gy_host *host, host_job *job, int64_t now_ns)
+void gy_host_program_check(gy_host *host, host_job *job, int64_t now_ns)
 {
     if (now_ns >= job->program.again_ns) {
         job->program.again_ns = INT64_MAX;

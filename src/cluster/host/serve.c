@@ -1,22 +1,23 @@
-/* What managers ask of a daemon: checked, then an event of the machine. */
+/* Requests of managers: checked, then passed to the machine as events. */
 #include "cluster/host/host_priv.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Processes of the program's job before this one are on their way out: tell.c answers. */
+/* Processes of the program's previous job are still ending: tell.c answers later. */
 static gy_status attach_later(gy_host *host, const gy_rpc_asked *asked, gy_key key)
 {
     host_job *job = gy_host_job(host, key);
     if (job == NULL) {
-        return gy_fail(GY_AGAIN, "the daemon is shutting down"); /* no reason for it to end */
+        /* No reason for the manager to end. */
+        return gy_fail(GY_AGAIN, "the daemon is shutting down");
     }
     job->attaching = *asked;
     job->attaching.subject = "";
     return GY_OK;
 }
 
-/* Step, as the answer to `asked`: what the machine refuses was refused; all else is done. */
+/* Step with the event of `asked`: the machine may have refused it; otherwise it is done. */
 static gy_status step(gy_host *host, const gy_rpc_asked *asked, gy_daemon_event *event)
 {
     static const Gy__Cluster__Done done = GY__CLUSTER__DONE__INIT;
@@ -33,7 +34,7 @@ static gy_status step(gy_host *host, const gy_rpc_asked *asked, gy_daemon_event 
     return gy_rpc_answer(host->rpc, asked, &done.base);
 }
 
-/* A key proves that its holder is the manager of one job; a role's key, of any. */
+/* A manager's key proves the job of its holder; a role's key is valid for any job. */
 static gy_status check_subject(const gy_rpc_asked *asked, const Gy__Cluster__Key *key)
 {
     char name[HOST_NAME];
@@ -79,7 +80,7 @@ static gy_status beat(void *arg, const gy_rpc_asked *asked, const ProtobufCMessa
                                    .epoch = asks->epoch});
 }
 
-/* The job of a request whose sender is its manager; what it says is of no other one. */
+/* The job of a request whose sender is its manager; a manager may only act for its own job. */
 static gy_status find_job(gy_host *host, const gy_rpc_asked *asked, const Gy__Cluster__Key *key,
                           uint32_t epoch, host_job **job)
 {
@@ -183,14 +184,14 @@ static gy_status relay(void *arg, const gy_rpc_asked *asked, const ProtobufCMess
         gy_status taken = gy_host_executor_take(executor, asks->data.data, asks->data.len);
         if (taken < 0) {
             gy_host_fail(host, taken);
-            return GY_OK; /* it is answered */
+            return GY_OK; /* it is answered already */
         }
         gy_host_executor_pump(host, executor);
     }
     return status;
 }
 
-enum { FETCH_MAX = 1024 }; /* sections of one message */
+enum { FETCH_MAX = 1024 }; /* sections in one message */
 
 static gy_status fetch(void *arg, const gy_rpc_asked *asked, const ProtobufCMessage *request)
 {
@@ -222,7 +223,8 @@ static gy_status fetch(void *arg, const gy_rpc_asked *asked, const ProtobufCMess
                                  .number = one->number,
                                  .is_more = i + 1 < asks->n_sections,
                                  .section = &section};
-        host->asked = asked; /* a refusal of one is of all: they are of one manager */
+        /* A refusal applies to all of them, since they come from one manager. */
+        host->asked = asked;
         gy_host_step(host, &event);
         host->asked = NULL;
     }
@@ -251,7 +253,7 @@ static gy_status discard(void *arg, const gy_rpc_asked *asked, const ProtobufCMe
         char path[HOST_PATH];
         GY_TRY(gy_host_check_name(asks->names[i]));
         if (gy_host_path(path, job->path, "data", asks->names[i])) {
-            /* One that is not there is as good. */
+            /* A missing file is as good as a deleted one. */
             (void)gy_env_disk(host->env)->unlink(host->env, path);
         }
     }

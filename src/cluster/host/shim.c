@@ -1,8 +1,9 @@
 /*
- * Who minds a manager: a process between it and the daemon. It adopts what the manager leaves
- * behind; when the daemon ends it, or is gone, or the manager has ended, all of that is killed.
- * When it is killed itself, the kernel kills the manager and the daemon adopts and kills the
- * rest. Forked from the daemon, it calls nothing that takes memory or a lock.
+ * The shim: a process between a manager and the daemon. It adopts the processes that the
+ * manager leaves, and kills all of them when the daemon asks, the daemon has ended or the
+ * manager has. If the shim is killed, the kernel kills the manager, and the daemon adopts and
+ * kills the rest. It is forked from the daemon, so it neither allocates memory nor takes a
+ * lock.
  */
 #include "cluster/host/host_priv.h"
 
@@ -21,18 +22,18 @@
 #include <unistd.h>
 
 enum {
-    SOCKET = 3, /* the shim's end; 0 to 2: nothing, the log */
+    SOCKET = 3, /* the shim's end; 0 to 2: /dev/null and the log */
     ROUND_MS = 20,
-    ROUNDS_MAX = 250, /* 5 s for all to be gone after SIGKILL */
-    LOADER_MS = 1000, /* from one word of a loader to the next */
+    ROUNDS_MAX = 250, /* 5 s for all to end after SIGKILL */
+    LOADER_MS = 1000, /* from one line of a loader to the next */
 };
 
-/* Files and signals as a new process should find them. False: errno says why. */
+/* Set up descriptors and signals for a new process. False: errno has the reason. */
 static bool clean_up(const host_minded *minded, int socket)
 {
     int nothing = open("/dev/null", O_RDWR);
     int log = minded->log >= 0 ? minded->log : nothing;
-    /* The socket out of the way of the first three. */
+    /* Move the socket away from the first three. */
     int far = fcntl(socket, F_DUPFD, 16);
     int away = far >= 0 ? fcntl(log, F_DUPFD, 16) : -1;
     if (nothing < 0 || away < 0 || dup2(nothing, STDIN_FILENO) < 0 ||
@@ -42,7 +43,8 @@ static bool clean_up(const host_minded *minded, int socket)
         return false;
     }
     for (int number = 1; number < NSIG; number++) {
-        (void)signal(number, SIG_DFL); /* those that cannot be changed are so already */
+        /* Signals that cannot be changed already have the default. */
+        (void)signal(number, SIG_DFL);
     }
     return setpgid(0, 0) == 0 && prctl(PR_SET_CHILD_SUBREAPER, 1) == 0;
 }
@@ -61,7 +63,7 @@ static void become_manager(const host_minded *minded, pid_t shim)
     _exit(errno == ENOENT ? 127 : 126);
 }
 
-/* Take the ends that there are; false: no child is left. */
+/* Reap children that have ended; false: there is no child left. */
 static bool reap(pid_t manager, bool *is_gone, int *status)
 {
     for (;;) {
@@ -83,8 +85,9 @@ static bool says_missing(const char *text)
     return strstr(text, "=> not found") != NULL || strstr(text, ": version `") != NULL;
 }
 
-/* Its loader is asked what it lacks here (ld.so(8)): a library, or a version of symbols. Only
- * after it failed, so what does not costs nothing; whoever kills us kills that, too. */
+/* Ask the program's loader what it lacks here (ld.so(8)): a library, or a version of symbols.
+ * Only after a failure, so that a success costs nothing. A kill of this process kills the
+ * loader, too. */
 static bool is_unloadable(const host_minded *minded)
 {
     static char text[65536];
@@ -111,14 +114,14 @@ static bool is_unloadable(const host_minded *minded)
     }
     close(ends[0]);
     if (child > 0) {
-        (void)kill(child, SIGKILL); /* it has said all, or takes too long */
+        (void)kill(child, SIGKILL); /* its output is complete, or it takes too long */
         while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
         }
     }
     return says_missing(text) || (WIFEXITED(status) && WEXITSTATUS(status) != 0);
 }
 
-/* 127 is also what a loader ends with, and 1 where versions of symbols are missing. */
+/* A loader exits with 127, or with 1 where versions of symbols are missing. */
 static bool may_be_unloadable(const host_minded *minded, int status)
 {
     return minded->loader[0] != '\0' && WIFEXITED(status) &&

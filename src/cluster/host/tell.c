@@ -1,14 +1,14 @@
-/* What a job's manager is told: calls over the connection that it made, in order. */
+/* Messages to a job's manager: calls over the connection that it opened, in order. */
 #include "cluster/host/host_priv.h"
 #include "worker/log.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static const double call_seconds = 600; /* a lease is over long before */
+static const double call_seconds = 600; /* a lease expires long before */
 enum { BOARDS_MAX = 1024 };
 
-/* A manager that cannot be told is about to be found silent. */
+/* A manager that cannot be reached will soon count as silent. */
 static void told(void *arg, gy_status status, const ProtobufCMessage *answer)
 {
     (void)arg;
@@ -34,7 +34,7 @@ gy_status gy_host_call_now(gy_host *host, host_job *job, uint32_t epoch, uint32_
                            const ProtobufCMessage *message)
 {
     if (job->peer == 0 || job->peer_epoch != epoch) {
-        return GY_OK; /* nobody is there who wants it */
+        return GY_OK; /* no manager is there */
     }
     gy_status status = job->outbox != NULL ? GY_AGAIN : call(host, job, type, message);
     if (status < 0) {
@@ -50,7 +50,7 @@ void gy_host_call(gy_host *host, host_job *job, uint32_t epoch, uint32_t type,
         return;
     }
     size_t size = protobuf_c_message_get_packed_size(message);
-    host_outgoing *outgoing = gy_alloc("host.letter", sizeof(*outgoing) + size);
+    host_outgoing *outgoing = gy_alloc("host.outgoing", sizeof(*outgoing) + size);
     if (outgoing == NULL) {
         gy_host_fail(host, GY_NOMEM);
         return;
@@ -76,7 +76,7 @@ void gy_host_outbox_free(host_job *job)
 static void *take(void *arg, size_t size_bytes)
 {
     (void)arg;
-    return gy_alloc("host.letter", size_bytes);
+    return gy_alloc("host.outgoing", size_bytes);
 }
 
 static void give(void *arg, void *pointer)
@@ -122,7 +122,7 @@ void gy_host_flush(gy_host *host, gy_rpc_peer peer)
     }
 }
 
-/* ---- The machine's words ---- */
+/* ---- The machine's messages ---- */
 
 static Gy__Cluster__Key key_message(gy_key key)
 {
@@ -137,7 +137,7 @@ static char *words(const char *text)
     return (char *)(uintptr_t)(text != NULL ? text : "");
 }
 
-static void tell_attached(gy_host *host, host_job *job, const gy_daemon_effect *effect)
+static void report_attached(gy_host *host, host_job *job, const gy_daemon_effect *effect)
 {
     const gy_daemon_state *state = &effect->state;
     const bool is_late = job->attaching.number != 0;
@@ -149,7 +149,7 @@ static void tell_attached(gy_host *host, host_job *job, const gy_daemon_effect *
     }
     job->attaching = (gy_rpc_asked){.peer = 0};
     if (job->peer != asked.peer || job->peer_epoch != effect->epoch) {
-        gy_host_outbox_free(job); /* of who was there before */
+        gy_host_outbox_free(job); /* for the previous manager */
     }
     job->peer = asked.peer;
     job->peer_epoch = effect->epoch;
@@ -180,7 +180,7 @@ static void tell_attached(gy_host *host, host_job *job, const gy_daemon_effect *
     gy_arena_free(&arena);
 }
 
-static void tell_refused(gy_host *host, const gy_daemon_effect *effect)
+static void report_refused(gy_host *host, const gy_daemon_effect *effect)
 {
     char text[GY_CONTROL_REASON_BYTES + 64];
     if (host->asked == NULL || host->asked->number == 0 || host->is_answered) {
@@ -190,13 +190,13 @@ static void tell_refused(gy_host *host, const gy_daemon_effect *effect)
     }
     snprintf(text, sizeof(text), "%s: the daemon has epoch %u", effect->reason,
              effect->started);
-    /* On the wire who may ask again later is told so as a failure. */
+    /* A refusal that may be retried is sent as a failure. */
     gy_rpc_refuse(host->rpc, host->asked,
                   effect->status == GY_AGAIN ? GY_TIMEOUT : effect->status, text);
     host->is_answered = host->is_refused = true;
 }
 
-static void tell_lease_gone(gy_host *host, host_job *job, const gy_daemon_effect *effect)
+static void report_lease_gone(gy_host *host, host_job *job, const gy_daemon_effect *effect)
 {
     Gy__Cluster__LeaseGone message;
     Gy__Cluster__Key key = key_message(job->key);
@@ -208,7 +208,7 @@ static void tell_lease_gone(gy_host *host, host_job *job, const gy_daemon_effect
     gy_host_call(host, job, effect->epoch, GY_NET_LEASE_GONE, &message.base);
 }
 
-static void tell_credit(gy_host *host, host_job *job, const gy_daemon_effect *effect)
+static void report_credit(gy_host *host, host_job *job, const gy_daemon_effect *effect)
 {
     Gy__Cluster__Credit message = GY__CLUSTER__CREDIT__INIT;
     Gy__Cluster__Key key = key_message(job->key);
@@ -220,7 +220,7 @@ static void tell_credit(gy_host *host, host_job *job, const gy_daemon_effect *ef
     gy_host_call(host, job, effect->epoch, GY_NET_CREDIT, &message.base);
 }
 
-/* All that is kept of the job's fetches, in one message. */
+/* Send all unsent results of the job's fetches in one message. */
 static void say_fetched(gy_host *host, host_job *job)
 {
     Gy__Cluster__FetchedOne rows[HOST_TOLD], *sections[HOST_TOLD];
@@ -235,7 +235,7 @@ static void say_fetched(gy_host *host, host_job *job)
     message.bytes = job->fetched_bytes;
     message.wire_bytes = job->wire_bytes;
     for (uint32_t i = 0; i < job->told_count; i++) {
-        const host_told *told = &job->told[i];
+        const host_result *told = &job->told[i];
         sections[i] = &rows[i];
         gy__cluster__fetched_one__init(&rows[i]);
         rows[i].number = told->number;
@@ -254,10 +254,10 @@ static void tell_fetched(gy_host *host, host_job *job, const gy_daemon_effect *e
         say_fetched(host, job);
     }
     job->told_epoch = effect->epoch;
-    job->told[job->told_count++] = (host_told){effect->number, effect->status};
+    job->told[job->told_count++] = (host_result){effect->number, effect->status};
 }
 
-void gy_host_tell_fetched(gy_host *host)
+void gy_host_send_fetched(gy_host *host)
 {
     for (host_job *job = host->jobs; job != NULL; job = job->next) {
         if (job->told_count > 0) {
@@ -266,7 +266,7 @@ void gy_host_tell_fetched(gy_host *host)
     }
 }
 
-/* What ran in the process: one line a thread that had something. */
+/* List what the process ran: one line for each busy thread. */
 static void add_boards(const host_executor *executor, gy_arena *arena,
                        Gy__Cluster__ExecutorGone *message)
 {
@@ -294,7 +294,7 @@ static void add_boards(const host_executor *executor, gy_arena *arena,
     }
 }
 
-static void tell_executor_gone(gy_host *host, host_job *job, const gy_daemon_effect *effect)
+static void report_executor_gone(gy_host *host, host_job *job, const gy_daemon_effect *effect)
 {
     host_executor *executor = gy_host_executor(job, effect->lease, effect->generation);
     gy_arena arena = {NULL};
@@ -325,22 +325,22 @@ static void tell_executor_gone(gy_host *host, host_job *job, const gy_daemon_eff
     }
 }
 
-void gy_host_tell(gy_host *host, const gy_daemon_effect *effect)
+void gy_host_send(gy_host *host, const gy_daemon_effect *effect)
 {
     host_job *job = gy_host_job(host, effect->job);
     if (effect->kind == GY_DAEMON_TELL_REFUSED) {
-        tell_refused(host, effect);
+        report_refused(host, effect);
     } else if (job == NULL) {
         gy_debug("a message is about a job that is not known any more");
     } else if (effect->kind == GY_DAEMON_TELL_ATTACHED) {
-        tell_attached(host, job, effect);
+        report_attached(host, job, effect);
     } else if (effect->kind == GY_DAEMON_TELL_LEASE_GONE) {
-        tell_lease_gone(host, job, effect);
+        report_lease_gone(host, job, effect);
     } else if (effect->kind == GY_DAEMON_TELL_CREDIT) {
-        tell_credit(host, job, effect);
+        report_credit(host, job, effect);
     } else if (effect->kind == GY_DAEMON_TELL_FETCHED) {
         tell_fetched(host, job, effect);
     } else {
-        tell_executor_gone(host, job, effect);
+        report_executor_gone(host, job, effect);
     }
 }

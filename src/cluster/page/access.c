@@ -1,4 +1,4 @@
-/* Who may look: the token, and the name by which the page was called. */
+/* Access to the page: the token, and the host name in the request. */
 #include "cluster/page/page_priv.h"
 
 #include "base/base.h"
@@ -29,7 +29,7 @@ static gy_status write_token(const gy_page *page)
         return gy_fail(GY_ARG, "the path of the token's file is too long");
     }
     const size_t size = gy_print(line, sizeof(line), "%s\n", page->token);
-    int made = disk->unlink(page->env, beside); /* of one that was killed here */
+    int made = disk->unlink(page->env, beside); /* left by a killed process */
     int file = made == 0 || made == -ENOENT
                    ? disk->open(page->env, beside, O_WRONLY | O_CREAT | O_EXCL, 0600)
                    : made;
@@ -100,12 +100,12 @@ bool gy_page_is_host(const gy_page *page, const char *host)
         *end = '\0';
         return inet_pton(AF_INET6, name + 1, &address) == 1;
     }
-    name[strcspn(name, ":")] = '\0'; /* another port: it may be carried here from there */
+    name[strcspn(name, ":")] = '\0'; /* a tunnel may use another port */
     return inet_pton(AF_INET, name, &address) == 1 || strcasecmp(name, "localhost") == 0 ||
            strcasecmp(name, page->host) == 0;
 }
 
-/* "sha256-BASE64" of what stands between two marks. */
+/* Append "sha256-BASE64" of the text between two marks. */
 static void add_hash(const char *page, const char *from, const char *to, char out[64])
 {
     unsigned char hash[EVP_MAX_MD_SIZE];

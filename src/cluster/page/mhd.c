@@ -1,4 +1,4 @@
-/* libmicrohttpd, loaded late. */
+/* Loads libmicrohttpd on demand. */
 #include "cluster/page/mhd.h"
 
 #include "base/fail.h"
@@ -33,7 +33,7 @@ static gy_status load(void)
         if (found == NULL) {
             return gy_fail(GY_UNSUPPORTED, "libmicrohttpd has no %s", wanted[i].name);
         }
-        memcpy(wanted[i].slot, &found, sizeof(found)); /* ISO C knows no cast for it */
+        memcpy(wanted[i].slot, &found, sizeof(found)); /* ISO C has no cast for it */
     }
     return GY_OK; /* it stays loaded */
 }

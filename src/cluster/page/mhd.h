@@ -1,6 +1,6 @@
 /**
- * libmicrohttpd, loaded when a page is asked for: its TLS library and what that needs would
- * cost every start of a program several milliseconds.
+ * libmicrohttpd, loaded when a page is served: its TLS library and dependencies would add
+ * several milliseconds to every start of a program.
  */
 #ifndef GY_CLUSTER_PAGE_MHD_H
 #define GY_CLUSTER_PAGE_MHD_H
@@ -30,7 +30,7 @@ typedef struct gy_mhd {
 #undef GY_X
 } gy_mhd;
 
-/** GY_UNSUPPORTED: it is not there, or too old. @threads any */
+/** GY_UNSUPPORTED: not installed, or too old. @threads any */
 GY_MUST_CHECK gy_status gy_mhd_load(const gy_mhd **mhd);
 
 #endif

@@ -21,9 +21,9 @@
 enum {
     GUESTS_LEAST = 64,
     GUESTS_MOST = 2048,
-    GUEST_BYTES = 16 << 10, /* a request with its headers, and what is sent at once */
-    IDLE_S = 10,            /* nothing heard or sent */
-    REQUEST_S = 15,         /* from one answer to the next, however slowly bytes come */
+    GUEST_BYTES = 16 << 10, /* a request with its headers, and buffered output */
+    IDLE_S = 10,            /* without any data in either direction */
+    REQUEST_S = 15,         /* for each request, however slowly its bytes come */
 };
 
 static const int64_t second_ns = 1000000000;
@@ -61,7 +61,7 @@ static enum MHD_Result send_once(const gy_page *page, struct MHD_Connection *con
                                  unsigned int code, struct MHD_Response *response)
 {
     if (response == NULL) {
-        return MHD_NO; /* the connection is closed */
+        return MHD_NO; /* closes the connection */
     }
     enum MHD_Result sent = page->mhd->queue_response(connection, code, response);
     page->mhd->destroy_response(response);
@@ -81,7 +81,7 @@ static enum MHD_Result refuse(const gy_page *page, struct MHD_Connection *connec
     return send_once(page, connection, code, response);
 }
 
-/* The token leaves the address that the browser shows and remembers. */
+/* Redirect, so that the token does not stay in the browser's address bar and history. */
 static enum MHD_Result welcome(const gy_page *page, struct MHD_Connection *connection)
 {
     char cookie[GY_PAGE_TOKEN + 128];
@@ -97,7 +97,7 @@ static enum MHD_Result welcome(const gy_page *page, struct MHD_Connection *conne
     return send_once(page, connection, MHD_HTTP_SEE_OTHER, response);
 }
 
-/* What was written a moment ago is sent again: guests cost the owner little. */
+/* Send the cached text if it is recent, so that requests cost the owner little. */
 static enum MHD_Result send_written(gy_page *page, struct MHD_Connection *connection,
                                     gy_page_path path)
 {
@@ -114,7 +114,7 @@ static enum MHD_Result send_written(gy_page *page, struct MHD_Connection *connec
                                         : NULL;
         gy_text_free(&text);
         if (made == NULL) {
-            return MHD_NO; /* no memory: the connection is closed */
+            return MHD_NO; /* no memory: closes the connection */
         }
         if (page->pages[path] != NULL) {
             page->mhd->destroy_response(page->pages[path]);
@@ -208,7 +208,7 @@ static enum MHD_Result answer(void *arg, struct MHD_Connection *connection, cons
 }
 /* NOLINTEND(readability-non-const-parameter) */
 
-/* ---- Guests ---- */
+/* ---- Connections ---- */
 
 static void part(page_guest *guest)
 {
@@ -216,7 +216,7 @@ static void part(page_guest *guest)
     guest->next->previous = guest->previous;
 }
 
-/* The youngest from now on. */
+/* Move it to the end of the list, as the youngest. */
 static void renew(gy_page *page, page_guest *guest)
 {
     guest->since_ns = gy_now_ns(page->env);
@@ -242,7 +242,7 @@ static void come_or_go(void *arg, struct MHD_Connection *connection, void **cont
         page->mhd->get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     GY_ASSERT(info != NULL);
     guest = gy_alloc("page", sizeof(*guest));
-    if (guest == NULL) { /* nobody could end it in time */
+    if (guest == NULL) { /* such a connection could not be timed out */
         (void)shutdown(info->connect_fd, SHUT_RDWR);
         return;
     }
@@ -266,13 +266,13 @@ static void answered(void *arg, struct MHD_Connection *connection, void **seen,
     }
 }
 
-/* Bytes that come one by one keep nobody here. */
+/* Close connections whose requests take too long. */
 static void end_slow(gy_page *page)
 {
     const int64_t now_ns = gy_now_ns(page->env);
     page_guest *guest = page->guests.next;
     while (guest != &page->guests && now_ns - guest->since_ns >= REQUEST_S * second_ns) {
-        (void)shutdown(guest->fd, SHUT_RDWR); /* libmicrohttpd sees its end and closes it */
+        (void)shutdown(guest->fd, SHUT_RDWR); /* libmicrohttpd notices and closes it */
         part(guest);
         renew(page, guest);
         guest = page->guests.next;
@@ -330,7 +330,7 @@ static bool is_loopback(const struct sockaddr *address)
     return IN6_IS_ADDR_LOOPBACK(&six.sin6_addr);
 }
 
-/* An eighth of the descriptors that this process may have. */
+/* An eighth of this process's limit of descriptors. */
 static unsigned int guest_limit(void)
 {
     struct rlimit limit;

@@ -28,9 +28,9 @@ typedef enum gy_page_path { GY_PAGE_STATE, GY_PAGE_METRICS, GY_PAGE_TEXTS } gy_p
 enum { GY_PAGE_TOKEN = 65, GY_PAGE_URL = 400 };
 
 typedef struct gy_page_options {
-    const char *listen; /* "HOST:PORT"; without a host the loopback; port 0: one is chosen */
-    const char *token_file; /* made, or replaced */
-    /* Write what is at that path. Called at most four times a second for each. */
+    const char *listen; /* "HOST:PORT"; without a host the loopback; port 0: any free port */
+    const char *token_file; /* created or replaced */
+    /* Write the content of that path. Called at most four times a second for each. */
     void (*write)(void *arg, gy_page_path path, gy_text *text);
     void *arg;
 } gy_page_options;
@@ -44,23 +44,24 @@ typedef struct gy_page_options {
  */
 GY_MUST_CHECK gy_status gy_page_open(gy_env *env, const gy_page_options *options,
                                      gy_page **page);
-/** Without the token, which stands in its file. */
+/** Without the token, which is only in its file. */
 const char *gy_page_url(const gy_page *page);
-/** Becomes readable when there is something to do. */
+/** Readable when gy_page_turn has something to do. */
 int gy_page_fd(const gy_page *page);
-/** And then there is in any case. */
+/** The time at which it must be called in any case. */
 gy_deadline gy_page_next(const gy_page *page);
-/** Do it; never waits. */
+/** Process events; never waits. */
 void gy_page_turn(gy_page *page);
-/** NULL is fine. Cuts connections off. The token's file stays, of no use any more. */
+/** NULL is allowed. Closes all connections. The token's file stays, but is useless. */
 void gy_page_close(gy_page *page);
 
-/* ---- Texts that anybody may have made ---- */
+/* ---- Untrusted texts ---- */
 
-/** A string of JSON with its quotes, that may also stand in HTML; bytes that are no UTF-8
- * become U+FFFD. */
+/**
+ * Append a JSON string with quotes that is also safe inside HTML; invalid UTF-8 becomes U+FFFD.
+ */
 void gy_page_add_string(gy_text *text, const char *value);
-/** A label's value of Prometheus' format with its quotes; likewise. */
+/** Append a label's value in Prometheus' format, with quotes; invalid UTF-8 becomes U+FFFD. */
 void gy_page_add_label(gy_text *text, const char *value);
 
 #endif

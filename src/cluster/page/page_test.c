@@ -1,7 +1,5 @@
-/*
- * Goal: the status page shows what it is given to whom has the token, under its own names
- * alone; strangers, garbage, floods and slow guests cost it little and stop nobody else.
- */
+/* Goal: the status page shows its content to holders of the token, under its own host names
+ * only; strangers, garbage, floods and slow connections cost it little and block no others. */
 #include "cluster/page/page.h"
 
 #include "base/base.h"
@@ -21,7 +19,7 @@
 
 enum { REPLY_BYTES = 64 << 10, WAIT_S = 20, IDLERS = 1000 };
 
-/* ---- A page of this process, on a clock that can be moved on ---- */
+/* ---- A page in this process, with a settable clock ---- */
 
 static gy_env_ops ops;
 static gy_env env = {.ops = &ops};
@@ -87,7 +85,7 @@ static int call(void)
 static void say(int file, const char *bytes, size_t size)
 {
     size_t sent = 0;
-    while (sent < size) { /* one that is hung up on hears no more */
+    while (sent < size) { /* the server has closed the connection */
         ssize_t put = send(file, bytes + sent, size - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (put < 0 && errno != EAGAIN) {
             return;
@@ -97,7 +95,7 @@ static void say(int file, const char *bytes, size_t size)
     }
 }
 
-/* All that it says until it hangs up, into `reply`; the status, 0: none. */
+/* Read all until the connection closes, into `reply`; the HTTP status, 0: none. */
 static int hear(int file)
 {
     size_t size = 0;
@@ -122,8 +120,8 @@ static int hear(int file)
     return sscanf(reply, "HTTP/1.%*1[01] %d", &status) == 1 ? status : 0;
 }
 
-/* It has the time for a request behind it: who said no whole one is hung up on. */
-static int hear_soon(int file)
+/* A deadline shorter than the request timeout. */
+static int handle_soon(int file)
 {
     gy_page_turn(page);
     gy_page_turn(page);
@@ -132,7 +130,7 @@ static int hear_soon(int file)
     return hear(file);
 }
 
-/* `line` and `headers` (each with its end) of a request. */
+/* Send a request with `line` and `headers` (each with its line end). */
 static int ask(const char *line, const char *headers)
 {
     char request[1024];
@@ -145,7 +143,7 @@ static int ask(const char *line, const char *headers)
 
 #define HOST "Host: 127.0.0.1\r\n"
 
-/* The headers of one who has the token, with something behind it, and more headers. */
+/* Headers with the token followed by `behind`, and more headers. */
 static const char *bearer(const char *behind, const char *more)
 {
     static char headers[512];
@@ -191,7 +189,7 @@ GY_TEST(who_has_the_token_looks)
     assert_int_equal(ask(line, HOST), 401);
 }
 
-/* Three paths; what is written is written once for many who ask at a time. */
+/* Three paths; the content is written once for many requests at a time. */
 GY_TEST(paths_and_methods)
 {
     moved_ns += 1000000000;
@@ -226,7 +224,7 @@ GY_TEST(paths_and_methods)
     assert_int_equal(ask("GET /", bearer("", "Transfer-Encoding: chunked\r\n")), 400);
 }
 
-/* A name that somebody else made lead here is none of the page's. */
+/* A host name that others point to this address is refused. */
 GY_TEST(other_hosts_are_refused)
 {
     static const struct {
@@ -267,7 +265,7 @@ GY_TEST(garbage_harms_nobody)
     for (size_t i = 0; i < GY_COUNT(garbage); i++) {
         int file = call();
         say(file, garbage[i], strlen(garbage[i]));
-        assert_int_not_equal(hear_soon(file), 200);
+        assert_int_not_equal(handle_soon(file), 200);
     }
     gy_random random = {.key = gy_test_seed()};
     for (int i = 0; i < 50; i++) {
@@ -277,23 +275,23 @@ GY_TEST(garbage_harms_nobody)
             bytes[k] = (char)gy_random_below(&random, 256);
         }
         say(file, bytes, sizeof(bytes));
-        assert_int_not_equal(hear_soon(file), 200);
+        assert_int_not_equal(handle_soon(file), 200);
     }
     static char huge[256 << 10];
     memset(huge, 'x', sizeof(huge));
     memcpy(huge, "GET / HTTP/1.1\r\nHost: ", 22);
     int file = call();
     say(file, huge, sizeof(huge));
-    assert_int_not_equal(hear_soon(file), 200);
+    assert_int_not_equal(handle_soon(file), 200);
     memcpy(huge, "GET /", 5);
     memset(huge + 5, 'x', 20);
     file = call();
     say(file, huge, sizeof(huge));
-    assert_int_not_equal(hear_soon(file), 200);
+    assert_int_not_equal(handle_soon(file), 200);
     assert_int_equal(ask("GET /metrics", bearer("", "")), 200);
 }
 
-/* As many as may be there at once leave a place for who asks. */
+/* Idle connections up to the limit leave room for requests. */
 GY_TEST(idle_guests_block_nobody)
 {
     static int idlers[IDLERS];
@@ -310,7 +308,7 @@ GY_TEST(idle_guests_block_nobody)
     }
     const int64_t began_ns = gy_now_ns(gy_env_real());
     assert_int_equal(ask("GET /metrics", bearer("", "")), 200);
-    /* Not only when the idle ones have been sent away, after 10 s. */
+    /* Before the idle ones are closed, after 10 s. */
     assert_true(gy_now_ns(gy_env_real()) - began_ns < 8000000000);
     for (int i = 0; i < count; i++) {
         close(idlers[i]);
@@ -318,7 +316,7 @@ GY_TEST(idle_guests_block_nobody)
     assert_int_equal(ask("GET /metrics", bearer("", "")), 200);
 }
 
-/* Who sends a byte now and then is heard no longer than others. */
+/* A connection that sends a byte now and then has the same timeout as others. */
 GY_TEST(slow_guests_go)
 {
     int slow = call(), later = call();
@@ -330,7 +328,7 @@ GY_TEST(slow_guests_go)
     moved_ns += 2000000000;
     const int64_t began_ns = gy_now_ns(gy_env_real());
     assert_int_equal(hear(slow), 0);
-    /* By the page's clock, not because nothing came for 10 s of libmicrohttpd's. */
+    /* By the page's clock, not by libmicrohttpd's timeout of 10 s without data. */
     assert_true(gy_now_ns(gy_env_real()) - began_ns < 8000000000);
     close(later);
 }

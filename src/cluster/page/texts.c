@@ -1,4 +1,4 @@
-/* Names and reasons come from users: as strings of JSON and as labels of metrics. */
+/* Escapes users' names and reasons: as JSON strings and as metrics' labels. */
 #include "base/escape.h"
 #include "cluster/page/page.h"
 

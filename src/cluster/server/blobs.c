@@ -1,4 +1,4 @@
-/* Files by their content. */
+/* The name server's store of files by content. */
 #include "cluster/server/blobs.h"
 
 #include "base/index.h"
@@ -12,7 +12,7 @@
 
 enum {
     PATH_BYTES = 4096,
-    SYNC_EVERY = 8 << 20, /* so that no sync holds up the loop for long */
+    SYNC_EVERY = 8 << 20, /* so that no sync delays the loop for long */
 };
 
 static const int64_t second_ns = 1000000000;
@@ -25,7 +25,7 @@ typedef struct blob {
 } blob;
 
 typedef struct upload {
-    gy_blob_piece about; /* of the file; data: unused */
+    gy_blob_piece about; /* data: unused */
     gy_net_digest *digest;
     uint64_t unsynced;
     int64_t heard_ns;
@@ -43,7 +43,7 @@ struct gy_blobs {
     uint64_t size_bytes;
     upload *uploads; /* (GY_BLOBS_UPLOADS) */
     uint64_t next_upload;
-    int64_t swept_ns; /* in vain */
+    int64_t swept_ns; /* when it last found nothing to remove */
 };
 
 static gy_status fail_file(const char *what, const char *path, int64_t error)
@@ -60,7 +60,7 @@ static void path_of(const gy_blobs *blobs, gy_key content, char out[PATH_BYTES])
     snprintf(out, PATH_BYTES, "%s/%s", blobs->folder, name);
 }
 
-/* ---- Those that are there ---- */
+/* ---- Existing blobs ---- */
 
 static gy_status add_row(gy_blobs *blobs, const blob *made)
 {
@@ -80,11 +80,11 @@ static void remove_row(gy_blobs *blobs, uint32_t row)
         gy_index_remove(&blobs->by_content, last->content);
         blobs->rows[row] = *last;
         gy_status put = gy_index_put(&blobs->by_content, last->content, row);
-        GY_ASSERT(put == GY_OK); /* there was room for it just now */
+        GY_ASSERT(put == GY_OK); /* room was reserved just before */
     }
 }
 
-/* "0123…": 32 hex digits, of which it is the content's name. */
+/* Parse 32 hex digits as a content hash. */
 static bool read_name(const char *name, gy_key *content)
 {
     unsigned long long high = 0, low = 0;
@@ -108,7 +108,8 @@ static gy_status load_file(void *arg, const char *name)
             return GY_OK;
         }
         snprintf(path, sizeof(path), "%s/%.64s", blobs->folder, name);
-        int gone = gy_env_disk(blobs->env)->unlink(blobs->env, path); /* cut off */
+        /* Left by an interrupted upload. */
+        int gone = gy_env_disk(blobs->env)->unlink(blobs->env, path);
         return gone < 0 ? fail_file("remove", path, gone) : GY_OK;
     }
     if (!read_name(name, &found.content)) {
@@ -233,7 +234,7 @@ gy_status gy_blobs_read(gy_blobs *blobs, gy_key content, size_t bytes_max, gy_ar
     return GY_OK;
 }
 
-/* ---- Room ---- */
+/* ---- Disk space ---- */
 
 static uint64_t reserved_bytes(const gy_blobs *blobs)
 {
@@ -256,7 +257,7 @@ static gy_status remove_blob(gy_blobs *blobs, uint32_t row)
     return GY_OK;
 }
 
-/* Of those that may go the one that was of use longest ago; GY_NONE. */
+/* The least recently used blob that may be removed; GY_NONE. */
 static uint32_t oldest(const gy_blobs *blobs, int64_t now_ns)
 {
     uint32_t found = GY_NONE;
@@ -270,8 +271,8 @@ static uint32_t oldest(const gy_blobs *blobs, int64_t now_ns)
     return found;
 }
 
-/* Room for so many more bytes. Looking what may go reads the specs of all open jobs: not again
- * within a second when nothing came of it. */
+/* Make room for that many more bytes. Finding removable blobs reads the specifications of all
+ * open jobs, so after a failure it is not repeated within a second. */
 static gy_status make_room(gy_blobs *blobs, uint64_t size_bytes)
 {
     const uint64_t limit = blobs->options.limit_bytes;
@@ -309,7 +310,8 @@ static void drop_upload(gy_blobs *blobs, upload *at, bool is_file_gone)
     if (at->file >= 0) {
         (void)disk->close(blobs->env, at->file);
         if (!is_file_gone) {
-            (void)disk->unlink(blobs->env, at->path); /* else at the next start */
+            /* If it fails, the next start removes it. */
+            (void)disk->unlink(blobs->env, at->path);
         }
     }
     gy_net_digest_free(at->digest);
@@ -329,7 +331,7 @@ static upload *find_upload(gy_blobs *blobs, const gy_blob_piece *piece)
     return NULL;
 }
 
-/* A free place, or that of one that says nothing any more. */
+/* A free row, or that of an idle upload. */
 static upload *place_upload(gy_blobs *blobs)
 {
     upload *idle = NULL;
@@ -399,7 +401,7 @@ static gy_status write_piece(gy_blobs *blobs, upload *at, const void *data, size
     return GY_OK;
 }
 
-/* All of it came: is it what it is called? Then it gets its name. */
+/* All of it has arrived: rename it if it matches its name. */
 static gy_status keep(gy_blobs *blobs, upload *at)
 {
     const gy_disk_ops *disk = gy_env_disk(blobs->env);
@@ -411,7 +413,7 @@ static gy_status keep(gy_blobs *blobs, upload *at)
     if (!gy_key_is_same(is, made.content)) {
         return gy_fail(GY_FORMAT, "the bytes of a file are not those of its name");
     }
-    if (gy_blobs_touch(blobs, made.content, NULL)) { /* another brought it meanwhile */
+    if (gy_blobs_touch(blobs, made.content, NULL)) { /* another upload completed it first */
         return GY_AGAIN;
     }
     path_of(blobs, made.content, path);
@@ -432,13 +434,13 @@ static gy_status keep(gy_blobs *blobs, upload *at)
     return status;
 }
 
-/* The next piece of one that is under way, and maybe its last. */
+/* Take the next piece of an upload, maybe the last. */
 static gy_status take(gy_blobs *blobs, upload *at, const gy_blob_piece *piece)
 {
     at->heard_ns = gy_now_ns(blobs->env);
     if (piece->offset + piece->data_bytes <= at->about.offset &&
         at->about.offset < at->about.size_bytes) {
-        return GY_OK; /* it was sent twice */
+        return GY_OK; /* a repeated piece */
     }
     if (piece->offset != at->about.offset || piece->size_bytes != at->about.size_bytes) {
         return gy_fail(GY_STATE, "byte %llu of a file comes, byte %llu is expected",

@@ -1,6 +1,6 @@
-/* Goal: a file is there when all its bytes came and are those of its name, and not before; what
- * no open job names goes when there is no room; a full disk, a restart and garbage leave
- * nothing behind. */
+/* Goal: a file exists only after all its bytes have arrived and match its name; unreferenced
+ * files are removed when there is no room; a full disk, a restart and garbage leave nothing
+ * behind. */
 #include "cluster/server/blobs.h"
 
 #include <dirent.h>
@@ -11,7 +11,7 @@
 
 #include "gy_test.h"
 
-/* ---- A disk that is full after so many bytes, a clock that is set ---- */
+/* ---- A disk that is full after so many bytes, and a settable clock ---- */
 
 static int64_t now_ns = 1000000000, room_bytes;
 static gy_disk_ops disk;
@@ -37,7 +37,7 @@ static int64_t write_some(gy_env *of, int file, const void *data, size_t size_by
 
 static char folder[64];
 static gy_blobs *blobs;
-static gy_key named[4]; /* by open jobs */
+static gy_key named[4]; /* referenced by open jobs */
 static int named_count, marks;
 
 static gy_status mark(void *arg, gy_blobs *of)
@@ -81,7 +81,7 @@ static int end(void **state)
 static int entries(void)
 {
     DIR *opened = opendir(folder);
-    int count = -2; /* . and .. */
+    int count = -2; /* . and .. do not count */
     assert_non_null(opened);
     while (readdir(opened) != NULL) {
         count++;
@@ -102,7 +102,7 @@ static gy_key hash_of(const void *data, size_t size)
 
 static uint8_t bytes[1 << 16];
 
-/* A file of its own for each number. */
+/* A different file for each number. */
 static gy_key content(unsigned number, size_t size)
 {
     memset(bytes, (int)number, size);
@@ -134,7 +134,7 @@ static void a_file_is_there_when_it_is_whole(void **state)
     assert_ok(put(1, key, 0, 600, 1000)); /* sent twice */
     assert_false(gy_blobs_touch(blobs, key, NULL));
     assert_int_equal(gy_blobs_find(blobs, key, &region), GY_NOTFOUND);
-    assert_ok(put(2, key, 0, 1000, 1000)); /* another brings it too, and is faster */
+    assert_ok(put(2, key, 0, 1000, 1000)); /* another upload of the same file is faster */
     assert_ok(put(1, key, 600, 400, 1000));
     uint64_t is = 0;
     assert_true(gy_blobs_touch(blobs, key, &is) && is == 1000);
@@ -163,7 +163,7 @@ static void garbage_is_not_kept(void **state)
     assert_int_equal(put(1, key, 6, 1, 5), GY_ARG);
     assert_int_equal(put(1, key, 0, 0, 5), GY_ARG); /* would never end */
     assert_ok(put(1, key, 0, 500, 1000));
-    assert_int_equal(put(1, key, 501, 400, 1000), GY_STATE); /* a hole */
+    assert_int_equal(put(1, key, 501, 400, 1000), GY_STATE); /* a gap */
     assert_ok(put(1, key, 500, 500, 1000));
     assert_true(gy_blobs_touch(blobs, key, NULL));
 }
@@ -194,21 +194,21 @@ static void what_is_not_named_gives_way_oldest_first(void **state)
         now_ns += 1000000000;
     }
     keys[4] = content(4, 1000);
-    assert_int_equal(put(1, keys[4], 0, 1000, 1000), GY_LIMIT); /* all are of this minute */
+    assert_int_equal(put(1, keys[4], 0, 1000, 1000), GY_LIMIT); /* all are from this minute */
     now_ns += 600000000000;
     assert_true(gy_blobs_touch(blobs, keys[1], NULL));
     named[named_count++] = keys[0];
     assert_int_equal(put(1, keys[4], 0, 1000, 5000), GY_LIMIT); /* never fits */
     assert_ok(put(1, keys[4], 0, 1000, 1000));
-    assert_true(gy_blobs_touch(blobs, keys[0], NULL)); /* an open job names it */
-    assert_true(gy_blobs_touch(blobs, keys[1], NULL)); /* it was of use */
+    assert_true(gy_blobs_touch(blobs, keys[0], NULL)); /* an open job references it */
+    assert_true(gy_blobs_touch(blobs, keys[1], NULL)); /* it was used */
     assert_false(gy_blobs_touch(blobs, keys[2], NULL));
     assert_true(gy_blobs_touch(blobs, keys[3], NULL));
     int before = marks;
     keys[5] = content(5, 1000);
     assert_int_equal(put(1, keys[5], 0, 1000, 1000), GY_LIMIT);
     assert_int_equal(put(1, keys[5], 0, 1000, 1000), GY_LIMIT);
-    assert_int_equal(marks, before + 1); /* it is not looked for again at once */
+    assert_int_equal(marks, before + 1); /* the search is not repeated at once */
     assert_int_equal(gy_blobs_look(blobs).size_bytes, 4000);
     assert_int_equal(entries(), 4);
 }
@@ -224,7 +224,7 @@ static void uploads_are_bounded_and_the_idle_give_way(void **state)
     gy_blobs_leave(blobs, 5);
     assert_ok(put(99, more, 0, 50, 100));
     now_ns += 11000000000;
-    assert_ok(put(100, more, 0, 50, 100)); /* in place of one that says nothing */
+    assert_ok(put(100, more, 0, 50, 100)); /* replaces an idle upload */
     assert_int_equal(gy_blobs_look(blobs).uploads, GY_BLOBS_UPLOADS);
     assert_int_equal(entries(), GY_BLOBS_UPLOADS);
     gy_blobs_close(blobs);
@@ -240,14 +240,14 @@ static void a_restart_finds_what_was_whole(void **state)
     gy_key key = content(1, 1000);
     assert_ok(put(1, key, 0, 1000, 1000));
     gy_blobs_close(blobs);
-    snprintf(path, sizeof(path), "%s/.part-17", folder); /* of one that was killed */
+    snprintf(path, sizeof(path), "%s/.part-17", folder); /* left by a killed process */
     close(open(path, O_CREAT | O_WRONLY, 0600));
     assert_ok(open_store(1 << 20));
     assert_true(gy_blobs_touch(blobs, key, NULL));
     assert_int_equal(entries(), 1);
     gy_blobs_close(blobs);
     blobs = NULL;
-    snprintf(path, sizeof(path), "%s/thesis.tex", folder); /* somebody's folder */
+    snprintf(path, sizeof(path), "%s/thesis.tex", folder); /* the folder is someone else's */
     close(open(path, O_CREAT | O_WRONLY, 0600));
     assert_int_equal(open_store(1 << 20), GY_FORMAT);
     assert_non_null(strstr(gy_error_text(), "thesis.tex"));
@@ -263,7 +263,7 @@ static int list_one(gy_env *of, const char *of_folder, gy_disk_visit visit, void
     return ended != 0 ? ended : -EIO;
 }
 
-/* Files that are not seen are not taken for files that are not there. */
+/* If files cannot be listed they must not count as missing. */
 static void a_folder_that_cannot_be_read_is_refused(void **state)
 {
     (void)state;

@@ -1,10 +1,10 @@
-/* What the machine says is done: stored, told, answered. */
+/* Carries out the machine's effects: stores, sends, answers. */
 #include "cluster/server/server_priv.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* ---- Calls that wait ---- */
+/* ---- Pending calls ---- */
 
 gy_status gy_server_hold(gy_server *server, const server_held *held, uint64_t *number)
 {
@@ -35,7 +35,7 @@ void gy_server_ask_again(gy_server *server, const char *why)
     }
 }
 
-/* A failure to answer is a failure to the one who asks: there is nobody else to tell. */
+/* A failure to answer only concerns the caller, so it is ignored. */
 static void answer(gy_server *server, const gy_rpc_asked *asked, const ProtobufCMessage *with)
 {
     gy_status status = gy_rpc_answer(server->rpc, asked, with);
@@ -44,7 +44,7 @@ static void answer(gy_server *server, const gy_rpc_asked *asked, const ProtobufC
     }
 }
 
-/* GY_AGAIN, which no failure is: whoever asks may do so again. */
+/* GY_AGAIN is no failure: the caller may repeat the call. */
 static void on_answer(gy_server *server, const gy_names_effect *effect)
 {
     for (size_t i = 0; effect->asker != 0 && i < server->held_count; i++) {
@@ -85,7 +85,7 @@ static void on_ended(gy_server *server, const gy_names_effect *effect)
     gy_warn("job %s has ended: %s", id, effect->status == GY_OK ? "well" : effect->reason);
 }
 
-/* ---- Tells: to lose one is no harm ---- */
+/* ---- Tells, which may be lost ---- */
 
 static void tell(gy_server *server, gy_rpc_peer peer, gy_net_type type,
                  const ProtobufCMessage *message)
@@ -130,7 +130,7 @@ static void on_allocations(gy_server *server, const gy_names_effect *effect, gy_
     tell(server, to->peer, GY_NET_ALLOCATIONS, &message.base);
 }
 
-/* To whoever spoke as that manager, now or last; and to daemons that told of its end. */
+/* To the last sender of messages as that manager, and to daemons that reported its end. */
 static void on_over(gy_server *server, const gy_names_effect *effect)
 {
     const server_speaker *known = gy_server_speakers_find(&server->managers, effect->key);
@@ -166,7 +166,8 @@ static void on_store(gy_server *server, const gy_names_effect *effect)
         server->storing++;
         return;
     }
-    /* Nothing was begun: surely not written, unless another store of it is under way. */
+    /* The store did not begin, so nothing was written, unless another store of it is under way.
+     */
     gy_status kept =
         GY_GROW("server", server->refused, server->refused_capacity, server->refused_count + 1);
     if (kept < 0) {
@@ -179,7 +180,7 @@ static void on_store(gy_server *server, const gy_names_effect *effect)
                                 .status = status == GY_STATE ? status : GY_LIMIT};
 }
 
-/* Nothing that this machine was asked will be answered by it. */
+/* The machine will answer none of the pending calls. */
 static void on_end(gy_server *server, const gy_names_effect *effect)
 {
     static const int64_t second_ns = 1000000000;

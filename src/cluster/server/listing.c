@@ -1,4 +1,4 @@
-/* What is shown of a cluster, and what jobs are made of. */
+/* Lists of a cluster, and the specifications of jobs. */
 #include "cluster/server/server_priv.h"
 
 /* ---- The list ---- */
@@ -12,7 +12,7 @@ static gy_status list_daemons(gy_server *server, gy_arena *arena, Gy__Cluster__L
 {
     gy_names_daemon daemon;
     uint32_t count = 0;
-    while (gy_names_look_daemon(server->names, count, &daemon)) {
+    while (gy_names_daemon_at(server->names, count, &daemon)) {
         count++;
     }
     Gy__Cluster__DaemonRow *rows = gy_arena_alloc(arena, (count + 1) * sizeof(*rows));
@@ -21,7 +21,7 @@ static gy_status list_daemons(gy_server *server, gy_arena *arena, Gy__Cluster__L
         return GY_NOMEM;
     }
     for (uint32_t i = 0; i < count; i++) {
-        (void)gy_names_look_daemon(server->names, i, &daemon);
+        (void)gy_names_daemon_at(server->names, i, &daemon);
         if (daemon.id == 0) {
             continue;
         }
@@ -65,7 +65,7 @@ static gy_status list_jobs(gy_server *server, gy_arena *arena, Gy__Cluster__List
 {
     gy_names_job job;
     size_t count = 0;
-    while (gy_names_look_job(server->names, (uint32_t)count, &job)) {
+    while (gy_names_job_at(server->names, (uint32_t)count, &job)) {
         count++;
     }
     Gy__Cluster__JobRow *rows = gy_arena_alloc(arena, (count + 1) * sizeof(*rows));
@@ -75,7 +75,7 @@ static gy_status list_jobs(gy_server *server, gy_arena *arena, Gy__Cluster__List
         return GY_NOMEM;
     }
     for (size_t i = 0; i < count; i++) {
-        (void)gy_names_look_job(server->names, (uint32_t)i, &job);
+        (void)gy_names_job_at(server->names, (uint32_t)i, &job);
         if (job.key.high == 0 && job.key.low == 0) {
             continue;
         }
@@ -106,9 +106,9 @@ gy_status gy_server_list(gy_server *server, const gy_rpc_asked *asked)
     return status;
 }
 
-/* ---- What jobs are made of ---- */
+/* ---- Specifications ---- */
 
-/* Its spec; free with gy__cluster__job_spec__free_unpacked. */
+/* Read a job's specification; free it with gy__cluster__job_spec__free_unpacked. */
 static gy_status read_spec(gy_blobs *blobs, gy_key key, Gy__Cluster__JobSpec **spec)
 {
     gy_arena arena = {0};
@@ -159,7 +159,7 @@ gy_status gy_server_mark(void *arg, gy_blobs *blobs)
     if (server->names == NULL) {
         return gy_fail(GY_STATE, "the list of unfinished jobs is not loaded yet");
     }
-    for (uint32_t i = 0; gy_names_look_job(server->names, i, &job); i++) {
+    for (uint32_t i = 0; gy_names_job_at(server->names, i, &job); i++) {
         Gy__Cluster__JobSpec *spec = NULL;
         if (job.is_ended || (job.key.high == 0 && job.key.low == 0)) {
             continue;
@@ -185,7 +185,7 @@ gy_status gy_server_find(void *arg, gy_rpc_role role, const char *subject, const
                          size_t name_bytes, gy_bulk_region *region)
 {
     const gy_server *server = arg;
-    (void)role; /* judged before */
+    (void)role; /* checked before */
     (void)subject;
     Gy__Cluster__BulkName *asks = gy__cluster__bulk_name__unpack(NULL, name_bytes, name);
     if (asks == NULL || asks->blob == NULL) {

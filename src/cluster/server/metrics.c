@@ -1,7 +1,8 @@
 /*
- * What is known as numbers, in Prometheus' text format. Source: "Exposition formats" and
- * "Metric and label naming" of its documentation: all samples of a name stand together behind
- * its HELP and TYPE, times are seconds, what only grows ends with _total.
+ * The state as numbers in Prometheus' text format.
+ *
+ * Source: "Exposition formats" and "Metric and label naming" of its documentation: all samples
+ * of a name follow its HELP and TYPE, times are in seconds, names of counters end with _total.
  */
 #include "cluster/server/server_priv.h"
 
@@ -60,7 +61,7 @@ static void write_daemons(gy_server *server, gy_text *text)
     for (size_t i = 0; i < GY_COUNT(wanted); i++) {
         gy_names_daemon daemon;
         head(text, wanted[i].name, "gauge", wanted[i].help);
-        for (uint32_t k = 0; gy_names_look_daemon(server->names, k, &daemon); k++) {
+        for (uint32_t k = 0; gy_names_daemon_at(server->names, k, &daemon); k++) {
             if (daemon.id != 0) {
                 gy_text_add(text, "%s{daemon=\"%016llx\",host=", wanted[i].name,
                             (unsigned long long)daemon.id);
@@ -78,7 +79,7 @@ static void write_job_states(const gy_server *server, gy_text *text)
     static const char *const names[] = {"waiting", "running", "ended", "failed"};
     uint32_t counts[GY_COUNT(names)] = {0};
     gy_names_job job;
-    for (uint32_t i = 0; gy_names_look_job(server->names, i, &job); i++) {
+    for (uint32_t i = 0; gy_names_job_at(server->names, i, &job); i++) {
         if (job.key.high != 0 || job.key.low != 0) {
             counts[job.is_ended ? 2 + (job.status != GY_OK) : job.is_up]++;
         }
@@ -114,10 +115,10 @@ static void add_job(gy_text *text, const char *name, const gy_names_job *job)
     gy_page_add_label(text, job->name);
 }
 
-/* Those that are open: an ended one would stay a series for nothing. */
+/* Only open jobs: an ended one would remain a useless series. */
 static bool next_open(const gy_server *server, uint32_t *index, gy_names_job *job)
 {
-    while (gy_names_look_job(server->names, *index, job)) {
+    while (gy_names_job_at(server->names, *index, job)) {
         (*index)++;
         if (!job->is_ended && (job->key.high != 0 || job->key.low != 0)) {
             return true;
@@ -156,7 +157,7 @@ static uint64_t of_stage(const Gy__Cluster__ViewStage *stage, size_t which)
     return values[which];
 }
 
-/* One family of samples; the stages stand behind their numbers, as names may be alike. */
+/* Write one family of samples; stages have their numbers too, as names may repeat. */
 static void write_stages(const gy_server *server, gy_text *text, const char *name, size_t which)
 {
     gy_names_job job;

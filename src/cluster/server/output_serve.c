@@ -1,11 +1,11 @@
-/* What managers print: the end of it, as their daemons tell it, for who asks. */
+/* The last output of managers, as daemons send it, for users. */
 #include "cluster/server/server_priv.h"
 
 #include <string.h>
 
-/* ---- asked ---- */
+/* ---- requests ---- */
 
-/* What stands behind the place that is asked for; nothing: false. */
+/* Write the output after the requested offset; false: there is none. */
 static bool fill(const gy_server *server, const gy_names_job *job, uint32_t epoch,
                  uint64_t offset, Gy__Cluster__OutputSince *since)
 {
@@ -39,12 +39,12 @@ static void answer(const gy_server *server, const gy_rpc_asked *asked,
     }
 }
 
-/* Who waits for what this job prints. */
+/* Answer all who wait for this job's output. */
 static void answer_all(gy_server *server, gy_key key)
 {
     gy_names_job job;
     if (server->names == NULL || !gy_names_find_job(server->names, key, &job)) {
-        return; /* they ask again */
+        return; /* the clients repeat their calls */
     }
     for (size_t i = server->held_count; i > 0; i--) {
         const server_held held = server->held[i - 1];
@@ -86,9 +86,9 @@ gy_status gy_server_ask_output(void *arg, const gy_rpc_asked *asked,
     return GY_OK;
 }
 
-/* ---- told ---- */
+/* ---- reports of daemons ---- */
 
-/* Behind what is there; what was told before is passed over, of a gap the earlier side goes. */
+/* Append output; skip what was received before, and after a gap drop the earlier part. */
 static gy_status add(server_outputs *outputs, server_output *row,
                      const Gy__Cluster__Output *told)
 {
@@ -148,7 +148,7 @@ gy_status gy_server_output(void *arg, const gy_rpc_asked *asked,
     if (!gy_names_find_job(server->names, gy_net_key(told->job), &job)) {
         return gy_fail(GY_NOTFOUND, "there is no such job");
     }
-    if (told->epoch == job.epoch && !job.is_ended) { /* an older manager's is of no use */
+    if (told->epoch == job.epoch && !job.is_ended) { /* output of an older manager is ignored */
         GY_TRY(gy_server_outputs_get(&server->outputs, job.key, told->epoch, &row));
         gy_server_outputs_make_room(&server->outputs, 2 * told->data.len);
         row = gy_server_outputs_find(&server->outputs, job.key);
@@ -177,7 +177,8 @@ void gy_server_output_end(gy_server *server, const Gy__Cluster__JobEnd *end)
         row = gy_server_outputs_find(&server->outputs, job);
         if (row == NULL || add(&server->outputs, row, &last) < 0) {
             gy_debug(
-                "cannot retain the log tail of a job"); /* so many bytes, it will be said */
+                /* It was checked that so many bytes fit. */
+                "cannot retain the log tail of a job");
         }
     }
     if (row != NULL) {

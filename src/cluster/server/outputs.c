@@ -1,5 +1,5 @@
-/* What is kept of jobs in memory, the least recently used of those that have ended going first.
- */
+/* A cache of jobs' output and status in memory; the least recently used of ended jobs are
+ * dropped first. */
 #include "cluster/server/server_priv.h"
 
 #include <string.h>
@@ -17,7 +17,7 @@ void gy_server_outputs_cut(server_outputs *outputs, server_output *row, size_t l
         row->offset += row->size - left;
         row->size = left;
     }
-    if (row->room > left) { /* shrinking needs no memory that is not there */
+    if (row->room > left) { /* a failed shrink changes nothing */
         char *less = left > 0 ? gy_alloc("server", left) : NULL;
         if (less != NULL || left == 0) {
             if (less != NULL && row->size > 0) {
@@ -43,7 +43,7 @@ static void drop(server_outputs *outputs, server_output *row)
         gy_index_remove(&outputs->by_key, last->key);
         outputs->rows[at] = *last;
         gy_status put = gy_index_put(&outputs->by_key, last->key, at);
-        GY_ASSERT(put == GY_OK); /* there was room for it just now */
+        GY_ASSERT(put == GY_OK); /* room was reserved just before */
     }
 }
 
@@ -117,7 +117,7 @@ gy_status gy_server_outputs_read_view(const server_outputs *outputs, gy_key key,
         return GY_OK;
     }
     *view = gy__cluster__view__unpack(NULL, row->view_bytes, row->view);
-    return *view != NULL ? GY_OK : GY_NOMEM; /* it was one when it came */
+    return *view != NULL ? GY_OK : GY_NOMEM; /* it was valid when it came */
 }
 
 void gy_server_outputs_free(server_outputs *outputs)

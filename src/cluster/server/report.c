@@ -1,4 +1,5 @@
-/* What the status page shows: all that the name server knows, and what managers told. */
+/* The content of the status page: the name server's state, and the status that managers sent.
+ */
 #include "cluster/server/server_priv.h"
 
 static const double second_ns = 1e9;
@@ -11,7 +12,7 @@ void gy_server_note(gy_server *server, const char *of, const char *text)
     gy_net_clean_text(text != NULL ? text : "", note->text, sizeof(note->text));
 }
 
-/* `"name":"value",` */
+/* Append `"name":"value",`. */
 static void add_text(gy_text *text, const char *name, const char *value)
 {
     gy_text_add(text, "\"%s\":", name);
@@ -24,7 +25,7 @@ static const char *truth(bool is_true)
     return is_true ? "true" : "false";
 }
 
-/* The comma behind the last of a list goes; what opens it stays. */
+/* Remove the comma after the last item of a list. */
 static void end_list(gy_text *text, const char *end)
 {
     if (text->size_bytes > 0 && text->data[text->size_bytes - 1] == ',') {
@@ -33,7 +34,7 @@ static void end_list(gy_text *text, const char *end)
     gy_text_add(text, "%s", end);
 }
 
-/* ---- Of one job, as its manager told ---- */
+/* ---- One job's status from its manager ---- */
 
 static void add_stage(gy_text *text, const Gy__Cluster__ViewStage *stage)
 {
@@ -109,7 +110,7 @@ static void add_jobs(gy_server *server, gy_text *text)
 {
     gy_names_job job;
     gy_text_add(text, "\"jobs\":[");
-    for (uint32_t i = 0; gy_names_look_job(server->names, i, &job); i++) {
+    for (uint32_t i = 0; gy_names_job_at(server->names, i, &job); i++) {
         if (job.key.high == 0 && job.key.low == 0) {
             continue;
         }
@@ -135,7 +136,7 @@ static void add_daemons(gy_server *server, gy_text *text)
     gy_names_daemon daemon;
     const int64_t now_ns = gy_now_ns(server->env);
     gy_text_add(text, "\"daemons\":[");
-    for (uint32_t i = 0; gy_names_look_daemon(server->names, i, &daemon); i++) {
+    for (uint32_t i = 0; gy_names_daemon_at(server->names, i, &daemon); i++) {
         if (daemon.id == 0) {
             continue;
         }

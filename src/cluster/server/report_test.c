@@ -1,7 +1,5 @@
-/*
- * Goal: the status page of a name server tells what daemons, users and managers tell it,
- * whoever made the texts, as JSON and as metrics, and tells it anew when it changes.
- */
+/* Goal: the status page of a name server shows what daemons, users and managers report, with
+ * untrusted texts, as JSON and as metrics, and is updated when it changes. */
 #include "base/text.h"
 #include "cluster/server/server_test.h"
 
@@ -19,7 +17,7 @@ static char url_file[64], port[8], token[80], reply[REPLY_BYTES];
 
 /* ---- The page ---- */
 
-/* Beside each other in a file, the token as its own has it. */
+/* Write url and token file name to a file. */
 static void page_ready(void *arg, const char *url, const char *token_file)
 {
     char line[80] = "";
@@ -40,7 +38,7 @@ static void read_url(void)
     fclose(file);
 }
 
-/* The body of what is at that path. */
+/* The body of the answer for that path. */
 static const char *get(const char *path)
 {
     char request[512];
@@ -84,11 +82,11 @@ static json_t *state_now(void)
     if (state == NULL) {
         fail_msg("%s at %d: %s", error.text, error.position, text);
     }
-    assert_null(strpbrk(text, "<>&'")); /* as part of a page it would end nothing */
+    assert_null(strpbrk(text, "<>&'")); /* inside HTML it would end no element */
     return state;
 }
 
-/* What a path of names and numbers ("jobs.0.view.stages.0.committed") leads to, as a text. */
+/* The value at a path of names and indices ("jobs.0.view.stages.0.committed"), as text. */
 static const char *fact(const char *path)
 {
     static char text[512];
@@ -130,8 +128,7 @@ static void match(regex_t *made, const char *line)
     }
 }
 
-/* Every line is one of the format, every family has its head before all of its samples, and
- * stands together. */
+/* Every line conforms to the format, and each family is contiguous with its head first. */
 static void read_metrics(char *text)
 {
     static const char name[] = "[a-zA-Z_:][a-zA-Z0-9_:]*";
@@ -174,7 +171,7 @@ static void read_metrics(char *text)
     regfree(&heads);
 }
 
-/* ---- What is told ---- */
+/* ---- Reports ---- */
 
 static gy_key submit_job(const char *name)
 {
@@ -192,9 +189,8 @@ static gy_key submit_job(const char *name)
     return (gy_key){high, low};
 }
 
-/* Two stages, the second reads the first, of which so many are done; a run, a note, a counter.
- */
-static void tell_view(kit_agent *at, gy_key of, uint32_t committed)
+/* Two stages, the second reads the first, with so many tasks done; a run, a note, a counter. */
+static void report_view(kit_agent *at, gy_key of, uint32_t committed)
 {
     Gy__Cluster__Key job = kit_key(of);
     Gy__Cluster__ViewStage stages[2];
@@ -271,7 +267,7 @@ static gy_status see_report(void *arg, const gy_job_report *report)
     return GY_OK;
 }
 
-/* NULL: at a job of its own. */
+/* NULL: the test's own job. */
 static void look_at(const char *id, uint32_t committed)
 {
     gy_cluster *cluster = NULL;
@@ -297,14 +293,14 @@ static void a_job_is_seen_at_work(void **state)
     KIT_UNTIL(agents, 3, is("jobs.0.state", "running") && is("jobs.0.held", "2"));
     assert_true(is("jobs.0.progress", "half of it"));
     assert_true(is("jobs.0.view", "nothing"));
-    tell_view(&manager, job, 12);
+    report_view(&manager, job, 12);
     KIT_UNTIL(agents, 3, is("jobs.0.view.stages.0.committed", "12"));
     assert_true(is("jobs.0.view.stages.0.name", "map <\"&\\>"));
     assert_true(is("jobs.0.view.stages.1.reads.0", "0"));
     assert_true(is("jobs.0.view.slow.0.run_s", "2.5"));
     assert_true(is("jobs.0.view.notes.0.text", "vertex 3 failed: </script>"));
     assert_true(is("jobs.0.view.counters.0.value", "7"));
-    tell_view(&manager, job, 13);
+    report_view(&manager, job, 13);
     KIT_UNTIL(agents, 3, is("jobs.0.view.stages.0.committed", "13"));
     (void)get("/metrics");
     char *metrics = strstr(reply, "\r\n\r\n") + 4;
@@ -315,22 +311,22 @@ static void a_job_is_seen_at_work(void **state)
     assert_non_null(
         strstr(metrics, "\ngyre_daemon_slots{daemon=\"0000000000000007\",host=\"here\"} 4\n"));
     read_metrics(metrics);
-    /* One who is another job's manager tells nothing of this one. */
+    /* Another job's manager cannot report about this job. */
     kit_manager_open(&stranger, &server, (gy_key){9, 9}, 1, 0);
     KIT_UNTIL(agents, 4, stranger.is_over);
-    tell_view(&stranger, job, 40);
+    report_view(&stranger, job, 40);
     const uint64_t later = manager.requests.sequence + 8;
     KIT_UNTIL(agents, 4, manager.requests.sequence > later);
     assert_true(is("jobs.0.view.stages.0.committed", "13"));
     kit_agent_close(&stranger);
-    /* What was told last stays when its manager is gone. */
+    /* The last status stays after its manager has ended. */
     kit_agent_close(&manager);
     KIT_UNTIL(agents, 2, is("jobs.0.progress", ""));
     assert_true(is("jobs.0.view.stages.0.committed", "13"));
     char id[GY_CLUSTER_ID_BYTES];
     gy_net_key_text(job, id);
     look_at(id, 13);
-    look_at(NULL, 0); /* of a job that nothing was told of */
+    look_at(NULL, 0); /* of a job without a status */
 }
 
 static void daemons_are_seen(void **state)

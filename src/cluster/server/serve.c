@@ -1,4 +1,4 @@
-/* What others ask and tell: checked, then an event of the machine. */
+/* Requests and reports of others: checked, then passed to the machine as events. */
 #include "cluster/server/server_priv.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ static gy_status done(gy_server *server, const gy_rpc_asked *asked)
     return gy_rpc_answer(server->rpc, asked, &message.base);
 }
 
-/* GY_TIMEOUT: whoever asks may ask again. */
+/* GY_TIMEOUT: the caller may repeat the call. */
 static gy_status check_ready(const gy_server *server)
 {
     return server->names != NULL
@@ -29,7 +29,7 @@ static gy_status check_key(const Gy__Cluster__Key *key)
     return gy_net_check_job(key, 1);
 }
 
-/* An event that the machine answers by its asker. */
+/* Pass on an event that the machine answers by its asker. */
 static gy_status ask_machine(gy_server *server, const gy_rpc_asked *asked,
                              gy_names_event *event)
 {
@@ -40,7 +40,7 @@ static gy_status ask_machine(gy_server *server, const gy_rpc_asked *asked,
     return GY_OK;
 }
 
-/* Nobody waits for it any more. */
+/* The caller no longer waits. */
 static void cancel(void *arg, const gy_rpc_asked *asked)
 {
     gy_server *server = arg;
@@ -104,7 +104,7 @@ static gy_status serve_spec(gy_server *server, const gy_rpc_asked *asked,
     spec.name = (char *)(uintptr_t)job.name;
     gy_arena arena = {0};
     void *packed = NULL;
-    /* A daemon needs no transfer of its own for it; one that is large, or gone, it asks for. */
+    /* A daemon gets a small one without a transfer; it fetches one that is large or missing. */
     if (asked->role == GY_RPC_DAEMON &&
         gy_blobs_read(server->blobs, job.spec, GY_NET_SPEC_SMALL, &arena, &packed,
                       &spec.packed.len) == GY_OK) {
@@ -129,7 +129,7 @@ static gy_status serve_job_end(gy_server *server, const gy_rpc_asked *asked,
                               .key = gy_net_key(message->job),
                               .epoch = message->epoch};
     GY_TRY(gy_server_hold(server, &held, NULL));
-    /* A status that this build does not know is still none that is well. */
+    /* A status unknown to this build still counts as a failure. */
     bool is_known = message->status <= 0 && message->status >= GY_STATE;
     gy_server_step(server,
                    &(gy_names_event){.kind = GY_NAMES_JOB_END,
@@ -157,7 +157,7 @@ static void take_progress(gy_server *server, gy_key job, const char *progress)
     }
 }
 
-/* What its key proves: that it is a manager of this job. */
+/* Check that the caller's key is that of a manager of this job. */
 static gy_status check_subject(const gy_rpc_asked *asked, const Gy__Cluster__Key *job)
 {
     char wanted[GY_NET_KEY_TEXT];
@@ -168,7 +168,7 @@ static gy_status check_subject(const gy_rpc_asked *asked, const Gy__Cluster__Key
                          asked->subject, wanted);
 }
 
-/* A manager of a job that is not known is kept for the step: it is told so. */
+/* Remember the manager of an unknown job during the step, which answers it. */
 static gy_status serve_requests(gy_server *server, const gy_rpc_asked *asked,
                                 const Gy__Cluster__Requests *message)
 {
@@ -191,7 +191,7 @@ static gy_status serve_requests(gy_server *server, const gy_rpc_asked *asked,
 }
 SERVED(requests, Requests)
 
-/* For people alone. Its log tail may come when the job's end is known, and it is gone. */
+/* Only for display. The log tail may come after the job's end is stored. */
 static gy_status serve_view(gy_server *server, const gy_rpc_asked *asked,
                             const Gy__Cluster__View *message)
 {
@@ -204,7 +204,7 @@ static gy_status serve_view(gy_server *server, const gy_rpc_asked *asked,
     const server_speaker *at = gy_server_speakers_find(&server->managers, key);
     if (!gy_names_find_job(server->names, key, &job) || job.epoch != message->epoch ||
         (at != NULL && at->peer != asked->peer)) {
-        return GY_OK; /* an older one; it hears so elsewhere */
+        return GY_OK; /* an older manager, which is told so elsewhere */
     }
     GY_TRY(gy_server_outputs_get(&server->outputs, key, job.epoch, &row));
     row->is_ended = job.is_ended;
@@ -366,7 +366,7 @@ SERVED(wait_end, WaitEnd)
 
 static gy_status list(void *arg, const gy_rpc_asked *asked, const ProtobufCMessage *request)
 {
-    (void)request; /* it asks for all */
+    (void)request; /* the request is for all */
     GY_TRY(check_ready(arg));
     return gy_server_list(arg, asked);
 }

@@ -1,4 +1,5 @@
-/* The loop: elected, the machine made from the table, served, and made anew when it ends. */
+/* The loop: win the election, load the machine from the table, serve, and load again when the
+ * machine ends. */
 #include "cluster/server/server_priv.h"
 
 #include "base/signals.h"
@@ -54,7 +55,7 @@ static void stored(void *arg, gy_key key, uint64_t version, gy_status status)
     }
 }
 
-static void tell_refused(gy_server *server)
+static void report_refused(gy_server *server)
 {
     while (server->refused_count > 0 && server->names != NULL) {
         const struct server_refused one = server->refused[--server->refused_count];
@@ -103,7 +104,7 @@ void gy_server_listen(gy_server *server)
     }
 }
 
-/* Nothing may be said or stored as the one any more: others may be it already. */
+/* Stop all messages and stores at once: another leader may exist already. */
 static void step_down(gy_server *server)
 {
     gy_names_free(server->names);
@@ -145,7 +146,7 @@ static void elected(void *arg, bool is_it, uint64_t number)
     }
 }
 
-/* The machine as the table has it, when no store of an older one is under way any more. */
+/* Load the machine from the table once all stores of an older one have ended. */
 static void make_machine(gy_server *server)
 {
     gy_status status = gy_names_new(&server->names_options, &server->names);
@@ -157,7 +158,7 @@ static void make_machine(gy_server *server)
     }
     gy_names_free(server->names);
     server->names = NULL;
-    /* Users and passwords may be changed while it runs; when it starts they are checked. */
+    /* Users and passwords may change while it runs; they are checked when it starts. */
     if (status != GY_IO && status != GY_TIMEOUT && status != GY_PEER && status != GY_STATE) {
         gy_server_fail(server, status);
         return;
@@ -166,7 +167,7 @@ static void make_machine(gy_server *server)
     server->anew_ns = gy_now_ns(server->env) + second_ns;
 }
 
-/* What follows from being elected or not. */
+/* Act on a change of leadership. */
 static void settle(gy_server *server)
 {
     if (!server->is_elected && server->rpc != NULL) {
@@ -186,12 +187,12 @@ static void settle(gy_server *server)
         server->wake_ns = INT64_MAX;
         gy_server_step(server, &(gy_names_event){.kind = GY_NAMES_TIMER});
     }
-    tell_refused(server);
+    report_refused(server);
 }
 
-/* One that waits says for whom, and sees in etcd whether that one lives: a lock of SQLite's
- * goes with its process. */
-static void look_at_leader(gy_server *server)
+/* A standby logs which leader it waits for, and with etcd watches whether that leader is alive;
+ * an SQLite lock ends with its process. */
+static void check_leader(gy_server *server)
 {
     char value[GY_TABLE_VALUE_BYTES];
     uint64_t number = 0;
@@ -263,7 +264,7 @@ static void run(gy_server *server, int signals)
             gy_page_turn(server->page);
         }
         gy_server_watch_turn(server);
-        look_at_leader(server);
+        check_leader(server);
     }
 }
 
@@ -342,8 +343,8 @@ static gy_status open_files(gy_server *server)
                          &server->blobs);
 }
 
-/* A port that is to be chosen is chosen before it campaigns, and kept bound until the end: who
- * waits knows where it will be. */
+/* Choose a free port before the campaign and hold it bound until the end, so that clients know
+ * the address. */
 static gy_status choose_port(gy_server *server)
 {
     const char *listen = server->options->listen;
@@ -382,7 +383,7 @@ static gy_status choose_port(gy_server *server)
                     : gy_fail(GY_IO, "cannot listen at %s: %s", listen, strerror(errno));
 }
 
-/* Where others reach it: who listens everywhere, by its host's name. */
+/* The address for others: if it listens on all addresses, its host's name. */
 static void name_address(const char *listen, char address[GY_TABLE_VALUE_BYTES])
 {
     char host[128] = "";
@@ -396,8 +397,8 @@ static void name_address(const char *listen, char address[GY_TABLE_VALUE_BYTES])
     }
 }
 
-/* A cluster of several hosts that one of them can take along. */
-static void say_what_is_lost(const gy_nameserver_options *options)
+/* Warn of a cluster on several hosts that depends on a single one. */
+static void report_what_is_lost(const gy_nameserver_options *options)
 {
     static const char *const here[] = {"127.", "localhost:", "[::1]:"};
     bool is_here = strncmp(options->table, "etcd:", 5) == 0;
@@ -429,12 +430,12 @@ static gy_status open_table(gy_server *server)
                                     .arg = server},
         &server->table));
     char address[GY_TABLE_VALUE_BYTES];
-    say_what_is_lost(options);
+    report_what_is_lost(options);
     name_address(server->listen, address);
     return gy_persist_table_campaign(server->table, "nameserver", address);
 }
 
-/* A descriptor for each daemon, manager and transfer. */
+/* Each daemon, manager and transfer needs a descriptor. */
 static void raise_limit(void)
 {
     struct rlimit limit;
@@ -495,7 +496,7 @@ gy_status gy_nameserver_run(const gy_nameserver_options *options)
     gy_server_methods(server.methods);
     raise_limit();
     GY_TRY(gy_signals_open(&signals));
-    /* A wrong key or address is found now and not when it is elected. */
+    /* Detect a wrong key or address now and not when elected. */
     gy_status status = become_leader(&server);
     status = status == GY_OK ? choose_port(&server) : status;
     status = status == GY_OK ? open_files(&server) : status;

@@ -1,7 +1,7 @@
 /**
- * The name server's process: the machine of names.h on a node of room rpc, a table and a store
- * of files. It serves nobody before it is elected and its term is stored, and hangs up on
- * everybody when it is elected no more.
+ * The name server's process: the machine of names.h with a node of room rpc, a table and a
+ * store of files. It serves only after it is elected and its term is stored, and closes all
+ * connections when it loses the election.
  */
 #ifndef GY_CLUSTER_SERVER_SERVER_PRIV_H
 #define GY_CLUSTER_SERVER_SERVER_PRIV_H
@@ -17,14 +17,14 @@
 
 enum {
     SERVER_METHODS = 21,
-    SERVER_HELD_MAX = 16384,        /* calls that wait for an answer */
-    SERVER_PROGRESS_BYTES = 256,    /* of what a manager says for people */
-    SERVER_NOTES = 64,              /* the last that are shown */
-    SERVER_OUTPUT_BYTES = 64 << 20, /* of what all managers printed and told */
-    SERVER_OUTPUT_ENDED = 8 << 10,  /* that is kept of a job that has ended */
+    SERVER_HELD_MAX = 16384,        /* pending calls */
+    SERVER_PROGRESS_BYTES = 256,    /* of a manager's progress line */
+    SERVER_NOTES = 64,              /* notes that are displayed */
+    SERVER_OUTPUT_BYTES = 64 << 20, /* of the output and status of all managers */
+    SERVER_OUTPUT_ENDED = 8 << 10,  /* retained of an ended job's output */
 };
 
-/* ---- Who spoke last as a daemon, or as a job's manager ---- */
+/* ---- The last sender of messages as a daemon, or as a job's manager ---- */
 
 typedef struct server_speaker {
     gy_key key; /* 0: none */
@@ -39,13 +39,13 @@ typedef struct server_speakers {
     size_t count, capacity, most;
 } server_speakers;
 
-/** NULL: nobody. */
+/** NULL: none. */
 server_speaker *gy_server_speakers_find(const server_speakers *speakers, gy_key key);
 /** GY_LIMIT too many; GY_NOMEM */
 GY_MUST_CHECK gy_status gy_server_speakers_put(server_speakers *speakers, gy_key key,
                                                gy_rpc_peer peer, uint32_t epoch);
 void gy_server_speakers_remove(server_speakers *speakers, gy_key key);
-/** All that spoke from there. */
+/** Remove all senders with this peer. */
 void gy_server_speakers_leave(server_speakers *speakers, gy_rpc_peer peer);
 void gy_server_speakers_free(server_speakers *speakers);
 
@@ -55,7 +55,7 @@ typedef enum server_held_kind {
     HELD_ASK,   /* number: the machine's ANSWER to it */
     HELD_END,   /* key, epoch: OVER */
     HELD_WAIT,  /* key: ENDED */
-    HELD_OUTPUT /* key, epoch, offset: more is printed, or ENDED */
+    HELD_OUTPUT /* key, epoch, offset: more output, or ENDED */
 } server_held_kind;
 
 typedef struct server_held {
@@ -66,69 +66,74 @@ typedef struct server_held {
     uint32_t epoch;
 } server_held;
 
-/* ---- What managers print, and tell of their jobs ---- */
+/* ---- Managers' output and status ---- */
 
 typedef struct server_output {
     gy_key key;
     uint32_t epoch;
-    uint64_t offset; /* of the first byte that is kept, in what that epoch printed */
+    uint64_t offset; /* position of the first retained byte in that epoch's output */
     size_t size, room;
     char *data;
-    uint64_t whole; /* of a job that has ended: bytes in all; 0: not known */
-    int code;       /* likewise: exit status; -1 */
-    uint64_t used;  /* the later the larger */
+    uint64_t whole; /* of an ended job: total bytes; 0: not known */
+    int code;       /* of an ended job: exit status; -1 */
+    uint64_t used;  /* larger means more recently */
     bool is_ended;
     void *view; /* a View, packed and checked; NULL: none */
     size_t view_bytes;
 } server_output;
 
-/** What is known of each job that was heard lately: in memory alone, so another name server
- * knows what is told from then on. */
+/**
+ * The output and status of recently active jobs: only in memory, so a new name server has only
+ * what is sent to it from then on.
+ */
 typedef struct server_outputs {
     gy_index by_key;
     server_output *rows;
     size_t count, capacity, most;
-    size_t bytes; /* of rooms and views */
+    size_t bytes; /* of all rows' buffers and views */
     uint64_t clock;
 } server_outputs;
 
-/** NULL: nothing is known. */
+/** NULL: none. */
 server_output *gy_server_outputs_find(const server_outputs *outputs, gy_key key);
-/** Found or made, of this epoch or a later one; of the manager before nothing more is known.
- * GY_NOMEM */
+/**
+ * Find or create the row, for this epoch or a later one; data of an earlier manager are
+ * dropped. GY_NOMEM
+ */
 GY_MUST_CHECK gy_status gy_server_outputs_get(server_outputs *outputs, gy_key key,
                                               uint32_t epoch, server_output **row);
-/** So many bytes more have room: rows go, of ended jobs first, the least recently used first.
- * All rows lie elsewhere then. */
+/**
+ * Drop rows until there is room for more bytes: ended jobs first, least recently used first.
+ * Invalidates pointers to rows.
+ */
 void gy_server_outputs_make_room(server_outputs *outputs, size_t more);
-/** Forget all that it printed but for the last bytes. */
+/** Drop all output of a row except the last bytes. */
 void gy_server_outputs_cut(server_outputs *outputs, server_output *row, size_t left);
-/** Of the job in that row, instead of what was told before; GY_NOMEM, then that stays. */
+/** Replace the status of the job; after GY_NOMEM the old one stays. */
 GY_MUST_CHECK gy_status gy_server_outputs_view(server_outputs *outputs, gy_key key,
                                                const ProtobufCMessage *view);
-/** What was told of it, to be freed with gy__cluster__view__free_unpacked; NULL: nothing.
- * GY_NOMEM */
+/** The job's status, freed with gy__cluster__view__free_unpacked; NULL: none. GY_NOMEM */
 GY_MUST_CHECK gy_status gy_server_outputs_read_view(const server_outputs *outputs, gy_key key,
                                                     Gy__Cluster__View **view);
 void gy_server_outputs_free(server_outputs *outputs);
 
-/* ---- What is shown ---- */
+/* ---- Display ---- */
 
-/** What happened, for the status page. */
+/** An event for the status page. */
 typedef struct server_note {
     int64_t wall_ns;
-    char of[GY_NET_KEY_TEXT]; /* a job's or daemon's id */
+    char of[GY_NET_KEY_TEXT]; /* id of the job or daemon */
     char text[GY_CONTROL_REASON_BYTES];
 } server_note;
 
-/* ---- One that waits, and whom it waits for ---- */
+/* ---- A standby and the leader it watches ---- */
 
-/** The connection of one that waits to the one that is elected. */
+/** A standby's connection to the leader. */
 typedef struct server_watch {
-    gy_rpc *rpc; /* NULL: nobody is watched */
+    gy_rpc *rpc; /* NULL: no leader is watched */
     gy_rpc_peer peer;
-    uint64_t number; /* of the election; 0: none was seen */
-    int64_t down_ns; /* broken since; INT64_MAX: it stands, or never did */
+    uint64_t number; /* of its election; 0: none was seen */
+    int64_t down_ns; /* since when it is broken; INT64_MAX: it is up, or never was */
     bool was_up;
 } server_watch;
 
@@ -143,17 +148,17 @@ typedef struct gy_server {
     gy_bulk_server bulk;
     gy_rpc_method methods[SERVER_METHODS];
     gy_rpc *rpc;     /* NULL: not elected */
-    gy_names *names; /* NULL: not yet, or to be made anew at anew_ns */
+    gy_names *names; /* NULL: not loaded yet, or to be loaded again at anew_ns */
     gy_names_effects effects;
     server_speakers daemons, managers;
     server_outputs outputs;
-    gy_rpc_peer speaks; /* as a manager, in this step; 0: no manager does */
+    gy_rpc_peer speaks; /* the manager that sends the current message; 0: none */
     server_held *held;
     size_t held_count, held_capacity;
     uint64_t next_asker;
     int64_t wake_ns, anew_ns, anew_wait_ns, made_ns, began_wall_ns;
-    size_t storing;         /* stores under way, of this machine or of one before it */
-    struct server_refused { /* stores that could not even be begun */
+    size_t storing;         /* stores under way, of this machine or an earlier one */
+    struct server_refused { /* stores that could not begin */
         gy_key key;
         uint64_t version;
         gy_status status;
@@ -162,44 +167,45 @@ typedef struct gy_server {
     bool is_elected, is_listening, is_over;
     server_watch watch;
     gy_page_options page_options;
-    gy_page *page; /* NULL: none was asked for */
+    gy_page *page; /* NULL: no page */
     server_note notes[SERVER_NOTES];
-    uint64_t note_count; /* ever; the last SERVER_NOTES stand at their number's rest */
-    gy_error why;        /* GY_OK, or why it ends */
+    /* total; the last SERVER_NOTES are at their number modulo SERVER_NOTES. */
+    uint64_t note_count;
+    gy_error why; /* GY_OK, or why the server ends */
     char address[GY_RPC_ADDRESS_BYTES], leader[GY_TABLE_VALUE_BYTES];
-    char listen[GY_TABLE_VALUE_BYTES]; /* as told, with the port that was chosen */
-    int chosen;                        /* the socket that keeps that port; -1: none */
+    char listen[GY_TABLE_VALUE_BYTES]; /* the configured address, with the chosen port */
+    int chosen;                        /* the socket that holds that port; -1: none */
 } gy_server;
 
-/** An event, and all that follows; without a machine nothing. */
+/** Step with an event and carry out the effects; no effect without a machine. */
 void gy_server_step(gy_server *server, gy_names_event *event);
-/** Serve what the machine says. */
+/** Carry out the machine's effects. */
 void gy_server_effects(gy_server *server);
-/** Everything ends with this failure; the first one counts. */
+/** End the server with this failure; the first one counts. */
 void gy_server_fail(gy_server *server, gy_status status);
-/** The term is stored: be there for everybody. */
+/** The term is stored: start listening. */
 void gy_server_listen(gy_server *server);
 
-/** Keep a call; *number, if it is not NULL, is the asker's. GY_LIMIT too many; GY_NOMEM */
+/** Store a pending call; *number, if not NULL, is its asker. GY_LIMIT too many; GY_NOMEM */
 GY_MUST_CHECK gy_status gy_server_hold(gy_server *server, const server_held *held,
                                        uint64_t *number);
 void gy_server_unhold(gy_server *server, size_t index);
-/** All of them are to be asked again. */
+/** Tell all pending callers to repeat their calls. */
 void gy_server_ask_again(gy_server *server, const char *why);
 
-/** Something that people may want to know: shown on the page. */
+/** Add an event for display on the page. */
 void gy_server_note(gy_server *server, const char *of, const char *text);
-/** What the status page shows (gy_page_options.write). */
+/** Write the status page's content (gy_page_options.write). */
 void gy_server_write(void *arg, gy_page_path path, gy_text *text);
-/** As Prometheus reads it. */
+/** Write metrics for Prometheus. */
 void gy_server_write_metrics(gy_server *server, gy_text *text);
 
 /**
- * It waits for the one that has this number and listens there: from now on it sees when that
- * one dies, and deposes it. Of an address where nobody can be reached nothing comes.
+ * Watch the leader with this number at this address: when it dies, depose it. An address that
+ * cannot be reached has no effect.
  */
 void gy_server_watch(gy_server *server, const char *address, uint64_t number);
-/** Hear and judge. */
+/** Process its connection's events. */
 void gy_server_watch_turn(gy_server *server);
 int64_t gy_server_watch_next(const gy_server *server);
 void gy_server_unwatch(gy_server *server);
@@ -209,20 +215,20 @@ gy_status gy_server_output(void *arg, const gy_rpc_asked *asked,
                            const ProtobufCMessage *request);
 gy_status gy_server_ask_output(void *arg, const gy_rpc_asked *asked,
                                const ProtobufCMessage *request);
-/** Its manager has ended so, and had these log tail. */
+/** Its manager has ended with this message, which contains the log tail. */
 void gy_server_output_end(gy_server *server, const Gy__Cluster__JobEnd *end);
-/** The job has ended: who waits for what it prints hears so. */
+/** The job has ended: tell all who wait for its output. */
 void gy_server_output_over(gy_server *server, gy_key job);
 
-/** The table of methods that a name server serves. */
+/** The method table of a name server. */
 void gy_server_methods(gy_rpc_method methods[SERVER_METHODS]);
 /** GY_NET_LIST */
 gy_status gy_server_list(gy_server *server, const gy_rpc_asked *asked);
-/** Blobs: what open jobs name (gy_blobs_options.mark). */
+/** Mark the blobs of open jobs (gy_blobs_options.mark). */
 gy_status gy_server_mark(void *arg, gy_blobs *blobs);
-/** GY_NOTFOUND: names a file that was not brought; GY_FORMAT no spec */
+/** GY_NOTFOUND: it names a file that was not uploaded; GY_FORMAT not a specification */
 GY_MUST_CHECK gy_status gy_server_check_spec(gy_server *server, gy_key spec);
-/** gy_bulk_server.find: a blob by its BulkName. */
+/** Implements gy_bulk_server.find: a blob by its BulkName. */
 gy_status gy_server_find(void *arg, gy_rpc_role role, const char *subject, const void *name,
                          size_t name_bytes, gy_bulk_region *region);
 

@@ -1,10 +1,10 @@
-/* Goal: a name server in a process of its own, killed at any point of a job's life, forgets
- * nothing that it said; it says and does for each role what that may have, and nothing else. */
+/* Goal: a name server in its own process, killed at any point of a job's life, forgets nothing
+ * that it has confirmed; each role can do what it is allowed to, and nothing else. */
 #include "cluster/server/server_test.h"
 
 static const gy_key job_key = {0x1111, 0x2222};
 
-/* ---- A program that is brought ---- */
+/* ---- An uploaded program ---- */
 
 typedef struct program {
     uint8_t spec[1024];
@@ -81,7 +81,7 @@ static gy_status submit(kit_agent *at, gy_key job, gy_key spec_key, uint32_t wei
 /* ---- A job's life ---- */
 
 typedef enum phase {
-    BROUGHT, /* what it is made of */
+    BROUGHT, /* its files */
     ACCEPTED,
     STARTED,
     MANAGED,
@@ -94,13 +94,13 @@ typedef struct life {
     kit_server server;
     kit_agent user, daemon, manager;
     kit_agent *agents[3];
-    size_t count; /* of them that are there */
+    size_t count; /* number of connected ones */
     int kill_at;
     uint32_t epoch; /* of its manager */
     gy_status ended;
     int ends;
-    bool is_told;     /* what the job is, */
-    uint8_t spec[64]; /* which came along: the beginning */
+    bool is_told;     /* is_told: the specification came with the order, */
+    uint8_t spec[64]; /* its beginning */
     size_t spec_bytes;
 } life;
 
@@ -156,7 +156,7 @@ static void is_fetched(void *arg, gy_status status, uint64_t size_bytes)
     snprintf(at->text, sizeof(at->text), "%s", status < 0 ? gy_error_text() : "");
 }
 
-/* A blob by bulk, into memory. */
+/* Fetch a blob into memory. */
 static gy_status fetch(kit_agent *const *agents, size_t count, kit_agent *at,
                        const char *address, gy_key key, char *got, size_t size)
 {
@@ -213,8 +213,8 @@ static void ask_spec(life *at, const kit_agent *from)
     KIT_UNTIL(at->agents, at->count, at->is_told);
 }
 
-/* What the daemon asks of a job that it shall start. What may be secret in it is not told to
- * submitters. */
+/* A daemon fetches the specification of a job that it starts. Submitters cannot, since it may
+ * contain secrets. */
 static void fetch_spec(life *at, const program *made)
 {
     char got[sizeof(made->spec)];
@@ -237,23 +237,23 @@ static void live_through(int kill_at)
     const program made = make_program("prog", sizeof(script));
     at = (life){.kill_at = kill_at, .agents = {&at.user, &at.daemon, &at.manager}};
     kit_server_make(&at.server);
-    /* An epoch that is stored may have been ordered: its manager is waited for. */
+    /* A stored epoch may have been ordered: the name server waits for its manager. */
     at.server.options.manager_start_timeout_s = kill_at == ACCEPTED ? 0.2 : 20;
     kit_server_start(&at.server);
     kit_agent_open(&at.user, &at.server, GY_RPC_SUBMITTER, NULL);
     kit_daemon_open(&at.daemon, &at.server, 7, 4);
     at.count = 2;
     KIT_UNTIL(at.agents, at.count, at.daemon.state.sequence > 0);
-    kit_turn(at.agents, at.count); /* it goes */
+    kit_turn(at.agents, at.count); /* it sends */
     put_program(&at.user, &made);
     reach(&at, BROUGHT);
     assert_ok(submit(&at.user, job_key, made.key, 0));
     reach(&at, ACCEPTED);
-    assert_ok(submit(&at.user, job_key, made.key, 0)); /* the same job */
+    assert_ok(submit(&at.user, job_key, made.key, 0)); /* the same job again */
     assert_int_equal(submit(&at.user, job_key, made.content, 0), GY_FORMAT);
     wait_end(&at);
     KIT_UNTIL(at.agents, at.count, at.daemon.state.manager_count > 0);
-    if (kill_at == ACCEPTED) { /* and now it has as long as it needs */
+    if (kill_at == ACCEPTED) { /* and now it may take as long as it needs */
         at.server.options.manager_start_timeout_s = 20;
         (void)kit_server_end(&at.server, SIGKILL);
         kit_server_start(&at.server);
@@ -297,7 +297,7 @@ GY_TEST(a_name_server_killed_at_any_point_forgets_nothing)
     }
 }
 
-/* ---- Who may what ---- */
+/* ---- Permissions of roles ---- */
 
 GY_TEST(each_role_may_what_is_its_own)
 {
@@ -340,7 +340,7 @@ GY_TEST(each_role_may_what_is_its_own)
     kit_server_remove(&server);
 }
 
-/* A manager's key is for one job. */
+/* A manager's key is valid for one job only. */
 GY_TEST(a_manager_speaks_for_its_job_alone)
 {
     kit_server server;
@@ -363,9 +363,9 @@ GY_TEST(a_manager_speaks_for_its_job_alone)
     assert_int_equal(kit_ask(&at, GY_NET_RELEASE, &message.base), GY_STATE);
     assert_non_null(strstr(at.text, "sent a message for job"));
     at.is_over = false;
-    at.requests.job = jobs[1]; /* it says so, and nobody hears */
+    at.requests.job = jobs[1]; /* it sends for another job, which is ignored */
     kit_manager_open(&other, &server, jobs[0], 1, 1);
-    KIT_UNTIL(agents, 3, other.is_over); /* that one was answered: its job is not known */
+    KIT_UNTIL(agents, 3, other.is_over); /* that one was answered: its job is unknown */
     assert_int_equal(other.over, GY_NOTFOUND);
     assert_false(at.is_over);
     for (int i = 0; i < 3; i++) {
@@ -374,7 +374,7 @@ GY_TEST(a_manager_speaks_for_its_job_alone)
     kit_server_remove(&server);
 }
 
-/* ---- What cannot be ---- */
+/* ---- Invalid requests ---- */
 
 GY_TEST(garbage_is_refused_with_words)
 {
@@ -400,7 +400,7 @@ GY_TEST(garbage_is_refused_with_words)
     assert_int_equal(submit(&at, job_key, good.key, 1001), GY_ARG);
     static char large[5000];
     assert_int_equal(put(&at, hash_of(large, sizeof(large)), large, sizeof(large)), GY_LIMIT);
-    assert_ok(submit(&at, job_key, good.key, 0)); /* it serves on */
+    assert_ok(submit(&at, job_key, good.key, 0)); /* it still serves */
     assert_int_equal(submit(&at, job_key, good.key, 0), GY_OK);
     kit_agent_close(&at);
     kit_server_remove(&server);
@@ -421,7 +421,7 @@ GY_TEST(two_jobs_share_by_their_weights)
     kit_agent_open(&user, &server, GY_RPC_SUBMITTER, NULL);
     kit_daemon_open(&daemon, &server, 9, 8);
     KIT_UNTIL(agents, 2, daemon.state.sequence > 0);
-    kit_turn(agents, 2); /* it goes */
+    kit_turn(agents, 2); /* it sends */
     put_program(&user, &made);
     assert_ok(submit(&user, jobs[0], made.key, 100));
     KIT_UNTIL(agents, 2, daemon.state.manager_count == 1);
@@ -461,7 +461,8 @@ GY_TEST(one_that_waits_takes_over)
     snprintf(second.address, sizeof(second.address), "127.0.0.1:0");
     kit_server_begin(&second);
     struct pollfd look = {.fd = second.told, .events = POLLIN};
-    assert_int_equal(poll(&look, 1, 50), 0); /* it says nothing as long as the first lives */
+    /* A standby is silent as long as the leader lives. */
+    assert_int_equal(poll(&look, 1, 50), 0);
     (void)kit_server_end(&first, SIGKILL);
     kit_server_hear(&second);
     kit_agent_close(&user);
@@ -474,9 +475,9 @@ GY_TEST(one_that_waits_takes_over)
     kit_server_remove(&second);
 }
 
-/* ---- Many ---- */
+/* ---- Load ---- */
 
-/* KiB of memory, and milliseconds of a processor, that a process has used. */
+/* Memory in KiB and CPU time in milliseconds used by a process. */
 static void measure(pid_t process, long *memory_kib, long *used_ms)
 {
     char path[64];

@@ -1,7 +1,5 @@
-/*
- * A name server as a process of its own, and scripted daemons, managers and submitters that
- * speak with it over real sockets.
- */
+/* A name server in its own process, and scripted daemons, managers and submitters that talk to
+ * it over real sockets. */
 #ifndef GY_CLUSTER_SERVER_SERVER_TEST_H
 #define GY_CLUSTER_SERVER_SERVER_TEST_H
 
@@ -30,7 +28,7 @@ typedef struct kit_server {
     gy_nameserver_options options;
     const char *const *command; /* options of `gyre nameserver`; NULL: a process of this test */
     pid_t process;
-    int told; /* its address comes from here */
+    int told; /* a pipe from which its address is read */
 } kit_server;
 
 static int kit_tell;
@@ -53,12 +51,13 @@ static inline void kit_server_make(kit_server *at)
     at->options = (gy_nameserver_options){.table = at->table,
                                           .key_file = at->ring,
                                           .preempt_after_s = 0.05,
-                                          /* however slow this machine is, nobody is lost */
+                                          /* no peer is lost by time, however slow this machine
+                                           * is */
                                           .heartbeat_timeout_s = KIT_WAIT_S,
                                           .on_listening = kit_listening};
 }
 
-/* The command under test; its address comes on standard output. */
+/* Become the command under test, which prints its address to standard output. */
 static inline void kit_server_become(kit_server *at, int output)
 {
     const char *binary = getenv("GYRE_BIN");
@@ -107,7 +106,7 @@ static inline void kit_server_begin(kit_server *at)
     at->told = ends[0];
 }
 
-/* Until it serves. */
+/* Wait until it serves. */
 static inline void kit_server_hear(kit_server *at)
 {
     struct pollfd look = {.fd = at->told, .events = POLLIN};
@@ -143,33 +142,33 @@ static inline void kit_server_remove(kit_server *at)
     assert_int_equal(gy_disk_remove_tree(at->folder), 0);
 }
 
-/* ---- Those who speak with it ---- */
+/* ---- Its peers ---- */
 
 typedef struct kit_agent {
     gy_rpc *rpc;
     gy_rpc_peer server;
     gy_rpc_method methods[21];
     gy_arena arena;
-    /* A daemon: what it was told to lend and to start. */
+    /* A daemon: what it has leased and started. */
     gy_daemon_state state;
     gy_leased leases[KIT_LEASES];
     gy_hosted managers[KIT_JOBS];
-    uint32_t starts;   /* orders to start a manager that it had not seen */
-    int64_t length_ns; /* of leases that it was told to lend last */
+    uint32_t starts;   /* orders to start a manager, without repetitions */
+    int64_t length_ns; /* of the leases in the last order */
     /* A manager: what it has. */
     gy_manager_requests requests;
     uint64_t held[KIT_LEASES];
     size_t held_count;
     bool is_over, is_killed, is_stubborn;
     gy_status over;
-    /* What came of its last call. */
+    /* The result of its last call. */
     bool is_answered;
     gy_status status;
     char text[512];
     int64_t spoke_ns;
 } kit_agent;
 
-/* What is said to a connection that breaks is said again. */
+/* Send a message; if the connection breaks it is sent again. */
 static inline void kit_tell_it(kit_agent *at, gy_net_type type, const ProtobufCMessage *message)
 {
     gy_status told = gy_rpc_tell(at->rpc, at->server, (uint32_t)type, message);
@@ -275,7 +274,7 @@ static inline void kit_release(kit_agent *at, uint64_t lease)
                           NULL));
 }
 
-/* Takes what it has of it: one that is asked for is released at once. */
+/* Take the allocations; release a preempted lease at once. */
 static inline void kit_take_allocation(kit_agent *at, const gy_allocation *allocation)
 {
     size_t where = 0;
@@ -393,9 +392,9 @@ static inline void kit_agent_close(kit_agent *at)
     gy_arena_free(&at->arena);
 }
 
-/* ---- Turning ---- */
+/* ---- Turns ---- */
 
-/* Each once; who has something to say says it again now and then. */
+/* Turn each once; they repeat their messages from time to time. */
 static inline void kit_turn(kit_agent *const *agents, size_t count)
 {
     static const int64_t beat_ns = 50000000;
@@ -429,7 +428,7 @@ static inline void kit_turn(kit_agent *const *agents, size_t count)
         }                                                                                      \
     } while (0)
 
-/* Ask and wait for the answer, which goes to `done`; its status. */
+/* Call and wait for the answer, which goes to `done`; its status. */
 static inline gy_status kit_ask_of(kit_agent *const *agents, size_t count, kit_agent *at,
                                    gy_net_type type, const ProtobufCMessage *message)
 {

@@ -1,4 +1,4 @@
-/* Who spoke last as which daemon and as which job's manager: there what is for them goes. */
+/* The last sender as each daemon and each job's manager: messages to these go there. */
 #include "cluster/server/server_priv.h"
 
 server_speaker *gy_server_speakers_find(const server_speakers *speakers, gy_key key)
@@ -39,7 +39,7 @@ void gy_server_speakers_remove(server_speakers *speakers, gy_key key)
         gy_index_remove(&speakers->by_key, last->key);
         speakers->rows[row] = *last;
         gy_status put = gy_index_put(&speakers->by_key, last->key, row);
-        GY_ASSERT(put == GY_OK); /* there was room for it just now */
+        GY_ASSERT(put == GY_OK); /* room was reserved just before */
     }
 }
 

@@ -1,16 +1,14 @@
-/*
- * One that waits sees at its connection that the elected one is dead, long before the lease of
- * its executor is over, and deposes it. Who was never reached from here is not judged: two that
- * cannot reach each other would depose each other for ever.
- */
+/* A standby notices from its broken connection that the leader is dead, long before the
+ * leader's lease expires, and deposes it. A leader that was never reached is not deposed: two
+ * name servers that cannot reach each other would depose each other for ever. */
 #include "cluster/server/server_priv.h"
 
 #include <string.h>
 
 static const int64_t default_dead_ns = 2000000000;
-static const int64_t ns_min = 1000000000; /* nodes say something every 0.4 s */
+static const int64_t ns_min = 1000000000; /* nodes send something every 0.4 s */
 
-/* Silence breaks a connection, and then comes the wait for another one: dead_ns in all. */
+/* First silence breaks the connection, then the wait for a new one fails: dead_ns in all. */
 static int64_t dead_ns(const gy_server *server)
 {
     const int64_t own_ns = server->names_options.dead_ns;

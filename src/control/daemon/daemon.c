@@ -1,6 +1,4 @@
-/*
- * The machine: events to those who handle them, then what follows from all of them.
- */
+/* The step: dispatch an event to its handler, then do what any event may make possible. */
 #include "control/daemon/daemon_priv.h"
 
 static gy_status check_options(const gy_daemon_options *options)
@@ -90,7 +88,8 @@ static void begin(gy_daemon *daemon)
 {
     daemon->has_begun = daemon->is_dirty = true;
     for (size_t i = 0; i < daemon->job_count; i++) {
-        daemon->jobs[i].heard_ns = daemon->now_ns; /* files stay for one length at least */
+        daemon->jobs[i].heard_ns = daemon->now_ns; /* the daemon retains files for at least one
+                                                      full period after a restart */
     }
 }
 
@@ -129,7 +128,7 @@ static void executor_reported(gy_daemon *daemon, const gy_daemon_event *event)
     if (event->kind == GY_DAEMON_EXECUTOR_DOWN) {
         const uint32_t job = daemon->leases[lease].job;
         gy_daemon_executor_gone(daemon, lease, event->reason);
-        gy_daemon_attach_look(daemon, job);
+        gy_daemon_attach_answer(daemon, job);
     } else if (event->kind == GY_DAEMON_EXECUTOR_READY) {
         daemon->leases[lease].ready += event->bytes;
         gy_daemon_relay_up(daemon, lease);
@@ -143,7 +142,7 @@ static void manager_reported_of_executor(gy_daemon *daemon, uint32_t job,
 {
     uint32_t lease = gy_daemon_executor(daemon, event, job);
     if (lease == GY_NONE) {
-        return; /* it has heard that it is gone, or will */
+        return; /* the manager has been told that it ended, or will be */
     }
     if (event->kind == GY_DAEMON_CLOSE) {
         gy_daemon_executor_end(daemon, lease);
@@ -181,8 +180,8 @@ static void handle(gy_daemon *daemon, const gy_daemon_event *event)
         return;
     case GY_DAEMON_TIMER:
         daemon->timer_ns = INT64_MAX;
-        gy_daemon_look_at_leases(daemon);
-        gy_daemon_look_at_jobs(daemon);
+        gy_daemon_check_leases(daemon);
+        gy_daemon_check_jobs(daemon);
         return;
     case GY_DAEMON_STOP:
         stop(daemon);
@@ -252,10 +251,11 @@ gy_status gy_daemon_step(gy_daemon *daemon, const gy_daemon_event *event,
         begin(daemon);
     }
     handle(daemon, event);
+    GY_CHECK_DEEP(gy_daemon_jobs_hold(daemon, event));
     if (!daemon->has_ended) {
         int64_t next_ns = event->is_more ? INT64_MAX : gy_daemon_start_fetches(daemon);
         if (daemon->is_dirty || daemon->now_ns >= daemon->beat_ns) {
-            gy_daemon_say_state(daemon);
+            gy_daemon_emit_state(daemon);
         }
         next_ns = GY_MIN(next_ns, daemon->beat_ns);
         if (next_ns < daemon->timer_ns) {

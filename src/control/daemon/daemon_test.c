@@ -1,12 +1,12 @@
-/*
- * Goal: the daemon's rules one by one: epochs synced before they are obeyed, orders by their
- * numbers, slots, leases that run out, credit, files kept and discarded, fetches, a full disk,
- * memory that fails.
- */
+/* Goal: the daemon's rules one by one: it syncs an epoch before it obeys it, numbers of orders,
+ * slots, leases that expire, credit, retained and discarded files, fetches, a full disk,
+ * failing memory. */
 #include "control/daemon/daemon_priv.h"
 
 #include <signal.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "gy_test.h"
 
@@ -85,7 +85,7 @@ static void attach(bench *at, uint32_t epoch)
     assert_non_null(said(at, GY_DAEMON_TELL_ATTACHED));
 }
 
-/* A process in the executor of lease 1, for the manager of epoch 1. */
+/* Start a process in the executor of lease 1, for the manager of epoch 1. */
 static void open_executor(bench *at)
 {
     tell(at, (gy_daemon_event){.kind = GY_DAEMON_BEGIN});
@@ -108,7 +108,7 @@ GY_TEST(orders_are_taken_by_their_numbers)
     order(&at, two);
     assert_int_equal(leases(&at), 2);
     order(&at, (gy_control_order){.kind = GY_ORDER_LEASE, .lease = 5, .count = 2, .epoch = 1});
-    assert_int_equal(leases(&at), 2); /* all or none: one is free */
+    assert_int_equal(leases(&at), 2); /* all or none: only one slot is free */
     order(&at, (gy_control_order){.kind = GY_ORDER_END_LEASE, .lease = 1});
     assert_int_equal(leases(&at), 1);
     gy_control_order again = two;
@@ -119,7 +119,7 @@ GY_TEST(orders_are_taken_by_their_numbers)
     again = (gy_control_order){
         .kind = GY_ORDER_LEASE, .lease = 7, .count = 1, .epoch = 1, .incarnation = 9};
     order(&at, again);
-    assert_null(said(&at, GY_DAEMON_STATE)); /* it is not for this one */
+    assert_null(said(&at, GY_DAEMON_STATE)); /* the order is for another daemon */
     finish(&at);
 }
 
@@ -135,13 +135,13 @@ GY_TEST(an_epoch_is_synced_before_it_is_obeyed)
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_SYNCED, .status = GY_IO});
     assert_int_equal(said(&at, GY_DAEMON_TELL_REFUSED)->status, GY_IO);
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_BEAT, .epoch = 1});
-    assert_null(said(&at, GY_DAEMON_TELL_REFUSED)); /* that one goes on */
+    assert_null(said(&at, GY_DAEMON_TELL_REFUSED)); /* the current manager goes on */
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_ATTACH, .epoch = 2});
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_SYNCED});
     assert_non_null(said(&at, GY_DAEMON_EXECUTOR_END));
     assert_non_null(said(&at, GY_DAEMON_FORK_SERVER_END));
     assert_null(said(&at, GY_DAEMON_TELL_ATTACHED));
-    assert_int_equal(leases(&at), 1); /* until its process is gone */
+    assert_int_equal(leases(&at), 1); /* until its process has ended */
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_BEAT, .epoch = 1});
     assert_int_equal(said(&at, GY_DAEMON_TELL_REFUSED)->status, GY_STATE);
     assert_int_equal(said(&at, GY_DAEMON_TELL_REFUSED)->started, 2);
@@ -151,7 +151,7 @@ GY_TEST(an_epoch_is_synced_before_it_is_obeyed)
     finish(&at);
 }
 
-/* A task that must not run twice at once may be in a process of the older manager. */
+/* The older manager's process may run a task that must not run twice at once. */
 GY_TEST(a_new_manager_waits_for_the_older_ones_processes)
 {
     bench at = {.now_ns = ms};
@@ -162,7 +162,7 @@ GY_TEST(a_new_manager_waits_for_the_older_ones_processes)
     assert_non_null(said(&at, GY_DAEMON_EXECUTOR_END));
     assert_null(said(&at, GY_DAEMON_TELL_ATTACHED));
     order(&at, (gy_control_order){.kind = GY_ORDER_LEASE, .lease = 5, .count = 1, .epoch = 2});
-    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_ATTACH, .epoch = 2}); /* asked again */
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_ATTACH, .epoch = 2}); /* a repeated request */
     assert_null(said(&at, GY_DAEMON_TELL_ATTACHED));
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_BEAT, .epoch = 2});
     assert_int_equal(said(&at, GY_DAEMON_TELL_REFUSED)->status, GY_AGAIN);
@@ -170,12 +170,11 @@ GY_TEST(a_new_manager_waits_for_the_older_ones_processes)
     assert_int_equal(said(&at, GY_DAEMON_TELL_ATTACHED)->epoch, 2);
     assert_int_equal(said(&at, GY_DAEMON_TELL_ATTACHED)->state.lease_count, 1);
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_FORK_SERVER_DOWN, .epoch = 1});
-    assert_null(said(&at, GY_DAEMON_TELL_ATTACHED)); /* once */
+    assert_null(said(&at, GY_DAEMON_TELL_ATTACHED)); /* answered only once */
     finish(&at);
 }
 
-/* A daemon that was killed when it had synced an epoch, and is back without files of the job.
- */
+/* A daemon was killed after syncing an epoch, and starts again without files of the job. */
 GY_TEST(who_orders_for_an_older_epoch_hears_the_one_that_is_known)
 {
     bench at = {.now_ns = ms};
@@ -194,7 +193,8 @@ GY_TEST(who_orders_for_an_older_epoch_hears_the_one_that_is_known)
         assert_true(told->managers[0].is_known && !told->managers[0].is_gone);
         assert_int_equal(told->managers[0].epoch, 5);
         tell(&at, (gy_daemon_event){.kind = GY_DAEMON_NAMES_UP});
-        assert_int_equal(said(&at, GY_DAEMON_STATE)->state.manager_count, 0); /* said once */
+        /* Reported once. */
+        assert_int_equal(said(&at, GY_DAEMON_STATE)->state.manager_count, 0);
     }
     order(&at, (gy_control_order){.kind = GY_ORDER_LEASE, .lease = 2, .count = 1, .epoch = 5});
     assert_int_equal(leases(&at), 1);
@@ -209,7 +209,7 @@ GY_TEST(a_manager_is_started_once_an_epoch)
     assert_ok(gy_daemon_load(at.daemon, job, 3, 3, false));
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_BEGIN});
     order(&at,
-          (gy_control_order){.kind = GY_ORDER_MANAGER, .epoch = 3}); /* of an earlier life */
+          (gy_control_order){.kind = GY_ORDER_MANAGER, .epoch = 3}); /* from an earlier life */
     assert_int_equal(said(&at, GY_DAEMON_STATE)->state.manager_count, 0);
     order(&at, (gy_control_order){.kind = GY_ORDER_MANAGER, .epoch = 4});
     assert_int_equal(said(&at, GY_DAEMON_STATE)->state.manager_count, 1);
@@ -223,13 +223,13 @@ GY_TEST(a_manager_is_started_once_an_epoch)
     assert_true(said(&at, GY_DAEMON_STATE)->state.managers[0].is_waiting);
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_MANAGER_RUNS, .epoch = 4});
     assert_false(said(&at, GY_DAEMON_STATE)->state.managers[0].is_waiting);
-    attach(&at, 5); /* another is there, elsewhere */
+    attach(&at, 5); /* another manager exists on another host */
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_MANAGER_DOWN, .epoch = 4});
     assert_int_equal(said(&at, GY_DAEMON_STATE)->state.manager_count, 0);
     finish(&at);
 }
 
-/* Two epochs are heard of during one sync, the later one first; the next sync has them both. */
+/* Two epochs arrive during one sync, the later one first; the next sync covers both. */
 GY_TEST(a_manager_of_an_older_epoch_is_not_started)
 {
     bench at = {.now_ns = ms};
@@ -288,7 +288,7 @@ GY_TEST(a_silent_managers_leases_and_files_go)
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_FORK_SERVER_DOWN, .epoch = 1});
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_TIMER});
     assert_non_null(said(&at, GY_DAEMON_DISCARD));
-    for (uint64_t other = 2; other < 4; other++) { /* too many records: the oldest goes */
+    for (uint64_t other = 2; other < 4; other++) { /* too many records: the oldest is deleted */
         tell(&at, (gy_daemon_event){.kind = GY_DAEMON_ATTACH, .job = {5, other}, .epoch = 1});
         tell(&at, (gy_daemon_event){.kind = GY_DAEMON_SYNCED, .job = {5, other}});
     }
@@ -298,8 +298,8 @@ GY_TEST(a_silent_managers_leases_and_files_go)
     finish(&at);
 }
 
-/* The host had stopped: what its silent manager says afterwards does not come before the end.
- */
+/* The host was suspended: messages that its silent manager sends later do not prevent the
+ * lease's end. */
 GY_TEST(a_lease_that_is_over_is_not_renewed)
 {
     for (int attaches = 0; attaches < 2; attaches++) {
@@ -347,7 +347,7 @@ GY_TEST(bytes_pass_as_far_as_there_is_credit)
     assert_non_null(said(&at, GY_DAEMON_TELL_EXECUTOR_GONE));
     tell(&at,
          (gy_daemon_event){.kind = GY_DAEMON_OPEN, .epoch = 1, .lease = 1, .generation = 2});
-    assert_non_null(said(&at, GY_DAEMON_EXECUTOR_START)); /* the lease is as it was */
+    assert_non_null(said(&at, GY_DAEMON_EXECUTOR_START)); /* the lease is unchanged */
     finish(&at);
 }
 
@@ -381,11 +381,12 @@ GY_TEST(a_section_is_fetched_once_for_all)
     fetch(&at, 1, 100);
     assert_int_equal(said(&at, GY_DAEMON_FETCH_START)->ticket, 1);
     fetch(&at, 2, 100);
-    fetch(&at, 3, 200); /* one at a time */
+    fetch(&at, 3, 200); /* one transfer at a time */
     assert_null(said(&at, GY_DAEMON_FETCH_START));
-    fetched(&at, 1, GY_MISMATCH); /* once more */
+    fetched(&at, 1, GY_MISMATCH); /* tried again */
     assert_int_equal(said(&at, GY_DAEMON_FETCH_START)->ticket, 2);
-    assert_int_equal(said(&at, GY_DAEMON_FETCH_START)->lot_left, 0); /* alone from now on */
+    /* Now in a transfer of its own. */
+    assert_int_equal(said(&at, GY_DAEMON_FETCH_START)->lot_left, 0);
     fetched(&at, 2, GY_OK);
     assert_int_equal(told(&at, GY_OK), 2);
     assert_int_equal(said(&at, GY_DAEMON_FETCH_START)->ticket, 3);
@@ -394,7 +395,7 @@ GY_TEST(a_section_is_fetched_once_for_all)
     fetch(&at, 4, 100);
     assert_int_equal(told(&at, GY_OK), 1);
     fetch(&at, 5, 300);
-    fetched(&at, 4, GY_PEER); /* maybe it comes back */
+    fetched(&at, 4, GY_PEER); /* the peer may come back */
     assert_int_equal(told(&at, GY_PEER), 0);
     at.now_ns += 3000 * ms;
     tell(&at, (gy_daemon_event){.kind = GY_DAEMON_TIMER});
@@ -407,8 +408,8 @@ GY_TEST(a_section_is_fetched_once_for_all)
     finish(&at);
 }
 
-/* Of sections that are asked for together those come in one transfer that are small and of one
- * peer; each has its own end, and the transfer is over when the last has. */
+/* Small sections of one peer that are requested together share a transfer; each ends by itself,
+ * and the transfer ends with the last. */
 GY_TEST(small_sections_come_together)
 {
     enum { ASKED = 60 };
@@ -444,7 +445,7 @@ GY_TEST(small_sections_come_together)
         assert_int_equal(told(&at, GY_OK), ticket != 3);
         assert_null(said(&at, GY_DAEMON_FETCH_START));
     }
-    fetched(&at, 1, GY_MISMATCH); /* it is tried once more, and the last to end */
+    fetched(&at, 1, GY_MISMATCH); /* it is tried again, and is the last to end */
     alone = said(&at, GY_DAEMON_FETCH_START)->ticket;
     assert_int_equal(said(&at, GY_DAEMON_FETCH_START)->section.content.high, 500);
     assert_int_equal(said(&at, GY_DAEMON_FETCH_START)->lot_left, 0);
@@ -452,7 +453,7 @@ GY_TEST(small_sections_come_together)
     for (uint64_t next = alone + 1; next < alone + 1 + ASKED - GY_DAEMON_LOT; next++) {
         fetched(&at, next, GY_OK);
     }
-    assert_null(said(&at, GY_DAEMON_FETCH_START)); /* all are here */
+    assert_null(said(&at, GY_DAEMON_FETCH_START)); /* all sections have arrived */
     fetch(&at, 1000, 500 + ASKED - 1);
     assert_int_equal(told(&at, GY_OK), 1);
     finish(&at);
@@ -483,8 +484,8 @@ GY_TEST(a_full_disk_takes_no_new_work)
     finish(&at);
 }
 
-/* Files of a job that did not end well stay as long as those of one whose manager is silent,
- * and are there for the manager that goes on with it. */
+/* Files of a failed job are retained as long as those of a manager that fell silent, and are
+ * there for a manager that resumes the job. */
 GY_TEST(what_failed_is_kept_a_while)
 {
     for (int is_resumed = 0; is_resumed < 2; is_resumed++) {
@@ -513,7 +514,7 @@ GY_TEST(what_failed_is_kept_a_while)
     }
 }
 
-/* Nor any longer than its user wants; of an epoch that is over nobody wants anything. */
+/* The user may have them deleted earlier; a request with an old epoch has no effect. */
 GY_TEST(what_is_forgotten_goes_at_once)
 {
     for (uint32_t epoch = 1; epoch < 3; epoch++) {
@@ -535,7 +536,7 @@ GY_TEST(what_is_forgotten_goes_at_once)
     }
 }
 
-/* The next job of a program has the manager of the last one: its epoch, another connection. */
+/* A program's next job has the same manager and epoch, on another connection. */
 GY_TEST(the_next_job_waits_for_the_last_ones_end)
 {
     bench at = {.now_ns = ms};
@@ -609,3 +610,88 @@ GY_TEST(wrong_options_and_no_memory_are_output)
 }
 
 GY_TEST_MAIN(NULL, NULL)
+
+/* ---- The row of a job ---- */
+
+/* The fault of a running job's row after `change`, and whether the next step of a development
+ * build ends with it. */
+static void expect_fault(void (*change)(job_row *row), const char *expected)
+{
+    bench at = {.now_ns = ms};
+    start(&at);
+    open_executor(&at);
+    order(&at, (gy_control_order){.kind = GY_ORDER_MANAGER, .epoch = 2});
+    tell(&at, (gy_daemon_event){.kind = GY_DAEMON_SYNCED});
+    assert_non_null(said(&at, GY_DAEMON_MANAGER_START));
+    const uint32_t index = gy_daemon_job(at.daemon, job);
+    assert_null(gy_daemon_job_fault(at.daemon, index));
+    change(&at.daemon->jobs[index]);
+    const char *fault = gy_daemon_job_fault(at.daemon, index);
+    assert_non_null(fault);
+    assert_non_null(strstr(fault, expected));
+#ifdef GYRE_DEEP
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        const gy_daemon_event beat = {.kind = GY_DAEMON_NAMES_UP, .job = job, .now_ns = ms};
+        _exit(gy_daemon_step(at.daemon, &beat, &at.said) == GY_OK ? 0 : 1);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), SIGABRT);
+#endif
+    finish(&at);
+}
+
+static void run_no_sync(job_row *row)
+{
+    row->want_epoch++;
+}
+
+static void forget_the_epoch(job_row *row)
+{
+    row->hosted_epoch = 1;
+}
+
+static void order_without_sync(job_row *row)
+{
+    row->hosted = HOSTED_SYNCING;
+}
+
+static void lose_the_files(job_row *row)
+{
+    row->has_files = false;
+}
+
+static void start_an_old_fork_server(job_row *row)
+{
+    row->fork_server = FORK_SERVER_UP;
+}
+
+static void keep_without_end(job_row *row)
+{
+    row->is_kept = true;
+}
+
+static void miscount(job_row *row)
+{
+    row->leases++;
+}
+
+static void free_in_use(job_row *row)
+{
+    row->key = (gy_key){0};
+}
+
+GY_TEST(a_broken_row_of_a_job_is_caught)
+{
+    expect_fault(run_no_sync, "no sync is under way");
+    expect_fault(forget_the_epoch, "not of the newest epoch");
+    expect_fault(order_without_sync, "waits for no sync");
+    expect_fault(lose_the_files, "has no files");
+    expect_fault(start_an_old_fork_server, "a fork server runs");
+    expect_fault(keep_without_end, "has not ended");
+    expect_fault(miscount, "number of leases");
+    expect_fault(free_in_use, "a free row");
+}

@@ -1,9 +1,8 @@
-/*
- * What a step says.
- */
+/* What a step emits. */
 #include "control/daemon/daemon_priv.h"
 
-enum { GONE_MAX = 256 }; /* told of in a state; they are told for as long as there are files */
+/* Ended managers in one state; they are reported as long as there are files. */
+enum { GONE_MAX = 256 };
 
 void gy_daemon_no_memory(gy_daemon *daemon, gy_status status)
 {
@@ -62,7 +61,7 @@ void gy_daemon_list_leases(gy_daemon *daemon, uint32_t job, gy_daemon_state *sta
     state->lease_count = count;
 }
 
-/* The job's last manager, as far as is known here, was at this daemon and is not any more. */
+/* Did the job's last known manager run at this daemon, and has it ended? */
 static bool is_gone(const job_row *row)
 {
     return row->hosted == HOSTED_NONE && row->started > 0 && !row->is_syncing &&
@@ -85,7 +84,7 @@ static void list_managers(gy_daemon *daemon, gy_daemon_state *state)
     }
     for (size_t i = 0; i < daemon->job_count; i++) {
         job_row *row = &daemon->jobs[i];
-        if (row->is_behind) { /* said once: another such order has it said again */
+        if (row->is_behind) { /* reported once: another such order causes another report */
             row->is_behind = false;
             all[state->manager_count++] =
                 (gy_hosted){.job = row->key, .epoch = row->epoch, .is_known = true};
@@ -102,7 +101,7 @@ static void list_managers(gy_daemon *daemon, gy_daemon_state *state)
     state->managers = all;
 }
 
-void gy_daemon_say_state(gy_daemon *daemon)
+void gy_daemon_emit_state(gy_daemon *daemon)
 {
     gy_daemon_state *state = &gy_daemon_emit(daemon, GY_DAEMON_STATE, GY_NONE)->state;
     const gy_daemon_options *own = &daemon->options;

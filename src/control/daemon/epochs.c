@@ -1,7 +1,5 @@
-/*
- * Jobs of this daemon: the epoch that it obeys, the manager that it runs, the files that it
- * keeps.
- */
+/* The jobs of this daemon: the epoch that it obeys, the manager that it runs, the files that it
+ * retains. */
 #include "control/daemon/daemon_priv.h"
 
 uint32_t gy_daemon_job(const gy_daemon *daemon, gy_key key)
@@ -53,9 +51,10 @@ static bool has_older(const gy_daemon *daemon, uint32_t job)
     return has_some && !GY_PLANTED_HERE(ATTACHED_EARLY);
 }
 
-/* What a new manager starts must not meet what the older one ran, so it is answered when that
- * is gone; one of the program's next job when nothing of the last one is left. */
-void gy_daemon_attach_look(gy_daemon *daemon, uint32_t job)
+/* Answer a waiting manager. Its processes must not coexist with those of the older manager, so
+ * it waits until they have ended; the program's next job waits until all processes of the last
+ * one have ended. */
+void gy_daemon_attach_answer(gy_daemon *daemon, uint32_t job)
 {
     job_row *row = &daemon->jobs[job];
     if (!row->is_attaching || row->is_syncing || row->epoch != row->want_epoch ||
@@ -68,7 +67,7 @@ void gy_daemon_attach_look(gy_daemon *daemon, uint32_t job)
     gy_daemon_list_leases(daemon, job, &effect->state);
 }
 
-/* The manager that was ordered is started, unless a later one was heard of in the same sync. */
+/* Start the ordered manager, unless a later epoch arrived during the same sync. */
 static void host_synced(gy_daemon *daemon, uint32_t job)
 {
     job_row *row = &daemon->jobs[job];
@@ -82,7 +81,7 @@ static void host_synced(gy_daemon *daemon, uint32_t job)
         return;
     }
     row->hosted = HOSTED_UP;
-    row->has_files = true; /* its program, what it prints */
+    row->has_files = true; /* its program and its output */
     gy_daemon_effect *effect = gy_daemon_emit(daemon, GY_DAEMON_MANAGER_START, job);
     effect->epoch = row->started;
     effect->is_resumed = row->is_resumed;
@@ -90,7 +89,7 @@ static void host_synced(gy_daemon *daemon, uint32_t job)
     effect->slots_max = row->slots_max;
 }
 
-/* What the older manager ran ends; what the new one asked for is done. */
+/* End what the older manager ran, and carry out what the new one requested. */
 static void take_epoch(gy_daemon *daemon, uint32_t job)
 {
     job_row *row = &daemon->jobs[job];
@@ -113,7 +112,7 @@ static void take_epoch(gy_daemon *daemon, uint32_t job)
         row->started = row->sync_started;
         host_synced(daemon, job);
     }
-    gy_daemon_attach_look(daemon, job);
+    gy_daemon_attach_answer(daemon, job);
 }
 
 void gy_daemon_sync(gy_daemon *daemon, uint32_t job)
@@ -144,7 +143,7 @@ void gy_daemon_synced(gy_daemon *daemon, const gy_daemon_event *event)
     row->is_syncing = false;
     if (event->status == GY_OK) {
         take_epoch(daemon, job);
-    } else { /* nothing of it is taken; whoever asked asks again */
+    } else { /* nothing is accepted; the sender will repeat its request */
         if (row->is_attaching) {
             gy_daemon_effect *effect = gy_daemon_emit(daemon, GY_DAEMON_TELL_REFUSED, job);
             effect->epoch = row->want_epoch;
@@ -163,12 +162,12 @@ void gy_daemon_synced(gy_daemon *daemon, const gy_daemon_event *event)
     gy_daemon_sync(daemon, job);
 }
 
-/* Leases that were over before are not renewed: when this host had stopped, others may already
- * run what their processes ran. */
+/* A message of the manager renews its leases, but not expired ones: while this host was
+ * suspended, others may have started what their processes ran. */
 static void hear(gy_daemon *daemon, uint32_t job)
 {
     if (!GY_PLANTED_HERE(OVER_RENEWED)) {
-        gy_daemon_look_at_leases(daemon);
+        gy_daemon_check_leases(daemon);
     }
     daemon->jobs[job].heard_ns = daemon->now_ns;
 }
@@ -192,7 +191,7 @@ void gy_daemon_attach(gy_daemon *daemon, const gy_daemon_event *event)
         return;
     }
     hear(daemon, job);
-    gy_daemon_attach_look(daemon, job);
+    gy_daemon_attach_answer(daemon, job);
 }
 
 bool gy_daemon_may_order(gy_daemon *daemon, const gy_daemon_event *event, uint32_t *job)
@@ -212,7 +211,7 @@ bool gy_daemon_may_order(gy_daemon *daemon, const gy_daemon_event *event, uint32
     return true;
 }
 
-/* ---- The manager that runs here ---- */
+/* ---- The manager on this host ---- */
 
 bool gy_daemon_is_behind(gy_daemon *daemon, uint32_t job, const gy_control_order *order)
 {
@@ -238,7 +237,7 @@ void gy_daemon_start_manager(gy_daemon *daemon, const gy_control_order *order)
                   GY_PLANTED_HERE(MANAGER_AGAIN);
     if (gy_daemon_is_behind(daemon, job, order) || !is_new || row->hosted != HOSTED_NONE) {
         if (row->hosted == HOSTED_UP && order->epoch > row->hosted_epoch) {
-            row->hosted = HOSTED_ENDING; /* the name server has given it up */
+            row->hosted = HOSTED_ENDING; /* the name server has replaced it */
             gy_daemon_emit(daemon, GY_DAEMON_MANAGER_END, job)->epoch = row->hosted_epoch;
         }
         return;
@@ -286,7 +285,7 @@ static void discard(gy_daemon *daemon, uint32_t job)
     job_row *row = &daemon->jobs[job];
     gy_daemon_drop_fetches(daemon, job, true);
     gy_daemon_emit(daemon, GY_DAEMON_DISCARD, job);
-    row->has_files = row->hosted != HOSTED_NONE; /* what its manager has, which goes on */
+    row->has_files = row->hosted != HOSTED_NONE; /* a manager that still runs has files here */
 }
 
 static bool is_idle(const job_row *row)
@@ -307,7 +306,7 @@ void gy_daemon_over(gy_daemon *daemon, uint32_t job, bool is_kept)
     }
 }
 
-void gy_daemon_keep_nothing(gy_daemon *daemon, const gy_control_order *order)
+void gy_daemon_delete_retained(gy_daemon *daemon, const gy_control_order *order)
 {
     const uint32_t job = gy_daemon_job(daemon, order->job);
     if (job != GY_NONE && order->epoch >= daemon->jobs[job].epoch) {
@@ -319,10 +318,10 @@ void gy_daemon_over_is_done(gy_daemon *daemon, uint32_t job)
 {
     job_row *row = &daemon->jobs[job];
     gy_daemon_over(daemon, job, row->is_kept);
-    gy_daemon_attach_look(daemon, job);
+    gy_daemon_attach_answer(daemon, job);
 }
 
-void gy_daemon_look_at_jobs(gy_daemon *daemon)
+void gy_daemon_check_jobs(gy_daemon *daemon)
 {
     uint32_t oldest = GY_NONE;
     for (uint32_t i = 0; i < daemon->job_count; i++) {

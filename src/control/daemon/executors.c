@@ -1,7 +1,5 @@
-/*
- * Fork servers and executors: processes of a job, and the bytes that pass between them and the
- * manager. Of these the machine knows only how many.
- */
+/* Fork servers and executors: the processes of a job, and the bytes relayed between them and
+ * the manager. The machine knows only the numbers of bytes. */
 #include "control/daemon/daemon_priv.h"
 
 static gy_daemon_effect *emit_executor(gy_daemon *daemon, gy_daemon_effect_kind kind,
@@ -49,9 +47,9 @@ void gy_daemon_open(gy_daemon *daemon, uint32_t job, const gy_daemon_event *even
         return;
     }
     if (event->generation <= row->generation) {
-        return; /* said twice */
+        return; /* a repeated message */
     }
-    if (row->executor != EXECUTOR_NONE) { /* its manager has forgotten that one */
+    if (row->executor != EXECUTOR_NONE) { /* the manager has given up the old process */
         gy_daemon_executor_end(daemon, lease);
     }
     if (row->executor != EXECUTOR_NONE) {
@@ -159,7 +157,8 @@ void gy_daemon_fork_server_end(gy_daemon *daemon, uint32_t job)
     }
 }
 
-/* All that it started is gone with it. What waits for another one may have it now. */
+/* All processes of the fork server have ended with it. A request that waits for a new one may
+ * start it now. */
 static void fork_server_down(gy_daemon *daemon, uint32_t job, const char *reason)
 {
     job_row *row = &daemon->jobs[job];
@@ -195,7 +194,7 @@ void gy_daemon_fork_server_reported(gy_daemon *daemon, const gy_daemon_event *ev
     }
     if (event->kind == GY_DAEMON_FORK_SERVER_DOWN) {
         fork_server_down(daemon, job, event->reason);
-        gy_daemon_attach_look(daemon, job);
+        gy_daemon_attach_answer(daemon, job);
     } else if (row->fork_server == FORK_SERVER_STARTING) {
         row->fork_server = FORK_SERVER_UP;
         for (uint32_t i = 0; i < daemon->options.slots; i++) {

@@ -1,8 +1,9 @@
 /*
- * Sections that lie elsewhere: each is fetched once, whoever and however many want it; it is
- * tried again where that may help, and fails with what its peer is to the reader: dead, or
- * without those bytes. Small ones of one peer come together: a shuffle of many small sections
- * would be a connection each else. What failed once comes alone.
+ * Fetches sections that lie on other daemons. A section is fetched once, however many requests
+ * want it. A failure is retried where that may help, and else reported as the reader needs it:
+ * the peer is dead, or does not have these bytes. Small sections of one peer share a transfer:
+ * a shuffle of many small sections would otherwise need a connection for each. A section that
+ * failed once is fetched alone.
  */
 #include "control/daemon/daemon_priv.h"
 
@@ -24,7 +25,7 @@ static void set_state(gy_daemon *daemon, section_row *row, section_state state)
     row->state = state;
 }
 
-/* It runs no more, in whatever way that came. */
+/* The section has left its transfer, for any reason. */
 static void leave_lot(gy_daemon *daemon, const section_row *row)
 {
     gy_index_remove(&daemon->by_ticket, gy_index_id(row->ticket));
@@ -133,7 +134,7 @@ void gy_daemon_fetch(gy_daemon *daemon, uint32_t job, const gy_daemon_event *eve
         const waiter_row *known = &daemon->waiters[i];
         if (known->job == job && known->epoch == event->epoch &&
             known->number == event->number) {
-            return; /* said twice */
+            return; /* a repeated message */
         }
     }
     waiter_row waiter = {.job = job, .epoch = event->epoch, .number = event->number};
@@ -159,7 +160,8 @@ void gy_daemon_fetch(gy_daemon *daemon, uint32_t job, const gy_daemon_event *eve
             return;
         }
     }
-    if (!take_peer(&daemon->sections[section], event->section)) { /* of a later try */
+    /* The next try uses the newer request's peer. */
+    if (!take_peer(&daemon->sections[section], event->section)) {
         tell(daemon, &waiter, GY_ARG);
         if (!is_wanted(daemon, section)) {
             section_free(daemon, section);
@@ -185,12 +187,12 @@ void gy_daemon_unfetch(gy_daemon *daemon, uint32_t job, uint64_t number)
     }
 }
 
-/* What a failure means, and whether another try may help. */
+/* Interpret a failure, and decide whether another try may help. */
 static bool may_try_again(gy_daemon *daemon, section_row *row, gy_status status)
 {
     row->tries++;
     row->due_ns = daemon->now_ns;
-    if (status == GY_PEER) { /* it may be on its way back */
+    if (status == GY_PEER) { /* the peer may be restarting */
         row->failed_ns = row->failed_ns == 0 ? daemon->now_ns : row->failed_ns;
         row->due_ns = daemon->now_ns + again_ns;
         return daemon->now_ns - row->failed_ns < daemon->options.fetch_ns;
@@ -203,7 +205,7 @@ void gy_daemon_fetched(gy_daemon *daemon, const gy_daemon_event *event)
 {
     uint32_t section = gy_index_find(&daemon->by_ticket, gy_index_id(event->ticket));
     if (section == GY_NONE) {
-        return; /* stopped */
+        return; /* it was stopped */
     }
     section_row *row = &daemon->sections[section];
     leave_lot(daemon, row);
@@ -236,7 +238,7 @@ void gy_daemon_drop_fetches(gy_daemon *daemon, uint32_t job, bool is_all)
     }
 }
 
-/* May it come with those of `first`? */
+/* May the section share the transfer of `first`? */
 static bool is_alike(const gy_daemon *daemon, const section_row *first, const section_row *row)
 {
     return row->state == SECTION_QUEUED && row->due_ns <= daemon->now_ns && row->tries == 0 &&
@@ -263,7 +265,7 @@ static void start_one(gy_daemon *daemon, uint32_t section, uint64_t lot, uint32_
                                           .size_bytes = row->size_bytes};
 }
 
-/* The section, and what may come with it. */
+/* Start the section, and those that may share its transfer. */
 static void start_lot(gy_daemon *daemon, uint32_t section)
 {
     uint32_t all[GY_DAEMON_LOT] = {section}, count = 1;

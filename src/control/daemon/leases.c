@@ -1,6 +1,4 @@
-/*
- * Orders of the name server, and the leases that they make.
- */
+/* Orders of the name server, and the leases that they create. */
 #include "control/daemon/daemon_priv.h"
 
 static bool has_slots(const gy_daemon *daemon, uint32_t count)
@@ -20,7 +18,7 @@ static void lend_one(gy_daemon *daemon, const gy_control_order *order, uint64_t 
     while (lease + 1 < daemon->options.slots && daemon->leases[lease].id != 0) {
         lease++;
     }
-    if (daemon->leases[lease].id != 0) { /* planted: the slot is lent once more */
+    if (daemon->leases[lease].id != 0) { /* a planted bug leases the slot again */
         gy_daemon_lease_free(daemon, lease);
     }
     daemon->leases[lease] = (lease_row){.id = id,
@@ -41,7 +39,7 @@ static void lend(gy_daemon *daemon, const gy_control_order *order)
     uint32_t job = gy_daemon_job(daemon, order->job);
     if (is_full || order->lease == 0 || order->count == 0 || !has_slots(daemon, order->count) ||
         gy_daemon_is_behind(daemon, job, order)) {
-        return; /* the state that follows does not have it */
+        return; /* the next state does not contain the lease */
     }
     for (uint32_t i = 0; i < order->count; i++) {
         if (gy_index_find(&daemon->by_lease, gy_index_id(order->lease + i)) != GY_NONE) {
@@ -62,7 +60,8 @@ void gy_daemon_take_order(gy_daemon *daemon, const gy_control_order *order)
     bool is_later = order->term > daemon->term ||
                     (order->term == daemon->term && order->number > daemon->order);
     if (!is_mine || (!is_later && !GY_PLANTED_HERE(ORDER_AGAIN))) {
-        daemon->is_dirty = daemon->is_dirty || is_mine; /* an older name server learns of it */
+        /* So that an older name server learns that it is not the current one. */
+        daemon->is_dirty = daemon->is_dirty || is_mine;
         return;
     }
     daemon->term = order->term;
@@ -82,7 +81,7 @@ void gy_daemon_take_order(gy_daemon *daemon, const gy_control_order *order)
         gy_daemon_start_manager(daemon, order);
         return;
     case GY_ORDER_FORGET:
-        gy_daemon_keep_nothing(daemon, order);
+        gy_daemon_delete_retained(daemon, order);
         return;
     }
 }
@@ -127,7 +126,7 @@ void gy_daemon_end_older(gy_daemon *daemon, uint32_t job)
     }
 }
 
-void gy_daemon_look_at_leases(gy_daemon *daemon)
+void gy_daemon_check_leases(gy_daemon *daemon)
 {
     if (daemon->now_ns < daemon->over_ns) {
         return;

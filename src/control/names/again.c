@@ -1,13 +1,11 @@
-/*
- * Jobs that have ended, but not well: their users have them go on, or what is kept of them
- * removed. Either is one more epoch; the second one's manager runs nothing
- * (flow/output/retained.c).
- */
+/* Jobs that ended with a failure: their users resume them, or have the retained data removed.
+ * Both start another epoch; in the second case its manager runs no tasks
+ * (flow/output/retained.c). */
 #include "control/names/lists.h"
 
 #include <string.h>
 
-/* Whoever asks again did not hear the answer. */
+/* A repeated request, whose answer was lost. */
 static void ask_again(gy_names *names, const job_row *row, const gy_names_event *event)
 {
     const bool is_same = row->facts.is_resumed && row->facts.epoch >= event->epoch &&
@@ -19,7 +17,7 @@ static void ask_again(gy_names *names, const job_row *row, const gy_names_event 
                     is_same ? "it is running already" : why);
 }
 
-/* NULL: there may be. */
+/* Why the job cannot be resumed or forgotten; NULL: it can. */
 static const char *why_nothing_is_left(const job_facts *facts, bool is_on)
 {
     if (facts->status == GY_OK) {
@@ -62,9 +60,10 @@ void gy_names_resume(gy_names *names, const gy_names_event *event)
         row->next.is_forgotten = event->is_on;
         row->next.is_ahead = true;
         row->next.epoch = gy_names_next_epoch(
-            names, job); /* so the same request, late, is not about its next end */
+            /* So that the same request, when delayed, does not apply to a later end. */
+            names, job);
         row->next.attempts = 1;
-        if (event->is_on) { /* how it ended stays its user's to read */
+        if (event->is_on) { /* the user can still read how it ended */
             row->next.before = row->facts.before < 0 ? row->facts.before : row->facts.status;
         } else {
             row->next.before = GY_OK;
@@ -87,15 +86,15 @@ void gy_names_resumed(gy_names *names, uint32_t job)
     row->is_used = false;
     row->is_free = true;
     row->last_ns = 0;
-    memset(row->avoid, 0, sizeof(row->avoid)); /* somebody may have seen to them */
+    memset(row->avoid, 0, sizeof(row->avoid)); /* the cause may have been repaired */
     gy_names_note_job(names, job,
                       row->facts.is_forgotten ? "is forgotten, as its user wants"
                                               : "resumed by its user");
     gy_names_due(names, job, names->now_ns);
 }
 
-/* Who is not there now, or does not hear it, keeps its files for so long as a daemon does. */
-void gy_names_keep_nothing(gy_names *names, uint32_t job)
+/* Daemons that are down or do not receive this delete the files after their usual time. */
+void gy_names_delete_retained(gy_names *names, uint32_t job)
 {
     for (uint32_t i = 0; i < names->daemon_count; i++) {
         if (names->daemons[i].id != 0 && names->daemons[i].is_up) {

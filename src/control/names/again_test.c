@@ -1,7 +1,5 @@
-/*
- * Goal: the name server's rules for jobs that ended, but not well: which may go on or be
- * forgotten, under which epoch, and what a restart of the name server must not change of it.
- */
+/* Goal: the name server's rules for jobs that ended with a failure: which may be resumed or
+ * forgotten, under which epoch, and that a restart of the name server does not change this. */
 #include "control/names/names_test.h"
 
 static gy_status resume(bench *at, uint32_t epoch)
@@ -13,10 +11,11 @@ static gy_status resume(bench *at, uint32_t epoch)
             return at->said.items[i].status;
         }
     }
-    return GY_TIMEOUT; /* it came with an earlier step's store */
+    return GY_TIMEOUT; /* the answer came with an earlier step */
 }
 
-/* A job whose manager of epoch 1 ended with that status; killed first, if it is not GY_OK. */
+/* A job whose manager of epoch 1 ended with that status; if it is not GY_OK, the user killed
+ * the job first. */
 static void ended_job(bench *at, gy_status status)
 {
     start(at);
@@ -44,12 +43,12 @@ GY_TEST(a_job_goes_on_after_its_end)
         assert_int_equal(resume(&at, 1), GY_AGAIN);
         at.is_held_back = false;
         restart(&at);
-        assert_true(look(&at).is_ended); /* that store never came */
+        assert_true(look(&at).is_ended); /* that store never took effect */
         daemon_says(&at, 1, 4, at.order_count);
         (void)resume(&at, 1);
         assert_false(look(&at).is_ended);
         assert_int_equal(look(&at).epoch, 2);
-        if (is_restarted) { /* it is told of by nobody; somebody may have had epoch 3 */
+        if (is_restarted) { /* no daemon reports it; some manager may have had epoch 3 */
             restart(&at);
             pass(&at, 3500 * ms);
             daemon_says(&at, 1, 4, at.order_count);
@@ -59,7 +58,8 @@ GY_TEST(a_job_goes_on_after_its_end)
         assert_int_equal(last->kind, GY_ORDER_MANAGER);
         assert_true(last->is_resumed);
         assert_int_equal(last->epoch, 2 + 2 * is_restarted);
-        assert_int_equal(resume(&at, 1), GY_OK); /* who did not hear the answer */
+        /* The same request again, after a lost answer. */
+        assert_int_equal(resume(&at, 1), GY_OK);
         assert_int_equal(look(&at).epoch, last->epoch);
         daemon_says(&at, 1, 4, 0);
         manager_says(&at, 1, last->epoch, 1, no_gang);
@@ -72,20 +72,20 @@ GY_TEST(a_job_goes_on_after_its_end)
     }
 }
 
-/* A request that comes late was for the end that its user saw, not for the one after. */
+/* A delayed request applies to the end that its user saw, not to a later one. */
 GY_TEST(a_late_request_wakes_no_later_end)
 {
     bench at = {.now_ns = ms};
     ended_job(&at, GY_CANCELLED);
     (void)resume(&at, 1);
     assert_false(look(&at).is_ended);
-    restart(&at); /* before a manager was heard */
+    restart(&at); /* before a manager reported */
     tell(&at, (gy_names_event){.kind = GY_NAMES_KILL, .key = {5, 1}, .asker = 1});
     pass(&at, 3500 * ms);
     assert_true(look(&at).is_ended && look(&at).status == GY_CANCELLED);
     assert_int_equal(resume(&at, 1), GY_STATE);
     assert_true(look(&at).is_ended);
-    for (int i = 0; i < 2; i++) { /* who has seen that one may, also where no manager began */
+    for (int i = 0; i < 2; i++) { /* a user who saw that end may, even if no manager started */
         (void)resume(&at, look(&at).epoch);
         assert_false(look(&at).is_ended);
         tell(&at, (gy_names_event){.kind = GY_NAMES_KILL, .key = {5, 1}, .asker = 1});
@@ -100,16 +100,16 @@ GY_TEST(what_cannot_go_on_is_output)
     bench at = started();
     assert_int_equal(resume(&at, 0), GY_NOTFOUND);
     submit(&at, 1, 0, "");
-    assert_int_equal(resume(&at, 0), GY_STATE); /* it has not ended */
+    assert_int_equal(resume(&at, 0), GY_STATE); /* the job has not ended */
     gy_names_free(at.names);
     gy_free(at.said.items);
     at = (bench){.now_ns = ms};
     ended_job(&at, GY_CANCELLED);
-    assert_int_equal(resume(&at, 2), GY_STATE); /* another end than the user saw */
+    assert_int_equal(resume(&at, 2), GY_STATE); /* not the end that the user saw */
     at.store_status = GY_LIMIT;
     (void)resume(&at, 1);
     at.store_status = GY_OK;
-    assert_true(look(&at).is_ended); /* as before */
+    assert_true(look(&at).is_ended); /* the job is unchanged */
     assert_string_equal(look(&at).reason, "killed by its user");
     finish(&at);
 }
@@ -122,7 +122,7 @@ static void kill_it(bench *at)
     assert_int_equal(look(at).status, GY_CANCELLED);
 }
 
-/* Its first epoch is stored when its daemon is gone already. */
+/* The first epoch is stored when its daemon is already lost. */
 static void submit_and_lose_the_daemon(bench *at)
 {
     daemon_says(at, 1, 4, 0);
@@ -135,14 +135,14 @@ static void submit_and_lose_the_daemon(bench *at)
     memcpy(record, stored.data, stored.size_bytes);
     gy_names_effect again = stored;
     again.data = record;
-    pass(at, 3000 * ms); /* the daemon is silent */
+    pass(at, 3000 * ms); /* the daemon falls silent */
     assert_int_equal(store(at, &again), GY_OK);
     tell(at, (gy_names_event){
                  .kind = GY_NAMES_STORED, .key = stored.key, .version = stored.version});
     assert_int_equal(at->order_count, 0);
 }
 
-/* Each is killed before any daemon was told to start a manager. */
+/* Each job is killed before any daemon received the order to start a manager. */
 GY_TEST(what_had_not_begun_is_known_after_a_restart)
 {
     for (int story = 0; story < 3; story++) {
@@ -150,7 +150,7 @@ GY_TEST(what_had_not_begun_is_known_after_a_restart)
         if (story == 2) {
             submit_and_lose_the_daemon(&at);
         } else {
-            submit(&at, 1, 0, ""); /* no daemon is there */
+            submit(&at, 1, 0, ""); /* no daemon is up */
         }
         if (story == 1) {
             for (int i = 0; i < 3; i++) {
@@ -181,7 +181,7 @@ GY_TEST(one_that_waited_over_a_restart_begins)
     finish(&at);
 }
 
-/* Its first manager had begun; the second one finds no daemon. */
+/* The first manager had started; there is no daemon for the second. */
 GY_TEST(what_waits_for_its_second_manager_has_begun)
 {
     bench at = started();
@@ -189,7 +189,7 @@ GY_TEST(what_waits_for_its_second_manager_has_begun)
     submit(&at, 1, 0, "");
     daemon_says(&at, 1, 4, 0);
     manager_says(&at, 1, 1, 1, no_gang);
-    pass(&at, 5000 * ms); /* both are silent */
+    pass(&at, 5000 * ms); /* both fall silent */
     assert_int_equal(look(&at).epoch, 2);
     kill_it(&at);
     (void)resume(&at, 2);
@@ -197,7 +197,7 @@ GY_TEST(what_waits_for_its_second_manager_has_begun)
     finish(&at);
 }
 
-/* ---- jobs of which nothing shall be kept ---- */
+/* ---- jobs whose retained data are removed ---- */
 
 static gy_status forget(bench *at, uint32_t epoch)
 {
@@ -224,7 +224,8 @@ static size_t count_forgets(const bench *at)
     return count;
 }
 
-/* The manager that shall remove all of it ends with `status`; killed before, if so. */
+/* The manager that removes the retained data ends with `status`; is_killed: after the user
+ * killed it. */
 static void forget_it(bench *at, gy_status status, bool is_killed)
 {
     ended_job(at, GY_CANCELLED);
@@ -235,7 +236,7 @@ static void forget_it(bench *at, gy_status status, bool is_killed)
     const gy_control_order *last = &at->orders[at->order_count - 1];
     assert_int_equal(last->kind, GY_ORDER_MANAGER);
     assert_true(last->is_forgotten);
-    assert_int_equal(forget(at, 1), GY_OK); /* who did not hear the answer */
+    assert_int_equal(forget(at, 1), GY_OK); /* the same request again, after a lost answer */
     assert_int_equal(resume(at, 1), GY_STATE);
     expect_answer(at, "being removed");
     daemon_says(at, 1, 4, 0);
@@ -255,7 +256,7 @@ GY_TEST(what_is_forgotten_does_not_go_on)
     for (int is_killed = 0; is_killed < 2; is_killed++) { /* too late */
         bench at = {.now_ns = ms};
         forget_it(&at, GY_CANCELLED, is_killed != 0);
-        assert_int_equal(count_forgets(&at), 2); /* each daemon */
+        assert_int_equal(count_forgets(&at), 2); /* one for each daemon */
         for (int i = 0; i < 2; i++) {
             assert_int_equal(look(&at).status, GY_CANCELLED);
             assert_int_equal(resume(&at, 2), GY_STATE);
@@ -269,7 +270,8 @@ GY_TEST(what_is_forgotten_does_not_go_on)
     }
 }
 
-/* A failure stays one, with its reason, when what is kept is gone; who waits hears of that. */
+/* The failure and its reason stay readable after the retained data are removed; a waiting user
+ * is told of the removal. */
 GY_TEST(how_it_ended_is_not_forgotten)
 {
     bench at = started();
@@ -310,7 +312,7 @@ GY_TEST(what_stays_in_part_is_output)
         daemon_says(&at, 1, 4, at.order_count);
         assert_int_equal(resume(&at, 2), GY_STATE);
         expect_answer(&at, "forgotten");
-        (void)forget(&at, 2); /* once more */
+        (void)forget(&at, 2); /* again */
         assert_false(look(&at).is_ended);
         assert_int_equal(look(&at).epoch, 3);
         finish(&at);

@@ -1,12 +1,13 @@
 /*
- * Epochs ahead: a record tells that the epoch after the job's may be in an order as well, so
- * the name server that stored it can replace a manager, ended or silent, without waiting for
- * the table, in which an election may be under way. It stores the next one behind that. Whoever
- * loads the record does not know whether it was used: it skips it, and takes the manager that
- * comes with it for the job's.
+ * Spare epochs: a record states that the epoch after the job's may already be in an order. The
+ * name server that stored it can then replace a manager that ended or fell silent without
+ * waiting for the table, where an election may be under way. Afterwards it stores the next
+ * spare epoch. A name server that loads the record does not know whether the spare epoch was
+ * used: it skips it, and accepts a manager with that epoch as the job's.
  *
- * Source: ranges given out from memory, stored ahead: Peng and Dabek, "Large-scale incremental
- * processing using distributed transactions and notifications", OSDI 2010 (timestamps).
+ * Source: ranges given out from memory and stored in advance: Peng and Dabek, "Large-scale
+ * incremental processing using distributed transactions and notifications", OSDI 2010
+ * (timestamps).
  */
 #include "control/names/lists.h"
 
@@ -18,7 +19,7 @@ uint32_t gy_names_next_epoch(const gy_names *names, uint32_t job)
     return row->facts.epoch + 1 + is_skipped;
 }
 
-bool gy_names_go_ahead(gy_names *names, uint32_t job)
+bool gy_names_use_spare_epoch(gy_names *names, uint32_t job)
 {
     job_row *row = &names->jobs[job];
     if (!row->facts.is_ahead || !row->is_free) {

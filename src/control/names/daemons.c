@@ -1,6 +1,4 @@
-/*
- * Daemons: what they say of themselves, and when they are lost.
- */
+/* Daemons: the states they send, and when they are lost. */
 #include "control/names/lists.h"
 
 #include <signal.h>
@@ -13,7 +11,8 @@ uint32_t gy_names_daemon_row(gy_names *names, uint64_t id)
         return found;
     }
     uint32_t daemon = (uint32_t)names->daemon_count;
-    if (daemon >= names->options.daemon_max) { /* in place of one that nobody misses */
+    /* Reuse a lost daemon's row that is no longer needed. */
+    if (daemon >= names->options.daemon_max) {
         for (daemon = 0; daemon < names->daemon_count; daemon++) {
             const daemon_row *row = &names->daemons[daemon];
             if (!row->is_up && row->version == 0 && !row->is_storing &&
@@ -52,7 +51,7 @@ void gy_names_daemon_changed(gy_names *names, uint32_t daemon)
     }
 }
 
-/* "gpu" in "fast,gpu". */
+/* Does "fast,gpu" contain "gpu"? */
 static bool has_label(const char *labels, const char *wanted)
 {
     size_t size = strlen(wanted);
@@ -112,7 +111,7 @@ static bool is_named(const gy_names *names, uint32_t daemon, const gy_key *hosts
     return false;
 }
 
-/* @cost O(slots that the job has) */
+/* @cost O(slots of the job) */
 bool gy_names_suits(const gy_names *names, uint32_t daemon, uint32_t job)
 {
     const job_row *row = &names->jobs[job];
@@ -175,8 +174,9 @@ void gy_names_set_host(gy_names *names, uint32_t job, uint32_t daemon)
     }
 }
 
-/* The managers that it ran. One that was heard may live on when its daemon is merely silent:
- * its own silence decides. One that ended in order has ended them. */
+/* The managers on a lost daemon. If the daemon is merely silent, a manager that has reported
+ * may be alive, and its own timeout decides. A daemon that ended in order has ended its
+ * managers. */
 static void lose_managers(gy_names *names, uint32_t daemon, bool has_ended)
 {
     daemon_row *row = &names->daemons[daemon];
@@ -188,7 +188,7 @@ static void lose_managers(gy_names *names, uint32_t daemon, bool has_ended)
     }
 }
 
-/* All that it had is lost. */
+/* All leases and managers of the daemon are lost. */
 static void lose(gy_names *names, uint32_t daemon, bool has_ended, const char *reason)
 {
     daemon_row *row = &names->daemons[daemon];
@@ -200,11 +200,11 @@ static void lose(gy_names *names, uint32_t daemon, bool has_ended, const char *r
     lose_managers(names, daemon, has_ended);
     gy_control_heap_remove(&names->beating, daemon);
     gy_names_daemon_changed(names, daemon);
-    gy_names_reshape(names); /* a gang may wait for what is not there any more */
+    gy_names_reshape(names); /* a gang may wait for slots that no longer exist */
     gy_names_note_daemon(names, daemon, reason);
 }
 
-void gy_names_look_at_daemons(gy_names *names)
+void gy_names_check_daemons(gy_names *names)
 {
     while (names->beating.count > 0 && !GY_PLANTED_HERE(DEAD_KEPT)) {
         uint32_t daemon = names->beating.items[0];
@@ -230,7 +230,8 @@ void gy_names_bye(gy_names *names, const gy_names_event *event)
         return;
     }
     lose(names, daemon, true, "has ended");
-    names->daemons[daemon].sequence = UINT64_MAX; /* what it said before comes too late */
+    /* So that late states of the ended life are ignored. */
+    names->daemons[daemon].sequence = UINT64_MAX;
 }
 
 void gy_names_drained(gy_names *names, uint32_t daemon, bool is_drained)
@@ -244,9 +245,10 @@ void gy_names_drained(gy_names *names, uint32_t daemon, bool is_drained)
                          is_drained ? "drained: gets no new work" : "may work again");
 }
 
-/* A copied folder makes two daemons of one: the later life is heard, the other one is not. A
- * word of an earlier life may come late from elsewhere, not several. */
-static void hear_twin(gy_names *names, uint32_t daemon, const gy_daemon_state *state)
+/* Two daemons with copies of one folder: the name server accepts states of the later life and
+ * ignores the other's. One late state of an earlier life may be a delayed message; several are
+ * not. */
+static void handle_twin(gy_names *names, uint32_t daemon, const gy_daemon_state *state)
 {
     enum { WORDS = 3 };
     static const int64_t again_ns = 60000000000;
@@ -264,7 +266,7 @@ static void hear_twin(gy_names *names, uint32_t daemon, const gy_daemon_state *s
                                        row->address, state->address));
 }
 
-/* Is it news, of the incarnation that lives? */
+/* Is the state new, and from the current incarnation? */
 static bool is_news(gy_names *names, uint32_t daemon, const gy_daemon_state *state)
 {
     daemon_row *row = &names->daemons[daemon];
@@ -277,7 +279,7 @@ static bool is_news(gy_names *names, uint32_t daemon, const gy_daemon_state *sta
         const bool is_later = state->life > row->life ||
                               (state->life == row->life && state->sequence > row->sequence);
         if (!is_later) {
-            hear_twin(names, daemon, state);
+            handle_twin(names, daemon, state);
         }
         return is_later;
     }
@@ -295,7 +297,7 @@ gy_key gy_names_host_key(const char *host)
                : (gy_key){0};
 }
 
-/* Of several daemons of a host one is found by its name. */
+/* Index the daemon by its host's name; several daemons of a host share it. */
 static void find_by_host(gy_names *names, uint32_t daemon, gy_key before)
 {
     gy_key now = gy_names_host_key(names->daemons[daemon].host);
@@ -344,8 +346,8 @@ static bool take_state(gy_names *names, uint32_t daemon, const gy_daemon_state *
     return true;
 }
 
-/* It ended at a daemon that told it to a name server before this one, or to none. */
-static void hear_gone(gy_names *names, uint32_t daemon, uint32_t job, uint32_t signal)
+/* The manager ended at its daemon, which told an earlier name server or none. */
+static void handle_gone(gy_names *names, uint32_t daemon, uint32_t job, uint32_t signal)
 {
     const char *name = signal > 0 && signal < NSIG ? sigabbrev_np((int)signal) : NULL;
     const char *how = name != NULL ? gy_names_text(names, "was killed by SIG%s", name)
@@ -358,7 +360,7 @@ static void hear_gone(gy_names *names, uint32_t daemon, uint32_t job, uint32_t s
     }
 }
 
-static void hear_managers(gy_names *names, uint32_t daemon, const gy_daemon_state *state)
+static void handle_managers(gy_names *names, uint32_t daemon, const gy_daemon_state *state)
 {
     for (size_t i = 0; i < state->manager_count; i++) {
         const gy_hosted *said = &state->managers[i];
@@ -370,13 +372,13 @@ static void hear_managers(gy_names *names, uint32_t daemon, const gy_daemon_stat
                 said->epoch > row->facts.epoch) {
                 gy_names_end(names, GY_MISMATCH, "another name server gave a later epoch");
             }
-            continue; /* its daemon ends it when it hears of the epoch that is */
+            continue; /* its daemon ends it when it learns the current epoch */
         }
         if (said->is_known) {
-            continue; /* it is no news here any more */
+            continue; /* already known */
         }
         if (said->is_gone) {
-            hear_gone(names, daemon, job, said->signal);
+            handle_gone(names, daemon, job, said->signal);
             continue;
         }
         if (row->host != daemon) {
@@ -419,7 +421,7 @@ void gy_names_handle_daemon(gy_names *names, const gy_daemon_state *state)
     }
     if (names->phase == NAMES_SERVING) {
         gy_names_reconcile(names, daemon);
-        hear_managers(names, daemon, state);
+        handle_managers(names, daemon, state);
         gy_names_daemon_changed(names, daemon);
     }
 }

@@ -1,6 +1,4 @@
-/*
- * What a step says: effects, notes in words, the timer, the end.
- */
+/* What a step emits: effects, notes, the timer, the end. */
 #include "control/names/names_priv.h"
 
 #include <stdarg.h>

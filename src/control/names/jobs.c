@@ -1,6 +1,4 @@
-/*
- * Jobs: accepted once it is stored, over once that is stored.
- */
+/* Jobs: accepted once they are stored, ended once that is stored. */
 #include "control/names/lists.h"
 #include "control/names/records.h"
 
@@ -51,7 +49,7 @@ void gy_names_due(gy_names *names, uint32_t job, int64_t at_ns)
     gy_names_no_memory(names, gy_control_heap_put(&names->watched, job));
 }
 
-/* Known already: the same job, or another under its key. */
+/* A job with this key exists: the same one, or another one. */
 static void submit_again(gy_names *names, uint32_t job, const gy_names_event *event)
 {
     const job_row *row = &names->jobs[job];
@@ -96,8 +94,8 @@ void gy_names_submit(gy_names *names, const gy_names_event *event)
     job_row *row = &names->jobs[job];
     row->state = JOB_NEW;
     row->facts = facts;
-    /* The first manager's epoch stands with the job, if there is a daemon for it. Else it waits
-     * with epoch 0, by which the table tells that none has begun. */
+    /* If there is a daemon for the first manager, its epoch is stored with the job. Else the
+     * job waits with epoch 0, which records that no manager has started. */
     facts.epoch = facts.attempts = gy_names_may_start(names, job);
     facts.is_ahead = facts.epoch > 0;
     row->next = facts;
@@ -137,7 +135,7 @@ void gy_names_killed(gy_names *names, uint32_t job)
                                  : "killed by its user");
 }
 
-static void say_over(gy_names *names, gy_key key, uint32_t epoch, gy_status status)
+static void report_over(gy_names *names, gy_key key, uint32_t epoch, gy_status status)
 {
     uint32_t job = gy_index_find(&names->by_job, key);
     gy_names_effect *over = gy_names_emit(names, GY_NAMES_OVER);
@@ -159,14 +157,14 @@ void gy_names_finish(gy_names *names, uint32_t job, gy_status status, const char
     if (row->facts.epoch == 1 && !row->is_used && !row->next.is_ahead) {
         row->next.epoch = 0; /* its first manager was never ordered */
     }
-    if (!names_is_gone(&row->next)) { /* else it stays the one of its own end */
+    if (!names_is_gone(&row->next)) { /* else the epoch stays that of its end */
         snprintf(row->next.reason, sizeof(row->next.reason), "%s",
                  reason != NULL ? reason : "");
     }
     gy_names_store_job(names, job, PENDING_END);
 }
 
-/* That host lacks what the job's program needs: is there another one for its manager? */
+/* That host lacks what the job's program needs. Is there another one for its manager? */
 static bool goes_elsewhere(gy_names *names, uint32_t job, const gy_names_event *event)
 {
     const job_row *row = &names->jobs[job];
@@ -182,7 +180,7 @@ static bool goes_elsewhere(gy_names *names, uint32_t job, const gy_names_event *
         gy_names_avoid(names, job, row->host);
         gy_names_manager_lost(names, job,
                               event->reason != NULL ? event->reason : "cannot be loaded");
-        say_over(names, event->key, event->epoch, GY_STATE);
+        report_over(names, event->key, event->epoch, GY_STATE);
     }
     return is_elsewhere;
 }
@@ -192,11 +190,11 @@ void gy_names_job_end(gy_names *names, const gy_names_event *event)
     uint32_t job = gy_index_find(&names->by_job, event->key);
     job_row *row = job == GY_NONE ? NULL : &names->jobs[job];
     if (row == NULL) {
-        say_over(names, event->key, event->epoch, GY_NOTFOUND);
+        report_over(names, event->key, event->epoch, GY_NOTFOUND);
     } else if (row->state == JOB_ENDED) {
-        say_over(names, event->key, event->epoch, GY_OK);
+        report_over(names, event->key, event->epoch, GY_OK);
     } else if (row->state == JOB_NEW || !gy_names_take_epoch(names, job, event->epoch)) {
-        say_over(names, event->key, event->epoch, GY_STATE);
+        report_over(names, event->key, event->epoch, GY_STATE);
     } else if (row->pending == PENDING_NONE && !goes_elsewhere(names, job, event)) {
         const bool is_done = event->status == (row->facts.is_forgotten ? GY_CANCELLED : GY_OK);
         if (row->facts.is_killed && !is_done) {
@@ -204,15 +202,15 @@ void gy_names_job_end(gy_names *names, const gy_names_event *event)
         } else {
             gy_names_finish(names, job, event->status, event->reason);
         }
-    } /* else it asks again */
+    } /* else the manager asks again */
 }
 
-/* The oldest that ended goes when there are too many. */
+/* Forget the job that ended first when there are too many. */
 static void forget_oldest(gy_names *names)
 {
     uint32_t oldest = names->ended.first;
     while (oldest != GY_NONE && names->jobs[oldest].pending != PENDING_NONE) {
-        oldest = names->jobs[oldest].in_ended.next; /* that one is about to go on */
+        oldest = names->jobs[oldest].in_ended.next; /* that job is about to be resumed */
     }
     if (names->ended_jobs > names->options.ended_max && oldest != GY_NONE) {
         gy_names_forget_job(names, oldest);
@@ -225,7 +223,7 @@ static void forget_oldest(gy_names *names)
 void gy_names_ended(gy_names *names, uint32_t job)
 {
     job_row *row = &names->jobs[job];
-    say_over(names, row->key, row->facts.epoch, GY_OK);
+    report_over(names, row->key, row->facts.epoch, GY_OK);
     gy_names_effect *ended = gy_names_emit(names, GY_NAMES_ENDED);
     ended->key = row->key;
     ended->status = row->facts.status;
@@ -233,7 +231,7 @@ void gy_names_ended(gy_names *names, uint32_t job)
                                                : gy_names_text(names, "%s", row->facts.reason);
     gy_names_end_leases(names, job, true);
     if (names_is_gone(&row->facts)) {
-        gy_names_keep_nothing(names, job);
+        gy_names_delete_retained(names, job);
     }
     row = &names->jobs[job];
     row->state = JOB_ENDED;

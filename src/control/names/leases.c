@@ -1,17 +1,16 @@
-/*
- * Leases: offered to a daemon, confirmed by its state, told to the manager, preempted, ended.
- */
+/* Leases: offered to a daemon, confirmed by its state, allocated to the manager, preempted,
+ * ended. */
 #include "control/names/lists.h"
 
 static const int64_t resend_ns = 200000000;
-enum { LOST_MAX = 64 }; /* daemons that a manager is told of as gone */
+enum { LOST_MAX = 64 }; /* lost daemons that a manager is told of, at most */
 
 static bool counts(lease_state state)
 {
     return state >= LEASE_OFFERED && state <= LEASE_ASKED;
 }
 
-/* Slots of its job and its daemon follow from its state. */
+/* Change the lease's state, and with it the slot counts of its job and daemon. */
 static void set_state(gy_names *names, uint32_t lease, lease_state state)
 {
     lease_row *row = &names->leases[lease];
@@ -55,7 +54,7 @@ static uint32_t lease_new(gy_names *names, uint64_t id, uint32_t daemon, uint32_
     if (job != GY_NONE) {
         names->leases[lease].epoch = names->jobs[job].facts.epoch;
         job_leases_push(&names->jobs[job].leases, names->leases,
-                        lease); /* before all changes */
+                        lease); /* lists before all changes */
     }
     return lease;
 }
@@ -71,7 +70,7 @@ static void lease_free(gy_names *names, uint32_t lease)
     names->free_lease = lease;
 }
 
-/* The manager is told; changes of one step have one version. */
+/* Record a change for the manager; all changes of one step share a version. */
 static void changed(gy_names *names, uint32_t lease)
 {
     lease_row *row = &names->leases[lease];
@@ -96,14 +95,14 @@ static void send_offer(gy_names *names, uint32_t lease)
     order->epoch = row->epoch;
     order->gang = row->gang;
     order->length_ns = names->options.lease_ns;
-    row->told_ns = names->now_ns;
+    row->reported_ns = names->now_ns;
 }
 
 static void send_end(gy_names *names, uint32_t lease)
 {
     lease_row *row = &names->leases[lease];
     gy_names_order(names, row->daemon, GY_ORDER_END_LEASE, row->order)->lease = row->id;
-    row->told_ns = names->now_ns;
+    row->reported_ns = names->now_ns;
 }
 
 void gy_names_offer(gy_names *names, uint32_t job, uint32_t daemon, gy_names_lot lot)
@@ -138,7 +137,7 @@ gang_row *gy_names_gang(gy_names *names, uint32_t job, uint32_t number)
     return NULL;
 }
 
-void gy_names_gang_look(gy_names *names, uint32_t job, gang_row *gang)
+void gy_names_gang_check(gy_names *names, uint32_t job, gang_row *gang)
 {
     uint32_t number = gang->request.number, confirmed = 0;
     job_row *row = &names->jobs[job];
@@ -160,7 +159,7 @@ void gy_names_gang_look(gy_names *names, uint32_t job, gang_row *gang)
         if (allocated < gang->request.width) {
             gy_names_take_part(names, i);
             allocated++;
-        } else { /* two name servers have served it */
+        } else { /* two name servers have served the daemon */
             gy_names_lease_end(names, i);
         }
     }
@@ -202,14 +201,15 @@ static void confirmed(gy_names *names, uint32_t lease)
     set_state(names, lease, row->gang != 0 ? LEASE_PART : LEASE_HELD);
     if (row->gang == 0) {
         changed(names, lease);
-    } else if (gang != NULL && gang->state == GANG_ALLOCATED) { /* with others */
+        /* Together with other preempted leases. */
+    } else if (gang != NULL && gang->state == GANG_ALLOCATED) {
         gy_names_lease_end(names, lease);
     } else if (gang != NULL) {
-        gy_names_gang_look(names, row->job, gang);
+        gy_names_gang_check(names, row->job, gang);
     }
 }
 
-/* What another life of this name server, or another one, has lent. */
+/* Adopt a lease made by an earlier life of this name server, or by another one. */
 static uint32_t adopt(gy_names *names, uint32_t daemon, const gy_leased *said)
 {
     uint32_t job = gy_index_find(&names->by_job, said->job);
@@ -230,7 +230,8 @@ static uint32_t adopt(gy_names *names, uint32_t daemon, const gy_leased *said)
     row->gang = said->gang;
     row->is_confirmed = true;
     row->held_ns = names->now_ns;
-    if (job == GY_NONE) { /* maybe this name server is an old one: the daemon ends it itself */
+    if (job == GY_NONE) { /* this name server may be outdated: the daemon ends the lease itself
+                             if so */
         row->state = LEASE_HELD;
         return lease;
     }
@@ -238,7 +239,8 @@ static uint32_t adopt(gy_names *names, uint32_t daemon, const gy_leased *said)
         gy_names_lease_end(names, lease);
         return lease;
     }
-    /* A gang's parts are not told before the manager said whether it waits for that gang. */
+    /* A lease of a gang is not allocated before the manager has said whether it waits for that
+     * gang. */
     set_state(names, lease, said->gang != 0 ? LEASE_PART : LEASE_HELD);
     if (said->gang == 0) {
         changed(names, lease);
@@ -249,7 +251,7 @@ static uint32_t adopt(gy_names *names, uint32_t daemon, const gy_leased *said)
         } else if (gang->state == GANG_ALLOCATED) {
             gy_names_lease_end(names, lease);
         } else {
-            gy_names_gang_look(names, job, gang);
+            gy_names_gang_check(names, job, gang);
         }
     }
     return lease;
@@ -264,11 +266,11 @@ void gy_names_confirm(gy_names *names, uint32_t daemon, const gy_leased *said)
             return;
         }
     } else if (names->leases[lease].daemon != daemon) {
-        return; /* a lease has one daemon: this one is not in order */
+        return; /* a lease belongs to one daemon: this one misbehaves */
     }
     names->leases[lease].round = names->daemons[daemon].round;
     if (said->is_ending && names->leases[lease].state != LEASE_ENDING) {
-        gy_names_lease_end(names, lease); /* its manager is lost, or fell silent */
+        gy_names_lease_end(names, lease); /* its manager is lost or silent */
     }
     confirmed(names, lease);
 }
@@ -281,11 +283,11 @@ void gy_names_reconcile(gy_names *names, uint32_t daemon)
         next = lease->at_daemon.next;
         bool is_there = lease->round == row->round;
         bool has_seen = row->term == names->term && row->order >= lease->order;
-        bool is_late = names->now_ns - lease->told_ns >= resend_ns;
+        bool is_late = names->now_ns - lease->reported_ns >= resend_ns;
         if (!is_there && (lease->is_confirmed ||
                           (row->term == names->term && row->order >= lease->offered))) {
             gy_names_lease_gone(names, i);
-            next = row->leases.first; /* a broken gang ends others of this list */
+            next = row->leases.first; /* breaking a gang ends others in this list */
         } else if (lease->state == LEASE_OFFERED && lease->lot > 0 && is_late && !has_seen &&
                    !GY_PLANTED_HERE(OFFER_FORGOTTEN)) {
             send_offer(names, i);
@@ -296,7 +298,7 @@ void gy_names_reconcile(gy_names *names, uint32_t daemon)
     }
 }
 
-/* The manager must learn that it has it no more; a tombstone stays until it has. */
+/* The manager must learn that it lost the lease; a tombstone stays until it has. */
 static void take_from_manager(gy_names *names, uint32_t lease)
 {
     lease_row *row = &names->leases[lease];
@@ -357,7 +359,7 @@ void gy_names_end_leases(gy_names *names, uint32_t job, bool is_all)
         if (!is_all && row->epoch == names->jobs[job].facts.epoch) {
             continue;
         }
-        row->version = 0; /* whom it was told is not there any more */
+        row->version = 0; /* the manager that was told no longer exists */
         job_leases_remove(&names->jobs[job].leases, names->leases, i);
         job_leases_push(&names->jobs[job].leases, names->leases, i);
         if (row->state == LEASE_GONE) {
@@ -365,7 +367,7 @@ void gy_names_end_leases(gy_names *names, uint32_t job, bool is_all)
         } else {
             gy_names_lease_end(names, i);
         }
-        if (is_all && names->leases[i].state == LEASE_ENDING) { /* the job's row may go */
+        if (is_all && names->leases[i].state == LEASE_ENDING) { /* the job's row may be freed */
             job_leases_remove(&names->jobs[job].leases, names->leases, i);
             names->leases[i].job = GY_NONE;
         }
@@ -377,7 +379,7 @@ void gy_names_end_leases(gy_names *names, uint32_t job, bool is_all)
 void gy_names_seen(gy_names *names, uint32_t job, uint64_t version)
 {
     job_row *row = &names->jobs[job];
-    if (version == 0) { /* the driver of the program's next job knows nothing yet */
+    if (version == 0) { /* the driver of the program's next job has received nothing yet */
         row->seen = 0;
         return;
     }
@@ -433,9 +435,9 @@ static gy_allocation lost_one(uint64_t daemon, uint64_t incarnation)
                            .host = ""};
 }
 
-/* Daemons that are gone, as lease 0 of each: a manager that has heard nothing yet may be about
- * to wait for them. One that it expects was perhaps lost before this name server served: it is
- * not known here, after a time in which it would be. */
+/* List lost daemons, each as lease 0: a new manager may be about to wait for them. A daemon
+ * that a manager expects may have been lost before this name server started: it counts as lost
+ * if it has not reported after long enough. */
 static size_t add_lost(const gy_names *names, uint32_t job, gy_allocation *all)
 {
     const job_row *row = &names->jobs[job];
@@ -457,7 +459,7 @@ static size_t add_lost(const gy_names *names, uint32_t job, gy_allocation *all)
     return count;
 }
 
-/* All that changed since the version that it has seen. */
+/* Send all changes since the version that the manager has seen. */
 static void tell(gy_names *names, uint32_t job)
 {
     job_row *row = &names->jobs[job];
@@ -490,7 +492,7 @@ static void tell(gy_names *names, uint32_t job)
     row->seen = GY_PLANTED_HERE(ALLOCATION_ONCE) ? row->version : row->seen;
 }
 
-void gy_names_tell_allocations(gy_names *names)
+void gy_names_send_allocations(gy_names *names)
 {
     for (size_t i = 0; i < names->touched_count; i++) {
         uint32_t job = names->touched[i];
@@ -502,8 +504,8 @@ void gy_names_tell_allocations(gy_names *names)
     names->touched_count = 0;
 }
 
-/* One that avoids a daemon may be wrong; two jobs are believed. */
-static void hear_bad(gy_names *names, uint32_t job, uint32_t daemon, const char *reason)
+/* A manager reports a bad daemon. One job may be wrong; the name server believes two. */
+static void handle_bad(gy_names *names, uint32_t job, uint32_t daemon, const char *reason)
 {
     daemon_row *row = &names->daemons[daemon];
     job_row *of = &names->jobs[job];
@@ -532,12 +534,12 @@ void gy_names_release(gy_names *names, const gy_names_event *event)
         return;
     }
     if (event->is_bad) {
-        hear_bad(names, job, names->leases[lease].daemon, event->reason);
+        handle_bad(names, job, names->leases[lease].daemon, event->reason);
     }
     gy_names_lease_end(names, lease);
 }
 
-void gy_names_look_at_asked(gy_names *names)
+void gy_names_check_preempted(gy_names *names)
 {
     while (names->asked.first != GY_NONE &&
            names->now_ns - names->leases[names->asked.first].asked_ns >=

@@ -1,13 +1,13 @@
 /**
- * Lists of rows of one kind, joined by the `links` that a row has for each list it may be in:
- * functions made for a row type and its member.
+ * Doubly linked lists of rows, joined by the `links` that a row has for each list: a macro
+ * defines the functions for a row type and its member.
  */
 #ifndef GY_CONTROL_NAMES_LISTS_H
 #define GY_CONTROL_NAMES_LISTS_H
 
 #include "control/names/names_priv.h"
 
-/* NAME_add (last), NAME_push (first) and NAME_remove. */
+/* Defines NAME_add (last), NAME_push (first) and NAME_remove. */
 #define GY_LIST_OF(NAME, ROW, MEMBER)                                                          \
     static inline void NAME##_add(list *all, ROW *rows, uint32_t item)                         \
     {                                                                                          \

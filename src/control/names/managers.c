@@ -1,8 +1,6 @@
-/*
- * Managers: started at a daemon, heard, lost, started again elsewhere under the next epoch. An
- * epoch is stored before the order that uses it, as the job's or as the one ahead, and is used
- * in one order only.
- */
+/* Managers: started at a daemon, reporting, lost, started again elsewhere under the next epoch.
+ * An epoch is stored before an order uses it, as the job's or as its spare one, and only one
+ * order uses it. */
 #include "control/names/lists.h"
 
 #include <stdio.h>
@@ -10,15 +8,15 @@
 
 static const int64_t resend_ns = 200000000;
 
-/* A thousand jobs may wait for the first daemon: it cannot start a thousand programs at once.
- */
+/* Bound the managers per daemon: a thousand jobs may wait for the first daemon, which cannot
+ * start a thousand programs at once. */
 static bool has_managers_enough(const gy_names *names, uint32_t daemon)
 {
     const daemon_row *row = &names->daemons[daemon];
     return GY_MAX(row->managers, row->hosted) >= names->options.manager_max;
 }
 
-/* The daemon with the fewest managers, another than the last one if there is one. */
+/* The daemon with the fewest managers, not the last one if there is another. */
 static uint32_t choose(const gy_names *names, uint32_t job)
 {
     uint32_t best = GY_NONE;
@@ -42,8 +40,8 @@ bool gy_names_may_start(const gy_names *names, uint32_t job)
     return choose(names, job) != GY_NONE;
 }
 
-/* What a user can change: which daemons there are, and why not one of them may. */
-static void say_why_none(gy_names *names, uint32_t job)
+/* Note why no daemon may run the manager, for a user who can change that. */
+static void report_why_none(gy_names *names, uint32_t job)
 {
     static const char *const words[MISFIT_COUNT] = {
         [MISFIT_NONE] = "with managers enough",
@@ -88,13 +86,13 @@ static void send_start(gy_names *names, uint32_t job)
     order->is_resumed = row->facts.is_resumed;
     order->is_forgotten = row->facts.is_forgotten;
     (void)gy_names_never(names, job, &order->slots_max);
-    row->told_ns = names->now_ns;
+    row->reported_ns = names->now_ns;
 }
 
 static void await_daemon(gy_names *names, uint32_t job)
 {
     names->jobs[job].state = JOB_WAITING;
-    say_why_none(names, job);
+    report_why_none(names, job);
     gy_names_due(names, job, names->now_ns + names->options.dead_ns / 4);
 }
 
@@ -117,7 +115,7 @@ void gy_names_start_manager(gy_names *names, uint32_t job)
     gy_names_due(names, job, names->now_ns + names->options.start_ns);
 }
 
-/* Under the epoch that `facts` have. */
+/* Order a manager with the epoch in `facts`. */
 static void replace_manager(gy_names *names, uint32_t job)
 {
     names->jobs[job].is_used = false;
@@ -125,7 +123,7 @@ static void replace_manager(gy_names *names, uint32_t job)
     gy_names_start_manager(names, job);
 }
 
-/* The next epoch, which must stand before anybody has it. */
+/* Store the next epoch before any manager has it. */
 static void raise_epoch(gy_names *names, uint32_t job)
 {
     job_row *row = &names->jobs[job];
@@ -142,10 +140,10 @@ static void raise_epoch(gy_names *names, uint32_t job)
         return;
     }
     if (row->facts.epoch == 0 && choose(names, job) == GY_NONE) {
-        await_daemon(names, job); /* the table goes on saying that none has begun */
+        await_daemon(names, job); /* the table still says that no manager has started */
         return;
     }
-    if (gy_names_go_ahead(names, job)) {
+    if (gy_names_use_spare_epoch(names, job)) {
         replace_manager(names, job);
         gy_names_store_job(names, job, PENDING_AHEAD);
         return;
@@ -182,7 +180,7 @@ void gy_names_forget_manager(gy_names *names, uint32_t job)
 void gy_names_manager_lost(gy_names *names, uint32_t job, const char *reason)
 {
     job_row *row = &names->jobs[job];
-    if (row->pending != PENDING_NONE) { /* look again when that is done */
+    if (row->pending != PENDING_NONE) { /* checked again when that store ends */
         gy_names_due(names, job, names->now_ns + names->options.dead_ns / 4);
         return;
     }
@@ -216,12 +214,12 @@ void gy_names_manager_unlisted(gy_names *names, uint32_t job)
     bool has_seen = host->term == names->term && host->order >= row->order;
     if (row->was_listed || (row->state == JOB_ORDERED && row->order != 0 && has_seen)) {
         gy_names_manager_lost(names, job, "has ended");
-    } else if (row->state == JOB_ORDERED && names->now_ns - row->told_ns >= resend_ns) {
+    } else if (row->state == JOB_ORDERED && names->now_ns - row->reported_ns >= resend_ns) {
         send_start(names, job);
     }
 }
 
-void gy_names_look_at_jobs(gy_names *names)
+void gy_names_check_jobs(gy_names *names)
 {
     while (names->watched.count > 0) {
         uint32_t job = names->watched.items[0];
@@ -249,7 +247,7 @@ void gy_names_look_at_jobs(gy_names *names)
 
 /* ---- What it says ---- */
 
-/* The gangs that it waits for: known ones keep their state. */
+/* Take over the gangs it requests; known ones keep their state. */
 static void take_gangs(gy_names *names, uint32_t job, const gy_manager_requests *requests)
 {
     job_row *row = &names->jobs[job];
@@ -267,12 +265,13 @@ static void take_gangs(gy_names *names, uint32_t job, const gy_manager_requests 
                 is_new = false;
             }
         }
-        if (is_new && row->is_parked) { /* for another request */
+        if (is_new && row->is_parked) { /* belongs to a request that has ended */
             row->is_parked = false;
             gy_names_no_memory(names, gy_control_heap_put(&names->hungry, job));
         }
     }
-    for (uint32_t k = 0; k < old_count; k++) { /* it does not want it any more, or has it */
+    /* The manager no longer wants the gang, or has it. */
+    for (uint32_t k = 0; k < old_count; k++) {
         if (gy_names_gang(names, job, old[k].request.number) == NULL &&
             old[k].state == GANG_OFFERED) {
             gy_names_gang_break(names, job, old[k].request.number);
@@ -280,8 +279,8 @@ static void take_gangs(gy_names *names, uint32_t job, const gy_manager_requests 
     }
 }
 
-/* Parts of gangs that an earlier life of the name server lent: whole ones are allocated, those
- * of gangs that the manager does not wait for are its own already, halves end. */
+/* Decide the gang leases of an earlier life of the name server. Whole gangs are allocated;
+ * those of gangs that the manager does not request it has already; incomplete ones end. */
 static void take_parts(gy_names *names, uint32_t job)
 {
     job_row *row = &names->jobs[job];
@@ -296,16 +295,17 @@ static void take_parts(gy_names *names, uint32_t job)
         if (gang == NULL) {
             gy_names_take_part(names, i);
         } else {
-            gy_names_gang_look(names, job, gang);
+            gy_names_gang_check(names, job, gang);
         }
         if (gang != NULL && gang->state == GANG_WAITS) {
             gy_names_gang_break(names, job, gang->request.number);
         }
-        next = row->leases.first; /* changes go to the end */
+        next = row->leases.first; /* changed leases move to the end of the list */
     }
 }
 
-/* Where it would like to run. Another place than before may be free: it is looked at again. */
+/* Take over its preferred hosts. There may be free slots on a new one, so the job is considered
+ * again. */
 static void take_hosts(gy_names *names, uint32_t job, const gy_manager_requests *requests)
 {
     job_row *row = &names->jobs[job];
@@ -324,7 +324,7 @@ static void take_hosts(gy_names *names, uint32_t job, const gy_manager_requests 
         row->is_parked = false;
         gy_names_no_memory(names, gy_control_heap_put(&names->hungry, job));
     }
-    if (row->is_limited) { /* it is told which of them are not there, each time */
+    if (row->is_limited) { /* each time it is told which of them are missing */
         gy_names_touch(names, job);
     }
 }
@@ -371,7 +371,7 @@ void gy_names_handle_manager(gy_names *names, const gy_manager_requests *request
         return;
     }
     if (row->state == JOB_WAITING) {
-        return; /* given up: the next epoch is being stored */
+        return; /* it was replaced: the next epoch is being stored */
     }
     if (row->state == JOB_ORDERED) {
         row->state = JOB_UP;
@@ -384,10 +384,11 @@ void gy_names_handle_manager(gy_names *names, const gy_manager_requests *request
         gy_names_note_job(names, job, "its manager sent an address that is too long");
     }
     int64_t due_ns = names->now_ns + names->options.dead_ns;
-    if (row->facts.is_killed && row->last_ns == 0) { /* an earlier name server was asked */
+    /* An earlier name server received the kill. */
+    if (row->facts.is_killed && row->last_ns == 0) {
         row->last_ns = names->now_ns + names->options.grace_ns;
     }
-    /* A killed one may end in order, and not go on. */
+    /* A killed manager may end in order, but not go on for ever. */
     gy_names_due(names, job, row->facts.is_killed ? GY_MIN(due_ns, row->last_ns) : due_ns);
     if (requests->sequence > row->sequence) {
         take_requests(names, job, requests);

@@ -1,6 +1,4 @@
-/*
- * The machine: events to those who handle them, then what follows from all of them.
- */
+/* The step: dispatch an event to its handler, then do what any event may make possible. */
 #include "control/names/names_priv.h"
 
 #ifdef GYRE_PLANTED
@@ -17,7 +15,8 @@ static bool is_freer(const void *arg, uint32_t a, uint32_t b)
     return of_a != of_b ? of_a > of_b : a < b;
 }
 
-/* (held + 1) / weight: what it would have then; of equals who waits longer. */
+/* Compares (held + 1) / weight, the share each would have then; of equals the one that waits
+ * longer goes first. */
 static bool is_hungrier(const void *arg, uint32_t a, uint32_t b)
 {
     const gy_names *names = arg;
@@ -108,8 +107,8 @@ void gy_names_free(gy_names *names)
     gy_free(names);
 }
 
-/* The term stands: from now on orders may be given. Managers that the table knows of, or their
- * daemons, are given time to find this name server and to say that they live. */
+/* The term is stored: from now on this name server gives orders. Managers in the table, and
+ * their daemons, have time to find it and report before they are replaced. */
 static void serve(gy_names *names)
 {
     const int64_t heard_ns = GY_MIN(names->options.start_ns, names->options.dead_ns * 3 / 2);
@@ -179,12 +178,12 @@ static void handle(gy_names *names, const gy_names_event *event)
     }
 }
 
-/* What follows, whatever the event was. */
+/* Do what any event may make possible. */
 static void settle(gy_names *names)
 {
-    gy_names_look_at_daemons(names);
-    gy_names_look_at_jobs(names);
-    gy_names_look_at_asked(names);
+    gy_names_check_daemons(names);
+    gy_names_check_jobs(names);
+    gy_names_check_preempted(names);
     gy_names_lend(names);
     bool has_hungry = names->hungry.count > 0 || names->parked_count > 0;
     if (has_hungry && names->now_ns >= names->tick_ns) {
@@ -195,7 +194,7 @@ static void settle(gy_names *names)
         }
         names->tick_ns = names->now_ns + tick_ns;
     }
-    gy_names_tell_allocations(names);
+    gy_names_send_allocations(names);
     int64_t next_ns = has_hungry ? names->tick_ns : INT64_MAX;
     if (names->beating.count > 0) {
         const daemon_row *first = &names->daemons[names->beating.items[0]];
@@ -246,7 +245,7 @@ gy_status gy_names_step(gy_names *names, const gy_names_event *event, gy_names_e
     return names->status;
 }
 
-bool gy_names_look_daemon(const gy_names *names, uint32_t index, gy_names_daemon *daemon)
+bool gy_names_daemon_at(const gy_names *names, uint32_t index, gy_names_daemon *daemon)
 {
     if (index >= names->daemon_count) {
         return false;
@@ -278,7 +277,7 @@ static uint32_t count_wanted(const job_row *row)
     return wanted;
 }
 
-bool gy_names_look_job(const gy_names *names, uint32_t index, gy_names_job *job)
+bool gy_names_job_at(const gy_names *names, uint32_t index, gy_names_job *job)
 {
     if (index >= names->job_count) {
         return false;
@@ -308,6 +307,6 @@ bool gy_names_look_job(const gy_names *names, uint32_t index, gy_names_job *job)
 bool gy_names_find_job(const gy_names *names, gy_key key, gy_names_job *job)
 {
     uint32_t index = gy_index_find(&names->by_job, key);
-    return index != GY_NONE && gy_names_look_job(names, index, job) &&
+    return index != GY_NONE && gy_names_job_at(names, index, job) &&
            gy_key_is_same(job->key, key);
 }

@@ -1,7 +1,5 @@
-/*
- * Goal: the name server's rules one by one: what is stored before it is told, epochs, grace,
- * drained and avoided daemons, a table that fails, memory that fails.
- */
+/* Goal: the name server's rules one by one: it stores before it tells, epochs, grace periods,
+ * drained and avoided daemons, a failing table, failing memory. */
 #include "control/names/names_test.h"
 #include "control/names/records.h"
 
@@ -54,18 +52,19 @@ GY_TEST(each_manager_has_an_epoch_of_its_own)
     assert_int_equal(second->kind, GY_ORDER_MANAGER);
     assert_int_equal(second->epoch, 2);
     assert_true(second->daemon != first);
-    manager_says(&at, 1, 1, 2, no_gang); /* it lives after all */
+    manager_says(&at, 1, 1, 2, no_gang); /* it is alive after all */
     assert_int_equal(said(&at, GY_NAMES_OVER)->status, GY_STATE);
-    restart(&at); /* who is there is not known yet: nobody is replaced at once */
+    restart(&at); /* what exists is not known yet, so no manager is replaced at once */
     assert_int_equal(count_orders(&at, GY_ORDER_MANAGER), 2);
     manager_says(&at, 1, 2, 1, no_gang);
     assert_null(said(&at, GY_NAMES_OVER));
-    manager_says(&at, 1, 4, 1, no_gang); /* only another name server gave that */
+    /* Only another name server can have given out this epoch. */
+    manager_says(&at, 1, 4, 1, no_gang);
     assert_int_equal(said(&at, GY_NAMES_END)->status, GY_MISMATCH);
     finish(&at);
 }
 
-/* The one that is replaced is daemon `first`'s; `other` has the next. */
+/* The manager to be replaced is at daemon `first`; `other` has the next. */
 static void begin_job(bench *at, uint64_t *first, uint64_t *other)
 {
     start(at);
@@ -78,8 +77,8 @@ static void begin_job(bench *at, uint64_t *first, uint64_t *other)
     manager_says(at, 1, 1, 0, no_gang);
 }
 
-/* The graph is cut by it, wherever the manager itself is: of the largest host with the job's
- * label, and no more than the job may have. */
+/* The program partitions its graph by the number of slots on one host: that of the largest host
+ * with the job's label, wherever the manager runs, but no more than the job may have. */
 GY_TEST(a_manager_is_told_what_one_host_lends)
 {
     bench at = started();
@@ -109,12 +108,12 @@ GY_TEST(a_table_that_is_slow_holds_up_no_manager)
     assert_int_equal(at.orders[at.order_count - 1].epoch, 2);
     const uint64_t second = at.orders[at.order_count - 1].daemon;
     pass(&at, 200 * ms);
-    daemon_says(&at, second, 4, 0); /* the next one waits: none is ahead any more */
+    daemon_says(&at, second, 4, 0); /* the next one waits for a store: no spare epoch is left */
     assert_int_equal(count_orders(&at, GY_ORDER_MANAGER), 2);
     finish(&at);
 }
 
-/* What its user sees of a program that crashes each time. */
+/* What a user sees of a program that crashes each time. */
 GY_TEST(a_job_says_how_its_managers_ended)
 {
     bench at = {.now_ns = ms, .are_gone = true, .signal = SIGSEGV};
@@ -130,8 +129,8 @@ GY_TEST(a_job_says_how_its_managers_ended)
     finish(&at);
 }
 
-/* Whoever comes next: the manager of the epoch ahead is the job's, one of the epoch before it
- * is over; a lease and a daemon's word tell it as well. */
+/* A new name server accepts the manager of the spare epoch as the job's, and treats the epoch
+ * before as ended; a lease or a daemon's state may also reveal it. */
 GY_TEST(a_new_name_server_knows_the_epoch_ahead)
 {
     for (int way = 0; way < 2; way++) {
@@ -145,7 +144,7 @@ GY_TEST(a_new_name_server_knows_the_epoch_ahead)
         at.is_held_back = at.are_gone = false;
         restart(&at);
         if (way == 0) {
-            manager_says(&at, 1, 1, 0, no_gang); /* of long ago */
+            manager_says(&at, 1, 1, 0, no_gang); /* a message from long ago */
             assert_null(said(&at, GY_NAMES_OVER));
         }
         manager_says(&at, 1, 2, 0, no_gang);
@@ -155,7 +154,7 @@ GY_TEST(a_new_name_server_knows_the_epoch_ahead)
         assert_true(look(&at).is_up);
         manager_says(&at, 1, 1, 0, no_gang);
         assert_int_equal(said(&at, GY_NAMES_OVER)->epoch, 1);
-        for (int i = 0; i < 7; i++) { /* it falls silent: the next one is new to all */
+        for (int i = 0; i < 7; i++) { /* it falls silent: the next epoch is new to everyone */
             pass(&at, 500 * ms);
             daemon_says(&at, other, 4, 0);
         }
@@ -186,19 +185,20 @@ GY_TEST(the_next_job_of_a_program_is_told_all)
     submit(&at, 1, 0, "");
     daemon_says(&at, 1, 4, 0);
     (void)told_anew(&at, 0);
-    daemon_says(&at, 1, 4, 0); /* it has lent them */
+    daemon_says(&at, 1, 4, 0); /* the daemon has leased them */
     const gy_names_effect *allocations = said(&at, GY_NAMES_ALLOCATIONS);
     assert_non_null(allocations);
     const uint64_t version = allocations->version;
     assert_int_equal(allocations->allocation_count, 2);
     assert_int_equal(told_anew(&at, version), 0);
-    assert_int_equal(told_anew(&at, 0), 2); /* of the next job, who has seen nothing */
+    /* From the driver of the program's next job, which has received nothing. */
+    assert_int_equal(told_anew(&at, 0), 2);
     assert_int_equal(told_anew(&at, version), 0);
     finish(&at);
 }
 
-/* A manager that was not heard yet is not waited for when its daemon is gone; one that was
- * heard only when the daemon ended in order. */
+/* A manager that never reported is replaced as soon as its daemon is lost; one that did, only
+ * when the daemon ended in order. */
 GY_TEST(a_manager_goes_with_its_daemon)
 {
     for (int way = 0; way < 3; way++) {
@@ -216,7 +216,7 @@ GY_TEST(a_manager_goes_with_its_daemon)
                  (gy_names_event){
                      .kind = GY_NAMES_DAEMON_BYE, .id = first, .incarnation = 1, .life = 1});
         }
-        for (int i = 0; i < 5 && way == 0; i++) { /* dead after 2 s, not heard for 10 */
+        for (int i = 0; i < 5 && way == 0; i++) { /* silent for more than 2 s, but not for 10 */
             pass(&at, 500 * ms);
             daemon_says(&at, 3 - first, 4, 0);
         }
@@ -227,7 +227,7 @@ GY_TEST(a_manager_goes_with_its_daemon)
     }
 }
 
-/* Whoever goes on hears which daemons are gone, with the first slots. */
+/* A resumed manager is told which daemons are lost together with its first slots. */
 GY_TEST(a_new_manager_hears_which_daemons_are_lost)
 {
     bench at = started();
@@ -258,8 +258,8 @@ GY_TEST(a_new_manager_hears_which_daemons_are_lost)
     finish(&at);
 }
 
-/* A name server that was not there hears of a manager: that it ended; nothing, of nobody; that
- * it is there, and then nothing of itself. */
+/* A new name server learns of a manager: that it ended, or nothing at all, or that it runs but
+ * does not report. */
 GY_TEST(a_new_name_server_hears_who_is_gone)
 {
     static const int64_t replaced_ms[] = {0, 3000, 10000};
@@ -278,13 +278,14 @@ GY_TEST(a_new_name_server_hears_who_is_gone)
             pass(&at, count_orders(&at, GY_ORDER_MANAGER) < 2 ? 250 * ms : 0);
         }
         assert_true(at.now_ns - began_ns >= replaced_ms[way] * ms);
-        assert_int_equal(at.orders[at.order_count - 1].epoch, 3); /* 2 may have been used */
+        /* Epoch 2 may have been used. */
+        assert_int_equal(at.orders[at.order_count - 1].epoch, 3);
         finish(&at);
     }
 }
 
-/* A daemon that refused an order for an older epoch: the table is read again; for whoever knows
- * that epoch, or has it ahead, it says nothing of a manager. */
+/* A daemon refused an order with an older epoch: the name server loads the table again. If it
+ * knows that epoch, or has it as the spare one, the refusal says nothing about a manager. */
 GY_TEST(who_is_behind_the_times_reads_the_table_again)
 {
     for (uint32_t known = 1; known < 4; known++) {
@@ -301,9 +302,9 @@ GY_TEST(who_is_behind_the_times_reads_the_table_again)
         assert_int_equal(end != NULL, known == 3);
         assert_true(end == NULL ? look(&at).epoch == known : end->status == GY_MISMATCH);
         gy_names_daemon daemon;
-        assert_true(gy_names_look_daemon(at.names, 0, &daemon) && daemon.managers == 0);
+        assert_true(gy_names_daemon_at(at.names, 0, &daemon) && daemon.managers == 0);
         pass(&at, 100 * ms);
-        daemon_says(&at, 1, 4, at.order_count); /* that it said so once is no manager lost */
+        daemon_says(&at, 1, 4, at.order_count); /* one such report is not a lost manager */
         assert_int_equal(count_orders(&at, GY_ORDER_MANAGER), 1);
         finish(&at);
     }
@@ -315,14 +316,14 @@ GY_TEST(a_manager_that_never_speaks_is_given_up)
     submit(&at, 1, 0, "gpu");
     daemon_says(&at, 2, 4, 0);
     pass(&at, 1000 * ms);
-    assert_int_equal(at.order_count, 0); /* it has no such label */
+    assert_int_equal(at.order_count, 0); /* the daemon lacks the label */
     daemon_says(&at, 1, 4, 0);
     gy_status status = GY_OK;
     for (int i = 0; i < 200 && status == GY_OK; i++) {
         pass(&at, 250 * ms);
-        daemon_says(&at, 1, 4, at.order_count); /* the order is never seen */
+        daemon_says(&at, 1, 4, at.order_count); /* the order never arrives */
         gy_names_job job;
-        assert_true(gy_names_look_job(at.names, 0, &job));
+        assert_true(gy_names_job_at(at.names, 0, &job));
         status = job.status;
         at.order_count = GY_MIN(at.order_count, (size_t)(CELLS - 1));
     }
@@ -330,7 +331,7 @@ GY_TEST(a_manager_that_never_speaks_is_given_up)
     finish(&at);
 }
 
-/* Files that take a minute to come are no manager that falls silent; it may be killed. */
+/* A manager that waits a minute for its files is not silent; it may be killed. */
 GY_TEST(a_manager_may_wait_for_its_files)
 {
     bench at = {.now_ns = ms, .is_waiting = true};
@@ -369,7 +370,7 @@ static void end_job(bench *at, gy_status status, uint32_t epoch)
                               .reason = "host lacks libx.so"});
 }
 
-/* A host that cannot load a program is not the program's end while there is another one. */
+/* A host that cannot load the program does not end the job while there is another host. */
 GY_TEST(what_one_host_lacks_another_may_have)
 {
     bench at = {.now_ns = ms};
@@ -384,22 +385,22 @@ GY_TEST(what_one_host_lacks_another_may_have)
     assert_true(over == NULL || over->status == GY_STATE);
     assert_int_equal(count_orders(&at, GY_ORDER_MANAGER), 2);
     assert_true(at.orders[1].daemon != first && at.orders[1].epoch == 2);
-    end_job(&at, GY_UNSUPPORTED, 1); /* again, as long as it is not told */
+    end_job(&at, GY_UNSUPPORTED, 1); /* repeated until it is answered */
     assert_int_equal(said(&at, GY_NAMES_OVER)->status, GY_STATE);
-    manager_says(&at, 1, 2, 8, no_gang); /* nor does it get slots there */
+    manager_says(&at, 1, 2, 8, no_gang); /* nor does the job get slots there */
     daemon_says(&at, at.orders[1].daemon, 4, 0);
     pass(&at, 300 * ms);
     for (size_t i = 0; i < at.order_count; i++) {
         assert_true(at.orders[i].kind != GY_ORDER_LEASE || at.orders[i].daemon != first);
     }
-    end_job(&at, GY_UNSUPPORTED, 2); /* nobody is left */
+    end_job(&at, GY_UNSUPPORTED, 2); /* no host is left */
     assert_true(gy_names_find_job(at.names, (gy_key){5, 1}, &job));
     assert_true(job.is_ended && job.status == GY_UNSUPPORTED);
     assert_string_equal(job.reason, "host lacks libx.so");
     finish(&at);
 }
 
-/* Of how many jobs was a manager ordered? */
+/* The number of jobs for which a manager was ordered. */
 static int jobs_started(const bench *at)
 {
     uint64_t seen = 0; /* bits of their keys */
@@ -409,7 +410,7 @@ static int jobs_started(const bench *at)
     return __builtin_popcountll(seen & ~1ull);
 }
 
-/* A thousand jobs that waited for the first daemon are not all started there at once. */
+/* Not all jobs that wait for the first daemon start there at once. */
 GY_TEST(managers_of_a_daemon_are_bounded)
 {
     bench at = {.now_ns = ms, .manager_max = 2};
@@ -421,10 +422,10 @@ GY_TEST(managers_of_a_daemon_are_bounded)
     assert_true(gy_names_find_job(at.names, (gy_key){5, 1}, &job));
     assert_string_equal(job.reason, "no daemon can run its manager: none is there");
     daemon_says(&at, 1, 4, 0);
-    assert_int_equal(jobs_started(&at), 2); /* at once: they waited for it */
+    assert_int_equal(jobs_started(&at), 2); /* at once, since they were waiting */
     pass(&at, 1000 * ms);
     assert_int_equal(jobs_started(&at), 2);
-    daemon_says(&at, 1, 4, 2); /* it has not heard of them */
+    daemon_says(&at, 1, 4, 2); /* the daemon has not received their orders */
     pass(&at, 600 * ms);
     assert_int_equal(jobs_started(&at), 2);
     int waiting = 0;
@@ -441,11 +442,11 @@ GY_TEST(managers_of_a_daemon_are_bounded)
     tell(&at, (gy_names_event){.kind = GY_NAMES_JOB_END,
                                .key = at.orders[0].job,
                                .epoch = at.orders[0].epoch});
-    at.orders[0] = (gy_control_order){0}; /* its daemon has it no more */
+    at.orders[0] = (gy_control_order){0}; /* its daemon no longer lists it */
     daemon_says(&at, 1, 4, 0);
     daemon_says(&at, 2, 4, 0);
     pass(&at, 1000 * ms);
-    assert_int_equal(jobs_started(&at), 4); /* three and a new one */
+    assert_int_equal(jobs_started(&at), 4); /* the three, and a new one */
     finish(&at);
 }
 
@@ -473,21 +474,21 @@ GY_TEST(drained_and_bad_daemons_get_nothing)
                                    .reason = "three vertices failed"});
         daemon_says(&at, 1, 2, 0);
         gy_names_daemon daemon;
-        assert_true(gy_names_look_daemon(at.names, 0, &daemon));
-        assert_int_equal(daemon.is_drained, key == 2); /* one job may be wrong itself */
+        assert_true(gy_names_daemon_at(at.names, 0, &daemon));
+        assert_int_equal(daemon.is_drained, key == 2); /* a single job may be wrong */
         assert_int_equal(held_by(&at, key), 0);
     }
     restart(&at);
     gy_names_daemon daemon;
-    assert_true(gy_names_look_daemon(at.names, 0, &daemon));
+    assert_true(gy_names_daemon_at(at.names, 0, &daemon));
     assert_true(daemon.is_drained);
     tell(&at, (gy_names_event){.kind = GY_NAMES_DRAIN, .id = 1, .asker = 3});
-    assert_true(gy_names_look_daemon(at.names, 0, &daemon));
+    assert_true(gy_names_daemon_at(at.names, 0, &daemon));
     assert_false(daemon.is_drained);
     finish(&at);
 }
 
-/* The earlier life of two says its state from elsewhere. */
+/* The earlier of two lives sends its state from another address. */
 static const char *twin_says(bench *at)
 {
     const gy_daemon_state twin = {.daemon = 1,
@@ -516,7 +517,7 @@ GY_TEST(two_of_one_identity_are_told_of)
                                    .host = "one",
                                    .labels = ""};
     tell(&at, (gy_names_event){.kind = GY_NAMES_DAEMON, .daemon = &later});
-    /* One word may be late; then it is said, and not each time. */
+    /* One state may be a delayed message; more are logged, but not each time. */
     assert_null(twin_says(&at));
     assert_null(twin_says(&at));
     const char *reason = twin_says(&at);
@@ -530,7 +531,7 @@ GY_TEST(two_of_one_identity_are_told_of)
     at.now_ns += 61000 * ms;
     assert_non_null(twin_says(&at));
     gy_names_daemon daemon;
-    assert_true(gy_names_look_daemon(at.names, 0, &daemon));
+    assert_true(gy_names_daemon_at(at.names, 0, &daemon));
     assert_string_equal(daemon.address, "a");
     finish(&at);
 }
@@ -543,12 +544,13 @@ GY_TEST(whoever_loses_a_store_ends)
         submit(&at, 1, 0, "");
         assert_int_equal(said(&at, GY_NAMES_END)->status, at.store_status);
         assert_null(said(&at, GY_NAMES_ANSWER));
-        tell(&at, (gy_names_event){.kind = GY_NAMES_SUBMIT, .asker = 7}); /* ended: void */
+        /* Ended, so it has no effect. */
+        tell(&at, (gy_names_event){.kind = GY_NAMES_SUBMIT, .asker = 7});
         finish(&at);
     }
 }
 
-/* ---- jobs that go on after their end ---- */
+/* ---- records of the table ---- */
 
 GY_TEST(damaged_records_are_refused)
 {
@@ -571,7 +573,7 @@ GY_TEST(damaged_records_are_refused)
     finish(&at);
 }
 
-/* Of a build whose reasons were shorter. */
+/* From a version with shorter reasons. */
 GY_TEST(a_record_of_the_first_version_is_read)
 {
     bench at = started();

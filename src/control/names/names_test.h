@@ -1,7 +1,5 @@
-/*
- * A name server whose table, clock and effects a test holds; daemons, users and managers that
- * speak to it.
- */
+/* A name server whose table, clock and effects a test controls, with daemons, users and
+ * managers that send messages to it. */
 #ifndef GY_CONTROL_NAMES_NAMES_TEST_H
 #define GY_CONTROL_NAMES_NAMES_TEST_H
 
@@ -26,16 +24,16 @@ typedef struct bench {
         uint8_t data[512];
         size_t size_bytes;
     } table[CELLS];
-    gy_status store_status; /* what the next stores give */
+    gy_status store_status; /* the result of the next stores */
     bool is_held_back;      /* stores are not answered */
     uint64_t sequence;
     gy_control_order orders[CELLS]; /* since the last clear */
     size_t order_count;
-    bool are_gone;   /* the managers that daemons tell of, */
-    uint32_t signal; /* by this one */
-    uint32_t known; /* epoch, of which the daemons know instead of running a manager; 0: none */
+    bool are_gone;   /* daemons report their managers as ended, */
+    uint32_t signal; /* by this signal */
+    uint32_t known;  /* an epoch that the daemons know without running a manager; 0: none */
     uint32_t manager_max;
-    bool is_waiting; /* managers at daemons: for their files */
+    bool is_waiting; /* managers at daemons wait for their files */
 } bench;
 
 static inline void tell(bench *at, gy_names_event event);
@@ -131,7 +129,7 @@ static inline void finish(bench *at)
     assert_int_equal(gy_alloc_live(), 0);
 }
 
-/* Time goes by, in steps of 50 ms, in which nobody speaks. */
+/* Let time pass in steps of 50 ms, without messages. */
 static inline void pass(bench *at, int64_t length_ns)
 {
     for (int64_t end_ns = at->now_ns + length_ns; at->now_ns < end_ns;) {
@@ -140,7 +138,8 @@ static inline void pass(bench *at, int64_t length_ns)
     }
 }
 
-/* A daemon of so many slots that has carried out all orders but the last `missed`. */
+/* The state of a daemon of so many slots that has carried out all orders but the last `missed`.
+ */
 static inline void daemon_says(bench *at, uint64_t id, uint32_t slots, size_t missed)
 {
     gy_leased leases[CELLS];
@@ -209,7 +208,7 @@ static inline void manager_says(bench *at, uint64_t key, uint32_t epoch, uint32_
 static inline uint32_t held_by(const bench *at, uint64_t key)
 {
     gy_names_job job;
-    for (uint32_t i = 0; gy_names_look_job(at->names, i, &job); i++) {
+    for (uint32_t i = 0; gy_names_job_at(at->names, i, &job); i++) {
         if (job.key.low == key && job.key.high == 5) {
             return job.slots_held;
         }

@@ -1,6 +1,6 @@
 /**
- * Records of the name server's table, as they are stored: the term, a job, a drained daemon;
- * records.def has their fields. Their keys keep them apart; each says its kind again.
+ * Records of the name server's table, as they are stored (this machine's byte order): the term,
+ * a job, a drained daemon. Their keys distinguish them; each also contains its kind.
  */
 #ifndef GY_CONTROL_NAMES_RECORDS_H
 #define GY_CONTROL_NAMES_RECORDS_H
@@ -12,11 +12,11 @@
 
 enum {
     NAMES_RECORD_VERSION = 2,
-    NAMES_RECORD_FIRST = 1, /* that is read still: its job has so many bytes of reason less */
+    NAMES_RECORD_FIRST = 1, /* still readable: its job's reason is shorter by so many bytes */
     NAMES_RECORD_FIRST_LESS = 128
 };
 
-/* Keys with this high half are the name server's own: low 0 the term, else a daemon. */
+/* Keys with this high half belong to the name server: low 0 is the term, else a daemon. */
 #define NAMES_OWN_KEY 0x7972652D6E616D65u
 
 typedef enum names_record_kind { RECORD_TERM = 1, RECORD_JOB, RECORD_DAEMON } names_record_kind;

@@ -1,11 +1,9 @@
-/*
- * Once in a while: whoever has more than its share is asked to give slots back while others
- * wait for theirs. A slot moves only when it makes the poorer one not richer than the one that
- * loses it: (held of the rich) / weight > (held of the poor + 1) / weight, so none moves back.
- */
+/* Periodically preempts slots of jobs beyond their share while others wait for theirs. A slot
+ * moves only if the poorer job does not become richer than the loser: (held of the rich) /
+ * weight > (held of the poor + 1) / weight, so no slot moves back. */
 #include "control/names/names_priv.h"
 
-enum { ASKS_MAX = 1024 }; /* of a tick */
+enum { ASKS_MAX = 1024 }; /* preemptions in one tick */
 
 static bool is_richer(const void *arg, uint32_t a, uint32_t b)
 {
@@ -31,7 +29,7 @@ static bool is_askable(const gy_names *names, const lease_row *row, uint32_t job
            gy_names_fits(names, row->daemon, job);
 }
 
-/* The youngest one, single if there is one. */
+/* The youngest such lease, a single slot if possible. */
 static uint32_t find_askable(const gy_names *names, uint32_t rich, uint32_t poor)
 {
     uint32_t found = GY_NONE;
@@ -49,7 +47,7 @@ static uint32_t find_askable(const gy_names *names, uint32_t rich, uint32_t poor
     return found;
 }
 
-/* Ask for it; of a gang for all. How many. */
+/* Preempt it, with all of its gang. Returns how many. */
 static uint32_t ask(gy_names *names, uint32_t lease)
 {
     uint32_t gang = names->leases[lease].gang, asked = 0;
@@ -83,7 +81,7 @@ static bool is_waiting(const gy_names *names, uint32_t job)
            names->now_ns - row->hungry_ns >= names->options.patience_ns;
 }
 
-/* Give `poor` one more in plan. */
+/* Plan one more slot for `poor`. */
 static void plan_one(gy_names *names, gy_control_heap *poor)
 {
     uint32_t job = poor->items[0];
@@ -96,7 +94,8 @@ static void plan_one(gy_names *names, gy_control_heap *poor)
     }
 }
 
-/* Who has slots, who waits for some. What is coming is planned for those that have least. */
+/* Find the jobs with slots and those that wait. Slots about to be released are planned for the
+ * poorest. */
 static void plan(gy_names *names, gy_control_heap *rich, gy_control_heap *poor)
 {
     uint32_t coming = 0;
@@ -119,7 +118,7 @@ static void plan(gy_names *names, gy_control_heap *rich, gy_control_heap *poor)
     }
 }
 
-/* From the rich, one after the other, to the poor: some have nothing that others may use. */
+/* Move slots from the richest to the poorest; some rich jobs have none that others may use. */
 static void move_singles(gy_names *names, gy_control_heap *rich, gy_control_heap *poor,
                          uint32_t *passed)
 {
@@ -140,7 +139,7 @@ static void move_singles(gy_names *names, gy_control_heap *rich, gy_control_heap
         } else if (is_any) {
             gy_control_heap_remove(rich, from);
             passed[passed_count++] = from;
-        } else { /* it stands in the way of no other one */
+        } else { /* it blocks no other job */
             gy_control_heap_remove(poor, to);
         }
         if (poor->count == 0 || poor->items[0] != to) {
@@ -166,9 +165,9 @@ static void balance_singles(gy_names *names)
     gy_control_heap_free(&poor);
 }
 
-/* ---- The gang that is next ---- */
+/* ---- The next gang ---- */
 
-/* Of whoever has most for its weight. */
+/* A lease of the job with the most for its weight. */
 static uint32_t richest_lease(const gy_names *names, uint32_t job)
 {
     uint32_t found = GY_NONE;

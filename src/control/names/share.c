@@ -1,8 +1,8 @@
 /*
  * Who gets a free slot: the job that would then have the fewest for its weight (progressive
  * filling, which ends in weighted max-min fairness), one slot after the other. A gang gets all
- * or none: while one that could be served is short of slots, it alone has them reserved, so two
- * halves never wait for each other.
+ * slots or none: a gang that could be served but lacks slots has them reserved, and only one
+ * gang has, so two incomplete gangs never wait for each other.
  */
 #include "control/names/names_priv.h"
 
@@ -99,7 +99,7 @@ static bool is_blocked(const gy_names *names, uint32_t daemon, uint32_t job)
            (names->reserved_daemon == GY_NONE || names->reserved_daemon == daemon);
 }
 
-/* Where it would like to run, else where most is free. */
+/* Prefer the requested hosts, else the one with most free slots. */
 static uint32_t pick(const gy_names *names, uint32_t job, bool is_gang)
 {
     const job_row *row = &names->jobs[job];
@@ -133,7 +133,7 @@ static uint32_t room_for(const gy_names *names, uint32_t job, const gy_gang_requ
     return GY_NONE;
 }
 
-/* The next daemon from *at on, in the order of those that have most free, with so many free. */
+/* The next daemon from *at on with so many free slots, in descending order of free slots. */
 static uint32_t next_with(const gy_names *names, uint32_t job, uint32_t each, size_t *at)
 {
     while (*at < names->free.count) {
@@ -146,7 +146,7 @@ static uint32_t next_with(const gy_names *names, uint32_t job, uint32_t each, si
     return GY_NONE;
 }
 
-/* Have so many daemons as it wants free slots enough? */
+/* Have as many daemons as the gang needs enough free slots? */
 static bool has_hosts(const gy_names *names, uint32_t job, const gy_gang_request *request)
 {
     uint32_t found = 0;
@@ -170,7 +170,8 @@ static uint32_t free_everywhere(const gy_names *names, uint32_t job, uint32_t en
     return found;
 }
 
-/* Could it be served if all others gave their slots back? On one host: where. */
+/* Could it be served if all other jobs released their slots? *where: the daemon, for a gang on
+ * one host. */
 static bool is_possible_at(const gy_names *names, uint32_t job, const gy_gang_request *request,
                            uint32_t *where)
 {
@@ -203,7 +204,8 @@ bool gy_names_is_possible(const gy_names *names, uint32_t job, const gy_gang_req
 
 /* ---- What ---- */
 
-/* As many on each of its hosts. Offers change what is free, so hosts are chosen before. */
+/* The same number on each of its hosts. Offers change the number of free slots, so hosts are
+ * chosen first. */
 static void offer_spread(gy_names *names, uint32_t job, const gy_gang_request *request)
 {
     const uint32_t each = request->width / request->hosts;
@@ -224,7 +226,7 @@ static void offer_spread(gy_names *names, uint32_t job, const gy_gang_request *r
 static void offer_gang(gy_names *names, uint32_t job, gang_row *gang, uint32_t daemon)
 {
     uint32_t number = gang->request.number, left = gang->request.width;
-    gy_names_gang_break(names, job, number); /* what another life of this name server lent */
+    gy_names_gang_break(names, job, number); /* leases of an earlier life of this name server */
     gang->state = GANG_OFFERED;
     gy_names_unreserve(names, job);
     if (gang->request.hosts > 1) {
@@ -235,7 +237,7 @@ static void offer_gang(gy_names *names, uint32_t job, gang_row *gang, uint32_t d
     while (left > 0) {
         uint32_t where = daemon != GY_NONE ? daemon : pick(names, job, true);
         if (where == GY_NONE) {
-            break; /* with TWO_RESERVED alone */
+            break; /* only with the planted bug TWO_RESERVED */
         }
         uint32_t count = GY_MIN(left, gy_names_free_slots(&names->daemons[where]));
         gy_names_offer(names, job, where, (gy_names_lot){number, count});
@@ -263,14 +265,14 @@ static served serve_gang(gy_names *names, uint32_t job, gang_row *gang)
     const job_row *row = &names->jobs[job];
     uint32_t where = GY_NONE;
     bool is_over = row->held > row->facts.slots_max ||
-                   request->width > row->facts.slots_max - row->held; /* its own limit */
+                   request->width > row->facts.slots_max - row->held; /* the job's own limit */
     const bool is_there = !is_over && has_room(names, job, request, &where);
     const bool rests = gy_names_rests(names, job, is_there);
     if (is_there && !rests) {
         offer_gang(names, job, gang, where);
         return SERVED;
     }
-    if (request->not_daemon != 0) { /* when there is room, if ever */
+    if (request->not_daemon != 0) { /* only when there is room, if ever */
         gy_names_unreserve(names, job);
         return SERVE_LATER;
     }
@@ -332,7 +334,7 @@ uint32_t gy_names_never(const gy_names *names, uint32_t job, uint32_t *most)
     return 0;
 }
 
-/* One slot or one gang for it; false: not now. */
+/* Serve the job one slot or one gang; false: not possible now. */
 static bool serve(gy_names *names, uint32_t job)
 {
     job_row *row = &names->jobs[job];

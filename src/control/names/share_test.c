@@ -1,7 +1,5 @@
-/*
- * Goal: who gets a slot: shares by weight, gangs all or none, on one host or on several, hosts
- * that are requested come first, and what no host has is told.
- */
+/* Goal: who gets a slot: shares by weight, gangs all or none, on one host or on several,
+ * requested hosts first; a request that no host can serve is reported. */
 #include "control/names/names_test.h"
 
 GY_TEST(shares_follow_weights)
@@ -17,7 +15,7 @@ GY_TEST(shares_follow_weights)
     manager_says(&at, 2, 1, 9, no_gang);
     assert_int_equal(held_by(&at, 2), 0);
     uint32_t asked = 0;
-    for (int i = 0; i < 8; i++) { /* patience is 1 s: then four are asked for */
+    for (int i = 0; i < 8; i++) { /* after the patience of 1 s four are preempted */
         pass(&at, 200 * ms);
         daemon_says(&at, 1, 6, 0);
         manager_says(&at, 1, 1, 9, no_gang);
@@ -30,7 +28,7 @@ GY_TEST(shares_follow_weights)
         assert_true(i >= 4 || asked == 0);
     }
     assert_int_equal(asked, 4);
-    for (int i = 0; i < 60; i++) { /* it does not give: after 10 s they are taken */
+    for (int i = 0; i < 60; i++) { /* the job does not release them: after 10 s they end */
         pass(&at, 200 * ms);
         daemon_says(&at, 1, 6, 0);
         manager_says(&at, 1, 1, 9, no_gang);
@@ -41,7 +39,7 @@ GY_TEST(shares_follow_weights)
     finish(&at);
 }
 
-/* A manager hears that no daemon is as wide as it wants, there or not. */
+/* A manager learns that no daemon, up or not, has as many slots as it requests. */
 GY_TEST(what_no_host_has_is_told)
 {
     bench at = {.now_ns = ms};
@@ -53,12 +51,12 @@ GY_TEST(what_no_host_has_is_told)
     daemon_says(&at, 1, 3, 0);
     daemon_says(&at, 2, 4, 0);
     manager_says(&at, 1, 1, 0, wide);
-    manager_says(&at, 1, 1, 0, wide); /* each time, for one may be lost */
+    manager_says(&at, 1, 1, 0, wide); /* each time, since a message may be lost */
     const gy_names_effect *allocations = said(&at, GY_NAMES_ALLOCATIONS);
     assert_non_null(allocations);
     assert_int_equal(allocations->never, 4);
     assert_int_equal(allocations->most, 4);
-    daemon_says(&at, 2, 5, 0); /* it was started with one more */
+    daemon_says(&at, 2, 5, 0); /* the daemon was restarted with one more slot */
     manager_says(&at, 1, 1, 0, wide);
     allocations = said(&at, GY_NAMES_ALLOCATIONS);
     assert_true(allocations == NULL || allocations->never == 0);
@@ -89,21 +87,21 @@ GY_TEST(a_gang_gets_all_or_none)
                   .kind = GY_NAMES_GIVE_BACK, .key = {5, 2}, .epoch = 1, .lease = single});
     daemon_says(&at, 1, 3, 0);
     assert_int_equal(held_by(&at, 1), 3);
-    assert_null(said(&at, GY_NAMES_ALLOCATIONS)); /* not before the daemon has lent all */
+    assert_null(said(&at, GY_NAMES_ALLOCATIONS)); /* not before the daemon has confirmed all */
     assert_int_equal(at.orders[at.order_count - 1].count, 3);
     daemon_says(&at, 1, 3, 0);
     const gy_names_effect *allocations = said(&at, GY_NAMES_ALLOCATIONS);
     assert_non_null(allocations);
     assert_int_equal(allocations->allocation_count, 3);
-    manager_says(&at, 1, 1, 0, huge); /* never possible: nobody waits for it */
+    manager_says(&at, 1, 1, 0, huge); /* never possible, so nothing is reserved for it */
     manager_says(&at, 2, 1, 0, no_gang);
     gy_names_job job;
-    assert_true(gy_names_look_job(at.names, 0, &job));
+    assert_true(gy_names_job_at(at.names, 0, &job));
     assert_string_equal(job.reason, "for 9 slots together: nowhere are so many");
     finish(&at);
 }
 
-/* Hosts have slots enough: it is the job's own limit that is said. */
+/* Hosts have enough slots: the job's own limit is reported. */
 GY_TEST(a_gang_above_the_jobs_own_limit_says_so)
 {
     bench at = {.now_ns = ms};
@@ -119,7 +117,8 @@ GY_TEST(a_gang_above_the_jobs_own_limit_says_so)
     finish(&at);
 }
 
-/* For a copy of a late cohort: not where that is, and only what nobody else wants. */
+/* For the backup task of a straggling cohort: only on other hosts, and only slots that no other
+ * job wants. */
 GY_TEST(a_gang_for_a_copy_takes_what_is_free_elsewhere)
 {
     bench at = {.now_ns = ms};
@@ -133,7 +132,8 @@ GY_TEST(a_gang_for_a_copy_takes_what_is_free_elsewhere)
     daemon_says(&at, 1, 4, 0);
     daemon_says(&at, 2, 2, 0);
     manager_says(&at, 1, 1, 0, copy);
-    assert_int_equal(count_orders(&at, GY_ORDER_LEASE), 0); /* there are four where it is */
+    /* The straggler's own host has four. */
+    assert_int_equal(count_orders(&at, GY_ORDER_LEASE), 0);
     manager_says(&at, 1, 1, 0, no_gang);
     for (int i = 0; i < 2; i++) { /* the other job has all but two */
         daemon_says(&at, 1, 4, 0);
@@ -143,7 +143,7 @@ GY_TEST(a_gang_for_a_copy_takes_what_is_free_elsewhere)
     }
     assert_int_equal(held_by(&at, 2), 6); /* nothing was reserved */
     assert_int_equal(held_by(&at, 1), 0);
-    for (int i = 0; i < 40; i++) { /* nor is anything preempted */
+    for (int i = 0; i < 40; i++) { /* and nothing is preempted */
         pass(&at, 200 * ms);
         daemon_says(&at, 1, 4, 0);
         daemon_says(&at, 2, 4, 0);
@@ -155,7 +155,7 @@ GY_TEST(a_gang_for_a_copy_takes_what_is_free_elsewhere)
         }
     }
     assert_int_equal(held_by(&at, 2), 6);
-    for (size_t i = 0; i < at.order_count; i++) { /* it releases what it has at the second */
+    for (size_t i = 0; i < at.order_count; i++) { /* it releases what it has on the second */
         const gy_control_order order = at.orders[i];
         for (uint32_t k = 0;
              order.kind == GY_ORDER_LEASE && order.daemon == 2 && k < order.count; k++) {
@@ -192,8 +192,8 @@ static size_t lent_by(const bench *at, uint64_t daemon)
     return count;
 }
 
-/* A daemon that died before this name server served is known to managers alone. Early on it may
- * only not have spoken yet. */
+/* Only managers know a daemon that died before this name server started. Early on, it may just
+ * not have reported yet. */
 GY_TEST(who_is_expected_in_vain_is_told)
 {
     for (int is_late = 0; is_late < 2; is_late++) {
@@ -222,7 +222,8 @@ GY_TEST(who_is_expected_in_vain_is_told)
     }
 }
 
-/* Where it would like to run first, then elsewhere; but no more elsewhere than are of use. */
+/* Slots on the preferred hosts come first, then others; but no more elsewhere than are useful.
+ */
 GY_TEST(requested_hosts_come_first)
 {
     bench at = started();
@@ -232,7 +233,7 @@ GY_TEST(requested_hosts_come_first)
     daemon_says(&at, 1, 2, 0);
     daemon_says(&at, 2, 6, 0);
     request(&at, 1, (gy_manager_requests){.slots = 1, .hosts = {"none", "one"}});
-    assert_int_equal(lent_by(&at, 1), 1); /* though more is free on the other */
+    assert_int_equal(lent_by(&at, 1), 1); /* although the other has more free slots */
     request(&at, 1, (gy_manager_requests){.slots = 4, .hosts = {"none", "one"}});
     assert_int_equal(lent_by(&at, 1), 2);
     assert_int_equal(lent_by(&at, 2), 2);
@@ -250,9 +251,9 @@ GY_TEST(requested_hosts_come_first)
     assert_int_equal(lent_by(&at, 1), 2);
     assert_int_equal(lent_by(&at, 2), 1);
     const gy_names_effect *allocations = said(&at, GY_NAMES_ALLOCATIONS);
-    assert_int_equal(allocations->missing, 2); /* nobody is called "none" */
+    assert_int_equal(allocations->missing, 2); /* no host is called "none" */
     assert_int_equal(allocations->sequence, at.sequence);
-    only.elsewhere = 2; /* though it is parked: what is free may be of use now */
+    only.elsewhere = 2; /* although it is parked: free slots may be useful now */
     request(&at, 1, only);
     assert_int_equal(lent_by(&at, 2), 2);
     tell(&at, (gy_names_event){.kind = GY_NAMES_DRAIN, .id = 1, .is_on = true, .asker = 1});
@@ -261,7 +262,7 @@ GY_TEST(requested_hosts_come_first)
     finish(&at);
 }
 
-/* Who waits for one host preempts what is lent there, and nothing else. */
+/* A job that waits for one host preempts slots of that host, and no others. */
 GY_TEST(slots_are_asked_back_where_they_are_requested)
 {
     for (int is_limited = 0; is_limited < 2; is_limited++) {
@@ -273,7 +274,7 @@ GY_TEST(slots_are_asked_back_where_they_are_requested)
         daemon_says(&at, 1, 1, 0);
         daemon_says(&at, 2, 5, 0);
         request(&at, 1,
-                (gy_manager_requests){.slots = 9, .hosts = {"one"}}); /* the oldest there */
+                (gy_manager_requests){.slots = 9, .hosts = {"one"}}); /* the oldest one */
         for (int i = 0; i < 5; i++) {
             daemon_says(&at, 1, 1, 0);
             daemon_says(&at, 2, 5, 0);
@@ -296,7 +297,7 @@ GY_TEST(slots_are_asked_back_where_they_are_requested)
     }
 }
 
-/* One that waits and may use nothing that is lent holds up nobody who may. */
+/* A job that waits but can use no leased slot does not delay a job that can. */
 GY_TEST(who_can_take_nothing_is_passed_over)
 {
     bench at = {.now_ns = ms};
@@ -321,7 +322,7 @@ GY_TEST(who_can_take_nothing_is_passed_over)
     daemon_says(&at, 1, 4, 0);
     manager_says(&at, 1, 1, 9, no_gang);
     assert_int_equal(held_by(&at, 1), 4);
-    for (int i = 0; i < 8; i++) { /* patience is 1 s */
+    for (int i = 0; i < 8; i++) { /* the patience is 1 s */
         pass(&at, 200 * ms);
         daemon_says(&at, 1, 4, 0);
         for (uint64_t job = 1; job <= 3; job++) {
@@ -332,11 +333,11 @@ GY_TEST(who_can_take_nothing_is_passed_over)
         asked += at.names->leases[i].state == LEASE_ASKED;
     }
     assert_int_equal(held_by(&at, 2), 0);
-    assert_int_equal(asked, 2); /* for the third */
+    assert_int_equal(asked, 2); /* for the third job */
     finish(&at);
 }
 
-/* Two slots on each of two daemons of three: not four wherever they are. */
+/* Two slots on each of two daemons of three: not four on any. */
 GY_TEST(a_gang_over_hosts_gets_as_many_on_each)
 {
     bench at = {.now_ns = ms};
@@ -347,13 +348,13 @@ GY_TEST(a_gang_over_hosts_gets_as_many_on_each)
     daemon_says(&at, 2, 1, 0);
     daemon_says(&at, 3, 1, 0);
     submit(&at, 1, 0, "");
-    daemon_says(&at, 1, 3, 0); /* whoever has the manager */
+    daemon_says(&at, 1, 3, 0); /* whichever daemon runs the manager */
     daemon_says(&at, 2, 1, 0);
     daemon_says(&at, 3, 1, 0);
     manager_says(&at, 1, 1, 0, request);
     assert_int_equal(held_by(&at, 1), 0);
     gy_names_job job;
-    assert_true(gy_names_look_job(at.names, 0, &job));
+    assert_true(gy_names_job_at(at.names, 0, &job));
     assert_string_equal(job.reason, "for 2 slots on each of 2 hosts: there are not so many");
     assert_int_equal(job.slots_wanted, 4);
     daemon_says(&at, 3, 2, 0);
@@ -367,11 +368,11 @@ GY_TEST(a_gang_over_hosts_gets_as_many_on_each)
         }
     }
     assert_true(counts[1] == 2 && counts[2] == 0 && counts[3] == 2);
-    assert_true(gy_names_look_job(at.names, 0, &job));
+    assert_true(gy_names_job_at(at.names, 0, &job));
     assert_int_equal(job.slots_wanted, 4);
     manager_says(&at, 1, 1, 0, huge);
     assert_int_equal(held_by(&at, 1), 4);
-    assert_true(gy_names_look_job(at.names, 0, &job));
+    assert_true(gy_names_job_at(at.names, 0, &job));
     assert_int_equal(job.slots_wanted, 4 + 9);
     finish(&at);
 }

@@ -1,7 +1,5 @@
-/*
- * The table: what is stored, and what follows when it stands. A job has one store under way at
- * most; what it was to become waits in `next`.
- */
+/* The table: what is stored, and what follows then. A job has at most one store under way; the
+ * values being stored are in `next`. */
 #include "control/names/lists.h"
 #include "control/names/records.h"
 
@@ -93,7 +91,7 @@ void gy_names_forget_job(gy_names *names, uint32_t job)
           0);
 }
 
-/* ---- What stands ---- */
+/* ---- Stores that succeeded ---- */
 
 static void stands(gy_names *names, uint32_t job)
 {
@@ -144,7 +142,7 @@ static void stands(gy_names *names, uint32_t job)
     }
 }
 
-/* There was no room: nothing is as it was to be. */
+/* There was no room: the job stays as it was. */
 static void falls(gy_names *names, uint32_t job)
 {
     job_row *row = &names->jobs[job];
@@ -156,7 +154,7 @@ static void falls(gy_names *names, uint32_t job)
     }
     if (what == PENDING_SUBMIT) {
         gy_names_job_drop(names, job);
-    } else if (what != PENDING_RESUME && what != PENDING_AHEAD) { /* else it is as before */
+    } else if (what != PENDING_RESUME && what != PENDING_AHEAD) { /* else it stays as it was */
         gy_names_due(names, job, names->now_ns + names->options.dead_ns);
     }
 }
@@ -206,7 +204,7 @@ void gy_names_stored(gy_names *names, const gy_names_event *event)
     }
 }
 
-/* ---- What stood ---- */
+/* ---- Loading ---- */
 
 static gy_status load_job(gy_names *names, gy_key key, uint64_t version, const uint8_t *body)
 {

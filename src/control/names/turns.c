@@ -1,10 +1,10 @@
 /*
- * Gangs larger than their job's share take turns with everybody else. Whose gang was preempted
- * rests: until then single slots of others come first, else the job that has nothing any more
- * would be the first to get its slots again, and who asked for them never would.
- *
- * It had h slots for a time t where its share was s < h, so it rests t * (h - s) / s: then it
- * has had its share. At most twenty times t, so that no share is too small to have a turn.
+ * Gangs larger than their job's share take turns with other jobs. A job whose gang was
+ * preempted rests: until its rest ends, single slots of other jobs come first. Otherwise the
+ * job, which now has nothing, would be the first to get the slots again, and the job that they
+ * were preempted for would never have them. The job had h slots for a time t where its share
+ * was s < h, so it rests t * (h - s) / s: then it has had its share on average. The rest is at
+ * most twenty times t, so that a job with a tiny share also has a turn.
  */
 #include "control/names/names_priv.h"
 
@@ -15,8 +15,8 @@ static bool is_waiting(const gy_names *names, uint32_t job)
     return names->jobs[job].is_parked || gy_control_heap_has(&names->hungry, job);
 }
 
-/* Slots, as a fraction: of all that the job could have, by the weights of all that want some.
- */
+/* A fraction of slots: of all that the job could have, by the weights of the jobs that want
+ * some. */
 static double share_of(const gy_names *names, uint32_t job)
 {
     double slots = 0, weights = 0;

@@ -1,13 +1,11 @@
-/*
- * Goal: a gang that is larger than its job's share and another job's single slots take turns,
- * so that over time both have what their weights say; whoever is alone has it all.
- */
+/* Goal: a gang larger than its job's share and another job's single slots take turns, so that
+ * over time both have what their weights give; a job alone has everything. */
 #include "control/names/names_test.h"
 
 enum { SLOTS = 8, WIDTH = 3, GANG = 1, SINGLE = 2 };
 static const int64_t step_ns = 200000000;
 
-/* The only daemon, and how long who had its slots. */
+/* The only daemon, and for how long each job had its slots. */
 typedef struct lender {
     gy_leased leases[SLOTS];
     size_t count;
@@ -18,7 +16,8 @@ typedef struct lender {
     uint32_t gang;    /* number of the request */
 } lender;
 
-/* Orders since the last time; in their order, as the last number says how far it has come. */
+/* Carry out the orders since the last call, in sequence; the last number says how far it has
+ * come. */
 static void obey(lender *all, bench *at)
 {
     for (size_t i = 0; i < at->order_count; i++) {
@@ -77,7 +76,7 @@ static uint32_t count_of(const lender *all, uint64_t job)
     return count;
 }
 
-/* What it is asked for it releases at once. */
+/* Release preempted slots at once. */
 static void give_asked(bench *at)
 {
     for (uint32_t i = 0; i < at->names->lease_count; i++) {
@@ -131,7 +130,7 @@ GY_TEST(over_time_weights_are_kept)
         turn(&all, &at, SLOTS);
         most = GY_MAX(most, count_of(&all, GANG));
     }
-    assert_int_equal(most, WIDTH); /* it has its turn, soon */
+    assert_int_equal(most, WIDTH); /* it soon has its turn */
     all.slot_s[GANG] = all.slot_s[SINGLE] = 0;
     const int turns = 5 * 900;
     for (int i = 0; i < turns; i++) {
@@ -145,7 +144,7 @@ GY_TEST(over_time_weights_are_kept)
     finish(&at);
 }
 
-/* Whoever rests gets what nobody else takes. */
+/* A resting job gets what no other job takes. */
 GY_TEST(nobody_rests_alone)
 {
     static lender all;
@@ -158,7 +157,7 @@ GY_TEST(nobody_rests_alone)
     assert_int_equal(count_of(&all, GANG), 0);
     turn(&all, &at, SLOTS);
     assert_int_equal(count_of(&all, GANG), 0);
-    manager_says(&at, SINGLE, 1, 0, no_gang); /* the other is done with it all */
+    manager_says(&at, SINGLE, 1, 0, no_gang); /* the other job releases everything */
     for (uint32_t i = 0; i < at.names->lease_count; i++) {
         tell(&at, (gy_names_event){.kind = GY_NAMES_GIVE_BACK,
                                    .key = {5, SINGLE},
@@ -171,7 +170,7 @@ GY_TEST(nobody_rests_alone)
     finish(&at);
 }
 
-/* A host of another kind, which has lent all it has: it takes no order. */
+/* A host of another platform that has leased all its slots: it accepts no order. */
 static void other_says(bench *at)
 {
     const gy_daemon_state state = {.daemon = 7,
@@ -186,7 +185,7 @@ static void other_says(bench *at)
     tell(at, (gy_names_event){.kind = GY_NAMES_DAEMON, .daemon = &state});
 }
 
-/* It rests for those alone who can take the slots that are free. */
+/* A job rests only for jobs that can use the free slots. */
 GY_TEST(what_others_cannot_use_is_taken)
 {
     static lender all;
@@ -203,7 +202,7 @@ GY_TEST(what_others_cannot_use_is_taken)
         at.names->jobs[0].rest_ns = at.now_ns + 60000 * ms;
         turn(&all, &at, 2);
     }
-    assert_int_equal(held_by(&at, SINGLE), 1); /* it waits for another one there */
+    assert_int_equal(held_by(&at, SINGLE), 1); /* it waits for another slot there */
     assert_int_equal(count_of(&all, GANG), WIDTH);
     finish(&at);
 }

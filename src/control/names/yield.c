@@ -1,14 +1,14 @@
 /*
- * The last resort: a job that avoids daemons may be left with none that serves what it waits
- * for. Then it is lent slots of one that it avoids, the largest first, and is told that it is
- * one: tasks that may fail there are better than tasks that never run. If they do fail, the job
- * avoids it again, and it is for the tasks' failures to end the job.
+ * The last resort: a job that avoids daemons may be left with none that serves its request.
+ * Then it gets slots of an avoided daemon, the largest first, marked as such: tasks that may
+ * fail are better than tasks that never run. If they do fail, the job avoids the daemon again,
+ * and the task failures end the job in the end.
  */
 #include "control/names/names_priv.h"
 
 #include <string.h>
 
-/* Where in the job's list; GY_NONE: the daemon is not avoided. */
+/* Position in the job's list; GY_NONE: the daemon is not avoided. */
 static uint32_t find(const gy_names *names, uint32_t job, uint32_t daemon)
 {
     const job_row *row = &names->jobs[job];
@@ -43,7 +43,7 @@ void gy_names_avoid(gy_names *names, uint32_t job, uint32_t daemon)
     row->is_last[at] = false;
 }
 
-/* The largest that only this keeps from lending to the job; GY_NONE: there is none. */
+/* The largest daemon that only this list excludes; GY_NONE: there is none. */
 static uint32_t largest_avoided(const gy_names *names, uint32_t job)
 {
     uint32_t best = GY_NONE;
@@ -74,8 +74,8 @@ static bool is_served(const gy_names *names, uint32_t job, const gy_gang_request
     return request != NULL ? gy_names_is_possible(names, job, request) : has_any(names, job);
 }
 
-/* One after the other, until the request can be served; none if all of them are not enough.
- * NULL: single slots are requested. */
+/* Allow avoided daemons one by one until the request can be served; none if even all are not
+ * enough. NULL: single slots are requested. */
 static bool yield(gy_names *names, uint32_t job, const gy_gang_request *request)
 {
     job_row *row = &names->jobs[job];
@@ -94,7 +94,7 @@ static bool yield(gy_names *names, uint32_t job, const gy_gang_request *request)
     return true;
 }
 
-/* What waits in vain: a gang first, then single slots of a job that has none. */
+/* Check requests that wait in vain: a gang first, then single slots of a job that has none. */
 static bool look_at_job(gy_names *names, uint32_t job)
 {
     job_row *row = &names->jobs[job];

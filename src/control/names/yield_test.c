@@ -1,7 +1,5 @@
-/*
- * Goal: a job that avoids daemons gets slots of one all the same when nothing else serves what
- * it waits for, not before it has waited, and is told so; it may avoid it again.
- */
+/* Goal: a job that avoids daemons gets slots of one nevertheless if nothing else serves its
+ * request, after a wait, and is told so; it may avoid the daemon again. */
 #include "control/names/names_test.h"
 
 enum { SMALL = 1, LARGE = 2, LARGER = 3 };
@@ -25,7 +23,7 @@ static size_t lent_by(const bench *at, uint64_t daemon)
     return count;
 }
 
-/* All that was ever lent is released, as bad but for that of the first daemon. */
+/* Release all leases so far, as bad except those of the first daemon. */
 static void release(bench *at)
 {
     for (size_t i = 0; i < at->order_count; i++) {
@@ -41,7 +39,7 @@ static void release(bench *at)
     }
 }
 
-/* `count` daemons, a job that has been at all of them and avoids all but the first. */
+/* `count` daemons; a job that has been at all of them and avoids all but the first. */
 static void begin(bench *at, uint32_t count, size_t *lent)
 {
     start(at);
@@ -61,7 +59,7 @@ static void begin(bench *at, uint32_t count, size_t *lent)
     assert_int_equal(held_by(at, 1), 0);
 }
 
-/* Requests, told again and again, for so long. */
+/* Repeat the requests for so long. */
 static void wait_for(bench *at, uint32_t count, gy_gang_request request, int64_t time_ns)
 {
     for (const int64_t last_ns = at->now_ns + time_ns; at->now_ns < last_ns;) {
@@ -86,14 +84,14 @@ GY_TEST(a_cohort_gets_what_is_wide_enough)
     gy_gang_request request = {.number = 1, .width = 3, .is_one_host = true};
     begin(&at, 2, lent);
     wait_for(&at, 2, request, 900 * ms);
-    assert_int_equal(lent_by(&at, LARGE), lent[LARGE]); /* another large one may come */
+    assert_int_equal(lent_by(&at, LARGE), lent[LARGE]); /* another large daemon may come */
     wait_for(&at, 2, request, 300 * ms);
     assert_int_equal(lent_by(&at, LARGE), lent[LARGE] + 3);
-    manager_says(&at, 1, 1, 0, request); /* it was not told so far */
+    manager_says(&at, 1, 1, 0, request); /* the manager was not told so far */
     const gy_allocation *allocation = last_allocation(&at);
     assert_non_null(allocation);
     assert_true(allocation->is_last && allocation->gang == 1);
-    release(&at); /* it fails there again */
+    release(&at); /* tasks fail there again */
     daemons_say(&at, 2);
     request.number = 2;
     wait_for(&at, 2, request, 900 * ms);
@@ -103,7 +101,8 @@ GY_TEST(a_cohort_gets_what_is_wide_enough)
     finish(&at);
 }
 
-/* Nothing changes for one that nobody could serve; and the largest alone is asked. */
+/* A request that no daemon could serve changes nothing; and only the largest daemon is allowed
+ * again. */
 GY_TEST(others_are_avoided_on)
 {
     bench at = {.now_ns = ms};
@@ -120,7 +119,7 @@ GY_TEST(others_are_avoided_on)
     finish(&at);
 }
 
-/* Two on each of two hosts: one is there, another is needed. */
+/* Two slots on each of two hosts: one host is available, another is needed. */
 GY_TEST(a_gang_over_hosts_gets_as_few_as_it_needs)
 {
     bench at = {.now_ns = ms};
@@ -134,7 +133,7 @@ GY_TEST(a_gang_over_hosts_gets_as_few_as_it_needs)
     finish(&at);
 }
 
-/* The only daemon that it does not avoid lends no more. */
+/* The only daemon that it does not avoid leases no more slots. */
 GY_TEST(single_slots_are_lent_too)
 {
     bench at = {.now_ns = ms};

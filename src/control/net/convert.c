@@ -9,7 +9,8 @@
 #include <string.h>
 #include <sys/utsname.h>
 
-/* Raised when what a program finds of this library in a process changes its meaning. */
+/* Increase it when a change alters the meaning of what a program finds of this library in a
+ * process. */
 enum { NET_ABI = 1 };
 
 uint64_t gy_net_platform(void)
@@ -21,7 +22,7 @@ uint64_t gy_net_platform(void)
     for (size_t i = 0; i < GY_COUNT(parts); i++) {
         hash = gy_hash(parts[i], strlen(parts[i]) + 1, hash);
     }
-    return hash != 0 ? hash : 1; /* 0: any */
+    return hash != 0 ? hash : 1; /* 0 means any */
 }
 
 /* ---- Texts ---- */

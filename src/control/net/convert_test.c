@@ -1,5 +1,5 @@
-/* Goal: what one process says another reads as it was, over packed bytes; what is too long, too
- * many or of no kind is refused with words. */
+/* Goal: values survive the way through packed messages; those that are too long, too many or of
+ * no known kind are refused with a reason. */
 #include "base/random.h"
 #include "control/net/net.h"
 
@@ -34,7 +34,7 @@ static uint32_t number(void)
     return 1 + (uint32_t)below(UINT32_MAX);
 }
 
-/* Packed and unpacked again. */
+/* Pack and unpack a message. */
 static ProtobufCMessage *carried(const ProtobufCMessage *message)
 {
     size_t size = protobuf_c_message_get_packed_size(message);
@@ -191,7 +191,7 @@ static void requests_once(void)
         assert_true(out.expected[i].daemon == in.expected[i].daemon &&
                     out.expected[i].incarnation == in.expected[i].incarnation);
     }
-    for (int i = 0; i < GY_CONTROL_HOSTS_MAX; i++) { /* in order, without the holes */
+    for (int i = 0; i < GY_CONTROL_HOSTS_MAX; i++) { /* in order, without gaps */
         if (in.hosts[i] != NULL) {
             assert_string_equal(out.hosts[hosts++], in.hosts[i]);
         }
@@ -247,7 +247,7 @@ GY_TEST(values_come_as_they_went)
     }
 }
 
-/* A message that is right but for one thing. */
+/* A message that is valid but for one change. */
 #define WRONG_STATE(change, words)                                                             \
     do {                                                                                       \
         Gy__Cluster__DaemonState message;                                                      \
@@ -325,7 +325,7 @@ GY_TEST(wrong_orders_requests_and_allocations_are_refused)
     gy_allocation *out = NULL;
     size_t count = 0;
     for (uint32_t wrong = 0; wrong < 5; wrong++) {
-        const bool is_good = wrong == 0 || wrong == 4; /* 4: a daemon that is lost */
+        const bool is_good = wrong == 0 || wrong == 4; /* 4: a lost daemon, which is valid */
         Gy__Cluster__Allocation one, *allocations[] = {&one};
         gy__cluster__allocation__init(&one);
         one.lease = wrong != 1 && wrong != 4;
@@ -348,9 +348,9 @@ GY_TEST(texts_of_anybody_are_cleaned)
     assert_string_equal(out, "a b  ");
     gy_net_clean_text("abcdefghij", out, sizeof(out));
     assert_string_equal(out, "abcd...");
-    gy_net_clean_text("abcdefg", out, sizeof(out)); /* just so */
+    gy_net_clean_text("abcdefg", out, sizeof(out)); /* fits exactly */
     assert_string_equal(out, "abcdefg");
-    gy_net_clean_text("abc\xc3\xa4xyz", out, sizeof(out)); /* no half of a character */
+    gy_net_clean_text("abc\xc3\xa4xyz", out, sizeof(out)); /* a character is not split */
     assert_string_equal(out, "abc...");
     gy_net_key_text((gy_key){0xab, 0x12}, id);
     assert_string_equal(id, "00000000000000ab0000000000000012");

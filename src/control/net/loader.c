@@ -1,4 +1,4 @@
-/* Which program of the system loads a program and its libraries: ELF's PT_INTERP, elf(5). */
+/* Finds the system's loader of a program and its libraries: ELF's PT_INTERP, elf(5). */
 #include "control/net/net.h"
 
 #include <elf.h>

@@ -1,4 +1,4 @@
-/* Every message of a cluster: what it is called, who may say it, how large it may be. */
+/* Every message of a cluster: its name, who may send it, its maximum size. */
 #include "control/net/net.h"
 
 #define MAY(role) GY_RPC_MAY(GY_RPC_##role)
@@ -17,9 +17,9 @@
 #define MANY GY_RPC_REPEATABLE
 
 enum {
-    SMALL = 256,       /* numbers alone */
+    SMALL = 256,       /* only numbers */
     TEXTS = 4 << 10,   /* some texts of control.h */
-    STATE = 512 << 10, /* all leases and managers that a daemon may have */
+    STATE = 512 << 10, /* all leases and managers of a daemon */
     ROWS = 16 << 20,   /* one for each slot or job of a cluster */
     PIECE = SMALL + GY_NET_BLOB_PIECE,
     RELAY = SMALL + GY_NET_RELAY_BYTES,

@@ -1,9 +1,9 @@
 /**
- * Messages of a cluster: their types on the wire, who may send them to whom, and the flat
- * values of control.h as protobuf messages.
+ * Messages of a cluster: their types on the wire, who may send them to whom, and the conversion
+ * between the flat values of control.h and protobuf messages.
  *
- * A *tell* may be lost with its connection; a *call* is carried out once in each life of who is
- * asked (rpc.h).
+ * A *tell* may be lost with its connection; a *call* is carried out once in each life of the
+ * process that receives it (rpc.h).
  */
 #ifndef GY_CONTROL_NET_NET_H
 #define GY_CONTROL_NET_NET_H
@@ -59,32 +59,34 @@ typedef enum gy_net_type {
 } gy_net_type;
 
 enum {
-    GY_NET_RELAY_BYTES = 256 << 10, /* most of a Relay's data */
-    GY_NET_BLOB_PIECE = 1 << 20,    /* most of a PutBlob's data */
-    GY_NET_OUTPUT_PIECE = 64 << 10, /* most of a Said's data */
-    GY_NET_LAST_BYTES = 16 << 10,   /* of what a JobEnd says beside */
-    GY_NET_OUTPUT_KEPT = 256 << 10, /* that a name server keeps of a job's output */
-    GY_NET_MANAGERS_MAX = 4096,     /* that one daemon tells of */
-    GY_NET_NAME_BYTES = 256,        /* of a file of a job, with its end */
+    GY_NET_RELAY_BYTES = 256 << 10, /* maximum of a Relay's data */
+    GY_NET_BLOB_PIECE = 1 << 20,    /* maximum of a PutBlob's data */
+    GY_NET_OUTPUT_PIECE = 64 << 10, /* maximum of a Said's data */
+    GY_NET_LAST_BYTES = 16 << 10,   /* of a JobEnd's additional texts */
+    GY_NET_OUTPUT_KEPT = 256 << 10, /* bytes of a job's output that a name server retains */
+    GY_NET_MANAGERS_MAX = 4096,     /* in the state of one daemon */
+    GY_NET_NAME_BYTES = 256,        /* of a file name of a job, with its NUL */
     GY_NET_FILES_MAX = 1024,        /* of a job */
-    GY_NET_VIEW_BYTES = 128 << 10,  /* most of a View */
-    GY_NET_VIEW_STAGES = 128,       /* that it tells of, */
-    GY_NET_VIEW_ROWS = 32,          /* and runs, notes, counters, of each so many */
-    GY_NET_VIEW_TEXT = 160,         /* of a text in it, with its end */
+    GY_NET_VIEW_BYTES = 128 << 10,  /* maximum of a View */
+    GY_NET_VIEW_STAGES = 128,       /* stages in a View */
+    GY_NET_VIEW_ROWS = 32,          /* runs, notes and counters in a View, each */
+    GY_NET_VIEW_TEXT = 160,         /* of a text in a View, with its NUL */
     GY_NET_TEXTS_MAX = 4096,        /* arguments, or variables */
-    GY_NET_TEXT_MAX = 128 << 10,    /* of one of them, with its end */
+    GY_NET_TEXT_MAX = 128 << 10,    /* of one of them, with its NUL */
     GY_NET_SPEC_BYTES = 4 << 20,    /* of a JobSpec, packed */
-    GY_NET_SPEC_SMALL = 16 << 10,   /* one that a Spec may carry */
+    GY_NET_SPEC_SMALL = 16 << 10,   /* of a small file inside a Spec */
 };
 
 /**
- * The method of a type, for the table of a node: what it is called, its messages, their sizes,
- * who may say it. `serve` and `cancel` are the caller's to set. @threads any
+ * The method of a type, for a node's table: its name, its messages, their sizes, who may send
+ * it. The caller sets `serve` and `cancel`. @threads any
  */
 gy_rpc_method gy_net_method(gy_net_type type);
 
-/** The hash of what must be alike where a program shall run: machine, libc, ABI of this
- * library. @threads any */
+/**
+ * A hash of what must be equal on all hosts that run a program: machine, libc, ABI of this
+ * library. @threads any
+ */
 uint64_t gy_net_platform(void);
 
 /* ---- Values to messages: texts and arrays are borrowed, or in the arena. GY_NOMEM ---- */
@@ -99,8 +101,8 @@ GY_MUST_CHECK gy_status gy_net_write_allocations(const gy_allocation *allocation
                                                  gy_arena *arena,
                                                  Gy__Cluster__Allocations *message);
 
-/* ---- Messages to values, checked: GY_FORMAT says what is wrong; GY_NOMEM. Texts are borrowed
- * from the message, arrays are in the arena. ---- */
+/* ---- Messages to values, checked. GY_FORMAT: the text names the error; GY_NOMEM. Texts are
+ * borrowed from the message, arrays are in the arena. ---- */
 
 GY_MUST_CHECK gy_status gy_net_read_state(const Gy__Cluster__DaemonState *message,
                                           gy_arena *arena, gy_daemon_state *state);
@@ -112,27 +114,32 @@ GY_MUST_CHECK gy_status gy_net_read_allocations(const Gy__Cluster__Allocations *
                                                 gy_arena *arena, gy_allocation **allocations,
                                                 size_t *count);
 
-/** A text of less than `room` bytes without control characters: it is shown to people.
- * GY_FORMAT names `what` it is. @threads any */
+/**
+ * Check a text for display: shorter than `room` bytes, without control characters. GY_FORMAT
+ * names `what`. @threads any
+ */
 GY_MUST_CHECK gy_status gy_net_check_text(const char *text, size_t room, const char *what);
-/** Copy a text that anybody may have made into `room` bytes: cut, with "..." at its end
- * then, and control characters become spaces. @threads any */
+/**
+ * Copy an untrusted text into `room` bytes: truncated with "..." at its end if necessary,
+ * control characters become spaces. @threads any
+ */
 void gy_net_clean_text(const char *text, char *out, size_t room);
 /** GY_FORMAT the key or the epoch is zero. */
 GY_MUST_CHECK gy_status gy_net_check_job(const Gy__Cluster__Key *key, uint32_t epoch);
 
-/** GY_FORMAT: not one that can be run, or with names that are not of its own folder. */
+/** GY_FORMAT: the job cannot run, or a file name leads out of its folder. */
 GY_MUST_CHECK gy_status gy_net_check_spec(const Gy__Cluster__JobSpec *spec);
 
-/** GY_FORMAT: too much of something, or a stage that is none. @threads any */
+/** GY_FORMAT: too many entries, or a reference to a stage that does not exist. @threads any */
 GY_MUST_CHECK gy_status gy_net_check_view(const Gy__Cluster__View *view);
 
 enum { GY_NET_PATH_BYTES = 4096 };
 
 /**
- * The loader that an ELF program of 64 bits names; "": it is none, or needs none. The loader
- * says what the program lacks on this host ("LOADER --list PROGRAM", ld.so(8)).
- * @return GY_OK; GY_FORMAT a spoilt ELF file; GY_NOTFOUND; GY_IO @threads any
+ * The loader that a 64-bit ELF program names; "": not an ELF program, or it needs none. The
+ * loader reports which libraries the program lacks on this host ("LOADER --list PROGRAM",
+ * ld.so(8)).
+ * @return GY_OK; GY_FORMAT a corrupt ELF file; GY_NOTFOUND; GY_IO @threads any
  */
 GY_MUST_CHECK gy_status gy_net_find_loader(const char *program, char loader[GY_NET_PATH_BYTES]);
 
@@ -141,9 +148,9 @@ GY_MUST_CHECK gy_status gy_net_find_loader(const char *program, char loader[GY_N
 typedef struct gy_net_digest gy_net_digest;
 GY_MUST_CHECK gy_status gy_net_digest_begin(gy_net_digest **digest);
 void gy_net_digest_feed(gy_net_digest *digest, const void *data, size_t size_bytes);
-/** Once; then only free. */
+/** Call once; then only free. */
 gy_key gy_net_digest_end(gy_net_digest *digest);
-/** NULL is fine. */
+/** NULL is allowed. */
 void gy_net_digest_free(gy_net_digest *digest);
 
 /** 32 hex digits: a job's id, a manager's subject, a file's name. @threads any */

@@ -1,5 +1,5 @@
-/* Fuzz target: whatever bytes another process packs, the values of control.h that are read from
- * them are within their lengths, or there is a failure. The first byte says which message. */
+/* Fuzz target: arbitrary packed bytes give values of control.h within their limits, or a
+ * failure. The first byte selects the message. */
 #include "control/net/net.h"
 
 #include <string.h>
@@ -32,7 +32,7 @@ static uint64_t use_state(const Gy__Cluster__DaemonState *message, gy_arena *are
         sum += state.managers[i].job.low;
     }
 #ifdef GYRE_PLANTED_BUG
-    /* room for two slots: the count is believed */
+    /* room for two slots only, whatever the count says */
     uint8_t *slots = gy_alloc("fuzz", 2);
     for (uint32_t i = 0; slots != NULL && i < state.slots; i++) {
         ((volatile uint8_t *)slots)[i] = 1;
@@ -139,6 +139,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     gy_arena_free(&arena);
     protobuf_c_message_free_unpacked(message, NULL);
-    __asm__ volatile("" : : "r"(sum)); /* the reads count */
+    __asm__ volatile("" : : "r"(sum)); /* prevent the compiler from removing the reads */
     return 0;
 }

@@ -1,10 +1,10 @@
-/* What a job is made of, as daemons and name servers read it. */
+/* The specification of a job, for daemons and name servers. */
 #include "control/net/net.h"
 
 #include <openssl/evp.h>
 #include <string.h>
 
-/* Names a file of a folder and nothing outside of it. */
+/* Check that the name is that of a file in the folder, not outside it. */
 static gy_status check_name(const char *name)
 {
     GY_TRY(gy_net_check_text(name, GY_NET_NAME_BYTES, "a file's name"));

@@ -1,5 +1,5 @@
-/* Goal: every type has one method whose messages it names, a job's files stay in its folder,
- * and content is called by its SHA-256. */
+/* Goal: every type has one method with its messages, a job's files stay in its folder, and
+ * content is named by its SHA-256. */
 #include "control/net/net.h"
 
 #include <string.h>
@@ -29,7 +29,7 @@ static char *words(const char *text)
     return (char *)(uintptr_t)text;
 }
 
-/* A spec that is right but for one thing. */
+/* A specification that is valid but for one change. */
 #define SPEC_IS(outcome, change)                                                               \
     do {                                                                                       \
         Gy__Cluster__JobSpec spec;                                                             \

@@ -1,5 +1,5 @@
-/* Tickets: what is secret in them is only where a key ring lies, but who can write one says
- * which job a manager is of. */
+/* Tickets. Their only secret is the path of a key ring, but whoever can write one decides which
+ * job a manager belongs to. */
 #include "control/net/ticket.h"
 #include "base/text.h"
 
@@ -20,7 +20,7 @@ gy_status gy_ticket_write(const char *path, const gy_ticket *ticket)
     if (snprintf(beside, sizeof(beside), "%s.new", path) >= (int)sizeof(beside)) {
         return gy_fail(GY_IO, "the name of a ticket is too long");
     }
-    (void)unlink(beside); /* of one that was cut off */
+    (void)unlink(beside); /* left by an interrupted write */
     int file = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     int used =
         file < 0
@@ -42,7 +42,7 @@ gy_status gy_ticket_write(const char *path, const gy_ticket *ticket)
     return error == 0 ? GY_OK : gy_fail(GY_IO, "cannot write %s: %s", path, strerror(error));
 }
 
-/* All of it, with a NUL behind. */
+/* Read it whole, NUL-terminated. */
 static gy_status read_ticket(const char *path, char text[TICKET_BYTES])
 {
     struct stat about;
@@ -71,7 +71,7 @@ static gy_status read_ticket(const char *path, char text[TICKET_BYTES])
                : status;
 }
 
-/* The value of a line into (room) bytes. */
+/* Copy a line's value into (room) bytes. */
 static bool find(const char *text, const char *name, char *value, size_t room)
 {
     const size_t size = strlen(name);
@@ -124,7 +124,7 @@ gy_status gy_ticket_read(gy_ticket *ticket)
 
 /* ---- jobs of one program ---- */
 
-/* The file that counts them, open; -1. */
+/* Open the file that counts the jobs; -1. */
 static int open_count(const gy_ticket *ticket, char path[4200])
 {
     (void)snprintf(path, 4200, "%s/jobs", ticket->folder);
@@ -165,7 +165,8 @@ gy_status gy_ticket_begin(gy_ticket *ticket, int *lock)
     if (file < 0) {
         return gy_fail(GY_IO, "cannot open %s: %s", path, strerror(errno));
     }
-    for (int i = 0; i < LOCK_TRIES && taken != 0; i++) { /* who only looks is soon gone */
+    /* Another process that only checks the lock releases it soon. */
+    for (int i = 0; i < LOCK_TRIES && taken != 0; i++) {
         taken = flock(file, LOCK_EX | LOCK_NB);
         if (taken != 0) {
             (void)poll(NULL, 0, 2);
@@ -195,9 +196,9 @@ bool gy_ticket_is_idle(gy_ticket *ticket)
     return is_idle;
 }
 
-/* ---- what is kept of a job is removed ---- */
+/* ---- removal of retained data ---- */
 
-gy_status gy_ticket_say_forgotten(const gy_ticket *ticket, bool is_forgotten)
+gy_status gy_ticket_set_forgotten(const gy_ticket *ticket, bool is_forgotten)
 {
     char path[4200];
     (void)snprintf(path, sizeof(path), "%s/forgotten", ticket->folder);
@@ -219,20 +220,20 @@ bool gy_ticket_is_forgotten(const char *folder)
            access(path, F_OK) == 0;
 }
 
-/* ---- what will be wanted ---- */
+/* ---- the prewarm hint ---- */
 
-enum { REQUEST_BYTES = 64 }; /* below PIPE_BUF: it comes whole */
+enum { REQUEST_BYTES = 64 }; /* below PIPE_BUF, so that a write is atomic */
 
 static bool find_pipe(const char *folder, char path[4200])
 {
-    return snprintf(path, 4200, "%s/wish", folder) < 4200;
+    return snprintf(path, 4200, "%s/request", folder) < 4200;
 }
 
 gy_status gy_ticket_listen(const char *folder, int *file)
 {
     char path[4200];
     if (!find_pipe(folder, path) || mkfifo(path, 0600) != 0) {
-        return gy_fail(GY_IO, "cannot make %s/wish: %s", folder, strerror(errno));
+        return gy_fail(GY_IO, "cannot make %s/request: %s", folder, strerror(errno));
     }
     *file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
     return *file >= 0 ? GY_OK : gy_fail(GY_IO, "cannot open %s: %s", path, strerror(errno));

@@ -1,5 +1,5 @@
-/* Goal: a ticket is read as it was written, and only if nobody else can have written it; jobs
- * of its program are counted. */
+/* Goal: a ticket is read as it was written, and only if no other user can have written it; the
+ * jobs of its program are counted. */
 #include "control/net/ticket.h"
 
 #include <fcntl.h>
@@ -27,7 +27,7 @@ GY_TEST(a_ticket_is_read_as_written)
     assert_int_equal(gy_ticket_read(&got), GY_IO);
     gy_ticket ticket = {.job = {0x123, UINT64_MAX}, .epoch = 7, .slots = 16};
     snprintf(ticket.names, sizeof(ticket.names), "a:1,b:2");
-    snprintf(ticket.folder, sizeof(ticket.folder), "/a folder/with blanks");
+    snprintf(ticket.folder, sizeof(ticket.folder), "/a folder/with spaces");
     snprintf(ticket.daemon, sizeof(ticket.daemon), "[::1]:7");
     for (int round = 0; round < 2; round++) { /* the second replaces the first */
         struct stat about;
@@ -150,7 +150,7 @@ GY_TEST(garbage_is_no_ticket)
     memset(large, 'x', sizeof(large));
     put(large, sizeof(large), 0600);
     assert_int_equal(gy_ticket_read(&got), GY_FORMAT);
-    /* A change of any byte is refused or changes one value alone: nothing is read beyond. */
+    /* A change of any byte is refused, or changes one value only: nothing is read beyond. */
     for (size_t i = 0; i < strlen(good); i++) {
         char changed[sizeof(good)];
         memcpy(changed, good, sizeof(good));
@@ -170,7 +170,7 @@ GY_TEST(words_ahead_are_heard_once)
                       got = {.threads = 0};
     int file = -1, other = -1;
     snprintf(ticket.folder, sizeof(ticket.folder), "%s", folder);
-    gy_ticket_prewarm_hint(&ticket, &request); /* nobody listens */
+    gy_ticket_prewarm_hint(&ticket, &request); /* no daemon listens */
     assert_ok(gy_ticket_listen(folder, &file));
     assert_int_equal(gy_ticket_listen(folder, &other), GY_IO);
     gy_ticket_prewarm_hint(&ticket, &request);
@@ -178,7 +178,7 @@ GY_TEST(words_ahead_are_heard_once)
     assert_int_equal(got.threads, 7);
     assert_true(got.memory_bytes == UINT64_MAX);
     assert_int_equal(gy_ticket_handle(file, &got), GY_FORMAT); /* it is closed */
-    snprintf(path, sizeof(path), "%s/wish", folder);
+    snprintf(path, sizeof(path), "%s/request", folder);
     static const char *const words[] = {"nonsense\n", "threads 1 memory\n",
                                         "threads 1 memory 0", "threads 1 memory 0\n\n",
                                         "threads -1 memory x\n"};
@@ -190,7 +190,7 @@ GY_TEST(words_ahead_are_heard_once)
         close(other);
     }
     close(file);
-    gy_ticket_prewarm_hint(&ticket, &request); /* nobody listens any more */
+    gy_ticket_prewarm_hint(&ticket, &request); /* no daemon listens any more */
     unlink(path);
 }
 

@@ -1,4 +1,4 @@
-/* What managers tell of their jobs for people, checked. */
+/* Checks the status of jobs that managers send for display. */
 #include "control/net/net.h"
 
 gy_status gy_net_check_view(const Gy__Cluster__View *view)

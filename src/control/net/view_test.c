@@ -1,4 +1,5 @@
-/* Goal: of what managers tell for people only what fits its limits and itself is taken. */
+/* Goal: of the status that managers send only values within the limits, and consistent ones,
+ * are accepted. */
 #include "control/net/net.h"
 
 #include <string.h>
@@ -17,7 +18,7 @@ static Gy__Cluster__ViewNote *notes[GY_NET_VIEW_ROWS + 1];
 static Gy__Cluster__ViewCounter *counters[GY_NET_VIEW_ROWS + 1];
 static uint32_t reads[GY_NET_VIEW_STAGES + 1];
 
-/* As much of everything as may be. */
+/* A status with the maximum of every entry. */
 static Gy__Cluster__View full(void)
 {
     Gy__Cluster__View view = GY__CLUSTER__VIEW__INIT;

@@ -1,4 +1,5 @@
-/* Hosts found, attached to, lost; and the slots that stand on leases there. */
+/* Daemons that the manager finds, attaches to and loses, and its slots, which are leases on
+ * them. */
 #include "driver/lease/lease_client.h"
 
 #include <stdio.h>
@@ -22,7 +23,7 @@ gy_status gy_lease_client_open(gy_lease_client *client)
     client->dead_ns = client->dead_ns > 0 ? client->dead_ns : default_dead_ns;
     client->unwanted = GY_NONE;
     client->executors =
-        gy_alloc_zero("driver.tenant", client->slot_count, sizeof(lease_executor));
+        gy_alloc_zero("driver.lease_client", client->slot_count, sizeof(lease_executor));
     return client->executors != NULL ? GY_OK : GY_NOMEM;
 }
 
@@ -38,8 +39,8 @@ int64_t gy_lease_client_watch_ns(const gy_lease_client *client)
 /* The next number; GY_NONE: no memory, or too many. */
 static uint32_t add_host(gy_lease_client *client, uint64_t daemon, uint64_t incarnation)
 {
-    gy_status status =
-        GY_GROW("driver.tenant", client->hosts, client->host_room, client->host_count + 1);
+    gy_status status = GY_GROW("driver.lease_client", client->hosts, client->host_room,
+                               client->host_count + 1);
     if (status < 0 || client->host_count == LEASE_CLIENT_HOSTS_MAX) {
         return GY_NONE;
     }
@@ -55,7 +56,7 @@ gy_status gy_lease_client_begin(gy_lease_client *client)
     gy_host_state state;
     const uint32_t count = gy_manager_host_count(client->manager);
     for (uint32_t i = 0; i < count; i++) {
-        /* A number that was given to a daemon which never answered is in no journal. */
+        /* A number given to a daemon that never answered is in no journal. */
         const bool is_known = gy_manager_host(client->manager, i, &state);
         if (GY_LEASE_CLIENT_PLANTED(GAP_ENDS) && !is_known) {
             return GY_OK;
@@ -132,7 +133,7 @@ void gy_lease_client_host_dial(gy_lease_client *client, uint32_t number)
     host->state = HOST_AWAY;
     host->away_ns = gy_now_ns(client->env);
     (void)snprintf(host->why, sizeof(host->why), "no answer at %s", host->address);
-    if (client->ops->dial(client->arg, number) < 0) { /* it is lost at the next look */
+    if (client->ops->dial(client->arg, number) < 0) { /* the next check finds it lost */
         host->away_ns -= client->dead_ns;
         (void)snprintf(host->why, sizeof(host->why), "%.200s", gy_error_text());
     }
@@ -147,7 +148,7 @@ void gy_lease_client_host_lost(gy_lease_client *client, uint32_t number, const c
     client->ops->hang_up(client->arg, number);
     host->state = HOST_GONE;
     host->is_up = host->is_expected = false;
-    /* The machine hears of all its slots at once. */
+    /* The machine must hear of all its slots in one go. */
     for (uint32_t i = 0; i < client->slot_count && !client->ops->has_ended(client->arg); i++) {
         lease_executor *executor = &client->executors[i];
         if (executor->lease != 0 && executor->host == number) {
@@ -207,7 +208,7 @@ void gy_lease_client_attached(gy_lease_client *client, uint32_t host, gy_status 
                               uint64_t incarnation, const char *why)
 {
     if (client->ops->has_ended(client->arg) || client->hosts[host].state != HOST_ATTACHING) {
-        return; /* it is about another connection */
+        return; /* it concerns an earlier connection */
     }
     if (status < 0) {
         gy_lease_client_host_lost(client, host, why);
@@ -256,13 +257,13 @@ void gy_lease_client_host_anew(gy_lease_client *client, uint32_t host)
     client->ops->begin_anew(client->arg, host);
 }
 
-void gy_lease_client_look_after(gy_lease_client *client, int64_t now_ns)
+void gy_lease_client_check_hosts(gy_lease_client *client, int64_t now_ns)
 {
     const bool is_beat = now_ns - client->beat_ns >= GY_MIN(beat_every_ns, client->dead_ns / 2);
     client->beat_ns = is_beat ? now_ns : client->beat_ns;
     for (uint32_t i = 0; i < client->host_count && !client->ops->has_ended(client->arg); i++) {
         const lease_host *host = &client->hosts[i];
-        /* One that was up was silent before its connection was given up. */
+        /* A daemon that was up had already been silent before its connection broke. */
         const int64_t ns_max = host->is_up ? client->dead_ns / 2 : client->dead_ns;
         if (host->state == HOST_HERE && is_beat) {
             client->ops->beat(client->arg, i);

@@ -1,7 +1,6 @@
-/* Goal: what a manager rents, by itself: numbers of hosts are those of the journal, also where
- * one is missing in it; what is left of an older gang stands in no newer one's way; a host that
- * does not answer is given up after its time, and at once if the name server has lost it too.
- */
+/* Goal: a manager's client of leases by itself: numbers of hosts are those of the journal, even
+ * with gaps; leftovers of an older gang do not block a newer one; a host that does not answer
+ * is given up after its time, or at once if the name server has lost it too. */
 #include "driver/lease/lease_client.h"
 
 #include <string.h>
@@ -16,7 +15,7 @@ typedef struct flat {
     size_t journal_bytes;
     uint32_t dialled; /* bits */
     uint32_t generations[4];
-    gy_attempt started[4]; /* where */
+    gy_attempt started[4]; /* on which host */
     int64_t now_ns;
     bool is_last; /* of the slot that was opened last */
     gy_manager_requests requests;
@@ -185,14 +184,14 @@ GY_TEST(a_number_that_no_journal_has_is_left_out)
     }
     assert_int_equal(before.dialled, 7);
     answers(&before, 0);
-    answers(&before, 2); /* the second one never comes */
+    answers(&before, 2); /* the second one does not answer */
     flat_new(&at, &before);
     assert_int_equal(at.client.host_count, 3);
     assert_int_equal(at.dialled, 1 | 4);
     assert_true(at.client.hosts[2].daemon == 4 && at.client.hosts[2].is_expected);
     assert_false(at.client.hosts[1].is_expected);
     gy_lease_client_request(&at.client, 1000000000);
-    assert_int_equal(at.requests.expected_count, 2); /* the name server may know better */
+    assert_int_equal(at.requests.expected_count, 2); /* the name server may know about it */
     assert_true(at.requests.expected[1].daemon == 4 &&
                 at.requests.expected[1].incarnation == 7);
     assert_int_equal(gy_lease_client_host_get(&at.client, 3, 7, "a", "h"), 3);
@@ -222,17 +221,17 @@ GY_TEST(what_is_left_of_a_gang_makes_room_for_the_next)
     gy_lease_client_request(&at.client, 1000000000);
     assert_int_equal(at.requests.gang_count, 1);
     assert_true(at.requests.gangs[0].number == 1 && at.requests.gangs[0].width == 3);
-    assert_int_equal(at.client.open_count, 0); /* idle slots make room */
+    assert_int_equal(at.client.open_count, 0); /* idle slots are released to make room */
     gy_lease_client_take_allocations(&at.client, 1, 2, allocations, 3);
     assert_int_equal(at.client.open_count, 3);
     gy_lease_client_request(&at.client, 2000000000);
-    assert_int_equal(at.requests.gang_count, 0); /* it has them */
+    assert_int_equal(at.requests.gang_count, 0); /* the request is fulfilled */
     comes_up(&at, 0);
     allocations[1].state = allocations[2].state = GY_ALLOCATION_GONE;
     gy_lease_client_take_allocations(&at.client, 2, 3, allocations + 1, 2);
     assert_int_equal(at.client.open_count, 1);
     gy_lease_client_request(&at.client, 3000000000);
-    assert_int_equal(at.client.open_count, 0); /* else three never are free on one host */
+    assert_int_equal(at.client.open_count, 0); /* otherwise no host ever has three free */
     assert_int_equal(at.client.returns[at.client.return_count - 1].lease, 1);
     assert_true(at.requests.gangs[0].number == 2 && at.requests.gangs[0].width == 3);
     flat_free(&at);
@@ -243,7 +242,7 @@ GY_TEST(what_is_over_and_back_is_held)
     static flat at;
     const gy_allocation lease = {
         .lease = 5, .daemon = 2, .incarnation = 7, .address = "a", .host = "h"};
-    gy_allocation both[2] = {lease, lease}; /* what changed last stands first */
+    gy_allocation both[2] = {lease, lease}; /* the last change comes first */
     both[1].state = GY_ALLOCATION_GONE;
     flat_new(&at, NULL);
     gy_lease_client_take_allocations(&at.client, 0, 1, both, 1);
@@ -252,13 +251,14 @@ GY_TEST(what_is_over_and_back_is_held)
     gy_lease_client_take_allocations(&at.client, 1, 2, both, 2);
     assert_int_equal(at.client.open_count, 1);
     assert_int_not_equal(gy_lease_client_executor_of(&at.client, 5), GY_NONE);
-    both[0].lease = 6; /* its daemon goes by generations, whatever the slot */
+    both[0].lease = 6; /* its daemon distinguishes by generation, not by slot */
     gy_lease_client_take_allocations(&at.client, 2, 3, both, 1);
     assert_true(at.generations[1] > at.generations[0]);
     flat_free(&at);
 }
 
-/* Two slots of a host and one of another; of three tasks one at the first host is late. */
+/* Two slots on one host and one on another; of three tasks one on the first host is a
+ * straggler. */
 GY_TEST(idle_slots_where_copies_may_not_go_go_back)
 {
     static flat at;
@@ -288,18 +288,18 @@ GY_TEST(idle_slots_where_copies_may_not_go_go_back)
                                     .generation = at.generations[slot],
                                     .run_ns = second_ns / 2});
     }
-    allocations[2].state = GY_ALLOCATION_GONE; /* another job's share */
+    allocations[2].state = GY_ALLOCATION_GONE; /* for another job's share */
     gy_lease_client_take_allocations(&at.client, 1, 2, allocations + 2, 1);
-    at.now_ns += 2 * second_ns; /* late after three halves of one */
+    at.now_ns += 2 * second_ns; /* a straggler at 1.5 times the expected time */
     step(&at, &(gy_sched_event){.kind = GY_EVENT_TIMER});
     assert_int_equal(gy_manager_wanted(at.manager), 2);
-    assert_int_equal(at.client.open_count, 2); /* as many, but one of no use */
+    assert_int_equal(at.client.open_count, 2); /* as many slots, but one is useless */
     gy_lease_client_release_idle(&at.client, at.now_ns);
     gy_lease_client_release_idle(&at.client, at.now_ns + second_ns / 4);
     assert_int_equal(at.client.open_count, 2);
     gy_lease_client_release_idle(&at.client, at.now_ns + second_ns);
     assert_int_equal(at.client.open_count, 1);
-    assert_int_equal(at.client.executors[0].lease, 1); /* where it runs */
+    assert_int_equal(at.client.executors[0].lease, 1); /* where the straggler runs */
     assert_int_equal(at.client.returns[at.client.return_count - 1].lease, 2);
     gy_lease_client_request(&at.client, at.now_ns + 2 * second_ns);
     assert_int_equal(at.requests.slots, 2);
@@ -308,7 +308,7 @@ GY_TEST(idle_slots_where_copies_may_not_go_go_back)
     flat_free(&at);
 }
 
-/* A host that is avoided is refused, but as the last resort. */
+/* Leases on an avoided host are refused, except as a last resort. */
 GY_TEST(the_last_resort_is_taken)
 {
     static flat at;
@@ -368,7 +368,7 @@ GY_TEST(who_is_dead_is_not_waited_for)
         client.hosts[i].is_expected = true;
         gy_lease_client_host_dial(&client, i);
     }
-    const int64_t now_ns = client.hosts[2].away_ns; /* the last that was dialled */
+    const int64_t now_ns = client.hosts[2].away_ns; /* the last one that was dialled */
     client.hosts[2].state = HOST_HERE;
     client.hosts[2].is_up = true;
     const gy_allocation allocations[] = {
@@ -376,14 +376,14 @@ GY_TEST(who_is_dead_is_not_waited_for)
         {.state = GY_ALLOCATION_GONE, .daemon = 3, .incarnation = 7},
         {.state = GY_ALLOCATION_GONE, .daemon = 1, .incarnation = 8}};
     gy_lease_client_take_allocations(&client, 0, 1, allocations, GY_COUNT(allocations));
-    gy_lease_client_look_after(&client, now_ns);
+    gy_lease_client_check_hosts(&client, now_ns);
     assert_int_equal(lost, 0); /* it has not had the time to answer */
-    gy_lease_client_look_after(&client, gy_now_ns(client.env) + dead_ns / 8);
+    gy_lease_client_check_hosts(&client, gy_now_ns(client.env) + dead_ns / 8);
     assert_int_equal(lost, 1);
     assert_int_equal(last_lost, 1);
-    gy_lease_client_look_after(&client, now_ns + dead_ns);
+    gy_lease_client_check_hosts(&client, now_ns + dead_ns);
     assert_int_equal(lost, 2);
-    assert_int_equal(last_lost, 0); /* another folder's daemon was meant */
+    assert_int_equal(last_lost, 0); /* meant for another folder's daemon */
     assert_int_equal(client.hosts[2].state, HOST_HERE);
     gy_lease_client_close(&client);
     assert_int_equal(gy_alloc_live(), 0);
@@ -402,7 +402,8 @@ static void cohort_done(flat *at, uint32_t first)
     }
 }
 
-/* Three cohorts of two at two hosts of two slots; the one at the first host is late. */
+/* Three cohorts of two on two hosts with two slots; the one on the first host is a straggler.
+ */
 GY_TEST(slots_together_for_a_copy_are_requested_elsewhere)
 {
     static flat at;
@@ -427,10 +428,10 @@ GY_TEST(slots_together_for_a_copy_are_requested_elsewhere)
         comes_up(&at, slot);
     }
     cohort_done(&at, 2);
-    cohort_done(&at, 2); /* the third one */
+    cohort_done(&at, 2); /* the third cohort */
     gy_lease_client_request(&at.client, second_ns);
     assert_int_equal(at.requests.gang_count, 0);
-    for (uint32_t i = 2; i < 4; i++) { /* another job's share */
+    for (uint32_t i = 2; i < 4; i++) { /* for another job's share */
         allocations[i].state = GY_ALLOCATION_GONE;
     }
     gy_lease_client_take_allocations(&at.client, 1, 2, allocations + 2, 2);

@@ -1,11 +1,11 @@
 /**
- * Bugs for the tests that must find them. They are compiled in with GYRE_PLANTED alone;
+ * Bugs to plant, which tests must find. They are compiled in only with GYRE_PLANTED;
  * tests/sim/whole_test.c plants one after the other.
  */
 #ifndef GY_DRIVER_LEASE_PLANT_H
 #define GY_DRIVER_LEASE_PLANT_H
 
-/** Of what a manager rents. */
+/** Bugs of the lease client. */
 #define GY_LEASE_CLIENT_PLANT_LIST(X)                                                          \
     X(NONE)                                                                                    \
     X(FOLDER_IGNORED)                                                                          \

@@ -1,4 +1,4 @@
-/* What the manager wants of the name server, what it gets, what it releases. */
+/* What the manager requests from the name server, receives and releases. */
 #include "driver/lease/lease_client.h"
 
 #include <stdio.h>
@@ -8,13 +8,16 @@
 #include "driver/lease/plant.h"
 
 static const int64_t request_every_ns = 400000000;
-static const int64_t request_ns_min = 2000000; /* between two, however fast they change */
+/* Minimum interval between two messages, however fast requests change. */
+static const int64_t request_ns_min = 2000000;
 static const int64_t ask_every_ns = 1000000000;
 static const int64_t idle_after_ns = 1000000000;
-static const int64_t gang_after_ns = 300000000; /* then single slots make room for it */
+/* After so long single slots are released for the gang. */
+static const int64_t gang_after_ns = 300000000;
 static const int64_t forget_after_ns = 30000000000;
 
-/* Where silence is soon death all goes faster: of the default dead_ns this is all of it. */
+/* With a short timeout for silence all intervals are shorter: they scale with dead_ns below its
+ * default. */
 static int64_t paced(const gy_lease_client *client, int64_t usual_ns)
 {
     return GY_MIN(usual_ns, usual_ns / 100 * (client->dead_ns / 20000000));
@@ -27,7 +30,7 @@ static bool has_ended(const gy_lease_client *client)
 
 /* ---- requests ---- */
 
-/* Places that no lease has yet, for processes of this job; *gangs: those that gangs have. */
+/* Number of machine slots without a lease; *gangs: slots leased for gangs. */
 static uint32_t count_free(const gy_lease_client *client, uint32_t *gangs)
 {
     uint32_t free = 0;
@@ -40,7 +43,7 @@ static uint32_t count_free(const gy_lease_client *client, uint32_t *gangs)
     return free;
 }
 
-/* So many slots' work runs in those of gangs. */
+/* How many slots' work runs in slots leased for gangs. */
 static uint32_t count_served(const gy_lease_client *client)
 {
     uint32_t tasks = 0;
@@ -51,8 +54,8 @@ static uint32_t count_served(const gy_lease_client *client)
     return tasks / GY_MAX(client->threads, 1);
 }
 
-/* More leases than places, or than what is not served by a gang, would only be released and
- * allocated again. */
+/* The number of single slots to request: more than free slots, or than work not served by a
+ * gang, would only be allocated and released again. */
 static uint32_t count_singles(const gy_lease_client *client)
 {
     uint32_t gangs = 0;
@@ -62,7 +65,7 @@ static uint32_t count_singles(const gy_lease_client *client)
     return GY_MIN(client->wanted - served, client->slot_count - taken);
 }
 
-/* Slots that are left of an older gang stand in the way of the next one like all others. */
+/* Is the slot idle? Leftovers of an older gang count like all others. */
 static bool is_idle(const gy_lease_client *client, uint32_t slot)
 {
     const lease_executor *executor = &client->executors[slot];
@@ -70,7 +73,8 @@ static bool is_idle(const gy_lease_client *client, uint32_t slot)
            (executor->gang == 0 || executor->gang != client->gang);
 }
 
-/* A gang needs places, and a host with slots for all of it: idle ones go back, host by host. */
+/* Release idle slots, host by host, until the gang has free slots in the machine and one host
+ * has enough. */
 static void make_room(gy_lease_client *client)
 {
     uint32_t gangs = 0;
@@ -92,7 +96,7 @@ static void make_room(gy_lease_client *client)
     }
 }
 
-/* A gang is not served: the slots that it waits for may be this job's own, which lie idle. */
+/* The gang request has waited long: this job's own idle slots may be what it waits for. */
 static bool is_gang_straggler(const gy_lease_client *client, int64_t now_ns)
 {
     return client->gang_width > 0 && now_ns - client->gang_ns >= paced(client, gang_after_ns);
@@ -108,7 +112,7 @@ static uint32_t count_busy(const gy_lease_client *client)
     return count;
 }
 
-static void say_requests(gy_lease_client *client)
+static void report_requests(gy_lease_client *client)
 {
     gy_manager_requests requests = {.job = client->job,
                                     .epoch = client->epoch,
@@ -139,7 +143,7 @@ static void say_requests(gy_lease_client *client)
     client->ops->request(client->arg, &requests);
 }
 
-/* Slots that were allocated together are not all here yet. */
+/* Are slots of an allocated gang still to come? */
 static bool is_gang_coming(const gy_lease_client *client)
 {
     bool is_coming = false;
@@ -151,8 +155,8 @@ static bool is_gang_coming(const gy_lease_client *client)
     return is_coming;
 }
 
-/* A cohort that fits on no host wants slots together, or a late one for its copy: a request
- * with a number of its own. */
+/* A cohort that fits on no host, or the backup task of a straggling one, needs slots together:
+ * open a gang request with a new number. */
 static void look_at_gang(gy_lease_client *client, uint32_t at_once, int64_t now_ns)
 {
     const uint32_t hosts = gy_manager_wanted_hosts(client->manager);
@@ -174,7 +178,7 @@ void gy_lease_client_request(gy_lease_client *client, int64_t now_ns)
 {
     const uint32_t wanted = GY_MIN(gy_manager_wanted(client->manager), client->slot_count);
     const uint32_t at_once = gy_manager_wanted_at_once(client->manager);
-    /* What it has seen is said soon, or the name server repeats all since then. */
+    /* Acknowledge allocations soon, or the name server repeats all of them. */
     const bool is_new = wanted != client->wanted || at_once != client->wanted_at_once ||
                         client->seen != client->output_seen;
     const int64_t since_ns = now_ns - client->request_ns;
@@ -186,7 +190,7 @@ void gy_lease_client_request(gy_lease_client *client, int64_t now_ns)
     client->wanted = GY_LEASE_CLIENT_PLANTED(REQUESTED_ONCE) && client->wanted > 0 ? 1 : wanted;
     client->output_seen = client->seen;
     client->request_ns = now_ns;
-    say_requests(client);
+    report_requests(client);
 }
 
 void gy_lease_client_names_up(gy_lease_client *client)
@@ -194,7 +198,7 @@ void gy_lease_client_names_up(gy_lease_client *client)
     client->request_ns = 0;
 }
 
-/* ---- leases that go back ---- */
+/* ---- releases ---- */
 
 static lease_return *find_return(const gy_lease_client *client, uint64_t lease)
 {
@@ -223,7 +227,7 @@ static void give_one(gy_lease_client *client, lease_return *back, int64_t now_ns
 void gy_lease_client_release(gy_lease_client *client, uint64_t lease, bool is_bad,
                              const char *reason)
 {
-    gy_status status = GY_GROW("driver.tenant", client->returns, client->return_room,
+    gy_status status = GY_GROW("driver.lease_client", client->returns, client->return_room,
                                client->return_count + 1);
     if (status < 0) {
         client->ops->fail(client->arg, status);
@@ -261,8 +265,8 @@ void gy_lease_client_release_all(gy_lease_client *client, int64_t now_ns)
     }
 }
 
-/* Copies of what is late on a host go to others: its idle slots would be held instead of
- * theirs. */
+/* Backup tasks of stragglers on this host must run elsewhere: release its idle slots so that
+ * others are allocated. */
 static void give_unwanted(gy_lease_client *client, int64_t now_ns)
 {
     const uint32_t host = gy_manager_unwanted(client->manager);
@@ -313,14 +317,14 @@ void gy_lease_client_release_idle(gy_lease_client *client, int64_t now_ns)
     client->idle_ns = now_ns;
 }
 
-/* ---- hosts where tasks fail ---- */
+/* ---- avoided hosts ---- */
 
 void gy_lease_client_avoid(gy_lease_client *client, uint32_t host, const char *reason)
 {
-    gy_status status =
-        GY_GROW("driver.tenant", client->avoids, client->avoid_room, client->avoid_count + 1);
+    gy_status status = GY_GROW("driver.lease_client", client->avoids, client->avoid_room,
+                               client->avoid_count + 1);
     if (status < 0 || host >= client->host_count) {
-        return; /* said again with the next slot of it */
+        return; /* repeated with its next slot */
     }
     lease_avoid *avoid = &client->avoids[client->avoid_count++];
     avoid->host = host;
@@ -395,7 +399,7 @@ static void take_allocation(gy_lease_client *client, const gy_allocation *alloca
 
 bool gy_lease_client_is_news(const gy_lease_client *client, uint64_t from, uint64_t version)
 {
-    /* else told again */
+    /* otherwise they will be sent again */
     return from <= client->seen &&
            (version > client->seen || GY_LEASE_CLIENT_PLANTED(OLD_ALLOCATIONS));
 }
@@ -408,7 +412,8 @@ void gy_lease_client_take_allocations(gy_lease_client *client, uint64_t from, ui
         return;
     }
     client->seen = version;
-    /* A lease that was over may be back, and both are told: what is over is older. */
+    /* A lease may have ended and come back, and both are in the message: handle ends first,
+     * since they are older. */
     for (int pass = GY_LEASE_CLIENT_PLANTED(AS_TOLD); pass < 2; pass++) {
         for (size_t i = 0; i < count && !has_ended(client); i++) {
             const bool is_over = allocations[i].state == GY_ALLOCATION_GONE;
@@ -419,7 +424,7 @@ void gy_lease_client_take_allocations(gy_lease_client *client, uint64_t from, ui
         }
     }
     if (of_gang > 0) {
-        client->gang_width = 0; /* it is served; one more has another number */
+        client->gang_width = 0; /* fulfilled; the next one has another number */
         client->served = client->gang;
     }
 }

@@ -1,5 +1,5 @@
-/* Where slots are requested: near what tasks read, and for tasks that run on few hosts alone at
- * these. */
+/* On which hosts slots are requested: near the tasks' inputs, and on the required hosts of
+ * pinned tasks. */
 #include "driver/lease/lease_client.h"
 
 #include <assert.h>
@@ -7,7 +7,7 @@
 
 static_assert((int)GY_WANTED_HOSTS == (int)GY_CONTROL_HOSTS_MAX,
               "all resource requests are listed");
-enum { MISSED_TIMES = 5 }; /* as long as a silent daemon is waited for */
+enum { MISSED_TIMES = 5 }; /* times dead_ns; as long as for a silent daemon */
 
 void gy_lease_client_where_request(gy_lease_client *client, gy_manager_requests *requests)
 {
@@ -26,7 +26,7 @@ void gy_lease_client_where_handle(gy_lease_client *client, uint64_t sequence, ui
     const char *gone[GY_WANTED_HOSTS];
     uint32_t count = 0;
     if (sequence != client->sequence) {
-        return; /* of requests that were others */
+        return; /* it concerns earlier requests */
     }
     for (uint32_t i = 0; i < client->where.must; i++) {
         if ((missing & 1u << i) != 0) {
@@ -53,7 +53,7 @@ void gy_lease_client_where_handle(gy_lease_client *client, uint64_t sequence, ui
     }
 }
 
-/* Is it of a host whose slots others cannot stand in for? */
+/* Is the slot on a host whose slots others cannot replace? */
 static bool is_there(const gy_lease_client *client, uint32_t slot)
 {
     const char *name = client->hosts[client->executors[slot].host].name;

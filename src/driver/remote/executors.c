@@ -1,4 +1,4 @@
-/* Processes in executors: opened, killed, spoken to within windows, gone. */
+/* Processes in executors on daemons: started, killed, sent data within windows, ended. */
 #include "driver/remote/remote_priv.h"
 
 #include <errno.h>
@@ -20,19 +20,19 @@ static void opened(void *arg, gy_status status, const ProtobufCMessage *answer)
     (void)answer;
     gy_free(arg);
     if (status >= 0 || status == GY_CANCELLED || status == GY_PEER || driver->has_ended) {
-        return; /* of a daemon that is lost or anew all executors are told */
+        return; /* if a daemon is lost or restarts all its executors are handled at once */
     }
     gy_error why;
     gy_error_take(&why, status);
     if (status == GY_STATE) {
         remote_over(driver, GY_STATE, why.text);
-    } else { /* it cannot be used now: the name server knows of others */
+    } else { /* it cannot be used now; the name server may have others */
         gy_lease_client_not_opened(&driver->remote->client, call.lease, call.generation,
                                    why.text);
     }
 }
 
-static void say_open(gy_driver *driver, uint32_t slot)
+static void report_open(gy_driver *driver, uint32_t slot)
 {
     gy_remote *remote = driver->remote;
     lease_executor *executor = &remote->client.executors[slot];
@@ -50,7 +50,7 @@ static void say_open(gy_driver *driver, uint32_t slot)
     *call = (open_call){driver, executor->lease, executor->generation};
     if (remote_call(driver, remote->client.hosts[executor->host].peer, GY_NET_OPEN,
                     &message.base, opened, call) < 0) {
-        gy_free(call); /* when there is room */
+        gy_free(call); /* sent when there is room */
     } else {
         executor->is_open_due = false;
     }
@@ -60,11 +60,11 @@ gy_status remote_spawn(gy_driver *driver, gy_process *process)
 {
     GY_TRY(gy_lease_client_spawn(&driver->remote->client, process->slot, process->generation));
     driver->remote->client.executors[process->slot].window = REMOTE_WINDOW_BYTES;
-    say_open(driver, process->slot);
+    report_open(driver, process->slot);
     return GY_OK;
 }
 
-static void say_close(gy_driver *driver, uint32_t slot, const char *reason)
+static void report_close(gy_driver *driver, uint32_t slot, const char *reason)
 {
     gy_remote *remote = driver->remote;
     lease_executor *executor = &remote->client.executors[slot];
@@ -82,7 +82,7 @@ void remote_kill(gy_driver *driver, const gy_process *process, const char *reaso
 {
     const lease_executor *executor = &driver->remote->client.executors[process->slot];
     if (executor->lease != 0 && executor->generation == process->generation) {
-        say_close(driver, process->slot, reason);
+        report_close(driver, process->slot, reason);
     }
 }
 
@@ -133,10 +133,10 @@ void remote_executors_go_on(gy_driver *driver, uint32_t host)
             continue;
         }
         if (executor->is_open_due) {
-            say_open(driver, i);
+            report_open(driver, i);
         }
         if (executor->is_kill_due) {
-            say_close(driver, i, process->reason);
+            report_close(driver, i, process->reason);
         }
         if (process->out.size_bytes > process->sent) {
             gy_process_touch(driver, process);
@@ -155,7 +155,7 @@ static void answer_done(const gy_driver *driver, const gy_rpc_asked *asked)
     }
 }
 
-/* The slot of a lease of this epoch at whoever asks, GY_NONE: none. */
+/* The slot of a lease of this epoch at the calling daemon; GY_NONE: none. */
 static uint32_t find_slot(const gy_driver *driver, const gy_rpc_asked *asked, uint32_t epoch,
                           uint64_t lease)
 {
@@ -163,7 +163,7 @@ static uint32_t find_slot(const gy_driver *driver, const gy_rpc_asked *asked, ui
                                    epoch, lease);
 }
 
-/* The process that is spoken of; NULL: it is gone or another's. */
+/* The process that the message names; NULL: it has ended, or belongs to another. */
 static gy_process *find_process(gy_driver *driver, const gy_rpc_asked *asked, uint32_t epoch,
                                 uint64_t lease, uint32_t generation)
 {
@@ -186,7 +186,7 @@ static void give_credit(gy_driver *driver, uint32_t slot)
     message.bytes = executor->owed;
     if (remote_call(driver, remote->client.hosts[executor->host].peer, GY_NET_CREDIT,
                     &message.base, NULL, NULL) == GY_OK) {
-        executor->owed = 0; /* else with what comes next, of which half a window is left */
+        executor->owed = 0; /* else with later data; half a window is left then */
     }
 }
 
@@ -247,7 +247,7 @@ gy_status remote_handle_lease_gone(void *arg, const gy_rpc_asked *asked,
     return GY_OK;
 }
 
-/* What its threads were at, in rows as locally; NULL: no memory. */
+/* What its threads were running, as rows like local boards; NULL: no memory. */
 static gy_board *copy_boards(const Gy__Cluster__ExecutorGone *message)
 {
     gy_board *lines = gy_alloc_zero("driver.remote", message->n_boards + 1, sizeof(gy_board));

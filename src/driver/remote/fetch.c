@@ -1,8 +1,8 @@
 /*
- * A START goes to its process when the sections that it reads are at its host. They are asked
- * of that host's daemon, many in a message, which fetches what several wait for once. What
- * cannot be had is a lost input when the host that should have it lives, and nobody's failure
- * when it does not.
+ * Sends a START to its process when the sections that it reads are on its host. They are
+ * requested from that host's daemon, many in one message, and the daemon fetches a section once
+ * for all that wait. A section that cannot be had is a lost input if the host that should have
+ * it is up, and counts as no failure if it is not.
  */
 #include "driver/remote/remote_priv.h"
 
@@ -25,7 +25,7 @@ static uint32_t new_need(gy_remote *remote)
     return status < 0 ? GY_NONE : (uint32_t)remote->need_count++;
 }
 
-/* Its number is unknown from now on; in a queue it goes when its turn comes. */
+/* Forget the row's number; a row in a queue is freed when its turn comes. */
 static void end_need(gy_driver *driver, uint32_t row, bool is_told)
 {
     gy_remote *remote = driver->remote;
@@ -33,7 +33,7 @@ static void end_need(gy_driver *driver, uint32_t row, bool is_told)
     lease_host *host = &remote->client.hosts[need->to];
     need->start = NULL;
     if (!need->is_asked) {
-        return; /* it stands in its host's queue, and is freed there */
+        return; /* it is in its host's queue, which frees it */
     }
     gy_index_remove(&remote->by_number, gy_index_id(need->number));
     host->asked -= host->asked > 0;
@@ -102,7 +102,7 @@ bool remote_unfetch(gy_driver *driver, const gy_effect *effect)
     return false;
 }
 
-/* ---- asking ---- */
+/* ---- requests ---- */
 
 static void queue_need(gy_remote *remote, uint32_t row)
 {
@@ -118,10 +118,10 @@ static void queue_need(gy_remote *remote, uint32_t row)
     to->last_need = row;
 }
 
-/* A FETCH that the daemon refused: FETCHED never comes. */
+/* The daemon refused a FETCH, so FETCHED never comes. */
 typedef struct fetch_call {
     gy_driver *driver;
-    uint64_t number; /* of the first */
+    uint64_t number; /* of the first section */
     uint32_t count;
 } fetch_call;
 
@@ -134,7 +134,7 @@ static void fetch_begun(void *arg, gy_status status, const ProtobufCMessage *ans
     (void)answer;
     gy_free(arg);
     if (status >= 0 || status == GY_CANCELLED || status == GY_PEER || driver->has_ended) {
-        return; /* of a daemon that is lost or anew all STARTs are dropped */
+        return; /* if a daemon is lost or restarts all STARTs are dropped */
     }
     gy_error why;
     gy_error_take(&why, status);
@@ -168,7 +168,7 @@ static void fill_one(const gy_driver *driver, const remote_need *need,
     one->wanted.len = what->wanted_bytes;
 }
 
-/* Give numbers to the rows, which are known by them from now on. */
+/* Give the rows their numbers, by which FETCHED names them. */
 static gy_status number_rows(gy_remote *remote, const uint32_t *rows, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -214,7 +214,7 @@ static bool ask(gy_driver *driver, uint32_t to, const uint32_t *rows, uint32_t c
     return is_reported;
 }
 
-/* The next of the host's queue for which somebody waits; those of nobody are freed. */
+/* The next row of the host's queue with a waiting START; other rows are freed. */
 static uint32_t next_need(gy_remote *remote, lease_host *to)
 {
     while (to->first_need != GY_NONE && remote->needs[to->first_need].start == NULL) {
@@ -244,9 +244,10 @@ void remote_fetches_go_on(void *arg, uint32_t host)
             }
         }
         if (count == 0 || !ask(driver, host, rows, count)) {
-            return; /* again when there is room, or at the next tick */
+            return; /* retried when there is room, or at the next tick */
         }
-        while (to->first_need != rows[count - 1]) { /* they, and those of nobody between */
+        /* These rows, and abandoned ones between them. */
+        while (to->first_need != rows[count - 1]) {
             const uint32_t row = to->first_need;
             to->first_need = remote->needs[row].next;
             if (remote->needs[row].start == NULL) {
@@ -309,9 +310,9 @@ gy_status remote_fetch(gy_driver *driver, gy_process *process, const gy_effect *
     return GY_OK;
 }
 
-/* ---- what became of it ---- */
+/* ---- results ---- */
 
-/* The process has its START, all of which is there. */
+/* Send the process its START: all its sections are there. */
 static void deliver(gy_driver *driver, remote_start *start)
 {
     gy_process *process = gy_process_get(driver, start->slot, start->generation);
@@ -334,7 +335,7 @@ static void fail_start(gy_driver *driver, remote_start *start, gy_sched_event *e
     gy_driver_step(driver, event);
 }
 
-/* It cannot be had: `status` and the words of the daemon that tried. */
+/* The section cannot be had: `status` and the text of the daemon that tried. */
 static void lose_need(gy_driver *driver, uint32_t row, gy_status status, const char *reason)
 {
     gy_remote *remote = driver->remote;
@@ -343,7 +344,8 @@ static void lose_need(gy_driver *driver, uint32_t row, gy_status status, const c
     const lease_host *from = &remote->client.hosts[need->what.host];
     const bool is_from_up = from->state == HOST_HERE;
     if (status == GY_PEER && is_from_up && ++need->tries < TRIES_MAX) {
-        /* It is dead to the reader, maybe soon to this one, too; the daemon tried for 2 s. */
+        /* The peer is dead for the reader, and maybe soon for the manager too; the daemon tried
+         * for 2 s. */
         gy_index_remove(&remote->by_number, gy_index_id(need->number));
         lease_host *to = &remote->client.hosts[need->to];
         to->asked -= to->asked > 0;
@@ -356,7 +358,8 @@ static void lose_need(gy_driver *driver, uint32_t row, gy_status status, const c
                    need->what.input, from->name[0] != '\0' ? from->name : from->address,
                    reason);
     const uint32_t input = need->what.input, to = need->to;
-    /* Not the producer's fault: a full disk here, a daemon that is busy or on its way out. */
+    /* Not the producer's fault: a full disk on the reader's host, a daemon that is busy or
+     * shutting down. */
     const bool is_lost = is_from_up && status != GY_LIMIT && status != GY_CANCELLED &&
                          status != GY_TIMEOUT && status != GY_AGAIN;
     end_need(driver, row, false);
@@ -365,12 +368,12 @@ static void lose_need(gy_driver *driver, uint32_t row, gy_status status, const c
                             .input = input,
                             .reason = why};
     fail_start(driver, start, &event);
-    if (status == GY_LIMIT && !driver->has_ended) { /* its disk is full: work goes elsewhere */
+    if (status == GY_LIMIT && !driver->has_ended) { /* its disk is full: place work elsewhere */
         gy_lease_client_executors_close(&remote->client, to, why, LEASE_CLIENT_BACK);
     }
 }
 
-static void hear_one(gy_driver *driver, uint32_t host, const Gy__Cluster__FetchedOne *one)
+static void handle_one(gy_driver *driver, uint32_t host, const Gy__Cluster__FetchedOne *one)
 {
     gy_remote *remote = driver->remote;
     const uint32_t row = gy_index_find(&remote->by_number, gy_index_id(one->number));
@@ -420,7 +423,7 @@ gy_status remote_handle_fetched(void *arg, const gy_rpc_asked *asked,
         count_traffic(driver->options->traffic, message);
     }
     for (size_t i = 0; i < message->n_sections; i++) {
-        hear_one(driver, host, message->sections[i]);
+        handle_one(driver, host, message->sections[i]);
     }
     if (!driver->has_ended) {
         remote_fetches_go_on(driver, host);
@@ -432,7 +435,7 @@ void remote_fetches_anew(void *arg, uint32_t host)
 {
     const gy_driver *driver = arg;
     gy_remote *remote = driver->remote;
-    /* STARTs for processes there went with them; what is left waits for nothing. */
+    /* STARTs for processes there have ended with them; the rest waits for nothing. */
     for (uint32_t i = 0; i < remote->need_count; i++) {
         if (remote->needs[i].to == host && remote->needs[i].start != NULL &&
             remote->needs[i].is_asked) {

@@ -1,4 +1,4 @@
-/* Connections to daemons: dialled, attached to, given up. */
+/* Connections to daemons: opened, attached, given up. */
 #include "driver/remote/remote_priv.h"
 
 #include <string.h>
@@ -32,7 +32,7 @@ gy_status remote_dial(void *arg, uint32_t number)
         }
     }
     gy_rpc_set_tag(remote->rpc, host->peer, (void *)((uintptr_t)number + 1));
-    if (facts.is_up) { /* nobody was told of it when it came up */
+    if (facts.is_up) { /* the machine was not told when it came up */
         gy_lease_client_host_up(&remote->client, number);
     }
     return GY_OK;
@@ -78,7 +78,7 @@ static void attached(void *arg, gy_status status, const ProtobufCMessage *answer
     const Gy__Cluster__Attached *message = (const void *)answer;
     gy_free(arg);
     if (driver->has_ended || host->peer != call.peer || host->state != HOST_ATTACHING) {
-        return; /* it is about another connection */
+        return; /* it concerns an earlier connection */
     }
     gy_error why;
     gy_error_take(&why, status);
@@ -108,7 +108,7 @@ void remote_attach(void *arg, uint32_t number)
     }
     *call = (attach_call){driver, number, host->peer, gy_now_ns(driver->env)};
     if (remote_call(driver, host->peer, GY_NET_ATTACH, &message.base, attached, call) < 0) {
-        gy_free(call); /* it is lost when it stays so */
+        gy_free(call); /* the host is lost if this persists */
     }
 }
 
@@ -130,7 +130,7 @@ void remote_host_handle(gy_driver *driver, uint32_t number, gy_rpc_event event)
         remote_fetches_go_on(driver, number);
         remote_executors_go_on(driver, number);
         break;
-    case GY_RPC_GONE: /* of those that dial */
+    case GY_RPC_GONE: /* only connections that this side opened matter */
         break;
     }
 }
@@ -139,7 +139,7 @@ void remote_beat(void *arg, uint32_t number)
 {
     const gy_driver *driver = arg;
     REMOTE_MESSAGE(Beat, beat, message);
-    /* Not taken now: said again in a second. */
+    /* If it is not accepted now, the next heartbeat follows in a second. */
     remote_tell(driver, driver->remote->client.hosts[number].peer, GY_NET_BEAT, &message.base);
 }
 

@@ -1,11 +1,11 @@
-/* Goal: numbers of hosts are those of the journal, whichever of them it has; clocks of hosts.
+/* Goal: hosts have the numbers of the journal, whichever it contains; offsets of hosts' clocks.
  */
 #include "driver/remote/remote_priv.h"
 
 #include "sched/hosts/hosts_test.h"
 
-/* Hosts get their numbers as leases come, and reach the journal as they are reached: of a
- * manager that was killed in between it may have the second alone. */
+/* Hosts get numbers as leases come, and enter the journal when they are up: if a manager was
+ * killed in between, the journal may contain only the second. */
 GY_TEST(numbers_that_the_journal_lacks_stay_free)
 {
     machine_job job = {0};
@@ -29,7 +29,8 @@ GY_TEST(a_clock_is_seen_through_two_ways)
 {
     static const int64_t ahead_ns[] = {0, 1000000000, -86400000000000, 7};
     for (size_t i = 0; i < GY_COUNT(ahead_ns); i++) {
-        for (int64_t back_ns = 0; back_ns < 5000; back_ns += 1000) { /* there takes 2000 */
+        /* The way there takes 2000. */
+        for (int64_t back_ns = 0; back_ns < 5000; back_ns += 1000) {
             const int64_t heard_ns = 500000 + 2000 + ahead_ns[i],
                           answered_ns = heard_ns + 90000;
             const int64_t got_ns = answered_ns - ahead_ns[i] + back_ns;

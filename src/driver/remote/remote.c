@@ -1,4 +1,4 @@
-/* The node of a manager: what it says and hears, and when. */
+/* The node of a manager: what it sends and receives, and when. */
 #include "driver/remote/remote_priv.h"
 
 #include <errno.h>
@@ -7,14 +7,14 @@
 #include <sys/epoll.h>
 
 static const int64_t farewell_ns = 500000000;
-static const double call_seconds = 30; /* a daemon that takes longer to answer is not well */
+static const double call_seconds = 30; /* a daemon that takes longer to answer is broken */
 
 typedef gy_status serve_function(void *arg, const gy_rpc_asked *asked,
                                  const ProtobufCMessage *request);
 
 static const struct {
     gy_net_type type;
-    serve_function *serve; /* NULL: it is said here, not heard */
+    serve_function *serve; /* NULL: sent from here, not received */
 } heard[REMOTE_METHODS] = {
     {GY_NET_REQUESTS, NULL},
     {GY_NET_VIEW, NULL},
@@ -45,7 +45,7 @@ Gy__Cluster__Key remote_key(gy_key key)
     return out;
 }
 
-/* ---- words ---- */
+/* ---- messages ---- */
 
 void remote_over(gy_driver *driver, gy_status status, const char *who)
 {
@@ -129,8 +129,8 @@ static gy_status dial_names(gy_remote *remote)
     return remote->name_count > 0 ? GY_OK : gy_fail(GY_ARG, "a ticket without a name server");
 }
 
-/* Most often slots are lent there, too: its connection comes up while the name server's does.
- */
+/* Slots are often leased on the manager's own host: connect to its daemon at the same time as
+ * to the name server. */
 static void dial_own(gy_remote *remote)
 {
     const char *address = remote->ticket->daemon;
@@ -180,8 +180,8 @@ static const gy_lease_client_ops lease_ops = {.step = step,
                                               .beat = remote_beat,
                                               .go_on = remote_fetches_go_on,
                                               .begin_anew = remote_fetches_anew,
-                                              .request = remote_say_requests,
-                                              .give = remote_say_give};
+                                              .request = remote_send_requests,
+                                              .give = remote_send_release};
 
 static gy_status remote_open(gy_driver *driver)
 {
@@ -193,19 +193,20 @@ static gy_status remote_open(gy_driver *driver)
     driver->remote = remote;
     remote->ticket = ticket;
     remote->free_need = GY_NONE;
-    remote->client = (gy_lease_client){.env = driver->env,
-                                       .manager = driver->manager,
-                                       .ops = &lease_ops,
-                                       .arg = driver,
-                                       .job = ticket->job,
-                                       .epoch = ticket->epoch,
-                                       .slot_count = driver->process_count,
-                                       .threads = driver->threads,
-                                       .dead_ns = driver->options->dead_ns,
-                                       /* Behind what drivers of the program's earlier jobs
-                                        * said; a voice is between. */
-                                       .sequence = (uint64_t)ticket->round * 2 << 32,
-                                       .gang = ticket->round << 20};
+    remote->client =
+        (gy_lease_client){.env = driver->env,
+                          .manager = driver->manager,
+                          .ops = &lease_ops,
+                          .arg = driver,
+                          .job = ticket->job,
+                          .epoch = ticket->epoch,
+                          .slot_count = driver->process_count,
+                          .threads = driver->threads,
+                          .dead_ns = driver->options->dead_ns,
+                          /* After the numbers that drivers of the program's
+                           * earlier jobs used; a heartbeat thread's are between. */
+                          .sequence = (uint64_t)ticket->round * 2 << 32,
+                          .gang = ticket->round << 20};
     GY_TRY(gy_lease_client_open(&remote->client));
     const int64_t dead_ns = remote->client.dead_ns;
     for (int i = 0; i < REMOTE_METHODS; i++) {
@@ -216,7 +217,7 @@ static gy_status remote_open(gy_driver *driver)
     gy_net_key_text(ticket->job, subject);
     (void)snprintf(name, sizeof(name), "manager %.8llx epoch %u",
                    (unsigned long long)ticket->job.high >> 32, ticket->epoch);
-    /* Silence and the wait for another connection are half of it each. */
+    /* Silence and the wait for a new connection share dead_ns. */
     const gy_rpc_options options = {.name = name,
                                     .role = GY_RPC_MANAGER,
                                     .subject = subject,
@@ -263,7 +264,7 @@ static void remote_avoid(gy_driver *driver, uint32_t host, const char *reason)
     gy_lease_client_avoid(&driver->remote->client, host, reason);
 }
 
-/* One tell a host. */
+/* One message for each host. */
 static void send_discards(gy_driver *driver, lease_host *host)
 {
     gy_text *names = &host->discards;
@@ -277,7 +278,7 @@ static void send_discards(gy_driver *driver, lease_host *host)
         }
         message.names = list;
         if (gy_rpc_tell(driver->remote->rpc, host->peer, GY_NET_DISCARD, &message.base) < 0) {
-            return; /* again at the next tick */
+            return; /* retried at the next tick */
         }
         memmove(names->data, names->data + at, names->size_bytes - at);
         names->size_bytes -= at;
@@ -288,13 +289,13 @@ static void remote_discard(gy_driver *driver, uint32_t host, const gy_text *name
 {
     gy_remote *remote = driver->remote;
     for (uint32_t i = 0; i < remote->client.host_count; i++) {
-        /* What a lost host keeps it gives up itself when nobody beats. */
+        /* A lost host deletes its files itself when no heartbeats arrive. */
         if ((i == host || host == GY_NONE) && remote->client.hosts[i].state != HOST_GONE &&
             names->size_bytes > 0) {
             gy_text_add_bytes(&remote->client.hosts[i].discards, names->data,
                               names->size_bytes);
             remote->client.hosts[i].discards.status =
-                GY_OK; /* no memory: they go with the job */
+                GY_OK; /* no memory: they are deleted at the job's end */
         }
     }
 }
@@ -302,7 +303,7 @@ static void remote_discard(gy_driver *driver, uint32_t host, const gy_text *name
 static void remote_tick(gy_driver *driver, int64_t now_ns)
 {
     gy_lease_client *client = &driver->remote->client;
-    gy_lease_client_look_after(client, now_ns);
+    gy_lease_client_check_hosts(client, now_ns);
     for (uint32_t i = 0; i < client->host_count && !driver->has_ended; i++) {
         send_discards(driver, &client->hosts[i]);
         remote_fetches_go_on(driver, i);
@@ -323,7 +324,7 @@ static void remote_settle(gy_driver *driver)
     }
 }
 
-/* ---- the end ---- */
+/* ---- the job's end ---- */
 
 static void farewell_done(void *arg, gy_status status, const ProtobufCMessage *answer)
 {
@@ -340,14 +341,14 @@ static int64_t remote_watch_ns(const gy_driver *driver)
     return gy_lease_client_watch_ns(&driver->remote->client);
 }
 
-static void say_farewell(gy_driver *driver)
+static void report_farewell(gy_driver *driver)
 {
     gy_remote *remote = driver->remote;
     const int64_t last_ns = gy_now_ns(driver->env) + farewell_ns;
     remote_view_last(driver);
     for (size_t i = 0; i < remote->client.host_count; i++) {
         REMOTE_MESSAGE(JobOver, job_over, message);
-        message.is_kept = driver->end.status < 0; /* its user may have it go on */
+        message.is_kept = driver->end.status < 0; /* its user may resume it */
         if (remote->client.hosts[i].state == HOST_HERE &&
             remote_call(driver, remote->client.hosts[i].peer, GY_NET_JOB_OVER, &message.base,
                         farewell_done, remote) == GY_OK) {
@@ -368,7 +369,7 @@ static void remote_close(gy_driver *driver, bool is_hard)
         return;
     }
     if (remote->rpc != NULL && !driver->is_over) {
-        say_farewell(driver);
+        report_farewell(driver);
     }
     gy_rpc_free(remote->rpc);
     remote_starts_free(driver);

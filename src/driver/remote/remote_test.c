@@ -1,20 +1,21 @@
-/* Goal: a job whose processes are at daemons comes to its end whatever becomes of them: leases,
- * executors, hosts, what is fetched; nothing is started before its inputs are there; nothing
- * that still lies somewhere runs again; and who is not the manager any more stops. */
+/* Goal: a job whose processes run on daemons completes, whatever becomes of leases, executors,
+ * hosts and fetches; no task starts before its inputs are on its host; no committed task runs
+ * again while its output exists; and a manager that was replaced stops. */
 #include "driver/remote/script_test.h"
 
 #include <dirent.h>
 
 enum { READERS = 6, TASKS = PRODUCERS + READERS };
-static const int64_t long_ns = 60000000000; /* nobody is lost, however slow this machine is */
+/* No host is lost by time, however slow this machine is. */
+static const int64_t long_ns = 60000000000;
 
 typedef struct remote_job {
     script at;
     char folder[64];
     uint32_t committed[TASKS], failures, blamed;
     bool is_over, has_board;
-    bool knows_own;  /* its ticket names host 0 as the one that has started it */
-    int64_t dead_ns; /* 0: none is lost by time */
+    bool knows_own;  /* its ticket names host 0 as its starter */
+    int64_t dead_ns; /* 0: hosts are never lost by time */
     char notes[8192];
 } remote_job;
 
@@ -235,7 +236,7 @@ static gy_status run(remote_job *job)
     return status < 0 ? gy_error_raise(&why) : status;
 }
 
-/* All is committed; `again` tasks at least, `most` at most, were run more than once. */
+/* All tasks are committed; at least `again` and at most `most` of them ran more than once. */
 static void check_runs(const remote_job *job, uint32_t again, uint32_t most)
 {
     uint32_t more = 0;
@@ -261,15 +262,15 @@ GY_TEST(comes_to_its_end)
     }
     assert_true(fetched > 0);
     assert_int_equal(job.failures, 0);
-    /* What it is at was told for people when there was somebody to tell, and at the end. */
+    /* The status was sent while there was a name server, and at the end. */
     assert_true(job.at.views >= 2);
     assert_int_equal(job.at.view_committed, TASKS);
     assert_int_equal(job.at.view_tasks, TASKS);
     assert_int_equal(job.at.view_notes, 1);
 }
 
-/* The daemon that has started the manager is called before anything is lent there, and once;
- * lent there or not, whichever comes first. */
+/* The manager connects to the daemon that started it before any lease there, and only once, in
+ * whichever order both happen. */
 GY_TEST(calls_its_own_daemon_first)
 {
     static remote_job job;
@@ -296,13 +297,13 @@ GY_TEST(tells_the_daemons)
     assert_int_equal(job.at.hosts[0].fetched_count, 0);
 }
 
-/* More than windows and queues hold, both ways. */
+/* More data than windows and queues hold, in both directions. */
 GY_TEST(keeps_to_windows)
 {
     static remote_job job;
     job = (remote_job){.at = {.body_bytes = 900 << 10, .report_bytes = 5 << 20}};
     assert_ok(run(&job));
-    check_runs(&job, 0, TASKS); /* slow ones may be moved */
+    check_runs(&job, 0, TASKS); /* slow tasks may be moved */
 }
 
 GY_TEST(fails_when_no_host_is_wide_enough)
@@ -331,7 +332,7 @@ GY_TEST(keeps_what_a_daemon_kept)
     job = (remote_job){.at = {.trouble = TROUBLE_HOST_RETURNS, .after = PRODUCERS}};
     assert_ok(run(&job));
     for (uint32_t i = 0; i < PRODUCERS; i++) {
-        assert_int_equal(job.committed[i], 1); /* its files stand */
+        assert_int_equal(job.committed[i], 1); /* its files still exist */
     }
     assert_true(job.at.hosts[0].attaches >= 1);
 }
@@ -363,7 +364,7 @@ GY_TEST(counts_what_died_of_itself)
     job = (remote_job){.at = {.trouble = TROUBLE_EXECUTOR_DIES, .after = 2}};
     assert_ok(run(&job));
     assert_true(job.at.has_struck);
-    assert_int_equal(job.failures, 2); /* a neighbour fails with it */
+    assert_int_equal(job.failures, 2); /* a task beside it fails with it */
     assert_int_equal(job.blamed, 1);
     assert_true(job.has_board);
     assert_non_null(strstr(job.notes, "killed by SIGSEGV; its log ends: ouch"));
@@ -378,7 +379,7 @@ GY_TEST(makes_lost_inputs_again)
     check_runs(&job, 1, TASKS);
     job = (remote_job){.at = {.trouble = TROUBLE_FETCH_DEAD}};
     assert_ok(run(&job));
-    assert_int_equal(job.at.failures, 1); /* tried once more: nothing runs again */
+    assert_int_equal(job.at.failures, 1); /* one retry, and no task runs again */
     check_runs(&job, 0, 0);
 }
 
@@ -388,14 +389,14 @@ GY_TEST(leaves_a_full_host)
     job = (remote_job){.at = {.trouble = TROUBLE_FULL, .host_count = 2}};
     assert_ok(run(&job));
     for (uint32_t i = 0; i < PRODUCERS; i++) {
-        assert_int_equal(job.committed[i], 1); /* nothing upstream is to blame */
+        assert_int_equal(job.committed[i], 1); /* no producer is blamed */
     }
     job = (remote_job){.at = {.trouble = TROUBLE_OPEN_REFUSED}};
     assert_ok(run(&job));
     assert_true(job.at.has_struck && job.at.given > 0);
 }
 
-/* Its members need two slots on one host; the job itself has one on each. */
+/* Its members need two slots on one host; the job has one on each. */
 GY_TEST(makes_room_for_a_cohort)
 {
     static remote_job job;
@@ -417,9 +418,9 @@ GY_TEST(ends_when_it_must)
     job = (remote_job){.at = {.trouble = TROUBLE_EPOCH}};
     assert_int_equal(run(&job), GY_STATE);
     assert_true(job.is_over);
-    assert_false(job.at.hosts[0].is_over); /* the files are another manager's */
-    /* Nothing is left that it must write, and all that it speaks to are on its side. */
-    const gy_deadline soon = gy_deadline_after(30); /* of 60 s, at which it would look too */
+    assert_false(job.at.hosts[0].is_over); /* the files belong to another manager */
+    /* It has no journal record to write, and can reach all of its peers. */
+    const gy_deadline soon = gy_deadline_after(30); /* not 60 s, when it would check anyway */
     job = (remote_job){.at = {.trouble = TROUBLE_CLAIMED, .after = 3}};
     assert_int_equal(run(&job), GY_STATE);
     assert_true(gy_now_ns(gy_env_real()) < soon.at_ns);

@@ -1,9 +1,9 @@
-/* What the name server hears of the manager's requests, and what it says. */
+/* Sends the manager's requests to the name server, and handles its answers. */
 #include "driver/remote/remote_priv.h"
 
 enum { PROGRESS_BYTES = 200 };
 
-void remote_say_requests(void *arg, const gy_manager_requests *requests)
+void remote_send_requests(void *arg, const gy_manager_requests *requests)
 {
     const gy_driver *driver = arg;
     const gy_remote *remote = driver->remote;
@@ -19,16 +19,17 @@ void remote_say_requests(void *arg, const gy_manager_requests *requests)
     if (gy_net_write_requests(requests, &arena, &message) == GY_OK) {
         message.progress = line;
         for (uint32_t i = 0; i < remote->name_count; i++) {
-            /* One that is not there hears it when it is; those that do not lead ignore it. */
+            /* A name server that is down gets them later; those that do not lead ignore them.
+             */
             remote_tell(driver, remote->names[i], GY_NET_REQUESTS, &message.base);
         }
     }
     gy_arena_free(&arena);
 }
 
-/* ---- leases that go back ---- */
+/* ---- releases ---- */
 
-/* One call; what it is of is found again by the lease. */
+/* One call; the lease identifies what it belongs to. */
 typedef struct give_call {
     gy_driver *driver;
     uint64_t lease;
@@ -42,7 +43,7 @@ static void given(void *arg, gy_status status, const ProtobufCMessage *answer)
     gy_free(call);
 }
 
-bool remote_say_give(void *arg, const lease_return *back)
+bool remote_send_release(void *arg, const lease_return *back)
 {
     gy_driver *driver = arg;
     const gy_remote *remote = driver->remote;
@@ -98,9 +99,9 @@ static bool is_mine(const gy_driver *driver, const Gy__Cluster__Key *job, uint32
     return gy_key_is_same(gy_net_key(job), ticket->job) && epoch == ticket->epoch;
 }
 
-/* Vertices that run together want more slots on one host than any has. A daemon that is about
- * to come may be larger, so it is waited for a little. */
-static void look_at_never(gy_driver *driver, const Gy__Cluster__Allocations *message)
+/* Vertices that run together need more slots on one host than any host has. A larger daemon may
+ * still come, so wait a little. */
+static void check_never(gy_driver *driver, const Gy__Cluster__Allocations *message)
 {
     gy_remote *remote = driver->remote;
     const gy_lease_client *client = &remote->client;
@@ -139,7 +140,7 @@ gy_status remote_handle_allocations(void *arg, const gy_rpc_asked *asked,
         gy_lease_client_where_handle(&driver->remote->client, message->sequence,
                                      message->missing);
     }
-    look_at_never(driver, message);
+    check_never(driver, message);
     return GY_OK;
 }
 
@@ -149,7 +150,7 @@ gy_status remote_handle_over(void *arg, const gy_rpc_asked *asked,
     gy_driver *driver = arg;
     const Gy__Cluster__Over *message = (const void *)request;
     (void)asked;
-    /* One that does not know the job (GY_NOTFOUND) may be an older name server. */
+    /* A name server that does not know the job (GY_NOTFOUND) may be outdated. */
     if (!driver->has_ended && is_mine(driver, message->job, message->epoch) &&
         message->status != GY_NOTFOUND) {
         remote_over(driver, (gy_status)message->status, "the name server");

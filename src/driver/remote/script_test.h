@@ -1,9 +1,7 @@
 /**
- * For tests of the driver's remote side: a name server and daemons that do what a script says,
- * in a thread of their own, on sockets. What runs in their executors is a few lines here: it
- * reads STARTs and answers them.
- *
- * Tasks 0 .. producers - 1 make something; each other task reads all of them.
+ * For tests of the driver's remote side: a scripted name server and daemons, on sockets in a
+ * thread of their own. The processes in their executors are simulated: they read STARTs and
+ * answer them. Tasks 0 .. producers - 1 produce outputs; each other task reads all of them.
  */
 #ifndef GY_DRIVER_REMOTE_SCRIPT_TEST_H
 #define GY_DRIVER_REMOTE_SCRIPT_TEST_H
@@ -34,7 +32,7 @@ static inline bool script_is_due(const script *at)
     return at->trouble != TROUBLE_NONE && !at->has_struck && at->done >= at->after;
 }
 
-/* What comes from here, not in an answer. */
+/* Is the trouble caused from here, and not in an answer? */
 static inline bool script_strikes_itself(const script *at)
 {
     return (at->trouble >= TROUBLE_HOST_DIES && at->trouble <= TROUBLE_LEASE_GONE) ||
@@ -66,7 +64,7 @@ static inline void script_call(script_host *host, uint32_t type,
                                     .done = script_done};
     const gy_status status =
         host->manager != 0 ? gy_rpc_call(host->rpc, host->manager, &request, NULL) : GY_OK;
-    if (status < 0 && status != GY_PEER) { /* it has hung up */
+    if (status < 0 && status != GY_PEER) { /* the peer has closed the connection */
         script_wrong(host->at, "a daemon cannot call");
     }
 }
@@ -78,7 +76,7 @@ static inline void script_answer(gy_rpc *rpc, const gy_rpc_asked *asked)
     (void)!gy_rpc_answer(rpc, asked, &done.base);
 }
 
-/* ---- the executor's process ---- */
+/* ---- the process in an executor ---- */
 
 static inline script_executor *script_find(script_host *host, uint64_t lease)
 {
@@ -132,7 +130,7 @@ static inline void script_executor_gone(script_host *host, script_executor *exec
         board.text.data = text;
         board.text.len = sizeof(text);
         beside = board;
-        beside.attempt++; /* one that the manager need not know */
+        beside.attempt++; /* an attempt that the manager need not know */
         beside.text.data = other;
         message.boards = boards;
         message.n_boards = 2;
@@ -143,7 +141,7 @@ static inline void script_executor_gone(script_host *host, script_executor *exec
     script_executor_free(executor);
 }
 
-/* A START's body: how many sections must be here, then the names of them. */
+/* The body of a START: the number of sections that must be there, then their names. */
 static inline void script_look_at_needs(script_host *host, const gy_wire *start)
 {
     uint32_t count = 0;
@@ -179,8 +177,9 @@ static inline void script_report(script_host *host, script_executor *executor,
     gy_free(report);
 }
 
-/* Not before each host has a process: else the first would do all of it. Nothing more until the
- * trouble is there, and of what is over nothing at all: else all could be done before. */
+/* Wait until each host has a process: otherwise the first would do everything. Then do nothing
+ * until the trouble has happened, and nothing for ended leases: otherwise all tasks could
+ * finish before. */
 static inline bool script_must_wait(const script *at)
 {
     const int first = at->trouble == TROUBLE_OPEN_REFUSED;
@@ -203,7 +202,7 @@ static inline bool script_must_wait(const script *at)
     return false;
 }
 
-/* One message to the process. False: it is gone. */
+/* Handle a message to the process. False: the process has ended. */
 static inline bool script_obey(script_host *host, script_executor *executor,
                                const gy_wire *message)
 {
@@ -269,7 +268,7 @@ static inline gy_status script_handle_relay(void *arg, const gy_rpc_asked *asked
     return GY_OK;
 }
 
-/* Gives the window back after a turn in which nothing came: who does not keep to it is seen. */
+/* Return the window after a turn without data: this detects a sender that exceeds it. */
 static inline void script_refill(script_host *host, script_executor *executor)
 {
     if (executor->taken == 0 || executor->is_fed) {
@@ -491,14 +490,14 @@ static inline void script_allocation(script *at, uint64_t seen,
     if (gy_net_write_allocations(allocations, count, &arena, &message) < 0) {
         gy_panic("no memory");
     }
-    message.job = &message_job; /* what was written is the allocations alone */
+    message.job = &message_job; /* only the allocations were written */
     message.epoch = 3;
     message.version = ++at->version;
     message.from = seen;
     message.never = message.most = at->is_narrow; /* of the first request */
     message.is_killed = at->has_struck && at->trouble == TROUBLE_KILLED;
     if (gy_rpc_tell(at->rpc, at->manager, GY_NET_ALLOCATIONS, &message.base) < 0) {
-        at->version--; /* told again with the next requests */
+        at->version--; /* sent again with the next requests */
     }
     gy_arena_free(&arena);
 }
@@ -527,7 +526,7 @@ static inline uint32_t script_leases(const script *at)
     return count;
 }
 
-/* Slots together: on a host that has so many of its two. */
+/* Slots for a gang: on a host with enough of its two. */
 static inline void script_lend_gang(script *at, uint64_t seen, uint32_t gang, uint32_t width)
 {
     gy_allocation allocations[2];
@@ -545,7 +544,7 @@ static inline void script_lend_gang(script *at, uint64_t seen, uint32_t gang, ui
     }
 }
 
-/* Two executors a host, as long as more are wanted. */
+/* Lease two executors on each host, as long as more are requested. */
 static inline void script_lend(script *at, uint64_t seen)
 {
     gy_allocation allocations[HOSTS * 2];
@@ -580,13 +579,13 @@ static inline gy_status script_handle_requests(void *arg, const gy_rpc_asked *as
     const Gy__Cluster__Requests *said = (const void *)request;
     at->manager = asked->peer;
     if (at->is_called_first && at->hosts[0].calls == 0) {
-        return GY_OK; /* it requests again */
+        return GY_OK; /* the manager will request again */
     }
     at->wanted = said->slots;
     if (said->seen > at->version) {
         script_wrong(at, "it has seen what nobody said");
     }
-    if (at->has_struck && at->trouble == TROUBLE_KILLED) { /* again, should it be lost */
+    if (at->has_struck && at->trouble == TROUBLE_KILLED) { /* repeated in case it is lost */
         script_allocation(at, said->seen, NULL, 0);
         return GY_OK;
     }
@@ -597,7 +596,7 @@ static inline gy_status script_handle_requests(void *arg, const gy_rpc_asked *as
     script_lend(at, said->seen);
     if (at->is_narrow) {
         script_allocation(at, said->seen, NULL, 0);
-    } else if (at->is_spread && said->n_gangs > 0) { /* what is left */
+    } else if (at->is_spread && said->n_gangs > 0) { /* the rest */
         script_lend_gang(at, at->version, said->gangs[0]->number, said->gangs[0]->width);
     }
     return GY_OK;
@@ -663,7 +662,7 @@ static inline void script_strike_lease(script *at, script_host *host, script_exe
     script_executor_free(executor);
 }
 
-/* What does not wait for a word of the manager. */
+/* Cause a trouble that does not depend on a message of the manager. */
 static inline void script_strike(script *at)
 {
     script_host *host = &at->hosts[0];

@@ -1,15 +1,15 @@
-/* What the job is at, told to the name server for people: stages, slow runs, counters, notes.
- */
+/* Sends the job's status to the name server for display: stages, slow runs, counters, notes. */
 #include "driver/remote/remote_priv.h"
 
 #include <assert.h>
 
 static const int64_t view_every_ns = 1000000000;
-static const int64_t view_again_ns = 5000000000; /* what was told may have been lost */
+/* Interval of repetition, since a message may be lost. */
+static const int64_t view_again_ns = 5000000000;
 static const int64_t slow_after_ns = 1000000000;
 enum { SLOW_RUNS = 8 };
 
-/* A text of anybody's, as a view may have it; NULL: no memory. */
+/* An untrusted text, cleaned for display; NULL: no memory. */
 static char *clean(gy_arena *arena, const char *text)
 {
     char *copy = gy_arena_alloc(arena, GY_NET_VIEW_TEXT);
@@ -21,8 +21,8 @@ static char *clean(gy_arena *arena, const char *text)
 
 /* ---- stages ---- */
 
-/* Which stage reads which: of all edges, once for each growth. GY_NOMEM */
-static gy_status look_at_edges(gy_driver *driver, uint32_t stages)
+/* Compute which stage reads which, from all edges, once for each growth. GY_NOMEM */
+static gy_status check_edges(gy_driver *driver, uint32_t stages)
 {
     gy_remote *remote = driver->remote;
     const uint32_t tasks = gy_manager_task_count(driver->manager);
@@ -91,7 +91,7 @@ static gy_status fill_stages(gy_driver *driver, gy_arena *arena, Gy__Cluster__Vi
     if (rows == NULL || view->stages == NULL) {
         return GY_NOMEM;
     }
-    GY_TRY(look_at_edges(driver, stages));
+    GY_TRY(check_edges(driver, stages));
     for (uint32_t i = 0; i < stages; i++) {
         GY_TRY(fill_stage(driver, arena, i, &rows[i]));
         view->stages[view->n_stages++] = &rows[i];
@@ -165,9 +165,9 @@ static gy_status fill_told(const gy_driver *driver, gy_arena *arena, Gy__Cluster
     return GY_OK;
 }
 
-/* ---- telling ---- */
+/* ---- sending ---- */
 
-/* Is it another one than was told last? */
+/* Does it differ from the last one sent? */
 static bool is_new(gy_remote *remote, gy_arena *arena, const ProtobufCMessage *message)
 {
     const size_t size = protobuf_c_message_get_packed_size(message);
@@ -202,7 +202,7 @@ static void tell(gy_driver *driver, int64_t now_ns, bool is_last)
     gy_status status = fill_stages(driver, &arena, &view);
     status = status == GY_OK ? fill_runs(driver, &arena, now_ns, &view) : status;
     status = status == GY_OK ? fill_told(driver, &arena, &view) : status;
-    if (status < 0) { /* a job does not depend on who looks on */
+    if (status < 0) { /* the job does not depend on its display */
         gy_debug("cannot report the job's progress: %s", gy_error_text());
     } else if (is_new(remote, &arena, &view.base) || is_last ||
                now_ns - remote->viewed_ns >= view_again_ns) {

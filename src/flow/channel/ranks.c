@@ -197,7 +197,7 @@ gy_status gy_flow_ranks_run(gy_vertex *vertex)
     if (has_slots) {
         gy_error why;
         gy_error_take(&why, status < 0 ? status : GY_STATE);
-        gy_worker_tell(order->task, "over", 4);
+        gy_worker_publish(order->task, "over", 4);
         status = status < 0 ? gy_error_raise(&why) : GY_OK;
     }
     gy_text_free(&files.inputs);

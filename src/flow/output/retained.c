@@ -210,14 +210,14 @@ static gy_status forget_all(gy_flow_job *job)
 
 gy_status gy_flow_run_forget(gy_flow_job *job)
 {
-    GY_TRY(gy_ticket_say_forgotten(job->ticket, false));
+    GY_TRY(gy_ticket_set_forgotten(job->ticket, false));
     job->site->choose_id(job);
     GY_TRY(gy_flow_run_place_journal(job));
     GY_TRY(gy_flow_run_name_folder(job));
     if (!gy_flow_run_is_done(job)) {
         GY_TRY(forget_all(job));
     }
-    GY_TRY(gy_ticket_say_forgotten(job->ticket, true));
+    GY_TRY(gy_ticket_set_forgotten(job->ticket, true));
     return job->is_done
                ? GY_OK
                : gy_fail(GY_CANCELLED, "the retained files of job %s are removed", job->id);

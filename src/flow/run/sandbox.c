@@ -122,7 +122,7 @@ const char *gy_flow_describe_sandbox(char *out, size_t size_bytes)
 {
     gy_sandbox_features features;
     gy_text text = {.data = NULL};
-    gy_sandbox_look(&features);
-    gy_sandbox_say(&features, &text);
+    gy_sandbox_probe(&features);
+    gy_sandbox_describe(&features, &text);
     return gy_text_move(&text, out, size_bytes);
 }

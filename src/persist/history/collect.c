@@ -1,4 +1,4 @@
-/* What old jobs left is removed. */
+/* Removes what old jobs left: folders, logs, output. */
 #include "persist/history/history_priv.h"
 
 #include "base/alloc.h"
@@ -17,16 +17,17 @@
 
 enum {
     UNBEGUN_SECONDS = 3600,
-    TIDY_SECONDS = 600, /* from one look by the way to the next, unless */
-    TIDY_PART = 64,     /* a job alone left such a part of the quota */
+    TIDY_SECONDS = 600, /* time between two regular checks of the quota, unless */
+    TIDY_PART = 64,     /* one job alone left this part of the quota */
     PATH_BYTES = 4096
 };
 
-/* An ended job, newest first; what it holds. */
+/* An ended job, in a list from old to new, and the size of its files. */
 typedef struct old_job {
     struct old_job *next;
     uint64_t size_bytes;
-    bool is_young; /* it may be resumed: its logs go alone, which that does not need */
+    bool is_young; /* it may be resumed, so only its logs are removed: a resume does not need
+                      them */
     char *folder, *output;
     char id[GY_JOB_ID_BYTES];
 } old_job;
@@ -35,8 +36,8 @@ typedef struct old_jobs {
     gy_arena arena;
     old_job *oldest; /* `next` leads to newer ones */
     uint64_t size_bytes;
-    int64_t keep_from_ns; /* what can be resumed and began later stays */
-    bool is_tidying;      /* so does what a store would have to be asked for */
+    int64_t keep_from_ns; /* a resumable job that began later is not removed */
+    bool is_tidying;      /* nor one whose output lies in a remote store */
 } old_jobs;
 
 static char *copy_text(gy_arena *arena, const char *text)
@@ -49,7 +50,7 @@ static char *copy_text(gy_arena *arena, const char *text)
     return copy;
 }
 
-/* FOLDER, or the logs in it. */
+/* The path to remove: FOLDER, or only its logs. */
 static gy_status place_of(const old_job *old, char path[PATH_BYTES])
 {
     return snprintf(path, PATH_BYTES, "%s%s", old->folder, old->is_young ? "/log" : "") <
@@ -94,7 +95,7 @@ static gy_status add_old(void *arg, const gy_job *job)
     return GY_OK;
 }
 
-/* What a job left in its output goes first: its folder leads there no more when it is gone. */
+/* Remove the job's output first: its path is known only from the job's folder. */
 static gy_status remove_files(const old_job *old)
 {
     char path[PATH_BYTES];
@@ -111,7 +112,7 @@ static gy_status remove_files(const old_job *old)
 static gy_status forget(gy_history *history, const old_job *old)
 {
     if (gy_history_is_held(old->folder)) {
-        return GY_AGAIN; /* it was resumed meanwhile */
+        return GY_AGAIN; /* the job was resumed meanwhile */
     }
     GY_TRY(remove_files(old));
     if (old->is_young) {
@@ -134,16 +135,16 @@ static gy_status forget(gy_history *history, const old_job *old)
     return status != GY_OK ? status : ended;
 }
 
-/* ---- folders that no job of the history has ---- */
+/* ---- folders without a job in the history ---- */
 
 typedef struct unbegun {
     gy_history *history;
-    int64_t before_s; /* who is younger may be about to begin */
+    int64_t before_s; /* a younger folder may belong to a job that is about to begin */
     int removed;
     uint64_t freed_bytes;
 } unbegun;
 
-/* 1: the history has a job in the folder; 0: none; or a failure. */
+/* 1: the history has a job with this folder; 0: it has none; < 0: a failure. */
 static int is_known(gy_history *history, const char *folder)
 {
     sqlite3_stmt *row = gy_history_prepare(history, "SELECT 1 FROM jobs WHERE folder = ?");
@@ -156,7 +157,7 @@ static int is_known(gy_history *history, const char *folder)
     return got == SQLITE_ROW ? 1 : got == SQLITE_DONE ? 0 : gy_history_fail(history, "read");
 }
 
-/* What its manager, killed before it began or without a history, left there for nobody. */
+/* Remove a folder whose manager was killed before the job began, or kept no history. */
 static gy_status remove_unbegun(unbegun *all, const char *folder)
 {
     struct stat about;
@@ -188,7 +189,7 @@ static gy_status collect_unbegun(unbegun *all)
     gy_status status = GY_OK;
     for (struct dirent *at = listing != NULL ? readdir(listing) : NULL;
          at != NULL && status == GY_OK; at = readdir(listing)) {
-        if (at->d_name[0] != '.') { /* no job has such a name */
+        if (at->d_name[0] != '.') { /* names of jobs do not begin with a dot */
             (void)snprintf(folder, sizeof(folder), "%s/%s", jobs, at->d_name);
             status = remove_unbegun(all, folder);
         }
@@ -265,9 +266,10 @@ gy_status gy_job_forget(const char *id)
     return status;
 }
 
-/* ---- by the way ---- */
+/* ---- the regular check ---- */
 
-/* Has it been long enough? Then others shall wait as long from now on. */
+/* Has enough time passed since the last check? If so, record this check, so that other managers
+ * wait as long. */
 static bool is_due(void)
 {
     char path[PATH_BYTES];
@@ -287,7 +289,8 @@ static bool is_due(void)
         (void)futimens(file, NULL);
         (void)close(file);
     }
-    return file >= 0 && is_there; /* who makes it has little to look at yet */
+    /* The first check has little to do, so it only creates the file. */
+    return file >= 0 && is_there;
 }
 
 void gy_history_tidy(const char *folder)

@@ -1,5 +1,5 @@
-/* The history releases what was told, and acts on jobs from outside: in a state folder of its
- * own. */
+/* Goal: the history returns what managers wrote, and acts on jobs from outside the job's
+ * process; each test has its own state folder. */
 #include "persist/history/history.h"
 
 #include "base/alloc.h"
@@ -34,7 +34,7 @@ static int leave(void **state)
 
 static const char *const arguments[] = {"/bin/sh", "-c", "", "a b", NULL};
 
-/* A job of this test with a folder that exists. */
+/* A job of this test with an existing folder. */
 static gy_job make(const char *id, int64_t started_ns)
 {
     static char folder[8][128];
@@ -103,7 +103,7 @@ GY_TEST(what_was_told_is_read)
     job.report.bad_records = bad;
     job.report.bad_record_count = 1;
     assert_int_equal(gy_history_save(history, &job), GY_OK);
-    assert_int_equal(gy_history_save(history, &job), GY_OK); /* adds nothing */
+    assert_int_equal(gy_history_save(history, &job), GY_OK); /* a second save adds nothing */
     gy_history_close(history);
 
     gy_job *read;
@@ -133,7 +133,7 @@ GY_TEST(what_was_told_is_read)
     gy_job_free(read);
 }
 
-/* A manager counts what it did itself, and begins its list of records anew. */
+/* A manager counts only its own runs and starts a new list of bad records. */
 GY_TEST(managers_add_up)
 {
     gy_job job = make("a2", 150);
@@ -148,7 +148,7 @@ GY_TEST(managers_add_up)
         assert_int_equal(gy_history_open(&history), GY_OK);
         assert_int_equal(gy_history_begin(history, &job), GY_OK);
         job.report.bad_records =
-            manager == 1 ? &bad[1] : bad; /* the last one meets both again */
+            manager == 1 ? &bad[1] : bad; /* the last manager meets both records again */
         job.report.bad_record_count = manager == 2 ? 2 : 1;
         assert_int_equal(gy_history_save(history, &job), GY_OK);
         assert_int_equal(gy_history_save(history, &job), GY_OK);
@@ -193,7 +193,8 @@ GY_TEST(ids_are_unique_beginnings)
     gy_job *job = NULL;
     assert_int_equal(gy_job_read("zz", &job), GY_NOTFOUND);
     assert_int_equal(gy_job_read("", &job), GY_NOTFOUND);
-    assert_int_equal(gy_job_read("c", &job), GY_OK); /* an exact id is no beginning */
+    /* An exact id is not taken as the prefix of another. */
+    assert_int_equal(gy_job_read("c", &job), GY_OK);
     assert_string_equal(job->id, "c");
     gy_job_free(job);
     begin_and_end(&(gy_job){.id = "c22", .report.folder = "/tmp/none", .arguments = arguments},
@@ -202,7 +203,7 @@ GY_TEST(ids_are_unique_beginnings)
     assert_non_null(strstr(gy_error_text(), "several jobs"));
 }
 
-/* Hold the folder's lock as a manager does, with a number in it. */
+/* Hold the folder's lock as a manager does, with a process id in the file. */
 static int hold(const gy_job *job, pid_t process)
 {
     char path[256], text[16];
@@ -231,7 +232,7 @@ GY_TEST(a_running_job_is_ended)
     gy_history_close(history);
     gy_job *read;
     assert_int_equal(gy_job_read("d1", &read), GY_OK);
-    assert_int_equal(read->state, GY_JOB_INTERRUPTED); /* nobody holds the lock */
+    assert_int_equal(read->state, GY_JOB_INTERRUPTED); /* no process holds the lock */
     gy_job_free(read);
     assert_int_equal(gy_job_kill("d1"), GY_STATE);
 
@@ -247,7 +248,7 @@ GY_TEST(a_running_job_is_ended)
     close(lock);
 }
 
-/* What the command says that was started again; 2: none was. */
+/* The exit status of the restarted command; 2: no command was restarted. */
 static int resume_in_child(const char *id)
 {
     pid_t child = fork();
@@ -280,7 +281,8 @@ GY_TEST(an_interrupted_job_goes_on)
     begin_and_end(&job, GY_JOB_DONE, "");
     assert_int_equal(gy_job_resume("e1"), GY_STATE);
     assert_non_null(strstr(gy_error_text(), "finished successfully"));
-    /* A journal that outlived its manager is gone on with, a seal is none. */
+    /* A job with a journal that outlived its manager can be resumed; a seal alone is not
+     * enough. */
     static const char *const left[] = {"seal.3", "journal", "journal.3"};
     for (size_t i = 0; i < GY_COUNT(left); i++) {
         snprintf(line, sizeof(line), "%s/%s", job.report.folder, left[i]);
@@ -314,7 +316,8 @@ GY_TEST(old_jobs_are_collected)
 {
     int removed;
     uint64_t freed;
-    assert_int_equal(gy_job_collect(0, 0, &removed, &freed), GY_OK); /* those of other tests */
+    /* Remove the jobs of other tests. */
+    assert_int_equal(gy_job_collect(0, 0, &removed, &freed), GY_OK);
     gy_job jobs[] = {make("f1", 10), make("f2", 20), make("f3", 30), make("f4", 40)};
     for (int i = 0; i < 4; i++) {
         begin_and_end(&jobs[i], GY_JOB_DONE, "");
@@ -322,11 +325,12 @@ GY_TEST(old_jobs_are_collected)
     }
     char link[256];
     snprintf(link, sizeof(link), "%s/link", jobs[0].report.folder);
-    assert_int_equal(symlink(jobs[1].report.folder, link), 0); /* is not followed */
+    /* The symbolic link is not followed. */
+    assert_int_equal(symlink(jobs[1].report.folder, link), 0);
     int lock = hold(&jobs[1], 1);
     gy_history *history;
     assert_int_equal(gy_history_open(&history), GY_OK);
-    assert_int_equal(gy_history_begin(history, &jobs[1]), GY_OK); /* runs again */
+    assert_int_equal(gy_history_begin(history, &jobs[1]), GY_OK); /* the job runs again */
     gy_history_close(history);
     assert_int_equal(gy_job_collect(70000, 0, &removed, &freed), GY_OK);
     assert_int_equal(removed, 2); /* f1 and f3 */
@@ -341,7 +345,7 @@ GY_TEST(old_jobs_are_collected)
     close(lock);
 }
 
-/* A file of a folder below the test's, or another name of the file `other`. */
+/* A file in a folder below the test's, or a hard link to the file `other`. */
 static void put(const char *name, const char *other, const char *text)
 {
     char path[256], from[256];
@@ -364,7 +368,8 @@ static bool is_there(const char *name)
     return access(path, F_OK) == 0;
 }
 
-/* Its hidden folders, and the names that it had given to files of them; nobody else's. */
+/* The job's hidden folders are removed, and the final names of their files; other files stay.
+ */
 GY_TEST(what_is_left_in_an_output_goes)
 {
     static const char *const stays[] = {"out/part-00001", "out/.gyre-left9/1.0",
@@ -387,7 +392,7 @@ GY_TEST(what_is_left_in_an_output_goes)
     for (size_t i = 0; i < sizeof(stays) / sizeof(stays[0]); i++) {
         assert_true(is_there(stays[i]));
     }
-    /* With its manifest it is published: names stay. */
+    /* With its manifest the output is published, so its names stay. */
     gy_job done = make("done", 10);
     snprintf(output, sizeof(output), "%s/out2", home);
     done.output = output;
@@ -400,7 +405,7 @@ GY_TEST(what_is_left_in_an_output_goes)
     assert_false(is_there("out2/.gyre-done"));
 }
 
-/* Of one that can be resumed the logs go, and nothing that this needs. */
+/* A resumable job loses its logs, and nothing that a resume needs. */
 GY_TEST(logs_of_young_jobs_go_alone)
 {
     int removed = -1;
@@ -414,7 +419,8 @@ GY_TEST(logs_of_young_jobs_go_alone)
     assert_true(!is_there("gyre/jobs/young/log/0-1") && is_there("gyre/jobs/young/journal"));
     assert_int_equal(gy_job_collect(0, 3600, &removed, NULL), GY_OK);
     assert_int_equal(removed, 0);
-    assert_int_equal(gy_job_forget("young"), GY_OK); /* who is named goes, however young */
+    /* An explicitly named job is removed at any age. */
+    assert_int_equal(gy_job_forget("young"), GY_OK);
     assert_false(is_there("gyre/jobs/young"));
     assert_int_equal(gy_job_forget("young"), GY_NOTFOUND);
     gy_job running = make("running", 10);
@@ -428,7 +434,7 @@ GY_TEST(logs_of_young_jobs_go_alone)
     assert_int_equal(gy_job_forget("running"), GY_OK);
 }
 
-/* Nobody's: no row, no manager, no journal, and not from just now. */
+/* Folders without row, manager or journal are removed, except recent ones. */
 GY_TEST(folders_that_no_job_has_are_collected)
 {
     enum { LEFT, YOUNG, HELD, JOURNAL, KNOWN, CASES };

@@ -1,7 +1,5 @@
-/*
- * What an interrupted job left in its output. Its final names are known by their files, which
- * have another name in a hidden folder of the job: whatever else is there is somebody else's.
- */
+/* Removes the output of an interrupted job. A final name belongs to the job if its file also
+ * has a name in a hidden folder of the job; all other files belong to others. */
 #include "persist/history/history_priv.h"
 
 #include "base/alloc.h"
@@ -26,11 +24,11 @@ typedef struct finding {
     struct file_name {
         dev_t device;
         ino_t file;
-    } * files; /* (count) of its hidden folders */
+    } * files; /* (count) in its hidden folders */
     size_t count, room;
 } finding;
 
-/* ".gyre-ID", ".gyre-ID-EPOCH". */
+/* Is it ".gyre-ID" or ".gyre-ID-EPOCH"? */
 static bool is_hidden(const finding *of, const char *name)
 {
     const size_t size = strlen(of->id);
@@ -50,7 +48,7 @@ static gy_status join(char path[PATH_BYTES], const char *folder, const char *nam
                : gy_fail(GY_IO, "the path %.100s.../%.100s is too long", folder, name);
 }
 
-/* Each name in a folder but . and ..; one that is not there has none. */
+/* Visit each name in a folder except . and ..; a missing folder counts as empty. */
 static gy_status each(finding *of, const char *folder,
                       gy_status (*visit)(finding *of, const char *folder, const char *name))
 {
@@ -123,7 +121,7 @@ static gy_status remove_hidden(finding *of, const char *folder, const char *name
     return error == 0 ? GY_OK : gy_fail(GY_IO, "cannot remove %s: %s", path, strerror(-error));
 }
 
-/* Its manifest stands there: what has a name is published, and stays. */
+/* Is the job's manifest there? Then its output is published and stays. */
 static bool is_published(const finding *of)
 {
     char path[PATH_BYTES], expected[BEGINNING_BYTES], there[BEGINNING_BYTES] = "";
@@ -163,13 +161,13 @@ gy_status gy_history_clear_output(const char *output, const char *id)
     }
     status = status == GY_OK ? each(&of, output, remove_hidden) : status;
     gy_free(of.files);
-    (void)rmdir(output); /* if there is nothing else */
+    (void)rmdir(output); /* if the folder is empty */
     return status;
 }
 
-/* ---- in a store ---- */
+/* ---- output in a remote store ---- */
 
-/* One object of it; *is_there, when that is asked for, instead of removing it. */
+/* Remove one object, or if is_there is given, only find out whether it exists. */
 static gy_status visit_object(const char *uri, const char *name, bool *is_there)
 {
     char object[PATH_BYTES];
@@ -204,7 +202,7 @@ gy_status gy_history_clear_store(const char *uri, const char *folder)
     finding of = {.output = uri, .id = ""};
     GY_TRY(join(staging, folder, "output"));
     if (access(staging, F_OK) != 0) {
-        return GY_OK; /* all that it had made was sent, or nothing */
+        return GY_OK; /* the job had uploaded all of its files, or none */
     }
     GY_TRY(visit_object(uri, "MANIFEST.json", &is_there));
     return is_there ? GY_OK : each(&of, staging, remove_object);

@@ -1,4 +1,4 @@
-/* The reading half of the history, and what is done to a job from outside. */
+/* The reading half of the history, and the operations on a job from outside its process. */
 #include "persist/history/history_priv.h"
 
 #include "base/alloc.h"
@@ -16,7 +16,7 @@
 
 enum { PATH_BYTES = 4096 };
 
-/* A job and everything that it points to. */
+/* A job and all that its pointers refer to. */
 typedef struct read_job {
     gy_job job;
     gy_arena arena;
@@ -26,8 +26,8 @@ typedef struct read_job {
     "id, name, folder, output, directory, arguments, pid, started, ended, state, reason,"      \
     " notes_dropped"
 
-/* A column's bytes with a NUL behind them; NULL: out of memory. */
-static const char *keep_column(gy_arena *arena, sqlite3_stmt *row, int column)
+/* A column's bytes, copied and NUL-terminated; NULL: out of memory. */
+static const char *copy_column(gy_arena *arena, sqlite3_stmt *row, int column)
 {
     const void *data = sqlite3_column_blob(row, column);
     size_t size = (size_t)sqlite3_column_bytes(row, column);
@@ -40,7 +40,7 @@ static const char *keep_column(gy_arena *arena, sqlite3_stmt *row, int column)
 
 static gy_status take_arguments(read_job *to, sqlite3_stmt *row)
 {
-    const char *bytes = keep_column(&to->arena, row, 5);
+    const char *bytes = copy_column(&to->arena, row, 5);
     size_t size = (size_t)sqlite3_column_bytes(row, 5), count = 0;
     if (bytes == NULL) {
         return GY_NOMEM;
@@ -60,7 +60,7 @@ static gy_status take_arguments(read_job *to, sqlite3_stmt *row)
     return GY_OK;
 }
 
-/* FOLDER/lock, opened; -1: it cannot be. */
+/* Open FOLDER/lock; -1: it cannot be opened. */
 static int open_lock(const char *folder, int flags)
 {
     char path[PATH_BYTES];
@@ -87,7 +87,7 @@ static gy_status take_job(read_job *to, sqlite3_stmt *row)
     const char **texts[] = {&job->id, &job->report.name, &job->report.folder, &job->output,
                             &job->directory};
     for (int i = 0; i < 5; i++) {
-        if ((*texts[i] = keep_column(&to->arena, row, i)) == NULL) {
+        if ((*texts[i] = copy_column(&to->arena, row, i)) == NULL) {
             return GY_NOMEM;
         }
     }
@@ -96,7 +96,7 @@ static gy_status take_job(read_job *to, sqlite3_stmt *row)
     job->started_ns = sqlite3_column_int64(row, 7);
     job->ended_ns = sqlite3_column_int64(row, 8);
     job->state = (gy_job_state)sqlite3_column_int(row, 9);
-    if ((job->reason = keep_column(&to->arena, row, 10)) == NULL) {
+    if ((job->reason = copy_column(&to->arena, row, 10)) == NULL) {
         return GY_NOMEM;
     }
     job->report.notes_dropped = sqlite3_column_int64(row, 11);
@@ -107,7 +107,7 @@ static gy_status take_job(read_job *to, sqlite3_stmt *row)
     return GY_OK;
 }
 
-/* A table whose rows belong to jobs, and how one becomes an item of an array. */
+/* A table whose rows belong to jobs, and how a row becomes an item of an array. */
 typedef struct table {
     const char *name;
     size_t item_bytes;
@@ -150,7 +150,7 @@ static gy_status take_rows(gy_history *history, read_job *to, const table *from,
 static gy_status take_stage(read_job *to, sqlite3_stmt *row, void *item)
 {
     gy_job_stage *stage = item;
-    *stage = (gy_job_stage){.name = keep_column(&to->arena, row, 3),
+    *stage = (gy_job_stage){.name = copy_column(&to->arena, row, 3),
                             .tasks = sqlite3_column_int64(row, 4),
                             .committed = sqlite3_column_int64(row, 5),
                             .attempts = sqlite3_column_int64(row, 6),
@@ -165,7 +165,7 @@ static gy_status take_stage(read_job *to, sqlite3_stmt *row, void *item)
 static gy_status take_counter(read_job *to, sqlite3_stmt *row, void *item)
 {
     gy_job_counter *counter = item;
-    *counter = (gy_job_counter){.name = keep_column(&to->arena, row, 2),
+    *counter = (gy_job_counter){.name = copy_column(&to->arena, row, 2),
                                 .value = sqlite3_column_int64(row, 3)};
     return counter->name != NULL ? GY_OK : GY_NOMEM;
 }
@@ -174,17 +174,17 @@ static gy_status take_note(read_job *to, sqlite3_stmt *row, void *item)
 {
     gy_job_note *note = item;
     *note = (gy_job_note){.wall_ns = sqlite3_column_int64(row, 2),
-                          .text = keep_column(&to->arena, row, 3)};
+                          .text = copy_column(&to->arena, row, 3)};
     return note->text != NULL ? GY_OK : GY_NOMEM;
 }
 
 static gy_status take_bad_record(read_job *to, sqlite3_stmt *row, void *item)
 {
     gy_job_bad_record *bad = item;
-    *bad = (gy_job_bad_record){.source = keep_column(&to->arena, row, 3),
+    *bad = (gy_job_bad_record){.source = copy_column(&to->arena, row, 3),
                                .offset = (uint64_t)sqlite3_column_int64(row, 4),
-                               .what = keep_column(&to->arena, row, 5),
-                               .backtrace = keep_column(&to->arena, row, 6)};
+                               .what = copy_column(&to->arena, row, 5),
+                               .backtrace = copy_column(&to->arena, row, 6)};
     return bad->source != NULL && bad->what != NULL && bad->backtrace != NULL ? GY_OK
                                                                               : GY_NOMEM;
 }
@@ -208,7 +208,7 @@ static gy_status take_everything(gy_history *history, read_job *to)
     return GY_OK;
 }
 
-/* The one job whose id is `id`, or begins so. */
+/* The only job whose id is `id` or begins with it. */
 static gy_status find_job(gy_history *history, const char *id, read_job *to)
 {
     sqlite3_stmt *statement = gy_history_prepare(
@@ -301,7 +301,7 @@ gy_status gy_job_list(int limit, gy_job_visit visit, void *arg)
     return status;
 }
 
-/* The process that holds the lock wrote its number into it. */
+/* Signal the lock's holder, whose process id is in the lock file. */
 static gy_status kill_holder(const gy_job *job)
 {
     char text[32] = {0};
@@ -332,14 +332,14 @@ gy_status gy_job_kill(const char *id)
     return status;
 }
 
-/* A journal is the last that an ended job removes: one that is there outlived its manager. */
+/* Does a journal exist? An ended job removes it last, so its manager was interrupted. */
 static bool is_left(const gy_job *job)
 {
     return gy_journal_is_there(gy_env_real(), job->report.folder);
 }
 
-/* The variables that the program was told by. Jobs of programs that were told nothing have no
- * such file. */
+/* Set the environment variables that the program started with. A program started without any
+ * has no such file. */
 static gy_status set_again(const gy_job *job)
 {
     char path[PATH_BYTES], line[PATH_BYTES];

@@ -1,5 +1,5 @@
-/* The writing half. One file for all jobs of a user: write-ahead log, so that readers never
- * wait for a manager; nothing is synced, as only people read it. */
+/* The writing half. One file holds all jobs of a user, with a write-ahead log, so that readers
+ * never wait for a manager. Nothing is synced, since only people read it. */
 #include "persist/history/history_priv.h"
 
 #include "base/alloc.h"
@@ -73,7 +73,7 @@ gy_status gy_history_run(gy_history *history, sqlite3_stmt *statement)
     return status;
 }
 
-/* A newer Gyre's tables are not touched. */
+/* Refuse the tables of a newer version of Gyre. */
 static gy_status check_version(gy_history *history)
 {
     sqlite3_stmt *statement = gy_history_prepare(history, "PRAGMA user_version");
@@ -114,7 +114,7 @@ static gy_status open_base(gy_history *history)
     (void)sqlite3_db_config(history->base, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     static const char settings[] = "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF";
     if (sqlite3_exec(history->base, settings, NULL, NULL, NULL) != SQLITE_OK) {
-        return gy_history_fail(history, "open"); /* the first that looks into the file */
+        return gy_history_fail(history, "open"); /* this is the first access to the file */
     }
     return check_version(history);
 }
@@ -160,7 +160,7 @@ gy_status gy_history_folder(char *path, size_t size_bytes)
     return gy_setting_user_path("XDG_STATE_HOME", ".local/state", "/jobs", path, size_bytes);
 }
 
-/* All arguments, each with its NUL. */
+/* Bind all arguments, each NUL-terminated. */
 static void bind_arguments(sqlite3_stmt *statement, int index, const char *const *arguments)
 {
     gy_text text = {0};
@@ -177,7 +177,7 @@ static void bind_text(sqlite3_stmt *statement, int index, const char *text)
     sqlite3_bind_text(statement, index, text != NULL ? text : "", -1, SQLITE_STATIC);
 }
 
-/* Rows that a table has of the job. */
+/* Count a table's rows for the job. */
 static int64_t count_rows(gy_history *history, const char *question)
 {
     sqlite3_stmt *statement = gy_history_prepare(history, question);
@@ -191,7 +191,7 @@ static int64_t count_rows(gy_history *history, const char *question)
     return count;
 }
 
-/* What managers before this one did, stage by stage: it counts its own runs alone. */
+/* Read the per-stage results of earlier managers; this manager counts only its own runs. */
 static gy_status recall_stages(gy_history *history)
 {
     sqlite3_stmt *statement = gy_history_prepare(

@@ -1,12 +1,12 @@
-/* The journal of a job of one machine: one file, of whoever holds the folder's lock. Real
- * files: what was torn is cut off. */
+/* The journal of a job on one machine: a single file, written by the process that holds the
+ * folder's lock. A torn end is truncated. */
 #include "persist/journal/journal_priv.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
 
-/* Take what is there; *used: how much of it is whole. */
+/* Read the existing records; *used is the size of the intact ones. */
 static gy_status take_all(gy_journal *journal, const gy_journal_options *options,
                           const char *path, size_t *size_bytes, size_t *used)
 {
@@ -33,7 +33,7 @@ static gy_status file_open(gy_journal *journal, const gy_journal_options *option
         return gy_journal_fail("open", path, journal->file);
     }
     GY_TRY(take_all(journal, options, path, &size_bytes, &used));
-    if (used < size_bytes) { /* what a crash tore */
+    if (used < size_bytes) { /* truncate a record that a crash left incomplete */
         gy_info("%s: the last %zu of %zu bytes are torn and cut", path, size_bytes - used,
                 size_bytes);
         if (ftruncate(journal->file, (off_t)used) != 0) {

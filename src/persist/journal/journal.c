@@ -1,4 +1,4 @@
-/* What all forms of a journal have: bytes that wait to be written, and the choice of a form. */
+/* What all forms of a journal share: the write buffer, and the choice of a form. */
 #include "persist/journal/journal_priv.h"
 
 #include <errno.h>
@@ -87,7 +87,7 @@ gy_status gy_journal_add(gy_journal_bytes *to, const void *data, size_t size_byt
     return GY_OK;
 }
 
-/* ---- what forms with epochs say ---- */
+/* ---- errors of forms with epochs ---- */
 
 gy_status gy_journal_fail_over(const gy_journal *journal, uint64_t next, const char *owner)
 {
@@ -138,8 +138,8 @@ static gy_status choose_objects(gy_journal *journal, const gy_journal_options *o
     return GY_OK;
 }
 
-/* Without an epoch a folder with segments is gone on with as its next epoch: to create that
- * one's segment is what only one can do. */
+/* Without an epoch, a folder with segments continues as its next epoch: creating that epoch's
+ * segment succeeds for one process only. */
 static gy_status choose_form(gy_journal *journal, const gy_journal_options *options)
 {
     gy_segments segments = {.items = NULL};
@@ -205,7 +205,7 @@ void gy_journal_close(gy_journal *journal)
 gy_status gy_journal_flush(gy_journal *journal)
 {
     size_t size_bytes = journal->waiting_bytes;
-    journal->waiting_bytes = 0; /* also after a failure: it is over then */
+    journal->waiting_bytes = 0; /* after a failure too: the journal cannot be used any more */
     return size_bytes > 0 ? journal->ops->write(journal, journal->waiting, size_bytes) : GY_OK;
 }
 
@@ -233,7 +233,8 @@ gy_status gy_journal_sync(gy_journal *journal)
         return journal->ops->sync(journal);
     }
     GY_TRY(journal->ops->sync(journal));
-    return gy_journal_check(journal); /* after it, never before: 035 */
+    /* Check for a newer epoch only after the sync (docs/decisions/035). */
+    return gy_journal_check(journal);
 }
 
 gy_status gy_journal_check(gy_journal *journal)

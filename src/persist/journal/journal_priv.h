@@ -15,28 +15,29 @@ enum { GY_JOURNAL_PATH = 4096, GY_JOURNAL_OWNER = 96 };
 #define GY_RECORDS "persist/journal/heads.def"
 #include "base/record.inc"
 
-/** A form that it can have. */
+/** One form of a journal: single file, segments or objects. */
 typedef struct gy_journal_ops {
     const char *name;
     gy_status (*open)(gy_journal *journal, const gy_journal_options *options);
     gy_status (*write)(gy_journal *journal, const void *data,
-                       size_t size_bytes); /* all of it */
+                       size_t size_bytes); /* writes all of it */
     gy_status (*sync)(gy_journal *journal);
-    gy_status (*check)(gy_journal *journal); /* optional: NULL, nobody else writes there */
+    /* optional; NULL: no other process writes this journal. */
+    gy_status (*check)(gy_journal *journal);
 } gy_journal_ops;
 
 extern const gy_journal_ops gy_journal_file, gy_journal_segments, gy_journal_objects;
 
-/** Bytes that grow. */
+/** A growing buffer of bytes. */
 typedef struct gy_journal_bytes {
     uint8_t *data;
     size_t size_bytes, capacity;
 } gy_journal_bytes;
 
-/** A place as a store. */
+/** A place that serves as a gy_journal_store. */
 typedef struct gy_journal_place {
     gy_env *env;
-    const char *uri; /* that names are added to */
+    const char *uri; /* prefix of the objects' names */
 } gy_journal_place;
 
 struct gy_journal {
@@ -45,15 +46,15 @@ struct gy_journal {
     const char *folder;
     size_t (*measure)(const void *records, size_t size_bytes); /* as in the options */
     uint64_t epoch;
-    int file;         /* that is written; -1: none */
-    uint8_t *waiting; /* (room) appended, not written */
+    int file;         /* open for writing; -1: none */
+    uint8_t *waiting; /* (room) appended, not yet written */
     size_t waiting_bytes;
-    int64_t since_ns; /* of the first waiting byte */
-    bool is_named;    /* the folder is synced, so that the file keeps its name */
-    /* objects */
+    int64_t since_ns; /* when the first waiting byte was appended */
+    bool is_named;    /* the folder is synced, so a crash cannot lose the file's name */
+    /* for the form of objects */
     gy_journal_place place;
     gy_journal_store store;
-    uint64_t number; /* of our next one */
+    uint64_t number; /* of the next object of our segment */
     gy_journal_bytes unsent;
     bool is_over;
 };
@@ -64,29 +65,31 @@ gy_status gy_journal_fail(const char *what, const char *path, int64_t error);
 /** "folder/name". GY_ARG too long */
 GY_MUST_CHECK gy_status gy_journal_path(const char *folder, const char *name,
                                         char out[GY_JOURNAL_PATH]);
-/** Append what an open file still holds. 0, or a negated errno */
+/** Append the rest of an open file. 0, or a negated errno */
 int64_t gy_journal_read_on(gy_env *env, int file, gy_journal_bytes *to);
-/** Write all. GY_IO */
+/** Write all waiting bytes. GY_IO */
 GY_MUST_CHECK gy_status gy_journal_write_all(gy_journal *journal, const void *data,
                                              size_t size_bytes);
-/** So that names in the folder are found again after a crash of the machine. GY_IO */
+/** Sync the folder, so that its names survive a crash of the machine. GY_IO */
 GY_MUST_CHECK gy_status gy_journal_sync_names(gy_env *env, const char *folder);
 
 /** Add bytes. GY_NOMEM */
 GY_MUST_CHECK gy_status gy_journal_add(gy_journal_bytes *to, const void *data,
                                        size_t size_bytes);
-/** `take` what older epochs wrote, which is whole records. GY_FORMAT it is not */
+/** Pass the records of older epochs to `take`. GY_FORMAT: they are not intact */
 GY_MUST_CHECK gy_status gy_journal_take_all(gy_journal *journal,
                                             const gy_journal_options *options,
                                             const gy_journal_bytes *records);
-/** GY_STATE: that epoch goes on (ours: it is sealed). `owner` "": it does not say. */
+/**
+ * Fail with GY_STATE: epoch `next` continues the job, or ours is sealed. `owner` "": unknown.
+ */
 gy_status gy_journal_fail_over(const gy_journal *journal, uint64_t next, const char *owner);
-/** GY_STATE: the epoch was begun before. */
+/** Fail with GY_STATE: the epoch was begun before. */
 gy_status gy_journal_fail_claimed(const gy_journal *journal, const char *owner);
 
 /* ---- places.c ---- */
 
-/** A folder's name is that of a place. */
+/** Is the folder's name a URI? */
 bool gy_journal_is_place(const char *folder);
 gy_journal_store gy_journal_store_of(gy_journal_place *place);
 
@@ -97,47 +100,51 @@ GY_MUST_CHECK gy_status gy_journal_objects_next(const gy_journal_store *store, u
 GY_MUST_CHECK gy_status gy_journal_objects_remove(const gy_journal_store *store,
                                                   const char *folder);
 
-/* ---- names.c: what lies in the folder ---- */
+/* ---- names.c: the files in the folder ---- */
 
-/** One epoch's files. */
+/** The files of one epoch. */
 typedef struct gy_journal_segment {
     uint64_t epoch;
     bool has_records, has_seal;
 } gy_journal_segment;
 
 typedef struct gy_segments {
-    gy_journal_segment *items; /* by epoch, rising */
+    gy_journal_segment *items; /* by epoch, ascending */
     size_t count, capacity;
-    bool has_file; /* a journal without epochs */
+    bool has_file; /* a journal without epochs exists */
 } gy_segments;
 
-/** The number that the whole text is, as it would be written; 0: it is none. */
+/** The number that the text is in canonical form; 0: the text is no number. */
 uint64_t gy_journal_segment_number(const char *text);
-/** "journal.7", "seal.7" */
+/** Writes "journal.7" or "seal.7". */
 void gy_journal_segment_name(char out[32], bool is_seal, uint64_t epoch);
-/** What is in the folder now; `out` begins zeroed, its items are freed by the caller. GY_IO;
- * GY_NOMEM */
+/** List the folder's files; `out` begins zeroed, the caller frees its items. GY_IO; GY_NOMEM */
 GY_MUST_CHECK gy_status gy_segments_list(gy_env *env, const char *folder, gy_segments *out);
-/** The highest epoch that has something; 0: none has. */
+/** The highest epoch with a file; 0: there is none. */
 uint64_t gy_segments_highest(const gy_segments *segments);
-/** A seal whose segment has gone says that the job has ended: segments go first. */
+/**
+ * A seal without its segment means that the job has ended, since a removal takes the segments
+ * first.
+ */
 bool gy_segments_are_removed(const gy_segments *segments);
 
 /* ---- seal.c: one segment, one seal ---- */
 
-/** A segment in the folder, as far as it is a manager's: of an epoch with a seal up to that,
- * else as far as it is read now, which is sealed. Its records are appended. */
+/**
+ * Seal a segment if it has no seal, at the end of what can be read now, and append its records
+ * up to the seal.
+ */
 GY_MUST_CHECK gy_status gy_journal_segment_settle(gy_journal *journal,
                                                   const gy_journal_segment *segment,
                                                   gy_journal_bytes *to);
 /** Create our own segment, without records. GY_EXISTS */
 GY_MUST_CHECK gy_status gy_journal_segment_create(gy_journal *journal, const char *owner);
-/** Who began an epoch; "" it does not say. */
+/** The name of the epoch's owner; "": unknown. */
 void gy_journal_segment_owner(gy_journal *journal, uint64_t epoch, char out[GY_JOURNAL_OWNER]);
-/** Seal what nobody will go on with: its size is not looked at. GY_IO */
+/** Seal a segment of an ended job, without reading its size. GY_IO */
 GY_MUST_CHECK gy_status gy_journal_segment_close(gy_env *env, const char *folder,
                                                  uint64_t epoch);
-/** It has been: the job has ended, and its journal is being removed. */
+/** Is the segment sealed because the job has ended and its journal is being removed? */
 bool gy_journal_segment_is_closed(gy_env *env, const char *folder, uint64_t epoch);
 
 #endif

@@ -1,5 +1,5 @@
-/* Goal: a journal releases what was put in, in either form; what was damaged is told from
- * what was torn; and it goes without leaving half of itself. */
+/* Goal: a journal in each form returns the records that were appended, distinguishes corruption
+ * from a torn end, and is removed without leaving a readable half. */
 #include "base/base.h"
 #include "base/disk.h"
 #include "persist/journal/journal.h"
@@ -17,16 +17,16 @@ typedef struct taken {
     size_t size_bytes;
 } taken;
 
-/* A record of this test. */
+/* The head of a record in this test. */
 typedef struct record_head {
-    uint32_t size_bytes; /* of its body, which follows */
-    uint32_t letter;     /* that the body is of */
+    uint32_t size_bytes; /* of the body that follows */
+    uint32_t letter;     /* every byte of the body */
 } record_head;
 
 static taken got;
 static char folder[96];
 
-/* How many of these bytes are whole records. */
+/* The size of the intact records. */
 static size_t measure(const void *records, size_t size_bytes)
 {
     const uint8_t *bytes = records;
@@ -64,7 +64,7 @@ static gy_status open_as(uint64_t epoch, gy_journal **journal)
     return gy_journal_open(gy_env_real(), &options, journal);
 }
 
-/* A record whose body is `size` times a letter. */
+/* Append a record whose body repeats a letter `size` times. */
 static void add(gy_journal *journal, char letter, uint32_t size)
 {
     static uint8_t record[(1 << 20) + sizeof(record_head)];
@@ -74,7 +74,7 @@ static void add(gy_journal *journal, char letter, uint32_t size)
     assert_ok(gy_journal_append(journal, record, sizeof(head) + size));
 }
 
-/* The letters of the records that were taken. */
+/* Check the letters of the records passed to `take`. */
 static void assert_taken(const char *letters)
 {
     size_t at = 0;
@@ -108,7 +108,7 @@ static void path_to(const char *name, char out[128])
     snprintf(out, 128, "%s/%s", folder, name);
 }
 
-/* Write some bytes over a file's, -1: behind its end. */
+/* Overwrite bytes of a file; at -1, append them. */
 static void spoil(const char *name, long at, const char *bytes)
 {
     char path[128];
@@ -125,7 +125,7 @@ static bool is_there(const char *name)
     return access(path, F_OK) == 0;
 }
 
-/* Epochs 1 .. count, each with records of its letter: 'a' of epoch 1. */
+/* Write epochs 1 .. count, each with records of its letter: 'a' for epoch 1. */
 static void write_epochs(uint64_t count)
 {
     for (uint64_t epoch = 1; epoch <= count; epoch++) {
@@ -147,12 +147,12 @@ GY_TEST_WITH(test_both_forms_give_back, .setup_func = enter, .teardown_func = le
         assert_int_equal(gy_journal_epoch(journal), epoch);
         add(journal, 'x', 10);
         assert_true(gy_journal_is_waiting(journal, &since_ns) && since_ns > 0);
-        add(journal, 'y', 200 << 10); /* with it more than may wait */
+        add(journal, 'y', 200 << 10); /* together more than the buffer holds */
         add(journal, 'z', 600 << 10);
         assert_ok(gy_journal_sync(journal));
         assert_false(gy_journal_is_waiting(journal, &since_ns));
         add(journal, 'w', 9);
-        gy_journal_close(journal); /* drops what waits */
+        gy_journal_close(journal); /* drops the waiting records */
         assert_true(gy_journal_is_there(gy_env_real(), folder));
         assert_ok(open_as(epoch > 0 ? 2 : 0, &journal));
         assert_taken("xyz");
@@ -170,8 +170,8 @@ GY_TEST_WITH(test_both_forms_give_back, .setup_func = enter, .teardown_func = le
     }
 }
 
-/* Whoever removes a journal may be killed at each step: it is that of a job that has ended, and
- * the next one ends the removing. */
+/* A process that removes a journal may be killed at each step: the journal is that of an ended
+ * job, and the next process completes the removal. */
 GY_TEST_WITH(test_half_removed_has_ended, .setup_func = enter, .teardown_func = leave)
 {
     static const char *const steps[] = {"true", "rm journal.1", "rm journal.1 journal.2",
@@ -191,7 +191,7 @@ GY_TEST_WITH(test_half_removed_has_ended, .setup_func = enter, .teardown_func = 
     }
 }
 
-/* The folder and its URI change places. */
+/* Exchange the folder and its URI. */
 static void swap_folder(char other[96])
 {
     char kept[96];
@@ -200,7 +200,7 @@ static void swap_folder(char other[96])
     memcpy(other, kept, sizeof(kept));
 }
 
-/* As objects: what is appended between two syncs is one, or several if it is large. */
+/* In a store of objects each sync creates one object, or several for large data. */
 GY_TEST_WITH(test_a_place_gives_back, .setup_func = enter, .teardown_func = leave)
 {
     char other[96];
@@ -231,7 +231,7 @@ GY_TEST_WITH(test_a_place_gives_back, .setup_func = enter, .teardown_func = leav
     assert_ok(gy_journal_next(gy_env_real(), folder, &epoch));
     assert_int_equal(epoch, 6);
     for (int i = 0; i < 12; i++) {
-        add(next, 'l', 1 << 20); /* two times four and some: more than waits for a sync */
+        add(next, 'l', 1 << 20); /* more than the buffer holds, twice */
     }
     gy_journal_close(next);
     swap_folder(other);
@@ -285,7 +285,7 @@ GY_TEST_WITH(test_torn_is_not_read, .setup_func = enter, .teardown_func = leave)
 GY_TEST_WITH(test_a_newer_epoch_stops_an_older, .setup_func = enter, .teardown_func = leave)
 {
     gy_journal *old = NULL, *new = NULL;
-    assert_ok(open_as(9, &old)); /* 9 and 10: not by their letters */
+    assert_ok(open_as(9, &old)); /* 9 and 10 are ordered as numbers, not as text */
     add(old, 'a', 5);
     assert_ok(gy_journal_sync(old));
     assert_ok(gy_journal_check(old));
@@ -302,11 +302,11 @@ GY_TEST_WITH(test_a_newer_epoch_stops_an_older, .setup_func = enter, .teardown_f
     assert_status(open_as(9, &old), GY_STATE);
     assert_status(open_as(10, &old), GY_STATE);
     assert_ok(gy_journal_remove(gy_env_real(), folder));
-    assert_status(gy_journal_sync(new), GY_STATE); /* it has ended by another one's hand */
+    assert_status(gy_journal_sync(new), GY_STATE); /* another process has ended the job */
     gy_journal_close(new);
 }
 
-/* Bytes of heads, seals and records that are not what was written. */
+/* Corrupt bytes in heads, seals and records. */
 GY_TEST_WITH(test_damage_is_told, .setup_func = enter, .teardown_func = leave)
 {
     static const struct {
@@ -315,7 +315,7 @@ GY_TEST_WITH(test_damage_is_told, .setup_func = enter, .teardown_func = leave)
     } cases[] = {
         {"journal.1", "is no segment of epoch 1", 3},
         {"journal.1", "is no segment of epoch 1", 16},
-        {"journal.1", "is no segment of epoch 1", 60}, /* whose it is */
+        {"journal.1", "is no segment of epoch 1", 60}, /* the epoch in the head */
         {"journal.1", "is not what was sealed", 128 + 40},
         {"seal.1", "is no seal of epoch 1", 40},
         {"seal.1", "is no seal of epoch 1", -1},
@@ -380,7 +380,7 @@ GY_TEST_WITH(test_other_versions_are_refused, .setup_func = enter, .teardown_fun
     }
 }
 
-/* Interrupted at any name, a removal leaves no journal of a job that has not ended. */
+/* A removal interrupted at any name leaves no journal of an unfinished job. */
 GY_TEST_WITH(test_half_removed_is_not_half_a_job, .setup_func = enter, .teardown_func = leave)
 {
     static const char *const left[] = {"journal.1", "journal.2", "journal.3", "seal.1"};
@@ -396,7 +396,7 @@ GY_TEST_WITH(test_half_removed_is_not_half_a_job, .setup_func = enter, .teardown
         assert_false(gy_journal_is_there(gy_env_real(), folder));
         assert_status(open_as(9, &journal), GY_STATE);
         assert_non_null(strstr(gy_error_text(), "its journal was removed"));
-        assert_ok(gy_journal_remove(gy_env_real(), folder)); /* again */
+        assert_ok(gy_journal_remove(gy_env_real(), folder)); /* a second removal succeeds */
         assert_false(gy_journal_is_there(gy_env_real(), folder));
         assert_true(is_there(i < 2 ? "seal.3" : "seal.2") && !is_there("seal.1"));
         assert_int_equal(leave(NULL), 0);
@@ -443,7 +443,7 @@ GY_TEST_WITH(test_storage_must_create_exclusively, .setup_func = enter, .teardow
     assert_false(is_there("journal.1"));
 }
 
-/* Names that only look like ours. */
+/* Names that resemble those of epochs. */
 GY_TEST_WITH(test_other_names_are_no_epochs, .setup_func = enter, .teardown_func = leave)
 {
     static const char *const names[] = {
@@ -462,7 +462,7 @@ GY_TEST_WITH(test_other_names_are_no_epochs, .setup_func = enter, .teardown_func
     gy_journal_close(journal);
 }
 
-/* Whoever may write in the folder may have written a name without an end. */
+/* Another writer of the folder may have written an owner without a terminating NUL. */
 GY_TEST_WITH(test_an_owner_has_an_end, .setup_func = enter, .teardown_func = leave)
 {
     enum { OWNER = 24, CHECKSUM = OWNER + GY_JOURNAL_OWNER };

@@ -1,4 +1,4 @@
-/* Which epochs a folder has, by the names in it; and how they go when the job has ended. */
+/* Finds a folder's epochs by file names, and removes them when the job has ended. */
 #include "persist/journal/journal_priv.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ uint64_t gy_journal_segment_number(const char *text)
     return *at == '\0' && text[0] != '0' ? number : 0;
 }
 
-/* The number of "journal.7" or "seal.7", 0: it is neither. */
+/* The epoch in "journal.7" or "seal.7"; 0: the name is neither. */
 static uint64_t parse_name(const char *name, bool *is_seal)
 {
     *is_seal = strncmp(name, "seal.", 5) == 0;
@@ -33,7 +33,7 @@ static uint64_t parse_name(const char *name, bool *is_seal)
     return gy_journal_segment_number(strchr(name, '.') + 1);
 }
 
-/* The epoch's item, made at its place when there is none. NULL: out of memory. */
+/* Find or insert the epoch's item, in order. NULL: out of memory. */
 static gy_journal_segment *find_item(gy_segments *list, uint64_t epoch)
 {
     size_t at = list->count;
@@ -151,7 +151,7 @@ static gy_status remove_name(gy_env *env, const char *folder, const char *name)
     return error == 0 || error == -ENOENT ? GY_OK : gy_journal_fail("remove", path, error);
 }
 
-/* All segments or all seals of epochs below one. */
+/* Remove all segments, or all seals, of epochs below one. */
 static gy_status remove_below(gy_env *env, const char *folder, const gy_segments *list,
                               bool is_seal, uint64_t below)
 {
@@ -179,8 +179,8 @@ gy_status gy_journal_remove(gy_env *env, const char *folder)
     if (status == GY_OK && list.has_file) {
         status = remove_name(env, folder, "journal");
     }
-    /* The seals outlive the segments: a seal without its segment says that the job has ended.
-     * The last one stays, for managers that wake up later. */
+    /* Seals are removed after segments: a seal without its segment means that the job has
+     * ended. The last seal stays, for managers that wake up later. */
     if (status == GY_OK && highest > 0) {
         status = GY_PLANTED_HERE(NEVER_CLOSED) ? GY_OK
                                                : gy_journal_segment_close(env, folder, highest);

@@ -1,8 +1,9 @@
 /*
- * The journal as objects, for stores that cannot append. Of each epoch there are 0 (whose it
- * is), 1, 2, ... (records), and the last one, which seals it: whoever creates a number first
- * decides whether the segment goes on or ends there. So what a writer has created is before the
- * seal, whenever it looks; that it looks is for journals that were removed meanwhile.
+ * The journal as objects, for stores that cannot append. Each epoch has object 0 (its owner),
+ * 1, 2, ... (records), and a last one that seals it. Whoever creates a number first decides
+ * whether the segment continues or ends there, so every object that a writer created comes
+ * before the seal. The writer checks for newer epochs only because its whole journal may have
+ * been removed meanwhile.
  */
 #include "persist/journal/journal_priv.h"
 
@@ -15,8 +16,8 @@ enum { VERSION = 1, SENT_BYTES = 4 << 20, ROOM_BYTES = 64 << 10 };
 typedef enum object_kind {
     OBJECT_BEGIN = 1, /* the owner's name */
     OBJECT_RECORDS,
-    OBJECT_SEAL, /* by another epoch, which goes on */
-    OBJECT_END   /* the job has ended, and all of this goes */
+    OBJECT_SEAL, /* created by a newer epoch, which continues the job */
+    OBJECT_END   /* the job has ended, and its objects are being removed */
 } object_kind;
 
 static_assert(sizeof(object_head_packed) == 48, "a head of another size needs another VERSION");
@@ -100,7 +101,7 @@ static uint64_t highest_epoch(const object_list *list)
     return highest;
 }
 
-/* The highest number of an epoch; 0 also when it has none. */
+/* The highest object number of an epoch; 0 also if it has no object. */
 static uint64_t last_number(const object_list *list, uint64_t epoch)
 {
     uint64_t last = 0;
@@ -110,7 +111,7 @@ static uint64_t last_number(const object_list *list, uint64_t epoch)
     return last;
 }
 
-/* The first object of an epoch has gone: they go in order, when the job has ended. */
+/* Is the first object of an epoch missing? A removal goes in order, so the job has ended. */
 static bool is_removed(const object_list *list)
 {
     for (uint64_t epoch = next_epoch(list, 0); epoch > 0; epoch = next_epoch(list, epoch)) {
@@ -162,7 +163,7 @@ static gy_status take_head(const char *name, object_name which, const uint8_t *d
                : gy_fail(GY_FORMAT, "%s does not hold what was written there", name);
 }
 
-/* Its content is appended. GY_NOTFOUND */
+/* Append the object's content. GY_NOTFOUND */
 static gy_status read_object(const gy_journal_store *store, object_name which,
                              object_head *head, gy_journal_bytes *to)
 {
@@ -184,7 +185,7 @@ static gy_status read_object(const gy_journal_store *store, object_name which,
     return GY_OK;
 }
 
-/* ---- is the epoch over? ---- */
+/* ---- has a newer epoch begun? ---- */
 
 static gy_status fail_over(const gy_journal *journal, uint64_t next)
 {
@@ -205,7 +206,7 @@ static gy_status fail_removed(const gy_journal *journal)
                    journal->folder);
 }
 
-/* What there is, unless something is newer. */
+/* List the objects; fails if a newer epoch has begun. */
 static gy_status look(const gy_journal *journal, object_list *list)
 {
     GY_TRY(list_all(&journal->store, list));
@@ -216,7 +217,7 @@ static gy_status look(const gy_journal *journal, object_list *list)
     if (is_removed(list)) {
         return fail_removed(journal);
     }
-    bool is_sealed = journal->number > 0 && /* or it is what a removal left */
+    bool is_sealed = journal->number > 0 && /* or the rest of a removal */
                      last_number(list, journal->epoch) >= journal->number;
     return is_sealed ? fail_over(journal, journal->epoch) : GY_OK;
 }
@@ -241,9 +242,9 @@ static gy_status send(gy_journal *journal)
     gy_status status =
         create(&journal->store, head, journal->unsent.data, journal->unsent.size_bytes);
     journal->unsent.size_bytes = 0;
-    if (status == GY_EXISTS) { /* its seal */
+    if (status == GY_EXISTS) { /* the object is this epoch's seal */
         journal->is_over = true;
-        GY_TRY(objects_check(journal)); /* says by whom */
+        GY_TRY(objects_check(journal)); /* names the epoch that created it */
         return fail_over(journal, journal->epoch);
     }
     journal->number += status == GY_OK;
@@ -263,7 +264,7 @@ static gy_status objects_sync(gy_journal *journal)
 
 /* ---- opening ---- */
 
-/* Read an older epoch to its end, which is made where there is none. */
+/* Read an older epoch to its end; seal it if it has no seal yet. */
 static gy_status settle(gy_journal *journal, uint64_t epoch, const object_list *list,
                         gy_journal_bytes *records)
 {
@@ -274,14 +275,14 @@ static gy_status settle(gy_journal *journal, uint64_t epoch, const object_list *
         const size_t before = records->size_bytes;
         gy_status status = read_object(store, (object_name){epoch, number}, &head, records);
         if (status == GY_NOTFOUND && number <= last) {
-            return fail_removed(journal); /* a later one was there, so this one was */
+            return fail_removed(journal); /* a later object existed, so this one was removed */
         }
         if (status == GY_NOTFOUND) {
             const object_head seal = {
                 .kind = OBJECT_SEAL, .epoch = epoch, .number = number, .by = journal->epoch};
             status = create(store, seal, NULL, 0);
             if (status == GY_EXISTS && !GY_PLANTED_HERE(GAP_IGNORED)) {
-                continue; /* its writer, or another one who seals it, was first */
+                continue; /* its writer, or another process that seals it, came first */
             }
             status = status == GY_EXISTS ? GY_OK : status;
         }
@@ -329,7 +330,8 @@ static gy_status begin(gy_journal *journal, const gy_journal_options *options,
     if (GY_PLANTED_HERE(CLAIMED_LATE)) {
         return claim(journal, options->owner);
     }
-    return look(journal, list); /* else a newer one may have ended and removed all meanwhile */
+    return look(journal, list); /* otherwise a newer epoch may have ended the job and removed
+                                   everything meanwhile */
 }
 
 static gy_status objects_open(gy_journal *journal, const gy_journal_options *options)
@@ -351,7 +353,7 @@ const gy_journal_ops gy_journal_objects = {
     .check = objects_check,
 };
 
-/* ---- questions, and the end ---- */
+/* ---- state and removal ---- */
 
 bool gy_journal_objects_are_there(const gy_journal_store *store)
 {
@@ -371,7 +373,7 @@ gy_status gy_journal_objects_next(const gy_journal_store *store, uint64_t *epoch
     return status;
 }
 
-/* Say behind the last object that the job has ended. */
+/* Create an object after the last one which says that the job has ended. */
 static gy_status close_last(const gy_journal_store *store, const object_list *list,
                             object_name *last)
 {
@@ -383,7 +385,8 @@ static gy_status close_last(const gy_journal_store *store, const object_list *li
     return status == GY_EXISTS ? GY_OK : status;
 }
 
-/* All but the last one, by rising numbers: an epoch without its first object says it, too. */
+/* Remove all objects but the last in ascending order: an epoch without its first object also
+ * means that the job has ended. */
 gy_status gy_journal_objects_remove(const gy_journal_store *store, const char *folder)
 {
     object_list list = {.items = NULL};

@@ -1,12 +1,12 @@
-/* Objects of a journal in a place: S3, HDFS, files by their URI; and what a place must promise.
- */
+/* Stores a journal's objects in a place (S3, HDFS, files by URI), and checks the guarantees
+ * that a place must give. */
 #include "persist/journal/journal_priv.h"
 #include "store/remote/remote.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* The driver waits as long for an object as for a sync; later it is a failure. */
+/* The driver waits for an object as long as for a sync; a longer wait is a failure. */
 static const gy_place_options patience = {.patience_s = 20};
 
 bool gy_journal_is_place(const char *folder)
@@ -16,27 +16,27 @@ bool gy_journal_is_place(const char *folder)
 
 gy_status gy_journal_suits(gy_env *env, const char *folder)
 {
-    gy_place_guarantees promises = {.is_exclusive = false};
+    gy_place_guarantees guarantees = {.is_exclusive = false};
     if (gy_journal_is_place(folder)) {
         gy_place *place = NULL;
         GY_TRY(gy_place_open(env, folder, &patience, &place));
-        gy_status status = gy_place_guarantee(place, &promises);
+        gy_status status = gy_place_guarantee(place, &guarantees);
         gy_place_close(place);
         GY_TRY(status);
     } else {
         gy_share share;
         GY_TRY(gy_uri_check_new(folder));
         GY_TRY(gy_share_look(folder, &share));
-        promises.is_exclusive = share.is_exclusive;
-        snprintf(promises.reason, sizeof(promises.reason),
+        guarantees.is_exclusive = share.is_exclusive;
+        snprintf(guarantees.reason, sizeof(guarantees.reason),
                  "its file system (%s) is not known to create files exclusively", share.name);
     }
-    return promises.is_exclusive
+    return guarantees.is_exclusive
                ? GY_OK
                : gy_fail(GY_UNSUPPORTED,
                          "%s cannot hold the journal of a job whose manager may "
                          "be replaced: %s",
-                         folder, promises.reason);
+                         folder, guarantees.reason);
 }
 
 static gy_status open_object(const gy_journal_place *at, const char *name, gy_place **place)

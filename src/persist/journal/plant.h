@@ -1,5 +1,5 @@
 /**
- * Bugs for the tests that must find them. They are compiled in with GYRE_PLANTED alone;
+ * Bugs to plant, which tests must find. They are compiled in only with GYRE_PLANTED;
  * tests/sim/journal_test.c plants one after the other.
  */
 #ifndef GY_PERSIST_JOURNAL_PLANT_H

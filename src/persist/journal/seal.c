@@ -1,7 +1,6 @@
-/*
- * A segment: its head, which is there whole or not at all (it is created by a link), then
- * records. A seal: how many bytes of records the segment has for everybody, from now on.
- */
+/* A segment consists of a head and records. It is created by a hard link, so the head exists
+ * whole or not at all. A seal fixes how many bytes of the segment's records are valid for all
+ * readers. */
 #include "persist/journal/journal_priv.h"
 #include "store/remote/remote.h"
 
@@ -35,17 +34,18 @@ static gy_status path_of(const char *folder, bool is_seal, uint64_t epoch,
 
 /* ---- reading ---- */
 
-/* Append all of a file, and make sure that it stays. 0, or a negated errno. */
+/* Append all of a file; is_kept: also sync it. 0, or a negated errno. */
 static int64_t read_file(gy_env *env, const char *path, bool is_kept, gy_journal_bytes *to)
 {
     const gy_disk_ops *disk = gy_env_disk(env);
     const size_t before = to->size_bytes;
     int64_t error = -ESTALE;
-    for (int i = 0; i < 2 && error == -ESTALE; i++) { /* opened anew it is the file of now */
+    /* After ESTALE a new open finds the current file. */
+    for (int i = 0; i < 2 && error == -ESTALE; i++) {
         to->size_bytes = before;
         int file = disk->open(env, path, O_RDONLY, 0);
         error = file < 0 ? file : gy_journal_read_on(env, file, to);
-        /* After the reading: what was read is what is synced, or less. */
+        /* Sync after the read, so that all that was read is durable. */
         if (error == 0 && is_kept && !GY_PLANTED_HERE(SEALED_UNSYNCED)) {
             error = disk->sync(env, file);
         }
@@ -87,7 +87,7 @@ static gy_status check_head(const char *path, uint64_t epoch, const uint8_t *dat
                          (unsigned long long)epoch);
 }
 
-/* Append the records of a segment, as far as they are seen now. */
+/* Append the records of a segment that can be read now. */
 static gy_status read_records(gy_journal *journal, uint64_t epoch, bool is_kept,
                               gy_journal_bytes *to)
 {
@@ -146,8 +146,8 @@ static gy_status create_seal(gy_env *env, const char *folder, segment_seal *seal
     return gy_share_create(env, path, &packed, sizeof(packed));
 }
 
-/* Seal the segment at the whole ones of these records. Of several who do, the first one's seal
- * counts for all. */
+/* Seal the segment after its last intact record. If several processes do, the first seal counts
+ * for all. */
 static gy_status make_seal(gy_journal *journal, uint64_t epoch, const uint8_t *records,
                            size_t size_bytes, segment_seal *seal)
 {
@@ -176,7 +176,8 @@ gy_status gy_journal_segment_settle(gy_journal *journal, const gy_journal_segmen
     GY_TRY(read_records(journal, epoch, !segment->has_seal, to));
     if (!segment->has_seal) {
         GY_TRY(make_seal(journal, epoch, to->data + before, to->size_bytes - before, &seal));
-        if (seal.size_bytes > to->size_bytes - before) { /* who sealed it saw more */
+        /* The process that sealed the segment read more of it. */
+        if (seal.size_bytes > to->size_bytes - before) {
             to->size_bytes = before;
             GY_TRY(read_records(journal, epoch, false, to));
         }
@@ -233,7 +234,8 @@ void gy_journal_segment_owner(gy_journal *journal, uint64_t epoch, char out[GY_J
     if (segment_head_take(&at, &left, &head) &&
         head.checksum == sum_of(&packed, sizeof(packed))) {
         memcpy(out, head.owner, sizeof(head.owner));
-        out[GY_JOURNAL_OWNER - 1] = '\0'; /* whoever may write in that folder wrote it */
+        /* untrusted: another writer of the folder may have written it. */
+        out[GY_JOURNAL_OWNER - 1] = '\0';
     }
 }
 

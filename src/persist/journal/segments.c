@@ -1,14 +1,15 @@
 /*
- * The journal in a folder that hosts share. The epoch is claimed first, by creating its
- * segment; then the older ones are sealed and read. An older manager looks for newer epochs
- * after each sync: if it sees none, its sync came before the claim, so before the reading.
+ * The journal in a folder that hosts share. A manager first claims its epoch by creating the
+ * segment, then seals and reads the older ones. An older manager checks for newer epochs after
+ * each sync: if it finds none, its sync came before the claim, and so before the new manager's
+ * read.
  */
 #include "persist/journal/journal_priv.h"
 
 #include <fcntl.h>
 #include <string.h>
 
-/* ---- is the epoch over? ---- */
+/* ---- has a newer epoch begun? ---- */
 
 static gy_status fail_over(gy_journal *journal, uint64_t next)
 {
@@ -19,7 +20,7 @@ static gy_status fail_over(gy_journal *journal, uint64_t next)
     return gy_journal_fail_over(journal, next, owner);
 }
 
-/* What there is, unless something is newer. */
+/* List the segments; fails if a newer epoch has begun. */
 static gy_status look(gy_journal *journal, gy_segments *list)
 {
     list->count = 0;
@@ -54,7 +55,7 @@ static gy_status check_removed(const gy_journal *journal, const gy_segments *lis
                : GY_OK;
 }
 
-/* Make the epoch ours. From here on no older one passes a check. */
+/* Claim the epoch. From here on no check of an older one succeeds. */
 static gy_status claim(gy_journal *journal, const gy_journal_options *options)
 {
     gy_status status = gy_journal_segment_create(journal, options->owner);
@@ -109,7 +110,7 @@ static gy_status begin(gy_journal *journal, const gy_journal_options *options,
     }
     GY_TRY(claim(journal, options));
     if (!GY_PLANTED_HERE(LOOKED_ONCE)) {
-        GY_TRY(look(journal, list)); /* again: who came before the claim counts */
+        GY_TRY(look(journal, list)); /* list again to include all claims before ours */
     }
     GY_TRY(settle_older(journal, list, records));
     return open_own(journal);

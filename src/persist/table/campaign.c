@@ -1,7 +1,5 @@
-/*
- * Elections: a thread tries to get the election, keeps it, and says what it sees. That a lease
- * is over is seen by the owner's clock as well, whatever the thread waits for.
- */
+/* Elections: a thread campaigns, renews the lease, and publishes the state. The owner's thread
+ * also checks the lease's end by its own clock, in case the campaigning thread is blocked. */
 #include "persist/table/table_priv.h"
 
 #include <ctype.h>
@@ -98,24 +96,24 @@ gy_status gy_persist_table_leader(gy_persist_table *table, const char *name,
     return GY_OK;
 }
 
-void gy_campaign_look(gy_persist_table *table, gy_campaign_news *news)
+void gy_campaign_check(gy_persist_table *table, gy_campaign_news *news)
 {
     gy_campaign *campaign = &table->campaign;
     if (campaign->is_held && gy_now_ns(table->env) >= campaign->until_ns) {
-        campaign->is_held = false; /* the thread did not renew it in time */
+        campaign->is_held = false; /* the thread did not renew the lease in time */
         campaign->is_changed = true;
         campaign->round++;
         gy_cond_signal(&table->election);
     }
     if (campaign->is_told &&
-        (!campaign->is_held || campaign->number != campaign->told_number)) {
+        (!campaign->is_held || campaign->number != campaign->reported_number)) {
         campaign->is_told = false;
         news->is_lost = true;
-        news->lost_number = campaign->told_number;
+        news->lost_number = campaign->reported_number;
     }
     if (campaign->is_held && !campaign->is_told) {
         campaign->is_told = true;
-        campaign->told_number = campaign->number;
+        campaign->reported_number = campaign->number;
         news->is_won = true;
         news->won_number = campaign->number;
     }
@@ -123,7 +121,7 @@ void gy_campaign_look(gy_persist_table *table, gy_campaign_news *news)
 
 /* ---- the thread ---- */
 
-/* One look at the election, without the lock; until when to wait for the next. */
+/* Poll the election once, without the lock; returns when to poll next. */
 static gy_deadline take_look(gy_persist_table *table, gy_election *election, bool *was_failing)
 {
     const bool was_held = election->is_held;
@@ -148,7 +146,7 @@ static gy_deadline take_look(gy_persist_table *table, gy_election *election, boo
                              : gy_env_deadline(table->env, look_s);
 }
 
-/* What the owner may know of the election. The lock is held. */
+/* Publish the state of the election to the owner. The lock is held. */
 static void publish(gy_persist_table *table, const gy_election *election)
 {
     gy_campaign *campaign = &table->campaign;
@@ -166,11 +164,11 @@ static void publish(gy_persist_table *table, const gy_election *election)
     }
     if (is_news) {
         gy_persist_table_ring(
-            table); /* also when it was renewed: gy_persist_table_next is another */
+            table); /* also after a renewal, since gy_persist_table_next has changed */
     }
 }
 
-/* The election as the owner wants it now. The lock is held. */
+/* Take over what the owner wants of the election. The lock is held. */
 static void adopt(const gy_campaign *campaign, gy_election *election)
 {
     election->deposed = campaign->deposed;
@@ -197,9 +195,10 @@ void *gy_campaign_run(void *arg)
             round = campaign->round;
             gy_mutex_unlock(&table->lock);
             table->ops->leave(table,
-                              &election); /* of the round before; of none it does nothing */
+                              /* Leave the previous round; no effect if it held nothing. */
+                              &election);
             gy_mutex_lock(&table->lock);
-            campaign->is_changed = true; /* and look what is wanted now */
+            campaign->is_changed = true; /* and check what the owner wants now */
             continue;
         }
         if (!campaign->is_wanted) {

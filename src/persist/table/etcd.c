@@ -1,15 +1,15 @@
 /*
- * Records in etcd.
+ * Records in etcd. A batch is one transaction with a nested compare-and-set for each record, so
+ * that a store that loses does not block the others.
  *
- * A batch is one transaction: a compare-and-set for each record, nested, so that one that loses
- * does not hold up the others. An answer may be lost, and what was sent may be carried out long
- * after (a stopped member goes on and hands it to its leader). So each transaction also demands
- * that the table's fence has the version it had; after an answer that did not come the fence is
- * raised, by which what was sent stands or never will, and the records are read: one that has
- * this store's token is stored.
+ * An answer may be lost, and a request may take effect long after it was sent (a stopped member
+ * resumes and forwards it to its leader). So each transaction also requires that the table's
+ * fence has its expected version. When an answer is missing, the store raises the fence: the
+ * request has then either taken effect or never will. Reading the records decides which: a
+ * record with this store's token is stored.
  *
  * Source: etcd 3.4, "KV API guarantees"; Ongaro, "Consensus: bridging theory and practice",
- * 2014, 6.3 (an operation is told from its repetition).
+ * 2014, 6.3 (duplicate operations).
  */
 #include "base/text.h"
 #include "persist/table/etcd_priv.h"
@@ -19,7 +19,8 @@
 
 enum { TOKEN_BYTES = 16, PAGE_RECORDS = 64, LOADS = 3, KEY_DIGITS = 32 };
 
-static const char mark[] = "gyre table 1"; /* the fence's value: what stands below it */
+/* The fence's value: the version of the table's format. */
+static const char mark[] = "gyre table 1";
 
 /* ---- opening and closing ---- */
 
@@ -127,8 +128,8 @@ static gy_status look_at_fence(gy_etcd *etcd, const char *key, const gy_etcd_rec
     return status;
 }
 
-/* The fence is there, made if it is not, and below it stands a table of this version. Making it
- * is asked for only then: where there is no room, even that a put might be is refused. */
+/* Check that the fence exists and that the table below it has this version. Create the fence
+ * only if it is missing: an etcd without room refuses any request that contains a put. */
 static gy_status check_fence(gy_persist_table *table)
 {
     gy_etcd *etcd = table->place;
@@ -146,7 +147,8 @@ static gy_status check_fence(gy_persist_table *table)
             gy_text_add(&body, ",");
             add_range(&body, key);
             gy_text_add(&body, "],\"failure\":[");
-            add_range(&body, key); /* twice, so that it stands where it does after the put */
+            add_range(&body, key); /* read before and after, so that the response has the same
+                                      index in both cases */
             gy_text_add(&body, ",");
         } else {
             gy_text_add(&body, "\"success\":[");
@@ -222,7 +224,7 @@ typedef struct loading {
     gy_etcd *etcd;
     gy_arena arena;
     loaded_record *first;
-    uint64_t revision;            /* 0: the first page tells it */
+    uint64_t revision;            /* 0: set from the first page */
     char from[GY_ETCD_KEY_BYTES]; /* the last key that was read */
     size_t from_bytes;
     uint8_t *room; /* (TOKEN_BYTES + GY_TABLE_RECORD_BYTES) */
@@ -290,7 +292,8 @@ static gy_status ask_page(loading *load, gy_deadline deadline, json_t **answer)
 {
     gy_text body = {0};
     char end[GY_ETCD_KEY_BYTES];
-    snprintf(end, sizeof(end), "%s/record0", load->etcd->where.prefix); /* '0' is '/' + 1 */
+    /* The end of the range: '0' is '/' + 1. */
+    snprintf(end, sizeof(end), "%s/record0", load->etcd->where.prefix);
     gy_text_add(&body, "{\"key\":\"");
     gy_etcd_add_bytes(&body, load->from, load->from_bytes);
     gy_text_add(&body, "\",\"range_end\":\"");
@@ -301,7 +304,7 @@ static gy_status ask_page(loading *load, gy_deadline deadline, json_t **answer)
                     (gy_etcd_question){.path = "/v3/kv/range", .deadline = deadline}, answer);
 }
 
-/* All pages of one revision. GY_MISMATCH: it was compacted meanwhile. */
+/* Load all pages of one revision. GY_MISMATCH: etcd compacted it meanwhile. */
 static gy_status load_once(gy_persist_table *table, loading *load)
 {
     const gy_deadline deadline = gy_env_deadline(table->env, table->patience_s);
@@ -316,7 +319,7 @@ static gy_status load_once(gy_persist_table *table, loading *load)
         const gy_status status = take_page(load, answer, &has_more);
         json_decref(answer);
         GY_TRY(status);
-        load->from[load->from_bytes++] = '\0'; /* the next key that there can be */
+        load->from[load->from_bytes++] = '\0'; /* the smallest key after the last one */
     }
     return GY_OK;
 }
@@ -350,12 +353,12 @@ typedef struct committing {
     gy_persist_table_write *const *batch;
     size_t count;
     gy_deadline deadline;
-    bool is_unsure; /* something was sent and nothing came back */
+    bool is_unsure; /* a request was sent and no answer came */
 } committing;
 
 static bool has_token(const gy_persist_table_write *write, const json_t *value)
 {
-    /* 16 bytes are 22 letters, of which the last is shared with what follows */
+    /* 16 bytes are 22 base64 digits, the last of which also encodes bits of the data */
     gy_text text = {0};
     gy_etcd_add_bytes(&text, write->token, TOKEN_BYTES - 1);
     const char *told = json_string_value(value);
@@ -365,7 +368,7 @@ static bool has_token(const gy_persist_table_write *write, const json_t *value)
     return is_same;
 }
 
-/* What a store's record, as it stands, says of the store. Stays open if it was not done. */
+/* Decide a store from the record's current state. It stays open if it was not applied. */
 static void look_at(const committing *commit, gy_persist_table_write *write,
                     const gy_etcd_record *found)
 {
@@ -405,7 +408,8 @@ static size_t count_open(const committing *commit)
     return count;
 }
 
-/* Raise the fence, by which nothing that was sent before will still be done, and look. */
+/* Raise the fence, so that no earlier request can take effect any more, and read the records.
+ */
 static gy_status raise_fence(committing *commit)
 {
     gy_etcd *etcd = commit->etcd;
@@ -474,16 +478,17 @@ static void add_store(gy_text *body, const gy_etcd *etcd, const gy_persist_table
     gy_text_add(body, "]}}");
 }
 
-/* The answer to what send_open sent: one nested transaction a store. */
+/* Take the answer to send_open: one nested transaction for each store. */
 static gy_status take_stored(const committing *commit, const json_t *answer)
 {
     gy_etcd_record found = {.version = 0};
-    if (!gy_etcd_has_succeeded(answer)) { /* the fence is another: nothing was done */
+    if (!gy_etcd_has_succeeded(answer)) { /* the fence has changed, so nothing was applied */
         GY_TRY(gy_etcd_found(answer, 0, &found));
-        commit->etcd->fence = found.version; /* 0: raise_fence says what is wrong */
+        commit->etcd->fence = found.version; /* 0: raise_fence reports the error */
         return GY_OK;
     }
-    size_t index = commit->batch[0]->size_bytes > 0; /* the first is of PREFIX/stored */
+    /* The first response is of PREFIX/stored. */
+    size_t index = commit->batch[0]->size_bytes > 0;
     for (size_t i = 0; i < commit->count; i++) {
         if (!commit->batch[i]->is_open) {
             continue;
@@ -504,7 +509,7 @@ static gy_status take_stored(const committing *commit, const json_t *answer)
     return GY_OK;
 }
 
-/* Send what is open, once. GY_AGAIN: it may have been done. */
+/* Send the open stores once. GY_AGAIN: they may have been applied. */
 static gy_status send_open(committing *commit)
 {
     gy_etcd *etcd = commit->etcd;
@@ -516,7 +521,7 @@ static gy_status send_open(committing *commit)
     gy_text_add(&body, "{");
     add_compare(&body, key, etcd->fence);
     gy_text_add(&body, ",\"success\":[");
-    if (has_put) { /* etcd's quota does not see puts that are nested */
+    if (has_put) { /* etcd's quota check ignores nested puts, so add one at the top level */
         char stored[GY_ETCD_KEY_BYTES];
         snprintf(stored, sizeof(stored), "%s/stored", etcd->where.prefix);
         add_put(&body, stored, mark, sizeof(mark) - 1);
@@ -533,7 +538,7 @@ static gy_status send_open(committing *commit)
     add_range(&body, key);
     gy_text_add(&body, "]}");
     json_t *answer = NULL;
-    /* A removal leaves no token, by which one that libcurl did twice could be told. */
+    /* A removal leaves no token that would reveal whether libcurl sent it twice. */
     const gy_status status = ask_text(&etcd->storing, &body,
                                       (gy_etcd_question){.path = "/v3/kv/txn",
                                                          .deadline = commit->deadline,
@@ -562,11 +567,9 @@ static gy_status commit_open(committing *commit)
     return GY_OK;
 }
 
-/*
- * etcd said that there is no room: of a transaction that was carried out before its quota was
- * looked at, it says so too. What the answer was is known by now, so a look without a fence
- * tells.
- */
+/* etcd answered that it has no room. It answers the same for a transaction that it applied
+ * before checking its quota. The answer has arrived, so reading the records decides without a
+ * fence. */
 static gy_status find_refused(committing *commit)
 {
     gy_error refused;
@@ -603,7 +606,7 @@ static gy_status find_refused(committing *commit)
     return status < 0 ? status : gy_error_raise(&refused);
 }
 
-/* Stores of one kind: puts, or removals, which leave no token and need no room. */
+/* Commit the stores of one kind: puts, or removals, which leave no token and need no room. */
 static void commit_kind(gy_persist_table *table, gy_persist_table_write *const *batch,
                         size_t count)
 {

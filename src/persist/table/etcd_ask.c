@@ -1,6 +1,7 @@
 /*
- * A question to etcd and its tries: the endpoint that answered last first, then the others in
- * turn. A login's token is asked for when one is refused, a few times an endpoint.
+ * Sends a request to etcd: first to the endpoint that answered last, then to the others in
+ * turn. When etcd refuses a login's token, the request fetches a new one, a few times for each
+ * endpoint.
  *
  * Source: etcd 3.4, "api_grpc_gateway" and "Auth design"; gRPC's status codes.
  */
@@ -10,46 +11,47 @@
 #include <string.h>
 
 static const double pause_first_s = 0.01;
-/* A member that has not missed its leader yet, up to 2 s after it stopped, is silent as well:
- * the first rounds are short. But an etcd that is slow must be waited for. */
+/* A member takes up to 2 s to notice that its leader has stopped, and does not answer
+ * meanwhile: the first tries are short. But a slow etcd needs longer tries. */
 static const int64_t patience_ns_min = 250000000, patience_ns_max = 2000000000;
 enum {
     SHORT_ROUNDS = 3,
-    PATIENCE = 4, /* times what the last answer took */
+    PATIENCE = 4, /* timeout as a multiple of the last answer's time */
     DOUBLINGS = 4,
-    /* A token's time is in whole seconds: a new one may be over, or users may just change. */
+    /* A token's lifetime is in whole seconds, so a new one may have expired, or its user has
+     * just changed. */
     RENEWALS_MAX = 3,
 };
 
 typedef enum ask_verdict {
     VERDICT_GOOD,
-    VERDICT_TOKEN, /* another token may help */
-    VERDICT_NEXT,  /* another endpoint may help; the question may have been carried out */
-    VERDICT_CLEAR, /* likewise, and surely it was not */
-    VERDICT_HARD,  /* this endpoint never will */
-    VERDICT_FAIL,  /* none will */
+    VERDICT_TOKEN, /* a new token may help */
+    VERDICT_NEXT,  /* another endpoint may help; the request may have been applied */
+    VERDICT_CLEAR, /* another endpoint may help; the request was not applied */
+    VERDICT_HARD,  /* this endpoint will never accept it */
+    VERDICT_FAIL,  /* no endpoint will accept it */
 } ask_verdict;
 
 typedef struct asking {
     gy_etcd_lane *lane;
     const gy_etcd_question *question;
     size_t round, tries, hard;
-    int64_t took_ns;  /* the last answer */
-    int renewals;     /* of the token, at this endpoint */
+    int64_t took_ns;  /* of the last answer */
+    int renewals;     /* tokens fetched at this endpoint */
     gy_status status; /* of VERDICT_HARD and VERDICT_FAIL */
     gy_http_answer http;
-    char words[400]; /* what the last try was told */
+    char words[400]; /* error text of the last try */
 } asking;
 
 /* "HOST:PORT: words" */
-static void keep_words(asking *state, const char *words)
+static void store_error_text(asking *state, const char *words)
 {
     const char *url = strstr(state->lane->etcd->where.urls[state->lane->endpoint], "//") + 2;
     snprintf(state->words, sizeof(state->words), "%.80s: %.300s", url, words);
 }
 
-/* Refusals by their words, which have been the same since etcd 3.0; another is looked at by its
- * status. */
+/* Error messages that have been the same since etcd 3.0; any other error is judged by its
+ * status code. */
 static const struct {
     const char *words;
     ask_verdict verdict;
@@ -80,7 +82,7 @@ static ask_verdict judge_refusal(asking *state)
              said != NULL ? said : http->error);
     words[strcspn(words, "\r\n")] = '\0';
     json_decref(document);
-    keep_words(state, words);
+    store_error_text(state, words);
     for (size_t i = 0; i < GY_COUNT(refusals); i++) {
         if (strstr(words, refusals[i].words) != NULL) {
             state->status = refusals[i].status;
@@ -88,7 +90,7 @@ static ask_verdict judge_refusal(asking *state)
         }
     }
     if (http->status >= 500 || http->status == 408 || http->status == 429) {
-        return VERDICT_NEXT; /* no leader, a lost one, a time that is over */
+        return VERDICT_NEXT; /* no leader, a lost leader, or a timeout */
     }
     state->status = GY_IO;
     return VERDICT_HARD;
@@ -115,7 +117,7 @@ static ask_verdict ask_here(asking *state, const char *path, const char *body, j
     const gy_http_request request = {
         .method = "POST",
         .url = url,
-        /* a member that knows no leader says so at once */
+        /* a member without a leader then answers with an error at once */
         .headers = {"Content-Type: application/json", "Grpc-Metadata-hasleader: true",
                     lane->token[0] != '\0' && !lane->needs_token ? lane->token : NULL},
         .body = body,
@@ -126,7 +128,7 @@ static ask_verdict ask_here(asking *state, const char *path, const char *body, j
         .into = lane->into,
         .into_bytes = GY_ETCD_ANSWER_BYTES,
         .is_once = state->question->is_fresh,
-        .silence_s = 1e6, /* the try's deadline is nearer */
+        .silence_s = 1e6, /* the try's own deadline is nearer */
     };
     const bool *is_cancelled = state->question->is_last ? NULL : &lane->table->is_closing;
     state->tries++;
@@ -136,12 +138,12 @@ static ask_verdict ask_here(asking *state, const char *path, const char *body, j
         gy_http_try(lane->http, &request, try_deadline(state), is_cancelled, &state->http);
     state->took_ns = gy_now_ns(lane->table->env) - began_ns;
     if (status == GY_AGAIN) {
-        keep_words(state, state->http.error);
-        return VERDICT_NEXT; /* even unreachable: libcurl may have sent it before, to a kept
-                                connection */
+        store_error_text(state, state->http.error);
+        return VERDICT_NEXT; /* even if unreachable: libcurl may have sent it on a reused
+                                connection first */
     }
     if (status < 0) {
-        keep_words(state, gy_error_text());
+        store_error_text(state, gy_error_text());
         state->status = status;
         return status == GY_IO || status == GY_FORMAT ? VERDICT_HARD : VERDICT_FAIL;
     }
@@ -152,7 +154,7 @@ static ask_verdict ask_here(asking *state, const char *path, const char *body, j
     if (!json_is_object(*answer)) {
         json_decref(*answer);
         *answer = NULL;
-        keep_words(state, "the answer is no JSON object");
+        store_error_text(state, "the answer is no JSON object");
         state->status = GY_FORMAT;
         return VERDICT_HARD;
     }
@@ -163,7 +165,7 @@ static ask_verdict ask_here(asking *state, const char *path, const char *body, j
 
 static void add_quoted(gy_text *text, const char *words)
 {
-    json_t *item = json_string(words); /* NULL: no UTF-8; etcd refuses the empty one */
+    json_t *item = json_string(words); /* NULL: not UTF-8; etcd refuses the empty text */
     char *quoted = item != NULL ? json_dumps(item, JSON_ENCODE_ANY) : NULL;
     gy_text_add(text, "%s", quoted != NULL ? quoted : "\"\"");
     if (quoted != NULL) {
@@ -198,7 +200,7 @@ static ask_verdict log_in(asking *state)
     const char *token = json_string_value(json_object_get(answer, "token"));
     if (token == NULL || strlen(token) >= GY_ETCD_TOKEN_BYTES ||
         strpbrk(token, "\r\n") != NULL) {
-        keep_words(state, "a login without a token");
+        store_error_text(state, "a login without a token");
         state->status = GY_FORMAT;
         verdict = VERDICT_HARD;
     } else {
@@ -216,7 +218,7 @@ static gy_status fail_asking(asking *state, gy_status status)
     return gy_fail(status, "etcd at %s", state->words);
 }
 
-/* Go to the next endpoint, after all of them with a pause. GY_OK: ask again. */
+/* Go to the next endpoint; pause after a round over all of them. GY_OK: try again. */
 static gy_status move_on(asking *state)
 {
     gy_etcd_lane *lane = state->lane;
@@ -245,7 +247,7 @@ static gy_status move_on(asking *state)
     return GY_OK;
 }
 
-/* What follows from a try; GY_AGAIN: another. */
+/* Handle the verdict of a try; GY_AGAIN: try again. */
 static gy_status follow(asking *state, ask_verdict verdict, bool is_login)
 {
     gy_etcd_lane *lane = state->lane;
@@ -276,7 +278,7 @@ static gy_status follow(asking *state, ask_verdict verdict, bool is_login)
     return status < 0 ? status : GY_AGAIN;
 }
 
-/* For the next questions of all lanes: whom to ask, and for how long. */
+/* Remember for later requests of all lanes which endpoint answered, and how fast. */
 static void learn(const asking *state, gy_status status)
 {
     gy_etcd *etcd = state->lane->etcd;
@@ -312,7 +314,7 @@ gy_status gy_etcd_ask(gy_etcd_lane *lane, const gy_etcd_question *question, json
     }
     learn(state, status);
     if (is_unsure && status == GY_TIMEOUT) {
-        status = GY_AGAIN; /* it is the caller's to find out */
+        status = GY_AGAIN; /* the caller must find out whether it was applied */
     }
     gy_free(state);
     return status;

@@ -1,7 +1,8 @@
 /*
- * Elections in etcd: who put PREFIX/elected/NAME while nobody had it is the one as long as its
- * lease lives; the revision of that put is its number. Who is known to be dead is replaced by a
- * put onto its very revision, and its lease then holds nothing.
+ * Elections in etcd. The candidate that put PREFIX/elected/NAME while no candidate had it leads
+ * as long as its lease is alive; the revision of that put is the leader's number. A leader
+ * known to be dead is replaced by a put that requires this revision; its lease then holds
+ * nothing.
  *
  * Source: Burrows, "The Chubby lock service for loosely-coupled distributed systems", OSDI 2006
  * (sequencers); etcd 3.4, "api_concurrency_reference_v3".
@@ -11,9 +12,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static const double run_s = 2, leave_s = 0.5, late_s = 1;
-static const double trusted_part = 0.8; /* of a lease: clocks and answers may be slow */
-enum { RENEWALS = 5 };                  /* a lease */
+static const double run_s = 2, leave_s = 0.5, straggler_s = 1;
+/* Fraction of a lease that is used: clocks and answers may be slow. */
+static const double trusted_part = 0.8;
+enum { RENEWALS = 5 }; /* renewals for each lease */
 
 static void election_key(const gy_etcd *etcd, const char *name, char key[GY_ETCD_KEY_BYTES])
 {
@@ -31,7 +33,7 @@ static gy_status ask(gy_etcd_lane *lane, gy_text *body, gy_etcd_question questio
     return status;
 }
 
-/* Who has the election: version 0 nobody, else `value` and `found` (without texts). */
+/* Read the leader: version 0 if there is none, else `value` and `found` (without texts). */
 static gy_status look(gy_etcd_lane *lane, const char *name, gy_deadline deadline,
                       char value[GY_TABLE_VALUE_BYTES], gy_etcd_record *found)
 {
@@ -68,7 +70,7 @@ gy_status gy_etcd_leader(gy_persist_table *table, const char *name,
 
 /* ---- leases ---- */
 
-/* A lease that was allocated or renewed by what was sent at `sent`. */
+/* Count the lease from `sent`, when the request that granted or renewed it was sent. */
 static gy_status trust_lease(gy_election *election, const json_t *told, int64_t sent)
 {
     uint64_t seconds = 0;
@@ -165,7 +167,8 @@ static void add_election(gy_text *body, const gy_etcd *etcd, const gy_election *
     gy_text_add(body, "\",\"lease\":\"%llu\"}}]}", (unsigned long long)election->lease);
 }
 
-/* Put ours onto the revision `onto` (0: there is none). GY_AGAIN: another was first. */
+/* Put our value if the key's revision is `onto` (0: the key does not exist). GY_AGAIN: another
+ * candidate came first. */
 static gy_status take(gy_persist_table *table, gy_election *election, uint64_t onto,
                       gy_deadline deadline)
 {
@@ -178,7 +181,8 @@ static gy_status take(gy_persist_table *table, gy_election *election, uint64_t o
             (gy_etcd_question){.path = "/v3/kv/txn", .deadline = deadline, .is_once = true},
             &answer);
     if (status == GY_AGAIN) {
-        return gy_fail(GY_IO, "etcd did not answer a candidate"); /* the next look tells */
+        /* The next poll shows the result. */
+        return gy_fail(GY_IO, "etcd did not answer a candidate");
     }
     GY_TRY(status);
     gy_status taken = GY_AGAIN;
@@ -198,7 +202,8 @@ gy_status gy_etcd_run(gy_persist_table *table, gy_election *election)
     GY_TRY(look(&etcd->campaigning, election->name, deadline, election->seen, &found));
     election->number = found.changed;
     if (found.version != 0 && election->lease != 0 && found.lease == election->lease) {
-        GY_TRY(keep_alive(table, election, deadline)); /* ours, and the answer was lost */
+        /* Our earlier put succeeded and its answer was lost. */
+        GY_TRY(keep_alive(table, election, deadline));
         election->is_held = true;
         return GY_OK;
     }
@@ -206,7 +211,7 @@ gy_status gy_etcd_run(gy_persist_table *table, gy_election *election)
         return GY_AGAIN;
     }
     if (election->lease != 0) {
-        gy_etcd_leave(table, election); /* of a try before; it may be old */
+        gy_etcd_leave(table, election); /* an earlier try's lease may be old */
     }
     gy_status status = allocation(table, election, deadline);
     status = status < 0 ? status : take(table, election, found.changed, deadline);
@@ -219,7 +224,7 @@ gy_status gy_etcd_run(gy_persist_table *table, gy_election *election)
 gy_status gy_etcd_renew(gy_persist_table *table, gy_election *election)
 {
     gy_etcd *etcd = table->place;
-    const gy_deadline late = gy_env_deadline(table->env, late_s);
+    const gy_deadline late = gy_env_deadline(table->env, straggler_s);
     const gy_deadline deadline = {GY_MAX(late.at_ns, election->until_ns)};
     const int64_t until_ns = election->until_ns;
     GY_TRY(keep_alive(table, election, deadline));
@@ -228,7 +233,7 @@ gy_status gy_etcd_renew(gy_persist_table *table, gy_election *election)
         look(&etcd->campaigning, election->name, deadline, election->seen, &found);
     if (status < 0) {
         election->until_ns =
-            until_ns; /* the lease is there, but is it still this election's? */
+            until_ns; /* the lease is alive, but does it still hold this election? */
         return status;
     }
     return found.changed == election->number

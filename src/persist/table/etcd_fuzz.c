@@ -1,5 +1,5 @@
-/* Fuzz target: any bytes as an answer of etcd's give keys, values and numbers within their
- * bounds, or a failure. */
+/* Fuzz target: arbitrary bytes as an answer from etcd give keys, values and numbers within
+ * their bounds, or a failure. */
 #include "persist/table/etcd_priv.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -10,7 +10,7 @@ static void take_bytes(const json_t *text)
 {
     size_t size = 0, room = ROOM;
 #ifdef GYRE_PLANTED_BUG
-    room = ROOM + 8; /* more than there is */
+    room = ROOM + 8; /* more room than the input has */
 #endif
     uint8_t *out = gy_alloc("fuzz", ROOM);
     if (out != NULL && gy_etcd_bytes(text, out, room, &size) == GY_OK) {

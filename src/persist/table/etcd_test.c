@@ -1,5 +1,5 @@
-/* Goal: where etcd is, is read as it is written, and its bytes and numbers as they are told;
- * what is neither is refused by what was expected. */
+/* Goal: addresses of etcd are parsed as documented, and its bytes and numbers are decoded; bad
+ * ones are refused with the expected form. */
 #include "persist/table/etcd_priv.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* What is said of etcd: its address, and files of secrets and certificates, checked. */
+/* Parses etcd's address, and checks the files with secrets and certificates. */
 #include "persist/table/etcd_priv.h"
 
 #include <arpa/inet.h>
@@ -46,7 +46,7 @@ static bool is_endpoint(const char *text, size_t size)
            (is_bracketed ? is_of(text + 1, host - 2, ":.") : is_of(text, host, "-._"));
 }
 
-/* By the text alone: of another name nobody knows who answers. */
+/* By the text alone: any other name may resolve to any host. */
 static bool is_on_loopback(const char *text, size_t size)
 {
     char host[256];
@@ -112,7 +112,7 @@ gy_status gy_etcd_where_parse(const char *text, gy_etcd_where *where)
     return GY_OK;
 }
 
-/* The first `most` bytes of a file, through the environment's disk; *mode of it. */
+/* Read the first `most` bytes of a file through the environment's disk; *mode is the file's. */
 static gy_status read_file(gy_env *env, const char *path, char *out, size_t most, size_t *size)
 {
     const gy_disk_ops *disk = gy_env_disk(env);

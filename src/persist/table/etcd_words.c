@@ -1,6 +1,6 @@
 /*
- * What etcd's JSON gateway says: numbers are texts of digits, what is 0 or false is left out,
- * bytes are base64. An answer is a stranger's: each kind is checked before it is used.
+ * JSON of etcd's gateway: numbers are texts of digits, members that are 0 or false are missing,
+ * bytes are base64. Answers are untrusted: each kind is checked before use.
  *
  * Source: etcd 3.4, "api_reference_v3" and rpc.swagger.json; RFC 4648 (base64).
  */
@@ -47,7 +47,7 @@ gy_status gy_etcd_bytes(const json_t *text, void *out, size_t room, size_t *size
     uint8_t *to = out;
     *size_bytes = 0;
     if (text == NULL) {
-        return GY_OK; /* empty ones are left out */
+        return GY_OK; /* the gateway leaves empty values out */
     }
     if (from == NULL || size % 4 != 0) {
         return gy_fail(GY_FORMAT, "etcd's answer has bytes that are no base64");
@@ -135,7 +135,7 @@ gy_status gy_etcd_found(const json_t *answer, size_t index, gy_etcd_record *reco
     const json_t *range = NULL;
     GY_TRY(gy_etcd_response(answer, index, "response_range", &range));
     const gy_status status = gy_etcd_kv(range, 0, record);
-    return status == GY_NOTFOUND ? GY_OK : status; /* all of it is 0 then */
+    return status == GY_NOTFOUND ? GY_OK : status; /* all members are 0 then */
 }
 
 bool gy_etcd_has_succeeded(const json_t *answer)

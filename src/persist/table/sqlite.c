@@ -1,9 +1,8 @@
 /*
- * A table in a file of SQLite's, with its write-ahead log: a commit is one sync, readers never
- * wait. Each thread has a connection of its own.
- *
- * Elections are flock(2) on FILE.NAME.lock, which the kernel takes from a process that ends
- * however it ends; the number and value of who has it stand in the file.
+ * A table in an SQLite file with a write-ahead log: a commit is one sync, and readers never
+ * wait. Each thread has its own connection. An election is a flock(2) on FILE.NAME.lock, which
+ * the kernel releases when its process ends in any way; the leader's number and value are in
+ * the database.
  *
  * Source: SQLite, "Write-Ahead Logging" and "Result and Error Codes".
  */
@@ -68,7 +67,7 @@ static gy_status execute(sqlite3 *base, const char *path, const char *verb, cons
                : fail_base(base, verb, path);
 }
 
-/* The number that a question of one row has. */
+/* The number in the only row of a query. */
 static gy_status ask_number(sqlite3 *base, const char *path, const char *question,
                             int64_t *number)
 {
@@ -84,7 +83,7 @@ static gy_status ask_number(sqlite3 *base, const char *path, const char *questio
     return status;
 }
 
-/* Made if it is empty; another program's or version's is not touched. */
+/* Create the tables if the file is empty; refuse a file of another program or version. */
 static gy_status check_base(sqlite3 *base, const char *path)
 {
     int64_t application = 0, version = 0, tables = 0;
@@ -123,7 +122,7 @@ static gy_status connect_base(const char *path, sqlite3 **base)
 
 static const char magic[16] = "SQLite format 3"; /* sqlite.org/fileformat.html */
 
-/* The file is there before SQLite opens it, for this user alone, and its folder is synced. */
+/* Create the file before SQLite opens it, readable by this user only, and sync its folder. */
 static gy_status make_file(gy_env *env, const char *path)
 {
     const gy_disk_ops *disk = gy_env_disk(env);
@@ -135,10 +134,10 @@ static gy_status make_file(gy_env *env, const char *path)
     if (file < 0) {
         return gy_fail(GY_IO, "cannot open the table %s: %s", path, strerror(-file));
     }
-    /* SQLite takes a file of less than a page for an empty one, and writes over it. */
+    /* SQLite treats a file shorter than a page as empty and overwrites it. */
     char head[sizeof(magic)] = "";
     const int64_t got = disk->read(env, file, head, sizeof(head));
-    (void)disk->close(env, file); /* nothing was written */
+    (void)disk->close(env, file); /* the file was only read */
     if (got < 0) {
         return gy_fail(GY_IO, "cannot read the table %s: %s", path, strerror((int)-got));
     }
@@ -229,7 +228,7 @@ static void sqlite_close(gy_persist_table *table)
 
 static void sqlite_wake(gy_persist_table *table)
 {
-    (void)table; /* nothing waits but for other processes' commits */
+    (void)table; /* only other processes' commits make it wait */
 }
 
 /* ---- loading ---- */
@@ -269,7 +268,7 @@ static gy_status visit_row(sqlite3_stmt *row, const char *path, gy_persist_table
                 (size_t)size);
 }
 
-/* SQLite's own words on what is wrong with the file, if something is. */
+/* Report SQLite's own description of a corrupt file. */
 static gy_status check_pages(sqlite3 *base, const char *path)
 {
     sqlite3_stmt *check = NULL;
@@ -310,7 +309,7 @@ static gy_status sqlite_load(gy_persist_table *table, gy_persist_table_each each
 
 /* ---- storing ---- */
 
-/* Within a transaction: GY_OK written; GY_MISMATCH; a failure of the whole. */
+/* Within a transaction: GY_OK written; GY_MISMATCH; else the whole transaction failed. */
 static gy_status write_one(sqlite_place *place, const gy_persist_table_write *write)
 {
     uint8_t key[16];
@@ -360,10 +359,9 @@ static gy_status write_all(sqlite_place *place, gy_persist_table_write *const *b
     return execute(place->base, place->path, "write", "COMMIT");
 }
 
-/*
- * All or nothing, but for what had another version. A full disk is met before the log has the
- * frame that commits, so what gives SQLITE_FULL is surely not written; others may fit alone.
- */
+/* Commit all stores but those with another version, or none. SQLite finds a full disk before
+ * the log has the commit frame, so after SQLITE_FULL nothing was written; single stores may
+ * still fit. */
 static void sqlite_commit(gy_persist_table *table, gy_persist_table_write *const *batch,
                           size_t count)
 {
@@ -372,7 +370,8 @@ static void sqlite_commit(gy_persist_table *table, gy_persist_table_write *const
     if (status < 0 && sqlite3_get_autocommit(place->base) == 0) {
         gy_error error;
         gy_error_take(&error, status);
-        (void)sqlite3_exec(place->base, "ROLLBACK", NULL, NULL, NULL); /* else the next tells */
+        /* If this fails, the next transaction reports it. */
+        (void)sqlite3_exec(place->base, "ROLLBACK", NULL, NULL, NULL);
         (void)gy_error_raise(&error);
     }
     for (size_t i = 0; i < count; i++) {
@@ -395,7 +394,7 @@ static void lock_path(const sqlite_place *place, const char *name, char path[PAT
     GY_ASSERT(snprintf(path, PATH_BYTES, "%s.%s.lock", place->path, name) < PATH_BYTES);
 }
 
-/* Who was elected last; number 0: nobody ever. */
+/* The last elected leader; number 0: there never was one. */
 static gy_status read_leader(sqlite3 *base, const char *path, const char *name,
                              char value[GY_TABLE_VALUE_BYTES], uint64_t *number)
 {
@@ -439,7 +438,7 @@ static gy_status sqlite_leader(gy_persist_table *table, const char *name,
     const gy_disk_ops *disk = gy_env_disk(table->env);
     const int file = disk->open(table->env, path, O_RDONLY, 0);
     if (file == -ENOENT) {
-        return GY_OK; /* nobody ever */
+        return GY_OK; /* there never was a leader */
     }
     if (file < 0) {
         return gy_fail(GY_IO, "cannot look at %s: %s", path, strerror(-file));
@@ -471,7 +470,7 @@ static gy_status write_leader(sqlite3 *base, const char *path, gy_election *elec
         election->number = (uint64_t)sqlite3_column_int64(row, 0);
         status = sqlite3_step(row) == SQLITE_DONE ? GY_OK : fail_base(base, "write", path);
     }
-    sqlite3_finalize(row); /* commits */
+    sqlite3_finalize(row); /* commits the statement */
     return status;
 }
 
@@ -479,7 +478,7 @@ static void sqlite_leave(gy_persist_table *table, gy_election *election)
 {
     if (election->lock >= 0) {
         (void)gy_env_disk(table->env)
-            ->close(table->env, election->lock); /* Linux always does */
+            ->close(table->env, election->lock); /* on Linux close always releases it */
         election->lock = -1;
     }
     election->is_held = false;
@@ -528,7 +527,8 @@ static gy_status sqlite_run(gy_persist_table *table, gy_election *election)
 static gy_status sqlite_renew(gy_persist_table *table, gy_election *election)
 {
     (void)table;
-    return election->lock >= 0 ? GY_OK : GY_STATE; /* the kernel keeps it */
+    /* The kernel holds the lock as long as the process lives. */
+    return election->lock >= 0 ? GY_OK : GY_STATE;
 }
 
 const gy_persist_table_ops gy_persist_table_sqlite = {

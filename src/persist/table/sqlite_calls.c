@@ -1,4 +1,4 @@
-/* What Gyre calls of SQLite, opened when it is first called. */
+/* The SQLite functions that Gyre calls; the library is loaded at the first call. */
 #include "base/lazy.h"
 
 #include <sqlite3.h>
@@ -7,8 +7,8 @@
 #define SQLITE(result, name, parameters, arguments)                                            \
     GY_LAZY(GY_LATE_SQLITE, result, name, parameters, arguments)
 
-/* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): they are passed on as they
- * come */
+/* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): the names come from a macro
+ */
 SQLITE(int, sqlite3_bind_blob,
        (sqlite3_stmt * a, int b, const void *c, int d, void (*e)(void *)), (a, b, c, d, e))
 SQLITE(int, sqlite3_bind_blob64,
@@ -43,7 +43,7 @@ SQLITE(int, sqlite3_prepare_v2,
 SQLITE(int, sqlite3_reset, (sqlite3_stmt * a), (a))
 SQLITE(int, sqlite3_step, (sqlite3_stmt * a), (a))
 
-/* Of its forms the one with a number and a place for the answer. */
+/* Only the form with a number and a pointer for the result. */
 int sqlite3_db_config(sqlite3 *a, int b, ...)
 {
     va_list rest;

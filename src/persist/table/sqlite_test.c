@@ -1,5 +1,5 @@
-/* Goal: a table in SQLite's file keeps what it said is stored, says what a full or failing disk
- * did, takes nothing for a table that is none, and has one leader on a host. */
+/* Goal: a table in an SQLite file stores what it reported as stored, reports a full or failing
+ * disk, refuses files that are no table, and has one leader on a host. */
 #include "table_kit.h"
 
 #include <fcntl.h>
@@ -12,14 +12,14 @@ static char folder[64], path[96];
 
 /* ---- a disk that fails ---- */
 
-/* The default file system of SQLite's, whose files fail from write or sync number `at` on. */
+/* SQLite's default file system, whose files fail from the `at`-th write or sync on. */
 static struct {
     sqlite3_vfs vfs;
     sqlite3_vfs *real;
-    sqlite3_io_methods real_methods[2], methods[2]; /* of logs; of data bases */
+    sqlite3_io_methods real_methods[2], methods[2]; /* of logs; of databases */
     int at, count;                                  /* at 0: never */
     int error;
-} broken; /* atomic: at and count are another thread's too */
+} broken; /* atomic, since another thread uses at and count too */
 
 static bool strikes(void)
 {
@@ -109,7 +109,7 @@ static void what_is_stored_is_there_again(void **state)
     assert_int_equal(kit_store(&kit, key_of(4), 0, large, sizeof(large) - 1), GY_OK);
     kit_begin(&kit, key_of(5), 0, "x", 1);
     assert_status(gy_persist_table_store(kit.table, key_of(5), 1, "y", 1), GY_STATE);
-    kit_close(&kit); /* with one under way */
+    kit_close(&kit); /* while a store is under way */
     kit_open(&kit, &(gy_persist_table_options){.where = path});
     static kit_loaded loaded;
     kit_load(&kit, &loaded);
@@ -163,7 +163,7 @@ static void what_is_no_table_is_not_touched(void **state)
     fclose(file);
     refuse(&(gy_persist_table_options){.where = other}, GY_FORMAT,
            "text.db is a file of something");
-    snprintf(other, sizeof(other), "%s/short.db", folder); /* SQLite would write over it */
+    snprintf(other, sizeof(other), "%s/short.db", folder); /* SQLite would overwrite it */
     file = fopen(other, "w");
     assert_non_null(file);
     assert_int_equal(fputc('x', file), 'x');
@@ -179,7 +179,7 @@ static void what_is_no_table_is_not_touched(void **state)
     refuse(&(gy_persist_table_options){.where = folder}, GY_IO, folder);
 }
 
-/* Bytes of the records' pages are overwritten: the load says so and which file. */
+/* Pages with records are overwritten: the load fails and names the file. */
 static void a_spoilt_file_is_named(void **state)
 {
     (void)state;
@@ -208,8 +208,8 @@ static void a_spoilt_file_is_named(void **state)
     kit_close(&kit);
 }
 
-/* Three stores at a time on a disk that fails at each of its writes and syncs in turn. What was
- * said to stand stands, what surely does not does not; after reopening too. */
+/* Three stores at a time on a disk that fails at each of its writes and syncs in turn. Stores
+ * reported as stored are there, stores reported as not stored are not; also after reopening. */
 static void fail_everywhere(const char *file, int error)
 {
     static kit_loaded loaded;
@@ -336,7 +336,8 @@ static void one_process_of_a_host_leads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_process_of_a_host_leads), /* first: it forks without threads */
+        /* First, since it forks before there are threads. */
+        cmocka_unit_test(one_process_of_a_host_leads),
         cmocka_unit_test(what_is_stored_is_there_again),
         cmocka_unit_test(what_is_no_table_is_not_touched),
         cmocka_unit_test(a_spoilt_file_is_named),

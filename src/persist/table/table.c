@@ -1,6 +1,6 @@
 /*
- * The owner's side of a table, and the thread that stores: whatever has come by the time that a
- * commit ends goes into the next one together, so a slow disk costs latency, not throughput.
+ * The owner's side of a table, and the storing thread. Stores that arrive during a commit go
+ * into the next one together, so a slow disk costs latency, not throughput.
  *
  * Source: group commit, DeWitt et al., "Implementation techniques for main memory database
  * systems", SIGMOD 1984.
@@ -20,7 +20,7 @@ static const double patience_default_s = 10, lease_default_s = 5;
 void gy_persist_table_ring(gy_persist_table *table)
 {
     const uint64_t one = 1;
-    /* It cannot fail but with EAGAIN, when it is readable already. */
+    /* Only EAGAIN is possible, when the eventfd is already readable. */
     GY_ASSERT(write(table->event, &one, sizeof(one)) == (ssize_t)sizeof(one) ||
               errno == EAGAIN);
 }
@@ -39,7 +39,7 @@ bool gy_persist_table_pause(gy_persist_table *table, gy_deadline until)
 {
     gy_mutex_lock(&table->lock);
     while (!table->is_closing && gy_now_ns(table->env) < until.at_ns) {
-        (void)gy_cond_wait(&table->ends, &table->lock, until); /* its end is the point */
+        (void)gy_cond_wait(&table->ends, &table->lock, until); /* a timeout is the normal end */
     }
     const bool goes_on = !table->is_closing;
     gy_mutex_unlock(&table->lock);
@@ -48,7 +48,7 @@ bool gy_persist_table_pause(gy_persist_table *table, gy_deadline until)
 
 /* ---- the storing thread ---- */
 
-/* Move what is committed together from the queue to under_way. */
+/* Move the stores that are committed together from the queue to under_way. */
 static size_t take_batch(gy_persist_table *table, gy_persist_table_write *batch[GY_TABLE_BATCH])
 {
     size_t count = 0, bytes = 0;
@@ -249,7 +249,7 @@ int gy_persist_table_fd(const gy_persist_table *table)
 
 gy_deadline gy_persist_table_next(const gy_persist_table *table)
 {
-    const gy_campaign *campaign = &table->campaign; /* is_told is the owner's own */
+    const gy_campaign *campaign = &table->campaign; /* is_told belongs to the owner */
     return campaign->is_told
                ? (gy_deadline){__atomic_load_n(&campaign->until_ns, __ATOMIC_ACQUIRE)}
                : GY_NEVER;
@@ -258,10 +258,10 @@ gy_deadline gy_persist_table_next(const gy_persist_table *table)
 static bool take_turn(gy_persist_table *table)
 {
     uint64_t count = 0;
-    (void)!read(table->event, &count, sizeof(count)); /* EAGAIN: nothing was put out */
+    (void)!read(table->event, &count, sizeof(count)); /* EAGAIN: nothing was signalled */
     gy_campaign_news news = {.is_lost = false};
     gy_mutex_lock(&table->lock);
-    gy_campaign_look(table, &news);
+    gy_campaign_check(table, &news);
     gy_persist_table_write *done = table->done_first;
     table->done_first = NULL;
     table->done_last = &table->done_first;
@@ -297,6 +297,7 @@ gy_status gy_persist_table_turn(gy_persist_table *table, gy_deadline deadline)
         const int64_t until = GY_MIN(deadline.at_ns, gy_persist_table_next(table).at_ns);
         const int64_t wait_ms = until > now ? (until - now) / 1000000 + 1 : 0;
         struct pollfd wait = {.fd = table->event, .events = POLLIN};
-        (void)poll(&wait, 1, (int)GY_MIN(wait_ms, (int64_t)10000)); /* a signal: look again */
+        /* After a signal the caller polls again. */
+        (void)poll(&wait, 1, (int)GY_MIN(wait_ms, (int64_t)10000));
     }
 }

@@ -1,8 +1,6 @@
-/*
- * Goal: a table does what a serial one would, whichever place it has; in a real etcd of three
- * members no store that was said to stand is lost, none that surely does not appears later, and
- * one candidate leads, whoever is stopped or killed.
- */
+/* Goal: a table behaves as a serial one, with each backend. With a real etcd of three members,
+ * whichever of them are stopped or killed: no store reported as stored is lost, no store
+ * reported as not stored appears later, and one candidate leads. */
 #include "table_kit.h"
 
 #include <sys/stat.h>
@@ -15,7 +13,7 @@ enum { TOKEN_S = 3, LEASE_S = 2 };
 static kit_etcd etcd;
 static char folder[64], password[96];
 
-/* TLS with certificates of clients, users, and tokens that are good for TOKEN_S seconds. */
+/* TLS with client certificates, users, and tokens valid for TOKEN_S seconds. */
 static int set_up(void **state)
 {
     (void)state;
@@ -38,7 +36,7 @@ static int set_up(void **state)
     return 0;
 }
 
-/* As t/NAME, for who may. Valid until the next. */
+/* Options for table t/NAME as its user. Valid until the next call. */
 static gy_persist_table_options in_etcd(const char *name)
 {
     static char where[512], prefix[64];
@@ -87,12 +85,12 @@ static void a_candidate_is_elected(void **state)
     steady_ns = gy_now_ns(gy_env_real());
 }
 
-/* After some other tests, and in any case after its first lease. */
+/* Checked after other tests, and in any case after its first lease. */
 static void it_leads_longer_than_its_lease(void **state)
 {
     (void)state;
     bool is_kept = false;
-    for (int tries = 0; tries < 3 && !is_kept; tries++) { /* etcd itself may be away */
+    for (int tries = 0; tries < 3 && !is_kept; tries++) { /* etcd itself may be unavailable */
         KIT_UNTIL(&steady, NULL, steady.is_elected);
         const int64_t from_ns = tries == 0 ? steady_ns : gy_now_ns(gy_env_real());
         const gy_deadline later = {from_ns + LEASE_S * INT64_C(1000000000) + 50000000};
@@ -106,7 +104,7 @@ static void it_leads_longer_than_its_lease(void **state)
     gy_persist_table_resign(steady.table);
 }
 
-/* Late in the program, so that there is not much to wait for. */
+/* Late in the program, so that the token has nearly expired. */
 static void a_token_that_is_over_is_renewed(void **state)
 {
     (void)state;
@@ -135,7 +133,7 @@ typedef struct planned {
     gy_status expected;
 } planned;
 
-/* One store that mostly has the right version; what it does to the oracle. */
+/* A random store, mostly with the right version, and its effect on the oracle. */
 static planned plan_store(oracle *serial, gy_random *random, size_t key)
 {
     planned plan = {.key = key, .byte = (uint8_t)(1 + gy_random_below(random, 255))};
@@ -145,7 +143,7 @@ static planned plan_store(oracle *serial, gy_random *random, size_t key)
     }
     plan.size = gy_random_below(random, 5) == 0 ? 0 : 1 + gy_random_below(random, 3000);
     if (plan.version == 0 && plan.size == 0) {
-        plan.size = 1; /* to remove what is not there is no store */
+        plan.size = 1; /* removing a missing record is no store */
     }
     plan.expected = plan.version == serial->versions[key] ? GY_OK : GY_MISMATCH;
     if (plan.expected == GY_OK) {
@@ -224,7 +222,7 @@ static void both_places_are_serial(void **state)
     compare_with_oracle(in_etcd("serial"));
 }
 
-/* Two tables race for each version of one record: each version goes to one of them. */
+/* Two tables race for each version of one record: one of them wins each. */
 static void race_for_versions(gy_persist_table_options options)
 {
     static kit_table kits[2];
@@ -290,7 +288,7 @@ static void many_records_are_loaded(void **state)
     kit_close(&kit);
 }
 
-/* ---- what cannot be ---- */
+/* ---- refused options ---- */
 
 static void refuse(const gy_persist_table_options *options, gy_status status, const char *words)
 {
@@ -363,7 +361,7 @@ static void who_may_not_is_refused(void **state)
     options.authorities = NULL;
     refuse(&options, GY_IO, "certificate");
     options = in_etcd("x");
-    options.patience_s = 0.1; /* whom the server refuses gets no words from it */
+    options.patience_s = 0.1; /* a server that refuses the certificate gives no error text */
     options.certificate = options.certificate_key = NULL;
     kit_table kit;
     assert_int_not_equal(kit_try_open(&kit, &options), GY_OK);
@@ -401,7 +399,7 @@ static void no_store_is_lost_when_the_leader_dies(void **state)
 {
     (void)state;
     if (getenv("GYRE_SOAK") == NULL) {
-        return; /* the next is as hard, and half a second is dear */
+        return; /* the later points are no easier, and half a second each is expensive */
     }
     static kit_table kit;
     const int leader = kit_etcd_leader(&etcd, 0);
@@ -410,7 +408,7 @@ static void no_store_is_lost_when_the_leader_dies(void **state)
     enum { STORES = 120, KILLED_AT = 40 };
     double longest = 0;
     for (uint64_t i = 0; i < STORES; i++) {
-        if (i == KILLED_AT) { /* with stores under way */
+        if (i == KILLED_AT) { /* while stores are under way */
             kit_etcd_kill(&etcd, leader);
         }
         const int64_t began = gy_now_ns(gy_env_real());
@@ -435,7 +433,7 @@ static void no_store_is_lost_when_the_leader_dies(void **state)
     (void)kit_etcd_leader(&etcd, leader);
 }
 
-/* As in_etcd, but with a way through to member 0 before the others. */
+/* As in_etcd, but with a proxy to member 0 before the other endpoints. */
 static void open_through(kit_table *kit, kit_way *way, const char *name)
 {
     char where[512], prefix[64];
@@ -446,15 +444,14 @@ static void open_through(kit_table *kit, kit_way *way, const char *name)
     snprintf(prefix, sizeof(prefix), "t/%s", name);
     options.where = kit_etcd_where(&first, prefix, where);
     kit_open(kit, &options);
-    assert_int_equal(kit_store(kit, key_of(0), 0, "x", 1), GY_OK); /* it has a connection now */
+    /* The table has a connection now. */
+    assert_int_equal(kit_store(kit, key_of(0), 0, "x", 1), GY_OK);
     kit->told = kit->begun = 0;
 }
 
-/*
- * Of one table's store the answer is lost; another's is kept on its way, and gets there when
- * the record was stored by a second try and removed again. The first stands; the second stays
- * away.
- */
+/* One table's store loses its answer. Another's is delayed, and arrives after a second try
+ * stored the record and it was removed again. The first must stay stored; the second must not
+ * reappear. */
 static void what_was_sent_is_done_once_and_not_later(void **state)
 {
     (void)state;
@@ -494,7 +491,7 @@ static void what_was_sent_is_done_once_and_not_later(void **state)
     kit_way_stop(&ways[1]);
 }
 
-/* An etcd each of whose answers takes longer than a first try usually waits. */
+/* Each answer of this etcd takes longer than the first try's timeout. */
 static void a_slow_etcd_is_waited_for(void **state)
 {
     (void)state;
@@ -525,7 +522,7 @@ static void a_slow_etcd_is_waited_for(void **state)
     kit_way_stop(&way);
 }
 
-/* What was sent to a member that was stopped may be carried out when it goes on. */
+/* A request to a stopped member may be applied when the member resumes. */
 static void a_late_store_never_comes_back(void **state)
 {
     (void)state;
@@ -551,7 +548,7 @@ static void a_late_store_never_comes_back(void **state)
     kill(etcd.pids[leader], SIGCONT);
     (void)kit_etcd_leader(&etcd, leader);
     kit_close(&kit);
-    for (int i = 0; i < 5; i++) { /* through the member that was late */
+    for (int i = 0; i < 5; i++) { /* through the member that was stopped */
         kit_open(&kit, &options);
         assert_int_equal(kit_store(&kit, key_of(0), (uint64_t)i + 1, "y", 1), GY_OK);
         kit_load(&kit, &loaded);
@@ -584,7 +581,8 @@ static void one_candidate_leads(void **state)
     KIT_UNTIL(&second, &first,
               gy_persist_table_leader(second.table, "names", value, NULL) == GY_OK);
     assert_string_equal(value, "first:1");
-    /* who is known to be dead is replaced at once, and sees it when it is not dead */
+    /* A leader that is known to be dead is replaced at once; if it is alive, it learns that it
+     * lost. */
     gy_persist_table_depose(second.table, first.number - 1);
     const int64_t began = gy_now_ns(gy_env_real());
     gy_persist_table_depose(second.table, first.number);
@@ -594,7 +592,7 @@ static void one_candidate_leads(void **state)
     KIT_UNTIL(&first, &second, !first.is_elected);
     assert_ok(gy_persist_table_leader(third.table, "names", value, &number));
     assert_string_equal(value, "second:2");
-    /* who resigns is followed, and by a larger number */
+    /* After a resignation another candidate follows, with a larger number. */
     gy_persist_table_resign(second.table);
     second.is_elected = false;
     KIT_UNTIL(&first, &second, first.is_elected);
@@ -606,12 +604,12 @@ static void one_candidate_leads(void **state)
     kit_close(&third);
 }
 
-/* The elected and etcd's leader stop together; a candidate that knows takes over. */
+/* The leader and etcd's own leader stop together; a candidate that knows this takes over. */
 static void a_candidate_takes_over_without_the_leader_of_etcd(void **state)
 {
     (void)state;
     if (getenv("GYRE_SOAK") == NULL) {
-        return; /* each half has its test */
+        return; /* the two cases are tested separately */
     }
     static kit_table first, second;
     const int leader = kit_etcd_leader(&etcd, 0);
@@ -637,8 +635,8 @@ static void a_candidate_takes_over_without_the_leader_of_etcd(void **state)
     kit_close(&second);
 }
 
-/* All of etcd stands still: a store's outcome is not known, and who leads is told that it does
- * not before its lease is over. */
+/* All of etcd stops: the result of a store is unknown, and the leader learns of its loss before
+ * its lease expires. */
 static void without_etcd_nothing_is_known_and_nobody_leads(void **state)
 {
     (void)state;
@@ -707,8 +705,9 @@ static void what_has_no_room_is_surely_not_stored(void **state)
     printf("%zu records of 64 KiB stored, %zu refused\n", stored, refused);
     assert_true(refused > 0 && stored > 0);
     kit_close(&kit);
-    kit_open(&kit, &options); /* as a name server that is started anew */
-    assert_int_equal(kit_store(&kit, key_of(0), 1, NULL, 0), GY_OK); /* needs none */
+    kit_open(&kit, &options); /* as a restarted name server does */
+    /* A removal needs no room. */
+    assert_int_equal(kit_store(&kit, key_of(0), 1, NULL, 0), GY_OK);
     kit_load(&kit, &loaded);
     assert_int_equal(loaded.count, stored - 1);
     kit_close(&kit);
@@ -722,7 +721,7 @@ static int by_size(const void *a, const void *b)
     return (*left > *right) - (*left < *right);
 }
 
-/* One store after another, and many at once. */
+/* Time one store after the other, and many at once. */
 static void time_stores(const char *place, gy_persist_table_options options)
 {
     enum { ALONE = 200, TOGETHER = 64, WAVES = 40 };
@@ -779,7 +778,8 @@ int main(void)
         cmocka_unit_test(without_etcd_nothing_is_known_and_nobody_leads),
         cmocka_unit_test(a_token_that_is_over_is_renewed),
         cmocka_unit_test(what_a_store_costs),
-        cmocka_unit_test(what_has_no_room_is_surely_not_stored), /* last: it stays full */
+        /* Last, since the backend stays full. */
+        cmocka_unit_test(what_has_no_room_is_surely_not_stored),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

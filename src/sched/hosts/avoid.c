@@ -1,10 +1,11 @@
 /*
- * Whose fault was it, the task's or the host's? A task that failed on a host and did well on
- * another, or has been running there for longer than it took to fail, speaks against the host.
- * Three of them, and it is avoided, unless it is the only one, or they are few beside what was
- * done there of late: tasks that fail now and then shall not cost one host after the other. A
- * host that has what others have not is not avoided: its tasks would have nowhere to go. One
- * whose slots turn out to be the only ones that are enough is pardoned.
+ * Decides whether a failure is the task's fault or the host's. A task that failed on a host
+ * counts against the host once it succeeds on another, or has run there for longer than it took
+ * to fail. A host with GY_BAD_TASKS such tasks is avoided, unless it is the only host, or the
+ * tasks are few beside what the host completed recently: tasks that fail now and then must not
+ * cost the job one host after the other. A host that holds the only places of pinned tasks is
+ * never avoided, since these tasks could run nowhere else. When only an avoided host has enough
+ * slots, it is used again.
  */
 #include "sched/hosts/hosts.h"
 
@@ -21,7 +22,7 @@ void gy_manager_blame(gy_manager *manager, uint32_t task, uint32_t host, int64_t
     }
     bool is_known = at < GY_MIN(row->suspect_count, (uint32_t)GY_SUSPECTS);
     if (!is_known) {
-        at = row->suspect_count++ % GY_SUSPECTS; /* the oldest goes */
+        at = row->suspect_count++ % GY_SUSPECTS; /* the new suspect replaces the oldest */
         row->done /= 2;
     }
     bool was_well = is_known && row->suspects[at].is_well;

@@ -1,6 +1,5 @@
-/*
- * Exact tasks, whose runs may go on at hosts out of reach: when they may start again.
- */
+/* When an exact task may start again. An earlier run of it may still be alive on a host that
+ * the manager cannot reach, so the task waits until that run's lease has expired. */
 #include "sched/hosts/hosts.h"
 
 #include <string.h>
@@ -27,7 +26,7 @@ void gy_manager_hosts_free(gy_manager *manager)
 
 /* ---- Exact tasks ---- */
 
-/* It does not start before: a run of it may go on where nobody can look. */
+/* Delay the task: an earlier run of it may still be alive on a host that cannot be reached. */
 void gy_manager_exact_wait(gy_manager *manager, uint32_t task, int64_t until_ns)
 {
     gy_hosts *hosts = &manager->hosts;

@@ -1,12 +1,11 @@
-/*
- * Goal: a job over hosts: what lies on a host that is lost runs again if somebody needs it and
- * else not; what a journal says of hosts is believed when the host is there; slots come and go
- * without being counted; exact tasks wait for processes that nobody can reach.
- */
+/* Goal: outputs on a lost host are computed again if a task needs them and otherwise not; what
+ * a journal records about a host counts once that host is up again; slots that come and go
+ * count as no failure; exact tasks wait for processes that cannot be reached. */
 #include "sched/hosts/hosts_test.h"
 #include "sched/state/records.h"
 
-/* a -> b -> c. a is done on host 1, which has no slot any more; b on host 0, where c runs. */
+/* The chain a -> b -> c. a is committed on host 1, which has no slot any more; b on host 0,
+ * where c runs. */
 static void begin_chain(machine *at, gy_determinism first)
 {
     static const uint32_t a[] = {0}, b[] = {1};
@@ -57,12 +56,12 @@ GY_TEST(a_lost_host_takes_what_is_needed)
     assert_int_equal(at.manager->rows[0].failures, 0);
     assert_true(gy_manager_host(at.manager, 0, &host));
     assert_true(!host.is_up && !host.is_expected && host.held == 0 && host.slots == 0);
-    hosts_lose(&at, 0); /* twice is once */
+    hosts_lose(&at, 0); /* a second loss of the same host has no effect */
     assert_int_equal(at.said.count, 0);
     machine_free(&at);
 }
 
-/* What runs there is lost too, and is counted against nobody. */
+/* What runs on the lost host is lost too, but counts as nobody's failure. */
 GY_TEST(what_runs_on_it_is_not_counted)
 {
     machine_job job;
@@ -79,7 +78,7 @@ GY_TEST(what_runs_on_it_is_not_counted)
     assert_int_equal(machine_reported(&at, GY_EFFECT_DISCARD, 0)->host, 0);
     assert_int_equal(machine_state(&at, 0), TASK_READY);
     assert_int_equal(at.manager->rows[0].failures, 0);
-    machine_tell(&at, late); /* it was done, but nobody can have it */
+    machine_tell(&at, late); /* it finished, but its output cannot be fetched */
     assert_int_equal(at.manager->committed_count, 0);
     machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_SLOT_CLOSE, .process = 2});
     assert_int_equal(machine_count(&at, GY_EFFECT_END), 0);
@@ -89,13 +88,13 @@ GY_TEST(what_runs_on_it_is_not_counted)
     machine_free(&at);
 }
 
-/* b has read a, so a stays lost; when b is lost too, a goes again at once, in one record. */
+/* b has read a, so a stays lost; when b is lost too, both run again at once, by one record. */
 GY_TEST(what_nobody_needs_waits_for_its_reader)
 {
-    static const gy_determinism promises[] = {GY_OUTPUT_DETERMINISTIC, GY_OUTPUT_INDETERMINATE};
-    for (size_t i = 0; i < GY_COUNT(promises); i++) {
+    static const gy_determinism levels[] = {GY_OUTPUT_DETERMINISTIC, GY_OUTPUT_INDETERMINATE};
+    for (size_t i = 0; i < GY_COUNT(levels); i++) {
         machine at;
-        begin_chain(&at, promises[i]);
+        begin_chain(&at, levels[i]);
         assert_int_equal(host_of(&at, 0), 1);
         assert_int_equal(host_of(&at, 1), 0);
         hosts_lose(&at, 1);
@@ -121,17 +120,17 @@ GY_TEST(it_may_come_again)
     hosts_up(&at, 1);
     assert_int_equal(at.journal_bytes, before); /* nothing new */
     machine_fail(&at, 2, GY_CAUSE_LOST_INPUT, 0);
-    assert_int_equal(machine_state(&at, 0), TASK_COMMITTED); /* it stands there again */
+    assert_int_equal(machine_state(&at, 0), TASK_COMMITTED); /* a's output is available again */
     assert_int_equal(machine_state(&at, 1), TASK_RUNNING);
     hosts_lose(&at, 1); /* now it is needed */
     assert_int_equal(machine_state(&at, 0), TASK_READY);
     assert_int_equal(at.manager->rows[0].epoch, 1);
-    hosts_done(&at, 1, 11); /* it had read enough */
+    hosts_done(&at, 1, 11); /* it had already read its input */
     assert_int_equal(machine_state(&at, 1), TASK_COMMITTED);
     machine_free(&at);
 }
 
-/* Growth that reads what lies on a lost host, and was needed by nobody. */
+/* Refinement adds a reader of an output on a lost host that nothing needed until then. */
 GY_TEST(growth_may_need_it)
 {
     static const uint32_t a[] = {0};
@@ -184,7 +183,8 @@ static void end(machine *at)
     gy_free(at->said.items);
 }
 
-/* Two tasks on two hosts and their reader, which waits for both to be told. */
+/* Two tasks committed on two hosts; their reader waits until the state of both hosts is known.
+ */
 GY_TEST(a_journal_expects_its_hosts)
 {
     machine_job job;
@@ -223,7 +223,7 @@ GY_TEST(a_journal_expects_its_hosts)
     machine_free(&at);
 }
 
-/* It is lost while one of its outputs is told to be gone already. */
+/* One output is reported lost while its host is still expected. */
 GY_TEST(an_expected_output_may_be_lost_alone)
 {
     machine_job job;
@@ -246,8 +246,8 @@ GY_TEST(an_expected_output_may_be_lost_alone)
     machine_free(&at);
 }
 
-/* Final data that lie on a host of which nothing is known are not saved; once they are saved,
- * nothing is needed any more. */
+/* Final data on a host of unknown state are not saved; once saved, no input is needed any more.
+ */
 GY_TEST(final_data_wait_for_their_host)
 {
     machine_job job = {0};
@@ -357,7 +357,7 @@ GY_TEST(slots_without_a_host_stay_closed)
 
 /* ---- Exact tasks ---- */
 
-/* One that ran where nobody can look waits until its process is surely gone. */
+/* An exact task that ran on a host out of reach waits until its process must have ended. */
 GY_TEST(an_exact_task_waits_out_the_lease)
 {
     for (int how = 0; how < 3; how++) {
@@ -376,7 +376,7 @@ GY_TEST(an_exact_task_waits_out_the_lease)
             hosts_lose(&at, 0);
         } else {
             if (how == 2) {
-                machine_tell(&at, gone); /* it is known to be gone: nothing to wait for */
+                machine_tell(&at, gone); /* the process is known to have ended: no wait */
             }
             machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_SLOT_CLOSE, .process = 0});
         }
@@ -393,7 +393,8 @@ GY_TEST(an_exact_task_waits_out_the_lease)
     }
 }
 
-/* It is as long as the cluster lends slots, heard before its host is lost or later. */
+/* The wait is as long as the cluster's leases, whether the lease's length arrives before the
+ * host is lost or after. */
 GY_TEST(leases_are_as_long_as_slots_say)
 {
     for (int is_late = 0; is_late < 2; is_late++) {
@@ -424,8 +425,8 @@ GY_TEST(leases_are_as_long_as_slots_say)
     }
 }
 
-/* Under the next manager they wait until all hosts are told, and out the lease if one is lost.
- * Hosts are in the journal before one may start there. */
+/* Under the next manager they wait until the state of all hosts is known, and for the lease if
+ * one is lost. A host is in the journal before an exact task may start on it. */
 GY_TEST(a_resumed_exact_task_waits_for_all_hosts)
 {
     machine_job job = {0};
@@ -457,8 +458,8 @@ GY_TEST(a_resumed_exact_task_waits_for_all_hosts)
     machine_free(&at);
 }
 
-/* One that was committed is lost: the older manager may have lost it too, and run it again
- * where nobody can look. */
+/* A committed exact task is lost: the older manager may have seen the loss too, and started it
+ * again on a host out of reach. */
 GY_TEST(a_lost_exact_task_waits_for_all_hosts_too)
 {
     static const uint32_t first[] = {0};
@@ -471,7 +472,8 @@ GY_TEST(a_lost_exact_task_waits_for_all_hosts_too)
     hosts_open(&at, 0, 0);
     hosts_done(&at, 0, 10);
     machine_synced(&at);
-    /* All are there, with nothing of the older one; it is lost before, after that is known. */
+    /* All hosts are up, without processes of the older manager; the loss comes before or after
+     * this is known. */
     for (int how = 0; how < 3; how++) {
         resume(&next, &job, &at);
         machine_begin(&next);
@@ -505,8 +507,8 @@ GY_TEST(a_lost_exact_task_waits_for_all_hosts_too)
     machine_free(&at);
 }
 
-/* Managers before this one have left nothing: it waits out their leases, wherever they are;
- * other tasks do not. */
+/* Earlier managers left no journal: an exact task waits for the longest lease, on every host;
+ * other tasks do not wait. */
 GY_TEST(an_exact_task_of_unknown_managers_waits)
 {
     machine_job job = {0};
@@ -543,7 +545,7 @@ static gy_status step(gy_manager *manager, gy_effects *said, gy_sched_event even
     return gy_manager_step(manager, &event, said);
 }
 
-/* A job over two hosts, one of which is lost, whatever allocation fails. */
+/* A job over two hosts, one of which is lost; the allocation `fail_after` fails. */
 static gy_status try_job(const machine_job *job, int64_t fail_after)
 {
     const gy_manager_options options = {.stages = machine_stages,

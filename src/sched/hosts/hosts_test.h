@@ -22,7 +22,7 @@ static inline void hosts_lose(machine *at, uint32_t host)
         at, (gy_sched_event){.kind = GY_EVENT_HOST_LOST, .host = host, .reason = "unplugged"});
 }
 
-/* All processes that were asked for come up. */
+/* Report each process that was requested as up. */
 static inline void hosts_start(machine *at)
 {
     for (uint32_t process = 0; process < at->manager->options.process_max; process++) {
@@ -32,7 +32,7 @@ static inline void hosts_start(machine *at)
     }
 }
 
-/* A slot of a host, whose process comes up if there is work. */
+/* Open a slot of a host; its process starts if there is work. */
 static inline void hosts_open(machine *at, uint32_t process, uint32_t host)
 {
     machine_tell(
@@ -40,8 +40,8 @@ static inline void hosts_open(machine *at, uint32_t process, uint32_t host)
     hosts_start(at);
 }
 
-/* A job that has begun, with hosts 0 and 1 up and no slot; at most 4 hosts, nothing
- * is sent ahead. */
+/* A job that has begun: hosts 0 and 1 are up without slots, at most 4 hosts, no prefetch of
+ * tasks. */
 static inline void hosts_new(machine *at, const machine_job *job, gy_manager_options options)
 {
     options.host_max = 4;
@@ -59,13 +59,13 @@ static inline void hosts_pair(machine *at, const machine_job *job, gy_manager_op
     hosts_open(at, 1, 1);
 }
 
-/* Where the newest run of a task is. */
+/* The host of a task's newest run. */
 static inline uint32_t hosts_where(const machine *at, uint32_t task)
 {
     return at->manager->slots[machine_event(at, task, 0).process].host;
 }
 
-/* Its output, of so many bytes, lies on the host where it ran. */
+/* The task is done with an output of that many bytes on the host where it ran. */
 static inline void hosts_done_bytes(machine *at, uint32_t task, uint64_t content,
                                     uint64_t bytes)
 {

@@ -1,11 +1,11 @@
 /*
- * Where to, in a job over hosts: near what the task reads, unless processes there have more to
- * do than others by a bound; away from where it failed; a cohort onto one host.
- *
- * When the oldest task would go far from what it reads, one of the next few that would be near
- * goes before it; nothing waits while it could run. Who goes before leaves his place in the
- * queue behind, so the window is also how many may. That is delay scheduling with the queue as
- * its clock: what a task is passed by is bounded instead of timed.
+ * Locality in a job over hosts. A task goes near its inputs, unless the processes there are
+ * loaded more than others by a bound; away from hosts where it failed; a cohort goes onto one
+ * host. When the oldest task would run far from its inputs, one of the next few that would be
+ * near starts first; no task waits while a process could run it. A task that starts early
+ * leaves its entry in the queue, so the window also bounds how many may pass. This is delay
+ * scheduling with the queue as its clock: the number of tasks that pass is bounded instead of
+ * the time.
  *
  * Source: Zaharia et al., "Delay scheduling", EuroSys 2010, 3.4 (skip counts).
  */
@@ -13,7 +13,7 @@
 
 enum { WINDOW = 32 };
 static const float strong =
-    2.0f / 3; /* this share of its bytes on one host is worth a change */
+    2.0f / 3; /* a task prefers a host with this share of its input bytes */
 
 static uint32_t top_weight(const gy_manager *manager, const gy_sched_heap *heap)
 {
@@ -26,7 +26,7 @@ static bool has_other(const gy_manager *manager, uint32_t host)
     return manager->heap.count > manager->hosts.rows[host].heap.count;
 }
 
-/* The least loaded processes of all hosts but two. */
+/* The heap whose first process is least loaded, without two of the hosts. */
 static gy_sched_heap *heap_without(gy_manager *manager, uint32_t first, uint32_t second)
 {
     if (first == GY_NONE && second == GY_NONE) {
@@ -44,7 +44,7 @@ static gy_sched_heap *heap_without(gy_manager *manager, uint32_t first, uint32_t
 }
 
 /* A heap whose first process has room for this task of one member; NULL: none has. `near` is
- * where it would like to be, `taken` a host that it must leave alone. */
+ * the preferred host, `taken` a host whose slots are reserved. */
 static gy_sched_heap *choose(gy_manager *manager, uint32_t task, uint32_t near, uint32_t taken)
 {
     const task_row *row = &manager->rows[task];
@@ -76,12 +76,13 @@ static bool is_single(const gy_manager *manager, uint32_t task)
     return manager->rows[task].state == TASK_READY && manager->rows[task].width == 1;
 }
 
-/* One of the next few: near the host if one is given, anywhere but on `taken`. */
-static uint32_t look_ahead(gy_manager *manager, uint32_t host, uint32_t taken,
-                           gy_sched_heap **from)
+/* Find one of the next few tasks: near `host` if one is given, else anywhere but on `taken`. */
+static uint32_t pick_near(gy_manager *manager, uint32_t host, uint32_t taken,
+                          gy_sched_heap **from)
 {
     uint32_t task = 0;
-    for (size_t i = 1; i <= WINDOW && (task = gy_manager_ahead(manager, i)) != GY_NONE; i++) {
+    for (size_t i = 1; i <= WINDOW && (task = gy_manager_queue_at(manager, i)) != GY_NONE;
+         i++) {
         float share = 0;
         if (!is_single(manager, task)) {
             continue;
@@ -102,27 +103,28 @@ static uint32_t look_ahead(gy_manager *manager, uint32_t host, uint32_t taken,
 static uint32_t pick_single(gy_manager *manager, uint32_t head, gy_sched_heap **from)
 {
     float share = 0;
-    bool may_pass = manager->memo_count == 0; /* else only the oldest was looked up */
+    /* With memoised outputs only the oldest task was looked up. */
+    bool may_pass = manager->memo_count == 0;
     uint32_t near = gy_manager_near(manager, head, &share);
     *from = choose(manager, head, near, GY_NONE);
-    if (*from == NULL) { /* it must not go where there is room */
+    if (*from == NULL) { /* the task must not run where there is room */
         bool has_room = top_weight(manager, &manager->heap) < manager->options.threads;
-        return may_pass && has_room ? look_ahead(manager, GY_NONE, GY_NONE, from) : GY_NONE;
+        return may_pass && has_room ? pick_near(manager, GY_NONE, GY_NONE, from) : GY_NONE;
     }
     uint32_t host = manager->slots[(*from)->items[0]].host;
     if (host == near || near == GY_NONE || share < strong || !may_pass) {
         return head;
     }
     gy_sched_heap *other = NULL;
-    uint32_t task = look_ahead(manager, host, GY_NONE, &other);
+    uint32_t task = pick_near(manager, host, GY_NONE, &other);
     *from = task != GY_NONE ? other : *from;
     return task != GY_NONE ? task : head;
 }
 
 /* ---- Cohorts ---- */
 
-/* The host with slots for it that has the most free processes, but for the one where it failed,
- * if another has slots; GY_NONE: none has. */
+/* The host with enough slots that has the most free processes, without the host where the
+ * cohort failed if another has slots; GY_NONE: none has. */
 static uint32_t cohort_host(gy_manager *manager, uint32_t task)
 {
     const task_row *row = &manager->rows[task];
@@ -152,7 +154,7 @@ uint32_t gy_manager_kept(gy_manager *manager, uint32_t head)
     return is_cohort ? cohort_host(manager, head) : GY_NONE;
 }
 
-/* Why, for people. */
+/* Note the reason for `gyre job show`. */
 static void note_aside(gy_manager *manager, uint32_t task, uint32_t hosts)
 {
     const task_row *row = &manager->rows[task];
@@ -219,9 +221,10 @@ static uint32_t pick_for_cohort(gy_manager *manager, uint32_t head, gy_sched_hea
         manager->hosts.rows[host].open >= manager->rows[head].width) {
         return head;
     }
-    /* What gets free there is kept for it; other hosts go on. */
+    /* Processes that become free on that host are reserved for the cohort; other hosts go on.
+     */
     bool may_pass = manager->memo_count == 0 && has_other(manager, host);
-    return may_pass ? look_ahead(manager, GY_NONE, host, from) : GY_NONE;
+    return may_pass ? pick_near(manager, GY_NONE, host, from) : GY_NONE;
 }
 
 uint32_t gy_manager_pick(gy_manager *manager, uint32_t head, gy_sched_heap **from, bool *again)

@@ -1,8 +1,6 @@
-/*
- * Goal: tasks go where their bytes are, unless that is busy; a cohort to one host; what failed
- * goes elsewhere, and so do copies; a host where tasks fail that do well elsewhere is avoided,
- * and no other.
- */
+/* Goal: tasks run near their bytes unless that host is busy; a cohort runs on one host; failed
+ * tasks and backup tasks go elsewhere; a host where tasks fail that succeed elsewhere is
+ * avoided, and no other host. */
 #include "sched/hosts/hosts_test.h"
 
 GY_TEST(sizes_fit_into_a_byte)
@@ -37,7 +35,7 @@ GY_TEST(a_reader_goes_to_most_bytes)
     }
 }
 
-/* Inputs from outside lie near hosts by name. */
+/* Inputs from outside the job have places by host name. */
 GY_TEST(names_are_places)
 {
     static const char *const places[] = {"h9 h1", NULL, " h0  h7 ", "h8", "h1"};
@@ -59,7 +57,8 @@ GY_TEST(names_are_places)
     machine_free(&at);
 }
 
-/* Twelve tasks whose bytes are on host 0 or 1 by turns, one slot each: those near go first. */
+/* Twelve tasks whose bytes are on host 0 and 1 in turn, one slot each: near tasks start first.
+ */
 GY_TEST(those_near_go_before)
 {
     static const char *const places[] = {"h0", "h0", "h0", "h0", "h1", "h1", "h1", "h1"};
@@ -69,16 +68,16 @@ GY_TEST(those_near_go_before)
     job.growth.places = places;
     hosts_pair(&at, &job, (gy_manager_options){.process_max = 2});
     assert_int_equal(hosts_where(&at, 0), 0);
-    assert_int_equal(hosts_where(&at, 4), 1); /* not 1, which is the oldest */
+    assert_int_equal(hosts_where(&at, 4), 1); /* not task 1, which is the oldest */
     for (uint32_t task = 4; task < 8; task++) {
         assert_int_equal(hosts_where(&at, task), 1);
         hosts_done(&at, task, task);
     }
-    assert_int_equal(hosts_where(&at, 1), 1); /* nothing else is near: it does not wait */
+    assert_int_equal(hosts_where(&at, 1), 1); /* no other task is near, so it does not wait */
     machine_free(&at);
 }
 
-/* The oldest is passed by, but not for ever. */
+/* The oldest task may be passed, but only a bounded number of times. */
 GY_TEST(nobody_is_passed_by_for_ever)
 {
     enum { MANY = 50 };
@@ -115,14 +114,15 @@ GY_TEST(a_cohort_is_on_one_host)
     hosts_pair(&at, &job, (gy_manager_options){.process_max = 4});
     assert_int_equal(hosts_where(&at, 0), 0);
     assert_int_equal(hosts_where(&at, 1), 1);
-    assert_true(gy_manager_wanted_at_once(at.manager) == 2); /* set aside: no host has two */
+    /* Set aside: no host has two slots. */
+    assert_true(gy_manager_wanted_at_once(at.manager) == 2);
     assert_int_equal(gy_manager_wanted(at.manager), 8);
     hosts_done(&at, 0, 10);
     assert_int_equal(hosts_where(&at, 3), 0); /* others go on */
     hosts_open(&at, 2, 1);
     assert_true(gy_manager_wanted_at_once(at.manager) == 0);
     assert_int_equal(machine_state(&at, 2), TASK_READY); /* one of the two is busy */
-    assert_int_equal(at.manager->slots[2].load, 0);      /* and the other is kept for it */
+    assert_int_equal(at.manager->slots[2].load, 0);      /* and the other is reserved for it */
     hosts_done(&at, 3, 13);
     assert_int_equal(hosts_where(&at, 4), 0);
     hosts_done(&at, 1, 11);
@@ -173,18 +173,19 @@ GY_TEST(what_failed_goes_elsewhere)
     assert_int_equal(hosts_where(&at, 0), 0);
     assert_int_equal(hosts_where(&at, 1), 1);
     machine_fail(&at, 0, GY_CAUSE_OWN, 0);
-    assert_int_equal(machine_state(&at, 0), TASK_READY); /* the other host is busy */
-    assert_int_equal(hosts_where(&at, 2), 0);            /* this one need not be idle */
+    /* The other host is busy, so the task waits. */
+    assert_int_equal(machine_state(&at, 0), TASK_READY);
+    assert_int_equal(hosts_where(&at, 2), 0); /* but its old host need not be idle */
     hosts_done(&at, 1, 11);
     assert_int_equal(hosts_where(&at, 0), 1);
     machine_fail(&at, 0, GY_CAUSE_OWN, 0);
     assert_int_equal(machine_state(&at, 0), TASK_READY);
-    hosts_lose(&at, 0); /* there is no other */
+    hosts_lose(&at, 0); /* no other host is left */
     assert_int_equal(hosts_where(&at, 0), 1);
     machine_free(&at);
 }
 
-/* An output that a reader could not fetch from a host that lives is made on another. */
+/* An output that a reader could not fetch from a live host is computed on another host. */
 GY_TEST(what_cannot_be_fetched_is_made_elsewhere)
 {
     machine_job job;
@@ -199,7 +200,7 @@ GY_TEST(what_cannot_be_fetched_is_made_elsewhere)
     machine_free(&at);
 }
 
-/* Three of `count` tasks fail on host 0 and are done on host 1. */
+/* Three of `count` tasks fail on host 0 and succeed on host 1. */
 static void fail_three(machine *at, uint32_t first)
 {
     for (uint32_t task = first; task < first + 3; task++) {
@@ -229,7 +230,7 @@ GY_TEST(a_bad_host_is_avoided)
     assert_non_null(avoid);
     assert_int_equal(avoid->host, 0);
     assert_true(machine_noted(&at, "3 tasks failed on host h0 (h0:7000) and succeeded"));
-    hosts_done(&at, 3, 13); /* what runs there may end well */
+    hosts_done(&at, 3, 13); /* tasks that already run there may finish */
     assert_int_equal(machine_state(&at, 3), TASK_COMMITTED);
     machine_fail(&at, 4, GY_CAUSE_NEW_BAD_RECORD, 0);
     assert_int_equal(hosts_where(&at, 4), 1);
@@ -244,7 +245,8 @@ GY_TEST(a_bad_host_is_avoided)
     machine_free(&at);
 }
 
-/* Its slots are the only ones that are enough: it is used, and is not avoided for what was. */
+/* An avoided host with the only slots that suffice is used again, and earlier failures no
+ * longer count. */
 GY_TEST(the_last_resort_is_pardoned)
 {
     machine_job job = {0};
@@ -272,8 +274,8 @@ GY_TEST(the_last_resort_is_pardoned)
     machine_free(&at);
 }
 
-/* Two tasks, or the same one three times, or three that fail everywhere, are not enough; nor
- * are three among hundreds that did well. */
+/* Too little to avoid a host: two tasks, the same task three times, three tasks that fail
+ * everywhere, or three among hundreds that succeeded. */
 GY_TEST(others_are_not)
 {
     for (int how = 0; how < 3; how++) {
@@ -292,7 +294,7 @@ GY_TEST(others_are_not)
                 machine_fail(&at, task, GY_CAUSE_OWN, 0);
                 machine_fail(&at, task, GY_CAUSE_OWN, 0);
                 assert_int_equal(hosts_where(&at, task), 0);
-                machine_done(&at, task, task); /* well on host 0 after all */
+                machine_done(&at, task, task); /* they succeed on host 0 after all */
             }
             assert_false(at.manager->hosts.rows[0].is_avoided);
         } else {
@@ -306,7 +308,7 @@ GY_TEST(others_are_not)
     }
 }
 
-/* Long tasks speak while they run; the last host is never avoided. */
+/* Long tasks count while they still run; the last host is never avoided. */
 GY_TEST(running_elsewhere_counts)
 {
     for (int is_alone = 0; is_alone < 2; is_alone++) {
@@ -321,7 +323,7 @@ GY_TEST(running_elsewhere_counts)
         at.now_ns += 900000000;
         machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_TIMER});
         assert_int_equal(machine_count(&at, GY_EFFECT_AVOID), 0);
-        if (is_alone) { /* the other one is avoided by now, what runs there goes on */
+        if (is_alone) { /* the other host is avoided by now, but its running tasks go on */
             at.manager->hosts.rows[1].is_avoided = true;
             gy_manager_heap_remove(at.manager, 1);
         }
@@ -332,7 +334,7 @@ GY_TEST(running_elsewhere_counts)
     }
 }
 
-/* ---- Copies, and what is wanted ---- */
+/* ---- Backup tasks and requests for slots ---- */
 
 GY_TEST(copies_go_to_another_host)
 {

@@ -1,17 +1,19 @@
 /*
- * Tasks that run on their places alone, such as the readers of a file on one host's own disk.
- * Each stands in the list of every name that its places have, beside the queues: so no task
- * waits behind one whose host is busy, and no slot of that host behind one of another.
+ * Pinned tasks run only on their places, such as readers of a file on one host's local disk.
+ * Each stands in a list for every name of its places, outside the normal queues, so that no
+ * task waits behind a task whose host is busy, and no slot of that host waits for tasks of
+ * others.
  *
- * An entry is left behind when its task starts from another list or is not ready any more; it
- * is passed over. An entry that goes takes the mark with it: a task may stand in a list twice,
- * but never in none.
+ * A task that starts from another list, or is no longer ready, leaves its entry behind; entries
+ * of such tasks are skipped. Removing an entry clears the task's mark, so a task may stand in a
+ * list twice but is never missing from all.
  */
 #include "sched/hosts/hosts.h"
 
 #include <string.h>
 
-enum { WINDOW = 32 }; /* of a list that are looked at: tasks ahead failed there */
+/* Entries of a list to inspect: the first ones may have failed on this host. */
+enum { WINDOW = 32 };
 
 bool gy_manager_is_place(const gy_manager *manager, uint32_t task, uint32_t host)
 {
@@ -51,7 +53,7 @@ static bool has_other_place(const gy_manager *manager, uint32_t task, uint32_t h
     return false;
 }
 
-/* Leftovers at the list's beginning go. */
+/* Remove stale entries at the head of the list. */
 static void trim(gy_manager *manager, gy_host_name *name)
 {
     gy_tasks *list = &name->pinned;
@@ -67,7 +69,7 @@ static void trim(gy_manager *manager, gy_host_name *name)
     }
 }
 
-/* The oldest of the list that may start at the host's first process. */
+/* The oldest task of the list that may start at the host's first process. */
 static uint32_t oldest_for(gy_manager *manager, const gy_host_name *name, uint32_t host)
 {
     const gy_sched_heap *heap = &manager->hosts.rows[host].heap;
@@ -123,14 +125,14 @@ bool gy_manager_has_pinned(const gy_manager *manager, uint32_t host)
     return name != GY_NONE && manager->hosts.name_rows[name].has_pinned;
 }
 
-/* ---- What is requested ---- */
+/* ---- Requests for slots ---- */
 
-/* Names of places of the oldest tasks of the queues, one for each task. */
+/* Count the names of places of the oldest queued tasks, one name for each task. */
 static void weigh_places(gy_manager *manager)
 {
     enum { LOOK = 64 };
     uint32_t task = 0;
-    for (size_t i = 0; i < LOOK && (task = gy_manager_ahead(manager, i)) != GY_NONE; i++) {
+    for (size_t i = 0; i < LOOK && (task = gy_manager_queue_at(manager, i)) != GY_NONE; i++) {
         const uint32_t *place = gy_manager_places_of(manager, task);
         for (; place != NULL && manager->rows[task].state == TASK_READY && *place != GY_NONE;
              place++) {
@@ -139,7 +141,7 @@ static void weigh_places(gy_manager *manager)
     }
 }
 
-/* Where copies may go. */
+/* Count the hosts where backup tasks may run. */
 static void weigh_backups(gy_manager *manager)
 {
     const gy_hosts *hosts = &manager->hosts;
@@ -153,7 +155,7 @@ static void weigh_backups(gy_manager *manager)
     }
 }
 
-/* Names with pinned tasks, those that have no slot so far before all others. */
+/* Count the names with pinned tasks; names where the job has no slot come first. */
 static void weigh_pinned(gy_manager *manager)
 {
     const uint32_t without = 1u << 30, pinned = 1u << 29;
@@ -173,7 +175,7 @@ static void weigh_pinned(gy_manager *manager)
     }
 }
 
-/* The heaviest names into `where`, in order. */
+/* Write the names with the highest weights into `where`, in descending order. */
 static void pick_names(gy_manager *manager, gy_wanted_where *where)
 {
     uint32_t picked[GY_WANTED_HOSTS] = {0};
@@ -197,7 +199,7 @@ static void pick_names(gy_manager *manager, gy_wanted_where *where)
     }
 }
 
-/* Tasks that run where pinned ones wait, too. */
+/* Slots in use by tasks on hosts for which pinned tasks wait. */
 static uint32_t load_there(const gy_manager *manager, const gy_wanted_where *where)
 {
     uint32_t load = 0;

@@ -1,8 +1,6 @@
-/*
- * Goal: tasks that are bound to hosts run there and nowhere else, whatever fails and whoever is
- * busy; others go on meanwhile; what is requested says so, and a task whose hosts are not there
- * is found.
- */
+/* Goal: tasks pinned to hosts run there and nowhere else, whatever fails or is busy; other
+ * tasks go on meanwhile; requests for slots name these hosts, and a task whose hosts do not
+ * exist is reported. */
 #include "sched/hosts/hosts_test.h"
 
 /* Tasks of one member over places, pinned where `pinned` says. */
@@ -26,7 +24,7 @@ GY_TEST(they_wait_while_others_run)
     tasks_at(&job, places, pinned, 6);
     hosts_new(&at, &job, (gy_manager_options){.process_max = 3});
     hosts_open(&at, 0, 0);
-    assert_int_equal(hosts_where(&at, 5), 0); /* before task 3, which can be anywhere */
+    assert_int_equal(hosts_where(&at, 5), 0); /* before task 3, which may run anywhere */
     for (uint32_t task = 0; task < 5; task++) {
         assert_int_equal(machine_state(&at, task), TASK_READY);
     }
@@ -40,17 +38,17 @@ GY_TEST(they_wait_while_others_run)
     assert_int_equal(machine_state(&at, 1), TASK_READY); /* host 0 idles */
     hosts_done(&at, 0, 10);
     assert_int_equal(hosts_where(&at, 1), 1);
-    hosts_lose(&at, 1); /* in flight, and one that is done, which nobody reads any more */
+    hosts_lose(&at, 1); /* one in flight, and one committed that no task reads any more */
     assert_int_equal(machine_state(&at, 1), TASK_READY);
     hosts_up(&at, 1);
     hosts_open(&at, 2, 1);
-    assert_int_equal(hosts_where(&at, 2), 1); /* it has waited longer than who runs again */
+    assert_int_equal(hosts_where(&at, 2), 1); /* it is older than the task that runs again */
     hosts_done(&at, 2, 12);
     assert_int_equal(hosts_where(&at, 1), 1);
     hosts_done(&at, 1, 11);
     uint32_t near = 0, far = 0;
     gy_manager_placed(at.manager, &near, &far);
-    assert_int_equal(near, 5); /* one of them twice */
+    assert_int_equal(near, 5); /* one of them ran twice */
     assert_int_equal(far, 0);
     machine_free(&at);
 }
@@ -66,7 +64,8 @@ GY_TEST(a_failure_goes_to_the_other_place)
     hosts_open(&at, 0, 0);
     assert_int_equal(hosts_where(&at, 0), 0);
     machine_fail(&at, 0, GY_CAUSE_OWN, 0);
-    assert_int_equal(machine_state(&at, 0), TASK_RUNNING); /* no other place of it has slots */
+    /* None of its other places has slots. */
+    assert_int_equal(machine_state(&at, 0), TASK_RUNNING);
     assert_int_equal(hosts_where(&at, 0), 0);
     hosts_open(&at, 2, 1);
     hosts_done(&at, 1, 1);
@@ -75,7 +74,7 @@ GY_TEST(a_failure_goes_to_the_other_place)
     machine_free(&at);
 }
 
-/* Three tasks that fail on a host and do well on another do not close it to those that have no
+/* Three tasks that fail on a host and succeed on another do not block it for tasks that have no
  * other place. */
 GY_TEST(their_host_is_not_avoided)
 {
@@ -84,7 +83,7 @@ GY_TEST(their_host_is_not_avoided)
     for (int has_pinned = 0; has_pinned < 2; has_pinned++) {
         machine_job job;
         machine at;
-        /* Of those that can be anywhere three have a slot there, one the other host's. */
+        /* Of the tasks without a place three have a slot on this host, one on the other. */
         const uint32_t slots = has_pinned == 0 ? 3 : 4, count = slots + 1;
         tasks_at(&job, places, both[has_pinned], (int)count);
         hosts_new(&at, &job, (gy_manager_options){.process_max = count, .backup_floor_ns = -1});
@@ -127,7 +126,7 @@ GY_TEST(requests_say_where)
     gy_manager_wanted_where(at.manager, &where);
     assert_int_equal(where.count, 3);
     assert_int_equal(where.must, 1);
-    assert_string_equal(where.hosts[0], "h9"); /* since two can be nowhere else */
+    assert_string_equal(where.hosts[0], "h9"); /* since two tasks can run nowhere else */
     assert_string_equal(where.hosts[1], "h1");
     assert_string_equal(where.hosts[2], "h3");
     assert_true(where.is_limited);
@@ -142,7 +141,7 @@ GY_TEST(requests_say_where)
     hosts_open(&at, 0, 3);
     assert_int_equal(gy_manager_stranded(at.manager, gone, 2), GY_NONE);
     gy_manager_wanted_where(at.manager, &where);
-    assert_int_equal(where.elsewhere, 5); /* the one that runs is where it must be */
+    assert_int_equal(where.elsewhere, 5); /* the running one is already on its place */
     hosts_done(&at, 3, 3);
     gy_manager_wanted_where(at.manager, &where);
     assert_false(where.is_limited);
@@ -151,7 +150,7 @@ GY_TEST(requests_say_where)
     machine_free(&at);
 }
 
-/* Processes are started where they are of use. */
+/* Processes start on hosts that have work for them. */
 GY_TEST(processes_start_where_they_are_needed)
 {
     static const char *const places[] = {"h1"};

@@ -1,12 +1,10 @@
-/*
- * Cohorts whose members go to several hosts, as many to each: gangs of ranks. All their
- * processes are taken in one step or none is, and while one waits for processes of hosts that
- * have slots enough, nothing younger starts, as locally.
- */
+/* Cohorts that span several hosts with the same number of members on each: gangs of ranks. One
+ * step takes all their processes or none. While a cohort waits for processes on hosts with
+ * enough slots, nothing younger starts, as on one machine. */
 #include "sched/hosts/hosts.h"
 
-/* The best `wanted` hosts with `each` slots: those with most free processes. How many there
- * are. */
+/* Choose the `wanted` hosts with `each` slots that have the most free processes. Returns how
+ * many exist. */
 static uint32_t choose_hosts(gy_manager *manager, uint32_t each, uint32_t wanted)
 {
     gy_hosts *hosts = &manager->hosts;
@@ -48,7 +46,7 @@ uint32_t gy_manager_pick_spread(gy_manager *manager, uint32_t head, gy_sched_hea
         *again = manager->status >= 0;
         return GY_NONE;
     }
-    /* The last one has fewest free. */
+    /* The last chosen host has the fewest free processes. */
     if (hosts->rows[hosts->chosen.items[wanted - 1]].open < each) {
         return GY_NONE;
     }

@@ -1,6 +1,5 @@
-/*
- * Goal: a gang over hosts starts with as many members on each of them or not at all, says what
- * it waits for, and begins again elsewhere, whole, when one of its hosts is lost.
+/* Goal: a gang over hosts starts with equally many members on each of them or not at all,
+ * reports what it waits for, and starts again elsewhere, whole, when one of its hosts is lost.
  */
 #include "sched/hosts/hosts_test.h"
 
@@ -17,7 +16,7 @@ static gy_sched_task gang(uint16_t width, uint32_t hosts)
                            .flags = GY_TASK_EXACT};
 }
 
-/* Three hosts that the journal knows for sure: an exact task starts nowhere else. */
+/* Three hosts that the journal has synced: an exact task starts on no other. */
 static void begin(machine *at, const machine_job *job, gy_manager_options options)
 {
     hosts_new(at, job, options);
@@ -36,7 +35,7 @@ GY_TEST(as_many_on_each)
     assert_int_equal(gy_manager_wanted_at_once(at.manager), 4);
     assert_int_equal(gy_manager_wanted_hosts(at.manager), 2);
     hosts_start(&at);
-    assert_int_equal(machine_state(&at, 1), TASK_RUNNING); /* what is younger goes on */
+    assert_int_equal(machine_state(&at, 1), TASK_RUNNING); /* the younger task starts */
     hosts_done(&at, 1, 11);
     hosts_open(&at, 1, 1);
     hosts_open(&at, 2, 2);
@@ -59,7 +58,8 @@ GY_TEST(as_many_on_each)
     machine_free(&at);
 }
 
-/* Its hosts have the slots, but one is busy: it waits, and nothing younger goes before it. */
+/* Its hosts have enough slots, but one is busy: the gang waits and nothing younger starts
+ * first. */
 GY_TEST(all_or_none)
 {
     machine_job job = {0};
@@ -93,7 +93,7 @@ GY_TEST(goes_elsewhere_whole)
     const gy_sched_event other = machine_event(&at, 0, 0);
     hosts_lose(&at, 1);
     assert_non_null(
-        machine_reported(&at, GY_EFFECT_CANCEL, 0)); /* the other half is of no use */
+        machine_reported(&at, GY_EFFECT_CANCEL, 0)); /* the other half is cancelled */
     assert_int_equal(machine_reported(&at, GY_EFFECT_CANCEL, 0)->member, 0);
     hosts_open(&at, 2, 2);
     gy_sched_event cancelled = other;
@@ -101,7 +101,8 @@ GY_TEST(goes_elsewhere_whole)
     cancelled.cause = GY_CAUSE_CANCELLED;
     machine_tell(&at, cancelled);
     hosts_start(&at);
-    assert_int_equal(machine_state(&at, 0), TASK_WAITING); /* ranks of the lost one may go on */
+    /* Ranks on the lost host may still run. */
+    assert_int_equal(machine_state(&at, 0), TASK_WAITING);
     at.now_ns += LEASE + 1;
     machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_TIMER});
     hosts_start(&at);
@@ -115,7 +116,7 @@ GY_TEST(goes_elsewhere_whole)
 GY_TEST(what_cannot_be_is_refused)
 {
     gy_sched_task wrong[3] = {gang(3, 2), gang(4, 2), gang(4, 2)};
-    wrong[1].flags = 0; /* could be copied */
+    wrong[1].flags = 0; /* without this flag it could have a backup task */
     for (size_t i = 0; i < GY_COUNT(wrong); i++) {
         machine_job job = {0};
         gy_manager *manager = NULL;

@@ -1,8 +1,6 @@
-/*
- * Goal: what is late on one host is copied on another, also when all slots that had nothing to
- * do went back: it wants slots, where they are of use, and processes there. A host at a tenth
- * of its speed costs a job of 40 tasks of 2 s less than half as much again.
- */
+/* Goal: a straggler on one host has a backup task on another, even after all idle slots were
+ * released: the manager requests slots on hosts that help, and starts processes there. A host
+ * at a tenth of its speed makes a job of 40 tasks of 2 s less than 1.5 times as long. */
 #include "sched/hosts/hosts_test.h"
 
 enum { SLOTS = 8, TASKS = 40, SLOWER = 10 };
@@ -20,7 +18,8 @@ static void tick(machine *at)
     machine_tell(at, (gy_sched_event){.kind = GY_EVENT_TIMER});
 }
 
-/* Five tasks; the first is at host 0, slot 0, all others are done, slots 1 and 2 are closed. */
+/* Five tasks: the first runs on host 0, slot 0; all others are done, slots 1 and 2 are closed.
+ */
 static void one_is_left(machine *at, uint32_t others)
 {
     machine_job job = {0};
@@ -53,7 +52,8 @@ GY_TEST(what_is_late_wants_a_slot_elsewhere)
     assert_string_equal(where.hosts[0], "h1");
     assert_true(where.must == 0 && !where.is_limited);
     machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_SLOT_OPEN, .process = 1, .host = 0});
-    assert_null(machine_reported(&at, GY_EFFECT_SPAWN, 0)); /* it would be as slow there */
+    /* A backup task on the same host would be as slow. */
+    assert_null(machine_reported(&at, GY_EFFECT_SPAWN, 0));
     machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_SLOT_OPEN, .process = 2, .host = 1});
     assert_int_equal(machine_count(&at, GY_EFFECT_SPAWN), 1);
     machine_up(&at, 2);
@@ -72,7 +72,7 @@ GY_TEST(what_is_late_wants_a_slot_elsewhere)
     machine_free(&at);
 }
 
-/* On a cluster of one host a slow process is copied all the same. */
+/* On a cluster of one host a straggler has a backup task on the same host. */
 GY_TEST(the_only_host_will_do)
 {
     machine at;
@@ -88,7 +88,7 @@ GY_TEST(the_only_host_will_do)
     machine_free(&at);
 }
 
-/* Cohorts of two: the first is at host 0, slots 0 and 1, all others are done. */
+/* Cohorts of two: the first runs on host 0, slots 0 and 1; all others are done. */
 GY_TEST(a_late_cohort_wants_slots_together_elsewhere)
 {
     machine at;
@@ -120,7 +120,8 @@ GY_TEST(a_late_cohort_wants_slots_together_elsewhere)
     gy_manager_wanted_where(at.manager, &where);
     assert_true(where.must == 0 && !where.is_limited);
     machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_SLOT_OPEN, .process = 2, .host = 0});
-    assert_null(machine_reported(&at, GY_EFFECT_SPAWN, 0)); /* it would be as slow there */
+    /* A backup task on the same host would be as slow. */
+    assert_null(machine_reported(&at, GY_EFFECT_SPAWN, 0));
     for (uint32_t process = 3; process < 5; process++) {
         machine_tell(
             &at, (gy_sched_event){.kind = GY_EVENT_SLOT_OPEN, .process = process, .host = 1});
@@ -142,7 +143,7 @@ GY_TEST(a_late_cohort_wants_slots_together_elsewhere)
     machine_free(&at);
 }
 
-/* A quarter over what was expected is late where nothing waits, else it is half as much. */
+/* A run is a straggler at 1.25 times the expected time if nothing waits, else at 1.5 times. */
 GY_TEST(it_is_late_sooner_where_nothing_waits)
 {
     for (uint32_t waiting = 0; waiting < 2; waiting++) {
@@ -156,7 +157,7 @@ GY_TEST(it_is_late_sooner_where_nothing_waits)
         at.now_ns += 1000;
         for (uint32_t task = 1; task < 12; task++) {
             done_after(&at, task, task_ns);
-        } /* now one of the other stage runs there, and one waits; or it has nothing to do */
+        } /* now a task of the other stage runs there and one waits, or the process is idle */
         const int64_t late_ns = task_ns / 4 * (waiting == 0 ? 5 : 6);
         at.now_ns += late_ns - 1000 - 100 * ms_ns + 1;
         tick(&at);
@@ -173,22 +174,22 @@ GY_TEST(it_is_late_sooner_where_nothing_waits)
     }
 }
 
-/* ---- A cluster whose slots come and go ---- */
+/* ---- A cluster that lends and takes back slots ---- */
 
 typedef struct lent_slot {
     uint32_t host;
     bool is_open, is_cancelled;
     gy_effect start;
     int64_t done_ns;       /* 0: nothing runs */
-    int64_t up_ns;         /* its process is ready then; 0: none is coming */
-    int64_t allocation_ns; /* closed: requested since; 0: it is not */
+    int64_t up_ns;         /* when its process is ready; 0: none is starting */
+    int64_t allocation_ns; /* a closed slot: when it was requested; 0: it was not */
 } lent_slot;
 
 typedef struct model {
     machine at;
     lent_slot placements[SLOTS];
-    uint32_t slow;   /* host; GY_NONE: none */
-    int64_t task_ns; /* a task takes elsewhere */
+    uint32_t slow;   /* the slow host; GY_NONE: none */
+    int64_t task_ns; /* duration of a task on a healthy host */
     int64_t idle_ns;
     int cancelled, given;
 } model;
@@ -198,7 +199,7 @@ static void take(model *all)
     machine *at = &all->at;
     for (size_t i = 0; i < at->said.count; i++) {
         const gy_effect *effect = &at->said.items[i];
-        if (effect->process >= SLOTS) { /* it is about none */
+        if (effect->process >= SLOTS) { /* this effect names no slot */
             continue;
         }
         lent_slot *lent = &all->placements[effect->process];
@@ -223,7 +224,7 @@ static void say(model *all, gy_sched_event event)
     take(all);
 }
 
-static void look_at_placement(model *all, uint32_t process)
+static void check_placement(model *all, uint32_t process)
 {
     lent_slot *lent = &all->placements[process];
     const int64_t now_ns = all->at.now_ns;
@@ -252,7 +253,7 @@ static void look_at_placement(model *all, uint32_t process)
     }
 }
 
-/* Idle slots go back after a second; what is requested is there 20 ms later. */
+/* Idle slots are released after a second; a requested slot opens 20 ms later. */
 static void rent(model *all)
 {
     const uint32_t wanted = gy_manager_wanted(all->at.manager);
@@ -282,7 +283,8 @@ static void rent(model *all)
     }
 }
 
-/* Seconds. hosts: (SLOTS) of each slot; above 2: there is none. */
+/* The job's duration in seconds. hosts: (SLOTS) the host of each slot; above 2: the slot does
+ * not exist. */
 static double run_job(model *all, const uint32_t *hosts, gy_stage_state *stage)
 {
     machine_job job = {0};
@@ -302,7 +304,7 @@ static double run_job(model *all, const uint32_t *hosts, gy_stage_state *stage)
         all->at.now_ns += step_ns;
         assert_true(all->at.now_ns - begun_ns < 100 * all->task_ns);
         for (uint32_t i = 0; i < SLOTS; i++) {
-            look_at_placement(all, i);
+            check_placement(all, i);
         }
         if (all->at.manager->timer_ns <= all->at.now_ns) {
             say(all, (gy_sched_event){.kind = GY_EVENT_TIMER});
@@ -317,7 +319,7 @@ static double run_job(model *all, const uint32_t *hosts, gy_stage_state *stage)
 
 GY_TEST(a_slow_host_costs_little)
 {
-    /* A quarter of the slots, a third, and one of five. */
+    /* The slow host has a quarter of the slots, a third, and one of five. */
     static const uint32_t layouts[][SLOTS] = {
         {0, 0, 1, 1, 1, 2, 2, 2}, {0, 0, 1, 1, 2, 2, 9, 9}, {0, 1, 1, 2, 2, 9, 9, 9}};
     static model all;

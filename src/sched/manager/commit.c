@@ -1,12 +1,11 @@
-/*
- * How runs end. A commit is a compare-and-set: the run must be known by (task, epoch, attempt)
- * and live; all else that is done is late, and its files go.
- */
+/* How runs end. A commit is a compare-and-set: the run must be known by (task, epoch, attempt)
+ * and not be dead; any other result is late, and its files are discarded. */
 #include "sched/manager/manager_priv.h"
 
 #include <string.h>
 
-/* Files of an attempt that is not known any more, unless they are those that stand. */
+/* Discard the files of an attempt that is no longer known, unless they are the committed ones.
+ */
 static void discard_late(gy_manager *manager, const gy_sched_event *event)
 {
     if (event->id.task >= manager->task_count) {
@@ -26,7 +25,7 @@ static void discard_late(gy_manager *manager, const gy_sched_event *event)
     }
 }
 
-/* A second answer to the same question must be the first. */
+/* A deterministic task that runs again must write the same bytes. */
 static bool is_same(gy_manager *manager, uint32_t task, gy_key key, gy_key content)
 {
     const task_row *row = &manager->rows[task];
@@ -50,7 +49,7 @@ static void commit(gy_manager *manager, const gy_attempt *id, gy_key key, gy_key
     uint32_t task = id->task;
     task_row *row = &manager->rows[task];
     task_keys *keys = &manager->keys[task];
-    /* Only a deterministic task over inputs in another order can have other bytes here. */
+    /* A deterministic task whose inputs come in another order may write other bytes. */
     bool is_other = (row->marks & MARK_CONTENT) != 0 &&
                     row->determinism == GY_OUTPUT_DETERMINISTIC &&
                     memcmp(&keys->content, &content, sizeof(content)) != 0;
@@ -86,7 +85,7 @@ static void commit(gy_manager *manager, const gy_attempt *id, gy_key key, gy_key
             gy_manager_requeue(manager, reader, fed->attempt != 0);
         }
     }
-    gy_manager_look_at_gate(manager, row->stage);
+    gy_manager_check_refinement(manager, row->stage);
 }
 
 void gy_manager_memoise(gy_manager *manager, uint32_t task, gy_key key,
@@ -94,13 +93,13 @@ void gy_manager_memoise(gy_manager *manager, uint32_t task, gy_key key,
 {
     task_row *row = &manager->rows[task];
     const gy_attempt id = {.task = task, .epoch = memo->epoch, .attempt = memo->attempt};
-    row->report = gy_manager_keep(manager, memo->report, memo->report_bytes);
+    row->report = gy_manager_copy_report(manager, memo->report, memo->report_bytes);
     row->host = GY_HOST_NOWHERE;
     manager->stages[row->stage].state.memoised++;
     commit(manager, &id, key, memo->content);
 }
 
-/* Of a cohort: the contents' hash, and the reports one after the other. */
+/* For a cohort: hash the members' content and concatenate their reports. */
 static gy_key combine(gy_manager *manager, const run *over)
 {
     size_t size = 0;
@@ -127,12 +126,12 @@ static gy_key combine(gy_manager *manager, const run *over)
         }
         out += sizeof(bytes) + bytes;
     }
-    manager->rows[over->task].report = gy_manager_keep(manager, all, size);
+    manager->rows[over->task].report = gy_manager_copy_report(manager, all, size);
     gy_free(all);
     return sum;
 }
 
-/* Where its outputs lie from now on. */
+/* Record the host where the outputs lie. */
 static void settle_host(gy_manager *manager, uint32_t task, const run_place *place)
 {
     task_row *row = &manager->rows[task];
@@ -141,7 +140,7 @@ static void settle_host(gy_manager *manager, uint32_t task, const run_place *pla
     manager->hosts.rows[place->host].done++;
 }
 
-/* All members are done: the run stands. */
+/* All members are done: commit the run. */
 static void finish_run(gy_manager *manager, uint32_t index, const gy_sched_event *event)
 {
     const run over = manager->runs[index];
@@ -154,13 +153,13 @@ static void finish_run(gy_manager *manager, uint32_t index, const gy_sched_event
     if (over.members != NULL) {
         content = combine(manager, &over);
     } else {
-        row->report = gy_manager_keep(manager, event->report, event->report_bytes);
+        row->report = gy_manager_copy_report(manager, event->report, event->report_bytes);
     }
     if (manager->status < 0 || !is_same(manager, over.task, over.key, content)) {
         return;
     }
     manager->runs[index].is_committed = true;
-    gy_manager_run_cancel(manager, index); /* lets go of what is left of it */
+    gy_manager_run_cancel(manager, index); /* cancels the members that remain */
     if (row->run != GY_NONE) {
         gy_manager_runs_cancel(manager, over.task, "another attempt finished first");
     }
@@ -172,13 +171,14 @@ static void finish_run(gy_manager *manager, uint32_t index, const gy_sched_event
     stage->state.backups_won += over.is_backup;
     gy_manager_sample(manager, over.task, over.run_ns);
     commit(manager, &id, over.key, content);
-    if (had_failed && manager->options.host_max > 0) { /* that it did well says something */
+    /* A success after failures counts for or against hosts. */
+    if (had_failed && manager->options.host_max > 0) {
         gy_manager_acquit(manager, over.task, manager->places[index].host);
-        gy_manager_look_at_hosts(manager);
+        gy_manager_check_hosts(manager);
     }
 }
 
-/* A member of a cohort is done; its words are kept until all are. */
+/* A member of a cohort is done; store its result until all members are done. */
 static void keep_member(gy_manager *manager, run_member *part, const gy_sched_event *event)
 {
     part->is_done = true;
@@ -194,7 +194,7 @@ static void keep_member(gy_manager *manager, run_member *part, const gy_sched_ev
     }
 }
 
-/* A dead run was done all the same. */
+/* A dead run finished nevertheless. */
 static void done_late(gy_manager *manager, uint32_t index, const gy_sched_event *event)
 {
     const run *late = &manager->runs[index];
@@ -211,7 +211,7 @@ void gy_manager_done(gy_manager *manager, const gy_sched_event *event)
     if (index == GY_NONE) {
         discard_late(manager, event);
     }
-    if (!is_heard || index == GY_NONE) { /* a known run discards its files at its own end */
+    if (!is_heard || index == GY_NONE) { /* a known run discards its files when it ends */
         return;
     }
     uint32_t placement_index = gy_manager_run_placement(manager, index, event->member);
@@ -221,7 +221,7 @@ void gy_manager_done(gy_manager *manager, const gy_sched_event *event)
         if (GY_PLANTED(DONE_TWICE) && over->is_live && ++over->done == over->width) {
             finish_run(manager, index, event);
         }
-        return; /* heard twice */
+        return; /* a repeated message */
     }
     slot *at = &manager->slots[event->process];
     at->has_answered = true;
@@ -257,7 +257,7 @@ void gy_manager_run_fail(gy_manager *manager, uint32_t index, bool is_counted,
     gy_manager_note_task(manager, task, reason);
     if (is_counted && manager->options.host_max > 0 && (row->marks & MARK_SPREAD) == 0) {
         const run_place *failed = &manager->places[index];
-        row->host = failed->host; /* it goes elsewhere next */
+        row->host = failed->host; /* the next attempt runs elsewhere */
         gy_manager_blame(manager, task, failed->host, manager->now_ns - failed->placed_ns);
     }
     gy_manager_run_cancel(manager, index);
@@ -277,7 +277,7 @@ void gy_manager_run_fail(gy_manager *manager, uint32_t index, bool is_counted,
     }
 }
 
-/* Input `input` of the run cannot be read. */
+/* The run cannot read its input `input`. */
 static void lose_input(gy_manager *manager, uint32_t task, uint32_t input, const char *reason)
 {
     uint32_t edge = manager->rows[task].first_edge + input;
@@ -286,7 +286,8 @@ static void lose_input(gy_manager *manager, uint32_t task, uint32_t input, const
         manager->rows[from].state == TASK_COMMITTED) {
         uint16_t host = manager->rows[from].host;
         gy_manager_lose(manager, from, reason);
-        manager->rows[from].host = host; /* it goes elsewhere: this one may be cut off */
+        /* It runs elsewhere, since this host may be partitioned. */
+        manager->rows[from].host = host;
     }
 }
 

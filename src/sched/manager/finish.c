@@ -1,8 +1,6 @@
-/*
- * The end of a job, in an order that a crash cannot disturb: final data under their names and
- * synced; that they are, and with it every commit before, in the journal and synced; then the
- * manifest, created exclusively; then the end in the journal.
- */
+/* Ends a job in an order that survives a crash at any point: sync the final data under their
+ * final names; sync the journal, which then records this and every earlier commit; create the
+ * manifest exclusively; write the end to the journal. */
 #include "sched/manager/manager_priv.h"
 
 static void write_end(gy_manager *manager)
@@ -18,7 +16,7 @@ void gy_manager_finish(gy_manager *manager)
     bool is_whole = manager->phase == PHASE_RUNNING &&
                     manager->committed_count == manager->task_count &&
                     manager->asked_count == 0 && manager->hold_count == 0;
-    /* Final data may lie on hosts of which nothing is known so far. */
+    /* Final data may lie on hosts whose state is not known yet. */
     bool is_there = manager->hosts.expected == 0 || manager->is_saved ||
                     manager->final_count == 0 || GY_PLANTED(SAVED_BLIND);
     if (!is_whole || !is_there) {
@@ -28,7 +26,7 @@ void gy_manager_finish(gy_manager *manager)
         write_end(manager);
         return;
     }
-    if (manager->is_saved || GY_PLANTED(PUBLISH_FIRST)) { /* by the manager before this one */
+    if (manager->is_saved || GY_PLANTED(PUBLISH_FIRST)) { /* by the previous manager */
         manager->phase = PHASE_PUBLISHING;
         gy_manager_emit(manager, GY_EFFECT_PUBLISH);
         return;
@@ -63,10 +61,10 @@ void gy_manager_saved(gy_manager *manager, const gy_sched_event *event)
         gy_manager_lost(manager, &event->id, event->reason);
     }
     if (manager->phase != PHASE_SAVING) {
-        return; /* lost too often */
+        return; /* it was lost too often */
     }
     if (manager->committed_count < manager->task_count || event->cause == GY_CAUSE_LOST_INPUT) {
-        manager->phase = PHASE_RUNNING; /* saved again when all stands again */
+        manager->phase = PHASE_RUNNING; /* save again once all outputs are committed again */
         return;
     }
     if (event->cause != GY_CAUSE_NONE) {
@@ -87,7 +85,8 @@ void gy_manager_published(gy_manager *manager, const gy_sched_event *event)
         return;
     }
     if (event->cause == GY_CAUSE_LOST_INPUT && manager->is_saved) {
-        manager->is_saved = false; /* by a manager that failed then, and took it away */
+        /* The previous manager failed after saving and removed the data. */
+        manager->is_saved = false;
         manager->phase = PHASE_RUNNING;
         gy_manager_finish(manager);
         return;

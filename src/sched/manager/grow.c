@@ -1,13 +1,11 @@
-/*
- * Growth at gates: when all tasks of a gate's stage are committed, room flow is asked what to
- * add, once for as many tasks as the stage has. Its answer is in the journal before any task
- * that it made may start, so that it cannot be decided twice differently.
- */
+/* Growth at refinement points. When all tasks of such a stage are committed, the manager asks
+ * room flow once what to add for that number of tasks. It writes the answer to the journal
+ * before any new task may start, so that a later manager cannot decide differently. */
 #include "sched/manager/manager_priv.h"
 
 #include <string.h>
 
-void gy_manager_look_at_gate(gy_manager *manager, uint32_t stage)
+void gy_manager_check_refinement(gy_manager *manager, uint32_t stage)
 {
     stage_row *gate = &manager->stages[stage];
     if (gate->is_gate && !gate->is_asking && gate->state.tasks > gate->asked_tasks &&
@@ -31,7 +29,8 @@ static gy_status reserve(gy_manager *manager)
 gy_status gy_manager_take_growth(gy_manager *manager, uint32_t stage, const gy_growth *growth)
 {
     GY_TRY(reserve(manager));
-    const uint8_t *detail = gy_manager_keep(manager, growth->detail, growth->detail_bytes);
+    const uint8_t *detail =
+        gy_manager_copy_report(manager, growth->detail, growth->detail_bytes);
     GY_TRY(manager->status);
     uint32_t first = manager->task_count;
     GY_TRY(gy_manager_add(manager, growth));
@@ -43,7 +42,7 @@ gy_status gy_manager_take_growth(gy_manager *manager, uint32_t stage, const gy_g
                    .detail_bytes = growth->detail_bytes};
     if (manager->phase != PHASE_NEW && growth->task_count > 0) {
         for (uint32_t task = first; task < manager->task_count; task++) {
-            manager->rows[task].missing++; /* until the record is safe */
+            manager->rows[task].missing++; /* the task waits until the record is synced */
         }
         manager->holds[manager->hold_count++] =
             (hold){.first = first, .count = growth->task_count, .position = UINT64_MAX};
@@ -92,7 +91,7 @@ void gy_manager_grow(gy_manager *manager, const gy_sched_event *event)
         manager->status = status;
         return;
     }
-    if (status < 0) { /* nothing was taken, nor is it in the journal */
+    if (status < 0) { /* nothing was added, and nothing is in the journal */
         gy_manager_end(manager, status,
                        gy_manager_text(manager, "the rewrite after stage '%s': %s", gate->name,
                                        gy_error_text()));
@@ -107,7 +106,7 @@ void gy_manager_grow(gy_manager *manager, const gy_sched_event *event)
     if (GY_PLANTED(GROWN_UNSYNCED)) {
         gy_manager_release(manager, manager->position);
     }
-    gy_manager_look_at_gate(manager, event->stage); /* it may have grown meanwhile */
+    gy_manager_check_refinement(manager, event->stage); /* the stage may have grown meanwhile */
 }
 
 bool gy_manager_grown(const gy_manager *manager, uint32_t index, gy_grown *grown)

@@ -1,5 +1,6 @@
-/* Fuzz target: any records with right checksums, behind a job's true beginning, are taken or
- * refused, and a manager that took them ends or waits, without an assertion. */
+/* Fuzz target: records with correct checksums but arbitrary content, after a valid beginning,
+ * are replayed or refused; a manager that replayed them ends or waits without a failed
+ * assertion. */
 #include "sched/manager/manager_priv.h"
 #include "sched/state/records.h"
 
@@ -13,7 +14,7 @@ static const gy_stage stages[] = {{.name = "a"}, {.name = "b", .is_gate = true},
 static const gy_manager_options options = {
     .stages = stages, .stage_count = 3, .process_max = 2, .backup_floor_ns = -1};
 
-/* At home, or over hosts. */
+/* A manager on one machine, or over hosts. */
 static gy_manager *make(uint32_t host_max)
 {
     gy_manager_options own = options;
@@ -30,7 +31,7 @@ static gy_manager *make(uint32_t host_max)
     return gy_manager_new(&own, &growth, &manager) == GY_OK ? manager : NULL;
 }
 
-/* What the job's first manager would have written. */
+/* The beginning that the job's first manager would have written. */
 static size_t write_begin(uint8_t *journal)
 {
     gy_manager *first = make(0);
@@ -97,7 +98,8 @@ static void run_on(gy_manager *manager)
     gy_host_state host;
     size_t first = 0, count = 1;
     for (uint32_t i = 0; i < HOSTS;
-         i++) { /* what the journal has of hosts: every other lives */
+         /* Every other host of the journal is up. */
+         i++) {
         bool is_known = gy_manager_host(manager, i, &host);
         waiting[count++] = (gy_sched_event){
             .kind = i % 2 == 0 || !is_known ? GY_EVENT_HOST_UP : GY_EVENT_HOST_LOST,
@@ -137,7 +139,7 @@ static void look(const gy_manager *manager)
             sum += ((const uint8_t *)state.report)[i];
         }
 #ifdef GYRE_PLANTED_BUG
-        /* room for two epochs: what a record says is taken for small */
+        /* the input bounds epochs to two, so that two counters suffice */
         int64_t *epochs = gy_alloc_zero("fuzz", 2, sizeof(int64_t));
         if (epochs != NULL && state.committed.epoch < 64) {
             ((volatile int64_t *)epochs)[state.committed.epoch] = 1;

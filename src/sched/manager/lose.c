@@ -1,8 +1,8 @@
 /*
- * Committed outputs that are gone, one by one or with their host. The producer's epoch rises
- * and it runs again; that its own inputs are gone too is found by that run. Readers that are
- * committed stay so, except below an indeterminate task: whoever read what it wrote before,
- * committed or not, goes again, and whoever read that, down to the ends.
+ * Committed outputs that are lost, one by one or with their host. The producer's epoch rises
+ * and it runs again; if its own inputs are lost too, that run finds out. Committed readers stay
+ * committed, except below an indeterminate task: every reader of its earlier output runs again,
+ * committed or not, and recursively the readers of those.
  */
 #include "sched/manager/manager_priv.h"
 
@@ -22,7 +22,7 @@ static bool is_gone(const gy_manager *manager, uint32_t task)
            manager->hosts.rows[row->host].state == HOST_LOST;
 }
 
-/* What it reads on lost hosts is needed again. */
+/* The task's inputs on lost hosts are needed again. */
 static void push_gone(gy_manager *manager, uint32_t task)
 {
     uint32_t end = gy_manager_edges_end(manager, task);
@@ -34,7 +34,7 @@ static void push_gone(gy_manager *manager, uint32_t task)
     }
 }
 
-/* No commit stands any more, and no run of this epoch may commit. */
+/* Invalidate the commit: no run of the old epoch may commit any more. */
 static void raise(gy_manager *manager, uint32_t task, const char *reason)
 {
     task_row *row = &manager->rows[task];
@@ -45,11 +45,12 @@ static void raise(gy_manager *manager, uint32_t task, const char *reason)
              edge = manager->links[edge].next) {
             gy_sched_edge *link = &manager->links[edge];
             uint32_t reader = link->reader & ~(uint32_t)GY_STALE;
-            manager->rows[reader].missing += was_there; /* else it is counted */
+            /* Otherwise this input is already counted as missing. */
+            manager->rows[reader].missing += was_there;
             if (manager->rows[reader].state == TASK_READY) {
                 gy_manager_set_state(manager, reader, TASK_WAITING);
             }
-            link->reader |= GY_STALE; /* forgotten when the reader starts anew */
+            link->reader |= GY_STALE; /* cleared when the reader starts again */
         }
     }
     gy_manager_note_task(manager, task, reason);
@@ -96,7 +97,8 @@ static void raise_readers(gy_manager *manager, uint32_t task, const char *reason
     gy_free(left.items);
 }
 
-/* One record for all: a crash must not keep the loss of a task and lose that of its readers. */
+/* One record for all: a crash must not preserve the loss of a task without that of its readers.
+ */
 static void write_raised(gy_manager *manager)
 {
     if (manager->raised.count > 0 && !GY_PLANTED(RAISE_FORGOTTEN)) {
@@ -105,7 +107,7 @@ static void write_raised(gy_manager *manager)
     manager->raised.count = 0;
 }
 
-/* One task, and whoever must not keep what he read of it. */
+/* Invalidate one task, and the readers that may not keep what they read of it. */
 static void lose_one(gy_manager *manager, uint32_t task, const char *reason)
 {
     raise(manager, task, reason);
@@ -120,7 +122,7 @@ static void lose_one(gy_manager *manager, uint32_t task, const char *reason)
     }
 }
 
-/* What those who run again read on lost hosts, and what that read there, up to the top. */
+/* Push the producers on lost hosts of the tasks that run again, and recursively theirs. */
 static void lose_gone(gy_manager *manager)
 {
     gy_tasks *gone = &manager->hosts.gone;
@@ -173,7 +175,7 @@ bool gy_manager_is_needed(const gy_manager *manager, uint32_t task)
     return is_needed;
 }
 
-/* Later the final data are safe, and nothing else is read. */
+/* Once the final data are saved nothing else is read. */
 static bool is_time(const gy_manager *manager)
 {
     return manager->phase >= PHASE_STARTING && manager->phase <= PHASE_SAVING;

@@ -1,8 +1,6 @@
-/*
- * Goal: what is lost runs again, exactly that: by each of the three promises, recursively, with
- * what a reader had begun; a cohort stands or falls as one; what an earlier job left is taken
- * once.
- */
+/* Goal: exactly what is lost runs again: at each of the three levels of determinism,
+ * recursively, with readers in progress; a cohort is lost or kept as a whole; results of an
+ * earlier job are used once. */
 #include "sched/manager/machine_test.h"
 
 /* a -> b -> c -> d, stages 0, 1, 1, 3. */
@@ -31,7 +29,7 @@ GY_TEST(three_stages_up)
     machine at;
     begin_chain(&at, GY_OUTPUT_DETERMINISTIC);
     machine_done(&at, 2, 12);
-    /* All three outputs are gone; each run finds the next. */
+    /* All three outputs are missing; each run discovers the next loss. */
     machine_fail(&at, 3, GY_CAUSE_LOST_INPUT, 0);
     assert_true(machine_noted(&at, "lost, as task 3 found"));
     machine_fail(&at, 2, GY_CAUSE_LOST_INPUT, 0);
@@ -49,7 +47,7 @@ GY_TEST(three_stages_up)
 }
 
 /* Two readers run while their input is lost: the first failure raises its epoch, the second
- * does not raise it again. */
+ * must not raise it again. */
 GY_TEST(a_loss_counts_once)
 {
     static const uint32_t a[] = {0};
@@ -78,7 +76,7 @@ GY_TEST(a_loss_counts_once)
     machine_free(&at);
 }
 
-static void tell_lost(machine *at, uint32_t task, uint32_t epoch)
+static void report_lost(machine *at, uint32_t task, uint32_t epoch)
 {
     machine_tell(at,
                  (gy_sched_event){.kind = GY_EVENT_LOST, .id = {.task = task, .epoch = epoch}});
@@ -88,20 +86,20 @@ GY_TEST(what_nobody_reads_stays_lost)
 {
     machine at;
     begin_chain(&at, GY_OUTPUT_DETERMINISTIC);
-    tell_lost(&at, 0, 0); /* 1 has read it */
+    report_lost(&at, 0, 0); /* 1 has read it */
     assert_int_equal(machine_state(&at, 0), TASK_COMMITTED);
     assert_true(machine_noted(&at, "but not needed"));
-    tell_lost(&at, 1, 1); /* of another epoch */
+    report_lost(&at, 1, 1); /* of another epoch */
     assert_int_equal(at.said.count, 0);
-    tell_lost(&at, 1, 0); /* 2 is reading it */
+    report_lost(&at, 1, 0); /* 2 is reading it */
     assert_int_not_equal(machine_state(&at, 1), TASK_COMMITTED);
     assert_int_equal(machine_state(&at, 2), TASK_RUNNING);
-    machine_done(&at, 2, 12); /* it had read enough */
+    machine_done(&at, 2, 12); /* it had already read its input */
     assert_int_equal(machine_state(&at, 2), TASK_COMMITTED);
     machine_free(&at);
 }
 
-/* task 0 of a fan of three is lost when task 1 and 2 of its four readers are committed. */
+/* Task 0 of a fan of three is lost when tasks 1 and 2 of its four readers are committed. */
 static void half_of_the_readers(gy_determinism determinism, machine *at)
 {
     static const uint32_t first[] = {0};
@@ -125,7 +123,7 @@ static void half_of_the_readers(gy_determinism determinism, machine *at)
                      at->manager->rows[0].run == GY_NONE ? TASK_READY : TASK_RUNNING);
 }
 
-GY_TEST(promises_say_who_runs_again)
+GY_TEST(determinism_decides_who_runs_again)
 {
     static const struct {
         gy_determinism determinism;
@@ -144,7 +142,7 @@ GY_TEST(promises_say_who_runs_again)
         assert_int_equal(machine_state(&at, 1), cases[i].reader);
         assert_int_equal(machine_state(&at, 2), cases[i].reader);
         for (uint32_t task = 3; machine_state(&at, 0) != TASK_RUNNING; task++) {
-            assert_true(task < 6); /* those that were in flight go first */
+            assert_true(task < 6); /* those in flight are discarded first */
             if (machine_state(&at, task) == TASK_RUNNING) {
                 machine_done(&at, task, 10 + task);
             }
@@ -159,8 +157,8 @@ GY_TEST(promises_say_who_runs_again)
     }
 }
 
-/* c read b read a. b is lost and runs again; then a, which is indeterminate: c, though it
- * stands while b does not, read what came of the first a. */
+/* c reads b, b reads a. b is lost and runs again, then a, which is indeterminate. c is
+ * committed while b is not, but c depends on the output of the first a and must run again. */
 GY_TEST(a_loss_goes_through_who_waits)
 {
     machine_job job;
@@ -176,12 +174,12 @@ GY_TEST(a_loss_goes_through_who_waits)
     if (other == 3) {
         machine_done(&at, 3, 13);
     }
-    machine_fail(&at, 4, GY_CAUSE_LOST_INPUT, 0); /* b is gone */
+    machine_fail(&at, 4, GY_CAUSE_LOST_INPUT, 0); /* b is lost */
     assert_int_equal(machine_state(&at, 2), TASK_COMMITTED);
     while (machine_state(&at, 1) != TASK_RUNNING) {
         machine_done(&at, 3, 13);
     }
-    machine_fail(&at, 1, GY_CAUSE_LOST_INPUT, 0); /* and a */
+    machine_fail(&at, 1, GY_CAUSE_LOST_INPUT, 0); /* and a is lost */
     assert_int_equal(machine_state(&at, 0), TASK_RUNNING);
     assert_int_equal(machine_state(&at, 2), TASK_WAITING);
     assert_int_equal(at.manager->rows[2].epoch, 1);
@@ -215,7 +213,7 @@ GY_TEST(a_cohort_stands_as_one)
     machine_start(&at, &job, (gy_manager_options){.process_max = 2});
     gy_sched_event first = member_done(&at, 0, 1);
     machine_tell(&at, first);
-    machine_tell(&at, first); /* twice is once */
+    machine_tell(&at, first); /* a repeated report has no effect */
     assert_int_equal(machine_state(&at, 0), TASK_RUNNING);
     machine_tell(&at, member_done(&at, 1, 2));
     const gy_effect *committed = machine_reported(&at, GY_EFFECT_COMMITTED, 0);
@@ -225,8 +223,8 @@ GY_TEST(a_cohort_stands_as_one)
     machine_free(&at);
 }
 
-/* The process of the member that was done dies, and its word comes again: what the others are
- * still at is not discarded. */
+/* The process of the finished member dies, and its report is repeated: the files that the other
+ * members still write are not discarded. */
 GY_TEST(a_cohort_falls_as_one)
 {
     machine_job job;
@@ -251,7 +249,8 @@ GY_TEST(a_cohort_falls_as_one)
     machine_free(&at);
 }
 
-/* One member fails: the other is told, and the files go when it has let go. */
+/* One member fails: the others are cancelled, and the files are discarded once they have
+ * stopped. */
 GY_TEST(a_member_takes_the_others_with_it)
 {
     machine_job job;
@@ -267,7 +266,7 @@ GY_TEST(a_member_takes_the_others_with_it)
     other.cause = GY_CAUSE_CANCELLED;
     machine_tell(&at, other);
     assert_int_equal(machine_count(&at, GY_EFFECT_DISCARD), 1);
-    assert_int_equal(machine_count(&at, GY_EFFECT_START), 2); /* both again */
+    assert_int_equal(machine_count(&at, GY_EFFECT_START), 2); /* both members start again */
     assert_int_equal(at.manager->rows[0].failures, 1);
     machine_free(&at);
 }
@@ -292,7 +291,7 @@ GY_TEST(what_is_remembered_does_not_run)
                                       .report = left.report,
                                       .report_bytes = left.report_bytes};
     }
-    job.tasks[2].key.low = 1234; /* another parameter */
+    job.tasks[2].key.low = 1234; /* a different parameter changes the key */
     machine_new(&next, &job, (gy_manager_options){.process_max = 1});
     assert_ok(gy_manager_remember(next.manager, memos, 2));
     assert_ok(gy_manager_remember(next.manager, memos + 2, 2));
@@ -302,11 +301,13 @@ GY_TEST(what_is_remembered_does_not_run)
     assert_int_equal(counted.memoised, 1);
     assert_int_equal(next.manager->committed_count, 2);
     assert_int_equal(next.manager->rows[1].epoch, 3);
-    machine_fail(&next, 2, GY_CAUSE_LOST_INPUT, 0); /* what was left is gone: it runs */
+    /* The memoised files are missing, so the task runs. */
+    machine_fail(&next, 2, GY_CAUSE_LOST_INPUT, 0);
     assert_int_equal(next.manager->rows[1].epoch, 4);
     assert_int_equal(machine_state(&next, 1), TASK_RUNNING);
     machine_done(&next, 1, 11);
-    machine_done(&next, 2, 12); /* the same bytes come of it: the rest is known again */
+    /* The same bytes result, so the later tasks are memoised again. */
+    machine_done(&next, 2, 12);
     assert_int_equal(next.manager->phase, PHASE_ENDING);
     gy_manager_free(first.manager);
     gy_free(first.said.items);

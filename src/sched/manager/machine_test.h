@@ -1,6 +1,4 @@
-/*
- * A manager in a test: events by hand, the effects of the last one to look at.
- */
+/* Runs a manager in a test: the test sends events and inspects the effects of the last one. */
 #ifndef GY_SCHED_MANAGER_MACHINE_TEST_H
 #define GY_SCHED_MANAGER_MACHINE_TEST_H
 
@@ -30,7 +28,7 @@ typedef struct machine {
 static const gy_stage machine_stages[MACHINE_STAGES] = {
     {.name = "map"}, {.name = "reduce"}, {.name = "gate", .is_gate = true}, {.name = "last"}};
 
-/* One more task, which reads output 0 of `inputs` tasks; all that is not said is 1 or 0. */
+/* Add a task that reads output 0 of `inputs` tasks; fields not given are 1 or 0. */
 static inline uint32_t machine_task(machine_job *job, gy_sched_task task,
                                     const uint32_t *inputs)
 {
@@ -97,7 +95,7 @@ static inline void machine_tell(machine *at, gy_sched_event event)
     }
 }
 
-/* The n-th effect of a kind in what was said last; NULL. */
+/* The n-th effect of a kind in the last step; NULL: none. */
 static inline const gy_effect *machine_reported(const machine *at, gy_effect_kind kind, int n)
 {
     for (size_t i = 0; i < at->said.count; i++) {
@@ -140,7 +138,7 @@ static inline void machine_up(machine *at, uint32_t process)
                                       .generation = at->manager->slots[process].generation});
 }
 
-/* BEGIN, synced, all processes that are asked for come up. */
+/* BEGIN, sync, and report all requested processes as up. */
 static inline void machine_begin(machine *at)
 {
     machine_tell(at, (gy_sched_event){.kind = GY_EVENT_BEGIN});
@@ -160,7 +158,7 @@ static inline void machine_start(machine *at, const machine_job *job,
     machine_begin(at);
 }
 
-/* Where member `member` of a task's newest run sits. */
+/* An event from the process that runs member `member` of the task's newest run. */
 static inline gy_sched_event machine_event(const machine *at, uint32_t task, uint32_t member)
 {
     uint32_t run_index = at->manager->rows[task].run;

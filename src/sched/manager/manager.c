@@ -1,6 +1,4 @@
-/*
- * The machine: events to those who handle them, then what follows from all of them.
- */
+/* The step: dispatch an event to its handler, then do what any event may make possible. */
 #include "sched/manager/manager_priv.h"
 
 #include <string.h>
@@ -115,7 +113,7 @@ void gy_manager_free(gy_manager *manager)
     gy_free(manager);
 }
 
-/* Which inputs are missing, and which tasks are ready: what replay left open. */
+/* Count the missing inputs and queue the ready tasks after replay. */
 static void count_missing(gy_manager *manager)
 {
     for (uint32_t task = 0; task < manager->task_count; task++) {
@@ -153,7 +151,7 @@ static void begin(gy_manager *manager)
     count_missing(manager);
     gy_manager_hosts_begin(manager);
     for (uint32_t stage = 0; stage < manager->options.stage_count; stage++) {
-        gy_manager_look_at_gate(manager, stage);
+        gy_manager_check_refinement(manager, stage);
     }
 }
 
@@ -161,10 +159,10 @@ static void tick(gy_manager *manager)
 {
     bool was_late = manager->timer_ns < manager->now_ns - manager->options.silence_ns / 4;
     manager->timer_ns = INT64_MAX;
-    gy_manager_look_at_processes(manager, was_late);
-    gy_manager_look_at_runs(manager);
+    gy_manager_check_processes(manager, was_late);
+    gy_manager_check_runs(manager);
     if (manager->phase == PHASE_RUNNING) {
-        gy_manager_look_at_hosts(manager);
+        gy_manager_check_hosts(manager);
     }
 }
 
@@ -202,7 +200,7 @@ static void handle(gy_manager *manager, const gy_sched_event *event)
         gy_manager_synced(manager, event->position);
         return;
     case GY_EVENT_JOURNAL_FAILED:
-        manager->has_begun = false; /* nothing more is written */
+        manager->has_begun = false; /* so that nothing more is written */
         gy_manager_end(manager, GY_IO,
                        gy_manager_text(manager, "the journal failed: %s",
                                        event->reason != NULL ? event->reason : "no reason"));
@@ -251,10 +249,10 @@ static void watch(gy_manager *manager)
     }
 }
 
-/* What follows, whatever the event was. */
+/* Do what any event may make possible. */
 static void settle(gy_manager *manager)
 {
-    watch(manager); /* before anything that wants to be woken much later */
+    watch(manager); /* before a timer that would wake much later */
     if (manager->hosts.wait_count > 0) {
         gy_manager_exact_release(manager);
     }

@@ -1,11 +1,9 @@
-/*
- * Goal: the plain life of a job: begun, placed, done, failed, resumed, ended, each step in its
- * order and nothing before what it needs is safe.
- */
+/* Goal: the normal life of a job: begun, placed, done, failed, resumed, ended; the steps come
+ * in order, and none before the records it depends on are synced. */
 #include "sched/manager/machine_test.h"
 #include "sched/state/records.h"
 
-/* Until it ends: all that runs is done. */
+/* Complete every running task until the job ends. */
 static void run_all(machine *at)
 {
     for (int round = 0; at->manager->phase == PHASE_RUNNING; round++) {
@@ -29,7 +27,8 @@ GY_TEST(a_job_runs_in_order)
     assert_int_equal(machine_count(&at, GY_EFFECT_SYNC), 1);
     machine_up(&at, 0);
     machine_up(&at, 1);
-    assert_int_equal(machine_count(&at, GY_EFFECT_START), 0); /* not before it is synced */
+    /* No start before the record is synced. */
+    assert_int_equal(machine_count(&at, GY_EFFECT_START), 0);
     machine_tell(&at,
                  (gy_sched_event){.kind = GY_EVENT_SYNCED, .position = at.journal_bytes - 1});
     assert_int_equal(machine_count(&at, GY_EFFECT_START), 0);
@@ -46,11 +45,12 @@ GY_TEST(a_job_runs_in_order)
     assert_string_equal(committed->data, "report");
     assert_int_equal(machine_reported(&at, GY_EFFECT_START, 0)->id.task, 2);
     machine_done(&at, 2, 102);
-    assert_int_equal(machine_count(&at, GY_EFFECT_START), 0); /* 3 waits for 1 */
+    /* Task 3 waits for task 1. */
+    assert_int_equal(machine_count(&at, GY_EFFECT_START), 0);
     machine_done(&at, 1, 101);
     assert_int_equal(machine_reported(&at, GY_EFFECT_START, 0)->id.task, 3);
     machine_done(&at, 3, 103);
-    assert_int_equal(machine_count(&at, GY_EFFECT_END), 0); /* its end is to be synced */
+    assert_int_equal(machine_count(&at, GY_EFFECT_END), 0); /* the end must be synced first */
     machine_synced(&at);
     assert_int_equal(machine_reported(&at, GY_EFFECT_END, 0)->status, GY_OK);
     machine_free(&at);
@@ -66,7 +66,7 @@ GY_TEST(an_empty_job_ends)
     machine_free(&at);
 }
 
-/* Final data, then that they are safe, then the manifest, then the end. */
+/* Final data, then the record of them, then the manifest, then the end. */
 GY_TEST(an_output_is_published_last)
 {
     machine_job job = {0};
@@ -78,7 +78,8 @@ GY_TEST(an_output_is_published_last)
     assert_int_equal(machine_count(&at, GY_EFFECT_PUBLISH), 0);
     machine_tell(&at,
                  (gy_sched_event){.kind = GY_EVENT_OUTPUT_SAFE, .cause = GY_CAUSE_LOST_INPUT});
-    assert_int_equal(machine_state(&at, 0), TASK_READY + 1); /* runs again, then SAVE again */
+    /* It runs again, then SAVE follows again. */
+    assert_int_equal(machine_state(&at, 0), TASK_READY + 1);
     machine_done(&at, 0, 1);
     assert_int_equal(machine_count(&at, GY_EFFECT_SAVE), 1);
     machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_OUTPUT_SAFE});
@@ -92,8 +93,7 @@ GY_TEST(an_output_is_published_last)
     machine_free(&at);
 }
 
-/* A manager that could not publish has taken away what it had saved: the next one saves again.
- */
+/* A manager that could not publish has removed what it had saved: the next one saves again. */
 GY_TEST(what_was_saved_may_be_gone)
 {
     machine_job job = {0};
@@ -119,7 +119,7 @@ GY_TEST(what_was_saved_may_be_gone)
     assert_int_equal(machine_count(&next, GY_EFFECT_PUBLISH), 1);
     machine_tell(&next, (gy_sched_event){.kind = GY_EVENT_PUBLISHED,
                                          .cause = GY_CAUSE_LOST_INPUT,
-                                         .reason = "gone again"}); /* not without end */
+                                         .reason = "gone again"}); /* but not for ever */
     assert_int_equal(machine_reported(&next, GY_EFFECT_END, 0)->status, GY_IO);
     gy_manager_free(next.manager);
     gy_free(next.said.items);
@@ -134,16 +134,16 @@ GY_TEST(a_second_answer_changes_nothing)
     machine_start(&at, &job, (gy_manager_options){0});
     gy_sched_event done = machine_done_event(&at, 0, 100);
     machine_tell(&at, done);
-    machine_tell(&at, done); /* the files that stand stay */
+    machine_tell(&at, done); /* the committed files stay */
     assert_int_equal(at.said.count, 0);
     gy_sched_event other = done;
     other.id.attempt++;
-    machine_tell(&at, other); /* others go */
+    machine_tell(&at, other); /* other files are discarded */
     assert_int_equal(at.said.count, 1);
     assert_int_equal(machine_reported(&at, GY_EFFECT_DISCARD, 0)->id.attempt, other.id.attempt);
     other = machine_done_event(&at, 1, 101);
     other.generation--;
-    machine_tell(&at, other); /* an earlier process of that slot */
+    machine_tell(&at, other); /* from an earlier process of that slot */
     assert_int_equal(machine_count(&at, GY_EFFECT_COMMITTED), 0);
     assert_int_equal(machine_state(&at, 1), TASK_RUNNING);
     machine_free(&at);
@@ -155,7 +155,7 @@ GY_TEST(six_failures_end_the_job)
     machine at;
     machine_fan(&job, 1, GY_OUTPUT_DETERMINISTIC);
     machine_start(&at, &job, (gy_manager_options){0});
-    for (int i = 0; i < 20; i++) { /* these do not count */
+    for (int i = 0; i < 20; i++) { /* cancellations do not count as failures */
         machine_fail(&at, 0, i % 2 == 0 ? GY_CAUSE_NEW_BAD_RECORD : GY_CAUSE_PEER, 0);
     }
     for (int i = 0; i < 6; i++) {
@@ -180,7 +180,8 @@ static void down(machine *at, uint32_t process, const char *reason)
                                       .reason = reason});
 }
 
-/* Ten in flight: the oldest is to blame, and each runs alone the next time. */
+/* Ten tasks are in flight: the death counts against the oldest, and each runs alone the next
+ * time. */
 GY_TEST(a_death_counts_for_what_ran)
 {
     machine_job job = {0};
@@ -223,7 +224,7 @@ GY_TEST(silence_is_a_death_that_does_not_count)
     assert_int_equal(machine_count(&at, GY_EFFECT_KILL), 1);
     assert_int_equal(machine_reported(&at, GY_EFFECT_KILL, 0)->process, 0);
     assert_true(machine_noted(&at, "sent no heartbeat for 1.2 s"));
-    machine_tell(&at, zombie); /* it woke before the signal came */
+    machine_tell(&at, zombie); /* its message arrived before the signal */
     assert_int_equal(machine_count(&at, GY_EFFECT_COMMITTED), 0);
     assert_int_equal(machine_count(&at, GY_EFFECT_DISCARD), 1);
     down(&at, 0, "killed");
@@ -257,11 +258,11 @@ GY_TEST(processes_that_never_come_end_the_job)
     }
     assert_int_equal(deaths, 14);
     assert_non_null(strstr(machine_reported(&at, GY_EFFECT_END, 0)->reason, "no such file"));
-    assert_true(at.now_ns > 300000000 && at.now_ns < 10000000000); /* not all at once */
+    assert_true(at.now_ns > 300000000 && at.now_ns < 10000000000); /* with growing delays */
     machine_free(&at);
 }
 
-/* Whatever a crash leaves of the journal, another manager goes on from there. */
+/* Wherever a crash truncates the journal, another manager goes on from there. */
 GY_TEST(every_cut_journal_resumes)
 {
     machine_job job;
@@ -294,7 +295,7 @@ GY_TEST(every_cut_journal_resumes)
                 }
             }
         }
-        assert_int_equal(stood + again, 6); /* nothing that stood ran again */
+        assert_int_equal(stood + again, 6); /* no committed task ran again */
         machine_synced(&next);
         assert_int_equal(next.manager->phase, PHASE_ENDED);
         gy_manager_free(next.manager);

@@ -1,14 +1,12 @@
-/*
- * Hosts that come and go, and the slots that a job has on them. A host is its number; the
- * number is of one daemon and incarnation for ever, so what a commit says of it stays true.
- */
+/* Hosts and slots that come and go. A host number belongs to one daemon and incarnation for
+ * ever, so what a commit records about it stays true. */
 #include "sched/manager/manager_priv.h"
 
 #include <string.h>
 
 /* ---- Leases ---- */
 
-/* Leases are as long as the cluster lends them. */
+/* Remember the longest lease that the cluster has given. */
 static void take_lease(gy_manager *manager, int64_t lease_ns)
 {
     gy_hosts *hosts = &manager->hosts;
@@ -24,7 +22,8 @@ static void take_lease(gy_manager *manager, int64_t lease_ns)
     }
 }
 
-/* All hosts of the journal are told: processes of an older manager live on lost ones alone. */
+/* The state of all hosts in the journal is known: processes of an older manager can live only
+ * on lost ones. */
 static void end_expectation(gy_manager *manager)
 {
     gy_hosts *hosts = &manager->hosts;
@@ -46,7 +45,7 @@ static void misuse(gy_manager *manager, const gy_sched_event *event, const char 
                                    manager->options.host_max, what));
 }
 
-/* Is this the id that the number had, or has the new number an id that no other has? */
+/* Is this the id that the number already has, or a new id that no other number has? */
 static bool is_own_id(gy_manager *manager, const gy_sched_event *event, const host_row *row)
 {
     if (row->state != HOST_UNKNOWN) {
@@ -62,7 +61,7 @@ static bool is_own_id(gy_manager *manager, const gy_sched_event *event, const ho
     return true;
 }
 
-/* false: a text is too long. *is_new: it is another than before. */
+/* Copy the address and name; false: one is too long. *is_new: one has changed. */
 static bool take_texts(host_row *row, const gy_sched_event *event, bool *is_new)
 {
     char address[GY_HOST_TEXT], name[GY_HOST_TEXT];
@@ -81,7 +80,7 @@ static bool take_texts(host_row *row, const gy_sched_event *event, bool *is_new)
     return true;
 }
 
-/* Whether readers find what lies there has changed. */
+/* Adjust the readers after a change of whether outputs on the host can be read. */
 static void count_readers(gy_manager *manager, uint32_t host, bool may_start)
 {
     const host_row *row = &manager->hosts.rows[host];
@@ -130,7 +129,8 @@ void gy_manager_host_up(gy_manager *manager, const gy_sched_event *event)
         row->position = manager->position;
     }
     if (row->position > manager->synced && manager->has_exact) {
-        gy_manager_sync(manager); /* no successor shall take it for one without processes */
+        /* A later manager must not assume that the host had no processes. */
+        gy_manager_sync(manager);
     }
     manager->hosts.lost -= before == HOST_LOST;
     if (before == HOST_EXPECTED) {
@@ -225,7 +225,7 @@ void gy_manager_slot_close(gy_manager *manager, const gy_sched_event *event)
                         event->reason != NULL ? event->reason : "it has expired"));
 }
 
-/* ---- Hosts where tasks fail ---- */
+/* ---- Avoided hosts ---- */
 
 static void avoid(gy_manager *manager, uint32_t host)
 {
@@ -233,7 +233,8 @@ static void avoid(gy_manager *manager, uint32_t host)
     row->is_avoided = true;
     for (uint32_t process = 0; process < manager->options.process_max; process++) {
         if (manager->slots[process].host == host) {
-            gy_manager_heap_remove(manager, process); /* what runs there may end well */
+            /* Tasks that already run there may finish. */
+            gy_manager_heap_remove(manager, process);
         }
         if (manager->slots[process].host == host &&
             manager->slots[process].state == SLOT_EMPTY) {
@@ -248,7 +249,7 @@ static void avoid(gy_manager *manager, uint32_t host)
     gy_manager_note_host(manager, host, effect->reason);
 }
 
-void gy_manager_look_at_hosts(gy_manager *manager)
+void gy_manager_check_hosts(gy_manager *manager)
 {
     for (uint32_t host = 0; host < manager->hosts.count; host++) {
         if (gy_manager_is_bad(manager, host)) {

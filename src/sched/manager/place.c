@@ -1,13 +1,13 @@
 /*
- * Ready tasks onto processes: the oldest first, each to the least loaded process; in a job over
- * hosts sched/hosts/near.c says where to.
+ * Assigns ready tasks to processes, the oldest task to the least loaded process; in a job over
+ * hosts sched/hosts/near.c chooses the host. A heap orders the processes that are up by the
+ * number of tasks in flight. Short tasks are sent in advance, about two milliseconds of work,
+ * so that messages can be batched. Nothing waits behind a task that is not known to be short,
+ * so no task stands behind a long one while another process is idle.
  *
- * A heap orders the processes that are up by what they have in flight. Tasks of a stage whose
- * runs are short are sent ahead, so that messages can be gathered: about two milliseconds of
- * work. Nothing waits behind a task that is not known to be short, so no task stands behind a
- * long one while another process has nothing to do. A cohort takes as many distinct processes
- * as it has members, all or none; until it has them nothing younger starts, so it cannot
- * starve, and since it holds nothing while it waits, two cohorts cannot block each other.
+ * A cohort takes as many distinct processes as it has members, all or none. While it waits
+ * nothing younger starts, so it cannot starve; and since it holds nothing while it waits, two
+ * cohorts cannot deadlock.
  */
 #include "sched/manager/manager_priv.h"
 
@@ -33,7 +33,7 @@ static void start_member(gy_manager *manager, uint32_t run_index, uint32_t membe
     effect->key = started->key;
 }
 
-/* What it reads from now on is what stands now. */
+/* The task starts again with the current commits of its inputs. */
 static void forget_stale(gy_manager *manager, uint32_t task)
 {
     uint32_t end = gy_manager_edges_end(manager, task);
@@ -69,7 +69,7 @@ static void note_place(gy_manager *manager, uint32_t run_index, uint32_t process
     }
 }
 
-/* The heap that a member's process is taken from. */
+/* The heap from which a member's process is taken. */
 static const gy_sched_heap *heap_for(const gy_manager *manager, uint32_t task, uint32_t member,
                                      const gy_sched_heap *from)
 {
@@ -81,7 +81,7 @@ static const gy_sched_heap *heap_for(const gy_manager *manager, uint32_t task, u
     return &manager->hosts.rows[chosen->items[member / each]].heap;
 }
 
-/* All members on the least loaded processes of the heap, which have room; those of a spread
+/* Start all members on the heap's least loaded processes, which have room; those of a spread
  * task on its hosts. */
 static void start(gy_manager *manager, uint32_t task, gy_key key, const gy_sched_heap *from)
 {
@@ -117,7 +117,7 @@ static void start(gy_manager *manager, uint32_t task, gy_key key, const gy_sched
     }
 }
 
-/* At home. */
+/* On one machine: has a process room for the task? */
 static bool has_place(const gy_manager *manager, uint32_t task)
 {
     const task_row *row = &manager->rows[task];
@@ -129,7 +129,7 @@ static bool has_place(const gy_manager *manager, uint32_t task)
                manager->options.threads * gy_manager_depth(manager, row);
 }
 
-/* Start the oldest ready task, or one that goes before it; false: none may start now. */
+/* Start the oldest ready task, or one that may pass it; false: none may start now. */
 static bool start_next(gy_manager *manager, uint32_t head)
 {
     uint32_t task = head;
@@ -158,7 +158,7 @@ static bool start_next(gy_manager *manager, uint32_t head)
     return true;
 }
 
-/* Those that can be in few places only, before others take these. */
+/* Start pinned tasks first, before others take the slots on their few places. */
 static void start_pinned(gy_manager *manager)
 {
     gy_sched_heap *from = NULL;
@@ -202,9 +202,9 @@ void gy_manager_place(gy_manager *manager)
     }
 }
 
-/* ---- Copies ---- */
+/* ---- Backup tasks ---- */
 
-/* Does one of the task's runs sit there? */
+/* Does one of the task's runs use this process? */
 static bool is_at(const gy_manager *manager, uint32_t task, uint32_t process)
 {
     for (uint32_t at = manager->slots[process].first; at != GY_NONE;
@@ -216,7 +216,8 @@ static bool is_at(const gy_manager *manager, uint32_t task, uint32_t process)
     return false;
 }
 
-/* Members of a copy there: on one host, on processes with room where the task is not. */
+/* Find processes for the members of a backup task: on one host, with room, where the task does
+ * not run yet. */
 static bool find_places(const gy_manager *manager, uint32_t task, const gy_sched_heap *heap,
                         uint32_t *places)
 {
@@ -231,8 +232,8 @@ static bool find_places(const gy_manager *manager, uint32_t task, const gy_sched
     return found == width;
 }
 
-/* On another host than the first run's, if another has processes, or may have some soon and
- * that is waited for, and not where it failed. */
+/* Find a host for the backup task: not the first run's if another has processes, or may get
+ * some soon and the caller waits for them; and not one where the task failed. */
 static bool find_host(const gy_manager *manager, uint32_t first, bool may_stay,
                       uint32_t *places)
 {
@@ -260,7 +261,8 @@ static bool find_host(const gy_manager *manager, uint32_t first, bool may_stay,
 copied gy_manager_backup_start(gy_manager *manager, uint32_t first, bool may_stay)
 {
     uint32_t task = manager->runs[first].task, width = manager->rows[task].width;
-    /* It must read the same: an input may have been lost since, or stand in another order. */
+    /* The backup task must read the same inputs: one may have been lost since, or come in
+     * another order. */
     gy_key key = gy_manager_key(manager, task);
     bool is_same = (manager->rows[task].missing == 0 &&
                     memcmp(&key, &manager->runs[first].key, sizeof(key)) == 0) ||

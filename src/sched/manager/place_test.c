@@ -1,7 +1,8 @@
 /*
- * Goal: tasks go where there is room: small ones ahead, long ones never behind another while a
- * process is free, cohorts whole and not starved, late ones copied and no others; gates grow
- * once, and nothing that they made starts before it is safe.
+ * Goal: tasks go where there is room: short ones in advance, long ones never behind another
+ * while a process is free, cohorts whole and without starvation; only stragglers have backup
+ * tasks; a refinement point grows once, and its new tasks start only after the record is
+ * synced.
  */
 #include "sched/manager/machine_test.h"
 
@@ -61,7 +62,7 @@ GY_TEST(long_tasks_wait_for_nobody)
     machine_free(&at);
 }
 
-/* Five were sent ahead to each of two processes; the first turns out to be long. */
+/* Five tasks were sent in advance to each of two processes; the first turns out to be long. */
 GY_TEST(nothing_stays_behind_a_long_one)
 {
     machine_job job;
@@ -89,8 +90,8 @@ GY_TEST(nothing_stays_behind_a_long_one)
     machine_free(&at);
 }
 
-/* Two were sent to the only process there is, whose first turns out to be long: the other slot
- * gets a process for the second. */
+/* Two tasks were sent to the only process, and the first turns out to be long: a process starts
+ * in the other slot for the second. */
 GY_TEST(nothing_stays_behind_while_a_slot_is_empty)
 {
     machine_job job;
@@ -104,7 +105,8 @@ GY_TEST(nothing_stays_behind_while_a_slot_is_empty)
     assert_int_equal(at.manager->slots[0].load, 2);
     assert_int_equal(at.manager->slots[1].state, SLOT_EMPTY);
     pass_ms(&at, 20);
-    assert_int_equal(at.manager->slots[1].state, SLOT_EMPTY); /* not for every moment's wait */
+    /* A short wait must not start a process. */
+    assert_int_equal(at.manager->slots[1].state, SLOT_EMPTY);
     pass_ms(&at, 100);
     assert_int_equal(machine_count(&at, GY_EFFECT_SPAWN), 1);
     assert_int_equal(at.manager->slots[1].state, SLOT_STARTING);
@@ -161,13 +163,13 @@ GY_TEST(processes_come_as_there_is_work)
 
 /* ---- Copies ---- */
 
-/* The oldest run on process 0 has begun now. */
+/* Restart the clock of the oldest run on process 0. */
 static void begin_anew(const machine *at)
 {
     at->manager->placements[at->manager->slots[0].first].began_ns = at->now_ns;
 }
 
-/* Twenty tasks on three processes; the one that runs longest is on process 0. */
+/* Twenty tasks on three processes; the last one running is on process 0. */
 static uint32_t leave_one(machine *at, machine_job *job, int count, int64_t run_ns)
 {
     many(job, count, (gy_sched_task){.stage = 0});
@@ -179,7 +181,7 @@ static uint32_t leave_one(machine *at, machine_job *job, int count, int64_t run_
         for (uint32_t task = 0; task < (uint32_t)count; task++) {
             if (task != slow && machine_state(at, task) == TASK_RUNNING) {
                 machine_tell(at, (gy_sched_event){.kind = GY_EVENT_HEARD});
-                begin_anew(at); /* not late when half of the others are done */
+                begin_anew(at); /* no straggler when half of the others are done */
                 finish(at, task, run_ns);
                 has_more = true;
             }
@@ -197,14 +199,15 @@ GY_TEST(a_late_run_is_copied_once)
         uint32_t slow = leave_one(&at, &job, counts[i], 200000000);
         begin_anew(&at);
         pass_ms(&at, 900);
-        assert_int_equal(machine_count(&at, GY_EFFECT_START), 0); /* the floor */
+        assert_int_equal(machine_count(&at, GY_EFFECT_START), 0); /* the backup floor */
         pass_ms(&at, 200);
         assert_int_equal(machine_count(&at, GY_EFFECT_START), 1);
         assert_true(machine_noted(&at, "backup task started: it has taken 1.1 s"));
         assert_int_not_equal(machine_reported(&at, GY_EFFECT_START, 0)->process, 0);
         pass_ms(&at, 2000);
         assert_int_equal(machine_count(&at, GY_EFFECT_START), 0);
-        gy_sched_event first = machine_event(&at, slow, 0); /* the copy, the newest */
+        /* The backup task is the newest run. */
+        gy_sched_event first = machine_event(&at, slow, 0);
         first.kind = GY_EVENT_DONE;
         machine_tell(&at, first);
         assert_int_equal(machine_count(&at, GY_EFFECT_CANCEL), 1);
@@ -228,12 +231,13 @@ GY_TEST(a_run_like_the_others_is_not_copied)
         pass_ms(&at, 100);
         assert_int_equal(machine_count(&at, GY_EFFECT_START), 0);
     }
-    pass_ms(&at, 200); /* two and a half seconds for two, and nothing else waits */
+    pass_ms(&at, 200); /* after 2.5 s instead of 2 s, since nothing else waits */
     assert_int_equal(machine_count(&at, GY_EFFECT_START), 1);
     machine_free(&at);
 }
 
-/* Run times grow with the bytes that are read: who reads ten times as much may take as long. */
+/* Run times grow with the input bytes: a task that reads ten times as much may take ten times
+ * as long. */
 GY_TEST(bytes_excuse)
 {
     machine_job job = {0};
@@ -243,7 +247,8 @@ GY_TEST(bytes_excuse)
             &job, (gy_sched_task){.input_bytes = i == 0 ? 100000000 : 1000000 * (i + 1)}, NULL);
     }
     machine_start(&at, &job, (gy_manager_options){.process_max = 2});
-    for (uint32_t task = 1; task < 20; task++) { /* 0.1 s and 0.1 s a megabyte */
+    /* 0.1 s plus 0.1 s per megabyte. */
+    for (uint32_t task = 1; task < 20; task++) {
         begin_anew(&at);
         finish(&at, task, 100000000 + 100000000 * (int64_t)(task + 1));
     }
@@ -255,8 +260,8 @@ GY_TEST(bytes_excuse)
     machine_free(&at);
 }
 
-/* The line through what runs took may be below nothing at its beginning: who reads nothing is
- * expected at once then, not before; and where copies are not wanted there are none. */
+/* The fitted line may be negative at 0 bytes: a task without input is then expected to take 0,
+ * not less; and with backup tasks disabled there are none. */
 GY_TEST(a_line_below_nothing)
 {
     for (int is_copied = 0; is_copied < 2; is_copied++) {
@@ -272,7 +277,8 @@ GY_TEST(a_line_below_nothing)
                     (gy_manager_options){.process_max = 2,
                                          .backup_floor_ns = is_copied ? 1000000000 : -1});
         machine_begin(&at);
-        for (uint32_t task = 1; task < 20; task++) { /* 1 ms a megabyte from the tenth on */
+        /* 1 ms per megabyte from the tenth task on. */
+        for (uint32_t task = 1; task < 20; task++) {
             begin_anew(&at);
             finish(&at, task, 1000000 * (int64_t)task);
         }
@@ -309,14 +315,14 @@ GY_TEST(a_gate_grows_once)
     assert_int_equal(machine_count(&at, GY_EFFECT_GROW), 0);
     machine_done(&at, 1, 11);
     assert_int_equal(machine_reported(&at, GY_EFFECT_GROW, 0)->stage, 2);
-    assert_int_equal(at.manager->phase, PHASE_RUNNING); /* it does not end meanwhile */
+    assert_int_equal(at.manager->phase, PHASE_RUNNING); /* the job does not end meanwhile */
     machine_tell(&at, (gy_sched_event){.kind = GY_EVENT_GROWN, .stage = 2, .growth = &growth});
     assert_int_equal(machine_count(&at, GY_EFFECT_SYNC), 1);
     assert_int_equal(machine_count(&at, GY_EFFECT_START), 0);
     machine_synced(&at);
     assert_int_equal(machine_reported(&at, GY_EFFECT_START, 0)->id.task, 2);
     machine_done(&at, 2, 12);
-    machine_fail(&at, 3, GY_CAUSE_LOST_INPUT, 0); /* the gate's task runs again */
+    machine_fail(&at, 3, GY_CAUSE_LOST_INPUT, 0); /* the refinement point's task runs again */
     machine_done(&at, 0, 10);
     assert_int_equal(machine_count(&at, GY_EFFECT_GROW), 0);
     size_t used = 0;
@@ -363,7 +369,8 @@ GY_TEST(wrong_growths_end_the_job)
     }
 }
 
-/* The process died with the task: until it is told so, nothing is given to it. */
+/* The process died with its task: it receives no task before the manager is told of the death.
+ */
 GY_TEST(nothing_goes_to_a_process_that_is_gone)
 {
     machine_job job;
@@ -380,7 +387,8 @@ GY_TEST(nothing_goes_to_a_process_that_is_gone)
     event.kind = GY_EVENT_PROCESS_DOWN;
     event.cause = GY_CAUSE_CANCELLED;
     machine_tell(&at, event);
-    assert_int_equal(machine_count(&at, GY_EFFECT_NOTE), 1); /* the process's */
+    /* The note of the process's death. */
+    assert_int_equal(machine_count(&at, GY_EFFECT_NOTE), 1);
     assert_int_equal(machine_count(&at, GY_EFFECT_SPAWN), 1);
     machine_up(&at, 0);
     assert_int_equal(machine_state(&at, 0), TASK_RUNNING);

@@ -1,12 +1,11 @@
-/*
- * The places for processes: started when there is work for them, started again after a death,
- * given up when they are silent. What a process says carries its generation; what an earlier
- * one says late is passed over.
- */
+/* Process slots: a process starts when there is work, starts again after a death, and is killed
+ * when it sends nothing for too long. Each message carries the process's generation; late
+ * messages of an earlier one are ignored. */
 #include "sched/manager/manager_priv.h"
 
 static const int64_t backoff_ns = 10000000, backoff_max_ns = 5000000000;
-enum { FAILED_STARTS = 10 }; /* in a row, and two more for each slot: then the job fails */
+/* Failed starts in a row, plus two for each slot: then the job fails. */
+enum { FAILED_STARTS = 10 };
 
 gy_status gy_manager_slots_new(gy_manager *manager)
 {
@@ -45,8 +44,8 @@ static void set_state(gy_manager *manager, slot *at, slot_state state)
 static void start(gy_manager *manager, uint32_t process)
 {
     slot *at = &manager->slots[process];
-    /* No process of an earlier manager had this generation, nor one of another slot: a lease
-     * may come back as another one, and its daemon goes by generations alone. */
+    /* The generation is new for the whole job: a lease may return under another slot, and its
+     * daemon distinguishes processes by generation alone. */
     manager->spawned = GY_MAX(manager->spawned, at->generation & ((1u << GY_ATTEMPT_BITS) - 1));
     at->generation = (manager->generation << GY_ATTEMPT_BITS) + ++manager->spawned;
     at->heard_ns = manager->now_ns;
@@ -57,15 +56,16 @@ static void start(gy_manager *manager, uint32_t process)
     spawn->generation = at->generation;
 }
 
-/* That processes were there must not be forgotten while an exact task may be at one. */
+/* Is the host's record synced? An exact task may only run there then, or the next manager would
+ * not know of it. */
 static bool is_known(const gy_manager *manager, const slot *at)
 {
     return manager->options.host_max == 0 || !manager->has_exact ||
            manager->hosts.rows[at->host].position <= manager->synced;
 }
 
-/* Places in processes that copies of late runs wait for: of a cohort each member has a process
- * of its own. */
+/* Number of process places that backup tasks of stragglers wait for; each member of a cohort
+ * needs its own process. */
 static uint64_t count_backups(const gy_manager *manager)
 {
     return manager->backups_due + (uint64_t)manager->cohort_due * manager->options.threads;
@@ -83,7 +83,7 @@ void gy_manager_spawn(gy_manager *manager)
         gy_manager_wake(manager, manager->spawn_ns);
         return;
     }
-    manager->behind = 0; /* until somebody looks again */
+    manager->behind = 0; /* until the next check */
     const bool has_pinned = manager->hosts.pinned_ready > 0;
     wanted -= manager->hosts.pinned_ready;
     const uint64_t with_backups = wanted + count_backups(manager);
@@ -139,7 +139,7 @@ void gy_manager_up(gy_manager *manager, const gy_sched_event *event)
     at->heard_ns = manager->now_ns;
     manager->failed_starts = 0;
     if (count_backups(manager) > 0) {
-        gy_manager_wake(manager, manager->now_ns); /* a copy waits for it */
+        gy_manager_wake(manager, manager->now_ns); /* a backup task waits for it */
     }
     if (manager->options.host_max == 0 || !manager->hosts.rows[at->host].is_avoided) {
         gy_manager_heap_put(manager, event->process);
@@ -151,11 +151,12 @@ void gy_manager_close(gy_manager *manager, uint32_t process)
     slot *at = &manager->slots[process];
     if (at->state == SLOT_UP) {
         gy_manager_heap_remove(manager, process);
-        set_state(manager, at, SLOT_KILLING); /* its placements are not told to stop any more */
+        set_state(manager, at, SLOT_KILLING); /* so that no CANCEL is sent to its placements */
     }
 }
 
-/* All that ran there goes again, because of `reason`; `is_counted`: against the oldest. */
+/* Requeue all tasks that ran there, because of `reason`; `is_counted`: the failure counts
+ * against the oldest. */
 static void empty(gy_manager *manager, uint32_t process, const char *reason, bool is_counted)
 {
     slot *at = &manager->slots[process];
@@ -168,7 +169,7 @@ static void empty(gy_manager *manager, uint32_t process, const char *reason, boo
         manager->rows[task].marks |= is_ambiguous && is_counted ? MARK_SUSPECT : 0;
         gy_manager_placement_end(manager, index);
         if (manager->runs[run_index]
-                .is_live) { /* else it may be gone with its last placement */
+                .is_live) { /* a dead run may have been freed with its last placement */
             const char *words = reason;
             if (at->state != SLOT_CLOSED) {
                 words = is_guilty
@@ -182,7 +183,7 @@ static void empty(gy_manager *manager, uint32_t process, const char *reason, boo
 
 /* ---- Slots of hosts ---- */
 
-/* Processes at a slot that is taken away may go on for a while. */
+/* Processes in a slot that is taken away may live on for a while, so its exact tasks wait. */
 static void keep_exact(gy_manager *manager, const slot *at)
 {
     for (uint32_t index = at->first; index != GY_NONE;
@@ -208,7 +209,8 @@ void gy_manager_slot_take(gy_manager *manager, uint32_t process, const char *rea
     empty(manager, process, reason, GY_PLANTED(HOST_COUNTED));
     manager->hosts.rows[at->host].slots--;
     at->host = GY_NONE;
-    at->generation += at->generation != 0; /* what its process still says is of no slot */
+    /* So that messages of its old process match no slot. */
+    at->generation += at->generation != 0;
 }
 
 void gy_manager_slot_give(gy_manager *manager, uint32_t process, uint32_t host)
@@ -300,7 +302,7 @@ void gy_manager_kill(gy_manager *manager, uint32_t process, const char *reason)
     kill->generation = at->generation;
     kill->is_silent = manager->now_ns - at->heard_ns > manager->options.silence_ns;
     kill->reason = reason;
-    /* The placements stay until it is down: it may write until then. */
+    /* The placements stay until the process has ended: it may write until then. */
     for (uint32_t index = at->first; index != GY_NONE;) {
         uint32_t next = manager->placements[index].next,
                  run_index = manager->placements[index].run;
@@ -314,7 +316,7 @@ void gy_manager_kill(gy_manager *manager, uint32_t process, const char *reason)
     }
 }
 
-void gy_manager_look_at_processes(gy_manager *manager, bool was_asleep)
+void gy_manager_check_processes(gy_manager *manager, bool was_asleep)
 {
     for (uint32_t process = 0; process < manager->options.process_max; process++) {
         slot *at = &manager->slots[process];

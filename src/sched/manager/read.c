@@ -1,6 +1,4 @@
-/*
- * What others read of the manager.
- */
+/* Read-only views of the manager for the driver. */
 #include "sched/manager/manager_priv.h"
 
 #include <string.h>

@@ -1,7 +1,5 @@
-/*
- * An older manager's journal. What stood when it ended stands again: each commit is taken as it
- * was, each loss takes one back. Which tasks may run is counted once at the end, by BEGIN.
- */
+/* Replays an older manager's journal. Each COMMIT is restored and each RAISE takes commits
+ * back; BEGIN then counts once which tasks may run. */
 #include "sched/manager/manager_priv.h"
 #include "sched/state/records.h"
 
@@ -63,7 +61,7 @@ static gy_status take_commit(gy_manager *manager, reader *from)
     row->host = body.host;
     row->held = body.held;
     row->marks |= MARK_CONTENT;
-    row->report = gy_manager_keep(manager, from->body, from->left);
+    row->report = gy_manager_copy_report(manager, from->body, from->left);
     keys->key = body.key;
     keys->content = body.content;
     gy_manager_set_state(manager, body.task, TASK_COMMITTED);
@@ -145,7 +143,7 @@ static gy_status take_learnt(gy_manager *manager, const reader *from)
     GY_TRY(gy_reserve("manager.learnt", &learnt, &manager->learnt_capacity,
                       manager->learnt_count + 1, sizeof(*manager->learnt)));
     manager->learnt = learnt;
-    const uint8_t *kept = gy_manager_keep(manager, from->body, from->left);
+    const uint8_t *kept = gy_manager_copy_report(manager, from->body, from->left);
     if (kept != NULL) {
         manager->learnt[manager->learnt_count++] = kept;
     }

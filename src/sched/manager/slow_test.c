@@ -1,17 +1,15 @@
-/*
- * Goal: a worker at a tenth of its speed costs a job of 40 tasks of 2 s less than half as much
- * again; copies are started, some win, losers are told; a healthy job has none; without copies
- * it would cost more.
- */
+/* Goal: a worker at a tenth of its speed makes a job of 40 tasks of 2 s less than 1.5 times as
+ * long; backup tasks start, some win, and the losers are cancelled; a healthy job has none;
+ * without backup tasks it would take longer. */
 #include "sched/manager/machine_test.h"
 
 enum { WORKERS = 4, MOST = 8, TASKS = 40 };
 static const int64_t task_ns = 2000000000, step_ns = 10000000;
 
-/* What each worker is at. */
+/* What each worker is doing. */
 typedef struct worker {
     gy_effect start;
-    int64_t done_ns; /* 0: nothing */
+    int64_t done_ns; /* 0: it is idle */
     bool is_cancelled;
 } worker;
 
@@ -19,12 +17,12 @@ typedef struct result {
     double seconds;
     int cancelled;
     gy_stage_state stage;
-    uint32_t seen; /* processes whose run was told as slow, a bit each */
+    uint32_t seen; /* processes whose run was reported as slow, one bit each */
 } result;
 
-/* By how much each process is slower, and how much longer each takes than the one before. */
+/* The slowness of each process, and how much longer each takes than the one before. */
 typedef struct speeds {
-    int slowness[MOST]; /* 0: there are fewer */
+    int slowness[MOST]; /* 0: no such worker */
     int64_t drift_ns;
 } speeds;
 
@@ -34,7 +32,7 @@ static void take(machine *at, worker *workers, const speeds *of, int *cancelled)
         const gy_effect *effect = &at->said.items[i];
         if (effect->kind == GY_EFFECT_START) {
             worker *who = &workers[effect->process];
-            assert_int_equal(who->done_ns, 0); /* never behind another */
+            assert_int_equal(who->done_ns, 0); /* never queued behind another task */
             *who = (worker){.start = *effect,
                             .done_ns = at->now_ns + task_ns * of->slowness[effect->process] +
                                        of->drift_ns * effect->process};
@@ -58,7 +56,7 @@ static void answer(machine *at, const worker *who, uint32_t process)
                              .run_ns = task_ns});
 }
 
-/* Runs that take longer than all healthy ones are told, the longest first. */
+/* Check that runs longer than all healthy ones are reported, the longest first. */
 static void look_for_slow(const machine *at, result *out)
 {
     gy_run_state slow[2];
@@ -121,7 +119,7 @@ static void run_job(const speeds *of, int64_t backup_floor_ns, result *out)
     machine_free(&at);
 }
 
-/* What is slow is so from the second worker on. */
+/* Slow workers start at the second. */
 static void compare(const speeds *ones, const speeds *slower, double *alone)
 {
     result healthy, slow, uncopied;
@@ -151,7 +149,7 @@ GY_TEST(one_slow_worker_of_three)
     compare(&(speeds){{1, 1, 1}, 0}, &(speeds){{1, 10, 1}, 0}, &alone);
 }
 
-/* Here it is the copies that keep the bound. */
+/* Here the backup tasks keep the bound. */
 GY_TEST(one_slow_worker_of_four)
 {
     double alone = 0;
@@ -159,8 +157,8 @@ GY_TEST(one_slow_worker_of_four)
     assert_true(alone > 1.5);
 }
 
-/* The healthy ones end together or nearly so, half of the stage among them: both late runs are
- * copied then, not after a further task of each. */
+/* The healthy runs end nearly together, and half of the stage is among them: both stragglers
+ * have backup tasks then, not one more task later. */
 GY_TEST(two_slow_workers_of_eight)
 {
     double alone = 0;
@@ -175,11 +173,11 @@ GY_TEST(two_slow_workers_of_eight)
 
 enum { COHORTS = 12 };
 
-/* Members of cohorts that run; the first of each ends at once, the second after task_ns. */
+/* Running members of cohorts; the first of each ends at once, the second after task_ns. */
 typedef struct members {
     gy_effect start[WORKERS];
-    int64_t done_ns[WORKERS]; /* by process; 0: nothing */
-    uint32_t late_attempt;    /* of the last cohort: its second member never ends */
+    int64_t done_ns[WORKERS]; /* by process; 0: idle */
+    uint32_t late_attempt;    /* of the last cohort, whose second member never ends */
 } members;
 
 static void take_members(machine *at, members *all)
@@ -219,7 +217,8 @@ static void end_members(machine *at, members *all)
     }
 }
 
-/* The first member of a cohort reads and is done; the others may take for ever all the same. */
+/* The first member of a cohort is done while another may never end: the cohort still counts as
+ * a straggler. */
 GY_TEST(a_slow_cohort_is_seen_and_copied)
 {
     machine_job job = {0};

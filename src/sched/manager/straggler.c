@@ -1,9 +1,9 @@
 /*
- * Which runs are so late that a copy is worth its while. Dryad's rule: once half of a stage of
- * ten or more tasks is done, run times are fitted by startup + slope * bytes, robustly
- * (Theil and Sen's median of slopes, then medians), and a run beyond three sigma is copied; in
- * a smaller stage one that takes three times the median. Never before a floor, and only where
- * another process has nothing to do.
+ * Finds the stragglers that deserve a backup task, by Dryad's rule. Once half of a stage of ten
+ * or more tasks is done, run times are fitted as startup + slope * bytes, robustly (Theil and
+ * Sen's median of slopes, then medians), and a run beyond three sigma is a straggler; in a
+ * smaller stage one that takes three times the median. Never before a floor, and only where
+ * another process is idle.
  *
  * Source: Isard et al., "Dryad", EuroSys 2007, 4.3; Sen, "Estimates of the regression
  * coefficient based on Kendall's tau", JASA 1968.
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 enum { FIT_TASKS = 10, PAIRS = SAMPLES * (SAMPLES - 1) / 2 };
-/* Behind a run that turns out to be long nothing waits longer than that. */
+/* The longest wait behind a run that turns out to be long, and for a cancelled run to stop. */
 static const int64_t behind_ns = 50000000, cancel_ns = 1000000000;
 
 void gy_manager_sample(gy_manager *manager, uint32_t task, int64_t run_ns)
@@ -30,7 +30,8 @@ void gy_manager_sample(gy_manager *manager, uint32_t task, int64_t run_ns)
             return;
         }
     }
-    /* Each run stays with the same chance; drawn from its number, so it replays. */
+    /* Reservoir sampling: each run stays with equal probability. The draw depends on its number
+     * alone, so replay repeats it. */
     uint32_t at = stage->sampled++;
     if (at >= SAMPLES) {
         at = (uint32_t)(gy_hash(&at, sizeof(at), row->stage) % stage->sampled);
@@ -74,13 +75,14 @@ static void fit(stage_row *stage)
         values[i] =
             fabs((double)all[i].run_ns - stage->slope * (double)all[i].bytes - stage->base_ns);
     }
-    stage->sigma_ns = 1.4826 * median(values, count); /* of a normal distribution */
+    /* The MAD scaled to a normal distribution's sigma. */
+    stage->sigma_ns = 1.4826 * median(values, count);
     stage->fitted = stage->sampled;
 }
 
-/* When a run of the task is late; INT64_MAX: nothing is known yet. A stage of equal runs has no
- * sigma to speak of: half as long again is late then, and a quarter where nothing waits, since
- * a copy takes no other task's place. */
+/* The age at which a run of the task is a straggler; INT64_MAX: not known yet. A stage of equal
+ * runs has almost no sigma, so the limit is at least 1.5 times the expected time, or 1.25 times
+ * where nothing waits, since a backup task takes no other task's place then. */
 static int64_t late_ns(const gy_manager *manager, const task_row *row)
 {
     stage_row *stage = &manager->stages[row->stage];
@@ -91,7 +93,7 @@ static int64_t late_ns(const gy_manager *manager, const task_row *row)
     if (stage->fitted < stage->sampled - stage->sampled / 16) {
         fit(stage);
     }
-    /* A line may be below nothing at its end. */
+    /* A fitted line may be negative at its end. */
     double expected = fmax(stage->base_ns + stage->slope * (double)row->input_bytes, 0);
     double late = expected + 3 * stage->sigma_ns;
     if (tasks < FIT_TASKS) {
@@ -110,7 +112,7 @@ static bool has_backup(const gy_manager *manager, uint32_t task)
     return live > 1;
 }
 
-/* The time since the last of its members began; 0: one has not begun, or ended. */
+/* The time since the last of its members began; 0: one has not begun, or has ended. */
 static int64_t age_of(const gy_manager *manager, uint32_t index)
 {
     int64_t age_ns = INT64_MAX;
@@ -125,7 +127,7 @@ static int64_t age_of(const gy_manager *manager, uint32_t index)
     return age_ns == INT64_MAX ? 0 : age_ns;
 }
 
-/* The run's host, if the job knows another one. */
+/* The run's host, if the job has another one. */
 static uint32_t host_of(const gy_manager *manager, uint32_t index)
 {
     const uint32_t own =
@@ -138,8 +140,8 @@ static uint32_t host_of(const gy_manager *manager, uint32_t index)
     return GY_NONE;
 }
 
-/* It waits for a process. The members of a cohort need some of one host together: of several
- * such the first one found waits for them. */
+/* Count the straggler as waiting for a process. The members of a cohort need several on one
+ * host: only the first cohort found is counted. */
 static void count_due(gy_manager *manager, uint32_t index)
 {
     const run *late = &manager->runs[index];
@@ -156,8 +158,8 @@ static void count_due(gy_manager *manager, uint32_t index)
     manager->backups_due++;
 }
 
-/* A late run gets a copy when a process is free: after the ready tasks, or before them when it
- * is twice as late. NOT_NOW: also if it is not late. */
+/* Start a backup task for a straggler when a process is free: after the ready tasks, or before
+ * them when it is twice as late. NOT_NOW: also if it is no straggler. */
 static copied look_at_run(gy_manager *manager, uint32_t index)
 {
     const run *late = &manager->runs[index];
@@ -193,8 +195,8 @@ static copied look_at_run(gy_manager *manager, uint32_t index)
     return how;
 }
 
-/* Tasks that were sent ahead and stand behind a long one go elsewhere; where no process is free
- * but a slot has none, one is started for them first. */
+/* Move tasks that were sent in advance and stand behind a long one elsewhere; if no process is
+ * free but a slot is empty, start one for them first. */
 static void look_behind(gy_manager *manager, uint32_t process)
 {
     const slot *at = &manager->slots[process];
@@ -220,7 +222,7 @@ static void look_behind(gy_manager *manager, uint32_t process)
     }
 }
 
-/* One that was cancelled and does not let go. */
+/* A cancelled run has not stopped in time. */
 static bool is_stuck(const gy_manager *manager, const slot *at)
 {
     bool is_stuck = at->state == SLOT_UP && at->first != GY_NONE;
@@ -233,7 +235,7 @@ static bool is_stuck(const gy_manager *manager, const slot *at)
     return is_stuck;
 }
 
-/* A run is looked at once: where the first of its members is that has not ended. */
+/* Visit a run once: at its first member that has not ended. */
 static bool is_first(const gy_manager *manager, const placement *at)
 {
     for (uint32_t member = 0; member < at->member; member++) {
@@ -266,8 +268,8 @@ static void look_for_stragglers(gy_manager *manager)
     }
 }
 
-/* Several are wanted at once where the runs of a stage end together: whoever is free goes to
- * the next of them, not to a ready task for as long again. */
+/* Start several backup tasks at once where the runs of a stage end together: a free process
+ * must take the next straggler and not a ready task of full length. */
 void gy_manager_backup_stragglers(gy_manager *manager)
 {
     if (manager->is_half_done) {
@@ -283,7 +285,7 @@ void gy_manager_backup_stragglers(gy_manager *manager)
     }
 }
 
-void gy_manager_look_at_runs(gy_manager *manager)
+void gy_manager_check_runs(gy_manager *manager)
 {
     manager->behind = manager->backups_due = manager->cohort_due = 0;
     if (manager->phase != PHASE_RUNNING) {
@@ -298,7 +300,7 @@ void gy_manager_look_at_runs(gy_manager *manager)
     look_for_stragglers(manager);
 }
 
-/* Into its place, the oldest first; the youngest falls out when there are too many. */
+/* Insert in descending order of age; the youngest falls out when the array is full. */
 static uint32_t insert(gy_run_state *runs, uint32_t count, uint32_t most,
                        const gy_run_state *one)
 {

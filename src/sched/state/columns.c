@@ -1,7 +1,5 @@
-/*
- * Tasks and edges in columns. A growth is checked whole before anything is taken: sizes, edges
- * that lead nowhere, cycles (Kahn's algorithm, only where an edge points forward).
- */
+/* Tasks and edges in columns. A growth is checked whole before any of it is added: sizes,
+ * dangling edges, cycles (Kahn's algorithm, only if an edge points forward). */
 #include "sched/state/state.h"
 
 #include <string.h>
@@ -66,7 +64,7 @@ static gy_status check_edge(const gy_manager *manager, const gy_growth *growth, 
     return GY_OK;
 }
 
-/* All tasks can be put in an order: take those whose inputs are taken until none is left. */
+/* Check for cycles: repeatedly take the tasks whose inputs are all taken until none is left. */
 static gy_status check_cycles(const gy_manager *manager, const gy_growth *growth)
 {
     uint32_t count = growth->task_count, taken = 0, head = 0, base = manager->task_count;
@@ -210,7 +208,8 @@ gy_status gy_manager_add(gy_manager *manager, const gy_growth *growth)
     }
     manager->task_count += growth->task_count;
     manager->edge_count += (uint32_t)growth->edge_count;
-    /* Backwards, since each is put in front: readers are then in the order of their numbers. */
+    /* Backwards, since each reader is pushed at the front: the lists are then in ascending
+     * order. */
     for (uint32_t task = manager->task_count; task-- > base;) {
         for (uint32_t edge = gy_manager_edges_end(manager, task);
              edge-- > manager->rows[task].first_edge;) {
@@ -246,7 +245,7 @@ gy_key gy_manager_job_key(const gy_growth *growth)
     return gy_key_of(sums, sizeof(sums));
 }
 
-const uint8_t *gy_manager_keep(gy_manager *manager, const void *data, size_t size_bytes)
+const uint8_t *gy_manager_copy_report(gy_manager *manager, const void *data, size_t size_bytes)
 {
     if (size_bytes == 0) {
         return NULL;

@@ -1,7 +1,5 @@
-/*
- * Heaps of the slots that are up by what they have in flight: one of all, and in a job over
- * hosts one of each host.
- */
+/* Heaps of the slots that are up, ordered by tasks in flight: one of all slots, and in a job
+ * over hosts one for each host. */
 #include "sched/state/state.h"
 
 static bool is_before(const gy_manager *manager, uint32_t a, uint32_t b)
@@ -17,7 +15,8 @@ static inline void set(gy_manager *manager, uint32_t kind, uint32_t *items, uint
     manager->slots[process].heap[kind] = at;
 }
 
-/* `kind` is known where this is inlined: locally there is one kind, and it costs nothing. */
+/* `kind` is a constant after inlining: on one machine there is one kind, and the test costs
+ * nothing. */
 static inline void sift(gy_manager *manager, const gy_sched_heap *heap, uint32_t kind,
                         uint32_t at)
 {
@@ -60,13 +59,13 @@ static void take_out(gy_manager *manager, gy_sched_heap *heap, uint32_t kind, ui
     }
 }
 
-/* Only in a job over hosts. */
+/* The slot's host; only in a job over hosts. */
 static host_row *host_of(gy_manager *manager, uint32_t process)
 {
     return &manager->hosts.rows[manager->slots[process].host];
 }
 
-/* Has it a thread without work? */
+/* Update the host's count of processes with an idle thread. */
 static void count_open(gy_manager *manager, uint32_t process)
 {
     slot *at = &manager->slots[process];

@@ -1,7 +1,5 @@
-/*
- * What lies where: outputs of committed tasks on hosts, inputs from outside near hosts that are
- * called by name. From both follows which host has most of what a task reads.
- */
+/* Which outputs lie on which host, and which external inputs are near hosts by name. Both
+ * together give the host with most of a task's input bytes. */
 #include "sched/state/state.h"
 
 #include <math.h>

@@ -1,6 +1,4 @@
-/*
- * What a step appends to the journal.
- */
+/* The records that a step appends to the journal. */
 #include "sched/state/records.h"
 #include "sched/state/state.h"
 
@@ -13,7 +11,7 @@ typedef struct part {
 
 enum { PARTS = 3 };
 
-/* One APPEND holds all records that follow each other. */
+/* One APPEND effect carries all consecutive records. */
 static void tell(gy_manager *manager, size_t size_bytes)
 {
     gy_effects *out = manager->effects;

@@ -1,6 +1,4 @@
-/*
- * Outputs of earlier jobs by key: an index over what was told.
- */
+/* Outputs of earlier jobs, indexed by key. */
 #include "sched/state/state.h"
 
 /* The first of several with one key is the one that is recalled. */
@@ -22,7 +20,7 @@ gy_status gy_manager_remember(gy_manager *manager, const gy_sched_memo *memos, s
                    manager->memo_count + count));
     for (size_t i = 0; i < count; i++) {
         gy_sched_memo copy = memos[i];
-        const uint8_t *kept = gy_manager_keep(manager, copy.report, copy.report_bytes);
+        const uint8_t *kept = gy_manager_copy_report(manager, copy.report, copy.report_bytes);
         if (manager->status < 0) {
             return manager->status;
         }
@@ -38,7 +36,7 @@ const gy_sched_memo *gy_manager_recall(const gy_manager *manager, uint32_t task,
     bool may_recall = row->determinism != GY_OUTPUT_INDETERMINATE &&
                       (row->flags & GY_TASK_NO_MEMO) == 0 &&
                       ((row->epoch == 0 && (row->marks & MARK_CONTENT) == 0) ||
-                       GY_PLANTED(MEMO_AGAIN)); /* else it was lost: not again */
+                       GY_PLANTED(MEMO_AGAIN)); /* not again after a loss */
     const uint32_t memo = may_recall ? gy_index_find(&manager->memo_index, key) : GY_NONE;
     return memo != GY_NONE ? &manager->memos[memo] : NULL;
 }

@@ -1,7 +1,5 @@
-/*
- * What hosts are called, and the tasks that have them for places: where a task would like to
- * run, or runs alone.
- */
+/* The names of hosts, and the tasks that have them as places: where a task prefers to run, or
+ * must run. */
 #include "sched/state/state.h"
 
 #include <stdlib.h>
@@ -27,7 +25,7 @@ static gy_status push(gy_tasks *list, uint32_t item)
     return GY_OK;
 }
 
-/* The number of a name; a new one's first host is none. */
+/* Intern a name; a new one has no host yet. */
 static gy_status name_number(gy_hosts *hosts, const char *name, size_t length, uint32_t *number)
 {
     const gy_key key = gy_key_of(name, length);
@@ -115,7 +113,7 @@ void gy_manager_take_name(gy_manager *manager, uint32_t host)
     }
 }
 
-/* ---- Tasks that run on their places alone ---- */
+/* ---- Pinned tasks ---- */
 
 void gy_manager_pin(gy_manager *manager, uint32_t task)
 {

@@ -1,6 +1,4 @@
-/**
- * Bugs for the tests that must find them. They are compiled in with GYRE_PLANTED alone.
- */
+/** Bugs to plant, which tests must find. They are compiled in only with GYRE_PLANTED. */
 #ifndef GY_SCHED_STATE_PLANT_H
 #define GY_SCHED_STATE_PLANT_H
 

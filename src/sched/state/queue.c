@@ -1,8 +1,6 @@
-/*
- * The states of a task, and the queues of those that are ready: first those that run again,
- * then the others, in the order in which they became ready. A task that is no longer ready
- * leaves its entry behind, which is passed over.
- */
+/* Task states, and the queues of ready tasks: first those that run again, then the others in
+ * the order in which they became ready. A task that is no longer ready leaves its entry behind,
+ * which is skipped. */
 #include "sched/state/state.h"
 
 #include <string.h>
@@ -45,7 +43,7 @@ void gy_manager_set_state(gy_manager *manager, uint32_t task, task_state state)
     stage->committed += state == TASK_COMMITTED;
     manager->committed_count -= row->state == TASK_COMMITTED;
     manager->committed_count += state == TASK_COMMITTED;
-    /* From now on it can be said which of its runs are late. */
+    /* Half of the stage is done: its stragglers can be found from now on. */
     manager->is_half_done |= state == TASK_COMMITTED && stage->running > 0 &&
                              stage->committed == (stage->tasks + 1) / 2;
     row->state = (uint8_t)state;
@@ -55,7 +53,7 @@ void gy_manager_requeue(gy_manager *manager, uint32_t task, bool is_urgent)
 {
     task_row *row = &manager->rows[task];
     if ((row->flags & GY_TASK_EXACT) != 0 && row->run != GY_NONE && !GY_PLANTED(EXACT_TWICE)) {
-        gy_manager_set_state(manager, task, TASK_RUNNING); /* until no process is at it */
+        gy_manager_set_state(manager, task, TASK_RUNNING); /* until no process runs it */
         return;
     }
     gy_manager_set_state(manager, task, row->missing == 0 ? TASK_READY : TASK_WAITING);
@@ -74,7 +72,7 @@ void gy_manager_push_again(gy_manager *manager, uint32_t task)
     (void)push(manager, &manager->urgent, task);
 }
 
-uint32_t gy_manager_ahead(const gy_manager *manager, size_t i)
+uint32_t gy_manager_queue_at(const gy_manager *manager, size_t i)
 {
     const queue *tasks = &manager->urgent;
     if (i >= tasks->count) {

@@ -22,12 +22,12 @@ typedef enum record_kind {
     RECORD_BEGIN = 1, /* record_begin: a new job */
     RECORD_RESUME,    /* record_begin: another manager goes on */
     RECORD_COMMIT,    /* record_commit, report */
-    RECORD_RAISE,     /* record_raise, some: their commits no longer stand */
+    RECORD_RAISE,     /* record_raise, several: their commits are invalid */
     RECORD_GROWN,     /* record_grown, tasks, edges, detail */
-    RECORD_SAVED,     /* nothing: final data are safe */
-    RECORD_END,       /* record_end, reason; a job that failed may go on after it */
-    RECORD_LEARNT,    /* bytes of room flow: what a failure taught it */
-    RECORD_HOST,      /* record_host, address and name, each with its 0 */
+    RECORD_SAVED,     /* no body: final data are saved */
+    RECORD_END,       /* record_end, reason; a failed job may continue after it */
+    RECORD_LEARNT,    /* bytes of room flow: what it learnt from a failure */
+    RECORD_HOST,      /* record_host, address and name, each NUL-terminated */
     RECORD_KINDS
 } record_kind;
 

@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-static const int64_t ahead_ns = 2000000; /* of work that is sent ahead to a thread */
+/* Amount of work that is sent in advance to a thread. */
+static const int64_t ahead_ns = 2000000;
 
 bool gy_manager_has_room(gy_manager *manager, uint32_t width)
 {
@@ -14,7 +15,7 @@ bool gy_manager_has_room(gy_manager *manager, uint32_t width)
         manager->status = GY_NOMEM;
         return false;
     }
-    if (GY_GROW("manager.seats", manager->placements, manager->placement_capacity,
+    if (GY_GROW("manager.slot_heaps", manager->placements, manager->placement_capacity,
                 manager->placement_count + width) < 0) {
         manager->status = GY_NOMEM;
         return false;
@@ -137,7 +138,7 @@ bool gy_manager_has_live_run(const gy_manager *manager, uint32_t task)
     return index != GY_NONE;
 }
 
-/* Nobody writes its files any more. */
+/* No process writes the run's files any more: free it. */
 static void release(gy_manager *manager, uint32_t index)
 {
     run *over = &manager->runs[index];
@@ -163,11 +164,11 @@ static void release(gy_manager *manager, uint32_t index)
     manager->free_run = index;
     task_row *row = &manager->rows[task];
     if (row->state == TASK_RUNNING && row->run == GY_NONE && is_over) {
-        gy_manager_requeue(manager, task, true); /* an exact one had to wait for this */
+        gy_manager_requeue(manager, task, true); /* an exact task had to wait for this */
     }
 }
 
-/* Those behind move up. */
+/* Placements behind the ended one move up. */
 static void move_up(gy_manager *manager, const slot *at)
 {
     uint32_t index = at->first;

@@ -20,22 +20,21 @@
 #include <assert.h>
 
 enum {
-    GY_STALE =
-        1u << 30, /* in gy_sched_edge.reader: the input was lost under the running reader */
-    GY_ATTEMPT_BITS = 20,   /* of an attempt; above them the manager's generation */
-    GY_RUNS_MAX = 10000,    /* of a task under one manager, whatever became of them */
+    GY_STALE = 1u << 30,    /* in gy_sched_edge.reader: the input was lost while it ran */
+    GY_ATTEMPT_BITS = 20,   /* bits of an attempt; the manager's generation is above them */
+    GY_RUNS_MAX = 10000,    /* of a task under one manager, successful or not */
     GY_LOSSES_MAX = 1000,   /* of a task's output */
-    GY_MEMO_STEP_MAX = 4096 /* tasks that a step commits from the memo */
+    GY_MEMO_STEP_MAX = 4096 /* memoised commits in one step */
 };
 
 /* ---- Hosts ---- */
 
 enum {
     GY_HOST_NOWHERE = UINT16_MAX,
-    GY_SUSPECTS = 16,  /* tasks that failed on a host and are remembered */
-    GY_BAD_TASKS = 3,  /* so many failed there alone: the host is avoided */
-    GY_LOOK_EDGES = 64 /* of a task at most are looked at, evenly: who reads more reads from
-                          everywhere */
+    GY_SUSPECTS = 16, /* failed tasks remembered for each host */
+    GY_BAD_TASKS = 3, /* a host with so many tasks that fail only there is avoided */
+    /* Edges of a task to sample, evenly: a task with more reads from everywhere. */
+    GY_LOOK_EDGES = 64
 };
 
 typedef struct gy_tasks {
@@ -50,13 +49,13 @@ typedef struct gy_sched_heap {
     uint32_t count;
 } gy_sched_heap;
 
-/** What hosts are called; several may have one name. */
+/** A name of hosts; several hosts may share one. */
 typedef struct gy_host_name {
     const char *text; /* of gy_hosts.texts */
     uint32_t first;   /* host; then host_row.name_next; GY_NONE */
-    gy_tasks pinned;  /* ready tasks that may run there, oldest first, leftovers among them */
+    gy_tasks pinned;  /* ready tasks that may run there, oldest first, stale entries included */
     size_t pinned_head;
-    uint32_t weight; /* while requests are made */
+    uint32_t weight; /* scratch for requests */
     bool has_pinned; /* a task of the job is pinned to it */
 } gy_host_name;
 
@@ -64,11 +63,11 @@ typedef enum host_state { HOST_UNKNOWN, HOST_EXPECTED, HOST_UP, HOST_LOST } host
 
 typedef struct suspect {
     uint32_t task;
-    bool is_well;    /* committed elsewhere since */
-    int64_t took_ns; /* until it failed */
+    bool is_well;    /* committed on another host since */
+    int64_t took_ns; /* run time until it failed */
 } suspect;
 
-/** Was committed on a host: it is there still while it is committed in this epoch. */
+/** A commit on a host; valid while the task is committed in this epoch. */
 typedef struct gy_sched_stored {
     uint32_t task, epoch;
 } gy_sched_stored;
@@ -79,22 +78,22 @@ typedef struct host_row {
     gy_key id;
     char address[GY_HOST_TEXT], name[GY_HOST_TEXT];
     uint64_t position;  /* where its record ends */
-    uint32_t open;      /* processes with a thread without work */
+    uint32_t open;      /* processes with an idle thread */
     uint32_t slots;     /* that are open */
     uint32_t name_next; /* another host of that name; GY_NONE */
-    float near;         /* of the task that is looked at: bytes that lie here */
+    float near;         /* scratch: bytes of the current task's inputs on this host */
     gy_sched_heap heap;
     gy_sched_stored *held;
     size_t held_count, held_capacity;
     suspect suspects[GY_SUSPECTS];
     uint32_t suspect_count;
-    uint32_t done; /* committed here, halved with each new suspect */
+    uint32_t done; /* commits on this host, halved with each new suspect */
 } host_row;
 
-/** An exact task whose last run may still go on at a host out of reach. */
+/** An exact task whose last run may still be alive on a host out of reach. */
 typedef struct exact_wait {
     uint32_t task;
-    int64_t until_ns; /* INT64_MAX: until all expected hosts are told */
+    int64_t until_ns; /* INT64_MAX: until the state of all expected hosts is known */
 } exact_wait;
 
 /** A task whose members go to several hosts. */
@@ -106,22 +105,23 @@ typedef struct gy_spread {
 typedef struct gy_hosts {
     host_row *rows;
     size_t count, capacity;
-    uint32_t expected; /* hosts of the journal of which nothing is said so far */
-    uint32_t lost;     /* hosts that are */
+    uint32_t expected; /* hosts of the journal whose state is not known yet */
+    uint32_t lost;     /* lost hosts */
     bool has_lost_expected;
     int64_t
-        older_ns; /* until then processes of an older manager may go on; INT64_MAX: not known */
+        /* Until when processes of an older manager may be alive; INT64_MAX: unknown. */
+        older_ns;
     exact_wait *waits;
     size_t wait_count, wait_capacity;
     gy_tasks gone;        /* committed on a lost host, and needed again */
-    gy_tasks aside;       /* cohorts for which no host has slots enough */
+    gy_tasks aside;       /* cohorts for which no host has enough slots */
     uint32_t aside_min;   /* width of the narrowest */
     uint32_t aside_max;   /* of the widest, */
-    uint32_t aside_hosts; /* which goes to so many */
+    uint32_t aside_hosts; /* number of hosts it needs */
     gy_spread *spreads;   /* by task */
     size_t spread_count, spread_capacity;
     gy_tasks chosen; /* hosts of the spread task that starts next */
-    /* places: names by hash; a task's are a list that ends with GY_NONE */
+    /* places: names by hash; a task's list ends with GY_NONE */
     gy_index names;
     gy_host_name *name_rows;
     size_t name_count, name_capacity;
@@ -138,28 +138,28 @@ typedef struct gy_hosts {
 typedef enum task_state { TASK_WAITING, TASK_READY, TASK_RUNNING, TASK_COMMITTED } task_state;
 
 enum {
-    MARK_QUEUED = 1,  /* stands in a queue, maybe as a leftover */
-    MARK_SUSPECT = 2, /* in flight where a process died: runs with nothing behind it */
+    MARK_QUEUED = 1,  /* has an entry in a queue, maybe a stale one */
+    MARK_SUSPECT = 2, /* was in flight when a process died: nothing is queued behind its run */
     MARK_SPREAD = 8,  /* its members go to several hosts: hosts.spreads says to how many */
-    MARK_CONTENT = 4, /* keys.content was committed once, somebody may have read it */
+    MARK_CONTENT = 4, /* keys.content was committed once; a task may have read it */
 };
 
 /** What a step touches of a task. */
 typedef struct task_row {
     const uint8_t *report; /* uint32_t size, bytes; NULL: none */
-    uint32_t first_edge;   /* its edges end where the next task's begin */
+    uint32_t first_edge;   /* its edges end where those of the next task begin */
     uint32_t first_reader; /* edge whose `from` is this task; then links[].next */
-    uint32_t missing;      /* inputs without a standing commit, and growths not yet safe */
+    uint32_t missing;      /* inputs without a commit, plus growth records not yet synced */
     uint32_t epoch;
     uint32_t committed; /* attempt; 0: none */
-    uint32_t attempt;   /* the last that was given */
+    uint32_t attempt;   /* the last attempt number in use */
     uint32_t run;       /* first of its runs, dead ones too */
     uint32_t output_count;
     float input_bytes;
     uint16_t stage, width;
-    uint16_t host; /* committed: holds its outputs; else: where it shall not run next */
+    uint16_t host; /* committed: where its outputs lie; else: where it should not run next */
     uint8_t state, flags, determinism, failures, marks;
-    uint8_t held; /* committed on a host: how many bytes, as a code */
+    uint8_t held; /* committed on a host: size of the outputs, encoded */
 } task_row;
 static_assert(sizeof(task_row) == 56, "what a step touches of a task is 56 bytes");
 
@@ -174,7 +174,7 @@ typedef struct gy_sched_edge {
 } gy_sched_edge;
 
 typedef struct run_member {
-    uint32_t placement; /* GY_NONE: has ended */
+    uint32_t placement; /* GY_NONE: it has ended */
     bool is_done;
     gy_key content;
     void *report;
@@ -189,7 +189,7 @@ typedef struct run {
     uint32_t left, done; /* placements not ended; members done */
     uint16_t width;
     bool is_live, is_backup, is_committed;
-    int64_t run_ns;      /* DONE's, the largest */
+    int64_t run_ns;      /* the largest of all DONE */
     run_member *members; /* width > 1 */
 } run;
 
@@ -205,8 +205,8 @@ typedef struct placement {
     uint32_t run, process, member;
     uint32_t previous, next; /* at the process, oldest first; `next` among free ones too */
     bool is_slow;            /* nothing may wait behind it */
-    int64_t began_ns;        /* when it came to be one of the oldest `threads`; 0: it waits */
-    int64_t cancelled_ns;    /* 0: is not */
+    int64_t began_ns;        /* when it became one of the oldest `threads`; 0: it waits */
+    int64_t cancelled_ns;    /* 0: not cancelled */
 } placement;
 
 typedef enum slot_state {
@@ -214,18 +214,18 @@ typedef enum slot_state {
     SLOT_STARTING,
     SLOT_UP,
     SLOT_KILLING,
-    SLOT_CLOSED /* of no host, or of one that is avoided */
+    SLOT_CLOSED /* on no host, or on an avoided one */
 } slot_state;
 
-/** A place for a process. */
+/** A slot for a process. */
 typedef struct slot {
     slot_state state;
     uint32_t generation;
-    uint32_t load, slow;  /* placements; those that nothing may wait behind */
+    uint32_t load, slow;  /* placements; placements behind which nothing may wait */
     uint32_t first, last; /* placements */
-    uint32_t heap[2];     /* where it stands in all's and its host's; GY_NONE: not there */
+    uint32_t heap[2];     /* position in the common heap and the host's; GY_NONE: not in it */
     uint32_t host;        /* 0 locally; GY_NONE: none */
-    uint32_t deaths;      /* in a row without an answer */
+    uint32_t deaths;      /* deaths in a row without a result */
     bool has_answered, is_counted;
     int64_t heard_ns, retry_ns;
 } slot;
@@ -239,12 +239,12 @@ enum { SAMPLES = 64 };
 typedef struct stage_row {
     char *name;
     bool is_gate, is_asking; /* GROW without its GROWN */
-    uint32_t asked_tasks;    /* it had when it asked last; it asks again when it has more */
+    uint32_t asked_tasks;    /* number of tasks at the last GROW; more tasks cause another */
     gy_stage_state state;
     int64_t mean_ns; /* of late runs */
     sample *samples; /* SAMPLES of them, drawn from all runs; NULL before the first */
     uint32_t sampled;
-    double base_ns, slope, sigma_ns; /* the fit, and how many runs it knew */
+    double base_ns, slope, sigma_ns; /* the fit, and the number of runs it is based on */
     uint32_t fitted;
 } stage_row;
 
@@ -260,7 +260,7 @@ typedef struct chunk {
     uint8_t bytes[];
 } chunk;
 
-/** A growth whose record is not yet safe: its tasks wait. */
+/** A growth whose record is not synced yet: its tasks wait. */
 typedef struct hold {
     uint32_t first, count;
     uint64_t position;
@@ -271,7 +271,7 @@ typedef enum phase {
     PHASE_STARTING, /* the beginning is being synced */
     PHASE_RUNNING,
     PHASE_SAVING,
-    PHASE_SAVED,      /* what says so is being synced */
+    PHASE_SAVED,      /* the record of saved data is being synced */
     PHASE_PUBLISHING, /* */
     PHASE_ENDING,     /* the end is being synced */
     PHASE_ENDED
@@ -280,11 +280,11 @@ typedef enum phase {
 struct gy_manager {
     gy_manager_options options;
     stage_row *stages;
-    gy_status status; /* of this step: GY_NOMEM once something had no memory */
+    gy_status status; /* of this step: GY_NOMEM once an allocation failed */
     phase phase;
     int64_t now_ns;
 
-    /* columns */
+    /* columns of the graph */
     task_row *rows; /* one more than tasks: where the edges end */
     task_keys *keys;
     gy_edge *edges;
@@ -294,14 +294,14 @@ struct gy_manager {
     uint32_t committed_count, final_count;
     chunk *chunks;
     size_t chunk_bytes;
-    uint8_t *scratch; /* what a key is the hash of */
+    uint8_t *scratch; /* buffer for the bytes that a key hashes */
     size_t scratch_capacity;
 
     /* placing */
     queue urgent, ready;
     uint32_t ready_width; /* members of all ready tasks */
     uint32_t in_flight;   /* placements */
-    uint32_t behind;      /* of these, behind a long one while no process is free */
+    uint32_t behind;      /* of these, queued behind a long one while no process is free */
     run *runs;
     placement *placements;
     run_place *places; /* (run); NULL locally */
@@ -311,25 +311,27 @@ struct gy_manager {
     gy_sched_heap heap; /* slots that are up */
     uint32_t open_count, starting_count, empty_count, closed_count;
     gy_hosts hosts;
-    int64_t spawn_ns; /* no empty slot may be used before */
+    int64_t spawn_ns; /* no empty slot may start a process before */
     uint32_t failed_starts;
-    uint32_t noted_wait;    /* the last cohort whose waiting was told */
-    bool is_half_done;      /* a stage, just now */
-    uint32_t backup_wanted; /* a run that shall be copied before ready tasks; GY_NONE */
-    uint32_t backups_due;   /* late runs of one member that find no process for their copy, */
-    uint32_t backups_host;  /* all on this host; GY_NONE: on several, or locally */
-    uint32_t cohort_due;  /* members of a late run that finds no place for its copy; 0: none */
-    uint32_t cohort_host; /* where it is */
-    int64_t copy_ns;      /* when the next run is late; INT64_MAX: none is known to be */
+    uint32_t noted_wait; /* the last cohort whose wait was noted */
+    bool is_half_done;   /* a stage, in this step */
+    /* A run that needs a backup task before ready tasks start; GY_NONE. */
+    uint32_t backup_wanted;
+    uint32_t backups_due;  /* stragglers of one member whose backup tasks find no process, */
+    uint32_t backups_host; /* all on this host; GY_NONE: on several, or locally */
+    uint32_t cohort_due;  /* members of a straggling cohort whose backup task finds no place; 0:
+                             none */
+    uint32_t cohort_host; /* the cohort's host */
+    int64_t copy_ns;      /* when the next run becomes a straggler; INT64_MAX: none is known */
 
     /* growth */
     gy_grown *grown;
     size_t grown_count, grown_capacity;
     hold *holds;
     size_t hold_count, hold_capacity;
-    uint32_t asked_count; /* GROW without its GROWN */
+    uint32_t asked_count; /* number of GROW without GROWN */
 
-    gy_tasks raised; /* whose epochs rose, to be written together */
+    gy_tasks raised; /* tasks whose epochs rose, written as one record */
 
     const uint8_t **learnt; /* found by replay: uint32_t size, bytes each */
     size_t learnt_count, learnt_capacity;
@@ -337,20 +339,20 @@ struct gy_manager {
     /* journal */
     gy_key job;
     uint32_t generation;
-    uint32_t spawned; /* processes, under it */
+    uint32_t spawned; /* processes started under this generation */
     uint8_t *journal; /* of this step */
     size_t journal_bytes, journal_capacity;
-    uint64_t position, awaited, synced; /* appended; SYNCED that the phase waits for; SYNCED */
+    uint64_t position, awaited, synced; /* appended; SYNCED that the phase waits for; synced */
     bool has_begun, is_saved, is_ended; /* found by replay */
-    bool has_exact;                     /* a task is */
-    bool is_blind;                      /* nothing is known of the managers before it */
-    int64_t lease_ns;                   /* the longest of a slot; 0: none was told */
+    bool has_exact;                     /* the job has an exact task */
+    bool is_blind;                      /* earlier managers left no journal to read */
+    int64_t lease_ns;                   /* the longest lease of a slot; 0: none given */
 
     /* memo */
     gy_sched_memo *memos;
     gy_index memo_index; /* by their keys */
     size_t memo_count, memo_capacity;
-    uint32_t memo_missed; /* the task at the head whose key is not there */
+    uint32_t memo_missed; /* the task at the head whose key was looked up in vain */
 
     /* effects */
     gy_effects *effects;
@@ -359,11 +361,11 @@ struct gy_manager {
 };
 
 /* ---- columns.c ---- */
-/** Check and take a growth; its tasks wait with all inputs counted that have no commit. */
+/** Check and add a growth; missing inputs of its tasks are counted. */
 gy_status gy_manager_add(gy_manager *manager, const gy_growth *growth);
 gy_key gy_manager_key(const gy_manager *manager, uint32_t task);
-/** Keep a report; NULL: none, or no memory (manager->status). */
-const uint8_t *gy_manager_keep(gy_manager *manager, const void *data, size_t size_bytes);
+/** Copy a report; NULL: none, or no memory (manager->status). */
+const uint8_t *gy_manager_copy_report(gy_manager *manager, const void *data, size_t size_bytes);
 static inline uint32_t gy_manager_edges_end(const gy_manager *manager, uint32_t task)
 {
     return manager->rows[task + 1].first_edge;
@@ -371,33 +373,33 @@ static inline uint32_t gy_manager_edges_end(const gy_manager *manager, uint32_t 
 gy_key gy_manager_job_key(const gy_growth *growth);
 
 /* ---- effects.c ---- */
-/** A new effect to fill in; valid until the next. Never NULL. */
+/** A new effect to fill in; valid until the next one. Never NULL. */
 gy_effect *gy_manager_emit(gy_manager *manager, gy_effect_kind kind);
-/** Text of this step. */
+/** Format a text that lives until the next step. */
 const char *gy_manager_text(gy_manager *manager, const char *format, ...) GY_PRINTF(2, 3);
 void gy_manager_note_task(gy_manager *manager, uint32_t task, const char *reason);
 void gy_manager_note_host(gy_manager *manager, uint32_t host, const char *reason);
 void gy_manager_note_process(gy_manager *manager, uint32_t process, const char *reason);
 void gy_manager_wake(gy_manager *manager, int64_t at_ns);
-/** The job ends now. */
+/** End the job now. */
 void gy_manager_end(gy_manager *manager, gy_status status, const char *reason);
-/** Why nothing starts, said once. */
+/** Note once why nothing starts. */
 void gy_manager_note_wait(gy_manager *manager, uint32_t task, const char *reason);
 
 /* ---- queue.c ---- */
-/** A task that is neither running nor committed any more: ready or waiting. */
+/** Queue a task that is neither running nor committed any more, as ready or waiting. */
 void gy_manager_requeue(gy_manager *manager, uint32_t task, bool is_urgent);
 void gy_manager_set_state(gy_manager *manager, uint32_t task, task_state state);
-/** The next ready task without taking it; GY_NONE. */
+/** The next ready task, which stays in the queue; GY_NONE: none. */
 uint32_t gy_manager_peek(gy_manager *manager);
 void gy_manager_pop(gy_manager *manager);
-/** The i-th entry from the first, which may be a leftover; GY_NONE: there are no more. */
-uint32_t gy_manager_ahead(const gy_manager *manager, size_t i);
-/** It stands in a queue again, first of all. */
+/** The i-th entry of the queue, maybe a stale one; GY_NONE: there are no more. */
+uint32_t gy_manager_queue_at(const gy_manager *manager, size_t i);
+/** Return the task to the head of the queue. */
 void gy_manager_push_again(gy_manager *manager, uint32_t task);
 
 /* ---- runs.c ---- */
-/** Room for one more run of `width` members. */
+/** Reserve room for one more run of `width` members. */
 bool gy_manager_has_room(gy_manager *manager, uint32_t width);
 uint32_t gy_manager_run_new(gy_manager *manager, uint32_t task);
 uint32_t gy_manager_placement_new(gy_manager *manager, uint32_t run_index, uint32_t member,
@@ -407,19 +409,22 @@ uint32_t gy_manager_run_find(const gy_manager *manager, const gy_attempt *id);
 uint32_t gy_manager_run_placement(const gy_manager *manager, uint32_t run_index,
                                   uint32_t member);
 bool gy_manager_has_live_run(const gy_manager *manager, uint32_t task);
-/** The process has let go of it; the run goes with its last placement. */
+/** The process has stopped the placement; the run is freed with its last one. */
 void gy_manager_placement_end(gy_manager *manager, uint32_t index);
-/** Dead from now on: its members are cancelled. */
+/** Mark the run dead and cancel its members. */
 void gy_manager_run_cancel(gy_manager *manager, uint32_t index);
 void gy_manager_runs_cancel(gy_manager *manager, uint32_t task, const char *reason);
 void gy_manager_runs_free(gy_manager *manager);
-/** Tasks of this kind that a thread may have in flight. */
+/** Number of tasks of this kind that a thread may have in flight. */
 uint32_t gy_manager_depth(const gy_manager *manager, const task_row *row);
-/** A late cohort wants slots together for its copy, which nothing else could use by now. */
+/**
+ * Does the backup task of a straggling cohort need slots together that nothing else could use
+ * now?
+ */
 bool gy_manager_is_cohort_due(const gy_manager *manager);
 
 /* ---- heap.c ---- */
-/** What a task would wait behind at this process; GY_NONE: behind a long one. */
+/** The number of placements before a new task at this process; GY_NONE: one of them is long. */
 static inline uint32_t gy_manager_weight(const gy_manager *manager, uint32_t process)
 {
     const slot *at = &manager->slots[process];
@@ -428,11 +433,11 @@ static inline uint32_t gy_manager_weight(const gy_manager *manager, uint32_t pro
     }
     return at->slow > 0 ? GY_NONE : at->load;
 }
-/** It is up: put it into all heaps that it belongs to. */
+/** The process is up: put it into its heaps. */
 void gy_manager_heap_put(gy_manager *manager, uint32_t process);
-/** Nothing when it is in none. */
+/** Remove it from its heaps; no effect when it is in none. */
 void gy_manager_heap_remove(gy_manager *manager, uint32_t process);
-/** Its load is another. */
+/** Its load has changed. */
 void gy_manager_heap_update(gy_manager *manager, uint32_t process);
 
 /* ---- memo.c ---- */
@@ -448,48 +453,50 @@ void gy_manager_write_saved(gy_manager *manager);
 void gy_manager_write_host(gy_manager *manager, uint32_t host);
 void gy_manager_write_learnt(gy_manager *manager, const void *data, size_t size_bytes);
 void gy_manager_write_end(gy_manager *manager, gy_status status, const char *reason);
-/** SYNC of all that is written so far. */
+/** Emit SYNC for all records so far. */
 void gy_manager_sync(gy_manager *manager);
 void gy_manager_seal(gy_manager *manager);
 
-/* ---- held.c: what lies where ---- */
-/** A size in 8 bits, four steps an octave, and back. */
+/* ---- held.c: outputs on hosts ---- */
+/** Encode a size in 8 bits, four steps an octave, and decode it. */
 uint8_t gy_manager_held_code(uint64_t bytes);
 float gy_manager_held_bytes(uint8_t code);
-/** A commit on the host that its row says. */
+/** The task is committed on the host in its row. */
 void gy_manager_hold(gy_manager *manager, uint32_t task);
-/** Does it still lie there? */
+/** Is the commit still valid on this host? */
 bool gy_manager_holds(const gy_manager *manager, uint32_t host, const gy_sched_stored *held);
-/** The host that is up where most of the task's inputs lie; GY_NONE: nowhere. *share: of all
- * that lies on hosts. */
+/**
+ * The host that is up and holds most of the task's input bytes; GY_NONE: none. *share: of all
+ * its input bytes on hosts.
+ */
 uint32_t gy_manager_near(gy_manager *manager, uint32_t task, float *share);
 
-/* ---- names.c: what hosts are called, and the places of tasks ---- */
-/** The row of `host`, with all below it made; NULL: no memory. */
+/* ---- names.c: names of hosts, places of tasks ---- */
+/** The row of `host`; creates it and all rows below. NULL: no memory. */
 host_row *gy_manager_host_row(gy_manager *manager, uint32_t host);
-/** Keep a growth's places. GY_NOMEM */
+/** Copy a growth's places. GY_NOMEM */
 gy_status gy_manager_take_places(gy_manager *manager, const gy_growth *growth, uint32_t first);
-/** A host has a name from now on. */
+/** The host has a name from now on. */
 void gy_manager_take_name(gy_manager *manager, uint32_t host);
-/** The numbers of the task's places' names, up to GY_NONE; NULL: none were told. */
+/** The name numbers of the task's places, ended by GY_NONE; NULL: it has none. */
 const uint32_t *gy_manager_places_of(const gy_manager *manager, uint32_t task);
-/** GY_NONE: no task's place is called so, nor was a host. */
+/** GY_NONE: neither a task's place nor another host has this name. */
 uint32_t gy_manager_name_of(const gy_manager *manager, uint32_t host);
-/** It is ready: into the lists of its places' names. */
+/** The task is ready: add it to the lists of its places' names. */
 void gy_manager_pin(gy_manager *manager, uint32_t task);
-/** Keep which of a growth's tasks are spread. GY_NOMEM */
+/** Record which tasks of a growth are spread over hosts. GY_NOMEM */
 gy_status gy_manager_take_spreads(gy_manager *manager, const gy_growth *growth, uint32_t first);
-/** Over how many hosts its members go. @cost O(log spread tasks) */
+/** Number of hosts for its members. @cost O(log spread tasks) */
 uint32_t gy_manager_spread(const gy_manager *manager, uint32_t task);
 
-/** Committed, and its readers may read it: not on a host of which nothing is known so far. */
+/** Is it committed, and can readers read it? Not if the state of its host is unknown. */
 static inline bool gy_manager_is_there(const gy_manager *manager, const task_row *row)
 {
     return row->state == TASK_COMMITTED &&
            (row->host == GY_HOST_NOWHERE || GY_PLANTED(READERS_EARLY) ||
             manager->hosts.rows[row->host].state != HOST_EXPECTED);
 }
-/** As many slots on that host as `width` members need. */
+/** Has the host as many slots as `width` members need? */
 static inline bool gy_manager_has_slots(const host_row *row, uint32_t width)
 {
     return row->state == HOST_UP && !row->is_avoided && row->slots >= width;

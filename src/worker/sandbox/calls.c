@@ -1,8 +1,8 @@
 /*
- * System calls, by seccomp: those that reach other processes, the system as a whole or a door
- * around the other parts fail with EPERM. A list of what is forbidden, not of what is allowed:
- * the code of users may need any call, and files, processes and network are kept apart by the
- * other parts.
+ * Filters system calls with seccomp: calls that reach other processes or the whole system, or
+ * that circumvent the other parts, fail with EPERM. The list names what is forbidden, not what
+ * is allowed: user code may need any other call, and the other parts isolate files, processes
+ * and network.
  */
 #include "worker/sandbox/sandbox_priv.h"
 
@@ -17,35 +17,35 @@
 #include <unistd.h>
 
 static const char *const forbidden[] = {
-    /* other processes */
+    /* access to other processes */
     "process_vm_readv", "process_vm_writev", "process_madvise", "pidfd_getfd", "kcmp",
     "migrate_pages", "move_pages",
-#if !defined(GYRE_ASAN) /* which looks for leaks with it at the end of a process */
+#if !defined(GYRE_ASAN) /* LeakSanitizer uses it at the end of a process */
     "ptrace",
 #endif
     /* namespaces and mounts */
     "unshare", "setns", "mount", "umount", "umount2", "pivot_root", "chroot", "move_mount",
     "open_tree", "fsopen", "fsconfig", "fsmount", "fspick", "mount_setattr",
-    /* doors around this filter, and far too wide ones */
+    /* ways around this filter, and calls with too much power */
     "io_uring_setup", "io_uring_enter", "io_uring_register", "bpf", "perf_event_open",
     "userfaultfd", "open_by_handle_at", "name_to_handle_at", "fanotify_init", "lookup_dcookie",
-    /* keys */
+    /* kernel keys */
     "add_key", "request_key", "keyctl",
-    /* the system as a whole */
+    /* control of the whole system */
     "kexec_load", "kexec_file_load", "init_module", "finit_module", "delete_module", "reboot",
     "swapon", "swapoff", "acct", "quotactl", "quotactl_fd", "syslog", "sethostname",
     "setdomainname", "settimeofday", "clock_settime", "clock_adjtime", "adjtimex", "stime",
     "iopl", "ioperm", "vhangup", "nfsservctl", "vm86", "vm86old", "modify_ldt"};
 
-/* Of sockets these alone: others reach hosts, devices or the kernel's insides whatever network
- * a process is in. */
+/* The allowed address families: others reach hosts, devices or kernel internals in any network
+ * namespace. */
 static const int families[] = {AF_UNSPEC, AF_UNIX, AF_INET, AF_INET6, AF_NETLINK};
 
 static int forbid_calls(scmp_filter_ctx filter)
 {
     for (size_t i = 0; i < GY_COUNT(forbidden); i++) {
         int number = seccomp_syscall_resolve_name(forbidden[i]);
-        /* One that this library or machine does not know cannot be made by its name either. */
+        /* A call unknown to this library or machine cannot be called by its name either. */
         int error = number == __NR_SCMP_ERROR
                         ? 0
                         : seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), number, 0);
@@ -73,8 +73,9 @@ static int forbid_families(scmp_filter_ctx filter)
     return error;
 }
 
-/* New namespaces by clone: its flags are an argument, those of clone3 lie in memory, where no
- * filter sees them. Who gets ENOSYS of the latter takes the former. */
+/* Forbid new namespaces by clone, whose flags are an argument. The flags of clone3 lie in
+ * memory that a filter cannot read, so it fails with ENOSYS and libraries fall back to clone.
+ */
 static int forbid_clones(scmp_filter_ctx filter)
 {
     static const uint64_t flags[] = {CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNS,    CLONE_NEWNET,
@@ -87,7 +88,7 @@ static int forbid_clones(scmp_filter_ctx filter)
     return error;
 }
 
-/* Words put into a terminal are read by whoever owns it. */
+/* Forbid injecting input into a terminal, which its owner would execute. */
 static int forbid_terminals(scmp_filter_ctx filter)
 {
     static const uint64_t orders[] = {TIOCSTI, TIOCLINUX};
@@ -99,7 +100,7 @@ static int forbid_terminals(scmp_filter_ctx filter)
     return error;
 }
 
-int gy_sandbox_calls_look(void)
+int gy_sandbox_calls_probe(void)
 {
     uint32_t action = SECCOMP_RET_ERRNO;
     return syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0 ? 0 : errno;

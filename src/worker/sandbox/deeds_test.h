@@ -1,4 +1,5 @@
-/* What sandbox refuse, tried, and what must succeed behind them: 0 it was done, else errno. */
+/* Actions that a sandbox must refuse, and actions that must succeed in it; each returns 0 when
+ * it was done, else errno. */
 #ifndef GY_WORKER_SANDBOX_DEEDS_TEST_H
 #define GY_WORKER_SANDBOX_DEEDS_TEST_H
 
@@ -31,12 +32,12 @@
 
 enum { DEEDS_MAX = 48, OTHER_USER = 65534, CHILD_MS = 20000 };
 
-/* What stands outside, and the own folder. */
+/* Targets outside the sandbox, and the job's own folder. */
 static struct world {
     char top[64], job[96], scratch[96], secret[96], other[96];
     uint16_t port;
-    int server, abstract, named, own, shm; /* sockets; named: outside, own: of the job */
-    pid_t victim; /* of the same user; its word lies at the same place as ours */
+    int server, abstract, named, own, shm; /* sockets; named: outside, own: the job's */
+    pid_t victim; /* a process of the same user, with a secret at the same address as here */
     char shm_name[64];
 } world;
 
@@ -70,7 +71,7 @@ static const char *join(const char *folder, const char *name)
     return path;
 }
 
-/* ---- deeds that sandbox refuse; 0: done, else errno ---- */
+/* ---- actions that a sandbox refuses; 0: done, else errno ---- */
 
 static int read_outside(void)
 {
@@ -204,7 +205,7 @@ static int trace_victim(void)
     if (ptrace(PTRACE_SEIZE, world.victim, 0, 0) != 0) {
         return errno;
     }
-    kill(world.victim, SIGSTOP); /* it can be let go only when it stands */
+    kill(world.victim, SIGSTOP); /* it can be detached only while it is stopped */
     waitpid(world.victim, NULL, __WALL);
     ptrace(PTRACE_DETACH, world.victim, 0, 0);
     kill(world.victim, SIGCONT);
@@ -252,7 +253,7 @@ static int attach_memory_of_system(void)
     return result(shmdt(at) == 0);
 }
 
-/* In a child, or it would hold for what follows. */
+/* Run an action in a child, since its effect would stay in this process. */
 static int in_child(int (*deed)(void))
 {
     fflush(NULL);
@@ -285,7 +286,7 @@ static int mount_over(void)
 static int use_keys(void)
 {
     return result(
-        syscall(SYS_keyctl, 0 /* its keyring's number */, -1 /* of the thread */, 1) >= 0);
+        syscall(SYS_keyctl, 0 /* get the keyring's id */, -1 /* of the thread */, 1) >= 0);
 }
 
 static int use_io_uring(void)
@@ -342,7 +343,7 @@ static int has_tasks(void)
     return result(getrlimit(RLIMIT_NPROC, &limit) == 0 && limit.rlim_max > 16384);
 }
 
-/* ---- deeds that programs need ---- */
+/* ---- actions that programs need ---- */
 
 static void *run_thread(void *arg)
 {

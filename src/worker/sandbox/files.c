@@ -1,9 +1,8 @@
 /*
- * Files, by Landlock: what is not listed cannot be opened, made, removed or run.
- *
- * The kernel tells a version; what a newer one has is left out on an older one, as
- * landlock(7) says to do: 2 links and renames between folders, 3 cutting short, 4 TCP ports (of
- * no use here: a part of its own is the network), 5 commands to devices, 6 signals and abstract
+ * Restricts files with Landlock: a path that is not listed cannot be opened, created, removed
+ * or executed. The kernel reports its Landlock version, and an older version enforces less, as
+ * landlock(7) recommends: 2 adds links and renames between folders, 3 truncation, 4 TCP ports
+ * (unused here: the network is its own part), 5 ioctl on devices, 6 signals and abstract
  * sockets to processes outside.
  */
 #include "worker/sandbox/sandbox_priv.h"
@@ -20,14 +19,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* As in <linux/landlock.h> of newer kernels than the headers here may be of. */
+/* As in <linux/landlock.h>, which may be older here than the kernel. */
 enum {
     RUN = 1 << 0,
     WRITE = 1 << 1,
     READ = 1 << 2,
     LIST = 1 << 3,
     ALL_OF_1 = (1 << 13) - 1,
-    MAKE_DEVICES = 1 << 6 | 1 << 11, /* character, block */
+    MAKE_DEVICES = 1 << 6 | 1 << 11, /* character and block devices */
     REFER = 1 << 13,
     TRUNCATE = 1 << 14,
     DEVICES = 1 << 15,
@@ -56,7 +55,7 @@ int gy_sandbox_files_version(int *error)
 
 /* ---- rules ---- */
 
-/* Permit `access` at a path and below; one that is not there is left out. */
+/* Allow `access` at a path and below; a path that does not exist is skipped. */
 static void permit(rules *to, const char *path, uint64_t access)
 {
     struct stat about;
@@ -78,7 +77,7 @@ static void permit(rules *to, const char *path, uint64_t access)
     close(place);
 }
 
-/* The program's own libraries, wherever they lie. */
+/* Allow the program's own libraries, wherever they are. */
 static int permit_library(struct dl_phdr_info *library, size_t size, void *arg)
 {
     (void)size;
@@ -115,7 +114,7 @@ static void permit_program(rules *to, const char *folder)
     (void)dl_iterate_phdr(permit_library, to);
 }
 
-/* What programs on a Unix system expect to find, none of it anybody's own. */
+/* Allow the files that programs expect on a Unix system, none of which belong to a user. */
 static void permit_system(rules *to, bool has_shm)
 {
     static const char *const programs[] = {"/usr",   "/bin",   "/sbin",  "/lib",

@@ -1,4 +1,4 @@
-/* Goal: the words for sandbox mean what they say, others are refused. */
+/* Goal: sandbox options are parsed as documented, and others are refused. */
 #include "worker/sandbox/sandbox.h"
 
 #include "gy_test.h"

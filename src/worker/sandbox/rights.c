@@ -1,4 +1,4 @@
-/* Rights that a process gives up for itself and all it starts. */
+/* Privileges that a process drops for itself and all it starts. */
 #include "worker/sandbox/sandbox_priv.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@ gy_status gy_sandbox_rights_hold(void)
     return GY_OK;
 }
 
-/* Also those that exec would give to root. */
+/* Drop all capabilities, also those that exec would give to root. */
 static gy_status drop_capabilities(void)
 {
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -35,8 +35,8 @@ static gy_status drop_capabilities(void)
             return gy_fail(GY_STATE, "cannot give up capability %lu: %s", one, strerror(errno));
         }
     }
-    /* Without CAP_SETPCAP they stay in the bounding set, which gives nothing to one that may
-     * get no new privileges. */
+    /* Without CAP_SETPCAP they stay in the bounding set, which has no effect with no_new_privs.
+     */
     if (syscall(SYS_capset, &head, none) != 0) {
         return gy_fail(GY_STATE, "cannot give up the capabilities: %s", strerror(errno));
     }
@@ -46,7 +46,7 @@ static gy_status drop_capabilities(void)
     return GY_OK;
 }
 
-/* Both limits, never above what they are. */
+/* Lower both limits, never raise them. */
 static gy_status lower(__rlimit_resource_t resource, rlim_t most)
 {
     struct rlimit limit;

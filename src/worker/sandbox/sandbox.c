@@ -1,4 +1,4 @@
-/* What a job asks for, what the machine has, and what is entered of it. */
+/* Parses the requested sandbox, checks what the machine supports, and enters the parts. */
 #include "worker/sandbox/sandbox_priv.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@ enum { LOOK_MS = 5000 };
 static const char *const names[GY_SANDBOX_PARTS] = {"rights", "processes", "network", "files",
                                                     "calls"};
 
-/* ---- what is asked for ---- */
+/* ---- the request ---- */
 
 static bool is_word(const char *text, size_t size, const char *word)
 {
@@ -95,9 +95,10 @@ void gy_sandbox_fini(gy_sandbox *sandbox)
     *sandbox = (gy_sandbox){.parts = 0};
 }
 
-/* ---- what the machine has ---- */
+/* ---- support of this machine ---- */
 
-/* One way to make namespaces, tried in a process of its own: 0, or its words are in `said`. */
+/* Try to create namespaces in a process of its own: 0, or its error text goes to the pipe
+ * `said`. */
 static void try_spaces(uint32_t parts, int said)
 {
     bool has_shm = false;
@@ -115,12 +116,12 @@ static void try_spaces(uint32_t parts, int said)
     }
     const char *words = status == GY_OK ? "+" : gy_error_text();
     if (write(said, words, strlen(words)) < 0) {
-        _exit(1); /* nobody reads: as if it had not been tried */
+        _exit(1); /* the reader has ended, so the result does not matter */
     }
 }
 
-/* Does it work here? Else why not, in `reason`. */
-static bool look_at_spaces(uint32_t parts, char reason[160])
+/* Can namespaces be created here? If not, `reason` says why. */
+static bool check_spaces(uint32_t parts, char reason[160])
 {
     int ends[2];
     reason[0] = '\0';
@@ -160,7 +161,7 @@ static bool look_at_spaces(uint32_t parts, char reason[160])
     return is_there;
 }
 
-/* What an older Landlock leaves open. */
+/* Describe what an older Landlock does not restrict. */
 static void describe_files(int version, char reason[160])
 {
     snprintf(reason, 160, "Landlock %d%s%s", version,
@@ -168,14 +169,14 @@ static void describe_files(int version, char reason[160])
              version < 6 ? ", which leaves signals to processes outside to the namespace" : "");
 }
 
-void gy_sandbox_look(gy_sandbox_features *features)
+void gy_sandbox_probe(gy_sandbox_features *features)
 {
     *features = (gy_sandbox_features){.parts = GY_SANDBOX_RIGHTS};
     int error = 0, version = gy_sandbox_files_version(&error);
-    if (look_at_spaces(GY_SANDBOX_PROCESSES, features->reasons[1])) {
+    if (check_spaces(GY_SANDBOX_PROCESSES, features->reasons[1])) {
         features->parts |= GY_SANDBOX_PROCESSES;
     }
-    if (look_at_spaces(GY_SANDBOX_NETWORK, features->reasons[2])) {
+    if (check_spaces(GY_SANDBOX_NETWORK, features->reasons[2])) {
         features->parts |= GY_SANDBOX_NETWORK;
     }
     if (version > 0) {
@@ -185,7 +186,7 @@ void gy_sandbox_look(gy_sandbox_features *features)
         snprintf(features->reasons[3], sizeof(features->reasons[3]), "no Landlock: %s",
                  strerror(error));
     }
-    error = gy_sandbox_calls_look();
+    error = gy_sandbox_calls_probe();
     if (error == 0) {
         features->parts |= GY_SANDBOX_CALLS;
     } else {
@@ -194,7 +195,7 @@ void gy_sandbox_look(gy_sandbox_features *features)
     }
 }
 
-void gy_sandbox_say(const gy_sandbox_features *features, gy_text *out)
+void gy_sandbox_describe(const gy_sandbox_features *features, gy_text *out)
 {
     for (int i = 0; i < GY_SANDBOX_PARTS; i++) {
         const char *reason = features->reasons[i];
@@ -210,7 +211,7 @@ gy_status gy_sandbox_settle(gy_sandbox *sandbox, gy_text *missing)
     gy_text lacks = {.data = NULL};
     gy_status status = GY_OK;
     if (sandbox->parts != 0) {
-        gy_sandbox_look(&features);
+        gy_sandbox_probe(&features);
     }
     const uint32_t lacking = sandbox->parts & ~features.parts;
     for (int i = 0; i < GY_SANDBOX_PARTS; i++) {
@@ -240,7 +241,7 @@ gy_status gy_sandbox_prepare(const gy_sandbox_paths *sandbox)
     return gy_sandbox_spaces_prepare(sandbox->parts);
 }
 
-/* Programs that need files for a while find a folder in which they may make them. */
+/* Point TMPDIR at a folder where programs may create temporary files. */
 static gy_status name_scratch(const gy_sandbox_paths *sandbox)
 {
     for (size_t at = 0; at < sandbox->paths_bytes; at += strlen(sandbox->paths + at) + 1) {
@@ -264,7 +265,8 @@ gy_status gy_sandbox_enter(const gy_sandbox_paths *sandbox)
     if (sandbox->parts == 0) {
         return GY_OK;
     }
-    const char *program = gy_sandbox_program_folder(); /* inside it may have no name */
+    /* The path may not exist inside the sandbox. */
+    const char *program = gy_sandbox_program_folder();
     GY_TRY(gy_sandbox_spaces_enter(sandbox, &has_shm));
     GY_TRY(gy_sandbox_rights_hold());
     if ((sandbox->parts & GY_SANDBOX_FILES) != 0) {
@@ -276,7 +278,7 @@ gy_status gy_sandbox_enter(const gy_sandbox_paths *sandbox)
         GY_TRY(gy_sandbox_calls_enter());
     }
     entered = sandbox->parts;
-    /* What it forks does not look into the memory of this process, whose it is not. */
+    /* Children of a non-dumpable process cannot inspect its memory, which belongs to Gyre. */
     return prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0
                ? GY_OK
                : gy_fail(GY_STATE, "cannot hide its memory: %s", strerror(errno));

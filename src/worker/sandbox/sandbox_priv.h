@@ -1,5 +1,5 @@
 /**
- * The parts of the sandbox, for the files of this folder. What fails leaves a text behind and
+ * The parts of the sandbox, for the files of this folder. A failure sets the error text and
  * returns GY_STATE.
  */
 #ifndef GY_WORKER_SANDBOX_SANDBOX_PRIV_H
@@ -9,36 +9,42 @@
 
 /* ---- spaces.c: namespaces ---- */
 
-/** In the parent: its children are born in new namespaces of processes and, when it is not
- * root, of users. */
+/**
+ * In the parent: its children are born in new PID namespaces, and unless it is root in new user
+ * namespaces.
+ */
 GY_MUST_CHECK gy_status gy_sandbox_spaces_prepare(uint32_t parts);
-/** In the child: the others, with a /proc and (*has_shm) a /dev/shm of their own. */
+/**
+ * In the child: enter the other namespaces, with a /proc and (*has_shm) a /dev/shm of its own.
+ */
 GY_MUST_CHECK gy_status gy_sandbox_spaces_enter(const gy_sandbox_paths *sandbox, bool *has_shm);
 
 /* ---- sockets.c ---- */
 
-/** Where mounts are seen nowhere else: cover all sockets with a path outside what the job
- * writes. @cost 20 us each */
+/**
+ * In a mount namespace of our own: hide all sockets with a path outside the job's writable
+ * folders. @cost 20 us each
+ */
 GY_MUST_CHECK gy_status gy_sandbox_sockets_cover(const gy_sandbox_paths *sandbox);
 
 /* ---- rights.c ---- */
 
-/** No new privileges: what seccomp and Landlock ask for first. */
+/** Set no_new_privs, which seccomp and Landlock require. */
 GY_MUST_CHECK gy_status gy_sandbox_rights_hold(void);
-/** Without capabilities; limits of resources. Last of what needs any. */
+/** Drop capabilities and lower resource limits. The last step that needs any privilege. */
 GY_MUST_CHECK gy_status gy_sandbox_rights_drop(void);
 
 /* ---- files.c: Landlock ---- */
 
-/** The version of its interface, 0: there is none, *error says why. */
+/** The version of its interface; 0: it is missing, *error says why. */
 int gy_sandbox_files_version(int *error);
 GY_MUST_CHECK gy_status gy_sandbox_files_enter(const gy_sandbox_paths *sandbox,
                                                const char *program, bool has_shm);
 
 /* ---- calls.c: seccomp ---- */
 
-/** 0, or errno: why not */
-int gy_sandbox_calls_look(void);
+/** 0, or the errno that says why seccomp is missing. */
+int gy_sandbox_calls_probe(void);
 GY_MUST_CHECK gy_status gy_sandbox_calls_enter(void);
 
 #endif

@@ -1,6 +1,6 @@
-/* Goal: each part of the sandbox refuses what it is there for, by itself, to root and to
- * others; without a sandbox the same deeds succeed, and what programs need succeeds behind all
- * of them. */
+/* Goal: each part of the sandbox alone refuses the actions it exists for, to root and to
+ * others; without a sandbox the same actions succeed, and the actions that programs need
+ * succeed with all parts. */
 #include "worker/sandbox/deeds_test.h"
 
 /* ---- the table ---- */
@@ -24,8 +24,9 @@ enum { CALLS_TRACE = CALLS };
 typedef struct deed {
     const char *name;
     int (*run)(void);
-    int parts; /* each of which refuses it alone, TOGETHER: all of them; 0: it is needed behind
-                  all. FILES_6: Landlock of version 6; ROOT: is for root alone anyway */
+    int parts; /* parts each of which refuses the action alone; TOGETHER: only all of them; 0:
+                  must succeed with all. FILES_6: Landlock version 6; ROOT: only root may do it
+                  anyway */
 } deed;
 
 static const deed deeds[] = {
@@ -81,7 +82,7 @@ typedef struct outcome {
     int done[DEEDS_MAX];
 } outcome;
 
-static outcome *seen; /* memory shared with children */
+static outcome *seen; /* shared memory for the children's results */
 
 static void do_deeds(const gy_sandbox_paths *paths)
 {
@@ -90,20 +91,20 @@ static void do_deeds(const gy_sandbox_paths *paths)
         snprintf(seen->why, sizeof(seen->why), "%s", gy_error_text());
         return;
     }
-    (void)prctl(PR_SET_DUMPABLE, 1); /* as the fork server's children do */
+    (void)prctl(PR_SET_DUMPABLE, 1); /* as in the fork server's children */
     for (size_t i = 0; i < GY_COUNT(deeds); i++) {
         errno = 0;
         seen->done[i] = deeds[i].run();
     }
 }
 
-/* Become the user, go in a sandbox as the fork server does, and do all deeds. */
+/* Become the user, enter a sandbox as the fork server does, and try all actions. */
 static void be_walled(uid_t user, const gy_sandbox_paths *paths)
 {
     if (user != getuid() && (setgid(user) != 0 || setuid(user) != 0)) {
         _exit(1);
     }
-    (void)prctl(PR_SET_DUMPABLE, 1); /* as exec makes it */
+    (void)prctl(PR_SET_DUMPABLE, 1); /* the state after exec */
     seen->entered = gy_sandbox_prepare(paths);
     if (seen->entered < 0) {
         snprintf(seen->why, sizeof(seen->why), "%s", gy_error_text());
@@ -139,7 +140,7 @@ static void run_behind(uid_t user, uint32_t parts)
     gy_sandbox_fini(&sandbox);
 }
 
-/* ---- the world outside ---- */
+/* ---- targets outside ---- */
 
 static void make_file(const char *path, const char *text, mode_t mode)
 {
@@ -148,7 +149,7 @@ static void make_file(const char *path, const char *text, mode_t mode)
     close(file);
 }
 
-/* A process of the user that waits to be attacked. */
+/* Start a process of the user as the target of attacks. */
 static pid_t start_victim(uid_t user)
 {
     int ends[2];
@@ -162,7 +163,7 @@ static pid_t start_victim(uid_t user)
         if (user != getuid() && (setgid(user) != 0 || setuid(user) != 0)) {
             _exit(1);
         }
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a new user clears it */
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of user clears it */
         (void)prctl(PR_SET_DUMPABLE, 1);
         (void)!write(ends[1], "x", 1);
         for (;;) {
@@ -239,7 +240,7 @@ static void remove_world(void)
     assert_int_equal(gy_test_shell(line, said, sizeof(said)), 0);
 }
 
-/* What this machine can do for the user. */
+/* What this machine supports for the user. */
 static void look_as(uid_t user, gy_sandbox_features *features)
 {
     gy_sandbox_features *told =
@@ -252,7 +253,7 @@ static void look_as(uid_t user, gy_sandbox_features *features)
             _exit(1);
         }
         (void)prctl(PR_SET_DUMPABLE, 1);
-        gy_sandbox_look(told);
+        gy_sandbox_probe(told);
         _exit(0);
     }
     int status = 0;
@@ -261,9 +262,9 @@ static void look_as(uid_t user, gy_sandbox_features *features)
     assert_int_equal(munmap(told, sizeof(*told)), 0);
 }
 
-/* ---- the property ---- */
+/* ---- the property that holds for all actions ---- */
 
-/* Does one of `parts` refuse the deed, of Landlock's `version`? */
+/* Does one of `parts` refuse the action with Landlock version `version`? */
 static bool is_refusing(const deed *what, uint32_t parts, int version)
 {
     int by = what->parts & (RIGHTS | PROCESSES | NETWORK | FILES | CALLS);
@@ -297,7 +298,7 @@ static void run_as(uid_t user)
     int error = 0, version = gy_sandbox_files_version(&error);
     gy_text text = {.data = NULL};
     look_as(user, &features);
-    gy_sandbox_say(&features, &text);
+    gy_sandbox_describe(&features, &text);
     printf("user %u has\n%s", user, gy_text_get(&text));
     gy_text_free(&text);
     make_world(user);
@@ -330,9 +331,10 @@ GY_TEST(test_each_part_refuses)
     assert_int_equal(munmap(seen, sizeof(*seen)), 0);
 }
 
-/* ---- a program in a root of its own ---- */
+/* ---- a program in its own root ---- */
 
-/* All mounts again below `root`, where nobody else sees them, and this program there. */
+/* Bind all mounts below `root`, in a private namespace, and change this program's root to it.
+ */
 static void be_rooted(const char *root)
 {
     char path[512];
@@ -349,7 +351,7 @@ static void be_rooted(const char *root)
 static int be_there(void)
 {
     gy_sandbox_features features;
-    gy_sandbox_look(&features);
+    gy_sandbox_probe(&features);
     gy_sandbox_paths paths = {.parts = features.parts};
     if (gy_sandbox_prepare(&paths) < 0) {
         return 3;
@@ -392,7 +394,7 @@ GY_TEST(test_in_a_root_of_its_own)
 int main(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "walled") == 0) {
-        _exit(be_there()); /* what looks for leaks cannot start a process here any more */
+        _exit(be_there()); /* LeakSanitizer cannot start its process here any more */
     }
     return GY_TESTS_RUN(NULL, NULL);
 }

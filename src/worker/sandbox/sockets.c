@@ -1,8 +1,8 @@
 /*
- * Sockets that have a path. Landlock does not judge who connects to one, so inside its sandbox
- * a user's bus, the keeper of its keys or a server of containers would be as near as before:
- * where mounts are the job's own, those that are there when it begins are covered by /dev/null.
- * What is bound later is not; neither is what another network's processes have bound.
+ * Hides sockets that have a path. Landlock does not restrict connecting to them, so a user's
+ * D-Bus, key agent or container server would stay reachable. If the job has its own mount
+ * namespace, sockets that exist when it begins are covered by /dev/null. Sockets bound later
+ * are not, nor those bound by processes of another network namespace.
  */
 #include "worker/sandbox/sandbox_priv.h"
 
@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Does the job write there? */
+/* Is the path in a writable folder of the job? */
 static bool is_own(const gy_sandbox_paths *sandbox, const char *path)
 {
     for (size_t at = 0; at < sandbox->paths_bytes;) {
@@ -36,7 +36,7 @@ static gy_status cover(const gy_sandbox_paths *sandbox, const char *path)
     struct stat about;
     const int place = open(path, O_PATH | O_CLOEXEC);
     if (place < 0) {
-        return GY_OK; /* it is gone, or not to be reached */
+        return GY_OK; /* it no longer exists, or cannot be reached */
     }
     (void)snprintf(open_name, sizeof(open_name), "/proc/self/fd/%d", place);
     const ssize_t size = readlink(open_name, whole, sizeof(whole) - 1);
@@ -51,12 +51,12 @@ static gy_status cover(const gy_sandbox_paths *sandbox, const char *path)
     return status;
 }
 
-/* Of a line the path, with which it ends; NULL: the socket has none. */
+/* The path at the end of a line; NULL: the socket has none. */
 static char *path_of(char *line)
 {
     char *at = line;
     for (int field = 0; field < 7 && at != NULL;
-         field++) { /* the sixth is filled up by spaces */
+         field++) { /* the sixth field is padded with spaces */
         at = strchr(at + strspn(at, " "), ' ');
     }
     line[strcspn(line, "\n")] = '\0';

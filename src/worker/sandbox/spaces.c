@@ -1,8 +1,6 @@
-/*
- * Namespaces. Root makes them as they are; anybody else inside a namespace of users in which it
- * is alone, itself. Both by unshare: root's also where a process has threads or a root of its
- * own (chroot), which a namespace of users is refused.
- */
+/* Enters namespaces. Root creates them directly; other users create a user namespace first, in
+ * which only they are mapped. Both use unshare: root's also works in a process with threads or
+ * with a changed root (chroot), for which the kernel refuses user namespaces. */
 #include "worker/sandbox/sandbox_priv.h"
 
 #include <errno.h>
@@ -38,7 +36,7 @@ static gy_status write_text(const char *path, const char *text)
     return is_written ? GY_OK : gy_fail(GY_STATE, "cannot write %s: %s", path, strerror(error));
 }
 
-/* Into a namespace of users in which this user is itself and nobody else is anybody. */
+/* Enter a user namespace in which this user keeps its id and no other is mapped. */
 static gy_status be_alone(int more)
 {
     char text[64];
@@ -69,9 +67,9 @@ gy_status gy_sandbox_spaces_prepare(uint32_t parts)
 
 /* ---- mounts ---- */
 
-/* What is mounted here is seen nowhere else. In a root that is no mount point the few places
- * where something is mounted. */
-static gy_status keep_mounts(bool *are_all)
+/* Make mounts private, so that other namespaces do not see ours. If the root is no mount point,
+ * only the few mount points that are needed. */
+static gy_status make_mounts_private(bool *are_all)
 {
     static const char *const places[] = {"/proc", "/dev", "/dev/shm"};
     *are_all = mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
@@ -91,7 +89,7 @@ static gy_status keep_mounts(bool *are_all)
     return GY_OK;
 }
 
-/* Is something mounted there, so that what we put over it stays here? */
+/* Is the path a mount point, so that a mount over it stays private? */
 static bool is_mount(const char *path, const char *above)
 {
     struct stat own, parent;
@@ -102,7 +100,7 @@ static gy_status mount_own(const gy_sandbox_paths *sandbox, bool *has_shm)
 {
     bool are_all = false;
     const unsigned long plain = MS_NOSUID | MS_NODEV | MS_NOEXEC;
-    GY_TRY(keep_mounts(&are_all));
+    GY_TRY(make_mounts_private(&are_all));
     if (mount("proc", "/proc", "proc", plain, NULL) != 0) {
         return gy_fail(GY_STATE, "no /proc of its own: %s", strerror(errno));
     }
