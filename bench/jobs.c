@@ -59,7 +59,7 @@ static gy_status make_dag(gy_flow *flow, const char *verb, const char *const *in
         return gy_dag_index(flow, &job, dag);
     }
     if (strcmp(verb, "top") == 0) {
-        return gy_dag_topk(flow, &(gy_topk_options){.job = job, .field = PAGE_FIELD}, dag);
+        return gy_dag_topk(flow, &(gy_topk_options){.job = &job, .field = PAGE_FIELD}, dag);
     }
     if (strcmp(verb, "lines") == 0) {
         return gy_map_reduce(flow,

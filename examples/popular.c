@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Pass a failure up. */
 #define TRY(call)                                                                              \
@@ -280,7 +281,11 @@ static gy_part sums(gy_dag *dag, const char *stage, int64_t most, const char *co
 
 static gy_status run(gy_flow *flow, gy_dag *dag, const char *folder)
 {
-    const gy_flow_options options = {.output = folder, .processes = 2 * COUNTERS + 1};
+    gy_flow_bars bars = {.file = STDERR_FILENO}; /* drawn on a terminal alone */
+    const gy_flow_options options = {.output = folder,
+                                     .processes = 2 * COUNTERS + 1,
+                                     .progress = gy_flow_bars_draw,
+                                     .progress_arg = &bars};
     const gy_status status = gy_flow_run(flow, dag, &options, NULL);
     gy_dag_free(dag);
     return status;

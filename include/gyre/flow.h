@@ -389,14 +389,15 @@ GY_API GY_MUST_CHECK gy_status gy_flow_run(gy_flow *flow, gy_dag *dag,
 /** Free a report that gy_flow_run made. NULL is fine. */
 GY_API void gy_job_report_free(gy_job_report *report);
 
-/** State of gy_flow_show_progress between its calls; zero at first. */
+/** Bars on a terminal, for gy_flow_bars_draw. */
 typedef struct gy_flow_bars {
-    int lines; /* that stand on the terminal */
+    int file;  /* a descriptor, such as STDERR_FILENO */
+    int lines; /* that stand on the terminal; 0 at first */
 } gy_flow_bars;
 
 /** For options->progress, with a gy_flow_bars as progress_arg: draw a bar for each stage on
- * standard error, over those of the last call; nothing when standard error is no terminal. */
-GY_API void gy_flow_show_progress(void *progress, const gy_job_report *report);
+ * bars->file, over those of the last call; nothing when that is no terminal. */
+GY_API void gy_flow_bars_draw(void *bars, const gy_job_report *report);
 
 /** Inputs of a job, some of them as copies in the job's folder. */
 typedef struct gy_flow_spool {
@@ -425,8 +426,8 @@ GY_API void gy_flow_spool_close(gy_flow_spool *spool);
 
 /**
  * Replace fields of `options` by the variables GYRE_JOB_PROCESSES, _THREADS, _MEMORY (bytes),
- * _TIMEOUT (seconds), _FOLDER, _MEMO, _TRACE and _SANDBOX, as `gyre job run` sets them, and
- * draw progress when the program does not show it itself. gy_flow_run calls this first.
+ * _TIMEOUT (seconds), _FOLDER, _MEMO, _TRACE and _SANDBOX, as `gyre job run` sets them.
+ * gy_flow_run calls this first.
  *
  * @return GY_OK; GY_ARG a variable holds something else: names it and what was expected
  */

@@ -335,8 +335,8 @@ GY_API GY_MUST_CHECK gy_status gy_dag_wordcount(gy_flow *flow, const gy_job_opti
                                                 gy_dag **dag);
 
 typedef struct gy_grep_options {
-    size_t struct_size; /* GY_OPTIONS; 0: as compiled */
-    gy_job_options job;
+    size_t struct_size;        /* GY_OPTIONS; 0: as compiled */
+    const gy_job_options *job; /* needed; borrowed, of a size of its own */
     const char *pattern;
     bool is_fixed; /* the pattern's bytes; else an extended regular expression (POSIX) */
     bool ignores_case;
@@ -361,10 +361,10 @@ GY_API void gy_dag_list_inputs(gy_dag *dag, const char *const *inputs, const cha
 #define GY_COUNTER_NO_NUMBER "lines without a number"
 
 typedef struct gy_topk_options {
-    size_t struct_size; /* GY_OPTIONS; 0: as compiled */
-    gy_job_options job;
-    int field;        /* of a line, from 1; 0: the whole line */
-    int k;            /* 0: 5 */
+    size_t struct_size;        /* GY_OPTIONS; 0: as compiled */
+    const gy_job_options *job; /* needed; borrowed, of a size of its own */
+    int field;                 /* of a line, from 1; 0: the whole line */
+    int k;                     /* 0: 5 */
     int weight_field; /* sum the integer in that field, exactly: an overflow of int64_t, also of
                          a partial sum, fails the job; 0: count lines */
     char separator;   /* of fields; 0: any spaces and tabs */
@@ -379,8 +379,8 @@ GY_API GY_MUST_CHECK gy_status gy_dag_topk(gy_flow *flow, const gy_topk_options 
                                            gy_dag **dag);
 
 typedef struct gy_commands_options {
-    size_t struct_size; /* GY_OPTIONS; 0: as compiled */
-    gy_job_options job;
+    size_t struct_size;        /* GY_OPTIONS; 0: as compiled */
+    const gy_job_options *job; /* needed; borrowed, of a size of its own */
     const char *const *map; /* a program and its arguments, NULL at the end: lines in, lines of
                                key, tab, value out */
     const char *const *reduce; /* reads lines of key, tab, value, those of a key together, keys

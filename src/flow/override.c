@@ -71,11 +71,5 @@ gy_status gy_flow_options_override(gy_flow_options *options)
     take_text("GYRE_JOB_MEMO", &options->memo);
     take_text("GYRE_JOB_TRACE", &options->trace);
     take_text("GYRE_JOB_SANDBOX", &options->sandbox);
-    static gy_flow_bars progress; /* static, because the process has one terminal */
-    if (options->progress == NULL) {
-        options->progress = gy_flow_show_progress;
-        options->progress_arg = &progress;
-        progress = (gy_flow_bars){0};
-    }
     return GY_OK;
 }

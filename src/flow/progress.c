@@ -65,26 +65,27 @@ int gy_flow_progress_bars(const gy_job_report *report, int columns, gy_text *out
     return lines;
 }
 
-static int terminal_columns(void)
+static int terminal_columns(int file)
 {
     struct winsize size;
-    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col - 1
-                                                                           : COLUMNS_DEFAULT;
+    return ioctl(file, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col - 1
+                                                                  : COLUMNS_DEFAULT;
 }
 
-void gy_flow_show_progress(void *arg, const gy_job_report *report)
+void gy_flow_bars_draw(void *arg, const gy_job_report *report)
 {
     gy_flow_bars *progress = arg;
-    if (!isatty(STDERR_FILENO)) {
+    GY_ASSERT(progress->lines >= 0);
+    if (!isatty(progress->file)) {
         return;
     }
     gy_text text = {0};
     if (progress->lines > 0) {
         gy_text_add(&text, "\033[%dA\033[J", progress->lines);
     }
-    int lines = gy_flow_progress_bars(report, terminal_columns(), &text);
+    int lines = gy_flow_progress_bars(report, terminal_columns(progress->file), &text);
     if (text.status == GY_OK) { /* failing to draw is no failure of the job */
-        (void)!write(STDERR_FILENO, gy_text_get(&text), text.size_bytes);
+        (void)!write(progress->file, gy_text_get(&text), text.size_bytes);
         progress->lines = lines;
     }
     gy_text_free(&text);

@@ -396,8 +396,9 @@ GY_TEST(grep_finds_lines_in_order)
         const bool is_fixed = i % 2 == 0, ignores = i / 2 % 2 == 0,
                    is_inverted = i / 4 % 2 == 0;
         const gy_grep_options options = {
-            .job = {.inputs = inputs,
-                    .split_bytes = (i % 8 == 0 ? 9000 : 20) + gy_random_below(&random, 90000)},
+            .job = &(gy_job_options){.inputs = inputs,
+                                     .split_bytes = (i % 8 == 0 ? 9000 : 20) +
+                                                    gy_random_below(&random, 90000)},
             .pattern = is_fixed ? "ab" : "^b|c$",
             .is_fixed = is_fixed,
             .ignores_case = ignores,
@@ -437,7 +438,8 @@ GY_TEST(the_best_come_first)
     write_file(paths[0], log, sizeof(log) - 1);
     write_file(paths[1], log, sizeof(log) - 1);
     const char *const two[] = {paths[0], paths[1], NULL};
-    gy_topk_options options = {.job = {.inputs = two, .split_bytes = 9}, .field = 2, .k = 2};
+    gy_topk_options options = {
+        .job = &(gy_job_options){.inputs = two, .split_bytes = 9}, .field = 2, .k = 2};
     outcome out = run_made(gy_dag_topk(NULL, &options, &made));
     assert_string_equal(gy_text_get(&out.all), "a\t6\nb\t4\n");
     gy_text_free(&out.all);
@@ -448,11 +450,12 @@ GY_TEST(the_best_come_first)
     static const char sums[] = "a 5\nb -7\na 9223372036854775000\nb 8\nc 1\n";
     write_file(paths[0], sums, sizeof(sums) - 1);
     const char *const one[] = {paths[0], NULL};
-    options = (gy_topk_options){.job = {.inputs = one}, .field = 1, .weight_field = 2};
+    options = (gy_topk_options){
+        .job = &(gy_job_options){.inputs = one}, .field = 1, .weight_field = 2};
     out = run_made(gy_dag_topk(NULL, &options, &made));
     assert_string_equal(gy_text_get(&out.all), "a\t9223372036854775005\nb\t1\nc\t1\n");
     gy_text_free(&out.all);
-    options = (gy_topk_options){.job = {.inputs = one}};
+    options = (gy_topk_options){.job = &(gy_job_options){.inputs = one}};
     out = run_made(gy_dag_topk(NULL, &options, &made));
     assert_string_equal(gy_text_get(&out.all),
                         "a 5\t1\na 9223372036854775000\t1\nb -7\t1\nb 8\t1\nc 1\t1\n");
@@ -461,7 +464,8 @@ GY_TEST(the_best_come_first)
     static const char beyond[] =
         "a 9223372036854775807\nb 9\na 1\nc 9223372036854775807\na 9\n";
     write_file(paths[0], beyond, sizeof(beyond) - 1);
-    options = (gy_topk_options){.job = {.inputs = one}, .field = 1, .weight_field = 2};
+    options = (gy_topk_options){
+        .job = &(gy_job_options){.inputs = one}, .field = 1, .weight_field = 2};
     out = run_made(gy_dag_topk(NULL, &options, &made));
     assert_int_equal(out.cause, GY_CAUSE_FATAL);
     assert_non_null(strstr(out.reason, "the weights of 'a' sum up to more"));
@@ -471,7 +475,8 @@ GY_TEST(the_best_come_first)
     assert_string_equal(gy_text_get(&out.all), "c\t9223372036854775807\na\t10\nb\t9\n");
     gy_text_free(&out.all);
     write_file(paths[0], "a 5\nb five\n", 11);
-    options = (gy_topk_options){.job = {.inputs = one}, .field = 1, .weight_field = 2};
+    options = (gy_topk_options){
+        .job = &(gy_job_options){.inputs = one}, .field = 1, .weight_field = 2};
     out = run_made(gy_dag_topk(NULL, &options, &made));
     assert_string_equal(gy_text_get(&out.all), "a\t5\n");
     gy_text_free(&out.all);
@@ -619,6 +624,35 @@ static void check_error(gy_map_reduce_options options, const char *expected)
     }
 }
 
+/* What lies behind an older, shorter gy_job_options is not read, nor does its size move what
+ * the outer options have behind it. */
+GY_TEST(nested_options_have_a_size_of_their_own)
+{
+    const char *const one[] = {paths[0], NULL};
+    write_file(paths[0], "b a\nb\n", 6);
+    struct {
+        unsigned char bytes[offsetof(gy_job_options, name)], behind[64];
+    } older;
+    gy_job_options now = {.struct_size = sizeof(older.bytes), .inputs = one, .partitions = 1};
+    memcpy(older.bytes, &now, sizeof(older.bytes));
+    memset(older.behind, 0x55, sizeof(older.behind));
+    const gy_job_options *job = (const gy_job_options *)(const void *)&older;
+    outcome out = run_made(gy_dag_wordcount(NULL, job, &made));
+    assert_string_equal(gy_text_get(&out.all), "b\t2\na\t1\n"); /* by hash */
+    gy_text_free(&out.all);
+    const gy_topk_options top = {.job = job, .field = 1, .k = 1};
+    out = run_made(gy_dag_topk(NULL, &top, &made));
+    assert_string_equal(gy_text_get(&out.all), "b\t2\n");
+    gy_text_free(&out.all);
+    now.struct_size = 3;
+    const gy_grep_options grep = {.job = &now, .pattern = "b"};
+    assert_status(gy_dag_grep(NULL, &grep, &made), GY_ARG);
+    assert_non_null(strstr(gy_error_text(), "gy_job_options: struct_size is 3"));
+    assert_status(gy_dag_topk(NULL, &(gy_topk_options){.k = 1}, &made), GY_ARG);
+    assert_string_equal(gy_error_text(), "no input was given");
+    assert_null(made);
+}
+
 GY_TEST(errors_are_told)
 {
     const char *const one[] = {paths[0], NULL}, *const none[] = {NULL};
@@ -651,14 +685,18 @@ GY_TEST(errors_are_told)
     o = good;
     o.order = GY_ORDER_VALUE;
     check_error(o, "only bytes can be ordered by value");
-    const gy_grep_options open_group = {.job = {.inputs = one}, .pattern = "a("};
+    const gy_grep_options open_group = {.job = &(gy_job_options){.inputs = one},
+                                        .pattern = "a("};
     assert_status(gy_dag_grep(NULL, &open_group, &made), GY_ARG);
     assert_non_null(strstr(gy_error_text(), "pattern 'a(': "));
-    const gy_topk_options no_field = {.job = {.inputs = one}, .separator = ','};
+    const gy_topk_options no_field = {.job = &(gy_job_options){.inputs = one},
+                                      .separator = ','};
     assert_status(gy_dag_topk(NULL, &no_field, &made), GY_ARG);
     assert_non_null(strstr(gy_error_text(), "a separator without a field"));
-    assert_status(gy_dag_commands(NULL, &(gy_commands_options){.job = {.inputs = one}}, &made),
-                  GY_ARG);
+    assert_status(
+        gy_dag_commands(NULL, &(gy_commands_options){.job = &(gy_job_options){.inputs = one}},
+                        &made),
+        GY_ARG);
     assert_string_equal(gy_error_text(), "no map command was given");
     assert_null(made);
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct mr_settings {
     gy_job_settings job;
@@ -139,8 +140,9 @@ static gy_status make_index(gy_flow *flow, const gy_file_list *inputs, gy_dag **
 
 static gy_status make_grep(gy_flow *flow, const gy_file_list *inputs, gy_dag **dag)
 {
+    const gy_job_options job = common(inputs);
     return gy_dag_grep(flow,
-                       &(gy_grep_options){.job = common(inputs),
+                       &(gy_grep_options){.job = &job,
                                           .pattern = pattern,
                                           .is_fixed = settings.is_fixed,
                                           .ignores_case = settings.ignores_case,
@@ -163,9 +165,10 @@ static char separator(void)
 
 static gy_status make_topk(gy_flow *flow, const gy_file_list *inputs, gy_dag **dag)
 {
+    const gy_job_options job = common(inputs);
     return gy_dag_topk(
         flow,
-        &(gy_topk_options){.job = common(inputs),
+        &(gy_topk_options){.job = &job,
                            .k = (int)settings.k,
                            .field = settings.field > 0 ? (int)settings.field : 0,
                            .weight_field = settings.weight > 0 ? (int)settings.weight : 0,
@@ -201,10 +204,11 @@ static gy_status make_sort(gy_flow *flow, const gy_file_list *inputs, gy_dag **d
 
 static gy_status make_commands(gy_flow *flow, const gy_file_list *inputs, gy_dag **dag)
 {
+    const gy_job_options job = common(inputs);
     const char *const map[] = {"/bin/sh", "-c", settings.map, NULL};
     const char *const reduce[] = {"/bin/sh", "-c", settings.reduce, NULL};
     return gy_dag_commands(flow,
-                           &(gy_commands_options){.job = common(inputs),
+                           &(gy_commands_options){.job = &job,
                                                   .map = map,
                                                   .reduce = settings.reduce ? reduce : NULL,
                                                   .files = settings.files.items},
@@ -353,12 +357,6 @@ static void print_report(const gy_job_report *report)
     }
 }
 
-static void show_nothing(void *arg, const gy_job_report *report)
-{
-    (void)arg;
-    (void)report;
-}
-
 /* When a command failed, look for a file that it names and that its folder lacks. */
 static int report_failure(gy_status status)
 {
@@ -376,6 +374,7 @@ static int report_failure(gy_status status)
 static int run_job(gy_flow *flow, const mr_verb *verb, const gy_file_list *inputs)
 {
     gy_dag *dag = NULL;
+    gy_flow_bars bars = {.file = STDERR_FILENO};
     const gy_flow_options flow_options = {
         .output = settings.output,
         .folder = settings.job.folder,
@@ -392,7 +391,8 @@ static int run_job(gy_flow *flow, const mr_verb *verb, const gy_file_list *input
                           : settings.copy_after == 0 ? -1
                                                      : 0,
         .bad_records_max = settings.bad_records,
-        .progress = settings.is_quiet ? show_nothing : NULL,
+        .progress = settings.is_quiet ? NULL : gy_flow_bars_draw,
+        .progress_arg = &bars,
     };
     gy_job_report *report = NULL;
     gy_status status = verb->make(flow, inputs, &dag);

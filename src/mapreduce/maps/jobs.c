@@ -33,9 +33,14 @@ gy_status gy_mapreduce_say_run(gy_vertex *vertex)
     return gy_vertex_write(vertex, 0, text, size);
 }
 
-static gy_map_reduce_options options_of(const gy_job_options *job, const char *map)
+/* The options that all ready-made jobs have; NULL: the defaults, which lack inputs. */
+static gy_status options_of(const gy_job_options *job, const char *map,
+                            gy_map_reduce_options *all)
 {
-    return (gy_map_reduce_options){.inputs = job->inputs,
+    gy_job_options known;
+    GY_TRY(gy_options_take(gy_job_options, &known, job));
+    job = &known;
+    *all = (gy_map_reduce_options){.inputs = job->inputs,
                                    .names = job->names,
                                    .format = GY_RECORDS_TEXT,
                                    .map = map,
@@ -46,27 +51,26 @@ static gy_map_reduce_options options_of(const gy_job_options *job, const char *m
                                    .memory_bytes = job->memory_bytes,
                                    .name = job->name,
                                    .hot_key_bytes = job->hot_key_bytes};
+    return GY_OK;
 }
 
-static const char *name_of(const gy_job_options *job)
+static const char *name_of(const gy_map_reduce_options *all)
 {
-    return job->name != NULL ? job->name : "part";
+    return all->name != NULL ? all->name : "part";
 }
 
 gy_status gy_dag_wordcount(gy_flow *flow, const gy_job_options *options, gy_dag **dag)
 {
-    gy_job_options known;
-    GY_TRY(gy_options_take(gy_job_options, &known, options));
-    gy_map_reduce_options all = options_of(&known, "gyre.words");
+    gy_map_reduce_options all;
+    GY_TRY(options_of(options, "gyre.words", &all));
     all.combine = GY_COMBINE_SUM;
     return gy_map_reduce(flow, &all, dag);
 }
 
 gy_status gy_dag_index(gy_flow *flow, const gy_job_options *options, gy_dag **dag)
 {
-    gy_job_options known;
-    GY_TRY(gy_options_take(gy_job_options, &known, options));
-    gy_map_reduce_options all = options_of(&known, "gyre.index");
+    gy_map_reduce_options all;
+    GY_TRY(options_of(options, "gyre.index", &all));
     all.combine = GY_COMBINE_SET;
     return gy_map_reduce(flow, &all, dag);
 }
@@ -97,7 +101,8 @@ gy_status gy_dag_grep(gy_flow *flow, const gy_grep_options *options, gy_dag **da
     gy_grep_options known;
     GY_TRY(gy_options_take(gy_grep_options, &known, options));
     options = &known;
-    gy_map_reduce_options all = options_of(&options->job, "gyre.grep");
+    gy_map_reduce_options all;
+    GY_TRY(options_of(options->job, "gyre.grep", &all));
     all.is_map_only = !options->is_counting;
     all.combine = options->is_counting ? GY_COMBINE_SUM : GY_COMBINE_NONE;
     all.order = options->is_counting ? GY_ORDER_KEY : GY_ORDER_HASH;
@@ -130,7 +135,8 @@ gy_status gy_dag_topk(gy_flow *flow, const gy_topk_options *options, gy_dag **da
     gy_topk_options known;
     GY_TRY(gy_options_take(gy_topk_options, &known, options));
     options = &known;
-    gy_map_reduce_options all = options_of(&options->job, "gyre.fields");
+    gy_map_reduce_options all;
+    GY_TRY(options_of(options->job, "gyre.fields", &all));
     const gy_top_parameter with = {.field = options->field,
                                    .weight_field = options->weight_field,
                                    .k = options->k != 0 ? options->k : TOP_DEFAULT,
@@ -153,7 +159,7 @@ gy_status gy_dag_topk(gy_flow *flow, const gy_topk_options *options, gy_dag **da
                                                  .parameter_bytes = sizeof(with),
                                                  .inputs = GY_PORTS_ANY,
                                                  .outputs = 1});
-    gy_part_output(gy_part_bipartite(maps, top, GY_CHANNEL_FIFO), name_of(&options->job));
+    gy_part_output(gy_part_bipartite(maps, top, GY_CHANNEL_FIFO), name_of(&all));
     return gy_mapreduce_job_end(GY_OK, made, dag);
 }
 
@@ -192,9 +198,9 @@ static gy_status check_files(const char *const *files)
 }
 
 /* Each step adds nothing to a graph that has failed. */
-static void build_commands(gy_dag *dag, const gy_commands_options *options)
+static void build_commands(gy_dag *dag, const gy_commands_options *options,
+                           gy_map_reduce_options reading)
 {
-    gy_map_reduce_options reading = options_of(&options->job, "gyre.copy");
     reading.is_map_only = true;
     int splits = 0;
     const gy_part readers = gy_mapreduce_job_maps(dag, &reading, "read", &splits);
@@ -205,7 +211,9 @@ static void build_commands(gy_dag *dag, const gy_commands_options *options)
         readers, add_commands(dag, options->map, "map", options->files, splits),
         GY_CHANNEL_FIFO);
     if (options->reduce != NULL) {
-        gy_map_reduce_options sorting = options_of(&options->job, "gyre.pairs");
+        gy_map_reduce_options sorting = reading;
+        sorting.map = "gyre.pairs";
+        sorting.is_map_only = false;
         sorting.format = GY_RECORDS_KEY_VALUE;
         sorting.has_bytes = true;
         sorting.order = GY_ORDER_KEY;
@@ -219,7 +227,7 @@ static void build_commands(gy_dag *dag, const gy_commands_options *options)
             add_commands(dag, options->reduce, "reduce command", options->files, partitions),
             GY_CHANNEL_FIFO);
     }
-    gy_part_output(part, name_of(&options->job));
+    gy_part_output(part, name_of(&reading));
 }
 
 gy_status gy_dag_commands(gy_flow *flow, const gy_commands_options *options, gy_dag **dag)
@@ -231,7 +239,9 @@ gy_status gy_dag_commands(gy_flow *flow, const gy_commands_options *options, gy_
         return gy_fail(GY_ARG, "no map command was given");
     }
     GY_TRY(check_files(known.files));
+    gy_map_reduce_options reading;
+    GY_TRY(options_of(known.job, "gyre.copy", &reading));
     GY_TRY(gy_dag_new(flow, "commands", &made));
-    build_commands(made, &known);
+    build_commands(made, &known, reading);
     return gy_mapreduce_job_end(GY_OK, made, dag);
 }
