@@ -10,7 +10,7 @@ GY_TEST(test_a_job_runs)
     assert_ok(gy_test_job_run(&job));
     assert_int_equal(job.committed, 100);
     gy_test_job_alone();
-    /* The journal says that all is done: nothing runs again. */
+    /* According to the journal all tasks are committed: none runs again. */
     job.committed = 0;
     job.words = (const char *const[]){"segv!"};
     job.word_count = 1;
@@ -38,7 +38,7 @@ GY_TEST(test_one_bad_attempt)
 {
     static const bad cases[] = {
         {"segv", "killed by SIGSEGV", 1, 0},
-        {"exit", "exited with status 0; its log ends: last words", 1, 0},
+        {"exit", "exited with status 0; its log ends: a last line", 1, 0},
         {"garbage", "sent a malformed message: a message does not begin with the magic number",
          1, 0},
         {"close", "it closed its socket", 1, 0},

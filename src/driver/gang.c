@@ -196,7 +196,7 @@ typedef struct gang_run {
     int socket, print; /* print: the ranks' output; -1: not read here */
     pid_t process;
     bool is_lost; /* another node is lost */
-    int code;     /* the exit status of the ranks; -1: not told */
+    int code;     /* the exit status of the ranks; -1: not known */
     char line[PRINT_BYTES];
     size_t line_bytes;
     char where[TEXT_BYTES], key[TEXT_BYTES]; /* of node 0 */

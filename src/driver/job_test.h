@@ -177,7 +177,7 @@ static inline void gy_job_do(const char *word, const _Atomic bool *is_cancelled,
     } else if (strcmp(word, "stop") == 0) {
         raise(SIGSTOP);
     } else if (strcmp(word, "exit") == 0) {
-        fprintf(stderr, "last words\n\n");
+        fprintf(stderr, "a last line\n\n");
         _exit(0);
     } else if (strcmp(word, "garbage") == 0) {
         char garbage[4096];

@@ -41,7 +41,7 @@ GY_TEST(test_bad_tasks)
     assert_ok(gy_test_job_run(&job));
     assert_int_equal(job.committed, 40);
     gy_test_job_noted(&job, "killed by SIGSEGV");
-    gy_test_job_noted(&job, "its log ends: last words");
+    gy_test_job_noted(&job, "its log ends: a last line");
     gy_test_job_noted(&job, "as it was told");
     gy_test_job_end(&job);
 }

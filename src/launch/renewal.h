@@ -2,14 +2,14 @@
  * How the keepers of a launch agree on generations; in each, all ranks meet again and continue
  * from there. Pure: actions go through a table of callbacks, so the simulator drives it too.
  *
- *     B   a rank dies in 0: LOST 0 -->|               |--> doors, SEAT 1 -->|      |--> begins
- * 1 A = node 0                      |--> RENEW 1 -->|   (its own too)     |TABLE |--> begins 1
- *     C                                               |--> doors, SEAT 1 -->|      |--> begins
- * 1
+ *     B: a rank dies in 0   LOST 0 -> A      opens listeners, SEAT 1 -> A      begins 1
+ *     A: node 0             RENEW 1 -> B, C  opens listeners    TABLE -> B, C  begins 1
+ *     C:                                     opens listeners, SEAT 1 -> A      begins 1
  *
- * Node 0 alone asks for a generation, one at a time: a loss in an older one is made up for by
- * the one that is asked for, or has begun, since whoever lost the rank had not begun it. Each
- * begins it with all ranks that it has to start anew. A keeper's end ends the run (nodes.c).
+ * Only node 0 requests a generation, one at a time. A loss in an older generation needs no
+ * other one than that requested or begun, since the keeper that lost the rank had not begun it:
+ * each keeper begins a generation with all ranks that it must restart. If a keeper ends, the
+ * launch ends (nodes.c).
  */
 #ifndef GY_LAUNCH_RENEWAL_H
 #define GY_LAUNCH_RENEWAL_H

@@ -192,7 +192,7 @@ typedef struct gy_effect {
 typedef struct gy_effects {
     gy_effect *items;
     size_t count, capacity;
-    gy_effect nowhere; /* filled in, and read by nobody, where memory fails */
+    gy_effect nowhere; /* written when an allocation failed; never read */
 } gy_effects;
 
 /**

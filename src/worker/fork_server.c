@@ -377,7 +377,7 @@ void gy_worker_fork_server_refuse(int socket)
     GY_ASSERT(socket >= 0);
     gy_log_message("%s", gy_error_text());
     if (send(socket, &news, sizeof(news), MSG_NOSIGNAL) != (ssize_t)sizeof(news)) {
-        gy_debug("the driver is gone: %s", strerror(errno));
+        gy_debug("the driver has ended: %s", strerror(errno));
     }
 }
 

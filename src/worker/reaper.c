@@ -23,7 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The reaper's whole life after the fork, but for its way out of main. */
+/* All that the reaper does after the fork, except to return from main. */
 static void reap_all(pid_t fork_server, const gy_role *role)
 {
     gy_limits_collect(); /* concurrently with the job, which does not wait for it */

@@ -23,7 +23,7 @@ typedef struct gy_supervisor {
     int boards_file;
     pid_t *fork_servers; /* (count) only the last one may be alive */
     size_t fork_server_count, fork_server_room;
-    bool has_sandbox_failed; /* one has told that it cannot be sandboxed */
+    bool has_sandbox_failed; /* a fork server could not enter its sandbox */
 } gy_supervisor;
 
 /**
@@ -43,8 +43,8 @@ GY_MUST_CHECK gy_status gy_supervisor_spawn(gy_supervisor *supervisor, uint32_t 
                                             uint32_t generation, int *socket);
 /** Kill the process and all that it started. */
 void gy_supervisor_kill(const gy_supervisor *supervisor, uint32_t slot, uint32_t generation);
-/** What it says next. GY_AGAIN nothing; GY_PEER it is gone, or cannot be sandboxed:
- * gy_supervisor_lost is due */
+/** Receive the next news. GY_AGAIN none; GY_PEER it has ended, or cannot enter its sandbox:
+ * call gy_supervisor_lost */
 GY_MUST_CHECK gy_status gy_supervisor_handle(gy_supervisor *supervisor,
                                              gy_fork_server_news *news);
 /** The board's lines of a slot. */

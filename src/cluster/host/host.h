@@ -2,14 +2,14 @@
  * A daemon as a process: the machine of daemon.h on sockets, files and processes. Its folder
  * contains:
  *
- *     lock, identity           who it is, and that there is one
+ *     lock, identity           held by the only daemon; its identity
  *     jobs/JOB/record          the epoch that it obeys, synced
- *     jobs/JOB/program/        what the job's spec brought, linked to blobs
- *     jobs/JOB/data, fetched/  what its processes wrote; sections of other daemons
- *     jobs/JOB/log/            what processes and manager printed
- *     jobs/JOB/manager/        ticket and key of the manager that it runs
+ *     jobs/JOB/program/        files of the job's specification, links to blobs
+ *     jobs/JOB/data, fetched/  outputs of its processes; sections of other daemons
+ *     jobs/JOB/log/            output of processes and manager
+ *     jobs/JOB/manager/        ticket and key of the manager that runs here
  *     blobs/                   content by its hash, verified
- *     trash/                   what is being removed
+ *     trash/                   files being removed
  */
 #ifndef GY_CLUSTER_HOST_HOST_H
 #define GY_CLUSTER_HOST_HOST_H

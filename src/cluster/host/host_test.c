@@ -180,7 +180,7 @@ GY_TEST(ends_of_executors_are_told)
     KIT_UNTIL(&at, own->gone_count == 2);
     gone = &own->gone[1];
     assert_true(WIFEXITED(gone->wait_status) && WEXITSTATUS(gone->wait_status) == 0);
-    assert_string_equal(gone->words, "last words");
+    assert_string_equal(gone->words, "a last line");
     /* By order. */
     own->in_bytes = 0;
     kit_serve_executor(&at, own, 1, 3);

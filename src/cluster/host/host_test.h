@@ -314,7 +314,7 @@ static inline gy_status kit_executor_gone(void *arg, const gy_rpc_asked *asked,
                      .wait_status = gone->wait_status,
                      .boards = gone->n_boards};
     snprintf(to->reason, sizeof(to->reason), "%s", gone->reason);
-    snprintf(to->words, sizeof(to->words), "%s", gone->last_words);
+    snprintf(to->words, sizeof(to->words), "%s", gone->log_tail);
     if (gone->n_boards > 0) {
         memcpy(to->board, gone->boards[0]->text.data, gone->boards[0]->text.len);
     }

@@ -316,7 +316,7 @@ static void report_executor_gone(gy_host *host, host_job *job, const gy_daemon_e
         gy_worker_log_tail(host->env, job->path, name, &log);
         add_boards(executor, &arena, &message);
     }
-    message.last_words = words(log.status == GY_OK ? gy_text_get(&log) : "");
+    message.log_tail = words(log.status == GY_OK ? gy_text_get(&log) : "");
     gy_host_call(host, job, effect->epoch, GY_NET_EXECUTOR_GONE, &message.base);
     gy_text_free(&log);
     gy_arena_free(&arena);

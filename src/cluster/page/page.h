@@ -1,19 +1,19 @@
 /**
- * The status page: three paths over HTTP, for who has the token.
+ * The status page: three paths over HTTP, for holders of a token.
  *
- *     /             the page; refreshes itself from
- *     /state.json   what is known
+ *     /             the page, which refreshes itself from
+ *     /state.json   the state of the cluster
  *     /metrics      the same as numbers, in Prometheus' text format
  *
- * HTTP is spoken by libmicrohttpd without a thread: whoever owns the page waits on its
- * descriptor. No input of a request is looked at before method, host and token are right; no
- * body is read.
+ * libmicrohttpd serves HTTP without a thread of its own: the owner of the page polls its
+ * descriptor. No input of a request is used before method, host and token are accepted; no body
+ * is read.
  *
  * The token is 32 random bytes as hex digits, new at each start, in a file of mode 0600. A
- * browser brings it once as `/?token=...` and gets a cookie; scripts bring it as
- * `Authorization: Bearer ...`. A host name in the request's Host that is neither a number nor
- * "localhost" nor the page's own is refused: else a page of somebody else's, whose name is made
- * to lead here, would be of the same origin.
+ * browser sends it once as `/?token=...` and receives a cookie; scripts send it as
+ * `Authorization: Bearer ...`. The page refuses a Host header unless it is a numeric address,
+ * "localhost" or the page's own name. Otherwise a foreign page could make its name resolve to
+ * this address (DNS rebinding) and would count as the same origin.
  */
 #ifndef GY_CLUSTER_PAGE_PAGE_H
 #define GY_CLUSTER_PAGE_PAGE_H

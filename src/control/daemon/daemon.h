@@ -153,7 +153,7 @@ typedef struct gy_daemon_effect {
 typedef struct gy_daemon_effects {
     gy_daemon_effect *items;
     size_t count, capacity;
-    gy_daemon_effect nowhere; /* filled in, and read by nobody, where memory fails */
+    gy_daemon_effect nowhere; /* written when an allocation failed; never read */
 } gy_daemon_effects;
 
 /** GY_ARG a bad option; GY_NOMEM. @threads all calls of one daemon on one thread at a time */

@@ -136,7 +136,7 @@ typedef struct gy_names_effect {
 typedef struct gy_names_effects {
     gy_names_effect *items;
     size_t count, capacity;
-    gy_names_effect nowhere; /* filled in, and read by nobody, where memory fails */
+    gy_names_effect nowhere; /* written when an allocation failed; never read */
 } gy_names_effects;
 
 /**

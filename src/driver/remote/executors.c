@@ -278,7 +278,7 @@ gy_status remote_handle_executor_gone(void *arg, const gy_rpc_asked *asked,
     char why[GY_ERROR_TEXT_BYTES], words[GY_ERROR_TEXT_BYTES];
     char log_end[sizeof(words) + 24] = "";
     gy_net_clean_text(message->reason, why, sizeof(why));
-    gy_net_clean_text(message->last_words, words, sizeof(words));
+    gy_net_clean_text(message->log_tail, words, sizeof(words));
     if (words[0] != '\0') {
         (void)gy_print(log_end, sizeof(log_end), "; its log ends: %s", words);
     }

@@ -120,7 +120,7 @@ static inline void script_executor_gone(script_host *host, script_executor *exec
     message.lease = executor->lease;
     message.generation = executor->generation;
     message.reason = (char *)(uintptr_t) "killed by SIGSEGV";
-    message.last_words = (char *)(uintptr_t) "ouch";
+    message.log_tail = (char *)(uintptr_t) "ouch";
     message.has_process = true;
     message.wait_status = SIGSEGV;
     if (start != NULL) {
