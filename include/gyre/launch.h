@@ -52,21 +52,34 @@ typedef struct gy_run_options {
     const char *record;
 } gy_run_options;
 
+/** How a launch ended. */
+typedef struct gy_run_report {
+    /* What a command exits with: 0; the first failing rank's exit status, or 128 + its signal;
+     * gy_comm_abort's, whatever on_failure says; 2 wrong options; 126 the program cannot be
+     * executed, 127 it is missing; 128 + the signal that ended the launch;
+     * GY_RUN_STATUS_TIMEOUT; 1 another error */
+    int exit_status;
+    bool is_started;  /* the log has told the failure; false: gy_error_text() alone says it */
+    char cause[1024]; /* of an exit status other than 0, one line; "" when it is not known */
+} gy_run_report;
+
 /**
  * Start `argv[0]` (found through PATH) options->ranks times and wait until all of them have
  * ended. GYRE_RANK and GYRE_SIZE give each its rank; gy_comm_world() connects them. Rank 0 has
  * the standard input unless that is a terminal. When a rank fails, or a signal arrives, the
  * call ends the other ranks; at the end it kills every process that the ranks started, and so
- * does the death of this process. Messages go to the log (gy_log_set_handler).
+ * does the death of this process. What happens is told as it happens, in this process, by the
+ * log (gy_log_set_handler); nothing is printed but what the ranks themselves write.
  *
- * @param argv program and arguments, NULL at the end; borrowed
- * @return an exit status: 0 all ranks ended well, or with GY_RUN_CONTINUE at least one of this
- * host; the first failing rank's exit status, or 128 + its signal; gy_comm_abort's, whatever
- * on_failure says; 2 wrong options; 126 the program cannot be executed, 127 it is missing; 128
- * + the signal that ended the launch; 124 time limit; 1 another error, which the log names
+ * @param argv   program and arguments, NULL at the end; borrowed
+ * @param report filled in, whatever is returned; may be NULL
+ * @return GY_OK all ranks ended well, or with GY_RUN_CONTINUE at least one of this host; GY_ARG
+ * wrong options; GY_TIMEOUT the time limit; GY_CANCELLED a signal to this process; GY_PEER a
+ * rank, or what starts ranks, failed: says which and how; GY_IO, GY_LIMIT nothing was started
  * @threads the only one of the process
  */
-GY_API int gy_run(const gy_run_options *options, char *const argv[]);
+GY_API GY_MUST_CHECK gy_status gy_run(const gy_run_options *options, char *const argv[],
+                                      gy_run_report *report);
 
 /**
  * Get the path of the user's key file: $XDG_CONFIG_HOME/gyre/key or ~/.config/gyre/key.

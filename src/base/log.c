@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 static const char *const level_names[] = {"error", "warn", "info", "debug", "trace"};
@@ -81,6 +82,14 @@ void gy_log_message(const char *format, ...)
     va_end(args);
     size += gy_printable(line + size, sizeof(line) - size - 1, words, wanted, "");
     emit(GY_LOG_ERROR, line, size);
+}
+
+void gy_base_log_pass(gy_log_level level, const char *line)
+{
+    char copy[4 * LINE_BYTES + 16];
+    const size_t size = strnlen(line, sizeof(copy) - 1);
+    memcpy(copy, line, size);
+    emit(level, copy, size);
 }
 
 void gy_log_at(gy_log_level level, const char *file, int line, const char *format, ...)

@@ -12,6 +12,8 @@ void gy_log_at(gy_log_level level, const char *file, int line, const char *forma
 /** A message to the user, whatever GYRE_LOG says: "gyre: text", in one write. External text in
  * it becomes printable. @threads any, also between fork and exec */
 void gy_log_message(const char *format, ...) GY_PRINTF(1, 2);
+/** Log a line that another process of this program made, as it is; at most 8 KiB. */
+void gy_base_log_pass(gy_log_level level, const char *line);
 /** GY_ARG GYRE_LOG holds no level: names it and the levels. */
 GY_MUST_CHECK gy_status gy_log_check(void);
 bool gy_log_is_on(gy_log_level level);

@@ -30,6 +30,15 @@ gy_status gy_cli_flow(gy_flow **flow)
                          gy_mapreduce_function_count, flow);
 }
 
+int gy_cli_launch(const gy_run_options *options, char *const argv[])
+{
+    gy_run_report report;
+    if (gy_run(options, argv, &report) < 0 && !report.is_started) {
+        gy_print_to(stderr, "gyre: %s\n", gy_error_text());
+    }
+    return report.exit_status;
+}
+
 int gy_cli_start_run(const char *name, const gy_run_options *options)
 {
     static char program[4096];
@@ -41,7 +50,7 @@ int gy_cli_start_run(const char *name, const gy_run_options *options)
     }
     program[size] = '\0';
     kept_arguments[0] = program;
-    return gy_run(options, kept_arguments);
+    return gy_cli_launch(options, kept_arguments);
 }
 
 int gy_cli_start_ranks(const char *name, int ranks)

@@ -51,6 +51,9 @@ const gy_command *gy_command_find(const char *name);
  * gy_flow_start. */
 gy_status gy_cli_flow(gy_flow **flow);
 
+/** gy_run; reports what its log has not told. Returns the exit status. */
+int gy_cli_launch(const gy_run_options *options, char *const argv[]);
+
 /** Run this very command line on `ranks` ranks; `name` stands in messages. Returns the exit
  * status. */
 int gy_cli_start_ranks(const char *name, int ranks);

@@ -148,7 +148,7 @@ static int run(char **operands, int operand_count)
                    : gy_cli_report_usage("gyre run: %s needs --hosts", wrong);
     }
     return settings.over.hosts > 0 ? gy_cli_run_hosts(&settings.over, &chosen, operands)
-                                   : gy_run(&chosen, operands);
+                                   : gy_cli_launch(&chosen, operands);
 }
 
 const gy_command gy_command_run = {

@@ -145,7 +145,11 @@ static int keep(int socket, const gy_role *role, const char *texts, const char *
     int code = 1;
     if (list != NULL) {
         run.environment = variables;
-        code = gy_run(&run, (char *const *)(uintptr_t)list);
+        gy_run_report report;
+        if (gy_run(&run, (char *const *)(uintptr_t)list, &report) < 0 && !report.is_started) {
+            gy_log_message("%s", gy_error_text());
+        }
+        code = report.exit_status;
     } else {
         gy_log_message("%s", status < 0 ? gy_error_text() : "out of memory");
     }

@@ -74,6 +74,7 @@ void gy_launch_keeper_end(run_keeper *keeper, int status, int number, const char
     va_end(args);
     if (end.text[0] != '\0') {
         gy_log_message("%s", end.text);
+        gy_launch_messages_cause(end.text);
     }
     save_flight(keeper, &end);
     if (keeper->nodes != NULL) {

@@ -137,6 +137,17 @@ GY_MUST_CHECK gy_status gy_launch_save_flight(int segment, const char *wanted,
                                               const gy_run_end *end, char *path,
                                               size_t size_bytes);
 
+/* ---- messages.c: what reaper and keeper say, in the launcher's log ---- */
+
+/** [0] the launcher's, [1] the others'. GY_LIMIT */
+GY_MUST_CHECK gy_status gy_launch_messages_open(int sockets[2]);
+/** In reaper and keeper: this process's log goes there from now on. */
+void gy_launch_messages_send_to(int socket);
+/** There, too: why the launch fails, for gy_run_report.cause. The last word counts. */
+void gy_launch_messages_cause(const char *cause);
+/** In the launcher: take one message, if there is any. False: there will be none any more. */
+bool gy_launch_messages_pass(int socket, gy_run_report *report);
+
 /* ---- keeper.c ---- */
 
 /** Run the ranks to their end; the exit status. `life` breaks when the launcher ends. */

@@ -66,12 +66,56 @@ GY_TEST(bad_requests_are_refused)
     static const int wrong[] = {0, -1, GY_RUN_RANKS_MAX + 1};
     for (size_t i = 0; i < GY_COUNT(wrong); i++) {
         gy_run_options options = {.ranks = wrong[i]};
-        assert_int_equal(gy_run(&options, argv), 2);
+        assert_status(gy_run(&options, argv, NULL), GY_ARG);
     }
+    gy_run_report report;
     gy_run_options options = {.ranks = 1};
-    assert_int_equal(gy_run(&options, none), 2);
+    assert_status(gy_run(&options, none, &report), GY_ARG);
+    assert_string_equal(gy_error_text(), "no program is given");
+    assert_int_equal(report.exit_status, 2);
+    assert_false(report.is_started);
     options.timeout_s = -1;
-    assert_int_equal(gy_run(&options, argv), 2);
+    assert_status(gy_run(&options, argv, NULL), GY_ARG);
+    options = (gy_run_options){.struct_size = 3};
+    assert_status(gy_run(&options, argv, NULL), GY_ARG);
+}
+
+/* The lines of the log, in the process that called gy_run. */
+static char log_lines[4096];
+static pid_t log_process;
+static void take_line(void *arg, gy_log_level level, const char *line)
+{
+    (void)arg;
+    const size_t used = strlen(log_lines);
+    assert_int_equal(level, GY_LOG_ERROR);
+    assert_int_equal(getpid(), log_process);
+    snprintf(log_lines + used, sizeof(log_lines) - used, "%s\n", line);
+}
+
+GY_TEST(a_launch_reports_to_its_caller)
+{
+    char shell[] = "sh", option[] = "-c", script[] = "exit 7", missing[] = "/nowhere/at/all";
+    char *const fails[] = {shell, option, script, NULL}, *const lacks[] = {missing, NULL};
+    gy_run_report report;
+    log_process = getpid();
+    gy_log_set_handler(take_line, NULL);
+    const gy_run_options two = {.ranks = 2, .timeout_s = 60};
+    assert_status(gy_run(&two, fails, &report), GY_PEER);
+    assert_int_equal(report.exit_status, 7);
+    assert_true(report.is_started);
+    assert_non_null(strstr(report.cause, " ended with status 7"));
+    assert_string_equal(gy_error_text(), report.cause);
+    assert_non_null(strstr(log_lines, report.cause));
+    assert_status(gy_run(&two, lacks, &report), GY_PEER);
+    assert_int_equal(report.exit_status, 127);
+    assert_non_null(strstr(report.cause, "cannot run /nowhere/at/all"));
+    script[5] = '0';
+    log_lines[0] = '\0';
+    assert_ok(gy_run(&two, fails, &report));
+    assert_int_equal(report.exit_status, 0);
+    assert_string_equal(report.cause, "");
+    assert_string_equal(log_lines, "");
+    gy_log_set_handler(NULL, NULL);
 }
 
 GY_TEST_MAIN(NULL, NULL)

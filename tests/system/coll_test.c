@@ -5,8 +5,7 @@
  */
 #include "base/base.h"
 #include "coll/coll.h"
-
-#include <gyre/launch.h>
+#include "launch_kit.h"
 
 #include <signal.h>
 #include <string.h>
@@ -52,7 +51,8 @@ GY_TEST(the_world_sums_under_the_launcher)
     char part[] = "sum";
     char *const argv[] = {own_path, part, NULL};
     for (int ranks = 1; ranks <= 4; ranks++) {
-        assert_int_equal(gy_run(&(gy_run_options){.ranks = ranks, .timeout_s = 60}, argv), 0);
+        assert_int_equal(launch_run(&(gy_run_options){.ranks = ranks, .timeout_s = 60}, argv),
+                         0);
     }
 }
 

@@ -4,12 +4,12 @@
  * With an argument this program plays a rank.
  */
 #include "command_kit.h"
+#include "launch_kit.h"
 
 #include "base/base.h"
 #include "coll/coll_priv.h"
 
 #include <fcntl.h>
-#include <gyre/launch.h>
 #include <sched.h>
 #include <signal.h>
 
@@ -99,11 +99,11 @@ static pid_t start(const char *part, bool is_tcp, const char *record)
     if (launcher == 0) {
         int err = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
         dup2(err, STDERR_FILENO);
-        _exit(gy_run(&(gy_run_options){.ranks = RANKS,
-                                       .timeout_s = 100,
-                                       .is_tcp = is_tcp,
-                                       .record = record != NULL ? file : NULL},
-                     argv));
+        _exit(launch_run(&(gy_run_options){.ranks = RANKS,
+                                           .timeout_s = 100,
+                                           .is_tcp = is_tcp,
+                                           .record = record != NULL ? file : NULL},
+                         argv));
     }
     return launcher;
 }

@@ -3,12 +3,11 @@
  * everywhere, a dead rank named by all survivors within half a second, a stopped one at the
  * deadline, wrong keys told on both sides. With an argument this program plays a rank.
  */
+#include "launch_kit.h"
 #include "link_kit.h"
 
 #include "training_kit.h"
 #include "transport/transport.h"
-
-#include <gyre/launch.h>
 
 static char own_path[4096];
 
@@ -292,7 +291,7 @@ static void run_here(const char *part, bool is_tcp)
     snprintf(words[1], KIT_PATH, "%s", kit_own.folder);
     char *const argv[] = {own_path, words[0], words[1], NULL};
     gy_run_options options = {.ranks = 6, .timeout_s = 60, .is_tcp = is_tcp};
-    assert_int_equal(gy_run(&options, argv), 0);
+    assert_int_equal(launch_run(&options, argv), 0);
 }
 
 static void read_hashes(char out[6][64])
@@ -763,7 +762,7 @@ static void collectives_cross_a_bad_link(void **state)
         assert_int_equal(got[rank][0], '2');
     }
     char *const argv[] = {own_path, (char[]){"collect"}, kit_own.folder, NULL};
-    assert_int_equal(gy_run(&(gy_run_options){.ranks = 2, .timeout_s = 60}, argv), 0);
+    assert_int_equal(launch_run(&(gy_run_options){.ranks = 2, .timeout_s = 60}, argv), 0);
     for (int rank = 0; rank < 2; rank++) {
         char expected[64];
         snprintf(name, sizeof(name), "hash-%d", rank);

@@ -3,9 +3,8 @@
  * and nothing left behind. This program is also the ranks: with an argument it plays that part.
  */
 #include "base/base.h"
+#include "launch_kit.h"
 #include "transport/transport.h"
-
-#include <gyre/launch.h>
 
 #include <dirent.h>
 #include <errno.h>
@@ -249,7 +248,7 @@ static void start(test_run *run, gy_run_options options, const char *program, co
         snprintf(words[2], sizeof(words[2]), "%s", how);
         char *argv[] = {words[0], words[1], words[2], NULL};
         gy_alloc_fail_after(fail_allocation);
-        _exit(gy_run(&options, argv));
+        _exit(launch_run(&options, argv));
     }
     close(pair[1]);
     run->output = pair[0];

@@ -3,9 +3,8 @@
  * right sums, over shared memory and over TCP; the run goes on or ends as its options say. With
  * arguments this program plays a rank.
  */
+#include "launch_kit.h"
 #include "replay_kit.h"
-
-#include <gyre/launch.h>
 
 #include <signal.h>
 #include <stdio.h>
@@ -152,7 +151,7 @@ static void run_part(const gy_run_options *options, const char *part, uint64_t s
     snprintf(words[0], sizeof(words[0]), "%s", part);
     snprintf(words[1], sizeof(words[1]), "%llu", (unsigned long long)seed);
     char *const argv[] = {own_path, words[0], words[1], NULL};
-    int status = gy_run(options, argv);
+    int status = launch_run(options, argv);
     if (status != expected) {
         fail_msg("%s %s: status %d, expected %d", part, words[1], status, expected);
     }
@@ -182,7 +181,7 @@ static void run_restarts(int mode, int ranks, bool is_tcp, const char *folder)
                                     .on_failure = GY_RUN_RESTART,
                                     .restarts = 1000,
                                     .is_tcp = is_tcp};
-    assert_int_equal(gy_run(&options, argv), 0);
+    assert_int_equal(launch_run(&options, argv), 0);
 }
 
 static void read_result(const char *folder, int rank, replay_work *state)

@@ -3,9 +3,8 @@
  * one that was not; a failure that all ranks meet ends all, with one message. This program is
  * also the ranks: with arguments it plays that part.
  */
+#include "launch_kit.h"
 #include "training_kit.h"
-
-#include <gyre/launch.h>
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -139,7 +138,7 @@ static void start(const char *folder, const char *how, int step)
         snprintf(words[1], PATH_LENGTH, "%s", how);
         snprintf(words[2], PATH_LENGTH, "%d", step);
         char *argv[] = {own_path, words[0], words[1], words[2], NULL};
-        _exit(gy_run(&(gy_run_options){.ranks = RANKS}, argv));
+        _exit(launch_run(&(gy_run_options){.ranks = RANKS}, argv));
     }
     close(pair[1]);
 }

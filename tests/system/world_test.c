@@ -7,8 +7,7 @@
  */
 #include "base/base.h"
 #include "coll/coll.h"
-
-#include <gyre/launch.h>
+#include "launch_kit.h"
 
 #include <signal.h>
 #include <string.h>
@@ -89,7 +88,7 @@ static int run(const char *part, const char *folder, gy_run_failure on_failure)
     const char *const environment[] = {"GYRE_TIMEOUT=1", NULL};
     const gy_run_options options = {
         .ranks = RANKS, .timeout_s = 60, .on_failure = on_failure, .environment = environment};
-    return gy_run(&options, argv);
+    return launch_run(&options, argv);
 }
 
 GY_TEST(failed_rendezvous_ends_every_rank_with_its_reason)
