@@ -3,7 +3,7 @@
  * of each beside its floor (flops over the peak of a core, or bytes over what the third-level
  * cache gives), and their sum.
  *
- * usage: bench_kernels [mlp|lenet|adam] [BATCH] [ROUNDS]
+ * usage: bench_kernels [mlp|lenet|adam|gpt] [BATCH] [ROUNDS]
  */
 #include "ops/kernels/libraries.h"
 #include "ops/ops.h"
@@ -398,6 +398,41 @@ static void make_lenet(int64_t batch)
     }
 }
 
+/* ---- a language model: B batches of 128 positions, 4 heads of 64, 512 classes ---- */
+
+static void attention(int64_t batch, bool is_causal)
+{
+    const int64_t t = 128, h = 4, d = 64;
+    const double products = 2.0 * (double)(batch * h * t * t * d) * (is_causal ? 0.5 : 1);
+    item it =
+        new_item(is_causal ? "causal attention" : "attention", &gy_ops_row_attention, 3, 2);
+    it.attributes.attention.is_causal = is_causal;
+    for (int i = 0; i < 3; i++) {
+        it.inputs[i] = value(SIZES(batch, t, h, d));
+    }
+    it.outputs[0] = value(SIZES(batch, t, h, d));
+    it.outputs[1] = value(SIZES(batch, h, t));
+    it.flops = 2 * products;
+    add(&it);
+    item back = new_item(is_causal ? "its gradient (causal)" : "its gradient",
+                         &gy_ops_row_attention_gradient, 6, 3);
+    back.attributes = it.attributes;
+    memcpy(back.inputs, it.inputs, 3 * sizeof(it.inputs[0]));
+    memcpy(back.inputs + 3, it.outputs, 2 * sizeof(it.outputs[0]));
+    back.inputs[5] = value(SIZES(batch, t, h, d));
+    for (int i = 0; i < 3; i++) {
+        back.outputs[i] = value(SIZES(batch, t, h, d));
+    }
+    back.flops = 5 * products;
+    add(&back);
+}
+
+static void make_gpt(int64_t batch)
+{
+    attention(batch, true);
+    attention(batch, false);
+}
+
 /* m, v and the parameter in place; the scalars stand for rates and their corrections. */
 static void make_adam(int64_t count)
 {
@@ -470,7 +505,9 @@ int main(int argc, char **argv)
     if (is_adam) {
         make_adam(669706);
     } else {
-        (strcmp(what, "lenet") == 0 ? make_lenet : make_mlp)(batch);
+        (strcmp(what, "lenet") == 0 ? make_lenet
+         : strcmp(what, "gpt") == 0 ? make_gpt
+                                    : make_mlp)(batch);
     }
     for (int round = -3; round < rounds; round++) {
         double whole = cpu_seconds();

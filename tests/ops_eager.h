@@ -10,7 +10,6 @@
  *     ops_eager_close(&eager);
  *
  * The first failure is kept in eager.status with its text; values made from it are GY_NO_VALUE.
- * Nodes have one output.
  */
 #ifndef GY_TESTS_OPS_EAGER_H
 #define GY_TESTS_OPS_EAGER_H
@@ -21,15 +20,15 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { OPS_EAGER_NODES = 1024 };
+enum { OPS_EAGER_NODES = 1024, OPS_EAGER_OUTPUTS = 3 };
 
 typedef struct ops_eager_node {
     const gy_op *op; /* NULL: a leaf */
     gy_attributes attributes;
     gy_value inputs[GY_OP_INPUTS_MAX];
-    int input_count;
-    gy_type type;
-    gy_view view; /* row-major, owned */
+    int input_count, output_count;
+    gy_type types[OPS_EAGER_OUTPUTS];
+    gy_view views[OPS_EAGER_OUTPUTS]; /* row-major, owned */
 } ops_eager_node;
 
 typedef struct ops_eager {
@@ -71,6 +70,13 @@ static inline gy_value ops_eager_failed(ops_eager *eager, gy_status status, cons
     return GY_NO_VALUE;
 }
 
+static inline void ops_eager_drop(ops_eager_node *node)
+{
+    for (int k = 0; k < node->output_count; k++) {
+        gy_free(node->views[k].data);
+    }
+}
+
 static inline gy_value ops_eager_apply(gy_builder *builder, const gy_op *op,
                                        const gy_attributes *attributes, const gy_value *inputs,
                                        int input_count)
@@ -84,26 +90,30 @@ static inline gy_value ops_eager_apply(gy_builder *builder, const gy_op *op,
     for (int i = 0; i < input_count; i++) {
         GY_ASSERT(inputs[i].node >= 0 && inputs[i].node < eager->count);
         node->inputs[i] = inputs[i];
-        views[i] = eager->nodes[inputs[i].node].view;
-        types[i] = eager->nodes[inputs[i].node].type;
+        views[i] = eager->nodes[inputs[i].node].views[inputs[i].output];
+        types[i] = eager->nodes[inputs[i].node].types[inputs[i].output];
     }
     node->op = op;
     node->attributes = *attributes;
     node->input_count = input_count;
-    gy_status status = op->infer(attributes, types, input_count, &node->type);
+    GY_ASSERT(op->output_count >= 1 && op->output_count <= OPS_EAGER_OUTPUTS);
+    gy_status status = op->infer(attributes, types, input_count, node->types);
     if (status != GY_OK) {
         return ops_eager_failed(eager, status, op->name);
     }
-    node->view = ops_eager_view(&node->type);
+    node->output_count = op->output_count;
+    for (int k = 0; k < node->output_count; k++) {
+        node->views[k] = ops_eager_view(&node->types[k]);
+    }
     const gy_kernel_call call = {.op = op,
                                  .attributes = &node->attributes,
                                  .inputs = views,
                                  .input_count = input_count,
-                                 .outputs = &node->view,
-                                 .output_count = 1};
+                                 .outputs = node->views,
+                                 .output_count = node->output_count};
     status = eager->run != NULL ? eager->run(&call) : op->reference(&call);
     if (status != GY_OK) {
-        gy_free(node->view.data);
+        ops_eager_drop(node);
         return ops_eager_failed(eager, status, op->name);
     }
     return (gy_value){eager->count++, 0};
@@ -113,7 +123,8 @@ static inline const gy_type *ops_eager_type(gy_builder *builder, gy_value value)
 {
     const ops_eager *eager = (const ops_eager *)builder;
     GY_ASSERT(value.node >= 0 && value.node < eager->count);
-    return &eager->nodes[value.node].type;
+    GY_ASSERT(value.output < eager->nodes[value.node].output_count);
+    return &eager->nodes[value.node].types[value.output];
 }
 
 static inline void ops_eager_open(ops_eager *eager)
@@ -129,7 +140,7 @@ static inline void ops_eager_open(ops_eager *eager)
 static inline void ops_eager_reset(ops_eager *eager)
 {
     for (int i = 0; i < eager->count; i++) {
-        gy_free(eager->nodes[i].view.data);
+        ops_eager_drop(&eager->nodes[i]);
     }
     eager->count = 0;
     eager->status = GY_OK;
@@ -147,11 +158,12 @@ static inline gy_value ops_eager_leaf(ops_eager *eager, const gy_view *from, gy_
     GY_ASSERT(eager->count < OPS_EAGER_NODES);
     ops_eager_node *node = &eager->nodes[eager->count];
     memset(node, 0, sizeof(*node));
-    node->type = ops_eager_type_of(from);
-    node->type.dtype = dtype;
-    node->type.format = GY_FORMAT_DENSE;
-    node->view = ops_eager_view(&node->type);
-    gy_status status = gy_view_copy(&node->view, from);
+    node->output_count = 1;
+    node->types[0] = ops_eager_type_of(from);
+    node->types[0].dtype = dtype;
+    node->types[0].format = GY_FORMAT_DENSE;
+    node->views[0] = ops_eager_view(&node->types[0]);
+    gy_status status = gy_view_copy(&node->views[0], from);
     GY_ASSERT(status == GY_OK);
     return (gy_value){eager->count++, 0};
 }
@@ -159,7 +171,7 @@ static inline gy_value ops_eager_leaf(ops_eager *eager, const gy_view *from, gy_
 static inline gy_view ops_eager_of(const ops_eager *eager, gy_value value)
 {
     GY_ASSERT(value.node >= 0 && value.node < eager->count);
-    return eager->nodes[value.node].view;
+    return eager->nodes[value.node].views[value.output];
 }
 
 /* Element by row-major index. */
@@ -210,6 +222,38 @@ static inline gy_value ops_eager_input(ops_eager *eager, const gy_ops_sample *sa
     return value;
 }
 
+/* Hand what has reached node i on to its inputs. */
+static inline gy_status ops_eager_back(ops_eager *eager, int i, gy_value *slopes,
+                                       const bool *depends)
+{
+    const ops_eager_node *node = &eager->nodes[i];
+    gy_value to[GY_OP_INPUTS_MAX], outputs[OPS_EAGER_OUTPUTS];
+    const gy_value *own = &slopes[i * OPS_EAGER_OUTPUTS];
+    bool is_reached = false;
+    for (int k = 0; k < node->output_count; k++) {
+        outputs[k] = (gy_value){i, k};
+        is_reached = is_reached || own[k].node >= 0;
+    }
+    if (!is_reached || node->op == NULL) {
+        return GY_OK;
+    }
+    if (node->op->gradient == NULL) {
+        return gy_fail(GY_UNSUPPORTED, "%s has no gradient: %s", node->op->name,
+                       node->op->no_gradient);
+    }
+    const gy_applied applied = {&node->attributes, node->inputs, node->input_count, outputs};
+    GY_TRY(node->op->gradient(&eager->builder, &applied, own, to));
+    for (int k = 0; k < node->input_count; k++) {
+        const gy_value input = node->inputs[k];
+        gy_value *sum = &slopes[input.node * OPS_EAGER_OUTPUTS + input.output];
+        if (to[k].node >= 0 && depends[input.node]) {
+            *sum = sum->node < 0 ? to[k]
+                                 : gy_build2(&eager->builder, &gy_ops_row_add, *sum, to[k]);
+        }
+    }
+    return GY_OK;
+}
+
 /*
  * d sum(y dy) / d wrt[i], GY_NO_VALUE where y does not depend on it. dy has the shape of y.
  */
@@ -217,12 +261,15 @@ static inline gy_status ops_eager_gradients(ops_eager *eager, gy_value y, gy_val
                                             const gy_value *wrt, int count, gy_value *gradients)
 {
     const int last = y.node + 1;
-    gy_value *slopes = gy_alloc_zero("test.slopes", (size_t)last, sizeof(*slopes));
+    const size_t values = (size_t)last * OPS_EAGER_OUTPUTS;
+    gy_value *slopes = gy_alloc_zero("test.slopes", values, sizeof(*slopes));
     bool *depends = gy_alloc_zero("test.depends", (size_t)last, sizeof(*depends));
     GY_ASSERT(slopes != NULL && depends != NULL);
     gy_status status = GY_OK;
+    for (size_t v = 0; v < values; v++) {
+        slopes[v] = GY_NO_VALUE;
+    }
     for (int i = 0; i < last; i++) {
-        slopes[i] = GY_NO_VALUE;
         for (int k = 0; k < count; k++) {
             depends[i] |= wrt[k].node == i;
         }
@@ -230,31 +277,14 @@ static inline gy_status ops_eager_gradients(ops_eager *eager, gy_value y, gy_val
             depends[i] |= depends[eager->nodes[i].inputs[k].node];
         }
     }
-    slopes[y.node] = dy;
+    slopes[y.node * OPS_EAGER_OUTPUTS + y.output] = dy;
     for (int i = y.node; i >= 0 && status == GY_OK; i--) {
-        const ops_eager_node *node = &eager->nodes[i];
-        if (slopes[i].node < 0 || !depends[i] || node->op == NULL) {
-            continue;
-        }
-        if (node->op->gradient == NULL) {
-            status = gy_fail(GY_UNSUPPORTED, "%s has no gradient: %s", node->op->name,
-                             node->op->no_gradient);
-            break;
-        }
-        gy_value to[GY_OP_INPUTS_MAX], output = {i, 0};
-        const gy_applied applied = {&node->attributes, node->inputs, node->input_count,
-                                    &output};
-        status = node->op->gradient(&eager->builder, &applied, &slopes[i], to);
-        for (int k = 0; k < node->input_count && status == GY_OK; k++) {
-            gy_value *sum = &slopes[node->inputs[k].node];
-            if (to[k].node >= 0 && depends[node->inputs[k].node]) {
-                *sum = sum->node < 0 ? to[k]
-                                     : gy_build2(&eager->builder, &gy_ops_row_add, *sum, to[k]);
-            }
-        }
+        status = depends[i] ? ops_eager_back(eager, i, slopes, depends) : GY_OK;
     }
     for (int k = 0; k < count; k++) {
-        gradients[k] = wrt[k].node < last ? slopes[wrt[k].node] : GY_NO_VALUE;
+        gradients[k] = wrt[k].node < last
+                           ? slopes[wrt[k].node * OPS_EAGER_OUTPUTS + wrt[k].output]
+                           : GY_NO_VALUE;
     }
     gy_free(slopes);
     gy_free(depends);

@@ -268,6 +268,24 @@ static inline void ops_random_cross_entropy(gy_ops_sample *sample, gy_random *ra
     sample->inputs[1].high = (double)sample->inputs[0].sizes[rank - 1];
 }
 
+/* q, k, v and, of the gradient, out, lse and dout. */
+static inline void ops_random_attention(gy_ops_sample *sample, gy_random *random)
+{
+    const int64_t b = ops_random_in(random, 1, 2), h = ops_random_in(random, 1, 2);
+    const int64_t s = ops_random_in(random, 1, 3), t = ops_random_in(random, 1, s);
+    const int64_t d = ops_random_in(random, 1, 2), e = ops_random_in(random, 1, 2);
+    sample->attributes.attention.is_causal = ops_random_chance(random, 2);
+    sample->attributes.attention.scale = ops_random_chance(random, 2) ? 0.5 : 0;
+    ops_random_copy_sizes(sample, 0, (const int64_t[]){b, t, h, d}, 4);
+    ops_random_copy_sizes(sample, 1, (const int64_t[]){b, s, h, d}, 4);
+    ops_random_copy_sizes(sample, 2, (const int64_t[]){b, s, h, e}, 4);
+    if (sample->input_count == 6) {
+        ops_random_copy_sizes(sample, 3, (const int64_t[]){b, t, h, e}, 4);
+        ops_random_copy_sizes(sample, 4, (const int64_t[]){b, h, t}, 3);
+        ops_random_copy_sizes(sample, 5, (const int64_t[]){b, t, h, e}, 4);
+    }
+}
+
 /**
  * A sample of the row, inputs F64 (and integers where it takes labels, indices or conditions).
  *
@@ -311,6 +329,8 @@ static inline bool ops_random_sample(const gy_op *op, gy_random *random, gy_ops_
         ops_random_sizes(sample, 0, (int)ops_random_in(random, 0, 4), 5, random);
     } else if (op == &gy_ops_row_cross_entropy || op == &gy_ops_row_cross_entropy_gradient) {
         ops_random_cross_entropy(sample, random);
+    } else if (op == &gy_ops_row_attention || op == &gy_ops_row_attention_gradient) {
+        ops_random_attention(sample, random);
     } else {
         return false;
     }

@@ -245,6 +245,20 @@ GY_API gy_node gy_op_average_pool(gy_node x, const gy_window_options *options);
 
 /* ---- layers ---- */
 
+/** Zero: every position sees all, scores are scaled by 1 / sqrt(d). */
+typedef struct gy_attention_options {
+    size_t struct_size; /* GY_OPTIONS; 0: as compiled */
+    bool is_causal;     /* position t of q sees positions s <= t + S - T of k and v */
+    double scale;       /* of the scores; 0: 1 / sqrt(d) */
+} gy_attention_options;
+/**
+ * Scaled dot-product attention of each head: softmax over s of scale q[t] . k[s], times v.
+ * q (B,T,H,d), k (B,S,H,d), v (B,S,H,e) -> (B,T,H,e); S is at least 1, and at least T where it
+ * is causal. Neither it nor its gradient keeps the scores (B,H,T,S); second derivatives do.
+ */
+GY_API gy_node gy_op_attention(gy_node q, gy_node k, gy_node v,
+                               const gy_attention_options *options);
+
 /** Each element is 0 with probability `rate`, else it is scaled by 1 / (1 - rate). Drawn anew
  * each run, from the session's seed and step. For training: leave it out of the nodes that are
  * fetched to evaluate. */

@@ -28,17 +28,17 @@ static gy_tensor *random_tensor(gy_random *random, int64_t rows, int64_t columns
 }
 
 /* d loss by central differences against the gradient node, for every element. */
-static void check_parameter(gy_session *session, const gy_feed *feeds, gy_node loss,
+static void check_parameter(gy_session *session, const gy_feed *feeds, int count, gy_node loss,
                             const char *name, gy_node gradient)
 {
     gy_tensor *parameter = gy_session_parameter(session, name), *given = NULL;
-    assert_ok(gy_session_run(session, feeds, 2, 0, &gradient, 1, &given));
+    assert_ok(gy_session_run(session, feeds, count, 0, &gradient, 1, &given));
     for (int64_t i = 0; i < gy_tensor_count(parameter); i++) {
         const double step = 1e-5, at = gy_tensor_get(parameter, i);
         gy_tensor_set(parameter, i, at + step);
-        double above = run_scalar(session, feeds, 2, loss);
+        double above = run_scalar(session, feeds, count, loss);
         gy_tensor_set(parameter, i, at - step);
-        double below = run_scalar(session, feeds, 2, loss);
+        double below = run_scalar(session, feeds, count, loss);
         gy_tensor_set(parameter, i, at);
         double wanted = (above - below) / (2 * step), have = gy_tensor_get(given, i);
         if (!(fabs(wanted - have) <= 2e-7 * fmax(1, fabs(wanted)))) {
@@ -65,7 +65,7 @@ GY_TEST(random_graphs_agree_with_finite_differences)
         gy_tensor *y = random_tensor(&r.random, 3, RANDOM_FEATURES);
         const gy_feed feeds[] = {{r.x, x}, {r.y, y}};
         for (int i = 0; i < RANDOM_PARAMETERS; i++) {
-            check_parameter(session, feeds, r.loss, names[i], gradients[i]);
+            check_parameter(session, feeds, 2, r.loss, names[i], gradients[i]);
         }
         gy_session_free(session);
         gy_tensor_drop(x);
@@ -93,8 +93,8 @@ GY_TEST(gradients_of_gradients_agree)
     assert_ok(gy_session_new(g, NULL, &session));
     gy_tensor *rows = random_tensor(&random, 5, 3), *goal = random_tensor(&random, 5, 2);
     const gy_feed feeds[] = {{x, rows}, {y, goal}};
-    check_parameter(session, feeds, loss, "w", first);
-    check_parameter(session, feeds, penalty, "w", second);
+    check_parameter(session, feeds, 2, loss, "w", first);
+    check_parameter(session, feeds, 2, penalty, "w", second);
     gy_session_free(session);
     gy_tensor_drop(rows);
     gy_tensor_drop(goal);
@@ -138,6 +138,39 @@ GY_TEST(a_loss_that_is_no_scalar_is_named)
     assert_status(gy_graph_status(g), GY_SHAPE);
     gy_session *session;
     assert_status(gy_session_new(g, NULL, &session), GY_SHAPE);
+    gy_graph_free(g);
+}
+
+/* By the rows with two and three outputs, and by what they are expanded into. */
+GY_TEST(attention_agrees_with_finite_differences)
+{
+    static const char *const names[3] = {"q", "k", "v"};
+    gy_graph *g = kit_graph();
+    gy_random random = {.key = gy_test_seed()};
+    gy_node x[3], slopes[3], second[3];
+    for (int i = 0; i < 3; i++) {
+        gy_tensor *tensor = NULL;
+        const int64_t sizes[4] = {2, i == 0 ? 3 : 4, 2, 3};
+        assert_ok(gy_tensor_new(NULL, GY_F64, sizes, 4, &tensor));
+        for (int64_t k = 0; k < gy_tensor_count(tensor); k++) {
+            gy_tensor_set(tensor, k, 2 * gy_random_unit(&random) - 1);
+        }
+        const gy_init init = {.kind = GY_INIT_TENSOR, .tensor = tensor};
+        x[i] = gy_graph_parameter(g, names[i], GY_F64, sizes, 4, init);
+        gy_tensor_drop(tensor);
+    }
+    gy_node y = gy_op_attention(x[0], x[1], x[2], &(gy_attention_options){.is_causal = true});
+    gy_node loss = gy_op_sum(gy_op_square(y), 0, false);
+    assert_ok(gy_op_gradients(loss, x, 3, slopes));
+    gy_node size = gy_op_sum(gy_op_square(slopes[1]), 0, false);
+    assert_ok(gy_op_gradients(size, x, 3, second));
+    gy_session *session = NULL;
+    assert_ok(gy_session_new(g, &(gy_session_options){.workers = 2}, &session));
+    for (int i = 0; i < 3; i++) {
+        check_parameter(session, NULL, 0, loss, names[i], slopes[i]);
+        check_parameter(session, NULL, 0, size, names[i], second[i]);
+    }
+    gy_session_free(session);
     gy_graph_free(g);
 }
 

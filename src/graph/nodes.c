@@ -32,6 +32,7 @@ static gy_node apply_named(gy_graph *graph, const gy_op *op, const gy_attributes
 gy_node gy_node_apply(const gy_op *op, const gy_attributes *attributes, const gy_node *inputs,
                       int count)
 {
+    GY_ASSERT(inputs != NULL && count > 0);
     return apply_named(inputs[0].graph, op, attributes, inputs, count, NULL);
 }
 

@@ -124,6 +124,20 @@ gy_node gy_op_one_hot(gy_node labels, int64_t classes, int dim, gy_dtype dtype)
     return gy_node_apply(&gy_ops_row_one_hot, &attributes, &labels, 1);
 }
 
+gy_node gy_op_attention(gy_node q, gy_node k, gy_node v, const gy_attention_options *options)
+{
+    gy_attention_options known;
+    gy_status status = gy_options_take(gy_attention_options, &known, options);
+    if (status < 0) {
+        gy_graph_fail(q.graph, status, "attention");
+        return gy_node_failed(q.graph);
+    }
+    gy_attributes attributes = no_attributes();
+    attributes.attention.is_causal = known.is_causal;
+    attributes.attention.scale = known.scale;
+    return gy_node_apply(&gy_ops_row_attention, &attributes, (gy_node[]){q, k, v}, 3);
+}
+
 /* ---- windows of images ---- */
 
 gy_node gy_op_conv2d(gy_node x, gy_node filters, const gy_conv_options *options)

@@ -20,6 +20,7 @@ static const char *const inner[] = {"identity",
                                     "max_pool_pick",
                                     "average_pool_gradient",
                                     "cross_entropy_gradient",
+                                    "attention_gradient",
                                     "reorder",
                                     "fused",
                                     "matmul_update",
@@ -105,6 +106,7 @@ GY_TEST(every_row_that_a_user_can_want_is_public)
     (void)gy_op_cross_entropy(x, labels);
     (void)gy_op_one_hot(labels, 4, -1, GY_DTYPE_NONE);
     (void)gy_op_conv2d(image, filters, NULL);
+    (void)gy_op_attention(image, image, image, NULL);
     (void)gy_op_average_pool(gy_op_max_pool(image, &two), &two);
     (void)gy_op_layer_norm(x, four, four, 1, 1e-5);
     (void)gy_op_batch_norm(x, four, four, 1e-5);

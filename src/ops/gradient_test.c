@@ -26,6 +26,7 @@ typedef struct example {
     int number; /* of the sample */
     gy_view inputs[MAX_SAMPLE_INPUTS];
     uint64_t weights; /* seed of the random weights */
+    int weighted;     /* of the outputs: the first so many */
 } example;
 
 /* sum(a * random weights), added to `total`. */
@@ -45,8 +46,8 @@ static gy_value weighted(ops_eager *eager, gy_value a, uint64_t seed, gy_value t
 }
 
 /*
- * The scalar that is differentiated: order 1: sum(weights y); order 2: the sum of weights times
- * the first gradients. Writes the leaves of the inputs.
+ * The scalar that is differentiated: order 1: sum(weights y) over the weighted outputs; order
+ * 2: the sum of weights times the first gradients. Writes the leaves of the inputs.
  */
 static gy_value target(ops_eager *eager, const example *e, int order, gy_value *leaves)
 {
@@ -60,7 +61,10 @@ static gy_value target(ops_eager *eager, const example *e, int order, gy_value *
     }
     gy_value y = gy_build(&eager->builder, e->op, &e->sample->attributes, inputs,
                           e->sample->input_count);
-    gy_value loss = weighted(eager, y, e->weights, GY_NO_VALUE);
+    gy_value loss = GY_NO_VALUE;
+    for (int k = 0; k < e->weighted; k++) {
+        loss = weighted(eager, (gy_value){y.node, k}, e->weights + 100 * (uint64_t)k, loss);
+    }
     if (order == 1) {
         return loss;
     }
@@ -160,8 +164,13 @@ static void check_sample(const gy_op *op, const gy_ops_sample *sample, int numbe
     for (int i = 0; i < sample->input_count; i++) {
         e.inputs[i] = ops_eager_draw(sample, i, GY_F64, random);
     }
-    compared[1] += check_order(&e, 1);
-    compared[2] += check_order(&e, 2);
+    for (e.weighted = op->output_count; e.weighted > 0; e.weighted -= op->output_count - 1) {
+        compared[1] += check_order(&e, 1); /* of several outputs: all, then the first */
+        compared[2] += check_order(&e, 2);
+        if (e.weighted == 1) {
+            break;
+        }
+    }
     for (int i = 0; i < sample->input_count; i++) {
         gy_free(e.inputs[i].data);
     }
@@ -283,7 +292,7 @@ GY_TEST(fused_products_refuse_a_gradient)
 static void check_expansion(const gy_op *op, int s, gy_random *random)
 {
     ops_eager eager;
-    gy_value inputs[MAX_SAMPLE_INPUTS], expanded = GY_NO_VALUE;
+    gy_value inputs[MAX_SAMPLE_INPUTS], expanded[GY_OP_OUTPUTS_MAX];
     const gy_ops_sample *sample = &op->samples[s];
     ops_eager_open(&eager);
     for (int i = 0; i < sample->input_count; i++) {
@@ -291,14 +300,17 @@ static void check_expansion(const gy_op *op, int s, gy_random *random)
     }
     gy_value y = gy_build(&eager.builder, op, &sample->attributes, inputs, sample->input_count);
     const gy_applied applied = {&sample->attributes, inputs, sample->input_count, &y};
-    assert_ok(op->expand(&eager.builder, &applied, &expanded));
+    assert_ok(op->expand(&eager.builder, &applied, expanded));
     if (eager.status != GY_OK) {
         fail_msg("%s sample %d: %s", op->name, s, eager.text);
     }
-    gy_view a = ops_eager_of(&eager, y), b = ops_eager_of(&eager, expanded);
-    assert_true(gy_view_same_shape(&a, &b));
-    for (int64_t i = 0; i < gy_view_count(&a); i++) {
-        assert_near(ops_eager_get(&eager, y, i), ops_eager_get(&eager, expanded, i), 1e-9);
+    for (int k = 0; k < op->output_count; k++, y.output++) {
+        gy_view a = ops_eager_of(&eager, y), b = ops_eager_of(&eager, expanded[k]);
+        assert_true(gy_view_same_shape(&a, &b));
+        for (int64_t i = 0; i < gy_view_count(&a); i++) {
+            assert_near(ops_eager_get(&eager, y, i), ops_eager_get(&eager, expanded[k], i),
+                        1e-9);
+        }
     }
     ops_eager_close(&eager);
 }

@@ -82,6 +82,10 @@ typedef union gy_attributes {
         bool is_reverse; /* cumsum: from the end */
     } axis;
     struct {
+        double scale;   /* of the scores; 0: 1 / sqrt(d) */
+        bool is_causal; /* position t of q sees s <= t + S - T */
+    } attention;
+    struct {
         gy_dtype dtype;
     } cast;
     struct {

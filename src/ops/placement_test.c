@@ -12,7 +12,7 @@
 
 #include "gy_test.h"
 
-enum { MAX_SAMPLE_INPUTS = 6, MAX_RANKS = 4 };
+enum { MAX_SAMPLE_INPUTS = 6, MAX_OUTPUTS = 3, MAX_RANKS = 4 };
 
 /* One value on all ranks: its parts, where they begin, and what memory to free. */
 typedef struct parts {
@@ -164,36 +164,37 @@ typedef struct example {
     const gy_signature *signature;
     const gy_view *inputs;
     const gy_type *types;
-    gy_type output_type;
-    gy_view expected;
+    gy_type output_types[MAX_OUTPUTS];
+    gy_view expected[MAX_OUTPUTS];
     char name[64]; /* for failures */
 } example;
 
-static void expect_equal(const example *e, const gy_view *got, int ranks)
+static void expect_equal(const example *e, int output, const gy_view *got, int ranks)
 {
+    const gy_view *expected = &e->expected[output];
     for (int64_t i = 0; i < gy_view_count(got); i++) {
         double a = gy_element_get(got->dtype, got->data, i);
-        double b = gy_element_get(e->expected.dtype, e->expected.data, i);
+        double b = gy_element_get(expected->dtype, expected->data, i);
         double tolerance = got->dtype == GY_F64 ? 1e-9 : got->dtype == GY_F32 ? 1e-5 : 0;
         if (a != b && !(fabs(a - b) <= tolerance * (1 + fabs(b)))) {
-            fail_msg("%s on %d ranks, element %lld: %.12g, one rank %.12g", e->name, ranks,
-                     (long long)i, a, b);
+            fail_msg("%s on %d ranks, output %d, element %lld: %.12g, one rank %.12g", e->name,
+                     ranks, output, (long long)i, a, b);
         }
     }
 }
 
-/* Put the outputs together as their placement says and compare with one rank. */
-static void check_outputs(const example *e, const parts *outputs, int ranks)
+/* Put an output together as its placement says and compare with one rank. */
+static void check_output(const example *e, int output, const parts *outputs, int ranks)
 {
-    const gy_placement placement = e->signature->outputs[0];
-    gy_view whole = ops_eager_view(&e->output_type);
+    const gy_placement placement = e->signature->outputs[output];
+    gy_view whole = ops_eager_view(&e->output_types[output]);
     if (placement.kind == GY_SHARD) {
         for (int r = 0; r < ranks; r++) {
             int64_t begin = 0;
             gy_view part = shard_of(&whole, placement.dim, r, ranks, &begin);
             assert_ok(gy_view_copy(&part, &outputs->views[r]));
         }
-        expect_equal(e, &whole, ranks);
+        expect_equal(e, output, &whole, ranks);
     } else if (placement.kind == GY_PARTIAL) {
         for (int64_t i = 0; i < gy_view_count(&whole); i++) {
             double total = gy_element_get(whole.dtype, outputs->views[0].data, i);
@@ -203,10 +204,10 @@ static void check_outputs(const example *e, const parts *outputs, int ranks)
             }
             put(&whole, i, total);
         }
-        expect_equal(e, &whole, ranks);
+        expect_equal(e, output, &whole, ranks);
     } else {
         for (int r = 0; r < ranks; r++) { /* replicated: every rank has all of it */
-            expect_equal(e, &outputs->views[r], ranks);
+            expect_equal(e, output, &outputs->views[r], ranks);
         }
     }
     gy_free(whole.data);
@@ -219,7 +220,7 @@ static bool fits_ranks(const example *e, int ranks)
     if ((e->op->flags & GY_OP_VIEW) == 0 || from.kind != GY_SHARD) {
         return true;
     }
-    const int64_t n = e->types[0].sizes[from.dim], m = e->output_type.sizes[to.dim];
+    const int64_t n = e->types[0].sizes[from.dim], m = e->output_types[0].sizes[to.dim];
     for (int r = 0; r < ranks && n > 0 && m > 0; r++) {
         if (gy_part_begin(n, r, ranks) * m != gy_part_begin(m, r, ranks) * n) {
             return false;
@@ -270,7 +271,7 @@ static gy_status run_part(const gy_kernel_call *given, bool by_kernel)
                                    .inputs = inputs,
                                    .input_count = given->input_count,
                                    .outputs = given->outputs,
-                                   .output_count = 1,
+                                   .output_count = given->output_count,
                                    .workers = 1};
     if (!by_kernel) {
         return given->op->reference(given);
@@ -297,15 +298,22 @@ static void run_signature(const example *e, int ranks, bool by_kernel, gy_random
     if (!fits_ranks(e, ranks)) {
         return;
     }
-    parts inputs[MAX_SAMPLE_INPUTS], outputs;
-    const int count = e->sample->input_count;
+    parts inputs[MAX_SAMPLE_INPUTS], outputs[MAX_OUTPUTS];
+    const int count = e->sample->input_count, output_count = e->op->output_count;
     for (int i = 0; i < count; i++) {
         split(&e->inputs[i], e->signature->inputs[i], ranks, random, &inputs[i]);
     }
-    make_outputs(&e->output_type, e->signature->outputs[0], ranks, &outputs);
+    for (int k = 0; k < output_count; k++) {
+        make_outputs(&e->output_types[k], e->signature->outputs[k], ranks, &outputs[k]);
+    }
     for (int r = 0; r < ranks; r++) {
-        gy_view views[MAX_SAMPLE_INPUTS];
+        gy_view views[MAX_SAMPLE_INPUTS], made[MAX_OUTPUTS];
         int64_t offsets[MAX_SAMPLE_INPUTS][GY_TENSOR_RANK_MAX];
+        int64_t made_offsets[MAX_OUTPUTS][GY_TENSOR_RANK_MAX];
+        for (int k = 0; k < output_count; k++) {
+            made[k] = outputs[k].views[r];
+            memcpy(made_offsets[k], outputs[k].offsets[r], sizeof(made_offsets[k]));
+        }
         for (int i = 0; i < count; i++) {
             views[i] = inputs[i].views[r];
             memcpy(offsets[i], inputs[i].offsets[r], sizeof(offsets[i]));
@@ -315,33 +323,37 @@ static void run_signature(const example *e, int ranks, bool by_kernel, gy_random
             .attributes = &e->sample->attributes,
             .inputs = views,
             .input_count = count,
-            .outputs = &outputs.views[r],
-            .output_count = 1,
+            .outputs = made,
+            .output_count = output_count,
             .input_offsets = (const int64_t(*)[GY_TENSOR_RANK_MAX])offsets,
-            .output_offsets = (const int64_t(*)[GY_TENSOR_RANK_MAX]) & outputs.offsets[r],
+            .output_offsets = (const int64_t(*)[GY_TENSOR_RANK_MAX])made_offsets,
             .input_types = e->types,
-            .output_types = &e->output_type,
+            .output_types = e->output_types,
         };
         if (run_part(&call, by_kernel) != GY_OK) {
             fail_msg("%s, rank %d of %d: %s", e->name, r, ranks, gy_error_text());
         }
     }
-    check_outputs(e, &outputs, ranks);
+    for (int k = 0; k < output_count; k++) {
+        check_output(e, k, &outputs[k], ranks);
+        free_parts(&outputs[k]);
+    }
     for (int i = 0; i < count; i++) {
         free_parts(&inputs[i]);
     }
-    free_parts(&outputs);
 }
 
 static void run_one_rank(example *e)
 {
-    e->expected = ops_eager_view(&e->output_type);
+    for (int k = 0; k < e->op->output_count; k++) {
+        e->expected[k] = ops_eager_view(&e->output_types[k]);
+    }
     const gy_kernel_call call = {.op = e->op,
                                  .attributes = &e->sample->attributes,
                                  .inputs = e->inputs,
                                  .input_count = e->sample->input_count,
-                                 .outputs = &e->expected,
-                                 .output_count = 1};
+                                 .outputs = e->expected,
+                                 .output_count = e->op->output_count};
     assert_ok(e->op->reference(&call));
 }
 
@@ -358,8 +370,9 @@ static int run_sample(const gy_op *op, const gy_ops_sample *sample, int s, gy_dt
     }
     e.inputs = inputs;
     e.types = types;
-    assert_ok(op->infer(&sample->attributes, types, sample->input_count, &e.output_type));
-    int count = op->placements(&sample->attributes, types, sample->input_count, &e.output_type,
+    assert_in_range(op->output_count, 1, MAX_OUTPUTS);
+    assert_ok(op->infer(&sample->attributes, types, sample->input_count, e.output_types));
+    int count = op->placements(&sample->attributes, types, sample->input_count, e.output_types,
                                signatures);
     assert_in_range(count, 0, GY_OP_SIGNATURES_MAX);
     run_one_rank(&e);
@@ -374,7 +387,9 @@ static int run_sample(const gy_op *op, const gy_ops_sample *sample, int s, gy_dt
     for (int i = 0; i < sample->input_count; i++) {
         gy_free(inputs[i].data);
     }
-    gy_free(e.expected.data);
+    for (int k = 0; k < op->output_count; k++) {
+        gy_free(e.expected[k].data);
+    }
     return count;
 }
 
@@ -432,11 +447,11 @@ GY_TEST(more_signatures_than_fit_are_counted)
 static bool has_signature(const gy_op *op, const gy_ops_sample *sample, const gy_type *types,
                           gy_signature wanted)
 {
-    gy_type output;
+    gy_type outputs[GY_OP_OUTPUTS_MAX];
     gy_signature signatures[GY_OP_SIGNATURES_MAX];
-    assert_ok(op->infer(&sample->attributes, types, sample->input_count, &output));
+    assert_ok(op->infer(&sample->attributes, types, sample->input_count, outputs));
     int count =
-        op->placements(&sample->attributes, types, sample->input_count, &output, signatures);
+        op->placements(&sample->attributes, types, sample->input_count, outputs, signatures);
     for (int k = 0; k < count; k++) {
         bool is_same =
             memcmp(&signatures[k].outputs[0], &wanted.outputs[0], sizeof(gy_placement)) == 0;

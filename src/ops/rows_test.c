@@ -99,8 +99,8 @@ typedef struct type_case {
     const gy_op *op;
     gy_attributes attributes;
     int input_count;
-    gy_type inputs[3];
-    const char *expected; /* the type, or the text of the failure */
+    gy_type inputs[6];
+    const char *expected; /* the type of output 0, or the text of the failure */
 } type_case;
 
 static const type_case good_cases[] = {
@@ -142,6 +142,17 @@ static const type_case good_cases[] = {
      3,
      {T(GY_F32, B, 7, 9), T(GY_I32, B, 7), {.dtype = GY_F32}},
      "f32[batch,7,9]"},
+    {&gy_ops_row_attention,
+     {.attention = {.is_causal = true}},
+     3,
+     {T(GY_F32, B, 7, 2, 4), T(GY_F32, B, 9, 2, 4), T(GY_F32, B, 9, 2, 5)},
+     "f32[batch,7,2,5]"},
+    {&gy_ops_row_attention_gradient,
+     {.attention = {.scale = 2}},
+     6,
+     {T(GY_F32, B, 7, 2, 4), T(GY_F32, B, 9, 2, 4), T(GY_F32, B, 9, 2, 5),
+      T(GY_F32, B, 7, 2, 5), T(GY_F32, B, 2, 7), T(GY_F32, B, 7, 2, 5)},
+     "f32[batch,7,2,4]"},
     {&gy_ops_row_one_hot,
      {.axis = {.dim = 1, .depth = 9, .dtype = GY_F32}},
      1,
@@ -355,6 +366,27 @@ static const type_case bad_cases[] = {
      3,
      {T(GY_F32, B, 9), T(GY_I32, B), T(GY_F32, 1)},
      "cross_entropy_gradient: dy is f32[1], expected a scalar"},
+    {&gy_ops_row_attention,
+     {.attention = {0}},
+     3,
+     {T(GY_F32, B, 7, 2, 4), T(GY_F32, B, 7, 3, 4), T(GY_F32, B, 7, 3, 4)},
+     "attention: q f32[batch,7,2,4], k f32[batch,7,3,4] and v f32[batch,7,3,4]"},
+    {&gy_ops_row_attention,
+     {.attention = {.is_causal = true}},
+     3,
+     {T(GY_F32, B, 7, 2, 4), T(GY_F32, B, 6, 2, 4), T(GY_F32, B, 6, 2, 4)},
+     "attention: causal, with q f32[batch,7,2,4] and k f32[batch,6,2,4]"},
+    {&gy_ops_row_attention,
+     {.attention = {.scale = -1}},
+     3,
+     {T(GY_F32, B, 7, 2, 4), T(GY_F32, B, 7, 2, 4), T(GY_F32, B, 7, 2, 4)},
+     "attention: scale -1"},
+    {&gy_ops_row_attention_gradient,
+     {.attention = {0}},
+     6,
+     {T(GY_F32, B, 7, 2, 4), T(GY_F32, B, 9, 2, 4), T(GY_F32, B, 9, 2, 5),
+      T(GY_F32, B, 7, 2, 5), T(GY_F32, B, 7, 2), T(GY_F32, B, 7, 2, 5)},
+     "attention_gradient: lse is f32[batch,7,2], expected f32[batch,2,7]"},
     {&gy_ops_row_reshape,
      {.shape = {.rank = 2, .sizes = {B, 3135}}},
      1,
@@ -493,15 +525,16 @@ GY_TEST(types_follow_with_symbolic_batches)
     char text[160];
     for (size_t i = 0; i < GY_COUNT(good_cases); i++) {
         const type_case *c = &good_cases[i];
-        gy_type output;
-        if (gy_ops_infer(c->op, &c->attributes, c->inputs, c->input_count, &output) != GY_OK) {
+        gy_type outputs[GY_OP_OUTPUTS_MAX];
+        if (gy_ops_infer(c->op, &c->attributes, c->inputs, c->input_count, outputs) != GY_OK) {
             fail_msg("case %zu: %s", i, gy_error_text());
         }
-        assert_string_equal(gy_type_text(&output, text), c->expected);
+        assert_string_equal(gy_type_text(&outputs[0], text), c->expected);
     }
 }
 
-/* A builder that only infers types, which may be symbolic. */
+/* A builder that only infers types, which may be symbolic; output k of a node has number
+ * node + k. */
 typedef struct typer {
     gy_builder builder;
     gy_type types[512];
@@ -515,19 +548,27 @@ static gy_value typer_apply(gy_builder *builder, const gy_op *op,
     typer *t = (typer *)builder;
     gy_type types[GY_OP_INPUTS_MAX];
     for (int i = 0; i < input_count; i++) {
-        types[i] = t->types[inputs[i].node];
+        types[i] = t->types[inputs[i].node + inputs[i].output];
     }
-    assert_in_range(t->count, 0, GY_COUNT(t->types) - 1);
+    assert_in_range(t->count, 0, GY_COUNT(t->types) - GY_OP_OUTPUTS_MAX);
     gy_status status = gy_ops_infer(op, attributes, types, input_count, &t->types[t->count]);
     if (status != GY_OK) {
         fail_msg("%s: %s", op->name, gy_error_text());
     }
-    return (gy_value){t->count++, 0};
+    t->count += op->output_count;
+    return (gy_value){t->count - op->output_count, 0};
 }
 
 static const gy_type *typer_type(gy_builder *builder, gy_value value)
 {
-    return &((typer *)builder)->types[value.node];
+    return &((typer *)builder)->types[value.node + value.output];
+}
+
+static void expect_same_type(typer *t, gy_value a, gy_value b)
+{
+    char left[160], right[160];
+    assert_string_equal(gy_type_text(typer_type(&t->builder, a), left),
+                        gy_type_text(typer_type(&t->builder, b), right));
 }
 
 /* Gradients have their inputs' types and expansions the result's, with a symbolic batch too. */
@@ -535,10 +576,9 @@ GY_TEST(gradients_and_expansions_have_the_types)
 {
     static const gy_builder_ops ops = {.apply = typer_apply, .type = typer_type};
     static typer t;
-    char left[160], right[160];
     for (size_t i = 0; i < GY_COUNT(good_cases); i++) {
         const type_case *c = &good_cases[i];
-        gy_value inputs[3], slopes[3], expanded;
+        gy_value inputs[6], slopes[6], outputs[GY_OP_OUTPUTS_MAX], dy[GY_OP_OUTPUTS_MAX];
         const bool is_fused = c->op == &gy_ops_row_matmul && c->attributes.matmul.has_bias;
         t = (typer){.builder = {&ops}};
         for (int k = 0; k < c->input_count; k++) {
@@ -546,20 +586,28 @@ GY_TEST(gradients_and_expansions_have_the_types)
             inputs[k] = (gy_value){t.count++, 0};
         }
         gy_value y = gy_build(&t.builder, c->op, &c->attributes, inputs, c->input_count);
-        const gy_applied applied = {&c->attributes, inputs, c->input_count, &y};
+        for (int k = 0; k < c->op->output_count; k++) {
+            outputs[k] = (gy_value){y.node, k};
+            dy[k] = outputs[k];
+        }
+        const gy_applied applied = {&c->attributes, inputs, c->input_count, outputs};
         if (c->op->expand != NULL) {
-            assert_ok(c->op->expand(&t.builder, &applied, &expanded));
-            assert_string_equal(gy_type_text(&t.types[expanded.node], left),
-                                gy_type_text(&t.types[y.node], right));
+            gy_value made[GY_OP_OUTPUTS_MAX];
+            assert_ok(c->op->expand(&t.builder, &applied, made));
+            for (int k = 0; k < c->op->output_count; k++) {
+                expect_same_type(&t, made[k], outputs[k]);
+            }
         }
-        if (c->op->gradient == NULL || is_fused) {
-            continue;
-        }
-        assert_ok(c->op->gradient(&t.builder, &applied, &y, slopes));
-        for (int k = 0; k < c->input_count; k++) {
-            if (slopes[k].node >= 0) {
-                assert_string_equal(gy_type_text(&t.types[slopes[k].node], left),
-                                    gy_type_text(&t.types[inputs[k].node], right));
+        /* With slopes of all outputs, then of the first alone. */
+        for (int round = 0; round < 2 && c->op->gradient != NULL && !is_fused; round++) {
+            assert_ok(c->op->gradient(&t.builder, &applied, dy, slopes));
+            for (int k = 0; k < c->input_count; k++) {
+                if (slopes[k].node >= 0) {
+                    expect_same_type(&t, slopes[k], inputs[k]);
+                }
+            }
+            for (int k = 1; k < c->op->output_count; k++) {
+                dy[k] = GY_NO_VALUE;
             }
         }
     }
@@ -569,16 +617,16 @@ GY_TEST(failures_show_what_does_not_fit)
 {
     for (size_t i = 0; i < GY_COUNT(bad_cases); i++) {
         const type_case *c = &bad_cases[i];
-        gy_type output, before;
-        memset(&output, 0x5a, sizeof(output));
-        before = output;
+        gy_type output[GY_OP_OUTPUTS_MAX], before[GY_OP_OUTPUTS_MAX];
+        memset(output, 0x5a, sizeof(output));
+        memset(before, 0x5a, sizeof(before));
         gy_status status =
-            gy_ops_infer(c->op, &c->attributes, c->inputs, c->input_count, &output);
+            gy_ops_infer(c->op, &c->attributes, c->inputs, c->input_count, output);
         if (status >= 0 || strstr(gy_error_text(), c->expected) == NULL) {
             fail_msg("case %zu: %s: '%s', expected '%s'", i, gy_status_text(status),
                      gy_error_text(), c->expected);
         }
-        assert_memory_equal(&output, &before, sizeof(output));
+        assert_memory_equal(output, before, sizeof(output));
     }
 }
 
@@ -588,25 +636,25 @@ GY_TEST(bound_attributes_give_numbers)
     int bound = 0;
     for (size_t i = 0; i < GY_COUNT(good_cases); i++) {
         type_case c = good_cases[i];
-        gy_type symbolic, numeric;
+        gy_type symbolic[GY_OP_OUTPUTS_MAX], numeric[GY_OP_OUTPUTS_MAX];
         char left[160], right[160];
-        assert_ok(c.op->infer(&c.attributes, c.inputs, c.input_count, &symbolic));
+        assert_ok(c.op->infer(&c.attributes, c.inputs, c.input_count, symbolic));
         for (int k = 0; k < c.input_count; k++) {
             for (int dim = 0; dim < c.inputs[k].rank; dim++) {
                 int64_t *size = &c.inputs[k].sizes[dim];
                 *size = *size < 0 ? -*size * 6 : *size;
             }
         }
-        for (int dim = 0; dim < symbolic.rank; dim++) {
-            int64_t *size = &symbolic.sizes[dim];
+        for (int dim = 0; dim < symbolic->rank; dim++) {
+            int64_t *size = &symbolic->sizes[dim];
             *size = *size < 0 ? -*size * 6 : *size;
         }
         if (c.op->bind != NULL) {
             c.op->bind(&c.attributes, 6);
             bound++;
         }
-        assert_ok(c.op->infer(&c.attributes, c.inputs, c.input_count, &numeric));
-        assert_string_equal(gy_type_text(&numeric, left), gy_type_text(&symbolic, right));
+        assert_ok(c.op->infer(&c.attributes, c.inputs, c.input_count, numeric));
+        assert_string_equal(gy_type_text(numeric, left), gy_type_text(symbolic, right));
     }
     assert_in_range(bound, 8, 100);
 }

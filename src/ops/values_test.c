@@ -168,6 +168,28 @@ static void softmax_and_cross_entropy_by_hand(void **state)
                   NUMBERS((log(3) + ln2) / 2));
 }
 
+/* Two positions, one head of width 1, scale 1: the first sees itself alone. */
+static void attention_by_hand(void **state)
+{
+    (void)state;
+    gy_attributes attributes = zero();
+    attributes.attention.is_causal = true;
+    gy_value inputs[3] = {leaf(GY_F64, SIZES(1, 2, 1, 1), NUMBERS(1, 2)),
+                          leaf(GY_F64, SIZES(1, 2, 1, 1), NUMBERS(3, 5)),
+                          leaf(GY_F64, SIZES(1, 2, 1, 2), NUMBERS(1, 10, 2, 30))};
+    gy_value out = gy_build(&eager.builder, &gy_ops_row_attention, &attributes, inputs, 3);
+    const double second = 1 / (1 + exp(6 - 10.0)); /* scores 6 and 10 */
+    expect_values(out, 4, NUMBERS(1, 10, 1 + second, 10 + 20 * second));
+    out.output = 1;
+    expect_values(out, 2, NUMBERS(3, 10 + log(1 + exp(-4))));
+    attributes.attention.is_causal = false;
+    attributes.attention.scale = 2;
+    out = gy_build(&eager.builder, &gy_ops_row_attention, &attributes, inputs, 3);
+    const double seen = 1 / (1 + exp(6 - 10.0)); /* scores 6 and 10, then 12 and 20 */
+    const double far = 1 / (1 + exp(12 - 20.0));
+    expect_values(out, 4, NUMBERS(1 + seen, 10 + 20 * seen, 1 + far, 10 + 20 * far));
+}
+
 static void norms_by_hand(void **state)
 {
     (void)state;
@@ -390,8 +412,8 @@ static void run_row(const gy_op *op, const gy_ops_sample *sample, const gy_view 
         types[i] = ops_eager_type_of(&inputs[i]);
     }
     assert_ok(op->infer(&sample->attributes, types, sample->input_count, made));
-    *output_count =
-        op == &gy_ops_row_fused ? sample->attributes.fused.program->output_count : 1;
+    *output_count = op == &gy_ops_row_fused ? sample->attributes.fused.program->output_count
+                                            : op->output_count;
     for (int i = 0; i < *output_count; i++) {
         outputs[i] = ops_eager_view(&made[i]);
     }
@@ -545,6 +567,7 @@ int main(void)
         EAGER(conv2d_by_hand),
         EAGER(pools_by_hand),
         EAGER(softmax_and_cross_entropy_by_hand),
+        EAGER(attention_by_hand),
         EAGER(norms_by_hand),
         EAGER(reductions_by_hand),
         EAGER(integers_wrap_and_division_cuts),

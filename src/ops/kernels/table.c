@@ -17,6 +17,7 @@ LIST(pools, &gy_kernel_pool)
 LIST(softmaxes, &gy_kernel_softmax)
 LIST(cross_entropies, &gy_kernel_cross_entropy)
 LIST(cross_entropy_gradients, &gy_kernel_cross_entropy_gradient)
+LIST(attentions, &gy_kernel_attention)
 LIST(argmaxes, &gy_kernel_argmax)
 LIST(layer_norms, &gy_kernel_layer_norm)
 LIST(transposes, &gy_kernel_transpose)
@@ -50,6 +51,8 @@ const gy_kernel *const *gy_ops_kernels(const gy_op *op)
         [GY_CODE_log_softmax] = softmaxes,
         [GY_CODE_cross_entropy] = cross_entropies,
         [GY_CODE_cross_entropy_gradient] = cross_entropy_gradients,
+        [GY_CODE_attention] = attentions,
+        [GY_CODE_attention_gradient] = attentions,
         [GY_CODE_argmax] = argmaxes,
         [GY_CODE_layer_norm] = layer_norms,
         [GY_CODE_transpose] = transposes,

@@ -52,6 +52,9 @@ typedef struct gy_tile_table {
     double (*exp_total)(const float *x, float shift, int64_t count);
     /* y = factor softmax(x); along one row. */
     void (*softmax)(const float *x, float *y, int64_t count, double factor);
+    /* dp = scale p (dp - mean): from probabilities to the slopes of scores; along one row. */
+    void (*softmax_slope)(const float *p, float *dp, float mean, float scale, int64_t count);
+    double (*row_dot)(const float *a, const float *b, int64_t count);
     float (*row_max)(const float *x, int64_t count);
     double (*row_sum)(const float *x, int64_t count);
     /* Sum of (x - mean)^2. */
