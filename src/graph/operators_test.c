@@ -26,6 +26,7 @@ static const char *const inner[] = {"identity",
                                     "matmul_update",
                                     "allreduce",
                                     "reduce_scatter",
+                                    "alltoall",
                                     "allgather",
                                     "take_shard"};
 
