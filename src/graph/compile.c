@@ -23,6 +23,7 @@ const int gy_compile_pass_count = (int)GY_COUNT(gy_compile_passes);
 
 static void show(const gy_graph *graph, const char *stage, gy_text *before, gy_text *text)
 {
+    GY_ASSERT(graph != NULL && stage != NULL);
     if (text != NULL) {
         gy_graph_print_stage(graph, stage, before, text);
     }
@@ -31,6 +32,8 @@ static void show(const gy_graph *graph, const char *stage, gy_text *before, gy_t
 static gy_status run_passes(const gy_graph *bound, uint32_t skip, gy_text *before,
                             gy_text *text, gy_graph **out)
 {
+    GY_ASSERT(!bound->is_placed);
+    GY_ASSERT(gy_compile_pass_count < 31);
     show(bound, "bind", before, text);
     gy_graph *last = NULL;
     for (int i = 0; i < gy_compile_pass_count; i++) {
@@ -41,16 +44,21 @@ static gy_status run_passes(const gy_graph *bound, uint32_t skip, gy_text *befor
         gy_status status = gy_compile_passes[i].run(last != NULL ? last : bound, &next);
         gy_graph_free(last);
         GY_TRY(status);
+        GY_ASSERT(next != NULL && next->batch == bound->batch);
+        GY_ASSERT(next->root_count == bound->root_count);
         last = next;
         show(last, gy_compile_passes[i].name, before, text);
     }
     GY_ASSERT(last != NULL); /* place and schedule are never skipped */
+    GY_ASSERT(last->is_placed);
     *out = last;
     return GY_OK;
 }
 
 gy_status gy_compile(const gy_graph *bound, uint32_t skip, gy_text *text, gy_graph **out)
 {
+    GY_ASSERT(bound->batch > 0 && bound->mesh.axes > 0);
+    GY_ASSERT(out != NULL);
     gy_text before = {.data = NULL};
     gy_status status = run_passes(bound, skip, &before, text, out);
     gy_text_free(&before);

@@ -4,16 +4,21 @@
 #include <stdio.h>
 #include <string.h>
 
+static const gy_builder_ops builder_ops;
+
 static gy_value builder_apply(gy_builder *builder, const gy_op *op,
                               const gy_attributes *attributes, const gy_value *inputs,
                               int input_count)
 {
+    GY_ASSERT(builder->ops == &builder_ops);
     gy_graph *graph = (gy_graph *)builder; /* the builder is its first member */
     return gy_graph_apply(graph, op, attributes, inputs, input_count, NULL);
 }
 
 static const gy_type *builder_type(gy_builder *builder, gy_value value)
 {
+    GY_ASSERT(builder->ops == &builder_ops);
+    GY_ASSERT(!gy_value_is_none(value));
     return gy_graph_type((gy_graph *)builder, value);
 }
 
@@ -26,7 +31,10 @@ gy_graph *gy_graph_new_like(const gy_graph *like)
         return NULL;
     }
     graph->builder.ops = &builder_ops;
+    GY_ASSERT(graph->failure.status == GY_OK && graph->value_count == 0);
     if (like != NULL) {
+        GY_ASSERT(like->mesh.axes >= 0 && like->mesh.axes <= GY_MESH_MAX);
+        GY_ASSERT(like->batch >= 0);
         graph->mesh = like->mesh;
         graph->batch = like->batch;
         graph->is_placed = like->is_placed;
@@ -73,6 +81,7 @@ gy_status gy_graph_fail(gy_graph *graph, gy_status status, const char *name)
             gy_fail_within(status, "%s", name);
         }
         gy_error_take(&graph->failure, status);
+        GY_ASSERT(graph->failure.status == status);
     }
     return status;
 }
@@ -87,6 +96,7 @@ gy_status gy_graph_status(const gy_graph *graph)
 
 static const char *copy_name(gy_graph *graph, const char *name)
 {
+    GY_ASSERT(name != NULL);
     size_t size = strlen(name) + 1;
     char *copy = gy_arena_alloc(&graph->arena, size);
     if (copy != NULL) {
@@ -99,6 +109,7 @@ static const char *copy_name(gy_graph *graph, const char *name)
 static void describe(const gy_graph *graph, const gy_op *op, const gy_value *inputs,
                      int input_count, const char *name, gy_text *text)
 {
+    GY_ASSERT(op != NULL && input_count <= GY_OP_INPUTS_MAX);
     if (name != NULL) {
         gy_text_add(text, "node %s", name);
     } else {
@@ -113,6 +124,7 @@ static void describe(const gy_graph *graph, const gy_op *op, const gy_value *inp
 static gy_value fail_apply(gy_graph *graph, gy_status status, const gy_op *op,
                            const gy_value *inputs, int input_count, const char *name)
 {
+    GY_ASSERT(status < 0);
     if (graph->failure.status == GY_OK) {
         gy_error error;
         gy_error_take(&error, status);
@@ -129,6 +141,8 @@ static gy_value fail_apply(gy_graph *graph, gy_status status, const gy_op *op,
 static gy_graph_node *prepare(gy_graph *graph, const gy_op *op, const gy_attributes *attributes,
                               const gy_value *inputs, int input_count, const char *name)
 {
+    GY_ASSERT(attributes != NULL);
+    GY_ASSERT(input_count == 0 || inputs != NULL);
     if (GY_GROW("graph.nodes", graph->nodes, graph->node_capacity,
                 (size_t)graph->node_count + 1) < 0) {
         return NULL;
@@ -161,6 +175,7 @@ static gy_graph_node *prepare(gy_graph *graph, const gy_op *op, const gy_attribu
 /* The program of a fused node belongs to its graph. */
 static bool own_program(gy_graph *graph, gy_graph_node *node)
 {
+    GY_ASSERT(node->op != &gy_ops_row_fused || node->attributes.fused.program != NULL);
     if (node->op != &gy_ops_row_fused) {
         return true;
     }
@@ -174,6 +189,9 @@ static bool own_program(gy_graph *graph, gy_graph_node *node)
 
 static gy_value append(gy_graph *graph, gy_graph_node *node)
 {
+    GY_ASSERT(node == &graph->nodes[graph->node_count]);
+    GY_ASSERT(node->first_value == graph->value_count);
+    GY_ASSERT(node->types != NULL && node->name != NULL);
     if (node->op == &gy_ops_row_literal) {
         gy_tensor_hold(node->attributes.literal.tensor);
     }
@@ -186,11 +204,14 @@ gy_value gy_graph_apply_typed(gy_graph *graph, const gy_op *op, const gy_attribu
                               int output_count, const char *name)
 {
     GY_ASSERT(op != NULL && input_count >= 0 && output_count >= 0);
+    GY_ASSERT(input_count <= GY_OP_INPUTS_MAX && output_count <= GY_OP_OUTPUTS_MAX);
+    GY_ASSERT(output_count == 0 || types != NULL);
     for (int i = 0; i < input_count; i++) {
         if (gy_value_is_none(inputs[i])) {
             return GY_NO_VALUE;
         }
         GY_ASSERT(inputs[i].node < graph->node_count);
+        GY_ASSERT(inputs[i].output >= 0);
         GY_ASSERT(inputs[i].output < graph->nodes[inputs[i].node].output_count);
     }
     gy_attributes own = {.bytes = {0}}; /* those given may stand in the array, which moves */
@@ -215,6 +236,7 @@ gy_value gy_graph_apply(gy_graph *graph, const gy_op *op, const gy_attributes *a
                         const gy_value *inputs, int input_count, const char *name)
 {
     GY_ASSERT(op != NULL && op->infer != NULL);
+    GY_ASSERT(input_count >= 0 && op->output_count <= GY_OP_OUTPUTS_MAX);
     gy_type types[GY_OP_OUTPUTS_MAX];
     const gy_attributes none = {.bytes = {0}};
     if (attributes == NULL) {
@@ -245,6 +267,7 @@ gy_value gy_graph_apply(gy_graph *graph, const gy_op *op, const gy_attributes *a
 
 gy_status gy_graph_add_root(gy_graph *graph, const gy_root *root)
 {
+    GY_ASSERT(gy_graph_at(graph, root->value)->output_count > root->value.output);
     gy_root *roots = gy_resize("graph.roots", graph->roots,
                                ((size_t)graph->root_count + 1) * sizeof(*roots));
     if (roots == NULL) {
@@ -257,6 +280,7 @@ gy_status gy_graph_add_root(gy_graph *graph, const gy_root *root)
 
 void gy_graph_count_uses(const gy_graph *graph, int32_t *counts)
 {
+    GY_ASSERT(counts != NULL);
     memset(counts, 0, (size_t)graph->value_count * sizeof(*counts));
     for (int32_t i = 0; i < graph->node_count; i++) {
         const gy_graph_node *node = &graph->nodes[i];

@@ -102,7 +102,10 @@ static inline gy_type *gy_graph_type(const gy_graph *graph, gy_value value)
 /** In [0, graph->value_count). */
 static inline int32_t gy_graph_value(const gy_graph *graph, gy_value value)
 {
-    return gy_graph_at(graph, value)->first_value + value.output;
+    const gy_graph_node *node = gy_graph_at(graph, value);
+    GY_ASSERT(value.output >= 0 && value.output < node->output_count);
+    GY_CHECK_DEEP(node->first_value + node->output_count <= graph->value_count);
+    return node->first_value + value.output;
 }
 static inline bool gy_value_is_none(gy_value value)
 {

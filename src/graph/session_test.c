@@ -1,5 +1,5 @@
-/* Goal: a session trains lecture A's softmax regression; feeds, fetches and assignments keep
- * their promises; what is wrong is named. */
+/* Goal: a session trains lecture A's softmax regression; feeds, fetches and assignments do
+ * what their headers say, and a failure names its cause. */
 #include "graph/session_priv.h"
 
 #include <math.h>

@@ -6,6 +6,8 @@
 void gy_local_part(const gy_mesh *mesh, const gy_type *type, int64_t sizes[GY_TENSOR_RANK_MAX],
                    int64_t offsets[GY_TENSOR_RANK_MAX])
 {
+    GY_ASSERT(type->rank >= 0 && type->rank <= GY_TENSOR_RANK_MAX);
+    GY_ASSERT(mesh->axes <= GY_MESH_MAX);
     memset(offsets, 0, GY_TENSOR_RANK_MAX * sizeof(*offsets));
     memmove(sizes, type->sizes,
             GY_TENSOR_RANK_MAX * sizeof(*sizes));   /* may be the type's own */
@@ -14,17 +16,22 @@ void gy_local_part(const gy_mesh *mesh, const gy_type *type, int64_t sizes[GY_TE
         if (placement->kind != GY_SHARD) {
             continue;
         }
-        GY_ASSERT(placement->dim < type->rank && placement->bounds == GY_BOUNDS_EVEN);
+        GY_ASSERT(placement->dim < type->rank);
+        GY_ASSERT(placement->bounds == GY_BOUNDS_EVEN);
         int64_t whole = sizes[placement->dim];
         int rank = mesh->coordinates[axis], ranks = mesh->sizes[axis];
+        GY_ASSERT(rank >= 0 && rank < ranks);
+        GY_ASSERT(whole >= 0);
         int64_t begin = gy_part_begin(whole, rank, ranks);
         offsets[placement->dim] += begin;
         sizes[placement->dim] = gy_part_begin(whole, rank + 1, ranks) - begin;
+        GY_ASSERT(sizes[placement->dim] >= 0 && begin + sizes[placement->dim] <= whole);
     }
 }
 
 gy_type gy_axis_type(const gy_mesh *mesh, const gy_type *type, int axis)
 {
+    GY_ASSERT(axis >= 0 && axis < mesh->axes);
     gy_type whole = *type;
     int64_t offsets[GY_TENSOR_RANK_MAX];
     whole.placement[axis] = (gy_placement){.kind = GY_REPLICATE};
@@ -43,6 +50,7 @@ gy_view gy_local_view(const gy_mesh *mesh, const gy_type *type, void *data)
 
 size_t gy_local_bytes(const gy_mesh *mesh, const gy_type *type)
 {
+    GY_ASSERT(type->format != GY_FORMAT_BLOCKED || type->rank >= 2);
     gy_view view = gy_local_view(mesh, type, NULL);
     if (type->format == GY_FORMAT_BLOCKED) {
         view.sizes[1] = (view.sizes[1] + 15) / 16 * 16;
@@ -53,7 +61,11 @@ size_t gy_local_bytes(const gy_mesh *mesh, const gy_type *type)
 gy_kernel_query gy_graph_query(const gy_graph *graph, int32_t index, int workers,
                                gy_view *views)
 {
+    GY_ASSERT(index >= 0 && index < graph->node_count);
+    GY_ASSERT(graph->batch > 0 && workers >= 1);
     const gy_graph_node *node = &graph->nodes[index];
+    GY_ASSERT(node->input_count <= GY_OP_INPUTS_MAX);
+    GY_ASSERT(node->output_count <= GY_OP_OUTPUTS_MAX);
     for (int i = 0; i < node->input_count; i++) {
         views[i] = gy_local_view(&graph->mesh, gy_graph_type(graph, node->inputs[i]), NULL);
     }

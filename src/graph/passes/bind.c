@@ -9,9 +9,11 @@
 /* needed[node] for everything that the roots (or fetches) reach; inputs stand before users. */
 static void mark_needed(const gy_graph *graph, bool *needed)
 {
+    GY_ASSERT(graph->node_count == 0 || needed != NULL);
     for (int32_t i = graph->node_count - 1; i >= 0; i--) {
         const gy_graph_node *node = &graph->nodes[i];
         for (int k = 0; needed[i] && k < node->input_count; k++) {
+            GY_ASSERT(node->inputs[k].node < i);
             needed[node->inputs[k].node] = true;
         }
     }
@@ -19,6 +21,7 @@ static void mark_needed(const gy_graph *graph, bool *needed)
 
 gy_status gy_rewrite_dead(const gy_graph *in, gy_graph **out)
 {
+    GY_ASSERT(in->batch > 0);
     gy_pass pass;
     GY_TRY(gy_pass_begin(&pass, in));
     bool *needed = gy_alloc_zero("graph.needed", (size_t)in->node_count, sizeof(bool));
@@ -52,11 +55,13 @@ static gy_value used(const gy_pass *pass, gy_value in)
 /* Its first size is symbolic: its rows are shared out over the data axis. */
 static bool is_batched(const gy_graph *out, const gy_type *type)
 {
+    GY_ASSERT(out->mesh.axes > 0);
     return gy_mesh_row_ranks(&out->mesh) > 1 && type->rank > 0 && type->sizes[0] < 0;
 }
 
 static void bind_node(gy_pass *pass, int32_t index, int64_t batch)
 {
+    GY_ASSERT(batch > 0 && index >= 0 && index < pass->in->node_count);
     const gy_graph_node *node = &pass->in->nodes[index];
     gy_attributes attributes = node->attributes;
     if (node->op->bind != NULL) {
@@ -72,6 +77,7 @@ static void bind_node(gy_pass *pass, int32_t index, int64_t batch)
         return; /* the graph keeps the failure */
     }
     gy_graph_node *made = &pass->out->nodes[value.node];
+    GY_ASSERT(made->output_count == node->output_count);
     made->origin = index;
     for (int32_t k = 0; k < node->output_count; k++) {
         gy_pass_set(pass, (gy_value){index, k}, (gy_value){value.node, k});
@@ -84,6 +90,7 @@ static void bind_node(gy_pass *pass, int32_t index, int64_t batch)
 
 static gy_status bind_roots(gy_pass *pass, const gy_value *fetches, int fetch_count)
 {
+    GY_ASSERT(fetch_count == 0 || fetches != NULL);
     for (int i = 0; i < fetch_count; i++) {
         const gy_type *type = gy_graph_type(pass->in, fetches[i]);
         gy_root root = {.value = gy_pass_get(pass, fetches[i])};
@@ -103,6 +110,8 @@ gy_status gy_bind(const gy_graph *in, const gy_mesh *mesh, int64_t batch,
                   const gy_value *fetches, int fetch_count, gy_graph **out)
 {
     GY_ASSERT(batch > 0 && in->batch == 0 && mesh->axes >= 1 && mesh->axes <= GY_MESH_MAX);
+    GY_ASSERT(in->root_count == 0 && !in->is_placed);
+    GY_ASSERT(fetch_count >= 0);
     gy_pass pass;
     GY_TRY(gy_pass_begin(&pass, in));
     pass.out->batch = batch;
@@ -112,6 +121,7 @@ gy_status gy_bind(const gy_graph *in, const gy_mesh *mesh, int64_t batch,
         return gy_pass_end(&pass, GY_NOMEM, out);
     }
     for (int i = 0; i < fetch_count; i++) {
+        GY_ASSERT(fetches[i].node >= 0 && fetches[i].node < in->node_count);
         needed[fetches[i].node] = true;
     }
     mark_needed(in, needed);

@@ -7,9 +7,9 @@
 #include <string.h>
 
 /* What the kernel that will run a node wants. */
-typedef struct wish {
+typedef struct node_formats {
     gy_format inputs[GY_OP_INPUTS_MAX], outputs[GY_OP_OUTPUTS_MAX];
-} wish;
+} node_formats;
 
 typedef struct layout {
     gy_pass pass;
@@ -17,7 +17,7 @@ typedef struct layout {
 } layout;
 
 /* The formats that `kernel` asks for, if it then is the one that is chosen. */
-static bool ask(const gy_kernel *kernel, const gy_kernel_query *query, wish *wanted)
+static bool ask(const gy_kernel *kernel, const gy_kernel_query *query, node_formats *wanted)
 {
     gy_view inputs[GY_OP_INPUTS_MAX], outputs[GY_OP_OUTPUTS_MAX];
     memset(wanted, 0, sizeof(*wanted));
@@ -37,8 +37,8 @@ static bool ask(const gy_kernel *kernel, const gy_kernel_query *query, wish *wan
 }
 
 /* Dense throughout, unless a kernel says otherwise. */
-static void find_wish(const gy_graph_node *node, gy_kernel_query *query, gy_view *views,
-                      const layout *state, wish *wanted)
+static void find_formats(const gy_graph_node *node, gy_kernel_query *query, gy_view *views,
+                         const layout *state, node_formats *wanted)
 {
     memset(wanted, 0, sizeof(*wanted));
     if ((node->op->flags & (GY_OP_LEAF | GY_OP_VIEW | GY_OP_COLLECTIVE | GY_OP_EFFECT)) != 0) {
@@ -85,8 +85,8 @@ static gy_status lay_node(layout *state, int32_t index)
     gy_kernel_query query = gy_graph_query(in, index, 1, views);
     gy_value inputs[GY_OP_INPUTS_MAX];
     gy_type types[GY_OP_OUTPUTS_MAX];
-    wish wanted;
-    find_wish(node, &query, views, state, &wanted);
+    node_formats wanted;
+    find_formats(node, &query, views, state, &wanted);
     for (int i = 0; i < node->input_count; i++) {
         inputs[i] = in_format(state, node->inputs[i], wanted.inputs[i]);
     }

@@ -13,24 +13,24 @@
 #include <string.h>
 
 /* What is known of a piece of memory while nodes are walked. */
-typedef struct tenant {
+typedef struct occupant {
     int32_t last;  /* node that reads it last; INT32_MAX: it is kept */
     int32_t stage; /* collectives before those that used it */
     bool is_free;
     int32_t next_free; /* of those that are free; -1: none */
     bool is_taken;     /* a parameter's: the value that it will be assigned is made there */
-} tenant;
+} occupant;
 
 typedef struct planner {
     const gy_graph *graph;
     const gy_graph_choice *choices;
     gy_memory_plan *plan;
-    int32_t *base;     /* value number -> that of the value whose memory it is */
-    int32_t *last;     /* of a base: node that reads it last */
-    int32_t *assigned; /* of a base: node that assigns it; -1: none */
-    bool *is_moved;    /* of a base: a collective reads or writes it */
-    int32_t *stage;    /* node -> collectives before it */
-    tenant *tenants;   /* buffer -> */
+    int32_t *base;       /* value number -> that of the value whose memory it is */
+    int32_t *last;       /* of a base: node that reads it last */
+    int32_t *assigned;   /* of a base: node that assigns it; -1: none */
+    bool *is_moved;      /* of a base: a collective reads or writes it */
+    int32_t *stage;      /* node -> collectives before it */
+    occupant *occupants; /* buffer -> what is known of it */
     int32_t first_free;
     int32_t scratch[GY_SCRATCH_MAX];
 } planner;
@@ -42,6 +42,7 @@ static bool is_fed(const gy_graph_node *node)
 
 static gy_storage_kind leaf_kind(const gy_graph_node *node)
 {
+    GY_ASSERT(is_fed(node));
     if (node->op == &gy_ops_row_input) {
         return GY_STORAGE_INPUT;
     }
@@ -52,15 +53,19 @@ static gy_storage_kind leaf_kind(const gy_graph_node *node)
 
 static int32_t base_of(const planner *p, gy_value value)
 {
-    return p->base[gy_graph_value(p->graph, value)];
+    const int32_t base = p->base[gy_graph_value(p->graph, value)];
+    GY_ASSERT(base >= 0 && base <= gy_graph_value(p->graph, value));
+    return base;
 }
 
 static void note_node(planner *p, int32_t index)
 {
+    GY_ASSERT(index >= 0 && index < p->graph->node_count);
     const gy_graph *graph = p->graph;
     const gy_graph_node *node = &graph->nodes[index];
     const bool is_collective = (node->op->flags & GY_OP_COLLECTIVE) != 0;
     const bool is_view = (node->op->flags & GY_OP_VIEW) != 0 || node->op == &gy_ops_row_assign;
+    GY_ASSERT(!is_view || (node->input_count >= 1 && node->output_count == 1));
     for (int32_t k = 0; k < node->output_count; k++) {
         int32_t value = node->first_value + k;
         p->base[value] = is_view ? base_of(p, node->inputs[0]) : value;
@@ -79,6 +84,7 @@ static void note_node(planner *p, int32_t index)
     }
     p->stage[index] += is_collective ? 1 : 0;
     if (node->op == &gy_ops_row_assign) {
+        GY_ASSERT(node->input_count == 2);
         p->assigned[base_of(p, node->inputs[1])] = index;
     }
 }
@@ -100,16 +106,20 @@ static void note_all(planner *p)
 
 static int32_t add_buffer(planner *p, gy_storage_kind kind, int32_t leaf, size_t size_bytes)
 {
+    GY_ASSERT((leaf >= 0) == (kind != GY_STORAGE_OWN && kind != GY_STORAGE_SHARED));
+    GY_ASSERT(p->plan->buffer_count < p->graph->node_count + p->graph->value_count + 2);
     gy_memory_plan *plan = p->plan;
     plan->buffers[plan->buffer_count] =
         (gy_storage){.kind = kind, .leaf = leaf, .size_bytes = size_bytes};
-    p->tenants[plan->buffer_count] = (tenant){.last = INT32_MAX};
+    p->occupants[plan->buffer_count] = (occupant){.last = INT32_MAX};
     return plan->buffer_count++;
 }
 
 /* May output k be written over input i while it is read, element by element? */
 static bool may_overwrite(const planner *p, int32_t index, int32_t k, int i)
 {
+    GY_ASSERT(i >= 0 && i < p->graph->nodes[index].input_count);
+    GY_ASSERT(k >= 0 && k < p->graph->nodes[index].output_count);
     const gy_graph_node *node = &p->graph->nodes[index];
     const gy_type *from = gy_graph_type(p->graph, node->inputs[i]), *to = &node->types[k];
     const gy_kernel *kernel = p->choices[index].kernel;
@@ -133,6 +143,7 @@ static bool may_overwrite(const planner *p, int32_t index, int32_t k, int i)
 /* May output k of a node lie where `base` does, as far as the node's own reads go? */
 static bool may_replace(const planner *p, int32_t index, int32_t k, int32_t base)
 {
+    GY_ASSERT(p->base[base] == base);
     const gy_graph_node *node = &p->graph->nodes[index];
     for (int i = 0; i < node->input_count; i++) {
         if (base_of(p, node->inputs[i]) == base && !may_overwrite(p, index, k, i)) {
@@ -144,6 +155,7 @@ static bool may_replace(const planner *p, int32_t index, int32_t k, int32_t base
 
 static bool is_output_buffer(const planner *p, int32_t index, int32_t k, int32_t buffer)
 {
+    GY_ASSERT(k >= 0 && buffer >= 0 && buffer < p->plan->buffer_count);
     for (int32_t before = 0; before < k; before++) {
         if (p->plan->of_value[p->graph->nodes[index].first_value + before] == buffer) {
             return true;
@@ -155,18 +167,22 @@ static bool is_output_buffer(const planner *p, int32_t index, int32_t k, int32_t
 /* The buffer of the parameter that the value will be assigned to; -1: it must be copied. */
 static int32_t parameter_buffer(const planner *p, int32_t index, int32_t k)
 {
+    GY_ASSERT(k >= 0 && k < p->graph->nodes[index].output_count);
     const gy_graph *graph = p->graph;
     const int32_t value = graph->nodes[index].first_value + k;
     if (p->assigned[value] < 0 || p->is_moved[value]) {
         return -1;
     }
     const gy_graph_node *assign = &graph->nodes[p->assigned[value]];
+    GY_ASSERT(assign->op == &gy_ops_row_assign && p->assigned[value] > index);
     const int32_t parameter = base_of(p, assign->inputs[0]);
     const int32_t buffer = p->plan->of_value[parameter];
+    GY_ASSERT(buffer >= 0 && buffer < p->plan->buffer_count);
     bool is_whole = gy_graph_value(graph, assign->inputs[1]) == value;
     bool is_read_later = p->last[parameter] > index;
     if (!is_whole || is_read_later || p->plan->buffers[buffer].kind != GY_STORAGE_PARAMETER ||
-        graph->nodes[index].types[k].format != GY_FORMAT_DENSE || p->tenants[buffer].is_taken) {
+        graph->nodes[index].types[k].format != GY_FORMAT_DENSE ||
+        p->occupants[buffer].is_taken) {
         return -1;
     }
     return may_replace(p, index, k, parameter) ? buffer : -1;
@@ -178,8 +194,9 @@ static int32_t input_buffer(const planner *p, int32_t index, int32_t k)
     const gy_graph_node *node = &p->graph->nodes[index];
     for (int i = 0; i < node->input_count; i++) {
         int32_t base = base_of(p, node->inputs[i]), buffer = p->plan->of_value[base];
+        GY_ASSERT(buffer >= 0 && buffer < p->plan->buffer_count);
         bool is_own = p->plan->buffers[buffer].kind == GY_STORAGE_OWN && !p->is_moved[base];
-        if (is_own && p->last[base] == index && p->tenants[buffer].last == index &&
+        if (is_own && p->last[base] == index && p->occupants[buffer].last == index &&
             !is_output_buffer(p, index, k, buffer) && may_overwrite(p, index, k, i) &&
             may_replace(p, index, k, base)) {
             return buffer;
@@ -193,9 +210,9 @@ static int32_t take_free(planner *p, int32_t index, size_t size_bytes)
 {
     int32_t *best = NULL, buffer = -1;
     size_t least = SIZE_MAX;
-    for (int32_t *at = &p->first_free; *at >= 0; at = &p->tenants[*at].next_free) {
+    for (int32_t *at = &p->first_free; *at >= 0; at = &p->occupants[*at].next_free) {
         const size_t have = p->plan->buffers[*at].size_bytes;
-        if (p->tenants[*at].stage <= p->stage[index] && have >= size_bytes &&
+        if (p->occupants[*at].stage <= p->stage[index] && have >= size_bytes &&
             have / 4 <= size_bytes && (have < least || (have == least && *at > buffer))) {
             best = at;
             buffer = *at;
@@ -203,7 +220,9 @@ static int32_t take_free(planner *p, int32_t index, size_t size_bytes)
         }
     }
     if (best != NULL) {
-        *best = p->tenants[buffer].next_free;
+        GY_ASSERT(p->occupants[buffer].is_free);
+        GY_ASSERT(p->plan->buffers[buffer].kind == GY_STORAGE_OWN);
+        *best = p->occupants[buffer].next_free;
     }
     return buffer;
 }
@@ -212,10 +231,12 @@ static int32_t take_free(planner *p, int32_t index, size_t size_bytes)
 
 static int32_t place_value(planner *p, int32_t index, int32_t k)
 {
+    GY_ASSERT(p->choices != NULL);
     const gy_graph_node *node = &p->graph->nodes[index];
     const int32_t value = node->first_value + k;
     const size_t size_bytes = gy_local_bytes(&p->graph->mesh, &node->types[k]);
     if (p->base[value] != value) {
+        GY_ASSERT(p->base[value] < value);
         return p->plan->of_value[p->base[value]];
     }
     if (is_fed(node)) {
@@ -229,7 +250,9 @@ static int32_t place_value(planner *p, int32_t index, int32_t k)
     }
     int32_t buffer = parameter_buffer(p, index, k);
     if (buffer >= 0) {
-        p->tenants[buffer].is_taken = true;
+        GY_ASSERT(p->plan->buffers[buffer].kind == GY_STORAGE_PARAMETER);
+        GY_ASSERT(!p->occupants[buffer].is_taken);
+        p->occupants[buffer].is_taken = true;
         return buffer;
     }
     buffer = input_buffer(p, index, k);
@@ -239,18 +262,22 @@ static int32_t place_value(planner *p, int32_t index, int32_t k)
     if (buffer < 0) {
         buffer = add_buffer(p, GY_STORAGE_OWN, -1, size_bytes);
     }
-    p->tenants[buffer] = (tenant){.last = p->last[value]};
+    GY_ASSERT(p->last[value] >= index);
+    GY_ASSERT(p->plan->buffers[buffer].size_bytes >= size_bytes);
+    p->occupants[buffer] = (occupant){.last = p->last[value]};
     return buffer;
 }
 
 static void release(planner *p, int32_t index, gy_value value)
 {
     const int32_t b = p->plan->of_value[base_of(p, value)];
-    tenant *t = &p->tenants[b];
+    GY_ASSERT(b >= 0 && b < p->plan->buffer_count);
+    occupant *t = &p->occupants[b];
     if (p->plan->buffers[b].kind == GY_STORAGE_OWN && !t->is_free && t->last == index) {
-        *t = (tenant){.last = index, .stage = p->stage[index], .is_free = true};
+        *t = (occupant){.last = index, .stage = p->stage[index], .is_free = true};
         t->next_free = p->first_free;
         p->first_free = b;
+        GY_ASSERT(t->next_free != b);
     }
 }
 
@@ -269,6 +296,7 @@ static void release_after(planner *p, int32_t index)
 /* Kernels take scratch in turn, one for each that may run at a time. */
 static int32_t place_workspace(planner *p, int32_t index, int32_t *turn)
 {
+    GY_ASSERT(*turn >= 0 && p->plan->scratch_count >= 1);
     size_t size_bytes = p->choices[index].workspace_bytes;
     if (size_bytes == 0) {
         return -1;
@@ -285,6 +313,7 @@ static int32_t place_workspace(planner *p, int32_t index, int32_t *turn)
     (*turn)++;
     gy_storage *storage = &p->plan->buffers[*slot];
     storage->size_bytes = GY_MAX(storage->size_bytes, size_bytes);
+    GY_ASSERT(storage->kind == GY_STORAGE_OWN);
     return *slot;
 }
 
@@ -300,8 +329,10 @@ static void place_all(planner *p)
         const gy_graph_node *node = &p->graph->nodes[i];
         for (int32_t k = 0; k < node->output_count; k++) {
             p->plan->of_value[node->first_value + k] = place_value(p, i, k);
+            GY_ASSERT(p->plan->of_value[node->first_value + k] < p->plan->buffer_count);
         }
         p->plan->of_workspace[i] = place_workspace(p, i, &turn);
+        GY_ASSERT(p->plan->of_workspace[i] < p->plan->buffer_count);
         release_after(p, i);
     }
 }
@@ -309,6 +340,7 @@ static void place_all(planner *p)
 gy_status gy_plan_memory(const gy_graph *graph, const gy_graph_choice *choices,
                          int scratch_count, gy_memory_plan *plan)
 {
+    GY_ASSERT(graph->batch > 0 && choices != NULL && scratch_count >= 0);
     const size_t nodes = (size_t)graph->node_count + 1, values = (size_t)graph->value_count + 1;
     gy_arena arena = {0};
     memset(plan, 0, sizeof(*plan));
@@ -325,11 +357,11 @@ gy_status gy_plan_memory(const gy_graph *graph, const gy_graph_choice *choices,
                  .assigned = gy_arena_alloc(&arena, values * sizeof(int32_t)),
                  .is_moved = gy_arena_alloc(&arena, values * sizeof(bool)),
                  .stage = gy_arena_alloc(&arena, nodes * sizeof(int32_t)),
-                 .tenants = gy_arena_alloc(&arena, (nodes + values) * sizeof(tenant))};
+                 .occupants = gy_arena_alloc(&arena, (nodes + values) * sizeof(occupant))};
     bool is_there = plan->buffers != NULL && plan->of_value != NULL &&
                     plan->of_workspace != NULL && p.base != NULL && p.last != NULL &&
                     p.assigned != NULL && p.is_moved != NULL && p.stage != NULL &&
-                    p.tenants != NULL;
+                    p.occupants != NULL;
     if (is_there) {
         place_all(&p);
     } else {
