@@ -1,5 +1,5 @@
 /**
- * Language models over characters: text files as data sets.
+ * Language models over characters: text files as data sets, GPT, and what it writes.
  *
  * @source Radford et al., "Language models are unsupervised multitask learners" (GPT-2), 2019
  */
@@ -32,6 +32,53 @@ GY_API GY_MUST_CHECK gy_status gy_dataset_open_text(const char *const *paths, in
                                                     gy_dataset **train, gy_dataset **test);
 /** Characters of the whole text that a data set of gy_dataset_open_text is a part of. */
 GY_API int64_t gy_dataset_text_count(const gy_dataset *dataset);
+
+/** The architecture's name in model files. */
+#define GY_GPT_MODEL "gpt"
+
+/** Zero: four layers of width 128 with four heads, no dropout. */
+typedef struct gy_gpt_options {
+    size_t struct_size; /* GY_OPTIONS; 0: as compiled */
+    int layers, width, heads;
+    double dropout; /* on the sum of embeddings, and on what each half of a layer adds */
+} gy_gpt_options;
+/**
+ * GPT-2's architecture, not trained; caller owns it: layers with layer norm before attention
+ * and before the network of 4 * width units, learned positions, and an output layer that is the
+ * embedding again. `heads` divides `width`.
+ * @param options  NULL: the defaults
+ * @param base     the length of a window as input_sizes[0], the characters as class_names and
+ *                 class_count; dtype, seed, comm, workers. What describes a model is not read
+ * @return as gy_model_new
+ */
+GY_API GY_MUST_CHECK gy_status gy_gpt_new(const gy_gpt_options *options,
+                                          const gy_model_options *base, gy_model **model);
+
+/** Zero: 500 characters, drawn as the model says. */
+typedef struct gy_generate_options {
+    size_t struct_size; /* GY_OPTIONS; 0: as compiled */
+    int64_t length;     /* characters to write; 0: 500 */
+    double temperature; /* log-probabilities are divided by it: below 1 favours likely ones; 0:
+                           1 */
+    int top_k;          /* draw among the k most likely alone; 1: the likeliest; 0: all */
+    uint64_t seed;      /* of the draws; the same seed gives the same text */
+    /* Called with each character (UTF-8) as it comes; a failure ends the writing. */
+    gy_status (*on_text)(void *arg, const char *character);
+    void *arg;
+} gy_generate_options;
+/**
+ * Continue a text. The model sees as many of the last characters as its windows have; each
+ * character computes a whole window, whatever of it is known.
+ *
+ * @param model   of characters, on one rank: its classes are named after them
+ * @param prompt  UTF-8; of an empty one the model sees a line end, or, where it knows none, a
+ *                space or its first character
+ * @return GY_OK; GY_ARG a character of the prompt that the model does not know (names it and
+ * its place), an option, or a model that is not of characters; GY_STATE the model is spread
+ *         over ranks; what on_text failed with
+ */
+GY_API GY_MUST_CHECK gy_status gy_gpt_generate(gy_model *model, const char *prompt,
+                                               const gy_generate_options *options);
 
 #ifdef __cplusplus
 }

@@ -192,13 +192,12 @@ typedef enum gy_optimizer_kind {
     GY_OPTIMIZER_ADAMW,
 } gy_optimizer_kind;
 /**
- * The learning rate of step s = 0 … S-1 of the S steps of all epochs, of which the first W are
- * the warm-up. Step s < W has rate (s + 1) / W, so that step W-1 has the full rate; without a
- * warm-up (W = 0) step 0 has it. Then, with t = s - W and T = S - W:
- * cosine and linear begin at the full rate and reach 0 at t = T, right after the last step:
- * that one still trains, with rate / 2 (1 - cos(pi / T)) or rate / T. A training of one step
- * has the full rate. A resumed training, and one that a step limit or early stopping ends,
- * follow the curve of all S steps.
+ * The learning rate of step s = 0 … S-1 of the S steps of the training, of which the first W
+ * are the warm-up. Step s < W has rate (s + 1) / W, so that step W-1 has the full rate; without
+ * a warm-up (W = 0) step 0 has it. Then, with t = s - W and T = S - W: cosine and linear begin
+ * at the full rate and reach 0 at t = T, right after the last step: that one still trains, with
+ * rate / 2 (1 - cos(pi / T)) or rate / T. A training of one step has the full rate. A resumed
+ * training, and one that a step limit or early stopping ends, follow the curve of all S steps.
  */
 typedef enum gy_schedule_kind {
     GY_SCHEDULE_CONSTANT,
@@ -217,7 +216,7 @@ typedef struct gy_progress {
     double test_loss, test_accuracy; /* at an epoch end, when there is a test set */
 } gy_progress;
 
-/** Zero members are the defaults, but for epochs and batch, which are needed. */
+/** Zero members are the defaults, but for batch, and epochs or steps, which are needed. */
 typedef struct gy_train_options {
     size_t struct_size; /* GY_OPTIONS; 0: as compiled */
     int epochs;
@@ -243,6 +242,10 @@ typedef struct gy_train_options {
      * NULL. */
     gy_status (*on_step)(void *arg, const gy_progress *progress);
     void *arg;
+    int64_t steps; /* S, of which the last ends an epoch; 0: the steps of `epochs` epochs */
+    /* Parameters of fewer dimensions have no weight decay: 2 spares biases and gains; 0: all
+     * have it. */
+    int weight_decay_rank_min;
 } gy_train_options;
 
 /**
@@ -308,7 +311,7 @@ GY_API GY_MUST_CHECK gy_status gy_model_save(gy_model *model, const char *path,
 /**
  * Load a model of any architecture that gy_model_save wrote. Of the options it takes seed,
  * communicator and workers, and of a program's own function `build` and `arg`: the one that the
- * model was saved with. A model that gy_model_named knows needs none.
+ * model was saved with. Models that gy_model_named and gy_gpt_new made need none.
  * @return GY_OK; GY_FORMAT names what does not fit; GY_MISMATCH a configuration that is not the
  * file's; GY_ARG the file is of a function and there is none, or of layers and there is one;
  * what reading failed with

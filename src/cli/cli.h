@@ -24,6 +24,7 @@
     X(key)                                                                                     \
     X(train)                                                                                   \
     X(predict)                                                                                 \
+    X(generate)                                                                                \
     X(plan)                                                                                    \
     X(tune)                                                                                    \
     X(bench)                                                                                   \

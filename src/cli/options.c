@@ -176,6 +176,8 @@ static int take(parse *state, const gy_option *option, const char *text)
         break;
     case GY_OPTION_SIZE:
         return take_size(state, option, text, place);
+    case GY_OPTION_WORDS:
+        break;
     case GY_OPTION_TEXT:
     case GY_OPTION_LIST:
     case GY_OPTION_PATH:

@@ -15,6 +15,7 @@ typedef enum gy_option_kind {
     GY_OPTION_INTEGER, /* long long, in [low, high] */
     GY_OPTION_REAL,    /* double, finite, in [low, high] */
     GY_OPTION_TEXT,    /* const char *, borrowed from argv, not empty */
+    GY_OPTION_WORDS,   /* a GY_OPTION_TEXT that may be empty */
     GY_OPTION_PATH,    /* a GY_OPTION_TEXT, of this host's: "file:" URIs become paths */
     GY_OPTION_CHOICE,  /* const char *, one word of `choices` */
     GY_OPTION_SIZE,    /* long long, bytes: 97.5MB, 64KiB, 8 */

@@ -4,6 +4,7 @@
 #include "cli/report.h"
 
 #include <gyre/demo/language.h>
+#include <gyre/gpt.h>
 
 #include <string.h>
 #include <unistd.h>
@@ -305,6 +306,12 @@ static int run(char **operands, int operand_count)
 {
     gy_model *model = NULL;
     gy_status status = gy_model_load(operands[0], NULL, &model);
+    if (status == GY_OK && strcmp(gy_model_name(model), GY_GPT_MODEL) == 0) {
+        gy_model_free(model);
+        return gy_cli_report_usage("gyre predict: %s is a model that writes text: use 'gyre "
+                                   "generate'",
+                                   operands[0]);
+    }
     if (status == GY_OK && strcmp(gy_model_name(model), GY_LANGUAGE_MODEL) != 0) {
         int result = label_images(model, operands, operand_count);
         gy_model_free(model);

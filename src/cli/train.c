@@ -3,6 +3,7 @@
 #include "cli/report.h"
 
 #include <gyre/demo/language.h>
+#include <gyre/gpt.h>
 
 #include <errno.h>
 #include <limits.h>
@@ -14,26 +15,40 @@
 enum { MAX_EPOCHS = 1000, PATH_BYTES = 4096, MNIST_CLASSES = 10 };
 
 static struct {
-    long long ranks, workers, epochs, batch, accumulate, seed, patience, checkpoint_every,
-        steps;
-    long long warmup;
-    double rate, momentum, weight_decay, clip, factor;
-    const char *data, *output, *optimizer, *schedule, *dtype, *checkpoints, *overlap, *mesh;
+    gy_option_list data;
+    long long ranks, workers, epochs, steps, batch, accumulate, seed, patience,
+        checkpoint_every, steps_max;
+    long long warmup, layers, width, heads, context;
+    double rate, momentum, weight_decay, clip, factor, dropout;
+    const char *output, *optimizer, *schedule, *dtype, *checkpoints, *overlap, *mesh;
     bool resume, explain, quiet;
-} settings = {.optimizer = "adam",
-              .schedule = "cosine",
+} settings = {.schedule = "cosine",
               .dtype = "f32",
               .overlap = "on",
               .seed = 1,
-              .momentum = 0.9};
+              .momentum = 0.9,
+              .warmup = -1,
+              .dropout = -1};
+
+/* What gpt has where no option says otherwise. */
+enum { WIDTH = 128, HEADS = 4, CONTEXT = 64 };
 
 #define OPTIMIZERS    "sgd|momentum|nesterov|adam|adamw"
 #define SCHEDULES     "constant|step|cosine|linear"
 #define PLACE(member) offsetof(__typeof__(settings), member)
 
 static const gy_option options[] = {
-    {&gy_option_data, GY_OPTION_PATH,
-     "the digits' IDX files; language: the folder that stands for /", PLACE(data), 0, 0, NULL},
+    {&gy_option_data, GY_OPTION_PATHS,
+     "the folder of the digits' IDX files; gpt: text files; language: the folder that stands "
+     "for /",
+     PLACE(data), 0, 0, NULL},
+    {&gy_option_layers, GY_OPTION_INTEGER, "gpt; default: 4", PLACE(layers), 1, 1000, NULL},
+    {&gy_option_model_width, GY_OPTION_INTEGER, "gpt; a multiple of the heads; default: 128",
+     PLACE(width), 1, 1 << 16, NULL},
+    {&gy_option_heads, GY_OPTION_INTEGER, "gpt; default: 4", PLACE(heads), 1, 1 << 16, NULL},
+    {&gy_option_context, GY_OPTION_INTEGER, "gpt; default: 64", PLACE(context), 1, 1 << 20,
+     NULL},
+    {&gy_option_dropout, GY_OPTION_REAL, "gpt; default: 0", PLACE(dropout), 0, 0.999999, NULL},
     {&gy_option_output, GY_OPTION_PATH, "a folder; default: out/MODEL", PLACE(output), 0, 0,
      NULL},
     {&gy_option_ranks, GY_OPTION_INTEGER, "default: 1", PLACE(ranks), 1, GY_RUN_RANKS_MAX,
@@ -43,28 +58,31 @@ static const gy_option options[] = {
      PLACE(mesh), 0, 0, NULL},
     {&gy_option_workers, GY_OPTION_INTEGER, "default: cores / ranks", PLACE(workers), 1, 1024,
      NULL},
-    {&gy_option_epochs, GY_OPTION_INTEGER, "default: 5, digits 10", PLACE(epochs), 1,
+    {&gy_option_epochs, GY_OPTION_INTEGER, "default: language 5, digits 10", PLACE(epochs), 1,
      MAX_EPOCHS, NULL},
-    {&gy_option_batch, GY_OPTION_INTEGER, "default: 64, language 256", PLACE(batch), 1, 1 << 20,
-     NULL},
+    {&gy_option_steps, GY_OPTION_INTEGER, "default: gpt 2000", PLACE(steps), 1, INT_MAX, NULL},
+    {&gy_option_batch, GY_OPTION_INTEGER, "default: 64, language 256, gpt 12", PLACE(batch), 1,
+     1 << 20, NULL},
     {&gy_option_accumulate, GY_OPTION_INTEGER, "default: 1", PLACE(accumulate), 1, 1 << 16,
      NULL},
-    {&gy_option_optimizer, GY_OPTION_CHOICE, "default: adam", PLACE(optimizer), 0, 0,
+    {&gy_option_optimizer, GY_OPTION_CHOICE, "default: adam, gpt adamw", PLACE(optimizer), 0, 0,
      OPTIMIZERS},
     {&gy_option_learning_rate, GY_OPTION_REAL,
      "default: adam 0.001 to 0.005 by model, sgd 0.01", PLACE(rate), 1e-12, 1e6, NULL},
     {&gy_option_momentum, GY_OPTION_REAL, "of momentum and nesterov; default: 0.9",
      PLACE(momentum), 1e-6, 0.999999, NULL},
-    {&gy_option_weight_decay, GY_OPTION_REAL, "default: none", PLACE(weight_decay), 1e-12, 1e3,
-     NULL},
+    {&gy_option_weight_decay, GY_OPTION_REAL, "default: none, gpt 0.1 of matrices",
+     PLACE(weight_decay), 1e-12, 1e3, NULL},
     {&gy_option_schedule, GY_OPTION_CHOICE,
      "default: cosine, which reaches 0 after the last step", PLACE(schedule), 0, 0, SCHEDULES},
     {&gy_option_factor, GY_OPTION_REAL, "default: 0.1", PLACE(factor), 1e-6, 1, NULL},
-    {&gy_option_warmup, GY_OPTION_INTEGER, "default: 0", PLACE(warmup), 0, 1 << 30, NULL},
-    {&gy_option_clip, GY_OPTION_REAL, "default: no clipping", PLACE(clip), 1e-12, 1e12, NULL},
+    {&gy_option_warmup, GY_OPTION_INTEGER, "default: 0, gpt 100", PLACE(warmup), 0, 1 << 30,
+     NULL},
+    {&gy_option_clip, GY_OPTION_REAL, "default: no clipping, gpt 1", PLACE(clip), 1e-12, 1e12,
+     NULL},
     {&gy_option_patience, GY_OPTION_INTEGER, "default: never", PLACE(patience), 1, MAX_EPOCHS,
      NULL},
-    {&gy_option_steps_max, GY_OPTION_INTEGER, "default: no limit", PLACE(steps), 1, INT_MAX,
+    {&gy_option_steps_max, GY_OPTION_INTEGER, "default: no limit", PLACE(steps_max), 1, INT_MAX,
      NULL},
     {&gy_option_seed, GY_OPTION_INTEGER, "parameters, dropout and sample order; default: 1",
      PLACE(seed), 0, INT_MAX, NULL},
@@ -81,7 +99,7 @@ static const gy_option options[] = {
 /* The state of a training run; end_job frees it. */
 typedef struct train_job {
     const char *name;
-    bool is_language, is_first; /* rank 0 */
+    bool is_language, is_text, is_first; /* rank 0 */
     gy_comm *comm;
     gy_mesh *mesh;
     gy_corpus *corpus;
@@ -89,10 +107,42 @@ typedef struct train_job {
     gy_model *model;
     gy_progress_bar *bar;
     gy_train_result result;
+    double samples; /* of a step */
     double epoch_steps[MAX_EPOCHS], epoch_losses[MAX_EPOCHS];
     size_t epoch_count;
     char folder[PATH_BYTES / 2];
 } train_job;
+
+/* The steps of the training, where --steps or --epochs says how many. */
+static long long steps_of(const train_job *job, const gy_train_options *chosen)
+{
+    const long long batch = chosen->batch * (chosen->accumulate > 0 ? chosen->accumulate : 1);
+    return chosen->steps > 0 ? chosen->steps
+                             : (job->train->count + batch - 1) / batch * chosen->epochs;
+}
+
+/* What the options leave open, by the recipe of the model. */
+static void fill_from_recipe(const train_job *job, gy_train_options *chosen)
+{
+    const gy_train_options recipe = gy_train_recipe(job->name);
+    if (chosen->epochs == 0 && chosen->steps == 0) {
+        chosen->epochs = recipe.epochs;
+        chosen->steps = recipe.steps;
+    }
+    chosen->batch = chosen->batch > 0 ? chosen->batch : recipe.batch;
+    if (chosen->optimizer == recipe.optimizer) {
+        chosen->rate = chosen->rate > 0 ? chosen->rate : recipe.rate;
+        chosen->beta2 = recipe.beta2;
+        chosen->weight_decay =
+            chosen->weight_decay > 0 ? chosen->weight_decay : recipe.weight_decay;
+    }
+    chosen->weight_decay_rank_min = recipe.weight_decay_rank_min;
+    chosen->clip_norm = chosen->clip_norm > 0 ? chosen->clip_norm : recipe.clip_norm;
+    if (settings.warmup < 0) { /* of a short training a tenth */
+        const long long most = steps_of(job, chosen) / 10;
+        chosen->warmup_steps = recipe.warmup_steps < most ? recipe.warmup_steps : (int)most;
+    }
+}
 
 static gy_train_options train_options(train_job *job)
 {
@@ -103,9 +153,12 @@ static gy_train_options train_options(train_job *job)
                                                  GY_SCHEDULE_COSINE, GY_SCHEDULE_LINEAR};
     gy_train_options chosen = {
         .epochs = (int)settings.epochs,
+        .steps = settings.steps,
         .batch = settings.batch,
         .accumulate = (int)settings.accumulate,
-        .optimizer = optimizers[gy_cli_options_choice(OPTIMIZERS, settings.optimizer)],
+        .optimizer = settings.optimizer == NULL
+                         ? gy_train_recipe(job->name).optimizer
+                         : optimizers[gy_cli_options_choice(OPTIMIZERS, settings.optimizer)],
         .rate = settings.rate,
         .momentum = settings.momentum,
         .weight_decay = settings.weight_decay,
@@ -118,18 +171,13 @@ static gy_train_options train_options(train_job *job)
         .checkpoint_folder = settings.checkpoints,
         .checkpoint_every = settings.checkpoint_every,
         .resume = settings.resume,
-        .step_limit = settings.steps,
+        .step_limit = settings.steps_max,
         .arg = job,
     };
     if (job->is_language) {
         gy_language_recipe(&chosen);
     }
-    const gy_train_options recipe = gy_train_recipe(job->name);
-    chosen.epochs = chosen.epochs > 0 ? chosen.epochs : recipe.epochs;
-    chosen.batch = chosen.batch > 0 ? chosen.batch : recipe.batch;
-    if (chosen.rate <= 0 && chosen.optimizer == recipe.optimizer) {
-        chosen.rate = recipe.rate;
-    }
+    fill_from_recipe(job, &chosen);
     return chosen;
 }
 
@@ -171,7 +219,7 @@ static bool make_folder(const train_job *job)
 
 static gy_status open_language(train_job *job)
 {
-    gy_corpus_options options_of_corpus = {.root = settings.data, .comm = job->comm};
+    gy_corpus_options options_of_corpus = {.root = settings.data.items[0], .comm = job->comm};
     gy_deadline begin = gy_deadline_after(0);
     GY_TRY(gy_corpus_read(&options_of_corpus, &job->corpus));
     double seconds = (double)(gy_deadline_after(0).at_ns - begin.at_ns) / 1e9;
@@ -185,13 +233,37 @@ static gy_status open_language(train_job *job)
 
 static gy_status open_digits(train_job *job)
 {
-    GY_TRY(gy_dataset_open_mnist(settings.data, &job->train, &job->test));
+    GY_TRY(gy_dataset_open_mnist(settings.data.items[0], &job->train, &job->test));
     if (job->is_first) {
         printf("%lld digits to train, %lld to test\n", (long long)job->train->count,
                (long long)job->test->count);
         fflush(stdout);
     }
     return GY_OK;
+}
+
+static gy_status open_text(train_job *job)
+{
+    const long long length = settings.context > 0 ? settings.context : CONTEXT;
+    GY_TRY(gy_dataset_open_text(settings.data.items, length, &job->train, &job->test));
+    if (job->is_first) {
+        printf("%lld characters, %d of them different: %lld windows of %lld to train, %lld to "
+               "test\n",
+               (long long)gy_dataset_text_count(job->train), job->train->classes,
+               (long long)job->train->count, length, (long long)job->test->count);
+        fflush(stdout);
+    }
+    return GY_OK;
+}
+
+static gy_status make_gpt(train_job *job, gy_model_options *chosen)
+{
+    const gy_gpt_options gpt = GY_OPTIONS(
+        gy_gpt_options, .layers = (int)settings.layers, .width = (int)settings.width,
+        .heads = (int)settings.heads, .dropout = settings.dropout > 0 ? settings.dropout : 0);
+    chosen->class_names = job->train->class_names;
+    chosen->class_count = job->train->classes;
+    return gy_gpt_new(&gpt, chosen, &job->model);
 }
 
 static gy_status make_model(train_job *job)
@@ -208,6 +280,9 @@ static gy_status make_model(train_job *job)
     }
     chosen.input_rank = job->train->input_rank;
     memcpy(chosen.input_sizes, job->train->input_sizes, sizeof(chosen.input_sizes));
+    if (job->is_text) {
+        return make_gpt(job, &chosen);
+    }
     return gy_model_named(job->name, &chosen, MNIST_CLASSES, &job->model);
 }
 
@@ -230,7 +305,7 @@ static gy_status save_curve(const train_job *job)
     };
     const gy_plot plot = {.title = title,
                           .x_label = "step",
-                          .y_label = "cross entropy",
+                          .y_label = job->is_text ? "nats a character" : "cross entropy",
                           .series = series,
                           .series_count = job->epoch_count > 0 ? 2 : 1};
     return gy_plot_save(&plot, path_of(job, "loss.svg", path));
@@ -272,6 +347,16 @@ static gy_status test_at_end(train_job *job)
     return GY_OK;
 }
 
+static void report_text(const train_job *job)
+{
+    const gy_train_result *result = &job->result;
+    const double steps = (double)(result->steps - result->resumed_step);
+    const double characters = steps * job->samples * (double)job->train->input_sizes[0];
+    printf("\ntest loss: %.4f nats a character, accuracy %.2f %%; %.0f characters/s\n",
+           result->test_loss, 100 * result->test_accuracy,
+           result->seconds > 0 ? characters / result->seconds : 0);
+}
+
 static gy_status report(train_job *job)
 {
     GY_TRY(test_at_end(job));
@@ -281,6 +366,8 @@ static gy_status report(train_job *job)
         if (job->is_first) {
             gy_cli_report_score(&score);
         }
+    } else if (job->is_first && job->is_text) {
+        report_text(job);
     } else if (job->is_first) {
         printf("\ntest accuracy: %.2f %%, loss %.4f\n", 100 * job->result.test_accuracy,
                job->result.test_loss);
@@ -312,10 +399,13 @@ static gy_status explain(const train_job *job, const gy_train_options *chosen)
 static gy_status do_job(train_job *job)
 {
     GY_TRY(gy_mesh_new(job->comm, settings.mesh, &job->mesh));
-    GY_TRY(job->is_language ? open_language(job) : open_digits(job));
+    GY_TRY(job->is_language ? open_language(job)
+           : job->is_text   ? open_text(job)
+                            : open_digits(job));
     GY_TRY(make_model(job));
     gy_train_options chosen = train_options(job);
     chosen.on_step = on_step;
+    job->samples = (double)chosen.batch * (chosen.accumulate > 0 ? chosen.accumulate : 1);
     if (settings.explain) {
         GY_TRY(explain(job, &chosen));
     }
@@ -341,17 +431,56 @@ static void end_job(train_job *job)
     gy_mesh_free(job->mesh);
 }
 
-/* Check the options that depend on each other. */
-static int check_settings(const char *name)
+/* Each model has its data, and gpt options of its own. */
+static int check_model(const char *name)
 {
-    static const char *const names = "language|softmax|mlp|lenet";
+    static const char *const names = "language|softmax|mlp|lenet|gpt";
+    const bool is_text = strcmp(name, GY_GPT_MODEL) == 0;
+    const struct {
+        const char *name;
+        bool is_given;
+    } own[] = {{"layers", settings.layers > 0},
+               {"model-width", settings.width > 0},
+               {"heads", settings.heads > 0},
+               {"context", settings.context > 0},
+               {"dropout", settings.dropout >= 0}};
     if (gy_cli_options_choice(names, name) < 0) {
         return gy_cli_report_usage("gyre train: no model '%s': expected one of %s", name,
                                    names);
     }
-    if (settings.data == NULL && strcmp(name, "language") != 0) {
+    if (settings.data.items[0] == NULL && strcmp(name, "language") != 0) {
+        return gy_cli_report_usage("gyre train: --data is missing: expected %s",
+                                   is_text ? "a text file"
+                                           : "the folder of the digits' IDX files");
+    }
+    if (!is_text && settings.data.items[0] != NULL && settings.data.items[1] != NULL) {
+        return gy_cli_report_usage("gyre train: --data '%s': model '%s' takes one folder",
+                                   settings.data.items[1], name);
+    }
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
+        if (own[i].is_given && !is_text) {
+            return gy_cli_report_usage("gyre train: --%s is an option of model gpt, not of %s",
+                                       own[i].name, name);
+        }
+    }
+    const long long width = settings.width > 0 ? settings.width : WIDTH;
+    const long long heads = settings.heads > 0 ? settings.heads : HEADS;
+    if (width % heads != 0) {
         return gy_cli_report_usage(
-            "gyre train: --data is missing: expected the folder of the digits' IDX files");
+            "gyre train: --model-width %lld is not divisible by --heads %lld", width, heads);
+    }
+    return GY_EXIT_OK;
+}
+
+/* Check the options that depend on each other. */
+static int check_settings(const char *name)
+{
+    const int status = check_model(name);
+    if (status != GY_EXIT_OK) {
+        return status;
+    }
+    if (settings.epochs > 0 && settings.steps > 0) {
+        return gy_cli_report_usage("gyre train: --epochs and --steps: expected one of both");
     }
     if (settings.resume && settings.checkpoints == NULL) {
         return gy_cli_report_usage("gyre train: --resume needs --checkpoints FOLDER");
@@ -390,6 +519,7 @@ static int run(char **operands, int operand_count)
     static train_job job;
     job.name = operands[0];
     job.is_language = strcmp(job.name, "language") == 0;
+    job.is_text = strcmp(job.name, GY_GPT_MODEL) == 0;
     size_t room = sizeof(job.folder);
     int size = settings.output != NULL ? snprintf(job.folder, room, "%s", settings.output)
                                        : snprintf(job.folder, room, "out/%s", job.name);
@@ -422,7 +552,7 @@ static int run(char **operands, int operand_count)
 
 const gy_command gy_command_train = {
     .name = "train",
-    .summary = "train a model: language, softmax, mlp, lenet",
+    .summary = "train a model: language, softmax, mlp, lenet, gpt",
     .operands = "MODEL",
     .operands_least = 1,
     .operands_most = 1,
@@ -432,7 +562,10 @@ const gy_command gy_command_train = {
         "            files of this machine\n"
         "  softmax, mlp, lenet  classify the digits in --data FOLDER (MNIST's IDX files, "
         "plain\n"
-        "            or .gz)",
+        "            or .gz)\n"
+        "  gpt       learns the next character of the texts in --data FILE; 'gyre generate' "
+        "writes\n"
+        "            with it",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .settings = &settings,

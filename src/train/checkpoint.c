@@ -34,6 +34,12 @@ static void fingerprint(const gy_model *model, const gy_train_options *o, gy_dat
                 o->weight_decay, o->clip_norm);
     gy_text_add(text, "schedule %d %.17g %d, warmup %d, ", (int)o->schedule, o->schedule_factor,
                 o->schedule_every, o->warmup_steps);
+    if (o->weight_decay_rank_min > 0) {
+        gy_text_add(text, "weight decay from rank %d, ", o->weight_decay_rank_min);
+    }
+    if (o->steps > 0) {
+        gy_text_add(text, "steps %lld, ", (long long)o->steps);
+    }
     gy_text_add(text, "epochs %d, model seed %llu, type %s, ", o->epochs,
                 (unsigned long long)model->seed, gy_dtype_name(model->dtype));
     if (model->layers != NULL) {

@@ -79,12 +79,12 @@ typedef struct tally {
 /* Predictions of some labels, the first of which is label `begin` of the set. */
 static void count_right(gy_tensor *predicted, gy_tensor *labels, int64_t begin, tally *sum)
 {
-    const gy_view said = gy_tensor_pin(predicted), known = gy_tensor_pin(labels);
+    const gy_view guesses = gy_tensor_pin(predicted), known = gy_tensor_pin(labels);
     const int64_t count = gy_view_count(&known);
-    GY_ASSERT(said.dtype == GY_I64 && gy_view_count(&said) == count);
-    GY_ASSERT(gy_view_is_contiguous(&said) && gy_view_is_contiguous(&known));
+    GY_ASSERT(guesses.dtype == GY_I64 && gy_view_count(&guesses) == count);
+    GY_ASSERT(gy_view_is_contiguous(&guesses) && gy_view_is_contiguous(&known));
     for (int64_t i = 0; i < count; i++) {
-        const int32_t guess = (int32_t)((const int64_t *)said.data)[i];
+        const int32_t guess = (int32_t)((const int64_t *)guesses.data)[i];
         sum->correct += guess == ((const int32_t *)known.data)[i];
         if (sum->predicted != NULL) {
             sum->predicted[begin + i] = guess;

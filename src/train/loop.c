@@ -87,7 +87,8 @@ gy_status gy_train_check(const gy_model *model, const gy_dataset *train, const g
         double value, low, high;
         const char *range;
     } fields[] = {
-        {"epochs", o->epochs, 1, 1e9, "at least 1"},
+        {"epochs", o->steps > 0 ? 1 : o->epochs, 1, 1e9, "at least 1"},
+        {"steps", (double)o->steps, 0, (double)steps_limit, "0 to 999999999999"},
         {"batch", (double)o->batch, 1, 1e12, "at least 1"},
         {"accumulate", o->accumulate, 1, 1e6, "1 to 1000000"},
         {"optimizer", (double)o->optimizer, GY_OPTIMIZER_SGD, GY_OPTIMIZER_ADAMW,
@@ -100,6 +101,8 @@ gy_status gy_train_check(const gy_model *model, const gy_dataset *train, const g
         {"beta2", o->beta2, 0, 0.9999999, "0 to below 1"},
         {"epsilon", o->epsilon, 0, 1, "0 to 1"},
         {"weight decay", o->weight_decay, 0, 1e6, "at least 0"},
+        {"least rank of weight decay", o->weight_decay_rank_min, 0, GY_TENSOR_RANK_MAX,
+         "0 to 8"},
         {"schedule factor", o->schedule_factor, 0, 1e9, "at least 0"},
         {"schedule interval", o->schedule_every, 1, 1e9, "at least 1"},
         {"clip norm", o->clip_norm, 0, 1e300, "at least 0"},
@@ -171,12 +174,12 @@ static gy_status begin(loop *l)
     l->batches_per_epoch = (count + l->options.batch - 1) / l->options.batch;
     l->steps_per_epoch =
         (l->batches_per_epoch + l->options.accumulate - 1) / l->options.accumulate;
-    if (l->steps_per_epoch > steps_limit / l->options.epochs) {
+    if (l->options.steps == 0 && l->steps_per_epoch > steps_limit / l->options.epochs) {
         return gy_fail(GY_ARG, "training: %d epochs of %lld steps, expected up to %lld steps",
                        l->options.epochs, (long long)l->steps_per_epoch,
                        (long long)steps_limit);
     }
-    l->steps = l->steps_per_epoch * l->options.epochs;
+    l->steps = l->options.steps > 0 ? l->options.steps : l->steps_per_epoch * l->options.epochs;
     l->order_epoch = -1;
     l->state.best_loss = INFINITY;
     if (l->options.checkpoint_folder != NULL) {
@@ -399,7 +402,7 @@ static gy_status save_state(loop *l)
 /* What follows an update: test, checkpoint, report. */
 static gy_status after_step(loop *l)
 {
-    bool is_epoch_end = l->state.step % l->steps_per_epoch == 0;
+    bool is_epoch_end = l->state.step % l->steps_per_epoch == 0 || l->state.step == l->steps;
     if (is_epoch_end && l->test != NULL) {
         GY_TRY(test_model(l));
     }

@@ -444,41 +444,6 @@ gy_status gy_model_freeze(gy_model *model, int index, bool is_frozen)
     return GY_OK;
 }
 
-gy_status gy_model_named(const char *name, const gy_model_options *options, int classes,
-                         gy_model **model)
-{
-    const gy_layer softmax[] = {gy_layer_flatten(), gy_layer_dense(classes)};
-    const gy_layer mlp[] = {gy_layer_flatten(),  gy_layer_dense(512), gy_layer_relu(),
-                            gy_layer_dense(512), gy_layer_relu(),     gy_layer_dense(classes)};
-    const gy_layer lenet[] = {
-        gy_layer_conv2d(32, 5, 2), gy_layer_relu(),         gy_layer_max_pool(2),
-        gy_layer_conv2d(64, 5, 2), gy_layer_relu(),         gy_layer_max_pool(2),
-        gy_layer_flatten(),        gy_layer_dense(512),     gy_layer_relu(),
-        gy_layer_dropout(0.5),     gy_layer_dense(classes),
-    };
-    const struct {
-        const char *name;
-        const gy_layer *layers;
-        size_t count;
-    } known[] = {{"softmax", softmax, GY_COUNT(softmax)},
-                 {"mlp", mlp, GY_COUNT(mlp)},
-                 {"lenet", lenet, GY_COUNT(lenet)}};
-    if (classes < 1) {
-        return gy_fail(GY_ARG, "model %s: %d classes, expected at least 1", name, classes);
-    }
-    for (size_t i = 0; i < GY_COUNT(known); i++) {
-        if (strcmp(known[i].name, name) == 0) {
-            gy_model_options o;
-            GY_TRY(gy_options_take(gy_model_options, &o, options));
-            o.name = name;
-            o.layers = known[i].layers;
-            o.layer_count = (int)known[i].count;
-            return gy_model_new(&o, model);
-        }
-    }
-    return gy_fail(GY_NOTFOUND, "no model '%s': there are softmax, mlp and lenet", name);
-}
-
 const char *gy_model_name(const gy_model *model)
 {
     return model->name;

@@ -247,6 +247,9 @@ static gy_status read_kind(const gy_bundle *bundle, gy_model_options *options, d
     }
     options->configuration = text;
     options->layer_count = 0;
+    if (options->build == NULL) {
+        options->build = gy_train_function_named(options->name);
+    }
     return options->build != NULL
                ? GY_OK
                : gy_fail(GY_ARG,

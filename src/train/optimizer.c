@@ -56,7 +56,9 @@ static int update_one(gy_model *model, const gy_train_options *o, gy_train_slot 
 {
     gy_node w = slot.node;
     gy_node rate = model->update.rate;
-    if (o->weight_decay > 0 && o->optimizer != GY_OPTIMIZER_ADAMW) {
+    const gy_type *type = gy_graph_type(model->graph, (gy_value){w.index, w.output});
+    const bool decays = o->weight_decay > 0 && type->rank >= o->weight_decay_rank_min;
+    if (decays && o->optimizer != GY_OPTIMIZER_ADAMW) {
         gradient = gy_op_add(gradient, scaled(model, w, o->weight_decay));
     }
     if (o->optimizer == GY_OPTIMIZER_SGD) {
@@ -82,7 +84,7 @@ static int update_one(gy_model *model, const gy_train_options *o, gy_train_slot 
     gy_node below = gy_op_add(gy_op_mul(gy_op_sqrt(next_square), model->update.correction),
                               gy_graph_scalar(model->graph, model->dtype, o->epsilon));
     gy_node from = w;
-    if (o->optimizer == GY_OPTIMIZER_ADAMW && o->weight_decay > 0) {
+    if (o->optimizer == GY_OPTIMIZER_ADAMW && decays) {
         from = gy_op_sub(
             w, gy_op_mul(scaled(model, w, o->weight_decay), model->update.plain_rate));
     }

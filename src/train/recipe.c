@@ -4,34 +4,37 @@
  */
 #include "train/train_priv.h"
 
+#include <gyre/gpt.h>
+
 #include <string.h>
 
-static const struct {
-    const char *model;
-    int64_t batch;
-    double rate;
-} recipes[] = {
-    {"softmax", 64, 5e-3},
-    {"mlp", 64, 2e-3},
-    {"lenet", 64, 1e-3},
+static const gy_train_options recipes[] = {
+    {.epochs = 10, .batch = 64, .optimizer = GY_OPTIMIZER_ADAM, .rate = 5e-3},
+    {.epochs = 10, .batch = 64, .optimizer = GY_OPTIMIZER_ADAM, .rate = 2e-3},
+    {.epochs = 10, .batch = 64, .optimizer = GY_OPTIMIZER_ADAM, .rate = 1e-3},
+    {.steps = 2000,
+     .batch = 12,
+     .optimizer = GY_OPTIMIZER_ADAMW,
+     .rate = 1e-3,
+     .beta2 = 0.99,
+     .weight_decay = 0.1,
+     .weight_decay_rank_min = 2,
+     .warmup_steps = 100,
+     .clip_norm = 1},
 };
+static const char *const models[GY_COUNT(recipes)] = {"softmax", "mlp", "lenet", GY_GPT_MODEL};
 
 gy_train_options gy_train_recipe(const char *model)
 {
     gy_train_options options = {
-        .struct_size = sizeof(options),
-        .epochs = 10,
-        .batch = 128,
-        .optimizer = GY_OPTIMIZER_ADAM,
-        .rate = 1e-3,
-        .schedule = GY_SCHEDULE_COSINE,
-        .seed = 1,
-    };
+        .epochs = 10, .batch = 128, .optimizer = GY_OPTIMIZER_ADAM, .rate = 1e-3};
     for (size_t i = 0; i < GY_COUNT(recipes); i++) {
-        if (strcmp(recipes[i].model, model) == 0) {
-            options.batch = recipes[i].batch;
-            options.rate = recipes[i].rate;
+        if (strcmp(models[i], model) == 0) {
+            options = recipes[i];
         }
     }
+    options.struct_size = sizeof(options);
+    options.schedule = GY_SCHEDULE_COSINE;
+    options.seed = 1;
     return options;
 }

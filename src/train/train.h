@@ -17,4 +17,8 @@ gy_status gy_train_agree(gy_comm *comm, gy_status status);
  */
 gy_status gy_train_tell(gy_comm *comm, gy_status status);
 
+/** Whether the model takes windows of tokens and gives the next of each: *length takes how many
+ * tokens a window has. */
+bool gy_train_takes_tokens(const gy_model *model, int64_t *length);
+
 #endif

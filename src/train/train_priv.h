@@ -102,6 +102,10 @@ struct gy_model_builder {
 /** The gy_model_function of a list of layers; `arg` is not read. */
 gy_status gy_train_layers_build(void *arg, gy_model_builder *builder, gy_node x,
                                 gy_node *logits);
+/** The gy_model_function of a GPT, which reads its configuration; `arg` is not read. */
+gy_status gy_train_gpt_build(void *arg, gy_model_builder *builder, gy_node x, gy_node *logits);
+/** The function of a model that Gyre knows by name; NULL: there is none. */
+gy_model_function gy_train_function_named(const char *name);
 /** Whether the layer that is being applied is frozen; false in a function. */
 bool gy_train_builder_is_frozen(const gy_model_builder *builder);
 /** A parameter or a running statistic: the slot of that name, made when it is first named. */

@@ -13,13 +13,20 @@
  *   t OPTION...          trains mlp on the digits, what it prints goes to the file `said`
  *   same OPTION...       ... and gives the bits of the plain training; differs: gives others
  *   $P                   the options of the plain training
- *   tells A B            gyre plan A and gyre plan B print different answers
- *   m JOB INPUT...       gyre mr into the folder mo, what it prints goes to `said`; `in` has
- * the lines "b a" and "A b", `big` the numbers to 2000; count STAGE: its tasks
+ *   g OPTION...          trains a small gpt on the file `big`, n OPTION... any; has TEXT: so
+ * says the model's description w OPTION...          writes with a gpt that knows the digits and
+ * the line end tells A B            gyre plan A and gyre plan B print different answers m JOB
+ * INPUT...       gyre mr into the folder mo, what it prints goes to `said`; `in` has the lines
+ * "b a" and "A b", `big` the numbers to 2000; count STAGE: its tasks
  */
 static const char words[] =
     "P='-d digits --epochs 2 -b 8'; "
     "t() { rm -rf out; gyre train mlp -q \"$@\" >said 2>&1; }; "
+    "g() { rm -rf out; gyre train gpt -q -d big --layers 1 --model-width 8 --heads 2 "
+    "--context 8 --steps 3 \"$@\" >said 2>&1; }; "
+    "n() { rm -rf out; gyre train gpt -q -d big --steps 1 -b 1 \"$@\" >said 2>&1; }; "
+    "has() { head -c 9000 out/gpt/model.safetensors | grep -aq \"$1\"; }; "
+    "w() { gyre generate -q written/model.safetensors \"$@\"; }; "
     "is_plain() { cmp -s out/mlp/model.safetensors plain; }; "
     "same() { t \"$@\" && is_plain; }; "
     "differs() { t \"$@\" && ! is_plain; }; "
@@ -31,6 +38,7 @@ static const char words[] =
     "count() { sed -n \"s/^stage $1: .* of \\([0-9]*\\) tasks.*/\\1/p\" "
     "said; }; "
     "[ -e in ] || { printf 'b a\\nA b\\n' >in; seq 2000 >big; }; "
+    "[ -e written ] || { g && mv out/gpt written; }; "
     "[ -e plain ] || { t $P && cp out/mlp/model.safetensors plain; }; ";
 
 static const struct {
@@ -92,12 +100,19 @@ static const struct {
      "&& "
      "! gyre doctor --check-sandbox --json 2>said"},
     {"train", "data",
-     "cp -r digits copy && same -d copy --epochs 2 -b 8 && ! t -d no --epochs 2 -b 8"},
+     "cp -r digits copy && same -d copy --epochs 2 -b 8 && ! t -d no --epochs 2 -b 8 && "
+     "n -d in --layers 1 && grep -q '^8901 characters, 15 of' said"},
     {"train", "output", "t $P -o deep/er && cmp deep/er/model.safetensors plain"},
     {"train", "ranks", "t $P -n 2 && grep -q '\"rank 1\"' out/mlp/trace.json"},
     {"train", "workers", /* the memory of a step depends on them */
      "same $P --explain -w 1 && cp said one && same $P --explain -w 4 && ! cmp -s said one"},
     {"train", "epochs", "t -d digits --epochs 3 -b 8 && grep -q 'trained 9 steps' said"},
+    {"train", "steps", "t -d digits --steps 5 -b 8 && grep -q 'trained 5 steps' said"},
+    {"train", "layers", "g && ! has block1.up.bias && n --layers 2 && has block1.up.bias"},
+    {"train", "model-width", "n --model-width 20 && has 'width 20, heads 4'"},
+    {"train", "heads", "n --heads 2 && has 'width 128, heads 2'"},
+    {"train", "context", "n --context 20 && grep -q 'windows of 20 to train' said"},
+    {"train", "dropout", "n --dropout 0.25 && has 'dropout 0.25,'"},
     {"train", "batch", "t -d digits --epochs 2 -b 4 && grep -q 'trained 12 steps' said"},
     {"train", "mesh",
      "t $P --mesh data=1,model=2 && grep -q 'trained .* on rank 0' said && "
@@ -150,6 +165,18 @@ static const struct {
     {"train", "quiet",
      "gyre train mlp $P 2>loud >said && [ -s loud ] && gyre train mlp $P -q 2>loud >said && "
      "[ ! -s loud ]"},
+    {"generate", "prompt",
+     "w --prompt 12 | head -c 2 | grep -qx 12 && [ \"$(w --prompt '')\" = \"$(w)\" ]"},
+    {"generate", "length", "[ $(w --length 7 | wc -c) = 8 ] && [ $(w | wc -c) = 501 ]"},
+    {"generate", "temperature",
+     "[ \"$(w --temperature 0.001)\" = \"$(w --top-k 1)\" ] && "
+     "[ \"$(w --temperature 1)\" = \"$(w)\" ]"},
+    {"generate", "top-k", "[ \"$(w --top-k 1 --seed 2)\" = \"$(w --top-k 1)\" ]"},
+    {"generate", "seed",
+     "[ \"$(w --seed 2)\" != \"$(w)\" ] && [ \"$(w --seed 1)\" = \"$(w)\" ]"},
+    {"generate", "quiet",
+     "w 2>loud >said && [ ! -s loud ] && gyre generate written/model.safetensors 2>loud >said "
+     "&& grep -q '^500 characters in .* a second$' loud"},
     {"predict", "probability",
      "i=digits/t10k-images-idx3-ubyte; t $P && gyre predict --probability "
      "out/mlp/model.safetensors $i $i "
@@ -522,7 +549,8 @@ GY_TEST(every_option_of_help_has_a_line)
 {
     size_t found = 0;
     assert_int_equal(
-        shell("for c in run train predict info bench plan tune doctor mr nameserver daemon; do "
+        shell("for c in run train predict generate info bench plan tune doctor mr nameserver "
+              "daemon; do "
               "gyre "
               "help $c | "
               "sed -n \"s/^  \\(-., \\)\\{0,1\\}--\\([a-z-]*\\).*/$c \\2/p\"; done; "

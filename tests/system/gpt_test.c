@@ -1,0 +1,137 @@
+/* Goal: the command trains a language model on text, alike on any number of ranks, continues
+ * text with it, and names in one line what it cannot use. */
+#include "command_kit.h"
+
+#include <limits.h>
+#include <stdbool.h>
+
+#include "gy_test.h"
+
+/* A text that a small model learns in seconds, and the options of that model. */
+static const char words[] =
+    "[ -e text ] || for i in $(seq 120); do echo the cat sat on the mat. a dog ran.; done "
+    ">text; "
+    "G='gpt -d text --layers 1 --model-width 16 --heads 2 --context 16 -b 8 -q'; "
+    "loss() { sed -n 's/^test loss: \\([0-9.]*\\) nats a character.*/\\1/p' \"$1\"; }; ";
+
+static int run(const char *line)
+{
+    char whole[3072];
+    const int size = snprintf(whole, sizeof(whole), "%s%s", words, line);
+    assert_in_range(size, 1, sizeof(whole) - 1);
+    return shell(whole);
+}
+
+static void expect(const char *line, int status)
+{
+    const int ended = run(line);
+    if (ended != status) {
+        fail_msg("'%s' ended with %d: %s", line, ended, output);
+    }
+}
+
+GY_TEST(a_text_is_learned_and_continued)
+{
+    expect("gyre train $G --steps 300 --learning-rate 0.01 -o learned >said", 0);
+    expect("ls learned", 0);
+    assert_string_equal(output, "loss.svg\nmodel.safetensors\ntrace.json\n");
+    expect("loss said", 0);
+    assert_true(strtod(output, NULL) > 0 && strtod(output, NULL) < 0.3);
+    expect("cat said", 0);
+    assert_non_null(strstr(output, "4200 characters, 15 of them different: 236 windows of 16 "
+                                   "to train, 26 to test\n"));
+    assert_non_null(strstr(output, " characters/s\n"));
+    expect("gyre generate learned/model.safetensors -q --top-k 1 --prompt 'the c' --length 40",
+           0);
+    assert_string_equal(output, "the cat sat on the mat. a dog ran.\nthe cat sa\n");
+    /* A pipe that closes ends the writing, without a message of a signal. */
+    expect("gyre generate learned/model.safetensors --length 100000 2>/dev/null | head -c 5",
+           0);
+}
+
+GY_TEST(ranks_and_a_resume_change_no_loss)
+{
+    expect(
+        "gyre train $G --steps 20 --dtype f64 --dropout 0.1 -o one >one.said && "
+        "gyre train $G --steps 20 --dtype f64 --dropout 0.1 -n 2 -o two >two.said && "
+        "gyre run -n 3 $GYRE_BIN train $G --steps 20 --dtype f64 --dropout 0.1 -o three "
+        ">three.said && "
+        "gyre train $G --steps 20 --dtype f64 --dropout 0.1 --checkpoints kept --steps-max 9 "
+        "-o part >part.said && "
+        "gyre train $G --steps 20 --dtype f64 --dropout 0.1 --checkpoints kept --resume "
+        "-o part >part.said && cmp part/model.safetensors one/model.safetensors && "
+        "grep -q 'resumed after step 9' part.said && "
+        "for n in one two three part; do loss $n.said; done | uniq -c | wc -l",
+        0);
+    assert_string_equal(output, "1\n");
+}
+
+GY_TEST(wrong_usage_and_texts_are_one_line)
+{
+    static const struct {
+        int status;
+        const char *line, *words;
+    } cases[] = {
+        {2, "gyre train gpt", "--data is missing: expected a text file"},
+        {2, "gyre train gpt -d text --layers 0", "--layers: '0'"},
+        {2, "gyre train gpt -d text --heads 3",
+         "--model-width 128 is not divisible by --heads 3"},
+        {2, "gyre train gpt -d text --model-width 6", "--model-width 6 is not divisible by"},
+        {2, "gyre train gpt -d text --context 0", "--context: '0'"},
+        {2, "gyre train gpt -d text --dropout 1", "--dropout: '1'"},
+        {2, "gyre train gpt -d text --epochs 1 --steps 1", "--epochs and --steps"},
+        {2, "gyre train mlp -d digits --layers 2", "--layers is an option of model gpt"},
+        {2, "gyre train mlp -d digits --dropout 0", "--dropout is an option of model gpt"},
+        {2, "gyre train mlp -d digits -d more", "--data 'more': model 'mlp' takes one folder"},
+        {1, "gyre train gpt -d nowhere", "nowhere"},
+        {1, "gyre train gpt -d empty", "empty: no text: the file is empty"},
+        {1, "gyre train gpt -d binary", "binary: byte 0x00 at offset 3, expected text"},
+        {1, "gyre train gpt -d latin", "latin: byte 0xe9 at offset 3, expected text"},
+        {1, "gyre train gpt -d text --context 420",
+         "a text of 4200 characters, of which the last 420 are the test part, is too short for "
+         "windows of 420"},
+        {1, "gyre train gpt -d text --context 420 -n 2", "too short for windows of 420"},
+        {2, "gyre generate", "MODEL"},
+        {1, "gyre generate nowhere", "nowhere"},
+        {1, "gyre generate out/model.safetensors --prompt 'the Zoo'",
+         "does not know 'Z', character 5 of the prompt"},
+        {2, "gyre generate out/model.safetensors --length 0", "--length: '0'"},
+        {2, "gyre generate out/model.safetensors --temperature 0", "--temperature: '0'"},
+        {2, "gyre generate out/model.safetensors --top-k 0", "--top-k: '0'"},
+        {1, "gyre generate digits.safetensors", "model softmax does not write text"},
+        {2, "gyre predict out/model.safetensors x",
+         "out/model.safetensors is a model that writes text: use 'gyre generate'"},
+    };
+    expect("gyre train $G --steps 1 -o out >said && gyre train softmax -q -d digits --epochs 1 "
+           "-o made >said && cp made/model.safetensors digits.safetensors && >empty && "
+           "printf 'abc\\0def' >binary && printf 'caf\\351 au lait' >latin",
+           0);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char line[512];
+        snprintf(line, sizeof(line), "%s >printed", cases[i].line);
+        expect(line, cases[i].status);
+        const char *end = strchr(output, '\n');
+        if (strstr(output, cases[i].words) == NULL || end == NULL || end[1] != '\0') {
+            fail_msg("'%s' said: %s", cases[i].line, output);
+        }
+    }
+}
+
+/* The model of nanoGPT's README: fewer steps, and still better than pairs of letters. */
+GY_TEST(plays_are_learned)
+{
+    char path[1024], whole[PATH_MAX], line[PATH_MAX + 400];
+    if (gy_test_data(path, "text/tinyshakespeare.txt") == NULL) {
+        skip();
+    }
+    assert_non_null(realpath(path, whole));
+    snprintf(
+        line, sizeof(line),
+        "head -c 200000 '%s' >play && gyre train gpt -q -d play --layers 2 --model-width 48 "
+        "--context 32 --steps 150 --learning-rate 0.004 >said && loss said",
+        whole);
+    expect(line, 0);
+    assert_true(strtod(output, NULL) > 1.5 && strtod(output, NULL) < 2.6);
+}
+
+GY_TEST_MAIN(kit_make_folder, kit_remove_folder)
