@@ -33,8 +33,8 @@ static int compare(const void *left, const void *right)
 }
 
 /*
- * Median seconds of one call of `step`. All ranks agree on the number of calls: rank 0's first
- * one, after a warm-up, decides.
+ * Median seconds of one call of `step`. Rank 0's first call after a warm-up determines the
+ * number of calls for all ranks.
  */
 static gy_status measure(gy_comm *comm, gy_status (*step)(void *arg), void *arg, double *median)
 {

@@ -21,7 +21,8 @@ static char *kept_arguments[KEPT_ARGUMENTS]; /* argv before parsing; empty when 
 
 gy_status gy_cli_flow(gy_flow **flow)
 {
-    static char **arguments = kept_arguments; /* parsing moves those of main */
+    /* a copy, because parsing reorders main's array */
+    static char **arguments = kept_arguments;
     static int count;
     while (arguments[count] != NULL) {
         count++;
@@ -86,7 +87,7 @@ static int complain_command(const char *name)
         "gyre: unknown command '%s': expected one that 'gyre --help' lists", name);
 }
 
-/* Standard output may be a full disk or a closed pipe: what was printed must have arrived. */
+/* Standard output may be a full disk or a closed pipe, so check that the output was written. */
 static int finish(int status)
 {
     if ((fflush(stdout) != 0 || ferror(stdout)) && status == GY_EXIT_OK) {
@@ -158,11 +159,12 @@ static int run_command(const gy_command *command, char **arguments, int count)
     return status == GY_EXIT_OK ? command->run(arguments, operand_count) : status;
 }
 
-/* Where standard input is closed, no file that is opened later is taken for it. */
+/* If standard input is closed, open something there, so that no later file gets its
+ * descriptor. */
 static void hold_standard_input(void)
 {
     if (fcntl(STDIN_FILENO, F_GETFD) < 0) {
-        (void)!open("/dev/null", O_WRONLY); /* the lowest that is free */
+        (void)!open("/dev/null", O_WRONLY); /* the lowest free descriptor */
     }
 }
 

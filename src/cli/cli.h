@@ -55,8 +55,7 @@ gy_status gy_cli_flow(gy_flow **flow);
 /** gy_run; reports what its log has not told. Returns the exit status. */
 int gy_cli_launch(const gy_run_options *options, char *const argv[]);
 
-/** Run this very command line on `ranks` ranks; `name` stands in messages. Returns the exit
- * status. */
+/** Run this command line on `ranks` ranks; messages use `name`. Returns the exit status. */
 int gy_cli_start_ranks(const char *name, int ranks);
 /** The same with the options of the launch. */
 int gy_cli_start_run(const char *name, const gy_run_options *options);

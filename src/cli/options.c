@@ -132,7 +132,7 @@ static bool is_list(const gy_option *option)
     return option->kind == GY_OPTION_LIST || option->kind == GY_OPTION_PATHS;
 }
 
-/* The path that a URI stands for takes its place; it is never longer. */
+/* Replace a URI by the path that it stands for, which is never longer. */
 static int take_path(const parse *state, const gy_option *option, const char *text)
 {
     char path[4096];

@@ -16,11 +16,12 @@ typedef enum gy_option_kind {
     GY_OPTION_REAL,    /* double, finite, in [low, high] */
     GY_OPTION_TEXT,    /* const char *, borrowed from argv, not empty */
     GY_OPTION_WORDS,   /* a GY_OPTION_TEXT that may be empty */
-    GY_OPTION_PATH,    /* a GY_OPTION_TEXT, of this host's: "file:" URIs become paths */
-    GY_OPTION_CHOICE,  /* const char *, one word of `choices` */
-    GY_OPTION_SIZE,    /* long long, bytes: 97.5MB, 64KiB, 8 */
-    GY_OPTION_LIST,    /* gy_option_list; may be given again */
-    GY_OPTION_PATHS,   /* likewise, of paths */
+    /* a GY_OPTION_TEXT with a path on this host: "file:" URIs become paths */
+    GY_OPTION_PATH,
+    GY_OPTION_CHOICE, /* const char *, one word of `choices` */
+    GY_OPTION_SIZE,   /* long long, bytes: 97.5MB, 64KiB, 8 */
+    GY_OPTION_LIST,   /* gy_option_list; may be given several times */
+    GY_OPTION_PATHS,  /* the same with paths */
 } gy_option_kind;
 
 enum { GY_OPTION_LIST_MAX = 64 };
@@ -30,7 +31,7 @@ typedef struct gy_option_list {
     const char *items[GY_OPTION_LIST_MAX + 1];
 } gy_option_list;
 
-/** What an option is called and means, whichever commands take it. */
+/** The name and meaning of an option, whichever commands take it. */
 typedef struct gy_option_spec {
     const char *name;    /* "ranks" is given as --ranks N or --ranks=N */
     char letter;         /* 'n' is given as -n N or -nN; 0: none */
@@ -50,9 +51,9 @@ extern const gy_option_spec *const gy_option_specs[];
 typedef struct gy_option {
     const gy_option_spec *spec;
     gy_option_kind kind;
-    const char *details; /* default, and what holds in this command alone; NULL: nothing */
+    const char *details; /* the default, and details for this command only; NULL: none */
     size_t offset;
-    double low, high;    /* of numbers; low alone of sizes */
+    double low, high;    /* for numbers; for sizes only low */
     const char *choices; /* "sgd|adam" */
 } gy_option;
 
@@ -62,7 +63,7 @@ typedef struct gy_command {
     const char *name, *summary;
     const char *operands; /* as help prints them: "PROGRAM [ARGUMENT…]"; "" for none */
     int operands_least, operands_most; /* most -1: any number */
-    bool stops_at_operand;             /* options end at the first operand */
+    bool stops_at_operand;             /* options must precede the first operand */
     const char *description;           /* a few lines for help */
     const gy_option *options;
     size_t option_count;

@@ -1,5 +1,5 @@
-/* gyre predict: label files, or lines of standard input, with a saved language model; images
- * with a model of the digits. */
+/* gyre predict: labels files, or lines of standard input, with a saved language model; labels
+ * images with a digits model. */
 #include "cli/cli.h"
 #include "cli/report.h"
 
@@ -80,7 +80,7 @@ static gy_status label_waiting(gy_model *model, waiting *lines)
     for (int i = 0; i < lines->count; i++) {
         const gy_sample *sample = &lines->samples[i];
         if (is_blank(sample)) {
-            lines->verdicts[i].lines = 0; /* nothing that could be judged */
+            lines->verdicts[i].lines = 0; /* the file has no lines that count */
         }
         print_label(model, &lines->verdicts[i]);
         putchar('\t');
@@ -91,7 +91,7 @@ static gy_status label_waiting(gy_model *model, waiting *lines)
     return fflush(stdout) == 0 ? GY_OK : GY_IO;
 }
 
-/* Lines are labelled many at a time, but one by one when somebody types them. */
+/* Lines are labelled in batches, but one by one when a person types them. */
 static gy_status label_input(gy_model *model)
 {
     static waiting lines;
@@ -138,7 +138,7 @@ static int label_files(gy_model *model, char **operands, int operand_count)
 
 /* ---- images ---- */
 
-/* Images of one file, and how the model does on them. */
+/* Images of one file, and the model's results on them. */
 typedef struct gallery {
     gy_model *model;
     gy_dataset *set;
@@ -147,7 +147,7 @@ typedef struct gallery {
     int64_t right;
 } gallery;
 
-/* One line for each of the images [from, from + count), whose log-probabilities these are. */
+/* Print one line for each of the images [from, from + count) with these log-probabilities. */
 static void print_images(gallery *g, int64_t from, int64_t count, gy_tensor *chances,
                          const int32_t *labels)
 {
@@ -209,7 +209,7 @@ static gy_status label_some(gallery *g, int64_t from, int64_t count)
     return status;
 }
 
-/* The set has labels that the model does not know: name the first. */
+/* The set has labels that the model does not know: name the first one. */
 static void report_labels(const gallery *g)
 {
     const int classes = gy_model_class_count(g->model);
@@ -227,7 +227,7 @@ static void report_labels(const gallery *g)
     gy_tensor_drop(labels);
 }
 
-/* Images of the sizes that the model takes, labels that it knows. */
+/* True when the model takes images of these sizes and knows the labels. */
 static bool is_fit(const gallery *g)
 {
     char sizes[GY_TENSOR_RANK_MAX * 24] = "";

@@ -65,7 +65,7 @@ int gy_cli_report_failure(const char *what, gy_status status)
 {
     const char *rank = getenv("GYRE_RANK");
     fflush(stdout);
-    /* Of many ranks that fail alike or one after another the launcher tells the cause, once. */
+    /* When many ranks fail, the launcher prints the first cause once. */
     if (!gy_run_report_failure(status)) {
         gy_print_to(stderr, "gyre %s: %s%s%s%s\n", what, rank == NULL ? "" : "rank ",
                     rank == NULL ? "" : rank, rank == NULL ? "" : ": ", gy_error_text());

@@ -1,4 +1,4 @@
-/* gyre store: objects and files wherever they lie. */
+/* gyre store: copies, lists and removes objects and files in any store. */
 #include "cli/cli.h"
 #include "cli/report.h"
 
@@ -27,13 +27,13 @@ static gy_status print_entry(void *arg, const gy_store_entry *entry)
         }
         printf("%14llu  %-19s  ", (unsigned long long)entry->size_bytes, date);
     }
-    char shown[4 * 4608]; /* escaped: a name is one line and moves no cursor */
+    char shown[4 * 4608]; /* escaped, so that a name is one line without control characters */
     GY_TRY(gy_store_escape_name(entry->name, shown, sizeof(shown)));
     puts(shown);
     return ferror(stdout) ? GY_CANCELLED : GY_OK; /* main reports that it cannot be written */
 }
 
-/* The exit status that a failure of a verb comes to. */
+/* The exit status for a failure of a verb. */
 static int report(const char *verb, gy_status status)
 {
     return status == GY_ARG ? gy_cli_report_usage("gyre %s: %s", verb, gy_error_text())

@@ -201,7 +201,7 @@ static bool make_folder(const train_job *job)
     snprintf(path, sizeof(path), "%s", job->folder);
     for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
-        (void)mkdir(path, 0777); /* what matters is whether the whole path can be made */
+        (void)mkdir(path, 0777); /* only the result for the whole path matters */
         *slash = '/';
     }
     struct stat about;
@@ -384,7 +384,7 @@ static gy_status report(train_job *job)
     return GY_OK;
 }
 
-/* Every rank compiles, one prints. */
+/* Every rank compiles, and one prints. */
 static gy_status explain(const train_job *job, const gy_train_options *chosen)
 {
     char *text = NULL;

@@ -1,4 +1,5 @@
-/* gyre tune: measure which algorithm each collective takes on this machine, or show it. */
+/* gyre tune: measures the fastest algorithm of each collective on this machine, or shows the
+ * table. */
 #include "cli/cli.h"
 #include "cli/report.h"
 

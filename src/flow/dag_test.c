@@ -1,5 +1,5 @@
-/* Composition gives the edges that a plain model of it gives; errors are kept and named; a
- * million vertices cost little. */
+/* Goal: composition gives the edges of a simple model; errors are recorded and named; a
+ * million vertices are cheap. */
 #include "flow/dag.h"
 #include "flow/lower.h"
 
@@ -9,7 +9,7 @@
 
 #include "gy_test.h"
 
-/* ---- the model: parts as plain lists of ports ---- */
+/* ---- the model: parts as simple lists of ports ---- */
 
 enum { MODEL_MAX = 600, PORTS_MAX = 6000 };
 
@@ -134,7 +134,7 @@ static void copy_edges(model_part *to, const model_part *from)
     }
 }
 
-/* Vertices, inputs and outputs of a >= b or a >> b or fork, without the new edges. */
+/* Vertices, inputs and outputs of a >= b, a >> b or fork, without the new edges. */
 static model_part *outline(const model_part *a, const model_part *b, bool is_fork)
 {
     model_part *part = new_part();
@@ -367,7 +367,7 @@ static void compare_edges(const model *m)
     }
 }
 
-/* One random expression, compared after each step. */
+/* Check one random expression after each step. */
 static void run_case(uint64_t seed, uint64_t number)
 {
     model *m = gy_alloc_zero("test", 1, sizeof(*m));
@@ -431,8 +431,8 @@ GY_TEST(compositions_are_those_of_a_plain_model)
 
 /* ---- errors ---- */
 
-/* Stages are named, as the order in which arguments are evaluated, and vertices so numbered, is
- * not given. */
+/* Stages have names of their own, because the order in which arguments are evaluated, and so
+ * the numbering of vertices, is unspecified. */
 #define NAMED(dag, name, ins, outs)                                                            \
     gy_dag_vertex(                                                                             \
         (dag), &(gy_vertex_options){.function = (name), .inputs = (ins), .outputs = (outs)})
@@ -463,7 +463,7 @@ GY_TEST(errors_of_composition_are_kept_and_named)
 {
     gy_dag *dag = new_dag(), *other = new_dag();
     (void)gy_dag_vertex(dag, &(gy_vertex_options){.inputs = 1});
-    (void)gy_part_clone(VERTEX(dag, 0, 0), 0); /* the first one is told */
+    (void)gy_part_clone(VERTEX(dag, 0, 0), 0); /* the first error is reported */
     expect_error(dag, "neither function nor command");
     dag = new_dag();
     (void)VERTEX(dag, -2, 0);
@@ -591,7 +591,8 @@ GY_TEST(a_thousand_layers_do_not_cost_their_square)
     gy_dag_free(dag);
 }
 
-/* An array of options has the steps of the Gyre that its program was compiled with. */
+/* The element size of an options array is that of the library version that its program was
+ * compiled with. */
 GY_TEST(options_of_another_gyre_are_taken_or_refused)
 {
     struct {

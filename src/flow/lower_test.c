@@ -1,5 +1,5 @@
-/* Graphs become tasks: cohorts as wide as allowed, no task that waits for itself, edges and
- * keys that say what a task stands on. */
+/* Goal: graphs become tasks: cohorts are as wide as allowed, no task waits for itself, and
+ * edges and keys describe what a task depends on. */
 #include "flow/lower.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@ typedef struct fixture {
     size_t cut;
 } fixture;
 
-/* Keys of prototypes are their names; NULL: nothing of "loose" is kept. */
+/* A prototype's key is its name; NULL: results of "loose" are not memoised. */
 static void name_key(void *arg, const gy_dag *dag, uint32_t proto, gy_key *key, bool *is_kept,
                      int64_t *bytes)
 {
@@ -30,7 +30,7 @@ static void name_key(void *arg, const gy_dag *dag, uint32_t proto, gy_key *key, 
     *bytes = 1000;
 }
 
-/* "at h1" must be there, "near h1" would like to. */
+/* "at h1" must run there, "near h1" prefers it. */
 static const char *name_places(void *arg, const gy_dag *dag, uint32_t proto, bool *is_pinned)
 {
     (void)arg;
@@ -123,7 +123,7 @@ GY_TEST(pipes_and_fifos_make_cohorts)
         assert_int_equal(f.growth.tasks[t].width, t % 2 == 0 ? 4 : 1);
         assert_int_equal(f.growth.tasks[t].output_count, t % 2 == 0 ? 5 : 0);
     }
-    /* the sink reads the output of the fourth member, behind 2 + 1 + 1 of the others */
+    /* the sink reads the output of the fourth member, after 2 + 1 + 1 outputs of the others */
     assert_int_equal(f.growth.edges[1].from, 2);
     assert_int_equal(f.growth.edges[1].output, 4);
     assert_int_equal(gy_flow_lower_member(&f.lowering, 8), 3);
@@ -133,8 +133,8 @@ GY_TEST(pipes_and_fifos_make_cohorts)
     end(&f);
 }
 
-/* A chain of `count` vertices joined by FIFOs; the pipe behind `cheap` is of the fewest bytes.
- */
+/* A chain of `count` vertices connected by FIFOs; the pipe after `cheap` has the fewest
+ * bytes. */
 static void add_chain(fixture *f, int count, int cheap)
 {
     gy_part chain = {f->dag, -1};
@@ -162,7 +162,7 @@ GY_TEST(wide_cohorts_lose_their_cheapest_pipes)
     }
     fixture f = begin();
     add_chain(&f, 6, 9);
-    assert_ok(lower(&f, 1)); /* no room for any cohort */
+    assert_ok(lower(&f, 1)); /* too narrow for any cohort */
     assert_int_equal(f.cut, 5);
     assert_int_equal(f.growth.task_count, 6);
     end(&f);
@@ -170,7 +170,8 @@ GY_TEST(wide_cohorts_lose_their_cheapest_pipes)
 
 GY_TEST(of_equal_pipes_the_fewest_become_files)
 {
-    fixture f = begin(); /* of 16 pipes a square of 2 by 2 stays, a star of four would keep 3 */
+    /* of 16 pipes a 2 by 2 square stays; a star of four would keep only 3 */
+    fixture f = begin();
     gy_part a = gy_part_clone(NAMED(f.dag, "a", 0, 4), 4);
     gy_part b = gy_part_clone(NAMED(f.dag, "b", 4, 0), 4);
     (void)gy_part_bipartite(a, b, GY_CHANNEL_FIFO);
@@ -178,7 +179,7 @@ GY_TEST(of_equal_pipes_the_fewest_become_files)
     assert_int_equal(f.cut, 12);
     assert_int_equal(f.growth.task_count, 5);
     end(&f);
-    f = begin(); /* too many to weigh: still within the width */
+    f = begin(); /* too many pipes to weigh: the cohorts are still within the width */
     a = gy_part_clone(NAMED(f.dag, "a", 0, 40), 40);
     b = gy_part_clone(NAMED(f.dag, "b", 40, 0), 40);
     (void)gy_part_bipartite(a, b, GY_CHANNEL_FIFO);
@@ -209,7 +210,8 @@ GY_TEST(many_tied_cohorts_do_not_cost_their_square)
     end(&f);
 }
 
-/* Widths of random graphs of pipes and files are within bounds, and the tasks have an order. */
+/* The cohorts of random graphs of pipes and files are within bounds, and the tasks are
+ * acyclic. */
 GY_TEST(random_cohorts_fit_and_have_an_order)
 {
     gy_random random = {.key = gy_test_seed()};
@@ -233,7 +235,7 @@ GY_TEST(random_cohorts_fit_and_have_an_order)
         const uint32_t width = 1 + (uint32_t)gy_random_below(&random, 6);
         assert_ok(lower(&f, width));
         uint32_t component[SIZE] = {0}, cycles = 0;
-        f.lowering.vertex_floor = f.lowering.task_count = 0; /* look at all once more */
+        f.lowering.vertex_floor = f.lowering.task_count = 0; /* check all of them again */
         assert_ok(
             gy_flow_lower_cycles(&f.lowering, f.dag, f.lowering.task, component, &cycles));
         assert_int_equal(cycles, 0);
@@ -260,7 +262,7 @@ GY_TEST(cohorts_that_wait_for_themselves_become_files)
     assert_int_equal(f.cut, 1);
     assert_int_equal(f.growth.task_count, 3);
     end(&f);
-    f = begin(); /* a file beside a FIFO, between the same two */
+    f = begin(); /* a file parallel to a FIFO */
     a = NAMED(f.dag, "a", 0, 2);
     c = NAMED(f.dag, "c", GY_PORTS_ANY, 0);
     gy_dag_join(f.dag, (uint32_t[]){0, 0}, (uint32_t[]){1, UINT32_MAX}, GY_CHANNEL_FIFO);
@@ -293,7 +295,7 @@ GY_TEST(keys_tell_tasks_apart_and_stay)
         }
         end(&f);
     }
-    for (int t = 0; t < 5; t++) { /* the cohort's own channels are part of its key */
+    for (int t = 0; t < 5; t++) { /* the channels inside the cohort are part of its key */
         assert_int_equal(memcmp(&keys[0][t], &keys[1][t], sizeof(gy_key)) == 0, t != 3);
     }
 }
@@ -319,7 +321,7 @@ GY_TEST(growth_is_lowered_alone)
     assert_int_equal(f.growth.edges[3].from, 3);
     assert_int_equal(f.lowering.task[4], 4);
     assert_int_equal(f.lowering.task_count, 5);
-    /* into what is done, or by a pipe from it: no */
+    /* connecting to a finished part is refused, also a pipe from it */
     gy_part late = NAMED(f.dag, "late", 0, 1);
     gy_dag_join(f.dag, (uint32_t[]){5, 0}, (uint32_t[]){4, UINT32_MAX}, GY_CHANNEL_FILE);
     assert_status(lower(&f, 2), GY_ARG);
@@ -359,7 +361,7 @@ GY_TEST(places_go_with_tasks)
     fixture f = begin();
     (void)NAMED(f.dag, "a", 0, 0);
     assert_ok(lower(&f, 2));
-    assert_null(f.growth.places); /* nobody keeps anything of it */
+    assert_null(f.growth.places); /* nothing needs places */
     end(&f);
     f = begin();
     (void)NAMED(f.dag, "near h1 h2", 0, 0);
@@ -380,8 +382,8 @@ GY_TEST(places_go_with_tasks)
     end(&f);
 }
 
-/* On a cluster a gang over hosts is a task of as many members as it has ranks, joined by files;
- * locally one of one. */
+/* On a cluster a gang over hosts is a task with a member for each rank, connected by files; on
+ * one machine it has one member. */
 GY_TEST(gangs_over_hosts_have_a_member_a_rank)
 {
     static const char *const command[] = {"ranks", NULL};

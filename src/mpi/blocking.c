@@ -1,9 +1,11 @@
 /*
- * The blocking collectives. Those that Gyre's communicator has run on it; what it lacks (parts
- * of different sizes, all-to-all, truth values) and reductions to one rank run as pulls.
+ * The blocking collectives. Gyre's communicator executes the operations that it has; others
+ * (parts of different sizes, all-to-all, logical values) and reductions to one rank run as
+ * pulls.
  *
- * How a call runs goes by what is alike on all ranks. What is not, like buffers that overlap
- * here, is met with a copy; where even that fails this rank leaves out its number.
+ * How a call runs depends only on what is the same on all ranks. Anything else, such as
+ * overlapping buffers on this rank, is solved with a copy; where even that fails, this rank
+ * skips the collective's number.
  */
 #include "mpi/mpi_priv.h"
 
@@ -11,7 +13,7 @@
 
 #include <string.h>
 
-enum { SMALL_BYTES = 8192 }; /* what Gyre's communicator does in one meeting */
+enum { SMALL_BYTES = 8192 }; /* what Gyre's communicator does with a single synchronisation */
 
 static int run_coll(gy_mpi_context *door, gy_pull_kind kind, const gy_coll_call *call)
 {
@@ -53,7 +55,7 @@ static bool are_apart(const void *a, size_t a_bytes, const void *b, size_t b_byt
     return first + a_bytes <= second || second + b_bytes <= first;
 }
 
-/* allreduce, reduce: in place, or apart from the result; else the input is copied. */
+/* allreduce, reduce: in place, or with separate buffers; otherwise the input is copied. */
 static int reduce(gy_pull *pull, gy_operation operation)
 {
     gy_mpi_context *door = pull->door;
@@ -80,8 +82,8 @@ static int reduce(gy_pull *pull, gy_operation operation)
     return code;
 }
 
-/* Equal parts. A result that lies in the input, where other ranks' parts are still read, is
- * taken beside it first. */
+/* Equal parts. A result inside the input, where other ranks' parts are still to be read, is
+ * first received elsewhere. */
 static int scatter_evenly(gy_pull *pull)
 {
     gy_mpi_context *door = pull->door;
@@ -107,7 +109,7 @@ static int scatter_evenly(gy_pull *pull)
     return code;
 }
 
-/* Types with gaps go through memory without. */
+/* Types with gaps are packed into contiguous memory. */
 static int broadcast(gy_pull *pull)
 {
     gy_mpi_context *door = pull->door;
@@ -134,8 +136,9 @@ static int broadcast(gy_pull *pull)
     return code;
 }
 
-/* The input of an allgather without gaps; a copy in `*copy` where the result would overwrite
- * it: the own part is where it belongs. NULL: no memory, or *code. */
+/* The input of an allgather without gaps; `*copy` becomes a copy of it where the result would
+ * overwrite it, except that the own part may be in its place already. NULL: out of memory, or
+ * *code. */
 static void *lay_out(const gy_pull *pull, void **copy, int *code)
 {
     const gy_mpi_context *door = pull->door;
@@ -206,10 +209,10 @@ int gy_mpi_run(gy_pull *pull, int code)
     }
 }
 
-/* ---- The entry that is none of entries.c ---- */
+/* ---- The entry that is not in entries.c ---- */
 
-/* The most called: straight to the communicator, a small message costs as much as some looks.
- */
+/* The most frequent call goes directly to the communicator, because for a small message even
+ * some checks matter. */
 GY_MPI_API int MPI_Allreduce(const void *sendbuf, void *recvbuf, int count,
                              MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
 {

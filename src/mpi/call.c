@@ -1,16 +1,19 @@
 /*
- * What the arguments of a collective mean: taken over, and how, left to the library, or wrong.
+ * Decides about a collective by its arguments: Gyre executes it, the library does, or it is
+ * wrong.
  *
- * The library gets what MPI demands to be alike on all ranks (a reduction that Gyre lacks, an
- * empty call). What one rank alone can see must not send it there while its peers wait here:
- * wrong arguments end as an error on this rank, and its peers hear of it in their call.
+ * The library gets calls by what MPI requires to be the same on all ranks (a reduction that
+ * Gyre lacks, an empty call). A fact that only one rank can see must not send that rank to the
+ * library while its peers wait here: wrong arguments end as an error on this rank, and its
+ * peers are informed in their call.
  */
 #include "mpi/mpi_priv.h"
 
 #include "base/base.h"
 
-/* MPICH refuses a result in place of the input unless MPI_IN_PLACE says so; Open MPI computes,
- * but for a reduction to a root. Gyre does as the library that the program knows. */
+/* MPICH refuses a result at the input's address unless MPI_IN_PLACE is given; Open MPI accepts
+ * it, except for a reduction to a root. Gyre behaves like the library that the program was
+ * built for. */
 static bool refuses_aliases(gy_pull_kind kind)
 {
 #ifdef OPEN_MPI
@@ -21,7 +24,7 @@ static bool refuses_aliases(gy_pull_kind kind)
 #endif
 }
 
-/* Absolute addresses begin at 0: what has a type of its own may lie at MPI_BOTTOM. */
+/* Absolute addresses begin at 0, so data of a derived type may be at MPI_BOTTOM. */
 static bool is_buffer(const gy_mpi_span *span)
 {
     return span->bytes == 0 || !span->is_plain || span->data != NULL;
@@ -32,7 +35,7 @@ static bool is_aliased(const gy_pull *pull, const gy_mpi_call *call)
     return call->send == call->recv && call->send != NULL && refuses_aliases(pull->kind);
 }
 
-/* The span of a number of elements, or the error. */
+/* Make the span of a number of elements, or return the error. */
 static int span_into(const void *data, int64_t count, MPI_Datatype type, gy_mpi_span *span)
 {
     int code = gy_mpi_span_of(data, count, type, span);
@@ -41,8 +44,8 @@ static int span_into(const void *data, int64_t count, MPI_Datatype type, gy_mpi_
                : code;
 }
 
-/* A reduction's type and operation are alike on all ranks, so that all leave those to the
- * library that Gyre lacks; null handles are nowhere right. */
+/* A reduction's type and operation are the same on all ranks, so all of them leave unsupported
+ * ones to the library; null handles are always wrong. */
 static int find_fold(const gy_mpi_call *call, gy_pull *pull)
 {
     if (call->recv_type == MPI_DATATYPE_NULL) {
@@ -54,7 +57,7 @@ static int find_fold(const gy_mpi_call *call, gy_pull *pull)
     return gy_mpi_fold_of(call->recv_type, call->op, &pull->fold) ? MPI_SUCCESS : GY_MPI_LEFT;
 }
 
-/* allreduce, reduce: all give `recv_count` elements. */
+/* allreduce, reduce: all ranks contribute `recv_count` elements. */
 static int prepare_reduction(const gy_mpi_context *door, const gy_mpi_call *call, gy_pull *pull)
 {
     bool gets = pull->kind == GY_PULL_ALLREDUCE || door->rank == call->root;
@@ -78,7 +81,7 @@ static int prepare_reduction(const gy_mpi_context *door, const gy_mpi_call *call
     return MPI_SUCCESS;
 }
 
-/* no counts: recv_count for each rank. */
+/* without counts: recv_count for each rank. */
 static int prepare_reduce_scatter(const gy_mpi_context *door, const gy_mpi_call *call,
                                   gy_pull *pull)
 {
@@ -121,7 +124,7 @@ static int prepare_broadcast(const gy_mpi_context *door, const gy_mpi_call *call
     return MPI_SUCCESS;
 }
 
-/* What an in-place allgather gives: the own part of the result. */
+/* The input of an in-place allgather: the own part of the result. */
 static int span_own_part(const gy_mpi_context *door, const gy_mpi_call *call, gy_pull *pull)
 {
     bool has_counts = gy_mpi_has(&call->counts);
@@ -132,7 +135,7 @@ static int span_own_part(const gy_mpi_context *door, const gy_mpi_call *call, gy
                           call->recv_type, &pull->give);
 }
 
-/* MPICH looks whether the input is where the own part of the result will be. */
+/* MPICH checks whether the input is where the own part of the result will be. */
 static bool is_own_part(const gy_mpi_call *call, const gy_pull *pull, const gy_mpi_span *part)
 {
     return call->send == part->data && part->data != NULL && part->bytes > 0 &&

@@ -1,6 +1,7 @@
 /*
- * MPI's own collectives, the nonblocking ones, as a choice of Gyre's tuner: each lane has a
- * communicator of its own, since MPI wants the calls of one in the same order on all ranks.
+ * MPI's nonblocking collectives as an alternative for Gyre's tuner. Each lane has a
+ * communicator of its own, since MPI requires the same order of calls on all ranks of a
+ * communicator.
  */
 #include "mpi/mpi_priv.h"
 
@@ -30,8 +31,8 @@ void gy_mpi_collect_close(void)
     is_open = false;
 }
 
-/* MPI_DATATYPE_NULL: narrow ones, which Open MPI's sums saturate and MPICH compares with the
- * wrong sign, and halves, which MPI does not know. */
+/* MPI_DATATYPE_NULL: narrow types, whose sums Open MPI saturates and which MPICH compares with
+ * the wrong sign, and 16-bit floats, which MPI lacks. */
 static MPI_Datatype type_of(gy_dtype dtype)
 {
     switch (dtype) {
@@ -60,7 +61,7 @@ static MPI_Datatype type_of(gy_dtype dtype)
     }
 }
 
-/* An average is a sum that Gyre divides. */
+/* Gyre computes an average as a sum that it divides. */
 static MPI_Op op_of(gy_reduction reduction)
 {
     switch (reduction) {
@@ -97,7 +98,7 @@ static bool moves(gy_operation operation)
            operation == GY_OPERATION_ALLTOALL || operation == GY_OPERATION_BARRIER;
 }
 
-/* MPI does not say what the smaller of a number and a NaN is: its libraries give either. */
+/* MPI does not define the minimum of a number and a NaN, and its libraries return either. */
 static bool is_settled(gy_dtype dtype, gy_reduction reduction)
 {
     bool is_extreme = reduction == GY_MIN || reduction == GY_MAX;

@@ -1,4 +1,5 @@
-/* Doors: made where ranks share a host, found again by communicator, freed with it. */
+/* Contexts of communicators: made where all ranks share a host, stored as an attribute of the
+ * communicator, freed with it. */
 #include "mpi/mpi_priv.h"
 
 #include "base/base.h"
@@ -12,20 +13,23 @@ enum { DOORS_LOCK_RANK = 40, DOOR_LOCK_RANK = 30 };
 
 static gy_mutex doors_lock;
 static gy_mpi_context *doors GY_GUARDED(doors_lock);
-static int keyval = MPI_KEYVAL_INVALID; /* INVALID: everything passes through */
+static int keyval = MPI_KEYVAL_INVALID; /* INVALID: all calls go to the library */
 static bool has_warned;
 static _Atomic uint64_t taken, passed;
-/* Grows when a communicator gets or loses its attribute: what threads remember is void then. */
+/* Increases when a communicator gets or loses its attribute, which invalidates the threads'
+ * caches. */
 static _Atomic uint64_t generation;
-static _Atomic int freed; /* doors whose communicators are gone */
+static _Atomic int freed; /* contexts whose communicators were freed */
 
 /*
- * What stands at a communicator that has no door. Making one costs as much as a thousand small
- * collectives, so the library has the first few of each communicator; all ranks count alike.
+ * Attribute values of a communicator without a context. Making a context costs as much as a
+ * thousand small collectives, so the library executes the first few calls of each
+ * communicator; all ranks count alike.
  */
 enum { CALLS_BEFORE = 4 };
-static char no_door; /* its address: was looked into, stays with the library */
-/* called[n]: n blocking calls; posted[n]: and a nonblocking one, which the library has too. */
+static char no_door; /* its address means: checked, and left to the library */
+/* called[n]: n blocking calls; posted[n]: the same, and a nonblocking one, which the library
+ * executes too. */
 static char called[CALLS_BEFORE + 1], posted[CALLS_BEFORE + 1];
 
 static bool is_posted(const void *value)
@@ -44,7 +48,8 @@ static bool is_door(const void *value)
 void gy_mpi_count(bool is_taken)
 {
     _Atomic uint64_t *counter = is_taken ? &taken : &passed;
-    /* A locked addition costs a tenth of a small collective; threads may lose a few. */
+    /* Not an atomic addition, which costs a tenth of a small collective; the counter may lose
+     * some calls. */
     uint64_t before = atomic_load_explicit(counter, memory_order_relaxed);
     atomic_store_explicit(counter, before + 1, memory_order_relaxed);
 }
@@ -84,7 +89,7 @@ void gy_mpi_contexts_sweep(void)
     gy_mutex_lock(&doors_lock);
     for (gy_mpi_context **at = &doors; *at != NULL;) {
         gy_mpi_context *door = *at;
-        /* acquire: with the release in forget_comm */
+        /* acquire: pairs with the release in forget_comm */
         bool is_idle = atomic_load_explicit(&door->is_freed, memory_order_acquire);
         if (is_idle) {
             gy_mutex_lock(&door->lock);
@@ -102,7 +107,8 @@ void gy_mpi_contexts_sweep(void)
     gy_mutex_unlock(&doors_lock);
 }
 
-/* The communicator loses its attribute. The library may hold a lock of its own: only mark. */
+/* Called when the communicator loses its attribute, possibly with a lock of the library held,
+ * so only mark the context. */
 static int forget_comm(MPI_Comm comm, int key, void *value, void *extra)
 {
     (void)comm;
@@ -119,13 +125,13 @@ static int forget_comm(MPI_Comm comm, int key, void *value, void *extra)
 
 /* ---- Making ---- */
 
-/* What rank 0 tells the others. */
+/* What rank 0 sends to the others. */
 typedef struct invitation {
     uint64_t host;
-    int process, segment; /* -1: there is none */
+    int process, segment; /* -1: none */
 } invitation;
 
-/* As much as there is memory: what is not touched costs nothing. */
+/* As large as memory: untouched pages cost nothing. */
 static size_t pool_bytes_for(int ranks)
 {
     size_t memory = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
@@ -147,7 +153,7 @@ static invitation invite(int ranks)
 
 /* ---- What a rank does instead ---- */
 
-enum { WHY_SHIFT = 4 }; /* above the kinds */
+enum { WHY_SHIFT = 4 }; /* above the bits of the kind */
 
 static const char *skip_text(uint8_t why)
 {
@@ -193,21 +199,21 @@ int gy_mpi_context_refuse(gy_mpi_context *door, gy_pull_kind kind, int code)
     return code;
 }
 
-/* ---- Making: the ranks meet ---- */
+/* ---- Making a context: the ranks synchronise ---- */
 
 static gy_status open_coll(gy_mpi_context *door, const invitation *where)
 {
     GY_TRY(gy_transport_shm_open_process(where->process, where->segment, door->rank,
                                          gy_env_real(), &door->transport));
     gy_mpi_drive_with(door->transport);
-    /* A program may compute between two calls for as long as it likes. */
+    /* A program may compute between two calls for any length of time. */
     gy_comm_options options = {.timeout_s = gy_setting_get("GYRE_TIMEOUT") != NULL ? 0 : 1e9,
                                .outlives_mismatch = true,
                                .skip_text = skip_text};
     return gy_comm_new(door->transport, &options, &door->coll);
 }
 
-/* NULL: this rank cannot, the error text says why. */
+/* NULL: this rank cannot; the error text says why. */
 static gy_mpi_context *make_door(MPI_Comm comm, int rank, int size, const invitation *where)
 {
     gy_mpi_context *door = gy_alloc_zero("mpi.door", 1, sizeof(*door));
@@ -239,7 +245,7 @@ static void warn_once(bool is_same_host)
     }
 }
 
-/* All ranks of `comm` are here. NULL on all of them when one cannot. */
+/* All ranks of `comm` call it. NULL on all of them when one cannot. */
 static gy_mpi_context *meet(MPI_Comm comm, int rank, int size)
 {
     invitation where = {.segment = -1};
@@ -293,11 +299,12 @@ static void attach(MPI_Comm comm)
 
 typedef struct memory {
     MPI_Comm comm;
-    uint64_t generation; /* + 1; 0: nothing is remembered */
+    uint64_t generation; /* + 1; 0: the cache is empty */
     gy_mpi_context *door;
 } memory;
 
-/* One collective more has come without a door: alike on all ranks. What stands there now. */
+/* Count a collective of a communicator without a context, alike on all ranks. Returns the new
+ * attribute value. */
 static void *count_call(MPI_Comm comm, const char *before, bool is_blocking)
 {
     bool has_posted = is_posted(before) || !is_blocking;
@@ -377,8 +384,8 @@ int gy_mpi_context_fail(const gy_mpi_context *door, gy_status status)
 
 /* ---- The whole process ---- */
 
-/* What a type with gaps becomes when it is packed must be its bytes and nothing else: then a
- * rank may give it where another one gives the same numbers side by side. */
+/* A packed element of a type with gaps must be exactly its bytes: only then may one rank use
+ * such a type where another uses contiguous data. */
 static bool packs_plainly(void)
 {
     static const int values[] = {1, 2, 3, 4, 5, 6};

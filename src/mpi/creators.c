@@ -1,4 +1,4 @@
-/* The process's beginning and end, and the ends of communicators. */
+/* Start and end of the process's MPI, and the end of communicators. */
 #include "mpi/mpi_priv.h"
 
 #include <pthread.h>
@@ -37,9 +37,9 @@ GY_MPI_BOTH(Finalize)
 #ifdef OPEN_MPI
 /*
  * Open MPI 4.1 crashes when a communicator is freed before a nonblocking collective on it has
- * ended, which MPI allows. Those that the library has since their communicator had no door yet
- * must not fall into that: a request that is never started keeps the communicator's insides, as
- * long as not too many were freed after it.
+ * ended, which MPI permits. Calls that went to the library because their communicator had no
+ * context yet must not trigger that: a persistent request that is never started keeps the
+ * library's internal communicator, until many more communicators were freed.
  */
 static void keep_for_a_while(MPI_Comm comm)
 {

@@ -1,6 +1,6 @@
 /*
- * Whoever waits for Gyre drives the MPI library too: a message of this rank may be under way,
- * and the peer that is waited for may wait for the rest of it first.
+ * A rank that waits for Gyre drives the MPI library too: a message of this rank may be under
+ * way, and the awaited peer may first need the rest of it.
  */
 #include "mpi/mpi_priv.h"
 
@@ -10,16 +10,17 @@
 #include <unistd.h>
 
 enum {
-    CALLS_A_DRIVE = 8, /* looking into the library costs some 100 ns */
+    CALLS_A_DRIVE = 8, /* a call into the library costs some 100 ns */
     NAP_NS = 50000
 };
 
-/* Where no message of ours ever is: of the world if all its ranks can make one, else the world
- * itself. A look at this process alone would not move anything in MPICH. */
+/* A communicator on which there is never a message of ours: a duplicate of the world if all
+ * its ranks can make one, else the world itself. Probing MPI_COMM_SELF would make no progress
+ * in MPICH. */
 static MPI_Comm probed = MPI_COMM_NULL;
 static int tag;
 static bool is_crowded;
-static gy_transport_ops driven; /* those of the transports below, with ours in front */
+static gy_transport_ops driven; /* the functions of the transports below, with our own nap */
 static const gy_transport_ops *below;
 
 void gy_mpi_drive(void)
@@ -42,7 +43,7 @@ static gy_status driven_progress(gy_transport *transport)
     return below->progress(transport);
 }
 
-/* Nobody rings when a message of the library's arrives: naps are short. */
+/* Nothing wakes the rank when a message of the library arrives, so naps are short. */
 static void driven_nap(gy_transport *transport, int64_t nap_ns)
 {
     gy_mpi_drive();

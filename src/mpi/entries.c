@@ -1,8 +1,7 @@
 /*
- * The collectives' entries, of which a rank may call any form: blocking and nonblocking, and
- * both with counts wider than int where the MPI library has them. Nonblocking ones are pulls
- * with a generalized request of the library's, so that its Wait, Test and Request_free know
- * them among any others.
+ * The entries of the collectives in all forms: blocking and nonblocking, and both with counts
+ * wider than int where the MPI library has them. Nonblocking ones are pulls with a generalized
+ * request, so that the library's Wait, Test and Request_free handle them among other requests.
  */
 #include "mpi/mpi_priv.h"
 

@@ -1,6 +1,6 @@
 /*
- * Elements of more bytes than the library's packing can count. MPICH has a wider form of it;
- * for Open MPI the type is taken apart, as it was put together, until the parts are small.
+ * Elements larger than the library's packing can count. MPICH has a wider function for them;
+ * for Open MPI the type is decomposed along its construction until the parts are small.
  */
 #include "mpi/mpi_priv.h"
 
@@ -23,7 +23,7 @@ int gy_mpi_move_large(const gy_mpi_span *span, void *element, gy_mpi_packed *pac
 
 static int move(gy_mpi_packed *packed, uint8_t *at, int64_t count, MPI_Datatype type);
 
-/* A type's arguments, as it was made. */
+/* The arguments from which a type was constructed. */
 typedef struct contents {
     int combiner, number_count, address_count, type_count;
     int *numbers;
@@ -69,7 +69,7 @@ static void close_contents(contents *made)
     gy_free(made->types);
 }
 
-/* The rows of an array's part: those of its fastest dimension. */
+/* Move the rows of a subarray, along its fastest dimension. */
 static int move_rows(gy_mpi_packed *packed, uint8_t *at, const contents *of, MPI_Aint extent)
 {
     enum { DIMENSIONS_MAX = 16 };
@@ -100,7 +100,7 @@ static int move_rows(gy_mpi_packed *packed, uint8_t *at, const contents *of, MPI
     return code;
 }
 
-/* How long block `i` is and where it begins, in bytes; false: no such type. */
+/* Find the length and the offset of block `i` in bytes; false: not such a type. */
 static bool find_block(const contents *of, MPI_Aint extent, int i, int *length, MPI_Aint *place)
 {
     const int *numbers = of->numbers;
@@ -167,7 +167,7 @@ static int move_element(gy_mpi_packed *packed, uint8_t *at, MPI_Datatype type)
     contents of;
     int code = open_contents(type, &of);
     for (int i = 0; i < of.type_count && code == MPI_SUCCESS; i++) {
-        code = PMPI_Type_commit(&of.types[i]); /* to be packed */
+        code = PMPI_Type_commit(&of.types[i]); /* needed for packing */
     }
     if (code == MPI_SUCCESS) {
         code = move_parts(packed, at, &of);

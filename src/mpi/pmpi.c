@@ -1,4 +1,5 @@
-/* The library below: where its entries are, and whether it is the one that the program uses. */
+/* The MPI library below: finds its entries, and checks that it is the one that the program
+ * uses. */
 #include "mpi/pmpi_priv.h"
 
 #include "base/base.h"
@@ -21,9 +22,9 @@ static const char *const own_library = "libmpich.so.12";
 
 gy_pmpi_table gy_pmpi;
 
-static uintptr_t first_address, end_address; /* of the library */
+static uintptr_t first_address, end_address; /* of the library below */
 
-/* Its part of the address space, once the loader comes to the library that PMPI_Init is in. */
+/* Record the address range of the library that contains PMPI_Init. */
 static int find_library(struct dl_phdr_info *info, size_t size, void *arg)
 {
     uintptr_t first = UINTPTR_MAX, end = 0, wanted = *(const uintptr_t *)arg;
@@ -48,7 +49,7 @@ bool gy_mpi_pmpi_is_inside(const void *address)
     return (uintptr_t)address - first_address < end_address - first_address;
 }
 
-/* Another MPI that is loaded; NULL: none. */
+/* Find another MPI that is loaded; NULL: none. */
 static const char *find_other(void)
 {
     static const struct {
@@ -78,7 +79,7 @@ void gy_mpi_pmpi_check_front(void)
     }
 }
 
-/* Before any entry can be called. In a program that has no MPI nothing happens. */
+/* Runs before any entry can be called. Does nothing in a program without MPI. */
 __attribute__((constructor)) static void find_entries(void)
 {
     void *library = dlopen(own_library, RTLD_NOLOAD | RTLD_LAZY);

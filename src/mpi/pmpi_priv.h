@@ -1,7 +1,7 @@
 /**
- * Room mpi: the library below. Gyre takes the names MPI_X *and* PMPI_X: the libraries' Fortran
- * entries call either, and ranks of one program may be written in several languages. What
- * stands below is found by its own handle, never by name.
+ * Room mpi: the MPI library below. Gyre defines the names MPI_X *and* PMPI_X: the libraries'
+ * Fortran entries call either, and ranks of one program may be written in several languages.
+ * Gyre finds the library's own functions by its handle, never by name.
  */
 #ifndef GY_MPI_PMPI_PRIV_H
 #define GY_MPI_PMPI_PRIV_H
@@ -9,7 +9,7 @@
 #include <mpi.h>
 #include <stdbool.h>
 
-/* All entries that Gyre has in front. */
+/* All entries that Gyre replaces. */
 #define GY_PMPI_LIST(X)                                                                        \
     X(Init)                                                                                    \
     X(Init_thread)                                                                             \
@@ -40,7 +40,7 @@
     X(Ireduce_scatter)                                                                         \
     X(Ireduce_scatter_block) X(Iallgather) X(Iallgatherv) X(Ibcast) X(Ialltoall) X(Ibarrier)
 
-/* Those whose counts are wider than int. */
+/* Those with counts wider than int. */
 #if MPI_VERSION >= 4
 #define GY_PMPI_WIDE_LIST(X)                                                                   \
     X(Allreduce_c)                                                                             \
@@ -59,25 +59,25 @@
 #define GY_PMPI_WIDE_LIST(X)
 #endif
 
-/** The library's own. */
+/** The library's own functions. */
 typedef struct gy_pmpi_table {
 #define GY_X(name) __typeof__(MPI_##name) *name;
     GY_PMPI_LIST(GY_X) GY_PMPI_WIDE_LIST(GY_X)
 #undef GY_X
 } gy_pmpi_table;
 
-extern gy_pmpi_table gy_pmpi; /* whole before any entry is called */
+extern gy_pmpi_table gy_pmpi; /* complete before any entry is called */
 
-/** Does `address` lie in the library? What it calls for itself, with locks held, is not taken
- * over. */
+/** Is `address` inside the library? Calls that the library makes itself, with locks held, go to
+ * the library. */
 bool gy_mpi_pmpi_is_inside(const void *address);
 #define GY_IS_INSIDE() gy_mpi_pmpi_is_inside(__builtin_return_address(0))
 
-/** Is another MPI loaded, in front of which this library cannot be? Says so and ends. */
+/** Is another MPI loaded, which this library cannot serve? Then print that and exit. */
 void gy_mpi_pmpi_check_front(void);
 
 #define GY_MPI_API __attribute__((visibility("default")))
-/* The second name of an entry. */
+/* Define the second name of an entry. */
 #define GY_MPI_BOTH(name)                                                                      \
     GY_MPI_API __typeof__(MPI_##name) PMPI_##name __attribute__((alias("MPI_" #name)));
 

@@ -1,15 +1,14 @@
 /*
- * Pulls: collectives that need nothing from a rank but that it has started.
+ * Pulls: collectives that need nothing from a rank except that it has started them.
  *
- * A rank publishes a *card* for each: a piece of its pool that holds all it gives. The cards of
- * a rank are a list, so that it may be any number of collectives ahead. A pull is over on a
- * rank once the cards of all ranks are there and it has taken its share from them; so a rank
- * may be anywhere else, inside a blocking receive for one, while its peers finish. Pulls end in
- * the order in which they were started. A card is free when all peers have looked at the next
- * one.
+ * For each pull a rank publishes a *card*: a block of its pool with all its input. A rank's
+ * cards are a list, so it may be any number of collectives ahead. A pull has ended on a rank
+ * once all ranks' cards exist and the rank has copied its share from them; so a rank may be
+ * anywhere else, for instance in a blocking receive, while its peers finish. Pulls end in the
+ * order in which they were started. A card is free when all peers have read the next one.
  *
- * Of a rank's words, 16 says where its first card lies and 17 which number it has looked at on
- * all others.
+ * Of a rank's words, number 16 is the position of its first card, and number 17 the number up
+ * to which it has read the cards of all others.
  */
 #include "mpi/mpi_priv.h"
 
@@ -20,7 +19,7 @@
 
 enum { FIRST_WORD = 16, SEEN_WORD = 17 };
 enum { TILE_BYTES = 16 * 1024, ROUNDS_A_DRIVE = 8, ROUNDS_A_CHECK = 4096 };
-enum { PATIENT_ROUNDS = 1024 }; /* then the core is offered */
+enum { PATIENT_ROUNDS = 1024 }; /* after so many rounds the core is yielded */
 enum { CHECK_EVERY_NS = 20000000 };
 
 typedef struct card {
@@ -31,7 +30,7 @@ typedef struct card {
     uint32_t combine; /* 0: none */
 } card;
 
-static _Atomic int flying; /* requests that are not over */
+static _Atomic int flying; /* requests that have not ended */
 
 bool gy_mpi_pulls_are_flying(void)
 {
@@ -57,7 +56,7 @@ static const uint8_t *data_of(const gy_pull *pull, int rank)
 
 /* ---- Publishing ---- */
 
-/* Give back own cards that no peer needs any more; all of them when the door goes. */
+/* Free own cards that no peer needs any more; all of them when the context is freed. */
 static void reclaim(gy_mpi_context *door, uint64_t below)
 {
     while (door->own_first != 0) {
@@ -74,7 +73,7 @@ static uint64_t seen_by_all(const gy_mpi_context *door)
 {
     uint64_t least = UINT64_MAX;
     for (int rank = 0; rank < door->size; rank++) {
-        /* acquire: with the release in finish, that rank's reads are past */
+        /* acquire: pairs with the release in finish, after which that rank reads no more */
         uint64_t seen =
             atomic_load_explicit(word_of(door, rank, SEEN_WORD), memory_order_acquire);
         least = GY_MIN(least, seen);
@@ -82,7 +81,7 @@ static uint64_t seen_by_all(const gy_mpi_context *door)
     return least;
 }
 
-/* What a reduction combines, and how, in a number that ranks compare. */
+/* A reduction's type and operation as a number that ranks compare. */
 static uint32_t combine_of(const gy_pull *pull)
 {
     const gy_mpi_fold *fold = &pull->fold;
@@ -118,7 +117,7 @@ gy_status gy_pull_start(gy_pull *pull)
     _Atomic uint64_t *link = door->own_last != 0
                                  ? &card_at(door, door->rank, door->own_last)->next
                                  : word_of(door, door->rank, FIRST_WORD);
-    /* release: the card and its data; with the acquire in find_card */
+    /* release: publishes the card and its data; pairs with the acquire in find_card */
     atomic_store_explicit(link, place, memory_order_release);
     door->own_last = place;
     door->own_first = door->own_first != 0 ? door->own_first : place;
@@ -140,10 +139,12 @@ gy_status gy_pull_start(gy_pull *pull)
 
 typedef enum presence { ABSENT, PRESENT, ASTRAY } presence;
 
-/* Go on along the cards of `rank` to that of the pull. ASTRAY: it has none for this number. */
+/* Advance along the cards of `rank` to that of the pull. ASTRAY: it has none for this
+ * number. */
 static presence find_card(gy_mpi_context *door, const gy_pull *pull, int rank)
 {
-    /* First: who is past the number has published its card before, or never will. */
+    /* Must be read first: a rank beyond the number has published its card before, or never
+     * will. */
     bool is_past = gy_comm_ended_by(door->coll, rank) >= pull->number;
     for (;;) {
         uint64_t at = door->seen[rank];
@@ -153,7 +154,7 @@ static presence find_card(gy_mpi_context *door, const gy_pull *pull, int rank)
         }
         const _Atomic uint64_t *link =
             last != NULL ? &last->next : word_of(door, rank, FIRST_WORD);
-        /* acquire: with the release in gy_pull_start */
+        /* acquire: pairs with the release in gy_pull_start */
         uint64_t next = atomic_load_explicit(link, memory_order_acquire);
         if (next == 0) {
             return is_past ? ASTRAY : ABSENT;
@@ -194,7 +195,7 @@ static int check_card(const gy_pull *pull, int rank)
     return MPI_ERR_TRUNCATE;
 }
 
-/* out = left fold over the ranks, a tile at a time, so that it stays in the first cache. */
+/* out = left fold over the ranks, one tile at a time, which stays in the L1 cache. */
 static void fold_ranks(const gy_pull *pull, size_t bytes)
 {
     const gy_mpi_fold *fold = &pull->fold;
@@ -256,7 +257,7 @@ static int take_all(const gy_pull *pull)
     return code;
 }
 
-/* Cards below it are read no more: where a rank went astray its last one still is. */
+/* Cards below it are not read any more; for a rank that went astray this is its last card. */
 static uint64_t seen_here(const gy_mpi_context *door, const gy_pull *pull)
 {
     uint64_t least = pull->number;
@@ -275,7 +276,7 @@ static bool finish(gy_mpi_context *door, gy_pull *pull)
         if (found == ABSENT) {
             return false;
         }
-        if (found == ASTRAY) { /* the others need not be waited for */
+        if (found == ASTRAY) { /* there is no need to wait for the others */
             pull->code = fail_astray(pull, pull->present);
             break;
         }
@@ -286,13 +287,14 @@ static bool finish(gy_mpi_context *door, gy_pull *pull)
     if (pull->code == MPI_SUCCESS) {
         pull->code = take_all(pull);
     }
-    /* release: our reads of the cards below; with the acquire in seen_by_all */
+    /* release: our reads of earlier cards have ended; pairs with the acquire in seen_by_all */
     atomic_store_explicit(word_of(door, door->rank, SEEN_WORD), seen_here(door, pull),
                           memory_order_release);
     return true;
 }
 
-/* What has ended, in order; `code` not MPI_SUCCESS: what has not, ends with it. */
+/* Remove the pulls that have ended, in order; `code` not MPI_SUCCESS: end all others with
+ * it. */
 static gy_pull *end_pulls(gy_mpi_context *door, int code) GY_REQUIRES(door->lock)
 {
     gy_pull *ended = NULL, **last = &ended;
@@ -308,7 +310,7 @@ static gy_pull *end_pulls(gy_mpi_context *door, int code) GY_REQUIRES(door->lock
         door->last = door->first != NULL ? door->last : NULL;
         pull->next = NULL;
         pull->is_over = true;
-        if (pull->request != MPI_REQUEST_NULL) { /* else its owner may go on at once */
+        if (pull->request != MPI_REQUEST_NULL) { /* otherwise its owner may continue at once */
             *last = pull;
             last = &pull->next;
         }
@@ -326,8 +328,8 @@ static void free_pull(gy_pull *pull)
 
 static bool is_settled(const gy_pull *pull)
 {
-    /* acquire: with the release in complete, by a thread that no lock of ours ties to this one
-     */
+    /* acquire: pairs with the release in complete, by a thread with which this one shares no
+     * lock */
     return atomic_load_explicit(&pull->is_settled, memory_order_acquire);
 }
 
@@ -356,7 +358,7 @@ static int cancel_request(void *state, int is_complete)
     return MPI_SUCCESS; /* a collective cannot be cancelled */
 }
 
-/* No lock is held: the library may call back. */
+/* Call without locks: the library may call back. */
 static void complete(gy_pull *ended)
 {
     while (ended != NULL) {
@@ -367,13 +369,14 @@ static void complete(gy_pull *ended)
             (void)PMPI_Type_free(&pull->take.type);
         }
         atomic_fetch_sub_explicit(&flying, 1, memory_order_release);
-        /* release: all of the pull; with the acquire in is_settled */
+        /* release: publishes the whole pull; pairs with the acquire in is_settled */
         atomic_store_explicit(&pull->is_settled, true, memory_order_release);
         (void)PMPI_Grequest_complete(request);
     }
 }
 
-/* End what can be ended on all doors; `is_check`: also what a dead peer will never end. */
+/* End what has completed on all contexts; `is_check`: also what a dead peer will never
+ * complete. */
 static void walk_doors(bool is_check)
 {
     gy_pull *ended = NULL, **last = &ended;
@@ -411,7 +414,7 @@ void gy_mpi_pulls_check(void)
     walk_doors(true);
 }
 
-/* The user may free the type before the collective is over, and change the counts' memory. */
+/* The user may free the type before the collective has ended, and reuse the counts' memory. */
 static gy_status keep_arguments(gy_pull *pull)
 {
     size_t ranks = (size_t)pull->door->size;
@@ -468,7 +471,7 @@ int gy_pull_post(const gy_pull *pull, MPI_Request *request)
 
 /* ---- Blocking ---- */
 
-/* True when it is over. Requests posted before end on the way. */
+/* True when it has ended. Earlier requests are completed on the way. */
 static bool step(gy_mpi_context *door, const gy_pull *pull, int code)
 {
     gy_mutex_lock(&door->lock);

@@ -1,8 +1,7 @@
 /*
- * Waiting for requests. Those of pulls are the library's own generalized requests, which it
- * alone cannot end: as long as one of this process is under way, a Wait is a loop of Test that
- * moves pulls too, whatever it is for (it also drives the library). Without one, the library's
- * Wait.
+ * Waiting for requests. Those of pulls are generalized requests, which the library cannot
+ * complete by itself: while this process has one, a Wait is a loop of Test that also makes
+ * progress on pulls (Test also drives the library). Otherwise it is the library's Wait.
  */
 #include "mpi/mpi_priv.h"
 
@@ -12,7 +11,7 @@
 
 enum { ROUNDS_A_CHECK = 4096, PATIENT_ROUNDS = 1024 };
 
-/* Between two looks of a waiting loop. */
+/* Between two rounds of a waiting loop. */
 static void pass_time(unsigned *round)
 {
     if (gy_mpi_is_crowded() || *round > PATIENT_ROUNDS) {
@@ -88,7 +87,7 @@ GY_MPI_API int MPI_Waitsome(int incount, MPI_Request requests[], int *outcount, 
     gy_mpi_pulls_progress();
     for (unsigned round = 0;; pass_time(&round)) {
         int code = gy_pmpi.Testsome(incount, requests, outcount, indices, statuses);
-        if (code != MPI_SUCCESS || *outcount != 0) { /* MPI_UNDEFINED: none is active */
+        if (code != MPI_SUCCESS || *outcount != 0) { /* MPI_UNDEFINED: no request is active */
             return code;
         }
     }
@@ -135,7 +134,7 @@ GY_MPI_BOTH(Request_get_status)
 GY_MPI_API int MPI_Request_free(MPI_Request *request)
 {
     help(__builtin_return_address(
-        0)); /* one that has not ended yet ends in any later call of this file */
+        0)); /* a request that has not ended ends in a later call of this file */
     return gy_pmpi.Request_free(request);
 }
 GY_MPI_BOTH(Request_free)

@@ -25,8 +25,8 @@
 
 enum { SETTLE_NS = 500000000, KEY_BYTES = 600 };
 
-static bool has_key; /* the launcher says which program this is, and which rank */
-static uint64_t key; /* alike on its ranks here */
+static bool has_key; /* has_key: the launcher identifies the program and the rank */
+static uint64_t key; /* the same on the program's ranks on this host */
 static int listener = -1;
 static bool *is_here; /* (world) */
 static bool is_crowded;
@@ -52,7 +52,7 @@ static const char *variable(const char *name)
     return value != NULL ? value : "";
 }
 
-/* -1: it holds none. */
+/* -1: no number. */
 static int number_of(const char *name)
 {
     const char *text = variable(name);
@@ -61,7 +61,7 @@ static int number_of(const char *name)
     return end != text && *end == '\0' && number >= 0 && number <= INT32_MAX ? (int)number : -1;
 }
 
-/* The process at the other end of a connection; 0: not known. */
+/* The process at the other end of a connection; 0: unknown. */
 static pid_t peer_of(int socket_fd)
 {
     struct ucred peer = {.pid = 0};
@@ -69,8 +69,8 @@ static pid_t peer_of(int socket_fd)
     return getsockopt(socket_fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 ? peer.pid : 0;
 }
 
-/* Launchers give each program a name (PMIx), or its ranks here a common parent at the other end
- * of their connection to it (PMI). */
+/* Launchers give each program a name (PMIx), or its ranks on a host have a common parent at
+ * the other end of their connection to it (PMI). */
 static int find_key(char text[KEY_BYTES])
 {
     int rank = number_of("PMIX_RANK"), connection = number_of("PMI_FD");
@@ -91,7 +91,8 @@ static int find_key(char text[KEY_BYTES])
 
 static socklen_t name_of(int rank, struct sockaddr_un *name)
 {
-    *name = (struct sockaddr_un){.sun_family = AF_UNIX}; /* a path from NUL on: abstract */
+    /* a path that begins with NUL is abstract */
+    *name = (struct sockaddr_un){.sun_family = AF_UNIX};
     size_t length =
         gy_print(name->sun_path + 1, sizeof(name->sun_path) - 1, "gyre-mpi-%d/%016llx/%d",
                  GY_RANK_PROTOCOL, (unsigned long long)key, rank);
@@ -129,8 +130,8 @@ void gy_mpi_roster_leave(void)
 
 /* ---- Looking ---- */
 
-/* Cores that the process may run on are added; false: it does not have Gyre, or is elsewhere.
- */
+/* Add the cores that the rank's process may use; false: it does not use Gyre, or is on another
+ * host. */
 static bool look_for(int rank, cpu_set_t *cores)
 {
     struct sockaddr_un name;
@@ -148,14 +149,14 @@ static bool look_for(int rank, cpu_set_t *cores)
     return is_there;
 }
 
-/* Ranks that the launcher started on this host; 0: it does not say. */
+/* Number of ranks that the launcher started on this host; 0: unknown. */
 static int local_ranks(void)
 {
     int ranks = number_of("OMPI_COMM_WORLD_LOCAL_SIZE");
     return GY_MAX(ranks > 0 ? ranks : number_of("MPI_LOCALNRANKS"), 0);
 }
 
-/* A launcher may let ranks leave MPI_Init early: those that are still missing get a moment. */
+/* A launcher may let ranks leave MPI_Init early, so wait a moment for missing ones. */
 static int look_for_all(int size, cpu_set_t *cores)
 {
     int64_t end_ns = gy_now_ns(gy_env_real()) + SETTLE_NS;
@@ -172,7 +173,7 @@ static int look_for_all(int size, cpu_set_t *cores)
     }
 }
 
-/* Said by the first rank that has Gyre; the ranks of other hosts have other rosters. */
+/* Logged by the first rank with Gyre; the ranks of other hosts have other rosters. */
 static void tell_missing(int rank, int size, int count)
 {
     int first = 0, missing = 0;
@@ -203,7 +204,7 @@ void gy_mpi_roster_read(void)
     }
     is_here = gy_alloc_zero("mpi.roster", (size_t)size, sizeof(*is_here));
     if (is_here == NULL || listener < 0) {
-        gy_mpi_roster_leave(); /* the others do not find this rank either */
+        gy_mpi_roster_leave(); /* so that the others do not find this rank either */
         is_crowded = true;
         return;
     }
@@ -217,7 +218,8 @@ bool gy_mpi_roster_is_crowded(void)
     return is_crowded;
 }
 
-/* In a world whose launcher says nothing all are taken to have what this rank has. */
+/* In a world without information from the launcher, all ranks are assumed to be like this
+ * one. */
 bool gy_mpi_roster_covers(MPI_Comm comm)
 {
     MPI_Group all = MPI_GROUP_NULL, some = MPI_GROUP_NULL;

@@ -1,5 +1,5 @@
-/* Gyre's own ranks under an MPI's launcher: they meet through MPI, then share memory or send
- * messages. */
+/* Gyre's own ranks under an MPI's launcher: they find each other through MPI, then share
+ * memory or send messages. */
 #include "mpi/mpi_priv.h"
 
 #include "base/base.h"
@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-static int segment = -1; /* of a host's first rank until all have joined it */
-static bool is_ours;     /* MPI was started here */
-static bool is_lost;     /* its end would wait for ever: the launcher ends the others */
+static int segment = -1; /* descriptor of a host's first rank, until all have joined */
+static bool is_ours;     /* this code called MPI_Init */
+static bool is_lost;     /* MPI_Finalize would hang, so let the launcher end the others */
 static int32_t *hosts;   /* (size) */
 static MPI_Comm lanes = MPI_COMM_NULL;
 
@@ -77,7 +77,7 @@ static void lose_packets(void *context)
 
 /* ---- Meeting ---- */
 
-/* Do all say so? */
+/* Is it true on all ranks? */
 static bool is_everywhere(bool mine)
 {
     int fact = mine, all = 0;
@@ -131,7 +131,7 @@ static bool find_hosts(gy_foreign_place *place, char *why, size_t why_bytes)
     return is_one;
 }
 
-/* Are the ranks of each host next to each other, so that they can share its memory? */
+/* Are the ranks of each host consecutive, so that they can share its memory? */
 static bool are_hosts_whole(const gy_foreign_place *place)
 {
     bool are = true;
@@ -231,7 +231,7 @@ static void leave_world(bool has_lost)
         gy_mpi_collect_close();
     }
     if (lanes != MPI_COMM_NULL && !is_over && !is_lost) {
-        /* MPICH over UCX hangs in its end now and then if ranks come to it in unlike states. */
+        /* MPICH over UCX sometimes hangs at its end if ranks enter it in different states. */
         (void)gy_pmpi.Barrier(lanes);
         (void)gy_pmpi.Comm_free(&lanes);
     }

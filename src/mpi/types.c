@@ -1,4 +1,4 @@
-/* Types and operations of MPI: which of them Gyre combines, and how elements are moved. */
+/* MPI types and operations: which ones Gyre combines, and how it transfers elements. */
 #include "mpi/mpi_priv.h"
 
 #include "base/base.h"
@@ -17,8 +17,8 @@ typedef struct known_type {
 
 enum { TABLE = 128 };
 
-static known_type
-    table[TABLE]; /* by hash of the handle; MPI_DATATYPE_NULL: free. Written once */
+/* by hash of the handle; MPI_DATATYPE_NULL: free. Constant after initialisation */
+static known_type table[TABLE];
 
 static size_t place_of(MPI_Datatype type)
 {
@@ -29,7 +29,8 @@ static size_t place_of(MPI_Datatype type)
 static const known_type *find_type(MPI_Datatype type)
 {
     for (size_t at = place_of(type);; at = (at + 1) % TABLE) {
-        if (table[at].type == MPI_DATATYPE_NULL) { /* first: no place is that type's */
+        /* the first free slot: the type is unknown */
+        if (table[at].type == MPI_DATATYPE_NULL) {
             return NULL;
         }
         if (table[at].type == type) {
@@ -41,7 +42,7 @@ static const known_type *find_type(MPI_Datatype type)
 static void add_type(MPI_Datatype type, group kind, gy_dtype dtype)
 {
     if (type == MPI_DATATYPE_NULL || find_type(type) != NULL) {
-        return; /* an alias */
+        return; /* an alias of a known type */
     }
     size_t at = place_of(type);
     while (table[at].type != MPI_DATATYPE_NULL) {
@@ -57,8 +58,8 @@ static gy_dtype integer_of(size_t bytes, bool is_signed)
     return types[is_signed][bytes == 1 ? 0 : bytes == 2 ? 1 : bytes == 4 ? 2 : 3];
 }
 
-/* Ranks of one program may be written in several languages: a number of Fortran's is combined
- * as C's of the same width. */
+/* Ranks of one program may be written in several languages: a Fortran number is combined like
+ * a C number of the same width. */
 static void add_fortran_types(void)
 {
     const known_type fortran[] = {{MPI_INTEGER, INTEGER, GY_I32},
@@ -78,7 +79,7 @@ static void add_fortran_types(void)
     for (size_t i = 0; i < GY_COUNT(fortran); i++) {
         const known_type *type = &fortran[i];
         size_t bytes = gy_dtype_bytes(type->dtype) * (type->group == COMPLEX ? 2 : 1);
-        int size = 0; /* 0 where the library has no Fortran; its defaults may be wider */
+        int size = 0; /* 0: the library has no Fortran; its default types may be wider */
         if (type->type != MPI_DATATYPE_NULL &&
             PMPI_Type_size(type->type, &size) == MPI_SUCCESS && (size_t)size == bytes) {
             add_type(type->type, type->group, type->dtype);
@@ -140,7 +141,7 @@ LOGIC_OF(uint16_t, 16)
 LOGIC_OF(uint32_t, 32)
 LOGIC_OF(uint64_t, 64)
 
-/* `bytes` is the width of a number. */
+/* `bytes` is the width of a logical value. */
 static gy_coll_combine logic_of(MPI_Op op, size_t bytes)
 {
     static const gy_coll_combine loops[3][4] = {{and_8, and_16, and_32, and_64},
@@ -229,13 +230,11 @@ int gy_mpi_type_bytes(MPI_Datatype type, size_t *bytes)
     return MPI_SUCCESS;
 }
 
-/* How it was made; MPI_COMBINER_NAMED: by nobody. -1: by a form of MPI's that is not looked
- * into.
- */
+/* The combiner of a type; MPI_COMBINER_NAMED: predefined. -1: a form that is not examined. */
 static int combiner_of(MPI_Datatype type)
 {
     int combiner = -1;
-#if MPI_VERSION >= 4 /* the narrow form ends the program for types made with large counts */
+#if MPI_VERSION >= 4 /* the narrow function aborts the program for types with large counts */
     MPI_Count numbers = 0, addresses = 0, larges = 0, types = 0;
     int code = PMPI_Type_get_envelope_c(type, &numbers, &addresses, &larges, &types, &combiner);
     bool is_known = larges == 0;
@@ -247,7 +246,7 @@ static int combiner_of(MPI_Datatype type)
     return code == MPI_SUCCESS && is_known ? combiner : -1;
 }
 
-/* What the type was made of, where that is one other type alone: contiguous, a duplicate. */
+/* The type from which it was constructed, if that is a single one: contiguous, a duplicate. */
 static MPI_Datatype made_of(MPI_Datatype type, int combiner)
 {
     int number = 0;
@@ -262,8 +261,8 @@ static MPI_Datatype made_of(MPI_Datatype type, int combiner)
     return inner;
 }
 
-/* Does it move its bytes in the order in which they lie? Types that users made are looked into
- * where `is_large`: there, packing would cost more than the look. */
+/* Are its bytes contiguous in transfer order? Derived types are examined only where
+ * `is_large`, because there packing would cost more than examining. */
 static bool is_solid(MPI_Datatype type, size_t bytes, int depth)
 {
     enum { DEPTH_MAX = 8 };
@@ -314,7 +313,7 @@ int gy_mpi_span_of(const void *data, int64_t count, MPI_Datatype type, gy_mpi_sp
     return MPI_SUCCESS;
 }
 
-/* The library's counts of bytes are ints: pieces of whole elements that stay below. */
+/* The library counts bytes in ints: process groups of whole elements below that limit. */
 static size_t piece_bytes(void)
 {
     static _Atomic size_t limit;
@@ -334,7 +333,7 @@ static int move_large(const gy_mpi_span *span, void *element, void *at, bool is_
     return gy_mpi_move_large(span, element, &packed);
 }
 
-/* Elements that go at once; 0: one is too large. */
+/* Elements for one call; 0: a single one is too large. */
 static int piece_of(const gy_mpi_span *span, int64_t left)
 {
     size_t most = piece_bytes() / GY_MAX(span->element, (size_t)1);

@@ -1,16 +1,16 @@
-/* What waits in the simulator: events by time, early messages by their ends. */
+/* The simulator's queues: events by time, and early messages by their ends. */
 #include "plan/simulate_priv.h"
 
 #include "base/base.h"
 
 #include <string.h>
 
-/* Bits of times that are not negative have the times' order. */
+/* The bits of a non-negative time, as an integer, have the order of times. */
 static uint64_t key_of(double at)
 {
     uint64_t key;
     _Static_assert(sizeof(key) == sizeof(at), "a time is 64 bits");
-    at += 0.0; /* -0 */
+    at += 0.0; /* turns -0 into 0 */
     memcpy(&key, &at, sizeof(key));
     return key;
 }
@@ -52,7 +52,8 @@ gy_status gy_agenda_add(gy_agenda *agenda, const gy_plan_event *event)
     return put(agenda, event);
 }
 
-/* Bucket 0 is empty: make the earliest of the lowest bucket the new `last` and spread it. */
+/* Bucket 0 is empty: make the earliest event of the lowest bucket the new `last`, and
+ * redistribute that bucket. */
 static gy_status spread(gy_agenda *agenda)
 {
     int index = __builtin_ctzll(agenda->used) + 1;
@@ -67,7 +68,7 @@ static gy_status spread(gy_agenda *agenda)
     agenda->buckets[0].count = agenda->taken = 0;
     bucket->count = 0;
     for (size_t i = 0; i < count; i++) {
-        GY_TRY(put(agenda, &bucket->items[i])); /* into a lower one */
+        GY_TRY(put(agenda, &bucket->items[i])); /* into a lower bucket */
     }
     return GY_OK;
 }
@@ -124,7 +125,7 @@ static gy_status grow(gy_plan_unexpected_table *table)
     for (size_t i = 0; i < old_size; i++) {
         if (old[i] != 0) {
             uint32_t last = old[i] - 1, at = held_at(table, last)->next, next = at;
-            do { /* oldest first, so that each pair keeps its order */
+            do { /* oldest first, so that the messages of a pair keep their order */
                 at = next;
                 next = held_at(table, at)->next;
                 link_last(table, at);
@@ -167,7 +168,8 @@ gy_status gy_plan_unexpected_add(gy_plan_unexpected_table *table, int from, int 
     return GY_OK;
 }
 
-/* The oldest from one rank to another, and the one before it in its circle; NULL: none. */
+/* Find the oldest message from one rank to another, and its predecessor in the circular list;
+ * NULL: none. */
 static gy_plan_unexpected *find(const gy_plan_unexpected_table *table, int from, int to,
                                 uint32_t *before)
 {

@@ -1,4 +1,4 @@
-/* The public door: plans asked for in words. */
+/* The public functions: plans by names. */
 #include "plan/plan_priv.h"
 
 #include "base/base.h"
@@ -6,12 +6,12 @@
 #include <string.h>
 
 enum {
-    STORED_STEPS = 1 << 22, /* of all ranks; plans with more are read through windows */
+    STORED_STEPS = 1 << 22, /* for all ranks; longer plans are read through windows */
     WINDOW = 256,
-    CHECKED_STEPS = 1 << 24, /* times ranks: what the checker's clocks take */
+    CHECKED_STEPS = 1 << 24, /* steps times ranks: the memory of the checker's clocks */
 };
 
-/* A query with its names looked up. */
+/* A query with its names resolved. */
 typedef struct named_plan {
     const gy_algorithm *algorithm;
     gy_plan_request request;
@@ -102,7 +102,7 @@ static gy_status place_ranks(const gy_plan_query *query, named_plan *named)
                       .within = 1,
                       .across = is_other ? query->beta_across / query->links.beta : 1};
     named->request.topology = &named->topology;
-    if (query->host_of != NULL) { /* the topology's costs are seconds then */
+    if (query->host_of != NULL) { /* the topology's costs are in seconds then */
         named->topology.within = query->links.beta;
         named->topology.across = query->beta_across;
         named->topology.between = query->beta_between;

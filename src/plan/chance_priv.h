@@ -1,7 +1,7 @@
 /**
- * Tests: runs a plan on numbers, one step of a random rank at a time, with messages that arrive
- * late and callers that enter late and reuse their buffers at once. It knows nothing of the
- * checker, so that what the checker lets pass can be tried.
+ * For tests: executes a plan on numbers, one step of a random rank at a time, with messages
+ * that arrive late and callers that enter late and reuse their buffers at once. It does not
+ * depend on the checker, so it tests what the checker accepts.
  */
 #ifndef GY_PLAN_CHANCE_PRIV_H
 #define GY_PLAN_CHANCE_PRIV_H
@@ -24,21 +24,21 @@ typedef struct chance_rank {
     uint32_t next, mark;
     uint64_t in[CHANCE_CELLS], out[CHANCE_CELLS], stage[CHANCE_CELLS], scratch[CHANCE_CELLS],
         work[2 * CHANCE_CELLS];
-    uint64_t result[CHANCE_CELLS]; /* out when the rank left */
+    uint64_t result[CHANCE_CELLS]; /* the output at the time when the rank left */
     bool is_sent[CHANCE_STEPS];
-    chance_message messages[CHANCE_RANKS][CHANCE_STEPS]; /* to each */
+    chance_message messages[CHANCE_RANKS][CHANCE_STEPS]; /* messages to each rank */
     uint32_t sent[CHANCE_RANKS], arrived[CHANCE_RANKS], taken[CHANCE_RANKS];
 } chance_rank;
 
 typedef struct chance_world {
     const gy_plan *plan;
     int ranks, blocks, chunks;
-    bool is_one; /* input and output are */
+    bool is_one; /* input and output are the same buffer */
     chance_rank all[CHANCE_RANKS];
 } chance_world;
 
-/* Where an input block lies in the output of a call in place: all-to-all answers in the same
- * place. */
+/* Where an input block is in the output of an in-place call: all-to-all puts its result in the
+ * same place. */
 static inline int chance_twin(const chance_world *chance, int block)
 {
     int part = block / chance->chunks, ranks = chance->ranks;
@@ -68,8 +68,8 @@ static inline uint64_t *chance_cell(chance_world *chance, int rank, const gy_blo
     }
 }
 
-/* Neither commutes nor associates: any other order or bracketing shows, unless the plan may
- * choose it. */
+/* Neither commutative nor associative, so any other order or bracketing shows, unless the plan
+ * may choose it. */
 static inline uint64_t chance_combine(const chance_world *chance, uint64_t a, uint64_t b)
 {
     if (chance->plan->algorithm->order == GY_ORDER_ANY) {
@@ -142,7 +142,7 @@ static inline bool chance_waits(const chance_world *chance, int rank, const gy_s
     return false;
 }
 
-/* Take the rank's next step; false: it cannot go on now. */
+/* Execute the rank's next step; false: it must wait. */
 static inline bool chance_step(chance_world *chance, int rank)
 {
     chance_rank *here = &chance->all[rank];
@@ -174,7 +174,7 @@ static inline bool chance_step(chance_world *chance, int rank)
     return true;
 }
 
-/* Let the oldest message on its way from rank to rank arrive: its source is read only now. */
+/* Deliver the oldest message between two ranks: its source is read only now. */
 static inline bool chance_arrive(chance_world *chance, int from, int to)
 {
     chance_rank *here = &chance->all[from];
@@ -190,7 +190,7 @@ static inline bool chance_arrive(chance_world *chance, int from, int to)
     return true;
 }
 
-/* The rank returns: its caller looks at the result and uses the buffers for something else. */
+/* The rank returns: its caller reads the result and reuses the buffers. */
 static inline bool chance_leave(chance_world *chance, int rank)
 {
     chance_rank *here = &chance->all[rank];
@@ -224,8 +224,8 @@ static inline bool chance_move(chance_world *chance, int rank)
                                                         : chance_leave(chance, rank);
 }
 
-/* Run to the end in the order of `random`; false: it hangs. Each rank has its own pace in each
- * run. */
+/* Run to the end in an order from `random`; false: deadlock. Each rank has its own speed in
+ * each run. */
 static inline bool chance_run(chance_world *chance, const gy_plan *plan, gy_random *random)
 {
     gy_cut cut = plan->algorithm->cut;
@@ -243,7 +243,7 @@ static inline bool chance_run(chance_world *chance, const gy_plan *plan, gy_rand
     }
     int left = 0, idle = 0;
     while (left < chance->ranks && idle < 20000) {
-        uint64_t draw = gy_random_u64(random); /* 16 bits for each decision */
+        uint64_t draw = gy_random_u64(random); /* 16 random bits for each decision */
         int rank = (int)((draw & 0xffff) % (uint64_t)chance->ranks);
         int to = (int)((draw >> 16 & 0xffff) % (uint64_t)chance->ranks);
         bool has_moved = (draw >> 32 & 0xffff) % 3 == 0 && chance_arrive(chance, rank, to);
@@ -256,7 +256,7 @@ static inline bool chance_run(chance_world *chance, const gy_plan *plan, gy_rand
     return left == chance->ranks;
 }
 
-/* The first rank whose result differs where a result is guaranteed; -1: all are alike. */
+/* The first rank whose guaranteed results differ; -1: none. */
 static inline int chance_differs(const chance_world *a, const chance_world *b)
 {
     const gy_plan_request *request = &a->plan->request;

@@ -1,8 +1,8 @@
 /*
- * The checker runs all ranks' steps on symbols (values_priv.h) with a vector clock per rank.
- * What a rank knows of another's past comes with messages and posts; an access to a cell is
- * right when every conflicting access before it is known to be past. So one walk proves all
- * schedules: if two accesses were not ordered by messages or posts, some schedule would overlap
+ * The checker executes all ranks' steps on symbols (values_priv.h) with a vector clock for
+ * each rank. Messages and posts carry what a rank knows of another's past; an access to a cell
+ * is correct when every conflicting earlier access is known to have ended. So one walk proves
+ * all schedules: if messages and posts did not order two accesses, some schedule would overlap
  * them.
  *
  * source: vector clocks as in Flanagan and Freund, "FastTrack", PLDI 2009
@@ -18,10 +18,10 @@
 
 /* One block of a buffer. */
 typedef struct cell_state {
-    uint32_t value; /* says itself which block it is */
-    int32_t writer; /* rank and its clock when it wrote */
+    uint32_t value; /* also identifies the block */
+    int32_t writer; /* the rank that wrote it, and its clock at that time */
     uint32_t written;
-    uint32_t *reads; /* (p) each rank's clock when it last read; NULL: nobody */
+    uint32_t *reads; /* (p) each rank's clock at its last read; NULL: no reads */
 } cell_state;
 
 typedef struct post {
@@ -32,17 +32,17 @@ typedef struct post {
 typedef struct sent_note {
     uint32_t *clock;  /* (p) */
     uint32_t *values; /* (run) */
-    uint32_t taken;   /* the receiver's clock when it had it, 0: not yet */
+    uint32_t taken;   /* the receiver's clock at the receive; 0: not received yet */
 } sent_note;
 
 typedef struct rank_state {
-    uint32_t *clock; /* (p) [q]: how much of q's past is known */
+    uint32_t *clock; /* (p) [q]: how much of rank q's past it knows */
     post *posts;
     size_t post_count, post_capacity;
-    sent_note *sent; /* (steps) by step */
-    uint32_t *sends; /* (send_count) those that may still read their source */
+    sent_note *sent; /* (steps) by the send's step */
+    uint32_t *sends; /* (send_count) sends that may still read their source */
     size_t send_count, send_capacity;
-    cell_state *cells; /* in, out, stage, scratch, work after one another */
+    cell_state *cells; /* in, out, stage, scratch, work, concatenated */
     size_t cell_count;
 } rank_state;
 
@@ -53,7 +53,7 @@ typedef struct check_run {
     gy_arena arena;
     rank_state *ranks;
     int rank_count, blocks, chunks_of_part;
-    int held; /* blocks that an input or output can have */
+    int held; /* most blocks that an input or output has */
     int32_t stage_slots, scratch_slots, work_planes;
     bool in_place;
 } check_run;
@@ -70,8 +70,8 @@ static bool has_block(const check_run *checker, int rank, int buffer, int block)
                                  block);
 }
 
-/* The block of the output that lies, in place, where this block of the input does: the same
- * one, but all-to-all answers what came for d with what came from d. */
+/* With in-place calls, the output block at the position of this input block: the same block,
+ * except that all-to-all replaces the block for rank d by the block from rank d. */
 static int twin_of(const check_run *checker, int block)
 {
     int ranks = checker->rank_count, chunks = checker->chunks_of_part;
@@ -81,7 +81,7 @@ static int twin_of(const check_run *checker, int block)
                : block;
 }
 
-/* Is that block of the input one with a block of the output? */
+/* Is that input block also a block of the output? */
 static bool is_shared(const check_run *checker, int rank, int block)
 {
     return is_data_shared(checker) &&
@@ -113,7 +113,7 @@ static cell_state *work_at(const check_run *checker, int rank, const gy_blocks *
                        at->slot * checker->blocks + block];
 }
 
-/* The cell of block i of a run; NULL: outside the buffer. */
+/* The cell of block i of a range; NULL: outside the buffer. */
 static cell_state *cell_at(const check_run *checker, int rank, const gy_blocks *at, int i)
 {
     int block = at->first + i, buffer = at->buffer, first = 0;
@@ -137,7 +137,7 @@ static cell_state *cell_at(const check_run *checker, int rank, const gy_blocks *
                                                    checker->chunks_of_part, buffer, block)];
 }
 
-/* Block i of a run. */
+/* Block i of a range. */
 static gy_blocks block_of(const gy_blocks *at, int i)
 {
     gy_blocks one = *at;
@@ -170,7 +170,8 @@ static gy_status read_cell(check_run *checker, int rank, uint32_t index, const g
         return gy_plan_wrong(plan, rank, index, "reads what rank %d may not have written yet",
                              cell->writer);
     }
-    /* Whole slots travel with whatever they hold; who names its block must find it. */
+    /* Whole slots are sent whatever they contain; an operand that names its block must contain
+     * it. */
     if (at->first != GY_WHOLE && (cell->value == GY_VALUE_NONE ||
                                   checker->values.items[cell->value].block != at->first + i)) {
         return gy_plan_wrong(plan, rank, index, "reads block %d, but there is %s",
@@ -200,8 +201,8 @@ static bool overlaps(const check_run *checker, int rank, const gy_blocks *at,
     return false;
 }
 
-/* No send of the cell's owner may still be reading it: none that the writer has not waited for,
- * unless it knows that the message has been taken. */
+/* No send of the cell's owner may still read the cell: the writer has waited for each such
+ * send, or knows that its message was received. */
 static gy_status check_sends(const check_run *checker, int rank, uint32_t index, int owner,
                              const cell_state *cell)
 {
@@ -305,7 +306,8 @@ static gy_status do_send(check_run *checker, int rank, const gy_step *step)
     return GY_OK;
 }
 
-/* Sends that the step waited for, and those to the same peer before them, no longer read. */
+/* Sends that the step waited for, and earlier ones to the same peer, no longer read their
+ * source. */
 static void end_sends(check_run *checker, int rank, const gy_step *step)
 {
     rank_state *state = &checker->ranks[rank];
@@ -336,7 +338,7 @@ static gy_status join_values(check_run *checker, int rank, uint32_t index,
     return *value == GY_VALUE_BAD ? GY_NOMEM : GY_OK;
 }
 
-/* The value of one block: what came (`arrived`, NULL without a message) or a cell. */
+/* The value of one operand block: from the message (`arrived`; NULL: none) or from a cell. */
 static gy_status operand_value(check_run *checker, int rank, uint32_t index, gy_blocks at,
                                const uint32_t *arrived, uint32_t *value)
 {
@@ -350,7 +352,7 @@ static gy_status operand_value(check_run *checker, int rank, uint32_t index, gy_
     return read_cell(checker, rank, index, &at, 0, value);
 }
 
-/* COPY, REDUCE, RECV, RECV_REDUCE. */
+/* Execute COPY, REDUCE, RECV, RECV_REDUCE. */
 static gy_status do_data(check_run *checker, int rank, uint32_t index, const uint32_t *arrived)
 {
     const gy_step *step = &checker->plan->ranks[rank].items[index];
@@ -414,7 +416,7 @@ static void do_wait(check_run *checker, int rank, const gy_step *step)
 static gy_status visit(gy_visitor *visitor, int rank, const gy_step *step,
                        gy_plan_message *message)
 {
-    check_run *checker = (struct check_run *)visitor; /* its first member */
+    check_run *checker = (struct check_run *)visitor; /* the visitor is its first member */
     uint32_t index = visitor->index;
     checker->ranks[rank].clock[rank]++;
     end_sends(checker, rank, step);
@@ -447,7 +449,7 @@ static gy_status visit(gy_visitor *visitor, int rank, const gy_step *step,
 static gy_status wrong_end(const check_run *checker, int rank, const char *format, ...)
     GY_PRINTF(3, 4);
 
-/* A failure of a rank's whole plan: names its last step. */
+/* A failure of a rank's plan as a whole: names its last step. */
 static gy_status wrong_end(const check_run *checker, int rank, const char *format, ...)
 {
     char cause[256];
@@ -462,7 +464,7 @@ static gy_status wrong_end(const check_run *checker, int rank, const char *forma
     return gy_plan_wrong(checker->plan, rank, (uint32_t)count - 1, "at the end %s", cause);
 }
 
-/* How many ranks, from 0 on, a rank's result combines. */
+/* How many ranks, from 0 on, contribute to a rank's result. */
 static int contributors(const check_run *checker, int rank)
 {
     gy_operation operation = checker->plan->request.operation;
@@ -472,8 +474,8 @@ static int contributors(const check_run *checker, int rank)
     return operation == GY_OPERATION_EXCLUSIVE_SCAN ? rank : checker->rank_count;
 }
 
-/* A reduced block: everybody's part whom it shall have, in the guaranteed order, and as on the
- * other ranks that have the same. */
+/* Check a reduced block: it has every contribution that it must have, in the guaranteed order,
+ * and equals the block of other ranks with the same result. */
 static gy_status check_sum(const check_run *checker, int rank, int block, uint32_t number,
                            uint32_t *first)
 {
@@ -504,7 +506,7 @@ static gy_status check_sum(const check_run *checker, int rank, int block, uint32
     return GY_OK;
 }
 
-/* A block that is some rank's as it was. */
+/* Check a block that must be some rank's unchanged block. */
 static gy_status check_moved(const check_run *checker, int rank, int block, uint32_t number)
 {
     const gy_plan_value *value = &checker->values.items[number];
@@ -529,7 +531,7 @@ static bool is_sum(gy_operation operation)
            operation == GY_OPERATION_EXCLUSIVE_SCAN;
 }
 
-/* Nobody comes before rank 0: an exclusive scan leaves its output as it was. */
+/* No rank comes before rank 0, so an exclusive scan leaves its output unchanged. */
 static gy_status check_left_alone(const check_run *checker, int rank, int block,
                                   const cell_state *cell)
 {
@@ -571,8 +573,8 @@ static gy_status check_results(const check_run *checker)
     return GY_OK;
 }
 
-/* When a rank returns, its caller may change input and output: all that others do there is
- * past. */
+/* When a rank returns, its caller may change input and output, so all accesses by others must
+ * have ended. */
 static gy_status check_leaving(const check_run *checker)
 {
     for (int rank = 0; rank < checker->rank_count; rank++) {
@@ -627,7 +629,8 @@ static gy_status init_rank(check_run *checker, int rank)
         return GY_NOMEM;
     }
     bool is_barrier = checker->plan->request.operation == GY_OPERATION_BARRIER;
-    state->clock[rank] = is_barrier ? 0 : 1; /* 1: entered, its buffers are ready */
+    /* 1: the rank has entered, and its buffers are ready */
+    state->clock[rank] = is_barrier ? 0 : 1;
     for (int i = 0; i < 2 * checker->held; i++) {
         state->cells[i].writer = rank;
         state->cells[i].written = state->clock[rank];
@@ -669,7 +672,8 @@ static gy_status check_with(check_run *checker)
 
 gy_status gy_plan_check(gy_plan *plan)
 {
-    GY_ASSERT(plan->window == 0); /* a proof looks back at steps */
+    /* a proof needs earlier steps too, so the plan must be stored */
+    GY_ASSERT(plan->window == 0);
     gy_cut cut = plan->algorithm->cut;
     check_run checker = {
         .visitor = {.visit = visit},

@@ -1,4 +1,4 @@
-/* Plans in words, for people and for error texts. */
+/* Prints plans as text, for people and for error messages. */
 #include "plan/plan_priv.h"
 
 #include "base/base.h"

@@ -1,6 +1,5 @@
-/* How a vector is cut into blocks, which of them a rank's buffers hold, which elements they
- * are.
- */
+/* How a vector is divided into blocks, which blocks a rank's buffers have, and which elements
+ * these are. */
 #include "plan/plan_priv.h"
 
 #include "base/base.h"
@@ -83,7 +82,7 @@ bool gy_plan_block_is_held(const gy_plan_request *request, int chunks, int rank,
     }
 }
 
-/* Which part of the buffer a part of the vector is, where the buffer holds it. */
+/* The index of a part of the vector within the buffer, if the buffer has it. */
 static int64_t local_part(const gy_plan_request *request, int buffer, int64_t part)
 {
     gy_operation operation = request->operation;
@@ -103,14 +102,14 @@ int32_t gy_plan_block_local(const gy_plan_request *request, int chunks, int buff
     return (int32_t)local_part(request, buffer, block / chunks) * chunks + block % chunks;
 }
 
-/* Length of each of `pieces` equal pieces of `count`, a multiple of `unit`. */
+/* The length of each of `pieces` equal pieces of `count`, a multiple of `unit`. */
 static int64_t piece_length(int64_t count, int64_t pieces, int64_t unit)
 {
     int64_t length = (count + pieces - 1) / pieces;
     return (length + unit - 1) / unit * unit;
 }
 
-/* Elements of a part as it stands, and as it is cut into chunks. */
+/* The length of a part, and the length from which its chunks are computed. */
 typedef struct part_length {
     int64_t exact, cut;
 } part_length;
@@ -119,7 +118,8 @@ static part_length length_of_part(const gy_layout *layout, int64_t part)
 {
     if (layout->in_counts != NULL) {
         int64_t from = part / layout->ranks, to = part % layout->ranks;
-        GY_ASSERT(from == layout->rank || to == layout->rank); /* it knows no others */
+        /* this rank knows no other pairs */
+        GY_ASSERT(from == layout->rank || to == layout->rank);
         int64_t known = from == layout->rank ? layout->in_counts[to] : layout->out_counts[from];
         return (part_length){.exact = known, .cut = known};
     }
@@ -143,8 +143,8 @@ int64_t gy_layout_at(const gy_layout *layout, int64_t block)
     int64_t blocks = (int64_t)layout->parts * layout->chunks;
     GY_ASSERT(block >= 0 && block <= blocks && layout->part_unit > 0 && layout->chunk_unit > 0);
     GY_ASSERT(layout->counts == NULL && layout->in_counts == NULL);
-    if (block == 0 ||
-        block == blocks) { /* whole vectors are asked for most, without divisions */
+    /* fast path without divisions: whole vectors are the most frequent */
+    if (block == 0 || block == blocks) {
         return block == 0 ? 0 : layout->count;
     }
     int64_t part = block / layout->chunks;

@@ -1,5 +1,5 @@
-/* What links cost, which sends of a rank are under way, what it has posted: for the readers of
- * plans that keep time. */
+/* Link costs, a rank's sends under way, and its posts: for the readers of plans that compute
+ * times. */
 #include "plan/plan_priv.h"
 
 #include "base/base.h"
@@ -89,7 +89,7 @@ gy_status gy_arrivals_add(gy_arrivals *arrivals, double head, double busy,
     return GY_OK;
 }
 
-/* Where the message stands in the list. */
+/* The index of the message in the list. */
 static size_t find_arrival(const gy_arrivals *arrivals, const gy_plan_message *message)
 {
     const struct gy_arrival *all = &arrivals->items[arrivals->first];
@@ -98,7 +98,7 @@ static size_t find_arrival(const gy_arrivals *arrivals, const gy_plan_message *m
         size_t middle = (low + high) / 2;
         bool is_before = all[middle].head < message->at ||
                          (all[middle].head == message->at &&
-                          all[middle].number < message->number); /* as they were added */
+                          all[middle].number < message->number); /* in the order of addition */
         if (is_before) {
             low = middle + 1;
         } else {

@@ -1,8 +1,8 @@
 /*
- * The model: a plan's costs from its steps. Time: each rank runs its steps one after another; a
- * message leaves when the rank's outgoing link is free, takes alpha + bytes * beta, and the
- * links at both ends are busy for bytes * beta; what peers read directly costs bytes * beta on
- * the reader, a post is seen alpha later.
+ * The cost model: computes a plan's costs from its steps. Time: each rank executes its steps
+ * one after another. A message leaves when the rank's outgoing link is free, takes alpha +
+ * bytes * beta, and occupies the links at both ends for bytes * beta. A direct read of a
+ * peer's memory costs the reader bytes * beta, and a post is visible alpha later.
  *
  * source: lecture C, the cost of reduce operations; Hockney's alpha-beta model; Thakur et al.
  * 2005
@@ -19,16 +19,16 @@ typedef struct rank_price {
     gy_depth depth;
     gy_open_sends open;
     int64_t sent, received;
-    int32_t *givers; /* ranks that it got data from, sorted */
+    int32_t *givers; /* ranks from which it received data, sorted */
     size_t giver_count, giver_capacity;
     gy_posts posts;
 } rank_price;
 
 enum { LENGTHS_KEPT = 64 };
 
-/* What some blocks hold: finding out takes divisions, and most steps ask again. */
+/* A cache of block lengths, because computing one takes divisions and most steps repeat one. */
 typedef struct kept_length {
-    int32_t first, run; /* run 0: nothing is kept */
+    int32_t first, run; /* run 0: empty */
     int64_t bytes;
 } kept_length;
 
@@ -39,7 +39,7 @@ typedef struct price_run {
     gy_layout layout;
     int64_t element_bytes, slot_bytes;
     rank_price *ranks;
-    int64_t *leaves, *enters; /* (hosts) bytes that go from and to other hosts */
+    int64_t *leaves, *enters; /* (hosts) bytes to and from other hosts */
     kept_length kept[LENGTHS_KEPT];
 } price_run;
 
@@ -61,7 +61,7 @@ static int64_t bytes_of(price_run *pricing, const gy_blocks *at)
     return kept->bytes;
 }
 
-/* Seconds a byte takes from rank to rank. */
+/* Seconds for a byte from rank to rank. */
 static double beta_of(const price_run *pricing, int from, int to)
 {
     return gy_plan_links_beta(pricing->links, pricing->plan->request.topology, from, to);
@@ -80,7 +80,7 @@ static void count_bytes(price_run *pricing, int from, int to, int64_t bytes)
     }
 }
 
-/* Note that a rank got data from another. */
+/* Record that a rank received data from another. */
 static gy_status note_giver(rank_price *here, int from)
 {
     size_t low = 0, high = here->giver_count;
@@ -115,7 +115,7 @@ static gy_status visit_send(price_run *pricing, int rank, const gy_step *step,
     here->out_free = start + busy;
     count_bytes(pricing, rank, step->peer, bytes_of(pricing, &step->a));
     gy_depth_send(&here->depth, message);
-    /* Messages of several ranks share the incoming link: each needs it for its bytes. */
+    /* Messages of several ranks share the incoming link, and each occupies it for its bytes. */
     GY_TRY(gy_arrivals_add(&pricing->ranks[step->peer].in, head, busy, message));
     return gy_open_sends_add(&here->open, pricing->visitor.index, here->out_free, here->now);
 }
@@ -134,7 +134,8 @@ static gy_status visit_recv(price_run *pricing, int rank, const gy_step *step,
     return bytes > 0 ? note_giver(here, step->peer) : GY_OK;
 }
 
-/* Count what the step moves between ranks; adds the seconds it reads or writes elsewhere. */
+/* Count the bytes that a step moves between ranks directly, and add the seconds for its remote
+ * reads and writes. */
 static gy_status move_direct(price_run *pricing, int rank, const gy_blocks *at, bool is_write,
                              double *seconds)
 {

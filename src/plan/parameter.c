@@ -1,4 +1,4 @@
-/* Parameters of algorithms: what follows the name and a colon. */
+/* Parameters of algorithms: the text after the name and a colon. */
 #include "plan/plan_priv.h"
 
 #include "base/base.h"
@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The decimal number that is the whole text, 1 to GY_PLAN_RANKS; 0: it is none. */
+/* The decimal number that is the whole text, 1 to GY_PLAN_RANKS; 0: malformed. */
 static int number_of(const char *text)
 {
     int number = 0;
@@ -28,7 +28,7 @@ int gy_plan_request_number(const gy_plan_request *request, int otherwise)
     return number > 0 ? number : otherwise;
 }
 
-/* The pair's first or second name. */
+/* The first or second name of the pair. */
 static const char *name_of(const gy_plan_request *request, int which,
                            char name[GY_PLAN_PARAMETER])
 {
@@ -52,7 +52,7 @@ static bool is_inner_cut(const gy_algorithm *row)
     return row->cut == (is_by_rank ? GY_CUT_RANKS : GY_CUT_CHUNKS);
 }
 
-/* The first row that can be a part of a hierarchy, of that name if it is not empty. */
+/* The first row that can be a part of a hierarchy, with that name unless it is empty. */
 static const gy_algorithm *part_row(gy_operation operation, const char *name, bool is_outer)
 {
     for (size_t i = 0; i < gy_algorithm_count; i++) {

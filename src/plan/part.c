@@ -1,8 +1,8 @@
 /*
- * A plan inside a plan: the steps of a group's plan with its ranks, blocks, slots and
- * marks renamed to what they are in the plan around it. An inner block may be several blocks
- * outside (all parts of a host's ranks): a step then becomes one for each run of them, or one
- * for each block where slots are concerned, since a slot holds one block.
+ * A plan inside a plan: the steps of a group's plan, with its ranks, blocks, slots and marks
+ * translated to those of the outer plan. An inner block may be several outer blocks (all parts
+ * of a host's ranks): a step then becomes one step for each contiguous range of them, or for
+ * each block where slots are involved, since a slot has one block.
  */
 #include "plan/plan_priv.h"
 
@@ -13,8 +13,8 @@ typedef struct part_sink {
     const gy_plan_group *part;
     gy_plan_sink *outer;
     int inner_rank;
-    uint32_t base;  /* steps outside before the part */
-    uint32_t *last; /* (steps) 1 + index outside of the last step that an inner step became */
+    uint32_t base;  /* steps of the outer plan before the part */
+    uint32_t *last; /* (steps) 1 + outer index of the last step for an inner step */
     size_t count, capacity;
 } part_sink;
 
@@ -33,7 +33,8 @@ static int outer_rank(const gy_plan_group *part, int rank)
     return rank == GY_EVERY ? GY_EVERY : part->ranks[rank];
 }
 
-/* The operand for outer blocks `run`, the n-th single block of inner block `inner`. */
+/* The operand for the outer blocks `run`, or for the n-th single block of inner block
+ * `inner`. */
 static gy_blocks rename_blocks(const part_sink *to, const gy_blocks *at, gy_block_run run,
                                int nth, int inner)
 {
@@ -56,7 +57,7 @@ static gy_blocks rename_blocks(const part_sink *to, const gy_blocks *at, gy_bloc
     return out;
 }
 
-/* A write to every rank of the group: to one, then copies of that. */
+/* A write to every rank of the group: a write to one rank, then copies. */
 static gy_status emit_everywhere(part_sink *to, gy_step *step)
 {
     const gy_plan_group *part = to->part;
@@ -93,7 +94,8 @@ static gy_status emit_run(part_sink *to, const gy_step *inner, gy_step *outer, g
     note_slots(to->part, &outer->b);
     note_slots(to->part, &outer->to);
     gy_status status = emit_everywhere(to, outer);
-    outer->after[0] = outer->after[1] = 0; /* what the first waited for has ended */
+    /* the sends that the first one waited for have ended */
+    outer->after[0] = outer->after[1] = 0;
     return status;
 }
 
@@ -103,7 +105,7 @@ static bool is_message(const gy_step *step)
            step->kind == GY_STEP_RECV_REDUCE;
 }
 
-/* How many runs outside an inner block is. */
+/* How many outer ranges an inner block consists of. */
 static int run_count(const gy_plan_group *part, int block)
 {
     return part->begins == NULL ? 1 : part->begins[block + 1] - part->begins[block];
@@ -137,7 +139,7 @@ static gy_status emit_singles(part_sink *to, const gy_step *inner, gy_step *oute
     return GY_OK;
 }
 
-/* Adjacent runs become one. */
+/* Emit steps for the ranges, merging adjacent ones. */
 static gy_status emit_runs(part_sink *to, const gy_step *inner, gy_step *outer,
                            const gy_blocks *at)
 {
@@ -160,7 +162,7 @@ static gy_status emit_runs(part_sink *to, const gy_step *inner, gy_step *outer,
     return open.run == 0 ? GY_OK : emit_run(to, inner, outer, open, place);
 }
 
-/* The step for all blocks outside: in runs, or one by one where slots are concerned. */
+/* Emit the step for all outer blocks: by ranges, or one by one where slots are involved. */
 static gy_status emit_blocks(part_sink *to, const gy_step *inner, gy_step *outer)
 {
     const gy_blocks *at = inner->kind == GY_STEP_SEND ? &inner->a : &inner->to;
@@ -202,14 +204,14 @@ static gy_status emit_wait(part_sink *to, const gy_step *inner, gy_step *outer)
     return GY_OK;
 }
 
-/* Which steps outside an inner step waits for. */
+/* Translate the sends that an inner step waits for. */
 static gy_status rename_after(part_sink *to, const gy_step *inner, gy_step *outer)
 {
     if (to->part->is_single_step) {
         for (int i = 0; i < 2; i++) {
             outer->after[i] = inner->after[i] == 0 ? 0 : inner->after[i] + to->base;
         }
-        to->outer->count = to->base + to->sink.count; /* those left out */
+        to->outer->count = to->base + to->sink.count; /* the skipped steps count too */
         return GY_OK;
     }
     GY_TRY(GY_GROW("plan.part", to->last, to->capacity, to->count + 1));

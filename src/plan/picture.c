@@ -1,5 +1,5 @@
-/* Plans drawn as text: rounds are rows, ranks are columns, several panels where they do not fit
- * side by side. */
+/* Draws plans as text: rounds are rows, ranks are columns; several panels where the ranks do
+ * not fit side by side. */
 #include "plan/picture_priv.h"
 
 #include "base/base.h"
@@ -161,7 +161,7 @@ const char *gy_picture_blocks(const gy_picture *picture, const gy_mark *mark, ch
 
 /* ---- Text ---- */
 
-/* What stands in one row of one rank: an end of a mark. */
+/* An entry of one row and rank: an end of a mark. */
 typedef struct cell {
     int32_t row, rank;
     uint32_t mark; /* also the order within the cell */
@@ -177,7 +177,7 @@ static int by_place(const void *a, const void *b)
     if (one->rank != other->rank) {
         return one->rank < other->rank ? -1 : 1;
     }
-    /* What a rank sends in a round stands above what it takes. */
+    /* In a round, a rank's sends come above its receives. */
     if (one->is_end != other->is_end) {
         return one->is_end ? 1 : -1;
     }
@@ -214,9 +214,9 @@ static int print_cell(const gy_picture *picture, const cell *at, char out[CELL_B
 
 typedef struct text_page {
     const gy_picture *picture;
-    const cell *cells; /* (cell_count) by row, rank */
+    const cell *cells; /* (cell_count) by row, then rank */
     size_t cell_count;
-    int column; /* characters of a rank's column */
+    int column; /* characters of a column */
     gy_text *out;
 } text_page;
 
@@ -225,8 +225,8 @@ static void pad(gy_text *out, int spaces)
     gy_text_add(out, "%*s", GY_MAX(spaces, 0), "");
 }
 
-/* One row for the ranks [first, end); `at` is its first cell. Lines: as many as the fullest
- * cell has. */
+/* Add one row for the ranks [first, end); `at` is its first cell. It has as many lines as its
+ * fullest cell. */
 static void add_row(const text_page *page, size_t at, int row, int first, int end)
 {
     bool has_more = true;

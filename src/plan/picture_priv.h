@@ -1,15 +1,13 @@
-/**
- * What drawings of plans show: which rank does what in which round.
- */
+/** The contents of drawings of plans: which rank does what in which round. */
 #ifndef GY_PLAN_PICTURE_PRIV_H
 #define GY_PLAN_PICTURE_PRIV_H
 
 #include "plan/plan_priv.h"
 
 typedef enum gy_mark_kind {
-    GY_MARK_MESSAGE, /* sent by rank in round `row`, taken by peer in round `end_row` */
-    GY_MARK_READ,    /* rank reads from, */
-    GY_MARK_WRITE,   /* or writes to, peer's buffer (GY_EVERY: all) */
+    GY_MARK_MESSAGE, /* sent by `rank` in round `row`, received by `peer` in round `end_row` */
+    GY_MARK_READ,    /* `rank` reads from, */
+    GY_MARK_WRITE,   /* or writes to, the buffer of `peer` (GY_EVERY: of all) */
     GY_MARK_LOCAL,
     GY_MARK_POST,
     GY_MARK_WAIT,
@@ -17,12 +15,13 @@ typedef enum gy_mark_kind {
 
 typedef struct gy_mark {
     gy_mark_kind kind;
-    bool is_reduced; /* combined with what was there, not laid down */
+    bool is_reduced; /* combined with the old contents instead of replacing them */
     int32_t rank, peer, row, end_row;
-    int32_t first, run; /* blocks; POST and WAIT: first is the mark */
+    int32_t first, run; /* blocks; for POST and WAIT: first is the mark */
 } gy_mark;
 
-/** All that a plan does, in an order that a run could have. Row 0 is before any message. */
+/** Everything that a plan does, in an order that a run could have. Row 0 is before any
+ * message. */
 typedef struct gy_picture {
     gy_mark *marks; /* (count) */
     size_t count, capacity;
@@ -33,7 +32,7 @@ typedef struct gy_picture {
  * picture->marks in any case. */
 GY_MUST_CHECK gy_status gy_picture_take(gy_plan *plan, size_t most, gy_picture *picture);
 
-/** "3", "0-3", "all", "" for nothing, "slots" for slots as they are. */
+/** "3", "0-3", "all", "" for none, "slots" for whole slots. */
 const char *gy_picture_blocks(const gy_picture *picture, const gy_mark *mark, char out[32]);
 
 #endif

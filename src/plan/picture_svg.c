@@ -1,5 +1,5 @@
-/* Plans drawn as SVG: a line a rank, time downwards, an arrow a message; its colour is the
- * part's. */
+/* Draws plans as SVG: a line for each rank, time downwards, an arrow for each message,
+ * coloured by its part. */
 #include "plan/picture_priv.h"
 
 #include "base/base.h"
@@ -79,7 +79,7 @@ static void add_arrow(gy_text *svg, const gy_plan *plan, const gy_picture *pictu
     char blocks[32];
     int chunks = gy_cut_chunks(plan->algorithm->cut, &plan->request);
     int colour = mark->first < 0 ? 0 : mark->first / chunks % COLOURS;
-    /* Of a read the data comes from the peer. */
+    /* The data of a read come from the peer. */
     bool is_read = mark->kind == GY_MARK_READ;
     int from = is_read ? mark->peer : mark->rank, to = is_read ? mark->rank : mark->peer;
     int end_row = mark->kind == GY_MARK_MESSAGE ? mark->end_row : mark->row;

@@ -1,15 +1,15 @@
 /*
- * The simulator: all ranks of a plan on a virtual clock. Unlike the model it lets messages
- * reach shared links in the order of their times, and things go wrong.
+ * The simulator: all ranks of a plan on a virtual clock. Unlike the cost model, it serves
+ * messages on shared links in the order of their times, and it simulates failures.
  *
- * A rank runs ahead of the clock until it must wait: what it does depends on its own steps and
- * on messages alone. A message takes its sender's outgoing link when that is free; its head
- * then reaches one link after another (the uplink of the host, the downlink of the other, the
- * receiver's incoming link), each an event of the agenda, and passes while its tail still
- * leaves the one before (cut-through). Nothing is allocated a message.
+ * A rank runs ahead of the clock until it must wait, because its behaviour depends only on its
+ * own steps and on messages. A message takes its sender's outgoing link when that is free. Its
+ * head then reaches one link after another (the uplink of the host, the downlink of the other
+ * host, the receiver's incoming link), each an event of the agenda, while its tail still leaves
+ * the previous link (cut-through). No allocation for each message.
  *
- * A message that is lost is sent again by the link after `retry` seconds; those behind it wait.
- * A rank that fails at a time does nothing from then on; what has left its link arrives.
+ * The link sends a lost message again after `retry` seconds; later messages wait. A rank that
+ * fails at a time does nothing from then on; messages that have left its link arrive.
  */
 #include "plan/simulate_priv.h"
 
@@ -29,14 +29,15 @@ typedef struct sim_run {
     const gy_fault_model *faults;
     gy_layout layout;
     int64_t element_bytes, slot_bytes;
-    double *starts;              /* (blocks + 1) bytes before each; NULL: too many */
+    /* (blocks + 1) bytes before each block; NULL: too many blocks */
+    double *starts;
     gy_sim_rank *ranks;          /* (p) */
     gy_sim_step *steps;          /* (p, GY_SIM_WINDOW) */
     double *up_free, *down_free; /* (hosts) */
     gy_agenda agenda;
     gy_plan_unexpected_table early;
     gy_plan_shared *shared;
-    gy_plan_request own; /* the request with what is shared */
+    gy_plan_request own; /* the request with its shared data */
     gy_simulation_result *result;
 } sim_run;
 
@@ -56,7 +57,7 @@ static double bytes_of(const sim_run *sim, int32_t first, int32_t run)
     return (double)(gy_layout_length(&sim->layout, first, run) * sim->element_bytes);
 }
 
-/* Seconds that a rank needs to read or write blocks of others. */
+/* Seconds for a rank to read or write blocks of others. */
 static double reach(const sim_run *sim, int rank, const gy_blocks *at)
 {
     const gy_topology *topology = sim->request->topology;
@@ -206,7 +207,7 @@ static gy_status send(sim_run *sim, int rank, const gy_sim_step *step)
                          .link = passes_uplinks(sim, rank, step->peer) ? LINK_UP : LINK_IN});
 }
 
-/* Something ended on a rank: into the digest. */
+/* Add the end of a step of a rank to the digest. */
 static void note(sim_run *sim, int rank)
 {
     uint64_t bits;
@@ -215,7 +216,7 @@ static void note(sim_run *sim, int rank)
         (sim->result->digest ^ bits ^ (uint32_t)rank) * UINT64_C(0x100000001B3);
 }
 
-/* The message is there: the receive, which the rank is at, ends. */
+/* The message has arrived: the receive that the rank executes ends. */
 static gy_status end_receive(sim_run *sim, int rank, const gy_sim_step *step,
                              const gy_plan_event *came)
 {
@@ -275,7 +276,7 @@ static gy_status wait_for(sim_run *sim, int rank, const gy_sim_step *step)
     return GY_OK;
 }
 
-/* GY_OK: the step was taken; GY_AGAIN: the rank waits, or is dead. */
+/* GY_OK: the step was executed; GY_AGAIN: the rank waits, or is dead. */
 static gy_status try_step(sim_run *sim, int rank, const gy_sim_step *step)
 {
     gy_sim_rank *here = &sim->ranks[rank];
@@ -305,7 +306,7 @@ static gy_status try_step(sim_run *sim, int rank, const gy_sim_step *step)
     }
 }
 
-/* Go on until the rank waits, ends or dies. */
+/* Run until the rank waits, ends or dies. */
 static gy_status run_rank(sim_run *sim, int rank)
 {
     gy_sim_rank *here = &sim->ranks[rank];
@@ -332,10 +333,10 @@ static gy_status run_rank(sim_run *sim, int rank)
     }
 }
 
-/* And then those that waited for its marks, and so on. */
+/* Run it, then the ranks that waited for its marks, and so on. */
 static gy_status run_with_waiters(sim_run *sim, int rank)
 {
-    int queue = -1; /* ranks to look at, linked by next_waiter */
+    int queue = -1; /* ranks to run, linked by next_waiter */
     GY_TRY(run_rank(sim, rank));
     for (int poster = rank;;) {
         while (sim->ranks[poster].waiters >= 0) {
@@ -395,7 +396,7 @@ static gy_status arrive(sim_run *sim, gy_plan_event *event)
     return run_with_waiters(sim, event->to);
 }
 
-/* ---- The run ---- */
+/* ---- The simulation ---- */
 
 static gy_status sim_init(sim_run *sim)
 {
@@ -462,7 +463,7 @@ static void sim_fini(sim_run *sim)
     gy_plan_shared_free(sim->shared);
 }
 
-/* Who is to blame that not all ranks ended. */
+/* Report why not all ranks ended. */
 static gy_status blame(const sim_run *sim)
 {
     int ranks = sim->request->ranks, stuck = -1, culprit = -1;
@@ -516,7 +517,7 @@ static gy_status sim_all(sim_run *sim)
     for (int rank = 0; rank < sim->request->ranks; rank++) {
         gy_sim_rank *here = &sim->ranks[rank];
         if (here->state == GY_SIM_RUNS && here->fails_at < INFINITY) {
-            die(here); /* while it waited */
+            die(here); /* it died while it waited */
         }
         sim->result->ended += here->state == GY_SIM_ENDED;
         sim->result->time_s = GY_MAX(sim->result->time_s, GY_MAX(here->now, here->out_free));

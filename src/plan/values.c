@@ -26,7 +26,8 @@ void gy_plan_values_fini(gy_plan_values *values)
     *values = (gy_plan_values){.items = NULL};
 }
 
-/* The number of a value: an old one if it is known. Its set is left to the caller when new. */
+/* The number of a value: an existing one if it is known. For a new one the caller computes the
+ * set. */
 static uint32_t intern(gy_plan_values *values, const gy_plan_value *value, bool *is_new)
 {
     *is_new = false;

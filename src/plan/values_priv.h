@@ -1,7 +1,7 @@
 /**
- * Symbolic values: what a block holds, as an ordered tree of the ranks' contributions. Equal
- * trees have equal numbers, so two ranks hold the same bits exactly when they hold the same
- * number.
+ * Symbolic values: the contents of a block as an ordered tree of the ranks' contributions.
+ * Equal trees have equal numbers, so two ranks have the same bits exactly when they have the
+ * same number.
  */
 #ifndef GY_PLAN_VALUES_PRIV_H
 #define GY_PLAN_VALUES_PRIV_H
@@ -21,20 +21,18 @@ typedef struct gy_plan_value {
 } gy_plan_value;
 
 typedef struct gy_plan_values {
-    gy_plan_value *items; /* [0] is no value */
+    gy_plan_value *items; /* [0] is unused */
     size_t count, capacity;
     gy_index table; /* by content */
-    uint64_t *sets; /* (count, words) which ranks contribute */
+    uint64_t *sets; /* (count, words) bit sets of contributing ranks */
     size_t sets_capacity, words;
 } gy_plan_values;
 
 GY_MUST_CHECK gy_status gy_plan_values_init(gy_plan_values *values, int ranks);
 void gy_plan_values_fini(gy_plan_values *values);
-/** The input of a rank. GY_VALUE_BAD when out of memory. */
+/** The input of a rank. GY_VALUE_BAD: out of memory. */
 uint32_t gy_plan_value_leaf(gy_plan_values *values, int rank, int32_t block);
-/**
- * left op right. `*doubled` becomes a rank that contributes to both, or -1.
- */
+/** left op right. `*doubled` becomes a rank that contributes to both, or -1. */
 uint32_t gy_plan_value_join(gy_plan_values *values, uint32_t left, uint32_t right,
                             int *doubled);
 /** The lowest of the first `ranks` ranks that does not contribute, -1 if all do. */

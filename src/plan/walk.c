@@ -1,8 +1,8 @@
 /*
- * Runs the steps of all ranks against each other, without data: which step can follow which. A
- * message is taken by the first receive from its rank; its send ends only then, the hardest
- * case for deadlocks. A rank that cannot go on sleeps until what it waits for may have
- * happened.
+ * Executes the steps of all ranks against each other without data, to find which step can
+ * follow which. The first receive from a message's rank takes the message, and its send ends
+ * only then, the hardest case for deadlocks. A rank that must wait sleeps until the condition
+ * may hold.
  */
 #include "plan/agenda_priv.h"
 #include "plan/plan_priv.h"
@@ -17,26 +17,27 @@ typedef struct open_send {
 } open_send;
 
 typedef struct rank_walk {
-    uint32_t next;      /* the step it is at */
-    uint32_t mark;      /* last posted */
-    int32_t awaited;    /* asleep until a message from that rank comes; -1: not for that */
-    int32_t next_ready; /* queued for the same time; -1: the last */
+    uint32_t next;      /* index of its current step */
+    uint32_t mark;      /* last posted mark */
+    int32_t awaited;    /* sleeps until a message from that rank arrives; -1: no message */
+    int32_t next_ready; /* next rank queued for the same time; -1: the last */
     bool is_queued, waits_for_post, waits_for_send;
-    open_send *open; /* (open_capacity) rising; those from open_first on may not have ended */
+    /* (open_capacity) ascending; those from open_first on may not have ended */
+    open_send *open;
     size_t open_first, open_count, open_capacity;
-    int32_t came_from; /* whose message lies here; -1: nobody's */
-    uint32_t held;     /* others to this rank that are held in the table */
+    int32_t came_from; /* the sender of the message stored here; -1: none */
+    uint32_t held;     /* further messages to this rank, which are in the table */
     gy_plan_message came;
 } rank_walk;
 
 enum { RECENT = 4 };
 
-/* Ranks that may go on at a time, in the order in which they were queued; the first of those is
- * the one with the lowest (at, order). Ranks of regular plans often share one. */
+/* Ranks that may continue at one time, in the order of queueing; the first time is the one
+ * with the lowest (at, order). Ranks of regular plans often share one. */
 typedef struct ready_time {
     double at;
     uint64_t order;
-    int32_t first, last; /* ranks, linked by next_ready; first -1: free */
+    int32_t first, last; /* ranks, linked by next_ready; first -1: the entry is free */
 } ready_time;
 
 typedef struct walk_run {
@@ -45,12 +46,12 @@ typedef struct walk_run {
     int ranks;
     rank_walk *all;
     gy_plan_unexpected_table
-        under_way; /* gy_plan_message: those for which a rank has no place itself */
-    int32_t
-        *woken; /* (p) a ring of ranks that may go on at once, before all that have a time */
+        under_way; /* gy_plan_message: those beyond the one stored with a rank */
+    /* (p) a ring buffer of ranks that may continue at once, before all that have a time */
+    int32_t *woken;
     int woken_first, woken_count;
     ready_time *times;           /* (p) */
-    int32_t *free_times, *ready; /* (p) those that are free; a binary heap of the others */
+    int32_t *free_times, *ready; /* (p) free entries; a binary heap of the others */
     int32_t recent[RECENT];
     int ready_count, posts_awaited;
     uint64_t orders;
@@ -75,7 +76,7 @@ static bool is_before(const walk_run *walk, int32_t left, int32_t right)
     return a->at < b->at || (a->at == b->at && a->order < b->order);
 }
 
-/* One of the last times that ranks were queued for; -1: none of them. */
+/* Find a recent entry for that time; -1: none. */
 static int32_t find_recent(const walk_run *walk, double at)
 {
     for (int i = 0; i < RECENT; i++) {
@@ -186,7 +187,7 @@ static gy_status walk_init(walk_run *walk)
     return GY_OK;
 }
 
-/* The step a rank is at; NULL: it has ended. */
+/* The current step of a rank; NULL: it has ended. */
 static gy_status step_at(walk_run *walk, int rank, const gy_step **step)
 {
     gy_plan *plan = walk->plan;
@@ -202,7 +203,7 @@ static gy_status step_at(walk_run *walk, int rank, const gy_step **step)
     return GY_OK;
 }
 
-/* A send that has not ended; NULL: it has. */
+/* Find a send that has not ended; NULL: it has. */
 static open_send *find_open(const rank_walk *here, uint32_t send)
 {
     size_t low = here->open_first, high = here->open_count;
@@ -218,7 +219,7 @@ static open_send *find_open(const rank_walk *here, uint32_t send)
     return is_there && !here->open[low].has_ended ? &here->open[low] : NULL;
 }
 
-/* GY_OK: the step's sends have ended; GY_AGAIN: not yet. */
+/* GY_OK: the sends that the step waits for have ended; GY_AGAIN: not yet. */
 static gy_status look_after(walk_run *walk, int rank, const gy_step *step)
 {
     const gy_steps *steps = &walk->plan->ranks[rank];
@@ -229,7 +230,8 @@ static gy_status look_after(walk_run *walk, int rank, const gy_step *step)
             continue;
         }
         bool is_right = after - 1 < here->next;
-        if (is_right && after - 1 >= first) { /* else no longer in the window */
+        /* otherwise the step is no longer in the window */
+        if (is_right && after - 1 >= first) {
             is_right = steps->items[after - 1 - first].kind == GY_STEP_SEND;
         }
         if (!is_right) {
@@ -259,8 +261,8 @@ static void end_send(walk_run *walk, int rank, uint32_t send)
     }
 }
 
-/* Messages to a rank lie with it, one at a time, as most plans need no more; else in the table.
- * The oldest from `from`; NULL: there is none. */
+/* One message to a rank is stored with the rank, as most plans need no more; others are in the
+ * table. Returns the oldest one from `from`; NULL: there is none. */
 static const gy_plan_message *find_message(const walk_run *walk, int from, int to)
 {
     const rank_walk *here = &walk->all[to];
@@ -284,7 +286,7 @@ static bool remove_message(walk_run *walk, int from, int to, gy_plan_message *me
     return is_there;
 }
 
-/* Those in the table are older than what may come to lie with the rank. */
+/* Messages in the table are older than one that is stored with the rank later. */
 static gy_status add_message(walk_run *walk, int from, int to, const gy_plan_message *message)
 {
     rank_walk *there = &walk->all[to];
@@ -318,12 +320,12 @@ static gy_status take_message(walk_run *walk, int rank, const gy_step *step,
     return GY_OK;
 }
 
-/* After the visit, which noted something in the message. */
+/* Called after the visit, which may have changed the message. */
 static gy_status put_message(walk_run *walk, int rank, int peer, const gy_plan_message *message)
 {
     rank_walk *here = &walk->all[rank];
     GY_TRY(add_message(walk, rank, peer, message));
-    if (here->open_first > here->open_count / 2) { /* as many places are free as are taken */
+    if (here->open_first > here->open_count / 2) { /* at least half of the entries are free */
         here->open_count -= here->open_first;
         memmove(here->open, &here->open[here->open_first],
                 here->open_count * sizeof(*here->open));
@@ -380,7 +382,7 @@ static gy_status check_peer(const walk_run *walk, int rank, const gy_step *step)
     return GY_OK;
 }
 
-/* GY_OK: the step was taken; GY_AGAIN: it must wait. */
+/* GY_OK: the step was executed; GY_AGAIN: it must wait. */
 static gy_status try_step(walk_run *walk, int rank, const gy_step *step)
 {
     uint32_t index = walk->all[rank].next;
@@ -455,7 +457,7 @@ static gy_status check_end(walk_run *walk)
     return gy_plan_wrong(walk->plan, left->from, message->index, "no rank receives it");
 }
 
-/* Is the step a receive that ends later than another rank may act? Then the rank is queued for
+/* Is the step a receive that ends later than another rank can act? Then queue the rank for
  * that time. */
 static bool is_too_early(walk_run *walk, int rank, const gy_step *step)
 {

@@ -48,7 +48,7 @@ int gy_cli_find_key(const char *what, const char *given, bool is_plaintext, char
 
 /** Report `status`: GY_ARG as wrong usage, else as a failure. Returns the exit status. */
 int gy_cli_failure(const char *what, gy_status status);
-/** Of an option: HOST:PORT where it listens (port_min 0) or HOST:PORT,... (1). NULL is valid.
+/** Check an option: HOST:PORT to listen at (port_min 0), or HOST:PORT,... (1). NULL is valid.
  * Returns the exit status. */
 int gy_cli_check_addresses(const char *what, const char *option, const char *addresses,
                            int port_min);
@@ -67,13 +67,13 @@ int gy_cli_cluster_forget(const gy_names_settings *at, double timeout, char **jo
 
 /** The output of a job that this command has printed; zero at first. */
 typedef struct gy_cli_heard {
-    uint32_t epoch; /* of the manager that printed last */
+    uint32_t epoch; /* epoch of the manager that printed last */
     char tail[4096];
-    size_t tail_bytes; /* of the end of it */
+    size_t tail_bytes; /* bytes in the tail */
 } gy_cli_heard;
 
-/** A gy_cluster_output_handler: to standard output; what is missing is said. `arg`:
- * gy_cli_heard. */
+/** A gy_cluster_output_handler that prints to standard output and reports missing output.
+ * `arg`: gy_cli_heard. */
 void gy_cli_print_said(void *arg, uint32_t epoch, uint64_t lost, const char *text,
                        size_t size_bytes);
 /** Report that a job failed, and the reason unless the job has printed it itself. */
@@ -83,14 +83,14 @@ void gy_cli_tell_end(const char *what, const char *id, const gy_cluster_result *
 /* ---- gyre run --hosts ---- */
 
 typedef struct gy_hosts_settings {
-    long long hosts, weight; /* hosts 0: this one alone */
+    long long hosts, weight; /* hosts 0: this host only */
     gy_names_settings at;
     gy_option_list files, variables;
     const char *name, *label, *folder;
 } gy_hosts_settings;
 
-/** Submit it and wait, or (in the job's manager) run it: the exit status. run->ranks are those
- * of all hosts. */
+/** Submit it and wait, or (in the job's manager) run it; returns the exit status. run->ranks
+ * counts the ranks of all hosts. */
 int gy_cli_run_hosts(const gy_hosts_settings *given, const gy_run_options *run,
                      char **operands);
 
@@ -103,7 +103,7 @@ extern const gy_option gy_wait_options[GY_WAIT_OPTIONS];
 extern const gy_option gy_resume_options[GY_RESUME_OPTIONS];
 int gy_cli_job_submit(char **operands, int count);
 int gy_cli_job_wait(char **operands, int count);
-/** With --nameservers, and at home. */
+/** With --nameservers, and for a job on this machine. */
 int gy_cli_job_resume(char **operands, int count);
 
 #endif

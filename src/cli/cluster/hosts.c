@@ -78,7 +78,7 @@ static int run_gang(const gy_hosts_settings *given, const gy_run_options *run, c
         return GY_EXIT_FAILURE;
     }
     const int count = ranks.ranks;
-    ranks.ranks = 0; /* the vertex has the number */
+    ranks.ranks = 0; /* the vertex's option has the number */
     (void)gy_dag_vertex(dag, &(gy_vertex_options){.command = (const char *const *)operands,
                                                   .stage = "ranks",
                                                   .parameter = &ranks,
@@ -206,7 +206,8 @@ static int wait_for_end(gy_cluster *cluster, const char *id, long long hosts)
     if (ending != 0) {
         return 128 + ending;
     }
-    if (end.status != GY_OK && end.code <= 0) { /* else its manager has printed the reason */
+    /* otherwise its manager has printed the reason */
+    if (end.status != GY_OK && end.code <= 0) {
         gy_cli_tell_end("run", id, &end, &heard);
     }
     return end.status == GY_OK ? GY_EXIT_OK : end.code > 0 ? end.code : GY_EXIT_FAILURE;
@@ -287,7 +288,7 @@ static const char *name_of(const char *path)
 
 static int submit(const gy_hosts_settings *given, const gy_run_options *run, char **operands)
 {
-    static line made; /* a page of pointers is nothing for a stack */
+    static line made; /* static because a page of pointers is large for a stack */
     char self[PATH_BYTES], id[GY_CLUSTER_ID_BYTES];
     gy_cluster *cluster = NULL;
     const ssize_t size = readlink("/proc/self/exe", self, sizeof(self) - 1);
@@ -322,7 +323,8 @@ static int submit(const gy_hosts_settings *given, const gy_run_options *run, cha
     int code = GY_EXIT_OK;
     if (status < 0) {
         code = gy_cli_report_failure("run", status);
-        code = status == GY_NOTFOUND ? 127 : code; /* as `gyre run` without a program */
+        /* the exit status of `gyre run` for a missing program */
+        code = status == GY_NOTFOUND ? 127 : code;
     } else {
         code = wait_for_end(cluster, id, given->hosts);
     }

@@ -25,7 +25,7 @@ struct gy_submit_settings {
 
 gy_submit_settings gy_submit_given;
 
-enum { TIMED_OUT = 124 }; /* as timeout(1) */
+enum { TIMED_OUT = 124 }; /* as timeout(1) does */
 
 int gy_cli_find_key(const char *what, const char *given, bool is_plaintext, char kept[4096],
                     const char **key)
@@ -71,7 +71,7 @@ bool gy_cli_write_port_file(const char *what, const char *path, const char *addr
     is_written = file != NULL && fclose(file) == 0 && is_written;
     if (!is_written || rename(beside, path) != 0) {
         gy_print_to(stderr, "gyre %s: cannot write %s: %s\n", what, path, strerror(errno));
-        return raise(SIGTERM) != 0; /* the server ends as by SIGTERM */
+        return raise(SIGTERM) != 0; /* the server ends as if by SIGTERM */
     }
     return true;
 }

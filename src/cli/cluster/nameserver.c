@@ -21,8 +21,8 @@ static void listening(void *arg, const char *address)
     settings.has_failed = !gy_cli_write_port_file("nameserver", settings.port_file, address);
 }
 
-/* On standard error, as scripts read standard output; without the token, as standard error is
- * often a log that others can read. */
+/* Printed on standard error, because scripts read standard output; without the token, because
+ * standard error is often a log that others can read. */
 static void page_ready(void *arg, const char *url, const char *token_file)
 {
     (void)arg;

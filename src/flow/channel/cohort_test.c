@@ -1,6 +1,6 @@
-/* Goal: pipes and FIFOs give what was written, whatever the graph and the size of rings;
- * circles of waiting end, slow readers bound their writers; whoever dies is told to the others.
- */
+/* Goal: pipes and FIFOs return the bytes that were written, for any graph and ring size;
+ * deadlocks are resolved, slow readers bound their writers, and a member's death is reported
+ * to the others. */
 #include "base/base.h"
 #include "flow/channel/cohort_priv.h"
 
@@ -32,7 +32,7 @@ static int remove_folder(void **state)
     return rmdir(folder); /* fails when a test left a file */
 }
 
-/* ---- a graph whose members do what a seed says ---- */
+/* ---- a graph whose members act on a seed ---- */
 
 typedef struct graph {
     gy_flow_task_channel channels[CHANNELS_MOST];
@@ -41,7 +41,7 @@ typedef struct graph {
     uint64_t seed;
     const _Atomic bool *is_cancelled;
     gy_env *env; /* NULL: the real one */
-    /* how a member goes through its channels; NULL: all inputs and outputs mixed by chance */
+    /* how a member uses its channels; NULL: all inputs and outputs in random order */
     gy_status (*work)(const struct graph *graph, uint32_t member, gy_cohort *cohort);
     gy_status results[MEMBERS_MOST];
     uint64_t spilled;
@@ -72,7 +72,7 @@ static gy_status write_some(const graph *of, gy_cohort *cohort, uint32_t channel
                        : gy_cohort_write(cohort, channel, bytes, size);
 }
 
-/* Read once; *at rises; *is_over at the end. */
+/* Read once; *at advances; *is_over at the end. */
 static gy_status read_some(const graph *of, gy_cohort *cohort, uint32_t channel, uint64_t *at,
                            bool *is_over)
 {
@@ -223,7 +223,8 @@ GY_TEST(random_graphs_end_with_the_right_bytes)
     }
 }
 
-/* 0 writes to both in turn; 1 reads the first to its end before the second. */
+/* Member 0 writes to both channels in turn; member 1 reads the first to its end before the
+ * second. */
 static gy_status join_by_hash(const graph *of, uint32_t member, gy_cohort *cohort)
 {
     for (uint64_t at = 0; member == 0 && at < of->bytes[0]; at += 10000) {
@@ -259,7 +260,8 @@ GY_TEST(a_hash_join_ends_on_any_ring)
     }
 }
 
-/* 0 to 1 and 2, both to 3, which reads all of 1's before any of 2's. */
+/* Member 0 writes to 1 and 2, both write to 3, which reads all of 1's bytes before any of
+ * 2's. */
 static gy_status diamond(const graph *of, uint32_t member, gy_cohort *cohort)
 {
     uint64_t in = 0, other = 0;
@@ -305,7 +307,7 @@ GY_TEST(diamonds_end)
     }
 }
 
-/* The same in processes of their own. */
+/* The same with a process for each member. */
 GY_TEST(diamonds_end_in_processes)
 {
     snprintf(path, sizeof(path), "%s/cohort.%d", folder, meetings++);
@@ -328,7 +330,7 @@ GY_TEST(diamonds_end_in_processes)
     assert_int_equal(unlink(path), 0);
 }
 
-/* A reader that is slow, not elsewhere: its writer waits and nothing is spilled. */
+/* The reader is slow but waits for nobody else, so its writer waits and nothing is spilled. */
 static gy_status chain(const graph *of, uint32_t member, gy_cohort *cohort)
 {
     uint64_t in = 0, out = 0;
@@ -362,7 +364,7 @@ GY_TEST(a_slow_reader_makes_nobody_spill)
     assert_int_equal(of.spilled, 0);
 }
 
-/* 1 ends well after a little; 0 goes on writing into nothing. */
+/* Member 1 ends in order after a few bytes; member 0's further bytes are discarded. */
 static gy_status leave_early(const graph *of, uint32_t member, gy_cohort *cohort)
 {
     bool is_over = false;
@@ -389,7 +391,7 @@ GY_TEST(a_reader_may_leave_early)
     }
 }
 
-/* Member 1 fails; or is killed, when it is a process. */
+/* Member 1 fails; or is killed, if it is a process. */
 static gy_status fail_one(const graph *of, uint32_t member, gy_cohort *cohort)
 {
     uint64_t at = 0;
@@ -447,7 +449,8 @@ GY_TEST(a_killed_member_is_noticed)
                 _exit(-be_member(&of, i));
             }
         }
-        for (uint32_t i = 0; i < 3; i++) { /* the dead one is a zombie while 0 looks */
+        /* the dead process is a zombie while member 0 checks */
+        for (uint32_t i = 0; i < 3; i++) {
             int status = 0;
             assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
             assert_true(i == 1 ? WIFSIGNALED(status)
@@ -457,7 +460,7 @@ GY_TEST(a_killed_member_is_noticed)
     }
 }
 
-/* 1 says a word to 2 and then waits for 0, which waits until 2 has heard it. */
+/* Member 1 writes to 2 and then waits for 0, which waits until 2 has read it. */
 static _Atomic bool is_heard;
 
 static gy_status wait_after_a_word(const graph *of, uint32_t member, gy_cohort *cohort)
@@ -496,14 +499,13 @@ GY_TEST(a_word_arrives_while_its_speaker_waits)
     }
 }
 
-/* ---- strangers ---- */
+/* ---- unauthenticated callers ---- */
 
 static gy_status pipe_of_strangers(const graph *of, uint32_t member, gy_cohort *cohort)
 {
     uint64_t at = 0;
     bool is_over = false;
-    if (member ==
-        0) { /* one who does not know the token calls first, and one who says nothing */
+    if (member == 0) { /* a caller without the token comes first, and one that sends nothing */
         struct sockaddr_in address = {.sin_family = AF_INET};
         address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
         address.sin_port = htons((uint16_t)atomic_load(&cohort->channels[0].port));
@@ -540,9 +542,10 @@ GY_TEST(strangers_are_sent_away)
     assert_all_well(&of);
 }
 
-/* A caller that knows the token and says it byte by byte, each time that the reader looks at
- * the clock, by which that takes a ninth of a second. */
-static pthread_mutex_t slow_lock = PTHREAD_MUTEX_INITIALIZER; /* of the caller and its words */
+/* A caller that knows the token sends it byte by byte, one byte each time the reader reads the
+ * clock, which advances a ninth of a second each time. */
+/* guards the caller and its bytes */
+static pthread_mutex_t slow_lock = PTHREAD_MUTEX_INITIALIZER;
 static int slow_caller;
 static _Atomic int64_t slow_ns;
 static uint8_t slow_words[20];
@@ -555,7 +558,7 @@ static int64_t slow_now(gy_env *env)
     pthread_mutex_lock(&slow_lock);
     if (is_slow_reader && slow_caller >= 0 && slow_said < sizeof(slow_words) &&
         send(slow_caller, &slow_words[slow_said], 1, MSG_NOSIGNAL) ==
-            1) { /* once it has called */
+            1) { /* after it has connected */
         slow_said++;
         atomic_fetch_add(&slow_ns, 111111111);
     }
@@ -571,7 +574,7 @@ static gy_status pipe_of_a_slow_caller(const graph *of, uint32_t member, gy_coho
         struct sockaddr_in address = {.sin_family = AF_INET};
         address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
         address.sin_port = htons((uint16_t)atomic_load(&cohort->channels[0].port));
-        pthread_mutex_lock(&slow_lock); /* it speaks from when it is let in */
+        pthread_mutex_lock(&slow_lock); /* it sends only after it was accepted */
         slow_caller = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         memcpy(slow_words, cohort->options.token, sizeof(cohort->options.token));
         memset(slow_words + sizeof(cohort->options.token), 0, sizeof(uint32_t)); /* channel 0 */
@@ -602,12 +605,12 @@ GY_TEST(a_greeting_has_a_second_in_all)
     slow_said = 0;
     slow_caller = -1;
     run_threads(&of);
-    assert_all_well(&of); /* the writer's own call, which came behind */
+    assert_all_well(&of); /* the writer's own connection, which came later */
     assert_in_range(slow_said, 8, sizeof(slow_words) - 1);
     close(slow_caller);
 }
 
-/* The reader's process has no descriptor left when its writer calls. */
+/* The reader's process has no descriptor left when its writer connects. */
 static gy_status pipe_without_descriptors(const graph *of, uint32_t member, gy_cohort *cohort)
 {
     uint64_t at = 0;
@@ -643,7 +646,7 @@ GY_TEST(a_reader_without_descriptors_fails)
         pids[i] = fork();
         assert_true(pids[i] >= 0);
         if (pids[i] == 0) {
-            (void)alarm(20); /* one that looks for ever for a descriptor */
+            (void)alarm(20); /* ends a reader that would wait for a descriptor forever */
             _exit(-be_member(&of, i));
         }
     }
@@ -656,7 +659,7 @@ GY_TEST(a_reader_without_descriptors_fails)
     assert_int_equal(unlink(path), 0);
 }
 
-/* ---- who waits is freed by cancelling ---- */
+/* ---- cancellation ends waits ---- */
 
 static _Atomic bool is_wanted_no_more;
 

@@ -1,5 +1,5 @@
-/* Goal: programs as vertices: bytes go through, early closers are no failure, failures say why,
- * what is cancelled is killed with all it started. */
+/* Goal: commands as vertices: bytes pass through, closing an input early is no failure,
+ * failures have a reason, and a cancelled command is killed with all its descendants. */
 #include "base/base.h"
 #include "flow/channel/channel.h"
 #include "store/store.h"
@@ -19,7 +19,7 @@ enum { INPUT_BYTES = 3000000 };
 static char folder[64], path[128], out[128];
 static char *input;
 static _Atomic bool is_cancelled;
-static int64_t still_ns; /* of the orders of `run` */
+static int64_t still_ns; /* option of the orders that `run` makes */
 
 static int make_folder(void **state)
 {
@@ -46,7 +46,7 @@ static int remove_folder(void **state)
     return rmdir(scratch) + rmdir(folder);
 }
 
-/* Run a command over the input (or none); what it gave goes to *got. */
+/* Run a command over the input (or none); its output goes to *got. */
 static gy_worker_answer run(const char *const *command, bool has_input,
                             const char *const *files, gy_bytes *got)
 {
@@ -106,7 +106,7 @@ GY_TEST(one_may_read_less_than_all)
     assert_int_equal(answer.cause, GY_CAUSE_NONE);
     assert_int_equal(got.size_bytes, 80);
     drop(&answer, &got);
-    /* closes its input at once and writes more than a pipe holds */
+    /* closes its input at once and writes more than a pipe can buffer */
     answer = run((const char *const[]){"sh", "-c", "exec <&-; head -c 300000 /dev/zero", NULL},
                  true, NULL, &got);
     assert_int_equal(answer.cause, GY_CAUSE_NONE);
@@ -158,7 +158,8 @@ GY_TEST(side_files_lie_in_its_folder)
     assert_int_equal(unlink(side), 0);
 }
 
-/* Says its own id and its child's, then sleeps; cancelled once both are known. */
+/* The command prints its own pid and its child's, then sleeps; cancel it once both are
+ * known. */
 static void *cancel_when_it_runs(void *arg)
 {
     (void)arg;
@@ -174,7 +175,7 @@ static void *cancel_when_it_runs(void *arg)
     return NULL;
 }
 
-/* Gone does a process count, too, that who adopted it has not yet reaped. */
+/* A process that has ended but is not reaped yet counts as not alive. */
 static bool is_alive(int pid)
 {
     char name[64], text[512] = "";
@@ -207,8 +208,9 @@ GY_TEST(cancelling_kills_it_with_its_children)
     assert_ok(gy_store_file_read(gy_env_real(), pids, 100, &got));
     int shell = 0, sleeper = 0;
     assert_int_equal(sscanf(got.data, "%d %d", &shell, &sleeper), 2);
-    assert_int_equal(kill(shell, 0), -1);         /* reaped */
-    gy_deadline deadline = gy_deadline_after(10); /* it was killed, and dies when it runs */
+    assert_int_equal(kill(shell, 0), -1); /* reaped */
+    /* it was killed, and dies when it runs next */
+    gy_deadline deadline = gy_deadline_after(10);
     while (is_alive(sleeper)) {
         assert_true(gy_now_ns(gy_env_real()) < deadline.at_ns);
     }
@@ -216,8 +218,8 @@ GY_TEST(cancelling_kills_it_with_its_children)
     assert_int_equal(unlink(pids), 0);
 }
 
-/* Who ended is waited for no longer than its children move bytes; neither is who has nothing
- * more to say; and that names what the user wrote. */
+/* A command that has ended is waited for only while its children move bytes; the failure names
+ * the command as the user wrote it. */
 GY_TEST(nobody_keeps_it_waiting)
 {
     static const struct {
@@ -229,9 +231,12 @@ GY_TEST(nobody_keeps_it_waiting)
         {"cat >/dev/null; exec >&-; sleep 98", "and did not end for", GY_CAUSE_FATAL},
         {"exec >&- 2>&- <&-; sleep 98", "and did not end for", GY_CAUSE_FATAL},
         {"kill -STOP $$", "is stopped (SIGSTOP)", GY_CAUSE_OWN},
-        {"setsid sleep 98 >/dev/null & echo hi", NULL, GY_CAUSE_NONE}, /* keeps its input */
-        {"sleep 98 <&- >&- & echo hi", NULL, GY_CAUSE_NONE},           /* its error */
-        {"(sleep 0.05; echo hi) <&- &", NULL, GY_CAUSE_NONE},          /* ends by itself */
+        /* a child holds its input open */
+        {"setsid sleep 98 >/dev/null & echo hi", NULL, GY_CAUSE_NONE},
+        /* a child holds its standard error open */
+        {"sleep 98 <&- >&- & echo hi", NULL, GY_CAUSE_NONE},
+        /* the child ends by itself */
+        {"(sleep 0.05; echo hi) <&- &", NULL, GY_CAUSE_NONE},
     };
     still_ns = 150000000;
     for (size_t i = 0; i < GY_COUNT(cases); i++) {

@@ -1,5 +1,6 @@
-/* Goal: whatever a record dies of is known to the manager's side, with or without datagrams;
- * two deaths at one place make it bad, and only it; a file that shrinks is no bad record. */
+/* Goal: whatever signal a record causes, the manager learns of it, with or without datagrams;
+ * two deaths at one record make it bad, and no other; a file that was shortened is no bad
+ * record. */
 #include "base/base.h"
 #include "flow/channel/vertex.h"
 
@@ -34,7 +35,7 @@ static int remove_folder(void **state)
     return rmdir(folder);
 }
 
-/* ---- records that kill, as the number of their kind ---- */
+/* ---- records that kill, by kind ---- */
 
 enum { SEGV, ABORT, FLOAT, ILLEGAL, BUS, OVERFLOW, ENDLESS, SHRUNK, KINDS };
 
@@ -54,7 +55,7 @@ __attribute__((noinline)) static void die_of(int kind)
     if (kind == SEGV) {
         *(volatile int *)(uintptr_t)8 = zero;
     } else if (kind == FLOAT) {
-        (void)raise(SIGFPE); /* a division by zero is the sanitizers' to see */
+        (void)raise(SIGFPE); /* the sanitizer would report a real division by zero */
     } else if (kind == ILLEGAL) {
         __asm__ volatile("ud2");
     } else if (kind == BUS) {
@@ -64,14 +65,15 @@ __attribute__((noinline)) static void die_of(int kind)
     } else if (kind == ENDLESS) {
         while (zero == 0) {
 #ifdef GYRE_TSAN
-            (void)poll(NULL, 0, 0); /* ThreadSanitizer delivers such signals in calls alone */
+            /* ThreadSanitizer delivers such signals only within calls */
+            (void)poll(NULL, 0, 0);
 #endif
         }
     }
     abort();
 }
 
-/* Records 0, 100, 200 …: the parameter says which kills, and how. */
+/* Records 0, 100, 200, ...: the parameter says which of them kill, and how. */
 typedef struct plan {
     uint64_t fatal[12];
     int kinds[12];
@@ -116,7 +118,7 @@ static gy_status walk(gy_vertex *vertex)
 
 static const gy_attempt id = {.task = 5, .epoch = 0, .attempt = 1};
 
-/* One attempt in a process of its own; its wait status. */
+/* Run one attempt in a process of its own; returns its wait status. */
 static int attempt(const plan *does, const gy_bad *bad, void *board, bool is_mapped)
 {
     memset(board, 0, GY_BOARD_BYTES);
@@ -178,7 +180,8 @@ static bool has_datagram(gy_fault_context *door, gy_bad *bad, int expected)
     return is_heard;
 }
 
-/* Each kind dies by its signal, is named at once, and skipped from the third attempt on. */
+/* Each kind dies by its signal, is identified at once, and is skipped from the third attempt
+ * on. */
 GY_TEST(every_kind_is_named_and_skipped)
 {
     void *board = new_board();
@@ -251,7 +254,7 @@ GY_TEST(a_file_that_shrinks_is_no_bad_record)
     assert_int_equal(munmap(board, 4096), 0);
 }
 
-/* Ten in one split: 21 attempts, none counts against the vertex. */
+/* Ten bad records in one split: 21 attempts, none of which counts against the vertex. */
 GY_TEST(ten_bad_records_cost_two_attempts_each)
 {
     void *board = new_board();
@@ -273,7 +276,7 @@ GY_TEST(ten_bad_records_cost_two_attempts_each)
     assert_int_equal(munmap(board, 4096), 0);
 }
 
-/* ---- decisions alone ---- */
+/* ---- decisions only ---- */
 
 static void set_board(gy_fault_board *board, uint64_t offset, int number)
 {
@@ -295,18 +298,19 @@ GY_TEST(who_dies_elsewhere_each_time_is_ill_itself)
     size_t count = 1;
     (void)gy_bad_of(bad, id.task, 0, &count);
     assert_int_equal(count, 0);
-    set_board(&board, 3, 0); /* killed from outside, wherever it was */
+    /* killed from outside, so the record on the board does not matter */
+    set_board(&board, 3, 0);
     assert_int_equal(gy_bad_tell(bad, id, 0, &board, GY_CAUSE_OWN), GY_CAUSE_OWN);
     set_board(&board, 3, SIGSEGV);
-    atomic_store(&board.has_place, 0); /* at no record */
+    atomic_store(&board.has_place, 0); /* not at a record */
     assert_int_equal(gy_bad_tell(bad, id, 0, &board, GY_CAUSE_OWN), GY_CAUSE_OWN);
     (void)gy_bad_of(bad, id.task, 0, &count);
     assert_int_equal(count, 0);
     gy_bad_free(bad);
 }
 
-/* What one manager wrote, another takes: the same records are skipped and listed, counts go on.
- */
+/* What one manager wrote, another one reads: the same records are skipped and listed, and
+ * counts continue. */
 GY_TEST(what_was_learnt_is_taken_as_it_was)
 {
     gy_fault_board board;
@@ -317,7 +321,7 @@ GY_TEST(what_was_learnt_is_taken_as_it_was)
     gy_bad_write_last(first, &word);
     assert_int_equal(word.size_bytes, 0);
     gy_bad_handle(first, &crash_report);
-    for (int i = 0; i < 3; i++) { /* 7 becomes bad, 8 a suspect */
+    for (int i = 0; i < 3; i++) { /* record 7 becomes bad, record 8 a suspect */
         set_board(&board, i < 2 ? 7 : 8, SIGFPE);
         assert_int_equal(gy_bad_tell(first, id, 0, &board, GY_CAUSE_OWN),
                          GY_CAUSE_NEW_BAD_RECORD);
@@ -336,7 +340,7 @@ GY_TEST(what_was_learnt_is_taken_as_it_was)
     gy_bad_list(next, &said[1]);
     assert_string_equal(gy_text_get(&said[0]), gy_text_get(&said[1]));
     assert_non_null(strstr(gy_text_get(&said[1]), "nowhere"));
-    /* the suspect's second death makes it bad; an attempt of the time before is not blamed */
+    /* the suspect's second death makes it bad; an attempt that began earlier is not blamed */
     set_board(&board, 8, SIGFPE);
     assert_int_equal(gy_bad_tell(next, id, 0, &board, GY_CAUSE_OWN), GY_CAUSE_NEW_BAD_RECORD);
     assert_int_equal(gy_bad_count(next), 2);
@@ -360,11 +364,11 @@ GY_TEST(too_many_bad_records_end_the_job)
                          task < 2 ? GY_CAUSE_NEW_BAD_RECORD : GY_CAUSE_FATAL);
         size_t count = 0;
         (void)gy_bad_of(bad, task, 0, &count);
-        assert_int_equal(count, 0); /* another member's */
+        assert_int_equal(count, 0); /* a record of another member */
         assert_int_equal(gy_bad_of(bad, task, 1, &count)[0].offset, 9);
         assert_int_equal(count, 1);
     }
-    /* an attempt that began before the second death is not to blame, a later one is */
+    /* an attempt that began before the second death is not to blame; a later one is */
     for (uint32_t attempt = 0; attempt < 2; attempt++) {
         gy_attempt other = {.task = 1, .attempt = attempt};
         set_board(&board, 9, SIGFPE);
@@ -390,7 +394,7 @@ GY_TEST(bad_records_are_named_and_read)
     gy_text text = {0};
     bool is_bad = true;
     assert_false(gy_bad_last(bad, &text, &is_bad));
-    for (int death = 0; death < 3; death++) { /* the third is another record's first */
+    for (int death = 0; death < 3; death++) { /* the third death is another record's first */
         set_board(&board, death < 2 ? 9 : 8, SIGFPE);
         assert_int_equal(gy_bad_tell(bad, (gy_attempt){.task = 4}, 0, &board, GY_CAUSE_OWN),
                          GY_CAUSE_NEW_BAD_RECORD);

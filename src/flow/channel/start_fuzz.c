@@ -1,7 +1,6 @@
-/* Fuzz target: any bytes as a START, as a welcome and as a bad record of a journal are refused
- * or read whole; what was read is written and read again as the same bytes. The first byte
- * tells them apart.
- */
+/* Fuzz target: arbitrary bytes as a START, a welcome and a journal's bad record are refused or
+ * decoded completely; what was decoded encodes and decodes again to the same bytes. The first
+ * byte selects the kind. */
 #include "base/base.h"
 #include "flow/channel/fault.h"
 #include "flow/channel/start.h"
@@ -10,7 +9,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Bytes of what the message tells, false when it is refused. Writing reads all of it. */
+/* Encode the message's contents again, which reads all of it; false when it is refused. */
 static bool start_again(const void *message, size_t size, gy_text *text)
 {
     gy_arena arena = {NULL};
@@ -20,7 +19,7 @@ static bool start_again(const void *message, size_t size, gy_text *text)
     if (status == GY_OK) {
         gy_vertex_start_write(&start, text);
 #ifdef GYRE_PLANTED_BUG
-        char *small = gy_alloc("fuzz", 8); /* too small for longer parameters */
+        char *small = gy_alloc("fuzz", 8); /* too small on purpose for longer parameters */
         const char *parameter = start.parameter;
         for (size_t i = 0; small != NULL && i < start.parameter_bytes; i++) {
             ((volatile char *)small)[i] = parameter[i];
@@ -45,7 +44,7 @@ static bool welcome_again(const void *message, size_t size, gy_text *text)
     return status == GY_OK && text->status == GY_OK;
 }
 
-/* Of a record that is taken the list is told. */
+/* An accepted record is added to the list. */
 static bool record_again(const void *message, size_t size, gy_text *text)
 {
     gy_bad *bad = gy_bad_new(-1);
@@ -55,7 +54,7 @@ static bool record_again(const void *message, size_t size, gy_text *text)
         gy_bad_list(bad, text);
     }
     gy_bad_free(bad);
-    return false; /* a list is no record */
+    return false; /* an empty list is not a record */
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -66,7 +65,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bool (*again)(const void *, size_t, gy_text *) = data[0] == 0xff    ? record_again
                                                      : data[0] % 4 == 0 ? welcome_again
                                                                         : start_again;
-    char *copy = gy_alloc("fuzz", size - 1); /* exactly so long: a read past it is seen */
+    /* exactly so long, so that the sanitizer detects a read past the end */
+    char *copy = gy_alloc("fuzz", size - 1);
     gy_text one = {.data = NULL}, two = {.data = NULL};
     if (copy != NULL) {
         memcpy(copy, data + 1, size - 1);

@@ -1,5 +1,5 @@
-/* Goal: an order becomes the right answer: outputs in files, in reports, for users; inputs that
- * are gone or damaged are named; counters, samples, scratch folders, skipped records. */
+/* Goal: an order gives the correct answer: outputs in files, in reports, for users; missing or
+ * damaged inputs are named; counters, samples, scratch folders, skipped records. */
 #include "base/base.h"
 #include "flow/channel/vertex.h"
 
@@ -102,7 +102,7 @@ static gy_status write_two(gy_vertex *vertex)
     return gy_vertex_set_sample(vertex, "sample", 6);
 }
 
-/* All inputs, one behind the other, to output 0. */
+/* Copies all inputs, concatenated, to output 0. */
 static gy_status copy_all(gy_vertex *vertex)
 {
     for (int input = 0; input < gy_vertex_inputs(vertex); input++) {
@@ -117,7 +117,8 @@ static gy_status copy_all(gy_vertex *vertex)
         }
         const void *data = NULL;
         size_t size = 1;
-        GY_TRY(gy_vertex_read(vertex, input, &data, &size)); /* the end stays the end */
+        /* reading again at the end returns the end again */
+        GY_TRY(gy_vertex_read(vertex, input, &data, &size));
         assert_int_equal(size, 0);
     }
     return GY_OK;
@@ -169,7 +170,7 @@ GY_TEST(small_outputs_travel_in_the_report)
     drop(&answer);
 }
 
-/* Section `which` of what run_write_two left, for a reader. */
+/* Section `which` of the file of run_write_two, as an input. */
 static gy_flow_task_input section_input(uint32_t which, gy_key content)
 {
     return (gy_flow_task_input){
@@ -261,7 +262,7 @@ GY_TEST(lost_inputs_are_named)
         assert_int_equal(answer.input, 1);
         assert_non_null(strstr(gy_text_get(&answer.reason), "stage[0]: "));
         assert_non_null(strstr(gy_text_get(&answer.reason), path));
-        assert_int_equal(access(out, F_OK), -1); /* an output that was begun is gone */
+        assert_int_equal(access(out, F_OK), -1); /* an unfinished output was removed */
         drop(&answer);
     }
     drop(&made);
@@ -319,7 +320,7 @@ GY_TEST(scratch_folders_are_swept)
         gy_worker_answer answer = execute(&order);
         assert_int_equal(answer.cause, index == 0 ? GY_CAUSE_NONE : GY_CAUSE_OWN);
         assert_int_equal(access(scratch, F_OK), -1);
-        if (index == 0) { /* nothing to tell: no byte of a report */
+        if (index == 0) { /* nothing to report: the report has no bytes */
             assert_int_equal(answer.report.size_bytes, 0);
             gy_report report = report_of(&answer);
             assert_int_equal(gy_report_output(&report, 5).size_bytes, 0);
@@ -422,7 +423,7 @@ GY_TEST(a_full_disk_ends_the_job)
     drop(&answer);
 }
 
-/* Whatever bytes a report is made of, reading it stays within them. */
+/* Decoding arbitrary bytes as a report never reads outside them. */
 GY_TEST(malformed_reports_are_refused)
 {
     gy_worker_answer answer = run_write_two(2);
@@ -435,7 +436,7 @@ GY_TEST(malformed_reports_are_refused)
         assert_status(gy_report_read(copy, cut, &report), GY_FORMAT);
         gy_free(copy);
     }
-    /* an end beyond the report, and a size that agrees with it */
+    /* an end beyond the report, with a size that matches it */
     assert_ok(gy_report_read(answer.report.data, size, &report));
     char *forged = answer.report.data;
     const uint16_t far = 60000;
@@ -486,7 +487,7 @@ static const void *taken;
 static gy_status leave_one(gy_vertex *vertex)
 {
     gy_vertex_keep(vertex, &left_by_one, drop_count);
-    gy_vertex_keep(vertex, &left_by_two, drop_count); /* there is room for one */
+    gy_vertex_keep(vertex, &left_by_two, drop_count); /* there is room for one cached state */
     return GY_OK;
 }
 
@@ -509,8 +510,8 @@ static void run_kept(gy_launch_keep *keep, const char *stage, gy_vertex_work wor
     drop(&answer);
 }
 
-/* A stage's vertices find what the last one left; another stage's make it go, as does the end;
- * without a process that keeps, it goes at once. */
+/* A stage's vertices find the state that the previous one cached; a vertex of another stage
+ * drops it, as does the end; a process without a cache drops it at once. */
 GY_TEST(what_is_left_is_for_the_same_stage)
 {
     static const char one[] = "one", other[] = "other";

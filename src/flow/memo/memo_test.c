@@ -1,5 +1,5 @@
-/* What is kept is found again, also behind a torn index; keys change with what they stand on;
- * collecting removes what was used longest ago. */
+/* Goal: cached results are found again, also behind a torn index; keys change with what they
+ * depend on; collecting removes the least recently used results. */
 #include "flow/channel/start.h"
 #include "flow/memo/key.h"
 #include "flow/memo/memo_priv.h"
@@ -52,7 +52,7 @@ static gy_memo_store *open_store(const place *at)
     return store;
 }
 
-/* Keep a result under key `n` whose file holds `bytes` bytes. */
+/* Store a result under key `n` whose file has `bytes` bytes. */
 static gy_status try_keep(gy_memo_store *store, const place *at, uint64_t n, size_t bytes)
 {
     const gy_attempt id = {(uint32_t)n, 0, 1};
@@ -84,7 +84,7 @@ GY_TEST(what_is_kept_is_found_again)
     }
     gy_flow_memo_close(store);
     store = open_store(&at);
-    assert_int_equal(gy_flow_memo_bytes(store), 200 * 4096); /* pages of a disk */
+    assert_int_equal(gy_flow_memo_bytes(store), 200 * 4096); /* whole pages on disk */
     for (uint64_t n = 1; n <= 200; n++) {
         const gy_memo_entry *entry = gy_flow_memo_find(store, (gy_key){n, n});
         assert_non_null(entry);
@@ -119,14 +119,15 @@ GY_TEST(a_torn_index_loses_its_end_alone)
         store = open_store(&at);
         assert_non_null(gy_flow_memo_find(store, (gy_key){1, 1}));
         assert_null(gy_flow_memo_find(store, (gy_key){2, 2}));
-        keep(store, &at, 3, 10); /* goes on behind what was whole */
+        keep(store, &at, 3, 10); /* appending continues after the last complete record */
         gy_flow_memo_close(store);
         store = open_store(&at);
         assert_non_null(gy_flow_memo_find(store, (gy_key){3, 3}));
         gy_flow_memo_close(store);
         assert_int_equal(truncate(index, whole.st_size + 40), 0);
     }
-    store = open_store(&at); /* a flipped bit: what it stands in, and what follows, is gone */
+    /* a flipped bit: the record with it and all following ones are gone */
+    store = open_store(&at);
     keep(store, &at, 4, 10);
     gy_flow_memo_close(store);
     assert_int_equal(stat(index, &about), 0);
@@ -145,7 +146,7 @@ GY_TEST(a_torn_index_loses_its_end_alone)
     remove_place(&at);
 }
 
-/* A disk across which there are no links, and whose n-th call of some fails. */
+/* A disk that cannot link files, and whose n-th call of some kind fails. */
 static gy_disk_ops far_disk;
 static int far_calls, far_bad;
 static char far_name[400]; /* of the object that is made */
@@ -156,7 +157,7 @@ static int no_link(gy_env *env, const char *from, const char *to)
     return -EXDEV;
 }
 
-/* What is being written does not have its name yet. */
+/* A file that is being written does not have its final name yet. */
 static bool is_far_bad(void)
 {
     assert_int_equal(access(far_name, F_OK), -1);
@@ -188,7 +189,8 @@ static int far_rename(gy_env *env, const char *from, const char *to)
     return is_far_bad() ? -EIO : gy_disk_real.rename(env, from, to);
 }
 
-/* Where links cannot be a file is there whole or not at all, and as a result only if it is. */
+/* Without links a copy is complete or absent, and its result is recorded only if it is
+ * complete. */
 GY_TEST(a_copy_that_fails_leaves_nothing)
 {
     enum { BYTES = 3 << 20 };
@@ -218,8 +220,8 @@ GY_TEST(a_copy_that_fails_leaves_nothing)
             snprintf(line, sizeof(line), "ls -A %s/objects | wc -l", at.memo);
             assert_int_equal(gy_test_shell(line, out, sizeof(out)), 0);
             assert_int_equal(strtol(out, NULL, 10), is_over);
-            far_calls = far_bad; /* no more of them fail */
-            if (is_over) {       /* and comes back, by a copy again */
+            far_calls = far_bad; /* no further calls fail */
+            if (is_over) {       /* and is copied back */
                 struct stat about;
                 snprintf(data, sizeof(data), "%s/9.0.1", at.data);
                 snprintf(far_name, sizeof(far_name), "%s", data);
@@ -237,8 +239,8 @@ GY_TEST(a_copy_that_fails_leaves_nothing)
     }
 }
 
-/* The files of a result are bits of one number: one that tells of more members than it has is
- * not believed. */
+/* A result's files are bits of one number: an entry for more members than the number has bits
+ * is refused. */
 GY_TEST(a_result_of_too_many_members_is_refused)
 {
     static const uint16_t widths[] = {0, GY_MEMO_WIDTH_MAX + 1, UINT16_MAX, GY_MEMO_WIDTH_MAX};
@@ -258,7 +260,7 @@ GY_TEST(a_result_of_too_many_members_is_refused)
     }
 }
 
-/* An environment in which a pause is when somebody else lets go of the lock. */
+/* An environment in which another process releases the lock during a pause. */
 typedef struct patient_env {
     gy_env env;
     int lock, pauses;
@@ -290,7 +292,7 @@ GY_TEST(who_holds_the_lock_is_waited_for)
     remove_place(&at);
 }
 
-/* On storage of several hosts who appends waits for who does so there. */
+/* On storage shared by hosts, an append waits for another host's append. */
 GY_TEST(hosts_append_one_after_the_other)
 {
     place at = make_place();
@@ -303,12 +305,12 @@ GY_TEST(hosts_append_one_after_the_other)
     gy_memo_store *store = NULL;
     assert_ok(gy_flow_memo_open(&patient.env, at.memo, &store));
     assert_int_equal(flock(patient.lock, LOCK_EX), 0);
-    keep(store, &at, 1, 10); /* locally one call is enough */
+    keep(store, &at, 1, 10); /* on one machine one call is enough */
     assert_int_equal(patient.pauses, 0);
     gy_flow_memo_share(store, true);
     keep(store, &at, 2, 10);
     assert_int_equal(patient.pauses, 1);
-    assert_int_equal(flock(patient.lock, LOCK_EX | LOCK_NB), 0); /* it has let go */
+    assert_int_equal(flock(patient.lock, LOCK_EX | LOCK_NB), 0); /* the lock was released */
     gy_flow_memo_close(store);
     close(patient.lock);
     store = open_store(&at);
@@ -317,7 +319,7 @@ GY_TEST(hosts_append_one_after_the_other)
     remove_place(&at);
 }
 
-/* A later job of a program has the number of the job before names of files. */
+/* A later job of a program has its number in front of the names of files. */
 GY_TEST(files_are_those_of_the_jobs_round)
 {
     place at = make_place();
@@ -339,7 +341,7 @@ GY_TEST(jobs_open_a_folder_at_once)
     pid_t children[6];
     for (int c = 0; c < 6; c++) {
         children[c] = fork();
-        if (children[c] == 0) { /* each keeps results of its own */
+        if (children[c] == 0) { /* each child stores its own results */
             gy_memo_store *store = NULL;
             for (uint64_t n = 0; n < 30; n++) {
                 if (gy_flow_memo_open(gy_env_real(), at.memo, &store) != GY_OK) {
@@ -372,7 +374,7 @@ GY_TEST(collecting_removes_the_least_recently_used)
     for (uint64_t n = 1; n <= 10; n++) {
         keep(store, &at, n, 1000);
     }
-    assert_status(gy_flow_collect(at.memo, 5 * 4096, NULL), GY_STATE); /* a job uses it */
+    assert_status(gy_flow_collect(at.memo, 5 * 4096, NULL), GY_STATE); /* a job has it open */
     assert_ok(gy_flow_memo_lend(store, gy_flow_memo_find(store, (gy_key){2, 2}),
                                 &(gy_memo_place){.id = {50, 0, 1}, .data = at.data}));
     gy_flow_memo_close(store);
@@ -380,7 +382,7 @@ GY_TEST(collecting_removes_the_least_recently_used)
     snprintf(stray, sizeof(stray), "%s/objects/stray", at.memo);
     write_file(stray, "12345");
     snprintf(stray, sizeof(stray), "%s/objects/.gyre-0123456789abcdef.tmp", at.memo);
-    write_file(stray, "1"); /* a copy that was cut off */
+    write_file(stray, "1"); /* an unfinished copy */
     int64_t freed = 0;
     assert_ok(gy_flow_collect(at.memo, 5 * 4096, &freed));
     assert_int_equal(freed, 7 * 4096);
@@ -400,7 +402,7 @@ GY_TEST(collecting_removes_the_least_recently_used)
 static gy_status make_keys(gy_dag *dag, gy_memo_store *memo, gy_key *keys, uint32_t count)
 {
     gy_proto_keys made = {.memo = memo};
-    gy_store_stamps_forget(); /* as the end of a job does */
+    gy_store_stamps_forget(); /* as at the end of a job */
     assert_ok(gy_flow_key_build(&made.build));
     gy_status status = gy_proto_keys_make(&made, dag);
     for (uint32_t p = 0; status >= 0 && p < count; p++) {
@@ -482,7 +484,7 @@ GY_TEST(files_are_known_by_content_or_by_stat)
     assert_ok(key_of(&range, store, &ranged[0]));
     assert_ok(key_of(&whole, NULL, &about[0]));
     assert_int_equal(unlink(path), 0);
-    write_file(path, "xx234xxxxx"); /* the range is the same */
+    write_file(path, "xx234xxxxx"); /* the range is unchanged */
     assert_ok(key_of(&whole, store, &content[1]));
     assert_ok(key_of(&range, store, &ranged[1]));
     assert_memory_not_equal(&content[0], &content[1], sizeof(gy_key));
@@ -547,7 +549,7 @@ GY_TEST(ranges_of_files_are_read)
     assert_status(gy_file_range_read("s3a://b/k:5:17", &range), GY_ARG);
 }
 
-/* Names with numbers behind colons: of files that are there they are no ranges. */
+/* A name with numbers after colons is no range if a file of that name exists. */
 GY_TEST(names_that_look_like_ranges_are_names)
 {
     char folder[] = "/tmp/gyre-range-XXXXXX", path[64], uri[96], text[128];
@@ -573,7 +575,7 @@ GY_TEST(names_that_look_like_ranges_are_names)
     assert_int_equal(gy_disk_remove_tree(folder), 0);
 }
 
-/* Where prototypes shall run, which a job over hosts asks alone. */
+/* The hosts that prototypes prefer, which only a job over hosts requests. */
 GY_TEST(files_of_hosts_are_places)
 {
     static const char *const both[] = {"file://h1,h2/a", "file://h2,h3/b:0:9", "/c", NULL};
@@ -612,7 +614,8 @@ GY_TEST(files_of_hosts_are_places)
     }
 }
 
-/* Over hosts: what a host's own file holds is not known, and nothing of it is kept. */
+/* On a cluster: the content of a host's own file is unknown, so results from it are not
+ * memoised. */
 GY_TEST(what_reads_a_hosts_file_is_not_kept)
 {
     place at = make_place();

@@ -1,4 +1,4 @@
-/* Jobs that run again: what is remembered, and what a killed manager leaves to the next. */
+/* Goal: jobs that run again use memoised results, and continue what a killed manager left. */
 #include "flow/run/run_test.h"
 
 /* ---- memo ---- */
@@ -64,10 +64,10 @@ GY_TEST(only_what_changed_runs_again)
         write_input(&at, i, "1\n2\n");
     }
     run_over_files(&at, 30, "90\n", 0, false);
-    run_over_files(&at, 30, "90\n", 30, true); /* nothing runs */
+    run_over_files(&at, 30, "90\n", 30, true); /* no task runs */
     write_input(&at, 7, "1\n2\n5\n");
     run_over_files(&at, 30, "95\n", 29, false);
-    write_input(&at, 7, "1\n2\n"); /* content counts, not when it was written */
+    write_input(&at, 7, "1\n2\n"); /* the content counts, not the time of writing */
     run_over_files(&at, 30, "90\n", 30, true);
     int64_t freed = -1;
     assert_ok(gy_flow_collect(at.memo, 1 << 30, &freed));
@@ -77,8 +77,8 @@ GY_TEST(only_what_changed_runs_again)
     remove_place(&at);
 }
 
-/* Whoever has the output may write into it: what was kept of it is looked at before it is
- * taken, and made again. */
+/* A user may write into published outputs: a cached file is verified before it is used, and
+ * made again when it was changed. */
 GY_TEST(outputs_that_their_user_changed_are_made_again)
 {
     place at = make_place();
@@ -113,7 +113,7 @@ GY_TEST(outputs_that_their_user_changed_are_made_again)
     remove_place(&at);
 }
 
-/* What an indeterminate vertex made is made anew; the folder keeps to its quota. */
+/* Results of an indeterminate vertex are not memoised; the folder stays within its quota. */
 GY_TEST(what_may_differ_is_not_remembered)
 {
     place at = make_place();
@@ -170,7 +170,7 @@ static gy_dag *make_killed(const char *mark, int maps)
     return dag;
 }
 
-/* In a child: run until the killer kills it. */
+/* In a child process: run until the killer kills the manager. */
 static void run_to_death(const place *at, const char *mark)
 {
     char name[400];
@@ -211,7 +211,8 @@ GY_TEST(a_killed_manager_is_followed_by_one_that_goes_on)
     assert_ok(gy_flow_run(flow, dag, &options, &report));
     expect_file(&at, "last-00000", "0\n");
     assert_int_equal(count_entries(at.output), 2);
-    assert_int_equal(gy_job_report_counter(report, "numbers"), 13); /* each once, over both */
+    /* each once, over both runs */
+    assert_int_equal(gy_job_report_counter(report, "numbers"), 13);
     gy_job_report_free(report);
     gy_dag_free(dag);
     remove_place(&at);
@@ -244,7 +245,7 @@ static int deadly_sync(gy_env *env, int file)
     return gy_disk_real.sync(gy_env_real(), file);
 }
 
-/* In a child; true: it was killed, false: it ended well before. */
+/* In a child process; true: it was killed, false: it ended in order before. */
 static bool run_deadly(const gy_flow_options *options, int left)
 {
     const pid_t child = fork();
@@ -268,7 +269,7 @@ static bool run_deadly(const gy_flow_options *options, int left)
     return WIFSIGNALED(status);
 }
 
-/* What the first manager left is ended by a second one, whatever it had come to. */
+/* A second manager finishes what the first one left, however far that came. */
 static void go_on(const place *at, int left)
 {
     char journal[400];
@@ -277,7 +278,7 @@ static void go_on(const place *at, int left)
     options.is_resume = access(journal, F_OK) == 0;
     char line[700], out[64];
     snprintf(line, sizeof(line), "rm -rf %s", at->output);
-    if (!options.is_resume) { /* before its first record: begin again */
+    if (!options.is_resume) { /* killed before its first record: begin anew */
         assert_int_equal(gy_test_shell(line, out, sizeof(out)), 0);
     }
     gy_dag *dag = make_growing(10);

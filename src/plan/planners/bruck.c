@@ -1,14 +1,14 @@
 /*
- * Bruck: any number of ranks in ceil(log2 p) rounds. Blocks are kept by distance, so that what
- * goes together lies together: slot i holds the block of rank r+i (allgather) or the one that
- * has i ranks to go (all-to-all).
+ * Bruck: any number of ranks in ceil(log2 p) rounds. Blocks are ordered by distance, so that
+ * blocks sent together are contiguous: slot i has the block of rank r+i (allgather), or the
+ * one that must travel i more ranks (all-to-all).
  *
- *   allgather, 5 ranks, what rank 0 holds     0      0 1      0 1 2 3      0 1 2 3 4
+ *   allgather, 5 ranks, what rank 0 has       0      0 1      0 1 2 3      0 1 2 3 4
  *                                              from 1    from 2     from 4
  *   all-to-all: in round k every slot whose number has bit k moves on by 2^k ranks.
  *
  * cost: ceil(log2 p) rounds; allgather (p-1)/p n bytes, all-to-all about half the slots a
- * round, n/2 log2 p bytes, for short blocks. Slots are of the longest block.
+ * round, n/2 log2 p bytes, for short blocks. Slots have the size of the longest block.
  *
  * source: Bruck, Ho, Kipnis, Upfal, Weathersby: "Efficient algorithms for all-to-all
  * communications in multiport message-passing systems", IEEE TPDS 1997
@@ -17,7 +17,7 @@
 
 #include "base/base.h"
 
-/* Copy the blocks of a part into or out of slots, one by one: a slot holds one block. */
+/* Copy the blocks of a part into or out of slots, one by one, since a slot has one block. */
 static gy_status copy_part(gy_plan_sink *sink, gy_blocks a, gy_blocks to, int chunks)
 {
     for (int chunk = 0; chunk < chunks; chunk++) {
@@ -52,7 +52,8 @@ gy_status gy_plan_bruck_allgather(const gy_plan_request *request, int rank, gy_p
     return GY_OK;
 }
 
-/* A round of all-to-all: slots with the bit are packed, sent, and replaced by what comes. */
+/* A round of all-to-all: pack and send the slots with the bit, and replace them by the
+ * received ones. */
 static gy_status move_slots(const gy_plan_request *request, int rank, int bit,
                             gy_plan_sink *sink, uint32_t *sent)
 {
@@ -64,7 +65,8 @@ static gy_status move_slots(const gy_plan_request *request, int rank, int bit,
             sink, &(gy_step){.kind = GY_STEP_COPY,
                              .a = gy_scratch_whole(rank, first * chunks, run),
                              .to = gy_scratch_whole(rank, slots + packed, run),
-                             .after = {*sent}})); /* what was packed before has gone */
+                             /* the packed blocks of the round before have been sent */
+                             .after = {*sent}}));
         packed += run;
     }
     while (1 << tag < bit) {

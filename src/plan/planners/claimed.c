@@ -13,7 +13,7 @@
 
 enum { LAID_OUT = 1, SUMMED = 2 };
 
-/* Block b of each rank lies in slot b, the sums of a part with its rank, behind. */
+/* Block b of each rank is in slot b; the sums of a part are with its rank, in later slots. */
 static gy_blocks laid_out(const gy_plan_request *request, int of, int block)
 {
     (void)request;
@@ -48,7 +48,7 @@ gy_status gy_plan_claimed_allreduce(const gy_plan_request *request, int rank,
                                             .result = sum_of},
                                sink));
     for (int step = 0; step < blocks; step++) {
-        int block = (rank * chunks + step) % blocks; /* everybody begins with another one */
+        int block = (rank * chunks + step) % blocks; /* each rank begins with another block */
         GY_TRY(gy_plan_emit_copy(sink, sum_of(request, block), gy_out(rank, block, 1)));
     }
     return GY_OK;

@@ -1,9 +1,9 @@
 /*
  * Sums that any rank can compute are claims: ranks that share their cores take them one after
- * another as they run, so that nobody waits for a rank that does not. Which rank takes which
- * cannot be known before; so a planner writes the claims once (fold_claim), and either all of
- * them with marks for the runner, or those of one rank under an assignment for all other
- * readers: the checker proves the usual and drawn assignments (docs/decisions/004).
+ * another as they run, so that no rank waits for one that does not run. The assignment cannot
+ * be known in advance. So a planner writes the claims once (fold_claim), and emits either all
+ * of them with marks for the runner, or those of one rank under a fixed assignment for all
+ * other readers: the checker proves the usual and random assignments (docs/decisions/004).
  */
 #include "plan/plan_priv.h"
 
@@ -20,7 +20,7 @@ static int owner_of(const gy_claims *claims, int block)
     return (int)gy_random_below(&random, (uint64_t)request->ranks);
 }
 
-/* x0 op x1 op ...; the running sum stays in scratch, so in the cache. */
+/* x0 op x1 op ...; the running sum stays in scratch, hence in the cache. */
 static gy_status fold_claim(const gy_claims *claims, int block, gy_plan_sink *sink)
 {
     const gy_plan_request *request = claims->request;

@@ -1,9 +1,13 @@
 /*
- * Without a server: everyone gets everyone's vector and sums it itself, in rank order.
+ * Without a server: every rank gets every other rank's vector and sums them itself, in rank
+ * order.
  *
- *   copies      all send to rank 0, then to rank 1, ...: the naive way, a crowd at each in turn
- *   one-by-one  rank 0 takes one vector after another until its sum is whole, then rank 1 does
- *   pipeline    in round k rank r takes the vector of rank r-k: all rounds are used by all
+ *   copies      all send to rank 0, then to rank 1, ...: the naive way, which congests each in
+ *               turn
+ *   one-by-one  rank 0 takes one vector after another until its sum is complete, then rank 1
+ *               does
+ *   pipeline    in round k rank r takes the vector of rank r-k: all links are used in all
+ *               rounds
  *
  *   one-by-one, 3 ranks:  1>0  2>0  0>1  2>1  1>2  0>2      pipeline:  2>0 0>1 1>2
  *                                                                      1>0 2>1 0>2
@@ -18,7 +22,7 @@
 
 #include "base/base.h"
 
-/* Scratch slots of a chunk: a running sum may be wider than what came. */
+/* Scratch slots of a chunk: a running sum may be wider than a received block. */
 enum { SUM, OWN, FIRST, CAME, KINDS };
 
 static gy_status copy_all(const gy_plan_request *request, gy_plan_sink *sink)
@@ -29,18 +33,20 @@ static gy_status copy_all(const gy_plan_request *request, gy_plan_sink *sink)
                : gy_plan_emit_copy(sink, gy_in(0, 0, chunks), gy_out(0, 0, chunks));
 }
 
-/* The own vector where it lasts while it is sent: in place the result would overwrite it. */
+/* The own vector, copied to where it survives until it is sent: in place the result would
+ * overwrite it. */
 static gy_status keep_own(const gy_plan_request *request, int rank, gy_plan_sink *sink,
                           gy_blocks own, int chunk)
 {
     return request->in_place ? gy_plan_emit_copy(sink, gy_in(rank, chunk, 1), own) : GY_OK;
 }
 
-/* Sum one chunk in rank order: what has come, what comes now, and the own part. */
+/* Sums one chunk in rank order from received blocks, the block arriving now, and the own
+ * one. */
 typedef struct fold_spec {
     int ranks, rank, chunk;
     gy_blocks own, first;
-    int first_of; /* whose `first` holds; -1: nobody's */
+    int first_of; /* the rank whose block is in `first`; -1: none */
 } fold_spec;
 
 static gy_status fold_chunk(const fold_spec *fold, gy_plan_sink *sink)
@@ -68,8 +74,8 @@ static gy_status fold_chunk(const fold_spec *fold, gy_plan_sink *sink)
                                                  .chunk = (uint16_t)fold->chunk}));
             sum = next;
         }
-        of +=
-            of == 1 ? gy_sink_skip(sink, 1, fold->ranks - 2) : 0; /* all alike from there on */
+        /* from there on all steps have one form */
+        of += of == 1 ? gy_sink_skip(sink, 1, fold->ranks - 2) : 0;
     }
     return GY_OK;
 }
@@ -99,8 +105,8 @@ gy_status gy_plan_copies_allreduce(const gy_plan_request *request, int rank, gy_
     return GY_OK;
 }
 
-/* One rank's turn after another: the rank before gives its vector only when its own sum is
- * whole, and that is the one which each takes first. */
+/* The ranks take turns: a rank sends its vector only when its own sum is complete, and each
+ * receives that vector first. */
 gy_status gy_plan_one_by_one_allreduce(const gy_plan_request *request, int rank,
                                        gy_plan_sink *sink)
 {
@@ -136,8 +142,8 @@ gy_status gy_plan_one_by_one_allreduce(const gy_plan_request *request, int rank,
     return GY_OK;
 }
 
-/* Vectors come in the order of the rounds and are kept until they can be summed in that of the
- * ranks. */
+/* Vectors arrive in the order of rounds and are stored until they can be summed in rank
+ * order. */
 gy_status gy_plan_pipeline_allreduce(const gy_plan_request *request, int rank,
                                      gy_plan_sink *sink)
 {
@@ -160,7 +166,8 @@ gy_status gy_plan_pipeline_allreduce(const gy_plan_request *request, int rank,
             bool is_last = of == ranks - 1;
             gy_blocks came = of == rank ? gy_in(rank, chunk, 1) : gy_scratch(rank, of, chunk);
             gy_blocks next = is_last ? gy_out(rank, chunk, 1) : gy_scratch(rank, rank, chunk);
-            /* In place the result replaces what was sent: by now each send is waited for. */
+            /* In place the result replaces the sent vector, so each send must have ended by
+             * now. */
             uint32_t sent = first + 2 * (uint32_t)(of - 1) + 1;
             GY_TRY(gy_plan_emit(
                 sink,

@@ -1,13 +1,13 @@
 /*
- * Direct shared memory: vectors that peers can reach (registered) are combined where they lie.
- * All meet, each rank works on its part straight from and to the peers' vectors, all meet
- * again, so that nobody changes a vector that is still in use. Mark 1 says no more than that a
- * rank has entered with its vector: runners that compared all calls need not post it. The sums
- * can be claimed (claims.c).
+ * Direct shared memory: vectors that peers can access (registered memory) are combined in
+ * place. All ranks meet, each rank combines its part directly from and to the peers' vectors,
+ * and all meet again, so that no rank changes a vector that is still in use. Mark 1 only says
+ * that a rank has entered with its vector: runners that have compared all calls need not post
+ * it. The sums can be claimed (claims.c).
  *
  * cost: 2 rounds; allreduce reads p parts of n/p and writes its sum to p vectors: 2 n bytes a
- * rank, so 2 p n in all, which is the least that memory must move; reduce writes it to the
- * root's alone.
+ * rank, so 2 p n in all, the minimum of memory traffic; reduce writes only to the root's
+ * vector.
  */
 #include "plan/plan_priv.h"
 
@@ -119,7 +119,7 @@ gy_status gy_plan_direct_broadcast(const gy_plan_request *request, int rank, gy_
     return gy_plan_emit_post(sink, DONE);
 }
 
-/* Rank `rank` takes the part `part` of rank `of`, when that has entered. */
+/* Rank `rank` copies part `part` of rank `of`, after that rank has entered. */
 static gy_status take_part(const gy_plan_request *request, int rank, int of, int part,
                            gy_plan_sink *sink)
 {

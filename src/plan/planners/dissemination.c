@@ -1,6 +1,7 @@
 /*
- * The dissemination barrier: in round k every rank signals the one 2^k further on and waits for
- * the one 2^k back; after ceil(log2 p) rounds each has heard, directly or not, from all.
+ * The dissemination barrier: in round k every rank signals the rank 2^k above it and waits for
+ * the rank 2^k below it; after ceil(log2 p) rounds each has been signalled, directly or not,
+ * by all.
  *
  * source: Hensgen, Finkel, Manber: "Two algorithms for barrier synchronization", IJPP 1988
  */

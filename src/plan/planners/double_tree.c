@@ -25,13 +25,13 @@
 
 enum { CHILDREN = 2 };
 
-/* A place in one of the trees; -1: nobody. */
+/* A place in one of the trees; -1: none. */
 typedef struct tree_place {
     int parent, children[CHILDREN];
 } tree_place;
 
-/* In-order tree over places 0 .. places - 1: 0 on top, then a place with lowest bit b stands
- * over those with b/2 on either side. */
+/* The in-order tree over places 0 .. places - 1: 0 is the root, and a place with lowest set
+ * bit b is the parent of the two places at distance b/2. */
 static tree_place place_in_order(int places, int place)
 {
     tree_place spot = {.parent = -1, .children = {-1, -1}};
@@ -51,7 +51,8 @@ static tree_place place_in_order(int places, int place)
         spot.parent = place ^ bit;
     }
     int step = bit / 2;
-    while (step > 0 && place + step >= places) { /* the last place may cut the right side off */
+    /* the last place may cut off the right subtree */
+    while (step > 0 && place + step >= places) {
         step /= 2;
     }
     spot.children[0] = bit > 1 ? place - bit / 2 : -1;
@@ -59,7 +60,7 @@ static tree_place place_in_order(int places, int place)
     return spot;
 }
 
-/* Places in the second tree are the first one's seen from the other end, or moved by one. */
+/* The second tree is the first one mirrored, or shifted by one place. */
 static int turn(int places, int tree, int place, int sign)
 {
     if (tree == 0 || place < 0) {
@@ -74,7 +75,7 @@ static int rank_at(const gy_plan_request *request, int tree, int place)
     return turned < 0 ? -1 : (turned + request->root + 1) % request->ranks;
 }
 
-/* How far the deepest place of an in-order tree is from the top. */
+/* The depth of an in-order tree. */
 static int depth_of(int places)
 {
     int depth = 1;
@@ -84,7 +85,7 @@ static int depth_of(int places)
     return depth;
 }
 
-/* The trees stand on all ranks but the root, which is over both. */
+/* The trees contain all ranks but the root, which is above both. */
 static gy_tree_plan plan_of(const gy_plan_request *request, int rank,
                             int32_t children[GY_TREES][CHILDREN], gy_plan_sink *sink)
 {

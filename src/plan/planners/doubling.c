@@ -46,7 +46,8 @@ int gy_core_rank(const gy_core *core, int id)
     return id < core->extra ? 2 * id : id + core->extra;
 }
 
-/* One exchange: the partner's sum comes into scratch and is joined when the own has gone. */
+/* One exchange: the partner's sum comes into scratch and is combined after the own one was
+ * sent. */
 static gy_status exchange(int rank, int partner, gy_blocks *sum, int chunk, gy_plan_sink *sink)
 {
     gy_blocks came = gy_scratch(rank, chunk, chunk), out = gy_out(rank, chunk, 1);
@@ -63,7 +64,7 @@ static gy_status exchange(int rank, int partner, gy_blocks *sum, int chunk, gy_p
     return GY_OK;
 }
 
-/* `sum`: where this rank's operand lies. */
+/* `sum`: where this rank's operand is. */
 static gy_status double_chunk(const gy_plan_request *request, int rank, gy_blocks sum,
                               int chunk, gy_plan_sink *sink)
 {

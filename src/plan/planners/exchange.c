@@ -1,7 +1,8 @@
 /*
- * Exchange through staging: each rank lays a chunk of its vector where all can read it, and
- * each sums all of them itself, in rank order. One meeting a chunk; two slots take turns:
- * whoever writes chunk c + 2 has met everybody at c + 1, so all have read chunk c.
+ * Exchange through staging: each rank copies a chunk of its vector to where all can read it,
+ * and each rank sums all of them itself, in rank order. There is one meeting for each chunk.
+ * Two slots alternate: a rank that writes chunk c + 2 has met all ranks at c + 1, so all have
+ * read chunk c.
  *
  * cost: one round a chunk; every rank reads p-1 vectors. The best for two ranks.
  */

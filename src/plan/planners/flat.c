@@ -69,17 +69,17 @@ gy_status gy_plan_flat_alltoall(const gy_plan_request *request, int rank, gy_pla
 }
 
 /*
- * Pairwise: one partner after another, so that no rank is crowded. In round k rank r sends to
- * r+k and takes from r-k. In place the two must be one, or what comes would overwrite what has
- * still to go: then r meets k-r.
+ * Pairwise: one partner after another, so that no rank is congested. In round k rank r sends
+ * to r+k and receives from r-k. In place the two must be the same rank, because received data
+ * would overwrite data not sent yet: then r exchanges with k-r.
  */
 gy_status gy_plan_pairwise_alltoall(const gy_plan_request *request, int rank,
                                     gy_plan_sink *sink)
 {
     int ranks = request->ranks, chunks = gy_request_chunks(request);
-    uint32_t sent[2] = {0, 0}; /* the last sends from either set of slots */
+    uint32_t sent[2] = {0, 0}; /* the last sends from each of the two sets of slots */
     for (int round = 0; round < ranks; round++) {
-        /* From the second round on each takes two steps. */
+        /* From the second round on each round has two steps. */
         round += round == 1 && !request->in_place ? gy_sink_skip(sink, 2, ranks - 1) : 0;
         if (round == ranks) {
             break;

@@ -34,8 +34,8 @@ typedef struct halving_run {
     gy_plan_sink *sink;
     int rank, chunks;
     gy_core core;
-    block_range given[ROUNDS]; /* in each round, */
-    uint32_t sent[ROUNDS];     /* with 1 + index of the send */
+    block_range given[ROUNDS]; /* sent in each round, */
+    uint32_t sent[ROUNDS];     /* and 1 + index of the send */
 } halving_run;
 
 static gy_blocks in_range(gy_blocks (*of)(int, int, int), int rank, block_range range)
@@ -43,7 +43,7 @@ static gy_blocks in_range(gy_blocks (*of)(int, int, int), int rank, block_range 
     return of(rank, range.first, range.run);
 }
 
-/* What comes from `partner` joins `mine`; the lower rank's part is the left operand. */
+/* Combine the range from `partner` with `mine`; the lower rank's part is the left operand. */
 static gy_status join_range(const halving_run *run, int partner, gy_blocks mine, gy_blocks to,
                             int tag)
 {
@@ -77,7 +77,7 @@ static gy_status halve(halving_run *run, block_range *range, bool is_summed)
     return GY_OK;
 }
 
-/* The same exchanges backwards: what was given away comes back summed. */
+/* The same exchanges in reverse: the ranges that were sent come back summed. */
 static gy_status unite(const halving_run *run, block_range range)
 {
     int round = 0;
@@ -122,7 +122,7 @@ gy_status gy_plan_halving_allreduce(const gy_plan_request *request, int rank,
     return run.core.has_guest ? gy_plan_emit_send(sink, rank + 1, out, ROUNDS) : GY_OK;
 }
 
-/* The parts of the core's members [id, id + count) and their guests. */
+/* The parts of the core's members [id, id + count) and of the ranks that they represent. */
 static block_range parts_of(const halving_run *run, int id, int count)
 {
     int first = gy_core_rank(&run->core, id);
@@ -131,7 +131,8 @@ static block_range parts_of(const halving_run *run, int id, int count)
     return (block_range){first * run->chunks, (end - first) * run->chunks};
 }
 
-/* The own part of what is summed in `from`, and the guest's, which is sent on. */
+/* Copy the own part of the sums in `from` to the output, and send the represented rank its
+ * part. */
 static gy_status hand_out(const halving_run *run, bool is_in_out)
 {
     block_range own = {run->rank * run->chunks, run->chunks};

@@ -1,21 +1,21 @@
 /*
- * Hierarchy: a plan inside each host, one across hosts between the hosts' leaders, and one
- * inside again (`hierarchy:inside+across`, any two algorithms that take messages). Two hosts of
- * three ranks, leaders 0 and 3:
+ * Hierarchy: a plan inside each host, one across hosts between the hosts' leaders, and another
+ * one inside (`hierarchy:inside+across`, any two algorithms over messages). Two hosts of three
+ * ranks, leaders 0 and 3:
  *
  *   inside    1>0 2>0   4>3 5>3        reduce to the leaders
  *   across    0<>3                     allreduce among them
  *   inside    0>1 0>2   3>4 3>5        broadcast
  *
- * "flat+ring" is a parameter server within a server and a ring across servers. Which operation
- * is made of which:
+ * "flat+ring" is a parameter server within a host and a ring across hosts. The parts of each
+ * operation:
  *
  *   allreduce       reduce, allreduce, broadcast       broadcast   -, broadcast, broadcast
  *   reduce-scatter  reduce, reduce-scatter, scatter    reduce      reduce, reduce, -
  *   allgather       gather, allgather, broadcast       barrier     barrier, barrier, barrier
  *
  * cost: the sum of the three; the links between hosts carry one vector a host instead of one a
- * rank. Sums are in rank order inside a host and across, not over all.
+ * rank. Sums are in rank order inside a host and across hosts, not over all ranks.
  *
  * source: lecture A, "Case study: NVLink + RDMA"; Karonis et al.: "Exploiting hierarchy in
  * parallel computer networks to optimize collective operation performance", IPDPS 2000
@@ -27,18 +27,18 @@
 enum {
     PLANE = 0,
     INNER_PLANE = 1
-}; /* private vectors: the leader's, and what inner plans use */
+}; /* private vectors: the leader's, and those of inner plans */
 
-/* A rank's plan as it is made. */
+/* A rank's plan under construction. */
 typedef struct host_plan {
     const gy_plan_request *request;
     const gy_plan_shared *hosts;
     gy_plan_sink *sink;
     int rank, host, chunks;
-    int32_t scratch_end; /* slots that the parts so far may still be sending from */
+    int32_t scratch_end; /* the parts so far may still be sending from slots below it */
 } host_plan;
 
-/* Give a part memory that the parts before it did not use. */
+/* Give a part memory that earlier parts did not use. */
 static void keep_apart(host_plan *plan, gy_plan_group *part)
 {
     part->work_plane = INNER_PLANE;
@@ -46,7 +46,7 @@ static void keep_apart(host_plan *plan, gy_plan_group *part)
     part->scratch_end = &plan->scratch_end;
 }
 
-/* A part inside this rank's host with its leader as the root, by the inner algorithm. */
+/* A part inside this rank's host, with its leader as the root, by the inner algorithm. */
 static gy_status inside(host_plan *plan, gy_operation operation, int chunks,
                         gy_plan_group *part)
 {
@@ -113,7 +113,7 @@ static gy_status reduce(host_plan *plan)
     return across(plan, plan->chunks, &over);
 }
 
-/* Inner part i is that of the host's i-th rank. */
+/* Inner part i belongs to the host's i-th rank. */
 static void part_by_mates(const host_plan *plan, gy_plan_group *part)
 {
     part->runs = &plan->hosts->singles[plan->hosts->begins[plan->host]];
@@ -121,7 +121,7 @@ static void part_by_mates(const host_plan *plan, gy_plan_group *part)
     part->width = plan->chunks;
 }
 
-/* Inner part h is those of all ranks of host h. */
+/* Inner part h consists of the parts of all ranks of host h. */
 static void part_by_hosts(const host_plan *plan, gy_plan_group *part)
 {
     part->runs = plan->hosts->runs;

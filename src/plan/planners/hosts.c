@@ -1,5 +1,5 @@
-/* Which ranks a host has, and what else the plans of all ranks have in common: found out once,
- * so that planning all of them takes no p^2 steps. */
+/* Which ranks a host has, and other data that the plans of all ranks share: computed once, so
+ * that planning for all ranks does not take p^2 steps. */
 #include "plan/plan_priv.h"
 
 #include "base/base.h"
@@ -42,7 +42,7 @@ static gy_status take_all(gy_plan_shared *shared, size_t ranks, unsigned from)
     return GY_OK;
 }
 
-/* The ranks by host. */
+/* Sort the ranks by host. */
 static void sort_ranks(const gy_plan_request *request, gy_plan_shared *shared)
 {
     for (int rank = 0; rank < request->ranks; rank++) {
@@ -59,7 +59,7 @@ static void sort_ranks(const gy_plan_request *request, gy_plan_shared *shared)
     }
 }
 
-/* The root leads where it is, elsewhere the lowest. */
+/* The root is its host's leader; on other hosts it is the lowest rank. */
 static gy_status find_leaders(const gy_plan_request *request, gy_plan_shared *shared)
 {
     for (int host = 0; host < shared->hosts; host++) {
@@ -108,7 +108,8 @@ static gy_status find_out(const gy_plan_request *request, unsigned from, gy_plan
     if ((from & GY_FROM_TOUR) != 0) {
         GY_TRY(gy_plan_find_tour(request, shared));
     }
-    bool has_tree = (from & GY_FROM_TREE) != 0 && shared->hosts > 1; /* else the binomial one */
+    /* otherwise the binomial tree */
+    bool has_tree = (from & GY_FROM_TREE) != 0 && shared->hosts > 1;
     return has_tree ? gy_plan_grow_tree(request, shared) : GY_OK;
 }
 

@@ -1,6 +1,6 @@
 /*
  * The ring: blocks travel from rank to rank + 1. Allreduce with 4 ranks; the row is the rank,
- * the column the part, the figure how many contributions its sum holds after each round:
+ * the column the part, and the number how many contributions its sum has after each round:
  *
  *   start      round 0     round 1     round 2    then the finished parts go once around
  *   1 1 1 1    1 1 1 2     1 1 3 2     1 4 3 2    4 4 4 4
@@ -8,12 +8,12 @@
  *   1 1 1 1    1 2 1 1     3 2 1 1     3 2 1 4    4 4 4 4
  *   1 1 1 1    1 1 2 1     1 3 2 1     4 3 2 1    4 4 4 4
  *
- * Segmented (`segments:n`): each part goes in n segments that follow each other, so that one is
- * on its way while the one before is being summed.
+ * Segmented (`segments:n`): each part is sent in n segments, so that one is on its way while
+ * the previous one is being summed.
  *
  * cost: 2(p-1) rounds, 2(p-1)/p of the vector sent by each rank (allreduce); half of both for
  * the other two. A part is summed from the rank after its first sender around the ring, so the
- * order is not that of the ranks, but it is the same everywhere and always.
+ * order is not the rank order, but it is always the same, on every rank.
  *
  * source: Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of
  * workstations", JPDC 2009; lecture B, "Ring based Reduction"
@@ -27,7 +27,7 @@ static int wrap(int part, int ranks)
     return (part % ranks + ranks) % ranks;
 }
 
-/* Send block `a` to the next rank, then take `to` from the previous one. */
+/* Send block `a` to the next rank, then receive `to` from the previous one. */
 typedef struct round_step {
     const gy_plan_request *request;
     int rank;
@@ -85,7 +85,7 @@ static uint32_t sent_in(int chunks, int round, int chunk)
                       : (uint32_t)(chunks + 2 * ((round - 1) * chunks + chunk) + 2);
 }
 
-/* What a ring sends and takes in a round. */
+/* What a ring sends and receives in a round. */
 typedef struct ring_kind {
     int rounds;
     gy_status (*send)(const round_step *now, int round, gy_plan_sink *sink);
@@ -114,14 +114,14 @@ static gy_status go_round(const gy_plan_request *request, int rank, const ring_k
     return GY_OK;
 }
 
-/* The chunk at hand of the part that is `back` ranks behind this one. */
+/* The current chunk of the part that is `back` ranks behind this one. */
 static int behind(const round_step *now, int back)
 {
     int part = wrap(now->rank - back, now->request->ranks);
     return part * gy_request_chunks(now->request) + now->tag;
 }
 
-/* The rounds of both phases are numbered through: sums go round up to p-2, results from p-1. */
+/* Rounds are numbered over both phases: sums in rounds up to p-2, results from p-1 on. */
 static gy_status send_sum(const round_step *now, int round, gy_plan_sink *sink)
 {
     int block = behind(now, round);
@@ -136,7 +136,7 @@ static gy_status take_sum(const round_step *now, int round, gy_plan_sink *sink)
     if (round < sums) {
         return reduce_previous(now, sink, out, 0);
     }
-    /* The block comes back whole that was sent so many rounds before. */
+    /* This complete block replaces the one sent so many rounds before. */
     return take_previous(now, sink, out, sent_in(chunks, round - sums, now->tag));
 }
 
@@ -150,7 +150,7 @@ gy_status gy_plan_ring_allreduce(const gy_plan_request *request, int rank, gy_pl
     return go_round(request, rank, &kind, sink);
 }
 
-/* Sums on their way lie in two sets of slots by turns. */
+/* Sums under way alternate between two sets of slots. */
 static gy_status send_share(const round_step *now, int round, gy_plan_sink *sink)
 {
     int block = behind(now, round + 1), chunks = gy_request_chunks(now->request);
@@ -167,7 +167,7 @@ static gy_status take_share(const round_step *now, int round, gy_plan_sink *sink
         return reduce_previous(now, sink, gy_out(now->rank, block, 1), 0);
     }
     int slot = round % 2 * chunks + now->tag;
-    /* The slot held what the round before this one sent. */
+    /* The slot had the block that the previous round sent. */
     uint32_t sent = round < 2 ? 0 : sent_in(chunks, round - 1, now->tag);
     return reduce_previous(now, sink, gy_scratch(now->rank, slot, block), sent);
 }

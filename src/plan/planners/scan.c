@@ -17,7 +17,7 @@
 
 #include "base/base.h"
 
-enum { SLOTS = 2 }; /* of sums that are being sent, by turns */
+enum { SLOTS = 2 }; /* sets of sums being sent, which alternate */
 
 gy_status gy_plan_chain_scan(const gy_plan_request *request, int rank, gy_plan_sink *sink)
 {
@@ -55,7 +55,7 @@ gy_status gy_plan_chain_exclusive_scan(const gy_plan_request *request, int rank,
     uint32_t sent[SLOTS] = {0, 0};
     for (int chunk = 0; chunk < chunks; chunk++) {
         gy_blocks in = gy_in(rank, chunk, 1), out = gy_out(rank, chunk, 1);
-        /* In place the own part must last until it is added. */
+        /* In place the own part must survive until it is added. */
         gy_blocks before = is_last ? out : gy_scratch(rank, SLOTS, chunk);
         gy_blocks sum = gy_scratch(rank, chunk % SLOTS, chunk);
         if (rank > 0) {
@@ -121,7 +121,7 @@ gy_status gy_plan_doubling_scan(const gy_plan_request *request, int rank, gy_pla
     return GY_OK;
 }
 
-/* What came joins the sum without the own part, which begins as what came first. */
+/* Combine the received sum with the sum without the own part, which is empty at first. */
 static gy_status add_before(int far, gy_blocks came, gy_blocks before, gy_plan_sink *sink)
 {
     return far == 1 ? gy_plan_emit_copy(sink, came, before)
@@ -148,7 +148,7 @@ gy_status gy_plan_doubling_exclusive_scan(const gy_plan_request *request, int ra
             }
             GY_TRY(gy_plan_emit_recv(sink, rank - far, came, chunk, 0));
             GY_TRY(add_before(far, came, before, sink));
-            if (rank + 2 * far < request->ranks) { /* it is sent again */
+            if (rank + 2 * far < request->ranks) { /* it is sent on */
                 GY_TRY(gy_plan_emit(sink, &(gy_step){.kind = GY_STEP_REDUCE,
                                                      .a = came,
                                                      .b = sum,
@@ -157,7 +157,8 @@ gy_status gy_plan_doubling_exclusive_scan(const gy_plan_request *request, int ra
                 sum = with_own;
             }
         }
-        if (rank > 0) { /* in place this replaces the own part, which may have been sent */
+        /* in place this replaces the own part, which may have been sent before */
+        if (rank > 0) {
             GY_TRY(gy_plan_emit(sink, &(gy_step){.kind = GY_STEP_COPY,
                                                  .a = before,
                                                  .to = gy_out(rank, chunk, 1),

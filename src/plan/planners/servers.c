@@ -25,7 +25,7 @@ typedef struct server_plan {
     const gy_plan_request *request;
     gy_plan_sink *sink;
     int rank, servers, chunks;
-    int own; /* the part that this rank serves, at most one; -1: none */
+    int own; /* the part that this rank serves; -1: none */
 } server_plan;
 
 static int server_of(const server_plan *plan, int part)
@@ -47,13 +47,13 @@ static server_plan plan_of(const gy_plan_request *request, int rank, int servers
     return plan;
 }
 
-/* After how many others a part is sent: beginning with another one on each rank. */
+/* The position of a part in this rank's order of sends: each rank begins with another part. */
 static int turn_of(const server_plan *plan, int part)
 {
     return (part - plan->rank % plan->servers + plan->servers) % plan->servers;
 }
 
-/* 1 + index of the send of a part and chunk. */
+/* 1 + index of the send of a part's chunk. */
 static uint32_t sent_at(const server_plan *plan, int part, int chunk)
 {
     int turn = turn_of(plan, part);
@@ -75,10 +75,10 @@ static gy_status send_parts(const server_plan *plan)
     return GY_OK;
 }
 
-enum { SUM, FIRST }; /* scratch slots: a running sum may be wider than what came */
+enum { SUM, FIRST }; /* scratch slots: a running sum may be wider than a received block */
 
-/* Sum a block as it comes, in rank order; the running sum stays in scratch, so that the own
- * part lasts until its turn also in place. */
+/* Sum a block on arrival, in rank order; the running sum stays in scratch, so that also in
+ * place the own part survives until its turn. */
 static gy_status sum_block(const server_plan *plan, int block, int tag)
 {
     int ranks = plan->request->ranks, rank = plan->rank;
@@ -102,8 +102,8 @@ static gy_status sum_block(const server_plan *plan, int block, int tag)
         }
         GY_TRY(gy_plan_emit(plan->sink, &step));
         sum = step.to;
-        of +=
-            of == 1 ? gy_sink_skip(plan->sink, 1, ranks - 2) : 0; /* all alike from there on */
+        /* from there on all steps have one form */
+        of += of == 1 ? gy_sink_skip(plan->sink, 1, ranks - 2) : 0;
     }
     return GY_OK;
 }
@@ -161,11 +161,11 @@ static gy_status allreduce(const server_plan *plan)
     }
     int servers = plan->servers;
     int behind =
-        plan->rank - plan->own + servers - 1; /* the own part's turn is its remainder */
+        plan->rank - plan->own + servers - 1; /* the own part's position is its remainder */
     int own_turn = plan->own < 0 ? servers + 1 : behind % servers + 1;
     int i = 1 + gy_sink_skip(plan->sink, plan->chunks, servers - (plan->own >= 0));
     for (i += i > own_turn; i <= servers; i++) {
-        /* The nearest server behind this rank sends to it first. */
+        /* The nearest server below this rank is served first. */
         int part = ((plan->rank - i) % servers + servers) % servers;
         if (server_of(plan, part) != plan->rank) {
             GY_TRY(take_results(plan, part));

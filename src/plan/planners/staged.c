@@ -18,7 +18,7 @@
 
 #include "base/base.h"
 
-/* So many chunks may the root be ahead of others, or they of it. */
+/* The root may be at most so many chunks ahead of the other ranks, or they of the root. */
 enum { AHEAD = 4 };
 
 static gy_status copy_all(const gy_plan_request *request, gy_plan_sink *sink)
@@ -29,7 +29,7 @@ static gy_status copy_all(const gy_plan_request *request, gy_plan_sink *sink)
                : gy_plan_emit_copy(sink, gy_in(0, 0, chunks), gy_out(0, 0, chunks));
 }
 
-/* to = x0 op x1 op ...: block `block`, the others' from slot `slot` of their staging. */
+/* to = x0 op x1 op ...: block `block`, the other ranks' from slot `slot` of their staging. */
 typedef struct fold_spec {
     int ranks, rank, block, slot;
     gy_blocks to;
@@ -40,7 +40,7 @@ static gy_blocks operand(const fold_spec *fold, int of)
     return of == fold->rank ? gy_in(of, fold->block, 1) : gy_stage(of, fold->slot, fold->block);
 }
 
-/* Running sums stay in scratch, so in the cache; the output is written once and may be the
+/* Running sums stay in scratch, hence in the cache; the output is written once, and may be the
  * input. */
 static gy_status fold_block(const fold_spec *fold, gy_plan_sink *sink)
 {
@@ -60,7 +60,8 @@ static gy_status meet(gy_plan_sink *sink, uint32_t mark)
     return gy_plan_emit_wait(sink, GY_EVERY, mark);
 }
 
-/* Sets of staging slots: the others' blocks of one window and the next, and sums of three. */
+/* Sets of staging slots: input blocks of the current window and the next one, and sums of
+ * three windows. */
 enum { BLOCK_SETS = 2, SUM_SETS = 3 };
 
 static gy_blocks sum_of(int of, int window, int ranks)
@@ -86,7 +87,7 @@ static gy_status fetch_sums(const gy_plan_request *request, int rank, int window
                             gy_plan_sink *sink)
 {
     for (int step = 1; step < request->ranks; step++) {
-        int of = (rank + step) % request->ranks; /* everybody begins with another one */
+        int of = (rank + step) % request->ranks; /* each rank begins with another one */
         GY_TRY(gy_plan_emit_copy(sink, sum_of(of, window, request->ranks),
                                  gy_out(rank, window * request->ranks + of, 1)));
     }
@@ -130,13 +131,13 @@ gy_status gy_plan_staged_allreduce(const gy_plan_request *request, int rank, gy_
     return GY_OK;
 }
 
-/* Who sums the blocks `of` of the windows of a reduce. */
+/* The rank that sums the blocks `of` of the windows of a reduce. */
 static int folder_of(const gy_plan_request *request, int of)
 {
     return request->ranks == 2 ? request->root : of;
 }
 
-/* What a rank gives to the sums of others in one window. */
+/* Copy a rank's contributions to the sums of others in one window. */
 static gy_status give_window(const gy_plan_request *request, int rank, int window,
                              gy_plan_sink *sink)
 {
@@ -151,7 +152,7 @@ static gy_status give_window(const gy_plan_request *request, int rank, int windo
     return GY_OK;
 }
 
-/* The root's sums go to its output at once, those of others to where it fetches them. */
+/* The root's sums go directly to its output, those of others to where it fetches them. */
 static gy_status sum_window(const gy_plan_request *request, int rank, int window,
                             gy_plan_sink *sink)
 {
@@ -288,8 +289,8 @@ gy_status gy_plan_staged_broadcast(const gy_plan_request *request, int rank, gy_
     return GY_OK;
 }
 
-/* A part for each rank, a chunk count of blocks apart from `first` on: staged from slot `base`
- * on, the own one copied. */
+/* Stage a part for each rank, a chunk of each, in slots from `base` on; copy the own one
+ * directly. */
 static gy_status lay_out_parts(const gy_plan_request *request, int rank, int first, int base,
                                gy_plan_sink *sink)
 {
@@ -310,7 +311,7 @@ gy_status gy_plan_staged_alltoall(const gy_plan_request *request, int rank, gy_p
     int ranks = request->ranks, chunks = gy_request_chunks(request);
     for (int chunk = 0; chunk < chunks; chunk++) {
         uint32_t mark = (uint32_t)chunk + 1;
-        int base = chunk % 2 * ranks; /* whoever has met all at c + 1 may lay out c + 2 */
+        int base = chunk % 2 * ranks; /* a rank that has met all at c + 1 may write c + 2 */
         GY_TRY(lay_out_parts(request, rank, rank * ranks * chunks + chunk, base, sink));
         GY_TRY(gy_plan_emit_post(sink, mark));
         for (int step = 1; step < ranks; step++) {

@@ -21,7 +21,7 @@ static int block_of(const gy_tree_plan *plan, int tree, int chunk)
     return tree * gy_request_chunks(plan->request) + chunk;
 }
 
-/* Sum a block into `to` on its way up; *sum becomes where it is. */
+/* Sum a block into `to` on its way up; *sum becomes its location. */
 static gy_status go_up(const gy_tree_plan *plan, int tree, int block, gy_blocks to,
                        gy_blocks *sum)
 {
@@ -39,7 +39,7 @@ static gy_status go_up(const gy_tree_plan *plan, int tree, int block, gy_blocks 
     return spot->parent < 0 ? GY_OK : gy_plan_emit_send(plan->sink, spot->parent, *sum, block);
 }
 
-/* Pass a block on; who gave last is told first. */
+/* Pass a block on; the child that sent last gets it first. */
 static gy_status go_down(const gy_tree_plan *plan, int tree, int block, uint32_t after)
 {
     const gy_tree_spot *spot = &plan->spots[tree];
@@ -63,22 +63,22 @@ static gy_status copy_all(const gy_tree_plan *plan)
 
 /*
  * The schedule: in round r a rank at depth d of a tree sums chunk r - (deepest - d) and passes
- * on chunk r - (deepest + d) of the result. So a chunk is a round further with each edge, up
- * and then down, a rank has something to do in all its trees at once, and what one rank sends
- * another in some order comes in that order.
+ * on chunk r - (deepest + d) of the result. So a chunk advances one edge a round, up and then
+ * down, a rank works in all its trees at once, and the messages of one rank to another are
+ * sent and received in the same order.
  */
 typedef enum way { WAY_UP, WAY_DOWN, WAY_TO_ROOT, WAYS } way;
 
-/* What a rank does with each chunk of a tree. */
+/* The steps of a rank for each chunk of a tree. */
 typedef struct stream {
-    int lag, steps; /* rounds before the first chunk, steps a chunk; 0: it does nothing */
+    int lag, steps; /* rounds before the first chunk, steps a chunk; 0: none */
 } stream;
 
 typedef struct schedule {
     const gy_tree_plan *plan;
     int chunks, rounds;
-    uint32_t base;                   /* steps before the first */
-    stream streams[WAYS * GY_TREES]; /* those of a way after each other */
+    uint32_t base;                   /* steps before the first one */
+    stream streams[WAYS * GY_TREES]; /* consecutive for each way */
 } schedule;
 
 static stream *stream_of(schedule *made, int to, int tree)
@@ -89,7 +89,7 @@ static stream *stream_of(schedule *made, int to, int tree)
 static schedule schedule_of(const gy_tree_plan *plan, bool goes_up, bool goes_down)
 {
     int root = plan->request->root;
-    bool is_moved = !goes_down && plan->top != root; /* the sum goes on to the root */
+    bool is_moved = !goes_down && plan->top != root; /* the sum is sent on to the root */
     schedule made = {
         .plan = plan, .chunks = gy_request_chunks(plan->request), .base = plan->sink->count};
     for (int tree = 0; tree < plan->trees; tree++) {
@@ -114,7 +114,7 @@ static schedule schedule_of(const gy_tree_plan *plan, bool goes_up, bool goes_do
     return made;
 }
 
-/* 1 + index of the send that took a chunk up: the last of its steps. */
+/* 1 + index of the send that passed a chunk up: the last of its steps. */
 static uint32_t sent_up(const schedule *made, int tree, int chunk)
 {
     int own = WAY_UP * GY_TREES + tree, round = chunk + made->streams[own].lag;
@@ -130,7 +130,7 @@ static uint32_t sent_up(const schedule *made, int tree, int chunk)
     return count;
 }
 
-/* Sum a chunk; at the end it lies in the output of the rank that wants it. */
+/* Sum a chunk; at the end it is in the output of the rank that gets the result. */
 static gy_status sum_chunk(const gy_tree_plan *plan, int tree, int block, bool goes_down)
 {
     bool is_end = goes_down || (plan->rank == plan->top && plan->top == plan->request->root);
@@ -192,10 +192,9 @@ gy_status gy_plan_trees_allreduce(const gy_tree_plan *plan)
     return run_schedule(plan, true, true);
 }
 
-enum { BITS = 17 }; /* of a rank */
+enum { BITS = 17 }; /* of a rank number */
 
-/* This rank in the binomial tree that stands on `top`; its children are written to `children`.
- */
+/* This rank's place in the binomial tree with root `top`; writes its children to `children`. */
 static gy_tree_plan binomial(const gy_plan_request *request, int rank, int top,
                              int32_t children[BITS], gy_plan_sink *sink)
 {
@@ -240,7 +239,7 @@ gy_status gy_plan_tree_allreduce(const gy_plan_request *request, int rank, gy_pl
     return gy_plan_trees_allreduce(&plan);
 }
 
-/* Slots of a gathering or scattering rank: place + i lies in slot i. */
+/* Slots of a gathering or scattering rank: place + i is in slot i. */
 static gy_blocks subtree(int rank, int first, int parts, int chunks)
 {
     return gy_scratch_whole(rank, first * chunks, parts * chunks);
@@ -259,7 +258,7 @@ static gy_status copy_parts(const gy_plan_request *request, int rank, int parts,
         if (is_own && is_root && request->in_place) {
             continue;
         }
-        if (is_gather) { /* the own part never went through a slot at the root */
+        if (is_gather) { /* the root's own part is in no slot */
             gy_blocks from = is_own ? gy_in(rank, block, 1) : slot;
             GY_TRY(gy_plan_emit_copy(sink, from, gy_out(rank, block, 1)));
         } else {

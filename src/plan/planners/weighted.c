@@ -1,16 +1,16 @@
 /*
- * Links of different speed: a ring and a tree that avoid slow ones (request.topology).
+ * Links of different speed: a ring and a tree that avoid slow links (request.topology).
  *
- * The weighted ring passes through all ranks of a host before it leaves it, and goes on to the
- * nearest host not yet visited, so that it crosses between hosts as often as there are hosts.
- * With ranks 0 2 4 on one host and 1 3 5 on another: 0 2 4 1 3 5 instead of 0 1 2 3 4 5, two
- * slow links instead of six. Rings of the other operations are the same, with parts renamed.
+ * The weighted ring passes through all ranks of a host before it continues to the nearest host
+ * not yet visited, so it crosses between hosts only as often as there are hosts. With ranks 0 2
+ * 4 on one host and 1 3 5 on another: 0 2 4 1 3 5 instead of 0 1 2 3 4 5, two slow links
+ * instead of six. Rings of the other operations are the same, with parts renamed.
  *
- * The weighted tree grows by the edge that ends earliest: each step some rank that has the
- * vector gives it to one that has not, such that start plus cost is the least; a host is told
- * from outside once. With equal links this is the binomial tree.
+ * The weighted tree grows by the edge that ends earliest: in each step some rank that has the
+ * vector sends it to one that has not, such that start plus cost is minimal; each host receives
+ * it from outside once. With equal links this is the binomial tree.
  *
- * cost: ring as ring.c, paced by the slowest link it uses; tree: about the best time of one
+ * cost: ring as ring.c, limited by the slowest link it uses; tree: about the best time with one
  * sender a rank; planning all ranks O(p log p), and O(hosts^2) where pairs of hosts differ.
  *
  * source: lecture A, "what if the hardware speed between different machines diff?"; Bhat,
@@ -29,7 +29,7 @@ static int host_count(const gy_plan_request *request)
     return request->topology == NULL ? 1 : request->topology->hosts;
 }
 
-/* The cheapest host to reach of those not left out; -1: none. */
+/* The nearest host that is not left out; -1: none. */
 static int nearest_host(const gy_topology *topology, int from, const uint8_t *is_left_out)
 {
     int nearest = -1;
@@ -43,7 +43,7 @@ static int nearest_host(const gy_topology *topology, int from, const uint8_t *is
     return nearest;
 }
 
-/* Hosts to go on to, where each is as far as each other: the lowest. */
+/* The hosts to continue to; with equal distances the lowest number. */
 typedef struct host_search {
     const gy_topology *topology;
     uint8_t *is_left_out; /* (hosts) */
@@ -63,7 +63,7 @@ static int next_host(host_search *search, int from)
     return search->lowest < hosts ? search->lowest : -1;
 }
 
-/* The ranks host by host, each host the nearest to the one before. */
+/* The ranks host by host, each host the nearest to the previous one. */
 gy_status gy_plan_find_tour(const gy_plan_request *request, gy_plan_shared *shared)
 {
     host_search search = {.topology = request->topology,
@@ -85,8 +85,7 @@ gy_status gy_plan_find_tour(const gy_plan_request *request, gy_plan_shared *shar
     return GY_OK;
 }
 
-/* The ring over the tour, whose i-th part is that of the tour's i-th rank where each has one.
- */
+/* The ring over the tour; part i is that of the tour's i-th rank where each rank has a part. */
 static gy_status ring(const gy_plan_request *request, int rank, gy_plan_sink *sink)
 {
     gy_plan_group part = {.algorithm = gy_algorithm_find(request->operation, "ring"),
@@ -110,21 +109,21 @@ gy_status gy_plan_weighted_ring(const gy_plan_request *request, int rank, gy_pla
     return gy_plan_with_shared(request, rank, sink, GY_FROM_TOUR, ring);
 }
 
-/* An edge that the tree may grow by: `from` is free at `start`. */
+/* A possible next edge of the tree: `from` is free at `start`. */
 typedef struct tree_edge {
     double start, end;
     int32_t from, host;
 } tree_edge;
 
-/* The tree as it grows. */
+/* The tree under construction. */
 typedef struct growth {
     const gy_plan_request *request;
     gy_plan_shared *shared;
-    host_search hosts; /* left out: told */
-    int32_t *told;     /* (p) in this order */
-    int32_t *untold;   /* (hosts) the first in its ranks that may not have been told */
-    double *free_at;   /* (p) when a rank that was told may tell the next */
-    tree_edge *edges;  /* a binary heap, the one that ends first on top */
+    host_search hosts; /* left out: hosts that have the vector */
+    int32_t *told;     /* (p) ranks that have the vector, in this order */
+    int32_t *untold;   /* (hosts) the first of its ranks that may not have the vector */
+    double *free_at;   /* (p) when a rank that has the vector is free to send */
+    tree_edge *edges;  /* a binary heap: the edge that ends first is on top */
     size_t edge_count;
     int told_count;
 } growth;
@@ -146,7 +145,8 @@ static gy_status growth_init(growth *grow, const gy_plan_request *request,
     for (size_t rank = 0; is_there && rank < ranks; rank++) {
         shared->parents[rank] = -1;
     }
-    for (size_t host = 0; is_there && host < hosts; host++) { /* without a rank: as if told */
+    /* hosts without ranks count as having it */
+    for (size_t host = 0; is_there && host < hosts; host++) {
         grow->untold[host] = shared->begins[host];
         grow->hosts.is_left_out[host] = shared->begins[host] == shared->begins[host + 1];
     }
@@ -197,7 +197,8 @@ static tree_edge edge_to(const growth *grow, int from, int host)
                        from, host};
 }
 
-/* What a free rank may do next: tell one of its host, or the nearest host nobody has told. */
+/* The possible next sends of a free rank: to one of its host, or to the nearest host without
+ * the vector. */
 static void offer_edges(growth *grow, int rank)
 {
     int host = gy_host_of(grow->request->topology, rank);
@@ -208,7 +209,7 @@ static void offer_edges(growth *grow, int rank)
     }
 }
 
-/* The rank of a host to be told next; -1: all were. */
+/* The next rank of a host to get the vector; -1: none. */
 static int untold_of(growth *grow, int host)
 {
     const gy_plan_shared *shared = grow->shared;
@@ -234,14 +235,14 @@ static void tell(growth *grow, int rank, int from, double end)
     }
 }
 
-/* Take the edge that ends first of those that are left. */
+/* Take the edge that ends first. */
 static void grow_edge(growth *grow)
 {
     for (;;) {
         tree_edge edge = take_edge(grow);
         int own = gy_host_of(grow->request->topology, edge.from);
         if (edge.start < grow->free_at[edge.from]) {
-            continue; /* it did something else since */
+            continue; /* its sender has sent elsewhere since */
         }
         if (edge.host != own && grow->hosts.is_left_out[edge.host] != 0) {
             int other = next_host(&grow->hosts, own);
@@ -258,7 +259,7 @@ static void grow_edge(growth *grow)
     }
 }
 
-/* Who tells whom, by parent: sums come from the last told first. */
+/* List the children by parent: sums arrive first from the child that got the vector last. */
 static void sort_children(growth *grow)
 {
     gy_plan_shared *shared = grow->shared;
@@ -270,7 +271,7 @@ static void sort_children(growth *grow)
     for (int rank = 0; rank < ranks; rank++) {
         at[rank + 1] += at[rank];
     }
-    for (int i = 1; i < ranks; i++) { /* each parent's from their end on, which moves */
+    for (int i = 1; i < ranks; i++) { /* fill each parent's range from its end, which moves */
         shared->children[--at[shared->parents[grow->told[i]] + 1]] = grow->told[i];
     }
     memmove(at, at + 1, (size_t)ranks * sizeof(*at));
