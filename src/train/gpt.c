@@ -117,39 +117,6 @@ static gy_node drop(const gpt *g, gy_node x)
                                                               : x;
 }
 
-/* (length, length): 0 up to the diagonal, and behind it what no score outweighs. */
-static gy_node causal_mask(const gpt *g, gy_graph *graph)
-{
-    gy_tensor *mask = NULL;
-    const int64_t sizes[2] = {g->length, g->length};
-    gy_status status = gy_tensor_zeros(NULL, gy_model_dtype(g->builder), sizes, 2, &mask);
-    if (status < 0) {
-        gy_graph_fail(graph, status, NULL);
-        return (gy_node){.graph = graph, .index = -1};
-    }
-    for (int64_t to = 0; to < g->length; to++) {
-        for (int64_t from = to + 1; from < g->length; from++) {
-            gy_tensor_set(mask, to * g->length + from, -1e9);
-        }
-    }
-    gy_node made = gy_graph_literal(graph, mask);
-    gy_tensor_drop(mask);
-    return made;
-}
-
-/* q, k, v (batch, length, heads, size) -> the same: each place looks at those up to itself. */
-static gy_node attend(const gpt *g, gy_node q, gy_node k, gy_node v)
-{
-    static const int heads_first[] = {0, 2, 1, 3};
-    const double scale = 1 / sqrt((double)g->width / g->heads);
-    gy_node scores = gy_op_matmul_transposed(gy_op_transpose(q, heads_first), false,
-                                             gy_op_transpose(k, heads_first), true);
-    scores = gy_op_mul(scores, gy_graph_scalar(q.graph, gy_model_dtype(g->builder), scale));
-    gy_node shares = gy_op_softmax(gy_op_add(scores, causal_mask(g, q.graph)), -1);
-    gy_node mixed = gy_op_matmul(shares, gy_op_transpose(v, heads_first));
-    return gy_op_transpose(mixed, heads_first);
-}
-
 /* h (batch * length, width) -> the same */
 static gy_node attention(const gpt *g, gy_node h)
 {
@@ -162,7 +129,8 @@ static gy_node attention(const gpt *g, gy_node h)
     for (int i = 0; i < 3; i++) {
         parts[i] = gy_op_reshape(gy_op_slice(qkv, 3, i, i + 1, 1), one, 4);
     }
-    gy_node mixed = attend(g, parts[0], parts[1], parts[2]);
+    gy_node mixed = gy_op_attention(parts[0], parts[1], parts[2],
+                                    &GY_OPTIONS(gy_attention_options, .is_causal = true));
     mixed = gy_op_reshape(mixed, (int64_t[]){GY_ANY, width}, 2);
     return linear(g, "projection", mixed, (int64_t[]){width, width},
                   0.02 / sqrt(2.0 * g->layers));
