@@ -4,6 +4,7 @@
 #include "train/train_priv.h"
 
 #include <gyre/demo/language.h>
+#include <gyre/gpt.h>
 #include <gyre/report.h>
 
 #include <dirent.h>
@@ -234,6 +235,52 @@ GY_TEST(labels_of_a_language)
     refuse_in_turn("labels", label, path, 100);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(unlink(text), 0);
+}
+
+static gy_status open_text(void *arg)
+{
+    gy_dataset *train = NULL, *test = NULL;
+    GY_TRY(gy_dataset_open_text((const char *[]){arg, NULL}, 3, &train, &test));
+    gy_dataset_free(train);
+    gy_dataset_free(test);
+    return GY_OK;
+}
+
+/* What `gyre generate` does. */
+static gy_status write_text(void *arg)
+{
+    gy_model *model = NULL;
+    GY_TRY(gy_model_load(arg, &(gy_model_options){.workers = 1}, &model));
+    gy_status status =
+        gy_gpt_generate(model, "ab", &GY_OPTIONS(gy_generate_options, .length = 2));
+    gy_model_free(model);
+    return status;
+}
+
+GY_TEST(texts)
+{
+    char path[128];
+    gy_dataset *train = NULL, *test = NULL;
+    gy_model *model = NULL;
+    FILE *file = fopen(in_folder("text", path), "wb");
+    assert_non_null(file);
+    for (int i = 0; i < 50; i++) {
+        fputs("ab\n", file);
+    }
+    assert_int_equal(fclose(file), 0);
+    refuse_in_turn("a text", open_text, path, 10);
+    assert_ok(gy_dataset_open_text((const char *[]){path, NULL}, 3, &train, &test));
+    const gy_model_options base =
+        GY_OPTIONS(gy_model_options, .input_sizes = {3}, .class_names = train->class_names,
+                   .class_count = train->classes, .workers = 1);
+    assert_ok(gy_gpt_new(&GY_OPTIONS(gy_gpt_options, .layers = 1, .width = 4, .heads = 2),
+                         &base, &model));
+    gy_dataset_free(train);
+    gy_dataset_free(test);
+    assert_ok(gy_model_save(model, path, NULL));
+    gy_model_free(model);
+    refuse_in_turn("a gpt that writes", write_text, path, 80);
+    assert_int_equal(unlink(path), 0);
 }
 
 GY_TEST_MAIN(open_folder, close_folder)

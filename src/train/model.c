@@ -75,6 +75,7 @@ static gy_status build_forward(gy_model *model)
     memcpy(&sizes[1], model->label_sizes, (size_t)model->label_rank * sizeof(*sizes));
     model->labels =
         gy_graph_input(model->graph, "labels", GY_I32, sizes, model->label_rank + 1);
+    GY_TRY(gy_graph_status(model->graph)); /* a function is called with nodes that are there */
     GY_TRY(build_form(model, true, &training));
     model->train_loss = gy_op_cross_entropy(training, model->labels);
     GY_TRY(build_form(model, false, &logits));
