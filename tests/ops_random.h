@@ -268,6 +268,22 @@ static inline void ops_random_cross_entropy(gy_ops_sample *sample, gy_random *ra
     sample->inputs[1].high = (double)sample->inputs[0].sizes[rank - 1];
 }
 
+static inline void ops_random_pick(const gy_op *op, gy_ops_sample *sample, gy_random *random)
+{
+    const bool is_pick = op == &gy_ops_row_pick;
+    ops_random_along(sample, random);
+    const int dim = sample->attributes.axis.dim, rank = sample->inputs[0].rank;
+    const int64_t depth = sample->inputs[0].sizes[dim];
+    int64_t sizes[GY_TENSOR_RANK_MAX];
+    for (int d = 0; d < rank - 1; d++) {
+        sizes[d] = sample->inputs[0].sizes[d + (d >= dim)];
+    }
+    ops_random_copy_sizes(sample, is_pick ? 1 : 0, sizes, rank - 1);
+    ops_random_copy_sizes(sample, 1, sizes, rank - 1);
+    sample->inputs[1].high = (double)depth;
+    sample->attributes.axis.depth = is_pick ? 0 : depth;
+}
+
 /* q, k, v and, of the gradient, out, lse and dout. */
 static inline void ops_random_attention(gy_ops_sample *sample, gy_random *random)
 {
@@ -329,6 +345,8 @@ static inline bool ops_random_sample(const gy_op *op, gy_random *random, gy_ops_
         ops_random_sizes(sample, 0, (int)ops_random_in(random, 0, 4), 5, random);
     } else if (op == &gy_ops_row_cross_entropy || op == &gy_ops_row_cross_entropy_gradient) {
         ops_random_cross_entropy(sample, random);
+    } else if (op == &gy_ops_row_pick || op == &gy_ops_row_pick_gradient) {
+        ops_random_pick(op, sample, random);
     } else if (op == &gy_ops_row_attention || op == &gy_ops_row_attention_gradient) {
         ops_random_attention(sample, random);
     } else {

@@ -321,6 +321,13 @@ GY_API gy_node gy_op_gather(gy_node a, gy_node indices, int dim);
  */
 GY_API gy_node gy_op_scatter_add(gy_node a, gy_node indices, int dim, int64_t size);
 
+/** One element of each line along dim: the sizes of `a` without dim, which the integer indices
+ * have too. An index outside [0, size of dim) fails the run with GY_ARG. */
+GY_API gy_node gy_op_pick(gy_node a, gy_node indices, int dim);
+/** The first place along dim where `a` has the line's value (NaN: the first NaN), the size of
+ * dim where it has none: i64, the sizes of `a` without dim, which the values have too. */
+GY_API gy_node gy_op_find(gy_node a, gy_node values, int dim);
+
 /* ---- gradients and updates ---- */
 
 /**

@@ -77,6 +77,16 @@ gy_node gy_op_argmax(gy_node a, int dim)
     return along(&gy_ops_row_argmax, &a, 1, dim, 0);
 }
 
+gy_node gy_op_pick(gy_node a, gy_node indices, int dim)
+{
+    return along(&gy_ops_row_pick, (gy_node[]){a, indices}, 2, dim, 0);
+}
+
+gy_node gy_op_find(gy_node a, gy_node values, int dim)
+{
+    return along(&gy_ops_row_find, (gy_node[]){a, values}, 2, dim, 0);
+}
+
 gy_node gy_op_softmax(gy_node a, int dim)
 {
     return along(&gy_ops_row_softmax, &a, 1, dim, 0);

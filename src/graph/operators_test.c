@@ -21,6 +21,8 @@ static const char *const inner[] = {"identity",
                                     "average_pool_gradient",
                                     "cross_entropy_gradient",
                                     "attention_gradient",
+                                    "pick_gradient",
+                                    "matmul_over_rows",
                                     "reorder",
                                     "fused",
                                     "matmul_update",
@@ -107,6 +109,8 @@ GY_TEST(every_row_that_a_user_can_want_is_public)
     (void)gy_op_cross_entropy(x, labels);
     (void)gy_op_one_hot(labels, 4, -1, GY_DTYPE_NONE);
     (void)gy_op_conv2d(image, filters, NULL);
+    (void)gy_op_pick(x, labels, -1);
+    (void)gy_op_find(x, four, 0);
     (void)gy_op_attention(image, image, image, NULL);
     (void)gy_op_average_pool(gy_op_max_pool(image, &two), &two);
     (void)gy_op_layer_norm(x, four, four, 1, 1e-5);

@@ -218,7 +218,7 @@ GY_TEST(every_gradient_is_tested)
 {
     static const char *const flat[] = {
         "input",      "parameter", "literal", "fill",          "equal",   "not_equal", "less",
-        "less_equal", "greater",   "argmax",  "greater_equal", "one_hot", "count"};
+        "less_equal", "greater",   "argmax",  "greater_equal", "one_hot", "count",     "find"};
     for (int i = 0; i < gy_ops_all_count; i++) {
         const gy_op *op = gy_ops_all[i];
         bool is_tested = op->gradient == NULL;

@@ -126,6 +126,12 @@ static gy_status matmul_reference(const gy_kernel_call *call)
     return GY_OK;
 }
 
+/* The gradient of a matrix that rows of any number of leading dimensions are multiplied by. */
+static gy_value product_over_rows(gy_builder *builder, gy_value a, gy_value b)
+{
+    return gy_build2(builder, &gy_ops_row_matmul_over_rows, a, b);
+}
+
 static gy_value product(gy_builder *builder, gy_value a, bool transpose_a, gy_value b,
                         bool transpose_b)
 {
@@ -148,8 +154,13 @@ static gy_status matmul_gradient(gy_builder *builder, const gy_applied *node,
                                        "activation are fused in");
     }
     gy_value da = ta ? product(builder, b, tb, dc, true) : product(builder, dc, false, b, !tb);
-    gy_value db = tb ? product(builder, dc, true, a, ta) : product(builder, a, !ta, dc, false);
     dx[0] = gy_build_sum_to(builder, da, a);
+    if (!ta && builder->ops->type(builder, a)->rank > 2 &&
+        builder->ops->type(builder, b)->rank == 2) {
+        dx[1] = tb ? product_over_rows(builder, dc, a) : product_over_rows(builder, a, dc);
+        return GY_OK;
+    }
+    gy_value db = tb ? product(builder, dc, true, a, ta) : product(builder, a, !ta, dc, false);
     dx[1] = gy_build_sum_to(builder, db, b);
     return GY_OK;
 }
@@ -246,6 +257,119 @@ const gy_op gy_ops_row_matmul = {
     .placements = matmul_placements,
     .reference = matmul_reference,
     GY_SAMPLES(matmul_samples),
+};
+
+/* ---- matmul_over_rows: t(a) b, all leading dimensions taken as one ---- */
+
+static gy_status over_rows_infer(const gy_attributes *attributes, const gy_type *inputs,
+                                 int input_count, gy_type *outputs)
+{
+    (void)attributes;
+    (void)input_count;
+    char texts[2][GY_TYPE_TEXT_BYTES];
+    const int rank = inputs[0].rank;
+    GY_TRY(gy_need_real("matmul_over_rows", inputs, 0));
+    GY_TRY(gy_need_same_dtype("matmul_over_rows", &inputs[0], &inputs[1]));
+    if (rank < 2 || inputs[1].rank != rank ||
+        memcmp(inputs[0].sizes, inputs[1].sizes,
+               (size_t)(rank - 1) * sizeof(inputs[0].sizes[0])) != 0) {
+        return gy_fail(GY_SHAPE, "matmul_over_rows: %s and %s, expected (..., m) and (..., n)",
+                       gy_type_text(&inputs[0], texts[0]), gy_type_text(&inputs[1], texts[1]));
+    }
+    *outputs = gy_type_plain(inputs[0].dtype, 2);
+    outputs->sizes[0] = inputs[0].sizes[rank - 1];
+    outputs->sizes[1] = inputs[1].sizes[rank - 1];
+    return GY_OK;
+}
+
+static void over_rows_cost(const gy_attributes *attributes, const gy_type *inputs,
+                           int input_count, const gy_type *outputs, gy_cost *cost)
+{
+    (void)attributes;
+    const gy_type columns = {.rank = 1, .sizes = {outputs[0].sizes[1]}};
+    gy_cost_of(inputs, input_count, outputs,
+               2 * gy_type_elements(&inputs[0]) * gy_type_elements(&columns), cost);
+}
+
+static gy_status over_rows_reference(const gy_kernel_call *call)
+{
+    const gy_view *a = &call->inputs[0], *b = &call->inputs[1], *c = &call->outputs[0];
+    const int last = a->rank - 1;
+    gy_ops_index to = {{0}};
+    if (gy_view_count(c) == 0) {
+        return GY_OK;
+    }
+    do {
+        gy_ops_index at = {{0}};
+        double sum = 0;
+        bool is_more = gy_place_count(a->sizes, last) > 0;
+        for (; is_more; is_more = gy_ops_index_next(&at, a->sizes, last)) {
+            gy_ops_index left = at, right = at;
+            left.at[last] = to.at[0];
+            right.at[last] = to.at[1];
+            sum += gy_real_at(a, &left, a->rank) * gy_real_at(b, &right, b->rank);
+        }
+        gy_real_put(c, &to, sum);
+    } while (gy_ops_index_next(&to, c->sizes, 2));
+    return GY_OK;
+}
+
+/* da = b t(dc), db = a dc */
+static gy_status over_rows_gradient(gy_builder *builder, const gy_applied *node,
+                                    const gy_value *dy, gy_value *dx)
+{
+    dx[0] = product(builder, node->inputs[1], false, dy[0], true);
+    dx[1] = product(builder, node->inputs[0], false, dy[0], false);
+    return GY_OK;
+}
+
+/* Rows of any leading dimension give partial sums; columns stay columns. */
+static int over_rows_placements(const gy_attributes *attributes, const gy_type *inputs,
+                                int input_count, const gy_type *outputs,
+                                gy_signature *signatures)
+{
+    (void)attributes;
+    (void)input_count;
+    (void)outputs;
+    gy_signatures made = {.list = signatures};
+    const int last = inputs[0].rank - 1;
+    for (int dim = 0; dim < last; dim++) {
+        gy_signature *rows = gy_signatures_add(&made);
+        rows->inputs[0] = rows->inputs[1] = gy_shard(dim);
+        rows->outputs[0] = gy_partial(GY_SUM);
+    }
+    gy_signatures_shard(&made, last, 0);
+    gy_signature *columns = gy_signatures_add(&made);
+    columns->inputs[1] = gy_shard(last);
+    columns->outputs[0] = gy_shard(1);
+    gy_signatures_partial(&made, 0);
+    gy_signatures_partial(&made, 1);
+    return made.count;
+}
+
+static const gy_ops_sample over_rows_samples[] = {
+    {.input_count = 2,
+     .inputs = {GY_IN(-1, 1, 2, 4, 3), GY_IN(-1, 1, 2, 4, 2)},
+     .differentiable = 3},
+    {.input_count = 2, .inputs = {GY_IN(-1, 1, 5, 2), GY_IN(-1, 1, 5, 4)}, .differentiable = 3},
+    {.input_count = 2,
+     .inputs = {GY_IN(-1, 1, 2, 0, 3), GY_IN(-1, 1, 2, 0, 2)},
+     .differentiable = 3},
+    {.input_count = 2,
+     .inputs = {GY_IN(-1, 1, 2, 3, 2, 2), GY_IN(-1, 1, 2, 3, 2, 1)},
+     .differentiable = 3},
+};
+
+const gy_op gy_ops_row_matmul_over_rows = {
+    .name = "matmul_over_rows",
+    .input_count = 2,
+    .output_count = 1,
+    .infer = over_rows_infer,
+    .cost = over_rows_cost,
+    .gradient = over_rows_gradient,
+    .placements = over_rows_placements,
+    .reference = over_rows_reference,
+    GY_SAMPLES(over_rows_samples),
 };
 
 /* ---- matmul_update: a step of gradient descent without storing the gradient ---- */

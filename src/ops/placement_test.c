@@ -543,4 +543,40 @@ GY_TEST(rows_of_the_design_are_there)
     }
 }
 
+/* Classes, the rows of a table and the columns of a matrix may be cut: what a model that is
+ * spread over ranks stands on. */
+GY_TEST(classes_may_be_cut)
+{
+    const gy_type logits = {.dtype = GY_F32, .rank = 3, .sizes = {GY_BATCH, 6, 9}};
+    const gy_type words = {.dtype = GY_I32, .rank = 2, .sizes = {GY_BATCH, 6}};
+    const gy_type best = {.dtype = GY_F32, .rank = 2, .sizes = {GY_BATCH, 6}};
+    const gy_placement least = {.kind = GY_PARTIAL, .reduction = GY_MIN};
+    const gy_ops_sample pick = {.attributes.axis = {.dim = 2}, .input_count = 2};
+    const gy_ops_sample hot = {.attributes.axis = {.dim = 2, .depth = 9, .dtype = GY_F32},
+                               .input_count = 1};
+    const gy_ops_sample spread = {.attributes.axis = {.dim = 2, .depth = 9}, .input_count = 2};
+    const gy_ops_sample two = {.input_count = 2};
+    const struct {
+        const gy_op *op;
+        const gy_ops_sample *sample;
+        gy_type types[2];
+        gy_signature wanted;
+    } cases[] = {
+        {&gy_ops_row_pick, &pick, {logits, words}, {{S(2), R}, {P}}},
+        {&gy_ops_row_pick, &pick, {logits, words}, {{S(0), S(0)}, {S(0)}}},
+        {&gy_ops_row_pick_gradient, &spread, {best, words}, {{R, R}, {S(2)}}},
+        {&gy_ops_row_find, &pick, {logits, best}, {{S(2), R}, {least}}},
+        {&gy_ops_row_one_hot, &hot, {words}, {{R}, {S(2)}}},
+        {&gy_ops_row_matmul_over_rows, &two, {logits, logits}, {{S(0), S(0)}, {P}}},
+        {&gy_ops_row_matmul_over_rows, &two, {logits, logits}, {{S(1), S(1)}, {P}}},
+        {&gy_ops_row_matmul_over_rows, &two, {logits, logits}, {{S(2), R}, {S(0)}}},
+        {&gy_ops_row_matmul_over_rows, &two, {logits, logits}, {{R, S(2)}, {S(1)}}},
+    };
+    for (size_t i = 0; i < GY_COUNT(cases); i++) {
+        if (!has_signature(cases[i].op, cases[i].sample, cases[i].types, cases[i].wanted)) {
+            fail_msg("case %zu (%s): the signature is missing", i, cases[i].op->name);
+        }
+    }
+}
+
 GY_TEST_MAIN(NULL, NULL)

@@ -571,6 +571,17 @@ static gy_status argmax_reference(const gy_kernel_call *call)
     return GY_OK;
 }
 
+/* Where the dimension is cut: the maximum of all ranks, then the first place that has it. */
+static gy_status argmax_expand(gy_builder *builder, const gy_applied *node, gy_value *outputs)
+{
+    const gy_value x = node->inputs[0];
+    gy_value best =
+        gy_build_reduce(builder, &gy_ops_row_max, x, 1u << node->attributes->axis.dim, false);
+    outputs[0] =
+        gy_build(builder, &gy_ops_row_find, node->attributes, (gy_value[]){x, best}, 2);
+    return GY_OK;
+}
+
 static int argmax_placements(const gy_attributes *attributes, const gy_type *inputs,
                              int input_count, const gy_type *outputs, gy_signature *signatures)
 {
@@ -688,5 +699,17 @@ ROW(prod, GY_OP_REDUCTION, reduce_cost, prod_gradient, prod_samples);
 ROW(max, GY_OP_REDUCTION, reduce_cost, extreme_gradient, extreme_samples);
 ROW(min, GY_OP_REDUCTION, reduce_cost, extreme_gradient, extreme_samples);
 ROW(mean, 0, reduce_cost, mean_gradient, mean_samples);
-ROW(argmax, 0, reduce_cost, gy_gradient_zero, argmax_samples);
 ROW(count, 0, count_cost, gy_gradient_zero, mean_samples);
+
+const gy_op gy_ops_row_argmax = {
+    .name = "argmax",
+    .input_count = 1,
+    .output_count = 1,
+    .infer = argmax_infer,
+    .cost = reduce_cost,
+    .gradient = gy_gradient_zero,
+    .expand = argmax_expand,
+    .placements = argmax_placements,
+    .reference = argmax_reference,
+    GY_SAMPLES(argmax_samples),
+};

@@ -1,6 +1,10 @@
 /*
  * Along one dimension: softmax, log-softmax, running sums, one-hot, and the cross entropy of
  * logits against labels. All subtract the maximum first, so that large logits do not overflow.
+ *
+ * Where the dimension itself is cut, expansions do the work on the parts: a maximum and a sum
+ * over the ranks for each line, and the logit of the label from the rank that has it, so that
+ * the lines are never gathered (Shoeybi et al., "Megatron-LM", 2019).
  */
 #include "ops/ops_priv.h"
 
@@ -119,32 +123,34 @@ static gy_status log_softmax_gradient(gy_builder *builder, const gy_applied *nod
     return GY_OK;
 }
 
-/* x - max and exp of it, and the sum of that. */
-static void expand_line(gy_builder *builder, const gy_applied *node, gy_value *centred,
-                        gy_value *powers, gy_value *sum)
+/* x - max along `dim`, exp of it, and the sum of that. */
+typedef struct line {
+    gy_value centred, powers, sum;
+} line;
+
+static line expand_line(gy_builder *builder, gy_value x, int dim)
 {
-    const uint32_t axes = 1u << node->attributes->axis.dim;
-    gy_value maximum = gy_build_reduce(builder, &gy_ops_row_max, node->inputs[0], axes, true);
-    *centred = gy_build2(builder, &gy_ops_row_sub, node->inputs[0], maximum);
-    *powers = gy_build1(builder, &gy_ops_row_exp, *centred);
-    *sum = gy_build_reduce(builder, &gy_ops_row_sum, *powers, axes, true);
+    line made;
+    gy_value maximum = gy_build_reduce(builder, &gy_ops_row_max, x, 1u << dim, true);
+    made.centred = gy_build2(builder, &gy_ops_row_sub, x, maximum);
+    made.powers = gy_build1(builder, &gy_ops_row_exp, made.centred);
+    made.sum = sum_along(builder, made.powers, dim);
+    return made;
 }
 
 static gy_status softmax_expand(gy_builder *builder, const gy_applied *node, gy_value *outputs)
 {
-    gy_value centred, powers, sum;
-    expand_line(builder, node, &centred, &powers, &sum);
-    outputs[0] = gy_build2(builder, &gy_ops_row_div, powers, sum);
+    const line made = expand_line(builder, node->inputs[0], node->attributes->axis.dim);
+    outputs[0] = gy_build2(builder, &gy_ops_row_div, made.powers, made.sum);
     return GY_OK;
 }
 
 static gy_status log_softmax_expand(gy_builder *builder, const gy_applied *node,
                                     gy_value *outputs)
 {
-    gy_value centred, powers, sum;
-    expand_line(builder, node, &centred, &powers, &sum);
-    outputs[0] =
-        gy_build2(builder, &gy_ops_row_sub, centred, gy_build1(builder, &gy_ops_row_log, sum));
+    const line made = expand_line(builder, node->inputs[0], node->attributes->axis.dim);
+    outputs[0] = gy_build2(builder, &gy_ops_row_sub, made.centred,
+                           gy_build1(builder, &gy_ops_row_log, made.sum));
     return GY_OK;
 }
 
@@ -237,17 +243,18 @@ static gy_status one_hot_reference(const gy_kernel_call *call)
 {
     const gy_view *labels = &call->inputs[0], *out = &call->outputs[0];
     const int dim = call->attributes->axis.dim;
-    const int64_t count = gy_view_count(labels);
+    const int64_t count = gy_view_count(labels), depth = call->attributes->axis.depth;
+    const int64_t begin = call->output_offsets != NULL ? call->output_offsets[0][dim] : 0;
     gy_ops_index at = {{0}};
     for (int64_t i = 0; i < count; i++) {
         int64_t label = 0;
-        GY_TRY(gy_call_index(call, 0, i, "label", out->sizes[dim], &label));
+        GY_TRY(gy_call_index(call, 0, i, "label", depth, &label));
         gy_ops_index to = {{0}};
         for (int d = 0, from = 0; d < out->rank; d++) {
             to.at[d] = d == dim ? 0 : at.at[from++];
         }
         for (; to.at[dim] < out->sizes[dim]; to.at[dim]++) {
-            gy_real_put(out, &to, to.at[dim] == label);
+            gy_real_put(out, &to, begin + to.at[dim] == label);
         }
         (void)gy_ops_index_next(&at, labels->sizes, labels->rank);
     }
@@ -263,6 +270,7 @@ static int one_hot_placements(const gy_attributes *attributes, const gy_type *in
     for (int dim = 0; dim < inputs[0].rank; dim++) {
         gy_signatures_shard(&made, dim, dim + (dim >= attributes->axis.dim));
     }
+    gy_signatures_add(&made)->outputs[0] = gy_shard(attributes->axis.dim);
     return made.count;
 }
 
@@ -379,14 +387,6 @@ static gy_value one_hot_like(gy_builder *builder, gy_value labels, gy_value logi
     return gy_build(builder, &gy_ops_row_one_hot, &attributes, &labels, 1);
 }
 
-static gy_value along_classes(gy_builder *builder, const gy_op *op, gy_value logits)
-{
-    gy_attributes attributes;
-    memset(&attributes, 0, sizeof(attributes));
-    attributes.axis.dim = builder->ops->type(builder, logits)->rank - 1;
-    return gy_build(builder, op, &attributes, &logits, 1);
-}
-
 /* `value` divided by the number of rows of all ranks. */
 static gy_value over_rows(gy_builder *builder, gy_value value, gy_value logits)
 {
@@ -412,11 +412,17 @@ static gy_status cross_entropy_expand(gy_builder *builder, const gy_applied *nod
                                       gy_value *outputs)
 {
     const gy_value logits = node->inputs[0];
-    gy_value chance = along_classes(builder, &gy_ops_row_log_softmax, logits);
-    gy_value truth = one_hot_like(builder, node->inputs[1], logits);
-    gy_value product = gy_build2(builder, &gy_ops_row_mul, chance, truth);
-    gy_value total = gy_build1(builder, &gy_ops_row_sum, product);
-    outputs[0] = gy_build1(builder, &gy_ops_row_neg, over_rows(builder, total, logits));
+    const int dim = builder->ops->type(builder, logits)->rank - 1;
+    const line made = expand_line(builder, logits, dim);
+    gy_attributes attributes;
+    memset(&attributes, 0, sizeof(attributes));
+    attributes.axis.dim = dim;
+    gy_value truth = gy_build(builder, &gy_ops_row_pick, &attributes,
+                              (gy_value[]){made.centred, node->inputs[1]}, 2);
+    gy_value sum = gy_build_reduce(builder, &gy_ops_row_sum, made.powers, 1u << dim, false);
+    gy_value loss =
+        gy_build2(builder, &gy_ops_row_sub, gy_build1(builder, &gy_ops_row_log, sum), truth);
+    outputs[0] = over_rows(builder, gy_build1(builder, &gy_ops_row_sum, loss), logits);
     return GY_OK;
 }
 
@@ -509,7 +515,9 @@ static gy_status loss_gradient_expand(gy_builder *builder, const gy_applied *nod
                                       gy_value *outputs)
 {
     const gy_value logits = node->inputs[0];
-    gy_value chance = along_classes(builder, &gy_ops_row_softmax, logits);
+    const line made =
+        expand_line(builder, logits, builder->ops->type(builder, logits)->rank - 1);
+    gy_value chance = gy_build2(builder, &gy_ops_row_div, made.powers, made.sum);
     gy_value truth = one_hot_like(builder, node->inputs[1], logits);
     gy_value share = over_rows(builder, node->inputs[2], logits);
     outputs[0] = gy_build2(builder, &gy_ops_row_mul,

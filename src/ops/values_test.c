@@ -333,6 +333,39 @@ static void a_wrong_label_of_a_part_has_its_global_place(void **state)
 }
 
 /* As the fast kernel has it, and as max has it. */
+/* A rank whose part of the classes has no label at all refuses a wrong one like the others. */
+static void a_wrong_label_fails_on_every_part(void **state)
+{
+    (void)state;
+    double x[6] = {1, 2, 3, 4, 5, 6}, y[3] = {7, 7, 7};
+    int32_t labels[3] = {1, 3, 0};
+    const gy_attributes attributes = {.axis = {.dim = 1}};
+    const gy_type types[2] = {{.dtype = GY_F64, .rank = 2, .sizes = {3, 4}},
+                              {.dtype = GY_I32, .rank = 1, .sizes = {3}}};
+    const gy_view inputs[2] = {gy_view_of(x, GY_F64, (int64_t[]){3, 2}, 2),
+                               gy_view_of(labels, GY_I32, (int64_t[]){3}, 1)};
+    gy_view out = gy_view_of(y, GY_F64, (int64_t[]){3}, 1);
+    const int64_t offsets[2][GY_TENSOR_RANK_MAX] = {{0, 2}}; /* classes 2 and 3 */
+    const gy_kernel_call call = {.op = &gy_ops_row_pick,
+                                 .attributes = &attributes,
+                                 .inputs = inputs,
+                                 .input_count = 2,
+                                 .outputs = &out,
+                                 .output_count = 1,
+                                 .input_offsets = offsets,
+                                 .input_types = types};
+    const gy_kernel *kernel = gy_ops_kernels(&gy_ops_row_pick)[0];
+    for (int round = 0; round < 2; round++) {
+        labels[0] = 1;
+        assert_ok(round == 0 ? gy_ops_row_pick.reference(&call) : kernel->run(&call));
+        assert_true(y[0] == 0 && y[1] == 4 && y[2] == 0);
+        labels[0] = 4;
+        assert_status(round == 0 ? gy_ops_row_pick.reference(&call) : kernel->run(&call),
+                      GY_ARG);
+        assert_non_null(strstr(gy_error_text(), "pick: index 4 at place 0, expected 0 to 3"));
+    }
+}
+
 static void nan_is_the_maximum(void **state)
 {
     (void)state;
@@ -574,6 +607,7 @@ int main(void)
         EAGER(rows_are_gathered_and_scattered),
         EAGER(what_is_out_of_range_is_named),
         cmocka_unit_test(a_wrong_label_of_a_part_has_its_global_place),
+        cmocka_unit_test(a_wrong_label_fails_on_every_part),
         EAGER(nan_is_the_maximum),
         EAGER(dropout_draws_by_seed_and_stream),
         cmocka_unit_test(strides_and_float32_change_nothing),

@@ -71,13 +71,24 @@ static way way_of(const product *p)
                                                                                 : BY_PRIMITIVE;
 }
 
-static bool describe(const gy_kernel_query *query, product *p)
+/* t(a) b over all rows is one product of matrices, whatever leads them. */
+static bool describe_over_rows(const gy_kernel_query *query, product *p)
+{
+    const gy_view *a = &query->inputs[0], *c = &query->outputs[0];
+    p->transpose_a = true;
+    p->batch = 1;
+    p->m = c->sizes[0];
+    p->n = c->sizes[1];
+    p->k = count_of(a->sizes, a->rank - 1);
+    return true;
+}
+
+static bool describe_matmul(const gy_kernel_query *query, product *p)
 {
     const gy_view *a = &query->inputs[0], *b = &query->inputs[1], *c = &query->outputs[0];
     if (a->rank < 2 || b->rank < 2 || c->rank < 2) {
         return false;
     }
-    memset(p, 0, sizeof(*p));
     p->transpose_a = query->attributes->matmul.transpose_a;
     p->transpose_b = query->attributes->matmul.transpose_b;
     p->has_bias = query->attributes->matmul.has_bias;
@@ -90,6 +101,16 @@ static bool describe(const gy_kernel_query *query, product *p)
     if (b->rank == 2 && !p->transpose_a && a->rank == c->rank) {
         p->m *= p->batch;
         p->batch = 1;
+    }
+    return true;
+}
+
+static bool describe(const gy_kernel_query *query, product *p)
+{
+    memset(p, 0, sizeof(*p));
+    if (query->op == &gy_ops_row_matmul_over_rows ? !describe_over_rows(query, p)
+                                                  : !describe_matmul(query, p)) {
+        return false;
     }
     p->piece_rows = p->m;
     p->pieces = p->m > 0 ? 1 : 0;

@@ -248,6 +248,87 @@ const gy_kernel gy_kernel_scatter_add = {
     .run = scatter_run,
 };
 
+/* ---- pick, its gradient, find ---- */
+
+static bool pick_accepts(const gy_kernel_query *query)
+{
+    const size_t bytes = gy_dtype_bytes(query->inputs[0].dtype);
+    return gather_accepts(query) && (bytes == 4 || bytes == 8);
+}
+
+/* One element of each line, in the lines or alone. */
+static gy_status pick_run(const gy_kernel_call *call)
+{
+    const bool is_pick = call->op == &gy_ops_row_pick;
+    const gy_view *lines = is_pick ? &call->inputs[0] : &call->outputs[0];
+    const gy_view *indices = &call->inputs[1];
+    const size_t bytes = gy_dtype_bytes(lines->dtype);
+    around w = around_of(lines, call->attributes->axis.dim, indices);
+    const gy_ops_rows line = gy_call_rows(call);
+    GY_TRY(check_indices(call, 1, "index", line.all));
+    gy_view_zero(&call->outputs[0]);
+    for (int64_t i = 0; i < w.indices; i++) {
+        const int64_t index = row_at(indices, i) - line.begin;
+        if (index < 0 || index >= line.count) {
+            continue; /* another rank's */
+        }
+        const int64_t at = (i / w.inner * w.size + index) * w.inner + i % w.inner;
+        const size_t own = (size_t)i * bytes, far = (size_t)at * bytes;
+        const char *from = (const char *)call->inputs[0].data + (is_pick ? far : own);
+        char *to = (char *)call->outputs[0].data + (is_pick ? own : far);
+        memcpy(to, from, bytes);
+    }
+    return GY_OK;
+}
+
+const gy_kernel gy_kernel_pick = {
+    .name = "copy pick",
+    .accepts = pick_accepts,
+    .run = pick_run,
+};
+
+static bool find_accepts(const gy_kernel_query *query)
+{
+    const gy_view *x = &query->inputs[0];
+    return gy_dtype_is_real(x->dtype) && query->attributes->axis.dim == x->rank - 1;
+}
+
+/* The first that equals it, or the first NaN where it is one; count: none does. */
+#define FIND(type)                                                                             \
+    static int64_t find_##type(const void *line, const void *value, int64_t i, int64_t count)  \
+    {                                                                                          \
+        const type *x = (const type *)line + i * count, v = ((const type *)value)[i];          \
+        int64_t at = 0;                                                                        \
+        while (at < count && !(x[at] == v || (v != v && x[at] != x[at]))) {                    \
+            at++;                                                                              \
+        }                                                                                      \
+        return at;                                                                             \
+    }
+FIND(float)
+FIND(double)
+
+static gy_status find_run(const gy_kernel_call *call)
+{
+    const gy_view *x = &call->inputs[0], *value = &call->inputs[1];
+    const int dim = x->rank - 1;
+    const int64_t size = x->sizes[dim], count = gy_view_count(value);
+    const int64_t all = call->input_types != NULL ? call->input_types[0].sizes[dim] : size;
+    const int64_t begin = call->input_offsets != NULL ? call->input_offsets[0][dim] : 0;
+    int64_t *to = call->outputs[0].data;
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t at =
+            (x->dtype == GY_F32 ? find_float : find_double)(x->data, value->data, i, size);
+        to[i] = at < size ? begin + at : all;
+    }
+    return GY_OK;
+}
+
+const gy_kernel gy_kernel_find = {
+    .name = "rows find",
+    .accepts = find_accepts,
+    .run = find_run,
+};
+
 /* ---- one-hot ---- */
 
 static bool one_hot_accepts(const gy_kernel_query *query)
@@ -260,15 +341,23 @@ static gy_status one_hot_run(const gy_kernel_call *call)
 {
     const gy_view *labels = &call->inputs[0];
     gy_view *y = &call->outputs[0];
-    int64_t depth = y->sizes[y->rank - 1], count = gy_view_count(labels), label;
+    const int64_t depth = call->attributes->axis.depth, count = gy_view_count(labels);
+    const int64_t own = y->sizes[y->rank - 1];
+    const int64_t begin =
+        call->output_offsets != NULL ? call->output_offsets[0][y->rank - 1] : 0;
+    int64_t label = 0;
     GY_TRY(check_indices(call, 0, "label", depth));
     gy_view_zero(y);
     for (int64_t i = 0; i < count; i++) {
         GY_TRY(gy_kernel_index(call, 0, i, "label", depth, &label));
+        label -= begin;
+        if (label < 0 || label >= own) {
+            continue; /* another rank's */
+        }
         if (y->dtype == GY_F32) {
-            ((float *)y->data)[i * depth + label] = 1;
+            ((float *)y->data)[i * own + label] = 1;
         } else {
-            gy_element_set(y->dtype, y->data, i * depth + label, 1);
+            gy_element_set(y->dtype, y->data, i * own + label, 1);
         }
     }
     return GY_OK;

@@ -27,6 +27,8 @@ LIST(concats, &gy_kernel_concat)
 LIST(broadcasts, &gy_kernel_broadcast)
 LIST(gathers, &gy_kernel_gather)
 LIST(scatters, &gy_kernel_scatter_add)
+LIST(picks, &gy_kernel_pick)
+LIST(finds, &gy_kernel_find)
 LIST(one_hots, &gy_kernel_one_hot)
 LIST(fills, &gy_kernel_fill)
 LIST(reorders, &gy_kernel_reorder)
@@ -39,6 +41,7 @@ const gy_kernel *const *gy_ops_kernels(const gy_op *op)
         [GY_CODE_mean] = tiles,
         [GY_CODE_dropout] = tiles,
         [GY_CODE_matmul] = matmuls,
+        [GY_CODE_matmul_over_rows] = matmuls,
         [GY_CODE_conv2d] = convs,
         [GY_CODE_conv2d_input_gradient] = convs,
         [GY_CODE_conv2d_filter_gradient] = convs,
@@ -62,6 +65,9 @@ const gy_kernel *const *gy_ops_kernels(const gy_op *op)
         [GY_CODE_broadcast_to] = broadcasts,
         [GY_CODE_gather] = gathers,
         [GY_CODE_scatter_add] = scatters,
+        [GY_CODE_pick] = picks,
+        [GY_CODE_pick_gradient] = picks,
+        [GY_CODE_find] = finds,
         [GY_CODE_one_hot] = one_hots,
         [GY_CODE_fill] = fills,
         [GY_CODE_reorder] = reorders,
