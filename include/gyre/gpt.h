@@ -45,8 +45,7 @@ typedef struct gy_gpt_options {
 /**
  * GPT-2's architecture, not trained; caller owns it: layers with layer norm before attention
  * and before the network of 4 * width units, learned positions, and an output layer that is the
- * embedding again. `heads` divides `width`. Ranks share the work of batches whose rows they
- * divide; of others each computes all of it, with the same result.
+ * embedding again. `heads` divides `width`.
  * @param options  NULL: the defaults
  * @param base     the length of a window as input_sizes[0], the characters as class_names and
  *                 class_count; dtype, seed, comm, workers. What describes a model is not read

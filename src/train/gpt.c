@@ -102,7 +102,7 @@ static gy_node norm(const gpt *g, const char *name, gy_node x)
     return gy_op_layer_norm(x, pair[0], pair[1], 1, 1e-5);
 }
 
-/* x (rows, inputs) -> (rows, outputs) */
+/* x (batch, length, inputs) -> (batch, length, outputs) */
 static gy_node linear(const gpt *g, const char *name, gy_node x, const int64_t sizes[2],
                       double deviation)
 {
@@ -117,7 +117,7 @@ static gy_node drop(const gpt *g, gy_node x)
                                                               : x;
 }
 
-/* h (batch * length, width) -> the same */
+/* h (batch, length, width) -> the same */
 static gy_node attention(const gpt *g, gy_node h)
 {
     const int64_t width = g->width, size = g->width / g->heads;
@@ -131,7 +131,7 @@ static gy_node attention(const gpt *g, gy_node h)
     }
     gy_node mixed = gy_op_attention(parts[0], parts[1], parts[2],
                                     &GY_OPTIONS(gy_attention_options, .is_causal = true));
-    mixed = gy_op_reshape(mixed, (int64_t[]){GY_ANY, width}, 2);
+    mixed = gy_op_reshape(mixed, (int64_t[]){GY_BATCH, g->length, width}, 3);
     return linear(g, "projection", mixed, (int64_t[]){width, width},
                   0.02 / sqrt(2.0 * g->layers));
 }
@@ -160,15 +160,13 @@ gy_status gy_train_gpt_build(void *arg, gy_model_builder *builder, gy_node x, gy
     gy_node embedding = parameter(&g, "embedding", (int64_t[]){g.classes, g.width}, 2, 0.02);
     gy_node positions = parameter(&g, "positions", (int64_t[]){g.length, g.width}, 2, 0.02);
     gy_node h = drop(&g, gy_op_add(gy_op_embedding(embedding, x), positions));
-    h = gy_op_reshape(h, (int64_t[]){GY_ANY, g.width}, 2);
     for (int i = 0; i < g.layers; i++) {
         gy_print(g.block, sizeof(g.block), "block%d.", i);
         h = gy_op_add(h, drop(&g, attention(&g, norm(&g, "norm1", h))));
         h = gy_op_add(h, drop(&g, feed_forward(&g, norm(&g, "norm2", h))));
     }
     g.block[0] = '\0';
-    h = gy_op_matmul_transposed(norm(&g, "norm", h), false, embedding, true);
-    *logits = gy_op_reshape(h, (int64_t[]){GY_BATCH, g.length, g.classes}, 3);
+    *logits = gy_op_matmul_transposed(norm(&g, "norm", h), false, embedding, true);
     return GY_OK;
 }
 

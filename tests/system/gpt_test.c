@@ -66,6 +66,15 @@ GY_TEST(ranks_and_a_resume_change_no_loss)
     assert_string_equal(output, "1\n");
 }
 
+/* Three ranks have three, three and two of eight rows: none is asked for by another. */
+GY_TEST(ranks_that_do_not_divide_the_batch_share_it)
+{
+    expect(
+        "gyre train $G -n 3 --steps 1 --explain -o three >said && grep -q 'allreduce(' said && "
+        "! grep 'allgather(' said",
+        0);
+}
+
 GY_TEST(wrong_usage_and_texts_are_one_line)
 {
     static const struct {
