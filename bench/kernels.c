@@ -230,9 +230,9 @@ static void update(gy_view parameter, gy_view gradient)
 
 /* Of logits of the size that training has: those of made-up weights lie so far apart that exp
  * gives numbers below the normal range, which this CPU handles slowly. */
-static gy_view loss_gradient(const int64_t *sizes)
+static gy_view loss_gradient(const int64_t *sizes, int rank)
 {
-    gy_view logits = value(sizes, 2);
+    gy_view logits = value(sizes, rank);
     int64_t rows = logits.sizes[0], classes = logits.sizes[1];
     gy_view labels = value(&rows, 1);
     labels.dtype = GY_I32;
@@ -343,7 +343,7 @@ static void make_mlp(int64_t batch)
         b[l] = value(SIZES(widths[l + 1]));
         h[l + 1] = dense(h[l], w[l], b[l], l < 2);
     }
-    gy_view dy = loss_gradient(h[3].sizes);
+    gy_view dy = loss_gradient(h[3].sizes, 2);
     db[2] = column_sums(dy);
     for (int l = 2; l >= 0; l--) {
         dw[l] = dense_filter_gradient(h[l], dy);
@@ -368,7 +368,7 @@ static void make_lenet(int64_t batch)
     gy_view flat = reorder(p2, GY_FORMAT_DENSE);
     flat = gy_view_of(flat.data, GY_F32, SIZES(batch, 3136));
     gy_view h = dense(flat, w3, b3, true), d = dropout(h), logits = dense(d, w4, b4, false);
-    gy_view dy = loss_gradient(logits.sizes), db[4], dw[4];
+    gy_view dy = loss_gradient(logits.sizes, 2), db[4], dw[4];
     db[3] = column_sums(dy);
     dw[3] = dense_filter_gradient(d, dy);
     gy_view dd = dropout(dense_input_gradient(dy, w4));
@@ -427,10 +427,68 @@ static void attention(int64_t batch, bool is_causal)
     add(&back);
 }
 
+static gy_view whole_numbers(int64_t count, int64_t below)
+{
+    gy_view view = value(&count, 1);
+    view.dtype = GY_I32;
+    for (int64_t i = 0; i < count; i++) {
+        ((int32_t *)view.data)[i] = (int32_t)(i * 7919 % below);
+    }
+    return view;
+}
+
+static void layer_norm(int64_t rows, int64_t width)
+{
+    item it = new_item("layer norm", &gy_ops_row_layer_norm, 3, 1);
+    it.attributes.norm.axis_count = 1;
+    it.attributes.norm.epsilon = 1e-5;
+    it.inputs[0] = value(SIZES(rows, width));
+    it.inputs[1] = it.inputs[2] = value(SIZES(width));
+    it.outputs[0] = value(SIZES(rows, width));
+    add(&it);
+    item back = new_item("its gradient", &gy_ops_row_layer_norm_gradient, 3, 3);
+    back.attributes = it.attributes;
+    back.inputs[0] = it.inputs[0];
+    back.inputs[1] = it.inputs[1];
+    back.inputs[2] = it.outputs[0];
+    back.outputs[0] = value(SIZES(rows, width));
+    back.outputs[1] = value(SIZES(width));
+    back.outputs[2] = value(SIZES(width));
+    add(&back);
+}
+
+static void embedding(int64_t rows, int64_t words, int64_t width)
+{
+    item it = new_item("embedding", &gy_ops_row_gather, 2, 1);
+    it.inputs[0] = value(SIZES(words, width));
+    it.inputs[1] = whole_numbers(rows, words);
+    it.outputs[0] = value(SIZES(rows, width));
+    add(&it);
+    item back = new_item("its gradient", &gy_ops_row_scatter_add, 2, 1);
+    back.attributes.axis.depth = words;
+    back.inputs[0] = it.outputs[0];
+    back.inputs[1] = it.inputs[1];
+    back.outputs[0] = value(SIZES(words, width));
+    add(&back);
+}
+
 static void make_gpt(int64_t batch)
 {
+    const int64_t rows = batch * 128, width = 256;
     attention(batch, true);
     attention(batch, false);
+    item copy = new_item("a copy, for comparison", &gy_ops_row_broadcast_to, 1, 1);
+    copy.inputs[0] = value(SIZES(rows, width));
+    copy.outputs[0] = value(SIZES(rows, width));
+    add(&copy);
+    layer_norm(rows, width);
+    embedding(rows, 512, width);
+    item gelu = new_item("gelu", &gy_ops_row_gelu, 1, 1);
+    gelu.inputs[0] = value(SIZES(rows, 4 * width));
+    gelu.outputs[0] = value(SIZES(rows, 4 * width));
+    add(&gelu);
+    (void)dropout(value(SIZES(rows, width)));
+    (void)loss_gradient(SIZES(rows, 512));
 }
 
 /* m, v and the parameter in place; the scalars stand for rates and their corrections. */

@@ -224,6 +224,9 @@ static inline void ops_random_norm(const gy_op *op, gy_ops_sample *sample, gy_ra
     const int64_t *from = sample->inputs[0].sizes + (is_batch ? 1 : rank - count);
     ops_random_copy_sizes(sample, 1, from, count);
     ops_random_copy_sizes(sample, 2, from, count);
+    if (op == &gy_ops_row_layer_norm_gradient) {
+        ops_random_copy_sizes(sample, 2, sample->inputs[0].sizes, rank); /* dy */
+    }
 }
 
 static inline void ops_random_concat(gy_ops_sample *sample, gy_random *random)
@@ -339,7 +342,8 @@ static inline bool ops_random_sample(const gy_op *op, gy_random *random, gy_ops_
         ops_random_concat(sample, random);
     } else if (op == &gy_ops_row_gather || op == &gy_ops_row_scatter_add) {
         ops_random_index(op, sample, random);
-    } else if (op == &gy_ops_row_layer_norm || op == &gy_ops_row_batch_norm) {
+    } else if (op == &gy_ops_row_layer_norm || op == &gy_ops_row_layer_norm_gradient ||
+               op == &gy_ops_row_batch_norm) {
         ops_random_norm(op, sample, random);
     } else if (op == &gy_ops_row_dropout || op == &gy_ops_row_identity) {
         ops_random_sizes(sample, 0, (int)ops_random_in(random, 0, 4), 5, random);

@@ -225,8 +225,11 @@ static void expansion_of(const normal *n, const gy_op *op, gy_value *outputs)
 static gy_status layer_norm_gradient(gy_builder *builder, const gy_applied *node,
                                      const gy_value *dy, gy_value *dx)
 {
-    const normal n = normal_of(builder, &gy_ops_row_layer_norm, node);
-    gradient_of(&n, &gy_ops_row_layer_norm, dy[0], dx);
+    gy_value slopes = gy_build(builder, &gy_ops_row_layer_norm_gradient, node->attributes,
+                               (gy_value[]){node->inputs[0], node->inputs[1], dy[0]}, 3);
+    for (int k = 0; k < 3; k++) {
+        dx[k] = slopes.node < 0 ? GY_NO_VALUE : (gy_value){slopes.node, slopes.output + k};
+    }
     return GY_OK;
 }
 
@@ -333,6 +336,146 @@ const gy_op gy_ops_row_batch_norm = {
     .placements = batch_norm_placements,
     .reference = norm_reference,
     GY_SAMPLES(batch_norm_samples),
+};
+
+/* ---- the gradient of layer norm: (x, gain, dy) -> dx, dgain, dbias ---- */
+
+static gy_status slope_infer(const gy_attributes *attributes, const gy_type *inputs,
+                             int input_count, gy_type *outputs)
+{
+    gy_type known[3] = {inputs[0], inputs[1], inputs[1]}, result;
+    GY_TRY(layer_norm_infer(attributes, known, input_count, &result));
+    GY_TRY(gy_need_same_shape("layer_norm_gradient", &result, &inputs[2]));
+    outputs[0] = result;
+    outputs[1] = outputs[2] = gy_type_like(&inputs[1]);
+    return GY_OK;
+}
+
+static void slope_cost(const gy_attributes *attributes, const gy_type *inputs, int input_count,
+                       const gy_type *outputs, gy_cost *cost)
+{
+    (void)attributes;
+    gy_cost_of(inputs, input_count, outputs, 14 * gy_type_elements(&inputs[0]), cost);
+}
+
+static void add_at(const gy_view *view, const gy_ops_index *at, double value)
+{
+    gy_real_put(view, at, gy_real_at(view, at, view->rank) + value);
+}
+
+/* The line that begins at `base` and has `line` places. */
+static void slope_line(const gy_kernel_call *call, const gy_ops_index *base,
+                       const int64_t *line)
+{
+    const gy_view *x = &call->inputs[0], *gain = &call->inputs[1], *dy = &call->inputs[2];
+    const int rank = x->rank, shift = rank - gain->rank;
+    const double count = (double)gy_place_count(line, rank);
+    double m[2], sums[2] = {0};
+    moments(x, base, line, m);
+    const double inverse = 1 / sqrt(m[1] + call->attributes->norm.epsilon);
+    for (int pass = 0; pass < 2; pass++) {
+        gy_ops_index step = {{0}};
+        do {
+            gy_ops_index at = *base, own = {{0}};
+            for (int dim = shift; dim < rank; dim++) {
+                at.at[dim] = own.at[dim - shift] = step.at[dim];
+            }
+            const double xhat = (gy_real_at(x, &at, rank) - m[0]) * inverse;
+            const double slope = gy_real_at(dy, &at, rank);
+            const double h = slope * gy_real_at(gain, &own, gain->rank);
+            if (pass == 0) {
+                sums[0] += h;
+                sums[1] += h * xhat;
+                add_at(&call->outputs[1], &own, slope * xhat);
+                add_at(&call->outputs[2], &own, slope);
+            } else {
+                gy_real_put(&call->outputs[0], &at,
+                            inverse * (h - sums[0] / count - xhat * sums[1] / count));
+            }
+        } while (gy_ops_index_next(&step, line, rank));
+    }
+}
+
+static gy_status slope_reference(const gy_kernel_call *call)
+{
+    const gy_view *x = &call->inputs[0];
+    const int shift = x->rank - call->inputs[1].rank;
+    int64_t kept[GY_TENSOR_RANK_MAX], line[GY_TENSOR_RANK_MAX];
+    for (int dim = 0; dim < x->rank; dim++) {
+        kept[dim] = dim < shift ? x->sizes[dim] : 1;
+        line[dim] = dim < shift ? 1 : x->sizes[dim];
+    }
+    gy_view_zero(&call->outputs[1]);
+    gy_view_zero(&call->outputs[2]);
+    gy_ops_index at = {{0}};
+    bool is_more = gy_view_count(x) > 0;
+    for (; is_more; is_more = gy_ops_index_next(&at, kept, x->rank)) {
+        slope_line(call, &at, line);
+    }
+    return GY_OK;
+}
+
+static gy_status slope_expand(gy_builder *builder, const gy_applied *node, gy_value *outputs)
+{
+    const normal n = normal_of(builder, &gy_ops_row_layer_norm, node);
+    gradient_of(&n, &gy_ops_row_layer_norm, node->inputs[2], outputs);
+    return GY_OK;
+}
+
+static gy_status slope_gradient(gy_builder *builder, const gy_applied *node, const gy_value *dy,
+                                gy_value *dx)
+{
+    return gy_ops_expanded_gradient(builder, &gy_ops_row_layer_norm_gradient, node, dy, dx);
+}
+
+/* Rows are independent, those of gain and bias are summed up; all is linear in dy. */
+static int slope_placements(const gy_attributes *attributes, const gy_type *inputs,
+                            int input_count, const gy_type *outputs, gy_signature *signatures)
+{
+    (void)input_count;
+    (void)outputs;
+    gy_signatures made = {.list = signatures};
+    for (int dim = 0; dim < inputs[0].rank - attributes->norm.axis_count; dim++) {
+        gy_signature *rows = gy_signatures_add(&made);
+        rows->inputs[0] = rows->inputs[2] = rows->outputs[0] = gy_shard(dim);
+        rows->outputs[1] = rows->outputs[2] = gy_partial(GY_SUM);
+    }
+    gy_signature *partial = gy_signatures_add(&made);
+    partial->inputs[2] = partial->outputs[0] = gy_partial(GY_SUM);
+    partial->outputs[1] = partial->outputs[2] = gy_partial(GY_SUM);
+    return made.count;
+}
+
+static const gy_ops_sample slope_samples[] = {
+    {.attributes.norm = {.epsilon = 1e-2, .axis_count = 1},
+     .input_count = 3,
+     .inputs = {GY_IN(-1, 1, 3, 4), GY_IN(0.5, 1.5, 4), GY_IN(-1, 1, 3, 4)},
+     .differentiable = 7},
+    {.attributes.norm = {.epsilon = 1e-2, .axis_count = 2},
+     .input_count = 3,
+     .inputs = {GY_IN(-1, 1, 2, 2, 3), GY_IN(0.5, 1.5, 2, 3), GY_IN(-1, 1, 2, 2, 3)},
+     .differentiable = 7},
+    {.attributes.norm = {.epsilon = 1e-2, .axis_count = 2},
+     .input_count = 3,
+     .inputs = {GY_IN(-1, 1, 2, 3), GY_IN(0.5, 1.5, 2, 3), GY_IN(-1, 1, 2, 3)},
+     .differentiable = 7},
+    {.attributes.norm = {.epsilon = 1e-2, .axis_count = 1},
+     .input_count = 3,
+     .inputs = {GY_IN(-1, 1, 0, 3), GY_IN(0.5, 1.5, 3), GY_IN(-1, 1, 0, 3)},
+     .differentiable = 7},
+};
+
+const gy_op gy_ops_row_layer_norm_gradient = {
+    .name = "layer_norm_gradient",
+    .input_count = 3,
+    .output_count = 3,
+    .infer = slope_infer,
+    .cost = slope_cost,
+    .gradient = slope_gradient,
+    .expand = slope_expand,
+    .placements = slope_placements,
+    .reference = slope_reference,
+    GY_SAMPLES(slope_samples),
 };
 
 /* ---- unbiased variance ---- */

@@ -705,20 +705,20 @@ GY_TEST(rows_along_the_last_dimension)
             sizes[1] *= round % 5 == 0 && sizes[0] < 10 ? 40 : 1;
             example e = {.op = ops[k], .input_count = k < 3 ? 1 : k == 4 ? 2 : 3};
             set_type(&e, 0, 2, sizes);
-            set_type(&e, 1, 1, k >= 4 ? &sizes[0] : &sizes[1]);
-            set_type(&e, 2, k == 5 ? 0 : 1, &sizes[1]);
-            if (k == 3) {
+            set_type(&e, 1, 1, k == 4 || k == 5 ? &sizes[0] : &sizes[1]);
+            set_type(&e, 2, k == 5 ? 0 : k == 6 ? 2 : 1, k == 6 ? sizes : &sizes[1]);
+            if (k == 3 || k == 6) {
                 e.attributes.norm.axis_count = 1;
                 e.attributes.norm.epsilon = 1e-3;
             } else if (k < 3) {
                 e.attributes.axis.dim = 1;
             }
-            if (k >= 4) {
+            if (k == 4 || k == 5) {
                 e.input_types[1].dtype = GY_I32;
             }
             double wide = round % 3 == 0 ? 90 : 3;
             draw(&e, 0, -wide, wide, &random);
-            draw(&e, 1, 0, k >= 4 ? (double)sizes[1] : 2, &random);
+            draw(&e, 1, 0, k == 4 || k == 5 ? (double)sizes[1] : 2, &random);
             draw(&e, 2, -1, 1, &random);
             e.input_count = k < 3 ? 1 : k == 4 ? 2 : 3;
             make_types(&e);

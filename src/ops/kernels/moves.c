@@ -208,6 +208,17 @@ static bool scatter_accepts(const gy_kernel_query *query)
            (query->inputs[0].dtype == GY_F32 || query->inputs[0].dtype == GY_F64);
 }
 
+/* y += x */
+#define ADD(type)                                                                              \
+    static void add_##type(type *restrict y, const type *restrict x, int64_t count)            \
+    {                                                                                          \
+        for (int64_t i = 0; i < count; i++) {                                                  \
+            y[i] += x[i];                                                                      \
+        }                                                                                      \
+    }
+ADD(float)
+ADD(double)
+
 /* Rows that meet are added in the order of the indices. */
 static gy_status scatter_run(const gy_kernel_call *call)
 {
@@ -224,12 +235,10 @@ static gy_status scatter_run(const gy_kernel_call *call)
                 continue; /* another rank's */
             }
             int64_t from = (o * w.indices + i) * w.inner, to = (o * w.size + index) * w.inner;
-            for (int64_t j = 0; j < w.inner; j++) {
-                if (a->dtype == GY_F32) {
-                    ((float *)y->data)[to + j] += ((const float *)a->data)[from + j];
-                } else {
-                    ((double *)y->data)[to + j] += ((const double *)a->data)[from + j];
-                }
+            if (a->dtype == GY_F32) {
+                add_float((float *)y->data + to, (const float *)a->data + from, w.inner);
+            } else {
+                add_double((double *)y->data + to, (const double *)a->data + from, w.inner);
             }
         }
     }

@@ -279,26 +279,60 @@ const gy_kernel gy_kernel_argmax = {
     .run = argmax_run,
 };
 
-/* ---- layer norm ---- */
+/* ---- layer norm and its gradient ---- */
 
 static bool layer_norm_accepts(const gy_kernel_query *query)
 {
-    return query->inputs[0].dtype == GY_F32;
+    return gy_dtype_is_real(query->inputs[0].dtype);
+}
+
+static gy_norm_line norm_line(const row_call *r, int64_t row)
+{
+    const float *x = (const float *)r->call->inputs[0].data + row * r->columns;
+    const double count = (double)r->columns;
+    const float mean = (float)(gy_tiles()->row_sum(x, r->columns) / count);
+    const double variance = gy_tiles()->row_deviation(x, mean, r->columns) / count;
+    const double scale = 1 / sqrt(variance + r->call->attributes->norm.epsilon);
+    return (gy_norm_line){x, r->call->inputs[1].data, mean, (float)scale, r->columns};
+}
+
+/* Mean, and 1 / sqrt(variance + epsilon). */
+static void norm_f64(const row_call *r, int64_t row, double m[2])
+{
+    const double *x = (const double *)r->call->inputs[0].data + row * r->columns;
+    const double count = (double)r->columns;
+    double sum = 0, deviation = 0;
+    for (int64_t i = 0; i < r->columns; i++) {
+        sum += x[i];
+    }
+    m[0] = sum / count;
+    for (int64_t i = 0; i < r->columns; i++) {
+        deviation += (x[i] - m[0]) * (x[i] - m[0]);
+    }
+    m[1] = 1 / sqrt(deviation / count + r->call->attributes->norm.epsilon);
+}
+
+static void layer_norm_row_f64(const row_call *r, int64_t row)
+{
+    const double *x = (const double *)r->call->inputs[0].data + row * r->columns;
+    const double *gain = r->call->inputs[1].data, *bias = r->call->inputs[2].data;
+    double *y = (double *)r->call->outputs[0].data + row * r->columns, m[2];
+    norm_f64(r, row, m);
+    for (int64_t i = 0; i < r->columns; i++) {
+        y[i] = (x[i] - m[0]) * m[1] * gain[i] + bias[i];
+    }
 }
 
 static void layer_norm_rows(void *arg, int64_t begin, int64_t end)
 {
     const row_call *r = arg;
-    const float *gain = r->call->inputs[1].data, *bias = r->call->inputs[2].data;
-    int64_t count = r->columns;
     for (int64_t row = begin; row < end; row++) {
-        const float *x = (const float *)r->call->inputs[0].data + row * count;
-        float *y = (float *)r->call->outputs[0].data + row * count;
-        float mean = (float)(gy_tiles()->row_sum(x, count) / (double)count);
-        double variance = gy_tiles()->row_deviation(x, mean, count) / (double)count;
-        float scale = (float)(1 / sqrt(variance + r->call->attributes->norm.epsilon));
-        for (int64_t i = 0; i < count; i++) {
-            y[i] = (x[i] - mean) * scale * gain[i] + bias[i];
+        if (r->call->inputs[0].dtype == GY_F32) {
+            const gy_norm_line line = norm_line(r, row);
+            gy_tiles()->norm_row(&line, r->call->inputs[2].data,
+                                 (float *)r->call->outputs[0].data + row * r->columns);
+        } else {
+            layer_norm_row_f64(r, row);
         }
     }
 }
@@ -313,4 +347,92 @@ const gy_kernel gy_kernel_layer_norm = {
     .name = "tiles layer norm",
     .accepts = layer_norm_accepts,
     .run = layer_norm_run,
+};
+
+/* Rows are cut into pieces by their number alone; each sums up its own dgain and dbias. */
+enum { NORM_PIECES = 16, NORM_ROWS = 32 };
+
+static int64_t norm_pieces(int64_t rows)
+{
+    return GY_MAX(GY_MIN(rows / NORM_ROWS, (int64_t)NORM_PIECES), (int64_t)1);
+}
+
+static size_t norm_slope_workspace(const gy_kernel_query *query)
+{
+    int64_t rows = 0, columns = 0;
+    count_rows(&query->inputs[0], query->attributes->norm.axis_count, &rows, &columns);
+    return (size_t)(norm_pieces(rows) * 2 * columns) * gy_dtype_bytes(query->inputs[0].dtype);
+}
+
+static void norm_slope_row_f64(const row_call *r, int64_t row, double *dgain, double *dbias)
+{
+    const double *x = (const double *)r->call->inputs[0].data + row * r->columns;
+    const double *gain = r->call->inputs[1].data;
+    const double *dy = (const double *)r->call->inputs[2].data + row * r->columns;
+    double *dx = (double *)r->call->outputs[0].data + row * r->columns, m[2], sums[2] = {0};
+    norm_f64(r, row, m);
+    for (int64_t i = 0; i < r->columns; i++) {
+        const double xhat = (x[i] - m[0]) * m[1];
+        sums[0] += dy[i] * gain[i];
+        sums[1] += dy[i] * gain[i] * xhat;
+        dgain[i] += dy[i] * xhat;
+        dbias[i] += dy[i];
+    }
+    const double count = (double)r->columns;
+    for (int64_t i = 0; i < r->columns; i++) {
+        const double xhat = (x[i] - m[0]) * m[1];
+        dx[i] = m[1] * (dy[i] * gain[i] - sums[0] / count - xhat * (sums[1] / count));
+    }
+}
+
+static void norm_slope_pieces(void *arg, int64_t begin, int64_t end)
+{
+    const row_call *r = arg;
+    const int64_t pieces = norm_pieces(r->rows), columns = r->columns;
+    const bool is_f32 = r->call->inputs[0].dtype == GY_F32;
+    const size_t bytes = (size_t)columns * (is_f32 ? sizeof(float) : sizeof(double));
+    for (int64_t piece = begin; piece < end; piece++) {
+        char *dgain = (char *)r->call->workspace + (size_t)piece * 2 * bytes;
+        char *dbias = dgain + bytes;
+        memset(dgain, 0, 2 * bytes);
+        int64_t row = r->rows * piece / pieces;
+        for (; row < r->rows * (piece + 1) / pieces; row++) {
+            if (is_f32) {
+                const gy_norm_line line = norm_line(r, row);
+                gy_tiles()->norm_slope(&line,
+                                       (const float *)r->call->inputs[2].data + row * columns,
+                                       (float *)r->call->outputs[0].data + row * columns,
+                                       (float *)(void *)dgain, (float *)(void *)dbias);
+            } else {
+                norm_slope_row_f64(r, row, (double *)(void *)dgain, (double *)(void *)dbias);
+            }
+        }
+    }
+}
+
+/* dgain and dbias: the pieces' sums, in their order. */
+static gy_status norm_slope_run(const gy_kernel_call *call)
+{
+    row_call r = {.call = call};
+    const gy_dtype dtype = call->inputs[0].dtype;
+    count_rows(&call->inputs[0], call->attributes->norm.axis_count, &r.rows, &r.columns);
+    const int64_t pieces = norm_pieces(r.rows);
+    gy_parallel_for(call->engine, pieces, 1, norm_slope_pieces, &r);
+    for (int64_t i = 0; i < 2 * r.columns; i++) {
+        double sum = 0;
+        for (int64_t piece = 0; piece < pieces; piece++) {
+            const int64_t at = piece * 2 * r.columns + i;
+            sum += dtype == GY_F32 ? (double)((const float *)call->workspace)[at]
+                                   : ((const double *)call->workspace)[at];
+        }
+        gy_element_set(dtype, call->outputs[i < r.columns ? 1 : 2].data, i % r.columns, sum);
+    }
+    return GY_OK;
+}
+
+const gy_kernel gy_kernel_layer_norm_gradient = {
+    .name = "tiles layer norm gradient",
+    .accepts = layer_norm_accepts,
+    .workspace_bytes = norm_slope_workspace,
+    .run = norm_slope_run,
 };

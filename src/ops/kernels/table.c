@@ -20,6 +20,7 @@ LIST(cross_entropy_gradients, &gy_kernel_cross_entropy_gradient)
 LIST(attentions, &gy_kernel_attention)
 LIST(argmaxes, &gy_kernel_argmax)
 LIST(layer_norms, &gy_kernel_layer_norm)
+LIST(layer_norm_gradients, &gy_kernel_layer_norm_gradient)
 LIST(transposes, &gy_kernel_transpose)
 LIST(slices, &gy_kernel_slice)
 LIST(pads, &gy_kernel_pad)
@@ -58,6 +59,7 @@ const gy_kernel *const *gy_ops_kernels(const gy_op *op)
         [GY_CODE_attention_gradient] = attentions,
         [GY_CODE_argmax] = argmaxes,
         [GY_CODE_layer_norm] = layer_norms,
+        [GY_CODE_layer_norm_gradient] = layer_norm_gradients,
         [GY_CODE_transpose] = transposes,
         [GY_CODE_slice] = slices,
         [GY_CODE_pad] = pads,

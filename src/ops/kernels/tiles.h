@@ -39,6 +39,13 @@ typedef void (*gy_tile_function)(const gy_tile *tile);
 typedef void (*gy_tile_fold)(const void *x, int64_t rows, int64_t columns, void *acc,
                              int64_t stride);
 
+/* A row of layer norm: xhat = (x - mean) scale. */
+typedef struct gy_norm_line {
+    const float *x, *gain;
+    float mean, scale;
+    int64_t count;
+} gy_norm_line;
+
 typedef struct gy_tile_table {
     /* NULL when there is none. Types of the first value operand and of the result. */
     gy_tile_function (*find)(gy_ops_code code, gy_dtype input, gy_dtype output);
@@ -55,6 +62,12 @@ typedef struct gy_tile_table {
     /* dp = scale p (dp - mean): from probabilities to the slopes of scores; along one row. */
     void (*softmax_slope)(const float *p, float *dp, float mean, float scale, int64_t count);
     double (*row_dot)(const float *a, const float *b, int64_t count);
+    /* y = xhat gain + bias */
+    void (*norm_row)(const gy_norm_line *line, const float *bias, float *y);
+    /* dx = scale (h - mean of h - xhat mean of h xhat) with h = dy gain; dgain += dy xhat and
+       dbias += dy. dx is not dy. */
+    void (*norm_slope)(const gy_norm_line *line, const float *dy, float *dx, float *dgain,
+                       float *dbias);
     float (*row_max)(const float *x, int64_t count);
     double (*row_sum)(const float *x, int64_t count);
     /* Sum of (x - mean)^2. */
