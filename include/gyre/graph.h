@@ -386,6 +386,19 @@ GY_API gy_comm *gy_mesh_comm(const gy_mesh *mesh);
  */
 GY_API gy_comm *gy_mesh_axis_comm(const gy_mesh *mesh, int axis);
 
+/**
+ * Pins how sessions keep a parameter along the axis of that name: Shard each rank its part,
+ * Partial (sum) each rank a summand, which must begin with zeros. A session whose mesh
+ * has no such axis, or one rank along it, keeps the parameter whole there. What reads or
+ * assigns the parameter gets the exchanges that this needs. Called before the first session of
+ * the graph; a second call for the axis replaces the first. Several axes cut different
+ * dimensions.
+ * @return GY_OK; the graph's failure; GY_ARG no parameter, no such axis, a dimension that it
+ *         has not or that another axis cuts, a Partial that is no sum of zeros
+ */
+GY_API GY_MUST_CHECK gy_status gy_pin(gy_node parameter, const char *axis,
+                                      gy_placement placement);
+
 /* ---- sessions ---- */
 
 /** Parameters, and the programs that were compiled from a graph. @threads owner */
@@ -441,9 +454,26 @@ GY_API GY_MUST_CHECK gy_status gy_session_run(gy_session *session, const gy_feed
                                               int feed_count, int64_t batch,
                                               const gy_node *fetches, int fetch_count,
                                               gy_tensor **results);
-/** The parameter's tensor, borrowed from the session; it is made when it is first asked for.
- * Change it between runs only. NULL: no such name, or no memory. */
+/**
+ * What this rank has of a parameter, borrowed from the session: the whole, or the part that
+ * gy_pin gives it. It is made when it is first asked for. Change it between runs only. NULL: no
+ * such name, or no memory.
+ */
 GY_API gy_tensor *gy_session_parameter(gy_session *session, const char *name);
+/**
+ * A parameter whole, one held tensor that the caller drops and does not change. All ranks of
+ * the mesh call it together where the parameter is pinned; else no rank waits for another.
+ * @return GY_OK; GY_NOTFOUND; GY_NOMEM; what a collective failed with
+ */
+GY_API GY_MUST_CHECK gy_status gy_session_gather(gy_session *session, const char *name,
+                                                 gy_tensor **whole);
+/**
+ * Sets a parameter from its whole value, of which this rank takes its part. Every rank calls it
+ * with the same value, and waits for none.
+ * @return GY_OK; GY_NOTFOUND; GY_SHAPE or GY_TYPE the value is no such tensor; GY_NOMEM
+ */
+GY_API GY_MUST_CHECK gy_status gy_session_scatter(gy_session *session, const char *name,
+                                                  gy_tensor *whole);
 /** Runs so far; part of every random draw. */
 GY_API uint64_t gy_session_step(const gy_session *session);
 /** Sets the number of runs, as when a checkpoint is resumed. */

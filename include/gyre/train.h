@@ -222,6 +222,9 @@ typedef struct gy_train_options {
     int epochs;
     int64_t batch;  /* global, over all ranks; one step's update when accumulate is 1 */
     int accumulate; /* batches per update; 0 is 1 */
+    /* What ranks along the data axis keep in parts: 0 nothing, 1 the optimizer's state, 2 the
+       sums of gradients as well, 3 the parameters as well (the stages of ZeRO). */
+    int zero;
     gy_optimizer_kind optimizer;
     double rate, momentum, beta1, beta2, epsilon,
         weight_decay; /* 0: the optimizer's usual value; decay 0: none */
@@ -304,8 +307,11 @@ GY_API GY_MUST_CHECK gy_status gy_model_evaluate(gy_model *model, gy_dataset *da
  * held once by the caller; this rank alone computes them. @return GY_OK; GY_SHAPE; GY_NOMEM */
 GY_API GY_MUST_CHECK gy_status gy_model_predict(gy_model *model, gy_tensor *x, gy_tensor **out);
 
-/** Save as safetensors, whole or not at all; `extra` are further metadata pairs, NULL-ended, or
- * NULL. */
+/**
+ * Save as safetensors, whole or not at all; `extra` are further metadata pairs, NULL-ended, or
+ * NULL. Any rank may call it; of a model that was trained with `zero` 3 all ranks call it
+ * together and rank 0 writes, and all return how that went.
+ */
 GY_API GY_MUST_CHECK gy_status gy_model_save(gy_model *model, const char *path,
                                              const char *const *extra);
 /**

@@ -18,6 +18,7 @@ static struct {
     gy_option_list data;
     long long ranks, workers, epochs, steps, batch, accumulate, seed, patience,
         checkpoint_every, steps_max;
+    long long zero;
     long long warmup, layers, width, heads, context;
     double rate, momentum, weight_decay, clip, factor, dropout;
     const char *output, *optimizer, *schedule, *dtype, *checkpoints, *overlap, *mesh;
@@ -65,6 +66,9 @@ static const gy_option options[] = {
      1 << 20, NULL},
     {&gy_option_accumulate, GY_OPTION_INTEGER, "default: 1", PLACE(accumulate), 1, 1 << 16,
      NULL},
+    {&gy_option_zero, GY_OPTION_INTEGER,
+     "1 the optimizer's state, 2 sums of gradients as well, 3 parameters as well; default: 0",
+     PLACE(zero), 0, 3, NULL},
     {&gy_option_optimizer, GY_OPTION_CHOICE, "default: adam, gpt adamw", PLACE(optimizer), 0, 0,
      OPTIMIZERS},
     {&gy_option_learning_rate, GY_OPTION_REAL,
@@ -157,6 +161,7 @@ static gy_train_options train_options(train_job *job)
         .steps = settings.steps,
         .batch = settings.batch,
         .accumulate = (int)settings.accumulate,
+        .zero = (int)settings.zero,
         .optimizer = settings.optimizer == NULL
                          ? gy_train_recipe(job->name).optimizer
                          : optimizers[gy_cli_options_choice(OPTIMIZERS, settings.optimizer)],
@@ -312,13 +317,16 @@ static gy_status save_curve(const train_job *job)
     return gy_plot_save(&plot, path_of(job, "loss.svg", path));
 }
 
-/* Rank 0 saves the model and the loss curve; all ranks contribute to the trace. */
+/* Rank 0 saves the model, to which ranks that have parts of it contribute, and the loss curve;
+ * all ranks contribute to the trace. */
 static gy_status save_results(const train_job *job)
 {
     char path[PATH_BYTES];
-    if (job->is_first) {
-        const char *const *notes = job->is_language ? gy_language_metadata() : NULL;
+    const char *const *notes = job->is_language ? gy_language_metadata() : NULL;
+    if (job->is_first || settings.zero == 3) {
         GY_TRY(gy_model_save(job->model, path_of(job, "model.safetensors", path), notes));
+    }
+    if (job->is_first) {
         GY_TRY(save_curve(job));
     }
     GY_TRY(gy_trace_save(job->comm, path_of(job, "trace.json", path)));

@@ -16,6 +16,14 @@
 
 #include <gyre/graph.h>
 
+/** What an axis of a mesh may cut (gy_mesh_new). */
+typedef enum gy_axis_kind {
+    GY_AXIS_DATA,
+    GY_AXIS_MODEL,
+    GY_AXIS_AUTO,
+    GY_AXIS_KINDS
+} gy_axis_kind;
+
 /** One application of an operator. Everything it points to is the graph's. */
 typedef struct gy_graph_node {
     const gy_op *op;
@@ -24,12 +32,12 @@ typedef struct gy_graph_node {
     gy_type *types;         /* of the outputs */
     const char *name;       /* "matmul_12", or the caller's; kept by passes */
     const gy_init *init;    /* of a parameter */
+    /* Of a parameter: how the session keeps it along axes of each kind; zero: whole. */
+    gy_placement pins[GY_AXIS_KINDS];
     int32_t input_count, output_count;
     int32_t first_value; /* value number of output 0; output k is first_value + k */
     int32_t origin;      /* index in the user's graph; -1: made by a pass */
 } gy_graph_node;
-
-typedef enum gy_axis_kind { GY_AXIS_DATA, GY_AXIS_MODEL, GY_AXIS_AUTO } gy_axis_kind;
 
 /** The grid of ranks. Placements are decided from sizes alone, so that all ranks agree. */
 struct gy_mesh {
@@ -184,6 +192,11 @@ extern const int gy_compile_pass_count;
 gy_status gy_compile(const gy_graph *bound, uint32_t skip, gy_text *text, gy_graph **out);
 
 /* ---- Parts ---- */
+
+/** The type of a parameter as a session on `mesh` keeps it. */
+gy_type gy_graph_parameter_type(const gy_mesh *mesh, const gy_graph_node *parameter);
+/** The kind of axis of that name. GY_ARG there is none. */
+GY_MUST_CHECK gy_status gy_mesh_kind_parse(const char *name, gy_axis_kind *kind);
 
 /** This rank's part of a value: sizes and where it begins in the whole. */
 void gy_local_part(const gy_mesh *mesh, const gy_type *type, int64_t sizes[GY_TENSOR_RANK_MAX],

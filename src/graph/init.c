@@ -5,6 +5,7 @@
  * Source: Glorot & Bengio 2010; He et al. 2015; Box & Muller 1958; Salmon et al. 2011.
  */
 #include "graph/session_priv.h"
+#include "tensor/tensor.h"
 
 #include <math.h>
 #include <string.h>
@@ -12,15 +13,15 @@
 enum { GRAIN = 16384 }; /* about half a millisecond of draws */
 
 /* Inputs and outputs of one unit: (in, out), (K, C, R, S). */
-static void fans(gy_tensor *tensor, double *in, double *out)
+static void fans(const gy_type *type, double *in, double *out)
 {
-    int rank = gy_tensor_rank(tensor);
-    double count = (double)gy_tensor_count(tensor);
+    const int rank = type->rank;
+    double count = (double)gy_type_count(type);
     if (rank == 4) {
-        *in = count / (double)GY_MAX(gy_tensor_size(tensor, 0), 1);
-        *out = count / (double)GY_MAX(gy_tensor_size(tensor, 1), 1);
+        *in = count / (double)GY_MAX(type->sizes[0], 1);
+        *out = count / (double)GY_MAX(type->sizes[1], 1);
     } else if (rank >= 2) {
-        *out = (double)gy_tensor_size(tensor, rank - 1);
+        *out = (double)type->sizes[rank - 1];
         *in = count / fmax(*out, 1);
     } else {
         *in = *out = count;
@@ -56,7 +57,23 @@ typedef struct draw {
     double scale;
     const gy_view *view; /* of tensor */
     gy_tensor *tensor;
+    const gy_type *type;    /* of the whole */
+    const int64_t *offsets; /* of the tensor in it */
+    bool is_whole;
 } draw;
+
+/* The number in the whole of element `local` of the part, both row-major. */
+static int64_t whole_element(const draw *what, int64_t local)
+{
+    int64_t number = 0, stride = 1;
+    for (int dim = what->view->rank - 1; !what->is_whole && dim >= 0; dim--) {
+        const int64_t size = what->view->sizes[dim];
+        number += (local % size + what->offsets[dim]) * stride;
+        stride *= what->type->sizes[dim];
+        local /= size;
+    }
+    return what->is_whole ? local : number;
+}
 
 static double draw_at(const draw *what, int64_t element)
 {
@@ -81,7 +98,7 @@ static void fill_range(void *arg, int64_t begin, int64_t end)
     const draw *what = arg;
     const gy_view *view = what->view;
     for (int64_t i = begin; i < end; i++) {
-        double value = draw_at(what, i);
+        double value = draw_at(what, whole_element(what, i));
         if (view->dtype == GY_F32) {
             ((float *)view->data)[i] = (float)value;
         } else if (view->dtype == GY_F64) {
@@ -92,14 +109,29 @@ static void fill_range(void *arg, int64_t begin, int64_t end)
     }
 }
 
-gy_status gy_init_fill(gy_engine *engine, const gy_init *init, uint64_t seed, const char *name,
-                       gy_tensor *tensor)
+static gy_status copy_part(gy_tensor *whole, const int64_t *offsets, gy_tensor *part)
 {
+    gy_view from = gy_tensor_pin(whole), to = gy_tensor_pin(part);
+    GY_ASSERT(from.rank == to.rank);
+    for (int dim = 0; dim < to.rank; dim++) {
+        from = gy_view_cut(&from, dim, offsets[dim], to.sizes[dim], 1);
+    }
+    gy_status status = gy_view_copy(&to, &from);
+    gy_tensor_unpin(part);
+    gy_tensor_unpin(whole);
+    return status;
+}
+
+gy_status gy_init_fill(gy_session *session, const gy_graph_node *node, const gy_type *type,
+                       const int64_t *offsets, gy_tensor *tensor)
+{
+    const gy_init *init = node->init;
+    GY_ASSERT(init != NULL);
     if (init->kind == GY_INIT_TENSOR) {
-        return gy_tensor_copy(tensor, init->tensor);
+        return copy_part(init->tensor, offsets, tensor);
     }
     double in, out, scale = init->scale;
-    fans(tensor, &in, &out);
+    fans(type, &in, &out);
     if (init->kind == GY_INIT_GLOROT) {
         scale = sqrt(6 / (in + out));
     } else if (init->kind == GY_INIT_HE) {
@@ -107,12 +139,15 @@ gy_status gy_init_fill(gy_engine *engine, const gy_init *init, uint64_t seed, co
     }
     gy_view view = gy_tensor_pin(tensor);
     draw what = {.init = init,
-                 .seed = seed,
-                 .stream = gy_hash(name, strlen(name), 0),
+                 .seed = session->seed,
+                 .stream = gy_hash(node->name, strlen(node->name), 0),
                  .scale = scale,
                  .view = &view,
-                 .tensor = tensor};
-    gy_parallel_for(engine, gy_view_count(&view), GRAIN, fill_range, &what);
+                 .tensor = tensor,
+                 .type = type,
+                 .offsets = offsets,
+                 .is_whole = gy_view_count(&view) == gy_type_count(type)};
+    gy_parallel_for(session->engine, gy_view_count(&view), GRAIN, fill_range, &what);
     gy_tensor_unpin(tensor);
     return GY_OK;
 }

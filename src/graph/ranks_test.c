@@ -26,6 +26,7 @@ typedef struct member {
     char axes[32];
     int rank, ranks; /* along the data axis */
     int number;      /* in the mesh */
+    bool pins;       /* parameters are kept in parts */
     bool cuts;       /* exchanges are said to be free: the model axis is used wherever it can */
     uint64_t seed;
     gy_status (*run)(struct member *me);
@@ -74,6 +75,11 @@ static gy_status rows_of(const member *me, uint64_t key, gy_tensor **tensor)
     return GY_OK;
 }
 
+static gy_placement shard(int dim)
+{
+    return (gy_placement){.kind = GY_SHARD, .dim = (uint8_t)dim};
+}
+
 /* Three steps of gradient descent on a random graph; loss, gradients and what becomes of w. */
 static gy_status train(member *me, random_graph *r, gy_session *session)
 {
@@ -101,9 +107,33 @@ static gy_status train(member *me, random_graph *r, gy_session *session)
             status = keep(me, results[i]);
         }
     }
+    for (int i = 0; status >= 0 && i < RANDOM_PARAMETERS; i++) {
+        gy_tensor *whole = NULL;
+        status = gy_session_gather(
+            session, gy_graph_at(r->graph, (gy_value){r->parameters[i].index, 0})->name,
+            &whole);
+        status = status >= 0 ? keep(me, whole) : status;
+    }
     gy_tensor_drop(x);
     gy_tensor_drop(y);
     return status;
+}
+
+/* Every parameter is cut along both axes, by dimensions that differ from one to the next. */
+static gy_status pin_parameters(const random_graph *r, uint64_t seed)
+{
+    for (int i = 0; i < RANDOM_PARAMETERS; i++) {
+        const int rank =
+            gy_graph_at(r->graph, (gy_value){r->parameters[i].index, 0})->types[0].rank;
+        const int first = rank == 0 ? 0 : (int)((seed + (uint64_t)i) % (uint64_t)rank);
+        if (rank > 0) {
+            GY_TRY(gy_pin(r->parameters[i], "data", shard(first)));
+        }
+        if (rank > 1) {
+            GY_TRY(gy_pin(r->parameters[i], "model", shard((first + 1) % rank)));
+        }
+    }
+    return GY_OK;
 }
 
 static gy_status run_random(member *me)
@@ -112,6 +142,9 @@ static gy_status run_random(member *me)
     random_graph_make(&r, me->seed, false, 16);
     gy_session *session = NULL;
     gy_status status = gy_graph_status(r.graph);
+    if (status >= 0 && me->pins) {
+        status = pin_parameters(&r, me->seed);
+    }
     if (status >= 0) {
         status = open_session(me, r.graph, 9, &session);
     }
@@ -122,6 +155,12 @@ static gy_status run_random(member *me)
     gy_session_free(session);
     gy_graph_free(r.graph);
     return status;
+}
+
+static gy_status run_pinned(member *me)
+{
+    me->pins = true;
+    return run_random(me);
 }
 
 static void *member_thread(void *arg)
@@ -460,27 +499,36 @@ static gy_status run_layers(member *me)
     gy_node y = gy_op_add(gy_node_named(gy_op_matmul(hidden, w2), "second"),
                           gy_op_gather(table, best, 0));
     gy_node labels = gy_op_minimum(gy_op_cast(best, GY_I32), gy_graph_scalar(g, GY_I32, 2));
-    gy_node loss = gy_op_cross_entropy(y, labels), gradients[4], fetches[5] = {loss};
+    gy_node loss = gy_op_cross_entropy(y, labels), gradients[4], fetches[6] = {loss};
     gy_node parameters[] = {w1, b1, w2, table};
     gy_session *session = NULL;
-    gy_tensor *rows = NULL, *results[5] = {NULL};
+    gy_tensor *rows = NULL, *results[6] = {NULL};
+    /* A sum of gradients: of each rank those of its rows. */
+    const int64_t sizes[] = {RANDOM_FEATURES, 6};
+    gy_node sum = gy_graph_parameter(g, "sum", GY_F64, sizes, 2, gy_init_zeros());
+    const gy_placement partial = {.kind = GY_PARTIAL, .reduction = GY_SUM};
     gy_status status = gy_op_gradients(loss, parameters, 4, gradients);
     for (int i = 0; i < 4; i++) {
         fetches[1 + i] = gy_op_assign(
             parameters[i],
             gy_op_sub(parameters[i], gy_op_mul(gradients[i], gy_graph_scalar(g, GY_F64, 0.3))));
     }
+    fetches[5] = gy_op_assign(sum, gy_op_add(sum, gradients[0]));
+    status = status < 0 ? status : gy_pin(sum, "data", partial);
+    status = status < 0 ? status : gy_pin(table, "data", shard(0));
+    status = status < 0 ? status : gy_pin(w2, "model", shard(1));
     status = status < 0 ? status : open_session(me, g, 5, &session);
     status = status < 0 ? status : rows_of(me, 1, &rows);
     const gy_feed feed = {x, rows};
     for (int step = 0; status >= 0 && step < 6; step++) {
-        status = gy_session_run(session, &feed, 1, BATCH, fetches, 5, results);
+        status = gy_session_run(session, &feed, 1, BATCH, fetches, 6, results);
         status = status < 0 ? status : keep(me, results[0]);
     }
-    for (int i = 0; status >= 0 && i < 4; i++) {
-        static const char *const names[] = {"w1", "b1", "w2", "table"};
-        gy_tensor *now = gy_session_parameter(session, names[i]);
-        status = now == NULL ? GY_NOTFOUND : keep(me, gy_tensor_hold(now));
+    for (int i = 0; status >= 0 && i < 5; i++) {
+        static const char *const names[] = {"w1", "b1", "w2", "table", "sum"};
+        gy_tensor *now = NULL;
+        status = gy_session_gather(session, names[i], &now);
+        status = status < 0 ? status : keep(me, now);
     }
     gy_tensor_drop(rows);
     gy_session_free(session);
@@ -519,6 +567,69 @@ GY_TEST(random_graphs_agree_on_any_mesh)
     for (uint64_t trial = seed, end = seed + trials(TRIALS / 2); trial < end; trial++) {
         assert_meshes_agree(trial, run_random);
     }
+}
+
+GY_TEST(pinned_parameters_train_as_whole_ones_do)
+{
+    uint64_t seed = gy_test_seed();
+    for (uint64_t trial = seed, end = seed + trials(TRIALS / 4); trial < end; trial++) {
+        assert_meshes_agree(trial, run_pinned);
+    }
+}
+
+/* What is whole on every rank, or cut, becomes a sum over them. */
+static gy_status run_misplaced(member *me)
+{
+    gy_graph *g = kit_graph();
+    const int64_t sizes[] = {3};
+    const gy_init draw = {GY_INIT_UNIFORM, 1, NULL};
+    gy_node sum = gy_graph_parameter(g, "sum", GY_F64, sizes, 1, gy_init_zeros());
+    gy_node other = gy_graph_parameter(g, "other", GY_F64, sizes, 1, gy_init_zeros());
+    gy_node w = gy_graph_parameter(g, "w", GY_F64, sizes, 1, draw);
+    gy_node cut = gy_graph_parameter(g, "cut", GY_F64, sizes, 1, draw);
+    gy_node fetches[] = {gy_op_assign(sum, gy_op_exp(w)), gy_op_assign(other, gy_op_exp(cut))};
+    const gy_placement partial = {.kind = GY_PARTIAL, .reduction = GY_SUM};
+    gy_session *session = NULL;
+    gy_tensor *results[2] = {NULL};
+    gy_status status = gy_pin(sum, "data", partial);
+    status = status < 0 ? status : gy_pin(other, "data", partial);
+    status = status < 0 ? status : gy_pin(cut, "data", shard(0));
+    status = status < 0 ? status : open_session(me, g, 5, &session);
+    status = status < 0 ? status : gy_session_run(session, NULL, 0, 1, fetches, 2, results);
+    for (int i = 0; status >= 0 && i < 2; i++) {
+        gy_tensor *whole = NULL;
+        status = gy_session_gather(session, i == 0 ? "sum" : "other", &whole);
+        status = status < 0 ? status : keep(me, whole);
+    }
+    gy_session_free(session);
+    gy_graph_free(g);
+    return status;
+}
+
+GY_TEST(what_is_whole_or_cut_becomes_a_summand)
+{
+    assert_meshes_agree(0, run_misplaced);
+}
+
+GY_TEST(pins_that_do_not_fit_are_refused)
+{
+    gy_graph *g = kit_graph();
+    const int64_t sizes[] = {3, 4};
+    const gy_placement partial = {.kind = GY_PARTIAL, .reduction = GY_SUM};
+    const gy_placement largest = {.kind = GY_PARTIAL, .reduction = GY_MAX};
+    gy_node w = gy_graph_parameter(g, "w", GY_F64, sizes, 2, gy_init_zeros());
+    gy_node drawn =
+        gy_graph_parameter(g, "drawn", GY_F64, sizes, 2, (gy_init){GY_INIT_UNIFORM, 1, NULL});
+    assert_ok(gy_pin(w, "data", shard(0)));
+    assert_ok(gy_pin(w, "model", shard(1)));
+    assert_status(gy_pin(w, "model", shard(0)), GY_ARG); /* which data cuts */
+    assert_status(gy_pin(w, "auto", shard(2)), GY_ARG);
+    assert_status(gy_pin(w, "rows", shard(1)), GY_ARG);
+    assert_status(gy_pin(w, "data", largest), GY_ARG);
+    assert_ok(gy_pin(w, "data", partial));
+    assert_status(gy_pin(drawn, "data", partial), GY_ARG);
+    assert_status(gy_pin(gy_op_add(w, w), "data", shard(0)), GY_ARG);
+    gy_graph_free(g);
 }
 
 /* The extremes of a batch that holds a NaN in one column and zeros of both signs in another. */

@@ -8,9 +8,20 @@
 
 #include <string.h>
 
-/* This rank's slice of a value that is whole here. */
-static gy_status take_shard(const gy_kernel_call *call)
+/* This rank's slice of a value that is whole here; or its summand: all of it on the first rank
+ * of the axis. */
+static gy_status take_shard(const gy_program_step *step)
 {
+    const gy_kernel_call *call = &step->call;
+    const gy_attributes *attributes = &step->node->attributes;
+    const gy_mesh *mesh = &step->program->graph->mesh;
+    if (attributes->move.to.kind == GY_PARTIAL &&
+        mesh->coordinates[attributes->move.mesh_axis] > 0) {
+        memset(call->outputs[0].data, 0,
+               (size_t)gy_view_count(&call->outputs[0]) *
+                   gy_dtype_bytes(call->outputs[0].dtype));
+        return GY_OK;
+    }
     gy_view from = call->inputs[0];
     int64_t begin = 0;
     for (int i = 0; i < from.rank; i++) {
@@ -26,7 +37,7 @@ static gy_status compute(const gy_program_step *step)
     if (step->kernel != NULL) {
         return step->kernel->run(&step->call);
     }
-    return step->node->op == &gy_ops_row_take_shard ? take_shard(&step->call)
+    return step->node->op == &gy_ops_row_take_shard ? take_shard(step)
                                                     : step->node->op->reference(&step->call);
 }
 

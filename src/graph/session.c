@@ -83,59 +83,6 @@ void gy_session_free(gy_session *session)
     gy_free(session);
 }
 
-/* ---- parameters ---- */
-
-gy_status gy_session_slot(gy_session *session, int32_t index, const gy_parameter_slot **slot)
-{
-    for (size_t i = 0; i < session->parameter_count; i++) {
-        if (session->parameters[i].node == index) {
-            *slot = &session->parameters[i];
-            return GY_OK;
-        }
-    }
-    const gy_graph_node *node = &session->graph->nodes[index];
-    GY_ASSERT(node->op == &gy_ops_row_parameter && node->init != NULL);
-    GY_TRY(GY_GROW("graph.parameters", session->parameters, session->parameter_capacity,
-                   session->parameter_count + 1));
-    gy_tensor *tensor;
-    GY_TRY(gy_tensor_new(session->pool, node->types[0].dtype, node->types[0].sizes,
-                         node->types[0].rank, &tensor));
-    gy_status status =
-        gy_init_fill(session->engine, node->init, session->seed, node->name, tensor);
-    if (status < 0) {
-        gy_tensor_drop(tensor);
-        return status;
-    }
-    gy_parameter_slot *made = &session->parameters[session->parameter_count++];
-    *made = (gy_parameter_slot){
-        .node = index, .name = node->name, .tensor = tensor, .view = gy_tensor_pin(tensor)};
-    *slot = made;
-    return GY_OK;
-}
-
-gy_tensor *gy_session_made(gy_session *session, const char *name)
-{
-    for (size_t i = 0; i < session->parameter_count; i++) {
-        if (strcmp(session->parameters[i].name, name) == 0) {
-            return session->parameters[i].tensor;
-        }
-    }
-    return NULL;
-}
-
-gy_tensor *gy_session_parameter(gy_session *session, const char *name)
-{
-    for (int32_t i = 0; i < session->graph->node_count; i++) {
-        const gy_graph_node *node = &session->graph->nodes[i];
-        if (node->op == &gy_ops_row_parameter && strcmp(node->name, name) == 0) {
-            const gy_parameter_slot *slot;
-            return gy_session_slot(session, i, &slot) < 0 ? NULL : slot->tensor;
-        }
-    }
-    gy_fail(GY_NOTFOUND, "no parameter %s", name);
-    return NULL;
-}
-
 /* ---- programs ---- */
 
 gy_status gy_session_compile(gy_session *session, int64_t batch, const gy_value *fetches,

@@ -95,9 +95,14 @@ struct gy_session {
 
 /** The parameter of node `index` of the user's graph, made and initialised at first use. */
 gy_status gy_session_slot(gy_session *session, int32_t index, const gy_parameter_slot **slot);
-/** Fill a new parameter: a pure function of (seed, name, element), alike on every rank. */
-gy_status gy_init_fill(gy_engine *engine, const gy_init *init, uint64_t seed, const char *name,
-                       gy_tensor *tensor);
+/**
+ * Fill this rank's part of a new parameter: a pure function of (seed, name, element of the
+ * whole), whatever the part.
+ * @param type     of the whole
+ * @param offsets  where the part begins there
+ */
+gy_status gy_init_fill(gy_session *session, const gy_graph_node *node, const gy_type *type,
+                       const int64_t *offsets, gy_tensor *tensor);
 
 /** Bind and run the passes for fetches of the user's graph. */
 gy_status gy_session_compile(gy_session *session, int64_t batch, const gy_value *fetches,

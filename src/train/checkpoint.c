@@ -142,14 +142,8 @@ static gy_status set_texts(gy_bundle *bundle, const gy_model *model,
     return gy_bundle_set(bundle, "gyre.epochs_worse", number);
 }
 
-static gy_status add_tensors(gy_bundle *bundle, gy_model *model, const gy_train_state *state)
+static gy_status add_losses(gy_bundle *bundle, const gy_train_state *state)
 {
-    for (size_t i = 0; i < model->slot_count; i++) {
-        const char *name = model->slots[i].name;
-        gy_tensor *value = NULL;
-        GY_TRY(gy_train_slot_tensor(model, name, &value));
-        GY_TRY(gy_bundle_add(bundle, name, value));
-    }
     gy_tensor *losses = NULL;
     GY_TRY(gy_tensor_from(NULL, GY_F64, &state->step, 1, state->losses, &losses));
     gy_status status = gy_bundle_add(bundle, GY_TRAIN_LOSSES, losses);
@@ -225,23 +219,17 @@ static gy_status remove_old(const char *folder)
     return status;
 }
 
-static gy_status write_here(gy_model *model, const gy_train_options *options, gy_dataset *train,
+static gy_status write_here(gy_bundle *bundle, const gy_model *model,
+                            const gy_train_options *options, gy_dataset *train,
                             const gy_train_state *state)
 {
     char path[PATH_BYTES];
     const char *folder = options->checkpoint_folder;
-    gy_bundle *bundle = NULL;
-    GY_TRY(gy_bundle_new(&bundle));
-    gy_status status = set_texts(bundle, model, options, train, state);
-    if (status == GY_OK) {
-        status = add_tensors(bundle, model, state);
-    }
-    if (status == GY_OK) {
-        path_of(folder, state->step, path, sizeof(path));
-        status = gy_bundle_write(bundle, path);
-    }
-    gy_bundle_free(bundle);
-    return status == GY_OK ? remove_old(folder) : status;
+    GY_TRY(set_texts(bundle, model, options, train, state));
+    GY_TRY(add_losses(bundle, state));
+    path_of(folder, state->step, path, sizeof(path));
+    GY_TRY(gy_bundle_write(bundle, path));
+    return remove_old(folder);
 }
 
 /* What a killed run left behind in the middle of writing; the folder is this run's alone. */
@@ -304,10 +292,17 @@ gy_status gy_train_checkpoint_prepare(gy_model *model, const gy_train_options *o
 gy_status gy_train_checkpoint_write(gy_model *model, const gy_train_options *options,
                                     gy_dataset *train, const gy_train_state *state)
 {
+    gy_bundle *bundle = NULL;
     gy_status status = GY_OK;
     if (model->comm == NULL || gy_comm_rank(model->comm) == 0) {
-        status = write_here(model, options, train, state);
+        status = gy_bundle_new(&bundle);
     }
+    GY_TRY(gy_train_agree(model->comm, status));
+    status = gy_train_slots_gather(model, true, bundle);
+    if (status == GY_OK && bundle != NULL) {
+        status = write_here(bundle, model, options, train, state);
+    }
+    gy_bundle_free(bundle);
     return gy_train_agree(model->comm, status);
 }
 
@@ -427,8 +422,7 @@ static gy_status restore(const gy_bundle *bundle, gy_model *model, gy_train_stat
     for (size_t i = 0; i < model->slot_count; i++) {
         const gy_train_slot *slot = &model->slots[i];
         GY_TRY(gy_train_slot_find(model, slot, bundle, &from));
-        GY_TRY(gy_train_slot_tensor(model, slot->name, &to));
-        GY_TRY(gy_tensor_copy(to, from));
+        GY_TRY(gy_session_scatter(model->session, slot->name, from));
     }
     gy_view view = gy_tensor_pin(losses);
     if (step > 0) {

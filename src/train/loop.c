@@ -91,6 +91,7 @@ gy_status gy_train_check(const gy_model *model, const gy_dataset *train, const g
         {"steps", (double)o->steps, 0, (double)steps_limit, "0 to 999999999999"},
         {"batch", (double)o->batch, 1, 1e12, "at least 1"},
         {"accumulate", o->accumulate, 1, 1e6, "1 to 1000000"},
+        {"zero", o->zero, 0, GY_TRAIN_ZERO_MAX, "0 to 3"},
         {"optimizer", (double)o->optimizer, GY_OPTIMIZER_SGD, GY_OPTIMIZER_ADAMW,
          "a gy_optimizer_kind"},
         {"schedule", (double)o->schedule, GY_SCHEDULE_CONSTANT, GY_SCHEDULE_LINEAR,
@@ -370,8 +371,8 @@ static bool is_finite(gy_tensor *tensor)
 }
 
 /* What is kept of a training, in a file or in the model, is of use: a finite loss may have a
- * gradient that is not, and then the next step only would tell. All ranks see the same. */
-static gy_status check_parameters(const loop *l)
+ * gradient that is not, and then the next step only would tell. */
+static gy_status check_own_parameters(const loop *l)
 {
     for (size_t i = 0; i < l->model->slot_count; i++) {
         const gy_train_slot *slot = &l->model->slots[i];
@@ -389,6 +390,13 @@ static gy_status check_parameters(const loop *l)
         }
     }
     return GY_OK;
+}
+
+/* Ranks see the same, unless each has its parts. */
+static gy_status check_parameters(const loop *l)
+{
+    gy_status status = check_own_parameters(l);
+    return l->model->is_spread ? gy_train_agree(l->model->comm, status) : status;
 }
 
 static gy_status save_state(loop *l)
@@ -480,4 +488,13 @@ void gy_train_result_free(gy_train_result *result)
 {
     gy_free(result->losses);
     result->losses = NULL;
+}
+
+gy_status gy_train_explain(gy_model *model, const gy_train_options *options, char **text)
+{
+    gy_train_options filled;
+    GY_TRY(gy_train_defaults(options, &filled));
+    GY_TRY(gy_model_build(model, &filled));
+    return gy_session_explain(model->session, filled.batch, model->update.fetches,
+                              model->update.fetch_count, text);
 }

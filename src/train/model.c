@@ -106,12 +106,12 @@ static gy_status carry_over(gy_model *model, gy_session *old, const gy_train_slo
                             size_t slot_count)
 {
     for (size_t i = 0; i < slot_count; i++) {
-        gy_tensor *from =
-            slots[i].kind == GY_SLOT_STATE ? NULL : gy_session_made(old, slots[i].name);
-        if (from != NULL) {
-            gy_tensor *to = NULL;
-            GY_TRY(gy_train_slot_tensor(model, slots[i].name, &to));
-            GY_TRY(gy_tensor_copy(to, from));
+        if (slots[i].kind != GY_SLOT_STATE && gy_session_made(old, slots[i].name) != NULL) {
+            gy_tensor *whole = NULL;
+            GY_TRY(gy_session_gather(old, slots[i].name, &whole));
+            gy_status status = gy_session_scatter(model->session, slots[i].name, whole);
+            gy_tensor_drop(whole);
+            GY_TRY(status);
         }
     }
     return GY_OK;

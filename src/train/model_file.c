@@ -114,36 +114,34 @@ static gy_status describe(gy_bundle *bundle, const gy_model *model)
     return set_class_names(bundle, model, is_plain);
 }
 
-static gy_status add_parameters(gy_bundle *bundle, gy_model *model)
+static gy_status write_here(gy_bundle *bundle, const gy_model *model, const char *path,
+                            const char *const *extra)
 {
-    for (size_t i = 0; i < model->slot_count; i++) {
-        const gy_train_slot *slot = &model->slots[i];
-        if (slot->kind != GY_SLOT_STATE) {
-            gy_tensor *value = NULL;
-            GY_TRY(gy_train_slot_tensor(model, slot->name, &value));
-            GY_TRY(gy_bundle_add(bundle, slot->name, value));
-        }
+    GY_TRY(describe(bundle, model));
+    for (size_t i = 0; extra != NULL && extra[i] != NULL; i += 2) {
+        GY_ASSERT(extra[i + 1] != NULL);
+        GY_TRY(gy_bundle_set(bundle, extra[i], extra[i + 1]));
     }
-    return GY_OK;
+    return gy_bundle_write(bundle, path);
 }
 
 gy_status gy_model_save(gy_model *model, const char *path, const char *const *extra)
 {
+    const bool is_shared = model->is_spread;
     gy_bundle *bundle = NULL;
-    GY_TRY(gy_bundle_new(&bundle));
-    gy_status status = describe(bundle, model);
-    for (size_t i = 0; status == GY_OK && extra != NULL && extra[i] != NULL; i += 2) {
-        GY_ASSERT(extra[i + 1] != NULL);
-        status = gy_bundle_set(bundle, extra[i], extra[i + 1]);
+    gy_status status = GY_OK;
+    if (!is_shared || gy_comm_rank(model->comm) == 0) {
+        status = gy_bundle_new(&bundle);
     }
-    if (status == GY_OK) {
-        status = add_parameters(bundle, model);
+    if (is_shared) {
+        GY_TRY(gy_train_agree(model->comm, status));
     }
-    if (status == GY_OK) {
-        status = gy_bundle_write(bundle, path);
+    status = status < 0 ? status : gy_train_slots_gather(model, false, bundle);
+    if (status == GY_OK && bundle != NULL) {
+        status = write_here(bundle, model, path, extra);
     }
     gy_bundle_free(bundle);
-    return status;
+    return is_shared ? gy_train_agree(model->comm, status) : status;
 }
 
 static gy_status need(const gy_bundle *bundle, const char *key, const char **value)
@@ -201,10 +199,9 @@ static gy_status split_lines(char *text, bool is_plain, const char ***lines, int
 static gy_status fill_parameters(gy_model *model, const gy_bundle *bundle)
 {
     for (size_t i = 0; i < model->slot_count; i++) {
-        gy_tensor *from = NULL, *to = NULL;
+        gy_tensor *from = NULL;
         GY_TRY(gy_train_slot_find(model, &model->slots[i], bundle, &from));
-        GY_TRY(gy_train_slot_tensor(model, model->slots[i].name, &to));
-        GY_TRY(gy_tensor_copy(to, from));
+        GY_TRY(gy_session_scatter(model->session, model->slots[i].name, from));
     }
     return GY_OK;
 }

@@ -120,7 +120,7 @@ static void accumulate(gy_model *model, const gy_train_slot *slots, size_t count
     update->share = gy_graph_input(model->graph, "share", model->dtype, NULL, 0);
     update->gather_fetches[update->gather_count++] = model->train_loss;
     for (size_t i = 0; i < count; i++) {
-        gy_node sum = state_of(model, &slots[i], "sum");
+        gy_node sum = state_of(model, &slots[i], GY_TRAIN_SUM);
         gradients[i] = gy_op_add(sum, gy_op_mul(gradients[i], update->share));
         update->gather_fetches[update->gather_count++] = gy_op_assign(sum, gradients[i]);
         gy_node zero = gy_op_mul(sum, gy_graph_scalar(model->graph, model->dtype, 0));
@@ -203,6 +203,7 @@ gy_status gy_update_build(gy_model *model, const gy_train_options *options)
     }
     if (status == GY_OK) {
         add_statistics(model);
+        status = gy_train_pin(model, options->zero);
     }
     gy_free(slots);
     gy_free(gradients);

@@ -54,6 +54,8 @@ struct gy_model {
     gy_dtype dtype, input_dtype;
     uint64_t seed;
     gy_comm *comm; /* all ranks; NULL: this process alone */
+    bool
+        is_spread; /* ranks have parts of the parameters: what reads them whole is collective */
     gy_mesh *mesh; /* borrowed; NULL: all ranks share out the rows */
     int workers;
     bool has_no_overlap;
@@ -160,6 +162,20 @@ gy_status gy_model_make(const gy_model_options *options, const gy_bundle *bundle
 gy_status gy_train_slot_find(const gy_model *model, const gy_train_slot *slot,
                              const gy_bundle *bundle, gy_tensor **tensor);
 
+enum { GY_TRAIN_ZERO_MAX = 3 };
+#define GY_TRAIN_SUM "sum" /* a parameter's state: the sum of its gradients */
+/** Pin the slots of a built update as ZeRO's `stage` keeps them. */
+gy_status gy_train_pin(gy_model *model, int stage);
+
+/**
+ * Add every slot of the model, whole, to the bundle of the rank that writes (NULL on others).
+ * All ranks call it together; each has one whole tensor at a time. A rank that cannot add one
+ * goes on, so that none waits, and returns its first failure.
+ * @param has_state  with what the optimizer keeps
+ */
+GY_MUST_CHECK gy_status gy_train_slots_gather(gy_model *model, bool has_state,
+                                              gy_bundle *bundle);
+
 /** The session's tensor of that name, borrowed; it is made when it is first asked for. GY_NOMEM
  */
 gy_status gy_train_slot_tensor(gy_model *model, const char *name, gy_tensor **tensor);
@@ -177,16 +193,22 @@ void gy_batch_free(gy_batch *batch);
 gy_status gy_batch_fill(gy_batch *batch, gy_dataset *dataset, const int64_t *indices,
                         int64_t count, gy_tensor **x, gy_tensor **labels);
 
+/** The ranks that share out the rows of a batch. */
+static inline int gy_model_row_ranks(const gy_model *model)
+{
+    return model->mesh != NULL   ? gy_mesh_size(model->mesh, gy_mesh_find(model->mesh, "data"))
+           : model->comm != NULL ? gy_comm_size(model->comm)
+                                 : 1;
+}
+
 /** This rank's part of `batch` rows. */
 static inline void gy_model_part(const gy_model *model, int64_t batch, int64_t *begin,
                                  int64_t *end)
 {
-    int ranks = model->comm == NULL ? 1 : gy_comm_size(model->comm);
+    const int ranks = gy_model_row_ranks(model);
     int rank = model->comm == NULL ? 0 : gy_comm_rank(model->comm);
     if (model->mesh != NULL) {
-        const int axis = gy_mesh_find(model->mesh, "data");
-        ranks = gy_mesh_size(model->mesh, axis);
-        rank = gy_mesh_rank(model->mesh, axis);
+        rank = gy_mesh_rank(model->mesh, gy_mesh_find(model->mesh, "data"));
     }
     *begin = gy_part_begin(batch, rank, ranks);
     *end = gy_part_begin(batch, rank + 1, ranks);

@@ -33,7 +33,8 @@ static gy_status keep_parameters(gy_model *model, trial *t)
     t->parameters = 0;
     t->weights = 0;
     for (size_t i = 0; i < model->slot_count; i++) {
-        gy_tensor *value = gy_session_parameter(model->session, model->slots[i].name);
+        gy_tensor *value = NULL;
+        GY_TRY(gy_session_gather(model->session, model->slots[i].name, &value));
         gy_view view = gy_tensor_pin(value);
         t->parameters =
             gy_hash(view.data, (size_t)gy_view_count(&view) * gy_dtype_bytes(view.dtype),
@@ -43,6 +44,7 @@ static gy_status keep_parameters(gy_model *model, trial *t)
              j++) {
             t->weights += gy_tensor_get(value, j) * gy_tensor_get(value, j);
         }
+        gy_tensor_drop(value);
     }
     return GY_OK;
 }
@@ -279,6 +281,49 @@ GY_TEST(meshes_train_as_one_rank_does)
             const trial several = trained(t, meshes[i].ranks);
             assert_close(&alone, &several, 1e-9, meshes[i].axes);
             assert_true(alone.test_accuracy == several.test_accuracy);
+        }
+    }
+}
+
+/* What ranks keep in parts changes no result; sums of gradients have one exchange an update. */
+GY_TEST(stages_of_zero_train_as_one_rank_does)
+{
+    static const struct {
+        const char *axes;
+        int ranks;
+    } meshes[] = {{"data=2", 2}, {"data=3", 3}, {"data=2,model=2", 4}, {"data=5", 5}};
+    static const gy_optimizer_kind optimizers[] = {GY_OPTIMIZER_ADAM, GY_OPTIMIZER_SGD,
+                                                   GY_OPTIMIZER_ADAMW, GY_OPTIMIZER_NESTEROV};
+    gy_dataset train = kit_digits(23, 6);
+    gy_dataset test = kit_digits(13, 6);
+    const int step = gy_test_cases(8) == 1 ? 3 : 1;
+    for (int i = 0; i < 8; i += step) { /* stage, mesh, accumulation and optimizer in turn */
+        trial t = {.layers = dropped,
+                   .layer_count = GY_COUNT(dropped),
+                   .dtype = GY_F64,
+                   .train = &train,
+                   .test = &test,
+                   .options = {.epochs = 1,
+                               .batch = 4,
+                               .accumulate = i % 3 == 0 ? 1 : i % 3 + 1,
+                               .optimizer = optimizers[(i + i / 4) % 4],
+                               .weight_decay = 1e-3,
+                               .clip_norm = i % 2 == 0 ? 0.1 : 0,
+                               .seed = 4}};
+        const trial alone = trained(t, 1);
+        for (int stage = 0; stage <= 3; stage++) {
+            char text[64];
+            const int mesh = (i + stage) % (int)GY_COUNT(meshes);
+            t.mesh = meshes[mesh].axes;
+            t.options.zero = stage;
+            snprintf(text, sizeof(text), "zero %d, %s", stage, t.mesh);
+            const trial several = trained(t, meshes[mesh].ranks);
+            const trial again = trained(t, meshes[mesh].ranks);
+            assert_close(&alone, &several, 1e-9, text);
+            assert_same_bits(&several, &again);
+            for (int rank = 1; rank < meshes[mesh].ranks; rank++) {
+                assert_true(parameters_of[rank] == parameters_of[0]);
+            }
         }
     }
 }

@@ -117,6 +117,12 @@ static const struct {
     {"train", "mesh",
      "t $P --mesh data=1,model=2 && grep -q 'trained .* on rank 0' said && "
      "! t $P --mesh rows=2 && grep -q \"no axis 'rows'\" said"},
+    {"train", "zero",
+     "for z in 0 1 2 3; do t $P -n 2 --zero $z --explain && "
+     "cp said out/mlp/said && mv out zero$z || exit 1; done; "
+     "! grep -q reduce_scatter zero0/mlp/said && grep -q reduce_scatter zero1/mlp/said && "
+     "grep -q 'weight: f32.* S0 = parameter' zero3/mlp/said && "
+     "! grep -q 'weight: f32.* S0 = parameter' zero2/mlp/said"},
     {"train", "accumulate", "t $P --accumulate 3 && grep -q 'trained 2 steps' said"},
     {"train", "optimizer",
      "for o in sgd momentum nesterov adam adamw; do t $P --optimizer $o && "

@@ -216,14 +216,21 @@ static int find_axis(const gy_mesh *mesh, gy_axis_kind kind)
     return -1;
 }
 
-int gy_mesh_find(const gy_mesh *mesh, const char *name)
+gy_status gy_mesh_kind_parse(const char *name, gy_axis_kind *kind)
 {
     for (size_t i = 0; i < GY_COUNT(kinds); i++) {
         if (strcmp(kinds[i].name, name) == 0) {
-            return find_axis(mesh, kinds[i].kind);
+            *kind = kinds[i].kind;
+            return GY_OK;
         }
     }
-    return -1;
+    return gy_fail(GY_ARG, "no axis '%.40s': expected data, model or auto", name);
+}
+
+int gy_mesh_find(const gy_mesh *mesh, const char *name)
+{
+    gy_axis_kind kind = GY_AXIS_DATA;
+    return gy_mesh_kind_parse(name, &kind) == GY_OK ? find_axis(mesh, kind) : -1;
 }
 
 int gy_mesh_size(const gy_mesh *mesh, int axis)

@@ -3,6 +3,18 @@
 
 #include <string.h>
 
+gy_type gy_graph_parameter_type(const gy_mesh *mesh, const gy_graph_node *parameter)
+{
+    GY_ASSERT(parameter->op == &gy_ops_row_parameter);
+    gy_type type = parameter->types[0];
+    for (int axis = 0; axis < mesh->axes; axis++) {
+        if (mesh->sizes[axis] > 1) {
+            type.placement[axis] = parameter->pins[mesh->kinds[axis]];
+        }
+    }
+    return type;
+}
+
 void gy_local_part(const gy_mesh *mesh, const gy_type *type, int64_t sizes[GY_TENSOR_RANK_MAX],
                    int64_t offsets[GY_TENSOR_RANK_MAX])
 {

@@ -82,6 +82,9 @@ static void bind_node(gy_pass *pass, int32_t index, int64_t batch)
     for (int32_t k = 0; k < node->output_count; k++) {
         gy_pass_set(pass, (gy_value){index, k}, (gy_value){value.node, k});
     }
+    if (node->op == &gy_ops_row_parameter) {
+        made->types[0] = gy_graph_parameter_type(&pass->out->mesh, node);
+    }
     if (node->op == &gy_ops_row_input && is_batched(pass->out, &node->types[0])) {
         made->types[0].placement[gy_mesh_data_axis(&pass->out->mesh)] =
             (gy_placement){.kind = GY_SHARD, .dim = 0};

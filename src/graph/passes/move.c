@@ -3,8 +3,9 @@
  * reduce-scatter, Shard -> Replicate an allgather, Replicate -> Shard a local slice, Shard ->
  * another Shard an all-to-all. Costs are those of the plan model (price.c).
  *
- * On the data axis what is whole is not cut and an allgather counts four times: it
- * would stand at the end of the step, where nothing is left to overlap with it.
+ * On the data axis what is whole is not cut, unless a parameter of its sizes is pinned so; what
+ * is whole becomes a summand for such alone, and an allgather counts four times: it would stand
+ * at the end of the step, where nothing is left to overlap with it.
  */
 #include "graph/passes/place_priv.h"
 
@@ -23,18 +24,37 @@ static double type_bytes(const gy_placer *placer, const gy_type *type)
     return bytes;
 }
 
+/* Is a value of these sizes placed as a pinned parameter of the same sizes is? */
+static bool is_like_pinned(const gy_placer *placer, const gy_type *type, gy_placement to)
+{
+    for (int32_t i = 0; i < placer->pinned_count; i++) {
+        const gy_type *pinned = placer->pinned[i];
+        if (gy_placement_is(pinned->placement[placer->axis], to) &&
+            gy_type_is_same_shape(pinned, type)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 double gy_move_cost(const gy_placer *placer, const gy_type *type, gy_placement from,
                     gy_placement to, bool is_fill)
 {
     if (gy_placement_is(from, to)) {
         return 0;
     }
-    if (to.kind == GY_PARTIAL) {
-        return INFINITY;
-    }
     const bool is_data = placer->pass.in->mesh.kinds[placer->axis] == GY_AXIS_DATA;
     const double bytes = type_bytes(placer, type);
-    const double cut = to.kind == GY_SHARD && is_data ? unwanted_s : 0;
+    const double cut =
+        to.kind == GY_SHARD && is_data && !is_like_pinned(placer, type, to) ? unwanted_s : 0;
+    if (to.kind == GY_PARTIAL) { /* one rank has it, the others zeros */
+        return from.kind == GY_PARTIAL || !is_like_pinned(placer, type, to)
+                   ? INFINITY
+                   : gy_price_copy(placer->prices, bytes) +
+                         (from.kind == GY_SHARD
+                              ? gy_price_exchange(placer->prices, GY_OPERATION_ALLGATHER, bytes)
+                              : 0);
+    }
     if (from.kind == GY_REPLICATE) {
         return is_fill ? 0 : cut + gy_price_copy(placer->prices, bytes / placer->ranks);
     }
@@ -103,7 +123,7 @@ static gy_status move_once(gy_placer *placer, gy_value in, gy_placement from, gy
     gy_type type = *gy_graph_type(out, *value);
     type.placement[placer->axis] = to;
     const gy_graph_node *source = gy_graph_at(out, *value);
-    if (is_fill(placer, in)) {
+    if (is_fill(placer, in) && to.kind != GY_PARTIAL) {
         *value = gy_graph_apply_typed(out, source->op, &source->attributes, NULL, 0, &type, 1,
                                       source->name);
     } else {
@@ -141,5 +161,11 @@ gy_status gy_move(gy_placer *placer, gy_value in, gy_placement to, gy_value *out
     if (gy_placement_is(best->to, to)) {
         return GY_OK;
     }
-    return move_once(placer, in, best->to, to, out);
+    gy_placement from = best->to;
+    if (from.kind == GY_SHARD && to.kind == GY_PARTIAL) {
+        const gy_placement whole = {.kind = GY_REPLICATE};
+        GY_TRY(move_once(placer, in, from, whole, out));
+        from = whole;
+    }
+    return move_once(placer, in, from, to, out);
 }

@@ -114,8 +114,8 @@ static gy_status list_candidates(gy_placer *placer, int32_t index)
     for (int k = 0; k < node->input_count; k++) {
         inputs[k] = *gy_graph_type(in, node->inputs[k]);
     }
-    /* A parameter is whole on every rank, so what is assigned to it is too. */
-    int count = node->op->placements == NULL || node->op == &gy_ops_row_assign
+    const bool is_assign = node->op == &gy_ops_row_assign;
+    int count = node->op->placements == NULL || is_assign
                     ? 0
                     : node->op->placements(&node->attributes, inputs, node->input_count,
                                            node->types, more);
@@ -128,7 +128,11 @@ static gy_status list_candidates(gy_placer *placer, int32_t index)
     if (out->list == NULL || out->work_s == NULL) {
         return GY_NOMEM;
     }
-    out->count = 1; /* all replicated: zero */
+    out->count = 1;  /* all replicated: zero */
+    if (is_assign) { /* what is assigned has the parameter's placement */
+        const gy_placement kept = inputs[0].placement[placer->axis];
+        out->list[0].inputs[0] = out->list[0].inputs[1] = out->list[0].outputs[0] = kept;
+    }
     out->work_s[0] = node_work(placer, node, inputs);
     for (int i = 0; i < count; i++) {
         if (keeps_parts(placer, node, &more[i])) {
@@ -217,17 +221,15 @@ static int choose(const gy_placer *placer, const users *of, int32_t index)
     return best;
 }
 
-/* Complete a Partial now if a user (or a fetch) cannot go on with the parts. */
-static gy_status complete(gy_placer *placer, const users *of, gy_value value,
-                          gy_placement placement)
+/* Can all users and fetches of the value go on with it as it is? */
+static bool suits_all(const gy_placer *placer, const users *of, gy_value value,
+                      gy_placement placement)
 {
     const gy_graph *in = placer->pass.in;
-    int32_t number = gy_graph_value(in, value);
-    const gy_placement whole = {.kind = GY_REPLICATE};
-    gy_value moved;
+    const int32_t number = gy_graph_value(in, value);
     for (int32_t i = 0; i < in->root_count; i++) {
         if (gy_value_is(in->roots[i].value, value)) {
-            return gy_move(placer, value, in->roots[i].placement[placer->axis], &moved);
+            return false;
         }
     }
     for (int32_t i = of->first[number]; i < of->first[number + 1]; i++) {
@@ -243,10 +245,43 @@ static gy_status complete(gy_placer *placer, const users *of, gy_value value,
             fits = fits || takes;
         }
         if (!fits) {
-            return gy_move(placer, value, whole, &moved);
+            return false;
         }
     }
-    return GY_OK;
+    return true;
+}
+
+/*
+ * Complete a Partial now if a user (or a fetch) cannot go on with the parts: so that all users
+ * share one exchange. It becomes whole, or is cut where that suits the users better.
+ */
+static gy_status complete(gy_placer *placer, const users *of, gy_value value,
+                          gy_placement placement)
+{
+    const gy_graph *in = placer->pass.in;
+    const gy_type *type = gy_graph_type(in, value);
+    gy_value moved;
+    if (suits_all(placer, of, value, placement)) {
+        return GY_OK;
+    }
+    for (int32_t i = 0; i < in->root_count; i++) {
+        if (gy_value_is(in->roots[i].value, value)) {
+            return gy_move(placer, value, in->roots[i].placement[placer->axis], &moved);
+        }
+    }
+    gy_placement best = {.kind = GY_REPLICATE};
+    double best_cost = gy_move_cost(placer, type, placement, best, false) +
+                       users_cost(placer, of, value, best);
+    for (int dim = 0; dim < type->rank; dim++) {
+        const gy_placement cut = {.kind = GY_SHARD, .dim = (uint8_t)dim};
+        const double cost = gy_move_cost(placer, type, placement, cut, false) +
+                            users_cost(placer, of, value, cut);
+        if (cost < best_cost * (1 - rounding)) {
+            best = cut;
+            best_cost = cost;
+        }
+    }
+    return gy_move(placer, value, best, &moved);
 }
 
 static gy_status place_inner(gy_placer *placer, const users *of, int32_t index)
@@ -270,14 +305,14 @@ static gy_status place_inner(gy_placer *placer, const users *of, int32_t index)
     for (int32_t k = 0; k < node->output_count; k++) {
         const gy_value in = {index, k};
         GY_TRY(gy_move_note(placer, in, signature->outputs[k], (gy_value){value.node, k}));
-        if (signature->outputs[k].kind == GY_PARTIAL) {
+        if (signature->outputs[k].kind == GY_PARTIAL && (node->op->flags & GY_OP_EFFECT) == 0) {
             GY_TRY(complete(placer, of, in, signature->outputs[k]));
         }
     }
     return GY_OK;
 }
 
-/* Leaves are where they are: inputs as bound, all else whole on every rank. */
+/* Leaves are where they are: inputs and parameters as bound, all else whole on every rank. */
 static gy_status place_leaf(gy_placer *placer, int32_t index)
 {
     gy_value value = gy_pass_copy(&placer->pass, index);
@@ -327,10 +362,29 @@ static gy_status list_users(const gy_graph *in, gy_arena *arena, users *of)
     return GY_OK;
 }
 
+static gy_status list_pinned(gy_placer *placer)
+{
+    const gy_graph *in = placer->pass.in;
+    placer->pinned =
+        gy_arena_alloc(&placer->arena, ((size_t)in->node_count + 1) * sizeof(*placer->pinned));
+    if (placer->pinned == NULL) {
+        return GY_NOMEM;
+    }
+    for (int32_t i = 0; i < in->node_count; i++) {
+        const gy_graph_node *node = &in->nodes[i];
+        if (node->op == &gy_ops_row_parameter &&
+            node->types[0].placement[placer->axis].kind != GY_REPLICATE) {
+            placer->pinned[placer->pinned_count++] = &node->types[0];
+        }
+    }
+    return GY_OK;
+}
+
 static gy_status place_nodes(gy_placer *placer)
 {
     const gy_graph *in = placer->pass.in;
     users of;
+    GY_TRY(list_pinned(placer));
     placer->moved =
         gy_arena_alloc(&placer->arena, ((size_t)in->value_count + 1) * sizeof(gy_moved *));
     placer->candidates =

@@ -40,6 +40,10 @@ typedef struct gy_placer {
     int axis, ranks;           /* the mesh axis that is being decided */
     gy_prices *prices;         /* along it */
     gy_candidates *candidates; /* of each node of `in` */
+    /* Types of parameters that are pinned along this axis: what has their sizes, such as their
+       gradients, may be cut as they are. */
+    const gy_type **pinned;
+    int32_t pinned_count;
     gy_moved **moved; /* value number of `in` -> what there is; the first is as produced */
     gy_arena arena;
 } gy_placer;

@@ -218,10 +218,10 @@ static gy_status copy_alone(gy_model *model, gy_model **copy)
     for (size_t i = 0; i < model->slot_count && status == GY_OK; i++) {
         const gy_train_slot *slot = &model->slots[i];
         if (slot->kind != GY_SLOT_STATE) {
-            gy_tensor *from = NULL, *to = NULL;
-            status = gy_train_slot_tensor(model, slot->name, &from);
-            status = status < 0 ? status : gy_train_slot_tensor(made, slot->name, &to);
-            status = status < 0 ? status : gy_tensor_copy(to, from);
+            gy_tensor *whole = NULL;
+            status = gy_session_gather(model->session, slot->name, &whole);
+            status = status < 0 ? status : gy_session_scatter(made->session, slot->name, whole);
+            gy_tensor_drop(whole);
         }
     }
     if (status != GY_OK) {

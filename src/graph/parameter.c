@@ -1,0 +1,176 @@
+/*
+ * The parameters of a session: made at their first use, each rank its part of those that are
+ * pinned; gathered whole and set from the whole.
+ */
+#include "graph/session_priv.h"
+#include "tensor/tensor.h"
+
+#include <string.h>
+
+gy_status gy_session_slot(gy_session *session, int32_t index, const gy_parameter_slot **slot)
+{
+    for (size_t i = 0; i < session->parameter_count; i++) {
+        if (session->parameters[i].node == index) {
+            *slot = &session->parameters[i];
+            return GY_OK;
+        }
+    }
+    const gy_graph_node *node = &session->graph->nodes[index];
+    GY_ASSERT(node->op == &gy_ops_row_parameter && node->init != NULL);
+    GY_TRY(GY_GROW("graph.parameters", session->parameters, session->parameter_capacity,
+                   session->parameter_count + 1));
+    gy_tensor *tensor;
+    const gy_type type = gy_graph_parameter_type(&session->mesh, node);
+    int64_t sizes[GY_TENSOR_RANK_MAX], offsets[GY_TENSOR_RANK_MAX];
+    gy_local_part(&session->mesh, &type, sizes, offsets);
+    GY_TRY(gy_tensor_new(session->pool, type.dtype, sizes, type.rank, &tensor));
+    gy_status status = gy_init_fill(session, node, &type, offsets, tensor);
+    if (status < 0) {
+        gy_tensor_drop(tensor);
+        return status;
+    }
+    gy_parameter_slot *made = &session->parameters[session->parameter_count++];
+    *made = (gy_parameter_slot){
+        .node = index, .name = node->name, .tensor = tensor, .view = gy_tensor_pin(tensor)};
+    *slot = made;
+    return GY_OK;
+}
+
+gy_tensor *gy_session_made(gy_session *session, const char *name)
+{
+    for (size_t i = 0; i < session->parameter_count; i++) {
+        if (strcmp(session->parameters[i].name, name) == 0) {
+            return session->parameters[i].tensor;
+        }
+    }
+    return NULL;
+}
+
+/* The node of that name in the user's graph. */
+static gy_status find_parameter(const gy_session *session, const char *name, int32_t *index)
+{
+    GY_ASSERT(name != NULL);
+    for (int32_t i = 0; i < session->graph->node_count; i++) {
+        const gy_graph_node *node = &session->graph->nodes[i];
+        if (node->op == &gy_ops_row_parameter && strcmp(node->name, name) == 0) {
+            *index = i;
+            return GY_OK;
+        }
+    }
+    return gy_fail(GY_NOTFOUND, "no parameter %s", name);
+}
+
+gy_tensor *gy_session_parameter(gy_session *session, const char *name)
+{
+    int32_t index = -1;
+    const gy_parameter_slot *slot = NULL;
+    return find_parameter(session, name, &index) < 0 ||
+                   gy_session_slot(session, index, &slot) < 0
+               ? NULL
+               : slot->tensor;
+}
+
+static bool is_whole(const gy_session *session, const gy_type *type)
+{
+    for (int axis = 0; axis < session->mesh.axes; axis++) {
+        if (type->placement[axis].kind != GY_REPLICATE) {
+            return false;
+        }
+    }
+    return true;
+}
+
+gy_status gy_session_gather(gy_session *session, const char *name, gy_tensor **whole)
+{
+    GY_ASSERT(whole != NULL);
+    int32_t index = -1;
+    const gy_parameter_slot *slot = NULL;
+    GY_TRY(find_parameter(session, name, &index));
+    GY_TRY(gy_session_slot(session, index, &slot));
+    const gy_type type = gy_graph_parameter_type(&session->mesh, &session->graph->nodes[index]);
+    if (is_whole(session, &type)) {
+        *whole = gy_tensor_hold(slot->tensor);
+        return GY_OK;
+    }
+    /* A run that fetches it alone, which the placement pass completes. */
+    gy_program *program = NULL;
+    const gy_value fetch = {index, 0};
+    gy_status status = gy_program_new(session, 1, &fetch, 1, &program);
+    if (status < 0) {
+        return gy_session_refuse(session, status);
+    }
+    status = gy_program_run(program, NULL, 0, whole);
+    gy_error error;
+    gy_error_take(&error, status);
+    gy_program_free(program);
+    return gy_error_raise(&error);
+}
+
+gy_status gy_session_scatter(gy_session *session, const char *name, gy_tensor *whole)
+{
+    GY_ASSERT(whole != NULL);
+    int32_t index = -1;
+    const gy_parameter_slot *slot = NULL;
+    GY_TRY(find_parameter(session, name, &index));
+    GY_TRY(gy_session_slot(session, index, &slot));
+    const gy_mesh *mesh = &session->mesh;
+    const gy_type type = gy_graph_parameter_type(mesh, &session->graph->nodes[index]);
+    int64_t sizes[GY_TENSOR_RANK_MAX], offsets[GY_TENSOR_RANK_MAX];
+    gy_local_part(mesh, &type, sizes, offsets);
+    gy_view from = gy_tensor_pin(whole);
+    const gy_view all = gy_view_of(NULL, type.dtype, type.sizes, type.rank);
+    if (from.dtype != type.dtype || !gy_view_same_shape(&from, &all)) {
+        char texts[2][GY_SHAPE_TEXT_BYTES];
+        gy_tensor_unpin(whole);
+        return gy_fail(from.dtype != type.dtype ? GY_TYPE : GY_SHAPE,
+                       "parameter %s is %s of %s, not %s of %s", name,
+                       gy_dtype_name(type.dtype), gy_view_text(&all, texts[0]),
+                       gy_dtype_name(from.dtype), gy_view_text(&from, texts[1]));
+    }
+    for (int dim = 0; dim < type.rank; dim++) {
+        from = gy_view_cut(&from, dim, offsets[dim], sizes[dim], 1);
+    }
+    gy_view to = slot->view;
+    gy_status status = gy_view_copy(&to, &from);
+    gy_tensor_unpin(whole);
+    for (int axis = 0; axis < mesh->axes; axis++) { /* the summands of the others are zero */
+        if (type.placement[axis].kind == GY_PARTIAL && mesh->coordinates[axis] > 0) {
+            memset(slot->view.data, 0,
+                   (size_t)gy_view_count(&slot->view) * gy_dtype_bytes(type.dtype));
+        }
+    }
+    return status;
+}
+
+gy_status gy_pin(gy_node parameter, const char *axis, gy_placement placement)
+{
+    GY_ASSERT(axis != NULL);
+    GY_TRY(gy_graph_status(parameter.graph));
+    gy_graph_node *node = &parameter.graph->nodes[parameter.index];
+    gy_axis_kind kind = GY_AXIS_DATA;
+    if (node->op != &gy_ops_row_parameter) {
+        return gy_fail(GY_ARG, "pin of %s: it is no parameter", node->name);
+    }
+    GY_TRY(gy_mesh_kind_parse(axis, &kind));
+    if (placement.kind == GY_SHARD) {
+        if (placement.dim >= node->types[0].rank || placement.bounds != GY_BOUNDS_EVEN) {
+            char text[160];
+            return gy_fail(GY_ARG, "pin of %s, %s: cannot cut dimension %d", node->name,
+                           gy_type_text(&node->types[0], text), placement.dim);
+        }
+        for (int other = 0; other < GY_AXIS_KINDS; other++) {
+            if (other != (int)kind && node->pins[other].kind == GY_SHARD &&
+                node->pins[other].dim == placement.dim) {
+                return gy_fail(GY_ARG, "pin of %s: two axes cut dimension %d", node->name,
+                               placement.dim);
+            }
+        }
+    }
+    if (placement.kind == GY_PARTIAL &&
+        (placement.reduction != GY_SUM || node->init->kind != GY_INIT_ZEROS)) {
+        return gy_fail(GY_ARG, "pin of %s: a Partial is a sum that begins with zeros",
+                       node->name);
+    }
+    node->pins[kind] = placement;
+    return GY_OK;
+}
