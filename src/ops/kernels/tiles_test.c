@@ -276,6 +276,39 @@ GY_TEST(exponentials_of_a_row)
     }
 }
 
+/* Layer norm, its gradient and the slopes of a softmax: the same bits, nothing beyond the row.
+ */
+GY_TEST(rows_of_a_language_model)
+{
+    gy_random random = {.key = gy_test_seed()};
+    for (int64_t count = 1; count <= 50; count++) {
+        float x[64], gain[64], dy[64], y[3][5][64];
+        double dots[3];
+        for (int64_t i = 0; i < 64; i++) {
+            x[i] = (float)(4 * gy_random_unit(&random) - 3);
+            gain[i] = (float)(gy_random_unit(&random) + 0.5);
+            dy[i] = (float)(2 * gy_random_unit(&random) - 1);
+        }
+        const gy_norm_line line = {x, gain, 0.25f, 1.5f, count};
+        for (int t = 0; t < table_count(); t++) {
+            for (int k = 0; k < 5; k++) {
+                memcpy(y[t][k], dy, sizeof(dy));
+            }
+            tables[t]->norm_row(&line, dy, y[t][0]);
+            tables[t]->norm_slope(&line, dy, y[t][1], y[t][2], y[t][3]);
+            tables[t]->softmax_slope(gain, y[t][4], 0.5f, 2, count);
+            dots[t] = tables[t]->row_dot(x, dy, count);
+            for (int k = 0; k < 5; k++) {
+                assert_true(y[t][k][count] == dy[count]);
+            }
+            assert_memory_equal(y[t], y[0], sizeof(y[0]));
+            assert_memory_equal(&dots[t], &dots[0], sizeof(dots[0]));
+        }
+        const float last = (x[count - 1] - 0.25f) * 1.5f * gain[count - 1] + dy[count - 1];
+        assert_true(fabs((double)(y[0][0][count - 1] - last)) <= 1e-6);
+    }
+}
+
 /* An extreme of `rows` rows of `columns` elements by one fold, of a value at each place. */
 typedef struct fold_case {
     gy_ops_code code;
