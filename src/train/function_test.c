@@ -232,7 +232,7 @@ GY_TEST(means_are_over_labels)
     assert_ok(gy_model_predict(model, x, &out));
     assert_int_equal(gy_tensor_rank(out), 3);
     assert_int_equal(gy_tensor_size(out, 2), WORDS);
-    for (int64_t i = 0; i < TEXTS * WINDOW; i++) {
+    for (int64_t i = 0; i < (int64_t)TEXTS * WINDOW; i++) {
         sum -= gy_tensor_get(out, i * WORDS + labels[i]);
         right += predicted[i] == labels[i];
         for (int64_t w = 0; w < WORDS; w++) {

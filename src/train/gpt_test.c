@@ -97,7 +97,7 @@ static void by_hand_mix(double qkv[LENGTH][3 * WIDTH], int at, double out[WIDTH]
     memset(out, 0, WIDTH * sizeof(*out));
     for (int head = 0; head < HEADS; head++) {
         double shares[LENGTH], total = 0;
-        const double *q = &qkv[at][head * 3 * SIZE];
+        const double *q = &qkv[at][(ptrdiff_t)head * 3 * SIZE];
         for (int from = 0; from <= at; from++) {
             double score = 0;
             for (int i = 0; i < SIZE; i++) {
@@ -209,8 +209,8 @@ GY_TEST(no_place_looks_behind_itself)
         other[changed] = (other[changed] + 1) % CLASSES;
         say(model, other, after);
         assert_memory_equal(before, after, (size_t)changed * CLASSES * sizeof(double));
-        assert_memory_not_equal(before + changed * CLASSES, after + changed * CLASSES,
-                                CLASSES * sizeof(double));
+        assert_memory_not_equal(before + (ptrdiff_t)changed * CLASSES,
+                                after + (ptrdiff_t)changed * CLASSES, CLASSES * sizeof(double));
     }
     gy_model_free(model);
 }

@@ -30,7 +30,7 @@ static void write_idx(const char *name, int rank, size_t bytes)
     assert_non_null(file);
     fwrite(head, 1, 3, file);
     fputc(rank, file);
-    fwrite(head + 4, 1, (size_t)(4 * rank), file);
+    fwrite(head + 4, 1, 4 * (size_t)rank, file);
     for (size_t i = 0; i < bytes; i++) {
         fputc((int)(i % 10), file);
     }

@@ -33,7 +33,11 @@ static void read_name(char *name)
     for (const char *at = name; *at != '\0'; at++) {
         const bool is_escaped = *at == '\\' && (at[1] == 'n' || at[1] == '\\');
         at += is_escaped;
-        *to++ = is_escaped && *at == 'n' ? '\n' : *at;
+        *to = *at;
+        if (is_escaped && *at == 'n') {
+            *to = '\n';
+        }
+        to++;
     }
     *to = '\0';
 }

@@ -298,6 +298,7 @@ gy_status gy_dataset_open_text(const char *const *paths, int64_t length, gy_data
                        (long long)length);
     }
     GY_TRY(corpus_open(paths, &text));
+    GY_ASSERT(text != NULL && text->count > 0);
     const int64_t held_out = text->count / 10, trained = text->count - held_out;
     if (held_out <= length) {
         const long long count = text->count;

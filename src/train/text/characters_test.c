@@ -62,8 +62,9 @@ static size_t make_text(char text[2 * CHARACTERS + 1])
         if (*next == '\0') {
             text[size++] = (char)('a' + i % 6);
         } else {
-            memcpy(text + size, next, strlen(next));
-            size += strlen(next);
+            for (; *next != '\0'; next++) {
+                text[size++] = *next;
+            }
         }
     }
     return size;
