@@ -251,6 +251,42 @@ GY_TEST(layers_are_cut_along_the_model_axis)
 }
 
 /* Prices follow the links; those of one host are as measured there, to a half. */
+/* Rows, transposed or not, that the axis cuts. */
+static int cut_rows(const gy_graph *graph, int64_t batch)
+{
+    int found = 0;
+    for (int32_t i = 0; i < graph->node_count; i++) {
+        const gy_type *type = &graph->nodes[i].types[0];
+        const gy_placement *placement = &type->placement[0];
+        found += placement->kind == GY_SHARD && type->sizes[placement->dim] == batch;
+    }
+    return found;
+}
+
+GY_TEST(the_model_axis_cuts_no_rows)
+{
+    enum { ROWS = 4097 };
+    for (gy_axis_kind kind = GY_AXIS_MODEL; kind <= GY_AXIS_AUTO; kind++) {
+        const gy_mesh mesh = {.axes = 1,
+                              .kinds = {kind},
+                              .sizes = {4},
+                              .links = {{.alpha = 1e-15, .beta = 1e-18, .gamma = 1e-18}}};
+        gy_graph *g = kit_graph(), *placed = NULL;
+        gy_node x = gy_graph_input(g, "x", GY_F32, (int64_t[]){GY_BATCH, 96}, 2);
+        gy_node w = gy_graph_parameter(g, "w", GY_F32, (int64_t[]){96, 3}, 2, gy_init_zeros());
+        gy_node turned = gy_op_transpose(gy_op_exp(x), (int[]){1, 0});
+        gy_node y = gy_op_tanh(gy_op_matmul_transposed(turned, true, w, false));
+        gy_node fetch = gy_op_sum(gy_op_mul(y, y), 0, false);
+        gy_graph *bound = bind_mesh(g, &mesh, ROWS, &fetch, 1);
+        assert_ok(gy_place(bound, &placed));
+        const int rows = cut_rows(placed, ROWS);
+        assert_true(kind == GY_AXIS_MODEL ? rows == 0 : rows > 0);
+        gy_graph_free(placed);
+        gy_graph_free(bound);
+        gy_graph_free(g);
+    }
+}
+
 GY_TEST(prices_are_those_of_the_plan_model)
 {
     gy_prices prices;

@@ -64,6 +64,7 @@ typedef union gy_attributes {
         gy_dtype dtype;
         int64_t sizes[GY_TENSOR_RANK_MAX];
         double value;
+        bool is_batched; /* input, once batch has a number: its first size was symbolic */
     } shape;
     struct {
         int32_t dims[GY_TENSOR_RANK_MAX];

@@ -67,6 +67,9 @@ static void bind_node(gy_pass *pass, int32_t index, int64_t batch)
     if (node->op->bind != NULL) {
         node->op->bind(&attributes, batch);
     }
+    if (node->op == &gy_ops_row_input) {
+        attributes.shape.is_batched = node->types[0].rank > 0 && node->types[0].sizes[0] < 0;
+    }
     gy_value inputs[GY_OP_INPUTS_MAX];
     for (int k = 0; k < node->input_count; k++) {
         inputs[k] = used(pass, node->inputs[k]);

@@ -110,15 +110,10 @@ static gy_status list_candidates(gy_placer *placer, int32_t index)
     gy_candidates *out = &placer->candidates[index];
     gy_signature more[GY_OP_SIGNATURES_MAX];
     gy_type inputs[GY_OP_INPUTS_MAX];
-    memset(more, 0, sizeof(more));
     for (int k = 0; k < node->input_count; k++) {
         inputs[k] = *gy_graph_type(in, node->inputs[k]);
     }
-    const bool is_assign = node->op == &gy_ops_row_assign;
-    int count = node->op->placements == NULL || is_assign
-                    ? 0
-                    : node->op->placements(&node->attributes, inputs, node->input_count,
-                                           node->types, more);
+    const int count = gy_placer_signatures(placer, index, more);
     if (count > GY_OP_SIGNATURES_MAX) {
         return gy_fail(GY_LIMIT, "operator %s has %d placements, at most %d", node->op->name,
                        count, GY_OP_SIGNATURES_MAX);
@@ -128,8 +123,8 @@ static gy_status list_candidates(gy_placer *placer, int32_t index)
     if (out->list == NULL || out->work_s == NULL) {
         return GY_NOMEM;
     }
-    out->count = 1;  /* all replicated: zero */
-    if (is_assign) { /* what is assigned has the parameter's placement */
+    out->count = 1;                       /* all replicated: zero */
+    if (node->op == &gy_ops_row_assign) { /* what is assigned has the parameter's placement */
         const gy_placement kept = inputs[0].placement[placer->axis];
         out->list[0].inputs[0] = out->list[0].inputs[1] = out->list[0].outputs[0] = kept;
     }
@@ -389,7 +384,9 @@ static gy_status place_nodes(gy_placer *placer)
         gy_arena_alloc(&placer->arena, ((size_t)in->value_count + 1) * sizeof(gy_moved *));
     placer->candidates =
         gy_arena_alloc(&placer->arena, ((size_t)in->node_count + 1) * sizeof(gy_candidates));
-    if (placer->moved == NULL || placer->candidates == NULL) {
+    placer->rows =
+        gy_arena_alloc(&placer->arena, ((size_t)in->value_count + 1) * sizeof(uint32_t));
+    if (placer->moved == NULL || placer->candidates == NULL || placer->rows == NULL) {
         return GY_NOMEM;
     }
     for (int32_t i = 0; i < in->node_count; i++) {

@@ -37,8 +37,10 @@ typedef struct gy_candidates {
 
 typedef struct gy_placer {
     gy_pass pass;
-    int axis, ranks;           /* the mesh axis that is being decided */
-    gy_prices *prices;         /* along it */
+    int axis, ranks;   /* the mesh axis that is being decided */
+    gy_prices *prices; /* along it */
+    uint32_t
+        *rows; /* value number of `in` -> bits of the dimensions that are rows of a batch */
     gy_candidates *candidates; /* of each node of `in` */
     /* Types of parameters that are pinned along this axis: what has their sizes, such as their
        gradients, may be cut as they are. */
@@ -54,6 +56,14 @@ static inline bool gy_placement_is(gy_placement a, gy_placement b)
                                 : a.kind == GY_PARTIAL ? a.reduction == b.reduction
                                                        : true);
 }
+
+/**
+ * The signatures of a node's row that the axis allows, nodes taken in order; fills in
+ * placer->rows of its outputs.
+ * @param signatures  GY_OP_SIGNATURES_MAX of them
+ * @return how many; above GY_OP_SIGNATURES_MAX: the row has too many, none is written beyond
+ */
+int gy_placer_signatures(gy_placer *placer, int32_t index, gy_signature *signatures);
 
 /** Seconds to bring a value from one placement to another; INFINITY when it cannot be. */
 double gy_move_cost(const gy_placer *placer, const gy_type *type, gy_placement from,
