@@ -163,7 +163,9 @@ static gy_value tape_apply(gy_builder *builder, const gy_op *op,
     entry->attributes = *attributes;
     entry->slope = GY_NO_VALUE;
     entry->input_count = input_count;
-    memcpy(entry->inputs, inputs, (size_t)input_count * sizeof(inputs[0]));
+    for (int k = 0; k < input_count; k++) {
+        entry->inputs[k] = inputs[k];
+    }
     t->count++;
     return entry->value;
 }
