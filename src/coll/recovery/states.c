@@ -150,7 +150,10 @@ static gy_status restore(gy_recoverable *replay, const gy_standing *standings)
 gy_status gy_states_serve(gy_recoverable *replay, const gy_standing *standings, int64_t version,
                           gy_replay_call *own)
 {
-    GY_ASSERT(version >= 0 && !own->is_served);
+    GY_ASSERT(version >= 0);
+    /* A rank that has just committed its checkpoint is served, and still hands its state over.
+     */
+    GY_ASSERT(!own->is_served || own->kind == GY_REPLAY_CHECKPOINT);
     if (version > 0) {
         GY_TRY(restore(replay, standings));
         /* A restarted rank has no copies, so all copies are made again, on all ranks or on
