@@ -143,6 +143,57 @@ GY_TEST(a_communicator_can_outlive_mismatches)
     }
 }
 
+/* An environment whose clock lets rank 1 call between rank 0's look at the slots and its check
+ * of the calls in flight, which begins with this clock. */
+static struct {
+    gy_comm *comm; /* rank 0's */
+    _Atomic bool may_call, has_ended;
+} late;
+
+static int64_t now_of_late(gy_env *env)
+{
+    enum { CHECK_ROUND = 256 }; /* the first check's */
+    (void)env;
+    if (late.comm != NULL && late.comm->root->idle_rounds == CHECK_ROUND && !late.may_call) {
+        late.may_call = true;
+        while (!late.has_ended) {
+            sched_yield();
+        }
+    }
+    return gy_now_ns(gy_env_real());
+}
+
+static void call_late(crew_member *me)
+{
+    enum { COUNT = 100000 };
+    float *data = gy_alloc_zero("test", COUNT + 1, sizeof(float));
+    if (me->rank == 0) {
+        late.comm = me->comm;
+    }
+    while (me->rank == 1 && !late.may_call) {
+        sched_yield();
+    }
+    size_t count = COUNT + (size_t)me->rank;
+    EXPECT(gy_allreduce(me->comm, data, data, count, GY_F32, GY_SUM) == GY_MISMATCH);
+    late.has_ended = late.has_ended || me->rank == 1;
+    EXPECT(late.has_ended);
+    EXPECT(!me->comm->root->is_failed);
+    gy_free(data);
+}
+
+GY_TEST(a_mismatch_that_a_check_finds_ends_the_call)
+{
+    gy_env_ops ops = *gy_env_real()->ops;
+    gy_env env = {.ops = &ops};
+    gy_transport *transports[2];
+    const gy_transport_segment_options segment = {
+        .ranks = 2, .pool_bytes = 16 << 20, .ring_bytes = crew_ring_bytes};
+    const gy_comm_options options = {.outlives_mismatch = true, .timeout_s = 20};
+    ops.now_ns = now_of_late;
+    assert_ok(gy_transport_shm_open_all(&segment, &env, transports));
+    assert_int_equal(crew_run_on(transports, 2, &options, call_late, NULL), 0);
+}
+
 static void poison_one(crew_member *me)
 {
     gy_coll *coll = NULL;

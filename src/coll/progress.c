@@ -547,6 +547,7 @@ bool gy_progress_all(gy_comm *comm)
     }
     if (!has_moved) {
         check_now_and_then(root);
+        has_moved = root->ended_calls != NULL; /* who waits for such a call would wait on */
     }
     return has_moved;
 }
