@@ -261,7 +261,7 @@ GY_API gy_train_options gy_train_recipe(const char *model);
 /** What a training did; times are this rank's, in seconds. */
 typedef struct gy_train_result {
     int64_t steps;
-    double loss, test_loss, test_accuracy, seconds;
+    double loss, test_loss, test_accuracy, wall_s;
     double compute_s, exposed_communication_s, input_s;
     double hidden_communication_s; /* part of compute_s */
     double *losses; /* one per step, `steps` of them; free with gy_train_result_free */

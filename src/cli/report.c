@@ -53,10 +53,10 @@ void gy_cli_report_score(const gy_language_score *score)
 void gy_cli_report_time(const gy_train_result *result)
 {
     double other =
-        result->seconds - result->compute_s - result->exposed_communication_s - result->input_s;
+        result->wall_s - result->compute_s - result->exposed_communication_s - result->input_s;
     printf("\ntrained %lld steps in %.2f s on rank 0: compute %.2f s, exposed communication "
            "%.2f s (hidden %.2f s), input %.2f s, other %.2f s\n",
-           (long long)result->steps, result->seconds, result->compute_s,
+           (long long)result->steps, result->wall_s, result->compute_s,
            result->exposed_communication_s, result->hidden_communication_s, result->input_s,
            other > 0 ? other : 0);
 }

@@ -363,7 +363,7 @@ static void report_text(const train_job *job)
     const double characters = steps * job->samples * (double)job->train->input_sizes[0];
     printf("\ntest loss: %.4f nats a character, accuracy %.2f %%; %.0f characters/s\n",
            result->test_loss, 100 * result->test_accuracy,
-           result->seconds > 0 ? characters / result->seconds : 0);
+           result->wall_s > 0 ? characters / result->wall_s : 0);
 }
 
 static gy_status report(train_job *job)

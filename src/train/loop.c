@@ -446,7 +446,7 @@ static gy_status run(loop *l)
     }
     GY_TRY(check_parameters(l));
     gy_session_stats after = gy_session_statistics(l->model->session);
-    l->result.seconds = (double)(gy_now_ns(gy_env_real()) - l->begun_ns) / 1e9;
+    l->result.wall_s = (double)(gy_now_ns(gy_env_real()) - l->begun_ns) / 1e9;
     l->result.compute_s = after.compute_s - before.compute_s;
     l->result.exposed_communication_s =
         after.exposed_communication_s - before.exposed_communication_s;

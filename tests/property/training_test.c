@@ -2,7 +2,10 @@
  * runs have equal bits. */
 #include "training_kit.h"
 
+#include <dirent.h>
 #include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "gy_test.h"
 
@@ -19,7 +22,7 @@ typedef struct trial {
     const char *mesh; /* NULL: all ranks along data */
     /* Of rank 0; the other ranks must have the same losses. */
     double losses[STEPS_MAX];
-    int64_t steps;
+    int64_t steps, resumed_step;
     double test_loss, test_accuracy;
     uint64_t parameters; /* a hash of their bits */
     double weights;      /* the sum of their squares */
@@ -71,6 +74,7 @@ static gy_status train_one(kit_rank *me)
         GY_ASSERT(result.steps <= STEPS_MAX);
         memcpy(own.losses, result.losses, (size_t)result.steps * sizeof(double));
         own.steps = result.steps;
+        own.resumed_step = result.resumed_step;
         own.test_loss = result.test_loss;
         own.test_accuracy = result.test_accuracy;
         gy_train_result_free(&result);
@@ -324,6 +328,64 @@ GY_TEST(stages_of_zero_train_as_one_rank_does)
             for (int rank = 1; rank < meshes[mesh].ranks; rank++) {
                 assert_true(parameters_of[rank] == parameters_of[0]);
             }
+        }
+    }
+}
+
+static void remove_checkpoints(const char *folder)
+{
+    DIR *entries = opendir(folder);
+    const struct dirent *entry = NULL;
+    while (entries != NULL && (entry = readdir(entries)) != NULL) {
+        (void)unlinkat(dirfd(entries), entry->d_name, 0); /* but for . and .. */
+    }
+    closedir(entries);
+    assert_int_equal(rmdir(folder), 0);
+}
+
+/* A checkpoint of each way to lay a model out is gone on with in each other one. */
+GY_TEST(checkpoints_know_no_mesh)
+{
+    static const struct {
+        const char *axes;
+        int ranks, zero;
+    } ways[] = {{NULL, 1, 0},     {"data=3", 3, 3},         {"data=2,model=2", 4, 1},
+                {"data=2", 2, 2}, {"model=2,data=2", 4, 3}, {"auto=3", 3, 0}};
+    gy_dataset train = kit_digits(23, 6);
+    trial t = {.layers = dropped,
+               .layer_count = GY_COUNT(dropped),
+               .dtype = GY_F64,
+               .train = &train,
+               .options = {.epochs = 2,
+                           .batch = 4,
+                           .accumulate = 2,
+                           .optimizer = GY_OPTIMIZER_ADAM,
+                           .step_limit = 5,
+                           .seed = 4}};
+    const trial whole = trained(t, 1);
+    const int step = gy_test_cases(8) == 1 ? 5 : 1;
+    for (int from = 0; from < (int)GY_COUNT(ways); from++) {
+        for (int to = from == 0 ? step : 0; to < (int)GY_COUNT(ways); to += step) {
+            char folder[] = "/tmp/gyre-mesh-XXXXXX", text[96];
+            assert_non_null(mkdtemp(folder));
+            trial first = t;
+            first.options.checkpoint_folder = folder;
+            first.options.step_limit = 2;
+            first.options.zero = ways[from].zero;
+            first.mesh = ways[from].axes;
+            (void)trained(first, ways[from].ranks);
+            trial rest = t;
+            rest.options.checkpoint_folder = folder;
+            rest.options.resume = true;
+            rest.options.zero = ways[to].zero;
+            rest.mesh = ways[to].axes;
+            const trial resumed = trained(rest, ways[to].ranks);
+            snprintf(text, sizeof(text), "%s zero %d, then %s zero %d",
+                     ways[from].axes != NULL ? ways[from].axes : "one rank", ways[from].zero,
+                     ways[to].axes != NULL ? ways[to].axes : "one rank", ways[to].zero);
+            assert_int_equal(resumed.resumed_step, 2);
+            assert_close(&whole, &resumed, 1e-9, text);
+            remove_checkpoints(folder);
         }
     }
 }
