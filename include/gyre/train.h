@@ -216,6 +216,13 @@ typedef struct gy_progress {
     double test_loss, test_accuracy; /* at an epoch end, when there is a test set */
 } gy_progress;
 
+/** How the ranks along an axis keep parameters and what an update keeps for them (gy_pin). */
+typedef struct gy_parameter_pin {
+    const char *name; /* of parameters, a pattern as of the shell: "dense*.weight" */
+    const char *axis; /* of the mesh */
+    gy_placement placement;
+} gy_parameter_pin;
+
 /** Zero members are the defaults, but for batch, and epochs or steps, which are needed. */
 typedef struct gy_train_options {
     size_t struct_size; /* GY_OPTIONS; 0: as compiled */
@@ -225,6 +232,8 @@ typedef struct gy_train_options {
     /* What ranks along the data axis keep in parts: 0 nothing, 1 the optimizer's state, 2 the
        sums of gradients as well, 3 the parameters as well (the stages of ZeRO). */
     int zero;
+    const gy_parameter_pin *pins; /* (pin_count) borrowed for the call; stronger than `zero` */
+    int pin_count;
     gy_optimizer_kind optimizer;
     double rate, momentum, beta1, beta2, epsilon,
         weight_decay; /* 0: the optimizer's usual value; decay 0: none */
@@ -309,8 +318,8 @@ GY_API GY_MUST_CHECK gy_status gy_model_predict(gy_model *model, gy_tensor *x, g
 
 /**
  * Save as safetensors, whole or not at all; `extra` are further metadata pairs, NULL-ended, or
- * NULL. Any rank may call it; of a model that was trained with `zero` 3 all ranks call it
- * together and rank 0 writes, and all return how that went.
+ * NULL. Any rank may call it; of a model that is sharded (gy_model_is_sharded) all ranks call
+ * it together and rank 0 writes, and all return how that went.
  */
 GY_API GY_MUST_CHECK gy_status gy_model_save(gy_model *model, const char *path,
                                              const char *const *extra);
@@ -324,6 +333,9 @@ GY_API GY_MUST_CHECK gy_status gy_model_save(gy_model *model, const char *path,
  */
 GY_API GY_MUST_CHECK gy_status gy_model_load(const char *path, const gy_model_options *options,
                                              gy_model **model);
+/** Do ranks have parts of the parameters? So after a training with `zero` 3, or pins, over
+ * several ranks. */
+GY_API bool gy_model_is_sharded(const gy_model *model);
 /** The architecture's name; borrowed from the model. */
 GY_API const char *gy_model_name(const gy_model *model);
 /** A metadata value of the file that the model came from, borrowed; NULL: no such key. */

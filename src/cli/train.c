@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_EPOCHS = 1000, PATH_BYTES = 4096, MNIST_CLASSES = 10 };
+enum { MAX_EPOCHS = 1000, PATH_BYTES = 4096, PIN_BYTES = 128, MNIST_CLASSES = 10 };
 
 static struct {
     gy_option_list data;
@@ -22,6 +22,7 @@ static struct {
     long long warmup, layers, width, heads, context;
     double rate, momentum, weight_decay, clip, factor, dropout;
     const char *output, *optimizer, *schedule, *dtype, *checkpoints, *overlap, *mesh;
+    gy_option_list pins;
     bool resume, explain, quiet;
 } settings = {.schedule = "cosine",
               .dtype = "f32",
@@ -69,6 +70,8 @@ static const gy_option options[] = {
     {&gy_option_zero, GY_OPTION_INTEGER,
      "1 the optimizer's state, 2 sums of gradients as well, 3 parameters as well; default: 0",
      PLACE(zero), 0, 3, NULL},
+    {&gy_option_pin, GY_OPTION_LIST, "such as 'dense*.weight:model=S1'", PLACE(pins), 0, 0,
+     NULL},
     {&gy_option_optimizer, GY_OPTION_CHOICE, "default: adam, gpt adamw", PLACE(optimizer), 0, 0,
      OPTIMIZERS},
     {&gy_option_learning_rate, GY_OPTION_REAL,
@@ -100,6 +103,40 @@ static const gy_option options[] = {
     {&gy_option_explain, GY_OPTION_FLAG, NULL, PLACE(explain), 0, 0, NULL},
     {&gy_option_quiet, GY_OPTION_FLAG, NULL, PLACE(quiet), 0, 0, NULL},
 };
+
+/* What --pin gives, by gy_parameter_pin. */
+static struct {
+    gy_parameter_pin list[GY_OPTION_LIST_MAX];
+    char texts[GY_OPTION_LIST_MAX][PIN_BYTES];
+    int count;
+} pins;
+
+/* "NAME:AXIS=S<dimension>" or "NAME:AXIS=R". */
+static bool parse_pin(const char *text)
+{
+    char *name = pins.texts[pins.count];
+    gy_parameter_pin *pin = &pins.list[pins.count];
+    if (snprintf(name, PIN_BYTES, "%s", text) >= PIN_BYTES) {
+        return false;
+    }
+    char *axis = strrchr(name, ':'), *equals = strrchr(name, '=');
+    if (axis == NULL || equals == NULL || axis == name || axis > equals) {
+        return false;
+    }
+    *axis++ = *equals++ = '\0';
+    char *end = equals + 1;
+    const long dim = *equals == 'S' ? strtol(equals + 1, &end, 10) : 0;
+    const bool is_cut = *equals == 'S' && end > equals + 1;
+    if ((!is_cut && *equals != 'R') || *end != '\0' || dim < 0 || dim >= GY_TENSOR_RANK_MAX) {
+        return false;
+    }
+    *pin = (gy_parameter_pin){.name = name, .axis = axis};
+    if (is_cut) {
+        pin->placement = (gy_placement){.kind = GY_SHARD, .dim = (uint8_t)dim};
+    }
+    pins.count++;
+    return true;
+}
 
 /* The state of a training run; end_job frees it. */
 typedef struct train_job {
@@ -162,6 +199,8 @@ static gy_train_options train_options(train_job *job)
         .batch = settings.batch,
         .accumulate = (int)settings.accumulate,
         .zero = (int)settings.zero,
+        .pins = pins.list,
+        .pin_count = pins.count,
         .optimizer = settings.optimizer == NULL
                          ? gy_train_recipe(job->name).optimizer
                          : optimizers[gy_cli_options_choice(OPTIMIZERS, settings.optimizer)],
@@ -323,7 +362,7 @@ static gy_status save_results(const train_job *job)
 {
     char path[PATH_BYTES];
     const char *const *notes = job->is_language ? gy_language_metadata() : NULL;
-    if (job->is_first || settings.zero == 3) {
+    if (job->is_first || gy_model_is_sharded(job->model)) {
         GY_TRY(gy_model_save(job->model, path_of(job, "model.safetensors", path), notes));
     }
     if (job->is_first) {
@@ -496,6 +535,13 @@ static int check_settings(const char *name)
     }
     if (settings.checkpoint_every > 0 && settings.checkpoints == NULL) {
         return gy_cli_report_usage("gyre train: --checkpoint-every needs --checkpoints FOLDER");
+    }
+    for (int i = 0; settings.pins.items[i] != NULL; i++) {
+        if (!parse_pin(settings.pins.items[i])) {
+            return gy_cli_report_usage("gyre train: --pin: '%s' is not valid: expected "
+                                       "NAME:AXIS=S0, S1, ... or NAME:AXIS=R",
+                                       settings.pins.items[i]);
+        }
     }
     if (settings.mesh != NULL) {
         int places = 0;

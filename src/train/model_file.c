@@ -131,7 +131,7 @@ static gy_status write_here(gy_bundle *bundle, const gy_model *model, const char
 
 gy_status gy_model_save(gy_model *model, const char *path, const char *const *extra)
 {
-    const bool is_shared = model->is_spread;
+    const bool is_shared = model->is_sharded;
     gy_bundle *bundle = NULL;
     gy_status status = GY_OK;
     if (!is_shared || gy_comm_rank(model->comm) == 0) {

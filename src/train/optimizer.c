@@ -203,7 +203,7 @@ gy_status gy_update_build(gy_model *model, const gy_train_options *options)
     }
     if (status == GY_OK) {
         add_statistics(model);
-        status = gy_train_pin(model, options->zero);
+        status = gy_train_pin_slots(model, options);
     }
     gy_free(slots);
     gy_free(gradients);

@@ -53,10 +53,10 @@ struct gy_model {
     int64_t label_count; /* of one sample: the product of label_sizes */
     gy_dtype dtype, input_dtype;
     uint64_t seed;
-    gy_comm *comm; /* all ranks; NULL: this process alone */
-    bool
-        is_spread; /* ranks have parts of the parameters: what reads them whole is collective */
-    gy_mesh *mesh; /* borrowed; NULL: all ranks share out the rows */
+    gy_comm *comm;   /* all ranks; NULL: this process alone */
+    bool is_sharded; /* ranks have parts of the parameters: what reads them whole is collective
+                      */
+    gy_mesh *mesh;   /* borrowed; NULL: all ranks share out the rows */
     int workers;
     bool has_no_overlap;
     char **class_names;        /* `classes` of them, or NULL */
@@ -164,8 +164,9 @@ gy_status gy_train_slot_find(const gy_model *model, const gy_train_slot *slot,
 
 enum { GY_TRAIN_ZERO_MAX = 3 };
 #define GY_TRAIN_SUM "sum" /* a parameter's state: the sum of its gradients */
-/** Pin the slots of a built update as ZeRO's `stage` keeps them. */
-gy_status gy_train_pin(gy_model *model, int stage);
+/** Pin the slots of a built update as the options' pins and stage of ZeRO keep them. GY_ARG
+ * names a pin that fits no parameter. */
+gy_status gy_train_pin_slots(gy_model *model, const gy_train_options *options);
 
 /**
  * Add every slot of the model, whole, to the bundle of the rank that writes (NULL on others).

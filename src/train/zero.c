@@ -11,26 +11,43 @@
 #include "graph/graph.h"
 #include "train/train_priv.h"
 
+#include <fnmatch.h>
+#include <stdio.h>
 #include <string.h>
 
-static const gy_type *type_of_slot(const gy_model *model, const gy_train_slot *slot)
+static gy_graph_node *node_of(const gy_model *model, const gy_train_slot *slot)
 {
-    return gy_graph_type(model->graph, (gy_value){slot->node.index, slot->node.output});
+    GY_ASSERT(slot->node.index >= 0);
+    return &model->graph->nodes[slot->node.index];
+}
+
+/* Does another axis than `data` cut the dimension? */
+static bool is_taken(const gy_graph_node *node, int dim)
+{
+    for (int kind = 0; kind < GY_AXIS_KINDS; kind++) {
+        if (kind != GY_AXIS_DATA && node->pins[kind].kind == GY_SHARD &&
+            node->pins[kind].dim == dim) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* The first dimension where it has a row for each rank, for its parts are not packed; else the
- * largest one; whole where none has as many. */
-static gy_placement cut_of(const gy_type *type, int ranks)
+ * largest one that no other axis cuts; whole where none has as many. */
+static gy_placement cut_of(const gy_graph_node *node, int ranks)
 {
-    int best = 0;
-    if (type->rank == 0) {
-        return (gy_placement){.kind = GY_REPLICATE};
+    const gy_type *type = &node->types[0];
+    int best = -1;
+    for (int dim = 0; dim < type->rank; dim++) {
+        if (!is_taken(node, dim) &&
+            (best < 0 || (type->sizes[best] < ranks && type->sizes[dim] > type->sizes[best]))) {
+            best = dim;
+        }
     }
-    for (int dim = 1; type->sizes[0] < ranks && dim < type->rank; dim++) {
-        best = type->sizes[dim] > type->sizes[best] ? dim : best;
-    }
-    return type->sizes[best] < ranks ? (gy_placement){.kind = GY_REPLICATE}
-                                     : (gy_placement){.kind = GY_SHARD, .dim = (uint8_t)best};
+    return best < 0 || type->sizes[best] < ranks
+               ? (gy_placement){.kind = GY_REPLICATE}
+               : (gy_placement){.kind = GY_SHARD, .dim = (uint8_t)best};
 }
 
 static bool is_gradient_sum(const gy_train_slot *slot)
@@ -46,7 +63,7 @@ static gy_placement placement_of(const gy_model *model, const gy_train_slot *slo
                             : slot->kind == GY_SLOT_PARAMETER ? 3
                                                               : GY_TRAIN_ZERO_MAX + 1;
     if (stage >= first_stage) {
-        return cut_of(type_of_slot(model, slot), gy_model_row_ranks(model));
+        return cut_of(node_of(model, slot), gy_model_row_ranks(model));
     }
     return is_gradient_sum(slot) ? (gy_placement){.kind = GY_PARTIAL, .reduction = GY_SUM}
                                  : (gy_placement){.kind = GY_REPLICATE};
@@ -70,18 +87,66 @@ gy_status gy_train_slots_gather(gy_model *model, bool has_state, gy_bundle *bund
     return first;
 }
 
-gy_status gy_train_pin(gy_model *model, int stage)
+/* Does the pattern name the slot, or the parameter that it is state of? */
+static bool is_named(const char *pattern, const gy_train_slot *slot)
 {
-    GY_ASSERT(stage >= 0);
-    GY_ASSERT(stage <= GY_TRAIN_ZERO_MAX);
-    model->is_spread = false;
+    char name[GY_TRAIN_NAME_BYTES];
+    snprintf(name, sizeof(name), "%s", slot->name);
+    char *state = slot->kind == GY_SLOT_STATE ? strrchr(name, '/') : NULL;
+    if (state != NULL) {
+        *state = '\0';
+    }
+    return fnmatch(pattern, name, 0) == 0;
+}
+
+static gy_status apply(const gy_model *model, const gy_parameter_pin *pin)
+{
+    int found = 0;
     for (size_t i = 0; i < model->slot_count; i++) {
         const gy_train_slot *slot = &model->slots[i];
-        const gy_placement placement = placement_of(model, slot, stage);
-        GY_TRY(gy_pin(slot->node, "data", placement));
-        model->is_spread =
-            model->is_spread || (slot->kind != GY_SLOT_STATE && placement.kind == GY_SHARD &&
-                                 gy_model_row_ranks(model) > 1);
+        if (is_named(pin->name, slot)) {
+            GY_TRY(gy_pin(slot->node, pin->axis, pin->placement));
+            found++;
+        }
+    }
+    return found > 0
+               ? GY_OK
+               : gy_fail(GY_ARG, "pin: model %s has no parameter '%s'", model->name, pin->name);
+}
+
+/* Has this rank a part of the slot? */
+static bool is_part(const gy_model *model, const gy_train_slot *slot)
+{
+    const gy_mesh mesh = model->mesh != NULL ? *model->mesh : gy_mesh_line(model->comm);
+    const gy_type type = gy_graph_parameter_type(&mesh, node_of(model, slot));
+    for (int axis = 0; axis < mesh.axes; axis++) {
+        if (type.placement[axis].kind != GY_REPLICATE) {
+            return true;
+        }
+    }
+    return false;
+}
+
+gy_status gy_train_pin_slots(gy_model *model, const gy_train_options *options)
+{
+    GY_ASSERT(options->zero >= 0);
+    GY_ASSERT(options->zero <= GY_TRAIN_ZERO_MAX);
+    model->is_sharded = false;
+    for (int i = 0; i < options->pin_count; i++) {
+        GY_TRY(apply(model, &options->pins[i]));
+    }
+    for (size_t i = 0; i < model->slot_count; i++) {
+        const gy_train_slot *slot = &model->slots[i];
+        if (node_of(model, slot)->pins[GY_AXIS_DATA].kind == GY_REPLICATE) {
+            GY_TRY(gy_pin(slot->node, "data", placement_of(model, slot, options->zero)));
+        }
+        model->is_sharded =
+            model->is_sharded || (slot->kind != GY_SLOT_STATE && is_part(model, slot));
     }
     return GY_OK;
+}
+
+bool gy_model_is_sharded(const gy_model *model)
+{
+    return model->is_sharded;
 }

@@ -223,7 +223,7 @@ static gy_status run(remote_job *job)
                                        .dead_ns = job->dead_ns > 0 ? job->dead_ns : long_ns,
                                        .deadline = gy_env_deadline(gy_env_real(), 60)};
     gy_manager *manager =
-        make_manager(job->at.is_spread ? 2 : 1, job->at.trouble == TROUBLE_CLAIMED);
+        make_manager(job->at.is_sharded ? 2 : 1, job->at.trouble == TROUBLE_CLAIMED);
     gy_status status = gy_driver_run(gy_env_real(), manager, &options);
     gy_error why;
     gy_error_take(&why, status);
@@ -309,7 +309,7 @@ GY_TEST(keeps_to_windows)
 GY_TEST(fails_when_no_host_is_wide_enough)
 {
     static remote_job job;
-    job = (remote_job){.at = {.is_spread = true, .is_narrow = true}, .dead_ns = 500000000};
+    job = (remote_job){.at = {.is_sharded = true, .is_narrow = true}, .dead_ns = 500000000};
     assert_int_equal(run(&job), GY_LIMIT);
     assert_string_equal(gy_error_text(),
                         "2 vertices that run together need 2 slots on one host: the job can "
@@ -400,7 +400,7 @@ GY_TEST(leaves_a_full_host)
 GY_TEST(makes_room_for_a_cohort)
 {
     static remote_job job;
-    job = (remote_job){.at = {.is_spread = true}};
+    job = (remote_job){.at = {.is_sharded = true}};
     assert_ok(run(&job));
     assert_true(job.at.gang > 0 && job.at.given > 0);
 }

@@ -549,7 +549,7 @@ static inline void script_lend(script *at, uint64_t seen)
 {
     gy_allocation allocations[HOSTS * 2];
     size_t count = 0;
-    for (int k = 0; k < (at->is_spread ? 1 : 2); k++) {
+    for (int k = 0; k < (at->is_sharded ? 1 : 2); k++) {
         for (int i = 0; i < at->host_count; i++) {
             script_host *host = &at->hosts[i];
             if (host->rpc != NULL && host->executors[k].lease == 0 &&
@@ -596,7 +596,7 @@ static inline gy_status script_handle_requests(void *arg, const gy_rpc_asked *as
     script_lend(at, said->seen);
     if (at->is_narrow) {
         script_allocation(at, said->seen, NULL, 0);
-    } else if (at->is_spread && said->n_gangs > 0) { /* the rest */
+    } else if (at->is_sharded && said->n_gangs > 0) { /* the rest */
         script_lend_gang(at, at->version, said->gangs[0]->number, said->gangs[0]->width);
     }
     return GY_OK;

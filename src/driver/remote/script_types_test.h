@@ -62,7 +62,7 @@ struct script {
     uint32_t after;
     size_t body_bytes, report_bytes; /* minimum sizes of STARTs and reports */
     bool is_narrow;                  /* no host has two slots, which is reported */
-    bool is_spread;                  /* single slots are leased on different hosts */
+    bool is_sharded;                 /* single slots are leased on different hosts */
     bool is_over_awaited;            /* it waits until host 0 has received JOB_OVER */
     const char *claim;               /* the journal file that another epoch creates */
     bool is_called_first;            /* nothing is leased before host 0 was connected */

@@ -273,7 +273,7 @@ static gy_value reshape_to(const site *at, gy_value value, const gy_type *type)
 }
 
 /* Max pooling's gradient puts each element of dy into one place of its image. */
-static bool is_spread_over(const gy_graph_node *node, uint32_t axes)
+static bool is_sharded_over(const gy_graph_node *node, uint32_t axes)
 {
     return node->op == &gy_ops_row_max_pool_gradient && (axes & 12) == 12 &&
            node->attributes.pool.pad[0] < node->attributes.pool.window[0] &&
@@ -286,7 +286,7 @@ static gy_value simplify_sum(const site *at)
     const gy_type *type = input_type(at, 0);
     uint32_t axes = gy_reduce_axes(at->node->attributes.reduce.axes, type->rank);
     const gy_graph_node *below = input_node(at, 0);
-    if (is_spread_over(below, axes)) {
+    if (is_sharded_over(below, axes)) {
         return apply(at, &gy_ops_row_sum, &at->node->attributes, &below->inputs[1], 1);
     }
     const gy_type *source =
