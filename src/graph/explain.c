@@ -6,6 +6,7 @@
 static void explain_kernels(const gy_graph *graph, const gy_graph_choice *choices,
                             gy_text *text)
 {
+    GY_ASSERT(graph->is_placed);
     gy_text_add(text, "== kernels\n");
     for (int32_t i = 0; i < graph->node_count; i++) {
         const gy_op *op = graph->nodes[i].op;
@@ -30,6 +31,7 @@ static void explain_memory(const gy_memory_plan *plan, gy_text *text)
                                         "literals"};
     uint64_t totals[5] = {0};
     for (int32_t i = 0; i < plan->buffer_count; i++) {
+        GY_ASSERT(plan->buffers[i].kind < GY_COUNT(totals));
         totals[plan->buffers[i].kind] += plan->buffers[i].size_bytes;
     }
     gy_text_add(text, "== memory: %d buffers\n", (int)plan->buffer_count);
@@ -41,6 +43,7 @@ static void explain_memory(const gy_memory_plan *plan, gy_text *text)
 
 void gy_explain_program(const gy_graph *graph, int workers, gy_text *text)
 {
+    GY_ASSERT(graph->is_placed && workers >= 1);
     gy_graph_choice *choices =
         gy_alloc_zero("graph.explain", (size_t)graph->node_count + 1, sizeof(*choices));
     gy_memory_plan plan;

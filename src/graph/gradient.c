@@ -26,6 +26,7 @@ static bool is_float(gy_dtype dtype)
 /* Which values depend on a wanted one through floats. */
 static void mark(reverse *state, const gy_node *wrt, int count)
 {
+    GY_ASSERT(state->node_count <= state->graph->node_count);
     const gy_graph *graph = state->graph;
     for (int i = 0; i < count; i++) {
         state->depends[gy_graph_value(graph, (gy_value){wrt[i].index, wrt[i].output})] = true;
@@ -46,6 +47,7 @@ static void mark(reverse *state, const gy_node *wrt, int count)
 
 static gy_status accumulate(reverse *state, gy_value input, gy_value gradient)
 {
+    GY_ASSERT(!gy_value_is_none(gradient));
     const gy_type *have = gy_graph_type(state->graph, gradient);
     const gy_type *want = gy_graph_type(state->graph, input);
     if (!gy_type_is_same_shape(have, want)) {
@@ -63,6 +65,7 @@ static gy_status accumulate(reverse *state, gy_value input, gy_value gradient)
 
 static gy_status step_back(reverse *state, int32_t index)
 {
+    GY_ASSERT(index >= 0 && index < state->node_count);
     gy_graph *graph = state->graph;
     const gy_graph_node node = graph->nodes[index]; /* a copy: the array may move */
     gy_value outputs[GY_OP_OUTPUTS_MAX], above[GY_OP_OUTPUTS_MAX], below[GY_OP_INPUTS_MAX];
@@ -73,6 +76,7 @@ static gy_status step_back(reverse *state, int32_t index)
         is_reached = is_reached || !gy_value_is_none(above[k]);
     }
     for (int k = 0; k < node.input_count; k++) {
+        GY_ASSERT(node.inputs[k].node < index);
         below[k] = GY_NO_VALUE;
         is_wanted = is_wanted || state->depends[gy_graph_value(graph, node.inputs[k])];
     }
@@ -115,11 +119,13 @@ static gy_value filled_like(gy_graph *graph, gy_value like, double value)
 static gy_status run_reverse(reverse *state, gy_node loss, const gy_node *wrt, int count,
                              gy_node *gradients)
 {
+    GY_ASSERT(count >= 0);
     gy_graph *graph = state->graph;
     for (int32_t i = 0; i < graph->value_count; i++) {
         state->gradients[i] = GY_NO_VALUE;
     }
     mark(state, wrt, count);
+    GY_ASSERT(loss.graph == graph && loss.index < state->node_count);
     const gy_value top = {loss.index, loss.output};
     state->gradients[gy_graph_value(graph, top)] = filled_like(graph, top, 1);
     for (int32_t i = loss.index; i >= 0; i--) {

@@ -26,6 +26,7 @@ static void fans(const gy_type *type, double *in, double *out)
     } else {
         *in = *out = count;
     }
+    GY_ASSERT(count >= 0);
     *in = fmax(*in, 1);
     *out = fmax(*out, 1);
 }
@@ -97,6 +98,7 @@ static void fill_range(void *arg, int64_t begin, int64_t end)
 {
     const draw *what = arg;
     const gy_view *view = what->view;
+    GY_ASSERT(begin >= 0 && begin <= end && end <= gy_view_count(view));
     for (int64_t i = begin; i < end; i++) {
         double value = draw_at(what, whole_element(what, i));
         if (view->dtype == GY_F32) {
@@ -125,6 +127,7 @@ static gy_status copy_part(gy_tensor *whole, const int64_t *offsets, gy_tensor *
 gy_status gy_init_fill(gy_session *session, const gy_graph_node *node, const gy_type *type,
                        const int64_t *offsets, gy_tensor *tensor)
 {
+    GY_ASSERT(tensor != NULL && gy_tensor_rank(tensor) == type->rank);
     const gy_init *init = node->init;
     GY_ASSERT(init != NULL);
     if (init->kind == GY_INIT_TENSOR) {
@@ -132,6 +135,7 @@ gy_status gy_init_fill(gy_session *session, const gy_graph_node *node, const gy_
     }
     double in, out, scale = init->scale;
     fans(type, &in, &out);
+    GY_ASSERT(in >= 1 && out >= 1);
     if (init->kind == GY_INIT_GLOROT) {
         scale = sqrt(6 / (in + out));
     } else if (init->kind == GY_INIT_HE) {

@@ -15,11 +15,13 @@ void gy_meter_fini(gy_meter *meter)
 
 static void account(gy_meter *meter) GY_REQUIRES(meter->lock)
 {
+    GY_ASSERT(meter->computing >= 0 && meter->exchanging >= 0);
     int64_t now = gy_now_ns(gy_env_real());
     int64_t *where = meter->computing > 0    ? &meter->compute_ns
                      : meter->exchanging > 0 ? &meter->exposed_ns
                                              : &meter->other_ns;
     int64_t passed = meter->is_on ? now - meter->since_ns : 0;
+    GY_ASSERT(now >= meter->since_ns || !meter->is_on);
     *where += passed;
     meter->hidden_ns += meter->computing > 0 && meter->exchanging > 0 ? passed : 0;
     meter->since_ns = now;
@@ -39,6 +41,7 @@ void gy_meter_run(gy_meter *meter, bool begins)
 {
     gy_mutex_lock(&meter->lock);
     account(meter);
+    GY_ASSERT(meter->is_on != begins);
     meter->is_on = begins;
     gy_mutex_unlock(&meter->lock);
 }

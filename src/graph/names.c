@@ -13,6 +13,7 @@ static kept *buckets[256]; /* never freed: bounded by the distinct names that we
 
 const char *gy_name_keep(const char *name)
 {
+    GY_ASSERT(name != NULL);
     const size_t size = strlen(name) + 1;
     kept **bucket = &buckets[gy_hash(name, size, 0) % GY_COUNT(buckets)];
     pthread_mutex_lock(&lock);

@@ -10,6 +10,8 @@ enum { NODES_MAX = GY_OP_INPUTS_MAX };
 static gy_node apply_named(gy_graph *graph, const gy_op *op, const gy_attributes *attributes,
                            const gy_node *inputs, int count, const char *name)
 {
+    GY_ASSERT(op != NULL);
+    GY_ASSERT(count >= 0 && count <= NODES_MAX);
     gy_value values[NODES_MAX] = {{0}};
     if (graph == NULL) {
         return gy_node_failed(NULL);
@@ -38,11 +40,13 @@ gy_node gy_node_apply(const gy_op *op, const gy_attributes *attributes, const gy
 
 static gy_node unary(const gy_op *op, gy_node a)
 {
+    GY_ASSERT(op->input_count == 1);
     return gy_node_apply(op, NULL, &a, 1);
 }
 
 static gy_node binary(const gy_op *op, gy_node a, gy_node b)
 {
+    GY_ASSERT(op->input_count == 2);
     return gy_node_apply(op, NULL, (gy_node[]){a, b}, 2);
 }
 
@@ -56,6 +60,7 @@ static gy_attributes no_attributes(void)
 static bool fill_shape(gy_graph *graph, const char *name, gy_dtype dtype, const int64_t *sizes,
                        int rank, gy_attributes *attributes)
 {
+    GY_ASSERT(name != NULL && attributes != NULL);
     *attributes = no_attributes();
     if (rank < 0 || rank > GY_TENSOR_RANK_MAX || (rank > 0 && sizes == NULL) ||
         !gy_dtype_is_element(dtype)) {
@@ -110,6 +115,7 @@ gy_node gy_graph_input(gy_graph *graph, const char *name, gy_dtype dtype, const 
 
 static bool keep_init(gy_graph *graph, gy_graph_node *node, gy_init init)
 {
+    GY_ASSERT(node->op == &gy_ops_row_parameter && node->init == NULL);
     gy_init *copy = gy_arena_alloc(&graph->arena, sizeof(*copy));
     if (copy == NULL) {
         gy_graph_fail(graph, GY_NOMEM, node->name);

@@ -12,6 +12,7 @@ static gy_attributes no_attributes(void)
 
 static const gy_type *type_of(gy_node node)
 {
+    GY_ASSERT(node.graph != NULL && node.index >= 0);
     return gy_graph_type(node.graph, (gy_value){node.index, node.output});
 }
 
@@ -63,6 +64,7 @@ gy_node gy_op_count(gy_node a, uint32_t axes)
 
 static gy_node along(const gy_op *op, const gy_node *inputs, int count, int dim, int64_t depth)
 {
+    GY_ASSERT(count >= 1 && op->input_count == count);
     gy_attributes attributes = no_attributes();
     attributes.axis.dim = dim;
     attributes.axis.depth = depth;
@@ -168,6 +170,7 @@ gy_node gy_op_conv2d(gy_node x, gy_node filters, const gy_conv_options *options)
 
 static gy_node pool(const gy_op *op, gy_node x, const gy_window_options *options)
 {
+    GY_ASSERT(op == &gy_ops_row_max_pool || op == &gy_ops_row_average_pool);
     gy_window_options known;
     gy_status status = gy_options_take(gy_window_options, &known, options);
     if (status < 0) {

@@ -12,12 +12,14 @@ static gy_attributes no_attributes(void)
 
 static gy_node fail_node(gy_node a, gy_status status, const char *name)
 {
+    GY_ASSERT(status < 0);
     gy_graph_fail(a.graph, status, name);
     return gy_node_failed(a.graph);
 }
 
 static const gy_type *type_of(gy_node node)
 {
+    GY_ASSERT(node.graph != NULL && node.index >= 0);
     return gy_graph_type(node.graph, (gy_value){node.index, node.output});
 }
 
@@ -72,6 +74,7 @@ gy_node gy_op_batch_norm(gy_node x, gy_node gain, gy_node bias, double epsilon)
 /* One value for each channel of x, in a shape that broadcasts against it. */
 static gy_node against_channels(gy_node x, gy_node value)
 {
+    GY_ASSERT(type_of(x)->rank >= 2);
     const gy_type *type = type_of(x);
     if (value.index < 0 || type->rank == 2) {
         return value;
@@ -87,6 +90,7 @@ static gy_node against_channels(gy_node x, gy_node value)
 static bool are_channels(gy_node x, const char *what, const gy_node *values,
                          const char *const *names, int count)
 {
+    GY_ASSERT(count >= 1);
     char texts[2][160];
     if (x.index < 0) {
         return false;
@@ -185,6 +189,7 @@ static symbolic symbolic_of(int64_t size)
 /* What GY_ANY stands for; false when nothing fits. */
 static bool resolve_any(const gy_type *type, int64_t *sizes, int rank)
 {
+    GY_ASSERT(rank >= 0 && rank <= GY_TENSOR_RANK_MAX);
     int64_t total = gy_type_count(type);
     if (total == INT64_MIN) {
         return false;

@@ -9,6 +9,7 @@
 
 gy_status gy_session_slot(gy_session *session, int32_t index, const gy_parameter_slot **slot)
 {
+    GY_ASSERT(index >= 0 && index < session->graph->node_count);
     for (size_t i = 0; i < session->parameter_count; i++) {
         if (session->parameters[i].node == index) {
             *slot = &session->parameters[i];
@@ -32,12 +33,14 @@ gy_status gy_session_slot(gy_session *session, int32_t index, const gy_parameter
     gy_parameter_slot *made = &session->parameters[session->parameter_count++];
     *made = (gy_parameter_slot){
         .node = index, .name = node->name, .tensor = tensor, .view = gy_tensor_pin(tensor)};
+    GY_ASSERT(made->view.rank == type.rank);
     *slot = made;
     return GY_OK;
 }
 
 gy_tensor *gy_session_made(gy_session *session, const char *name)
 {
+    GY_ASSERT(name != NULL);
     for (size_t i = 0; i < session->parameter_count; i++) {
         if (strcmp(session->parameters[i].name, name) == 0) {
             return session->parameters[i].tensor;
@@ -72,6 +75,7 @@ gy_tensor *gy_session_parameter(gy_session *session, const char *name)
 
 static bool is_whole(const gy_session *session, const gy_type *type)
 {
+    GY_ASSERT(session->mesh.axes >= 1);
     for (int axis = 0; axis < session->mesh.axes; axis++) {
         if (type->placement[axis].kind != GY_REPLICATE) {
             return false;
@@ -99,6 +103,7 @@ gy_status gy_session_gather(gy_session *session, const char *name, gy_tensor **w
     if (status < 0) {
         return gy_session_refuse(session, status);
     }
+    GY_ASSERT(program->fetch_count == 1);
     status = gy_program_run(program, NULL, 0, whole);
     gy_error error;
     gy_error_take(&error, status);
@@ -131,6 +136,7 @@ gy_status gy_session_scatter(gy_session *session, const char *name, gy_tensor *w
         from = gy_view_cut(&from, dim, offsets[dim], sizes[dim], 1);
     }
     gy_view to = slot->view;
+    GY_ASSERT(from.rank == to.rank);
     gy_status status = gy_view_copy(&to, &from);
     gy_tensor_unpin(whole);
     for (int axis = 0; axis < mesh->axes; axis++) { /* the summands of the others are zero */
@@ -171,6 +177,7 @@ gy_status gy_pin(gy_node parameter, const char *axis, gy_placement placement)
         return gy_fail(GY_ARG, "pin of %s: a Partial is a sum that begins with zeros",
                        node->name);
     }
+    GY_ASSERT(kind < GY_AXIS_KINDS);
     node->pins[kind] = placement;
     return GY_OK;
 }

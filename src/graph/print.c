@@ -14,6 +14,7 @@ static void print_placement(const gy_graph *graph, const gy_type *type, gy_text 
         if (placement->kind == GY_SHARD) {
             gy_text_add(text, "S%d", placement->dim);
         } else if (placement->kind == GY_PARTIAL) {
+            GY_ASSERT(placement->reduction < GY_COUNT(reductions));
             gy_text_add(text, "P(%s)", reductions[placement->reduction]);
         } else {
             gy_text_add(text, "R");
@@ -35,6 +36,7 @@ static void print_bits(uint32_t bits, gy_text *text)
 /* "%3 = mul %0 %1, %4 = relu %3; sum %4 over 0": inputs come first. */
 static void print_program(const gy_fused *program, gy_text *text)
 {
+    GY_ASSERT(program->output_count >= 1);
     for (int s = 0; s < program->step_count; s++) {
         const gy_fused_step *step = &program->steps[s];
         gy_text_add(text, "%s%%%d = %s", s == 0 ? " " : ", ", program->input_count + s,
@@ -57,6 +59,7 @@ static void print_program(const gy_fused *program, gy_text *text)
 
 static void print_order(const int32_t *dims, int rank, gy_text *text)
 {
+    GY_ASSERT(rank >= 0 && rank <= GY_TENSOR_RANK_MAX);
     gy_text_add(text, " to");
     for (int i = 0; i < rank; i++) {
         gy_text_add(text, " %d", (int)dims[i]);
@@ -120,6 +123,7 @@ static void print_cost(const gy_graph *graph, const gy_graph_node *node, gy_text
 /* On one line, whatever the caller has named it. */
 static void print_name(const char *name, gy_text *text)
 {
+    GY_ASSERT(name != NULL);
     for (;;) {
         const size_t plain = strcspn(name, "\n\r");
         gy_text_add_bytes(text, name, plain);
@@ -134,6 +138,7 @@ static void print_name(const char *name, gy_text *text)
 /* A value by its node's index, or by its name, which lasts from pass to pass. */
 static void print_value(const gy_graph *graph, gy_value value, bool by_name, gy_text *text)
 {
+    GY_ASSERT(value.node >= 0 && value.node < graph->node_count);
     if (by_name) {
         print_name(graph->nodes[value.node].name, text);
     } else {
@@ -146,6 +151,7 @@ static void print_value(const gy_graph *graph, gy_value value, bool by_name, gy_
 
 static void print_node(const gy_graph *graph, int32_t index, bool by_name, gy_text *text)
 {
+    GY_ASSERT(index >= 0 && index < graph->node_count);
     const gy_graph_node *node = &graph->nodes[index];
     char type[160];
     if (by_name) {
@@ -198,7 +204,9 @@ typedef struct line_set {
 
 static const char *next_line(const char *line)
 {
-    return line + strcspn(line, "\n") + 1;
+    const char *end = line + strcspn(line, "\n");
+    GY_ASSERT(*end != '\0'); /* every line has its end */
+    return end + 1;
 }
 
 /* With the sign that ends it. */
@@ -225,9 +233,11 @@ static gy_status set_lines(line_set *set, const char *text, bool is_by_name)
 /* Names of nodes that `before` has and `names` has not. */
 static void print_gone(const char *before, const line_set *names, gy_text *text)
 {
+    GY_ASSERT(names->is_by_name);
     size_t column = 0;
     for (const char *line = before; *line != '\0'; line = next_line(line)) {
         size_t size_bytes = key_bytes(names, line);
+        GY_ASSERT(size_bytes > 5);
         if (has_line(names, line)) {
             continue;
         }
@@ -243,6 +253,7 @@ static void print_gone(const char *before, const line_set *names, gy_text *text)
 static void print_changed(const char *now, const line_set *lines, const line_set *names,
                           gy_text *text)
 {
+    GY_ASSERT(!lines->is_by_name && names->is_by_name);
     for (const char *line = now; *line != '\0'; line = next_line(line)) {
         if (!has_line(lines, line)) {
             gy_text_add(text, "   %c", !has_line(names, line) ? '+' : '~');
@@ -269,6 +280,7 @@ static void print_difference(const char *before, const char *now, gy_text *text)
 void gy_graph_print_stage(const gy_graph *graph, const char *stage, gy_text *before,
                           gy_text *text)
 {
+    GY_ASSERT(stage != NULL && before != text);
     gy_text now = {.data = NULL}, difference = {.data = NULL};
     print_graph(graph, true, &now);
     if (before->data == NULL) {

@@ -10,6 +10,8 @@
 /* A kernel whose wanted formats are those that the values have. */
 static bool fits_formats(const gy_kernel *kernel, const gy_kernel_query *query)
 {
+    GY_ASSERT(query->input_count <= GY_OP_INPUTS_MAX);
+    GY_ASSERT(query->output_count <= GY_OP_OUTPUTS_MAX);
     gy_format inputs[GY_OP_INPUTS_MAX] = {GY_FORMAT_DENSE},
               outputs[GY_OP_OUTPUTS_MAX] = {GY_FORMAT_DENSE};
     if (kernel->formats != NULL) {
@@ -51,11 +53,13 @@ static bool is_exchange(const gy_op *op)
 
 void gy_choose_kernels(const gy_graph *graph, int workers, gy_graph_choice *choices)
 {
+    GY_ASSERT(graph->is_placed && workers >= 1);
     for (int32_t i = 0; i < graph->node_count; i++) {
         const gy_graph_node *node = &graph->nodes[i];
         choices[i] = (gy_graph_choice){.kernel = NULL};
         if (is_exchange(node->op)) {
             const int axis = node->attributes.move.mesh_axis;
+            GY_ASSERT(axis < graph->mesh.axes);
             const gy_type shared = gy_axis_type(&graph->mesh, &node->types[0], axis);
             choices[i].workspace_bytes = gy_collective_workspace_bytes(
                 node->op, &node->attributes, &shared, graph->mesh.sizes[axis]);
@@ -74,6 +78,8 @@ void gy_choose_kernels(const gy_graph *graph, int workers, gy_graph_choice *choi
 
 static gy_status bind_storage(gy_program *program, int32_t index)
 {
+    GY_ASSERT(index >= 0 && index < program->memory.buffer_count);
+    GY_ASSERT(program->vars[index] == NULL);
     gy_session *session = program->session;
     const gy_storage *storage = &program->memory.buffers[index];
     const gy_graph_node *leaf =
@@ -85,6 +91,7 @@ static gy_status bind_storage(gy_program *program, int32_t index)
     case GY_STORAGE_PARAMETER: {
         const gy_parameter_slot *slot;
         GY_ASSERT(leaf != NULL);
+        GY_ASSERT(leaf->origin >= 0);
         GY_TRY(gy_session_slot(session, leaf->origin, &slot));
         program->data[index] = slot->view.data;
         return GY_OK;
@@ -105,6 +112,7 @@ static gy_status bind_storage(gy_program *program, int32_t index)
 
 static void release_storage(gy_program *program, int32_t index)
 {
+    GY_ASSERT(index >= 0 && index < program->memory.buffer_count);
     const gy_storage *storage = &program->memory.buffers[index];
     gy_var_free(program->vars[index]);
     gy_tensor_drop(program->staging[index]);
@@ -124,11 +132,14 @@ static void release_storage(gy_program *program, int32_t index)
 
 static int32_t storage_of(const gy_program *program, gy_value value)
 {
-    return program->memory.of_value[gy_graph_value(program->graph, value)];
+    const int32_t storage = program->memory.of_value[gy_graph_value(program->graph, value)];
+    GY_ASSERT(storage >= 0 && storage < program->memory.buffer_count);
+    return storage;
 }
 
 static void add_var(gy_var **list, size_t *count, gy_var *var)
 {
+    GY_ASSERT(var != NULL);
     for (size_t i = 0; i < *count; i++) {
         if (list[i] == var) {
             return;
@@ -146,6 +157,7 @@ static gy_view bound_view(gy_program *program, gy_value value)
 /* Inputs, outputs, offsets and types of the call, in the program's arena. */
 static gy_status fill_call(gy_program *program, gy_program_step *step, int32_t index)
 {
+    GY_ASSERT(step->node == &program->graph->nodes[index]);
     const gy_graph *graph = program->graph;
     const gy_graph_node *node = step->node;
     const int inputs = node->input_count, outputs = node->output_count;
@@ -171,6 +183,7 @@ static gy_status fill_call(gy_program *program, gy_program_step *step, int32_t i
     typedef const int64_t(*known)[GY_TENSOR_RANK_MAX];
     const bool is_alone = graph->mesh.axes == 1 && graph->mesh.sizes[0] == 1;
     int32_t workspace = program->memory.of_workspace[index];
+    GY_ASSERT(workspace < program->memory.buffer_count);
     step->call = (gy_kernel_call){.op = node->op,
                                   .attributes = &node->attributes,
                                   .inputs = views,
@@ -188,6 +201,7 @@ static gy_status fill_call(gy_program *program, gy_program_step *step, int32_t i
 
 static gy_status fill_vars(gy_program *program, gy_program_step *step, int32_t index)
 {
+    GY_ASSERT(step->node == &program->graph->nodes[index]);
     const gy_graph_node *node = step->node;
     const size_t count = (size_t)(node->input_count + node->output_count) + 1;
     step->reads = gy_arena_alloc(&program->arena, count * sizeof(gy_var *));
@@ -212,11 +226,14 @@ static gy_status fill_vars(gy_program *program, gy_program_step *step, int32_t i
 
 static void watch(void *arg, int change)
 {
+    GY_ASSERT(change == 1 || change == -1);
     gy_meter_change(arg, 0, change);
 }
 
 static gy_status add_exchange(gy_program *program, gy_program_step *step)
 {
+    GY_ASSERT(is_exchange(step->node->op));
+    GY_ASSERT(step->call.input_count == 1 && step->call.output_count == 1);
     const gy_graph_node *node = step->node;
     const int axis = node->attributes.move.mesh_axis;
     gy_collective *collective = gy_arena_alloc(&program->arena, sizeof(*collective));
@@ -224,6 +241,7 @@ static gy_status add_exchange(gy_program *program, gy_program_step *step)
     if (collective == NULL || shared == NULL) {
         return GY_NOMEM;
     }
+    GY_ASSERT(program->session->comms[axis] != NULL);
     *shared = gy_axis_type(&program->graph->mesh, &node->types[0], axis);
     *collective = (gy_collective){.comm = program->session->comms[axis],
                                   .op = node->op,
@@ -257,11 +275,13 @@ static bool is_nothing(const gy_program *program, const gy_graph_node *node)
 
 static gy_status add_step(gy_program *program, int32_t index, const gy_graph_choice *choice)
 {
+    GY_ASSERT(index >= 0 && index < program->graph->node_count);
     const gy_graph_node *node = &program->graph->nodes[index];
     if (is_nothing(program, node)) {
         return GY_OK;
     }
     gy_program_step *step = &program->steps[program->step_count];
+    GY_ASSERT(program->step_count < program->graph->node_count);
     *step = (gy_program_step){.program = program,
                               .node = node,
                               .trace_name = trace_name(node),
@@ -302,6 +322,7 @@ static void set_priorities(gy_program *program)
         if (step->collective == NULL) {
             continue;
         }
+        GY_ASSERT(step->node->input_count == 1);
         for (int32_t k = i - 1; k >= 0; k--) {
             const gy_graph_node *before = program->steps[k].node;
             if (&program->graph->nodes[step->node->inputs[0].node] == before) {
@@ -314,6 +335,7 @@ static void set_priorities(gy_program *program)
 
 static gy_status add_steps(gy_program *program)
 {
+    GY_ASSERT(program->step_count == 0 && program->steps == NULL);
     const gy_graph *graph = program->graph;
     const size_t nodes = (size_t)graph->node_count;
     gy_graph_choice *choices = gy_arena_alloc(&program->arena, (nodes + 1) * sizeof(*choices));
@@ -326,6 +348,7 @@ static gy_status add_steps(gy_program *program)
                           (program->session->skip & GY_SKIP_SHARING) != 0 ? 0 : workers,
                           &program->memory));
     const size_t storages = (size_t)program->memory.buffer_count;
+    GY_ASSERT(program->graph->is_placed);
     size_t views = 0;
     for (size_t i = 0; i < nodes; i++) {
         views += (size_t)(graph->nodes[i].input_count + graph->nodes[i].output_count);
@@ -354,6 +377,7 @@ static gy_status add_steps(gy_program *program)
 gy_status gy_program_new(gy_session *session, int64_t batch, const gy_value *fetches,
                          int fetch_count, gy_program **out)
 {
+    GY_ASSERT(batch > 0 && fetch_count >= 0);
     gy_program *program = gy_alloc_zero("graph.program", 1, sizeof(*program));
     if (program == NULL) {
         return GY_NOMEM;
@@ -379,6 +403,7 @@ gy_status gy_program_new(gy_session *session, int64_t batch, const gy_value *fet
         gy_program_free(program);
         return gy_error_raise(&error);
     }
+    GY_ASSERT(program->graph->root_count == fetch_count && program->scope != NULL);
     *out = program;
     return GY_OK;
 }

@@ -22,12 +22,14 @@ static gy_status take_shard(const gy_program_step *step)
                    gy_dtype_bytes(call->outputs[0].dtype));
         return GY_OK;
     }
+    GY_ASSERT(call->input_offsets != NULL && call->output_offsets != NULL);
     gy_view from = call->inputs[0];
     int64_t begin = 0;
     for (int i = 0; i < from.rank; i++) {
         begin += (call->output_offsets[0][i] - call->input_offsets[0][i]) * from.strides[i];
         from.sizes[i] = call->outputs[0].sizes[i];
     }
+    GY_ASSERT(begin >= 0 && from.rank == call->outputs[0].rank);
     from.data = (char *)from.data + (size_t)begin * gy_dtype_bytes(from.dtype);
     return gy_view_copy(&call->outputs[0], &from);
 }
@@ -37,6 +39,7 @@ static gy_status compute(const gy_program_step *step)
     if (step->kernel != NULL) {
         return step->kernel->run(&step->call);
     }
+    GY_ASSERT(step->node->op == &gy_ops_row_take_shard || step->node->op->reference != NULL);
     return step->node->op == &gy_ops_row_take_shard ? take_shard(step)
                                                     : step->node->op->reference(&step->call);
 }
@@ -58,6 +61,8 @@ static void run_step(void *arg, gy_done *done)
 
 static gy_status push(gy_program *program, int32_t index)
 {
+    GY_ASSERT(index >= 0 && index < program->step_count);
+    GY_ASSERT(program->scope != NULL);
     gy_program_step *step = &program->steps[index];
     gy_engine *engine = program->session->engine;
     gy_task task = {.name = step->trace_name,
@@ -77,6 +82,7 @@ static gy_status push(gy_program *program, int32_t index)
 
 gy_status gy_session_refuse(gy_session *session, gy_status status)
 {
+    GY_ASSERT(status < 0);
     gy_error cause;
     gy_error_take(&cause, status);
     for (int axis = 0; axis < GY_MESH_MAX; axis++) {
@@ -105,6 +111,7 @@ static gy_status agree(gy_program *program, gy_status status)
     }
     gy_meter_change(&session->meter, 0, 1);
     if (status >= 0 && is_grid) {
+        GY_ASSERT(session->mesh.whole != NULL);
         status = gy_barrier(session->mesh.whole);
     }
     gy_meter_change(&session->meter, 0, -1);
@@ -115,6 +122,7 @@ static gy_status agree(gy_program *program, gy_status status)
  * step begins. */
 static gy_status push_all(gy_program *program)
 {
+    GY_ASSERT(program->scope != NULL);
     for (int32_t i = 0; i < program->step_count; i++) {
         bool is_alone =
             program->session->has_no_overlap && program->steps[i].collective != NULL;
@@ -128,6 +136,7 @@ static gy_status push_all(gy_program *program)
 /* After a failure: all variables sound again, a new group. */
 static gy_status heal(gy_program *program, gy_status failed)
 {
+    GY_ASSERT(failed < 0);
     gy_error error;
     gy_error_take(&error, failed);
     gy_scope_free(program->scope);
@@ -147,6 +156,7 @@ static gy_status run_steps(gy_program *program)
         return gy_fail(GY_NOMEM, "no task group: out of memory after an earlier failure");
     }
     for (int32_t i = 0; i < program->patch_count; i++) {
+        GY_ASSERT(program->patches[i].storage < program->memory.buffer_count);
         program->patches[i].view->data = program->data[program->patches[i].storage];
     }
     for (int32_t i = 0; i < program->step_count; i++) { /* exchanges of fed values */
@@ -182,6 +192,7 @@ static gy_type fed_type(gy_tensor *tensor)
 static gy_status check_feed(const gy_program *program, const gy_graph_node *node,
                             gy_tensor *tensor)
 {
+    GY_ASSERT(node->op == &gy_ops_row_input);
     const gy_type *whole = &node->types[0];
     gy_type wanted = *whole, fed = fed_type(tensor);
     int64_t offsets[GY_TENSOR_RANK_MAX];
@@ -200,6 +211,8 @@ static gy_status check_feed(const gy_program *program, const gy_graph_node *node
 /* Kernels get row-major memory: what has strides is copied. */
 static gy_status pin_feed(gy_program *program, int32_t storage, gy_tensor *tensor)
 {
+    GY_ASSERT(program->memory.buffers[storage].kind == GY_STORAGE_INPUT);
+    GY_ASSERT(program->fed[storage] == NULL);
     gy_view view = gy_tensor_pin(tensor);
     if (!gy_view_is_contiguous(&view)) {
         gy_tensor_unpin(tensor);
@@ -219,6 +232,7 @@ static gy_status pin_feed(gy_program *program, int32_t storage, gy_tensor *tenso
 static gy_status feed_one(gy_program *program, int32_t storage, const gy_feed *feeds,
                           int feed_count)
 {
+    GY_ASSERT(program->memory.buffers[storage].leaf >= 0);
     const gy_graph_node *node = &program->graph->nodes[program->memory.buffers[storage].leaf];
     if (strcmp(node->name, GY_SEED_NAME) == 0) {
         program->data[storage] = program->session->seed_words;
@@ -263,6 +277,7 @@ static void unfeed(gy_program *program)
 
 static gy_status copy_result(gy_program *program, int index, gy_tensor **result)
 {
+    GY_ASSERT(index >= 0 && index < program->graph->root_count);
     const gy_graph *graph = program->graph;
     gy_value value = graph->roots[index].value;
     *result = NULL;
@@ -270,6 +285,7 @@ static gy_status copy_result(gy_program *program, int index, gy_tensor **result)
         return GY_OK;
     }
     int32_t storage = program->memory.of_value[gy_graph_value(graph, value)];
+    GY_ASSERT(storage >= 0 && storage < program->memory.buffer_count);
     gy_view from =
         gy_local_view(&graph->mesh, gy_graph_type(graph, value), program->data[storage]);
     GY_TRY(gy_tensor_new(NULL, from.dtype, from.sizes, from.rank, result));
@@ -282,6 +298,8 @@ static gy_status copy_result(gy_program *program, int index, gy_tensor **result)
 gy_status gy_program_run(gy_program *program, const gy_feed *feeds, int feed_count,
                          gy_tensor **results)
 {
+    GY_ASSERT(feed_count >= 0);
+    GY_ASSERT(program->graph->root_count == program->fetch_count);
     gy_tensor **made = program->results;
     gy_status status = feed(program, feeds, feed_count);
     int count = 0;

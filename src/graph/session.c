@@ -25,6 +25,8 @@ static gy_status start(gy_session *session, const gy_session_options *options)
         GY_TRY(gy_engine_new(&engine, &session->engine));
         session->owns_engine = true;
     }
+    GY_ASSERT(session->engine != NULL);
+    GY_ASSERT(session->mesh.axes >= 1 && session->mesh.axes <= GY_MESH_MAX);
     for (int axis = 0; axis < session->mesh.axes; axis++) {
         if (session->mesh.comms[axis] != NULL) {
             GY_TRY(gy_collective_attach(session->engine, session->mesh.comms[axis]));
@@ -36,6 +38,7 @@ static gy_status start(gy_session *session, const gy_session_options *options)
 
 gy_status gy_session_new(gy_graph *graph, const gy_session_options *options, gy_session **out)
 {
+    GY_ASSERT(out != NULL);
     gy_session_options known;
     GY_TRY(gy_options_take(gy_session_options, &known, options));
     options = &known;
@@ -88,6 +91,7 @@ void gy_session_free(gy_session *session)
 gy_status gy_session_compile(gy_session *session, int64_t batch, const gy_value *fetches,
                              int fetch_count, gy_text *text, gy_graph **out)
 {
+    GY_ASSERT(session->mesh.axes >= 1 && batch > 0);
     gy_graph *bound = NULL;
     GY_TRY(gy_bind(session->graph, &session->mesh, batch, fetches, fetch_count, &bound));
     gy_status status = gy_compile(bound, session->skip, text, out);
@@ -97,6 +101,7 @@ gy_status gy_session_compile(gy_session *session, int64_t batch, const gy_value 
 
 static void drop_oldest(gy_session *session)
 {
+    GY_ASSERT(session->program_count > 0);
     size_t oldest = 0;
     for (size_t i = 1; i < session->program_count; i++) {
         if (session->programs[i]->used < session->programs[oldest]->used) {
@@ -110,6 +115,7 @@ static void drop_oldest(gy_session *session)
 static gy_status find_program(gy_session *session, int64_t batch, const gy_value *fetches,
                               int fetch_count, gy_program **program)
 {
+    GY_ASSERT(batch > 0 && fetch_count >= 0);
     for (size_t i = 0; i < session->program_count; i++) {
         gy_program *have = session->programs[i];
         if (have->batch == batch && have->fetch_count == fetch_count &&
@@ -124,6 +130,8 @@ static gy_status find_program(gy_session *session, int64_t batch, const gy_value
     if (session->program_count == PROGRAMS_MAX) {
         drop_oldest(session);
     }
+    GY_ASSERT(session->program_count < PROGRAMS_MAX);
+    GY_ASSERT((*program)->fetch_count == fetch_count);
     session->programs[session->program_count++] = *program;
     return GY_OK;
 }
@@ -192,6 +200,7 @@ gy_status gy_session_run(gy_session *session, const gy_feed *feeds, int feed_cou
         }
     }
     if (status >= 0) {
+        GY_ASSERT(program->session == session && program->batch == batch);
         program->used = ++session->runs;
         status = gy_program_run(program, feeds, feed_count, results);
     }

@@ -58,6 +58,7 @@ static gy_status parse_axis(const char *text, const char **at, gy_mesh *mesh)
 /* The axes of the text, and the product of their sizes. */
 static gy_status parse(const char *text, gy_mesh *mesh, int *places)
 {
+    GY_ASSERT(mesh->axes == 0);
     const char *at = text;
     int64_t product = 1;
     if (*at == '\0') {
@@ -70,6 +71,7 @@ static gy_status parse(const char *text, gy_mesh *mesh, int *places)
             return gy_fail(GY_ARG, "mesh '%s' is of more than %d ranks", text, GY_RANKS_MAX);
         }
     }
+    GY_ASSERT(product >= 1 && product <= GY_RANKS_MAX);
     *places = (int)product;
     return GY_OK;
 }
@@ -85,6 +87,7 @@ gy_status gy_mesh_places(const char *axes, int *ranks)
 /* Row-major: the last axis changes fastest, so that it joins neighbouring ranks. */
 static void set_coordinates(gy_mesh *mesh, int rank)
 {
+    GY_ASSERT(rank >= 0);
     for (int axis = mesh->axes - 1; axis >= 0; axis--) {
         mesh->coordinates[axis] = rank % mesh->sizes[axis];
         rank /= mesh->sizes[axis];
@@ -95,6 +98,8 @@ static void set_coordinates(gy_mesh *mesh, int rank)
 /* The communicator of this rank's line along `axis`: ranks that differ there alone. */
 static gy_status join_line(gy_mesh *mesh, int axis)
 {
+    GY_ASSERT(axis >= 0 && axis < mesh->axes);
+    GY_ASSERT(mesh->coordinates[axis] < mesh->sizes[axis]);
     if (mesh->sizes[axis] == 1) {
         return GY_OK;
     }
@@ -114,6 +119,7 @@ static gy_status join_line(gy_mesh *mesh, int axis)
 /* All ranks reckon with the slowest line of each axis, so that they decide alike. */
 static gy_status agree_on_links(gy_mesh *mesh)
 {
+    GY_ASSERT(mesh->whole != NULL);
     double figures[GY_MESH_MAX][3] = {{0}};
     for (int axis = 0; axis < mesh->axes; axis++) {
         if (mesh->comms[axis] != NULL) {
@@ -176,6 +182,7 @@ gy_status gy_mesh_new(gy_comm *comm, const char *axes, gy_mesh **mesh)
         gy_mesh_free(out);
         return gy_error_raise(&error);
     }
+    GY_ASSERT(out->axes >= 1 && out->axes <= GY_MESH_MAX);
     *mesh = out;
     return GY_OK;
 }
@@ -208,6 +215,7 @@ const char *gy_mesh_axis_name(const gy_mesh *mesh, int axis)
 /* The axis of that kind; -1: none. */
 static int find_axis(const gy_mesh *mesh, gy_axis_kind kind)
 {
+    GY_ASSERT(kind < GY_AXIS_KINDS);
     for (int axis = 0; axis < mesh->axes; axis++) {
         if (mesh->kinds[axis] == kind) {
             return axis;
@@ -218,6 +226,7 @@ static int find_axis(const gy_mesh *mesh, gy_axis_kind kind)
 
 gy_status gy_mesh_kind_parse(const char *name, gy_axis_kind *kind)
 {
+    GY_ASSERT(name != NULL && kind != NULL);
     for (size_t i = 0; i < GY_COUNT(kinds); i++) {
         if (strcmp(kinds[i].name, name) == 0) {
             *kind = kinds[i].kind;
@@ -247,6 +256,7 @@ int gy_mesh_rank(const gy_mesh *mesh, int axis)
 
 gy_comm *gy_mesh_comm(const gy_mesh *mesh)
 {
+    GY_ASSERT(mesh->axes >= 1);
     return mesh->whole;
 }
 

@@ -19,17 +19,20 @@ typedef gy_value (*rule)(const site *at);
 
 static const gy_graph_node *input_node(const site *at, int k)
 {
+    GY_ASSERT(k >= 0 && k < at->node->input_count);
     return gy_graph_at(at->out, at->inputs[k]);
 }
 
 static const gy_type *input_type(const site *at, int k)
 {
+    GY_ASSERT(k >= 0 && k < at->node->input_count);
     return gy_graph_type(at->out, at->inputs[k]);
 }
 
 static gy_value apply(const site *at, const gy_op *op, const gy_attributes *attributes,
                       const gy_value *inputs, int count)
 {
+    GY_ASSERT(count >= 0 && count <= GY_OP_INPUTS_MAX);
     return gy_graph_apply(at->out, op, attributes, inputs, count, at->node->name);
 }
 
@@ -54,6 +57,7 @@ static bool is_float(const gy_type *type)
 
 static gy_value simplify_identity(const site *at)
 {
+    GY_ASSERT(at->node->input_count == 1);
     return at->inputs[0];
 }
 
@@ -116,6 +120,7 @@ static gy_value simplify_div(const site *at)
         return GY_NO_VALUE;
     }
     gy_attributes attributes = below->attributes;
+    GY_ASSERT(value != 0);
     attributes.shape.value = 1 / value;
     const gy_value pair[2] = {at->inputs[0], apply(at, &gy_ops_row_fill, &attributes, NULL, 0)};
     return apply(at, &gy_ops_row_mul, NULL, pair, 2);
@@ -184,6 +189,7 @@ static gy_value simplify_masked_pool(const site *at)
 
 static gy_value simplify_select(const site *at)
 {
+    GY_ASSERT(at->node->input_count == 3);
     return gy_value_is(at->inputs[1], at->inputs[2]) ? input_if_same(at, 1)
                                                      : simplify_masked_pool(at);
 }
@@ -207,6 +213,7 @@ static gy_value simplify_transpose(const site *at)
 {
     const gy_graph_node *below = input_node(at, 0);
     int rank = at->node->types[0].rank;
+    GY_ASSERT(input_type(at, 0)->rank == rank);
     gy_attributes attributes = at->node->attributes;
     gy_value source = at->inputs[0];
     if (below->op == &gy_ops_row_transpose) {
@@ -246,6 +253,7 @@ static bool is_matrix_transpose(const gy_graph_node *node)
 
 static gy_value simplify_matmul(const site *at)
 {
+    GY_ASSERT(at->node->input_count == 2 || at->node->input_count == 3);
     gy_attributes attributes = at->node->attributes;
     gy_value inputs[3];
     memcpy(inputs, at->inputs, (size_t)at->node->input_count * sizeof(*inputs));
@@ -265,6 +273,7 @@ static gy_value simplify_matmul(const site *at)
 
 static gy_value reshape_to(const site *at, gy_value value, const gy_type *type)
 {
+    GY_ASSERT(gy_type_count(gy_graph_type(at->out, value)) == gy_type_count(type));
     gy_attributes attributes;
     memset(&attributes, 0, sizeof(attributes));
     attributes.shape.rank = type->rank;
@@ -275,6 +284,7 @@ static gy_value reshape_to(const site *at, gy_value value, const gy_type *type)
 /* Max pooling's gradient puts each element of dy into one place of its image. */
 static bool is_sharded_over(const gy_graph_node *node, uint32_t axes)
 {
+    GY_ASSERT(node->op != &gy_ops_row_max_pool_gradient || node->input_count == 2);
     return node->op == &gy_ops_row_max_pool_gradient && (axes & 12) == 12 &&
            node->attributes.pool.pad[0] < node->attributes.pool.window[0] &&
            node->attributes.pool.pad[1] < node->attributes.pool.window[1];
@@ -292,6 +302,7 @@ static gy_value simplify_sum(const site *at)
     const gy_type *source =
         below->op == &gy_ops_row_broadcast_to ? gy_graph_type(at->out, below->inputs[0]) : type;
     int missing = type->rank - source->rank;
+    GY_ASSERT(missing >= 0);
     double times = 1;
     for (int i = 0; i < type->rank; i++) {
         int64_t size = i < missing ? 1 : source->sizes[i - missing];
@@ -332,6 +343,7 @@ static const struct {
 
 static gy_value simplify(gy_pass *pass, int32_t index)
 {
+    GY_ASSERT(index >= 0 && index < pass->in->node_count);
     site at = {.out = pass->out, .node = &pass->in->nodes[index]};
     for (int k = 0; k < at.node->input_count; k++) {
         at.inputs[k] = gy_pass_get(pass, at.node->inputs[k]);
@@ -350,6 +362,7 @@ static gy_value simplify(gy_pass *pass, int32_t index)
 
 gy_status gy_rewrite_algebra(const gy_graph *in, gy_graph **out)
 {
+    GY_ASSERT(!in->is_placed);
     gy_pass pass;
     GY_TRY(gy_pass_begin(&pass, in));
     gy_status status = GY_OK;

@@ -15,6 +15,7 @@ static bool may_merge(const gy_graph_node *node)
 
 static bool same_literal(gy_tensor *a, gy_tensor *b)
 {
+    GY_ASSERT(a != NULL && b != NULL);
     if (a == b) {
         return true;
     }
@@ -42,6 +43,7 @@ static bool is_before(gy_value a, gy_value b)
 /* The mapped inputs; of two that may be swapped the earlier first. */
 static void canonical_inputs(const gy_pass *pass, const gy_graph_node *node, gy_value *inputs)
 {
+    GY_ASSERT(node->input_count <= GY_OP_INPUTS_MAX);
     for (int i = 0; i < node->input_count; i++) {
         inputs[i] = gy_pass_get(pass, node->inputs[i]);
     }
@@ -57,6 +59,7 @@ static void canonical_inputs(const gy_pass *pass, const gy_graph_node *node, gy_
 static bool is_equal(const gy_graph_node *made, const gy_graph_node *node,
                      const gy_value *inputs)
 {
+    GY_ASSERT(may_merge(made) && may_merge(node));
     if (made->op != node->op || made->input_count != node->input_count) {
         return false;
     }
@@ -82,6 +85,7 @@ static bool is_equal(const gy_graph_node *made, const gy_graph_node *node,
 
 static uint64_t hash_of(const gy_graph_node *node, const gy_value *inputs)
 {
+    GY_ASSERT(node->input_count <= GY_OP_INPUTS_MAX);
     uint64_t hash = gy_hash(&node->op, sizeof(node->op), 0);
     if (node->input_count > 0) {
         hash = gy_hash(inputs, (size_t)node->input_count * sizeof(*inputs), hash);
@@ -94,6 +98,7 @@ static uint64_t hash_of(const gy_graph_node *node, const gy_value *inputs)
 /* Nodes of one hash that differ follow each other by the high half of their keys. */
 static gy_status merge_or_copy(gy_pass *pass, gy_index *seen, int32_t index)
 {
+    GY_ASSERT(may_merge(&pass->in->nodes[index]));
     const gy_graph_node *node = &pass->in->nodes[index];
     gy_value inputs[GY_OP_INPUTS_MAX];
     canonical_inputs(pass, node, inputs);
@@ -108,6 +113,7 @@ static gy_status merge_or_copy(gy_pass *pass, gy_index *seen, int32_t index)
         GY_TRY(gy_graph_status(pass->out));
         return gy_index_put(seen, key, (uint32_t)copy.node);
     }
+    GY_ASSERT(pass->out->nodes[made].output_count == node->output_count);
     for (int32_t k = 0; k < node->output_count; k++) {
         gy_pass_set(pass, (gy_value){index, k}, (gy_value){(int32_t)made, k});
     }
@@ -116,6 +122,7 @@ static gy_status merge_or_copy(gy_pass *pass, gy_index *seen, int32_t index)
 
 gy_status gy_rewrite_common(const gy_graph *in, gy_graph **out)
 {
+    GY_ASSERT(!in->is_placed);
     gy_pass pass;
     GY_TRY(gy_pass_begin(&pass, in));
     gy_index seen = {.cells = NULL};

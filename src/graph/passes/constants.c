@@ -23,6 +23,7 @@ static bool is_uniform_rule(const gy_op *op)
 
 static gy_value add_fill(gy_pass *pass, const gy_type *type, double value, const char *name)
 {
+    GY_ASSERT(type->rank == 0 || type->sizes[0] >= 0);
     gy_attributes attributes;
     memset(&attributes, 0, sizeof(attributes));
     attributes.shape.rank = type->rank;
@@ -36,6 +37,7 @@ static gy_value add_fill(gy_pass *pass, const gy_type *type, double value, const
 static gy_status materialise(const gy_graph *graph, gy_value value, bool is_scalar,
                              gy_tensor **tensor)
 {
+    GY_ASSERT(is_constant(graph, value));
     const gy_graph_node *node = gy_graph_at(graph, value);
     if (node->op == &gy_ops_row_literal) {
         *tensor = gy_tensor_hold(node->attributes.literal.tensor);
@@ -65,6 +67,8 @@ static bool is_uniform(gy_tensor *tensor)
 
 static gy_status compute(const gy_graph_node *node, gy_tensor *const *inputs, gy_tensor *result)
 {
+    GY_ASSERT(node->op->reference != NULL);
+    GY_ASSERT(node->output_count == 1);
     gy_view views[GY_OP_INPUTS_MAX], output = gy_tensor_pin(result);
     for (int i = 0; i < node->input_count; i++) {
         views[i] = gy_tensor_pin(inputs[i]);
@@ -85,6 +89,7 @@ static gy_status compute(const gy_graph_node *node, gy_tensor *const *inputs, gy
 
 static gy_value keep(gy_pass *pass, const gy_graph_node *node, gy_tensor *result)
 {
+    GY_ASSERT(gy_tensor_dtype(result) == node->types[0].dtype);
     if (is_uniform(result)) {
         return add_fill(pass, &node->types[0], gy_tensor_get(result, 0), node->name);
     }
@@ -98,6 +103,7 @@ static gy_value keep(gy_pass *pass, const gy_graph_node *node, gy_tensor *result
 static gy_status fold(gy_pass *pass, const gy_graph_node *node, bool as_scalars,
                       gy_value *value)
 {
+    GY_ASSERT(node->input_count >= 1 && node->output_count == 1);
     gy_tensor *inputs[GY_OP_INPUTS_MAX] = {NULL}, *result = NULL;
     const gy_type *type = &node->types[0];
     gy_status status = GY_OK;
@@ -125,18 +131,22 @@ static gy_status fold(gy_pass *pass, const gy_graph_node *node, bool as_scalars,
 /* The elements that the axes of a count hold. */
 static gy_value fold_count(gy_pass *pass, const gy_graph_node *node)
 {
+    GY_ASSERT(node->op == &gy_ops_row_count);
     const gy_type *type = gy_graph_type(pass->in, node->inputs[0]);
     uint32_t axes = gy_reduce_axes(node->attributes.reduce.axes, type->rank);
     double count = 1;
     for (int i = 0; i < type->rank; i++) {
         count *= (axes >> i & 1) != 0 ? (double)type->sizes[i] : 1;
     }
+    GY_ASSERT(count >= 0);
     return add_fill(pass, &node->types[0], count, node->name);
 }
 
 /* The folded value of node `index`, or GY_NO_VALUE. */
 static gy_status try_fold(gy_pass *pass, int32_t index, gy_value *value)
 {
+    GY_ASSERT(index >= 0 && index < pass->in->node_count);
+    GY_ASSERT(gy_value_is_none(*value));
     const gy_graph_node *node = &pass->in->nodes[index];
     const uint32_t kept = GY_OP_RANDOM | GY_OP_EFFECT | GY_OP_LEAF | GY_OP_COLLECTIVE;
     if (node->op == &gy_ops_row_count) {
@@ -173,6 +183,7 @@ static gy_status try_fold(gy_pass *pass, int32_t index, gy_value *value)
 
 gy_status gy_rewrite_constants(const gy_graph *in, gy_graph **out)
 {
+    GY_ASSERT(in->batch > 0 && !in->is_placed);
     gy_pass pass;
     GY_TRY(gy_pass_begin(&pass, in));
     gy_status status = GY_OK;

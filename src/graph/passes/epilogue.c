@@ -14,12 +14,14 @@ typedef struct epilogue {
 /* Where a row keeps what follows its result; false: it has none. */
 static bool has_bias(const gy_graph_node *node)
 {
+    GY_ASSERT(node->op == &gy_ops_row_matmul || node->op == &gy_ops_row_conv2d);
     return node->op == &gy_ops_row_matmul ? node->attributes.matmul.has_bias
                                           : node->attributes.conv.has_bias;
 }
 
 static bool has_activation(const gy_graph_node *node)
 {
+    GY_ASSERT(node->op == &gy_ops_row_matmul || node->op == &gy_ops_row_conv2d);
     return (node->op == &gy_ops_row_matmul
                 ? node->attributes.matmul.activation
                 : node->attributes.conv.activation) != GY_ACTIVATION_NONE;
@@ -40,6 +42,7 @@ static gy_value bias_of(epilogue *state, const gy_graph_node *product, gy_value 
     gy_graph *out = state->pass.out;
     const gy_type *result = &product->types[0];
     const bool is_matmul = product->op == &gy_ops_row_matmul;
+    GY_ASSERT(is_matmul ? result->rank >= 2 : result->rank == 4);
     const int64_t size = result->sizes[is_matmul ? result->rank - 1 : 1];
     gy_type type = *gy_graph_type(out, bias);
     if (type.dtype != result->dtype) {
@@ -67,6 +70,7 @@ static gy_value bias_of(epilogue *state, const gy_graph_node *product, gy_value 
 /* add(product, bias) as the product itself. */
 static gy_value take_bias(epilogue *state, const gy_graph_node *node)
 {
+    GY_ASSERT(node->op == &gy_ops_row_add && node->input_count == 2);
     for (int k = 0; k < 2; k++) {
         const gy_graph_node *found = product_of(state, node->inputs[k]);
         if (found == NULL || has_bias(found) ||
@@ -94,6 +98,7 @@ static gy_value take_bias(epilogue *state, const gy_graph_node *node)
 
 static gy_value take_relu(epilogue *state, const gy_graph_node *node)
 {
+    GY_ASSERT(node->op == &gy_ops_row_relu && node->input_count == 1);
     const gy_graph_node *found = product_of(state, node->inputs[0]);
     if (found == NULL) {
         return GY_NO_VALUE;
@@ -111,6 +116,7 @@ static gy_value take_relu(epilogue *state, const gy_graph_node *node)
 
 static bool is_whole(const gy_graph *graph, const gy_type *type)
 {
+    GY_ASSERT(graph->mesh.axes > 0);
     for (int axis = 0; axis < graph->mesh.axes; axis++) {
         if (type->placement[axis].kind != GY_REPLICATE) {
             return false;
@@ -125,6 +131,7 @@ static bool is_whole(const gy_graph *graph, const gy_type *type)
  */
 static gy_value take_update(epilogue *state, const gy_graph_node *node)
 {
+    GY_ASSERT(node->op == &gy_ops_row_sub && node->input_count == 2);
     const gy_graph *in = state->pass.in;
     const gy_graph_node *step = gy_graph_at(in, node->inputs[1]);
     if (step->op != &gy_ops_row_mul || state->uses[step->first_value] != 1 ||
@@ -151,6 +158,7 @@ static gy_value take_update(epilogue *state, const gy_graph_node *node)
 
 static gy_status rewrite(epilogue *state)
 {
+    GY_ASSERT(state->uses != NULL);
     const gy_graph *in = state->pass.in;
     for (int32_t i = 0; i < in->node_count; i++) {
         const gy_graph_node *node = &in->nodes[i];
@@ -174,6 +182,7 @@ static gy_status rewrite(epilogue *state)
 
 gy_status gy_fuse_epilogues(const gy_graph *in, gy_graph **out)
 {
+    GY_ASSERT(in->batch > 0);
     epilogue state = {.uses = NULL};
     gy_graph *whole = NULL;
     GY_TRY(gy_pass_begin(&state.pass, in));
@@ -186,6 +195,7 @@ gy_status gy_fuse_epilogues(const gy_graph *in, gy_graph **out)
     gy_free(state.uses);
     GY_TRY(gy_pass_end(&state.pass, status, &whole));
     status = gy_rewrite_dead(whole, out); /* what was taken in */
+    GY_ASSERT(status < 0 || (*out)->root_count == in->root_count);
     gy_graph_free(whole);
     return status;
 }

@@ -17,12 +17,14 @@ static bool is_row_sharded(const gy_graph *graph, const bool *sharded, gy_value 
 
 static void mark_node(const gy_graph *in, int32_t index, bool *sharded)
 {
+    GY_ASSERT(index >= 0 && index < in->node_count);
     const gy_graph_node *node = &in->nodes[index];
     bool any = false;
     int64_t rows = -1;
     for (int k = 0; k < node->input_count; k++) {
         if (is_row_sharded(in, sharded, node->inputs[k])) {
             any = true;
+            GY_ASSERT(gy_graph_type(in, node->inputs[k])->rank > 0);
             rows = gy_graph_type(in, node->inputs[k])->sizes[0];
         }
     }
@@ -37,6 +39,7 @@ static void mark_node(const gy_graph *in, int32_t index, bool *sharded)
  * sharded inputs stay so. */
 static bool needs_expansion(const gy_graph *in, const gy_graph_node *node, const bool *sharded)
 {
+    GY_ASSERT(in->mesh.axes > 0);
     bool any = false;
     if (node->op->expand == NULL) {
         return false;
@@ -77,6 +80,7 @@ static bool needs_expansion(const gy_graph *in, const gy_graph_node *node, const
 
 static gy_status expand_node(gy_pass *pass, int32_t index)
 {
+    GY_ASSERT(pass->in->nodes[index].op->expand != NULL);
     const gy_graph_node *node = &pass->in->nodes[index];
     gy_value inputs[GY_OP_INPUTS_MAX], outputs[GY_OP_OUTPUTS_MAX], made[GY_OP_OUTPUTS_MAX];
     for (int k = 0; k < node->input_count; k++) {
@@ -101,6 +105,7 @@ static gy_status expand_node(gy_pass *pass, int32_t index)
 
 gy_status gy_expand(const gy_graph *in, gy_graph **out)
 {
+    GY_ASSERT(in->batch > 0 && !in->is_placed);
     gy_pass pass;
     GY_TRY(gy_pass_begin(&pass, in));
     bool *sharded = gy_alloc_zero("graph.expand", (size_t)in->value_count, sizeof(bool));

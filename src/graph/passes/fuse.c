@@ -68,12 +68,14 @@ static bool is_reduction(const gy_graph_node *node)
 /* What a tile of the node's group covers: its result, or what it reduces. */
 static const gy_type *common_type(const gy_graph *graph, const gy_graph_node *node)
 {
+    GY_ASSERT(is_step(graph, node) || is_reduction(node));
     return is_step(graph, node) ? &node->types[0] : gy_graph_type(graph, node->inputs[0]);
 }
 
 /* The same part of the same sizes on every rank, in the same format. */
 static bool is_same_part(const gy_graph *graph, const gy_type *a, const gy_type *b)
 {
+    GY_ASSERT(a->rank >= 0 && a->rank <= GY_TENSOR_RANK_MAX);
     if (a->rank != b->rank || a->format != b->format ||
         memcmp(a->sizes, b->sizes, (size_t)a->rank * sizeof(a->sizes[0])) != 0) {
         return false;
@@ -92,6 +94,7 @@ static bool is_same_part(const gy_graph *graph, const gy_type *a, const gy_type 
 static gy_value before_broadcast(const gy_graph *graph, gy_value value)
 {
     while (gy_graph_at(graph, value)->op == &gy_ops_row_broadcast_to) {
+        GY_ASSERT(gy_graph_at(graph, value)->input_count == 1);
         value = gy_graph_at(graph, value)->inputs[0];
     }
     return value;
@@ -101,6 +104,7 @@ static gy_value before_broadcast(const gy_graph *graph, gy_value value)
 
 static int member_index(const group *g, int32_t node)
 {
+    GY_ASSERT(g->count >= 1 && g->count <= MEMBERS_MAX);
     for (int i = 0; i < g->count; i++) {
         if (g->members[i] == node) {
             return i;
@@ -111,6 +115,7 @@ static int member_index(const group *g, int32_t node)
 
 static int input_register(const candidate *c, gy_value value)
 {
+    GY_ASSERT(c->program.input_count <= GY_OP_INPUTS_MAX);
     for (int i = 0; i < c->program.input_count; i++) {
         if (gy_value_is(c->inputs[i], value)) {
             return i;
@@ -121,6 +126,7 @@ static int input_register(const candidate *c, gy_value value)
 
 static bool collect_inputs(const gy_graph *in, const group *g, candidate *c)
 {
+    GY_ASSERT(c->program.input_count == 0);
     for (int m = 0; m < g->count; m++) {
         const gy_graph_node *node = &in->nodes[g->members[m]];
         for (int k = 0; k < node->input_count; k++) {
@@ -145,6 +151,7 @@ static bool collect_inputs(const gy_graph *in, const group *g, candidate *c)
 
 static bool add_output(candidate *c, gy_value value, gy_fused_output output)
 {
+    GY_ASSERT(output.register_index >= 0);
     if (c->program.output_count == GY_OP_OUTPUTS_MAX) {
         return false;
     }
@@ -156,6 +163,7 @@ static bool add_output(candidate *c, gy_value value, gy_fused_output output)
 /* Is the result of member m read by anything but members? */
 static bool is_read_outside(const fusion *f, const group *g, int m)
 {
+    GY_ASSERT(m >= 0 && m < g->count);
     const gy_graph *in = f->pass.in;
     const gy_value value = {g->members[m], 0};
     int32_t inside = 0;
@@ -171,6 +179,7 @@ static bool is_read_outside(const fusion *f, const group *g, int m)
 /* A program's sizes are of this rank's part: it is told what a mean divides by. */
 static double mean_count(const gy_graph *in, const gy_graph_node *node)
 {
+    GY_ASSERT(is_reduction(node));
     const gy_type *type = gy_graph_type(in, node->inputs[0]);
     const uint32_t axes = gy_reduce_axes(node->attributes.reduce.axes, type->rank);
     double count = 1;
@@ -182,6 +191,7 @@ static double mean_count(const gy_graph *in, const gy_graph_node *node)
 
 static bool add_members(const fusion *f, const group *g, candidate *c)
 {
+    GY_ASSERT(g->count <= MEMBERS_MAX);
     const gy_graph *in = f->pass.in;
     int16_t registers[MEMBERS_MAX] = {0};
     for (int m = 0; m < g->count; m++) {
@@ -191,6 +201,7 @@ static bool add_members(const fusion *f, const group *g, candidate *c)
             int maker = member_index(g, node->inputs[k].node);
             int found = maker >= 0 ? registers[maker]
                                    : input_register(c, before_broadcast(in, node->inputs[k]));
+            GY_ASSERT(found >= 0);
             from[k] = (int16_t)found;
         }
         gy_value value = {g->members[m], 0};
@@ -223,6 +234,7 @@ static bool add_members(const fusion *f, const group *g, candidate *c)
 static bool make_program(const fusion *f, const group *g, candidate *c)
 {
     GY_ASSERT(g->count > 0);
+    GY_ASSERT(g->count <= MEMBERS_MAX);
     const gy_graph *in = f->pass.in;
     const gy_type *common = common_type(in, &in->nodes[g->members[0]]);
     int64_t sizes[GY_TENSOR_RANK_MAX], offsets[GY_TENSOR_RANK_MAX];
@@ -235,6 +247,7 @@ static bool make_program(const fusion *f, const group *g, candidate *c)
 
 static bool has_kernel(const gy_graph *in, const candidate *c)
 {
+    GY_ASSERT(c->program.output_count >= 1);
     gy_view inputs[GY_OP_INPUTS_MAX], outputs[GY_OP_OUTPUTS_MAX];
     gy_attributes attributes;
     memset(&attributes, 0, sizeof(attributes));
@@ -262,6 +275,7 @@ static void visit(fusion *f, int32_t node, int *depth)
 {
     if (f->visited[node] != f->mark) {
         f->visited[node] = f->mark;
+        GY_ASSERT(*depth < f->pass.in->node_count);
         f->stack[(*depth)++] = node;
     }
 }
@@ -269,6 +283,7 @@ static void visit(fusion *f, int32_t node, int *depth)
 /* The last node that `at` may depend on through groups, or one that is not before `limit`. */
 static int32_t last_reached(const fusion *f, int32_t at, int32_t limit)
 {
+    GY_ASSERT(f->reach[at] >= at);
     int32_t last = f->reach[at];
     while (last < limit && f->reach[last] > last) {
         last = f->reach[last];
@@ -283,6 +298,7 @@ static int32_t last_reached(const fusion *f, int32_t at, int32_t limit)
  */
 static bool comes_back(fusion *f, const group *g)
 {
+    GY_ASSERT(f->mark < INT32_MAX);
     const gy_graph *in = f->pass.in;
     int depth = 0;
     f->mark++;
@@ -295,6 +311,7 @@ static bool comes_back(fusion *f, const group *g)
         }
     }
     while (depth > 0) {
+        GY_ASSERT(depth <= f->pass.in->node_count);
         int32_t at = f->stack[--depth];
         if (member_index(g, at) >= 0) {
             return true;
@@ -316,6 +333,7 @@ static bool comes_back(fusion *f, const group *g)
 
 static bool unite(const group *a, const group *b, group *both)
 {
+    GY_ASSERT(a->count >= 1 && b->count >= 1);
     if (a->count + b->count > MEMBERS_MAX) {
         return false;
     }
@@ -325,12 +343,14 @@ static bool unite(const group *a, const group *b, group *both)
         bool first = j == b->count || (i < a->count && a->members[i] < b->members[j]);
         both->members[both->count++] = first ? a->members[i++] : b->members[j++];
     }
+    GY_ASSERT(both->count == a->count + b->count);
     return true;
 }
 
 /* Join the groups of two nodes if they may be one. */
 static void join(fusion *f, int32_t node, int32_t other)
 {
+    GY_ASSERT(f->group_of[node] >= 0);
     const gy_graph *in = f->pass.in;
     int32_t a = f->group_of[node], b = f->group_of[other];
     if (b < 0 || a == b || f->stage[node] != f->stage[other] ||
@@ -345,6 +365,7 @@ static void join(fusion *f, int32_t node, int32_t other)
         return;
     }
     int32_t to = both.members[0];
+    GY_ASSERT(to <= node && to <= other);
     f->groups[to] = both;
     for (int m = 0; m < both.count; m++) {
         f->group_of[both.members[m]] = to;
@@ -362,11 +383,13 @@ static void begin_groups(fusion *f)
         const gy_graph_node *node = &in->nodes[i];
         bool is_fusable = node->output_count == 1 && (is_step(in, node) || is_reduction(node));
         for (int k = 0; k < node->input_count; k++) {
+            GY_ASSERT(node->inputs[k].node < i);
             f->stage[i] = GY_MAX(f->stage[i], f->stage[node->inputs[k].node]);
         }
         if ((node->op->flags & GY_OP_COLLECTIVE) != 0) { /* -2 - number, or not numbered yet */
             f->stage[i] = node->origin <= -2 ? -1 - node->origin : i + 1;
         }
+        GY_ASSERT(f->stage[i] >= 0);
         f->group_of[i] = is_fusable ? i : -1;
         f->groups[i] = (group){.members = {i}, .count = 1};
         f->reach[i] = i;
@@ -377,6 +400,7 @@ static void begin_groups(fusion *f)
  */
 static int32_t reader_before(const fusion *f, int32_t from, int32_t end, int32_t index)
 {
+    GY_ASSERT(from >= 0 && from <= end);
     while (from < end) {
         int32_t middle = from + (end - from) / 2;
         if (f->readers[middle] >= index) {
@@ -385,6 +409,7 @@ static int32_t reader_before(const fusion *f, int32_t from, int32_t end, int32_t
             end = middle;
         }
     }
+    GY_ASSERT(from == end);
     return from;
 }
 
@@ -392,6 +417,7 @@ static int32_t reader_before(const fusion *f, int32_t from, int32_t end, int32_t
  */
 static void join_readers(fusion *f, int32_t index)
 {
+    GY_ASSERT(index >= 0 && index < f->pass.in->node_count);
     const gy_graph *in = f->pass.in;
     const gy_graph_node *node = &in->nodes[index];
     const gy_type *common = common_type(in, node);
@@ -399,6 +425,7 @@ static void join_readers(fusion *f, int32_t index)
         int32_t maker = node->inputs[k].node;
         bool is_large = is_same_part(in, gy_graph_type(in, node->inputs[k]), common);
         int32_t end = f->reader_at[maker + 1];
+        GY_ASSERT(f->reader_at[maker] <= end);
         int32_t from = reader_before(f, f->reader_at[maker], end, index);
         end = GY_MIN(end, from + NEAR_READERS);
         for (int32_t r = from; is_large && r < end; r++) {
@@ -433,6 +460,7 @@ static gy_value get_input(fusion *f, gy_value in)
 {
     gy_graph *out = f->pass.out;
     gy_value value = gy_pass_get(&f->pass, in);
+    GY_ASSERT(!gy_value_is_none(value));
     const gy_graph_node *node = gy_graph_at(out, value);
     if (node->op != &gy_ops_row_fill || node->types[0].rank == 0) {
         return value;
@@ -449,10 +477,12 @@ static gy_value get_input(fusion *f, gy_value in)
 
 static gy_status emit_group(fusion *f, const group *g)
 {
+    GY_ASSERT(g->count > 1);
     const gy_graph *in = f->pass.in;
     candidate c;
     bool is_sound = make_program(f, g, &c);
     GY_ASSERT(is_sound);
+    GY_ASSERT(c.program.output_count >= 1 && c.program.output_count <= GY_OP_OUTPUTS_MAX);
     gy_value inputs[GY_OP_INPUTS_MAX];
     gy_type types[GY_OP_OUTPUTS_MAX];
     gy_attributes attributes;
@@ -490,6 +520,7 @@ static gy_status emit_inputs(fusion *f, const gy_graph_node *node, const group *
 /* A node, or the whole group that it is in, behind all that it reads. */
 static gy_status emit(fusion *f, int32_t index)
 {
+    GY_ASSERT(index >= 0 && index < f->pass.in->node_count);
     const gy_graph *in = f->pass.in;
     if (f->is_emitted[index]) {
         return GY_OK;
@@ -542,10 +573,12 @@ static void list_readers(fusion *f)
             f->reader_at[i] = total;
         }
     }
+    GY_ASSERT(f->reader_at[0] == 0 && f->reader_at[in->node_count] == total);
 }
 
 static gy_status fuse(fusion *f, gy_arena *arena)
 {
+    GY_ASSERT(f->mark == 0);
     const gy_graph *in = f->pass.in;
     const size_t nodes = (size_t)in->node_count + 1;
     size_t edges = 1;
@@ -578,6 +611,7 @@ static gy_status fuse(fusion *f, gy_arena *arena)
 
 gy_status gy_fuse(const gy_graph *in, gy_graph **out)
 {
+    GY_ASSERT(in->batch > 0 && in->mesh.axes > 0);
     fusion f = {.mark = 0};
     gy_arena arena = {0};
     gy_graph *whole = NULL;
@@ -586,6 +620,7 @@ gy_status gy_fuse(const gy_graph *in, gy_graph **out)
     gy_arena_free(&arena);
     GY_TRY(gy_pass_end(&f.pass, status, &whole));
     status = gy_rewrite_dead(whole, out); /* what programs repeat by themselves */
+    GY_ASSERT(status < 0 || (*out)->root_count == in->root_count);
     gy_graph_free(whole);
     return status;
 }

@@ -19,7 +19,10 @@ typedef struct layout {
 /* The formats that `kernel` asks for, if it then is the one that is chosen. */
 static bool ask(const gy_kernel *kernel, const gy_kernel_query *query, node_formats *wanted)
 {
+    GY_ASSERT(kernel->formats != NULL);
     gy_view inputs[GY_OP_INPUTS_MAX], outputs[GY_OP_OUTPUTS_MAX];
+    GY_ASSERT(query->input_count <= GY_OP_INPUTS_MAX);
+    GY_ASSERT(query->output_count <= GY_OP_OUTPUTS_MAX);
     memset(wanted, 0, sizeof(*wanted));
     kernel->formats(query, wanted->inputs, wanted->outputs);
     gy_kernel_query asked = *query;
@@ -40,6 +43,7 @@ static bool ask(const gy_kernel *kernel, const gy_kernel_query *query, node_form
 static void find_formats(const gy_graph_node *node, gy_kernel_query *query, gy_view *views,
                          const layout *state, node_formats *wanted)
 {
+    GY_ASSERT(query->op == node->op);
     memset(wanted, 0, sizeof(*wanted));
     if ((node->op->flags & (GY_OP_LEAF | GY_OP_VIEW | GY_OP_COLLECTIVE | GY_OP_EFFECT)) != 0) {
         return;
@@ -62,6 +66,7 @@ static gy_value in_format(layout *state, gy_value in, gy_format format)
     gy_graph *out = state->pass.out;
     gy_value value = gy_pass_get(&state->pass, in);
     gy_type type = *gy_graph_type(out, value);
+    GY_ASSERT(format != GY_FORMAT_BLOCKED || type.rank >= 2);
     if (type.format == format) {
         return value;
     }
@@ -74,11 +79,13 @@ static gy_value in_format(layout *state, gy_value in, gy_format format)
         *other = gy_graph_apply_typed(out, &gy_ops_row_reorder, &attributes, &value, 1, &type,
                                       1, NULL);
     }
+    GY_ASSERT(gy_value_is_none(*other) || gy_graph_type(out, *other)->format == format);
     return *other;
 }
 
 static gy_status lay_node(layout *state, int32_t index)
 {
+    GY_ASSERT(index >= 0 && index < state->pass.in->node_count);
     const gy_graph *in = state->pass.in;
     const gy_graph_node *node = &in->nodes[index];
     gy_view views[GY_OP_INPUTS_MAX + GY_OP_OUTPUTS_MAX];
@@ -99,6 +106,7 @@ static gy_status lay_node(layout *state, int32_t index)
                              node->input_count, types, node->output_count, node->name);
     GY_TRY(gy_graph_status(state->pass.out));
     state->pass.out->nodes[value.node].origin = node->origin;
+    GY_ASSERT(state->pass.out->nodes[value.node].output_count == node->output_count);
     for (int32_t k = 0; k < node->output_count; k++) {
         gy_pass_set(&state->pass, (gy_value){index, k}, (gy_value){value.node, k});
     }
@@ -107,6 +115,7 @@ static gy_status lay_node(layout *state, int32_t index)
 
 static gy_status lay_all(layout *state)
 {
+    GY_ASSERT(state->other != NULL);
     const gy_graph *in = state->pass.in;
     for (int32_t i = 0; i < in->node_count; i++) {
         GY_TRY(lay_node(state, i));
@@ -115,6 +124,7 @@ static gy_status lay_all(layout *state)
         gy_root root = in->roots[i];
         root.value = in_format(state, root.value, GY_FORMAT_DENSE);
         GY_TRY(gy_graph_status(state->pass.out));
+        GY_ASSERT(gy_graph_type(state->pass.out, root.value)->format == GY_FORMAT_DENSE);
         GY_TRY(gy_graph_add_root(state->pass.out, &root));
     }
     return GY_OK;
@@ -122,6 +132,7 @@ static gy_status lay_all(layout *state)
 
 gy_status gy_lay_out(const gy_graph *in, gy_graph **out)
 {
+    GY_ASSERT(in->is_placed);
     layout state = {.other = NULL};
     GY_TRY(gy_pass_begin(&state.pass, in));
     state.other = gy_alloc("graph.layout", ((size_t)in->value_count + 1) * sizeof(gy_value));

@@ -284,6 +284,7 @@ static void release(planner *p, int32_t index, gy_value value)
 /* What was read or made here for the last time is free for those that follow. */
 static void release_after(planner *p, int32_t index)
 {
+    GY_ASSERT(index >= 0 && index < p->graph->node_count);
     const gy_graph_node *node = &p->graph->nodes[index];
     for (int i = 0; i < node->input_count; i++) {
         release(p, index, node->inputs[i]);

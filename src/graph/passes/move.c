@@ -17,6 +17,7 @@ static const double unwanted_s = 1, exposed = 4;
 /* Of what the ranks of this axis share: decided axes have cut it. */
 static double type_bytes(const gy_placer *placer, const gy_type *type)
 {
+    GY_ASSERT(placer->axis < placer->pass.in->mesh.axes);
     double bytes = (double)gy_type_count(type) * (double)gy_dtype_bytes(type->dtype);
     for (int axis = 0; axis < placer->axis; axis++) {
         bytes /= type->placement[axis].kind == GY_SHARD ? placer->pass.in->mesh.sizes[axis] : 1;
@@ -29,6 +30,7 @@ static bool is_like_pinned(const gy_placer *placer, const gy_type *type, gy_plac
 {
     for (int32_t i = 0; i < placer->pinned_count; i++) {
         const gy_type *pinned = placer->pinned[i];
+        GY_ASSERT(pinned->placement[placer->axis].kind != GY_REPLICATE);
         if (gy_placement_is(pinned->placement[placer->axis], to) &&
             gy_type_is_same_shape(pinned, type)) {
             return true;
@@ -40,6 +42,8 @@ static bool is_like_pinned(const gy_placer *placer, const gy_type *type, gy_plac
 double gy_move_cost(const gy_placer *placer, const gy_type *type, gy_placement from,
                     gy_placement to, bool is_fill)
 {
+    GY_ASSERT(placer->prices != NULL && placer->ranks > 1);
+    GY_ASSERT(to.kind != GY_SHARD || to.dim < type->rank);
     if (gy_placement_is(from, to)) {
         return 0;
     }
@@ -97,6 +101,7 @@ gy_status gy_move_note(gy_placer *placer, gy_value in, gy_placement to, gy_value
     }
     *moved = (gy_moved){.to = to, .value = out};
     gy_moved **end = &placer->moved[gy_graph_value(placer->pass.in, in)];
+    GY_ASSERT(out.node >= 0 && out.node < placer->pass.out->node_count);
     while (*end != NULL) {
         end = &(*end)->next;
     }
@@ -106,12 +111,14 @@ gy_status gy_move_note(gy_placer *placer, gy_value in, gy_placement to, gy_value
 
 static const gy_op *operation(gy_placement from, gy_placement to)
 {
+    GY_ASSERT(!gy_placement_is(from, to));
     if (from.kind == GY_PARTIAL) {
         return to.kind == GY_REPLICATE ? &gy_ops_row_allreduce : &gy_ops_row_reduce_scatter;
     }
     if (from.kind == GY_SHARD) {
         return to.kind == GY_REPLICATE ? &gy_ops_row_allgather : &gy_ops_row_alltoall;
     }
+    GY_ASSERT(from.kind == GY_REPLICATE && to.kind != GY_REPLICATE);
     return &gy_ops_row_take_shard;
 }
 
@@ -119,8 +126,10 @@ static const gy_op *operation(gy_placement from, gy_placement to)
 static gy_status move_once(gy_placer *placer, gy_value in, gy_placement from, gy_placement to,
                            gy_value *value)
 {
+    GY_ASSERT(!gy_placement_is(from, to));
     gy_graph *out = placer->pass.out;
     gy_type type = *gy_graph_type(out, *value);
+    GY_ASSERT(gy_placement_is(type.placement[placer->axis], from));
     type.placement[placer->axis] = to;
     const gy_graph_node *source = gy_graph_at(out, *value);
     if (is_fill(placer, in) && to.kind != GY_PARTIAL) {
@@ -142,6 +151,8 @@ static gy_status move_once(gy_placer *placer, gy_value in, gy_placement from, gy
 
 gy_status gy_move(gy_placer *placer, gy_value in, gy_placement to, gy_value *out)
 {
+    GY_ASSERT(out != NULL);
+    GY_ASSERT(placer->moved[gy_graph_value(placer->pass.in, in)] != NULL);
     const gy_type *type = gy_graph_type(placer->pass.in, in);
     const gy_moved *best = NULL;
     double best_cost = INFINITY;
@@ -157,6 +168,7 @@ gy_status gy_move(gy_placer *placer, gy_value in, gy_placement to, gy_value *out
         GY_ASSERT(placer->prices->status < 0);
         return placer->prices->status;
     }
+    GY_ASSERT(!gy_value_is_none(best->value));
     *out = best->value;
     if (gy_placement_is(best->to, to)) {
         return GY_OK;

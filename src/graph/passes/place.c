@@ -27,9 +27,11 @@ typedef struct users {
 static bool keeps_parts(const gy_placer *placer, const gy_graph_node *node,
                         const gy_signature *signature)
 {
+    GY_ASSERT(placer->axis >= 0 && placer->axis < placer->pass.in->mesh.axes);
     if ((node->op->flags & GY_OP_VIEW) == 0) {
         return true;
     }
+    GY_ASSERT(node->input_count >= 1 && node->output_count == 1);
     gy_type types[2] = {*gy_graph_type(placer->pass.in, node->inputs[0]), node->types[0]};
     gy_mesh mesh = placer->pass.in->mesh;
     types[0].placement[placer->axis] = signature->inputs[0];
@@ -50,6 +52,7 @@ static bool keeps_parts(const gy_placer *placer, const gy_graph_node *node,
 static double node_work(const gy_placer *placer, const gy_graph_node *node,
                         const gy_type *inputs)
 {
+    GY_ASSERT(placer->axis < placer->pass.in->mesh.axes);
     gy_cost cost = {.flops = 0};
     if (node->op->cost != NULL) {
         node->op->cost(&node->attributes, inputs, node->input_count, node->types, &cost);
@@ -72,10 +75,12 @@ static double node_work(const gy_placer *placer, const gy_graph_node *node,
 /* The largest part of a dimension, of what the decided axes have left of it. */
 static double largest_share(const gy_placer *placer, const gy_type *type, gy_placement to)
 {
+    GY_ASSERT(to.kind != GY_SHARD || to.dim < type->rank);
     if (to.kind != GY_SHARD || type->sizes[to.dim] == 0) {
         return 0;
     }
     int64_t size = type->sizes[to.dim];
+    GY_ASSERT(size > 0);
     for (int axis = 0; axis < placer->axis; axis++) {
         const gy_placement *outer = &type->placement[axis];
         if (outer->kind == GY_SHARD && outer->dim == to.dim) {
@@ -84,6 +89,7 @@ static double largest_share(const gy_placer *placer, const gy_type *type, gy_pla
         }
     }
     const int64_t largest = (size + placer->ranks - 1) / placer->ranks;
+    GY_ASSERT(largest >= 1 && largest <= size);
     return (double)largest / (double)size;
 }
 
@@ -100,11 +106,13 @@ static double share_of_work(const gy_placer *placer, const gy_graph_node *node,
     for (int32_t k = 0; k < node->output_count; k++) {
         share = fmax(share, largest_share(placer, &node->types[k], signature->outputs[k]));
     }
+    GY_ASSERT(share >= 0 && share <= 1);
     return share > 0 ? share : 1;
 }
 
 static gy_status list_candidates(gy_placer *placer, int32_t index)
 {
+    GY_ASSERT(placer->candidates[index].list == NULL);
     const gy_graph *in = placer->pass.in;
     const gy_graph_node *node = &in->nodes[index];
     gy_candidates *out = &placer->candidates[index];
@@ -123,6 +131,7 @@ static gy_status list_candidates(gy_placer *placer, int32_t index)
     if (out->list == NULL || out->work_s == NULL) {
         return GY_NOMEM;
     }
+    GY_ASSERT(count >= 0);
     out->count = 1;                       /* all replicated: zero */
     if (node->op == &gy_ops_row_assign) { /* what is assigned has the parameter's placement */
         const gy_placement kept = inputs[0].placement[placer->axis];
@@ -142,9 +151,11 @@ static gy_status list_candidates(gy_placer *placer, int32_t index)
 static double user_cost(const gy_placer *placer, int32_t user, gy_value value,
                         gy_placement placement, double *move_s)
 {
+    GY_ASSERT(user > value.node);
     const gy_graph *in = placer->pass.in;
     const gy_graph_node *node = &in->nodes[user];
     const gy_candidates *all = &placer->candidates[user];
+    GY_ASSERT(all->count >= 1);
     double best = INFINITY;
     for (int i = 0; i < all->count; i++) {
         double moved = 0, cost = all->work_s[i];
@@ -180,6 +191,7 @@ static double users_cost(const gy_placer *placer, const users *of, gy_value valu
     const gy_graph *in = placer->pass.in;
     int32_t number = gy_graph_value(in, value);
     double total = 0, moves = 0;
+    GY_ASSERT(of->first[number] <= of->first[number + 1]);
     for (int32_t i = of->first[number]; i < of->first[number + 1]; i++) {
         double move_s = 0;
         total += user_cost(placer, of->list[i], value, placement, &move_s) - move_s;
@@ -196,9 +208,11 @@ static double users_cost(const gy_placer *placer, const users *of, gy_value valu
 
 static int choose(const gy_placer *placer, const users *of, int32_t index)
 {
+    GY_ASSERT(index >= 0 && index < placer->pass.in->node_count);
     const gy_candidates *all = &placer->candidates[index];
     const gy_graph_node *node = &placer->pass.in->nodes[index];
     int best = 0;
+    GY_ASSERT(all->count >= 1);
     double best_cost = INFINITY;
     for (int i = 0; i < all->count; i++) {
         double cost = all->work_s[i];
@@ -229,6 +243,7 @@ static bool suits_all(const gy_placer *placer, const users *of, gy_value value,
     }
     for (int32_t i = of->first[number]; i < of->first[number + 1]; i++) {
         const gy_graph_node *user = &in->nodes[of->list[i]];
+        GY_ASSERT(of->list[i] > value.node);
         const gy_candidates *all = &placer->candidates[of->list[i]];
         bool fits = false;
         for (int s = 0; s < all->count; s++) {
@@ -253,6 +268,7 @@ static bool suits_all(const gy_placer *placer, const users *of, gy_value value,
 static gy_status complete(gy_placer *placer, const users *of, gy_value value,
                           gy_placement placement)
 {
+    GY_ASSERT(placement.kind == GY_PARTIAL);
     const gy_graph *in = placer->pass.in;
     const gy_type *type = gy_graph_type(in, value);
     gy_value moved;
@@ -281,6 +297,7 @@ static gy_status complete(gy_placer *placer, const users *of, gy_value value,
 
 static gy_status place_inner(gy_placer *placer, const users *of, int32_t index)
 {
+    GY_ASSERT((placer->pass.in->nodes[index].op->flags & GY_OP_LEAF) == 0);
     const gy_graph_node *node = &placer->pass.in->nodes[index];
     const gy_signature *signature = &placer->candidates[index].list[choose(placer, of, index)];
     gy_value inputs[GY_OP_INPUTS_MAX];
@@ -297,6 +314,7 @@ static gy_status place_inner(gy_placer *placer, const users *of, int32_t index)
                              node->input_count, types, node->output_count, node->name);
     GY_TRY(gy_graph_status(placer->pass.out));
     placer->pass.out->nodes[value.node].origin = node->origin;
+    GY_ASSERT(placer->pass.out->nodes[value.node].output_count == node->output_count);
     for (int32_t k = 0; k < node->output_count; k++) {
         const gy_value in = {index, k};
         GY_TRY(gy_move_note(placer, in, signature->outputs[k], (gy_value){value.node, k}));
@@ -310,6 +328,8 @@ static gy_status place_inner(gy_placer *placer, const users *of, int32_t index)
 /* Leaves are where they are: inputs and parameters as bound, all else whole on every rank. */
 static gy_status place_leaf(gy_placer *placer, int32_t index)
 {
+    GY_ASSERT(placer->pass.in->nodes[index].output_count == 1);
+    GY_ASSERT(placer->pass.in->nodes[index].input_count == 0);
     gy_value value = gy_pass_copy(&placer->pass, index);
     GY_TRY(gy_graph_status(placer->pass.out));
     return gy_move_note(placer, (gy_value){index, 0},
@@ -319,6 +339,7 @@ static gy_status place_leaf(gy_placer *placer, int32_t index)
 /* Does the node read the value of input k for the first time there? */
 static bool is_first_read(const gy_graph_node *node, int k)
 {
+    GY_ASSERT(k >= 0 && k < node->input_count);
     for (int before = 0; before < k; before++) {
         if (gy_value_is(node->inputs[before], node->inputs[k])) {
             return false;
@@ -354,11 +375,13 @@ static gy_status list_users(const gy_graph *in, gy_arena *arena, users *of)
             }
         }
     }
+    GY_ASSERT(of->first[in->value_count] <= total);
     return GY_OK;
 }
 
 static gy_status list_pinned(gy_placer *placer)
 {
+    GY_ASSERT(placer->pinned_count == 0);
     const gy_graph *in = placer->pass.in;
     placer->pinned =
         gy_arena_alloc(&placer->arena, ((size_t)in->node_count + 1) * sizeof(*placer->pinned));
@@ -377,6 +400,7 @@ static gy_status list_pinned(gy_placer *placer)
 
 static gy_status place_nodes(gy_placer *placer)
 {
+    GY_ASSERT(placer->ranks > 1 && placer->prices != NULL);
     const gy_graph *in = placer->pass.in;
     users of;
     GY_TRY(list_pinned(placer));
@@ -401,12 +425,14 @@ static gy_status place_nodes(gy_placer *placer)
     for (int32_t i = 0; i < in->root_count; i++) {
         gy_root root = in->roots[i];
         if ((gy_graph_at(in, root.value)->op->flags & GY_OP_EFFECT) != 0) {
+            GY_ASSERT(placer->moved[gy_graph_value(in, root.value)] != NULL);
             root.value = placer->moved[gy_graph_value(in, root.value)]->value;
         } else {
             GY_TRY(gy_move(placer, root.value, root.placement[placer->axis], &root.value));
         }
         GY_TRY(gy_graph_add_root(placer->pass.out, &root));
     }
+    GY_ASSERT(placer->pass.out->root_count == in->root_count);
     return placer->prices->status;
 }
 
@@ -415,11 +441,13 @@ static gy_status copy_nodes(gy_pass *pass)
     for (int32_t i = 0; i < pass->in->node_count; i++) {
         gy_pass_copy(pass, i);
     }
+    GY_ASSERT(pass->out->failure.status < 0 || pass->out->node_count == pass->in->node_count);
     return gy_graph_status(pass->out);
 }
 
 static gy_status place_axis(const gy_graph *in, int axis, gy_graph **out)
 {
+    GY_ASSERT(axis >= 0 && axis < in->mesh.axes && in->mesh.sizes[axis] >= 1);
     gy_prices prices;
     gy_prices_init(&prices, in->mesh.sizes[axis], &in->mesh.links[axis]);
     gy_placer placer = {.axis = axis, .ranks = in->mesh.sizes[axis], .prices = &prices};
@@ -432,6 +460,7 @@ static gy_status place_axis(const gy_graph *in, int axis, gy_graph **out)
 gy_status gy_place(const gy_graph *in, gy_graph **out)
 {
     GY_ASSERT(in->mesh.axes > 0);
+    GY_ASSERT(!in->is_placed && in->batch > 0);
     gy_graph *last = NULL;
     for (int axis = 0; axis < in->mesh.axes; axis++) {
         gy_graph *next = NULL;
@@ -440,6 +469,7 @@ gy_status gy_place(const gy_graph *in, gy_graph **out)
         GY_TRY(status);
         last = next;
     }
+    GY_ASSERT(last != NULL && last->root_count == in->root_count);
     last->is_placed = true;
     *out = last;
     return GY_OK;

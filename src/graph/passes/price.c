@@ -23,6 +23,7 @@ enum {
 
 void gy_prices_init(gy_prices *prices, int ranks, const gy_links *links)
 {
+    GY_ASSERT(ranks >= 1);
     bool is_given = links->alpha > 0 || links->beta > 0 || links->gamma > 0;
     *prices = (gy_prices){.ranks = GY_MIN(ranks, RANKS_PRICED),
                           .links = is_given ? *links : host_links};
@@ -31,6 +32,7 @@ void gy_prices_init(gy_prices *prices, int ranks, const gy_links *links)
 /* The cheapest plan of `operation` over a vector of `bytes` that nobody has to force. */
 static gy_status price(gy_prices *prices, gy_operation operation, int64_t bytes, double *best)
 {
+    GY_ASSERT(bytes > 0 && prices->ranks > 1);
     *best = INFINITY;
     for (size_t i = 0; i < gy_algorithm_count; i++) {
         const gy_plan_request request = {.operation = operation, .ranks = prices->ranks};
@@ -44,6 +46,7 @@ static gy_status price(gy_prices *prices, gy_operation operation, int64_t bytes,
             plan, &(gy_volume){.count = bytes, .element_bytes = 1}, &prices->links, &priced);
         gy_plan_free(plan);
         GY_TRY(status);
+        GY_ASSERT(priced.time_s >= 0);
         *best = fmin(*best, priced.time_s);
     }
     return GY_OK;
@@ -51,6 +54,8 @@ static gy_status price(gy_prices *prices, gy_operation operation, int64_t bytes,
 
 static double at_point(gy_prices *prices, gy_operation operation, int point)
 {
+    GY_ASSERT(point >= 0 && point < GY_PRICE_POINTS);
+    GY_ASSERT((int)operation >= 0 && operation < GY_OPERATION_COUNT);
     double *seconds = &prices->seconds[operation][point];
     if (*seconds == 0) { /* an exchange takes time */
         gy_status status =
@@ -73,6 +78,7 @@ double gy_price_exchange(gy_prices *prices, gy_operation operation, double bytes
     }
     double low = at_point(prices, operation, point);
     double high = at_point(prices, operation, point + 1);
+    GY_ASSERT(low >= 0 && high >= 0);
     if (prices->status < 0) {
         return INFINITY;
     }
@@ -82,5 +88,6 @@ double gy_price_exchange(gy_prices *prices, gy_operation operation, double bytes
 
 double gy_price_copy(const gy_prices *prices, double bytes)
 {
+    GY_ASSERT(prices->ranks >= 1);
     return bytes * prices->links.gamma;
 }

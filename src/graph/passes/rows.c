@@ -14,6 +14,7 @@ static bool runs_on_rows(const gy_placer *placer, const gy_graph_node *node,
     for (int k = 0; k < node->input_count; k++) {
         const uint32_t rows = placer->rows[gy_graph_value(placer->pass.in, node->inputs[k])];
         const gy_placement placement = signature->inputs[k];
+        GY_ASSERT(placement.kind != GY_SHARD || placement.dim < GY_TENSOR_RANK_MAX);
         const bool is_cut = placement.kind == GY_SHARD && (rows >> placement.dim & 1) != 0;
         if (!is_cut && (rows != 0 || placement.kind == GY_SHARD)) {
             return false;
@@ -26,11 +27,13 @@ static bool runs_on_rows(const gy_placer *placer, const gy_graph_node *node,
 static void mark_outputs(gy_placer *placer, int32_t index, const gy_signature *signatures,
                          int count)
 {
+    GY_ASSERT(count >= 0 && count <= GY_OP_SIGNATURES_MAX);
     const gy_graph_node *node = &placer->pass.in->nodes[index];
     for (int i = 0; i < count; i++) {
         if (runs_on_rows(placer, node, &signatures[i])) {
             for (int32_t k = 0; k < node->output_count; k++) {
                 if (signatures[i].outputs[k].kind == GY_SHARD) {
+                    GY_ASSERT(signatures[i].outputs[k].dim < node->types[k].rank);
                     placer->rows[node->first_value + k] |= 1u << signatures[i].outputs[k].dim;
                 }
             }
@@ -41,6 +44,7 @@ static void mark_outputs(gy_placer *placer, int32_t index, const gy_signature *s
 static bool cuts_rows(const gy_placer *placer, const gy_graph_node *node,
                       const gy_signature *signature)
 {
+    GY_ASSERT(placer->pass.in->mesh.kinds[placer->axis] == GY_AXIS_MODEL);
     for (int k = 0; k < node->input_count; k++) {
         const uint32_t rows = placer->rows[gy_graph_value(placer->pass.in, node->inputs[k])];
         if (signature->inputs[k].kind == GY_SHARD &&
@@ -59,11 +63,14 @@ static bool cuts_rows(const gy_placer *placer, const gy_graph_node *node,
 
 int gy_placer_signatures(gy_placer *placer, int32_t index, gy_signature *signatures)
 {
+    GY_ASSERT(index >= 0 && index < placer->pass.in->node_count);
+    GY_ASSERT(placer->rows != NULL);
     const gy_graph *in = placer->pass.in;
     const gy_graph_node *node = &in->nodes[index];
     gy_type inputs[GY_OP_INPUTS_MAX];
     memset(signatures, 0, GY_OP_SIGNATURES_MAX * sizeof(*signatures));
     if (node->op == &gy_ops_row_input && node->attributes.shape.is_batched) {
+        GY_ASSERT(node->types[0].rank > 0);
         placer->rows[node->first_value] = 1;
     }
     if (node->op->placements == NULL || node->op == &gy_ops_row_assign) {
@@ -74,6 +81,7 @@ int gy_placer_signatures(gy_placer *placer, int32_t index, gy_signature *signatu
     }
     int count = node->op->placements(&node->attributes, inputs, node->input_count, node->types,
                                      signatures);
+    GY_ASSERT(count >= 0);
     if (count > GY_OP_SIGNATURES_MAX) {
         return count;
     }

@@ -25,6 +25,7 @@ typedef struct order {
 /* Origins of collectives are numbers: -2 is the first, -1 has none yet. */
 static int32_t number_of(const gy_graph_node *node)
 {
+    GY_ASSERT((node->op->flags & GY_OP_COLLECTIVE) != 0);
     return -2 - node->origin;
 }
 
@@ -38,6 +39,7 @@ static int32_t memory_of(const gy_graph *graph, gy_value value)
 {
     const gy_graph_node *node = gy_graph_at(graph, value);
     while ((node->op->flags & GY_OP_VIEW) != 0) {
+        GY_ASSERT(node->input_count >= 1 && node->inputs[0].node < value.node);
         value = node->inputs[0];
         node = gy_graph_at(graph, value);
     }
@@ -49,11 +51,13 @@ static gy_status emit(order *state, int32_t index);
 /* What must stand before the node: its inputs, and collectives with smaller numbers. */
 static gy_status emit_before(order *state, int32_t index)
 {
+    GY_ASSERT(state->entered[index] && !state->emitted[index]);
     const gy_graph_node *node = &state->pass.in->nodes[index];
     for (int i = 0; i < node->input_count; i++) {
         GY_TRY(emit(state, node->inputs[i].node));
     }
     while (is_collective(node) && state->next < number_of(node)) {
+        GY_ASSERT(state->next >= 0 && number_of(node) < state->pass.in->node_count);
         const int32_t earlier = state->collectives[state->next];
         if (earlier < 0) {
             return gy_fail(GY_STATE, "collective %s is number %d, and none is number %d",
@@ -67,12 +71,14 @@ static gy_status emit_before(order *state, int32_t index)
 /* Collectives that wait for this node alone, when it is their turn. */
 static gy_status emit_ready(order *state, int32_t index)
 {
+    GY_ASSERT(state->emitted[index]);
     const gy_graph *in = state->pass.in;
     for (int32_t i = state->first[index]; i >= 0; i = state->after[i]) {
         if (!state->entered[i] && number_of(&in->nodes[i]) <= state->next) {
             GY_TRY(emit(state, i));
         }
     }
+    GY_ASSERT(state->next <= in->node_count);
     int32_t next = state->collectives[state->next];
     if (next >= 0 && !state->entered[next] && state->emitted[in->nodes[next].inputs[0].node]) {
         return emit(state, next);
@@ -82,6 +88,7 @@ static gy_status emit_ready(order *state, int32_t index)
 
 static gy_status emit(order *state, int32_t index)
 {
+    GY_ASSERT(index >= 0 && index < state->pass.in->node_count);
     const gy_graph_node *node = &state->pass.in->nodes[index];
     if (state->emitted[index]) {
         return GY_OK;
@@ -121,6 +128,7 @@ static gy_status settle(order *state, gy_value in, gy_value *out)
 
 static gy_status emit_assignments(order *state)
 {
+    GY_ASSERT(state->pass.out->root_count == 0);
     const gy_graph *in = state->pass.in;
     gy_graph *out = state->pass.out;
     for (int32_t i = 0; i < in->root_count; i++) { /* copies stand before all assignments */
@@ -129,6 +137,7 @@ static gy_status emit_assignments(order *state)
         gy_value value;
         bool is_assign = node->op == &gy_ops_row_assign;
         GY_TRY(settle(state, is_assign ? node->inputs[1] : root.value, &value));
+        GY_ASSERT(!gy_value_is_none(value));
         root.value = value;
         GY_TRY(gy_graph_add_root(out, &root));
     }
@@ -137,6 +146,7 @@ static gy_status emit_assignments(order *state)
         if (node->op != &gy_ops_row_assign) {
             continue;
         }
+        GY_ASSERT(out->root_count == in->root_count);
         gy_value *root = &out->roots[i].value;
         if (!state->emitted[in->roots[i].value.node]) {
             const gy_value inputs[2] = {gy_pass_get(&state->pass, node->inputs[0]), *root};
@@ -154,6 +164,7 @@ static gy_status emit_assignments(order *state)
 
 static gy_status emit_all(order *state)
 {
+    GY_ASSERT(state->next == 0);
     const gy_graph *in = state->pass.in;
     for (int32_t i = 0; i <= in->node_count; i++) {
         state->collectives[i] = state->first[i] = state->after[i] = -1;
@@ -167,12 +178,14 @@ static gy_status emit_all(order *state)
         *first = i;
         if (number_of(&in->nodes[i]) >= 0) {
             GY_ASSERT(number_of(&in->nodes[i]) < in->node_count);
+            GY_ASSERT(state->collectives[number_of(&in->nodes[i])] == -1);
             state->collectives[number_of(&in->nodes[i])] = i;
         }
     }
     for (int32_t i = 0; i < in->node_count; i++) {
         if (in->nodes[i].op == &gy_ops_row_assign) {
             const int32_t parameter = memory_of(in, in->nodes[i].inputs[0]);
+            GY_ASSERT(in->nodes[parameter].op == &gy_ops_row_parameter);
             if (state->assigned[parameter]) {
                 return gy_fail(GY_ARG, "parameter %s is assigned twice in one run",
                                in->nodes[parameter].name);
@@ -187,6 +200,7 @@ static gy_status emit_all(order *state)
 
 gy_status gy_schedule(const gy_graph *in, gy_graph **out)
 {
+    GY_ASSERT(in->is_placed);
     order state = {.emitted = NULL};
     const size_t nodes = (size_t)in->node_count + 1;
     GY_TRY(gy_pass_begin(&state.pass, in));
