@@ -81,11 +81,9 @@ const gy_command gy_command_generate = {
     .operands_least = 1,
     .operands_most = 1,
     .description =
-        "Prints the prompt and the characters that follow it, drawn one by one by what "
-        "the\n"
-        "model that 'gyre train gpt' saved as MODEL makes of those before. An empty "
-        "prompt\n"
-        "stands for a line end.",
+        "Prints the prompt and the characters that follow it, drawn one by one by what the\n"
+        "model that 'gyre train gpt' saved as MODEL (such as out/gpt/model.safetensors)\n"
+        "makes of those before. An empty prompt stands for a line end.",
     .options = options,
     .option_count = sizeof(options) / sizeof(options[0]),
     .settings = &settings,

@@ -469,14 +469,19 @@ static gy_status do_job(train_job *job)
     return save_results(job);
 }
 
-static void end_job(train_job *job)
+/* The groups of a mesh are left together. A rank that failed ends instead, for the others may
+ * not know of the failure and wait for it elsewhere.
+ */
+static void end_job(train_job *job, gy_status done)
 {
     gy_train_result_free(&job->result);
     gy_model_free(job->model);
     gy_dataset_free(job->train);
     gy_dataset_free(job->test);
     gy_corpus_free(job->corpus);
-    gy_mesh_free(job->mesh);
+    if (done == GY_OK) {
+        gy_mesh_free(job->mesh);
+    }
 }
 
 /* Each model has its data, and gpt options of its own. */
@@ -520,6 +525,37 @@ static int check_model(const char *name)
     return GY_EXIT_OK;
 }
 
+/* A mesh says how many ranks there are, unless `gyre run` started them. */
+static int check_ranks(void)
+{
+    const char *running = getenv("GYRE_SIZE");
+    const long long launched = running != NULL ? strtoll(running, NULL, 10) : 0;
+    if (launched > 0 && settings.ranks > 0 && launched != settings.ranks) {
+        return gy_cli_report_usage("gyre train: --ranks: '%lld' is not valid: expected %s, the "
+                                   "number of ranks of this launch",
+                                   settings.ranks, running);
+    }
+    if (settings.mesh == NULL) {
+        return GY_EXIT_OK;
+    }
+    int places = 0;
+    if (gy_mesh_places(settings.mesh, &places) < 0) {
+        return gy_cli_report_usage("gyre train: --mesh: %s", gy_error_text());
+    }
+    if (settings.ranks > 0 && settings.ranks != places) {
+        return gy_cli_report_usage("gyre train: --mesh: the product of '%s' is %d, but --ranks "
+                                   "is %lld",
+                                   settings.mesh, places, settings.ranks);
+    }
+    if (launched > 0 && launched != places) {
+        return gy_cli_report_usage("gyre train: --mesh: the product of '%s' is %d, but this "
+                                   "launch has %s ranks",
+                                   settings.mesh, places, running);
+    }
+    settings.ranks = places;
+    return GY_EXIT_OK;
+}
+
 /* Check the options that depend on each other. */
 static int check_settings(const char *name)
 {
@@ -543,25 +579,7 @@ static int check_settings(const char *name)
                                        settings.pins.items[i]);
         }
     }
-    if (settings.mesh != NULL) {
-        int places = 0;
-        if (gy_mesh_places(settings.mesh, &places) < 0) {
-            return gy_cli_report_usage("gyre train: --mesh: %s", gy_error_text());
-        }
-        if (settings.ranks > 0 && settings.ranks != places) {
-            return gy_cli_report_usage("gyre train: --mesh: '%s' is of %d ranks, but --ranks "
-                                       "is %lld",
-                                       settings.mesh, places, settings.ranks);
-        }
-        settings.ranks = places;
-    }
-    const char *running = getenv("GYRE_SIZE");
-    if (running != NULL && settings.ranks > 0 && strtoll(running, NULL, 10) != settings.ranks) {
-        return gy_cli_report_usage("gyre train: --ranks: '%lld' is not valid: expected %s, the "
-                                   "number of ranks of this launch",
-                                   settings.ranks, running);
-    }
-    return GY_EXIT_OK;
+    return check_ranks();
 }
 
 static int run(char **operands, int operand_count)
@@ -597,7 +615,7 @@ static int run(char **operands, int operand_count)
         return GY_EXIT_FAILURE;
     }
     gy_status done = do_job(&job);
-    end_job(&job);
+    end_job(&job, done);
     if (done != GY_OK) {
         return gy_cli_report_failure("train", done);
     }

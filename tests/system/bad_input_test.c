@@ -94,6 +94,14 @@ GY_TEST(shapes_that_do_not_fit_name_node_and_shape)
                  "f32[batch,32,1,1]");
 }
 
+/* The ranks of a mesh have groups, which a failed rank must not wait to leave. */
+GY_TEST(a_failure_on_a_mesh_is_told_once)
+{
+    assert_fails("gyre train mlp -q -o out -d digits --mesh data=2,model=2 --pin "
+                 "nothing:model=S1 2>&1 >said",
+                 1, "model mlp has no parameter 'nothing'");
+}
+
 GY_TEST(places_that_cannot_be_written_are_told_once)
 {
     assert_int_equal(shell("echo text > plain; mkdir -p ro; chmod 555 ro"), 0);
@@ -148,6 +156,24 @@ GY_TEST(output_that_nobody_reads_ends_the_run)
     assert_fails("gyre help train >/dev/full", 1, "cannot write to standard output");
     (void)shell("gyre info | head -n 0; gyre --help | head -n 1");
     assert_int_equal(lines_with("cannot"), 0);
+}
+
+/* The ranks have parts of all parameters, and each waits for the parts of the others. */
+GY_TEST(a_killed_rank_ends_those_that_have_other_parts)
+{
+    int status = shell(
+        "gyre train mlp -q -d digits -n 3 --zero 3 --epochs 1000 --checkpoints parts "
+        "--checkpoint-every 1 -o out >said 2>told & "
+        "until ls parts/step-*.safetensors >seen 2>&1; do kill -0 $! || exit; done; "
+        "for p in /proc/[0-9]*; do grep -qsz '^GYRE_RANK=2$' $p/environ && "
+        "grep -qsz \"^MARK=$MARK$\" $p/environ && kill -9 ${p#/proc/} && echo killed >>seen; "
+        "done; wait $!; s=$?; grep -q killed seen && grep -v 'what the ranks did' told; exit "
+        "$s");
+    if (status != 137 || lines_with("rank 2 (process ") != 1 || lines_with("\n") != 1) {
+        fail_msg("ended with %d: %s", status, output);
+    }
+    assert_int_equal(shell("rm -r parts"), 0);
+    assert_nothing_is_left();
 }
 
 GY_TEST(images_that_do_not_fit_are_not_predicted)

@@ -92,16 +92,25 @@ GY_TEST(wrong_usage_and_texts_are_one_line)
         {2, "gyre train mlp -d digits --layers 2", "--layers is an option of model gpt"},
         {2, "gyre train mlp -d digits --dropout 0", "--dropout is an option of model gpt"},
         {2, "gyre train mlp -d digits -d more", "--data 'more': model 'mlp' takes one folder"},
+        {2, "gyre train gpt -d text -n 4 --mesh data=2",
+         "--mesh: the product of 'data=2' is 2, but --ranks is 4"},
+        {2, "gyre run -n 3 $GYRE_BIN train gpt -d text --mesh data=2",
+         "--mesh: the product of 'data=2' is 2, but this launch has 3 ranks"},
+        {2, "gyre train gpt -d text --mesh data=1024,model=1024", "of more than 1024 ranks"},
+        {2, "gyre train gpt -d text --zero 4", "--zero: '4'"},
         {1, "gyre train gpt -d nowhere", "nowhere"},
         {1, "gyre train gpt -d empty", "empty: no text: the file is empty"},
         {1, "gyre train gpt -d binary", "binary: byte 0x00 at offset 3, expected text"},
         {1, "gyre train gpt -d latin", "latin: byte 0xe9 at offset 3, expected text"},
         {1, "gyre train gpt -d text --context 420",
-         "a text of 4200 characters, of which the last 420 are the test part, is too short for "
+         "text: a text of 4200 characters, of which the last 420 are the test part, is too "
+         "short for "
          "windows of 420"},
         {1, "gyre train gpt -d text --context 420 -n 2", "too short for windows of 420"},
         {2, "gyre generate", "MODEL"},
         {1, "gyre generate nowhere", "nowhere"},
+        {1, "gyre generate out", "cannot read out: it is a folder, expected a file"},
+        {1, "gyre generate cut", "cut: tensor"},
         {1, "gyre generate out/model.safetensors --prompt 'the Zoo'",
          "does not know 'Z', character 5 of the prompt"},
         {2, "gyre generate out/model.safetensors --length 0", "--length: '0'"},
@@ -113,6 +122,7 @@ GY_TEST(wrong_usage_and_texts_are_one_line)
     };
     expect("gyre train $G --steps 1 -o out >said && gyre train softmax -q -d digits --epochs 1 "
            "-o made >said && cp made/model.safetensors digits.safetensors && >empty && "
+           "head -c -100 out/model.safetensors >cut && "
            "printf 'abc\\0def' >binary && printf 'caf\\351 au lait' >latin",
            0);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

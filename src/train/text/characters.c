@@ -305,9 +305,10 @@ gy_status gy_dataset_open_text(const char *const *paths, int64_t length, gy_data
         corpus_free(text);
         return gy_fail(
             GY_ARG,
-            "a text of %lld characters, of which the last %lld are the test part, is "
-            "too short for windows of %lld: choose a shorter length or more text",
-            count, (long long)held_out, (long long)length);
+            "%s%s: a text of %lld characters, of which the last %lld are the test part, is "
+            "too short for windows of %lld: expected shorter windows or more text",
+            paths[0], paths[1] != NULL ? " and more" : "", count, (long long)held_out,
+            (long long)length);
     }
     text_dataset *first = part_new(text, 0, trained, length);
     text_dataset *second = part_new(text, trained, held_out, length);

@@ -159,8 +159,8 @@ GY_TEST(what_is_no_text_is_named)
          8, 1, GY_FORMAT, "UTF-16"},
         {"empty", "", 0, 1, GY_FORMAT, "empty: no text: the file is empty"},
         {"short", long_text, 200, 20, GY_ARG,
-         "a text of 200 characters, of which the last 20 are the test part, is too short for "
-         "windows of 20"},
+         "short: a text of 200 characters, of which the last 20 are the test part, is too "
+         "short for windows of 20: expected shorter windows or more text"},
         {"none", long_text, 200, 0, GY_ARG, "windows of 0 characters"},
         {"many", wide, sizeof(wide), 4, GY_LIMIT, "more than 65535 different characters"},
     };
