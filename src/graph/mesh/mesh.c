@@ -6,6 +6,7 @@
 
 #include "coll/coll.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +41,7 @@ static gy_status parse_axis(const char *text, const char **at, gy_mesh *mesh)
     }
     *at += length;
     char *end = NULL;
-    long size = **at == '=' ? strtol(*at + 1, &end, 10) : 0;
+    long size = **at == '=' && isdigit((unsigned char)(*at)[1]) ? strtol(*at + 1, &end, 10) : 0;
     if (end == NULL || end == *at + 1 || (*end != ',' && *end != '\0') || size < 1 ||
         size > GY_RANKS_MAX) {
         return gy_fail(GY_ARG, "mesh '%s': axis %s: expected %s=N with N from 1 to %d", text,

@@ -126,6 +126,8 @@ GY_TEST(what_is_no_mesh_is_refused)
         {"data=0", "expected data=N"},
         {"data=-1", "expected data=N"},
         {"data=2x", "expected data=N"},
+        {"data=+1", "expected data=N"},
+        {"data= 1", "expected data=N"},
         {"data=99999999999999999999", "expected data=N"},
         {"data=1,", "ends with a comma"},
         {",data=1", "no axis ''"},
