@@ -290,7 +290,7 @@ static bool recall(gy_key key, gy_stamp *stamp)
 
 gy_status gy_stamp_look(const char *path, gy_stamp *stamp)
 {
-    gy_key key;
+    gy_key key = {.high = 0};
     GY_TRY(key_of(path, &key));
     GY_TRY(look(path, stamp));
     for (int i = 0; i < SETTLE_TRIES && is_just_changed(&stamp->disk); i++) {
@@ -304,7 +304,7 @@ gy_status gy_stamp_look(const char *path, gy_stamp *stamp)
 
 gy_status gy_stamp_of(const char *path, gy_stamp *stamp)
 {
-    gy_key key;
+    gy_key key = {.high = 0};
     GY_TRY(key_of(path, &key));
     return recall(key, stamp) ? GY_OK : gy_stamp_look(path, stamp);
 }
