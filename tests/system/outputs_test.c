@@ -93,7 +93,7 @@ GY_TEST(a_full_store_is_said)
     use_stub(&s3);
     must(
         "gyre mr wordcount in -r 7 -o s3://full/a 2>said; [ $? = 1 ] && grep -q 'could not be "
-        "published: cannot write s3://full/a/part-0000[2-6]: the server answers 507' said && "
+        "published: cannot write s3://full/a/part-0000[0-6]: the server answers 507' said && "
         "grep -q 'of 7 files of the output are known to be in s3://full/a/, without a "
         "manifest: .gyre job resume' said && ! none && ! gyre store ls s3://full/a | grep -q "
         "MANIFEST && ! gyre mr wordcount in -o s3://full/a 2>said && grep -q 'not empty' said");
@@ -106,9 +106,17 @@ GY_TEST(a_full_store_is_said)
     must(
         "gyre store cp one s3://full/go && gyre job resume $(gyre job list | awk '/ failed / { "
         "print $1; exit }') && same s3://full/a && none");
-    /* once by each job, not again by the one that goes on */
-    assert_int_equal(kit_count(&s3, "put full/a/part-00000"), 2);
-    assert_int_equal(kit_count(&s3, "put full/a/part-00001"), 2);
+    /* Two files fit for the first job, whichever came first; the second one and its resumption
+     * write each of seven once. */
+    int written = 0;
+    for (int part = 0; part < 7; part++) {
+        char line[] = "put full/a/part-00000";
+        line[sizeof(line) - 2] = (char)('0' + part);
+        const int times = (int)kit_count(&s3, line);
+        assert_true(times >= 1 && times <= 2);
+        written += times;
+    }
+    assert_int_equal(written, 2 + 7);
 }
 
 GY_TEST(what_may_not_be_written_is_said)
