@@ -11,7 +11,7 @@ static const double flush_seconds = 1;
 
 enum {
     LOOK_MS = 50,
-    SEAT_BYTES = 4 + 4 + 16,
+    ENTRY_BYTES = 4 + 4 + 16,
     END_BYTES = 8,
     LOST_BIT = 256, /* a flag beside an exit status */
     /* Each body between keepers begins with the generation, except an end's. */
@@ -26,37 +26,37 @@ typedef struct ear {
 
 /* ---- Frames ---- */
 
-static void put_entry(gy_text *body, const node *seat)
+static void put_entry(gy_text *body, const node *entry)
 {
-    uint32_t words[2] = {(uint32_t)seat->ranks, seat->address.at.any.sa_family == AF_INET6};
+    uint32_t words[2] = {(uint32_t)entry->ranks, entry->address.at.any.sa_family == AF_INET6};
     uint8_t host[16] = {0};
     if (words[1] != 0) {
-        memcpy(host, &seat->address.at.v6.sin6_addr, 16);
+        memcpy(host, &entry->address.at.v6.sin6_addr, 16);
     } else {
-        memcpy(host, &seat->address.at.v4.sin_addr, 4);
+        memcpy(host, &entry->address.at.v4.sin_addr, 4);
     }
     gy_text_add_bytes(body, words, sizeof(words));
     gy_text_add_bytes(body, host, sizeof(host));
-    gy_text_add_bytes(body, seat->ports, (size_t)seat->ranks * sizeof(*seat->ports));
+    gy_text_add_bytes(body, entry->ports, (size_t)entry->ranks * sizeof(*entry->ports));
 }
 
 /* Parse one address entry from `size` bytes; *used of them. */
-static gy_status take_entry(const uint8_t *bytes, size_t size, node *seat, size_t *used)
+static gy_status take_entry(const uint8_t *bytes, size_t size, node *entry, size_t *used)
 {
     uint32_t words[2];
-    if (size < SEAT_BYTES) {
+    if (size < ENTRY_BYTES) {
         return gy_fail(GY_FORMAT, "a node's message of %zu bytes", size);
     }
     memcpy(words, bytes, sizeof(words));
     if (words[0] < 1 || words[0] > GY_RUN_RANKS_MAX ||
-        size - SEAT_BYTES < words[0] * sizeof(*seat->ports)) {
+        size - ENTRY_BYTES < words[0] * sizeof(*entry->ports)) {
         return gy_fail(GY_FORMAT, "a node with %u ranks in %zu bytes", words[0], size);
     }
     uint16_t *ports = gy_alloc_zero("launch.nodes", words[0], sizeof(*ports));
     if (ports == NULL) {
         return GY_NOMEM;
     }
-    memcpy(ports, bytes + SEAT_BYTES, words[0] * sizeof(*ports));
+    memcpy(ports, bytes + ENTRY_BYTES, words[0] * sizeof(*ports));
     gy_address at = {.size_bytes = sizeof(at.at.v4)};
     if (words[1] != 0) {
         at.size_bytes = sizeof(at.at.v6);
@@ -66,12 +66,12 @@ static gy_status take_entry(const uint8_t *bytes, size_t size, node *seat, size_
         at.at.v4.sin_family = AF_INET;
         memcpy(&at.at.v4.sin_addr, bytes + sizeof(words), 4);
     }
-    gy_free(seat->ports);
-    seat->ports = ports;
-    seat->ranks = (int)words[0];
-    seat->address = at;
-    seat->is_known = true;
-    *used = SEAT_BYTES + words[0] * sizeof(*ports);
+    gy_free(entry->ports);
+    entry->ports = ports;
+    entry->ranks = (int)words[0];
+    entry->address = at;
+    entry->is_known = true;
+    *used = ENTRY_BYTES + words[0] * sizeof(*ports);
     return GY_OK;
 }
 
@@ -113,12 +113,12 @@ static gy_status take_generation(const gy_transport_frame *frame, const uint8_t 
 static gy_status take_entry_again(gy_nodes *nodes, int which, const uint8_t *bytes, size_t size,
                                   size_t *used)
 {
-    node *seat = &nodes->nodes[which];
-    int before = seat->is_known ? seat->ranks : 0;
-    GY_TRY(take_entry(bytes, size, seat, used));
-    return before == 0 || seat->ranks == before
+    node *entry = &nodes->nodes[which];
+    int before = entry->is_known ? entry->ranks : 0;
+    GY_TRY(take_entry(bytes, size, entry, used));
+    return before == 0 || entry->ranks == before
                ? GY_OK
-               : gy_fail(GY_FORMAT, "node %d has %d ranks, %d before", which, seat->ranks,
+               : gy_fail(GY_FORMAT, "node %d has %d ranks, %d before", which, entry->ranks,
                          before);
 }
 
@@ -386,23 +386,23 @@ bool gy_nodes_end_well(gy_nodes *nodes)
 
 gy_status gy_nodes_listen_at(gy_nodes *nodes, const gy_address *own, int *listeners)
 {
-    node *seat = &nodes->nodes[nodes->options->node];
+    node *entry = &nodes->nodes[nodes->options->node];
     int ranks = nodes->options->ranks;
     gy_address here = *own; /* the address that the node had */
-    gy_free(seat->ports);
-    seat->ports = gy_alloc_zero("launch.nodes", (size_t)ranks, sizeof(*seat->ports));
-    if (seat->ports == NULL) {
+    gy_free(entry->ports);
+    entry->ports = gy_alloc_zero("launch.nodes", (size_t)ranks, sizeof(*entry->ports));
+    if (entry->ports == NULL) {
         return GY_NOMEM;
     }
-    seat->ranks = ranks;
-    seat->address = here;
-    gy_address_set_port(&seat->address, 0);
+    entry->ranks = ranks;
+    entry->address = here;
+    gy_address_set_port(&entry->address, 0);
     for (int rank = 0; rank < ranks; rank++) {
-        gy_address at = seat->address;
+        gy_address at = entry->address;
         GY_TRY(gy_address_listen(&at, &listeners[rank]));
-        seat->ports[rank] = gy_address_port(&at);
+        entry->ports[rank] = gy_address_port(&at);
     }
-    seat->is_known = true;
+    entry->is_known = true;
     return GY_OK;
 }
 
@@ -501,8 +501,9 @@ gy_status gy_nodes_net(const gy_nodes *nodes, gy_run_net **net)
     memcpy(made->run, nodes->run, sizeof(made->run));
     for (int i = 0; i < count; i++) {
         for (int port = 0; port < nodes->nodes[i].ranks; port++, rank++) {
-            made->seats[rank] = (gy_run_seat){.address = nodes->nodes[i].address, .host = i};
-            gy_address_set_port(&made->seats[rank].address, nodes->nodes[i].ports[port]);
+            made->endpoints[rank] =
+                (gy_run_endpoint){.address = nodes->nodes[i].address, .host = i};
+            gy_address_set_port(&made->endpoints[rank].address, nodes->nodes[i].ports[port]);
         }
     }
     gy_status status = GY_OK;

@@ -19,7 +19,7 @@ static void begin(gy_renewal *renewal)
 static void gather(gy_renewal *renewal)
 {
     for (int i = 0; i < renewal->nodes; i++) {
-        if (renewal->seats[i] != renewal->wanted) {
+        if (renewal->offers[i] != renewal->wanted) {
             return;
         }
     }
@@ -38,7 +38,7 @@ static void offer(gy_renewal *renewal, uint32_t wanted, const gy_run_end *cause)
         renewal->ops->tell(renewal->arg, 0, GY_FRAME_NODE, wanted, NULL);
         return;
     }
-    renewal->seats[0] = wanted;
+    renewal->offers[0] = wanted;
     gather(renewal);
 }
 
@@ -61,13 +61,13 @@ static gy_status handle_lost(gy_renewal *renewal, uint32_t generation, const gy_
     return GY_OK;
 }
 
-static gy_status handle_seat(gy_renewal *renewal, int from, uint32_t generation)
+static gy_status handle_offer(gy_renewal *renewal, int from, uint32_t generation)
 {
-    if (generation != renewal->wanted || renewal->seats[from] == generation) {
+    if (generation != renewal->wanted || renewal->offers[from] == generation) {
         return gy_fail(GY_FORMAT, "doors for generation %u, %u is wanted", generation,
                        renewal->wanted);
     }
-    renewal->seats[from] = generation;
+    renewal->offers[from] = generation;
     gather(renewal);
     return GY_OK;
 }
@@ -141,7 +141,7 @@ gy_status gy_renewal_handle(gy_renewal *renewal, int from, gy_transport_frame_ty
         return handle_lost(renewal, generation, cause);
     }
     if (type == GY_FRAME_NODE) {
-        return handle_seat(renewal, from, generation);
+        return handle_offer(renewal, from, generation);
     }
     if (type == GY_FRAME_READY && generation <= renewal->generation) {
         handle_ready(renewal, from, generation);
@@ -160,7 +160,7 @@ int gy_renewal_missing(const gy_renewal *renewal)
 {
     int missing = 0;
     while (renewal->node == 0 && missing < renewal->nodes - 1 &&
-           renewal->seats[missing] == renewal->wanted) {
+           renewal->offers[missing] == renewal->wanted) {
         missing++;
     }
     return missing;

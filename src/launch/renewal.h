@@ -51,7 +51,7 @@ typedef struct gy_renewal {
     uint32_t wanted;     /* node 0: the newest that was requested */
     bool is_ready;       /* sent: the local ranks have done their work in `generation` */
     bool is_over;
-    uint32_t seats[GY_RUN_NODES_MAX]; /* node 0: `offered` of each node */
+    uint32_t offers[GY_RUN_NODES_MAX]; /* node 0: `offered` of each node */
     uint32_t
         /* Node 0: generation + 1 in which each node was done; 0 none. */
         ready[GY_RUN_NODES_MAX];

@@ -214,7 +214,7 @@ void gy_transport_run_await(int wait_ms)
 
 static size_t net_bytes(int size)
 {
-    return sizeof(gy_run_net) + (size_t)size * sizeof(gy_run_seat);
+    return sizeof(gy_run_net) + (size_t)size * sizeof(gy_run_endpoint);
 }
 
 gy_run_net *gy_run_net_new(int size)

@@ -21,10 +21,10 @@ typedef struct gy_run_place {
     bool is_over;      /* no place: all ranks have reported that they have finished */
 } gy_run_place;
 
-typedef struct gy_run_seat {
+typedef struct gy_run_endpoint {
     gy_address address; /* the rank's listening address */
     int32_t host;
-} gy_run_seat;
+} gy_run_endpoint;
 
 /** What a rank needs to reach ranks on other hosts. */
 typedef struct gy_run_net {
@@ -33,7 +33,7 @@ typedef struct gy_run_net {
     bool has_key;
     gy_transport_key key; /* key of this launch's ranks */
     uint8_t run[GY_RUN_ID_BYTES];
-    gy_run_seat seats[]; /* (size) */
+    gy_run_endpoint endpoints[]; /* (size) */
 } gy_run_net;
 
 /** Make one, zeroed except for `size`; free with gy_free. NULL: out of memory. */

@@ -155,14 +155,14 @@ static gy_status be_member(graph *of, uint32_t member)
     return status;
 }
 
-typedef struct seat {
+typedef struct cohort_member {
     graph *of;
     uint32_t member;
-} seat;
+} cohort_member;
 
 static void *sit(void *arg)
 {
-    const seat *here = arg;
+    const cohort_member *here = arg;
     here->of->results[here->member] = be_member(here->of, here->member);
     if (here->of->results[here->member] < 0) {
         gy_test_say("member %u: %s\n", here->member, gy_error_text());
@@ -175,10 +175,10 @@ static void run_threads(graph *of)
     snprintf(path, sizeof(path), "%s/cohort.%d", folder, meetings++);
     of->is_cancelled = of->is_cancelled != NULL ? of->is_cancelled : &never;
     gy_thread threads[MEMBERS_MOST];
-    seat seats[MEMBERS_MOST];
+    cohort_member members[MEMBERS_MOST];
     for (uint32_t i = 0; i < of->width; i++) {
-        seats[i] = (seat){of, i};
-        assert_ok(gy_thread_start(&threads[i], "member", sit, &seats[i]));
+        members[i] = (cohort_member){of, i};
+        assert_ok(gy_thread_start(&threads[i], "member", sit, &members[i]));
     }
     for (uint32_t i = 0; i < of->width; i++) {
         gy_thread_join(&threads[i]);

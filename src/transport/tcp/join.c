@@ -12,7 +12,7 @@ static gy_status check_ucx(const gy_run_net *net, bool *is_loopback)
 {
     *is_loopback = true;
     for (int rank = 0; rank < net->size; rank++) {
-        *is_loopback = *is_loopback && gy_address_is_loopback(&net->seats[rank].address);
+        *is_loopback = *is_loopback && gy_address_is_loopback(&net->endpoints[rank].address);
     }
     return *is_loopback || !net->has_key
                ? GY_OK
@@ -54,8 +54,8 @@ static gy_status join_net(gy_run_ticket *ticket, bool is_ucx, gy_env *env,
     memcpy(options.run, net->run, sizeof(options.run));
     gy_status status = addresses == NULL || hosts == NULL ? GY_NOMEM : GY_OK;
     for (int i = 0; i < size && status >= 0; i++) {
-        addresses[i] = net->seats[i].address;
-        hosts[i] = net->seats[i].host;
+        addresses[i] = net->endpoints[i].address;
+        hosts[i] = net->endpoints[i].host;
     }
     if (status < 0) {
         close(listener);
