@@ -23,6 +23,7 @@
 enum {
     ORPHAN_PASSES = 8, /* passes over orphans after which no process may start a new one until
                           all have ended */
+    REAPED_MAX = 256,  /* children reaped in one turn of the loop */
     GRACE_NS = 2000000000, /* from asking processes to end to killing them */
     LAST_NS = 2000000000,  /* time after the first 10 s before giving up on the rest */
     LAST_ROUNDS = 5
@@ -47,7 +48,8 @@ typedef struct fork_server {
     gy_limits limits;
     sigset_t mask; /* the signal mask before the fork server changed it */
     gy_env *env;
-    int passes; /* passes over orphans in a row that found some */
+    int passes;              /* passes over orphans in a row that found some */
+    bool has_ended_children; /* more children had ended than one turn reaps */
     bool is_told_to_end;
 } fork_server;
 
@@ -170,35 +172,55 @@ static bool kill_orphans(const fork_server *here)
     return gy_worker_reap_kill(here->spared, here->role->processes, false) > 0;
 }
 
-/* Reap all children that have ended; false: there is no child left. */
+/* Reap a child that has ended and is still a zombie, so its process id is not reused yet. */
+static void reap_one(fork_server *here, pid_t process)
+{
+    const uint32_t slot = slot_of(here, process);
+    int status = 0;
+    GY_ASSERT(process > 0);
+    if (slot < here->role->processes) {
+        kill(-process, SIGKILL);
+    }
+    (void)waitpid(process, &status, 0);
+    if (slot < here->role->processes) {
+        child *at = &here->children[slot];
+        at->process = 0;
+        at->has_news = true;
+        at->news =
+            (gy_fork_server_news){.slot = slot,
+                                  .generation = at->generation,
+                                  .status = status,
+                                  .is_over_memory = gy_limits_is_over(&here->limits, slot)};
+    }
+}
+
+/* Reap children that have ended: first the vertex processes, for the driver waits for that
+ * news, then REAPED_MAX others, for a program that forks without end makes them as fast as they
+ * are reaped. False: there is no child left. */
 static bool reap(fork_server *here)
 {
-    for (;;) {
+    for (uint32_t slot = 0; slot < here->role->processes; slot++) {
+        const pid_t process = here->children[slot].process;
         siginfo_t end = {.si_pid = 0};
-        /* Only peek first: while the child is a zombie its process id is not reused. */
+        if (process > 0 &&
+            waitid(P_PID, (id_t)process, &end, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+            end.si_pid == process) {
+            reap_one(here, process);
+        }
+    }
+    here->has_ended_children = false;
+    for (int i = 0; i < REAPED_MAX; i++) {
+        siginfo_t end = {.si_pid = 0};
         if (waitid(P_ALL, 0, &end, WEXITED | WNOHANG | WNOWAIT) != 0) {
             return errno != ECHILD;
         }
         if (end.si_pid == 0) {
             return true;
         }
-        uint32_t slot = slot_of(here, end.si_pid);
-        if (slot < here->role->processes) {
-            kill(-end.si_pid, SIGKILL);
-        }
-        int status = 0;
-        (void)waitpid(end.si_pid, &status, 0);
-        if (slot < here->role->processes) {
-            child *at = &here->children[slot];
-            at->process = 0;
-            at->has_news = true;
-            at->news =
-                (gy_fork_server_news){.slot = slot,
-                                      .generation = at->generation,
-                                      .status = status,
-                                      .is_over_memory = gy_limits_is_over(&here->limits, slot)};
-        }
+        reap_one(here, end.si_pid);
     }
+    here->has_ended_children = true;
+    return true;
 }
 
 static void watch_orphans(fork_server *here)
@@ -308,7 +330,7 @@ static void end_all(fork_server *here)
             return;
         }
         struct pollfd look = {.fd = here->ended, .events = POLLIN};
-        (void)poll(&look, 1, here->passes > 0 ? 1 : 20);
+        (void)poll(&look, 1, here->has_ended_children ? 0 : here->passes > 0 ? 1 : 20);
     }
 }
 
@@ -320,11 +342,11 @@ static turn look_and_act(fork_server *here, int *status)
         {.fd = here->ended, .events = POLLIN},
         {.fd = here->watch, .events = POLLIN}};
     /* Look for orphans again soon after a pass that found some; else wait for an event. */
-    (void)poll(looks, 3, here->passes > 0 ? 5 : 10000);
+    (void)poll(looks, 3, here->has_ended_children ? 0 : here->passes > 0 ? 5 : 10000);
     if (looks[2].revents != 0) {
         return IS_OVER; /* the reaper has ended, so no process would clean up after this one */
     }
-    if (looks[1].revents != 0 || here->passes > 0) {
+    if (looks[1].revents != 0 || here->passes > 0 || here->has_ended_children) {
         drain_ended(here);
         (void)reap(here);
         watch_orphans(here);

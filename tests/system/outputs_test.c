@@ -106,8 +106,8 @@ GY_TEST(a_full_store_is_said)
     must(
         "gyre store cp one s3://full/go && gyre job resume $(gyre job list | awk '/ failed / { "
         "print $1; exit }') && same s3://full/a && none");
-    /* Two files fit for the first job, whichever came first; the second one and its resumption
-     * write each of seven once. */
+    /* Two files fit for the first job, which writes one of them at least and stops at the first
+     * refusal; the second job and its resumption write each of seven once. */
     int written = 0;
     for (int part = 0; part < 7; part++) {
         char line[] = "put full/a/part-00000";
@@ -116,7 +116,7 @@ GY_TEST(a_full_store_is_said)
         assert_true(times >= 1 && times <= 2);
         written += times;
     }
-    assert_int_equal(written, 2 + 7);
+    assert_in_range(written, 1 + 7, 2 + 7);
 }
 
 GY_TEST(what_may_not_be_written_is_said)
