@@ -62,7 +62,8 @@ static inline gy_dataset kit_digits(int64_t count, int64_t side)
 
 typedef struct kit_rank {
     gy_thread thread;
-    gy_comm *comm; /* NULL when alone */
+    gy_transport *transport; /* borrowed; NULL when alone */
+    gy_comm *comm;           /* NULL when alone */
     int rank, ranks;
     gy_status (*run)(struct kit_rank *me);
     void *arg;
@@ -76,19 +77,22 @@ static inline void *kit_rank_main(void *arg)
     return NULL;
 }
 
-/* Run on `ranks` ranks and wait for all; what each said is in members[rank].error. */
-static inline void kit_run_ranks(int ranks, gy_status (*run)(kit_rank *me), void *arg,
-                                 kit_rank members[KIT_RANKS_MAX])
+/* Run on ranks of these transports, which are taken; NULL: one rank without. What each said is
+ * in members[rank].error. */
+static inline void kit_run_on(gy_transport **transports, const gy_comm_options *options,
+                              int ranks, gy_status (*run)(kit_rank *me), void *arg,
+                              kit_rank members[KIT_RANKS_MAX])
 {
-    gy_transport *transports[KIT_RANKS_MAX];
-    const gy_transport_segment_options segment = {.ranks = ranks, .pool_bytes = 64 << 20};
     memset(members, 0, KIT_RANKS_MAX * sizeof(*members));
-    GY_ASSERT(ranks == 1 ||
-              gy_transport_shm_open_all(&segment, gy_env_real(), transports) == GY_OK);
     for (int rank = 0; rank < ranks; rank++) {
         kit_rank *member = &members[rank];
-        *member = (kit_rank){.rank = rank, .ranks = ranks, .run = run, .arg = arg};
-        GY_ASSERT(ranks == 1 || gy_comm_new(transports[rank], NULL, &member->comm) == GY_OK);
+        *member = (kit_rank){.rank = rank,
+                             .ranks = ranks,
+                             .transport = transports != NULL ? transports[rank] : NULL,
+                             .run = run,
+                             .arg = arg};
+        GY_ASSERT(transports == NULL ||
+                  gy_comm_new(transports[rank], options, &member->comm) == GY_OK);
     }
     for (int rank = 0; rank < ranks; rank++) {
         GY_ASSERT(gy_thread_start(&members[rank].thread, "rank", kit_rank_main,
@@ -100,6 +104,17 @@ static inline void kit_run_ranks(int ranks, gy_status (*run)(kit_rank *me), void
     for (int rank = 0; rank < ranks; rank++) {
         gy_comm_free(members[rank].comm);
     }
+}
+
+/* Run on `ranks` ranks that share memory and wait for all. */
+static inline void kit_run_ranks(int ranks, gy_status (*run)(kit_rank *me), void *arg,
+                                 kit_rank members[KIT_RANKS_MAX])
+{
+    gy_transport *transports[KIT_RANKS_MAX];
+    const gy_transport_segment_options segment = {.ranks = ranks, .pool_bytes = 64 << 20};
+    GY_ASSERT(ranks == 1 ||
+              gy_transport_shm_open_all(&segment, gy_env_real(), transports) == GY_OK);
+    kit_run_on(ranks == 1 ? NULL : transports, NULL, ranks, run, arg, members);
 }
 
 #endif

@@ -28,6 +28,7 @@
 #define GYRE_GRAPH_H
 
 #include <gyre/engine.h>
+#include <gyre/operation.h>
 #include <gyre/types.h>
 
 #ifdef __cplusplus
@@ -483,9 +484,28 @@ GY_API void gy_session_set_step(gy_session *session, uint64_t step);
 typedef struct gy_session_stats {
     double compute_s, exposed_communication_s, other_s;
     double hidden_communication_s; /* part of compute_s: exchanges under way beside it */
-    uint64_t bytes_sent, runs;
+    uint64_t bytes_sent, runs;     /* bytes of exchanges, as in gy_exchange_stats */
 } gy_session_stats;
 GY_API gy_session_stats gy_session_statistics(const gy_session *session);
+
+/** The exchanges of one kind along one axis in all runs so far, as this rank saw them. */
+typedef struct gy_exchange_stats {
+    const char *axis; /* "data"; "mesh": all ranks; static */
+    gy_operation operation;
+    uint64_t count;
+    uint64_t sent_bytes; /* by this rank; where ranks share memory, what it copied to and from
+                            that of the others */
+    double hidden_s, exposed_s; /* computing beside it, or not; of several at once, a share */
+} gy_exchange_stats;
+/** As many kinds as there can be: four a mesh axis, and the barrier that ends a run. */
+enum { GY_EXCHANGE_KINDS_MAX = 4 * GY_MESH_MAX + 1 };
+/**
+ * Fills one row for each kind that the session's mesh can have, in an order that does not
+ * change, also where there was none.
+ * @return the number of rows
+ */
+GY_API int gy_session_exchanges(const gy_session *session,
+                                gy_exchange_stats rows[GY_EXCHANGE_KINDS_MAX]);
 
 /**
  * The text of every stage of compiling (fetches, batch): graph, gradient, rewrite, expand,

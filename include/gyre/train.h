@@ -277,6 +277,12 @@ typedef struct gy_train_result {
     /* By patience, before the last epoch; also when resumed after that. */
     bool is_stopped_early;
     int64_t resumed_step; /* of the checkpoint that it went on from; 0: none */
+    /* Of the updates alone, without tests and checkpoints: seconds of wall_s, samples of all
+       ranks, and what this rank exchanged, with the rows of gy_session_exchanges. */
+    double update_s;
+    int64_t samples;
+    gy_exchange_stats exchanges[GY_EXCHANGE_KINDS_MAX];
+    int exchange_count;
 } gy_train_result;
 
 /**

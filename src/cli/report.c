@@ -61,6 +61,61 @@ void gy_cli_report_time(const gy_train_result *result)
            other > 0 ? other : 0);
 }
 
+/* "12.3 MiB" */
+static const char *size_text(double bytes, char out[32])
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    size_t unit = 0;
+    while (bytes >= 1024 && unit + 1 < sizeof(units) / sizeof(units[0])) {
+        bytes /= 1024;
+        unit++;
+    }
+    snprintf(out, 32, unit == 0 ? "%.0f %s" : "%.1f %s", bytes, units[unit]);
+    return out;
+}
+
+static void report_exchange(const char *axis, const gy_exchange_stats *row, double updates)
+{
+    char bytes[32];
+    const double hidden_ms = 1e3 * row->hidden_s / updates;
+    const double exposed_ms = 1e3 * row->exposed_s / updates;
+    printf("  %-6s %-15s %9.1f %12s %9.3f %9.3f %9.3f\n", axis,
+           axis[0] != '\0' ? gy_operation_name(row->operation) : "all",
+           (double)row->count / updates, size_text((double)row->sent_bytes / updates, bytes),
+           hidden_ms + exposed_ms, hidden_ms, exposed_ms);
+}
+
+void gy_cli_report_updates(const gy_train_result *result, const char *unit, double per_sample,
+                           long long peak_bytes)
+{
+    const double updates = (double)(result->steps - result->resumed_step);
+    gy_exchange_stats all = {.count = 0};
+    char memory[32];
+    if (updates < 1) {
+        return;
+    }
+    printf("an update on rank 0:\n  %-6s %-15s %9s %12s %9s %9s %9s\n", "axis", "exchange",
+           "count", "sent", "ms", "hidden", "exposed");
+    for (int i = 0; i < result->exchange_count; i++) {
+        const gy_exchange_stats *row = &result->exchanges[i];
+        if (row->count > 0) {
+            report_exchange(row->axis, row, updates);
+        }
+        all.count += row->count;
+        all.sent_bytes += row->sent_bytes;
+        all.hidden_s += row->hidden_s;
+        all.exposed_s += row->exposed_s;
+    }
+    report_exchange("", &all, updates);
+    printf(
+        "  %.3f ms an update, %.0f %s/s, %.1f %% of it exposed communication; peak memory of "
+        "a rank %s\n",
+        1e3 * result->update_s / updates,
+        result->update_s > 0 ? (double)result->samples * per_sample / result->update_s : 0,
+        unit, result->update_s > 0 ? 100 * all.exposed_s / result->update_s : 0,
+        size_text((double)peak_bytes, memory));
+}
+
 int gy_cli_report_failure(const char *what, gy_status status)
 {
     const char *rank = getenv("GYRE_RANK");

@@ -19,6 +19,16 @@ void gy_cli_report_score(const gy_language_score *score);
 void gy_cli_report_time(const gy_train_result *result);
 
 /**
+ * What the updates of a training took on this rank: exchanges by axis and operation, times and
+ * rates.
+ * @param unit        what the rate counts: "samples", "characters"
+ * @param per_sample  of these in a sample
+ * @param peak_bytes  memory of the largest rank
+ */
+void gy_cli_report_updates(const gy_train_result *result, const char *unit, double per_sample,
+                           long long peak_bytes);
+
+/**
  * Report a failure on standard error, after `what`; a rank reports it through the launcher,
  * which prints the first cause once for all ranks. Returns the exit status.
  */

@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -23,7 +24,7 @@ static struct {
     double rate, momentum, weight_decay, clip, factor, dropout;
     const char *output, *optimizer, *schedule, *dtype, *checkpoints, *overlap, *mesh;
     gy_option_list pins;
-    bool resume, explain, quiet;
+    bool resume, explain, stats, quiet;
 } settings = {.schedule = "cosine",
               .dtype = "f32",
               .overlap = "on",
@@ -101,6 +102,8 @@ static const gy_option options[] = {
     {&gy_option_resume, GY_OPTION_FLAG, NULL, PLACE(resume), 0, 0, NULL},
     {&gy_option_overlap, GY_OPTION_CHOICE, "default: on", PLACE(overlap), 0, 0, "on|off"},
     {&gy_option_explain, GY_OPTION_FLAG, NULL, PLACE(explain), 0, 0, NULL},
+    {&gy_option_stats, GY_OPTION_FLAG, "bytes and times of an update's exchanges, peak memory",
+     PLACE(stats), 0, 0, NULL},
     {&gy_option_quiet, GY_OPTION_FLAG, NULL, PLACE(quiet), 0, 0, NULL},
 };
 
@@ -405,6 +408,22 @@ static void report_text(const train_job *job)
            result->wall_s > 0 ? characters / result->wall_s : 0);
 }
 
+/* The table of --stats; the memory is that of the largest rank. */
+static gy_status report_stats(const train_job *job)
+{
+    struct rusage usage;
+    const double per_sample = job->is_text ? (double)job->train->input_sizes[0] : 1;
+    int64_t peak_bytes = getrusage(RUSAGE_SELF, &usage) == 0 ? usage.ru_maxrss * 1024LL : 0;
+    if (job->comm != NULL) {
+        GY_TRY(gy_allreduce(job->comm, &peak_bytes, &peak_bytes, 1, GY_I64, GY_MAX));
+    }
+    if (job->is_first) {
+        gy_cli_report_updates(&job->result, job->is_text ? "characters" : "samples", per_sample,
+                              peak_bytes);
+    }
+    return GY_OK;
+}
+
 static gy_status report(train_job *job)
 {
     GY_TRY(test_at_end(job));
@@ -429,7 +448,7 @@ static gy_status report(train_job *job)
             printf("stopped early: no better test loss for %lld epochs\n", settings.patience);
         }
     }
-    return GY_OK;
+    return settings.stats ? report_stats(job) : GY_OK;
 }
 
 /* Every rank compiles, and one prints. */

@@ -57,6 +57,13 @@ GY_MUST_CHECK gy_status gy_coll_reserve(gy_comm *comm, gy_coll **coll);
  * communicator. Buffers are borrowed until then. Never blocks. @threads any
  */
 void gy_coll_start(gy_coll *coll, const gy_coll_call *call, gy_coll_end end, void *arg);
+/**
+ * Let a reserved collective add the bytes that this rank sends to *bytes, all of them before
+ * its end function is called: those of its messages and, where ranks share memory, those that
+ * it copies from and to memory of the others. A collective of a library counts nothing.
+ * @param bytes  borrowed until the end function is called
+ */
+void gy_coll_count(gy_coll *coll, uint64_t *bytes);
 /** Report that this rank cannot take part: all ranks fail with the same cause instead of
  * waiting. */
 void gy_coll_poison(gy_coll *coll, const gy_error *cause, gy_coll_end end, void *arg);

@@ -164,10 +164,11 @@ struct gy_coll {
     gy_coll_signature signature;
     gy_coll_end end;
     void *arg;
-    int64_t deadline_ns; /* 0: not set yet */
-    int peer;            /* the transport's rank that this call waits for; -1: none */
-    int checked;         /* number of ranks whose signatures have been compared */
-    bool is_agreed;      /* all signatures that this rank compares are equal */
+    uint64_t *sent_bytes; /* of gy_coll_count; NULL: nobody counts */
+    int64_t deadline_ns;  /* 0: not set yet */
+    int peer;             /* the transport's rank that this call waits for; -1: none */
+    int checked;          /* number of ranks whose signatures have been compared */
+    bool is_agreed;       /* all signatures that this rank compares are equal */
     bool all_registered, any_registered;
     bool has_remote;           /* not tiny: peers publish the offsets of their data */
     uint8_t region;            /* this rank's staging region */
@@ -463,6 +464,8 @@ gy_status gy_coll_slot_compare_spinning(gy_coll *coll);
 GY_MUST_CHECK gy_status gy_coll_slot_compare_later(const gy_coll *coll);
 /** Compute the result of a tiny call, after all signatures were compared. */
 void gy_coll_slot_finish(const gy_coll *coll);
+/** Return the bytes of the slots of other ranks that this rank's result is of. */
+size_t gy_coll_slot_read_bytes(const gy_coll *coll);
 
 /* choose.c */
 /** Choose how a call runs. GY_UNSUPPORTED: no algorithm between these ranks keeps the order

@@ -470,6 +470,12 @@ gy_status gy_comm_check_buffers(gy_comm *comm, const gy_coll_call *call)
     return status;
 }
 
+void gy_coll_count(gy_coll *coll, uint64_t *bytes)
+{
+    GY_ASSERT(coll->stage == GY_COLL_RESERVED && coll->kind == GY_COLL_COLLECTIVE);
+    coll->sent_bytes = bytes;
+}
+
 void gy_coll_start(gy_coll *coll, const gy_coll_call *call, gy_coll_end end, void *arg)
 {
     GY_ASSERT(coll->stage == GY_COLL_RESERVED && coll->kind == GY_COLL_COLLECTIVE);

@@ -166,6 +166,9 @@ static gy_status begin_work(gy_coll *coll)
     GY_ASSERT(coll->is_agreed || comm->shared == NULL);
     if (coll->is_all_inline || gy_call_is_tiny(comm, &coll->call)) {
         gy_coll_slot_finish(coll);
+        if (coll->sent_bytes != NULL) {
+            *coll->sent_bytes += gy_coll_slot_read_bytes(coll);
+        }
         coll->stage = GY_COLL_ENDED;
         return GY_OK;
     }
@@ -606,6 +609,7 @@ gy_coll *gy_coll_take_unnumbered(gy_comm *comm)
     coll->number = UINT64_MAX;
     coll->call.priority = 0;
     coll->error.status = GY_OK;
+    coll->sent_bytes = NULL;
     coll->peer = -1;
     coll->deadline_ns = INT64_MAX;
     memset(coll->signatures, 0, sizeof(coll->signatures));

@@ -20,6 +20,13 @@ static uint64_t message_tag(const gy_coll *coll, uint16_t chunk)
     return gy_tag_of(coll->comm, coll->number, chunk);
 }
 
+static void count_sent(gy_coll *coll, size_t bytes)
+{
+    if (coll->sent_bytes != NULL) {
+        *coll->sent_bytes += bytes;
+    }
+}
+
 static gy_status start_send(gy_coll *coll, const gy_step *step)
 {
     gy_runner *runner = &coll->runner;
@@ -34,6 +41,7 @@ static gy_status start_send(gy_coll *coll, const gy_step *step)
         from = gy_run_is_dense(coll, &step->a) ? gy_run_place(coll, &step->a, coll->comm->rank)
                                                : gy_run_pack(coll, &step->a);
     }
+    count_sent(coll, bytes);
     return gy_transport_send(coll->comm->transport, gy_comm_peer(coll->comm, step->peer),
                              message_tag(coll, step->chunk), from, bytes,
                              &runner->sends[runner->sends_started++]);
@@ -154,6 +162,35 @@ static gy_status await_post(gy_coll *coll, int peer, uint32_t mark)
     return GY_OK;
 }
 
+/* In how many other ranks' memory the blocks lie. */
+static size_t copies_elsewhere(const gy_comm *comm, const gy_blocks *at)
+{
+    const bool is_private = at->buffer == GY_BUFFER_SCRATCH || at->buffer == GY_BUFFER_WORK ||
+                            at->buffer == GY_BUFFER_WIRE;
+    const size_t copies = at->rank == GY_EVERY     ? (size_t)comm->size - 1
+                          : at->rank != comm->rank ? 1
+                                                   : 0;
+    GY_ASSERT(at->rank == GY_EVERY || gy_comm_has_rank(comm, at->rank));
+    return is_private ? 0 : copies;
+}
+
+/* Counts what `length` steps, of which each but the first goes on with the sum of the one
+ * before, read from and write to memory of other ranks. */
+static void count_copied(gy_coll *coll, const gy_step *step, uint32_t length)
+{
+    const gy_comm *comm = coll->comm;
+    GY_ASSERT(length >= 1);
+    if (coll->sent_bytes == NULL) {
+        return;
+    }
+    size_t copies = copies_elsewhere(comm, &step->a);
+    for (uint32_t i = 0; i < length; i++) {
+        copies += step[i].kind == GY_STEP_REDUCE ? copies_elsewhere(comm, &step[i].b) : 0;
+    }
+    copies += copies_elsewhere(comm, &step[length - 1].to);
+    count_sent(coll, copies * gy_run_bytes_of(coll, &step->to));
+}
+
 static gy_status do_step(gy_coll *coll, const gy_step *step)
 {
     GY_ASSERT(step == &coll->runner.plan->steps.items[coll->runner.next]);
@@ -174,10 +211,14 @@ static gy_status do_step(gy_coll *coll, const gy_step *step)
         return receive(coll, step);
     case GY_STEP_COPY:
         gy_run_write(coll, step);
+        count_copied(coll, step, 1);
         return GY_OK;
-    case GY_STEP_REDUCE:
-        coll->runner.next += gy_run_reduce(coll, step);
+    case GY_STEP_REDUCE: {
+        const uint32_t more = gy_run_reduce(coll, step);
+        count_copied(coll, step, 1 + more);
+        coll->runner.next += more;
         return GY_OK;
+    }
     case GY_STEP_POST:
         post(coll, step->mark);
         return GY_OK;

@@ -341,6 +341,24 @@ static void fold_own_part(const gy_coll *coll)
     }
 }
 
+size_t gy_coll_slot_read_bytes(const gy_coll *coll)
+{
+    const gy_comm *comm = coll->comm;
+    const gy_coll_call *call = &coll->call;
+    const size_t others = (size_t)comm->size - 1;
+    const size_t bytes = gy_call_gets(comm, call) ? gy_call_out_bytes(comm, call) : 0;
+    GY_ASSERT(comm->shared != NULL);
+    if (gy_call_reduces(call)) {
+        return others * bytes;
+    }
+    if (!call->is_vector) {
+        return bytes / (others + 1) * others;
+    }
+    const size_t own = (size_t)call->out_parts.counts[comm->rank] * gy_call_element_bytes(call);
+    GY_ASSERT(own <= bytes);
+    return bytes - own;
+}
+
 void gy_coll_slot_finish(const gy_coll *coll)
 {
     const gy_comm *comm = coll->comm;

@@ -1,6 +1,18 @@
 /* Where the time of runs goes: with a computation running it is compute, else with a collective
- * under way exposed communication, else neither. */
+ * under way exposed communication, else neither; and what each kind of exchange had of it. */
 #include "graph/session_priv.h"
+
+#include "coll/coll.h"
+
+static const struct {
+    const gy_op *op;
+    gy_operation operation;
+} kinds[] = {{&gy_ops_row_allreduce, GY_OPERATION_ALLREDUCE},
+             {&gy_ops_row_reduce_scatter, GY_OPERATION_REDUCE_SCATTER},
+             {&gy_ops_row_allgather, GY_OPERATION_ALLGATHER},
+             {&gy_ops_row_alltoall, GY_OPERATION_ALLTOALL}};
+enum { KINDS = GY_COUNT(kinds) };
+_Static_assert(KINDS *GY_MESH_MAX + 1 == GY_EXCHANGE_KINDS_MAX, "and the barrier");
 
 void gy_meter_init(gy_meter *meter)
 {
@@ -11,6 +23,17 @@ void gy_meter_init(gy_meter *meter)
 void gy_meter_fini(gy_meter *meter)
 {
     gy_mutex_fini(&meter->lock);
+}
+
+/* Of several exchanges under way at once each has an equal share of the time. */
+static void share_out(gy_meter *meter, double each_ns) GY_REQUIRES(meter->lock)
+{
+    GY_ASSERT(each_ns >= 0);
+    for (size_t i = 0; i < GY_COUNT(meter->rows); i++) {
+        gy_meter_row *row = &meter->rows[i];
+        *(meter->computing > 0 ? &row->hidden_ns : &row->exposed_ns) +=
+            each_ns * row->under_way;
+    }
 }
 
 static void account(gy_meter *meter) GY_REQUIRES(meter->lock)
@@ -24,15 +47,32 @@ static void account(gy_meter *meter) GY_REQUIRES(meter->lock)
     GY_ASSERT(now >= meter->since_ns || !meter->is_on);
     *where += passed;
     meter->hidden_ns += meter->computing > 0 && meter->exchanging > 0 ? passed : 0;
+    if (meter->exchanging > 0 && passed > 0) {
+        share_out(meter, (double)passed / meter->exchanging);
+    }
     meter->since_ns = now;
 }
 
-void gy_meter_change(gy_meter *meter, int computing, int exchanging)
+void gy_meter_change(gy_meter *meter, int computing)
 {
     gy_mutex_lock(&meter->lock);
     account(meter);
     meter->computing += computing;
-    meter->exchanging += exchanging;
+    GY_ASSERT(meter->computing >= 0 && meter->exchanging >= 0);
+    gy_mutex_unlock(&meter->lock);
+}
+
+void gy_meter_exchange(gy_meter *meter, int row, int change, uint64_t sent_bytes)
+{
+    GY_ASSERT(row >= 0 && row < (int)GY_COUNT(meter->rows));
+    GY_ASSERT(change == 1 || change == -1);
+    gy_mutex_lock(&meter->lock);
+    GY_ASSERT(change > 0 || meter->rows[row].under_way > 0);
+    account(meter);
+    meter->exchanging += change;
+    meter->rows[row].under_way += change;
+    meter->rows[row].count += change < 0;
+    meter->rows[row].sent_bytes += sent_bytes;
     GY_ASSERT(meter->computing >= 0 && meter->exchanging >= 0);
     gy_mutex_unlock(&meter->lock);
 }
@@ -44,4 +84,46 @@ void gy_meter_run(gy_meter *meter, bool begins)
     GY_ASSERT(meter->is_on != begins);
     meter->is_on = begins;
     gy_mutex_unlock(&meter->lock);
+}
+
+int gy_meter_kind(const gy_op *op, int axis)
+{
+    GY_ASSERT(axis >= 0 && axis < GY_MESH_MAX);
+    for (int i = 0; i < KINDS; i++) {
+        if (kinds[i].op == op) {
+            return axis * KINDS + i;
+        }
+    }
+    return -1;
+}
+
+/* A row as it is reported. */
+static gy_exchange_stats reported(const gy_meter_row *row, const char *axis,
+                                  gy_operation operation)
+{
+    GY_ASSERT(axis != NULL);
+    return (gy_exchange_stats){.axis = axis,
+                               .operation = operation,
+                               .count = row->count,
+                               .sent_bytes = row->sent_bytes,
+                               .hidden_s = row->hidden_ns * 1e-9,
+                               .exposed_s = row->exposed_ns * 1e-9};
+}
+
+int gy_session_exchanges(const gy_session *session,
+                         gy_exchange_stats rows[GY_EXCHANGE_KINDS_MAX])
+{
+    const gy_meter *meter = &session->meter;
+    int count = 0;
+    for (int axis = 0; axis < session->mesh.axes; axis++) {
+        for (int i = 0; i < KINDS; i++) {
+            rows[count++] =
+                reported(&meter->rows[axis * KINDS + i],
+                         gy_mesh_axis_name(&session->mesh, axis), kinds[i].operation);
+        }
+    }
+    rows[count++] =
+        reported(&meter->rows[GY_EXCHANGE_KINDS_MAX - 1], "mesh", GY_OPERATION_BARRIER);
+    GY_ASSERT(count <= GY_EXCHANGE_KINDS_MAX);
+    return count;
 }

@@ -47,8 +47,7 @@ static const gy_kernel *choose(const gy_kernel_query *query)
 
 static bool is_exchange(const gy_op *op)
 {
-    return op == &gy_ops_row_allreduce || op == &gy_ops_row_reduce_scatter ||
-           op == &gy_ops_row_allgather || op == &gy_ops_row_alltoall;
+    return gy_meter_kind(op, 0) >= 0;
 }
 
 void gy_choose_kernels(const gy_graph *graph, int workers, gy_graph_choice *choices)
@@ -226,8 +225,10 @@ static gy_status fill_vars(gy_program *program, gy_program_step *step, int32_t i
 
 static void watch(void *arg, int change)
 {
+    const gy_program_step *step = arg;
     GY_ASSERT(change == 1 || change == -1);
-    gy_meter_change(arg, 0, change);
+    gy_meter_exchange(&step->program->session->meter, step->exchange, change,
+                      change < 0 ? step->collective->sent_bytes : 0);
 }
 
 static gy_status add_exchange(gy_program *program, gy_program_step *step)
@@ -251,9 +252,10 @@ static gy_status add_exchange(gy_program *program, gy_program_step *step)
                                   .output = step->call.outputs[0],
                                   .workspace = step->call.workspace,
                                   .watch = watch,
-                                  .watch_arg = &program->session->meter};
+                                  .watch_arg = step};
     GY_TRY(gy_collective_init(collective, &program->arena));
     step->collective = collective;
+    step->exchange = gy_meter_kind(node->op, axis);
     program->has_exchanges = true;
     return GY_OK;
 }

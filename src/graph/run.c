@@ -48,9 +48,9 @@ static void run_step(void *arg, gy_done *done)
 {
     const gy_program_step *step = arg;
     gy_meter *meter = &step->program->session->meter;
-    gy_meter_change(meter, 1, 0);
+    gy_meter_change(meter, 1);
     gy_status status = compute(step);
-    gy_meter_change(meter, -1, 0);
+    gy_meter_change(meter, -1);
     if (status < 0) {
         gy_fail_within(status, "node %s", step->node->name);
         gy_done_fail(done, status);
@@ -109,12 +109,12 @@ static gy_status agree(gy_program *program, gy_status status)
     if (!program->has_exchanges) {
         return status;
     }
-    gy_meter_change(&session->meter, 0, 1);
     if (status >= 0 && is_grid) {
         GY_ASSERT(session->mesh.whole != NULL);
+        gy_meter_exchange(&session->meter, GY_EXCHANGE_KINDS_MAX - 1, 1, 0);
         status = gy_barrier(session->mesh.whole);
+        gy_meter_exchange(&session->meter, GY_EXCHANGE_KINDS_MAX - 1, -1, 0);
     }
-    gy_meter_change(&session->meter, 0, -1);
     return status < 0 ? gy_session_refuse(session, status) : status;
 }
 

@@ -229,10 +229,10 @@ gy_session_stats gy_session_statistics(const gy_session *session)
                               .hidden_communication_s = (double)meter->hidden_ns * 1e-9,
                               .other_s = (double)meter->other_ns * 1e-9,
                               .runs = session->runs};
-    for (int axis = 0; axis < GY_MESH_MAX; axis++) {
-        if (session->comms[axis] != NULL) {
-            stats.bytes_sent += (uint64_t)gy_comm_statistics(session->comms[axis]).bytes;
-        }
+    gy_exchange_stats rows[GY_EXCHANGE_KINDS_MAX];
+    const int count = gy_session_exchanges(session, rows);
+    for (int i = 0; i < count; i++) {
+        stats.bytes_sent += rows[i].sent_bytes;
     }
     return stats;
 }

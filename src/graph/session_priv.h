@@ -7,12 +7,20 @@
 
 typedef struct gy_program gy_program;
 
+/** The exchanges of one kind. */
+typedef struct gy_meter_row {
+    int under_way; /* now */
+    uint64_t count, sent_bytes;
+    double hidden_ns, exposed_ns;
+} gy_meter_row;
+
 /** Where the time of a process goes: it computes, or waits for peers, or neither. */
 typedef struct gy_meter {
     gy_mutex lock;
     int64_t since_ns;
-    int computing, exchanging; /* tasks of each kind that run now */
-    bool is_on;                /* inside a run */
+    int computing, exchanging;                /* tasks of each kind that run now */
+    gy_meter_row rows[GY_EXCHANGE_KINDS_MAX]; /* the last: barriers of the mesh */
+    bool is_on;                               /* inside a run */
     int64_t compute_ns, exposed_ns, other_ns;
     int64_t hidden_ns; /* of compute_ns, beside an exchange */
 } gy_meter;
@@ -20,8 +28,13 @@ typedef struct gy_meter {
 void gy_meter_init(gy_meter *meter);
 void gy_meter_fini(gy_meter *meter);
 /** Add to the counts; the time since the last change goes to what was going on. @threads any */
-void gy_meter_change(gy_meter *meter, int computing, int exchanging);
+void gy_meter_change(gy_meter *meter, int computing);
+/** An exchange of kind `row` begins (change 1), or has ended (-1) and sent so many bytes.
+ * @threads any */
+void gy_meter_exchange(gy_meter *meter, int row, int change, uint64_t sent_bytes);
 void gy_meter_run(gy_meter *meter, bool begins);
+/** The row of exchanges by this operator along a mesh axis; -1: it is none. */
+int gy_meter_kind(const gy_op *op, int axis);
 
 /** A parameter's tensor, pinned as long as the session lives. */
 typedef struct gy_parameter_slot {
@@ -40,6 +53,7 @@ typedef struct gy_program_step {
     const gy_kernel *kernel; /* NULL: the reference */
     gy_kernel_call call;
     gy_collective *collective; /* NULL: a computation */
+    int exchange;              /* its kind, of gy_meter_kind */
     gy_var **reads, **mutates;
     size_t read_count, mutate_count;
     int priority; /* program order, but what a collective waits for goes first */

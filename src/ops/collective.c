@@ -230,6 +230,7 @@ static void start(void *arg, gy_done *done)
 {
     gy_collective *collective = arg;
     collective->done = done;
+    collective->sent_bytes = 0;
     if (collective->watch != NULL) {
         collective->watch(collective->watch_arg, 1);
     }
@@ -243,6 +244,7 @@ static void start(void *arg, gy_done *done)
         gy_error_take(&cause, status);
         gy_coll_poison(collective->coll, &cause, end, collective);
     } else {
+        gy_coll_count(collective->coll, &collective->sent_bytes);
         gy_coll_start(collective->coll, &call, end, collective);
     }
 }

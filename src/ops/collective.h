@@ -28,6 +28,8 @@ typedef struct gy_collective {
     /* Optional: told +1 when it starts, -1 when it ends (any thread). */
     void (*watch)(void *arg, int change);
     void *watch_arg;
+    uint64_t sent_bytes; /* by this rank in the exchange; complete when `watch` is told of its
+                            end (gy_coll_count) */
     /* Of gy_collective_init: elements to and from each rank, and where received parts that are
        not yet in their places begin in the workspace, in bytes. */
     int64_t *send_counts, *receive_counts;

@@ -321,12 +321,35 @@ static gy_status run_step(loop *l)
     return GY_OK;
 }
 
+/* Add what the session has exchanged so far to the result, or take it away: between the two
+ * lies what is counted, or is not. */
+static void count_exchanges(loop *l, bool adds)
+{
+    gy_exchange_stats now[GY_EXCHANGE_KINDS_MAX];
+    const int count = gy_session_exchanges(l->model->session, now);
+    GY_ASSERT(l->result.exchange_count == 0 || l->result.exchange_count == count);
+    for (int i = 0; i < count; i++) {
+        gy_exchange_stats *sum = &l->result.exchanges[i];
+        const int sign = adds ? 1 : -1;
+        sum->axis = now[i].axis;
+        sum->operation = now[i].operation;
+        sum->count = adds ? sum->count + now[i].count : sum->count - now[i].count;
+        sum->sent_bytes = adds ? sum->sent_bytes + now[i].sent_bytes
+                               : sum->sent_bytes - now[i].sent_bytes; /* both modulo 2^64 */
+        sum->hidden_s += sign * now[i].hidden_s;
+        sum->exposed_s += sign * now[i].exposed_s;
+    }
+    l->result.exchange_count = count;
+}
+
 /* Test at an epoch's end; decides about stopping early. */
 static gy_status test_model(loop *l)
 {
     const int64_t batch = GY_MAX(l->options.batch, test_labels / l->model->label_count);
+    count_exchanges(l, true);
     GY_TRY(gy_model_evaluate(l->model, l->test, batch, &l->result.test_loss,
                              &l->result.test_accuracy, NULL));
+    count_exchanges(l, false);
     if (l->result.test_loss < l->state.best_loss) {
         l->state.best_loss = l->result.test_loss;
         l->state.epochs_worse = 0;
@@ -427,13 +450,16 @@ static gy_status run(loop *l)
     GY_TRY(begin(l));
     gy_session_stats before = gy_session_statistics(l->model->session);
     const int64_t test_input_ns = l->model->input_ns;
+    count_exchanges(l, false);
     l->begun_ns = gy_now_ns(gy_env_real());
     int64_t limit =
         l->options.step_limit > 0 ? GY_MIN(l->steps, l->options.step_limit) : l->steps;
     l->is_done = l->options.patience > 0 && l->state.epochs_worse >= l->options.patience;
     bool is_begun = false;
     while (l->state.step < limit && !l->is_done) {
+        const int64_t step_ns = gy_now_ns(gy_env_real());
         GY_TRY(run_step(l));
+        l->result.update_s += (double)(gy_now_ns(gy_env_real()) - step_ns) / 1e9;
         if (!is_begun) {
             gy_info("first step done, loss %g",
                     l->result.loss); /* what bench/startup.py awaits */
@@ -445,6 +471,8 @@ static gy_status run(loop *l)
         GY_TRY(save_state(l)); /* stopped between two: go on from here */
     }
     GY_TRY(check_parameters(l));
+    count_exchanges(l, true);
+    l->result.samples = l->samples;
     gy_session_stats after = gy_session_statistics(l->model->session);
     l->result.wall_s = (double)(gy_now_ns(gy_env_real()) - l->begun_ns) / 1e9;
     l->result.compute_s = after.compute_s - before.compute_s;

@@ -130,6 +130,9 @@ static const struct {
      "! grep -q reduce_scatter zero0/mlp/said && grep -q reduce_scatter zero1/mlp/said && "
      "grep -q 'weight: f32.* S0 = parameter' zero3/mlp/said && "
      "! grep -q 'weight: f32.* S0 = parameter' zero2/mlp/said"},
+    {"train", "stats",
+     "t $P -n 2 --stats && grep -q '^  data   allreduce  *[0-9.]*  *[0-9.]* KiB ' said && "
+     "grep -q 'peak memory of a rank' said && t $P -n 2 && ! grep -q '^  data' said"},
     {"train", "accumulate", "t $P --accumulate 3 && grep -q 'trained 2 steps' said"},
     {"train", "optimizer",
      "for o in sgd momentum nesterov adam adamw; do t $P --optimizer $o && "

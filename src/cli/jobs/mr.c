@@ -85,7 +85,7 @@ static const gy_option options[] = {
      1e6, NULL},
     {&gy_option_backup_after, GY_OPTION_REAL, "default: 1; 0: never start one",
      PLACE(copy_after), 0, 1e6, NULL},
-    {&gy_option_stats, GY_OPTION_FLAG, NULL, PLACE(has_stats), 0, 0, NULL},
+    {&gy_option_stats, GY_OPTION_FLAG, "with stages", PLACE(has_stats), 0, 0, NULL},
     {&gy_option_quiet, GY_OPTION_FLAG, "and no closing line", PLACE(is_quiet), 0, 0, NULL},
 };
 
