@@ -3,7 +3,7 @@
  * operation. A plan's time is made of straight pieces in the bytes, so it is priced at powers
  * of four, each once, and read off between them.
  */
-#include "graph/passes/place_priv.h"
+#include "graph/place/place_priv.h"
 
 #include "coll/coll.h"
 #include "plan/plan.h"

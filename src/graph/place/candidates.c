@@ -1,0 +1,321 @@
+/*
+ * What each node can do: the signatures of its row along every axis that the axis allows, in
+ * all combinations, and what each costs the busiest rank. A choice that costs no less than
+ * another one and the moves from its spots to that one's is dropped: whatever the neighbours
+ * do, the other one is as good.
+ */
+#include "graph/place/place_priv.h"
+
+#include "base/base.h"
+
+#include <math.h>
+#include <string.h>
+
+static const double flops_s = 50e9, memory_bytes_s = 10e9;
+
+enum {
+    OPERANDS_MAX = GY_OP_INPUTS_MAX + GY_OP_OUTPUTS_MAX,
+    COMPARED_MAX = 128 /* choices that are compared with each other */
+};
+
+/* A node with what it can do along each axis by itself. */
+typedef struct wanted {
+    const gy_graph_node *node;
+    int32_t index;
+    int operands;
+    gy_type types[OPERANDS_MAX];                              /* inputs, then outputs */
+    gy_signature list[GY_MESH_MAX][GY_OP_SIGNATURES_MAX + 1]; /* the first: nothing is cut */
+    int counts[GY_MESH_MAX];
+} wanted;
+
+static gy_placement *operand_of(gy_signature *signature, const gy_graph_node *node, int operand)
+{
+    GY_ASSERT(operand >= 0 && operand < node->input_count + node->output_count);
+    return operand < node->input_count ? &signature->inputs[operand]
+                                       : &signature->outputs[operand - node->input_count];
+}
+
+/* A reshape keeps its part when every rank has as many elements before as after. */
+static bool keeps_parts(const gy_placer *placer, const wanted *w, const gy_spot *spots)
+{
+    GY_ASSERT(w->operands >= 1);
+    if ((w->node->op->flags & GY_OP_VIEW) == 0) {
+        return true;
+    }
+    GY_ASSERT(w->node->input_count >= 1 && w->node->output_count == 1);
+    gy_type types[2] = {w->types[0], w->types[w->operands - 1]};
+    gy_mesh mesh = placer->pass.in->mesh;
+    memcpy(types[0].placement, spots[0].along, sizeof(types[0].placement));
+    memcpy(types[1].placement, spots[w->operands - 1].along, sizeof(types[1].placement));
+    memset(mesh.coordinates, 0, sizeof(mesh.coordinates));
+    for (int axis = 0; axis < mesh.axes;) { /* all places of the mesh */
+        if (gy_local_bytes(&mesh, &types[0]) != gy_local_bytes(&mesh, &types[1])) {
+            return false;
+        }
+        for (axis = 0; axis < mesh.axes && ++mesh.coordinates[axis] == mesh.sizes[axis];) {
+            mesh.coordinates[axis++] = 0;
+        }
+    }
+    return true;
+}
+
+/* The largest part of a dimension along `axis`, of what the outer axes have left of it. */
+static double largest_part(const gy_mesh *mesh, const gy_type *type, const gy_spot *spot,
+                           int axis)
+{
+    GY_ASSERT(axis >= 0 && axis < mesh->axes);
+    const gy_placement *cut = &spot->along[axis];
+    GY_ASSERT(cut->kind == GY_SHARD && cut->dim < type->rank);
+    int64_t size = type->sizes[cut->dim];
+    for (int outer = 0; outer < axis; outer++) {
+        const gy_placement *before = &spot->along[outer];
+        if (before->kind == GY_SHARD && before->dim == cut->dim) {
+            size = (size + mesh->sizes[outer] - 1) / mesh->sizes[outer];
+        }
+    }
+    const int64_t part = (size + mesh->sizes[axis] - 1) / mesh->sizes[axis];
+    return size == 0 ? 0 : (double)part / (double)size;
+}
+
+/* How much of the work falls to the busiest rank; all of it when nothing is cut. */
+static double share_of_work(const gy_placer *placer, const wanted *w, const gy_spot *spots)
+{
+    GY_ASSERT(w->operands >= 1 && w->operands <= OPERANDS_MAX);
+    const gy_mesh *mesh = &placer->pass.in->mesh;
+    double whole = 1;
+    for (int axis = 0; axis < mesh->axes; axis++) {
+        double share = 0;
+        for (int k = 0; k < w->operands; k++) {
+            if (spots[k].along[axis].kind == GY_SHARD) {
+                share = fmax(share, largest_part(mesh, &w->types[k], &spots[k], axis));
+            }
+        }
+        whole *= share > 0 ? share : 1;
+    }
+    return whole;
+}
+
+static double work_of(const wanted *w)
+{
+    GY_ASSERT(w->operands == w->node->input_count + w->node->output_count);
+    gy_cost cost = {.flops = 0};
+    if (w->node->op->cost != NULL) {
+        w->node->op->cost(&w->node->attributes, w->types, w->node->input_count, w->node->types,
+                          &cost);
+    }
+    return fmax(cost.flops / flops_s, (cost.bytes_read + cost.bytes_written) / memory_bytes_s);
+}
+
+/* Summands of different reductions are no value. */
+static bool is_value(const gy_mesh *mesh, const gy_spot *spot)
+{
+    GY_ASSERT(mesh->axes > 0);
+    int reduction = -1;
+    for (int axis = 0; axis < mesh->axes; axis++) {
+        if (spot->along[axis].kind == GY_PARTIAL) {
+            if (reduction >= 0 && reduction != spot->along[axis].reduction) {
+                return false;
+            }
+            reduction = spot->along[axis].reduction;
+        }
+    }
+    return true;
+}
+
+/* ---- along one axis ---- */
+
+static bool is_leaf(const gy_graph_node *node)
+{
+    return (node->op->flags & GY_OP_LEAF) != 0 || node->op == &gy_ops_row_fill;
+}
+
+/* Leaves are where they are, and what is assigned lives where the parameter does. */
+static void list_fixed(const wanted *w, int axis, gy_signature *only)
+{
+    GY_ASSERT(is_leaf(w->node) || w->node->op == &gy_ops_row_assign);
+    const gy_placement kept = w->types[0].placement[axis];
+    memset(only, 0, sizeof(*only));
+    if (is_leaf(w->node)) {
+        only->outputs[0] = kept;
+    } else {
+        only->inputs[0] = only->inputs[1] = only->outputs[0] = kept;
+    }
+}
+
+static gy_status list_signatures(gy_placer *placer, wanted *w)
+{
+    GY_ASSERT(w->index >= 0 && w->index < placer->pass.in->node_count);
+    const gy_mesh *mesh = &placer->pass.in->mesh;
+    const gy_op *op = w->node->op;
+    const bool is_fixed = is_leaf(w->node) || op == &gy_ops_row_assign;
+    gy_signature list[GY_OP_SIGNATURES_MAX];
+    memset(list, 0, sizeof(list));
+    int count = is_fixed || op->placements == NULL
+                    ? 0
+                    : op->placements(&w->node->attributes, w->types, w->node->input_count,
+                                     w->node->types, list);
+    if (count > GY_OP_SIGNATURES_MAX) {
+        return gy_fail(GY_LIMIT, "operator %s has %d placements, at most %d", op->name, count,
+                       GY_OP_SIGNATURES_MAX);
+    }
+    gy_placer_mark_rows(placer, w->index, list, count);
+    for (int axis = 0; axis < mesh->axes; axis++) {
+        w->counts[axis] = 1;
+        memset(&w->list[axis][0], 0, sizeof(w->list[axis][0]));
+        if (is_fixed) {
+            list_fixed(w, axis, &w->list[axis][0]);
+        }
+        for (int i = 0; mesh->sizes[axis] > 1 && i < count; i++) {
+            if (gy_placer_allows(placer, w->node, axis, &list[i])) {
+                w->list[axis][w->counts[axis]++] = list[i];
+            }
+        }
+    }
+    return GY_OK;
+}
+
+/* ---- combinations ---- */
+
+/* Does choice `a` cost so little that the moves from b's spots to a's are paid, too? */
+static bool is_better(gy_placer *placer, const wanted *w, const gy_candidates *all, int32_t a,
+                      int32_t b)
+{
+    GY_ASSERT(a != b && a < all->count && b < all->count);
+    GY_ASSERT(all->cost_s[a] >= 0);
+    double cost = all->cost_s[a];
+    for (int k = 0; k < w->operands && cost <= all->cost_s[b]; k++) {
+        const bool is_input = k < w->node->input_count;
+        const int32_t value = is_input ? gy_graph_value(placer->pass.in, w->node->inputs[k])
+                                       : w->node->first_value + k - w->node->input_count;
+        const int32_t at_a = gy_candidate_spots(all, a)[k];
+        const int32_t at_b = gy_candidate_spots(all, b)[k];
+        cost += gy_kin_route(placer, placer->kin_of[value], is_input ? at_b : at_a,
+                             is_input ? at_a : at_b);
+    }
+    return cost <= all->cost_s[b];
+}
+
+static void drop_worse(gy_placer *placer, const wanted *w, gy_candidates *all)
+{
+    GY_ASSERT(all->count >= 1);
+    if (placer->keeps_all || all->count > COMPARED_MAX ||
+        (w->node->op->flags & GY_OP_EFFECT) != 0) {
+        return;
+    }
+    bool is_worse[COMPARED_MAX] = {false};
+    for (int32_t a = 0; a < all->count; a++) {
+        for (int32_t b = 0; !is_worse[a] && b < all->count; b++) {
+            is_worse[b] = is_worse[b] || (b != a && is_better(placer, w, all, a, b));
+        }
+    }
+    int32_t kept = 0;
+    for (int32_t a = 0; a < all->count; a++) {
+        if (!is_worse[a]) {
+            all->cost_s[kept] = all->cost_s[a];
+            memmove(gy_candidate_spots(all, kept), gy_candidate_spots(all, a),
+                    (size_t)w->operands * sizeof(*all->spots));
+            kept++;
+        }
+    }
+    GY_ASSERT(kept >= 1);
+    all->count = kept;
+}
+
+static gy_status add_choice(gy_placer *placer, const wanted *w, const gy_spot *spots,
+                            double cost_s, gy_candidates *all)
+{
+    GY_ASSERT(cost_s >= 0);
+    GY_ASSERT(all->operands == w->operands);
+    for (int k = 0; k < w->operands; k++) {
+        const int32_t value = k < w->node->input_count
+                                  ? gy_graph_value(placer->pass.in, w->node->inputs[k])
+                                  : w->node->first_value + k - w->node->input_count;
+        GY_TRY(gy_kin_spot(placer, placer->kin_of[value], &spots[k],
+                           &gy_candidate_spots(all, all->count)[k]));
+    }
+    all->cost_s[all->count++] = cost_s;
+    return GY_OK;
+}
+
+static gy_status combine(gy_placer *placer, wanted *w, gy_candidates *all)
+{
+    GY_ASSERT(all->count == 0);
+    GY_ASSERT(w->counts[0] >= 1);
+    const gy_mesh *mesh = &placer->pass.in->mesh;
+    int at[GY_MESH_MAX] = {0};
+    const double work_s = work_of(w);
+    size_t count = 1;
+    for (int axis = 0; axis < mesh->axes; axis++) {
+        count *= (size_t)w->counts[axis];
+    }
+    all->operands = w->operands;
+    all->cost_s = gy_arena_alloc(&placer->arena, count * sizeof(double));
+    all->spots =
+        gy_arena_alloc(&placer->arena, (count * (size_t)w->operands + 1) * sizeof(int32_t));
+    if (all->cost_s == NULL || all->spots == NULL) {
+        return GY_NOMEM;
+    }
+    for (size_t i = 0; i < count; i++) {
+        gy_spot spots[OPERANDS_MAX];
+        bool is_possible = true;
+        memset(spots, 0, sizeof(spots));
+        for (int k = 0; k < w->operands; k++) {
+            for (int axis = 0; axis < mesh->axes; axis++) {
+                spots[k].along[axis] = *operand_of(&w->list[axis][at[axis]], w->node, k);
+            }
+            is_possible = is_possible && is_value(mesh, &spots[k]);
+        }
+        if (i == 0 || (is_possible && keeps_parts(placer, w, spots))) {
+            const double share = i == 0 ? 1 : share_of_work(placer, w, spots);
+            GY_TRY(add_choice(placer, w, spots, work_s * share, all));
+        }
+        for (int axis = 0; axis < mesh->axes && ++at[axis] == w->counts[axis]; axis++) {
+            at[axis] = 0;
+        }
+    }
+    return GY_OK;
+}
+
+static gy_status list_node(gy_placer *placer, wanted *w)
+{
+    GY_ASSERT(w->index < placer->pass.in->node_count);
+    const gy_graph_node *node = w->node;
+    w->operands = node->input_count + node->output_count;
+    for (int k = 0; k < node->input_count; k++) {
+        w->types[k] = *gy_graph_type(placer->pass.in, node->inputs[k]);
+    }
+    memcpy(&w->types[node->input_count], node->types,
+           (size_t)node->output_count * sizeof(gy_type));
+    GY_TRY(list_signatures(placer, w));
+    return combine(placer, w, &placer->candidates[w->index]);
+}
+
+gy_status gy_candidates_list(gy_placer *placer)
+{
+    GY_ASSERT(placer->candidates != NULL && placer->rows != NULL);
+    const gy_graph *in = placer->pass.in;
+    wanted *w = gy_alloc("graph.place", sizeof(*w));
+    if (w == NULL) {
+        return GY_NOMEM;
+    }
+    gy_status status = gy_kins_list(placer);
+    for (int32_t i = 0; status >= 0 && i < in->node_count; i++) {
+        *w = (wanted){.node = &in->nodes[i], .index = i};
+        status = list_node(placer, w);
+    }
+    for (int32_t i = 0; status >= 0 && i < in->root_count; i++) {
+        gy_spot spot;
+        int32_t number;
+        memcpy(spot.along, in->roots[i].placement, sizeof(spot.along));
+        status = gy_kin_spot(placer, placer->kin_of[gy_graph_value(in, in->roots[i].value)],
+                             &spot, &number);
+    }
+    status = status >= 0 ? gy_kins_close(placer) : status;
+    for (int32_t i = 0; status >= 0 && i < in->node_count; i++) {
+        w->node = &in->nodes[i];
+        w->operands = w->node->input_count + w->node->output_count;
+        drop_worse(placer, w, &placer->candidates[i]);
+    }
+    gy_free(w);
+    return status;
+}

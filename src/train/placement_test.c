@@ -1,0 +1,117 @@
+/* Goal: the placement of a language model's update is found in less time than five of its steps
+ * take, on any mesh of up to eight ranks.
+ */
+#include "graph/graph.h"
+#include "train/train_priv.h"
+
+#include <gyre/gpt.h>
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "gy_test.h"
+#include "training_kit.h"
+
+enum { LENGTH = 128, WIDTH = 256, HEADS = 4, LAYERS = 4, CLASSES = 64, BATCH = 8 };
+
+static double cpu_s(void)
+{
+    struct timespec now;
+    assert_int_equal(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now), 0);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static gy_model *gpt(void)
+{
+    static char names[CLASSES][4];
+    static const char *letters[CLASSES];
+    for (int i = 0; i < CLASSES; i++) {
+        snprintf(names[i], sizeof(names[i]), "%c", 32 + i);
+        letters[i] = names[i];
+    }
+    gy_model *model = NULL;
+    const gy_model_options base =
+        GY_OPTIONS(gy_model_options, .dtype = GY_F32, .input_sizes = {LENGTH}, .seed = 11,
+                   .workers = 1, .class_names = letters, .class_count = CLASSES);
+    assert_ok(gy_gpt_new(
+        &GY_OPTIONS(gy_gpt_options, .layers = LAYERS, .width = WIDTH, .heads = HEADS), &base,
+        &model));
+    return model;
+}
+
+/* The update's graph on a mesh that nobody runs, as far as placement. */
+static gy_graph *bind_update(gy_model *model, const gy_mesh *mesh)
+{
+    gy_train_options filled;
+    gy_value fetches[256];
+    assert_ok(gy_train_defaults(
+        &GY_OPTIONS(gy_train_options, .batch = BATCH, .optimizer = GY_OPTIMIZER_ADAM),
+        &filled));
+    assert_ok(gy_model_build(model, &filled));
+    assert_true(model->update.fetch_count <= (int)GY_COUNT(fetches));
+    for (int i = 0; i < model->update.fetch_count; i++) {
+        const gy_node node = model->update.fetches[i];
+        fetches[i] = (gy_value){node.index, node.output};
+    }
+    gy_graph *last = NULL;
+    assert_ok(gy_bind(model->graph, mesh, BATCH, fetches, model->update.fetch_count, &last));
+    for (int i = 0; strcmp(gy_compile_passes[i].name, "place") != 0; i++) {
+        gy_graph *next = NULL;
+        assert_ok(gy_compile_passes[i].run(last, &next));
+        gy_graph_free(last);
+        last = next;
+    }
+    return last;
+}
+
+/* One step on one thread of 50 Gflop a second: six operations a parameter and token. */
+static double step_s(const gy_graph *bound)
+{
+    double parameters = 0;
+    for (int32_t i = 0; i < bound->node_count; i++) {
+        const gy_graph_node *node = &bound->nodes[i];
+        parameters += node->op == &gy_ops_row_parameter && node->types[0].rank == 2 &&
+                              strchr(node->name, '/') == NULL
+                          ? (double)gy_type_count(&node->types[0])
+                          : 0;
+    }
+    return 6 * parameters * BATCH * LENGTH / 50e9;
+}
+
+GY_TEST(placing_takes_less_than_five_steps)
+{
+    static const struct {
+        int axes, sizes[3];
+        gy_axis_kind kinds[3];
+    } meshes[] = {
+        {1, {2}, {GY_AXIS_DATA}},
+        {1, {8}, {GY_AXIS_MODEL}},
+        {1, {8}, {GY_AXIS_AUTO}},
+        {2, {2, 4}, {GY_AXIS_DATA, GY_AXIS_MODEL}},
+        {2, {2, 4}, {GY_AXIS_DATA, GY_AXIS_AUTO}},
+        {3, {2, 2, 2}, {GY_AXIS_DATA, GY_AXIS_MODEL, GY_AXIS_AUTO}},
+    };
+    for (size_t i = 0; i < GY_COUNT(meshes); i++) {
+        gy_model *model = gpt();
+        gy_mesh mesh = {.axes = meshes[i].axes};
+        memcpy(mesh.sizes, meshes[i].sizes, sizeof(meshes[i].sizes));
+        memcpy(mesh.kinds, meshes[i].kinds, sizeof(meshes[i].kinds));
+        gy_graph *bound = bind_update(model, &mesh), *placed = NULL;
+        const double before = cpu_s();
+        assert_ok(gy_place(bound, &placed));
+        const double placed_s = cpu_s() - before;
+        printf("%d axes, %d nodes: placed in %.3f s, five steps take %.3f s\n", mesh.axes,
+               (int)bound->node_count, placed_s, 5 * step_s(bound));
+#if defined(GYRE_ASAN) || defined(GYRE_TSAN)
+        print_message("skipped: a sanitizer takes time of its own\n");
+#else
+        assert_true(placed_s < 5 * step_s(bound));
+#endif
+        gy_graph_free(placed);
+        gy_graph_free(bound);
+        gy_model_free(model);
+    }
+}
+
+GY_TEST_MAIN(NULL, NULL)
