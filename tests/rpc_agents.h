@@ -11,7 +11,8 @@
 #include "rpc_world.h"
 
 enum { HOSTS = 4, CALLS = 160, TELLS = 200, FAULTS = 12, LATER = 128 };
-enum { TYPE_NOW = 16, TYPE_LATER, TYPE_AGAIN, TYPE_GUARDED, TYPE_TELL };
+enum { TYPE_NOW = 16, TYPE_LATER, TYPE_AGAIN, TYPE_GUARDED, TYPE_GIVE, TYPE_READ, TYPE_TELL };
+enum { TYPES = TYPE_TELL - TYPE_NOW + 1, BESIDE = 60000, REFUSED = 7 };
 
 static const int64_t second_ns = 1000000000;
 static const int64_t faults_ns = 20000000000; /* none after that */
@@ -49,7 +50,12 @@ typedef struct call {
     uint32_t ends, runs, run_life, run_drops;
     gy_status status;
     bool is_hasty, is_cancelled, is_unfinished; /* its caller crashed or dropped the peer */
+    bool is_spoilt;                             /* other bytes than the answer's came */
     bool was_down;                              /* DOWN came while it was open */
+    /* bytes beside request and answer; `taken` is room for the answer's, which is not written
+     * any more once the call has ended */
+    uint32_t given, returned;
+    uint8_t *taken, *lent;
 } call;
 
 typedef struct tell {
@@ -82,8 +88,9 @@ typedef struct world {
     uint32_t call_count, tell_count, downs;
     fault faults[FAULTS];
     uint32_t fault_count;
-    gy_rpc_method methods[5];
-    uint32_t answered, repeated;
+    gy_rpc_method methods[TYPES];
+    uint32_t answered, repeated, reread;
+    int rooms; /* of requests whose bytes are coming */
     int cuts[HOSTS][HOSTS];
     int64_t hold_ns[HOSTS]; /* of the next words of a host */
     char wrong[256];
@@ -104,6 +111,66 @@ static uint64_t below(world *at, uint64_t bound)
     return gy_random_below(&at->random, bound);
 }
 
+/* ---- Bytes beside messages ---- */
+
+/* Those of a call, which differ from those of the next one. */
+static inline uint8_t beside_of(uint64_t number, size_t at)
+{
+    return (uint8_t)(number * 31 + at * 7 + at / 251);
+}
+
+static inline uint8_t *beside_new(uint64_t number, size_t size_bytes)
+{
+    uint8_t *made = gy_alloc("test.beside", size_bytes + 1);
+    for (size_t i = 0; i < size_bytes; i++) {
+        made[i] = beside_of(number, i);
+    }
+    return made;
+}
+
+static inline bool beside_is(const uint8_t *data, uint64_t number, size_t size_bytes)
+{
+    for (size_t i = 0; i < size_bytes; i++) {
+        if (data[i] != beside_of(number, i)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static inline gy_status admit(void *arg, const gy_rpc_asked *asked,
+                              const ProtobufCMessage *request, size_t size_bytes, void **room)
+{
+    agent *self = arg;
+    uint64_t number = ((const Gy__Rpc__Envelope *)request)->number;
+    (void)asked;
+    if (number % REFUSED == 0) {
+        return gy_fail(GY_LIMIT, "no room");
+    }
+    *room = gy_alloc("test.beside", size_bytes);
+    self->world->rooms++;
+    return GY_OK;
+}
+
+static inline void leave(void *arg, void *room)
+{
+    agent *self = arg;
+    self->world->rooms--;
+    gy_free(room);
+}
+
+static inline gy_status admit_answer(void *arg, const ProtobufCMessage *said, size_t size_bytes,
+                                     void **room)
+{
+    call *one = arg;
+    (void)said;
+    one->returned = (uint32_t)size_bytes;
+    gy_free(one->taken);
+    one->taken = gy_alloc("test.beside", size_bytes);
+    *room = one->taken;
+    return GY_OK;
+}
+
 /* ---- What is asked ---- */
 
 typedef struct errand {
@@ -119,7 +186,14 @@ static inline void answer(world *at, int host, const gy_rpc_asked *asked, uint64
     Gy__Rpc__Envelope said;
     gy__rpc__envelope__init(&said);
     said.number = number;
-    if (gy_rpc_answer(at->net.hosts[host].rpc, asked, &said.base) < 0) {
+    gy_rpc_lent lent = {.size_bytes = 0};
+    if (at->calls[number - 1].type == TYPE_READ) {
+        size_t sizes[] = {0, 100, 5000, BESIDE};
+        lent.size_bytes = sizes[number % GY_COUNT(sizes)];
+        lent.data = lent.arg = beside_new(number, lent.size_bytes);
+        lent.release = gy_free;
+    }
+    if (gy_rpc_answer_with(at->net.hosts[host].rpc, asked, &said.base, &lent) < 0) {
         wrong(at, "an answer was not taken", (uint32_t)number);
     }
 }
@@ -164,12 +238,23 @@ static inline gy_status serve(void *arg, const gy_rpc_asked *asked,
     rpc_host *host = &at->net.hosts[self->self];
     call *one = &at->calls[number - 1];
     bool is_again = one->type == TYPE_AGAIN;
+    if (asked->beside != NULL) {
+        if (asked->beside_bytes != one->given ||
+            !beside_is(asked->beside, number, one->given)) {
+            wrong(at, "other bytes than were given", (uint32_t)number - 1);
+        }
+        leave(self, asked->beside);
+    } else if (one->given > 0) {
+        wrong(at, "the bytes are not there", (uint32_t)number - 1);
+    }
     if (number == 0 || number > at->call_count || one->to != self->self) {
         wrong(at, "a call that nobody made", (uint32_t)number);
         return GY_OK;
     }
     bool is_same = one->run_life == host->life && one->run_drops == self->drops[one->from];
-    if (one->runs > 0 && (is_same || !is_again)) {
+    if (one->type == TYPE_READ) {
+        at->reread += one->runs > 0 && is_same;
+    } else if (one->runs > 0 && (is_same || !is_again)) {
         wrong(at, "carried out twice", (uint32_t)number - 1);
     }
     gy_rpc_facts facts = {.subject = ""};
@@ -185,7 +270,9 @@ static inline gy_status serve(void *arg, const gy_rpc_asked *asked,
     one->runs++;
     one->run_life = host->life;
     one->run_drops = self->drops[one->from];
-    if (one->type == TYPE_NOW || one->type == TYPE_GUARDED) {
+    bool is_now = one->type == TYPE_NOW || one->type == TYPE_GUARDED ||
+                  (one->type == TYPE_READ && number % 8 < 5);
+    if (is_now) {
         answer(at, self->self, asked, number);
         return GY_OK;
     }
@@ -223,7 +310,17 @@ static inline void done(void *arg, gy_status status, const ProtobufCMessage *sai
     call *one = arg;
     one->ends++;
     one->status = status;
+    if (one->lent != NULL) { /* not lent any more */
+        memset(one->lent, 0, one->given);
+        gy_free(one->lent);
+        one->lent = NULL;
+    }
     one->end_ns = said != NULL ? (int64_t)((const Gy__Rpc__Envelope *)said)->number : 0;
+    one->is_spoilt = status == GY_OK && one->taken != NULL &&
+                     !beside_is(one->taken, (uint64_t)one->end_ns, one->returned);
+    if (one->taken != NULL) {
+        memset(one->taken, 0, one->returned);
+    }
 }
 
 static inline void hear(void *arg, gy_rpc_peer peer, gy_rpc_event event)
@@ -326,8 +423,9 @@ static inline uint32_t known_life(const world *at, const agent *self, int to)
 
 static inline void make_call(world *at, int from, int to)
 {
-    static const uint32_t types[] = {TYPE_NOW,   TYPE_NOW,   TYPE_LATER,
-                                     TYPE_LATER, TYPE_AGAIN, TYPE_GUARDED};
+    static const uint32_t types[] = {TYPE_NOW,   TYPE_NOW,     TYPE_LATER, TYPE_LATER,
+                                     TYPE_AGAIN, TYPE_GUARDED, TYPE_GIVE,  TYPE_READ};
+    static const uint32_t givens[] = {1, 3000, 5000, BESIDE};
     static uint8_t filler[400];
     static const int64_t spans_ns[] = {50000000, 2000000000, 60000000000, 60000000000};
     uint32_t index = at->call_count;
@@ -355,13 +453,20 @@ static inline void make_call(world *at, int from, int to)
                               .is_hasty = is_hasty};
     at->call_count++;
     call *one = &at->calls[index];
+    if (type == TYPE_GIVE || (type == TYPE_READ && below(at, 2) == 0)) {
+        one->given = givens[below(at, GY_COUNT(givens))];
+        one->lent = beside_new(index + 1, one->given);
+    }
     gy_status status = gy_rpc_call(host->rpc, self->peers[to],
                                    &(gy_rpc_request){.type = type,
                                                      .message = &said.base,
                                                      .deadline = {one->deadline_ns},
                                                      .is_hasty = is_hasty,
                                                      .done = done,
-                                                     .arg = one},
+                                                     .arg = one,
+                                                     .beside = one->lent,
+                                                     .beside_bytes = one->given,
+                                                     .admit = admit_answer},
                                    &one->number);
     if (one->ends > 0) {
         wrong(at, "it ended within the call", index);
@@ -369,6 +474,7 @@ static inline void make_call(world *at, int from, int to)
     if (status != GY_OK) {
         self->is_full[to] = self->is_full[to] || status == GY_AGAIN;
         at->call_count--; /* it was never made */
+        gy_free(one->lent);
         *one = (call){0};
     }
     rpc_host_settle(host);

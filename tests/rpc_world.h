@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RPC_LINKS = 64, RPC_HOSTS = 16 };
+enum { RPC_LINKS = 64, RPC_HOSTS = 16, RPC_MANY = 10000 };
 
 typedef enum rpc_packet_kind {
     PACKET_OPEN,
@@ -36,6 +36,7 @@ typedef struct rpc_sim_link {
     int other;
     uint64_t id;
     bool is_dialled, is_up, is_pushed, is_broken;
+    int64_t busy_ns; /* nothing is taken from it before */
 } rpc_sim_link;
 
 typedef struct rpc_net rpc_net;
@@ -62,6 +63,8 @@ struct rpc_net {
     /* Of a packet that a host sends, beside the network's; NULL: none. */
     int64_t (*delay)(void *arg, int from, rpc_packet_kind kind);
     void *delay_arg;
+    /* Pause after many bytes of a connection, which is then full; 0: none. */
+    int64_t pause_ns;
     rpc_host hosts[RPC_HOSTS];
 };
 
@@ -204,18 +207,40 @@ static inline void rpc_push(void *carrier, gy_rpc_link *link)
     place->is_pushed = true;
 }
 
+/* All that a connection has to send, which is whole frames: the caller frees it. */
+static inline uint8_t *rpc_gather(const gy_rpc_link *link, size_t *size_bytes)
+{
+    struct iovec pieces[GY_RPC_PIECES];
+    int count = gy_rpc_link_outputs(link, pieces);
+    size_t size = 0;
+    for (int i = 0; i < count; i++) {
+        size += pieces[i].iov_len;
+    }
+    uint8_t *all = gy_alloc("test.frames", size + 1);
+    if (all == NULL) {
+        gy_panic("no memory for a simulated network");
+    }
+    *size_bytes = 0;
+    for (int i = 0; i < count; i++) {
+        memcpy(all + *size_bytes, pieces[i].iov_base, pieces[i].iov_len);
+        *size_bytes += pieces[i].iov_len;
+    }
+    return all;
+}
+
 static inline void rpc_close(void *carrier, gy_rpc_link *link)
 {
     rpc_host *host = carrier;
     rpc_sim_link *place = gy_rpc_link_tag(link);
-    const void *data = NULL;
-    size_t size = gy_rpc_link_output(link, &data);
+    size_t size = 0;
+    uint8_t *data = rpc_gather(link, &size);
     if (!host->is_crashing) { /* if it fails nobody is there */
         if (size > 0 && place->is_up) {
             (void)rpc_send(host, place, PACKET_DATA, data, size);
         }
         (void)rpc_send(host, place, PACKET_CLOSE, NULL, 0);
     }
+    gy_free(data);
     place->link = NULL;
 }
 
@@ -227,18 +252,24 @@ static const gy_rpc_carrier_ops rpc_sim_ops = {
 static inline void rpc_flush(rpc_host *host, rpc_sim_link *place)
 {
     const void *data = NULL;
-    size_t size = 0;
     place->is_pushed = false;
-    while (place->link != NULL && place->is_up &&
-           (size = gy_rpc_link_output(place->link, &data)) > 0) {
+    while (place->link != NULL && place->is_up && gy_rpc_link_output(place->link, &data) > 0) {
         gy_rpc_link *link = place->link;
-        gy_status status = rpc_send(host, place, PACKET_DATA, data, size);
+        size_t size = 0;
+        uint8_t *frames = rpc_gather(link, &size);
+        gy_status status = rpc_send(host, place, PACKET_DATA, frames, size);
+        gy_free(frames);
         if (status < 0) {
             place->link = NULL;
             gy_rpc_link_lost(host->rpc, link, status);
             return;
         }
         gy_rpc_link_sent(host->rpc, link, size);
+        if (size >= RPC_MANY && host->net->pause_ns > 0 && place->link != NULL) {
+            place->busy_ns = gy_sim_now_ns(host->net->sim) + host->net->pause_ns;
+            place->is_pushed = true;
+            return;
+        }
     }
 }
 
@@ -257,7 +288,8 @@ static void rpc_host_settle(rpc_host *host)
             gy_rpc_tick(host->rpc);
             has_more = gy_rpc_next(host->rpc).at_ns <= now_ns;
             for (int i = 0; i < RPC_LINKS; i++) {
-                if (host->links[i].link != NULL && host->links[i].is_pushed) {
+                if (host->links[i].link != NULL && host->links[i].is_pushed &&
+                    host->links[i].busy_ns <= now_ns) {
                     rpc_flush(host, &host->links[i]);
                     has_more = true;
                 }
@@ -265,6 +297,11 @@ static void rpc_host_settle(rpc_host *host)
         }
     }
     int64_t next_ns = GY_MAX(gy_rpc_next(host->rpc).at_ns, now_ns);
+    for (int i = 0; i < RPC_LINKS; i++) {
+        if (host->links[i].link != NULL && host->links[i].is_pushed) {
+            next_ns = GY_MIN(next_ns, GY_MAX(host->links[i].busy_ns, now_ns));
+        }
+    }
     if (next_ns < host->wake_ns) {
         host->wake_ns = next_ns;
         rpc_at(host->net, next_ns, rpc_later_fire, rpc_later_new(host, NULL, 0));

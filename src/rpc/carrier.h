@@ -12,6 +12,8 @@
 
 #include "rpc/rpc.h"
 
+#include <sys/uio.h>
+
 typedef struct gy_rpc_link gy_rpc_link;
 
 /** None of these functions may call the node. */
@@ -48,8 +50,16 @@ GY_MUST_CHECK gy_status gy_rpc_link_in(gy_rpc *rpc, const char *from, gy_rpc_lin
 void gy_rpc_link_up(gy_rpc *rpc, gy_rpc_link *link, gy_rpc_role role, const char *subject);
 /** Bytes arrived, in order. The call may close the link. */
 void gy_rpc_link_input(gy_rpc *rpc, gy_rpc_link *link, const void *data, size_t size_bytes);
-/** Bytes to send: whole frames, valid until gy_rpc_link_sent; 0: none. */
+/** Where the next bytes that arrive may be put at once, instead of gy_rpc_link_input; 0:
+ * nowhere. Valid until the next call of the node. */
+size_t gy_rpc_link_room(const gy_rpc_link *link, void **room);
+/** So many bytes were put there. The call may close the link. */
+void gy_rpc_link_filled(gy_rpc *rpc, gy_rpc_link *link, size_t size_bytes);
+/** Bytes to send, valid until gy_rpc_link_sent; 0: none. */
 size_t gy_rpc_link_output(const gy_rpc_link *link, const void **data);
+/** The same in pieces, so that one write sends them; 0: none. */
+enum { GY_RPC_PIECES = 3 };
+int gy_rpc_link_outputs(const gy_rpc_link *link, struct iovec pieces[GY_RPC_PIECES]);
 void gy_rpc_link_sent(gy_rpc *rpc, gy_rpc_link *link, size_t size_bytes);
 /** The link broke, or could not be established: `status` < 0 with gy_error_text. */
 void gy_rpc_link_lost(gy_rpc *rpc, gy_rpc_link *link, gy_status status);

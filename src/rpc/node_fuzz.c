@@ -56,6 +56,42 @@ static gy_status serve(void *arg, const gy_rpc_asked *asked, const ProtobufCMess
     return asked->number == 0 ? GY_OK : gy_rpc_answer(node, asked, request);
 }
 
+/* Requests of which some carry bytes beside them. */
+static gy_status admit(void *arg, const gy_rpc_asked *asked, const ProtobufCMessage *request,
+                       size_t size_bytes, void **room)
+{
+    const Gy__Rpc__Envelope *asks = (const Gy__Rpc__Envelope *)request;
+    (void)arg;
+    (void)asked;
+    if (asks->number % 5 == 4) {
+        return gy_fail(GY_LIMIT, "no room");
+    }
+    *room = gy_alloc("fuzz", size_bytes);
+    return *room != NULL ? GY_OK : GY_NOMEM;
+}
+
+static void leave(void *arg, void *room)
+{
+    (void)arg;
+    gy_free(room);
+}
+
+static gy_status serve_bytes(void *arg, const gy_rpc_asked *asked,
+                             const ProtobufCMessage *request)
+{
+    const Gy__Rpc__Envelope *asks = (const Gy__Rpc__Envelope *)request;
+    (void)arg;
+    if (asks->number % 3 == 0) { /* the bytes go back beside the answer */
+        return gy_rpc_answer_with(node, asked, request,
+                                  &(gy_rpc_lent){.data = asked->beside,
+                                                 .size_bytes = asked->beside_bytes,
+                                                 .release = gy_free,
+                                                 .arg = asked->beside});
+    }
+    gy_free(asked->beside);
+    return asks->number % 3 == 1 ? GY_OK : gy_rpc_answer(node, asked, request);
+}
+
 static const gy_rpc_method methods[] = {
     {.type = 16,
      .name = "ask",
@@ -71,6 +107,19 @@ static const gy_rpc_method methods[] = {
      .request = &gy__rpc__envelope__descriptor,
      .request_bytes_max = 2000,
      .serve = serve},
+    {.type = 18,
+     .name = "read",
+     .roles = GY_RPC_MAY(GY_RPC_DAEMON),
+     .flags = GY_RPC_READS,
+     .request = &gy__rpc__envelope__descriptor,
+     .answer = &gy__rpc__envelope__descriptor,
+     .request_bytes_max = 2000,
+     .answer_bytes_max = 2000,
+     .request_beside_max = 8000,
+     .answer_beside_max = 8000,
+     .serve = serve_bytes,
+     .admit = admit,
+     .leave = leave},
 };
 
 static void say(gy_rpc_link *link, uint64_t tag, uint64_t sequence, const uint8_t *body,

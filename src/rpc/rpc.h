@@ -66,16 +66,23 @@ typedef struct gy_rpc_asked {
     gy_rpc_role role;     /* of the peer */
     gy_deadline deadline; /* after it the caller no longer waits for the answer */
     const char *subject;  /* of the peer, "": none; valid during the callback only */
+    /* the request's bytes, where the method's `admit` said; valid during `serve` only */
+    void *beside;
+    size_t beside_bytes;
 } gy_rpc_asked;
 
 enum {
     GY_RPC_TYPE_FIRST = 16, /* lower numbers are the room's own */
     GY_RPC_TYPE_LAST = 65535,
     GY_RPC_BYTES_MAX = 64 << 20, /* largest message; larger data go by bulk transfer */
+    GY_RPC_BESIDE_MAX = 1 << 30, /* most bytes beside a message */
 };
 
 enum {
     GY_RPC_REPEATABLE = 1, /* may be executed again by a restarted peer */
+    /* changes nothing, so that it may be executed again by the same life of the peer too:
+     * answers are not stored, and may have bytes beside them */
+    GY_RPC_READS = 2,
 };
 
 /** A kind of message that a node serves, sends, or both. Zero roles: nobody may call it at this
@@ -89,6 +96,18 @@ typedef struct gy_rpc_method {
     const ProtobufCMessageDescriptor *answer; /* NULL: a notification without an answer */
     /* encoded size; larger ones are refused before decoding */
     uint32_t request_bytes_max, answer_bytes_max;
+    /* bytes beside them, at most GY_RPC_BESIDE_MAX; an answer's need GY_RPC_READS */
+    size_t request_beside_max, answer_beside_max;
+    /**
+     * Judge a request that has bytes beside it, before any of them is read, and say where they
+     * go: `*room` has `size_bytes` (> 0), which `serve` takes as asked->beside. A failure
+     * refuses the request; its bytes are skipped. NULL: the method takes no bytes.
+     */
+    gy_status (*admit)(void *arg, const gy_rpc_asked *asked, const ProtobufCMessage *request,
+                       size_t size_bytes, void **room);
+    /** The bytes of an admitted request will not be complete, so that `serve` does not come:
+     * take the room back. The caller may send them again. */
+    void (*leave)(void *arg, void *room);
     /**
      * Serve a request: call gy_rpc_answer or gy_rpc_refuse, now or later. A failure refuses at
      * once with gy_error_text. `request` is borrowed. NULL: this node does not serve the
@@ -215,6 +234,16 @@ typedef struct gy_rpc_request {
     bool is_hasty;
     gy_rpc_done done;
     void *arg;
+    /* Bytes beside the message: lent until `done` is called, and copied nowhere if they are
+     * many. They may be sent more than once. */
+    const void *beside;
+    size_t beside_bytes;
+    /* For answers that have bytes beside them: judge the answer, before any of them is read,
+     * and say where they go; not written any more when `done` is called. The room has what the
+     * answer says only if the call ends with GY_OK. A failure ends the call. May be called
+     * again, for the same answer over another connection. */
+    gy_status (*admit)(void *arg, const ProtobufCMessage *answer, size_t size_bytes,
+                       void **room);
 } gy_rpc_request;
 
 /**
@@ -225,7 +254,7 @@ typedef struct gy_rpc_request {
  * @param number becomes the call's number, for gy_rpc_cancel; may be NULL
  * @return GY_OK; GY_AGAIN the queue is full: `done` will not be called; GY_PEER no such peer,
  *     or is_hasty without a connection; GY_LIMIT larger than the method allows; GY_NOMEM
- * @cost one copy of the encoded message
+ * @cost one copy of the encoded message, none of the bytes beside it
  */
 GY_MUST_CHECK gy_status gy_rpc_call(gy_rpc *rpc, gy_rpc_peer peer,
                                     const gy_rpc_request *request, uint64_t *number);
@@ -243,6 +272,19 @@ GY_MUST_CHECK gy_status gy_rpc_tell(gy_rpc *rpc, gy_rpc_peer peer, uint32_t type
  * informed); GY_NOMEM */
 GY_MUST_CHECK gy_status gy_rpc_answer(gy_rpc *rpc, const gy_rpc_asked *asked,
                                       const ProtobufCMessage *answer);
+/** Bytes beside an answer: `release` is called once, when they are not read any more, perhaps
+ * within the call; NULL: they are static. */
+typedef struct gy_rpc_lent {
+    const void *data;
+    size_t size_bytes;
+    void (*release)(void *arg);
+    void *arg;
+} gy_rpc_lent;
+/** The same with bytes beside the answer, which are lent, on failure too. The method has
+ * GY_RPC_READS. */
+GY_MUST_CHECK gy_status gy_rpc_answer_with(gy_rpc *rpc, const gy_rpc_asked *asked,
+                                           const ProtobufCMessage *answer,
+                                           const gy_rpc_lent *lent);
 /** Answer with a failure: status < 0; `text` is truncated to 1 KiB. */
 void gy_rpc_refuse(gy_rpc *rpc, const gy_rpc_asked *asked, gy_status status, const char *text);
 

@@ -43,6 +43,14 @@ static void take_out(rpc_call *call)
     gy_rpc_table_remove(&peer->calls, &call->entry);
     gy_rpc_alarm_set(&peer->node->alarms, &call->alarm, INT64_MAX);
     call->next = call->previous = NULL;
+    gy_rpc_link *link = peer->link;
+    if (link != NULL && link->lend.call == call) {
+        gy_rpc_lend_cut(link);
+    }
+    if (link != NULL && link->coming.call == call) {
+        link->coming.call = NULL;
+        link->coming.room = GY_PLANTED(ENDED_FILLED) ? link->coming.room : NULL;
+    }
 }
 
 static gy_status tell_acks(rpc_peer *peer)
@@ -101,6 +109,9 @@ static gy_status call_new(rpc_peer *peer, const gy_rpc_request *request, size_t 
     made->deadline_ns = request->deadline.at_ns;
     made->is_hasty = request->is_hasty;
     made->was_sent = false;
+    made->beside = request->beside;
+    made->beside_bytes = request->beside_bytes;
+    made->admit = request->admit;
     made->size_bytes = size_bytes;
     if (gy_rpc_table_add(&peer->calls, &made->entry) < 0) {
         gy_rpc_alarm_dismiss(&node->alarms, &made->alarm);
@@ -122,6 +133,10 @@ gy_status gy_rpc_call(gy_rpc *rpc, gy_rpc_peer peer, const gy_rpc_request *reque
     size_t size = 0;
     GY_TRY(measure(rpc, request->type, request->message, &method, &size));
     GY_ASSERT(method->answer != NULL && request->done != NULL);
+    if (request->beside_bytes > method->request_beside_max) {
+        return gy_fail(GY_LIMIT, "%s: %zu bytes beside the message, at most %zu", method->name,
+                       request->beside_bytes, method->request_beside_max);
+    }
     if (row == NULL || (request->is_hasty && !row->is_up)) {
         return gy_fail(GY_PEER, "%s: %s: %s", row != NULL ? row->text : "a peer", method->name,
                        row != NULL ? row->why : "it was dropped");
@@ -158,10 +173,12 @@ gy_status gy_rpc_call_send(rpc_call *call)
         envelope.left_ms = left_ns > 1000000 ? (uint64_t)left_ns / 1000000 : 1;
     }
     envelope.body = (ProtobufCBinaryData){.len = call->size_bytes, .data = call->body};
+    envelope.beside_bytes = call->beside_bytes;
     peer->unsent = call->next;
     peer->waiting_bytes -= call->size_bytes;
     call->was_sent = true;
-    return gy_rpc_link_say(peer->link, KIND_CALL, call->method->type, &envelope);
+    GY_TRY(gy_rpc_link_say(peer->link, KIND_CALL, call->method->type, &envelope));
+    return call->beside_bytes > 0 ? gy_rpc_lend(peer->link, call, NULL) : GY_OK;
 }
 
 gy_status gy_rpc_tell(gy_rpc *rpc, gy_rpc_peer peer, uint32_t type,
@@ -313,7 +330,8 @@ void gy_rpc_calls_anew(rpc_peer *peer)
 {
     for (rpc_call *call = peer->first, *next = NULL; call != NULL; call = next) {
         next = call->next;
-        if (call->was_sent && (call->method->flags & GY_RPC_REPEATABLE) == 0) {
+        uint32_t repeatable = GY_RPC_REPEATABLE | GY_RPC_READS;
+        if (call->was_sent && (call->method->flags & repeatable) == 0) {
             end_later(call, GY_PEER,
                       "the peer restarted and may have carried out the call before");
         }
@@ -323,17 +341,65 @@ void gy_rpc_calls_anew(rpc_peer *peer)
 
 /* ---- Answers ---- */
 
+/* Answers of methods that only read are not stored, so they need no acks. */
+static gy_status acknowledge(rpc_peer *peer, const rpc_call *call, size_t size_bytes)
+{
+    if ((call->method->flags & GY_RPC_READS) != 0) {
+        return GY_OK;
+    }
+    GY_TRY(note_ack(peer, call->entry.number, size_bytes));
+    bool is_due = peer->ack_count >= ACK_COUNT || peer->ack_bytes >= ACK_BYTES;
+    return is_due ? tell_acks(peer) : GY_OK;
+}
+
+void gy_rpc_call_end(rpc_call *call, ProtobufCMessage *answer)
+{
+    rpc_peer *peer = call->peer;
+    gy_rpc *node = peer->node;
+    take_out(call);
+    gy_rpc_peer_look(peer);
+    call->done(call->arg, GY_OK, answer);
+    gy_rpc_unpacked_free(answer);
+    gy_rpc_alarm_dismiss(&node->alarms, &call->alarm);
+    gy_free(call);
+}
+
+/* The bytes beside an answer follow. Takes `answer`. */
+static void admit(rpc_peer *peer, rpc_call *call, ProtobufCMessage *answer, size_t size_bytes)
+{
+    void *room = NULL;
+    gy_status status =
+        call->admit != NULL
+            ? call->admit(call->arg, answer, size_bytes, &room)
+            : gy_fail(GY_UNSUPPORTED, "an answer with bytes beside it, which nobody expects");
+    if (status == GY_OK && room != NULL) {
+        gy_rpc_coming_begin(peer->link, &(rpc_coming){.left_bytes = size_bytes,
+                                                      .size_bytes = size_bytes,
+                                                      .room = room,
+                                                      .message = answer,
+                                                      .call = call});
+        return;
+    }
+    gy_error why;
+    gy_error_take(&why, status < 0 ? status : gy_fail(GY_STATE, "no room for its bytes"));
+    gy_rpc_unpacked_free(answer);
+    end_later(call, why.status, why.text);
+    gy_rpc_coming_skip(peer->link, size_bytes);
+}
+
 gy_status gy_rpc_calls_answer(rpc_peer *peer, const gy_rpc_method *method,
                               const Gy__Rpc__Envelope *envelope)
 {
     rpc_call *call = (rpc_call *)gy_rpc_table_find(&peer->calls, envelope->number);
     ProtobufCMessage *answer = NULL;
+    size_t beside = (size_t)envelope->beside_bytes;
     char why[RPC_TEXT_BYTES];
     if (envelope->number == 0 || envelope->number > peer->number) {
         return gy_fail(GY_FORMAT, "an answer to call %llu, which was never made",
                        (unsigned long long)envelope->number);
     }
     if (call == NULL || !call->was_sent) {
+        gy_rpc_coming_skip(peer->link, beside);
         return GY_OK; /* it has ended already */
     }
     if (call->method != method || envelope->status > 0) {
@@ -343,10 +409,7 @@ gy_status gy_rpc_calls_answer(rpc_peer *peer, const gy_rpc_method *method,
     if (envelope->status == GY_OK) {
         GY_TRY(gy_rpc_unpack(method->answer, envelope->body.data, envelope->body.len, &answer));
     }
-    gy_status status = note_ack(peer, call->entry.number, envelope->body.len);
-    if (status == GY_OK && (peer->ack_count >= ACK_COUNT || peer->ack_bytes >= ACK_BYTES)) {
-        status = tell_acks(peer);
-    }
+    gy_status status = acknowledge(peer, call, envelope->body.len);
     if (status < 0) {
         gy_rpc_unpacked_free(answer);
         return status; /* the link ends, so the answer will come again */
@@ -354,13 +417,10 @@ gy_status gy_rpc_calls_answer(rpc_peer *peer, const gy_rpc_method *method,
     if (envelope->status < 0) {
         snprintf(why, sizeof(why), "%s", envelope->text);
         end_later(call, (gy_status)envelope->status, why);
-        return GY_OK;
+    } else if (beside > 0) {
+        admit(peer, call, answer, beside);
+    } else {
+        gy_rpc_call_end(call, answer);
     }
-    take_out(call);
-    gy_rpc_peer_look(peer);
-    call->done(call->arg, GY_OK, answer);
-    gy_rpc_unpacked_free(answer);
-    gy_rpc_alarm_dismiss(&peer->node->alarms, &call->alarm);
-    gy_free(call);
     return GY_OK;
 }

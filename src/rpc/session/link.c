@@ -132,8 +132,11 @@ static size_t limit_of(const void *arg, uint64_t tag)
         bool is_word = is_later || kind == KIND_BYE || kind == KIND_REFUSED;
         return type != 0 ? 0 : is_first ? RPC_HELLO_BYTES : is_word ? RPC_MORE_BYTES : 0;
     }
-    if (kind == KIND_CANCEL) {
+    if (kind == KIND_CANCEL || kind == KIND_CUT) {
         return type == 0 ? RPC_MORE_BYTES : 0;
+    }
+    if (kind == KIND_BESIDE) { /* 0 when none are to come */
+        return type == 0 ? link->coming.left_bytes : 0;
     }
     const gy_rpc_method *method = gy_rpc_method_of(link->node, type);
     bool has_answer = method != NULL && method->answer != NULL;
@@ -163,6 +166,26 @@ static const char *words_of(const char *text, char out[RPC_TEXT_BYTES])
     return out;
 }
 
+/* Bytes beside a message are judged before anything is done with it. */
+static gy_status check_beside(const gy_rpc_link *link, const gy_rpc_method *method,
+                              gy_rpc_kind kind, const Gy__Rpc__Envelope *envelope)
+{
+    bool is_message = kind == KIND_CALL || kind == KIND_ANSWER;
+    size_t most = !is_message            ? 0
+                  : kind == KIND_CALL    ? method->request_beside_max
+                  : envelope->status < 0 ? 0
+                                         : method->answer_beside_max;
+    if (envelope->beside_bytes > most) {
+        return gy_fail(GY_FORMAT, "%llu bytes beside a message: expected at most %zu",
+                       (unsigned long long)envelope->beside_bytes, most);
+    }
+    if (is_message && link->coming.left_bytes > 0) {
+        return gy_fail(GY_FORMAT, "a message before the %zu bytes of the one before it",
+                       link->coming.left_bytes);
+    }
+    return GY_OK;
+}
+
 static gy_status hear_envelope(gy_rpc_link *link, const Gy__Rpc__Envelope *envelope)
 {
     rpc_peer *peer = link->peer;
@@ -180,6 +203,7 @@ static gy_status hear_envelope(gy_rpc_link *link, const Gy__Rpc__Envelope *envel
         return gy_fail(GY_PEER, "it has ended");
     }
     GY_ASSERT(peer != NULL && link->is_ready);
+    GY_TRY(check_beside(link, method, kind, envelope));
     gy_rpc_serve_acks(peer, envelope->acks, envelope->n_acks);
     switch (kind) {
     case KIND_CALL:
@@ -191,6 +215,9 @@ static gy_status hear_envelope(gy_rpc_link *link, const Gy__Rpc__Envelope *envel
     case KIND_CANCEL:
         gy_rpc_serve_cancel(peer, envelope->number);
         return GY_OK;
+    case KIND_CUT:
+        return gy_rpc_coming_cut(link);
+    case KIND_BESIDE:
     case KIND_BEAT:
     case KIND_BYE:
     case KIND_HELLO:
@@ -221,34 +248,26 @@ void gy_rpc_link_input(gy_rpc *rpc, gy_rpc_link *link, const void *data, size_t 
     gy_rpc_enter(rpc);
     link->heard_ns = gy_rpc_now_ns(rpc);
     while (!link->is_dead) {
+        if (link->inbox.raw_bytes > 0) {
+            if (size_bytes == 0) {
+                break;
+            }
+            size_t taken = gy_rpc_coming_take(link, at, size_bytes);
+            at += taken;
+            size_bytes -= taken;
+            continue;
+        }
         gy_status status =
             gy_rpc_inbox_take(&link->inbox, &at, &size_bytes, limit_of, link, &body);
         if (status == GY_AGAIN) {
             break;
         }
-        if (status == GY_OK) {
+        if (status == GY_OK && body != NULL) {
             status = hear(link, body);
         }
         if (status < 0 && !link->is_dead) {
             gy_rpc_link_end(link, status);
         }
-    }
-    gy_rpc_leave(rpc);
-}
-
-size_t gy_rpc_link_output(const gy_rpc_link *link, const void **data)
-{
-    *data = link->outbox.data != NULL ? link->outbox.data + link->outbox.at : NULL;
-    return link->outbox.size_bytes - link->outbox.at;
-}
-
-void gy_rpc_link_sent(gy_rpc *rpc, gy_rpc_link *link, size_t size_bytes)
-{
-    gy_rpc_enter(rpc);
-    gy_rpc_outbox_sent(&link->outbox, size_bytes);
-    if (link->peer != NULL && link->peer->link == link && link->is_ready) {
-        gy_rpc_peer_pump(link->peer);
-        gy_rpc_peer_look(link->peer);
     }
     gy_rpc_leave(rpc);
 }
@@ -303,7 +322,16 @@ static void remove_link(gy_rpc_link *link)
 static void unlink_peer(gy_rpc_link *link, gy_status status)
 {
     rpc_peer *peer = link->peer;
+    rpc_asked *asked = link->lend.asked;
+    gy_error why;
+    gy_error_take(&why, status);
     link->peer = NULL;
+    link->lend = (rpc_lend){0};
+    gy_rpc_coming_drop(link);
+    if (asked != NULL && peer != NULL) {
+        gy_rpc_asked_over(peer, asked);
+    }
+    (void)gy_error_raise(&why);
     if (peer != NULL && peer->link == link) {
         gy_rpc_peer_unlinked(peer, status);
     }

@@ -98,6 +98,7 @@ gy_status gy_rpc_inbox_take(gy_rpc_inbox *inbox, const uint8_t **data, size_t *s
         inbox->body = NULL;
         inbox->head_bytes = inbox->body_bytes = 0;
     }
+    GY_ASSERT(inbox->raw_bytes == 0);
     if (inbox->head_bytes < GY_FRAME_BYTES) {
         size_t size = GY_MIN(*size_bytes, GY_FRAME_BYTES - inbox->head_bytes);
         if (size > 0) {
@@ -110,6 +111,13 @@ gy_status gy_rpc_inbox_take(gy_rpc_inbox *inbox, const uint8_t **data, size_t *s
             return GY_AGAIN;
         }
         GY_TRY(read_head(inbox, limit, arg));
+        if ((inbox->frame.tag & 255) == KIND_BESIDE) {
+            inbox->raw_bytes = (size_t)inbox->frame.size_bytes;
+            inbox->head_bytes = 0;
+            inbox->received++;
+            *body = NULL;
+            return GY_OK;
+        }
     }
     size_t wanted = (size_t)inbox->frame.size_bytes, missing = wanted - inbox->body_bytes;
     size_t size = GY_MIN(*size_bytes, missing);
@@ -153,6 +161,38 @@ static gy_status make_room(gy_rpc_outbox *outbox, size_t size_bytes)
     }
     return GY_GROW("rpc.outbox", outbox->data, outbox->capacity,
                    GY_MAX(outbox->size_bytes + size_bytes, (size_t)OUTBOX_LEAST));
+}
+
+gy_status gy_rpc_outbox_put_raw(gy_rpc_outbox *outbox, uint64_t tag, const void *body,
+                                size_t size_bytes)
+{
+    size_t copied = body != NULL ? size_bytes : 0;
+    GY_ASSERT(size_bytes > 0);
+    GY_TRY(make_room(outbox, GY_FRAME_BYTES + copied));
+    uint8_t *to = outbox->data + outbox->size_bytes;
+    gy_transport_frame_write(&(gy_transport_frame){.type = GY_FRAME_MESSAGE,
+                                                   .size_bytes = size_bytes,
+                                                   .tag = tag,
+                                                   .sequence = outbox->sent},
+                             to);
+    if (copied > 0) {
+        memcpy(to + GY_FRAME_BYTES, body, copied);
+    }
+    outbox->size_bytes += GY_FRAME_BYTES + copied;
+    outbox->sent++;
+    return GY_OK;
+}
+
+gy_status gy_rpc_outbox_insert(gy_rpc_outbox *outbox, size_t before_bytes, const void *data,
+                               size_t size_bytes)
+{
+    GY_TRY(make_room(outbox, size_bytes));
+    size_t left = outbox->size_bytes - outbox->at - before_bytes;
+    uint8_t *to = outbox->data + outbox->at + before_bytes;
+    memmove(to + size_bytes, to, left);
+    memcpy(to, data, size_bytes);
+    outbox->size_bytes += size_bytes;
+    return GY_OK;
 }
 
 gy_status gy_rpc_outbox_put(gy_rpc_outbox *outbox, uint64_t tag,

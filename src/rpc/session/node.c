@@ -37,7 +37,11 @@ static gy_status check_method(const gy_rpc_method *method)
     if (method->type < GY_RPC_TYPE_FIRST || method->type > GY_RPC_TYPE_LAST ||
         method->name == NULL || method->request == NULL ||
         method->request_bytes_max > GY_RPC_BYTES_MAX ||
-        method->answer_bytes_max > GY_RPC_BYTES_MAX || method->roles >> GY_RPC_ROLES != 0) {
+        method->answer_bytes_max > GY_RPC_BYTES_MAX || method->roles >> GY_RPC_ROLES != 0 ||
+        method->request_beside_max > GY_RPC_BESIDE_MAX ||
+        method->answer_beside_max > GY_RPC_BESIDE_MAX ||
+        (method->request_beside_max > 0 && method->serve != NULL && method->admit == NULL) ||
+        (method->answer_beside_max > 0 && (method->flags & GY_RPC_READS) == 0)) {
         return gy_fail(GY_ARG, "the method of type %u is not well-formed", method->type);
     }
     return GY_OK;

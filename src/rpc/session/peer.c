@@ -328,7 +328,8 @@ void gy_rpc_peer_pump(rpc_peer *peer)
 {
     gy_rpc_link *link = peer->link;
     GY_ASSERT(link != NULL && link->is_ready);
-    while (!link->is_dead && link->outbox.size_bytes - link->outbox.at < RPC_PUMP_BYTES) {
+    while (!link->is_dead && link->lend.data == NULL &&
+           link->outbox.size_bytes - link->outbox.at < RPC_PUMP_BYTES) {
         if (peer->waiting_first != NULL) {
             if (gy_rpc_asked_send(peer) < 0) {
                 return;
@@ -355,6 +356,10 @@ void gy_rpc_drop(gy_rpc *rpc, gy_rpc_peer peer)
     }
     gy_rpc_enter(rpc);
     gy_rpc_link *link = row->link;
+    if (link != NULL) {
+        gy_rpc_lend_cut(link);
+        gy_rpc_coming_drop(link);
+    }
     row->link = NULL;
     gy_rpc_peer_forget(row, GY_CANCELLED);
     if (link != NULL) {

@@ -24,7 +24,11 @@
     X(DRAIN_UNTOLD)                                                                            \
     X(ROLE_UNCHECKED)                                                                          \
     X(SUBJECT_UNCHECKED)                                                                       \
-    X(DROP_FORGETS_CALLS)
+    X(DROP_FORGETS_CALLS)                                                                      \
+    X(CUT_UNTOLD)                                                                              \
+    X(ENDED_FILLED)                                                                            \
+    X(READ_FORGOTTEN)                                                                          \
+    X(PART_SERVED)
 
 typedef enum gy_rpc_plant {
 #define GY_X(name) GY_RPC_PLANT_##name,

@@ -47,19 +47,18 @@ static void stop_waiting(rpc_peer *peer, rpc_asked *asked)
     peer->waiting_bytes -= asked->size_bytes;
 }
 
-void gy_rpc_asked_unlinked(rpc_peer *peer)
-{
-    while (peer->waiting_first != NULL) {
-        stop_waiting(peer, peer->waiting_first);
-    }
-}
-
 /* ---- Answers that are stored ---- */
+
+/* Answers of methods that only read are sent, not stored: the caller asks again. */
+static bool is_read(const gy_rpc_method *method)
+{
+    return (method->flags & GY_RPC_READS) != 0;
+}
 
 static void take_out(rpc_peer *peer, rpc_asked *asked)
 {
     stop_waiting(peer, asked);
-    if (asked->state == ASKED_ANSWERED) {
+    if (asked->state == ASKED_ANSWERED && !is_read(asked->method)) {
         *(asked->previous != NULL ? &asked->previous->next : &peer->answered_first) =
             asked->next;
         *(asked->next != NULL ? &asked->next->previous : &peer->answered_last) =
@@ -69,12 +68,41 @@ static void take_out(rpc_peer *peer, rpc_asked *asked)
     asked->next = asked->previous = NULL;
 }
 
+static void release(const gy_rpc_lent *lent)
+{
+    if (lent->release != NULL) {
+        lent->release(lent->arg);
+    }
+}
+
 static void asked_free(rpc_peer *peer, rpc_asked *asked)
 {
+    gy_rpc_link *link = peer->link;
+    if (link != NULL && link->lend.asked == asked) {
+        link->lend.asked = NULL;
+        gy_rpc_lend_cut(link);
+    }
     take_out(peer, asked);
     gy_rpc_table_remove(&peer->asked, &asked->entry);
     gy_free(asked->answer);
+    release(&asked->lent);
     gy_free(asked);
+}
+
+void gy_rpc_asked_over(rpc_peer *peer, rpc_asked *asked)
+{
+    if (is_read(asked->method)) {
+        asked_free(peer, asked);
+    }
+}
+
+void gy_rpc_asked_unlinked(rpc_peer *peer)
+{
+    while (peer->waiting_first != NULL) {
+        rpc_asked *asked = peer->waiting_first;
+        stop_waiting(peer, asked);
+        gy_rpc_asked_over(peer, asked);
+    }
 }
 
 gy_status gy_rpc_asked_send(rpc_peer *peer)
@@ -90,9 +118,15 @@ gy_status gy_rpc_asked_send(rpc_peer *peer)
     } else {
         envelope.text = (char *)asked->answer;
     }
+    envelope.beside_bytes = asked->status == GY_OK ? asked->lent.size_bytes : 0;
     gy_status status = gy_rpc_link_say(peer->link, KIND_ANSWER, asked->method->type, &envelope);
-    if (GY_PLANTED(ACKED_EARLY)) {
+    if (status == GY_OK && envelope.beside_bytes > 0) {
+        return gy_rpc_lend(peer->link, NULL, asked); /* and the asked is over afterwards */
+    }
+    if (GY_PLANTED(ACKED_EARLY) && !is_read(asked->method)) {
         asked_free(peer, asked);
+    } else {
+        gy_rpc_asked_over(peer, asked);
     }
     return status;
 }
@@ -126,6 +160,15 @@ static void settle(rpc_peer *peer, rpc_asked *asked, gy_status status, uint8_t *
     asked->answer = answer;
     asked->size_bytes = size_bytes;
     asked->state = ASKED_ANSWERED;
+    if (is_read(asked->method)) {
+        wait_to_send(peer, asked);
+        if (!asked->is_waiting) {
+            asked_free(peer, asked);
+        } else {
+            gy_rpc_peer_pump(peer);
+        }
+        return;
+    }
     asked->previous = peer->answered_last;
     *(peer->answered_last != NULL ? &peer->answered_last->next : &peer->answered_first) = asked;
     peer->answered_last = asked;
@@ -162,32 +205,37 @@ static gy_status check_role(const rpc_peer *peer, const gy_rpc_method *method)
     return GY_OK;
 }
 
-static gy_rpc_asked handle_of(const rpc_peer *peer, const rpc_asked *asked)
+static gy_rpc_asked handle_of(const rpc_peer *peer, uint64_t number, int64_t deadline_ns)
 {
     return (gy_rpc_asked){.peer = peer->entry.number,
-                          .number = asked->entry.number,
+                          .number = number,
                           .life = GY_PLANTED(OLD_LIFE_ANSWERED) ? 0 : peer->life,
                           .role = peer->role,
                           .subject = peer->subject,
-                          .deadline = {asked->deadline_ns}};
+                          .deadline = {deadline_ns}};
+}
+
+/* Check that the peer may call it, and decode the request. */
+static gy_status take_request(const rpc_peer *peer, const gy_rpc_method *method,
+                              const Gy__Rpc__Envelope *envelope, ProtobufCMessage **request)
+{
+    gy_status status = check_role(peer, method);
+    if (status < 0) {
+        gy_error why;
+        gy_error_take(&why, status);
+        gy_rpc_complain(peer->node, peer->text, "was refused", why.text);
+        return gy_error_raise(&why);
+    }
+    return gy_rpc_unpack(method->request, envelope->body.data, envelope->body.len, request);
 }
 
 static void carry_out(rpc_peer *peer, rpc_asked *asked, const Gy__Rpc__Envelope *envelope)
 {
     const gy_rpc_method *method = asked->method;
     gy_rpc *node = peer->node;
-    gy_rpc_asked handle = handle_of(peer, asked);
+    gy_rpc_asked handle = handle_of(peer, asked->entry.number, asked->deadline_ns);
     ProtobufCMessage *request = NULL;
-    gy_status status = check_role(peer, method);
-    if (status < 0) {
-        gy_error why;
-        gy_error_take(&why, status);
-        gy_rpc_complain(node, peer->text, "was refused", why.text);
-        (void)gy_error_raise(&why);
-    } else {
-        status =
-            gy_rpc_unpack(method->request, envelope->body.data, envelope->body.len, &request);
-    }
+    gy_status status = take_request(peer, method, envelope, &request);
     if (status == GY_OK) {
         status = method->serve(node->options.arg, &handle, request);
         gy_rpc_unpacked_free(request);
@@ -197,40 +245,118 @@ static void carry_out(rpc_peer *peer, rpc_asked *asked, const Gy__Rpc__Envelope 
     }
 }
 
+static gy_status asked_new(rpc_peer *peer, const gy_rpc_method *method, uint64_t number,
+                           int64_t deadline_ns, rpc_asked **asked)
+{
+    if (peer->asked.count >= 2 * (size_t)RPC_CALLS) {
+        return gy_fail(GY_FORMAT, "more than %d calls at a time", 2 * RPC_CALLS);
+    }
+    rpc_asked *made = gy_alloc_zero("rpc.asked", 1, sizeof(*made));
+    if (made == NULL) {
+        return GY_NOMEM;
+    }
+    made->entry.number = number;
+    made->method = method;
+    made->deadline_ns = deadline_ns;
+    if (gy_rpc_table_add(&peer->asked, &made->entry) < 0) {
+        gy_free(made);
+        return GY_NOMEM; /* the link ends, so the call comes again */
+    }
+    peer->heard = GY_MAX(number, peer->heard);
+    *asked = made;
+    return GY_OK;
+}
+
+/* The bytes beside a new call follow. The call counts as received when they are complete. */
+static gy_status admit(rpc_peer *peer, const gy_rpc_method *method,
+                       const Gy__Rpc__Envelope *envelope, int64_t deadline_ns)
+{
+    size_t size = (size_t)envelope->beside_bytes;
+    gy_rpc_asked handle = handle_of(peer, envelope->number, deadline_ns);
+    ProtobufCMessage *request = NULL;
+    rpc_asked *asked = NULL;
+    void *room = NULL;
+    gy_status status = take_request(peer, method, envelope, &request);
+    if (status == GY_OK) {
+        GY_ASSERT(method->admit != NULL);
+        status = method->admit(peer->node->options.arg, &handle, request, size, &room);
+        GY_ASSERT(status < 0 || room != NULL);
+    }
+    if (status == GY_OK) {
+        gy_rpc_coming_begin(peer->link, &(rpc_coming){.left_bytes = size,
+                                                      .size_bytes = size,
+                                                      .room = room,
+                                                      .message = request,
+                                                      .method = method,
+                                                      .number = envelope->number,
+                                                      .deadline_ns = deadline_ns,
+                                                      .is_call = true});
+        return GY_OK;
+    }
+    gy_error why;
+    gy_error_take(&why, status);
+    gy_rpc_unpacked_free(request);
+    gy_rpc_coming_skip(peer->link, size);
+    GY_TRY(asked_new(peer, method, envelope->number, deadline_ns, &asked));
+    gy_rpc_refuse(peer->node, &handle, status, why.text);
+    return GY_OK;
+}
+
+gy_status gy_rpc_serve_coming(rpc_peer *peer, const rpc_coming *coming)
+{
+    gy_rpc *node = peer->node;
+    rpc_asked *asked = NULL;
+    gy_status status =
+        asked_of(peer, coming->number) != NULL
+            ? GY_EXISTS /* a call that is under way has no bytes to come */
+            : asked_new(peer, coming->method, coming->number, coming->deadline_ns, &asked);
+    if (status < 0) {
+        if (coming->method->leave != NULL) {
+            coming->method->leave(node->options.arg, coming->room);
+        }
+        return status;
+    }
+    gy_rpc_asked handle = handle_of(peer, coming->number, coming->deadline_ns);
+    handle.beside = coming->room;
+    handle.beside_bytes = coming->size_bytes;
+    status = coming->method->serve(node->options.arg, &handle, coming->message);
+    if (status < 0) {
+        gy_rpc_refuse(node, &handle, status, gy_error_text());
+    }
+    return GY_OK;
+}
+
 gy_status gy_rpc_serve_call(rpc_peer *peer, const gy_rpc_method *method,
                             const Gy__Rpc__Envelope *envelope)
 {
     uint64_t number = envelope->number;
+    size_t beside = (size_t)envelope->beside_bytes;
     rpc_asked *asked = asked_of(peer, number);
+    bool is_again = is_read(method) && !GY_PLANTED(READ_FORGOTTEN);
     if (asked != NULL && asked->state != ASKED_RUNS) {
-        wait_to_send(peer, asked);
-        gy_rpc_peer_pump(peer);
+        gy_rpc_coming_skip(peer->link, beside);
+        if (!is_read(method)) { /* otherwise its answer is on its way already */
+            wait_to_send(peer, asked);
+            gy_rpc_peer_pump(peer);
+        }
         return GY_OK;
     }
-    if (asked != NULL && GY_PLANTED(TOKEN_FORGOTTEN)) {
+    if (asked != NULL && beside == 0 && GY_PLANTED(TOKEN_FORGOTTEN)) {
         carry_out(peer, asked, envelope);
     }
-    if (asked != NULL || number <= peer->heard) {
-        return GY_OK; /* it is running, or the caller has its answer or has cancelled it */
+    if (asked != NULL || (number <= peer->heard && !is_again)) {
+        /* it is running, or the caller has its answer or has cancelled it */
+        gy_rpc_coming_skip(peer->link, beside);
+        return GY_OK;
     }
-    if (peer->asked.count >= 2 * (size_t)RPC_CALLS) {
-        return gy_fail(GY_FORMAT, "more than %d calls at a time", 2 * RPC_CALLS);
-    }
-    asked = gy_alloc_zero("rpc.asked", 1, sizeof(*asked));
-    if (asked == NULL) {
-        return GY_NOMEM;
-    }
-    asked->entry.number = number;
-    asked->method = method;
-    asked->deadline_ns = INT64_MAX;
+    int64_t deadline_ns = INT64_MAX;
     if (envelope->left_ms != 0 && envelope->left_ms < (uint64_t)INT64_MAX / 2000000) {
-        asked->deadline_ns = gy_rpc_now_ns(peer->node) + (int64_t)envelope->left_ms * 1000000;
+        deadline_ns = gy_rpc_now_ns(peer->node) + (int64_t)envelope->left_ms * 1000000;
     }
-    if (gy_rpc_table_add(&peer->asked, &asked->entry) < 0) {
-        gy_free(asked);
-        return GY_NOMEM; /* the link ends, so the call comes again */
+    if (beside > 0) {
+        return admit(peer, method, envelope, deadline_ns);
     }
-    peer->heard = GY_MAX(number, peer->heard);
+    GY_TRY(asked_new(peer, method, number, deadline_ns, &asked));
     carry_out(peer, asked, envelope);
     return GY_OK;
 }
@@ -285,11 +411,20 @@ static rpc_asked *find_running(const gy_rpc *rpc, const gy_rpc_asked *asked, rpc
 
 gy_status gy_rpc_answer(gy_rpc *rpc, const gy_rpc_asked *asked, const ProtobufCMessage *answer)
 {
+    return gy_rpc_answer_with(rpc, asked, answer, &(gy_rpc_lent){.size_bytes = 0});
+}
+
+gy_status gy_rpc_answer_with(gy_rpc *rpc, const gy_rpc_asked *asked,
+                             const ProtobufCMessage *answer, const gy_rpc_lent *lent)
+{
     rpc_peer *peer = NULL;
     rpc_asked *found = find_running(rpc, asked, &peer);
     if (found == NULL) {
+        release(lent);
         return GY_OK;
     }
+    GY_ASSERT(lent->size_bytes <= found->method->answer_beside_max);
+    found->lent = *lent;
     GY_ASSERT(answer->descriptor == found->method->answer);
     size_t size = protobuf_c_message_get_packed_size(answer);
     if (size > found->method->answer_bytes_max) {
@@ -322,7 +457,7 @@ void gy_rpc_refuse(gy_rpc *rpc, const gy_rpc_asked *asked, gy_status status, con
 static void cancel(rpc_peer *peer, rpc_asked *asked)
 {
     const gy_rpc_method *method = asked->method;
-    gy_rpc_asked handle = handle_of(peer, asked);
+    gy_rpc_asked handle = handle_of(peer, asked->entry.number, asked->deadline_ns);
     if (asked->state != ASKED_RUNS) {
         asked_free(peer, asked);
     } else if (!asked->is_unwanted) {

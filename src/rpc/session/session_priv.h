@@ -3,8 +3,8 @@
  * links come in, bytes go out, and alarms fire; everything else follows.
  *
  * node.c the node · peer.c peers and their connections · link.c frames of a connection · call.c
- * outgoing calls · serve.c incoming calls · message.c bytes and messages · table.c numbers and
- * alarms.
+ * outgoing calls · serve.c incoming calls · beside.c bytes beside messages · message.c frames
+ * and messages · table.c numbers and alarms.
  */
 #ifndef GY_RPC_SESSION_SESSION_PRIV_H
 #define GY_RPC_SESSION_SESSION_PRIV_H
@@ -68,6 +68,8 @@ typedef enum gy_rpc_kind {
     KIND_ANSWER,
     KIND_TELL,
     KIND_CANCEL,
+    KIND_BESIDE, /* not packed: some of the bytes beside the last call or answer */
+    KIND_CUT,    /* the rest of them will not come */
     KINDS
 } gy_rpc_kind;
 
@@ -81,6 +83,12 @@ enum {
     RPC_CALLS = 4096,
     RPC_PUMP_BYTES = 64 * 1024, /* bytes up to which a link's output is filled */
     RPC_NAME_BYTES = 64,
+#ifdef GYRE_PLANTED
+    RPC_CHUNK_BYTES = 16 * 1024, /* small, so that a simulation has many */
+#else
+    RPC_CHUNK_BYTES = 256 * 1024, /* bytes beside a message that one frame has */
+#endif
+    RPC_COPIED_BYTES = 4096, /* so few are copied rather than lent */
 };
 
 /** Decode within a memory budget that depends on the size. GY_FORMAT; GY_NOMEM */
@@ -97,13 +105,15 @@ typedef struct gy_rpc_inbox {
     uint8_t *body;            /* body of a frame that arrived in several chunks */
     size_t body_bytes;
     uint64_t received; /* number of frames */
+    size_t raw_bytes;  /* that still come of a frame of KIND_BESIDE */
 } gy_rpc_inbox;
 
 /** The largest size of a frame with that tag; 0: unknown tag. */
 typedef size_t (*gy_rpc_limit)(const void *arg, uint64_t tag);
 /**
  * Consume bytes up to the end of a frame. GY_OK: *body (size frame.size_bytes) is its body,
- * valid until the next call; GY_AGAIN all bytes are consumed and the frame is incomplete;
+ * valid until the next call, or NULL for a frame of KIND_BESIDE, whose body the caller takes,
+ * inbox->raw_bytes; GY_AGAIN all bytes are consumed and the frame is incomplete;
  * GY_FORMAT; GY_NOMEM
  */
 GY_MUST_CHECK gy_status gy_rpc_inbox_take(gy_rpc_inbox *inbox, const uint8_t **data,
@@ -118,6 +128,12 @@ typedef struct gy_rpc_outbox {
     uint64_t sent; /* number of frames */
 } gy_rpc_outbox;
 
+/** Append the head of a frame whose body is `body`, or (NULL) goes elsewhere. GY_NOMEM */
+GY_MUST_CHECK gy_status gy_rpc_outbox_put_raw(gy_rpc_outbox *outbox, uint64_t tag,
+                                              const void *body, size_t size_bytes);
+/** Insert bytes behind the first `before_bytes` that wait. GY_NOMEM */
+GY_MUST_CHECK gy_status gy_rpc_outbox_insert(gy_rpc_outbox *outbox, size_t before_bytes,
+                                             const void *data, size_t size_bytes);
 /** Append a frame. GY_NOMEM */
 GY_MUST_CHECK gy_status gy_rpc_outbox_put(gy_rpc_outbox *outbox, uint64_t tag,
                                           const ProtobufCMessage *message);
@@ -143,6 +159,10 @@ typedef struct rpc_call {
     int64_t deadline_ns;
     bool is_hasty, was_sent; /* was_sent: this life of the peer may have received it */
     gy_error error;          /* once it has ended; the text is set only then */
+    const uint8_t *beside;   /* lent by the caller */
+    size_t beside_bytes;
+    gy_status (*admit)(void *arg, const ProtobufCMessage *answer, size_t size_bytes,
+                       void **room);
     size_t size_bytes;
     uint8_t body[];
 } rpc_call;
@@ -162,7 +182,29 @@ typedef struct rpc_asked {
     gy_status status;
     uint8_t *answer; /* encoded answer, or the text of a failure */
     size_t size_bytes;
+    gy_rpc_lent lent; /* bytes beside the answer */
 } rpc_asked;
+
+/* Bytes beside a message that are being sent: one message's at a time. */
+typedef struct rpc_lend {
+    const uint8_t *data; /* the next ones; NULL: none are being sent */
+    size_t left_bytes, chunk_bytes;
+    size_t before_bytes; /* of the outbox, that go before the chunk */
+    const rpc_call *call;
+    rpc_asked *asked; /* whose they are: of one of both */
+} rpc_lend;
+
+/* Bytes beside a message that are being received. */
+typedef struct rpc_coming {
+    size_t left_bytes, size_bytes; /* left_bytes > 0: they are */
+    uint8_t *room;                 /* NULL: they are skipped */
+    ProtobufCMessage *message;     /* request or answer; NULL: skipped */
+    const gy_rpc_method *method;
+    rpc_call *call; /* of an answer; NULL: the call has ended, or it is a request */
+    uint64_t number;
+    int64_t deadline_ns;
+    bool is_call;
+} rpc_coming;
 
 typedef struct rpc_peer {
     gy_rpc_entry entry; /* must be first; its number is the handle */
@@ -211,6 +253,8 @@ struct gy_rpc_link {
     char from[GY_RPC_ADDRESS_BYTES];
     gy_rpc_inbox inbox;
     gy_rpc_outbox outbox;
+    rpc_lend lend;
+    rpc_coming coming;
 };
 
 struct gy_rpc {
@@ -278,6 +322,23 @@ void gy_rpc_link_ready(gy_rpc_link *link);
 void gy_rpc_link_alarm(gy_rpc_link *link);
 void gy_rpc_link_free(gy_rpc_link *link);
 
+/* ---- beside.c ---- */
+
+/** Send the bytes beside the message that was put last: of a call, or of an answer. */
+gy_status gy_rpc_lend(gy_rpc_link *link, const rpc_call *call, rpc_asked *asked);
+/** The bytes are not readable any more: send no more of them. */
+void gy_rpc_lend_cut(gy_rpc_link *link);
+/** Expect bytes; without a room and a message they are skipped. Takes coming->message. */
+void gy_rpc_coming_begin(gy_rpc_link *link, const rpc_coming *coming);
+void gy_rpc_coming_skip(gy_rpc_link *link, size_t size_bytes);
+/** The other end has cut them. GY_FORMAT: it may not. */
+GY_MUST_CHECK gy_status gy_rpc_coming_cut(gy_rpc_link *link);
+/** They will not be complete. */
+void gy_rpc_coming_drop(gy_rpc_link *link);
+/** Take up to `size_bytes` of the frame's bytes, from `data` or (NULL) put already.
+ * @return how many */
+size_t gy_rpc_coming_take(gy_rpc_link *link, const uint8_t *data, size_t size_bytes);
+
 /* ---- call.c ---- */
 
 gy_status gy_rpc_calls_answer(rpc_peer *peer, const gy_rpc_method *method,
@@ -292,6 +353,8 @@ void gy_rpc_call_alarm(rpc_call *call);
 void gy_rpc_calls_deliver(gy_rpc *node);
 /** Append a call to the link's output. */
 gy_status gy_rpc_call_send(rpc_call *call);
+/** The answer is complete. Takes it. */
+void gy_rpc_call_end(rpc_call *call, ProtobufCMessage *answer);
 
 /* ---- serve.c ---- */
 
@@ -307,5 +370,9 @@ void gy_rpc_serve_open(rpc_peer *peer, const uint64_t *numbers, size_t count);
 void gy_rpc_serve_anew(rpc_peer *peer);
 gy_status gy_rpc_asked_send(rpc_peer *peer);
 void gy_rpc_asked_unlinked(rpc_peer *peer);
+/** The answer was sent, or its connection broke: it is forgotten if it is not stored. */
+void gy_rpc_asked_over(rpc_peer *peer, rpc_asked *asked);
+/** The bytes of a request are complete: serve it. GY_NOMEM */
+gy_status gy_rpc_serve_coming(rpc_peer *peer, const rpc_coming *coming);
 
 #endif

@@ -352,13 +352,15 @@ void gy_rpc_connection_watch(stream_connection *connection)
 
 static gy_status write_out(stream_connection *connection)
 {
-    const void *data = NULL;
-    size_t put = 0, size = 0;
+    struct iovec pieces[GY_RPC_PIECES];
+    size_t put = 0;
+    int count = 0;
     gy_status status = GY_OK;
     while (status == GY_OK && !connection->is_closed &&
-           (size = gy_rpc_link_output(connection->link, &data)) > 0) {
-        struct iovec piece = {.iov_base = (void *)(uintptr_t)data, .iov_len = size};
-        status = gy_tcp_wire_write(connection->wire, &piece, 1, &put);
+           (count = gy_rpc_link_outputs(connection->link, pieces)) > 0) {
+        /* under TLS pieces are records of their own anyhow */
+        count = connection->stream->tls != NULL ? 1 : count;
+        status = gy_tcp_wire_write(connection->wire, pieces, count, &put);
         if (put > 0) {
             gy_rpc_link_sent(connection->stream->rpc, connection->link, put);
         }
@@ -374,13 +376,23 @@ static gy_status read_in(stream_connection *connection)
 {
     gy_stream *stream = connection->stream;
     for (int round = 0; round < STREAM_ROUNDS; round++) {
-        struct iovec piece = {.iov_base = stream->buffer, .iov_len = STREAM_BUFFER_BYTES};
+        struct iovec pieces[2] = {{.iov_len = 0},
+                                  {.iov_base = stream->buffer, .iov_len = STREAM_BUFFER_BYTES}};
         size_t got = 0;
-        gy_status status = gy_tcp_wire_read(connection->wire, &piece, 1, &got);
+        size_t room = gy_rpc_link_room(connection->link, &pieces[0].iov_base);
+        pieces[0].iov_len = room;
+        gy_status status = gy_tcp_wire_read(connection->wire, room > 0 ? pieces : &pieces[1],
+                                            room > 0 ? 2 : 1, &got);
         if (status != GY_OK) {
             return status;
         }
-        gy_rpc_link_input(stream->rpc, connection->link, stream->buffer, got);
+        room = GY_MIN(room, got);
+        if (room > 0) {
+            gy_rpc_link_filled(stream->rpc, connection->link, room);
+        }
+        if (!connection->is_closed && got > room) {
+            gy_rpc_link_input(stream->rpc, connection->link, stream->buffer, got - room);
+        }
         if (connection->is_closed) {
             return GY_OK;
         }
