@@ -6,8 +6,10 @@
  *
  * Forward, the maximum and the sum of a row grow from tile to tile, and what was summed up with
  * a smaller maximum is scaled down. The gradient makes the probabilities from the log-sum-exp.
- * Keys of a tile that a row does not see take part with probability 0: an infinity or NaN of
- * theirs makes a NaN, where the definition does not read them.
+ * Keys of a tile that a row does not see take part with probability 0, which a NaN of theirs
+ * would make NaN. The row of a tile that sees least, or the one that sees all, shows that there
+ * is one (forward also an infinity), and then the tile goes again, row by row: a tile of one
+ * row has no key that it does not see.
  *
  * Measured on one core (products at 150 GFLOP/s, B 8, T 128, H 4, d 64): tiles of 64 queries
  * lose 25 % to the upper triangle of a causal mask, those of 32 more to shorter products.
@@ -53,7 +55,8 @@ typedef struct heads {
 typedef struct tile {
     heads *all;
     int64_t piece, b, h, t, rows, s, columns;
-    char *first, *second; /* (QUERIES, all->columns) */
+    char *first, *second;  /* (QUERIES, all->columns) */
+    double means[QUERIES]; /* of the gradient: dout out of each row */
 } tile;
 
 static bool attention_accepts(const gy_kernel_query *query)
@@ -314,6 +317,16 @@ static void put_lse(const tile *at, const double *maxima, const double *sums)
     }
 }
 
+static bool is_finite(gy_dtype dtype, const void *x, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        if (!isfinite(gy_element_get(dtype, x, i))) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static void attend(tile *at)
 {
     const heads *all = at->all;
@@ -340,21 +353,45 @@ static void attend(tile *at)
 
 /* ---- gradient ---- */
 
+/* The first row sees the fewest keys: what comes of the others is in it, too. */
+static bool has_clean_rows(const tile *at)
+{
+    const gy_view *out = &at->all->call->outputs[0];
+    return is_finite(out->dtype, rows_of(at, out, at->t).data, at->all->value_width);
+}
+
 enum { Q, K, V, OUT, LSE, DOUT };
+
+static void take_means(tile *at)
+{
+    const gy_view *in = at->all->call->inputs;
+    const matrix out = rows_of(at, &in[OUT], at->t), dout = rows_of(at, &in[DOUT], at->t);
+    for (int64_t r = 0; r < at->rows; r++) {
+        at->means[r] =
+            at->all->row->dot(row_of(at, dout, r), row_of(at, out, r), at->all->value_width);
+    }
+}
+
+/* A NaN in a key is one in the output or the log-sum-exp of the last row, which sees all keys
+ * of the tile; one in a row of q or dout, of which later keys must not be told, in its own. */
+static bool has_clean_keys(const tile *at)
+{
+    const gy_view *lse = &at->all->call->inputs[LSE];
+    const int64_t begin = (at->b * at->all->count + at->h) * at->all->queries + at->t;
+    return is_finite(GY_F64, at->means, at->rows) &&
+           is_finite(lse->dtype, (const char *)lse->data + (size_t)begin * at->all->item,
+                     at->rows);
+}
 
 static void attend_back(tile *at)
 {
     const heads *all = at->all;
     const gy_view *in = all->call->inputs, *to = all->call->outputs;
-    const matrix q = rows_of(at, &in[Q], at->t), out = rows_of(at, &in[OUT], at->t);
-    const matrix dout = rows_of(at, &in[DOUT], at->t), dq = rows_of(at, &to[Q], at->t);
+    const matrix q = rows_of(at, &in[Q], at->t), dout = rows_of(at, &in[DOUT], at->t);
+    const matrix dq = rows_of(at, &to[Q], at->t);
     const int64_t visible = seen(all, at->t + at->rows - 1), d = all->width;
     const int64_t e = all->value_width, m = at->rows;
     const int64_t begin = (at->b * all->count + at->h) * all->queries + at->t;
-    double means[QUERIES];
-    for (int64_t r = 0; r < m; r++) {
-        means[r] = all->row->dot(row_of(at, dout, r), row_of(at, out, r), e);
-    }
     for (at->s = 0; at->s < visible; at->s += all->columns) {
         const int64_t n = at->columns = GY_MIN(all->columns, visible - at->s);
         const matrix p = make_scores(at), ds = scores_of(at, at->second);
@@ -366,7 +403,7 @@ static void attend_back(tile *at)
         multiply(at, (product){n, e, m, 1, 1}, turned(p), dout, rows_of(at, &to[V], at->s));
         multiply(at, (product){m, n, e, 1, 0}, dout, turned(rows_of(at, &in[V], at->s)), ds);
         for (int64_t r = 0; r < m; r++) {
-            all->row->slope(row_of(at, p, r), row_of(at, ds, r), means[r], all->scale, n);
+            all->row->slope(row_of(at, p, r), row_of(at, ds, r), at->means[r], all->scale, n);
         }
         multiply(at, (product){m, d, n, 1, at->s > 0}, ds, rows_of(at, &in[K], at->s), dq);
         multiply(at, (product){n, d, m, 1, 1}, turned(ds), q, rows_of(at, &to[K], at->s));
@@ -374,6 +411,40 @@ static void attend_back(tile *at)
 }
 
 /* ---- both ---- */
+
+static void attend_to_rows(tile *at, bool is_forward)
+{
+    const int64_t begin = at->t, rows = at->rows;
+    at->rows = 1;
+    for (; at->t < begin + rows; at->t++) {
+        if (is_forward) {
+            attend(at);
+        } else {
+            take_means(at);
+            attend_back(at);
+        }
+    }
+    at->t = begin;
+    at->rows = rows;
+}
+
+static void run_tile(tile *at, bool is_forward)
+{
+    const bool has_unseen = at->all->is_causal && at->rows > 1;
+    bool is_clean = true;
+    if (is_forward) {
+        attend(at);
+        is_clean = has_clean_rows(at);
+    } else {
+        take_means(at);
+        is_clean = has_clean_keys(at);
+    }
+    if (has_unseen && !is_clean) {
+        attend_to_rows(at, is_forward);
+    } else if (!is_forward) {
+        attend_back(at);
+    }
+}
 
 static void run_pieces(void *arg, int64_t begin, int64_t end)
 {
@@ -390,7 +461,7 @@ static void run_pieces(void *arg, int64_t begin, int64_t end)
             at.h = i % all->count;
             for (at.t = 0; at.t < all->queries; at.t += at.rows) {
                 at.rows = GY_MIN(all->queries - at.t, (int64_t)QUERIES);
-                (is_forward ? attend : attend_back)(&at);
+                run_tile(&at, is_forward);
             }
         }
     }
