@@ -302,6 +302,49 @@ GY_TEST(steady_state_allocates_nothing)
     gy_graph_free(g);
 }
 
+/* Sizes whose product no count holds are refused when the node is made, or when the batch is
+ * known, ahead of placement: no line of an explanation is of it. */
+GY_TEST(sizes_that_overflow_are_refused)
+{
+    static const struct {
+        int64_t sizes[2], batch;
+        int copies; /* values of that size */
+        const char *words;
+    } cases[] = {
+        {{INT64_C(1) << 31, INT64_C(1) << 31},
+         1,
+         0,
+         "f32[2147483648,2147483648] has more than"},
+        {{GY_BATCH, INT64_C(1) << 61}, 1, 0, "has more than 2^62 bytes"},
+        {{GY_BATCH, 1 << 20}, INT64_C(1) << 41, 0, "f32[2199023255552,1048576] has more than"},
+        {{GY_BATCH, 1 << 20}, INT64_MAX, 0, "has more than 2^62 bytes"},
+        {{3 * GY_BATCH, 1}, INT64_MAX / 2, 0, "has more than 2^62 bytes"},
+        {{INT64_C(1) << 30, 1 << 27}, 1, 2, "more than 2^60 bytes"},
+        {{GY_BATCH, 1 << 20}, INT64_C(1) << 34, 17, "more than 2^60 bytes"},
+    };
+    for (size_t i = 0; i < GY_COUNT(cases); i++) {
+        gy_graph *g = kit_graph();
+        gy_node x = gy_graph_input(g, "x", GY_F32, cases[i].sizes, 2);
+        for (int k = 0; k < cases[i].copies; k++) {
+            x = gy_op_cumsum(x, 1, k % 2 != 0);
+        }
+        x = gy_op_sum(x, 0, false);
+        gy_session *session = NULL;
+        gy_tensor *result = NULL;
+        gy_status status = gy_graph_status(g);
+        status = status >= 0 ? gy_session_new(g, NULL, &session) : status;
+        if (status >= 0) {
+            status = gy_session_run(session, NULL, 0, cases[i].batch, &x, 1, &result);
+        }
+        assert_status(status, GY_SHAPE);
+        if (strstr(gy_error_text(), cases[i].words) == NULL) {
+            fail_msg("case %zu: %s", i, gy_error_text());
+        }
+        gy_session_free(session);
+        gy_graph_free(g);
+    }
+}
+
 GY_TEST(traces_name_the_nodes)
 {
     gy_trace_start(256);

@@ -179,10 +179,13 @@ gy_status gy_broadcast_sizes(const char *name, const gy_type *a, const gy_type *
     return GY_OK;
 }
 
+/* What is too large stays so large that check_bytes refuses it, and is none of the marks that
+ * sizes in attributes may be. */
 void gy_bind_size(int64_t *size, int64_t batch)
 {
-    if (*size < 0 && __builtin_mul_overflow(*size, -batch, size)) {
-        *size = INT64_MAX;
+    static const int64_t size_max = INT64_MAX / 2;
+    if (*size < 0 && (__builtin_mul_overflow(*size, -batch, size) || *size > size_max)) {
+        *size = size_max;
     }
 }
 

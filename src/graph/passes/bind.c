@@ -112,6 +112,30 @@ static gy_status bind_roots(gy_pass *pass, const gy_value *fetches, int fetch_co
     return GY_OK;
 }
 
+/* Each value has at most 2^62 bytes (gy_ops_infer). Of all together no count may overflow
+ * either, wherever passes add some of them up. */
+static gy_status check_bytes(const gy_graph *graph)
+{
+    static const double bytes_max = 0x1p60;
+    double bytes = 0;
+    GY_ASSERT(graph->batch > 0);
+    for (int32_t i = 0; i < graph->node_count; i++) {
+        const gy_graph_node *node = &graph->nodes[i];
+        for (int k = 0; k < node->output_count; k++) {
+            const gy_type *type = &node->types[k];
+            bytes += (double)gy_type_count(type) * (double)gy_dtype_bytes(type->dtype);
+            if (bytes > bytes_max) {
+                char text[160];
+                return gy_fail(GY_SHAPE,
+                               "node %s: with %s the values of the graph have more than 2^60 "
+                               "bytes",
+                               node->name, gy_type_text(type, text));
+            }
+        }
+    }
+    return GY_OK;
+}
+
 gy_status gy_bind(const gy_graph *in, const gy_mesh *mesh, int64_t batch,
                   const gy_value *fetches, int fetch_count, gy_graph **out)
 {
@@ -137,5 +161,9 @@ gy_status gy_bind(const gy_graph *in, const gy_mesh *mesh, int64_t batch,
         }
     }
     gy_free(needed);
-    return gy_pass_end(&pass, bind_roots(&pass, fetches, fetch_count), out);
+    gy_status status = bind_roots(&pass, fetches, fetch_count);
+    if (status >= 0 && gy_graph_status(pass.out) >= 0) {
+        status = check_bytes(pass.out);
+    }
+    return gy_pass_end(&pass, status, out);
 }
