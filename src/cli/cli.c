@@ -1,6 +1,7 @@
 #include "cli/cli.h"
 #include "cli/report.h"
 
+#include <gyre/launch.h>
 #include <gyre/mapreduce.h>
 
 #include <errno.h>
@@ -90,8 +91,12 @@ static int complain_command(const char *name)
 /* Standard output may be a full disk or a closed pipe, so check that the output was written. */
 static int finish(int status)
 {
+    static const char text[] = "cannot write to standard output";
     if ((fflush(stdout) != 0 || ferror(stdout)) && status == GY_EXIT_OK) {
-        gy_print_to(stderr, "gyre: cannot write to standard output\n");
+        /* The launcher prints it with the number of the rank. */
+        if (!gy_run_is_rank() || !gy_run_report_message(GY_IO, text)) {
+            gy_print_to(stderr, "gyre: %s\n", text);
+        }
         return GY_EXIT_FAILURE;
     }
     return status;

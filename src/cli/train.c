@@ -575,6 +575,44 @@ static int check_ranks(void)
     return GY_EXIT_OK;
 }
 
+/* Has the mesh of --mesh the axis? Without a mesh all ranks are along data. */
+static bool has_axis(const char *name)
+{
+    const char *at = settings.mesh != NULL ? settings.mesh : "data=1";
+    const size_t length = strlen(name);
+    for (; at != NULL; at = strchr(at, ',')) {
+        at += *at == ',';
+        if (strncmp(at, name, length) == 0 && at[length] == '=') {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int check_pins(void)
+{
+    for (int i = 0; settings.pins.items[i] != NULL; i++) {
+        const char *text = settings.pins.items[i];
+        if (!parse_pin(text)) {
+            return gy_cli_report_usage("gyre train: --pin: '%s' is not valid: expected "
+                                       "NAME:AXIS=S0, S1, ... or NAME:AXIS=R",
+                                       text);
+        }
+        const char *axis = pins.list[pins.count - 1].axis;
+        if (gy_cli_options_choice("data|model|auto", axis) < 0) {
+            return gy_cli_report_usage("gyre train: --pin: '%s': no axis '%s': expected data, "
+                                       "model or auto",
+                                       text, axis);
+        }
+        if (!has_axis(axis)) {
+            return gy_cli_report_usage("gyre train: --pin: '%s': the mesh '%s' has no axis %s",
+                                       text, settings.mesh != NULL ? settings.mesh : "data",
+                                       axis);
+        }
+    }
+    return GY_EXIT_OK;
+}
+
 /* Check the options that depend on each other. */
 static int check_settings(const char *name)
 {
@@ -591,14 +629,8 @@ static int check_settings(const char *name)
     if (settings.checkpoint_every > 0 && settings.checkpoints == NULL) {
         return gy_cli_report_usage("gyre train: --checkpoint-every needs --checkpoints FOLDER");
     }
-    for (int i = 0; settings.pins.items[i] != NULL; i++) {
-        if (!parse_pin(settings.pins.items[i])) {
-            return gy_cli_report_usage("gyre train: --pin: '%s' is not valid: expected "
-                                       "NAME:AXIS=S0, S1, ... or NAME:AXIS=R",
-                                       settings.pins.items[i]);
-        }
-    }
-    return check_ranks();
+    const int pinned = check_pins();
+    return pinned != GY_EXIT_OK ? pinned : check_ranks();
 }
 
 static int run(char **operands, int operand_count)

@@ -170,6 +170,46 @@ gy_status gy_train_gpt_build(void *arg, gy_model_builder *builder, gy_node x, gy
     return GY_OK;
 }
 
+/* "1, 2 or 4" */
+static const char *divisors_text(int of, char *out, size_t size)
+{
+    size_t used = 0;
+    out[0] = '\0';
+    for (int i = 1; i <= of; i++) {
+        if (of % i == 0 && used < size) {
+            const char *before = i == 1 ? "" : i == of ? " or " : ", ";
+            used += gy_print(out + used, size - used, "%s%d", before, i);
+        }
+    }
+    return out;
+}
+
+gy_status gy_train_gpt_check_pin(const gy_model *model, const char *name,
+                                 const gy_parameter_pin *pin, int ranks)
+{
+    static const struct {
+        const char *name; /* what dimension `dim` of it has head by head */
+        int dim;
+    } of_heads[] = {{"qkv.weight", 1}, {"qkv.bias", 0}, {"projection.weight", 0}};
+    gpt g = {.builder = NULL};
+    const char *last = strchr(name, '.');
+    GY_ASSERT(model->build == gy_train_gpt_build && ranks >= 1);
+    GY_TRY(parse(model->configuration, &g));
+    for (size_t i = 0; i < GY_COUNT(of_heads) && last != NULL; i++) {
+        char sizes[128];
+        if (strcmp(last + 1, of_heads[i].name) != 0 || pin->placement.kind != GY_SHARD ||
+            pin->placement.dim != of_heads[i].dim || g.heads % ranks == 0) {
+            continue;
+        }
+        return gy_fail(GY_ARG,
+                       "pin: %s along %s: %d heads cannot be cut over %d ranks, expected %s "
+                       "ranks along %s",
+                       name, pin->axis, g.heads, ranks,
+                       divisors_text(g.heads, sizes, sizeof(sizes)), pin->axis);
+    }
+    return GY_OK;
+}
+
 gy_status gy_gpt_new(const gy_gpt_options *options, const gy_model_options *base,
                      gy_model **model)
 {

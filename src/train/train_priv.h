@@ -106,6 +106,10 @@ gy_status gy_train_layers_build(void *arg, gy_model_builder *builder, gy_node x,
                                 gy_node *logits);
 /** The gy_model_function of a GPT, which reads its configuration; `arg` is not read. */
 gy_status gy_train_gpt_build(void *arg, gy_model_builder *builder, gy_node x, gy_node *logits);
+/** May ranks along an axis keep parts of the parameter's dimension, each of whole heads?
+ * GY_ARG: names both numbers, and those that do. */
+GY_MUST_CHECK gy_status gy_train_gpt_check_pin(const gy_model *model, const char *name,
+                                               const gy_parameter_pin *pin, int ranks);
 /** The function of a model that Gyre knows by name; NULL: there is none. */
 gy_model_function gy_train_function_named(const char *name);
 /** Whether the layer that is being applied is frozen; false in a function. */

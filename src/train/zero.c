@@ -101,11 +101,16 @@ static bool is_named(const char *pattern, const gy_train_slot *slot)
 
 static gy_status apply(const gy_model *model, const gy_parameter_pin *pin)
 {
+    const gy_mesh mesh = model->mesh != NULL ? *model->mesh : gy_mesh_line(model->comm);
+    const int ranks = gy_mesh_size(&mesh, gy_mesh_find(&mesh, pin->axis));
     int found = 0;
     for (size_t i = 0; i < model->slot_count; i++) {
         const gy_train_slot *slot = &model->slots[i];
         if (is_named(pin->name, slot)) {
             GY_TRY(gy_pin(slot->node, pin->axis, pin->placement));
+            GY_TRY(model->build == gy_train_gpt_build
+                       ? gy_train_gpt_check_pin(model, slot->name, pin, ranks)
+                       : GY_OK);
             found++;
         }
     }

@@ -153,6 +153,8 @@ GY_TEST(output_that_nobody_reads_ends_the_run)
     assert_fails("gyre run -n 1 --prefix echo hello >/dev/full", 1, "cannot write the output");
     assert_fails("gyre train softmax -q -d digits --epochs 1 -o out >/dev/full", 1,
                  "cannot write to standard output");
+    assert_fails("gyre train softmax -q -d digits -n 2 --epochs 1 -o out >/dev/full", 1,
+                 "rank 0 ended with status 1: cannot write to standard output");
     assert_fails("gyre help train >/dev/full", 1, "cannot write to standard output");
     (void)shell("gyre info | head -n 0; gyre --help | head -n 1");
     assert_int_equal(lines_with("cannot"), 0);

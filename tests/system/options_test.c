@@ -121,8 +121,8 @@ static const struct {
      "t $P --mesh data=1,model=2 --pin 'dense*.weight:model=S1' --explain && "
      "grep -q 'dense1.weight: f32.* R,S1 = parameter' said && "
      "grep -q 'dense1.weight/mean: f32.* R,S1 = parameter' said && "
-     "! t $P --pin nothing:model=S1 && grep -q \"has no parameter 'nothing'\" said && "
-     "! t $P --pin dense1.bias:model=S1 && grep -q 'cannot cut dimension 1' said && "
+     "! t $P --pin nothing:data=S1 && grep -q \"has no parameter 'nothing'\" said && "
+     "! t $P --pin dense1.bias:data=S1 && grep -q 'cannot cut dimension 1' said && "
      "! t $P --pin dense1.bias && grep -q 'expected NAME:AXIS' said"},
     {"train", "zero",
      "for z in 0 1 2 3; do t $P -n 2 --zero $z --explain && "
