@@ -223,4 +223,64 @@ GY_TEST(labels_become_rows_of_one_hot)
     gy_graph_free(g);
 }
 
+enum { PLACES = 130, SIZE = 4, VALUES = PLACES * SIZE, BAD = 70 };
+
+/* out and dq of causal attention over one head; element `bad` of input `which` is no number,
+ * -1: of none. */
+static void attend(gy_dtype dtype, int which, int bad, double out[2][VALUES])
+{
+    static const char *const names[] = {"q", "k", "v", "slope"};
+    const int64_t sizes[] = {1, PLACES, 1, SIZE};
+    gy_graph *g = kit_graph();
+    gy_random random = {.key = 7};
+    gy_node in[4], fetches[2];
+    gy_feed feeds[4];
+    for (int i = 0; i < 4; i++) {
+        gy_tensor *tensor = NULL;
+        in[i] = gy_graph_input(g, names[i], dtype, sizes, 4);
+        assert_ok(gy_tensor_new(NULL, dtype, sizes, 4, &tensor));
+        for (int k = 0; k < VALUES; k++) {
+            const double value = 2 * gy_random_unit(&random) - 1;
+            gy_tensor_set(tensor, k, i == which && k == bad ? NAN : value);
+        }
+        feeds[i] = (gy_feed){in[i], tensor};
+    }
+    fetches[0] = gy_op_attention(in[0], in[1], in[2],
+                                 &GY_OPTIONS(gy_attention_options, .is_causal = true));
+    gy_node loss = gy_op_sum(gy_op_mul(fetches[0], in[3]), 0, false);
+    assert_ok(gy_op_gradients(loss, in, 1, &fetches[1]));
+    gy_session *session = NULL;
+    gy_tensor *results[2];
+    assert_ok(gy_session_new(g, &(gy_session_options){.workers = 1}, &session));
+    assert_ok(gy_session_run(session, feeds, 4, 0, fetches, 2, results));
+    for (int i = 0; i < 2; i++) {
+        for (int k = 0; k < VALUES; k++) {
+            out[i][k] = gy_tensor_get(results[i], k);
+        }
+        gy_tensor_drop(results[i]);
+    }
+    for (int i = 0; i < 4; i++) {
+        gy_tensor_drop(feeds[i].tensor);
+    }
+    gy_session_free(session);
+    gy_graph_free(g);
+}
+
+/* What a causal row does not see is not in it, not even times 0. */
+GY_TEST(a_causal_row_is_of_the_keys_that_it_sees)
+{
+    static double whole[2][VALUES], got[2][VALUES];
+    for (int way = 0; way < 4; way++) {
+        const gy_dtype dtype = way % 2 == 0 ? GY_F32 : GY_F64;
+        attend(dtype, -1, 0, whole);
+        attend(dtype, 1 + way / 2, BAD * SIZE + 1, got); /* a key, a value */
+        for (int i = 0; i < 2; i++) {
+            for (int k = 0; k < BAD * SIZE; k++) {
+                assert_true(fabs(got[i][k] - whole[i][k]) < 1e-5);
+            }
+        }
+        assert_true(isnan(got[0][BAD * SIZE + 1]) && isnan(got[1][VALUES - 1]));
+    }
+}
+
 GY_TEST_MAIN(NULL, NULL)

@@ -75,78 +75,78 @@ GY_TEST(ranks_that_do_not_divide_the_batch_share_it)
         0);
 }
 
+static const struct {
+    int status;
+    const char *line, *words;
+} wrong[] = {
+    {2, "gyre train gpt", "--data is missing: expected a text file"},
+    {2, "gyre train gpt -d text --layers 0", "--layers: '0'"},
+    {2, "gyre train gpt -d text --heads 3", "--model-width 128 is not divisible by --heads 3"},
+    {2, "gyre train gpt -d text --model-width 6", "--model-width 6 is not divisible by"},
+    {2, "gyre train gpt -d text --context 0", "--context: '0'"},
+    {2, "gyre train gpt -d text --dropout 1", "--dropout: '1'"},
+    {2, "gyre train gpt -d text --epochs 1 --steps 1", "--epochs and --steps"},
+    {2, "gyre train mlp -d digits --layers 2", "--layers is an option of model gpt"},
+    {2, "gyre train mlp -d digits --dropout 0", "--dropout is an option of model gpt"},
+    {2, "gyre train mlp -d digits -d more", "--data 'more': model 'mlp' takes one folder"},
+    {2, "gyre train gpt -d text -n 4 --mesh data=2",
+     "--mesh: the product of 'data=2' is 2, but --ranks is 4"},
+    {2, "gyre run -n 3 $GYRE_BIN train gpt -d text --mesh data=2",
+     "--mesh: the product of 'data=2' is 2, but this launch has 3 ranks"},
+    {2, "gyre train gpt -d text --mesh data=1024,model=1024", "of more than 1024 ranks"},
+    {2, "gyre train gpt -d text --mesh rows=2", "--mesh: mesh 'rows=2': no axis 'rows'"},
+    {2, "gyre train gpt -d text --pin 'embedding:foo=S1'",
+     "--pin: 'embedding:foo=S1': no axis 'foo': expected data, model or auto"},
+    {2, "gyre run -n 2 $GYRE_BIN train gpt -d text --pin 'embedding:foo=S1'",
+     "--pin: 'embedding:foo=S1': no axis 'foo'"},
+    {2, "gyre train gpt -d text --mesh data=2 --pin 'embedding:model=S1'",
+     "--pin: 'embedding:model=S1': the mesh 'data=2' has no axis model"},
+    {2, "gyre train gpt -d text --pin 'embedding:data=S8'",
+     "--pin: 'embedding:data=S8' is not valid: expected NAME:AXIS=S0"},
+    {1, "gyre train gpt -q -d text --mesh data=2 --pin 'embedding:data=S2'",
+     "cannot cut dimension 2"},
+    {1,
+     "gyre train gpt -q -d text --mesh model=2 --model-width 12 --heads 3 "
+     "--pin 'block*.qkv.*:model=S0' --pin 'block*.qkv.weight:model=S1'",
+     "heads cannot be cut over 2 ranks, expected 1 or 3 ranks along model"},
+    {2, "gyre train gpt -d text --zero 4", "--zero: '4'"},
+    {1, "gyre train gpt -d nowhere", "nowhere"},
+    {1, "gyre train gpt -d empty", "empty: no text: the file is empty"},
+    {1, "gyre train gpt -d binary", "binary: byte 0x00 at offset 3, expected text"},
+    {1, "gyre train gpt -d latin", "latin: byte 0xe9 at offset 3, expected text"},
+    {1, "gyre train gpt -d text --context 420",
+     "text: a text of 4200 characters, of which the last 420 are the test part, is too "
+     "short for "
+     "windows of 420"},
+    {1, "gyre train gpt -d text --context 420 -n 2", "too short for windows of 420"},
+    {2, "gyre generate", "MODEL"},
+    {1, "gyre generate nowhere", "nowhere"},
+    {1, "gyre generate out", "cannot read out: it is a folder, expected a file"},
+    {1, "gyre generate cut", "cut: tensor"},
+    {1, "gyre generate out/model.safetensors --prompt 'the Zoo'",
+     "does not know 'Z', character 5 of the prompt"},
+    {2, "gyre generate out/model.safetensors --length 0", "--length: '0'"},
+    {2, "gyre generate out/model.safetensors --temperature 0", "--temperature: '0'"},
+    {2, "gyre generate out/model.safetensors --top-k 0", "--top-k: '0'"},
+    {1, "gyre generate digits.safetensors", "model softmax does not write text"},
+    {2, "gyre predict out/model.safetensors x",
+     "out/model.safetensors is a model that writes text: use 'gyre generate'"},
+};
+
 GY_TEST(wrong_usage_and_texts_are_one_line)
 {
-    static const struct {
-        int status;
-        const char *line, *words;
-    } cases[] = {
-        {2, "gyre train gpt", "--data is missing: expected a text file"},
-        {2, "gyre train gpt -d text --layers 0", "--layers: '0'"},
-        {2, "gyre train gpt -d text --heads 3",
-         "--model-width 128 is not divisible by --heads 3"},
-        {2, "gyre train gpt -d text --model-width 6", "--model-width 6 is not divisible by"},
-        {2, "gyre train gpt -d text --context 0", "--context: '0'"},
-        {2, "gyre train gpt -d text --dropout 1", "--dropout: '1'"},
-        {2, "gyre train gpt -d text --epochs 1 --steps 1", "--epochs and --steps"},
-        {2, "gyre train mlp -d digits --layers 2", "--layers is an option of model gpt"},
-        {2, "gyre train mlp -d digits --dropout 0", "--dropout is an option of model gpt"},
-        {2, "gyre train mlp -d digits -d more", "--data 'more': model 'mlp' takes one folder"},
-        {2, "gyre train gpt -d text -n 4 --mesh data=2",
-         "--mesh: the product of 'data=2' is 2, but --ranks is 4"},
-        {2, "gyre run -n 3 $GYRE_BIN train gpt -d text --mesh data=2",
-         "--mesh: the product of 'data=2' is 2, but this launch has 3 ranks"},
-        {2, "gyre train gpt -d text --mesh data=1024,model=1024", "of more than 1024 ranks"},
-        {2, "gyre train gpt -d text --mesh rows=2", "--mesh: mesh 'rows=2': no axis 'rows'"},
-        {2, "gyre train gpt -d text --pin 'embedding:foo=S1'",
-         "--pin: 'embedding:foo=S1': no axis 'foo': expected data, model or auto"},
-        {2, "gyre run -n 2 $GYRE_BIN train gpt -d text --pin 'embedding:foo=S1'",
-         "--pin: 'embedding:foo=S1': no axis 'foo'"},
-        {2, "gyre train gpt -d text --mesh data=2 --pin 'embedding:model=S1'",
-         "--pin: 'embedding:model=S1': the mesh 'data=2' has no axis model"},
-        {2, "gyre train gpt -d text --pin 'embedding:data=S8'",
-         "--pin: 'embedding:data=S8' is not valid: expected NAME:AXIS=S0"},
-        {1, "gyre train gpt -q -d text --mesh data=2 --pin 'embedding:data=S2'",
-         "cannot cut dimension 2"},
-        {1,
-         "gyre train gpt -q -d text --mesh model=2 --model-width 12 --heads 3 "
-         "--pin 'block*.qkv.*:model=S0' --pin 'block*.qkv.weight:model=S1'",
-         "heads cannot be cut over 2 ranks, expected 1 or 3 ranks along model"},
-        {2, "gyre train gpt -d text --zero 4", "--zero: '4'"},
-        {1, "gyre train gpt -d nowhere", "nowhere"},
-        {1, "gyre train gpt -d empty", "empty: no text: the file is empty"},
-        {1, "gyre train gpt -d binary", "binary: byte 0x00 at offset 3, expected text"},
-        {1, "gyre train gpt -d latin", "latin: byte 0xe9 at offset 3, expected text"},
-        {1, "gyre train gpt -d text --context 420",
-         "text: a text of 4200 characters, of which the last 420 are the test part, is too "
-         "short for "
-         "windows of 420"},
-        {1, "gyre train gpt -d text --context 420 -n 2", "too short for windows of 420"},
-        {2, "gyre generate", "MODEL"},
-        {1, "gyre generate nowhere", "nowhere"},
-        {1, "gyre generate out", "cannot read out: it is a folder, expected a file"},
-        {1, "gyre generate cut", "cut: tensor"},
-        {1, "gyre generate out/model.safetensors --prompt 'the Zoo'",
-         "does not know 'Z', character 5 of the prompt"},
-        {2, "gyre generate out/model.safetensors --length 0", "--length: '0'"},
-        {2, "gyre generate out/model.safetensors --temperature 0", "--temperature: '0'"},
-        {2, "gyre generate out/model.safetensors --top-k 0", "--top-k: '0'"},
-        {1, "gyre generate digits.safetensors", "model softmax does not write text"},
-        {2, "gyre predict out/model.safetensors x",
-         "out/model.safetensors is a model that writes text: use 'gyre generate'"},
-    };
     expect("gyre train $G --steps 1 -o out >said && gyre train softmax -q -d digits --epochs 1 "
            "-o made >said && cp made/model.safetensors digits.safetensors && >empty && "
            "head -c -100 out/model.safetensors >cut && "
            "printf 'abc\\0def' >binary && printf 'caf\\351 au lait' >latin",
            0);
-    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         char line[512];
-        snprintf(line, sizeof(line), "%s >printed", cases[i].line);
-        expect(line, cases[i].status);
+        snprintf(line, sizeof(line), "%s >printed", wrong[i].line);
+        expect(line, wrong[i].status);
         const char *end = strchr(output, '\n');
-        if (strstr(output, cases[i].words) == NULL || end == NULL || end[1] != '\0') {
-            fail_msg("'%s' said: %s", cases[i].line, output);
+        if (strstr(output, wrong[i].words) == NULL || end == NULL || end[1] != '\0') {
+            fail_msg("'%s' said: %s", wrong[i].line, output);
         }
     }
 }

@@ -754,47 +754,6 @@ GY_TEST(attention_by_tiles)
     }
 }
 
-/* What a causal row does not see is not in it, not even times 0: keys and values that are not
- * numbers reach the rows from theirs on, rows of q and dout the keys up to theirs. */
-GY_TEST(attention_reads_no_key_that_a_row_does_not_see)
-{
-    enum { B = 2, T = 130, S = 150, H = 2, D = 5, E = 4 };
-    static const int64_t at[6][4] = {{0, 70, 1, 2},    {0, 100, 0, 3},   {1, 149, 1, 0},
-                                     {-1, -1, -1, -1}, {-1, -1, -1, -1}, {1, 66, 0, 1}};
-    gy_random random = {.key = gy_test_seed()};
-    for (int bad = 0; bad < 6; bad++) {
-        example e = {.op = &gy_ops_row_attention, .input_count = 3};
-        example back = {.op = &gy_ops_row_attention_gradient, .input_count = 6};
-        e.attributes.attention.is_causal = back.attributes.attention.is_causal = true;
-        for (int i = 0; i < 6; i++) {
-            const int64_t positions = i == 1 || i == 2 ? S : T;
-            set_type(&back, i, 4, (int64_t[]){B, positions, H, i < 2 ? D : E});
-            if (i == 4) {
-                set_type(&back, i, 3, (int64_t[]){B, H, T});
-            }
-            draw(&back, i, -2, 2, &random);
-            e.input_types[i] = back.input_types[i];
-        }
-        if (at[bad][0] >= 0) {
-            const gy_type *type = &back.input_types[bad];
-            const int64_t *n = type->sizes, *p = at[bad];
-            back.values[bad][((p[0] * n[1] + p[1]) * n[2] + p[2]) * n[3] + p[3]] = NAN;
-        }
-        memcpy(e.values, back.values, 3 * sizeof(e.values[0]));
-        make_types(&e);
-        make_types(&back);
-        assert_int_equal(check(&e), 3);
-        result forward = run_reference(&e);
-        for (int o = 0; o < 2; o++) {
-            memcpy(back.values[3 + o], forward.outputs[o].data,
-                   (size_t)count_of(&e.output_types[o]) * sizeof(double));
-        }
-        free_result(&forward);
-        assert_int_equal(check(&back), 3);
-        free_values(&back);
-    }
-}
-
 GY_TEST(wrong_labels_are_named)
 {
     const gy_op *const ops[] = {&gy_ops_row_cross_entropy, &gy_ops_row_cross_entropy_gradient};
