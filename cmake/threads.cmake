@@ -27,7 +27,7 @@ set(GYRE_ONE_THREAD
     rpc_bulk_test rpc_keyring_test rpc_message_test rpc_strangers_test rpc_stream_test
     sim_choice_test sim_cluster_test sim_coll_test sim_disk_test sim_journal_test sim_manager_test
     sim_renewal_test sim_rpc_test sim_sim_test sim_whole_test
-    store_bundle_test store_file_test store_formats_test store_gzip_test store_host_file_test store_idx_test store_list_test
+    store_bundle_test store_parts_test store_file_test store_formats_test store_gzip_test store_host_file_test store_idx_test store_list_test
     store_uri_test store_writer_test store_zstd_test
     tensor_dtype_test
     topo_topo_test

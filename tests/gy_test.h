@@ -154,7 +154,7 @@ extern const gy_test_row *const __start_gy_tests[], *const __stop_gy_tests[];
 static inline int gy_tests_run(const char *file, CMFixtureFunction begin, CMFixtureFunction end)
 {
     const size_t all = (size_t)(__stop_gy_tests - __start_gy_tests);
-    struct CMUnitTest tests[256];
+    struct CMUnitTest tests[512];
     size_t count = 0;
     assert_true(all <= sizeof(tests) / sizeof(tests[0]));
     for (int line = 0, next = 0; next != INT32_MAX; line = next) {

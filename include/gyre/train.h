@@ -245,7 +245,7 @@ typedef struct gy_train_options {
     /* Early stop: epochs without a better test loss; 0: never. The model stays that of the last
        epoch. */
     int patience;
-    const char *checkpoint_folder; /* NULL: none */
+    const char *checkpoint_folder; /* NULL: none; of all ranks, which write to it together */
     int64_t checkpoint_every;      /* steps; 0: each epoch */
     bool resume; /* from the folder's newest whole checkpoint; none there: from the start, with
                     a warning */
@@ -325,14 +325,16 @@ GY_API GY_MUST_CHECK gy_status gy_model_predict(gy_model *model, gy_tensor *x, g
 /**
  * Save as safetensors, whole or not at all; `extra` are further metadata pairs, NULL-ended, or
  * NULL. Any rank may call it; of a model that is sharded (gy_model_is_sharded) all ranks call
- * it together and rank 0 writes, and all return how that went.
+ * it together with one path, each writes its parts, and all return how that went.
  */
 GY_API GY_MUST_CHECK gy_status gy_model_save(gy_model *model, const char *path,
                                              const char *const *extra);
 /**
  * Load a model of any architecture that gy_model_save wrote. Of the options it takes seed,
  * communicator and workers, and of a program's own function `build` and `arg`: the one that the
- * model was saved with. Models that gy_model_named and gy_gpt_new made need none.
+ * model was saved with. Models that gy_model_named and gy_gpt_new made need none. One of
+ * several ranks reads values when they are first used, its parts alone: until then the file
+ * stays open, and another version in its place is GY_STATE.
  * @return GY_OK; GY_FORMAT names what does not fit; GY_MISMATCH a configuration that is not the
  * file's; GY_ARG the file is of a function and there is none, or of layers and there is one;
  * what reading failed with

@@ -16,6 +16,7 @@ enum {
 
 static _Atomic int64_t live_count;
 static _Atomic int64_t fail_countdown;
+static _Atomic size_t largest;
 
 /* True when a test asked for this allocation to fail. */
 static bool must_fail(void)
@@ -46,6 +47,20 @@ int64_t gy_alloc_live(void)
     return atomic_load_explicit(&live_count, memory_order_relaxed);
 }
 
+size_t gy_base_largest_alloc(void)
+{
+    return atomic_exchange_explicit(&largest, 0, memory_order_relaxed);
+}
+
+static void note_size(size_t size_bytes)
+{
+    size_t known = atomic_load_explicit(&largest, memory_order_relaxed);
+    while (size_bytes > known &&
+           !atomic_compare_exchange_weak_explicit(&largest, &known, size_bytes,
+                                                  memory_order_relaxed, memory_order_relaxed)) {
+    }
+}
+
 void *gy_alloc(const char *tag, size_t size_bytes)
 {
     void *pointer = NULL;
@@ -63,6 +78,7 @@ void *gy_alloc(const char *tag, size_t size_bytes)
         return NULL;
     }
     atomic_fetch_add_explicit(&live_count, 1, memory_order_relaxed);
+    note_size(size_bytes);
     return pointer;
 }
 

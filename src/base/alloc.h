@@ -56,6 +56,9 @@ void gy_alloc_fail_after(int64_t n);
 /** Live allocations; for leak checks in tests. */
 int64_t gy_alloc_live(void);
 
+/** Tests: bytes of the largest allocation since the last call. @threads any */
+size_t gy_base_largest_alloc(void);
+
 /** Memory that is freed all at once. Zero-initialise; not thread-safe. */
 typedef struct gy_arena {
     struct gy_arena_block *blocks;

@@ -63,6 +63,43 @@ static int64_t real_write(gy_env *env, int file, const void *data, size_t size_b
     return written < 0 ? -errno : (int64_t)written;
 }
 
+static int64_t real_read_at(gy_env *env, int file, void *data, size_t size_bytes,
+                            uint64_t offset)
+{
+    (void)env;
+    ssize_t got = 0;
+    do {
+        got = pread(file, data, size_bytes, (off_t)offset);
+    } while (got < 0 && errno == EINTR);
+    return got < 0 ? -errno : (int64_t)got;
+}
+
+static int64_t real_write_at(gy_env *env, int file, const void *data, size_t size_bytes,
+                             uint64_t offset)
+{
+    (void)env;
+    ssize_t written = 0;
+    do {
+        written = pwrite(file, data, size_bytes, (off_t)offset);
+    } while (written < 0 && errno == EINTR);
+    return written < 0 ? -errno : (int64_t)written;
+}
+
+/* Not posix_fallocate, which writes to every block where the file system cannot. */
+static int real_reserve(gy_env *env, int file, uint64_t size_bytes)
+{
+    (void)env;
+    int error = 0;
+    GY_ASSERT(size_bytes <= INT64_MAX);
+    do {
+        error = fallocate(file, 0, 0, (off_t)size_bytes) == 0 ? 0 : errno;
+    } while (error == EINTR);
+    if (error == EOPNOTSUPP || error == ENOSYS) {
+        error = ftruncate(file, (off_t)size_bytes) == 0 ? 0 : errno;
+    }
+    return -error;
+}
+
 static int real_sync(gy_env *env, int file)
 {
     (void)env;
@@ -182,6 +219,9 @@ const gy_disk_ops gy_disk_real = {
     .size = real_size,
     .read = real_read,
     .write = real_write,
+    .read_at = real_read_at,
+    .write_at = real_write_at,
+    .reserve = real_reserve,
     .sync = real_sync,
     .rename = real_rename,
     .unlink = real_unlink,

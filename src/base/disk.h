@@ -31,6 +31,13 @@ typedef struct gy_disk_ops {
     /* Bytes read or written, maybe fewer than asked for; 0 from read is the end. */
     int64_t (*read)(gy_env *env, int file, void *data, size_t size_bytes);
     int64_t (*write)(gy_env *env, int file, const void *data, size_t size_bytes);
+    /* Optional: NULL where no file is written or read by parts. The same at an offset, wherever
+     * the file is read or written otherwise; and the file's size from now on, with room on the
+     * disk for all of it where the file system can keep it free. */
+    int64_t (*read_at)(gy_env *env, int file, void *data, size_t size_bytes, uint64_t offset);
+    int64_t (*write_at)(gy_env *env, int file, const void *data, size_t size_bytes,
+                        uint64_t offset);
+    int (*reserve)(gy_env *env, int file, uint64_t size_bytes);
     int (*sync)(gy_env *env, int file);
     int (*rename)(gy_env *env, const char *from, const char *to);
     int (*unlink)(gy_env *env, const char *path);

@@ -26,6 +26,14 @@ void gy_hash_begin(gy_hash_stream *stream)
     GY_ASSERT(XXH3_64bits_reset(state) == XXH_OK);
 }
 
+void gy_hash_stream_begin(gy_hash_stream *stream, uint64_t seed)
+{
+    GY_ASSERT(stream != NULL);
+    XXH3_state_t *state = (XXH3_state_t *)(void *)stream->state;
+    XXH3_INITSTATE(state);
+    GY_ASSERT(XXH3_64bits_reset_withSeed(state, seed) == XXH_OK);
+}
+
 void gy_hash_feed(gy_hash_stream *stream, const void *data, size_t size_bytes)
 {
     XXH3_state_t *state = (XXH3_state_t *)(void *)stream->state;

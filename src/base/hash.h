@@ -21,8 +21,10 @@ typedef struct gy_hash_stream {
 } gy_hash_stream;
 
 void gy_hash_begin(gy_hash_stream *stream);
+/** The same for gy_hash with that seed. */
+void gy_hash_stream_begin(gy_hash_stream *stream, uint64_t seed);
 void gy_hash_feed(gy_hash_stream *stream, const void *data, size_t size_bytes);
-/** gy_hash with seed 0 of all that was fed; feeding may go on. */
+/** gy_hash of all that was fed; feeding may go on. */
 uint64_t gy_hash_end(const gy_hash_stream *stream);
 
 #endif

@@ -266,4 +266,26 @@ void gy_memory_plan_free(gy_memory_plan *plan);
  */
 gy_tensor *gy_session_made(gy_session *session, const char *name);
 
+/** What this rank has of a parameter. */
+typedef struct gy_session_part {
+    const gy_mesh *mesh;
+    gy_type type;                        /* of the whole, with its placements */
+    gy_view view;                        /* of the part: row-major, the session's memory */
+    int64_t offsets[GY_TENSOR_RANK_MAX]; /* where the part begins in the whole */
+} gy_session_part;
+
+/** Find a parameter's part, which is made when it is first asked for. GY_NOTFOUND; GY_NOMEM;
+ * what the session's source failed with. @threads owner */
+gy_status gy_session_part_of(gy_session *session, const char *name, gy_session_part *part);
+
+/**
+ * Where first values of parameters come from instead of their inits: fill this rank's part of
+ * parameter `name`, which begins at `offsets` of the whole.
+ * @return GY_OK; GY_AGAIN not this one, which its init fills; a failure
+ */
+typedef gy_status (*gy_session_fill)(void *arg, const char *name, const int64_t *offsets,
+                                     gy_tensor *tensor);
+/** Takes effect on what is not made yet; `arg` outlives the session. */
+void gy_session_set_fill(gy_session *session, gy_session_fill fill, void *arg);
+
 #endif

@@ -7,6 +7,24 @@
 
 #include <string.h>
 
+void gy_session_set_fill(gy_session *session, gy_session_fill fill, void *arg)
+{
+    GY_ASSERT(session != NULL);
+    session->fill = fill;
+    session->fill_arg = arg;
+}
+
+static gy_status fill(gy_session *session, const gy_graph_node *node, const gy_type *type,
+                      const int64_t *offsets, gy_tensor *tensor)
+{
+    GY_ASSERT(node->name != NULL);
+    gy_status status = GY_AGAIN;
+    if (session->fill != NULL) {
+        status = session->fill(session->fill_arg, node->name, offsets, tensor);
+    }
+    return status == GY_AGAIN ? gy_init_fill(session, node, type, offsets, tensor) : status;
+}
+
 gy_status gy_session_slot(gy_session *session, int32_t index, const gy_parameter_slot **slot)
 {
     GY_ASSERT(index >= 0 && index < session->graph->node_count);
@@ -25,7 +43,7 @@ gy_status gy_session_slot(gy_session *session, int32_t index, const gy_parameter
     int64_t sizes[GY_TENSOR_RANK_MAX], offsets[GY_TENSOR_RANK_MAX];
     gy_local_part(&session->mesh, &type, sizes, offsets);
     GY_TRY(gy_tensor_new(session->pool, type.dtype, sizes, type.rank, &tensor));
-    gy_status status = gy_init_fill(session, node, &type, offsets, tensor);
+    gy_status status = fill(session, node, &type, offsets, tensor);
     if (status < 0) {
         gy_tensor_drop(tensor);
         return status;
@@ -71,6 +89,22 @@ gy_tensor *gy_session_parameter(gy_session *session, const char *name)
                    gy_session_slot(session, index, &slot) < 0
                ? NULL
                : slot->tensor;
+}
+
+gy_status gy_session_part_of(gy_session *session, const char *name, gy_session_part *part)
+{
+    GY_ASSERT(part != NULL);
+    int32_t index = -1;
+    const gy_parameter_slot *slot = NULL;
+    int64_t sizes[GY_TENSOR_RANK_MAX];
+    GY_TRY(find_parameter(session, name, &index));
+    GY_TRY(gy_session_slot(session, index, &slot));
+    part->mesh = &session->mesh;
+    part->type = gy_graph_parameter_type(&session->mesh, &session->graph->nodes[index]);
+    part->view = slot->view;
+    gy_local_part(&session->mesh, &part->type, sizes, part->offsets);
+    GY_ASSERT(gy_view_is_contiguous(&part->view));
+    return GY_OK;
 }
 
 static bool is_whole(const gy_session *session, const gy_type *type)

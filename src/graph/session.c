@@ -168,6 +168,16 @@ static int64_t fed_batch(const gy_session *session, const gy_feed *feeds, int fe
     return 1;
 }
 
+/* Can a program fail so on one rank alone: for want of memory, or of its file of first values?
+ * What else can be wrong is so on all ranks. */
+static bool is_own(const gy_session *session, gy_status status)
+{
+    GY_ASSERT(session != NULL);
+    return status == GY_NOMEM ||
+           (session->fill != NULL &&
+            (status == GY_IO || status == GY_FORMAT || status == GY_STATE));
+}
+
 gy_status gy_session_run(gy_session *session, const gy_feed *feeds, int feed_count,
                          int64_t batch, const gy_node *fetches, int fetch_count,
                          gy_tensor **results)
@@ -195,7 +205,7 @@ gy_status gy_session_run(gy_session *session, const gy_feed *feeds, int feed_cou
     session->seed_words[1] = (int64_t)session->step;
     if (status >= 0) {
         status = find_program(session, batch, values, fetch_count, &program);
-        if (status == GY_NOMEM) { /* what else can be wrong here is so on all ranks */
+        if (is_own(session, status)) {
             (void)gy_session_refuse(session, status);
         }
     }

@@ -101,6 +101,8 @@ struct gy_session {
     int64_t seed_words[2]; /* what the seed input is fed with */
     gy_parameter_slot *parameters;
     size_t parameter_count, parameter_capacity;
+    gy_session_fill fill; /* NULL: inits alone */
+    void *fill_arg;
     gy_program **programs;
     size_t program_count, program_capacity;
     uint32_t skip; /* passes left out, for tests; GY_SKIP_SHARING: one buffer a value */

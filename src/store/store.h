@@ -27,6 +27,14 @@ typedef struct gy_bytes {
 GY_MUST_CHECK gy_status gy_store_file_read(gy_env *env, const char *path, size_t limit_bytes,
                                            gy_bytes *out);
 
+/** Fail with "cannot VERB PATH: No space left on device"; `error` is a negated errno. */
+gy_status gy_store_file_fail(const char *verb, const char *path, int64_t error);
+
+/** Open a regular file for reading; returns descriptor and size. Never waits for the writer of
+ * a pipe. */
+GY_MUST_CHECK gy_status gy_store_file_open(gy_env *env, const char *path, int *file,
+                                           uint64_t *size_bytes);
+
 /** Write a file atomically, as gy_writer does. */
 GY_MUST_CHECK gy_status gy_store_file_write(gy_env *env, const char *path, const void *data,
                                             size_t size_bytes);
@@ -101,6 +109,8 @@ GY_MUST_CHECK gy_status gy_source_read(gy_source *source, void *data, size_t wan
  * byte of gzip, and so on. */
 uint64_t gy_source_bound(const gy_source *source);
 const char *gy_source_name(const gy_source *source);
+/** Number of raw bytes read so far. */
+uint64_t gy_source_raw_at(const gy_source *source);
 /** Whether it decompresses. */
 bool gy_source_is_packed(const gy_source *source);
 
@@ -140,21 +150,37 @@ GY_MUST_CHECK gy_status gy_writer_finish(gy_writer *writer);
  * @return as gy_writer_finish; GY_EXISTS; GY_UNSUPPORTED the file system has no links
  */
 GY_MUST_CHECK gy_status gy_writer_create(gy_writer *writer);
-/** Free the writer and leave nothing behind. NULL is fine. */
+
+/* A file that several processes write, each its ranges: one opens it, the others join. */
+
+/** Make the file so large now. GY_IO the disk has no room, or its files have no offsets. */
+GY_MUST_CHECK gy_status gy_writer_reserve(gy_writer *writer, uint64_t size_bytes);
+/** The name of the temporary file, in the folder of the path; borrowed. */
+const char *gy_writer_name(const gy_writer *writer);
+/**
+ * Open the temporary file of that name which another process has opened for `path`.
+ * @return as gy_writer_open; GY_NOTFOUND this host does not see that file
+ */
+GY_MUST_CHECK gy_status gy_writer_join(gy_env *env, const char *path, const char *name,
+                                       gy_writer **writer);
+/** Write bytes at an offset, below what is reserved; nothing is appended beside. Failures as of
+ * gy_writer_add. */
+GY_MUST_CHECK gy_status gy_writer_put(gy_writer *writer, uint64_t offset, const void *data,
+                                      size_t size_bytes);
+/** Free a writer that joined. `is_synced`: its bytes are on the disk, as they are with the
+ * owner's gy_writer_finish where both are on one host. */
+GY_MUST_CHECK gy_status gy_writer_leave(gy_writer *writer, bool is_synced);
+
+/** Free the writer and leave nothing behind; of one that joined the file stays. NULL is fine.
+ */
 void gy_writer_abort(gy_writer *writer);
 
 /* ---- formats ---- */
 
-enum { GY_BUNDLE_HEADER_LIMIT = 16 << 20 };
 #define GY_IDX_LIMIT (UINT64_C(8) << 30)
 
 /** gy_read_idx with all options; `pool` NULL: the heap. Reads `source` to its end. */
 GY_MUST_CHECK gy_status gy_store_idx_read(gy_source *source, gy_pool *pool,
                                           uint64_t limit_bytes, gy_tensor **tensor);
-
-/** gy_bundle_read from any plain source; `pool` NULL: the heap. */
-GY_MUST_CHECK gy_status gy_bundle_load(gy_source *source, gy_pool *pool, gy_bundle **bundle);
-/** gy_bundle_write in any environment. */
-GY_MUST_CHECK gy_status gy_bundle_save(const gy_bundle *bundle, gy_env *env, const char *path);
 
 #endif

@@ -7,14 +7,6 @@
 #include "store/store.h"
 #include "store/versions/stamp.h"
 
-/** Fail with "cannot VERB PATH: No space left on device"; `error` is a negated errno. */
-gy_status gy_store_file_fail(const char *verb, const char *path, int64_t error);
-
-/** Open a regular file for reading; returns descriptor and size. Never waits for the writer of
- * a pipe. */
-GY_MUST_CHECK gy_status gy_store_file_open(gy_env *env, const char *path, int *file,
-                                           uint64_t *size_bytes);
-
 /** The part of a path after its last slash. */
 const char *gy_store_path_name(const char *path);
 /** Shorten a path, which is not empty, to its folder: "." without a slash, "/" at the root. */
@@ -29,8 +21,6 @@ GY_MUST_CHECK gy_status gy_writer_open_with(gy_env *env, const char *path, const
 /** Read the next raw bytes of the file, at most `wanted`; 0 at the end. */
 GY_MUST_CHECK gy_status gy_source_raw(gy_source *source, void *data, size_t wanted,
                                       size_t *got);
-/** Number of raw bytes read so far. */
-uint64_t gy_source_raw_at(const gy_source *source);
 
 /* ---- decoders ---- */
 
@@ -96,50 +86,5 @@ uint64_t gy_decoder_ratio(const gy_decoder *decoder);
 
 /** Check that a library can be loaded; GY_UNSUPPORTED: names it and what needs it. */
 GY_MUST_CHECK gy_status gy_store_late_check(const char *library, const char *purpose);
-
-/* A bundle. */
-typedef struct gy_bundle_item {
-    char *name;
-    gy_tensor *tensor;
-} gy_bundle_item;
-
-typedef struct gy_bundle_note {
-    char *key, *value;
-} gy_bundle_note;
-
-struct gy_bundle {
-    gy_bundle_item *items;
-    size_t item_count, item_capacity;
-    gy_bundle_note *notes; /* ascending by key */
-    size_t note_count, note_capacity;
-    bool is_verified;
-};
-
-/** Add a tensor whose name the caller knows to be new. */
-GY_MUST_CHECK gy_status gy_bundle_append(gy_bundle *bundle, const char *name,
-                                         gy_tensor *tensor);
-/** Set any key, also reserved ones. */
-GY_MUST_CHECK gy_status gy_bundle_note_set(gy_bundle *bundle, const char *key,
-                                           const char *value);
-
-#define GY_BUNDLE_CHECKSUM_KEY "gyre.checksum"
-enum { GY_BUNDLE_CHECKSUM_BYTES = 32 };
-
-/**
- * The checksum of a bundle: "xxh3:" and 16 hex digits over all names, types, sizes, elements
- * and texts except itself, independent of their order in the file.
- */
-GY_MUST_CHECK gy_status gy_bundle_checksum(const gy_bundle *bundle,
-                                           char out[GY_BUNDLE_CHECKSUM_BYTES]);
-
-/** Call use(arg, elements, bytes) with the tensor's row-major elements, which are copied when
- * the tensor has another layout. */
-typedef gy_status (*gy_bundle_use)(void *arg, const void *data, size_t size_bytes);
-GY_MUST_CHECK gy_status gy_bundle_elements(gy_tensor *tensor, gy_bundle_use use, void *arg);
-
-/** The format's name of a type, such as "F32"; NULL or false for a type that the format or Gyre
- * lacks. */
-const char *gy_store_safetensors_dtype(gy_dtype dtype);
-bool gy_store_safetensors_parse_dtype(const char *name, gy_dtype *dtype);
 
 #endif

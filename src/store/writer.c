@@ -84,9 +84,9 @@ static gy_status create_temporary(gy_writer *writer)
     return GY_OK;
 }
 
-gy_status gy_writer_open(gy_env *env, const char *path, gy_writer **writer)
+/* Without a file yet. */
+static gy_status new_writer(gy_env *env, const char *path, gy_writer **writer)
 {
-    GY_TRY(refuse_all_but_files(env, path));
     gy_writer *made = gy_alloc("store.writer", sizeof(*made));
     if (made == NULL) {
         return GY_NOMEM;
@@ -96,11 +96,21 @@ gy_status gy_writer_open(gy_env *env, const char *path, gy_writer **writer)
     made->file = -1;
     made->path = gy_copy_text("store.writer", path);
     made->folder = gy_copy_text("store.writer", path);
-    gy_status status = GY_NOMEM;
-    if (made->path != NULL && made->folder != NULL) {
-        gy_store_path_cut(made->folder);
-        status = create_temporary(made);
+    if (made->path == NULL || made->folder == NULL) {
+        gy_writer_abort(made);
+        return GY_NOMEM;
     }
+    gy_store_path_cut(made->folder);
+    *writer = made;
+    return GY_OK;
+}
+
+gy_status gy_writer_open(gy_env *env, const char *path, gy_writer **writer)
+{
+    gy_writer *made = NULL;
+    GY_TRY(refuse_all_but_files(env, path));
+    GY_TRY(new_writer(env, path, &made));
+    gy_status status = create_temporary(made);
     if (status < 0) {
         gy_writer_abort(made);
         return status;
@@ -198,6 +208,90 @@ gy_status gy_writer_finish(gy_writer *writer)
             writer->is_temporary = false;
             status = sync_folder(writer);
         }
+    }
+    gy_writer_abort(writer);
+    return status;
+}
+
+gy_status gy_writer_reserve(gy_writer *writer, uint64_t size_bytes)
+{
+    const gy_disk_ops *disk = gy_env_disk(writer->env);
+    const int error = disk->reserve != NULL
+                          ? disk->reserve(writer->env, writer->file, size_bytes)
+                          : -EOPNOTSUPP;
+    return error < 0
+               ? gy_error_keep(&writer->error, gy_store_file_fail("write", writer->path, error))
+               : GY_OK;
+}
+
+const char *gy_writer_name(const gy_writer *writer)
+{
+    return gy_store_path_name(writer->temporary);
+}
+
+gy_status gy_writer_join(gy_env *env, const char *path, const char *name, gy_writer **writer)
+{
+    gy_writer *made = NULL;
+    GY_ASSERT(strchr(name, '/') == NULL);
+    GY_TRY(new_writer(env, path, &made));
+    const size_t capacity = strlen(made->folder) + strlen(name) + 2;
+    made->temporary = gy_alloc("store.writer", capacity);
+    gy_status status = GY_NOMEM;
+    if (made->temporary != NULL) {
+        snprintf(made->temporary, capacity, "%s/%s", made->folder, name);
+        made->file = gy_env_disk(env)->open(env, made->temporary, O_WRONLY, 0);
+        status =
+            made->file < 0 ? gy_store_file_fail("write", made->temporary, made->file) : GY_OK;
+    }
+    if (status < 0) {
+        gy_writer_abort(made);
+        return status;
+    }
+    *writer = made;
+    return GY_OK;
+}
+
+static gy_status put(gy_writer *writer, uint64_t offset, const void *data, size_t size_bytes)
+{
+    const gy_disk_ops *disk = gy_env_disk(writer->env);
+    const char *from = data;
+    while (size_bytes > 0) {
+        const int64_t written =
+            disk->write_at(writer->env, writer->file, from, size_bytes, offset);
+        if (written <= 0) {
+            return gy_store_file_fail("write", writer->path, written == 0 ? -EIO : written);
+        }
+        from += written;
+        offset += (uint64_t)written;
+        size_bytes -= (size_t)written;
+    }
+    return GY_OK;
+}
+
+gy_status gy_writer_put(gy_writer *writer, uint64_t offset, const void *data, size_t size_bytes)
+{
+    GY_ASSERT(writer->used == 0);
+    if (writer->error.status < 0) {
+        return gy_error_raise(&writer->error);
+    }
+    return gy_error_keep(&writer->error, put(writer, offset, data, size_bytes));
+}
+
+gy_status gy_writer_leave(gy_writer *writer, bool is_synced)
+{
+    const gy_disk_ops *disk = gy_env_disk(writer->env);
+    GY_ASSERT(!writer->is_temporary);
+    gy_status status =
+        writer->error.status < 0 ? gy_error_raise(&writer->error) : (gy_status)GY_OK;
+    int error = status == GY_OK && is_synced ? disk->sync(writer->env, writer->file) : 0;
+    if (error < 0) {
+        status = gy_store_file_fail("sync", writer->path, error);
+    }
+    const int file = writer->file;
+    writer->file = -1;
+    error = disk->close(writer->env, file);
+    if (error < 0 && status == GY_OK) {
+        status = gy_store_file_fail("close", writer->path, error);
     }
     gy_writer_abort(writer);
     return status;

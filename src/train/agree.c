@@ -4,25 +4,6 @@
 #include "coll/coll.h"
 #include "train/train_priv.h"
 
-gy_status gy_train_agree(gy_comm *comm, gy_status status)
-{
-    if (comm == NULL || gy_comm_size(comm) == 1) {
-        return status;
-    }
-    gy_error error = {.status = GY_OK};
-    if (status < 0) {
-        gy_error_take(&error, status);
-    }
-    int32_t size = gy_comm_size(comm);
-    int32_t culprit = status < 0 ? gy_comm_rank(comm) : size;
-    GY_TRY(gy_allreduce(comm, &culprit, &culprit, 1, GY_I32, GY_MIN));
-    if (culprit == size) {
-        return status;
-    }
-    GY_TRY(gy_broadcast(comm, &error, sizeof(error), GY_U8, culprit));
-    return gy_error_raise(&error);
-}
-
 gy_status gy_train_tell(gy_comm *comm, gy_status status)
 {
     if (status >= 0 || comm == NULL || gy_comm_size(comm) == 1) {

@@ -1,6 +1,7 @@
 /**
  * Checkpoints: all parameters, the optimizer's state and the place in the data, in one file
- * that is there whole or not at all. The two newest are kept.
+ * that is there whole or not at all; each rank writes and reads its parts. The two newest are
+ * kept.
  *
  * What a resumed training must agree on (data, batch, seed, optimizer, layers) is written
  * beside and compared, so that a resume either continues the same run bit for bit or says what
@@ -219,17 +220,16 @@ static gy_status remove_old(const char *folder)
     return status;
 }
 
-static gy_status write_here(gy_bundle *bundle, const gy_model *model,
-                            const gy_train_options *options, gy_dataset *train,
-                            const gy_train_state *state)
+/* Texts are rank 0's; the losses, too, which all ranks have alike. */
+static gy_status fill_bundle(gy_bundle *bundle, const gy_model *model,
+                             const gy_train_options *options, gy_dataset *train,
+                             const gy_train_state *state)
 {
-    char path[PATH_BYTES];
-    const char *folder = options->checkpoint_folder;
-    GY_TRY(set_texts(bundle, model, options, train, state));
+    GY_TRY(gy_train_slots_outline(model, true, bundle));
     GY_TRY(add_losses(bundle, state));
-    path_of(folder, state->step, path, sizeof(path));
-    GY_TRY(gy_bundle_write(bundle, path));
-    return remove_old(folder);
+    return model->comm == NULL || gy_comm_rank(model->comm) == 0
+               ? set_texts(bundle, model, options, train, state)
+               : GY_OK;
 }
 
 /* What a killed run left behind in the middle of writing; the folder is this run's alone. */
@@ -286,27 +286,30 @@ gy_status gy_train_checkpoint_prepare(gy_model *model, const gy_train_options *o
     if (model->comm == NULL || gy_comm_rank(model->comm) == 0) {
         status = prepare_here(options);
     }
-    return gy_train_agree(model->comm, status);
+    return gy_session_agree(model->comm, status);
 }
 
 gy_status gy_train_checkpoint_write(gy_model *model, const gy_train_options *options,
                                     gy_dataset *train, const gy_train_state *state)
 {
+    char path[PATH_BYTES];
     gy_bundle *bundle = NULL;
-    gy_status status = GY_OK;
-    if (model->comm == NULL || gy_comm_rank(model->comm) == 0) {
-        status = gy_bundle_new(&bundle);
+    const char *folder = options->checkpoint_folder;
+    const bool is_first = model->comm == NULL || gy_comm_rank(model->comm) == 0;
+    path_of(folder, state->step, path, sizeof(path));
+    gy_status status = gy_bundle_new(&bundle);
+    if (status == GY_OK) {
+        status = fill_bundle(bundle, model, options, train, state);
     }
-    GY_TRY(gy_train_agree(model->comm, status));
-    status = gy_train_slots_gather(model, true, bundle);
-    if (status == GY_OK && bundle != NULL) {
-        status = write_here(bundle, model, options, train, state);
+    status = gy_session_agree(model->comm, status);
+    if (status == GY_OK) {
+        status = gy_session_save(model->session, model->comm, bundle, path);
     }
     gy_bundle_free(bundle);
-    return gy_train_agree(model->comm, status);
+    GY_TRY(status);
+    return gy_session_agree(model->comm, is_first ? remove_old(folder) : GY_OK);
 }
 
-/* The run that wrote the checkpoint must be this one. */
 /* Where the first item of two fingerprints that differs begins; items are set off by commas,
  * layers by semicolons. */
 static size_t first_difference(const char *a, const char *b)
@@ -404,9 +407,11 @@ static gy_status restore(const gy_bundle *bundle, gy_model *model, gy_train_stat
     GY_TRY(get_number(bundle, "gyre.step", &step));
     GY_TRY(get_number(bundle, "gyre.best_loss", &best));
     GY_TRY(get_number(bundle, "gyre.epochs_worse", &worse));
-    gy_tensor *losses = gy_bundle_find(bundle, GY_TRAIN_LOSSES);
-    if (!(step >= 0 && step < 1e15) || losses == NULL || gy_tensor_dtype(losses) != GY_F64 ||
-        gy_tensor_count(losses) != (int64_t)step) {
+    size_t losses = 0;
+    const bool has_losses = gy_bundle_index(bundle, GY_TRAIN_LOSSES, &losses);
+    const gy_view shape = has_losses ? gy_bundle_shape(bundle, losses) : (gy_view){.rank = 0};
+    if (!(step >= 0 && step < 1e15) || !has_losses || shape.dtype != GY_F64 ||
+        gy_view_count(&shape) != (int64_t)step) {
         return gy_fail(GY_FORMAT, "step %g does not fit the saved losses", step);
     }
     if (!(worse >= 0 && worse <= 1e9)) {
@@ -414,21 +419,16 @@ static gy_status restore(const gy_bundle *bundle, gy_model *model, gy_train_stat
     }
     /* All are looked at, and memory is taken, before any is changed. */
     GY_TRY(GY_GROW("train.losses", state->losses, state->loss_capacity, (size_t)step));
-    gy_tensor *from = NULL, *to = NULL;
     for (size_t i = 0; i < model->slot_count; i++) {
-        GY_TRY(gy_train_slot_find(model, &model->slots[i], bundle, &from));
-        GY_TRY(gy_train_slot_tensor(model, model->slots[i].name, &to));
+        gy_tensor *made = NULL;
+        GY_TRY(gy_train_slot_check(model, &model->slots[i], bundle));
+        GY_TRY(gy_train_slot_tensor(model, model->slots[i].name, &made));
     }
     for (size_t i = 0; i < model->slot_count; i++) {
-        const gy_train_slot *slot = &model->slots[i];
-        GY_TRY(gy_train_slot_find(model, slot, bundle, &from));
-        GY_TRY(gy_session_scatter(model->session, slot->name, from));
+        GY_TRY(gy_session_read_part(model->session, model->slots[i].name, bundle));
     }
-    gy_view view = gy_tensor_pin(losses);
-    if (step > 0) {
-        memcpy(state->losses, view.data, (size_t)step * sizeof(*state->losses));
-    }
-    gy_tensor_unpin(losses);
+    const gy_box all = gy_box_whole(&shape);
+    GY_TRY(gy_bundle_read_box(bundle, losses, &all, 0, (int64_t)step, state->losses));
     state->step = (int64_t)step;
     state->best_loss = best;
     state->epochs_worse = (int)worse;
@@ -451,58 +451,64 @@ static gy_status check_format(const gy_bundle *bundle)
                          format, format_version);
 }
 
-static gy_status read_one(const char *path, gy_model *model, const gy_train_options *options,
-                          gy_dataset *train, gy_train_state *state)
+/* What is wrong with a file is found before any value changes. */
+static gy_status check(gy_bundle *bundle, const gy_model *model,
+                       const gy_train_options *options, gy_dataset *train)
 {
-    gy_bundle *bundle = NULL;
-    GY_TRY(gy_bundle_read(path, &bundle));
+    GY_TRY(gy_session_verify(model->comm, bundle));
     gy_status status = check_format(bundle);
     if (status == GY_OK) {
         status = check_fingerprint(bundle, model, options, train);
     }
+    return gy_session_agree(model->comm, status);
+}
+
+static gy_status read_one(const char *path, gy_model *model, const gy_train_options *options,
+                          gy_dataset *train, gy_train_state *state)
+{
+    gy_bundle *bundle = NULL;
+    gy_status status = gy_bundle_open(gy_env_real(), path, &bundle);
+    status = gy_session_agree(model->comm, status);
     if (status == GY_OK) {
-        status = restore(bundle, model, state);
+        status = check(bundle, model, options, train);
+    }
+    if (status == GY_OK) {
+        status = gy_session_agree(model->comm, restore(bundle, model, state));
     }
     gy_bundle_free(bundle);
-    return status < 0 ? gy_fail_within(status, "%s", path) : GY_OK;
+    return status < 0 && strstr(gy_error_text(), path) == NULL
+               ? gy_fail_within(status, "%s", path)
+               : status;
 }
 
 /* The newest that is whole; a damaged one is named and passed over. */
 static gy_status read_newest(gy_model *model, const gy_train_options *options,
-                             gy_dataset *train, gy_train_state *state, bool *is_found)
+                             gy_dataset *train, gy_train_state *state, const int64_t *steps,
+                             int count)
 {
-    int64_t *steps = gy_alloc("train.checkpoint", SEEN_LIMIT * sizeof(*steps));
-    if (steps == NULL) {
-        return GY_NOMEM;
-    }
-    int count = 0;
-    gy_status status = list_steps(options->checkpoint_folder, steps, SEEN_LIMIT, &count);
-    *is_found = false;
-    for (int i = 0; status == GY_OK && i < count && !*is_found; i++) {
+    gy_status status = GY_NOTFOUND;
+    for (int i = 0; i < count; i++) {
         char path[PATH_BYTES];
         path_of(options->checkpoint_folder, steps[i], path, sizeof(path));
         status = read_one(path, model, options, train, state);
-        if (status == GY_OK) {
-            *is_found = true;
-        } else if ((status == GY_FORMAT || status == GY_LIMIT) && i + 1 < count) {
-            gy_warn("skipped a damaged checkpoint: %s", gy_error_text());
-            status = GY_OK;
+        if ((status != GY_FORMAT && status != GY_LIMIT) || i + 1 == count) {
+            break;
         }
+        gy_warn("skipped a damaged checkpoint: %s", gy_error_text());
     }
-    gy_free(steps);
     return status;
 }
 
 /* All ranks must go on from one step: a folder that only some of them see is no answer. */
-static gy_status same_step(const gy_model *model, const gy_train_state *state, bool is_found)
+static gy_status check_steps(const gy_model *model, const int64_t *steps, int count)
 {
     if (model->comm == NULL) {
         return GY_OK;
     }
-    int64_t step = is_found ? state->step : -1;
-    int64_t range[2] = {step, -step};
-    GY_TRY(gy_allreduce(model->comm, range, range, 2, GY_I64, GY_MIN));
-    return range[0] == -range[1]
+    const int64_t step = count > 0 ? steps[0] : -1;
+    int64_t range[4] = {step, -step, count, -count};
+    GY_TRY(gy_allreduce(model->comm, range, range, GY_COUNT(range), GY_I64, GY_MIN));
+    return range[0] == -range[1] && range[2] == -range[3]
                ? GY_OK
                : gy_fail(GY_MISMATCH,
                          "ranks found different checkpoints, of steps %lld and %lld (-1: none)",
@@ -512,7 +518,19 @@ static gy_status same_step(const gy_model *model, const gy_train_state *state, b
 gy_status gy_train_checkpoint_read(gy_model *model, const gy_train_options *options,
                                    gy_dataset *train, gy_train_state *state, bool *is_found)
 {
-    /* Every rank reads the same file. */
-    GY_TRY(gy_train_agree(model->comm, read_newest(model, options, train, state, is_found)));
-    return same_step(model, state, *is_found);
+    int count = 0;
+    int64_t *steps = gy_alloc("train.checkpoint", SEEN_LIMIT * sizeof(*steps));
+    gy_status status = steps == NULL
+                           ? GY_NOMEM
+                           : list_steps(options->checkpoint_folder, steps, SEEN_LIMIT, &count);
+    status = gy_session_agree(model->comm, status);
+    if (status == GY_OK) {
+        status = check_steps(model, steps, count);
+    }
+    *is_found = count > 0;
+    if (status == GY_OK && count > 0) {
+        status = read_newest(model, options, train, state, steps, count);
+    }
+    gy_free(steps);
+    return status;
 }

@@ -419,7 +419,7 @@ static gy_status check_own_parameters(const loop *l)
 static gy_status check_parameters(const loop *l)
 {
     gy_status status = check_own_parameters(l);
-    return l->model->is_sharded ? gy_train_agree(l->model->comm, status) : status;
+    return l->model->is_sharded ? gy_session_agree(l->model->comm, status) : status;
 }
 
 static gy_status save_state(loop *l)

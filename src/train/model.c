@@ -117,25 +117,23 @@ static gy_status carry_over(gy_model *model, gy_session *old, const gy_train_slo
     return GY_OK;
 }
 
-gy_status gy_train_slot_find(const gy_model *model, const gy_train_slot *slot,
-                             const gy_bundle *bundle, gy_tensor **tensor)
+gy_status gy_train_slot_check(const gy_model *model, const gy_train_slot *slot,
+                              const gy_bundle *bundle)
 {
     const gy_type *type =
         gy_graph_type(model->graph, (gy_value){slot->node.index, slot->node.output});
-    gy_tensor *found = gy_bundle_find(bundle, slot->name);
-    if (found == NULL) {
+    size_t index = 0;
+    if (!gy_bundle_index(bundle, slot->name, &index)) {
         return gy_fail(GY_FORMAT, "no tensor '%s' for model %s", slot->name, model->name);
     }
-    bool fits = gy_tensor_dtype(found) == type->dtype && gy_tensor_rank(found) == type->rank;
+    const gy_view found = gy_bundle_shape(bundle, index);
+    bool fits = found.dtype == type->dtype && found.rank == type->rank;
     for (int i = 0; fits && i < type->rank; i++) {
-        fits = gy_tensor_size(found, i) == type->sizes[i];
+        fits = found.sizes[i] == type->sizes[i];
     }
-    if (!fits) {
-        return gy_fail(GY_FORMAT, "tensor '%s' is no %s of the sizes that model %s has",
-                       slot->name, gy_dtype_name(type->dtype), model->name);
-    }
-    *tensor = found;
-    return GY_OK;
+    return fits ? GY_OK
+                : gy_fail(GY_FORMAT, "tensor '%s' is no %s of the sizes that model %s has",
+                          slot->name, gy_dtype_name(type->dtype), model->name);
 }
 
 /* The tensors that the model was promised are its parameters, no more and no fewer. */
@@ -145,8 +143,7 @@ static gy_status check_expected(const gy_model *model)
         return GY_OK;
     }
     for (size_t i = 0; i < model->slot_count; i++) {
-        gy_tensor *tensor = NULL;
-        GY_TRY(gy_train_slot_find(model, &model->slots[i], model->expected, &tensor));
+        GY_TRY(gy_train_slot_check(model, &model->slots[i], model->expected));
     }
     if (model->slot_count != gy_bundle_count(model->expected)) {
         return gy_fail(GY_FORMAT, "%zu tensors, model %s has %zu",
@@ -190,14 +187,18 @@ static gy_status build_all(gy_model *model, const gy_train_options *options)
     if (options != NULL) {
         GY_TRY(gy_update_build(model, options));
     }
-    return gy_session_new(
-        model->graph,
-        &(gy_session_options){.comm = model->mesh == NULL ? model->comm : NULL,
-                              .mesh = model->mesh,
-                              .seed = model->seed,
-                              .workers = model->workers,
-                              .has_no_overlap = model->has_no_overlap},
-        &model->session);
+    GY_TRY(
+        gy_session_new(model->graph,
+                       &(gy_session_options){.comm = model->mesh == NULL ? model->comm : NULL,
+                                             .mesh = model->mesh,
+                                             .seed = model->seed,
+                                             .workers = model->workers,
+                                             .has_no_overlap = model->has_no_overlap},
+                       &model->session));
+    if (model->is_lazy) {
+        gy_session_set_fill(model->session, gy_session_fill_from, model->source);
+    }
+    return GY_OK;
 }
 
 gy_status gy_model_build(gy_model *model, const gy_train_options *options)

@@ -1,6 +1,7 @@
 /**
  * Models in safetensors files: parameters as tensors, what rebuilds the model as metadata.
  */
+#include "graph/graph.h"
 #include "train/train_priv.h"
 
 #include <stdio.h>
@@ -118,34 +119,31 @@ static gy_status describe(gy_bundle *bundle, const gy_model *model)
     return set_class_names(bundle, model, is_plain);
 }
 
-static gy_status write_here(gy_bundle *bundle, const gy_model *model, const char *path,
-                            const char *const *extra)
+static gy_status fill_bundle(gy_bundle *bundle, const gy_model *model, const char *const *extra)
 {
+    GY_TRY(gy_train_slots_outline(model, false, bundle));
     GY_TRY(describe(bundle, model));
     for (size_t i = 0; extra != NULL && extra[i] != NULL; i += 2) {
         GY_ASSERT(extra[i + 1] != NULL);
         GY_TRY(gy_bundle_set(bundle, extra[i], extra[i + 1]));
     }
-    return gy_bundle_write(bundle, path);
+    return GY_OK;
 }
 
 gy_status gy_model_save(gy_model *model, const char *path, const char *const *extra)
 {
-    const bool is_shared = model->is_sharded;
+    gy_comm *comm = model->is_sharded ? model->comm : NULL;
     gy_bundle *bundle = NULL;
-    gy_status status = GY_OK;
-    if (!is_shared || gy_comm_rank(model->comm) == 0) {
-        status = gy_bundle_new(&bundle);
+    gy_status status = gy_bundle_new(&bundle);
+    if (status == GY_OK) {
+        status = fill_bundle(bundle, model, extra);
     }
-    if (is_shared) {
-        GY_TRY(gy_train_agree(model->comm, status));
-    }
-    status = status < 0 ? status : gy_train_slots_gather(model, false, bundle);
-    if (status == GY_OK && bundle != NULL) {
-        status = write_here(bundle, model, path, extra);
+    status = gy_session_agree(comm, status);
+    if (status == GY_OK) {
+        status = gy_session_save(model->session, comm, bundle, path);
     }
     gy_bundle_free(bundle);
-    return is_shared ? gy_train_agree(model->comm, status) : status;
+    return status;
 }
 
 static gy_status need(const gy_bundle *bundle, const char *key, const char **value)
@@ -199,14 +197,20 @@ static gy_status split_lines(char *text, bool is_plain, const char ***lines, int
     return GY_OK;
 }
 
-/* The model was made to fit the bundle. */
-static gy_status fill_parameters(gy_model *model, const gy_bundle *bundle)
+/* The model was made to fit the bundle. One rank reads its values now; one of several reads its
+ * parts when they are first used, for what these are a training decides. */
+static gy_status fill_parameters(gy_model *model, gy_bundle *bundle)
 {
-    for (size_t i = 0; i < model->slot_count; i++) {
-        gy_tensor *from = NULL;
-        GY_TRY(gy_train_slot_find(model, &model->slots[i], bundle, &from));
-        GY_TRY(gy_session_scatter(model->session, model->slots[i].name, from));
+    model->source = bundle;
+    model->is_lazy = model->comm != NULL && gy_comm_size(model->comm) > 1;
+    if (model->is_lazy) {
+        gy_session_set_fill(model->session, gy_session_fill_from, bundle);
+        return GY_OK;
     }
+    for (size_t i = 0; i < model->slot_count; i++) {
+        GY_TRY(gy_session_read_part(model->session, model->slots[i].name, bundle));
+    }
+    gy_bundle_close(bundle);
     return GY_OK;
 }
 
@@ -308,10 +312,13 @@ gy_status gy_model_load(const char *path, const gy_model_options *options, gy_mo
     gy_model_options o;
     GY_TRY(gy_options_take(gy_model_options, &o, options));
     gy_bundle *bundle = NULL;
-    GY_TRY(gy_bundle_read(path, &bundle));
+    GY_TRY(gy_bundle_open(gy_env_real(), path, &bundle));
     described parts = {.layers = NULL};
     gy_model *made = NULL;
-    gy_status status = read_description(bundle, &o, &parts);
+    gy_status status = gy_session_verify(NULL, bundle);
+    if (status == GY_OK) {
+        status = read_description(bundle, &o, &parts);
+    }
     if (status == GY_OK) {
         status = gy_model_make(&o, bundle, &made);
     }
@@ -322,12 +329,13 @@ gy_status gy_model_load(const char *path, const gy_model_options *options, gy_mo
     gy_free(parts.names);
     gy_free(parts.lines);
     if (status < 0) {
-        gy_bundle_free(bundle);
+        if (made == NULL) {
+            gy_bundle_free(bundle);
+        }
         gy_model_free(made);
         return gy_fail_within(status, "%s", path);
     }
     GY_ASSERT(made != NULL);
-    made->source = bundle;
     *model = made;
     return GY_OK;
 }

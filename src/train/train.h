@@ -7,11 +7,6 @@
 #include <gyre/train.h>
 
 /**
- * All ranks get the failure of the lowest rank that has one, with its words; else `status`. A
- * collective: every rank calls it, and the communicator stays usable.
- */
-gy_status gy_train_agree(gy_comm *comm, gy_status status);
-/**
  * A failure that the other ranks do not share: they end with the same cause instead of waiting
  * for this rank. Returns `status`; the communicator is unusable when that is a failure.
  */

@@ -6,6 +6,7 @@
 #define GY_TRAIN_TRAIN_PRIV_H
 
 #include "base/base.h"
+#include "graph/files/files.h"
 #include "train/train.h"
 
 #include <gyre/data.h>
@@ -60,7 +61,8 @@ struct gy_model {
     int workers;
     bool has_no_overlap;
     char **class_names;        /* `classes` of them, or NULL */
-    gy_bundle *source;         /* the file it was loaded from, or NULL */
+    gy_bundle *source;         /* the file it was loaded from, without its elements, or NULL */
+    bool is_lazy;              /* parts are read from there when they are first used */
     const gy_bundle *expected; /* while it is made: the tensors that must fit, or NULL */
 
     gy_graph *graph;
@@ -148,7 +150,7 @@ typedef struct gy_train_state {
 
 /** Make the folder, see that it can be written and, unless resuming, that it is unused. */
 gy_status gy_train_checkpoint_prepare(gy_model *model, const gy_train_options *options);
-/** Rank 0 writes, all learn how it went. */
+/** Each rank writes what it has; all learn how it went. */
 gy_status gy_train_checkpoint_write(gy_model *model, const gy_train_options *options,
                                     gy_dataset *train, const gy_train_state *state);
 /** The newest whole one of the folder; `is_found` false when there is none at all. */
@@ -161,10 +163,10 @@ gy_status gy_train_checkpoint_read(gy_model *model, const gy_train_options *opti
  */
 gy_status gy_model_make(const gy_model_options *options, const gy_bundle *bundle,
                         gy_model **model);
-/** The bundle's tensor for a slot of the model; GY_FORMAT: there is none, or one of another
+/** Is there a tensor for a slot of the model in the bundle? GY_FORMAT: none, or one of another
  * type or size. */
-gy_status gy_train_slot_find(const gy_model *model, const gy_train_slot *slot,
-                             const gy_bundle *bundle, gy_tensor **tensor);
+gy_status gy_train_slot_check(const gy_model *model, const gy_train_slot *slot,
+                              const gy_bundle *bundle);
 
 enum { GY_TRAIN_ZERO_MAX = 3 };
 #define GY_TRAIN_SUM "sum" /* a parameter's state: the sum of its gradients */
@@ -173,13 +175,12 @@ enum { GY_TRAIN_ZERO_MAX = 3 };
 gy_status gy_train_pin_slots(gy_model *model, const gy_train_options *options);
 
 /**
- * Add every slot of the model, whole, to the bundle of the rank that writes (NULL on others).
- * All ranks call it together; each has one whole tensor at a time. A rank that cannot add one
- * goes on, so that none waits, and returns its first failure.
+ * Add every slot of the model to a bundle, without elements: gy_session_save writes what each
+ * rank has of them.
  * @param has_state  with what the optimizer keeps
  */
-GY_MUST_CHECK gy_status gy_train_slots_gather(gy_model *model, bool has_state,
-                                              gy_bundle *bundle);
+GY_MUST_CHECK gy_status gy_train_slots_outline(const gy_model *model, bool has_state,
+                                               gy_bundle *bundle);
 
 /** The session's tensor of that name, borrowed; it is made when it is first asked for. GY_NOMEM
  */

@@ -69,22 +69,16 @@ static gy_placement placement_of(const gy_model *model, const gy_train_slot *slo
                                  : (gy_placement){.kind = GY_REPLICATE};
 }
 
-gy_status gy_train_slots_gather(gy_model *model, bool has_state, gy_bundle *bundle)
+gy_status gy_train_slots_outline(const gy_model *model, bool has_state, gy_bundle *bundle)
 {
-    gy_status first = GY_OK;
     for (size_t i = 0; i < model->slot_count; i++) {
         const gy_train_slot *slot = &model->slots[i];
-        gy_tensor *whole = NULL;
-        if (slot->kind == GY_SLOT_STATE && !has_state) {
-            continue;
+        const gy_type *type = &node_of(model, slot)->types[0];
+        if (slot->kind != GY_SLOT_STATE || has_state) {
+            GY_TRY(gy_bundle_outline(bundle, slot->name, type->dtype, type->sizes, type->rank));
         }
-        GY_TRY(gy_session_gather(model->session, slot->name, &whole));
-        if (bundle != NULL && first == GY_OK) {
-            first = gy_bundle_add(bundle, slot->name, whole);
-        }
-        gy_tensor_drop(whole);
     }
-    return first;
+    return GY_OK;
 }
 
 /* Does the pattern name the slot, or the parameter that it is state of? */

@@ -385,6 +385,12 @@ GY_TEST(checkpoints_know_no_mesh)
                      ways[to].axes != NULL ? ways[to].axes : "one rank", ways[to].zero);
             assert_int_equal(resumed.resumed_step, 2);
             assert_close(&whole, &resumed, 1e-9, text);
+            if (from == to) {
+                rest.options.checkpoint_folder = NULL;
+                rest.options.resume = false;
+                const trial straight = trained(rest, ways[to].ranks);
+                assert_same_bits(&straight, &resumed);
+            }
             remove_checkpoints(folder);
         }
     }

@@ -341,8 +341,28 @@ static gy_status fill_disk(void *arg, const gy_progress *progress)
     return GY_OK;
 }
 
+static gy_status run_small(kit_rank *me);
+
+/* On so many ranks. GY_IO: on all, and each says that rank 0 found no space. */
+static gy_status train_on(int ranks, small_job *job)
+{
+    kit_rank members[KIT_RANKS_MAX];
+    if (ranks == 1) {
+        return train_small(NULL, job);
+    }
+    kit_run_ranks(ranks, run_small, job, members);
+    for (int rank = 0; rank < ranks; rank++) {
+        if (members[rank].error.status != members[0].error.status ||
+            (members[rank].error.status < 0 &&
+             strstr(members[rank].error.text, "rank 0: cannot write ") == NULL)) {
+            return GY_STATE;
+        }
+    }
+    return gy_error_raise(&members[0].error);
+}
+
 /* In a child with a mount table of its own. 0 when all is as it should be. */
-static int train_on_small_disk(void)
+static int train_on_small_disk(int ranks)
 {
     small_job whole = {.seed = 4};
     small_job job = {.seed = 4, .options = {.checkpoint_folder = folder, .on_step = fill_disk}};
@@ -353,7 +373,7 @@ static int train_on_small_disk(void)
     if (train_small(NULL, &whole) != GY_OK) {
         return 1;
     }
-    if (train_small(NULL, &job) != GY_IO ||
+    if (train_on(ranks, &job) != GY_IO ||
         strstr(gy_error_text(), "No space left on device") == NULL) {
         fprintf(stderr, "%s\n", gy_error_text());
         return 2;
@@ -365,18 +385,21 @@ static int train_on_small_disk(void)
     (void)unlink(in_folder("filler"));
     job.options.on_step = NULL;
     job.options.resume = true;
-    if (train_small(NULL, &job) != GY_OK) {
+    if (train_on(ranks, &job) != GY_OK) {
         return 4;
+    }
+    if (ranks > 1) {
+        return access(in_folder("step-000000000008.safetensors"), F_OK) == 0 ? 0 : 5;
     }
     return job.loss == whole.loss && job.steps == whole.steps ? 0 : 5;
 }
 
-GY_TEST(a_full_disk_leaves_the_last_checkpoint)
+static void check_full_disk(int ranks)
 {
     fflush(NULL);
     pid_t child = fork();
     if (child == 0) {
-        _exit(train_on_small_disk());
+        _exit(train_on_small_disk(ranks));
     }
     int status = 0;
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -386,6 +409,16 @@ GY_TEST(a_full_disk_leaves_the_last_checkpoint)
         skip();
     }
     assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+GY_TEST(a_full_disk_leaves_the_last_checkpoint)
+{
+    check_full_disk(1);
+}
+
+GY_TEST(a_full_disk_stops_all_ranks)
+{
+    check_full_disk(3);
 }
 
 /* ---- Model files ---- */

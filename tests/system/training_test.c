@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,6 +20,7 @@
 enum { RANKS = 2, EPOCHS = 3, SAMPLES = 60, BATCH = 5, ACCUMULATE = 2, PATH_LENGTH = 4096 };
 /* Updates of the whole job. */
 enum { STEPS = EPOCHS * SAMPLES / BATCH / ACCUMULATE };
+enum { TORN_BYTES = 20000 }; /* about half of a checkpoint */
 
 /* ---- Parts of a rank ---- */
 
@@ -30,10 +32,31 @@ typedef struct job {
     long kill_step;
 } job;
 
+static void die(int number)
+{
+    (void)number;
+    raise(SIGKILL);
+}
+
+/* From now on files of this process end at TORN_BYTES: the write that goes beyond is the last
+ * thing that it does, or fails. */
+static void limit_files(bool is_deadly)
+{
+    const struct rlimit limit = {TORN_BYTES, TORN_BYTES};
+    const struct sigaction action = {.sa_handler = is_deadly ? die : SIG_IGN};
+    GY_ASSERT(sigaction(SIGXFSZ, &action, NULL) == 0);
+    GY_ASSERT(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+}
+
 static gy_status on_step(void *arg, const gy_progress *progress)
 {
     const job *own = arg;
     int rank = gy_comm_rank(own->comm);
+    const bool is_torn = strcmp(own->how, "tear") == 0;
+    if ((is_torn || strcmp(own->how, "limit") == 0) && progress->step == own->kill_step &&
+        rank == 1) {
+        limit_files(is_torn);
+    }
     if (strcmp(own->how, "die") == 0 && progress->step == own->kill_step && rank == 1) {
         raise(SIGKILL);
     }
@@ -222,7 +245,14 @@ static size_t read_model(const char *folder, char *bytes, size_t capacity)
     return size;
 }
 
-/* Kill in one of three ways when rank 1 (or the launcher's other witness) has done `step`. */
+static bool has_checkpoint(const char *folder, int step)
+{
+    char path[PATH_LENGTH];
+    snprintf(path, sizeof(path), "%s/checkpoints/step-%012d.safetensors", folder, step);
+    return access(path, F_OK) == 0;
+}
+
+/* Kill in one of four ways when rank 1 (or the launcher's other witness) has done `step`. */
 static void kill_at(const char *folder, const char *how, int step)
 {
     char words[64];
@@ -244,8 +274,9 @@ static void kill_at(const char *folder, const char *how, int step)
     }
     int status = finish();
     bool is_expected = strcmp(how, "launcher") == 0 ? status == 1000 + SIGKILL
-                       : strcmp(how, "die") == 0    ? status == 128 + SIGKILL
-                                                    : status == 128 + SIGKILL || status == 0;
+                       : strcmp(how, "die") == 0 || strcmp(how, "tear") == 0
+                           ? status == 128 + SIGKILL
+                           : status == 128 + SIGKILL || status == 0;
     if (!is_expected) {
         fail_msg("%s at step %d ended with %d: %s", how, step, status, now.text);
     }
@@ -253,7 +284,7 @@ static void kill_at(const char *folder, const char *how, int step)
 
 GY_TEST(killed_and_resumed_is_as_if_never_killed)
 {
-    static const char *const ways[] = {"die", "launcher", "outside"};
+    static const char *const ways[] = {"die", "launcher", "outside", "tear"};
     static char expected[1 << 16];
     static char got[1 << 16];
     gy_random random = {.key = gy_test_seed()};
@@ -273,6 +304,9 @@ GY_TEST(killed_and_resumed_is_as_if_never_killed)
         int step = 1 + (int)gy_random_below(&random, STEPS - 1);
         printf("%s at step %d of %d\n", how, step, (int)STEPS);
         kill_at(folder, how, step);
+        if (strcmp(how, "tear") == 0) { /* killed while it wrote the next one */
+            assert_true(has_checkpoint(folder, step) && !has_checkpoint(folder, step + 1));
+        }
         start(folder, "whole", 0);
         assert_int_equal(finish(), 0);
         /* It went on, it did not begin again; all may have been done when the kill came. */
@@ -313,6 +347,23 @@ GY_TEST(one_ranks_failure_is_told_by_all)
     assert_int_equal(finish(), 1);
     assert_int_equal(count_of("rank 1 has had enough"), 1);
     assert_int_equal(count_of("rank 1, process"), 6);
+    remove_job(folder);
+}
+
+/* The disk of rank 1 takes no more: all end with its words, and the last checkpoint is whole.
+ */
+GY_TEST(a_rank_that_cannot_write_is_named)
+{
+    char folder[64];
+    make_folder(folder);
+    start(folder, "limit", 3);
+    assert_int_equal(finish(), 1);
+    assert_int_equal(count_of("rank 1: cannot write "), 1);
+    assert_int_equal(count_of("File too large"), 1);
+    assert_true(has_checkpoint(folder, 3) && !has_checkpoint(folder, 4));
+    start(folder, "whole", 0);
+    assert_int_equal(finish(), 0);
+    assert_int_equal(strtol(strstr(now.text, "step ") + 5, NULL, 10), 4);
     remove_job(folder);
 }
 

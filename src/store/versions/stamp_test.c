@@ -1,6 +1,7 @@
 /* Goal: a file that was replaced, written to or cut is told from the one that was looked at,
  * whatever was done to its times; one that was linked, made unwritable or appended to is not.
  */
+#include "store/bundle/bundle.h"
 #include "store/files_test.h"
 #include "store/versions/stamp.h"
 

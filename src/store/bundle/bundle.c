@@ -1,11 +1,8 @@
-/* Bundles: named tensors and texts in memory, and their checksum. */
-#include "store/store_priv.h"
+/* Bundles: named tensors and texts in memory. */
+#include "store/bundle/bundle_priv.h"
 
-#include "base/base.h"
 #include "tensor/tensor.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 gy_status gy_bundle_new(gy_bundle **bundle)
@@ -31,8 +28,10 @@ void gy_bundle_free(gy_bundle *bundle)
         gy_free(bundle->notes[i].key);
         gy_free(bundle->notes[i].value);
     }
+    gy_bundle_close(bundle);
     gy_free(bundle->items);
     gy_free(bundle->notes);
+    gy_free(bundle->path);
     gy_free(bundle);
 }
 
@@ -65,7 +64,8 @@ static bool is_utf8(const char *text)
     return true;
 }
 
-gy_status gy_bundle_append(gy_bundle *bundle, const char *name, gy_tensor *tensor)
+gy_status gy_bundle_append(gy_bundle *bundle, const char *name, const gy_view *shape,
+                           gy_tensor *tensor)
 {
     GY_TRY(
         GY_GROW("store.bundle", bundle->items, bundle->item_capacity, bundle->item_count + 1));
@@ -73,22 +73,42 @@ gy_status gy_bundle_append(gy_bundle *bundle, const char *name, gy_tensor *tenso
     if (copy == NULL) {
         return GY_NOMEM;
     }
-    bundle->items[bundle->item_count++] = (gy_bundle_item){copy, gy_tensor_hold(tensor)};
+    bundle->items[bundle->item_count++] =
+        (gy_bundle_item){.name = copy,
+                         .tensor = tensor != NULL ? gy_tensor_hold(tensor) : NULL,
+                         .shape = gy_view_of(NULL, shape->dtype, shape->sizes, shape->rank)};
     return GY_OK;
 }
 
-gy_status gy_bundle_add(gy_bundle *bundle, const char *name, gy_tensor *tensor)
+static gy_status check_name(const gy_bundle *bundle, const char *name)
 {
+    size_t index = 0;
     if (name[0] == '\0' || strcmp(name, "__metadata__") == 0) {
         return gy_fail(GY_ARG, "a tensor named '%s': expected some other name", name);
     }
     if (!is_utf8(name)) {
         return gy_fail(GY_ARG, "the name of tensor %zu is not UTF-8", bundle->item_count);
     }
-    if (gy_bundle_find(bundle, name) != NULL) {
+    if (gy_bundle_index(bundle, name, &index)) {
         return gy_fail(GY_EXISTS, "a tensor named '%s' is in the bundle already", name);
     }
-    return gy_bundle_append(bundle, name, tensor);
+    return GY_OK;
+}
+
+gy_status gy_bundle_add(gy_bundle *bundle, const char *name, gy_tensor *tensor)
+{
+    GY_TRY(check_name(bundle, name));
+    const gy_view shape = gy_tensor_pin(tensor);
+    gy_tensor_unpin(tensor);
+    return gy_bundle_append(bundle, name, &shape, tensor);
+}
+
+gy_status gy_bundle_outline(gy_bundle *bundle, const char *name, gy_dtype dtype,
+                            const int64_t *sizes, int rank)
+{
+    GY_TRY(check_name(bundle, name));
+    const gy_view shape = gy_view_of(NULL, dtype, sizes, rank);
+    return gy_bundle_append(bundle, name, &shape, NULL);
 }
 
 /* Find the index of `key`, or where it would be inserted; true when it exists. */
@@ -168,14 +188,27 @@ gy_tensor *gy_bundle_tensor(const gy_bundle *bundle, size_t index)
     return bundle->items[index].tensor;
 }
 
-gy_tensor *gy_bundle_find(const gy_bundle *bundle, const char *name)
+bool gy_bundle_index(const gy_bundle *bundle, const char *name, size_t *index)
 {
     for (size_t i = 0; i < bundle->item_count; i++) {
         if (strcmp(bundle->items[i].name, name) == 0) {
-            return bundle->items[i].tensor;
+            *index = i;
+            return true;
         }
     }
-    return NULL;
+    return false;
+}
+
+gy_view gy_bundle_shape(const gy_bundle *bundle, size_t index)
+{
+    GY_ASSERT(index < bundle->item_count);
+    return bundle->items[index].shape;
+}
+
+gy_tensor *gy_bundle_find(const gy_bundle *bundle, const char *name)
+{
+    size_t index = 0;
+    return gy_bundle_index(bundle, name, &index) ? bundle->items[index].tensor : NULL;
 }
 
 bool gy_bundle_is_verified(const gy_bundle *bundle)
@@ -202,68 +235,5 @@ gy_status gy_bundle_elements(gy_tensor *tensor, gy_bundle_use use, void *arg)
         }
     }
     gy_tensor_unpin(tensor);
-    return status;
-}
-
-typedef struct name_hash {
-    const char *name;
-    uint64_t hash;
-} name_hash;
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const name_hash *)a)->name, ((const name_hash *)b)->name);
-}
-
-static gy_status hash_elements(void *arg, const void *data, size_t size_bytes)
-{
-    uint64_t *hash = arg;
-    *hash = gy_hash(data, size_bytes, *hash);
-    return GY_OK;
-}
-
-/* Hash one tensor: name, type, sizes and elements, each with the previous hash as seed. */
-static gy_status hash_item(const gy_bundle_item *item, uint64_t *out)
-{
-    const char *type = gy_dtype_name(gy_tensor_dtype(item->tensor));
-    uint64_t hash = gy_hash(item->name, strlen(item->name), 0);
-    hash = gy_hash(type, strlen(type), hash);
-    int64_t sizes[1 + GY_TENSOR_RANK_MAX] = {gy_tensor_rank(item->tensor)};
-    for (int dim = 0; dim < sizes[0]; dim++) {
-        sizes[1 + dim] = gy_tensor_size(item->tensor, dim);
-    }
-    hash = gy_hash(sizes, sizeof(sizes), hash);
-    GY_TRY(gy_bundle_elements(item->tensor, hash_elements, &hash));
-    *out = hash;
-    return GY_OK;
-}
-
-gy_status gy_bundle_checksum(const gy_bundle *bundle, char out[GY_BUNDLE_CHECKSUM_BYTES])
-{
-    uint64_t hash = gy_hash(&bundle->item_count, sizeof(bundle->item_count), 0);
-    for (size_t i = 0; i < bundle->note_count; i++) {
-        const gy_bundle_note *note = &bundle->notes[i];
-        if (strcmp(note->key, GY_BUNDLE_CHECKSUM_KEY) != 0) {
-            hash = gy_hash(note->key, strlen(note->key), hash);
-            hash = gy_hash(note->value, strlen(note->value), hash);
-        }
-    }
-    name_hash *hashes = gy_alloc_zero("store.bundle", bundle->item_count, sizeof(*hashes));
-    if (hashes == NULL) {
-        return GY_NOMEM;
-    }
-    gy_status status = GY_OK;
-    for (size_t i = 0; i < bundle->item_count && status == GY_OK; i++) {
-        hashes[i].name = bundle->items[i].name;
-        status = hash_item(&bundle->items[i], &hashes[i].hash);
-    }
-    if (status == GY_OK) {
-        qsort(hashes, bundle->item_count, sizeof(*hashes), by_name);
-        for (size_t i = 0; i < bundle->item_count; i++) {
-            hash = gy_hash(&hashes[i].hash, sizeof(hashes[i].hash), hash);
-        }
-        snprintf(out, GY_BUNDLE_CHECKSUM_BYTES, "xxh3:%016llx", (unsigned long long)hash);
-    }
-    gy_free(hashes);
     return status;
 }

@@ -5,9 +5,8 @@
  *
  * Source: the format's description in the README of the huggingface/safetensors project.
  */
-#include "store/store_priv.h"
+#include "store/bundle/bundle_priv.h"
 
-#include "base/base.h"
 #include "tensor/tensor.h"
 
 #include <jansson.h>
@@ -138,7 +137,7 @@ static gy_status parse_type(const json_t *type, entry *out)
     if (!json_is_string(type)) {
         return gy_fail(GY_FORMAT, "dtype is missing or no text");
     }
-    if (!gy_store_safetensors_parse_dtype(json_string_value(type), &out->dtype)) {
+    if (!gy_bundle_dtype_parse(json_string_value(type), &out->dtype)) {
         char line[NAME_SHOWN];
         return gy_fail(GY_UNSUPPORTED, "dtype '%s', expected F64, F32, F16, BF16 or an integer",
                        shown(json_string_value(type), line));
@@ -240,57 +239,80 @@ static gy_status parse_entries(parse *in, gy_bundle *bundle)
     return check_cover(in);
 }
 
-static gy_status read_tensors(const parse *in, gy_pool *pool, gy_bundle *bundle)
+static gy_status add_items(const parse *in, gy_bundle *bundle)
 {
     for (size_t i = 0; i < in->entry_count; i++) {
         const entry *from = &in->entries[i];
-        gy_tensor *tensor = NULL;
-        GY_TRY(gy_tensor_new(pool, from->dtype, from->sizes, from->rank, &tensor));
-        gy_view view = gy_tensor_pin(tensor);
-        gy_status status = read_exactly(in, view.data, gy_view_bytes(&view), "the data");
-        gy_tensor_unpin(tensor);
-        if (status == GY_OK) {
-            status = gy_bundle_append(bundle, from->name, tensor);
-        }
-        gy_tensor_drop(tensor);
+        const gy_view shape = gy_view_of(NULL, from->dtype, from->sizes, from->rank);
+        GY_TRY(gy_bundle_append(bundle, from->name, &shape, NULL));
+        bundle->items[i].begin = from->begin;
+    }
+    return GY_OK;
+}
+
+gy_status gy_bundle_parse(gy_source *source, gy_bundle *bundle, uint64_t *data_begin)
+{
+    parse in = {.source = source, .path = gy_source_name(source)};
+    GY_ASSERT(!gy_source_is_packed(source) && bundle->item_count == 0);
+    gy_status status = read_header(&in);
+    *data_begin = gy_source_raw_at(source);
+    if (status == GY_OK) {
+        status = parse_entries(&in, bundle);
+    }
+    if (status == GY_OK) {
+        status = add_items(&in, bundle);
+    }
+    json_decref(in.header);
+    gy_free(in.entries);
+    return status;
+}
+
+static gy_status read_tensors(gy_source *source, gy_pool *pool, gy_bundle *bundle)
+{
+    const parse in = {.source = source, .path = gy_source_name(source)};
+    for (size_t i = 0; i < bundle->item_count; i++) {
+        gy_bundle_item *item = &bundle->items[i];
+        GY_TRY(gy_tensor_new(pool, item->shape.dtype, item->shape.sizes, item->shape.rank,
+                             &item->tensor));
+        gy_view view = gy_tensor_pin(item->tensor);
+        gy_status status = read_exactly(&in, view.data, gy_view_bytes(&view), "the data");
+        gy_tensor_unpin(item->tensor);
         GY_TRY(status);
     }
     return GY_OK;
 }
 
-static gy_status verify(const parse *in, gy_bundle *bundle)
+gy_status gy_bundle_compare(gy_bundle *bundle, const char *path, const char *seen)
 {
     const char *expected = gy_bundle_get(bundle, GY_BUNDLE_CHECKSUM_KEY);
-    if (expected == NULL) {
-        return GY_OK;
-    }
-    char seen[GY_BUNDLE_CHECKSUM_BYTES], line[NAME_SHOWN];
-    GY_TRY(gy_bundle_checksum(bundle, seen));
+    GY_ASSERT(expected != NULL);
     if (strcmp(seen, expected) != 0) {
-        return gy_fail(GY_FORMAT, "%s: damaged: checksum %s, the file says %s", in->path, seen,
+        char line[NAME_SHOWN];
+        return gy_fail(GY_FORMAT, "%s: damaged: checksum %s, the file says %s", path, seen,
                        shown(expected, line));
     }
     bundle->is_verified = true;
     return GY_OK;
 }
 
-static gy_status load(parse *in, gy_pool *pool, gy_bundle *bundle)
+static gy_status load(gy_source *source, gy_pool *pool, gy_bundle *bundle)
 {
-    GY_TRY(read_header(in));
-    GY_TRY(parse_entries(in, bundle));
-    GY_TRY(read_tensors(in, pool, bundle));
-    return verify(in, bundle);
+    char seen[GY_BUNDLE_CHECKSUM_BYTES];
+    uint64_t data_begin = 0;
+    GY_TRY(gy_bundle_parse(source, bundle, &data_begin));
+    GY_TRY(read_tensors(source, pool, bundle));
+    if (gy_bundle_get(bundle, GY_BUNDLE_CHECKSUM_KEY) == NULL) {
+        return GY_OK;
+    }
+    GY_TRY(gy_bundle_checksum(bundle, gy_bundle_is_chained(bundle), seen));
+    return gy_bundle_compare(bundle, gy_source_name(source), seen);
 }
 
 gy_status gy_bundle_load(gy_source *source, gy_pool *pool, gy_bundle **bundle)
 {
-    GY_ASSERT(!gy_source_is_packed(source));
     gy_bundle *made = NULL;
     GY_TRY(gy_bundle_new(&made));
-    parse in = {.source = source, .path = gy_source_name(source)};
-    gy_status status = load(&in, pool, made);
-    json_decref(in.header);
-    gy_free(in.entries);
+    gy_status status = load(source, pool, made);
     if (status < 0) {
         gy_bundle_free(made);
         return status;

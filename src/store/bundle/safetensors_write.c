@@ -4,9 +4,8 @@
  * Tensors are ordered by element size, larger first, so that each is aligned, and then by
  * name: equal bundles give equal bytes, whatever the order of insertion.
  */
-#include "store/store_priv.h"
+#include "store/bundle/bundle_priv.h"
 
-#include "base/base.h"
 #include "tensor/tensor.h"
 
 #include <jansson.h>
@@ -21,13 +20,13 @@ static const char *const type_names[GY_DTYPE_COUNT] = {
 #undef GY_X
 };
 
-const char *gy_store_safetensors_dtype(gy_dtype dtype)
+const char *gy_bundle_dtype_name(gy_dtype dtype)
 {
     GY_ASSERT(gy_dtype_is_element(dtype));
     return type_names[dtype];
 }
 
-bool gy_store_safetensors_parse_dtype(const char *name, gy_dtype *dtype)
+bool gy_bundle_dtype_parse(const char *name, gy_dtype *dtype)
 {
     for (int i = GY_DTYPE_NONE + 1; i < GY_DTYPE_COUNT; i++) {
         if (strcmp(name, type_names[i]) == 0) {
@@ -40,10 +39,10 @@ bool gy_store_safetensors_parse_dtype(const char *name, gy_dtype *dtype)
 
 static int file_order(const void *a, const void *b)
 {
-    const gy_bundle_item *left = *(const gy_bundle_item *const *)a;
-    const gy_bundle_item *right = *(const gy_bundle_item *const *)b;
-    size_t left_bytes = gy_dtype_bytes(gy_tensor_dtype(left->tensor));
-    size_t right_bytes = gy_dtype_bytes(gy_tensor_dtype(right->tensor));
+    const gy_bundle_item *left = *(gy_bundle_item *const *)a;
+    const gy_bundle_item *right = *(gy_bundle_item *const *)b;
+    const size_t left_bytes = gy_bundle_element_bytes(left);
+    const size_t right_bytes = gy_bundle_element_bytes(right);
     if (left_bytes != right_bytes) {
         return left_bytes > right_bytes ? -1 : 1;
     }
@@ -51,9 +50,9 @@ static int file_order(const void *a, const void *b)
 }
 
 /* The tensors in the order of the file; gy_free. */
-static const gy_bundle_item **sort_items(const gy_bundle *bundle)
+static gy_bundle_item **sort_items(const gy_bundle *bundle)
 {
-    const gy_bundle_item **order =
+    gy_bundle_item **order =
         gy_alloc_zero("store.bundle", bundle->item_count, sizeof(gy_bundle_item *));
     if (order != NULL) {
         for (size_t i = 0; i < bundle->item_count; i++) {
@@ -85,24 +84,24 @@ static gy_status describe_notes(const gy_bundle *bundle, const char *checksum, j
     return set_new(notes, GY_BUNDLE_CHECKSUM_KEY, json_string(checksum));
 }
 
-static gy_status describe_tensor(const gy_bundle_item *item, uint64_t *offset, json_t *header)
+static gy_status describe_tensor(gy_bundle_item *item, uint64_t *offset, json_t *header)
 {
-    const gy_dtype dtype = gy_tensor_dtype(item->tensor);
+    const gy_view *view = &item->shape;
     const uint64_t end =
-        *offset + (uint64_t)gy_tensor_count(item->tensor) * gy_dtype_bytes(dtype);
+        *offset + (uint64_t)gy_view_count(view) * gy_bundle_element_bytes(item);
     json_t *entry = json_object();
     GY_TRY(set_new(header, item->name, entry));
-    GY_TRY(set_new(entry, "dtype", json_string(gy_store_safetensors_dtype(dtype))));
+    GY_TRY(set_new(entry, "dtype", json_string(gy_bundle_dtype_name(view->dtype))));
     json_t *shape = json_array();
     GY_TRY(set_new(entry, "shape", shape));
-    for (int dim = 0; dim < gy_tensor_rank(item->tensor); dim++) {
-        if (json_array_append_new(shape, json_integer(gy_tensor_size(item->tensor, dim))) !=
-            0) {
+    for (int dim = 0; dim < view->rank; dim++) {
+        if (json_array_append_new(shape, json_integer(view->sizes[dim])) != 0) {
             return gy_fail(GY_NOMEM, "out of memory: the header of a bundle");
         }
     }
     json_t *offsets = json_pack("[I,I]", (json_int_t)*offset, (json_int_t)end);
     GY_TRY(set_new(entry, "data_offsets", offsets));
+    item->begin = *offset;
     *offset = end;
     return GY_OK;
 }
@@ -114,17 +113,24 @@ static int append(const char *data, size_t size_bytes, void *arg)
     return text->status == GY_OK ? 0 : -1;
 }
 
-static gy_status make_header(const gy_bundle *bundle, const gy_bundle_item **order,
-                             const char *checksum, gy_text *out)
+static gy_status describe_all(gy_bundle *bundle, const char *checksum, json_t *header)
 {
-    json_t *header = json_object();
     uint64_t offset = 0;
-    gy_status status = header == NULL
-                           ? gy_fail(GY_NOMEM, "out of memory: the header of a bundle")
-                           : describe_notes(bundle, checksum, header);
-    for (size_t i = 0; i < bundle->item_count && status == GY_OK; i++) {
+    gy_bundle_item **order = sort_items(bundle);
+    gy_status status = order == NULL ? GY_NOMEM : describe_notes(bundle, checksum, header);
+    for (size_t i = 0; status == GY_OK && i < bundle->item_count; i++) {
         status = describe_tensor(order[i], &offset, header);
     }
+    gy_free(order);
+    return status;
+}
+
+gy_status gy_bundle_header(gy_bundle *bundle, const char *checksum, gy_text *out)
+{
+    json_t *header = json_object();
+    gy_status status = header == NULL
+                           ? gy_fail(GY_NOMEM, "out of memory: the header of a bundle")
+                           : describe_all(bundle, checksum, header);
     if (status == GY_OK && json_dump_callback(header, append, out, JSON_COMPACT) != 0) {
         status = gy_fail(GY_NOMEM, "out of memory: the header of a bundle");
     }
@@ -139,13 +145,36 @@ static gy_status make_header(const gy_bundle *bundle, const gy_bundle_item **ord
     return GY_OK;
 }
 
+gy_status gy_bundle_lay_out(gy_bundle *bundle, uint64_t *data_begin, uint64_t *size_bytes)
+{
+    char checksum[GY_BUNDLE_CHECKSUM_BYTES];
+    gy_text header = {.data = NULL};
+    uint64_t *none = gy_alloc_zero("store.bundle", bundle->item_count, sizeof(*none));
+    gy_status status = none == NULL ? GY_NOMEM : GY_OK;
+    if (status == GY_OK) {
+        status = gy_bundle_checksum_of(bundle, false, none, checksum);
+    }
+    if (status == GY_OK) {
+        status = gy_bundle_header(bundle, checksum, &header);
+    }
+    *data_begin = sizeof(uint64_t) + header.size_bytes;
+    *size_bytes = *data_begin;
+    for (size_t i = 0; i < bundle->item_count; i++) {
+        *size_bytes += (uint64_t)gy_view_count(&bundle->items[i].shape) *
+                       gy_bundle_element_bytes(&bundle->items[i]);
+    }
+    gy_text_free(&header);
+    gy_free(none);
+    return status;
+}
+
 static gy_status add_elements(void *arg, const void *data, size_t size_bytes)
 {
     gy_writer *writer = arg;
     return gy_writer_add(writer, data, size_bytes);
 }
 
-static gy_status write_file(const gy_bundle *bundle, const gy_bundle_item **order,
+static gy_status write_file(const gy_bundle *bundle, gy_bundle_item *const *order,
                             const gy_text *header, gy_writer *writer)
 {
     const uint64_t size = header->size_bytes;
@@ -162,9 +191,10 @@ gy_status gy_bundle_save(const gy_bundle *bundle, gy_env *env, const char *path)
     char checksum[GY_BUNDLE_CHECKSUM_BYTES];
     gy_text header = {.data = NULL};
     gy_writer *writer = NULL;
-    GY_TRY(gy_bundle_checksum(bundle, checksum));
-    const gy_bundle_item **order = sort_items(bundle);
-    gy_status status = order == NULL ? GY_NOMEM : make_header(bundle, order, checksum, &header);
+    GY_TRY(gy_bundle_checksum(bundle, false, checksum));
+    gy_bundle layout = *bundle; /* its items learn where they begin */
+    gy_bundle_item **order = sort_items(bundle);
+    gy_status status = order == NULL ? GY_NOMEM : gy_bundle_header(&layout, checksum, &header);
     if (status == GY_OK) {
         status = gy_writer_open(env, path, &writer);
     }
