@@ -115,6 +115,161 @@ typedef struct gy_ps_table_options {
     uint64_t seed;
 } gy_ps_table_options;
 
+/* ---- Workers ---- */
+
+/** The servers, and who this worker is. One thread uses a handle and its tables at a time; what
+ * is under way goes on without it. */
+typedef struct gy_ps gy_ps;
+/** A table of a gy_ps. */
+typedef struct gy_ps_table gy_ps_table;
+/** A push or a pull that is under way. */
+typedef struct gy_ps_request gy_ps_request;
+
+typedef struct gy_ps_options {
+    size_t struct_size;
+    const char *servers;  /* "HOST:PORT,HOST:PORT": the same list at all workers; part i of a
+                             table  is at the i-th */
+    const char *key_file; /* key ring; NULL: only with is_plaintext */
+    bool is_plaintext;    /* no key; loopback addresses alone */
+    uint32_t worker;      /* which one this is, of ... */
+    uint32_t workers;     /* ... how many; 0: 1 */
+    double timeout_s;     /* of calls without a deadline of their own; 0: 60 */
+} gy_ps_options;
+
+/**
+ * Reach all servers.
+ * @return GY_OK; GY_ARG options; GY_PEER or GY_TIMEOUT with the server that does not answer;
+ *     GY_NOTFOUND, GY_STATE, GY_FORMAT the key file; GY_NOMEM
+ * @threads any; starts one that keeps connections alive
+ */
+GY_API GY_MUST_CHECK gy_status gy_ps_open(const gy_ps_options *options, gy_ps **ps);
+
+/** Leave all tables, so that nobody waits for this worker, and free the handle and its tables.
+ * What is under way is cancelled. NULL is fine. */
+GY_API void gy_ps_close(gy_ps *ps);
+
+/**
+ * Open a table, which is made by the first of its workers. All workers have to open it: those
+ * that have not come yet are waited for.
+ * @return GY_OK; GY_ARG options; GY_MISMATCH the table is there with others, or the lists of
+ *     servers differ; GY_EXISTS another process is this worker; GY_PEER; GY_TIMEOUT; GY_NOMEM
+ */
+GY_API GY_MUST_CHECK gy_status gy_ps_table_open(gy_ps *ps, const char *name,
+                                                const gy_ps_table_options *options,
+                                                gy_ps_table **table);
+
+/**
+ * Push gradients of rows. Exactly once: a push that is said to have failed with GY_PEER or
+ * GY_TIMEOUT was applied once or not at all, every other one once, or (with any other failure)
+ * not at all at the server that refused it.
+ *
+ * @param keys     (count) of a sparse table, strictly ascending; of a dense one NULL for rows 0
+ * .. count
+ *                 - 1, or the address of the first row's key
+ * @param values   (count, width) of the table's dtype
+ * @param request  becomes a request, for which keys and values are lent until gy_ps_wait; NULL:
+ * the call waits itself
+ * @return GY_OK; GY_ARG keys; GY_NUMERIC a value that is not finite; GY_STATE this worker was
+ * given up for dead; GY_LIMIT; GY_PEER; GY_TIMEOUT; GY_NOMEM
+ * @cost of a dense table no copy; of a sparse one a copy of keys and values
+ */
+GY_API GY_MUST_CHECK gy_status gy_ps_push(gy_ps_table *table, const uint64_t *keys,
+                                          size_t count, const void *values,
+                                          gy_ps_request **request);
+
+/** Set rows as they are, at once: initial values, by one worker before the first clock. As
+ * gy_ps_push. */
+GY_API GY_MUST_CHECK gy_status gy_ps_put(gy_ps_table *table, const uint64_t *keys, size_t count,
+                                         const void *values, gy_ps_request **request);
+
+/**
+ * Pull rows; it waits for other workers as the table's rule says. `values` (count, width) is
+ * written until gy_ps_wait. Rows of a sparse table that are not there have their initial
+ * values. The parameters and failures are those of gy_ps_push.
+ */
+GY_API GY_MUST_CHECK gy_status gy_ps_pull(gy_ps_table *table, const uint64_t *keys,
+                                          size_t count, void *values, gy_ps_request **request);
+
+/** The rate of this worker's pushes from now on, in place of the table's; 0: the table's. */
+GY_API void gy_ps_set_rate(gy_ps_table *table, double rate);
+
+/**
+ * Say that this worker's clock is over: all that it pushes for it was pushed. Does not wait; a
+ * failure is returned by the next call.
+ */
+GY_API GY_MUST_CHECK gy_status gy_ps_clock(gy_ps_table *table);
+
+/**
+ * Wait for a request and free it. After GY_TIMEOUT by the deadline it is cancelled: its memory
+ * is not lent any more. NULL is fine.
+ * @return what the call would have returned
+ */
+GY_API gy_status gy_ps_wait(gy_ps_request *request, gy_deadline deadline);
+
+/* ---- Servers ---- */
+
+/** A function that updates a row (width) by a gradient (width), both of the table's dtype. */
+typedef struct gy_ps_named_function {
+    const char *name;
+    void (*function)(void *arg, uint64_t key, void *row, const void *gradient, uint32_t width,
+                     double rate);
+    void *arg;
+} gy_ps_named_function;
+
+typedef struct gy_ps_server gy_ps_server;
+
+typedef struct gy_ps_server_options {
+    size_t struct_size;
+    const char *listen;                    /* "HOST:PORT"; NULL: a free port of the loopback */
+    const char *key_file;                  /* key ring; NULL: only with is_plaintext */
+    bool is_plaintext;                     /* no key; loopback addresses alone */
+    const gy_ps_named_function *functions; /* (function_count) of GY_PS_FUNCTION; outlive it */
+    size_t function_count;
+} gy_ps_server_options;
+
+/**
+ * Listen. Tables live in memory, for as long as the server does.
+ * @return GY_OK; GY_ARG; GY_EXISTS the port is taken; GY_NOTFOUND, GY_STATE, GY_FORMAT the key
+ *     file; GY_LIMIT; GY_NOMEM
+ */
+GY_API GY_MUST_CHECK gy_status gy_ps_server_open(const gy_ps_server_options *options,
+                                                 gy_ps_server **server);
+/** "HOST:PORT", valid as long as the server. */
+GY_API const char *gy_ps_server_address(const gy_ps_server *server);
+/** Serve until gy_ps_server_stop, or until `wake_file` is readable (-1: none). GY_OK; GY_IO */
+GY_API GY_MUST_CHECK gy_status gy_ps_server_run(gy_ps_server *server, int wake_file);
+/** @threads any */
+GY_API void gy_ps_server_stop(gy_ps_server *server);
+/** NULL is fine. */
+GY_API void gy_ps_server_close(gy_ps_server *server);
+
+/** What `gyre ps serve` does: listens, calls on_listening, serves until SIGTERM or SIGINT. */
+GY_API GY_MUST_CHECK gy_status gy_ps_serve(const gy_ps_server_options *options,
+                                           void (*on_listening)(void *arg, const char *address),
+                                           void *arg);
+
+/** A part of a table, as its server tells of it. */
+typedef struct gy_ps_facts {
+    const char *server, *table;
+    gy_ps_table_options options;
+    uint32_t part, parts, live; /* live workers */
+    uint64_t rows, updates, pushes, duplicates, dropped, refused, held_bytes;
+    uint64_t clock_min, clock_max; /* of live workers */
+    uint64_t received_bytes, sent_bytes;
+    uint32_t waiting; /* pulls */
+} gy_ps_facts;
+
+/**
+ * Ask servers for their tables. Of the options: servers, key_file, is_plaintext, timeout_s.
+ * @param visit  called for each part of a table; texts are valid during the call. A failure
+ * ends it
+ * @return GY_OK; what visit returns; the failures of gy_ps_open
+ */
+GY_API GY_MUST_CHECK gy_status gy_ps_show(const gy_ps_options *options,
+                                          gy_status (*visit)(void *arg,
+                                                             const gy_ps_facts *facts),
+                                          void *arg);
+
 #ifdef __cplusplus
 }
 #endif

@@ -15,6 +15,7 @@ const char *const gy_keyring_roles[GY_RPC_ROLES] = {
     [GY_RPC_NAMESERVER] = "nameserver", [GY_RPC_DAEMON] = "daemon",
     [GY_RPC_MANAGER] = "manager",       [GY_RPC_SUBMITTER] = "submitter",
     [GY_RPC_WATCHER] = "watcher",       [GY_RPC_OPERATOR] = "operator",
+    [GY_RPC_SERVER] = "server",         [GY_RPC_WORKER] = "worker",
 };
 
 typedef struct ring_key {
@@ -43,6 +44,7 @@ const char *gy_rpc_role_one(gy_rpc_role role)
         [GY_RPC_NAMESERVER] = "a name server", [GY_RPC_DAEMON] = "a daemon",
         [GY_RPC_MANAGER] = "a manager",        [GY_RPC_SUBMITTER] = "a submitter",
         [GY_RPC_WATCHER] = "a watcher",        [GY_RPC_OPERATOR] = "an operator",
+        [GY_RPC_SERVER] = "a server",          [GY_RPC_WORKER] = "a worker",
     };
     GY_ASSERT(role < GY_RPC_ROLES);
     return texts[role];
@@ -77,7 +79,7 @@ gy_status gy_rpc_ring_who(const char *text, gy_keyring_who *who)
     }
     if (role == GY_RPC_ROLES) {
         return gy_fail(GY_ARG, "no role: expected nameserver, daemon, manager, submitter, "
-                               "watcher or operator");
+                               "watcher, operator, server or worker");
     }
     if (slash != NULL && !gy_rpc_subject_is_good(slash + 1)) {
         return gy_fail(GY_ARG, "no subject: expected 1 to %d printable characters",

@@ -43,6 +43,8 @@ typedef enum gy_rpc_role {
     GY_RPC_SUBMITTER,
     GY_RPC_WATCHER,  /* reads the state of a cluster, for a status page */
     GY_RPC_OPERATOR, /* decides which daemons get work */
+    GY_RPC_SERVER,   /* a parameter server */
+    GY_RPC_WORKER,   /* uses parameter servers */
     GY_RPC_ROLES
 } gy_rpc_role;
 

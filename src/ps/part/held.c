@@ -13,7 +13,7 @@ void gy_ps_held_free(ps_held *held)
 }
 
 /* Copy borrowed rows, so that they outlive the call. */
-static gy_status keep(const gy_ps_part *part, const gy_ps_push *push, ps_held *held)
+static gy_status keep(const gy_ps_part *part, const gy_ps_gradient *push, ps_held *held)
 {
     bool has_keys = part->options.table.is_sparse;
     size_t key_bytes = has_keys ? push->rows.count * sizeof(uint64_t) : 0;
@@ -42,7 +42,7 @@ static bool is_before(const ps_held *a, const ps_held *b)
     return a->clock != b->clock ? a->clock < b->clock : a->worker <= b->worker;
 }
 
-gy_status gy_ps_held_add(gy_ps_part *part, const gy_ps_push *push)
+gy_status gy_ps_held_add(gy_ps_part *part, const gy_ps_gradient *push)
 {
     ps_held *made = gy_alloc_zero("ps.held", 1, sizeof(*made));
     gy_status status = made != NULL ? GY_OK : GY_NOMEM;

@@ -266,7 +266,7 @@ gy_status gy_ps_part_apply(gy_ps_part *part, const gy_ps_rows *rows, const void 
 
 /* ---- Pushes ---- */
 
-static gy_status judge(gy_ps_part *part, const gy_ps_push *push, const ps_worker *row)
+static gy_status judge(gy_ps_part *part, const gy_ps_gradient *push, const ps_worker *row)
 {
     if (push->clock != row->clock) {
         return gy_fail(GY_STATE,
@@ -279,7 +279,7 @@ static gy_status judge(gy_ps_part *part, const gy_ps_push *push, const ps_worker
 }
 
 /* A push of a worker that has not seen some updates counts less. */
-static gy_status apply_now(gy_ps_part *part, const gy_ps_push *push)
+static gy_status apply_now(gy_ps_part *part, const gy_ps_gradient *push)
 {
     const gy_ps_table_options *table = &part->options.table;
     const void *values = push->values;
@@ -300,7 +300,7 @@ static gy_status apply_now(gy_ps_part *part, const gy_ps_push *push)
     return GY_OK;
 }
 
-gy_status gy_ps_part_push(gy_ps_part *part, const gy_ps_push *push, gy_ps_outcome *outcome)
+gy_status gy_ps_part_push(gy_ps_part *part, const gy_ps_gradient *push, gy_ps_outcome *outcome)
 {
     ps_worker *row = NULL;
     gy_status status = find_worker(part, push->worker, push->client, &row);

@@ -66,7 +66,7 @@ typedef struct gy_ps_rows {
     size_t count;
 } gy_ps_rows;
 
-typedef struct gy_ps_push {
+typedef struct gy_ps_gradient {
     uint32_t worker;
     uint64_t client, number; /* numbers of a client ascend; one that is not new was applied */
     uint64_t clock;          /* calls of gy_ps_clock that the worker had made */
@@ -77,7 +77,7 @@ typedef struct gy_ps_push {
     /* Memory that keys and values lie in; the part takes it in any case, also on failure. NULL:
      * they are borrowed for the call. */
     void *room;
-} gy_ps_push;
+} gy_ps_gradient;
 
 typedef enum gy_ps_outcome {
     GY_PS_APPLIED,
@@ -99,7 +99,7 @@ void gy_ps_part_leave(gy_ps_part *part, uint32_t worker, uint64_t client);
  * @return GY_OK; GY_ARG keys; GY_NUMERIC a value that is not finite; GY_STATE the worker has
  * not joined, or the clock is not its; GY_LIMIT too much is held; GY_NOMEM
  */
-GY_MUST_CHECK gy_status gy_ps_part_push(gy_ps_part *part, const gy_ps_push *push,
+GY_MUST_CHECK gy_status gy_ps_part_push(gy_ps_part *part, const gy_ps_gradient *push,
                                         gy_ps_outcome *outcome);
 /** Set rows as they are, at once, for a start; it may be done again. The same failures. */
 GY_MUST_CHECK gy_status gy_ps_part_put(gy_ps_part *part, const gy_ps_rows *rows,

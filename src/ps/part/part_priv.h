@@ -114,7 +114,7 @@ struct gy_ps_part {
 GY_MUST_CHECK gy_status gy_ps_part_apply(gy_ps_part *part, const gy_ps_rows *rows,
                                          const void *values, double rate);
 /** Keep a push until its clock is over. Takes push->room. GY_LIMIT; GY_NOMEM */
-GY_MUST_CHECK gy_status gy_ps_held_add(gy_ps_part *part, const gy_ps_push *push);
+GY_MUST_CHECK gy_status gy_ps_held_add(gy_ps_part *part, const gy_ps_gradient *push);
 /** The clock is over: sum its pushes in the order of workers, and apply the sum; those of
  * workers that have not made the clock are dropped. GY_NOMEM: nothing was done */
 GY_MUST_CHECK gy_status gy_ps_held_close(gy_ps_part *part);

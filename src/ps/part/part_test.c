@@ -346,7 +346,7 @@ static void draw_push(story *at, uint32_t worker, kept *push)
 }
 
 /* One that is wrong is refused, and nothing of it is applied. */
-static void push_wrong(story *at, gy_ps_push *push, uint64_t *keys, double *values)
+static void push_wrong(story *at, gy_ps_gradient *push, uint64_t *keys, double *values)
 {
     gy_status wanted = GY_ARG;
     gy_ps_outcome outcome;
@@ -395,14 +395,14 @@ static void push_one(story *at, uint32_t worker)
         keys[i] = at->keys[what.keys[i]];
     }
     fill_values(at, &what, values);
-    gy_ps_push push = {.worker = worker,
-                       .client = 7 + worker,
-                       .number = o->numbers[worker] + 1 + below(at, 2),
-                       .clock = what.clock,
-                       .seen = at->seen[worker],
-                       .rate = what.rate,
-                       .rows = {.count = what.count},
-                       .values = values};
+    gy_ps_gradient push = {.worker = worker,
+                           .client = 7 + worker,
+                           .number = o->numbers[worker] + 1 + below(at, 2),
+                           .clock = what.clock,
+                           .seen = at->seen[worker],
+                           .rate = what.rate,
+                           .rows = {.count = what.count},
+                           .values = values};
     if (o->table.is_sparse) {
         push.rows.keys = keys;
     } else {
@@ -618,7 +618,8 @@ GY_TEST(whole_numbers_are_summed_exactly)
         assert_ok(gy_ps_part_join(part, 0, 1, &clock));
         const gy_ps_rows rows = {.keys = &keys[i], .count = 1};
         for (uint64_t number = 1; number <= 3; number++) {
-            gy_ps_push push = {.client = 1, .number = number, .rows = rows, .values = &value};
+            gy_ps_gradient push = {
+                .client = 1, .number = number, .rows = rows, .values = &value};
             assert_ok(gy_ps_part_push(part, &push, &outcome));
             value = number == 1 ? 1 : 2;
         }
@@ -668,11 +669,11 @@ GY_TEST(rooms_are_taken_also_on_failure)
         &part));
     for (uint64_t number = 1; number < 6; number++) {
         float *room = gy_alloc_zero("test.room", 4, sizeof(float));
-        gy_ps_push push = {.client = 1,
-                           .number = number == 3 ? 2 : number,
-                           .rows = {.count = 4},
-                           .values = room,
-                           .room = room};
+        gy_ps_gradient push = {.client = 1,
+                               .number = number == 3 ? 2 : number,
+                               .rows = {.count = 4},
+                               .values = room,
+                               .room = room};
         gy_status status = gy_ps_part_push(part, &push, &outcome);
         /* not joined, held, the same, held, too much is held */
         assert_int_equal(status, number == 1 ? GY_STATE : number == 5 ? GY_LIMIT : GY_OK);

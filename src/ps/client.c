@@ -1,0 +1,275 @@
+/* Connections of a worker to its servers, and who drives them. */
+#include "ps/client_priv.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+/* above all that rpc may take within */
+enum { LOCK_RANK = 60 };
+
+static const int64_t slice_ns = 100000000; /* the thread looks for something to do at least */
+
+/* ---- Driving ---- */
+
+void gy_ps_enter(gy_ps *ps)
+{
+    gy_mutex_lock(&ps->lock);
+    ps->drivers++;
+}
+
+void gy_ps_leave(gy_ps *ps)
+{
+    (void)gy_rpc_turn(ps->rpc, (gy_deadline){0}); /* send what was put */
+    ps->drivers--;
+    gy_cond_signal(&ps->idle);
+    gy_mutex_unlock(&ps->lock);
+}
+
+gy_status gy_ps_drive(gy_ps *ps, const int *pending, gy_deadline deadline)
+{
+    while (*pending > 0) {
+        int64_t now_ns = gy_now_ns(gy_env_real());
+        if (now_ns >= deadline.at_ns) {
+            return GY_TIMEOUT;
+        }
+        (void)gy_rpc_turn(ps->rpc, (gy_deadline){GY_MIN(deadline.at_ns, now_ns + slice_ns)});
+    }
+    return GY_OK;
+}
+
+/* Keeps connections alive, and goes on with what is under way, while no caller does. */
+static void *keep_alive(void *arg)
+{
+    gy_ps *ps = arg;
+    gy_env *env = gy_env_real();
+    gy_mutex_lock(&ps->lock);
+    while (!ps->is_ending) {
+        if (ps->drivers > 0) {
+            (void)gy_cond_wait(&ps->idle, &ps->lock, gy_env_deadline(env, 0.1));
+            continue;
+        }
+        struct pollfd files[2] = {{.fd = gy_rpc_fd(ps->rpc), .events = POLLIN},
+                                  {.fd = ps->wake_file, .events = POLLIN}};
+        int64_t left_ns = gy_rpc_next(ps->rpc).at_ns - gy_now_ns(env);
+        gy_mutex_unlock(&ps->lock);
+        left_ns = GY_MIN(GY_MAX(left_ns, (int64_t)0), slice_ns);
+        (void)poll(files, 2,
+                   (int)((left_ns + 999999) / 1000000)); /* a failure is a turn early */
+        gy_mutex_lock(&ps->lock);
+        if (ps->drivers == 0 && !ps->is_ending) {
+            (void)gy_rpc_turn(ps->rpc, (gy_deadline){0});
+        }
+    }
+    gy_mutex_unlock(&ps->lock);
+    return NULL;
+}
+
+gy_status gy_ps_call(gy_ps *ps, uint32_t part, const gy_rpc_request *request, uint64_t *number,
+                     gy_deadline deadline)
+{
+    for (;;) {
+        gy_status status = gy_rpc_call(ps->rpc, ps->targets[part].peer, request, number);
+        if (status != GY_AGAIN) {
+            return status;
+        }
+        int64_t now_ns = gy_now_ns(gy_env_real());
+        if (now_ns >= deadline.at_ns) {
+            return gy_ps_blame(ps, part, "a call that finds no room in the queue");
+        }
+        (void)gy_rpc_turn(ps->rpc, (gy_deadline){GY_MIN(deadline.at_ns, now_ns + slice_ns)});
+    }
+}
+
+gy_status gy_ps_blame(const gy_ps *ps, uint32_t part, const char *what)
+{
+    gy_rpc_facts facts;
+    const ps_target *target = &ps->targets[part];
+    if (gy_rpc_look(ps->rpc, target->peer, &facts) && !facts.is_up) {
+        return gy_fail(GY_PEER, "%s: server %s is not reached: %s", what, target->address,
+                       facts.why);
+    }
+    return gy_fail(GY_TIMEOUT, "%s: no answer of server %s by the deadline", what,
+                   target->address);
+}
+
+/* ---- Open and close ---- */
+
+static gy_status read_servers(gy_ps *ps, const char *servers)
+{
+    const char *at = servers;
+    while (at != NULL && *at != '\0') {
+        size_t size = strcspn(at, ",");
+        size_t capacity = ps->part_count;
+        if (size == 0 || size >= GY_RPC_ADDRESS_BYTES || ps->part_count == GY_PS_PARTS_MAX) {
+            break;
+        }
+        GY_TRY(GY_GROW("ps.targets", ps->targets, capacity, (size_t)ps->part_count + 1));
+        ps_target *target = &ps->targets[ps->part_count++];
+        *target = (ps_target){.peer = 0};
+        memcpy(target->address, at, size);
+        GY_TRY(gy_rpc_check_address(target->address, 1));
+        at += size + (at[size] == ',' && at[size + 1] != '\0');
+    }
+    if (ps->part_count == 0 || *at != '\0') {
+        return gy_fail(GY_ARG, "servers are '%s': expected HOST:PORT,... of 1 to %d servers",
+                       servers != NULL ? servers : "", GY_PS_PARTS_MAX);
+    }
+    return GY_OK;
+}
+
+static gy_status dial_all(gy_ps *ps)
+{
+    for (uint32_t i = 0; i < ps->part_count; i++) {
+        GY_TRY(gy_rpc_dial(ps->rpc, ps->targets[i].address, &ps->targets[i].peer));
+    }
+    gy_deadline deadline = gy_deadline_after(ps->timeout_s);
+    for (uint32_t i = 0; i < ps->part_count;) {
+        gy_rpc_facts facts;
+        if (gy_rpc_look(ps->rpc, ps->targets[i].peer, &facts) && facts.is_up) {
+            i++;
+            continue;
+        }
+        int64_t now_ns = gy_now_ns(gy_env_real());
+        if (now_ns >= deadline.at_ns) {
+            return gy_ps_blame(ps, i, "parameter servers");
+        }
+        (void)gy_rpc_turn(ps->rpc, (gy_deadline){GY_MIN(deadline.at_ns, now_ns + slice_ns)});
+    }
+    return GY_OK;
+}
+
+static gy_status judge(const gy_ps_options *options, gy_ps_options *o)
+{
+    GY_TRY(gy_options_take(gy_ps_options, o, options));
+    o->workers = o->workers == 0 ? 1 : o->workers;
+    o->timeout_s = o->timeout_s == 0 ? 60 : o->timeout_s;
+    if (o->workers > GY_PS_WORKERS_MAX || o->worker >= GY_PS_WORKERS_MAX) {
+        return gy_fail(GY_ARG, "worker %u of %u: expected 1 to %d workers", o->worker,
+                       o->workers, GY_PS_WORKERS_MAX);
+    }
+    if (!(o->timeout_s > 0)) {
+        return gy_fail(GY_ARG, "a timeout of %g s: expected above 0", o->timeout_s);
+    }
+    return GY_OK;
+}
+
+gy_status gy_ps_connect(const gy_ps_options *options, gy_rpc_role role, gy_ps **ps)
+{
+    gy_ps_options o;
+    char name[32];
+    GY_TRY(judge(options, &o));
+    gy_ps *made = gy_alloc_zero("ps.client", 1, sizeof(*made));
+    if (made == NULL) {
+        return GY_NOMEM;
+    }
+    gy_env *env = gy_env_real();
+    gy_mutex_init(&made->lock, LOCK_RANK);
+    gy_cond_init(&made->idle);
+    made->worker = o.worker;
+    made->workers = o.workers;
+    made->timeout_s = o.timeout_s;
+    made->client = env->ops->random(env, GY_CHANCE_NETWORK) | 1;
+    made->wake_file = -1;
+    gy_ps_methods(made->methods);
+    snprintf(name, sizeof(name), "worker %u", o.worker);
+    const gy_rpc_options node = {.name = name,
+                                 .role = role,
+                                 .methods = made->methods,
+                                 .method_count = PS_METHODS,
+                                 .key_file = o.key_file,
+                                 .is_plaintext = o.is_plaintext,
+                                 .retry_ns_max = 500000000};
+    gy_status status = read_servers(made, o.servers);
+    if (status == GY_OK) {
+        status = gy_rpc_new(env, &node, &made->rpc);
+    }
+    if (status == GY_OK) {
+        status = dial_all(made);
+    }
+    if (status == GY_OK) {
+        made->wake_file = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        status = made->wake_file >= 0
+                     ? gy_thread_start(&made->thread, "gyre-ps", keep_alive, made)
+                     : gy_fail(GY_LIMIT, "no descriptor: %s", strerror(errno));
+    }
+    if (status < 0) {
+        gy_error why;
+        gy_error_take(&why, status);
+        gy_ps_disconnect(made);
+        return gy_error_raise(&why);
+    }
+    *ps = made;
+    return GY_OK;
+}
+
+void gy_ps_disconnect(gy_ps *ps)
+{
+    const uint64_t one = 1;
+    if (ps->thread.is_started) {
+        gy_mutex_lock(&ps->lock);
+        ps->is_ending = true;
+        (void)!write(ps->wake_file, &one, sizeof(one));
+        gy_cond_signal(&ps->idle);
+        gy_mutex_unlock(&ps->lock);
+        gy_thread_join(&ps->thread);
+    }
+    gy_rpc_free(ps->rpc); /* ends all calls */
+    while (ps->tables != NULL) {
+        gy_ps_table *gone = ps->tables;
+        ps->tables = gone->next;
+        gy_free(gone);
+    }
+    if (ps->wake_file >= 0) {
+        close(ps->wake_file);
+    }
+    gy_mutex_fini(&ps->lock);
+    gy_cond_fini(&ps->idle);
+    gy_free(ps->targets);
+    gy_free(ps);
+}
+
+gy_status gy_ps_open(const gy_ps_options *options, gy_ps **ps)
+{
+    return gy_ps_connect(options, GY_RPC_WORKER, ps);
+}
+
+static void count_down(void *arg, gy_status status, const ProtobufCMessage *answer)
+{
+    int *pending = arg;
+    (void)status; /* a server that is away gives this worker up by itself */
+    (void)answer;
+    --*pending;
+}
+
+void gy_ps_close(gy_ps *ps)
+{
+    int pending = 0;
+    if (ps == NULL) {
+        return;
+    }
+    gy_deadline deadline = gy_deadline_after(GY_MIN(ps->timeout_s, 2.0));
+    gy_ps_enter(ps);
+    for (const gy_ps_table *table = ps->tables; table != NULL; table = table->next) {
+        for (uint32_t i = 0; i < ps->part_count; i++) {
+            Gy__Ps__Leave leave;
+            gy__ps__leave__init(&leave);
+            leave.table = table->parts[i].id;
+            leave.worker = ps->worker;
+            leave.client = ps->client;
+            const gy_rpc_request request = {.type = PS_LEAVE,
+                                            .message = &leave.base,
+                                            .deadline = deadline,
+                                            .is_hasty = true,
+                                            .done = count_down,
+                                            .arg = &pending};
+            pending += gy_rpc_call(ps->rpc, ps->targets[i].peer, &request, NULL) == GY_OK;
+        }
+    }
+    (void)gy_ps_drive(ps, &pending, GY_NEVER); /* the calls have deadlines */
+    gy_ps_leave(ps);
+    gy_ps_disconnect(ps);
+}

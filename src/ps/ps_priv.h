@@ -1,0 +1,43 @@
+/**
+ * Inside room ps: what servers and clients share. messages.c methods and tables as messages ·
+ * server.c tables, pushes and waiting pulls · serve.c the process of a server · client.c
+ * connections and who drives them · table.c push, pull and clock · show.c facts.
+ */
+#ifndef GY_PS_PS_PRIV_H
+#define GY_PS_PS_PRIV_H
+
+#include "ps/part/part.h"
+#include "ps/proto/ps.pb-c.h"
+#include "rpc/rpc.h"
+
+/* ---- messages.c ---- */
+
+typedef enum ps_type {
+    PS_OPEN = GY_RPC_TYPE_FIRST,
+    PS_PUSH, /* with keys and values beside it */
+    PS_PULL, /* with keys beside it, and values beside its answer; only reads */
+    PS_CLOCK,
+    PS_LEAVE,
+    PS_SHOW,
+    PS_TYPES
+} ps_type;
+
+enum {
+    PS_METHODS = PS_TYPES - GY_RPC_TYPE_FIRST,
+    PS_MESSAGE_BYTES = 4096,
+    PS_SHOWN_BYTES = 4 << 20,
+    PS_NUMBERS = 10,
+};
+
+/** The methods as a client has them, which serves none. */
+void gy_ps_methods(gy_rpc_method methods[PS_METHODS]);
+/** A table as a message; `numbers` (PS_NUMBERS) is memory for it, all borrowed. */
+void gy_ps_table_tell(const char *name, const gy_ps_table_options *table, double *numbers,
+                      Gy__Ps__Table *message);
+/** And back; texts are borrowed of the message. GY_FORMAT */
+GY_MUST_CHECK gy_status gy_ps_table_hear(const Gy__Ps__Table *message,
+                                         gy_ps_table_options *table);
+/** Do both say the same? */
+bool gy_ps_table_is_same(const gy_ps_table_options *a, const gy_ps_table_options *b);
+
+#endif

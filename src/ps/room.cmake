@@ -1,0 +1,1 @@
+gyre_proto(ps ps)

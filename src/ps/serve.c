@@ -1,0 +1,89 @@
+/* The process of a server: a node on sockets, until it is told to end. */
+#include "ps/server_priv.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+gy_status gy_ps_server_open(const gy_ps_server_options *options, gy_ps_server **server)
+{
+    gy_ps_server_options o;
+    GY_TRY(gy_options_take(gy_ps_server_options, &o, options));
+    gy_env *env = gy_env_real();
+    gy_ps_server *made = gy_alloc_zero("ps.server", 1, sizeof(*made));
+    if (made == NULL) {
+        return GY_NOMEM;
+    }
+    GY_TRY(gy_ps_server_init(made, env));
+    made->functions = o.functions;
+    made->function_count = o.function_count;
+    made->stop_file = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    gy_rpc_options node = gy_ps_server_node(made);
+    node.key_file = o.key_file;
+    node.is_plaintext = o.is_plaintext;
+    gy_status status = made->stop_file >= 0
+                           ? gy_rpc_new(env, &node, &made->rpc)
+                           : gy_fail(GY_LIMIT, "no descriptor: %s", strerror(errno));
+    if (status == GY_OK) {
+        status = gy_rpc_listen(made->rpc, o.listen != NULL ? o.listen : "127.0.0.1:0",
+                               made->address);
+    }
+    if (status < 0) {
+        gy_ps_server_close(made);
+        return status;
+    }
+    *server = made;
+    return GY_OK;
+}
+
+const char *gy_ps_server_address(const gy_ps_server *server)
+{
+    return server->address;
+}
+
+gy_status gy_ps_server_run(gy_ps_server *server, int wake_file)
+{
+    gy_env *env = gy_env_real();
+    while (!atomic_load_explicit(&server->is_stopped, memory_order_acquire)) { /* stop's */
+        struct pollfd files[3] = {
+            {.fd = gy_rpc_fd(server->rpc), .events = POLLIN},
+            {.fd = server->stop_file, .events = POLLIN},
+            {.fd = wake_file, .events = POLLIN}, /* -1 is ignored */
+        };
+        int64_t left_ns = gy_rpc_next(server->rpc).at_ns - gy_now_ns(env);
+        int64_t left_ms =
+            GY_MIN(GY_MAX(left_ns, (int64_t)0) / 1000000 + (left_ns > 0), (int64_t)1000);
+        if (poll(files, 3, (int)left_ms) < 0 && errno != EINTR) {
+            return gy_fail(GY_IO, "cannot wait for events: %s", strerror(errno));
+        }
+        if (files[2].revents != 0) {
+            return GY_OK;
+        }
+        while (gy_rpc_turn(server->rpc, (gy_deadline){0}) == GY_OK &&
+               !atomic_load_explicit(&server->is_stopped, memory_order_acquire)) { /* stop's */
+        }
+    }
+    return GY_OK;
+}
+
+void gy_ps_server_stop(gy_ps_server *server)
+{
+    const uint64_t one = 1;
+    atomic_store_explicit(&server->is_stopped, true, memory_order_release); /* run's */
+    (void)!write(server->stop_file, &one, sizeof(one)); /* a full counter wakes as well */
+}
+
+void gy_ps_server_close(gy_ps_server *server)
+{
+    if (server == NULL) {
+        return;
+    }
+    gy_ps_server_fini(server);
+    if (server->stop_file >= 0) {
+        close(server->stop_file);
+    }
+    gy_free(server);
+}

@@ -1,0 +1,546 @@
+/*
+ * A server: tables, each with the part that this server has, and the pulls that wait for the
+ * clocks of others. Pushes are taken from where their bytes were received; what a pull reads is
+ * copied once, into the answer.
+ */
+#include "ps/server_priv.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const int64_t linger_ns = 2000000000; /* a worker that does not return is given up */
+
+/* ---- Tables ---- */
+
+static ps_served *find_table(const gy_ps_server *server, uint64_t id)
+{
+    uint64_t index = id & UINT32_MAX;
+    bool is_here = id >> 32 == server->life && index < server->table_count;
+    return is_here ? server->tables[index] : NULL;
+}
+
+static gy_status need_table(const gy_ps_server *server, uint64_t id, ps_served **table)
+{
+    *table = find_table(server, id);
+    return *table != NULL
+               ? GY_OK
+               : gy_fail(GY_NOTFOUND, "no such table: this server began after it was opened");
+}
+
+static ps_served *find_named(const gy_ps_server *server, const char *name)
+{
+    for (uint32_t i = 0; i < server->table_count; i++) {
+        if (strcmp(server->tables[i]->name, name) == 0) {
+            return server->tables[i];
+        }
+    }
+    return NULL;
+}
+
+static gy_status find_function(const gy_ps_server *server, const gy_ps_table_options *table,
+                               gy_ps_part_options *options)
+{
+    for (size_t i = 0; table->function != NULL && i < server->function_count; i++) {
+        if (strcmp(server->functions[i].name, table->function) == 0) {
+            options->function = server->functions[i].function;
+            options->function_arg = server->functions[i].arg;
+            return GY_OK;
+        }
+    }
+    return table->function == NULL
+               ? GY_OK
+               : gy_fail(GY_NOTFOUND, "table %s: this server has no function %s", options->name,
+                         table->function);
+}
+
+static gy_status make_table(gy_ps_server *server, const Gy__Ps__Open *open,
+                            const gy_ps_table_options *judged, ps_served **table)
+{
+    gy_ps_part_options options = {.name = open->table->name,
+                                  .table = *judged,
+                                  .part = open->part,
+                                  .parts = open->parts,
+                                  .workers = open->workers};
+    GY_TRY(find_function(server, judged, &options));
+    GY_TRY(GY_GROW("ps.tables", server->tables, server->table_capacity,
+                   (size_t)server->table_count + 1));
+    ps_served *made = gy_alloc_zero("ps.table", 1, sizeof(*made));
+    gy_status status = made != NULL ? gy_ps_part_new(&options, &made->part) : GY_NOMEM;
+    if (status < 0) {
+        gy_free(made);
+        return status;
+    }
+    snprintf(made->name, sizeof(made->name), "%s", open->table->name);
+    made->part_index = open->part;
+    made->parts = open->parts;
+    made->workers = open->workers;
+    server->tables[server->table_count++] = made;
+    *table = made;
+    return GY_OK;
+}
+
+static gy_status judge_open(const Gy__Ps__Open *open, gy_ps_table_options *judged)
+{
+    gy_ps_table_options heard;
+    GY_TRY(gy_ps_table_hear(open->table, &heard));
+    GY_TRY(gy_ps_table_judge(open->table->name, &heard, open->workers, judged));
+    if (open->parts == 0 || open->parts > GY_PS_PARTS_MAX || open->part >= open->parts) {
+        return gy_fail(GY_ARG, "table %s: part %u of %u: expected 1 to %d parts",
+                       open->table->name, open->part, open->parts, GY_PS_PARTS_MAX);
+    }
+    return GY_OK;
+}
+
+static gy_status check_same(const ps_served *table, const Gy__Ps__Open *open,
+                            const gy_ps_table_options *judged)
+{
+    if (!gy_ps_table_is_same(gy_ps_part_table(table->part), judged)) {
+        return gy_fail(GY_MISMATCH, "table %s is there with other options", table->name);
+    }
+    if (table->part_index != open->part || table->parts != open->parts) {
+        return gy_fail(GY_MISMATCH,
+                       "table %s: this server has part %u of %u, and was asked for part %u of "
+                       "%u: the lists of servers differ",
+                       table->name, table->part_index, table->parts, open->part, open->parts);
+    }
+    return table->workers == open->workers
+               ? GY_OK
+               : gy_fail(GY_MISMATCH, "table %s is of %u workers, not %u", table->name,
+                         table->workers, open->workers);
+}
+
+/* Remember who speaks for a worker, so that it is given up with its connection. */
+static gy_status add_member(gy_ps_server *server, uint32_t table, gy_rpc_peer peer,
+                            const Gy__Ps__Open *open)
+{
+    for (size_t i = 0; i < server->member_count; i++) {
+        ps_member *at = &server->members[i];
+        if (at->table == table && at->worker == open->worker && at->client == open->client) {
+            at->peer = peer;
+            return GY_OK;
+        }
+    }
+    GY_TRY(GY_GROW("ps.members", server->members, server->member_capacity,
+                   server->member_count + 1));
+    server->members[server->member_count++] = (ps_member){
+        .peer = peer, .table = table, .worker = open->worker, .client = open->client};
+    return GY_OK;
+}
+
+static uint32_t index_of(const gy_ps_server *server, const ps_served *table)
+{
+    uint32_t i = 0;
+    while (server->tables[i] != table) {
+        i++;
+    }
+    return i;
+}
+
+static gy_status serve_open(void *arg, const gy_rpc_asked *asked,
+                            const ProtobufCMessage *request)
+{
+    gy_ps_server *server = arg;
+    const Gy__Ps__Open *open = (const Gy__Ps__Open *)request;
+    gy_ps_table_options judged;
+    Gy__Ps__Opened opened;
+    gy__ps__opened__init(&opened);
+    GY_TRY(judge_open(open, &judged));
+    ps_served *table = find_named(server, open->table->name);
+    if (table != NULL) {
+        GY_TRY(check_same(table, open, &judged));
+    } else {
+        GY_TRY(make_table(server, open, &judged, &table));
+    }
+    uint32_t index = index_of(server, table);
+    GY_TRY(gy_ps_part_join(table->part, open->worker, open->client, &opened.clock));
+    GY_TRY(add_member(server, index, asked->peer, open));
+    opened.table = (uint64_t)server->life << 32 | index;
+    return gy_rpc_answer(server->rpc, asked, &opened.base);
+}
+
+/* ---- Pushes ---- */
+
+static gy_status judge_size(const ps_served *table, uint64_t count, size_t values,
+                            size_t size_bytes)
+{
+    const gy_ps_table_options *o = gy_ps_part_table(table->part);
+    size_t row =
+        (o->is_sparse ? sizeof(uint64_t) : 0) + values * o->width * gy_dtype_bytes(o->dtype);
+    if (count > GY_RPC_BESIDE_MAX || count * row != size_bytes) {
+        return gy_fail(GY_SHAPE, "table %s: %zu bytes for %llu rows: expected %zu each",
+                       table->name, size_bytes, (unsigned long long)count, row);
+    }
+    return GY_OK;
+}
+
+static gy_status admit_push(void *arg, const gy_rpc_asked *asked,
+                            const ProtobufCMessage *request, size_t size_bytes, void **room)
+{
+    const gy_ps_server *server = arg;
+    const Gy__Ps__Push *push = (const Gy__Ps__Push *)request;
+    ps_served *table = NULL;
+    (void)asked;
+    GY_TRY(need_table(server, push->table, &table));
+    GY_TRY(judge_size(table, push->count, 1, size_bytes));
+    *room = gy_alloc("ps.push", size_bytes);
+    return *room != NULL ? GY_OK : GY_NOMEM;
+}
+
+static void leave_room(void *arg, void *room)
+{
+    (void)arg;
+    gy_free(room);
+}
+
+/* Rows whose keys, if the table has some, begin `room`. */
+static gy_ps_rows rows_in(const ps_served *table, uint64_t first, uint64_t count,
+                          const void *room)
+{
+    bool is_sparse = gy_ps_part_table(table->part)->is_sparse;
+    return (gy_ps_rows){
+        .keys = is_sparse ? room : NULL, .first = is_sparse ? 0 : first, .count = count};
+}
+
+static gy_status serve_push(void *arg, const gy_rpc_asked *asked,
+                            const ProtobufCMessage *request)
+{
+    gy_ps_server *server = arg;
+    const Gy__Ps__Push *push = (const Gy__Ps__Push *)request;
+    ps_served *table = find_table(server, push->table);
+    uint8_t *room = asked->beside;
+    Gy__Ps__Pushed pushed;
+    gy_ps_outcome outcome = GY_PS_APPLIED;
+    gy__ps__pushed__init(&pushed);
+    if (table == NULL || room == NULL) {
+        gy_free(room);
+        return gy_fail(GY_SHAPE, "a push without rows, or to no table");
+    }
+    bool is_sparse = gy_ps_part_table(table->part)->is_sparse;
+    const gy_ps_rows rows = rows_in(table, push->first, push->count, room);
+    const void *values = room + (is_sparse ? push->count * sizeof(uint64_t) : 0);
+    table->received_bytes += asked->beside_bytes;
+    if (push->is_put) {
+        gy_status status = gy_ps_part_put(table->part, &rows, values);
+        gy_free(room);
+        GY_TRY(status);
+    } else {
+        GY_TRY(gy_ps_part_push(table->part,
+                               &(gy_ps_gradient){.worker = push->worker,
+                                                 .client = push->client,
+                                                 .number = push->number,
+                                                 .clock = push->clock,
+                                                 .seen = push->seen,
+                                                 .rate = push->rate,
+                                                 .rows = rows,
+                                                 .values = values,
+                                                 .room = room},
+                               &outcome));
+    }
+    pushed.outcome = (uint32_t)outcome;
+    return gy_rpc_answer(server->rpc, asked, &pushed.base);
+}
+
+/* ---- Pulls ---- */
+
+/* Answer a pull. Frees its keys. */
+static void answer_pull(gy_ps_server *server, ps_served *table, ps_waiting *pull)
+{
+    const gy_ps_table_options *o = gy_ps_part_table(table->part);
+    size_t size = pull->count * o->width * gy_dtype_bytes(o->dtype);
+    const gy_ps_rows rows = rows_in(table, pull->first, pull->count, pull->room);
+    Gy__Ps__Rows answer;
+    gy__ps__rows__init(&answer);
+    uint8_t *out = gy_alloc("ps.pull", size);
+    gy_status status = out != NULL ? gy_ps_part_pull(table->part, &rows, out, &answer.updates)
+                                   : gy_fail(GY_NOMEM, "no memory for %zu bytes of rows", size);
+    gy_free(pull->room);
+    pull->room = NULL;
+    if (status < 0) {
+        gy_free(out);
+        gy_rpc_refuse(server->rpc, &pull->asked, status, gy_error_text());
+        return;
+    }
+    table->sent_bytes += size;
+    const gy_rpc_lent lent = {.data = out, .size_bytes = size, .release = gy_free, .arg = out};
+    if (gy_rpc_answer_with(server->rpc, &pull->asked, &answer.base, &lent) < 0) {
+        gy_warn("table %s: a pull was not answered: %s", table->name, gy_error_text());
+    }
+}
+
+/* Clocks have moved: answer the pulls that need not wait any longer. */
+static void release_pulls(gy_ps_server *server, ps_served *table)
+{
+    uint32_t behind = 0;
+    for (size_t i = 0; i < table->waiting_count;) {
+        ps_waiting *at = &table->waiting[i];
+        if (!gy_ps_part_is_ready(table->part, at->clock, &behind)) {
+            i++;
+            continue;
+        }
+        ps_waiting ready = *at;
+        *at = table->waiting[--table->waiting_count];
+        answer_pull(server, table, &ready);
+    }
+}
+
+static gy_status admit_pull(void *arg, const gy_rpc_asked *asked,
+                            const ProtobufCMessage *request, size_t size_bytes, void **room)
+{
+    const gy_ps_server *server = arg;
+    const Gy__Ps__Pull *pull = (const Gy__Ps__Pull *)request;
+    ps_served *table = NULL;
+    (void)asked;
+    GY_TRY(need_table(server, pull->table, &table));
+    GY_TRY(judge_size(table, pull->count, 0, size_bytes));
+    *room = gy_alloc("ps.pull", size_bytes);
+    return *room != NULL ? GY_OK : GY_NOMEM;
+}
+
+static gy_status judge_pull(const gy_ps_server *server, const Gy__Ps__Pull *pull,
+                            size_t beside_bytes, ps_served **table)
+{
+    GY_TRY(need_table(server, pull->table, table));
+    const gy_ps_table_options *o = gy_ps_part_table((*table)->part);
+    size_t row = o->width * gy_dtype_bytes(o->dtype);
+    if (o->is_sparse != (beside_bytes > 0) || pull->count > GY_RPC_BESIDE_MAX / row) {
+        return gy_fail(GY_SHAPE,
+                       "table %s: a pull of %llu rows of %zu bytes with %zu bytes of "
+                       "keys",
+                       (*table)->name, (unsigned long long)pull->count, row, beside_bytes);
+    }
+    return GY_OK;
+}
+
+static gy_status serve_pull(void *arg, const gy_rpc_asked *asked,
+                            const ProtobufCMessage *request)
+{
+    gy_ps_server *server = arg;
+    const Gy__Ps__Pull *pull = (const Gy__Ps__Pull *)request;
+    ps_served *table = NULL;
+    uint32_t behind = 0;
+    ps_waiting made = {.asked = *asked,
+                       .clock = pull->clock,
+                       .first = pull->first,
+                       .count = (size_t)pull->count,
+                       .room = asked->beside};
+    gy_status status = judge_pull(server, pull, asked->beside_bytes, &table);
+    if (status == GY_OK && gy_ps_part_is_ready(table->part, pull->clock, &behind)) {
+        answer_pull(server, table, &made);
+        return GY_OK;
+    }
+    if (status == GY_OK) {
+        status = GY_GROW("ps.waiting", table->waiting, table->waiting_capacity,
+                         table->waiting_count + 1);
+    }
+    if (status < 0) {
+        gy_free(made.room);
+        return status;
+    }
+    table->waiting[table->waiting_count++] = made;
+    return GY_OK;
+}
+
+static void cancel_pull(void *arg, const gy_rpc_asked *asked)
+{
+    const gy_ps_server *server = arg;
+    for (uint32_t t = 0; t < server->table_count; t++) {
+        ps_served *table = server->tables[t];
+        for (size_t i = 0; i < table->waiting_count; i++) {
+            ps_waiting *at = &table->waiting[i];
+            if (at->asked.peer == asked->peer && at->asked.number == asked->number) {
+                gy_free(at->room);
+                *at = table->waiting[--table->waiting_count];
+                /* rpc forgets a cancelled call when it is answered */
+                gy_rpc_refuse(server->rpc, asked, GY_CANCELLED, "cancelled");
+                return;
+            }
+        }
+    }
+}
+
+/* ---- Clocks ---- */
+
+static gy_status answer_done(const gy_ps_server *server, const gy_rpc_asked *asked)
+{
+    Gy__Ps__Done done;
+    gy__ps__done__init(&done);
+    done.is_done = true;
+    return gy_rpc_answer(server->rpc, asked, &done.base);
+}
+
+static gy_status serve_clock(void *arg, const gy_rpc_asked *asked,
+                             const ProtobufCMessage *request)
+{
+    gy_ps_server *server = arg;
+    const Gy__Ps__Clock *clock = (const Gy__Ps__Clock *)request;
+    ps_served *table = NULL;
+    GY_TRY(need_table(server, clock->table, &table));
+    GY_TRY(gy_ps_part_clock(table->part, clock->worker, clock->client, clock->clock));
+    release_pulls(server, table);
+    return answer_done(server, asked);
+}
+
+static void give_up(gy_ps_server *server, size_t index)
+{
+    ps_member gone = server->members[index];
+    ps_served *table = server->tables[gone.table];
+    server->members[index] = server->members[--server->member_count];
+    gy_ps_part_leave(table->part, gone.worker, gone.client);
+    release_pulls(server, table);
+}
+
+static gy_status serve_leave(void *arg, const gy_rpc_asked *asked,
+                             const ProtobufCMessage *request)
+{
+    gy_ps_server *server = arg;
+    const Gy__Ps__Leave *leave = (const Gy__Ps__Leave *)request;
+    ps_served *table = NULL;
+    GY_TRY(need_table(server, leave->table, &table));
+    uint32_t index = index_of(server, table);
+    for (size_t i = 0; i < server->member_count; i++) {
+        const ps_member *at = &server->members[i];
+        if (at->table == index && at->worker == leave->worker && at->client == leave->client) {
+            give_up(server, i);
+            break;
+        }
+    }
+    return answer_done(server, asked);
+}
+
+static void hear(void *arg, gy_rpc_peer peer, gy_rpc_event event)
+{
+    gy_ps_server *server = arg;
+    if (event != GY_RPC_GONE && event != GY_RPC_ANEW) {
+        return;
+    }
+    for (size_t i = 0; i < server->member_count;) {
+        if (server->members[i].peer == peer) {
+            const ps_member *at = &server->members[i];
+            gy_info("worker %u of table %s is gone: %s", at->worker,
+                    server->tables[at->table]->name, gy_error_text());
+            give_up(server, i);
+        } else {
+            i++;
+        }
+    }
+}
+
+/* ---- Facts ---- */
+
+static void fill_facts(const ps_served *table, double *numbers, Gy__Ps__Table *shape,
+                       Gy__Ps__Facts *facts)
+{
+    gy_ps_part_facts of;
+    gy_ps_part_look(table->part, &of);
+    gy__ps__facts__init(facts);
+    gy_ps_table_tell(table->name, gy_ps_part_table(table->part), numbers, shape);
+    facts->table = shape;
+    facts->part = table->part_index;
+    facts->parts = table->parts;
+    facts->rows = of.rows;
+    facts->updates = of.updates;
+    facts->pushes = of.pushes;
+    facts->duplicates = of.duplicates;
+    facts->dropped = of.dropped;
+    facts->refused = of.refused;
+    facts->held_bytes = of.held_bytes;
+    facts->clock_min = of.clock_min;
+    facts->clock_max = of.clock_max;
+    facts->live = of.live;
+    facts->waiting = (uint32_t)table->waiting_count;
+    facts->received_bytes = table->received_bytes;
+    facts->sent_bytes = table->sent_bytes;
+}
+
+typedef struct shown_table {
+    double numbers[PS_NUMBERS];
+    Gy__Ps__Table shape;
+    Gy__Ps__Facts facts;
+} shown_table;
+
+static gy_status serve_show(void *arg, const gy_rpc_asked *asked,
+                            const ProtobufCMessage *request)
+{
+    const gy_ps_server *server = arg;
+    Gy__Ps__Shown shown;
+    (void)request;
+    gy__ps__shown__init(&shown);
+    size_t count = server->table_count;
+    shown_table *rows = gy_alloc_zero("ps.show", count + 1, sizeof(*rows));
+    Gy__Ps__Facts **all = gy_alloc_zero("ps.show", count + 1, sizeof(*all));
+    gy_status status = rows != NULL && all != NULL ? GY_OK : GY_NOMEM;
+    for (size_t i = 0; i < count && status == GY_OK; i++) {
+        fill_facts(server->tables[i], rows[i].numbers, &rows[i].shape, &rows[i].facts);
+        all[i] = &rows[i].facts;
+    }
+    if (status == GY_OK) {
+        shown.n_tables = count;
+        shown.tables = all;
+        status = gy_rpc_answer(server->rpc, asked, &shown.base);
+    }
+    gy_free(rows);
+    gy_free((void *)all);
+    return status;
+}
+
+/* ---- Open and close ---- */
+
+static void set_methods(gy_ps_server *server)
+{
+    static gy_status (*const serves[PS_METHODS])(void *arg, const gy_rpc_asked *asked,
+                                                 const ProtobufCMessage *request) = {
+        serve_open, serve_push, serve_pull, serve_clock, serve_leave, serve_show};
+    gy_ps_methods(server->methods);
+    for (int i = 0; i < PS_METHODS; i++) {
+        server->methods[i].serve = serves[i];
+        server->methods[i].roles = GY_RPC_MAY(GY_RPC_WORKER);
+    }
+    server->methods[PS_SHOW - GY_RPC_TYPE_FIRST].roles |= GY_RPC_MAY(GY_RPC_WATCHER);
+    gy_rpc_method *push = &server->methods[PS_PUSH - GY_RPC_TYPE_FIRST];
+    gy_rpc_method *pull = &server->methods[PS_PULL - GY_RPC_TYPE_FIRST];
+    push->admit = admit_push;
+    pull->admit = admit_pull;
+    push->leave = pull->leave = leave_room;
+    pull->cancel = cancel_pull;
+}
+
+gy_status gy_ps_server_init(gy_ps_server *server, gy_env *env)
+{
+    *server =
+        (gy_ps_server){.life = (uint32_t)(env->ops->random(env, GY_CHANCE_NETWORK) >> 33) + 1};
+    set_methods(server);
+    return GY_OK;
+}
+
+gy_rpc_options gy_ps_server_node(gy_ps_server *server)
+{
+    return (gy_rpc_options){.name = "parameter server",
+                            .role = GY_RPC_SERVER,
+                            .methods = server->methods,
+                            .method_count = PS_METHODS,
+                            .arg = server,
+                            .hear = hear,
+                            .linger_ns = linger_ns,
+                            .queue_bytes = (size_t)64 << 20};
+}
+
+void gy_ps_server_fini(gy_ps_server *server)
+{
+    gy_rpc_free(server->rpc); /* cancels what waits */
+    server->rpc = NULL;
+    for (uint32_t i = 0; i < server->table_count; i++) {
+        ps_served *table = server->tables[i];
+        for (size_t k = 0; k < table->waiting_count; k++) {
+            gy_free(table->waiting[k].room);
+        }
+        gy_free(table->waiting);
+        gy_ps_part_free(table->part);
+        gy_free(table);
+    }
+    gy_free((void *)server->tables);
+    gy_free(server->members);
+    server->tables = NULL;
+    server->members = NULL;
+    server->table_count = 0;
+    server->member_count = 0;
+}
