@@ -22,6 +22,7 @@
 #include <gyre/mapreduce.h>
 #include <gyre/operation.h>
 #include <gyre/plan.h>
+#include <gyre/ps.h>
 #include <gyre/report.h>
 #include <gyre/sort.h>
 #include <gyre/store.h>

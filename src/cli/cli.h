@@ -25,6 +25,7 @@
     X(train)                                                                                   \
     X(predict)                                                                                 \
     X(generate)                                                                                \
+    X(ps)                                                                                      \
     X(plan)                                                                                    \
     X(tune)                                                                                    \
     X(bench)                                                                                   \

@@ -1,0 +1,180 @@
+/* `gyre ps` */
+#include "cli/ps/ps.h"
+
+#include "cli/cli.h"
+#include "cli/cluster/common.h"
+#include "cli/report.h"
+
+#include <stdio.h>
+
+static struct ps_settings {
+    const char *listen, *key, *port_file, *servers;
+    bool is_plaintext, has_failed;
+    double connect_timeout_s, duration_s;
+} settings = {.connect_timeout_s = 10, .duration_s = 0.3};
+
+/* ---- serve ---- */
+
+static void listening(void *arg, const char *address)
+{
+    (void)arg;
+    printf("%s\n", address);
+    fflush(stdout);
+    settings.has_failed = !gy_cli_write_port_file("ps serve", settings.port_file, address);
+}
+
+static int run_serve(char **operands, int count)
+{
+    char kept[4096];
+    (void)operands;
+    (void)count;
+    gy_ps_server_options options = {.listen = settings.listen,
+                                    .is_plaintext = settings.is_plaintext};
+    if (options.listen == NULL) {
+        return gy_cli_report_usage("gyre ps serve: --listen HOST:PORT must be given");
+    }
+    int checked = gy_cli_check_addresses("ps serve", "--listen", options.listen, 0);
+    if (checked == GY_EXIT_OK) {
+        checked = gy_cli_find_key("ps serve", settings.key, settings.is_plaintext, kept,
+                                  &options.key_file);
+    }
+    if (checked != GY_EXIT_OK) {
+        return checked;
+    }
+    gy_status status = gy_ps_serve(&options, listening, NULL);
+    return status < 0            ? gy_cli_failure("ps serve", status)
+           : settings.has_failed ? GY_EXIT_FAILURE
+                                 : GY_EXIT_OK;
+}
+
+/* ---- show ---- */
+
+static gy_status print_facts(void *arg, const gy_ps_facts *facts)
+{
+    bool *has_head = arg;
+    char sync[32];
+    if (!*has_head) {
+        printf("%-21s  %-16s  %9s  %-10s  %10s  %11s  %9s  %9s  %7s  %7s\n", "server", "table",
+               "part", "rule", "rows", "clocks", "pushes", "duplicate", "dropped", "waiting");
+        *has_head = true;
+    }
+    char part[32], clocks[48];
+    gy_ps_sync_print(facts->options.sync, sync, sizeof(sync));
+    snprintf(part, sizeof(part), "%u of %u", facts->part + 1, facts->parts);
+    snprintf(clocks, sizeof(clocks), "%llu to %llu", (unsigned long long)facts->clock_min,
+             (unsigned long long)facts->clock_max);
+    printf("%-21s  %-16s  %9s  %-10s  %10llu  %11s  %9llu  %9llu  %7llu  %7u\n", facts->server,
+           facts->table, part, sync, (unsigned long long)facts->rows, clocks,
+           (unsigned long long)facts->pushes, (unsigned long long)facts->duplicates,
+           (unsigned long long)facts->dropped, facts->waiting);
+    return ferror(stdout) ? GY_CANCELLED : GY_OK; /* main reports that it cannot be written */
+}
+
+static int run_show(char **operands, int count)
+{
+    char kept[4096];
+    bool has_head = false;
+    (void)operands;
+    (void)count;
+    gy_ps_options options = {.servers = settings.servers,
+                             .is_plaintext = settings.is_plaintext,
+                             .timeout_s = settings.connect_timeout_s};
+    if (options.servers == NULL) {
+        return gy_cli_report_usage("gyre ps show: --servers HOST:PORT,... must be given");
+    }
+    int found = gy_cli_find_key("ps show", settings.key, settings.is_plaintext, kept,
+                                &options.key_file);
+    if (found != GY_EXIT_OK) {
+        return found;
+    }
+    gy_status status = gy_ps_show(&options, print_facts, &has_head);
+    if (status < 0 && !ferror(stdout)) {
+        return gy_cli_failure("ps show", status);
+    }
+    if (!has_head) {
+        puts("no tables");
+    }
+    return GY_EXIT_OK;
+}
+
+static int run_bench(char **operands, int count)
+{
+    char kept[4096];
+    const char *key = NULL;
+    (void)operands;
+    (void)count;
+    int found = GY_EXIT_OK;
+    if (settings.key != NULL) { /* the wire of the figures is plain unless a key is given */
+        found = gy_cli_find_key("ps bench", settings.key, false, kept, &key);
+    }
+    return found == GY_EXIT_OK ? gy_cli_ps_bench(key, key == NULL, settings.duration_s) : found;
+}
+
+#define PLACE(member) offsetof(struct ps_settings, member)
+#define COUNT(array)  (sizeof(array) / sizeof((array)[0]))
+
+static const gy_option serve_options[] = {
+    {&gy_option_listen, GY_OPTION_TEXT, "port 0: the system chooses one", PLACE(listen), 0, 0,
+     NULL},
+    {&gy_option_key, GY_OPTION_PATH, "default: the one that `gyre key` makes", PLACE(key), 0, 0,
+     NULL},
+    {&gy_option_plaintext, GY_OPTION_FLAG, "loopback addresses only", PLACE(is_plaintext), 0, 0,
+     NULL},
+    {&gy_option_port_file, GY_OPTION_PATH, NULL, PLACE(port_file), 0, 0, NULL},
+};
+
+static const gy_option show_options[] = {
+    {&gy_option_servers, GY_OPTION_TEXT, NULL, PLACE(servers), 0, 0, NULL},
+    {&gy_option_key, GY_OPTION_PATH, "default: the one that `gyre key` makes", PLACE(key), 0, 0,
+     NULL},
+    {&gy_option_plaintext, GY_OPTION_FLAG, "loopback addresses only", PLACE(is_plaintext), 0, 0,
+     NULL},
+    {&gy_option_connect_timeout, GY_OPTION_REAL, "default: 10", PLACE(connect_timeout_s), 0.001,
+     1e5, NULL},
+};
+
+static const gy_option bench_options[] = {
+    {&gy_option_duration, GY_OPTION_REAL, "for each figure; default: 0.3", PLACE(duration_s),
+     0.001, 60, NULL},
+    {&gy_option_key, GY_OPTION_PATH, "default: none, plain text", PLACE(key), 0, 0, NULL},
+};
+
+static const gy_command verbs[] = {
+    {.name = "ps serve",
+     .operands = "",
+     .description =
+         "Runs a parameter server: it holds the parts of tables that workers open, in memory,\n"
+         "until SIGTERM. Prints HOST:PORT once it serves.",
+     .options = serve_options,
+     .option_count = COUNT(serve_options),
+     .settings = &settings,
+     .run = run_serve},
+    {.name = "ps show",
+     .operands = "",
+     .description = "Prints the tables of servers, a line for each part.",
+     .options = show_options,
+     .option_count = COUNT(show_options),
+     .settings = &settings,
+     .run = run_show},
+    {.name = "ps bench",
+     .operands = "",
+     .description = "Measures pushes and pulls at a server of this host beside plain sockets.",
+     .options = bench_options,
+     .option_count = COUNT(bench_options),
+     .settings = &settings,
+     .run = run_bench},
+};
+
+const gy_command gy_command_ps = {
+    .name = "ps",
+    .summary = "parameter servers: serve, show and measure tables",
+    .operands = "VERB [OPTION...]",
+    .operands_least = 1,
+    .operands_most = -1,
+    .stops_at_operand = true,
+    .description = "serve  run a parameter server\n"
+                   "show   print the tables of servers\n"
+                   "bench  measure pushes and pulls beside plain sockets",
+    .verbs = verbs,
+    .verb_count = COUNT(verbs),
+};
