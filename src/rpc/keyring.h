@@ -11,9 +11,9 @@
  * The holder of a key on the left can derive, and therefore verify, the keys to its right, and
  * no others: a ring with a subject's key verifies only that caller, and a ring of the role
  * "daemon" verifies no manager. Roles are "nameserver", "daemon", "manager", "submitter",
- * "watcher", "operator", "server", "worker". A node offers the newest epoch and accepts all: for a rotation, add a
- * new epoch everywhere, then retire the old one. Empty lines and lines that begin with # are
- * ignored; digits alone are epoch 1.
+ * "watcher", "operator", "server", "worker". A node offers the newest epoch and accepts all:
+ * for a rotation, add a new epoch everywhere, then retire the old one. Empty lines and lines
+ * that begin with # are ignored; digits alone are epoch 1.
  */
 #ifndef GY_RPC_KEYRING_H
 #define GY_RPC_KEYRING_H

@@ -408,6 +408,28 @@ static const struct {
      "grep -q traceEvents jt"},
     {"job", "last",
      "m wordcount in && m wordcount in && [ $(gyre job list --last 1 | wc -l) = 2 ]"},
+    {"ps", "listen",
+     "rm -f pp; gyre ps serve --listen 127.0.0.1:0 --plaintext --port-file pp >said & s=$!; "
+     "until [ -s pp ]; do :; done; gyre ps show --servers $(cat pp) --plaintext | "
+     "grep -qx 'no tables'; r=$?; kill $s; wait $s && cmp pp said && [ $r = 0 ]"},
+    {"ps", "port-file",
+     "! gyre ps serve --listen 127.0.0.1:0 --plaintext --port-file none/pp 2>said >told && "
+     "grep -q none/pp said"},
+    {"ps", "plaintext",
+     "! gyre ps serve --listen 192.0.2.1:0 --plaintext 2>said && grep -q loopback said"},
+    {"ps", "key",
+     "rm -f kr pk; gyre key new kr && gyre ps serve --listen 127.0.0.1:0 --key kr --port-file "
+     "pk "
+     ">said & s=$!; until [ -s pk ]; do :; done; gyre ps show --servers $(cat pk) --key kr | "
+     "grep -qx 'no tables' && ! gyre ps show --servers $(cat pk) --plaintext "
+     "--connect-timeout 0.2 2>told; r=$?; kill $s; wait $s; [ $r = 0 ]"},
+    {"ps", "servers",
+     "! gyre ps show --servers 127.0.0.1 --plaintext 2>said && [ $? = 0 ] && grep -q PORT "
+     "said"},
+    {"ps", "connect-timeout",
+     "! gyre ps show --servers 127.0.0.1:1 --plaintext --connect-timeout 0.05 2>said && "
+     "grep -q 'server 127.0.0.1:1 is not reached' said"},
+    {"ps", "duration", "gyre ps bench --duration 0.001 | grep -q '^  *16777216 '"},
     {"store", "long",
      "gyre store ls -l in | grep -q '^ *8  20.* in$' && [ $(gyre store ls in) = in ]"},
     {"store", "expand",
@@ -575,6 +597,8 @@ GY_TEST(every_option_of_help_has_a_line)
               "for v in list drain; do gyre cluster $v --help | "
               "sed -n \"s/^  \\(-., \\)\\{0,1\\}--\\([a-z-]*\\).*/cluster \\2/p\"; done | sort "
               "-u; "
+              "for v in serve show bench; do gyre ps $v --help | "
+              "sed -n \"s/^  \\(-., \\)\\{0,1\\}--\\([a-z-]*\\).*/ps \\2/p\"; done | sort -u; "
               "for v in ls cat cp; do gyre store $v --help | "
               "sed -n \"s/^  \\(-., \\)\\{0,1\\}--\\([a-z-]*\\).*/store \\2/p\"; done; "
               "gyre --help | sed -n 's/^  \\([a-z][a-z]*\\) .*/command \\1/p'"),

@@ -8,7 +8,7 @@
 #include "cli/report.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
+#include <netinet/tcp.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -115,7 +115,8 @@ static int serve_echo(int tell)
     }
     close(tell);
     int peer = accept(listener, NULL, NULL);
-    if (peer >= 0) {
+    const int yes = 1;
+    if (peer >= 0 && setsockopt(peer, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes)) == 0) {
         echo(peer);
         close(peer);
     }
@@ -145,9 +146,11 @@ static bool start_child(bench *at, int which, void *told, size_t size_bytes)
 
 static bool connect_echo(bench *at, const struct sockaddr_in *to)
 {
+    const int yes = 1;
     at->socket = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     return at->socket >= 0 &&
-           connect(at->socket, (const struct sockaddr *)to, sizeof(*to)) == 0;
+           connect(at->socket, (const struct sockaddr *)to, sizeof(*to)) == 0 &&
+           setsockopt(at->socket, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes)) == 0;
 }
 
 static int start(bench *at)
