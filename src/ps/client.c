@@ -100,8 +100,8 @@ gy_status gy_ps_blame(const gy_ps *ps, uint32_t part, const char *what)
 
 static gy_status read_servers(gy_ps *ps, const char *servers)
 {
-    const char *at = servers;
-    while (at != NULL && *at != '\0') {
+    const char *at = servers != NULL ? servers : "";
+    while (*at != '\0') {
         size_t size = strcspn(at, ",");
         size_t capacity = ps->part_count;
         if (size == 0 || size >= GY_RPC_ADDRESS_BYTES || ps->part_count == GY_PS_PARTS_MAX) {

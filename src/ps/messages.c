@@ -95,6 +95,16 @@ gy_status gy_ps_table_hear(const Gy__Ps__Table *message, gy_ps_table_options *ta
     return GY_OK;
 }
 
+static bool are_same(const double a[PS_NUMBERS], const double b[PS_NUMBERS])
+{
+    for (int i = 0; i < PS_NUMBERS; i++) {
+        if (a[i] != b[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool gy_ps_table_is_same(const gy_ps_table_options *a, const gy_ps_table_options *b)
 {
     double numbers[2][PS_NUMBERS];
@@ -105,7 +115,6 @@ bool gy_ps_table_is_same(const gy_ps_table_options *a, const gy_ps_table_options
            as[0].is_sparse == as[1].is_sparse && as[0].rows == as[1].rows &&
            as[0].is_by_range == as[1].is_by_range && as[0].update == as[1].update &&
            as[0].rule == as[1].rule && as[0].bound == as[1].bound &&
-           memcmp(numbers[0], numbers[1], sizeof(numbers[0])) == 0 &&
-           strcmp(as[0].function, as[1].function) == 0 &&
+           are_same(numbers[0], numbers[1]) && strcmp(as[0].function, as[1].function) == 0 &&
            as[0].takes_non_finite == as[1].takes_non_finite && as[0].seed == as[1].seed;
 }

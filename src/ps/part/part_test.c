@@ -114,10 +114,27 @@ static void update_row(oracle *at, size_t k, const double *g, double rate)
     }
 }
 
+typedef struct sums {
+    double values[KEYS][WIDTH];
+    bool has[KEYS];
+} sums;
+
+static void add_to(const oracle *at, sums *to, const kept *push)
+{
+    for (size_t i = 0; i < push->count; i++) {
+        size_t k = push->keys[i];
+        for (uint32_t j = 0; j < at->table.width; j++) {
+            double value = push->values[i][j];
+            to->values[k][j] = to->has[k] ? r(at, to->values[k][j] + value) : value;
+        }
+        to->has[k] = true;
+    }
+}
+
 static void close_clock(oracle *at)
 {
-    double sums[KEYS][WIDTH] = {{0}}, rate = 0;
-    bool has[KEYS] = {false};
+    sums all = {.has = {false}};
+    double rate = 0;
     for (uint32_t w = 0; w < WORKERS; w++) {
         for (size_t p = 0; p < at->push_count; p++) {
             kept *one = &at->pushes[p];
@@ -130,19 +147,12 @@ static void close_clock(oracle *at)
                 continue;
             }
             rate = rate == 0 ? one->rate : rate;
-            for (size_t i = 0; i < one->count; i++) {
-                size_t k = one->keys[i];
-                for (uint32_t j = 0; j < at->table.width; j++) {
-                    sums[k][j] =
-                        has[k] ? r(at, sums[k][j] + one->values[i][j]) : one->values[i][j];
-                }
-                has[k] = true;
-            }
+            add_to(at, &all, one);
         }
     }
     for (size_t k = 0; k < KEYS; k++) {
-        if (has[k]) {
-            update_row(at, k, sums[k], rate);
+        if (all.has[k]) {
+            update_row(at, k, all.values[k], rate);
         }
     }
     at->updates++;
@@ -485,10 +495,10 @@ static void check_pull(story *at, uint32_t worker)
     assert_ok(gy_ps_part_pull(at->part, &rows, out, &updates));
     assert_true(updates == o->updates);
     at->seen[worker] = updates;
-    for (size_t i = 0; i < KEYS * o->table.width; i++) {
+    for (size_t i = 0; i < (size_t)KEYS * o->table.width; i++) {
         double value = o->table.dtype == GY_F32 ? (double)((float *)(void *)out)[i] : out[i];
         double wanted = o->w[i / o->table.width][i % o->table.width];
-        if (memcmp(&value, &wanted, sizeof(value)) != 0 && !(value == 0 && wanted == 0)) {
+        if (value != wanted) {
             fail_msg("key %zu is %.17g instead of %.17g (update %d, rule %d)",
                      i / o->table.width, value, wanted, (int)o->table.update,
                      (int)o->table.sync.rule);

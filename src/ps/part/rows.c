@@ -12,7 +12,7 @@ static void fill_initial(const gy_ps_table_options *table, uint64_t key, void *o
 {
     double range = table->initial_range;
     if (range == 0) {
-        memset(out, 0, table->width * gy_dtype_bytes(table->dtype));
+        memset(out, 0, (size_t)table->width * gy_dtype_bytes(table->dtype));
         return;
     }
     uint32_t bits[4] = {0};
