@@ -16,7 +16,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RPC_LINKS = 64, RPC_HOSTS = 16, RPC_MANY = 10000 };
+#ifndef RPC_WORLD_HOSTS
+#define RPC_WORLD_HOSTS 16
+#define RPC_WORLD_LINKS 64
+#endif
+
+enum { RPC_LINKS = RPC_WORLD_LINKS, RPC_HOSTS = RPC_WORLD_HOSTS, RPC_MANY = 10000 };
 
 typedef enum rpc_packet_kind {
     PACKET_OPEN,

@@ -3,6 +3,7 @@
  * clocks of others. Pushes are taken from where their bytes were received; what a pull reads is
  * copied once, into the answer.
  */
+#include "ps/part/plant.h"
 #include "ps/server_priv.h"
 
 #include <stdio.h>
@@ -324,7 +325,10 @@ static gy_status serve_pull(void *arg, const gy_rpc_asked *asked,
                        .count = (size_t)pull->count,
                        .room = asked->beside};
     gy_status status = judge_pull(server, pull, asked->beside_bytes, &table);
-    if (status == GY_OK && gy_ps_part_is_ready(table->part, pull->clock, &behind)) {
+    bool is_ready =
+        status == GY_OK &&
+        (gy_ps_part_is_ready(table->part, pull->clock, &behind) || GY_PS_PLANTED(NOT_WAITED));
+    if (is_ready) {
         answer_pull(server, table, &made);
         return GY_OK;
     }
@@ -376,7 +380,9 @@ static gy_status serve_clock(void *arg, const gy_rpc_asked *asked,
     ps_served *table = NULL;
     GY_TRY(need_table(server, clock->table, &table));
     GY_TRY(gy_ps_part_clock(table->part, clock->worker, clock->client, clock->clock));
-    release_pulls(server, table);
+    if (!GY_PS_PLANTED(RELEASE_FORGOTTEN)) {
+        release_pulls(server, table);
+    }
     return answer_done(server, asked);
 }
 
@@ -410,7 +416,7 @@ static gy_status serve_leave(void *arg, const gy_rpc_asked *asked,
 static void hear(void *arg, gy_rpc_peer peer, gy_rpc_event event)
 {
     gy_ps_server *server = arg;
-    if (event != GY_RPC_GONE && event != GY_RPC_ANEW) {
+    if ((event != GY_RPC_GONE && event != GY_RPC_ANEW) || GY_PS_PLANTED(DEAD_AWAITED)) {
         return;
     }
     for (size_t i = 0; i < server->member_count;) {

@@ -12,16 +12,19 @@
  */
 #include "ps/part/part_priv.h"
 
+/* What a worker has pushed for a clock that it has made counts, though it has left since. */
 bool gy_ps_clocks_may_close(const ps_clocks *clocks)
 {
-    uint32_t live = 0, beyond = 0;
+    uint32_t behind = 0, beyond = 0;
     for (uint32_t i = 0; i < clocks->count; i++) {
         const ps_worker *worker = &clocks->workers[i];
-        live += worker->is_live;
-        beyond += worker->is_live && worker->clock > clocks->closed;
+        bool is_beyond = worker->clock > clocks->closed;
+        behind += worker->is_live && !is_beyond;
+        beyond += is_beyond && (worker->is_live || !GY_PS_PLANTED(LEFT_UNSUMMED));
     }
     uint32_t spare = clocks->sync.rule == GY_PS_BACKUP ? clocks->sync.bound : 0;
-    return beyond > 0 && beyond + spare >= live;
+    spare += GY_PS_PLANTED(CLOSED_EARLY) ? 1 : 0;
+    return beyond > 0 && behind <= spare;
 }
 
 bool gy_ps_clocks_are_ready(const ps_clocks *clocks, uint64_t clock, uint32_t *behind)
@@ -40,6 +43,7 @@ bool gy_ps_clocks_are_ready(const ps_clocks *clocks, uint64_t clock, uint32_t *b
     case GY_PS_BACKUP:
         return clock <= clocks->closed;
     case GY_PS_SSP:
+        least += GY_PS_PLANTED(STALE_READ) ? 1 : 0;
         return clock <= clocks->sync.bound || least >= clock - clocks->sync.bound;
     case GY_PS_ASP:
     case GY_PS_WEIGHTED:

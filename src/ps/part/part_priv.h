@@ -4,6 +4,7 @@
 
 #include "base/index.h"
 #include "ps/part/part.h"
+#include "ps/part/plant.h"
 
 enum { PS_SLOTS_MAX = 2 };
 

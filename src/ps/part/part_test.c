@@ -177,10 +177,16 @@ static bool oracle_holds(const oracle *at)
 
 static void close_all(oracle *at)
 {
-    uint32_t live = 0, beyond = 0;
-    uint32_t spare = at->table.sync.rule == GY_PS_BACKUP ? at->table.sync.bound : 0;
-    while (oracle_holds(at) && (beyond = live_beyond(at, at->closed + 1, &live)) > 0 &&
-           live - beyond <= spare) {
+    uint32_t live = 0, spare = at->table.sync.rule == GY_PS_BACKUP ? at->table.sync.bound : 0;
+    while (oracle_holds(at)) {
+        uint32_t beyond = live_beyond(at, at->closed + 1, &live);
+        bool has_any = false; /* also of those who have left */
+        for (int w = 0; w < WORKERS; w++) {
+            has_any = has_any || at->clocks[w] > at->closed;
+        }
+        if (!has_any || live - beyond > spare) {
+            return;
+        }
         close_clock(at);
     }
 }
