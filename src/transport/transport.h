@@ -158,6 +158,7 @@ typedef struct gy_wait {
     const char *what; /* for the error text; borrowed */
     gy_deadline deadline;
     int64_t start_ns, check_ns; /* 0: the clock was not read yet */
+    int64_t yield_ns;           /* when the core was given up for the others; 0: it was not */
     uint64_t round;
     int peer; /* the rank that the wait depends on; -1: all ranks */
     bool is_napping;
@@ -177,7 +178,7 @@ static inline gy_wait gy_wait_start(gy_transport *transport, int peer, const cha
  * fails. */
 static inline void gy_wait_again(gy_wait *wait)
 {
-    wait->start_ns = wait->check_ns = 0;
+    wait->start_ns = wait->check_ns = wait->yield_ns = 0;
     wait->round = 0;
     wait->is_napping = wait->is_doomed = false;
 }

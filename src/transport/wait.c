@@ -6,7 +6,44 @@ enum {
     SLEEP_AFTER_NS = 100000,
     NAP_NS = 1000000,          /* cost of a lost wake-up at most */
     CHECK_EVERY_NS = 20000000, /* liveness check: some system calls a peer */
+    /* ranks that wait give a core back sooner; another process uses up its time slice */
+    LONG_YIELD_NS = 500000,
+    CROWDED_NS = 250000000, /* until yields are tried again */
 };
+
+/*
+ * Who yields beside another process waits for the end of its time slice, milliseconds; who
+ * sleeps and is woken does not. So yields are measured, and after a long one all ranks of the
+ * process sleep instead, until then. By the real clock: the simulator learns nothing.
+ * relaxed everywhere: a hint, which publishes nothing.
+ */
+static _Atomic int64_t crowd_end_ns;
+
+static void end_yield(gy_wait *wait, int64_t now_ns)
+{
+    GY_ASSERT(wait->yield_ns <= now_ns);
+    if (wait->yield_ns > 0 && now_ns - wait->yield_ns > LONG_YIELD_NS) {
+        atomic_store_explicit(&crowd_end_ns, now_ns + CROWDED_NS, memory_order_relaxed);
+    }
+    wait->yield_ns = 0;
+}
+
+/* Spins, or yields on a host with more ranks than cores; false: it is time to sleep. */
+static bool stay_awake(gy_wait *wait, int64_t now_ns)
+{
+    GY_ASSERT(now_ns >= wait->start_ns);
+    gy_env *env = wait->transport->env;
+    const bool yields = wait->transport->is_oversubscribed;
+    const bool is_real = env->ops->now_ns == gy_env_real()->ops->now_ns;
+    if (now_ns - wait->start_ns >= SLEEP_AFTER_NS ||
+        (yields && is_real &&
+         now_ns < atomic_load_explicit(&crowd_end_ns, memory_order_relaxed))) {
+        return false;
+    }
+    wait->yield_ns = yields && is_real ? now_ns : 0;
+    env->ops->pause(env, yields ? UINT64_MAX : 0);
+    return true;
+}
 
 static gy_status time_is_over(const gy_wait *wait, int64_t now_ns)
 {
@@ -59,6 +96,7 @@ gy_status gy_wait_round(gy_wait *wait)
         return GY_OK;
     }
     int64_t now_ns = gy_now_ns(transport->env);
+    end_yield(wait, now_ns);
     if (wait->start_ns == 0) {
         wait->start_ns = now_ns;
         wait->check_ns = now_ns + CHECK_EVERY_NS;
@@ -72,8 +110,7 @@ gy_status gy_wait_round(gy_wait *wait)
     if (!wait->is_driven && transport->ops->progress(transport) == GY_OK) {
         return GY_OK;
     }
-    if (now_ns - wait->start_ns < SLEEP_AFTER_NS) {
-        transport->env->ops->pause(transport->env, may_spin ? 0 : UINT64_MAX);
+    if (stay_awake(wait, now_ns)) {
         return GY_OK;
     }
     /* The first nap only announces itself (0 ns), so that words published from now on cause a

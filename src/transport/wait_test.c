@@ -1,6 +1,7 @@
 /*
  * Goal: a wait fails only after a look that came behind the end of the peer it is for: what
- * that peer published before it left has been seen, however long this rank was held up.
+ * that peer published before it left has been seen, however long this rank was held up. Where
+ * yielding costs a rank its core, it sleeps.
  */
 #include "transport/transport.h"
 
@@ -88,6 +89,70 @@ GY_TEST(what_moved_gives_another_look)
     }
     assert_ok(next_check(&wait));
     assert_status(next_check(&wait), GY_PEER);
+}
+
+/* ---- beside other processes ---- */
+
+static int pauses, naps;
+
+static void count_nap(gy_transport *transport, int64_t nap_ns)
+{
+    (void)transport;
+    naps += nap_ns > 0;
+}
+
+static int64_t passed_ns; /* of a clock that is not the real one */
+
+static int64_t own_now_ns(gy_env *env)
+{
+    (void)env;
+    return ++passed_ns;
+}
+
+/* The core is another process's for a millisecond. */
+static void lose_core(gy_env *env, uint64_t round)
+{
+    pauses++;
+    passed_ns += 1000000;
+    assert_true(round > 0); /* it yields */
+    for (int64_t until_ns = gy_now_ns(gy_env_real()) + 1000000;
+         env->ops->now_ns != own_now_ns && gy_now_ns(env) < until_ns;) {
+        gy_spin();
+    }
+}
+
+/* How often waits of a rank among too many yield, of three that take three rounds each. */
+static int count_yields(gy_env *env)
+{
+    static const gy_transport_ops ops = {.name = "crowded",
+                                         .aborted = none_aborted,
+                                         .progress = nothing_moves,
+                                         .nap = count_nap};
+    gy_transport transport = {.ops = &ops, .env = env, .size = 4, .is_oversubscribed = true};
+    pauses = naps = 0;
+    for (int i = 0; i < 3; i++) {
+        gy_wait wait = gy_wait_start(&transport, 1, "its call", (gy_deadline){INT64_MAX});
+        for (int round = 0; round < 3; round++) {
+            assert_ok(gy_wait_round(&wait));
+        }
+    }
+    return pauses;
+}
+
+GY_TEST(who_loses_its_core_by_yielding_sleeps)
+{
+    gy_env_ops ops = *gy_env_real()->ops;
+    ops.pause = lose_core;
+    gy_env env = {.ops = &ops};
+    assert_int_equal(count_yields(&env), 1);
+    assert_int_equal(naps, 1 + 2 + 2); /* the first nap of a wait announces the others */
+}
+
+GY_TEST(a_simulated_rank_learns_nothing)
+{
+    static const gy_env_ops ops = {.name = "own", .now_ns = own_now_ns, .pause = lose_core};
+    gy_env env = {.ops = &ops};
+    assert_int_equal(count_yields(&env), 3);
 }
 
 GY_TEST_MAIN(NULL, NULL)
