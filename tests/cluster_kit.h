@@ -9,13 +9,17 @@
 
 enum { CLUSTER_DAEMONS = 3 };
 
+#define CLUSTER_LONG "600" /* seconds; no test lasts so long */
+
 typedef struct cluster {
     char names[64], ring[128]; /* address; key file */
     pid_t server, daemons[CLUSTER_DAEMONS];
     const char *binary;
     const char *options[10]; /* more of the name server's; NULL at the end */
+    bool loses;              /* who is silent is lost as soon as usual; else a test's time is */
+                             /* over before: a slow machine loses nobody */
     const char *reserve;     /* of daemons' disks; NULL: as usual */
-    const char *keep;        /* seconds that files outlive their manager; NULL: as usual */
+    const char *keep;        /* seconds that files outlive their manager; NULL: the same */
     const char *slots[CLUSTER_DAEMONS]; /* of each; NULL: 3 */
     const char *network;                /* "10.7.7.": what hosts' addresses begin with, whose */
     void (*enter)(int host); /* network this process enters; CLUSTER_DAEMONS: the user's */
@@ -64,6 +68,7 @@ static inline int cluster_shell(const cluster *at, char *said, size_t size, cons
 static inline pid_t cluster_daemon(const cluster *at, int index)
 {
     char folder[160], log[160], host[16], name[32], listen[32];
+    const char *keep = at->keep != NULL ? at->keep : at->loses ? "10" : CLUSTER_LONG;
     snprintf(name, sizeof(name), "d%d", index);
     snprintf(host, sizeof(host), "h%d", index);
     (void)cluster_path(folder, name);
@@ -84,7 +89,7 @@ static inline pid_t cluster_daemon(const cluster *at, int index)
                                "--slots",
                                (char *)(uintptr_t)(at->slots[index] ? at->slots[index] : "3"),
                                "--orphan-retention",
-                               (char *)(uintptr_t)(at->keep != NULL ? at->keep : "10"),
+                               (char *)(uintptr_t)keep,
                                at->reserve != NULL ? "--disk-free-min" : NULL,
                                (char *)(uintptr_t)at->reserve,
                                NULL};
@@ -120,10 +125,17 @@ static inline pid_t cluster_server(const cluster *at, const char *listen)
     (void)cluster_path(port, "port");
     (void)cluster_path(log, "names.log");
     snprintf(table, sizeof(table), "sqlite:%s/table", kit_top);
-    const char *arguments[22] = {at->binary, "nameserver", "--listen", listen,        "--key",
+    static const char *const calm[] = {
+        "--heartbeat-timeout",     CLUSTER_LONG, "--slot-lease", CLUSTER_LONG,
+        "--manager-start-timeout", CLUSTER_LONG};
+    const char *arguments[28] = {at->binary, "nameserver", "--listen", listen,        "--key",
                                  at->ring,   "--table",    table,      "--port-file", port};
+    size_t count = 10;
+    for (size_t i = 0; i < GY_COUNT(calm) && !at->loses; i++) {
+        arguments[count++] = calm[i];
+    }
     for (size_t i = 0; i < GY_COUNT(at->options) && at->options[i] != NULL; i++) {
-        arguments[10 + i] = at->options[i];
+        arguments[count++] = at->options[i];
     }
     return kit_start((char *const *)(uintptr_t)arguments, log);
 }

@@ -46,7 +46,8 @@ static inline void work_enter(int host)
 static inline void work_open(const char *const slots[CLUSTER_DAEMONS])
 {
     const bool is_real = switch_open(&net, &hosts, gy_test_seed());
-    at = (cluster){.reserve = "1MiB",
+    at = (cluster){.loses = true,
+                   .reserve = "1MiB",
                    .keep = "4", /* more than it takes until somebody is lost */
                    .network = is_real ? "10.7.7." : NULL,
                    .enter = work_enter,

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "gy_test.h"
+#include "seeds_kit.h"
 
 enum { RANKS_MAX = 65, FLIGHTS = 4, COUNT_MAX = 300 };
 
@@ -407,12 +408,12 @@ static void run_swarm(uint64_t seed, swarm_tally *tally)
 GY_TEST(swarms_of_faults_end_right_or_name_a_rank)
 {
     uint64_t first = gy_test_seed();
-    long seeds = gy_test_cases(1000); /* 20,000 with GYRE_SOAK */
+    long seeds = seeds_count(1000);
     swarm_tally tally = {.fine = 0};
     for (long i = 0; i < seeds; i++) {
         run_swarm(first + (uint64_t)i, &tally);
     }
-    printf("seeds %llu to %llu: %ld ended fine, %ld failed by name\n",
+    printf("soak: seeds %llu to %llu: %ld ended fine, %ld failed by name\n",
            (unsigned long long)first, (unsigned long long)(first + (uint64_t)seeds - 1),
            tally.fine, tally.failed);
     assert_true(tally.fine > 0 && tally.failed > 0);

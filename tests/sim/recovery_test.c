@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "baton_kit.h"
+#include "seeds_kit.h"
 
 enum { COUNT = 700, SUMS = 4, EPOCHS = BATON_RANKS + 1 };
 
@@ -170,14 +171,14 @@ static uint64_t run_story(uint64_t seed, story *told)
 GY_TEST(survivors_agree_and_go_on)
 {
     uint64_t first = gy_test_seed();
-    int seeds = (int)gy_test_cases(200), failures = 0, shrinks = 0;
+    int seeds = (int)seeds_count(200), failures = 0, shrinks = 0;
     for (int i = 0; i < seeds; i++) {
         story told;
         (void)run_story(first + (uint64_t)i, &told);
         failures += told.failures;
         shrinks += told.shrinks;
     }
-    printf("%d seeds: %d calls failed, %d times shrunk\n", seeds, failures, shrinks);
+    printf("soak: %d seeds: %d calls failed, %d times shrunk\n", seeds, failures, shrinks);
     assert_true(failures > 0 && shrinks > 0);
 }
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "gy_test.h"
+#include "seeds_kit.h"
 
 enum { HOSTS = 9, RANKS = 3, DEATHS = 24 };
 static const int64_t step_ns = 700000, deaths_ns = 40000000, limit_ns = 2000000000;
@@ -229,7 +230,7 @@ GY_TEST(all_hosts_go_on_together)
 {
     static story told;
     uint64_t first = gy_test_seed();
-    int seeds = (int)gy_test_cases(2000), losses = 0, restarts = 0, generations = 0;
+    int seeds = (int)seeds_count(2000), losses = 0, restarts = 0, generations = 0;
     for (int i = 0; i < seeds; i++) {
         (void)run_story(first + (uint64_t)i, &told);
         for (int node = 0; node < told.size; node++) {
@@ -247,7 +248,7 @@ GY_TEST(all_hosts_go_on_together)
         restarts += told.restarts;
         generations += (int)told.hosts[0].renewal.generation;
     }
-    printf("%d seeds: %d ranks lost, %d started anew in %d generations\n", seeds, losses,
+    printf("soak: %d seeds: %d ranks lost, %d started anew in %d generations\n", seeds, losses,
            restarts, generations);
     assert_true(restarts > seeds && generations < restarts && losses >= restarts);
 }

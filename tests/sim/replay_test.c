@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "baton_kit.h"
+#include "seeds_kit.h"
 
 enum { STEPS = 12, CHECKPOINT_EVERY = 5, CRASHES = 4 };
 
@@ -275,7 +276,7 @@ GY_TEST(crashed_ranks_catch_up)
 {
     static keeper quiet[6], run;
     uint64_t first = gy_test_seed();
-    int seeds = (int)gy_test_cases(200), restarts = 0;
+    int seeds = (int)seeds_count(200), restarts = 0;
     for (int size = 2; size < 6; size++) {
         (void)run_work(&(fate){.seed = first, .size = size, .replicas = size}, &quiet[size]);
     }
@@ -292,7 +293,7 @@ GY_TEST(crashed_ranks_catch_up)
         restarts += run.restarts;
         assert_true(is_as_quiet(seed, size, &run, &quiet[size]));
     }
-    printf("%d seeds: %d ranks started anew\n", seeds, restarts);
+    printf("soak: %d seeds: %d ranks started anew\n", seeds, restarts);
     assert_true(restarts > 0);
 }
 
@@ -316,7 +317,7 @@ GY_TEST(more_lost_than_replicas_is_told_by_all)
 {
     static keeper quiet[6], run;
     uint64_t first = gy_test_seed();
-    int seeds = (int)gy_test_cases(120), lost = 0;
+    int seeds = (int)seeds_count(120), lost = 0;
     for (int size = 3; size < 6; size++) {
         (void)run_work(&(fate){.seed = first, .size = size, .replicas = size}, &quiet[size]);
     }
@@ -331,7 +332,7 @@ GY_TEST(more_lost_than_replicas_is_told_by_all)
         (void)run_work(&of, &run);
         lost += !is_as_quiet(seed, size, &run, &quiet[size]);
     }
-    printf("%d seeds: %d times more was lost than is kept\n", seeds, lost);
+    printf("soak: %d seeds: %d times more was lost than is kept\n", seeds, lost);
     assert_true(lost > seeds / 8 && lost < seeds);
 }
 
@@ -341,7 +342,7 @@ GY_TEST(a_crash_in_a_checkpoint_loses_nothing)
 {
     static keeper quiet, run;
     fate of = {.seed = gy_test_seed(), .size = 5, .replicas = 1, .every = 1};
-    int seeds = (int)gy_test_cases(200);
+    int seeds = (int)seeds_count(200);
     (void)run_work(&of, &quiet);
     of.crashes = 1;
     of.within_ns = quiet.end_ns;
@@ -350,6 +351,7 @@ GY_TEST(a_crash_in_a_checkpoint_loses_nothing)
         (void)run_work(&of, &run);
         assert_true(is_as_quiet(of.seed, of.size, &run, &quiet));
     }
+    printf("soak: %d seeds with a checkpoint a step: nothing was lost\n", seeds);
 }
 
 /* ---- Scripts: a rank dies where they say ---- */

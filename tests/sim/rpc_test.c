@@ -11,6 +11,7 @@
 
 #include "gy_test.h"
 #include "hunt_kit.h"
+#include "seeds_kit.h"
 
 /* ---- Faults ---- */
 
@@ -433,7 +434,7 @@ GY_TEST(faults_change_nothing)
     static world at;
     uint64_t first = gy_test_seed(), answered = 0, repeated = 0, reread = 0, downs = 0,
              calls = 0;
-    long seeds = gy_test_cases(1500);
+    long seeds = seeds_count(1500);
     clock_t begun = clock();
     int64_t live = gy_alloc_live();
     gy_rpc_planted = GY_RPC_PLANT_NONE;
@@ -452,11 +453,12 @@ GY_TEST(faults_change_nothing)
     }
     assert_int_equal(gy_alloc_live(), live);
     double seconds = (double)(clock() - begun) / CLOCKS_PER_SEC;
-    printf(
-        "%ld seeds, %.0f a second: %llu calls, %llu answered, %llu carried out by two lives, "
-        "%llu read again by one, %llu connections broke\n",
-        seeds, (double)seeds / seconds, (unsigned long long)calls, (unsigned long long)answered,
-        (unsigned long long)repeated, (unsigned long long)reread, (unsigned long long)downs);
+    printf("soak: %ld seeds, %.0f a second: %llu calls, %llu answered, %llu carried out by two "
+           "lives, "
+           "%llu read again by one, %llu connections broke\n",
+           seeds, (double)seeds / seconds, (unsigned long long)calls,
+           (unsigned long long)answered, (unsigned long long)repeated,
+           (unsigned long long)reread, (unsigned long long)downs);
     assert_true(answered > calls / 3 && (seeds < 100 || (repeated > 0 && reread > 0)));
 }
 

@@ -11,10 +11,9 @@ static int begin(void **state)
     if (kit_begin(state) != 0) {
         return 1;
     }
-    /* One manager a job, whatever it dies of; nobody is lost on a slow machine. */
-    at = (cluster){.options = {"--manager-attempts-max", "1", "--heartbeat-timeout", "30",
-                               "--finished-jobs-max", "5"},
-                   .keep = "60"};
+    /* One manager a job, whatever it dies of. */
+    at = (cluster){.options = {"--manager-attempts-max", "1", "--finished-jobs-max", "5"},
+                   .keep = CLUSTER_LONG};
     cluster_start(&at);
     return shell(
         "for i in 0 1 2; do seq $((i * 3000)) $((i * 3000 + 4000)) >in$i; done; $GYRE mr "

@@ -10,10 +10,10 @@ static int begin(void **state)
     if (kit_begin(state) != 0) {
         return 1;
     }
-    at = (cluster){.reserve = "4MiB",
+    at = (cluster){.loses = getenv("GYRE_SOAK") != NULL,
+                   .reserve = "4MiB",
                    .options = {"--preemption-delay", "0.05", "--preemption-grace", "0.3",
-                               "--gang-preemption-exempt", "0.01", "--heartbeat-timeout",
-                               getenv("GYRE_SOAK") == NULL ? "30" : "2"}};
+                               "--gang-preemption-exempt", "0.01"}};
     cluster_start(&at);
     return shell("for i in 0 1 2 3 4 5; do seq $i 7 4000 >in$i; done; "
                  " $GYRE mr --map 'tr \" \" \"\\n\"' --reduce 'uniq -c' in? -o home && "
