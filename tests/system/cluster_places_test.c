@@ -60,7 +60,7 @@ static int run_job(gy_flow *flow, int argc, char **argv)
     assert_ok(gy_dag_new(flow, "where", &dag));
     gy_part_output(gy_dag_vertices(dag, options, count), "part");
     gy_job_report *report = NULL;
-    const gy_flow_options run = {.output = argv[2]};
+    const gy_flow_options run = {.output = argv[2], .backup_floor_s = -1}; /* would count */
     const gy_status status = gy_flow_run(flow, dag, &run, &report);
     snprintf(path, sizeof(path), "%s.counters", argv[2]);
     FILE *file = status == GY_OK ? fopen(path, "we") : NULL;

@@ -230,6 +230,15 @@ static void a_killed_job_is_resumed_from_s3(void **state)
     assert_int_equal(shell(line), 0);
 }
 
+/* Another cluster, where a manager that is silent is soon replaced. */
+static void begin_hasty(void)
+{
+    cluster_end(&at);
+    assert_int_equal(shell("rm -rf ring port table* d?"), 0);
+    at = (cluster){.loses = true};
+    cluster_start(&at);
+}
+
 /* A job is killed while two files of its output are there and others wait, and resumed; then
  * its manager is stopped; the next one finds the two and sends the rest; then the stopped one
  * goes on, and does no harm. */
@@ -238,6 +247,7 @@ static void outputs_go_to_a_store(void **state)
     (void)state;
     char line[2400], given[512], id[40], keys[256];
     int daemon = 0;
+    begin_hasty();
     options(given, "s3://good/journals");
     snprintf(keys, sizeof(keys),
              "export GYRE_S3_ENDPOINT=http://127.0.0.1:%d AWS_ACCESS_KEY_ID=AKIDEXAMPLE "
@@ -264,13 +274,17 @@ static void outputs_go_to_a_store(void **state)
         "shared/output/part-00005 ] && { $GYRE job resume $N --wait-timeout 50 %s >no 2>&1 & }",
         id, id, id);
     assert_int_equal(shell(line), 0);
-    snprintf(line, sizeof(line), "$GYRE job show $N %s | grep 'epoch 2,'", id);
+    snprintf(
+        line, sizeof(line),
+        "$GYRE job show $N %s | grep -o 'epoch [0-9]*' >epoch && ! grep -x 'epoch 1' epoch",
+        id);
     KIT_UNTIL(cluster_shell(&at, said, sizeof(said), line) == 0 &&
               cluster_manager(&at, &daemon) > 0);
     const pid_t manager = cluster_manager(&at, &daemon);
     assert_true(manager > 0);
     assert_int_equal(kill(manager, SIGSTOP), 0);
-    snprintf(line, sizeof(line), "$GYRE job show $N %s | grep 'epoch 3,'", id);
+    snprintf(line, sizeof(line),
+             "$GYRE job show $N %s | grep -o 'epoch [0-9]*' >next && ! cmp -s epoch next", id);
     KIT_UNTIL(cluster_shell(&at, said, sizeof(said), line) == 0);
     snprintf(line, sizeof(line),
              "%s $GYRE store cp in0 s3://gated/go && $GYRE job wait $N --wait-timeout 50 %s",
