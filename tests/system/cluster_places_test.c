@@ -90,6 +90,9 @@ static int job_shell(const char *line)
 
 static int begin(void **state)
 {
+    /* A job that waits for a host's slots gets none of another job's, however long it waits. */
+    at.options[0] = "--preemption-delay";
+    at.options[1] = CLUSTER_LONG;
     return scene_begin(state) == 0 ? shell("printf 12345 >f") : 1;
 }
 
