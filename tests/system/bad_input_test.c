@@ -120,6 +120,18 @@ GY_TEST(places_that_cannot_be_written_are_told_once)
              "%s timeout 60 \"$GYRE_BIN\" train mlp -q -d digits -n 2 -o ro",
              is_root ? nobody : "");
     assert_fails(line, 1, "cannot write to 'ro': Permission denied");
+    /* Nor may the job's own folder be made, where not even the way there may be gone. */
+    assert_int_equal(shell("seq 9 > numbers; mkdir closed; chmod 700 closed"), 0);
+    if (is_root) {
+        snprintf(line, sizeof(line),
+                 "XDG_STATE_HOME=$PWD/closed %s timeout 60 \"$GYRE_BIN\" mr wordcount -o away "
+                 "numbers",
+                 nobody);
+        assert_int_equal(shell(line), 1);
+        assert_int_equal(lines_with("\n"), 1);
+        assert_non_null(strstr(output, "gyre mr: cannot make the folder "));
+        assert_nothing_is_left();
+    }
 }
 
 GY_TEST(a_full_disk_is_told_once_and_leaves_nothing)

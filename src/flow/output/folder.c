@@ -40,9 +40,14 @@ static int remove_one(const char *path, const struct stat *about, int kind, stru
     return remove(path) != 0 && errno != ENOENT;
 }
 
-/* Remove the folder and everything in it; log what cannot be removed. */
+/* Remove the folder and everything in it; log what cannot be removed. What cannot be looked at
+ * was never made. */
 static void remove_folder(const char *path)
 {
+    struct stat about;
+    if (lstat(path, &about) != 0) {
+        return;
+    }
     if (nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS) != 0 && errno != ENOENT &&
         errno != ENOTDIR) {
         gy_warn("cannot remove all of %s: %s", path, strerror(errno));
