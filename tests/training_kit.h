@@ -11,7 +11,7 @@
 
 /* ---- Digits: one fixed pattern a class, noise of its own on each sample ---- */
 
-enum { KIT_CLASSES = 10, KIT_RANKS_MAX = 5 };
+enum { KIT_CLASSES = 10, KIT_RANKS_MAX = 8 };
 
 static inline double kit_pixel(int64_t sample, int64_t pixel)
 {

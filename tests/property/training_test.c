@@ -2,6 +2,8 @@
  * runs have equal bits. */
 #include "training_kit.h"
 
+#include <gyre/gpt.h>
+
 #include <dirent.h>
 #include <math.h>
 #include <stdlib.h>
@@ -9,13 +11,14 @@
 
 #include "gy_test.h"
 
-enum { STEPS_MAX = 64 };
+enum { STEPS_MAX = 64, RANKS_MAX = 5 };
 
 /* One training, and what it gave. */
 typedef struct trial {
     const char *model; /* of gy_model_named, or NULL: `layers` */
     const gy_layer *layers;
     int layer_count;
+    int heads; /* of a gpt instead; 0: none */
     gy_dtype dtype;
     gy_dataset *train, *test;
     gy_train_options options;
@@ -26,13 +29,19 @@ typedef struct trial {
     double test_loss, test_accuracy;
     uint64_t parameters; /* a hash of their bits */
     double weights;      /* the sum of their squares */
+    uint64_t first;      /* a hash of the bits of the first ones */
+    double *values;      /* (value_count) of all of them; NULL: not kept */
+    size_t value_count;
 } trial;
+
+enum { GPT_CLASSES = 65, GPT_LENGTH = 5 };
 
 /* That hash on every rank of the last training. */
 static uint64_t parameters_of[KIT_RANKS_MAX];
 
 static gy_status keep_parameters(gy_model *model, trial *t)
 {
+    size_t count = 0;
     t->parameters = 0;
     t->weights = 0;
     for (size_t i = 0; i < model->slot_count; i++) {
@@ -46,7 +55,49 @@ static gy_status keep_parameters(gy_model *model, trial *t)
         for (int64_t j = 0; model->slots[i].kind != GY_SLOT_STATE && j < gy_tensor_count(value);
              j++) {
             t->weights += gy_tensor_get(value, j) * gy_tensor_get(value, j);
+            if (t->values != NULL) {
+                GY_ASSERT(count < t->value_count);
+                t->values[count++] = gy_tensor_get(value, j);
+            }
         }
+        gy_tensor_drop(value);
+    }
+    t->value_count = count;
+    return GY_OK;
+}
+
+static gy_status new_gpt(const trial *t, gy_model_options *options, gy_model **model)
+{
+    static char names[GPT_CLASSES][2];
+    static const char *pointers[GPT_CLASSES]; /* alike from each rank */
+    for (int i = 0; i < GPT_CLASSES; i++) {
+        names[i][0] = (char)('0' + i);
+        pointers[i] = names[i];
+    }
+    options->class_names = pointers;
+    options->class_count = GPT_CLASSES;
+    return gy_gpt_new(&GY_OPTIONS(gy_gpt_options, .layers = 1, .width = 12, .heads = t->heads,
+                                  .dropout = 0.1),
+                      options, model);
+}
+
+/* A hash of the first values, as this rank's layout of the model makes them. */
+static gy_status hash_first(gy_model *model, trial *t)
+{
+    gy_train_options filled;
+    t->first = 0;
+    GY_TRY(gy_train_defaults(&t->options, &filled));
+    GY_TRY(gy_model_build(model, &filled));
+    for (size_t i = 0; i < model->slot_count; i++) {
+        gy_tensor *value = NULL;
+        if (model->slots[i].kind == GY_SLOT_STATE) {
+            continue;
+        }
+        GY_TRY(gy_session_gather(model->session, model->slots[i].name, &value));
+        gy_view view = gy_tensor_pin(value);
+        t->first = gy_hash(view.data, (size_t)gy_view_count(&view) * gy_dtype_bytes(view.dtype),
+                           t->first);
+        gy_tensor_unpin(value);
         gy_tensor_drop(value);
     }
     return GY_OK;
@@ -60,16 +111,21 @@ static gy_status train_one(kit_rank *me)
                                 .layers = t->layers,
                                 .layer_count = t->layer_count,
                                 .dtype = t->dtype,
-                                .input_rank = 3,
+                                .input_rank = t->train->input_rank,
                                 .seed = 11,
                                 .workers = 1};
     memcpy(options.input_sizes, t->train->input_sizes, sizeof(options.input_sizes));
     gy_model *model = NULL;
     GY_TRY(gy_mesh_new(me->comm, me->ranks > 1 ? t->mesh : NULL, &options.mesh));
-    GY_TRY(t->model != NULL ? gy_model_named(t->model, &options, KIT_CLASSES, &model)
-                            : gy_model_new(&options, &model));
+    GY_TRY(t->heads > 0       ? new_gpt(t, &options, &model)
+           : t->model != NULL ? gy_model_named(t->model, &options, KIT_CLASSES, &model)
+                              : gy_model_new(&options, &model));
     gy_train_result result;
-    gy_status status = gy_train(model, t->train, t->test, &t->options, &result);
+    double *values = own.values;
+    own.values = me->rank == 0 ? values : NULL;
+    gy_status status = values != NULL ? hash_first(model, &own) : GY_OK;
+    status =
+        status == GY_OK ? gy_train(model, t->train, t->test, &t->options, &result) : status;
     if (status == GY_OK) {
         GY_ASSERT(result.steps <= STEPS_MAX);
         memcpy(own.losses, result.losses, (size_t)result.steps * sizeof(double));
@@ -246,7 +302,7 @@ GY_TEST(uneven_batches_and_dropout_know_no_ranks)
                                .rate = 0.02,
                                .seed = 4}};
         trial alone = trained(t, 1);
-        for (int ranks = 2; ranks <= KIT_RANKS_MAX; ranks++) {
+        for (int ranks = 2; ranks <= RANKS_MAX; ranks++) {
             char text[64];
             snprintf(text, sizeof(text), "batch %lld, %d ranks", (long long)batches[i], ranks);
             trial several = trained(t, ranks);
@@ -327,6 +383,261 @@ GY_TEST(stages_of_zero_train_as_one_rank_does)
             assert_same_bits(&several, &again);
             for (int rank = 1; rank < meshes[mesh].ranks; rank++) {
                 assert_true(parameters_of[rank] == parameters_of[0]);
+            }
+        }
+    }
+}
+
+/* ---- every mesh, stage, model, accumulation and optimizer ---- */
+
+static gy_status fill_text(gy_dataset *dataset, const int64_t *indices, int64_t count,
+                           gy_view *x, gy_view *labels)
+{
+    (void)dataset;
+    for (int64_t i = 0; i < count * GPT_LENGTH; i++) {
+        const int64_t at = indices[i / GPT_LENGTH] * 11 + i % GPT_LENGTH * 7;
+        ((int32_t *)x->data)[i] = (int32_t)(at % GPT_CLASSES);
+        if (labels != NULL) {
+            ((int32_t *)labels->data)[i] = (int32_t)((at + 7) % GPT_CLASSES);
+        }
+    }
+    return GY_OK;
+}
+
+static const gy_dataset_ops text_ops = {.name = "text", .fill = fill_text, .free = kit_free};
+
+static gy_dataset text_set(const gy_dataset_ops *ops)
+{
+    return (gy_dataset){.ops = ops,
+                        .count = 23,
+                        .classes = GPT_CLASSES,
+                        .input_rank = 1,
+                        .input_sizes = {GPT_LENGTH},
+                        .input_dtype = GY_I32,
+                        .label_rank = 1,
+                        .label_sizes = {GPT_LENGTH}};
+}
+
+enum { MESHES = 20, STAGES = 4, MODELS = 3, OPTIMIZERS = 4, VALUES_MAX = 10000 };
+
+static const gy_layer small_lenet[] = {
+    {.kind = GY_LAYER_CONV2D, .units = 3, .window = 5, .pad = 2},
+    {.kind = GY_LAYER_RELU},
+    {.kind = GY_LAYER_MAX_POOL, .window = 2},
+    {.kind = GY_LAYER_CONV2D, .units = 5, .window = 3, .pad = 1},
+    {.kind = GY_LAYER_RELU},
+    {.kind = GY_LAYER_MAX_POOL, .window = 2},
+    {.kind = GY_LAYER_FLATTEN},
+    {.kind = GY_LAYER_DENSE, .units = 20},
+    {.kind = GY_LAYER_RELU},
+    {.kind = GY_LAYER_DROPOUT, .rate = 0.3},
+    {.kind = GY_LAYER_DENSE, .units = KIT_CLASSES},
+};
+
+/* The numbers of one case. */
+typedef struct grid {
+    int mesh, stage, model, is_accumulated, optimizer;
+} grid;
+
+/* The mesh-th of the grids of up to eight ranks. */
+static int mesh_text(int mesh, char out[32])
+{
+    for (int data = 1; data <= KIT_RANKS_MAX; data++) {
+        for (int model = 1; data * model <= KIT_RANKS_MAX; model++) {
+            if (mesh-- == 0) {
+                snprintf(out, 32, "data=%d,model=%d", data, model);
+                return data * model;
+            }
+        }
+    }
+    fail_msg("there are %d meshes", MESHES);
+    return 0;
+}
+
+/* What one rank gives, of each model (gpt with 3 heads and with 4), accumulation, optimizer. */
+enum { BASES = (MODELS + 1) * 2 * OPTIMIZERS };
+static trial bases[BASES];
+static double base_values[BASES][VALUES_MAX], values_of[VALUES_MAX];
+
+static const trial *base_of(const grid *at, const trial *t)
+{
+    const int model = at->model + (t->heads == 4);
+    const int index = (model * 2 + at->is_accumulated) * OPTIMIZERS + at->optimizer;
+    if (bases[index].values == NULL) {
+        trial alone = *t;
+        alone.options.zero = 0;
+        alone.values = base_values[index];
+        bases[index] = trained(alone, 1);
+    }
+    return &bases[index];
+}
+
+static trial trial_of(const grid *at, gy_dataset *digits, gy_dataset *text)
+{
+    trial t = {
+        .dtype = GY_F64,
+        .train = digits,
+        .options = {.epochs = 5,
+                    .batch = 7,
+                    .step_limit = 5,
+                    .zero = at->stage,
+                    .accumulate = at->is_accumulated ? 3 : 1,
+                    .optimizer = at->optimizer % 2 == 0 ? GY_OPTIMIZER_SGD : GY_OPTIMIZER_ADAM,
+                    .clip_norm = at->optimizer < 2 ? 0 : 0.1,
+                    .seed = 4}};
+    if (at->model == 0) {
+        t.layers = dropped;
+        t.layer_count = GY_COUNT(dropped);
+    } else if (at->model == 1) {
+        t.layers = small_lenet;
+        t.layer_count = GY_COUNT(small_lenet);
+    } else {
+        t.heads = at->mesh % 2 == 0 ? 3 : 4;
+        t.train = text;
+    }
+    return t;
+}
+
+static void assert_values_close(const trial *a, const trial *b, const char *what)
+{
+    assert_int_equal(a->value_count, b->value_count);
+    assert_true(a->value_count > 0 && a->first == b->first);
+    for (size_t i = 0; i < a->value_count; i++) {
+        if (!(fabs(a->values[i] - b->values[i]) <= 1e-9 * fmax(1, fabs(a->values[i])))) {
+            fail_msg("%s: parameter %zu is %.17g, on one rank %.17g", what, i, b->values[i],
+                     a->values[i]);
+        }
+    }
+}
+
+/* A mask of dropout that differed would change the losses; so would a first value. */
+static void compare_case(const grid *at, gy_dataset *digits, gy_dataset *text)
+{
+    static const char *const models[MODELS] = {"mlp", "lenet", "gpt"};
+    char mesh[32], what[96];
+    const int ranks = mesh_text(at->mesh, mesh);
+    trial t = trial_of(at, digits, text);
+    t.mesh = mesh;
+    t.value_count = VALUES_MAX;
+    t.values = values_of;
+    snprintf(what, sizeof(what), "%s, zero %d, %s%s%s, %d batches", mesh, at->stage,
+             models[at->model], at->optimizer % 2 == 0 ? ", sgd" : ", adam",
+             at->optimizer < 2 ? "" : ", clipped", t.options.accumulate);
+    const trial *alone = base_of(at, &t);
+    const trial several = trained(t, ranks);
+    assert_int_equal(several.steps, 5);
+    assert_close(alone, &several, 1e-9, what);
+    assert_values_close(alone, &several, what);
+    for (int rank = 1; rank < ranks; rank++) {
+        assert_true(parameters_of[rank] == parameters_of[0]);
+    }
+    if ((at->mesh + at->stage) % 4 == 0) {
+        const trial again = trained(t, ranks);
+        assert_same_bits(&several, &again);
+    }
+}
+
+/* Rows in which each value of a number stands beside each value of every other one. */
+static grid pairwise(int row)
+{
+    const int mesh = row % MESHES, stage = row / MESHES;
+    return (grid){.mesh = mesh,
+                  .stage = stage,
+                  .model = (mesh + stage) % MODELS,
+                  .is_accumulated = (mesh + stage) % 2,
+                  .optimizer = (stage + mesh / 2) % OPTIMIZERS};
+}
+
+static grid every(int row)
+{
+    return (grid){.mesh = row % MESHES,
+                  .stage = row / MESHES % STAGES,
+                  .model = row / (MESHES * STAGES) % MODELS,
+                  .is_accumulated = row / (MESHES * STAGES * MODELS) % 2,
+                  .optimizer = row / (MESHES * STAGES * MODELS * 2) % OPTIMIZERS};
+}
+
+/* Is each pair of numbers in one of the rows? */
+static void assert_pairwise(void)
+{
+    static const int sizes[] = {MESHES, STAGES, MODELS, 2, OPTIMIZERS};
+    static bool has[GY_COUNT(sizes)][GY_COUNT(sizes)][MESHES][MESHES];
+    for (int row = 0; row < MESHES * STAGES; row++) {
+        const grid at = pairwise(row);
+        const int of[] = {at.mesh, at.stage, at.model, at.is_accumulated, at.optimizer};
+        for (size_t a = 0; a < GY_COUNT(sizes); a++) {
+            for (size_t b = 0; b < a; b++) {
+                has[a][b][of[a]][of[b]] = true;
+            }
+        }
+    }
+    for (size_t a = 0; a < GY_COUNT(sizes); a++) {
+        for (size_t b = 0; b < a; b++) {
+            for (int i = 0; i < sizes[a] * sizes[b]; i++) {
+                assert_true(has[a][b][i / sizes[b]][i % sizes[b]]);
+            }
+        }
+    }
+}
+
+GY_TEST(every_mesh_trains_as_one_rank_does)
+{
+    const bool is_soak = getenv("GYRE_SOAK") != NULL;
+    const int rows = MESHES * STAGES * (is_soak ? MODELS * 2 * OPTIMIZERS : 1);
+    const int step = gy_test_cases(8) == 1 ? 13 : 1; /* under a sanitizer */
+    gy_dataset digits = kit_digits(23, 8);
+    gy_dataset text = text_set(&text_ops);
+    assert_pairwise();
+    for (int row = 0; row < rows; row += step) {
+        const grid at = is_soak ? every(row) : pairwise(row);
+        compare_case(&at, &digits, &text);
+    }
+}
+
+/* ---- labels ---- */
+
+static int64_t bad_sample;
+
+static gy_status fill_bad_text(gy_dataset *dataset, const int64_t *indices, int64_t count,
+                               gy_view *x, gy_view *labels)
+{
+    GY_TRY(fill_text(dataset, indices, count, x, labels));
+    for (int64_t i = 0; i < count && labels != NULL; i++) {
+        if (indices[i] == bad_sample) {
+            ((int32_t *)labels->data)[i * GPT_LENGTH + 2] = GPT_CLASSES + 34;
+        }
+    }
+    return GY_OK;
+}
+
+/* Wherever the sample lies, and where the classes are cut: all ranks say the same. */
+GY_TEST(a_label_outside_the_vocabulary_is_named_by_all_ranks)
+{
+    static const gy_dataset_ops bad_ops = {
+        .name = "bad text", .fill = fill_bad_text, .free = kit_free};
+    static const gy_parameter_pin cut[] = {
+        {"embedding", "model", {.kind = GY_SHARD, .dim = 0}}};
+    static const char *const meshes[] = {"data=2,model=2", "data=4", "model=4"};
+    gy_dataset text = text_set(&bad_ops);
+    for (int i = 0; i < 6; i++) {
+        kit_rank members[KIT_RANKS_MAX];
+        trial t = {.dtype = GY_F64,
+                   .train = &text,
+                   .heads = 3,
+                   .mesh = meshes[i % 3],
+                   .options = {.epochs = 1,
+                               .batch = 23,
+                               .pins = cut,
+                               .pin_count = strstr(meshes[i % 3], "model") != NULL,
+                               .seed = 4}};
+        char words[64];
+        bad_sample = i * 4;
+        snprintf(words, sizeof(words), "sample %d has label 99, expected 0 to 64", i * 4);
+        kit_run_ranks(4, train_one, &t, members);
+        for (int rank = 0; rank < 4; rank++) {
+            const gy_error *error = &members[rank].error;
+            if (error->status != GY_ARG || strstr(error->text, words) == NULL) {
+                fail_msg("%s, rank %d says '%s'", t.mesh, rank, error->text);
             }
         }
     }
@@ -458,7 +769,7 @@ GY_TEST(batch_norm_knows_no_ranks)
                                .rate = 0.02,
                                .seed = 4}};
         trial alone = trained(t, 1);
-        for (int ranks = 2; ranks <= KIT_RANKS_MAX; ranks++) {
+        for (int ranks = 2; ranks <= RANKS_MAX; ranks++) {
             char text[64];
             snprintf(text, sizeof(text), "batch norm, batch %lld, %d ranks",
                      (long long)batches[i], ranks);
