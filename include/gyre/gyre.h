@@ -24,6 +24,7 @@
 #include <gyre/plan.h>
 #include <gyre/ps.h>
 #include <gyre/report.h>
+#include <gyre/script.h>
 #include <gyre/sort.h>
 #include <gyre/store.h>
 #include <gyre/tensor.h>

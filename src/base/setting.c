@@ -16,7 +16,7 @@ const char *const gy_info_settings[] = {
     /* users set these */
     "GYRE_LOG", "GYRE_TIMEOUT", "GYRE_COLL", "GYRE_TUNE", "GYRE_TRANSPORT", "GYRE_ISA",
     "GYRE_KERNEL", "GYRE_S3_ENDPOINT", "GYRE_S3_STYLE", "GYRE_CA_FILE", "GYRE_STORE_TIMEOUT",
-    "GYRE_MPI_CHUNK",
+    "GYRE_MPI_CHUNK", "GYRE_DML_PATH",
     /* `gyre run` sets these for each rank */
     "GYRE_RANK", "GYRE_SIZE", "GYRE_RUN_FD", "GYRE_CORES", "GYRE_RANKS_ON_HOST",
     /* `gyre job run` and `gyre job resume` set these for the program */

@@ -136,10 +136,25 @@ static int run_verb(const gy_command *command, char **operands, int count)
                                command->name, operands[0], command->name);
 }
 
+/* A command whose arguments are another program's. */
+static int run_raw(const gy_command *command, char **arguments, int count)
+{
+    if (count == 1 &&
+        (strcmp(arguments[0], "--help") == 0 || strcmp(arguments[0], "-h") == 0)) {
+        gy_cli_options_help(command, stdout);
+        return GY_EXIT_OK;
+    }
+    const int status = gy_cli_environment_check();
+    return status == GY_EXIT_OK ? command->run(arguments, count) : status;
+}
+
 static int run_command(const gy_command *command, char **arguments, int count)
 {
     int operand_count = 0;
     bool is_help = false;
+    if (command->is_raw) {
+        return run_raw(command, arguments, count);
+    }
     static char complaint[1 << 18]; /* an argument has at most half of it */
     FILE *complaints = fmemopen(complaint, sizeof(complaint), "w");
     if (complaints == NULL) {

@@ -35,6 +35,7 @@
     X(daemon)                                                                                  \
     X(cluster)                                                                                 \
     X(store)                                                                                   \
+    X(script)                                                                                  \
     X(doctor)                                                                                  \
     X(info)
 

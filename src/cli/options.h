@@ -64,7 +64,8 @@ typedef struct gy_command {
     const char *operands; /* as help prints them: "PROGRAM [ARGUMENT…]"; "" for none */
     int operands_least, operands_most; /* most -1: any number */
     bool stops_at_operand;             /* options must precede the first operand */
-    const char *description;           /* a few lines for help */
+    bool is_raw;             /* run gets all arguments as they are; --help alone is known */
+    const char *description; /* a few lines for help */
     const gy_option *options;
     size_t option_count;
     void *settings;

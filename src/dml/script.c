@@ -1,0 +1,115 @@
+/* <gyre/script.h>: scripts with tensors in and out. */
+#include <gyre/script.h>
+
+#include "base/base.h"
+#include "dml/builtins/builtins.h"
+#include "dml/run/run.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct gy_script {
+    gy_dml_script *inner;
+    bool was_run;
+};
+
+static void print_out(void *arg, const char *text, size_t size_bytes)
+{
+    (void)arg;
+    fwrite(text, 1, size_bytes, stdout); /* a failure stays in the stream: main looks */
+}
+
+gy_status gy_script_new(const gy_script_options *options, gy_script **script)
+{
+    gy_script_options known;
+    *script = NULL;
+    GY_TRY(gy_options_take(gy_script_options, &known, options));
+    if (known.path == NULL && known.text == NULL) {
+        return gy_fail(GY_ARG, "gy_script_options: neither path nor text is set");
+    }
+    gy_script *made = gy_alloc_zero("script", 1, sizeof(*made));
+    if (made == NULL) {
+        return GY_NOMEM;
+    }
+    const gy_dml_script_options inner = {
+        .path = known.path != NULL ? known.path : "text",
+        .text = known.text,
+        .args = known.args,
+        .named = known.named,
+        .arg_count = known.arg_count,
+        .named_count = known.named_count,
+        .print = known.print != NULL ? known.print : print_out,
+        .print_arg = known.print_arg,
+        .library = gy_setting_get("GYRE_DML_PATH"),
+    };
+    const gy_status status = gy_dml_script_open(&inner, &made->inner);
+    if (made->inner == NULL) {
+        gy_free(made);
+        return status;
+    }
+    *script = made;
+    return status;
+}
+
+gy_status gy_script_set(gy_script *script, const char *name, gy_tensor *tensor)
+{
+    if (gy_tensor_dtype(tensor) != GY_F64 || gy_tensor_rank(tensor) != 2) {
+        return gy_fail(GY_TYPE, "%s: expected an f64 tensor of rank 2, found %s of rank %d",
+                       name, gy_dtype_name(gy_tensor_dtype(tensor)), gy_tensor_rank(tensor));
+    }
+    gy_dml_matrix *matrix = NULL;
+    GY_TRY(gy_dml_matrix_new(gy_tensor_size(tensor, 0), gy_tensor_size(tensor, 1), &matrix));
+    gy_dml_value value = gy_dml_of_matrix(matrix);
+    gy_status status = gy_tensor_copy(matrix->tensor, tensor);
+    status = status == GY_OK ? gy_dml_script_set(script->inner, name, value) : status;
+    gy_dml_drop(&value);
+    return status;
+}
+
+gy_status gy_script_run(gy_script *script)
+{
+    if (script->was_run) {
+        return gy_fail(GY_STATE, "a script runs once: make it anew");
+    }
+    script->was_run = true;
+    return gy_dml_script_run(script->inner);
+}
+
+gy_status gy_script_get(gy_script *script, const char *name, gy_tensor **tensor)
+{
+    const gy_dml_value *value = NULL;
+    gy_dml_matrix *matrix = NULL;
+    GY_TRY(gy_dml_script_get(script->inner, name, &value));
+    GY_TRY(gy_dml_as_matrix(value, name, &matrix));
+    *tensor = gy_tensor_hold(matrix->tensor); /* the variable's matrix is never written again */
+    gy_dml_matrix_drop(matrix);
+    return GY_OK;
+}
+
+const char *gy_script_report(const gy_script *script)
+{
+    return gy_dml_script_report(script->inner);
+}
+
+void gy_script_free(gy_script *script)
+{
+    if (script != NULL) {
+        gy_dml_script_close(script->inner);
+        gy_free(script);
+    }
+}
+
+char *gy_script_help(const char *name)
+{
+    gy_text text = {.data = NULL};
+    for (int i = 0; i < gy_dml_builtin_count; i++) {
+        const gy_dml_builtin *row = &gy_dml_builtins[i];
+        if (name == NULL || strcmp(name, row->name) == 0) {
+            gy_text_add(&text, "%s(%s)\n    %s\n", row->name, row->signature, row->meaning);
+        }
+    }
+    if (text.status != GY_OK) {
+        gy_text_free(&text);
+    }
+    return text.data;
+}
