@@ -208,3 +208,63 @@ gy_status gy_dml_run_length(gy_dml_call *call)
     }
     return gy_dml_give_integer(call, rows * columns);
 }
+
+/* The function of cells of that sign or name; fails with those that there are. */
+static gy_status operator_of(const gy_dml_call *call, int argument, gy_dml_binary *code)
+{
+    const char *name = "*";
+    GY_TRY(gy_dml_arg_text(call, argument, &name));
+    const int at = place_of(binary_names, GY_DML_BINARY_COUNT, name);
+    if (at < 0) {
+        return gy_fail(GY_ARG, "%s: there is no operator \"%.20s\"", call->builtin->name, name);
+    }
+    *code = (gy_dml_binary)at;
+    return GY_OK;
+}
+
+gy_status gy_dml_run_outer(gy_dml_call *call)
+{
+    gy_dml_binary code = GY_DML_CELL_TIMES;
+    gy_dml_matrix *u = NULL, *v = NULL, *out = NULL;
+    GY_TRY(operator_of(call, 2, &code));
+    GY_TRY(gy_dml_arg_matrix(call, 0, &u));
+    gy_status status = gy_dml_arg_matrix(call, 1, &v);
+    if (status == GY_OK && (u->columns != 1 || v->rows != 1)) {
+        status = gy_fail(GY_SHAPE,
+                         "outer: expected a column and a row, found %lldx%lld and %lldx%lld",
+                         (long long)u->rows, (long long)u->columns, (long long)v->rows,
+                         (long long)v->columns);
+    }
+    status = status == GY_OK ? gy_dml_matrix_new(u->rows, v->columns, &out) : status;
+    for (int64_t i = 0; status == GY_OK && i < u->rows; i++) {
+        for (int64_t j = 0; j < v->columns; j++) {
+            out->data[i * v->columns + j] = gy_dml_cell_binary(code, u->data[i], v->data[j]);
+        }
+    }
+    gy_dml_matrix_drop(u);
+    gy_dml_matrix_drop(v);
+    GY_TRY(status);
+    return gy_dml_give(call, out);
+}
+
+gy_status gy_dml_run_ppred(gy_dml_call *call)
+{
+    gy_dml_binary code = GY_DML_CELL_EQUAL;
+    GY_TRY(operator_of(call, 2, &code));
+    return binary(call, code, &call->args[0], &call->args[1]);
+}
+
+gy_status gy_dml_run_contains(gy_dml_call *call)
+{
+    double pattern = 0;
+    bool is_there = false;
+    gy_dml_matrix *x = NULL;
+    GY_TRY(gy_dml_arg_real(call, 1, &pattern));
+    GY_TRY(gy_dml_arg_matrix(call, 0, &x));
+    for (int64_t i = 0; i < gy_dml_matrix_count(x) && !is_there; i++) {
+        is_there = isnan(pattern) ? isnan(x->data[i]) : x->data[i] == pattern;
+    }
+    gy_dml_matrix_drop(x);
+    call->results[0] = gy_dml_of_boolean(is_there);
+    return GY_OK;
+}
