@@ -140,6 +140,27 @@ static const struct {
     {"Sds", GY_DML_DEVIATION}, {"IndexMin", GY_DML_MIN_INDEX}, {"IndexMax", GY_DML_MAX_INDEX},
 };
 
+static gy_status weighted_mean(gy_dml_call *call)
+{
+    gy_dml_matrix *x = NULL, *weights = NULL, *products = NULL;
+    GY_TRY(gy_dml_arg_matrix(call, 0, &x));
+    gy_status status = gy_dml_arg_matrix(call, 1, &weights);
+    status = status == GY_OK
+                 ? gy_dml_cells_binary(GY_DML_CELL_TIMES, x, weights, NULL, &products)
+                 : status;
+    if (status == GY_OK) {
+        const int64_t count = gy_dml_matrix_count(products);
+        status =
+            gy_dml_give_real(call, gy_dml_reduce_values(GY_DML_SUM, products->data, count, 1) /
+                                       gy_dml_reduce_values(GY_DML_SUM, weights->data,
+                                                            gy_dml_matrix_count(weights), 1));
+    }
+    gy_dml_matrix_drop(x);
+    gy_dml_matrix_drop(weights);
+    gy_dml_matrix_drop(products);
+    return status;
+}
+
 gy_status gy_dml_run_reduce(gy_dml_call *call)
 {
     const char *name = call->builtin->name;
@@ -151,6 +172,9 @@ gy_status gy_dml_run_reduce(gy_dml_call *call)
     gy_dml_reduction what = GY_DML_SUM;
     for (size_t i = 0; i < GY_COUNT(reductions); i++) {
         what = strcmp(reductions[i].name, name) == 0 ? reductions[i].what : what;
+    }
+    if (call->count > 1 && gy_dml_has(call, 1)) {
+        return weighted_mean(call);
     }
     gy_dml_matrix *x = NULL, *out = NULL;
     GY_TRY(gy_dml_arg_matrix(call, 0, &x));

@@ -196,6 +196,51 @@ gy_status gy_blas_get(const gy_blas **blas)
     return GY_OK;
 }
 
+static gy_lapack lapack_table;
+static const char *lapack_missing;
+static pthread_once_t lapack_once = PTHREAD_ONCE_INIT;
+
+static void open_lapack(void)
+{
+    library found = {.handle = blas_library.handle};
+    SET(lapack_table.dgesv, find(&found, "dgesv_"));
+    SET(lapack_table.dgetrf, find(&found, "dgetrf_"));
+    SET(lapack_table.dpotrf, find(&found, "dpotrf_"));
+    SET(lapack_table.dsyev, find(&found, "dsyev_"));
+    SET(lapack_table.dgeqrf, find(&found, "dgeqrf_"));
+    SET(lapack_table.dorgqr, find(&found, "dorgqr_"));
+    SET(lapack_table.dgels, find(&found, "dgels_"));
+    SET(lapack_table.dgesdd, find(&found, "dgesdd_"));
+    lapack_missing = found.missing;
+}
+
+gy_status gy_lapack_get(const gy_lapack **lapack)
+{
+    const gy_blas *blas = NULL;
+    GY_TRY(gy_blas_get(&blas));
+    pthread_once(&lapack_once, open_lapack);
+    if (lapack_missing != NULL) {
+        return gy_fail(GY_NOTFOUND, "%s has no %s: install the Debian package %s",
+                       blas_library.file, lapack_missing, blas_library.package);
+    }
+    *lapack = &lapack_table;
+    return GY_OK;
+}
+
+void gy_lapack_begin(void)
+{
+    if (blas_table.takes_turns) {
+        gy_mutex_lock(&blas_turn);
+    }
+}
+
+void gy_lapack_end(void)
+{
+    if (blas_table.takes_turns) {
+        gy_mutex_unlock(&blas_turn);
+    }
+}
+
 /* ---- what `gyre info` says ---- */
 
 static void add_blas(gy_text *text)

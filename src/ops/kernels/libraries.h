@@ -103,4 +103,37 @@ enum { GY_BLAS_ROW_MAJOR = 101, GY_BLAS_PLAIN = 111, GY_BLAS_TRANSPOSED = 112 };
  */
 GY_MUST_CHECK gy_status gy_blas_get(const gy_blas **blas);
 
+/** What is used of LAPACK's Fortran interface, which the same OpenBLAS has: matrices by
+ * columns, arguments by address, `info` 0 when all went well. */
+typedef struct gy_lapack {
+    void (*dgesv)(const int *n, const int *right_sides, double *a, const int *lda, int *pivots,
+                  double *b, const int *ldb, int *info);
+    void (*dgetrf)(const int *m, const int *n, double *a, const int *lda, int *pivots,
+                   int *info);
+    void (*dpotrf)(const char *triangle, const int *n, double *a, const int *lda, int *info);
+    void (*dsyev)(const char *job, const char *triangle, const int *n, double *a,
+                  const int *lda, double *values, double *work, const int *work_size,
+                  int *info);
+    void (*dgeqrf)(const int *m, const int *n, double *a, const int *lda, double *factors,
+                   double *work, const int *work_size, int *info);
+    void (*dorgqr)(const int *m, const int *n, const int *k, double *a, const int *lda,
+                   const double *factors, double *work, const int *work_size, int *info);
+    void (*dgels)(const char *transpose, const int *m, const int *n, const int *right_sides,
+                  double *a, const int *lda, double *b, const int *ldb, double *work,
+                  const int *work_size, int *info);
+    void (*dgesdd)(const char *job, const int *m, const int *n, double *a, const int *lda,
+                   double *values, double *u, const int *ldu, double *vt, const int *ldvt,
+                   double *work, const int *work_size, int *whole_work, int *info);
+} gy_lapack;
+
+/**
+ * LAPACK, opened by the first call. Calls to it stand between gy_lapack_begin and
+ * gy_lapack_end, as some builds of OpenBLAS cannot be called by two threads at once.
+ * @return GY_NOTFOUND naming the Debian package when it is not there
+ * @threads any
+ */
+GY_MUST_CHECK gy_status gy_lapack_get(const gy_lapack **lapack);
+void gy_lapack_begin(void);
+void gy_lapack_end(void);
+
 #endif

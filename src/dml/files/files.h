@@ -1,0 +1,63 @@
+/**
+ * Matrices and scalars of scripts in files: CSV, text cells, MatrixMarket, each with what a
+ * .mtd file beside it says.
+ */
+#ifndef GY_DML_FILES_FILES_H
+#define GY_DML_FILES_FILES_H
+
+#include "dml/values/values.h"
+
+typedef enum gy_dml_file_format {
+    GY_DML_FILE_UNKNOWN,
+    GY_DML_FILE_TEXT, /* "row column value", a line a cell that is not 0 */
+    GY_DML_FILE_CSV,
+    GY_DML_FILE_MARKET, /* MatrixMarket: coordinate or array, general or symmetric */
+} gy_dml_file_format;
+
+/** What is known of a file's data, of the script and of the file PATH.mtd. */
+typedef struct gy_dml_meta {
+    gy_dml_file_format format;
+    bool is_scalar;
+    char value_type[16];
+    int64_t rows, columns;      /* -1: by the file */
+    bool has_header, is_filled; /* CSV: empty cells are `fill_value` */
+    double fill_value;
+    char separator[8];
+    char na_strings[8][32]; /* what stands for NaN */
+    int na_count;
+} gy_dml_meta;
+
+#define GY_DML_META_DEFAULT                                                                    \
+    ((gy_dml_meta){.rows = -1,                                                                 \
+                   .columns = -1,                                                              \
+                   .separator = ",",                                                           \
+                   .value_type = "double",                                                     \
+                   .is_filled = true})
+
+/** False: no such format. */
+bool gy_dml_format_parse(const char *name, gy_dml_file_format *format);
+const char *gy_dml_format_name(gy_dml_file_format format);
+
+/** Read PATH.mtd into `meta`, where it is there. GY_FORMAT no JSON. */
+GY_MUST_CHECK gy_status gy_dml_meta_read(const char *path, gy_dml_meta *meta);
+GY_MUST_CHECK gy_status gy_dml_meta_write(const char *path, const gy_dml_meta *meta,
+                                          int64_t nonzeros);
+
+/**
+ * Read a file, or the parts of a folder in the order of their names.
+ *
+ * @param path  a path, or a URI of <gyre/store.h>; compressed files are expanded
+ * @return GY_OK; GY_NOTFOUND, GY_IO; GY_FORMAT with line and column; GY_NOMEM
+ */
+GY_MUST_CHECK gy_status gy_dml_file_read(const char *path, const gy_dml_meta *meta,
+                                         gy_dml_value *value);
+/** Write a matrix or scalar, and PATH.mtd. Folders of the path are made. */
+GY_MUST_CHECK gy_status gy_dml_file_write(const char *path, const gy_dml_meta *meta,
+                                          const gy_dml_value *value);
+
+/** The bytes of a file as a matrix; `path` is for messages. */
+GY_MUST_CHECK gy_status gy_dml_file_parse(const char *path, const gy_dml_meta *meta,
+                                          const char *data, size_t size,
+                                          gy_dml_matrix **matrix);
+
+#endif
