@@ -179,12 +179,24 @@ static gy_status lower_cut(gy_dml_lowering *in, const gy_dml_node *node, int32_t
     return gy_dml_emit(in, made, NULL);
 }
 
-/* [1, 2, 3]: a list's items as the arguments of a call. */
-static gy_status lower_several(gy_dml_lowering *in, const gy_dml_node *node)
+/* [1, 2, 3] as an argument is list(1, 2, 3). */
+static gy_status lower_several(gy_dml_lowering *in, const gy_dml_node *node, int32_t to)
 {
-    return gy_dml_refuse(gy_dml_source_of(in), node->place, GY_UNSUPPORTED,
-                         "make it with list(...) or matrix(...)",
-                         "names in brackets are no value");
+    gy_arena *arena = &in->function->unit->program.arena;
+    gy_dml_node call = {.kind = GY_DML_CALL, .place = node->place, .text = "list"};
+    gy_dml_node **last = &call.a;
+    for (gy_dml_node *item = node->a; item != NULL; item = item->next) {
+        gy_dml_node *given = gy_arena_alloc(arena, sizeof(*given));
+        if (given == NULL) {
+            return GY_NOMEM;
+        }
+        given->kind = GY_DML_GIVEN;
+        given->place = item->place;
+        given->a = item;
+        *last = given;
+        last = &given->next;
+    }
+    return gy_dml_lower_call(in, &call, &to, 1);
 }
 
 static gy_status lower_literal(gy_dml_lowering *in, const gy_dml_node *node, int32_t *operand)
@@ -246,8 +258,6 @@ gy_status gy_dml_lower_expression(gy_dml_lowering *in, const gy_dml_node *node, 
         return lower_name(in, node, operand);
     case GY_DML_ARGUMENT:
         return lower_argument(in, node, operand);
-    case GY_DML_SEVERAL:
-        return lower_several(in, node);
     default:
         break;
     }
@@ -262,6 +272,8 @@ gy_status gy_dml_lower_expression(gy_dml_lowering *in, const gy_dml_node *node, 
     }
     *operand = to >= 0 ? to : gy_dml_slot_new(in, 1);
     switch (node->kind) {
+    case GY_DML_SEVERAL:
+        return lower_several(in, node, *operand);
     case GY_DML_INDEX:
         return lower_cut(in, node, *operand);
     case GY_DML_UNARY:
