@@ -250,3 +250,41 @@ gy_status gy_dml_run_eval_list(gy_dml_call *call)
 {
     return eval(call, &call->results[0]);
 }
+
+/* [rest, item] = remove(list, place or name) */
+gy_status gy_dml_run_remove(gy_dml_call *call)
+{
+    gy_dml_list *rest = NULL;
+    int64_t at = 0;
+    if (call->args[0].kind != GY_DML_IS_LIST) {
+        return gy_fail(GY_TYPE, "remove: expected a list, found %s",
+                       gy_dml_value_kind_text(call->args[0].kind));
+    }
+    const gy_dml_list *list = call->args[0].list;
+    if (call->args[1].kind == GY_DML_IS_TEXT) {
+        at = gy_dml_list_find(list, call->args[1].text->data) + 1;
+    } else {
+        GY_TRY(gy_dml_arg_integer(call, 1, &at));
+    }
+    if (at < 1 || at > (int64_t)list->count) {
+        return gy_fail(GY_ARG, "remove: the list of %zu items has no such item", list->count);
+    }
+    GY_TRY(gy_dml_list_new(&rest));
+    call->results[0] = gy_dml_of_list(rest);
+    call->results[1] = gy_dml_hold(list->items[at - 1]);
+    for (size_t i = 0; i < list->count; i++) {
+        const bool has_name = list->names != NULL && list->names[i] != NULL;
+        if ((int64_t)i != at - 1) {
+            GY_TRY(
+                gy_dml_list_add(rest, list->items[i], has_name ? list->names[i]->data : NULL));
+        }
+    }
+    return GY_OK;
+}
+
+/* What only says how a value is held, which Gyre decides itself. */
+gy_status gy_dml_run_same(gy_dml_call *call)
+{
+    call->results[0] = gy_dml_hold(call->args[0]);
+    return GY_OK;
+}

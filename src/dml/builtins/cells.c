@@ -38,10 +38,15 @@ static bool is_predicate(gy_dml_unary code)
            code == GY_DML_CELL_IS_INFINITE;
 }
 
+static const char *const other_names[][2] = {
+    {"ceiling", "ceil"}, {"isNA", "is.na"}, {"isNaN", "is.nan"}, {"isInf", "is.infinite"}};
+
 gy_status gy_dml_run_cell(gy_dml_call *call)
 {
     const char *name = call->builtin->name;
-    name = strcmp(name, "ceiling") == 0 ? "ceil" : name;
+    for (size_t i = 0; i < GY_COUNT(other_names); i++) {
+        name = strcmp(name, other_names[i][0]) == 0 ? other_names[i][1] : name;
+    }
     const gy_dml_unary code = (gy_dml_unary)place_of(unary_names, GY_DML_UNARY_COUNT, name);
     const gy_dml_value *x = &call->args[0];
     if (x->kind == GY_DML_IS_MATRIX) {

@@ -263,21 +263,84 @@ gy_status gy_dml_run_quartile_mean(gy_dml_call *call)
 }
 
 /* How many different cells, NaN being one. */
-gy_status gy_dml_run_count_distinct(gy_dml_call *call)
+static gy_status count_distinct(const gy_dml_matrix *x, int64_t *different)
 {
     double *cells = NULL;
-    gy_dml_matrix *x = NULL;
-    GY_TRY(gy_dml_arg_matrix(call, 0, &x));
     const int64_t count = gy_dml_matrix_count(x);
-    const gy_status status = sorted_cells(x, &cells);
-    gy_dml_matrix_drop(x);
-    GY_TRY(status);
-    int64_t different = count > 0;
+    GY_TRY(sorted_cells(x, &cells));
+    *different = count > 0;
     for (int64_t i = 1; i < count; i++) {
-        different += compare_doubles(&cells[i - 1], &cells[i]) != 0;
+        *different += compare_doubles(&cells[i - 1], &cells[i]) != 0;
     }
     gy_free(cells);
-    return gy_dml_give_integer(call, different);
+    return GY_OK;
+}
+
+/* Of each row of x. */
+static gy_status count_rows(const gy_dml_matrix *x, gy_dml_matrix **out)
+{
+    GY_TRY(gy_dml_matrix_new(x->rows, 1, out));
+    for (int64_t i = 0; i < x->rows; i++) {
+        const gy_dml_matrix row = {
+            .rows = 1, .columns = x->columns, .data = x->data + i * x->columns};
+        int64_t count = 0;
+        const gy_status status = count_distinct(&row, &count);
+        if (status != GY_OK) {
+            gy_dml_matrix_drop(*out);
+            return status;
+        }
+        (*out)->data[i] = (double)count;
+    }
+    return GY_OK;
+}
+
+gy_status gy_dml_run_count_distinct(gy_dml_call *call)
+{
+    const char *name = call->builtin->name;
+    gy_dml_matrix *x = NULL, *turned = NULL, *counts = NULL, *out = NULL;
+    int64_t count = 0;
+    GY_TRY(gy_dml_arg_matrix(call, 0, &x));
+    gy_status status = GY_OK;
+    if (name[3] == 'n') { /* countDistinct: all cells */
+        status = count_distinct(x, &count);
+        gy_dml_matrix_drop(x);
+        GY_TRY(status);
+        return gy_dml_give_integer(call, count);
+    }
+    if (name[0] == 'r') {
+        status = count_rows(x, &out);
+    } else {
+        status = gy_dml_transpose(x, &turned);
+        status = status == GY_OK ? count_rows(turned, &counts) : status;
+        status = status == GY_OK ? gy_dml_transpose(counts, &out) : status;
+    }
+    gy_dml_matrix_drop(x);
+    gy_dml_matrix_drop(turned);
+    gy_dml_matrix_drop(counts);
+    GY_TRY(status);
+    return gy_dml_give(call, out);
+}
+
+/* The sorted cells between the p-quantile and the (1 - p)-quantile. */
+gy_status gy_dml_run_inter_quantile(gy_dml_call *call)
+{
+    double p = 0, *cells = NULL;
+    int64_t count = 0;
+    gy_dml_matrix *out = NULL;
+    GY_TRY(gy_dml_arg_real(call, 1, &p));
+    if (!(p >= 0 && p <= 0.5)) {
+        return gy_fail(GY_ARG, "interQuantile: p: %g is not within [0, 0.5]", p);
+    }
+    GY_TRY(cells_by_weight(call, false, &cells, &count));
+    const int64_t first = (int64_t)ceil((double)count * p);
+    const int64_t last = (int64_t)ceil((double)count * (1 - p));
+    const gy_status status = gy_dml_matrix_new(last - first, 1, &out);
+    if (status == GY_OK) {
+        memcpy(out->data, cells + first, (size_t)(last - first) * sizeof(double));
+    }
+    gy_free(cells);
+    GY_TRY(status);
+    return gy_dml_give(call, out);
 }
 
 /* Different cells as a column, or different rows, ascending. */

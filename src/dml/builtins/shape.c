@@ -80,6 +80,22 @@ static gy_status bind(const parts *p, bool is_columns, gy_dml_matrix **out)
     return GY_OK;
 }
 
+/* append("a", "b"): lines of a text, as SystemDS's scripts gather what they report. */
+static gy_status append_texts(gy_dml_call *call)
+{
+    gy_text text = {.data = NULL};
+    for (int i = 0; i < call->count; i++) {
+        gy_text_add(&text, "%s", i > 0 ? "\n" : "");
+        gy_dml_add_value(&text, &call->args[i]);
+    }
+    gy_status status = text.status;
+    if (status == GY_OK) {
+        status = gy_dml_of_text(gy_text_get(&text), text.size_bytes, &call->results[0]);
+    }
+    gy_text_free(&text);
+    return status;
+}
+
 gy_status gy_dml_run_bind(gy_dml_call *call)
 {
     const char *name = call->builtin->name;
@@ -91,6 +107,9 @@ gy_status gy_dml_run_bind(gy_dml_call *call)
     }
     if (call->args[0].kind == GY_DML_IS_LIST && call->count > 1) {
         return bind_lists(call);
+    }
+    if (call->args[0].kind == GY_DML_IS_TEXT) {
+        return append_texts(call);
     }
     gy_status status = GY_OK;
     const bool is_list = call->args[0].kind == GY_DML_IS_LIST;
