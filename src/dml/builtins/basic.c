@@ -183,11 +183,15 @@ gy_status gy_dml_run_as_matrix(gy_dml_call *call)
 
 gy_status gy_dml_run_as_list(gy_dml_call *call)
 {
-    if (call->args[0].kind == GY_DML_IS_LIST) {
-        call->results[0] = gy_dml_hold(call->args[0]);
-        return GY_OK;
+    const gy_dml_value *value = &call->args[0];
+    if (value->kind != GY_DML_IS_LIST) {
+        return gy_dml_run_list(call);
     }
-    return gy_dml_run_list(call);
+    /* l[1] is a list of one item: where that is a list, it is meant */
+    const bool is_inner =
+        value->list->count == 1 && value->list->items[0].kind == GY_DML_IS_LIST;
+    call->results[0] = gy_dml_hold(is_inner ? value->list->items[0] : *value);
+    return GY_OK;
 }
 
 gy_status gy_dml_run_as_double(gy_dml_call *call)

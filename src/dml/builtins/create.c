@@ -79,21 +79,19 @@ gy_status gy_dml_run_matrix(gy_dml_call *call)
     }
     if (data->kind == GY_DML_IS_TEXT) {
         GY_TRY(parse_cells(data->text->data, &cells));
-        int64_t rows = -1;
-        GY_TRY(gy_dml_arg_integer(call, 1, &rows));
         if (gy_dml_matrix_count(cells) != 1) {
-            /* by columns the string is one column, and is cut into columns */
             const gy_status status = reshape(call, cells, is_by_row);
             gy_dml_matrix_drop(cells);
             return status;
         }
     }
     int64_t rows = 1, columns = 1;
-    double value = cells != NULL ? cells->data[0] : 0;
+    const bool is_text = cells != NULL;
+    double value = is_text ? cells->data[0] : 0;
     gy_dml_matrix_drop(cells);
     GY_TRY(gy_dml_arg_integer(call, 1, &rows));
     GY_TRY(gy_dml_arg_integer(call, 2, &columns));
-    if (cells == NULL) {
+    if (!is_text) {
         GY_TRY(gy_dml_arg_real(call, 0, &value));
     }
     gy_dml_matrix *out = NULL;

@@ -202,6 +202,7 @@ static gy_status cells_by_weight(gy_dml_call *call, bool has_weights, double **c
     gy_dml_matrix_drop(x);
     if (status == GY_OK && *count == 0) {
         gy_free(*cells);
+        *cells = NULL;
         status = gy_fail(GY_ARG, "%s: there are no cells", call->builtin->name);
     }
     return status;
@@ -228,7 +229,6 @@ gy_status gy_dml_run_quantile(gy_dml_call *call)
     gy_status status = cells_by_weight(call, last == 2, &cells, &count);
     for (int64_t i = 0; i < gy_dml_matrix_count(p) && status == GY_OK; i++) {
         if (!(p->data[i] >= 0 && p->data[i] <= 1)) {
-            gy_free(cells);
             status = gy_fail(GY_ARG, "quantile: %g is not within [0, 1]", p->data[i]);
         }
     }
@@ -237,8 +237,8 @@ gy_status gy_dml_run_quantile(gy_dml_call *call)
         out->data[i] = quantile_of(cells, count, p->data[i]);
     }
     gy_dml_matrix_drop(p);
-    GY_TRY(status);
     gy_free(cells);
+    GY_TRY(status);
     if (call->args[last].kind == GY_DML_IS_MATRIX) {
         return gy_dml_give(call, out);
     }
