@@ -164,6 +164,7 @@ gy_status gy_dml_run_cholesky(gy_dml_call *call)
     status = status == GY_OK ? gy_dml_matrix_copy(x, &out) : status;
     gy_dml_matrix_drop(x);
     GY_TRY(status);
+    GY_ASSERT(out != NULL);
     const int n = (int)out->rows;
     gy_lapack_begin();
     lapack->dpotrf("U", &n, out->data, &n, &info);

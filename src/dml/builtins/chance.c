@@ -200,7 +200,7 @@ static gy_status distribution_of(const gy_dml_call *call, const char *name, dist
 
 static gy_status run(gy_dml_call *call, const char *name, bool is_inverse)
 {
-    distribution of;
+    distribution of = {.kind = NORMAL};
     bool is_lower = true;
     gy_dml_matrix *x = NULL, *out = NULL;
     GY_TRY(distribution_of(call, name, &of));

@@ -106,8 +106,9 @@ static double poisson(gy_random *random, double rate)
     while (rate > 0) {
         const double part = GY_MIN(rate, 500);
         const double limit = exp(-part);
-        for (double product = gy_random_unit(random); product > limit;
-             product *= gy_random_unit(random)) {
+        double product = gy_random_unit(random);
+        while (product > limit) {
+            product *= gy_random_unit(random);
             count++;
         }
         rate -= part;

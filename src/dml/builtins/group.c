@@ -62,12 +62,15 @@ static gy_status count_pairs(gy_dml_call *call, table *of)
     return gy_dml_give(call, out);
 }
 
-/* table(A, B), table(A, B, W), table(A, B, rows, columns), table(A, B, W, rows, columns) */
+/* table(A, B), table(A, B, W), table(A, B, rows, columns), table(A, B, W, rows, columns); rows
+ * and columns also by name. */
 gy_status gy_dml_run_table(gy_dml_call *call)
 {
     table of = {.rows = -1, .columns = -1};
-    const bool is_short = gy_dml_has(call, 2) && gy_dml_has(call, 3) && !gy_dml_has(call, 4);
-    const int rows = is_short ? 2 : 3, columns = is_short ? 3 : 4;
+    const bool is_short = gy_dml_has(call, 2) && !gy_dml_has(call, 4) &&
+                          (gy_dml_has(call, 3) || gy_dml_has(call, 7));
+    const int rows = gy_dml_has(call, 6) ? 6 : is_short ? 2 : 3;
+    const int columns = gy_dml_has(call, 7) ? 7 : is_short ? 3 : 4;
     GY_TRY(gy_dml_arg_integer(call, rows, &of.rows));
     GY_TRY(gy_dml_arg_integer(call, columns, &of.columns));
     GY_TRY(gy_dml_arg_matrix(call, 0, &of.a));

@@ -296,18 +296,23 @@ static gy_status count_rows(const gy_dml_matrix *x, gy_dml_matrix **out)
 
 gy_status gy_dml_run_count_distinct(gy_dml_call *call)
 {
-    const char *name = call->builtin->name;
+    const char *over = call->builtin->name;
     gy_dml_matrix *x = NULL, *turned = NULL, *counts = NULL, *out = NULL;
     int64_t count = 0;
+    over = over[3] != 'n' ? over : "all"; /* rowCountDistinct, colCountDistinct */
+    if (call->count > 1) {
+        GY_TRY(gy_dml_arg_text(call, 1, &over));
+        over = strcmp(over, "rc") == 0 ? "all" : over;
+    }
     GY_TRY(gy_dml_arg_matrix(call, 0, &x));
     gy_status status = GY_OK;
-    if (name[3] == 'n') { /* countDistinct: all cells */
+    if (over[0] == 'a') {
         status = count_distinct(x, &count);
         gy_dml_matrix_drop(x);
         GY_TRY(status);
         return gy_dml_give_integer(call, count);
     }
-    if (name[0] == 'r') {
+    if (over[0] == 'r') {
         status = count_rows(x, &out);
     } else {
         status = gy_dml_transpose(x, &turned);

@@ -423,6 +423,16 @@ static gy_status call_function(gy_dml_lowering *in, const gy_dml_node *call,
     for (const gy_dml_node *node = function->node->b; node != NULL; node = node->next) {
         results++;
     }
+    if (results == 0 && count == 1) { /* SystemDS lets a name take what is nothing */
+        int32_t nothing = 0;
+        GY_TRY(gy_dml_constant(in, gy_dml_of_boolean(true), &nothing));
+        GY_TRY(gy_dml_emit(
+            in,
+            (gy_dml_instruction){
+                .what = GY_DML_DO_MOVE, .to = slots[0], .a = nothing, .place = call->place},
+            NULL));
+        count = 0;
+    }
     if (count > results) {
         return gy_dml_refuse(gy_dml_source_of(in), call->place, GY_ARG, "",
                              "%s has %d results, not %d", call->text, results, count);

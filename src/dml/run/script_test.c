@@ -106,7 +106,7 @@ static const script_case functions[] = {
      "A = as.matrix(1); B = f(A); print(as.scalar(A) + as.scalar(B))",
      "10.0\n"},
     {"sum = function(double x) return (double y) { y = 42 }\nprint(sum(1))", "42\n"},
-    {"g = function() { print(\"in g\") }\ng()", "in g\n"},
+    {"g = function() { print(\"in g\") }\ng(); x = g()", "in g\nin g\n"},
     {"f = function(int x) return (int y) { y = x }\nprint(f(2.9)); print(f(as.matrix(4)))",
      "2\n4\n"},
     {"f = function(double x, double y = x * 2) return (double z) { z = x + y }\nprint(f(3))",
