@@ -130,7 +130,7 @@ gy_status gy_dml_run_cumsumprod(gy_dml_call *call)
                            : gy_fail(GY_SHAPE, "cumsumprod: expected two columns, found %lld",
                                      (long long)x->columns);
     double so_far = 0;
-    for (int64_t i = 0; status == GY_OK && i < x->rows; i++) {
+    for (int64_t i = 0; out != NULL && i < x->rows; i++) {
         so_far = x->data[2 * i] + x->data[2 * i + 1] * so_far;
         out->data[i] = so_far;
     }
@@ -211,7 +211,7 @@ gy_status gy_dml_run_cov(gy_dml_call *call)
                              (long long)gy_dml_matrix_count(of[0]));
         }
     }
-    if (status == GY_OK) {
+    if (status == GY_OK && of[0] != NULL && of[1] != NULL) {
         status = gy_dml_give_real(call, covariance(of[0]->data, of[1]->data,
                                                    of[2] != NULL ? of[2]->data : NULL,
                                                    gy_dml_matrix_count(of[0])));

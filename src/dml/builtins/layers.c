@@ -207,8 +207,9 @@ gy_status gy_dml_run_bias(gy_dml_call *call)
                          (long long)x->columns);
     }
     status = status == GY_OK ? gy_dml_matrix_new(x->rows, x->columns, &out) : status;
-    for (int64_t i = 0; status == GY_OK && i < gy_dml_matrix_count(x); i++) {
-        const double by = b->data[i % x->columns / (x->columns / b->rows)];
+    const int64_t area = b != NULL && b->rows > 0 ? GY_MAX(x->columns / b->rows, 1) : 1;
+    for (int64_t i = 0; out != NULL && i < gy_dml_matrix_count(x); i++) {
+        const double by = b->data[i % x->columns / area];
         out->data[i] = is_add ? x->data[i] + by : x->data[i] * by;
     }
     gy_dml_matrix_drop(x);

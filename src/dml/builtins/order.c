@@ -152,6 +152,7 @@ static gy_status sorted_cells(const gy_dml_matrix *x, double **cells)
 /* Hyndman and Fan 1996, type 7, as R. */
 static double quantile_of(const double *sorted, int64_t count, double p)
 {
+    GY_ASSERT(sorted != NULL && count > 0);
     const double at = (double)(count - 1) * p;
     const int64_t below = (int64_t)floor(at);
     const double part = at - (double)below;
@@ -181,7 +182,8 @@ static gy_status weighted_cells(gy_dml_call *call, const gy_dml_matrix *x, doubl
     GY_TRY(gy_dml_matrix_new((int64_t)sum, 1, &all));
     int64_t to = 0;
     for (int64_t i = 0; i < gy_dml_matrix_count(x); i++) {
-        for (double k = 1; k <= weights->data[i]; k++) {
+        const int64_t times = weights->data[i] > 0 ? (int64_t)weights->data[i] : 0;
+        for (int64_t k = 0; k < times; k++) {
             all->data[to++] = x->data[i];
         }
     }
@@ -213,6 +215,7 @@ gy_status gy_dml_run_median(gy_dml_call *call)
     double *cells = NULL;
     int64_t count = 0;
     GY_TRY(cells_by_weight(call, call->args[1].kind == GY_DML_IS_MATRIX, &cells, &count));
+    GY_ASSERT(cells != NULL);
     const double value = isnan(cells[count - 1]) ? NAN : quantile_of(cells, count, 0.5);
     gy_free(cells);
     return gy_dml_give_real(call, value);
@@ -233,7 +236,7 @@ gy_status gy_dml_run_quantile(gy_dml_call *call)
         }
     }
     status = status == GY_OK ? gy_dml_matrix_new(p->rows, p->columns, &out) : status;
-    for (int64_t i = 0; status == GY_OK && i < gy_dml_matrix_count(p); i++) {
+    for (int64_t i = 0; out != NULL && i < gy_dml_matrix_count(p); i++) {
         out->data[i] = quantile_of(cells, count, p->data[i]);
     }
     gy_dml_matrix_drop(p);
@@ -253,6 +256,7 @@ gy_status gy_dml_run_quartile_mean(gy_dml_call *call)
     double *cells = NULL;
     int64_t count = 0;
     GY_TRY(cells_by_weight(call, gy_dml_has(call, 1), &cells, &count));
+    GY_ASSERT(cells != NULL);
     const double low = (double)count * 0.25, high = (double)count * 0.75;
     const int64_t first = (int64_t)ceil(low), last = (int64_t)ceil(high);
     double sum = gy_dml_reduce_values(GY_DML_SUM, cells + first, last - first, 1);

@@ -30,7 +30,7 @@ static gy_status bounds_of(const gy_dml_value *from, const gy_dml_value *to, int
 static gy_status box_of(const gy_dml_matrix *matrix, const gy_dml_value bounds[4],
                         gy_dml_box *box)
 {
-    int64_t rows[2], columns[2];
+    int64_t rows[2] = {0, 0}, columns[2] = {0, 0};
     GY_TRY(bounds_of(&bounds[0], &bounds[1], matrix->rows, "rows", rows));
     GY_TRY(bounds_of(&bounds[2], &bounds[3], matrix->columns, "columns", columns));
     *box = (gy_dml_box){rows[0], rows[1], columns[0], columns[1]};
@@ -67,7 +67,7 @@ static gy_status items_of(const gy_dml_list *list, const gy_dml_value bounds[4],
 static gy_status list_get(const gy_dml_list *list, const gy_dml_value bounds[4],
                           gy_dml_value *out)
 {
-    int64_t range[2];
+    int64_t range[2] = {0, 0};
     gy_dml_list *made = NULL;
     GY_TRY(items_of(list, bounds, range));
     GY_TRY(gy_dml_list_new(&made));
@@ -107,7 +107,7 @@ static gy_status list_set(gy_dml_value *to, const gy_dml_value bounds[4],
         *to = gy_dml_of_list(own);
     }
     gy_dml_list *list = to->list;
-    int64_t range[2], next = 0;
+    int64_t range[2] = {0, 0}, next = 0;
     const bool is_new_name =
         bounds[0].kind == GY_DML_IS_TEXT && gy_dml_list_find(list, bounds[0].text->data) < 0;
     if (is_new_name) {
