@@ -105,7 +105,11 @@ static void give_part(gy_bundle_writer *writer, size_t index, gy_tensor *tensor,
     unsigned char *data = cut_box(&view, &box);
     const size_t bytes = gy_dtype_bytes(view.dtype);
     if (!is_windowed) {
-        assert_ok(gy_bundle_put(writer, index, &box, from, to, data + (size_t)from * bytes));
+        const int64_t middle = from + (to - from) / 3; /* inside of a run, too */
+        assert_ok(
+            gy_bundle_put(writer, index, &box, from, middle, data + (size_t)from * bytes));
+        assert_ok(
+            gy_bundle_put(writer, index, &box, middle, to, data + (size_t)middle * bytes));
     } else { /* another process writes what this one takes the sum of */
         gy_bundle_take(writer, index, &box, from, to, data + (size_t)from * bytes);
         int64_t run = 0;
@@ -332,6 +336,7 @@ GY_TEST(elements_in_other_places_are_found)
     memcpy(data + 8, first, 4);
     assert_ok(gy_store_file_write(gy_env_real(), path, file.data, file.size_bytes));
     assert_ok(gy_bundle_open(gy_env_real(), path, &open));
+    assert_status(verify(open, 1), GY_FORMAT);
     assert_status(verify(open, 2), GY_FORMAT);
     gy_bundle_free(open);
     gy_free(file.data);
